@@ -1,0 +1,19 @@
+// Package edgewise holds the words that every part of the appliance shares, and nothing that runs.
+//
+// One sentence describes the house: everything a client can call is a [Model]; everything that runs a model is a
+// [Servable]; every folder knows the words in this package and nothing else; only package appliance knows everybody.
+//
+// The words:
+//
+//   - Tensor: a named, typed, dense block of bytes. Spec: what a tensor must look like.
+//   - Model: what its author declares, in the field names of Triton's ModelConfig.
+//   - Version: one immutable upload of a model: its declaration, its files, one digest over both.
+//   - Label: a movable name for a version. The label "live" answers requests that name no version.
+//   - Backend: loads versions of one platform. Inspection: what a backend reads out of files without loading them.
+//   - Instance: a loaded version, ready to run. Device: where it runs.
+//   - Scheduler: the queue in front of an instance. Lane: one goroutine of it, locked to its thread.
+//   - Servable: a version that answers requests; what the manager hands out.
+//   - Request, Response: one inference, in and out.
+//   - Status: what the box says about a version. Statistics: what it has measured about one.
+//   - Kind: the one classification of errors, which only the doors turn into protocol codes.
+package edgewise

@@ -1,0 +1,95 @@
+package edgewise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Kind classifies an error by what its receiver can do about it. The doors (REST, gRPC, the command line) translate a
+// Kind into their own codes with one table; nothing else looks at the text of an error.
+type Kind uint8
+
+// The kinds. The zero value is Internal: an error that nobody classified is our own bug.
+const (
+	Internal        Kind = iota // a bug of ours, or a fault of the machine
+	Invalid                     // the caller's input is wrong and stays wrong
+	Unauthenticated             // no valid identity was presented
+	Denied                      // the identity may not do this
+	NotFound                    // the named thing does not exist
+	Exists                      // the thing to be made is there already
+	Conflict                    // the present state does not allow it
+	TooLarge                    // over a documented bound
+	Guest                       // a WebAssembly step failed or trapped
+	Busy                        // a queue or a budget is full; try again soon
+	Unavailable                 // known, but not ready
+	Exhausted                   // memory or disk is used up
+	Deadline                    // the time given has passed
+	Canceled                    // the caller went away
+	Unsupported                 // a request that this box never serves
+	Corrupt                     // stored bytes are not what was written
+	kinds
+)
+
+var kindNames = [kinds]string{
+	"internal", "invalid", "unauthenticated", "denied", "not_found", "exists", "conflict", "too_large", "guest", "busy",
+	"unavailable", "exhausted", "deadline", "canceled", "unsupported", "corrupt",
+}
+
+// String returns the kind's name as it stands in metrics, logs and JSON errors.
+func (k Kind) String() string {
+	if k < kinds {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("kind(%d)", uint8(k))
+}
+
+// Kinds returns every kind, in order. Tables that must be total are tested against it.
+func Kinds() []Kind {
+	all := make([]Kind, kinds)
+	for i := range all {
+		all[i] = Kind(i)
+	}
+	return all
+}
+
+// Error is the one error type of the house. Foreign errors are wrapped in it once, where the foreign library ends.
+type Error struct {
+	Op    string  // the operation that failed, as "package.Func"; for logs, not for clients
+	Kind  Kind    // what the receiver can do about it
+	Model ModelID // the model it is about; empty when it is about none
+	Err   error   // the message, complete by itself: it names the thing and the limit
+}
+
+// Error returns the message alone. Op, Kind and Model travel beside it for those who log or encode them.
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return e.Kind.String()
+	}
+	return e.Err.Error()
+}
+
+// Unwrap returns the wrapped error.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Errorf makes an Error whose message is formatted as by fmt.Errorf (so %w works).
+func Errorf(op string, kind Kind, format string, args ...any) *Error {
+	return &Error{Op: op, Kind: kind, Err: fmt.Errorf(format, args...)}
+}
+
+// KindOf returns the kind of the outermost Error in err's chain; for context errors Deadline and Canceled; otherwise
+// Internal. It panics on nil, which has no kind.
+func KindOf(err error) Kind {
+	var e *Error
+	switch {
+	case err == nil:
+		panic("BUG: KindOf(nil)")
+	case errors.As(err, &e):
+		return e.Kind
+	case errors.Is(err, context.DeadlineExceeded):
+		return Deadline
+	case errors.Is(err, context.Canceled):
+		return Canceled
+	}
+	return Internal
+}

@@ -1,0 +1,126 @@
+package edgewise
+
+import (
+	"context"
+	"time"
+)
+
+// Request is one inference. The bytes of its tensors belong to the caller of Infer; see Tensor.
+type Request struct {
+	ID         string         // chosen by the client, echoed in the response; may be empty
+	Model      ModelID        // Version 0: the one the policy picks
+	Inputs     []Tensor       // in any order; names are unique
+	Outputs    []string       // the outputs wanted; empty: all
+	Parameters map[string]any // custom parameters: string, int64, bool or float64
+	Priority   uint64         // 1 is highest; 0 is the model's default
+	Timeout    time.Duration  // the time it may wait in the queue; 0: no such bound beside the context's
+	Sequence   Sequence
+}
+
+// Sequence places a request in a sequence. The zero value is a request outside any sequence.
+type Sequence struct {
+	ID         uint64
+	Name       string // instead of ID, when the client names sequences by text
+	Start, End bool
+}
+
+// Active tells whether the request belongs to a sequence.
+func (s Sequence) Active() bool { return s.ID != 0 || s.Name != "" }
+
+// Response is the answer to a Request. Its outputs are lent to the receiver, who calls Release when they are no longer
+// read; a response that is never released keeps its memory.
+type Response struct {
+	ID         string
+	Model      ModelID // Version is the one that answered, never 0
+	Outputs    []Tensor
+	Parameters map[string]any
+	Timing     Timing
+	Free       func() // gives the outputs' memory back; nil when there is nothing to give back
+}
+
+// Release ends the receiver's use of the outputs. It may be called more than once, and on nil, but by one goroutine.
+func (r *Response) Release() {
+	if r == nil || r.Free == nil {
+		return
+	}
+	free := r.Free
+	r.Free, r.Outputs = nil, nil
+	free()
+}
+
+// Timing splits the time of a request inside the box.
+type Timing struct {
+	Queue  time.Duration // from arrival to the start of its execution
+	Input  time.Duration // preparing the input tensors
+	Infer  time.Duration // running
+	Output time.Duration // taking the output tensors out
+	Batch  int           // elements in the executed batch
+}
+
+// Inferer answers inference requests. Infer is safe for concurrent use and returns only when nobody reads the
+// request's tensors any more. Errors: Invalid (the request contradicts the model), NotFound (no such model or version),
+// Unavailable (not ready), Busy (a queue is full), Deadline, Canceled, Guest, Internal.
+type Inferer interface {
+	Infer(ctx context.Context, req *Request) (*Response, error)
+}
+
+// Servable is a loaded version that answers requests.
+type Servable interface {
+	Inferer
+	// Statistics returns what has been measured so far.
+	Statistics() Statistics
+	// Close refuses new requests, waits for those in flight and gives the memory back. It is called once.
+	Close() error
+}
+
+// Backend loads versions of one platform. All methods are safe for concurrent use.
+type Backend interface {
+	// Platform is the platform it serves, such as "onnxruntime_onnx".
+	Platform() string
+	// Inspect reads the model's files in dir without loading them and without native code. m is what the author
+	// declared so far; files outside dir are never opened. Errors: Invalid (with the reason), TooLarge, Unsupported.
+	Inspect(ctx context.Context, dir string, m *Model) (*Inspection, error)
+	// Load makes an instance of v, whose files stand in dir, on a device. dir outlives the instance.
+	// Errors: Invalid, Unsupported, Exhausted, Internal.
+	Load(ctx context.Context, v *Version, dir string, on Device) (Instance, error)
+}
+
+// Instance is a loaded version on a device. Run is safe for concurrent use.
+type Instance interface {
+	// Run computes the outputs named in want from in, whose tensors have been checked against the model. It reads the
+	// inputs until it returns. When ctx ends first it returns as soon as the runtime allows, with Deadline or Canceled.
+	Run(ctx context.Context, in []Tensor, want []string) (*Result, error)
+	// Close gives the memory back. No Run is in progress and no Result is unreleased. It is called once.
+	Close() error
+}
+
+// Result is what Instance.Run made: the outputs, in the order wanted, and how long it took.
+type Result struct {
+	Outputs       []Tensor
+	Input, Output time.Duration // moving tensors in and out of the runtime
+	Infer         time.Duration // running
+	Free          func()        // ends the use of Outputs; never nil
+}
+
+// Inspection is what a backend reads out of a model's files.
+type Inspection struct {
+	Inputs         []TensorInfo      `json:"inputs"`
+	Outputs        []TensorInfo      `json:"outputs"`
+	Producer       string            `json:"producer,omitempty"`
+	Opsets         map[string]int64  `json:"opsets"`    // by operator domain; "" is written as "ai.onnx"
+	Operators      map[string]int    `json:"operators"` // how many nodes of each "domain.Type"
+	Metadata       map[string]string `json:"metadata,omitempty"`
+	Parameters     int64             `json:"parameters"`      // elements of all weights
+	ParameterBytes int64             `json:"parameter_bytes"` // bytes of all weights, external data included
+	Nodes          int               `json:"nodes"`
+}
+
+// TensorInfo is the signature of one tensor of a model file.
+type TensorInfo struct {
+	Name     string   `json:"name"`
+	Type     DataType `json:"-"`
+	Datatype string   `json:"datatype"`
+	Shape    Shape    `json:"shape"`              // -1: any size
+	Dims     []string `json:"dims,omitempty"`     // symbolic names, "" where the size is fixed or unnamed
+	Optional bool     `json:"optional,omitempty"` // an initializer gives its default
+}

@@ -1,0 +1,238 @@
+package edgewise
+
+import (
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"math"
+	"strings"
+)
+
+// MaxRank bounds the number of dimensions of a tensor.
+const MaxRank = 32
+
+// DataType is the element type of a tensor. Its numbers are those of the DataType enumeration of the inference
+// protocol, which the step ABI uses too.
+type DataType uint8
+
+// The element types.
+const (
+	InvalidType DataType = iota
+	Bool
+	Uint8
+	Uint16
+	Uint32
+	Uint64
+	Int8
+	Int16
+	Int32
+	Int64
+	FP16
+	FP32
+	FP64
+	Bytes // variable length: each element is a little-endian uint32 length and that many bytes
+	BF16
+	dataTypes
+)
+
+var (
+	wireNames = [dataTypes]string{
+		"INVALID", "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64", "BYTES", "BF16",
+	}
+	typeSizes = [dataTypes]int64{0, 1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8, 0, 2}
+)
+
+// String returns the name used on the wire, such as FP32 or BYTES.
+func (t DataType) String() string {
+	if t < dataTypes {
+		return wireNames[t]
+	}
+	return fmt.Sprintf("DataType(%d)", uint8(t))
+}
+
+// Size returns the bytes of one element, 0 for Bytes and InvalidType.
+func (t DataType) Size() int64 {
+	if t < dataTypes {
+		return typeSizes[t]
+	}
+	return 0
+}
+
+// ParseDataType reads a wire name. ok is false when there is no such type.
+func ParseDataType(name string) (t DataType, ok bool) {
+	for t := Bool; t < dataTypes; t++ {
+		if wireNames[t] == name {
+			return t, true
+		}
+	}
+	return InvalidType, false
+}
+
+// MarshalText returns the name used in a model configuration, such as TYPE_FP32 or TYPE_STRING.
+func (t DataType) MarshalText() ([]byte, error) {
+	if t == Bytes {
+		return []byte("TYPE_STRING"), nil
+	}
+	return []byte("TYPE_" + t.String()), nil
+}
+
+// UnmarshalText reads a name used in a model configuration.
+func (t *DataType) UnmarshalText(text []byte) error {
+	name, ok := strings.CutPrefix(string(text), "TYPE_")
+	switch {
+	case !ok || name == "BYTES":
+	case name == "STRING":
+		*t = Bytes
+		return nil
+	case name == "INVALID":
+		*t = InvalidType
+		return nil
+	default:
+		if *t, ok = ParseDataType(name); ok {
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown data type %q: want one of TYPE_BOOL, TYPE_UINT8 .. TYPE_INT64, TYPE_FP16, TYPE_FP32, TYPE_FP64, TYPE_BF16, TYPE_STRING", text)
+}
+
+// Shape is the size of each dimension. In a Spec, -1 stands for any size.
+type Shape []int64
+
+// Elements returns the number of elements, 1 for a scalar. ok is false when a dimension is negative or the product
+// does not fit in an int64.
+func (s Shape) Elements() (n int64, ok bool) {
+	n = 1
+	for _, d := range s {
+		if d < 0 || (d > 0 && n > math.MaxInt64/d) {
+			return 0, false
+		}
+		n *= d
+	}
+	return n, true
+}
+
+// String returns the shape as [1,3,224,224].
+func (s Shape) String() string {
+	var b strings.Builder
+	b.WriteByte('[')
+	for i, d := range s {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprint(&b, d)
+	}
+	b.WriteByte(']')
+	return b.String()
+}
+
+// Accepts tells whether a tensor of shape t satisfies s: same rank, and equal wherever s is not -1.
+func (s Shape) Accepts(t Shape) bool {
+	if len(s) != len(t) {
+		return false
+	}
+	for i, d := range s {
+		if t[i] < 0 || (d >= 0 && t[i] != d) {
+			return false
+		}
+	}
+	return true
+}
+
+// Equal tells whether both shapes are the same, -1 being equal to -1 only.
+func (s Shape) Equal(t Shape) bool {
+	if len(s) != len(t) {
+		return false
+	}
+	for i := range s {
+		if s[i] != t[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// Tensor is a dense, row-major, little-endian block: len(Data) == Shape.Elements()*Type.Size(), except for Bytes,
+// whose elements carry a four-byte length each.
+//
+// Who owns Data. A Request borrows the bytes of its caller until Infer returns; whoever runs the request reads them
+// until then and never afterwards, and nobody writes to them. A Response lends the bytes of its outputs to its
+// receiver until Response.Release. That is the whole contract: it is what lets tensor bytes go from the socket's buffer
+// into the runtime, and from the runtime into the answer, with one copy each at most.
+type Tensor struct {
+	Name  string
+	Type  DataType
+	Shape Shape
+	Data  []byte
+}
+
+// Check reports the first reason why t is not a well-formed tensor: rank, shape overflow, length of Data, or the
+// framing of Bytes. The message names the tensor.
+func (t *Tensor) Check() error {
+	if len(t.Shape) > MaxRank {
+		return fmt.Errorf("tensor %q: %d dimensions, at most %d are allowed", t.Name, len(t.Shape), MaxRank)
+	}
+	n, ok := t.Shape.Elements()
+	if !ok {
+		return fmt.Errorf("tensor %q: shape %v has a negative size or too many elements", t.Name, t.Shape)
+	}
+	if t.Type == Bytes {
+		return CheckFraming(t.Data, n)
+	}
+	size := t.Type.Size()
+	if size == 0 {
+		return fmt.Errorf("tensor %q: unknown data type %v", t.Name, t.Type)
+	}
+	if n > math.MaxInt64/size || int64(len(t.Data)) != n*size {
+		return fmt.Errorf("tensor %q: %v%v takes %d elements of %d bytes, got %d bytes", t.Name, t.Type, t.Shape, n, size, len(t.Data))
+	}
+	return nil
+}
+
+// CheckFraming tells whether data is exactly n elements of type Bytes.
+func CheckFraming(data []byte, n int64) error {
+	var seen int64
+	for rest := data; len(rest) > 0; seen++ {
+		if len(rest) < 4 {
+			return fmt.Errorf("incomplete string length indicator, expecting 4 bytes but only %d bytes available", len(rest))
+		}
+		size := int64(binary.LittleEndian.Uint32(rest))
+		rest = rest[4:]
+		if size > int64(len(rest)) {
+			return fmt.Errorf("incomplete string data, expecting string of length %d but only %d bytes available", size, len(rest))
+		}
+		rest = rest[size:]
+	}
+	if seen != n {
+		return fmt.Errorf("unexpected number of string elements %d, expecting %d", seen, n)
+	}
+	return nil
+}
+
+// AppendElement appends one element of type Bytes to data.
+func AppendElement(data []byte, element string) []byte {
+	data = binary.LittleEndian.AppendUint32(data, uint32(len(element)))
+	return append(data, element...)
+}
+
+// Elements yields the elements of well-framed Bytes data. The slices alias data. It stops at the first bad frame.
+func Elements(data []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for len(data) >= 4 {
+			size := int64(binary.LittleEndian.Uint32(data))
+			data = data[4:]
+			if size > int64(len(data)) || !yield(data[:size]) {
+				return
+			}
+			data = data[size:]
+		}
+	}
+}
+
+// Spec is what a model says of one of its tensors, as a client sees it: Shape includes the batch dimension, and -1
+// stands for any size.
+type Spec struct {
+	Name     string
+	Type     DataType
+	Shape    Shape
+	Optional bool
+}
