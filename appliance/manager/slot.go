@@ -1,0 +1,85 @@
+package manager
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// slot is where one version stands. Legal transitions, anything else is a bug:
+//
+//	         begin        loaded         drain           gone
+//	(none) --------> Loading ----> Ready -------> Unloading ----> (none)
+//	                    |                                            ^
+//	                    | failed                 forget              |
+//	                    +--------> Unavailable ----------------------+
+//
+// A failed version is tried again by forgetting it while it is still wanted.
+type slot struct {
+	version *edgewise.Version
+	state   edgewise.State
+	reason  string
+	kind    edgewise.Kind // of the failure, when Unavailable
+	since   time.Time
+	handle  *handle // set when Ready or Unloading
+}
+
+// to moves a slot along one of the legal transitions.
+func (s *slot) to(state edgewise.State, now time.Time) {
+	legal := s.state == edgewise.StateLoading && (state == edgewise.StateReady || state == edgewise.StateUnavailable) ||
+		s.state == edgewise.StateReady && state == edgewise.StateUnloading
+	if !legal {
+		panic(fmt.Sprintf("BUG: version %v goes from %v to %v", s.version.ID, s.state, state))
+	}
+	s.state, s.since = state, now
+}
+
+// failure is why a version is Unavailable, in Triton's words; nil in any other state.
+func (s *slot) failure() error {
+	if s.state != edgewise.StateUnavailable {
+		return nil
+	}
+	return &edgewise.Error{Op: "manager.load", Kind: s.kind, Model: s.version.ID, Err: fmt.Errorf(
+		"load failed for model '%s': version %d is at UNAVAILABLE state: %s;", s.version.ID.Name, s.version.ID.Version, s.reason)}
+}
+
+// handle counts the users of a servable, so that it is closed after the last one.
+type handle struct {
+	servable edgewise.Servable
+	users    atomic.Int64 // the owner counts as one; 0: retired and unused
+	idle     chan struct{}
+}
+
+func newHandle(s edgewise.Servable) *handle {
+	h := &handle{servable: s, idle: make(chan struct{})}
+	h.users.Store(1)
+	return h
+}
+
+// acquire adds a user, unless the handle has been retired and its last user has gone.
+func (h *handle) acquire() bool {
+	for {
+		n := h.users.Load()
+		if n == 0 {
+			return false
+		}
+		if h.users.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+func (h *handle) release() {
+	if h.users.Add(-1) == 0 {
+		close(h.idle)
+	}
+}
+
+// retire gives up the owner's use, waits for the other users and closes the servable. It is called once.
+func (h *handle) retire() error {
+	h.release()
+	<-h.idle
+	return h.servable.Close()
+}

@@ -1,0 +1,132 @@
+// Package observe reports what the parts have measured. Nothing measures here, and nothing but this package knows the
+// metrics library.
+package observe
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// Sample is what is known of one version at the moment of a scrape.
+type Sample struct {
+	Version    *edgewise.Version
+	Statistics edgewise.Statistics
+}
+
+// Source is where the figures come from. Its functions are called at each scrape, concurrently with everything else.
+type Source struct {
+	Samples  func() []Sample          // of every ready version
+	Statuses func() []edgewise.Status // of every version that was asked for
+	Disk     func() (used, free int64, err error)
+	Ready    func() bool
+}
+
+// Metrics is the /metrics page: Triton's names and labels, and edgewise_ names for what Triton does not have.
+type Metrics struct {
+	registry *prometheus.Registry
+}
+
+// New makes the page of a source.
+func New(s Source) *Metrics {
+	r := prometheus.NewRegistry()
+	r.MustRegister(&collector{s}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return &Metrics{r}
+}
+
+// Page returns the page in the Prometheus text format and its content type.
+func (m *Metrics) Page() (page []byte, contentType string, err error) {
+	families, err := m.registry.Gather()
+	if err != nil {
+		return nil, "", edgewise.Errorf("observe.Page", edgewise.Internal, "gathering metrics: %w", err)
+	}
+	format := expfmt.NewFormat(expfmt.TypeTextPlain)
+	var b bytes.Buffer
+	encoder := expfmt.NewEncoder(&b, format)
+	for _, family := range families {
+		if err := encoder.Encode(family); err != nil {
+			return nil, "", edgewise.Errorf("observe.Page", edgewise.Internal, "encoding metrics: %w", err)
+		}
+	}
+	return b.Bytes(), string(format), nil
+}
+
+// collector makes metrics of the source's figures when it is asked for them.
+type collector struct {
+	source Source
+}
+
+// Describe sends nothing: labels depend on the models' own tags, so the collector is unchecked.
+func (*collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect sends the figures of this moment.
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	for _, s := range c.source.Samples() {
+		collectVersion(out, s)
+	}
+	collectStates(out, c.source.Statuses())
+	send(out, prometheus.GaugeValue, "edgewise_ready", "Whether the box is ready.", truth(c.source.Ready()), nil, nil)
+	if used, free, err := c.source.Disk(); err == nil {
+		send(out, prometheus.GaugeValue, "edgewise_store_used_bytes", "Bytes of model files in the store.", float64(used), nil, nil)
+		send(out, prometheus.GaugeValue, "edgewise_store_free_bytes", "Bytes free on the store's disk.", float64(free), nil, nil)
+	}
+}
+
+// collectVersion sends Triton's per-model metrics. A model's metric_tags become labels with a leading underscore.
+func collectVersion(out chan<- prometheus.Metric, s Sample) {
+	names := []string{"model", "version"}
+	values := []string{s.Version.ID.Name, strconv.FormatInt(s.Version.ID.Version, 10)}
+	for tag, value := range s.Version.Model.MetricTags {
+		names, values = append(names, "_"+tag), append(values, value)
+	}
+	st := s.Statistics
+	counter := func(name, help string, v float64) { send(out, prometheus.CounterValue, name, help, v, names, values) }
+	micros := func(name, help string, d edgewise.Duration) { counter(name, help, float64(d.Total.Microseconds())) }
+	counter("nv_inference_request_success", "Number of successful inference requests.", float64(st.Success.Count))
+	for reason, n := range st.Failures {
+		send(out, prometheus.CounterValue, "nv_inference_request_failure", "Number of failed inference requests.", float64(n),
+			append(names[:len(names):len(names)], "reason"), append(values[:len(values):len(values)], edgewise.FailureReason(reason).String()))
+	}
+	counter("nv_inference_count", "Number of inferences performed.", float64(st.InferenceCount))
+	counter("nv_inference_exec_count", "Number of model executions performed.", float64(st.ExecutionCount))
+	send(out, prometheus.GaugeValue, "nv_inference_pending_request_count", "Number of requests waiting to be executed.", float64(st.Pending), names, values)
+	micros("nv_inference_request_duration_us", "Cumulative time of requests.", st.Success)
+	micros("nv_inference_queue_duration_us", "Cumulative time of requests in the queue.", st.Queue)
+	micros("nv_inference_compute_input_duration_us", "Cumulative time of preparing inputs.", st.ComputeInput)
+	micros("nv_inference_compute_infer_duration_us", "Cumulative time of running.", st.ComputeInfer)
+	micros("nv_inference_compute_output_duration_us", "Cumulative time of taking outputs out.", st.ComputeOutput)
+}
+
+// collectStates counts versions in each state; all four states are always there.
+func collectStates(out chan<- prometheus.Metric, statuses []edgewise.Status) {
+	states := []edgewise.State{edgewise.StateUnavailable, edgewise.StateLoading, edgewise.StateReady, edgewise.StateUnloading}
+	for _, state := range states {
+		n := 0
+		for _, s := range statuses {
+			if s.State == state {
+				n++
+			}
+		}
+		send(out, prometheus.GaugeValue, "edgewise_versions", "Number of model versions in each state.", float64(n), []string{"state"}, []string{state.String()})
+	}
+}
+
+func send(out chan<- prometheus.Metric, kind prometheus.ValueType, name, help string, value float64, names, values []string) {
+	metric, err := prometheus.NewConstMetric(prometheus.NewDesc(name, help, names, nil), kind, value, values...)
+	if err != nil {
+		metric = prometheus.NewInvalidMetric(prometheus.NewDesc(name, help, nil, nil), err)
+	}
+	out <- metric
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,209 @@
+package sched
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// checker holds requests against a model. Its messages are those of Triton, in Triton's order, because clients match on
+// them: count, names, batch size, data type, shape, bytes.
+type checker struct {
+	model    *edgewise.Model
+	required int
+	inputs   map[string]*tensorRule
+	outputs  map[string]*tensorRule
+	names    []string // of all outputs, in declared order
+}
+
+// tensorRule is what one tensor must look like for the client and for the backend.
+type tensorRule struct {
+	index   int
+	spec    edgewise.Spec
+	reshape *reshape // nil: the backend sees the client's shape
+}
+
+func newChecker(m *edgewise.Model) *checker {
+	c := &checker{model: m, inputs: map[string]*tensorRule{}, outputs: map[string]*tensorRule{}}
+	for i, spec := range m.Inputs() {
+		c.inputs[spec.Name] = &tensorRule{index: i, spec: spec, reshape: newReshape(m, m.Input[i].Dims, m.Input[i].Reshape)}
+		if !spec.Optional {
+			c.required++
+		}
+	}
+	for i, spec := range m.Outputs() {
+		c.outputs[spec.Name] = &tensorRule{index: i, spec: spec, reshape: newReshape(m, m.Output[i].Dims, m.Output[i].Reshape).inverse()}
+		c.names = append(c.names, spec.Name)
+	}
+	return c
+}
+
+// check returns the job that a request makes, or why it contradicts the model (kind Invalid).
+func (c *checker) check(req *edgewise.Request) (*job, error) {
+	if err := c.checkNames(req); err != nil {
+		return nil, err
+	}
+	batch, err := c.checkBatch(req.Inputs)
+	if err != nil {
+		return nil, err
+	}
+	j := &job{batch: batch, want: req.Outputs, inputs: make([]edgewise.Tensor, len(req.Inputs)), done: make(chan struct{})}
+	for i := range req.Inputs {
+		in := &req.Inputs[i]
+		rule := c.inputs[in.Name]
+		if err := c.checkTensor(in, rule.spec); err != nil {
+			return nil, err
+		}
+		j.inputs[i] = *in
+		j.inputs[i].Shape = rule.reshape.apply(in.Shape)
+	}
+	if len(j.want) == 0 {
+		j.want = c.names
+	}
+	return j, nil
+}
+
+func (c *checker) checkNames(req *edgewise.Request) error {
+	if n := len(req.Inputs); n < c.required || n > len(c.inputs) {
+		return c.wrongCount(req.Inputs)
+	}
+	for i := range req.Inputs {
+		if c.inputs[req.Inputs[i].Name] == nil {
+			return c.invalid("unexpected inference input '%s' for model '%s'", req.Inputs[i].Name, c.model.Name)
+		}
+		if slices.ContainsFunc(req.Inputs[:i], func(t edgewise.Tensor) bool { return t.Name == req.Inputs[i].Name }) {
+			return c.invalid("input '%s' already exists in request", req.Inputs[i].Name)
+		}
+	}
+	if missing := c.missing(req.Inputs); len(missing) > 0 {
+		return c.wrongCount(req.Inputs)
+	}
+	for _, name := range req.Outputs {
+		if c.outputs[name] == nil {
+			return c.invalid("unexpected inference output '%s' for model '%s'", name, c.model.Name)
+		}
+	}
+	return nil
+}
+
+func (c *checker) wrongCount(got []edgewise.Tensor) error {
+	var names []string
+	for i := range got {
+		names = append(names, got[i].Name)
+	}
+	want := fmt.Sprintf("expected %d inputs", c.required)
+	if c.required != len(c.inputs) {
+		want = fmt.Sprintf("expected number of inputs between %d and %d", c.required, len(c.inputs))
+	}
+	text := fmt.Sprintf("%s but got %d inputs for model '%s'. Got input(s) [%s]", want, len(got), c.model.Name, quote(names))
+	missing := c.missing(got)
+	if len(missing) == 0 {
+		return c.invalid("%s, but the model has only [%s].", text, quote(c.declared()))
+	}
+	return c.invalid("%s, but missing required input(s) [%s]. Please provide all required input(s).", text, quote(missing))
+}
+
+func (c *checker) declared() []string {
+	var names []string
+	for i := range c.model.Input {
+		names = append(names, c.model.Input[i].Name)
+	}
+	return names
+}
+
+// missing lists the required inputs that got lacks, in declared order.
+func (c *checker) missing(got []edgewise.Tensor) []string {
+	var names []string
+	for i := range c.model.Input {
+		in := &c.model.Input[i]
+		if !in.Optional && !slices.ContainsFunc(got, func(t edgewise.Tensor) bool { return t.Name == in.Name }) {
+			names = append(names, in.Name)
+		}
+	}
+	return names
+}
+
+// checkBatch returns the batch size that all inputs agree on, 1 for models that do not batch.
+func (c *checker) checkBatch(inputs []edgewise.Tensor) (int, error) {
+	if c.model.MaxBatchSize == 0 {
+		return 1, nil
+	}
+	batch := int64(0)
+	for i := range inputs {
+		in := &inputs[i]
+		switch {
+		case len(in.Shape) == 0:
+			return 0, c.invalid("input '%s' has no shape but model requires batch dimension for '%s'", in.Name, c.model.Name)
+		case i > 0 && in.Shape[0] != batch:
+			return 0, c.invalid("input '%s' batch size does not match other inputs for '%s'", in.Name, c.model.Name)
+		}
+		batch = in.Shape[0]
+	}
+	if batch < 1 || batch > int64(c.model.MaxBatchSize) {
+		return 0, c.invalid("inference request batch-size must be <= %d for '%s', got %d", c.model.MaxBatchSize, c.model.Name, batch)
+	}
+	return int(batch), nil
+}
+
+func (c *checker) checkTensor(in *edgewise.Tensor, spec edgewise.Spec) error {
+	if in.Type != spec.Type {
+		return c.invalid("inference input '%s' data-type is '%v', but model '%s' expects '%v'", in.Name, in.Type, c.model.Name, spec.Type)
+	}
+	elements, ok := in.Shape.Elements()
+	if !ok || len(in.Shape) > edgewise.MaxRank {
+		return c.invalid("input '%s' of model '%s': shape %v has a negative size, too many elements or more than %d dimensions", in.Name, c.model.Name, in.Shape, edgewise.MaxRank)
+	}
+	if !spec.Shape.Accepts(in.Shape) {
+		return c.wrongShape(in, spec)
+	}
+	if in.Type == edgewise.Bytes {
+		if err := edgewise.CheckFraming(in.Data, elements); err != nil {
+			return c.invalid("%w for inference input '%s' of model '%s'", err, in.Name, c.model.Name)
+		}
+		return nil
+	}
+	if want := elements * in.Type.Size(); int64(len(in.Data)) != want {
+		return c.invalid("input byte size mismatch for input '%s' for model '%s'. Expected %d, got %d", in.Name, c.model.Name, want, len(in.Data))
+	}
+	return nil
+}
+
+func (c *checker) wrongShape(in *edgewise.Tensor, spec edgewise.Spec) error {
+	note := ""
+	if c.model.MaxBatchSize > 0 {
+		note = " NOTE: Setting a non-zero max_batch_size in the model config requires a batch dimension to be prepended to each input shape. If you want to specify the full shape including the batch dim in your input dims config, try setting max_batch_size to zero."
+	}
+	return c.invalid("unexpected shape for input '%s' for model '%s'. Expected %v, got %v.%s", in.Name, c.model.Name, spec.Shape, in.Shape, note)
+}
+
+// finish gives the outputs of a run the shapes that the client expects, and refuses a result that is not what the
+// model declares: a backend's mistake must not reach a client as an answer.
+func (c *checker) finish(r *edgewise.Result) error {
+	for i := range r.Outputs {
+		out := &r.Outputs[i]
+		rule := c.outputs[out.Name]
+		if rule == nil || out.Type != rule.spec.Type {
+			return edgewise.Errorf("sched.finish", edgewise.Internal, "model %q: the backend made output %q of type %v, which the model does not declare", c.model.Name, out.Name, out.Type)
+		}
+		shape := rule.reshape.apply(out.Shape)
+		if !rule.spec.Shape.Accepts(shape) {
+			return edgewise.Errorf("sched.finish", edgewise.Internal, "model %q: output %q: the model declares %v, the backend made %v", c.model.Name, out.Name, rule.spec.Shape, out.Shape)
+		}
+		out.Shape = shape
+	}
+	return nil
+}
+
+func (c *checker) invalid(format string, args ...any) error {
+	return &edgewise.Error{Op: "sched.check", Kind: edgewise.Invalid, Model: edgewise.ModelID{Name: c.model.Name}, Err: fmt.Errorf(format, args...)}
+}
+
+// quote lists names as Triton does: 'a','b'.
+func quote(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return "'" + strings.Join(names, "','") + "'"
+}

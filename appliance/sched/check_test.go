@@ -1,0 +1,133 @@
+package sched
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+func twoInputs(maxBatch int32) *edgewise.Model {
+	return &edgewise.Model{
+		Name: "M", MaxBatchSize: maxBatch,
+		Input: []edgewise.ModelInput{
+			{Name: "A", DataType: edgewise.FP32, Dims: edgewise.Shape{16}},
+			{Name: "B", DataType: edgewise.Bytes, Dims: edgewise.Shape{-1}},
+			{Name: "C", DataType: edgewise.Int8, Dims: edgewise.Shape{1}, Optional: true},
+		},
+		Output: []edgewise.ModelOutput{{Name: "Y", DataType: edgewise.FP32, Dims: edgewise.Shape{1}}},
+	}
+}
+
+func tensor(name string, t edgewise.DataType, shape edgewise.Shape, data []byte) edgewise.Tensor {
+	return edgewise.Tensor{Name: name, Type: t, Shape: shape, Data: data}
+}
+
+func goodA() edgewise.Tensor {
+	return tensor("A", edgewise.FP32, edgewise.Shape{1, 16}, make([]byte, 64))
+}
+
+func goodB() edgewise.Tensor {
+	return tensor("B", edgewise.Bytes, edgewise.Shape{1, 2}, edgewise.AppendElement(edgewise.AppendElement(nil, "a\x00b"), ""))
+}
+
+func TestRequestsThatContradictTheModel(t *testing.T) {
+	unframed := goodB()
+	unframed.Data = unframed.Data[:5]
+	short := goodB()
+	short.Data = short.Data[:7]
+	cut := goodB()
+	cut.Data = append([]byte{}, cut.Data[:9]...)
+	tests := []struct {
+		name    string
+		inputs  []edgewise.Tensor
+		outputs []string
+		want    string
+	}{
+		{"too few", []edgewise.Tensor{goodA()}, nil, "expected number of inputs between 2 and 3 but got 1 inputs for model 'M'. Got input(s) ['A'], but missing required input(s) ['B']. Please provide all required input(s)."},
+		{"none", nil, nil, "expected number of inputs between 2 and 3 but got 0 inputs for model 'M'. Got input(s) [], but missing required input(s) ['A','B']. Please provide all required input(s)."},
+		{"optional instead of required", []edgewise.Tensor{goodA(), tensor("C", edgewise.Int8, edgewise.Shape{1, 1}, []byte{1})}, nil, "expected number of inputs between 2 and 3 but got 2 inputs for model 'M'. Got input(s) ['A','C'], but missing required input(s) ['B']. Please provide all required input(s)."},
+		{"too many", []edgewise.Tensor{goodA(), goodB(), goodA(), goodB()}, nil, "expected number of inputs between 2 and 3 but got 4 inputs for model 'M'. Got input(s) ['A','B','A','B'], but the model has only ['A','B','C']."},
+		{"unknown", []edgewise.Tensor{goodA(), tensor("X", edgewise.FP32, nil, nil)}, nil, "unexpected inference input 'X' for model 'M'"},
+		{"twice", []edgewise.Tensor{goodA(), goodA()}, nil, "input 'A' already exists in request"},
+		{"unknown output", []edgewise.Tensor{goodA(), goodB()}, []string{"Y", "Z"}, "unexpected inference output 'Z' for model 'M'"},
+		{"no batch dimension", []edgewise.Tensor{goodA(), tensor("B", edgewise.Bytes, edgewise.Shape{}, nil)}, nil, "input 'B' has no shape but model requires batch dimension for 'M'"},
+		{"different batches", []edgewise.Tensor{goodA(), tensor("B", edgewise.Bytes, edgewise.Shape{2, 1}, nil)}, nil, "input 'B' batch size does not match other inputs for 'M'"},
+		{"batch too large", []edgewise.Tensor{tensor("A", edgewise.FP32, edgewise.Shape{9, 16}, nil), tensor("B", edgewise.Bytes, edgewise.Shape{9, 1}, nil)}, nil, "inference request batch-size must be <= 8 for 'M', got 9"},
+		{"empty batch", []edgewise.Tensor{tensor("A", edgewise.FP32, edgewise.Shape{0, 16}, nil), tensor("B", edgewise.Bytes, edgewise.Shape{0, 1}, nil)}, nil, "inference request batch-size must be <= 8 for 'M', got 0"},
+		{"data type", []edgewise.Tensor{tensor("A", edgewise.Int32, edgewise.Shape{1, 16}, make([]byte, 64)), goodB()}, nil, "inference input 'A' data-type is 'INT32', but model 'M' expects 'FP32'"},
+		{"shape", []edgewise.Tensor{tensor("A", edgewise.FP32, edgewise.Shape{1, 15}, make([]byte, 60)), goodB()}, nil, "unexpected shape for input 'A' for model 'M'. Expected [-1,16], got [1,15]. NOTE: Setting a non-zero max_batch_size"},
+		{"rank", []edgewise.Tensor{tensor("A", edgewise.FP32, edgewise.Shape{1, 16, 1}, make([]byte, 64)), goodB()}, nil, "unexpected shape for input 'A' for model 'M'. Expected [-1,16], got [1,16,1]. NOTE"},
+		{"negative size", []edgewise.Tensor{goodA(), tensor("B", edgewise.Bytes, edgewise.Shape{1, -1}, nil)}, nil, "input 'B' of model 'M': shape [1,-1] has a negative size"},
+		{"too many elements", []edgewise.Tensor{goodA(), tensor("B", edgewise.Bytes, edgewise.Shape{1, 1 << 62, 4}, nil)}, nil, "input 'B' of model 'M': shape [1,4611686018427387904,4] has a negative size, too many elements"},
+		{"too few bytes", []edgewise.Tensor{tensor("A", edgewise.FP32, edgewise.Shape{1, 16}, make([]byte, 60)), goodB()}, nil, "input byte size mismatch for input 'A' for model 'M'. Expected 64, got 60"},
+		{"cut length", []edgewise.Tensor{goodA(), cut}, nil, "incomplete string length indicator, expecting 4 bytes but only 2 bytes available for inference input 'B' of model 'M'"},
+		{"cut string", []edgewise.Tensor{goodA(), unframed}, nil, "incomplete string data, expecting string of length 3 but only 1 bytes available for inference input 'B' of model 'M'"},
+		{"too few strings", []edgewise.Tensor{goodA(), short}, nil, "unexpected number of string elements 1, expecting 2 for inference input 'B' of model 'M'"},
+	}
+	c := newChecker(twoInputs(8))
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := c.check(&edgewise.Request{Inputs: test.inputs, Outputs: test.outputs})
+			if err == nil || !strings.HasPrefix(err.Error(), test.want) || edgewise.KindOf(err) != edgewise.Invalid {
+				t.Errorf("got  %v\nwant %s", err, test.want)
+			}
+		})
+	}
+}
+
+func TestGoodRequestsPass(t *testing.T) {
+	c := newChecker(twoInputs(8))
+	j, err := c.check(&edgewise.Request{Inputs: []edgewise.Tensor{goodB(), goodA()}})
+	if err != nil || j.batch != 1 || len(j.want) != 1 || j.want[0] != "Y" {
+		t.Errorf("job %+v, error %v", j, err)
+	}
+}
+
+func TestReshapeCarriesVariableSizesOver(t *testing.T) {
+	tests := []struct {
+		name              string
+		batched           bool
+		from, to, in, out edgewise.Shape
+	}{
+		{"batch alone becomes a vector", true, edgewise.Shape{1}, edgewise.Shape{}, edgewise.Shape{5, 1}, edgewise.Shape{5}},
+		{"fixed", false, edgewise.Shape{4, 2}, edgewise.Shape{8}, edgewise.Shape{4, 2}, edgewise.Shape{8}},
+		{"variable in order", true, edgewise.Shape{-1, 3, -1}, edgewise.Shape{-1, -1, 3}, edgewise.Shape{2, 7, 3, 9}, edgewise.Shape{2, 7, 9, 3}},
+		{"what does not fit stays", false, edgewise.Shape{4, 2}, edgewise.Shape{8}, edgewise.Shape{4, 3}, edgewise.Shape{4, 3}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			m := &edgewise.Model{}
+			if test.batched {
+				m.MaxBatchSize = 8
+			}
+			r := newReshape(m, test.from, &edgewise.Reshape{Shape: test.to})
+			if got := r.apply(test.in); !got.Equal(test.out) {
+				t.Errorf("got %v, want %v", got, test.out)
+			}
+			if got := r.inverse().apply(test.out); !got.Equal(test.in) {
+				t.Errorf("back: got %v, want %v", got, test.in)
+			}
+		})
+	}
+}
+
+func TestWrongOutputsOfABackendNeverReachAClient(t *testing.T) {
+	tests := []struct {
+		name string
+		out  edgewise.Tensor
+		want string
+	}{
+		{"unknown name", tensor("Q", edgewise.FP32, edgewise.Shape{1, 1}, nil), `model "M": the backend made output "Q" of type FP32, which the model does not declare`},
+		{"other type", tensor("Y", edgewise.Int8, edgewise.Shape{1, 1}, nil), `model "M": the backend made output "Y" of type INT8, which the model does not declare`},
+		{"other shape", tensor("Y", edgewise.FP32, edgewise.Shape{1, 2}, nil), `model "M": output "Y": the model declares [-1,1], the backend made [1,2]`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			err := newChecker(twoInputs(8)).finish(&edgewise.Result{Outputs: []edgewise.Tensor{test.out}})
+			if err == nil || err.Error() != test.want || edgewise.KindOf(err) != edgewise.Internal {
+				t.Errorf("got %v, want %s", err, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,371 @@
+// Package arch holds the rules of the house as tests: who may import whom, where C code may be, and what every folder
+// and every exported name owes its reader.
+package arch
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/go/ast/inspector"
+)
+
+const module = "github.com/edgewise-ai/edgewise"
+
+// parsed is one Go file of the project.
+type parsed struct {
+	path   string // relative to the root
+	folder string // "." for the root
+	test   bool
+	syntax *ast.File
+}
+
+func (f parsed) imports() []string {
+	var list []string
+	for _, spec := range f.syntax.Imports {
+		list = append(list, strings.Trim(spec.Path.Value, `"`))
+	}
+	return list
+}
+
+// files parses every Go file of the project once for each test.
+func files(t *testing.T) (*token.FileSet, []parsed) {
+	t.Helper()
+	root := "../.."
+	set := token.NewFileSet()
+	var all []parsed
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (path != root && strings.HasPrefix(d.Name(), ".") || slices.Contains([]string{"node_modules", "testdata", "bin", "dist", "data"}, d.Name())) {
+			return fs.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		syntax, err := parser.ParseFile(set, path, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(root, path)
+		all = append(all, parsed{path: relative, folder: filepath.Dir(relative), test: strings.HasSuffix(path, "_test.go"), syntax: syntax})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 30 {
+		t.Fatalf("only %d Go files found: the walk is broken", len(all))
+	}
+	return set, all
+}
+
+// layer is a set of folders and what of the project they may import beside the root package and their own subfolders.
+type layer struct {
+	folders []string // "x/..." stands for x and everything below
+	may     []string
+	reason  string
+}
+
+var layers = []layer{
+	{[]string{"."}, nil, "the words depend on nothing, so that everybody can use them"},
+	{[]string{"appliance/document"}, nil, "syntax knows nothing of models"},
+	{[]string{"appliance/config", "appliance/modelconfig"}, []string{"appliance/document"}, "both read strict documents"},
+	{
+		[]string{"wasm/...", "ensemble/...", "store/...", "gpu/...", "webui/...", "appliance/manager", "appliance/sched", "appliance/observe", "appliance/apistatus"},
+		nil, "parts never import parts: they meet in package appliance, through the root's words",
+	},
+	{[]string{"api/..."}, []string{"api/..."}, "what crosses the border of the box knows nothing of its inside"},
+	{[]string{"appliance/httpapi", "appliance/grpcapi"}, []string{"appliance/apistatus", "api/..."}, "a door translates; it does not decide"},
+	{[]string{"appliance"}, []string{"..."}, "the house knows everybody"},
+	{[]string{"cmd/..."}, []string{"appliance", "appliance/config", "api/...", "cmd/..."}, "the program turns the key and talks to the box as any client does"},
+	{[]string{"test/...", "configs/..."}, []string{"..."}, "tests may look everywhere"},
+}
+
+func matches(pattern, folder string) bool {
+	if pattern == "..." {
+		return true
+	}
+	if base, ok := strings.CutSuffix(pattern, "/..."); ok {
+		return folder == base || strings.HasPrefix(folder, base+"/")
+	}
+	return folder == pattern
+}
+
+func matchesAny(patterns []string, folder string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, folder) })
+}
+
+func TestImportsPointOneWay(t *testing.T) {
+	_, all := files(t)
+	for _, f := range all {
+		i := slices.IndexFunc(layers, func(l layer) bool { return matchesAny(l.folders, f.folder) })
+		if i < 0 {
+			t.Errorf("%s: folder %s belongs to no layer: add it to the table in test/arch", f.path, f.folder)
+			continue
+		}
+		for _, imported := range f.imports() {
+			folder, ours := strings.CutPrefix(imported, module)
+			folder = strings.TrimPrefix(folder, "/")
+			if !ours || folder == "" || folder == f.folder || strings.HasPrefix(folder, f.folder+"/") {
+				continue
+			}
+			if f.test && matches("test/...", folder) {
+				continue
+			}
+			if !matchesAny(layers[i].may, folder) {
+				t.Errorf("%s imports %s: %s", f.path, folder, layers[i].reason)
+			}
+		}
+	}
+}
+
+// heavy names the one folder that may import a heavy library, so that it can be replaced there.
+var heavy = map[string][]string{
+	"github.com/gofiber/fiber":     {"appliance/httpapi"},
+	"github.com/valyala/fasthttp":  {"appliance/httpapi"},
+	"google.golang.org/grpc":       {"appliance/grpcapi", "api/..."},
+	"github.com/tetratelabs":       {"wasm/..."},
+	"go.etcd.io/bbolt":             {"store"},
+	"github.com/yalue":             {"gpu/..."},
+	"github.com/ebitengine/purego": {"gpu/..."},
+	"github.com/prometheus":        {"appliance/observe"},
+	"go.opentelemetry.io":          {"appliance/observe"},
+	"github.com/spf13/cobra":       {"cmd/..."},
+	"go.yaml.in/yaml":              {"appliance/document"},
+	"golang.org/x/image":           {"cmd/...", "configs/..."},
+}
+
+func TestHeavyLibrariesStayInTheirRoom(t *testing.T) {
+	_, all := files(t)
+	for _, f := range all {
+		if f.test || matches("test/...", f.folder) {
+			continue
+		}
+		for _, imported := range f.imports() {
+			for library, rooms := range heavy {
+				if strings.HasPrefix(imported, library) && !matchesAny(rooms, f.folder) {
+					t.Errorf("%s imports %s, which belongs to %v", f.path, imported, rooms)
+				}
+			}
+		}
+	}
+}
+
+func TestCodeInCStaysBelowGPU(t *testing.T) {
+	_, all := files(t)
+	for _, f := range all {
+		if slices.Contains(f.imports(), "C") && !matches("gpu/...", f.folder) {
+			t.Errorf("%s uses cgo: C code belongs below gpu/", f.path)
+		}
+	}
+}
+
+// TestEnvironmentIsReadInOnePlace keeps the environment where its precedence is documented. The program hands it over.
+func TestEnvironmentIsReadInOnePlace(t *testing.T) {
+	set, all := files(t)
+	for _, f := range all {
+		if f.test || matches("test/...", f.folder) || f.path == "cmd/edgewise/main.go" {
+			continue
+		}
+		for c := range inspector.New([]*ast.File{f.syntax}).Root().Preorder((*ast.SelectorExpr)(nil)) {
+			call := c.Node().(*ast.SelectorExpr)
+			if pkg, ok := call.X.(*ast.Ident); ok && pkg.Name == "os" && slices.Contains([]string{"Getenv", "LookupEnv", "Environ"}, call.Sel.Name) {
+				t.Errorf("%v: os.%s: only appliance/config interprets the environment, and cmd/edgewise/main.go hands it over", set.Position(call.Pos()), call.Sel.Name)
+			}
+		}
+	}
+}
+
+func TestNoInitFunctions(t *testing.T) {
+	_, all := files(t)
+	for _, f := range all {
+		for _, d := range f.syntax.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
+				t.Errorf("%s: init() hides when things happen: make it in build.go and pass it", f.path)
+			}
+		}
+	}
+}
+
+func TestEveryPackageHasOneComment(t *testing.T) {
+	_, all := files(t)
+	comments := map[string][]string{}
+	for _, f := range all {
+		if f.test {
+			continue
+		}
+		comments[f.folder] = append(comments[f.folder], "")
+		if f.syntax.Doc != nil {
+			comments[f.folder] = append(comments[f.folder], f.path)
+		}
+	}
+	for folder, list := range comments {
+		with := slices.DeleteFunc(list, func(s string) bool { return s == "" })
+		if len(with) != 1 {
+			t.Errorf("folder %s has %d package comments %v, want one", folder, len(with), with)
+		}
+	}
+}
+
+// TestPackageVariablesDoNotChange finds assignments to package variables of the same package.
+func TestPackageVariablesDoNotChange(t *testing.T) {
+	set, all := files(t)
+	variables := map[string]map[string]bool{}
+	for _, f := range all {
+		if f.test {
+			continue
+		}
+		for _, d := range f.syntax.Decls {
+			decl, ok := d.(*ast.GenDecl)
+			if !ok || decl.Tok != token.VAR {
+				continue
+			}
+			for _, spec := range decl.Specs {
+				for _, name := range spec.(*ast.ValueSpec).Names {
+					if variables[f.folder] == nil {
+						variables[f.folder] = map[string]bool{}
+					}
+					variables[f.folder][name.Name] = true
+				}
+			}
+		}
+	}
+	for _, f := range all {
+		for _, assigned := range assignments(f.syntax) {
+			if name, local := assigned.name, assigned.local; name != "_" && variables[f.folder][name] && !local {
+				t.Errorf("%v: package variable %s is assigned to: pass it instead", set.Position(assigned.at), name)
+			}
+		}
+	}
+}
+
+type assignment struct {
+	name  string
+	local bool
+	at    token.Pos
+}
+
+// assignments lists plain assignments to identifiers; local tells that the enclosing function declares the name.
+func assignments(file *ast.File) []assignment {
+	var list []assignment
+	for _, d := range file.Decls {
+		fn, ok := d.(*ast.FuncDecl)
+		if !ok || fn.Body == nil {
+			continue
+		}
+		locals := map[string]bool{}
+		for c := range inspector.New([]*ast.File{{Name: file.Name, Decls: []ast.Decl{fn}}}).Root().Preorder((*ast.AssignStmt)(nil), (*ast.Field)(nil), (*ast.ValueSpec)(nil), (*ast.RangeStmt)(nil)) {
+			switch n := c.Node().(type) {
+			case *ast.Field:
+				for _, name := range n.Names {
+					locals[name.Name] = true
+				}
+			case *ast.ValueSpec:
+				for _, name := range n.Names {
+					locals[name.Name] = true
+				}
+			case *ast.RangeStmt:
+				for _, e := range []ast.Expr{n.Key, n.Value} {
+					if id, ok := e.(*ast.Ident); ok {
+						locals[id.Name] = true
+					}
+				}
+			case *ast.AssignStmt:
+				for _, left := range n.Lhs {
+					id, ok := left.(*ast.Ident)
+					if !ok {
+						continue
+					}
+					if n.Tok == token.DEFINE {
+						locals[id.Name] = true
+					}
+					list = append(list, assignment{id.Name, locals[id.Name], id.Pos()})
+				}
+			}
+		}
+	}
+	return list
+}
+
+func TestEveryExportedNameIsDocumented(t *testing.T) {
+	set, all := files(t)
+	for _, f := range all {
+		if f.test || f.syntax.Name.Name == "main" {
+			continue
+		}
+		for _, d := range f.syntax.Decls {
+			for _, name := range undocumented(d) {
+				t.Errorf("%v: exported %s has no doc comment", set.Position(d.Pos()), name)
+			}
+		}
+	}
+}
+
+// undocumented lists the exported names that a declaration leaves without a comment. In a group one comment above the
+// group, or one beside the name, is enough.
+func undocumented(d ast.Decl) []string {
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		if d.Doc == nil && d.Name.IsExported() && (d.Recv == nil || receiver(d).IsExported()) {
+			return []string{d.Name.Name}
+		}
+	case *ast.GenDecl:
+		if d.Doc != nil {
+			return nil
+		}
+		var names []string
+		for _, spec := range d.Specs {
+			switch s := spec.(type) {
+			case *ast.TypeSpec:
+				if s.Doc == nil && s.Name.IsExported() {
+					names = append(names, s.Name.Name)
+				}
+			case *ast.ValueSpec:
+				if s.Doc == nil && s.Comment == nil && s.Names[0].IsExported() {
+					names = append(names, s.Names[0].Name)
+				}
+			}
+		}
+		return names
+	}
+	return nil
+}
+
+func receiver(d *ast.FuncDecl) *ast.Ident {
+	expr := d.Recv.List[0].Type
+	for {
+		switch e := expr.(type) {
+		case *ast.StarExpr:
+			expr = e.X
+		case *ast.IndexExpr:
+			expr = e.X
+		case *ast.IndexListExpr:
+			expr = e.X
+		case *ast.Ident:
+			return e
+		}
+	}
+}
+
+func TestNoCommittedPathOfAMachine(t *testing.T) {
+	_, all := files(t)
+	for _, f := range all {
+		source, err := os.ReadFile(filepath.Join("../..", f.path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range []string{"/work" + "/", "/root" + "/", "registry.npmjs" + ".org", "proxy.golang" + ".org"} {
+			if strings.Contains(string(source), word) {
+				t.Errorf("%s contains %q", f.path, word)
+			}
+		}
+	}
+}
