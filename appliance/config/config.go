@@ -1,0 +1,99 @@
+// Package config reads the configuration of the appliance. It is the only package that looks at the configuration file,
+// at EDGEWISE_ variables and at flags that stand for keys.
+//
+// A key is taken from the first of these that sets it: flags, environment, file, defaults. Nothing is looked up twice:
+// Load is called once, and a Config is not changed afterwards.
+package config
+
+import "time"
+
+// Config is the configuration of the appliance. What each key means, its unit and its limits are in Keys.
+type Config struct {
+	DataDir  string   `json:"data_dir"`
+	HTTP     HTTP     `json:"http"`
+	Upload   Upload   `json:"upload"`
+	Store    Store    `json:"store"`
+	ONNX     ONNX     `json:"onnx"`
+	Engine   Engine   `json:"engine"`
+	Shutdown Shutdown `json:"shutdown"`
+	Log      Log      `json:"log"`
+	Metrics  Metrics  `json:"metrics"`
+}
+
+// HTTP bounds the REST server.
+type HTTP struct {
+	Address          string        `json:"address"`
+	MaxJSONBytes     Size          `json:"max_json_bytes"`
+	MaxBodyBytes     Size          `json:"max_body_bytes"`
+	MaxInflightBytes Size          `json:"max_inflight_bytes"`
+	MaxConnections   int           `json:"max_connections"`
+	HeaderTimeout    time.Duration `json:"header_timeout"`
+	BodyTimeout      time.Duration `json:"body_timeout"`
+	IdleTimeout      time.Duration `json:"idle_timeout"`
+	WriteTimeout     time.Duration `json:"write_timeout"`
+	AllowedHosts     []string      `json:"allowed_hosts"`
+}
+
+// Upload bounds the uploads of models.
+type Upload struct {
+	MaxBytes   Size `json:"max_bytes"`
+	MaxFiles   int  `json:"max_files"`
+	Concurrent int  `json:"concurrent"`
+}
+
+// Store configures the store of models.
+type Store struct {
+	ReserveBytes  Size          `json:"reserve_bytes"`
+	SnapshotEvery time.Duration `json:"snapshot_every"`
+	Snapshots     int           `json:"snapshots"`
+}
+
+// ONNX configures the backend of ONNX models.
+type ONNX struct {
+	Library string `json:"library"`
+	Threads int    `json:"threads"`
+}
+
+// Engine bounds loading and running.
+type Engine struct {
+	MaxQueue            int           `json:"max_queue"`
+	RequestTimeout      time.Duration `json:"request_timeout"`
+	LoadTimeout         time.Duration `json:"load_timeout"`
+	LoadConcurrency     int           `json:"load_concurrency"`
+	DefaultMaxBatchSize int           `json:"default_max_batch_size"`
+	StrictReadiness     bool          `json:"strict_readiness"`
+}
+
+// Shutdown bounds the stop of the server.
+type Shutdown struct {
+	Timeout time.Duration `json:"timeout"`
+}
+
+// Log says what is logged, and how.
+type Log struct {
+	Level  string `json:"level"`
+	Format string `json:"format"`
+}
+
+// Metrics switches the metrics route.
+type Metrics struct {
+	Enabled bool `json:"enabled"`
+}
+
+// Default returns the configuration that holds when nothing is set.
+func Default() Config {
+	return Config{
+		DataDir: "data",
+		HTTP: HTTP{
+			Address: "127.0.0.1:8000", MaxJSONBytes: 64 * MiB, MaxBodyBytes: 256 * MiB, MaxInflightBytes: GiB, MaxConnections: 1024,
+			HeaderTimeout: 10 * time.Second, BodyTimeout: time.Minute, IdleTimeout: 2 * time.Minute, WriteTimeout: time.Minute,
+			AllowedHosts: []string{},
+		},
+		Upload:   Upload{MaxBytes: 32 * GiB, MaxFiles: 1024, Concurrent: 2},
+		Store:    Store{ReserveBytes: GiB, SnapshotEvery: time.Hour, Snapshots: 24},
+		Engine:   Engine{MaxQueue: 1024, RequestTimeout: time.Minute, LoadTimeout: 5 * time.Minute, LoadConcurrency: 1, DefaultMaxBatchSize: 4, StrictReadiness: true},
+		Shutdown: Shutdown{Timeout: 30 * time.Second},
+		Log:      Log{Level: "info", Format: "text"},
+		Metrics:  Metrics{Enabled: true},
+	}
+}

@@ -1,0 +1,322 @@
+package config
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/document"
+)
+
+var update = flag.Bool("update", false, "write configs/appliance.yaml")
+
+const shipped = "../../configs/appliance.yaml"
+
+const header = `# The configuration of the appliance, every key at its default.
+#
+# A key is taken from the first of these that sets it: flags, environment, this file, defaults. The variable of a key is
+# EDGEWISE_ and its name in capitals with '_' for '.': http.address is EDGEWISE_HTTP_ADDRESS. Lists are separated by
+# commas there. A key or an EDGEWISE_ variable that does not exist is an error.
+#
+# Sizes are integers or have a binary unit: 4096, 64KiB, 64MiB, 2GiB. Durations have a unit: 500ms, 30s, 5m, 1h.
+
+`
+
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestTheShippedFileHoldsEveryKeyAtItsDefault(t *testing.T) {
+	var want bytes.Buffer
+	want.WriteString(header)
+	if err := Write(&want, Default()); err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(shipped, want.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(shipped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want.String(), string(got)); diff != "" {
+		t.Error(diff)
+	}
+	c, err := Load(Options{File: shipped})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(Default(), c); diff != "" {
+		t.Error(diff)
+	}
+	doc, err := document.Parse(shipped, document.YAML, got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range Keys() {
+		node := doc.Root
+		for name := range strings.SplitSeq(k.Name, ".") {
+			if node = node.Field(name); node == nil {
+				t.Fatalf("%s is not in the file", k.Name)
+			}
+		}
+	}
+}
+
+func TestEveryFieldIsAKeyOnce(t *testing.T) {
+	var c Config
+	paths := map[string]any{}
+	var walk func(v reflect.Value, prefix string)
+	walk = func(v reflect.Value, prefix string) {
+		for i := range v.NumField() {
+			name := prefix + v.Type().Field(i).Tag.Get("json")
+			if v.Field(i).Kind() == reflect.Struct {
+				walk(v.Field(i), name+".")
+				continue
+			}
+			paths[name] = v.Field(i).Addr().Interface()
+		}
+	}
+	walk(reflect.ValueOf(&c).Elem(), "")
+	for _, r := range rows {
+		if paths[r.name] != r.field(&c) {
+			t.Errorf("%s leads to another field", r.name)
+		}
+		delete(paths, r.name)
+	}
+	for name := range paths {
+		t.Errorf("%s is not a key", name)
+	}
+}
+
+func TestEveryKeyIsDescribed(t *testing.T) {
+	for _, k := range Keys() {
+		if k.Unit == "" || k.Default == "" || !strings.HasSuffix(k.Doc, ".") {
+			t.Errorf("%+v", k)
+		}
+	}
+}
+
+func TestDefaultsAreValid(t *testing.T) {
+	if err := Default().Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFlagsWinOverEnvironmentOverFileOverDefaults(t *testing.T) {
+	file := write(t, "a.yaml", "log: {level: debug, format: json}\nengine: {max_queue: 5}\nhttp: {max_body_bytes: 134217728, allowed_hosts: [a.b]}\nstore: {snapshot_every: 0}\n")
+	c, err := Load(Options{
+		File:  file,
+		Env:   []string{"PATH=/bin", "EDGEWISE_LOG_LEVEL=warn", "EDGEWISE_ENGINE_MAX_QUEUE=6", "EDGEWISE_HTTP_ALLOWED_HOSTS=box.local, edge", "EDGEWISE_METRICS_ENABLED=false", "EDGEWISE_HTTP_IDLE_TIMEOUT=1m30s"},
+		Flags: map[string]string{"log.level": "error", "http.max_json_bytes": "1MiB"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Default()
+	want.Log = Log{Level: "error", Format: "json"}
+	want.Engine.MaxQueue = 6
+	want.HTTP.MaxBodyBytes, want.HTTP.MaxJSONBytes = 128*MiB, MiB
+	want.HTTP.AllowedHosts = []string{"box.local", "edge"}
+	want.HTTP.IdleTimeout = 90 * time.Second
+	want.Store.SnapshotEvery = 0
+	want.Metrics.Enabled = false
+	if diff := cmp.Diff(want, c); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTheEnvironmentNamesTheFile(t *testing.T) {
+	first, second := write(t, "a.json", `{"data_dir": "first"}`), write(t, "b.yml", "data_dir: second")
+	if c, err := Load(Options{Env: []string{FileVariable + "=" + first}}); err != nil || c.DataDir != "first" {
+		t.Errorf("got %q, %v", c.DataDir, err)
+	}
+	if c, err := Load(Options{File: second, Env: []string{FileVariable + "=" + first}}); err != nil || c.DataDir != "second" {
+		t.Errorf("got %q, %v", c.DataDir, err)
+	}
+}
+
+func TestIgnoredVariablesAreLeftAlone(t *testing.T) {
+	if _, err := Load(Options{Env: []string{"EDGEWISE_SERVER=x"}, Ignore: []string{"EDGEWISE_SERVER"}}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEveryProblemOfEveryPlaceIsReported(t *testing.T) {
+	file := write(t, "a.yaml", "data_dir: \"\"\nhtpp: {}\nhttp:\n  max_connections: many\n  max_body_bytes: 3MB\n  body_timeout: 30\n")
+	_, err := Load(Options{
+		File:  file,
+		Env:   []string{"EDGEWISE_HTTP_ADRESS=:1", "EDGEWISE_ENGINE_MAX_QUEUE=0", "EDGEWISE_METRICS_ENABLED=yes", "EDGEWISE_UPLOAD_MAX_FILES=x"},
+		Flags: map[string]string{"log.levl": "info", "log.format": "xml", "http.idle_timeout": "soon", "upload.max_bytes": "-1"},
+	})
+	want := strings.ReplaceAll(`<file>:2: unknown field "htpp" in the configuration (did you mean "http"?)
+<file>:4: http.max_connections: want an integer from -9223372036854775808 to 9223372036854775807, got the text "many"
+<file>:5: http.max_body_bytes: want a size such as 4096, 64KiB, 64MiB or 2GiB, got "3MB"
+<file>:6: http.body_timeout: want a time with its unit, such as 30s or 1h30m, got the number 30
+environment variable "EDGEWISE_HTTP_ADRESS" stands for no key (did you mean "EDGEWISE_HTTP_ADDRESS"?)
+environment variable EDGEWISE_METRICS_ENABLED: want true or false, got "yes"
+environment variable EDGEWISE_UPLOAD_MAX_FILES: want a whole number, got "x"
+flag http.idle_timeout: want a time with its unit, such as 30s or 1h30m, got "soon"
+flag "log.levl" stands for no key (did you mean "log.level"?)
+flag upload.max_bytes: want a size such as 4096, 64KiB, 64MiB or 2GiB, got "-1"
+data_dir: want a path, got ""
+engine.max_queue: want 1 to 1048576, got 0
+log.format: want one of text, json, got xml`, "<file>", file)
+	if err == nil || err.Error() != want || edgewise.KindOf(err) != edgewise.Invalid {
+		t.Errorf("got:\n%v\nwant:\n%s", err, want)
+	}
+}
+
+func TestLoadRefusesFiles(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "a.yaml")
+	tests := []struct {
+		name, file, want string
+		kind             edgewise.Kind
+	}{
+		{"missing", missing, "configuration file: open " + missing + ": no such file or directory", edgewise.NotFound},
+		{"another syntax", "a.toml", `configuration file "a.toml": want a name that ends in .yaml, .yml or .json`, edgewise.Invalid},
+		{"text format", "a.pbtxt", `configuration file "a.pbtxt": want a name that ends in .yaml, .yml or .json`, edgewise.Invalid},
+		{"too large", write(t, "a.yaml", strings.Repeat(" ", document.MaxBytes+1)), "FILE: document has 262145 bytes: at most 262144 are allowed", edgewise.TooLarge},
+		{"syntax", write(t, "a.json", "{\n"), "FILE:2: unexpected end of JSON input", edgewise.Invalid},
+		{"a folder", filepath.Dir(write(t, "a.yaml", "")) + "/.yaml", "", edgewise.NotFound},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := Load(Options{File: tt.file})
+			if err == nil || edgewise.KindOf(err) != tt.kind || tt.want != "" && err.Error() != strings.ReplaceAll(tt.want, "FILE", tt.file) {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestEveryLimitIsKept(t *testing.T) {
+	tests := []struct{ key, fits, over string }{
+		{"data_dir", "x", ""},
+		{"http.address", ":0", "localhost"},
+		{"http.address", "[::1]:65535", "[::1]:65536"},
+		{"http.max_json_bytes", "1KiB", "1023"},
+		{"http.max_body_bytes", "64MiB", "17GiB"},
+		{"http.max_inflight_bytes", "1TiB", "1025GiB"},
+		{"http.max_connections", "65536", "65537"},
+		{"http.header_timeout", "1h", "61m"},
+		{"http.body_timeout", "1ms", "0"},
+		{"http.idle_timeout", "24h", "25h"},
+		{"http.write_timeout", "24h", "-1s"},
+		{"http.allowed_hosts", "a.b-c,x" + strings.Repeat(",x", 62), "x" + strings.Repeat(",x", 64)},
+		{"http.allowed_hosts", strings.Repeat("a.", 126) + "a", strings.Repeat("a.", 127) + "a"},
+		{"http.allowed_hosts", "", "a:80"},
+		{"upload.max_bytes", "16TiB", "17TiB"},
+		{"upload.max_files", "65536", "0"},
+		{"upload.concurrent", "64", "65"},
+		{"store.reserve_bytes", "0", "17TiB"},
+		{"store.snapshot_every", "0", "59s"},
+		{"store.snapshots", "1000", "1001"},
+		{"onnx.threads", "1024", "1025"},
+		{"engine.max_queue", "1048576", "1048577"},
+		{"engine.request_timeout", "0s", "-1s"},
+		{"engine.load_timeout", "1s", "999ms"},
+		{"engine.load_concurrency", "64", "65"},
+		{"engine.default_max_batch_size", "0", "65537"},
+		{"shutdown.timeout", "0", "2h"},
+		{"log.level", "debug", "trace"},
+		{"log.format", "json", "JSON"},
+	}
+	tested := map[string]bool{}
+	for _, tt := range tests {
+		tested[tt.key] = true
+		if _, err := Load(Options{Flags: map[string]string{tt.key: tt.fits}}); err != nil {
+			t.Errorf("%s = %q: %v", tt.key, tt.fits, err)
+		}
+		if _, err := Load(Options{Flags: map[string]string{tt.key: tt.over}}); err == nil || !strings.Contains(err.Error(), tt.key+": want ") {
+			t.Errorf("%s = %q: got %v", tt.key, tt.over, err)
+		}
+	}
+	for _, k := range Keys() {
+		if k.Want != "" && !tested[k.Name] {
+			t.Errorf("no test crosses the limit of %s", k.Name)
+		}
+	}
+}
+
+func TestSizesThatContainEachOtherAreHeldTogether(t *testing.T) {
+	_, err := Load(Options{Flags: map[string]string{"http.max_json_bytes": "2MiB", "http.max_body_bytes": "1MiB", "http.max_inflight_bytes": "1000"}})
+	want := "http.max_inflight_bytes: want 1KiB to 1TiB, got 1000\nhttp.max_json_bytes: want at most http.max_body_bytes, which is 1MiB, got 2MiB\nhttp.max_body_bytes: want at most http.max_inflight_bytes, which is 1000, got 1MiB"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestSize(t *testing.T) {
+	tests := []struct {
+		text string
+		want Size
+		back string
+	}{
+		{"0", 0, "0"},
+		{"1000", 1000, "1000"},
+		{"1024", KiB, "1KiB"},
+		{"12B", 12, "12"},
+		{"64 MiB", 64 * MiB, "64MiB"},
+		{"2048MiB", 2 * GiB, "2GiB"},
+		{"3TiB", 3 * TiB, "3TiB"},
+		{"9223372036854775807", math.MaxInt64, "9223372036854775807"},
+	}
+	for _, tt := range tests {
+		var s Size
+		if err := s.UnmarshalText([]byte(tt.text)); err != nil || s != tt.want || s.String() != tt.back {
+			t.Errorf("%q: got %d (%v), %v", tt.text, s, s, err)
+		}
+	}
+	for _, text := range []string{"", "B", "MiB", "1.5GiB", "64MB", "64M", "-1", "+1", "0x10", "9223372036854775808", "8388608TiB", "1KiBMiB"} {
+		var s Size
+		if err := s.UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q: got %d", text, s)
+		}
+	}
+}
+
+func TestWhatIsWrittenIsReadBack(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.yaml")
+	rapid.Check(t, func(t *rapid.T) {
+		c := Default()
+		c.DataDir = "d" + rapid.String().Draw(t, "data_dir")
+		c.ONNX.Library = rapid.StringMatching(`(true|no|~|[ -~]*)`).Draw(t, "library")
+		c.HTTP.IdleTimeout = time.Duration(rapid.Int64Range(int64(time.Millisecond), int64(time.Hour)).Draw(t, "idle"))
+		c.Engine.LoadTimeout = time.Duration(rapid.IntRange(1, 1440).Draw(t, "load")) * time.Minute
+		c.Upload.MaxBytes = Size(rapid.Int64Range(int64(KiB), int64(TiB)).Draw(t, "upload"))
+		c.HTTP.AllowedHosts = rapid.SliceOfN(rapid.SampledFrom([]string{"a", "no", "1", "x.y"}), 0, 3).Draw(t, "hosts")
+		var b bytes.Buffer
+		if err := Write(&b, c); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, b.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := Load(Options{File: file})
+		if err != nil {
+			t.Fatalf("%v\n%s", err, b.String())
+		}
+		if diff := cmp.Diff(fmt.Sprintf("%+v", c), fmt.Sprintf("%+v", got)); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}

@@ -1,0 +1,149 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Key describes one key of the configuration.
+type Key struct {
+	Name    string // dotted, as flags use it: "http.address"
+	Env     string // the variable that sets it: "EDGEWISE_HTTP_ADDRESS"
+	Default string // as the file writes it
+	Unit    string // what its value is
+	Want    string // its limits
+	Doc     string // what it is for
+}
+
+// Keys returns every key, in the order of the configuration file.
+func Keys() []Key {
+	defaults := Default()
+	keys := make([]Key, len(rows))
+	for i, r := range rows {
+		keys[i] = Key{Name: r.name, Env: variable(r.name), Default: text(r.field(&defaults)), Unit: r.unit, Want: r.limit.want, Doc: r.doc}
+	}
+	return keys
+}
+
+// variable returns the name of the environment variable of a key.
+func variable(name string) string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(name, ".", "_"))
+}
+
+const envPrefix = "EDGEWISE_"
+
+// row is a key and the field that holds its value: a pointer to a string, bool, int, Size, time.Duration or []string.
+type row struct {
+	name, unit string
+	limit      limit
+	doc        string
+	field      func(*Config) any
+}
+
+// rows is the one table of keys.
+var rows = []row{
+	{"data_dir", "path", notEmpty, "Folder of the catalog and of the model files. A relative path starts at the working directory; the systemd unit sets it to /var/lib/edgewise.", func(c *Config) any { return &c.DataDir }},
+
+	{"http.address", "host:port", limit{"a host (empty: every address) and a port from 0 to 65535", isAddress}, "Where the REST server listens. Loopback, because there are no accounts yet: whoever reaches it may do everything.", func(c *Config) any { return &c.HTTP.Address }},
+	{"http.max_json_bytes", "bytes", size(KiB, 2*GiB), "Largest JSON part of a request. JSON numbers take several times the memory of the tensor they describe.", func(c *Config) any { return &c.HTTP.MaxJSONBytes }},
+	{"http.max_body_bytes", "bytes", size(KiB, 16*GiB), "Largest body of an inference request, binary tensors included.", func(c *Config) any { return &c.HTTP.MaxBodyBytes }},
+	{"http.max_inflight_bytes", "bytes", size(KiB, TiB), "Most bytes of request bodies held at once, over all requests; beyond it requests are answered with busy.", func(c *Config) any { return &c.HTTP.MaxInflightBytes }},
+	{"http.max_connections", "connections", count(1, 1<<16), "Most open connections; each takes a file descriptor and some memory.", func(c *Config) any { return &c.HTTP.MaxConnections }},
+	{"http.header_timeout", "duration", duration(time.Millisecond, time.Hour), "Longest wait for the complete header of a request, against clients that send it drop by drop.", func(c *Config) any { return &c.HTTP.HeaderTimeout }},
+	{"http.body_timeout", "duration", duration(time.Millisecond, 24*time.Hour), "Longest time without one byte of a body. Slow uploads go on for as long as bytes arrive.", func(c *Config) any { return &c.HTTP.BodyTimeout }},
+	{"http.idle_timeout", "duration", duration(time.Millisecond, 24*time.Hour), "How long a connection without a request is kept.", func(c *Config) any { return &c.HTTP.IdleTimeout }},
+	{"http.write_timeout", "duration", duration(time.Millisecond, 24*time.Hour), "Longest time a client may take no byte of its answer.", func(c *Config) any { return &c.HTTP.WriteTimeout }},
+	{"http.allowed_hosts", "list of host names", limit{"at most 64 host names without port", areHosts}, "Names under which clients may call the box, beside localhost and its addresses. Other Host headers are refused, against DNS rebinding.", func(c *Config) any { return &c.HTTP.AllowedHosts }},
+
+	{"upload.max_bytes", "bytes", size(KiB, 16*TiB), "Largest upload, all files of a version together.", func(c *Config) any { return &c.Upload.MaxBytes }},
+	{"upload.max_files", "files", count(1, 1<<16), "Most files of one version.", func(c *Config) any { return &c.Upload.MaxFiles }},
+	{"upload.concurrent", "uploads", count(1, 64), "Most uploads at the same time; they share the disk with loading models.", func(c *Config) any { return &c.Upload.Concurrent }},
+
+	{"store.reserve_bytes", "bytes", size(0, 16*TiB), "Space that uploads leave free on the disk of data_dir, so that logs and the catalog can still be written.", func(c *Config) any { return &c.Store.ReserveBytes }},
+	{"store.snapshot_every", "duration", durationOrZero(time.Minute, 720*time.Hour), "How often the catalog is copied aside. 0 switches snapshots off.", func(c *Config) any { return &c.Store.SnapshotEvery }},
+	{"store.snapshots", "snapshots", count(1, 1000), "How many copies of the catalog are kept.", func(c *Config) any { return &c.Store.Snapshots }},
+
+	{"onnx.library", "path", anything, "The file libonnxruntime.so. Empty: it is searched beside the program and in the system's library folders.", func(c *Config) any { return &c.ONNX.Library }},
+	{"onnx.threads", "threads", count(0, 1024), "Threads for running models, and so the count of an instance group that says none. 0: as many as there are cores.", func(c *Config) any { return &c.ONNX.Threads }},
+
+	{"engine.max_queue", "requests", count(1, 1<<20), "Requests that may wait for one model; beyond it requests are answered with busy. A model's max_queue_size can lower it.", func(c *Config) any { return &c.Engine.MaxQueue }},
+	{"engine.request_timeout", "duration", durationOrZero(time.Millisecond, 24*time.Hour), "Longest wait and run of one request together. 0: no bound beside the client's own.", func(c *Config) any { return &c.Engine.RequestTimeout }},
+	{"engine.load_timeout", "duration", duration(time.Second, 24*time.Hour), "Longest load of one version, warm-up included; after it the load has failed.", func(c *Config) any { return &c.Engine.LoadTimeout }},
+	{"engine.load_concurrency", "loads", count(1, 64), "Versions that are loaded at the same time; each takes cores and memory from the models that serve.", func(c *Config) any { return &c.Engine.LoadConcurrency }},
+	{"engine.default_max_batch_size", "elements", count(0, 1<<16), "max_batch_size of models that can batch and do not say how much. 0: they are not batched.", func(c *Config) any { return &c.Engine.DefaultMaxBatchSize }},
+	{"engine.strict_readiness", "true or false", anything, "Whether the server is ready only while every model that is to be served is ready.", func(c *Config) any { return &c.Engine.StrictReadiness }},
+
+	{"shutdown.timeout", "duration", durationOrZero(time.Millisecond, time.Hour), "How long a stop waits for requests in flight before it drops them.", func(c *Config) any { return &c.Shutdown.Timeout }},
+
+	{"log.level", "name", oneOf("debug", "info", "warn", "error"), "The least severe lines that are logged.", func(c *Config) any { return &c.Log.Level }},
+	{"log.format", "name", oneOf("text", "json"), "How log lines are written.", func(c *Config) any { return &c.Log.Format }},
+
+	{"metrics.enabled", "true or false", anything, "Whether /metrics answers.", func(c *Config) any { return &c.Metrics.Enabled }},
+}
+
+// limit says which values a key may have. ok takes the pointer that row.field returns.
+type limit struct {
+	want string
+	ok   func(field any) bool
+}
+
+var (
+	anything = limit{"", func(any) bool { return true }}
+	notEmpty = limit{"a path", func(field any) bool { return *field.(*string) != "" }}
+)
+
+func size(least, most Size) limit {
+	return limit{fmt.Sprintf("%v to %v", least, most), func(field any) bool {
+		s := *field.(*Size)
+		return least <= s && s <= most
+	}}
+}
+
+func count(least, most int) limit {
+	return limit{fmt.Sprintf("%d to %d", least, most), func(field any) bool {
+		n := *field.(*int)
+		return least <= n && n <= most
+	}}
+}
+
+func duration(least, most time.Duration) limit {
+	return limit{text(&least) + " to " + text(&most), func(field any) bool {
+		d := *field.(*time.Duration)
+		return least <= d && d <= most
+	}}
+}
+
+func durationOrZero(least, most time.Duration) limit {
+	within := duration(least, most)
+	return limit{"0, or " + within.want, func(field any) bool { return *field.(*time.Duration) == 0 || within.ok(field) }}
+}
+
+func oneOf(names ...string) limit {
+	return limit{"one of " + strings.Join(names, ", "), func(field any) bool { return slices.Contains(names, *field.(*string)) }}
+}
+
+func isAddress(field any) bool {
+	_, port, err := net.SplitHostPort(*field.(*string))
+	if err != nil {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil
+}
+
+var hostName = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$`)
+
+func areHosts(field any) bool {
+	hosts := *field.(*[]string)
+	for _, h := range hosts {
+		if len(h) > 253 || !hostName.MatchString(h) {
+			return false
+		}
+	}
+	return len(hosts) <= 64
+}

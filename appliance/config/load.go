@@ -1,0 +1,167 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/document"
+)
+
+// FileVariable is the environment variable that names the configuration file when Options.File is empty.
+const FileVariable = "EDGEWISE_CONFIG"
+
+// Options are the places that a configuration is read from.
+type Options struct {
+	File   string            // YAML or JSON; empty: FileVariable, and if that is empty too, no file
+	Env    []string          // as os.Environ returns it
+	Ignore []string          // EDGEWISE_ variables that are not for this package, such as those of the client
+	Flags  map[string]string // by Key.Name, as text
+}
+
+// Load reads the configuration: flags over environment over file over defaults. All problems of all places are reported
+// together, one a line, each with its file and line, its variable or its flag. Errors: Invalid, NotFound (the file is not
+// there), TooLarge (the file), Internal (the file cannot be read).
+func Load(o Options) (Config, error) {
+	c := Default()
+	env := variables(o.Env)
+	file := o.File
+	if file == "" {
+		file = env[FileVariable]
+	}
+	delete(env, FileVariable)
+	for _, name := range o.Ignore {
+		delete(env, name)
+	}
+	p := &problems{kind: edgewise.Invalid}
+	if file != "" {
+		p.add(readFile(file, &c))
+	}
+	for _, name := range sorted(env) {
+		p.add(fromEnv(&c, name, env[name]))
+	}
+	for _, name := range sorted(o.Flags) {
+		p.add(fromFlag(&c, name, o.Flags[name]))
+	}
+	p.add(c.Validate())
+	return c, p.err()
+}
+
+// problems joins errors; the kind is that of the first which is not Invalid.
+type problems struct {
+	kind  edgewise.Kind
+	lines []string
+}
+
+func (p *problems) add(err error) {
+	if err == nil {
+		return
+	}
+	p.lines = append(p.lines, err.Error())
+	var e *edgewise.Error
+	if p.kind == edgewise.Invalid && errors.As(err, &e) {
+		p.kind = e.Kind
+	}
+}
+
+func (p *problems) err() error {
+	if len(p.lines) == 0 {
+		return nil
+	}
+	return edgewise.Errorf("config.Load", p.kind, "%s", strings.Join(p.lines, "\n"))
+}
+
+func readFile(file string, c *Config) error {
+	syntax, ok := document.SyntaxOf(file)
+	if !ok || syntax == document.Pbtxt {
+		return fmt.Errorf("configuration file %q: want a name that ends in .yaml, .yml or .json", file)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		kind := edgewise.Internal
+		if errors.Is(err, os.ErrNotExist) {
+			kind = edgewise.NotFound
+		}
+		return edgewise.Errorf("config.Load", kind, "configuration file: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	data, err := io.ReadAll(io.LimitReader(f, document.MaxBytes+1))
+	if err != nil {
+		return edgewise.Errorf("config.Load", edgewise.Internal, "configuration file: %w", err)
+	}
+	doc, err := document.Parse(file, syntax, data)
+	var d *document.Error
+	if errors.As(err, &d) && d.TooLarge {
+		return edgewise.Errorf("config.Load", edgewise.TooLarge, "%w", err)
+	}
+	if err != nil {
+		return err
+	}
+	return doc.Decode(c, document.Schema{Name: "the configuration"})
+}
+
+// variables returns those of the environment that begin with envPrefix.
+func variables(environ []string) map[string]string {
+	env := map[string]string{}
+	for _, entry := range environ {
+		if name, value, ok := strings.Cut(entry, "="); ok && strings.HasPrefix(name, envPrefix) {
+			env[name] = value
+		}
+	}
+	return env
+}
+
+func fromEnv(c *Config, name, value string) error {
+	names := make([]string, len(rows))
+	for i, r := range rows {
+		names[i] = variable(r.name)
+		if names[i] != name {
+			continue
+		}
+		if err := set(r.field(c), value); err != nil {
+			return fmt.Errorf("environment variable %s: %w", name, err)
+		}
+		return nil
+	}
+	return fmt.Errorf("environment variable %.80q stands for no key%s", name, document.Suggest(name, names))
+}
+
+func fromFlag(c *Config, name, value string) error {
+	names := make([]string, len(rows))
+	for i, r := range rows {
+		names[i] = r.name
+		if r.name != name {
+			continue
+		}
+		if err := set(r.field(c), value); err != nil {
+			return fmt.Errorf("flag %s: %w", name, err)
+		}
+		return nil
+	}
+	return fmt.Errorf("flag %.80q stands for no key%s", name, document.Suggest(name, names))
+}
+
+// Validate reports every value that is outside its limits, and what does not go together, one problem a line. The error
+// is of kind Invalid.
+func (c Config) Validate() error {
+	p := &problems{kind: edgewise.Invalid}
+	for _, r := range rows {
+		if field := r.field(&c); !r.limit.ok(field) {
+			p.add(fmt.Errorf("%s: want %s, got %s", r.name, r.limit.want, text(field)))
+		}
+	}
+	if c.HTTP.MaxJSONBytes > c.HTTP.MaxBodyBytes {
+		p.add(fmt.Errorf("http.max_json_bytes: want at most http.max_body_bytes, which is %v, got %v", c.HTTP.MaxBodyBytes, c.HTTP.MaxJSONBytes))
+	}
+	if c.HTTP.MaxBodyBytes > c.HTTP.MaxInflightBytes {
+		p.add(fmt.Errorf("http.max_body_bytes: want at most http.max_inflight_bytes, which is %v, got %v", c.HTTP.MaxInflightBytes, c.HTTP.MaxBodyBytes))
+	}
+	return p.err()
+}
+
+func sorted(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,183 @@
+package modelconfig
+
+import (
+	"fmt"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// Complete returns m with everything filled in that its author left out, in the way Triton does it: first Identify;
+// then, if m declares no inputs or no outputs, from the model's signature in ins; then the defaults that do not depend on
+// the model. No slice or map of the result is nil. m is not changed. ins may be nil, then nothing is taken from it.
+//
+// A written max_batch_size of 0 is kept, where Triton replaces it.
+//
+// Errors: those of Identify, and Invalid when m asks for batches and the model has no place for them.
+func Complete(m *edgewise.Model, name string, files []string, ins *edgewise.Inspection, d Defaults) (*edgewise.Model, error) {
+	c, err := Identify(m, name, files)
+	if err != nil {
+		return nil, err
+	}
+	if ins != nil && (len(c.Input) == 0 || len(c.Output) == 0) {
+		if err := fromSignature(c, ins, d); err != nil {
+			return nil, err
+		}
+	}
+	c.MaxBatchSize = max(c.MaxBatchSize, 0)
+	defaults(c, d)
+	return clone(c), nil
+}
+
+// fromSignature fills in the side that is missing, and how the model batches.
+func fromSignature(c *edgewise.Model, ins *edgewise.Inspection, d Defaults) error {
+	fixed := unbatchable(ins)
+	switch {
+	case c.MaxBatchSize > 0 && fixed != "":
+		return fail(c.Name, edgewise.Invalid, "max_batch_size is %d, but %s: set max_batch_size to 0", c.MaxBatchSize, fixed)
+	case c.MaxBatchSize == Unset && fixed == "":
+		c.MaxBatchSize = d.MaxBatchSize
+	case c.MaxBatchSize == Unset:
+		c.MaxBatchSize = 0
+	}
+	if c.MaxBatchSize > 1 && schedulers(c) == 0 {
+		c.DynamicBatching = &edgewise.DynamicBatching{}
+	}
+	if len(c.Input) == 0 {
+		c.Input = signatureInputs(c, ins)
+	}
+	if len(c.Output) == 0 {
+		c.Output = signatureOutputs(c, ins)
+	}
+	return nil
+}
+
+// unbatchable says which tensor keeps the model from batching: one without a variable first dimension. "": none does.
+// Inputs that have a default stay as they are whatever the batch, so they do not count.
+func unbatchable(ins *edgewise.Inspection) string {
+	for _, t := range ins.Inputs {
+		if !t.Optional && !batches(t.Shape) {
+			return fmt.Sprintf("input %q has the shape %v in the model, without a variable first dimension", t.Name, t.Shape)
+		}
+	}
+	for _, t := range ins.Outputs {
+		if !batches(t.Shape) {
+			return fmt.Sprintf("output %q has the shape %v in the model, without a variable first dimension", t.Name, t.Shape)
+		}
+	}
+	return ""
+}
+
+func batches(s edgewise.Shape) bool { return len(s) > 0 && s[0] == -1 }
+
+func signatureInputs(c *edgewise.Model, ins *edgewise.Inspection) []edgewise.ModelInput {
+	var inputs []edgewise.ModelInput
+	for _, t := range ins.Inputs {
+		if t.Optional {
+			continue
+		}
+		dims, reshape := clientDims(t.Shape, c.MaxBatchSize)
+		inputs = append(inputs, edgewise.ModelInput{Name: t.Name, DataType: t.Type, Dims: dims, Reshape: reshape})
+	}
+	return inputs
+}
+
+func signatureOutputs(c *edgewise.Model, ins *edgewise.Inspection) []edgewise.ModelOutput {
+	var outputs []edgewise.ModelOutput
+	for _, t := range ins.Outputs {
+		dims, reshape := clientDims(t.Shape, c.MaxBatchSize)
+		outputs = append(outputs, edgewise.ModelOutput{Name: t.Name, DataType: t.Type, Dims: dims, Reshape: reshape})
+	}
+	return outputs
+}
+
+// clientDims returns the dims of a tensor as clients see it. They are never empty: one number per element of the batch,
+// or one number in all, is [1] to clients and [] to the model.
+func clientDims(shape edgewise.Shape, maxBatchSize int32) (edgewise.Shape, *edgewise.Reshape) {
+	if maxBatchSize > 0 {
+		shape = shape[1:]
+	}
+	if len(shape) == 0 {
+		return edgewise.Shape{1}, &edgewise.Reshape{Shape: edgewise.Shape{}}
+	}
+	return shape, nil
+}
+
+// schedulers counts the members of the scheduling choice that are set.
+func schedulers(m *edgewise.Model) (n int) {
+	for _, set := range []bool{m.DynamicBatching != nil, m.SequenceBatching != nil, m.EnsembleScheduling != nil} {
+		if set {
+			n++
+		}
+	}
+	return n
+}
+
+// defaults fills in what does not depend on the model.
+func defaults(c *edgewise.Model, d Defaults) {
+	if c.VersionPolicy == nil {
+		c.VersionPolicy = &edgewise.VersionPolicy{Latest: &edgewise.LatestVersions{}}
+	}
+	if latest := c.VersionPolicy.Latest; latest != nil && latest.NumVersions == 0 {
+		latest.NumVersions = 1
+	}
+	if b := c.DynamicBatching; b != nil {
+		b.PreferredBatchSize = preferred(b.PreferredBatchSize, c.MaxBatchSize)
+	}
+	if s := c.SequenceBatching; s != nil {
+		if s.MaxSequenceIdle == 0 {
+			s.MaxSequenceIdle = defaultSequenceIdle
+		}
+		if s.Oldest != nil {
+			s.Oldest.PreferredBatchSize = preferred(s.Oldest.PreferredBatchSize, c.MaxBatchSize)
+		}
+	}
+	if c.EnsembleScheduling == nil {
+		defaultOptimization(c)
+		defaultInstances(c, d)
+	}
+}
+
+// defaultSequenceIdle is in microseconds.
+const defaultSequenceIdle = 1_000_000
+
+func preferred(sizes []int32, maxBatchSize int32) []int32 {
+	if len(sizes) == 0 && maxBatchSize > 0 {
+		return []int32{maxBatchSize}
+	}
+	return sizes
+}
+
+func defaultOptimization(c *edgewise.Model) {
+	if c.Optimization == nil {
+		c.Optimization = &edgewise.Optimization{}
+	}
+	for _, pinned := range []**edgewise.PinnedMemory{&c.Optimization.InputPinnedMemory, &c.Optimization.OutputPinnedMemory} {
+		if *pinned == nil {
+			*pinned = &edgewise.PinnedMemory{Enable: true}
+		}
+	}
+}
+
+// defaultInstances names and counts the instance groups. A group that leaves the kind open runs on the CPU, unless it
+// names GPUs.
+func defaultInstances(c *edgewise.Model, d Defaults) {
+	if len(c.InstanceGroup) == 0 {
+		c.InstanceGroup = make([]edgewise.InstanceGroup, 1)
+	}
+	for i := range c.InstanceGroup {
+		g := &c.InstanceGroup[i]
+		if g.Name == "" {
+			g.Name = fmt.Sprintf("%s_%d", c.Name, i)
+		}
+		if g.Count == 0 {
+			g.Count = max(min(d.InstanceCount, int32(MaxInstances/len(c.InstanceGroup))), 1)
+		}
+		if g.Kind != "" && g.Kind != edgewise.KindAuto {
+			continue
+		}
+		g.Kind = edgewise.KindCPU
+		if len(g.GPUs) > 0 {
+			g.Kind = edgewise.KindGPU
+		}
+	}
+}

@@ -1,0 +1,278 @@
+package modelconfig
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+var update = flag.Bool("update", false, "write testdata/*/want.json")
+
+var testDefaults = Defaults{MaxBatchSize: 4, InstanceCount: 1}
+
+func info(name string, t edgewise.DataType, shape ...int64) edgewise.TensorInfo {
+	return edgewise.TensorInfo{Name: name, Type: t, Datatype: t.String(), Shape: append(edgewise.Shape{}, shape...)}
+}
+
+func optional(i edgewise.TensorInfo) edgewise.TensorInfo {
+	i.Optional = true
+	return i
+}
+
+func signature(inputs, outputs []edgewise.TensorInfo) *edgewise.Inspection {
+	return &edgewise.Inspection{Inputs: inputs, Outputs: outputs}
+}
+
+var classifier = signature(
+	[]edgewise.TensorInfo{info("image", edgewise.FP32, -1, 3, 224, 224), optional(info("bias", edgewise.FP32, 1000))},
+	[]edgewise.TensorInfo{info("scores", edgewise.FP32, -1, 1000)},
+)
+
+func TestCompletedConfigurationsAreAsRecorded(t *testing.T) {
+	scalars := signature([]edgewise.TensorInfo{info("x", edgewise.Int64, -1), info("s", edgewise.Bytes, -1, -1)}, []edgewise.TensorInfo{info("y", edgewise.BF16, -1)})
+	tests := []struct {
+		name  string
+		files []string
+		ins   *edgewise.Inspection
+	}{
+		{"minimal", []string{"model.onnx"}, classifier},
+		{"image", []string{"config.pbtxt", "labels.txt", "model.onnx"}, classifier},
+		{"scalar", []string{"config.json", "model.onnx/model.onnx", "model.onnx/weights"}, scalars},
+		{"repository", []string{"model.onnx"}, classifier},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m, err := Read(filepath.Join("testdata", tt.name), "cat")
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err = Complete(m, "cat", tt.files, tt.ins, testDefaults)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := Validate(m, tt.files, tt.ins); err != nil {
+				t.Error(err)
+			}
+			compare(t, filepath.Join("testdata", tt.name, "want.json"), m)
+		})
+	}
+}
+
+func compare(t *testing.T, file string, m *edgewise.Model) {
+	t.Helper()
+	got, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got = append(got, '\n')
+	if bytes.Contains(got, []byte("null")) {
+		t.Errorf("a list or a map is null in %s", got)
+	}
+	if *update {
+		if err := os.WriteFile(file, got, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestACompletedModelReadsAsItself(t *testing.T) {
+	for _, name := range []string{"minimal", "image", "scalar", "repository"} {
+		text, err := os.ReadFile(filepath.Join("testdata", name, "want.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := Parse("config.json", text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := Complete(m, "cat", []string{"model.onnx"}, nil, Defaults{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		compare(t, filepath.Join("testdata", name, "want.json"), again)
+	}
+}
+
+func TestCompleteLeavesTheDeclaredModelAsItIs(t *testing.T) {
+	m, err := Read("testdata/image", "cat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := clone(m)
+	if _, err := Complete(m, "cat", []string{"model.onnx"}, classifier, testDefaults); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, clone(m)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestMaxBatchSizeIsCompletedFromTheSignature(t *testing.T) {
+	in, out := info("x", edgewise.FP32, -1, 2), info("y", edgewise.FP32, -1, 2)
+	fixed, scalar := info("y", edgewise.FP32, 1, 2), info("y", edgewise.FP32)
+	tests := []struct {
+		name    string
+		config  string
+		in, out edgewise.TensorInfo
+		want    int32
+		dynamic bool
+	}{
+		{"not written and possible", "", in, out, 4, true},
+		{"written as 0", "max_batch_size: 0", in, out, 0, false},
+		{"written as 1", "max_batch_size: 1", in, out, 1, false},
+		{"written as 2", "max_batch_size: 2", in, out, 2, true},
+		{"fixed first dimension", "", in, fixed, 0, false},
+		{"scalar output", "", in, scalar, 0, false},
+		{"inputs and outputs declared", `input { name: "x" data_type: TYPE_FP32 dims: [-1, 2] } output { name: "y" data_type: TYPE_FP32 dims: [-1, 2] }`, in, out, 0, false},
+		{"inputs and outputs declared, with batches", `max_batch_size: 8 input { name: "x" data_type: TYPE_FP32 dims: 2 } output { name: "y" data_type: TYPE_FP32 dims: 2 }`, in, out, 8, false},
+		{"inputs declared", `input { name: "x" data_type: TYPE_FP32 dims: [2] }`, in, out, 4, true},
+		{"outputs declared", `output { name: "y" data_type: TYPE_FP32 dims: [2] }`, in, out, 4, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m, err := Parse("config.pbtxt", []byte(tt.config))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ins := signature([]edgewise.TensorInfo{tt.in}, []edgewise.TensorInfo{tt.out})
+			m, err = Complete(m, "cat", []string{"model.onnx"}, ins, testDefaults)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m.MaxBatchSize != tt.want || (m.DynamicBatching != nil) != tt.dynamic {
+				t.Errorf("got max_batch_size %d, dynamic_batching %v, want %d, %v", m.MaxBatchSize, m.DynamicBatching != nil, tt.want, tt.dynamic)
+			}
+			if err := Validate(m, []string{"model.onnx"}, ins); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestASequenceSchedulerKeepsDynamicBatchingOut(t *testing.T) {
+	m, err := Parse("config.pbtxt", []byte("sequence_batching { oldest { max_candidate_sequences: 2 } }"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err = Complete(m, "cat", []string{"model.onnx"}, classifier, testDefaults)
+	if err != nil || m.DynamicBatching != nil || m.SequenceBatching.MaxSequenceIdle != 1_000_000 || m.SequenceBatching.Oldest.PreferredBatchSize[0] != 4 {
+		t.Errorf("got %+v, %v", m.SequenceBatching, err)
+	}
+}
+
+func TestCompleteRefusesBatchesTheModelHasNoPlaceFor(t *testing.T) {
+	in, out := info("x", edgewise.FP32, -1, 2), info("y", edgewise.FP32, -1)
+	tests := []struct {
+		name    string
+		in, out edgewise.TensorInfo
+		want    string
+	}{
+		{"input", info("x", edgewise.FP32, 1, 2), out, `model "cat": max_batch_size is 8, but input "x" has the shape [1,2] in the model, without a variable first dimension: set max_batch_size to 0`},
+		{"output", in, info("y", edgewise.FP32), `model "cat": max_batch_size is 8, but output "y" has the shape [] in the model, without a variable first dimension: set max_batch_size to 0`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			ins := signature([]edgewise.TensorInfo{tt.in}, []edgewise.TensorInfo{tt.out})
+			_, err := Complete(&edgewise.Model{MaxBatchSize: 8}, "cat", []string{"model.onnx"}, ins, testDefaults)
+			if err == nil || err.Error() != tt.want || edgewise.KindOf(err) != edgewise.Invalid {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestInstanceGroupsAreCompleted(t *testing.T) {
+	m := &edgewise.Model{InstanceGroup: []edgewise.InstanceGroup{{}, {Name: "own", Count: 3, Kind: edgewise.KindCPU}, {GPUs: []int32{0}}}}
+	m, err := Complete(m, "cat", []string{"model.onnx"}, nil, Defaults{InstanceCount: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := clone(&edgewise.Model{InstanceGroup: []edgewise.InstanceGroup{
+		{Name: "cat_0", Count: 2, Kind: edgewise.KindCPU},
+		{Name: "own", Count: 3, Kind: edgewise.KindCPU},
+		{Name: "cat_2", Count: 2, Kind: edgewise.KindGPU, GPUs: []int32{0}},
+	}}).InstanceGroup
+	if diff := cmp.Diff(want, m.InstanceGroup); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestCompletedInstancesStayWithinTheirBound(t *testing.T) {
+	m := &edgewise.Model{InstanceGroup: make([]edgewise.InstanceGroup, 3)}
+	m, err := Complete(m, "cat", []string{"model.onnx"}, nil, Defaults{InstanceCount: 100})
+	if err != nil || m.InstanceGroup[0].Count != 21 {
+		t.Errorf("got %+v, %v", m.InstanceGroup, err)
+	}
+}
+
+func TestIdentifyFindsTheModelFile(t *testing.T) {
+	onnx := []string{"onnxruntime_onnx", "onnxruntime", "model.onnx"}
+	tests := []struct {
+		name  string
+		m     edgewise.Model
+		files []string
+		want  []string
+	}{
+		{"by its name", edgewise.Model{}, []string{"config.pbtxt", "model.onnx"}, onnx},
+		{"as a folder", edgewise.Model{}, []string{"model.onnx/model.onnx"}, onnx},
+		{"by the platform", edgewise.Model{Platform: "onnxruntime_onnx"}, []string{"model.onnx"}, onnx},
+		{"by the backend", edgewise.Model{Backend: "onnxruntime"}, []string{"model.onnx"}, onnx},
+		{"by both", edgewise.Model{Platform: "onnxruntime_onnx", Backend: "onnxruntime"}, []string{"model.onnx"}, onnx},
+		{"by the declared file", edgewise.Model{DefaultModelFilename: "net.onnx"}, []string{"model.wasm", "net.onnx"}, []string{"onnxruntime_onnx", "onnxruntime", "net.onnx"}},
+		{"declared without extension", edgewise.Model{Backend: "onnxruntime", DefaultModelFilename: "net"}, []string{"net"}, []string{"onnxruntime_onnx", "onnxruntime", "net"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m, err := Identify(&tt.m, "cat", tt.files)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, []string{m.Platform, m.Backend, m.DefaultModelFilename}); diff != "" || m.Name != "cat" {
+				t.Errorf("name %q %s", m.Name, diff)
+			}
+		})
+	}
+}
+
+func TestIdentifyRefuses(t *testing.T) {
+	tests := []struct {
+		name  string
+		m     edgewise.Model
+		files []string
+		kind  edgewise.Kind
+		want  string
+	}{
+		{"another name", edgewise.Model{Name: "dog"}, []string{"model.onnx"}, edgewise.Invalid, `model "cat": the configuration says name "dog": leave it out or write "cat"`},
+		{"no model file", edgewise.Model{}, []string{"net.onnx"}, edgewise.Invalid, `model "cat": there is no model file: want model.onnx, or default_model_filename in the configuration (files: net.onnx)`},
+		{"declared file missing", edgewise.Model{DefaultModelFilename: "net.onnx"}, nil, edgewise.Invalid, `model "cat": there is no file "net.onnx", the model itself`},
+		{"many files", edgewise.Model{}, make([]string, 17), edgewise.Invalid, `model "cat": there is no model file: want model.onnx, or default_model_filename in the configuration (files: , , , , , , , , , , , , , , , , ...)`},
+		{"unknown platform", edgewise.Model{Platform: "tensorrt_plan"}, []string{"model.plan"}, edgewise.Unsupported, `model "cat": platform "tensorrt_plan" is not served by this box: want "onnxruntime_onnx"`},
+		{"unknown backend", edgewise.Model{Backend: "python"}, []string{"model.onnx"}, edgewise.Unsupported, `model "cat": backend "python" is not served by this box: want "onnxruntime"`},
+		{"contradiction", edgewise.Model{Platform: "onnxruntime_onnx", Backend: "python"}, []string{"model.onnx"}, edgewise.Unsupported, `model "cat": platform "onnxruntime_onnx" with backend "python" is not served by this box: want platform "onnxruntime_onnx" with backend "onnxruntime"`},
+		{"a step", edgewise.Model{}, []string{"model.wasm"}, edgewise.Unsupported, `model "cat": platform: WebAssembly steps are not served yet`},
+		{"an ensemble by its steps", edgewise.Model{EnsembleScheduling: &edgewise.EnsembleScheduling{}}, nil, edgewise.Unsupported, `model "cat": ensemble_scheduling: ensembles are not served yet`},
+		{"an ensemble", edgewise.Model{Platform: "ensemble"}, nil, edgewise.Unsupported, `model "cat": ensemble_scheduling: ensembles are not served yet`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := Identify(&tt.m, "cat", tt.files)
+			if err == nil || err.Error() != tt.want || edgewise.KindOf(err) != tt.kind {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,120 @@
+package modelconfig
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// instances checks where and how often the model is to run.
+func (c *checker) instances() {
+	if len(c.m.InstanceGroup) == 0 && c.m.EnsembleScheduling == nil {
+		c.problem("instance_group: want at least one")
+	}
+	seen := map[string]bool{}
+	var total int64
+	for i, g := range c.m.InstanceGroup {
+		what := fmt.Sprintf("instance_group[%d]", i)
+		total += max(int64(g.Count), 0)
+		if g.Count < 1 {
+			c.problem("%s: count: want 1 to %d, got %d", what, MaxInstances, g.Count)
+		}
+		if seen[g.Name] {
+			c.problem("%s: the name %.64q is taken by another group", what, g.Name)
+		}
+		seen[g.Name] = true
+		c.group(what, g)
+	}
+	if total > MaxInstances {
+		c.problem("instance_group: %d instances over all groups, at most %d are allowed", total, MaxInstances)
+	}
+}
+
+func (c *checker) group(what string, g edgewise.InstanceGroup) {
+	switch g.Kind {
+	case edgewise.KindCPU:
+		if len(g.GPUs) > 0 {
+			c.problem("%s: gpus is set for a group of KIND_CPU", what)
+		}
+	case edgewise.KindAuto, edgewise.KindGPU, edgewise.KindModel:
+	default:
+		c.problem("%s: kind: unknown name %.64q", what, g.Kind)
+	}
+}
+
+// batching checks the scheduling choice and the queue.
+func (c *checker) batching() {
+	if n := schedulers(c.m); n > 1 {
+		c.problem("want at most one of dynamic_batching, sequence_batching and ensemble_scheduling, got %d", n)
+	}
+	b := c.m.DynamicBatching
+	if b == nil {
+		return
+	}
+	for _, size := range b.PreferredBatchSize {
+		if size < 1 || size > c.m.MaxBatchSize {
+			c.problem("dynamic_batching: preferred_batch_size: want 1 to max_batch_size, which is %d, got %d", c.m.MaxBatchSize, size)
+		}
+	}
+	c.queueTime("dynamic_batching: max_queue_delay_microseconds", b.MaxQueueDelay)
+	for _, p := range queuePolicies(c.m) {
+		c.queuePolicy(p)
+	}
+	c.priorities(b)
+}
+
+func (c *checker) priorities(b *edgewise.DynamicBatching) {
+	if b.PriorityLevels > 0 && b.DefaultPriorityLevel == 0 || b.DefaultPriorityLevel > b.PriorityLevels {
+		c.problem("dynamic_batching: default_priority_level: want 1 to priority_levels, which is %d, got %d", b.PriorityLevels, b.DefaultPriorityLevel)
+	}
+	if b.PreserveOrdering && b.PriorityLevels > 1 {
+		c.problem("dynamic_batching: preserve_ordering excludes priority_levels above 1, got %d", b.PriorityLevels)
+	}
+	for _, level := range sorted(b.PriorityQueuePolicy) {
+		n, err := strconv.ParseUint(level, 10, 64)
+		if err != nil || n < 1 || n > b.PriorityLevels {
+			c.problem("dynamic_batching: priority_queue_policy: want levels 1 to priority_levels, which is %d, got %.64q", b.PriorityLevels, level)
+		}
+	}
+}
+
+// namedPolicy is a queue policy and where it stands.
+type namedPolicy struct {
+	what string
+	edgewise.QueuePolicy
+}
+
+func queuePolicies(m *edgewise.Model) []namedPolicy {
+	b := m.DynamicBatching
+	if b == nil {
+		return nil
+	}
+	var policies []namedPolicy
+	if b.DefaultQueuePolicy != nil {
+		policies = append(policies, namedPolicy{"dynamic_batching: default_queue_policy", *b.DefaultQueuePolicy})
+	}
+	for _, level := range sorted(b.PriorityQueuePolicy) {
+		policies = append(policies, namedPolicy{fmt.Sprintf("dynamic_batching: priority_queue_policy[%.64q]", level), b.PriorityQueuePolicy[level]})
+	}
+	return policies
+}
+
+func (c *checker) queuePolicy(p namedPolicy) {
+	c.queueTime(p.what+": default_timeout_microseconds", p.DefaultTimeout)
+	switch p.TimeoutAction {
+	case timeoutReject:
+	case timeoutDelay:
+		if c.m.DynamicBatching.PreserveOrdering {
+			c.problem("%s: timeout_action DELAY is excluded by preserve_ordering", p.what)
+		}
+	default:
+		c.problem("%s: timeout_action: want REJECT or DELAY, got %.64q", p.what, p.TimeoutAction)
+	}
+}
+
+func (c *checker) queueTime(what string, microseconds uint64) {
+	if microseconds > MaxQueueTime {
+		c.problem("%s: want at most %d, got %d", what, uint64(MaxQueueTime), microseconds)
+	}
+}

@@ -1,0 +1,94 @@
+package modelconfig
+
+import (
+	"slices"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// feature is something that a configuration may ask for and that this build does not do. It is refused when the model
+// is uploaded or loaded, never silently left out.
+type feature struct {
+	name   string // the field
+	reason string
+	used   func(*edgewise.Model) bool
+}
+
+// features is the one table of what is not served. A row goes when the thing is built.
+var features = []feature{
+	{"platform", "WebAssembly steps are not served yet", func(m *edgewise.Model) bool { return m.Platform == "wasm" }},
+	{"ensemble_scheduling", "ensembles are not served yet", func(m *edgewise.Model) bool { return m.EnsembleScheduling != nil || m.Platform == "ensemble" }},
+	{"sequence_batching", "sequences are not served yet", func(m *edgewise.Model) bool { return m.SequenceBatching != nil }},
+	{"batch_input", "inputs made from the batch are not served yet", func(m *edgewise.Model) bool { return len(m.BatchInput) > 0 }},
+	{"batch_output", "outputs scattered over the batch are not served yet", func(m *edgewise.Model) bool { return len(m.BatchOutput) > 0 }},
+	{"input.allow_ragged_batch", "ragged batches are not served yet", anyInput(func(in edgewise.ModelInput) bool { return in.AllowRaggedBatch })},
+	{"is_shape_tensor", "only TensorRT models have shape tensors", anyTensor(func(in edgewise.ModelInput) bool { return in.IsShapeTensor }, func(out edgewise.ModelOutput) bool { return out.IsShapeTensor })},
+	{"is_non_linear_format_io", "only TensorRT models have such tensors", anyTensor(func(in edgewise.ModelInput) bool { return in.IsNonLinearFormatIO }, func(out edgewise.ModelOutput) bool { return out.IsNonLinearFormatIO })},
+	{"response_cache.enable", "there is no response cache yet", func(m *edgewise.Model) bool { return m.ResponseCache != nil && m.ResponseCache.Enable }},
+	{"model_transaction_policy.decoupled", "a request has exactly one response", func(m *edgewise.Model) bool {
+		return m.ModelTransactionPolicy != nil && m.ModelTransactionPolicy.Decoupled
+	}},
+	{"model_operations", "libraries of custom operators are native code from an upload, which this box never runs", func(m *edgewise.Model) bool {
+		return m.ModelOperations != nil && len(m.ModelOperations.OpLibraryFilename) > 0
+	}},
+	{"model_repository_agents", "repository agents are not served", func(m *edgewise.Model) bool {
+		return m.ModelRepositoryAgents != nil && len(m.ModelRepositoryAgents.Agents) > 0
+	}},
+	{"model_metrics", "histogram buckets are the same for all models", func(m *edgewise.Model) bool {
+		return m.ModelMetrics != nil && len(m.ModelMetrics.MetricControl) > 0
+	}},
+	{"runtime", "the box chooses the runtime library", func(m *edgewise.Model) bool { return m.Runtime != "" }},
+	{"cc_model_filenames", "there is one file for every device", func(m *edgewise.Model) bool { return len(m.CCModelFilenames) > 0 }},
+
+	{"instance_group.kind", "KIND_GPU is not served yet: use KIND_CPU or KIND_AUTO", anyGroup(func(g edgewise.InstanceGroup) bool { return g.Kind == edgewise.KindGPU })},
+	{"instance_group.kind", "no backend of this box places its own instances: use KIND_CPU or KIND_AUTO instead of KIND_MODEL", anyGroup(func(g edgewise.InstanceGroup) bool { return g.Kind == edgewise.KindModel })},
+	{"instance_group.passive", "passive instances are not served", anyGroup(func(g edgewise.InstanceGroup) bool { return g.Passive })},
+	{"instance_group.rate_limiter", "there is no rate limiter yet", anyGroup(func(g edgewise.InstanceGroup) bool { return g.RateLimiter != nil })},
+	{"instance_group.secondary_devices", "there are no secondary devices", anyGroup(func(g edgewise.InstanceGroup) bool { return len(g.SecondaryDevices) > 0 })},
+	{"instance_group.profile", "only TensorRT models have profiles", anyGroup(func(g edgewise.InstanceGroup) bool { return len(g.Profile) > 0 })},
+	{"instance_group.host_policy", "there are no host policies", anyGroup(func(g edgewise.InstanceGroup) bool { return g.HostPolicy != "" })},
+
+	{"dynamic_batching.priority_levels", "priorities are not served yet", func(m *edgewise.Model) bool {
+		b := m.DynamicBatching
+		return b != nil && (b.PriorityLevels > 0 || b.DefaultPriorityLevel > 0 || len(b.PriorityQueuePolicy) > 0)
+	}},
+	{"timeout_action", "DELAY is not served yet: use REJECT", func(m *edgewise.Model) bool {
+		return slices.ContainsFunc(queuePolicies(m), func(p namedPolicy) bool { return p.TimeoutAction == timeoutDelay })
+	}},
+
+	{"optimization.execution_accelerators.gpu_execution_accelerator", "GPU execution is not served yet", func(m *edgewise.Model) bool { return len(accelerators(m).GPU) > 0 }},
+	{"optimization.execution_accelerators.cpu_execution_accelerator", "the CPU runs models without accelerators: openvino and others are not part of this box", func(m *edgewise.Model) bool { return len(accelerators(m).CPU) > 0 }},
+}
+
+// Unsupported returns what m asks for and this build does not serve, each with the reason, none when it is nothing.
+// Validate refuses a model for which it returns anything.
+func Unsupported(m *edgewise.Model) []string {
+	var found []string
+	for _, f := range features {
+		if f.used(m) {
+			found = append(found, f.name+": "+f.reason)
+		}
+	}
+	return found
+}
+
+func anyInput(used func(edgewise.ModelInput) bool) func(*edgewise.Model) bool {
+	return func(m *edgewise.Model) bool { return slices.ContainsFunc(m.Input, used) }
+}
+
+func anyTensor(in func(edgewise.ModelInput) bool, out func(edgewise.ModelOutput) bool) func(*edgewise.Model) bool {
+	return func(m *edgewise.Model) bool {
+		return slices.ContainsFunc(m.Input, in) || slices.ContainsFunc(m.Output, out)
+	}
+}
+
+func anyGroup(used func(edgewise.InstanceGroup) bool) func(*edgewise.Model) bool {
+	return func(m *edgewise.Model) bool { return slices.ContainsFunc(m.InstanceGroup, used) }
+}
+
+func accelerators(m *edgewise.Model) edgewise.ExecutionAccelerators {
+	if m.Optimization == nil || m.Optimization.ExecutionAccelerators == nil {
+		return edgewise.ExecutionAccelerators{}
+	}
+	return *m.Optimization.ExecutionAccelerators
+}

@@ -1,0 +1,171 @@
+package modelconfig
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// Bounds of a model's configuration.
+const (
+	MaxBatchSize   = 1 << 16 // elements of a batch
+	MaxTensorName  = 512     // bytes of a tensor's name
+	MaxInstances   = 64      // instances of a model, over all groups
+	MaxQueueTime   = 86400e6 // microseconds of any delay or timeout of a queue: a day
+	MaxMetricTags  = 16      // labels that a model adds to its metrics
+	MaxTagValue    = 128     // bytes of such a label's value
+	MaxWarmups     = 64      // warm-up requests, each counted once
+	MaxWarmupCount = 1000    // repetitions of one warm-up request
+	MaxWarmupBytes = 1 << 28 // bytes of one warm-up input, for the whole batch
+	MaxThreads     = 256     // threads of an ONNX Runtime session
+	MaxProblems    = 100     // problems told apart; the rest is counted
+)
+
+// Validate reports everything that is wrong with a complete model, one problem a line, each of them naming the model and
+// the field: what contradicts itself, what the files or the signature in ins contradict, and what this build does not
+// serve. files are the paths of the version's files. ins may be nil; then nothing is compared with it. The error is of
+// kind Unsupported when that is all that is wrong, and Invalid otherwise.
+func Validate(m *edgewise.Model, files []string, ins *edgewise.Inspection) error {
+	c := &checker{m: m, files: files, ins: ins}
+	c.identity()
+	c.inputs()
+	c.outputs()
+	c.instances()
+	c.batching()
+	c.warmups()
+	c.parameters()
+	c.metricTags()
+	kind := edgewise.Invalid
+	if len(c.problems) == 0 {
+		kind = edgewise.Unsupported
+	}
+	for _, reason := range Unsupported(m) {
+		c.problem("%s", reason)
+	}
+	return c.err(kind)
+}
+
+// checker collects problems.
+type checker struct {
+	m        *edgewise.Model
+	files    []string
+	ins      *edgewise.Inspection
+	problems []string
+	more     int // problems beyond MaxProblems
+}
+
+func (c *checker) problem(format string, args ...any) {
+	if len(c.problems) == MaxProblems {
+		c.more++
+		return
+	}
+	c.problems = append(c.problems, fmt.Sprintf(format, args...))
+}
+
+func (c *checker) err(kind edgewise.Kind) error {
+	if len(c.problems) == 0 {
+		return nil
+	}
+	text := strings.Join(c.problems, fmt.Sprintf("\nmodel %q: ", c.m.Name))
+	if c.more > 0 {
+		text += fmt.Sprintf("\n... and %d more", c.more)
+	}
+	return fail(c.m.Name, kind, "%s", text)
+}
+
+// identity checks what the model is called, what runs it, and which versions of it are served.
+func (c *checker) identity() {
+	if err := edgewise.CheckName(c.m.Name); err != nil {
+		c.problem("%v", err)
+	}
+	if !slices.ContainsFunc(platforms, func(p platform) bool { return p.platform == c.m.Platform && p.backend == c.m.Backend }) {
+		c.problem("platform %q with backend %q is not served by this box: want \"onnxruntime_onnx\" with \"onnxruntime\"", c.m.Platform, c.m.Backend)
+	}
+	if f := c.m.DefaultModelFilename; f != "" && !modelFile(c.files, f) {
+		c.path("default_model_filename", f, f+"/model.onnx")
+	}
+	if n := c.m.MaxBatchSize; n < 0 || n > MaxBatchSize {
+		c.problem("max_batch_size: want 0 to %d, got %d", MaxBatchSize, n)
+	}
+	c.versionPolicy()
+}
+
+// path checks that a file the configuration names may be named and is there, by that path or by another.
+func (c *checker) path(field, file string, others ...string) {
+	if err := edgewise.CheckPath(file); err != nil {
+		c.problem("%s: %v", field, err)
+		return
+	}
+	for _, f := range append(others, file) {
+		if slices.Contains(c.files, f) {
+			return
+		}
+	}
+	c.problem("%s: there is no file %q among the model's files", field, file)
+}
+
+func (c *checker) versionPolicy() {
+	p := c.m.VersionPolicy
+	if p == nil {
+		return
+	}
+	set := 0
+	for _, choice := range []bool{p.Latest != nil, p.All != nil, p.Specific != nil} {
+		if choice {
+			set++
+		}
+	}
+	if set != 1 {
+		c.problem("version_policy: want exactly one of latest, all and specific, got %d", set)
+	}
+	if p.Latest != nil && p.Latest.NumVersions == 0 {
+		c.problem("version_policy: latest: num_versions: want 1 or more, got 0")
+	}
+	if p.Specific != nil {
+		c.specificVersions(p.Specific.Versions)
+	}
+}
+
+func (c *checker) specificVersions(versions []int64) {
+	if len(versions) == 0 {
+		c.problem("version_policy: specific: versions is empty: want at least one")
+	}
+	for i, v := range versions {
+		if v < 1 {
+			c.problem("version_policy: specific: versions are 1 or more, got %d", v)
+		}
+		if slices.Contains(versions[:i], v) {
+			c.problem("version_policy: specific: version %d stands there twice", v)
+		}
+	}
+}
+
+var tagKey = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,63}$`)
+
+// metricTags checks that the tags can be labels of a metric, and are few.
+func (c *checker) metricTags() {
+	if n := len(c.m.MetricTags); n > MaxMetricTags {
+		c.problem("metric_tags: %d tags, at most %d are allowed", n, MaxMetricTags)
+	}
+	for _, key := range sorted(c.m.MetricTags) {
+		if !tagKey.MatchString(key) {
+			c.problem("metric_tags: key %.64q: want a letter or '_', then up to 63 letters, digits and '_'", key)
+		}
+		if value := c.m.MetricTags[key]; len(value) > MaxTagValue {
+			c.problem("metric_tags: the value of %.64q has %d bytes, at most %d are allowed", key, len(value), MaxTagValue)
+		}
+	}
+}
+
+// sorted returns the keys of a map in order, so that problems stand in the same order every time.
+func sorted[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
