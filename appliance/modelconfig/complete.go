@@ -24,6 +24,9 @@ func Complete(m *edgewise.Model, name string, files []string, ins *edgewise.Insp
 		}
 	}
 	c.MaxBatchSize = max(c.MaxBatchSize, 0)
+	if ins != nil {
+		scalars(c, ins)
+	}
 	defaults(c, d)
 	return clone(c), nil
 }
@@ -100,6 +103,32 @@ func clientDims(shape edgewise.Shape, maxBatchSize int32) (edgewise.Shape, *edge
 		return edgewise.Shape{1}, &edgewise.Reshape{Shape: edgewise.Shape{}}
 	}
 	return shape, nil
+}
+
+// scalars lets an author write dims [1] for a tensor that is one number in the model, as Triton does: clients cannot be
+// told of empty dims.
+func scalars(c *edgewise.Model, ins *edgewise.Inspection) {
+	for i := range c.Input {
+		in := &c.Input[i]
+		in.Reshape = scalarReshape(in.Name, in.Dims, in.Reshape, c.MaxBatchSize, ins.Inputs)
+	}
+	for i := range c.Output {
+		out := &c.Output[i]
+		out.Reshape = scalarReshape(out.Name, out.Dims, out.Reshape, c.MaxBatchSize, ins.Outputs)
+	}
+}
+
+func scalarReshape(name string, dims edgewise.Shape, r *edgewise.Reshape, maxBatchSize int32, tensors []edgewise.TensorInfo) *edgewise.Reshape {
+	if r != nil || !dims.Equal(edgewise.Shape{1}) {
+		return r
+	}
+	for _, t := range tensors {
+		batched := maxBatchSize > 0 && len(t.Shape) == 1
+		if t.Name == name && (batched || maxBatchSize == 0 && len(t.Shape) == 0) {
+			return &edgewise.Reshape{Shape: edgewise.Shape{}}
+		}
+	}
+	return nil
 }
 
 // schedulers counts the members of the scheduling choice that are set.

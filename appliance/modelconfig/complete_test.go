@@ -276,3 +276,41 @@ func TestIdentifyRefuses(t *testing.T) {
 		})
 	}
 }
+
+func TestDimsOfOneStandForAScalar(t *testing.T) {
+	tests := []struct {
+		name     string
+		maxBatch int32
+		shape    edgewise.Shape
+		dims     edgewise.Shape
+		want     bool
+	}{
+		{"scalar", 0, edgewise.Shape{}, edgewise.Shape{1}, true},
+		{"one number for each element of the batch", 8, edgewise.Shape{-1}, edgewise.Shape{1}, true},
+		{"a vector of one", 0, edgewise.Shape{1}, edgewise.Shape{1}, false},
+		{"a matrix", 8, edgewise.Shape{-1, 1}, edgewise.Shape{1}, false},
+		{"other dims", 0, edgewise.Shape{}, edgewise.Shape{2}, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			ins := &edgewise.Inspection{
+				Inputs:  []edgewise.TensorInfo{{Name: "x", Type: edgewise.FP32, Shape: test.shape}},
+				Outputs: []edgewise.TensorInfo{{Name: "y", Type: edgewise.FP32, Shape: test.shape}},
+			}
+			declared := &edgewise.Model{
+				MaxBatchSize: test.maxBatch,
+				Input:        []edgewise.ModelInput{{Name: "x", DataType: edgewise.FP32, Dims: test.dims}},
+				Output:       []edgewise.ModelOutput{{Name: "y", DataType: edgewise.FP32, Dims: test.dims}},
+			}
+			m, err := Complete(declared, "m", []string{"model.onnx"}, ins, Defaults{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range []*edgewise.Reshape{m.Input[0].Reshape, m.Output[0].Reshape} {
+				if got := r != nil && len(r.Shape) == 0; got != test.want {
+					t.Errorf("reshape %v, want one to a scalar: %v", r, test.want)
+				}
+			}
+		})
+	}
+}

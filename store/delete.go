@@ -1,0 +1,166 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+	"go.etcd.io/bbolt"
+)
+
+// DeleteVersion removes a version and every file that no other version has. Its number is not used again. The last
+// version takes the model with it. Files that a reader has open stay readable to that reader.
+//
+// Kinds of error: NotFound, Conflict while a label points to the version, Exhausted when the disk is full.
+func (s *Store) DeleteVersion(ctx context.Context, id edgewise.ModelID) error {
+	const op = "store.DeleteVersion"
+	if err := s.lockWriter(ctx, op); err != nil {
+		return err
+	}
+	r := s.view.Load().record(id.Name)
+	if r == nil || r.Version(id.Version) == nil {
+		s.unlockWriter()
+		return noVersion(op, id)
+	}
+	if labels := labelsOn(r, id.Version); len(labels) > 0 {
+		s.unlockWriter()
+		return refuse(op, edgewise.Conflict, id, "model %s cannot be deleted while a label points to it: %s", id, strings.Join(labels, ", "))
+	}
+	d := &deletion{store: s, record: r, versions: []*edgewise.Version{r.Version(id.Version)}}
+	err := d.run(op, id)
+	s.unlockWriter()
+	d.removeTrash()
+	return err
+}
+
+// DeleteModel removes a model: its versions, its labels, and the wish to serve it. Numbers it used are not used again
+// should the model come back. Kinds of error: NotFound, Exhausted when the disk is full.
+func (s *Store) DeleteModel(ctx context.Context, name string) error {
+	const op = "store.DeleteModel"
+	if err := s.lockWriter(ctx, op); err != nil {
+		return err
+	}
+	r := s.view.Load().record(name)
+	if r == nil {
+		s.unlockWriter()
+		return noModel(op, name)
+	}
+	d := &deletion{store: s, record: r, versions: r.Versions}
+	err := d.run(op, edgewise.ModelID{Name: name})
+	s.unlockWriter()
+	d.removeTrash()
+	return err
+}
+
+func labelsOn(r *edgewise.Record, version int64) []string {
+	var names []string
+	for _, l := range r.Labels {
+		if l.Version == version {
+			names = append(names, l.Name)
+		}
+	}
+	return names
+}
+
+// deletion takes versions of one model out of the catalog and then off the disk.
+type deletion struct {
+	store    *Store
+	record   *edgewise.Record
+	versions []*edgewise.Version
+
+	dead  []edgewise.Digest // blobs that nobody names any more
+	trash []string          // folders moved out of the way
+}
+
+// run marks the folders, so that a start after a crash knows them as garbage, ends the versions in one transaction, and
+// takes folders and blobs away. After the transaction nothing fails any more: what stays is swept by the next Open.
+func (d *deletion) run(op string, id edgewise.ModelID) error {
+	if err := d.mark(); err != nil {
+		d.unmark()
+		return fail(op, id, "marking model "+id.String()+" for deletion", err)
+	}
+	if err := d.store.update(op, id, d.drop); err != nil {
+		d.unmark()
+		return err
+	}
+	s := d.store
+	for _, v := range d.versions {
+		d.moveAway(s.root.version(v.ID))
+	}
+	s.removeEmpty(s.root.model(id.Name))
+	for _, digest := range d.dead {
+		_ = s.tidy("remove a blob that no version names", s.blobs.drop(digest))
+	}
+	return nil
+}
+
+func (d *deletion) mark() error {
+	for _, v := range d.versions {
+		folder := d.store.root.version(v.ID)
+		mark := filepath.Join(folder, pendingFile)
+		if _, err := os.Lstat(folder); errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err := d.store.blobs.clear(mark); err != nil {
+			return err
+		}
+		if err := writeFile(d.store.disk, mark, nil); err != nil {
+			return err
+		}
+		if err := d.store.disk.SyncDir(folder); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unmark takes the marks off the versions that stay.
+func (d *deletion) unmark() {
+	s := d.store
+	for _, v := range d.versions {
+		if s.broken == nil && s.view.Load().version(v.ID) != nil {
+			_ = s.tidy("remove the mark of a failed deletion", s.blobs.clear(filepath.Join(s.root.version(v.ID), pendingFile)))
+		}
+	}
+}
+
+func (d *deletion) drop(tx *bbolt.Tx) error {
+	now := time.Now().UTC()
+	for _, v := range d.versions {
+		dead, err := dropVersion(tx, v, now)
+		if err != nil {
+			return err
+		}
+		d.dead = append(d.dead, dead...)
+	}
+	if len(d.versions) < len(d.record.Versions) {
+		return nil
+	}
+	for _, l := range d.record.Labels {
+		if err := tx.Bucket(labelsBucket).Delete(labelKey(d.record.Name, l.Name)); err != nil {
+			return err
+		}
+	}
+	return tx.Bucket(wantedBucket).Delete([]byte(d.record.Name))
+}
+
+func (d *deletion) moveAway(folder string) {
+	if _, err := os.Lstat(folder); errors.Is(err, os.ErrNotExist) {
+		return
+	}
+	trash := d.store.root.newStaging()
+	if d.store.tidy("move a deleted version away", d.store.disk.Rename(folder, trash)) == nil {
+		d.trash = append(d.trash, trash)
+	}
+}
+
+// removeTrash frees the room. It needs no lock: nobody else knows these folders.
+func (d *deletion) removeTrash() {
+	for _, folder := range d.trash {
+		_ = d.store.tidy("remove a deleted version", d.store.disk.RemoveAll(folder))
+	}
+}

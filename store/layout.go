@@ -1,0 +1,149 @@
+package store
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// Names inside the data folder.
+const (
+	catalogFile      = "catalog.db"
+	lockFile         = "lock"
+	blobsFolder      = "blobs"
+	modelsFolder     = "models"
+	stagingFolder    = "staging"
+	snapshotsFolder  = "snapshots"
+	quarantineFolder = "quarantine"
+
+	manifestFile  = "manifest.json"
+	filesFolder   = "files"
+	pendingFile   = "pending"    // marks a version folder whose transaction has not been seen to finish
+	linkFile      = "link"       // a hard link on its way into filesFolder
+	reasonFile    = "reason.txt" // why a version was quarantined
+	newSuffix     = ".new"       // a catalog being made
+	partialSuffix = ".tmp"       // a blob or snapshot being made
+
+	snapshotPrefix = "catalog-"
+	snapshotSuffix = ".db"
+	stampFormat    = "20060102T150405.000Z"
+)
+
+// layout is the data folder. Its methods are the only place where names inside it are put together.
+type layout string
+
+func (l layout) join(parts ...string) string {
+	return filepath.Join(append([]string{string(l)}, parts...)...)
+}
+
+func (l layout) catalog() string    { return l.join(catalogFile) }
+func (l layout) lock() string       { return l.join(lockFile) }
+func (l layout) blobs() string      { return l.join(blobsFolder) }
+func (l layout) models() string     { return l.join(modelsFolder) }
+func (l layout) staging() string    { return l.join(stagingFolder) }
+func (l layout) snapshots() string  { return l.join(snapshotsFolder) }
+func (l layout) quarantine() string { return l.join(quarantineFolder) }
+
+func (l layout) blob(d edgewise.Digest) string { return l.join(blobsFolder, string(d[:2]), string(d)) }
+
+func (l layout) model(name string) string { return l.join(modelsFolder, name) }
+
+func (l layout) version(id edgewise.ModelID) string {
+	return l.join(modelsFolder, id.Name, strconv.FormatInt(id.Version, 10))
+}
+
+func (l layout) files(id edgewise.ModelID) string { return filepath.Join(l.version(id), filesFolder) }
+
+func (l layout) snapshot(at time.Time) string {
+	return l.join(snapshotsFolder, snapshotPrefix+at.UTC().Format(stampFormat)+snapshotSuffix)
+}
+
+// relative returns p as seen from the data folder, for messages.
+func (l layout) relative(p string) string {
+	if r, err := filepath.Rel(string(l), p); err == nil {
+		return r
+	}
+	return p
+}
+
+// folders lists the folders that Open makes.
+func (l layout) folders() []string {
+	return []string{l.blobs(), l.models(), l.staging(), l.snapshots()}
+}
+
+// stagingBytes is the length of the random part of a staging folder's name.
+const stagingBytes = 16
+
+func (l layout) newStaging() string {
+	var b [stagingBytes]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return filepath.Join(l.staging(), hex.EncodeToString(b[:]))
+}
+
+func isHex(s string, length int) bool {
+	return len(s) == length && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+func isStaging(name string) bool { return isHex(name, 2*stagingBytes) }
+
+const digestLength = 64
+
+// isBlob tells whether a file called name inside the folder blobs/prefix is a blob or one being made.
+func isBlob(prefix, name string) (d edgewise.Digest, partial, ok bool) {
+	name, partial = strings.CutSuffix(name, partialSuffix)
+	if !isHex(name, digestLength) || name[:2] != prefix {
+		return "", false, false
+	}
+	return edgewise.Digest(name), partial, true
+}
+
+// parseVersion reads the name of a version folder: a positive decimal number as layout.version writes it.
+func parseVersion(name string) (n int64, ok bool) {
+	n, err := strconv.ParseInt(name, 10, 64)
+	return n, err == nil && n > 0 && strconv.FormatInt(n, 10) == name
+}
+
+// parseSnapshot reads when a snapshot was made out of its name.
+func parseSnapshot(name string) (at time.Time, ok bool) {
+	name, ok = strings.CutPrefix(name, snapshotPrefix)
+	if !ok {
+		return time.Time{}, false
+	}
+	name, ok = strings.CutSuffix(name, snapshotSuffix)
+	if !ok {
+		return time.Time{}, false
+	}
+	at, err := time.Parse(stampFormat, name)
+	return at, err == nil
+}
+
+// versionFolders lists the folders that look like versions, whatever the catalog says.
+func (l layout) versionFolders() ([]edgewise.ModelID, error) {
+	names, err := os.ReadDir(l.models())
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	var ids []edgewise.ModelID
+	for _, name := range names {
+		if !name.IsDir() || edgewise.CheckName(name.Name()) != nil {
+			continue
+		}
+		versions, err := os.ReadDir(filepath.Join(l.models(), name.Name()))
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range versions {
+			if n, ok := parseVersion(v.Name()); ok && v.IsDir() {
+				ids = append(ids, edgewise.ModelID{Name: name.Name(), Version: n})
+			}
+		}
+	}
+	return ids, nil
+}

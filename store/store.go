@@ -1,0 +1,263 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/edgewise-ai/edgewise"
+	"go.etcd.io/bbolt"
+)
+
+// Store is an open data folder. Its methods may be called from any number of goroutines.
+type Store struct {
+	root    layout
+	options Options
+	disk    disk
+	log     *slog.Logger
+	blobs   blobs
+	lock    *folderLock
+	db      *bbolt.DB
+	rings   sync.Pool // of *ring
+
+	view    atomic.Pointer[view]
+	damaged map[edgewise.ModelID]string // found when opening, by version; read-only
+
+	writer  chan struct{} // holds one token; who takes it may change the catalog and the folders it names
+	closed  bool          // guarded by writer
+	broken  error         // guarded by writer: the catalog could not be read back after a failed commit
+	budget  budget
+	changed atomic.Bool // since the last snapshot
+
+	stop    context.CancelFunc
+	stopped chan struct{} // closed when the snapshot goroutine has ended
+}
+
+// Open opens the data folder dir, making it when it is not there, and sweeps what no version names. It does not read
+// the files of versions; a version whose files are missing or have the wrong size is logged, and Dir refuses it.
+//
+// Kinds of error: Conflict when another process has the folder open (after LockTimeout), Unsupported when a newer
+// release wrote it, Corrupt when the catalog is damaged or is missing while versions are there (Repair mends both).
+func Open(dir string, o Options) (*Store, error) {
+	const op = "store.Open"
+	o = o.withDefaults()
+	s := &Store{root: layout(dir), options: o, disk: o.disk, log: o.Logger, writer: make(chan struct{}, 1)}
+	s.blobs = blobs{s.root, s.disk}
+	s.rings.New = func() any { return new(ring) }
+	s.budget = budget{root: s.root, disk: s.disk, reserve: o.Reserve, uploads: o.MaxUploads}
+	if err := s.prepare(); err != nil {
+		return nil, failFolder(op, "opening data folder", dir, err)
+	}
+	if err := s.load(); err != nil {
+		return nil, errors.Join(err, s.release())
+	}
+	s.sweep()
+	s.damaged = s.findDamage()
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop, s.stopped = stop, make(chan struct{})
+	go s.snapshotLoop(ctx)
+	s.writer <- struct{}{}
+	return s, nil
+}
+
+// prepare makes and locks the folder.
+func (s *Store) prepare() error {
+	if err := os.MkdirAll(string(s.root), folderMode); err != nil {
+		return err
+	}
+	for _, path := range s.root.folders() {
+		if _, err := makeFolder(s.disk, path); err != nil {
+			return err
+		}
+	}
+	var err error
+	s.lock, err = lockFolder(s.root.lock())
+	return err
+}
+
+// load opens the catalog, making an empty one in an empty folder, and reads it.
+func (s *Store) load() error {
+	const op = "store.Open"
+	path := s.root.catalog()
+	if err := s.ensureCatalog(path); err != nil {
+		return failFolder(op, "making the catalog", path, err)
+	}
+	db, err := openBolt(path, false)
+	if err != nil {
+		return unreadable(path, err)
+	}
+	s.db = db
+	if err := s.reload(); err != nil {
+		return unreadable(path, err)
+	}
+	return nil
+}
+
+func unreadable(path string, err error) error {
+	var own *edgewise.Error
+	if errors.As(err, &own) && own.Kind != edgewise.Corrupt {
+		return own
+	}
+	return edgewise.Errorf("store.Open", edgewise.Corrupt, "the catalog %s cannot be read: %w: run edgewise doctor --repair", path, err)
+}
+
+func (s *Store) ensureCatalog(path string) error {
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	ids, err := s.root.versionFolders()
+	if err != nil {
+		return err
+	}
+	if len(ids) > 0 {
+		return edgewise.Errorf("store.Open", edgewise.Corrupt, "the catalog %s is missing though %d versions are in %s: run edgewise doctor --repair",
+			path, len(ids), s.root.models())
+	}
+	return writeCatalog(s.disk, path, newContents())
+}
+
+// reload makes the view from the catalog.
+func (s *Store) reload() error {
+	c := newContents()
+	if err := guard(func() error { return s.db.View(c.read) }); err != nil {
+		return err
+	}
+	if len(c.problems) > 0 {
+		return edgewise.Errorf("store.Open", edgewise.Corrupt, "%s (and %d more such entries)", c.problems[0], len(c.problems)-1)
+	}
+	s.view.Store(newView(c))
+	return nil
+}
+
+// Close waits for the change in progress, stops the snapshots and closes the catalog. Uploads still in flight can only
+// be discarded afterwards. Closing twice does nothing.
+func (s *Store) Close() error {
+	s.stop()
+	<-s.stopped
+	<-s.writer
+	defer s.unlockWriter()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	return s.release()
+}
+
+func (s *Store) release() error {
+	var err error
+	if s.db != nil {
+		err = s.db.Close()
+	}
+	return errors.Join(err, s.lock.release())
+}
+
+// lockWriter waits for the right to change the catalog.
+func (s *Store) lockWriter(ctx context.Context, op string) error {
+	select {
+	case <-ctx.Done():
+		return fail(op, edgewise.ModelID{}, "waiting for another change", context.Cause(ctx))
+	case <-s.writer:
+	}
+	if err := s.usable(op); err != nil {
+		s.unlockWriter()
+		return err
+	}
+	return nil
+}
+
+func (s *Store) usable(op string) error {
+	if s.closed {
+		return edgewise.Errorf(op, edgewise.Unavailable, "the store is closed")
+	}
+	if s.broken != nil {
+		return edgewise.Errorf(op, edgewise.Unavailable, "the catalog failed and takes no changes until a restart: %w", s.broken)
+	}
+	return nil
+}
+
+func (s *Store) unlockWriter() { s.writer <- struct{}{} }
+
+// update changes the entries of one model in one transaction and publishes the outcome. The caller is the writer.
+func (s *Store) update(op string, id edgewise.ModelID, change func(*bbolt.Tx) error) error {
+	var next *view
+	committing := false
+	err := guard(func() error {
+		tx, err := s.db.Begin(true)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+		if err := change(tx); err != nil {
+			return err
+		}
+		r, err := readRecord(tx, id.Name, s.view.Load().record(id.Name))
+		if err != nil {
+			return err
+		}
+		next = s.view.Load().with(id.Name, r)
+		committing = true
+		return s.disk.Commit(tx)
+	})
+	if err == nil {
+		s.changed.Store(true)
+		s.view.Store(next)
+		return nil
+	}
+	if committing { // a failed commit may have reached the file all the same: believe the file
+		if e := s.reload(); e != nil {
+			s.broken = e
+		}
+	}
+	return fail(op, id, "writing the catalog", err)
+}
+
+// Records returns every model, by name. The records are shared: they must not be modified, and they do not change when
+// the store does.
+func (s *Store) Records() []*edgewise.Record { return slices.Clone(s.view.Load().records) }
+
+// Record returns one model. The record is shared, see Records. Kind of error: NotFound.
+func (s *Store) Record(name string) (*edgewise.Record, error) {
+	if r := s.view.Load().record(name); r != nil {
+		return r, nil
+	}
+	return nil, noModel("store.Record", name)
+}
+
+// Dir returns the folder in which the files of a version stand under their author's paths. They must not be modified.
+// Kinds of error: NotFound; Corrupt when the files were missing or had the wrong size at Open.
+func (s *Store) Dir(id edgewise.ModelID) (string, error) {
+	const op = "store.Dir"
+	if s.view.Load().version(id) == nil {
+		return "", noVersion(op, id)
+	}
+	if reason := s.damaged[id]; reason != "" {
+		return "", refuse(op, edgewise.Corrupt, id, "model %s is damaged: %s: run edgewise doctor --repair", id, reason)
+	}
+	return s.root.files(id), nil
+}
+
+// Usage is the room that a store takes and has.
+type Usage struct {
+	Blobs   int64 // distinct files of all versions
+	Bytes   int64 // of those, each counted once
+	Free    int64 // bytes of the disk that this process may still use
+	Reserve int64 // bytes of it that uploads leave free
+}
+
+// Usage reads the catalog's list of blobs and asks the file system for its free room.
+func (s *Store) Usage() (Usage, error) {
+	const op = "store.Usage"
+	u := Usage{Reserve: s.options.Reserve}
+	err := guard(func() error { return s.db.View(u.read) })
+	if err != nil {
+		return u, fail(op, edgewise.ModelID{}, "reading the catalog", err)
+	}
+	if u.Free, err = s.disk.Free(string(s.root)); err != nil {
+		return u, fail(op, edgewise.ModelID{}, "asking for the free room of the disk", err)
+	}
+	return u, nil
+}

@@ -1,0 +1,150 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"hash"
+	"io"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+const (
+	// bufferBytes is how much is read, hashed and written at a time: little enough to stay in a core's cache between.
+	bufferBytes = 256 << 10
+	// ringBuffers take turns: one is filled and written, one is hashed, the rest wait to be hashed.
+	ringBuffers = 4
+	// reserveStep is how many bytes are written before the disk is asked again whether its reserve is intact.
+	reserveStep = 16 << 20
+	// maxEmptyReads bounds how often in a row a reader may return neither bytes nor an error.
+	maxEmptyReads = 100
+)
+
+// stream writes r to out, hashing it on the way, and syncs. want.Size is the declared size, -1 when none. A
+// second goroutine hashes while this one reads and writes.
+func (g *Staging) stream(ctx context.Context, out file, want edgewise.File, r io.Reader) (edgewise.File, error) {
+	buffers := g.store.rings.Get().(*ring)
+	h := startHashing()
+	n, err := g.copy(ctx, out, want, r, buffers, h)
+	digest := h.finish() // after this nobody reads the buffers
+	g.store.rings.Put(buffers)
+	if err != nil {
+		return edgewise.File{}, err
+	}
+	if err := out.Sync(); err != nil {
+		return edgewise.File{}, err
+	}
+	return edgewise.File{Path: want.Path, Size: n, Digest: digest}, nil
+}
+
+// ring is the memory of one upload.
+type ring [ringBuffers][bufferBytes]byte
+
+func (g *Staging) copy(ctx context.Context, out file, want edgewise.File, r io.Reader, buffers *ring, h *hasher) (n int64, err error) {
+	const op = "store.Add"
+	sinceCheck := int64(0)
+	for turn := 0; ; turn++ {
+		if err := ctx.Err(); err != nil {
+			return n, err
+		}
+		buf := buffers[turn%ringBuffers][:]
+		got, end := fill(r, buf)
+		if err := g.checkSize(op, want, n+int64(got), end == io.EOF); err != nil {
+			return n, err
+		}
+		h.add(buf[:got])
+		wrote, err := out.Write(buf[:got])
+		n += int64(wrote)
+		g.spend(int64(wrote))
+		if err != nil {
+			return n, err
+		}
+		if end == io.EOF {
+			return n, nil
+		}
+		if end != nil {
+			return n, readFailed(op, want.Path, end)
+		}
+		if sinceCheck += int64(wrote); sinceCheck >= reserveStep {
+			sinceCheck = 0
+			if err := g.store.budget.check(op); err != nil {
+				return n, err
+			}
+		}
+	}
+}
+
+// fill reads until buf is full or r ends. Unlike io.ReadFull it passes on what r said: a body that was cut off must not
+// look like one that ended.
+func fill(r io.Reader, buf []byte) (n int, err error) {
+	for empty := 0; n < len(buf) && err == nil; {
+		var m int
+		m, err = r.Read(buf[n:])
+		n += m
+		if m > 0 {
+			empty = 0
+			continue
+		}
+		if empty++; err == nil && empty >= maxEmptyReads {
+			err = io.ErrNoProgress
+		}
+	}
+	return n, err
+}
+
+// checkSize compares the bytes read so far with what was declared.
+func (g *Staging) checkSize(op string, want edgewise.File, n int64, ended bool) error {
+	switch {
+	case want.Size >= 0 && n > want.Size:
+		return invalid(op, edgewise.ModelID{}, "file %q: %d bytes were declared and more came", want.Path, want.Size)
+	case want.Size >= 0 && ended && n < want.Size:
+		return invalid(op, edgewise.ModelID{}, "file %q: %d bytes were declared and %d came", want.Path, want.Size, n)
+	}
+	return g.fits(op, want.Path, n)
+}
+
+func readFailed(op, path string, err error) error {
+	kind := edgewise.KindOf(err)
+	if kind == edgewise.Internal { // the sender's stream broke: nothing of ours
+		kind = edgewise.Invalid
+	}
+	return edgewise.Errorf(op, kind, "reading file %q from the sender: %w", path, err)
+}
+
+// spend takes written bytes from what the upload had promised.
+func (g *Staging) spend(n int64) {
+	n = min(n, g.promised)
+	g.promised -= n
+	g.store.budget.spend(n)
+}
+
+// hasher is a SHA-256 that runs beside its caller.
+type hasher struct {
+	chunks chan []byte // what waits to be hashed
+	done   chan struct{}
+	sum    hash.Hash
+}
+
+func startHashing() *hasher {
+	h := &hasher{chunks: make(chan []byte, ringBuffers-2), done: make(chan struct{}), sum: sha256.New()}
+	go h.run()
+	return h
+}
+
+func (h *hasher) run() {
+	defer close(h.done)
+	for c := range h.chunks {
+		_, _ = h.sum.Write(c) // never fails
+	}
+}
+
+// add hashes c, which must not change until ringBuffers-1 further calls, or finish, have returned.
+func (h *hasher) add(c []byte) { h.chunks <- c }
+
+// finish waits for the last chunk and returns the sum.
+func (h *hasher) finish() edgewise.Digest {
+	close(h.chunks)
+	<-h.done
+	return edgewise.Digest(hex.EncodeToString(h.sum.Sum(nil)))
+}
