@@ -1,0 +1,137 @@
+package kserve
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// maxClasses bounds the elements of an output, for one element of the batch, that is answered as classes: all of them
+// are sorted.
+const maxClasses = 1_000_000
+
+// Classes says what the outputs of a model mean as classes. The zero value is a model without batching and labels.
+type Classes struct {
+	Batched bool                         // the first dimension of the outputs is the batch
+	Labels  func(output string) []string // by index; nil, or returning nil: there are none
+}
+
+// top returns, in place of t, the k highest elements of each element of the batch as text:
+// "<value>:<index>" or "<value>:<index>:<label>". Elements of equal value are in the order of their indices, and NaN
+// comes last. Errors: Invalid for type Bytes or Bool, TooLarge over maxClasses.
+func (c Classes) top(t *edgewise.Tensor, k int) (edgewise.Tensor, error) {
+	if t.Type == edgewise.Bytes || t.Type == edgewise.Bool {
+		return edgewise.Tensor{}, tensorMessage(t.Name, "class result not available for output due to unsupported type '%v'", t.Type)
+	}
+	shape, rows := t.Shape, int64(1)
+	out := edgewise.Tensor{Name: t.Name, Type: edgewise.Bytes}
+	if c.Batched && len(shape) > 0 {
+		rows, shape = shape[0], shape[1:]
+		out.Shape = append(out.Shape, rows)
+	}
+	n, _ := shape.Elements()
+	if n > maxClasses {
+		return edgewise.Tensor{}, tooLarge("classification output tensor too large: output '%s' has %d classes, at most %d are allowed", t.Name, n, maxClasses)
+	}
+	k = min(k, int(n))
+	out.Shape = append(out.Shape, int64(k))
+	var labels []string
+	if c.Labels != nil {
+		labels = c.Labels(t.Name)
+	}
+	r := ranking{typ: t.Type, keys: make([]uint64, n), order: make([]int, n)}
+	width := n * t.Type.Size()
+	for row := range rows {
+		out.Data = r.append(out.Data, t.Data[row*width:(row+1)*width], k, labels)
+	}
+	return out, nil
+}
+
+// ranking sorts the elements of one row after the other.
+type ranking struct {
+	typ   edgewise.DataType
+	keys  []uint64
+	order []int
+}
+
+func (r *ranking) append(dst, row []byte, k int, labels []string) []byte {
+	size := int(r.typ.Size())
+	for i := range r.keys {
+		r.keys[i], r.order[i] = sortKey(r.typ, row[i*size:]), i
+	}
+	slices.SortFunc(r.order, func(a, b int) int {
+		switch {
+		case r.keys[a] > r.keys[b]:
+			return -1
+		case r.keys[a] < r.keys[b]:
+			return 1
+		}
+		return a - b
+	})
+	for _, i := range r.order[:k] {
+		start := len(dst)
+		dst = appendPlain(append(dst, 0, 0, 0, 0), r.typ, row[i*size:])
+		dst = strconv.AppendInt(append(dst, ':'), int64(i), 10)
+		if i < len(labels) && labels[i] != "" {
+			dst = append(append(dst, ':'), labels[i]...)
+		}
+		binary.LittleEndian.PutUint32(dst[start:], uint32(len(dst)-start-4))
+	}
+	return dst
+}
+
+// appendPlain appends the number at the start of data: integers as they are, floats with six digits after the point.
+func appendPlain(dst []byte, typ edgewise.DataType, data []byte) []byte {
+	if !isFloat(typ) {
+		return appendElement(dst, typ, data)
+	}
+	v, _ := floatAt(typ, data)
+	switch {
+	case math.IsNaN(v):
+		return append(dst, "nan"...)
+	case math.IsInf(v, 1):
+		return append(dst, "inf"...)
+	case math.IsInf(v, -1):
+		return append(dst, "-inf"...)
+	}
+	return strconv.AppendFloat(dst, v, 'f', 6, 64)
+}
+
+func isFloat(typ edgewise.DataType) bool {
+	return typ == edgewise.FP16 || typ == edgewise.BF16 || typ == edgewise.FP32 || typ == edgewise.FP64
+}
+
+// sortKey returns a number that orders elements as their values do. It is 0 for NaN.
+func sortKey(typ edgewise.DataType, data []byte) uint64 {
+	const top = 1 << 63
+	switch typ {
+	case edgewise.Uint8:
+		return uint64(data[0])
+	case edgewise.Uint16:
+		return uint64(binary.LittleEndian.Uint16(data))
+	case edgewise.Uint32:
+		return uint64(binary.LittleEndian.Uint32(data))
+	case edgewise.Uint64:
+		return binary.LittleEndian.Uint64(data)
+	case edgewise.Int8:
+		return uint64(int64(int8(data[0]))) ^ top
+	case edgewise.Int16:
+		return uint64(int64(int16(binary.LittleEndian.Uint16(data)))) ^ top
+	case edgewise.Int32:
+		return uint64(int64(int32(binary.LittleEndian.Uint32(data)))) ^ top
+	case edgewise.Int64:
+		return binary.LittleEndian.Uint64(data) ^ top
+	}
+	v, _ := floatAt(typ, data)
+	bits := math.Float64bits(v + 0) // -0 becomes 0, which it is equal to
+	switch {
+	case math.IsNaN(v):
+		return 0
+	case bits&top != 0:
+		return ^bits
+	}
+	return bits | top
+}

@@ -1,0 +1,245 @@
+package kserve
+
+import (
+	"errors"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// Infer decodes the body of an inference request to model. jsonSize is the length of its JSON part as ParseHeaderLength
+// returned it, or -1 when the header is absent and all of the body is JSON. (A length of 0 is a raw binary request, see
+// Raw.) Everything is checked that can be checked without the model.
+//
+// Errors: Invalid; TooLarge for a bound of Limits; Unsupported for shared memory. They carry model, and a TensorError
+// where one tensor is at fault.
+func (d *Decoder) Infer(model edgewise.ModelID, body []byte, jsonSize int) (*InferRequest, error) {
+	text, rest, err := split(body, jsonSize)
+	if err != nil {
+		return nil, about(model, err)
+	}
+	r := d.request(model)
+	if err = d.decode(r, text); err == nil {
+		err = r.takeBinary(rest, jsonSize)
+	}
+	if err != nil {
+		r.Release()
+		return nil, about(model, err)
+	}
+	return r, nil
+}
+
+// split cuts a body into its JSON part and the binary tensors after it.
+func split(body []byte, jsonSize int) (text, rest []byte, err error) {
+	switch {
+	case jsonSize < 0:
+		return body, nil, nil
+	case jsonSize > len(body):
+		return nil, nil, outOfRange(len(body), jsonSize)
+	}
+	return body[:jsonSize:jsonSize], body[jsonSize:], nil
+}
+
+func about(model edgewise.ModelID, err error) error {
+	if e, ok := errors.AsType[*edgewise.Error](err); ok {
+		e.Model = model
+	}
+	return err
+}
+
+// The members of a request and of a tensor, as bits.
+type members uint16
+
+const (
+	hasID members = 1 << iota
+	hasParameters
+	hasInputs
+	hasOutputs
+	hasName
+	hasShape
+	hasDatatype
+	hasData
+	hasRegion
+	hasModelName
+	hasModelVersion
+	hasBinary
+	hasClassification
+)
+
+// once notes that a member was met and refuses it the second time.
+func (m *members) once(bit members, name string) error {
+	if *m&bit != 0 {
+		return invalid("Unable to parse '%s': it is there twice", name)
+	}
+	*m |= bit
+	return nil
+}
+
+func (d *Decoder) decode(r *InferRequest, text []byte) error {
+	if int64(len(text)) > d.lim.MaxJSON {
+		return tooLarge("request JSON size of %d bytes exceeds the maximum allowed input size of %d bytes", len(text), d.lim.MaxJSON)
+	}
+	c := &tensors{cursor: cursor{b: text, maxDepth: d.lim.MaxDepth}, lim: d.lim, what: "input", memory: &r.memory, intern: r}
+	c.key, c.dims, c.into, c.binary = r.scratch, r.dims, r.Inputs, r.binary
+	err := d.root(r, c)
+	r.scratch, r.dims, r.Inputs, r.binary = c.key, c.dims, c.into, c.binary
+	return err
+}
+
+func (d *Decoder) root(r *InferRequest, c *tensors) error {
+	if c.next() != '{' {
+		if c.p >= len(c.b) {
+			return c.bad(badEmpty)
+		}
+		return invalid("the request is %s, want an object", c.found())
+	}
+	var seen members
+	err := c.object(func(name []byte) error {
+		switch string(name) {
+		case "id":
+			if err := seen.once(hasID, "id"); err != nil {
+				return err
+			}
+			id, err := c.string("id", d.lim.MaxName)
+			r.ID = string(id)
+			return err
+		case "parameters":
+			if err := seen.once(hasParameters, "parameters"); err != nil {
+				return err
+			}
+			return d.parameters(r, &c.cursor)
+		case "inputs":
+			if err := seen.once(hasInputs, "inputs"); err != nil {
+				return err
+			}
+			return c.list("inputs")
+		case "outputs":
+			if err := seen.once(hasOutputs, "outputs"); err != nil {
+				return err
+			}
+			return d.outputs(r, c)
+		}
+		return c.skip(wordsRefused)
+	})
+	switch {
+	case err != nil:
+		return err
+	case seen&hasInputs == 0:
+		return invalid("Unable to parse 'inputs': the request has none")
+	}
+	return c.document()
+}
+
+// string reads a string value of at most limit bytes, as it is after unescaping. It is valid until the next key.
+func (c *cursor) string(member string, limit int) ([]byte, error) {
+	if c.next() != '"' {
+		return nil, invalid("Unable to parse '%s': want a string, got %s", member, c.found())
+	}
+	s, err := c.name()
+	if err == nil && len(s) > limit {
+		return nil, tooLarge("Unable to parse '%s': it has %d bytes, at most %d are allowed", member, len(s), limit)
+	}
+	return s, err
+}
+
+func (d *Decoder) outputs(r *InferRequest, c *tensors) error {
+	if c.next() != '[' {
+		return invalid("Unable to parse 'outputs': want an array, got %s", c.found())
+	}
+	return c.array(func() error {
+		if c.count++; c.count > d.lim.MaxTensors {
+			return tooLarge("the request has more than %d inputs and outputs", d.lim.MaxTensors)
+		}
+		return d.output(r, c)
+	})
+}
+
+func (d *Decoder) output(r *InferRequest, c *tensors) error {
+	if c.next() != '{' {
+		return invalid("Unable to parse 'outputs': output %d is %s, want an object", len(r.Outputs), c.found())
+	}
+	var seen members
+	var answer Answer
+	err := c.object(func(name []byte) error {
+		switch string(name) {
+		case "name":
+			if err := seen.once(hasName, "name"); err != nil {
+				return err
+			}
+			text, err := c.string("name", d.lim.MaxName)
+			if err == nil {
+				answer.Name = r.intern(text)
+			}
+			return err
+		case "parameters":
+			if err := seen.once(hasParameters, "parameters"); err != nil {
+				return err
+			}
+			return answer.parameters(&c.cursor, &seen)
+		}
+		return c.skip(wordsRefused)
+	})
+	switch {
+	case err != nil:
+		return err
+	case seen&hasName == 0 || answer.Name == "":
+		return invalid("Unable to parse 'name': output %d has none", len(r.Outputs))
+	case seen&hasRegion != 0:
+		return noSharedMemory("output", answer.Name)
+	}
+	for _, before := range r.Outputs {
+		if before == answer.Name {
+			return tensorMessage(answer.Name, "output '%s' already exists in request", answer.Name)
+		}
+	}
+	r.Outputs = append(r.Outputs, answer.Name)
+	r.Answers = append(r.Answers, answer)
+	return nil
+}
+
+// parameters reads the parameters of a requested output.
+func (a *Answer) parameters(c *cursor, seen *members) error {
+	if c.next() != '{' {
+		return invalid("Unable to parse 'parameters': want an object, got %s", c.found())
+	}
+	return c.object(func(name []byte) error {
+		switch string(name) {
+		case "binary_data":
+			if err := seen.once(hasBinary, "binary_data"); err != nil {
+				return err
+			}
+			return c.flag("binary_data", &a.Binary)
+		case "classification":
+			if err := seen.once(hasClassification, "classification"); err != nil {
+				return err
+			}
+			k, err := c.count("classification")
+			a.Classification = int(min(k, maxClasses))
+			return err
+		case "shared_memory_region":
+			*seen |= hasRegion
+		}
+		return c.skip(wordsRefused)
+	})
+}
+
+// takeBinary gives the inputs that were announced in binary form their part of rest, in the order of the inputs.
+func (r *InferRequest) takeBinary(rest []byte, jsonSize int) error {
+	for i := range r.Inputs {
+		size, in := r.binary[i], &r.Inputs[i]
+		switch {
+		case size < 0:
+			continue
+		case size > 0 && jsonSize < 0:
+			return tensorMessage(in.Name, "must specify valid 'Infer-Header-Content-Length' in request header and "+
+				"'binary_data_size' when passing inputs in binary data format")
+		case size > int64(len(rest)):
+			return tensorMessage(in.Name, "unexpected size for input '%s', expecting %d additional bytes for model '%s'",
+				in.Name, size-int64(len(rest)), r.Model.Name)
+		}
+		in.Data, rest = rest[:size:size], rest[size:]
+	}
+	if len(rest) > 0 {
+		return invalid("unexpected additional input data for model '%s'", r.Model.Name)
+	}
+	return nil
+}

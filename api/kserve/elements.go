@@ -1,0 +1,312 @@
+package kserve
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// elements reads the "data" of one tensor: arrays in arrays of any shape, whose elements in reading order go to dst.
+// What does not fit there any more is read, checked and counted only.
+type elements struct {
+	*cursor
+	what string // "input" or "output", for messages
+	name string
+	typ  edgewise.DataType
+	dst  []byte
+	room int64 // elements that dst takes
+	seen int64
+	used int // bytes of dst in use; Bytes only
+}
+
+// array reads one array, level arrays inside "data".
+func (e *elements) array(level int) error {
+	if level >= edgewise.MaxRank {
+		return e.fault("data: arrays are nested deeper than %d", edgewise.MaxRank)
+	}
+	if err := e.enter(); err != nil {
+		return err
+	}
+	if e.next() == ']' {
+		e.leave()
+		return nil
+	}
+	for {
+		if err := e.run(level); err != nil {
+			return err
+		}
+		switch e.next() {
+		case ',':
+			e.p++
+		case ']':
+			e.leave()
+			return nil
+		default:
+			return e.bad(badArrayComma)
+		}
+	}
+}
+
+// run reads an array, or elements up to the next array or the end of this one.
+func (e *elements) run(level int) error {
+	switch {
+	case e.next() == '[':
+		return e.array(level + 1)
+	case e.typ == edgewise.FP32:
+		return e.floats()
+	}
+	for {
+		if err := e.element(); err != nil {
+			return err
+		}
+		e.seen++
+		if e.next() != ',' {
+			return nil
+		}
+		comma := e.p
+		e.p++
+		if e.next() == '[' {
+			e.p = comma
+			return nil
+		}
+	}
+}
+
+// floats is run for FP32, where the time of large requests goes: on the usual path nothing is called but the scanner.
+func (e *elements) floats() error {
+	b, p := e.b, e.p
+	for {
+		mant, exp, end, form := scanDecimal(b, p)
+		v, ok := toFloat32(mant, exp)
+		if !ok || form&malformed != 0 {
+			e.p = p
+			wide, err := e.float(32)
+			if err != nil {
+				return err
+			}
+			v, form, end = float32(wide), 0, e.p
+		}
+		if e.seen < e.room {
+			bits := math.Float32bits(v) | uint32(form&negative)<<31
+			binary.LittleEndian.PutUint32(e.dst[e.seen*4:], bits)
+		}
+		e.seen++
+		if p = end + 1; p < len(b) && b[end] == ',' && (isDigit(b[p]) || b[p] == '-') {
+			continue
+		}
+		e.p = end
+		if e.next() != ',' {
+			return nil
+		}
+		comma := e.p
+		e.p++
+		if e.next() == '[' {
+			e.p = comma
+			return nil
+		}
+		p = e.p
+	}
+}
+
+// element reads one element of any type but FP32.
+func (e *elements) element() error {
+	switch e.typ {
+	case edgewise.Bool:
+		return e.boolean()
+	case edgewise.Bytes:
+		return e.bytes()
+	case edgewise.FP64:
+		return e.double()
+	case edgewise.FP16:
+		return e.half(fp16)
+	case edgewise.BF16:
+		return e.half(bf16)
+	default:
+		return e.integer()
+	}
+}
+
+func (e *elements) boolean() error {
+	v, ok := e.bool()
+	if !ok {
+		mant, _, end, form := scanDecimal(e.b, e.p)
+		if form != 0 || mant > 1 {
+			return e.wrong("want true, false, 0 or 1")
+		}
+		v, e.p = mant == 1, end
+	}
+	bit := uint64(0)
+	if v {
+		bit = 1
+	}
+	e.put(1, bit)
+	return nil
+}
+
+func (e *elements) integer() error {
+	mant, _, end, form := scanDecimal(e.b, e.p)
+	text := e.b[e.p:end]
+	switch {
+	case form&malformed != 0:
+		return e.wrong("want an integer")
+	case form&fractional != 0:
+		return e.fault("element %d: %s is not an integer, %v takes integers only", e.seen, short(text), e.typ)
+	}
+	fits := true
+	if form&cut != 0 {
+		digits := text
+		if form&negative != 0 {
+			digits = text[1:]
+		}
+		mant, fits = parseUint(digits)
+	}
+	size := e.typ.Size()
+	limit := uint64(1)<<(8*size-1) - 1 // of a signed type
+	switch {
+	case e.typ < edgewise.Int8: // unsigned
+		limit = limit<<1 | 1
+		if form&negative != 0 {
+			limit = 0
+		}
+	case form&negative != 0:
+		limit++
+	}
+	if !fits || mant > limit {
+		return e.fault("element %d: %s does not fit %v", e.seen, short(text), e.typ)
+	}
+	if form&negative != 0 {
+		mant = -mant
+	}
+	e.put(size, mant)
+	e.p = end
+	return nil
+}
+
+func (e *elements) double() error {
+	mant, exp, end, form := scanDecimal(e.b, e.p)
+	v, ok := toFloat64(mant, exp, form)
+	switch {
+	case !ok || form&malformed != 0:
+		var err error
+		if v, err = e.float(64); err != nil {
+			return err
+		}
+	default:
+		e.p = end
+		if form&negative != 0 {
+			v = -v
+		}
+	}
+	e.put(8, math.Float64bits(v))
+	return nil
+}
+
+func (e *elements) half(n narrow) error {
+	start := e.p
+	v, err := e.float(64)
+	if err != nil {
+		return err
+	}
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		e.put(2, uint64(n.special(v)))
+		return nil
+	}
+	text := e.b[start:e.p]
+	bits, ok := n.round(v, text)
+	if !ok {
+		return e.fault("element %d: %s does not fit %v", e.seen, short(text), e.typ)
+	}
+	e.put(2, uint64(bits))
+	return nil
+}
+
+// float reads any number, NaN, Infinity or -Infinity as a float of that many bits.
+func (e *elements) float(bitSize int) (float64, error) {
+	switch {
+	case e.word("NaN"):
+		return math.NaN(), nil
+	case e.word("Infinity"):
+		return math.Inf(1), nil
+	case e.word("-Infinity"):
+		return math.Inf(-1), nil
+	}
+	_, _, end, form := scanDecimal(e.b, e.p)
+	text := e.b[e.p:end]
+	if form&malformed != 0 {
+		return 0, e.wrong("want a number")
+	}
+	v, ok := parseFloat(text, bitSize)
+	if !ok {
+		return 0, e.fault("element %d: %s does not fit %v", e.seen, short(text), e.typ)
+	}
+	e.p = end
+	return v, nil
+}
+
+func (e *elements) bytes() error {
+	if e.next() != '"' {
+		return e.wrong("want a string")
+	}
+	raw, escaped, err := e.text()
+	if err != nil {
+		return err
+	}
+	if e.seen >= e.room {
+		return nil
+	}
+	start := e.used + 4
+	dst := e.dst[:start]
+	if escaped {
+		dst = unquote(dst, raw)
+	} else {
+		dst = append(dst, raw...)
+	}
+	binary.LittleEndian.PutUint32(e.dst[e.used:], uint32(len(dst)-start))
+	e.used = len(dst)
+	return nil
+}
+
+// put stores the low size bytes of bits as the element number seen.
+func (e *elements) put(size int64, bits uint64) {
+	if e.seen >= e.room {
+		return
+	}
+	at := e.dst[e.seen*size:]
+	switch size {
+	case 1:
+		at[0] = byte(bits)
+	case 2:
+		binary.LittleEndian.PutUint16(at, uint16(bits))
+	case 4:
+		binary.LittleEndian.PutUint32(at, uint32(bits))
+	default:
+		binary.LittleEndian.PutUint64(at, bits)
+	}
+}
+
+// wrong reports that the element at the cursor is not what is wanted: not JSON at all, or of another type.
+func (e *elements) wrong(want string) error {
+	found, at := e.found(), e.p
+	if err := e.skip(wordsRefused); err != nil {
+		return err
+	}
+	if found == "a number" || found == "a bool" || found == "null" {
+		found = short(e.b[at:e.p])
+	}
+	return e.fault("element %d: %s, got %s", e.seen, want, found)
+}
+
+func (e *elements) fault(format string, args ...any) error {
+	return tensorFault(e.what, e.name, format, args...)
+}
+
+// tensorFault makes an Invalid error about one tensor. what is "input" or "output".
+func tensorFault(what, name, format string, args ...any) error {
+	return &edgewise.Error{
+		Op:   opDecode,
+		Kind: edgewise.Invalid,
+		Err:  &TensorError{Tensor: name, Err: fmt.Errorf("%s %q: "+format, append([]any{what, name}, args...)...)},
+	}
+}

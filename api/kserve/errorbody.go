@@ -1,0 +1,90 @@
+package kserve
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// TensorError says which tensor of a request an error is about.
+type TensorError struct {
+	Tensor string
+	Err    error // the whole message; it names the tensor too
+}
+
+// Error returns the message.
+func (e *TensorError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the wrapped error.
+func (e *TensorError) Unwrap() error { return e.Err }
+
+// ErrorBody is the body of every answer that is an error. Error is all that the protocol has; the other members let
+// programs decide without reading it.
+type ErrorBody struct {
+	Error   string `json:"error"`
+	Code    string `json:"code,omitempty"` // the name of the edgewise.Kind
+	Model   string `json:"model,omitempty"`
+	Version int64  `json:"version,omitempty"`
+	Input   string `json:"input,omitempty"` // the tensor that is wrong
+}
+
+// NewErrorBody describes err, which is not nil.
+func NewErrorBody(err error) ErrorBody {
+	body := ErrorBody{Error: err.Error(), Code: edgewise.KindOf(err).String()}
+	if e, ok := errors.AsType[*edgewise.Error](err); ok {
+		body.Model, body.Version = e.Model.Name, e.Model.Version
+	}
+	if e, ok := errors.AsType[*TensorError](err); ok {
+		body.Input = e.Tensor
+	}
+	return body
+}
+
+// Err returns the error that the body describes. Where Code names no kind the HTTP status decides, so that errors of
+// other servers of the protocol, and of proxies on the way, are classified too. op goes to Error.Op.
+func (b ErrorBody) Err(op string, status int) *edgewise.Error {
+	text := b.Error
+	if text == "" {
+		text = http.StatusText(status)
+	}
+	var err error = errors.New(text)
+	if b.Input != "" {
+		err = &TensorError{Tensor: b.Input, Err: err}
+	}
+	return &edgewise.Error{Op: op, Kind: b.kind(status), Model: edgewise.ModelID{Name: b.Model, Version: b.Version}, Err: err}
+}
+
+func (b ErrorBody) kind(status int) edgewise.Kind {
+	for _, k := range edgewise.Kinds() {
+		if k.String() == b.Code {
+			return k
+		}
+	}
+	switch status {
+	case http.StatusUnauthorized:
+		return edgewise.Unauthenticated
+	case http.StatusForbidden:
+		return edgewise.Denied
+	case http.StatusNotFound:
+		return edgewise.NotFound
+	case http.StatusConflict:
+		return edgewise.Conflict
+	case http.StatusRequestEntityTooLarge:
+		return edgewise.TooLarge
+	case http.StatusTooManyRequests:
+		return edgewise.Busy
+	case http.StatusServiceUnavailable, http.StatusBadGateway:
+		return edgewise.Unavailable
+	case http.StatusGatewayTimeout, http.StatusRequestTimeout:
+		return edgewise.Deadline
+	case http.StatusNotImplemented, http.StatusMethodNotAllowed:
+		return edgewise.Unsupported
+	case http.StatusInsufficientStorage:
+		return edgewise.Exhausted
+	}
+	if status >= 400 && status < 500 {
+		return edgewise.Invalid
+	}
+	return edgewise.Internal
+}

@@ -1,0 +1,145 @@
+package kserve
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"time"
+)
+
+// parameters reads the parameters of a request: those the protocol knows into their fields, the others into Parameters.
+func (d *Decoder) parameters(r *InferRequest, c *cursor) error {
+	if c.next() != '{' {
+		return invalid("Unable to parse 'parameters': want an object, got %s", c.found())
+	}
+	known := knownParameters{r: r}
+	return c.object(func(name []byte) error {
+		switch {
+		case bytes.HasPrefix(name, []byte("triton_")):
+			return invalid("parameter keys starting with 'triton_' are reserved for Triton usage and should not be specified.")
+		case len(name) > d.lim.MaxName:
+			return tooLarge("the name of a parameter has %d bytes, at most %d are allowed", len(name), d.lim.MaxName)
+		}
+		if taken, err := known.read(c, name); taken || err != nil {
+			return err
+		}
+		return d.custom(r, c, string(name))
+	})
+}
+
+type knownParameters struct {
+	r    *InferRequest
+	seen members
+}
+
+// read reads the value of a parameter that the protocol defines. taken is false when name is none of them.
+func (k *knownParameters) read(c *cursor, name []byte) (taken bool, err error) {
+	r, value := k.r, func() error { return nil }
+	var bit members
+	switch string(name) {
+	case "sequence_id":
+		bit, value = 1<<0, func() error { return r.sequenceID(c) }
+	case "sequence_start":
+		bit, value = 1<<1, func() error { return c.flag("sequence_start", &r.Sequence.Start) }
+	case "sequence_end":
+		bit, value = 1<<2, func() error { return c.flag("sequence_end", &r.Sequence.End) }
+	case "priority":
+		bit, value = 1<<3, func() (err error) { r.Priority, err = c.count("priority"); return err }
+	case "timeout":
+		bit, value = 1<<4, func() error { return r.timeout(c) }
+	case "binary_data_output":
+		bit, value = 1<<5, func() error { return c.flag("binary_data_output", &r.BinaryOutput) }
+	default:
+		return false, nil
+	}
+	if err := k.seen.once(bit, string(name)); err != nil {
+		return true, err
+	}
+	return true, value()
+}
+
+func (r *InferRequest) sequenceID(c *cursor) error {
+	if c.next() == '"' {
+		name, err := c.name()
+		r.Sequence.Name = string(name)
+		return err
+	}
+	id, ok := c.unsigned()
+	if !ok {
+		return invalid("Unable to parse 'sequence_id': want an unsigned integer or a string, got %s", c.found())
+	}
+	r.Sequence.ID = id
+	return nil
+}
+
+// timeout reads microseconds. Times that a time.Duration does not hold (292 years) become the longest one.
+func (r *InferRequest) timeout(c *cursor) error {
+	us, err := c.count("timeout")
+	r.Timeout = time.Duration(min(us, math.MaxInt64/1000)) * time.Microsecond
+	return err
+}
+
+func (c *cursor) flag(member string, to *bool) error {
+	v, ok := c.bool()
+	if !ok {
+		return invalid("Unable to parse '%s': want true or false, got %s", member, c.found())
+	}
+	*to = v
+	return nil
+}
+
+func (c *cursor) count(member string) (uint64, error) {
+	v, ok := c.unsigned()
+	if !ok {
+		return 0, invalid("Unable to parse '%s': want an unsigned 64-bit integer, got %s", member, c.found())
+	}
+	return v, nil
+}
+
+// custom reads a parameter that the protocol does not define.
+func (d *Decoder) custom(r *InferRequest, c *cursor, name string) error {
+	if _, twice := r.Parameters[name]; twice {
+		return invalid("parameter %q is there twice", name)
+	}
+	if len(r.Parameters) >= d.lim.MaxParameters {
+		return tooLarge("the request has more than %d custom parameters", d.lim.MaxParameters)
+	}
+	v, err := c.scalar(name)
+	if err != nil {
+		return err
+	}
+	if r.Parameters == nil {
+		r.Parameters = make(map[string]any)
+	}
+	r.Parameters[name] = v
+	return nil
+}
+
+// scalar reads the value of a parameter: a string, an int64, a bool or a float64, which takes the integers that an
+// int64 does not hold.
+func (c *cursor) scalar(name string) (any, error) {
+	switch ch := c.next(); {
+	case ch == '"':
+		text, err := c.name()
+		return string(text), err
+	case ch == 't' || ch == 'f':
+		if v, ok := c.bool(); ok {
+			return v, nil
+		}
+		return nil, c.bad(badValue)
+	case ch == '-' || isDigit(ch):
+		text, err := c.number()
+		if err != nil {
+			return nil, err
+		}
+		if v, err := strconv.ParseInt(string(text), 10, 64); err == nil {
+			return v, nil
+		}
+		v, ok := parseFloat(text, 64)
+		if !ok {
+			return nil, invalid("parameter %q: %s does not fit a 64-bit float", name, short(text))
+		}
+		return v, nil
+	}
+	return nil, invalid("parameter %q: want a string, a number or a bool, got %s", name, c.found())
+}

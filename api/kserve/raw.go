@@ -1,0 +1,64 @@
+package kserve
+
+import (
+	"encoding/binary"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// Raw makes a request out of a body that is the bytes of the one input of model m, as a header length of 0 announces. The
+// shape follows from m and the length of the body: a batch of one, and what is left over goes to the one dimension of
+// any size. For an input of type Bytes the body is its one element. All outputs are answered in binary form. The input
+// aliases body unless its type is Bytes. Errors: Invalid, TooLarge.
+func (d *Decoder) Raw(id edgewise.ModelID, m *edgewise.Model, body []byte) (*InferRequest, error) {
+	if len(m.Input) != 1 {
+		return nil, about(id, invalid("Raw request must only have 1 input (found 1) to be deduced but got %d inputs in '%s' model configuration", len(m.Input), id.Name))
+	}
+	r := d.request(id)
+	if err := d.raw(r, &m.Input[0], m.MaxBatchSize > 0, body); err != nil {
+		r.Release()
+		return nil, about(id, err)
+	}
+	r.BinaryOutput = true
+	return r, nil
+}
+
+func (d *Decoder) raw(r *InferRequest, in *edgewise.ModelInput, batched bool, body []byte) error {
+	if batched {
+		r.dims = append(r.dims, 1)
+	}
+	open, known := -1, int64(1)
+	for _, dim := range in.Dims {
+		switch {
+		case dim >= 0:
+			known *= dim
+		case open >= 0:
+			return tensorMessage(in.Name, "The shape of the raw input '%s' can not be deduced because there are more than one variable-sized dimension", in.Name)
+		default:
+			open = len(r.dims)
+		}
+		r.dims = append(r.dims, dim)
+	}
+	t := edgewise.Tensor{Name: in.Name, Type: in.DataType, Shape: r.dims, Data: body}
+	switch {
+	case in.DataType == edgewise.Bytes:
+		if open >= 0 || known != 1 {
+			return tensorMessage(in.Name, "For BYTE datatype raw input '%s', the model must have input shape [1]", in.Name)
+		}
+		if int64(len(body)) > d.lim.MaxDecoded {
+			return tooLarge("raw input '%s' has %d bytes, at most %d are allowed", in.Name, len(body), d.lim.MaxDecoded)
+		}
+		t.Data = r.memory.take(4 + len(body))
+		binary.LittleEndian.PutUint32(t.Data, uint32(len(body)))
+		copy(t.Data[4:], body)
+	case open >= 0:
+		row := known * in.DataType.Size()
+		if row <= 0 || int64(len(body))%row != 0 {
+			return tensorMessage(in.Name, "The shape of the raw input '%s' can not be deduced: %d bytes are no multiple of %d", in.Name, len(body), row)
+		}
+		r.dims[open] = int64(len(body)) / row
+	}
+	r.Inputs = append(r.Inputs, t)
+	r.binary = append(r.binary, -1)
+	return nil
+}

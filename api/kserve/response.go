@@ -1,0 +1,182 @@
+package kserve
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// AppendInferResponse appends the body of the answer resp to req: the JSON part of jsonSize bytes, and after it the
+// outputs that the client wants in binary form. Without such bytes jsonSize is the length of the body, and neither the
+// header HeaderLength nor the content type application/octet-stream is due.
+//
+// It copies the outputs once and reserves room for all of the body up front. Errors: Invalid for an output that has no
+// JSON form or no classes, with a TensorError; Internal for an output that is not well-formed. Then dst is returned as
+// it was.
+func AppendInferResponse(dst []byte, req *InferRequest, resp *edgewise.Response) (body []byte, jsonSize int, err error) {
+	a := answerWriter{req: req, resp: resp}
+	if err := a.prepare(); err != nil {
+		return dst, 0, err
+	}
+	body = slices.Grow(dst, a.size())
+	if body, err = a.json(body); err != nil {
+		return dst, 0, err
+	}
+	jsonSize = len(body) - len(dst)
+	for i := range resp.Outputs {
+		if answer := req.answer(resp.Outputs[i].Name); answer.Binary {
+			body = append(body, a.output(i).Data...)
+		}
+	}
+	return body, jsonSize, nil
+}
+
+// answer returns what the client said about an output.
+func (r *InferRequest) answer(name string) Answer {
+	for i := range r.Answers {
+		if r.Answers[i].Name == name {
+			return r.Answers[i]
+		}
+	}
+	return Answer{Name: name, Binary: r.BinaryOutput && len(r.Answers) == 0}
+}
+
+type answerWriter struct {
+	req     *InferRequest
+	resp    *edgewise.Response
+	classes []edgewise.Tensor // instead of the outputs at the same place, where they have a name
+}
+
+// prepare checks the outputs and makes the classes that are wanted.
+func (a *answerWriter) prepare() error {
+	for i := range a.resp.Outputs {
+		out := &a.resp.Outputs[i]
+		if err := out.Check(); err != nil {
+			return &edgewise.Error{Op: opEncode, Kind: edgewise.Internal, Model: a.resp.Model, Err: err}
+		}
+		k := a.req.answer(out.Name).Classification
+		if k == 0 {
+			continue
+		}
+		if a.classes == nil {
+			a.classes = make([]edgewise.Tensor, len(a.resp.Outputs))
+		}
+		var err error
+		if a.classes[i], err = a.req.Classes.top(out, k); err != nil {
+			return about(a.resp.Model, err)
+		}
+	}
+	return nil
+}
+
+// output returns the output to send at place i.
+func (a *answerWriter) output(i int) *edgewise.Tensor {
+	if a.classes != nil && a.classes[i].Name != "" {
+		return &a.classes[i]
+	}
+	return &a.resp.Outputs[i]
+}
+
+// size estimates the bytes of the body, rather too many than too few.
+func (a *answerWriter) size() int {
+	n := 128 + len(a.resp.ID) + len(a.resp.Model.Name) + 64*len(a.resp.Parameters)
+	for i := range a.resp.Outputs {
+		out := a.output(i)
+		n += 96 + len(out.Name) + 8*len(out.Shape)
+		if a.req.answer(out.Name).Binary {
+			n += len(out.Data)
+		} else {
+			n += textSize(out)
+		}
+	}
+	return n
+}
+
+// textSize estimates the bytes of a tensor's elements as JSON.
+func textSize(t *edgewise.Tensor) int {
+	switch t.Type {
+	case edgewise.Bytes:
+		return len(t.Data) + len(t.Data)/8
+	case edgewise.FP32:
+		return len(t.Data) / 4 * 14
+	case edgewise.FP64:
+		return len(t.Data) / 8 * 22
+	}
+	return len(t.Data) / int(t.Type.Size()) * 6
+}
+
+func (a *answerWriter) json(dst []byte) ([]byte, error) {
+	dst = append(dst, '{')
+	if a.resp.ID != "" {
+		dst = append(dst, `"id":`...)
+		dst = append(appendName(dst, a.resp.ID), ',')
+	}
+	dst = append(dst, `"model_name":`...)
+	dst = appendName(dst, a.resp.Model.Name)
+	dst = append(dst, `,"model_version":"`...)
+	dst = strconv.AppendInt(dst, a.resp.Model.Version, 10)
+	dst = append(dst, '"')
+	if len(a.resp.Parameters) > 0 {
+		dst = append(dst, `,"parameters":{`...)
+		var err error
+		if dst, err = appendScalars(dst, a.resp.Parameters, false); err != nil {
+			return dst, err
+		}
+		dst = append(dst, '}')
+	}
+	dst = append(dst, `,"outputs":[`...)
+	for i := range a.resp.Outputs {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		f := JSON
+		if a.req.answer(a.resp.Outputs[i].Name).Binary {
+			f = Binary
+		}
+		var err error
+		if dst, err = appendTensor(dst, a.output(i), f); err != nil {
+			return dst, about(a.resp.Model, err)
+		}
+	}
+	return append(dst, "]}"...), nil
+}
+
+// Form is how the elements of tensors are sent.
+type Form uint8
+
+// The forms.
+const (
+	JSON   Form = iota // as numbers and strings, for people and for programs without the extension
+	Binary             // as bytes behind the JSON part: several times faster, and exact for all types
+)
+
+// String returns "json" or "binary".
+func (f Form) String() string {
+	switch f {
+	case JSON:
+		return "json"
+	case Binary:
+		return "binary"
+	}
+	return fmt.Sprintf("Form(%d)", uint8(f))
+}
+
+// appendTensor appends the JSON object of a tensor: with its elements, or with the number of its bytes that follow.
+func appendTensor(dst []byte, t *edgewise.Tensor, f Form) ([]byte, error) {
+	dst = append(dst, `{"name":`...)
+	dst = appendName(dst, t.Name)
+	dst = append(dst, `,"datatype":"`...)
+	dst = append(dst, t.Type.String()...)
+	dst = append(dst, `","shape":`...)
+	dst = appendShape(dst, t.Shape)
+	if f == Binary {
+		dst = append(dst, `,"parameters":{"binary_data_size":`...)
+		dst = strconv.AppendInt(dst, int64(len(t.Data)), 10)
+		return append(dst, "}}"...), nil
+	}
+	dst = append(dst, `,"data":`...)
+	dst, err := appendElements(dst, t)
+	return append(dst, '}'), err
+}

@@ -1,0 +1,99 @@
+package kserve
+
+import (
+	"strconv"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// StatisticsBody is the answer to GET /v2/models/stats and GET /v2/models/M/stats.
+type StatisticsBody struct {
+	ModelStats []ModelStatistics `json:"model_stats"`
+}
+
+// ModelStatistics is what was measured of one version.
+type ModelStatistics struct {
+	Name           string                        `json:"name"`
+	Version        string                        `json:"version"`
+	LastInference  int64                         `json:"last_inference"` // milliseconds since 1970; 0: none yet
+	InferenceCount uint64                        `json:"inference_count"`
+	ExecutionCount uint64                        `json:"execution_count"`
+	InferenceStats InferenceStatistics           `json:"inference_stats"`
+	ResponseStats  map[string]ResponseStatistics `json:"response_stats"` // by place in a stream of answers; empty, as every request has one answer
+	BatchStats     []BatchStatistics             `json:"batch_stats"`
+	MemoryUsage    []MemoryUsage                 `json:"memory_usage"`
+}
+
+// InferenceStatistics splits the time of the requests.
+type InferenceStatistics struct {
+	Success       StatisticsCount `json:"success"`
+	Fail          StatisticsCount `json:"fail"`
+	Queue         StatisticsCount `json:"queue"`
+	ComputeInput  StatisticsCount `json:"compute_input"`
+	ComputeInfer  StatisticsCount `json:"compute_infer"`
+	ComputeOutput StatisticsCount `json:"compute_output"`
+	CacheHit      StatisticsCount `json:"cache_hit"`
+	CacheMiss     StatisticsCount `json:"cache_miss"`
+}
+
+// StatisticsCount is a number of events and the nanoseconds they took together.
+type StatisticsCount struct {
+	Count uint64 `json:"count"`
+	NS    uint64 `json:"ns"`
+}
+
+// BatchStatistics splits the time of the executions of one batch size.
+type BatchStatistics struct {
+	BatchSize     uint64          `json:"batch_size"`
+	ComputeInput  StatisticsCount `json:"compute_input"`
+	ComputeInfer  StatisticsCount `json:"compute_infer"`
+	ComputeOutput StatisticsCount `json:"compute_output"`
+}
+
+// MemoryUsage is the memory that a version takes in one place.
+type MemoryUsage struct {
+	Type     string `json:"type"` // CPU, CPU_PINNED or GPU
+	ID       int64  `json:"id"`
+	ByteSize uint64 `json:"byte_size"`
+}
+
+// NewModelStatistics describes what was measured of the version id.
+func NewModelStatistics(id edgewise.ModelID, s edgewise.Statistics) ModelStatistics {
+	m := ModelStatistics{
+		Name:           id.Name,
+		Version:        strconv.FormatInt(id.Version, 10),
+		InferenceCount: s.InferenceCount,
+		ExecutionCount: s.ExecutionCount,
+		InferenceStats: InferenceStatistics{
+			Success: newCount(s.Success), Fail: newCount(s.Fail), Queue: newCount(s.Queue),
+			ComputeInput: newCount(s.ComputeInput), ComputeInfer: newCount(s.ComputeInfer), ComputeOutput: newCount(s.ComputeOutput),
+			CacheHit: newCount(s.CacheHit), CacheMiss: newCount(s.CacheMiss),
+		},
+		ResponseStats: map[string]ResponseStatistics{},
+		BatchStats:    make([]BatchStatistics, 0, len(s.Batches)),
+		MemoryUsage:   []MemoryUsage{},
+	}
+	if !s.LastInference.IsZero() {
+		m.LastInference = s.LastInference.UnixMilli()
+	}
+	for _, b := range s.Batches {
+		m.BatchStats = append(m.BatchStats, BatchStatistics{
+			BatchSize: b.Size, ComputeInput: newCount(b.ComputeInput), ComputeInfer: newCount(b.ComputeInfer), ComputeOutput: newCount(b.ComputeOutput),
+		})
+	}
+	return m
+}
+
+func newCount(d edgewise.Duration) StatisticsCount {
+	return StatisticsCount{Count: d.Count, NS: uint64(max(d.Total, 0))}
+}
+
+// ResponseStatistics splits the time of the answers at one place in a stream of them.
+type ResponseStatistics struct {
+	ComputeInfer  StatisticsCount `json:"compute_infer"`
+	ComputeOutput StatisticsCount `json:"compute_output"`
+	Success       StatisticsCount `json:"success"`
+	Fail          StatisticsCount `json:"fail"`
+	EmptyResponse StatisticsCount `json:"empty_response"`
+	Cancel        StatisticsCount `json:"cancel"`
+}

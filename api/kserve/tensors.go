@@ -1,0 +1,294 @@
+package kserve
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// interner makes strings out of names.
+type interner interface {
+	intern(name []byte) string
+}
+
+// tensors reads a list of tensors: the inputs of a request, or the outputs of a response.
+type tensors struct {
+	cursor
+	lim    Limits
+	what   string // "input" or "output", for messages
+	memory *arena
+	intern interner
+	count  int // tensors met, inputs and outputs together
+	sum    int64
+
+	into   []edgewise.Tensor
+	binary []int64 // for each of into: its bytes after the JSON part, -1 when it is not there
+	dims   []int64
+}
+
+// tensor is one of them while it is read. Its members come in any order, so "data" that comes too early is only found
+// and read at the end.
+type tensor struct {
+	edgewise.Tensor
+	seen   members
+	dataAt int // where "data" begins when it was put off
+	binary int64
+}
+
+// list reads the array at the cursor.
+func (c *tensors) list(member string) error {
+	if c.next() != '[' {
+		return invalid("Unable to parse '%s': want an array, got %s", member, c.found())
+	}
+	return c.array(func() error {
+		if c.count++; c.count > c.lim.MaxTensors {
+			return tooLarge("the request has more than %d inputs and outputs", c.lim.MaxTensors)
+		}
+		if c.next() != '{' {
+			return invalid("Unable to parse '%s': %s %d is %s, want an object", member, c.what, len(c.into), c.found())
+		}
+		return c.one()
+	})
+}
+
+func (c *tensors) one() error {
+	t := tensor{binary: -1, dataAt: -1}
+	if err := c.object(func(name []byte) error { return c.member(&t, name) }); err != nil {
+		return err
+	}
+	if err := c.finish(&t); err != nil {
+		return err
+	}
+	for i := range c.into {
+		if c.into[i].Name == t.Name {
+			return tensorMessage(t.Name, "%s '%s' already exists in request", c.what, t.Name)
+		}
+	}
+	c.into = append(c.into, t.Tensor)
+	c.binary = append(c.binary, t.binary)
+	return nil
+}
+
+func (c *tensors) member(t *tensor, name []byte) error {
+	switch string(name) {
+	case "name":
+		if err := t.seen.once(hasName, "name"); err != nil {
+			return err
+		}
+		text, err := c.string("name", c.lim.MaxName)
+		if err == nil {
+			t.Name = c.intern.intern(text)
+		}
+		return err
+	case "datatype":
+		if err := t.seen.once(hasDatatype, "datatype"); err != nil {
+			return err
+		}
+		return c.datatype(t)
+	case "shape":
+		if err := t.seen.once(hasShape, "shape"); err != nil {
+			return err
+		}
+		return c.shape(t)
+	case "data":
+		if err := t.seen.once(hasData, "data"); err != nil {
+			return err
+		}
+		return c.data(t)
+	case "parameters":
+		if err := t.seen.once(hasParameters, "parameters"); err != nil {
+			return err
+		}
+		return c.parameters(t)
+	}
+	return c.skip(wordsRefused)
+}
+
+func (c *tensors) datatype(t *tensor) error {
+	text, err := c.string("datatype", c.lim.MaxName)
+	if err != nil {
+		return err
+	}
+	var ok bool
+	if t.Type, ok = edgewise.ParseDataType(string(text)); !ok {
+		return tensorMessage(t.Name, "Unable to parse 'datatype': %s is no datatype, want one of BOOL, UINT8, UINT16, UINT32, UINT64, "+
+			"INT8, INT16, INT32, INT64, FP16, FP32, FP64, BF16, BYTES", short(text))
+	}
+	return nil
+}
+
+func (c *tensors) shape(t *tensor) error {
+	if c.next() != '[' {
+		return tensorMessage(t.Name, "Unable to parse 'shape': want an array, got %s", c.found())
+	}
+	start := len(c.dims)
+	err := c.array(func() error {
+		if len(c.dims)-start >= edgewise.MaxRank {
+			return tensorMessage(t.Name, "Unable to parse 'shape': more than %d dimensions", edgewise.MaxRank)
+		}
+		c.next()
+		at := c.p
+		d, ok := c.unsigned()
+		if !ok || d > math.MaxInt64 {
+			c.p = at
+			return tensorMessage(t.Name, "Unable to parse 'shape': dimension %d is not an integer from 0 to %d", len(c.dims)-start, int64(math.MaxInt64))
+		}
+		c.dims = append(c.dims, int64(d))
+		return nil
+	})
+	t.Shape = c.dims[start:len(c.dims):len(c.dims)]
+	return err
+}
+
+// parameters reads the parameters of a tensor. Those that say nothing about its bytes are ignored.
+func (c *tensors) parameters(t *tensor) error {
+	if c.next() != '{' {
+		return tensorMessage(t.Name, "Unable to parse 'parameters': want an object, got %s", c.found())
+	}
+	return c.object(func(name []byte) error {
+		switch string(name) {
+		case "binary_data_size":
+			if err := t.seen.once(hasBinary, "binary_data_size"); err != nil {
+				return err
+			}
+			size, err := c.cursor.count("binary_data_size")
+			t.binary = int64(min(size, math.MaxInt64))
+			return err
+		case "shared_memory_region":
+			t.seen |= hasRegion
+		}
+		return c.skip(wordsRefused)
+	})
+}
+
+// data reads "data" if everything is known that it depends on, and otherwise remembers where it is.
+func (c *tensors) data(t *tensor) error {
+	const needed = hasName | hasShape | hasDatatype
+	if c.next() != '[' {
+		return tensorMessage(t.Name, "Unable to parse 'data': want an array, got %s", c.found())
+	}
+	if t.seen&needed != needed || t.Type == edgewise.Bytes {
+		t.dataAt = c.p
+		return c.skip(wordsAllowed)
+	}
+	return c.fill(t, len(c.b))
+}
+
+// finish checks what was read of a tensor and reads "data" if that was put off. The cursor stands after the tensor.
+func (c *tensors) finish(t *tensor) error {
+	for _, m := range [...]struct {
+		bit  members
+		name string
+	}{{hasName, "name"}, {hasDatatype, "datatype"}, {hasShape, "shape"}} {
+		if t.seen&m.bit == 0 {
+			return tensorMessage(t.Name, "Unable to parse '%s': %s %d has none", m.name, c.what, len(c.into))
+		}
+	}
+	if t.Name == "" {
+		return invalid("Unable to parse 'name': %s %d has none", c.what, len(c.into))
+	}
+	n, err := c.elements(t)
+	if err != nil {
+		return err
+	}
+	if err := c.source(t, n); err != nil || t.dataAt < 0 {
+		return err
+	}
+	end, depth := c.p, c.depth
+	c.p = t.dataAt
+	err = c.fill(t, end)
+	if err == nil {
+		c.p, c.depth = end, depth
+	}
+	return err
+}
+
+// source checks that the bytes of a tensor of n elements come from exactly one place.
+func (c *tensors) source(t *tensor, n int64) error {
+	const text = "Input must set only one of the following fields: 'data', 'binary_data_size' in 'parameters', 'shared_memory_region' in 'parameters'. But"
+	switch t.seen & (hasData | hasBinary | hasRegion) {
+	case hasData, hasBinary:
+		return nil
+	case hasRegion:
+		return noSharedMemory(c.what, t.Name)
+	case 0:
+		if n == 0 {
+			return nil
+		}
+		return tensorMessage(t.Name, text+" no field is set")
+	}
+	set := ""
+	for _, m := range [...]struct {
+		bit  members
+		name string
+	}{{hasData, " 'data'"}, {hasBinary, " 'binary_data_size'"}, {hasRegion, " 'shared_memory_region'"}} {
+		if t.seen&m.bit != 0 {
+			set += m.name
+		}
+	}
+	return tensorMessage(t.Name, text+" set%s", set)
+}
+
+// elements returns the number of elements of a tensor whose bytes an int64 can count.
+func (c *tensors) elements(t *tensor) (int64, error) {
+	n, ok := t.Shape.Elements()
+	if !ok {
+		return 0, tensorMessage(t.Name, "invalid shape for %s '%s': shape %v causes total element count to exceed maximum size of %d",
+			c.what, t.Name, t.Shape, int64(math.MaxInt64))
+	}
+	if size := t.Type.Size(); size > 1 && n > math.MaxInt64/size {
+		return 0, tensorMessage(t.Name, "byte size overflow for %s '%s': element count (%d) * data type size (%d) exceeds maximum allowed size (%d)",
+			c.what, t.Name, n, size, int64(math.MaxInt64))
+	}
+	return n, nil
+}
+
+// fill reads the array at the cursor into the memory of the tensor. It ends before end.
+//
+// Memory is taken only for elements that the text can hold: each takes two bytes of it, with its comma.
+func (c *tensors) fill(t *tensor, end int) error {
+	n, err := c.elements(t)
+	if err != nil {
+		return err
+	}
+	e := elements{cursor: &c.cursor, what: c.what, name: t.Name, typ: t.Type}
+	if n <= int64(end-c.p)/2 {
+		size := n * t.Type.Size()
+		if t.Type == edgewise.Bytes {
+			size = 4*n + int64(end-c.p)
+		}
+		if c.sum += size; c.sum > c.lim.MaxDecoded {
+			return tooLarge("JSON %s '%s' has a byte_size (%d bytes) that exceeds the maximum allowed value: the tensors of a request sent as JSON may take %d bytes",
+				c.what, t.Name, size, c.lim.MaxDecoded)
+		}
+		e.dst, e.room = c.memory.take(int(size)), n
+	}
+	if err := e.array(0); err != nil {
+		return err
+	}
+	if e.seen != n {
+		return e.fault("shape %v takes %d elements, data has %d", t.Shape, n, e.seen)
+	}
+	t.Data = e.dst
+	if t.Type == edgewise.Bytes {
+		t.Data = e.dst[:e.used]
+	}
+	return nil
+}
+
+func noSharedMemory(what, name string) error {
+	return &edgewise.Error{
+		Op:   opDecode,
+		Kind: edgewise.Unsupported,
+		Err:  &TensorError{Tensor: name, Err: fmt.Errorf("%s %q: shared memory regions are not supported, send the tensor as JSON or in binary form", what, name)},
+	}
+}
+
+// tensorMessage makes an Invalid error about one tensor, or about none when its name is not known yet.
+func tensorMessage(name, format string, args ...any) error {
+	if name == "" {
+		return invalid(format, args...)
+	}
+	return &edgewise.Error{Op: opDecode, Kind: edgewise.Invalid, Err: &TensorError{Tensor: name, Err: fmt.Errorf(format, args...)}}
+}

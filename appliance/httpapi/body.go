@@ -1,0 +1,144 @@
+package httpapi
+
+import (
+	"errors"
+	"io"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/kserve"
+)
+
+const (
+	// prefetched is how much of a body of known length the HTTP library reads by itself, before any handler.
+	prefetched = 8 << 10
+	// firstChunk is the block that a body of unknown length begins with.
+	firstChunk = 64 << 10
+)
+
+// stream is a request's body on its way in. Each bodyProgress bytes of it have their own deadline.
+type stream struct {
+	reader   io.Reader
+	conn     *conn
+	limit    limit
+	timeout  time.Duration
+	length   int64 // bytes announced; -1 for a chunked body
+	received int64 // bytes so far
+	due      int64 // the next deadline is set when received reaches this
+	ended    bool  // whether the body was read to its end
+	err      error // the first error, for good
+}
+
+func (s *Server) newStream(ctx *fasthttp.RequestCtx) *stream {
+	header := &ctx.Request.Header
+	return &stream{
+		reader: ctx.RequestBodyStream(), conn: connOf(ctx), limit: s.limitOf(header), timeout: s.cfg.BodyTimeout, length: int64(header.ContentLength()),
+	}
+}
+
+// Read reads the body; io.EOF is its true end. Errors: TooLarge, Deadline (answered with status 408) when too little
+// arrives in time, Invalid when the client broke off or framed the body badly.
+func (b *stream) Read(p []byte) (int, error) {
+	if b.err != nil || len(p) == 0 {
+		return 0, b.err
+	}
+	if b.received >= b.due {
+		b.due = b.received + bodyProgress
+		_ = b.conn.SetReadDeadline(time.Now().Add(b.timeout))
+	}
+	n, err := b.reader.Read(p[:min(int64(len(p)), b.limit.bytes+1-b.received)])
+	b.received += int64(n)
+	switch {
+	case b.received > b.limit.bytes:
+		b.err = b.limit.exceeded()
+		return 0, b.err
+	case err == io.EOF && b.whole():
+		b.ended, b.err = true, io.EOF
+	case err != nil:
+		b.err = b.failure()
+	}
+	return n, b.err
+}
+
+// whole tells whether the body is complete now that its reader has ended. The library ends a body without an error where
+// the client broke off, too. A complete chunked body never needs to see the end of the connection.
+func (b *stream) whole() bool {
+	if b.length >= 0 {
+		return b.received == b.length
+	}
+	return b.conn.broken == nil
+}
+
+func (b *stream) failure() error {
+	const op = "httpapi.stream.Read"
+	var timeout net.Error
+	if errors.As(b.conn.broken, &timeout) && timeout.Timeout() {
+		return &special{fasthttp.StatusRequestTimeout, edgewise.Errorf(op, edgewise.Deadline,
+			"the body stalled after %d bytes: fewer than %d arrived within %v (http.body_timeout)", b.received, bodyProgress, b.timeout)}
+	}
+	return edgewise.Errorf(op, edgewise.Invalid, "the body broke off or is badly framed after %d bytes", b.received)
+}
+
+// readBody reads the whole body into a block of which the caller becomes the owner, placed so that what follows the JSON
+// part of an inference request is aligned. The block is nil when there is no body. Errors: Busy, and those of stream.Read.
+func (s *Server) readBody(ctx *fasthttp.RequestCtx) (*block, []byte, error) {
+	in := s.newStream(ctx)
+	if in.reader == nil || in.length == 0 {
+		return nil, nil, nil
+	}
+	if in.length > 0 && in.length <= prefetched {
+		in.due = in.length + 1 // it is here already: no deadline is needed
+	}
+	room := in.length
+	if room < 0 {
+		room = firstChunk
+	}
+	b := s.memory.take(room)
+	if b == nil {
+		return nil, nil, s.noMemory()
+	}
+	start := bodyStart(ctx.Request.Header.Peek(kserve.HeaderLength))
+	var size int
+	for {
+		n, err := in.Read(b.bytes[start+size:])
+		size += n
+		if err == io.EOF {
+			return b, b.bytes[start : start+size], nil
+		}
+		if err != nil {
+			b.free()
+			return nil, nil, err
+		}
+		if start+size < len(b.bytes) {
+			continue
+		}
+		larger := s.memory.take(min(2*int64(len(b.bytes)), in.limit.bytes+1))
+		if larger == nil {
+			b.free()
+			return nil, nil, s.noMemory()
+		}
+		copy(larger.bytes[start:], b.bytes[start:start+size])
+		b.free()
+		b = larger
+	}
+}
+
+func (s *Server) noMemory() error {
+	return edgewise.Errorf("httpapi.readBody", edgewise.Busy, "the bodies of all requests together may take %d bytes (http.max_inflight_bytes), and those in progress leave too little", s.cfg.MaxInflightBytes)
+}
+
+// bodyStart returns where in an aligned block a body begins whose first n bytes, as told by header, are JSON, so that
+// the byte after them is aligned.
+func bodyStart(header []byte) int {
+	n, err := strconv.ParseUint(string(header), 10, 31)
+	if err != nil {
+		return 0
+	}
+	return int(-n & (alignment - 1))
+}
+
+var _ io.Reader = (*stream)(nil)

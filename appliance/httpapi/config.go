@@ -1,0 +1,92 @@
+package httpapi
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/edgewise-ai/edgewise/api/kserve"
+)
+
+// Config bounds what clients may take from the box. The zero value of a field stands for its default, but for
+// RequestTimeout, where it means no bound. Beside each stand the status of an answer to who exceeds it, and its key in
+// the appliance's configuration.
+type Config struct {
+	MaxConnections   int           // open connections; 503; http.max_connections
+	MaxHeaderBytes   int           // request line and headers together; 431; no key
+	MaxInferBytes    int64         // body of an inference request; 413; http.max_body_bytes
+	MaxJSONBytes     int64         // JSON part of an inference request; 413; http.max_json_bytes
+	MaxBodyBytes     int64         // body of any other request but an upload; 413; no key
+	MaxUploadBytes   int64         // body of an upload; 413; upload.max_bytes
+	MaxUploadFiles   int           // files in an uploaded archive; 413; upload.max_files
+	MaxInflightBytes int64         // bodies and answers of all requests together; 503; http.max_inflight_bytes
+	HeaderTimeout    time.Duration // from the first byte of a request to the end of its headers; 408; http.header_timeout
+	BodyTimeout      time.Duration // for each bodyProgress bytes of a body; 408; http.body_timeout
+	WriteTimeout     time.Duration // for each writeStep bytes of an answer; the connection is closed; http.write_timeout
+	IdleTimeout      time.Duration // between requests; the connection is closed; http.idle_timeout
+	RequestTimeout   time.Duration // for an inference, from its whole body on; 504; engine.request_timeout
+
+	// AllowedHosts are the host names, without port, under which clients may address the box beside localhost and any
+	// IP address; "*" allows every name. A name that is not listed is refused, so that a hostile page cannot reach
+	// the box by pointing its own name at it.
+	AllowedHosts []string
+}
+
+// Defaults of Config.
+const (
+	DefaultMaxConnections   = 1024
+	DefaultMaxHeaderBytes   = 16 << 10
+	DefaultMaxInferBytes    = 256 << 20
+	DefaultMaxJSONBytes     = kserve.DefaultMaxJSON
+	DefaultMaxBodyBytes     = 1 << 20
+	DefaultMaxUploadBytes   = 32 << 30
+	DefaultMaxUploadFiles   = 1024
+	DefaultMaxInflightBytes = 1 << 30
+	DefaultHeaderTimeout    = 10 * time.Second
+	DefaultBodyTimeout      = time.Minute
+	DefaultWriteTimeout     = time.Minute
+	DefaultIdleTimeout      = 2 * time.Minute
+)
+
+// bodyProgress is how many bytes of a body must arrive within each BodyTimeout. A sender that drips single bytes is as
+// stalled as one that sends none.
+const bodyProgress = 16 << 10
+
+// largestInferBytes bounds MaxInferBytes.
+const largestInferBytes = 16 << 30
+
+// completed returns c with defaults filled in, or every reason why it cannot work.
+func (c Config) completed() (Config, error) {
+	problems := []error{
+		fill("http.max_connections", &c.MaxConnections, DefaultMaxConnections),
+		fill("MaxHeaderBytes", &c.MaxHeaderBytes, DefaultMaxHeaderBytes),
+		fill("http.max_body_bytes", &c.MaxInferBytes, DefaultMaxInferBytes),
+		fill("http.max_json_bytes", &c.MaxJSONBytes, DefaultMaxJSONBytes),
+		fill("MaxBodyBytes", &c.MaxBodyBytes, DefaultMaxBodyBytes),
+		fill("upload.max_bytes", &c.MaxUploadBytes, DefaultMaxUploadBytes),
+		fill("upload.max_files", &c.MaxUploadFiles, DefaultMaxUploadFiles),
+		fill("http.max_inflight_bytes", &c.MaxInflightBytes, DefaultMaxInflightBytes),
+		fill("http.header_timeout", &c.HeaderTimeout, DefaultHeaderTimeout),
+		fill("http.body_timeout", &c.BodyTimeout, DefaultBodyTimeout),
+		fill("http.write_timeout", &c.WriteTimeout, DefaultWriteTimeout),
+		fill("http.idle_timeout", &c.IdleTimeout, DefaultIdleTimeout),
+		fill("engine.request_timeout", &c.RequestTimeout, 0),
+	}
+	if c.MaxInferBytes > largestInferBytes {
+		problems = append(problems, fmt.Errorf("http.max_body_bytes is %d: at most %d is possible", c.MaxInferBytes, int64(largestInferBytes)))
+	}
+	if largest := max(c.MaxInferBytes, c.MaxBodyBytes); largest > c.MaxInflightBytes {
+		problems = append(problems, fmt.Errorf("http.max_inflight_bytes is %d: too little for one body of %d bytes", c.MaxInflightBytes, largest))
+	}
+	return c, errors.Join(problems...)
+}
+
+func fill[T int | int64 | time.Duration](key string, value *T, preset T) error {
+	if *value < 0 {
+		return fmt.Errorf("%s is %v: want a positive value", key, *value)
+	}
+	if *value == 0 {
+		*value = preset
+	}
+	return nil
+}

@@ -1,0 +1,175 @@
+package httpapi
+
+import (
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+const (
+	// lingerTime and lingerBytes bound how long a connection whose request was refused is read on after the answer, so
+	// that a client which is still sending reads the answer instead of a reset (valyala/fasthttp#1348).
+	lingerTime  = 2 * time.Second
+	lingerBytes = 64 << 20
+	// writeStep is how many bytes of an answer are handed to the socket under one deadline.
+	writeStep = 256 << 10
+)
+
+// listener hands out tracked connections, at most max at once.
+type listener struct {
+	net.Listener
+	max          int
+	writeTimeout time.Duration
+	refusal      []byte // the whole answer to a connection over max
+	close        sync.Once
+
+	mu    sync.Mutex // guards conns
+	conns map[*conn]struct{}
+}
+
+func newListener(ln net.Listener, cfg Config) *listener {
+	body := fmt.Sprintf(`{"error":"%d connections are open, which is the limit (http.max_connections)","code":%q}`, cfg.MaxConnections, edgewise.Busy.String())
+	return &listener{
+		Listener:     ln,
+		max:          cfg.MaxConnections,
+		writeTimeout: cfg.WriteTimeout,
+		refusal: fmt.Appendf(nil, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"+
+			"Connection: close\r\nRetry-After: %d\r\nContent-Length: %d\r\n\r\n%s", retryAfter, len(body), body),
+		conns: make(map[*conn]struct{}),
+	}
+}
+
+// Accept waits for the next connection and refuses those over the bound.
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		inner, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		c := &conn{Conn: inner, listener: l}
+		if l.track(c) {
+			return c, nil
+		}
+		// A fresh socket's buffer takes this without waiting; the deadline is for the case that it does not.
+		_ = inner.SetWriteDeadline(time.Now().Add(time.Second))
+		_, _ = inner.Write(l.refusal)
+		_ = inner.Close()
+	}
+}
+
+// Close stops listening. It may be called more than once.
+func (l *listener) Close() (err error) {
+	l.close.Do(func() { err = l.Listener.Close() })
+	return err
+}
+
+func (l *listener) track(c *conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.conns) >= l.max {
+		return false
+	}
+	l.conns[c] = struct{}{}
+	return true
+}
+
+func (l *listener) forget(c *conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.conns, c)
+}
+
+func (l *listener) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.conns)
+}
+
+// cut breaks the connections that cond selects under whoever uses them; they are forgotten when their user closes them.
+func (l *listener) cut(cond func(*conn) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.conns {
+		if cond(c) {
+			_ = c.Conn.Close()
+		}
+	}
+}
+
+// conn is one client's connection. It is used by the goroutine that serves it; Close may be called by others while
+// that one waits for a request.
+type conn struct {
+	net.Conn
+	listener *listener
+	closed   atomic.Bool
+	heard    atomic.Bool           // whether the client has sent anything
+	linger   atomic.Bool           // whether the client may still be sending when the connection is closed
+	answer   atomic.Pointer[block] // memory of the last answer, lent to the writer
+	broken   error                 // what the last Read failed with; the libraries above lose it
+}
+
+// lend keeps b for the writer of the answer until the next request is read or answered.
+func (c *conn) lend(b *block) { c.answer.Swap(b).free() }
+
+// Read reads from the client. It is called only when the last answer has left its memory.
+func (c *conn) Read(p []byte) (int, error) {
+	c.lend(nil)
+	n, err := c.Conn.Read(p)
+	c.broken = err
+	if n > 0 && !c.heard.Load() {
+		c.heard.Store(true)
+	}
+	return n, err
+}
+
+// Write writes p in steps, each with its own deadline: a slow client may take as long as it takes, a stopped one not.
+func (c *conn) Write(p []byte) (written int, err error) {
+	for {
+		step := p[:min(len(p), writeStep)]
+		if err = c.SetWriteDeadline(time.Now().Add(c.listener.writeTimeout)); err != nil {
+			return written, err
+		}
+		n, err := c.Conn.Write(step)
+		written += n
+		p = p[n:]
+		if err != nil || len(p) == 0 {
+			return written, err
+		}
+	}
+}
+
+// Close closes the connection, lingering where the client may still be sending. It may be called more than once.
+func (c *conn) Close() error {
+	c.lend(nil)
+	if c.closed.Swap(true) {
+		return nil
+	}
+	if c.linger.Load() {
+		c.drain()
+	}
+	err := c.Conn.Close()
+	c.listener.forget(c)
+	return err
+}
+
+// drain says goodbye and reads what the client still sends, within bounds.
+func (c *conn) drain() {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
+		return
+	}
+	if c.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
+		return
+	}
+	sink := make([]byte, 32<<10)
+	for total := 0; total < lingerBytes; {
+		n, err := c.Conn.Read(sink)
+		if err != nil {
+			return
+		}
+		total += n
+	}
+}

@@ -1,0 +1,79 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/appliance/apistatus"
+)
+
+// retryAfter is the advice, in seconds, to a client that is refused because the box is busy.
+const retryAfter = 1
+
+// special is an error that HTTP has a better status for than its kind.
+type special struct {
+	status int
+	err    error
+}
+
+func (e *special) Error() string { return e.err.Error() }
+func (e *special) Unwrap() error { return e.err }
+
+// writeError answers with what clients may know of err, and logs the rest where there is any.
+func (s *Server) writeError(ctx *fasthttp.RequestCtx, err error) {
+	kind := edgewise.KindOf(err)
+	body := kserve.NewErrorBody(err)
+	body.Error = apistatus.Message(err)
+	status := apistatus.Of(kind)
+	if status.HTTP == fasthttp.StatusInternalServerError {
+		s.deps.Log.Error("request failed", "method", string(ctx.Method()), "path", string(ctx.Path()), "kind", kind.String(), "error", err)
+	}
+	if status.Retry {
+		ctx.Response.Header.Set(fiber.HeaderRetryAfter, strconv.Itoa(retryAfter))
+	}
+	var better *special
+	if errors.As(err, &better) {
+		status.HTTP = better.status
+	}
+	writeFault(ctx, status.HTTP, body)
+}
+
+func writeFault(ctx *fasthttp.RequestCtx, status int, body kserve.ErrorBody) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		text = []byte(`{"error":"internal error","code":"internal"}`) // strings and numbers always marshal
+	}
+	ctx.SetStatusCode(status)
+	ctx.SetContentType(fiber.MIMEApplicationJSON)
+	ctx.SetBody(text)
+}
+
+// unrouted is where every error of a handler ends, and every request that no handler takes.
+func (s *Server) unrouted(c *fiber.Ctx, err error) error {
+	var none *fiber.Error
+	switch {
+	case !errors.As(err, &none):
+		s.writeError(c.Context(), err)
+	case none.Code == fiber.StatusMethodNotAllowed:
+		writeFault(c.Context(), fiber.StatusMethodNotAllowed, kserve.ErrorBody{Error: "Method Not Allowed"})
+	default:
+		writeFault(c.Context(), fiber.StatusNotFound, kserve.ErrorBody{Error: "Not Found"})
+	}
+	return nil
+}
+
+// writeJSON answers 200 with v.
+func writeJSON(c *fiber.Ctx, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return edgewise.Errorf("httpapi.writeJSON", edgewise.Internal, "encoding the answer: %w", err)
+	}
+	c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
+	return c.Send(text)
+}

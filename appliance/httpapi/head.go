@@ -1,0 +1,199 @@
+package httpapi
+
+import (
+	"bytes"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// head is what decides, before anything of a body is read, whether a request is taken. It is read from the raw header
+// block, since the parser keeps the last of several contradicting headers.
+type head struct {
+	hosts, lengths, encodings int    // how many of these headers there are
+	host, origin, encoding    []byte // Host, Origin, Transfer-Encoding
+	length                    []byte // Content-Length
+	folded                    bool   // whether a header continues on a second line
+}
+
+func parseHead(raw []byte) (h head) {
+	for line := range bytes.Lines(raw) {
+		line = bytes.TrimRight(line, "\r\n")
+		if len(line) > 0 && (line[0] == ' ' || line[0] == '\t') {
+			h.folded = true
+		}
+		name, value, _ := bytes.Cut(line, []byte{':'})
+		switch len(name) {
+		case len("Host"), len("Origin"), len("Content-Length"), len("Transfer-Encoding"):
+			h.take(name, bytes.Trim(value, " \t"))
+		}
+	}
+	return h
+}
+
+func (h *head) take(name, value []byte) {
+	switch {
+	case equalFold(name, "Host"):
+		h.hosts++
+		h.host = value
+	case equalFold(name, "Origin"):
+		h.origin = value
+	case equalFold(name, "Content-Length"):
+		h.lengths++
+		h.length = value
+	case equalFold(name, "Transfer-Encoding"):
+		h.encodings++
+		h.encoding = value
+	}
+}
+
+func equalFold(name []byte, want string) bool {
+	return len(name) == len(want) && strings.EqualFold(string(name), want)
+}
+
+// admit decides from the headers alone whether a request is taken. Whatever it refuses is refused before a byte of the
+// body is asked for, and the connection is closed.
+func (s *Server) admit(header *fasthttp.RequestHeader) error {
+	h := parseHead(header.RawHeaders())
+	if err := checkRequestLine(header); err != nil {
+		return err
+	}
+	if err := h.checkFraming(string(header.Protocol())); err != nil {
+		return err
+	}
+	if err := s.checkHost(&h); err != nil {
+		return err
+	}
+	if err := checkOrigin(&h, string(header.Method())); err != nil {
+		return err
+	}
+	limit := s.limitOf(header)
+	if n, err := strconv.ParseInt(string(h.length), 10, 64); h.lengths > 0 && (err != nil || n > limit.bytes) {
+		return limit.exceeded()
+	}
+	return nil
+}
+
+func checkRequestLine(header *fasthttp.RequestHeader) error {
+	const op = "httpapi.admit"
+	if !knownMethod(string(header.Method())) {
+		return edgewise.Errorf(op, edgewise.Unsupported, "method %.20q is not implemented", header.Method())
+	}
+	target := header.RequestURI()
+	if len(target) == 0 || target[0] != '/' || bytes.HasPrefix(target, []byte("//")) {
+		return edgewise.Errorf(op, edgewise.Invalid, "request target %.80q: want a path that begins with one '/'", target)
+	}
+	for _, b := range target {
+		if b <= ' ' || b == 0x7f {
+			return edgewise.Errorf(op, edgewise.Invalid, "request target %.80q: spaces and control characters must be percent-encoded", target)
+		}
+	}
+	return nil
+}
+
+func knownMethod(method string) bool {
+	switch method {
+	case "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS":
+		return true
+	}
+	return false
+}
+
+// checkFraming refuses every header block about which two readers could disagree where the body ends.
+func (h *head) checkFraming(protocol string) error {
+	const op = "httpapi.admit"
+	switch {
+	case protocol != "HTTP/1.1" && protocol != "HTTP/1.0":
+		return edgewise.Errorf(op, edgewise.Invalid, "protocol %.20q: want HTTP/1.1", protocol)
+	case h.folded:
+		return edgewise.Errorf(op, edgewise.Invalid, "a header continues on a second line")
+	case h.lengths > 1:
+		return edgewise.Errorf(op, edgewise.Invalid, "%d Content-Length headers: want one", h.lengths)
+	case h.encodings > 0 && h.lengths > 0:
+		return edgewise.Errorf(op, edgewise.Invalid, "both Content-Length and Transfer-Encoding are given: want one of them")
+	case h.encodings > 1 || h.encodings > 0 && protocol == "HTTP/1.0":
+		return edgewise.Errorf(op, edgewise.Invalid, "want one Transfer-Encoding header, with HTTP/1.1 only")
+	case h.encodings > 0 && !equalFold(h.encoding, "chunked"):
+		return edgewise.Errorf(op, edgewise.Unsupported, "transfer encoding %.40q is not supported: want chunked", h.encoding)
+	case h.hosts > 1 || h.hosts == 0 && protocol == "HTTP/1.1":
+		return edgewise.Errorf(op, edgewise.Invalid, "%d Host headers: want one", h.hosts)
+	}
+	return nil
+}
+
+// checkHost refuses names that nobody gave to this box: a page under its own name, pointed at this box's address,
+// would otherwise speak to it with the browser's consent (DNS rebinding).
+func (s *Server) checkHost(h *head) error {
+	if h.hosts == 0 {
+		return nil // HTTP/1.0, which no browser speaks
+	}
+	name := hostname(string(h.host))
+	if _, err := netip.ParseAddr(name); err == nil || strings.EqualFold(name, "localhost") {
+		return nil
+	}
+	for _, allowed := range s.cfg.AllowedHosts {
+		if allowed == "*" || strings.EqualFold(name, allowed) {
+			return nil
+		}
+	}
+	return edgewise.Errorf("httpapi.admit", edgewise.Denied,
+		"host %.260q is not a name of this server: use its IP address or localhost, or add the name to http.allowed_hosts", name)
+}
+
+// hostname returns a Host header without its port and without the brackets of an IPv6 address.
+func hostname(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	if inner, ok := strings.CutPrefix(host, "["); ok {
+		return strings.TrimSuffix(inner, "]")
+	}
+	return host
+}
+
+// checkOrigin refuses what a page of another site asks a browser to change here.
+func checkOrigin(h *head, method string) error {
+	if method == "GET" || method == "HEAD" || method == "OPTIONS" || h.origin == nil {
+		return nil
+	}
+	_, host, ok := strings.Cut(string(h.origin), "://")
+	if ok && strings.EqualFold(host, string(h.host)) {
+		return nil
+	}
+	return edgewise.Errorf("httpapi.admit", edgewise.Denied, "a page of origin %.260q may not change this server, which was addressed as %.260q", h.origin, h.host)
+}
+
+// limit bounds the body of a request.
+type limit struct {
+	what  string // what is bounded, for messages
+	bytes int64
+}
+
+func (l limit) exceeded() error {
+	return edgewise.Errorf("httpapi.admit", edgewise.TooLarge, "the body of %s may have at most %d bytes", l.what, l.bytes)
+}
+
+// limitOf returns the bound of a request's body, by the same comparison of raw paths that routing makes.
+func (s *Server) limitOf(header *fasthttp.RequestHeader) limit {
+	path, _, _ := bytes.Cut(header.RequestURI(), []byte{'?'})
+	switch {
+	case isUpload(header):
+		return limit{"an upload (upload.max_bytes)", s.cfg.MaxUploadBytes}
+	case header.IsPost() && bytes.HasPrefix(path, []byte("/v2/models/")) && bytes.HasSuffix(path, []byte("/infer")):
+		return limit{"an inference request (http.max_body_bytes)", s.cfg.MaxInferBytes}
+	}
+	return limit{"this request", s.cfg.MaxBodyBytes}
+}
+
+// isUpload tells whether a request's body is handed to its handler as a stream: POST /api/v1/models/{name}/versions.
+func isUpload(header *fasthttp.RequestHeader) bool {
+	path, _, _ := bytes.Cut(header.RequestURI(), []byte{'?'})
+	name, ok := bytes.CutPrefix(path, []byte("/api/v1/models/"))
+	name, end := bytes.CutSuffix(name, []byte("/versions"))
+	return ok && end && header.IsPost() && len(name) > 0 && !bytes.ContainsRune(name, '/')
+}

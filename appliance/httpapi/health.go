@@ -1,0 +1,61 @@
+package httpapi
+
+import (
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// root tells a person with a browser or curl where they are.
+func (s *Server) root(c *fiber.Ctx) error {
+	return writeJSON(c, map[string]any{
+		"name":    s.deps.Name,
+		"version": s.deps.Version,
+		"urls": map[string]string{
+			"server metadata":  "/v2",
+			"readiness":        "/v2/health/ready",
+			"inference":        "/v2/models/{model}/infer",
+			"models":           "/api/v1/models",
+			"metrics":          "/metrics",
+			"model repository": "/v2/repository/index",
+		},
+	})
+}
+
+func (s *Server) metrics(c *fiber.Ctx) error {
+	page, contentType, err := s.deps.Metrics()
+	if err != nil {
+		return edgewise.Errorf("httpapi.metrics", edgewise.Internal, "metrics: %w", err)
+	}
+	c.Set(fiber.HeaderContentType, contentType)
+	return c.Send(page)
+}
+
+func (s *Server) live(c *fiber.Ctx) error { return health(c, s.deps.Engine.Live()) }
+
+func (s *Server) ready(c *fiber.Ctx) error { return health(c, s.deps.Engine.Ready()) }
+
+// health answers with a status alone, as the protocol has it.
+func health(c *fiber.Ctx, good bool) error {
+	c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
+	if !good {
+		c.Status(fiber.StatusBadRequest)
+	}
+	return nil
+}
+
+func (s *Server) noSharedMemory(*fiber.Ctx) error {
+	return edgewise.Errorf("httpapi.noSharedMemory", edgewise.Unsupported, "shared memory with clients is not supported: send tensors in the request's body")
+}
+
+// noEncoding refuses a body whose bytes are not what they stand for.
+func noEncoding(c *fiber.Ctx) error {
+	encoding := string(c.Request().Header.Peek(fiber.HeaderContentEncoding))
+	if encoding == "" || strings.EqualFold(encoding, "identity") {
+		return nil
+	}
+	c.Set(fiber.HeaderAcceptEncoding, "identity")
+	return edgewise.Errorf("httpapi.noEncoding", edgewise.Unsupported, "content encoding %.40q is not supported: send the body as it is", encoding)
+}

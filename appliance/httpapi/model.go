@@ -1,0 +1,61 @@
+package httpapi
+
+import (
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/kserve"
+)
+
+// extensions are the protocol's extensions that this server serves, in the order in which other servers list theirs.
+var extensions = [...]string{
+	"classification", "sequence", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "model_configuration", "binary_tensor_data",
+	"parameters", "statistics",
+}
+
+// serverMetadata answers GET /v2.
+func (s *Server) serverMetadata(c *fiber.Ctx) error {
+	return writeJSON(c, kserve.ServerMetadata{Name: s.deps.Name, Version: s.deps.Version, Extensions: extensions[:]})
+}
+
+// modelMetadata answers GET /v2/models/{name}[/versions/{version}].
+func (s *Server) modelMetadata(c *fiber.Ctx) error {
+	id, err := inferenceID(c)
+	if err != nil {
+		return err
+	}
+	v, ready, err := s.deps.Engine.Version(id)
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, kserve.NewModelMetadata(v, ready))
+}
+
+// modelReady answers GET /v2/models/{name}[/versions/{version}]/ready.
+func (s *Server) modelReady(c *fiber.Ctx) error {
+	id, err := inferenceID(c)
+	if err != nil {
+		return err
+	}
+	err = s.deps.Engine.VersionReady(id)
+	switch {
+	case err == nil:
+		return emptyJSON(c)
+	case edgewise.KindOf(err) == edgewise.Unavailable:
+		return &special{fiber.StatusBadRequest, edgewise.Errorf("httpapi.modelReady", edgewise.Unavailable, "Model version not ready")}
+	}
+	return err
+}
+
+// modelConfig answers GET /v2/models/{name}[/versions/{version}]/config.
+func (s *Server) modelConfig(c *fiber.Ctx) error {
+	id, err := inferenceID(c)
+	if err != nil {
+		return err
+	}
+	v, _, err := s.deps.Engine.Version(id)
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, v.Model)
+}

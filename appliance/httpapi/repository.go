@@ -1,0 +1,108 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/kserve"
+)
+
+// repositoryIndex lists what the box holds: POST /v2/repository/index, with an empty body or {"ready": bool}.
+func (s *Server) repositoryIndex(c *fiber.Ctx) error {
+	var ask kserve.IndexRequest
+	if err := readJSON(c, &ask); err != nil {
+		return err
+	}
+	all := s.deps.Engine.Index()
+	entries := make([]kserve.IndexEntry, 0, len(all))
+	for _, status := range all {
+		if !ask.Ready || status.State == edgewise.StateReady {
+			entries = append(entries, kserve.NewIndexEntry(status))
+		}
+	}
+	return writeJSON(c, entries)
+}
+
+// loadModel answers when the model is ready: POST /v2/repository/models/{name}/load.
+func (s *Server) loadModel(c *fiber.Ctx) error {
+	id, err := inferenceID(c)
+	if err != nil {
+		return err
+	}
+	var ask struct {
+		Parameters map[string]json.RawMessage `json:"parameters"`
+	}
+	if err := readJSON(c, &ask); err != nil {
+		return err
+	}
+	for key := range ask.Parameters {
+		if key == "config" || strings.HasPrefix(key, "file:") {
+			return edgewise.Errorf("httpapi.loadModel", edgewise.Unsupported,
+				"load parameter %.100q is not supported: push a new version with the files and the configuration it needs", key)
+		}
+		return edgewise.Errorf("httpapi.loadModel", edgewise.Invalid, "unknown load parameter %.100q", key)
+	}
+	if err := s.deps.Engine.Load(s.base, id.Name); err != nil {
+		return err
+	}
+	return emptyJSON(c)
+}
+
+// unloadModel answers at once: POST /v2/repository/models/{name}/unload.
+func (s *Server) unloadModel(c *fiber.Ctx) error {
+	id, err := inferenceID(c)
+	if err != nil {
+		return err
+	}
+	var ask struct {
+		Parameters map[string]json.RawMessage `json:"parameters"`
+	}
+	if err := readJSON(c, &ask); err != nil {
+		return err
+	}
+	dependents := false
+	for key, value := range ask.Parameters {
+		if key != "unload_dependents" {
+			return edgewise.Errorf("httpapi.unloadModel", edgewise.Invalid, "unknown unload parameter %.100q: want unload_dependents", key)
+		}
+		if json.Unmarshal(value, &dependents) != nil {
+			return edgewise.Errorf("httpapi.unloadModel", edgewise.Invalid, "unload parameter unload_dependents is %.40s: want true or false", value)
+		}
+	}
+	if err := s.deps.Engine.Unload(s.base, id.Name, dependents); err != nil {
+		return err
+	}
+	return emptyJSON(c)
+}
+
+func (s *Server) noRepositoryName(*fiber.Ctx) error {
+	return edgewise.Errorf("httpapi.noRepositoryName", edgewise.Unsupported, "'repository_name' specification is not supported")
+}
+
+func emptyJSON(c *fiber.Ctx) error {
+	c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
+	return nil
+}
+
+// readJSON reads a body that may be empty. Errors: Invalid, Unsupported for an encoded body.
+func readJSON(c *fiber.Ctx, into any) error {
+	if err := noEncoding(c); err != nil {
+		return err
+	}
+	body := c.Request().Body()
+	if len(strings.TrimSpace(string(body))) == 0 {
+		return nil
+	}
+	err := json.Unmarshal(body, into)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
+		return edgewise.Errorf("httpapi.readJSON", edgewise.Invalid, "member %q of the body is a %s: want a %v", wrong.Field, wrong.Value, wrong.Type)
+	}
+	if err != nil {
+		return edgewise.Errorf("httpapi.readJSON", edgewise.Invalid, "the body is not the JSON this route takes: %w", err)
+	}
+	return nil
+}

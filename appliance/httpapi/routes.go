@@ -1,0 +1,146 @@
+package httpapi
+
+import (
+	"math"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// addRoutes is the whole table of routes. Paths match exactly; names arrive percent-encoded.
+func (s *Server) addRoutes(app *fiber.App) {
+	app.Get("/", s.root)
+	if s.deps.Metrics != nil {
+		app.Get("/metrics", s.metrics)
+	}
+	s.addInferenceRoutes(app)
+	s.addRepositoryRoutes(app)
+	s.addAdminRoutes(app)
+}
+
+func (s *Server) addInferenceRoutes(app *fiber.App) {
+	app.Get("/v2", s.serverMetadata)
+	app.Get("/v2/health/live", s.live)
+	app.Get("/v2/health/ready", s.ready)
+	app.Get("/v2/models/stats", s.statistics)
+	for _, model := range []string{"/v2/models/:model", "/v2/models/:model/versions/:version"} {
+		app.Get(model, s.modelMetadata)
+		app.Get(model+"/ready", s.modelReady)
+		app.Get(model+"/config", s.modelConfig)
+		app.Get(model+"/stats", s.statistics)
+		app.Post(model+"/infer", s.infer)
+	}
+	for _, kind := range []string{"/v2/systemsharedmemory", "/v2/cudasharedmemory"} {
+		for _, region := range []string{kind, kind + "/region/:region"} {
+			app.Get(region+"/status", s.noSharedMemory)
+			app.Post(region+"/register", s.noSharedMemory)
+			app.Post(region+"/unregister", s.noSharedMemory)
+		}
+	}
+}
+
+func (s *Server) addRepositoryRoutes(app *fiber.App) {
+	app.Post("/v2/repository/index", s.repositoryIndex)
+	app.Post("/v2/repository/models/:model/load", s.loadModel)
+	app.Post("/v2/repository/models/:model/unload", s.unloadModel)
+	app.Post("/v2/repository/:repository/index", s.repositoryIndex)
+	app.Post("/v2/repository/:repository/models/:model/load", s.noRepositoryName)
+	app.Post("/v2/repository/:repository/models/:model/unload", s.noRepositoryName)
+}
+
+func (s *Server) addAdminRoutes(app *fiber.App) {
+	const model = "/api/v1/models/:model"
+	app.Get("/api/v1/models", s.listModels)
+	app.Get(model, s.showModel)
+	app.Delete(model, s.deleteModel)
+	app.Post(model+"/versions", s.upload)
+	app.Delete(model+"/versions/:version", s.deleteVersion)
+	app.Get(model+"/versions/:version/inspection", s.inspection)
+	app.Put(model+"/labels/:label", s.setLabel)
+	app.Delete(model+"/labels/:label", s.removeLabel)
+	app.Post(model+"/rollback", s.rollback)
+}
+
+// param returns a decoded part of the path that outlives the request.
+func param(c *fiber.Ctx, key string) (string, error) {
+	raw := c.Params(key)
+	if !strings.Contains(raw, "%") {
+		return strings.Clone(raw), nil
+	}
+	text, err := url.PathUnescape(raw)
+	if err != nil {
+		return "", edgewise.Errorf("httpapi.param", edgewise.Invalid, "path segment %.200q: bad percent-encoding", raw)
+	}
+	return text, nil
+}
+
+// inferenceID returns the model that a path of the inference protocol names. A name that no model can have is as
+// unknown as any other; a version that is no number makes the path one that does not exist.
+func inferenceID(c *fiber.Ctx) (edgewise.ModelID, error) {
+	name, err := param(c, "model")
+	if err != nil {
+		return edgewise.ModelID{}, err
+	}
+	if edgewise.CheckName(name) != nil {
+		return edgewise.ModelID{}, edgewise.Errorf("httpapi.inferenceID", edgewise.NotFound, "Request for unknown model: '%.200s' is not found", name)
+	}
+	id := edgewise.ModelID{Name: name}
+	version := c.Params("version")
+	if version == "" {
+		return id, nil
+	}
+	if strings.Trim(version, "0123456789") != "" {
+		return id, fiber.ErrNotFound
+	}
+	id.Version, err = strconv.ParseInt(version, 10, 64)
+	if err != nil || id.Version == 0 {
+		return id, edgewise.Errorf("httpapi.inferenceID", edgewise.NotFound, "Request for unknown model: '%s' version %.40s is not found", name, strings.Clone(version))
+	}
+	return id, nil
+}
+
+// adminID returns the model, and the version if the path has one, of an administration path. Errors: Invalid, naming
+// the rule that is broken.
+func adminID(c *fiber.Ctx) (edgewise.ModelID, error) {
+	const op = "httpapi.adminID"
+	name, err := param(c, "model")
+	if err != nil {
+		return edgewise.ModelID{}, err
+	}
+	if err := edgewise.CheckName(name); err != nil {
+		return edgewise.ModelID{}, edgewise.Errorf(op, edgewise.Invalid, "%w", err)
+	}
+	id := edgewise.ModelID{Name: name}
+	if version := c.Params("version"); version != "" {
+		id.Version, err = parseVersion(version)
+	}
+	return id, err
+}
+
+func parseVersion(text string) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n <= 0 || text[0] == '+' {
+		return 0, edgewise.Errorf("httpapi.parseVersion", edgewise.Invalid, "version %.40q: want a number from 1 to %d", strings.Clone(text), int64(math.MaxInt64))
+	}
+	return n, nil
+}
+
+// adminLabel returns the label of an administration path. Errors: Invalid, naming the rule that is broken.
+func adminLabel(c *fiber.Ctx) (string, error) {
+	label, err := param(c, "label")
+	if err != nil {
+		return "", err
+	}
+	return label, checkLabel(label)
+}
+
+func checkLabel(label string) error {
+	if err := edgewise.CheckLabel(label); err != nil {
+		return edgewise.Errorf("httpapi.checkLabel", edgewise.Invalid, "%w", err)
+	}
+	return nil
+}

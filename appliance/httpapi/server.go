@@ -1,0 +1,194 @@
+// Package httpapi is the HTTP door: KServe's v2 protocol with Triton's extensions, and the administration of the store.
+//
+// The life of a request: a connection is tracked (conn.go), its headers are judged before anything of its body is read
+// (head.go), its body is read within bounds or handed on as a stream (body.go, guard.go), a route answers it, and its
+// memory goes back when the answer has left.
+package httpapi
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/kserve"
+)
+
+// cutTime bounds how long Shutdown waits for handlers whose connections it has cut.
+const cutTime = 5 * time.Second
+
+// Deps are the parts that the server speaks to. All but Metrics and Labels are required.
+type Deps struct {
+	Engine  Engine
+	Library Library
+	Log     *slog.Logger
+	Name    string // of the server, in its metadata
+	Version string // of the server, in its metadata
+
+	// Metrics returns the metrics page and its content type. Nil: there is no such page.
+	Metrics func() (page []byte, contentType string, err error)
+	// Labels returns the labels of an output's elements, by index. Nil, or returning nil: there are none.
+	Labels func(id edgewise.ModelID, output string) []string
+}
+
+// Server answers HTTP requests. It is safe for concurrent use.
+type Server struct {
+	cfg     Config
+	deps    Deps
+	http    *fasthttp.Server
+	routes  fasthttp.RequestHandler
+	memory  memory
+	decoder *kserve.Decoder
+	panics  atomic.Uint64
+
+	base   context.Context // of all requests; ends when Shutdown stops waiting for them
+	cancel context.CancelFunc
+
+	mu        sync.Mutex // guards the fields below
+	listeners []*listener
+	closing   bool
+	serving   int           // requests in handlers
+	idle      chan struct{} // made by Shutdown, closed when serving falls to 0
+}
+
+// New makes a server that does not listen yet. Errors: Invalid, with every problem of cfg.
+func New(cfg Config, deps Deps) (*Server, error) {
+	cfg, err := cfg.completed()
+	if err != nil {
+		return nil, edgewise.Errorf("httpapi.New", edgewise.Invalid, "http: %w", err)
+	}
+	s := &Server{cfg: cfg, deps: deps, memory: memory{max: cfg.MaxInflightBytes}, decoder: kserve.NewDecoder(kserve.Limits{MaxJSON: cfg.MaxJSONBytes})}
+	s.base, s.cancel = context.WithCancel(context.Background())
+	app := fiber.New(fiber.Config{
+		CaseSensitive:                true,
+		StrictRouting:                true,
+		DisableStartupMessage:        true,
+		DisablePreParseMultipartForm: true,
+		StreamRequestBody:            true,
+		BodyLimit:                    math.MaxInt, // the guard's business: the library bounds no streamed body
+		Concurrency:                  math.MaxInt32,
+		ReadBufferSize:               cfg.MaxHeaderBytes,
+		ReadTimeout:                  cfg.HeaderTimeout,
+		IdleTimeout:                  cfg.IdleTimeout,
+		ErrorHandler:                 s.unrouted,
+	})
+	s.addRoutes(app)
+	s.routes = app.Handler()
+	s.http = app.Server()
+	s.http.Handler = s.serve
+	s.http.HeaderReceived = s.headerReceived
+	s.http.ErrorHandler = s.unreadable
+	s.http.CloseOnShutdown = true
+	return s, nil
+}
+
+// Serve answers requests from ln until Shutdown is called, and then returns nil; it closes ln. It may be called for
+// several listeners at once. Errors: Conflict after Shutdown, Internal when ln fails.
+func (s *Server) Serve(ln net.Listener) error {
+	l := newListener(ln, s.cfg)
+	s.mu.Lock()
+	closing := s.closing
+	if !closing {
+		s.listeners = append(s.listeners, l)
+	}
+	s.mu.Unlock()
+	if closing {
+		_ = l.Close()
+		return edgewise.Errorf("httpapi.Serve", edgewise.Conflict, "the HTTP server is shut down")
+	}
+	if err := s.http.Serve(l); err != nil {
+		return edgewise.Errorf("httpapi.Serve", edgewise.Internal, "listening on %v: %w", ln.Addr(), err)
+	}
+	return nil
+}
+
+// Shutdown stops listening, waits until the requests in progress are answered or ctx ends, cuts off what is left, and
+// returns when no handler runs any more. Connections without a request in progress are closed at once. Errors: Deadline
+// when requests were cut off.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	s.closing = true
+	listeners := s.listeners
+	s.mu.Unlock()
+	for _, l := range listeners {
+		_ = l.Close()
+		l.cut(func(c *conn) bool { return !c.heard.Load() })
+	}
+	err := s.http.ShutdownWithContext(ctx)
+	cut := s.Statistics().Connections
+	for _, l := range listeners {
+		l.cut(func(*conn) bool { return true })
+	}
+	s.cancel()
+	if !s.waitIdle(cutTime) {
+		return edgewise.Errorf("httpapi.Shutdown", edgewise.Deadline, "requests did not end within %v of being cut off", cutTime)
+	}
+	if err != nil {
+		return edgewise.Errorf("httpapi.Shutdown", edgewise.Deadline, "%d connections were cut off with a request in progress: %w", cut, err)
+	}
+	return nil
+}
+
+// waitIdle waits until no handler runs and tells whether that happened in time.
+func (s *Server) waitIdle(limit time.Duration) bool {
+	s.mu.Lock()
+	if s.serving == 0 {
+		s.mu.Unlock()
+		return true
+	}
+	if s.idle == nil {
+		s.idle = make(chan struct{})
+	}
+	idle := s.idle
+	s.mu.Unlock()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-idle:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+func (s *Server) enter() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.serving++
+}
+
+func (s *Server) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.serving--
+	if s.serving == 0 && s.idle != nil {
+		close(s.idle)
+		s.idle = nil
+	}
+}
+
+// Statistics is what the server counts about itself.
+type Statistics struct {
+	Connections   int    // open now
+	InflightBytes int64  // memory of bodies and answers, now
+	Panics        uint64 // handlers that panicked, each answered with 500
+}
+
+// Statistics returns the present counts.
+func (s *Server) Statistics() Statistics {
+	s.mu.Lock()
+	listeners := s.listeners
+	s.mu.Unlock()
+	stats := Statistics{InflightBytes: s.memory.inUse.Load(), Panics: s.panics.Load()}
+	for _, l := range listeners {
+		stats.Connections += l.count()
+	}
+	return stats
+}

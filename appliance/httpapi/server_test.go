@@ -1,0 +1,219 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// fakeEngine serves the models "echo" (FP32 x[-1] to y, versions 1 and 3) and "cold" (not ready).
+type fakeEngine struct {
+	infers   atomic.Int64
+	released atomic.Int64
+	hook     func(ctx context.Context, req *edgewise.Request) // runs in Infer
+	fail     error                                            // what Infer answers
+	notLive  atomic.Bool
+	mu       sync.Mutex
+	calls    []string
+}
+
+func (e *fakeEngine) record(format string, args ...any) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.calls = append(e.calls, fmt.Sprintf(format, args...))
+}
+
+func (e *fakeEngine) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
+	e.infers.Add(1)
+	if e.hook != nil {
+		e.hook(ctx, req)
+	}
+	if e.fail != nil {
+		return nil, e.fail
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := e.VersionReady(req.Model); err != nil {
+		return nil, err
+	}
+	resp := &edgewise.Response{ID: req.ID, Model: edgewise.ModelID{Name: req.Model.Name, Version: 3}, Free: func() { e.released.Add(1) }}
+	for _, in := range req.Inputs {
+		in.Name = "y"
+		resp.Outputs = append(resp.Outputs, in)
+	}
+	return resp, nil
+}
+
+func (e *fakeEngine) Live() bool  { return !e.notLive.Load() }
+func (e *fakeEngine) Ready() bool { return !e.notLive.Load() }
+
+func (e *fakeEngine) VersionReady(id edgewise.ModelID) error {
+	_, _, err := e.Version(id)
+	return err
+}
+
+func (e *fakeEngine) Version(id edgewise.ModelID) (*edgewise.Version, []int64, error) {
+	switch {
+	case id.Name == "cold":
+		return nil, nil, edgewise.Errorf("fake", edgewise.Unavailable, "Request for unknown model: 'cold' version 1 is not at ready state")
+	case id.Name != "echo":
+		return nil, nil, edgewise.Errorf("fake", edgewise.NotFound, "Request for unknown model: '%s' is not found", id.Name)
+	case id.Version != 0 && id.Version != 1 && id.Version != 3:
+		return nil, nil, edgewise.Errorf("fake", edgewise.NotFound, "Request for unknown model: '%s' version %d is not found", id.Name, id.Version)
+	}
+	ready := []int64{1, 3}
+	if id.Version != 0 {
+		ready = []int64{id.Version}
+	}
+	return &edgewise.Version{ID: edgewise.ModelID{Name: "echo", Version: ready[len(ready)-1]}, Model: echoModel()}, ready, nil
+}
+
+func echoModel() *edgewise.Model {
+	return &edgewise.Model{
+		Name: "echo", Backend: "onnxruntime", Platform: "onnxruntime_onnx", MaxBatchSize: 8,
+		Input:  []edgewise.ModelInput{{Name: "x", DataType: edgewise.FP32, Dims: edgewise.Shape{4}}},
+		Output: []edgewise.ModelOutput{{Name: "y", DataType: edgewise.FP32, Dims: edgewise.Shape{4}}},
+	}
+}
+
+func (e *fakeEngine) Index() []edgewise.Status {
+	return []edgewise.Status{
+		{ID: edgewise.ModelID{Name: "cold", Version: 1}, Reason: "unloaded"},
+		{ID: edgewise.ModelID{Name: "echo", Version: 3}, State: edgewise.StateReady},
+		{ID: edgewise.ModelID{Name: "never"}},
+	}
+}
+
+func (e *fakeEngine) Load(_ context.Context, name string) error {
+	e.record("load %s", name)
+	return e.known(name)
+}
+
+func (e *fakeEngine) Unload(_ context.Context, name string, dependents bool) error {
+	e.record("unload %s %v", name, dependents)
+	return e.known(name)
+}
+
+func (e *fakeEngine) known(name string) error {
+	if name != "echo" && name != "cold" {
+		return edgewise.Errorf("fake", edgewise.NotFound, "failed to load '%s', failed to poll from model repository", name)
+	}
+	return nil
+}
+
+func (e *fakeEngine) Statistics(id edgewise.ModelID) ([]VersionStatistics, error) {
+	if id.Name != "" && id.Name != "echo" {
+		return nil, edgewise.Errorf("fake", edgewise.Invalid, "requested model '%s' is not available", id.Name)
+	}
+	return []VersionStatistics{{
+		ID: edgewise.ModelID{Name: "echo", Version: 3},
+		Statistics: edgewise.Statistics{
+			LastInference: time.UnixMilli(1700000000123), InferenceCount: 7, ExecutionCount: 5,
+			Success: edgewise.Duration{Count: 7, Total: 70 * time.Nanosecond},
+		},
+	}}, nil
+}
+
+// testServer is a server on a real listener.
+type testServer struct {
+	*Server
+	engine  *fakeEngine
+	library *fakeLibrary
+	addr    string
+	url     string
+}
+
+// startServer starts a server with small limits and stops it when the test ends.
+func startServer(t testing.TB, change func(*Config)) *testServer {
+	t.Helper()
+	cfg := Config{
+		MaxConnections: 64, MaxHeaderBytes: 4 << 10, MaxInferBytes: 1 << 20, MaxBodyBytes: 64 << 10, MaxUploadBytes: 4 << 20,
+		MaxUploadFiles: 8, MaxInflightBytes: 8 << 20, HeaderTimeout: 2 * time.Second, BodyTimeout: 2 * time.Second,
+		IdleTimeout: 5 * time.Second, RequestTimeout: 5 * time.Second,
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	ts := &testServer{engine: &fakeEngine{}, library: newFakeLibrary()}
+	var err error
+	ts.Server, err = New(cfg, Deps{
+		Engine: ts.engine, Library: ts.library, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Name: "edgewise", Version: "1.2.3",
+		Metrics: func() ([]byte, string, error) { return []byte("up 1\n"), "text/plain; version=0.0.4", nil },
+		Labels:  func(_ edgewise.ModelID, output string) []string { return []string{output + "-a", output + "-b"} },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ts.addr = ln.Addr().String()
+	ts.url = "http://" + ts.addr
+	served := make(chan error, 1)
+	go func() { served <- ts.Serve(ln) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = ts.Shutdown(ctx)
+		if err := <-served; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+		if n := ts.Server.Statistics().InflightBytes; n != 0 {
+			t.Errorf("%d bytes of bodies and answers were never given back", n)
+		}
+	})
+	return ts
+}
+
+// do sends a request through a fresh client and returns the answer with its whole body.
+func (ts *testServer) do(t testing.TB, method, path, body string, headers ...string) (*http.Response, string) {
+	t.Helper()
+	req, err := http.NewRequest(method, ts.url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+		if headers[i] == "Host" {
+			req.Host = headers[i+1]
+		}
+	}
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatalf("%s %s: body: %v", method, path, err)
+	}
+	return resp, string(text)
+}
+
+// floats returns n FP32 elements as bytes.
+func floats(n int) []byte {
+	b := make([]byte, 0, 4*n)
+	for i := range n {
+		b = binary.LittleEndian.AppendUint32(b, uint32(i))
+	}
+	return b
+}
+
+// binaryInfer returns the body of a binary inference of n floats, and the length of its JSON part.
+func binaryInfer(n int) (string, int) {
+	head := fmt.Sprintf(`{"inputs":[{"name":"x","datatype":"FP32","shape":[1,%d],"parameters":{"binary_data_size":%d}}],"parameters":{"binary_data_output":true}}`, n, 4*n)
+	return head + string(floats(n)), len(head)
+}

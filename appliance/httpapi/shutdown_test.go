@@ -1,0 +1,109 @@
+package httpapi
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+const tinyInfer = `{"inputs":[{"name":"x","datatype":"FP32","shape":[1,4],"data":[1,2,3,4]}]}`
+
+func (p *probe) sendTinyInfer() {
+	p.send("POST /v2/models/echo/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 74\r\n\r\n" + tinyInfer)
+}
+
+func TestShutdownLetsRequestsInProgressEnd(t *testing.T) {
+	ts := startServer(t, nil)
+	entered, proceed := make(chan struct{}), make(chan struct{})
+	ts.engine.hook = func(context.Context, *edgewise.Request) { close(entered); <-proceed }
+	idle, fresh, busy := dial(t, ts), dial(t, ts), dial(t, ts)
+	idle.send("GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	idle.answer("GET")
+	busy.sendTinyInfer()
+	<-entered
+	done := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		done <- ts.Shutdown(ctx)
+	}()
+	idle.wantClosed()
+	fresh.wantClosed()
+	if c, err := net.Dial("tcp", ts.addr); err == nil {
+		_ = c.Close()
+		t.Error("a stopping server takes a new connection")
+	}
+	close(proceed)
+	if status, body := busy.answer("POST"); status != 200 {
+		t.Errorf("the request in progress: %d %s, want 200", status, body)
+	}
+	busy.wantClosed()
+	if err := <-done; err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ts.Serve(ln); edgewise.KindOf(err) != edgewise.Conflict {
+		t.Errorf("Serve after Shutdown: %v, want a conflict", err)
+	}
+}
+
+func TestShutdownCutsOffWhatDoesNotEnd(t *testing.T) {
+	ts := startServer(t, nil)
+	entered := make(chan struct{})
+	ts.engine.hook = func(ctx context.Context, _ *edgewise.Request) { close(entered); <-ctx.Done() }
+	busy := dial(t, ts)
+	busy.sendTinyInfer()
+	<-entered
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	err := ts.Shutdown(ctx)
+	if err == nil || edgewise.KindOf(err) != edgewise.Deadline || !strings.Contains(err.Error(), "1 connections were cut off") {
+		t.Errorf("Shutdown: %v, want 1 connection cut off", err)
+	}
+	busy.wantClosed()
+}
+
+func TestARequestEndsAtItsDeadline(t *testing.T) {
+	ts := startServer(t, func(c *Config) { c.RequestTimeout = 20 * time.Millisecond })
+	ts.engine.hook = func(ctx context.Context, _ *edgewise.Request) { <-ctx.Done() }
+	resp, body := ts.do(t, "POST", "/v2/models/echo/infer", tinyInfer)
+	if resp.StatusCode != 504 || !strings.Contains(body, `"code":"deadline"`) {
+		t.Errorf("answer %d %s, want 504", resp.StatusCode, body)
+	}
+}
+
+func TestIdleConnectionsAreClosed(t *testing.T) {
+	ts := startServer(t, func(c *Config) { c.IdleTimeout = 50 * time.Millisecond })
+	p := dial(t, ts)
+	p.send("GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	p.answer("GET")
+	p.wantClosed()
+}
+
+func TestAClientThatDoesNotReadIsDropped(t *testing.T) {
+	ts := startServer(t, func(c *Config) {
+		c.WriteTimeout, c.MaxInferBytes, c.MaxInflightBytes = 100*time.Millisecond, 32<<20, 128<<20
+	})
+	body, head := binaryInfer(7 << 20)
+	p := dial(t, ts)
+	_ = p.conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+	p.send(inferRequest(body, head))
+	waitFor(t, func() bool { return ts.Server.Statistics().Connections == 0 })
+}
+
+// waitFor waits until cond holds.
+func waitFor(t *testing.T, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it did not happen within 10 s")
+		}
+	}
+}

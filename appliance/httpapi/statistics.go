@@ -1,0 +1,28 @@
+package httpapi
+
+import (
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/kserve"
+)
+
+// statistics answers GET /v2/models/stats and GET /v2/models/{name}[/versions/{version}]/stats.
+func (s *Server) statistics(c *fiber.Ctx) error {
+	var id edgewise.ModelID
+	if c.Params("model") != "" {
+		var err error
+		if id, err = inferenceID(c); err != nil {
+			return err
+		}
+	}
+	list, err := s.deps.Engine.Statistics(id)
+	if err != nil {
+		return err
+	}
+	body := kserve.StatisticsBody{ModelStats: make([]kserve.ModelStatistics, len(list))}
+	for i, measured := range list {
+		body.ModelStats[i] = kserve.NewModelStatistics(measured.ID, measured.Statistics)
+	}
+	return writeJSON(c, body)
+}

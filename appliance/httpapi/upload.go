@@ -1,0 +1,126 @@
+package httpapi
+
+import (
+	"context"
+	"mime"
+	"net/url"
+	"strconv"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
+)
+
+const (
+	mimeFile = "application/octet-stream" // one file
+	mimeTar  = "application/x-tar"
+
+	defaultFilename = "model.onnx"
+	uploadOrigin    = "upload"
+)
+
+// upload stores the body as a new version: POST /api/v1/models/{name}/versions. The body goes to the store as it
+// arrives; the version exists only if all of it arrived and its digest is the announced one.
+func (s *Server) upload(c *fiber.Ctx) error {
+	in, ok := c.Context().UserValue(streamKey{}).(*stream)
+	if !ok {
+		return edgewise.Errorf("httpapi.upload", edgewise.Internal, "the body of an upload was not kept as a stream")
+	}
+	up, promote, err := s.newUpload(c, in)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(s.base)
+	defer cancel()
+	v, err := s.deps.Library.Push(ctx, up, promote)
+	if in.err != nil && !in.ended {
+		err = in.err // whatever the store made of it
+	}
+	if err != nil {
+		return err
+	}
+	c.Set(fiber.HeaderLocation, "/api/v1/models/"+v.ID.Name+"/versions/"+strconv.FormatInt(v.ID.Version, 10))
+	c.Status(fiber.StatusCreated)
+	return writeJSON(c, admin.NewVersion(v, s.deps.Engine.Index()))
+}
+
+// newUpload describes the upload that a request's path, query and headers ask for.
+func (s *Server) newUpload(c *fiber.Ctx, in *stream) (up edgewise.Upload, promote bool, err error) {
+	id, err := adminID(c)
+	if err != nil {
+		return up, false, err
+	}
+	up = edgewise.Upload{Model: id.Name, Origin: uploadOrigin, Size: -1}
+	if err := noEncoding(c); err != nil {
+		return up, false, err
+	}
+	query, err := readUploadQuery(string(c.Request().URI().QueryString()))
+	if err != nil {
+		return up, false, err
+	}
+	up.Version = query.version
+	body, err := newChecked(in, string(c.Request().Header.Peek("Content-Digest")))
+	if err != nil {
+		return up, false, err
+	}
+	switch kind, _, _ := mime.ParseMediaType(string(c.Request().Header.ContentType())); kind {
+	case mimeFile:
+		if length := c.Request().Header.ContentLength(); length >= 0 {
+			up.Size = int64(length)
+		}
+		up.Next = single(query.file, up.Size, body)
+	case mimeTar:
+		if query.named {
+			return up, false, edgewise.Errorf("httpapi.upload", edgewise.Invalid, "query parameter file goes with %s only: an archive names its files", mimeFile)
+		}
+		up.Next = newArchive(body, s.cfg).next
+	default:
+		return up, false, &special{
+			fiber.StatusUnsupportedMediaType,
+			edgewise.Errorf("httpapi.upload", edgewise.Invalid, "content type %.100q: want %s or %s", kind, mimeFile, mimeTar),
+		}
+	}
+	return up, query.promote, nil
+}
+
+type uploadQuery struct {
+	version int64  // 0: the next free one
+	promote bool   // whether live moves to it
+	file    string // the path of the one file
+	named   bool   // whether the client gave it
+}
+
+func readUploadQuery(text string) (q uploadQuery, err error) {
+	const op = "httpapi.readUploadQuery"
+	q = uploadQuery{promote: true, file: defaultFilename}
+	values, err := url.ParseQuery(text)
+	if err != nil {
+		return q, edgewise.Errorf(op, edgewise.Invalid, "query string %.200q: %w", text, err)
+	}
+	for key, list := range values {
+		if len(list) > 1 {
+			return q, edgewise.Errorf(op, edgewise.Invalid, "query parameter %.40q is given %d times", key, len(list))
+		}
+		switch value := list[0]; key {
+		case "version":
+			q.version, err = parseVersion(value)
+		case "promote":
+			if value != "true" && value != "false" {
+				err = edgewise.Errorf(op, edgewise.Invalid, "query parameter promote is %.40q: want true or false", value)
+			}
+			q.promote = value == "true"
+		case "file":
+			q.file, q.named = value, true
+			if bad := edgewise.CheckPath(value); bad != nil {
+				err = edgewise.Errorf(op, edgewise.Invalid, "query parameter file: %w", bad)
+			}
+		default:
+			err = edgewise.Errorf(op, edgewise.Invalid, "unknown query parameter %.40q: want version, promote or file", key)
+		}
+		if err != nil {
+			return q, err
+		}
+	}
+	return q, nil
+}
