@@ -93,7 +93,7 @@ func (l *Library) initialize() error {
 		return nil
 	}
 	ortgo.SetSharedLibraryPath(l.Path)
-	if err := ortgo.InitializeEnvironment(ortgo.WithLogLevelError()); err != nil {
+	if err := ortgo.InitializeEnvironment(ortgo.WithLogLevelFatal()); err != nil { // errors come back from each call
 		return edgewise.Errorf("ort.Open", edgewise.Unavailable, "ONNX Runtime %s (%s) does not start: %w", l.Version, l.Path, err)
 	}
 	if err := ortgo.DisableTelemetry(); err != nil {

@@ -28,6 +28,7 @@ enum {
 	RELEASE_MEMORY_INFO = 94,
 	RELEASE_VALUE = 96,
 	RELEASE_TYPE_AND_SHAPE = 99,
+	ADD_RUN_OPTION = 165,
 	GET_STRING_BUFFER = 252,
 };
 
@@ -222,6 +223,10 @@ ew_error ew_run(const ew_api *api, void *session, void *options, ew_call *c) {
 	ew_error e = run(api, session, options, c);
 	if (e.code != 0) ew_call_clear(api, c);
 	return e;
+}
+
+ew_error ew_run_option(const ew_api *api, void *options, const char *key, const char *value) {
+	return take(api, CALL(ADD_RUN_OPTION, status *, void *, const char *, const char *)(options, key, value));
 }
 
 ew_error ew_strings(const ew_api *api, void *value, char *bytes, size_t size, size_t *offsets, size_t count) {

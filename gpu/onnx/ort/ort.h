@@ -51,6 +51,7 @@ ew_call *ew_call_new(size_t inputs, size_t outputs);
 void ew_call_free(const ew_api *api, ew_call *call);
 ew_error ew_run(const ew_api *api, void *session, void *options, ew_call *call);
 void ew_call_clear(const ew_api *api, ew_call *call);
+ew_error ew_run_option(const ew_api *api, void *options, const char *key, const char *value);
 ew_error ew_strings(const ew_api *api, void *value, char *bytes, size_t size, size_t *offsets, size_t count);
 
 #endif

@@ -70,7 +70,11 @@ func (s *Session) take() (*call, error) {
 	case c := <-s.calls:
 		return c, nil
 	default:
+		return s.newCall()
 	}
+}
+
+func (s *Session) newCall() (*call, error) {
 	options, err := ortgo.NewRunOptions()
 	if err != nil {
 		return nil, edgewise.Errorf("ort.Run", edgewise.Internal, "run options: %w", err)
@@ -81,13 +85,33 @@ func (s *Session) take() (*call, error) {
 		_ = options.Destroy()
 		return nil, edgewise.Errorf("ort.Run", edgewise.Exhausted, "no memory for a call with %d inputs and %d outputs", n, m)
 	}
-	return &call{
+	c := &call{
 		c: raw, options: options, handle: field(options, "o"),
 		inputs: unsafe.Slice(raw.input, n), outputs: unsafe.Slice(raw.output, m),
 		inNames: unsafe.Slice((**C.char)(unsafe.Pointer(raw.input_names)), n),
 		outName: unsafe.Slice((**C.char)(unsafe.Pointer(raw.output_names)), m),
 		values:  unsafe.Slice(raw.output_values, m),
-	}, nil
+	}
+	if err := c.set(s.lib, s.runOptions); err != nil {
+		c.destroy(s.lib)
+		return nil, err
+	}
+	return c, nil
+}
+
+// set writes run configuration entries.
+func (c *call) set(lib *Library, entries map[string]string) error {
+	for key, value := range entries {
+		cKey, cValue := C.CString(key), C.CString(value)
+		e := C.ew_run_option(lib.api, c.handle, cKey, cValue)
+		C.free(unsafe.Pointer(cKey))
+		C.free(unsafe.Pointer(cValue))
+		if e.code != 0 {
+			defer C.free(unsafe.Pointer(e.message))
+			return edgewise.Errorf("ort.Run", edgewise.Invalid, "run option %q: %s", key, C.GoString(e.message))
+		}
+	}
+	return nil
 }
 
 // give ends the use of a call's outputs and keeps it for the next run.

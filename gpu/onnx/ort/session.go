@@ -25,6 +25,7 @@ type Options struct {
 	NoMemPattern  bool              // do not plan memory from the first run's shapes
 	Optimization  int               // graph optimisation in Triton's numbers: 0 all, -1 basic, 1 extended, 2 none
 	ConfigEntries map[string]string // session configuration entries by ONNX Runtime's names
+	RunEntries    map[string]string // run configuration entries, the same for every run
 }
 
 // Session is a loaded model. Run is safe for concurrent use.
@@ -35,6 +36,8 @@ type Session struct {
 	inputs  map[string]*C.char
 	outputs map[string]*C.char
 	calls   chan *call // idle calls, for reuse
+
+	runOptions map[string]string
 }
 
 // idleCalls bounds how many idle calls a session keeps.
@@ -54,7 +57,7 @@ func (l *Library) NewSession(path string, inputs, outputs []string, o Options) (
 	}
 	return &Session{
 		lib: l, binding: binding, handle: field(binding, "s", "ortSession"),
-		inputs: cNames(inputs), outputs: cNames(outputs), calls: make(chan *call, idleCalls),
+		inputs: cNames(inputs), outputs: cNames(outputs), calls: make(chan *call, idleCalls), runOptions: o.RunEntries,
 	}, nil
 }
 

@@ -1,0 +1,149 @@
+package appliance
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// Hooks let the program follow what the appliance does.
+type Hooks struct {
+	// Listening is called once the door is open, with its address.
+	Listening func(address net.Addr)
+	// Ready is called once everything that is stored as wanted, and everything imported, has been loaded or has failed.
+	Ready func()
+}
+
+// Run listens, repeats the stored wishes, imports the repositories and serves until ctx ends. Then it stops in order:
+// not ready, no new connections, the requests in flight are answered, every model is unloaded, the store is closed; all
+// within the configured time. It returns nil after an orderly stop. It is called once and leaves nothing running.
+func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
+	listener, err := net.Listen("tcp", a.config.HTTP.Address)
+	if err != nil {
+		return errors.Join(edgewise.Errorf("appliance.Run", edgewise.Unavailable, "http.address: %w", err), a.store.Close())
+	}
+	served := make(chan error, 1)
+	go func() { served <- a.door.Serve(listener) }()
+	hooks.Listening(listener.Addr())
+	if _, err := a.onnx.Library(); err != nil {
+		a.logger.Error("no runtime for ONNX models", "error", err)
+	}
+	a.library.start()
+	a.engine.started.Store(true)
+	a.notify(daemon.SdNotifyReady)
+
+	background, stop := context.WithCancel(ctx)
+	defer stop()
+	var work sync.WaitGroup
+	work.Go(func() { a.watchdog(background, listener.Addr()) })
+	work.Go(func() {
+		a.importAll(background, imports)
+		a.settle(background)
+		if background.Err() == nil {
+			hooks.Ready()
+		}
+	})
+	select {
+	case <-ctx.Done():
+		err = nil
+	case err = <-served:
+	}
+	stop()
+	work.Wait()
+	return errors.Join(err, a.shutdown())
+}
+
+// settle waits until every model has been loaded or has failed; what failed is in the log already.
+func (a *App) settle(ctx context.Context) {
+	for _, r := range a.library.Records() {
+		if err := a.manager.Settle(ctx, r.Name); err != nil && ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// shutdown stops everything within the configured time.
+func (a *App) shutdown() error {
+	a.notify(daemon.SdNotifyStopping)
+	a.logger.Info("stopping", "within", a.config.Shutdown.Timeout.String())
+	a.engine.ending.Store(true)
+	ctx, cancel := context.WithTimeout(context.Background(), a.config.Shutdown.Timeout)
+	defer cancel()
+	door := a.door.Shutdown(ctx)
+	if ctx.Err() != nil {
+		// The requests that were cut off are ending now: give them the moment they need to let go of their models.
+		ctx, cancel = context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+	}
+	err := errors.Join(door, a.manager.Close(ctx), a.store.Close())
+	if err == nil {
+		a.logger.Info("stopped")
+	}
+	return err
+}
+
+// watchdog tells the service manager that the box is alive, for as long as its own health route answers.
+func (a *App) watchdog(ctx context.Context, address net.Addr) {
+	interval, err := daemon.SdWatchdogEnabled(false)
+	if err != nil || interval == 0 {
+		return
+	}
+	client := &http.Client{Timeout: interval / 3}
+	defer client.CloseIdleConnections()
+	ticker := time.NewTicker(interval / 3)
+	defer ticker.Stop()
+	for {
+		if err := live(ctx, client, address); err == nil {
+			a.notify(daemon.SdNotifyWatchdog)
+		} else if ctx.Err() == nil {
+			a.logger.Error("the box does not answer its own health check", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// live asks the box itself, through its own door.
+func live(ctx context.Context, client *http.Client, address net.Addr) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+reachable(address)+"/v2/health/live", nil)
+	if err != nil {
+		return edgewise.Errorf("appliance.live", edgewise.Internal, "%w", err)
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return edgewise.Errorf("appliance.live", edgewise.Unavailable, "%w", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		return edgewise.Errorf("appliance.live", edgewise.Unavailable, "health check answered %s", res.Status)
+	}
+	return nil
+}
+
+// reachable turns a listening address into one that can be dialled from the box itself.
+func reachable(address net.Addr) string {
+	host, port, err := net.SplitHostPort(address.String())
+	if err != nil {
+		return address.String()
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+func (a *App) notify(state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		a.logger.Error("telling the service manager", "state", state, "error", err)
+	}
+}

@@ -1,0 +1,108 @@
+package appliance
+
+import (
+	"log/slog"
+	"runtime"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/config"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+	"github.com/edgewise-ai/edgewise/appliance/manager"
+	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
+	"github.com/edgewise-ai/edgewise/appliance/observe"
+	"github.com/edgewise-ai/edgewise/gpu/onnx"
+	"github.com/edgewise-ai/edgewise/store"
+)
+
+// App is the appliance, built and not yet running.
+type App struct {
+	config  config.Config
+	logger  *slog.Logger
+	store   *store.Store
+	onnx    *onnx.Backend
+	manager *manager.Manager
+	library *library
+	engine  *engine
+	door    *httpapi.Server
+}
+
+// New opens the store and builds every part. Errors: Invalid (the configuration), Conflict (another process holds the
+// data folder), Corrupt (the catalog; see "edgewise doctor --repair"), Unsupported (a newer schema), Exhausted.
+func New(c config.Config, logger *slog.Logger) (*App, error) {
+	a := &App{config: c, logger: logger}
+	var err error
+	a.store, err = store.Open(c.DataDir, storeOptions(c, logger))
+	if err != nil {
+		return nil, err
+	}
+	a.onnx = onnx.New(onnx.Config{Library: c.ONNX.Library, Logger: logger.With("part", "onnx")})
+	a.library = &library{
+		store: a.store, locks: newLocks(), logger: logger.With("part", "library"),
+		config: libraryConfig{Backends: []edgewise.Backend{a.onnx}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue},
+	}
+	a.manager = manager.New(manager.Config{
+		Load: a.library.load, Concurrency: c.Engine.LoadConcurrency, LoadTimeout: c.Engine.LoadTimeout, Logger: logger.With("part", "manager"),
+	})
+	a.library.manager = a.manager
+	a.engine = &engine{Manager: a.manager, library: a.library, strict: c.Engine.StrictReadiness}
+	a.door, err = httpapi.New(doorConfig(c), httpapi.Deps{
+		Engine: a.engine, Library: a.library, Log: logger.With("part", "http"), Name: Name, Version: Version, Metrics: a.metrics(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// defaults are the box's answers to what a model's author leaves open: as many instances as there are threads for them.
+func defaults(c config.Config) modelconfig.Defaults {
+	threads := c.ONNX.Threads
+	if threads == 0 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	return modelconfig.Defaults{MaxBatchSize: int32(c.Engine.DefaultMaxBatchSize), InstanceCount: int32(threads)}
+}
+
+func doorConfig(c config.Config) httpapi.Config {
+	return httpapi.Config{
+		MaxConnections: c.HTTP.MaxConnections, MaxJSONBytes: int64(c.HTTP.MaxJSONBytes), MaxInferBytes: int64(c.HTTP.MaxBodyBytes), MaxUploadBytes: int64(c.Upload.MaxBytes) + tarOverhead,
+		MaxUploadFiles: c.Upload.MaxFiles, MaxInflightBytes: int64(c.HTTP.MaxInflightBytes), HeaderTimeout: c.HTTP.HeaderTimeout,
+		BodyTimeout: c.HTTP.BodyTimeout, WriteTimeout: c.HTTP.WriteTimeout, IdleTimeout: c.HTTP.IdleTimeout, RequestTimeout: c.Engine.RequestTimeout, AllowedHosts: c.HTTP.AllowedHosts,
+	}
+}
+
+func storeOptions(c config.Config, logger *slog.Logger) store.Options {
+	return store.Options{
+		Reserve: int64(c.Store.ReserveBytes), MaxVersionBytes: int64(c.Upload.MaxBytes), MaxFiles: c.Upload.MaxFiles,
+		MaxUploads: c.Upload.Concurrent, SnapshotEvery: snapshotEvery(c), Snapshots: c.Store.Snapshots, Logger: logger.With("part", "store"),
+	}
+}
+
+// snapshotEvery is the store's interval; the configuration's 0 is its "never".
+func snapshotEvery(c config.Config) time.Duration {
+	if c.Store.SnapshotEvery == 0 {
+		return -1
+	}
+	return c.Store.SnapshotEvery
+}
+
+// tarOverhead is what an archive of many files may take beside their bytes.
+const tarOverhead = 64 << 20
+
+// metrics returns the metrics page, nil when it is switched off.
+func (a *App) metrics() func() ([]byte, string, error) {
+	if !a.config.Metrics.Enabled {
+		return nil
+	}
+	return observe.New(observe.Source{
+		Samples: a.engine.samples, Statuses: a.manager.Statuses, Ready: a.engine.Ready,
+		Disk: func() (used, free int64, err error) {
+			usage, err := a.store.Usage()
+			return usage.Bytes, usage.Free, err
+		},
+	}).Page
+}
+
+// closeTimeout bounds what Close waits for after the drain has been given up.
+const closeTimeout = 5 * time.Second

@@ -1,0 +1,82 @@
+package appliance
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/config"
+	"github.com/edgewise-ai/edgewise/gpu/onnx"
+	"github.com/edgewise-ai/edgewise/store"
+)
+
+// Diagnosis is what the doctor found. It is printed and encoded as JSON.
+type Diagnosis struct {
+	Version  string        `json:"version"`
+	Platform string        `json:"platform"` // operating system and processor
+	Cores    int           `json:"cores"`
+	Runtime  string        `json:"runtime,omitempty"` // the ONNX Runtime that was loaded, and from where
+	Missing  string        `json:"missing,omitempty"` // why none was
+	DataDir  string        `json:"data_dir"`
+	Usage    *store.Usage  `json:"usage,omitempty"`
+	Report   *store.Report `json:"report,omitempty"`  // of the store; absent when it could not be examined
+	Problem  string        `json:"problem,omitempty"` // why it could not
+}
+
+// Examination says what the doctor is to do with the store. The zero value looks at names and sizes.
+type Examination struct {
+	Verify bool // read every file and compare its digest
+	Repair bool // mend what can be mended; implies Verify
+}
+
+// Examine looks at the machine, the runtime and the store of a configuration. The store must not be in use by a serving
+// box. The error is that of the examination itself, not of what it found; see Diagnosis.Healthy.
+func Examine(ctx context.Context, c config.Config, e Examination, logger *slog.Logger) (*Diagnosis, error) {
+	d := &Diagnosis{Version: Version, Platform: runtime.GOOS + "/" + runtime.GOARCH, Cores: runtime.NumCPU(), DataDir: c.DataDir}
+	if lib, err := onnx.New(onnx.Config{Library: c.ONNX.Library, Logger: slog.New(slog.DiscardHandler)}).Library(); err != nil {
+		d.Missing = err.Error()
+	} else {
+		d.Runtime = lib.String()
+	}
+	options := storeOptions(c, logger)
+	options.SnapshotEvery = -1
+	if e.Repair {
+		report, err := store.Repair(ctx, c.DataDir, options)
+		d.Report = report
+		return d, err
+	}
+	s, err := store.Open(c.DataDir, options)
+	if err != nil {
+		d.Problem = err.Error()
+		return d, err
+	}
+	err = d.examine(ctx, s, e)
+	return d, errors.Join(err, s.Close())
+}
+
+func (d *Diagnosis) examine(ctx context.Context, s *store.Store, e Examination) error {
+	usage, err := s.Usage()
+	if err != nil {
+		return err
+	}
+	d.Usage = &usage
+	if e.Verify {
+		d.Report, err = s.Verify(ctx)
+	} else {
+		d.Report, err = s.Check(ctx)
+	}
+	return err
+}
+
+// Healthy returns nil when nothing is missing or damaged, and what is first otherwise.
+func (d *Diagnosis) Healthy() error {
+	switch {
+	case d.Report != nil && !d.Report.OK():
+		return edgewise.Errorf("appliance.Examine", edgewise.Corrupt, "the store needs attention: see the findings, and \"edgewise doctor --repair\"")
+	case d.Missing != "":
+		return edgewise.Errorf("appliance.Examine", edgewise.Unavailable, "%s", d.Missing)
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package appliance
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+	"github.com/edgewise-ai/edgewise/appliance/manager"
+	"github.com/edgewise-ai/edgewise/appliance/observe"
+)
+
+// engine is what the doors of the inference protocol see of the house.
+type engine struct {
+	*manager.Manager
+	library *library
+	strict  bool        // ready means that every wanted version is
+	started atomic.Bool // the stored wishes have been repeated
+	ending  atomic.Bool // the box is stopping
+}
+
+var (
+	_ httpapi.Engine  = (*engine)(nil)
+	_ httpapi.Library = (*library)(nil)
+)
+
+// Live tells whether the box works at all. A stopping box still does: it drains.
+func (e *engine) Live() bool { return e.started.Load() }
+
+// Ready tells whether requests should be sent here.
+func (e *engine) Ready() bool {
+	return e.started.Load() && !e.ending.Load() && (!e.strict || e.Manager.Ready())
+}
+
+// VersionReady returns nil when requests to id are answered.
+func (e *engine) VersionReady(id edgewise.ModelID) error {
+	_, _, err := e.Version(id)
+	return err
+}
+
+// Index lists the status of every version that was asked for; of models that were not, the live version as unloaded,
+// or the name alone when there is none.
+func (e *engine) Index() []edgewise.Status {
+	all := e.Statuses()
+	known := map[string]bool{}
+	for _, s := range all {
+		known[s.ID.Name] = true
+	}
+	for _, r := range e.library.Records() {
+		if known[r.Name] {
+			continue
+		}
+		s := edgewise.Status{ID: edgewise.ModelID{Name: r.Name, Version: r.Label(edgewise.LiveLabel)}}
+		if s.ID.Version != 0 {
+			s.Reason = "unloaded"
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// Load makes a model ready and waits for it.
+func (e *engine) Load(ctx context.Context, name string) error { return e.library.Load(ctx, name) }
+
+// Unload stops serving a model. Dependents are the models that only ensembles asked for; there are none yet to unload.
+func (e *engine) Unload(ctx context.Context, name string, _ bool) error {
+	return e.library.Unload(ctx, name)
+}
+
+// Statistics returns what was measured of the versions that id stands for.
+func (e *engine) Statistics(id edgewise.ModelID) ([]httpapi.VersionStatistics, error) {
+	var list []httpapi.VersionStatistics
+	for _, s := range e.samples() {
+		if (id.Name == "" || s.Version.ID.Name == id.Name) && (id.Version == 0 || s.Version.ID.Version == id.Version) {
+			list = append(list, httpapi.VersionStatistics{ID: s.Version.ID, Statistics: s.Statistics})
+		}
+	}
+	if len(list) == 0 && id.Name != "" {
+		return nil, edgewise.Errorf("appliance.Statistics", edgewise.Invalid, "requested model '%s' is not available", id.Name)
+	}
+	return list, nil
+}
+
+// samples reads the statistics of every ready version.
+func (e *engine) samples() []observe.Sample {
+	var list []observe.Sample
+	for _, status := range e.Statuses() {
+		v, _, err := e.Version(status.ID)
+		if err != nil {
+			continue
+		}
+		if statistics, err := e.Manager.Statistics(status.ID); err == nil {
+			list = append(list, observe.Sample{Version: v, Statistics: statistics})
+		}
+	}
+	return list
+}

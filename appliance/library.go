@@ -1,0 +1,303 @@
+package appliance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/manager"
+	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
+	"github.com/edgewise-ai/edgewise/store"
+)
+
+// library changes what is stored and what is served, in that order: a wish is stored before it is acted on, and a
+// label moves only to a version that has been loaded. Changes to one model happen one after the other.
+type library struct {
+	config  libraryConfig
+	store   *store.Store
+	manager *manager.Manager
+	locks   *locks
+	logger  *slog.Logger
+}
+
+type libraryConfig struct {
+	Backends []edgewise.Backend
+	Defaults modelconfig.Defaults
+	MaxQueue int
+}
+
+// Push stores an upload as a new version, after everything that can be refused has been refused. With promote the
+// label live moves to it once it is loaded; when that fails the version stays stored and the error says so.
+func (l *library) Push(ctx context.Context, up edgewise.Upload, promote bool) (*edgewise.Version, error) {
+	v, err := l.put(ctx, up)
+	if err != nil {
+		return nil, err
+	}
+	l.logger.Info("version stored", "model", v.ID.Name, "version", v.ID.Version, "bytes", v.Size, "digest", string(v.Digest))
+	if !promote {
+		return v, l.refresh(v.ID.Name)
+	}
+	if _, err := l.SetLabel(ctx, v.ID.Name, edgewise.LiveLabel, v.ID.Version); err != nil {
+		return v, edgewise.Errorf("appliance.Push", edgewise.KindOf(err), "model %v is stored but was not made live: %w", v.ID, err)
+	}
+	return v, nil
+}
+
+func (l *library) put(ctx context.Context, up edgewise.Upload) (*edgewise.Version, error) {
+	if err := edgewise.CheckName(up.Model); err != nil {
+		return nil, edgewise.Errorf("appliance.Push", edgewise.Invalid, "%w", err)
+	}
+	staging, err := l.store.Begin(ctx, up.Size)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err := staging.Discard(); err != nil {
+			l.logger.Error("discarding an upload", "model", up.Model, "error", err)
+		}
+	}()
+	files, err := receive(ctx, staging, up)
+	if err != nil {
+		return nil, err
+	}
+	m, err := l.understand(ctx, up.Model, staging.Dir(), files)
+	if err != nil {
+		return nil, err
+	}
+	id := edgewise.ModelID{Name: up.Model, Version: up.Version}
+	return l.store.Put(ctx, staging, edgewise.Version{ID: id, Model: m, Origin: up.Origin})
+}
+
+// receive stages every file of an upload and returns their paths.
+func receive(ctx context.Context, staging *store.Staging, up edgewise.Upload) ([]string, error) {
+	var files []string
+	for {
+		path, size, body, err := up.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if _, err := staging.Add(ctx, path, size, body); err != nil {
+			return nil, err
+		}
+		files = append(files, path)
+	}
+	if len(files) == 0 {
+		return nil, edgewise.Errorf("appliance.Push", edgewise.Invalid, "model %q: the upload holds no file", up.Model)
+	}
+	return files, nil
+}
+
+// understand makes the model that a folder of files declares: its configuration, completed from what the backend reads
+// in the model's file, and held against it.
+func (l *library) understand(ctx context.Context, name, dir string, files []string) (*edgewise.Model, error) {
+	declared, err := modelconfig.Read(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	identified, err := modelconfig.Identify(declared, name, files)
+	if err != nil {
+		return nil, err
+	}
+	backend, err := l.backend(identified)
+	if err != nil {
+		return nil, err
+	}
+	inspection, err := backend.Inspect(ctx, dir, identified)
+	if err != nil {
+		return nil, err
+	}
+	m, err := modelconfig.Complete(identified, name, files, inspection, l.config.Defaults)
+	if err != nil {
+		return nil, err
+	}
+	return m, modelconfig.Validate(m, files, inspection)
+}
+
+// SetLabel moves a label to a version. The version is loaded first: when that fails, the label stays where it is.
+func (l *library) SetLabel(ctx context.Context, name, label string, version int64) (edgewise.Label, error) {
+	if err := edgewise.CheckLabel(label); err != nil {
+		return edgewise.Label{}, edgewise.Errorf("appliance.SetLabel", edgewise.Invalid, "%w", err)
+	}
+	defer l.locks.lock(name)()
+	return l.moveLabel(ctx, edgewise.ModelID{Name: name, Version: version}, func() (edgewise.Label, error) {
+		return l.store.SetLabel(ctx, name, label, version)
+	})
+}
+
+// Rollback moves a label to the last version it pointed to that still exists, loading that first.
+func (l *library) Rollback(ctx context.Context, name, label string) (edgewise.Label, error) {
+	defer l.locks.lock(name)()
+	record, err := l.store.Record(name)
+	if err != nil {
+		return edgewise.Label{}, err
+	}
+	target := rollbackTarget(record, label)
+	if target == 0 {
+		return l.store.Rollback(ctx, name, label) // which says why there is none
+	}
+	return l.moveLabel(ctx, edgewise.ModelID{Name: name, Version: target}, func() (edgewise.Label, error) {
+		return l.store.Rollback(ctx, name, label)
+	})
+}
+
+func rollbackTarget(r *edgewise.Record, label string) int64 {
+	i := slices.IndexFunc(r.Labels, func(l edgewise.Label) bool { return l.Name == label })
+	if i < 0 {
+		return 0
+	}
+	for _, number := range slices.Backward(r.Labels[i].History) {
+		if r.Version(number) != nil {
+			return number
+		}
+	}
+	return 0
+}
+
+// moveLabel tries a version, then moves a label to it, then waits until requests reach it. The model's lock is held.
+func (l *library) moveLabel(ctx context.Context, to edgewise.ModelID, move func() (edgewise.Label, error)) (edgewise.Label, error) {
+	if err := l.try(ctx, to); err != nil {
+		return edgewise.Label{}, errors.Join(err, l.refresh(to.Name))
+	}
+	label, err := move()
+	if err != nil {
+		return edgewise.Label{}, errors.Join(err, l.refresh(to.Name))
+	}
+	if err := l.store.SetWanted(ctx, to.Name, true); err != nil {
+		return label, err
+	}
+	if err := l.refresh(to.Name); err != nil {
+		return label, err
+	}
+	l.logger.Info("label moved", "model", to.Name, "label", label.Name, "version", label.Version)
+	return label, nil
+}
+
+// try loads a version beside those that serve and says why it cannot be loaded.
+func (l *library) try(ctx context.Context, id edgewise.ModelID) error {
+	record, err := l.store.Record(id.Name)
+	if err != nil {
+		return err
+	}
+	if record.Version(id.Version) == nil {
+		return edgewise.Errorf("appliance.SetLabel", edgewise.NotFound, "model %q has no version %d", id.Name, id.Version)
+	}
+	l.manager.Want(record, id.Version)
+	return l.manager.Await(ctx, id)
+}
+
+// RemoveLabel forgets a label; a version that nothing else asks for is unloaded.
+func (l *library) RemoveLabel(ctx context.Context, name, label string) error {
+	defer l.locks.lock(name)()
+	if err := l.store.RemoveLabel(ctx, name, label); err != nil {
+		return err
+	}
+	return l.refresh(name)
+}
+
+// DeleteVersion deletes a version that no label points to.
+func (l *library) DeleteVersion(ctx context.Context, id edgewise.ModelID) error {
+	defer l.locks.lock(id.Name)()
+	if err := l.store.DeleteVersion(ctx, id); err != nil {
+		return err
+	}
+	l.logger.Info("version deleted", "model", id.Name, "version", id.Version)
+	return l.refresh(id.Name)
+}
+
+// DeleteModel deletes a model with all its versions and labels.
+func (l *library) DeleteModel(ctx context.Context, name string) error {
+	defer l.locks.lock(name)()
+	if err := l.store.DeleteModel(ctx, name); err != nil {
+		return err
+	}
+	l.logger.Info("model deleted", "model", name)
+	l.manager.Forget(name)
+	return nil
+}
+
+// Load makes a model ready and waits for it. A model that has no live version gets its highest one.
+func (l *library) Load(ctx context.Context, name string) error {
+	record, err := l.store.Record(name)
+	if err != nil {
+		return err
+	}
+	if record.Label(edgewise.LiveLabel) == 0 && len(record.Versions) > 0 {
+		highest := record.Versions[len(record.Versions)-1].ID.Version
+		_, err := l.SetLabel(ctx, name, edgewise.LiveLabel, highest)
+		return err
+	}
+	if err := l.wish(ctx, name, true); err != nil {
+		return err
+	}
+	return l.manager.Settle(ctx, name)
+}
+
+// Unload stops serving a model and remembers that. Requests in flight are answered.
+func (l *library) Unload(ctx context.Context, name string) error { return l.wish(ctx, name, false) }
+
+func (l *library) wish(ctx context.Context, name string, wanted bool) error {
+	defer l.locks.lock(name)()
+	if err := l.store.SetWanted(ctx, name, wanted); err != nil {
+		return err
+	}
+	return l.refresh(name)
+}
+
+// refresh tells the manager what is stored about a model now.
+func (l *library) refresh(name string) error {
+	record, err := l.store.Record(name)
+	if err != nil && edgewise.KindOf(err) == edgewise.NotFound {
+		l.manager.Forget(name)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	l.manager.Want(record)
+	return nil
+}
+
+// start asks for every model that is stored as wanted.
+func (l *library) start() {
+	for _, record := range l.store.Records() {
+		l.manager.Want(record)
+	}
+}
+
+// Records returns everything that is stored, by model name.
+func (l *library) Records() []*edgewise.Record { return l.store.Records() }
+
+// Record returns what is stored about one model.
+func (l *library) Record(name string) (*edgewise.Record, error) { return l.store.Record(name) }
+
+// Inspect reads a stored version's files.
+func (l *library) Inspect(ctx context.Context, id edgewise.ModelID) (*edgewise.Inspection, error) {
+	record, err := l.store.Record(id.Name)
+	if err != nil {
+		return nil, err
+	}
+	v := record.Version(id.Version)
+	if v == nil {
+		return nil, edgewise.Errorf("appliance.Inspect", edgewise.NotFound, "model %q has no version %d", id.Name, id.Version)
+	}
+	backend, err := l.backend(v.Model)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := l.store.Dir(id)
+	if err != nil {
+		return nil, err
+	}
+	inspection, err := backend.Inspect(ctx, dir, v.Model)
+	if err != nil {
+		return nil, fmt.Errorf("model %v: %w", id, err)
+	}
+	return inspection, nil
+}

@@ -1,0 +1,58 @@
+package appliance
+
+import (
+	"context"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/sched"
+)
+
+// load makes a stored version ready to serve: the backend loads it, a scheduler stands in front of it, and it has
+// answered its warm-up requests.
+func (l *library) load(ctx context.Context, v *edgewise.Version) (edgewise.Servable, error) {
+	backend, err := l.backend(v.Model)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := l.store.Dir(v.ID)
+	if err != nil {
+		return nil, err
+	}
+	instance, err := backend.Load(ctx, v, dir, edgewise.Device{})
+	if err != nil {
+		return nil, err
+	}
+	s := sched.New(v, instance, sched.Config{Lanes: lanes(v.Model), MaxQueue: l.config.MaxQueue, Logger: l.logger})
+	requests, err := warmupRequests(v.Model, dir)
+	if err == nil {
+		err = s.Warm(ctx, requests)
+	}
+	if err != nil {
+		if closing := s.Close(); closing != nil {
+			l.logger.Error("closing a version that failed its warm-up", "model", v.ID.String(), "error", closing)
+		}
+		return nil, err
+	}
+	return s, nil
+}
+
+// backend returns the backend of a model's platform.
+func (l *library) backend(m *edgewise.Model) (edgewise.Backend, error) {
+	for _, b := range l.config.Backends {
+		if b.Platform() == m.Platform {
+			return b, nil
+		}
+	}
+	return nil, edgewise.Errorf("appliance.load", edgewise.Unsupported, "model %q: this build has no backend for platform %q", m.Name, m.Platform)
+}
+
+// lanes is how many requests of a version run at the same time: the instances that its configuration asks for.
+func lanes(m *edgewise.Model) int {
+	n := 0
+	for _, g := range m.InstanceGroup {
+		if !g.Passive {
+			n += int(g.Count)
+		}
+	}
+	return max(n, 1)
+}

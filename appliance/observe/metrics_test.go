@@ -1,0 +1,58 @@
+package observe
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+func source() Source {
+	v := &edgewise.Version{ID: edgewise.ModelID{Name: "cat", Version: 2}, Model: &edgewise.Model{MetricTags: map[string]string{"site": "roof"}}}
+	st := edgewise.Statistics{InferenceCount: 7, ExecutionCount: 3, Pending: 1, Failures: [4]uint64{4, 0, 1, 2}}
+	st.Success = edgewise.Duration{Count: 3, Total: 1500 * time.Microsecond}
+	return Source{
+		Samples:  func() []Sample { return []Sample{{v, st}} },
+		Statuses: func() []edgewise.Status { return []edgewise.Status{{State: edgewise.StateReady}} },
+		Disk:     func() (int64, int64, error) { return 10, 20, nil },
+		Ready:    func() bool { return true },
+	}
+}
+
+func TestPage(t *testing.T) {
+	page, contentType, err := New(source()).Page()
+	if err != nil || !strings.HasPrefix(contentType, "text/plain") {
+		t.Fatalf("content type %q, error %v", contentType, err)
+	}
+	for _, line := range []string{
+		`nv_inference_request_success{_site="roof",model="cat",version="2"} 3`,
+		`nv_inference_request_failure{_site="roof",model="cat",reason="REJECTED",version="2"} 4`,
+		`nv_inference_request_failure{_site="roof",model="cat",reason="CANCELED",version="2"} 0`,
+		`nv_inference_request_failure{_site="roof",model="cat",reason="BACKEND",version="2"} 1`,
+		`nv_inference_request_failure{_site="roof",model="cat",reason="OTHER",version="2"} 2`,
+		`nv_inference_count{_site="roof",model="cat",version="2"} 7`,
+		`nv_inference_exec_count{_site="roof",model="cat",version="2"} 3`,
+		`nv_inference_pending_request_count{_site="roof",model="cat",version="2"} 1`,
+		`nv_inference_request_duration_us{_site="roof",model="cat",version="2"} 1500`,
+		`edgewise_versions{state="READY"} 1`,
+		`edgewise_versions{state="UNAVAILABLE"} 0`,
+		`edgewise_ready 1`,
+		`edgewise_store_used_bytes 10`,
+		`edgewise_store_free_bytes 20`,
+	} {
+		if !strings.Contains(string(page), "\n"+line+"\n") {
+			t.Errorf("the page lacks %s", line)
+		}
+	}
+}
+
+func TestAnUnreadableDiskHidesOnlyItsOwnFigures(t *testing.T) {
+	s := source()
+	s.Disk = func() (int64, int64, error) { return 0, 0, errors.New("gone") }
+	page, _, err := New(s).Page()
+	if err != nil || strings.Contains(string(page), "edgewise_store_") || !strings.Contains(string(page), "edgewise_ready 1") {
+		t.Errorf("error %v, page:\n%s", err, page)
+	}
+}

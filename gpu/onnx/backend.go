@@ -1,0 +1,110 @@
+// Package onnx is the Backend that runs ONNX models on ONNX Runtime. What a file holds is read by onnxfile, in pure Go
+// and within bounds, and nothing that it refuses reaches the native library behind package ort.
+package onnx
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/gpu/onnx/onnxfile"
+	"github.com/edgewise-ai/edgewise/gpu/onnx/ort"
+)
+
+// Platform is the platform name of ONNX models.
+const Platform = "onnxruntime_onnx"
+
+// Config configures the backend. The zero value searches for the library.
+type Config struct {
+	Library string // path of ONNX Runtime's shared library; empty: searched, see ort.Candidates
+	Logger  *slog.Logger
+}
+
+// Backend loads ONNX models. It works without ONNX Runtime: then Inspect answers and Load says what is missing.
+type Backend struct {
+	config Config
+	open   func() (*ort.Library, error)
+}
+
+var _ edgewise.Backend = (*Backend)(nil)
+
+// New makes the backend. The library is opened by the first call that needs it.
+func New(c Config) *Backend {
+	b := &Backend{config: c}
+	b.open = sync.OnceValues(func() (*ort.Library, error) {
+		lib, err := ort.Open(ort.Candidates(c.Library))
+		if err == nil {
+			c.Logger.Info("runtime loaded", "runtime", lib.String())
+		}
+		return lib, err
+	})
+	return b
+}
+
+// Platform returns "onnxruntime_onnx".
+func (b *Backend) Platform() string { return Platform }
+
+// Library opens ONNX Runtime if that has not been done and returns what was loaded, or why nothing was.
+func (b *Backend) Library() (*ort.Library, error) { return b.open() }
+
+// Inspect reads the model file named by m in dir.
+func (b *Backend) Inspect(ctx context.Context, dir string, m *edgewise.Model) (*edgewise.Inspection, error) {
+	folder, file := modelFile(dir, m)
+	f, err := onnxfile.Read(folder, file, onnxfile.DefaultLimits())
+	if err != nil {
+		return nil, err
+	}
+	return f.Inspection(), ctx.Err()
+}
+
+// Load reads the model once more with the bounded reader and hands it to ONNX Runtime.
+func (b *Backend) Load(ctx context.Context, v *edgewise.Version, dir string, on edgewise.Device) (edgewise.Instance, error) {
+	if on.Kind != edgewise.CPU {
+		return nil, edgewise.Errorf("onnx.Load", edgewise.Unsupported, "model %v: this build runs ONNX models on the CPU, not on %v", v.ID, on)
+	}
+	inspection, err := b.Inspect(ctx, dir, v.Model)
+	if err != nil {
+		return nil, err
+	}
+	lib, err := b.open()
+	if err != nil {
+		return nil, err
+	}
+	options, err := sessionOptions(v.Model)
+	if err != nil {
+		return nil, err
+	}
+	folder, file := modelFile(dir, v.Model)
+	session, err := lib.NewSession(filepath.Join(folder, file), names(inspection.Inputs), names(inspection.Outputs), options)
+	if err != nil {
+		return nil, err
+	}
+	return session, nil
+}
+
+// modelFile returns the folder and the name of the model's file. A folder of that name holds a model with external
+// data, as Triton's layout allows, under the default name.
+func modelFile(dir string, m *edgewise.Model) (folder, file string) {
+	name := m.DefaultModelFilename
+	if name == "" {
+		name = DefaultFilename
+	}
+	if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.IsDir() {
+		return filepath.Join(dir, name), DefaultFilename
+	}
+	return filepath.Join(dir, filepath.Dir(name)), filepath.Base(name)
+}
+
+// DefaultFilename is the name of a model's file when its configuration names none.
+const DefaultFilename = "model.onnx"
+
+func names(tensors []edgewise.TensorInfo) []string {
+	list := make([]string, len(tensors))
+	for i, t := range tensors {
+		list[i] = t.Name
+	}
+	return list
+}
