@@ -14,14 +14,14 @@ func (d *Decoder) parameters(r *InferRequest, c *cursor) error {
 	}
 	known := knownParameters{r: r}
 	return c.object(func(name []byte) error {
-		switch {
-		case bytes.HasPrefix(name, []byte("triton_")):
+		if bytes.HasPrefix(name, []byte("triton_")) {
 			return invalid("parameter keys starting with 'triton_' are reserved for Triton usage and should not be specified.")
-		case len(name) > d.lim.MaxName:
-			return tooLarge("the name of a parameter has %d bytes, at most %d are allowed", len(name), d.lim.MaxName)
 		}
 		if taken, err := known.read(c, name); taken || err != nil {
 			return err
+		}
+		if len(name) > d.lim.MaxName {
+			return tooLarge("the name of a parameter has %d bytes, at most %d are allowed", len(name), d.lim.MaxName)
 		}
 		return d.custom(r, c, string(name))
 	})

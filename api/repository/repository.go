@@ -6,6 +6,8 @@
 package repository
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"io/fs"
@@ -127,6 +129,15 @@ func readModel(dir string) ([]Version, error) {
 	return versions, nil
 }
 
+// ReadFolder makes a version of one folder's files. Errors: Invalid with the path.
+func ReadFolder(id edgewise.ModelID, dir string) (Version, error) {
+	absolute, err := filepath.Abs(dir)
+	if err != nil {
+		return Version{}, invalid(dir, "%w", err)
+	}
+	return readVersion(id, absolute, nil)
+}
+
 func readVersion(id edgewise.ModelID, dir string, shared []File) (Version, error) {
 	files, err := collect(slices.Clone(shared), dir, ".")
 	if err != nil {
@@ -181,6 +192,42 @@ func collect(files []File, dir, start string) ([]File, error) {
 		return nil
 	})
 	return files, err
+}
+
+// SameAs returns nil when a stored version holds exactly the files of this one, and otherwise that versions never
+// change (kind Exists).
+func (v Version) SameAs(stored []edgewise.File) error {
+	different := edgewise.Errorf("repository.SameAs", edgewise.Exists,
+		"version %d is stored with other files: versions never change, so give the folder a new number", v.ID.Version)
+	if len(stored) != len(v.Files) {
+		return different
+	}
+	for i, f := range v.Files {
+		if stored[i].Path != f.Path || stored[i].Size != f.Size {
+			return different
+		}
+		digest, err := digestOf(f.Source)
+		if err != nil {
+			return err
+		}
+		if stored[i].Digest != digest {
+			return different
+		}
+	}
+	return nil
+}
+
+func digestOf(path string) (edgewise.Digest, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", invalid(path, "%w", err)
+	}
+	defer func() { _ = f.Close() }()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", invalid(path, "%w", err)
+	}
+	return edgewise.Digest(hex.EncodeToString(h.Sum(nil))), nil
 }
 
 // Upload makes an upload of a version. Each file is opened when its turn comes and closed when the next one is asked

@@ -1,0 +1,87 @@
+// Package admin holds the JSON bodies of the administration routes below /api/v1, for the door and for its clients.
+package admin
+
+import (
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/kserve"
+)
+
+// ErrorBody is the body of every answer that is an error.
+type ErrorBody = kserve.ErrorBody
+
+// Model is what is stored about one model, and where its versions stand: GET /api/v1/models/{name}. The answer to
+// GET /api/v1/models is an array of them, by name.
+type Model struct {
+	Name     string           `json:"name"`
+	Wanted   bool             `json:"wanted"` // whether the box is to serve it
+	Labels   []edgewise.Label `json:"labels"`
+	Versions []Version        `json:"versions"` // ascending
+}
+
+// Version is one version of a model. It is also the answer to an upload.
+type Version struct {
+	Name    string          `json:"name"` // of the model
+	Version int64           `json:"version"`
+	Digest  edgewise.Digest `json:"digest"` // over the declaration and the files
+	Size    int64           `json:"size"`   // bytes of all files together
+	Created time.Time       `json:"created"`
+	Origin  string          `json:"origin"`
+	Files   []edgewise.File `json:"files"`            // by path
+	State   string          `json:"state,omitempty"`  // as in the repository index; empty: nobody asked to load it
+	Reason  string          `json:"reason,omitempty"` // why it is not ready
+}
+
+// SetLabel is the body of PUT /api/v1/models/{name}/labels/{label}. The answer is an edgewise.Label.
+type SetLabel struct {
+	Version int64 `json:"version"`
+}
+
+// Rollback is the body of POST /api/v1/models/{name}/rollback. The answer is an edgewise.Label.
+type Rollback struct {
+	Label string `json:"label"`
+}
+
+// NewModel describes a model. statuses may hold those of other models too.
+func NewModel(r *edgewise.Record, statuses []edgewise.Status) Model {
+	m := Model{
+		Name:     r.Name,
+		Wanted:   r.Wanted,
+		Labels:   append([]edgewise.Label{}, r.Labels...),
+		Versions: make([]Version, 0, len(r.Versions)),
+	}
+	for _, v := range r.Versions {
+		m.Versions = append(m.Versions, NewVersion(v, statuses))
+	}
+	return m
+}
+
+// NewVersion describes a version. statuses may hold those of other versions too.
+func NewVersion(v *edgewise.Version, statuses []edgewise.Status) Version {
+	described := Version{
+		Name:    v.ID.Name,
+		Version: v.ID.Version,
+		Digest:  v.Digest,
+		Size:    v.Size,
+		Created: v.Created,
+		Origin:  v.Origin,
+		Files:   append([]edgewise.File{}, v.Files...),
+	}
+	for _, s := range statuses {
+		if s.ID == v.ID {
+			described.State, described.Reason = s.State.String(), s.Reason
+		}
+	}
+	return described
+}
+
+// Label returns the version that a label points to, 0 when there is no such label.
+func (m *Model) Label(name string) int64 {
+	for _, l := range m.Labels {
+		if l.Name == name {
+			return l.Version
+		}
+	}
+	return 0
+}

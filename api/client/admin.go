@@ -1,0 +1,69 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
+)
+
+// Models lists every model in the store.
+func (c *Client) Models(ctx context.Context) ([]admin.Model, error) {
+	var models []admin.Model
+	err := c.call(ctx, http.MethodGet, "/api/v1/models", nil, &models)
+	return models, err
+}
+
+// Model returns one model. Errors: NotFound.
+func (c *Client) Model(ctx context.Context, name string) (*admin.Model, error) {
+	var m admin.Model
+	return &m, c.call(ctx, http.MethodGet, modelPath(name), nil, &m)
+}
+
+// Inspect returns what the box reads in a version's files. Errors: NotFound.
+func (c *Client) Inspect(ctx context.Context, id edgewise.ModelID) (*edgewise.Inspection, error) {
+	var i edgewise.Inspection
+	return &i, c.call(ctx, http.MethodGet, versionPath(id)+"/inspection", nil, &i)
+}
+
+// Promote points a label to a version, once the box has loaded it.
+func (c *Client) Promote(ctx context.Context, name, label string, version int64) (edgewise.Label, error) {
+	var l edgewise.Label
+	err := c.call(ctx, http.MethodPut, labelPath(name, label), admin.SetLabel{Version: version}, &l)
+	return l, err
+}
+
+// Rollback points a label to where it pointed before.
+func (c *Client) Rollback(ctx context.Context, name, label string) (edgewise.Label, error) {
+	var l edgewise.Label
+	err := c.call(ctx, http.MethodPost, modelPath(name)+"/rollback", admin.Rollback{Label: label}, &l)
+	return l, err
+}
+
+// RemoveLabel forgets a label.
+func (c *Client) RemoveLabel(ctx context.Context, name, label string) error {
+	return c.call(ctx, http.MethodDelete, labelPath(name, label), nil, nil)
+}
+
+// DeleteVersion deletes a version that no label points to.
+func (c *Client) DeleteVersion(ctx context.Context, id edgewise.ModelID) error {
+	return c.call(ctx, http.MethodDelete, versionPath(id), nil, nil)
+}
+
+// DeleteModel deletes a model with all its versions.
+func (c *Client) DeleteModel(ctx context.Context, name string) error {
+	return c.call(ctx, http.MethodDelete, modelPath(name), nil, nil)
+}
+
+func modelPath(name string) string { return "/api/v1/models/" + url.PathEscape(name) }
+
+func labelPath(name, label string) string {
+	return modelPath(name) + "/labels/" + url.PathEscape(label)
+}
+
+func versionPath(id edgewise.ModelID) string {
+	return modelPath(id.Name) + "/versions/" + strconv.FormatInt(id.Version, 10)
+}

@@ -1,0 +1,180 @@
+// Package client talks to a box over its REST interface: inference, the model repository and the administration of
+// models.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/kserve"
+)
+
+// Bounds of what a client reads and keeps open.
+const (
+	MaxAnswer       = 1 << 30          // bytes of an answer
+	maxErrorAnswer  = 1 << 20          // bytes of an answer that is an error
+	connectTimeout  = 10 * time.Second // until the connection stands
+	idleConnections = 64
+	idleTimeout     = 90 * time.Second
+)
+
+// Client talks to one box. It is safe for concurrent use and keeps connections open between requests. How long a
+// request may take is up to its context.
+type Client struct {
+	base string // without a slash at its end
+	http *http.Client
+}
+
+// Option changes a Client while it is made.
+type Option func(*Client)
+
+// WithHTTP makes the client send its requests with h.
+func WithHTTP(h *http.Client) Option { return func(c *Client) { c.http = h } }
+
+// New returns a client of the box at the URL base, such as "http://127.0.0.1:8000". Errors: Invalid for a base that is
+// no http or https URL.
+func New(base string, options ...Option) (*Client, error) {
+	u, err := url.Parse(base)
+	if err != nil {
+		return nil, edgewise.Errorf("client.New", edgewise.Invalid, "%w", err)
+	}
+	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+		return nil, edgewise.Errorf("client.New", edgewise.Invalid, "%q is no base URL: want http://host:port", base)
+	}
+	c := &Client{base: strings.TrimRight(u.String(), "/"), http: &http.Client{Transport: transport()}}
+	for _, o := range options {
+		o(c)
+	}
+	return c, nil
+}
+
+func transport() *http.Transport {
+	return &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: connectTimeout}).DialContext,
+		TLSHandshakeTimeout:   connectTimeout,
+		ForceAttemptHTTP2:     true,
+		MaxIdleConnsPerHost:   idleConnections,
+		IdleConnTimeout:       idleTimeout,
+		DisableCompression:    true, // tensors do not shrink, and their lengths are announced
+		WriteBufferSize:       64 << 10,
+		ReadBufferSize:        64 << 10,
+		ExpectContinueTimeout: time.Second,
+	}
+}
+
+// Close closes the connections that are not in use.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// answer sends a request and returns the answer if its status is a success. The caller closes its body.
+func (c *Client) answer(req *http.Request) (*http.Response, error) {
+	op := "client." + req.Method
+	res, err := c.http.Do(req)
+	if err != nil {
+		return nil, unreachable(op, c.base, err)
+	}
+	if res.StatusCode >= 200 && res.StatusCode < 300 {
+		return res, nil
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxErrorAnswer))
+	var body kserve.ErrorBody
+	if err != nil || json.Unmarshal(text, &body) != nil || body.Error == "" {
+		body = kserve.ErrorBody{Error: fmt.Sprintf("%s %s: %s", req.Method, req.URL, res.Status)}
+	}
+	return nil, body.Err(op, res.StatusCode)
+}
+
+// unreachable classifies an error of the connection.
+func unreachable(op, base string, err error) error {
+	var own *edgewise.Error
+	switch {
+	case errors.As(err, &own): // from the body that was sent
+		return own
+	case errors.Is(err, context.DeadlineExceeded):
+		return edgewise.Errorf(op, edgewise.Deadline, "%w", err)
+	case errors.Is(err, context.Canceled):
+		return edgewise.Errorf(op, edgewise.Canceled, "%w", err)
+	}
+	var inner *url.Error
+	if errors.As(err, &inner) {
+		err = inner.Err
+	}
+	return edgewise.Errorf(op, edgewise.Unavailable, "no answer from %s: %w", base, err)
+}
+
+// do sends a request and returns the answer if its status is a success. The caller closes its body. header may be nil.
+func (c *Client) do(ctx context.Context, method, path string, header http.Header, body io.Reader) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	if err != nil {
+		return nil, edgewise.Errorf("client."+method, edgewise.Invalid, "%w", err)
+	}
+	if header != nil {
+		req.Header = header
+	}
+	return c.answer(req)
+}
+
+// call sends a request with body as JSON, nil for none, and reads the answer into result, nil for one that is not read.
+func (c *Client) call(ctx context.Context, method, path string, body, result any) error {
+	var header http.Header
+	var reader io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return edgewise.Errorf("client."+method, edgewise.Internal, "%w", err)
+		}
+		header, reader = http.Header{"Content-Type": {"application/json"}}, bytes.NewReader(text)
+	}
+	res, err := c.do(ctx, method, path, header, reader)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	return decode(res, result)
+}
+
+// decode reads an answer in JSON into result, nil for one that is not read.
+func decode(res *http.Response, result any) error {
+	if result == nil {
+		_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxErrorAnswer)) // so that the connection is used again
+		return nil
+	}
+	text, err := readAnswer(res)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, result); err != nil {
+		return edgewise.Errorf("client.decode", edgewise.Internal, "%s %s: the answer is not what is expected: %w", res.Request.Method, res.Request.URL, err)
+	}
+	return nil
+}
+
+// readAnswer reads the body of an answer, at most MaxAnswer bytes. Memory grows with what arrives, not with what is
+// announced.
+func readAnswer(res *http.Response) ([]byte, error) {
+	const op, announced = "client.readAnswer", 16 << 20
+	if res.ContentLength > MaxAnswer {
+		return nil, edgewise.Errorf(op, edgewise.TooLarge, "the answer has %d bytes, at most %d are read", res.ContentLength, int64(MaxAnswer))
+	}
+	var into bytes.Buffer
+	into.Grow(int(max(0, min(res.ContentLength, announced))) + bytes.MinRead)
+	n, err := into.ReadFrom(io.LimitReader(res.Body, MaxAnswer+1))
+	switch {
+	case err != nil:
+		return nil, unreachable(op, res.Request.URL.Host, err)
+	case n > MaxAnswer:
+		return nil, edgewise.Errorf(op, edgewise.TooLarge, "the answer has more than %d bytes", int64(MaxAnswer))
+	}
+	return into.Bytes(), nil
+}

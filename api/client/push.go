@@ -1,0 +1,188 @@
+package client
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"hash"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
+)
+
+const opPush = "client.Push"
+
+// Push uploads a version as it is read from up, without holding it in memory, and returns it as the box stored it. With
+// promote the label live points to it afterwards. progress, which may be nil, is called now and then by another
+// goroutine with the bytes of the files sent so far.
+//
+// The first file must declare its size. If it is all of up.Size it is sent by itself, with its length; otherwise the
+// files are sent as a tar stream and each must declare its size. What the box stored is compared with what was read.
+// Errors: those of up and of the box; Invalid for a size that is missing or wrong; Corrupt when a file did not arrive as it
+// was read.
+func (c *Client) Push(ctx context.Context, up edgewise.Upload, promote bool, progress func(sent int64)) (*admin.Version, error) {
+	if progress == nil {
+		progress = func(int64) {}
+	}
+	path, size, file, err := up.Next()
+	if errors.Is(err, io.EOF) {
+		return nil, edgewise.Errorf(opPush, edgewise.Invalid, "model %q: the upload has no file", up.Model)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := &sender{next: up.Next, progress: progress, digests: make(map[string]edgewise.Digest)}
+	query := url.Values{"promote": {strconv.FormatBool(promote)}}
+	if up.Version != 0 {
+		query.Set("version", strconv.FormatInt(up.Version, 10))
+	}
+	contentType, length, write := "application/x-tar", int64(-1), s.archive
+	if size >= 0 && size == up.Size {
+		contentType, length, write = "application/octet-stream", size, s.single
+		query.Set("file", path)
+	}
+	body, to := io.Pipe()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = to.CloseWithError(write(to, path, size, file))
+	}()
+	v, err := c.push(ctx, modelPath(up.Model)+"/versions?"+query.Encode(), contentType, length, body)
+	_ = body.CloseWithError(errStopped)
+	<-done
+	switch {
+	case err != nil && s.err != nil && !errors.Is(s.err, errStopped) && !errors.Is(s.err, io.ErrClosedPipe):
+		return nil, s.err // the cause of what the box, or the connection, says
+	case err != nil:
+		return nil, err
+	}
+	return v, s.check(v)
+}
+
+// errStopped ends the sender when the answer is there before the body was sent.
+var errStopped = errors.New("the answer came before the end of the upload")
+
+func (c *Client) push(ctx context.Context, path, contentType string, length int64, body io.Reader) (*admin.Version, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, body)
+	if err != nil {
+		return nil, edgewise.Errorf(opPush, edgewise.Invalid, "%w", err)
+	}
+	req.ContentLength = length
+	req.Header.Set("Content-Type", contentType)
+	req.Header.Set("Expect", "100-continue") // a box that refuses says so before gigabytes were sent
+	res, err := c.answer(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	v := new(admin.Version)
+	return v, decode(res, v)
+}
+
+// sender writes the files of an upload into the body of a request.
+type sender struct {
+	next     func() (string, int64, io.Reader, error)
+	progress func(int64)
+	sent     int64
+	digests  map[string]edgewise.Digest // by path
+	err      error                      // why it ended early
+}
+
+// single writes one file by itself.
+func (s *sender) single(to io.Writer, path string, size int64, file io.Reader) error {
+	s.err = s.copy(to, path, size, file)
+	if s.err != nil {
+		return s.err
+	}
+	if _, _, _, err := s.next(); !errors.Is(err, io.EOF) {
+		s.err = err
+		if err == nil {
+			s.err = edgewise.Errorf(opPush, edgewise.Invalid, "the upload declares the %d bytes of %q and has more files", size, path)
+		}
+	}
+	return s.err
+}
+
+// archive writes the file given and all that follow as a tar stream.
+func (s *sender) archive(to io.Writer, path string, size int64, file io.Reader) error {
+	t := tar.NewWriter(to)
+	for s.err == nil {
+		if size < 0 {
+			s.err = edgewise.Errorf(opPush, edgewise.Invalid, "file %q: its size must be declared to send it with others", path)
+			break
+		}
+		if s.err = t.WriteHeader(&tar.Header{Name: path, Typeflag: tar.TypeReg, Size: size, Mode: 0o644}); s.err != nil {
+			break
+		}
+		if s.err = s.copy(t, path, size, file); s.err != nil {
+			break
+		}
+		var err error
+		if path, size, file, err = s.next(); errors.Is(err, io.EOF) {
+			s.err = t.Close()
+			return s.err
+		}
+		s.err = err
+	}
+	return s.err
+}
+
+// copy writes one file of exactly size bytes.
+func (s *sender) copy(to io.Writer, path string, size int64, file io.Reader) error {
+	sum := sha256.New()
+	n, err := io.CopyBuffer(to, io.LimitReader(&counted{s, file, sum}, size), make([]byte, 256<<10))
+	if err == nil && n == size {
+		// The reader has to be read to its end, and to be there.
+		var extra int64
+		if extra, err = io.Copy(io.Discard, io.LimitReader(file, 1)); extra > 0 {
+			n += extra
+		}
+	}
+	switch {
+	case err != nil:
+		return err
+	case n != size:
+		return edgewise.Errorf(opPush, edgewise.Invalid, "file %q does not have the %d bytes that were declared", path, size)
+	}
+	s.digests[path] = edgewise.Digest(hex.EncodeToString(sum.Sum(nil)))
+	return nil
+}
+
+// counted is a file whose bytes are hashed and counted as they are read.
+type counted struct {
+	s    *sender
+	file io.Reader
+	sum  hash.Hash
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.file.Read(p)
+	c.sum.Write(p[:n])
+	c.s.sent += int64(n)
+	c.s.progress(c.s.sent)
+	return n, err
+}
+
+// check compares the digests of what was stored with those of what was read.
+func (s *sender) check(v *admin.Version) error {
+	stored := make(map[string]edgewise.Digest, len(v.Files))
+	for _, f := range v.Files {
+		stored[f.Path] = f.Digest
+	}
+	for path, digest := range s.digests {
+		if stored[path] != digest {
+			return &edgewise.Error{
+				Op: opPush, Kind: edgewise.Corrupt, Model: edgewise.ModelID{Name: v.Name, Version: v.Version},
+				Err: errors.New("file " + strconv.Quote(path) + " did not arrive as it was read: it had the SHA-256 " + string(digest) +
+					", the box stored " + strconv.Quote(string(stored[path]))),
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/edgewise-ai/edgewise/appliance"
+	"github.com/edgewise-ai/edgewise/appliance/config"
+)
+
+func (p *program) doctor() *cobra.Command {
+	var s settings
+	var e appliance.Examination
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what was found on this machine, and examine or repair the store",
+		Long: "Doctor says which runtime it finds and whether the store is whole. The box must not be serving from the same data folder.\n" +
+			"--verify reads every file and compares its digest. --repair rebuilds the catalog from the manifests, mends what has a\n" +
+			"second copy, and moves what cannot be mended aside with its reason; it deletes nothing.",
+		Args: arguments(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := s.load(p.environment)
+			if err != nil {
+				return err
+			}
+			d, err := appliance.Examine(cmd.Context(), c, e, p.logger(config.Log{Level: "warn"}))
+			if d != nil {
+				if printing := p.print(d, func(w io.Writer) { diagnosis(w, d) }); printing != nil {
+					return printing
+				}
+			}
+			if err != nil {
+				return err
+			}
+			if e.Repair {
+				return nil
+			}
+			return d.Healthy()
+		},
+	}
+	s.flags(cmd)
+	cmd.Flags().BoolVar(&e.Verify, "verify", false, "read every file and compare its digest")
+	cmd.Flags().BoolVar(&e.Repair, "repair", false, "mend what can be mended")
+	return cmd
+}
+
+func diagnosis(w io.Writer, d *appliance.Diagnosis) {
+	fmt.Fprintf(w, "edgewise   %s on %s, %d cores\n", d.Version, d.Platform, d.Cores)
+	if d.Runtime != "" {
+		fmt.Fprintf(w, "runtime    %s\n", d.Runtime)
+	} else {
+		fmt.Fprintf(w, "runtime    %s\n", d.Missing)
+	}
+	fmt.Fprintf(w, "gpu        none used: this build runs models on the CPU\n")
+	fmt.Fprintf(w, "data       %s\n", d.DataDir)
+	if d.Usage != nil {
+		fmt.Fprintf(w, "disk       %s in %d files, %s free, %s of it kept free\n",
+			humanize.IBytes(uint64(d.Usage.Bytes)), d.Usage.Blobs, humanize.IBytes(uint64(d.Usage.Free)), humanize.IBytes(uint64(d.Usage.Reserve)))
+	}
+	if d.Report != nil {
+		fmt.Fprintf(w, "store      %s", d.Report)
+	}
+	if d.Problem != "" {
+		fmt.Fprintf(w, "store      %s\n", d.Problem)
+	}
+}
+
+func (p *program) version() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  arguments(),
+		RunE: func(*cobra.Command, []string) error {
+			v := map[string]string{"version": appliance.Version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
+			return p.print(v, func(w io.Writer) {
+				fmt.Fprintf(w, "edgewise %s (%s, %s)\n", v["version"], v["go"], v["platform"])
+			})
+		},
+	}
+}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/tensorfile"
+)
+
+// shownValues is how many values of an output the text form prints.
+const shownValues = 8
+
+func (p *program) infer() *cobra.Command {
+	var inputs []string
+	var save, scale, format string
+	cmd := &cobra.Command{
+		Use:   "infer MODEL[:VERSION]",
+		Short: "Send one request with tensors from files, and print the answer",
+		Long: "Infer reads each input from a file: .npy, .json, .bin, a picture (resized to what the model takes) or a .wav sound.\n" +
+			"\n  edgewise infer face -i input:0=photo.jpg --scale signed\n  edgewise infer cat:3 -i x=features.npy --save out\n",
+		Args: arguments("MODEL[:VERSION]"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := modelID(args[0])
+			if err != nil {
+				return err
+			}
+			s, err := tensorfile.ParseScale(scale)
+			if err != nil {
+				return usageError{fmt.Errorf("--scale: %w", err)}
+			}
+			options := tensorfile.Options{Format: edgewise.TensorFormat(format), Scale: s}
+			box, err := p.box()
+			if err != nil {
+				return err
+			}
+			metadata, err := box.ModelMetadata(cmd.Context(), id)
+			if err != nil {
+				return err
+			}
+			req := &edgewise.Request{Model: id}
+			if req.Inputs, err = readInputs(inputs, metadata, options); err != nil {
+				return err
+			}
+			res, err := box.Infer(cmd.Context(), req)
+			if err != nil {
+				return err
+			}
+			defer res.Release()
+			if save != "" {
+				return saveOutputs(save, res.Outputs)
+			}
+			return p.printOutputs(res)
+		},
+	}
+	cmd.Flags().StringArrayVarP(&inputs, "input", "i", nil, "an input, as name=FILE; the name may be left out when the model has one input; may be repeated")
+	cmd.Flags().StringVar(&save, "save", "", "write each output to DIR/<name>.npy instead of printing it")
+	cmd.Flags().StringVar(&scale, "scale", "raw", "range of a picture's samples: raw (0..255), unit (0..1) or signed (-1..1)")
+	cmd.Flags().StringVar(&format, "format", "", "layout of a picture: FORMAT_NHWC or FORMAT_NCHW; default: what the shape tells")
+	return cmd
+}
+
+// modelID reads NAME or NAME:VERSION.
+func modelID(text string) (edgewise.ModelID, error) {
+	name, number, versioned := strings.Cut(text, ":")
+	id := edgewise.ModelID{Name: name}
+	if err := edgewise.CheckName(name); err != nil {
+		return id, usageError{err}
+	}
+	if !versioned {
+		return id, nil
+	}
+	var err error
+	if id.Version, err = strconv.ParseInt(number, 10, 64); err != nil || id.Version < 1 {
+		return id, usageError{fmt.Errorf("%q: want NAME or NAME:VERSION, the version a number above 0", text)}
+	}
+	return id, nil
+}
+
+// readInputs makes the tensors that the arguments name, in the shapes that the model takes.
+func readInputs(arguments []string, m *kserve.ModelMetadata, o tensorfile.Options) ([]edgewise.Tensor, error) {
+	var tensors []edgewise.Tensor
+	for _, argument := range arguments {
+		name, file, named := cutLast(argument, m)
+		if !named && len(m.Inputs) == 1 {
+			name, file = m.Inputs[0].Name, argument
+		}
+		i := slices.IndexFunc(m.Inputs, func(t kserve.TensorMetadata) bool { return t.Name == name })
+		if i < 0 {
+			return nil, usageError{fmt.Errorf("-i %q: model %q has the inputs %s; want -i name=FILE", argument, m.Name, inputNames(m))}
+		}
+		kind, ok := edgewise.ParseDataType(m.Inputs[i].Datatype)
+		if !ok {
+			return nil, edgewise.Errorf("infer", edgewise.Unsupported, "input %q has type %q, which this program does not know", name, m.Inputs[i].Datatype)
+		}
+		t, err := tensorfile.Read(file, edgewise.Spec{Name: name, Type: kind, Shape: m.Inputs[i].Shape}, o)
+		if err != nil {
+			return nil, err
+		}
+		tensors = append(tensors, t)
+	}
+	return tensors, nil
+}
+
+// cutLast splits name=FILE at the equals sign behind a name that the model has; names may contain one themselves.
+func cutLast(argument string, m *kserve.ModelMetadata) (name, file string, ok bool) {
+	for _, in := range m.Inputs {
+		if rest, found := strings.CutPrefix(argument, in.Name+"="); found {
+			return in.Name, rest, true
+		}
+	}
+	return "", "", false
+}
+
+func inputNames(m *kserve.ModelMetadata) string {
+	var names []string
+	for _, in := range m.Inputs {
+		names = append(names, in.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// saveOutputs writes one .npy file for each output. Characters that a file name cannot hold become underscores.
+func saveOutputs(dir string, outputs []edgewise.Tensor) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, t := range outputs {
+		path := dir + "/" + strings.Map(fileRune, t.Name) + ".npy"
+		f, err := os.Create(path)
+		if err != nil {
+			return err
+		}
+		err = tensorfile.WriteNpy(f, t)
+		if closing := f.Close(); err == nil {
+			err = closing
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+func fileRune(r rune) rune {
+	if strings.ContainsRune(`/\:*?"<>|`, r) || r < ' ' {
+		return '_'
+	}
+	return r
+}
+
+// printOutputs prints the whole answer as JSON, or the beginning of each output as text.
+func (p *program) printOutputs(res *edgewise.Response) error {
+	body, _, err := kserve.AppendInferResponse(nil, &kserve.InferRequest{}, res)
+	if err != nil {
+		return err
+	}
+	if p.output == "json" {
+		_, err := fmt.Fprintf(p.out, "%s\n", body)
+		return err
+	}
+	var answer struct {
+		Outputs []struct {
+			Name, Datatype string
+			Shape          edgewise.Shape
+			Data           []json.RawMessage
+		}
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return fmt.Errorf("the answer holds values that only --output json prints: %w", err)
+	}
+	fmt.Fprintf(p.out, "model %v\n", res.Model)
+	for _, t := range answer.Outputs {
+		fmt.Fprintf(p.out, "%s %s%v %s\n", t.Name, t.Datatype, t.Shape, beginning(t.Data))
+	}
+	return nil
+}
+
+func beginning(values []json.RawMessage) string {
+	var b strings.Builder
+	for i, v := range values {
+		if i == shownValues {
+			fmt.Fprintf(&b, " ... %d values", len(values))
+			break
+		}
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.Write(v)
+	}
+	return b.String()
+}

@@ -1,0 +1,18 @@
+// Command edgewise is the appliance and its command line: it serves, and it talks to a serving box as any client does.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	p := &program{out: os.Stdout, err: os.Stderr, in: os.Stdin, environment: os.Environ()}
+	code := p.run(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}

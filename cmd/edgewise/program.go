@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/client"
+	"github.com/edgewise-ai/edgewise/appliance"
+)
+
+// Exit codes, as the help text tells them.
+const (
+	exitOK          = 0
+	exitFailed      = 1 // a fault of the program or the machine
+	exitUsage       = 2 // the command line is wrong
+	exitNotFound    = 3 // the named model, version or file does not exist
+	exitRefused     = 4 // the box refuses: invalid, exists, conflict, too large, unsupported, denied
+	exitUnavailable = 5 // the box or the model cannot be reached, is not ready or is busy
+	exitDamaged     = 6 // stored data is damaged, or disk or memory is used up
+)
+
+const exitHelp = `Exit codes:
+  0  done
+  1  a fault of the program or the machine
+  2  the command line is wrong
+  3  the named model, version or file does not exist
+  4  the box refuses: invalid, exists, conflict, too large, unsupported, denied
+  5  the box or the model cannot be reached, is not ready or is busy
+  6  stored data is damaged, or disk or memory is used up`
+
+// program is one invocation of the command line.
+type program struct {
+	in          io.Reader
+	out, err    io.Writer
+	environment []string
+	server      string // base URL of the box
+	output      string // text or json
+}
+
+// usageError marks errors of the command line itself.
+type usageError struct{ error }
+
+func (p *program) run(ctx context.Context, args []string) int {
+	root := p.root()
+	root.SetArgs(args)
+	root.SetIn(p.in)
+	root.SetOut(p.out)
+	root.SetErr(p.err)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	p.report(err)
+	return exitCode(err)
+}
+
+// report prints an error: as text, or as JSON where JSON was asked for.
+func (p *program) report(err error) {
+	if p.output == "json" {
+		body := map[string]string{"error": err.Error()}
+		if !isUsage(err) {
+			body["code"] = edgewise.KindOf(err).String()
+		}
+		_ = json.NewEncoder(p.err).Encode(body)
+		return
+	}
+	fmt.Fprintln(p.err, "edgewise:", err)
+}
+
+func isUsage(err error) bool {
+	var usage usageError
+	return errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command")
+}
+
+func exitCode(err error) int {
+	if isUsage(err) {
+		return exitUsage
+	}
+	switch edgewise.KindOf(err) {
+	case edgewise.NotFound:
+		return exitNotFound
+	case edgewise.Invalid, edgewise.Exists, edgewise.Conflict, edgewise.TooLarge, edgewise.Unsupported, edgewise.Denied, edgewise.Unauthenticated, edgewise.Guest:
+		return exitRefused
+	case edgewise.Unavailable, edgewise.Busy, edgewise.Deadline, edgewise.Canceled:
+		return exitUnavailable
+	case edgewise.Corrupt, edgewise.Exhausted:
+		return exitDamaged
+	}
+	return exitFailed
+}
+
+func (p *program) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "edgewise",
+		Short:         "An inference appliance for the edge: versioned models, served over REST",
+		Long:          "Edgewise serves ONNX models from a versioned store. \"edgewise serve\" is the box; the other commands talk to one.\n\n" + exitHelp,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Version:       appliance.Version,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if p.output != "text" && p.output != "json" {
+				return usageError{fmt.Errorf("--output %q: want text or json", p.output)}
+			}
+			return nil
+		},
+	}
+	root.PersistentFlags().StringVar(&p.server, "server", "http://127.0.0.1:8000", "base URL of the box")
+	root.PersistentFlags().StringVarP(&p.output, "output", "o", "text", "text or json")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddCommand(p.serve(), p.model(), p.infer(), p.demo(), p.doctor(), p.configuration(), p.version())
+	return root
+}
+
+// arguments checks the number of arguments and names them when it is wrong.
+func arguments(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == len(names) {
+			return nil
+		}
+		return usageError{fmt.Errorf("%s: want %d arguments (%s), got %d; see %s --help",
+			cmd.CommandPath(), len(names), strings.Join(names, " "), len(args), cmd.CommandPath())}
+	}
+}
+
+// box returns a client of the box.
+func (p *program) box() (*client.Client, error) {
+	c, err := client.New(p.server)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--server: %w", err)}
+	}
+	return c, nil
+}
+
+// print writes a result: value as JSON, or what text writes.
+func (p *program) print(value any, text func(w io.Writer)) error {
+	if p.output != "json" {
+		text(p.out)
+		return nil
+	}
+	encoder := json.NewEncoder(p.out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edgewise-ai/edgewise/appliance"
+	"github.com/edgewise-ai/edgewise/appliance/config"
+)
+
+// settings are the flags that lead to a configuration.
+type settings struct {
+	file   string
+	values []string // key=value
+}
+
+func (s *settings) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&s.file, "config", "c", "", "configuration file (YAML or JSON); default: "+config.FileVariable+", else none")
+	cmd.Flags().StringArrayVar(&s.values, "set", nil, "set a key of the configuration, as key=value; may be repeated")
+}
+
+// load reads flags over environment over file over defaults.
+func (s *settings) load(environment []string) (config.Config, error) {
+	values := map[string]string{}
+	for _, text := range s.values {
+		key, value, ok := strings.Cut(text, "=")
+		if !ok {
+			return config.Config{}, usageError{fmt.Errorf("--set %q: want key=value", text)}
+		}
+		values[key] = value
+	}
+	return config.Load(config.Options{File: s.file, Env: environment, Flags: values})
+}
+
+func (p *program) serve() *cobra.Command {
+	var s settings
+	var imports []string
+	var hint string
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve models until interrupted",
+		Long: "Serve opens the store, listens, loads what is to be served and answers until it gets SIGINT or SIGTERM. Then it is no\n" +
+			"longer ready, answers what is in flight, unloads and exits. A key of the configuration is taken from --set, else from an\n" +
+			"EDGEWISE_ variable, else from the file, else it has its default; \"edgewise config\" lists the keys.",
+		Args: arguments(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := s.load(p.environment)
+			if err != nil {
+				return err
+			}
+			debug.SetGCPercent(200) // tensors are not on the Go heap for long; fewer collections, little more memory
+			app, err := appliance.New(c, p.logger(c.Log))
+			if err != nil {
+				return err
+			}
+			return app.Run(cmd.Context(), imports, p.hooks(hint))
+		},
+	}
+	s.flags(cmd)
+	cmd.Flags().StringArrayVar(&imports, "import", nil, "import a folder in Triton's repository layout before getting ready; what is stored already is skipped; may be repeated")
+	cmd.Flags().StringVar(&hint, "hint", "", "print commands to try once ready; \"demo\" for those of the demo's models")
+	return cmd
+}
+
+// logger writes to standard error, as text for people or as JSON for machines.
+func (p *program) logger(c config.Log) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(c.Level)) // validated with the configuration
+	options := &slog.HandlerOptions{Level: level}
+	if c.Format == "json" {
+		return slog.New(slog.NewJSONHandler(p.err, options))
+	}
+	return slog.New(slog.NewTextHandler(p.err, options))
+}
+
+func (p *program) hooks(hint string) appliance.Hooks {
+	return appliance.Hooks{
+		Listening: func(address net.Addr) {
+			fmt.Fprintf(p.out, "edgewise %s listens on http://%s\n", appliance.Version, address)
+		},
+		Ready: func() {
+			fmt.Fprintln(p.out, "ready")
+			if hint == "demo" {
+				demoHint(p.out)
+			}
+		},
+	}
+}
+
+// demoHint prints commands to try and the answers to expect.
+func demoHint(w io.Writer) {
+	fmt.Fprint(w, `
+Try, in another terminal:
+
+  bin/edgewise demo ocr configs/demo/samples/text.png
+  bin/edgewise demo vad configs/demo/samples/speech.wav
+  bin/edgewise demo face configs/demo/samples/face.jpg
+
+and look around:
+
+  bin/edgewise model list
+  curl http://127.0.0.1:8000/v2/models/vad
+  curl http://127.0.0.1:8000/metrics
+
+Stop with Ctrl-C.
+`)
+}
+
+// configuration prints the keys of the configuration.
+func (p *program) configuration() *cobra.Command {
+	var s settings
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Check the configuration and list its keys with their values in force",
+		Args:  arguments(),
+		RunE: func(*cobra.Command, []string) error {
+			c, err := s.load(p.environment)
+			if err != nil {
+				return err
+			}
+			return p.print(c, func(w io.Writer) {
+				for _, k := range config.Keys() {
+					fmt.Fprintf(w, "%-34s %-38s default %s (%s)\n    %s\n", k.Name, k.Env, k.Default, k.Unit, k.Doc)
+				}
+			})
+		},
+	}
+	s.flags(cmd)
+	return cmd
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/edgewise-ai/edgewise/api/client"
+)
+
+// box is the built program, serving from a data folder.
+type box struct {
+	cmd     *exec.Cmd
+	address string
+	client  *client.Client
+	started time.Duration // from exec to listening
+	ready   time.Duration // from exec to ready
+	errors  bytes.Buffer
+}
+
+func startBox(dataDir string) (*box, error) {
+	b := &box{cmd: exec.Command("bin/edgewise", "serve", "--set", "http.address=127.0.0.1:0", "--set", "data_dir="+dataDir, "--set", "store.reserve_bytes=0", "--set", "log.level=warn")}
+	b.cmd.Stderr = &b.errors
+	out, err := b.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	begin := time.Now()
+	if err := b.cmd.Start(); err != nil {
+		return nil, err
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if _, url, ok := strings.Cut(lines.Text(), " listens on "); ok {
+			b.started, b.address = time.Since(begin), strings.TrimPrefix(url, "http://")
+		}
+		if lines.Text() == "ready" {
+			b.ready = time.Since(begin)
+			b.client, err = client.New("http://" + b.address)
+			return b, err
+		}
+	}
+	return nil, fmt.Errorf("the box did not get ready: %s", b.errors.String())
+}
+
+func (b *box) stop() error {
+	if err := b.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	return b.cmd.Wait()
+}
+
+// resident returns the box's resident memory in MiB.
+func (b *box) resident() (float64, error) { return b.status("VmRSS") }
+
+// status reads a line of the kernel's account of the process, in MiB.
+func (b *box) status(name string) (float64, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(data)) {
+		if rest, ok := strings.CutPrefix(line, name+":"); ok {
+			kb, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 64)
+			return kb / 1024, err
+		}
+	}
+	return 0, fmt.Errorf("no %s in the process's status", name)
+}

@@ -1,0 +1,45 @@
+package onnxgen
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+func name(prefix string, i int) string { return fmt.Sprintf("%s%d", prefix, i) }
+
+// slowSide is the width of the square matrices of Slow.
+const slowSide = 256
+
+// Slow makes a model that computes for about gflops billion floating-point operations, whatever the batch: a Loop of
+// matrix products. Input x and output y are FP32 [batch,16]; y = x + mean(x) up to rounding.
+func Slow(gflops float64) *Model {
+	const flopsPerTrip = 2 * slowSide * slowSide * slowSide
+	trips := max(1, int64(math.Round(gflops*1e9/flopsPerTrip)))
+	square := []int64{slowSide, slowSide}
+	even := Floats("even", square, slices.Repeat([]float32{1.0 / slowSide}, slowSide*slowSide)...)
+	body := Graph{
+		Name: "body",
+		Nodes: []Node{
+			{Op: "Identity", In: []string{"again"}, Out: []string{"on"}},
+			{Op: "MatMul", In: []string{"state", "even"}, Out: []string{"next"}},
+		},
+		Inputs: []Value{
+			{Name: "trip", Type: Int64}, {Name: "again", Type: Bool}, {Name: "state", Type: Float, Dims: Dims(square...)},
+		},
+		Outputs: []Value{{Name: "on", Type: Bool}, {Name: "next", Type: Float, Dims: Dims(square...)}},
+	}
+	return &Model{Graph: Graph{
+		Name: "slow",
+		Nodes: []Node{
+			{Op: "ReduceMean", In: []string{"x"}, Out: []string{"mean"}, Attributes: []Attribute{IntAttribute("keepdims", 0)}},
+			{Op: "Expand", In: []string{"mean", "square"}, Out: []string{"start"}},
+			{Op: "Loop", In: []string{"trips", "", "start"}, Out: []string{"end"}, Attributes: []Attribute{GraphAttribute("body", body)}},
+			{Op: "ReduceMean", In: []string{"end"}, Out: []string{"shift"}, Attributes: []Attribute{IntAttribute("keepdims", 0)}},
+			{Op: "Add", In: []string{"x", "shift"}, Out: []string{"y"}},
+		},
+		Initializers: []Tensor{even, Ints64("square", []int64{2}, square...), Ints64("trips", nil, trips)},
+		Inputs:       []Value{{Name: "x", Type: Float, Dims: Batch(16)}},
+		Outputs:      []Value{{Name: "y", Type: Float, Dims: Batch(16)}},
+	}}
+}
