@@ -203,6 +203,9 @@ func TestTrial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, loader := start(t, Config{})
 		m.Want(live(3, 1))
+		if err := m.Settle(t.Context(), "m"); err != nil {
+			t.Fatal(err)
+		}
 		m.Want(live(3, 1), 2)
 		if err := m.Await(t.Context(), edgewise.ModelID{Name: "m", Version: 2}); err != nil {
 			t.Fatal(err)

@@ -42,7 +42,7 @@ type Limits struct {
 // KeptOverhead is added to the length of each kept string when it is counted against Limits.Kept.
 const KeptOverhead = 32
 
-// DefaultLimits returns the limits of the box. The largest public ONNX models stay below a tenth of them.
+// DefaultLimits returns the limits of the box. A file that reaches all of them is still read within seconds.
 func DefaultLimits() Limits {
 	return Limits{
 		File:         1<<31 - 1,
