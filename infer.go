@@ -120,7 +120,7 @@ type TensorInfo struct {
 	Name     string   `json:"name"`
 	Type     DataType `json:"-"`
 	Datatype string   `json:"datatype"`
-	Shape    Shape    `json:"shape"`              // -1: any size
+	Shape    Shape    `json:"shape"`              // -1: any size; nil: the number of dimensions is not known
 	Dims     []string `json:"dims,omitempty"`     // symbolic names, "" where the size is fixed or unnamed
 	Optional bool     `json:"optional,omitempty"` // an initializer gives its default
 }

@@ -33,6 +33,9 @@ func Complete(m *edgewise.Model, name string, files []string, ins *edgewise.Insp
 
 // fromSignature fills in the side that is missing, and how the model batches.
 func fromSignature(c *edgewise.Model, ins *edgewise.Inspection, d Defaults) error {
+	if t := unknownRank(c, ins); t != "" {
+		return fail(c.Name, edgewise.Invalid, "%s has no shape in the model: declare all inputs and outputs with their dims", t)
+	}
 	fixed := unbatchable(ins)
 	switch {
 	case c.MaxBatchSize > 0 && fixed != "":
@@ -52,6 +55,26 @@ func fromSignature(c *edgewise.Model, ins *edgewise.Inspection, d Defaults) erro
 		c.Output = signatureOutputs(c, ins)
 	}
 	return nil
+}
+
+// unknownRank names a tensor that would have to be filled in and of which the model does not say how many dimensions it
+// has. "": there is none.
+func unknownRank(c *edgewise.Model, ins *edgewise.Inspection) string {
+	if len(c.Input) == 0 {
+		for _, t := range ins.Inputs {
+			if t.Shape == nil && !t.Optional {
+				return fmt.Sprintf("input %q", t.Name)
+			}
+		}
+	}
+	if len(c.Output) == 0 {
+		for _, t := range ins.Outputs {
+			if t.Shape == nil {
+				return fmt.Sprintf("output %q", t.Name)
+			}
+		}
+	}
+	return ""
 }
 
 // unbatchable says which tensor keeps the model from batching: one without a variable first dimension. "": none does.
@@ -124,7 +147,7 @@ func scalarReshape(name string, dims edgewise.Shape, r *edgewise.Reshape, maxBat
 	}
 	for _, t := range tensors {
 		batched := maxBatchSize > 0 && len(t.Shape) == 1
-		if t.Name == name && (batched || maxBatchSize == 0 && len(t.Shape) == 0) {
+		if t.Name == name && t.Shape != nil && (batched || maxBatchSize == 0 && len(t.Shape) == 0) {
 			return &edgewise.Reshape{Shape: edgewise.Shape{}}
 		}
 	}

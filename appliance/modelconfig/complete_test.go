@@ -314,3 +314,27 @@ func TestDimsOfOneStandForAScalar(t *testing.T) {
 		})
 	}
 }
+
+func TestTensorsWithoutAShapeMustBeDeclared(t *testing.T) {
+	ins := &edgewise.Inspection{
+		Inputs:  []edgewise.TensorInfo{{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{1}}},
+		Outputs: []edgewise.TensorInfo{{Name: "y", Type: edgewise.FP32}},
+	}
+	files := []string{"model.onnx"}
+	_, err := Complete(&edgewise.Model{MaxBatchSize: Unset}, "m", files, ins, Defaults{})
+	want := `model "m": output "y" has no shape in the model: declare all inputs and outputs with their dims`
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	declared := &edgewise.Model{
+		Input:  []edgewise.ModelInput{{Name: "x", DataType: edgewise.FP32, Dims: edgewise.Shape{1}}},
+		Output: []edgewise.ModelOutput{{Name: "y", DataType: edgewise.FP32, Dims: edgewise.Shape{-1, 4}}},
+	}
+	m, err := Complete(declared, "m", files, ins, Defaults{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Validate(m, files, ins); err != nil || m.Output[0].Reshape != nil {
+		t.Errorf("a declared output: %v, reshape %v", err, m.Output[0].Reshape)
+	}
+}

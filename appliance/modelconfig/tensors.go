@@ -197,6 +197,9 @@ func (c *checker) match(t tensor, info *edgewise.TensorInfo) {
 	case t.data != edgewise.InvalidType && t.data != info.Type:
 		c.problem("%s: data_type: the model wants %s, got %s", t.what, configName(info.Type), configName(t.data))
 	}
+	if info.Shape == nil {
+		return // the model does not say how many dimensions there are
+	}
 	shape := t.dims
 	if t.reshape != nil {
 		shape = t.reshape.Shape
