@@ -30,7 +30,7 @@ const (
 
 type badBody struct {
 	name string
-	body string // what follows a tab is the binary part; without one the header is absent
+	body string // what follows binaryPart is the binary part; without one the header is absent
 	text string
 	kind edgewise.Kind // the zero value stands for Invalid
 }
@@ -139,14 +139,14 @@ var badBodies = []badBody{
 		name: "binary without the header", body: in("FP32", `"parameters":{"binary_data_size":8}`),
 		text: "must specify valid 'Infer-Header-Content-Length' in request header and 'binary_data_size' when passing inputs in binary data format",
 	},
-	{name: "binary part too short", body: in("FP32", `"parameters":{"binary_data_size":8}`) + "\t12345", text: "unexpected size for input 'x', expecting 3 additional bytes for model 'm'"},
-	{name: "binary part missing", body: in("FP32", `"parameters":{"binary_data_size":8}`) + "\t", text: "unexpected size for input 'x', expecting 8 additional bytes for model 'm'"},
+	{name: "binary part too short", body: in("FP32", `"parameters":{"binary_data_size":8}`) + binaryPart + "12345", text: "unexpected size for input 'x', expecting 3 additional bytes for model 'm'"},
+	{name: "binary part missing", body: in("FP32", `"parameters":{"binary_data_size":8}`) + binaryPart, text: "unexpected size for input 'x', expecting 8 additional bytes for model 'm'"},
 	{
-		name: "binary size over 64 bits", body: in("FP32", `"parameters":{"binary_data_size":18446744073709551615}`) + "\t12345",
+		name: "binary size over 64 bits", body: in("FP32", `"parameters":{"binary_data_size":18446744073709551615}`) + binaryPart + "12345",
 		text: "unexpected size for input 'x', expecting 9223372036854775802 additional bytes for model 'm'",
 	},
-	{name: "binary part too long", body: in("FP32", `"parameters":{"binary_data_size":2}`) + "\t123", text: "unexpected additional input data for model 'm'"},
-	{name: "binary part that nobody announced", body: `{` + goodX + `}` + "\t123", text: "unexpected additional input data for model 'm'"},
+	{name: "binary part too long", body: in("FP32", `"parameters":{"binary_data_size":2}`) + binaryPart + "123", text: "unexpected additional input data for model 'm'"},
+	{name: "binary part that nobody announced", body: `{` + goodX + `}` + binaryPart + "123", text: "unexpected additional input data for model 'm'"},
 
 	// Elements.
 	{name: "data is a number", body: in("FP32", `"data":1`), text: "Unable to parse 'data': want an array, got a number"},
@@ -237,7 +237,7 @@ func TestBadBodiesAreRefusedWithTheReason(t *testing.T) {
 	id := edgewise.ModelID{Name: "m", Version: 2}
 	for _, test := range badBodies {
 		t.Run(test.name, func(t *testing.T) {
-			text, rest, split := strings.Cut(test.body, "\t")
+			text, rest, split := strings.Cut(test.body, binaryPart)
 			size := -1
 			if split {
 				size = len(text)

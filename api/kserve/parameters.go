@@ -3,6 +3,7 @@ package kserve
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -32,30 +33,34 @@ type knownParameters struct {
 	seen members
 }
 
+// knownNames are the parameters that the protocol defines for a request.
+var knownNames = [...]string{"sequence_id", "sequence_start", "sequence_end", "priority", "timeout", "binary_data_output"}
+
 // read reads the value of a parameter that the protocol defines. taken is false when name is none of them.
 func (k *knownParameters) read(c *cursor, name []byte) (taken bool, err error) {
-	r, value := k.r, func() error { return nil }
-	var bit members
-	switch string(name) {
-	case "sequence_id":
-		bit, value = 1<<0, func() error { return r.sequenceID(c) }
-	case "sequence_start":
-		bit, value = 1<<1, func() error { return c.flag("sequence_start", &r.Sequence.Start) }
-	case "sequence_end":
-		bit, value = 1<<2, func() error { return c.flag("sequence_end", &r.Sequence.End) }
-	case "priority":
-		bit, value = 1<<3, func() (err error) { r.Priority, err = c.count("priority"); return err }
-	case "timeout":
-		bit, value = 1<<4, func() error { return r.timeout(c) }
-	case "binary_data_output":
-		bit, value = 1<<5, func() error { return c.flag("binary_data_output", &r.BinaryOutput) }
-	default:
+	i := slices.IndexFunc(knownNames[:], func(known string) bool { return known == string(name) })
+	if i < 0 {
 		return false, nil
 	}
-	if err := k.seen.once(bit, string(name)); err != nil {
+	if err := k.seen.once(1<<i, knownNames[i]); err != nil {
 		return true, err
 	}
-	return true, value()
+	r := k.r
+	switch knownNames[i] {
+	case "sequence_id":
+		err = r.sequenceID(c)
+	case "sequence_start":
+		err = c.flag("sequence_start", &r.Sequence.Start)
+	case "sequence_end":
+		err = c.flag("sequence_end", &r.Sequence.End)
+	case "priority":
+		r.Priority, err = c.count("priority")
+	case "timeout":
+		err = r.timeout(c)
+	case "binary_data_output":
+		err = c.flag("binary_data_output", &r.BinaryOutput)
+	}
+	return true, err
 }
 
 func (r *InferRequest) sequenceID(c *cursor) error {
