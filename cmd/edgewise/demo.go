@@ -70,7 +70,7 @@ func (p *program) demoPicture(name, short string, find func(context.Context, *cl
 					return err
 				}
 			}
-			return p.print(found, func(w io.Writer) { fmt.Fprintln(w, found) })
+			return p.print(found, func(w io.Writer) { fmt.Fprint(w, found) })
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "write the picture with what was found drawn on it, as PNG")
@@ -114,7 +114,7 @@ func (p *program) demoVAD() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.print(speech, func(w io.Writer) { fmt.Fprintln(w, speech) })
+			return p.print(speech, func(w io.Writer) { fmt.Fprint(w, speech) })
 		},
 	}
 }
