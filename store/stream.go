@@ -68,7 +68,7 @@ func (g *Staging) copy(ctx context.Context, out file, want edgewise.File, r io.R
 		}
 		if sinceCheck += int64(wrote); sinceCheck >= reserveStep {
 			sinceCheck = 0
-			if err := g.store.budget.check(op); err != nil {
+			if err := g.store.budget.check(op, 0); err != nil {
 				return n, err
 			}
 		}
