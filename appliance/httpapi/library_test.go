@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -40,7 +41,7 @@ func (l *fakeLibrary) Push(_ context.Context, up edgewise.Upload, promote bool) 
 	files := make(map[string]string)
 	for {
 		path, _, body, err := up.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
