@@ -99,7 +99,7 @@ func (f *former) scan(jobs []*job) scanned {
 	largest := f.preferred[len(f.preferred)-1]
 	for i, j := range jobs {
 		if i > 0 && s.mark == 0 && s.total+j.batch > largest {
-			s.mark, s.markReason = i, f.reached(s.total)
+			s.mark, s.markReason = i, f.reached(max(s.total, largest))
 		}
 		switch {
 		case i > 0 && s.total+j.batch > f.most:
