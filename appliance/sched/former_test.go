@@ -121,3 +121,29 @@ func TestLoneClientsAreExpectedAlone(t *testing.T) {
 		}
 	}
 }
+
+func TestAdaptiveDelayIsHalfARunWithinItsBounds(t *testing.T) {
+	tests := []struct {
+		name            string
+		run, configured time.Duration
+		want            time.Duration
+	}{
+		{"unknown", 0, 0, 0},
+		{"tiny", tinyRun - 1, 0, 0},
+		{"not tiny", tinyRun, 0, tinyRun / 2},
+		{"long", time.Second, 0, maxAutoDelay},
+		{"long, with a bound", time.Second, time.Millisecond, time.Millisecond},
+		{"long, with a large bound", time.Second, time.Hour, time.Second / 2},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			var p pace
+			if test.run > 0 {
+				p.add(test.run)
+			}
+			if got := p.autoDelay(test.configured); got != test.want {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}

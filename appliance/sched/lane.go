@@ -12,9 +12,10 @@ import (
 )
 
 // lane runs one batch after the other. It keeps its thread, so that the native runtime finds its thread-local memory
-// again and the core's caches stay warm.
+// again and the core's caches stay warm. While runs are tiny it does not: waking a kept thread costs more than such a run.
 type lane struct {
 	s        *Scheduler
+	pinned   bool
 	jobs     []*job // the batch, or the jobs considered for one
 	leaving  []*job
 	group    *group // for the next batch of several
@@ -24,16 +25,30 @@ type lane struct {
 
 // loop runs until the queue is closed and empty.
 func (l *lane) loop() {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+	l.pin(true)
+	defer l.pin(false)
 	l.group = newGroup()
 	for l.s.queue.take(l) {
 		l.run()
+		l.pin(!l.s.queue.pace.tiny())
 	}
 	l.group.cancel()
 	if l.timer != nil {
 		l.timer.Stop()
 	}
+}
+
+// pin keeps the lane's goroutine on its thread, or lets it go.
+func (l *lane) pin(keep bool) {
+	switch {
+	case keep == l.pinned:
+		return
+	case keep:
+		runtime.LockOSThread()
+	default:
+		runtime.UnlockOSThread()
+	}
+	l.pinned = keep
 }
 
 // wakeAfter makes the queue's lanes look again after a time; 0 does nothing.

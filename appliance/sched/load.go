@@ -14,8 +14,8 @@ const (
 const (
 	// maxAutoDelay bounds the adaptive delay when the configuration sets no max_queue_delay_microseconds.
 	maxAutoDelay = 5 * time.Millisecond
-	// tinyRun is the time of an execution below which a lane yields once before it takes a batch. Longer runs collect
-	// company while they run, and a yield could cost them their turn.
+	// tinyRun is the time of an execution below which a lane yields once before it takes a batch, and does not keep its
+	// thread. Longer runs collect company while they run, and a yield could cost them their turn.
 	tinyRun = 200 * time.Microsecond
 )
 
@@ -60,8 +60,12 @@ func (p *pace) tiny() bool {
 	return took > 0 && took < tinyRun
 }
 
-// autoDelay is half an execution: what one waits for more company must be less than what the company saves.
+// autoDelay is half an execution: what one waits for more company must be less than what the company saves. Tiny runs
+// wait for nobody, since a timer takes longer than they do; they yield.
 func (p *pace) autoDelay(configured time.Duration) time.Duration {
+	if p.tiny() {
+		return 0
+	}
 	most := maxAutoDelay
 	if configured > 0 {
 		most = configured

@@ -73,7 +73,7 @@ func (q *queue) take(l *lane) bool {
 	for yielded := false; ; {
 		p := q.plan(l)
 		switch {
-		case p.take > 0 && p.reason == edgewise.CloseIdle && !yielded && q.pace.tiny():
+		case p.take > 0 && p.reason == edgewise.CloseIdle && !yielded && q.company(l.jobs[:p.take]):
 			yielded = true
 			q.yield()
 		case p.take > 0:
@@ -87,6 +87,12 @@ func (q *queue) take(l *lane) bool {
 			q.ready.Wait()
 		}
 	}
+}
+
+// company tells whether a yield is likely to bring more jobs that are worth it: runs are tiny, and others than these were
+// here in the last two rounds.
+func (q *queue) company(jobs []*job) bool {
+	return q.pace.tiny() && q.load.expected() > elements(jobs)
 }
 
 // yield lets others run once: whoever is about to push does so.
