@@ -264,7 +264,7 @@ func TestBatchIsCanceledWhenNobodyWaits(t *testing.T) {
 				}
 				outcome(t, s, clients)
 				_ = s.Close()
-				if len(r.ended) != 2 || r.ended[1] != test.want {
+				if len(r.ended) != 2 || !errors.Is(r.ended[1], test.want) {
 					t.Errorf("contexts ended %v, want the second to be %v", r.ended, test.want)
 				}
 			})

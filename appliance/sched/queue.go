@@ -11,9 +11,12 @@ import (
 )
 
 var (
-	errFull    = errors.New("Exceeds maximum queue size")                              //nolint:staticcheck // Triton's text, which clients match
-	errTimeout = errors.New("Request timeout expired")                                 //nolint:staticcheck // Triton's text, which clients match
-	errClosed  = errors.New("the version is being unloaded and takes no new requests") // only seen when a lookup raced an unload
+	//lint:ignore ST1005 Triton's text, which clients match
+	errFull = errors.New("Exceeds maximum queue size")
+	//lint:ignore ST1005 Triton's text, which clients match
+	errTimeout = errors.New("Request timeout expired")
+	// errClosed is only seen when a lookup raced an unload.
+	errClosed = errors.New("the version is being unloaded and takes no new requests")
 )
 
 // queue holds the waiting jobs of one version: a FIFO for each priority level, served strictly in order of priority.
