@@ -40,29 +40,35 @@ func newChecker(m *edgewise.Model) *checker {
 	return c
 }
 
-// check returns the job that a request makes, or why it contradicts the model (kind Invalid).
-func (c *checker) check(req *edgewise.Request) (*job, error) {
+// check makes j of a request, or says why it contradicts the model (kind Invalid).
+func (c *checker) check(req *edgewise.Request, j *job) error {
 	if err := c.checkNames(req); err != nil {
-		return nil, err
+		return err
 	}
 	batch, err := c.checkBatch(req.Inputs)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	j := &job{batch: batch, want: req.Outputs, inputs: make([]edgewise.Tensor, len(req.Inputs)), done: make(chan struct{})}
+	j.batch, j.want = batch, req.Outputs
 	for i := range req.Inputs {
 		in := &req.Inputs[i]
 		rule := c.inputs[in.Name]
 		if err := c.checkTensor(in, rule.spec); err != nil {
-			return nil, err
+			return err
 		}
-		j.inputs[i] = *in
+		j.inputs = append(j.inputs, *in)
 		j.inputs[i].Shape = rule.reshape.apply(in.Shape)
 	}
+	c.sort(j.inputs)
 	if len(j.want) == 0 {
 		j.want = c.names
 	}
-	return j, nil
+	return nil
+}
+
+// sort puts inputs into the model's order, so that those of two requests can be compared and joined one by one.
+func (c *checker) sort(inputs []edgewise.Tensor) {
+	slices.SortFunc(inputs, func(a, b edgewise.Tensor) int { return c.inputs[a.Name].index - c.inputs[b.Name].index })
 }
 
 func (c *checker) checkNames(req *edgewise.Request) error {

@@ -68,7 +68,7 @@ func TestRequestsThatContradictTheModel(t *testing.T) {
 	c := newChecker(twoInputs(8))
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := c.check(&edgewise.Request{Inputs: test.inputs, Outputs: test.outputs})
+			err := c.check(&edgewise.Request{Inputs: test.inputs, Outputs: test.outputs}, newJob())
 			if err == nil || !strings.HasPrefix(err.Error(), test.want) || edgewise.KindOf(err) != edgewise.Invalid {
 				t.Errorf("got  %v\nwant %s", err, test.want)
 			}
@@ -78,8 +78,9 @@ func TestRequestsThatContradictTheModel(t *testing.T) {
 
 func TestGoodRequestsPass(t *testing.T) {
 	c := newChecker(twoInputs(8))
-	j, err := c.check(&edgewise.Request{Inputs: []edgewise.Tensor{goodB(), goodA()}})
-	if err != nil || j.batch != 1 || len(j.want) != 1 || j.want[0] != "Y" {
+	j := newJob()
+	err := c.check(&edgewise.Request{Inputs: []edgewise.Tensor{goodB(), goodA()}}, j)
+	if err != nil || j.batch != 1 || len(j.want) != 1 || j.want[0] != "Y" || j.inputs[0].Name != "A" || j.inputs[1].Name != "B" {
 		t.Errorf("job %+v, error %v", j, err)
 	}
 }
