@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	slowWork   = 8.0                   // billions of operations: some 40 ms, and four times that with all callers
+	slowWork   = 24.0                  // billions of operations: some 100 ms, and four times that with all callers
 	surelyHeld = 75 * time.Millisecond // a request sent this long before the signal has been taken
 )
 
