@@ -100,25 +100,18 @@ func sameContent(ctx context.Context, a, b string) (bool, error) {
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
-		n, endX := fill(x, left)
-		m, endY := fill(y, right)
+		n, endX, failX := fill(x, left)
+		m, endY, failY := fill(y, right)
+		if err := errors.Join(failX, failY); err != nil {
+			return false, err
+		}
 		if !bytes.Equal(left[:n], right[:m]) {
 			return false, nil
 		}
-		if endX == io.EOF && endY == io.EOF {
+		if endX && endY {
 			return true, nil
 		}
-		if err := errors.Join(notEOF(endX), notEOF(endY)); err != nil {
-			return false, err
-		}
 	}
-}
-
-func notEOF(err error) error {
-	if err == io.EOF {
-		return nil
-	}
-	return err
 }
 
 // hashFile returns the SHA-256 of a file.

@@ -57,6 +57,7 @@ func TestBadFilesAreRefused(t *testing.T) {
 		{"declared over the total", 10, "x", 10, many(10), edgewise.Invalid, "10 bytes that were declared"},
 		{"over the total", 10, "x", -1, many(10), edgewise.Invalid, "10 bytes that were declared"},
 		{"body that was cut off", -1, "x", -1, io.MultiReader(many(9), iotest.ErrReader(io.ErrUnexpectedEOF)), edgewise.Invalid, "unexpected EOF"},
+		{"body whose error wraps an end", -1, "x", -1, io.MultiReader(many(9), iotest.ErrReader(fmt.Errorf("unpacking: %w", io.EOF))), edgewise.Invalid, "unpacking"},
 		{"body whose sender left", -1, "x", -1, iotest.ErrReader(context.Canceled), edgewise.Canceled, "canceled"},
 		{"body that says nothing", -1, "x", -1, mute{}, edgewise.Invalid, "multiple Read calls"},
 	}

@@ -49,8 +49,8 @@ func (g *Staging) copy(ctx context.Context, out file, want edgewise.File, r io.R
 			return n, err
 		}
 		buf := buffers[turn%ringBuffers][:]
-		got, end := fill(r, buf)
-		if err := g.checkSize(op, want, n+int64(got), end == io.EOF); err != nil {
+		got, ended, reading := fill(r, buf)
+		if err := g.checkSize(op, want, n+int64(got), ended); err != nil {
 			return n, err
 		}
 		h.add(buf[:got])
@@ -60,11 +60,11 @@ func (g *Staging) copy(ctx context.Context, out file, want edgewise.File, r io.R
 		if err != nil {
 			return n, err
 		}
-		if end == io.EOF {
+		if ended {
 			return n, nil
 		}
-		if end != nil {
-			return n, readFailed(op, want.Path, end)
+		if reading != nil {
+			return n, readFailed(op, want.Path, reading)
 		}
 		if sinceCheck += int64(wrote); sinceCheck >= reserveStep {
 			sinceCheck = 0
@@ -75,13 +75,16 @@ func (g *Staging) copy(ctx context.Context, out file, want edgewise.File, r io.R
 	}
 }
 
-// fill reads until buf is full or r ends. Unlike io.ReadFull it passes on what r said: a body that was cut off must not
-// look like one that ended.
-func fill(r io.Reader, buf []byte) (n int, err error) {
+// fill reads until buf is full or r ends. Only io.EOF itself is an end: an error that wraps it, or a body that was cut
+// off, must not look like one that ended.
+func fill(r io.Reader, buf []byte) (n int, ended bool, err error) {
 	for empty := 0; n < len(buf) && err == nil; {
 		var m int
 		m, err = r.Read(buf[n:])
 		n += m
+		if err == io.EOF {
+			return n, true, nil
+		}
 		if m > 0 {
 			empty = 0
 			continue
@@ -90,7 +93,7 @@ func fill(r io.Reader, buf []byte) (n int, err error) {
 			err = io.ErrNoProgress
 		}
 	}
-	return n, err
+	return n, false, err
 }
 
 // checkSize compares the bytes read so far with what was declared.
