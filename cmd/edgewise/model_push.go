@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/api/client"
+	"github.com/edgewise-ai/edgewise/api/repository"
+)
+
+func (p *program) modelPush() *cobra.Command {
+	var version int64
+	var stage bool
+	cmd := &cobra.Command{
+		Use:   "push NAME PATH",
+		Short: "Upload a model file, or a folder of files, as a new version and make it live",
+		Long: "Push uploads PATH: one .onnx file, or a folder with model.onnx and what belongs to it (config.pbtxt, external data, labels).\n" +
+			"The box loads the version before it makes it live; when that fails, what was live stays live.",
+		Args: arguments("NAME", "PATH"),
+		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
+			v, err := pathVersion(args[0], args[1])
+			if err != nil {
+				return err
+			}
+			v.ID.Version = version
+			pushed, err := p.push(ctx, box, v, !stage)
+			if err != nil {
+				return err
+			}
+			return p.print(pushed, func(w io.Writer) { describePush(w, pushed, !stage) })
+		}),
+	}
+	cmd.Flags().Int64Var(&version, "version", 0, "number of the version; default: the next one")
+	cmd.Flags().BoolVar(&stage, "stage", false, "only store it; \"edgewise model promote\" makes it live later")
+	return cmd
+}
+
+func describePush(w io.Writer, v *admin.Version, live bool) {
+	state := "is live"
+	if !live {
+		state = "is stored"
+	}
+	fmt.Fprintf(w, "model %q version %d %s (%s, sha256 %.12s)\n", v.Name, v.Version, state, humanize.IBytes(uint64(v.Size)), v.Digest)
+}
+
+// pathVersion makes a version of one file, stored as model.onnx, or of a folder's files.
+func pathVersion(name, path string) (repository.Version, error) {
+	if err := edgewise.CheckName(name); err != nil {
+		return repository.Version{}, usageError{err}
+	}
+	info, err := os.Stat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return repository.Version{}, edgewise.Errorf("model.push", edgewise.NotFound, "%w", err)
+	}
+	if err != nil {
+		return repository.Version{}, err
+	}
+	if info.IsDir() {
+		return repository.ReadFolder(edgewise.ModelID{Name: name}, path)
+	}
+	file := repository.File{Path: "model" + strings.ToLower(filepath.Ext(path)), Source: path, Size: info.Size()}
+	return repository.Version{ID: edgewise.ModelID{Name: name}, Files: []repository.File{file}, Size: info.Size()}, nil
+}
+
+// push uploads a version with a progress bar.
+func (p *program) push(ctx context.Context, box *client.Client, v repository.Version, promote bool) (*admin.Version, error) {
+	up, files := v.Upload("push")
+	defer func() { _ = files.Close() }()
+	bar := p.bar(v.Size, v.ID.Name)
+	pushed, err := box.Push(ctx, up, promote, func(sent int64) { _ = bar.Set64(sent) })
+	_ = bar.Finish()
+	return pushed, err
+}
+
+func (p *program) modelImport() *cobra.Command {
+	return &cobra.Command{
+		Use:   "import DIR",
+		Short: "Upload a folder in Triton's model repository layout",
+		Long:  "Import uploads every version that the box does not have. The highest version of each model goes live when it is new.",
+		Args:  arguments("DIR"),
+		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
+			versions, err := repository.Read(args[0])
+			if err != nil {
+				return err
+			}
+			var results []imported
+			var failures []error
+			for i, v := range versions {
+				last := i+1 == len(versions) || versions[i+1].ID.Name != v.ID.Name
+				r, err := p.importVersion(ctx, box, v, last)
+				if err != nil {
+					failures = append(failures, fmt.Errorf("model %v: %w", v.ID, err))
+					continue
+				}
+				results = append(results, r)
+			}
+			printing := p.print(results, func(w io.Writer) {
+				for _, r := range results {
+					fmt.Fprintf(w, "model %q version %d: %s\n", r.Name, r.Version, r.Result)
+				}
+			})
+			return errors.Join(append(failures, printing)...)
+		}),
+	}
+}
+
+// imported is what became of one version.
+type imported struct {
+	Name    string `json:"name"`
+	Version int64  `json:"version"`
+	Result  string `json:"result"`
+}
+
+func (p *program) importVersion(ctx context.Context, box *client.Client, v repository.Version, promote bool) (imported, error) {
+	result := imported{v.ID.Name, v.ID.Version, "stored"}
+	m, err := box.Model(ctx, v.ID.Name)
+	if err != nil && edgewise.KindOf(err) != edgewise.NotFound {
+		return result, err
+	}
+	if err == nil {
+		for _, stored := range m.Versions {
+			if stored.Version == v.ID.Version {
+				result.Result = "there already"
+				return result, v.SameAs(stored.Files)
+			}
+		}
+	}
+	if promote {
+		result.Result = "live"
+	}
+	_, err = p.push(ctx, box, v, promote)
+	return result, err
+}

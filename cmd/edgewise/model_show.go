@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/api/client"
+)
+
+func (p *program) modelList() *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List models",
+		Args:    arguments(),
+		RunE: p.boxed(func(ctx context.Context, box *client.Client, _ []string) error {
+			models, err := box.Models(ctx)
+			if err != nil {
+				return err
+			}
+			return p.print(models, func(w io.Writer) { listModels(w, models) })
+		}),
+	}
+}
+
+func listModels(w io.Writer, models []admin.Model) {
+	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "MODEL\tLIVE\tSTATE\tVERSIONS\tSIZE\tREASON")
+	for i := range models {
+		m := &models[i]
+		live, state, reason, size := "-", "not served", "", int64(0)
+		for _, v := range m.Versions {
+			size += v.Size
+			if v.Version == m.Label(edgewise.LiveLabel) {
+				live, reason = fmt.Sprint(v.Version), v.Reason
+				if v.State != "" {
+					state = v.State
+				}
+			}
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", m.Name, live, state, len(m.Versions), humanize.IBytes(uint64(size)), reason)
+	}
+	_ = table.Flush()
+}
+
+func (p *program) modelShow() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show NAME",
+		Short: "Show a model's versions, labels and signature",
+		Args:  arguments("NAME"),
+		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
+			m, err := box.Model(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			shown := struct {
+				*admin.Model
+				Inspection *edgewise.Inspection `json:"inspection,omitempty"`
+			}{Model: m}
+			if len(m.Versions) > 0 {
+				version := m.Label(edgewise.LiveLabel)
+				if version == 0 {
+					version = m.Versions[len(m.Versions)-1].Version
+				}
+				if shown.Inspection, err = box.Inspect(ctx, edgewise.ModelID{Name: m.Name, Version: version}); err != nil {
+					return err
+				}
+			}
+			return p.print(shown, func(w io.Writer) { showModel(w, m, shown.Inspection) })
+		}),
+	}
+}
+
+func showModel(w io.Writer, m *admin.Model, i *edgewise.Inspection) {
+	served := "served"
+	if !m.Wanted {
+		served = "not served"
+	}
+	fmt.Fprintf(w, "model %s, %s\n\n", m.Name, served)
+	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "VERSION\tSTATE\tLABELS\tSIZE\tDIGEST\tCREATED\tORIGIN")
+	for _, v := range m.Versions {
+		var labels []string
+		for _, l := range m.Labels {
+			if l.Version == v.Version {
+				labels = append(labels, l.Name)
+			}
+		}
+		fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%.12s\t%s\t%s\n", v.Version, v.State, strings.Join(labels, ","),
+			humanize.IBytes(uint64(v.Size)), v.Digest, v.Created.Local().Format("2006-01-02 15:04:05"), v.Origin)
+	}
+	_ = table.Flush()
+	if i != nil {
+		showInspection(w, i)
+	}
+}
+
+func showInspection(w io.Writer, i *edgewise.Inspection) {
+	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	for _, t := range i.Inputs {
+		fmt.Fprintf(table, "\ninput\t%s\t%s\t%s", t.Name, t.Datatype, dims(t))
+	}
+	for _, t := range i.Outputs {
+		fmt.Fprintf(table, "\noutput\t%s\t%s\t%s", t.Name, t.Datatype, dims(t))
+	}
+	_ = table.Flush()
+	fmt.Fprintf(w, "\n\n%d operators, %s parameters in %s\n", i.Nodes, humanize.Comma(i.Parameters), humanize.IBytes(uint64(i.ParameterBytes)))
+}
+
+// dims writes a shape with its symbolic names.
+func dims(t edgewise.TensorInfo) string {
+	parts := make([]string, len(t.Shape))
+	for d, size := range t.Shape {
+		parts[d] = fmt.Sprint(size)
+		if size < 0 && d < len(t.Dims) && t.Dims[d] != "" {
+			parts[d] = t.Dims[d]
+		}
+	}
+	return "[" + strings.Join(parts, ",") + "]"
+}
