@@ -3,6 +3,7 @@ package appliance
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -13,7 +14,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// Hooks let the program follow what the appliance does.
+// Hooks let the program follow what the appliance does. A nil hook is not called.
 type Hooks struct {
 	// Listening is called once the door is open, with its address.
 	Listening func(address net.Addr)
@@ -31,7 +32,9 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	}
 	served := make(chan error, 1)
 	go func() { served <- a.door.Serve(listener) }()
-	hooks.Listening(listener.Addr())
+	if hooks.Listening != nil {
+		hooks.Listening(listener.Addr())
+	}
 	if _, err := a.onnx.Library(); err != nil {
 		a.logger.Error("no runtime for ONNX models", "error", err)
 	}
@@ -46,7 +49,7 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	work.Go(func() {
 		a.importAll(background, imports)
 		a.settle(background)
-		if background.Err() == nil {
+		if background.Err() == nil && hooks.Ready != nil {
 			hooks.Ready()
 		}
 	})
@@ -54,10 +57,13 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	case <-ctx.Done():
 		err = nil
 	case err = <-served:
+		served <- nil // for the wait below
 	}
 	stop()
 	work.Wait()
-	return errors.Join(err, a.shutdown())
+	err = errors.Join(err, a.shutdown())
+	<-served // what it says of a door that was closed while it opened is no news
+	return err
 }
 
 // settle waits until every model has been loaded or has failed; what failed is in the log already.
@@ -95,7 +101,7 @@ func (a *App) watchdog(ctx context.Context, address net.Addr) {
 	if err != nil || interval == 0 {
 		return
 	}
-	client := &http.Client{Timeout: interval / 3}
+	client := &http.Client{Timeout: interval / 3, Transport: &http.Transport{}} // its own, so that no proxy comes between
 	defer client.CloseIdleConnections()
 	ticker := time.NewTicker(interval / 3)
 	defer ticker.Stop()
@@ -124,6 +130,7 @@ func live(ctx context.Context, client *http.Client, address net.Addr) error {
 		return edgewise.Errorf("appliance.live", edgewise.Unavailable, "%w", err)
 	}
 	defer func() { _ = res.Body.Close() }()
+	_, _ = io.Copy(io.Discard, res.Body) // so that the connection is kept: a full box may have no room for a new one
 	if res.StatusCode != http.StatusOK {
 		return edgewise.Errorf("appliance.live", edgewise.Unavailable, "health check answered %s", res.Status)
 	}

@@ -1,6 +1,7 @@
 package appliance
 
 import (
+	"errors"
 	"log/slog"
 	"runtime"
 	"time"
@@ -51,7 +52,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		Metrics: a.metrics(), Labels: a.library.labels,
 	})
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, a.store.Close())
 	}
 	return a, nil
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/edgewise-ai/edgewise/api/repository"
 )
 
-// importAll brings the versions of repository folders into the store and makes the highest new one of each model live.
-// Versions that are stored already are skipped, so that it can be done at every start. Failures are logged, and the
-// rest goes on.
+// importAll brings the versions of repository folders into the store and makes the highest one of each model live when
+// it is new. Versions that are stored already are skipped, so that it can be done at every start. Failures are logged,
+// and the rest goes on, until ctx ends.
 func (a *App) importAll(ctx context.Context, folders []string) {
 	for _, folder := range folders {
 		versions, err := repository.Read(folder)
@@ -17,6 +17,9 @@ func (a *App) importAll(ctx context.Context, folders []string) {
 			continue
 		}
 		for i, v := range versions {
+			if ctx.Err() != nil {
+				return
+			}
 			last := i+1 == len(versions) || versions[i+1].ID.Name != v.ID.Name
 			if err := a.importVersion(ctx, v, last); err != nil {
 				a.logger.Error("import", "folder", folder, "model", v.ID.Name, "version", v.ID.Version, "error", err)

@@ -22,6 +22,8 @@ type library struct {
 	manager *manager.Manager
 	locks   *locks
 	logger  *slog.Logger
+
+	labelCache labelCache
 }
 
 type libraryConfig struct {
@@ -39,12 +41,25 @@ func (l *library) Push(ctx context.Context, up edgewise.Upload, promote bool) (*
 	}
 	l.logger.Info("version stored", "model", v.ID.Name, "version", v.ID.Version, "bytes", v.Size, "digest", string(v.Digest))
 	if !promote {
-		return v, l.refresh(v.ID.Name)
+		if err := l.stored(ctx, v.ID.Name); err != nil {
+			return v, edgewise.Errorf("appliance.Push", edgewise.KindOf(err), "model %v is stored: %w", v.ID, err)
+		}
+		return v, nil
 	}
 	if _, err := l.SetLabel(ctx, v.ID.Name, edgewise.LiveLabel, v.ID.Version); err != nil {
 		return v, edgewise.Errorf("appliance.Push", edgewise.KindOf(err), "model %v is stored but was not made live: %w", v.ID, err)
 	}
 	return v, nil
+}
+
+// stored tells the manager of a new version that no label moves to, which the model's policy may ask for.
+func (l *library) stored(ctx context.Context, name string) error {
+	unlock, err := l.locks.lock(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return l.refresh(name)
 }
 
 // Room tells whether an upload of size bytes could begin now.
@@ -128,7 +143,16 @@ func (l *library) SetLabel(ctx context.Context, name, label string, version int6
 	if err := edgewise.CheckLabel(label); err != nil {
 		return edgewise.Label{}, edgewise.Errorf("appliance.SetLabel", edgewise.Invalid, "%w", err)
 	}
-	defer l.locks.lock(name)()
+	unlock, err := l.locks.lock(ctx, name)
+	if err != nil {
+		return edgewise.Label{}, err
+	}
+	defer unlock()
+	return l.setLabel(ctx, name, label, version)
+}
+
+// setLabel is SetLabel with the model's lock held.
+func (l *library) setLabel(ctx context.Context, name, label string, version int64) (edgewise.Label, error) {
 	return l.moveLabel(ctx, edgewise.ModelID{Name: name, Version: version}, func() (edgewise.Label, error) {
 		return l.store.SetLabel(ctx, name, label, version)
 	})
@@ -136,7 +160,11 @@ func (l *library) SetLabel(ctx context.Context, name, label string, version int6
 
 // Rollback moves a label to the last version it pointed to that still exists, loading that first.
 func (l *library) Rollback(ctx context.Context, name, label string) (edgewise.Label, error) {
-	defer l.locks.lock(name)()
+	unlock, err := l.locks.lock(ctx, name)
+	if err != nil {
+		return edgewise.Label{}, err
+	}
+	defer unlock()
 	record, err := l.store.Record(name)
 	if err != nil {
 		return edgewise.Label{}, err
@@ -172,10 +200,7 @@ func (l *library) moveLabel(ctx context.Context, to edgewise.ModelID, move func(
 	if err != nil {
 		return edgewise.Label{}, errors.Join(err, l.refresh(to.Name))
 	}
-	if err := l.store.SetWanted(ctx, to.Name, true); err != nil {
-		return label, err
-	}
-	if err := l.refresh(to.Name); err != nil {
+	if err := errors.Join(l.store.SetWanted(ctx, to.Name, true), l.refresh(to.Name)); err != nil {
 		return label, err
 	}
 	l.logger.Info("label moved", "model", to.Name, "label", label.Name, "version", label.Version)
@@ -197,7 +222,11 @@ func (l *library) try(ctx context.Context, id edgewise.ModelID) error {
 
 // RemoveLabel forgets a label; a version that nothing else asks for is unloaded.
 func (l *library) RemoveLabel(ctx context.Context, name, label string) error {
-	defer l.locks.lock(name)()
+	unlock, err := l.locks.lock(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	if err := l.store.RemoveLabel(ctx, name, label); err != nil {
 		return err
 	}
@@ -206,7 +235,11 @@ func (l *library) RemoveLabel(ctx context.Context, name, label string) error {
 
 // DeleteVersion deletes a version that no label points to.
 func (l *library) DeleteVersion(ctx context.Context, id edgewise.ModelID) error {
-	defer l.locks.lock(id.Name)()
+	unlock, err := l.locks.lock(ctx, id.Name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	if err := l.store.DeleteVersion(ctx, id); err != nil {
 		return err
 	}
@@ -216,7 +249,11 @@ func (l *library) DeleteVersion(ctx context.Context, id edgewise.ModelID) error 
 
 // DeleteModel deletes a model with all its versions and labels.
 func (l *library) DeleteModel(ctx context.Context, name string) error {
-	defer l.locks.lock(name)()
+	unlock, err := l.locks.lock(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	if err := l.store.DeleteModel(ctx, name); err != nil {
 		return err
 	}
@@ -227,33 +264,51 @@ func (l *library) DeleteModel(ctx context.Context, name string) error {
 
 // Load makes a model ready and waits for it. A model that has no live version gets its highest one.
 func (l *library) Load(ctx context.Context, name string) error {
+	if err := l.begin(ctx, name); err != nil {
+		return err
+	}
+	return l.manager.Settle(ctx, name)
+}
+
+// begin stores the wish for a model and starts to load it.
+func (l *library) begin(ctx context.Context, name string) error {
+	unlock, err := l.locks.lock(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	record, err := l.store.Record(name)
 	if err != nil {
 		return err
 	}
 	if record.Label(edgewise.LiveLabel) == 0 && len(record.Versions) > 0 {
 		highest := record.Versions[len(record.Versions)-1].ID.Version
-		_, err := l.SetLabel(ctx, name, edgewise.LiveLabel, highest)
+		_, err := l.setLabel(ctx, name, edgewise.LiveLabel, highest)
 		return err
 	}
-	if err := l.wish(ctx, name, true); err != nil {
-		return err
-	}
-	return l.manager.Settle(ctx, name)
+	return l.wish(ctx, name, true)
 }
 
 // Unload stops serving a model and remembers that. Requests in flight are answered.
-func (l *library) Unload(ctx context.Context, name string) error { return l.wish(ctx, name, false) }
+func (l *library) Unload(ctx context.Context, name string) error {
+	unlock, err := l.locks.lock(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return l.wish(ctx, name, false)
+}
 
+// wish stores whether a model is to be served. The model's lock is held.
 func (l *library) wish(ctx context.Context, name string, wanted bool) error {
-	defer l.locks.lock(name)()
 	if err := l.store.SetWanted(ctx, name, wanted); err != nil {
 		return err
 	}
 	return l.refresh(name)
 }
 
-// refresh tells the manager what is stored about a model now.
+// refresh tells the manager what is stored about a model now, and ends a trial. The model's lock is held: otherwise an
+// older state could overtake a newer one, or end the trial of somebody else.
 func (l *library) refresh(name string) error {
 	record, err := l.store.Record(name)
 	if err != nil && edgewise.KindOf(err) == edgewise.NotFound {

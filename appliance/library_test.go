@@ -20,7 +20,15 @@ import (
 
 // echo is a backend whose models answer with the content of their file, "x" excepted: that one does not load.
 type echo struct {
-	loaded atomic.Int64 // instances that have not been closed
+	loaded atomic.Int64                      // instances that have not been closed
+	hook   func(stage, content string) error // called at "load" and "run", unless nil; set before the first use
+}
+
+func (e *echo) at(stage, content string) error {
+	if e.hook == nil {
+		return nil
+	}
+	return e.hook(stage, content)
 }
 
 func (*echo) Platform() string { return "onnxruntime_onnx" }
@@ -40,17 +48,23 @@ func (e *echo) Load(_ context.Context, v *edgewise.Version, dir string, _ edgewi
 	if string(data) == "x" {
 		return nil, edgewise.Errorf("echo.Load", edgewise.Invalid, "broken on purpose")
 	}
+	if err := e.at("load", string(data)); err != nil {
+		return nil, err
+	}
 	e.loaded.Add(1)
-	return &echoInstance{e, edgewise.AppendElement(nil, string(data))}, nil
+	return &echoInstance{e, string(data)}, nil
 }
 
 type echoInstance struct {
 	backend *echo
-	answer  []byte
+	content string
 }
 
 func (i *echoInstance) Run(context.Context, []edgewise.Tensor, []string) (*edgewise.Result, error) {
-	out := edgewise.Tensor{Name: "out", Type: edgewise.Bytes, Shape: edgewise.Shape{1}, Data: i.answer}
+	if err := i.backend.at("run", i.content); err != nil {
+		return nil, err
+	}
+	out := edgewise.Tensor{Name: "out", Type: edgewise.Bytes, Shape: edgewise.Shape{1}, Data: edgewise.AppendElement(nil, i.content)}
 	return &edgewise.Result{Outputs: []edgewise.Tensor{out}, Free: func() {}}, nil
 }
 

@@ -33,7 +33,7 @@ func (l *library) load(ctx context.Context, v *edgewise.Version) (edgewise.Serva
 		}
 		return nil, err
 	}
-	return s, nil
+	return l.withLabels(s, v, dir), nil
 }
 
 // backend returns the backend of a model's platform.

@@ -1,6 +1,10 @@
 package appliance
 
-import "sync"
+import (
+	"context"
+	"fmt"
+	"sync"
+)
 
 // locks is one lock for each name in use. Names that nobody holds or waits for take no memory.
 type locks struct {
@@ -9,29 +13,45 @@ type locks struct {
 }
 
 type nameLock struct {
-	mu    sync.Mutex
-	users int // holders and waiters
+	token chan struct{} // holds one token while the name is locked
+	users int           // holders and waiters
 }
 
 func newLocks() *locks { return &locks{held: map[string]*nameLock{}} }
 
-// lock waits for a name and returns the function that unlocks it.
-func (l *locks) lock(name string) (unlock func()) {
+// lock waits for a name and returns the function that unlocks it, or ctx's error.
+func (l *locks) lock(ctx context.Context, name string) (unlock func(), err error) {
+	n := l.join(name)
+	if ctx.Err() == nil { // else the select could choose the token all the same
+		select {
+		case n.token <- struct{}{}:
+			return func() {
+				<-n.token
+				l.leave(name, n)
+			}, nil
+		case <-ctx.Done():
+		}
+	}
+	l.leave(name, n)
+	return nil, fmt.Errorf("model %q is being changed by somebody else: %w", name, ctx.Err())
+}
+
+func (l *locks) join(name string) *nameLock {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	n := l.held[name]
 	if n == nil {
-		n = &nameLock{}
+		n = &nameLock{token: make(chan struct{}, 1)}
 		l.held[name] = n
 	}
 	n.users++
-	l.mu.Unlock()
-	n.mu.Lock()
-	return func() {
-		n.mu.Unlock()
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if n.users--; n.users == 0 {
-			delete(l.held, name)
-		}
+	return n
+}
+
+func (l *locks) leave(name string, n *nameLock) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n.users--; n.users == 0 {
+		delete(l.held, name)
 	}
 }

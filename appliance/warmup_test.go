@@ -61,25 +61,3 @@ func TestWarmupRequests(t *testing.T) {
 		})
 	}
 }
-
-func TestLabelsComeFromTheVersionsOwnFile(t *testing.T) {
-	h := newHouse(t)
-	files := []struct{ path, content string }{
-		{"model.onnx", "one"},
-		{"labels.txt", "cat\r\ndog\n\nbird"},
-		{"config.pbtxt", `output { name: "out" data_type: TYPE_STRING dims: 1 label_filename: "labels.txt" }`},
-	}
-	v, err := h.Push(t.Context(), uploadOf("m", files...), true)
-	h.must(err)
-	if got := strings.Join(h.labels(v.ID, "out"), "|"); got != "cat|dog||bird" {
-		t.Errorf("labels %q", got)
-	}
-	for _, id := range []edgewise.ModelID{{Name: "m", Version: 9}, {Name: "nobody", Version: 1}} {
-		if got := h.labels(id, "out"); got != nil {
-			t.Errorf("labels of %v: %v", id, got)
-		}
-	}
-	if got := h.labels(v.ID, "other"); got != nil {
-		t.Errorf("labels of an output without any: %v", got)
-	}
-}
