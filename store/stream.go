@@ -4,16 +4,18 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"hash"
 	"io"
+	"unsafe"
 
 	"github.com/edgewise-ai/edgewise"
 )
 
 const (
-	// bufferBytes is how much is read, hashed and written at a time: enough that a write past the page cache keeps the
-	// disk busy.
+	// bufferBytes is how much is read, hashed and written at a time: a write past the page cache waits for the disk, and
+	// a smaller one leaves it idle half of the time.
 	bufferBytes = 1 << 20
-	// ringBuffers take turns: one is filled, one hashed, one written, the rest wait.
+	// ringBuffers take turns: one is filled and written, one is hashed, the rest wait to be hashed.
 	ringBuffers = 4
 	// reserveStep is how many bytes are written before the disk is asked again whether its reserve is intact.
 	reserveStep = 16 << 20
@@ -21,54 +23,68 @@ const (
 	maxEmptyReads = 100
 )
 
-// stream writes r to out, hashing it on the way, and syncs. want.Size is the declared size, -1 when none. This goroutine
-// reads, a second one hashes and a third one writes.
+// stream writes r to out, hashing it on the way, and syncs. want.Size is the declared size, -1 when none. A
+// second goroutine hashes while this one reads and writes.
 func (g *Staging) stream(ctx context.Context, out file, want edgewise.File, r io.Reader) (edgewise.File, error) {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
 	buffers := g.store.rings.Get().(*ring)
-	sum := sha256.New()
-	w := &writer{staging: g, out: out, stop: stop}
-	hashing := startStage(func(c []byte) { _, _ = sum.Write(c) }) // never fails
-	writing := startStage(w.write)
-	n, err := g.read(ctx, want, r, buffers, func(c []byte) {
-		writing.add(c)
-		hashing.add(c)
-	})
-	hashing.finish()
-	writing.finish() // after this nobody reads the buffers
+	h := startHashing()
+	n, err := g.copy(ctx, out, want, r, buffers, h)
+	digest := h.finish() // after this nobody reads the buffers
 	g.store.rings.Put(buffers)
-	if w.err != nil { // the reason why reading stopped, if it did
-		return edgewise.File{}, w.err
-	}
 	if err != nil {
 		return edgewise.File{}, err
 	}
 	if err := out.Sync(); err != nil {
 		return edgewise.File{}, err
 	}
-	return edgewise.File{Path: want.Path, Size: n, Digest: edgewise.Digest(hex.EncodeToString(sum.Sum(nil)))}, nil
+	return edgewise.File{Path: want.Path, Size: n, Digest: digest}, nil
 }
 
-// read fills one buffer after the other from r and passes them on, and returns how many bytes those were.
-func (g *Staging) read(ctx context.Context, want edgewise.File, r io.Reader, buffers *ring, pass func([]byte)) (n int64, err error) {
+// ring is the memory of one upload. Its buffers begin at multiples of directBlock.
+type ring [ringBuffers][]byte
+
+func newRing() *ring {
+	memory := make([]byte, ringBuffers*bufferBytes+directBlock)
+	if past := int(uintptr(unsafe.Pointer(unsafe.SliceData(memory))) % directBlock); past > 0 {
+		memory = memory[directBlock-past:]
+	}
+	var r ring
+	for i := range r {
+		r[i] = memory[i*bufferBytes:][:bufferBytes:bufferBytes]
+	}
+	return &r
+}
+
+func (g *Staging) copy(ctx context.Context, out file, want edgewise.File, r io.Reader, buffers *ring, h *hasher) (n int64, err error) {
 	const op = "store.Add"
+	sinceCheck := int64(0)
 	for turn := 0; ; turn++ {
 		if err := ctx.Err(); err != nil {
 			return n, err
 		}
 		buf := buffers[turn%ringBuffers]
 		got, end := fill(r, buf)
-		n += int64(got)
-		if err := g.checkSize(op, want, n, end == io.EOF); err != nil {
+		if err := g.checkSize(op, want, n+int64(got), end == io.EOF); err != nil {
 			return n, err
 		}
-		pass(buf[:got])
+		h.add(buf[:got])
+		wrote, err := out.Write(buf[:got])
+		n += int64(wrote)
+		g.spend(int64(wrote))
+		if err != nil {
+			return n, err
+		}
 		if end == io.EOF {
 			return n, nil
 		}
 		if end != nil {
 			return n, readFailed(op, want.Path, end)
+		}
+		if sinceCheck += int64(wrote); sinceCheck >= reserveStep {
+			sinceCheck = 0
+			if err := g.store.budget.check(op, 0); err != nil {
+				return n, err
+			}
 		}
 	}
 }
@@ -117,33 +133,32 @@ func (g *Staging) spend(n int64) {
 	g.store.budget.spend(n)
 }
 
-// writer is the end of an upload's stream that meets the disk. It may be looked at when its stage has finished.
-type writer struct {
-	staging    *Staging
-	out        file
-	stop       func() // ends the reading
-	sinceCheck int64  // bytes written since the disk was asked about its reserve
-	err        error  // the first; nothing is written after it
+// hasher is a SHA-256 that runs beside its caller.
+type hasher struct {
+	chunks chan []byte // what waits to be hashed
+	done   chan struct{}
+	sum    hash.Hash
 }
 
-func (w *writer) write(c []byte) {
-	if w.err != nil {
-		return
-	}
-	if w.err = w.put(c); w.err != nil {
-		w.stop()
+func startHashing() *hasher {
+	h := &hasher{chunks: make(chan []byte, ringBuffers-2), done: make(chan struct{}), sum: sha256.New()}
+	go h.run()
+	return h
+}
+
+func (h *hasher) run() {
+	defer close(h.done)
+	for c := range h.chunks {
+		_, _ = h.sum.Write(c) // never fails
 	}
 }
 
-func (w *writer) put(c []byte) error {
-	n, err := w.out.Write(c)
-	w.staging.spend(int64(n))
-	if err != nil {
-		return err
-	}
-	if w.sinceCheck += int64(n); w.sinceCheck < reserveStep {
-		return nil
-	}
-	w.sinceCheck = 0
-	return w.staging.store.budget.check("store.Add")
+// add hashes c, which must not change until ringBuffers-1 further calls, or finish, have returned.
+func (h *hasher) add(c []byte) { h.chunks <- c }
+
+// finish waits for the last chunk and returns the sum.
+func (h *hasher) finish() edgewise.Digest {
+	close(h.chunks)
+	<-h.done
+	return edgewise.Digest(hex.EncodeToString(h.sum.Sum(nil)))
 }
