@@ -16,6 +16,8 @@ type Statistics struct {
 
 	Failures [4]uint64         // by FailureReason
 	Batches  []BatchStatistics // ascending by Size
+
+	Closed [CloseReasons]uint64 // batches, by CloseReason
 }
 
 // Duration is a count of events and their time together.
@@ -44,4 +46,24 @@ const (
 // String returns the label value of the failure counter.
 func (r FailureReason) String() string {
 	return [...]string{"REJECTED", "CANCELED", "BACKEND", "OTHER"}[r]
+}
+
+// CloseReason says why a batch took no more requests.
+type CloseReason uint8
+
+// The close reasons. CloseReasons is how many there are.
+const (
+	CloseFull      CloseReason = iota // the next request would not fit into max_batch_size, or nothing would
+	ClosePreferred                    // a preferred size was reached
+	CloseDelay                        // the oldest request had waited as long as the configuration allows
+	CloseShape                        // the next request has other shapes, other inputs or wants other outputs
+	CloseIdle                         // a lane was free and nothing more was waiting
+	CloseDeadline                     // waiting longer would have outlived a request
+	CloseOff                          // the version does not batch
+	CloseReasons
+)
+
+// String returns the label value of the counter of closed batches.
+func (r CloseReason) String() string {
+	return [CloseReasons]string{"full", "preferred", "delay", "shape", "idle", "deadline", "off"}[r]
 }

@@ -47,7 +47,8 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	a.library.manager = a.manager
 	a.engine = &engine{Manager: a.manager, library: a.library, strict: c.Engine.StrictReadiness}
 	a.door, err = httpapi.New(doorConfig(c), httpapi.Deps{
-		Engine: a.engine, Library: a.library, Log: logger.With("part", "http"), Name: Name, Version: Version, Metrics: a.metrics(),
+		Engine: a.engine, Library: a.library, Log: logger.With("part", "http"), Name: Name, Version: Version,
+		Metrics: a.metrics(), Labels: a.library.labels,
 	})
 	if err != nil {
 		return nil, err

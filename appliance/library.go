@@ -47,6 +47,9 @@ func (l *library) Push(ctx context.Context, up edgewise.Upload, promote bool) (*
 	return v, nil
 }
 
+// Room tells whether an upload of size bytes could begin now.
+func (l *library) Room(size int64) error { return l.store.Room(size) }
+
 func (l *library) put(ctx context.Context, up edgewise.Upload) (*edgewise.Version, error) {
 	if err := edgewise.CheckName(up.Model); err != nil {
 		return nil, edgewise.Errorf("appliance.Push", edgewise.Invalid, "%w", err)

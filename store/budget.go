@@ -33,6 +33,10 @@ func (b *budget) enter(op string, size int64) error {
 	return nil
 }
 
+// Room tells whether an upload of size bytes could begin now. It reserves nothing: Begin decides. Kinds of error:
+// Exhausted.
+func (s *Store) Room(size int64) error { return s.budget.check("store.Room", size) }
+
 // leave ends an upload that had promised bytes still to write.
 func (b *budget) leave(promised int64) {
 	b.mu.Lock()
@@ -48,11 +52,11 @@ func (b *budget) spend(n int64) {
 	b.promised -= n
 }
 
-// check tells whether all that was promised still fits.
-func (b *budget) check(op string) error {
+// check tells whether all that was promised still fits, and extra bytes beside it.
+func (b *budget) check(op string, extra int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.room(op, 0)
+	return b.room(op, extra)
 }
 
 // room tells whether extra bytes fit beside what was promised without touching the reserve. b.mu is held.

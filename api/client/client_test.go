@@ -252,7 +252,7 @@ func TestPushSendsOneFileByItselfWithItsLength(t *testing.T) {
 	if err != nil || v.Version != 4 {
 		t.Fatalf("Push = %v, %v", v, err)
 	}
-	if s.length != 5 || s.query != "file=net%2Fmodel.onnx&promote=true&version=4" || s.header.Get("Expect") != "100-continue" || sent != 5 {
+	if s.length != 5 || s.query != "file=net%2Fmodel.onnx&promote=true&size=5&version=4" || s.header.Get("Expect") != "100-continue" || sent != 5 {
 		t.Errorf("length %d, query %q, Expect %q, progress %d", s.length, s.query, s.header.Get("Expect"), sent)
 	}
 }

@@ -42,6 +42,9 @@ func (c *Client) Push(ctx context.Context, up edgewise.Upload, promote bool, pro
 	if up.Version != 0 {
 		query.Set("version", strconv.FormatInt(up.Version, 10))
 	}
+	if up.Size >= 0 {
+		query.Set("size", strconv.FormatInt(up.Size, 10)) // so that a full disk refuses before anything is sent
+	}
 	contentType, length, write := "application/x-tar", int64(-1), s.archive
 	if size >= 0 && size == up.Size {
 		contentType, length, write = "application/octet-stream", size, s.single

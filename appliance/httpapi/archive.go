@@ -41,7 +41,7 @@ func newArchive(body *checked, cfg Config) *archive {
 func (a *archive) next() (string, int64, io.Reader, error) {
 	for {
 		entry, err := a.tar.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return "", 0, nil, a.finish()
 		}
 		if err != nil {
@@ -142,7 +142,7 @@ type unpacked struct{ tar *tar.Reader }
 
 func (u unpacked) Read(p []byte) (int, error) {
 	n, err := u.tar.Read(p)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = unpackError(err)
 	}
 	return n, err

@@ -56,7 +56,7 @@ func (b *stream) Read(p []byte) (int, error) {
 	case b.received > b.limit.bytes:
 		b.err = b.limit.exceeded()
 		return 0, b.err
-	case err == io.EOF && b.whole():
+	case errors.Is(err, io.EOF) && b.whole():
 		b.ended, b.err = true, io.EOF
 	case err != nil:
 		b.err = b.failure()
@@ -106,7 +106,7 @@ func (s *Server) readBody(ctx *fasthttp.RequestCtx) (*block, []byte, error) {
 	for {
 		n, err := in.Read(b.bytes[start+size:])
 		size += n
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return b, b.bytes[start : start+size], nil
 		}
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"hash"
 	"io"
 	"strings"
@@ -49,7 +50,7 @@ func (c *checked) Read(p []byte) (int, error) {
 	if c.want != nil {
 		c.hash.Write(p[:n])
 	}
-	if err == io.EOF && c.want != nil && !bytes.Equal(c.hash.Sum(nil), c.want) {
+	if errors.Is(err, io.EOF) && c.want != nil && !bytes.Equal(c.hash.Sum(nil), c.want) {
 		return n, edgewise.Errorf("httpapi.checked.Read", edgewise.Invalid,
 			"the body's SHA-256 is %x, the Content-Digest header announced %x", c.hash.Sum(nil), c.want)
 	}
@@ -64,7 +65,7 @@ func (c *checked) finish() error {
 		if len(bytes.Trim(rest[:n], "\x00")) > 0 {
 			return edgewise.Errorf("httpapi.checked.finish", edgewise.Invalid, "the body goes on after the end of its last file")
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {

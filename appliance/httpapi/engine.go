@@ -42,6 +42,8 @@ type VersionStatistics struct {
 // Library is what the administration routes need of the box. All methods are safe for concurrent use. What they return
 // is shared and not modified.
 type Library interface {
+	// Room tells whether an upload of size bytes could begin now, before its body is asked for. Errors: Exhausted.
+	Room(size int64) error
 	// Push stores a new version and, with promote, points the label live to it. It pulls the files of up, and the
 	// version exists only if up.Next ended in io.EOF. Errors: those of up, Invalid, TooLarge, Exists, Unsupported,
 	// Exhausted, Corrupt.

@@ -16,8 +16,7 @@ import (
 // With streamed bodies the HTTP library bounds none of them, and executes what a handler leaves unread as the next
 // request. So everything goes through serve, which leaves a connection open only when the body was read to its end.
 
-// refusedHeader marks a request that headerReceived has refused. A client that sends it gains nothing: the mark only
-// makes serve judge the headers again.
+// refusedHeader marks a request that headerReceived has refused. A client that sends it itself is refused too.
 const refusedHeader = "Edgewise-Refused"
 
 // streamKey is where the body of an upload waits for its handler.
@@ -44,10 +43,8 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 	defer s.leave()
 	defer s.recovered(ctx)
 	if len(ctx.Request.Header.Peek(refusedHeader)) > 0 {
-		if err := s.admit(&ctx.Request.Header); err != nil {
-			s.refuse(ctx, err)
-			return
-		}
+		s.refuse(ctx, s.refusal(&ctx.Request.Header))
+		return
 	}
 	if isUpload(&ctx.Request.Header) {
 		s.serveStream(ctx)
@@ -61,6 +58,15 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 	defer b.free()
 	ctx.Request.SetBodyRaw(body)
 	s.routes(ctx)
+}
+
+// refusal says why a marked request was refused. Its body is hidden, so it stays refused when the reason has gone
+// meanwhile, as a full disk may.
+func (s *Server) refusal(header *fasthttp.RequestHeader) error {
+	if err := s.admit(header); err != nil {
+		return err
+	}
+	return edgewise.Errorf("httpapi.serve", edgewise.Busy, "the request was refused a moment ago, for a reason that has gone: try again")
 }
 
 // serveStream lets the handler read the body, and closes the connection when it did not read all of it.

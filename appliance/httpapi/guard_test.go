@@ -265,6 +265,38 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 	p.wantClosed()
 }
 
+// TestAFullDiskRefusesBeforeTheBody also lets room come free between the refusal and its answer: the hidden body must not
+// become the next request.
+func TestAFullDiskRefusesBeforeTheBody(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		headers string
+		body    string
+		refused int // calls of Room that find none
+		status  int
+	}{
+		{"nothing sent", "Expect: 100-continue\r\n", "", 2, 507},
+		{"body sent", "", smuggled, 2, 507},
+		{"room came free", "", smuggled, 1, 503},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ts := startServer(t, nil)
+			ts.library.full = test.refused
+			p := dial(t, ts)
+			p.send(fmt.Sprintf("POST /api/v1/models/m/versions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n%sContent-Length: %d\r\n\r\n%s",
+				test.headers, len(smuggled), test.body))
+			if status, body := p.answer("POST"); status != test.status {
+				t.Errorf("answer %d %s, want %d", status, body, test.status)
+			}
+			p.wantClosed()
+			ts.wantNotSmuggled(t)
+			if n := ts.library.versions(); n != 0 {
+				t.Errorf("%d versions were stored", n)
+			}
+		})
+	}
+}
+
 func TestExpectContinueIsAnsweredBeforeTheBody(t *testing.T) {
 	ts := startServer(t, nil)
 	for _, test := range []struct {

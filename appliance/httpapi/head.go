@@ -72,9 +72,16 @@ func (s *Server) admit(header *fasthttp.RequestHeader) error {
 	if err := checkOrigin(&h, string(header.Method())); err != nil {
 		return err
 	}
+	if h.lengths == 0 {
+		return nil
+	}
 	limit := s.limitOf(header)
-	if n, err := strconv.ParseInt(string(h.length), 10, 64); h.lengths > 0 && (err != nil || n > limit.bytes) {
+	n, err := strconv.ParseInt(string(h.length), 10, 64)
+	switch {
+	case err != nil || n > limit.bytes:
 		return limit.exceeded()
+	case isUpload(header):
+		return s.deps.Library.Room(n)
 	}
 	return nil
 }

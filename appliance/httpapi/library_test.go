@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ type fakeLibrary struct {
 	records map[string]*edgewise.Record
 	files   map[edgewise.ModelID]map[string]string
 	sizes   []int64 // Upload.Size of each Push
+	full    int     // how many calls of Room are refused
 }
 
 var created = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -25,11 +27,21 @@ func newFakeLibrary() *fakeLibrary {
 	return &fakeLibrary{records: make(map[string]*edgewise.Record), files: make(map[edgewise.ModelID]map[string]string)}
 }
 
+func (l *fakeLibrary) Room(size int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.full == 0 {
+		return nil
+	}
+	l.full--
+	return edgewise.Errorf("fake.Room", edgewise.Exhausted, "no room for %d bytes", size)
+}
+
 func (l *fakeLibrary) Push(_ context.Context, up edgewise.Upload, promote bool) (*edgewise.Version, error) {
 	files := make(map[string]string)
 	for {
 		path, _, body, err := up.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

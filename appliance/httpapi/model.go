@@ -9,7 +9,7 @@ import (
 
 // extensions are the protocol's extensions that this server serves, in the order in which other servers list theirs.
 var extensions = [...]string{
-	"classification", "sequence", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "model_configuration", "binary_tensor_data",
+	"classification", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "model_configuration", "binary_tensor_data",
 	"parameters", "statistics",
 }
 

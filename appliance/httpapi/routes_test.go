@@ -53,7 +53,7 @@ func TestInferenceProtocolRoutes(t *testing.T) {
 		{"live", "GET", "/v2/health/live", "", 200, ""},
 		{"live with a query", "GET", "/v2/health/live?x=y", "", 200, ""},
 		{"ready", "GET", "/v2/health/ready", "", 200, ""},
-		{"server", "GET", "/v2", "", 200, `{"name":"edgewise","version":"1.2.3","extensions":["classification","sequence","model_repository","model_repository(unload_dependents)","schedule_policy","model_configuration","binary_tensor_data","parameters","statistics"]}`},
+		{"server", "GET", "/v2", "", 200, `{"name":"edgewise","version":"1.2.3","extensions":["classification","model_repository","model_repository(unload_dependents)","schedule_policy","model_configuration","binary_tensor_data","parameters","statistics"]}`},
 		{"model", "GET", "/v2/models/echo", "", 200, `{"name":"echo","versions":["1","3"],` + metadata},
 		{"model version", "GET", "/v2/models/echo/versions/1", "", 200, `{"name":"echo","versions":["1"],` + metadata},
 		{"model by an encoded name", "GET", "/v2/models/%65cho", "", 200, `{"name":"echo","versions":["1","3"],` + metadata},

@@ -69,11 +69,15 @@ func (s *Server) newUpload(c *fiber.Ctx, in *stream) (up edgewise.Upload, promot
 		if length := c.Request().Header.ContentLength(); length >= 0 {
 			up.Size = int64(length)
 		}
+		if query.size >= 0 && query.size != up.Size {
+			return up, false, edgewise.Errorf("httpapi.upload", edgewise.Invalid, "query parameter size is %d, the body has %d bytes (-1: not said)", query.size, up.Size)
+		}
 		up.Next = single(query.file, up.Size, body)
 	case mimeTar:
 		if query.named {
 			return up, false, edgewise.Errorf("httpapi.upload", edgewise.Invalid, "query parameter file goes with %s only: an archive names its files", mimeFile)
 		}
+		up.Size = query.size
 		up.Next = newArchive(body, s.cfg).next
 	default:
 		return up, false, &special{
@@ -89,11 +93,12 @@ type uploadQuery struct {
 	promote bool   // whether live moves to it
 	file    string // the path of the one file
 	named   bool   // whether the client gave it
+	size    int64  // bytes of all files together; -1: not given
 }
 
 func readUploadQuery(text string) (q uploadQuery, err error) {
 	const op = "httpapi.readUploadQuery"
-	q = uploadQuery{promote: true, file: defaultFilename}
+	q = uploadQuery{promote: true, file: defaultFilename, size: -1}
 	values, err := url.ParseQuery(text)
 	if err != nil {
 		return q, edgewise.Errorf(op, edgewise.Invalid, "query string %.200q: %w", text, err)
@@ -115,8 +120,12 @@ func readUploadQuery(text string) (q uploadQuery, err error) {
 			if bad := edgewise.CheckPath(value); bad != nil {
 				err = edgewise.Errorf(op, edgewise.Invalid, "query parameter file: %w", bad)
 			}
+		case "size":
+			if q.size, err = strconv.ParseInt(value, 10, 64); err != nil || q.size < 0 {
+				err = edgewise.Errorf(op, edgewise.Invalid, "query parameter size is %.40q: want the bytes of all files together", value)
+			}
 		default:
-			err = edgewise.Errorf(op, edgewise.Invalid, "unknown query parameter %.40q: want version, promote or file", key)
+			err = edgewise.Errorf(op, edgewise.Invalid, "unknown query parameter %.40q: want version, promote, file or size", key)
 		}
 		if err != nil {
 			return q, err

@@ -145,6 +145,9 @@ func TestBadUploadsMakeNoVersion(t *testing.T) {
 		{"absolute file", "?file=/etc/x", file, "x", "", 400, "clean path inside the model's folder"},
 		{"file with NUL", "?file=a%00b", file, "x", "", 400, "control characters"},
 		{"unknown parameter", "?versoin=1", file, "x", "", 400, "unknown query parameter"},
+		{"size of text", "?size=big", file, "x", "", 400, "want the bytes of all files together"},
+		{"negative size", "?size=-1", archive, good, "", 400, "want the bytes of all files together"},
+		{"size that contradicts the length", "?size=2", file, "x", "", 400, "the body has 1 bytes"},
 		{"parameter twice", "?version=1&version=2", file, "x", "", 400, "given 2 times"},
 		{"bad query", "?a=%zz", file, "x", "", 400, "query string"},
 		{"file with an archive", "?file=a", archive, good, "", 400, "an archive names its files"},
@@ -229,5 +232,18 @@ func TestTheSecondUploadOfAVersionIsRefused(t *testing.T) {
 		if want == 409 && answer != `{"error":"model \"m\" version 4 exists","code":"exists","model":"m","version":4}` {
 			t.Errorf("answer %s", answer)
 		}
+	}
+}
+
+func TestAnArchiveMayDeclareItsSize(t *testing.T) {
+	ts := startServer(t, nil)
+	good := archiveOf(t, entry{"model.onnx", tar.TypeReg, "x"})
+	for _, query := range []string{"?size=1", ""} {
+		if resp, body := ts.do(t, "POST", "/api/v1/models/m/versions"+query, good, typeKey, "application/x-tar"); resp.StatusCode != 201 {
+			t.Fatalf("answer %d %s", resp.StatusCode, body)
+		}
+	}
+	if got := fmt.Sprint(ts.library.sizes); got != "[1 -1]" {
+		t.Errorf("declared sizes %s, want [1 -1]", got)
 	}
 }

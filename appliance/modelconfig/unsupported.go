@@ -48,14 +48,6 @@ var features = []feature{
 	{"instance_group.profile", "only TensorRT models have profiles", anyGroup(func(g edgewise.InstanceGroup) bool { return len(g.Profile) > 0 })},
 	{"instance_group.host_policy", "there are no host policies", anyGroup(func(g edgewise.InstanceGroup) bool { return g.HostPolicy != "" })},
 
-	{"dynamic_batching.priority_levels", "priorities are not served yet", func(m *edgewise.Model) bool {
-		b := m.DynamicBatching
-		return b != nil && (b.PriorityLevels > 0 || b.DefaultPriorityLevel > 0 || len(b.PriorityQueuePolicy) > 0)
-	}},
-	{"timeout_action", "DELAY is not served yet: use REJECT", func(m *edgewise.Model) bool {
-		return slices.ContainsFunc(queuePolicies(m), func(p namedPolicy) bool { return p.TimeoutAction == timeoutDelay })
-	}},
-
 	{"optimization.execution_accelerators.gpu_execution_accelerator", "GPU execution is not served yet", func(m *edgewise.Model) bool { return len(accelerators(m).GPU) > 0 }},
 	{"optimization.execution_accelerators.cpu_execution_accelerator", "the CPU runs models without accelerators: openvino and others are not part of this box", func(m *edgewise.Model) bool { return len(accelerators(m).CPU) > 0 }},
 }

@@ -11,17 +11,18 @@ import (
 
 // Bounds of a model's configuration.
 const (
-	MaxBatchSize   = 1 << 16 // elements of a batch
-	MaxTensorName  = 512     // bytes of a tensor's name
-	MaxInstances   = 64      // instances of a model, over all groups
-	MaxQueueTime   = 86400e6 // microseconds of any delay or timeout of a queue: a day
-	MaxMetricTags  = 16      // labels that a model adds to its metrics
-	MaxTagValue    = 128     // bytes of such a label's value
-	MaxWarmups     = 64      // warm-up requests, each counted once
-	MaxWarmupCount = 1000    // repetitions of one warm-up request
-	MaxWarmupBytes = 1 << 28 // bytes of one warm-up input, for the whole batch
-	MaxThreads     = 256     // threads of an ONNX Runtime session
-	MaxProblems    = 100     // problems told apart; the rest is counted
+	MaxBatchSize      = 1 << 16 // elements of a batch
+	MaxTensorName     = 512     // bytes of a tensor's name
+	MaxInstances      = 64      // instances of a model, over all groups
+	MaxPriorityLevels = 256     // of a dynamic batcher
+	MaxQueueTime      = 86400e6 // microseconds of any delay or timeout of a queue: a day
+	MaxMetricTags     = 16      // labels that a model adds to its metrics
+	MaxTagValue       = 128     // bytes of such a label's value
+	MaxWarmups        = 64      // warm-up requests, each counted once
+	MaxWarmupCount    = 1000    // repetitions of one warm-up request
+	MaxWarmupBytes    = 1 << 28 // bytes of one warm-up input, for the whole batch
+	MaxThreads        = 256     // threads of an ONNX Runtime session
+	MaxProblems       = 100     // problems told apart; the rest is counted
 )
 
 // Validate reports everything that is wrong with a complete model, one problem a line, each of them naming the model and

@@ -224,9 +224,12 @@ func TestValidateRefusesTheRest(t *testing.T) {
 		{"delay", batching(func(b *edgewise.DynamicBatching) { b.MaxQueueDelay = MaxQueueTime + 1 }), "dynamic_batching: max_queue_delay_microseconds: want at most 86400000000, got 86400000001"},
 		{"timeout", batching(func(b *edgewise.DynamicBatching) { b.DefaultQueuePolicy.DefaultTimeout = MaxQueueTime + 1 }), "dynamic_batching: default_queue_policy: default_timeout_microseconds: want at most 86400000000, got 86400000001"},
 		{"timeout action", batching(func(b *edgewise.DynamicBatching) { b.DefaultQueuePolicy.TimeoutAction = "WAIT" }), `dynamic_batching: default_queue_policy: timeout_action: want REJECT or DELAY, got "WAIT"`},
-		{"priority levels without a default", batching(func(b *edgewise.DynamicBatching) { b.PriorityLevels = 1 }), "dynamic_batching: default_priority_level: want 1 to priority_levels, which is 1, got 0\nmodel \"cat\": dynamic_batching.priority_levels: priorities are not served yet"},
-		{"default priority above the levels", batching(func(b *edgewise.DynamicBatching) { b.DefaultPriorityLevel = 1 }), "dynamic_batching: default_priority_level: want 1 to priority_levels, which is 0, got 1\nmodel \"cat\": dynamic_batching.priority_levels: priorities are not served yet"},
-		{"several priorities in order", batching(func(b *edgewise.DynamicBatching) { b.PriorityLevels, b.DefaultPriorityLevel = 2, 1 }), "dynamic_batching: preserve_ordering excludes priority_levels above 1, got 2\nmodel \"cat\": dynamic_batching.priority_levels: priorities are not served yet"},
+		{"priority levels without a default", batching(func(b *edgewise.DynamicBatching) { b.PriorityLevels = 1 }), "dynamic_batching: default_priority_level: want 1 to priority_levels, which is 1, got 0"},
+		{"default priority above the levels", batching(func(b *edgewise.DynamicBatching) { b.DefaultPriorityLevel = 1 }), "dynamic_batching: default_priority_level: want 1 to priority_levels, which is 0, got 1"},
+		{"several priorities in order", batching(func(b *edgewise.DynamicBatching) { b.PriorityLevels, b.DefaultPriorityLevel = 2, 1 }), "dynamic_batching: preserve_ordering excludes priority_levels above 1, got 2"},
+		{"too many priorities", batching(func(b *edgewise.DynamicBatching) {
+			b.PreserveOrdering, b.PriorityLevels, b.DefaultPriorityLevel = false, MaxPriorityLevels+1, 1
+		}), "dynamic_batching: priority_levels: want at most 256, got 257"},
 		{"policies of unknown levels", batching(func(b *edgewise.DynamicBatching) {
 			b.PriorityLevels, b.DefaultPriorityLevel = 1, 1
 			b.PriorityQueuePolicy = map[string]edgewise.QueuePolicy{"1": {TimeoutAction: "REJECT"}, "2": {TimeoutAction: "REJECT"}, "x": {TimeoutAction: "NO"}}
@@ -234,9 +237,8 @@ func TestValidateRefusesTheRest(t *testing.T) {
 			`dynamic_batching: priority_queue_policy["x"]: timeout_action: want REJECT or DELAY, got "NO"`,
 			`dynamic_batching: priority_queue_policy: want levels 1 to priority_levels, which is 1, got "2"`,
 			`dynamic_batching: priority_queue_policy: want levels 1 to priority_levels, which is 1, got "x"`,
-			"dynamic_batching.priority_levels: priorities are not served yet",
 		}, "\nmodel \"cat\": ")},
-		{"DELAY in order", batching(func(b *edgewise.DynamicBatching) { b.DefaultQueuePolicy.TimeoutAction = "DELAY" }), "dynamic_batching: default_queue_policy: timeout_action DELAY is excluded by preserve_ordering\nmodel \"cat\": timeout_action: DELAY is not served yet: use REJECT"},
+		{"DELAY in order", batching(func(b *edgewise.DynamicBatching) { b.DefaultQueuePolicy.TimeoutAction = "DELAY" }), "dynamic_batching: default_queue_policy: timeout_action DELAY is excluded by preserve_ordering"},
 		{"two schedulers", func(m *edgewise.Model) { m.SequenceBatching = &edgewise.SequenceBatching{} }, "want at most one of dynamic_batching, sequence_batching and ensemble_scheduling, got 2\nmodel \"cat\": sequence_batching: sequences are not served yet"},
 
 		{"warm-up without a name", warmup(func(w *edgewise.ModelWarmup) { w.Name = "" }), "model_warmup[0]: name is empty"},
@@ -294,7 +296,7 @@ func TestValidateCountsTheProblemsBeyondItsBound(t *testing.T) {
 func TestBackendParametersAreChecked(t *testing.T) {
 	for key := range backendParameters {
 		for value, ok := range map[string]bool{"0": true, "": false, "-1": false, "true": false, "1e3": false, "99999999999999999999": false} {
-			ok = ok && !strings.HasPrefix(key, "memory.")
+			ok = ok && !strings.HasPrefix(key, "memory.") && key != "max_queue_delay"
 			m := complete(t, fmt.Sprintf(`parameters { key: %q value { string_value: %q } }`, key, value), validSignature)
 			err := Validate(m, validFiles, nil)
 			if (err == nil) != ok {
@@ -351,8 +353,6 @@ func TestWhatIsNotServedIsRefusedWithTheReason(t *testing.T) {
 		{"instance_group { secondary_devices {} }", "instance_group.secondary_devices: there are no secondary devices"},
 		{`instance_group { profile: "0" }`, "instance_group.profile: only TensorRT models have profiles"},
 		{`instance_group { host_policy: "numa0" }`, "instance_group.host_policy: there are no host policies"},
-		{"dynamic_batching { priority_levels: 2 default_priority_level: 1 }", "dynamic_batching.priority_levels: priorities are not served yet"},
-		{"dynamic_batching { default_queue_policy { timeout_action: DELAY } }", "timeout_action: DELAY is not served yet: use REJECT"},
 		{`optimization { execution_accelerators { gpu_execution_accelerator { name: "tensorrt" } } }`, "optimization.execution_accelerators.gpu_execution_accelerator: GPU execution is not served yet"},
 		{`optimization { execution_accelerators { cpu_execution_accelerator { name: "openvino" } } }`, "optimization.execution_accelerators.cpu_execution_accelerator: the CPU runs models without accelerators: openvino and others are not part of this box"},
 	}

@@ -92,6 +92,10 @@ func collectVersion(out chan<- prometheus.Metric, s Sample) {
 		send(out, prometheus.CounterValue, "nv_inference_request_failure", "Number of failed inference requests.", float64(n),
 			append(names[:len(names):len(names)], "reason"), append(values[:len(values):len(values)], edgewise.FailureReason(reason).String()))
 	}
+	for reason, n := range st.Closed {
+		send(out, prometheus.CounterValue, "edgewise_batches_closed_total", "Number of batches, by why they took no more requests.", float64(n),
+			append(names[:len(names):len(names)], "reason"), append(values[:len(values):len(values)], edgewise.CloseReason(reason).String()))
+	}
 	counter("nv_inference_count", "Number of inferences performed.", float64(st.InferenceCount))
 	counter("nv_inference_exec_count", "Number of model executions performed.", float64(st.ExecutionCount))
 	send(out, prometheus.GaugeValue, "nv_inference_pending_request_count", "Number of requests waiting to be executed.", float64(st.Pending), names, values)

@@ -12,6 +12,7 @@ import (
 func source() Source {
 	v := &edgewise.Version{ID: edgewise.ModelID{Name: "cat", Version: 2}, Model: &edgewise.Model{MetricTags: map[string]string{"site": "roof"}}}
 	st := edgewise.Statistics{InferenceCount: 7, ExecutionCount: 3, Pending: 1, Failures: [4]uint64{4, 0, 1, 2}}
+	st.Closed[edgewise.ClosePreferred] = 6
 	st.Success = edgewise.Duration{Count: 3, Total: 1500 * time.Microsecond}
 	return Source{
 		Samples:  func() []Sample { return []Sample{{v, st}} },
@@ -32,6 +33,8 @@ func TestPage(t *testing.T) {
 		`nv_inference_request_failure{_site="roof",model="cat",reason="CANCELED",version="2"} 0`,
 		`nv_inference_request_failure{_site="roof",model="cat",reason="BACKEND",version="2"} 1`,
 		`nv_inference_request_failure{_site="roof",model="cat",reason="OTHER",version="2"} 2`,
+		`edgewise_batches_closed_total{_site="roof",model="cat",reason="preferred",version="2"} 6`,
+		`edgewise_batches_closed_total{_site="roof",model="cat",reason="off",version="2"} 0`,
 		`nv_inference_count{_site="roof",model="cat",version="2"} 7`,
 		`nv_inference_exec_count{_site="roof",model="cat",version="2"} 3`,
 		`nv_inference_pending_request_count{_site="roof",model="cat",version="2"} 1`,

@@ -60,9 +60,13 @@ func model() *edgewise.Model {
 	}
 }
 
-func scheduler(d *doubler, m *edgewise.Model, c Config) *Scheduler {
+func schedulerOf(i edgewise.Instance, m *edgewise.Model, c Config) *Scheduler {
 	c.Logger = slog.New(slog.DiscardHandler)
-	return New(&edgewise.Version{ID: edgewise.ModelID{Name: m.Name, Version: 3}, Model: m}, d, c)
+	return New(&edgewise.Version{ID: edgewise.ModelID{Name: m.Name, Version: 3}, Model: m}, i, c)
+}
+
+func scheduler(d *doubler, m *edgewise.Model, c Config) *Scheduler {
+	return schedulerOf(d, m, c)
 }
 
 func floats(values ...float32) []byte {

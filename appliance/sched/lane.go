@@ -1,6 +1,8 @@
 package sched
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -9,49 +11,190 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// lane runs one request after the other until the queue is closed and empty. It keeps its thread, so that the native
-// runtime finds its thread-local memory again and the core's caches stay warm.
-func (s *Scheduler) lane() {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	for {
-		j := s.queue.pop()
-		if j == nil {
+// lane runs one batch after the other. It keeps its thread, so that the native runtime finds its thread-local memory
+// again and the core's caches stay warm. While runs are tiny it does not: waking a kept thread costs more than such a run.
+type lane struct {
+	s        *Scheduler
+	pinned   bool
+	jobs     []*job // the batch, or the jobs considered for one
+	leaving  []*job
+	group    *group // for the next batch of several
+	gatherer gatherer
+	timer    *time.Timer // wakes the queue's lanes; nil until one is needed
+}
+
+// loop runs until the queue is closed and empty.
+func (l *lane) loop() {
+	l.pin(true)
+	defer l.pin(false)
+	l.group = newGroup()
+	for l.s.queue.take(l) {
+		l.run()
+		l.pin(!l.s.queue.pace.tiny())
+	}
+	l.group.cancel()
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+}
+
+// pin keeps the lane's goroutine on its thread, or lets it go.
+func (l *lane) pin(keep bool) {
+	switch {
+	case keep == l.pinned:
+		return
+	case keep:
+		runtime.LockOSThread()
+	default:
+		runtime.UnlockOSThread()
+	}
+	l.pinned = keep
+}
+
+// wakeAfter makes the queue's lanes look again after a time; 0 does nothing.
+func (l *lane) wakeAfter(d time.Duration) {
+	switch {
+	case d <= 0:
+	case l.timer == nil:
+		l.timer = time.AfterFunc(d, l.s.queue.wake)
+	default:
+		l.timer.Reset(d)
+	}
+}
+
+// dropDead answers the jobs that are cancelled or overdue and returns the others.
+func (l *lane) dropDead(jobs []*job) []*job {
+	now := time.Now()
+	alive, dead := jobs[:0], []*job(nil)
+	for _, j := range jobs {
+		j.started = now
+		switch {
+		case j.ctx.Err() != nil:
+			j.err = j.ctx.Err()
+		case !j.overdue.IsZero() && !now.Before(j.overdue) && !l.s.policies[j.level].delays:
+			j.err = l.s.refusal(errTimeout)
+		default:
+			alive = append(alive, j)
+			continue
+		}
+		if j.group != nil {
+			j.group.abandon(j)
+		}
+		dead = append(dead, j)
+	}
+	if len(dead) > 0 {
+		l.answer(dead)
+	}
+	return alive
+}
+
+// run executes the batch that was taken. A batch that fails is run again request by request, so that one bad request
+// costs its neighbours time and nothing else.
+func (l *lane) run() {
+	ctx := context.Background()
+	if taken := len(l.jobs); taken > 1 {
+		g := l.group
+		l.group, ctx = newGroup(), g.ctx
+		defer g.cancel()
+		g.start(taken)
+	}
+	jobs := l.dropDead(l.jobs)
+	if len(jobs) > 1 {
+		err := l.attempt(ctx, jobs, jobs[0].started)
+		if err == nil {
+			l.answer(jobs)
 			return
 		}
-		s.run(j)
-		close(j.done)
+		l.explain(err, jobs)
+	}
+	for i, j := range jobs {
+		j.started = time.Now()
+		if j.err = j.ctx.Err(); j.err == nil {
+			j.err = l.attempt(j.ctx, jobs[i:i+1], j.started)
+		}
+		l.answer(jobs[i : i+1])
 	}
 }
 
-// run executes one request and stores its result or its error in j.
-func (s *Scheduler) run(j *job) {
-	defer s.recovered(j)
-	j.started = time.Now()
-	if j.err = j.ctx.Err(); j.err != nil {
+// explain logs why a batch failed. A model whose outputs cannot be split is not batched any more.
+func (l *lane) explain(err error, jobs []*job) {
+	var broken *unsplittable
+	if errors.As(err, &broken) {
+		l.s.queue.single.Store(true)
+		l.s.logger.Error("batching is off: the outputs of a batch cannot be split", "model", l.s.version.ID.String(), "error", err)
 		return
 	}
-	result, err := s.instance.Run(j.ctx, j.inputs, j.want)
+	l.s.logger.Debug("a batch failed and is run request by request", "model", l.s.version.ID.String(), "requests", len(jobs), "error", err)
+}
+
+// unsplittable marks the error of a split.
+type unsplittable struct{ error }
+
+func (u *unsplittable) Unwrap() error { return u.error }
+
+// attempt executes jobs as one batch. They have their outputs when it returns nil. A panic of the instance, which is our
+// own bug, becomes an Internal error.
+func (l *lane) attempt(ctx context.Context, jobs []*job, started time.Time) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = l.panicked(cause)
+		}
+	}()
+	total := elements(jobs)
+	inputs := jobs[0].inputs
+	if len(jobs) > 1 {
+		inputs = l.gatherer.gather(jobs, total)
+	}
+	gathered := time.Now()
+	result, err := l.s.instance.Run(ctx, inputs, jobs[0].want)
 	if err != nil {
-		j.err = err
-		return
+		return err
 	}
-	if err := s.checker.finish(result); err != nil {
+	ran := time.Now()
+	l.s.queue.pace.add(ran.Sub(gathered))
+	if err := l.distribute(result, jobs, total); err != nil {
 		result.Free()
-		j.err = err
-		return
+		return err
 	}
-	s.measured.executed(j.batch, result)
-	s.lent.Add(1)
-	j.result = result
+	timing := edgewise.Timing{Input: result.Input, Infer: result.Infer, Output: result.Output, Batch: total}
+	if len(jobs) > 1 {
+		timing.Input += gathered.Sub(started)
+		timing.Output += time.Since(ran)
+	}
+	l.s.measured.executed(total, timing)
+	free := newShare(result, len(jobs), &l.s.lent)
+	for _, j := range jobs {
+		j.free, j.timing = free, timing
+		j.timing.Queue = j.started.Sub(j.arrived)
+	}
+	return nil
 }
 
-// recovered turns a panic of an instance, which is our own bug, into an Internal error of the one request.
-func (s *Scheduler) recovered(j *job) {
-	cause := recover()
-	if cause == nil {
-		return
+// distribute checks the outputs and gives each job its own.
+func (l *lane) distribute(result *edgewise.Result, jobs []*job, total int) error {
+	if err := l.s.checker.finish(result); err != nil {
+		return err
 	}
-	s.logger.Error("instance panicked", "model", s.version.ID.String(), "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
-	j.err = edgewise.Errorf("sched.run", edgewise.Internal, "model %v: its instance panicked: %v", s.version.ID, cause)
+	if len(jobs) == 1 {
+		jobs[0].outputs = result.Outputs
+		return nil
+	}
+	if err := split(result.Outputs, jobs, total); err != nil {
+		return &unsplittable{err}
+	}
+	return nil
+}
+
+func (l *lane) panicked(cause any) error {
+	l.s.logger.Error("instance panicked", "model", l.s.version.ID.String(), "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+	return edgewise.Errorf("sched.run", edgewise.Internal, "model %v: its instance panicked: %v", l.s.version.ID, cause)
+}
+
+// answer lets the answers of jobs leave, as far as the order of responses allows. A job must not be touched afterwards.
+func (l *lane) answer(jobs []*job) {
+	l.leaving = l.s.queue.finish(jobs, l.leaving[:0])
+	for i, j := range l.leaving {
+		l.leaving[i] = nil
+		j.done <- struct{}{}
+	}
 }

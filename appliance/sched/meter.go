@@ -18,7 +18,7 @@ type meter struct {
 func newMeter() *meter { return &meter{batches: map[uint64]*edgewise.BatchStatistics{}} }
 
 // executed counts one run of a batch.
-func (m *meter) executed(batch int, r *edgewise.Result) {
+func (m *meter) executed(batch int, t edgewise.Timing) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.total.LastInference = time.Now()
@@ -29,9 +29,9 @@ func (m *meter) executed(batch int, r *edgewise.Result) {
 		b = &edgewise.BatchStatistics{Size: uint64(batch)}
 		m.batches[uint64(batch)] = b
 	}
-	add(&b.ComputeInput, r.Input)
-	add(&b.ComputeInfer, r.Infer)
-	add(&b.ComputeOutput, r.Output)
+	add(&b.ComputeInput, t.Input)
+	add(&b.ComputeInfer, t.Infer)
+	add(&b.ComputeOutput, t.Output)
 }
 
 // succeeded counts one request that was answered.

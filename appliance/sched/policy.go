@@ -2,29 +2,55 @@ package sched
 
 import (
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
 )
 
-// policy is what a model's default_queue_policy and the box's bounds make together.
+// actionDelay is the timeout_action that keeps overdue requests.
+const actionDelay = "DELAY"
+
+// policy is what a queue policy of a model says of one priority level.
 type policy struct {
-	maxQueue       int
+	maxQueue       int           // 0: the box's bound, which all such levels share
 	defaultTimeout time.Duration // in the queue; 0: none
 	override       bool          // a request may shorten it
+	delays         bool          // overdue requests wait behind the others; otherwise they are refused
 }
 
-func policyOf(m *edgewise.Model, maxQueue int) policy {
-	p := policy{maxQueue: max(maxQueue, 1)}
-	if m.DynamicBatching == nil || m.DynamicBatching.DefaultQueuePolicy == nil {
-		return p
+// policiesOf returns the policy of each priority level, the highest first, and the index of the default level.
+func policiesOf(m *edgewise.Model) (policies []policy, standard int) {
+	b := m.DynamicBatching
+	if b == nil {
+		return []policy{{}}, 0
 	}
-	q := m.DynamicBatching.DefaultQueuePolicy
-	if q.MaxQueueSize > 0 {
-		p.maxQueue = int(q.MaxQueueSize)
+	policies = make([]policy, max(b.PriorityLevels, 1))
+	for i := range policies {
+		policies[i] = policyOf(b.DefaultQueuePolicy)
+		if q, ok := b.PriorityQueuePolicy[strconv.Itoa(i+1)]; ok {
+			policies[i] = policyOf(&q)
+		}
 	}
-	p.defaultTimeout, p.override = time.Duration(q.DefaultTimeout)*time.Microsecond, q.AllowTimeoutOverride
-	return p
+	return policies, levelOf(b.DefaultPriorityLevel, len(policies), 0)
+}
+
+func policyOf(q *edgewise.QueuePolicy) policy {
+	if q == nil {
+		return policy{}
+	}
+	return policy{
+		maxQueue: int(q.MaxQueueSize), defaultTimeout: time.Duration(q.DefaultTimeout) * time.Microsecond,
+		override: q.AllowTimeoutOverride, delays: q.TimeoutAction == actionDelay,
+	}
+}
+
+// levelOf returns the index of a priority's level; standard for 0 and what lies outside.
+func levelOf(priority uint64, levels, standard int) int {
+	if priority == 0 || priority > uint64(levels) {
+		return standard
+	}
+	return int(priority - 1)
 }
 
 // timeout returns how long a request may wait, 0 for no bound but its context. Without a configured default the

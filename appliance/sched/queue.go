@@ -1,115 +1,204 @@
 package sched
 
 import (
-	"context"
 	"errors"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
 )
 
 var (
-	errFull    = errors.New("Exceeds maximum queue size")                              //nolint:staticcheck // Triton's text, which clients match
-	errTimeout = errors.New("Request timeout expired")                                 //nolint:staticcheck // Triton's text, which clients match
-	errClosed  = errors.New("the version is being unloaded and takes no new requests") // only seen when a lookup raced an unload
+	//lint:ignore ST1005 Triton's text, which clients match
+	errFull = errors.New("Exceeds maximum queue size")
+	//lint:ignore ST1005 Triton's text, which clients match
+	errTimeout = errors.New("Request timeout expired")
+	// errClosed is only seen when a lookup raced an unload.
+	errClosed = errors.New("the version is being unloaded and takes no new requests")
 )
 
-// job is one request inside the scheduler. Its fields are written by the goroutine of Infer until push, by one lane
-// from pop until done is closed, and by Infer's goroutine again after that or after a successful remove.
-type job struct {
-	ctx      context.Context
-	inputs   []edgewise.Tensor // in the model's order and shapes
-	want     []string
-	batch    int // elements on dimension 0, 1 for models that do not batch
-	arrived  time.Time
-	started  time.Time
-	result   *edgewise.Result
-	err      error
-	done     chan struct{}
-	prev     *job // the queue's links, guarded by its mutex
-	next     *job
-	enqueued bool
-}
-
-// queue is a bounded FIFO from which a waiting job can be withdrawn.
+// queue holds the waiting jobs of one version: a FIFO for each priority level, served strictly in order of priority.
+// Lanes take batches from it, a waiting job can be withdrawn, and answers leave it in order where that is configured.
 type queue struct {
-	limit int
+	former former
+	single atomic.Bool // no batches
+	pace   pace
 
 	mu     sync.Mutex // guards what follows
-	ready  sync.Cond  // signalled when a job is added or the queue is closed
-	first  *job
-	last   *job
-	size   int
+	ready  sync.Cond  // signalled when a job is added, when a delay is over and when the queue is closed
+	levels []level
+	size   int // waiting jobs
+	load   load
+	order  *order // nil: answers leave as they come
 	closed bool
+	counts [edgewise.CloseReasons]uint64
 }
 
-func newQueue(limit int) *queue {
-	q := &queue{limit: limit}
+func newQueue(m *edgewise.Model, policies []policy, maxQueue int) *queue {
+	f, batches := formerOf(m)
+	q := &queue{former: f, levels: newLevels(policies, maxQueue)}
+	q.single.Store(!batches)
 	q.ready.L = &q.mu
+	if m.DynamicBatching != nil && m.DynamicBatching.PreserveOrdering {
+		q.order = &order{}
+	}
 	return q
 }
 
-// push adds j at the end, or returns errFull or errClosed.
+// push adds j at the end of its level, or returns errFull or errClosed.
 func (q *queue) push(j *job) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	l := &q.levels[j.level]
 	switch {
 	case q.closed:
 		return errClosed
-	case q.size >= q.limit:
+	case l.room.used >= l.room.limit:
 		return errFull
 	}
-	j.prev, j.enqueued = q.last, true
-	if q.last == nil {
-		q.first = j
-	} else {
-		q.last.next = j
-	}
-	q.last = j
+	l.append(j)
 	q.size++
+	q.load.arrived(j.batch)
+	if q.order != nil {
+		q.order.enter(j)
+	}
 	q.ready.Signal()
 	return nil
 }
 
-// pop waits for the first job and takes it. It returns nil when the queue is closed and empty.
-func (q *queue) pop() *job {
+// take waits for the next batch and moves its jobs to the lane, with g as the group of more than one. It returns false
+// when the queue is closed and empty.
+func (q *queue) take(l *lane) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for q.first == nil && !q.closed {
-		q.ready.Wait()
+	for yielded := false; ; {
+		p := q.plan(l)
+		switch {
+		case p.take > 0 && p.reason == edgewise.CloseIdle && !yielded && q.company(l.jobs[:p.take]):
+			yielded = true
+			q.yield()
+		case p.take > 0:
+			q.hand(l, p)
+			return true
+		case q.closed && q.size == 0:
+			return false
+		default:
+			yielded = false
+			l.wakeAfter(p.wait)
+			q.ready.Wait()
+		}
 	}
-	j := q.first
-	if j != nil {
-		q.unlink(j)
-	}
-	return j
 }
 
-// remove withdraws j and tells whether it was still queued.
-func (q *queue) remove(j *job) bool {
+// company tells whether a yield is likely to bring more jobs that are worth it: runs are tiny, and others than these were
+// here in the last two rounds.
+func (q *queue) company(jobs []*job) bool {
+	return q.pace.tiny() && q.load.expected() > elements(jobs)
+}
+
+// yield lets others run once: whoever is about to push does so.
+func (q *queue) yield() {
+	q.mu.Unlock()
+	runtime.Gosched()
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	if !j.enqueued {
-		return false
+}
+
+// plan asks the former. It leaves the jobs that it considered in l.jobs.
+func (q *queue) plan(l *lane) plan {
+	m := moment{single: q.single.Load(), ending: q.closed, delay: q.former.delay}
+	if q.former.auto {
+		m.delay, m.expected = q.pace.autoDelay(q.former.delay), q.load.expected()
 	}
-	q.unlink(j)
-	return true
+	if q.timed() {
+		m.now = time.Now()
+	}
+	for i := range q.levels {
+		q.levels[i].age(m.now)
+	}
+	most := q.former.most + 1
+	if m.single {
+		most = 1
+	}
+	l.jobs = q.front(l.jobs[:0], most)
+	return q.former.form(l.jobs, m)
+}
+
+// timed tells whether a plan needs to know the time.
+func (q *queue) timed() bool {
+	if q.former.delay > 0 || q.former.auto {
+		return true
+	}
+	for i := range q.levels {
+		if !q.levels[i].soonest.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+// front appends the first jobs to list, at most n.
+func (q *queue) front(list []*job, n int) []*job {
+	for i := range q.levels {
+		for _, f := range []*fifo{&q.levels[i].fresh, &q.levels[i].late} {
+			for j := f.first; j != nil; j = j.next {
+				if len(list) == n {
+					return list
+				}
+				list = append(list, j)
+			}
+		}
+	}
+	return list
+}
+
+// hand moves the first jobs of l.jobs out of the queue. What is left is for another lane.
+func (q *queue) hand(l *lane, p plan) {
+	clear(l.jobs[p.take:])
+	l.jobs = l.jobs[:p.take]
+	for _, j := range l.jobs {
+		q.unlink(j)
+		if len(l.jobs) > 1 {
+			j.group = l.group
+		}
+	}
+	q.load.taken(elements(l.jobs))
+	q.counts[p.reason]++
+	if q.size > 0 {
+		q.ready.Signal()
+	}
 }
 
 func (q *queue) unlink(j *job) {
-	if j.prev == nil {
-		q.first = j.next
-	} else {
-		j.prev.next = j.next
-	}
-	if j.next == nil {
-		q.last = j.prev
-	} else {
-		j.next.prev = j.prev
-	}
-	j.prev, j.next, j.enqueued = nil, nil, false
+	q.levels[j.level].remove(j)
 	q.size--
+}
+
+// withdraw takes j back and tells whether it was still waiting.
+func (q *queue) withdraw(j *job) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if j.list == nil {
+		return false
+	}
+	q.unlink(j)
+	q.load.withdrawn(j.batch)
+	if q.order != nil {
+		q.order.leave(j)
+	}
+	return true
+}
+
+// finish notes that jobs have their answers and returns those whose answers may leave, in order, appended to list.
+func (q *queue) finish(jobs, list []*job) []*job {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.load.finished(elements(jobs))
+	if q.order == nil {
+		return append(list, jobs...)
+	}
+	return q.order.answered(jobs, list)
 }
 
 // close refuses further jobs and wakes every waiting lane.
@@ -120,8 +209,23 @@ func (q *queue) close() {
 	q.ready.Broadcast()
 }
 
-func (q *queue) len() int {
+// wake makes every waiting lane look again.
+func (q *queue) wake() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.size
+	q.ready.Broadcast()
+}
+
+// read returns how many jobs wait and why batches were closed.
+func (q *queue) read() (size int, counts [edgewise.CloseReasons]uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.size, q.counts
+}
+
+// reset forgets why batches were closed.
+func (q *queue) reset() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.counts = [edgewise.CloseReasons]uint64{}
 }

@@ -18,31 +18,35 @@ type Config struct {
 	Logger   *slog.Logger
 }
 
-// Scheduler is the Servable of one version: one queue, and lanes that take from it in the order of arrival.
+// Scheduler is the Servable of one version: a queue with priority levels, and lanes that take batches from it. A lane that
+// is free never waits for more requests unless the model's configuration sets a delay.
 type Scheduler struct {
 	version  *edgewise.Version
 	instance edgewise.Instance
 	checker  *checker
-	policy   policy
+	policies []policy // of the priority levels
+	standard int      // index of the default level
 	queue    *queue
+	jobs     *jobs
 	measured *meter
 	logger   *slog.Logger
 
 	lanes sync.WaitGroup // running lanes
-	lent  sync.WaitGroup // responses whose memory belongs to the instance
+	lent  sync.WaitGroup // results whose memory belongs to the instance
 }
 
 var _ edgewise.Servable = (*Scheduler)(nil)
 
 // New starts the lanes of v on an instance, which the Scheduler owns from then on.
 func New(v *edgewise.Version, instance edgewise.Instance, c Config) *Scheduler {
-	p := policyOf(v.Model, c.MaxQueue)
+	policies, standard := policiesOf(v.Model)
 	s := &Scheduler{
-		version: v, instance: instance, checker: newChecker(v.Model), policy: p,
-		queue: newQueue(p.maxQueue), measured: newMeter(), logger: c.Logger,
+		version: v, instance: instance, checker: newChecker(v.Model), policies: policies, standard: standard,
+		queue: newQueue(v.Model, policies, c.MaxQueue), jobs: newJobs(), measured: newMeter(), logger: c.Logger,
 	}
 	for range max(c.Lanes, 1) {
-		s.lanes.Go(s.lane)
+		l := &lane{s: s}
+		s.lanes.Go(l.loop)
 	}
 	return s
 }
@@ -61,61 +65,87 @@ func (s *Scheduler) Infer(ctx context.Context, req *edgewise.Request) (*edgewise
 }
 
 func (s *Scheduler) infer(ctx context.Context, req *edgewise.Request, start time.Time) (*edgewise.Response, error) {
-	j, err := s.checker.check(req)
-	if err != nil {
+	j := s.jobs.get()
+	defer s.jobs.put(j)
+	if err := s.checker.check(req, j); err != nil {
 		return nil, err
 	}
-	j.ctx, j.arrived = ctx, start
+	j.ctx, j.arrived, j.level = ctx, start, levelOf(req.Priority, len(s.policies), s.standard)
+	s.limit(j, req.Timeout)
 	if err := s.queue.push(j); err != nil {
 		return nil, s.refusal(err)
 	}
-	s.await(ctx, j, s.policy.timeout(req.Timeout))
+	s.await(j)
 	if j.err != nil {
 		return nil, j.err
 	}
-	return s.respond(req, j), nil
+	return &edgewise.Response{ID: req.ID, Model: s.version.ID, Outputs: j.outputs, Timing: j.timing, Free: j.free}, nil
+}
+
+// limit sets how long j may wait.
+func (s *Scheduler) limit(j *job, requested time.Duration) {
+	p := s.policies[j.level]
+	if timeout := p.timeout(requested); timeout > 0 {
+		j.overdue = j.arrived.Add(timeout)
+	}
+	if deadline, ok := j.ctx.Deadline(); ok {
+		j.ends = deadline
+	}
+	if !p.delays && !j.overdue.IsZero() && (j.ends.IsZero() || j.overdue.Before(j.ends)) {
+		j.ends = j.overdue
+	}
 }
 
 // await returns when j has its answer, or has been withdrawn from the queue with j.err set.
-func (s *Scheduler) await(ctx context.Context, j *job, timeout time.Duration) {
+func (s *Scheduler) await(j *job) {
 	var expired <-chan time.Time
-	if timeout > 0 {
-		timer := time.NewTimer(timeout)
+	if !j.overdue.IsZero() && !s.policies[j.level].delays {
+		timer := time.NewTimer(time.Until(j.overdue))
 		defer timer.Stop()
 		expired = timer.C
+	}
+	gone := j.ctx.Done()
+	if gone == nil && expired == nil {
+		<-j.done
+		return
 	}
 	select {
 	case <-j.done:
 		return
-	case <-ctx.Done():
-		if s.queue.remove(j) {
-			j.err = ctx.Err()
-			return
-		}
 	case <-expired:
-		if s.queue.remove(j) {
-			j.err = &edgewise.Error{Op: "sched.Infer", Kind: edgewise.Unavailable, Model: s.version.ID, Err: errTimeout}
+		if s.queue.withdraw(j) {
+			j.err = s.refusal(errTimeout)
 			return
 		}
+		s.answered(j)
+	case <-gone:
+		s.left(j)
+	}
+}
+
+// answered waits for the answer of a job that a lane has taken.
+func (s *Scheduler) answered(j *job) {
+	select {
+	case <-j.done:
+	case <-j.ctx.Done():
+		s.left(j)
+	}
+}
+
+// left withdraws a job whose client has gone, or waits for its run to end.
+func (s *Scheduler) left(j *job) {
+	if s.queue.withdraw(j) {
+		j.err = j.ctx.Err()
+		return
+	}
+	if j.group != nil {
+		j.group.abandon(j)
 	}
 	<-j.done
 }
 
-// respond makes the response of a job that ran. Its outputs stay lent until the receiver releases them.
-func (s *Scheduler) respond(req *edgewise.Request, j *job) *edgewise.Response {
-	return &edgewise.Response{
-		ID: req.ID, Model: s.version.ID, Outputs: j.result.Outputs,
-		Timing: edgewise.Timing{
-			Queue: j.started.Sub(j.arrived), Input: j.result.Input, Infer: j.result.Infer, Output: j.result.Output, Batch: j.batch,
-		},
-		Free: func() {
-			j.result.Free()
-			s.lent.Done()
-		},
-	}
-}
-
-// Warm runs requests before the version is announced as ready. They leave no trace in the statistics.
+// Warm runs requests before the version is announced as ready, and then tries whether batches pay. Neither leaves a
+// trace in the statistics.
 func (s *Scheduler) Warm(ctx context.Context, requests []*edgewise.Request) error {
 	for _, req := range requests {
 		response, err := s.Infer(ctx, req)
@@ -124,14 +154,17 @@ func (s *Scheduler) Warm(ctx context.Context, requests []*edgewise.Request) erro
 		}
 		response.Release()
 	}
+	s.try(ctx)
 	s.measured.reset()
+	s.queue.reset()
 	return nil
 }
 
 // Statistics returns what has been measured so far.
 func (s *Scheduler) Statistics() edgewise.Statistics {
 	stats := s.measured.read()
-	stats.Pending = int64(s.queue.len())
+	size, closed := s.queue.read()
+	stats.Pending, stats.Closed = int64(size), closed
 	return stats
 }
 

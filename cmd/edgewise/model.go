@@ -24,6 +24,7 @@ func (p *program) model() *cobra.Command {
 		Use:   "model",
 		Short: "Upload, list, activate, roll back and delete models",
 		Args:  arguments("push|import|list|show|promote|rollback|rm"),
+		RunE:  unknownCommand,
 	}
 	cmd.AddCommand(p.modelPush(), p.modelImport(), p.modelList(), p.modelShow(), p.modelPromote(), p.modelRollback(), p.modelRemove())
 	return cmd

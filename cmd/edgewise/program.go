@@ -129,6 +129,11 @@ func arguments(names ...string) cobra.PositionalArgs {
 	}
 }
 
+// unknownCommand runs a command that only has others below it: none of them was named.
+func unknownCommand(cmd *cobra.Command, args []string) error {
+	return usageError{fmt.Errorf("unknown command %q for %q; see %s --help", args[0], cmd.CommandPath(), cmd.CommandPath())}
+}
+
 // box returns a client of the box.
 func (p *program) box() (*client.Client, error) {
 	c, err := client.New(p.server)

@@ -47,7 +47,8 @@ func (p *program) serve() *cobra.Command {
 		Short: "Serve models until interrupted",
 		Long: "Serve opens the store, listens, loads what is to be served and answers until it gets SIGINT or SIGTERM. Then it is no\n" +
 			"longer ready, answers what is in flight, unloads and exits. A key of the configuration is taken from --set, else from an\n" +
-			"EDGEWISE_ variable, else from the file, else it has its default; \"edgewise config\" lists the keys.",
+			"EDGEWISE_ variable (EDGEWISE_HTTP_ADDRESS for http.address), else from the file, else it has its default;\n" +
+			"\"edgewise config\" prints them.",
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := s.load(p.environment)
@@ -98,9 +99,9 @@ func demoHint(w io.Writer) {
 	fmt.Fprint(w, `
 Try, in another terminal:
 
-  bin/edgewise demo ocr configs/demo/samples/text.png
-  bin/edgewise demo vad configs/demo/samples/speech.wav
-  bin/edgewise demo face configs/demo/samples/face.jpg
+  bin/edgewise demo ocr configs/demo/samples/text.png      reads five lines: HELLO EDGE 2026, Read on this box, not in a cloud. ...
+  bin/edgewise demo vad configs/demo/samples/speech.wav    hears two sentences: 0.93 s .. 2.72 s and 3.91 s .. 5.28 s
+  bin/edgewise demo face configs/demo/samples/face.jpg     finds one face, at 173,72
 
 and look around:
 
@@ -117,18 +118,17 @@ func (p *program) configuration() *cobra.Command {
 	var s settings
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "Check the configuration and list its keys with their values in force",
+		Short: "Check the configuration and print every key with its value in force",
 		Args:  arguments(),
 		RunE: func(*cobra.Command, []string) error {
 			c, err := s.load(p.environment)
 			if err != nil {
 				return err
 			}
-			return p.print(c, func(w io.Writer) {
-				for _, k := range config.Keys() {
-					fmt.Fprintf(w, "%-34s %-38s default %s (%s)\n    %s\n", k.Name, k.Env, k.Default, k.Unit, k.Doc)
-				}
-			})
+			if p.output != "json" {
+				return config.Write(p.out, c)
+			}
+			return p.print(c, nil)
 		},
 	}
 	s.flags(cmd)

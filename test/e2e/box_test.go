@@ -6,12 +6,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,29 +19,44 @@ import (
 	"github.com/edgewise-ai/edgewise/test/real"
 )
 
-// startLimit bounds how long a box may take to get ready, on a machine under the race detector's load.
-const startLimit = 2 * time.Minute
+// patience bounds how long a box or a command may take, on a machine under the race detector's load.
+const patience = 2 * time.Minute
 
 // box is a running program.
 type box struct {
-	t       *testing.T
-	cmd     *exec.Cmd
-	url     string
-	client  *client.Client
-	ready   chan struct{}
-	exited  chan error
-	mu      sync.Mutex // guards logged
-	logged  bytes.Buffer
-	dataDir string
+	t        *testing.T
+	cmd      *exec.Cmd
+	address  string // host:port
+	url      string
+	client   *client.Client
+	ready    chan struct{}
+	finished chan struct{} // closed when the program has ended
+	ended    error         // why, once finished is closed
+	mu       sync.Mutex    // guards logged
+	logged   bytes.Buffer
 }
 
-// serve starts a box on a data folder; more arguments follow "serve".
+// serve starts a box on a data folder and waits until it listens; more arguments follow "serve".
 func serve(t *testing.T, dataDir string, arguments ...string) *box {
 	t.Helper()
-	b := &box{t: t, ready: make(chan struct{}), exited: make(chan error, 1), dataDir: dataDir}
+	return serveWith(t, nil, dataDir, arguments...)
+}
+
+// serveReady starts a box and waits until it is ready.
+func serveReady(t *testing.T, dataDir string, arguments ...string) *box {
+	t.Helper()
+	b := serve(t, dataDir, arguments...)
+	b.awaitReady()
+	return b
+}
+
+// serveWith is serve with more variables in the environment.
+func serveWith(t *testing.T, environment []string, dataDir string, arguments ...string) *box {
+	t.Helper()
+	b := &box{t: t, ready: make(chan struct{}), finished: make(chan struct{})}
 	base := []string{"serve", "--set", "http.address=127.0.0.1:0", "--set", "data_dir=" + dataDir, "--set", "store.reserve_bytes=0"}
 	b.cmd = exec.Command(real.Program(t), append(base, arguments...)...)
-	b.cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
+	b.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, environment...)
 	b.cmd.Stderr = writerFunc(b.log)
 	out, err := b.cmd.StdoutPipe()
 	if err != nil {
@@ -58,27 +70,28 @@ func serve(t *testing.T, dataDir string, arguments ...string) *box {
 	t.Cleanup(b.kill)
 	select {
 	case b.url = <-listening:
-	case <-time.After(startLimit):
+	case <-time.After(patience):
 		t.Fatalf("the box does not listen:\n%s", b.output())
-	case err := <-b.exited:
-		t.Fatalf("the box exited: %v\n%s", err, b.output())
+	case <-b.finished:
+		t.Fatalf("the box exited: %v\n%s", b.ended, b.output())
 	}
+	b.address = strings.TrimPrefix(b.url, "http://")
 	if b.client, err = client.New(b.url); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(b.client.Close)
 	return b
 }
 
-// serveReady starts a box and waits until it is ready.
-func serveReady(t *testing.T, dataDir string, arguments ...string) *box {
-	t.Helper()
-	b := serve(t, dataDir, arguments...)
+func (b *box) awaitReady() {
+	b.t.Helper()
 	select {
 	case <-b.ready:
-	case <-time.After(startLimit):
-		t.Fatalf("the box does not get ready:\n%s", b.output())
+	case <-b.finished:
+		b.t.Fatalf("the box exited: %v\n%s", b.ended, b.output())
+	case <-time.After(patience):
+		b.t.Fatalf("the box does not get ready:\n%s", b.output())
 	}
-	return b
 }
 
 // follow reads what the program prints until it ends.
@@ -93,7 +106,8 @@ func (b *box) follow(out io.Reader, listening chan<- string) {
 			close(b.ready)
 		}
 	}
-	b.exited <- b.cmd.Wait()
+	b.ended = b.cmd.Wait()
+	close(b.finished)
 }
 
 type writerFunc func(p []byte)
@@ -110,53 +124,62 @@ func (b *box) log(p []byte) {
 	b.logged.Write(p)
 }
 
+// output returns what the box has printed and logged so far.
 func (b *box) output() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.logged.String()
 }
 
-// stop ends the box as systemd does and returns its error.
-func (b *box) stop() error {
+// terminate asks the box to stop, as systemd does, and does not wait.
+func (b *box) terminate() {
 	b.t.Helper()
 	if err := b.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		b.t.Fatal(err)
 	}
-	return b.wait()
 }
 
-func (b *box) wait() error {
+// stop ends the box in order; it fails the test unless the exit code is 0.
+func (b *box) stop() {
+	b.t.Helper()
+	b.terminate()
+	if code := b.exitCode(); code != 0 {
+		b.t.Fatalf("stopping the box: exit code %d\n%s", code, b.output())
+	}
+}
+
+// exitCode waits for the end of the box.
+func (b *box) exitCode() int {
 	b.t.Helper()
 	select {
-	case err := <-b.exited:
-		b.exited <- err
-		return err
-	case <-time.After(startLimit):
+	case <-b.finished:
+		return b.cmd.ProcessState.ExitCode()
+	case <-time.After(patience):
 		b.t.Fatalf("the box does not end:\n%s", b.output())
-		return nil
+		return -1
 	}
 }
 
 // kill ends the box as a power cut does.
 func (b *box) kill() {
 	_ = b.cmd.Process.Kill()
-	err := <-b.exited
-	b.exited <- err
+	<-b.finished
 }
 
 // run runs a command of the program against the box and returns what it printed and its exit code.
 func (b *box) run(arguments ...string) (stdout, stderr string, code int) {
 	b.t.Helper()
-	return run(b.t, append([]string{"--server", b.url}, arguments...)...)
+	return run(b.t, nil, append([]string{"--server", b.url}, arguments...)...)
 }
 
-func run(t *testing.T, arguments ...string) (stdout, stderr string, code int) {
+// run runs the program with more variables in the environment.
+func run(t *testing.T, environment []string, arguments ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, err bytes.Buffer
-	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, real.Program(t), arguments...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, environment...)
 	cmd.Stdout, cmd.Stderr = &out, &err
 	var exit *exec.ExitError
 	if failed := cmd.Run(); errors.As(failed, &exit) {
@@ -177,57 +200,17 @@ func (b *box) must(arguments ...string) string {
 	return out
 }
 
-// post sends a body and returns status and answer.
-func (b *box) post(path, contentType string, body []byte) (int, string) {
+// refuses runs a command that has to fail with an exit code and to say all parts on standard error.
+func (b *box) refuses(code int, parts []string, arguments ...string) {
 	b.t.Helper()
-	res, err := http.Post(b.url+path, contentType, bytes.NewReader(body))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	answer, err := io.ReadAll(res.Body)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return res.StatusCode, string(answer)
+	refuses(b.t, code, parts, append([]string{"--server", b.url}, arguments...)...)
 }
 
-// get returns status and answer.
-func (b *box) get(path string) (int, string) {
-	b.t.Helper()
-	res, err := http.Get(b.url + path)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	answer, err := io.ReadAll(res.Body)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return res.StatusCode, string(answer)
-}
-
-// write writes a file into a new folder and returns its path.
-func write(t *testing.T, name string, data []byte) string {
+func refuses(t *testing.T, code int, parts []string, arguments ...string) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, data, 0o644); err != nil {
-		t.Fatal(err)
+	_, stderr, got := run(t, nil, arguments...)
+	if got != code {
+		t.Errorf("edgewise %.300q: exit code %d, want %d: %s", arguments, got, code, stderr)
 	}
-	return path
+	contains(t, "standard error", stderr, parts...)
 }
-
-func sample(t *testing.T, name string) string { return filepath.Join(real.Samples(t), name) }
-
-func contains(t *testing.T, what, text string, parts ...string) {
-	t.Helper()
-	for _, part := range parts {
-		if !strings.Contains(text, part) {
-			t.Errorf("%s lacks %q:\n%s", what, part, text)
-		}
-	}
-}
-
-func lines(text string) []string { return strings.Split(strings.TrimSpace(text), "\n") }
-
-func sprint(values ...any) string { return fmt.Sprint(values...) }

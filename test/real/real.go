@@ -8,7 +8,9 @@ import (
 )
 
 // Library returns the path of ONNX Runtime's shared library. The test fails when make has not fetched it.
-func Library(t testing.TB) string { return need(t, "make runtime", "bin", "lib", "libonnxruntime.so.1") }
+func Library(t testing.TB) string {
+	return need(t, "make runtime", "bin", "lib", "libonnxruntime.so.1")
+}
 
 // Models returns the folder of the demo's models, in Triton's repository layout.
 func Models(t testing.TB) string { return need(t, "make models", "dist", "demo", "models") }

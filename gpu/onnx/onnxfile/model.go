@@ -75,7 +75,7 @@ func (w *walker) beginning() error {
 		return err
 	}
 	if advice := foreignAdvice(head); advice != "" {
-		return unsupported("not an ONNX file: %s", advice)
+		return invalid("not an ONNX file: %s", advice)
 	}
 	return nil
 }

@@ -110,6 +110,8 @@ static void release_values(const ew_api *api, void **values, size_t n) {
 void ew_call_clear(const ew_api *api, ew_call *c) {
 	release_values(api, c->input_values, c->inputs);
 	release_values(api, c->output_values, c->outputs);
+	// Go writes the next pointers here, and its write barrier shades what they replace: that must not be freed memory.
+	for (size_t i = 0; i < c->inputs; i++) c->input[i].data = NULL;
 	c->inputs = c->outputs = 0;
 }
 

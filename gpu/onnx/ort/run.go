@@ -134,6 +134,7 @@ func (s *Session) fill(c *call, pins *runtime.Pinner, in []edgewise.Tensor, want
 	if len(in) > len(c.inputs) || len(want) > len(c.outputs) {
 		return edgewise.Errorf("ort.Run", edgewise.Invalid, "%d inputs and %d outputs, the model has %d and %d", len(in), len(want), len(c.inputs), len(c.outputs))
 	}
+	c.c.inputs, c.c.outputs = C.size_t(len(in)), C.size_t(len(want)) // first: give clears as many, also after an error
 	for i := range in {
 		name, ok := s.inputs[in[i].Name]
 		if !ok || len(in[i].Shape) > edgewise.MaxRank {
@@ -149,7 +150,6 @@ func (s *Session) fill(c *call, pins *runtime.Pinner, in []edgewise.Tensor, want
 		}
 		c.outName[i] = name
 	}
-	c.c.inputs, c.c.outputs = C.size_t(len(in)), C.size_t(len(want))
 	return nil
 }
 

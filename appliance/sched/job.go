@@ -1,0 +1,78 @@
+package sched
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// job is one request inside the scheduler. Its fields are written by the goroutine of Infer until push, by one lane
+// from take until it sends to done, and by Infer's goroutine again after that or after a successful withdraw. Then it
+// goes back to the pool, so nobody else may keep it.
+type job struct {
+	ctx      context.Context
+	inputs   []edgewise.Tensor // in the model's order, in the backend's shapes
+	want     []string          // never empty
+	batch    int               // elements on dimension 0, 1 for models that do not batch
+	level    int               // index of its priority level
+	arrived  time.Time
+	overdue  time.Time // when its time in the queue is over; zero: never
+	ends     time.Time // when it is of no use any more: overdue and rejected, or past the context's deadline; zero: never
+	started  time.Time
+	timing   edgewise.Timing
+	outputs  []edgewise.Tensor
+	free     func() // gives outputs back
+	err      error
+	done     chan struct{} // one token: the job has its answer
+	group    *group        // the batch it was taken into with others; nil when alone
+	gone     atomic.Bool   // counted by its group as abandoned
+	list     *fifo         // where it waits; nil when it does not. Guarded by the queue's mutex, as are the links
+	prev     *job
+	next     *job
+	answered bool // its answer waits for those of earlier jobs. Guarded by the queue's mutex
+}
+
+// jobs is a pool.
+type jobs struct{ pool sync.Pool }
+
+func newJobs() *jobs {
+	return &jobs{sync.Pool{New: func() any { return newJob() }}}
+}
+
+func newJob() *job { return &job{done: make(chan struct{}, 1)} }
+
+func (p *jobs) get() *job { return p.pool.Get().(*job) }
+
+// put takes a job back that nobody refers to any more. It lets go of the request's memory.
+func (p *jobs) put(j *job) {
+	clear(j.inputs)
+	*j = job{inputs: j.inputs[:0], done: j.done}
+	p.pool.Put(j)
+}
+
+// fits tells whether k can run in one batch with j: the same inputs in the same shapes but for dimension 0, and the same
+// outputs wanted in the same order. Types are the model's, so they are equal.
+func (j *job) fits(k *job) bool {
+	if len(j.inputs) != len(k.inputs) || !slices.Equal(j.want, k.want) {
+		return false
+	}
+	for i := range j.inputs {
+		a, b := &j.inputs[i], &k.inputs[i]
+		if a.Name != b.Name || len(a.Shape) == 0 || len(b.Shape) == 0 || !a.Shape[1:].Equal(b.Shape[1:]) {
+			return false
+		}
+	}
+	return true
+}
+
+func elements(jobs []*job) int {
+	n := 0
+	for _, j := range jobs {
+		n += j.batch
+	}
+	return n
+}

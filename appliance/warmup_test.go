@@ -1,0 +1,85 @@
+package appliance
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+func TestWarmupRequests(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "warmup"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "warmup", "data"), []byte("12345678"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	input := func(kind edgewise.DataType, dims ...int64) edgewise.WarmupInput {
+		return edgewise.WarmupInput{DataType: kind, Dims: dims}
+	}
+	random, file, missing, escaping := input(edgewise.FP16, 2), input(edgewise.FP32, 2), input(edgewise.FP32, 2), input(edgewise.FP32, 2)
+	random.RandomData, file.InputDataFile, missing.InputDataFile, escaping.InputDataFile = true, "data", "none", "../x"
+	tests := []struct {
+		name     string
+		maxBatch int32
+		warmup   edgewise.ModelWarmup
+		requests int
+		shape    edgewise.Shape
+		bytes    int
+		err      string
+	}{
+		{"zeros", 0, edgewise.ModelWarmup{Inputs: map[string]edgewise.WarmupInput{"x": input(edgewise.FP32, 2, 3)}}, 1, edgewise.Shape{2, 3}, 24, ""},
+		{"a batch, three times", 8, edgewise.ModelWarmup{BatchSize: 4, Count: 3, Inputs: map[string]edgewise.WarmupInput{"x": input(edgewise.FP64, 2)}}, 3, edgewise.Shape{4, 2}, 64, ""},
+		{"empty strings", 0, edgewise.ModelWarmup{Inputs: map[string]edgewise.WarmupInput{"x": input(edgewise.Bytes, 3)}}, 1, edgewise.Shape{3}, 12, ""},
+		{"random", 0, edgewise.ModelWarmup{Inputs: map[string]edgewise.WarmupInput{"x": random}}, 1, edgewise.Shape{2}, 4, ""},
+		{"from a file", 0, edgewise.ModelWarmup{Inputs: map[string]edgewise.WarmupInput{"x": file}}, 1, edgewise.Shape{2}, 8, ""},
+		{"file that is not there", 0, edgewise.ModelWarmup{Name: "w", Inputs: map[string]edgewise.WarmupInput{"x": missing}}, 0, nil, 0, `model "m": warm-up "w": input "x": stat`},
+		{"file outside", 0, edgewise.ModelWarmup{Inputs: map[string]edgewise.WarmupInput{"x": escaping}}, 0, nil, 0, "want a clean path inside the model's folder"},
+		{"too large", 0, edgewise.ModelWarmup{Inputs: map[string]edgewise.WarmupInput{"x": input(edgewise.FP32, 1<<40)}}, 0, nil, 0, "takes more than 1073741824 bytes"},
+		{"negative", 0, edgewise.ModelWarmup{Inputs: map[string]edgewise.WarmupInput{"x": input(edgewise.FP32, -1)}}, 0, nil, 0, "has a negative size"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			m := &edgewise.Model{Name: "m", MaxBatchSize: test.maxBatch, ModelWarmup: []edgewise.ModelWarmup{test.warmup}}
+			requests, err := warmupRequests(m, dir)
+			if test.err != "" {
+				if err == nil || !strings.Contains(err.Error(), test.err) || edgewise.KindOf(err) != edgewise.Invalid {
+					t.Errorf("got %v, want %s", err, test.err)
+				}
+				return
+			}
+			if err != nil || len(requests) != test.requests {
+				t.Fatalf("%d requests, %v", len(requests), err)
+			}
+			in := requests[0].Inputs[0]
+			if !in.Shape.Equal(test.shape) || len(in.Data) != test.bytes || in.Check() != nil {
+				t.Errorf("input %v of %d bytes, %v", in.Shape, len(in.Data), in.Check())
+			}
+		})
+	}
+}
+
+func TestLabelsComeFromTheVersionsOwnFile(t *testing.T) {
+	h := newHouse(t)
+	files := []struct{ path, content string }{
+		{"model.onnx", "one"},
+		{"labels.txt", "cat\r\ndog\n\nbird"},
+		{"config.pbtxt", `output { name: "out" data_type: TYPE_STRING dims: 1 label_filename: "labels.txt" }`},
+	}
+	v, err := h.Push(t.Context(), uploadOf("m", files...), true)
+	h.must(err)
+	if got := strings.Join(h.labels(v.ID, "out"), "|"); got != "cat|dog||bird" {
+		t.Errorf("labels %q", got)
+	}
+	for _, id := range []edgewise.ModelID{{Name: "m", Version: 9}, {Name: "nobody", Version: 1}} {
+		if got := h.labels(id, "out"); got != nil {
+			t.Errorf("labels of %v: %v", id, got)
+		}
+	}
+	if got := h.labels(v.ID, "other"); got != nil {
+		t.Errorf("labels of an output without any: %v", got)
+	}
+}

@@ -1,0 +1,169 @@
+package e2e
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/edgewise-ai/edgewise/test/onnxgen"
+)
+
+const (
+	slowWork   = 8.0                   // billions of operations: some 40 ms, and four times that with all callers
+	surelyHeld = 75 * time.Millisecond // a request sent this long before the signal has been taken
+)
+
+// sixteen is a request of the slow model.
+var sixteen = `{"inputs":[{"name":"x","datatype":"FP32","shape":[1,16],"data":[` + strings.TrimSuffix(strings.Repeat("1,", 16), ",") + `]}]}`
+
+// call is what became of one request.
+type call struct {
+	sent    time.Time
+	ended   time.Time
+	status  int  // of the answer; 0: there was none
+	partial bool // the answer was cut in the middle
+	err     error
+}
+
+func TestStopAnswersEveryRequestItTook(t *testing.T) {
+	dir := t.TempDir()
+	b := serveReady(t, dir)
+	b.upload("slow", "", onnxgen.Slow(slowWork))
+	calls := make(chan call, 1<<16)
+	var work sync.WaitGroup
+	for range callers {
+		work.Go(func() { callUntilRefused(b.address, calls) })
+	}
+	time.Sleep(2 * time.Second)
+	stopped := time.Now()
+	b.terminate()
+	if code := b.exitCode(); code != 0 {
+		t.Errorf("exit code %d, want 0\n%s", code, b.output())
+	}
+	work.Wait()
+	close(calls)
+	answered, inFlight := 0, 0
+	for c := range calls {
+		switch held := stopped.Sub(c.sent) > surelyHeld; {
+		case c.partial:
+			t.Errorf("an answer was cut in the middle: %v", c.err)
+		case c.status == http.StatusOK:
+			answered++
+			if held && c.ended.After(stopped) {
+				inFlight++
+			}
+		case c.status != 0 && c.status != http.StatusServiceUnavailable:
+			t.Errorf("answer %d, want 200, or 503 after the signal", c.status)
+		case held:
+			t.Errorf("a request sent %v before the signal was not answered: %d %v", stopped.Sub(c.sent), c.status, c.err)
+		}
+	}
+	t.Logf("%d answered, %d of them in flight when the signal came", answered, inFlight)
+	if answered < 2*callers || inFlight == 0 {
+		t.Errorf("nothing was tried: %d requests were answered, %d of them in flight when the signal came", answered, inFlight)
+	}
+	contains(t, "log", b.output(), "stopped")
+	wantHealthy(t, dir)
+}
+
+// callUntilRefused sends one request after the other over one connection, and over a new one when it is closed, until
+// nobody listens any more.
+func callUntilRefused(address string, calls chan<- call) {
+	for {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			return
+		}
+		_ = c.SetDeadline(time.Now().Add(patience))
+		reader := bufio.NewReader(c)
+		for done := false; !done; {
+			var result call
+			result, done = callOnce(c, reader)
+			result.ended = time.Now()
+			calls <- result
+		}
+		_ = c.Close()
+	}
+}
+
+// callOnce sends one request and reads its answer; done tells that the connection is used up.
+func callOnce(c net.Conn, reader *bufio.Reader) (result call, done bool) {
+	result.sent = time.Now()
+	if _, err := fmt.Fprintf(c, "POST /v2/models/slow/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(sixteen), sixteen); err != nil {
+		result.err = err
+		return result, true
+	}
+	if _, err := reader.Peek(1); err != nil {
+		result.err = err // closed before a byte of an answer
+		return result, true
+	}
+	res, err := http.ReadResponse(reader, nil)
+	if err != nil {
+		result.partial, result.err = true, err
+		return result, true
+	}
+	result.status = res.StatusCode
+	if _, err := io.Copy(io.Discard, res.Body); err != nil {
+		result.partial, result.err = true, err
+	}
+	return result, res.Close || result.partial
+}
+
+func TestStopIsBoundedAndSaysWhatItCut(t *testing.T) {
+	const stuckWork, grace = 20_000.0, 10 * time.Second // work for minutes
+	b := serveReady(t, t.TempDir(), "--set", "shutdown.timeout=500ms")
+	b.upload("slow", "", onnxgen.Slow(stuckWork))
+	lost := make(chan error, 1)
+	go func() {
+		res, err := http.Post(b.url+"/v2/models/slow/infer", mimeJSON, strings.NewReader(sixteen))
+		if err == nil {
+			_ = res.Body.Close()
+			err = fmt.Errorf("answered %s", res.Status)
+		}
+		lost <- err
+	}()
+	time.Sleep(500 * time.Millisecond)
+	begun := time.Now()
+	b.terminate()
+	if code := b.exitCode(); code != 5 {
+		t.Errorf("exit code %d, want 5: a request was cut off", code)
+	}
+	if took := time.Since(begun); took > 500*time.Millisecond+grace {
+		t.Errorf("the stop took %v, want at most shutdown.timeout and %v", took, grace)
+	} else {
+		t.Logf("the stop took %v", took)
+	}
+	contains(t, "log", b.output(), "1 connections were cut off with a request in progress")
+	if err := <-lost; err == nil || !(errors.Is(err, io.EOF) || strings.Contains(err.Error(), "reset") || strings.Contains(err.Error(), "answered 5")) {
+		t.Errorf("the client saw %v", err)
+	}
+}
+
+func TestASecondBoxDoesNotOpenTheSameData(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data-in-use")
+	b := serveReady(t, dir)
+	refuses(t, 4, []string{"data-in-use"}, "serve", "--set", "http.address=127.0.0.1:0", "--set", "data_dir="+dir)
+	refuses(t, 4, []string{"data-in-use"}, "doctor", "--repair", "--set", "data_dir="+dir)
+	b.upload("cat", "", biased(1))
+	b.wantBias("cat", "1", 1)
+}
+
+func TestAPortInUseIsNamed(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	address := taken.Addr().String()
+	refuses(t, 5, []string{address, "address already in use"}, "serve", "--set", "http.address="+address, "--set", "data_dir="+t.TempDir())
+}
