@@ -69,7 +69,7 @@ func (osDisk) Create(path string) (file, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &osFile{File: f}, nil
+	return &osFile{File: f, out: f}, nil
 }
 
 func (osDisk) SyncDir(path string) error {

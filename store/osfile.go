@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"io"
 	"os"
 	"syscall"
 	"unsafe"
@@ -11,9 +12,9 @@ const (
 	// writebackStep is how many bytes are written before the kernel is asked to begin bringing them to the disk, so that
 	// the final sync finds little left to do.
 	writebackStep = 8 << 20
-	// directFrom is the offset from which a file is written past the page cache. Smaller files, which are most, stay in
-	// memory for the load that follows.
-	directFrom = 8 << 20
+	// directFrom is the offset from which a file is written past the page cache. What is before it, and so the whole of
+	// most models, stays in memory for the load that follows.
+	directFrom = 32 << 20
 	// directWrite is the least that is written past the page cache at a time: such a write waits for the disk.
 	directWrite = 512 << 10
 	// directBlock divides the address, the offset and the length of a write past the page cache.
@@ -23,19 +24,20 @@ const (
 // osFile is a file of the operating system, written from its beginning to its end.
 type osFile struct {
 	*os.File
-	written, started int64 // bytes; those before started are on their way to the disk
-	direct           bool  // writes go past the page cache now
-	buffered         bool  // they never will: the system refused
+	out              io.Writer // File
+	written, started int64     // bytes; those before started are on their way to the disk
+	direct           bool      // writes go past the page cache now
+	buffered         bool      // they never will: the system refused
 }
 
 func (f *osFile) Write(p []byte) (int, error) {
 	f.choose(p)
-	n, err := f.File.Write(p)
+	n, err := f.out.Write(p)
 	if f.direct && refusesDirect(err) {
 		f.buffered = true
 		f.choose(p)
 		var rest int
-		rest, err = f.File.Write(p[n:])
+		rest, err = f.out.Write(p[n:])
 		n += rest
 	}
 	f.written += int64(n)

@@ -16,7 +16,7 @@ const (
 	// a smaller one leaves it idle half of the time.
 	bufferBytes = 1 << 20
 	// ringBuffers take turns: one is filled and written, one is hashed, the rest wait to be hashed.
-	ringBuffers = 4
+	ringBuffers = 3
 	// reserveStep is how many bytes are written before the disk is asked again whether its reserve is intact.
 	reserveStep = 16 << 20
 	// maxEmptyReads bounds how often in a row a reader may return neither bytes nor an error.
