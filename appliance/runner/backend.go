@@ -19,10 +19,11 @@ import (
 
 // Config configures the backend. Zero durations and sizes take the defaults named beside them.
 type Config struct {
-	Backend   edgewise.Backend // answers Platform and Inspect, in this process
-	Arguments []string         // with which the program, started again, calls Serve
-	Options   any              // handed to the child's maker of the backend, as JSON
-	ReadPaths []string         // files and folders that the child may read beside the model's folder and the system's libraries
+	Backend     edgewise.Backend // answers Platform and Inspect, in this process
+	Arguments   []string         // with which the program, started again, calls Serve
+	Options     any              // handed to the child's maker of the backend, as JSON
+	Environment []string         // of the child, as key=value; nothing else is in it
+	ReadPaths   []string         // files and folders that the child may read beside the model's folder and the system's libraries
 
 	LoadTimeout  time.Duration // longest start of a child, its load included; 5 minutes
 	Grace        time.Duration // how long a run may go on after its context has ended, before its child is killed; 2 seconds

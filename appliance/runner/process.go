@@ -45,8 +45,8 @@ type process struct {
 
 	mu     sync.Mutex // guards what follows, and the use of control for sending
 	reason string     // why it was killed, empty when it was not
-	made   uint64 // lanes so far
-	over   bool   // control is closed
+	made   uint64     // lanes so far
+	over   bool       // control is closed
 }
 
 // spawn starts a child for an instance.
@@ -95,7 +95,7 @@ func (p *process) own(b *Backend, dir string, files []*os.File, started chan<- e
 		return
 	}
 	cmd := &exec.Cmd{
-		Path: program, Args: append([]string{"edgewise"}, b.config.Arguments...), Env: []string{}, Dir: "/",
+		Path: program, Args: append([]string{"edgewise"}, b.config.Arguments...), Env: append([]string{}, b.config.Environment...), Dir: "/",
 		Stdout: input, Stderr: input, ExtraFiles: files,
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 	}
