@@ -148,15 +148,15 @@ func (r *run) exchange(frame runFrame) (doneFrame, error) {
 
 // grow makes the block larger, or refuses; a refused child answers with a failure of kind Exhausted.
 func (r *run) grow(need uint64) error {
-	size := uint64(0)
+	size, descriptors := uint64(0), []int(nil)
 	if need <= uint64(r.instance.backend.config.MaxArena) {
 		dropped, err := r.instance.arena.grow(r.out, int64(need))
 		r.instance.forget(dropped)
 		if err == nil {
-			size = uint64(len(r.out.data))
+			size, descriptors = uint64(len(r.out.data)), []int{r.out.fd}
 		}
 	}
-	if err := send(r.lane.fd, pair{a: size}.append(nil, kindGrown), nil, 0); err != nil {
+	if err := send(r.lane.fd, pair{a: size}.append(nil, kindGrown), descriptors, 0); err != nil {
 		return r.lost(err)
 	}
 	return nil

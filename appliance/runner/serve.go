@@ -114,12 +114,12 @@ func (s *server) listen(ready <-chan struct{}) {
 	for {
 		frame, descriptors, err := receiveWith(controlFD, buf, rights)
 		if err != nil {
-			os.Exit(0)
+			unix.Exit(0) // at once: there is nothing to put in order
 		}
 		<-ready
 		f, err := decodePair(frame[1:])
 		if err != nil {
-			os.Exit(1)
+			unix.Exit(1)
 		}
 		switch kind(frame[0]) {
 		case kindLane:
@@ -165,7 +165,7 @@ func (s *server) lane(id uint64, fd int) {
 		}
 		f, err := decodeRun(frame[1:])
 		if kind(frame[0]) != kindRun || err != nil || len(descriptors) != len(f.attach) {
-			os.Exit(1)
+			unix.Exit(1)
 		}
 		err = s.attach(f.attach, descriptors)
 		var answer []byte
@@ -264,10 +264,12 @@ func (s *server) place(done *doneFrame, f runFrame, outputs []edgewise.Tensor, f
 	}
 	data := s.block(f.out)
 	if need > uint64(len(data)) {
-		var err error
-		if data, err = s.grow(f.out, need, fd); err != nil {
+		longer, err := s.grow(f.out, need, fd)
+		if err != nil {
 			return err
 		}
+		defer func(old []byte) { _ = unix.Munmap(old) }(data)
+		data = longer
 	}
 	for i := range outputs {
 		done.copied += uint64(copy(data[done.outputs[i].place.offset:], outputs[i].Data))
@@ -275,12 +277,13 @@ func (s *server) place(done *doneFrame, f runFrame, outputs []edgewise.Tensor, f
 	return nil
 }
 
-// grow asks the parent for a longer block and maps it.
+// grow asks the parent for a longer block and maps it beside the old one, in which inputs, and outputs that are inputs,
+// still stand. The caller unmaps the old one.
 func (s *server) grow(id uint32, need uint64, fd int) ([]byte, error) {
 	if err := send(fd, pair{a: need}.append(nil, kindGrow), nil, 0); err != nil {
 		return nil, err
 	}
-	frame, err := receive(fd, make([]byte, 64))
+	frame, descriptors, err := receiveWith(fd, make([]byte, 64), make([]byte, unix.CmsgSpace(4)))
 	if err != nil {
 		return nil, err
 	}
@@ -288,15 +291,16 @@ func (s *server) grow(id uint32, need uint64, fd int) ([]byte, error) {
 	if err != nil || kind(frame[0]) != kindGrown {
 		return nil, errFrame
 	}
-	if f.a < need {
+	if f.a < need || len(descriptors) != 1 {
 		return nil, edgewise.Errorf("runner.Serve", edgewise.Exhausted, "outputs of %d bytes do not fit into the shared memory that the runs of a model may take", need)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	data, err := unix.Mremap(s.blocks[id], int(f.a), unix.MREMAP_MAYMOVE)
+	data, err := mapShared(descriptors[0], int64(f.a))
+	_ = unix.Close(descriptors[0])
 	if err != nil {
 		return nil, edgewise.Errorf("runner.Serve", edgewise.Exhausted, "mapping shared memory: %w", err)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.blocks[id] = data
 	return data, nil
 }
