@@ -116,6 +116,15 @@ func (a *arena) grow(b *block, need int64) (dropped []uint32, err error) {
 func (a *arena) give(b *block) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.keep(b)
+}
+
+// keep makes a block idle, or ends it when the arena is closed. The caller holds mu.
+func (a *arena) keep(b *block) {
+	if a.max == 0 {
+		b.close()
+		return
+	}
 	a.idle = append(a.idle, b)
 }
 
@@ -146,7 +155,7 @@ func (a *arena) unlend(b *block) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.lent, b)
-	a.idle = append(a.idle, b)
+	a.keep(b)
 }
 
 // close unmaps every idle block. Blocks that are still in use stay, so that a late reader does not fault.

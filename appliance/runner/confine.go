@@ -49,7 +49,7 @@ func confine(paths []string) error {
 	}
 	version, _, number := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if number != 0 {
-		return fmt.Errorf("Landlock is not in this kernel, or switched off: %w", number) //nolint:staticcheck // a name
+		return fmt.Errorf("this kernel has no Landlock, or it is switched off: %w", number)
 	}
 	allowed := rights(int(version))
 	fd, _, number := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&allowed)), unsafe.Sizeof(allowed), 0)

@@ -166,7 +166,7 @@ func (p *process) loaded(ctx context.Context) error {
 	case <-ctx.Done():
 		p.kill("killed: its load took too long or was given up")
 		<-answers
-		return ctx.Err()
+		return edgewise.Errorf("runner.Load", edgewise.KindOf(ctx.Err()), "model %v: its load was ended: %w", p.id, ctx.Err())
 	}
 }
 
@@ -174,8 +174,7 @@ func (p *process) loaded(ctx context.Context) error {
 func (p *process) verdict(frame []byte, err error) error {
 	switch {
 	case errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET):
-		p.kill("its socket closed")
-		<-p.dead
+		p.await("killed: its socket was closed and it went on")
 		return edgewise.Errorf("runner.Load", edgewise.Internal, "model %v: its process died (%s) while loading", p.id, p.cause)
 	case err == nil && kind(frame[0]) == kindReady:
 		return nil
@@ -204,17 +203,22 @@ func (p *process) kill(reason string) {
 // farewell is how long a child may take to end by itself.
 const farewell = time.Second
 
+// await waits for the end of a child that is about to end, and kills it for a reason when it does not.
+func (p *process) await(reason string) {
+	select {
+	case <-p.dead:
+	case <-time.After(farewell):
+		p.kill(reason)
+		<-p.dead
+	}
+}
+
 // end closes what belongs to the child, waits until it has ended, and kills it when it does not by itself.
 func (p *process) end() {
 	p.mu.Lock()
 	_ = unix.Shutdown(p.control, unix.SHUT_RDWR)
 	p.mu.Unlock()
-	select {
-	case <-p.dead:
-	case <-time.After(farewell):
-		p.kill("killed: it did not end when it was told to")
-		<-p.dead
-	}
+	p.await("killed: it did not end when it was told to")
 	p.logging.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -16,10 +16,11 @@ import (
 
 // lane is one end of the socket of one run at a time.
 type lane struct {
-	id  uint64
-	fd  int
-	run atomic.Uint64 // the number of the run in progress, 0 between runs
-	buf []byte
+	id   uint64
+	fd   int
+	run  atomic.Uint64 // the number of the run in progress, 0 between runs
+	buf  []byte
+	last time.Duration // of the last run
 }
 
 // run is one run on its way.
@@ -111,6 +112,10 @@ func (r *run) exchange(frame runFrame) (doneFrame, error) {
 	if err := send(r.lane.fd, frame.append(r.lane.buf[:0]), descriptors, 0); err != nil {
 		return doneFrame{}, r.lost(err)
 	}
+	start := time.Now()
+	if r.lane.last < quick {
+		poll(r.lane.fd)
+	}
 	for {
 		answer, err := receive(r.lane.fd, r.lane.buf)
 		if err != nil {
@@ -119,6 +124,7 @@ func (r *run) exchange(frame runFrame) (doneFrame, error) {
 		for _, b := range r.attach { // not before: a run on another lane may overtake this one
 			b.seen.Store(r.process.generation)
 		}
+		r.lane.last = time.Since(start)
 		switch kind(answer[0]) {
 		case kindDone:
 			done, err := decodeDone(answer[1:])
@@ -232,8 +238,7 @@ func (r *run) lost(err error) error {
 	if !errors.Is(err, io.EOF) && !errors.Is(err, unix.EPIPE) && !errors.Is(err, unix.ECONNRESET) {
 		return r.hostile(err)
 	}
-	r.process.kill("its socket closed")
-	<-r.process.dead
+	r.process.await("killed: its socket was closed and it went on")
 	return edgewise.Errorf("runner.Run", edgewise.Unavailable, "model %v: its process died (%s) while running", r.instance.id, r.process.cause)
 }
 

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -158,11 +159,15 @@ func (s *server) lane(id uint64, fd int) {
 	runtime.LockOSThread()
 	defer func() { _ = unix.Close(fd) }()
 	buf, rights := make([]byte, maxFrame), make([]byte, unix.CmsgSpace(4*maxAttached))
-	for {
+	for took := quick; ; {
+		if took < quick {
+			poll(fd)
+		}
 		frame, descriptors, err := receiveWith(fd, buf, rights)
 		if err != nil {
 			return
 		}
+		start := time.Now()
 		f, err := decodeRun(frame[1:])
 		if kind(frame[0]) != kindRun || err != nil || len(descriptors) != len(f.attach) {
 			unix.Exit(1)
@@ -178,6 +183,7 @@ func (s *server) lane(id uint64, fd int) {
 		if send(fd, answer, nil, 0) != nil {
 			return
 		}
+		took = time.Since(start)
 	}
 }
 

@@ -1,7 +1,9 @@
 package runner
 
 import (
+	"errors"
 	"io"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,9 +23,28 @@ func send(fd int, frame []byte, descriptors []int, flags int) error {
 	}
 	for {
 		err := unix.Sendmsg(fd, frame, rights, nil, flags|unix.MSG_NOSIGNAL)
-		if err != unix.EINTR { //nolint:errorlint // a system call returns the plain number
+		if !errors.Is(err, unix.EINTR) {
 			return err
 		}
+	}
+}
+
+// Bounds of polling. Waking a thread on another core takes longer than a small model runs, so both sides of a lane poll
+// for a moment before they sleep, letting others run in between, while its runs are shorter than quick.
+const (
+	quick    = 200 * time.Microsecond
+	pollTime = 50 * time.Microsecond
+)
+
+// poll waits up to pollTime for something to receive.
+func poll(fd int) {
+	var peek [1]byte
+	for start := time.Now(); time.Since(start) < pollTime; {
+		_, _, _, _, err := unix.RecvmsgBuffers(fd, [][]byte{peek[:]}, nil, unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		if !errors.Is(err, unix.EAGAIN) {
+			return
+		}
+		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 	}
 }
 
@@ -31,7 +52,7 @@ func send(fd int, frame []byte, descriptors []int, flags int) error {
 func receive(fd int, into []byte) (frame []byte, err error) {
 	for {
 		n, _, flags, _, err := unix.RecvmsgBuffers(fd, [][]byte{into}, nil, unix.MSG_CMSG_CLOEXEC)
-		if err == unix.EINTR { //nolint:errorlint // a system call returns the plain number
+		if errors.Is(err, unix.EINTR) {
 			continue
 		}
 		return received(into, n, flags, err)
@@ -42,7 +63,7 @@ func receive(fd int, into []byte) (frame []byte, err error) {
 func receiveWith(fd int, into, rights []byte) (frame []byte, descriptors []int, err error) {
 	for {
 		n, m, flags, _, err := unix.Recvmsg(fd, into, rights, unix.MSG_CMSG_CLOEXEC)
-		if err == unix.EINTR { //nolint:errorlint // a system call returns the plain number
+		if errors.Is(err, unix.EINTR) {
 			continue
 		}
 		frame, err = received(into, n, flags, err)
