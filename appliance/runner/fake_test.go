@@ -3,9 +3,12 @@ package runner
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -133,6 +136,21 @@ func (f fake) attempt(name string) error {
 		return syscall.Kill(os.Getppid(), 0)
 	case "run a program":
 		return syscall.Exec("/bin/true", []string{"true"}, nil)
+	case "open many files":
+		for n := 0; ; n++ {
+			if _, err := os.Open("/dev/null"); err != nil {
+				return fmt.Errorf("%d open, %w", n, err)
+			}
+		}
+	case "much address space":
+		_, err := unix.Mmap(-1, 0, 8<<30, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON)
+		return err
+	case "dump core":
+		var l unix.Rlimit
+		_ = unix.Getrlimit(unix.RLIMIT_CORE, &l)
+		return fmt.Errorf("at most %d bytes", l.Max)
+	case "environment":
+		return errors.New(strings.Join(os.Environ(), " "))
 	case "socket":
 		_, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 		return err

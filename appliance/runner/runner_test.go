@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -11,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/edgewise-ai/edgewise"
 )
@@ -291,4 +294,68 @@ func openFiles(t *testing.T) int {
 		t.Fatal(err)
 	}
 	return len(list)
+}
+
+func TestTheChildKeepsItsLimits(t *testing.T) {
+	c := setUp(fakeOptions{})
+	c.AddressSpace = 4 << 30
+	c.Environment = []string{"ONLY=this"}
+	i := load(t, c, t.TempDir())
+	for attempt, want := range map[string]string{
+		"open many files": "too many open files", "much address space": "cannot allocate memory", "dump core": "at most 0 bytes", "environment": "ONLY=this",
+	} {
+		r, err := i.Run(t.Context(), nil, []string{attempt})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(r.Outputs[0].Data[4:]); !strings.HasSuffix(got, want) {
+			t.Errorf("%s: %s", attempt, got)
+		}
+		r.Free()
+	}
+}
+
+func TestWhatAChildWritesIsLoggedWithinBounds(t *testing.T) {
+	output, input, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		forward(output, slog.New(slog.NewTextHandler(&log, nil)))
+	}()
+	for range maxLogLines + 50 {
+		if _, err := input.WriteString(strings.Repeat("x", 3*maxLogLine) + "\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := input.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	if n := strings.Count(log.String(), "\n"); n != maxLogLines {
+		t.Errorf("%d lines", n)
+	}
+	if most := maxLogLines * (maxLogLine + 200); log.Len() > most {
+		t.Errorf("%d bytes, at most %d expected", log.Len(), most)
+	}
+}
+
+func TestAChildEndsWithItsSocket(t *testing.T) {
+	i := load(t, setUp(fakeOptions{}), t.TempDir())
+	p, err := i.alive()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = i.Run(context.Background(), nil, []string{"stuck"}) }()
+	eventually(t, "a run in flight", func() bool { return i.inFlight() == 1 })
+	if err := unix.Shutdown(p.control, unix.SHUT_RDWR); err != nil {
+		t.Fatal(err)
+	}
+	<-p.dead
+	if p.cause != "exit status 0" {
+		t.Errorf("cause %q", p.cause)
+	}
 }
