@@ -12,6 +12,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/config"
 )
 
 // Hooks let the program follow what the appliance does. A nil hook is not called.
@@ -35,8 +36,10 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	if hooks.Listening != nil {
 		hooks.Listening(listener.Addr())
 	}
-	if _, err := a.onnx.Library(); err != nil {
-		a.logger.Error("no runtime for ONNX models", "error", err)
+	if a.config.Engine.Isolation == config.IsolationNone { // otherwise the library stays out of this process
+		if _, err := a.onnx.Library(); err != nil {
+			a.logger.Error("no runtime for ONNX models", "error", err)
+		}
 	}
 	a.library.start()
 	a.engine.started.Store(true)

@@ -239,6 +239,7 @@ func TestEveryLimitIsKept(t *testing.T) {
 		{"shutdown.timeout", "0", "2h"},
 		{"log.level", "debug", "trace"},
 		{"log.format", "json", "JSON"},
+		{"engine.isolation", "none", "container"},
 	}
 	tested := map[string]bool{}
 	for _, tt := range tests {

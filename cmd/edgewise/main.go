@@ -6,9 +6,14 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/edgewise-ai/edgewise/appliance"
 )
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == appliance.ChildVerb { // the box has started itself; no command for people
+		os.Exit(appliance.RunChild())
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	p := &program{out: os.Stdout, err: os.Stderr, in: os.Stdin, environment: os.Environ()}
