@@ -67,14 +67,10 @@ func isolated(b edgewise.Backend, c config.Config, logger *slog.Logger) edgewise
 		return b
 	}
 	return runner.New(runner.Config{
-		Backend: b, Arguments: []string{ChildVerb}, Options: childOptions{Library: c.ONNX.Library}, Environment: []string{quietRuntime}, ReadPaths: ort.Candidates(c.ONNX.Library),
+		Backend: b, Arguments: []string{ChildVerb}, Options: childOptions{Library: c.ONNX.Library}, ReadPaths: ort.Candidates(c.ONNX.Library),
 		LoadTimeout: c.Engine.LoadTimeout, Logger: logger.With("part", "runner"),
 	})
 }
-
-// quietRuntime keeps ONNX Runtime from starting its telemetry, which comes before it can be switched off through the
-// interface: it writes a log below /tmp, looks for the machine's id, and without one runs a shell or crashes.
-const quietRuntime = "ORT_DISABLE_TELEMETRY=1"
 
 // ChildVerb is the program's first argument when it is to be a child process of the box; see RunChild.
 const ChildVerb = "runner"
