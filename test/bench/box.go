@@ -24,15 +24,25 @@ type box struct {
 	errors  bytes.Buffer
 }
 
-func startBox(dataDir string) (*box, error) {
-	b := &box{cmd: exec.Command("bin/edgewise", "serve", "--set", "http.address=127.0.0.1:0", "--set", "data_dir="+dataDir, "--set", "store.reserve_bytes=0", "--set", "log.level=warn")}
+// startBox starts the program with its standard settings but those given, as key=value.
+func startBox(dataDir string, settings ...string) (*box, error) {
+	return startBoxOn(anywhere, dataDir, settings...)
+}
+
+// startBoxOn keeps the program on one core.
+func startBoxOn(core int, dataDir string, settings ...string) (*box, error) {
+	settings = append([]string{"http.address=127.0.0.1:0", "data_dir=" + dataDir, "store.reserve_bytes=0", "log.level=warn"}, settings...)
+	b := &box{cmd: exec.Command("bin/edgewise", "serve")}
+	for _, s := range settings {
+		b.cmd.Args = append(b.cmd.Args, "--set", s)
+	}
 	b.cmd.Stderr = &b.errors
 	out, err := b.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
 	begin := time.Now()
-	if err := b.cmd.Start(); err != nil {
+	if err := pinned(core, b.cmd.Start); err != nil {
 		return nil, err
 	}
 	lines := bufio.NewScanner(out)
