@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/edgewise-ai/edgewise/api/client"
@@ -16,7 +15,7 @@ import (
 
 // box is the built program, serving from a data folder.
 type box struct {
-	cmd     *exec.Cmd
+	*process
 	address string
 	client  *client.Client
 	started time.Duration // from exec to listening
@@ -32,17 +31,18 @@ func startBox(dataDir string, settings ...string) (*box, error) {
 // startBoxOn keeps the program on one core.
 func startBoxOn(core int, dataDir string, settings ...string) (*box, error) {
 	settings = append([]string{"http.address=127.0.0.1:0", "data_dir=" + dataDir, "store.reserve_bytes=0", "log.level=warn"}, settings...)
-	b := &box{cmd: exec.Command("bin/edgewise", "serve")}
+	cmd := exec.Command("bin/edgewise", "serve")
 	for _, s := range settings {
-		b.cmd.Args = append(b.cmd.Args, "--set", s)
+		cmd.Args = append(cmd.Args, "--set", s)
 	}
-	b.cmd.Stderr = &b.errors
-	out, err := b.cmd.StdoutPipe()
+	b := &box{}
+	cmd.Stderr = &b.errors
+	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
 	begin := time.Now()
-	if err := pinned(core, b.cmd.Start); err != nil {
+	if b.process, err = start(core, cmd); err != nil {
 		return nil, err
 	}
 	lines := bufio.NewScanner(out)
@@ -57,13 +57,6 @@ func startBoxOn(core int, dataDir string, settings ...string) (*box, error) {
 		}
 	}
 	return nil, fmt.Errorf("the box did not get ready: %s", b.errors.String())
-}
-
-func (b *box) stop() error {
-	if err := b.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return err
-	}
-	return b.cmd.Wait()
 }
 
 // resident returns the box's resident memory in MiB.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -33,6 +34,9 @@ type caller struct {
 	since  time.Time
 }
 
+// anywhere is no core in particular.
+const anywhere = -1
+
 const (
 	answerBytes = 1 << 20
 	stallTime   = 10 * time.Second
@@ -41,10 +45,15 @@ const (
 
 // loop runs n clients for a while and returns what they got. It fails when one answer is not 200.
 func (c *callers) loop(n int, during time.Duration) (s sample, err error) {
-	err = pinned(c.core, func() error {
-		s, err = c.run(n, during)
-		return err
-	})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
+		if err = stayOn(c.core); err == nil {
+			s, err = c.run(n, during)
+		}
+	}()
+	<-done
 	return s, err
 }
 

@@ -57,8 +57,8 @@ func largeFigures(dir string, rounds int) (r result, err error) {
 		if err != nil {
 			return r, err
 		}
-		defer server.stop()
-		*n.clients = server.binary(in, anywhere)
+		defer func() { _ = server.stop() }()
+		*n.clients = server.clients(stage.modes[0].clients, "/v2")
 	}
 	return stage.measure(rounds)
 }

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/edgewise-ai/edgewise"
 )
@@ -47,7 +46,7 @@ func installNode() error {
 
 // node is the server of test/bench/node with one model.
 type node struct {
-	cmd     *exec.Cmd
+	*process
 	address string
 }
 
@@ -61,14 +60,15 @@ func startNode(core int, model string, shape edgewise.Shape, workers, threads in
 	if err != nil {
 		return nil, err
 	}
-	n := &node{cmd: exec.Command("node", "server.mjs", model, inputName, outputName, strings.Join(widths, "x"), strconv.Itoa(workers), strconv.Itoa(threads))}
-	n.cmd.Dir, n.cmd.Stderr = nodeDir, os.Stderr
-	n.cmd.Env = append(os.Environ(), "NODE_ENV=production", "ORT_DISABLE_TELEMETRY=1")
-	out, err := n.cmd.StdoutPipe()
+	cmd := exec.Command("node", "server.mjs", model, inputName, outputName, strings.Join(widths, "x"), strconv.Itoa(workers), strconv.Itoa(threads))
+	cmd.Dir, cmd.Stderr = nodeDir, os.Stderr
+	cmd.Env = append(os.Environ(), "NODE_ENV=production", "ORT_DISABLE_TELEMETRY=1")
+	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	if err := pinned(core, n.cmd.Start); err != nil {
+	n := &node{}
+	if n.process, err = start(core, cmd); err != nil {
 		return nil, err
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
@@ -80,24 +80,19 @@ func startNode(core int, model string, shape edgewise.Shape, workers, threads in
 	return n, nil
 }
 
-func (n *node) stop() {
-	_ = n.cmd.Process.Signal(syscall.SIGTERM)
-	_ = n.cmd.Wait()
-}
-
-// binary returns clients that send the bare bytes of a tensor.
-func (n *node) binary(in edgewise.Tensor, core int) *callers {
-	return &callers{address: n.address, path: "/binary", headers: "Content-Type: application/octet-stream\r\n", body: in.Data, core: core}
-}
-
-// json returns clients that send what clients of a box send.
-func (n *node) json(like *callers) *callers {
+// clients returns clients that send what clients of a box send, to the path of another form.
+func (n *node) clients(like *callers, path string) *callers {
 	c := *like
-	c.address, c.path = n.address, "/json"
+	c.address, c.path = n.address, path
 	return &c
 }
 
-// version returns what the server is made of.
+// bare returns clients that send nothing but the bytes of a tensor.
+func (n *node) bare(in edgewise.Tensor, core int) *callers {
+	return &callers{address: n.address, path: "/bare", headers: "Content-Type: application/octet-stream\r\n", body: in.Data, core: core}
+}
+
+// nodeVersion returns what the server is made of.
 func nodeVersion() (string, error) {
 	data, err := os.ReadFile("test/bench/node/package.json")
 	if err != nil {

@@ -38,11 +38,11 @@ func tinyFigures(dir string, rounds int) (r result, err error) {
 	if err != nil {
 		return r, err
 	}
-	noop, stop, err := startNoop(dir, serverCore, tinyAnswer)
+	framework, noop, err := startNoop(dir, serverCore, tinyAnswer)
 	if err != nil {
 		return r, err
 	}
-	defer stop()
+	defer func() { _ = framework.stop() }()
 	if err := installNode(); err != nil {
 		return r, err
 	}
@@ -50,7 +50,7 @@ func tinyFigures(dir string, rounds int) (r result, err error) {
 	if err != nil {
 		return r, err
 	}
-	defer node.stop()
+	defer func() { _ = node.stop() }()
 	sides, err := tinySides(noop, modes, node, in)
 	if err != nil {
 		return r, err
@@ -90,10 +90,11 @@ func tinySides(noop string, modes []mode, node *node, in edgewise.Tensor) ([]tin
 		{"web framework, handler that does nothing", &nothing},
 		{"box, isolation none, binary", modes[0].clients},
 		{"box, isolation process, binary", modes[1].clients},
-		{"Node.js, binary", node.binary(in, clientCore)},
+		{"Node.js, binary", node.clients(modes[0].clients, "/v2")},
 		{"box, isolation none, JSON", texts[0]},
 		{"box, isolation process, JSON", texts[1]},
-		{"Node.js, JSON", node.json(texts[0])},
+		{"Node.js, JSON", node.clients(texts[0], "/json")},
+		{"Node.js, bare bytes without a protocol", node.bare(in, clientCore)},
 	}, nil
 }
 

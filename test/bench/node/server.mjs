@@ -3,8 +3,8 @@
 //   node server.mjs MODEL INPUT OUTPUT WIDTHS WORKERS THREADS
 //
 // WIDTHS are the sizes of a tensor without its batch, as 3x224x224. With more than one worker the processes share the port
-// (cluster). POST /binary takes the bare bytes of one FP32 tensor and answers with those of the output: it has no JSON part
-// to read, as the v2 protocol has. POST /json takes and answers v2 JSON, checked and written by compiled schemas.
+// (cluster). POST /v2 takes and answers a v2 request with binary tensors, POST /json one in JSON, which is written by a
+// compiled schema. POST /bare takes nothing but the bytes of the tensor and answers with those of the output.
 import cluster from 'node:cluster'
 import fastify from 'fastify'
 import ort from 'onnxruntime-node'
@@ -43,6 +43,16 @@ if (cluster.isPrimary && Number(workers) > 1) {
 	await serve()
 }
 
+// floats are the floats in a part of a body, in place where they are aligned.
+function floats(body) {
+	if (body.byteOffset % 4 === 0) return new Float32Array(body.buffer, body.byteOffset, body.length / 4)
+	return new Float32Array(body.buffer.slice(body.byteOffset, body.byteOffset + body.length))
+}
+
+function bytes(array) {
+	return Buffer.from(array.buffer, array.byteOffset, array.byteLength)
+}
+
 async function serve() {
 	const session = await ort.InferenceSession.create(model, {
 		intraOpNumThreads: Number(threads), interOpNumThreads: 1, executionMode: 'sequential', graphOptimizationLevel: 'all',
@@ -53,14 +63,22 @@ async function serve() {
 	}
 	const app = fastify({ logger: false, bodyLimit: 64 << 20 })
 	app.addContentTypeParser('application/octet-stream', { parseAs: 'buffer' }, (_, body, done) => done(null, body))
-	app.post('/binary', async (request, reply) => {
-		const body = request.body
-		const data = body.byteOffset % 4 === 0
-			? new Float32Array(body.buffer, body.byteOffset, body.length / 4)
-			: new Float32Array(body.buffer.slice(body.byteOffset, body.byteOffset + body.length))
-		const result = await infer(data)
+	app.post('/v2', async (request, reply) => {
+		const length = Number(request.headers['inference-header-content-length'])
+		const head = JSON.parse(request.body.toString('utf8', 0, length))
+		const size = head.inputs[0].parameters.binary_data_size
+		const result = await infer(floats(request.body.subarray(length, length + size)))
+		const data = bytes(result.data)
+		const answer = Buffer.from(JSON.stringify({ model_name: 'model', model_version: '1', outputs: [
+			{ name: output, datatype: 'FP32', shape: result.dims, parameters: { binary_data_size: data.length } },
+		] }))
+		reply.type('application/octet-stream').header('inference-header-content-length', answer.length)
+		return Buffer.concat([answer, data])
+	})
+	app.post('/bare', async (request, reply) => {
+		const result = await infer(floats(request.body))
 		reply.type('application/octet-stream')
-		return Buffer.from(result.data.buffer, result.data.byteOffset, result.data.byteLength)
+		return bytes(result.data)
 	})
 	app.post('/json', { schema: { response: { 200: answerSchema } } }, async (request) => {
 		const result = await infer(Float32Array.from(request.body.inputs[0].data))
