@@ -30,7 +30,11 @@ func settings() []setting {
 
 // batchingFigures holds the batching that adapts itself against fixed settings at every concurrency: the model of some
 // microseconds, server on one core, clients on the other.
-func batchingFigures(dir string, rounds int) (r result, err error) {
+func batchingFigures(clients int) measurement {
+	return func(dir string, rounds int) (result, error) { return batching(dir, clients, rounds) }
+}
+
+func batching(dir string, n, rounds int) (r result, err error) {
 	m, err := newMachine(dir)
 	if err != nil {
 		return r, err
@@ -40,40 +44,30 @@ func batchingFigures(dir string, rounds int) (r result, err error) {
 		return r, err
 	}
 	defer func() { _ = b.stop() }()
-	table := grid{Title: "MLP 64-10, one core, in process: requests/s by batching", Columns: []string{"setting"}}
-	var clients []*callers
-	for i, s := range settings() {
+	var sides []side
+	for i, of := range settings() {
 		name := fmt.Sprintf("mlp%d", i)
-		if err := push(b, name, onnxgen.MLP(1).Bytes(), s.config); err != nil {
+		if err := push(b, name, onnxgen.MLP(1).Bytes(), of.config); err != nil {
 			return r, err
 		}
 		c, err := clientsOf(b, name, noise(vector), kserve.Binary, clientCore)
 		if err != nil {
 			return r, err
 		}
-		clients = append(clients, c)
-		table.Rows = append(table.Rows, []string{s.name})
+		sides = append(sides, side{of.name, func() (sample, error) { return c.loop(n, batchingTime) }})
 	}
-	for _, n := range []int{1, 2, 4, 8, 16, 32, 64} {
-		var sides []side
-		for i, s := range settings() {
-			sides = append(sides, side{s.name, func() (sample, error) { return clients[i].loop(n, batchingTime) }})
-		}
-		all, err := m.interleave(rounds, sides)
-		if err != nil {
-			return r, err
-		}
-		best := 1
-		table.Columns = append(table.Columns, fmt.Sprintf("c=%d", n))
-		for i := range all {
-			table.Rows[i] = append(table.Rows[i], fmt.Sprintf("%.0f", all[i].rate()))
-			if i > 1 && all[i].rate() > all[best].rate() {
-				best = i
-			}
-		}
-		r.Figures = append(r.Figures, atLeast(fmt.Sprintf("adaptive batching / the best fixed setting, %d clients", n), all[0].over(all[best]), 0.95, "x",
-			fmt.Sprintf("%.0f/s against %.0f/s with %s", all[0].rate(), all[best].rate(), settings()[best].name)))
+	all, err := m.interleave(rounds, sides)
+	if err != nil {
+		return r, err
 	}
-	r.Grids = []grid{table}
+	best := 1
+	for i := 2; i < len(all); i++ {
+		if all[i].rate() > all[best].rate() {
+			best = i
+		}
+	}
+	r.Figures = []figure{atLeast("adaptive batching / the best fixed setting, "+count(n), all[0].over(all[best]), 0.95, "x",
+		fmt.Sprintf("%.0f/s against %.0f/s with %s", all[0].rate(), all[best].rate(), settings()[best].name))}
+	r.Grids = []grid{latencies("MLP 64-10 by batching, server on one core, isolation none, "+count(n), "us", 1e6, sides, all)}
 	return r, nil
 }

@@ -12,33 +12,19 @@ import (
 
 // crossingFigures holds runs in a child process against runs in the server's process: one client, so that a request is
 // a batch, and the difference of the medians is what crossing over and back adds.
-func crossingFigures(dir string, rounds int) (r result, err error) {
-	m, err := newMachine(dir)
-	if err != nil {
-		return r, err
-	}
-	for _, of := range []struct {
-		name  string
-		model *onnxgen.Model
-		shape edgewise.Shape
-	}{
-		{"MLP, 256 bytes in", onnxgen.MLP(1), vector},
-		{"MobileNetV2, 602 kB in", onnxgen.MobileNetV2(1), picture},
-	} {
-		f, err := crossing(m, dir, rounds, of.name, of.model, of.shape)
+func crossingFigures(name string, model *onnxgen.Model, shape edgewise.Shape) measurement {
+	return func(dir string, rounds int) (r result, err error) {
+		m, err := newMachine(dir)
 		if err != nil {
 			return r, err
 		}
-		r.Figures = append(r.Figures, f)
+		f, err := crossing(m, dir, rounds, name, model, shape)
+		r.Figures = []figure{f}
+		return r, err
 	}
-	return r, nil
 }
 
-func crossing(m *machine, dir string, rounds int, name string, model *onnxgen.Model, shape edgewise.Shape) (figure, error) {
-	folder, err := os.MkdirTemp(dir, "crossing-")
-	if err != nil {
-		return figure{}, err
-	}
+func crossing(m *machine, folder string, rounds int, name string, model *onnxgen.Model, shape edgewise.Shape) (figure, error) {
 	path := filepath.Join(folder, "model.onnx")
 	if err := os.WriteFile(path, model.Bytes(), 0o644); err != nil {
 		return figure{}, err

@@ -17,6 +17,7 @@ type large struct {
 	modes   []mode
 	cluster *callers // Node.js, two processes with one thread each
 	single  *callers // Node.js, one process with two threads
+	nodes   []*node
 }
 
 // mode is a box in one of its isolation modes.
@@ -28,44 +29,61 @@ type mode struct {
 
 // largeFigures holds a model of some milliseconds, over REST with binary tensors, against the raw loop and against a
 // minimal server on Node.js.
-func largeFigures(dir string, rounds int) (r result, err error) {
-	stage := &large{}
+func largeFigures(clients int) measurement {
+	return func(dir string, rounds int) (result, error) {
+		stage := &large{}
+		defer stage.end()
+		if err := stage.set(dir); err != nil {
+			return result{}, err
+		}
+		return stage.measure(clients, rounds)
+	}
+}
+
+// set starts everything that is measured.
+func (l *large) set(dir string) (err error) {
 	path := filepath.Join(dir, "mobilenetv2.onnx")
 	if err := os.WriteFile(path, onnxgen.MobileNetV2(1).Bytes(), 0o644); err != nil {
-		return r, err
+		return err
 	}
 	in := noise(picture)
-	if stage.machine, err = newMachine(dir); err != nil {
-		return r, err
+	if l.machine, err = newMachine(dir); err != nil {
+		return err
 	}
-	if stage.limit, err = newRaw(path, in); err != nil {
-		return r, err
+	if l.limit, err = newRaw(path, in); err != nil {
+		return err
 	}
-	stage.modes, err = startModes(dir, anywhere, path, in, kserve.Binary)
-	defer stopModes(stage.modes)
+	l.modes, err = startModes(dir, anywhere, path, in, kserve.Binary)
 	if err != nil {
-		return r, err
+		return err
 	}
 	if err := installNode(); err != nil {
-		return r, err
+		return err
 	}
 	for _, n := range []struct {
 		clients          **callers
 		workers, threads int
-	}{{&stage.cluster, 2, 1}, {&stage.single, 1, 2}} {
+	}{{&l.cluster, 2, 1}, {&l.single, 1, 2}} {
 		server, err := startNode(anywhere, path, picture, n.workers, n.threads)
 		if err != nil {
-			return r, err
+			return err
 		}
-		defer func() { _ = server.stop() }()
-		*n.clients = server.clients(stage.modes[0].clients, "/v2")
+		l.nodes = append(l.nodes, server)
+		*n.clients = server.clients(l.modes[0].clients, "/v2")
 	}
-	return stage.measure(rounds)
+	return nil
+}
+
+func (l *large) end() {
+	stopModes(l.modes)
+	for _, n := range l.nodes {
+		_ = n.stop()
+	}
 }
 
 // startModes starts a box in each isolation mode with a model.
 func startModes(dir string, core int, path string, in edgewise.Tensor, form kserve.Form) (modes []mode, err error) {
-	for _, name := range []string{"none", "process"} {
+	for _, name := range isolations {
 		b, err := startBoxOn(core, filepath.Join(dir, "data-"+name), "engine.isolation="+name)
 		if err != nil {
 			return modes, err
@@ -90,32 +108,18 @@ func stopModes(modes []mode) {
 	}
 }
 
-func (l *large) measure(rounds int) (result, error) {
+func (l *large) measure(clients, rounds int) (result, error) {
 	version, err := nodeVersion()
 	if err != nil {
 		return result{}, err
 	}
-	var r result
-	table := grid{Title: "MobileNetV2, REST with binary tensors: requests/s, p50 / p99 ms", Columns: []string{"side"}}
-	columns := map[string][]string{}
-	for _, clients := range []int{1, 2, 4, 16} {
-		sides := l.sides(clients)
-		all, err := l.machine.interleave(rounds, sides)
-		if err != nil {
-			return result{}, err
-		}
-		table.Columns = append(table.Columns, fmt.Sprintf("%d clients", clients))
-		for i, s := range sides {
-			columns[s.name] = append(columns[s.name], fmt.Sprintf("%.0f, %.2f / %.2f", all[i].rate(), 1e3*all[i].p50(), 1e3*all[i].p99()))
-		}
-		r.Figures = append(r.Figures, l.figures(clients, rounds, all)...)
+	sides := l.sides(clients)
+	all, err := l.machine.interleave(rounds, sides)
+	if err != nil {
+		return result{}, err
 	}
-	for _, s := range l.sides(2) {
-		table.Rows = append(table.Rows, append([]string{s.name}, columns[s.name]...))
-	}
-	table.Title += fmt.Sprintf(" (%s; %d of the samples repeated)", version, l.machine.spoilt)
-	r.Grids = []grid{table}
-	return r, nil
+	title := fmt.Sprintf("MobileNetV2, REST with binary tensors, %s (%s)", count(clients), version)
+	return result{Figures: l.figures(clients, rounds, all), Grids: []grid{latencies(title, "ms", 1e3, sides, all)}}, nil
 }
 
 // sides are raw, none, process, Node.js cluster, Node.js single.

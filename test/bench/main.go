@@ -3,7 +3,7 @@
 //
 //	go run ./test/bench                        every scenario of every table
 //	go run ./test/bench -table engine          one table
-//	go run ./test/bench -only tiny             one scenario, whose lines are replaced in its table
+//	go run ./test/bench -only tiny/16          one scenario, whose lines are replaced in its table; tiny: all of that kind
 //
 // A shared machine's two cores are sometimes two threads of one. So all sides of a ratio are measured in turn, a probe
 // stands before and after every sample, samples without two real cores are repeated, and medians are reported.
@@ -17,34 +17,54 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
+
+	"github.com/edgewise-ai/edgewise/test/onnxgen"
 )
 
-// scenario measures some lines of a table in a folder of its own.
+// scenario measures some lines of a table in a folder of its own. None takes longer than a minute or so.
 type scenario struct {
 	table string
 	name  string
-	run   func(dir string, rounds int) (result, error)
+	run   measurement
 }
 
+// measurement is what a scenario runs: some rounds, with files in a folder.
+type measurement func(dir string, rounds int) (result, error)
+
 func scenarios() []scenario {
-	return []scenario{
+	all := []scenario{
 		{"foundation", "serve", serveFigures},
 		{"foundation", "json", jsonFigures},
 		{"foundation", "upload", uploadFigures},
 		{"foundation", "start", startFigures},
 		{"foundation", "idle", idleFigures},
-		{"engine", "large", largeFigures},
-		{"engine", "tiny", tinyFigures},
-		{"engine", "batching", batchingFigures},
-		{"engine", "tails", tailFigures},
-		{"engine", "crossing", crossingFigures},
 	}
+	for _, clients := range []int{1, 2, 4, 16} {
+		all = append(all, scenario{"engine", fmt.Sprintf("large/%d", clients), largeFigures(clients)})
+	}
+	for _, clients := range []int{1, 16, 64} {
+		all = append(all, scenario{"engine", fmt.Sprintf("tiny/%d", clients), tinyFigures(clients)})
+	}
+	for _, clients := range []int{1, 2, 4, 8, 16, 32, 64} {
+		all = append(all, scenario{"engine", fmt.Sprintf("batching/%d", clients), batchingFigures(clients)})
+	}
+	for _, isolation := range isolations {
+		all = append(all, scenario{"engine", "tails/" + isolation, tailFigures(isolation)})
+	}
+	return append(all,
+		scenario{"engine", "crossing/small", crossingFigures("MLP, 256 bytes in", onnxgen.MLP(1), vector)},
+		scenario{"engine", "crossing/large", crossingFigures("MobileNetV2, 602 kB in", onnxgen.MobileNetV2(1), picture)},
+	)
 }
+
+// isolations are the places where models run: in the server's process and in children.
+var isolations = [...]string{"none", "process"}
 
 func main() {
 	rounds := flag.Int("rounds", 5, "rounds of every interleaved measurement")
 	table := flag.String("table", "all", "foundation, engine or all")
-	only := flag.String("only", "", "run only the scenario of this name")
+	only := flag.String("only", "", "run only the scenario of this name, or those of this kind")
 	out := flag.String("out", "docs/benchmarks", "folder of the tables; empty: only print")
 	flag.Parse()
 	// The load loop is one thread, raw callers are a thread each: none of them waits for a turn. The collector runs
@@ -59,7 +79,7 @@ func main() {
 
 func run(table, only, out string, rounds int) error {
 	chosen := slices.DeleteFunc(scenarios(), func(s scenario) bool {
-		return table != "all" && s.table != table || only != "" && s.name != only
+		return table != "all" && s.table != table || only != "" && s.name != only && !strings.HasPrefix(s.name, only+"/")
 	})
 	if len(chosen) == 0 {
 		return fmt.Errorf("no scenario is called %q in table %q", only, table)

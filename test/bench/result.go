@@ -76,3 +76,19 @@ func (g *grid) markdown() string {
 	}
 	return b.String()
 }
+
+// latencies is a table of sides, their rates and their latencies in a unit of which a second has so many.
+func latencies(title, unit string, second float64, sides []side, all []series) grid {
+	g := grid{Title: title, Columns: []string{"side", "requests/s", "p50 " + unit, "p99 " + unit}}
+	for i, s := range sides {
+		g.Rows = append(g.Rows, []string{s.name, fmt.Sprintf("%.0f", all[i].rate()), fmt.Sprintf("%.3g", second*all[i].p50()), fmt.Sprintf("%.3g", second*all[i].p99())})
+	}
+	return g
+}
+
+func count(clients int) string {
+	if clients == 1 {
+		return "1 client"
+	}
+	return fmt.Sprintf("%d clients", clients)
+}

@@ -15,39 +15,48 @@ import (
 
 // tailFigures sends arrivals that do not wait for answers, at parts of what the box can do, and reports the tails. The
 // latency of a request counts from when it was due. The generator is that of "edgewise perf".
-func tailFigures(dir string, _ int) (r result, err error) {
+func tailFigures(isolation string) measurement {
+	return func(dir string, _ int) (result, error) { return tails(dir, isolation) }
+}
+
+func tails(dir, isolation string) (r result, err error) {
 	path := filepath.Join(dir, "mobilenetv2.onnx")
 	if err := os.WriteFile(path, onnxgen.MobileNetV2(1).Bytes(), 0o644); err != nil {
 		return r, err
 	}
 	in := noise(picture)
-	modes, err := startModes(dir, anywhere, path, in, kserve.Binary)
-	defer stopModes(modes)
+	b, err := startBox(filepath.Join(dir, "data"), "engine.isolation="+isolation)
+	if err != nil {
+		return r, err
+	}
+	defer func() { _ = b.stop() }()
+	if err := pushFile(b, "model", path); err != nil {
+		return r, err
+	}
+	clients, err := clientsOf(b, "model", in, kserve.Binary, anywhere)
+	if err != nil {
+		return r, err
+	}
+	full, err := clients.loop(16, 2*sampleTime)
 	if err != nil {
 		return r, err
 	}
 	table := grid{
-		Title:   "MobileNetV2, open loop, Poisson arrivals at a part of the throughput with 16 clients: latency in ms",
-		Columns: []string{"isolation", "load", "arrivals/s", "p50", "p90", "p99", "p99.9", "slowest"},
+		Title:   "MobileNetV2, isolation " + isolation + ", open loop: Poisson arrivals at a part of the throughput with 16 clients; latency in ms",
+		Columns: []string{"load", "arrivals/s", "p50", "p90", "p99", "p99.9", "slowest"},
 	}
-	for _, m := range modes {
-		full, err := m.clients.loop(16, 2*sampleTime)
+	for _, part := range []float64{0.5, 0.7, 0.85} {
+		step, err := openLoop(b, in, part*full.rate)
 		if err != nil {
 			return r, err
 		}
-		for _, part := range []float64{0.5, 0.7, 0.85} {
-			step, err := openLoop(m.box, in, part*full.rate)
-			if err != nil {
-				return r, err
-			}
-			row := []string{m.name, fmt.Sprintf("%.0f %%", 100*part), fmt.Sprintf("%.0f", part*full.rate)}
-			for _, us := range []float64{step.Latency.P50, step.Latency.P90, step.Latency.P99, step.Latency.P999, step.Latency.Max} {
-				row = append(row, fmt.Sprintf("%.1f", us/1e3))
-			}
-			table.Rows = append(table.Rows, row)
-			r.Figures = append(r.Figures, known(fmt.Sprintf("MobileNetV2, isolation %s, open loop at %.0f %%: p99", m.name, 100*part), step.Latency.P99/1e3, "ms",
-				fmt.Sprintf("p50 %.1f ms, p99.9 %.1f ms, %.0f arrivals/s", step.Latency.P50/1e3, step.Latency.P999/1e3, part*full.rate)))
+		row := []string{fmt.Sprintf("%.0f %%", 100*part), fmt.Sprintf("%.0f", part*full.rate)}
+		for _, us := range []float64{step.Latency.P50, step.Latency.P90, step.Latency.P99, step.Latency.P999, step.Latency.Max} {
+			row = append(row, fmt.Sprintf("%.1f", us/1e3))
 		}
+		table.Rows = append(table.Rows, row)
+		r.Figures = append(r.Figures, known(fmt.Sprintf("MobileNetV2, isolation %s, open loop at %.0f %%: p99", isolation, 100*part), step.Latency.P99/1e3, "ms",
+			fmt.Sprintf("p50 %.1f ms, p99.9 %.1f ms, %.0f arrivals/s", step.Latency.P50/1e3, step.Latency.P999/1e3, part*full.rate)))
 	}
 	r.Grids = []grid{table}
 	return r, nil

@@ -23,7 +23,11 @@ var vector = edgewise.Shape{1, 64}
 
 // tinyFigures holds a model of some microseconds against the web framework by itself and against a minimal server on
 // Node.js. Every server is kept on one core, the clients on the other.
-func tinyFigures(dir string, rounds int) (r result, err error) {
+func tinyFigures(clients int) measurement {
+	return func(dir string, rounds int) (result, error) { return tiny(dir, clients, rounds) }
+}
+
+func tiny(dir string, clients, rounds int) (r result, err error) {
 	m, err := newMachine(dir)
 	if err != nil {
 		return r, err
@@ -51,20 +55,32 @@ func tinyFigures(dir string, rounds int) (r result, err error) {
 		return r, err
 	}
 	defer func() { _ = node.stop() }()
-	sides, err := tinySides(noop, modes, node, in)
+	parties, err := tinyParties(noop, modes, node, in)
 	if err != nil {
 		return r, err
 	}
-	return measureTiny(m, rounds, sides)
+	var sides []side
+	for _, p := range parties {
+		sides = append(sides, side{p.name, func() (sample, error) { return p.clients.loop(clients, tinyTime) }})
+	}
+	all, err := m.interleave(rounds, sides)
+	if err != nil {
+		return r, err
+	}
+	r.Grids = []grid{latencies("MLP 64-10, servers on one core, the load on the other, "+count(clients), "us", 1e6, sides, all)}
+	if clients == 16 {
+		r.Figures = tinyGoals(all)
+	}
+	return r, nil
 }
 
-// tinySide is a side whose number of clients varies.
-type tinySide struct {
+// party is who is measured.
+type party struct {
 	name    string
 	clients *callers
 }
 
-// The order of tinySides.
+// The order of tinyParties.
 const (
 	tinyNoop = iota
 	tinyNone
@@ -75,7 +91,7 @@ const (
 	tinyNodeJSON
 )
 
-func tinySides(noop string, modes []mode, node *node, in edgewise.Tensor) ([]tinySide, error) {
+func tinyParties(noop string, modes []mode, node *node, in edgewise.Tensor) ([]party, error) {
 	nothing := *modes[0].clients
 	nothing.address, nothing.path = noop, "/"
 	var texts []*callers
@@ -86,7 +102,7 @@ func tinySides(noop string, modes []mode, node *node, in edgewise.Tensor) ([]tin
 		}
 		texts = append(texts, text)
 	}
-	return []tinySide{
+	return []party{
 		{"web framework, handler that does nothing", &nothing},
 		{"box, isolation none, binary", modes[0].clients},
 		{"box, isolation process, binary", modes[1].clients},
@@ -96,32 +112,6 @@ func tinySides(noop string, modes []mode, node *node, in edgewise.Tensor) ([]tin
 		{"Node.js, JSON", node.clients(texts[0], "/json")},
 		{"Node.js, bare bytes without a protocol", node.bare(in, clientCore)},
 	}, nil
-}
-
-func measureTiny(m *machine, rounds int, sides []tinySide) (r result, err error) {
-	table := grid{Title: "MLP 64-10, servers on one core, clients on the other: requests/s, p50 / p99 us", Columns: []string{"side"}}
-	for _, s := range sides {
-		table.Rows = append(table.Rows, []string{s.name})
-	}
-	for _, clients := range []int{1, 16, 64} {
-		var turns []side
-		for _, s := range sides {
-			turns = append(turns, side{s.name, func() (sample, error) { return s.clients.loop(clients, tinyTime) }})
-		}
-		all, err := m.interleave(rounds, turns)
-		if err != nil {
-			return r, err
-		}
-		table.Columns = append(table.Columns, fmt.Sprintf("%d clients", clients))
-		for i := range sides {
-			table.Rows[i] = append(table.Rows[i], fmt.Sprintf("%.0f, %.0f / %.0f", all[i].rate(), 1e6*all[i].p50(), 1e6*all[i].p99()))
-		}
-		if clients == 16 {
-			r.Figures = tinyGoals(all)
-		}
-	}
-	r.Grids = []grid{table}
-	return r, nil
 }
 
 func tinyGoals(all []series) []figure {
