@@ -16,6 +16,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/observe"
 	"github.com/edgewise-ai/edgewise/appliance/runner"
+	"github.com/edgewise-ai/edgewise/appliance/sharedmemory"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
 	"github.com/edgewise-ai/edgewise/gpu/onnx/ort"
 	"github.com/edgewise-ai/edgewise/store"
@@ -30,6 +31,7 @@ type App struct {
 	manager *manager.Manager
 	library *library
 	engine  *engine
+	shared  *sharedmemory.Registry
 	door    *httpapi.Server
 }
 
@@ -52,8 +54,9 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	})
 	a.library.manager = a.manager
 	a.engine = &engine{Manager: a.manager, library: a.library, strict: c.Engine.StrictReadiness}
+	a.shared = sharedmemory.New(c.SharedMemory.Enabled)
 	a.door, err = httpapi.New(doorConfig(c), httpapi.Deps{
-		Engine: a.engine, Library: a.library, Log: logger.With("part", "http"), Name: Name, Version: Version,
+		Engine: a.engine, Library: a.library, Shared: a.shared, Log: logger.With("part", "http"), Name: Name, Version: Version,
 		Metrics: a.metrics(), Labels: a.library.labels,
 	})
 	if err != nil {

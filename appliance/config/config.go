@@ -9,15 +9,16 @@ import "time"
 
 // Config is the configuration of the appliance. What each key means, its unit and its limits are in Keys.
 type Config struct {
-	DataDir  string   `json:"data_dir"`
-	HTTP     HTTP     `json:"http"`
-	Upload   Upload   `json:"upload"`
-	Store    Store    `json:"store"`
-	ONNX     ONNX     `json:"onnx"`
-	Engine   Engine   `json:"engine"`
-	Shutdown Shutdown `json:"shutdown"`
-	Log      Log      `json:"log"`
-	Metrics  Metrics  `json:"metrics"`
+	DataDir      string       `json:"data_dir"`
+	HTTP         HTTP         `json:"http"`
+	Upload       Upload       `json:"upload"`
+	Store        Store        `json:"store"`
+	ONNX         ONNX         `json:"onnx"`
+	Engine       Engine       `json:"engine"`
+	SharedMemory SharedMemory `json:"shared_memory"`
+	Shutdown     Shutdown     `json:"shutdown"`
+	Log          Log          `json:"log"`
+	Metrics      Metrics      `json:"metrics"`
 }
 
 // HTTP bounds the REST server.
@@ -81,6 +82,11 @@ type Shutdown struct {
 type Log struct {
 	Level  string `json:"level"`
 	Format string `json:"format"`
+}
+
+// SharedMemory says whether clients on the same machine may hand over tensors in shared memory.
+type SharedMemory struct {
+	Enabled bool `json:"enabled"`
 }
 
 // Metrics switches the metrics route.

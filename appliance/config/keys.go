@@ -80,6 +80,8 @@ var rows = []row{
 	{"engine.isolation", "name", oneOf(IsolationProcess, IsolationNone), "Where native code runs. process: each version in a child process of its own, so that a crash or a leak costs that model one second. none: in the server's process, some microseconds faster.", func(c *Config) any { return &c.Engine.Isolation }},
 	{"engine.response_cache_bytes", "bytes", size(0, 16*TiB), "Memory for kept answers of models that set response_cache; those asked for longest ago go first. 0: there is no cache, and such models are refused.", func(c *Config) any { return &c.Engine.ResponseCacheBytes }},
 
+	{"shared_memory.enabled", "true or false", anything, "Whether clients on the same machine may register POSIX shared memory and name it in requests instead of sending tensors. The box needs the right to open their objects in /dev/shm.", func(c *Config) any { return &c.SharedMemory.Enabled }},
+
 	{"shutdown.timeout", "duration", durationOrZero(time.Millisecond, time.Hour), "How long a stop waits for requests in flight before it drops them.", func(c *Config) any { return &c.Shutdown.Timeout }},
 
 	{"log.level", "name", oneOf("debug", "info", "warn", "error"), "The least severe lines that are logged.", func(c *Config) any { return &c.Log.Level }},

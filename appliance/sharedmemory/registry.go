@@ -35,14 +35,6 @@ const (
 // disabled is what clients of Triton know for a server that does not share memory.
 const disabled = "Client shared memory is disabled. Start the server with '--allow-client-shm=true' to enable."
 
-// Region is a registered part of a shared memory object.
-type Region struct {
-	Name   string
-	Key    string // of the object, with or without a leading slash, as the client gave it
-	Offset int64  // of the region in the object, in bytes
-	Size   int64  // bytes
-}
-
 // Registry holds the regions. It is safe for concurrent use.
 type Registry struct {
 	enabled bool
@@ -54,7 +46,7 @@ type Registry struct {
 
 // object is a registered region and its open file.
 type object struct {
-	region Region
+	region edgewise.Region
 	file   *os.File
 	users  int // requests in flight, and one while it is registered
 }
@@ -67,7 +59,7 @@ func New(enabled bool) *Registry {
 // Register opens a shared memory object and gives size bytes of it from offset a name. The client owns the object; the
 // box keeps it open until the region is unregistered and no request uses it. Errors: Unsupported (the registry is not
 // enabled), Exists, Invalid (the key, no such object, one that is too small), Exhausted (MaxRegions).
-func (r *Registry) Register(region Region) error {
+func (r *Registry) Register(region edgewise.Region) error {
 	if !r.enabled {
 		return edgewise.Errorf(op, edgewise.Unsupported, disabled)
 	}
@@ -85,7 +77,7 @@ func (r *Registry) Register(region Region) error {
 	return nil
 }
 
-func check(region Region) error {
+func check(region edgewise.Region) error {
 	switch key := strings.TrimPrefix(region.Key, "/"); {
 	case region.Name == "" || len(region.Name) > MaxNameBytes:
 		return edgewise.Errorf(op, edgewise.Invalid, "shared memory region: want a name of 1 to %d bytes, got %d", MaxNameBytes, len(region.Name))
@@ -100,7 +92,7 @@ func check(region Region) error {
 }
 
 // open opens the object of a region and holds the region against its size.
-func (r *Registry) open(region Region) (*os.File, error) {
+func (r *Registry) open(region edgewise.Region) (*os.File, error) {
 	path := filepath.Join(r.folder, strings.TrimPrefix(region.Key, "/"))
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -168,19 +160,19 @@ func (o *object) leave() {
 }
 
 // Status lists a region, or all for the empty name, by name. Errors: NotFound.
-func (r *Registry) Status(name string) ([]Region, error) {
+func (r *Registry) Status(name string) ([]edgewise.Region, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if name == "" {
-		list := make([]Region, 0, len(r.regions))
+		list := make([]edgewise.Region, 0, len(r.regions))
 		for o := range maps.Values(r.regions) {
 			list = append(list, o.region)
 		}
-		slices.SortFunc(list, func(a, b Region) int { return cmp.Compare(a.Name, b.Name) })
+		slices.SortFunc(list, func(a, b edgewise.Region) int { return cmp.Compare(a.Name, b.Name) })
 		return list, nil
 	}
 	if o := r.regions[name]; o != nil {
-		return []Region{o.region}, nil
+		return []edgewise.Region{o.region}, nil
 	}
 	return nil, unknown(name)
 }

@@ -65,10 +65,14 @@ func wantError(t *testing.T, name string, err error, kind edgewise.Kind, text st
 	}
 }
 
+func part(name, key string, offset, size int64) edgewise.Region {
+	return edgewise.Region{Name: name, Key: key, Offset: offset, Size: size}
+}
+
 func TestTensorsCrossInBothDirections(t *testing.T) {
 	r, object := shared(t)
 	object("k", []byte("0123456789"))
-	must(t, r.Register(Region{"r", "/k", 2, 6}))
+	must(t, r.Register(part("r", "/k", 2, 6)))
 	w, err := r.Open("r", 1, 3)
 	must(t, err)
 	defer w.Close()
@@ -89,31 +93,31 @@ func TestBadRegionsAreRefused(t *testing.T) {
 	object("k", make([]byte, 100))
 	must(t, os.Symlink(filepath.Join(r.folder, "k"), filepath.Join(r.folder, "link")))
 	must(t, os.Mkdir(filepath.Join(r.folder, "dir"), 0o755))
-	must(t, r.Register(Region{"taken", "k", 0, 100}))
+	must(t, r.Register(part("taken", "k", 0, 100)))
 	tests := []struct {
 		name   string
-		region Region
+		region edgewise.Region
 		kind   edgewise.Kind
 		text   string
 	}{
-		{"no name", Region{"", "k", 0, 1}, edgewise.Invalid, "want a name of 1 to 255 bytes, got 0"},
-		{"long name", Region{strings.Repeat("n", 256), "k", 0, 1}, edgewise.Invalid, "want a name of 1 to 255 bytes, got 256"},
-		{"no key", Region{"r", "", 0, 1}, edgewise.Invalid, `key "" is not the name of a POSIX shared memory object`},
-		{"slash alone", Region{"r", "/", 0, 1}, edgewise.Invalid, `key "/"`},
-		{"parent", Region{"r", "..", 0, 1}, edgewise.Invalid, `key ".."`},
-		{"path", Region{"r", "../etc/passwd", 0, 1}, edgewise.Invalid, `key "../etc/passwd"`},
-		{"absolute path", Region{"r", "//etc/passwd", 0, 1}, edgewise.Invalid, `key "//etc/passwd"`},
-		{"NUL", Region{"r", "k\x00", 0, 1}, edgewise.Invalid, `key "k\x00"`},
-		{"long key", Region{"r", strings.Repeat("k", 256), 0, 1}, edgewise.Invalid, "is not the name"},
-		{"reserved", Region{"r", "/triton_python_backend_shm_region_1", 0, 1}, edgewise.Invalid, "reserved prefix"},
-		{"nothing there", Region{"r", "nobody", 0, 1}, edgewise.Invalid, "Unable to open shared memory region: 'r': no such file"},
-		{"link", Region{"r", "link", 0, 1}, edgewise.Invalid, "Unable to open shared memory region: 'r'"},
-		{"folder", Region{"r", "dir", 0, 1}, edgewise.Invalid, "Unable to open shared memory region: 'r'"},
-		{"empty", Region{"r", "k", 0, 0}, edgewise.Invalid, "at least one byte"},
-		{"negative offset", Region{"r", "k", -1, 1}, edgewise.Invalid, "offset -1"},
-		{"overflow", Region{"r", "k", 1 << 62, 1<<63 - 1}, edgewise.Invalid, "at least one byte"},
-		{"past the end", Region{"r", "k", 1, 100}, edgewise.Invalid, "do not fit into the 100 bytes of 'k'"},
-		{"twice", Region{"taken", "k", 0, 1}, edgewise.Exists, "shared memory region 'taken' already in manager"},
+		{"no name", part("", "k", 0, 1), edgewise.Invalid, "want a name of 1 to 255 bytes, got 0"},
+		{"long name", part(strings.Repeat("n", 256), "k", 0, 1), edgewise.Invalid, "want a name of 1 to 255 bytes, got 256"},
+		{"no key", part("r", "", 0, 1), edgewise.Invalid, `key "" is not the name of a POSIX shared memory object`},
+		{"slash alone", part("r", "/", 0, 1), edgewise.Invalid, `key "/"`},
+		{"parent", part("r", "..", 0, 1), edgewise.Invalid, `key ".."`},
+		{"path", part("r", "../etc/passwd", 0, 1), edgewise.Invalid, `key "../etc/passwd"`},
+		{"absolute path", part("r", "//etc/passwd", 0, 1), edgewise.Invalid, `key "//etc/passwd"`},
+		{"NUL", part("r", "k\x00", 0, 1), edgewise.Invalid, `key "k\x00"`},
+		{"long key", part("r", strings.Repeat("k", 256), 0, 1), edgewise.Invalid, "is not the name"},
+		{"reserved", part("r", "/triton_python_backend_shm_region_1", 0, 1), edgewise.Invalid, "reserved prefix"},
+		{"nothing there", part("r", "nobody", 0, 1), edgewise.Invalid, "Unable to open shared memory region: 'r': no such file"},
+		{"link", part("r", "link", 0, 1), edgewise.Invalid, "Unable to open shared memory region: 'r'"},
+		{"folder", part("r", "dir", 0, 1), edgewise.Invalid, "Unable to open shared memory region: 'r'"},
+		{"empty", part("r", "k", 0, 0), edgewise.Invalid, "at least one byte"},
+		{"negative offset", part("r", "k", -1, 1), edgewise.Invalid, "offset -1"},
+		{"overflow", part("r", "k", 1<<62, 1<<63-1), edgewise.Invalid, "at least one byte"},
+		{"past the end", part("r", "k", 1, 100), edgewise.Invalid, "do not fit into the 100 bytes of 'k'"},
+		{"twice", part("taken", "k", 0, 1), edgewise.Exists, "shared memory region 'taken' already in manager"},
 	}
 	for _, test := range tests {
 		wantError(t, test.name, r.Register(test.region), test.kind, test.text)
@@ -126,7 +130,7 @@ func TestBadRegionsAreRefused(t *testing.T) {
 func TestBadWindowsAreRefused(t *testing.T) {
 	r, object := shared(t)
 	object("k", make([]byte, 100))
-	must(t, r.Register(Region{"r", "k", 10, 50}))
+	must(t, r.Register(part("r", "k", 10, 50)))
 	tests := []struct {
 		region       string
 		offset, size int64
@@ -149,7 +153,7 @@ func TestBadWindowsAreRefused(t *testing.T) {
 func TestARegionInUseOutlivesItsName(t *testing.T) {
 	r, object := shared(t)
 	object("k", []byte("still here"))
-	must(t, r.Register(Region{"r", "k", 0, 10}))
+	must(t, r.Register(part("r", "k", 0, 10)))
 	w, err := r.Open("r", 0, 10)
 	must(t, err)
 	must(t, r.Unregister("r"))
@@ -167,7 +171,7 @@ func TestARegionInUseOutlivesItsName(t *testing.T) {
 func TestAnObjectThatShrinksIsAnErrorAndNoCrash(t *testing.T) {
 	r, object := shared(t)
 	object("k", make([]byte, 1<<20))
-	must(t, r.Register(Region{"r", "k", 0, 1 << 20}))
+	must(t, r.Register(part("r", "k", 0, 1<<20)))
 	w, err := r.Open("r", 0, 1<<20)
 	must(t, err)
 	defer w.Close()
@@ -183,20 +187,20 @@ func TestRegionsAreBounded(t *testing.T) {
 	r, object := shared(t)
 	object("k", []byte("x"))
 	for i := range MaxRegions {
-		must(t, r.Register(Region{fmt.Sprint(i), "k", 0, 1}))
+		must(t, r.Register(part(fmt.Sprint(i), "k", 0, 1)))
 	}
-	wantError(t, "one more", r.Register(Region{"more", "k", 0, 1}), edgewise.Exhausted, "1024 regions are registered")
+	wantError(t, "one more", r.Register(part("more", "k", 0, 1)), edgewise.Exhausted, "1024 regions are registered")
 	must(t, r.Unregister(""))
 	if list, err := r.Status(""); err != nil || len(list) != 0 {
 		t.Errorf("%d regions left, error %v", len(list), err)
 	}
-	must(t, r.Register(Region{"more", "k", 0, 1}))
+	must(t, r.Register(part("more", "k", 0, 1)))
 }
 
 func TestWithoutLeaveNothingIsShared(t *testing.T) {
 	r := New(false)
 	const text = "Client shared memory is disabled. Start the server with '--allow-client-shm=true' to enable."
-	wantError(t, "register", r.Register(Region{"r", "k", 0, 1}), edgewise.Unsupported, text)
+	wantError(t, "register", r.Register(part("r", "k", 0, 1)), edgewise.Unsupported, text)
 	wantError(t, "unregister", r.Unregister("r"), edgewise.Unsupported, text)
 	if list, err := r.Status(""); err != nil || len(list) != 0 {
 		t.Errorf("status %v, error %v", list, err)
@@ -212,7 +216,7 @@ func TestUseWhileOthersRegisterAndUnregister(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			for range 200 {
-				_ = r.Register(Region{"r", "k", 0, 4000})
+				_ = r.Register(part("r", "k", 0, 4000))
 				if w, err := r.Open("r", 0, 4000); err == nil {
 					got := make([]byte, 4000)
 					if err := w.Read(got); err != nil || !bytes.Equal(got, want) {

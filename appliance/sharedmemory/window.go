@@ -7,8 +7,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// Window is the part of a region that one tensor takes. It is used by one goroutine, and closed once.
-type Window struct {
+// window is the part of a region that one tensor takes.
+type window struct {
 	registry *Registry
 	object   *object
 	offset   int64 // in the object
@@ -17,7 +17,7 @@ type Window struct {
 
 // Open returns size bytes of a region from offset. The region stays open until the window is closed, also when it is
 // unregistered meanwhile. Errors: NotFound, Invalid (outside the region).
-func (r *Registry) Open(name string, offset, size int64) (*Window, error) {
+func (r *Registry) Open(name string, offset, size int64) (edgewise.Window, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	o := r.regions[name]
@@ -30,14 +30,14 @@ func (r *Registry) Open(name string, offset, size int64) (*Window, error) {
 		return nil, edgewise.Errorf(op, edgewise.Invalid, "Invalid offset + byte size for shared memory region: '%s': %d + %d, of %d bytes", name, offset, size, o.region.Size)
 	}
 	o.users++
-	return &Window{r, o, o.region.Offset + offset, size}, nil
+	return &window{r, o, o.region.Offset + offset, size}, nil
 }
 
 // Size returns the window's bytes.
-func (w *Window) Size() int64 { return w.size }
+func (w *window) Size() int64 { return w.size }
 
 // Read copies the window into p, which has its size. Errors: Invalid (the client has made the object smaller).
-func (w *Window) Read(p []byte) error {
+func (w *window) Read(p []byte) error {
 	if _, err := w.object.file.ReadAt(p[:w.size], w.offset); err != nil {
 		if errors.Is(err, io.EOF) {
 			err = errors.New("the object has become smaller than the region")
@@ -49,7 +49,7 @@ func (w *Window) Read(p []byte) error {
 
 // Write copies p to the beginning of the window. Errors: Invalid (p is larger than the window, or the client has made the
 // object smaller: it is never made larger again).
-func (w *Window) Write(p []byte) error {
+func (w *window) Write(p []byte) error {
 	name := w.object.region.Name
 	if int64(len(p)) > w.size {
 		return edgewise.Errorf(op, edgewise.Invalid, "shared memory region '%s': %d bytes do not fit into %d", name, len(p), w.size)
@@ -68,7 +68,7 @@ func (w *Window) Write(p []byte) error {
 }
 
 // Close ends the use of the region.
-func (w *Window) Close() {
+func (w *window) Close() {
 	w.registry.mu.Lock()
 	defer w.registry.mu.Unlock()
 	w.object.leave()
