@@ -29,17 +29,23 @@ type Instance struct {
 	crashes []time.Time
 }
 
-var _ edgewise.Instance = (*Instance)(nil)
+var (
+	_ edgewise.Instance  = (*Instance)(nil)
+	_ edgewise.Allocator = (*Instance)(nil)
+)
 
 // Stats are counts since the load, and the child's process id, 0 while there is none.
 type Stats struct {
 	Runs      int64 // answered, failed ones included
-	CopiedIn  int64 // input bytes copied into shared memory, in this process
+	CopiedIn  int64 // input bytes copied into shared memory, in this process: those that did not stand in memory of Alloc
 	CopiedOut int64 // output bytes copied out of shared memory, in this process: strings only
-	ChildOut  int64 // output bytes that the child copied from the runtime's memory into shared memory
+	ChildOut  int64 // output bytes that the child copied into shared memory: those that its instance did not make there
 	Crashes   int64
 	PID       int
 }
+
+// Copied is how many bytes of tensors the crossing has copied, on both sides.
+func (s Stats) Copied() int64 { return s.CopiedIn + s.CopiedOut + s.ChildOut }
 
 type counters struct{ runs, copiedIn, copiedOut, childOut, crashes, generation atomic.Int64 }
 

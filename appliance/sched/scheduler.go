@@ -45,7 +45,7 @@ func New(v *edgewise.Version, instance edgewise.Instance, c Config) *Scheduler {
 		queue: newQueue(v.Model, policies, c.MaxQueue), jobs: newJobs(), measured: newMeter(), logger: c.Logger,
 	}
 	for range max(c.Lanes, 1) {
-		l := &lane{s: s}
+		l := &lane{s: s, gatherer: newGatherer(instance)}
 		s.lanes.Go(l.loop)
 	}
 	return s
