@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 }
 
 type fakeOptions struct {
-	Load string // what Load does: "", "crash", "hang", "refuse"
+	Load string // what Load does: "", "crash", "hang", "burn", "refuse"
 }
 
 // fake is a backend and an instance whose outputs tell it what to do.
@@ -60,6 +60,8 @@ func (f fake) Load(_ context.Context, _ *edgewise.Version, dir string, _ edgewis
 		crash()
 	case "hang":
 		select {}
+	case "burn":
+		burn(time.Hour)
 	case "refuse":
 		return nil, edgewise.Errorf("fake.Load", edgewise.Unsupported, "a model of the wrong kind")
 	}
@@ -72,6 +74,12 @@ func (f fake) Load(_ context.Context, _ *edgewise.Version, dir string, _ edgewis
 func crash() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGSEGV)
 	select {}
+}
+
+// burn takes processor time.
+func burn(d time.Duration) {
+	for start := time.Now(); time.Since(start) < d; {
+	}
 }
 
 // Run answers each wanted output by its name: that of an input is its echo.
@@ -128,6 +136,8 @@ func (f fake) output(ctx context.Context, in []edgewise.Tensor, name string) (ed
 	case "hang":
 		<-ctx.Done()
 		return edgewise.Tensor{}, ctx.Err()
+	case "burn":
+		burn(1500 * time.Millisecond)
 	case "stuck":
 		select {}
 	case "huge":

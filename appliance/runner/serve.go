@@ -80,13 +80,13 @@ func (s *server) prepare() error {
 	if err := dieOfFaults(); err != nil {
 		return err
 	}
-	return errors.Join(limit(s.task.AddressSpace), refuse())
+	return errors.Join(limit(s.task.AddressSpace), limitTime(s.task.LoadSeconds), refuse())
 }
 
-// dieOfFaults gives the signals of faulty native code their default action, so that the parent sees which one it was:
+// dieOfFaults gives the signals of faulty native code, and of a load without end, their default action, so that the parent sees which one it was:
 // Go's own handler would print every goroutine and end with a mere exit code.
 func dieOfFaults() error {
-	for _, s := range []syscall.Signal{syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGFPE, syscall.SIGILL, syscall.SIGABRT, syscall.SIGSYS} {
+	for _, s := range []syscall.Signal{syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGFPE, syscall.SIGILL, syscall.SIGABRT, syscall.SIGSYS, syscall.SIGXCPU} {
 		action := [4]uint64{} // SIG_DFL, no flags, no restorer, empty mask
 		if _, _, number := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0); number != 0 {
 			return fmt.Errorf("default action of %v: %w", s, number)
@@ -101,7 +101,10 @@ func (s *server) load(backend func(json.RawMessage) (edgewise.Backend, error)) e
 		return err
 	}
 	s.instance, err = b.Load(context.Background(), s.task.Version, s.task.Dir, s.task.Device)
-	return err
+	if err != nil {
+		return err
+	}
+	return limitTime(0)
 }
 
 func (s *server) fail(err error) int {
