@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/appliance/sched"
 )
 
 // Bounds of a label file. One that crosses them is not used at all: labels that end in the middle would mislead.
@@ -106,12 +105,12 @@ func readLabels(path string) ([]string, error) {
 
 // labelled is a loaded version whose labels are kept until it is closed.
 type labelled struct {
-	*sched.Scheduler
+	edgewise.Servable
 	drop func()
 }
 
 // withLabels keeps a version's labels for as long as it is loaded.
-func (l *library) withLabels(s *sched.Scheduler, v *edgewise.Version, dir string) edgewise.Servable {
+func (l *library) withLabels(s edgewise.Servable, v *edgewise.Version, dir string) edgewise.Servable {
 	labels := l.versionLabels(v, dir)
 	if len(labels.outputs) == 0 {
 		return s
@@ -123,5 +122,5 @@ func (l *library) withLabels(s *sched.Scheduler, v *edgewise.Version, dir string
 // Close drops the labels and closes the version.
 func (s *labelled) Close() error {
 	s.drop()
-	return s.Scheduler.Close()
+	return s.Servable.Close()
 }
