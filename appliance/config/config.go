@@ -58,6 +58,7 @@ type ONNX struct {
 // The values of engine.isolation.
 const (
 	IsolationProcess = "process"
+	IsolationModel   = "model"
 	IsolationNone    = "none"
 )
 
@@ -70,6 +71,8 @@ type Engine struct {
 	DefaultMaxBatchSize int           `json:"default_max_batch_size"`
 	StrictReadiness     bool          `json:"strict_readiness"`
 	Isolation           string        `json:"isolation"`
+	LoadCPUTime         time.Duration `json:"load_cpu_time"`
+	MaxAddressSpace     Size          `json:"max_address_space"`
 	ResponseCacheBytes  Size          `json:"response_cache_bytes"`
 }
 
@@ -105,7 +108,7 @@ func Default() Config {
 		},
 		Upload:   Upload{MaxBytes: 32 * GiB, MaxFiles: 1024, Concurrent: 2},
 		Store:    Store{ReserveBytes: GiB, SnapshotEvery: time.Hour, Snapshots: 24},
-		Engine:   Engine{MaxQueue: 1024, RequestTimeout: time.Minute, LoadTimeout: 5 * time.Minute, LoadConcurrency: 1, DefaultMaxBatchSize: 4, StrictReadiness: true, Isolation: IsolationProcess, ResponseCacheBytes: 64 * MiB},
+		Engine:   Engine{MaxQueue: 1024, RequestTimeout: time.Minute, LoadTimeout: 5 * time.Minute, LoadConcurrency: 1, DefaultMaxBatchSize: 4, StrictReadiness: true, Isolation: IsolationProcess, LoadCPUTime: 5 * time.Minute, ResponseCacheBytes: 64 * MiB},
 		Shutdown: Shutdown{Timeout: 30 * time.Second},
 		Log:      Log{Level: "info", Format: "text"},
 		Metrics:  Metrics{Enabled: true},
