@@ -144,6 +144,7 @@ func (m *Manager) load(name string, s *slot) {
 	} else {
 		s.to(edgewise.StateReady, time.Now())
 		s.handle = newHandle(servable)
+		m.watch(name, s, s.handle)
 		m.config.Logger.Info("version ready", "model", name, "version", s.version.ID.Version, "took", time.Since(start).Round(time.Millisecond).String())
 	}
 	m.reconcile(name, m.models[name])
@@ -197,7 +198,7 @@ func (mod *model) route() *route {
 		r.stored = append(r.stored, v.ID.Version)
 	}
 	for number, s := range mod.slots {
-		t := &target{version: s.version, status: edgewise.Status{ID: s.version.ID, State: s.state, Reason: s.reason, Since: s.since}}
+		t := &target{version: s.version, status: edgewise.Status{ID: s.version.ID, State: s.state, Reason: s.reason, Since: s.since, Fallen: s.fallen}}
 		if s.state == edgewise.StateReady {
 			t.handle = s.handle
 		}
