@@ -18,6 +18,18 @@ type Statistics struct {
 	Batches  []BatchStatistics // ascending by Size
 
 	Closed [CloseReasons]uint64 // batches, by CloseReason
+
+	Steps []StepStatistics // of an ensemble, in the order of its configuration
+}
+
+// StepStatistics is what an ensemble has measured of one of its steps. A step that fans out counts once for a request.
+type StepStatistics struct {
+	Model         ModelID  // the version that it runs
+	Success, Fail Duration // from asking the model to its answer
+	Wait          Duration // for room under max_inflight_requests, when there was none at once
+	Rows          uint64   // that fan-outs asked about
+	Skipped       uint64   // requests for which its condition did not hold
+	Stopped       uint64   // requests for which it did not run because an input was not made
 }
 
 // Duration is a count of events and their time together.
