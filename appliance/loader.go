@@ -10,11 +10,14 @@ import (
 // load makes a stored version ready to serve: the backend loads it, a scheduler stands in front of it, and it has
 // answered its warm-up requests.
 func (l *library) load(ctx context.Context, v *edgewise.Version) (edgewise.Servable, error) {
-	backend, err := l.backend(v.Model)
+	dir, err := l.store.Dir(v.ID)
 	if err != nil {
 		return nil, err
 	}
-	dir, err := l.store.Dir(v.ID)
+	if isEnsemble(v.Model) {
+		return l.loadEnsemble(v, dir)
+	}
+	backend, err := l.backend(v.Model)
 	if err != nil {
 		return nil, err
 	}

@@ -36,9 +36,9 @@ func (m *meter) succeeded(took time.Duration, t edgewise.Timing) {
 }
 
 func (m *meter) failed(took time.Duration, err error) {
-	reason := edgewise.FailureOther
+	reason := edgewise.FailureOther // also when a step's backend failed: that is counted there
 	switch edgewise.KindOf(err) {
-	case edgewise.Busy:
+	case edgewise.Busy, edgewise.Unavailable:
 		reason = edgewise.FailureRejected
 	case edgewise.Canceled, edgewise.Deadline:
 		reason = edgewise.FailureCanceled
