@@ -168,15 +168,27 @@ func partOutput(m *edgewise.Model, output string) (id edgewise.ModelID, name str
 
 // declaredInspection says of an ensemble what a backend reads out of a model's file.
 func declaredInspection(m *edgewise.Model) *edgewise.Inspection {
-	ins := &edgewise.Inspection{Opsets: map[string]int64{}, Operators: map[string]int{}, Nodes: steps(m)}
+	ins := &edgewise.Inspection{Opsets: map[string]int64{}, Operators: map[string]int{}}
 	info := func(s edgewise.Spec) edgewise.TensorInfo {
-		return edgewise.TensorInfo{Name: s.Name, Type: s.Type, Datatype: s.Type.String(), Shape: s.Shape, Optional: s.Optional}
+		t := edgewise.TensorInfo{Name: s.Name, Type: s.Type, Datatype: s.Type.String(), Shape: s.Shape, Optional: s.Optional}
+		if m.MaxBatchSize > 0 {
+			t.Dims = make([]string, len(s.Shape))
+			t.Dims[0] = "batch"
+		}
+		return t
 	}
 	for _, s := range m.Inputs() {
 		ins.Inputs = append(ins.Inputs, info(s))
 	}
 	for _, s := range m.Outputs() {
 		ins.Outputs = append(ins.Outputs, info(s))
+	}
+	for _, s := range m.EnsembleScheduling.Step {
+		id := edgewise.ModelID{Name: s.ModelName}
+		if s.Pinned != nil {
+			id.Version = s.Pinned.Version
+		}
+		ins.Steps = append(ins.Steps, id)
 	}
 	return ins
 }
