@@ -12,7 +12,6 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/appliance/config"
 )
 
 // Hooks let the program follow what the appliance does. A nil hook is not called.
@@ -36,11 +35,6 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	if hooks.Listening != nil {
 		hooks.Listening(listener.Addr())
 	}
-	if a.config.Engine.Isolation == config.IsolationNone { // otherwise the library stays out of this process
-		if _, err := a.onnx.Library(); err != nil {
-			a.logger.Error("no runtime for ONNX models", "error", err)
-		}
-	}
 	a.library.start()
 	a.engine.started.Store(true)
 	a.notify(daemon.SdNotifyReady)
@@ -49,9 +43,12 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	defer stop()
 	var work sync.WaitGroup
 	work.Go(func() { a.watchdog(background, listener.Addr()) })
+	var runtime sync.WaitGroup
+	runtime.Go(func() { a.checkRuntime(background) })
 	work.Go(func() {
 		a.importAll(background, imports)
 		a.settle(background)
+		runtime.Wait()
 		if background.Err() == nil && hooks.Ready != nil {
 			hooks.Ready()
 		}

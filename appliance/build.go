@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/cache"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/observe"
 	"github.com/edgewise-ai/edgewise/appliance/runner"
+	"github.com/edgewise-ai/edgewise/appliance/sharedmemory"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
 	"github.com/edgewise-ai/edgewise/gpu/onnx/ort"
 	"github.com/edgewise-ai/edgewise/store"
@@ -29,6 +31,7 @@ type App struct {
 	manager *manager.Manager
 	library *library
 	engine  *engine
+	shared  *sharedmemory.Registry
 	door    *httpapi.Server
 }
 
@@ -43,7 +46,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	}
 	a.onnx = onnx.New(onnx.Config{Library: c.ONNX.Library, Logger: logger.With("part", "onnx")})
 	a.library = &library{
-		store: a.store, locks: newLocks(), logger: logger.With("part", "library"),
+		store: a.store, locks: newLocks(), cache: cache.New(int64(c.Engine.ResponseCacheBytes)), logger: logger.With("part", "library"),
 		config: libraryConfig{Backends: []edgewise.Backend{isolated(a.onnx, c, logger)}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue},
 	}
 	a.manager = manager.New(manager.Config{
@@ -51,8 +54,9 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	})
 	a.library.manager = a.manager
 	a.engine = &engine{Manager: a.manager, library: a.library, strict: c.Engine.StrictReadiness}
+	a.shared = sharedmemory.New(c.SharedMemory.Enabled)
 	a.door, err = httpapi.New(doorConfig(c), httpapi.Deps{
-		Engine: a.engine, Library: a.library, Log: logger.With("part", "http"), Name: Name, Version: Version,
+		Engine: a.engine, Library: a.library, Shared: a.shared, Log: logger.With("part", "http"), Name: Name, Version: Version,
 		Metrics: a.metrics(), Labels: a.library.labels,
 	})
 	if err != nil {
@@ -67,14 +71,10 @@ func isolated(b edgewise.Backend, c config.Config, logger *slog.Logger) edgewise
 		return b
 	}
 	return runner.New(runner.Config{
-		Backend: b, Arguments: []string{ChildVerb}, Options: childOptions{Library: c.ONNX.Library}, Environment: []string{quietRuntime}, ReadPaths: ort.Candidates(c.ONNX.Library),
+		Backend: b, Arguments: []string{ChildVerb}, Options: childOptions{Library: c.ONNX.Library}, ReadPaths: ort.Candidates(c.ONNX.Library),
 		LoadTimeout: c.Engine.LoadTimeout, Logger: logger.With("part", "runner"),
 	})
 }
-
-// quietRuntime keeps ONNX Runtime from starting its telemetry, which comes before it can be switched off through the
-// interface: it writes a log below /tmp, looks for the machine's id, and without one runs a shell or crashes.
-const quietRuntime = "ORT_DISABLE_TELEMETRY=1"
 
 // ChildVerb is the program's first argument when it is to be a child process of the box; see RunChild.
 const ChildVerb = "runner"
@@ -143,6 +143,7 @@ func (a *App) metrics() func() ([]byte, string, error) {
 			usage, err := a.store.Usage()
 			return usage.Bytes, usage.Free, err
 		},
+		Cache: func() observe.CacheUsage { return observe.CacheUsage(a.library.cache.Usage()) },
 	}).Page
 }
 

@@ -80,7 +80,7 @@ func (l *library) loadEnsemble(v *edgewise.Version, dir string) (edgewise.Servab
 	if err != nil {
 		return nil, err
 	}
-	return l.withLabels(e, v, dir), nil
+	return l.withLabels(l.withCache(e, v), v, dir), nil
 }
 
 // unpinned deletes, unless a stored ensemble pins the version, or any version when id names none.

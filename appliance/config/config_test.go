@@ -240,6 +240,7 @@ func TestEveryLimitIsKept(t *testing.T) {
 		{"log.level", "debug", "trace"},
 		{"log.format", "json", "JSON"},
 		{"engine.isolation", "none", "container"},
+		{"engine.response_cache_bytes", "0", "17TiB"},
 	}
 	tested := map[string]bool{}
 	for _, tt := range tests {

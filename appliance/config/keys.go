@@ -78,6 +78,9 @@ var rows = []row{
 	{"engine.default_max_batch_size", "elements", count(0, 1<<16), "max_batch_size of models that can batch and do not say how much. 0: they are not batched.", func(c *Config) any { return &c.Engine.DefaultMaxBatchSize }},
 	{"engine.strict_readiness", "true or false", anything, "Whether the server is ready only while every model that is to be served is ready.", func(c *Config) any { return &c.Engine.StrictReadiness }},
 	{"engine.isolation", "name", oneOf(IsolationProcess, IsolationNone), "Where native code runs. process: each version in a child process of its own, so that a crash or a leak costs that model one second. none: in the server's process, some microseconds faster.", func(c *Config) any { return &c.Engine.Isolation }},
+	{"engine.response_cache_bytes", "bytes", size(0, 16*TiB), "Memory for kept answers of models that set response_cache; those asked for longest ago go first. 0: there is no cache, and such models are refused.", func(c *Config) any { return &c.Engine.ResponseCacheBytes }},
+
+	{"shared_memory.enabled", "true or false", anything, "Whether clients on the same machine may register POSIX shared memory and name it in requests instead of sending tensors. The box needs the right to open their objects in /dev/shm.", func(c *Config) any { return &c.SharedMemory.Enabled }},
 
 	{"shutdown.timeout", "duration", durationOrZero(time.Millisecond, time.Hour), "How long a stop waits for requests in flight before it drops them.", func(c *Config) any { return &c.Shutdown.Timeout }},
 

@@ -23,7 +23,6 @@ var features = []feature{
 	{"input.allow_ragged_batch", "ragged batches are not served yet", anyInput(func(in edgewise.ModelInput) bool { return in.AllowRaggedBatch })},
 	{"is_shape_tensor", "only TensorRT models have shape tensors", anyTensor(func(in edgewise.ModelInput) bool { return in.IsShapeTensor }, func(out edgewise.ModelOutput) bool { return out.IsShapeTensor })},
 	{"is_non_linear_format_io", "only TensorRT models have such tensors", anyTensor(func(in edgewise.ModelInput) bool { return in.IsNonLinearFormatIO }, func(out edgewise.ModelOutput) bool { return out.IsNonLinearFormatIO })},
-	{"response_cache.enable", "there is no response cache yet", func(m *edgewise.Model) bool { return m.ResponseCache != nil && m.ResponseCache.Enable }},
 	{"model_transaction_policy.decoupled", "a request has exactly one response", func(m *edgewise.Model) bool {
 		return m.ModelTransactionPolicy != nil && m.ModelTransactionPolicy.Decoupled
 	}},

@@ -11,8 +11,11 @@ import (
 )
 
 func main() {
-	if len(os.Args) == 2 && os.Args[1] == appliance.ChildVerb { // the box has started itself; no command for people
+	switch { // the box has started itself; no commands for people
+	case len(os.Args) == 2 && os.Args[1] == appliance.ChildVerb:
 		os.Exit(appliance.RunChild())
+	case len(os.Args) == 3 && os.Args[1] == appliance.CheckVerb:
+		os.Exit(appliance.CheckRuntime(os.Args[2], os.Stdout))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
