@@ -140,7 +140,7 @@ var heavy = map[string][]string{
 	"go.opentelemetry.io":          {"appliance/observe"},
 	"github.com/spf13/cobra":       {"cmd/..."},
 	"go.yaml.in/yaml":              {"appliance/document"},
-	"golang.org/x/image":           {"cmd/...", "configs/..."},
+	"golang.org/x/image":           {"cmd/...", "configs/...", "wasm/kernel"},
 }
 
 func TestHeavyLibrariesStayInTheirRoom(t *testing.T) {
