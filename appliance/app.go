@@ -35,9 +35,6 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	if hooks.Listening != nil {
 		hooks.Listening(listener.Addr())
 	}
-	if _, err := a.onnx.Library(); err != nil {
-		a.logger.Error("no runtime for ONNX models", "error", err)
-	}
 	a.library.start()
 	a.engine.started.Store(true)
 	a.notify(daemon.SdNotifyReady)
@@ -46,9 +43,12 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	defer stop()
 	var work sync.WaitGroup
 	work.Go(func() { a.watchdog(background, listener.Addr()) })
+	var runtime sync.WaitGroup
+	runtime.Go(func() { a.checkRuntime(background) })
 	work.Go(func() {
 		a.importAll(background, imports)
 		a.settle(background)
+		runtime.Wait()
 		if background.Err() == nil && hooks.Ready != nil {
 			hooks.Ready()
 		}

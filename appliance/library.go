@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/cache"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/store"
@@ -21,6 +22,7 @@ type library struct {
 	store   *store.Store
 	manager *manager.Manager
 	locks   *locks
+	cache   *cache.Cache
 	logger  *slog.Logger
 
 	labelCache labelCache

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/cache"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/store"
 )
@@ -88,7 +89,7 @@ func newHouse(t *testing.T) *house {
 		t.Fatal(err)
 	}
 	backend := &echo{}
-	l := &library{store: s, locks: newLocks(), logger: logger, config: libraryConfig{Backends: []edgewise.Backend{backend}, MaxQueue: 100}}
+	l := &library{store: s, locks: newLocks(), cache: cache.New(0), logger: logger, config: libraryConfig{Backends: []edgewise.Backend{backend}, MaxQueue: 100}}
 	l.manager = manager.New(manager.Config{Load: l.load, Concurrency: 2, Logger: logger})
 	t.Cleanup(func() {
 		if err := errors.Join(l.manager.Close(context.Background()), s.Close()); err != nil {

@@ -10,6 +10,9 @@ import (
 // load makes a stored version ready to serve: the backend loads it, a scheduler stands in front of it, and it has
 // answered its warm-up requests.
 func (l *library) load(ctx context.Context, v *edgewise.Version) (edgewise.Servable, error) {
+	if wantsCache(v.Model) && l.cache.Usage().Limit == 0 {
+		return nil, edgewise.Errorf("appliance.load", edgewise.Unsupported, "model %q: response_cache.enable: this box has no cache: engine.response_cache_bytes is 0", v.Model.Name)
+	}
 	backend, err := l.backend(v.Model)
 	if err != nil {
 		return nil, err
@@ -33,8 +36,18 @@ func (l *library) load(ctx context.Context, v *edgewise.Version) (edgewise.Serva
 		}
 		return nil, err
 	}
-	return l.withLabels(s, v, dir), nil
+	return l.withLabels(l.withCache(s, v), v, dir), nil
 }
+
+// withCache puts the response cache in front of a version that asks for it.
+func (l *library) withCache(s edgewise.Servable, v *edgewise.Version) edgewise.Servable {
+	if !wantsCache(v.Model) {
+		return s
+	}
+	return l.cache.Wrap(v, s)
+}
+
+func wantsCache(m *edgewise.Model) bool { return m.ResponseCache != nil && m.ResponseCache.Enable }
 
 // backend returns the backend of a model's platform.
 func (l *library) backend(m *edgewise.Model) (edgewise.Backend, error) {

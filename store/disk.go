@@ -18,10 +18,6 @@ const (
 	catalogMode = 0o640
 )
 
-// writebackStep is how many bytes are written before the kernel is asked to begin bringing them to the disk, so that
-// the final sync finds little left to do.
-const writebackStep = 8 << 20
-
 // disk is every way in which a running store changes the file system. A test puts a failing one in its place.
 type disk interface {
 	Mkdir(path string) error
@@ -73,7 +69,7 @@ func (osDisk) Create(path string) (file, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &osFile{File: f}, nil
+	return &osFile{File: f, out: f}, nil
 }
 
 func (osDisk) SyncDir(path string) error {
@@ -90,21 +86,6 @@ func (osDisk) Free(path string) (int64, error) {
 		return 0, err
 	}
 	return int64(s.Bavail) * int64(s.Bsize), nil
-}
-
-type osFile struct {
-	*os.File
-	written, started int64 // bytes; those before started are on their way to the disk
-}
-
-func (f *osFile) Write(p []byte) (int, error) {
-	n, err := f.File.Write(p)
-	f.written += int64(n)
-	if f.written-f.started >= writebackStep {
-		startWriteback(f.File, f.started, f.written-f.started)
-		f.started = f.written
-	}
-	return n, err
 }
 
 // makeFolder makes a folder that may be there already. made tells whether it was not.

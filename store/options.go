@@ -32,7 +32,7 @@ type Options struct {
 	MaxVersionBytes int64
 	// MaxFiles bounds the files of one version.
 	MaxFiles int
-	// MaxUploads bounds the uploads in flight. Each holds 1 MiB of memory while it is written to.
+	// MaxUploads bounds the uploads in flight. Each holds 3 MiB of memory while it is written to.
 	MaxUploads int
 	// SnapshotEvery is how often the catalog is copied when it has changed. Negative: never.
 	SnapshotEvery time.Duration

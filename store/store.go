@@ -47,7 +47,7 @@ func Open(dir string, o Options) (*Store, error) {
 	o = o.withDefaults()
 	s := &Store{root: layout(dir), options: o, disk: o.disk, log: o.Logger, writer: make(chan struct{}, 1)}
 	s.blobs = blobs{s.root, s.disk}
-	s.rings.New = func() any { return new(ring) }
+	s.rings.New = func() any { return newRing() }
 	s.budget = budget{root: s.root, disk: s.disk, reserve: o.Reserve, uploads: o.MaxUploads}
 	if err := s.prepare(); err != nil {
 		return nil, failFolder(op, "opening data folder", dir, err)

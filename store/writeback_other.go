@@ -2,7 +2,13 @@
 
 package store
 
-import "os"
+import (
+	"errors"
+	"os"
+)
 
 // startWriteback does nothing where the system has no such hint.
 func startWriteback(*os.File, int64, int64) {}
+
+// setDirect fails: writes go through the page cache here.
+func setDirect(*os.File, bool) error { return errors.ErrUnsupported }

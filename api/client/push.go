@@ -139,22 +139,49 @@ func (s *sender) archive(to io.Writer, path string, size int64, file io.Reader) 
 // copy writes one file of exactly size bytes.
 func (s *sender) copy(to io.Writer, path string, size int64, file io.Reader) error {
 	sum := sha256.New()
-	n, err := io.CopyBuffer(to, io.LimitReader(&counted{s, file, sum}, size), make([]byte, 256<<10))
-	if err == nil && n == size {
-		// The reader has to be read to its end, and to be there.
-		var extra int64
-		if extra, err = io.Copy(io.Discard, io.LimitReader(file, 1)); extra > 0 {
-			n += extra
-		}
-	}
-	switch {
-	case err != nil:
+	from := &exact{file: &counted{s, file, sum}, rest: file, path: path, size: size, left: size}
+	if _, err := io.CopyBuffer(to, from, make([]byte, 256<<10)); err != nil {
 		return err
-	case n != size:
-		return edgewise.Errorf(opPush, edgewise.Invalid, "file %q does not have the %d bytes that were declared", path, size)
 	}
 	s.digests[path] = edgewise.Digest(hex.EncodeToString(sum.Sum(nil)))
 	return nil
+}
+
+// exact is a file that must have the bytes that were declared, no fewer and no more. Its last bytes are held back until
+// that is known: a box that has got as many as it expects stores them.
+type exact struct {
+	file       io.Reader
+	rest       io.Reader // the same file, past what is sent
+	path       string
+	size, left int64
+	ended      bool // the file was found to end where it should
+}
+
+func (e *exact) Read(p []byte) (int, error) {
+	if e.left == 0 && e.ended {
+		return 0, io.EOF
+	}
+	n, err := e.file.Read(p[:min(int64(len(p)), e.left)])
+	e.left -= int64(n)
+	switch {
+	case e.left == 0:
+		extra, end := io.CopyN(io.Discard, e.rest, 1)
+		if extra > 0 {
+			return 0, e.differs()
+		}
+		if !errors.Is(end, io.EOF) {
+			return 0, end
+		}
+		e.ended = true
+		return n, nil
+	case errors.Is(err, io.EOF):
+		return n, e.differs()
+	}
+	return n, err
+}
+
+func (e *exact) differs() error {
+	return edgewise.Errorf(opPush, edgewise.Invalid, "file %q does not have the %d bytes that were declared", e.path, e.size)
 }
 
 // counted is a file whose bytes are hashed and counted as they are read.

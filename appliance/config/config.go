@@ -14,6 +14,7 @@ type Config struct {
 	Upload   Upload   `json:"upload"`
 	Store    Store    `json:"store"`
 	ONNX     ONNX     `json:"onnx"`
+	Wasm     Wasm     `json:"wasm"`
 	Engine   Engine   `json:"engine"`
 	Shutdown Shutdown `json:"shutdown"`
 	Log      Log      `json:"log"`
@@ -54,6 +55,19 @@ type ONNX struct {
 	Threads int    `json:"threads"`
 }
 
+// The values of engine.isolation.
+const (
+	IsolationProcess = "process"
+	IsolationNone    = "none"
+)
+
+// Wasm bounds what WebAssembly steps may take.
+type Wasm struct {
+	MaxMemoryBytes Size          `json:"max_memory_bytes"`
+	RunTimeout     time.Duration `json:"run_timeout"`
+	CacheBytes     Size          `json:"cache_bytes"`
+}
+
 // Engine bounds loading and running.
 type Engine struct {
 	MaxQueue            int           `json:"max_queue"`
@@ -62,6 +76,8 @@ type Engine struct {
 	LoadConcurrency     int           `json:"load_concurrency"`
 	DefaultMaxBatchSize int           `json:"default_max_batch_size"`
 	StrictReadiness     bool          `json:"strict_readiness"`
+	Isolation           string        `json:"isolation"`
+	ResponseCacheBytes  Size          `json:"response_cache_bytes"`
 }
 
 // Shutdown bounds the stop of the server.
@@ -91,7 +107,8 @@ func Default() Config {
 		},
 		Upload:   Upload{MaxBytes: 32 * GiB, MaxFiles: 1024, Concurrent: 2},
 		Store:    Store{ReserveBytes: GiB, SnapshotEvery: time.Hour, Snapshots: 24},
-		Engine:   Engine{MaxQueue: 1024, RequestTimeout: time.Minute, LoadTimeout: 5 * time.Minute, LoadConcurrency: 1, DefaultMaxBatchSize: 4, StrictReadiness: true},
+		Wasm:     Wasm{MaxMemoryBytes: 64 * MiB, RunTimeout: time.Minute, CacheBytes: 256 * MiB},
+		Engine:   Engine{MaxQueue: 1024, RequestTimeout: time.Minute, LoadTimeout: 5 * time.Minute, LoadConcurrency: 1, DefaultMaxBatchSize: 4, StrictReadiness: true, Isolation: IsolationProcess, ResponseCacheBytes: 64 * MiB},
 		Shutdown: Shutdown{Timeout: 30 * time.Second},
 		Log:      Log{Level: "info", Format: "text"},
 		Metrics:  Metrics{Enabled: true},

@@ -231,6 +231,9 @@ func TestEveryLimitIsKept(t *testing.T) {
 		{"store.snapshot_every", "0", "59s"},
 		{"store.snapshots", "1000", "1001"},
 		{"onnx.threads", "1024", "1025"},
+		{"wasm.max_memory_bytes", "1GiB", "1025MiB"},
+		{"wasm.run_timeout", "1ms", "25h"},
+		{"wasm.cache_bytes", "1MiB", "1023KiB"},
 		{"engine.max_queue", "1048576", "1048577"},
 		{"engine.request_timeout", "0s", "-1s"},
 		{"engine.load_timeout", "1s", "999ms"},
@@ -239,6 +242,8 @@ func TestEveryLimitIsKept(t *testing.T) {
 		{"shutdown.timeout", "0", "2h"},
 		{"log.level", "debug", "trace"},
 		{"log.format", "json", "JSON"},
+		{"engine.isolation", "none", "container"},
+		{"engine.response_cache_bytes", "0", "17TiB"},
 	}
 	tested := map[string]bool{}
 	for _, tt := range tests {

@@ -338,7 +338,6 @@ func TestWhatIsNotServedIsRefusedWithTheReason(t *testing.T) {
 		{`input { name: "image" data_type: TYPE_FP32 dims: [3, 1, 1] allow_ragged_batch: true }`, "input.allow_ragged_batch: ragged batches are not served yet"},
 		{`output { name: "scores" data_type: TYPE_FP32 dims: [6] is_shape_tensor: true }`, "is_shape_tensor: only TensorRT models have shape tensors"},
 		{`input { name: "image" data_type: TYPE_FP32 dims: [3, 1, 1] is_non_linear_format_io: true }`, "is_non_linear_format_io: only TensorRT models have such tensors"},
-		{"response_cache { enable: true }", "response_cache.enable: there is no response cache yet"},
 		{"model_transaction_policy { decoupled: true }", "model_transaction_policy.decoupled: a request has exactly one response"},
 		{`model_operations { op_library_filename: "x.so" }`, "model_operations: libraries of custom operators are native code from an upload, which this box never runs"},
 		{`model_repository_agents { agents { name: "checksum" } }`, "model_repository_agents: repository agents are not served"},

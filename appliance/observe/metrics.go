@@ -25,6 +25,14 @@ type Source struct {
 	Statuses func() []edgewise.Status // of every version that was asked for
 	Disk     func() (used, free int64, err error)
 	Ready    func() bool
+	Cache    func() CacheUsage
+}
+
+// CacheUsage is how full the response cache is.
+type CacheUsage struct {
+	Bytes, Limit int64
+	Entries      int
+	Evicted      uint64 // entries that had to make room, since the start
 }
 
 // Metrics is the /metrics page: Triton's names and labels, and edgewise_ names for what Triton does not have.
@@ -71,6 +79,11 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	collectStates(out, c.source.Statuses())
 	send(out, prometheus.GaugeValue, "edgewise_ready", "Whether the box is ready.", truth(c.source.Ready()), nil, nil)
+	cache := c.source.Cache()
+	send(out, prometheus.GaugeValue, "edgewise_response_cache_bytes", "Bytes of kept answers.", float64(cache.Bytes), nil, nil)
+	send(out, prometheus.GaugeValue, "edgewise_response_cache_limit_bytes", "Bytes that kept answers may take.", float64(cache.Limit), nil, nil)
+	send(out, prometheus.GaugeValue, "edgewise_response_cache_entries", "Number of kept answers.", float64(cache.Entries), nil, nil)
+	send(out, prometheus.CounterValue, "edgewise_response_cache_evictions_total", "Number of kept answers that made room for others.", float64(cache.Evicted), nil, nil)
 	if used, free, err := c.source.Disk(); err == nil {
 		send(out, prometheus.GaugeValue, "edgewise_store_used_bytes", "Bytes of model files in the store.", float64(used), nil, nil)
 		send(out, prometheus.GaugeValue, "edgewise_store_free_bytes", "Bytes free on the store's disk.", float64(free), nil, nil)
@@ -104,6 +117,12 @@ func collectVersion(out chan<- prometheus.Metric, s Sample) {
 	micros("nv_inference_compute_input_duration_us", "Cumulative time of preparing inputs.", st.ComputeInput)
 	micros("nv_inference_compute_infer_duration_us", "Cumulative time of running.", st.ComputeInfer)
 	micros("nv_inference_compute_output_duration_us", "Cumulative time of taking outputs out.", st.ComputeOutput)
+	if cache := s.Version.Model.ResponseCache; cache != nil && cache.Enable {
+		counter("nv_cache_num_hits_per_model", "Number of requests answered from the response cache.", float64(st.CacheHit.Count))
+		counter("nv_cache_num_misses_per_model", "Number of requests whose answers were not in the response cache.", float64(st.CacheMiss.Count))
+		micros("nv_cache_hit_duration_per_model", "Cumulative time of answering from the response cache, in microseconds.", st.CacheHit)
+		micros("nv_cache_miss_duration_per_model", "Cumulative time of looking up and keeping answers, in microseconds.", st.CacheMiss)
+	}
 }
 
 // collectStates counts versions in each state; all four states are always there.

@@ -19,6 +19,7 @@ func source() Source {
 		Statuses: func() []edgewise.Status { return []edgewise.Status{{State: edgewise.StateReady}} },
 		Disk:     func() (int64, int64, error) { return 10, 20, nil },
 		Ready:    func() bool { return true },
+		Cache:    func() CacheUsage { return CacheUsage{Bytes: 30, Limit: 40, Entries: 5, Evicted: 6} },
 	}
 }
 
@@ -44,6 +45,37 @@ func TestPage(t *testing.T) {
 		`edgewise_ready 1`,
 		`edgewise_store_used_bytes 10`,
 		`edgewise_store_free_bytes 20`,
+	} {
+		if !strings.Contains(string(page), "\n"+line+"\n") {
+			t.Errorf("the page lacks %s", line)
+		}
+	}
+}
+
+func TestCacheFiguresAreThoseOfTheModelsThatUseIt(t *testing.T) {
+	s := source()
+	sample := s.Samples()[0]
+	page, _, err := New(s).Page()
+	if err != nil || strings.Contains(string(page), "nv_cache_") {
+		t.Errorf("error %v, page:\n%s", err, page)
+	}
+	sample.Version.Model.ResponseCache = &edgewise.ResponseCache{Enable: true}
+	sample.Statistics.CacheHit = edgewise.Duration{Count: 8, Total: 16 * time.Microsecond}
+	sample.Statistics.CacheMiss = edgewise.Duration{Count: 9, Total: 90 * time.Microsecond}
+	s.Samples = func() []Sample { return []Sample{sample} }
+	page, _, err = New(s).Page()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		`nv_cache_num_hits_per_model{_site="roof",model="cat",version="2"} 8`,
+		`nv_cache_num_misses_per_model{_site="roof",model="cat",version="2"} 9`,
+		`nv_cache_hit_duration_per_model{_site="roof",model="cat",version="2"} 16`,
+		`nv_cache_miss_duration_per_model{_site="roof",model="cat",version="2"} 90`,
+		`edgewise_response_cache_bytes 30`,
+		`edgewise_response_cache_limit_bytes 40`,
+		`edgewise_response_cache_entries 5`,
+		`edgewise_response_cache_evictions_total 6`,
 	} {
 		if !strings.Contains(string(page), "\n"+line+"\n") {
 			t.Errorf("the page lacks %s", line)

@@ -6,9 +6,17 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/edgewise-ai/edgewise/appliance"
 )
 
 func main() {
+	switch { // the box has started itself; no commands for people
+	case len(os.Args) == 2 && os.Args[1] == appliance.ChildVerb:
+		os.Exit(appliance.RunChild())
+	case len(os.Args) == 3 && os.Args[1] == appliance.CheckVerb:
+		os.Exit(appliance.CheckRuntime(os.Args[2], os.Stdout))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	p := &program{out: os.Stdout, err: os.Stderr, in: os.Stdin, environment: os.Environ()}

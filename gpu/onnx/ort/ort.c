@@ -66,6 +66,9 @@ ew_library ew_open(const char *path, uint32_t api_version) {
 		const ew_api *(*get_api)(uint32_t);
 		const char *(*get_version)(void);
 	} api_base;
+	// Telemetry begins when the library's environment is made, before the interface can switch it off: it writes a log below
+	// /tmp and looks for the machine's id, if need be in a shell.
+	setenv("ORT_DISABLE_TELEMETRY", "1", 1);
 	void *handle = dlopen(path, RTLD_LAZY);
 	if (handle == NULL) {
 		lib.message = strdup(dlerror());

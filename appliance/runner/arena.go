@@ -1,0 +1,225 @@
+package runner
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Sizes of blocks, in bytes.
+const (
+	minBlock  = 64 << 10
+	alignment = 64 // of every tensor in a block
+)
+
+// errArena says that the arena's bound is reached.
+type errArena struct{ need, max int64 }
+
+func (e errArena) Error() string {
+	return fmt.Sprintf("%d more bytes of tensors do not fit into the %d bytes of shared memory that the runs of a model and their results may take", e.need, e.max)
+}
+
+// arena is the memory that the parent shares with its children, as blocks. A block is used by one run, or lent to one
+// caller of Alloc, at a time; it outlives the child that wrote to it, so results stay readable after a crash.
+type arena struct {
+	max int64
+
+	mu   sync.Mutex
+	size int64 // of all blocks
+	idle []*block
+	lent map[*block]struct{} // by Alloc
+	next uint32
+}
+
+// block is one memory file, mapped here and in the child. It cannot shrink, whatever the child does.
+type block struct {
+	id   uint32
+	fd   int
+	data []byte
+	seen atomic.Uint64 // the generation of the child that has mapped it, 0: none
+}
+
+func newArena(max int64) *arena { return &arena{max: max, lent: map[*block]struct{}{}} }
+
+// take returns a block of at least need bytes, and the blocks that were given up for it. Errors: errArena, or the
+// system's.
+func (a *arena) take(need int64) (b *block, dropped []uint32, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if i := a.fitting(need); i >= 0 {
+		b = a.idle[i]
+		a.idle = slices.Delete(a.idle, i, i+1)
+		return b, nil, nil
+	}
+	size := blockSize(need)
+	dropped = a.makeRoom(size)
+	if size > a.max-a.size {
+		size = need
+	}
+	if size > a.max-a.size {
+		return nil, dropped, errArena{need, a.max}
+	}
+	a.next++
+	b, err = newBlock(a.next, size)
+	if err == nil {
+		a.size += int64(len(b.data))
+	}
+	return b, dropped, err
+}
+
+// fitting returns the index of the smallest idle block of at least need bytes, the latest used among equals; or -1.
+func (a *arena) fitting(need int64) int {
+	best := -1
+	for i, b := range a.idle {
+		if int64(len(b.data)) >= need && (best < 0 || len(b.data) <= len(a.idle[best].data)) {
+			best = i
+		}
+	}
+	return best
+}
+
+// makeRoom gives idle blocks up, the longest unused first, until size more bytes fit.
+func (a *arena) makeRoom(size int64) (dropped []uint32) {
+	for len(a.idle) > 0 && size > a.max-a.size {
+		b := a.idle[0]
+		a.idle = a.idle[1:]
+		a.size -= int64(len(b.data))
+		b.close()
+		dropped = append(dropped, b.id)
+	}
+	return dropped
+}
+
+// grow makes a block at least need bytes long. Its content stays; its data may move.
+func (a *arena) grow(b *block, need int64) (dropped []uint32, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	size := blockSize(need)
+	dropped = a.makeRoom(size - int64(len(b.data)))
+	if size-int64(len(b.data)) > a.max-a.size {
+		return dropped, errArena{need - int64(len(b.data)), a.max}
+	}
+	before := int64(len(b.data))
+	if err := b.resize(size); err != nil {
+		return dropped, err
+	}
+	a.size += size - before
+	return dropped, nil
+}
+
+// give ends the use of a block.
+func (a *arena) give(b *block) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.keep(b)
+}
+
+// keep makes a block idle, or ends it when the arena is closed. The caller holds mu.
+func (a *arena) keep(b *block) {
+	if a.max == 0 {
+		b.close()
+		return
+	}
+	a.idle = append(a.idle, b)
+}
+
+// find returns the lent block in which data stands, nil when it stands in none.
+func (a *arena) find(data []byte) (*block, uint64) {
+	if len(data) == 0 {
+		return nil, 0
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at := uintptr(unsafe.Pointer(&data[0]))
+	for b := range a.lent {
+		start := uintptr(unsafe.Pointer(&b.data[0]))
+		if at >= start && at+uintptr(len(data)) <= start+uintptr(len(b.data)) {
+			return b, uint64(at - start)
+		}
+	}
+	return nil, 0
+}
+
+func (a *arena) lend(b *block) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.lent[b] = struct{}{}
+}
+
+func (a *arena) unlend(b *block) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.lent, b)
+	a.keep(b)
+}
+
+// close unmaps every idle block. Blocks that are still in use stay, so that a late reader does not fault.
+func (a *arena) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, b := range a.idle {
+		b.close()
+	}
+	a.idle, a.max = nil, 0
+}
+
+// blockSize rounds up to a power of two from minBlock on: blocks are reused more often, and the memory beyond what a
+// tensor takes is never touched.
+func blockSize(need int64) int64 {
+	if need <= minBlock {
+		return minBlock
+	}
+	return int64(1) << bits.Len64(uint64(need-1))
+}
+
+// align rounds an offset up to where the next tensor may stand.
+func align(n uint64) uint64 { return (n + alignment - 1) &^ (alignment - 1) }
+
+func newBlock(id uint32, size int64) (*block, error) {
+	fd, err := unix.MemfdCreate("edgewise", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, err
+	}
+	b := &block{id: id, fd: fd}
+	if err := b.resize(size); err != nil {
+		b.close()
+		return nil, err
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL); err != nil {
+		b.close()
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *block) resize(size int64) error {
+	if err := unix.Ftruncate(b.fd, size); err != nil {
+		return err
+	}
+	var err error
+	if b.data == nil {
+		b.data, err = mapShared(b.fd, size)
+		return err
+	}
+	data, err := unix.Mremap(b.data, int(size), unix.MREMAP_MAYMOVE)
+	if err == nil {
+		b.data = data
+	}
+	return err
+}
+
+func mapShared(fd int, size int64) ([]byte, error) {
+	return unix.Mmap(fd, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+}
+
+func (b *block) close() {
+	if b.data != nil {
+		_ = unix.Munmap(b.data)
+	}
+	_ = unix.Close(b.fd)
+}

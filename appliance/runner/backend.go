@@ -1,0 +1,111 @@
+// Package runner keeps native code in child processes of the same program: one child a loaded version. A crash or a
+// leak costs one model one second, and unloading gives the memory back, because it ends the child.
+//
+// Parent and child share memory blocks for tensors and talk over sockets that keep messages apart. Each run in flight has
+// a lane: a socket of its own, on which the calling thread writes the run and waits for the answer, and the child's
+// thread waits, runs and answers. A run costs two wake-ups. The child is not trusted: every number it sends is checked.
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// Config configures the backend. Zero durations and sizes take the defaults named beside them.
+type Config struct {
+	Backend     edgewise.Backend // answers Platform and Inspect, in this process
+	Arguments   []string         // with which the program, started again, calls Serve
+	Options     any              // handed to the child's maker of the backend, as JSON
+	Environment []string         // of the child, as key=value; nothing else is in it
+	ReadPaths   []string         // files and folders that the child may read beside the model's folder and the system's libraries
+
+	LoadTimeout  time.Duration // longest start of a child, its load included; 5 minutes
+	Grace        time.Duration // how long a run may go on after its context has ended, before its child is killed; 2 seconds
+	FirstBackOff time.Duration // wait before the first restart, doubled for each further one; 100 ms
+	LastBackOff  time.Duration // longest such wait; 30 seconds
+	MaxCrashes   int           // crashes within CrashWindow that end the restarts; 5
+	CrashWindow  time.Duration // 10 minutes
+	MaxArena     int64         // bytes of shared memory of a version: inputs of runs and results not yet freed; 2 GiB
+	MaxLanes     int           // runs of a version at the same time, others wait; 256
+	AddressSpace uint64        // RLIMIT_AS of the child in bytes; 0: none
+	Logger       *slog.Logger
+}
+
+func (c Config) complete() Config {
+	fill(&c.LoadTimeout, 5*time.Minute)
+	fill(&c.Grace, 2*time.Second)
+	fill(&c.FirstBackOff, 100*time.Millisecond)
+	fill(&c.LastBackOff, 30*time.Second)
+	fill(&c.MaxCrashes, 5)
+	fill(&c.CrashWindow, 10*time.Minute)
+	fill(&c.MaxArena, 2<<30)
+	fill(&c.MaxLanes, 256)
+	return c
+}
+
+func fill[T comparable](field *T, otherwise T) {
+	var zero T
+	if *field == zero {
+		*field = otherwise
+	}
+}
+
+// Backend loads versions into child processes.
+type Backend struct {
+	config Config
+	tell   sync.Once // which protection the kernel lacks
+}
+
+var _ edgewise.Backend = (*Backend)(nil)
+
+// New makes the backend. No child is started before Load.
+func New(c Config) *Backend { return &Backend{config: c.complete()} }
+
+// Platform is that of the wrapped backend.
+func (b *Backend) Platform() string { return b.config.Backend.Platform() }
+
+// Inspect is that of the wrapped backend. It runs no native code.
+func (b *Backend) Inspect(ctx context.Context, dir string, m *edgewise.Model) (*edgewise.Inspection, error) {
+	return b.config.Backend.Inspect(ctx, dir, m)
+}
+
+// Load starts a child, which loads v. Errors: those of the child's backend; Internal when the child dies while loading;
+// Deadline when it takes longer than LoadTimeout. The instance is an *Instance.
+func (b *Backend) Load(ctx context.Context, v *edgewise.Version, dir string, on edgewise.Device) (edgewise.Instance, error) {
+	const op = "runner.Load"
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, edgewise.Errorf(op, edgewise.Internal, "model %v: %w", v.ID, err)
+	}
+	options, err := json.Marshal(b.config.Options)
+	if err != nil {
+		return nil, edgewise.Errorf(op, edgewise.Internal, "model %v: options of its process: %w", v.ID, err)
+	}
+	task, err := json.Marshal(task{Options: options, Version: v, Dir: dir, Device: on, AddressSpace: b.config.AddressSpace})
+	if err != nil {
+		return nil, edgewise.Errorf(op, edgewise.Internal, "model %v: task of its process: %w", v.ID, err)
+	}
+	i := newInstance(b, v.ID, dir, task)
+	p, err := i.start(ctx)
+	if err != nil {
+		i.arena.close()
+		return nil, err
+	}
+	i.supervise(p)
+	return i, nil
+}
+
+// task tells a child what to load.
+type task struct {
+	Options      json.RawMessage   `json:"options"`
+	Version      *edgewise.Version `json:"version"`
+	Dir          string            `json:"dir"`
+	Device       edgewise.Device   `json:"device"`
+	AddressSpace uint64            `json:"address_space"`
+}

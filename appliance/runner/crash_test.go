@@ -1,0 +1,177 @@
+package runner
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+func TestLoadsThatFailSayWhy(t *testing.T) {
+	tests := []struct {
+		name, load, want string
+		kind             edgewise.Kind
+	}{
+		{"refused", "refuse", "a model of the wrong kind", edgewise.Unsupported},
+		{"crash", "crash", `model "x" version 1: its process died (signal: segmentation fault) while loading`, edgewise.Internal},
+		{"too slow", "hang", `model "x" version 1: its load was ended: context deadline exceeded`, edgewise.Deadline},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := setUp(fakeOptions{Load: tt.load})
+			if tt.load == "hang" {
+				c.LoadTimeout = 300 * time.Millisecond
+			}
+			_, err := New(c).Load(t.Context(), version(), t.TempDir(), edgewise.Device{})
+			if err == nil || err.Error() != tt.want || edgewise.KindOf(err) != tt.kind {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestACrashFailsTheRunsInFlightAndTheModelComesBack(t *testing.T) {
+	i := load(t, setUp(fakeOptions{}), t.TempDir())
+	before := i.Stats().PID
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			_, err := i.Run(context.Background(), nil, []string{"stuck"})
+			if err == nil || err.Error() != `model "x" version 1: its process died (signal: segmentation fault) while running` {
+				t.Errorf("a run in flight got %v", err)
+			}
+		})
+	}
+	eventually(t, "four runs in flight", func() bool { return i.inFlight() == 4 })
+	err := fails(t, i, "crash", edgewise.Unavailable)
+	if err.Error() != `model "x" version 1: its process died (signal: segmentation fault) while running` {
+		t.Error(err)
+	}
+	group.Wait()
+	eventually(t, "a restart", func() bool { return echo(i, floats("a", 5)) == nil })
+	if s := i.Stats(); s.PID == before || s.Crashes != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func (i *Instance) inFlight() int {
+	p, err := i.alive()
+	if err != nil {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return int(p.made) - len(p.idle)
+}
+
+func TestResultsOutliveTheChildThatMadeThem(t *testing.T) {
+	i := load(t, setUp(fakeOptions{}), t.TempDir())
+	in := floats("a", 5000)
+	r, err := i.Run(t.Context(), []edgewise.Tensor{in}, []string{"a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fails(t, i, "crash", edgewise.Unavailable)
+	eventually(t, "a restart", func() bool { return echo(i, floats("a", 5000)) == nil })
+	if !bytes.Equal(r.Outputs[0].Data, in.Data) {
+		t.Error("the result has changed")
+	}
+	r.Free()
+	r.Free() // a second time does nothing
+}
+
+func TestAVersionThatKeepsCrashingIsQuarantined(t *testing.T) {
+	i := load(t, setUp(fakeOptions{}), t.TempDir())
+	for n := range 5 {
+		eventually(t, "a restart", func() bool { return i.Stats().PID != 0 })
+		fails(t, i, "crash", edgewise.Unavailable)
+		eventually(t, "the count of a crash", func() bool { return i.Stats().Crashes == int64(n+1) })
+	}
+	<-i.ended
+	err := fails(t, i, "invalid", edgewise.Unavailable)
+	want := `model "x" version 1: its process died 5 times within 10m0s, the last time with: signal: segmentation fault; it is not started again before the model is loaded anew`
+	if err.Error() != want {
+		t.Error(err)
+	}
+}
+
+func TestARestartThatCrashesInLoadCounts(t *testing.T) {
+	dir := t.TempDir()
+	i := load(t, setUp(fakeOptions{}), dir)
+	if err := os.WriteFile(filepath.Join(dir, "crash"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, i, "crash", edgewise.Unavailable)
+	<-i.ended
+	if s := i.Stats(); s.Crashes != 5 || s.PID != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestBackOffDoublesUpToItsBound(t *testing.T) {
+	c := Config{}.complete()
+	var got []time.Duration
+	for n := range 12 {
+		got = append(got, backOff(c, n+1))
+	}
+	ms := time.Millisecond
+	want := []time.Duration{100 * ms, 200 * ms, 400 * ms, 800 * ms, 1600 * ms, 3200 * ms, 6400 * ms, 12800 * ms, 25600 * ms, 30000 * ms, 30000 * ms, 30000 * ms}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestARunIsTerminatedWhenItsContextEnds(t *testing.T) {
+	i := load(t, setUp(fakeOptions{}), t.TempDir())
+	pid := i.Stats().PID
+	for range 5 {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		_, err := i.Run(ctx, nil, []string{"hang"})
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+	}
+	if i.Stats().PID != pid {
+		t.Error("the child was killed although it obeyed")
+	}
+}
+
+func TestARunThatDoesNotTerminateIsKilledAfterTheGrace(t *testing.T) {
+	i := load(t, setUp(fakeOptions{}), t.TempDir())
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	if _, err := i.Run(ctx, nil, []string{"stuck"}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took < 300*time.Millisecond {
+		t.Errorf("killed after %v, before the grace", took)
+	}
+	eventually(t, "a restart", func() bool { return echo(i, floats("a", 5)) == nil })
+}
+
+func TestAChildThatLiesIsKilledAndNothingElse(t *testing.T) {
+	for name := range lies() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := setUp(fakeOptions{})
+			c.Arguments = []string{liarVerb, name}
+			i := load(t, c, t.TempDir())
+			_, err := i.Run(t.Context(), []edgewise.Tensor{floats("a", 3)}, []string{"y"})
+			if err == nil || edgewise.KindOf(err) != edgewise.Internal || !strings.Contains(err.Error(), "no sound process") && !strings.Contains(err.Error(), "while running") {
+				t.Errorf("got %v", err)
+			}
+			eventually(t, "the crash", func() bool { return i.Stats().Crashes > 0 })
+		})
+	}
+}

@@ -1,0 +1,312 @@
+package runner
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// program starts the running program again, also after its file has been replaced.
+const program = "/proc/self/exe"
+
+// Descriptors of a child.
+const (
+	controlFD = 3 // the socket whose end ends the child
+	taskFD    = 4 // a memory file with the task
+)
+
+// process is one child. It is over once dead is closed and end has returned.
+type process struct {
+	id         edgewise.ModelID
+	pid        int
+	generation uint64
+	control    int
+	idle       chan *lane
+	lanes      chan struct{} // one token for each lane that may still be made
+	runs       atomic.Uint64
+	kernel     *os.Process
+	dead       chan struct{}
+	cause      string // why it ended; read after dead
+	logging    sync.WaitGroup
+
+	mu     sync.Mutex // guards what follows, and the use of control for sending
+	reason string     // why it was killed, empty when it was not
+	made   uint64     // lanes so far
+	over   bool       // control is closed
+}
+
+// spawn starts a child for an instance.
+func (b *Backend) spawn(i *Instance, generation uint64) (*process, error) {
+	ours, theirs, err := socketPair()
+	if err != nil {
+		return nil, err
+	}
+	task, err := memory(i.task)
+	if err != nil {
+		_ = unix.Close(ours)
+		_ = unix.Close(theirs)
+		return nil, err
+	}
+	p := &process{
+		id: i.id, generation: generation, control: ours, dead: make(chan struct{}),
+		idle: make(chan *lane, b.config.MaxLanes), lanes: make(chan struct{}, b.config.MaxLanes),
+	}
+	for range b.config.MaxLanes {
+		p.lanes <- struct{}{}
+	}
+	child := os.NewFile(uintptr(theirs), "control")
+	started := make(chan error, 1)
+	go p.own(b, i.dir, []*os.File{child, task}, started)
+	err = <-started
+	_ = child.Close()
+	_ = task.Close()
+	if err != nil {
+		_ = unix.Close(ours)
+	}
+	return p, err
+}
+
+// own starts the child and waits for its end, on a thread of its own that ends with it: the child dies with that thread
+// should this process be killed, and the confinement that the child inherits from the thread touches no other.
+func (p *process) own(b *Backend, dir string, files []*os.File, started chan<- error) {
+	runtime.LockOSThread() // never unlocked: the thread is not to be used again
+	if lacking := confine(append([]string{dir}, b.config.ReadPaths...)); lacking != nil {
+		b.tell.Do(func() {
+			b.config.Logger.Warn("the kernel does not keep the processes of models away from other files", "error", lacking)
+		})
+	}
+	output, input, err := os.Pipe()
+	if err != nil {
+		started <- err
+		return
+	}
+	cmd := &exec.Cmd{
+		Path: program, Args: append([]string{"edgewise"}, b.config.Arguments...), Env: append([]string{}, b.config.Environment...), Dir: "/",
+		Stdout: input, Stderr: input, ExtraFiles: files,
+		SysProcAttr: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+	}
+	err = cmd.Start()
+	_ = input.Close()
+	if err != nil {
+		_ = output.Close()
+		started <- err
+		return
+	}
+	p.kernel, p.pid = cmd.Process, cmd.Process.Pid
+	p.logging.Go(func() { forward(output, b.config.Logger.With("model", p.id.String(), "pid", p.pid)) })
+	started <- nil
+	_ = cmd.Wait()
+	p.mu.Lock()
+	p.cause = p.reason
+	if state := cmd.ProcessState; p.cause == "" || !killed(state) {
+		p.cause = state.String()
+	}
+	p.mu.Unlock()
+	close(p.dead)
+}
+
+// killed tells whether a process ended as kill makes it end.
+func killed(state *os.ProcessState) bool {
+	status, ok := state.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
+}
+
+// Bounds of what a child may write into the log.
+const (
+	maxLogLine  = 2048 // bytes; the rest of a line is dropped
+	maxLogLines = 200  // of one child; the rest is read and dropped
+)
+
+// forward writes the lines of a child to the log.
+func forward(output *os.File, logger *slog.Logger) {
+	defer output.Close()
+	reader := bufio.NewReaderSize(output, maxLogLine)
+	whole := true
+	for lines := 0; ; {
+		line, err := reader.ReadSlice('\n')
+		if whole && len(bytes.TrimSpace(line)) > 0 && lines < maxLogLines {
+			lines++
+			logger.Warn("the process of a model says", "line", string(bytes.TrimSpace(line)))
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return
+		}
+		whole = err == nil
+	}
+}
+
+// loaded waits until the child has loaded its model or has failed to.
+func (p *process) loaded(ctx context.Context) error {
+	type answer struct {
+		frame []byte
+		err   error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		frame, err := receive(p.control, make([]byte, maxFrame))
+		answers <- answer{frame, err}
+	}()
+	select {
+	case a := <-answers:
+		return p.verdict(a.frame, a.err)
+	case <-ctx.Done():
+		p.kill("killed: its load took too long or was given up")
+		<-answers
+		return edgewise.Errorf("runner.Load", edgewise.KindOf(ctx.Err()), "model %v: its load was ended: %w", p.id, ctx.Err())
+	}
+}
+
+// verdict reads what the child says of its load.
+func (p *process) verdict(frame []byte, err error) error {
+	switch {
+	case errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET):
+		p.await("killed: its socket was closed and it went on")
+		return edgewise.Errorf("runner.Load", edgewise.Internal, "model %v: its process died (%s) while loading", p.id, p.cause)
+	case err == nil && kind(frame[0]) == kindReady:
+		return nil
+	case err == nil && kind(frame[0]) == kindFailed:
+		f, decoding := decodeFailure(frame[1:])
+		if decoding == nil {
+			return edgewise.Errorf("runner.Load", f.kind, "%s", f.text)
+		}
+		err = decoding
+	case err == nil:
+		err = errFrame
+	}
+	return edgewise.Errorf("runner.Load", edgewise.Internal, "model %v: its process answered its load with a %w", p.id, err)
+}
+
+// kill ends the child at once. The first reason given is kept.
+func (p *process) kill(reason string) {
+	p.mu.Lock()
+	if p.reason == "" {
+		p.reason = reason
+	}
+	p.mu.Unlock()
+	_ = p.kernel.Kill()
+}
+
+// farewell is how long a child may take to end by itself.
+const farewell = time.Second
+
+// await waits for the end of a child that is about to end, and kills it for a reason when it does not.
+func (p *process) await(reason string) {
+	select {
+	case <-p.dead:
+	case <-time.After(farewell):
+		p.kill(reason)
+		<-p.dead
+	}
+}
+
+// end closes what belongs to the child, waits until it has ended, and kills it when it does not by itself.
+func (p *process) end() {
+	p.mu.Lock()
+	_ = unix.Shutdown(p.control, unix.SHUT_RDWR)
+	p.mu.Unlock()
+	p.await("killed: it did not end when it was told to")
+	p.logging.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.over = true
+	_ = unix.Close(p.control)
+	for {
+		select {
+		case l := <-p.idle:
+			_ = unix.Close(l.fd)
+		default:
+			return
+		}
+	}
+}
+
+// tell sends a frame on the control socket. A child that does not read misses it: such a child is killed anyway.
+func (p *process) tell(frame []byte, descriptors ...int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.over {
+		_ = send(p.control, frame, descriptors, unix.MSG_DONTWAIT)
+	}
+}
+
+// take returns an idle lane, makes one, or waits for one.
+func (p *process) take(ctx context.Context) (*lane, error) {
+	select {
+	case l := <-p.idle:
+		return l, nil
+	default:
+	}
+	select {
+	case l := <-p.idle:
+		return l, nil
+	case <-p.lanes:
+		l, err := p.make()
+		if err != nil {
+			p.lanes <- struct{}{}
+		}
+		return l, err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// make hands the child one end of a new lane.
+func (p *process) make() (*lane, error) {
+	ours, theirs, err := socketPair()
+	if err != nil {
+		return nil, edgewise.Errorf("runner.Run", edgewise.Exhausted, "model %v: a socket for one more run: %w", p.id, err)
+	}
+	defer func() { _ = unix.Close(theirs) }()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	err = unix.EPIPE
+	if !p.over {
+		p.made++
+		err = send(p.control, pair{a: p.made}.append(nil, kindLane), []int{theirs}, 0)
+	}
+	if err != nil {
+		_ = unix.Close(ours)
+		return nil, edgewise.Errorf("runner.Run", edgewise.Unavailable, "model %v: its process has just ended: %w", p.id, err)
+	}
+	return &lane{id: p.made, fd: ours, buf: make([]byte, maxFrame)}, nil
+}
+
+// give ends the use of a lane.
+func (p *process) give(l *lane) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.over {
+		p.idle <- l
+		return
+	}
+	_ = unix.Close(l.fd)
+	p.lanes <- struct{}{} // wakes who waits for a lane of a child that is gone
+}
+
+// memory returns a memory file with content, to be read from its start.
+func memory(content []byte) (*os.File, error) {
+	fd, err := unix.MemfdCreate("edgewise-task", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), "task")
+	if _, err := f.WriteAt(content, 0); err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}

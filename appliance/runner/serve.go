@@ -1,0 +1,312 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// server is the child's side: one instance, and the lanes on which it is asked to run.
+type server struct {
+	instance edgewise.Instance
+	task     task
+
+	mu     sync.Mutex
+	blocks map[uint32][]byte
+	runs   map[uint64]running // by lane
+	early  map[uint64]uint64  // by lane: a run that was ended before it had begun
+}
+
+// running is a run in progress.
+type running struct {
+	run  uint64
+	stop context.CancelFunc
+}
+
+// Serve is the whole life of a child: it lowers its own rights, makes a backend from the options that the parent's
+// Config carried, loads the one model, and runs it until the parent closes the socket or dies. It returns the process's
+// exit code, and only when it was not started by a Backend or the load failed.
+func Serve(backend func(options json.RawMessage) (edgewise.Backend, error)) int {
+	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP) // the parent decides
+	s := &server{blocks: map[uint32][]byte{}, runs: map[uint64]running{}, early: map[uint64]uint64{}}
+	if err := s.prepare(); err != nil {
+		fmt.Fprintln(os.Stderr, "edgewise: a process for a model, which only edgewise itself starts:", err)
+		return 1
+	}
+	ready := make(chan struct{})
+	go s.listen(ready)
+	err := s.load(backend)
+	if err != nil {
+		return s.fail(err)
+	}
+	if send(controlFD, []byte{byte(kindReady)}, nil, 0) != nil {
+		return 1
+	}
+	close(ready)
+	select {} // listen ends the process
+}
+
+// prepare reads the task and lowers the rights of the process.
+func (s *server) prepare() error {
+	unix.CloseOnExec(controlFD)
+	if _, err := unix.GetsockoptInt(controlFD, unix.SOL_SOCKET, unix.SO_TYPE); err != nil {
+		return err
+	}
+	f := os.NewFile(taskFD, "task")
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	content := make([]byte, info.Size())
+	if _, err := f.ReadAt(content, 0); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(content, &s.task); err != nil {
+		return err
+	}
+	if err := dieOfFaults(); err != nil {
+		return err
+	}
+	return errors.Join(limit(s.task.AddressSpace), refuse())
+}
+
+// dieOfFaults gives the signals of faulty native code their default action, so that the parent sees which one it was:
+// Go's own handler would print every goroutine and end with a mere exit code.
+func dieOfFaults() error {
+	for _, s := range []syscall.Signal{syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGFPE, syscall.SIGILL, syscall.SIGABRT, syscall.SIGSYS} {
+		action := [4]uint64{} // SIG_DFL, no flags, no restorer, empty mask
+		if _, _, number := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0); number != 0 {
+			return fmt.Errorf("default action of %v: %w", s, number)
+		}
+	}
+	return nil
+}
+
+func (s *server) load(backend func(json.RawMessage) (edgewise.Backend, error)) error {
+	b, err := backend(s.task.Options)
+	if err != nil {
+		return err
+	}
+	s.instance, err = b.Load(context.Background(), s.task.Version, s.task.Dir, s.task.Device)
+	return err
+}
+
+func (s *server) fail(err error) int {
+	_ = send(controlFD, failure{kind: edgewise.KindOf(err), text: err.Error()}.append(nil), nil, 0)
+	return 1
+}
+
+// listen follows the control socket, whose end ends the process, whatever native code is doing.
+func (s *server) listen(ready <-chan struct{}) {
+	buf, rights := make([]byte, maxFrame), make([]byte, unix.CmsgSpace(4))
+	for {
+		frame, descriptors, err := receiveWith(controlFD, buf, rights)
+		if err != nil {
+			unix.Exit(0) // at once: there is nothing to put in order
+		}
+		<-ready
+		f, err := decodePair(frame[1:])
+		if err != nil {
+			unix.Exit(1)
+		}
+		switch kind(frame[0]) {
+		case kindLane:
+			if len(descriptors) == 1 {
+				go s.lane(f.a, descriptors[0])
+			}
+		case kindTerminate:
+			s.terminate(f.a, f.b)
+		case kindForget:
+			s.forget(uint32(f.a))
+		}
+	}
+}
+
+func (s *server) terminate(lane, run uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r, ok := s.runs[lane]; ok && r.run == run {
+		r.stop()
+		return
+	}
+	s.early[lane] = run
+}
+
+func (s *server) forget(id uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if data, ok := s.blocks[id]; ok {
+		delete(s.blocks, id)
+		_ = unix.Munmap(data)
+	}
+}
+
+// lane serves the runs of one socket, one after the other, on a thread of its own.
+func (s *server) lane(id uint64, fd int) {
+	runtime.LockOSThread()
+	defer func() { _ = unix.Close(fd) }()
+	buf, rights := make([]byte, maxFrame), make([]byte, unix.CmsgSpace(4*maxAttached))
+	for took := quick; ; {
+		if took < quick {
+			poll(fd)
+		}
+		frame, descriptors, err := receiveWith(fd, buf, rights)
+		if err != nil {
+			return
+		}
+		start := time.Now()
+		f, err := decodeRun(frame[1:])
+		if kind(frame[0]) != kindRun || err != nil || len(descriptors) != len(f.attach) {
+			unix.Exit(1)
+		}
+		err = s.attach(f.attach, descriptors)
+		var answer []byte
+		if err == nil {
+			answer, err = s.run(id, fd, f, buf)
+		}
+		if err != nil {
+			answer = failure{f.run, edgewise.KindOf(err), err.Error()}.append(buf[:0])
+		}
+		if send(fd, answer, nil, 0) != nil {
+			return
+		}
+		took = time.Since(start)
+	}
+}
+
+// attach maps blocks that are new. The same one may come on several lanes at a time.
+func (s *server) attach(list []attached, descriptors []int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var err error
+	for i, a := range list {
+		if _, known := s.blocks[a.block]; !known && err == nil {
+			var data []byte
+			if data, err = mapShared(descriptors[i], int64(a.size)); err == nil {
+				s.blocks[a.block] = data
+			}
+		}
+		_ = unix.Close(descriptors[i])
+	}
+	if err != nil {
+		return edgewise.Errorf("runner.Serve", edgewise.Exhausted, "mapping shared memory: %w", err)
+	}
+	return nil
+}
+
+func (s *server) block(id uint32) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.blocks[id]
+}
+
+// run answers one run: the frame, made in buf, whose old content has been decoded.
+func (s *server) run(lane uint64, fd int, f runFrame, buf []byte) ([]byte, error) {
+	in := make([]edgewise.Tensor, len(f.inputs))
+	for i, from := range f.inputs {
+		data, err := from.place.within(s.block(from.place.block))
+		if err != nil {
+			return nil, edgewise.Errorf("runner.Serve", edgewise.Internal, "input %q: %w", from.name, err)
+		}
+		in[i] = edgewise.Tensor{Name: from.name, Type: from.kind, Shape: from.shape, Data: data}
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	s.begin(lane, running{f.run, stop})
+	result, err := s.instance.Run(ctx, in, f.want)
+	s.finish(lane)
+	stop()
+	if err != nil {
+		return nil, err
+	}
+	defer result.Free()
+	done := doneFrame{run: f.run, input: int64(result.Input), infer: int64(result.Infer), output: int64(result.Output)}
+	if err := s.place(&done, f, result.Outputs, fd); err != nil {
+		return nil, err
+	}
+	answer := done.append(buf[:0])
+	if len(answer) > maxFrame {
+		return nil, edgewise.Errorf("runner.Serve", edgewise.TooLarge, "the shapes of %d outputs take more than %d bytes", len(done.outputs), maxFrame)
+	}
+	return answer, nil
+}
+
+func (s *server) begin(lane uint64, r running) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.runs[lane] = r
+	if s.early[lane] == r.run {
+		r.stop()
+	}
+}
+
+func (s *server) finish(lane uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.runs, lane)
+}
+
+// place copies the outputs into the block of the run, which the parent makes larger when they do not fit.
+func (s *server) place(done *doneFrame, f runFrame, outputs []edgewise.Tensor, fd int) error {
+	need := f.free
+	done.outputs = make([]placed, len(outputs))
+	for i := range outputs {
+		t := &outputs[i]
+		at := place{f.out, need, uint64(len(t.Data))}
+		done.outputs[i] = placed{kind: t.Type, shape: t.Shape, place: at}
+		need = align(need + at.size)
+	}
+	data := s.block(f.out)
+	if need > uint64(len(data)) {
+		longer, err := s.grow(f.out, need, fd)
+		if err != nil {
+			return err
+		}
+		defer func(old []byte) { _ = unix.Munmap(old) }(data)
+		data = longer
+	}
+	for i := range outputs {
+		done.copied += uint64(copy(data[done.outputs[i].place.offset:], outputs[i].Data))
+	}
+	return nil
+}
+
+// grow asks the parent for a longer block and maps it beside the old one, in which inputs, and outputs that are inputs,
+// still stand. The caller unmaps the old one.
+func (s *server) grow(id uint32, need uint64, fd int) ([]byte, error) {
+	if err := send(fd, pair{a: need}.append(nil, kindGrow), nil, 0); err != nil {
+		return nil, err
+	}
+	frame, descriptors, err := receiveWith(fd, make([]byte, 64), make([]byte, unix.CmsgSpace(4)))
+	if err != nil {
+		return nil, err
+	}
+	f, err := decodePair(frame[1:])
+	if err != nil || kind(frame[0]) != kindGrown {
+		return nil, errFrame
+	}
+	if f.a < need || len(descriptors) != 1 {
+		return nil, edgewise.Errorf("runner.Serve", edgewise.Exhausted, "outputs of %d bytes do not fit into the shared memory that the runs of a model may take", need)
+	}
+	data, err := mapShared(descriptors[0], int64(f.a))
+	_ = unix.Close(descriptors[0])
+	if err != nil {
+		return nil, edgewise.Errorf("runner.Serve", edgewise.Exhausted, "mapping shared memory: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.blocks[id] = data
+	return data, nil
+}

@@ -1,0 +1,277 @@
+package isolation
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/runner"
+	"github.com/edgewise-ai/edgewise/gpu/onnx"
+	"github.com/edgewise-ai/edgewise/test/onnxgen"
+	"github.com/edgewise-ai/edgewise/test/real"
+)
+
+const childVerb = "isolation-child"
+
+// TestMain lets the test binary be its own child.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == childVerb {
+		os.Exit(runner.Serve(func(options json.RawMessage) (edgewise.Backend, error) {
+			var library string
+			err := json.Unmarshal(options, &library)
+			return backend(library), err
+		}))
+	}
+	os.Exit(m.Run())
+}
+
+func backend(library string) *onnx.Backend {
+	return onnx.New(onnx.Config{Library: library, Logger: slog.New(slog.DiscardHandler)})
+}
+
+// backends returns the ONNX backend in this process and in children.
+func backends(t testing.TB) (inside edgewise.Backend, outside *runner.Backend) {
+	library := real.Library(t)
+	inside = backend(library)
+	return inside, runner.New(runner.Config{
+		Backend: inside, Arguments: []string{childVerb}, Options: library, Environment: []string{"ORT_DISABLE_TELEMETRY=1"},
+		ReadPaths: []string{library}, Logger: slog.New(slog.DiscardHandler),
+	})
+}
+
+func load(t testing.TB, b edgewise.Backend, dir string) edgewise.Instance {
+	t.Helper()
+	v := &edgewise.Version{ID: edgewise.ModelID{Name: "m", Version: 1}, Model: &edgewise.Model{Name: "m", Platform: onnx.Platform}}
+	i, err := b.Load(context.Background(), v, dir, edgewise.Device{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+// both loads a model in this process and in a child.
+func both(t testing.TB, m *onnxgen.Model) (inside, outside edgewise.Instance, inspection *edgewise.Inspection) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := m.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	here, there := backends(t)
+	inspection, err := there.Inspect(context.Background(), dir, &edgewise.Model{Name: "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside, outside = load(t, here, dir), load(t, there, dir)
+	t.Cleanup(func() {
+		if err := inside.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := outside.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return inside, outside, inspection
+}
+
+// sample makes inputs and the list of outputs of a model: 2 for every size that is open.
+func sample(inspection *edgewise.Inspection) (in []edgewise.Tensor, want []string) {
+	for _, info := range inspection.Inputs {
+		shape := slices.Clone(info.Shape)
+		for d := range shape {
+			if shape[d] < 0 {
+				shape[d] = 2
+			}
+		}
+		n, _ := shape.Elements()
+		t := edgewise.Tensor{Name: info.Name, Type: info.Type, Shape: shape, Data: make([]byte, n*info.Type.Size())}
+		for i := range t.Data {
+			t.Data[i] = byte(i%2) << 5 // small positive numbers in every type
+		}
+		if info.Type == edgewise.Bytes {
+			for e := range n {
+				t.Data = edgewise.AppendElement(t.Data, "element "+strconv.FormatInt(e, 10))
+			}
+		}
+		in = append(in, t)
+	}
+	for _, info := range inspection.Outputs {
+		want = append(want, info.Name)
+	}
+	return in, want
+}
+
+func TestAChildAnswersAsThisProcessDoes(t *testing.T) {
+	models := map[string]*onnxgen.Model{
+		"add and subtract": onnxgen.AddSub(),
+		"perceptron":       onnxgen.MLP(1),
+		"MobileNetV2":      onnxgen.MobileNetV2(1),
+		"scalar":           onnxgen.Scalar(),
+		"strings":          onnxgen.Identity(edgewise.Bytes, onnxgen.Batch(3)...),
+		"halves":           onnxgen.Identity(edgewise.FP16, onnxgen.Batch(3)...),
+		"external data":    onnxgen.External(),
+	}
+	for name, m := range models {
+		t.Run(name, func(t *testing.T) {
+			inside, outside, inspection := both(t, m)
+			in, names := sample(inspection)
+			want, err := inside.Run(t.Context(), in, names)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer want.Free()
+			got, err := outside.Run(t.Context(), in, names)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer got.Free()
+			for i, out := range got.Outputs {
+				w := want.Outputs[i]
+				if out.Name != w.Name || out.Type != w.Type || !out.Shape.Equal(w.Shape) || !bytes.Equal(out.Data, w.Data) {
+					t.Errorf("output %q %v%v differs from %v%v", out.Name, out.Type, out.Shape, w.Type, w.Shape)
+				}
+			}
+		})
+	}
+}
+
+func TestARunInAChildEndsWithItsContext(t *testing.T) {
+	_, outside, inspection := both(t, onnxgen.Slow(200))
+	in, names := sample(inspection)
+	pid := outside.(*runner.Instance).Stats().PID
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := outside.Run(ctx, in, names); err == nil || edgewise.KindOf(err) != edgewise.Deadline {
+		t.Errorf("got %v", err)
+	}
+	if s := outside.(*runner.Instance).Stats(); s.PID != pid || s.Crashes != 0 {
+		t.Errorf("ONNX Runtime did not end its run, the child was killed: %+v", s)
+	}
+}
+
+// TestUnloadingGivesTheMemoryBack loads and unloads a model of 50 MB thirty times.
+func TestUnloadingGivesTheMemoryBack(t *testing.T) {
+	dir := t.TempDir()
+	if err := onnxgen.Weights(50<<20, 1).Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	_, there := backends(t)
+	inspection, err := there.Inspect(t.Context(), dir, &edgewise.Model{Name: "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, names := sample(inspection)
+	cycle := func() {
+		i := load(t, there, dir)
+		r, err := i.Run(t.Context(), in, names)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Free()
+		if err := i.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	cycle()
+	before := resident(t, os.Getpid())
+	for range 30 {
+		cycle()
+	}
+	if after := resident(t, os.Getpid()); after > before+5<<20 {
+		t.Errorf("%d MiB resident after thirty loads, %d before", after>>20, before>>20)
+	}
+}
+
+// resident returns the resident bytes of a process.
+func resident(t testing.TB, pid int) int64 {
+	t.Helper()
+	content, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := strconv.ParseInt(strings.Fields(string(content))[1], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages * int64(os.Getpagesize())
+}
+
+// BenchmarkCrossing runs each model in this process, in a child, and in a child with inputs in shared memory already, in
+// turn, and reports the median of each and the child's resident memory.
+func BenchmarkCrossing(b *testing.B) {
+	for name, m := range map[string]*onnxgen.Model{"AddSub": onnxgen.AddSub(), "MobileNetV2": onnxgen.MobileNetV2(1)} {
+		b.Run(name, func(b *testing.B) {
+			inside, outside, inspection := both(b, m)
+			in, names := sample(inspection)
+			sides := []struct {
+				unit string
+				on   edgewise.Instance
+				in   []edgewise.Tensor
+			}{{"inside-p50-µs", inside, in}, {"child-p50-µs", outside, in}, {"placed-p50-µs", outside, place(b, outside, in)}}
+			took := make([][]time.Duration, len(sides))
+			for b.Loop() {
+				for i, side := range sides {
+					took[i] = append(took[i], timed(b, side.on, side.in, names))
+				}
+			}
+			for i, side := range sides {
+				slices.Sort(took[i])
+				b.ReportMetric(float64(took[i][len(took[i])/2])/float64(time.Microsecond), side.unit)
+			}
+			b.ReportMetric(float64(resident(b, outside.(*runner.Instance).Stats().PID))/(1<<20), "child-MiB")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// BenchmarkThroughput runs the small model from two goroutines, as two lanes do.
+func BenchmarkThroughput(b *testing.B) {
+	inside, outside, inspection := both(b, onnxgen.AddSub())
+	in, names := sample(inspection)
+	for name, i := range map[string]edgewise.Instance{"inside": inside, "child": outside} {
+		b.Run(name, func(b *testing.B) {
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					timed(b, i, in, names)
+				}
+			})
+		})
+	}
+}
+
+// timed runs once, with a deadline as every request has one.
+func timed(b *testing.B, i edgewise.Instance, in []edgewise.Tensor, names []string) time.Duration {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	start := time.Now()
+	r, err := i.Run(ctx, in, names)
+	if err != nil {
+		b.Error(err)
+		return 0
+	}
+	took := time.Since(start)
+	r.Free()
+	return took
+}
+
+// place copies inputs into shared memory.
+func place(b *testing.B, i edgewise.Instance, in []edgewise.Tensor) []edgewise.Tensor {
+	placed := slices.Clone(in)
+	for n := range placed {
+		data, free, err := i.(*runner.Instance).Alloc(len(in[n].Data))
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(free)
+		copy(data, in[n].Data)
+		placed[n].Data = data
+	}
+	return placed
+}
