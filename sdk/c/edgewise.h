@@ -239,6 +239,24 @@ static inline void ew_reset(void) {
 	ew_request.current = ew_request.first;
 }
 
+/* A place in the arena. What is allocated after ew_mark, the answers of ew_infer included, is given back by ew_release. */
+typedef struct {
+	ew_block *block;
+	size_t used;
+} ew_place;
+
+static inline ew_place ew_mark(void) { return (ew_place){ew_request.current, ew_request.current ? ew_request.current->used : 0}; }
+
+static inline void ew_release(ew_place place) {
+	if (!place.block) {
+		ew_reset();
+		return;
+	}
+	for (ew_block *b = place.block->next; b; b = b->next) b->used = 0;
+	place.block->used = place.used;
+	ew_request.current = place.block;
+}
+
 /* An array of n elements of type, NULL after ew_fail when there is no memory. */
 #define EW_ARRAY(type, n) ((type *)ew_array((n), sizeof(type)))
 static inline void *ew_array(uint64_t n, size_t size) {
@@ -436,6 +454,15 @@ static inline bool ew_parameter_bool(const char *name, bool fallback, bool *valu
 	*value = text.data ? text.len == 4 && !memcmp(text.data, "true", 4) : fallback;
 	if (!text.data || *value || (text.len == 5 && !memcmp(text.data, "false", 5))) return true;
 	ew_fail("parameter \"%s\" is \"%.*s\": want true or false", name, (int)text.len, (const char *)text.data);
+	return false;
+}
+
+/* A parameter that is one of two words: whether it is the second. The first stands where it is not set. False after ew_fail. */
+static inline bool ew_parameter_choice(const char *name, const char *first, const char *second, bool *is_second) {
+	ew_span text = ew_parameter(name);
+	*is_second = text.data && text.len == strlen(second) && !memcmp(text.data, second, text.len);
+	if (!text.data || *is_second || (text.len == strlen(first) && !memcmp(text.data, first, text.len))) return true;
+	ew_fail("parameter \"%s\" is \"%.*s\": want %s or %s", name, (int)text.len, (const char *)text.data, first, second);
 	return false;
 }
 

@@ -64,15 +64,16 @@ typedef struct {
 	uint32_t stride;
 } ew_taps;
 
-static inline bool ew_make_taps(uint32_t from, uint32_t to, ew_taps *taps) {
+/* The taps of pixels begin to begin + n_new of an axis that goes from from pixels to to. */
+static inline bool ew_make_taps(uint32_t from, uint32_t to, uint32_t begin, uint32_t n_new, ew_taps *taps) {
 	double scale = (double)from / to, reach = scale > 1 ? scale : 1;
 	taps->stride = (uint32_t)(2 * reach) + 3;
-	taps->first = EW_ARRAY(uint32_t, to);
-	taps->count = EW_ARRAY(uint32_t, to);
-	taps->weight = EW_ARRAY(float, (uint64_t)to * taps->stride);
+	taps->first = EW_ARRAY(uint32_t, n_new);
+	taps->count = EW_ARRAY(uint32_t, n_new);
+	taps->weight = EW_ARRAY(float, (uint64_t)n_new * taps->stride);
 	if (!taps->first || !taps->count || !taps->weight) return false;
-	for (uint32_t i = 0; i < to; i++) {
-		double center = (i + 0.5) * scale - 0.5, sum = 0;
+	for (uint32_t i = 0; i < n_new; i++) {
+		double center = (begin + i + 0.5) * scale - 0.5, sum = 0;
 		int64_t low = (int64_t)ceil(center - reach), high = (int64_t)floor(center + reach);
 		low = low < 0 ? 0 : low;
 		high = high >= (int64_t)from ? (int64_t)from - 1 : high;
@@ -129,23 +130,34 @@ static inline void ew_resample_row(const float *row, const ew_taps *across, uint
 	}
 }
 
-/* Resamples part, which lies within the picture and is not empty, to width x height values. False after ew_fail. */
-static inline bool ew_resample(const ew_picture *picture, ew_rect part, uint32_t width, uint32_t height, const ew_target *to) {
+/*
+ * Resamples part, which lies within the picture and is not empty, to width x height pixels, and writes those of them that lie in
+ * window. False after ew_fail.
+ */
+static inline bool ew_resample_window(const ew_picture *picture, ew_rect part, uint32_t width, uint32_t height, ew_rect window, const ew_target *to) {
 	ew_taps across, down;
 	size_t n = 3 * (size_t)part.width;
 	float *row = EW_ARRAY(float, n + 4);
-	if (!row || !ew_make_taps(part.width, width, &across) || !ew_make_taps(part.height, height, &down)) return false;
-	for (uint32_t y = 0; y < height; y++) {
+	if (!row || !ew_make_taps(part.width, width, window.x, window.width, &across) || !ew_make_taps(part.height, height, window.y, window.height, &down)) return false;
+	for (uint32_t y = 0; y < window.height; y++) {
 		memset(row, 0, (n + 4) * sizeof *row);
 		const float *w = down.weight + (size_t)y * down.stride;
 		for (uint32_t k = 0; k < down.count[y]; k++) {
 			size_t from = ((size_t)part.y + down.first[y] + k) * picture->width + part.x;
 			ew_add_row(row, picture->pixels + 3 * from, w[k], n);
 		}
-		ew_resample_row(row, &across, width, to, to->data + y * to->row);
+		ew_resample_row(row, &across, window.width, to, to->data + y * to->row);
 	}
 	return true;
 }
+
+/* Resamples part to width x height pixels. False after ew_fail. */
+static inline bool ew_resample(const ew_picture *picture, ew_rect part, uint32_t width, uint32_t height, const ew_target *to) {
+	return ew_resample_window(picture, part, width, height, (ew_rect){0, 0, width, height}, to);
+}
+
+/* All of a picture. */
+static inline ew_rect ew_whole(const ew_picture *p) { return (ew_rect){0, 0, p->width, p->height}; }
 
 /* The target of values from data on, width x height pixels: planes, or interleaved. The range is 0 to 255. */
 static inline ew_target ew_planar(float *data, uint32_t width, uint32_t height) {
@@ -188,6 +200,39 @@ static inline bool ew_parameter_triple(const char *name, float numbers[3]) {
 		p = stop < end ? stop + 1 : end;
 	}
 	return true;
+}
+
+/*
+ * How the caller wants pictures: what the parameters mean and std (in steps of 0 to 255, of the target's channels), layout (nchw
+ * or nhwc) and channels (rgb or bgr) say. mean and std hold the defaults. False after ew_fail.
+ */
+typedef struct {
+	float mean[3], std[3];
+	bool nhwc, bgr;
+} ew_wanted;
+
+static inline bool ew_read_wanted(ew_wanted *w) {
+	if (!ew_parameter_triple("mean", w->mean) || !ew_parameter_triple("std", w->std)) return false;
+	for (int c = 0; c < 3; c++)
+		if (!(w->std[c] > 0)) {
+			ew_fail("parameter \"std\": want three numbers above 0");
+			return false;
+		}
+	return ew_parameter_choice("layout", "nchw", "nhwc", &w->nhwc) && ew_parameter_choice("channels", "rgb", "bgr", &w->bgr);
+}
+
+/* The target of a picture of width x height at data as w wants it. */
+static inline ew_target ew_target_of(const ew_wanted *w, float *data, uint32_t width, uint32_t height) {
+	ew_target to = w->nhwc ? ew_interleaved(data, width) : ew_planar(data, width, height);
+	for (int c = 0; c < 3; c++) to.mean[c] = w->mean[c], to.scale[c] = 1 / w->std[c];
+	to.reverse = w->bgr;
+	return to;
+}
+
+/* Adds the output name for n pictures of width x height as w wants them, and returns its elements; NULL after ew_fail. */
+static inline float *ew_output_pictures(ew_list *outputs, const char *name, const ew_wanted *w, int64_t n, int64_t width, int64_t height) {
+	if (w->nhwc) return ew_output(outputs, name, EW_FP32, EW_SHAPE(n, height, width, 3));
+	return ew_output(outputs, name, EW_FP32, EW_SHAPE(n, 3, height, width));
 }
 
 #endif
