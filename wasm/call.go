@@ -98,11 +98,12 @@ func (c *call) check(used int64) {
 		now = time.Now()
 		c.yielded = now
 	}
-	if err := c.Context.Err(); err != nil {
-		c.stop(edgewise.KindOf(err), "step: %s: stopped: %w", c.export, err)
-	}
-	if now.After(c.deadline) && c.timeout == 0 {
+	err := c.Context.Err()
+	if errors.Is(err, context.DeadlineExceeded) || c.timeout == 0 && now.After(c.deadline) {
 		c.stop(edgewise.Deadline, "step: %s: stopped: the request's time is over", c.export)
+	}
+	if err != nil {
+		c.stop(edgewise.KindOf(err), "step: %s: stopped: %w", c.export, err)
 	}
 	if now.After(c.deadline) {
 		c.stop(edgewise.Guest, "step: %s: stopped: it took more than %v", c.export, c.timeout)
