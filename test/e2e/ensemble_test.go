@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
@@ -160,6 +161,38 @@ func TestImportOfARepositoryWithEnsembles(t *testing.T) {
 	contains(t, "import", b.must("model", "import", folder), `"first" version 2: live`, `"a_chain" version 1: there already`, `"a_chain" version 2: live`)
 	b.wantSums("a_chain", 2, 12)
 	b.wantSums("a_chain_of_chains", 11, 21)
+}
+
+// TestBatchesFormAcrossRequestsToAnEnsemble sends requests at the same time; their steps meet in the queue of the model.
+func TestBatchesFormAcrossRequestsToAnEnsemble(t *testing.T) {
+	t.Parallel()
+	b := serveReady(t, t.TempDir())
+	for _, name := range []string{"first", "second"} {
+		dir := save(t, biased(1))
+		if err := os.WriteFile(filepath.Join(dir, "config.pbtxt"), []byte("max_batch_size: 8 dynamic_batching { max_queue_delay_microseconds: 1000000 }"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		b.must("model", "push", name, dir)
+	}
+	b.must("model", "push", "sums", write(t, "sums.pbtxt", []byte(ensembleConfig)))
+	var clients sync.WaitGroup
+	for range 8 {
+		clients.Go(func() {
+			if status, text := b.send(http.MethodPost, "/v2/models/sums/infer", []byte(zeros)); status != http.StatusOK {
+				t.Errorf("%d %s", status, text)
+			}
+		})
+	}
+	clients.Wait()
+	for _, name := range []string{"first", "second"} {
+		stats, err := b.client.Statistics(t.Context(), edgewise.ModelID{Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := stats.ModelStats[0]; s.InferenceCount != 8 || s.ExecutionCount > 4 {
+			t.Errorf("%s: %d executions of %d requests", name, s.ExecutionCount, s.InferenceCount)
+		}
+	}
 }
 
 // modelExample returns one of the files in configs/models.

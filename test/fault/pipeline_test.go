@@ -43,7 +43,7 @@ func (a pipelineAnswer) whole() bool {
 // or the one that was being switched to.
 func TestAKilledBoxAnswersWithOnePipeline(t *testing.T) {
 	rounds := max(*cycles/10, 3)
-	random := rand.New(rand.NewPCG(*seed, 3))
+	random := rand.New(rand.NewPCG(chosenSeed(t), 3))
 	dir := t.TempDir()
 	b := startBox(t, dir)
 	for version := range 2 {
