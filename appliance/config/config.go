@@ -9,16 +9,17 @@ import "time"
 
 // Config is the configuration of the appliance. What each key means, its unit and its limits are in Keys.
 type Config struct {
-	DataDir  string   `json:"data_dir"`
-	HTTP     HTTP     `json:"http"`
-	Upload   Upload   `json:"upload"`
-	Store    Store    `json:"store"`
-	ONNX     ONNX     `json:"onnx"`
-	Wasm     Wasm     `json:"wasm"`
-	Engine   Engine   `json:"engine"`
-	Shutdown Shutdown `json:"shutdown"`
-	Log      Log      `json:"log"`
-	Metrics  Metrics  `json:"metrics"`
+	DataDir      string       `json:"data_dir"`
+	HTTP         HTTP         `json:"http"`
+	Upload       Upload       `json:"upload"`
+	Store        Store        `json:"store"`
+	ONNX         ONNX         `json:"onnx"`
+	Wasm         Wasm         `json:"wasm"`
+	Engine       Engine       `json:"engine"`
+	SharedMemory SharedMemory `json:"shared_memory"`
+	Shutdown     Shutdown     `json:"shutdown"`
+	Log          Log          `json:"log"`
+	Metrics      Metrics      `json:"metrics"`
 }
 
 // HTTP bounds the REST server.
@@ -58,6 +59,7 @@ type ONNX struct {
 // The values of engine.isolation.
 const (
 	IsolationProcess = "process"
+	IsolationModel   = "model"
 	IsolationNone    = "none"
 )
 
@@ -77,6 +79,8 @@ type Engine struct {
 	DefaultMaxBatchSize int           `json:"default_max_batch_size"`
 	StrictReadiness     bool          `json:"strict_readiness"`
 	Isolation           string        `json:"isolation"`
+	LoadCPUTime         time.Duration `json:"load_cpu_time"`
+	MaxAddressSpace     Size          `json:"max_address_space"`
 	ResponseCacheBytes  Size          `json:"response_cache_bytes"`
 }
 
@@ -89,6 +93,11 @@ type Shutdown struct {
 type Log struct {
 	Level  string `json:"level"`
 	Format string `json:"format"`
+}
+
+// SharedMemory says whether clients on the same machine may hand over tensors in shared memory.
+type SharedMemory struct {
+	Enabled bool `json:"enabled"`
 }
 
 // Metrics switches the metrics route.
@@ -108,7 +117,7 @@ func Default() Config {
 		Upload:   Upload{MaxBytes: 32 * GiB, MaxFiles: 1024, Concurrent: 2},
 		Store:    Store{ReserveBytes: GiB, SnapshotEvery: time.Hour, Snapshots: 24},
 		Wasm:     Wasm{MaxMemoryBytes: 64 * MiB, RunTimeout: time.Minute, CacheBytes: 256 * MiB},
-		Engine:   Engine{MaxQueue: 1024, RequestTimeout: time.Minute, LoadTimeout: 5 * time.Minute, LoadConcurrency: 1, DefaultMaxBatchSize: 4, StrictReadiness: true, Isolation: IsolationProcess, ResponseCacheBytes: 64 * MiB},
+		Engine:   Engine{MaxQueue: 1024, RequestTimeout: time.Minute, LoadTimeout: 5 * time.Minute, LoadConcurrency: 1, DefaultMaxBatchSize: 4, StrictReadiness: true, Isolation: IsolationProcess, LoadCPUTime: 5 * time.Minute, ResponseCacheBytes: 64 * MiB},
 		Shutdown: Shutdown{Timeout: 30 * time.Second},
 		Log:      Log{Level: "info", Format: "text"},
 		Metrics:  Metrics{Enabled: true},

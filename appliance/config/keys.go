@@ -81,8 +81,12 @@ var rows = []row{
 	{"engine.load_concurrency", "loads", count(1, 64), "Versions that are loaded at the same time; each takes cores and memory from the models that serve.", func(c *Config) any { return &c.Engine.LoadConcurrency }},
 	{"engine.default_max_batch_size", "elements", count(0, 1<<16), "max_batch_size of models that can batch and do not say how much. 0: they are not batched.", func(c *Config) any { return &c.Engine.DefaultMaxBatchSize }},
 	{"engine.strict_readiness", "true or false", anything, "Whether the server is ready only while every model that is to be served is ready.", func(c *Config) any { return &c.Engine.StrictReadiness }},
-	{"engine.isolation", "name", oneOf(IsolationProcess, IsolationNone), "Where native code runs. process: each version in a child process of its own, so that a crash or a leak costs that model one second. none: in the server's process, some microseconds faster.", func(c *Config) any { return &c.Engine.Isolation }},
+	{"engine.isolation", "name", oneOf(IsolationProcess, IsolationModel, IsolationNone), "Where native code runs. process: each version in a child process of its own, so that a crash or a leak costs that model one second. none: in the server's process, some microseconds faster, but for models whose parameter isolation is process. model: as that parameter says, process or none; process where it is not set.", func(c *Config) any { return &c.Engine.Isolation }},
+	{"engine.load_cpu_time", "duration", duration(time.Second, 24*time.Hour), "Most processor time that the child process of a version may take for its load, all threads together; beyond it the load has failed.", func(c *Config) any { return &c.Engine.LoadCPUTime }},
+	{"engine.max_address_space", "bytes", size(0, 16*TiB), "Address space of a child process, which bounds its memory; a small model takes about 3 GiB of it. 0: no bound.", func(c *Config) any { return &c.Engine.MaxAddressSpace }},
 	{"engine.response_cache_bytes", "bytes", size(0, 16*TiB), "Memory for kept answers of models that set response_cache; those asked for longest ago go first. 0: there is no cache, and such models are refused.", func(c *Config) any { return &c.Engine.ResponseCacheBytes }},
+
+	{"shared_memory.enabled", "true or false", anything, "Whether clients on the same machine may register POSIX shared memory and name it in requests instead of sending tensors. The box needs the right to open their objects in /dev/shm.", func(c *Config) any { return &c.SharedMemory.Enabled }},
 
 	{"shutdown.timeout", "duration", durationOrZero(time.Millisecond, time.Hour), "How long a stop waits for requests in flight before it drops them.", func(c *Config) any { return &c.Shutdown.Timeout }},
 

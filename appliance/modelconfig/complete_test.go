@@ -263,8 +263,6 @@ func TestIdentifyRefuses(t *testing.T) {
 		{"unknown platform", edgewise.Model{Platform: "tensorrt_plan"}, []string{"model.plan"}, edgewise.Unsupported, `model "cat": platform "tensorrt_plan" is not served by this box: want "onnxruntime_onnx"`},
 		{"unknown backend", edgewise.Model{Backend: "python"}, []string{"model.onnx"}, edgewise.Unsupported, `model "cat": backend "python" is not served by this box: want "onnxruntime"`},
 		{"contradiction", edgewise.Model{Platform: "onnxruntime_onnx", Backend: "python"}, []string{"model.onnx"}, edgewise.Unsupported, `model "cat": platform "onnxruntime_onnx" with backend "python" is not served by this box: want platform "onnxruntime_onnx" with backend "onnxruntime"`},
-		{"an ensemble by its steps", edgewise.Model{EnsembleScheduling: &edgewise.EnsembleScheduling{}}, nil, edgewise.Unsupported, `model "cat": ensemble_scheduling: ensembles are not served yet`},
-		{"an ensemble", edgewise.Model{Platform: "ensemble"}, nil, edgewise.Unsupported, `model "cat": ensemble_scheduling: ensembles are not served yet`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -27,6 +27,7 @@ type lane struct {
 func (l *lane) loop() {
 	l.pin(true)
 	defer l.pin(false)
+	defer l.gatherer.release()
 	l.group = newGroup()
 	for l.s.queue.take(l) {
 		l.run()
@@ -141,9 +142,11 @@ func (l *lane) attempt(ctx context.Context, jobs []*job, started time.Time) (err
 		}
 	}()
 	total := elements(jobs)
-	inputs := jobs[0].inputs
-	if len(jobs) > 1 {
-		inputs = l.gatherer.gather(jobs, total)
+	inputs, gathers := jobs[0].inputs, l.gatherer.needed(jobs)
+	if gathers {
+		if inputs, err = l.gatherer.gather(jobs, total); err != nil {
+			return err
+		}
 	}
 	gathered := time.Now()
 	result, err := l.s.instance.Run(carry(ctx, jobs), inputs, jobs[0].want)
@@ -157,7 +160,7 @@ func (l *lane) attempt(ctx context.Context, jobs []*job, started time.Time) (err
 		return err
 	}
 	timing := edgewise.Timing{Input: result.Input, Infer: result.Infer, Output: result.Output, Batch: total, Guest: result.Guest}
-	if len(jobs) > 1 {
+	if gathers {
 		timing.Input += gathered.Sub(started)
 		timing.Output += time.Since(ran)
 	}
