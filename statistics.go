@@ -24,7 +24,6 @@ type Statistics struct {
 	Process *Process // nil: it runs in the box's own process
 
 	Steps []StepStatistics // of an ensemble, in the order of its configuration
-
 }
 
 // Process is what is known of the process of its own in which a version runs.
