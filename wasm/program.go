@@ -32,8 +32,9 @@ type program struct {
 	logger   *slog.Logger
 	lines    lines
 	model    map[string]edgewise.ModelParam
-	image    *image    // a guest after its set-up; nil: guests are not put back
-	epoch    time.Time // of the guests' monotonic clock
+	large    chan struct{} // the backend's: a token for each large picture that is decoded
+	image    *image        // a guest after its set-up; nil: guests are not put back
+	epoch    time.Time     // of the guests' monotonic clock
 	seed     [sha256.Size]byte
 
 	guests  atomic.Int64  // that exist
@@ -59,7 +60,7 @@ func (b *Backend) build(ctx context.Context, path string, id edgewise.ModelID, m
 	if err := checkModule(module); err != nil {
 		return nil, err
 	}
-	p := &program{config: b.config, settings: set, id: id, module: module, model: m.Parameters, epoch: time.Now(), seed: sha256.Sum256(data), logger: b.config.Logger.With("model", m.Name, "version", id.Version)}
+	p := &program{config: b.config, settings: set, id: id, module: module, model: m.Parameters, large: b.large, epoch: time.Now(), seed: sha256.Sum256(data), logger: b.config.Logger.With("model", m.Name, "version", id.Version)}
 	if err := b.compile(ctx, p); err != nil {
 		p.close()
 		return nil, err
