@@ -110,7 +110,7 @@ func (a arguments) overlap(x, y []byte) bool {
 	if len(x) == 0 || len(y) == 0 {
 		return false
 	}
-	all, _ := a.mem.Read(0, a.mem.Size())
+	all := whole(a.mem)
 	i, k := offset(all, x), offset(all, y)
 	return i < k+len(y) && k < i+len(x)
 }
