@@ -108,7 +108,9 @@ func TestHostileModules(t *testing.T) {
 // limit is the time of those that are to be stopped. The others have a minute, so that a busy machine changes nothing.
 const limit = 100 * time.Millisecond
 
-func (h *hostile) stopped() bool { return strings.HasSuffix(h.want, "it took more than "+limit.String()) }
+func (h *hostile) stopped() bool {
+	return strings.HasSuffix(h.want, "it took more than "+limit.String())
+}
 
 // meet uploads a module, calls it, and returns the error.
 func (h *hostile) meet(t *testing.T) string {
