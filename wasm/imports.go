@@ -76,7 +76,7 @@ func importInfer(a arguments) {
 		a.result(0)
 		return
 	}
-	inputs, err := readList(a.mem, a.u32(2), "step: infer: input")
+	inputs, err := readList(whole(a.mem), a.u32(2), "step: infer: input")
 	if err != nil {
 		panic(&ending{err})
 	}

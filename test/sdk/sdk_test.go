@@ -54,7 +54,7 @@ func loaded(t testing.TB, dir string, models edgewise.Inferer) *step.Loaded {
 // passes runs the cases in folder.
 func passes(t *testing.T, l *step.Loaded, folder string) {
 	t.Helper()
-	cases, err := step.CasesIn(folder)
+	cases, err := step.Cases(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,6 +97,22 @@ func TestANewStepBuildsInItsFolderAndPassesItsCases(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(dir, "edgewise", "example")); err == nil {
 				t.Error("the SDK's copy holds the worked example")
 			}
+		})
+	}
+}
+
+func TestEverySDKSpeaksTheWholeABI(t *testing.T) {
+	for _, language := range step.Languages() {
+		t.Run(language.String(), func(t *testing.T) {
+			dir := built(t, filepath.Join("../../sdk", language.String(), "conformance"))
+			configuration, err := os.ReadFile("../../sdk/conformance/config.pbtxt")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, "config.pbtxt"), configuration, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			passes(t, loaded(t, dir, nil), "../../sdk/conformance/golden")
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 
+	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/test/wat"
 	"github.com/edgewise-ai/edgewise/wasm/fuel"
 )
@@ -191,4 +192,15 @@ func TestARewrittenModuleDoesWhatTheOriginalDoes(t *testing.T) {
 			}
 		})
 	}
+}
+
+func kindOf(err error) string { return edgewise.KindOf(err).String() }
+
+func contains(text string, parts ...string) bool {
+	for _, p := range parts {
+		if !strings.Contains(text, p) {
+			return false
+		}
+	}
+	return true
 }
