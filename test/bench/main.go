@@ -41,6 +41,7 @@ func main() {
 		{"serve", func(dir string) ([]figure, error) { return serveFigures(dir, *rounds) }},
 		{"json", func(string) ([]figure, error) { return jsonFigures(*rounds) }},
 		{"upload", func(dir string) ([]figure, error) { return uploadFigures(dir, max(3, *rounds/3)) }},
+		{"isolation", func(dir string) ([]figure, error) { return isolationFigures(dir, *rounds) }},
 		{"start", startFigures},
 		{"idle", idleFigures},
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,8 +14,10 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance"
 	"github.com/edgewise-ai/edgewise/appliance/runner"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
+	"github.com/edgewise-ai/edgewise/test/isolation/faulty"
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 	"github.com/edgewise-ai/edgewise/test/real"
 )
@@ -29,6 +32,12 @@ func TestMain(m *testing.M) {
 			err := json.Unmarshal(options, &library)
 			return backend(library), err
 		}))
+	}
+	if len(os.Args) == 2 && os.Args[1] == appliance.ChildVerb {
+		os.Exit(runner.Serve(faulty.New))
+	}
+	if len(os.Args) == 3 && os.Args[1] == appliance.CheckVerb {
+		os.Exit(appliance.CheckRuntime(os.Args[2], os.Stdout))
 	}
 	os.Exit(m.Run())
 }
@@ -180,13 +189,43 @@ func TestUnloadingGivesTheMemoryBack(t *testing.T) {
 		}
 	}
 	cycle()
-	before := resident(t, os.Getpid())
+	before, descriptors := resident(t, os.Getpid()), entries(t, "/proc/self/fd")
 	for range 30 {
 		cycle()
+	}
+	if n := entries(t, "/proc/self/fd"); n > descriptors {
+		t.Errorf("%d open files, %d before", n, descriptors)
+	}
+	if list := children(t); len(list) > 0 {
+		t.Errorf("children are left: %v", list)
 	}
 	if after := resident(t, os.Getpid()); after > before+5<<20 {
 		t.Errorf("%d MiB resident after thirty loads, %d before", after>>20, before>>20)
 	}
+}
+
+func entries(t testing.TB, dir string) int {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+// children returns the process ids of this process's children.
+func children(t testing.TB) []string {
+	t.Helper()
+	threads, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil || len(threads) == 0 {
+		t.Fatalf("no threads: %v", err)
+	}
+	var all []string
+	for _, path := range threads {
+		list, _ := os.ReadFile(path) // the thread may have ended
+		all = append(all, strings.Fields(string(list))...)
+	}
+	return all
 }
 
 // resident returns the resident bytes of a process.
