@@ -21,7 +21,7 @@ import (
 const (
 	crashClients = 16
 	crashWindow  = 3 * time.Second
-	crashLoad    = 0.5 // of what the box can answer
+	crashLoad    = 0.2 // of what the box can answer
 )
 
 // crashFigures compare the tail of two models' latency with and without a third one that crashes in a run and a fourth
