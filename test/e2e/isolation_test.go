@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 )
@@ -31,11 +30,7 @@ func TestAnIdleChildIsSmallAndEndsWithItsModel(t *testing.T) {
 		t.Errorf("%d KiB are private to an idle child", n>>10)
 	}
 	b.must("model", "rm", "small")
-	for deadline := time.Now().Add(patience); len(childrenOf(t, b.cmd.Process.Pid)) > 0; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the child is left")
-		}
-	}
+	await(t, "the end of the child", func() bool { return len(childrenOf(t, b.cmd.Process.Pid)) == 0 })
 	b.stop()
 }
 
