@@ -13,6 +13,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/observe"
+	"github.com/edgewise-ai/edgewise/appliance/sharedmemory"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
 	"github.com/edgewise-ai/edgewise/store"
 )
@@ -26,6 +27,7 @@ type App struct {
 	manager *manager.Manager
 	library *library
 	engine  *engine
+	shared  *sharedmemory.Registry
 	door    *httpapi.Server
 }
 
@@ -41,15 +43,16 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	a.onnx = onnx.New(onnx.Config{Library: c.ONNX.Library, Logger: logger.With("part", "onnx")})
 	a.library = &library{
 		store: a.store, locks: newLocks(), cache: cache.New(int64(c.Engine.ResponseCacheBytes)), logger: logger.With("part", "library"),
-		config: libraryConfig{Backends: []edgewise.Backend{newIsolation(a.onnx, c, logger)}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue},
+		config: libraryConfig{Backends: []edgewise.Backend{newIsolation(a.onnx, c, logger), newWasm(a, c, logger)}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue},
 	}
 	a.manager = manager.New(manager.Config{
 		Load: a.library.load, Concurrency: c.Engine.LoadConcurrency, LoadTimeout: c.Engine.LoadTimeout, Logger: logger.With("part", "manager"),
 	})
 	a.library.manager = a.manager
 	a.engine = &engine{Manager: a.manager, library: a.library, strict: c.Engine.StrictReadiness}
+	a.shared = sharedmemory.New(c.SharedMemory.Enabled)
 	a.door, err = httpapi.New(doorConfig(c), httpapi.Deps{
-		Engine: a.engine, Library: a.library, Log: logger.With("part", "http"), Name: Name, Version: Version,
+		Engine: a.engine, Library: a.library, Shared: a.shared, Log: logger.With("part", "http"), Name: Name, Version: Version,
 		Metrics: a.metrics(), Labels: a.library.labels,
 	})
 	if err != nil {

@@ -9,15 +9,17 @@ import "time"
 
 // Config is the configuration of the appliance. What each key means, its unit and its limits are in Keys.
 type Config struct {
-	DataDir  string   `json:"data_dir"`
-	HTTP     HTTP     `json:"http"`
-	Upload   Upload   `json:"upload"`
-	Store    Store    `json:"store"`
-	ONNX     ONNX     `json:"onnx"`
-	Engine   Engine   `json:"engine"`
-	Shutdown Shutdown `json:"shutdown"`
-	Log      Log      `json:"log"`
-	Metrics  Metrics  `json:"metrics"`
+	DataDir      string       `json:"data_dir"`
+	HTTP         HTTP         `json:"http"`
+	Upload       Upload       `json:"upload"`
+	Store        Store        `json:"store"`
+	ONNX         ONNX         `json:"onnx"`
+	Wasm         Wasm         `json:"wasm"`
+	Engine       Engine       `json:"engine"`
+	SharedMemory SharedMemory `json:"shared_memory"`
+	Shutdown     Shutdown     `json:"shutdown"`
+	Log          Log          `json:"log"`
+	Metrics      Metrics      `json:"metrics"`
 }
 
 // HTTP bounds the REST server.
@@ -61,6 +63,13 @@ const (
 	IsolationNone    = "none"
 )
 
+// Wasm bounds what WebAssembly steps may take.
+type Wasm struct {
+	MaxMemoryBytes Size          `json:"max_memory_bytes"`
+	RunTimeout     time.Duration `json:"run_timeout"`
+	CacheBytes     Size          `json:"cache_bytes"`
+}
+
 // Engine bounds loading and running.
 type Engine struct {
 	MaxQueue            int           `json:"max_queue"`
@@ -86,6 +95,11 @@ type Log struct {
 	Format string `json:"format"`
 }
 
+// SharedMemory says whether clients on the same machine may hand over tensors in shared memory.
+type SharedMemory struct {
+	Enabled bool `json:"enabled"`
+}
+
 // Metrics switches the metrics route.
 type Metrics struct {
 	Enabled bool `json:"enabled"`
@@ -102,6 +116,7 @@ func Default() Config {
 		},
 		Upload:   Upload{MaxBytes: 32 * GiB, MaxFiles: 1024, Concurrent: 2},
 		Store:    Store{ReserveBytes: GiB, SnapshotEvery: time.Hour, Snapshots: 24},
+		Wasm:     Wasm{MaxMemoryBytes: 64 * MiB, RunTimeout: time.Minute, CacheBytes: 256 * MiB},
 		Engine:   Engine{MaxQueue: 1024, RequestTimeout: time.Minute, LoadTimeout: 5 * time.Minute, LoadConcurrency: 1, DefaultMaxBatchSize: 4, StrictReadiness: true, Isolation: IsolationProcess, LoadCPUTime: 5 * time.Minute, ResponseCacheBytes: 64 * MiB},
 		Shutdown: Shutdown{Timeout: 30 * time.Second},
 		Log:      Log{Level: "info", Format: "text"},
