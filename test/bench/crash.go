@@ -21,7 +21,7 @@ import (
 
 const (
 	crashClients = 16
-	crashWindow  = 4 * time.Second
+	crashWindow  = 6 * time.Second
 	crashLoad    = 0.3 // of what the box can answer
 )
 
@@ -84,12 +84,15 @@ func window(b *box, rate float64) (perf.Step, error) {
 		return perf.Step{}, err
 	}
 	options := perf.Options{
-		Warmup: 100 * time.Millisecond, Window: crashWindow, Stability: 100, MaxWindows: 1, Timeout: 10 * time.Second,
+		Warmup: 100 * time.Millisecond, Window: crashWindow / 3, Stability: 100, MaxWindows: 3, Timeout: 10 * time.Second,
 		MaxConnections: crashClients, Arrivals: perf.Poisson, Seed: 1, Batch: 1,
 	}
 	steps, err := perf.Run(context.Background(), request, options, []perf.Load{{Rate: rate}}, nil)
-	if err != nil || len(steps) != 1 {
-		return perf.Step{}, fmt.Errorf("%d steps: %w", len(steps), err)
+	if err == nil && len(steps) != 1 {
+		err = fmt.Errorf("%d steps", len(steps))
+	}
+	if err != nil {
+		return perf.Step{}, err
 	}
 	return steps[0], nil
 }
