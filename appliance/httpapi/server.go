@@ -21,6 +21,9 @@ import (
 	"github.com/edgewise-ai/edgewise/api/kserve"
 )
 
+// answerBuffer is what a connection gathers of an answer before it writes: smaller answers leave in one system call.
+const answerBuffer = 16 << 10
+
 // cutTime bounds how long Shutdown waits for handlers whose connections it has cut.
 const cutTime = 5 * time.Second
 
@@ -76,6 +79,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		BodyLimit:                    math.MaxInt, // the guard's business: the library bounds no streamed body
 		Concurrency:                  math.MaxInt32,
 		ReadBufferSize:               cfg.MaxHeaderBytes,
+		WriteBufferSize:              answerBuffer,
 		ReadTimeout:                  cfg.HeaderTimeout,
 		IdleTimeout:                  cfg.IdleTimeout,
 		ErrorHandler:                 s.unrouted,
