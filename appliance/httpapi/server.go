@@ -52,8 +52,11 @@ type Server struct {
 	decoder *kserve.Decoder
 	panics  atomic.Uint64
 
+	span   span            // of inferences
 	base   context.Context // of all requests; ends when Shutdown stops waiting for them
 	cancel context.CancelFunc
+
+	host atomic.Pointer[string] // the last Host header that was found good
 
 	mu        sync.Mutex // guards the fields below
 	listeners []*listener
@@ -70,6 +73,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, deps: deps, memory: memory{max: cfg.MaxInflightBytes}, decoder: kserve.NewDecoder(kserve.Limits{MaxJSON: cfg.MaxJSONBytes})}
 	s.base, s.cancel = context.WithCancel(context.Background())
+	s.span.base, s.span.timeout = s.base, cfg.RequestTimeout
 	app := fiber.New(fiber.Config{
 		CaseSensitive:                true,
 		StrictRouting:                true,
