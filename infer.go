@@ -131,6 +131,7 @@ type Inspection struct {
 	Parameters     int64             `json:"parameters"`      // elements of all weights
 	ParameterBytes int64             `json:"parameter_bytes"` // bytes of all weights, external data included
 	Nodes          int               `json:"nodes"`
+	Steps          []ModelID         `json:"steps,omitempty"` // of an ensemble, what they run; the fields before say nothing then
 }
 
 // TensorInfo is the signature of one tensor of a model file.

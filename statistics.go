@@ -20,6 +20,8 @@ type Statistics struct {
 	Closed [CloseReasons]uint64 // batches, by CloseReason
 
 	Process *Process // nil: it runs in the box's own process
+
+	Steps []StepStatistics // of an ensemble, in the order of its configuration
 }
 
 // Process is what is known of the process of its own in which a version runs.
@@ -37,6 +39,16 @@ type Isolated interface {
 	Process() (p Process, ok bool)
 	// Ended is closed when the process is not started again, before Close; nil when it cannot happen. Process says why.
 	Ended() <-chan struct{}
+}
+
+// StepStatistics is what an ensemble has measured of one of its steps. A step that fans out counts once for a request.
+type StepStatistics struct {
+	Model         ModelID  // the version that it runs
+	Success, Fail Duration // from asking the model to its answer
+	Wait          Duration // for room under max_inflight_requests, when there was none at once
+	Rows          uint64   // that fan-outs asked about
+	Skipped       uint64   // requests for which its condition did not hold
+	Stopped       uint64   // requests for which it did not run because an input was not made
 }
 
 // Duration is a count of events and their time together.

@@ -13,11 +13,14 @@ func (l *library) load(ctx context.Context, v *edgewise.Version) (edgewise.Serva
 	if wantsCache(v.Model) && l.cache.Usage().Limit == 0 {
 		return nil, edgewise.Errorf("appliance.load", edgewise.Unsupported, "model %q: response_cache.enable: this box has no cache: engine.response_cache_bytes is 0", v.Model.Name)
 	}
-	backend, err := l.backend(v.Model)
+	dir, err := l.store.Dir(v.ID)
 	if err != nil {
 		return nil, err
 	}
-	dir, err := l.store.Dir(v.ID)
+	if isEnsemble(v.Model) {
+		return l.loadEnsemble(v, dir)
+	}
+	backend, err := l.backend(v.Model)
 	if err != nil {
 		return nil, err
 	}

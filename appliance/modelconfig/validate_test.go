@@ -355,7 +355,7 @@ func TestWhatIsNotServedIsRefusedWithTheReason(t *testing.T) {
 		{`optimization { execution_accelerators { gpu_execution_accelerator { name: "tensorrt" } } }`, "optimization.execution_accelerators.gpu_execution_accelerator: GPU execution is not served yet"},
 		{`optimization { execution_accelerators { cpu_execution_accelerator { name: "openvino" } } }`, "optimization.execution_accelerators.cpu_execution_accelerator: the CPU runs models without accelerators: openvino and others are not part of this box"},
 	}
-	crossed := map[string]bool{"platform": true, "ensemble_scheduling": true} // by TestIdentifyRefuses
+	crossed := map[string]bool{"platform": true} // by TestIdentifyRefuses
 	for _, tt := range tests {
 		t.Run(tt.config, func(t *testing.T) {
 			m := complete(t, tt.config, validSignature)

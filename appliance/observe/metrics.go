@@ -119,6 +119,7 @@ func collectVersion(out chan<- prometheus.Metric, s Sample) {
 	micros("nv_inference_compute_input_duration_us", "Cumulative time of preparing inputs.", st.ComputeInput)
 	micros("nv_inference_compute_infer_duration_us", "Cumulative time of running.", st.ComputeInfer)
 	micros("nv_inference_compute_output_duration_us", "Cumulative time of taking outputs out.", st.ComputeOutput)
+	collectSteps(out, st.Steps, names, values)
 	if cache := s.Version.Model.ResponseCache; cache != nil && cache.Enable {
 		counter("nv_cache_num_hits_per_model", "Number of requests answered from the response cache.", float64(st.CacheHit.Count))
 		counter("nv_cache_num_misses_per_model", "Number of requests whose answers were not in the response cache.", float64(st.CacheMiss.Count))
@@ -137,6 +138,26 @@ func collectProcess(out chan<- prometheus.Metric, p *edgewise.Process, names, va
 	gauge("edgewise_process_resident_bytes", "Resident memory of the version's process, shared pages included.", float64(p.Resident))
 	send(out, prometheus.CounterValue, "edgewise_process_crashes_total", "Deaths of the version's process since it was loaded.", float64(p.Crashes), names, values)
 	send(out, prometheus.CounterValue, "edgewise_process_copied_bytes_total", "Bytes of tensors copied between the box and the version's process.", float64(p.Copied), names, values)
+}
+
+// collectSteps sends what an ensemble has measured of its steps, labelled with the step's number and model.
+func collectSteps(out chan<- prometheus.Metric, steps []edgewise.StepStatistics, names, values []string) {
+	names = append(names[:len(names):len(names)], "step", "step_model", "step_version", "result")
+	for i, step := range steps {
+		values := append(values[:len(values):len(values)], strconv.Itoa(i), step.Model.Name, strconv.FormatInt(step.Model.Version, 10), "")
+		count := func(result string, n uint64) {
+			values[len(values)-1] = result
+			send(out, prometheus.CounterValue, "edgewise_ensemble_step_requests_total", "Number of requests of an ensemble that came to a step, by what became of them there.", float64(n), names, values)
+		}
+		count("success", step.Success.Count)
+		count("failure", step.Fail.Count)
+		count("skipped", step.Skipped)
+		count("stopped", step.Stopped)
+		values, names := values[:len(values)-1], names[:len(names)-1]
+		send(out, prometheus.CounterValue, "edgewise_ensemble_step_seconds_total", "Cumulative time of successful requests in a step, from asking its model to the answer.", step.Success.Total.Seconds(), names, values)
+		send(out, prometheus.CounterValue, "edgewise_ensemble_step_wait_seconds_total", "Cumulative time of waiting for room under max_inflight_requests.", step.Wait.Total.Seconds(), names, values)
+		send(out, prometheus.CounterValue, "edgewise_ensemble_step_rows_total", "Number of rows that fan-outs asked a step's model about.", float64(step.Rows), names, values)
+	}
 }
 
 // collectStates counts versions in each state; all four states are always there.

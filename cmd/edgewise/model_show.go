@@ -116,7 +116,14 @@ func showInspection(w io.Writer, i *edgewise.Inspection) {
 	for _, t := range i.Outputs {
 		fmt.Fprintf(table, "\noutput\t%s\t%s\t%s", t.Name, t.Datatype, dims(t))
 	}
+	for n, id := range i.Steps {
+		fmt.Fprintf(table, "\nstep %d\t%s\tversion %d\t", n, id.Name, id.Version)
+	}
 	_ = table.Flush()
+	if len(i.Steps) > 0 {
+		fmt.Fprintln(w)
+		return
+	}
 	fmt.Fprintf(w, "\n\n%d operators, %s parameters in %s\n", i.Nodes, humanize.Comma(i.Parameters), humanize.IBytes(uint64(i.ParameterBytes)))
 }
 
