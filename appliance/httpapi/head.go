@@ -22,12 +22,23 @@ type head struct {
 }
 
 func parseHead(raw []byte) (h head) {
-	for line := range bytes.Lines(raw) {
-		line = bytes.TrimRight(line, "\r\n")
+	for len(raw) > 0 {
+		var line []byte
+		if end := bytes.IndexByte(raw, '\n'); end >= 0 {
+			line, raw = raw[:end], raw[end+1:]
+		} else {
+			line, raw = raw, nil
+		}
+		for len(line) > 0 && line[len(line)-1] == '\r' {
+			line = line[:len(line)-1]
+		}
 		if len(line) > 0 && (line[0] == ' ' || line[0] == '\t') {
 			h.folded = true
 		}
-		name, value, _ := bytes.Cut(line, []byte{':'})
+		name, value := line, []byte(nil)
+		if colon := bytes.IndexByte(line, ':'); colon >= 0 {
+			name, value = line[:colon], line[colon+1:]
+		}
 		switch len(name) {
 		case len("Host"), len("Origin"), len("Content-Length"), len("Transfer-Encoding"):
 			h.take(name, bytes.Trim(value, " \t"))

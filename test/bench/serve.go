@@ -36,7 +36,7 @@ func serveFigures(dir string, rounds int) (result, error) {
 		return result{}, err
 	}
 	defer func() { _ = b.stop() }()
-	if err := pushFile(b, "mobilenet", path); err != nil {
+	if err := pushFile(b, "mobilenet", path, ""); err != nil {
 		return result{}, err
 	}
 	clients, err := clientsOf(b, "mobilenet", in, kserve.Binary, anywhere)
