@@ -18,6 +18,9 @@ func Complete(m *edgewise.Model, name string, files []string, ins *edgewise.Insp
 	if err != nil {
 		return nil, err
 	}
+	if ins != nil && ins.MaxBatchSize != nil && c.MaxBatchSize == Unset {
+		c.MaxBatchSize = *ins.MaxBatchSize
+	}
 	if ins != nil && (len(c.Input) == 0 || len(c.Output) == 0) {
 		if err := fromSignature(c, ins, d); err != nil {
 			return nil, err

@@ -74,6 +74,7 @@ func (s *Scheduler) infer(ctx context.Context, req *edgewise.Request, start time
 		return nil, err
 	}
 	j.ctx, j.arrived, j.level = ctx, start, levelOf(req.Priority, len(s.policies), s.standard)
+	j.call = edgewise.Call{Parameters: req.Parameters, Depth: edgewise.CallOf(ctx).Depth}
 	s.limit(j, req.Timeout)
 	if err := s.queue.push(j); err != nil {
 		return nil, s.refusal(err)
@@ -170,6 +171,9 @@ func (s *Scheduler) Statistics() edgewise.Statistics {
 	stats.Pending, stats.Closed = int64(size), closed
 	if p, ok := s.Process(); ok {
 		stats.Process = &p
+	}
+	if m, ok := s.instance.(edgewise.Metered); ok {
+		stats.Guest = m.GuestStatistics()
 	}
 	return stats
 }
