@@ -11,7 +11,7 @@ import (
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 )
 
-const sampleTime = time.Second
+const sampleTime = 700 * time.Millisecond
 
 // picture is the shape of an image for an image network.
 var picture = edgewise.Shape{1, 3, 224, 224}
