@@ -1,10 +1,8 @@
 package appliance
 
 import (
-	"context"
 	"errors"
 	"log/slog"
-	"path/filepath"
 	"runtime"
 	"time"
 
@@ -18,7 +16,6 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/sharedmemory"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
 	"github.com/edgewise-ai/edgewise/store"
-	"github.com/edgewise-ai/edgewise/wasm"
 )
 
 // App is the appliance, built and not yet running.
@@ -46,7 +43,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	a.onnx = onnx.New(onnx.Config{Library: c.ONNX.Library, Logger: logger.With("part", "onnx")})
 	a.library = &library{
 		store: a.store, locks: newLocks(), cache: cache.New(int64(c.Engine.ResponseCacheBytes)), logger: logger.With("part", "library"),
-		config: libraryConfig{Backends: []edgewise.Backend{newIsolation(a.onnx, c, logger), wasm.New(wasmConfig(c, a, logger))}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue},
+		config: libraryConfig{Backends: []edgewise.Backend{newIsolation(a.onnx, c, logger), newWasm(a, c, logger)}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue},
 	}
 	a.manager = manager.New(manager.Config{
 		Load: a.library.load, Concurrency: c.Engine.LoadConcurrency, LoadTimeout: c.Engine.LoadTimeout, Logger: logger.With("part", "manager"),
@@ -62,22 +59,6 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		return nil, errors.Join(err, a.store.Close())
 	}
 	return a, nil
-}
-
-// wasmConfig is that of the backend of steps. What a step asks other models goes through their queues, as a client's requests do.
-func wasmConfig(c config.Config, a *App, logger *slog.Logger) wasm.Config {
-	return wasm.Config{
-		CacheDir: filepath.Join(c.DataDir, "cache", "wasm"), CacheBytes: int64(c.Wasm.CacheBytes), MaxMemory: int64(c.Wasm.MaxMemoryBytes),
-		RunTimeout: c.Wasm.RunTimeout, Infer: inferer(func() edgewise.Inferer { return a.manager }), Logger: logger.With("part", "wasm"),
-	}
-}
-
-// inferer looks up who answers when it is asked: the manager is built after the backends.
-type inferer func() edgewise.Inferer
-
-// Infer asks whoever answers now.
-func (i inferer) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
-	return i().Infer(ctx, req)
 }
 
 // defaults are the box's answers to what a model's author leaves open: as many instances as there are threads for them.

@@ -23,16 +23,21 @@ func New(c Config) *Backend {
 // Platform returns "wasm".
 func (b *Backend) Platform() string { return Platform }
 
-// Inspect reads the module named by m in dir, compiles it, which is kept in the cache, and asks it for its description. The
-// guest that answers has Config.SetupTimeout and the limits of any guest. Errors: Invalid and TooLarge (the module, or
-// what m says), Guest (it did not answer).
+// Inspect reads the module named by m in dir, compiles it, which is kept in the cache, sets up a guest and asks it for its
+// description, each within Config.SetupTimeout and the limits of any guest. Errors: Invalid and TooLarge (the module,
+// or what m says), Guest (its set-up failed, or it did not answer).
 func (b *Backend) Inspect(ctx context.Context, dir string, m *edgewise.Model) (*edgewise.Inspection, error) {
 	p, err := b.build(ctx, modelFile(dir, m), edgewise.ModelID{Name: m.Name}, m)
 	if err != nil {
 		return nil, err
 	}
 	defer p.close()
-	d, err := p.describe(ctx)
+	g, err := p.newGuest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer g.close()
+	d, err := p.describe(ctx, g)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package wasm
 import (
 	"bytes"
 	"context"
-	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -131,9 +130,4 @@ func (g *guest) tidy(ctx context.Context) error {
 func (c *call) fund() {
 	c.granted = slice
 	c.g.counter.Set(slice)
-}
-
-// elapsed returns the time since start, without what imports took.
-func (c *call) elapsed(start time.Time) time.Duration {
-	return max(time.Since(start)-c.host, 0)
 }

@@ -335,3 +335,17 @@ func TestTensorsWithoutAShapeMustBeDeclared(t *testing.T) {
 		t.Errorf("a declared output: %v, reshape %v", err, m.Output[0].Reshape)
 	}
 }
+
+func TestOptionalInputsOfAStepStayOptional(t *testing.T) {
+	ins := signature([]edgewise.TensorInfo{info("x", edgewise.FP32, 1, -1), optional(info("map", edgewise.FP32, 1, 6))}, []edgewise.TensorInfo{info("y", edgewise.FP32, -1)})
+	m, err := Complete(&edgewise.Model{MaxBatchSize: Unset}, "cat", []string{"model.wasm"}, ins, testDefaults)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Input) != 2 || m.Input[0].Optional || !m.Input[1].Optional {
+		t.Errorf("inputs %+v: want x, and map optional", m.Input)
+	}
+	if err := Validate(m, []string{"model.wasm"}, ins); err != nil {
+		t.Error(err)
+	}
+}

@@ -169,11 +169,11 @@ func (s *Scheduler) Statistics() edgewise.Statistics {
 	stats := s.measured.read()
 	size, closed := s.queue.read()
 	stats.Pending, stats.Closed = int64(size), closed
-	if p, ok := s.Process(); ok {
-		stats.Process = &p
-	}
 	if m, ok := s.instance.(edgewise.Metered); ok {
 		stats.Guest = m.GuestStatistics()
+	}
+	if p, ok := s.Process(); ok {
+		stats.Process = &p
 	}
 	return stats
 }

@@ -6,6 +6,9 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
+// Depth is how deep calls may nest. A function counts one, and one more for every 16 locals: frames are some hundred bytes.
+const Depth = 16_000
+
 const (
 	leafLimit = 64   // units of the largest function that is not charged itself
 	bulkConst = 4096 // a constant length up to this is charged with its block
@@ -15,6 +18,7 @@ const (
 // survey finds the functions that neither call nor loop and are short, so that their callers can pay for them.
 func (m *module) survey() error {
 	m.leaf = make([]int32, len(m.bodies))
+	m.calls = make([]bool, len(m.bodies))
 	for i := range m.bodies {
 		cost, err := m.surveyBody(i)
 		if err != nil {
@@ -25,6 +29,7 @@ func (m *module) survey() error {
 	return nil
 }
 
+// surveyBody returns what a leaf costs, notLeaf for other functions.
 func (m *module) surveyBody(i int) (cost int32, err error) {
 	s := m.scanner(i)
 	s.declared(len(m.funcType(uint32(m.imported + i)).Params))
@@ -32,6 +37,7 @@ func (m *module) surveyBody(i int) (cost int32, err error) {
 	for s.depth > 0 && s.r.err == nil {
 		in := s.next()
 		m.mutates = m.mutates || in.table
+		m.calls[i] = m.calls[i] || in.op == opCall || in.op == opCallIndir
 		switch {
 		case in.op == opLoop || in.op == opCall || in.op == opCallIndir || in.bulk && !small(last, in):
 			cost = notLeaf
@@ -80,15 +86,21 @@ type rewriter struct {
 	s       *scanner
 	out     []byte
 	scopes  []scope
-	scratch int // local for lengths; -1: none is needed yet
+	scratch int   // local for lengths; -1: none is needed yet
+	weight  int32 // of the function's frame; 0: it calls nobody, so it is not counted
 }
 
 // rewrite returns the body of function i with its charges, without its length.
 func (m *module) rewrite(i int) ([]byte, error) {
 	s := m.scanner(i)
-	groups, start := s.declared(len(m.funcType(uint32(m.imported + i)).Params))
+	t := m.funcType(uint32(m.imported + i))
+	groups, start := s.declared(len(t.Params))
 	w := &rewriter{m: m, s: s, scratch: -1, out: make([]byte, 0, len(s.r.data)*5/4+64)}
 	declarations := s.r.data[start:s.r.at]
+	if m.calls[i] {
+		w.weight = int32(1 + s.locals/16)
+		w.enter(t.Results)
+	}
 	if m.leaf[i] != notLeaf {
 		w.scopes = []scope{{}}
 	} else {
@@ -97,6 +109,9 @@ func (m *module) rewrite(i int) ([]byte, error) {
 	w.instructions()
 	if s.r.err != nil {
 		return nil, s.r.err
+	}
+	if w.weight > 0 {
+		w.leave()
 	}
 	body := make([]byte, 0, len(w.out)+len(declarations)+2*padded)
 	if w.scratch >= 0 {
@@ -119,6 +134,8 @@ func (w *rewriter) instructions() {
 		switch {
 		case in.op == opCall || in.op == opRefFunc:
 			w.call(in)
+		case in.op == opReturn && w.weight > 0:
+			w.out = appendU32(append(w.out, opBr), uint32(w.s.depth-1))
 		case in.bulk && !small(last, in):
 			w.length(in)
 			w.copy(in)
@@ -137,6 +154,62 @@ func (w *rewriter) instructions() {
 
 func (w *rewriter) copy(in instruction) {
 	w.out = append(w.out, w.s.r.data[in.start:w.s.r.at]...)
+}
+
+// enter counts a frame and stops the module when calls nest too deep. The body becomes a block, so that there is one way out:
+// branches to the function's own label lead there as they are, and returns become such branches.
+func (w *rewriter) enter(results string) {
+	w.frame(opI32Sub)
+	w.out = appendU32(append(w.out, opGlobalGet), w.depth())
+	w.out = append(w.out, opI32Const, 0, opI32LtS, opIf, 0x40, opI32Const)
+	w.out = append(w.out, tooDeep...)
+	w.out = appendU32(append(w.out, opCall), uint32(w.m.imported))
+	w.out = append(w.out, opDrop, opEnd, opBlock)
+	switch len(results) {
+	case 0:
+		w.out = append(w.out, 0x40)
+	case 1:
+		w.out = append(w.out, results[0])
+	default:
+		w.out = appendS32(w.out, w.m.resultType(results))
+	}
+}
+
+// leave ends the body's block, takes the frame back and ends the function.
+func (w *rewriter) leave() {
+	w.frame(opI32Add)
+	w.out = append(w.out, opEnd)
+}
+
+// frame changes the count of frames.
+func (w *rewriter) frame(op byte) {
+	w.out = appendU32(append(w.out, opGlobalGet), w.depth())
+	w.out = append(appendS32(append(w.out, opI32Const), w.weight), op)
+	w.out = appendU32(append(w.out, opGlobalSet), w.depth())
+}
+
+func (w *rewriter) depth() uint32 { return w.counter() + 1 }
+
+// TooDeep is what the hook gets instead of a counter when calls nest too deep. No counter is as low.
+const TooDeep = math.MinInt32
+
+// tooDeep is TooDeep as the format writes it.
+var tooDeep = []byte{0x80, 0x80, 0x80, 0x80, 0x78}
+
+// resultType returns the index of a type without parameters, which is added when the module has none such.
+func (m *module) resultType(results string) int32 {
+	for i, t := range m.types {
+		if t.Params == "" && t.Results == results {
+			return int32(i)
+		}
+	}
+	for i, r := range m.added {
+		if r == results {
+			return int32(len(m.types) + 1 + i)
+		}
+	}
+	m.added = append(m.added, results)
+	return int32(len(m.types) + len(m.added))
 }
 
 // cost adds units to what the present scope is charged.

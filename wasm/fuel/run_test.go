@@ -22,6 +22,8 @@ func assemble(t testing.TB, text string) []byte {
 	return module
 }
 
+var errDeep = errors.New("stack overflow") // as the runtime calls it
+
 var errSpent = errors.New("fuel is spent")
 
 // meter refills in slices up to a limit.
@@ -34,6 +36,9 @@ type meter struct {
 func (m *meter) refill(_ context.Context, stack []uint64) {
 	m.calls++
 	left := int64(int32(stack[0]))
+	if left == fuel.TooDeep {
+		panic(errDeep)
+	}
 	if m.granted-left > m.limit {
 		panic(errSpent)
 	}
@@ -73,7 +78,7 @@ func run(t testing.TB, config wazero.RuntimeConfig, binary []byte, limit int64, 
 			return o, err
 		}
 		if err != nil {
-			o.trap, _, _ = strings.Cut(err.Error(), "\n")
+			o.trap, _, _ = strings.Cut(strings.TrimPrefix(strings.Replace(err.Error(), " (recovered by wazero)", "", 1), "wasm error: "), "\n")
 		}
 	}
 	if mem := mod.ExportedMemory("memory"); len(mod.ExportedMemoryDefinitions()) > 0 {
@@ -160,6 +165,9 @@ var programs = []struct {
 		(if (i32.and (local.get $j) (i32.const 1)) (then (local.set $s (i32.add (local.get $s) (local.get $j)))) (else loop $c end (local.set $s (i32.xor (local.get $s) (local.get $i)))))
 		(br_if $b (i32.lt_u (local.tee $j (i32.add (local.get $j) (i32.const 1))) (i32.const 50))) end
 		(br_if $a (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (local.get $n))) end local.get $s)`, []uint64{60}},
+	{"returns of several values from within blocks", `(func $two (param i32) (result i32 i64) block block (br_if 1 (i32.eqz (local.get 0))) (return (i32.const 1) (i64.const 2)) end end (call $none) (i32.const 3) (i64.const 4))
+		(func $none) (func $g call $none return) (func (export "f") (param $n i32) (result i32 i64 i32) call $g (call $two (local.get $n)) (call $two (i32.const 0)) drop)`, []uint64{1}},
+	{"branches to the function itself", `(func $a (result i32) (call $b) drop (br 0 (i32.const 5))) (func $b (result i32) (call $c) block (result i32) (br_table 0 1 (i32.const 6) (i32.const 1)) end) (func $c) (func (export "f") (result i32) (i32.add (call $a) (call $b)))`, nil},
 	{"select with a type", `(func (export "f") (param i32) (result i32) (select (result i32) (i32.const 3) (i32.const 4) (local.get 0)))`, []uint64{1}},
 }
 

@@ -14,10 +14,11 @@ import (
 	"github.com/edgewise-ai/edgewise/wasm"
 )
 
-// Limits are what a step may use. Zero fields stand for the defaults of the box.
+// Limits are what a step may use, and whom it may call. Zero fields stand for the defaults of the box.
 type Limits struct {
-	Memory  int64         // bytes of the guest's memory
-	Timeout time.Duration // of one request
+	Memory  int64            // bytes of the guest's memory
+	Timeout time.Duration    // of one request
+	Infer   edgewise.Inferer // the models that the step may call; nil: those of the case that runs
 }
 
 // Loaded is a step that runs here, as a box runs it.
@@ -39,7 +40,10 @@ func Load(ctx context.Context, dir string, l Limits) (*Loaded, error) {
 		return nil, edgewise.Errorf("step.Load", edgewise.NotFound, "%s is not there: build the step first", filepath.Join(dir, ModuleFile))
 	}
 	loaded := &Loaded{models: &models{}, lines: &lines{}}
-	backend := wasm.New(wasm.Config{MaxMemory: l.Memory, RunTimeout: l.Timeout, Infer: loaded.models, Logger: slog.New(loaded.lines), Pause: -1})
+	if l.Infer == nil {
+		l.Infer = loaded.models
+	}
+	backend := wasm.New(wasm.Config{MaxMemory: l.Memory, RunTimeout: l.Timeout, Infer: l.Infer, Logger: slog.New(loaded.lines), Pause: -1})
 	if loaded.Model, err = understand(ctx, backend, dir, modelName(filepath.Base(absolute))); err != nil {
 		return nil, err
 	}
@@ -90,6 +94,22 @@ func understand(ctx context.Context, backend edgewise.Backend, dir, name string)
 
 // Close ends the step.
 func (l *Loaded) Close() error { return l.instance.Close() }
+
+// Infer answers a request, as the box would if nobody else were there. Errors: Invalid (the inputs are not those of the step), Guest,
+// Deadline, Canceled.
+func (l *Loaded) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
+	if err := checkInputs(req, l.Model); err != nil {
+		return nil, err
+	}
+	result, err := l.run(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	timing := edgewise.Timing{Input: result.Input, Infer: result.Infer, Output: result.Output, Batch: 1, Guest: result.Guest}
+	return &edgewise.Response{Model: edgewise.ModelID{Name: l.Model.Name, Version: 1}, Outputs: result.Outputs, Timing: timing, Free: result.Free}, nil
+}
+
+var _ edgewise.Inferer = (*Loaded)(nil)
 
 // run answers one request with all outputs. The caller calls Free of the result.
 func (l *Loaded) run(ctx context.Context, req *edgewise.Request) (*edgewise.Result, error) {
