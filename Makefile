@@ -84,9 +84,11 @@ CYCLES ?= 500
 fault: build
 	$(GO) test -count=1 -timeout 60m ./test/fault -fault.cycles=$(CYCLES) -v
 
-## bench: every figure of docs/benchmarks, as ratios within one run
+## bench: the tables of docs/benchmarks, as ratios within one run; one of them: make bench TABLE=engine, ONLY=tiny/16
+TABLE ?= all
+ONLY  ?=
 bench: build
-	$(GO) run ./test/bench
+	$(GO) run ./test/bench -table $(TABLE) -only "$(ONLY)"
 
 speech:
 	@command -v espeak-ng >/dev/null || { \
