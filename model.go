@@ -435,6 +435,7 @@ type Status struct {
 	State  State
 	Reason string // why it is not ready; "unloaded" when somebody asked for that; empty when ready
 	Since  time.Time
+	Fallen bool // it was ready and stopped working by itself
 }
 
 // LiveLabel is the label that answers requests which name no version.

@@ -1,10 +1,8 @@
 package appliance
 
 import (
-	"encoding/json"
 	"errors"
 	"log/slog"
-	"os"
 	"runtime"
 	"time"
 
@@ -15,10 +13,8 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/observe"
-	"github.com/edgewise-ai/edgewise/appliance/runner"
 	"github.com/edgewise-ai/edgewise/appliance/sharedmemory"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
-	"github.com/edgewise-ai/edgewise/gpu/onnx/ort"
 	"github.com/edgewise-ai/edgewise/store"
 )
 
@@ -47,7 +43,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	a.onnx = onnx.New(onnx.Config{Library: c.ONNX.Library, Logger: logger.With("part", "onnx")})
 	a.library = &library{
 		store: a.store, locks: newLocks(), cache: cache.New(int64(c.Engine.ResponseCacheBytes)), logger: logger.With("part", "library"),
-		config: libraryConfig{Backends: []edgewise.Backend{isolated(a.onnx, c, logger)}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue},
+		config: libraryConfig{Backends: []edgewise.Backend{newIsolation(a.onnx, c, logger), newWasm(a, c, logger)}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue},
 	}
 	a.manager = manager.New(manager.Config{
 		Load: a.library.load, Concurrency: c.Engine.LoadConcurrency, LoadTimeout: c.Engine.LoadTimeout, Logger: logger.With("part", "manager"),
@@ -63,38 +59,6 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		return nil, errors.Join(err, a.store.Close())
 	}
 	return a, nil
-}
-
-// isolated wraps a backend so that it works in child processes, unless the configuration keeps it in this one.
-func isolated(b edgewise.Backend, c config.Config, logger *slog.Logger) edgewise.Backend {
-	if c.Engine.Isolation == config.IsolationNone {
-		return b
-	}
-	return runner.New(runner.Config{
-		Backend: b, Arguments: []string{ChildVerb}, Options: childOptions{Library: c.ONNX.Library}, ReadPaths: ort.Candidates(c.ONNX.Library),
-		LoadTimeout: c.Engine.LoadTimeout, Logger: logger.With("part", "runner"),
-	})
-}
-
-// ChildVerb is the program's first argument when it is to be a child process of the box; see RunChild.
-const ChildVerb = "runner"
-
-// childOptions are what a child process needs of the configuration.
-type childOptions struct {
-	Library string `json:"library"`
-}
-
-// RunChild is the life of a child process, which loads and runs one version for the box that has started it. It returns
-// the exit code.
-func RunChild() int {
-	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	return runner.Serve(func(options json.RawMessage) (edgewise.Backend, error) {
-		var o childOptions
-		if err := json.Unmarshal(options, &o); err != nil {
-			return nil, edgewise.Errorf("appliance.RunChild", edgewise.Internal, "options: %w", err)
-		}
-		return onnx.New(onnx.Config{Library: o.Library, Logger: logger}), nil
-	})
 }
 
 // defaults are the box's answers to what a model's author leaves open: as many instances as there are threads for them.

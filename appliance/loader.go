@@ -39,7 +39,14 @@ func (l *library) load(ctx context.Context, v *edgewise.Version) (edgewise.Serva
 		}
 		return nil, err
 	}
-	return l.withLabels(l.withCache(s, v), v, dir), nil
+	return &served{l.withLabels(l.withCache(s, v), v, dir), s}, nil
+}
+
+// served is a loaded version: what its requests go through, and what is known of its process, which those in front of
+// the scheduler hide.
+type served struct {
+	edgewise.Servable
+	edgewise.Isolated
 }
 
 // withCache puts the response cache in front of a version that asks for it.

@@ -14,6 +14,7 @@ type Config struct {
 	Upload       Upload       `json:"upload"`
 	Store        Store        `json:"store"`
 	ONNX         ONNX         `json:"onnx"`
+	Wasm         Wasm         `json:"wasm"`
 	Engine       Engine       `json:"engine"`
 	SharedMemory SharedMemory `json:"shared_memory"`
 	Shutdown     Shutdown     `json:"shutdown"`
@@ -58,8 +59,16 @@ type ONNX struct {
 // The values of engine.isolation.
 const (
 	IsolationProcess = "process"
+	IsolationModel   = "model"
 	IsolationNone    = "none"
 )
+
+// Wasm bounds what WebAssembly steps may take.
+type Wasm struct {
+	MaxMemoryBytes Size          `json:"max_memory_bytes"`
+	RunTimeout     time.Duration `json:"run_timeout"`
+	CacheBytes     Size          `json:"cache_bytes"`
+}
 
 // Engine bounds loading and running.
 type Engine struct {
@@ -70,6 +79,8 @@ type Engine struct {
 	DefaultMaxBatchSize int           `json:"default_max_batch_size"`
 	StrictReadiness     bool          `json:"strict_readiness"`
 	Isolation           string        `json:"isolation"`
+	LoadCPUTime         time.Duration `json:"load_cpu_time"`
+	MaxAddressSpace     Size          `json:"max_address_space"`
 	ResponseCacheBytes  Size          `json:"response_cache_bytes"`
 }
 
@@ -105,7 +116,8 @@ func Default() Config {
 		},
 		Upload:   Upload{MaxBytes: 32 * GiB, MaxFiles: 1024, Concurrent: 2},
 		Store:    Store{ReserveBytes: GiB, SnapshotEvery: time.Hour, Snapshots: 24},
-		Engine:   Engine{MaxQueue: 1024, RequestTimeout: time.Minute, LoadTimeout: 5 * time.Minute, LoadConcurrency: 1, DefaultMaxBatchSize: 4, StrictReadiness: true, Isolation: IsolationProcess, ResponseCacheBytes: 64 * MiB},
+		Wasm:     Wasm{MaxMemoryBytes: 64 * MiB, RunTimeout: time.Minute, CacheBytes: 256 * MiB},
+		Engine:   Engine{MaxQueue: 1024, RequestTimeout: time.Minute, LoadTimeout: 5 * time.Minute, LoadConcurrency: 1, DefaultMaxBatchSize: 4, StrictReadiness: true, Isolation: IsolationProcess, LoadCPUTime: 5 * time.Minute, ResponseCacheBytes: 64 * MiB},
 		Shutdown: Shutdown{Timeout: 30 * time.Second},
 		Log:      Log{Level: "info", Format: "text"},
 		Metrics:  Metrics{Enabled: true},

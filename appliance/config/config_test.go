@@ -231,6 +231,9 @@ func TestEveryLimitIsKept(t *testing.T) {
 		{"store.snapshot_every", "0", "59s"},
 		{"store.snapshots", "1000", "1001"},
 		{"onnx.threads", "1024", "1025"},
+		{"wasm.max_memory_bytes", "1GiB", "1025MiB"},
+		{"wasm.run_timeout", "1ms", "25h"},
+		{"wasm.cache_bytes", "1MiB", "1023KiB"},
 		{"engine.max_queue", "1048576", "1048577"},
 		{"engine.request_timeout", "0s", "-1s"},
 		{"engine.load_timeout", "1s", "999ms"},
@@ -240,6 +243,8 @@ func TestEveryLimitIsKept(t *testing.T) {
 		{"log.level", "debug", "trace"},
 		{"log.format", "json", "JSON"},
 		{"engine.isolation", "none", "container"},
+		{"engine.load_cpu_time", "1s", "25h"},
+		{"engine.max_address_space", "0", "17TiB"},
 		{"engine.response_cache_bytes", "0", "17TiB"},
 	}
 	tested := map[string]bool{}

@@ -166,6 +166,7 @@ func (m *Manager) load(name string, s *slot) {
 	} else {
 		s.to(edgewise.StateReady, time.Now())
 		s.handle = newHandle(servable)
+		m.watch(name, s, s.handle)
 		m.config.Logger.Info("version ready", "model", name, "version", s.version.ID.Version, "took", time.Since(start).Round(time.Millisecond).String())
 	}
 	m.reconcile(name, m.models[name])
@@ -233,7 +234,7 @@ func (mod *model) route(held []int64) *route {
 	}
 	r.stored = append(r.stored, held...) // when everything ends, an ensemble's parts outlive what is stored of them
 	for number, s := range mod.slots {
-		t := &target{version: s.version, status: edgewise.Status{ID: s.version.ID, State: s.state, Reason: s.reason, Since: s.since}}
+		t := &target{version: s.version, status: edgewise.Status{ID: s.version.ID, State: s.state, Reason: s.reason, Since: s.since, Fallen: s.fallen}}
 		if s.state == edgewise.StateReady {
 			t.handle = s.handle
 		}

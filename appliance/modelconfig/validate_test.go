@@ -296,7 +296,7 @@ func TestValidateCountsTheProblemsBeyondItsBound(t *testing.T) {
 func TestBackendParametersAreChecked(t *testing.T) {
 	for key := range backendParameters {
 		for value, ok := range map[string]bool{"0": true, "": false, "-1": false, "true": false, "1e3": false, "99999999999999999999": false} {
-			ok = ok && !strings.HasPrefix(key, "memory.") && key != "max_queue_delay"
+			ok = ok && !strings.HasPrefix(key, "memory.") && key != "max_queue_delay" && key != "isolation"
 			m := complete(t, fmt.Sprintf(`parameters { key: %q value { string_value: %q } }`, key, value), validSignature)
 			err := Validate(m, validFiles, nil)
 			if (err == nil) != ok {

@@ -77,7 +77,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	for _, s := range c.source.Samples() {
 		collectVersion(out, s)
 	}
-	collectStates(out, c.source.Statuses())
+	statuses := c.source.Statuses()
+	collectStates(out, statuses)
+	collectFallen(out, statuses)
 	send(out, prometheus.GaugeValue, "edgewise_ready", "Whether the box is ready.", truth(c.source.Ready()), nil, nil)
 	cache := c.source.Cache()
 	send(out, prometheus.GaugeValue, "edgewise_response_cache_bytes", "Bytes of kept answers.", float64(cache.Bytes), nil, nil)
@@ -124,6 +126,18 @@ func collectVersion(out chan<- prometheus.Metric, s Sample) {
 		micros("nv_cache_hit_duration_per_model", "Cumulative time of answering from the response cache, in microseconds.", st.CacheHit)
 		micros("nv_cache_miss_duration_per_model", "Cumulative time of looking up and keeping answers, in microseconds.", st.CacheMiss)
 	}
+	if p := st.Process; p != nil {
+		collectProcess(out, p, names, values)
+	}
+}
+
+// collectProcess sends what is known of a version's own process.
+func collectProcess(out chan<- prometheus.Metric, p *edgewise.Process, names, values []string) {
+	gauge := func(name, help string, v float64) { send(out, prometheus.GaugeValue, name, help, v, names, values) }
+	gauge("edgewise_process_up", "Whether the version's process runs.", truth(p.PID != 0))
+	gauge("edgewise_process_resident_bytes", "Resident memory of the version's process, shared pages included.", float64(p.Resident))
+	send(out, prometheus.CounterValue, "edgewise_process_crashes_total", "Deaths of the version's process since it was loaded.", float64(p.Crashes), names, values)
+	send(out, prometheus.CounterValue, "edgewise_process_copied_bytes_total", "Bytes of tensors copied between the box and the version's process.", float64(p.Copied), names, values)
 }
 
 // collectSteps sends what an ensemble has measured of its steps, labelled with the step's number and model.
@@ -157,6 +171,16 @@ func collectStates(out chan<- prometheus.Metric, statuses []edgewise.Status) {
 			}
 		}
 		send(out, prometheus.GaugeValue, "edgewise_versions", "Number of model versions in each state.", float64(n), []string{"state"}, []string{state.String()})
+	}
+}
+
+// collectFallen names the versions whose process is down for good.
+func collectFallen(out chan<- prometheus.Metric, statuses []edgewise.Status) {
+	for _, s := range statuses {
+		if s.Fallen {
+			send(out, prometheus.GaugeValue, "edgewise_version_quarantined", "Versions whose process has died so often that it is not started again.", 1,
+				[]string{"model", "version"}, []string{s.ID.Name, strconv.FormatInt(s.ID.Version, 10)})
+		}
 	}
 }
 

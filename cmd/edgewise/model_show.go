@@ -98,6 +98,11 @@ func showModel(w io.Writer, m *admin.Model, i *edgewise.Inspection) {
 			humanize.IBytes(uint64(v.Size)), v.Digest, v.Created.Local().Format("2006-01-02 15:04:05"), v.Origin)
 	}
 	_ = table.Flush()
+	for _, v := range m.Versions {
+		if v.Reason != "" {
+			fmt.Fprintf(w, "\nversion %d: %s\n", v.Version, v.Reason)
+		}
+	}
 	if i != nil {
 		showInspection(w, i)
 	}
