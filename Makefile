@@ -43,11 +43,12 @@ models: tools-present
 toolchains: tools-present
 	@configs/toolchains/install.sh $(CACHE)/assemblyscript
 
-## steps: the gallery's steps, each a model that a box takes
+## steps: the gallery's steps, in Triton's repository layout
 steps: build toolchains
 	@for step in sdk/gallery/*/step.c; do \
-	  name=$$(basename $$(dirname $$step)); mkdir -p $(STEPS)/$$name; \
-	  $(BIN)/edgewise step build sdk/gallery/$$name --target $(STEPS)/$$name/model.wasm; done
+	  from=$$(dirname $$step); to=$(STEPS)/$$(basename $$from); mkdir -p $$to/1; \
+	  if [ -f $$from/config.pbtxt ]; then cp $$from/config.pbtxt $$to/; fi; \
+	  $(BIN)/edgewise step build $$from --target $$to/1/model.wasm; done
 
 ## demo-steps: the modules in configs/demo/steps, made anew of the gallery's sources
 demo-steps: steps

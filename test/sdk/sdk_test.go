@@ -4,10 +4,14 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/step"
 )
+
+// patience is for a busy machine under the race detector. The box's own limits are tested where they are made.
+const patience = 2 * time.Minute
 
 // modules is where make puts what npm installs: node_modules with the AssemblyScript compiler.
 const modules = "../../.cache/assemblyscript"
@@ -39,7 +43,7 @@ func built(t testing.TB, source string) string {
 // loaded loads the module in dir until the test ends. models are those that it may call; nil: those of its cases.
 func loaded(t testing.TB, dir string, models edgewise.Inferer) *step.Loaded {
 	t.Helper()
-	l, err := step.Load(t.Context(), dir, step.Limits{Infer: models})
+	l, err := step.Load(t.Context(), dir, step.Limits{Infer: models, Start: patience, Timeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 type Limits struct {
 	Memory  int64            // bytes of the guest's memory
 	Timeout time.Duration    // of one request
+	Start   time.Duration    // of compiling the module, and of each guest's start and description
 	Infer   edgewise.Inferer // the models that the step may call; nil: those of the case that runs
 }
 
@@ -27,6 +28,7 @@ type Loaded struct {
 	instance edgewise.Instance
 	models   *models
 	lines    *lines
+	cache    string // folder of the compiled module, which is read and then loaded
 }
 
 // Load loads the module of the step in dir, and its configuration where a config.pbtxt, config.yaml or config.json lies there.
@@ -43,15 +45,28 @@ func Load(ctx context.Context, dir string, l Limits) (*Loaded, error) {
 	if l.Infer == nil {
 		l.Infer = loaded.models
 	}
-	backend := wasm.New(wasm.Config{MaxMemory: l.Memory, RunTimeout: l.Timeout, Infer: l.Infer, Logger: slog.New(loaded.lines), Pause: -1})
-	if loaded.Model, err = understand(ctx, backend, dir, modelName(filepath.Base(absolute))); err != nil {
-		return nil, err
+	if loaded.cache, err = os.MkdirTemp("", "edgewise-step-"); err != nil {
+		return nil, made(err)
 	}
-	version := &edgewise.Version{ID: edgewise.ModelID{Name: loaded.Model.Name, Version: 1}, Model: loaded.Model}
-	if loaded.instance, err = backend.Load(ctx, version, dir, edgewise.Device{}); err != nil {
+	backend := wasm.New(wasm.Config{
+		CacheDir: loaded.cache, MaxMemory: l.Memory, RunTimeout: l.Timeout, CompileTimeout: l.Start, SetupTimeout: l.Start,
+		Infer: l.Infer, Logger: slog.New(loaded.lines), Pause: -1,
+	})
+	if err := loaded.start(ctx, backend, dir, modelName(filepath.Base(absolute))); err != nil {
+		os.RemoveAll(loaded.cache)
 		return nil, err
 	}
 	return loaded, nil
+}
+
+// start reads the module and makes its guests.
+func (l *Loaded) start(ctx context.Context, backend edgewise.Backend, dir, name string) (err error) {
+	if l.Model, err = understand(ctx, backend, dir, name); err != nil {
+		return err
+	}
+	version := &edgewise.Version{ID: edgewise.ModelID{Name: l.Model.Name, Version: 1}, Model: l.Model}
+	l.instance, err = backend.Load(ctx, version, dir, edgewise.Device{})
+	return err
 }
 
 // modelName makes a name that a box accepts out of a folder's.
@@ -96,7 +111,13 @@ func understand(ctx context.Context, backend edgewise.Backend, dir, name string)
 }
 
 // Close ends the step.
-func (l *Loaded) Close() error { return l.instance.Close() }
+func (l *Loaded) Close() error {
+	err := l.instance.Close()
+	if removing := os.RemoveAll(l.cache); err == nil {
+		err = removing
+	}
+	return err
+}
 
 // Infer answers a request, as the box would if nobody else were there. Errors: Invalid (the inputs are not those of the step), Guest,
 // Deadline, Canceled.
