@@ -15,6 +15,7 @@ import (
 // again and the core's caches stay warm. While runs are tiny it does not: waking a kept thread costs more than such a run.
 type lane struct {
 	s        *Scheduler
+	seat     *seat // the cores that it runs on
 	pinned   bool
 	jobs     []*job // the batch, or the jobs considered for one
 	leaving  []*job
@@ -23,13 +24,15 @@ type lane struct {
 	timer    *time.Timer // wakes the queue's lanes; nil until one is needed
 }
 
-// loop runs until the queue is closed and empty.
+// loop runs until the queue is closed and empty, or there are more lanes than are wanted.
 func (l *lane) loop() {
 	l.pin(true)
 	defer l.pin(false)
+	defer l.seat.give()
 	l.group = newGroup()
 	for l.s.queue.take(l) {
 		l.run()
+		l.seat.pass()
 		l.pin(!l.s.queue.pace.tiny())
 	}
 	l.group.cancel()

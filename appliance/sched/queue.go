@@ -32,6 +32,7 @@ type queue struct {
 	size   int // waiting jobs
 	load   load
 	order  *order // nil: answers leave as they come
+	lanes  lanes
 	closed bool
 	counts [edgewise.CloseReasons]uint64
 }
@@ -68,17 +69,25 @@ func (q *queue) push(j *job) error {
 	return nil
 }
 
-// take waits for the next batch and moves its jobs to the lane, with g as the group of more than one. It returns false
-// when the queue is closed and empty.
+// take waits for the next batch and for cores to run it on, and moves its jobs to the lane. What goes into the batch is
+// chosen when the cores are there. It returns false when the queue is closed and empty, and when there is a lane too many.
 func (q *queue) take(l *lane) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for yielded := false; ; {
+		if q.lanes.leave() {
+			q.ready.Signal() // what woke this one may be for another
+			return false
+		}
 		p := q.plan(l)
 		switch {
 		case p.take > 0 && p.reason == edgewise.CloseIdle && !yielded && q.company(l.jobs[:p.take]):
 			yielded = true
 			q.yield()
+		case p.take > 0 && !l.seat.try():
+			q.mu.Unlock()
+			l.seat.wait()
+			q.mu.Lock()
 		case p.take > 0:
 			q.hand(l, p)
 			return true
@@ -87,6 +96,7 @@ func (q *queue) take(l *lane) bool {
 		default:
 			yielded = false
 			l.wakeAfter(p.wait)
+			l.seat.give()
 			q.ready.Wait()
 		}
 	}

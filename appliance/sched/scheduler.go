@@ -13,8 +13,10 @@ import (
 
 // Config configures a Scheduler.
 type Config struct {
-	Lanes    int // requests that run at the same time, each on its own locked thread; at least 1
-	MaxQueue int // requests that wait; one more is refused as Busy. A model's own max_queue_size goes first
+	Lanes    int    // batches that run at the same time, each on its own locked thread; at least 1
+	Cores    *Cores // what the lanes of all versions run on; nil: as much as they like
+	Threads  int    // cores that one run keeps busy; 0: none, as on another device
+	MaxQueue int    // requests that wait; one more is refused as Busy. A model's own max_queue_size goes first
 	Logger   *slog.Logger
 }
 
@@ -31,8 +33,9 @@ type Scheduler struct {
 	measured *meter
 	logger   *slog.Logger
 
-	lanes sync.WaitGroup // running lanes
-	lent  sync.WaitGroup // results whose memory belongs to the instance
+	account *account
+	lanes   sync.WaitGroup // running lanes
+	lent    sync.WaitGroup // results whose memory belongs to the instance
 }
 
 var _ edgewise.Servable = (*Scheduler)(nil)
@@ -43,11 +46,9 @@ func New(v *edgewise.Version, instance edgewise.Instance, c Config) *Scheduler {
 	s := &Scheduler{
 		version: v, instance: instance, checker: newChecker(v.Model), policies: policies, standard: standard,
 		queue: newQueue(v.Model, policies, c.MaxQueue), jobs: newJobs(), measured: newMeter(), logger: c.Logger,
+		account: c.Cores.open(c.Threads),
 	}
-	for range max(c.Lanes, 1) {
-		l := &lane{s: s}
-		s.lanes.Go(l.loop)
-	}
+	s.Resize(c.Lanes)
 	return s
 }
 
