@@ -60,6 +60,12 @@ const (
 	IsolationNone    = "none"
 )
 
+// The values of engine.swap_without_room.
+const (
+	SwapRefuse = "refuse"
+	SwapGap    = "gap"
+)
+
 // Engine bounds loading and running.
 type Engine struct {
 	MaxQueue            int           `json:"max_queue"`
@@ -69,6 +75,8 @@ type Engine struct {
 	DefaultMaxBatchSize int           `json:"default_max_batch_size"`
 	StrictReadiness     bool          `json:"strict_readiness"`
 	Isolation           string        `json:"isolation"`
+	MaxMemoryBytes      Size          `json:"max_memory_bytes"`
+	SwapWithoutRoom     string        `json:"swap_without_room"`
 }
 
 // Shutdown bounds the stop of the server.
@@ -98,7 +106,7 @@ func Default() Config {
 		},
 		Upload:   Upload{MaxBytes: 32 * GiB, MaxFiles: 1024, Concurrent: 2},
 		Store:    Store{ReserveBytes: GiB, SnapshotEvery: time.Hour, Snapshots: 24},
-		Engine:   Engine{MaxQueue: 1024, RequestTimeout: time.Minute, LoadTimeout: 5 * time.Minute, LoadConcurrency: 1, DefaultMaxBatchSize: 4, StrictReadiness: true, Isolation: IsolationProcess},
+		Engine:   Engine{MaxQueue: 1024, RequestTimeout: time.Minute, LoadTimeout: 5 * time.Minute, LoadConcurrency: 1, DefaultMaxBatchSize: 4, StrictReadiness: true, Isolation: IsolationProcess, SwapWithoutRoom: SwapRefuse},
 		Shutdown: Shutdown{Timeout: 30 * time.Second},
 		Log:      Log{Level: "info", Format: "text"},
 		Metrics:  Metrics{Enabled: true},

@@ -240,6 +240,8 @@ func TestEveryLimitIsKept(t *testing.T) {
 		{"log.level", "debug", "trace"},
 		{"log.format", "json", "JSON"},
 		{"engine.isolation", "none", "container"},
+		{"engine.max_memory_bytes", "16TiB", "17TiB"},
+		{"engine.swap_without_room", "gap", "wait"},
 	}
 	tested := map[string]bool{}
 	for _, tt := range tests {

@@ -69,7 +69,7 @@ var rows = []row{
 	{"store.snapshots", "snapshots", count(1, 1000), "How many copies of the catalog are kept.", func(c *Config) any { return &c.Store.Snapshots }},
 
 	{"onnx.library", "path", anything, "The file libonnxruntime.so. Empty: it is searched beside the program and in the system's library folders.", func(c *Config) any { return &c.ONNX.Library }},
-	{"onnx.threads", "threads", count(0, 1024), "Threads for running models, and so the count of an instance group that says none. 0: as many as there are cores.", func(c *Config) any { return &c.ONNX.Threads }},
+	{"onnx.threads", "threads", count(0, 1024), "Threads for running models: the sum over all models of the runs at a time, times the threads of a run, stays within it. Also the count of an instance group that says none. 0: as many as there are cores.", func(c *Config) any { return &c.ONNX.Threads }},
 
 	{"engine.max_queue", "requests", count(1, 1<<20), "Requests that may wait for one model; beyond it requests are answered with busy. A model's max_queue_size can lower it.", func(c *Config) any { return &c.Engine.MaxQueue }},
 	{"engine.request_timeout", "duration", durationOrZero(time.Millisecond, 24*time.Hour), "Longest wait and run of one request together. 0: no bound beside the client's own.", func(c *Config) any { return &c.Engine.RequestTimeout }},
@@ -78,6 +78,8 @@ var rows = []row{
 	{"engine.default_max_batch_size", "elements", count(0, 1<<16), "max_batch_size of models that can batch and do not say how much. 0: they are not batched.", func(c *Config) any { return &c.Engine.DefaultMaxBatchSize }},
 	{"engine.strict_readiness", "true or false", anything, "Whether the server is ready only while every model that is to be served is ready.", func(c *Config) any { return &c.Engine.StrictReadiness }},
 	{"engine.isolation", "name", oneOf(IsolationProcess, IsolationNone), "Where native code runs. process: each version in a child process of its own, so that a crash or a leak costs that model one second. none: in the server's process, some microseconds faster.", func(c *Config) any { return &c.Engine.Isolation }},
+	{"engine.max_memory_bytes", "bytes", size(0, 16*TiB), "Memory that all loaded models may take together. A version is taken to need 3 times the bytes of its weights, or what its parameter memory_bytes says; one that finds no room is not loaded. 0: no bound.", func(c *Config) any { return &c.Engine.MaxMemoryBytes }},
+	{"engine.swap_without_room", "name", oneOf(SwapRefuse, SwapGap), "What is done when a version is to become live and there is too little memory for it beside the old one. refuse: the old one stays. gap: the old one is unloaded first, and the model is unavailable until the new one is ready. A model's parameter swap_without_room goes first.", func(c *Config) any { return &c.Engine.SwapWithoutRoom }},
 
 	{"shutdown.timeout", "duration", durationOrZero(time.Millisecond, time.Hour), "How long a stop waits for requests in flight before it drops them.", func(c *Config) any { return &c.Shutdown.Timeout }},
 

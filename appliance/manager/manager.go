@@ -16,7 +16,10 @@ import (
 // Config configures a Manager.
 type Config struct {
 	// Load makes a servable of a version, warmed up and ready. It runs on a goroutine of its own.
-	Load        func(ctx context.Context, v *edgewise.Version) (edgewise.Servable, error)
+	Load func(ctx context.Context, v *edgewise.Version) (edgewise.Servable, error)
+	// Footprint estimates what a version takes. It runs where Load does. nil: no version takes anything.
+	Footprint   func(ctx context.Context, v *edgewise.Version) (Footprint, error)
+	Memory      int64         // bytes that all loaded versions may take together; 0: no bound
 	Concurrency int           // loads at the same time; at least 1
 	LoadTimeout time.Duration // of one load; 0: none
 	Logger      *slog.Logger
@@ -43,6 +46,10 @@ type model struct {
 	trial   []int64 // versions to be tried before a label moves to them
 	serving int64
 	slots   map[int64]*slot
+
+	successor int64     // the version on trial that may take the others' place; 0: none
+	alone     int64     // the successor, once the others had to go for it; 0: none
+	gap       time.Time // since when nothing answers because of that; zero: something does
 }
 
 // New makes a manager without any model.
@@ -53,10 +60,24 @@ func New(c Config) *Manager {
 	return m
 }
 
+// Resizer is a Servable that can follow a change of its model's instance groups while it serves. Resize returns at once
+// and calls nobody back.
+type Resizer interface {
+	Resize(m *edgewise.Model)
+}
+
 // Want tells what is stored about a model now, and which versions are to be tried: loaded beside the aspired ones,
-// without answering requests that do not name them. Versions that failed to load are loaded again. It returns at once;
-// see Settle.
-func (m *Manager) Want(r *edgewise.Record, trial ...int64) {
+// without answering requests that do not name them. Versions that failed to load are loaded again. A version that is
+// loaded and comes with other instance groups than before follows in place, without being loaded anew, if it is a
+// Resizer; in nothing else may a version differ from what it was. It returns at once; see Settle.
+func (m *Manager) Want(r *edgewise.Record, trial ...int64) { m.want(r, 0, trial) }
+
+// Replace is Want with one version on trial that is to take the place of the one that serves. When there is too little
+// memory for both and the version's Footprint says Gap, the others are unloaded first; when it then fails to load, they
+// are loaded again.
+func (m *Manager) Replace(r *edgewise.Record, version int64) { m.want(r, version, []int64{version}) }
+
+func (m *Manager) want(r *edgewise.Record, successor int64, trial []int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -67,11 +88,12 @@ func (m *Manager) Want(r *edgewise.Record, trial ...int64) {
 		mod = &model{slots: map[int64]*slot{}}
 		m.models[r.Name] = mod
 	}
-	mod.record, mod.trial = r, trial
+	mod.record, mod.trial, mod.successor, mod.alone = r, trial, successor, 0
 	for number, s := range mod.slots {
 		if s.state == edgewise.StateUnavailable {
 			delete(mod.slots, number)
 		}
+		s.follow(r.Version(number))
 	}
 	m.reconcile(r.Name, mod)
 }
@@ -83,6 +105,7 @@ func (m *Manager) Forget(name string) { m.Want(&edgewise.Record{Name: name}) }
 func (m *Manager) reconcile(name string, mod *model) {
 	p := next(mod.snapshot())
 	mod.serving = p.serving
+	m.noteGap(name, mod, time.Now())
 	for _, number := range p.forget {
 		delete(mod.slots, number)
 	}
@@ -108,7 +131,7 @@ func (m *Manager) reconcile(name string, mod *model) {
 }
 
 func (mod *model) snapshot() snapshot {
-	s := snapshot{serving: mod.serving, states: map[int64]edgewise.State{}}
+	s := snapshot{serving: mod.serving, alone: mod.alone, states: map[int64]edgewise.State{}}
 	for _, v := range mod.record.Versions {
 		s.stored = append(s.stored, v.ID.Version)
 	}
@@ -134,23 +157,28 @@ func (m *Manager) load(name string, s *slot) {
 	}
 	defer cancel()
 	start := time.Now()
-	servable, err := m.loadSafely(ctx, s.version)
+	servable, err := m.loadSafely(ctx, s)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err != nil {
 		s.to(edgewise.StateUnavailable, time.Now())
-		s.reason, s.kind = err.Error(), edgewise.KindOf(err)
+		s.reason, s.kind, s.bytes = err.Error(), edgewise.KindOf(err), 0
+		if mod := m.models[name]; mod.alone == s.version.ID.Version {
+			mod.alone = 0 // the others come back
+		}
 		m.config.Logger.Error("version failed to load", "model", name, "version", s.version.ID.Version, "kind", s.kind.String(), "reason", s.reason)
 	} else {
 		s.to(edgewise.StateReady, time.Now())
 		s.handle = newHandle(servable)
+		s.follow(m.models[name].record.Version(s.version.ID.Version))
 		m.config.Logger.Info("version ready", "model", name, "version", s.version.ID.Version, "took", time.Since(start).Round(time.Millisecond).String())
 	}
 	m.reconcile(name, m.models[name])
 }
 
 // loadSafely keeps a panic while loading, which is our own bug, from ending the process.
-func (m *Manager) loadSafely(ctx context.Context, v *edgewise.Version) (s edgewise.Servable, err error) {
+func (m *Manager) loadSafely(ctx context.Context, s *slot) (loaded edgewise.Servable, err error) {
+	v := s.version
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = edgewise.Errorf("manager.load", edgewise.Internal, "loading %v panicked: %v", v.ID, cause)
@@ -158,6 +186,9 @@ func (m *Manager) loadSafely(ctx context.Context, v *edgewise.Version) (s edgewi
 	}()
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("model %v was not loaded: %w", v.ID, err)
+	}
+	if err := m.reserve(ctx, v.ID.Name, s); err != nil {
+		return nil, err
 	}
 	return m.config.Load(ctx, v)
 }
@@ -192,7 +223,7 @@ func (m *Manager) publish() {
 }
 
 func (mod *model) route() *route {
-	r := &route{versions: make(map[int64]*target, len(mod.slots))}
+	r := &route{replaced: mod.alone != 0, versions: make(map[int64]*target, len(mod.slots))}
 	for _, v := range mod.record.Versions {
 		r.stored = append(r.stored, v.ID.Version)
 	}

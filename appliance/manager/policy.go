@@ -57,6 +57,7 @@ type snapshot struct {
 	aspired []int64                  // versions that ought to be ready, ascending
 	trial   []int64                  // versions to be loaded beside them, which answer only requests that name them
 	live    int64                    // the aspired version that ought to answer version 0; 0: the highest ready
+	alone   int64                    // the version of the trial that the others have to go for; 0: none
 	serving int64                    // the version that answers version 0 now; 0: none
 	states  map[int64]edgewise.State // of every version that has one
 }
@@ -70,7 +71,8 @@ type plan struct {
 }
 
 // next decides. Its one principle: what answers now goes on answering until its successor is ready. So a version that
-// is no longer aspired is kept while the live one is loading, and also when that failed.
+// is no longer aspired is kept while the live one is loading, and also when that failed. The exception is a version
+// that has to be alone: nothing else is kept.
 func next(s snapshot) plan {
 	p := plan{serving: s.nextServing()}
 	for _, v := range s.wanted() {
@@ -108,6 +110,10 @@ func (s snapshot) nextServing() int64 {
 	switch {
 	case len(s.aspired) == 0:
 		return 0
+	case s.alone != 0 && ready(s.alone):
+		return s.alone
+	case s.alone != 0:
+		return 0
 	case ready(s.live):
 		return s.live
 	case s.live == 0 && highest != 0:
@@ -120,6 +126,9 @@ func (s snapshot) nextServing() int64 {
 
 // wanted is every version that is to be loaded, ascending.
 func (s snapshot) wanted() []int64 {
+	if s.alone != 0 {
+		return []int64{s.alone}
+	}
 	all := slices.Concat(s.aspired, s.trial)
 	slices.Sort(all)
 	return slices.Compact(all)
