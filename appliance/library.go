@@ -146,7 +146,11 @@ func (l *library) completed(ctx context.Context, declared *edgewise.Model, name,
 	if err != nil {
 		return nil, err
 	}
-	return m, modelconfig.Validate(m, files, inspection)
+	if err := modelconfig.Validate(m, files, inspection); err != nil {
+		return nil, err
+	}
+	_, err = sched.NewPadding(m, inspection)
+	return m, err
 }
 
 // SetLabel moves a label to a version. The version is loaded first: when that fails, the label stays where it is.

@@ -21,13 +21,17 @@ func (l *library) load(ctx context.Context, v *edgewise.Version) (edgewise.Serva
 	if err != nil {
 		return nil, err
 	}
+	padding, err := l.padding(ctx, v)
+	if err != nil {
+		return nil, err
+	}
 	instance, err := backend.Load(ctx, v, dir, edgewise.Device{})
 	if err != nil {
 		return nil, err
 	}
 	c := v.Model.Concurrency(l.config.CoreCount)
 	s := sched.New(v, instance, sched.Config{
-		Lanes: c.Lanes, Cores: l.config.Cores, Threads: c.Threads(), MaxQueue: l.config.MaxQueue, Logger: l.logger,
+		Lanes: c.Lanes, Cores: l.config.Cores, Threads: c.Threads(), Padding: padding, MaxQueue: l.config.MaxQueue, Logger: l.logger,
 	})
 	requests, err := warmupRequests(v.Model, dir)
 	if err == nil {
@@ -40,6 +44,18 @@ func (l *library) load(ctx context.Context, v *edgewise.Version) (edgewise.Serva
 		return nil, err
 	}
 	return &resizable{l.withLabels(s, v, dir), func(m *edgewise.Model) { s.Resize(m.Concurrency(l.config.CoreCount).Lanes) }}, nil
+}
+
+// padding is how a version's requests are padded. Only for a version that asks for it is the model file read.
+func (l *library) padding(ctx context.Context, v *edgewise.Version) (*sched.Padding, error) {
+	if _, ok := v.Model.Parameters[sched.PaddingParameter]; !ok {
+		return nil, nil
+	}
+	inspection, err := l.Inspect(ctx, v.ID)
+	if err != nil {
+		return nil, err
+	}
+	return sched.NewPadding(v.Model, inspection)
 }
 
 // backend returns the backend of a model's platform.

@@ -144,6 +144,7 @@ func (l *lane) attempt(ctx context.Context, jobs []*job, started time.Time) (err
 		}
 	}()
 	total := elements(jobs)
+	l.s.padding.fill(jobs)
 	inputs := jobs[0].inputs
 	if len(jobs) > 1 {
 		inputs = l.gatherer.gather(jobs, total)
@@ -180,9 +181,12 @@ func (l *lane) distribute(result *edgewise.Result, jobs []*job, total int) error
 	}
 	if len(jobs) == 1 {
 		jobs[0].outputs = result.Outputs
-		return nil
+		return l.s.padding.cut(jobs)
 	}
 	if err := split(result.Outputs, jobs, total); err != nil {
+		return &unsplittable{err}
+	}
+	if err := l.s.padding.cut(jobs); err != nil {
 		return &unsplittable{err}
 	}
 	return nil

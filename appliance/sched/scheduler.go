@@ -13,10 +13,11 @@ import (
 
 // Config configures a Scheduler.
 type Config struct {
-	Lanes    int    // batches that run at the same time, each on its own locked thread; at least 1
-	Cores    *Cores // what the lanes of all versions run on; nil: as much as they like
-	Threads  int    // cores that one run keeps busy; 0: none, as on another device
-	MaxQueue int    // requests that wait; one more is refused as Busy. A model's own max_queue_size goes first
+	Lanes    int      // batches that run at the same time, each on its own locked thread; at least 1
+	Cores    *Cores   // what the lanes of all versions run on; nil: as much as they like
+	Threads  int      // cores that one run keeps busy; 0: none, as on another device
+	Padding  *Padding // of requests that run together; nil: none
+	MaxQueue int      // requests that wait; one more is refused as Busy. A model's own max_queue_size goes first
 	Logger   *slog.Logger
 }
 
@@ -26,6 +27,7 @@ type Scheduler struct {
 	version  *edgewise.Version
 	instance edgewise.Instance
 	checker  *checker
+	padding  *Padding
 	policies []policy // of the priority levels
 	standard int      // index of the default level
 	queue    *queue
@@ -44,7 +46,7 @@ var _ edgewise.Servable = (*Scheduler)(nil)
 func New(v *edgewise.Version, instance edgewise.Instance, c Config) *Scheduler {
 	policies, standard := policiesOf(v.Model)
 	s := &Scheduler{
-		version: v, instance: instance, checker: newChecker(v.Model), policies: policies, standard: standard,
+		version: v, instance: instance, checker: newChecker(v.Model), padding: c.Padding, policies: policies, standard: standard,
 		queue: newQueue(v.Model, policies, c.MaxQueue), jobs: newJobs(), measured: newMeter(), logger: c.Logger,
 		account: c.Cores.open(c.Threads),
 	}
@@ -69,6 +71,9 @@ func (s *Scheduler) infer(ctx context.Context, req *edgewise.Request, start time
 	j := s.jobs.get()
 	defer s.jobs.put(j)
 	if err := s.checker.check(req, j); err != nil {
+		return nil, err
+	}
+	if err := s.padding.measure(j, s.checker); err != nil {
 		return nil, err
 	}
 	j.ctx, j.arrived, j.level = ctx, start, levelOf(req.Priority, len(s.policies), s.standard)
