@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -208,6 +209,35 @@ func TestRulesOfTheQueue(t *testing.T) {
 				if got := fmt.Sprint(ends); got != test.ends {
 					t.Errorf("ends %s, want %s", got, test.ends)
 				}
+			})
+		})
+	}
+}
+
+// TestAnAdaptiveDelayNeverKeepsALoneClientWaiting sends bursts and lone requests and looks at how long each waits.
+func TestAnAdaptiveDelayNeverKeepsALoneClientWaiting(t *testing.T) {
+	const ms = time.Millisecond
+	burst := []client{{0, row(1), nil}, {0, row(2), nil}, {0, row(3), nil}}
+	tests := []struct {
+		name    string
+		clients []client
+		ends    string
+	}{
+		{"alone from the start", []client{{0, row(1), nil}, {11 * ms, row(2), nil}, {50 * ms, row(3), nil}}, "[ok 10ms ok 21ms ok 60ms]"},
+		{"after a burst and a quiet time", append(burst, client{50 * ms, row(4), nil}), "ok 60ms]"},
+		{"right after a burst others may follow, for half a run", append(burst, client{21 * ms, row(4), nil}), "ok 36ms]"},
+		{"and when they do, it does not wait for the rest of the time", append(burst, client{21 * ms, row(4), nil}, client{22 * ms, row(5), nil}, client{22 * ms, row(6), nil}), "ok 32ms ok 32ms ok 32ms]"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := batching(edgewise.DynamicBatching{})
+				m.Parameters = map[string]edgewise.ModelParam{delayParameter: {StringValue: delayAuto}}
+				s := schedulerOf(&recorder{takes: 10 * ms}, m, Config{Lanes: 1, MaxQueue: 100})
+				if got := fmt.Sprint(outcome(t, s, test.clients)); !strings.HasSuffix(got, test.ends) {
+					t.Errorf("ends %s, want %s", got, test.ends)
+				}
+				_ = s.Close()
 			})
 		})
 	}

@@ -119,6 +119,7 @@ func (q *queue) yield() {
 func (q *queue) plan(l *lane) plan {
 	m := moment{single: q.single.Load(), ending: q.closed, delay: q.former.delay}
 	if q.former.auto {
+		q.load.forget(q.first(), q.pace.read())
 		m.delay, m.expected = q.pace.autoDelay(q.former.delay), q.load.expected()
 	}
 	if q.timed() {
@@ -133,6 +134,18 @@ func (q *queue) plan(l *lane) plan {
 	}
 	l.jobs = q.front(l.jobs[:0], most)
 	return q.former.form(l.jobs, m)
+}
+
+// first is when the job that is served next came; zero without one.
+func (q *queue) first() time.Time {
+	for i := range q.levels {
+		for _, f := range []*fifo{&q.levels[i].fresh, &q.levels[i].late} {
+			if f.first != nil {
+				return f.first.arrived
+			}
+		}
+	}
+	return time.Time{}
 }
 
 // timed tells whether a plan needs to know the time.
@@ -205,6 +218,9 @@ func (q *queue) finish(jobs, list []*job) []*job {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.load.finished(elements(jobs))
+	if q.former.auto {
+		q.load.rest(time.Now())
+	}
 	if q.order == nil {
 		return append(list, jobs...)
 	}
