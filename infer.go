@@ -94,6 +94,24 @@ type Instance interface {
 	Close() error
 }
 
+// Allocator is an Instance that lends memory from which its Run takes inputs without a copy: memory that it shares with
+// another process, or with a device.
+type Allocator interface {
+	// Alloc lends n bytes, aligned to 64. The borrower writes to them only while no Run that reads them is in progress.
+	// free ends the loan, once; no Run reads them then, and it comes before Close. Error: Exhausted.
+	Alloc(n int) (data []byte, free func(), err error)
+}
+
+// Placer is an Instance that can make its outputs in memory of its caller, and so saves the caller a copy.
+type Placer interface {
+	// RunInto is Run with memory for the outputs. Where it knows before it runs how many bytes outputs will take, it
+	// calls place once with the size of each wanted output, 0 for those that it does not know. place returns as many
+	// slices, each nil or of the size asked for and aligned to 64; they stay the caller's, and are written to until
+	// RunInto returns. An output that was made in its slice is that slice; any other stands in the instance's memory
+	// until Result.Free, as after Run.
+	RunInto(ctx context.Context, in []Tensor, want []string, place func(sizes []int64) [][]byte) (*Result, error)
+}
+
 // Result is what Instance.Run made: the outputs, in the order wanted, and how long it took.
 type Result struct {
 	Outputs       []Tensor
@@ -113,6 +131,7 @@ type Inspection struct {
 	Parameters     int64             `json:"parameters"`      // elements of all weights
 	ParameterBytes int64             `json:"parameter_bytes"` // bytes of all weights, external data included
 	Nodes          int               `json:"nodes"`
+	Steps          []ModelID         `json:"steps,omitempty"` // of an ensemble, what they run; the fields before say nothing then
 }
 
 // TensorInfo is the signature of one tensor of a model file.

@@ -1,23 +1,21 @@
 package appliance
 
 import (
-	"encoding/json"
 	"errors"
 	"log/slog"
-	"os"
 	"runtime"
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/cache"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/observe"
-	"github.com/edgewise-ai/edgewise/appliance/runner"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
+	"github.com/edgewise-ai/edgewise/appliance/sharedmemory"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
-	"github.com/edgewise-ai/edgewise/gpu/onnx/ort"
 	"github.com/edgewise-ai/edgewise/store"
 )
 
@@ -30,6 +28,7 @@ type App struct {
 	manager *manager.Manager
 	library *library
 	engine  *engine
+	shared  *sharedmemory.Registry
 	door    *httpapi.Server
 }
 
@@ -44,9 +43,9 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	}
 	a.onnx = onnx.New(onnx.Config{Library: c.ONNX.Library, Cores: cores(c), Logger: logger.With("part", "onnx")})
 	a.library = &library{
-		store: a.store, locks: newLocks(), logger: logger.With("part", "library"),
+		store: a.store, locks: newLocks(), cache: cache.New(int64(c.Engine.ResponseCacheBytes)), logger: logger.With("part", "library"),
 		config: libraryConfig{
-			Backends: []edgewise.Backend{isolated(a.onnx, c, logger)}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue,
+			Backends: []edgewise.Backend{newIsolation(a.onnx, c, logger)}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue,
 			CoreCount: cores(c), Cores: sched.NewCores(cores(c)), Gap: c.Engine.SwapWithoutRoom == config.SwapGap,
 		},
 	}
@@ -56,47 +55,15 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	})
 	a.library.manager = a.manager
 	a.engine = &engine{Manager: a.manager, library: a.library, strict: c.Engine.StrictReadiness}
+	a.shared = sharedmemory.New(c.SharedMemory.Enabled)
 	a.door, err = httpapi.New(doorConfig(c), httpapi.Deps{
-		Engine: a.engine, Library: a.library, Log: logger.With("part", "http"), Name: Name, Version: Version,
+		Engine: a.engine, Library: a.library, Shared: a.shared, Log: logger.With("part", "http"), Name: Name, Version: Version,
 		Metrics: a.metrics(), Labels: a.library.labels,
 	})
 	if err != nil {
 		return nil, errors.Join(err, a.store.Close())
 	}
 	return a, nil
-}
-
-// isolated wraps a backend so that it works in child processes, unless the configuration keeps it in this one.
-func isolated(b edgewise.Backend, c config.Config, logger *slog.Logger) edgewise.Backend {
-	if c.Engine.Isolation == config.IsolationNone {
-		return b
-	}
-	return runner.New(runner.Config{
-		Backend: b, Arguments: []string{ChildVerb}, Options: childOptions{Library: c.ONNX.Library, Cores: cores(c)}, ReadPaths: ort.Candidates(c.ONNX.Library),
-		LoadTimeout: c.Engine.LoadTimeout, Logger: logger.With("part", "runner"),
-	})
-}
-
-// ChildVerb is the program's first argument when it is to be a child process of the box; see RunChild.
-const ChildVerb = "runner"
-
-// childOptions are what a child process needs of the configuration.
-type childOptions struct {
-	Library string `json:"library"`
-	Cores   int    `json:"cores"`
-}
-
-// RunChild is the life of a child process, which loads and runs one version for the box that has started it. It returns
-// the exit code.
-func RunChild() int {
-	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	return runner.Serve(func(options json.RawMessage) (edgewise.Backend, error) {
-		var o childOptions
-		if err := json.Unmarshal(options, &o); err != nil {
-			return nil, edgewise.Errorf("appliance.RunChild", edgewise.Internal, "options: %w", err)
-		}
-		return onnx.New(onnx.Config{Library: o.Library, Cores: o.Cores, Logger: logger}), nil
-	})
 }
 
 // defaults are the box's answers to what a model's author leaves open: as many instances as there are cores for them.
@@ -149,6 +116,7 @@ func (a *App) metrics() func() ([]byte, string, error) {
 			usage, err := a.store.Usage()
 			return usage.Bytes, usage.Free, err
 		},
+		Cache: func() observe.CacheUsage { return observe.CacheUsage(a.library.cache.Usage()) },
 	}).Page
 }
 

@@ -67,7 +67,8 @@ func (e *engine) Reconfigure(ctx context.Context, name string, config []byte) er
 	return e.library.Reconfigure(ctx, name, config)
 }
 
-// Unload stops serving a model. Dependents are the models that only ensembles asked for; there are none yet to unload.
+// Unload stops serving a model. Dependents, the models that nothing but an ensemble asked for, are unloaded with it in any
+// case.
 func (e *engine) Unload(ctx context.Context, name string, _ bool) error {
 	return e.library.Unload(ctx, name)
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/cache"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/store"
@@ -92,7 +93,7 @@ func newHouse(t *testing.T) *house {
 		t.Fatal(err)
 	}
 	backend := &echo{}
-	l := &library{store: s, locks: newLocks(), logger: logger, config: libraryConfig{Backends: []edgewise.Backend{backend}, MaxQueue: 100}}
+	l := &library{store: s, locks: newLocks(), cache: cache.New(0), logger: logger, config: libraryConfig{Backends: []edgewise.Backend{backend}, MaxQueue: 100}}
 	l.config.CoreCount, l.config.Cores = 4, sched.NewCores(4)
 	l.manager = manager.New(manager.Config{Load: l.load, Footprint: l.footprint, Memory: houseMemory, Concurrency: 2, Logger: logger})
 	t.Cleanup(func() {

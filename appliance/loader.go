@@ -13,11 +13,17 @@ import (
 // load makes a stored version ready to serve: the backend loads it, a scheduler stands in front of it, and it has
 // answered its warm-up requests.
 func (l *library) load(ctx context.Context, v *edgewise.Version) (edgewise.Servable, error) {
-	backend, err := l.backend(v.Model)
+	if wantsCache(v.Model) && l.cache.Usage().Limit == 0 {
+		return nil, edgewise.Errorf("appliance.load", edgewise.Unsupported, "model %q: response_cache.enable: this box has no cache: engine.response_cache_bytes is 0", v.Model.Name)
+	}
+	dir, err := l.store.Dir(v.ID)
 	if err != nil {
 		return nil, err
 	}
-	dir, err := l.store.Dir(v.ID)
+	if isEnsemble(v.Model) {
+		return l.loadEnsemble(v, dir)
+	}
+	backend, err := l.backend(v.Model)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +49,7 @@ func (l *library) load(ctx context.Context, v *edgewise.Version) (edgewise.Serva
 		}
 		return nil, err
 	}
-	return &resizable{l.withLabels(s, v, dir), func(m *edgewise.Model) { s.Resize(m.Concurrency(l.config.CoreCount).Lanes) }}, nil
+	return &served{l.withLabels(l.withCache(s, v), v, dir), s, func(m *edgewise.Model) { s.Resize(m.Concurrency(l.config.CoreCount).Lanes) }}, nil
 }
 
 // padding is how a version's requests are padded. Only for a version that asks for it is the model file read.
@@ -57,6 +63,27 @@ func (l *library) padding(ctx context.Context, v *edgewise.Version) (*sched.Padd
 	}
 	return sched.NewPadding(v.Model, inspection)
 }
+
+// served is a loaded version: what its requests go through, and what is known of its process and can be changed of its
+// lanes, which those in front of the scheduler hide.
+type served struct {
+	edgewise.Servable
+	edgewise.Isolated
+	resize func(m *edgewise.Model)
+}
+
+// Resize changes how many requests run at the same time, to what m's instance groups say.
+func (s *served) Resize(m *edgewise.Model) { s.resize(m) }
+
+// withCache puts the response cache in front of a version that asks for it.
+func (l *library) withCache(s edgewise.Servable, v *edgewise.Version) edgewise.Servable {
+	if !wantsCache(v.Model) {
+		return s
+	}
+	return l.cache.Wrap(v, s)
+}
+
+func wantsCache(m *edgewise.Model) bool { return m.ResponseCache != nil && m.ResponseCache.Enable }
 
 // backend returns the backend of a model's platform.
 func (l *library) backend(m *edgewise.Model) (edgewise.Backend, error) {
@@ -80,6 +107,9 @@ func (l *library) footprint(ctx context.Context, v *edgewise.Version) (manager.F
 	}
 	if stated, err := strconv.ParseInt(v.Model.Parameters[modelconfig.MemoryParameter].StringValue, 10, 64); err == nil {
 		f.Bytes = stated
+		return f, nil
+	}
+	if isEnsemble(v.Model) {
 		return f, nil
 	}
 	inspection, err := l.Inspect(ctx, v.ID)

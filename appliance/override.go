@@ -124,12 +124,3 @@ func sameButInstances(a, b *edgewise.Model) (bool, error) {
 	}
 	return bytes.Equal(forms[0], forms[1]), nil
 }
-
-// resizable follows a change of instance groups.
-type resizable struct {
-	edgewise.Servable
-	resize func(m *edgewise.Model)
-}
-
-// Resize changes how many requests run at the same time.
-func (r *resizable) Resize(m *edgewise.Model) { r.resize(m) }

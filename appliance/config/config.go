@@ -9,15 +9,16 @@ import "time"
 
 // Config is the configuration of the appliance. What each key means, its unit and its limits are in Keys.
 type Config struct {
-	DataDir  string   `json:"data_dir"`
-	HTTP     HTTP     `json:"http"`
-	Upload   Upload   `json:"upload"`
-	Store    Store    `json:"store"`
-	ONNX     ONNX     `json:"onnx"`
-	Engine   Engine   `json:"engine"`
-	Shutdown Shutdown `json:"shutdown"`
-	Log      Log      `json:"log"`
-	Metrics  Metrics  `json:"metrics"`
+	DataDir      string       `json:"data_dir"`
+	HTTP         HTTP         `json:"http"`
+	Upload       Upload       `json:"upload"`
+	Store        Store        `json:"store"`
+	ONNX         ONNX         `json:"onnx"`
+	Engine       Engine       `json:"engine"`
+	SharedMemory SharedMemory `json:"shared_memory"`
+	Shutdown     Shutdown     `json:"shutdown"`
+	Log          Log          `json:"log"`
+	Metrics      Metrics      `json:"metrics"`
 }
 
 // HTTP bounds the REST server.
@@ -57,6 +58,7 @@ type ONNX struct {
 // The values of engine.isolation.
 const (
 	IsolationProcess = "process"
+	IsolationModel   = "model"
 	IsolationNone    = "none"
 )
 
@@ -77,6 +79,9 @@ type Engine struct {
 	Isolation           string        `json:"isolation"`
 	MaxMemoryBytes      Size          `json:"max_memory_bytes"`
 	SwapWithoutRoom     string        `json:"swap_without_room"`
+	LoadCPUTime         time.Duration `json:"load_cpu_time"`
+	MaxAddressSpace     Size          `json:"max_address_space"`
+	ResponseCacheBytes  Size          `json:"response_cache_bytes"`
 }
 
 // Shutdown bounds the stop of the server.
@@ -88,6 +93,11 @@ type Shutdown struct {
 type Log struct {
 	Level  string `json:"level"`
 	Format string `json:"format"`
+}
+
+// SharedMemory says whether clients on the same machine may hand over tensors in shared memory.
+type SharedMemory struct {
+	Enabled bool `json:"enabled"`
 }
 
 // Metrics switches the metrics route.
@@ -104,9 +114,12 @@ func Default() Config {
 			HeaderTimeout: 10 * time.Second, BodyTimeout: time.Minute, IdleTimeout: 2 * time.Minute, WriteTimeout: time.Minute,
 			AllowedHosts: []string{},
 		},
-		Upload:   Upload{MaxBytes: 32 * GiB, MaxFiles: 1024, Concurrent: 2},
-		Store:    Store{ReserveBytes: GiB, SnapshotEvery: time.Hour, Snapshots: 24},
-		Engine:   Engine{MaxQueue: 1024, RequestTimeout: time.Minute, LoadTimeout: 5 * time.Minute, LoadConcurrency: 1, DefaultMaxBatchSize: 4, StrictReadiness: true, Isolation: IsolationProcess, SwapWithoutRoom: SwapRefuse},
+		Upload: Upload{MaxBytes: 32 * GiB, MaxFiles: 1024, Concurrent: 2},
+		Store:  Store{ReserveBytes: GiB, SnapshotEvery: time.Hour, Snapshots: 24},
+		Engine: Engine{
+			MaxQueue: 1024, RequestTimeout: time.Minute, LoadTimeout: 5 * time.Minute, LoadConcurrency: 1, DefaultMaxBatchSize: 4, StrictReadiness: true,
+			Isolation: IsolationProcess, SwapWithoutRoom: SwapRefuse, LoadCPUTime: 5 * time.Minute, ResponseCacheBytes: 64 * MiB,
+		},
 		Shutdown: Shutdown{Timeout: 30 * time.Second},
 		Log:      Log{Level: "info", Format: "text"},
 		Metrics:  Metrics{Enabled: true},

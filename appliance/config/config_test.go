@@ -242,6 +242,9 @@ func TestEveryLimitIsKept(t *testing.T) {
 		{"engine.isolation", "none", "container"},
 		{"engine.max_memory_bytes", "16TiB", "17TiB"},
 		{"engine.swap_without_room", "gap", "wait"},
+		{"engine.load_cpu_time", "1s", "25h"},
+		{"engine.max_address_space", "0", "17TiB"},
+		{"engine.response_cache_bytes", "0", "17TiB"},
 	}
 	tested := map[string]bool{}
 	for _, tt := range tests {

@@ -9,8 +9,8 @@ import (
 
 // extensions are the protocol's extensions that this server serves, in the order in which other servers list theirs.
 var extensions = [...]string{
-	"classification", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "model_configuration", "binary_tensor_data",
-	"parameters", "statistics",
+	"classification", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "model_configuration",
+	"system_shared_memory", "binary_tensor_data", "parameters", "statistics",
 }
 
 // serverMetadata answers GET /v2.

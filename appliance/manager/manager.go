@@ -36,7 +36,8 @@ type Manager struct {
 
 	mu      sync.Mutex // guards what follows
 	models  map[string]*model
-	changed chan struct{} // closed and replaced whenever a state changes
+	holds   map[edgewise.ModelID]int // how many loaded or loading ensembles need a version
+	changed chan struct{}            // closed and replaced whenever a state changes
 	closed  bool
 }
 
@@ -47,14 +48,14 @@ type model struct {
 	serving int64
 	slots   map[int64]*slot
 
-	successor int64     // the version on trial that may take the others' place; 0: none
-	alone     int64     // the successor, once the others had to go for it; 0: none
+	successor int64     // the version on trial that may take the live one's place; 0: none
+	alone     int64     // the successor, once the live one had to go for it; 0: none
 	gap       time.Time // since when nothing answers because of that; zero: something does
 }
 
 // New makes a manager without any model.
 func New(c Config) *Manager {
-	m := &Manager{config: c, loads: make(chan struct{}, max(c.Concurrency, 1)), models: map[string]*model{}, changed: make(chan struct{})}
+	m := &Manager{config: c, loads: make(chan struct{}, max(c.Concurrency, 1)), models: map[string]*model{}, holds: map[edgewise.ModelID]int{}, changed: make(chan struct{})}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.routes.Store(&table{})
 	return m
@@ -73,8 +74,8 @@ type Resizer interface {
 func (m *Manager) Want(r *edgewise.Record, trial ...int64) { m.want(r, 0, trial) }
 
 // Replace is Want with one version on trial that is to take the place of the one that serves. When there is too little
-// memory for both and the version's Footprint says Gap, the others are unloaded first; when it then fails to load, they
-// are loaded again.
+// memory for both and the version's Footprint says Gap, the live one is unloaded first; when the version then fails to
+// load, the live one is loaded again.
 func (m *Manager) Replace(r *edgewise.Record, version int64) { m.want(r, version, []int64{version}) }
 
 func (m *Manager) want(r *edgewise.Record, successor int64, trial []int64) {
@@ -83,12 +84,8 @@ func (m *Manager) want(r *edgewise.Record, successor int64, trial []int64) {
 	if m.closed {
 		return
 	}
-	mod := m.models[r.Name]
-	if mod == nil {
-		mod = &model{slots: map[int64]*slot{}}
-		m.models[r.Name] = mod
-	}
-	mod.record, mod.trial, mod.successor, mod.alone = r, trial, successor, 0
+	mod := m.know(r)
+	mod.trial, mod.successor, mod.alone = trial, successor, 0
 	for number, s := range mod.slots {
 		if s.state == edgewise.StateUnavailable {
 			delete(mod.slots, number)
@@ -98,12 +95,38 @@ func (m *Manager) want(r *edgewise.Record, successor int64, trial []int64) {
 	m.reconcile(r.Name, mod)
 }
 
+// Start is Want for everything that is stored. The parts of ensembles are known before the first ensemble is loaded.
+func (m *Manager) Start(records []*edgewise.Record) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return
+	}
+	for _, r := range records {
+		m.know(r)
+	}
+	for _, r := range records {
+		m.reconcile(r.Name, m.models[r.Name])
+	}
+}
+
+// know takes over what is stored about a model. m.mu is held.
+func (m *Manager) know(r *edgewise.Record) *model {
+	mod := m.models[r.Name]
+	if mod == nil {
+		mod = &model{slots: map[int64]*slot{}}
+		m.models[r.Name] = mod
+	}
+	mod.record = r
+	return mod
+}
+
 // Forget unloads every version of a model that is no longer stored.
 func (m *Manager) Forget(name string) { m.Want(&edgewise.Record{Name: name}) }
 
 // reconcile does what next says for one model, and publishes the result. m.mu is held.
 func (m *Manager) reconcile(name string, mod *model) {
-	p := next(mod.snapshot())
+	p := next(m.snapshot(name, mod))
 	mod.serving = p.serving
 	m.noteGap(name, mod, time.Now())
 	for _, number := range p.forget {
@@ -130,7 +153,8 @@ func (m *Manager) reconcile(name string, mod *model) {
 	}
 }
 
-func (mod *model) snapshot() snapshot {
+// snapshot is all that next looks at. m.mu is held.
+func (m *Manager) snapshot(name string, mod *model) snapshot {
 	s := snapshot{serving: mod.serving, alone: mod.alone, states: map[int64]edgewise.State{}}
 	for _, v := range mod.record.Versions {
 		s.stored = append(s.stored, v.ID.Version)
@@ -144,11 +168,39 @@ func (mod *model) snapshot() snapshot {
 	for number, slot := range mod.slots {
 		s.states[number] = slot.state
 	}
+	s.held = m.held(name)
 	return s
 }
 
-// load makes one version ready or says why not.
+// load makes one version ready or says why not. An ensemble's parts are loaded first, and kept until it is unloaded.
 func (m *Manager) load(name string, s *slot) {
+	start := time.Now()
+	servable, err := edgewise.Servable(nil), m.holdParts(s.version)
+	if err == nil {
+		servable, err = m.loadInTurn(s)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err != nil {
+		m.releaseParts(s.version)
+		s.to(edgewise.StateUnavailable, time.Now())
+		s.reason, s.kind, s.bytes = err.Error(), edgewise.KindOf(err), 0
+		if mod := m.models[name]; mod.alone == s.version.ID.Version {
+			mod.alone = 0 // the old one comes back
+		}
+		m.config.Logger.Error("version failed to load", "model", name, "version", s.version.ID.Version, "kind", s.kind.String(), "reason", s.reason)
+	} else {
+		s.to(edgewise.StateReady, time.Now())
+		s.handle = newHandle(servable)
+		s.follow(m.models[name].record.Version(s.version.ID.Version))
+		m.watch(name, s, s.handle)
+		m.config.Logger.Info("version ready", "model", name, "version", s.version.ID.Version, "took", time.Since(start).Round(time.Millisecond).String())
+	}
+	m.reconcile(name, m.models[name])
+}
+
+// loadInTurn loads when fewer versions than allowed are loading, within the time for one load.
+func (m *Manager) loadInTurn(s *slot) (edgewise.Servable, error) {
 	m.loads <- struct{}{}
 	defer func() { <-m.loads }()
 	ctx, cancel := m.ctx, context.CancelFunc(func() {})
@@ -156,24 +208,7 @@ func (m *Manager) load(name string, s *slot) {
 		ctx, cancel = context.WithTimeout(m.ctx, m.config.LoadTimeout)
 	}
 	defer cancel()
-	start := time.Now()
-	servable, err := m.loadSafely(ctx, s)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err != nil {
-		s.to(edgewise.StateUnavailable, time.Now())
-		s.reason, s.kind, s.bytes = err.Error(), edgewise.KindOf(err), 0
-		if mod := m.models[name]; mod.alone == s.version.ID.Version {
-			mod.alone = 0 // the others come back
-		}
-		m.config.Logger.Error("version failed to load", "model", name, "version", s.version.ID.Version, "kind", s.kind.String(), "reason", s.reason)
-	} else {
-		s.to(edgewise.StateReady, time.Now())
-		s.handle = newHandle(servable)
-		s.follow(m.models[name].record.Version(s.version.ID.Version))
-		m.config.Logger.Info("version ready", "model", name, "version", s.version.ID.Version, "took", time.Since(start).Round(time.Millisecond).String())
-	}
-	m.reconcile(name, m.models[name])
+	return m.loadSafely(ctx, s)
 }
 
 // loadSafely keeps a panic while loading, which is our own bug, from ending the process.
@@ -203,6 +238,7 @@ func (m *Manager) unload(name string, s *slot) {
 	} else {
 		m.config.Logger.Info("version unloaded", "model", name, "version", s.version.ID.Version)
 	}
+	m.releaseParts(s.version)
 	mod := m.models[name]
 	delete(mod.slots, s.version.ID.Version)
 	m.reconcile(name, mod)
@@ -215,20 +251,21 @@ func (m *Manager) publish() {
 		if len(mod.record.Versions) == 0 && len(mod.slots) == 0 {
 			continue
 		}
-		t[name] = mod.route()
+		t[name] = mod.route(m.held(name))
 	}
 	m.routes.Store(&t)
 	close(m.changed)
 	m.changed = make(chan struct{})
 }
 
-func (mod *model) route() *route {
+func (mod *model) route(held []int64) *route {
 	r := &route{replaced: mod.alone != 0, versions: make(map[int64]*target, len(mod.slots))}
 	for _, v := range mod.record.Versions {
 		r.stored = append(r.stored, v.ID.Version)
 	}
+	r.stored = append(r.stored, held...) // when everything ends, an ensemble's parts outlive what is stored of them
 	for number, s := range mod.slots {
-		t := &target{version: s.version, status: edgewise.Status{ID: s.version.ID, State: s.state, Reason: s.reason, Since: s.since}}
+		t := &target{version: s.version, status: edgewise.Status{ID: s.version.ID, State: s.state, Reason: s.reason, Since: s.since, Fallen: s.fallen}}
 		if s.state == edgewise.StateReady {
 			t.handle = s.handle
 		}

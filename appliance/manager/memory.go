@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
@@ -52,7 +53,7 @@ func (m *Manager) claim(name string, s *slot, f Footprint) (changed <-chan struc
 		return nil, nil
 	case f.Bytes <= free+leaving:
 		return m.changed, nil
-	case f.Gap && mod.successor == s.version.ID.Version && f.Bytes <= free+leaving+mod.readyBytes():
+	case f.Gap && mod.successor == s.version.ID.Version && f.Bytes <= free+leaving+m.liveBytes(name, mod):
 		mod.alone = s.version.ID.Version
 		m.config.Logger.Warn("too little memory for two versions: the old one is unloaded before the new one is loaded", "model", name, "version", mod.alone)
 		m.reconcile(name, mod)
@@ -75,14 +76,14 @@ func (m *Manager) memory() (used, leaving int64) {
 	return used, leaving
 }
 
-func (mod *model) readyBytes() int64 {
-	n := int64(0)
-	for _, s := range mod.slots {
-		if s.state == edgewise.StateReady {
-			n += s.bytes
-		}
+// liveBytes is what unloading the live version would bring: nothing when an ensemble needs it. m.mu is held.
+func (m *Manager) liveBytes(name string, mod *model) int64 {
+	live := mod.record.Label(edgewise.LiveLabel)
+	s := mod.slots[live]
+	if s == nil || s.state != edgewise.StateReady || slices.Contains(m.held(name), live) {
+		return 0
 	}
-	return n
+	return s.bytes
 }
 
 // noteGap keeps and reports for how long a model had no version because there was no memory for two. m.mu is held.

@@ -56,8 +56,9 @@ type snapshot struct {
 	stored  []int64                  // versions that exist, ascending
 	aspired []int64                  // versions that ought to be ready, ascending
 	trial   []int64                  // versions to be loaded beside them, which answer only requests that name them
+	held    []int64                  // versions that loaded ensembles need, ascending; they answer only requests that name them
 	live    int64                    // the aspired version that ought to answer version 0; 0: the highest ready
-	alone   int64                    // the version of the trial that the others have to go for; 0: none
+	alone   int64                    // the version of the trial that the live one has to go for; 0: none
 	serving int64                    // the version that answers version 0 now; 0: none
 	states  map[int64]edgewise.State // of every version that has one
 }
@@ -72,11 +73,11 @@ type plan struct {
 
 // next decides. Its one principle: what answers now goes on answering until its successor is ready. So a version that
 // is no longer aspired is kept while the live one is loading, and also when that failed. The exception is a version
-// that has to be alone: nothing else is kept.
+// for which the live one has to go first.
 func next(s snapshot) plan {
 	p := plan{serving: s.nextServing()}
 	for _, v := range s.wanted() {
-		if _, known := s.states[v]; !known {
+		if _, known := s.states[v]; !known && slices.Contains(s.stored, v) {
 			p.load = append(p.load, v)
 		}
 	}
@@ -124,12 +125,13 @@ func (s snapshot) nextServing() int64 {
 	return highest
 }
 
-// wanted is every version that is to be loaded, ascending.
+// wanted is every version that is to be loaded and kept, ascending.
 func (s snapshot) wanted() []int64 {
-	if s.alone != 0 {
-		return []int64{s.alone}
-	}
 	all := slices.Concat(s.aspired, s.trial)
+	if s.alone != 0 {
+		all = slices.DeleteFunc(all, func(v int64) bool { return v == s.live })
+	}
+	all = slices.Concat(all, s.held)
 	slices.Sort(all)
 	return slices.Compact(all)
 }

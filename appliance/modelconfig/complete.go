@@ -186,6 +186,12 @@ func defaults(c *edgewise.Model, d Defaults) {
 	if c.EnsembleScheduling == nil {
 		defaultOptimization(c)
 		defaultInstances(c, d)
+		return
+	}
+	for i := range c.EnsembleScheduling.Step {
+		if step := &c.EnsembleScheduling.Step[i]; step.ModelVersion == 0 {
+			step.ModelVersion = -1
+		}
 	}
 }
 

@@ -272,8 +272,6 @@ func TestIdentifyRefuses(t *testing.T) {
 		{"unknown backend", edgewise.Model{Backend: "python"}, []string{"model.onnx"}, edgewise.Unsupported, `model "cat": backend "python" is not served by this box: want "onnxruntime"`},
 		{"contradiction", edgewise.Model{Platform: "onnxruntime_onnx", Backend: "python"}, []string{"model.onnx"}, edgewise.Unsupported, `model "cat": platform "onnxruntime_onnx" with backend "python" is not served by this box: want platform "onnxruntime_onnx" with backend "onnxruntime"`},
 		{"a step", edgewise.Model{}, []string{"model.wasm"}, edgewise.Unsupported, `model "cat": platform: WebAssembly steps are not served yet`},
-		{"an ensemble by its steps", edgewise.Model{EnsembleScheduling: &edgewise.EnsembleScheduling{}}, nil, edgewise.Unsupported, `model "cat": ensemble_scheduling: ensembles are not served yet`},
-		{"an ensemble", edgewise.Model{Platform: "ensemble"}, nil, edgewise.Unsupported, `model "cat": ensemble_scheduling: ensembles are not served yet`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

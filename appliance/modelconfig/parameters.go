@@ -23,7 +23,7 @@ const (
 	SwapGap         = "gap"
 )
 
-// backendParameters are those that the ONNX backend and the scheduler obey. Other names are data of the user, which clients read.
+// backendParameters are those that the ONNX backend, the scheduler and the box itself obey. Other names are data of the user, which clients read.
 var backendParameters = map[string]parameter{
 	"intra_op_thread_count":                         threads,
 	"inter_op_thread_count":                         threads,
@@ -35,6 +35,7 @@ var backendParameters = map[string]parameter{
 	MemoryParameter:                                 {"a number of bytes", number(math.MaxInt64)},
 	SwapParameter:                                   oneOf(SwapRefuse, SwapGap),
 	edgewise.ProfileParameter:                       oneOf(edgewise.ProfileThroughput, edgewise.ProfileLatency),
+	"isolation":                                     oneOf("none", "process"),
 	"session.set_denormal_as_zero":                  oneOf("0", "1"),
 	"session.disable_quant_qdq":                     oneOf("0", "1"),
 	"session.disable_double_qdq_remover":            oneOf("0", "1"),

@@ -17,14 +17,12 @@ type feature struct {
 // features is the one table of what is not served. A row goes when the thing is built.
 var features = []feature{
 	{"platform", "WebAssembly steps are not served yet", func(m *edgewise.Model) bool { return m.Platform == "wasm" }},
-	{"ensemble_scheduling", "ensembles are not served yet", func(m *edgewise.Model) bool { return m.EnsembleScheduling != nil || m.Platform == "ensemble" }},
 	{"sequence_batching", "sequences are not served yet", func(m *edgewise.Model) bool { return m.SequenceBatching != nil }},
 	{"batch_input", "inputs made from the batch are not served yet", func(m *edgewise.Model) bool { return len(m.BatchInput) > 0 }},
 	{"batch_output", "outputs scattered over the batch are not served yet", func(m *edgewise.Model) bool { return len(m.BatchOutput) > 0 }},
 	{"input.allow_ragged_batch", "ragged batches are not served yet", anyInput(func(in edgewise.ModelInput) bool { return in.AllowRaggedBatch })},
 	{"is_shape_tensor", "only TensorRT models have shape tensors", anyTensor(func(in edgewise.ModelInput) bool { return in.IsShapeTensor }, func(out edgewise.ModelOutput) bool { return out.IsShapeTensor })},
 	{"is_non_linear_format_io", "only TensorRT models have such tensors", anyTensor(func(in edgewise.ModelInput) bool { return in.IsNonLinearFormatIO }, func(out edgewise.ModelOutput) bool { return out.IsNonLinearFormatIO })},
-	{"response_cache.enable", "there is no response cache yet", func(m *edgewise.Model) bool { return m.ResponseCache != nil && m.ResponseCache.Enable }},
 	{"model_transaction_policy.decoupled", "a request has exactly one response", func(m *edgewise.Model) bool {
 		return m.ModelTransactionPolicy != nil && m.ModelTransactionPolicy.Decoupled
 	}},

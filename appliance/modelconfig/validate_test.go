@@ -299,7 +299,7 @@ func TestValidateCountsTheProblemsBeyondItsBound(t *testing.T) {
 func TestBackendParametersAreChecked(t *testing.T) {
 	for key := range backendParameters {
 		for value, ok := range map[string]bool{"0": true, "": false, "-1": false, "true": false, "1e3": false, "99999999999999999999": false} {
-			ok = ok && !strings.HasPrefix(key, "memory.") && !slices.Contains([]string{"max_queue_delay", edgewise.ProfileParameter, SwapParameter}, key)
+			ok = ok && !strings.HasPrefix(key, "memory.") && !slices.Contains([]string{"max_queue_delay", "isolation", edgewise.ProfileParameter, SwapParameter}, key)
 			m := complete(t, fmt.Sprintf(`parameters { key: %q value { string_value: %q } }`, key, value), validSignature)
 			err := Validate(m, validFiles, nil)
 			if (err == nil) != ok {
@@ -347,7 +347,6 @@ func TestWhatIsNotServedIsRefusedWithTheReason(t *testing.T) {
 		{`input { name: "image" data_type: TYPE_FP32 dims: [3, 1, 1] allow_ragged_batch: true }`, "input.allow_ragged_batch: ragged batches are not served yet"},
 		{`output { name: "scores" data_type: TYPE_FP32 dims: [6] is_shape_tensor: true }`, "is_shape_tensor: only TensorRT models have shape tensors"},
 		{`input { name: "image" data_type: TYPE_FP32 dims: [3, 1, 1] is_non_linear_format_io: true }`, "is_non_linear_format_io: only TensorRT models have such tensors"},
-		{"response_cache { enable: true }", "response_cache.enable: there is no response cache yet"},
 		{"model_transaction_policy { decoupled: true }", "model_transaction_policy.decoupled: a request has exactly one response"},
 		{`model_operations { op_library_filename: "x.so" }`, "model_operations: libraries of custom operators are native code from an upload, which this box never runs"},
 		{`model_repository_agents { agents { name: "checksum" } }`, "model_repository_agents: repository agents are not served"},
@@ -365,7 +364,7 @@ func TestWhatIsNotServedIsRefusedWithTheReason(t *testing.T) {
 		{`optimization { execution_accelerators { gpu_execution_accelerator { name: "tensorrt" } } }`, "optimization.execution_accelerators.gpu_execution_accelerator: GPU execution is not served yet"},
 		{`optimization { execution_accelerators { cpu_execution_accelerator { name: "openvino" } } }`, "optimization.execution_accelerators.cpu_execution_accelerator: the CPU runs models without accelerators: openvino and others are not part of this box"},
 	}
-	crossed := map[string]bool{"platform": true, "ensemble_scheduling": true} // by TestIdentifyRefuses
+	crossed := map[string]bool{"platform": true} // by TestIdentifyRefuses
 	for _, tt := range tests {
 		t.Run(tt.config, func(t *testing.T) {
 			m := complete(t, tt.config, validSignature)

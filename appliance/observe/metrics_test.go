@@ -13,12 +13,16 @@ func source() Source {
 	v := &edgewise.Version{ID: edgewise.ModelID{Name: "cat", Version: 2}, Model: &edgewise.Model{MetricTags: map[string]string{"site": "roof"}}}
 	st := edgewise.Statistics{InferenceCount: 7, ExecutionCount: 3, Pending: 1, Failures: [4]uint64{4, 0, 1, 2}}
 	st.Closed[edgewise.ClosePreferred] = 6
+	st.Process = &edgewise.Process{PID: 5, Resident: 4096, Crashes: 2, Copied: 9}
 	st.Success = edgewise.Duration{Count: 3, Total: 1500 * time.Microsecond}
 	return Source{
-		Samples:  func() []Sample { return []Sample{{v, st}} },
-		Statuses: func() []edgewise.Status { return []edgewise.Status{{State: edgewise.StateReady}} },
-		Disk:     func() (int64, int64, error) { return 10, 20, nil },
-		Ready:    func() bool { return true },
+		Samples: func() []Sample { return []Sample{{v, st}} },
+		Statuses: func() []edgewise.Status {
+			return []edgewise.Status{{State: edgewise.StateReady}, {ID: edgewise.ModelID{Name: "dog", Version: 3}, Fallen: true}}
+		},
+		Disk:  func() (int64, int64, error) { return 10, 20, nil },
+		Ready: func() bool { return true },
+		Cache: func() CacheUsage { return CacheUsage{Bytes: 30, Limit: 40, Entries: 5, Evicted: 6} },
 	}
 }
 
@@ -40,10 +44,47 @@ func TestPage(t *testing.T) {
 		`nv_inference_pending_request_count{_site="roof",model="cat",version="2"} 1`,
 		`nv_inference_request_duration_us{_site="roof",model="cat",version="2"} 1500`,
 		`edgewise_versions{state="READY"} 1`,
-		`edgewise_versions{state="UNAVAILABLE"} 0`,
+		`edgewise_versions{state="UNAVAILABLE"} 1`,
+		`edgewise_versions{state="LOADING"} 0`,
+		`edgewise_version_quarantined{model="dog",version="3"} 1`,
+		`edgewise_process_up{_site="roof",model="cat",version="2"} 1`,
+		`edgewise_process_resident_bytes{_site="roof",model="cat",version="2"} 4096`,
+		`edgewise_process_crashes_total{_site="roof",model="cat",version="2"} 2`,
+		`edgewise_process_copied_bytes_total{_site="roof",model="cat",version="2"} 9`,
 		`edgewise_ready 1`,
 		`edgewise_store_used_bytes 10`,
 		`edgewise_store_free_bytes 20`,
+	} {
+		if !strings.Contains(string(page), "\n"+line+"\n") {
+			t.Errorf("the page lacks %s", line)
+		}
+	}
+}
+
+func TestCacheFiguresAreThoseOfTheModelsThatUseIt(t *testing.T) {
+	s := source()
+	sample := s.Samples()[0]
+	page, _, err := New(s).Page()
+	if err != nil || strings.Contains(string(page), "nv_cache_") {
+		t.Errorf("error %v, page:\n%s", err, page)
+	}
+	sample.Version.Model.ResponseCache = &edgewise.ResponseCache{Enable: true}
+	sample.Statistics.CacheHit = edgewise.Duration{Count: 8, Total: 16 * time.Microsecond}
+	sample.Statistics.CacheMiss = edgewise.Duration{Count: 9, Total: 90 * time.Microsecond}
+	s.Samples = func() []Sample { return []Sample{sample} }
+	page, _, err = New(s).Page()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		`nv_cache_num_hits_per_model{_site="roof",model="cat",version="2"} 8`,
+		`nv_cache_num_misses_per_model{_site="roof",model="cat",version="2"} 9`,
+		`nv_cache_hit_duration_per_model{_site="roof",model="cat",version="2"} 16`,
+		`nv_cache_miss_duration_per_model{_site="roof",model="cat",version="2"} 90`,
+		`edgewise_response_cache_bytes 30`,
+		`edgewise_response_cache_limit_bytes 40`,
+		`edgewise_response_cache_entries 5`,
+		`edgewise_response_cache_evictions_total 6`,
 	} {
 		if !strings.Contains(string(page), "\n"+line+"\n") {
 			t.Errorf("the page lacks %s", line)

@@ -29,6 +29,7 @@ func (l *lane) loop() {
 	l.pin(true)
 	defer l.pin(false)
 	defer l.seat.give()
+	defer l.gatherer.release()
 	l.group = newGroup()
 	for l.s.queue.take(l) {
 		l.run()
@@ -145,9 +146,11 @@ func (l *lane) attempt(ctx context.Context, jobs []*job, started time.Time) (err
 	}()
 	total := elements(jobs)
 	l.s.padding.fill(jobs)
-	inputs := jobs[0].inputs
-	if len(jobs) > 1 {
-		inputs = l.gatherer.gather(jobs, total)
+	inputs, gathers := jobs[0].inputs, l.gatherer.needed(jobs)
+	if gathers {
+		if inputs, err = l.gatherer.gather(jobs, total); err != nil {
+			return err
+		}
 	}
 	gathered := time.Now()
 	result, err := l.s.instance.Run(ctx, inputs, jobs[0].want)
@@ -161,7 +164,7 @@ func (l *lane) attempt(ctx context.Context, jobs []*job, started time.Time) (err
 		return err
 	}
 	timing := edgewise.Timing{Input: result.Input, Infer: result.Infer, Output: result.Output, Batch: total}
-	if len(jobs) > 1 {
+	if gathers {
 		timing.Input += gathered.Sub(started)
 		timing.Output += time.Since(ran)
 	}

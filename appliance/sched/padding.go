@@ -28,6 +28,9 @@ func NewPadding(m *edgewise.Model, file *edgewise.Inspection) (*Padding, error) 
 	if _, ok := m.Parameters[PaddingParameter]; !ok {
 		return nil, paddingWithoutValue(m)
 	}
+	if file == nil {
+		return nil, badPadding(m, "the model has no file that names its dimensions")
+	}
 	if m.MaxBatchSize < 1 {
 		return nil, badPadding(m, "it needs a max_batch_size above 0")
 	}

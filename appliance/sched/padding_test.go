@@ -3,6 +3,7 @@ package sched
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,6 +42,7 @@ func wide(parameters map[string]string) (*edgewise.Model, *edgewise.Inspection) 
 // twin returns its inputs, x as y and m as z, and notes the shapes of x and whether the padding is as it should be.
 type twin struct {
 	takes  time.Duration
+	widest int64 // wider inputs fail; 0: none does
 	mu     sync.Mutex
 	shapes []string
 	fill   [2]int // numbers of -7 in x and of 9 in m
@@ -51,6 +53,9 @@ func (w *twin) Run(_ context.Context, in []edgewise.Tensor, want []string) (*edg
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.shapes = append(w.shapes, in[0].Shape.String()+in[1].Shape.String())
+	if w.widest > 0 && in[1].Shape[1] > w.widest {
+		return nil, errors.New("too wide")
+	}
 	for at := 0; at < len(in[0].Data); at += 2 {
 		if int16(binary.LittleEndian.Uint16(in[0].Data[at:])) == -7 {
 			w.fill[0]++
@@ -154,6 +159,34 @@ func TestRulesOfPadding(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestATooLargeNeighbourFailsAlone runs the others of its batch again at their own size.
+func TestATooLargeNeighbourFailsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, s := paddedScheduler(t, map[string]string{"padding_value": "0"})
+		w.widest = 5
+		var clients sync.WaitGroup
+		for i, width := range []int64{1, 4, 6, 5} {
+			clients.Go(func() {
+				time.Sleep(time.Duration(i) * time.Millisecond)
+				req := sheet(1, 1, width, byte(i+1))
+				r, err := s.Infer(t.Context(), req)
+				if err == nil {
+					err = returned(r, req)
+				}
+				if (err != nil) != (width == 6) {
+					t.Errorf("width %d: %v", width, err)
+				}
+				r.Release()
+			})
+		}
+		clients.Wait()
+		_ = s.Close()
+		if got, want := fmt.Sprint(w.shapes), "[[1,1,1][1,1] [3,1,6][3,6] [1,1,4][1,4] [1,1,6][1,6] [1,1,5][1,5]]"; got != want {
+			t.Errorf("runs of %s, want %s", got, want)
+		}
+	})
 }
 
 func TestPaddedRequestsComeBackAsTheyWere(t *testing.T) {

@@ -40,7 +40,10 @@ type Scheduler struct {
 	lent    sync.WaitGroup // results whose memory belongs to the instance
 }
 
-var _ edgewise.Servable = (*Scheduler)(nil)
+var (
+	_ edgewise.Servable = (*Scheduler)(nil)
+	_ edgewise.Isolated = (*Scheduler)(nil)
+)
 
 // New starts the lanes of v on an instance, which the Scheduler owns from then on.
 func New(v *edgewise.Version, instance edgewise.Instance, c Config) *Scheduler {
@@ -171,7 +174,26 @@ func (s *Scheduler) Statistics() edgewise.Statistics {
 	stats := s.measured.read()
 	size, closed := s.queue.read()
 	stats.Pending, stats.Closed = int64(size), closed
+	if p, ok := s.Process(); ok {
+		stats.Process = &p
+	}
 	return stats
+}
+
+// Process returns what is known of the process in which the instance runs; see edgewise.Isolated.
+func (s *Scheduler) Process() (p edgewise.Process, ok bool) {
+	if isolated, can := s.instance.(edgewise.Isolated); can {
+		return isolated.Process()
+	}
+	return p, false
+}
+
+// Ended is closed when the instance's process is not started again; see edgewise.Isolated.
+func (s *Scheduler) Ended() <-chan struct{} {
+	if isolated, can := s.instance.(edgewise.Isolated); can {
+		return isolated.Ended()
+	}
+	return nil
 }
 
 // Close refuses new requests, runs those that are queued, waits until every response has been released and closes the

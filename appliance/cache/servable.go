@@ -1,0 +1,123 @@
+package cache
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// Servable answers from the cache what it can, and has the rest answered by the version behind it.
+type Servable struct {
+	next    edgewise.Servable
+	version *edgewise.Version
+	cache   *Cache
+	serial  uint64 // of this load: what another load of the same version answered is not taken
+	order   *order // nil: answers leave as they come
+	closed  bool   // guarded by the cache's mutex
+
+	mu        sync.Mutex // guards what follows
+	hit, miss edgewise.Duration
+	last      time.Time // of the last hit
+}
+
+var _ edgewise.Servable = (*Servable)(nil)
+
+// Wrap puts the cache in front of a loaded version, which the Servable owns from then on.
+func (c *Cache) Wrap(v *edgewise.Version, next edgewise.Servable) *Servable {
+	s := &Servable{next: next, version: v, cache: c, serial: c.serials.Add(1)}
+	if b := v.Model.DynamicBatching; b != nil && b.PreserveOrdering {
+		s.order = newOrder()
+	}
+	return s
+}
+
+// Infer answers from the cache, or has the request answered and keeps the answer. Requests of a sequence are not kept:
+// their answers depend on what was before. With preserve_ordering an answer waits for those to earlier requests.
+func (s *Servable) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
+	if s.order == nil {
+		return s.infer(ctx, req)
+	}
+	turn := s.order.arrive()
+	defer turn.leave()
+	response, err := s.infer(ctx, req)
+	if waiting := turn.wait(ctx); waiting != nil && err == nil {
+		response.Release()
+		return nil, edgewise.Errorf("cache.Infer", edgewise.KindOf(waiting), "model %q: waiting for the answers to earlier requests: %w", s.version.ID.Name, waiting)
+	}
+	return response, err
+}
+
+func (s *Servable) infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
+	if req.Sequence.Active() {
+		return s.next.Infer(ctx, req)
+	}
+	start := time.Now()
+	k := keyOf(s.serial, req)
+	if e := s.cache.get(k); e != nil {
+		s.count(&s.hit, time.Since(start), true)
+		return &edgewise.Response{ID: req.ID, Model: s.version.ID, Outputs: slices.Clone(e.outputs), Parameters: maps.Clone(e.parameters)}, nil
+	}
+	looked := time.Since(start)
+	response, err := s.next.Infer(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	start = time.Now()
+	s.cache.put(s.entryOf(k, response))
+	s.count(&s.miss, looked+time.Since(start), false)
+	return response, nil
+}
+
+// entryOf copies an answer, whose outputs are only lent. One that does not fit is not copied: its entry has no outputs,
+// and bytes that no cache takes.
+func (s *Servable) entryOf(k key, r *edgewise.Response) *entry {
+	e := &entry{key: k, owner: s, bytes: entryOverhead}
+	for _, out := range r.Outputs {
+		e.bytes += int64(len(out.Data))
+	}
+	if e.bytes > s.cache.limit {
+		return e
+	}
+	e.parameters = maps.Clone(r.Parameters)
+	e.outputs = slices.Clone(r.Outputs)
+	for i, out := range r.Outputs {
+		e.outputs[i].Shape, e.outputs[i].Data = slices.Clone(out.Shape), slices.Clone(out.Data)
+	}
+	return e
+}
+
+func (s *Servable) count(d *edgewise.Duration, took time.Duration, hit bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d.Count++
+	d.Total += took
+	if hit {
+		s.last = time.Now()
+	}
+}
+
+// Statistics returns what the version has measured, with the hits among its successful requests, as the inference
+// protocol counts them.
+func (s *Servable) Statistics() edgewise.Statistics {
+	st := s.next.Statistics()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st.CacheHit, st.CacheMiss = s.hit, s.miss
+	st.Success.Count += s.hit.Count
+	st.Success.Total += s.hit.Total
+	st.Queue.Count += s.hit.Count
+	if s.last.After(st.LastInference) {
+		st.LastInference = s.last
+	}
+	return st
+}
+
+// Close forgets the version's answers and closes it.
+func (s *Servable) Close() error {
+	s.cache.drop(s)
+	return s.next.Close()
+}
