@@ -30,7 +30,7 @@ const (
 	soakParts       = 4 // pools and heaps find their size in the first one
 	moreGoroutines  = 5
 	idleWorkers     = 256      // of the door, which a short soak does not wait for
-	moreDescriptors = 24       // blocks of shared memory that are kept for reuse: as many as there were answers on their way
+	moreDescriptors = 64       // blocks of shared memory that are kept for reuse: as many as there were answers on their way
 	moreMemory      = 24 << 20 // a heap that is collected at twice its size
 )
 
