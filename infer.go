@@ -55,6 +55,15 @@ type Timing struct {
 	Infer  time.Duration // running
 	Output time.Duration // taking the output tensors out
 	Batch  int           // elements in the executed batch
+	Guest  Usage         // what a WebAssembly step used for that batch; zero for other models
+}
+
+// Usage is what a run of a WebAssembly step used.
+type Usage struct {
+	Fuel   uint64        // units of about one instruction
+	Memory int64         // bytes of its memory at the most
+	Time   time.Duration // in its own code
+	Host   time.Duration // in what it called in the box: kernels, other models
 }
 
 // Inferer answers inference requests. Infer is safe for concurrent use and returns only when nobody reads the
@@ -117,7 +126,33 @@ type Result struct {
 	Outputs       []Tensor
 	Input, Output time.Duration // moving tensors in and out of the runtime
 	Infer         time.Duration // running
+	Guest         Usage         // of a WebAssembly step
 	Free          func()        // ends the use of Outputs; never nil
+}
+
+// Metered is an Instance that measures its guests.
+type Metered interface {
+	// GuestStatistics returns what has been measured since the version was loaded. It is cheap.
+	GuestStatistics() GuestStatistics
+}
+
+// Call is what travels with a request beside its tensors: in the context, down to the instance that runs it.
+type Call struct {
+	Parameters map[string]any // custom parameters of the request: string, int64, bool or float64
+	Depth      int            // how many steps have called each other to get here
+}
+
+type callKey struct{}
+
+// WithCall returns a context that carries c.
+func WithCall(ctx context.Context, c Call) context.Context {
+	return context.WithValue(ctx, callKey{}, c)
+}
+
+// CallOf returns the Call that ctx carries; the zero value when there is none.
+func CallOf(ctx context.Context) Call {
+	c, _ := ctx.Value(callKey{}).(Call)
+	return c
 }
 
 // Inspection is what a backend reads out of a model's files.
@@ -131,7 +166,8 @@ type Inspection struct {
 	Parameters     int64             `json:"parameters"`      // elements of all weights
 	ParameterBytes int64             `json:"parameter_bytes"` // bytes of all weights, external data included
 	Nodes          int               `json:"nodes"`
-	Steps          []ModelID         `json:"steps,omitempty"` // of an ensemble, what they run; the fields before say nothing then
+	MaxBatchSize   *int32            `json:"max_batch_size,omitempty"` // what the file itself says; nil: it does not say
+	Steps          []ModelID         `json:"steps,omitempty"`          // of an ensemble, what they run; the fields before say nothing then
 }
 
 // TensorInfo is the signature of one tensor of a model file.

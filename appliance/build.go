@@ -45,7 +45,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	a.library = &library{
 		store: a.store, locks: newLocks(), cache: cache.New(int64(c.Engine.ResponseCacheBytes)), logger: logger.With("part", "library"),
 		config: libraryConfig{
-			Backends: []edgewise.Backend{newIsolation(a.onnx, c, logger)}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue,
+			Backends: []edgewise.Backend{newIsolation(a.onnx, c, logger), newWasm(a, c, logger)}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue,
 			CoreCount: cores(c), Cores: sched.NewCores(cores(c)), Gap: c.Engine.SwapWithoutRoom == config.SwapGap,
 		},
 	}

@@ -14,6 +14,7 @@ type Config struct {
 	Upload       Upload       `json:"upload"`
 	Store        Store        `json:"store"`
 	ONNX         ONNX         `json:"onnx"`
+	Wasm         Wasm         `json:"wasm"`
 	Engine       Engine       `json:"engine"`
 	SharedMemory SharedMemory `json:"shared_memory"`
 	Shutdown     Shutdown     `json:"shutdown"`
@@ -68,6 +69,13 @@ const (
 	SwapGap    = "gap"
 )
 
+// Wasm bounds what WebAssembly steps may take.
+type Wasm struct {
+	MaxMemoryBytes Size          `json:"max_memory_bytes"`
+	RunTimeout     time.Duration `json:"run_timeout"`
+	CacheBytes     Size          `json:"cache_bytes"`
+}
+
 // Engine bounds loading and running.
 type Engine struct {
 	MaxQueue            int           `json:"max_queue"`
@@ -116,6 +124,7 @@ func Default() Config {
 		},
 		Upload: Upload{MaxBytes: 32 * GiB, MaxFiles: 1024, Concurrent: 2},
 		Store:  Store{ReserveBytes: GiB, SnapshotEvery: time.Hour, Snapshots: 24},
+		Wasm:   Wasm{MaxMemoryBytes: 64 * MiB, RunTimeout: time.Minute, CacheBytes: 256 * MiB},
 		Engine: Engine{
 			MaxQueue: 1024, RequestTimeout: time.Minute, LoadTimeout: 5 * time.Minute, LoadConcurrency: 1, DefaultMaxBatchSize: 4, StrictReadiness: true,
 			Isolation: IsolationProcess, SwapWithoutRoom: SwapRefuse, LoadCPUTime: 5 * time.Minute, ResponseCacheBytes: 64 * MiB,

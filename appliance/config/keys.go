@@ -71,6 +71,10 @@ var rows = []row{
 	{"onnx.library", "path", anything, "The file libonnxruntime.so. Empty: it is searched beside the program and in the system's library folders.", func(c *Config) any { return &c.ONNX.Library }},
 	{"onnx.threads", "threads", count(0, 1024), "Threads for running models: the sum over all models of the runs at a time, times the threads of a run, stays within it. Also the count of an instance group that says none. 0: as many as there are cores.", func(c *Config) any { return &c.ONNX.Threads }},
 
+	{"wasm.max_memory_bytes", "bytes", size(MiB, GiB), "Memory of one guest of a WebAssembly step. A model's max_memory_mebibyte can lower it.", func(c *Config) any { return &c.Wasm.MaxMemoryBytes }},
+	{"wasm.run_timeout", "duration", duration(time.Millisecond, 24*time.Hour), "Longest run of a step for one request, where the request itself has no earlier end.", func(c *Config) any { return &c.Wasm.RunTimeout }},
+	{"wasm.cache_bytes", "bytes", size(MiB, TiB), "Disk for compiled steps, below data_dir; beyond it the oldest are removed and compiled again when they are loaded.", func(c *Config) any { return &c.Wasm.CacheBytes }},
+
 	{"engine.max_queue", "requests", count(1, 1<<20), "Requests that may wait for one model; beyond it requests are answered with busy. A model's max_queue_size can lower it.", func(c *Config) any { return &c.Engine.MaxQueue }},
 	{"engine.request_timeout", "duration", durationOrZero(time.Millisecond, 24*time.Hour), "Longest wait and run of one request together. 0: no bound beside the client's own.", func(c *Config) any { return &c.Engine.RequestTimeout }},
 	{"engine.load_timeout", "duration", duration(time.Second, 24*time.Hour), "Longest load of one version, warm-up included; after it the load has failed.", func(c *Config) any { return &c.Engine.LoadTimeout }},

@@ -69,6 +69,9 @@ func (s *Server) decodeInfer(c *fiber.Ctx, id edgewise.ModelID) (*kserve.InferRe
 	body := c.Request().Body()
 	header := c.Request().Header.Peek(kserve.HeaderLength)
 	if len(header) == 0 {
+		if isMedia(c.Request().Header.ContentType()) {
+			return s.decodeMedia(id, body)
+		}
 		return s.decoder.Infer(id, body, -1)
 	}
 	size, err := kserve.ParseHeaderLength(string(header), len(body))

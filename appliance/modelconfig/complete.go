@@ -18,6 +18,9 @@ func Complete(m *edgewise.Model, name string, files []string, ins *edgewise.Insp
 	if err != nil {
 		return nil, err
 	}
+	if ins != nil && ins.MaxBatchSize != nil && c.MaxBatchSize == Unset {
+		c.MaxBatchSize = *ins.MaxBatchSize
+	}
 	if ins != nil && (len(c.Input) == 0 || len(c.Output) == 0) {
 		if err := fromSignature(c, ins, d); err != nil {
 			return nil, err
@@ -98,11 +101,11 @@ func batches(s edgewise.Shape) bool { return len(s) > 0 && s[0] == -1 }
 func signatureInputs(c *edgewise.Model, ins *edgewise.Inspection) []edgewise.ModelInput {
 	var inputs []edgewise.ModelInput
 	for _, t := range ins.Inputs {
-		if t.Optional {
-			continue
+		if t.Optional && c.Platform != "wasm" {
+			continue // an ONNX model has a default for it; a step sees that it is not there
 		}
 		dims, reshape := clientDims(t.Shape, c.MaxBatchSize)
-		inputs = append(inputs, edgewise.ModelInput{Name: t.Name, DataType: t.Type, Dims: dims, Reshape: reshape})
+		inputs = append(inputs, edgewise.ModelInput{Name: t.Name, DataType: t.Type, Dims: dims, Reshape: reshape, Optional: t.Optional})
 	}
 	return inputs
 }

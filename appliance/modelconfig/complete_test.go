@@ -265,13 +265,12 @@ func TestIdentifyRefuses(t *testing.T) {
 		want  string
 	}{
 		{"another name", edgewise.Model{Name: "dog"}, []string{"model.onnx"}, edgewise.Invalid, `model "cat": the configuration says name "dog": leave it out or write "cat"`},
-		{"no model file", edgewise.Model{}, []string{"net.onnx"}, edgewise.Invalid, `model "cat": there is no model file: want model.onnx, or default_model_filename in the configuration (files: net.onnx)`},
+		{"no model file", edgewise.Model{}, []string{"net.onnx"}, edgewise.Invalid, `model "cat": there is no model file: want model.onnx or model.wasm, or default_model_filename in the configuration (files: net.onnx)`},
 		{"declared file missing", edgewise.Model{DefaultModelFilename: "net.onnx"}, nil, edgewise.Invalid, `model "cat": there is no file "net.onnx", the model itself`},
-		{"many files", edgewise.Model{}, make([]string, 17), edgewise.Invalid, `model "cat": there is no model file: want model.onnx, or default_model_filename in the configuration (files: , , , , , , , , , , , , , , , , ...)`},
+		{"many files", edgewise.Model{}, make([]string, 17), edgewise.Invalid, `model "cat": there is no model file: want model.onnx or model.wasm, or default_model_filename in the configuration (files: , , , , , , , , , , , , , , , , ...)`},
 		{"unknown platform", edgewise.Model{Platform: "tensorrt_plan"}, []string{"model.plan"}, edgewise.Unsupported, `model "cat": platform "tensorrt_plan" is not served by this box: want "onnxruntime_onnx"`},
 		{"unknown backend", edgewise.Model{Backend: "python"}, []string{"model.onnx"}, edgewise.Unsupported, `model "cat": backend "python" is not served by this box: want "onnxruntime"`},
 		{"contradiction", edgewise.Model{Platform: "onnxruntime_onnx", Backend: "python"}, []string{"model.onnx"}, edgewise.Unsupported, `model "cat": platform "onnxruntime_onnx" with backend "python" is not served by this box: want platform "onnxruntime_onnx" with backend "onnxruntime"`},
-		{"a step", edgewise.Model{}, []string{"model.wasm"}, edgewise.Unsupported, `model "cat": platform: WebAssembly steps are not served yet`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -342,5 +341,19 @@ func TestTensorsWithoutAShapeMustBeDeclared(t *testing.T) {
 	}
 	if err := Validate(m, files, ins); err != nil || m.Output[0].Reshape != nil {
 		t.Errorf("a declared output: %v, reshape %v", err, m.Output[0].Reshape)
+	}
+}
+
+func TestOptionalInputsOfAStepStayOptional(t *testing.T) {
+	ins := signature([]edgewise.TensorInfo{info("x", edgewise.FP32, 1, -1), optional(info("map", edgewise.FP32, 1, 6))}, []edgewise.TensorInfo{info("y", edgewise.FP32, -1)})
+	m, err := Complete(&edgewise.Model{MaxBatchSize: Unset}, "cat", []string{"model.wasm"}, ins, testDefaults)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Input) != 2 || m.Input[0].Optional || !m.Input[1].Optional {
+		t.Errorf("inputs %+v: want x, and map optional", m.Input)
+	}
+	if err := Validate(m, []string{"model.wasm"}, ins); err != nil {
+		t.Error(err)
 	}
 }

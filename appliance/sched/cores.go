@@ -41,13 +41,14 @@ func (c *Cores) open(threads int) *account {
 	return &account{cores: c, width: min(threads, c.total)}
 }
 
-// seat is a lane's hold on its cores. Its owner alone calls its methods.
+// seat is a lane's hold on its cores. Its owner alone calls its methods, but for those of lend.go.
 type seat struct {
 	account *account
 	held    bool
 	since   time.Time
 	charged time.Duration // in advance
 	granted chan struct{} // one token: the wait is over
+	lent    int           // guests' calls that it is lent out for
 }
 
 func (a *account) seat() *seat { return &seat{account: a, granted: make(chan struct{}, 1)} }

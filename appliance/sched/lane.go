@@ -153,6 +153,10 @@ func (l *lane) attempt(ctx context.Context, jobs []*job, started time.Time) (err
 		}
 	}
 	gathered := time.Now()
+	ctx = carry(ctx, jobs)
+	if l.s.guest {
+		ctx = l.seat.with(ctx)
+	}
 	result, err := l.s.instance.Run(ctx, inputs, jobs[0].want)
 	if err != nil {
 		return err
@@ -163,7 +167,7 @@ func (l *lane) attempt(ctx context.Context, jobs []*job, started time.Time) (err
 		result.Free()
 		return err
 	}
-	timing := edgewise.Timing{Input: result.Input, Infer: result.Infer, Output: result.Output, Batch: total}
+	timing := edgewise.Timing{Input: result.Input, Infer: result.Infer, Output: result.Output, Batch: total, Guest: result.Guest}
 	if gathers {
 		timing.Input += gathered.Sub(started)
 		timing.Output += time.Since(ran)
@@ -175,6 +179,18 @@ func (l *lane) attempt(ctx context.Context, jobs []*job, started time.Time) (err
 		j.timing.Queue = j.started.Sub(j.arrived)
 	}
 	return nil
+}
+
+// carry puts into ctx what travels with jobs: the parameters of one that is alone, and the deepest call of several.
+func carry(ctx context.Context, jobs []*job) context.Context {
+	call := jobs[0].call
+	for _, j := range jobs[1:] {
+		call.Depth = max(call.Depth, j.call.Depth)
+	}
+	if len(call.Parameters) == 0 && call.Depth == 0 {
+		return ctx
+	}
+	return edgewise.WithCall(ctx, call)
 }
 
 // distribute checks the outputs and gives each job its own.

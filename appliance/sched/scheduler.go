@@ -36,6 +36,7 @@ type Scheduler struct {
 	logger   *slog.Logger
 
 	account *account
+	guest   bool           // runs may ask other models
 	lanes   sync.WaitGroup // running lanes
 	lent    sync.WaitGroup // results whose memory belongs to the instance
 }
@@ -53,6 +54,7 @@ func New(v *edgewise.Version, instance edgewise.Instance, c Config) *Scheduler {
 		queue: newQueue(v.Model, policies, c.MaxQueue), jobs: newJobs(), measured: newMeter(), logger: c.Logger,
 		account: c.Cores.open(c.Threads),
 	}
+	_, s.guest = instance.(edgewise.Metered)
 	s.Resize(c.Lanes)
 	return s
 }
@@ -80,7 +82,11 @@ func (s *Scheduler) infer(ctx context.Context, req *edgewise.Request, start time
 		return nil, err
 	}
 	j.ctx, j.arrived, j.level = ctx, start, levelOf(req.Priority, len(s.policies), s.standard)
+	j.call = edgewise.Call{Parameters: req.Parameters, Depth: edgewise.CallOf(ctx).Depth}
 	s.limit(j, req.Timeout)
+	if j.call.Depth > 0 {
+		defer lend(ctx)()
+	}
 	if err := s.queue.push(j); err != nil {
 		return nil, s.refusal(err)
 	}
@@ -174,6 +180,9 @@ func (s *Scheduler) Statistics() edgewise.Statistics {
 	stats := s.measured.read()
 	size, closed := s.queue.read()
 	stats.Pending, stats.Closed = int64(size), closed
+	if m, ok := s.instance.(edgewise.Metered); ok {
+		stats.Guest = m.GuestStatistics()
+	}
 	if p, ok := s.Process(); ok {
 		stats.Process = &p
 	}

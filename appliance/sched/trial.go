@@ -84,6 +84,9 @@ func (s *Scheduler) clock(ctx context.Context, inputs []edgewise.Tensor) (took t
 		seat.wait()
 	}
 	defer seat.give()
+	if s.guest {
+		ctx = seat.with(ctx)
+	}
 	start := time.Now()
 	result, err := s.instance.Run(ctx, inputs, s.checker.names)
 	if err != nil {
