@@ -41,8 +41,8 @@ func TestPowerCutsLoseNoAcknowledgedPush(t *testing.T) {
 	b.stop()
 	wantHealthy(t, dir)
 	t.Logf("%d versions over %d power cuts", known.stored, powerCuts)
-	if known.stored < powerCuts {
-		t.Errorf("only %d versions were pushed: nothing was tried", known.stored)
+	if known.stored == 0 {
+		t.Errorf("nothing was pushed, so nothing was tried")
 	}
 }
 

@@ -269,7 +269,7 @@ func (s *soak) held() held {
 	return h
 }
 
-// childrenOf returns how many child processes a process has, and their resident memory.
+// childMemory returns how many child processes a process has, and their resident memory.
 func childMemory(t *testing.T, pid int) (n int, memory int64) {
 	t.Helper()
 	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Under load, labels flip for this long, from this many clients.
+// Under load, labels flip this often, while this many clients ask.
 const (
-	flipTime = 3 * time.Second
-	callers  = 8
+	labelFlips = 20
+	callers    = 8
 )
 
 func TestNoRequestFailsWhileLabelsFlip(t *testing.T) {
@@ -20,7 +20,7 @@ func TestNoRequestFailsWhileLabelsFlip(t *testing.T) {
 	b.upload("cat", "", biased(1))
 	b.upload("cat", "", biased(2))
 	var asked [3]atomic.Int64 // answers by version
-	ctx, cancel := context.WithTimeout(t.Context(), flipTime)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var work sync.WaitGroup
 	for range callers {
@@ -35,17 +35,14 @@ func TestNoRequestFailsWhileLabelsFlip(t *testing.T) {
 			}
 		})
 	}
-	flips := 0
-	for ; ctx.Err() == nil; flips++ {
+	for flips := 0; flips < labelFlips || asked[1].Load() == 0 || asked[2].Load() == 0; flips++ {
 		if _, err := b.client.Promote(t.Context(), "cat", "live", int64(1+flips%2)); err != nil {
 			t.Errorf("flip %d: %v", flips, err)
 			break
 		}
 	}
+	cancel()
 	work.Wait()
-	t.Logf("%d flips, %d answers of version 1 and %d of version 2", flips, asked[1].Load(), asked[2].Load())
-	if flips < 10 || asked[1].Load() == 0 || asked[2].Load() == 0 {
-		t.Errorf("too little happened")
-	}
+	t.Logf("%d answers of version 1 and %d of version 2", asked[1].Load(), asked[2].Load())
 	b.stop()
 }
