@@ -30,7 +30,7 @@ const (
 	MaxFailBytes  = 4 << 10  // of the message of fail; the rest is cut
 	MaxParamName  = 256      // bytes of a parameter's name
 	MaxDescribe   = 64 << 10 // bytes of the description
-	MaxInfers     = 64       // calls of infer in one request
+	MaxInfers     = 4096     // calls of infer in one request: two minutes of speech, frame by frame
 	MaxInferDepth = 4        // steps that call each other
 	MaxInferBytes = 64 << 20 // of the outputs of one call of infer
 )
