@@ -32,14 +32,14 @@ func compare(t testing.TB, choices []byte) (compared bool) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	got, err := run(t, wazero.NewRuntimeConfigCompiler(), m.Binary, fuzzLimit, 3)
+	got, err := runRewritten(t, wazero.NewRuntimeConfigCompiler(), m, fuzzLimit, 3)
 	if errors.Is(err, errSpent) || got.trap == errDeep.Error() {
 		return false // the original may not end, or end elsewhere
 	}
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	want, err := run(t, wazero.NewRuntimeConfigCompiler(), original, 0, 3)
+	want, err := run(t, context.Background(), wazero.NewRuntimeConfigCompiler(), original, 0, 3)
 	if err != nil {
 		t.Fatalf("the generated module is not valid: %v\n%s", err, text)
 	}
@@ -165,11 +165,11 @@ func TestALimitIsAlwaysKept(t *testing.T) {
 // TestARunIsMetered counts what a loop costs.
 func TestARunIsMetered(t *testing.T) {
 	m := rewrite(t, assemble(t, programs[0].text))
-	one, err := run(t, wazero.NewRuntimeConfigCompiler(), m.Binary, 1<<40, 1000)
+	one, err := runRewritten(t, wazero.NewRuntimeConfigCompiler(), m, 1<<40, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ten, err := run(t, wazero.NewRuntimeConfigCompiler(), m.Binary, 1<<40, 10_000)
+	ten, err := runRewritten(t, wazero.NewRuntimeConfigCompiler(), m, 1<<40, 10_000)
 	if err != nil {
 		t.Fatal(err)
 	}
