@@ -52,7 +52,7 @@ steps: build toolchains
 
 ## demo-steps: the modules in configs/demo/steps, made anew of the gallery's sources
 demo-steps: steps
-	@for module in configs/demo/steps/*.wasm; do cp $(STEPS)/$$(basename $$module .wasm)/model.wasm $$module; done
+	@for module in configs/demo/steps/*.wasm; do cp $(STEPS)/$$(basename $$module .wasm)/1/model.wasm $$module; done
 
 ## test: every test, with the race detector
 test: build models speech toolchains
