@@ -81,6 +81,9 @@ func refill(ctx context.Context, stack []uint64) {
 	if left == fuel.TooDeep {
 		c.end(edgewise.Guest, "step: %s: calls nest too deep: more than %d, or fewer large ones", c.export, fuel.Depth)
 	}
+	if c.g != nil {
+		c.g.counter.Set(stack[0]) // a loop keeps its counter to itself
+	}
 	c.check(c.granted - left)
 	c.granted += slice - left
 	stack[0] = slice

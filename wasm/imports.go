@@ -2,6 +2,7 @@ package wasm
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"time"
@@ -134,8 +135,9 @@ func (a arguments) infer(name string, inputs []edgewise.Tensor) (uint32, error) 
 	}
 	// A function of its own: the guest may be inside edgewise_alloc further up.
 	pointer, err := c.writeList(c.g.module.ExportedFunction(exportAlloc), response.Outputs)
-	if err != nil {
-		panic(&ending{err.(*edgewise.Error)})
+	var broken *edgewise.Error
+	if errors.As(err, &broken) {
+		panic(&ending{broken})
 	}
 	return pointer, nil
 }

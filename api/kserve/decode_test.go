@@ -313,6 +313,11 @@ func TestRawRequests(t *testing.T) {
 		{name: "no bytes", model: edgewise.Model{Input: input(edgewise.Int8, -1)}, body: "", want: edgewise.Tensor{Shape: edgewise.Shape{0}, Data: []byte{}}},
 		{name: "two inputs", model: edgewise.Model{Input: make([]edgewise.ModelInput, 2)}, text: "Raw request must only have 1 input (found 1) to be deduced but got 2 inputs in 'm' model configuration"},
 		{
+			name:  "one input and optional ones",
+			model: edgewise.Model{Input: append([]edgewise.ModelInput{{Name: "o", DataType: edgewise.FP32, Dims: edgewise.Shape{1}, Optional: true}}, input(edgewise.Int8, 2)...)},
+			body:  "AB", want: edgewise.Tensor{Shape: edgewise.Shape{2}, Data: []byte("AB")},
+		},
+		{
 			name: "two open dimensions", model: edgewise.Model{Input: input(edgewise.Int8, -1, -1)},
 			text: "The shape of the raw input 'x' can not be deduced because there are more than one variable-sized dimension",
 		},
@@ -334,7 +339,7 @@ func TestRawRequests(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			test.want.Name, test.want.Type = "x", test.model.Input[0].DataType
+			test.want.Name, test.want.Type = "x", test.model.Input[len(test.model.Input)-1].DataType
 			if diff := cmp.Diff([]edgewise.Tensor{test.want}, r.Inputs); diff != "" || !r.BinaryOutput || r.Model != model {
 				t.Errorf("binary output %v, model %v, inputs:\n%s", r.BinaryOutput, r.Model, diff)
 			}

@@ -6,21 +6,40 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// Raw makes a request out of a body that is the bytes of the one input of model m, as a header length of 0 announces. The
+// Raw makes a request out of a body that is the bytes of the one input of model m, or of the one that is not optional, as a header length of 0 announces. The
 // shape follows from m and the length of the body: a batch of one, and what is left over goes to the one dimension of
 // any size. For an input of type Bytes the body is its one element. All outputs are answered in binary form. The input
 // aliases body unless its type is Bytes. Errors: Invalid, TooLarge.
 func (d *Decoder) Raw(id edgewise.ModelID, m *edgewise.Model, body []byte) (*InferRequest, error) {
-	if len(m.Input) != 1 {
+	in := only(m.Input)
+	if in == nil {
 		return nil, about(id, invalid("Raw request must only have 1 input (found 1) to be deduced but got %d inputs in '%s' model configuration", len(m.Input), id.Name))
 	}
 	r := d.request(id)
-	if err := d.raw(r, &m.Input[0], m.MaxBatchSize > 0, body); err != nil {
+	if err := d.raw(r, in, m.MaxBatchSize > 0, body); err != nil {
 		r.Release()
 		return nil, about(id, err)
 	}
 	r.BinaryOutput = true
 	return r, nil
+}
+
+// only returns the input that a body without a header can mean, nil when it could be several.
+func only(inputs []edgewise.ModelInput) *edgewise.ModelInput {
+	if len(inputs) == 1 {
+		return &inputs[0]
+	}
+	var found *edgewise.ModelInput
+	for i := range inputs {
+		switch {
+		case inputs[i].Optional:
+		case found != nil:
+			return nil
+		default:
+			found = &inputs[i]
+		}
+	}
+	return found
 }
 
 func (d *Decoder) raw(r *InferRequest, in *edgewise.ModelInput, batched bool, body []byte) error {

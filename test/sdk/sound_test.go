@@ -118,7 +118,7 @@ func vadModel(request *edgewise.Request) ([]edgewise.Tensor, error) {
 
 func TestSpeechStepDoesWhatTheDemoDoes(t *testing.T) {
 	native, guest := &box{answer: vadModel}, &box{answer: vadModel}
-	file := wav(60*512-100, 16000, 1, 16, 1)
+	file := wav(300*512-100, 16000, 1, 16, 1)
 	sound, err := tensorfile.DecodeSound(file)
 	if err != nil {
 		t.Fatal(err)
