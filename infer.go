@@ -167,7 +167,7 @@ type Inspection struct {
 	ParameterBytes int64             `json:"parameter_bytes"` // bytes of all weights, external data included
 	Nodes          int               `json:"nodes"`
 	MaxBatchSize   *int32            `json:"max_batch_size,omitempty"` // what the file itself says; nil: it does not say
-	Steps          []ModelID         `json:"steps,omitempty"` // of an ensemble, what they run; the fields before say nothing then
+	Steps          []ModelID         `json:"steps,omitempty"`          // of an ensemble, what they run; the fields before say nothing then
 }
 
 // TensorInfo is the signature of one tensor of a model file.

@@ -107,8 +107,8 @@ func (a arguments) mayInfer(name []byte) string {
 		return "infer: model " + strconv.Quote(clean(string(name), edgewise.MaxNameBytes)) + " is not on the list of the parameter " + strconv.Quote(ParamModels)
 	case c.p.config.Infer == nil:
 		return "infer: there is no other model here"
-	case c.infers >= MaxInfers:
-		return "infer: more than " + strconv.Itoa(MaxInfers) + " calls in one request"
+	case c.infers >= c.p.settings.infers:
+		return "infer: more than " + strconv.Itoa(c.p.settings.infers) + " calls in one request, which is the parameter " + strconv.Quote(ParamInfers)
 	case edgewise.CallOf(c.Context).Depth >= MaxInferDepth:
 		return "infer: more than " + strconv.Itoa(MaxInferDepth) + " steps call each other"
 	}

@@ -241,6 +241,8 @@ func TestSettingsAreChecked(t *testing.T) {
 		{ParamPolicy, "retry", `parameter "failure_policy": want reload, fail or bypass, got "retry"`},
 		{ParamModels, "a,../b", `parameter "infer_models": want at most 64 names of models, separated by commas`},
 		{ParamModels, strings.Repeat("a,", 64) + "a", `parameter "infer_models"`},
+		{ParamInfers, "0", `parameter "infer_calls": want a number of calls from 1 to 65536, got "0"`},
+		{ParamInfers, "65537", `parameter "infer_calls": want a number of calls from 1 to 65536, got "65537"`},
 		{ParamFuel, "0", `parameter "max_fuel": want a number of units from 1, got "0"`},
 		{ParamMemory, "65", `parameter "max_memory_mebibyte": want a number of MiB from 1 to 64, which is what the box allows, got "65"`},
 	}

@@ -54,7 +54,8 @@ func describePush(w io.Writer, v *admin.Version, live bool) {
 	fmt.Fprintf(w, "model %q version %d %s (%s, sha256 %.12s)\n", v.Name, v.Version, state, humanize.IBytes(uint64(v.Size)), v.Digest)
 }
 
-// pathVersion makes a version of one file, stored as model.onnx, model.wasm or config.pbtxt by its extension, or of a folder's files.
+// pathVersion makes a version of one file, stored as model.onnx, model.wasm or config.pbtxt by its extension, or of a folder's
+// files.
 func pathVersion(name, path string) (repository.Version, error) {
 	if err := edgewise.CheckName(name); err != nil {
 		return repository.Version{}, usageError{err}

@@ -85,7 +85,13 @@ var layers = []layer{
 	{[]string{"api/..."}, []string{"api/..."}, "what crosses the border of the box knows nothing of its inside"},
 	{[]string{"appliance/httpapi", "appliance/grpcapi"}, []string{"appliance/apistatus", "api/..."}, "a door translates; it does not decide"},
 	{[]string{"appliance"}, []string{"..."}, "the house knows everybody"},
-	{[]string{"cmd/..."}, []string{"appliance", "appliance/config", "api/...", "cmd/..."}, "the program turns the key and talks to the box as any client does"},
+	{[]string{"sdk/..."}, []string{"sdk/..."}, "guests know the ABI and nothing of the house"},
+	{
+		[]string{"cmd/edgewise/step"},
+		[]string{"wasm", "sdk", "appliance/modelconfig", "api/kserve", "cmd/edgewise/tensorfile"},
+		"the workshop runs steps as the box does, without the box",
+	},
+	{[]string{"cmd/..."}, []string{"appliance", "appliance/config", "wasm", "api/...", "cmd/..."}, "the program turns the key and talks to the box as any client does"},
 	{[]string{"test/...", "configs/..."}, []string{"..."}, "tests may look everywhere"},
 }
 

@@ -23,7 +23,7 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{
 		Bytes: 32 << 20, Types: 10_000, Params: 128, Imports: 256, Functions: 50_000, FunctionBytes: 1 << 20, Locals: 5_000, Nesting: 2_000,
-		Branches: 10_000, Tables: 16, TableElements: 200_000, Globals: 2_000, Exports: 1_000, Segments: 20_000, Pages: 1024,
+		Branches: 10_000, Tables: 16, TableElements: 200_000, Globals: 2_000, Exports: 1_000, Segments: 100_000, Pages: 1024,
 	}
 }
 
