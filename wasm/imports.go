@@ -139,5 +139,5 @@ func (a arguments) infer(name string, inputs []edgewise.Tensor) (uint32, error) 
 	if errors.As(err, &broken) {
 		panic(&ending{broken})
 	}
-	return pointer, nil
+	return pointer, err
 }

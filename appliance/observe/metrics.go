@@ -129,6 +129,9 @@ func collectVersion(out chan<- prometheus.Metric, s Sample) {
 	if p := st.Process; p != nil {
 		collectProcess(out, p, names, values)
 	}
+	if st.Guest.Created > 0 {
+		collectGuests(out, st.Guest, names, values)
+	}
 }
 
 // collectProcess sends what is known of a version's own process.

@@ -46,7 +46,12 @@ func clientsOf(b *box, model string, in edgewise.Tensor, form kserve.Form, core 
 
 // push stores a model file in a box, with a configuration when it is not empty, and waits until it serves.
 func push(b *box, name string, model []byte, config string) error {
-	files := []struct{ path, content string }{{"model.onnx", string(model)}}
+	return pushAs(b, name, "model.onnx", model, config)
+}
+
+// pushAs is push for a model whose file has another name.
+func pushAs(b *box, name, file string, model []byte, config string) error {
+	files := []struct{ path, content string }{{file, string(model)}}
 	if config != "" {
 		files = append(files, struct{ path, content string }{"config.pbtxt", config})
 	}

@@ -52,6 +52,9 @@ func scenarios() []scenario {
 	for _, isolation := range isolations {
 		all = append(all, scenario{"engine", "tails/" + isolation, tailFigures(isolation)})
 	}
+	for _, clients := range []int{1, 16} {
+		all = append(all, scenario{"wasm", fmt.Sprintf("step/%d", clients), stepFigures(clients)})
+	}
 	return append(all,
 		scenario{"engine", "crossing/small", crossingFigures("MLP, 256 bytes in", onnxgen.MLP(1), vector)},
 		scenario{"engine", "isolation/resident", residentFigures}, scenario{"engine", "isolation/cycles", cycleFigures}, scenario{"engine", "isolation/crash", crashFigures},
@@ -64,7 +67,7 @@ var isolations = [...]string{"none", "process"}
 
 func main() {
 	rounds := flag.Int("rounds", 5, "rounds of every interleaved measurement")
-	table := flag.String("table", "all", "foundation, engine or all")
+	table := flag.String("table", "all", "foundation, engine, wasm or all")
 	only := flag.String("only", "", "run only the scenario of this name, or those of this kind")
 	out := flag.String("out", "docs/benchmarks", "folder of the tables; empty: only print")
 	flag.Parse()
