@@ -8,6 +8,7 @@ SHELL := /bin/bash
 CACHE   := .cache
 BIN     := bin
 MODELS  := dist/demo/models
+STEPS   := dist/steps
 GO      := go
 TOOL    := $(GO) tool -modfile=tools.mod
 GOFILES  = $(shell git ls-files --cached --others --exclude-standard '*.go')
@@ -15,7 +16,7 @@ GOFILES  = $(shell git ls-files --cached --others --exclude-standard '*.go')
 export CGO_ENABLED := 1
 export CGO_CFLAGS  := -O2 -g
 
-.PHONY: build run demo test check race fuzz bench fault proto runtime models speech grpc-client tools-present clean
+.PHONY: build run demo test check race fuzz bench fault proto runtime models speech grpc-client steps toolchains tools-present clean
 
 ## build: the program, with the runtime library beside it
 build: tools-present runtime
@@ -36,13 +37,23 @@ runtime: tools-present
 models: tools-present
 	@configs/demo/fetch.sh $(CACHE)/demo $(MODELS)
 
+## toolchains: the compilers of the guest SDKs, from Debian and npm
+toolchains: tools-present
+	@configs/toolchains/install.sh $(CACHE)/assemblyscript
+
+## steps: the gallery's steps, each a model that a box takes
+steps: build toolchains
+	@for step in sdk/gallery/*/step.c; do \
+	  name=$$(basename $$(dirname $$step)); mkdir -p $(STEPS)/$$name; \
+	  $(BIN)/edgewise step build sdk/gallery/$$name --target $(STEPS)/$$name/model.wasm; done
+
 ## test: every test, with the race detector
-test: build models speech grpc-client
+test: build models speech toolchains grpc-client
 	$(GO) vet ./...
 	$(GO) test -race -timeout 20m ./...
 
 ## check: format, vet, static analysis, architecture, race detector
-check: build models speech grpc-client
+check: build models speech toolchains grpc-client
 	@test -z "$$($(TOOL) gofumpt -l $(GOFILES))" || { echo "not formatted:"; $(TOOL) gofumpt -l $(GOFILES); exit 1; }
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
@@ -51,7 +62,7 @@ check: build models speech grpc-client
 	$(GO) test -race -timeout 20m ./...
 
 ## race: the race detector alone
-race: build models
+race: build models toolchains
 	$(GO) test -race -timeout 20m ./...
 
 ## fuzz: every fuzz target for FUZZTIME each

@@ -55,6 +55,15 @@ type Timing struct {
 	Infer  time.Duration // running
 	Output time.Duration // taking the output tensors out
 	Batch  int           // elements in the executed batch
+	Guest  Usage         // what a WebAssembly step used for that batch; zero for other models
+}
+
+// Usage is what a run of a WebAssembly step used.
+type Usage struct {
+	Fuel   uint64        // units of about one instruction
+	Memory int64         // bytes of its memory at the most
+	Time   time.Duration // in its own code
+	Host   time.Duration // in what it called in the box: kernels, other models
 }
 
 // Inferer answers inference requests. Infer is safe for concurrent use and returns only when nobody reads the
@@ -94,12 +103,56 @@ type Instance interface {
 	Close() error
 }
 
+// Allocator is an Instance that lends memory from which its Run takes inputs without a copy: memory that it shares with
+// another process, or with a device.
+type Allocator interface {
+	// Alloc lends n bytes, aligned to 64. The borrower writes to them only while no Run that reads them is in progress.
+	// free ends the loan, once; no Run reads them then, and it comes before Close. Error: Exhausted.
+	Alloc(n int) (data []byte, free func(), err error)
+}
+
+// Placer is an Instance that can make its outputs in memory of its caller, and so saves the caller a copy.
+type Placer interface {
+	// RunInto is Run with memory for the outputs. Where it knows before it runs how many bytes outputs will take, it
+	// calls place once with the size of each wanted output, 0 for those that it does not know. place returns as many
+	// slices, each nil or of the size asked for and aligned to 64; they stay the caller's, and are written to until
+	// RunInto returns. An output that was made in its slice is that slice; any other stands in the instance's memory
+	// until Result.Free, as after Run.
+	RunInto(ctx context.Context, in []Tensor, want []string, place func(sizes []int64) [][]byte) (*Result, error)
+}
+
 // Result is what Instance.Run made: the outputs, in the order wanted, and how long it took.
 type Result struct {
 	Outputs       []Tensor
 	Input, Output time.Duration // moving tensors in and out of the runtime
 	Infer         time.Duration // running
+	Guest         Usage         // of a WebAssembly step
 	Free          func()        // ends the use of Outputs; never nil
+}
+
+// Metered is an Instance that measures its guests.
+type Metered interface {
+	// GuestStatistics returns what has been measured since the version was loaded. It is cheap.
+	GuestStatistics() GuestStatistics
+}
+
+// Call is what travels with a request beside its tensors: in the context, down to the instance that runs it.
+type Call struct {
+	Parameters map[string]any // custom parameters of the request: string, int64, bool or float64
+	Depth      int            // how many steps have called each other to get here
+}
+
+type callKey struct{}
+
+// WithCall returns a context that carries c.
+func WithCall(ctx context.Context, c Call) context.Context {
+	return context.WithValue(ctx, callKey{}, c)
+}
+
+// CallOf returns the Call that ctx carries; the zero value when there is none.
+func CallOf(ctx context.Context) Call {
+	c, _ := ctx.Value(callKey{}).(Call)
+	return c
 }
 
 // Inspection is what a backend reads out of a model's files.
@@ -113,6 +166,8 @@ type Inspection struct {
 	Parameters     int64             `json:"parameters"`      // elements of all weights
 	ParameterBytes int64             `json:"parameter_bytes"` // bytes of all weights, external data included
 	Nodes          int               `json:"nodes"`
+	Steps          []ModelID         `json:"steps,omitempty"`          // of an ensemble, what they run; the fields before say nothing then
+	MaxBatchSize   *int32            `json:"max_batch_size,omitempty"` // what the file itself says; nil: it does not say
 }
 
 // TensorInfo is the signature of one tensor of a model file.

@@ -269,21 +269,6 @@ type InitialState struct {
 	DataFile string   `json:"data_file,omitempty"`
 }
 
-// EnsembleScheduling chains models into one.
-type EnsembleScheduling struct {
-	Step                []EnsembleStep `json:"step"`
-	MaxInflightRequests uint32         `json:"max_inflight_requests"`
-}
-
-// EnsembleStep runs one model inside an ensemble. The maps lead from the model's names to the ensemble's.
-type EnsembleStep struct {
-	ModelName      string            `json:"model_name"`
-	ModelVersion   int64             `json:"model_version"` // -1: the one the policy picks
-	InputMap       map[string]string `json:"input_map"`
-	OutputMap      map[string]string `json:"output_map"`
-	ModelNamespace string            `json:"model_namespace"`
-}
-
 // ModelParam is a named value for the backend or for the user.
 type ModelParam struct {
 	StringValue string `json:"string_value"`
@@ -450,6 +435,7 @@ type Status struct {
 	State  State
 	Reason string // why it is not ready; "unloaded" when somebody asked for that; empty when ready
 	Since  time.Time
+	Fallen bool // it was ready and stopped working by itself
 }
 
 // LiveLabel is the label that answers requests which name no version.

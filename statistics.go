@@ -18,6 +18,52 @@ type Statistics struct {
 	Batches  []BatchStatistics // ascending by Size
 
 	Closed [CloseReasons]uint64 // batches, by CloseReason
+
+	Process *Process // nil: it runs in the box's own process
+
+	Steps []StepStatistics // of an ensemble, in the order of its configuration
+
+	Guest GuestStatistics // of WebAssembly steps
+}
+
+// Process is what is known of the process of its own in which a version runs.
+type Process struct {
+	PID      int    // 0 while there is none
+	Resident int64  // bytes of its resident memory, pages that it shares with other processes included; 0 while there is none
+	Crashes  uint64 // since the version was loaded
+	Copied   uint64 // bytes of tensors that were copied on their way to the process and back, since then
+	Reason   string // why there is none; empty while there is one
+}
+
+// Isolated is an Instance or a Servable that may run in a process of its own.
+type Isolated interface {
+	// Process returns what is known of the process; ok is false when the version runs in the box's own.
+	Process() (p Process, ok bool)
+	// Ended is closed when the process is not started again, before Close; nil when it cannot happen. Process says why.
+	Ended() <-chan struct{}
+}
+
+// StepStatistics is what an ensemble has measured of one of its steps. A step that fans out counts once for a request.
+type StepStatistics struct {
+	Model         ModelID  // the version that it runs
+	Success, Fail Duration // from asking the model to its answer
+	Wait          Duration // for room under max_inflight_requests, when there was none at once
+	Rows          uint64   // that fan-outs asked about
+	Skipped       uint64   // requests for which its condition did not hold
+	Stopped       uint64   // requests for which it did not run because an input was not made
+}
+
+// GuestStatistics is what was measured of the guests of a WebAssembly step.
+type GuestStatistics struct {
+	Fuel       uint64        // units, of all runs, also of those that failed
+	Memory     int64         // bytes: the most that a guest's memory had
+	Time, Host time.Duration // in guests' own code, and in what they called in the box
+	Failed     uint64        // runs that the step itself failed
+	Trapped    uint64        // runs that ended in a trap, or with outputs that are none
+	Stopped    uint64        // runs stopped at their deadline, by cancellation or at the fuel limit
+	Bypassed   uint64        // failed runs that were answered with their inputs
+	Instances  int           // guests that exist now
+	Created    uint64        // guests made since the version was loaded
 }
 
 // Duration is a count of events and their time together.

@@ -1,24 +1,26 @@
 package appliance
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"log/slog"
-	"os"
+	"path/filepath"
 	"runtime"
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/kserve"
 	"github.com/edgewise-ai/edgewise/appliance/cache"
 	"github.com/edgewise-ai/edgewise/appliance/config"
+	"github.com/edgewise-ai/edgewise/appliance/grpcapi"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/observe"
-	"github.com/edgewise-ai/edgewise/appliance/runner"
+	"github.com/edgewise-ai/edgewise/appliance/sharedmemory"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
-	"github.com/edgewise-ai/edgewise/gpu/onnx/ort"
 	"github.com/edgewise-ai/edgewise/store"
+	"github.com/edgewise-ai/edgewise/wasm"
 )
 
 // App is the appliance, built and not yet running.
@@ -30,7 +32,9 @@ type App struct {
 	manager *manager.Manager
 	library *library
 	engine  *engine
+	shared  *sharedmemory.Registry
 	door    *httpapi.Server
+	grpc    *grpcapi.Server // nil: there is none
 }
 
 // New opens the store and builds every part. Errors: Invalid (the configuration), Conflict (another process holds the
@@ -45,53 +49,43 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	a.onnx = onnx.New(onnx.Config{Library: c.ONNX.Library, Logger: logger.With("part", "onnx")})
 	a.library = &library{
 		store: a.store, locks: newLocks(), cache: cache.New(int64(c.Engine.ResponseCacheBytes)), logger: logger.With("part", "library"),
-		config: libraryConfig{Backends: []edgewise.Backend{isolated(a.onnx, c, logger)}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue},
+		config: libraryConfig{Backends: []edgewise.Backend{newIsolation(a.onnx, c, logger), wasm.New(wasmConfig(c, a, logger))}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue},
 	}
 	a.manager = manager.New(manager.Config{
 		Load: a.library.load, Concurrency: c.Engine.LoadConcurrency, LoadTimeout: c.Engine.LoadTimeout, Logger: logger.With("part", "manager"),
 	})
 	a.library.manager = a.manager
 	a.engine = &engine{Manager: a.manager, library: a.library, strict: c.Engine.StrictReadiness}
+	a.shared = sharedmemory.New(c.SharedMemory.Enabled)
 	a.door, err = httpapi.New(doorConfig(c), httpapi.Deps{
-		Engine: a.engine, Library: a.library, Log: logger.With("part", "http"), Name: Name, Version: Version,
+		Engine: a.engine, Library: a.library, Shared: a.shared, Log: logger.With("part", "http"), Name: Name, Version: Version,
 		Metrics: a.metrics(), Labels: a.library.labels,
 	})
+	if err == nil && c.GRPC.Address != "" {
+		a.grpc, err = grpcapi.New(grpcConfig(c), grpcapi.Deps{
+			Engine: a.engine, Shared: a.shared, Log: logger.With("part", "grpc"), Name: Name, Version: Version, Extensions: kserve.Extensions(), Labels: a.library.labels,
+		})
+	}
 	if err != nil {
 		return nil, errors.Join(err, a.store.Close())
 	}
 	return a, nil
 }
 
-// isolated wraps a backend so that it works in child processes, unless the configuration keeps it in this one.
-func isolated(b edgewise.Backend, c config.Config, logger *slog.Logger) edgewise.Backend {
-	if c.Engine.Isolation == config.IsolationNone {
-		return b
+// wasmConfig is that of the backend of steps. What a step asks other models goes through their queues, as a client's requests do.
+func wasmConfig(c config.Config, a *App, logger *slog.Logger) wasm.Config {
+	return wasm.Config{
+		CacheDir: filepath.Join(c.DataDir, "cache", "wasm"), CacheBytes: int64(c.Wasm.CacheBytes), MaxMemory: int64(c.Wasm.MaxMemoryBytes),
+		RunTimeout: c.Wasm.RunTimeout, Infer: inferer(func() edgewise.Inferer { return a.manager }), Logger: logger.With("part", "wasm"),
 	}
-	return runner.New(runner.Config{
-		Backend: b, Arguments: []string{ChildVerb}, Options: childOptions{Library: c.ONNX.Library}, ReadPaths: ort.Candidates(c.ONNX.Library),
-		LoadTimeout: c.Engine.LoadTimeout, Logger: logger.With("part", "runner"),
-	})
 }
 
-// ChildVerb is the program's first argument when it is to be a child process of the box; see RunChild.
-const ChildVerb = "runner"
+// inferer looks up who answers when it is asked: the manager is built after the backends.
+type inferer func() edgewise.Inferer
 
-// childOptions are what a child process needs of the configuration.
-type childOptions struct {
-	Library string `json:"library"`
-}
-
-// RunChild is the life of a child process, which loads and runs one version for the box that has started it. It returns
-// the exit code.
-func RunChild() int {
-	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	return runner.Serve(func(options json.RawMessage) (edgewise.Backend, error) {
-		var o childOptions
-		if err := json.Unmarshal(options, &o); err != nil {
-			return nil, edgewise.Errorf("appliance.RunChild", edgewise.Internal, "options: %w", err)
-		}
-		return onnx.New(onnx.Config{Library: o.Library, Logger: logger}), nil
-	})
+// Infer asks whoever answers now.
+func (i inferer) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
+	return i().Infer(ctx, req)
 }
 
 // defaults are the box's answers to what a model's author leaves open: as many instances as there are threads for them.
@@ -108,6 +102,17 @@ func doorConfig(c config.Config) httpapi.Config {
 		MaxConnections: c.HTTP.MaxConnections, MaxJSONBytes: int64(c.HTTP.MaxJSONBytes), MaxInferBytes: int64(c.HTTP.MaxBodyBytes), MaxUploadBytes: int64(c.Upload.MaxBytes) + tarOverhead,
 		MaxUploadFiles: c.Upload.MaxFiles, MaxInflightBytes: int64(c.HTTP.MaxInflightBytes), HeaderTimeout: c.HTTP.HeaderTimeout,
 		BodyTimeout: c.HTTP.BodyTimeout, WriteTimeout: c.HTTP.WriteTimeout, IdleTimeout: c.HTTP.IdleTimeout, RequestTimeout: c.Engine.RequestTimeout, AllowedHosts: c.HTTP.AllowedHosts,
+	}
+}
+
+func grpcConfig(c config.Config) grpcapi.Config {
+	g := c.GRPC
+	return grpcapi.Config{
+		MaxMessageBytes: int64(g.MaxMessageBytes), MaxInflightBytes: int64(g.MaxInflightBytes), MaxConnections: g.MaxConnections, MaxStreams: g.MaxStreams,
+		ConnectTimeout: g.ConnectTimeout, RequestTimeout: c.Engine.RequestTimeout,
+		KeepaliveTime: g.KeepaliveTime, KeepaliveTimeout: g.KeepaliveTimeout, KeepaliveMinInterval: g.KeepaliveMinInterval, KeepalivePermitWithoutCalls: g.KeepalivePermitWithoutCalls,
+		MaxConnectionAge: g.MaxConnectionAge, MaxConnectionAgeGrace: g.MaxConnectionAgeGrace,
+		CertificateFile: g.TLSCertificate, KeyFile: g.TLSKey, ClientCertificateAuthorities: g.TLSClientAuthorities,
 	}
 }
 
@@ -140,8 +145,22 @@ func (a *App) metrics() func() ([]byte, string, error) {
 			usage, err := a.store.Usage()
 			return usage.Bytes, usage.Free, err
 		},
+		GRPC:  a.grpcUsage,
 		Cache: func() observe.CacheUsage { return observe.CacheUsage(a.library.cache.Usage()) },
 	}).Page
+}
+
+// grpcUsage returns what the gRPC server counts about itself, nil when there is none.
+func (a *App) grpcUsage() *observe.GRPCUsage {
+	if a.grpc == nil {
+		return nil
+	}
+	st := a.grpc.Statistics()
+	usage := observe.GRPCUsage{Connections: st.Connections, InflightBytes: st.InflightBytes, Panics: st.Panics}
+	for _, c := range st.Calls {
+		usage.Calls = append(usage.Calls, observe.GRPCCalls(c))
+	}
+	return &usage
 }
 
 // closeTimeout bounds what Close waits for after the drain has been given up.

@@ -62,7 +62,8 @@ func (e *engine) Index() []edgewise.Status {
 // Load makes a model ready and waits for it.
 func (e *engine) Load(ctx context.Context, name string) error { return e.library.Load(ctx, name) }
 
-// Unload stops serving a model. Dependents are the models that only ensembles asked for; there are none yet to unload.
+// Unload stops serving a model. Dependents, the models that nothing but an ensemble asked for, are unloaded with it in any
+// case.
 func (e *engine) Unload(ctx context.Context, name string, _ bool) error {
 	return e.library.Unload(ctx, name)
 }

@@ -27,8 +27,8 @@ type versionLabels struct {
 	outputs map[string]func() []string
 }
 
-// labels returns the names of an output's elements: the lines of the file that label_filename names. Without a file, or
-// with one that cannot be used, there are none, and classes carry their index alone. The caller must not change them.
+// labels returns the names of an output's elements: the lines of the file that label_filename names; for an ensemble
+// without one, those of the model that makes the output. Without a file, or with one that cannot be used, there are none, and classes carry their index alone. The caller must not change them.
 func (l *library) labels(id edgewise.ModelID, output string) []string {
 	kept, ok := l.labelCache.versions.Load(id)
 	if !ok { // it was unloaded since it answered
@@ -60,6 +60,9 @@ func (l *library) versionLabels(v *edgewise.Version, dir string) *versionLabels 
 	for _, out := range v.Model.Output {
 		name := out.LabelFilename
 		if name == "" {
+			if id, output := partOutput(v.Model, out.Name); output != "" {
+				labels.outputs[out.Name] = func() []string { return l.labels(id, output) }
+			}
 			continue
 		}
 		if files[name] == nil {

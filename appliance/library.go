@@ -88,8 +88,11 @@ func (l *library) put(ctx context.Context, up edgewise.Upload) (*edgewise.Versio
 	if err != nil {
 		return nil, err
 	}
-	id := edgewise.ModelID{Name: up.Model, Version: up.Version}
-	return l.store.Put(ctx, staging, edgewise.Version{ID: id, Model: m, Origin: up.Origin})
+	v := edgewise.Version{ID: edgewise.ModelID{Name: up.Model, Version: up.Version}, Model: m, Origin: up.Origin}
+	if isEnsemble(m) {
+		return l.putEnsemble(ctx, staging, v)
+	}
+	return l.store.Put(ctx, staging, v)
 }
 
 // receive stages every file of an upload and returns their paths.
@@ -125,11 +128,7 @@ func (l *library) understand(ctx context.Context, name, dir string, files []stri
 	if err != nil {
 		return nil, err
 	}
-	backend, err := l.backend(identified)
-	if err != nil {
-		return nil, err
-	}
-	inspection, err := backend.Inspect(ctx, dir, identified)
+	inspection, err := l.inspect(ctx, dir, identified)
 	if err != nil {
 		return nil, err
 	}
@@ -138,6 +137,18 @@ func (l *library) understand(ctx context.Context, name, dir string, files []stri
 		return nil, err
 	}
 	return m, modelconfig.Validate(m, files, inspection)
+}
+
+// inspect reads the model's file with its backend. An ensemble has none: there is nothing to be read.
+func (l *library) inspect(ctx context.Context, dir string, m *edgewise.Model) (*edgewise.Inspection, error) {
+	if isEnsemble(m) {
+		return nil, nil
+	}
+	backend, err := l.backend(m)
+	if err != nil {
+		return nil, err
+	}
+	return backend.Inspect(ctx, dir, m)
 }
 
 // SetLabel moves a label to a version. The version is loaded first: when that fails, the label stays where it is.
@@ -235,28 +246,30 @@ func (l *library) RemoveLabel(ctx context.Context, name, label string) error {
 	return l.refresh(name)
 }
 
-// DeleteVersion deletes a version that no label points to.
+// DeleteVersion deletes a version that no label points to and no ensemble pins.
 func (l *library) DeleteVersion(ctx context.Context, id edgewise.ModelID) error {
 	unlock, err := l.locks.lock(ctx, id.Name)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if err := l.store.DeleteVersion(ctx, id); err != nil {
+	err = l.unpinned(ctx, id, func() error { return l.store.DeleteVersion(ctx, id) })
+	if err != nil {
 		return err
 	}
 	l.logger.Info("version deleted", "model", id.Name, "version", id.Version)
 	return l.refresh(id.Name)
 }
 
-// DeleteModel deletes a model with all its versions and labels.
+// DeleteModel deletes a model with all its versions and labels, unless an ensemble pins one of them.
 func (l *library) DeleteModel(ctx context.Context, name string) error {
 	unlock, err := l.locks.lock(ctx, name)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if err := l.store.DeleteModel(ctx, name); err != nil {
+	err = l.unpinned(ctx, edgewise.ModelID{Name: name}, func() error { return l.store.DeleteModel(ctx, name) })
+	if err != nil {
 		return err
 	}
 	l.logger.Info("model deleted", "model", name)
@@ -291,13 +304,17 @@ func (l *library) begin(ctx context.Context, name string) error {
 	return l.wish(ctx, name, true)
 }
 
-// Unload stops serving a model and remembers that. Requests in flight are answered.
+// Unload stops serving a model and remembers that. Requests in flight are answered. What a served ensemble runs is not
+// unloaded. Versions that were loaded only because an ensemble runs them go with it.
 func (l *library) Unload(ctx context.Context, name string) error {
 	unlock, err := l.locks.lock(ctx, name)
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	if users := l.servedEnsembles(name); len(users) > 0 {
+		return edgewise.Errorf("appliance.Unload", edgewise.Conflict, "model %q cannot be unloaded while an ensemble runs it: %s: unload that first", name, listed(users))
+	}
 	return l.wish(ctx, name, false)
 }
 
@@ -326,9 +343,7 @@ func (l *library) refresh(name string) error {
 
 // start asks for every model that is stored as wanted.
 func (l *library) start() {
-	for _, record := range l.store.Records() {
-		l.manager.Want(record)
-	}
+	l.manager.Start(l.store.Records())
 }
 
 // Records returns everything that is stored, by model name.
@@ -347,15 +362,14 @@ func (l *library) Inspect(ctx context.Context, id edgewise.ModelID) (*edgewise.I
 	if v == nil {
 		return nil, edgewise.Errorf("appliance.Inspect", edgewise.NotFound, "model %q has no version %d", id.Name, id.Version)
 	}
-	backend, err := l.backend(v.Model)
-	if err != nil {
-		return nil, err
+	if isEnsemble(v.Model) {
+		return declaredInspection(v.Model), nil
 	}
 	dir, err := l.store.Dir(id)
 	if err != nil {
 		return nil, err
 	}
-	inspection, err := backend.Inspect(ctx, dir, v.Model)
+	inspection, err := l.inspect(ctx, dir, v.Model)
 	if err != nil {
 		return nil, fmt.Errorf("model %v: %w", id, err)
 	}

@@ -13,11 +13,14 @@ func (l *library) load(ctx context.Context, v *edgewise.Version) (edgewise.Serva
 	if wantsCache(v.Model) && l.cache.Usage().Limit == 0 {
 		return nil, edgewise.Errorf("appliance.load", edgewise.Unsupported, "model %q: response_cache.enable: this box has no cache: engine.response_cache_bytes is 0", v.Model.Name)
 	}
-	backend, err := l.backend(v.Model)
+	dir, err := l.store.Dir(v.ID)
 	if err != nil {
 		return nil, err
 	}
-	dir, err := l.store.Dir(v.ID)
+	if isEnsemble(v.Model) {
+		return l.loadEnsemble(v, dir)
+	}
+	backend, err := l.backend(v.Model)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +39,14 @@ func (l *library) load(ctx context.Context, v *edgewise.Version) (edgewise.Serva
 		}
 		return nil, err
 	}
-	return l.withLabels(l.withCache(s, v), v, dir), nil
+	return &served{l.withLabels(l.withCache(s, v), v, dir), s}, nil
+}
+
+// served is a loaded version: what its requests go through, and what is known of its process, which those in front of
+// the scheduler hide.
+type served struct {
+	edgewise.Servable
+	edgewise.Isolated
 }
 
 // withCache puts the response cache in front of a version that asks for it.

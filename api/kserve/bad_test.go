@@ -24,7 +24,6 @@ const (
 	onlyOne  = "Input must set only one of the following fields: 'data', 'binary_data_size' in 'parameters', 'shared_memory_region' in 'parameters'. But"
 	goodX    = `"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":[1]}]`
 	deepest  = `[[[[[[[[[[1]]]]]]]]]]`
-	shm      = ": shared memory regions are not supported, send the tensor as JSON or in binary form"
 	allTypes = "want one of BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FP16, FP32, FP64, BF16, BYTES"
 )
 
@@ -131,7 +130,11 @@ var badBodies = []badBody{
 	{name: "no bytes", body: in("FP32", `"a":1`), text: onlyOne + " no field is set"},
 	{name: "data and binary", body: in("FP32", `"data":[1,2],"parameters":{"binary_data_size":8}`), text: onlyOne + " set 'data' 'binary_data_size'"},
 	{name: "all three", body: in("FP32", `"data":[1,2],"parameters":{"binary_data_size":8,"shared_memory_region":"r"}`), text: onlyOne + " set 'data' 'binary_data_size' 'shared_memory_region'"},
-	{name: "shared memory", body: in("FP32", `"parameters":{"shared_memory_region":"r"}`), text: `input "x"` + shm, kind: edgewise.Unsupported},
+	{name: "shared memory without size", body: in("FP32", `"parameters":{"shared_memory_region":"r"}`), text: "Unable to parse 'shared_memory_byte_size': input 'x' has none"},
+	{name: "shared memory without name", body: in("FP32", `"parameters":{"shared_memory_region":"","shared_memory_byte_size":8}`), text: "Unable to parse 'shared_memory_region': input 'x' names none"},
+	{name: "shared memory of no string", body: in("FP32", `"parameters":{"shared_memory_region":7,"shared_memory_byte_size":8}`), text: "Unable to parse 'shared_memory_region': want a string, got a number"},
+	{name: "shared memory size below 0", body: in("FP32", `"parameters":{"shared_memory_region":"r","shared_memory_byte_size":-8}`), text: "Unable to parse 'shared_memory_byte_size': want an unsigned 64-bit integer, got a number"},
+	{name: "shared memory twice", body: in("FP32", `"parameters":{"shared_memory_region":"r","shared_memory_region":"s","shared_memory_byte_size":8}`), text: "Unable to parse 'shared_memory_region': it is there twice"},
 	{name: "binary size is negative", body: in("FP32", `"parameters":{"binary_data_size":-8}`), text: "Unable to parse 'binary_data_size': want an unsigned 64-bit integer, got a number"},
 	{name: "binary size is a string", body: in("FP32", `"parameters":{"binary_data_size":"8"}`), text: "Unable to parse 'binary_data_size': want an unsigned 64-bit integer, got a string"},
 	{name: "binary size twice", body: in("FP32", `"parameters":{"binary_data_size":8,"binary_data_size":8}`), text: "Unable to parse 'binary_data_size': it is there twice"},
@@ -212,7 +215,8 @@ var badBodies = []badBody{
 		name: "classification is negative", body: `{` + goodX + `,"outputs":[{"name":"y","parameters":{"classification":-1}}]}`,
 		text: "Unable to parse 'classification': want an unsigned 64-bit integer, got a number",
 	},
-	{name: "shared memory for an output", body: `{` + goodX + `,"outputs":[{"name":"y","parameters":{"shared_memory_region":"r"}}]}`, text: `output "y"` + shm, kind: edgewise.Unsupported},
+	{name: "shared memory for an output without size", body: `{` + goodX + `,"outputs":[{"name":"y","parameters":{"shared_memory_region":"r"}}]}`, text: "Unable to parse 'shared_memory_byte_size': output 'y' has none"},
+	{name: "shared memory for classes", body: `{` + goodX + `,"outputs":[{"name":"y","parameters":{"classification":2,"shared_memory_region":"r","shared_memory_byte_size":8}}]}`, text: "shared memory can't be used with classification: output 'y'"},
 
 	// Parameters of the request.
 	{name: "sequence_id is a bool", body: `{"parameters":{"sequence_id":true},` + goodX + `}`, text: "Unable to parse 'sequence_id': want an unsigned integer or a string, got a bool"},

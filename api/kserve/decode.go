@@ -10,8 +10,8 @@ import (
 // returned it, or -1 when the header is absent and all of the body is JSON. (A length of 0 is a raw binary request, see
 // Raw.) Everything is checked that can be checked without the model.
 //
-// Errors: Invalid; TooLarge for a bound of Limits; Unsupported for shared memory. They carry model, and a TensorError
-// where one tensor is at fault.
+// Errors: Invalid; TooLarge for a bound of Limits. They carry model, and a TensorError where one tensor is at fault.
+// Inputs in shared memory have no bytes yet: Shared says where they are.
 func (d *Decoder) Infer(model edgewise.ModelID, body []byte, jsonSize int) (*InferRequest, error) {
 	text, rest, err := split(body, jsonSize)
 	if err != nil {
@@ -63,6 +63,8 @@ const (
 	hasModelVersion
 	hasBinary
 	hasClassification
+	hasRegionSize
+	hasRegionOffset
 )
 
 // once notes that a member was met and refuses it the second time.
@@ -79,9 +81,9 @@ func (d *Decoder) decode(r *InferRequest, text []byte) error {
 		return tooLarge("request JSON size of %d bytes exceeds the maximum allowed input size of %d bytes", len(text), d.lim.MaxJSON)
 	}
 	c := &tensors{cursor: cursor{b: text, maxDepth: d.lim.MaxDepth}, lim: d.lim, what: "input", memory: &r.memory, intern: r}
-	c.key, c.dims, c.into, c.binary = r.scratch, r.dims, r.Inputs, r.binary
+	c.key, c.dims, c.into, c.binary, c.shared = r.scratch, r.dims, r.Inputs, r.binary, r.Shared
 	err := d.root(r, c)
-	r.scratch, r.dims, r.Inputs, r.binary = c.key, c.dims, c.into, c.binary
+	r.scratch, r.dims, r.Inputs, r.binary, r.Shared = c.key, c.dims, c.into, c.binary, c.shared
 	return err
 }
 
@@ -174,7 +176,7 @@ func (d *Decoder) output(r *InferRequest, c *tensors) error {
 			if err := seen.once(hasParameters, "parameters"); err != nil {
 				return err
 			}
-			return answer.parameters(&c.cursor, &seen)
+			return answer.parameters(c, &seen)
 		}
 		return c.skip(wordsRefused)
 	})
@@ -183,8 +185,11 @@ func (d *Decoder) output(r *InferRequest, c *tensors) error {
 		return err
 	case seen&hasName == 0 || answer.Name == "":
 		return invalid("Unable to parse 'name': output %d has none", len(r.Outputs))
-	case seen&hasRegion != 0:
-		return noSharedMemory("output", answer.Name)
+	case answer.Classification > 0 && answer.Shared.Set():
+		return tensorMessage(answer.Name, "shared memory can't be used with classification: output '%s'", answer.Name)
+	}
+	if err := answer.Shared.check("output", answer.Name, seen); err != nil {
+		return err
 	}
 	for _, before := range r.Outputs {
 		if before == answer.Name {
@@ -197,7 +202,7 @@ func (d *Decoder) output(r *InferRequest, c *tensors) error {
 }
 
 // parameters reads the parameters of a requested output.
-func (a *Answer) parameters(c *cursor, seen *members) error {
+func (a *Answer) parameters(c *tensors, seen *members) error {
 	if c.next() != '{' {
 		return invalid("Unable to parse 'parameters': want an object, got %s", c.found())
 	}
@@ -212,11 +217,12 @@ func (a *Answer) parameters(c *cursor, seen *members) error {
 			if err := seen.once(hasClassification, "classification"); err != nil {
 				return err
 			}
-			k, err := c.count("classification")
+			k, err := c.cursor.count("classification")
 			a.Classification = int(min(k, maxClasses))
 			return err
-		case "shared_memory_region":
-			*seen |= hasRegion
+		}
+		if known, err := a.Shared.parameter(c, seen, name); known {
+			return err
 		}
 		return c.skip(wordsRefused)
 	})

@@ -14,6 +14,7 @@ import (
 type InferRequest struct {
 	edgewise.Request
 	Answers      []Answer // one for each of Outputs, in the same order
+	Shared       []Place  // one for each of Inputs: where its bytes are, if not in the body
 	BinaryOutput bool     // the form of outputs when Outputs is empty, that is when the client named none
 	Classes      Classes  // for outputs wanted as classes; set by who knows the model, before the answer is encoded
 
@@ -30,7 +31,17 @@ type Answer struct {
 	Name           string
 	Binary         bool // after the JSON part instead of in it
 	Classification int  // this many best elements with their labels instead of the tensor; 0: the tensor
+	Shared         Place
 }
+
+// Place is a part of a shared memory region. The zero value is none.
+type Place struct {
+	Region       string
+	Offset, Size int64 // bytes
+}
+
+// Set tells whether it is a place at all.
+func (p Place) Set() bool { return p.Region != "" }
 
 const (
 	namesKept    = 256 // names remembered by one pooled request
@@ -47,9 +58,11 @@ func (r *InferRequest) Release() {
 	clear(r.Inputs)
 	clear(r.Answers)
 	clear(r.Outputs)
+	clear(r.Shared)
 	inputs, outputs := r.Inputs[:0], r.Outputs[:0]
 	r.Request = edgewise.Request{Inputs: inputs, Outputs: outputs}
 	r.Answers, r.dims, r.binary = r.Answers[:0], r.dims[:0], r.binary[:0]
+	r.Shared = r.Shared[:0]
 	r.BinaryOutput, r.Classes, r.decoder = false, Classes{}, nil
 	if cap(r.scratch) > arenaKept {
 		r.scratch = nil

@@ -26,7 +26,7 @@ func AppendInferResponse(dst []byte, req *InferRequest, resp *edgewise.Response)
 	}
 	jsonSize = len(body) - len(dst)
 	for i := range resp.Outputs {
-		if answer := req.answer(resp.Outputs[i].Name); answer.Binary {
+		if answer := req.answer(resp.Outputs[i].Name); answer.Binary && !answer.Shared.Set() {
 			body = append(body, a.output(i).Data...)
 		}
 	}
@@ -85,9 +85,11 @@ func (a *answerWriter) size() int {
 	for i := range a.resp.Outputs {
 		out := a.output(i)
 		n += 96 + len(out.Name) + 8*len(out.Shape)
-		if a.req.answer(out.Name).Binary {
+		switch answer := a.req.answer(out.Name); {
+		case answer.Shared.Set():
+		case answer.Binary:
 			n += len(out.Data)
-		} else {
+		default:
 			n += textSize(out)
 		}
 	}
@@ -132,7 +134,10 @@ func (a *answerWriter) json(dst []byte) ([]byte, error) {
 			dst = append(dst, ',')
 		}
 		f := JSON
-		if a.req.answer(a.resp.Outputs[i].Name).Binary {
+		switch answer := a.req.answer(a.resp.Outputs[i].Name); {
+		case answer.Shared.Set():
+			f = elsewhere
+		case answer.Binary:
 			f = Binary
 		}
 		var err error
@@ -150,6 +155,8 @@ type Form uint8
 const (
 	JSON   Form = iota // as numbers and strings, for people and for programs without the extension
 	Binary             // as bytes behind the JSON part: several times faster, and exact for all types
+
+	elsewhere // not in the body at all
 )
 
 // String returns "json" or "binary".
@@ -159,6 +166,8 @@ func (f Form) String() string {
 		return "json"
 	case Binary:
 		return "binary"
+	case elsewhere:
+		return "elsewhere"
 	}
 	return fmt.Sprintf("Form(%d)", uint8(f))
 }
@@ -175,6 +184,9 @@ func appendTensor(dst []byte, t *edgewise.Tensor, f Form) ([]byte, error) {
 		dst = append(dst, `,"parameters":{"binary_data_size":`...)
 		dst = strconv.AppendInt(dst, int64(len(t.Data)), 10)
 		return append(dst, "}}"...), nil
+	}
+	if f == elsewhere {
+		return append(dst, '}'), nil
 	}
 	dst = append(dst, `,"data":`...)
 	dst, err := appendElements(dst, t)

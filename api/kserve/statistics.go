@@ -22,6 +22,19 @@ type ModelStatistics struct {
 	ResponseStats  map[string]ResponseStatistics `json:"response_stats"` // by place in a stream of answers; empty, as every request has one answer
 	BatchStats     []BatchStatistics             `json:"batch_stats"`
 	MemoryUsage    []MemoryUsage                 `json:"memory_usage"`
+	EnsembleSteps  []EnsembleStepStatistics      `json:"ensemble_steps,omitempty"` // an extension of this box
+}
+
+// EnsembleStepStatistics is what an ensemble has measured of one of its steps, from asking the model to its answer.
+type EnsembleStepStatistics struct {
+	Model   string          `json:"model_name"`
+	Version string          `json:"model_version"`
+	Success StatisticsCount `json:"success"`
+	Fail    StatisticsCount `json:"fail"`
+	Wait    StatisticsCount `json:"wait"` // for room under max_inflight_requests
+	Rows    uint64          `json:"rows"` // that fan-outs asked about
+	Skipped uint64          `json:"skipped"`
+	Stopped uint64          `json:"stopped"`
 }
 
 // InferenceStatistics splits the time of the requests.
@@ -94,6 +107,12 @@ func NewModelStatistics(id edgewise.ModelID, s edgewise.Statistics) ModelStatist
 	for _, b := range s.Batches {
 		m.BatchStats = append(m.BatchStats, BatchStatistics{
 			BatchSize: b.Size, ComputeInput: newCount(b.ComputeInput), ComputeInfer: newCount(b.ComputeInfer), ComputeOutput: newCount(b.ComputeOutput),
+		})
+	}
+	for _, step := range s.Steps {
+		m.EnsembleSteps = append(m.EnsembleSteps, EnsembleStepStatistics{
+			Model: step.Model.Name, Version: strconv.FormatInt(step.Model.Version, 10), Success: newCount(step.Success), Fail: newCount(step.Fail),
+			Wait: newCount(step.Wait), Rows: step.Rows, Skipped: step.Skipped, Stopped: step.Stopped,
 		})
 	}
 	return m

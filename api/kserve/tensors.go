@@ -24,6 +24,7 @@ type tensors struct {
 
 	into   []edgewise.Tensor
 	binary []int64 // for each of into: its bytes after the JSON part, -1 when it is not there
+	shared []Place // for each of into
 	dims   []int64
 }
 
@@ -34,6 +35,7 @@ type tensor struct {
 	seen   members
 	dataAt int // where "data" begins when it was put off
 	binary int64
+	shared Place
 }
 
 // list reads the array at the cursor.
@@ -67,6 +69,7 @@ func (c *tensors) one() error {
 	}
 	c.into = append(c.into, t.Tensor)
 	c.binary = append(c.binary, t.binary)
+	c.shared = append(c.shared, t.shared)
 	return nil
 }
 
@@ -155,8 +158,9 @@ func (c *tensors) parameters(t *tensor) error {
 			size, err := c.cursor.count("binary_data_size")
 			t.binary = int64(min(size, math.MaxInt64))
 			return err
-		case "shared_memory_region":
-			t.seen |= hasRegion
+		}
+		if known, err := t.shared.parameter(c, &t.seen, name); known {
+			return err
 		}
 		return c.skip(wordsRefused)
 	})
@@ -211,7 +215,7 @@ func (c *tensors) source(t *tensor, n int64) error {
 	case hasData, hasBinary:
 		return nil
 	case hasRegion:
-		return noSharedMemory(c.what, t.Name)
+		return t.shared.check(c.what, t.Name, t.seen)
 	case 0:
 		if n == 0 {
 			return nil
@@ -275,14 +279,6 @@ func (c *tensors) fill(t *tensor, end int) error {
 		t.Data = e.dst[:e.used]
 	}
 	return nil
-}
-
-func noSharedMemory(what, name string) error {
-	return &edgewise.Error{
-		Op:   opDecode,
-		Kind: edgewise.Unsupported,
-		Err:  &TensorError{Tensor: name, Err: fmt.Errorf("%s %q: shared memory regions are not supported, send the tensor as JSON or in binary form", what, name)},
-	}
 }
 
 // tensorMessage makes an Invalid error about one tensor, or about none when its name is not known yet.

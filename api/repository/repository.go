@@ -2,7 +2,8 @@
 //
 //	<repository>/<model>/[config.pbtxt] [labels.txt ...] <version>/model.onnx [weights ...]
 //
-// Each version becomes one upload: the files of the model's folder and those of the version's folder side by side.
+// Each version becomes one upload: the files of the model's folder and those of the version's folder side by side. The
+// version's folder may be empty when a configuration stands in the model's folder, as it is for an ensemble.
 package repository
 
 import (
@@ -42,7 +43,8 @@ type File struct {
 	Size   int64  // bytes
 }
 
-// Read lists the versions in a repository, by model and number. A model's folder may also be given instead of a
+// Read lists the versions in a repository, by model and number; a model whose configuration names others, as an ensemble
+// does, comes behind those. A model's folder may also be given instead of a
 // repository: one with a config file or a numbered folder. Folders whose names are not numbers above 0, or have leading
 // zeros, are not versions, as in Triton. Links are refused, since what they lead to may change. Errors: Invalid with
 // the path.
@@ -75,7 +77,7 @@ func Read(dir string) ([]Version, error) {
 	if len(all) == 0 {
 		return nil, invalid(dir, "no model in it: want <model>/<version>/model.onnx")
 	}
-	return all, nil
+	return inOrder(all), nil
 }
 
 func isModel(entries []os.DirEntry) bool {
@@ -151,7 +153,7 @@ func readVersion(id edgewise.ModelID, dir string, shared []File) (Version, error
 		}
 		v.Size += f.Size
 	}
-	if len(files) == len(shared) {
+	if len(files) == len(shared) && !slices.ContainsFunc(shared, func(f File) bool { return isConfig(f.Path) }) {
 		return Version{}, invalid(dir, "it holds no file")
 	}
 	return v, nil

@@ -9,15 +9,18 @@ import "time"
 
 // Config is the configuration of the appliance. What each key means, its unit and its limits are in Keys.
 type Config struct {
-	DataDir  string   `json:"data_dir"`
-	HTTP     HTTP     `json:"http"`
-	Upload   Upload   `json:"upload"`
-	Store    Store    `json:"store"`
-	ONNX     ONNX     `json:"onnx"`
-	Engine   Engine   `json:"engine"`
-	Shutdown Shutdown `json:"shutdown"`
-	Log      Log      `json:"log"`
-	Metrics  Metrics  `json:"metrics"`
+	DataDir      string       `json:"data_dir"`
+	HTTP         HTTP         `json:"http"`
+	GRPC         GRPC         `json:"grpc"`
+	Upload       Upload       `json:"upload"`
+	Store        Store        `json:"store"`
+	ONNX         ONNX         `json:"onnx"`
+	Wasm         Wasm         `json:"wasm"`
+	Engine       Engine       `json:"engine"`
+	SharedMemory SharedMemory `json:"shared_memory"`
+	Shutdown     Shutdown     `json:"shutdown"`
+	Log          Log          `json:"log"`
+	Metrics      Metrics      `json:"metrics"`
 }
 
 // HTTP bounds the REST server.
@@ -32,6 +35,25 @@ type HTTP struct {
 	IdleTimeout      time.Duration `json:"idle_timeout"`
 	WriteTimeout     time.Duration `json:"write_timeout"`
 	AllowedHosts     []string      `json:"allowed_hosts"`
+}
+
+// GRPC bounds the gRPC server. Its JSON names are those of the keys.
+type GRPC struct {
+	Address                     string        `json:"address"`
+	MaxMessageBytes             Size          `json:"max_message_bytes"`
+	MaxInflightBytes            Size          `json:"max_inflight_bytes"`
+	MaxConnections              int           `json:"max_connections"`
+	MaxStreams                  int           `json:"max_streams"`
+	ConnectTimeout              time.Duration `json:"connect_timeout"`
+	TLSCertificate              string        `json:"tls_certificate"`
+	TLSKey                      string        `json:"tls_key"`
+	TLSClientAuthorities        string        `json:"tls_client_authorities"`
+	KeepaliveTime               time.Duration `json:"keepalive_time"`
+	KeepaliveTimeout            time.Duration `json:"keepalive_timeout"`
+	KeepaliveMinInterval        time.Duration `json:"keepalive_min_interval"`
+	KeepalivePermitWithoutCalls bool          `json:"keepalive_permit_without_calls"`
+	MaxConnectionAge            time.Duration `json:"max_connection_age"`
+	MaxConnectionAgeGrace       time.Duration `json:"max_connection_age_grace"`
 }
 
 // Upload bounds the uploads of models.
@@ -57,8 +79,16 @@ type ONNX struct {
 // The values of engine.isolation.
 const (
 	IsolationProcess = "process"
+	IsolationModel   = "model"
 	IsolationNone    = "none"
 )
+
+// Wasm bounds what WebAssembly steps may take.
+type Wasm struct {
+	MaxMemoryBytes Size          `json:"max_memory_bytes"`
+	RunTimeout     time.Duration `json:"run_timeout"`
+	CacheBytes     Size          `json:"cache_bytes"`
+}
 
 // Engine bounds loading and running.
 type Engine struct {
@@ -69,6 +99,8 @@ type Engine struct {
 	DefaultMaxBatchSize int           `json:"default_max_batch_size"`
 	StrictReadiness     bool          `json:"strict_readiness"`
 	Isolation           string        `json:"isolation"`
+	LoadCPUTime         time.Duration `json:"load_cpu_time"`
+	MaxAddressSpace     Size          `json:"max_address_space"`
 	ResponseCacheBytes  Size          `json:"response_cache_bytes"`
 }
 
@@ -81,6 +113,11 @@ type Shutdown struct {
 type Log struct {
 	Level  string `json:"level"`
 	Format string `json:"format"`
+}
+
+// SharedMemory says whether clients on the same machine may hand over tensors in shared memory.
+type SharedMemory struct {
+	Enabled bool `json:"enabled"`
 }
 
 // Metrics switches the metrics route.
@@ -97,9 +134,14 @@ func Default() Config {
 			HeaderTimeout: 10 * time.Second, BodyTimeout: time.Minute, IdleTimeout: 2 * time.Minute, WriteTimeout: time.Minute,
 			AllowedHosts: []string{},
 		},
+		GRPC: GRPC{
+			Address: "127.0.0.1:8001", MaxMessageBytes: 256 * MiB, MaxInflightBytes: GiB, MaxConnections: 1024, MaxStreams: 1024, ConnectTimeout: 10 * time.Second,
+			KeepaliveTime: 2 * time.Hour, KeepaliveTimeout: 20 * time.Second, KeepaliveMinInterval: 5 * time.Minute,
+		},
 		Upload:   Upload{MaxBytes: 32 * GiB, MaxFiles: 1024, Concurrent: 2},
 		Store:    Store{ReserveBytes: GiB, SnapshotEvery: time.Hour, Snapshots: 24},
-		Engine:   Engine{MaxQueue: 1024, RequestTimeout: time.Minute, LoadTimeout: 5 * time.Minute, LoadConcurrency: 1, DefaultMaxBatchSize: 4, StrictReadiness: true, Isolation: IsolationProcess, ResponseCacheBytes: 64 * MiB},
+		Wasm:     Wasm{MaxMemoryBytes: 64 * MiB, RunTimeout: time.Minute, CacheBytes: 256 * MiB},
+		Engine:   Engine{MaxQueue: 1024, RequestTimeout: time.Minute, LoadTimeout: 5 * time.Minute, LoadConcurrency: 1, DefaultMaxBatchSize: 4, StrictReadiness: true, Isolation: IsolationProcess, LoadCPUTime: 5 * time.Minute, ResponseCacheBytes: 64 * MiB},
 		Shutdown: Shutdown{Timeout: 30 * time.Second},
 		Log:      Log{Level: "info", Format: "text"},
 		Metrics:  Metrics{Enabled: true},

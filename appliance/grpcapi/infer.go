@@ -43,25 +43,42 @@ func (s *Server) run(ctx context.Context, req *wire.Request, form wire.Form) (*r
 		ctx, cancel = context.WithTimeout(ctx, s.cfg.RequestTimeout)
 		defer cancel()
 	}
+	sh, err := s.share(req)
+	if err != nil {
+		return nil, err
+	}
+	defer sh.close()
 	resp, err := s.deps.Engine.Infer(ctx, &req.Request)
 	if err != nil {
 		return nil, err
 	}
-	shown, err := s.classify(req, resp)
-	if err == nil {
-		form.Final = req.FinalResponse
-		var pieces []wire.Piece
-		if pieces, err = wire.Encode(shown, form); err == nil {
-			return &reply{pieces: pieces, resp: resp}, nil
-		}
+	pieces, err := s.encode(req, resp, sh, form)
+	if err != nil {
+		resp.Release()
+		return nil, err
 	}
-	resp.Release()
-	return nil, err
+	return &reply{pieces: pieces, resp: resp}, nil
+}
+
+// encode makes the message of an answer and writes what goes into shared memory.
+func (s *Server) encode(req *wire.Request, resp *edgewise.Response, sh sharing, form wire.Form) ([]wire.Piece, error) {
+	if err := sh.deliver(req, resp); err != nil {
+		return nil, err
+	}
+	shown, err := s.classify(req, resp)
+	if err != nil {
+		return nil, err
+	}
+	form.Final = req.FinalResponse
+	if sh.windows != nil {
+		form.Elsewhere = func(output int) bool { return req.Answer(resp.Outputs[output].Name).Shared.Set() }
+	}
+	return wire.Encode(shown, form)
 }
 
 // classify returns the answer with classes in place of the outputs of which the client wants them.
 func (s *Server) classify(req *wire.Request, resp *edgewise.Response) (*edgewise.Response, error) {
-	if !slices.ContainsFunc(req.Classification, func(k int) bool { return k > 0 }) {
+	if !slices.ContainsFunc(req.Answers, func(a wire.Answer) bool { return a.Classification > 0 }) {
 		return resp, nil
 	}
 	var classes kserve.Classes
@@ -74,14 +91,14 @@ func (s *Server) classify(req *wire.Request, resp *edgewise.Response) (*edgewise
 	shown := *resp
 	shown.Free, shown.Outputs = nil, slices.Clone(resp.Outputs)
 	for i := range shown.Outputs {
-		at := slices.Index(req.Outputs, shown.Outputs[i].Name)
-		if at < 0 || req.Classification[at] == 0 {
+		k := req.Answer(shown.Outputs[i].Name).Classification
+		if k == 0 {
 			continue
 		}
 		if err := shown.Outputs[i].Check(); err != nil {
 			return nil, edgewise.Errorf("grpcapi.classify", edgewise.Internal, "%w", err)
 		}
-		top, err := classes.Top(&shown.Outputs[i], req.Classification[at])
+		top, err := classes.Top(&shown.Outputs[i], k)
 		if err != nil {
 			return nil, err
 		}

@@ -2,51 +2,70 @@ package grpcapi
 
 import (
 	"context"
+	"math"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/inference"
 )
 
-// Shared memory with clients does not exist on this box: there is nothing registered, nothing to forget, and whoever
-// registers is told so.
+// SharedMemory holds the regions that clients on the same machine hand over. All methods are safe for concurrent use.
+type SharedMemory interface {
+	// Register gives a part of a shared memory object a name. Errors: Unsupported (not allowed on this box), Exists,
+	// Invalid, Exhausted.
+	Register(region edgewise.Region) error
+	// Unregister forgets a region, or all for the empty name. Errors: Unsupported.
+	Unregister(name string) error
+	// Status lists a region, or all for the empty name. Errors: NotFound.
+	Status(name string) ([]edgewise.Region, error)
+	// Open returns size bytes of a region from offset. Errors: NotFound, Invalid.
+	Open(name string, offset, size int64) (edgewise.Window, error)
+}
 
-func noRegion(kind, name string) error {
-	if name == "" {
-		return nil
+// SystemSharedMemoryStatus lists a region, or all.
+func (s *service) SystemSharedMemoryStatus(_ context.Context, req *inference.SystemSharedMemoryStatusRequest) (*inference.SystemSharedMemoryStatusResponse, error) {
+	list, err := s.deps.Shared.Status(req.GetName())
+	if err != nil {
+		return nil, err
 	}
-	return edgewise.Errorf("grpcapi.noRegion", edgewise.NotFound, "Unable to find %s shared memory region: '%.200s'", kind, name)
+	regions := make(map[string]*inference.SystemSharedMemoryStatusResponse_RegionStatus, len(list))
+	for _, r := range list {
+		regions[r.Name] = &inference.SystemSharedMemoryStatusResponse_RegionStatus{Name: r.Name, Key: r.Key, Offset: uint64(r.Offset), ByteSize: uint64(r.Size)}
+	}
+	return &inference.SystemSharedMemoryStatusResponse{Regions: regions}, nil
 }
 
-func noRegister() error {
-	return edgewise.Errorf("grpcapi.noRegister", edgewise.Unsupported, "shared memory with clients is not supported: send tensors in the message")
+// SystemSharedMemoryRegister gives a part of a shared memory object a name.
+func (s *service) SystemSharedMemoryRegister(_ context.Context, req *inference.SystemSharedMemoryRegisterRequest) (*inference.SystemSharedMemoryRegisterResponse, error) {
+	if req.GetOffset() > math.MaxInt64 || req.GetByteSize() > math.MaxInt64 {
+		return nil, edgewise.Errorf("grpcapi.SystemSharedMemoryRegister", edgewise.Invalid, "shared memory region '%.200s': offset %d and byte_size %d: want at most %d", req.GetName(), req.GetOffset(), req.GetByteSize(), int64(math.MaxInt64))
+	}
+	region := edgewise.Region{Name: req.GetName(), Key: req.GetKey(), Offset: int64(req.GetOffset()), Size: int64(req.GetByteSize())}
+	return &inference.SystemSharedMemoryRegisterResponse{}, s.deps.Shared.Register(region)
 }
 
-// SystemSharedMemoryStatus lists no regions.
-func (*service) SystemSharedMemoryStatus(_ context.Context, req *inference.SystemSharedMemoryStatusRequest) (*inference.SystemSharedMemoryStatusResponse, error) {
-	return &inference.SystemSharedMemoryStatusResponse{}, noRegion("system", req.GetName())
+// SystemSharedMemoryUnregister forgets a region, or all.
+func (s *service) SystemSharedMemoryUnregister(_ context.Context, req *inference.SystemSharedMemoryUnregisterRequest) (*inference.SystemSharedMemoryUnregisterResponse, error) {
+	return &inference.SystemSharedMemoryUnregisterResponse{}, s.deps.Shared.Unregister(req.GetName())
 }
 
-// SystemSharedMemoryRegister refuses.
-func (*service) SystemSharedMemoryRegister(context.Context, *inference.SystemSharedMemoryRegisterRequest) (*inference.SystemSharedMemoryRegisterResponse, error) {
-	return nil, noRegister()
-}
-
-// SystemSharedMemoryUnregister refuses.
-func (*service) SystemSharedMemoryUnregister(context.Context, *inference.SystemSharedMemoryUnregisterRequest) (*inference.SystemSharedMemoryUnregisterResponse, error) {
-	return nil, noRegister()
-}
-
-// CudaSharedMemoryStatus lists no regions.
+// CudaSharedMemoryStatus lists the regions in a GPU's memory, of which there are none.
 func (*service) CudaSharedMemoryStatus(_ context.Context, req *inference.CudaSharedMemoryStatusRequest) (*inference.CudaSharedMemoryStatusResponse, error) {
-	return &inference.CudaSharedMemoryStatusResponse{}, noRegion("CUDA", req.GetName())
+	if name := req.GetName(); name != "" {
+		return nil, edgewise.Errorf("grpcapi.CudaSharedMemoryStatus", edgewise.NotFound, "Unable to find cuda shared memory region: '%.200s'", name)
+	}
+	return &inference.CudaSharedMemoryStatusResponse{}, nil
 }
 
 // CudaSharedMemoryRegister refuses.
 func (*service) CudaSharedMemoryRegister(context.Context, *inference.CudaSharedMemoryRegisterRequest) (*inference.CudaSharedMemoryRegisterResponse, error) {
-	return nil, noRegister()
+	return nil, noDeviceMemory()
 }
 
 // CudaSharedMemoryUnregister refuses.
 func (*service) CudaSharedMemoryUnregister(context.Context, *inference.CudaSharedMemoryUnregisterRequest) (*inference.CudaSharedMemoryUnregisterResponse, error) {
-	return nil, noRegister()
+	return nil, noDeviceMemory()
+}
+
+func noDeviceMemory() error {
+	return edgewise.Errorf("grpcapi.noDeviceMemory", edgewise.Unsupported, "CUDA shared memory is not supported: use system shared memory, or send tensors in the message")
 }

@@ -24,6 +24,7 @@ const cutTime = 5 * time.Second
 // Deps are the parts that the server speaks to. All but Labels are required.
 type Deps struct {
 	Engine     Engine
+	Shared     SharedMemory
 	Log        *slog.Logger
 	Name       string   // of the server, in its metadata
 	Version    string   // of the server, in its metadata
@@ -42,6 +43,7 @@ type Server struct {
 	limits kserve.Limits
 	calls  calls
 	panics atomic.Uint64
+	work   sync.WaitGroup // goroutines of streams, which may outlive their handlers a little
 
 	base     context.Context // of work that outlives its call; ends when Shutdown stops waiting
 	cancel   context.CancelFunc
@@ -146,6 +148,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	drained := make(chan struct{})
 	go func() {
 		s.grpc.GracefulStop()
+		s.work.Wait()
 		close(drained)
 	}()
 	select {

@@ -34,16 +34,16 @@ type pending struct {
 func (s *Server) stream(stream grpc.ServerStream) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	r := &reader{server: s, stream: stream, queue: make(chan *pending, maxPending), ended: make(chan error, 1), sequences: map[edgewise.Sequence]chan struct{}{}}
-	go r.read(ctx)
+	s.work.Go(func() { r.read(ctx) })
 	defer func() {
 		// What is in progress is given up. The reader ends when this handler has.
 		cancel()
-		go func() {
+		s.work.Go(func() {
 			for p := range r.queue {
 				<-p.done
 				p.drop()
 			}
-		}()
+		})
 	}()
 	strict := asksForStatus(stream.Context())
 	for {
@@ -84,11 +84,7 @@ func errStopping() error {
 
 // answer waits for the answer to p and writes it. An error is a message, unless strict: then it ends the stream.
 func (s *Server) answer(stream grpc.ServerStream, p *pending, strict bool) error {
-	select {
-	case <-p.done:
-	case <-stream.Context().Done():
-		<-p.done
-	}
+	<-p.done // soon, also when the client has gone: the engine gives up then
 	if p.err == nil {
 		return stream.SendMsg(p.out)
 	}
@@ -162,7 +158,7 @@ func (r *reader) start(ctx context.Context, in *received) *pending {
 	}
 	p.id = req.ID
 	before := r.follow(req.Sequence, p.done)
-	go func() {
+	r.server.work.Go(func() {
 		defer close(p.done)
 		defer in.release()
 		defer func() {
@@ -174,7 +170,7 @@ func (r *reader) start(ctx context.Context, in *received) *pending {
 			<-before
 		}
 		p.out, p.err = r.server.run(ctx, req, wire.Form{Stream: true})
-	}()
+	})
 	return p
 }
 

@@ -46,10 +46,6 @@ func health(c *fiber.Ctx, good bool) error {
 	return nil
 }
 
-func (s *Server) noSharedMemory(*fiber.Ctx) error {
-	return edgewise.Errorf("httpapi.noSharedMemory", edgewise.Unsupported, "shared memory with clients is not supported: send tensors in the request's body")
-}
-
 // noEncoding refuses a body whose bytes are not what they stand for.
 func noEncoding(c *fiber.Ctx) error {
 	encoding := string(c.Request().Header.Peek(fiber.HeaderContentEncoding))

@@ -32,6 +32,11 @@ func (s *Server) infer(c *fiber.Ctx) error {
 		return err
 	}
 	defer req.Release()
+	sh, err := s.share(req)
+	if err != nil {
+		return err
+	}
+	defer sh.close()
 	ctx, cancel := s.requestContext()
 	defer cancel()
 	resp, err := s.deps.Engine.Infer(ctx, &req.Request)
@@ -39,6 +44,9 @@ func (s *Server) infer(c *fiber.Ctx) error {
 		return err
 	}
 	defer resp.Release()
+	if err := sh.deliver(req, resp); err != nil {
+		return err
+	}
 	s.setClasses(req, resp.Model)
 	return s.writeInfer(c, req, resp)
 }

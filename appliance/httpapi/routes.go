@@ -34,13 +34,7 @@ func (s *Server) addInferenceRoutes(app *fiber.App) {
 		app.Get(model+"/stats", s.statistics)
 		app.Post(model+"/infer", s.infer)
 	}
-	for _, kind := range []string{"/v2/systemsharedmemory", "/v2/cudasharedmemory"} {
-		for _, region := range []string{kind, kind + "/region/:region"} {
-			app.Get(region+"/status", s.noSharedMemory)
-			app.Post(region+"/register", s.noSharedMemory)
-			app.Post(region+"/unregister", s.noSharedMemory)
-		}
-	}
+	s.addSharedMemoryRoutes(app)
 }
 
 func (s *Server) addRepositoryRoutes(app *fiber.App) {

@@ -40,7 +40,6 @@ const (
 	noModel    = `{"error":"Request for unknown model: 'none' is not found","code":"not_found"}`
 	noVersion  = `{"error":"Request for unknown model: 'echo' version 2 is not found","code":"not_found"}`
 	notReady   = `{"error":"Request for unknown model: 'cold' version 1 is not at ready state","code":"unavailable"}`
-	noShared   = `{"error":"shared memory with clients is not supported: send tensors in the request's body","code":"unsupported"}`
 )
 
 func TestInferenceProtocolRoutes(t *testing.T) {
@@ -53,7 +52,7 @@ func TestInferenceProtocolRoutes(t *testing.T) {
 		{"live", "GET", "/v2/health/live", "", 200, ""},
 		{"live with a query", "GET", "/v2/health/live?x=y", "", 200, ""},
 		{"ready", "GET", "/v2/health/ready", "", 200, ""},
-		{"server", "GET", "/v2", "", 200, `{"name":"edgewise","version":"1.2.3","extensions":["classification","model_repository","model_repository(unload_dependents)","schedule_policy","model_configuration","binary_tensor_data","parameters","statistics"]}`},
+		{"server", "GET", "/v2", "", 200, `{"name":"edgewise","version":"1.2.3","extensions":["classification","model_repository","model_repository(unload_dependents)","schedule_policy","model_configuration","system_shared_memory","binary_tensor_data","parameters","statistics"]}`},
 		{"model", "GET", "/v2/models/echo", "", 200, `{"name":"echo","versions":["1","3"],` + metadata},
 		{"model version", "GET", "/v2/models/echo/versions/1", "", 200, `{"name":"echo","versions":["1"],` + metadata},
 		{"model by an encoded name", "GET", "/v2/models/%65cho", "", 200, `{"name":"echo","versions":["1","3"],` + metadata},
@@ -77,10 +76,6 @@ func TestInferenceProtocolRoutes(t *testing.T) {
 		{"statistics of a version", "GET", "/v2/models/echo/versions/3/stats", "", 200, stats},
 		{"statistics of an unknown model", "GET", "/v2/models/none/stats", "", 400, `{"error":"requested model 'none' is not available","code":"invalid"}`},
 		{"configuration of an unknown model", "GET", "/v2/models/none/config", "", 404, noModel},
-		{"system shared memory", "GET", "/v2/systemsharedmemory/status", "", 501, noShared},
-		{"shared memory region", "GET", "/v2/systemsharedmemory/region/r/status", "", 501, noShared},
-		{"shared memory registration", "POST", "/v2/systemsharedmemory/region/r/register", "{}", 501, noShared},
-		{"device memory", "POST", "/v2/cudasharedmemory/unregister", "", 501, noShared},
 		{"trailing slash", "GET", "/v2/", "", 404, notFound},
 		{"trailing slash of a model", "GET", "/v2/models/echo/", "", 404, notFound},
 		{"other case", "GET", "/V2", "", 404, notFound},

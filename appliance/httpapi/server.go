@@ -28,6 +28,7 @@ const cutTime = 5 * time.Second
 type Deps struct {
 	Engine  Engine
 	Library Library
+	Shared  SharedMemory
 	Log     *slog.Logger
 	Name    string // of the server, in its metadata
 	Version string // of the server, in its metadata

@@ -131,6 +131,7 @@ type testServer struct {
 	*Server
 	engine  *fakeEngine
 	library *fakeLibrary
+	shared  *fakeShared
 	addr    string
 	url     string
 }
@@ -146,10 +147,10 @@ func startServer(t testing.TB, change func(*Config)) *testServer {
 	if change != nil {
 		change(&cfg)
 	}
-	ts := &testServer{engine: &fakeEngine{}, library: newFakeLibrary()}
+	ts := &testServer{engine: &fakeEngine{}, library: newFakeLibrary(), shared: &fakeShared{}}
 	var err error
 	ts.Server, err = New(cfg, Deps{
-		Engine: ts.engine, Library: ts.library, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Name: "edgewise", Version: "1.2.3",
+		Engine: ts.engine, Library: ts.library, Shared: ts.shared, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Name: "edgewise", Version: "1.2.3",
 		Metrics: func() ([]byte, string, error) { return []byte("up 1\n"), "text/plain; version=0.0.4", nil },
 		Labels:  func(_ edgewise.ModelID, output string) []string { return []string{output + "-a", output + "-b"} },
 	})

@@ -33,7 +33,8 @@ type Manager struct {
 
 	mu      sync.Mutex // guards what follows
 	models  map[string]*model
-	changed chan struct{} // closed and replaced whenever a state changes
+	holds   map[edgewise.ModelID]int // how many loaded or loading ensembles need a version
+	changed chan struct{}            // closed and replaced whenever a state changes
 	closed  bool
 }
 
@@ -47,7 +48,7 @@ type model struct {
 
 // New makes a manager without any model.
 func New(c Config) *Manager {
-	m := &Manager{config: c, loads: make(chan struct{}, max(c.Concurrency, 1)), models: map[string]*model{}, changed: make(chan struct{})}
+	m := &Manager{config: c, loads: make(chan struct{}, max(c.Concurrency, 1)), models: map[string]*model{}, holds: map[edgewise.ModelID]int{}, changed: make(chan struct{})}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.routes.Store(&table{})
 	return m
@@ -62,12 +63,8 @@ func (m *Manager) Want(r *edgewise.Record, trial ...int64) {
 	if m.closed {
 		return
 	}
-	mod := m.models[r.Name]
-	if mod == nil {
-		mod = &model{slots: map[int64]*slot{}}
-		m.models[r.Name] = mod
-	}
-	mod.record, mod.trial = r, trial
+	mod := m.know(r)
+	mod.trial = trial
 	for number, s := range mod.slots {
 		if s.state == edgewise.StateUnavailable {
 			delete(mod.slots, number)
@@ -76,12 +73,38 @@ func (m *Manager) Want(r *edgewise.Record, trial ...int64) {
 	m.reconcile(r.Name, mod)
 }
 
+// Start is Want for everything that is stored. The parts of ensembles are known before the first ensemble is loaded.
+func (m *Manager) Start(records []*edgewise.Record) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return
+	}
+	for _, r := range records {
+		m.know(r)
+	}
+	for _, r := range records {
+		m.reconcile(r.Name, m.models[r.Name])
+	}
+}
+
+// know takes over what is stored about a model. m.mu is held.
+func (m *Manager) know(r *edgewise.Record) *model {
+	mod := m.models[r.Name]
+	if mod == nil {
+		mod = &model{slots: map[int64]*slot{}}
+		m.models[r.Name] = mod
+	}
+	mod.record = r
+	return mod
+}
+
 // Forget unloads every version of a model that is no longer stored.
 func (m *Manager) Forget(name string) { m.Want(&edgewise.Record{Name: name}) }
 
 // reconcile does what next says for one model, and publishes the result. m.mu is held.
 func (m *Manager) reconcile(name string, mod *model) {
-	p := next(mod.snapshot())
+	p := next(m.snapshot(name, mod))
 	mod.serving = p.serving
 	for _, number := range p.forget {
 		delete(mod.slots, number)
@@ -107,7 +130,8 @@ func (m *Manager) reconcile(name string, mod *model) {
 	}
 }
 
-func (mod *model) snapshot() snapshot {
+// snapshot is all that next looks at. m.mu is held.
+func (m *Manager) snapshot(name string, mod *model) snapshot {
 	s := snapshot{serving: mod.serving, states: map[int64]edgewise.State{}}
 	for _, v := range mod.record.Versions {
 		s.stored = append(s.stored, v.ID.Version)
@@ -121,11 +145,35 @@ func (mod *model) snapshot() snapshot {
 	for number, slot := range mod.slots {
 		s.states[number] = slot.state
 	}
+	s.held = m.held(name)
 	return s
 }
 
-// load makes one version ready or says why not.
+// load makes one version ready or says why not. An ensemble's parts are loaded first, and kept until it is unloaded.
 func (m *Manager) load(name string, s *slot) {
+	start := time.Now()
+	servable, err := edgewise.Servable(nil), m.holdParts(s.version)
+	if err == nil {
+		servable, err = m.loadInTurn(s.version)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err != nil {
+		m.releaseParts(s.version)
+		s.to(edgewise.StateUnavailable, time.Now())
+		s.reason, s.kind = err.Error(), edgewise.KindOf(err)
+		m.config.Logger.Error("version failed to load", "model", name, "version", s.version.ID.Version, "kind", s.kind.String(), "reason", s.reason)
+	} else {
+		s.to(edgewise.StateReady, time.Now())
+		s.handle = newHandle(servable)
+		m.watch(name, s, s.handle)
+		m.config.Logger.Info("version ready", "model", name, "version", s.version.ID.Version, "took", time.Since(start).Round(time.Millisecond).String())
+	}
+	m.reconcile(name, m.models[name])
+}
+
+// loadInTurn loads when fewer versions than allowed are loading, within the time for one load.
+func (m *Manager) loadInTurn(v *edgewise.Version) (edgewise.Servable, error) {
 	m.loads <- struct{}{}
 	defer func() { <-m.loads }()
 	ctx, cancel := m.ctx, context.CancelFunc(func() {})
@@ -133,20 +181,7 @@ func (m *Manager) load(name string, s *slot) {
 		ctx, cancel = context.WithTimeout(m.ctx, m.config.LoadTimeout)
 	}
 	defer cancel()
-	start := time.Now()
-	servable, err := m.loadSafely(ctx, s.version)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err != nil {
-		s.to(edgewise.StateUnavailable, time.Now())
-		s.reason, s.kind = err.Error(), edgewise.KindOf(err)
-		m.config.Logger.Error("version failed to load", "model", name, "version", s.version.ID.Version, "kind", s.kind.String(), "reason", s.reason)
-	} else {
-		s.to(edgewise.StateReady, time.Now())
-		s.handle = newHandle(servable)
-		m.config.Logger.Info("version ready", "model", name, "version", s.version.ID.Version, "took", time.Since(start).Round(time.Millisecond).String())
-	}
-	m.reconcile(name, m.models[name])
+	return m.loadSafely(ctx, v)
 }
 
 // loadSafely keeps a panic while loading, which is our own bug, from ending the process.
@@ -172,6 +207,7 @@ func (m *Manager) unload(name string, s *slot) {
 	} else {
 		m.config.Logger.Info("version unloaded", "model", name, "version", s.version.ID.Version)
 	}
+	m.releaseParts(s.version)
 	mod := m.models[name]
 	delete(mod.slots, s.version.ID.Version)
 	m.reconcile(name, mod)
@@ -184,20 +220,21 @@ func (m *Manager) publish() {
 		if len(mod.record.Versions) == 0 && len(mod.slots) == 0 {
 			continue
 		}
-		t[name] = mod.route()
+		t[name] = mod.route(m.held(name))
 	}
 	m.routes.Store(&t)
 	close(m.changed)
 	m.changed = make(chan struct{})
 }
 
-func (mod *model) route() *route {
+func (mod *model) route(held []int64) *route {
 	r := &route{versions: make(map[int64]*target, len(mod.slots))}
 	for _, v := range mod.record.Versions {
 		r.stored = append(r.stored, v.ID.Version)
 	}
+	r.stored = append(r.stored, held...) // when everything ends, an ensemble's parts outlive what is stored of them
 	for number, s := range mod.slots {
-		t := &target{version: s.version, status: edgewise.Status{ID: s.version.ID, State: s.state, Reason: s.reason, Since: s.since}}
+		t := &target{version: s.version, status: edgewise.Status{ID: s.version.ID, State: s.state, Reason: s.reason, Since: s.since, Fallen: s.fallen}}
 		if s.state == edgewise.StateReady {
 			t.handle = s.handle
 		}

@@ -56,6 +56,7 @@ type snapshot struct {
 	stored  []int64                  // versions that exist, ascending
 	aspired []int64                  // versions that ought to be ready, ascending
 	trial   []int64                  // versions to be loaded beside them, which answer only requests that name them
+	held    []int64                  // versions that loaded ensembles need, ascending; they answer only requests that name them
 	live    int64                    // the aspired version that ought to answer version 0; 0: the highest ready
 	serving int64                    // the version that answers version 0 now; 0: none
 	states  map[int64]edgewise.State // of every version that has one
@@ -74,7 +75,7 @@ type plan struct {
 func next(s snapshot) plan {
 	p := plan{serving: s.nextServing()}
 	for _, v := range s.wanted() {
-		if _, known := s.states[v]; !known {
+		if _, known := s.states[v]; !known && slices.Contains(s.stored, v) {
 			p.load = append(p.load, v)
 		}
 	}
@@ -118,9 +119,9 @@ func (s snapshot) nextServing() int64 {
 	return highest
 }
 
-// wanted is every version that is to be loaded, ascending.
+// wanted is every version that is to be loaded and kept, ascending.
 func (s snapshot) wanted() []int64 {
-	all := slices.Concat(s.aspired, s.trial)
+	all := slices.Concat(s.aspired, s.trial, s.held)
 	slices.Sort(all)
 	return slices.Compact(all)
 }

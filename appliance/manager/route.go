@@ -58,6 +58,9 @@ func (m *Manager) find(id edgewise.ModelID) (*target, error) {
 	case r == nil:
 		return nil, lookupError(edgewise.NotFound, id, "Request for unknown model: '%s' is not found", id.Name)
 	case id.Version == 0 && r.serving == nil:
+		if s, ok := r.fallen(); ok {
+			return nil, lookupError(edgewise.Unavailable, id, "Request for unknown model: '%s' has no available versions: version %d: %s", id.Name, s.ID.Version, s.Reason)
+		}
 		return nil, lookupError(edgewise.NotFound, id, "Request for unknown model: '%s' has no available versions", id.Name)
 	case id.Version == 0:
 		return r.serving, nil
@@ -65,6 +68,9 @@ func (m *Manager) find(id edgewise.ModelID) (*target, error) {
 		return nil, lookupError(edgewise.NotFound, id, "Request for unknown model: '%s' version %d is not found", id.Name, id.Version)
 	}
 	t := r.versions[id.Version]
+	if t != nil && t.status.Fallen {
+		return nil, lookupError(edgewise.Unavailable, id, "Request for unknown model: '%s' version %d is not at ready state: %s", id.Name, id.Version, t.status.Reason)
+	}
 	if t == nil || t.handle == nil {
 		return nil, lookupError(edgewise.Unavailable, id, "Request for unknown model: '%s' version %d is not at ready state", id.Name, id.Version)
 	}

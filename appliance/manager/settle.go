@@ -59,7 +59,7 @@ func (m *Manager) settled(name string) (settled bool, changed <-chan struct{}, e
 	if mod == nil {
 		return true, nil, nil
 	}
-	for _, number := range mod.snapshot().ordered() {
+	for _, number := range m.snapshot(name, mod).ordered() {
 		s := mod.slots[number]
 		switch s.state {
 		case edgewise.StateLoading, edgewise.StateUnloading:
@@ -77,8 +77,8 @@ func (m *Manager) settled(name string) (settled bool, changed <-chan struct{}, e
 func (m *Manager) Ready() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, mod := range m.models {
-		for _, number := range mod.snapshot().aspired {
+	for name, mod := range m.models {
+		for _, number := range m.snapshot(name, mod).aspired {
 			if s := mod.slots[number]; s == nil || s.state != edgewise.StateReady {
 				return false
 			}

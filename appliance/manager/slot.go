@@ -12,24 +12,26 @@ import (
 //
 //	         begin        loaded         drain           gone
 //	(none) --------> Loading ----> Ready -------> Unloading ----> (none)
-//	                    |                                            ^
-//	                    | failed                 forget              |
-//	                    +--------> Unavailable ----------------------+
+//	                    |            |                               ^
+//	                    | failed     | fell      forget              |
+//	                    +------------+-> Unavailable ----------------+
 //
-// A failed version is tried again by forgetting it while it is still wanted.
+// A failed version is tried again by forgetting it while it is still wanted. A ready one falls when its process has
+// ended for good.
 type slot struct {
 	version *edgewise.Version
 	state   edgewise.State
 	reason  string
 	kind    edgewise.Kind // of the failure, when Unavailable
 	since   time.Time
+	fallen  bool    // Unavailable after it was Ready
 	handle  *handle // set when Ready or Unloading
 }
 
 // to moves a slot along one of the legal transitions.
 func (s *slot) to(state edgewise.State, now time.Time) {
 	legal := s.state == edgewise.StateLoading && (state == edgewise.StateReady || state == edgewise.StateUnavailable) ||
-		s.state == edgewise.StateReady && state == edgewise.StateUnloading
+		s.state == edgewise.StateReady && (state == edgewise.StateUnloading || state == edgewise.StateUnavailable)
 	if !legal {
 		panic(fmt.Sprintf("BUG: version %v goes from %v to %v", s.version.ID, s.state, state))
 	}

@@ -18,6 +18,9 @@ func Complete(m *edgewise.Model, name string, files []string, ins *edgewise.Insp
 	if err != nil {
 		return nil, err
 	}
+	if ins != nil && ins.MaxBatchSize != nil && c.MaxBatchSize == Unset {
+		c.MaxBatchSize = *ins.MaxBatchSize
+	}
 	if ins != nil && (len(c.Input) == 0 || len(c.Output) == 0) {
 		if err := fromSignature(c, ins, d); err != nil {
 			return nil, err
@@ -186,6 +189,12 @@ func defaults(c *edgewise.Model, d Defaults) {
 	if c.EnsembleScheduling == nil {
 		defaultOptimization(c)
 		defaultInstances(c, d)
+		return
+	}
+	for i := range c.EnsembleScheduling.Step {
+		if step := &c.EnsembleScheduling.Step[i]; step.ModelVersion == 0 {
+			step.ModelVersion = -1
+		}
 	}
 }
 

@@ -257,15 +257,12 @@ func TestIdentifyRefuses(t *testing.T) {
 		want  string
 	}{
 		{"another name", edgewise.Model{Name: "dog"}, []string{"model.onnx"}, edgewise.Invalid, `model "cat": the configuration says name "dog": leave it out or write "cat"`},
-		{"no model file", edgewise.Model{}, []string{"net.onnx"}, edgewise.Invalid, `model "cat": there is no model file: want model.onnx, or default_model_filename in the configuration (files: net.onnx)`},
+		{"no model file", edgewise.Model{}, []string{"net.onnx"}, edgewise.Invalid, `model "cat": there is no model file: want model.onnx or model.wasm, or default_model_filename in the configuration (files: net.onnx)`},
 		{"declared file missing", edgewise.Model{DefaultModelFilename: "net.onnx"}, nil, edgewise.Invalid, `model "cat": there is no file "net.onnx", the model itself`},
-		{"many files", edgewise.Model{}, make([]string, 17), edgewise.Invalid, `model "cat": there is no model file: want model.onnx, or default_model_filename in the configuration (files: , , , , , , , , , , , , , , , , ...)`},
+		{"many files", edgewise.Model{}, make([]string, 17), edgewise.Invalid, `model "cat": there is no model file: want model.onnx or model.wasm, or default_model_filename in the configuration (files: , , , , , , , , , , , , , , , , ...)`},
 		{"unknown platform", edgewise.Model{Platform: "tensorrt_plan"}, []string{"model.plan"}, edgewise.Unsupported, `model "cat": platform "tensorrt_plan" is not served by this box: want "onnxruntime_onnx"`},
 		{"unknown backend", edgewise.Model{Backend: "python"}, []string{"model.onnx"}, edgewise.Unsupported, `model "cat": backend "python" is not served by this box: want "onnxruntime"`},
 		{"contradiction", edgewise.Model{Platform: "onnxruntime_onnx", Backend: "python"}, []string{"model.onnx"}, edgewise.Unsupported, `model "cat": platform "onnxruntime_onnx" with backend "python" is not served by this box: want platform "onnxruntime_onnx" with backend "onnxruntime"`},
-		{"a step", edgewise.Model{}, []string{"model.wasm"}, edgewise.Unsupported, `model "cat": platform: WebAssembly steps are not served yet`},
-		{"an ensemble by its steps", edgewise.Model{EnsembleScheduling: &edgewise.EnsembleScheduling{}}, nil, edgewise.Unsupported, `model "cat": ensemble_scheduling: ensembles are not served yet`},
-		{"an ensemble", edgewise.Model{Platform: "ensemble"}, nil, edgewise.Unsupported, `model "cat": ensemble_scheduling: ensembles are not served yet`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -91,7 +91,7 @@ func choose(m *edgewise.Model, files []string) (platform, error) {
 			return p, nil
 		}
 	}
-	return platform{}, fail(m.Name, edgewise.Invalid, "there is no model file: want model.onnx, or default_model_filename in the configuration%s", listed("files", files))
+	return platform{}, fail(m.Name, edgewise.Invalid, "there is no model file: want model.onnx or model.wasm, or default_model_filename in the configuration%s", listed("files", files))
 }
 
 func (p platform) agrees(m *edgewise.Model) bool {

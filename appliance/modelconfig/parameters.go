@@ -12,7 +12,7 @@ type parameter struct {
 	valid func(string) bool
 }
 
-// backendParameters are those that the ONNX backend and the scheduler obey. Other names are data of the user, which clients read.
+// backendParameters are those that the ONNX backend, the scheduler and the box itself obey. Other names are data of the user, which clients read.
 var backendParameters = map[string]parameter{
 	"intra_op_thread_count":                         threads,
 	"inter_op_thread_count":                         threads,
@@ -21,6 +21,7 @@ var backendParameters = map[string]parameter{
 	"enable_mem_pattern":                            oneOf("0", "1"),
 	"memory.enable_memory_arena_shrinkage":          {"devices such as \"cpu:0\", separated by ';'", regexp.MustCompile(`^cpu:0(;cpu:0)*$`).MatchString},
 	"max_queue_delay":                               oneOf("auto"),
+	"isolation":                                     oneOf("none", "process"),
 	"session.set_denormal_as_zero":                  oneOf("0", "1"),
 	"session.disable_quant_qdq":                     oneOf("0", "1"),
 	"session.disable_double_qdq_remover":            oneOf("0", "1"),

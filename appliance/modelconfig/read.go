@@ -63,7 +63,10 @@ var schema = document.Schema{Name: "ModelConfig", Enums: map[string][]string{
 		"BATCH_ELEMENT_COUNT", "BATCH_ACCUMULATED_ELEMENT_COUNT", "BATCH_ACCUMULATED_ELEMENT_COUNT_WITH_ZERO",
 		"BATCH_MAX_ELEMENT_COUNT_AS_SHAPE", "BATCH_ITEM_SHAPE", "BATCH_ITEM_SHAPE_FLATTEN",
 	},
-	"BatchOutput.kind": {"BATCH_SCATTER_WITH_INPUT_SHAPE"},
+	"BatchOutput.kind":            {"BATCH_SCATTER_WITH_INPUT_SHAPE"},
+	"EnsembleCondition.operator":  {"EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"},
+	"EnsembleCondition.over":      {"ANY", "ALL"},
+	"EnsembleCondition.otherwise": {"SKIP", "STOP"},
 }}
 
 // The actions of a queue policy.

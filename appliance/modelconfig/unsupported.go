@@ -16,8 +16,6 @@ type feature struct {
 
 // features is the one table of what is not served. A row goes when the thing is built.
 var features = []feature{
-	{"platform", "WebAssembly steps are not served yet", func(m *edgewise.Model) bool { return m.Platform == "wasm" }},
-	{"ensemble_scheduling", "ensembles are not served yet", func(m *edgewise.Model) bool { return m.EnsembleScheduling != nil || m.Platform == "ensemble" }},
 	{"sequence_batching", "sequences are not served yet", func(m *edgewise.Model) bool { return m.SequenceBatching != nil }},
 	{"batch_input", "inputs made from the batch are not served yet", func(m *edgewise.Model) bool { return len(m.BatchInput) > 0 }},
 	{"batch_output", "outputs scattered over the batch are not served yet", func(m *edgewise.Model) bool { return len(m.BatchOutput) > 0 }},

@@ -296,7 +296,7 @@ func TestValidateCountsTheProblemsBeyondItsBound(t *testing.T) {
 func TestBackendParametersAreChecked(t *testing.T) {
 	for key := range backendParameters {
 		for value, ok := range map[string]bool{"0": true, "": false, "-1": false, "true": false, "1e3": false, "99999999999999999999": false} {
-			ok = ok && !strings.HasPrefix(key, "memory.") && key != "max_queue_delay"
+			ok = ok && !strings.HasPrefix(key, "memory.") && key != "max_queue_delay" && key != "isolation"
 			m := complete(t, fmt.Sprintf(`parameters { key: %q value { string_value: %q } }`, key, value), validSignature)
 			err := Validate(m, validFiles, nil)
 			if (err == nil) != ok {
@@ -355,7 +355,7 @@ func TestWhatIsNotServedIsRefusedWithTheReason(t *testing.T) {
 		{`optimization { execution_accelerators { gpu_execution_accelerator { name: "tensorrt" } } }`, "optimization.execution_accelerators.gpu_execution_accelerator: GPU execution is not served yet"},
 		{`optimization { execution_accelerators { cpu_execution_accelerator { name: "openvino" } } }`, "optimization.execution_accelerators.cpu_execution_accelerator: the CPU runs models without accelerators: openvino and others are not part of this box"},
 	}
-	crossed := map[string]bool{"platform": true, "ensemble_scheduling": true} // by TestIdentifyRefuses
+	crossed := map[string]bool{"platform": true} // by TestIdentifyRefuses
 	for _, tt := range tests {
 		t.Run(tt.config, func(t *testing.T) {
 			m := complete(t, tt.config, validSignature)

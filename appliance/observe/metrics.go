@@ -26,6 +26,21 @@ type Source struct {
 	Disk     func() (used, free int64, err error)
 	Ready    func() bool
 	Cache    func() CacheUsage
+	GRPC     func() *GRPCUsage // nil, or returning nil: there is no gRPC server
+}
+
+// GRPCUsage is what the gRPC server counts about itself.
+type GRPCUsage struct {
+	Connections   int // open
+	InflightBytes int64
+	Panics        uint64
+	Calls         []GRPCCalls
+}
+
+// GRPCCalls is how many calls of a method have ended with a code.
+type GRPCCalls struct {
+	Method, Code string
+	Count        uint64
 }
 
 // CacheUsage is how full the response cache is.
@@ -77,16 +92,35 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	for _, s := range c.source.Samples() {
 		collectVersion(out, s)
 	}
-	collectStates(out, c.source.Statuses())
+	statuses := c.source.Statuses()
+	collectStates(out, statuses)
+	collectFallen(out, statuses)
 	send(out, prometheus.GaugeValue, "edgewise_ready", "Whether the box is ready.", truth(c.source.Ready()), nil, nil)
 	cache := c.source.Cache()
 	send(out, prometheus.GaugeValue, "edgewise_response_cache_bytes", "Bytes of kept answers.", float64(cache.Bytes), nil, nil)
 	send(out, prometheus.GaugeValue, "edgewise_response_cache_limit_bytes", "Bytes that kept answers may take.", float64(cache.Limit), nil, nil)
 	send(out, prometheus.GaugeValue, "edgewise_response_cache_entries", "Number of kept answers.", float64(cache.Entries), nil, nil)
 	send(out, prometheus.CounterValue, "edgewise_response_cache_evictions_total", "Number of kept answers that made room for others.", float64(cache.Evicted), nil, nil)
+	c.collectGRPC(out)
 	if used, free, err := c.source.Disk(); err == nil {
 		send(out, prometheus.GaugeValue, "edgewise_store_used_bytes", "Bytes of model files in the store.", float64(used), nil, nil)
 		send(out, prometheus.GaugeValue, "edgewise_store_free_bytes", "Bytes free on the store's disk.", float64(free), nil, nil)
+	}
+}
+
+func (c *collector) collectGRPC(out chan<- prometheus.Metric) {
+	if c.source.GRPC == nil {
+		return
+	}
+	usage := c.source.GRPC()
+	if usage == nil {
+		return
+	}
+	send(out, prometheus.GaugeValue, "edgewise_grpc_connections", "Number of open gRPC connections.", float64(usage.Connections), nil, nil)
+	send(out, prometheus.GaugeValue, "edgewise_grpc_inflight_bytes", "Bytes of the gRPC requests that are being answered.", float64(usage.InflightBytes), nil, nil)
+	send(out, prometheus.CounterValue, "edgewise_grpc_panics_total", "Number of gRPC calls that ended in a panic.", float64(usage.Panics), nil, nil)
+	for _, calls := range usage.Calls {
+		send(out, prometheus.CounterValue, "edgewise_grpc_calls_total", "Number of gRPC calls that have ended, by method and code.", float64(calls.Count), []string{"method", "code"}, []string{calls.Method, calls.Code})
 	}
 }
 
@@ -117,11 +151,44 @@ func collectVersion(out chan<- prometheus.Metric, s Sample) {
 	micros("nv_inference_compute_input_duration_us", "Cumulative time of preparing inputs.", st.ComputeInput)
 	micros("nv_inference_compute_infer_duration_us", "Cumulative time of running.", st.ComputeInfer)
 	micros("nv_inference_compute_output_duration_us", "Cumulative time of taking outputs out.", st.ComputeOutput)
+	collectSteps(out, st.Steps, names, values)
 	if cache := s.Version.Model.ResponseCache; cache != nil && cache.Enable {
 		counter("nv_cache_num_hits_per_model", "Number of requests answered from the response cache.", float64(st.CacheHit.Count))
 		counter("nv_cache_num_misses_per_model", "Number of requests whose answers were not in the response cache.", float64(st.CacheMiss.Count))
 		micros("nv_cache_hit_duration_per_model", "Cumulative time of answering from the response cache, in microseconds.", st.CacheHit)
 		micros("nv_cache_miss_duration_per_model", "Cumulative time of looking up and keeping answers, in microseconds.", st.CacheMiss)
+	}
+	if p := st.Process; p != nil {
+		collectProcess(out, p, names, values)
+	}
+}
+
+// collectProcess sends what is known of a version's own process.
+func collectProcess(out chan<- prometheus.Metric, p *edgewise.Process, names, values []string) {
+	gauge := func(name, help string, v float64) { send(out, prometheus.GaugeValue, name, help, v, names, values) }
+	gauge("edgewise_process_up", "Whether the version's process runs.", truth(p.PID != 0))
+	gauge("edgewise_process_resident_bytes", "Resident memory of the version's process, shared pages included.", float64(p.Resident))
+	send(out, prometheus.CounterValue, "edgewise_process_crashes_total", "Deaths of the version's process since it was loaded.", float64(p.Crashes), names, values)
+	send(out, prometheus.CounterValue, "edgewise_process_copied_bytes_total", "Bytes of tensors copied between the box and the version's process.", float64(p.Copied), names, values)
+}
+
+// collectSteps sends what an ensemble has measured of its steps, labelled with the step's number and model.
+func collectSteps(out chan<- prometheus.Metric, steps []edgewise.StepStatistics, names, values []string) {
+	names = append(names[:len(names):len(names)], "step", "step_model", "step_version", "result")
+	for i, step := range steps {
+		values := append(values[:len(values):len(values)], strconv.Itoa(i), step.Model.Name, strconv.FormatInt(step.Model.Version, 10), "")
+		count := func(result string, n uint64) {
+			values[len(values)-1] = result
+			send(out, prometheus.CounterValue, "edgewise_ensemble_step_requests_total", "Number of requests of an ensemble that came to a step, by what became of them there.", float64(n), names, values)
+		}
+		count("success", step.Success.Count)
+		count("failure", step.Fail.Count)
+		count("skipped", step.Skipped)
+		count("stopped", step.Stopped)
+		values, names := values[:len(values)-1], names[:len(names)-1]
+		send(out, prometheus.CounterValue, "edgewise_ensemble_step_seconds_total", "Cumulative time of successful requests in a step, from asking its model to the answer.", step.Success.Total.Seconds(), names, values)
+		send(out, prometheus.CounterValue, "edgewise_ensemble_step_wait_seconds_total", "Cumulative time of waiting for room under max_inflight_requests.", step.Wait.Total.Seconds(), names, values)
+		send(out, prometheus.CounterValue, "edgewise_ensemble_step_rows_total", "Number of rows that fan-outs asked a step's model about.", float64(step.Rows), names, values)
 	}
 }
 
@@ -136,6 +203,16 @@ func collectStates(out chan<- prometheus.Metric, statuses []edgewise.Status) {
 			}
 		}
 		send(out, prometheus.GaugeValue, "edgewise_versions", "Number of model versions in each state.", float64(n), []string{"state"}, []string{state.String()})
+	}
+}
+
+// collectFallen names the versions whose process is down for good.
+func collectFallen(out chan<- prometheus.Metric, statuses []edgewise.Status) {
+	for _, s := range statuses {
+		if s.Fallen {
+			send(out, prometheus.GaugeValue, "edgewise_version_quarantined", "Versions whose process has died so often that it is not started again.", 1,
+				[]string{"model", "version"}, []string{s.ID.Name, strconv.FormatInt(s.ID.Version, 10)})
+		}
 	}
 }
 

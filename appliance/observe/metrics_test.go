@@ -13,13 +13,16 @@ func source() Source {
 	v := &edgewise.Version{ID: edgewise.ModelID{Name: "cat", Version: 2}, Model: &edgewise.Model{MetricTags: map[string]string{"site": "roof"}}}
 	st := edgewise.Statistics{InferenceCount: 7, ExecutionCount: 3, Pending: 1, Failures: [4]uint64{4, 0, 1, 2}}
 	st.Closed[edgewise.ClosePreferred] = 6
+	st.Process = &edgewise.Process{PID: 5, Resident: 4096, Crashes: 2, Copied: 9}
 	st.Success = edgewise.Duration{Count: 3, Total: 1500 * time.Microsecond}
 	return Source{
-		Samples:  func() []Sample { return []Sample{{v, st}} },
-		Statuses: func() []edgewise.Status { return []edgewise.Status{{State: edgewise.StateReady}} },
-		Disk:     func() (int64, int64, error) { return 10, 20, nil },
-		Ready:    func() bool { return true },
-		Cache:    func() CacheUsage { return CacheUsage{Bytes: 30, Limit: 40, Entries: 5, Evicted: 6} },
+		Samples: func() []Sample { return []Sample{{v, st}} },
+		Statuses: func() []edgewise.Status {
+			return []edgewise.Status{{State: edgewise.StateReady}, {ID: edgewise.ModelID{Name: "dog", Version: 3}, Fallen: true}}
+		},
+		Disk:  func() (int64, int64, error) { return 10, 20, nil },
+		Ready: func() bool { return true },
+		Cache: func() CacheUsage { return CacheUsage{Bytes: 30, Limit: 40, Entries: 5, Evicted: 6} },
 	}
 }
 
@@ -41,7 +44,13 @@ func TestPage(t *testing.T) {
 		`nv_inference_pending_request_count{_site="roof",model="cat",version="2"} 1`,
 		`nv_inference_request_duration_us{_site="roof",model="cat",version="2"} 1500`,
 		`edgewise_versions{state="READY"} 1`,
-		`edgewise_versions{state="UNAVAILABLE"} 0`,
+		`edgewise_versions{state="UNAVAILABLE"} 1`,
+		`edgewise_versions{state="LOADING"} 0`,
+		`edgewise_version_quarantined{model="dog",version="3"} 1`,
+		`edgewise_process_up{_site="roof",model="cat",version="2"} 1`,
+		`edgewise_process_resident_bytes{_site="roof",model="cat",version="2"} 4096`,
+		`edgewise_process_crashes_total{_site="roof",model="cat",version="2"} 2`,
+		`edgewise_process_copied_bytes_total{_site="roof",model="cat",version="2"} 9`,
 		`edgewise_ready 1`,
 		`edgewise_store_used_bytes 10`,
 		`edgewise_store_free_bytes 20`,

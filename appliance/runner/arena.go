@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -135,11 +134,9 @@ func (a *arena) find(data []byte) (*block, uint64) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	at := uintptr(unsafe.Pointer(&data[0]))
 	for b := range a.lent {
-		start := uintptr(unsafe.Pointer(&b.data[0]))
-		if at >= start && at+uintptr(len(data)) <= start+uintptr(len(b.data)) {
-			return b, uint64(at - start)
+		if at, within := offsetWithin(data, b.data); within {
+			return b, at
 		}
 	}
 	return nil, 0

@@ -26,6 +26,7 @@ type Config struct {
 	ReadPaths   []string         // files and folders that the child may read beside the model's folder and the system's libraries
 
 	LoadTimeout  time.Duration // longest start of a child, its load included; 5 minutes
+	LoadTime     time.Duration // most processor time of a load, in whole seconds; 0: none
 	Grace        time.Duration // how long a run may go on after its context has ended, before its child is killed; 2 seconds
 	FirstBackOff time.Duration // wait before the first restart, doubled for each further one; 100 ms
 	LastBackOff  time.Duration // longest such wait; 30 seconds
@@ -87,7 +88,7 @@ func (b *Backend) Load(ctx context.Context, v *edgewise.Version, dir string, on 
 	if err != nil {
 		return nil, edgewise.Errorf(op, edgewise.Internal, "model %v: options of its process: %w", v.ID, err)
 	}
-	task, err := json.Marshal(task{Options: options, Version: v, Dir: dir, Device: on, AddressSpace: b.config.AddressSpace})
+	task, err := json.Marshal(task{Options: options, Version: v, Dir: dir, Device: on, AddressSpace: b.config.AddressSpace, LoadSeconds: seconds(b.config.LoadTime)})
 	if err != nil {
 		return nil, edgewise.Errorf(op, edgewise.Internal, "model %v: task of its process: %w", v.ID, err)
 	}
@@ -107,5 +108,9 @@ type task struct {
 	Version      *edgewise.Version `json:"version"`
 	Dir          string            `json:"dir"`
 	Device       edgewise.Device   `json:"device"`
-	AddressSpace uint64            `json:"address_space"`
+	AddressSpace uint64            `json:"address_space"` // bytes, 0: no bound
+	LoadSeconds  uint64            `json:"load_seconds"`  // of processor time, 0: no bound
 }
+
+// seconds rounds up.
+func seconds(d time.Duration) uint64 { return uint64((d + time.Second - 1) / time.Second) }

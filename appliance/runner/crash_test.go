@@ -23,13 +23,17 @@ func TestLoadsThatFailSayWhy(t *testing.T) {
 	}{
 		{"refused", "refuse", "a model of the wrong kind", edgewise.Unsupported},
 		{"crash", "crash", `model "x" version 1: its process died (signal: segmentation fault) while loading`, edgewise.Internal},
+		{"too much processor time", "burn", `model "x" version 1: its process died (signal: CPU time limit exceeded) while loading`, edgewise.Internal},
 		{"too slow", "hang", `model "x" version 1: its load was ended: context deadline exceeded`, edgewise.Deadline},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			c := setUp(fakeOptions{Load: tt.load})
-			if tt.load == "hang" {
+			switch tt.load {
+			case "hang":
 				c.LoadTimeout = 300 * time.Millisecond
+			case "burn":
+				c.LoadTime = time.Second
 			}
 			_, err := New(c).Load(t.Context(), version(), t.TempDir(), edgewise.Device{})
 			if err == nil || err.Error() != tt.want || edgewise.KindOf(err) != tt.kind {
@@ -96,12 +100,46 @@ func TestAVersionThatKeepsCrashingIsQuarantined(t *testing.T) {
 		fails(t, i, "crash", edgewise.Unavailable)
 		eventually(t, "the count of a crash", func() bool { return i.Stats().Crashes == int64(n+1) })
 	}
-	<-i.ended
+	<-i.Ended()
 	err := fails(t, i, "invalid", edgewise.Unavailable)
 	want := `model "x" version 1: its process died 5 times within 10m0s, the last time with: signal: segmentation fault; it is not started again before the model is loaded anew`
 	if err.Error() != want {
 		t.Error(err)
 	}
+	p, ok := i.Process()
+	if reason := strings.TrimPrefix(want, `model "x" version 1: `); !ok || p.Reason != reason || p.PID != 0 || p.Resident != 0 || p.Crashes != 5 {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestClosingIsNotAFall(t *testing.T) {
+	i, err := New(setUp(fakeOptions{})).Load(t.Context(), version(), t.TempDir(), edgewise.Device{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := i.(*Instance)
+	if p, ok := child.Process(); !ok || p.PID == 0 || p.Resident < 1<<20 || p.Reason != "" {
+		t.Errorf("%+v", p)
+	}
+	if err := i.Close(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-child.Ended():
+		t.Error("a closed instance says that it has fallen")
+	default:
+	}
+}
+
+func TestTheTimeOfALoadBoundsNoRun(t *testing.T) {
+	c := setUp(fakeOptions{})
+	c.LoadTime = time.Second
+	i := load(t, c, t.TempDir())
+	r, err := i.Run(t.Context(), nil, []string{"burn"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Free()
 }
 
 func TestARestartThatCrashesInLoadCounts(t *testing.T) {

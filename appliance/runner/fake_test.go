@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 }
 
 type fakeOptions struct {
-	Load string // what Load does: "", "crash", "hang", "refuse"
+	Load string // what Load does: "", "crash", "hang", "burn", "refuse"
 }
 
 // fake is a backend and an instance whose outputs tell it what to do.
@@ -60,6 +60,8 @@ func (f fake) Load(_ context.Context, _ *edgewise.Version, dir string, _ edgewis
 		crash()
 	case "hang":
 		select {}
+	case "burn":
+		burn(time.Hour)
 	case "refuse":
 		return nil, edgewise.Errorf("fake.Load", edgewise.Unsupported, "a model of the wrong kind")
 	}
@@ -72,6 +74,12 @@ func (f fake) Load(_ context.Context, _ *edgewise.Version, dir string, _ edgewis
 func crash() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGSEGV)
 	select {}
+}
+
+// burn takes processor time.
+func burn(d time.Duration) {
+	for start := time.Now(); time.Since(start) < d; {
+	}
 }
 
 // Run answers each wanted output by its name: that of an input is its echo.
@@ -88,6 +96,34 @@ func (f fake) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*ed
 	return result, nil
 }
 
+// RunInto makes the echo of the first input in the memory that place returns.
+func (f fake) RunInto(ctx context.Context, in []edgewise.Tensor, want []string, place func(sizes []int64) [][]byte) (*edgewise.Result, error) {
+	result, err := f.Run(ctx, in, want)
+	if err != nil {
+		return nil, err
+	}
+	sizes := make([]int64, len(want))
+	for i, out := range result.Outputs {
+		if out.Name == in0(in) {
+			sizes[i] = int64(len(out.Data))
+		}
+	}
+	for i, memory := range place(sizes) {
+		if memory != nil {
+			result.Outputs[i].Data = append(memory[:0], result.Outputs[i].Data...)
+		}
+	}
+	return result, nil
+}
+
+// in0 is the name of the first input: only its echo is made in place.
+func in0(in []edgewise.Tensor) string {
+	if len(in) == 0 {
+		return ""
+	}
+	return in[0].Name
+}
+
 func (f fake) output(ctx context.Context, in []edgewise.Tensor, name string) (edgewise.Tensor, error) {
 	for _, t := range in {
 		if t.Name == name {
@@ -100,6 +136,8 @@ func (f fake) output(ctx context.Context, in []edgewise.Tensor, name string) (ed
 	case "hang":
 		<-ctx.Done()
 		return edgewise.Tensor{}, ctx.Err()
+	case "burn":
+		burn(1500 * time.Millisecond)
 	case "stuck":
 		select {}
 	case "huge":

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +23,7 @@ type Instance struct {
 	arena   *arena
 	closing chan struct{}
 	ended   chan struct{} // the supervisor has returned
+	fallen  chan struct{} // closed when the child is not started again
 	stats   counters
 
 	mu      sync.Mutex
@@ -29,24 +32,31 @@ type Instance struct {
 	crashes []time.Time
 }
 
-var _ edgewise.Instance = (*Instance)(nil)
+var (
+	_ edgewise.Instance  = (*Instance)(nil)
+	_ edgewise.Allocator = (*Instance)(nil)
+	_ edgewise.Isolated  = (*Instance)(nil)
+)
 
 // Stats are counts since the load, and the child's process id, 0 while there is none.
 type Stats struct {
 	Runs      int64 // answered, failed ones included
-	CopiedIn  int64 // input bytes copied into shared memory, in this process
+	CopiedIn  int64 // input bytes copied into shared memory, in this process: those that did not stand in memory of Alloc
 	CopiedOut int64 // output bytes copied out of shared memory, in this process: strings only
-	ChildOut  int64 // output bytes that the child copied from the runtime's memory into shared memory
+	ChildOut  int64 // output bytes that the child copied into shared memory: those that its instance did not make there
 	Crashes   int64
 	PID       int
 }
+
+// Copied is how many bytes of tensors the crossing has copied, on both sides.
+func (s Stats) Copied() int64 { return s.CopiedIn + s.CopiedOut + s.ChildOut }
 
 type counters struct{ runs, copiedIn, copiedOut, childOut, crashes, generation atomic.Int64 }
 
 func newInstance(b *Backend, id edgewise.ModelID, dir string, task []byte) *Instance {
 	return &Instance{
 		backend: b, id: id, dir: dir, task: task, arena: newArena(b.config.MaxArena),
-		closing: make(chan struct{}), ended: make(chan struct{}),
+		closing: make(chan struct{}), ended: make(chan struct{}), fallen: make(chan struct{}),
 	}
 }
 
@@ -62,6 +72,35 @@ func (i *Instance) Stats() Stats {
 		s.PID = i.process.pid
 	}
 	return s
+}
+
+// Ended is closed when the child has died so often that it is not started again.
+func (i *Instance) Ended() <-chan struct{} { return i.fallen }
+
+// Process returns what is known of the child.
+func (i *Instance) Process() (edgewise.Process, bool) {
+	s := i.Stats()
+	p := edgewise.Process{PID: s.PID, Crashes: uint64(s.Crashes), Copied: uint64(s.Copied())}
+	if p.PID != 0 {
+		p.Resident = resident(p.PID)
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	p.Reason = i.reason
+	return p, true
+}
+
+// resident returns the resident bytes of a process, 0 when it is not there any more.
+func resident(pid int) int64 {
+	content, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
+	if err != nil {
+		return 0
+	}
+	var size, pages int64
+	if _, err := fmt.Sscan(string(content), &size, &pages); err != nil {
+		return 0
+	}
+	return pages * int64(os.Getpagesize())
 }
 
 // start makes a child and waits until it has loaded the model.
@@ -80,7 +119,7 @@ func (i *Instance) start(ctx context.Context) (*process, error) {
 	return nil, err
 }
 
-// supervise takes over a started child and starts another one whenever it dies.
+// supervise takes over a started child and starts another one whenever it dies, until it has died too often.
 func (i *Instance) supervise(p *process) {
 	i.process = p
 	go func() {
@@ -95,6 +134,11 @@ func (i *Instance) supervise(p *process) {
 			p.end()
 			i.died(p.cause)
 			p = i.restart()
+		}
+		select {
+		case <-i.closing:
+		default:
+			close(i.fallen)
 		}
 	}()
 }

@@ -35,6 +35,17 @@ func limit(addressSpace uint64) error {
 	return nil
 }
 
+// limitTime lets this process take so many seconds of processor time and then end by SIGXCPU; 0: without end.
+func limitTime(seconds uint64) error {
+	if seconds == 0 {
+		seconds = unix.RLIM_INFINITY
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_CPU, &unix.Rlimit{Cur: seconds, Max: unix.RLIM_INFINITY}); err != nil {
+		return fmt.Errorf("limit of processor time: %w", err)
+	}
+	return nil
+}
+
 // refused are the system calls that no model needs: new sockets and programs, other processes' memory, and parts of the
 // kernel that have been ways out of it.
 var refused = []uint32{

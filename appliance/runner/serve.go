@@ -80,13 +80,13 @@ func (s *server) prepare() error {
 	if err := dieOfFaults(); err != nil {
 		return err
 	}
-	return errors.Join(limit(s.task.AddressSpace), refuse())
+	return errors.Join(limit(s.task.AddressSpace), limitTime(s.task.LoadSeconds), refuse())
 }
 
-// dieOfFaults gives the signals of faulty native code their default action, so that the parent sees which one it was:
+// dieOfFaults gives the signals of faulty native code, and of a load without end, their default action, so that the parent sees which one it was:
 // Go's own handler would print every goroutine and end with a mere exit code.
 func dieOfFaults() error {
-	for _, s := range []syscall.Signal{syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGFPE, syscall.SIGILL, syscall.SIGABRT, syscall.SIGSYS} {
+	for _, s := range []syscall.Signal{syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGFPE, syscall.SIGILL, syscall.SIGABRT, syscall.SIGSYS, syscall.SIGXCPU} {
 		action := [4]uint64{} // SIG_DFL, no flags, no restorer, empty mask
 		if _, _, number := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0); number != 0 {
 			return fmt.Errorf("default action of %v: %w", s, number)
@@ -101,7 +101,10 @@ func (s *server) load(backend func(json.RawMessage) (edgewise.Backend, error)) e
 		return err
 	}
 	s.instance, err = b.Load(context.Background(), s.task.Version, s.task.Dir, s.task.Device)
-	return err
+	if err != nil {
+		return err
+	}
+	return limitTime(0)
 }
 
 func (s *server) fail(err error) int {
@@ -213,36 +216,6 @@ func (s *server) block(id uint32) []byte {
 	return s.blocks[id]
 }
 
-// run answers one run: the frame, made in buf, whose old content has been decoded.
-func (s *server) run(lane uint64, fd int, f runFrame, buf []byte) ([]byte, error) {
-	in := make([]edgewise.Tensor, len(f.inputs))
-	for i, from := range f.inputs {
-		data, err := from.place.within(s.block(from.place.block))
-		if err != nil {
-			return nil, edgewise.Errorf("runner.Serve", edgewise.Internal, "input %q: %w", from.name, err)
-		}
-		in[i] = edgewise.Tensor{Name: from.name, Type: from.kind, Shape: from.shape, Data: data}
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	s.begin(lane, running{f.run, stop})
-	result, err := s.instance.Run(ctx, in, f.want)
-	s.finish(lane)
-	stop()
-	if err != nil {
-		return nil, err
-	}
-	defer result.Free()
-	done := doneFrame{run: f.run, input: int64(result.Input), infer: int64(result.Infer), output: int64(result.Output)}
-	if err := s.place(&done, f, result.Outputs, fd); err != nil {
-		return nil, err
-	}
-	answer := done.append(buf[:0])
-	if len(answer) > maxFrame {
-		return nil, edgewise.Errorf("runner.Serve", edgewise.TooLarge, "the shapes of %d outputs take more than %d bytes", len(done.outputs), maxFrame)
-	}
-	return answer, nil
-}
-
 func (s *server) begin(lane uint64, r running) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -258,33 +231,8 @@ func (s *server) finish(lane uint64) {
 	delete(s.runs, lane)
 }
 
-// place copies the outputs into the block of the run, which the parent makes larger when they do not fit.
-func (s *server) place(done *doneFrame, f runFrame, outputs []edgewise.Tensor, fd int) error {
-	need := f.free
-	done.outputs = make([]placed, len(outputs))
-	for i := range outputs {
-		t := &outputs[i]
-		at := place{f.out, need, uint64(len(t.Data))}
-		done.outputs[i] = placed{kind: t.Type, shape: t.Shape, place: at}
-		need = align(need + at.size)
-	}
-	data := s.block(f.out)
-	if need > uint64(len(data)) {
-		longer, err := s.grow(f.out, need, fd)
-		if err != nil {
-			return err
-		}
-		defer func(old []byte) { _ = unix.Munmap(old) }(data)
-		data = longer
-	}
-	for i := range outputs {
-		done.copied += uint64(copy(data[done.outputs[i].place.offset:], outputs[i].Data))
-	}
-	return nil
-}
-
-// grow asks the parent for a longer block and maps it beside the old one, in which inputs, and outputs that are inputs,
-// still stand. The caller unmaps the old one.
+// grow asks the parent for a longer block and maps it beside the old one, in which inputs and outputs may still stand. The
+// caller unmaps the old one.
 func (s *server) grow(id uint32, need uint64, fd int) ([]byte, error) {
 	if err := send(fd, pair{a: need}.append(nil, kindGrow), nil, 0); err != nil {
 		return nil, err

@@ -13,39 +13,89 @@ const alignment = 64
 // gatherer makes the input tensors of batches. It belongs to one lane: its memory is read until the run returns and used
 // again for the next batch, so a lane keeps as much as its largest batch took.
 type gatherer struct {
-	inputs []edgewise.Tensor
-	data   [][]byte // one buffer for each input, aligned
+	allocator edgewise.Allocator // where the memory comes from; nil: from here
+	inputs    []edgewise.Tensor
+	buffers   []buffer // one for each input
 }
 
+// buffer is memory whose capacity is used again.
+type buffer struct {
+	data []byte
+	free func() // nil when there is nothing to give back
+}
+
+// newGatherer makes a gatherer in memory from which an instance takes inputs without a copy, if it lends such memory.
+func newGatherer(i edgewise.Instance) gatherer {
+	allocator, _ := i.(edgewise.Allocator)
+	return gatherer{allocator: allocator}
+}
+
+// needed tells whether the inputs of jobs have to be gathered: those of one are passed on as they are, unless the
+// instance would copy them then.
+func (g *gatherer) needed(jobs []*job) bool { return len(jobs) > 1 || g.allocator != nil }
+
 // gather concatenates the inputs of jobs, which fit together, on dimension 0. That is the one copy of a batch. Framed
-// bytes are concatenated as they are. The result is valid until the next call.
-func (g *gatherer) gather(jobs []*job, total int) []edgewise.Tensor {
+// bytes are concatenated as they are. The result is valid until the next call. Error: Exhausted.
+func (g *gatherer) gather(jobs []*job, total int) ([]edgewise.Tensor, error) {
 	first := jobs[0].inputs
 	g.inputs = slices.Grow(g.inputs[:0], len(first))[:len(first)]
-	for len(g.data) < len(first) {
-		g.data = append(g.data, nil)
+	for len(g.buffers) < len(first) {
+		g.buffers = append(g.buffers, buffer{})
 	}
 	for i := range first {
 		shape := append(g.inputs[i].Shape[:0], first[i].Shape...)
-		shape[0] = int64(total)
-		g.inputs[i] = edgewise.Tensor{Name: first[i].Name, Type: first[i].Type, Shape: shape, Data: g.concat(i, jobs)}
+		if len(jobs) > 1 {
+			shape[0] = int64(total)
+		}
+		data, err := g.concat(i, jobs)
+		if err != nil {
+			return nil, err
+		}
+		g.inputs[i] = edgewise.Tensor{Name: first[i].Name, Type: first[i].Type, Shape: shape, Data: data}
 	}
-	return g.inputs
+	return g.inputs, nil
 }
 
-func (g *gatherer) concat(i int, jobs []*job) []byte {
+func (g *gatherer) concat(i int, jobs []*job) ([]byte, error) {
 	size := 0
 	for _, j := range jobs {
 		size += len(j.inputs[i].Data)
 	}
-	if cap(g.data[i]) < size {
-		g.data[i] = alignedBytes(size)
+	if b := &g.buffers[i]; cap(b.data) < size {
+		if err := g.replace(b, size); err != nil {
+			return nil, err
+		}
 	}
-	data := g.data[i][:0]
+	data := g.buffers[i].data[:0]
 	for _, j := range jobs {
 		data = append(data, j.inputs[i].Data...)
 	}
-	return data
+	return data, nil
+}
+
+// replace gets a buffer for at least size bytes.
+func (g *gatherer) replace(b *buffer, size int) (err error) {
+	b.release()
+	if g.allocator == nil {
+		b.data = alignedBytes(size)
+		return nil
+	}
+	b.data, b.free, err = g.allocator.Alloc(size + size/4)
+	return err
+}
+
+func (b *buffer) release() {
+	if b.free != nil {
+		b.free()
+	}
+	*b = buffer{}
+}
+
+// release gives all memory back.
+func (g *gatherer) release() {
+	for i := range g.buffers {
+		g.buffers[i].release()
+	}
 }
 
 // alignedBytes returns a buffer for at least size bytes, which begins at a multiple of alignment.

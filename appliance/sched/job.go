@@ -18,6 +18,7 @@ type job struct {
 	inputs   []edgewise.Tensor // in the model's order, in the backend's shapes
 	want     []string          // never empty
 	batch    int               // elements on dimension 0, 1 for models that do not batch
+	call     edgewise.Call     // what travels with it to the instance
 	level    int               // index of its priority level
 	arrived  time.Time
 	overdue  time.Time // when its time in the queue is over; zero: never
@@ -55,9 +56,9 @@ func (p *jobs) put(j *job) {
 }
 
 // fits tells whether k can run in one batch with j: the same inputs in the same shapes but for dimension 0, and the same
-// outputs wanted in the same order. Types are the model's, so they are equal.
+// outputs wanted in the same order. Types are the model's, so they are equal. Parameters are a request's own.
 func (j *job) fits(k *job) bool {
-	if len(j.inputs) != len(k.inputs) || !slices.Equal(j.want, k.want) {
+	if len(j.inputs) != len(k.inputs) || !slices.Equal(j.want, k.want) || len(j.call.Parameters) > 0 || len(k.call.Parameters) > 0 {
 		return false
 	}
 	for i := range j.inputs {

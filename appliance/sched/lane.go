@@ -27,6 +27,7 @@ type lane struct {
 func (l *lane) loop() {
 	l.pin(true)
 	defer l.pin(false)
+	defer l.gatherer.release()
 	l.group = newGroup()
 	for l.s.queue.take(l) {
 		l.run()
@@ -141,12 +142,14 @@ func (l *lane) attempt(ctx context.Context, jobs []*job, started time.Time) (err
 		}
 	}()
 	total := elements(jobs)
-	inputs := jobs[0].inputs
-	if len(jobs) > 1 {
-		inputs = l.gatherer.gather(jobs, total)
+	inputs, gathers := jobs[0].inputs, l.gatherer.needed(jobs)
+	if gathers {
+		if inputs, err = l.gatherer.gather(jobs, total); err != nil {
+			return err
+		}
 	}
 	gathered := time.Now()
-	result, err := l.s.instance.Run(ctx, inputs, jobs[0].want)
+	result, err := l.s.instance.Run(carry(ctx, jobs), inputs, jobs[0].want)
 	if err != nil {
 		return err
 	}
@@ -156,8 +159,8 @@ func (l *lane) attempt(ctx context.Context, jobs []*job, started time.Time) (err
 		result.Free()
 		return err
 	}
-	timing := edgewise.Timing{Input: result.Input, Infer: result.Infer, Output: result.Output, Batch: total}
-	if len(jobs) > 1 {
+	timing := edgewise.Timing{Input: result.Input, Infer: result.Infer, Output: result.Output, Batch: total, Guest: result.Guest}
+	if gathers {
 		timing.Input += gathered.Sub(started)
 		timing.Output += time.Since(ran)
 	}
@@ -168,6 +171,18 @@ func (l *lane) attempt(ctx context.Context, jobs []*job, started time.Time) (err
 		j.timing.Queue = j.started.Sub(j.arrived)
 	}
 	return nil
+}
+
+// carry puts into ctx what travels with jobs: the parameters of one that is alone, and the deepest call of several.
+func carry(ctx context.Context, jobs []*job) context.Context {
+	call := jobs[0].call
+	for _, j := range jobs[1:] {
+		call.Depth = max(call.Depth, j.call.Depth)
+	}
+	if len(call.Parameters) == 0 && call.Depth == 0 {
+		return ctx
+	}
+	return edgewise.WithCall(ctx, call)
 }
 
 // distribute checks the outputs and gives each job its own.

@@ -31,6 +31,7 @@ type queue struct {
 	levels []level
 	size   int // waiting jobs
 	load   load
+	yields yields
 	order  *order // nil: answers leave as they come
 	closed bool
 	counts [edgewise.CloseReasons]uint64
@@ -76,7 +77,7 @@ func (q *queue) take(l *lane) bool {
 	for yielded := false; ; {
 		p := q.plan(l)
 		switch {
-		case p.take > 0 && p.reason == edgewise.CloseIdle && !yielded && q.company(l.jobs[:p.take]):
+		case p.take > 0 && p.reason == edgewise.CloseIdle && !yielded && q.pace.tiny() && q.yields.due():
 			yielded = true
 			q.yield()
 		case p.take > 0:
@@ -92,17 +93,13 @@ func (q *queue) take(l *lane) bool {
 	}
 }
 
-// company tells whether a yield is likely to bring more jobs that are worth it: runs are tiny, and others than these were
-// here in the last two rounds.
-func (q *queue) company(jobs []*job) bool {
-	return q.pace.tiny() && q.load.expected() > elements(jobs)
-}
-
 // yield lets others run once: whoever is about to push does so.
 func (q *queue) yield() {
+	before := q.size
 	q.mu.Unlock()
 	runtime.Gosched()
 	q.mu.Lock()
+	q.yields.brought(q.size > before)
 }
 
 // plan asks the former. It leaves the jobs that it considered in l.jobs.

@@ -35,7 +35,10 @@ type Scheduler struct {
 	lent  sync.WaitGroup // results whose memory belongs to the instance
 }
 
-var _ edgewise.Servable = (*Scheduler)(nil)
+var (
+	_ edgewise.Servable = (*Scheduler)(nil)
+	_ edgewise.Isolated = (*Scheduler)(nil)
+)
 
 // New starts the lanes of v on an instance, which the Scheduler owns from then on.
 func New(v *edgewise.Version, instance edgewise.Instance, c Config) *Scheduler {
@@ -45,7 +48,7 @@ func New(v *edgewise.Version, instance edgewise.Instance, c Config) *Scheduler {
 		queue: newQueue(v.Model, policies, c.MaxQueue), jobs: newJobs(), measured: newMeter(), logger: c.Logger,
 	}
 	for range max(c.Lanes, 1) {
-		l := &lane{s: s}
+		l := &lane{s: s, gatherer: newGatherer(instance)}
 		s.lanes.Go(l.loop)
 	}
 	return s
@@ -71,6 +74,7 @@ func (s *Scheduler) infer(ctx context.Context, req *edgewise.Request, start time
 		return nil, err
 	}
 	j.ctx, j.arrived, j.level = ctx, start, levelOf(req.Priority, len(s.policies), s.standard)
+	j.call = edgewise.Call{Parameters: req.Parameters, Depth: edgewise.CallOf(ctx).Depth}
 	s.limit(j, req.Timeout)
 	if err := s.queue.push(j); err != nil {
 		return nil, s.refusal(err)
@@ -165,7 +169,29 @@ func (s *Scheduler) Statistics() edgewise.Statistics {
 	stats := s.measured.read()
 	size, closed := s.queue.read()
 	stats.Pending, stats.Closed = int64(size), closed
+	if p, ok := s.Process(); ok {
+		stats.Process = &p
+	}
+	if m, ok := s.instance.(edgewise.Metered); ok {
+		stats.Guest = m.GuestStatistics()
+	}
 	return stats
+}
+
+// Process returns what is known of the process in which the instance runs; see edgewise.Isolated.
+func (s *Scheduler) Process() (p edgewise.Process, ok bool) {
+	if isolated, can := s.instance.(edgewise.Isolated); can {
+		return isolated.Process()
+	}
+	return p, false
+}
+
+// Ended is closed when the instance's process is not started again; see edgewise.Isolated.
+func (s *Scheduler) Ended() <-chan struct{} {
+	if isolated, can := s.instance.(edgewise.Isolated); can {
+		return isolated.Ended()
+	}
+	return nil
 }
 
 // Close refuses new requests, runs those that are queued, waits until every response has been released and closes the

@@ -23,7 +23,10 @@ func FuzzGatherAndSplitAreInverse(f *testing.F) {
 		list, total := drawnJobs(sizes, int64(width%9), rand.New(rand.NewPCG(seed, 1)))
 		var g gatherer
 		for range 2 { // the second time in the memory of the first
-			batch := g.gather(list, total)
+			batch, err := g.gather(list, total)
+			if err != nil {
+				t.Fatal(err)
+			}
 			for i := range batch {
 				if len(batch[i].Data) > 0 && uintptr(unsafe.Pointer(&batch[i].Data[0]))%alignment != 0 {
 					t.Error("the batch is not aligned")

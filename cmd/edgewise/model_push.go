@@ -24,7 +24,8 @@ func (p *program) modelPush() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "push NAME PATH",
 		Short: "Upload a model file, or a folder of files, as a new version and make it live",
-		Long: "Push uploads PATH: one .onnx file, or a folder with model.onnx and what belongs to it (config.pbtxt, external data, labels).\n" +
+		Long: "Push uploads PATH: one .onnx or .wasm file, or a folder with model.onnx or model.wasm and what belongs to it (config.pbtxt, external data, labels).\n" +
+			"An ensemble is a configuration alone: one .pbtxt, .yaml or .json file, or a folder with it.\n" +
 			"The box loads the version before it makes it live; when that fails, what was live stays live.",
 		Args: arguments("NAME", "PATH"),
 		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
@@ -53,7 +54,8 @@ func describePush(w io.Writer, v *admin.Version, live bool) {
 	fmt.Fprintf(w, "model %q version %d %s (%s, sha256 %.12s)\n", v.Name, v.Version, state, humanize.IBytes(uint64(v.Size)), v.Digest)
 }
 
-// pathVersion makes a version of one file, stored as model.onnx, or of a folder's files.
+// pathVersion makes a version of one file, stored as model.onnx, model.wasm or config.pbtxt by its extension, or of a folder's
+// files.
 func pathVersion(name, path string) (repository.Version, error) {
 	if err := edgewise.CheckName(name); err != nil {
 		return repository.Version{}, usageError{err}
@@ -68,8 +70,18 @@ func pathVersion(name, path string) (repository.Version, error) {
 	if info.IsDir() {
 		return repository.ReadFolder(edgewise.ModelID{Name: name}, path)
 	}
-	file := repository.File{Path: "model" + strings.ToLower(filepath.Ext(path)), Source: path, Size: info.Size()}
+	file := repository.File{Path: storedName(path), Source: path, Size: info.Size()}
 	return repository.Version{ID: edgewise.ModelID{Name: name}, Files: []repository.File{file}, Size: info.Size()}, nil
+}
+
+// storedName is what a version's only file is called on the box.
+func storedName(path string) string {
+	ext := strings.ToLower(filepath.Ext(path))
+	switch ext {
+	case ".pbtxt", ".yaml", ".yml", ".json":
+		return "config" + ext
+	}
+	return "model" + ext
 }
 
 // push uploads a version with a progress bar.

@@ -98,6 +98,11 @@ func showModel(w io.Writer, m *admin.Model, i *edgewise.Inspection) {
 			humanize.IBytes(uint64(v.Size)), v.Digest, v.Created.Local().Format("2006-01-02 15:04:05"), v.Origin)
 	}
 	_ = table.Flush()
+	for _, v := range m.Versions {
+		if v.Reason != "" {
+			fmt.Fprintf(w, "\nversion %d: %s\n", v.Version, v.Reason)
+		}
+	}
 	if i != nil {
 		showInspection(w, i)
 	}
@@ -111,7 +116,14 @@ func showInspection(w io.Writer, i *edgewise.Inspection) {
 	for _, t := range i.Outputs {
 		fmt.Fprintf(table, "\noutput\t%s\t%s\t%s", t.Name, t.Datatype, dims(t))
 	}
+	for n, id := range i.Steps {
+		fmt.Fprintf(table, "\nstep %d\t%s\tversion %d\t", n, id.Name, id.Version)
+	}
 	_ = table.Flush()
+	if len(i.Steps) > 0 {
+		fmt.Fprintln(w)
+		return
+	}
 	fmt.Fprintf(w, "\n\n%d operators, %s parameters in %s\n", i.Nodes, humanize.Comma(i.Parameters), humanize.IBytes(uint64(i.ParameterBytes)))
 }
 

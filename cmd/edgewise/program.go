@@ -114,7 +114,7 @@ func (p *program) root() *cobra.Command {
 	root.PersistentFlags().StringVar(&p.server, "server", "http://127.0.0.1:8000", "base URL of the box")
 	root.PersistentFlags().StringVarP(&p.output, "output", "o", "text", "text or json")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(p.serve(), p.model(), p.infer(), p.perf(), p.demo(), p.doctor(), p.configuration(), p.version())
+	root.AddCommand(p.serve(), p.model(), p.infer(), p.perf(), p.step(), p.demo(), p.doctor(), p.configuration(), p.version())
 	return root
 }
 

@@ -80,13 +80,19 @@ var layers = []layer{
 	{[]string{"appliance/document"}, nil, "syntax knows nothing of models"},
 	{[]string{"appliance/config", "appliance/modelconfig"}, []string{"appliance/document"}, "both read strict documents"},
 	{
-		[]string{"wasm/...", "ensemble/...", "store/...", "gpu/...", "webui/...", "appliance/manager", "appliance/sched", "appliance/cache", "appliance/runner", "appliance/observe", "appliance/apistatus"},
+		[]string{"wasm/...", "ensemble/...", "store/...", "gpu/...", "webui/...", "appliance/manager", "appliance/sched", "appliance/cache", "appliance/sharedmemory", "appliance/runner", "appliance/observe", "appliance/apistatus"},
 		nil, "parts never import parts: they meet in package appliance, through the root's words",
 	},
 	{[]string{"api/..."}, []string{"api/..."}, "what crosses the border of the box knows nothing of its inside"},
 	{[]string{"appliance/httpapi", "appliance/grpcapi"}, []string{"appliance/apistatus", "api/..."}, "a door translates; it does not decide"},
 	{[]string{"appliance"}, []string{"..."}, "the house knows everybody"},
-	{[]string{"cmd/..."}, []string{"appliance", "appliance/config", "api/...", "cmd/..."}, "the program turns the key and talks to the box as any client does"},
+	{[]string{"sdk/..."}, []string{"sdk/..."}, "guests know the ABI and nothing of the house"},
+	{
+		[]string{"cmd/edgewise/step"},
+		[]string{"wasm", "sdk", "appliance/modelconfig", "api/kserve", "cmd/edgewise/tensorfile"},
+		"the workshop runs steps as the box does, without the box",
+	},
+	{[]string{"cmd/..."}, []string{"appliance", "appliance/config", "wasm", "api/...", "cmd/..."}, "the program turns the key and talks to the box as any client does"},
 	{[]string{"test/...", "configs/..."}, []string{"..."}, "tests may look everywhere"},
 }
 
@@ -142,7 +148,7 @@ var heavy = map[string][]string{
 	"go.opentelemetry.io":          {"appliance/observe"},
 	"github.com/spf13/cobra":       {"cmd/..."},
 	"go.yaml.in/yaml":              {"appliance/document"},
-	"golang.org/x/image":           {"cmd/...", "configs/..."},
+	"golang.org/x/image":           {"cmd/...", "configs/...", "wasm/kernel"},
 }
 
 func TestHeavyLibrariesStayInTheirRoom(t *testing.T) {

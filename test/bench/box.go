@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/edgewise-ai/edgewise/api/client"
@@ -16,7 +15,7 @@ import (
 
 // box is the built program, serving from a data folder.
 type box struct {
-	cmd     *exec.Cmd
+	*process
 	address string
 	client  *client.Client
 	started time.Duration // from exec to listening
@@ -24,15 +23,26 @@ type box struct {
 	errors  bytes.Buffer
 }
 
-func startBox(dataDir string) (*box, error) {
-	b := &box{cmd: exec.Command("bin/edgewise", "serve", "--set", "http.address=127.0.0.1:0", "--set", "data_dir="+dataDir, "--set", "store.reserve_bytes=0", "--set", "log.level=warn")}
-	b.cmd.Stderr = &b.errors
-	out, err := b.cmd.StdoutPipe()
+// startBox starts the program with its standard settings but those given, as key=value.
+func startBox(dataDir string, settings ...string) (*box, error) {
+	return startBoxOn(anywhere, dataDir, settings...)
+}
+
+// startBoxOn keeps the program on one core.
+func startBoxOn(core int, dataDir string, settings ...string) (*box, error) {
+	settings = append([]string{"http.address=127.0.0.1:0", "grpc.address=127.0.0.1:0", "data_dir=" + dataDir, "store.reserve_bytes=0", "log.level=warn"}, settings...)
+	cmd := exec.Command("bin/edgewise", "serve")
+	for _, s := range settings {
+		cmd.Args = append(cmd.Args, "--set", s)
+	}
+	b := &box{}
+	cmd.Stderr = &b.errors
+	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
 	begin := time.Now()
-	if err := b.cmd.Start(); err != nil {
+	if b.process, err = start(core, cmd); err != nil {
 		return nil, err
 	}
 	lines := bufio.NewScanner(out)
@@ -47,13 +57,6 @@ func startBox(dataDir string) (*box, error) {
 		}
 	}
 	return nil, fmt.Errorf("the box did not get ready: %s", b.errors.String())
-}
-
-func (b *box) stop() error {
-	if err := b.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return err
-	}
-	return b.cmd.Wait()
 }
 
 // resident returns the box's resident memory in MiB.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -14,7 +15,8 @@ import (
 const jsonFloats = 150_000
 
 // jsonFigures holds the parser of JSON tensors against encoding/json on the same body.
-func jsonFigures(rounds int) ([]figure, error) {
+func jsonFigures(_ string, rounds int) (result, error) {
+	defer debug.SetGCPercent(debug.SetGCPercent(100)) // both sides with a collector, as in a server
 	body := jsonBody()
 	decoder := kserve.NewDecoder(kserve.Limits{})
 	ours := func() error {
@@ -38,17 +40,17 @@ func jsonFigures(rounds int) ([]figure, error) {
 	for range rounds {
 		a, err := fastest(ours)
 		if err != nil {
-			return nil, err
+			return result{}, err
 		}
 		b, err := fastest(standard)
 		if err != nil {
-			return nil, err
+			return result{}, err
 		}
 		ratios, own, theirs = append(ratios, b/a), append(own, a), append(theirs, b)
 	}
 	mb := float64(len(body)) / 1e6
-	return []figure{atLeast("JSON tensor of 150,000 floats: encoding/json's time / ours", median(ratios), 5, "x",
-		fmt.Sprintf("%.0f MB/s against %.0f MB/s, %.1f ms against %.1f ms", mb/median(own), mb/median(theirs), 1e3*median(own), 1e3*median(theirs)))}, nil
+	return result{Figures: []figure{atLeast("JSON tensor of 150,000 floats: encoding/json's time / ours", median(ratios), 5, "x",
+		fmt.Sprintf("%.0f MB/s against %.0f MB/s, %.1f ms against %.1f ms", mb/median(own), mb/median(theirs), 1e3*median(own), 1e3*median(theirs)))}}, nil
 }
 
 func jsonBody() []byte {

@@ -1,123 +1,115 @@
-// Command bench measures the appliance against the raw limit of the same machine in the same run, prints a table of
-// ratios and writes it as Markdown and JSON.
+// Command bench measures the appliance against limits of the same machine in the same run and writes the tables of
+// docs/benchmarks, as Markdown and JSON.
 //
-// A shared machine's two cores are sometimes two threads of one. So both sides of a ratio are measured in turn, a
-// probe stands before and after every round, rounds without two real cores are thrown away, and medians are reported.
+//	go run ./test/bench                        every scenario of every table
+//	go run ./test/bench -table engine          one table
+//	go run ./test/bench -only tiny/16          one scenario, whose lines are replaced in its table; tiny: all of that kind
+//
+// A shared machine's two cores are sometimes two threads of one. So all sides of a ratio are measured in turn, a probe
+// stands before and after every sample, samples without two real cores are repeated, and medians are reported.
 package main
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"strings"
-	"time"
+
+	"github.com/edgewise-ai/edgewise/test/onnxgen"
 )
 
-// figure is one line of the table.
-type figure struct {
-	Name   string  `json:"name"`
-	Value  float64 `json:"value"`
-	Unit   string  `json:"unit"`
-	Goal   string  `json:"goal"`
-	Met    bool    `json:"met"`
-	Detail string  `json:"detail"` // absolute figures behind the ratio
+// scenario measures some lines of a table in a folder of its own. None takes longer than a minute or so.
+type scenario struct {
+	table string
+	name  string
+	run   measurement
 }
 
-// scenario measures one or more figures.
-type scenario struct {
-	name string
-	run  func(dir string) ([]figure, error)
+// measurement is what a scenario runs: some rounds, with files in a folder.
+type measurement func(dir string, rounds int) (result, error)
+
+func scenarios() []scenario {
+	all := []scenario{
+		{"foundation", "serve", serveFigures},
+		{"foundation", "json", jsonFigures},
+		{"foundation", "upload", uploadFigures},
+		{"foundation", "start", startFigures},
+		{"foundation", "idle", idleFigures},
+	}
+	for _, clients := range []int{1, 2, 4, 16} {
+		all = append(all, scenario{"engine", fmt.Sprintf("large/%d", clients), largeFigures(clients)})
+	}
+	for _, clients := range []int{1, 16, 64} {
+		all = append(all, scenario{"engine", fmt.Sprintf("tiny/%d", clients), tinyFigures(clients)})
+	}
+	for _, clients := range []int{1, 2, 4, 8, 16, 32, 64} {
+		all = append(all, scenario{"engine", fmt.Sprintf("batching/%d", clients), batchingFigures(clients)})
+	}
+	for _, isolation := range isolations {
+		all = append(all, scenario{"engine", "tails/" + isolation, tailFigures(isolation)})
+	}
+	return append(all,
+		scenario{"engine", "crossing/small", crossingFigures("MLP, 256 bytes in", onnxgen.MLP(1), vector)},
+		scenario{"engine", "crossing/large", crossingFigures("MobileNetV2, 602 kB in", onnxgen.MobileNetV2(1), picture)},
+	)
 }
+
+// isolations are the places where models run: in the server's process and in children.
+var isolations = [...]string{"none", "process"}
 
 func main() {
-	rounds := flag.Int("rounds", 9, "rounds of every interleaved measurement")
-	only := flag.String("only", "", "run only the scenario of this name")
-	out := flag.String("out", "docs/benchmarks/foundation", "write PATH.md and PATH.json; empty: only print")
+	rounds := flag.Int("rounds", 5, "rounds of every interleaved measurement")
+	table := flag.String("table", "all", "foundation, engine or all")
+	only := flag.String("only", "", "run only the scenario of this name, or those of this kind")
+	out := flag.String("out", "docs/benchmarks", "folder of the tables; empty: only print")
 	flag.Parse()
-	scenarios := []scenario{
-		{"serve", func(dir string) ([]figure, error) { return serveFigures(dir, *rounds) }},
-		{"json", func(string) ([]figure, error) { return jsonFigures(*rounds) }},
-		{"upload", func(dir string) ([]figure, error) { return uploadFigures(dir, max(3, *rounds/3)) }},
-		{"start", startFigures},
-		{"idle", idleFigures},
+	// The load loop is one thread, raw callers are a thread each: none of them waits for a turn. The collector runs
+	// between samples.
+	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), 8))
+	debug.SetGCPercent(-1)
+	if err := run(*table, *only, *out, *rounds); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
 	}
-	var figures []figure
-	for _, s := range scenarios {
-		if *only != "" && *only != s.name {
+}
+
+func run(table, only, out string, rounds int) error {
+	chosen := slices.DeleteFunc(scenarios(), func(s scenario) bool {
+		return table != "all" && s.table != table || only != "" && s.name != only && !strings.HasPrefix(s.name, only+"/")
+	})
+	if len(chosen) == 0 {
+		return fmt.Errorf("no scenario is called %q in table %q", only, table)
+	}
+	for _, s := range chosen {
+		fmt.Fprintf(os.Stderr, "measuring %s\n", s.name)
+		r, err := measure(s, rounds)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		fmt.Print(r.markdown())
+		if out == "" {
 			continue
 		}
-		fmt.Fprintf(os.Stderr, "measuring %s\n", s.name)
-		measured, err := measure(s)
-		if err != nil {
-			fmt.Fprintf(os.Stderr, "bench: %s: %v\n", s.name, err)
-			os.Exit(1)
-		}
-		figures = append(figures, measured...)
-	}
-	table := tableOf(figures)
-	fmt.Print(table)
-	if *out != "" && *only == "" {
-		if err := save(*out, table, figures); err != nil {
-			fmt.Fprintln(os.Stderr, "bench:", err)
-			os.Exit(1)
+		if err := record(filepath.Join(out, s.table), s, r); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // measure runs a scenario in a folder of its own, on the disk of the checkout.
-func measure(s scenario) ([]figure, error) {
+func measure(s scenario, rounds int) (result, error) {
 	if err := os.MkdirAll("dist", 0o755); err != nil {
-		return nil, err
+		return result{}, err
 	}
 	dir, err := os.MkdirTemp("dist", "bench-")
 	if err != nil {
-		return nil, err
+		return result{}, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	return s.run(dir)
-}
-
-func tableOf(figures []figure) string {
-	var b strings.Builder
-	b.WriteString("| figure | measured | goal | met | behind it |\n|---|---|---|---|---|\n")
-	for _, f := range figures {
-		met := "yes"
-		if !f.Met {
-			met = "**no**"
-		}
-		fmt.Fprintf(&b, "| %s | %.3g %s | %s | %s | %s |\n", f.Name, f.Value, f.Unit, f.Goal, met, f.Detail)
-	}
-	return b.String()
-}
-
-func save(path, table string, figures []figure) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	head := fmt.Sprintf("# Benchmarks: foundation\n\nMeasured by `make bench` on %s, %d cores, %s/%s, %s.\n\n",
-		time.Now().UTC().Format("2006-01-02"), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
-	if notes, err := os.ReadFile(path + ".notes.md"); err == nil {
-		table += "\n" + string(notes)
-	}
-	if err := os.WriteFile(path+".md", []byte(head+table), 0o644); err != nil {
-		return err
-	}
-	data, err := json.MarshalIndent(figures, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path+".json", append(data, '\n'), 0o644)
-}
-
-// atLeast makes a figure that has to reach a goal.
-func atLeast(name string, value, goal float64, unit, detail string) figure {
-	return figure{name, value, unit, fmt.Sprintf(">= %g", goal), value >= goal, detail}
-}
-
-// atMost makes a figure that has to stay below a goal.
-func atMost(name string, value, goal float64, unit, detail string) figure {
-	return figure{name, value, unit, fmt.Sprintf("<= %g", goal), value <= goal, detail}
+	return s.run(dir, rounds)
 }

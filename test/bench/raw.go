@@ -4,10 +4,10 @@ import (
 	"context"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/perf"
 	"github.com/edgewise-ai/edgewise/gpu/onnx/ort"
 )
 
@@ -19,65 +19,53 @@ type raw struct {
 	outputs []string
 }
 
-func newRaw(model string, in edgewise.Tensor, output string) (*raw, error) {
+func newRaw(model string, in edgewise.Tensor) (*raw, error) {
 	lib, err := ort.Open([]string{"bin/lib/libonnxruntime.so.1"})
 	if err != nil {
 		return nil, err
 	}
-	session, err := lib.NewSession(model, []string{in.Name}, []string{output}, ort.Options{})
+	session, err := lib.NewSession(model, []string{in.Name}, []string{outputName}, ort.Options{})
 	if err != nil {
 		return nil, err
 	}
-	return &raw{session, []edgewise.Tensor{in}, []string{output}}, nil
+	return &raw{session, []edgewise.Tensor{in}, []string{outputName}}, nil
 }
 
-// rate returns runs a second of a number of callers, each on a thread of its own.
-func (r *raw) rate(callers int, during time.Duration) (float64, error) {
-	return rate(callers, during, func(int) (func() error, error) {
-		runtime.LockOSThread()
-		return func() error {
-			result, err := r.session.Run(context.Background(), r.inputs, r.outputs)
-			if err == nil {
-				result.Free()
-			}
-			return err
-		}, nil
-	})
-}
-
-// rate runs a step over and over in a number of goroutines and returns steps a second. Each makes its step first.
-func rate(callers int, during time.Duration, start func(caller int) (step func() error, err error)) (float64, error) {
-	var count atomic.Int64
-	var callersDone, ready sync.WaitGroup
-	failed := make(chan error, callers)
-	begin := make(chan time.Time)
-	ready.Add(callers)
+// loop runs a number of callers for a while, each on a thread of its own.
+func (r *raw) loop(callers int, during time.Duration) (sample, error) {
+	var wait sync.WaitGroup
+	latencies := make([]perf.Histogram, callers)
+	failures := make([]error, callers)
+	begin := time.Now()
 	for i := range callers {
-		callersDone.Go(func() {
-			step, err := start(i)
-			ready.Done()
-			end := <-begin
-			for err == nil && time.Now().Before(end) {
-				if err = step(); err == nil {
-					count.Add(1)
-				}
-			}
-			if err != nil {
-				failed <- err
-			}
+		wait.Go(func() {
+			runtime.LockOSThread()
+			failures[i] = r.call(begin.Add(during), &latencies[i])
 		})
 	}
-	ready.Wait()
-	from := time.Now()
-	for range callers {
-		begin <- from.Add(during)
+	wait.Wait()
+	took := time.Since(begin)
+	for i := 1; i < callers; i++ {
+		latencies[0].Merge(&latencies[i])
 	}
-	callersDone.Wait()
-	took := time.Since(from)
-	select {
-	case err := <-failed:
-		return 0, err
-	default:
-		return float64(count.Load()) / took.Seconds(), nil
+	for _, err := range failures {
+		if err != nil {
+			return sample{}, err
+		}
 	}
+	return newSample(&latencies[0], took), nil
+}
+
+func (r *raw) call(end time.Time, latencies *perf.Histogram) error {
+	for now := time.Now(); now.Before(end); {
+		result, err := r.session.Run(context.Background(), r.inputs, r.outputs)
+		if err != nil {
+			return err
+		}
+		result.Free()
+		then := now
+		now = time.Now()
+		latencies.Record(now.Sub(then))
+	}
+	return nil
 }

@@ -15,23 +15,23 @@ import (
 const storedVersions = 1000
 
 // startFigures starts a box on a store with a thousand versions.
-func startFigures(dir string) ([]figure, error) {
+func startFigures(dir string, _ int) (result, error) {
 	data := filepath.Join(dir, "data")
 	if err := fillStore(data); err != nil {
-		return nil, err
+		return result{}, err
 	}
 	var seconds []float64
 	for range 5 {
 		b, err := startBox(data)
 		if err != nil {
-			return nil, err
+			return result{}, err
 		}
 		seconds = append(seconds, b.ready.Seconds())
 		if err := b.stop(); err != nil {
-			return nil, err
+			return result{}, err
 		}
 	}
-	return []figure{atMost("start with 1,000 versions in the catalog, until ready", median(seconds), 1, "s", "median of 5 starts; none of the versions is to be served")}, nil
+	return result{Figures: []figure{atMost("start with 1,000 versions in the catalog, until ready", median(seconds), 1, "s", "median of 5 starts; none of the versions is to be served")}}, nil
 }
 
 func fillStore(dir string) error {
@@ -63,16 +63,16 @@ func put(s *store.Store, name string, data []byte) error {
 }
 
 // idleFigures starts a box without models and lets it rest.
-func idleFigures(dir string) ([]figure, error) {
+func idleFigures(dir string, _ int) (result, error) {
 	b, err := startBox(filepath.Join(dir, "data"))
 	if err != nil {
-		return nil, err
+		return result{}, err
 	}
 	defer func() { _ = b.stop() }()
 	time.Sleep(2 * time.Second)
 	resident, err := b.resident()
 	if err != nil {
-		return nil, err
+		return result{}, err
 	}
-	return []figure{atMost("resident memory, idle, without models", resident, 60, "MiB", fmt.Sprintf("listening after %.0f ms", float64(b.started.Milliseconds())))}, nil
+	return result{Figures: []figure{atMost("resident memory, idle, without models", resident, 60, "MiB", fmt.Sprintf("listening after %.0f ms", float64(b.started.Milliseconds())))}}, nil
 }

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"io/fs"
 	"net/http"
@@ -137,6 +138,9 @@ func files(t *testing.T, dir string) int {
 	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			n++
+		}
+		if errors.Is(err, fs.ErrNotExist) { // removed while it was looked at
+			return nil
 		}
 		return err
 	})

@@ -203,32 +203,45 @@ func resident(t testing.TB, pid int) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// BenchmarkCrossing runs each model in this process, in a child, and in a child with inputs in shared memory already, in
-// turn, and reports the median of each and the child's resident memory.
+// BenchmarkCrossing runs each model in this process, in a child with inputs in shared memory already, as the scheduler
+// puts them there, and in a child with inputs elsewhere, in turn. It reports medians: of each; of what a run takes beside
+// the time that the runtime itself measured, which does not depend on how fast the model is at the moment; and of the
+// difference between neighbours.
 func BenchmarkCrossing(b *testing.B) {
-	for name, m := range map[string]*onnxgen.Model{"AddSub": onnxgen.AddSub(), "MobileNetV2": onnxgen.MobileNetV2(1)} {
+	for name, m := range map[string]*onnxgen.Model{"MLP": onnxgen.MLP(1), "MobileNetV2": onnxgen.MobileNetV2(1)} {
 		b.Run(name, func(b *testing.B) {
 			inside, outside, inspection := both(b, m)
 			in, names := sample(inspection)
 			sides := []struct {
-				unit string
+				name string
 				on   edgewise.Instance
 				in   []edgewise.Tensor
-			}{{"inside-p50-µs", inside, in}, {"child-p50-µs", outside, in}, {"placed-p50-µs", outside, place(b, outside, in)}}
-			took := make([][]time.Duration, len(sides))
+			}{{"inside", inside, in}, {"child", outside, place(b, outside, in)}, {"unplaced", outside, in}}
+			took, beside := make([][]time.Duration, len(sides)), make([][]time.Duration, len(sides))
 			for b.Loop() {
 				for i, side := range sides {
-					took[i] = append(took[i], timed(b, side.on, side.in, names))
+					whole, compute := timed(b, side.on, side.in, names)
+					took[i], beside[i] = append(took[i], whole), append(beside[i], whole-compute)
 				}
 			}
-			for i, side := range sides {
-				slices.Sort(took[i])
-				b.ReportMetric(float64(took[i][len(took[i])/2])/float64(time.Microsecond), side.unit)
+			added := make([]time.Duration, len(took[0]))
+			for n := range added {
+				added[n] = took[1][n] - took[0][n]
 			}
-			b.ReportMetric(float64(resident(b, outside.(*runner.Instance).Stats().PID))/(1<<20), "child-MiB")
+			for i, side := range sides {
+				b.ReportMetric(median(took[i]), side.name+"-µs")
+				b.ReportMetric(median(beside[i]), side.name+"-beside-µs")
+			}
+			b.ReportMetric(median(added), "added-µs")
 			b.ReportMetric(0, "ns/op")
 		})
 	}
+}
+
+// median returns the median in microseconds.
+func median(list []time.Duration) float64 {
+	slices.Sort(list)
+	return float64(list[len(list)/2]) / float64(time.Microsecond)
 }
 
 // BenchmarkThroughput runs the small model from two goroutines, as two lanes do.
@@ -246,19 +259,19 @@ func BenchmarkThroughput(b *testing.B) {
 	}
 }
 
-// timed runs once, with a deadline as every request has one.
-func timed(b *testing.B, i edgewise.Instance, in []edgewise.Tensor, names []string) time.Duration {
+// timed runs once, with a deadline as every request has one. compute is what the runtime measured.
+func timed(b *testing.B, i edgewise.Instance, in []edgewise.Tensor, names []string) (whole, compute time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	start := time.Now()
 	r, err := i.Run(ctx, in, names)
 	if err != nil {
 		b.Error(err)
-		return 0
+		return 0, 0
 	}
-	took := time.Since(start)
+	whole = time.Since(start)
 	r.Free()
-	return took
+	return whole, r.Infer
 }
 
 // place copies inputs into shared memory.

@@ -17,9 +17,10 @@ type input struct {
 
 // readInputs reads the inputs and finds the bytes of each.
 func (r *Request) readInputs(m message, lim kserve.Limits) error {
-	r.Inputs = make([]edgewise.Tensor, 0, len(m.inputs))
+	r.Inputs, r.Shared = make([]edgewise.Tensor, 0, len(m.inputs)), make([]kserve.Place, 0, len(m.inputs))
 	c := converter{limit: lim.MaxDecoded}
-	for i, part := range m.inputs {
+	rest := m.raw // of inputs that are not in shared memory
+	for _, part := range m.inputs {
 		in := input{parameters: tensorParameters{limit: lim.MaxParameters}}
 		if err := in.read(part); err != nil {
 			return err
@@ -28,13 +29,26 @@ func (r *Request) readInputs(m message, lim kserve.Limits) error {
 		if err != nil {
 			return err
 		}
-		if t.Data, err = in.data(&t, r.Model.Name, m.raw, i, &c); err != nil {
+		switch place := in.parameters.place; {
+		case place.Set() && len(in.contents) > 0:
+			return tensorError(edgewise.Invalid, t.Name, "unexpected 'contents' for input '%s' of model '%s': it is in shared memory", t.Name, r.Model.Name)
+		case place.Set():
+		case len(m.raw) == 0:
+			t.Data, err = in.converted(&t, r.Model.Name, &c)
+		case len(in.contents) > 0:
+			err = tensorError(edgewise.Invalid, t.Name, "contents field must not be specified when using raw_input_contents for '%s' for model '%s'", t.Name, r.Model.Name)
+		case len(rest) == 0:
+			err = noData(t.Name, r.Model.Name)
+		default:
+			t.Data, rest = rest[0], rest[1:]
+		}
+		if err != nil {
 			return err
 		}
-		r.Inputs = append(r.Inputs, t)
+		r.Inputs, r.Shared = append(r.Inputs, t), append(r.Shared, in.parameters.place)
 	}
-	if len(m.raw) > len(m.inputs) {
-		return invalid("the request has %d raw_input_contents for %d inputs", len(m.raw), len(m.inputs))
+	if len(rest) > 0 {
+		return invalid("the request for model '%s' has %d raw_input_contents more than inputs that take them", r.Model.Name, len(rest))
 	}
 	return nil
 }
@@ -95,18 +109,16 @@ func (in *input) tensor(lim kserve.Limits) (edgewise.Tensor, error) {
 	return t, nil
 }
 
-// data returns the bytes of the input number i.
-func (in *input) data(t *edgewise.Tensor, model string, raw [][]byte, i int, c *converter) ([]byte, error) {
-	if len(raw) > 0 && len(in.contents) > 0 {
-		return nil, tensorError(edgewise.Invalid, t.Name, "contents field must not be specified when using raw_input_contents for '%s' for model '%s'", t.Name, model)
+// converted returns the bytes of an input whose elements come in typed contents, or which has none.
+func (in *input) converted(t *edgewise.Tensor, model string, c *converter) ([]byte, error) {
+	if n, ok := t.Shape.Elements(); len(in.contents) == 0 && (!ok || n > 0) {
+		return nil, noData(t.Name, model)
 	}
-	if i < len(raw) {
-		return raw[i], nil
-	}
-	if n, _ := t.Shape.Elements(); len(in.contents) > 0 || n == 0 && len(t.Shape) > 0 && len(raw) == 0 {
-		return c.convert(t, model, in.contents)
-	}
-	return nil, tensorError(edgewise.Invalid, t.Name, "unable to find data for input tensor '%s' for model '%s' in request.", t.Name, model)
+	return c.convert(t, model, in.contents)
+}
+
+func noData(name, model string) error {
+	return tensorError(edgewise.Invalid, name, "unable to find data for input tensor '%s' for model '%s' in request.", name, model)
 }
 
 // varints calls visit for each of packed numbers.

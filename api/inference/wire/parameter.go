@@ -149,9 +149,11 @@ func wrongKind(key, want string) error {
 type tensorParameters struct {
 	limit          int // on their number
 	seen           int
-	region         bool // the tensor is in shared memory
+	place          kserve.Place
+	sized, offset  bool // the place has a size; an offset
+	named          bool // the place has a region
 	classification int64
-	wrong          error // the first that has the wrong kind of value
+	wrong          error // the first that is wrong
 }
 
 func (p *tensorParameters) read(entry []byte) error {
@@ -166,23 +168,33 @@ func (p *tensorParameters) read(entry []byte) error {
 	if err != nil {
 		return err
 	}
-	ok, want := true, "int64_param"
 	switch key {
 	case "shared_memory_region":
-		p.region, want = true, "string_param"
-		_, ok = value.(string)
-	case "shared_memory_offset", "shared_memory_byte_size":
-		_, ok = value.(int64)
-	case "classification":
-		p.classification, ok = value.(int64)
-		if ok && p.classification <= 0 {
-			p.fault(invalid("invalid value %d for 'classification' parameter, expected value to be > 0", p.classification))
+		p.named = true
+		var ok bool
+		if p.place.Region, ok = value.(string); !ok {
+			p.fault(wrongKind(key, "string_param"))
 		}
-	}
-	if !ok {
-		p.fault(wrongKind(key, want))
+	case "shared_memory_byte_size":
+		p.sized, p.place.Size = true, p.number(key, value, 0)
+	case "shared_memory_offset":
+		p.offset, p.place.Offset = true, p.number(key, value, 0)
+	case "classification":
+		p.classification = p.number(key, value, 1)
 	}
 	return nil
+}
+
+// number returns the value of a parameter that is an int64 from least on.
+func (p *tensorParameters) number(key string, value any, least int64) int64 {
+	n, ok := value.(int64)
+	switch {
+	case !ok:
+		p.fault(wrongKind(key, "int64_param"))
+	case n < least:
+		p.fault(invalid("invalid value %d for '%s' parameter, expected value to be >= %d", n, key, least))
+	}
+	return n
 }
 
 func (p *tensorParameters) fault(err error) {
@@ -193,19 +205,26 @@ func (p *tensorParameters) fault(err error) {
 
 // check returns what is wrong with the parameters of a tensor. what is "input" or "output".
 func (p *tensorParameters) check(what, name string) error {
-	if p.wrong != nil {
+	switch {
+	case p.wrong != nil:
 		return tensorError(edgewise.Invalid, name, "%s '%s': %w", what, name, p.wrong)
-	}
-	if p.region {
-		return tensorError(edgewise.Unsupported, name, "%s '%s': shared memory regions are not supported, send the tensor in the message", what, name)
+	case p.named && p.place.Region == "":
+		return tensorError(edgewise.Invalid, name, "%s '%s': 'shared_memory_region' names none", what, name)
+	case p.named && !p.sized:
+		return tensorError(edgewise.Invalid, name, "%s '%s': 'shared_memory_byte_size' is missing", what, name)
+	case !p.named && (p.sized || p.offset):
+		return tensorError(edgewise.Invalid, name, "%s '%s': 'shared_memory_region' is missing", what, name)
 	}
 	return nil
 }
 
-// ofOutput returns how many classes are wanted of an output, 0 for the tensor itself.
-func (p *tensorParameters) ofOutput(name string) (int, error) {
+// ofOutput returns what is wanted of an output.
+func (p *tensorParameters) ofOutput(name string) (Answer, error) {
 	if err := p.check("output", name); err != nil {
-		return 0, err
+		return Answer{}, err
 	}
-	return int(min(p.classification, math.MaxInt32)), nil
+	if p.classification > 0 && p.place.Set() {
+		return Answer{}, tensorError(edgewise.Invalid, name, "shared memory can't be used with classification: output '%s'", name)
+	}
+	return Answer{Classification: int(min(p.classification, math.MaxInt32)), Shared: p.place}, nil
 }

@@ -26,8 +26,15 @@ const (
 // runtime wants them: in raw_input_contents, and in packed fp32_contents and fp64_contents. Names and other strings do not.
 type Request struct {
 	edgewise.Request
-	Classification []int // for each of Outputs: so many best elements instead of the tensor; 0: the tensor
-	FinalResponse  bool  // the client wants to be told which answer is the last one
+	Shared        []kserve.Place // one for each of Inputs: where its bytes are, if not in the message
+	Answers       []Answer       // one for each of Outputs
+	FinalResponse bool           // the client wants to be told which answer is the last one
+}
+
+// Answer says how the client wants one output. The zero value is the tensor, in the message.
+type Answer struct {
+	Classification int          // so many best elements instead of the tensor; 0: the tensor
+	Shared         kserve.Place // where the tensor is to be written instead of into the message
 }
 
 // message is a ModelInferRequest of which only the frame has been read.
@@ -40,8 +47,7 @@ type message struct {
 // contents take after conversion. It checks what can be checked without the model. The request is never nil; after an
 // error it has the ID, where there was one to read, and nothing else to rely on.
 //
-// Errors: Invalid; TooLarge for a bound of lim; NotFound for a name that no model can have; Unsupported for shared memory.
-// They carry the model, and a kserve.TensorError where one tensor is at fault.
+// Errors: Invalid; TooLarge for a bound of lim; NotFound for a name that no model can have. They carry the model, and a kserve.TensorError where one tensor is at fault.
 func Parse(body []byte, lim kserve.Limits) (*Request, error) {
 	lim = lim.WithDefaults()
 	r := &Request{}
@@ -145,7 +151,7 @@ func (r *Request) readOutputs(messages [][]byte, lim kserve.Limits) error {
 	if len(messages) == 0 {
 		return nil
 	}
-	r.Outputs, r.Classification = make([]string, 0, len(messages)), make([]int, 0, len(messages))
+	r.Outputs, r.Answers = make([]string, 0, len(messages)), make([]Answer, 0, len(messages))
 	for _, m := range messages {
 		var name []byte
 		params := tensorParameters{limit: lim.MaxParameters}
@@ -168,11 +174,19 @@ func (r *Request) readOutputs(messages [][]byte, lim kserve.Limits) error {
 		if slices.Contains(r.Outputs, output) {
 			return tensorError(edgewise.Invalid, output, "output '%s' already exists in request", output)
 		}
-		k, err := params.ofOutput(output)
+		answer, err := params.ofOutput(output)
 		if err != nil {
 			return err
 		}
-		r.Outputs, r.Classification = append(r.Outputs, output), append(r.Classification, k)
+		r.Outputs, r.Answers = append(r.Outputs, output), append(r.Answers, answer)
 	}
 	return nil
+}
+
+// Answer returns what the client said about an output.
+func (r *Request) Answer(output string) Answer {
+	if i := slices.Index(r.Outputs, output); i >= 0 {
+		return r.Answers[i]
+	}
+	return Answer{}
 }

@@ -37,6 +37,8 @@ const CopyBelow = 4 << 10
 type Form struct {
 	Stream bool // ModelStreamInferResponse instead of ModelInferResponse
 	Final  bool // with the parameter that calls the answer the last one to its request
+	// Elsewhere tells whether the bytes of the output at a place of Outputs are left out of the message; nil: none are.
+	Elsewhere func(output int) bool
 }
 
 // Piece is a part of a message. Pieces that are Lent alias the data of an output; the others are memory of their own.
@@ -58,7 +60,7 @@ func Encode(resp *edgewise.Response, form Form) ([]Piece, error) {
 	cuts := make([]int, 0, len(resp.Outputs)) // where in head the data of the lent outputs belongs
 	lent := 0
 	for i := range resp.Outputs {
-		data := resp.Outputs[i].Data
+		data := form.data(resp, i)
 		head = protowire.AppendTag(head, responseRaw, protowire.BytesType)
 		head = protowire.AppendVarint(head, uint64(len(data)))
 		if len(data) < CopyBelow {
@@ -76,7 +78,7 @@ func Encode(resp *edgewise.Response, form Form) ([]Piece, error) {
 		copy(head[start:], prefix)
 	}
 	for i := range resp.Outputs {
-		if data := resp.Outputs[i].Data; len(data) >= CopyBelow {
+		if data := form.data(resp, i); len(data) >= CopyBelow {
 			pieces = append(pieces, Piece{Bytes: head[start:cuts[0]]}, Piece{Bytes: data, Lent: true})
 			start, cuts = cuts[0], cuts[1:]
 		}
@@ -85,6 +87,14 @@ func Encode(resp *edgewise.Response, form Form) ([]Piece, error) {
 		pieces = append(pieces, Piece{Bytes: head[start:]})
 	}
 	return pieces, nil
+}
+
+// data returns the bytes of an output that go into the message.
+func (f Form) data(resp *edgewise.Response, output int) []byte {
+	if f.Elsewhere != nil && f.Elsewhere(output) {
+		return nil
+	}
+	return resp.Outputs[output].Data
 }
 
 // headSize estimates the bytes of everything but the lent outputs, rather too many than too few.

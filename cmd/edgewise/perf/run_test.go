@@ -206,10 +206,19 @@ func TestEndOfTheContextLeavesWhatWasMeasured(t *testing.T) {
 	var done []Step
 	o := quick()
 	o.Statistics = func(context.Context) (*kserve.StatisticsBody, error) { return nil, errors.New("none") }
-	r := server(t, ok)
-	time.AfterFunc(700*time.Millisecond, cancel)
+	var second atomic.Bool
+	var seen atomic.Int64
+	r := server(t, func(w http.ResponseWriter, r *http.Request) {
+		if second.Load() && seen.Add(1) == 30 {
+			cancel()
+		}
+		ok(w, r)
+	})
 	o.Stability, o.MaxWindows = 1e-9, 4
-	steps, err := Run(ctx, r, o, []Load{{Concurrency: 2}, {Rate: 50}, {Concurrency: 4}}, func(s Step) { done = append(done, s) })
+	steps, err := Run(ctx, r, o, []Load{{Concurrency: 2}, {Rate: 100}, {Concurrency: 4}}, func(s Step) {
+		done = append(done, s)
+		second.Store(true)
+	})
 	if err != nil || len(steps) != 2 || steps[0].Interrupted || !steps[1].Interrupted || steps[1].Requests == 0 {
 		t.Fatalf("%v, %d steps: %+v", err, len(steps), steps)
 	}

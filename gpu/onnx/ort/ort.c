@@ -115,6 +115,7 @@ void ew_call_clear(const ew_api *api, ew_call *c) {
 	release_values(api, c->output_values, c->outputs);
 	// Go writes the next pointers here, and its write barrier shades what they replace: that must not be freed memory.
 	for (size_t i = 0; i < c->inputs; i++) c->input[i].data = NULL;
+	for (size_t i = 0; i < c->outputs; i++) c->output[i].data = NULL;
 	c->inputs = c->outputs = 0;
 }
 
@@ -148,7 +149,7 @@ static ew_error fill_strings(const ew_api *api, const ew_tensor *t, void *value)
 	return (ew_error){0, NULL};
 }
 
-static ew_error make_input(const ew_api *api, const void *memory, const ew_tensor *t, void **value) {
+static ew_error make_value(const ew_api *api, const void *memory, const ew_tensor *t, void **value) {
 	static char nothing[8];
 	if (t->type == TYPE_STRING) {
 		void *allocator;
@@ -160,11 +161,15 @@ static ew_error make_input(const ew_api *api, const void *memory, const ew_tenso
 		memory, t->size ? t->data : nothing, t->size, t->shape, t->rank, t->type, value));
 }
 
-static ew_error make_inputs(const ew_api *api, ew_call *c) {
+// make_values makes the inputs, and those outputs for which the caller has memory.
+static ew_error make_values(const ew_api *api, ew_call *c) {
 	void *memory;
 	TRY(CALL(CREATE_CPU_MEMORY_INFO, status *, int, int, void **)(DEVICE_ALLOCATOR, MEMORY_DEFAULT, &memory));
 	ew_error e = {0, NULL};
-	for (size_t i = 0; i < c->inputs && e.code == 0; i++) e = make_input(api, memory, &c->input[i], &c->input_values[i]);
+	for (size_t i = 0; i < c->inputs && e.code == 0; i++) e = make_value(api, memory, &c->input[i], &c->input_values[i]);
+	for (size_t i = 0; i < c->outputs && e.code == 0; i++) {
+		if (c->output[i].data != NULL) e = make_value(api, memory, &c->output[i], &c->output_values[i]);
+	}
 	CALL(RELEASE_MEMORY_INFO, void, void *)(memory);
 	return e;
 }
@@ -209,7 +214,7 @@ static int64_t now(void) {
 
 static ew_error run(const ew_api *api, void *session, void *options, ew_call *c) {
 	int64_t start = now();
-	ew_error e = make_inputs(api, c);
+	ew_error e = make_values(api, c);
 	if (e.code != 0) return e;
 	int64_t made = now();
 	e = take(api, CALL(RUN, status *, void *, const void *, const char *const *, const void *const *, size_t, const char *const *, size_t, void **)(

@@ -27,7 +27,8 @@ typedef struct ew_error {
 	char *message;
 } ew_error;
 
-// ew_tensor is a tensor on its way in or out. Its data is borrowed on the way in and owned by value on the way out.
+// ew_tensor is a tensor on its way in or out. Its data is borrowed on the way in. On the way out it is owned by value,
+// unless it was set before the run: then the output has the type, shape and size that stand there, and is made in place.
 // Strings come in framed (a four-byte length before each) and go out by ew_strings.
 typedef struct ew_tensor {
 	void *data;

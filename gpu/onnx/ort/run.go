@@ -36,6 +36,11 @@ type call struct {
 // ONNX Runtime's own memory until Result.Free. When ctx ends first, the run is told to terminate, which takes as long
 // as the operator that is running. Errors: Invalid, Deadline, Canceled, Internal.
 func (s *Session) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
+	return s.run(ctx, in, want, nil)
+}
+
+// run is Run, with outputs that have a destination made there.
+func (s *Session) run(ctx context.Context, in []edgewise.Tensor, want []string, into []destination) (*edgewise.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -46,6 +51,7 @@ func (s *Session) Run(ctx context.Context, in []edgewise.Tensor, want []string) 
 	var pins runtime.Pinner
 	err = s.fill(c, &pins, in, want)
 	if err == nil {
+		c.bind(&pins, into)
 		err = s.execute(ctx, c)
 	}
 	pins.Unpin()

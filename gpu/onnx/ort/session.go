@@ -36,9 +36,15 @@ type Session struct {
 	inputs  map[string]*C.char
 	outputs map[string]*C.char
 	calls   chan *call // idle calls, for reuse
+	forms   forms
 
 	runOptions map[string]string
 }
+
+var (
+	_ edgewise.Instance = (*Session)(nil)
+	_ edgewise.Placer   = (*Session)(nil)
+)
 
 // idleCalls bounds how many idle calls a session keeps.
 const idleCalls = 64

@@ -1,0 +1,89 @@
+package repository
+
+import (
+	"io"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+)
+
+// maxConfigBytes is how much of a configuration is searched for the models that it names.
+const maxConfigBytes = 256 << 10
+
+// namedModel finds the models that the steps of an ensemble name, in protobuf text, YAML or JSON.
+var namedModel = regexp.MustCompile(`\bmodel_name"?\s*:\s*["']?([A-Za-z0-9_.-]+)`)
+
+// inOrder puts each model behind those that its configuration names, and otherwise leaves them as they are: an ensemble
+// can only be stored when what it runs is there. It looks for names and does not understand the configuration; who
+// receives the versions checks them.
+func inOrder(versions []Version) []Version {
+	groups := map[string][]Version{}
+	var names []string
+	for _, v := range versions {
+		if groups[v.ID.Name] == nil {
+			names = append(names, v.ID.Name)
+		}
+		groups[v.ID.Name] = append(groups[v.ID.Name], v)
+	}
+	o := &ordering{groups: groups, done: map[string]bool{}}
+	for _, name := range names {
+		o.add(name)
+	}
+	return o.versions
+}
+
+type ordering struct {
+	groups   map[string][]Version
+	done     map[string]bool
+	versions []Version
+}
+
+// add appends a model's versions, and those of the models that it names before them. In a circle one comes first.
+func (o *ordering) add(name string) {
+	if o.done[name] {
+		return
+	}
+	o.done[name] = true
+	for _, v := range o.groups[name] {
+		for _, other := range v.names() {
+			o.add(other)
+		}
+	}
+	o.versions = append(o.versions, o.groups[name]...)
+}
+
+// names lists the models that the version's configuration names.
+func (v Version) names() []string {
+	var found []string
+	for _, f := range v.Files {
+		if !isConfig(f.Path) {
+			continue
+		}
+		for _, match := range namedModel.FindAllSubmatch(beginning(f.Source), -1) {
+			if name := string(match[1]); !slices.Contains(found, name) {
+				found = append(found, name)
+			}
+		}
+	}
+	return found
+}
+
+// isConfig tells whether a file of a version is its configuration.
+func isConfig(file string) bool {
+	return slices.Contains([]string{"config.pbtxt", "config.yaml", "config.yml", "config.json"}, path.Clean(file))
+}
+
+// beginning returns the first bytes of a file; who uploads it will say why it cannot be read.
+func beginning(file string) []byte {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = f.Close() }()
+	data, err := io.ReadAll(io.LimitReader(f, maxConfigBytes))
+	if err != nil {
+		return nil
+	}
+	return data
+}

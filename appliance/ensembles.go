@@ -1,0 +1,194 @@
+package appliance
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/manager"
+	"github.com/edgewise-ai/edgewise/appliance/sched"
+	"github.com/edgewise-ai/edgewise/ensemble"
+	"github.com/edgewise-ai/edgewise/store"
+)
+
+const ensemblePlatform = "ensemble"
+
+// pinsLock is held while an ensemble is pinned and stored, and while a version is deleted that one could pin. It is no
+// name that a model can have. Who also holds a model's lock has taken that first.
+const pinsLock = "(ensembles)"
+
+func isEnsemble(m *edgewise.Model) bool {
+	return m.Platform == ensemblePlatform || m.EnsembleScheduling != nil
+}
+
+// putEnsemble pins what an ensemble runs, checks the graph against that, and stores the version. What it is pinned to is
+// part of the declaration, so the version's digest covers the whole pipeline.
+func (l *library) putEnsemble(ctx context.Context, staging *store.Staging, v edgewise.Version) (*edgewise.Version, error) {
+	if err := ensemble.Validate(v.Model, make([]*edgewise.Model, steps(v.Model))); err != nil {
+		return nil, err
+	}
+	unlock, err := l.locks.lock(ctx, pinsLock)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	pinned, parts, err := ensemble.Pin(v.Model, l.record)
+	if err != nil {
+		return nil, err
+	}
+	if err := ensemble.Validate(pinned, models(parts)); err != nil {
+		return nil, err
+	}
+	v.Model = pinned
+	return l.store.Put(ctx, staging, v)
+}
+
+func steps(m *edgewise.Model) int {
+	if m.EnsembleScheduling == nil {
+		return 0
+	}
+	return len(m.EnsembleScheduling.Step)
+}
+
+func models(versions []*edgewise.Version) []*edgewise.Model {
+	list := make([]*edgewise.Model, len(versions))
+	for i, v := range versions {
+		list[i] = v.Model
+	}
+	return list
+}
+
+// record returns what is stored about a model, nil when there is nothing.
+func (l *library) record(name string) *edgewise.Record {
+	r, err := l.store.Record(name)
+	if err != nil {
+		return nil
+	}
+	return r
+}
+
+// loadEnsemble makes an ensemble ready. The manager has loaded its parts.
+func (l *library) loadEnsemble(v *edgewise.Version, dir string) (edgewise.Servable, error) {
+	parts, err := ensemble.Parts(v.Model, l.record)
+	if err != nil {
+		return nil, err
+	}
+	e, err := ensemble.New(v, parts, ensemble.Config{
+		Infer: l.manager, Check: sched.NewCheck(v.Model), MaxQueue: l.config.MaxQueue, Logger: l.logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return l.withLabels(l.withCache(e, v), v, dir), nil
+}
+
+// unpinned deletes, unless a stored ensemble pins the version, or any version when id names none.
+func (l *library) unpinned(ctx context.Context, id edgewise.ModelID, remove func() error) error {
+	unlock, err := l.locks.lock(ctx, pinsLock)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	var users []edgewise.ModelID
+	for _, r := range l.store.Records() {
+		for _, v := range r.Versions {
+			for _, pin := range v.Model.Pins() {
+				if pin.Name == id.Name && (id.Version == 0 || pin.Version == id.Version) {
+					users = append(users, v.ID)
+				}
+			}
+		}
+	}
+	if len(users) > 0 {
+		return edgewise.Errorf("appliance.Delete", edgewise.Conflict, "model %v cannot be deleted while an ensemble pins it: %s: delete that first", id, listed(users))
+	}
+	return remove()
+}
+
+// servedEnsembles lists the ensemble versions that ought to be served and run a model, themselves or through others.
+func (l *library) servedEnsembles(name string) []edgewise.ModelID {
+	var users []edgewise.ModelID
+	for _, r := range l.store.Records() {
+		aspired, _ := manager.Aspired(r)
+		for _, number := range aspired {
+			if v := r.Version(number); l.runs(v, name, 0) {
+				users = append(users, v.ID)
+			}
+		}
+	}
+	return users
+}
+
+// runs tells whether an ensemble runs a model. depth counts the ensembles that v is inside.
+func (l *library) runs(v *edgewise.Version, name string, depth int) bool {
+	if v == nil || depth > ensemble.MaxNesting {
+		return false
+	}
+	for _, pin := range v.Model.Pins() {
+		if pin.Name == name {
+			return true
+		}
+		if r := l.record(pin.Name); r != nil && l.runs(r.Version(pin.Version), name, depth+1) {
+			return true
+		}
+	}
+	return false
+}
+
+// maxListed bounds how many versions a message lists.
+const maxListed = 8
+
+func listed(ids []edgewise.ModelID) string {
+	var names []string
+	for _, id := range ids[:min(len(ids), maxListed)] {
+		names = append(names, id.String())
+	}
+	text := strings.Join(names, ", ")
+	if more := len(ids) - maxListed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// partOutput finds which output of which part makes an output of an ensemble; "" when none does.
+func partOutput(m *edgewise.Model, output string) (id edgewise.ModelID, name string) {
+	if m.EnsembleScheduling == nil {
+		return id, ""
+	}
+	for _, s := range m.EnsembleScheduling.Step {
+		for from, to := range s.OutputMap {
+			if to == output && s.Pinned != nil {
+				return edgewise.ModelID{Name: s.ModelName, Version: s.Pinned.Version}, from
+			}
+		}
+	}
+	return id, ""
+}
+
+// declaredInspection says of an ensemble what a backend reads out of a model's file.
+func declaredInspection(m *edgewise.Model) *edgewise.Inspection {
+	ins := &edgewise.Inspection{Opsets: map[string]int64{}, Operators: map[string]int{}}
+	info := func(s edgewise.Spec) edgewise.TensorInfo {
+		t := edgewise.TensorInfo{Name: s.Name, Type: s.Type, Datatype: s.Type.String(), Shape: s.Shape, Optional: s.Optional}
+		if m.MaxBatchSize > 0 {
+			t.Dims = make([]string, len(s.Shape))
+			t.Dims[0] = "batch"
+		}
+		return t
+	}
+	for _, s := range m.Inputs() {
+		ins.Inputs = append(ins.Inputs, info(s))
+	}
+	for _, s := range m.Outputs() {
+		ins.Outputs = append(ins.Outputs, info(s))
+	}
+	for _, s := range m.EnsembleScheduling.Step {
+		id := edgewise.ModelID{Name: s.ModelName}
+		if s.Pinned != nil {
+			id.Version = s.Pinned.Version
+		}
+		ins.Steps = append(ins.Steps, id)
+	}
+	return ins
+}

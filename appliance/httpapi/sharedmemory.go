@@ -1,0 +1,189 @@
+package httpapi
+
+import (
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/kserve"
+)
+
+// SharedMemory holds the regions that clients on the same machine hand over. All methods are safe for concurrent use.
+type SharedMemory interface {
+	// Register gives a part of a shared memory object a name. Errors: Unsupported (not allowed on this box), Exists,
+	// Invalid, Exhausted.
+	Register(region edgewise.Region) error
+	// Unregister forgets a region, or all for the empty name. Errors: Unsupported.
+	Unregister(name string) error
+	// Status lists a region, or all for the empty name. Errors: NotFound.
+	Status(name string) ([]edgewise.Region, error)
+	// Open returns size bytes of a region from offset. Errors: NotFound, Invalid.
+	Open(name string, offset, size int64) (edgewise.Window, error)
+}
+
+func (s *Server) addSharedMemoryRoutes(app *fiber.App) {
+	for _, path := range []string{"", "/region/:region"} {
+		const system, device = "/v2/systemsharedmemory", "/v2/cudasharedmemory"
+		app.Get(system+path+"/status", s.regions)
+		app.Post(system+path+"/unregister", s.unregisterRegion)
+		app.Get(device+path+"/status", s.deviceRegions)
+		app.Post(device+path+"/unregister", s.noDeviceMemory)
+		app.Post(device+path+"/register", s.noDeviceMemory)
+	}
+	app.Post("/v2/systemsharedmemory/region/:region/register", s.registerRegion)
+}
+
+// regions lists what is registered: GET /v2/systemsharedmemory[/region/{name}]/status.
+func (s *Server) regions(c *fiber.Ctx) error {
+	name, err := param(c, "region")
+	if err != nil {
+		return err
+	}
+	list, err := s.deps.Shared.Status(name)
+	if err != nil {
+		return err
+	}
+	out := make([]kserve.Region, len(list))
+	for i, r := range list {
+		out[i] = kserve.Region{Name: r.Name, Key: r.Key, Offset: r.Offset, ByteSize: r.Size}
+	}
+	return writeJSON(c, out)
+}
+
+// registerRegion names a part of a shared memory object: POST /v2/systemsharedmemory/region/{name}/register.
+func (s *Server) registerRegion(c *fiber.Ctx) error {
+	name, err := param(c, "region")
+	if err != nil {
+		return err
+	}
+	var ask kserve.RegisterRequest
+	if err := readJSON(c, &ask); err != nil {
+		return err
+	}
+	switch {
+	case ask.Key == nil:
+		return edgewise.Errorf("httpapi.registerRegion", edgewise.Invalid, "Shared memory register request has no 'key'")
+	case ask.ByteSize == nil:
+		return edgewise.Errorf("httpapi.registerRegion", edgewise.Invalid, "Shared memory register request has no 'byte_size'")
+	}
+	err = s.deps.Shared.Register(edgewise.Region{Name: name, Key: *ask.Key, Offset: ask.Offset, Size: *ask.ByteSize})
+	switch {
+	case err == nil:
+	case edgewise.KindOf(err) == edgewise.Exists: // 400 in this protocol
+		return edgewise.Errorf("httpapi.registerRegion", edgewise.Invalid, "%w", err)
+	default:
+		return err
+	}
+	return emptyJSON(c)
+}
+
+// unregisterRegion forgets one region or all: POST /v2/systemsharedmemory[/region/{name}]/unregister.
+func (s *Server) unregisterRegion(c *fiber.Ctx) error {
+	name, err := param(c, "region")
+	if err != nil {
+		return err
+	}
+	if err := s.deps.Shared.Unregister(name); err != nil {
+		return err
+	}
+	return emptyJSON(c)
+}
+
+// deviceRegions lists the regions in a GPU's memory, of which there are none.
+func (s *Server) deviceRegions(c *fiber.Ctx) error {
+	name, err := param(c, "region")
+	if err != nil {
+		return err
+	}
+	if name != "" {
+		return edgewise.Errorf("httpapi.deviceRegions", edgewise.NotFound, "Unable to find cuda shared memory region: '%.200s'", name)
+	}
+	return writeJSON(c, []kserve.Region{})
+}
+
+func (s *Server) noDeviceMemory(*fiber.Ctx) error {
+	return edgewise.Errorf("httpapi.noDeviceMemory", edgewise.Unsupported, "CUDA shared memory is not supported: use system shared memory, or send tensors in the request's body")
+}
+
+// sharing is what one request has open of shared memory.
+type sharing struct {
+	inputs  []*block
+	windows []edgewise.Window // one for each of the request's answers; nil where the output is not shared
+}
+
+// share reads the inputs that are in shared memory into memory of the box, and opens where outputs are to go. Inputs are
+// copied because their owner can change them at any time, also between a check and the use of what was checked.
+func (s *Server) share(req *kserve.InferRequest) (sh sharing, err error) {
+	for i, place := range req.Shared {
+		if !place.Set() {
+			continue
+		}
+		if err := s.shareInput(&sh, &req.Inputs[i], place); err != nil {
+			sh.close()
+			return sharing{}, err
+		}
+	}
+	for i, answer := range req.Answers {
+		if !answer.Shared.Set() {
+			continue
+		}
+		w, err := s.deps.Shared.Open(answer.Shared.Region, answer.Shared.Offset, answer.Shared.Size)
+		if err != nil {
+			sh.close()
+			return sharing{}, err
+		}
+		if sh.windows == nil {
+			sh.windows = make([]edgewise.Window, len(req.Answers))
+		}
+		sh.windows[i] = w
+	}
+	return sh, nil
+}
+
+func (s *Server) shareInput(sh *sharing, in *edgewise.Tensor, place kserve.Place) error {
+	w, err := s.deps.Shared.Open(place.Region, place.Offset, place.Size)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	b := s.memory.take(w.Size())
+	if b == nil {
+		return s.noMemory()
+	}
+	sh.inputs = append(sh.inputs, b)
+	in.Data = b.bytes[:w.Size():w.Size()]
+	return w.Read(in.Data)
+}
+
+// deliver writes the outputs that go into shared memory.
+func (sh sharing) deliver(req *kserve.InferRequest, resp *edgewise.Response) error {
+	for i, w := range sh.windows {
+		if w == nil {
+			continue
+		}
+		for j := range resp.Outputs {
+			out := &resp.Outputs[j]
+			if out.Name != req.Answers[i].Name {
+				continue
+			}
+			if size := int64(len(out.Data)); size > w.Size() {
+				return edgewise.Errorf("httpapi.deliver", edgewise.Invalid,
+					"shared memory size specified with the request for output '%s' (%d bytes) should be at least %d bytes to hold the results", out.Name, w.Size(), size)
+			}
+			if err := w.Write(out.Data); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (sh sharing) close() {
+	for _, b := range sh.inputs {
+		b.free()
+	}
+	for _, w := range sh.windows {
+		if w != nil {
+			w.Close()
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package appliance
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"os"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/config"
+	"github.com/edgewise-ai/edgewise/appliance/runner"
+	"github.com/edgewise-ai/edgewise/gpu/onnx"
+	"github.com/edgewise-ai/edgewise/gpu/onnx/ort"
+)
+
+// isolationParameter is the model parameter that says where a model runs, as engine.isolation does for the box.
+const isolationParameter = "isolation"
+
+// isolation is a backend that loads each version where the box's configuration and the model's own wish put it: into
+// this process, or into one of its own.
+type isolation struct {
+	edgewise.Backend // in this process
+	outside          edgewise.Backend
+	policy           string // engine.isolation
+}
+
+func newIsolation(b edgewise.Backend, c config.Config, logger *slog.Logger) *isolation {
+	return &isolation{
+		Backend: b, policy: c.Engine.Isolation,
+		outside: runner.New(runner.Config{
+			Backend: b, Arguments: []string{ChildVerb}, Options: childOptions{Library: c.ONNX.Library}, ReadPaths: ort.Candidates(c.ONNX.Library),
+			LoadTimeout: c.Engine.LoadTimeout, LoadTime: c.Engine.LoadCPUTime, AddressSpace: uint64(c.Engine.MaxAddressSpace), Logger: logger.With("part", "runner"),
+		}),
+	}
+}
+
+// Load loads v into the process that is chosen for it. Error: Unsupported when v asks to run in the box's own process
+// and the box does not let models choose that.
+func (i *isolation) Load(ctx context.Context, v *edgewise.Version, dir string, on edgewise.Device) (edgewise.Instance, error) {
+	own, err := i.own(v)
+	if err != nil {
+		return nil, err
+	}
+	if own {
+		return i.outside.Load(ctx, v, dir, on)
+	}
+	return i.Backend.Load(ctx, v, dir, on)
+}
+
+// own tells whether v gets a process of its own. A model may always ask for one.
+func (i *isolation) own(v *edgewise.Version) (bool, error) {
+	wish := v.Model.Parameters[isolationParameter].StringValue
+	switch {
+	case wish == config.IsolationProcess:
+		return true, nil
+	case wish == config.IsolationNone && i.policy == config.IsolationProcess:
+		return false, edgewise.Errorf("appliance.load", edgewise.Unsupported,
+			"model %v: parameter %q is %q, but this box runs every model in a process of its own: set engine.isolation to %q to let models choose",
+			v.ID, isolationParameter, wish, config.IsolationModel)
+	case wish == config.IsolationNone:
+		return false, nil
+	}
+	return i.policy != config.IsolationNone, nil
+}
+
+// ChildVerb is the program's first argument when it is to be a child process of the box; see RunChild.
+const ChildVerb = "runner"
+
+// childOptions are what a child process needs of the configuration.
+type childOptions struct {
+	Library string `json:"library"`
+}
+
+// RunChild is the life of a child process, which loads and runs one version for the box that has started it. It returns
+// the exit code.
+func RunChild() int {
+	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	return runner.Serve(func(options json.RawMessage) (edgewise.Backend, error) {
+		var o childOptions
+		if err := json.Unmarshal(options, &o); err != nil {
+			return nil, edgewise.Errorf("appliance.RunChild", edgewise.Internal, "options: %w", err)
+		}
+		return onnx.New(onnx.Config{Library: o.Library, Logger: logger}), nil
+	})
+}

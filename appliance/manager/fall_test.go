@@ -1,0 +1,72 @@
+package manager
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// mortal is a servable whose process can end for good.
+type mortal struct {
+	fakeServable
+	ended chan struct{}
+}
+
+func (m *mortal) Process() (edgewise.Process, bool) {
+	return edgewise.Process{Reason: "its process died 5 times"}, true
+}
+
+func (m *mortal) Ended() <-chan struct{} { return m.ended }
+
+func TestAVersionWhoseProcessHasEndedIsUnavailable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _ := start(t, Config{})
+		var last *mortal
+		m.config.Load = func(_ context.Context, v *edgewise.Version) (edgewise.Servable, error) {
+			last = &mortal{fakeServable{t: t, id: v.ID}, make(chan struct{})}
+			return last, nil
+		}
+		m.Want(live(1, 1))
+		if err := m.Settle(t.Context(), "m"); err != nil {
+			t.Fatal(err)
+		}
+		h, err := m.acquire(edgewise.ModelID{Name: "m"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		close(last.ended)
+		synctest.Wait()
+		if s := m.Statuses(); len(s) != 1 || s[0].State != edgewise.StateUnavailable || !s[0].Fallen || s[0].Reason != "its process died 5 times" {
+			t.Errorf("%+v", s)
+		}
+		for version, want := range map[int64]string{
+			0: "Request for unknown model: 'm' has no available versions: version 1: its process died 5 times",
+			1: "Request for unknown model: 'm' version 1 is not at ready state: its process died 5 times",
+		} {
+			_, err := m.acquire(edgewise.ModelID{Name: "m", Version: version})
+			if err == nil || err.Error() != want || edgewise.KindOf(err) != edgewise.Unavailable {
+				t.Errorf("version %d: %v", version, err)
+			}
+		}
+		if m.Ready() || last.closed {
+			t.Errorf("ready %v, closed %v", m.Ready(), last.closed)
+		}
+		h.release()
+		synctest.Wait()
+		if !last.closed {
+			t.Error("its memory is not given back")
+		}
+		m.Want(live(1, 1)) // loads it again
+		if err := m.Settle(t.Context(), "m"); err != nil || !m.Ready() {
+			t.Errorf("after a new load: %v", err)
+		}
+		if s := m.Statuses(); s[0].Fallen || s[0].Reason != "" {
+			t.Errorf("%+v", s)
+		}
+		if err := m.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}

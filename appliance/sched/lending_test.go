@@ -1,0 +1,102 @@
+package sched
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"unsafe"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// lender is a doubler that lends memory and counts the inputs that do not stand in it.
+type lender struct {
+	doubler
+	mu      sync.Mutex
+	lent    map[*byte][]byte
+	strange int
+	refuse  bool
+}
+
+func (l *lender) Alloc(n int) ([]byte, func(), error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.refuse {
+		return nil, nil, edgewise.Errorf("lender", edgewise.Exhausted, "no memory")
+	}
+	data := make([]byte, n)
+	l.lent[&data[0]] = data
+	return data, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.lent, &data[0])
+	}, nil
+}
+
+func (l *lender) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
+	l.mu.Lock()
+	for i := range in {
+		if l.lent[unsafe.SliceData(in[i].Data)] == nil {
+			l.strange++
+		}
+	}
+	l.mu.Unlock()
+	return l.doubler.Run(ctx, in, want)
+}
+
+func (l *lender) Close() error {
+	if len(l.lent) > 0 {
+		panic("closed with memory lent")
+	}
+	return l.doubler.Close()
+}
+
+func TestInputsAreGatheredInMemoryOfTheInstance(t *testing.T) {
+	for _, batching := range []bool{false, true} {
+		m := model()
+		if batching {
+			m.DynamicBatching = &edgewise.DynamicBatching{MaxQueueDelay: 1000}
+		}
+		l := &lender{lent: map[*byte][]byte{}}
+		s := schedulerOf(l, m, Config{Lanes: 2, MaxQueue: 100})
+		var all sync.WaitGroup
+		for c := range 8 {
+			all.Go(func() {
+				for n := range 20 {
+					r, err := s.Infer(t.Context(), request(float32(c), float32(n)))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if string(r.Outputs[0].Data) != string(floats(float32(2*c), float32(2*n))) {
+						t.Error("another request's answer")
+					}
+					r.Release()
+				}
+			})
+		}
+		all.Wait()
+		if err := s.Close(); err != nil || l.strange > 0 {
+			t.Errorf("batching %v: %d inputs stood elsewhere, error %v", batching, l.strange, err)
+		}
+	}
+}
+
+func TestARequestFailsWhenTheInstanceHasNoMemoryForIt(t *testing.T) {
+	l := &lender{lent: map[*byte][]byte{}, refuse: true}
+	s := schedulerOf(l, model(), Config{Lanes: 1, MaxQueue: 10})
+	if _, err := s.Infer(t.Context(), request(1, 2)); edgewise.KindOf(err) != edgewise.Exhausted {
+		t.Errorf("got %v", err)
+	}
+	l.mu.Lock()
+	l.refuse = false
+	l.mu.Unlock()
+	r, err := s.Infer(t.Context(), request(1, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Release()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}

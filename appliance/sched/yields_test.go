@@ -1,0 +1,31 @@
+package sched
+
+import "testing"
+
+func TestYieldsBecomeRareWithoutCompany(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		company func(n int) bool // whether the n-th yield brings a job
+		chances int
+		least   int
+		most    int
+	}{
+		{"alone", func(int) bool { return false }, 3200, 100, 110},
+		{"always together", func(int) bool { return true }, 3200, 3200, 3200},
+		{"company that comes late", func(n int) bool { return n > 50 }, 3200, 1700, 1900},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var y yields
+			n := 0
+			for range tc.chances {
+				if y.due() {
+					n++
+					y.brought(tc.company(n))
+				}
+			}
+			if n < tc.least || n > tc.most {
+				t.Errorf("%d yields in %d batches, want %d to %d", n, tc.chances, tc.least, tc.most)
+			}
+		})
+	}
+}

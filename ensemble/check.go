@@ -1,0 +1,242 @@
+package ensemble
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// Validate reports everything that is wrong with an ensemble, one problem a line, each as "in ensemble 'E', ...". m is
+// complete, as modelconfig.Complete returns it; parts[i] is the model that step i runs, nil when it is not known, and
+// then nothing is compared with it. The error is of kind Invalid.
+func Validate(m *edgewise.Model, parts []*edgewise.Model) error {
+	c := &checker{m: m}
+	c.whole()
+	if m.EnsembleScheduling == nil || len(m.EnsembleScheduling.Step) == 0 || len(m.EnsembleScheduling.Step) > MaxSteps {
+		return c.err()
+	}
+	for i := range m.EnsembleScheduling.Step {
+		c.declared(i, &m.EnsembleScheduling.Step[i])
+	}
+	if err := c.err(); err != nil { // names that are missing would be reported again and again
+		return err
+	}
+	c.g = newGraph(m, parts)
+	c.connections()
+	for i := range c.g.steps {
+		c.mapped(i)
+		c.types(i)
+		c.batching(i)
+		c.fanOut(i)
+		c.condition(i)
+	}
+	return c.err()
+}
+
+// checker collects problems.
+type checker struct {
+	m        *edgewise.Model
+	g        *graph
+	problems []string
+	more     int
+}
+
+func (c *checker) problem(format string, args ...any) {
+	if len(c.problems) == MaxProblems {
+		c.more++
+		return
+	}
+	c.problems = append(c.problems, fmt.Sprintf("in ensemble '%s', %s", c.m.Name, fmt.Sprintf(format, args...)))
+}
+
+func (c *checker) err() error {
+	if len(c.problems) == 0 {
+		return nil
+	}
+	text := strings.Join(c.problems, "\n")
+	if c.more > 0 {
+		text += fmt.Sprintf("\n... and %d more", c.more)
+	}
+	err := edgewise.Errorf("ensemble.Validate", edgewise.Invalid, "%s", text)
+	err.Model = edgewise.ModelID{Name: c.m.Name}
+	return err
+}
+
+// whole checks what the configuration says beside its steps.
+func (c *checker) whole() {
+	m := c.m
+	if m.EnsembleScheduling == nil {
+		c.problem("ensemble_scheduling is missing: platform \"ensemble\" needs its steps")
+	} else if n := len(m.EnsembleScheduling.Step); n == 0 || n > MaxSteps {
+		c.problem("%d steps: want 1 to %d", n, MaxSteps)
+	}
+	if m.Platform != "ensemble" {
+		c.problem("platform is %q: ensemble_scheduling goes with \"ensemble\"", m.Platform)
+	}
+	for _, unwanted := range []struct {
+		field string
+		there bool
+	}{
+		{"instance_group", m.EnsembleScheduling != nil && len(m.InstanceGroup) > 0},
+		{"optimization", m.EnsembleScheduling != nil && m.Optimization != nil},
+		{"model_warmup", len(m.ModelWarmup) > 0},
+		{"dynamic_batching", m.DynamicBatching != nil},
+		{"sequence_batching", m.SequenceBatching != nil},
+		{"default_model_filename", m.DefaultModelFilename != ""},
+	} {
+		if unwanted.there {
+			c.problem("%s is not allowed: it belongs to the models of the steps", unwanted.field)
+		}
+	}
+	for _, in := range m.Input {
+		if in.Reshape != nil {
+			c.problem("input '%s': reshape is not allowed: it belongs to the models of the steps", in.Name)
+		}
+	}
+	for _, out := range m.Output {
+		if out.Reshape != nil {
+			c.problem("output '%s': reshape is not allowed: it belongs to the models of the steps", out.Name)
+		}
+	}
+}
+
+// declared checks what a step says by itself.
+func (c *checker) declared(i int, s *edgewise.EnsembleStep) {
+	if err := edgewise.CheckName(s.ModelName); err != nil {
+		c.problem("step %d: model_name: %v", i, err)
+	}
+	if s.ModelVersion < -1 || s.ModelVersion == 0 {
+		c.problem("step %d (model '%s'): model_version: want a version, or -1 for the live one, got %d", i, s.ModelName, s.ModelVersion)
+	}
+	if s.ModelNamespace != "" {
+		c.problem("step %d (model '%s'): model_namespace is not served: models have one name on this box", i, s.ModelName)
+	}
+	for _, side := range []struct {
+		field   string
+		entries map[string]string
+	}{{"input_map", s.InputMap}, {"output_map", s.OutputMap}} {
+		if n := len(side.entries); n == 0 || n > MaxTensors {
+			c.problem("step %d (model '%s'): %s has %d entries: want 1 to %d", i, s.ModelName, side.field, n, MaxTensors)
+		}
+		for _, name := range sortedKeys(side.entries) {
+			if name == "" || side.entries[name] == "" {
+				c.problem("step %d (model '%s'): %s maps '%s' to '%s': both need a name", i, s.ModelName, side.field, name, side.entries[name])
+			}
+		}
+	}
+}
+
+// connections checks that every tensor is made once and used, and that no step needs itself.
+func (c *checker) connections() {
+	g := c.g
+	if len(g.tensors) > MaxTensors {
+		c.problem("%d tensors: at most %d are allowed", len(g.tensors), MaxTensors)
+	}
+	for i := range g.steps {
+		for _, out := range g.steps[i].outputs {
+			t := &g.tensors[out.tensor]
+			switch {
+			case t.producer == input:
+				c.problem("%s: output '%s' makes tensor '%s', which is an input of the ensemble", g.steps[i].label, out.name, t.name)
+			case t.producer != i:
+				c.problem("%s: output '%s' makes tensor '%s', which %s makes already", g.steps[i].label, out.name, t.name, g.steps[t.producer].label)
+			}
+		}
+	}
+	c.duplicates()
+	for i := range g.tensors {
+		t := &g.tensors[i]
+		switch {
+		case t.producer == nobody && t.output && len(t.consumers) == 0:
+			c.problem("no step makes output '%s'", t.name)
+		case t.producer == nobody:
+			c.problem("no step makes tensor '%s', which %s needs, and it is no input of the ensemble", t.name, g.steps[t.consumers[0]].label)
+		case t.producer == input && t.output:
+			c.problem("tensor '%s' is an input and an output of the ensemble: no step makes it", t.name)
+		case t.producer == input && len(t.consumers) == 0:
+			c.problem("input '%s' is not used by any step", t.name)
+		case t.producer >= 0 && !t.output && len(t.consumers) == 0:
+			c.problem("tensor '%s', which %s makes, is not used: leave it out of output_map", t.name, g.steps[t.producer].label)
+		}
+	}
+	if _, circle := g.order(); len(circle) > 0 {
+		c.problem("steps wait for each other in a circle: %s", c.circle(circle))
+	}
+}
+
+// duplicates finds a step that makes a tensor with two of its outputs.
+func (c *checker) duplicates() {
+	for i := range c.g.steps {
+		seen := map[int]string{}
+		for _, out := range c.g.steps[i].outputs {
+			if first, there := seen[out.tensor]; there {
+				c.problem("%s: outputs '%s' and '%s' both make tensor '%s'", c.g.steps[i].label, first, out.name, c.g.tensors[out.tensor].name)
+			}
+			seen[out.tensor] = out.name
+		}
+	}
+}
+
+// circle follows the steps that wait until one comes again.
+func (c *checker) circle(steps []int) string {
+	waits := map[int]bool{}
+	for _, s := range steps {
+		waits[s] = true
+	}
+	var path []int
+	seen := map[int]int{}
+	for at := steps[0]; ; {
+		if begin, again := seen[at]; again {
+			path = append(path[begin:], at)
+			break
+		}
+		seen[at] = len(path)
+		path = append(path, at)
+		for _, t := range c.g.steps[at].waits {
+			if p := c.g.tensors[t].producer; waits[p] {
+				at = p
+				break
+			}
+		}
+	}
+	labels := make([]string, len(path))
+	for i, s := range path {
+		labels[len(path)-1-i] = c.g.steps[s].label
+	}
+	return strings.Join(labels, " -> ")
+}
+
+// mapped checks the maps of a step against the model it runs.
+func (c *checker) mapped(i int) {
+	s := &c.g.steps[i]
+	if s.model == nil {
+		return
+	}
+	there := map[string]bool{}
+	for _, in := range s.inputs {
+		there[in.name] = true
+		declared := inputOf(s.model, in.name)
+		if declared == nil {
+			c.problem("%s: input_map names input '%s', which the model does not have", s.label, in.name)
+			continue
+		}
+		t := &c.g.tensors[in.tensor]
+		if own := inputOf(c.m, t.name); own != nil && own.Optional && !declared.Optional {
+			c.problem("%s: input '%s' is not optional, but tensor '%s' is an optional input of the ensemble", s.label, in.name, t.name)
+		}
+	}
+	for _, in := range s.model.Input {
+		if !there[in.Name] && !in.Optional {
+			c.problem("%s: input '%s' of the model is missing in input_map", s.label, in.Name)
+		}
+	}
+	for _, out := range s.outputs {
+		if outputOf(s.model, out.name) == nil {
+			c.problem("%s: output_map names output '%s', which the model does not have", s.label, out.name)
+		}
+	}
+	if s.model.ModelTransactionPolicy != nil && s.model.ModelTransactionPolicy.Decoupled {
+		c.problem("%s: the model is decoupled: a step has one answer", s.label)
+	}
+}

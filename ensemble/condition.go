@@ -1,0 +1,95 @@
+package ensemble
+
+import (
+	"github.com/edgewise-ai/edgewise"
+)
+
+// The words of a condition, as a configuration has them.
+const (
+	equal        = "EQUAL"
+	notEqual     = "NOT_EQUAL"
+	less         = "LESS"
+	lessEqual    = "LESS_EQUAL"
+	greater      = "GREATER"
+	greaterEqual = "GREATER_EQUAL"
+
+	overAny = "ANY"
+	overAll = "ALL"
+
+	skip = "SKIP"
+	stop = "STOP"
+)
+
+// condition decides whether a step runs.
+type condition struct {
+	tensor   int
+	operator string
+	value    float64
+	text     string
+	all      bool
+	stop     bool
+}
+
+// fallback is what stands for an output of a skipped step: another tensor, or a constant.
+type fallback struct {
+	tensor   int // nobody: the constant
+	constant edgewise.Tensor
+	there    bool // the configuration has one
+}
+
+func (g *graph) addCondition(s *step, declared *edgewise.EnsembleStep) {
+	c := declared.Condition
+	if c == nil {
+		return
+	}
+	s.condition = &condition{tensor: g.tensor(c.Tensor), operator: c.Operator, value: c.Value, text: c.Text, all: c.Over == overAll, stop: c.Otherwise == stop}
+	s.waits = append(s.waits, s.condition.tensor)
+	for _, out := range s.outputs {
+		d, there := c.DefaultOutput[out.name]
+		f := fallback{tensor: nobody, there: there}
+		switch {
+		case d.Tensor != "":
+			f.tensor = g.tensor(d.Tensor)
+			s.waits = append(s.waits, f.tensor)
+		case there && s.model != nil && outputOf(s.model, out.name) != nil:
+			f.constant, _ = filled(g.tensors[out.tensor].name, outputOf(s.model, out.name).DataType, d)
+		}
+		s.defaults = append(s.defaults, f)
+	}
+}
+
+// holds compares the elements of t. Numbers are compared as 64-bit floating-point numbers: NaN is not equal to anything
+// and neither less nor greater. Without elements ANY does not hold and ALL does.
+func (c *condition) holds(t *edgewise.Tensor) bool {
+	if t.Type == edgewise.Bytes {
+		for element := range edgewise.Elements(t.Data) {
+			if matches := (string(element) == c.text) == (c.operator == equal); matches != c.all {
+				return matches
+			}
+		}
+		return c.all
+	}
+	size := int(t.Type.Size())
+	for at := 0; at+size <= len(t.Data); at += size {
+		if matches := c.compare(number(t.Type, t.Data[at:])); matches != c.all {
+			return matches
+		}
+	}
+	return c.all
+}
+
+func (c *condition) compare(x float64) bool {
+	switch c.operator {
+	case equal:
+		return x == c.value
+	case notEqual:
+		return x != c.value
+	case less:
+		return x < c.value
+	case lessEqual:
+		return x <= c.value
+	case greater:
+		return x > c.value
+	}
+	return x >= c.value
+}

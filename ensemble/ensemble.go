@@ -1,0 +1,117 @@
+package ensemble
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// Config configures an Ensemble.
+type Config struct {
+	Infer    edgewise.Inferer              // answers for the versions of the steps
+	Check    func(*edgewise.Request) error // says why a request contradicts the ensemble's inputs and outputs
+	MaxQueue int                           // requests that wait at a step for max_inflight_requests; one more is refused as Busy
+	Logger   *slog.Logger
+}
+
+// Ensemble is the Servable of a version whose platform is "ensemble".
+type Ensemble struct {
+	config   Config
+	version  *edgewise.Version
+	graph    *graph
+	gates    []*gate // of the steps
+	measured *meter
+
+	mu     sync.Mutex // guards closed, and inside being left for the last time
+	closed bool
+	inside sync.WaitGroup // requests in progress
+}
+
+var _ edgewise.Servable = (*Ensemble)(nil)
+
+// New makes v ready to answer. parts are the versions that its steps run, one for each, as Parts returns them; the
+// Inferer must answer for them until Close has returned. Errors: those of Validate.
+func New(v *edgewise.Version, parts []*edgewise.Version, c Config) (*Ensemble, error) {
+	models := make([]*edgewise.Model, len(parts))
+	for i, part := range parts {
+		models[i] = part.Model
+	}
+	if err := Validate(v.Model, models); err != nil {
+		return nil, err
+	}
+	g := newGraph(v.Model, models)
+	g.prune()
+	e := &Ensemble{config: c, version: v, graph: g, measured: newMeter(g)}
+	for range g.steps {
+		e.gates = append(e.gates, newGate(v.Model.EnsembleScheduling.MaxInflightRequests, c.MaxQueue))
+	}
+	return e, nil
+}
+
+// Infer runs the steps that the wanted outputs need. It returns when all of them have returned, also when one has
+// failed or ctx has ended; the steps then still in progress are canceled. An output that was not made, because a
+// condition stopped its step or one before it, is left out of the response, whose parameter "stopped_at" names the model
+// of that step. Errors: those of Config.Check, and those of the steps as "in ensemble 'E', ..." with their kind.
+func (e *Ensemble) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
+	start := time.Now()
+	if !e.enter() {
+		return nil, edgewise.Errorf("ensemble.Infer", edgewise.Unavailable, "model %v is being unloaded", e.version.ID)
+	}
+	defer e.inside.Done()
+	response, err := e.infer(ctx, req)
+	if err != nil {
+		e.measured.failed(time.Since(start), err)
+		return nil, err
+	}
+	e.measured.succeeded(time.Since(start), response.Timing)
+	return response, nil
+}
+
+func (e *Ensemble) infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
+	if err := e.config.Check(req); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r := newRun(ctx, cancel, e, req)
+	r.begin()
+	r.others.Wait()
+	if r.failure != nil {
+		r.releaseAll()
+		return nil, e.fail(r.failure)
+	}
+	return r.response(), nil
+}
+
+// fail says of a step's error where it happened. Its kind stays.
+func (e *Ensemble) fail(cause error) error {
+	return &edgewise.Error{Op: "ensemble.Infer", Kind: edgewise.KindOf(cause), Model: e.version.ID, Err: fmt.Errorf("in ensemble '%s', %w", e.version.ID.Name, cause)}
+}
+
+func (e *Ensemble) enter() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return false
+	}
+	e.inside.Add(1)
+	return true
+}
+
+// Statistics returns what has been measured so far. The times of a request are those of its steps together, so they may
+// be longer than the request took.
+func (e *Ensemble) Statistics() edgewise.Statistics { return e.measured.read() }
+
+// Close refuses new requests and waits for those in progress. Responses may be released later: their memory belongs to
+// the models of the steps.
+func (e *Ensemble) Close() error {
+	e.mu.Lock()
+	e.closed = true
+	e.mu.Unlock()
+	e.inside.Wait()
+	return nil
+}

@@ -1,0 +1,230 @@
+package ensemble
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// Bounds of an ensemble.
+const (
+	MaxSteps        = 256     // steps of an ensemble
+	MaxTensors      = 4096    // tensors of an ensemble, of all steps together
+	MaxNesting      = 8       // ensembles inside each other, the outermost included
+	MaxDefaultBytes = 1 << 20 // bytes of one default output
+	MaxProblems     = 100     // problems told apart; the rest is counted
+)
+
+// graph is an ensemble with its names resolved: tensors and steps are numbers.
+type graph struct {
+	model   *edgewise.Model
+	tensors []tensor
+	steps   []step
+	outputs []int    // the tensors of the model's outputs, in declared order
+	needs   [][]bool // for each of outputs, which steps it needs
+	index   map[string]int
+}
+
+// tensor is a tensor of the ensemble.
+type tensor struct {
+	name      string
+	producer  int   // the step that makes it, input or nobody
+	consumers []int // the steps that wait for it, each once, ascending
+	output    bool  // the ensemble answers with it
+}
+
+// Producers that are no step.
+const (
+	input  = -1
+	nobody = -2
+)
+
+// step is a step with its names resolved.
+type step struct {
+	id        edgewise.ModelID // what it runs
+	label     string           // for messages: step 0 (model 'cat')
+	model     *edgewise.Model  // nil: not known
+	inputs    []mapping        // by the model's name of the input
+	outputs   []mapping        // in the order in which the model declares them
+	waits     []int            // tensors it needs to begin: inputs, condition, defaults; each once
+	condition *condition       // nil: it always runs
+	fan       *fan             // nil: its model is asked once
+	defaults  []fallback       // for each of outputs, when there is a condition that skips
+}
+
+// mapping connects a name of a model with a tensor.
+type mapping struct {
+	name     string
+	tensor   int
+	optional bool // the model can do without
+	cut      bool // the fan-out cuts it
+}
+
+// newGraph resolves the names of m. parts[i] is the model that step i runs, nil when it is not known. The graph of a
+// model that Validate refuses must not be run.
+func newGraph(m *edgewise.Model, parts []*edgewise.Model) *graph {
+	g := &graph{model: m, index: map[string]int{}}
+	for _, in := range m.Input {
+		g.tensors[g.tensor(in.Name)].producer = input
+	}
+	for i := range m.EnsembleScheduling.Step {
+		g.addStep(&m.EnsembleScheduling.Step[i], parts[i])
+	}
+	for _, out := range m.Output {
+		t := g.tensor(out.Name)
+		g.tensors[t].output = true
+		g.outputs = append(g.outputs, t)
+	}
+	return g
+}
+
+// tensor returns the number of a name.
+func (g *graph) tensor(name string) int {
+	i, known := g.index[name]
+	if !known {
+		i = len(g.tensors)
+		g.index[name] = i
+		g.tensors = append(g.tensors, tensor{name: name, producer: nobody})
+	}
+	return i
+}
+
+func (g *graph) addStep(declared *edgewise.EnsembleStep, part *edgewise.Model) {
+	number := len(g.steps)
+	s := step{id: edgewise.ModelID{Name: declared.ModelName}, label: fmt.Sprintf("step %d (model '%s')", number, declared.ModelName), model: part}
+	if declared.Pinned != nil {
+		s.id.Version = declared.Pinned.Version
+	}
+	for _, name := range sortedKeys(declared.InputMap) {
+		s.inputs = append(s.inputs, mapping{name: name, tensor: g.tensor(declared.InputMap[name]), optional: optionalInput(part, name)})
+	}
+	for _, name := range outputOrder(declared.OutputMap, part) {
+		t := g.tensor(declared.OutputMap[name])
+		s.outputs = append(s.outputs, mapping{name: name, tensor: t})
+		if g.tensors[t].producer == nobody {
+			g.tensors[t].producer = number
+		}
+	}
+	g.addFan(&s, declared)
+	g.addCondition(&s, declared)
+	for _, in := range s.inputs {
+		s.waits = append(s.waits, in.tensor)
+	}
+	slices.Sort(s.waits)
+	s.waits = slices.Compact(s.waits)
+	for _, t := range s.waits {
+		g.tensors[t].consumers = append(g.tensors[t].consumers, number)
+	}
+	g.steps = append(g.steps, s)
+}
+
+// outputOrder returns the mapped outputs in the order in which the model declares them, so that a step asks for them as
+// other clients of the model do; and behind them those that the model does not have.
+func outputOrder(outputs map[string]string, part *edgewise.Model) []string {
+	var names []string
+	if part != nil {
+		for _, out := range part.Output {
+			if _, mapped := outputs[out.Name]; mapped {
+				names = append(names, out.Name)
+			}
+		}
+	}
+	for _, name := range sortedKeys(outputs) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func optionalInput(part *edgewise.Model, name string) bool {
+	if part == nil {
+		return false
+	}
+	in := inputOf(part, name)
+	return in != nil && in.Optional
+}
+
+func inputOf(m *edgewise.Model, name string) *edgewise.ModelInput {
+	for i := range m.Input {
+		if m.Input[i].Name == name {
+			return &m.Input[i]
+		}
+	}
+	return nil
+}
+
+func outputOf(m *edgewise.Model, name string) *edgewise.ModelOutput {
+	for i := range m.Output {
+		if m.Output[i].Name == name {
+			return &m.Output[i]
+		}
+	}
+	return nil
+}
+
+// order returns the steps so that each stands behind those it needs, and the steps that are in a circle or behind one,
+// ascending.
+func (g *graph) order() (sorted, circle []int) {
+	missing := make([]int, len(g.steps))
+	for i := range g.steps {
+		for _, t := range g.steps[i].waits {
+			if g.tensors[t].producer >= 0 {
+				missing[i]++
+			}
+		}
+		if missing[i] == 0 {
+			sorted = append(sorted, i)
+		}
+	}
+	for at := 0; at < len(sorted); at++ {
+		for _, out := range g.steps[sorted[at]].outputs {
+			t := &g.tensors[out.tensor]
+			if t.producer != sorted[at] {
+				continue
+			}
+			for _, c := range t.consumers {
+				if missing[c]--; missing[c] == 0 {
+					sorted = append(sorted, c)
+				}
+			}
+		}
+	}
+	for i := range missing {
+		if missing[i] > 0 {
+			circle = append(circle, i)
+		}
+	}
+	return sorted, circle
+}
+
+// prune fills in needs: for each output, the steps without which it cannot be made.
+func (g *graph) prune() {
+	g.needs = make([][]bool, len(g.outputs))
+	for i, t := range g.outputs {
+		needed := make([]bool, len(g.steps))
+		g.mark(needed, t)
+		g.needs[i] = needed
+	}
+}
+
+func (g *graph) mark(needed []bool, t int) {
+	s := g.tensors[t].producer
+	if s < 0 || needed[s] {
+		return
+	}
+	needed[s] = true
+	for _, wanted := range g.steps[s].waits {
+		g.mark(needed, wanted)
+	}
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,70 @@
+package ensemble
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// meter adds up what happens to requests and steps.
+type meter struct {
+	mu    sync.Mutex // guards total, its Steps included
+	total edgewise.Statistics
+}
+
+func newMeter(g *graph) *meter {
+	m := &meter{}
+	for i := range g.steps {
+		m.total.Steps = append(m.total.Steps, edgewise.StepStatistics{Model: g.steps[i].id})
+	}
+	return m
+}
+
+func (m *meter) succeeded(took time.Duration, t edgewise.Timing) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.total.LastInference = time.Now()
+	m.total.ExecutionCount++
+	m.total.InferenceCount += uint64(t.Batch)
+	add(&m.total.Success, took)
+	add(&m.total.Queue, t.Queue)
+	add(&m.total.ComputeInput, t.Input)
+	add(&m.total.ComputeInfer, t.Infer)
+	add(&m.total.ComputeOutput, t.Output)
+}
+
+func (m *meter) failed(took time.Duration, err error) {
+	reason := edgewise.FailureOther // also when a step's backend failed: that is counted there
+	switch edgewise.KindOf(err) {
+	case edgewise.Busy, edgewise.Unavailable:
+		reason = edgewise.FailureRejected
+	case edgewise.Canceled, edgewise.Deadline:
+		reason = edgewise.FailureCanceled
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	add(&m.total.Fail, took)
+	m.total.Failures[reason]++
+}
+
+// step changes the figures of one step.
+func (m *meter) step(i int, change func(*edgewise.StepStatistics)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change(&m.total.Steps[i])
+}
+
+func (m *meter) read() edgewise.Statistics {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	stats := m.total
+	stats.Steps = slices.Clone(m.total.Steps)
+	return stats
+}
+
+func add(d *edgewise.Duration, took time.Duration) {
+	d.Count++
+	d.Total += took
+}

@@ -1,0 +1,122 @@
+package ensemble
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// Pin returns m with the exact version and digest of everything its steps run, and those versions, one for each step.
+// record returns what is stored about a model, nil when there is nothing. A step with model_version -1 is pinned to its
+// model's live version. A step that comes pinned keeps its version, and is refused when that is not stored with the same
+// digest. m is not changed. Errors: NotFound (a model or version is not stored), Conflict (a model without a live
+// version, or another digest), Invalid (an ensemble that contains itself, or more than MaxNesting inside each other).
+func Pin(m *edgewise.Model, record func(name string) *edgewise.Record) (*edgewise.Model, []*edgewise.Version, error) {
+	p := &pinner{name: m.Name, record: record, depths: map[edgewise.ModelID]int{}}
+	pinned, scheduling := *m, *m.EnsembleScheduling
+	scheduling.Step = slices.Clone(scheduling.Step)
+	pinned.EnsembleScheduling = &scheduling
+	parts := make([]*edgewise.Version, len(scheduling.Step))
+	for i := range scheduling.Step {
+		s := &scheduling.Step[i]
+		v, err := p.resolve(i, s)
+		if err != nil {
+			return nil, nil, err
+		}
+		if _, err := p.depth(v, []string{m.Name}); err != nil {
+			return nil, nil, err
+		}
+		parts[i] = v
+		s.Pinned = &edgewise.EnsemblePin{Version: v.ID.Version, Digest: v.Digest}
+	}
+	return &pinned, parts, nil
+}
+
+// Parts returns the versions that a pinned ensemble runs, one for each step. Errors: Conflict when one is not stored or
+// stored with another digest.
+func Parts(m *edgewise.Model, record func(name string) *edgewise.Record) ([]*edgewise.Version, error) {
+	p := &pinner{name: m.Name, record: record}
+	parts := make([]*edgewise.Version, len(m.EnsembleScheduling.Step))
+	for i := range m.EnsembleScheduling.Step {
+		s := &m.EnsembleScheduling.Step[i]
+		if s.Pinned == nil {
+			return nil, p.fail(edgewise.Conflict, "step %d (model '%s') was never pinned: push the ensemble again", i, s.ModelName)
+		}
+		v, err := p.resolve(i, s)
+		if err != nil {
+			return nil, edgewise.Errorf("ensemble.Parts", edgewise.Conflict, "%w", err)
+		}
+		parts[i] = v
+	}
+	return parts, nil
+}
+
+type pinner struct {
+	name   string
+	record func(name string) *edgewise.Record
+	depths map[edgewise.ModelID]int // of the versions looked at so far
+}
+
+// resolve returns the version that a step is to run.
+func (p *pinner) resolve(i int, s *edgewise.EnsembleStep) (*edgewise.Version, error) {
+	r := p.record(s.ModelName)
+	if r == nil {
+		return nil, p.fail(edgewise.NotFound, "step %d: there is no model '%s' on this box", i, s.ModelName)
+	}
+	number := s.ModelVersion
+	if s.Pinned != nil && s.Pinned.Version != 0 {
+		if number > 0 && number != s.Pinned.Version {
+			return nil, p.fail(edgewise.Invalid, "step %d (model '%s'): model_version is %d, pinned is %d", i, s.ModelName, number, s.Pinned.Version)
+		}
+		number = s.Pinned.Version
+	}
+	if number == -1 {
+		if number = r.Label(edgewise.LiveLabel); number == 0 {
+			return nil, p.fail(edgewise.Conflict, "step %d: model '%s' has no live version: promote one, or name a version in model_version", i, s.ModelName)
+		}
+	}
+	v := r.Version(number)
+	if v == nil {
+		return nil, p.fail(edgewise.NotFound, "step %d: model '%s' has no version %d", i, s.ModelName, number)
+	}
+	if s.Pinned != nil && s.Pinned.Digest != "" && s.Pinned.Digest != v.Digest {
+		return nil, p.fail(edgewise.Conflict, "step %d: model '%s' version %d has the digest %.12s, pinned is %.12s", i, s.ModelName, number, v.Digest, s.Pinned.Digest)
+	}
+	return v, nil
+}
+
+// depth returns how many ensembles are inside each other in v, 0 when it is none. path leads to v.
+func (p *pinner) depth(v *edgewise.Version, path []string) (deepest int, err error) {
+	if known, seen := p.depths[v.ID]; seen && len(path)+known <= MaxNesting {
+		return known, nil
+	}
+	path = append(slices.Clone(path), v.ID.Name)
+	if v.ID.Name == p.name {
+		return 0, p.fail(edgewise.Invalid, "it contains itself: %s", strings.Join(path, " -> "))
+	}
+	pins := v.Model.Pins()
+	if len(pins) > 0 && len(path) > MaxNesting {
+		return 0, p.fail(edgewise.Invalid, "more than %d ensembles are inside each other: %s", MaxNesting, strings.Join(path, " -> "))
+	}
+	for _, id := range pins {
+		r := p.record(id.Name)
+		if r == nil || r.Version(id.Version) == nil {
+			return 0, p.fail(edgewise.Conflict, "ensemble '%s' version %d runs model '%s' version %d, which is not stored", v.ID.Name, v.ID.Version, id.Name, id.Version)
+		}
+		d, err := p.depth(r.Version(id.Version), path)
+		if err != nil {
+			return 0, err
+		}
+		deepest = max(deepest, d+1)
+	}
+	p.depths[v.ID] = deepest
+	return deepest, nil
+}
+
+func (p *pinner) fail(kind edgewise.Kind, format string, args ...any) error {
+	err := edgewise.Errorf("ensemble.Pin", kind, "in ensemble '%s', %w", p.name, fmt.Errorf(format, args...))
+	err.Model = edgewise.ModelID{Name: p.name}
+	return err
+}

@@ -1,0 +1,226 @@
+package ensemble
+
+import (
+	"context"
+	"runtime/debug"
+	"sync"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// run is one request on its way through the graph.
+type run struct {
+	e      *Ensemble
+	req    *edgewise.Request
+	ctx    context.Context
+	cancel context.CancelFunc
+	wanted []int          // tensors to answer with, in the order of the response
+	needed []bool         // steps
+	others sync.WaitGroup // goroutines beside that of Infer
+
+	// A value is written once, before the steps that wait for it begin; they read it without the lock.
+	values []value
+
+	mu      sync.Mutex // guards what follows
+	waiting []int      // for each step, the tensors that are not there yet
+	uses    []int      // for each tensor, the needed steps that have not ended, and the answer
+	leases  []*lease
+	failure error
+	timing  edgewise.Timing
+	stopped int // the first step that was stopped by its condition, nobody: none
+}
+
+// value is a tensor during one request.
+type value struct {
+	edgewise.Tensor
+	absent   bool   // it is not going to be made, or was not given
+	borrowed bool   // the bytes belong to the caller of Infer
+	lease    *lease // the bytes belong to this response; nil: to nobody else
+}
+
+// lease is a step's response and how many tensors of this run alias it.
+type lease struct {
+	response *edgewise.Response
+	tensors  int
+}
+
+func newRun(ctx context.Context, cancel context.CancelFunc, e *Ensemble, req *edgewise.Request) *run {
+	g := e.graph
+	r := &run{
+		e: e, req: req, ctx: ctx, cancel: cancel, stopped: nobody,
+		needed: make([]bool, len(g.steps)), values: make([]value, len(g.tensors)), waiting: make([]int, len(g.steps)), uses: make([]int, len(g.tensors)),
+	}
+	for i, t := range g.outputs {
+		if r.wants(g.tensors[t].name) {
+			r.need(g.needs[i])
+		}
+	}
+	if len(req.Outputs) == 0 {
+		r.wanted = g.outputs
+	}
+	for _, name := range req.Outputs {
+		r.wanted = append(r.wanted, g.index[name])
+	}
+	for _, t := range r.wanted {
+		r.uses[t]++
+	}
+	for i := range g.steps {
+		if r.needed[i] {
+			r.waiting[i] = len(g.steps[i].waits)
+			for _, t := range g.steps[i].waits {
+				r.uses[t]++
+			}
+		}
+	}
+	return r
+}
+
+func (r *run) wants(output string) bool {
+	if len(r.req.Outputs) == 0 {
+		return true
+	}
+	for _, name := range r.req.Outputs {
+		if name == output {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *run) need(steps []bool) {
+	for i, needed := range steps {
+		r.needed[i] = r.needed[i] || needed
+	}
+}
+
+// begin gives the graph its inputs and runs until this goroutine finds nothing more to do.
+func (r *run) begin() {
+	g := r.e.graph
+	var ready []int
+	for _, in := range g.model.Input {
+		t := g.index[in.Name]
+		r.values[t] = value{absent: true}
+		for i := range r.req.Inputs {
+			if r.req.Inputs[i].Name == in.Name {
+				r.values[t] = value{Tensor: r.req.Inputs[i], borrowed: true}
+			}
+		}
+	}
+	for _, in := range g.model.Input {
+		ready = r.arrived(g.index[in.Name], ready)
+	}
+	r.work(ready)
+}
+
+// arrived counts a tensor as there and appends the steps that can begin.
+func (r *run) arrived(t int, ready []int) []int {
+	for _, s := range r.e.graph.tensors[t].consumers {
+		if !r.needed[s] {
+			continue
+		}
+		if r.waiting[s]--; r.waiting[s] == 0 {
+			ready = append(ready, s)
+		}
+	}
+	return ready
+}
+
+// work runs the steps that are ready and those that become ready: one after the other on this goroutine, and where there
+// are several at a time, the others beside it.
+func (r *run) work(ready []int) {
+	for len(ready) > 0 {
+		for _, other := range ready[1:] {
+			r.others.Go(func() { r.work([]int{other}) })
+		}
+		s := ready[0]
+		out, err := r.safely(s)
+		ready = r.finish(s, out, err)
+	}
+}
+
+// safely keeps a panic in a step, which is our own bug, from ending the process.
+func (r *run) safely(s int) (out *outcome, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			r.e.config.Logger.Error("ensemble panicked", "model", r.e.version.ID.String(), "step", s, "panic", cause, "stack", string(debug.Stack()))
+			err = edgewise.Errorf("ensemble.run", edgewise.Internal, "%s panicked: %v", r.e.graph.steps[s].label, cause)
+		}
+	}()
+	return r.step(s)
+}
+
+// finish keeps what a step has made and returns the steps that can begin now.
+func (r *run) finish(s int, out *outcome, err error) (ready []int) {
+	r.mu.Lock()
+	if err != nil {
+		r.fail(err)
+		r.mu.Unlock()
+		return nil
+	}
+	r.keep(s, out)
+	free := r.used(s)
+	if r.failure == nil {
+		for _, o := range r.e.graph.steps[s].outputs {
+			ready = r.arrived(o.tensor, ready)
+		}
+	}
+	r.mu.Unlock()
+	for _, l := range free {
+		l.response.Release()
+	}
+	return ready
+}
+
+// fail keeps the first failure, the one that made the others fail, and cancels the other steps. r.mu is held.
+func (r *run) fail(err error) {
+	if r.failure == nil {
+		r.failure = err
+	}
+	r.cancel()
+}
+
+// keep makes the outputs of a step the values of their tensors. r.mu is held.
+func (r *run) keep(s int, out *outcome) {
+	if out.lease != nil {
+		r.leases = append(r.leases, out.lease)
+	}
+	for i, o := range r.e.graph.steps[s].outputs {
+		v := out.values[i]
+		if r.uses[o.tensor] == 0 {
+			v = value{absent: true}
+		}
+		if v.lease != nil {
+			v.lease.tensors++
+		}
+		r.values[o.tensor] = v
+	}
+	r.timing.Queue += out.timing.Queue
+	r.timing.Input += out.timing.Input
+	r.timing.Infer += out.timing.Infer
+	r.timing.Output += out.timing.Output
+	if out.stopped && (r.stopped == nobody || s < r.stopped) {
+		r.stopped = s
+	}
+}
+
+// used counts that a step has ended and returns the responses that nobody needs any more. r.mu is held.
+func (r *run) used(s int) (free []*lease) {
+	for _, t := range r.e.graph.steps[s].waits {
+		if r.uses[t]--; r.uses[t] > 0 {
+			continue
+		}
+		if l := r.values[t].lease; l != nil {
+			if l.tensors--; l.tensors == 0 {
+				free = append(free, l)
+			}
+		}
+	}
+	return free
+}
+
+// releaseAll gives back what is still lent. No step is in progress. Releasing twice does nothing.
+func (r *run) releaseAll() {
+	for _, l := range r.leases {
+		l.response.Release()
+	}
+}

@@ -1,0 +1,165 @@
+package ensemble
+
+import (
+	"context"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// outcome is what a step has made: a value for each of its outputs.
+type outcome struct {
+	values  []value
+	lease   *lease // of the model's response, nil when the values do not alias it
+	timing  edgewise.Timing
+	stopped bool // its condition stopped it
+}
+
+// step runs one step, or does what its condition and missing tensors say.
+func (r *run) step(i int) (*outcome, error) {
+	if err := r.ctx.Err(); err != nil {
+		return nil, err
+	}
+	s := &r.e.graph.steps[i]
+	for _, in := range s.inputs {
+		if r.values[in.tensor].absent && (!in.optional || in.cut) {
+			r.e.measured.step(i, func(st *edgewise.StepStatistics) { st.Stopped++ })
+			return s.nothing(), nil
+		}
+	}
+	if c := s.condition; c != nil && !r.holds(c) {
+		if c.stop {
+			r.e.measured.step(i, func(st *edgewise.StepStatistics) { st.Stopped++ })
+			out := s.nothing()
+			out.stopped = true
+			return out, nil
+		}
+		r.e.measured.step(i, func(st *edgewise.StepStatistics) { st.Skipped++ })
+		return r.defaults(s), nil
+	}
+	start := time.Now()
+	out, err := r.run(i, s)
+	took := time.Since(start)
+	r.e.measured.step(i, func(st *edgewise.StepStatistics) {
+		if err != nil {
+			add(&st.Fail, took)
+			return
+		}
+		add(&st.Success, took)
+	})
+	return out, err
+}
+
+// holds tells whether a condition holds. A tensor that was not given has no element that could agree.
+func (r *run) holds(c *condition) bool {
+	v := &r.values[c.tensor]
+	return !v.absent && c.holds(&v.Tensor)
+}
+
+func (r *run) run(i int, s *step) (*outcome, error) {
+	names, inputs := r.inputs(s)
+	want, at := r.want(s)
+	if s.fan != nil {
+		return r.fanOut(i, names, inputs, want, at)
+	}
+	response, err := r.ask(r.ctx, i, inputs, want)
+	if err != nil {
+		return nil, err
+	}
+	out := s.nothing()
+	out.timing = response.Timing
+	out.lease = &lease{response: response}
+	for k, o := range at {
+		answer, err := find(response, s, want[k])
+		if err != nil {
+			response.Release()
+			return nil, err
+		}
+		tensor := *answer
+		tensor.Name = r.e.graph.tensors[s.outputs[o].tensor].name
+		out.values[o] = value{Tensor: tensor, lease: out.lease}
+	}
+	return out, nil
+}
+
+// nothing is the outcome of a step that makes nothing.
+func (s *step) nothing() *outcome {
+	out := &outcome{values: make([]value, len(s.outputs))}
+	for i := range out.values {
+		out.values[i].absent = true
+	}
+	return out
+}
+
+// defaults is the outcome of a step that is skipped.
+func (r *run) defaults(s *step) *outcome {
+	out := s.nothing()
+	for i, d := range s.defaults {
+		if d.tensor == nobody {
+			out.values[i] = value{Tensor: d.constant}
+			continue
+		}
+		out.values[i] = r.values[d.tensor]
+		out.values[i].Name = r.e.graph.tensors[s.outputs[i].tensor].name
+	}
+	return out
+}
+
+// inputs are the tensors that the step's model gets, under its names. Optional ones that are not there are left out.
+func (r *run) inputs(s *step) (names []mapping, inputs []edgewise.Tensor) {
+	for _, in := range s.inputs {
+		v := &r.values[in.tensor]
+		if v.absent {
+			continue
+		}
+		t := v.Tensor
+		t.Name = in.name
+		names, inputs = append(names, in), append(inputs, t)
+	}
+	return names, inputs
+}
+
+// want lists the outputs of the step's model that this run uses, and which of the step's outputs they are.
+func (r *run) want(s *step) (names []string, at []int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, o := range s.outputs {
+		if r.uses[o.tensor] > 0 {
+			names, at = append(names, o.name), append(at, i)
+		}
+	}
+	return names, at
+}
+
+// ask sends one request to a step's model.
+func (r *run) ask(ctx context.Context, i int, inputs []edgewise.Tensor, want []string) (*edgewise.Response, error) {
+	gate := r.e.gates[i]
+	start := time.Now()
+	waited, err := gate.enter(ctx)
+	if waited {
+		took := time.Since(start)
+		r.e.measured.step(i, func(st *edgewise.StepStatistics) { add(&st.Wait, took) })
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer gate.leave()
+	s := &r.e.graph.steps[i]
+	req := &edgewise.Request{
+		ID: r.req.ID, Model: s.id, Inputs: inputs, Outputs: want, Parameters: r.req.Parameters,
+		Priority: r.req.Priority, Timeout: r.req.Timeout,
+	}
+	if s.fan == nil {
+		req.Sequence = r.req.Sequence
+	}
+	return r.e.config.Infer.Infer(ctx, req)
+}
+
+func find(response *edgewise.Response, s *step, name string) (*edgewise.Tensor, error) {
+	for i := range response.Outputs {
+		if response.Outputs[i].Name == name {
+			return &response.Outputs[i], nil
+		}
+	}
+	return nil, edgewise.Errorf("ensemble.run", edgewise.Internal, "%s answered without its output '%s'", s.label, name)
+}

@@ -1,0 +1,130 @@
+package ensemble
+
+import (
+	"slices"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// claim is what one side says of a tensor.
+type claim struct {
+	who   string
+	data  edgewise.DataType
+	shape edgewise.Shape
+}
+
+// types checks that a step and whoever makes its inputs or declares its outputs agree on type and shape.
+func (c *checker) types(i int) {
+	s := &c.g.steps[i]
+	if s.model == nil {
+		return
+	}
+	for _, in := range s.inputs {
+		declared := inputOf(s.model, in.name)
+		made := c.maker(in.tensor)
+		if declared == nil || made == nil {
+			continue
+		}
+		c.agree(in.tensor, *made, claim{s.label + " takes it as input '" + in.name + "'", declared.DataType, s.inputShape(in, declared.Dims)})
+	}
+	for _, out := range s.outputs {
+		t := &c.g.tensors[out.tensor]
+		own := outputOf(c.m, t.name)
+		made := c.maker(out.tensor)
+		if own == nil || made == nil || t.producer != i {
+			continue
+		}
+		c.agree(out.tensor, *made, claim{"the ensemble declares it", own.DataType, batched(c.m, own.Dims)})
+	}
+}
+
+// maker is what the producer of a tensor says of it, nil when that is not known.
+func (c *checker) maker(t int) *claim {
+	name, producer := c.g.tensors[t].name, c.g.tensors[t].producer
+	if producer == input {
+		in := inputOf(c.m, name)
+		return &claim{"the ensemble takes it", in.DataType, batched(c.m, in.Dims)}
+	}
+	if producer == nobody || c.g.steps[producer].model == nil {
+		return nil
+	}
+	s := &c.g.steps[producer]
+	at := slices.IndexFunc(s.outputs, func(o mapping) bool { return o.tensor == t })
+	out := outputOf(s.model, s.outputs[at].name)
+	if out == nil {
+		return nil
+	}
+	return &claim{s.label + " makes it as output '" + out.Name + "'", out.DataType, s.outputShape(out.Dims)}
+}
+
+// agree reports that two sides contradict each other: other types, another number of dimensions, or another size where
+// both say one.
+func (c *checker) agree(t int, made, used claim) {
+	name := c.g.tensors[t].name
+	if made.data != used.data {
+		c.problem("tensor '%s': %s of type %v, but %s of type %v", name, made.who, made.data, used.who, used.data)
+		return
+	}
+	if !compatible(made.shape, used.shape) {
+		c.problem("tensor '%s': %s of shape %v, but %s of shape %v", name, made.who, made.shape, used.who, used.shape)
+	}
+}
+
+// compatible tells whether one tensor could have both shapes.
+func compatible(a, b edgewise.Shape) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i] >= 0 && b[i] >= 0 && a[i] != b[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func batched(m *edgewise.Model, dims edgewise.Shape) edgewise.Shape {
+	if m.MaxBatchSize == 0 {
+		return dims
+	}
+	return append(edgewise.Shape{-1}, dims...)
+}
+
+// inputShape is the shape of the tensor that a step takes as an input with those dims.
+func (s *step) inputShape(in mapping, dims edgewise.Shape) edgewise.Shape {
+	switch {
+	case s.fan != nil && in.cut:
+		return s.fan.shape(dims)
+	case s.fan != nil && s.fan.batched: // whole, beside each row
+		return append(edgewise.Shape{1}, dims...)
+	}
+	return batched(s.model, dims)
+}
+
+// outputShape is the shape of the tensor that a step makes of an output with those dims.
+func (s *step) outputShape(dims edgewise.Shape) edgewise.Shape {
+	if s.fan != nil {
+		return s.fan.shape(dims)
+	}
+	return batched(s.model, dims)
+}
+
+// shape puts the leading dimensions, of any size, before those of a row.
+func (f *fan) shape(row edgewise.Shape) edgewise.Shape {
+	shape := make(edgewise.Shape, f.leading, f.leading+len(row))
+	for i := range shape {
+		shape[i] = -1
+	}
+	return append(shape, row...)
+}
+
+// batching checks that a step takes the batches that the ensemble takes.
+func (c *checker) batching(i int) {
+	s := &c.g.steps[i]
+	if s.model == nil || s.fan != nil || c.m.MaxBatchSize == 0 {
+		return
+	}
+	if s.model.MaxBatchSize < c.m.MaxBatchSize {
+		c.problem("max_batch_size is %d, but %s takes at most %d", c.m.MaxBatchSize, s.label, s.model.MaxBatchSize)
+	}
+}

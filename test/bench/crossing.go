@@ -1,0 +1,47 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/test/onnxgen"
+)
+
+// crossingFigures holds runs in a child process against runs in the server's process: one client, so that a request is
+// a batch, and the difference of the medians is what crossing over and back adds.
+func crossingFigures(name string, model *onnxgen.Model, shape edgewise.Shape) measurement {
+	return func(dir string, rounds int) (r result, err error) {
+		m, err := newMachine(dir)
+		if err != nil {
+			return r, err
+		}
+		f, err := crossing(m, dir, rounds, name, model, shape)
+		r.Figures = []figure{f}
+		return r, err
+	}
+}
+
+func crossing(m *machine, folder string, rounds int, name string, model *onnxgen.Model, shape edgewise.Shape) (figure, error) {
+	path := filepath.Join(folder, "model.onnx")
+	if err := os.WriteFile(path, model.Bytes(), 0o644); err != nil {
+		return figure{}, err
+	}
+	modes, err := startModes(folder, anywhere, path, noise(shape), kserve.Binary)
+	defer stopModes(modes)
+	if err != nil {
+		return figure{}, err
+	}
+	var sides []side
+	for _, m := range modes {
+		sides = append(sides, side{m.name, func() (sample, error) { return m.clients.loop(1, 2*sampleTime) }})
+	}
+	all, err := m.interleave(rounds, sides)
+	if err != nil {
+		return figure{}, err
+	}
+	return atMost("child process, added p50 of a batch: "+name, 1e6*all[1].added(all[0]), 40, "us",
+		fmt.Sprintf("p50 of a request %.1f us against %.1f us, %d rounds", 1e6*all[1].p50(), 1e6*all[0].p50(), rounds)), nil
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/test/onnxgen"
+)
+
+// large is the stage of largeFigures: everybody has the same image network, and shares the two cores with the clients.
+type large struct {
+	machine *machine
+	limit   *raw
+	modes   []mode
+	cluster *callers // Node.js, two processes with one thread each
+	single  *callers // Node.js, one process with two threads
+	nodes   []*node
+}
+
+// mode is a box in one of its isolation modes.
+type mode struct {
+	name    string
+	box     *box
+	clients *callers
+}
+
+// largeFigures holds a model of some milliseconds, over REST with binary tensors, against the raw loop and against a
+// minimal server on Node.js.
+func largeFigures(clients int) measurement {
+	return func(dir string, rounds int) (result, error) {
+		stage := &large{}
+		defer stage.end()
+		if err := stage.set(dir); err != nil {
+			return result{}, err
+		}
+		return stage.measure(clients, rounds)
+	}
+}
+
+// set starts everything that is measured.
+func (l *large) set(dir string) (err error) {
+	path := filepath.Join(dir, "mobilenetv2.onnx")
+	if err := os.WriteFile(path, onnxgen.MobileNetV2(1).Bytes(), 0o644); err != nil {
+		return err
+	}
+	in := noise(picture)
+	if l.machine, err = newMachine(dir); err != nil {
+		return err
+	}
+	if l.limit, err = newRaw(path, in); err != nil {
+		return err
+	}
+	l.modes, err = startModes(dir, anywhere, path, in, kserve.Binary)
+	if err != nil {
+		return err
+	}
+	if err := installNode(); err != nil {
+		return err
+	}
+	for _, n := range []struct {
+		clients          **callers
+		workers, threads int
+	}{{&l.cluster, 2, 1}, {&l.single, 1, 2}} {
+		server, err := startNode(anywhere, path, picture, n.workers, n.threads)
+		if err != nil {
+			return err
+		}
+		l.nodes = append(l.nodes, server)
+		*n.clients = server.clients(l.modes[0].clients, "/v2")
+	}
+	return nil
+}
+
+func (l *large) end() {
+	stopModes(l.modes)
+	for _, n := range l.nodes {
+		_ = n.stop()
+	}
+}
+
+// startModes starts a box in each isolation mode with a model.
+func startModes(dir string, core int, path string, in edgewise.Tensor, form kserve.Form) (modes []mode, err error) {
+	for _, name := range isolations {
+		b, err := startBoxOn(core, filepath.Join(dir, "data-"+name), "engine.isolation="+name)
+		if err != nil {
+			return modes, err
+		}
+		modes = append(modes, mode{name: name, box: b})
+		if err := pushFile(b, "model", path); err != nil {
+			return modes, err
+		}
+		if modes[len(modes)-1].clients, err = clientsOf(b, "model", in, form, 1-max(core, 0)); err != nil {
+			return modes, err
+		}
+		if core == anywhere {
+			modes[len(modes)-1].clients.core = anywhere
+		}
+	}
+	return modes, nil
+}
+
+func stopModes(modes []mode) {
+	for _, m := range modes {
+		_ = m.box.stop()
+	}
+}
+
+func (l *large) measure(clients, rounds int) (result, error) {
+	version, err := nodeVersion()
+	if err != nil {
+		return result{}, err
+	}
+	sides := l.sides(clients)
+	all, err := l.machine.interleave(rounds, sides)
+	if err != nil {
+		return result{}, err
+	}
+	title := fmt.Sprintf("MobileNetV2, REST with binary tensors, %s (%s)", count(clients), version)
+	return result{Figures: l.figures(clients, rounds, all), Grids: []grid{latencies(title, "ms", 1e3, sides, all)}}, nil
+}
+
+// sides are raw, none, process, Node.js cluster, Node.js single.
+func (l *large) sides(clients int) []side {
+	sides := []side{{"raw loop, a caller a core", func() (sample, error) { return l.limit.loop(min(clients, 2), sampleTime) }}}
+	for _, m := range l.modes {
+		sides = append(sides, side{"box, isolation " + m.name, func() (sample, error) { return m.clients.loop(clients, sampleTime) }})
+	}
+	return append(sides,
+		side{"Node.js, 2 processes x 1 thread", func() (sample, error) { return l.cluster.loop(clients, sampleTime) }},
+		side{"Node.js, 1 process x 2 threads", func() (sample, error) { return l.single.loop(clients, sampleTime) }},
+	)
+}
+
+func (l *large) figures(clients, rounds int, all []series) []figure {
+	var figures []figure
+	raw, node := all[0], all[3]
+	if all[4].rate() > node.rate() {
+		node = all[4]
+	}
+	for i, m := range l.modes {
+		box := all[1+i]
+		name := fmt.Sprintf("MobileNetV2, %d clients, isolation %s", clients, m.name)
+		if clients == 1 {
+			added := box.added(raw)
+			figures = append(figures, atMost(fmt.Sprintf("MobileNetV2, one client, isolation %s: added p50 / raw p50", m.name), 100*added/raw.p50(), 1.5, "%",
+				fmt.Sprintf("%.0f us over %.2f ms, %d rounds", 1e6*added, 1e3*raw.p50(), rounds)))
+			continue
+		}
+		figures = append(figures,
+			atLeast(name+": box / raw loop, 2 callers", box.over(raw), 0.9, "x", fmt.Sprintf("%.0f/s of %.0f/s, %d rounds", box.rate(), raw.rate(), rounds)),
+			atLeast(name+": box / Node.js at its best", box.over(node), 1.15, "x", fmt.Sprintf("%.0f/s against %.0f/s", box.rate(), node.rate())),
+			atMost(name+": p99 box / Node.js", box.p99()/node.p99(), 1, "x", fmt.Sprintf("%.1f ms against %.1f ms", 1e3*box.p99(), 1e3*node.p99())),
+		)
+	}
+	return figures
+}

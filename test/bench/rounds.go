@@ -1,0 +1,85 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/test/onnxgen"
+)
+
+const (
+	probeTime  = 100 * time.Millisecond
+	realCores  = 1.7 // two callers over one, below which the two cores are one
+	probeBatch = 512 // rows, so that a run is long beside what surrounds it
+)
+
+// side is one of the things that are compared.
+type side struct {
+	name string
+	run  func() (sample, error)
+}
+
+// machine tells whether there are two real cores at the moment. Its probe is dense matrix products: scalar code would
+// not notice that two threads share one core's vector units.
+type machine struct {
+	probe  *raw
+	spoilt int // samples that were thrown away
+}
+
+func newMachine(dir string) (*machine, error) {
+	path := filepath.Join(dir, "probe.onnx")
+	if err := os.WriteFile(path, onnxgen.MLP(1).Bytes(), 0o644); err != nil {
+		return nil, err
+	}
+	probe, err := newRaw(path, noise(edgewise.Shape{probeBatch, 64}))
+	return &machine{probe: probe}, err
+}
+
+// whole tells whether two callers are nearly twice as fast as one.
+func (m *machine) whole() (bool, error) {
+	one, err := m.probe.loop(1, probeTime)
+	if err != nil {
+		return false, err
+	}
+	two, err := m.probe.loop(2, probeTime)
+	return two.rate >= realCores*one.rate, err
+}
+
+// interleave measures rounds of all sides in turn and returns the samples of each side. A sample counts when the machine
+// was whole before and after it; otherwise it is repeated, a limited number of times in all.
+func (m *machine) interleave(rounds int, sides []side) ([]series, error) {
+	all := make([]series, len(sides))
+	patience := 2*rounds*len(sides) + 20
+	before := false
+	for round := range rounds {
+		for turn := range sides {
+			i := (turn + round) % len(sides) // nobody is always the one after the same other
+			for {
+				if patience--; patience < 0 {
+					return nil, errors.New("the machine never had two real cores for long enough: try again")
+				}
+				s, err := sides[i].run()
+				if err != nil {
+					return nil, fmt.Errorf("%s: %w", sides[i].name, err)
+				}
+				runtime.GC()
+				after, err := m.whole()
+				if err != nil {
+					return nil, err
+				}
+				good := before && after
+				if before = after; good {
+					all[i] = append(all[i], s)
+					break
+				}
+				m.spoilt++
+			}
+		}
+	}
+	return all, nil
+}

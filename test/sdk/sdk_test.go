@@ -1,0 +1,96 @@
+package sdk
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/step"
+)
+
+// modules is where make puts what npm installs: node_modules with the AssemblyScript compiler.
+const modules = "../../.cache/assemblyscript"
+
+func toolchain() step.Toolchain {
+	absolute, err := filepath.Abs(modules)
+	if err != nil {
+		absolute = ""
+	}
+	return step.Toolchain{Modules: absolute}
+}
+
+// built builds the step in source into a folder of its own, and returns the folder. A compiler that is missing fails the
+// test: "make toolchains" installs it.
+func built(t testing.TB, source string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := step.Build(t.Context(), source, filepath.Join(dir, step.ModuleFile), toolchain()); err != nil {
+		t.Fatalf("%v\n(\"make toolchains\" installs the compilers)", err)
+	}
+	return dir
+}
+
+// loaded loads the module in dir until the test ends.
+func loaded(t testing.TB, dir string) *step.Loaded {
+	t.Helper()
+	l, err := step.Load(t.Context(), dir, step.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+// passes runs the cases in folder.
+func passes(t *testing.T, l *step.Loaded, folder string) {
+	t.Helper()
+	cases, err := step.CasesIn(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			outcome, err := l.Check(t.Context(), &c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if outcome.Problem != "" {
+				t.Errorf("%s\nlog: %q", outcome.Problem, outcome.Log)
+			}
+		})
+	}
+}
+
+func TestEveryExampleIsBuiltFromSourceAndAnswersAsItsCasesSay(t *testing.T) {
+	for _, language := range step.Languages() {
+		t.Run(language.String(), func(t *testing.T) {
+			source := filepath.Join("../../sdk", language.String(), "example")
+			passes(t, loaded(t, built(t, source)), filepath.Join(source, "golden"))
+		})
+	}
+}
+
+func TestANewStepBuildsInItsFolderAndPassesItsCases(t *testing.T) {
+	for _, language := range step.Languages() {
+		t.Run(language.String(), func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "double")
+			if err := step.New(dir, "double", language); err != nil {
+				t.Fatal(err)
+			}
+			if err := step.Build(t.Context(), dir, filepath.Join(dir, step.ModuleFile), toolchain()); err != nil {
+				t.Fatal(err)
+			}
+			passes(t, loaded(t, dir), filepath.Join(dir, "golden"))
+			if err := step.New(dir, "double", language); err == nil {
+				t.Error("a second step was made in the same folder")
+			}
+			if _, err := os.Stat(filepath.Join(dir, "edgewise", "example")); err == nil {
+				t.Error("the SDK's copy holds the worked example")
+			}
+		})
+	}
+}

@@ -1,0 +1,79 @@
+package wasm
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// Backend loads steps.
+type Backend struct {
+	config    Config
+	compiling chan struct{} // holds a token while a module is compiled
+}
+
+var _ edgewise.Backend = (*Backend)(nil)
+
+// New makes the backend. It touches nothing yet.
+func New(c Config) *Backend {
+	return &Backend{config: c.complete(), compiling: make(chan struct{}, 1)}
+}
+
+// Platform returns "wasm".
+func (b *Backend) Platform() string { return Platform }
+
+// Inspect reads the module named by m in dir, compiles it, which is kept in the cache, and asks it for its description. The
+// guest that answers has Config.SetupTimeout and the limits of any guest. Errors: Invalid and TooLarge (the module, or
+// what m says), Guest (it did not answer).
+func (b *Backend) Inspect(ctx context.Context, dir string, m *edgewise.Model) (*edgewise.Inspection, error) {
+	p, err := b.build(ctx, modelFile(dir, m), edgewise.ModelID{Name: m.Name}, m)
+	if err != nil {
+		return nil, err
+	}
+	defer p.close()
+	d, err := p.describe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if d == nil {
+		return declared(m), nil
+	}
+	return d.inspection(), nil
+}
+
+// Load compiles the module, or takes it from the cache, and makes its guests.
+func (b *Backend) Load(ctx context.Context, v *edgewise.Version, dir string, on edgewise.Device) (edgewise.Instance, error) {
+	if on.Kind != edgewise.CPU {
+		return nil, edgewise.Errorf("wasm.Load", edgewise.Unsupported, "model %v: a step runs on the CPU, not on %v", v.ID, on)
+	}
+	p, err := b.build(ctx, modelFile(dir, v.Model), v.ID, v.Model)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := newPool(ctx, p, guests(v.Model))
+	if err != nil {
+		p.close()
+		return nil, err
+	}
+	return newStep(v, p, pool), nil
+}
+
+func modelFile(dir string, m *edgewise.Model) string {
+	if m.DefaultModelFilename != "" {
+		return filepath.Join(dir, m.DefaultModelFilename)
+	}
+	return filepath.Join(dir, DefaultFilename)
+}
+
+// guests is how many a version has: one for each instance that its configuration asks for, and one more, so that results
+// can stay in a guest's memory while all instances run.
+func guests(m *edgewise.Model) int {
+	n := 0
+	for _, g := range m.InstanceGroup {
+		if !g.Passive {
+			n += int(g.Count)
+		}
+	}
+	return max(n, 1) + 1
+}

@@ -1,0 +1,161 @@
+package wasm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/sys"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/wasm/fuel"
+)
+
+const (
+	slice = 1 << 17          // units of fuel between two looks at the clock: some ten microseconds
+	yield = time.Millisecond // a guest lets others run at least this often
+)
+
+// call is one use of a guest: a request, its set-up or its description. It is the context that the runtime hands to the
+// imports. It belongs to one goroutine.
+type call struct {
+	context.Context
+	p        *program
+	g        *guest // nil while the module's start function runs
+	export   string // what runs now, for messages
+	deadline time.Time
+	timeout  time.Duration // what set the deadline; 0: the context did
+	fuel     int64         // units it may use
+	granted  int64         // units handed out so far
+	yielded  time.Time
+	host     time.Duration // in imports that take time
+	request  bool          // inside edgewise_process: infer is allowed
+	nested   bool          // inside infer
+
+	parameters map[string]any
+	stopped    bool // by check
+	failed     bool
+	failure    string // what fail said
+	lastError  string
+	infers     int
+	source     *rand.ChaCha8 // nil until it is asked for
+}
+
+// begin makes a call. The deadline is the earlier of the context's and timeout from now.
+func begin(ctx context.Context, p *program, timeout time.Duration, units int64) *call {
+	now := time.Now()
+	c := &call{Context: ctx, p: p, deadline: now.Add(timeout), timeout: timeout, fuel: units, yielded: now}
+	if d, ok := ctx.Deadline(); ok && d.Before(c.deadline) {
+		c.deadline, c.timeout = d, 0
+	}
+	return c
+}
+
+// ending is what an import panics with to end a guest.
+type ending struct{ err *edgewise.Error }
+
+func (s *ending) Error() string { return s.err.Error() }
+func (s *ending) Unwrap() error { return s.err }
+
+// end stops the guest that called an import.
+func (c *call) end(kind edgewise.Kind, format string, args ...any) {
+	panic(&ending{edgewise.Errorf("wasm.Run", kind, format, args...)})
+}
+
+// stop ends a guest that did nothing wrong but take too much.
+func (c *call) stop(kind edgewise.Kind, format string, args ...any) {
+	c.stopped = true
+	c.end(kind, format, args...)
+}
+
+// refill is the import that a guest calls when its counter, which it passes, is below zero.
+func refill(ctx context.Context, stack []uint64) {
+	c := ctx.(*call)
+	left := int64(int32(stack[0]))
+	c.check(c.granted - left)
+	c.granted += slice - left
+	stack[0] = slice
+}
+
+// check ends the guest when its time or its fuel is over, and lets other goroutines run now and then: without that, a
+// guest on the only thread would keep away those who would cancel it.
+func (c *call) check(used int64) {
+	if used > c.fuel {
+		c.stop(edgewise.Guest, "step: %s: stopped after %d units of fuel: at most %d are allowed", c.export, used, c.fuel)
+	}
+	now := time.Now()
+	if now.Sub(c.yielded) >= yield {
+		runtime.Gosched()
+		now = time.Now()
+		c.yielded = now
+	}
+	if err := c.Context.Err(); err != nil {
+		c.stop(edgewise.KindOf(err), "step: %s: stopped: %w", c.export, err)
+	}
+	if now.After(c.deadline) && c.timeout == 0 {
+		c.stop(edgewise.Deadline, "step: %s: stopped: the request's time is over", c.export)
+	}
+	if now.After(c.deadline) {
+		c.stop(edgewise.Guest, "step: %s: stopped: it took more than %v", c.export, c.timeout)
+	}
+}
+
+// used returns the units used so far.
+func (c *call) used() int64 {
+	if c.g == nil || c.g.counter == nil {
+		return c.granted
+	}
+	return c.granted - int64(int32(c.g.counter.Get()))
+}
+
+// invoke runs an export of the guest. An error is an *edgewise.Error; the guest must be dropped then.
+func (c *call) invoke(name string, f api.Function, stack []uint64) error {
+	outer := c.export
+	c.export = name
+	err := f.CallWithStack(c, stack)
+	if err == nil {
+		c.export = outer
+		return nil
+	}
+	return c.explain(err)
+}
+
+// explain turns what the runtime says of a trap into an error for the step's user. The trace goes into the step's log.
+func (c *call) explain(err error) error {
+	var s *ending
+	if errors.As(err, &s) {
+		return s.err
+	}
+	var exit *sys.ExitError
+	if errors.As(err, &exit) {
+		return edgewise.Errorf("wasm.Run", edgewise.Guest, "step: %s: it called proc_exit(%d)", c.export, exit.ExitCode())
+	}
+	var bug runtime.Error
+	if errors.As(err, &bug) && !strings.HasPrefix(err.Error(), "wasm error: ") {
+		c.p.logger.Error("a bug of the box, met by a step", "export", c.export, "error", err)
+		return edgewise.Errorf("wasm.Run", edgewise.Internal, "step: %s: a bug of the box: %v", c.export, bug)
+	}
+	text, trace, _ := strings.Cut(err.Error(), "\nwasm stack trace:\n")
+	text = strings.TrimPrefix(text, "wasm error: ")
+	if strings.HasPrefix(text, "stack overflow") {
+		text = "the call stack is exhausted" // the runtime's limit
+	}
+	c.p.log(levelDebug, fmt.Sprintf("trap in %s: %s\n%s", c.export, text, strings.ReplaceAll(trace, fuel.HookModule, "")))
+	return edgewise.Errorf("wasm.Run", edgewise.Guest, "step: %s: trap: %s%s", c.export, text, where(trace))
+}
+
+// where names the innermost function of a trace.
+func where(trace string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(trace), "\n")
+	name, _, _ := strings.Cut(line, "(")
+	name = strings.TrimPrefix(name, ".")
+	if name == "" {
+		return ""
+	}
+	return " in function " + name
+}

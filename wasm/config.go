@@ -1,0 +1,75 @@
+package wasm
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/wasm/fuel"
+)
+
+// Platform is the platform name of steps.
+const Platform = "wasm"
+
+// DefaultFilename is the name of a step's file when its configuration names none.
+const DefaultFilename = "model.wasm"
+
+// The defaults of Config.
+const (
+	DefaultMaxMemory      = 64 << 20 // bytes
+	DefaultCacheBytes     = 256 << 20
+	DefaultCompileTimeout = 30 * time.Second
+	DefaultSetupTimeout   = 2 * time.Second
+	DefaultRunTimeout     = time.Minute
+	DefaultPause          = 100 * time.Millisecond
+	DefaultMaxPause       = 30 * time.Second
+)
+
+// MaxMemory bounds Config.MaxMemory: a memory of 32 bits ends at 4 GiB, and clearing a large one keeps a thread that long.
+const MaxMemory = 1 << 30
+
+// Config configures the backend. Zero stands for the default of a field.
+type Config struct {
+	CacheDir       string           // folder of compiled modules, which nobody else may write to; empty: they are not kept
+	CacheBytes     int64            // what that folder may hold; above it the oldest go
+	MaxMemory      int64            // bytes of a guest's memory, a multiple of 64 KiB, at most MaxMemory
+	CompileTimeout time.Duration    // of one module
+	SetupTimeout   time.Duration    // of a guest's start, and of its description
+	RunTimeout     time.Duration    // of one run, where its context ends no earlier
+	Pause          time.Duration    // before a guest is replaced, once several in a row have failed; doubles. Below 0: none
+	MaxPause       time.Duration    // the longest such pause
+	Infer          edgewise.Inferer // what the import "infer" calls; nil: it always fails
+	Logger         *slog.Logger
+}
+
+// complete returns c with its defaults.
+func (c Config) complete() Config {
+	or := func(d *time.Duration, otherwise time.Duration) {
+		if *d == 0 {
+			*d = otherwise
+		}
+	}
+	or(&c.CompileTimeout, DefaultCompileTimeout)
+	or(&c.SetupTimeout, DefaultSetupTimeout)
+	or(&c.RunTimeout, DefaultRunTimeout)
+	or(&c.Pause, DefaultPause)
+	or(&c.MaxPause, DefaultMaxPause)
+	if c.MaxMemory == 0 {
+		c.MaxMemory = DefaultMaxMemory
+	}
+	c.MaxMemory = min(c.MaxMemory, MaxMemory) / fuel.PageSize * fuel.PageSize
+	if c.CacheBytes == 0 {
+		c.CacheBytes = DefaultCacheBytes
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// limits are what a module may hold.
+func (c Config) limits() fuel.Limits {
+	l := fuel.DefaultLimits()
+	l.Pages = uint32(c.MaxMemory / fuel.PageSize)
+	return l
+}

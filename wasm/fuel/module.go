@@ -1,0 +1,154 @@
+package fuel
+
+import (
+	"github.com/edgewise-ai/edgewise"
+)
+
+// The value types, as the format writes them.
+const (
+	I32       = 0x7f
+	I64       = 0x7e
+	F32       = 0x7d
+	F64       = 0x7c
+	V128      = 0x7b
+	FuncRef   = 0x70
+	ExternRef = 0x6f
+)
+
+// FuncType is the type of a function, in the format's bytes.
+type FuncType struct{ Params, Results string }
+
+// ExternKind says what an import or an export is.
+type ExternKind uint8
+
+// The kinds, by their numbers in the format.
+const (
+	Function ExternKind = iota
+	Table
+	Memory
+	Global
+)
+
+// String returns the kind as the text format writes it.
+func (k ExternKind) String() string { return [...]string{"func", "table", "memory", "global"}[k&3] }
+
+// Import is what a module wants from its host. Type is set for functions.
+type Import struct {
+	Module, Name string
+	Kind         ExternKind
+	Type         FuncType
+}
+
+// Export is what a module offers. Type is set for functions.
+type Export struct {
+	Name string
+	Kind ExternKind
+	Type FuncType
+}
+
+// global is a global's type.
+type global struct {
+	kind    byte
+	mutable bool
+}
+
+// module is what the rewriting needs to know of the sections that stand before the code.
+type module struct {
+	limits   Limits
+	types    []FuncType
+	imports  []Import
+	funcs    []uint32 // type index of every function, imported ones first
+	imported int      // functions
+	tables   int
+	elements uint64 // of all tables at the start
+	memories int
+	pages    uint32 // least size of the memory
+	ceiling  uint32 // and the largest it may have
+	globals  []global
+	firstOwn int // globals that are imported
+	exports  []Export
+	segments int // element segments
+	data     int // data segments that the data count section announces; -1: there is none
+	bodies   [][]byte
+	offsets  []int // of the bodies
+	leaf     []int32
+	mutates  bool // tables change, or segments are dropped
+}
+
+func (m *module) funcType(index uint32) FuncType { return m.types[m.funcs[index]] }
+
+// shifted returns the index of a function after the rewriting, which adds an import behind the others.
+func (m *module) shifted(index uint32) uint32 {
+	if int(index) >= m.imported {
+		return index + 1
+	}
+	return index
+}
+
+// section is one section of a module.
+type section struct {
+	id   byte
+	at   int // of its content, in the module
+	data []byte
+}
+
+// Sections, by their numbers in the format.
+const (
+	customID = iota
+	typeID
+	importID
+	functionID
+	tableID
+	memoryID
+	globalID
+	exportID
+	startID
+	elementID
+	codeID
+	dataID
+	dataCountID
+)
+
+var sectionNames = [...]string{
+	"custom section", "type section", "import section", "function section", "table section", "memory section", "global section", "export section",
+	"start section", "element section", "code section", "data section", "data count section",
+}
+
+// order is the place of each section in a module.
+var order = [...]int{typeID: 1, importID: 2, functionID: 3, tableID: 4, memoryID: 5, globalID: 6, exportID: 7, startID: 8, elementID: 9, dataCountID: 10, codeID: 11, dataID: 12}
+
+// split cuts a module into its sections, in order, each once, custom ones anywhere.
+func split(data []byte, l Limits) (sections []section, err error) {
+	if len(data) > l.Bytes {
+		return nil, edgewise.Errorf("fuel.Rewrite", edgewise.TooLarge, "module: %d bytes: at most %d are allowed", len(data), l.Bytes)
+	}
+	r := &reader{data: data, what: "header"}
+	if magic := r.bytes(8); r.err == nil && string(magic) != "\x00asm\x01\x00\x00\x00" {
+		r.at = 0
+		if string(magic[:4]) == "\x00asm" {
+			r.invalid("version %x is not a core module of version 1 (a component is not one)", magic[4:])
+		} else {
+			r.invalid("this is not a WebAssembly module: it begins with %q", magic[:4])
+		}
+	}
+	last := 0
+	for r.more() {
+		r.what = "section header"
+		id := r.byte()
+		size := r.u32()
+		if int(id) >= len(sectionNames) {
+			r.invalid("section %d does not exist", id)
+			break
+		}
+		r.what = sectionNames[id]
+		s := section{id: id, at: r.at, data: r.bytes(int(size))}
+		if id != customID {
+			if order[id] <= last {
+				r.invalid("it stands in the wrong place, or twice")
+			}
+			last = order[id]
+		}
+		sections = append(sections, s)
+	}
+	return sections, r.err
+}

@@ -1,0 +1,46 @@
+package fuel
+
+import "sort"
+
+// maxNamesBytes bounds the names that are kept. They only serve messages.
+const maxNamesBytes = 4 << 20
+
+// names returns the name section with the names of functions alone, under their new indices; nil when data is another
+// custom section, or is damaged: names carry no meaning, so that is no error.
+func (m *module) names(data []byte) []byte {
+	r := &reader{data: data, what: "name section"}
+	if r.name() != "name" || r.err != nil || len(data) > maxNamesBytes {
+		return nil
+	}
+	for r.more() {
+		id := r.byte()
+		content := r.bytes(int(r.u32()))
+		if id == 1 && r.err == nil {
+			return m.functionNames(content)
+		}
+	}
+	return nil
+}
+
+func (m *module) functionNames(data []byte) []byte {
+	r := &reader{data: data, what: "name section"}
+	n := r.count("names", len(m.funcs))
+	type entry struct {
+		index uint32
+		name  string
+	}
+	var list []entry
+	for range n {
+		i := r.index("function", len(m.funcs))
+		list = append(list, entry{m.shifted(i), r.name()})
+	}
+	if r.err != nil || !sort.SliceIsSorted(list, func(i, j int) bool { return list[i].index < list[j].index }) {
+		return nil
+	}
+	entries := appendU32(nil, uint32(n))
+	for _, e := range list {
+		entries = append(appendU32(appendU32(entries, e.index), uint32(len(e.name))), e.name...)
+	}
+	out := append(appendU32([]byte("\x04name\x01"), uint32(len(entries))), entries...)
+	return out
+}

@@ -1,0 +1,112 @@
+package fuel
+
+// The instructions that the rewriting treats in a way of their own.
+const (
+	opBlock       = 0x02
+	opLoop        = 0x03
+	opIf          = 0x04
+	opElse        = 0x05
+	opEnd         = 0x0b
+	opBr          = 0x0c
+	opBrIf        = 0x0d
+	opBrTable     = 0x0e
+	opCall        = 0x10
+	opCallIndir   = 0x11
+	opSelectType  = 0x1c
+	opLocalGet    = 0x20
+	opLocalSet    = 0x21
+	opLocalTee    = 0x22
+	opGlobalGet   = 0x23
+	opGlobalSet   = 0x24
+	opTableGet    = 0x25
+	opTableSet    = 0x26
+	opI32Load     = 0x28
+	opI64Store32  = 0x3e
+	opMemorySize  = 0x3f
+	opMemoryGrow  = 0x40
+	opI32Const    = 0x41
+	opI64Const    = 0x42
+	opF32Const    = 0x43
+	opF64Const    = 0x44
+	opI32LtS      = 0x48
+	opI32Sub      = 0x6b
+	opI32ShrU     = 0x76
+	opRefNull     = 0xd0
+	opRefIsNull   = 0xd1
+	opRefFunc     = 0xd2
+	opMisc        = 0xfc
+	opVector      = 0xfd
+	miscMemInit   = 8
+	miscDataDrop  = 9
+	miscMemCopy   = 10
+	miscMemFill   = 11
+	miscTableInit = 12
+	miscElemDrop  = 13
+	miscTableCopy = 14
+	miscTableGrow = 15
+	miscTableSize = 16
+	miscTableFill = 17
+	vecConst      = 12
+)
+
+// form says which immediates follow an opcode.
+type form uint8
+
+const (
+	formUnknown form = iota
+	formNone
+	formBlock  // block type
+	formLabel  // label
+	formLocal  // local index
+	formGlobal // global index
+	formTable  // table index
+	formAccess // alignment and offset
+	formZero   // one byte, 0
+	formOther  // see scanner.other
+)
+
+// forms of the one-byte instructions of WebAssembly 2.0.
+var forms = func() (f [256]form) {
+	set := func(first, last int, to form) {
+		for op := first; op <= last; op++ {
+			f[op] = to
+		}
+	}
+	set(0x00, 0x01, formNone)
+	set(opBlock, opIf, formBlock)
+	set(opElse, opElse, formNone)
+	set(opEnd, opEnd, formNone)
+	set(opBr, opBrIf, formLabel)
+	set(opBrTable, opBrTable, formOther)
+	set(0x0f, 0x0f, formNone) // return
+	set(opCall, opCallIndir, formOther)
+	set(0x1a, 0x1b, formNone) // drop, select
+	set(opSelectType, opSelectType, formOther)
+	set(opLocalGet, opLocalTee, formLocal)
+	set(opGlobalGet, opGlobalSet, formGlobal)
+	set(opTableGet, opTableSet, formTable)
+	set(opI32Load, opI64Store32, formAccess)
+	set(opMemorySize, opMemoryGrow, formZero)
+	set(opI32Const, opF64Const, formOther)
+	set(0x45, 0xc4, formNone) // comparisons, arithmetic, conversions, sign extension
+	set(opRefNull, opRefNull, formOther)
+	set(opRefIsNull, opRefIsNull, formNone)
+	set(opRefFunc, opRefFunc, formOther)
+	set(opMisc, opVector, formOther)
+	return f
+}()
+
+// vectorForm returns the immediates of a SIMD instruction: none, an access, a lane, both, or 16 bytes.
+func vectorForm(sub uint32) (access bool, plain int, known bool) {
+	switch {
+	case sub <= 11 || sub == 92 || sub == 93: // loads and stores
+		return true, 0, true
+	case sub == vecConst || sub == 13: // constant, shuffle
+		return false, 16, true
+	case sub >= 21 && sub <= 34: // lanes
+		return false, 1, true
+	case sub >= 84 && sub <= 91: // accesses of a lane
+		return true, 1, true
+	}
+	return false, 0, sub <= 255
+}

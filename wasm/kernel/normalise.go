@@ -1,0 +1,98 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// Layout is how Normalise writes a picture.
+type Layout struct {
+	Half     bool // FP16 instead of FP32
+	Together bool // pixels interleaved (NHWC) instead of planes (NCHW)
+	Reverse  bool // channels in reverse order
+}
+
+// Normalise writes (x - mean[c]) * scale[c] for each sample of src. mean and scale have one entry for each channel of src; dst has
+// exactly the room. Every sample is one of 256 values, so each channel has a table.
+func Normalise(dst, src []byte, s Size, mean, scale []float32, l Layout, check Check) error {
+	if err := s.Valid(); err != nil {
+		return err
+	}
+	p := pacer{check: check}
+	n := s.Channels
+	for c := range n {
+		var table [256]float32
+		for v := range table {
+			table[v] = (float32(v) - mean[c]) * scale[c]
+		}
+		place := c
+		if l.Reverse {
+			place = n - 1 - c
+		}
+		first, step := place*s.Width*s.Height, 1
+		if l.Together {
+			first, step = place, n
+		}
+		if l.Half {
+			planeHalf(dst, src, c, n, first, step, &table, &p)
+		} else {
+			plane(dst, src, c, n, first, step, &table, &p)
+		}
+	}
+	return nil
+}
+
+func plane(dst, src []byte, c, n, first, step int, table *[256]float32, p *pacer) {
+	out := 4 * first
+	for begin := c; begin < len(src); begin += n * stride {
+		for i := begin; i < min(begin+n*stride, len(src)); i += n {
+			binary.LittleEndian.PutUint32(dst[out:], math.Float32bits(table[src[i]]))
+			out += 4 * step
+		}
+		p.add(stride)
+	}
+}
+
+func planeHalf(dst, src []byte, c, n, first, step int, table *[256]float32, p *pacer) {
+	var half [256]uint16
+	for v := range half {
+		half[v] = Half(table[v])
+	}
+	out := 2 * first
+	for begin := c; begin < len(src); begin += n * stride {
+		for i := begin; i < min(begin+n*stride, len(src)); i += n {
+			binary.LittleEndian.PutUint16(dst[out:], half[src[i]])
+			out += 2 * step
+		}
+		p.add(stride)
+	}
+}
+
+// Half returns v as an IEEE 754 half, rounded to nearest, ties to even.
+func Half(v float32) uint16 {
+	bits := math.Float32bits(v)
+	sign := uint16(bits >> 16 & 0x8000)
+	exponent, fraction := int(bits>>23&0xff)-127, bits&0x7fffff
+	switch {
+	case exponent == 128 && fraction != 0:
+		return sign | 0x7e00
+	case exponent > 15:
+		return sign | 0x7c00
+	case exponent >= -14:
+		return sign | uint16(round(uint32(exponent+15)<<23|fraction, 13))
+	case exponent >= -25:
+		return sign | uint16(round(fraction|1<<23, uint(-1-exponent)))
+	}
+	return sign
+}
+
+// round drops bits, to nearest, ties to even.
+func round(v uint32, drop uint) uint32 {
+	half := uint32(1) << (drop - 1)
+	rest := v & (1<<drop - 1)
+	v >>= drop
+	if rest > half || rest == half && v&1 == 1 {
+		v++
+	}
+	return v
+}

@@ -1,0 +1,89 @@
+package kernel
+
+import "encoding/binary"
+
+// maxSegments bounds how many segments of a JPEG file are looked at for its orientation.
+const maxSegments = 64
+
+// orientation reads the EXIF orientation of a JPEG file, 1 when it has none or it is damaged: it is a hint.
+func orientation(file []byte) int {
+	at := 2
+	for range maxSegments {
+		if at+4 > len(file) || file[at] != 0xff {
+			return 1
+		}
+		marker, size := file[at+1], int(binary.BigEndian.Uint16(file[at+2:]))
+		if marker == 0xda || size < 2 || at+2+size > len(file) {
+			return 1
+		}
+		body := file[at+4 : at+2+size]
+		if marker == 0xe1 && len(body) > 14 && string(body[:6]) == "Exif\x00\x00" {
+			return tagOrientation(body[6:])
+		}
+		at += 2 + size
+	}
+	return 1
+}
+
+// tagOrientation finds the orientation in the first directory of a TIFF header.
+func tagOrientation(tiff []byte) int {
+	var order binary.ByteOrder = binary.LittleEndian
+	if string(tiff[:2]) == "MM" {
+		order = binary.BigEndian
+	}
+	first := uint64(order.Uint32(tiff[4:]))
+	if first+2 > uint64(len(tiff)) {
+		return 1
+	}
+	count := int(order.Uint16(tiff[first:]))
+	entries := tiff[first+2:]
+	for range count {
+		if len(entries) < 12 {
+			return 1
+		}
+		if order.Uint16(entries) == 0x0112 {
+			if v := int(order.Uint16(entries[8:])); v >= 1 && v <= 8 {
+				return v
+			}
+			return 1
+		}
+		entries = entries[12:]
+	}
+	return 1
+}
+
+// turn writes the pixels of src, of a size before turning, into dst as an orientation from 2 to 8 says.
+func turn(dst, src []byte, s Size, orientation int) {
+	w, h, n := s.Width, s.Height, s.Channels
+	outW := w
+	if orientation >= 5 {
+		outW = h
+	}
+	for y := range h {
+		for x := range w {
+			tx, ty := target(x, y, w, h, orientation)
+			copy(dst[(ty*outW+tx)*n:][:n], src[(y*w+x)*n:])
+		}
+	}
+}
+
+// target is where a pixel goes.
+func target(x, y, w, h, orientation int) (int, int) {
+	switch orientation {
+	case 2:
+		return w - 1 - x, y
+	case 3:
+		return w - 1 - x, h - 1 - y
+	case 4:
+		return x, h - 1 - y
+	case 5:
+		return y, x
+	case 6:
+		return h - 1 - y, x
+	case 7:
+		return h - 1 - y, w - 1 - x
+	case 8:
+		return y, w - 1 - x
+	}
+	return x, y
+}

@@ -1,0 +1,229 @@
+package kernel
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/jpeg"
+	"image/png"
+	"io"
+
+	"golang.org/x/image/webp"
+)
+
+// Format is the form of a picture's file.
+type Format uint32
+
+// The formats, by their numbers in the ABI.
+const (
+	JPEG Format = 1 + iota
+	PNG
+	WebP
+)
+
+// Info is what the header of a picture's file says.
+type Info struct {
+	Size
+	Format Format
+	turn   int // EXIF orientation, 1 to 8
+}
+
+// ReadInfo reads a header. With turned, the size is that after the EXIF orientation.
+func ReadInfo(file []byte, turned bool) (Info, error) {
+	info, err := readInfo(file)
+	if err != nil {
+		return Info{}, err
+	}
+	if turned && info.turn >= 5 {
+		info.Width, info.Height = info.Height, info.Width
+	}
+	return info, nil
+}
+
+func readInfo(file []byte) (Info, error) {
+	if len(file) > MaxFile {
+		return Info{}, fmt.Errorf("a picture's file of %d bytes: at most %d are allowed", len(file), MaxFile)
+	}
+	info := Info{turn: 1}
+	var config image.Config
+	var err error
+	switch {
+	case bytes.HasPrefix(file, []byte("\xff\xd8")):
+		info.Format = JPEG
+		config, err = jpeg.DecodeConfig(bytes.NewReader(file))
+		info.turn = orientation(file)
+	case bytes.HasPrefix(file, []byte("\x89PNG\r\n\x1a\n")):
+		info.Format = PNG
+		config, err = png.DecodeConfig(bytes.NewReader(file))
+	case len(file) > 12 && string(file[:4]) == "RIFF" && string(file[8:12]) == "WEBP":
+		info.Format = WebP
+		config, err = webp.DecodeConfig(bytes.NewReader(file))
+	default:
+		return Info{}, errors.New("the file is neither JPEG, PNG nor WebP")
+	}
+	if err != nil {
+		return Info{}, fmt.Errorf("the picture's header: %w", err)
+	}
+	info.Width, info.Height, info.Channels = config.Width, config.Height, channels(config.ColorModel)
+	return info, info.Valid()
+}
+
+func channels(m color.Model) int {
+	switch m {
+	case color.GrayModel, color.Gray16Model:
+		return 1
+	case color.YCbCrModel, color.CMYKModel:
+		return 3
+	case color.RGBAModel, color.RGBA64Model: // what the PNG reader says of pictures without alpha
+		return 3
+	}
+	if palette, ok := m.(color.Palette); ok {
+		for _, c := range palette {
+			if _, _, _, a := c.RGBA(); a != 0xffff {
+				return 4
+			}
+		}
+		return 3
+	}
+	return 4
+}
+
+// checked is a file that is read with a Check at every call: decoders read in small pieces.
+type checked struct {
+	io.Reader
+	check Check
+}
+
+func (r checked) Read(p []byte) (int, error) {
+	r.check()
+	return r.Reader.Read(p)
+}
+
+// Decode decodes a picture into dst, which has room for its pixels with the channels given, and returns the bytes
+// written. The header is held against MaxPixels and dst before a pixel is decoded.
+func Decode(dst, file []byte, count int, turned bool, check Check) (int, error) {
+	info, err := readInfo(file)
+	if err != nil {
+		return 0, err
+	}
+	if count != 1 && count != 3 && count != 4 {
+		return 0, fmt.Errorf("channels is %d: want 1, 3 or 4", count)
+	}
+	size := Size{info.Width, info.Height, count}
+	if len(dst) < size.Bytes() {
+		return 0, fmt.Errorf("dst_len is %d: %d x %d pixels with %d channels take %d bytes", len(dst), size.Width, size.Height, count, size.Bytes())
+	}
+	img, err := decode(info.Format, checked{bytes.NewReader(file), check})
+	if err != nil {
+		return 0, fmt.Errorf("the picture: %w", err)
+	}
+	if b := img.Bounds(); b.Dx() != size.Width || b.Dy() != size.Height {
+		return 0, fmt.Errorf("the picture has %d x %d pixels, its header says %d x %d", b.Dx(), b.Dy(), size.Width, size.Height)
+	}
+	check()
+	if !turned || info.turn == 1 {
+		pixels(dst, img, count, check)
+		return size.Bytes(), nil
+	}
+	straight := make([]byte, size.Bytes())
+	pixels(straight, img, count, check)
+	turn(dst, straight, size, info.turn)
+	return size.Bytes(), nil
+}
+
+func decode(f Format, r io.Reader) (image.Image, error) {
+	switch f {
+	case JPEG:
+		return jpeg.Decode(r)
+	case PNG:
+		return png.Decode(r)
+	}
+	return webp.Decode(r)
+}
+
+// pixels writes a picture's pixels. The common forms of decoders are read directly, others through package draw.
+func pixels(dst []byte, img image.Image, count int, check Check) {
+	b := img.Bounds()
+	p := pacer{check: check}
+	switch img := img.(type) {
+	case *image.YCbCr:
+		for y := b.Min.Y; y < b.Max.Y; y++ {
+			dst = rowYCbCr(dst, img, y, count)
+			p.add(8 * b.Dx())
+		}
+	case *image.Gray:
+		for y := range b.Dy() {
+			dst = rowGray(dst, img.Pix[y*img.Stride:][:b.Dx()], count)
+			p.add(b.Dx())
+		}
+	case *image.NRGBA:
+		for y := range b.Dy() {
+			dst = rowNRGBA(dst, img.Pix[y*img.Stride:][:4*b.Dx()], count)
+			p.add(4 * b.Dx())
+		}
+	default:
+		row := image.NewNRGBA(image.Rect(0, 0, b.Dx(), 1))
+		for y := range b.Dy() {
+			draw.Draw(row, row.Rect, img, image.Pt(b.Min.X, b.Min.Y+y), draw.Src)
+			dst = rowNRGBA(dst, row.Pix, count)
+			p.add(32 * b.Dx())
+		}
+	}
+}
+
+func rowYCbCr(dst []byte, img *image.YCbCr, y, count int) []byte {
+	for x := img.Rect.Min.X; x < img.Rect.Max.X; x++ {
+		at := img.YOffset(x, y)
+		if count == 1 {
+			dst[0] = img.Y[at]
+			dst = dst[1:]
+			continue
+		}
+		c := img.COffset(x, y)
+		dst[0], dst[1], dst[2] = color.YCbCrToRGB(img.Y[at], img.Cb[c], img.Cr[c])
+		if count == 4 {
+			dst[3] = 255
+		}
+		dst = dst[count:]
+	}
+	return dst
+}
+
+func rowGray(dst, row []byte, count int) []byte {
+	if count == 1 {
+		return dst[copy(dst, row):]
+	}
+	for _, v := range row {
+		dst[0], dst[1], dst[2] = v, v, v
+		if count == 4 {
+			dst[3] = 255
+		}
+		dst = dst[count:]
+	}
+	return dst
+}
+
+// rowNRGBA lays transparent pixels over black where dst has no alpha.
+func rowNRGBA(dst, row []byte, count int) []byte {
+	for ; len(row) > 0; row = row[4:] {
+		r, g, b, a := row[0], row[1], row[2], row[3]
+		if count != 4 && a != 255 {
+			r, g, b = over(r, a), over(g, a), over(b, a)
+		}
+		switch count {
+		case 1:
+			dst[0] = uint8((19595*uint32(r) + 38470*uint32(g) + 7471*uint32(b) + 1<<15) >> 16)
+		case 3:
+			dst[0], dst[1], dst[2] = r, g, b
+		case 4:
+			dst[0], dst[1], dst[2], dst[3] = r, g, b, a
+		}
+		dst = dst[count:]
+	}
+	return dst
+}
+
+func over(v, a uint8) uint8 { return uint8((uint32(v)*uint32(a) + 127) / 255) }

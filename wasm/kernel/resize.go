@@ -1,0 +1,205 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Mode says how a picture is resized.
+type Mode uint32
+
+// The modes, by their numbers in the ABI.
+const (
+	Nearest Mode = iota
+	Bilinear
+	Area
+	modes
+)
+
+// Resize resizes src into dst; both have the same channels, and exactly as many bytes as their sizes say.
+func Resize(dst []byte, to Size, src []byte, from Size, mode Mode, check Check) error {
+	if err := errors.Join(from.Valid(), to.Valid()); err != nil {
+		return err
+	}
+	if mode >= modes {
+		return fmt.Errorf("mode is %d: want 0 (nearest), 1 (bilinear) or 2 (area)", mode)
+	}
+	p := pacer{check: check}
+	switch {
+	case from == to:
+		copy(dst, src[:from.Bytes()])
+	case mode == Nearest:
+		resizeNearest(dst, to, src, from, &p)
+	default:
+		taps := bilinearTaps
+		if mode == Area {
+			taps = areaTaps
+		}
+		resizeTaps(dst, to, src, from, taps(from.Width, to.Width), taps(from.Height, to.Height), &p)
+	}
+	return nil
+}
+
+func resizeNearest(dst []byte, to Size, src []byte, from Size, p *pacer) {
+	columns := make([]int, to.Width)
+	for x := range columns {
+		columns[x] = nearest(x, from.Width, to.Width) * from.Channels
+	}
+	n := from.Channels
+	for y := range to.Height {
+		row := src[nearest(y, from.Height, to.Height)*from.Width*n:]
+		for _, at := range columns {
+			for c := range n {
+				dst[c] = row[at+c]
+			}
+			dst = dst[n:]
+		}
+		p.add(to.Width * n)
+	}
+}
+
+func nearest(x, from, to int) int {
+	return min(int((float64(x)+0.5)*float64(from)/float64(to)), from-1)
+}
+
+// tap is what one sample of the result is made of: source samples from first on, each with its weight. Weights sum to 1.
+type tap struct {
+	first   int
+	weights []float32
+}
+
+// bilinearTaps weigh the two source samples around each centre.
+func bilinearTaps(from, to int) []tap {
+	taps := make([]tap, to)
+	weights := make([]float32, 2*to)
+	for x := range taps {
+		at := (float64(x)+0.5)*float64(from)/float64(to) - 0.5
+		at = min(max(at, 0), float64(from-1))
+		first := min(int(at), max(from-2, 0))
+		w := weights[2*x : 2*x+2]
+		w[1] = float32(at - float64(first))
+		w[0] = 1 - w[1]
+		if from == 1 {
+			w = []float32{1}
+		}
+		taps[x] = tap{first, w}
+	}
+	return taps
+}
+
+// areaTaps weigh the source samples under each sample of the result by how much of it they cover.
+func areaTaps(from, to int) []tap {
+	taps := make([]tap, to)
+	scale := float64(from) / float64(to)
+	for x := range taps {
+		begin, end := float64(x)*scale, float64(x+1)*scale
+		first := int(begin)
+		last := min(int(math.Ceil(end-1e-9)), from)
+		t := tap{first, make([]float32, max(last-first, 1))}
+		sum := 0.0
+		for i := range t.weights {
+			covered := max(min(end, float64(first+i+1))-max(begin, float64(first+i)), 0)
+			t.weights[i] = float32(covered)
+			sum += covered
+		}
+		for i := range t.weights {
+			t.weights[i] /= float32(sum)
+		}
+		taps[x] = t
+	}
+	return taps
+}
+
+// resizeTaps weighs columns first, each source row once, then rows.
+func resizeTaps(dst []byte, to Size, src []byte, from Size, across, down []tap, p *pacer) {
+	n := from.Channels
+	width := to.Width * n
+	rows := ring{}
+	line := make([]float32, width)
+	for y, t := range down {
+		for i := range line {
+			line[i] = 0.5
+		}
+		for k, weight := range t.weights {
+			source := t.first + k
+			row := rows.get(source, width, func(row []float32) {
+				weigh(row, src[source*from.Width*n:][:from.Width*n], across, n)
+				p.add(2 * from.Width * n)
+			})
+			for i, v := range row {
+				line[i] += weight * v
+			}
+		}
+		out := dst[y*width:][:width]
+		for i, v := range line {
+			out[i] = uint8(min(v, 255.5))
+		}
+		p.add(width * len(t.weights))
+	}
+}
+
+// weigh makes one row of the result's width.
+func weigh(dst []float32, src []byte, across []tap, n int) {
+	for x, t := range across {
+		for c := range n {
+			sum := float32(0)
+			at := t.first*n + c
+			for _, w := range t.weights {
+				sum += w * float32(src[at])
+				at += n
+			}
+			dst[x*n+c] = sum
+		}
+	}
+}
+
+// ring keeps the last two weighed rows: neighbouring rows of a result share them.
+type ring struct {
+	index [2]int // of the source row, plus 1
+	rows  [2][]float32
+}
+
+func (r *ring) get(source, width int, weigh func([]float32)) []float32 {
+	slot := source & 1
+	if r.index[slot] == source+1 {
+		return r.rows[slot]
+	}
+	if r.rows[slot] == nil {
+		r.rows[slot] = make([]float32, width)
+	}
+	r.index[slot] = source + 1
+	weigh(r.rows[slot])
+	return r.rows[slot]
+}
+
+// Map leads from a picture to its letterbox: x_dst = x_src*ScaleX + PadX.
+type Map struct{ ScaleX, ScaleY, PadX, PadY float32 }
+
+// Letterbox resizes src with one scale into the middle of dst and fills the rest.
+func Letterbox(dst []byte, to Size, src []byte, from Size, mode Mode, fill uint8, check Check) (Map, error) {
+	if err := errors.Join(from.Valid(), to.Valid()); err != nil {
+		return Map{}, err
+	}
+	scale := min(float64(to.Width)/float64(from.Width), float64(to.Height)/float64(from.Height))
+	inner := Size{fit(from.Width, scale, to.Width), fit(from.Height, scale, to.Height), to.Channels}
+	padX, padY := (to.Width-inner.Width)/2, (to.Height-inner.Height)/2
+	small := make([]byte, inner.Bytes())
+	if err := Resize(small, inner, src, from, mode, check); err != nil {
+		return Map{}, err
+	}
+	for i := range dst[:to.Bytes()] {
+		dst[i] = fill
+	}
+	row := inner.Width * inner.Channels
+	for y := range inner.Height {
+		copy(dst[((padY+y)*to.Width+padX)*to.Channels:], small[y*row:][:row])
+	}
+	return Map{
+		float32(inner.Width) / float32(from.Width), float32(inner.Height) / float32(from.Height), float32(padX), float32(padY),
+	}, nil
+}
+
+func fit(side int, scale float64, most int) int {
+	return min(max(int(math.Floor(float64(side)*scale+0.5)), 1), most)
+}
