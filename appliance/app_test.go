@@ -112,6 +112,22 @@ func TestAPortInUseClosesTheStore(t *testing.T) {
 	wantFree(t, c)
 }
 
+func TestAPortInUseClosesTheStoreOfGRPC(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	c := testConfig(t)
+	c.GRPC.Address = taken.Addr().String()
+	a, _ := newApp(t, c)
+	err = a.Run(t.Context(), nil, Hooks{})
+	if err == nil || edgewise.KindOf(err) != edgewise.Unavailable || !strings.Contains(err.Error(), "grpc.address: ") {
+		t.Errorf("Run: %v", err)
+	}
+	wantFree(t, c)
+}
+
 func TestADoorThatCannotBeBuiltClosesTheStore(t *testing.T) {
 	c := testConfig(t)
 	c.HTTP.MaxConnections = -1

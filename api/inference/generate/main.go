@@ -86,4 +86,3 @@ func run(ctx context.Context, root, tool string, request []byte, files map[strin
 	}
 	return nil
 }
-
