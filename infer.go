@@ -166,8 +166,8 @@ type Inspection struct {
 	Parameters     int64             `json:"parameters"`      // elements of all weights
 	ParameterBytes int64             `json:"parameter_bytes"` // bytes of all weights, external data included
 	Nodes          int               `json:"nodes"`
-	Steps          []ModelID         `json:"steps,omitempty"`          // of an ensemble, what they run; the fields before say nothing then
 	MaxBatchSize   *int32            `json:"max_batch_size,omitempty"` // what the file itself says; nil: it does not say
+	Steps          []ModelID         `json:"steps,omitempty"`          // of an ensemble, what they run; the fields before say nothing then
 }
 
 // TensorInfo is the signature of one tensor of a model file.

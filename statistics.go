@@ -19,11 +19,11 @@ type Statistics struct {
 
 	Closed [CloseReasons]uint64 // batches, by CloseReason
 
+	Guest GuestStatistics // of WebAssembly steps
+
 	Process *Process // nil: it runs in the box's own process
 
 	Steps []StepStatistics // of an ensemble, in the order of its configuration
-
-	Guest GuestStatistics // of WebAssembly steps
 }
 
 // Process is what is known of the process of its own in which a version runs.
@@ -51,19 +51,6 @@ type StepStatistics struct {
 	Rows          uint64   // that fan-outs asked about
 	Skipped       uint64   // requests for which its condition did not hold
 	Stopped       uint64   // requests for which it did not run because an input was not made
-}
-
-// GuestStatistics is what was measured of the guests of a WebAssembly step.
-type GuestStatistics struct {
-	Fuel       uint64        // units, of all runs, also of those that failed
-	Memory     int64         // bytes: the most that a guest's memory had
-	Time, Host time.Duration // in guests' own code, and in what they called in the box
-	Failed     uint64        // runs that the step itself failed
-	Trapped    uint64        // runs that ended in a trap, or with outputs that are none
-	Stopped    uint64        // runs stopped at their deadline, by cancellation or at the fuel limit
-	Bypassed   uint64        // failed runs that were answered with their inputs
-	Instances  int           // guests that exist now
-	Created    uint64        // guests made since the version was loaded
 }
 
 // Duration is a count of events and their time together.
@@ -112,4 +99,17 @@ const (
 // String returns the label value of the counter of closed batches.
 func (r CloseReason) String() string {
 	return [CloseReasons]string{"full", "preferred", "delay", "shape", "idle", "deadline", "off"}[r]
+}
+
+// GuestStatistics is what was measured of the guests of a WebAssembly step.
+type GuestStatistics struct {
+	Fuel       uint64        // units, of all runs, also of those that failed
+	Memory     int64         // bytes: the most that a guest's memory had
+	Time, Host time.Duration // in guests' own code, and in what they called in the box
+	Failed     uint64        // runs that the step itself failed
+	Trapped    uint64        // runs that ended in a trap, or with outputs that are none
+	Stopped    uint64        // runs stopped at their deadline, by cancellation or at the fuel limit
+	Bypassed   uint64        // failed runs that were answered with their inputs
+	Instances  int           // guests that exist now
+	Created    uint64        // guests made since the version was loaded
 }

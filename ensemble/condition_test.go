@@ -178,3 +178,37 @@ func TestAStepThatStopsLeavesOutWhatDependsOnIt(t *testing.T) {
 		t.Errorf("outputs %v", r.Outputs)
 	}
 }
+
+// TestAnEnsembleThatStopsInsideAnother leaves out the outputs that the inner one left out and what depends on them.
+func TestAnEnsembleThatStopsInsideAnother(t *testing.T) {
+	for _, fan := range []*edgewise.EnsembleFanOut{nil, {Input: []string{"x"}}} {
+		z := newZoo(t)
+		z.stops = map[string]bool{"inner": true}
+		z.add("inner", 0, one, []string{"y:FP32[-1]", "w:FP32[-1]"}, plus(1)) // makes only y
+		z.add("behind", 0, []string{"x:FP32[-1]"}, y, plus(1))
+		inner := stepOf("inner", names{"x": "x"}, names{"y": "made", "w": "left"})
+		in, made := []string{"x:FP32[-1]"}, "made:FP32[-1]"
+		req := request(1, 2)
+		if fan != nil {
+			in, made = []string{"x:FP32[-1,-1]"}, "made:FP32[-1,-1]"
+			req.Inputs = []edgewise.Tensor{matrix("x", 3, 2)}
+		}
+		inner.FanOut = fan
+		behind := stepOf("behind", names{"x": "left"}, names{"y": "z"})
+		behind.FanOut = fan
+		out := "z:FP32[-1]"
+		if fan != nil {
+			out = "z:FP32[-1,-1]"
+		}
+		e := z.ensemble(pipeline(0, in, []string{made, out}, inner, behind))
+		r := ask(t, e, req)
+		if len(r.Outputs) != 1 || r.Outputs[0].Name != "made" || r.Parameters["stopped_at"] != "inner" || z.requests("behind") != 0 {
+			t.Errorf("fan-out %v: outputs %v, parameters %v", fan != nil, r.Outputs, r.Parameters)
+		}
+		r.Release()
+		req.Outputs = []string{"z"}
+		if r, err := e.Infer(t.Context(), req); err != nil || len(r.Outputs) != 0 || z.lent.Load() != 0 {
+			t.Errorf("fan-out %v: outputs %v, %v; %d responses are held", fan != nil, r.Outputs, err, z.lent.Load())
+		}
+	}
+}

@@ -21,9 +21,10 @@ type zoo struct {
 	models map[string]*edgewise.Model
 	behave map[string]func(ctx context.Context, req *edgewise.Request) ([]edgewise.Tensor, error)
 
-	lent    atomic.Int64 // responses that were not released
-	now     sync.Map     // model name to *atomic.Int64, requests in progress
-	mu      sync.Mutex   // guards asked
+	lent    atomic.Int64    // responses that were not released
+	stops   map[string]bool // models that answer as ensembles that have stopped
+	now     sync.Map        // model name to *atomic.Int64, requests in progress
+	mu      sync.Mutex      // guards asked
 	asked   map[string][]*edgewise.Request
 	perStep map[string]int64 // most requests at a time
 }
@@ -114,7 +115,11 @@ func (z *zoo) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Respo
 	}
 	z.lent.Add(1)
 	kept := slices.Clone(out)
-	return &edgewise.Response{Model: req.Model, Outputs: out, Timing: edgewise.Timing{Batch: 1, Infer: 1}, Free: func() {
+	var parameters map[string]any
+	if z.stops[req.Model.Name] {
+		parameters = map[string]any{"stopped_at": "inner"}
+	}
+	return &edgewise.Response{Model: req.Model, Parameters: parameters, Outputs: out, Timing: edgewise.Timing{Batch: 1, Infer: 1}, Free: func() {
 		z.lent.Add(-1)
 		for _, t := range kept {
 			for i := range t.Data {

@@ -129,12 +129,13 @@ func (f *rowsRun) outcome(leading edgewise.Shape, rows int, at []int) (*outcome,
 		out.lease = &lease{response: f.answers[0]}
 	}
 	for k, o := range at {
-		parts := make([]*edgewise.Tensor, len(f.answers))
-		for n, answer := range f.answers {
-			var err error
-			if parts[n], err = find(answer, s, f.want[k]); err != nil {
-				return nil, err
-			}
+		parts, err := f.parts(s, f.want[k])
+		if err != nil {
+			return nil, err
+		}
+		if parts == nil {
+			out.stopped = true
+			continue
 		}
 		joined, err := s.fan.join(f.run.e.graph.tensors[s.outputs[o].tensor].name, leading, rows, parts)
 		if err != nil {
@@ -143,4 +144,17 @@ func (f *rowsRun) outcome(leading edgewise.Shape, rows int, at []int) (*outcome,
 		out.values[o] = value{Tensor: joined, lease: out.lease}
 	}
 	return out, nil
+}
+
+// parts are the answers of all rows for one output; nil when one of them was stopped.
+func (f *rowsRun) parts(s *step, name string) ([]*edgewise.Tensor, error) {
+	parts := make([]*edgewise.Tensor, len(f.answers))
+	for n, answer := range f.answers {
+		part, err := find(answer, s, name)
+		if err != nil || part == nil {
+			return nil, err
+		}
+		parts[n] = part
+	}
+	return parts, nil
 }

@@ -7,6 +7,9 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
+// stoppedAt is the parameter of a response that names the model of the step at which outputs were left out.
+const stoppedAt = "stopped_at"
+
 // response is the answer of a run that has ended well. The tensors in it alias the responses of steps, which it
 // releases.
 func (r *run) response() *edgewise.Response {
@@ -26,7 +29,7 @@ func (r *run) response() *edgewise.Response {
 		resp.Outputs = append(resp.Outputs, v.Tensor)
 	}
 	if r.stopped != nobody {
-		resp.Parameters["stopped_at"] = r.e.graph.steps[r.stopped].id.Name
+		resp.Parameters[stoppedAt] = r.e.graph.steps[r.stopped].id.Name
 	}
 	if lent {
 		resp.Free = r.releaseAll

@@ -157,8 +157,7 @@ func (r *run) finish(s int, out *outcome, err error) (ready []int) {
 		r.mu.Unlock()
 		return nil
 	}
-	r.keep(s, out)
-	free := r.used(s)
+	free := append(r.keep(s, out), r.used(s)...)
 	if r.failure == nil {
 		for _, o := range r.e.graph.steps[s].outputs {
 			ready = r.arrived(o.tensor, ready)
@@ -179,8 +178,9 @@ func (r *run) fail(err error) {
 	r.cancel()
 }
 
-// keep makes the outputs of a step the values of their tensors. r.mu is held.
-func (r *run) keep(s int, out *outcome) {
+// keep makes the outputs of a step the values of their tensors, and returns its response when none of them is used. r.mu
+// is held.
+func (r *run) keep(s int, out *outcome) (free []*lease) {
 	if out.lease != nil {
 		r.leases = append(r.leases, out.lease)
 	}
@@ -201,6 +201,10 @@ func (r *run) keep(s int, out *outcome) {
 	if out.stopped && (r.stopped == nobody || s < r.stopped) {
 		r.stopped = s
 	}
+	if out.lease != nil && out.lease.tensors == 0 {
+		free = append(free, out.lease)
+	}
+	return free
 }
 
 // used counts that a step has ended and returns the responses that nobody needs any more. r.mu is held.

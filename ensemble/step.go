@@ -75,6 +75,10 @@ func (r *run) run(i int, s *step) (*outcome, error) {
 			response.Release()
 			return nil, err
 		}
+		if answer == nil {
+			out.stopped = true
+			continue
+		}
 		tensor := *answer
 		tensor.Name = r.e.graph.tensors[s.outputs[o].tensor].name
 		out.values[o] = value{Tensor: tensor, lease: out.lease}
@@ -155,11 +159,15 @@ func (r *run) ask(ctx context.Context, i int, inputs []edgewise.Tensor, want []s
 	return r.e.config.Infer.Infer(ctx, req)
 }
 
+// find returns an output of an answer; nil when the model is an ensemble itself that has stopped before it.
 func find(response *edgewise.Response, s *step, name string) (*edgewise.Tensor, error) {
 	for i := range response.Outputs {
 		if response.Outputs[i].Name == name {
 			return &response.Outputs[i], nil
 		}
+	}
+	if response.Parameters[stoppedAt] != nil {
+		return nil, nil
 	}
 	return nil, edgewise.Errorf("ensemble.run", edgewise.Internal, "%s answered without its output '%s'", s.label, name)
 }

@@ -11,28 +11,34 @@ import (
 type Backend struct {
 	config    Config
 	compiling chan struct{} // holds a token while a module is compiled
+	large     chan struct{} // holds a token while a large picture is decoded
 }
 
 var _ edgewise.Backend = (*Backend)(nil)
 
 // New makes the backend. It touches nothing yet.
 func New(c Config) *Backend {
-	return &Backend{config: c.complete(), compiling: make(chan struct{}, 1)}
+	return &Backend{config: c.complete(), compiling: make(chan struct{}, 1), large: make(chan struct{}, 1)}
 }
 
 // Platform returns "wasm".
 func (b *Backend) Platform() string { return Platform }
 
-// Inspect reads the module named by m in dir, compiles it, which is kept in the cache, and asks it for its description. The
-// guest that answers has Config.SetupTimeout and the limits of any guest. Errors: Invalid and TooLarge (the module, or
-// what m says), Guest (it did not answer).
+// Inspect reads the module named by m in dir, compiles it, which is kept in the cache, sets up a guest and asks it for its
+// description, each within Config.SetupTimeout and the limits of any guest. Errors: Invalid and TooLarge (the module,
+// or what m says), Guest (its set-up failed, or it did not answer).
 func (b *Backend) Inspect(ctx context.Context, dir string, m *edgewise.Model) (*edgewise.Inspection, error) {
 	p, err := b.build(ctx, modelFile(dir, m), edgewise.ModelID{Name: m.Name}, m)
 	if err != nil {
 		return nil, err
 	}
 	defer p.close()
-	d, err := p.describe(ctx)
+	g, err := p.newGuest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer g.close()
+	d, err := p.describe(ctx, g)
 	if err != nil {
 		return nil, err
 	}

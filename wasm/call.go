@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
@@ -77,6 +78,9 @@ func (c *call) stop(kind edgewise.Kind, format string, args ...any) {
 func refill(ctx context.Context, stack []uint64) {
 	c := ctx.(*call)
 	left := int64(int32(stack[0]))
+	if left == fuel.TooDeep {
+		c.end(edgewise.Guest, "step: %s: calls nest too deep: more than %d, or fewer large ones", c.export, fuel.Depth)
+	}
 	c.check(c.granted - left)
 	c.granted += slice - left
 	stack[0] = slice
@@ -94,11 +98,12 @@ func (c *call) check(used int64) {
 		now = time.Now()
 		c.yielded = now
 	}
-	if err := c.Context.Err(); err != nil {
-		c.stop(edgewise.KindOf(err), "step: %s: stopped: %w", c.export, err)
-	}
-	if now.After(c.deadline) && c.timeout == 0 {
+	err := c.Context.Err()
+	if errors.Is(err, context.DeadlineExceeded) || c.timeout == 0 && now.After(c.deadline) {
 		c.stop(edgewise.Deadline, "step: %s: stopped: the request's time is over", c.export)
+	}
+	if err != nil {
+		c.stop(edgewise.KindOf(err), "step: %s: stopped: %w", c.export, err)
 	}
 	if now.After(c.deadline) {
 		c.stop(edgewise.Guest, "step: %s: stopped: it took more than %v", c.export, c.timeout)
@@ -141,7 +146,9 @@ func (c *call) explain(err error) error {
 		return edgewise.Errorf("wasm.Run", edgewise.Internal, "step: %s: a bug of the box: %v", c.export, bug)
 	}
 	text, trace, _ := strings.Cut(err.Error(), "\nwasm stack trace:\n")
-	text = strings.TrimPrefix(text, "wasm error: ")
+	if _, inner, ok := strings.Cut(text, "wasm error: "); ok {
+		text = inner
+	}
 	if strings.HasPrefix(text, "stack overflow") {
 		text = "the call stack is exhausted" // the runtime's limit
 	}
@@ -149,13 +156,17 @@ func (c *call) explain(err error) error {
 	return edgewise.Errorf("wasm.Run", edgewise.Guest, "step: %s: trap: %s%s", c.export, text, where(trace))
 }
 
-// where names the innermost function of a trace.
+// where names the innermost function of a trace: by its name, or by its index in the module as it was uploaded, which
+// is one less than in the rewritten one.
 func where(trace string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(trace), "\n")
 	name, _, _ := strings.Cut(line, "(")
 	name = strings.TrimPrefix(name, ".")
 	if name == "" {
 		return ""
+	}
+	if index, err := strconv.Atoi(strings.TrimPrefix(name, "$")); err == nil && name[0] == '$' {
+		name = strconv.Itoa(index - 1)
 	}
 	return " in function " + name
 }

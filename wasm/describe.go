@@ -40,16 +40,11 @@ type descriptionParameter struct {
 	Description string `json:"description"`
 }
 
-// describe asks a guest of its own for its description. It returns nil when the module has none.
-func (p *program) describe(ctx context.Context) (*description, error) {
+// describe asks a guest, which is used for nothing else, for its description. It returns nil when the module has none.
+func (p *program) describe(ctx context.Context, g *guest) (*description, error) {
 	if p.module.Export(exportDescribe, fuel.Function) == nil {
 		return nil, nil
 	}
-	g, err := p.newGuest(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer g.close()
 	c := begin(ctx, p, p.config.SetupTimeout, never)
 	c.g = g
 	c.fund()

@@ -245,6 +245,55 @@ func TestShapesThatTheBodyCannotFillTakeNoMemory(t *testing.T) {
 	}
 }
 
+func TestFilesAsBodies(t *testing.T) {
+	file := edgewise.ModelInput{Name: "x", DataType: edgewise.Bytes, Dims: edgewise.Shape{1}}
+	hint := edgewise.ModelInput{Name: "h", DataType: edgewise.FP32, Dims: edgewise.Shape{1}, Optional: true}
+	with := func(change func(*edgewise.ModelInput)) []edgewise.ModelInput {
+		in := file
+		change(&in)
+		return []edgewise.ModelInput{in}
+	}
+	const refused = "model 'm' takes no file as the body of a request: "
+	tests := []struct {
+		name  string
+		model edgewise.Model
+		body  string
+		shape edgewise.Shape
+		text  string // of the error
+	}{
+		{name: "one element", model: edgewise.Model{Input: []edgewise.ModelInput{file}}, body: "AB", shape: edgewise.Shape{1}},
+		{name: "empty", model: edgewise.Model{Input: []edgewise.ModelInput{file}}, shape: edgewise.Shape{1}},
+		{name: "any number of elements", model: edgewise.Model{Input: with(func(in *edgewise.ModelInput) { in.Dims = edgewise.Shape{-1} })}, body: "AB", shape: edgewise.Shape{1}},
+		{name: "batching", model: edgewise.Model{MaxBatchSize: 4, Input: []edgewise.ModelInput{file}}, body: "AB", shape: edgewise.Shape{1, 1}},
+		{name: "beside an optional input", model: edgewise.Model{Input: []edgewise.ModelInput{hint, file}}, body: "AB", shape: edgewise.Shape{1}},
+		{name: "no required input", model: edgewise.Model{Input: []edgewise.ModelInput{hint}}, text: refused + "it has no required input"},
+		{name: "two inputs", model: edgewise.Model{Input: append(with(func(in *edgewise.ModelInput) { in.Name = "w" }), file)}, text: refused + "it has several inputs, 'w' and 'x' among them"},
+		{name: "numbers", model: edgewise.Model{Input: with(func(in *edgewise.ModelInput) { in.DataType = edgewise.Uint8 })}, text: refused + "its input 'x' has type UINT8, not BYTES"},
+		{name: "two elements", model: edgewise.Model{Input: with(func(in *edgewise.ModelInput) { in.Dims = edgewise.Shape{2} })}, text: refused + "its input 'x' has shape [2], not one element"},
+		{name: "too large", model: edgewise.Model{Input: []edgewise.ModelInput{file}}, body: strings.Repeat("A", 65), text: "input 'x' has 65 bytes, at most 64 are allowed"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			test.model.Name = "m"
+			r, err := NewDecoder(tightLimits).Media(model, &test.model, []byte(test.body))
+			if test.text != "" {
+				if err == nil || err.Error() != test.text {
+					t.Errorf("got %v, want %s", err, test.text)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := edgewise.Tensor{Name: "x", Type: edgewise.Bytes, Shape: test.shape, Data: edgewise.AppendElement(nil, test.body)}
+			if diff := cmp.Diff([]edgewise.Tensor{want}, r.Inputs); diff != "" || r.BinaryOutput || r.Model != model {
+				t.Errorf("binary output %v, model %v, inputs:\n%s", r.BinaryOutput, r.Model, diff)
+			}
+			r.Release()
+		})
+	}
+}
+
 func TestRawRequests(t *testing.T) {
 	input := func(typ edgewise.DataType, dims ...int64) []edgewise.ModelInput {
 		return []edgewise.ModelInput{{Name: "x", DataType: typ, Dims: dims}}

@@ -50,6 +50,7 @@ func TestRead(t *testing.T) {
 		{"versions in the order of their numbers", []string{"m/10/a", "m/9/a"}, "", "m/9: a; m/10: a"},
 		{"names that are no versions", []string{"m/1/a", "m/01/b", "m/0/c", "m/x1/d"}, "", "m/1: 0/c 01/b a x1/d"},
 		{"hidden files are left out", []string{".git/config", "m/.cache/x", "m/1/a", "m/1/.DS_Store"}, "", "m/1: a"},
+		{"an empty version beside a configuration", []string{"cat/config.pbtxt", "cat/1/", "cat/2/.gitkeep"}, "", "cat/1: config.pbtxt; cat/2: config.pbtxt"},
 		{"a model's folder itself", []string{"r/cat/config.pbtxt", "r/cat/2/model.onnx"}, "r/cat", "cat/2: config.pbtxt model.onnx"},
 	}
 	for _, test := range tests {
@@ -82,6 +83,7 @@ func TestReadRefuses(t *testing.T) {
 		{"nothing", nil, "no model in it: want <model>/<version>/model.onnx"},
 		{"no version", []string{"cat/config.pbtxt"}, "cat: 0 version folders: want 1 to 10000, named by a number"},
 		{"empty version", []string{"cat/1/"}, "cat/1: it holds no file"},
+		{"empty version beside files", []string{"cat/labels.txt", "cat/1/"}, "cat/1: it holds no file"},
 		{"a file twice", []string{"cat/model.onnx", "cat/1/model.onnx"}, "cat/1: model.onnx stands in the version's folder and in the model's"},
 		{"a link", []string{"cat/1/", "cat/1/model.onnx->/etc/passwd"}, "model.onnx: not a regular file: links and devices are not imported"},
 		{"a bad name", []string{"-cat/1/model.onnx"}, `-cat: model name "-cat": character '-' at byte 0 is not allowed`},

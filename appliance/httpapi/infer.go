@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"slices"
 	"strconv"
 
@@ -37,9 +36,7 @@ func (s *Server) infer(c *fiber.Ctx) error {
 		return err
 	}
 	defer sh.close()
-	ctx, cancel := s.requestContext()
-	defer cancel()
-	resp, err := s.deps.Engine.Infer(ctx, &req.Request)
+	resp, err := s.deps.Engine.Infer(s.span.begin(), &req.Request)
 	if err != nil {
 		return err
 	}
@@ -69,6 +66,9 @@ func (s *Server) decodeInfer(c *fiber.Ctx, id edgewise.ModelID) (*kserve.InferRe
 	body := c.Request().Body()
 	header := c.Request().Header.Peek(kserve.HeaderLength)
 	if len(header) == 0 {
+		if isMedia(c.Request().Header.ContentType()) {
+			return s.decodeMedia(id, body)
+		}
 		return s.decoder.Infer(id, body, -1)
 	}
 	size, err := kserve.ParseHeaderLength(string(header), len(body))
@@ -83,14 +83,6 @@ func (s *Server) decodeInfer(c *fiber.Ctx, id edgewise.ModelID) (*kserve.InferRe
 		return nil, err
 	}
 	return s.decoder.Raw(id, v.Model, body)
-}
-
-// requestContext bounds one inference. It also ends when Shutdown stops waiting.
-func (s *Server) requestContext() (context.Context, context.CancelFunc) {
-	if s.cfg.RequestTimeout == 0 {
-		return context.WithCancel(s.base)
-	}
-	return context.WithTimeout(s.base, s.cfg.RequestTimeout)
 }
 
 // writeInfer writes an answer into memory that is lent to the connection.

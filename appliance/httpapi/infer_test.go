@@ -121,6 +121,19 @@ func TestARawBinaryRequestIsTheOneInput(t *testing.T) {
 	}
 }
 
+func TestAFileIsRefusedByAModelThatTakesNone(t *testing.T) {
+	ts := startServer(t, nil)
+	for _, kind := range []string{"image/jpeg", "IMAGE/PNG", "audio/wav; rate=16000", "video/mp4"} {
+		resp, body := ts.do(t, "POST", "/v2/models/echo/infer", "file", "Content-Type", kind)
+		if resp.StatusCode != 400 || !strings.Contains(body, "model 'echo' takes no file as the body of a request: its input 'x' has type FP32, not BYTES") {
+			t.Errorf("%s: %d %s", kind, resp.StatusCode, body)
+		}
+	}
+	if resp, body := ts.do(t, "POST", "/v2/models/echo/infer", "file", "Content-Type", "imagery"); resp.StatusCode != 400 || !strings.Contains(body, "want an object") {
+		t.Errorf("another type: %d %s", resp.StatusCode, body)
+	}
+}
+
 func TestAnAnswerOfTextFitsItsEstimate(t *testing.T) {
 	for _, test := range []struct {
 		name string

@@ -84,10 +84,18 @@ func TestNext(t *testing.T) {
 		{"unwanted while loading: waits for the load", snapshot{stored: []int64{1}, states: states{1: load}}, "serve 0 load [] unload [] forget []"},
 		{"unload all", snapshot{stored: []int64{1, 2}, serving: 2, states: states{1: up, 2: up}}, "serve 0 load [] unload [1 2] forget []"},
 		{"wanted again while unloading: after it is gone", snapshot{stored: []int64{1}, aspired: []int64{1}, live: 1, states: states{1: down}}, "serve 0 load [] unload [] forget []"},
+		{"held beside the live one", snapshot{stored: []int64{1, 2}, aspired: []int64{2}, live: 2, serving: 2, held: []int64{1}, states: states{2: up}}, "serve 2 load [1] unload [] forget []"},
+		{"held and not wanted otherwise", snapshot{stored: []int64{1}, live: 1, held: []int64{1}, states: states{1: up}}, "serve 0 load [] unload [] forget []"},
+		{"the live label leaves a held version", snapshot{stored: []int64{1, 2}, aspired: []int64{2}, live: 2, serving: 1, held: []int64{1}, states: states{1: up, 2: up}}, "serve 2 load [] unload [] forget []"},
+		{"a held failure is kept as the reason", snapshot{stored: []int64{1}, held: []int64{1}, states: states{1: fail}}, "serve 0 load [] unload [] forget []"},
+		{"held and not stored: kept, not loaded", snapshot{held: []int64{1, 2}, states: states{1: up}}, "serve 0 load [] unload [] forget []"},
 		{"trial beside the live one", snapshot{stored: []int64{1, 2}, aspired: []int64{1}, trial: []int64{2}, live: 1, serving: 1, states: states{1: up}}, "serve 1 load [2] unload [] forget []"},
 		{"a trial never serves", snapshot{stored: []int64{1}, trial: []int64{1}, states: states{1: up}}, "serve 0 load [] unload [] forget []"},
 		{"a trial that became live", snapshot{stored: []int64{1, 2}, aspired: []int64{2}, live: 2, serving: 1, states: states{1: up, 2: up}}, "serve 2 load [] unload [1] forget []"},
 		{"without a live label the highest ready one", snapshot{stored: []int64{1, 2, 3}, aspired: []int64{1, 2, 3}, states: states{1: up, 2: up, 3: load}}, "serve 2 load [] unload [] forget []"},
+		{"a version that has to be alone: the others go first", snapshot{stored: []int64{1, 2}, aspired: []int64{1}, trial: []int64{2}, live: 1, serving: 1, alone: 2, states: states{1: up, 2: load}}, "serve 0 load [] unload [1] forget []"},
+		{"what has another label or is part of an ensemble stays", snapshot{stored: []int64{1, 2, 3}, aspired: []int64{1, 3}, trial: []int64{2}, held: []int64{1}, live: 1, serving: 1, alone: 2, states: states{1: up, 2: load, 3: up}}, "serve 0 load [] unload [] forget []"},
+		{"and it serves as soon as it is ready", snapshot{stored: []int64{1, 2}, aspired: []int64{1}, trial: []int64{2}, live: 1, alone: 2, states: states{2: up}}, "serve 2 load [] unload [] forget []"},
 		{"rollback to an unloaded version", snapshot{stored: []int64{1, 2}, aspired: []int64{1}, live: 1, serving: 2, states: states{2: up}}, "serve 2 load [1] unload [] forget []"},
 	}
 	for _, test := range tests {

@@ -211,6 +211,14 @@ func TestInstanceGroupsAreCompleted(t *testing.T) {
 	}
 }
 
+func TestTheLatencyProfileHasOneInstance(t *testing.T) {
+	m := &edgewise.Model{Parameters: map[string]edgewise.ModelParam{edgewise.ProfileParameter: {StringValue: edgewise.ProfileLatency}}}
+	m, err := Complete(m, "cat", []string{"model.onnx"}, nil, Defaults{InstanceCount: 8})
+	if err != nil || m.InstanceGroup[0].Count != 1 {
+		t.Errorf("got %+v, %v", m.InstanceGroup, err)
+	}
+}
+
 func TestCompletedInstancesStayWithinTheirBound(t *testing.T) {
 	m := &edgewise.Model{InstanceGroup: make([]edgewise.InstanceGroup, 3)}
 	m, err := Complete(m, "cat", []string{"model.onnx"}, nil, Defaults{InstanceCount: 100})
@@ -333,5 +341,19 @@ func TestTensorsWithoutAShapeMustBeDeclared(t *testing.T) {
 	}
 	if err := Validate(m, files, ins); err != nil || m.Output[0].Reshape != nil {
 		t.Errorf("a declared output: %v, reshape %v", err, m.Output[0].Reshape)
+	}
+}
+
+func TestOptionalInputsOfAStepStayOptional(t *testing.T) {
+	ins := signature([]edgewise.TensorInfo{info("x", edgewise.FP32, 1, -1), optional(info("map", edgewise.FP32, 1, 6))}, []edgewise.TensorInfo{info("y", edgewise.FP32, -1)})
+	m, err := Complete(&edgewise.Model{MaxBatchSize: Unset}, "cat", []string{"model.wasm"}, ins, testDefaults)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Input) != 2 || m.Input[0].Optional || !m.Input[1].Optional {
+		t.Errorf("inputs %+v: want x, and map optional", m.Input)
+	}
+	if err := Validate(m, []string{"model.wasm"}, ins); err != nil {
+		t.Error(err)
 	}
 }

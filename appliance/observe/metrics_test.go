@@ -15,6 +15,10 @@ func source() Source {
 	st.Closed[edgewise.ClosePreferred] = 6
 	st.Process = &edgewise.Process{PID: 5, Resident: 4096, Crashes: 2, Copied: 9}
 	st.Success = edgewise.Duration{Count: 3, Total: 1500 * time.Microsecond}
+	st.Steps = []edgewise.StepStatistics{{
+		Model: edgewise.ModelID{Name: "nose", Version: 4}, Success: edgewise.Duration{Count: 5, Total: 1500 * time.Millisecond}, Fail: edgewise.Duration{Count: 6},
+		Wait: edgewise.Duration{Count: 1, Total: 250 * time.Millisecond}, Rows: 7, Skipped: 8, Stopped: 9,
+	}}
 	return Source{
 		Samples: func() []Sample { return []Sample{{v, st}} },
 		Statuses: func() []edgewise.Status {
@@ -43,6 +47,13 @@ func TestPage(t *testing.T) {
 		`edgewise_batches_closed_total{_site="roof",model="cat",reason="preferred",version="2"} 6`,
 		`edgewise_batches_closed_total{_site="roof",model="cat",reason="off",version="2"} 0`,
 		`nv_inference_count{_site="roof",model="cat",version="2"} 7`,
+		`edgewise_ensemble_step_requests_total{_site="roof",model="cat",result="success",step="0",step_model="nose",step_version="4",version="2"} 5`,
+		`edgewise_ensemble_step_requests_total{_site="roof",model="cat",result="failure",step="0",step_model="nose",step_version="4",version="2"} 6`,
+		`edgewise_ensemble_step_requests_total{_site="roof",model="cat",result="skipped",step="0",step_model="nose",step_version="4",version="2"} 8`,
+		`edgewise_ensemble_step_requests_total{_site="roof",model="cat",result="stopped",step="0",step_model="nose",step_version="4",version="2"} 9`,
+		`edgewise_ensemble_step_seconds_total{_site="roof",model="cat",step="0",step_model="nose",step_version="4",version="2"} 1.5`,
+		`edgewise_ensemble_step_wait_seconds_total{_site="roof",model="cat",step="0",step_model="nose",step_version="4",version="2"} 0.25`,
+		`edgewise_ensemble_step_rows_total{_site="roof",model="cat",step="0",step_model="nose",step_version="4",version="2"} 7`,
 		`nv_inference_exec_count{_site="roof",model="cat",version="2"} 3`,
 		`nv_inference_pending_request_count{_site="roof",model="cat",version="2"} 1`,
 		`nv_inference_request_duration_us{_site="roof",model="cat",version="2"} 1500`,

@@ -1,16 +1,22 @@
 package e2e
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
+	"github.com/edgewise-ai/edgewise/test/real"
 )
 
 // ensembleConfig is an ensemble of "first" and "second", FP32 [batch,4] in and out.
@@ -157,48 +163,172 @@ func TestImportOfARepositoryWithEnsembles(t *testing.T) {
 	b.wantSums("a_chain_of_chains", 11, 21)
 }
 
-// TestConditionAndFanOutOnRealModels asks a scorer about a picture's rows, and a second model about each row, but only
-// when the first row's score is high enough.
-func TestConditionAndFanOutOnRealModels(t *testing.T) {
+// TestBatchesFormAcrossRequestsToAnEnsemble sends requests at the same time; their steps meet in the queue of the model.
+func TestBatchesFormAcrossRequestsToAnEnsemble(t *testing.T) {
 	t.Parallel()
 	b := serveReady(t, t.TempDir())
-	b.must("model", "push", "each", save(t, biased(1)))
-	b.must("model", "push", "score", save(t, &onnxgen.Model{Graph: onnxgen.Graph{
-		Nodes:   []onnxgen.Node{{Op: "ReduceMax", In: []string{"x"}, Out: []string{"top"}, Attributes: []onnxgen.Attribute{onnxgen.IntAttribute("keepdims", 0), onnxgen.IntsAttribute("axes", 1)}}},
-		Inputs:  []onnxgen.Value{{Name: "x", Type: onnxgen.Float, Dims: onnxgen.Batch(4)}},
-		Outputs: []onnxgen.Value{{Name: "top", Type: onnxgen.Float, Dims: onnxgen.Batch()}},
-	}}))
-	config := write(t, "gate.yaml", []byte(`
-platform: ensemble
-input: [{name: rows, data_type: TYPE_FP32, dims: [-1, 4]}]
-output:
-  - {name: scores, data_type: TYPE_FP32, dims: [-1, 1]}
-  - {name: better, data_type: TYPE_FP32, dims: [-1, 4]}
-ensemble_scheduling:
-  step:
-    - model_name: score
-      input_map: {x: rows}
-      output_map: {top: scores}
-      fan_out: {input: [x]}
-    - model_name: each
-      input_map: {x: rows}
-      output_map: {y: better}
-      fan_out: {input: [x], rows_per_request: 2}
-      condition:
-        {tensor: scores, operator: GREATER, value: 5, over: ANY, otherwise: SKIP, default_output: {y: {tensor: rows}}}
-`))
-	b.must("model", "push", "gate", config)
-	ask := func(values string) map[string][]float32 {
-		return b.infer("gate", `{"inputs":[{"name":"rows","datatype":"FP32","shape":[3,4],"data":[`+values+`]}]}`)
+	for _, name := range []string{"first", "second"} {
+		dir := save(t, biased(1))
+		if err := os.WriteFile(filepath.Join(dir, "config.pbtxt"), []byte("max_batch_size: 8 dynamic_batching { max_queue_delay_microseconds: 1000000 }"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		b.must("model", "push", name, dir)
 	}
-	got := ask("0,1,2,3,4,5,6,7,8,9,10,11")
-	if fmt.Sprint(got) != "map[better:[1 2 3 4 5 6 7 8 9 10 11 12] scores:[3 7 11]]" {
-		t.Errorf("above the threshold: %v", got)
+	b.must("model", "push", "sums", write(t, "sums.pbtxt", []byte(ensembleConfig)))
+	var clients sync.WaitGroup
+	for range 8 {
+		clients.Go(func() {
+			if status, text := b.send(http.MethodPost, "/v2/models/sums/infer", []byte(zeros)); status != http.StatusOK {
+				t.Errorf("%d %s", status, text)
+			}
+		})
 	}
-	got = ask("0,1,2,3,4,5,0,0,0,0,0,0")
-	if fmt.Sprint(got) != "map[better:[0 1 2 3 4 5 0 0 0 0 0 0] scores:[3 5 0]]" {
-		t.Errorf("below the threshold: %v", got)
+	clients.Wait()
+	for _, name := range []string{"first", "second"} {
+		stats, err := b.client.Statistics(t.Context(), edgewise.ModelID{Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := stats.ModelStats[0]; s.InferenceCount != 8 || s.ExecutionCount > 4 {
+			t.Errorf("%s: %d executions of %d requests", name, s.ExecutionCount, s.InferenceCount)
+		}
+	}
+}
+
+// modelExample returns one of the files in configs/models.
+func modelExample(t *testing.T, name string) string {
+	t.Helper()
+	return filepath.Join(real.Root(t), "configs", "models", name)
+}
+
+// small makes y = x + 1 and score, the greatest element of each row; both FP32, x and y [batch,4], score [batch].
+func small() *onnxgen.Model {
+	m := biased(1)
+	m.Graph.Nodes = append(m.Graph.Nodes, onnxgen.Node{
+		Op: "ReduceMax", In: []string{"x"}, Out: []string{"score"}, Attributes: []onnxgen.Attribute{onnxgen.IntAttribute("keepdims", 0), onnxgen.IntsAttribute("axes", 1)},
+	})
+	m.Graph.Outputs = append(m.Graph.Outputs, onnxgen.Value{Name: "score", Type: onnxgen.Float, Dims: onnxgen.Batch()})
+	return m
+}
+
+// TestTheGateOfTheGuide asks the large model when the small one's score is low, and only then.
+func TestTheGateOfTheGuide(t *testing.T) {
+	t.Parallel()
+	b := serveReady(t, t.TempDir())
+	b.must("model", "push", "small", save(t, small()))
+	b.must("model", "push", "large", save(t, biased(100)))
+	b.must("model", "push", "gate", modelExample(t, "gate.yaml"))
+	ask := func(values string) string {
+		return fmt.Sprint(b.infer("gate", `{"inputs":[{"name":"x","datatype":"FP32","shape":[2,4],"data":[`+values+`]}]}`))
+	}
+	if got := ask("1,0,0,0, 0,2,0,0"); got != "map[answer:[2 1 1 1 1 3 1 1]]" {
+		t.Errorf("both rows are sure: %s", got)
+	}
+	if got := ask("1,0,0,0, 0,0.5,0,0"); got != "map[answer:[101 100 100 100 100 100.5 100 100]]" {
+		t.Errorf("one row is not sure: %s", got)
 	}
 	_, stats := b.send(http.MethodGet, "/v2/models/gate/stats", nil)
-	contains(t, "statistics", stats, `"rows":6,"skipped":0`, `"rows":3,"skipped":1`)
+	contains(t, "statistics", stats, `"rows":0,"skipped":1,"stopped":0}]`)
+
+	text, err := os.ReadFile(modelExample(t, "gate.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stops := strings.Replace(strings.Replace(string(text), "otherwise: SKIP", "otherwise: STOP", 1), "        default_output: {y: {tensor: guess}}\n", "", 1)
+	stops = strings.Replace(stops, "output_map: {y: guess, score: score}", "output_map: {score: score}", 1)
+	b.must("model", "push", "gate", write(t, "gate.yaml", []byte(stops)))
+	status, answer := b.send(http.MethodPost, "/v2/models/gate/infer", []byte(`{"inputs":[{"name":"x","datatype":"FP32","shape":[1,4],"data":[1,1,1,1]}]}`))
+	if status != http.StatusOK {
+		t.Errorf("a request that was stopped: %d %s", status, answer)
+	}
+	contains(t, "a request that was stopped", answer, `"stopped_at":"large"`, `"outputs":[]`, `"sequence_start":false`)
+}
+
+// TestTheLinesOfTheGuide asks the demo's models about seven lines through the ensemble, which must answer what the models
+// answer line by line.
+func TestTheLinesOfTheGuide(t *testing.T) {
+	t.Parallel()
+	b := serveReady(t, t.TempDir(), "--import", real.Models(t))
+	b.must("model", "push", "lines", modelExample(t, "lines.pbtxt"))
+	const rows = 7
+	lines, squeezed := randomTensor("lines", 1, rows, 3, 48, 320), randomTensor("squeezed", 2, rows, 3, 48, 192)
+	r, err := b.client.Infer(t.Context(), &edgewise.Request{Model: edgewise.ModelID{Name: "lines"}, Inputs: []edgewise.Tensor{lines, squeezed}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Release()
+	if len(r.Outputs) != 2 || r.Outputs[0].Shape.String() != "[7,40,6625]" || r.Outputs[1].Shape.String() != "[7,2]" {
+		t.Fatalf("outputs %v%v", r.Outputs[0].Shape, r.Outputs[1].Shape)
+	}
+	for _, pair := range []struct {
+		model string
+		in    edgewise.Tensor
+		out   edgewise.Tensor
+	}{{"ocr_recognize", lines, r.Outputs[0]}, {"ocr_direction", squeezed, r.Outputs[1]}} {
+		in, out := len(pair.in.Data)/rows, len(pair.out.Data)/rows
+		for row := range rows {
+			one := edgewise.Tensor{Name: "x", Type: edgewise.FP32, Shape: append(edgewise.Shape{1}, pair.in.Shape[1:]...), Data: pair.in.Data[row*in : (row+1)*in]}
+			alone, err := b.client.Infer(t.Context(), &edgewise.Request{Model: edgewise.ModelID{Name: pair.model}, Inputs: []edgewise.Tensor{one}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := distance(alone.Outputs[0].Data, pair.out.Data[row*out:(row+1)*out]); d > 1e-4 {
+				t.Errorf("%s, row %d: the ensemble's answer is %v away from the model's", pair.model, row, d)
+			}
+			alone.Release()
+		}
+	}
+	status, text := b.send(http.MethodPost, "/v2/models/lines/infer", []byte(classesOfOneLine()))
+	if status != http.StatusOK || !strings.Contains(text, `:0:0"`) && !strings.Contains(text, `:1:180"`) {
+		t.Errorf("the class of a line: %d %s", status, text)
+	}
+}
+
+// classesOfOneLine asks for the direction of a line as a class, whose name is the part's label.
+func classesOfOneLine() string {
+	zeros := func(n int) string { return strings.Repeat("0,", n-1) + "0" }
+	return `{"inputs":[{"name":"lines","datatype":"FP32","shape":[0,3,48,320],"data":[]},{"name":"squeezed","datatype":"FP32","shape":[1,3,48,192],"data":[` + zeros(3*48*192) + `]}],` +
+		`"outputs":[{"name":"upside_down","parameters":{"classification":1}}]}`
+}
+
+// randomTensor makes numbers from -1 to 1.
+func randomTensor(name string, seed uint64, shape ...int64) edgewise.Tensor {
+	t := edgewise.Tensor{Name: name, Type: edgewise.FP32, Shape: shape}
+	n, _ := t.Shape.Elements()
+	random := rand.New(rand.NewPCG(seed, 0))
+	for range n {
+		t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(2*random.Float32()-1))
+	}
+	return t
+}
+
+// distance is the greatest difference between two lists of FP32; infinite when their lengths differ.
+func distance(a, b []byte) float64 {
+	if len(a) != len(b) {
+		return math.Inf(1)
+	}
+	most := 0.0
+	for i := 0; i < len(a); i += 4 {
+		x, y := math.Float32frombits(binary.LittleEndian.Uint32(a[i:])), math.Float32frombits(binary.LittleEndian.Uint32(b[i:]))
+		most = max(most, math.Abs(float64(x-y)))
+	}
+	return most
+}
+
+// TestTheGuideShowsTheExamples compares the guide's blocks with the files that the tests push.
+func TestTheGuideShowsTheExamples(t *testing.T) {
+	t.Parallel()
+	guide, err := os.ReadFile(filepath.Join(real.Root(t), "docs", "guides", "ensembles.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"lines.pbtxt", "gate.yaml"} {
+		text, err := os.ReadFile(modelExample(t, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(guide), "\n"+string(text)+"```") {
+			t.Errorf("the guide does not show %s", name)
+		}
+	}
 }

@@ -38,14 +38,20 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestKilledStoreKeepsWhatItAcknowledged kills a child that changes a store, at random moments, and compares what is
-// left with what the child had been told.
-func TestKilledStoreKeepsWhatItAcknowledged(t *testing.T) {
+// chosenSeed is the seed of this run, and how to run it again.
+func chosenSeed(t *testing.T) uint64 {
+	t.Helper()
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano())
 	}
 	t.Logf("replay with -fault.seed=%d -fault.cycles=%d", *seed, *cycles)
-	k := &killer{dir: t.TempDir(), random: rand.New(rand.NewPCG(*seed, 1)), state: newState()}
+	return *seed
+}
+
+// TestKilledStoreKeepsWhatItAcknowledged kills a child that changes a store, at random moments, and compares what is
+// left with what the child had been told.
+func TestKilledStoreKeepsWhatItAcknowledged(t *testing.T) {
+	k := &killer{dir: t.TempDir(), random: rand.New(rand.NewPCG(chosenSeed(t), 1)), state: newState()}
 	for n := range *cycles {
 		k.cycle(t, n)
 	}

@@ -3,5 +3,5 @@
 // assembling does not need.
 //
 // Beside the standard's text, (raw "\00...") at the level of the module puts bytes where they stand, as a whole section or
-// as nonsense, and a type, function or global may be named by a number that does not exist.
+// as nonsense, (bytes "...") alone is a file of these bytes, and a type, function or global may be named by a number that does not exist.
 package wat

@@ -47,7 +47,7 @@ func (f *function) folded(n node) {
 
 // immediate tells the lists that are part of an instruction from operands.
 func immediate(n node) bool {
-	return n.head() == "type" || n.head() == "param" || n.head() == "result"
+	return n.head() == "type" || n.head() == "param" || n.head() == "result" || n.head() == "repeat"
 }
 
 func (f *function) foldedIf(n node) {

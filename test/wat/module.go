@@ -18,6 +18,9 @@ func Assemble(text string) (module []byte, err error) {
 	if len(nodes) == 1 && nodes[0].head() == "module" {
 		nodes = nodes[0].list[1:]
 	}
+	if len(nodes) == 1 && nodes[0].head() == "bytes" {
+		return nodes[0].list[1].text, nil
+	}
 	a := &assembler{names: map[string]map[string]uint64{}, counts: map[string]uint64{}, opcodes: opcodes()}
 	defer func() {
 		if f, ok := recover().(failure); ok {

@@ -70,9 +70,13 @@ type module struct {
 	segments int // element segments
 	data     int // data segments that the data count section announces; -1: there is none
 	bodies   [][]byte
-	offsets  []int // of the bodies
-	leaf     []int32
-	mutates  bool // tables change, or segments are dropped
+	offsets  []int    // of the bodies
+	leaf     []int32  // what callers pay for a function; notLeaf: it pays itself
+	calls    []bool   // it calls another one
+	loops    []bool   // it has a loop
+	added    []string // results of the types that the rewriting adds behind the hook's
+	entries  []byte   // of the type section, with the hook's
+	mutates  bool     // tables change, or segments are dropped
 }
 
 func (m *module) funcType(index uint32) FuncType { return m.types[m.funcs[index]] }

@@ -10,8 +10,10 @@ const (
 	opBr          = 0x0c
 	opBrIf        = 0x0d
 	opBrTable     = 0x0e
+	opReturn      = 0x0f
 	opCall        = 0x10
 	opCallIndir   = 0x11
+	opDrop        = 0x1a
 	opSelectType  = 0x1c
 	opLocalGet    = 0x20
 	opLocalSet    = 0x21
@@ -29,6 +31,7 @@ const (
 	opF32Const    = 0x43
 	opF64Const    = 0x44
 	opI32LtS      = 0x48
+	opI32Add      = 0x6a
 	opI32Sub      = 0x6b
 	opI32ShrU     = 0x76
 	opRefNull     = 0xd0

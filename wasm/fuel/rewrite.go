@@ -12,7 +12,9 @@ const (
 	Prefix     = "edgewise." // exports that begin so are the host's
 	Counter    = Prefix + "fuel"
 	HookModule = "edgewise_fuel"
-	HookName   = "refill" // (counter i32) -> i32: called when the counter, which it gets, is below 0; returns the next one
+	// HookName is (counter i32) -> i32: called when the counter, which it gets, is below 0; returns the next one. With
+	// TooDeep it must not return.
+	HookName = "refill"
 )
 
 func globalName(i int) string { return Prefix + "global." + strconv.Itoa(i) }
@@ -73,6 +75,7 @@ func Rewrite(data []byte, l Limits) (*Module, error) {
 			return nil, err
 		}
 	}
+	contents[typeID] = m.typeSection()
 	return m.finish(contents, names), nil
 }
 

@@ -8,7 +8,9 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
 
+	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/test/wat"
 	"github.com/edgewise-ai/edgewise/wasm/fuel"
 )
@@ -22,6 +24,8 @@ func assemble(t testing.TB, text string) []byte {
 	return module
 }
 
+var errDeep = errors.New("stack overflow") // as the runtime calls it
+
 var errSpent = errors.New("fuel is spent")
 
 // meter refills in slices up to a limit.
@@ -34,12 +38,33 @@ type meter struct {
 func (m *meter) refill(_ context.Context, stack []uint64) {
 	m.calls++
 	left := int64(int32(stack[0]))
+	if left == fuel.TooDeep {
+		panic(errDeep)
+	}
 	if m.granted-left > m.limit {
 		panic(errSpent)
 	}
 	m.granted += int64(m.slice) - left
 	stack[0] = uint64(uint32(m.slice))
 }
+
+// bounded is a memory of at most so many bytes: the rewritten module declares a page more than the host is to allow.
+type bounded struct {
+	data []byte
+	most uint64
+}
+
+func (m *bounded) Allocate(_, _ uint64) experimental.LinearMemory { return m }
+
+func (m *bounded) Reallocate(size uint64) []byte {
+	if size > m.most {
+		return nil
+	}
+	m.data = append(m.data, make([]byte, size-uint64(len(m.data)))...)
+	return m.data
+}
+
+func (m *bounded) Free() {}
 
 // outcome is all that one can see of a run: results, trap, memory.
 type outcome struct {
@@ -50,10 +75,16 @@ type outcome struct {
 	calls   int
 }
 
-// run instantiates a module and calls f with arguments.
-func run(t testing.TB, config wazero.RuntimeConfig, binary []byte, limit int64, args ...uint64) (outcome, error) {
+// runRewritten runs a rewritten module within a limit of fuel.
+func runRewritten(t testing.TB, config wazero.RuntimeConfig, m *fuel.Module, limit int64, args ...uint64) (outcome, error) {
 	t.Helper()
-	ctx := context.Background()
+	ctx := experimental.WithMemoryAllocator(context.Background(), &bounded{most: uint64(m.MaxPages) * fuel.PageSize})
+	return run(t, ctx, config, m.Binary, limit, args...)
+}
+
+// run instantiates a module and calls f with arguments.
+func run(t testing.TB, ctx context.Context, config wazero.RuntimeConfig, binary []byte, limit int64, args ...uint64) (outcome, error) {
+	t.Helper()
 	r := wazero.NewRuntimeWithConfig(ctx, config)
 	defer func() { _ = r.Close(ctx) }()
 	m := &meter{limit: limit, slice: 1000}
@@ -73,7 +104,7 @@ func run(t testing.TB, config wazero.RuntimeConfig, binary []byte, limit int64, 
 			return o, err
 		}
 		if err != nil {
-			o.trap, _, _ = strings.Cut(err.Error(), "\n")
+			o.trap, _, _ = strings.Cut(strings.TrimPrefix(strings.Replace(err.Error(), " (recovered by wazero)", "", 1), "wasm error: "), "\n")
 		}
 	}
 	if mem := mod.ExportedMemory("memory"); len(mod.ExportedMemoryDefinitions()) > 0 {
@@ -160,6 +191,9 @@ var programs = []struct {
 		(if (i32.and (local.get $j) (i32.const 1)) (then (local.set $s (i32.add (local.get $s) (local.get $j)))) (else loop $c end (local.set $s (i32.xor (local.get $s) (local.get $i)))))
 		(br_if $b (i32.lt_u (local.tee $j (i32.add (local.get $j) (i32.const 1))) (i32.const 50))) end
 		(br_if $a (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (local.get $n))) end local.get $s)`, []uint64{60}},
+	{"returns of several values from within blocks", `(func $two (param i32) (result i32 i64) block block (br_if 1 (i32.eqz (local.get 0))) (return (i32.const 1) (i64.const 2)) end end (call $none) (i32.const 3) (i64.const 4))
+		(func $none) (func $g call $none return) (func (export "f") (param $n i32) (result i32 i64 i32) call $g (call $two (local.get $n)) (call $two (i32.const 0)) drop)`, []uint64{1}},
+	{"branches to the function itself", `(func $a (result i32) (call $b) drop (br 0 (i32.const 5))) (func $b (result i32) (call $c) block (result i32) (br_table 0 1 (i32.const 6) (i32.const 1)) end) (func $c) (func (export "f") (result i32) (i32.add (call $a) (call $b)))`, nil},
 	{"select with a type", `(func (export "f") (param i32) (result i32) (select (result i32) (i32.const 3) (i32.const 4) (local.get 0)))`, []uint64{1}},
 }
 
@@ -169,11 +203,11 @@ func TestARewrittenModuleDoesWhatTheOriginalDoes(t *testing.T) {
 			original := assemble(t, p.text)
 			rewritten := rewrite(t, original)
 			for name, config := range map[string]wazero.RuntimeConfig{"compiler": wazero.NewRuntimeConfigCompiler(), "interpreter": wazero.NewRuntimeConfigInterpreter()} {
-				want, err := run(t, config, original, 0, p.args...)
+				want, err := run(t, context.Background(), config, original, 0, p.args...)
 				if err != nil {
 					t.Fatal(err)
 				}
-				got, err := run(t, config, rewritten.Binary, 1<<40, p.args...)
+				got, err := runRewritten(t, config, rewritten, 1<<40, p.args...)
 				if err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
@@ -183,4 +217,15 @@ func TestARewrittenModuleDoesWhatTheOriginalDoes(t *testing.T) {
 			}
 		})
 	}
+}
+
+func kindOf(err error) string { return edgewise.KindOf(err).String() }
+
+func contains(text string, parts ...string) bool {
+	for _, p := range parts {
+		if !strings.Contains(text, p) {
+			return false
+		}
+	}
+	return true
 }

@@ -70,7 +70,17 @@ func (m *module) readTypes(r *reader) []byte {
 		t.Results = m.valueTypes(r, "results")
 		m.types = append(m.types, t)
 	}
-	return recount(n, r.data[start:r.at], refill)
+	m.entries = append(append([]byte{}, r.data[start:r.at]...), refill...)
+	return nil // see typeSection
+}
+
+// typeSection is complete when the code has been rewritten.
+func (m *module) typeSection() []byte {
+	var more [][]byte
+	for _, results := range m.added {
+		more = append(more, append([]byte{0x60, 0}, append(appendU32(nil, uint32(len(results))), results...)...))
+	}
+	return recount(len(m.types)+1, m.entries, more...)
 }
 
 func (m *module) valueTypes(r *reader, of string) string {
@@ -198,7 +208,8 @@ func (m *module) readGlobals(r *reader) []byte {
 		entries = m.expression(r, entries)
 		m.globals = append(m.globals, g)
 	}
-	return recount(n, entries, []byte{I32, 1, opI32Const, 0, opEnd})
+	depth := append(appendS32([]byte{I32, 1, opI32Const}, Depth), opEnd)
+	return recount(n, entries, []byte{I32, 1, opI32Const, 0, opEnd}, depth)
 }
 
 // expression copies a constant expression.

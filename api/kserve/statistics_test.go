@@ -1,0 +1,31 @@
+package kserve
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+func TestStepsStandInTheStatisticsOfEnsemblesOnly(t *testing.T) {
+	text := func(s edgewise.Statistics) string {
+		data, err := json.Marshal(NewModelStatistics(edgewise.ModelID{Name: "e", Version: 2}, s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	if got := text(edgewise.Statistics{}); strings.Contains(got, "ensemble_steps") {
+		t.Errorf("a model that is no ensemble: %s", got)
+	}
+	step := edgewise.StepStatistics{
+		Model: edgewise.ModelID{Name: "cat", Version: 3}, Success: edgewise.Duration{Count: 1, Total: 2 * time.Nanosecond}, Fail: edgewise.Duration{Count: 3, Total: 4},
+		Wait: edgewise.Duration{Count: 5, Total: 6}, Rows: 7, Skipped: 8, Stopped: 9,
+	}
+	want := `"ensemble_steps":[{"model_name":"cat","model_version":"3","success":{"count":1,"ns":2},"fail":{"count":3,"ns":4},"wait":{"count":5,"ns":6},"rows":7,"skipped":8,"stopped":9}]`
+	if got := text(edgewise.Statistics{Steps: []edgewise.StepStatistics{step}}); !strings.Contains(got, want) {
+		t.Errorf("got %s", got)
+	}
+}

@@ -1,0 +1,27 @@
+package appliance
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/config"
+	"github.com/edgewise-ai/edgewise/wasm"
+)
+
+// newWasm makes the backend of steps. What a step asks other models goes through their queues, as a client's requests do.
+func newWasm(a *App, c config.Config, logger *slog.Logger) *wasm.Backend {
+	return wasm.New(wasm.Config{
+		CacheDir: filepath.Join(c.DataDir, "cache", "wasm"), CacheBytes: int64(c.Wasm.CacheBytes), MaxMemory: int64(c.Wasm.MaxMemoryBytes),
+		RunTimeout: c.Wasm.RunTimeout, Infer: inferer(func() edgewise.Inferer { return a.manager }), Logger: logger.With("part", "wasm"),
+	})
+}
+
+// inferer looks up who answers when it is asked: the manager is built after the backends.
+type inferer func() edgewise.Inferer
+
+// Infer asks whoever answers now.
+func (i inferer) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
+	return i().Infer(ctx, req)
+}

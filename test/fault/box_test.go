@@ -1,0 +1,87 @@
+package fault
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/edgewise-ai/edgewise/api/client"
+	"github.com/edgewise-ai/edgewise/test/real"
+)
+
+// box is the built program, serving a data folder.
+type box struct {
+	cmd    *exec.Cmd
+	client *client.Client
+	ended  chan struct{} // closed when it has ended
+
+	mu     sync.Mutex // guards output
+	output bytes.Buffer
+}
+
+// startBox starts the program and waits until it is ready.
+func startBox(t *testing.T, dir string) *box {
+	t.Helper()
+	b := &box{ended: make(chan struct{})}
+	b.cmd = exec.Command(real.Program(t), "serve", "--set", "http.address=127.0.0.1:0", "--set", "grpc.address=127.0.0.1:0", "--set", "data_dir="+dir, "--set", "store.reserve_bytes=0")
+	b.cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
+	out, err := b.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.cmd.Stderr = b
+	if err := b.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.kill)
+	ready := make(chan string, 1)
+	go func() {
+		url := ""
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if _, address, ok := strings.Cut(lines.Text(), " listens on "); ok {
+				url = address
+			}
+			if lines.Text() == "ready" {
+				ready <- url
+			}
+		}
+		_ = b.cmd.Wait()
+		close(b.ended)
+	}()
+	select {
+	case url := <-ready:
+		if b.client, err = client.New(url); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(b.client.Close)
+	case <-b.ended:
+		t.Fatalf("the box ended:\n%s", b.text())
+	case <-time.After(2 * time.Minute):
+		t.Fatalf("the box does not get ready:\n%s", b.text())
+	}
+	return b
+}
+
+// Write takes what the box logs.
+func (b *box) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.output.Write(p)
+}
+
+func (b *box) text() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.output.String()
+}
+
+// kill ends the box as a loss of power does.
+func (b *box) kill() {
+	_ = b.cmd.Process.Kill()
+	<-b.ended
+}

@@ -1,0 +1,6 @@
+;; type 15
+;; when: run
+;; want: model "hostile" version 1: step: output "x": dtype is 15: there is no such type
+(include "prelude")
+(func (export "edgewise_process") (param $in i32) (result i32) 
+(i32.store (i32.add (local.get $in) (i32.const 16)) (i32.const 15)) local.get $in)

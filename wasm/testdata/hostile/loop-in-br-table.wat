@@ -1,0 +1,6 @@
+;; a loop that a br_table closes
+;; when: run
+;; want: model "hostile" version 1: step: edgewise_process: stopped: it took more than 100ms
+(include "prelude")
+(func (export "edgewise_process") (param $in i32) (result i32) 
+loop $l (br_table $l $l $l (i32.const 1)) end unreachable)

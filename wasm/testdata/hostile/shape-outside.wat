@@ -1,0 +1,6 @@
+;; a shape outside the memory
+;; when: run
+;; want: model "hostile" version 1: step: output "x": shape: 8 bytes at 4294967288 leave the memory, which has 131072
+(include "prelude")
+(func (export "edgewise_process") (param $in i32) (result i32) 
+(i32.store (i32.add (local.get $in) (i32.const 24)) (i32.const -8)) local.get $in)
