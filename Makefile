@@ -17,7 +17,7 @@ GOFILES  = $(shell git ls-files --cached --others --exclude-standard '*.go')
 export CGO_ENABLED := 1
 export CGO_CFLAGS  := -O2 -g
 
-.PHONY: build run demo test check race fuzz bench fault soak runtime models speech steps toolchains demo-steps tools-present clean
+.PHONY: build run demo test check race fuzz bench fault soak proto runtime models speech grpc-client steps toolchains demo-steps tools-present clean
 
 ## build: the program, with the runtime library beside it
 build: tools-present runtime
@@ -55,12 +55,12 @@ demo-steps: steps
 	@for module in configs/demo/steps/*.wasm; do cp $(STEPS)/$$(basename $$module .wasm)/1/model.wasm $$module; done
 
 ## test: every test, with the race detector
-test: build models speech toolchains
+test: build models speech toolchains grpc-client
 	$(GO) vet ./...
 	$(GO) test -race -timeout 20m ./...
 
 ## check: format, vet, static analysis, architecture, race detector
-check: build models speech toolchains
+check: build models speech toolchains grpc-client
 	@test -z "$$($(TOOL) gofumpt -l $(GOFILES))" || { echo "not formatted:"; $(TOOL) gofumpt -l $(GOFILES); exit 1; }
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
@@ -97,11 +97,22 @@ ONLY  ?=
 bench: build
 	$(GO) run ./test/bench -table $(TABLE) -only "$(ONLY)"
 
+## proto: the Go code of the gRPC protocol, from its .proto files
+proto: tools-present
+	$(GO) run ./api/inference/generate
+
 speech:
 	@command -v espeak-ng >/dev/null || { \
 	  echo "installing espeak-ng, which the voice tests speak with"; \
 	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq --no-install-recommends espeak-ng >/dev/null; } || \
 	  { echo "missing: espeak-ng (on Debian: sudo apt-get install espeak-ng)"; exit 1; }; }
+
+GRPC_CLIENT := protobuf-compiler protobuf-compiler-grpc python3-grpcio python3-protobuf
+grpc-client:
+	@{ command -v protoc && command -v grpc_python_plugin && /usr/bin/python3 -c 'import grpc, google.protobuf'; } >/dev/null 2>&1 || { \
+	  echo "installing $(GRPC_CLIENT), which the gRPC tests make a Python client with"; \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq --no-install-recommends $(GRPC_CLIENT) >/dev/null; } || \
+	  { echo "missing: $(GRPC_CLIENT) (on Debian: sudo apt-get install $(GRPC_CLIENT))"; exit 1; }; }
 
 tools-present:
 	@missing=; for tool in go:Go gcc:"a C compiler" npm:"Node.js with npm" git:git; do \

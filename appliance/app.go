@@ -16,7 +16,10 @@ import (
 
 // Hooks let the program follow what the appliance does. A nil hook is not called.
 type Hooks struct {
-	// Listening is called once the door is open, with its address.
+	// ListeningGRPC is called once the doors are open, with the address of the gRPC server. It is not called when there is
+	// none.
+	ListeningGRPC func(address net.Addr)
+	// Listening is called after it, with the address of the REST server.
 	Listening func(address net.Addr)
 	// Ready is called once everything that is stored as wanted, and everything imported, has been loaded or has failed.
 	Ready func()
@@ -26,15 +29,12 @@ type Hooks struct {
 // not ready, no new connections, the requests in flight are answered, every model is unloaded, the store is closed; all
 // within the configured time. It returns nil after an orderly stop. It is called once and leaves nothing running.
 func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
-	listener, err := net.Listen("tcp", a.config.HTTP.Address)
+	d, err := a.open()
 	if err != nil {
-		return errors.Join(edgewise.Errorf("appliance.Run", edgewise.Unavailable, "http.address: %w", err), a.store.Close())
+		return errors.Join(err, a.store.Close())
 	}
-	served := make(chan error, 1)
-	go func() { served <- a.door.Serve(listener) }()
-	if hooks.Listening != nil {
-		hooks.Listening(listener.Addr())
-	}
+	served := d.serve()
+	d.announce(hooks)
 	a.library.start()
 	a.engine.started.Store(true)
 	a.notify(daemon.SdNotifyReady)
@@ -42,7 +42,7 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	background, stop := context.WithCancel(ctx)
 	defer stop()
 	var work sync.WaitGroup
-	work.Go(func() { a.watchdog(background, listener.Addr()) })
+	work.Go(func() { a.watchdog(background, d.rest.Addr()) })
 	var runtime sync.WaitGroup
 	runtime.Go(func() { a.checkRuntime(background) })
 	work.Go(func() {
@@ -57,12 +57,11 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	case <-ctx.Done():
 		err = nil
 	case err = <-served:
-		served <- nil // for the wait below
 	}
 	stop()
 	work.Wait()
 	err = errors.Join(err, a.shutdown())
-	<-served // what it says of a door that was closed while it opened is no news
+	d.serving.Wait() // what a door says that was closed while it opened is no news
 	return err
 }
 
@@ -82,7 +81,7 @@ func (a *App) shutdown() error {
 	a.engine.ending.Store(true)
 	ctx, cancel := context.WithTimeout(context.Background(), a.config.Shutdown.Timeout)
 	defer cancel()
-	door := a.door.Shutdown(ctx)
+	door := a.closeDoors(ctx)
 	if ctx.Err() != nil {
 		// The requests that were cut off are ending now: give them the moment they need to let go of their models.
 		ctx, cancel = context.WithTimeout(context.Background(), closeTimeout)

@@ -39,7 +39,7 @@ func (j *journal) String() string {
 func testConfig(t *testing.T) config.Config {
 	t.Helper()
 	c := config.Default()
-	c.DataDir, c.HTTP.Address, c.Store.ReserveBytes = t.TempDir(), "127.0.0.1:0", 0
+	c.DataDir, c.HTTP.Address, c.GRPC.Address, c.Store.ReserveBytes = t.TempDir(), "127.0.0.1:0", "127.0.0.1:0", 0
 	return c
 }
 
@@ -107,6 +107,22 @@ func TestAPortInUseClosesTheStore(t *testing.T) {
 	a, _ := newApp(t, c)
 	err = a.Run(t.Context(), nil, Hooks{})
 	if err == nil || edgewise.KindOf(err) != edgewise.Unavailable || !strings.Contains(err.Error(), "http.address: ") {
+		t.Errorf("Run: %v", err)
+	}
+	wantFree(t, c)
+}
+
+func TestAPortInUseClosesTheStoreOfGRPC(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	c := testConfig(t)
+	c.GRPC.Address = taken.Addr().String()
+	a, _ := newApp(t, c)
+	err = a.Run(t.Context(), nil, Hooks{})
+	if err == nil || edgewise.KindOf(err) != edgewise.Unavailable || !strings.Contains(err.Error(), "grpc.address: ") {
 		t.Errorf("Run: %v", err)
 	}
 	wantFree(t, c)

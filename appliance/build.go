@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/kserve"
 	"github.com/edgewise-ai/edgewise/appliance/cache"
 	"github.com/edgewise-ai/edgewise/appliance/config"
+	"github.com/edgewise-ai/edgewise/appliance/grpcapi"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
@@ -30,6 +32,7 @@ type App struct {
 	engine  *engine
 	shared  *sharedmemory.Registry
 	door    *httpapi.Server
+	grpc    *grpcapi.Server // nil: there is none
 }
 
 // New opens the store and builds every part. Errors: Invalid (the configuration), Conflict (another process holds the
@@ -60,6 +63,11 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		Engine: a.engine, Library: a.library, Shared: a.shared, Log: logger.With("part", "http"), Name: Name, Version: Version,
 		Metrics: a.metrics(), Labels: a.library.labels,
 	})
+	if err == nil && c.GRPC.Address != "" {
+		a.grpc, err = grpcapi.New(grpcConfig(c), grpcapi.Deps{
+			Engine: a.engine, Shared: a.shared, Log: logger.With("part", "grpc"), Name: Name, Version: Version, Extensions: kserve.Extensions(), Labels: a.library.labels,
+		})
+	}
 	if err != nil {
 		return nil, errors.Join(err, a.store.Close())
 	}
@@ -84,6 +92,17 @@ func doorConfig(c config.Config) httpapi.Config {
 		MaxConnections: c.HTTP.MaxConnections, MaxJSONBytes: int64(c.HTTP.MaxJSONBytes), MaxInferBytes: int64(c.HTTP.MaxBodyBytes), MaxUploadBytes: int64(c.Upload.MaxBytes) + tarOverhead,
 		MaxUploadFiles: c.Upload.MaxFiles, MaxInflightBytes: int64(c.HTTP.MaxInflightBytes), HeaderTimeout: c.HTTP.HeaderTimeout,
 		BodyTimeout: c.HTTP.BodyTimeout, WriteTimeout: c.HTTP.WriteTimeout, IdleTimeout: c.HTTP.IdleTimeout, RequestTimeout: c.Engine.RequestTimeout, AllowedHosts: c.HTTP.AllowedHosts,
+	}
+}
+
+func grpcConfig(c config.Config) grpcapi.Config {
+	g := c.GRPC
+	return grpcapi.Config{
+		MaxMessageBytes: int64(g.MaxMessageBytes), MaxInflightBytes: int64(g.MaxInflightBytes), MaxConnections: g.MaxConnections, MaxStreams: g.MaxStreams,
+		ConnectTimeout: g.ConnectTimeout, RequestTimeout: c.Engine.RequestTimeout,
+		KeepaliveTime: g.KeepaliveTime, KeepaliveTimeout: g.KeepaliveTimeout, KeepaliveMinInterval: g.KeepaliveMinInterval, KeepalivePermitWithoutCalls: g.KeepalivePermitWithoutCalls,
+		MaxConnectionAge: g.MaxConnectionAge, MaxConnectionAgeGrace: g.MaxConnectionAgeGrace,
+		CertificateFile: g.TLSCertificate, KeyFile: g.TLSKey, ClientCertificateAuthorities: g.TLSClientAuthorities,
 	}
 }
 
@@ -116,8 +135,22 @@ func (a *App) metrics() func() ([]byte, string, error) {
 			usage, err := a.store.Usage()
 			return usage.Bytes, usage.Free, err
 		},
+		GRPC:  a.grpcUsage,
 		Cache: func() observe.CacheUsage { return observe.CacheUsage(a.library.cache.Usage()) },
 	}).Page
+}
+
+// grpcUsage returns what the gRPC server counts about itself, nil when there is none.
+func (a *App) grpcUsage() *observe.GRPCUsage {
+	if a.grpc == nil {
+		return nil
+	}
+	st := a.grpc.Statistics()
+	usage := observe.GRPCUsage{Connections: st.Connections, InflightBytes: st.InflightBytes, Panics: st.Panics}
+	for _, c := range st.Calls {
+		usage.Calls = append(usage.Calls, observe.GRPCCalls(c))
+	}
+	return &usage
 }
 
 // closeTimeout bounds what Close waits for after the drain has been given up.

@@ -19,10 +19,10 @@ type Classes struct {
 	Labels  func(output string) []string // by index; nil, or returning nil: there are none
 }
 
-// top returns, in place of t, the k highest elements of each element of the batch as text:
+// Top returns, in place of t, the k highest elements of each element of the batch as text:
 // "<value>:<index>" or "<value>:<index>:<label>". Elements of equal value are in the order of their indices, and NaN
 // comes last. Errors: Invalid for type Bytes or Bool, TooLarge over maxClasses.
-func (c Classes) top(t *edgewise.Tensor, k int) (edgewise.Tensor, error) {
+func (c Classes) Top(t *edgewise.Tensor, k int) (edgewise.Tensor, error) {
 	if t.Type == edgewise.Bytes || t.Type == edgewise.Bool {
 		return edgewise.Tensor{}, tensorMessage(t.Name, "class result not available for output due to unsupported type '%v'", t.Type)
 	}

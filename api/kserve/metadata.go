@@ -14,6 +14,14 @@ type ServerMetadata struct {
 	Extensions []string `json:"extensions"`
 }
 
+// Extensions returns the protocol's extensions that the box serves, in the order in which other servers list theirs.
+func Extensions() []string {
+	return []string{
+		"classification", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "model_configuration",
+		"system_shared_memory", "binary_tensor_data", "parameters", "statistics",
+	}
+}
+
 // ModelMetadata is the answer to GET /v2/models/M.
 type ModelMetadata struct {
 	Name     string           `json:"name"`

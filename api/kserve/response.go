@@ -64,7 +64,7 @@ func (a *answerWriter) prepare() error {
 			a.classes = make([]edgewise.Tensor, len(a.resp.Outputs))
 		}
 		var err error
-		if a.classes[i], err = a.req.Classes.top(out, k); err != nil {
+		if a.classes[i], err = a.req.Classes.Top(out, k); err != nil {
 			return about(a.resp.Model, err)
 		}
 	}

@@ -70,6 +70,21 @@ type MemoryUsage struct {
 	ByteSize uint64 `json:"byte_size"`
 }
 
+// VersionStatistics is what was measured of one version.
+type VersionStatistics struct {
+	ID edgewise.ModelID
+	edgewise.Statistics
+}
+
+// NewStatisticsBody describes what was measured of the versions in list.
+func NewStatisticsBody(list []VersionStatistics) StatisticsBody {
+	body := StatisticsBody{ModelStats: make([]ModelStatistics, len(list))}
+	for i, measured := range list {
+		body.ModelStats[i] = NewModelStatistics(measured.ID, measured.Statistics)
+	}
+	return body
+}
+
 // NewModelStatistics describes what was measured of the version id.
 func NewModelStatistics(id edgewise.ModelID, s edgewise.Statistics) ModelStatistics {
 	m := ModelStatistics{

@@ -11,6 +11,7 @@ import "time"
 type Config struct {
 	DataDir      string       `json:"data_dir"`
 	HTTP         HTTP         `json:"http"`
+	GRPC         GRPC         `json:"grpc"`
 	Upload       Upload       `json:"upload"`
 	Store        Store        `json:"store"`
 	ONNX         ONNX         `json:"onnx"`
@@ -34,6 +35,25 @@ type HTTP struct {
 	IdleTimeout      time.Duration `json:"idle_timeout"`
 	WriteTimeout     time.Duration `json:"write_timeout"`
 	AllowedHosts     []string      `json:"allowed_hosts"`
+}
+
+// GRPC bounds the gRPC server. Its JSON names are those of the keys.
+type GRPC struct {
+	Address                     string        `json:"address"`
+	MaxMessageBytes             Size          `json:"max_message_bytes"`
+	MaxInflightBytes            Size          `json:"max_inflight_bytes"`
+	MaxConnections              int           `json:"max_connections"`
+	MaxStreams                  int           `json:"max_streams"`
+	ConnectTimeout              time.Duration `json:"connect_timeout"`
+	TLSCertificate              string        `json:"tls_certificate"`
+	TLSKey                      string        `json:"tls_key"`
+	TLSClientAuthorities        string        `json:"tls_client_authorities"`
+	KeepaliveTime               time.Duration `json:"keepalive_time"`
+	KeepaliveTimeout            time.Duration `json:"keepalive_timeout"`
+	KeepaliveMinInterval        time.Duration `json:"keepalive_min_interval"`
+	KeepalivePermitWithoutCalls bool          `json:"keepalive_permit_without_calls"`
+	MaxConnectionAge            time.Duration `json:"max_connection_age"`
+	MaxConnectionAgeGrace       time.Duration `json:"max_connection_age_grace"`
 }
 
 // Upload bounds the uploads of models.
@@ -121,6 +141,10 @@ func Default() Config {
 			Address: "127.0.0.1:8000", MaxJSONBytes: 64 * MiB, MaxBodyBytes: 256 * MiB, MaxInflightBytes: GiB, MaxConnections: 1024,
 			HeaderTimeout: 10 * time.Second, BodyTimeout: time.Minute, IdleTimeout: 2 * time.Minute, WriteTimeout: time.Minute,
 			AllowedHosts: []string{},
+		},
+		GRPC: GRPC{
+			Address: "127.0.0.1:8001", MaxMessageBytes: 256 * MiB, MaxInflightBytes: GiB, MaxConnections: 1024, MaxStreams: 1024, ConnectTimeout: 10 * time.Second,
+			KeepaliveTime: 2 * time.Hour, KeepaliveTimeout: 20 * time.Second, KeepaliveMinInterval: 5 * time.Minute,
 		},
 		Upload: Upload{MaxBytes: 32 * GiB, MaxFiles: 1024, Concurrent: 2},
 		Store:  Store{ReserveBytes: GiB, SnapshotEvery: time.Hour, Snapshots: 24},

@@ -60,6 +60,22 @@ var rows = []row{
 	{"http.write_timeout", "duration", duration(time.Millisecond, 24*time.Hour), "Longest time a client may take no byte of its answer.", func(c *Config) any { return &c.HTTP.WriteTimeout }},
 	{"http.allowed_hosts", "list of host names", limit{"at most 64 host names without port", areHosts}, "Names under which clients may call the box, beside localhost and its addresses. Other Host headers are refused, against DNS rebinding.", func(c *Config) any { return &c.HTTP.AllowedHosts }},
 
+	{"grpc.address", "host:port", limit{"a host (empty: every address) and a port from 0 to 65535, or nothing at all: no gRPC server", isAddressOrEmpty}, "Where the gRPC server listens. Loopback, as http.address.", func(c *Config) any { return &c.GRPC.Address }},
+	{"grpc.max_message_bytes", "bytes", limit{"1KiB to 2147483647, the protocol's own bound", size(KiB, 2*GiB-1).ok}, "Largest message of a client, before and after decompression. Clients that send more get RESOURCE_EXHAUSTED.", func(c *Config) any { return &c.GRPC.MaxMessageBytes }},
+	{"grpc.max_inflight_bytes", "bytes", size(KiB, TiB), "Most bytes of the inference requests that are being answered over gRPC; beyond it they are answered with busy.", func(c *Config) any { return &c.GRPC.MaxInflightBytes }},
+	{"grpc.max_connections", "connections", count(1, 1<<16), "Most open connections; those beyond it are closed.", func(c *Config) any { return &c.GRPC.MaxConnections }},
+	{"grpc.max_streams", "calls", count(1, 1<<16), "Most calls in progress on one connection; clients keep back those beyond it.", func(c *Config) any { return &c.GRPC.MaxStreams }},
+	{"grpc.connect_timeout", "duration", duration(time.Millisecond, time.Hour), "Longest time a new connection may take to begin, TLS included.", func(c *Config) any { return &c.GRPC.ConnectTimeout }},
+	{"grpc.tls_certificate", "path", anything, "PEM file with the certificate of the server and those that lead to its authority. Empty: no TLS.", func(c *Config) any { return &c.GRPC.TLSCertificate }},
+	{"grpc.tls_key", "path", anything, "PEM file with the key of grpc.tls_certificate.", func(c *Config) any { return &c.GRPC.TLSKey }},
+	{"grpc.tls_client_authorities", "path", anything, "PEM file with authorities of which clients need a certificate. Empty: clients need none.", func(c *Config) any { return &c.GRPC.TLSClientAuthorities }},
+	{"grpc.keepalive_time", "duration", duration(time.Second, 720*time.Hour), "Time without a sign of a client after which it is asked whether it is there.", func(c *Config) any { return &c.GRPC.KeepaliveTime }},
+	{"grpc.keepalive_timeout", "duration", duration(time.Millisecond, time.Hour), "Longest wait for that answer; then the connection is closed.", func(c *Config) any { return &c.GRPC.KeepaliveTimeout }},
+	{"grpc.keepalive_min_interval", "duration", duration(time.Millisecond, 720*time.Hour), "Least time between a client's own questions; clients that ask more often are cut off.", func(c *Config) any { return &c.GRPC.KeepaliveMinInterval }},
+	{"grpc.keepalive_permit_without_calls", "true or false", anything, "Whether clients may ask while they have no call in progress.", func(c *Config) any { return &c.GRPC.KeepalivePermitWithoutCalls }},
+	{"grpc.max_connection_age", "duration", durationOrZero(time.Second, 8760*time.Hour), "Age at which a connection is closed in order, so that clients come back through a load balancer. 0: never.", func(c *Config) any { return &c.GRPC.MaxConnectionAge }},
+	{"grpc.max_connection_age_grace", "duration", durationOrZero(time.Millisecond, 8760*time.Hour), "How long calls in progress on such a connection may go on. 0: as long as they need.", func(c *Config) any { return &c.GRPC.MaxConnectionAgeGrace }},
+
 	{"upload.max_bytes", "bytes", size(KiB, 16*TiB), "Largest upload, all files of a version together.", func(c *Config) any { return &c.Upload.MaxBytes }},
 	{"upload.max_files", "files", count(1, 1<<16), "Most files of one version.", func(c *Config) any { return &c.Upload.MaxFiles }},
 	{"upload.concurrent", "uploads", count(1, 64), "Most uploads at the same time; they share the disk with loading models.", func(c *Config) any { return &c.Upload.Concurrent }},
@@ -147,6 +163,8 @@ func isAddress(field any) bool {
 	_, err = strconv.ParseUint(port, 10, 16)
 	return err == nil
 }
+
+func isAddressOrEmpty(field any) bool { return *field.(*string) == "" || isAddress(field) }
 
 var hostName = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$`)
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/kserve"
 )
 
 // Engine is what the inference protocol's routes need of the box. All methods are safe for concurrent use. A name or
@@ -37,10 +38,7 @@ type Engine interface {
 }
 
 // VersionStatistics is what was measured of one version.
-type VersionStatistics struct {
-	ID edgewise.ModelID
-	edgewise.Statistics
-}
+type VersionStatistics = kserve.VersionStatistics
 
 // Library is what the administration routes need of the box. All methods are safe for concurrent use. What they return
 // is shared and not modified.

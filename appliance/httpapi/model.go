@@ -7,15 +7,9 @@ import (
 	"github.com/edgewise-ai/edgewise/api/kserve"
 )
 
-// extensions are the protocol's extensions that this server serves, in the order in which other servers list theirs.
-var extensions = [...]string{
-	"classification", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "model_configuration",
-	"system_shared_memory", "binary_tensor_data", "parameters", "statistics",
-}
-
 // serverMetadata answers GET /v2.
 func (s *Server) serverMetadata(c *fiber.Ctx) error {
-	return writeJSON(c, kserve.ServerMetadata{Name: s.deps.Name, Version: s.deps.Version, Extensions: extensions[:]})
+	return writeJSON(c, kserve.ServerMetadata{Name: s.deps.Name, Version: s.deps.Version, Extensions: kserve.Extensions()})
 }
 
 // modelMetadata answers GET /v2/models/{name}[/versions/{version}].

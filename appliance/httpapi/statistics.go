@@ -20,9 +20,5 @@ func (s *Server) statistics(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	body := kserve.StatisticsBody{ModelStats: make([]kserve.ModelStatistics, len(list))}
-	for i, measured := range list {
-		body.ModelStats[i] = kserve.NewModelStatistics(measured.ID, measured.Statistics)
-	}
-	return writeJSON(c, body)
+	return writeJSON(c, kserve.NewStatisticsBody(list))
 }

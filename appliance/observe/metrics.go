@@ -26,6 +26,21 @@ type Source struct {
 	Disk     func() (used, free int64, err error)
 	Ready    func() bool
 	Cache    func() CacheUsage
+	GRPC     func() *GRPCUsage // nil, or returning nil: there is no gRPC server
+}
+
+// GRPCUsage is what the gRPC server counts about itself.
+type GRPCUsage struct {
+	Connections   int // open
+	InflightBytes int64
+	Panics        uint64
+	Calls         []GRPCCalls
+}
+
+// GRPCCalls is how many calls of a method have ended with a code.
+type GRPCCalls struct {
+	Method, Code string
+	Count        uint64
 }
 
 // CacheUsage is how full the response cache is.
@@ -86,9 +101,26 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	send(out, prometheus.GaugeValue, "edgewise_response_cache_limit_bytes", "Bytes that kept answers may take.", float64(cache.Limit), nil, nil)
 	send(out, prometheus.GaugeValue, "edgewise_response_cache_entries", "Number of kept answers.", float64(cache.Entries), nil, nil)
 	send(out, prometheus.CounterValue, "edgewise_response_cache_evictions_total", "Number of kept answers that made room for others.", float64(cache.Evicted), nil, nil)
+	c.collectGRPC(out)
 	if used, free, err := c.source.Disk(); err == nil {
 		send(out, prometheus.GaugeValue, "edgewise_store_used_bytes", "Bytes of model files in the store.", float64(used), nil, nil)
 		send(out, prometheus.GaugeValue, "edgewise_store_free_bytes", "Bytes free on the store's disk.", float64(free), nil, nil)
+	}
+}
+
+func (c *collector) collectGRPC(out chan<- prometheus.Metric) {
+	if c.source.GRPC == nil {
+		return
+	}
+	usage := c.source.GRPC()
+	if usage == nil {
+		return
+	}
+	send(out, prometheus.GaugeValue, "edgewise_grpc_connections", "Number of open gRPC connections.", float64(usage.Connections), nil, nil)
+	send(out, prometheus.GaugeValue, "edgewise_grpc_inflight_bytes", "Bytes of the gRPC requests that are being answered.", float64(usage.InflightBytes), nil, nil)
+	send(out, prometheus.CounterValue, "edgewise_grpc_panics_total", "Number of gRPC calls that ended in a panic.", float64(usage.Panics), nil, nil)
+	for _, calls := range usage.Calls {
+		send(out, prometheus.CounterValue, "edgewise_grpc_calls_total", "Number of gRPC calls that have ended, by method and code.", float64(calls.Count), []string{"method", "code"}, []string{calls.Method, calls.Code})
 	}
 }
 

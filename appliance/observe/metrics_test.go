@@ -27,6 +27,9 @@ func source() Source {
 		Disk:  func() (int64, int64, error) { return 10, 20, nil },
 		Ready: func() bool { return true },
 		Cache: func() CacheUsage { return CacheUsage{Bytes: 30, Limit: 40, Entries: 5, Evicted: 6} },
+		GRPC: func() *GRPCUsage {
+			return &GRPCUsage{Connections: 7, InflightBytes: 8, Panics: 9, Calls: []GRPCCalls{{"ModelInfer", "OK", 11}}}
+		},
 	}
 }
 
@@ -65,6 +68,10 @@ func TestPage(t *testing.T) {
 		`edgewise_ready 1`,
 		`edgewise_store_used_bytes 10`,
 		`edgewise_store_free_bytes 20`,
+		`edgewise_grpc_connections 7`,
+		`edgewise_grpc_inflight_bytes 8`,
+		`edgewise_grpc_panics_total 9`,
+		`edgewise_grpc_calls_total{code="OK",method="ModelInfer"} 11`,
 	} {
 		if !strings.Contains(string(page), "\n"+line+"\n") {
 			t.Errorf("the page lacks %s", line)

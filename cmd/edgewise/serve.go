@@ -82,6 +82,9 @@ func (p *program) logger(c config.Log) *slog.Logger {
 
 func (p *program) hooks(hint string) appliance.Hooks {
 	return appliance.Hooks{
+		ListeningGRPC: func(address net.Addr) {
+			fmt.Fprintf(p.out, "edgewise %s takes gRPC at %s\n", appliance.Version, address)
+		},
 		Listening: func(address net.Addr) {
 			fmt.Fprintf(p.out, "edgewise %s listens on http://%s\n", appliance.Version, address)
 		},

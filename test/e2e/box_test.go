@@ -27,6 +27,7 @@ type box struct {
 	t        *testing.T
 	cmd      *exec.Cmd
 	address  string // host:port
+	grpc     string // host:port of the gRPC server
 	url      string
 	client   *client.Client
 	ready    chan struct{}
@@ -54,7 +55,7 @@ func serveReady(t *testing.T, dataDir string, arguments ...string) *box {
 func serveWith(t *testing.T, environment []string, dataDir string, arguments ...string) *box {
 	t.Helper()
 	b := &box{t: t, ready: make(chan struct{}), finished: make(chan struct{})}
-	base := []string{"serve", "--set", "http.address=127.0.0.1:0", "--set", "data_dir=" + dataDir, "--set", "store.reserve_bytes=0"}
+	base := []string{"serve", "--set", "http.address=127.0.0.1:0", "--set", "grpc.address=127.0.0.1:0", "--set", "data_dir=" + dataDir, "--set", "store.reserve_bytes=0"}
 	b.cmd = exec.Command(real.Program(t), append(base, arguments...)...)
 	b.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, environment...)
 	b.cmd.Stderr = writerFunc(b.log)
@@ -99,6 +100,9 @@ func (b *box) follow(out io.Reader, listening chan<- string) {
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		b.log([]byte(lines.Text() + "\n"))
+		if _, address, ok := strings.Cut(lines.Text(), " takes gRPC at "); ok {
+			b.grpc = address // told before the other, which is waited for
+		}
 		if _, address, ok := strings.Cut(lines.Text(), " listens on "); ok {
 			listening <- address
 		}

@@ -1,0 +1,192 @@
+package wire
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/kserve"
+)
+
+// The numbers of ModelInferRequest's fields.
+const (
+	requestModelName    = 1
+	requestModelVersion = 2
+	requestID           = 3
+	requestParameters   = 4
+	requestInputs       = 5
+	requestOutputs      = 6
+	requestRaw          = 7
+)
+
+// Request is a ModelInferRequest. Its tensors alias the message it was read from wherever their bytes stand there as the
+// runtime wants them: in raw_input_contents, and in packed fp32_contents and fp64_contents. Names and other strings do not.
+type Request struct {
+	edgewise.Request
+	Shared        []kserve.Place // one for each of Inputs: where its bytes are, if not in the message
+	Answers       []Answer       // one for each of Outputs
+	FinalResponse bool           // the client wants to be told which answer is the last one
+}
+
+// Answer says how the client wants one output. The zero value is the tensor, in the message.
+type Answer struct {
+	Classification int          // so many best elements instead of the tensor; 0: the tensor
+	Shared         kserve.Place // where the tensor is to be written instead of into the message
+}
+
+// message is a ModelInferRequest of which only the frame has been read.
+type message struct {
+	model, version, id               []byte
+	parameters, inputs, outputs, raw [][]byte
+}
+
+// Parse reads a message within the limits MaxTensors, MaxName, MaxParameters and MaxDecoded; the last bounds what typed
+// contents take after conversion. It checks what can be checked without the model. The request is never nil; after an
+// error it has the ID, where there was one to read, and nothing else to rely on.
+//
+// Errors: Invalid; TooLarge for a bound of lim; NotFound for a name that no model can have. They carry the model, and a kserve.TensorError where one tensor is at fault.
+func Parse(body []byte, lim kserve.Limits) (*Request, error) {
+	lim = lim.WithDefaults()
+	r := &Request{}
+	m, err := frame(body, lim)
+	if id, bad := text("the id of the request", m.id, lim.MaxName); bad == nil {
+		r.ID = id
+	} else if err == nil {
+		err = bad
+	}
+	if err == nil {
+		err = r.read(m, lim)
+	}
+	return r, about(r.Model, err)
+}
+
+// about adds the model to an error.
+func about(id edgewise.ModelID, err error) error {
+	if e, ok := errors.AsType[*edgewise.Error](err); ok {
+		e.Model = id
+	}
+	return err
+}
+
+// frame cuts a message into its fields. After an error it has what was read before.
+func frame(body []byte, lim kserve.Limits) (message, error) {
+	var m message
+	err := fields(body, func(f field) error {
+		if f.kind != protowire.BytesType {
+			return nil
+		}
+		switch f.number {
+		case requestModelName:
+			m.model = f.bytes
+		case requestModelVersion:
+			m.version = f.bytes
+		case requestID:
+			m.id = f.bytes
+		case requestParameters:
+			m.parameters = append(m.parameters, f.bytes)
+		case requestInputs:
+			m.inputs = append(m.inputs, f.bytes)
+		case requestOutputs:
+			m.outputs = append(m.outputs, f.bytes)
+		case requestRaw:
+			m.raw = append(m.raw, f.bytes)
+		}
+		switch {
+		case len(m.parameters) > lim.MaxParameters:
+			return tooLarge("the request has more than %d parameters", lim.MaxParameters)
+		case len(m.inputs)+len(m.outputs) > lim.MaxTensors || len(m.raw) > lim.MaxTensors:
+			return tooLarge("the request has more than %d inputs and outputs", lim.MaxTensors)
+		}
+		return nil
+	})
+	return m, err
+}
+
+func (r *Request) read(m message, lim kserve.Limits) error {
+	name, err := text("the name of the model", m.model, 0)
+	if err != nil {
+		return err
+	}
+	version, err := text("the version of the model", m.version, 0)
+	if err != nil {
+		return err
+	}
+	if r.Model, err = ParseModel(name, version); err != nil {
+		return err
+	}
+	for _, entry := range m.parameters {
+		if err := r.parameter(entry, lim); err != nil {
+			return err
+		}
+	}
+	if err := r.readOutputs(m.outputs, lim); err != nil {
+		return err
+	}
+	return r.readInputs(m, lim)
+}
+
+// ParseModel reads the name and the version of a model as requests give them; an empty version is the one the policy
+// picks. Errors: NotFound for a name that no model can have, Invalid for a version that is no number above 0.
+func ParseModel(name, version string) (edgewise.ModelID, error) {
+	id := edgewise.ModelID{Name: name}
+	if edgewise.CheckName(name) != nil {
+		return edgewise.ModelID{}, edgewise.Errorf("wire.ParseModel", edgewise.NotFound, "Request for unknown model: '%.200s' is not found", name)
+	}
+	if version == "" {
+		return id, nil
+	}
+	n, err := strconv.ParseInt(version, 10, 64)
+	if err != nil || n <= 0 {
+		return id, edgewise.Errorf("wire.ParseModel", edgewise.Invalid, "failed to get model version from specified version string '%.40s': want a number above 0", version)
+	}
+	id.Version = n
+	return id, nil
+}
+
+// readOutputs reads the outputs that the client names.
+func (r *Request) readOutputs(messages [][]byte, lim kserve.Limits) error {
+	if len(messages) == 0 {
+		return nil
+	}
+	r.Outputs, r.Answers = make([]string, 0, len(messages)), make([]Answer, 0, len(messages))
+	for _, m := range messages {
+		var name []byte
+		params := tensorParameters{limit: lim.MaxParameters}
+		err := fields(m, func(f field) error {
+			switch {
+			case f.is(1, protowire.BytesType):
+				name = f.bytes
+			case f.is(2, protowire.BytesType):
+				return params.read(f.bytes)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		output, err := text("the name of an output", name, lim.MaxName)
+		if err != nil {
+			return err
+		}
+		if slices.Contains(r.Outputs, output) {
+			return tensorError(edgewise.Invalid, output, "output '%s' already exists in request", output)
+		}
+		answer, err := params.ofOutput(output)
+		if err != nil {
+			return err
+		}
+		r.Outputs, r.Answers = append(r.Outputs, output), append(r.Answers, answer)
+	}
+	return nil
+}
+
+// Answer returns what the client said about an output.
+func (r *Request) Answer(output string) Answer {
+	if i := slices.Index(r.Outputs, output); i >= 0 {
+		return r.Answers[i]
+	}
+	return Answer{}
+}

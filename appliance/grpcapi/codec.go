@@ -1,0 +1,126 @@
+package grpcapi
+
+import (
+	"sync/atomic"
+
+	"google.golang.org/grpc/encoding"
+	_ "google.golang.org/grpc/encoding/proto" // the codec of every other message
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/inference/wire"
+)
+
+// codec turns messages into bytes and back. The messages with tensors pass through it as bytes: they are gathered out of
+// the transport's frames with one copy, and leave without any.
+type codec struct {
+	encoding.CodecV2 // for all others
+	memory           *memory
+}
+
+func newCodec(m *memory) *codec { return &codec{CodecV2: encoding.GetCodecV2("proto"), memory: m} }
+
+// received is a ModelInferRequest as it came. Its bytes are read until release.
+type received struct {
+	block *block
+	bytes []byte
+	busy  bool // there was no memory for it; it has no bytes
+}
+
+// release ends the use of the bytes. It may be called more than once, by one goroutine.
+func (r *received) release() {
+	r.block.free()
+	r.block, r.bytes = nil, nil
+}
+
+// reply is an answer with tensors on its way out. It is marshalled exactly once; the outputs are released when the
+// transport has written them.
+type reply struct {
+	pieces []wire.Piece
+	resp   *edgewise.Response
+}
+
+// Unmarshal reads a message. data is lent for the call.
+func (c *codec) Unmarshal(data mem.BufferSlice, v any) error {
+	r, ok := v.(*received)
+	if !ok {
+		return c.CodecV2.Unmarshal(data, v)
+	}
+	size := data.Len()
+	b := c.memory.take(size + alignment)
+	if b == nil {
+		r.busy = true
+		return nil
+	}
+	start := 0
+	if len(data) > 0 {
+		start = -tensorStart(data[0].ReadOnlyData()) & (alignment - 1)
+	}
+	r.block, r.bytes = b, b.bytes[start:start+size:start+size]
+	data.CopyTo(r.bytes)
+	return nil
+}
+
+// Marshal makes the bytes of a message. What it returns is the caller's to free.
+func (c *codec) Marshal(v any) (mem.BufferSlice, error) {
+	r, ok := v.(*reply)
+	if !ok {
+		return c.CodecV2.Marshal(v)
+	}
+	loan := &loan{resp: r.resp}
+	loan.left.Store(1) // for this function
+	buffers := make(mem.BufferSlice, len(r.pieces))
+	for i, p := range r.pieces {
+		if !p.Lent {
+			buffers[i] = mem.SliceBuffer(p.Bytes)
+			continue
+		}
+		loan.left.Add(1)
+		buffers[i] = mem.NewBuffer(&p.Bytes, loan)
+	}
+	loan.end()
+	return buffers, nil
+}
+
+// loan releases an answer when the last of its outputs has been written.
+type loan struct {
+	resp *edgewise.Response
+	left atomic.Int64
+}
+
+// Get is never called: a loan only takes buffers back.
+func (*loan) Get(int) *[]byte { panic("BUG: a loan has no buffers") }
+
+// Put takes one output back.
+func (l *loan) Put(*[]byte) { l.end() }
+
+func (l *loan) end() {
+	if l.left.Add(-1) == 0 {
+		l.resp.Release()
+	}
+}
+
+// tensorStart returns where in a ModelInferRequest, of which the beginning is given, the bytes of the first tensor in
+// raw_input_contents begin; 0 when that is not to be seen. Placed well, they need no second copy to be aligned.
+func tensorStart(beginning []byte) int {
+	const rawInputContents = 7
+	rest := beginning
+	for len(rest) > 0 {
+		number, kind, n := protowire.ConsumeTag(rest)
+		if n < 0 || kind != protowire.BytesType {
+			return 0
+		}
+		size, m := protowire.ConsumeVarint(rest[n:])
+		switch {
+		case m < 0:
+			return 0
+		case number == rawInputContents:
+			return len(beginning) - len(rest) + n + m
+		case size > uint64(len(rest)-n-m):
+			return 0
+		}
+		rest = rest[n+m+int(size):]
+	}
+	return 0
+}

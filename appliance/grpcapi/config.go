@@ -1,0 +1,112 @@
+package grpcapi
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+)
+
+// Config bounds the server. A field that is 0 or empty stands for its default, where there is one.
+type Config struct {
+	MaxMessageBytes  int64         // of a message, in either direction and before and after decompression
+	MaxInflightBytes int64         // of the inference requests being answered, together
+	MaxDecodedBytes  int64         // of the tensors of a request sent in typed contents, after conversion
+	MaxConnections   int           // open at once
+	MaxStreams       int           // calls in progress on one connection
+	ConnectTimeout   time.Duration // for a new connection to say that it speaks the protocol, TLS included
+	RequestTimeout   time.Duration // for one inference; 0: no bound beside the client's own
+
+	KeepaliveTime                time.Duration // without a sign of the client, before it is asked for one
+	KeepaliveTimeout             time.Duration // for its answer
+	KeepaliveMinInterval         time.Duration // between the questions of a client; one that asks more often is cut off
+	KeepalivePermitWithoutCalls  bool          // whether a client may ask while it has no call in progress
+	MaxConnectionAge             time.Duration // after which a client is told to connect again; 0: never
+	MaxConnectionAgeGrace        time.Duration // for its calls in progress then; 0: no bound
+	CertificateFile, KeyFile     string        // PEM; both: the server speaks TLS only
+	ClientCertificateAuthorities string        // PEM file: clients need a certificate of one of these
+}
+
+// Defaults and bounds of Config.
+const (
+	LargestMessageBytes         = math.MaxInt32 // the protocol's own bound
+	DefaultMaxMessageBytes      = 256 << 20
+	DefaultMaxInflightBytes     = 1 << 30
+	DefaultMaxConnections       = 1024
+	DefaultMaxStreams           = 1024
+	DefaultConnectTimeout       = 10 * time.Second
+	DefaultKeepaliveTime        = 2 * time.Hour
+	DefaultKeepaliveTimeout     = 20 * time.Second
+	DefaultKeepaliveMinInterval = 5 * time.Minute
+
+	maxHeaderBytes = 16 << 10 // of a call's metadata
+)
+
+// completed returns c with defaults filled in, or every reason why it cannot work.
+func (c Config) completed() (Config, error) {
+	problems := []error{
+		fill("grpc.max_message_bytes", &c.MaxMessageBytes, DefaultMaxMessageBytes),
+		fill("grpc.max_inflight_bytes", &c.MaxInflightBytes, DefaultMaxInflightBytes),
+		fill("MaxDecodedBytes", &c.MaxDecodedBytes, 0),
+		fill("grpc.max_connections", &c.MaxConnections, DefaultMaxConnections),
+		fill("grpc.max_streams", &c.MaxStreams, DefaultMaxStreams),
+		fill("grpc.connect_timeout", &c.ConnectTimeout, DefaultConnectTimeout),
+		fill("engine.request_timeout", &c.RequestTimeout, 0),
+		fill("grpc.keepalive_time", &c.KeepaliveTime, DefaultKeepaliveTime),
+		fill("grpc.keepalive_timeout", &c.KeepaliveTimeout, DefaultKeepaliveTimeout),
+		fill("grpc.keepalive_min_interval", &c.KeepaliveMinInterval, DefaultKeepaliveMinInterval),
+		fill("grpc.max_connection_age", &c.MaxConnectionAge, 0),
+		fill("grpc.max_connection_age_grace", &c.MaxConnectionAgeGrace, 0),
+	}
+	if c.MaxMessageBytes > LargestMessageBytes {
+		problems = append(problems, fmt.Errorf("grpc.max_message_bytes is %d: at most %d is possible", c.MaxMessageBytes, LargestMessageBytes))
+	}
+	if c.MaxMessageBytes > c.MaxInflightBytes {
+		problems = append(problems, fmt.Errorf("grpc.max_inflight_bytes is %d: too little for one message of %d bytes", c.MaxInflightBytes, c.MaxMessageBytes))
+	}
+	if (c.CertificateFile == "") != (c.KeyFile == "") {
+		problems = append(problems, errors.New("grpc.tls_certificate and grpc.tls_key: one without the other is of no use"))
+	}
+	if c.ClientCertificateAuthorities != "" && c.CertificateFile == "" {
+		problems = append(problems, errors.New("grpc.tls_client_authorities needs grpc.tls_certificate and grpc.tls_key"))
+	}
+	return c, errors.Join(problems...)
+}
+
+func fill[T int | int64 | time.Duration](key string, value *T, preset T) error {
+	if *value < 0 {
+		return fmt.Errorf("%s is %v: want a positive value", key, *value)
+	}
+	if *value == 0 {
+		*value = preset
+	}
+	return nil
+}
+
+// credentials reads the files of the server's TLS identity; nil when it has none.
+func (c Config) credentials() (credentials.TransportCredentials, error) {
+	if c.CertificateFile == "" {
+		return nil, nil
+	}
+	certificate, err := tls.LoadX509KeyPair(c.CertificateFile, c.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("grpc.tls_certificate %q and grpc.tls_key %q: %w", c.CertificateFile, c.KeyFile, err)
+	}
+	settings := &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+	if c.ClientCertificateAuthorities != "" {
+		text, err := os.ReadFile(c.ClientCertificateAuthorities)
+		if err != nil {
+			return nil, fmt.Errorf("grpc.tls_client_authorities: %w", err)
+		}
+		settings.ClientAuth, settings.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
+		if !settings.ClientCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("grpc.tls_client_authorities %q: no certificate in it", c.ClientCertificateAuthorities)
+		}
+	}
+	return credentials.NewTLS(settings), nil
+}

@@ -1,0 +1,127 @@
+package grpcapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/apistatus"
+)
+
+// statusOf returns what clients may know of err.
+func statusOf(err error) *status.Status {
+	return status.New(codes.Code(apistatus.Of(edgewise.KindOf(err)).GRPC), apistatus.Message(err))
+}
+
+// fail returns the status of err as an error, and logs the rest where there is any. What has a status already, such as
+// errors of the library, keeps it.
+func (s *Server) fail(method string, err error) error {
+	var has interface{ GRPCStatus() *status.Status }
+	if err == nil || errors.As(err, &has) {
+		return err
+	}
+	st := statusOf(err)
+	if st.Code() == codes.Internal || st.Code() == codes.DataLoss {
+		s.deps.Log.Error("call failed", "method", method, "kind", edgewise.KindOf(err).String(), "error", err)
+	}
+	return st.Err()
+}
+
+// unary stands around every call with one request: it counts, translates errors and survives panics.
+func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+	defer func() {
+		err = s.ended(info.FullMethod, recover(), err)
+	}()
+	return handler(ctx, req)
+}
+
+// streaming stands around every call with a stream.
+func (s *Server) streaming(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+	defer func() {
+		err = s.ended(info.FullMethod, recover(), err)
+	}()
+	return handler(srv, stream)
+}
+
+// ended accounts for a call and returns what the client is told.
+func (s *Server) ended(method string, panicked any, err error) error {
+	if panicked != nil {
+		err = s.panicked(method, panicked)
+	}
+	err = s.fail(method, err)
+	s.calls.count(method, status.Code(err))
+	return err
+}
+
+// panicked makes an error of a panic, which is logged with its stack.
+func (s *Server) panicked(method string, value any) error {
+	s.panics.Add(1)
+	s.deps.Log.Error("BUG: a handler panicked", "method", method, "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
+	return &edgewise.Error{Op: "grpcapi." + method, Kind: edgewise.Internal}
+}
+
+// admit refuses calls that arrive while the memory for requests is used up, before anything of them is read. Calls that
+// carry no tensors are let in: they are how a person finds out what is going on.
+func (s *Server) admit(ctx context.Context, info *tap.Info) (context.Context, error) {
+	if s.memory.full() && strings.HasSuffix(info.FullMethodName, "Infer") {
+		err := statusOf(s.noMemory()).Err()
+		s.calls.count(info.FullMethodName, status.Code(err))
+		return ctx, err
+	}
+	return ctx, nil
+}
+
+func (s *Server) noMemory() error {
+	return edgewise.Errorf("grpcapi.noMemory", edgewise.Busy, "the messages of all requests together may take %d bytes (grpc.max_inflight_bytes), and those in progress leave too little", s.cfg.MaxInflightBytes)
+}
+
+// CallCount is how many calls of a method have ended with a code.
+type CallCount struct {
+	Method string // without the name of the service
+	Code   string // of gRPC, such as "OK" or "InvalidArgument"
+	Count  uint64
+}
+
+// calls counts what has ended.
+type calls struct {
+	mu   sync.Mutex // guards seen
+	seen map[call]uint64
+}
+
+type call struct {
+	method string
+	code   codes.Code
+}
+
+func (c *calls) count(method string, code codes.Code) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.seen == nil {
+		c.seen = make(map[call]uint64)
+	}
+	c.seen[call{method, code}]++
+}
+
+// list returns the counts by method and code.
+func (c *calls) list() []CallCount {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := make([]CallCount, 0, len(c.seen))
+	for k, n := range c.seen {
+		list = append(list, CallCount{Method: k.method[strings.LastIndexByte(k.method, '/')+1:], Code: k.code.String(), Count: n})
+	}
+	slices.SortFunc(list, func(a, b CallCount) int {
+		return strings.Compare(a.Method+" "+a.Code, b.Method+" "+b.Code)
+	})
+	return list
+}

@@ -1,0 +1,108 @@
+package grpcapi
+
+import (
+	"context"
+	"slices"
+
+	"google.golang.org/grpc"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/inference"
+	"github.com/edgewise-ai/edgewise/api/inference/wire"
+	"github.com/edgewise-ai/edgewise/api/kserve"
+)
+
+// handleInfer is ModelInfer as the library calls it.
+func (s *Server) handleInfer(_ any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+	in := &received{}
+	if err := decode(in); err != nil {
+		return nil, err
+	}
+	defer in.release()
+	info := &grpc.UnaryServerInfo{Server: s, FullMethod: inference.GRPCInferenceService_ModelInfer_FullMethodName}
+	return interceptor(ctx, in, info, func(ctx context.Context, _ any) (any, error) {
+		if in.busy {
+			return nil, s.noMemory()
+		}
+		req, err := wire.Parse(in.bytes, s.limits)
+		if err != nil {
+			return nil, err
+		}
+		out, err := s.run(ctx, req, wire.Form{})
+		if err != nil {
+			return nil, err // not out, which would be an answer that is nil
+		}
+		return out, nil
+	})
+}
+
+// run answers one request that has been read. Nobody reads its tensors when run returns.
+func (s *Server) run(ctx context.Context, req *wire.Request, form wire.Form) (*reply, error) {
+	if s.cfg.RequestTimeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.cfg.RequestTimeout)
+		defer cancel()
+	}
+	sh, err := s.share(req)
+	if err != nil {
+		return nil, err
+	}
+	defer sh.close()
+	resp, err := s.deps.Engine.Infer(ctx, &req.Request)
+	if err != nil {
+		return nil, err
+	}
+	pieces, err := s.encode(req, resp, sh, form)
+	if err != nil {
+		resp.Release()
+		return nil, err
+	}
+	return &reply{pieces: pieces, resp: resp}, nil
+}
+
+// encode makes the message of an answer and writes what goes into shared memory.
+func (s *Server) encode(req *wire.Request, resp *edgewise.Response, sh sharing, form wire.Form) ([]wire.Piece, error) {
+	if err := sh.deliver(req, resp); err != nil {
+		return nil, err
+	}
+	shown, err := s.classify(req, resp)
+	if err != nil {
+		return nil, err
+	}
+	form.Final = req.FinalResponse
+	if sh.windows != nil {
+		form.Elsewhere = func(output int) bool { return req.Answer(resp.Outputs[output].Name).Shared.Set() }
+	}
+	return wire.Encode(shown, form)
+}
+
+// classify returns the answer with classes in place of the outputs of which the client wants them.
+func (s *Server) classify(req *wire.Request, resp *edgewise.Response) (*edgewise.Response, error) {
+	if !slices.ContainsFunc(req.Answers, func(a wire.Answer) bool { return a.Classification > 0 }) {
+		return resp, nil
+	}
+	var classes kserve.Classes
+	if v, _, err := s.deps.Engine.Version(resp.Model); err == nil {
+		classes.Batched = v.Model.MaxBatchSize > 0
+	}
+	if s.deps.Labels != nil {
+		classes.Labels = func(output string) []string { return s.deps.Labels(resp.Model, output) }
+	}
+	shown := *resp
+	shown.Free, shown.Outputs = nil, slices.Clone(resp.Outputs)
+	for i := range shown.Outputs {
+		k := req.Answer(shown.Outputs[i].Name).Classification
+		if k == 0 {
+			continue
+		}
+		if err := shown.Outputs[i].Check(); err != nil {
+			return nil, edgewise.Errorf("grpcapi.classify", edgewise.Internal, "%w", err)
+		}
+		top, err := classes.Top(&shown.Outputs[i], k)
+		if err != nil {
+			return nil, err
+		}
+		shown.Outputs[i] = top
+	}
+	return &shown, nil
+}

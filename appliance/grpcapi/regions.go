@@ -1,0 +1,71 @@
+package grpcapi
+
+import (
+	"context"
+	"math"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/inference"
+)
+
+// SharedMemory holds the regions that clients on the same machine hand over. All methods are safe for concurrent use.
+type SharedMemory interface {
+	// Register gives a part of a shared memory object a name. Errors: Unsupported (not allowed on this box), Exists,
+	// Invalid, Exhausted.
+	Register(region edgewise.Region) error
+	// Unregister forgets a region, or all for the empty name. Errors: Unsupported.
+	Unregister(name string) error
+	// Status lists a region, or all for the empty name. Errors: NotFound.
+	Status(name string) ([]edgewise.Region, error)
+	// Open returns size bytes of a region from offset. Errors: NotFound, Invalid.
+	Open(name string, offset, size int64) (edgewise.Window, error)
+}
+
+// SystemSharedMemoryStatus lists a region, or all.
+func (s *service) SystemSharedMemoryStatus(_ context.Context, req *inference.SystemSharedMemoryStatusRequest) (*inference.SystemSharedMemoryStatusResponse, error) {
+	list, err := s.deps.Shared.Status(req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	regions := make(map[string]*inference.SystemSharedMemoryStatusResponse_RegionStatus, len(list))
+	for _, r := range list {
+		regions[r.Name] = &inference.SystemSharedMemoryStatusResponse_RegionStatus{Name: r.Name, Key: r.Key, Offset: uint64(r.Offset), ByteSize: uint64(r.Size)}
+	}
+	return &inference.SystemSharedMemoryStatusResponse{Regions: regions}, nil
+}
+
+// SystemSharedMemoryRegister gives a part of a shared memory object a name.
+func (s *service) SystemSharedMemoryRegister(_ context.Context, req *inference.SystemSharedMemoryRegisterRequest) (*inference.SystemSharedMemoryRegisterResponse, error) {
+	if req.GetOffset() > math.MaxInt64 || req.GetByteSize() > math.MaxInt64 {
+		return nil, edgewise.Errorf("grpcapi.SystemSharedMemoryRegister", edgewise.Invalid, "shared memory region '%.200s': offset %d and byte_size %d: want at most %d", req.GetName(), req.GetOffset(), req.GetByteSize(), int64(math.MaxInt64))
+	}
+	region := edgewise.Region{Name: req.GetName(), Key: req.GetKey(), Offset: int64(req.GetOffset()), Size: int64(req.GetByteSize())}
+	return &inference.SystemSharedMemoryRegisterResponse{}, s.deps.Shared.Register(region)
+}
+
+// SystemSharedMemoryUnregister forgets a region, or all.
+func (s *service) SystemSharedMemoryUnregister(_ context.Context, req *inference.SystemSharedMemoryUnregisterRequest) (*inference.SystemSharedMemoryUnregisterResponse, error) {
+	return &inference.SystemSharedMemoryUnregisterResponse{}, s.deps.Shared.Unregister(req.GetName())
+}
+
+// CudaSharedMemoryStatus lists the regions in a GPU's memory, of which there are none.
+func (*service) CudaSharedMemoryStatus(_ context.Context, req *inference.CudaSharedMemoryStatusRequest) (*inference.CudaSharedMemoryStatusResponse, error) {
+	if name := req.GetName(); name != "" {
+		return nil, edgewise.Errorf("grpcapi.CudaSharedMemoryStatus", edgewise.NotFound, "Unable to find cuda shared memory region: '%.200s'", name)
+	}
+	return &inference.CudaSharedMemoryStatusResponse{}, nil
+}
+
+// CudaSharedMemoryRegister refuses.
+func (*service) CudaSharedMemoryRegister(context.Context, *inference.CudaSharedMemoryRegisterRequest) (*inference.CudaSharedMemoryRegisterResponse, error) {
+	return nil, noDeviceMemory()
+}
+
+// CudaSharedMemoryUnregister refuses.
+func (*service) CudaSharedMemoryUnregister(context.Context, *inference.CudaSharedMemoryUnregisterRequest) (*inference.CudaSharedMemoryUnregisterResponse, error) {
+	return nil, noDeviceMemory()
+}
+
+func noDeviceMemory() error {
+	return edgewise.Errorf("grpcapi.noDeviceMemory", edgewise.Unsupported, "CUDA shared memory is not supported: use system shared memory, or send tensors in the message")
+}

@@ -1,0 +1,190 @@
+package grpcapi
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	_ "google.golang.org/grpc/encoding/gzip" // so that clients may compress with it
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/kserve"
+)
+
+// cutTime bounds how long Shutdown waits for handlers whose connections it has cut.
+const cutTime = 5 * time.Second
+
+// Deps are the parts that the server speaks to. All but Labels are required.
+type Deps struct {
+	Engine     Engine
+	Shared     SharedMemory
+	Log        *slog.Logger
+	Name       string   // of the server, in its metadata
+	Version    string   // of the server, in its metadata
+	Extensions []string // of the protocol, in the server's metadata
+
+	// Labels returns the labels of an output's elements, by index. Nil, or returning nil: there are none.
+	Labels func(id edgewise.ModelID, output string) []string
+}
+
+// Server answers gRPC calls. It is safe for concurrent use.
+type Server struct {
+	cfg    Config
+	deps   Deps
+	grpc   *grpc.Server
+	memory memory
+	limits kserve.Limits
+	calls  calls
+	panics atomic.Uint64
+	work   sync.WaitGroup // goroutines of streams, which may outlive their handlers a little
+
+	base     context.Context // of work that outlives its call; ends when Shutdown stops waiting
+	cancel   context.CancelFunc
+	draining chan struct{} // closed when Shutdown begins
+
+	mu        sync.Mutex // guards the fields below
+	listeners []*listener
+	closing   bool
+}
+
+// New makes a server that does not listen yet. Errors: Invalid, with every problem of cfg.
+func New(cfg Config, deps Deps) (*Server, error) {
+	const op = "grpcapi.New"
+	cfg, err := cfg.completed()
+	if err != nil {
+		return nil, edgewise.Errorf(op, edgewise.Invalid, "grpc: %w", err)
+	}
+	identity, err := cfg.credentials()
+	if err != nil {
+		return nil, edgewise.Errorf(op, edgewise.Invalid, "grpc: %w", err)
+	}
+	registerDeflate()
+	s := &Server{
+		cfg: cfg, deps: deps, memory: memory{max: cfg.MaxInflightBytes}, limits: kserve.Limits{MaxDecoded: cfg.MaxDecodedBytes}.WithDefaults(),
+		draining: make(chan struct{}),
+	}
+	s.base, s.cancel = context.WithCancel(context.Background())
+	options := s.options()
+	if identity != nil {
+		options = append(options, grpc.Creds(identity))
+	}
+	s.grpc = grpc.NewServer(options...)
+	s.register()
+	return s, nil
+}
+
+func (s *Server) options() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.ForceServerCodecV2(newCodec(&s.memory)),
+		grpc.MaxRecvMsgSize(int(s.cfg.MaxMessageBytes)),
+		grpc.MaxSendMsgSize(LargestMessageBytes),
+		grpc.MaxHeaderListSize(maxHeaderBytes),
+		grpc.MaxConcurrentStreams(uint32(s.cfg.MaxStreams)),
+		grpc.ConnectionTimeout(s.cfg.ConnectTimeout),
+		grpc.ChainUnaryInterceptor(s.unary),
+		grpc.ChainStreamInterceptor(s.streaming),
+		grpc.InTapHandle(s.admit),
+		grpc.WaitForHandlers(true),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			Time: s.cfg.KeepaliveTime, Timeout: s.cfg.KeepaliveTimeout,
+			MaxConnectionAge: s.cfg.MaxConnectionAge, MaxConnectionAgeGrace: s.cfg.MaxConnectionAgeGrace,
+		}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
+			MinTime: s.cfg.KeepaliveMinInterval, PermitWithoutStream: s.cfg.KeepalivePermitWithoutCalls,
+		}),
+	}
+}
+
+func (s *Server) register() {
+	s.grpc.RegisterService(s.description(), &service{Server: s})
+	grpc_health_v1.RegisterHealthServer(s.grpc, &health{server: s})
+	reflection.Register(s.grpc)
+}
+
+// Serve answers calls from ln until Shutdown is called, and then returns nil; it closes ln. It may be called for several
+// listeners at once. Errors: Conflict after Shutdown, Internal when ln fails.
+func (s *Server) Serve(ln net.Listener) error {
+	const op = "grpcapi.Serve"
+	l := newListener(ln, s.cfg.MaxConnections)
+	s.mu.Lock()
+	closing := s.closing
+	if !closing {
+		s.listeners = append(s.listeners, l)
+	}
+	s.mu.Unlock()
+	if closing {
+		_ = l.Close()
+		return edgewise.Errorf(op, edgewise.Conflict, "the gRPC server is shut down")
+	}
+	if err := s.grpc.Serve(l); err != nil && !s.isClosing() {
+		return edgewise.Errorf(op, edgewise.Internal, "listening on %v: %w", ln.Addr(), err)
+	}
+	return nil
+}
+
+func (s *Server) isClosing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closing
+}
+
+// Shutdown stops listening, waits until the calls in progress are answered or ctx ends, cuts off what is left, and
+// returns when no handler runs any more. Streams end when what was read from them is answered. It is called once. Errors:
+// Deadline when calls were cut off, or did not end even then.
+func (s *Server) Shutdown(ctx context.Context) error {
+	const op = "grpcapi.Shutdown"
+	s.mu.Lock()
+	s.closing = true
+	s.mu.Unlock()
+	close(s.draining)
+	defer s.cancel()
+	drained := make(chan struct{})
+	go func() {
+		s.grpc.GracefulStop()
+		s.work.Wait()
+		close(drained)
+	}()
+	select {
+	case <-drained:
+		return nil
+	case <-ctx.Done():
+	}
+	cut := s.Statistics().Connections
+	s.cancel()
+	go s.grpc.Stop() // it waits for handlers too; GracefulStop returns when it has cut the connections and they have ended
+	timer := time.NewTimer(cutTime)
+	defer timer.Stop()
+	select {
+	case <-drained:
+		return edgewise.Errorf(op, edgewise.Deadline, "%d gRPC connections were cut off with calls in progress: %w", cut, ctx.Err())
+	case <-timer.C:
+		return edgewise.Errorf(op, edgewise.Deadline, "gRPC calls did not end within %v of being cut off", cutTime)
+	}
+}
+
+// Statistics is what the server counts about itself.
+type Statistics struct {
+	Connections   int    // open now
+	InflightBytes int64  // memory of inference requests, now
+	Panics        uint64 // handlers that panicked, each answered with INTERNAL
+	Calls         []CallCount
+}
+
+// Statistics returns the present counts.
+func (s *Server) Statistics() Statistics {
+	s.mu.Lock()
+	listeners := s.listeners
+	s.mu.Unlock()
+	stats := Statistics{InflightBytes: s.memory.inUse.Load(), Panics: s.panics.Load(), Calls: s.calls.list()}
+	for _, l := range listeners {
+		stats.Connections += int(l.open.Load())
+	}
+	return stats
+}

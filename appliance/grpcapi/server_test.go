@@ -1,0 +1,125 @@
+package grpcapi
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/inference"
+	"github.com/edgewise-ai/edgewise/api/kserve"
+)
+
+// testServer is a server with fakes behind it and a client in front of it.
+type testServer struct {
+	*Server
+	engine  *fakeEngine
+	shared  *fakeShared
+	log     *journal
+	address string
+	conn    *grpc.ClientConn
+	client  inference.GRPCInferenceServiceClient
+	served  chan error
+}
+
+// journal is a log that may be read while it is written.
+type journal struct {
+	mu   sync.Mutex // guards text
+	text bytes.Buffer
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}
+
+// start starts a server; change may change its configuration.
+func start(t testing.TB, change func(c *Config), dial ...grpc.DialOption) *testServer {
+	t.Helper()
+	var cfg Config
+	if change != nil {
+		change(&cfg)
+	}
+	ts := &testServer{engine: &fakeEngine{}, shared: &fakeShared{}, log: &journal{}, served: make(chan error, 1)}
+	var err error
+	ts.Server, err = New(cfg, Deps{
+		Engine: ts.engine, Shared: ts.shared, Log: slog.New(slog.NewTextHandler(ts.log, nil)), Name: "edgewise", Version: "1.2.3", Extensions: kserve.Extensions(),
+		Labels: func(edgewise.ModelID, string) []string { return []string{"zero", "one"} },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ts.address = ln.Addr().String()
+	go func() { ts.served <- ts.Serve(ln) }()
+	t.Cleanup(func() {
+		if ts.isClosing() {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := ts.Shutdown(ctx); err != nil {
+			t.Errorf("shutdown: %v", err)
+		}
+		if n := ts.Statistics().InflightBytes; n != 0 {
+			t.Errorf("%d bytes are still lent", n)
+		}
+	})
+	ts.conn = ts.dial(t, dial...)
+	ts.client = inference.NewGRPCInferenceServiceClient(ts.conn)
+	return ts
+}
+
+func (ts *testServer) dial(t testing.TB, options ...grpc.DialOption) *grpc.ClientConn {
+	t.Helper()
+	if len(options) == 0 {
+		options = []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
+	}
+	options = append(options, grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1<<30)))
+	conn, err := grpc.NewClient(ts.address, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// wantStatus fails the test unless err has the code and says text.
+func wantStatus(t *testing.T, err error, code codes.Code, text string) {
+	t.Helper()
+	if status.Code(err) != code || err != nil && !strings.Contains(status.Convert(err).Message(), text) {
+		t.Errorf("got %v, want %v: %q", err, code, text)
+	}
+}
+
+// eventually waits until cond holds.
+func eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	for range 1000 {
+		if cond() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("%s did not happen", what)
+}

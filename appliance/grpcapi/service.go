@@ -1,0 +1,107 @@
+package grpcapi
+
+import (
+	"context"
+	"slices"
+
+	"google.golang.org/grpc"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/inference"
+	"github.com/edgewise-ai/edgewise/api/inference/wire"
+	"github.com/edgewise-ai/edgewise/api/kserve"
+)
+
+// service has a method for each call. The two that carry tensors are left out: description replaces them.
+type service struct {
+	inference.UnimplementedGRPCInferenceServiceServer
+	*Server
+}
+
+// description is the service as the generated code describes it, but for the two calls whose messages are not generated.
+func (s *Server) description() *grpc.ServiceDesc {
+	d := inference.GRPCInferenceService_ServiceDesc
+	d.Methods, d.Streams = slices.Clone(d.Methods), slices.Clone(d.Streams)
+	for i := range d.Methods {
+		if d.Methods[i].MethodName == "ModelInfer" {
+			d.Methods[i].Handler = s.handleInfer
+		}
+	}
+	for i := range d.Streams {
+		if d.Streams[i].StreamName == "ModelStreamInfer" {
+			d.Streams[i].Handler = func(_ any, stream grpc.ServerStream) error { return s.stream(stream) }
+		}
+	}
+	return &d
+}
+
+// ServerLive tells whether the box works at all.
+func (s *service) ServerLive(context.Context, *inference.ServerLiveRequest) (*inference.ServerLiveResponse, error) {
+	return &inference.ServerLiveResponse{Live: s.deps.Engine.Live()}, nil
+}
+
+// ServerReady tells whether requests should be sent here.
+func (s *service) ServerReady(context.Context, *inference.ServerReadyRequest) (*inference.ServerReadyResponse, error) {
+	return &inference.ServerReadyResponse{Ready: s.deps.Engine.Ready()}, nil
+}
+
+// ModelReady tells whether requests to a model are answered.
+func (s *service) ModelReady(_ context.Context, req *inference.ModelReadyRequest) (*inference.ModelReadyResponse, error) {
+	id, err := wire.ParseModel(req.GetName(), req.GetVersion())
+	if err != nil {
+		return nil, err
+	}
+	err = s.deps.Engine.VersionReady(id)
+	if err != nil && edgewise.KindOf(err) != edgewise.Unavailable {
+		return nil, err
+	}
+	return &inference.ModelReadyResponse{Ready: err == nil}, nil
+}
+
+// ServerMetadata describes the box.
+func (s *service) ServerMetadata(context.Context, *inference.ServerMetadataRequest) (*inference.ServerMetadataResponse, error) {
+	return &inference.ServerMetadataResponse{Name: s.deps.Name, Version: s.deps.Version, Extensions: s.deps.Extensions}, nil
+}
+
+// ModelMetadata describes what a model takes and makes.
+func (s *service) ModelMetadata(_ context.Context, req *inference.ModelMetadataRequest) (*inference.ModelMetadataResponse, error) {
+	v, ready, err := s.version(req.GetName(), req.GetVersion())
+	if err != nil {
+		return nil, err
+	}
+	return translate(kserve.NewModelMetadata(v, ready), &inference.ModelMetadataResponse{})
+}
+
+// ModelConfig returns a model's declaration.
+func (s *service) ModelConfig(_ context.Context, req *inference.ModelConfigRequest) (*inference.ModelConfigResponse, error) {
+	v, _, err := s.version(req.GetName(), req.GetVersion())
+	if err != nil {
+		return nil, err
+	}
+	config, err := translate(v.Model, &inference.ModelConfig{})
+	return &inference.ModelConfigResponse{Config: config}, err
+}
+
+func (s *service) version(name, version string) (*edgewise.Version, []int64, error) {
+	id, err := wire.ParseModel(name, version)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s.deps.Engine.Version(id)
+}
+
+// ModelStatistics returns what was measured of a model, or of all when no name is given.
+func (s *service) ModelStatistics(_ context.Context, req *inference.ModelStatisticsRequest) (*inference.ModelStatisticsResponse, error) {
+	var id edgewise.ModelID
+	if req.GetName() != "" || req.GetVersion() != "" {
+		var err error
+		if id, err = wire.ParseModel(req.GetName(), req.GetVersion()); err != nil {
+			return nil, err
+		}
+	}
+	list, err := s.deps.Engine.Statistics(id)
+	if err != nil {
+		return nil, err
+	}
+	return translate(kserve.NewStatisticsBody(list), &inference.ModelStatisticsResponse{})
+}

@@ -1,0 +1,208 @@
+package grpcapi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/inference"
+	"github.com/edgewise-ai/edgewise/api/inference/wire"
+	"github.com/edgewise-ai/edgewise/appliance/apistatus"
+)
+
+// maxPending bounds the requests of one stream that are in progress or answered and not yet written. When they are so many
+// the stream is not read on, and the client is slowed down by its window.
+const maxPending = 64
+
+// statusKey is the metadata with which a client asks that an error ends the stream with its status.
+const statusKey = "triton_grpc_error"
+
+// pending is one request of a stream.
+type pending struct {
+	done chan struct{} // closed when the fields below are set
+	out  *reply        // nil after an error
+	id   string
+	err  error
+}
+
+// stream answers ModelStreamInfer: requests run side by side, answers leave in the order of the requests.
+func (s *Server) stream(stream grpc.ServerStream) error {
+	ctx, cancel := context.WithCancel(stream.Context())
+	r := &reader{server: s, stream: stream, queue: make(chan *pending, maxPending), ended: make(chan error, 1), sequences: map[edgewise.Sequence]chan struct{}{}}
+	s.work.Go(func() { r.read(ctx) })
+	defer func() {
+		// What is in progress is given up. The reader ends when this handler has.
+		cancel()
+		s.work.Go(func() {
+			for p := range r.queue {
+				<-p.done
+				p.drop()
+			}
+		})
+	}()
+	strict := asksForStatus(stream.Context())
+	for {
+		select {
+		case p, more := <-r.queue:
+			if !more {
+				return <-r.ended
+			}
+			if err := s.answer(stream, p, strict); err != nil {
+				return err
+			}
+		case <-s.draining:
+			return s.finish(stream, r, strict)
+		}
+	}
+}
+
+// finish answers what has been read of a stream when the server stops.
+func (s *Server) finish(stream grpc.ServerStream, r *reader, strict bool) error {
+	for {
+		select {
+		case p, more := <-r.queue:
+			if !more {
+				return <-r.ended
+			}
+			if err := s.answer(stream, p, strict); err != nil {
+				return err
+			}
+		default:
+			return errStopping()
+		}
+	}
+}
+
+func errStopping() error {
+	return edgewise.Errorf("grpcapi.errStopping", edgewise.Unavailable, "GRPC server is shutting down and has stopped accepting new requests.")
+}
+
+// answer waits for the answer to p and writes it. An error is a message, unless strict: then it ends the stream.
+func (s *Server) answer(stream grpc.ServerStream, p *pending, strict bool) error {
+	<-p.done // soon, also when the client has gone: the engine gives up then
+	if p.err == nil {
+		return stream.SendMsg(p.out)
+	}
+	if strict || stream.Context().Err() != nil {
+		return p.err
+	}
+	_ = s.fail(inference.GRPCInferenceService_ModelStreamInfer_FullMethodName, p.err) // for the log
+	return stream.SendMsg(&inference.ModelStreamInferResponse{
+		ErrorMessage: apistatus.Message(p.err), InferResponse: &inference.ModelInferResponse{Id: p.id},
+	})
+}
+
+// drop releases an answer that is not written.
+func (p *pending) drop() {
+	if p.out != nil {
+		p.out.resp.Release()
+	}
+}
+
+func asksForStatus(ctx context.Context) bool {
+	md, _ := metadata.FromIncomingContext(ctx)
+	values := md.Get(statusKey)
+	return len(values) > 0 && strings.EqualFold(values[0], "true")
+}
+
+// reader starts the requests of a stream.
+type reader struct {
+	server *Server
+	stream grpc.ServerStream
+	queue  chan *pending // in the order they were read; closed at the end
+	ended  chan error    // why: nil when the client has closed its side
+
+	// sequences holds the last request of each sequence, closed when it is done: its next one must find the state that it
+	// leaves.
+	sequences map[edgewise.Sequence]chan struct{}
+}
+
+// read reads until the client ends its side or the call ends.
+func (r *reader) read(ctx context.Context) {
+	defer close(r.queue)
+	for {
+		in := &received{}
+		if err := r.stream.RecvMsg(in); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			r.ended <- err
+			return
+		}
+		p := r.start(ctx, in)
+		select {
+		case r.queue <- p:
+		case <-ctx.Done():
+			<-p.done
+			p.drop()
+			r.ended <- ctx.Err()
+			return
+		}
+	}
+}
+
+// start begins to answer one request. It takes over in.
+func (r *reader) start(ctx context.Context, in *received) *pending {
+	p := &pending{done: make(chan struct{})}
+	req, err := r.parse(in)
+	if err != nil {
+		p.id, p.err = req.ID, err
+		in.release()
+		close(p.done)
+		return p
+	}
+	p.id = req.ID
+	before := r.follow(req.Sequence, p.done)
+	r.server.work.Go(func() {
+		defer close(p.done)
+		defer in.release()
+		defer func() {
+			if value := recover(); value != nil {
+				p.err = r.server.panicked(inference.GRPCInferenceService_ModelStreamInfer_FullMethodName, value)
+			}
+		}()
+		if before != nil {
+			<-before
+		}
+		p.out, p.err = r.server.run(ctx, req, wire.Form{Stream: true})
+	})
+	return p
+}
+
+// parse reads one request. The request is never nil.
+func (r *reader) parse(in *received) (*wire.Request, error) {
+	select {
+	case <-r.server.draining:
+		return &wire.Request{}, errStopping()
+	default:
+	}
+	if in.busy {
+		return &wire.Request{}, r.server.noMemory()
+	}
+	return wire.Parse(in.bytes, r.server.limits)
+}
+
+// follow puts a request, which closes done when it ends, behind the one before it in its sequence; nil: there is none.
+func (r *reader) follow(sequence edgewise.Sequence, done chan struct{}) (before chan struct{}) {
+	if !sequence.Active() {
+		return nil
+	}
+	if len(r.sequences) >= maxPending {
+		for key, last := range r.sequences {
+			select {
+			case <-last:
+				delete(r.sequences, key)
+			default:
+			}
+		}
+	}
+	key := edgewise.Sequence{ID: sequence.ID, Name: sequence.Name}
+	before = r.sequences[key]
+	r.sequences[key] = done
+	return before
+}
