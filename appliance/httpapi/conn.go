@@ -110,6 +110,8 @@ type conn struct {
 	linger   atomic.Bool           // whether the client may still be sending when the connection is closed
 	answer   atomic.Pointer[block] // memory of the last answer, lent to the writer
 	broken   error                 // what the last Read failed with; the libraries above lose it
+	reads    int                   // how often Read was called
+	waiting  waiting
 }
 
 // lend keeps b for the writer of the answer until the next request is read or answered.
@@ -119,6 +121,7 @@ func (c *conn) lend(b *block) { c.answer.Swap(b).free() }
 func (c *conn) Read(p []byte) (int, error) {
 	c.lend(nil)
 	n, err := c.Conn.Read(p)
+	c.reads++
 	c.broken = err
 	if n > 0 && !c.heard.Load() {
 		c.heard.Store(true)
@@ -151,6 +154,7 @@ func (c *conn) Close() error {
 	if c.linger.Load() {
 		c.drain()
 	}
+	c.waiting.gone()
 	err := c.Conn.Close()
 	c.listener.forget(c)
 	return err

@@ -20,13 +20,15 @@ const (
 // infer answers one inference: POST /v2/models/{name}[/versions/{version}]/infer. Binary tensors are read where the
 // socket put them; those of the answer are copied once, into the memory that the socket is written from.
 func (s *Server) infer(c *fiber.Ctx) error {
-	if err := noEncoding(c); err != nil {
-		return err
-	}
 	id, err := inferenceID(c)
 	if err != nil {
 		return err
 	}
+	expanded, err := s.expand(c)
+	if err != nil {
+		return err
+	}
+	defer expanded.free()
 	req, err := s.decodeInfer(c, id)
 	if err != nil {
 		return err
@@ -39,7 +41,9 @@ func (s *Server) infer(c *fiber.Ctx) error {
 	defer sh.close()
 	ctx, cancel := s.requestContext()
 	defer cancel()
-	resp, err := s.deps.Engine.Infer(ctx, &req.Request)
+	watched, done := connOf(c.Context()).watch(ctx)
+	defer done()
+	resp, err := s.deps.Engine.Infer(watched, &req.Request)
 	if err != nil {
 		return err
 	}
@@ -69,7 +73,7 @@ func (s *Server) decodeInfer(c *fiber.Ctx, id edgewise.ModelID) (*kserve.InferRe
 	body := c.Request().Body()
 	header := c.Request().Header.Peek(kserve.HeaderLength)
 	if len(header) == 0 {
-		if isMedia(c.Request().Header.ContentType()) {
+		if isMedia(&c.Request().Header, body) {
 			return s.decodeMedia(id, body)
 		}
 		return s.decoder.Infer(id, body, -1)
@@ -121,6 +125,7 @@ func (s *Server) writeInfer(c *fiber.Ctx, req *kserve.InferRequest, resp *edgewi
 	c.Set(fiber.HeaderContentType, contentType)
 	connOf(c.Context()).lend(b)
 	c.Response().SetBodyRaw(body)
+	s.encode(c)
 	return nil
 }
 

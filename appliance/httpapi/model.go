@@ -10,7 +10,7 @@ import (
 // extensions are the protocol's extensions that this server serves, in the order in which other servers list theirs.
 var extensions = [...]string{
 	"classification", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "model_configuration",
-	"system_shared_memory", "binary_tensor_data", "parameters", "statistics",
+	"system_shared_memory", "binary_tensor_data", "parameters", "statistics", "logging",
 }
 
 // serverMetadata answers GET /v2.
