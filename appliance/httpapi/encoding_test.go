@@ -129,7 +129,7 @@ func TestAnswersAreEncodedAsAsked(t *testing.T) {
 func TestAnAnswerThatDoesNotFitWhenEncodedStaysPlain(t *testing.T) {
 	body, head := binaryInfer(1000)
 	ts := startServer(t, func(c *Config) {
-		c.MaxInferBytes, c.MaxBodyBytes, c.MaxInflightBytes = 8<<10, 4<<10, int64(len(body)+3*4000)
+		c.MaxInferBytes, c.MaxBodyBytes, c.MaxInflightBytes = 8<<10, 4<<10, 10_000
 	})
 	resp, answer := ts.do(t, "POST", "/v2/models/echo/infer", body, "Inference-Header-Content-Length", fmt.Sprint(head), "Accept-Encoding", "gzip")
 	if resp.StatusCode != 200 || resp.Header.Get("Content-Encoding") != "" || !strings.HasSuffix(answer, body[head:]) {
