@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -50,7 +51,7 @@ func TestAClientThatLeavesCancelsItsRequest(t *testing.T) {
 			if err := test.leave(p.conn.(*net.TCPConn)); err != nil {
 				t.Fatal(err)
 			}
-			if err := <-ended; err != context.Canceled {
+			if err := <-ended; !errors.Is(err, context.Canceled) {
 				t.Errorf("the request ended with %v, want %v", err, context.Canceled)
 			}
 		})
