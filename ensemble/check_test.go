@@ -49,7 +49,7 @@ func TestValidate(t *testing.T) {
 			step(m, 0).FanOut = &f
 		}
 	}
-	x := []string{"x"}
+	x, long := []string{"x"}, strings.Repeat("t", MaxTensorName)
 	for _, test := range []struct {
 		name   string
 		change func(*edgewise.Model)
@@ -76,7 +76,15 @@ func TestValidate(t *testing.T) {
 		{"model_namespace", func(m *edgewise.Model) { step(m, 1).ModelNamespace = "n" }, []string{"step 1 (model 'b'): model_namespace is not served"}},
 		{"no input_map", func(m *edgewise.Model) { step(m, 0).InputMap = nil }, []string{"step 0 (model 'a'): input_map has 0 entries"}},
 		{"no output_map", func(m *edgewise.Model) { step(m, 0).OutputMap = nil }, []string{"step 0 (model 'a'): output_map has 0 entries"}},
-		{"map without a name", func(m *edgewise.Model) { step(m, 0).InputMap = names{"x": ""} }, []string{"step 0 (model 'a'): input_map maps 'x' to '': both need a name"}},
+		{"map without a name", func(m *edgewise.Model) { step(m, 0).InputMap = names{"x": ""} }, []string{"step 0 (model 'a'): input_map leads from 'x' to '': both need a name"}},
+		{"a name that is too long", func(m *edgewise.Model) { step(m, 1).InputMap = names{"x": long + "t"} }, []string{"step 1 (model 'b'): input_map: the name 'tttttttttttttttttttttttttttttttttttttttttttttttttttttttttttttttt...' has 513 bytes, at most 512 are allowed"}},
+		{"a name as long as allowed", func(m *edgewise.Model) {
+			step(m, 0).OutputMap, step(m, 1).InputMap = names{"y": long}, names{"x": long}
+		}, nil},
+		{"long names in a condition and a fan-out", func(m *edgewise.Model) {
+			step(m, 1).Condition = &edgewise.EnsembleCondition{Tensor: long + "t", DefaultOutput: map[string]edgewise.EnsembleDefault{"y": {Tensor: long + "t"}}}
+			step(m, 1).FanOut = &edgewise.EnsembleFanOut{Input: []string{long + "t"}}
+		}, []string{"condition: tensor: the name", "condition: default_output: the name", "fan_out: input: the name"}},
 		{"two problems of two steps", func(m *edgewise.Model) { step(m, 0).InputMap, step(m, 1).OutputMap = nil, nil }, []string{
 			"step 0 (model 'a'): input_map has 0 entries", "step 1 (model 'b'): output_map has 0 entries",
 		}},
@@ -189,6 +197,7 @@ func TestValidate(t *testing.T) {
 		{"a fan-out of an input that is not mapped", fan(edgewise.EnsembleFanOut{Input: []string{"x", "k"}}), []string{"fan_out: input 'k' is not in input_map"}},
 		{"a fan-out of an input twice", fan(edgewise.EnsembleFanOut{Input: []string{"x", "x"}}), []string{"fan_out: input 'x' stands there twice"}},
 		{"too many leading dimensions", fan(edgewise.EnsembleFanOut{Input: x, LeadingDims: 33}), []string{"fan_out: leading_dims: want 1 to 32, got 33", "tensor 'x'", "tensor 'y'"}},
+		{"leading dimensions beyond all memory", fan(edgewise.EnsembleFanOut{Input: x, LeadingDims: 1<<32 - 1}), []string{"fan_out: leading_dims: want 1 to 32, got 4294967295", "tensor 'x'", "tensor 'y'"}},
 		{"too many rows", fan(edgewise.EnsembleFanOut{Input: x, MaxRows: 65537}), []string{"fan_out: max_rows: want 1 to 65536, got 65537"}},
 		{"as many rows as allowed", fan(edgewise.EnsembleFanOut{Input: x, MaxRows: 65536}), nil},
 		{"too many rows in a request", fan(edgewise.EnsembleFanOut{Input: x, RowsPerRequest: 9}), []string{"fan_out: rows_per_request: want at most 8, got 9"}},

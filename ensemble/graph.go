@@ -11,6 +11,7 @@ import (
 const (
 	MaxSteps        = 256     // steps of an ensemble
 	MaxTensors      = 4096    // tensors of an ensemble, of all steps together
+	MaxTensorName   = 512     // bytes of a tensor's name
 	MaxNesting      = 8       // ensembles inside each other, the outermost included
 	MaxDefaultBytes = 1 << 20 // bytes of one default output
 	MaxProblems     = 100     // problems told apart; the rest is counted

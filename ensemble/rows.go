@@ -21,7 +21,7 @@ func (g *graph) addFan(s *step, declared *edgewise.EnsembleStep) {
 	if d == nil {
 		return
 	}
-	f := &fan{leading: max(int(d.LeadingDims), 1), most: int(d.MaxRows), each: 1}
+	f := &fan{leading: int(min(max(d.LeadingDims, 1), edgewise.MaxRank+1)), most: int(d.MaxRows), each: 1}
 	if f.most == 0 {
 		f.most = edgewise.DefaultFanOutRows
 	}

@@ -30,7 +30,8 @@ const (
 	MaxFailBytes  = 4 << 10  // of the message of fail; the rest is cut
 	MaxParamName  = 256      // bytes of a parameter's name
 	MaxDescribe   = 64 << 10 // bytes of the description
-	MaxInfers     = 64       // calls of infer in one request
+	MaxInfers     = 65_536   // calls of infer in one request that a model may ask for
+	DefaultInfers = 64       // and those that it may make when it does not ask
 	MaxInferDepth = 4        // steps that call each other
 	MaxInferBytes = 64 << 20 // of the outputs of one call of infer
 )

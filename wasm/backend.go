@@ -11,13 +11,14 @@ import (
 type Backend struct {
 	config    Config
 	compiling chan struct{} // holds a token while a module is compiled
+	large     chan struct{} // holds a token while a large picture is decoded
 }
 
 var _ edgewise.Backend = (*Backend)(nil)
 
 // New makes the backend. It touches nothing yet.
 func New(c Config) *Backend {
-	return &Backend{config: c.complete(), compiling: make(chan struct{}, 1)}
+	return &Backend{config: c.complete(), compiling: make(chan struct{}, 1), large: make(chan struct{}, 1)}
 }
 
 // Platform returns "wasm".

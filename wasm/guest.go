@@ -25,8 +25,8 @@ type guest struct {
 	globals []api.MutableGlobal
 }
 
-// image is a guest's state after its set-up.
-type image struct {
+// state is a guest's state after its set-up.
+type state struct {
 	memory  []byte // without the zeros at its end
 	size    int    // bytes with them
 	globals []uint64
@@ -89,9 +89,9 @@ func (g *guest) close() {
 }
 
 // keep copies the guest's state, to bring every guest of the program back to it. Only a restorable module's is all there.
-func (g *guest) keep() *image {
+func (g *guest) keep() *state {
 	view, _ := g.linear.Read(0, g.linear.Size())
-	kept := &image{memory: bytes.Clone(bytes.TrimRight(view, "\x00")), size: g.memory.size, globals: make([]uint64, len(g.globals))}
+	kept := &state{memory: bytes.Clone(bytes.TrimRight(view, "\x00")), size: g.memory.size, globals: make([]uint64, len(g.globals))}
 	for i, global := range g.globals {
 		kept.globals[i] = global.Get()
 	}

@@ -76,7 +76,7 @@ func importInfer(a arguments) {
 		a.result(0)
 		return
 	}
-	inputs, err := readList(a.mem, a.u32(2), "step: infer: input")
+	inputs, err := readList(whole(a.mem), a.u32(2), "step: infer: input")
 	if err != nil {
 		panic(&ending{err})
 	}
@@ -106,8 +106,8 @@ func (a arguments) mayInfer(name []byte) string {
 		return "infer: model " + strconv.Quote(clean(string(name), edgewise.MaxNameBytes)) + " is not on the list of the parameter " + strconv.Quote(ParamModels)
 	case c.p.config.Infer == nil:
 		return "infer: there is no other model here"
-	case c.infers >= MaxInfers:
-		return "infer: more than " + strconv.Itoa(MaxInfers) + " calls in one request"
+	case c.infers >= c.p.settings.infers:
+		return "infer: more than " + strconv.Itoa(c.p.settings.infers) + " calls in one request, which is the parameter " + strconv.Quote(ParamInfers)
 	case edgewise.CallOf(c.Context).Depth >= MaxInferDepth:
 		return "infer: more than " + strconv.Itoa(MaxInferDepth) + " steps call each other"
 	}

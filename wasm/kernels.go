@@ -68,8 +68,32 @@ func imageDecode(a arguments) {
 		a.fail("image_decode: src and dst overlap")
 		return
 	}
-	n, err := kernel.Decode(dst, file, int(min(a.u32(3), math.MaxInt32)), flags == flagTurn, a.pace)
+	info, err := kernel.ReadInfo(file, false)
+	if err == nil && info.Width*info.Height > largePicture {
+		a.c.enter(a.c.p.large)
+		defer func() { <-a.c.p.large }()
+	}
+	n := 0
+	if err == nil {
+		n, err = kernel.Decode(dst, file, int(min(a.u32(3), math.MaxInt32)), flags == flagTurn, a.pace)
+	}
 	a.finish("image_decode", n, err)
+}
+
+// largePicture is how many pixels make a picture large: the box decodes one such at a time, since a decoder takes
+// several bytes for each pixel beside the guest's memory.
+const largePicture = 1 << 22
+
+// enter waits for a token, as long as the guest may run.
+func (c *call) enter(tokens chan struct{}) {
+	for {
+		select {
+		case tokens <- struct{}{}:
+			return
+		case <-time.After(yield):
+			c.check(c.used())
+		}
+	}
 }
 
 // finish returns n, or -1 with the reason.
@@ -86,7 +110,7 @@ func (a arguments) overlap(x, y []byte) bool {
 	if len(x) == 0 || len(y) == 0 {
 		return false
 	}
-	all, _ := a.mem.Read(0, a.mem.Size())
+	all := whole(a.mem)
 	i, k := offset(all, x), offset(all, y)
 	return i < k+len(y) && k < i+len(x)
 }

@@ -113,8 +113,7 @@ func (l *lister) view(field string, pointer uint32, size uint64) []byte {
 }
 
 // readList reads the list at pointer. Names and shapes are copied; the data stay where they are.
-func readList(mem api.Memory, pointer uint32, what string) ([]edgewise.Tensor, *edgewise.Error) {
-	memory, _ := mem.Read(0, mem.Size())
+func readList(memory []byte, pointer uint32, what string) ([]edgewise.Tensor, *edgewise.Error) {
 	l := &lister{memory: memory, what: what}
 	if pointer%8 != 0 {
 		l.fail("list", "its address %d is not a multiple of 8", pointer)
@@ -258,4 +257,10 @@ func (l *lister) overlaps(tensors []edgewise.Tensor) {
 // offset returns where view, which is not empty, begins in memory.
 func offset(memory, view []byte) int {
 	return int(uintptr(unsafe.Pointer(&view[0])) - uintptr(unsafe.Pointer(&memory[0])))
+}
+
+// whole returns all of a guest's memory.
+func whole(mem api.Memory) []byte {
+	view, _ := mem.Read(0, mem.Size())
+	return view
 }

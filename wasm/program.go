@@ -32,8 +32,9 @@ type program struct {
 	logger   *slog.Logger
 	lines    lines
 	model    map[string]edgewise.ModelParam
-	image    *image    // a guest after its set-up; nil: guests are not put back
-	epoch    time.Time // of the guests' monotonic clock
+	large    chan struct{} // the backend's: a token for each large picture that is decoded
+	image    *state        // a guest after its set-up; nil: guests are not put back
+	epoch    time.Time     // of the guests' monotonic clock
 	seed     [sha256.Size]byte
 
 	guests  atomic.Int64  // that exist
@@ -59,7 +60,7 @@ func (b *Backend) build(ctx context.Context, path string, id edgewise.ModelID, m
 	if err := checkModule(module); err != nil {
 		return nil, err
 	}
-	p := &program{config: b.config, settings: set, id: id, module: module, model: m.Parameters, epoch: time.Now(), seed: sha256.Sum256(data), logger: b.config.Logger.With("model", m.Name, "version", id.Version)}
+	p := &program{config: b.config, settings: set, id: id, module: module, model: m.Parameters, large: b.large, epoch: time.Now(), seed: sha256.Sum256(data), logger: b.config.Logger.With("model", m.Name, "version", id.Version)}
 	if err := b.compile(ctx, p); err != nil {
 		p.close()
 		return nil, err
@@ -95,19 +96,38 @@ func (b *Backend) compile(ctx context.Context, p *program) error {
 	case <-ctx.Done():
 		return edgewise.Errorf("wasm.compile", edgewise.KindOf(ctx.Err()), "waiting to compile a step: %w", ctx.Err())
 	}
-	err := p.compile(ctx, b.config.CacheDir)
-	if err == nil || b.config.CacheDir == "" || ctx.Err() != nil {
-		if err == nil {
-			b.prune()
+	if b.config.CacheDir == "" {
+		return p.compile(ctx, "")
+	}
+	kept := cache{b.config.CacheDir, b.config.CacheBytes}
+	err := b.compileKept(ctx, p, kept)
+	if err == nil {
+		err = kept.prune()
+	}
+	var known *edgewise.Error
+	switch {
+	case err == nil || ctx.Err() != nil || errors.As(err, &known) && known.Kind != edgewise.Internal:
+		return err
+	case p.compiled == nil:
+		p.close()
+		if again := p.compile(ctx, ""); again != nil {
+			return again
 		}
+	}
+	b.config.Logger.Warn("the cache of compiled steps cannot be used", "folder", b.config.CacheDir, "error", err)
+	return nil
+}
+
+// compileKept compiles with the cache.
+func (b *Backend) compileKept(ctx context.Context, p *program, kept cache) error {
+	dir, err := kept.folder(p.module.Binary)
+	if err != nil {
 		return err
 	}
-	p.close()
-	if again := p.compile(ctx, ""); again != nil {
-		return again
+	if err := p.compile(ctx, dir); err != nil {
+		return err
 	}
-	b.config.Logger.Warn("the cache of compiled steps is damaged or cannot be written: it is emptied", "folder", b.config.CacheDir, "error", err)
-	return os.RemoveAll(b.config.CacheDir)
+	return kept.seal(dir)
 }
 
 // compile compiles the module, or takes it from a cache in dir. It is tried within Config.CompileTimeout.
@@ -175,38 +195,6 @@ func (p *program) close() {
 	if p.cache != nil {
 		_ = p.cache.Close(ctx)
 		p.cache = nil
-	}
-}
-
-// prune removes the oldest files of the cache while it holds more than it may.
-func (b *Backend) prune() {
-	type entry struct {
-		path string
-		size int64
-		at   time.Time
-	}
-	var entries []entry
-	total := int64(0)
-	_ = filepath.WalkDir(b.config.CacheDir, func(path string, d os.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return nil // what cannot be read is not counted
-		}
-		if info, err := d.Info(); err == nil {
-			entries = append(entries, entry{path, info.Size(), info.ModTime()})
-			total += info.Size()
-		}
-		return nil
-	})
-	slices.SortFunc(entries, func(a, b entry) int { return a.at.Compare(b.at) })
-	for _, e := range entries {
-		if total <= b.config.CacheBytes {
-			return
-		}
-		if err := os.Remove(e.path); err != nil {
-			b.config.Logger.Warn("the cache of compiled steps cannot be pruned", "error", err)
-			return
-		}
-		total -= e.size
 	}
 }
 

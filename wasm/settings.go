@@ -15,6 +15,7 @@ type settings struct {
 	stateful bool
 	policy   policy
 	models   []string // that infer may call
+	infers   int      // calls of infer in one request
 	fuel     int64    // units of one run
 	memory   int64    // bytes of a guest's memory
 }
@@ -33,6 +34,7 @@ const (
 	ParamStateful = "stateful"            // "true" or "false"
 	ParamPolicy   = "failure_policy"      // "reload", "fail" or "bypass"
 	ParamModels   = "infer_models"        // names, separated by commas
+	ParamInfers   = "infer_calls"         // calls of infer in one request
 	ParamFuel     = "max_fuel"            // units of one run
 	ParamMemory   = "max_memory_mebibyte" // of a guest
 )
@@ -42,7 +44,7 @@ const maxModels = 64
 
 // parseSettings reads the parameters and reports everything that is wrong with them.
 func parseSettings(m *edgewise.Model, c Config) (settings, error) {
-	s := settings{fuel: never, memory: c.MaxMemory}
+	s := settings{infers: DefaultInfers, fuel: never, memory: c.MaxMemory}
 	var problems []string
 	problem := func(name, want string) {
 		problems = append(problems, fmt.Sprintf("parameter %q: want %s, got %.64q", name, want, m.Parameters[name].StringValue))
@@ -73,6 +75,13 @@ func parseSettings(m *edgewise.Model, c Config) (settings, error) {
 				break
 			}
 		}
+	}
+	if v, ok := value(ParamInfers); ok {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 1 || n > MaxInfers {
+			problem(ParamInfers, fmt.Sprintf("a number of calls from 1 to %d", MaxInfers))
+		}
+		s.infers = n
 	}
 	if v, ok := value(ParamFuel); ok {
 		n, err := strconv.ParseInt(v, 10, 64)

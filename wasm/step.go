@@ -90,7 +90,7 @@ func (s *step) run(c *call, in []edgewise.Tensor, want []string, result *edgewis
 		return c.reason()
 	}
 	c.failed = false
-	outputs, wrong := readList(c.g.linear, pointer, "step: output")
+	outputs, wrong := readList(whole(c.g.linear), pointer, "step: output")
 	if wrong != nil {
 		return wrong
 	}

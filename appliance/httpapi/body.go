@@ -36,13 +36,13 @@ type stream struct {
 
 	pieces  int // Reads that brought something: as many as there were chunks, or more
 	cuts    int // those of pieces that ended where their room did, and maybe not their chunk
-	sockets int // conn.reads when the body began: as often at most, a chunk came in pieces
+	sockets int // conn.readCalls when the body began: as often at most, a chunk came in pieces
 }
 
 func (s *Server) newStream(ctx *fasthttp.RequestCtx) *stream {
 	header := &ctx.Request.Header
 	return &stream{
-		reader: ctx.RequestBodyStream(), conn: connOf(ctx), limit: s.limitOf(header), timeout: s.cfg.BodyTimeout, length: int64(header.ContentLength()), sockets: connOf(ctx).reads,
+		reader: ctx.RequestBodyStream(), conn: connOf(ctx), limit: s.limitOf(header), timeout: s.cfg.BodyTimeout, length: int64(header.ContentLength()), sockets: connOf(ctx).readCalls,
 	}
 }
 
@@ -83,7 +83,7 @@ func (b *stream) chunks(n, room int) int {
 	if n == room {
 		b.cuts++
 	}
-	return b.pieces - b.cuts - (b.conn.reads - b.sockets)
+	return b.pieces - b.cuts - (b.conn.readCalls - b.sockets)
 }
 
 // whole tells whether the body is complete now that its reader has ended. The library ends a body without an error where

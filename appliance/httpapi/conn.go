@@ -104,24 +104,36 @@ func (l *listener) cut(cond func(*conn) bool) {
 // that one waits for a request.
 type conn struct {
 	net.Conn
-	listener *listener
-	closed   atomic.Bool
-	heard    atomic.Bool           // whether the client has sent anything
-	linger   atomic.Bool           // whether the client may still be sending when the connection is closed
-	answer   atomic.Pointer[block] // memory of the last answer, lent to the writer
-	broken   error                 // what the last Read failed with; the libraries above lose it
-	reads    int                   // how often Read was called
-	waiting  waiting
+	listener  *listener
+	closed    atomic.Bool
+	heard     atomic.Bool           // whether the client has sent anything
+	linger    atomic.Bool           // whether the client may still be sending when the connection is closed
+	answer    atomic.Pointer[block] // memory of the last answer, lent to the writer
+	broken    error                 // what the last Read failed with; the libraries above lose it
+	readCalls int                   // how often Read has read
+	waiting   waiting
+	reads     deadline
+	writes    deadline
 }
 
 // lend keeps b for the writer of the answer until the next request is read or answered.
 func (c *conn) lend(b *block) { c.answer.Swap(b).free() }
 
+// SetReadDeadline bounds the Reads that follow, give or take a slackShare; one in progress is not touched.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.reads.want = t
+	return nil
+}
+
 // Read reads from the client. It is called only when the last answer has left its memory.
 func (c *conn) Read(p []byte) (int, error) {
 	c.lend(nil)
+	if err := c.reads.apply(c.Conn.SetReadDeadline); err != nil {
+		c.broken = err
+		return 0, err
+	}
 	n, err := c.Conn.Read(p)
-	c.reads++
+	c.readCalls++
 	c.broken = err
 	if n > 0 && !c.heard.Load() {
 		c.heard.Store(true)
@@ -133,7 +145,8 @@ func (c *conn) Read(p []byte) (int, error) {
 func (c *conn) Write(p []byte) (written int, err error) {
 	for {
 		step := p[:min(len(p), writeStep)]
-		if err = c.SetWriteDeadline(time.Now().Add(c.listener.writeTimeout)); err != nil {
+		c.writes.want = time.Now().Add(c.listener.writeTimeout)
+		if err = c.writes.apply(c.Conn.SetWriteDeadline); err != nil {
 			return written, err
 		}
 		n, err := c.Conn.Write(step)
@@ -165,7 +178,7 @@ func (c *conn) drain() {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
 		return
 	}
-	if c.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
+	if c.Conn.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
 		return
 	}
 	sink := make([]byte, 32<<10)

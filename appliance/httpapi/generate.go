@@ -47,11 +47,10 @@ func (s *Server) runGenerate(c *fiber.Ctx, write func(*edgewise.Response) error)
 		return err
 	}
 	defer req.Release()
-	ctx, cancel := s.requestContext()
-	defer cancel()
-	watched, done := connOf(c.Context()).watch(ctx)
-	defer done()
-	resp, err := s.deps.Engine.Infer(watched, &req.Request)
+	client := connOf(c.Context())
+	ctx := client.watch(s.span.begin())
+	defer client.unwatch()
+	resp, err := s.deps.Engine.Infer(ctx, &req.Request)
 	if err != nil {
 		return err
 	}

@@ -23,12 +23,23 @@ type head struct {
 }
 
 func parseHead(raw []byte) (h head) {
-	for line := range bytes.Lines(raw) {
-		line = bytes.TrimRight(line, "\r\n")
+	for len(raw) > 0 {
+		var line []byte
+		if end := bytes.IndexByte(raw, '\n'); end >= 0 {
+			line, raw = raw[:end], raw[end+1:]
+		} else {
+			line, raw = raw, nil
+		}
+		for len(line) > 0 && line[len(line)-1] == '\r' {
+			line = line[:len(line)-1]
+		}
 		if len(line) > 0 && (line[0] == ' ' || line[0] == '\t') {
 			h.folded = true
 		}
-		name, value, _ := bytes.Cut(line, []byte{':'})
+		name, value := line, []byte(nil)
+		if colon := bytes.IndexByte(line, ':'); colon >= 0 {
+			name, value = line[:colon], line[colon+1:]
+		}
 		switch len(name) {
 		case len("Host"), len("Origin"), len("Content-Length"), len("Transfer-Encoding"):
 			h.take(name, bytes.Trim(value, " \t"))
@@ -140,17 +151,30 @@ func (s *Server) checkHost(h *head) error {
 	if h.hosts == 0 {
 		return nil // HTTP/1.0, which no browser speaks
 	}
-	name := hostname(string(h.host))
-	if _, err := netip.ParseAddr(name); err == nil || strings.EqualFold(name, "localhost") {
+	if last := s.host.Load(); last != nil && string(h.host) == *last {
 		return nil
+	}
+	host := string(h.host)
+	name := hostname(host)
+	if !s.knows(name) {
+		return edgewise.Errorf("httpapi.admit", edgewise.Denied,
+			"host %.260q is not a name of this server: use its IP address or localhost, or add the name to http.allowed_hosts", name)
+	}
+	s.host.Store(&host)
+	return nil
+}
+
+// knows tells whether name is an address or one of the names of this server.
+func (s *Server) knows(name string) bool {
+	if _, err := netip.ParseAddr(name); err == nil || strings.EqualFold(name, "localhost") {
+		return true
 	}
 	for _, allowed := range s.cfg.AllowedHosts {
 		if allowed == "*" || strings.EqualFold(name, allowed) {
-			return nil
+			return true
 		}
 	}
-	return edgewise.Errorf("httpapi.admit", edgewise.Denied,
-		"host %.260q is not a name of this server: use its IP address or localhost, or add the name to http.allowed_hosts", name)
+	return false
 }
 
 // hostname returns a Host header without its port and without the brackets of an IPv6 address.

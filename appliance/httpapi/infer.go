@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"slices"
 	"strconv"
 
@@ -39,11 +38,10 @@ func (s *Server) infer(c *fiber.Ctx) error {
 		return err
 	}
 	defer sh.close()
-	ctx, cancel := s.requestContext()
-	defer cancel()
-	watched, done := connOf(c.Context()).watch(ctx)
-	defer done()
-	resp, err := s.deps.Engine.Infer(watched, &req.Request)
+	client := connOf(c.Context())
+	ctx := client.watch(s.span.begin())
+	defer client.unwatch()
+	resp, err := s.deps.Engine.Infer(ctx, &req.Request)
 	if err != nil {
 		return err
 	}
@@ -90,14 +88,6 @@ func (s *Server) decodeInfer(c *fiber.Ctx, id edgewise.ModelID) (*kserve.InferRe
 		return nil, err
 	}
 	return s.decoder.Raw(id, v.Model, body)
-}
-
-// requestContext bounds one inference. It also ends when Shutdown stops waiting.
-func (s *Server) requestContext() (context.Context, context.CancelFunc) {
-	if s.cfg.RequestTimeout == 0 {
-		return context.WithCancel(s.base)
-	}
-	return context.WithTimeout(s.base, s.cfg.RequestTimeout)
 }
 
 // writeInfer writes an answer into memory that is lent to the connection.

@@ -21,6 +21,9 @@ import (
 	"github.com/edgewise-ai/edgewise/api/kserve"
 )
 
+// answerBuffer is what a connection gathers of an answer before it writes: smaller answers leave in one system call.
+const answerBuffer = 16 << 10
+
 // cutTime bounds how long Shutdown waits for handlers whose connections it has cut.
 const cutTime = 5 * time.Second
 
@@ -56,8 +59,11 @@ type Server struct {
 	logFormat atomic.Int32 // into logFormats
 	watcher   watcher
 
+	span   span            // of inferences
 	base   context.Context // of all requests; ends when Shutdown stops waiting for them
 	cancel context.CancelFunc
+
+	host atomic.Pointer[string] // the last Host header that was found good
 
 	mu        sync.Mutex // guards the fields below
 	listeners []*listener
@@ -74,6 +80,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, deps: deps, memory: memory{max: cfg.MaxInflightBytes}, decoder: kserve.NewDecoder(kserve.Limits{MaxJSON: cfg.MaxJSONBytes})}
 	s.base, s.cancel = context.WithCancel(context.Background())
+	s.span.base, s.span.timeout = s.base, cfg.RequestTimeout
 	app := fiber.New(fiber.Config{
 		CaseSensitive:                true,
 		StrictRouting:                true,
@@ -83,6 +90,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		BodyLimit:                    math.MaxInt, // the guard's business: the library bounds no streamed body
 		Concurrency:                  math.MaxInt32,
 		ReadBufferSize:               cfg.MaxHeaderBytes,
+		WriteBufferSize:              answerBuffer,
 		ReadTimeout:                  cfg.HeaderTimeout,
 		IdleTimeout:                  cfg.IdleTimeout,
 		ErrorHandler:                 s.unrouted,

@@ -28,9 +28,9 @@ type waiting struct {
 	cancel context.CancelFunc
 }
 
-// watch returns a context that ends with parent, and when the client closes its connection or its side of it. done is
-// called when the client's absence no longer matters.
-func (c *conn) watch(parent context.Context) (ctx context.Context, done func()) {
+// watch returns a context that ends with parent, and when the client closes its connection or its side of it. The socket
+// is looked at until unwatch is called.
+func (c *conn) watch(parent context.Context) context.Context {
 	w := &c.waiting
 	w.mu.Lock()
 	if w.parent != parent {
@@ -40,12 +40,13 @@ func (c *conn) watch(parent context.Context) (ctx context.Context, done func()) 
 		w.parent = parent
 		w.ctx, w.cancel = context.WithCancel(parent)
 	}
-	ctx = w.ctx
+	ctx := w.ctx
 	w.mu.Unlock()
 	w.turn.Add(1)
-	return ctx, c.unwatch
+	return ctx
 }
 
+// unwatch ends what watch began.
 func (c *conn) unwatch() { c.waiting.turn.Add(1) }
 
 // gone ends the context of the request in progress.

@@ -10,8 +10,12 @@ import (
 // alignment of a batch's tensors: a cache line, and the widest vector register.
 const alignment = 64
 
+// maxKept is how many bytes of borrowed memory a lane keeps for an input between batches. The instance has only so much
+// to lend, to all lanes together.
+const maxKept = 1 << 20
+
 // gatherer makes the input tensors of batches. It belongs to one lane: its memory is read until the run returns and used
-// again for the next batch, so a lane keeps as much as its largest batch took.
+// again for the next batch, so a lane keeps as much as its largest batch took, and of borrowed memory at most maxKept.
 type gatherer struct {
 	allocator edgewise.Allocator // where the memory comes from; nil: from here
 	inputs    []edgewise.Tensor
@@ -89,6 +93,15 @@ func (b *buffer) release() {
 		b.free()
 	}
 	*b = buffer{}
+}
+
+// settle gives back what is not to be kept after a run.
+func (g *gatherer) settle() {
+	for i := range g.buffers {
+		if b := &g.buffers[i]; b.free != nil && cap(b.data) > maxKept {
+			b.release()
+		}
+	}
 }
 
 // release gives all memory back.

@@ -150,6 +150,7 @@ func (l *lane) attempt(ctx context.Context, jobs []*job, started time.Time) (err
 	}
 	gathered := time.Now()
 	result, err := l.s.instance.Run(carry(ctx, jobs), inputs, jobs[0].want)
+	l.gatherer.settle()
 	if err != nil {
 		return err
 	}

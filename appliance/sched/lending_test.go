@@ -100,3 +100,28 @@ func TestARequestFailsWhenTheInstanceHasNoMemoryForIt(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestLanesKeepLittleBorrowedMemory(t *testing.T) {
+	m := model()
+	m.Input[0].Dims, m.Output[0].Dims = edgewise.Shape{-1}, edgewise.Shape{-1}
+	for _, test := range []struct{ floats, kept int }{{1000, 1}, {maxKept / 4, 0}} { // a quarter more is borrowed than needed
+		l := &lender{lent: map[*byte][]byte{}}
+		s := schedulerOf(l, m, Config{Lanes: 1, MaxQueue: 10})
+		in := edgewise.Tensor{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{1, int64(test.floats)}, Data: make([]byte, 4*test.floats)}
+		for range 3 {
+			r, err := s.Infer(t.Context(), &edgewise.Request{Inputs: []edgewise.Tensor{in}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Release()
+		}
+		l.mu.Lock()
+		if len(l.lent) != test.kept {
+			t.Errorf("%d floats: %d buffers are kept", test.floats, len(l.lent))
+		}
+		l.mu.Unlock()
+		if err := s.Close(); err != nil || l.strange > 0 {
+			t.Errorf("%d inputs stood elsewhere, error %v", l.strange, err)
+		}
+	}
+}

@@ -103,6 +103,12 @@ Try, in another terminal:
   bin/edgewise demo vad configs/demo/samples/speech.wav    hears two sentences: 0.93 s .. 2.72 s and 3.91 s .. 5.28 s
   bin/edgewise demo face configs/demo/samples/face.jpg     finds one face, at 173,72
 
+the same inside the box, where WebAssembly steps prepare the file and read the models' answers:
+
+  curl -H 'Content-Type: image/png' --data-binary @configs/demo/samples/text.png http://127.0.0.1:8000/v2/models/text/infer
+  curl -H 'Content-Type: audio/wav' --data-binary @configs/demo/samples/speech.wav http://127.0.0.1:8000/v2/models/speech/infer
+  curl -H 'Content-Type: image/jpeg' --data-binary @configs/demo/samples/face.jpg http://127.0.0.1:8000/v2/models/faces/infer
+
 and look around:
 
   bin/edgewise model list

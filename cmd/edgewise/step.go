@@ -93,22 +93,31 @@ func folderOf(args []string) string {
 	return args[0]
 }
 
-// stepLimits adds the flags of what a step may use.
-func stepLimits(cmd *cobra.Command) *step.Limits {
-	l := &step.Limits{}
+// stepFlags are how a step is run: what it may use, and on which cases.
+type stepFlags struct {
+	step.Limits
+	cases string // folder; empty: the step's own
+}
+
+func runFlags(cmd *cobra.Command) *stepFlags {
+	l := &stepFlags{}
+	cmd.Flags().StringVar(&l.cases, "cases", "", "a folder of cases; default: DIR/golden")
 	cmd.Flags().Int64Var(&l.Memory, "max-memory", wasm.DefaultMaxMemory, "bytes of the step's memory, as the box has it")
 	cmd.Flags().DurationVar(&l.Timeout, "timeout", 30*time.Second, "for one request")
 	return l
 }
 
 // withStep loads the step of the command line, and runs f with its cases.
-func withStep(cmd *cobra.Command, args []string, l *step.Limits, f func(*step.Loaded, []step.Case) error) error {
+func withStep(cmd *cobra.Command, args []string, l *stepFlags, f func(*step.Loaded, []step.Case) error) error {
 	dir := folderOf(args)
-	cases, err := step.Cases(dir)
+	if l.cases == "" {
+		l.cases = filepath.Join(dir, step.CasesFolder)
+	}
+	cases, err := step.Cases(l.cases)
 	if err != nil {
 		return err
 	}
-	loaded, err := step.Load(cmd.Context(), dir, *l)
+	loaded, err := step.Load(cmd.Context(), dir, l.Limits)
 	if err != nil {
 		return err
 	}
@@ -120,14 +129,14 @@ func withStep(cmd *cobra.Command, args []string, l *step.Limits, f func(*step.Lo
 }
 
 func (p *program) stepTest() *cobra.Command {
-	var limits *step.Limits
+	var flags *stepFlags
 	cmd := &cobra.Command{
 		Use:   "test [DIR]",
 		Short: "Run the built step in DIR on its cases, DIR/golden/*.json",
 		Long:  "Test runs " + step.ModuleFile + " as the box does, with the same limits, on each case, and says what it used.\n\n" + caseHelp,
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withStep(cmd, args, limits, func(l *step.Loaded, cases []step.Case) error {
+			return withStep(cmd, args, flags, func(l *step.Loaded, cases []step.Case) error {
 				outcomes := make([]step.Outcome, len(cases))
 				failed := 0
 				for i := range cases {
@@ -149,7 +158,7 @@ func (p *program) stepTest() *cobra.Command {
 			})
 		},
 	}
-	limits = stepLimits(cmd)
+	flags = runFlags(cmd)
 	return cmd
 }
 
@@ -191,7 +200,7 @@ func short(d time.Duration) time.Duration {
 }
 
 func (p *program) stepBench() *cobra.Command {
-	var limits *step.Limits
+	var flags *stepFlags
 	var each time.Duration
 	cmd := &cobra.Command{
 		Use:   "bench [DIR]",
@@ -202,7 +211,7 @@ func (p *program) stepBench() *cobra.Command {
 			if each < step.MinBenchTime || each > step.MaxBenchTime {
 				return usageError{fmt.Errorf("--time %v: want %v to %v", each, step.MinBenchTime, step.MaxBenchTime)}
 			}
-			return withStep(cmd, args, limits, func(l *step.Loaded, cases []step.Case) error {
+			return withStep(cmd, args, flags, func(l *step.Loaded, cases []step.Case) error {
 				measured := []step.Measured{}
 				for i := range cases {
 					if cases[i].Error != "" {
@@ -219,7 +228,7 @@ func (p *program) stepBench() *cobra.Command {
 		},
 	}
 	cmd.Flags().DurationVar(&each, "time", time.Second, fmt.Sprintf("for each case, %v to %v", step.MinBenchTime, step.MaxBenchTime))
-	limits = stepLimits(cmd)
+	flags = runFlags(cmd)
 	return cmd
 }
 

@@ -364,6 +364,14 @@ static inline bool ew_output_view(ew_list *list, const char *name, ew_dtype dtyp
 	return true;
 }
 
+/* Adds a tensor of another list as it is, under its own name: nothing is copied. False after ew_fail. */
+static inline bool ew_output_tensor(ew_list *list, const ew_tensor *t) {
+	if (!ew_output_view(list, "", (ew_dtype)t->dtype, t->rank, t->shape, t->data, t->data_len)) return false;
+	list->tensor[list->count - 1].name = t->name;
+	list->tensor[list->count - 1].name_len = t->name_len;
+	return true;
+}
+
 /* Adds a tensor and returns its elements, not cleared, for the step to fill; not for EW_BYTES. NULL after ew_fail. */
 static inline void *ew_output(ew_list *list, const char *name, ew_dtype dtype, uint32_t rank, const int64_t *shape) {
 	uint64_t bytes = ew_dtype_size(dtype);

@@ -1,6 +1,7 @@
 /*
- * pure.h: softmax, top-k and NMS in the step itself, with SIMD, to the same definitions as the box's kernels
- * (docs/steps-abi.md). They need no import, so a step that uses them runs in any WebAssembly engine.
+ * pure.h: the box's kernels for scores and pixels, in the step itself, to the same definitions (docs/steps-abi.md). They need no
+ * import, so a step that uses them runs in any WebAssembly engine. Softmax and the rest are SIMD; resizing is plain C, and
+ * image.h has the better filter.
  */
 #ifndef EDGEWISE_PURE_H
 #define EDGEWISE_PURE_H
@@ -113,6 +114,83 @@ static inline int32_t ew_nms(const float *boxes, const float *scores, const int3
 		if (free) dst[kept++] = order[i];
 	}
 	return (int32_t)kept;
+}
+
+/* The taps of one axis of a resize: of new sample i, count[i] weights at weight + i * stride, for the samples from first[i]. */
+typedef struct {
+	uint32_t *first, *count;
+	float *weight;
+	uint32_t stride;
+} ew_axis;
+
+static inline bool ew_make_axis(uint32_t from, uint32_t to, int mode, ew_axis *axis) {
+	double scale = (double)from / to;
+	axis->stride = mode == EW_AREA ? (uint32_t)scale + 2 : 2;
+	axis->first = EW_ARRAY(uint32_t, to), axis->count = EW_ARRAY(uint32_t, to), axis->weight = EW_ARRAY(float, (uint64_t)to * axis->stride);
+	if (!axis->first || !axis->count || !axis->weight) return false;
+	for (uint32_t i = 0; i < to; i++) {
+		float *w = axis->weight + (size_t)i * axis->stride;
+		double at = (i + 0.5) * scale, begin = i * scale, end = (i + 1) * scale;
+		if (mode == EW_NEAREST) {
+			axis->first[i] = (uint32_t)at < from ? (uint32_t)at : from - 1, axis->count[i] = 1, w[0] = 1;
+		} else if (mode == EW_BILINEAR) {
+			at = at - 0.5 < 0 ? 0 : at - 0.5 > from - 1 ? from - 1 : at - 0.5;
+			uint32_t low = (uint32_t)at, most = from > 2 ? from - 2 : 0;
+			axis->first[i] = low < most ? low : most, axis->count[i] = from > 1 ? 2 : 1;
+			w[1] = (float)(at - axis->first[i]), w[0] = from > 1 ? 1 - w[1] : 1;
+		} else {
+			uint32_t low = (uint32_t)begin, high = (uint32_t)ceil(end - 1e-9);
+			high = high > from ? from : high;
+			axis->first[i] = low, axis->count[i] = high > low ? high - low : 1;
+			for (uint32_t k = 0; k < axis->count[i]; k++) w[k] = (float)((fmin(end, low + k + 1.0) - fmax(begin, (double)low + k)) / scale);
+		}
+	}
+	return true;
+}
+
+/* As the kernel image_resize. False after ew_fail. */
+static inline bool ew_resize(const uint8_t *src, uint32_t src_w, uint32_t src_h, uint8_t *dst, uint32_t dst_w, uint32_t dst_h, uint32_t channels, int mode) {
+	ew_axis across, down;
+	float *wide = EW_ARRAY(float, (uint64_t)dst_w * src_h * channels);
+	if (!wide || !ew_make_axis(src_w, dst_w, mode, &across) || !ew_make_axis(src_h, dst_h, mode, &down)) return false;
+	float *to = wide;
+	for (uint32_t y = 0; y < src_h; y++, src += (size_t)src_w * channels)
+		for (uint32_t x = 0; x < dst_w; x++)
+			for (uint32_t c = 0; c < channels; c++, to++) {
+				*to = 0;
+				for (uint32_t k = 0; k < across.count[x]; k++) *to += across.weight[(size_t)x * across.stride + k] * src[(size_t)(across.first[x] + k) * channels + c];
+			}
+	size_t row = (size_t)dst_w * channels;
+	for (uint32_t y = 0; y < dst_h; y++)
+		for (size_t i = 0; i < row; i++) {
+			float sum = 0.5f;
+			for (uint32_t k = 0; k < down.count[y]; k++) sum += down.weight[(size_t)y * down.stride + k] * wide[(down.first[y] + k) * row + i];
+			*dst++ = (uint8_t)fminf(sum, 255.5f);
+		}
+	return true;
+}
+
+/* As the kernel image_letterbox. False after ew_fail. */
+static inline bool ew_letterbox(const uint8_t *src, uint32_t src_w, uint32_t src_h, uint8_t *dst, uint32_t dst_w, uint32_t dst_h, uint32_t channels, int mode, uint8_t fill, ew_letterbox_map *map) {
+	double scale = fmin((double)dst_w / src_w, (double)dst_h / src_h);
+	uint32_t w = (uint32_t)fmin(dst_w, fmax(1, floor(src_w * scale + 0.5))), h = (uint32_t)fmin(dst_h, fmax(1, floor(src_h * scale + 0.5)));
+	uint32_t x = (dst_w - w) / 2, y = (dst_h - h) / 2;
+	uint8_t *small = EW_ARRAY(uint8_t, (uint64_t)w * h * channels);
+	if (!small || !ew_resize(src, src_w, src_h, small, w, h, channels, mode)) return false;
+	memset(dst, fill, (size_t)dst_w * dst_h * channels);
+	for (uint32_t r = 0; r < h; r++) memcpy(dst + ((size_t)(y + r) * dst_w + x) * channels, small + (size_t)r * w * channels, (size_t)w * channels);
+	if (map) *map = (ew_letterbox_map){(float)w / (float)src_w, (float)h / (float)src_h, (float)x, (float)y};
+	return true;
+}
+
+/* As the kernel image_normalize, to FP32. mean and scale may be NULL. */
+static inline void ew_normalize(const uint8_t *src, uint32_t w, uint32_t h, uint32_t channels, float *dst, int flags, const float *mean, const float *scale) {
+	size_t n = (size_t)w * h;
+	for (uint32_t c = 0; c < channels; c++) {
+		uint32_t to = flags & EW_REVERSE_CHANNELS ? channels - 1 - c : c;
+		float m = mean ? mean[c] : 0, s = scale ? scale[c] : 1;
+		for (size_t i = 0; i < n; i++) dst[flags & EW_INTERLEAVED ? i * channels + to : to * n + i] = ((float)src[i * channels + c] - m) * s;
+	}
 }
 
 /* 1 / (1 + e^-x). */

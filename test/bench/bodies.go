@@ -66,10 +66,10 @@ func push(b *box, name string, model []byte, config string) error {
 	return err
 }
 
-func pushFile(b *box, name, path string) error {
+func pushFile(b *box, name, path, config string) error {
 	model, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	return push(b, name, model, "")
+	return push(b, name, model, config)
 }

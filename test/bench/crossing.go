@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 
 	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/api/kserve"
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 )
 
@@ -29,7 +28,7 @@ func crossing(m *machine, folder string, rounds int, name string, model *onnxgen
 	if err := os.WriteFile(path, model.Bytes(), 0o644); err != nil {
 		return figure{}, err
 	}
-	modes, err := startModes(folder, anywhere, path, noise(shape), kserve.Binary)
+	modes, err := startModes(folder, anywhere, path, "", noise(shape))
 	defer stopModes(modes)
 	if err != nil {
 		return figure{}, err

@@ -53,7 +53,7 @@ func (l *large) set(dir string) (err error) {
 	if l.limit, err = newRaw(path, in); err != nil {
 		return err
 	}
-	l.modes, err = startModes(dir, anywhere, path, in, kserve.Binary)
+	l.modes, err = startModes(dir, anywhere, path, "", in)
 	if err != nil {
 		return err
 	}
@@ -81,22 +81,23 @@ func (l *large) end() {
 	}
 }
 
-// startModes starts a box in each isolation mode with a model.
-func startModes(dir string, core int, path string, in edgewise.Tensor, form kserve.Form) (modes []mode, err error) {
+// startModes starts a box in each isolation mode, on a core or anywhere, with a model and its configuration.
+func startModes(dir string, core int, path, config string, in edgewise.Tensor) (modes []mode, err error) {
+	load := clientCore
+	if core == anywhere {
+		load = anywhere
+	}
 	for _, name := range isolations {
 		b, err := startBoxOn(core, filepath.Join(dir, "data-"+name), "engine.isolation="+name)
 		if err != nil {
 			return modes, err
 		}
 		modes = append(modes, mode{name: name, box: b})
-		if err := pushFile(b, "model", path); err != nil {
+		if err := pushFile(b, "model", path, config); err != nil {
 			return modes, err
 		}
-		if modes[len(modes)-1].clients, err = clientsOf(b, "model", in, form, 1-max(core, 0)); err != nil {
+		if modes[len(modes)-1].clients, err = clientsOf(b, "model", in, kserve.Binary, load); err != nil {
 			return modes, err
-		}
-		if core == anywhere {
-			modes[len(modes)-1].clients.core = anywhere
 		}
 	}
 	return modes, nil

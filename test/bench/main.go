@@ -54,6 +54,7 @@ func scenarios() []scenario {
 	}
 	return append(all,
 		scenario{"engine", "crossing/small", crossingFigures("MLP, 256 bytes in", onnxgen.MLP(1), vector)},
+		scenario{"engine", "isolation/resident", residentFigures}, scenario{"engine", "isolation/cycles", cycleFigures}, scenario{"engine", "isolation/crash", crashFigures},
 		scenario{"engine", "crossing/large", crossingFigures("MobileNetV2, 602 kB in", onnxgen.MobileNetV2(1), picture)},
 	)
 }

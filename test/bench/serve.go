@@ -11,7 +11,7 @@ import (
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 )
 
-const sampleTime = time.Second
+const sampleTime = 700 * time.Millisecond
 
 // picture is the shape of an image for an image network.
 var picture = edgewise.Shape{1, 3, 224, 224}
@@ -36,7 +36,7 @@ func serveFigures(dir string, rounds int) (result, error) {
 		return result{}, err
 	}
 	defer func() { _ = b.stop() }()
-	if err := pushFile(b, "mobilenet", path); err != nil {
+	if err := pushFile(b, "mobilenet", path, ""); err != nil {
 		return result{}, err
 	}
 	clients, err := clientsOf(b, "mobilenet", in, kserve.Binary, anywhere)

@@ -30,7 +30,7 @@ func tails(dir, isolation string) (r result, err error) {
 		return r, err
 	}
 	defer func() { _ = b.stop() }()
-	if err := pushFile(b, "model", path); err != nil {
+	if err := pushFile(b, "model", path, ""); err != nil {
 		return r, err
 	}
 	clients, err := clientsOf(b, "model", in, kserve.Binary, anywhere)

@@ -18,6 +18,9 @@ const (
 	tinyAnswer = 150 // bytes of the box's answer: its JSON part and ten floats
 )
 
+// tinyConfig is what an author of such a model writes, so that many requests can make one batch.
+const tinyConfig = "max_batch_size: 32\ndynamic_batching { }\n"
+
 // vector is the shape of a request to the small network.
 var vector = edgewise.Shape{1, 64}
 
@@ -37,7 +40,7 @@ func tiny(dir string, clients, rounds int) (r result, err error) {
 		return r, err
 	}
 	in := noise(vector)
-	modes, err := startModes(dir, serverCore, path, in, kserve.Binary)
+	modes, err := startModes(dir, serverCore, path, tinyConfig, in)
 	defer stopModes(modes)
 	if err != nil {
 		return r, err

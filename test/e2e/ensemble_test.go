@@ -229,6 +229,19 @@ func TestTheGateOfTheGuide(t *testing.T) {
 	}
 	_, stats := b.send(http.MethodGet, "/v2/models/gate/stats", nil)
 	contains(t, "statistics", stats, `"rows":0,"skipped":1,"stopped":0}]`)
+
+	text, err := os.ReadFile(modelExample(t, "gate.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stops := strings.Replace(strings.Replace(string(text), "otherwise: SKIP", "otherwise: STOP", 1), "        default_output: {y: {tensor: guess}}\n", "", 1)
+	stops = strings.Replace(stops, "output_map: {y: guess, score: score}", "output_map: {score: score}", 1)
+	b.must("model", "push", "gate", write(t, "gate.yaml", []byte(stops)))
+	status, answer := b.send(http.MethodPost, "/v2/models/gate/infer", []byte(`{"inputs":[{"name":"x","datatype":"FP32","shape":[1,4],"data":[1,1,1,1]}]}`))
+	if status != http.StatusOK {
+		t.Errorf("a request that was stopped: %d %s", status, answer)
+	}
+	contains(t, "a request that was stopped", answer, `"stopped_at":"large"`, `"outputs":[]`, `"sequence_start":false`)
 }
 
 // TestTheLinesOfTheGuide asks the demo's models about seven lines through the ensemble, which must answer what the models

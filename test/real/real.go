@@ -15,6 +15,9 @@ func Library(t testing.TB) string {
 // Models returns the folder of the demo's models, in Triton's repository layout.
 func Models(t testing.TB) string { return need(t, "make models", "dist", "demo", "models") }
 
+// Pipelines returns the folder of the demo's pipelines, which run the demo's models, in Triton's repository layout.
+func Pipelines(t testing.TB) string { return need(t, "make models", "dist", "demo", "pipelines") }
+
 // Samples returns the folder of the demo's sample inputs.
 func Samples(t testing.TB) string { return need(t, "git checkout", "configs", "demo", "samples") }
 

@@ -3,6 +3,7 @@ package sdk
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"testing"
 
@@ -71,11 +72,28 @@ func TestSoundIsCutIntoFrames(t *testing.T) {
 			}
 		})
 	}
-	refuses(t, l, nil, "the sound has 8000 samples a second: want 16000", elements("sound", wav(10, 8000, 1, 16, 1)))
+	refuses(t, l, nil, "the sound has 768001 samples a second: at most 768000 are taken", elements("sound", wav(10, 768001, 1, 16, 1)))
 	refuses(t, l, nil, "the sound is not a WAV file", elements("sound", "OggS and so on"))
 	refuses(t, l, nil, "the sound has format 7, 8 bits, 1 channels", elements("sound", wav(10, 8000, 1, 8, 7)))
 	for cut := 12; cut < 50; cut++ {
 		refuses(t, l, nil, "the sound has no samples", elements("sound", wav(0, 16000, 1, 16, 1)[:cut]))
+	}
+}
+
+func TestSoundIsBroughtToTheRateOfTheModel(t *testing.T) {
+	l := gallery(t, "sound_frames", nil)
+	for _, rate := range []int{8000, 11025, 15999, 22050, 44100, 48000, 96000} {
+		file := wav(rate/10, rate, 1, 16, 1)
+		sound, err := tensorfile.DecodeSound(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sound = sound.Resample(16000)
+		outputs := run(t, l, parameters{"context", "0"}, elements("sound", file))
+		if got := binary.LittleEndian.Uint64(outputs["samples"].Data); got != uint64(len(sound.Samples)) {
+			t.Fatalf("%d a second: %d samples, want %d", rate, got, len(sound.Samples))
+		}
+		same(t, fmt.Sprint(rate), values(outputs["frame"])[:len(sound.Samples)], sound.Samples, 1e-5, 1e-5)
 	}
 }
 

@@ -19,6 +19,7 @@ const (
 func (m *module) survey() error {
 	m.leaf = make([]int32, len(m.bodies))
 	m.calls = make([]bool, len(m.bodies))
+	m.loops = make([]bool, len(m.bodies))
 	for i := range m.bodies {
 		cost, err := m.surveyBody(i)
 		if err != nil {
@@ -37,6 +38,7 @@ func (m *module) surveyBody(i int) (cost int32, err error) {
 	for s.depth > 0 && s.r.err == nil {
 		in := s.next()
 		m.mutates = m.mutates || in.table
+		m.loops[i] = m.loops[i] || in.op == opLoop
 		m.calls[i] = m.calls[i] || in.op == opCall || in.op == opCallIndir
 		switch {
 		case in.op == opLoop || in.op == opCall || in.op == opCallIndir || in.bulk && !small(last, in):
@@ -86,7 +88,9 @@ type rewriter struct {
 	s       *scanner
 	out     []byte
 	scopes  []scope
+	added   int   // locals
 	scratch int   // local for lengths; -1: none is needed yet
+	fuel    int   // local that holds the counter, in functions with loops: a register is faster than memory; -1: none
 	weight  int32 // of the function's frame; 0: it calls nobody, so it is not counted
 }
 
@@ -95,32 +99,54 @@ func (m *module) rewrite(i int) ([]byte, error) {
 	s := m.scanner(i)
 	t := m.funcType(uint32(m.imported + i))
 	groups, start := s.declared(len(t.Params))
-	w := &rewriter{m: m, s: s, scratch: -1, out: make([]byte, 0, len(s.r.data)*5/4+64)}
+	w := &rewriter{m: m, s: s, scratch: -1, fuel: -1, out: make([]byte, 0, len(s.r.data)*5/4+64)}
 	declarations := s.r.data[start:s.r.at]
-	if m.calls[i] {
-		w.weight = int32(1 + s.locals/16)
-		w.enter(t.Results)
-	}
-	if m.leaf[i] != notLeaf {
-		w.scopes = []scope{{}}
-	} else {
-		w.open(0)
-	}
+	w.begin(i, t.Results)
 	w.instructions()
 	if s.r.err != nil {
 		return nil, s.r.err
 	}
-	if w.weight > 0 {
+	if w.wrapped() {
 		w.leave()
 	}
 	body := make([]byte, 0, len(w.out)+len(declarations)+2*padded)
-	if w.scratch >= 0 {
+	if w.added > 0 {
 		body = append(appendU32(body, uint32(groups+1)), declarations...)
-		body = append(appendU32(body, 1), I32)
+		body = append(appendU32(body, uint32(w.added)), I32)
 	} else {
 		body = append(appendU32(body, uint32(groups)), declarations...)
 	}
 	return append(body, w.out...), nil
+}
+
+// begin writes what stands before the body of function i.
+func (w *rewriter) begin(i int, results string) {
+	if w.m.loops[i] {
+		w.fuel = w.local()
+		w.out = appendU32(append(w.out, opGlobalGet), w.counter())
+		w.out = appendU32(append(w.out, opLocalSet), uint32(w.fuel))
+	}
+	if w.m.calls[i] {
+		w.weight = int32(1 + w.s.locals/16)
+		w.enter()
+	}
+	if w.wrapped() {
+		w.block(results)
+	}
+	if w.m.leaf[i] != notLeaf {
+		w.scopes = []scope{{}}
+	} else {
+		w.open(0)
+	}
+}
+
+// wrapped tells whether something has to be done when the function returns.
+func (w *rewriter) wrapped() bool { return w.weight > 0 || w.fuel >= 0 }
+
+// local adds a local of type i32.
+func (w *rewriter) local() int {
+	w.added++
+	return w.s.locals + w.added - 1
 }
 
 func (w *rewriter) instructions() {
@@ -134,7 +160,11 @@ func (w *rewriter) instructions() {
 		switch {
 		case in.op == opCall || in.op == opRefFunc:
 			w.call(in)
-		case in.op == opReturn && w.weight > 0:
+		case in.op == opCallIndir:
+			w.flush()
+			w.copy(in)
+			w.reload()
+		case in.op == opReturn && w.wrapped():
 			w.out = appendU32(append(w.out, opBr), uint32(w.s.depth-1))
 		case in.bulk && !small(last, in):
 			w.length(in)
@@ -156,15 +186,20 @@ func (w *rewriter) copy(in instruction) {
 	w.out = append(w.out, w.s.r.data[in.start:w.s.r.at]...)
 }
 
-// enter counts a frame and stops the module when calls nest too deep. The body becomes a block, so that there is one way out:
-// branches to the function's own label lead there as they are, and returns become such branches.
-func (w *rewriter) enter(results string) {
+// enter counts a frame and stops the module when calls nest too deep.
+func (w *rewriter) enter() {
 	w.frame(opI32Sub)
 	w.out = appendU32(append(w.out, opGlobalGet), w.depth())
 	w.out = append(w.out, opI32Const, 0, opI32LtS, opIf, 0x40, opI32Const)
 	w.out = append(w.out, tooDeep...)
 	w.out = appendU32(append(w.out, opCall), uint32(w.m.imported))
-	w.out = append(w.out, opDrop, opEnd, opBlock)
+	w.out = append(w.out, opDrop, opEnd)
+}
+
+// block makes the body a block, so that there is one way out: branches to the function's own label lead there as they are,
+// and returns become such branches.
+func (w *rewriter) block(results string) {
+	w.out = append(w.out, opBlock)
 	switch len(results) {
 	case 0:
 		w.out = append(w.out, 0x40)
@@ -175,9 +210,27 @@ func (w *rewriter) enter(results string) {
 	}
 }
 
-// leave ends the body's block, takes the frame back and ends the function.
+// flush writes the counter where others find it, and reload reads it again.
+func (w *rewriter) flush() {
+	if w.fuel >= 0 {
+		w.out = appendU32(append(w.out, opLocalGet), uint32(w.fuel))
+		w.out = appendU32(append(w.out, opGlobalSet), w.counter())
+	}
+}
+
+func (w *rewriter) reload() {
+	if w.fuel >= 0 {
+		w.out = appendU32(append(w.out, opGlobalGet), w.counter())
+		w.out = appendU32(append(w.out, opLocalSet), uint32(w.fuel))
+	}
+}
+
+// leave writes what stands behind the body's block, and ends the function.
 func (w *rewriter) leave() {
-	w.frame(opI32Add)
+	w.flush()
+	if w.weight > 0 {
+		w.frame(opI32Add)
+	}
 	w.out = append(w.out, opEnd)
 }
 
@@ -222,7 +275,7 @@ func (w *rewriter) cost(units int32) {
 
 // open begins a scope with its charge, to be filled in when the scope closes.
 func (w *rewriter) open(depth int) {
-	w.out = appendU32(append(w.out, opGlobalGet), w.counter())
+	w.remaining()
 	w.out = append(w.out, opI32Const)
 	at := len(w.out)
 	w.out = append(w.out, make([]byte, padded)...)
@@ -230,15 +283,30 @@ func (w *rewriter) open(depth int) {
 	w.spend()
 }
 
-// spend subtracts what is on the stack and calls the host when nothing is left.
+// remaining puts the counter on the stack.
+func (w *rewriter) remaining() {
+	if w.fuel >= 0 {
+		w.out = appendU32(append(w.out, opLocalGet), uint32(w.fuel))
+		return
+	}
+	w.out = appendU32(append(w.out, opGlobalGet), w.counter())
+}
+
+// spend subtracts what is on the stack from the counter below it and calls the host when nothing is left.
 func (w *rewriter) spend() {
 	counter := w.counter()
-	w.out = appendU32(append(w.out, opI32Sub, opGlobalSet), counter)
-	w.out = appendU32(append(w.out, opGlobalGet), counter)
+	w.out = append(w.out, opI32Sub)
+	if w.fuel >= 0 {
+		w.out = appendU32(append(w.out, opLocalTee), uint32(w.fuel))
+	} else {
+		w.out = appendU32(append(w.out, opGlobalSet), counter)
+		w.remaining()
+	}
 	w.out = append(w.out, opI32Const, 0, opI32LtS, opIf, 0x40)
-	w.out = appendU32(append(w.out, opGlobalGet), counter)
+	w.remaining()
 	w.out = appendU32(append(w.out, opCall), uint32(w.m.imported))
 	w.out = appendU32(append(w.out, opGlobalSet), counter)
+	w.reload()
 	w.out = append(w.out, opEnd)
 }
 
@@ -256,10 +324,18 @@ func (w *rewriter) close() {
 	w.scopes = w.scopes[:len(w.scopes)-1]
 }
 
-// call copies a call or a reference with the function's new index. A leaf's cost is its caller's.
+// call copies a call or a reference with the function's new index. A leaf's cost is its caller's, and it leaves the counter alone.
 func (w *rewriter) call(in instruction) {
+	own := int(in.index) - w.m.imported
+	leaf := in.op == opRefFunc || own >= 0 && w.m.leaf[own] != notLeaf
+	if !leaf {
+		w.flush()
+	}
 	w.out = appendU32(append(w.out, in.op), w.m.shifted(in.index))
-	if own := int(in.index) - w.m.imported; in.op == opCall && own >= 0 && w.m.leaf[own] != notLeaf {
+	switch {
+	case !leaf:
+		w.reload()
+	case in.op == opCall:
 		w.cost(w.m.leaf[own])
 	}
 }
@@ -267,10 +343,10 @@ func (w *rewriter) call(in instruction) {
 // length charges an instruction for the length on top of the stack, before it works on it.
 func (w *rewriter) length(in instruction) {
 	if w.scratch < 0 {
-		w.scratch = w.s.locals
+		w.scratch = w.local()
 	}
 	w.out = appendU32(append(w.out, opLocalTee), uint32(w.scratch))
-	w.out = appendU32(append(w.out, opGlobalGet), w.counter())
+	w.remaining()
 	w.out = appendU32(append(w.out, opLocalGet), uint32(w.scratch))
 	w.out = append(appendU32(append(w.out, opI32Const), in.shift), opI32ShrU)
 	w.spend()

@@ -73,6 +73,7 @@ type module struct {
 	offsets  []int    // of the bodies
 	leaf     []int32  // what callers pay for a function; notLeaf: it pays itself
 	calls    []bool   // it calls another one
+	loops    []bool   // it has a loop
 	added    []string // results of the types that the rewriting adds behind the hook's
 	entries  []byte   // of the type section, with the hook's
 	mutates  bool     // tables change, or segments are dropped

@@ -36,6 +36,18 @@ func (p *pacer) add(work int) {
 	}
 }
 
+// each calls f for 0 to n-1, every time work of that much, and looks at the Check between runs of them.
+func (p *pacer) each(n, work int, f func(i int)) {
+	run := max(stride/work, 1)
+	for begin := 0; begin < n; begin += run {
+		end := min(begin+run, n)
+		for i := begin; i < end; i++ {
+			f(i)
+		}
+		p.add((end - begin) * work)
+	}
+}
+
 // Size is that of a picture.
 type Size struct{ Width, Height, Channels int }
 

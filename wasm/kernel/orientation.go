@@ -53,7 +53,8 @@ func tagOrientation(tiff []byte) int {
 }
 
 // turn writes the pixels of src, of a size before turning, into dst as an orientation from 2 to 8 says.
-func turn(dst, src []byte, s Size, orientation int) {
+func turn(dst, src []byte, s Size, orientation int, check Check) {
+	p := pacer{check: check}
 	w, h, n := s.Width, s.Height, s.Channels
 	outW := w
 	if orientation >= 5 {
@@ -64,6 +65,7 @@ func turn(dst, src []byte, s Size, orientation int) {
 			tx, ty := target(x, y, w, h, orientation)
 			copy(dst[(ty*outW+tx)*n:][:n], src[(y*w+x)*n:])
 		}
+		p.add(8 * w)
 	}
 }
 

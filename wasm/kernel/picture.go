@@ -130,7 +130,7 @@ func Decode(dst, file []byte, count int, turned bool, check Check) (int, error) 
 	}
 	straight := make([]byte, size.Bytes())
 	pixels(straight, img, count, check)
-	turn(dst, straight, size, info.turn)
+	turn(dst, straight, size, info.turn, check)
 	return size.Bytes(), nil
 }
 

@@ -188,8 +188,12 @@ func Letterbox(dst []byte, to Size, src []byte, from Size, mode Mode, fill uint8
 	if err := Resize(small, inner, src, from, mode, check); err != nil {
 		return Map{}, err
 	}
-	for i := range dst[:to.Bytes()] {
-		dst[i] = fill
+	for y := range to.Height {
+		line := dst[y*to.Width*to.Channels:][:to.Width*to.Channels]
+		for i := range line {
+			line[i] = fill
+		}
+		check()
 	}
 	row := inner.Width * inner.Channels
 	for y := range inner.Height {

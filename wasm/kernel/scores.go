@@ -22,24 +22,22 @@ func Softmax(dst, src Floats, rows, cols int, check Check) error {
 	}
 	p := pacer{check: check}
 	for r := range rows {
-		in, out := src[4*r*cols:][:4*cols], dst[4*r*cols:][:4*cols]
-		most := float32(math.Inf(-1))
-		for i := range cols {
-			most = max(most, in.at(i)) // NaN when there is one
-		}
-		sum := 0.0
-		for i := range cols {
-			e := math.Exp(float64(in.at(i) - most))
-			out.set(i, float32(e))
-			sum += e
-		}
-		factor := 1 / sum
-		for i := range cols {
-			out.set(i, float32(float64(out.at(i))*factor))
-		}
-		p.add(16 * cols)
+		softmaxRow(dst[4*r*cols:][:4*cols], src[4*r*cols:][:4*cols], cols, &p)
 	}
 	return nil
+}
+
+func softmaxRow(out, in Floats, cols int, p *pacer) {
+	most := float32(math.Inf(-1))
+	p.each(cols, 2, func(i int) { most = max(most, in.at(i)) }) // NaN when there is one
+	sum := 0.0
+	p.each(cols, 16, func(i int) {
+		e := math.Exp(float64(in.at(i) - most))
+		out.set(i, float32(e))
+		sum += e
+	})
+	factor := 1 / sum
+	p.each(cols, 2, func(i int) { out.set(i, float32(float64(out.at(i))*factor)) })
 }
 
 func matrix(rows, cols int) error {

@@ -30,12 +30,16 @@ func (l *Loaded) Bench(ctx context.Context, c *Case, d time.Duration) (Measured,
 	if err != nil {
 		return Measured{}, err
 	}
+	want, err := c.wanted(l, req)
+	if err != nil {
+		return Measured{}, err
+	}
 	l.models.set(c.Models)
 	var whole []time.Duration
 	var used []Used
 	for start := time.Now(); len(whole) < benchWarmup+1 || time.Since(start) < d && len(whole) < maxBenchRuns; {
 		began := time.Now()
-		result, err := l.run(ctx, req)
+		result, err := l.run(ctx, req, want)
 		if err != nil {
 			return Measured{}, err
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/tensorfile"
 )
 
-// casesFolder is the folder of a step that holds its cases.
-const casesFolder = "golden"
+// CasesFolder is the folder of a step that holds its cases.
+const CasesFolder = "golden"
 
 // maxCaseBytes bounds the file of a case. Larger tensors are named in "files".
 const maxCaseBytes = 64 << 20
@@ -56,14 +56,9 @@ type answer struct {
 	Error    string            `json:"error"`
 }
 
-// Cases reads the cases of the step in dir, sorted by name. Errors: NotFound (there are none), Invalid (a file is not a
-// case; the message names it), TooLarge.
-func Cases(dir string) ([]Case, error) {
-	return CasesIn(filepath.Join(dir, casesFolder))
-}
-
-// CasesIn is Cases for a folder that holds nothing but cases and their files.
-func CasesIn(folder string) ([]Case, error) {
+// Cases reads the cases in folder, sorted by name. Errors: NotFound (there are none), Invalid (a file is not a case; the message
+// names it), TooLarge.
+func Cases(folder string) ([]Case, error) {
 	paths, err := filepath.Glob(filepath.Join(folder, "*.json"))
 	if err != nil || len(paths) == 0 {
 		return nil, edgewise.Errorf("step.Cases", edgewise.NotFound, "%s holds no case: want files that end in .json", folder)

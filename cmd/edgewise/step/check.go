@@ -40,9 +40,13 @@ func (l *Loaded) Check(ctx context.Context, c *Case) (Outcome, error) {
 	if err != nil {
 		return outcome, err
 	}
+	want, err := c.wanted(l, req)
+	if err != nil {
+		return outcome, err
+	}
 	l.models.set(c.Models)
 	l.lines.take()
-	result, err := l.run(ctx, req)
+	result, err := l.run(ctx, req, want)
 	outcome.Log = l.lines.take()
 	if err != nil {
 		outcome.Problem = c.judgeError(err)
@@ -57,6 +61,24 @@ func (l *Loaded) Check(ctx context.Context, c *Case) (Outcome, error) {
 		outcome.Problem = c.judgeLog(outcome.Log)
 	}
 	return outcome, nil
+}
+
+// wanted are the outputs that the request names, else those that the response does.
+func (c *Case) wanted(l *Loaded, req *edgewise.Request) ([]string, error) {
+	if len(req.Outputs) > 0 || c.Response == nil {
+		return l.outputNames(req), nil
+	}
+	response, err := kserve.DecodeInferResponse(c.Response, -1, kserve.Limits{})
+	if err != nil {
+		return nil, c.wrong("response", err)
+	}
+	names := make([]string, len(response.Outputs))
+	for i, t := range response.Outputs {
+		if names[i] = t.Name; !slices.ContainsFunc(l.Model.Output, func(o edgewise.ModelOutput) bool { return o.Name == t.Name }) {
+			return nil, c.wrong("response", edgewise.Errorf("step.Check", edgewise.Invalid, "the step declares no output %q", t.Name))
+		}
+	}
+	return names, nil
 }
 
 func (c *Case) judgeError(err error) string {

@@ -18,6 +18,7 @@ import (
 type Limits struct {
 	Memory  int64            // bytes of the guest's memory
 	Timeout time.Duration    // of one request
+	Start   time.Duration    // of compiling the module, and of each guest's start and description
 	Infer   edgewise.Inferer // the models that the step may call; nil: those of the case that runs
 }
 
@@ -27,6 +28,7 @@ type Loaded struct {
 	instance edgewise.Instance
 	models   *models
 	lines    *lines
+	cache    string // folder of the compiled module, which is read and then loaded
 }
 
 // Load loads the module of the step in dir, and its configuration where a config.pbtxt, config.yaml or config.json lies there.
@@ -43,15 +45,28 @@ func Load(ctx context.Context, dir string, l Limits) (*Loaded, error) {
 	if l.Infer == nil {
 		l.Infer = loaded.models
 	}
-	backend := wasm.New(wasm.Config{MaxMemory: l.Memory, RunTimeout: l.Timeout, Infer: l.Infer, Logger: slog.New(loaded.lines), Pause: -1})
-	if loaded.Model, err = understand(ctx, backend, dir, modelName(filepath.Base(absolute))); err != nil {
-		return nil, err
+	if loaded.cache, err = os.MkdirTemp("", "edgewise-step-"); err != nil {
+		return nil, made(err)
 	}
-	version := &edgewise.Version{ID: edgewise.ModelID{Name: loaded.Model.Name, Version: 1}, Model: loaded.Model}
-	if loaded.instance, err = backend.Load(ctx, version, dir, edgewise.Device{}); err != nil {
+	backend := wasm.New(wasm.Config{
+		CacheDir: loaded.cache, MaxMemory: l.Memory, RunTimeout: l.Timeout, CompileTimeout: l.Start, SetupTimeout: l.Start,
+		Infer: l.Infer, Logger: slog.New(loaded.lines), Pause: -1,
+	})
+	if err := loaded.start(ctx, backend, dir, modelName(filepath.Base(absolute))); err != nil {
+		os.RemoveAll(loaded.cache)
 		return nil, err
 	}
 	return loaded, nil
+}
+
+// start reads the module and makes its guests.
+func (l *Loaded) start(ctx context.Context, backend edgewise.Backend, dir, name string) (err error) {
+	if l.Model, err = understand(ctx, backend, dir, name); err != nil {
+		return err
+	}
+	version := &edgewise.Version{ID: edgewise.ModelID{Name: l.Model.Name, Version: 1}, Model: l.Model}
+	l.instance, err = backend.Load(ctx, version, dir, edgewise.Device{})
+	return err
 }
 
 // modelName makes a name that a box accepts out of a folder's.
@@ -89,11 +104,20 @@ func understand(ctx context.Context, backend edgewise.Backend, dir, name string)
 	if err != nil {
 		return nil, err
 	}
-	return m, modelconfig.Validate(m, files, inspection)
+	if err := modelconfig.Validate(m, files, inspection); err != nil {
+		return nil, err
+	}
+	return m, checkReshapes(m)
 }
 
 // Close ends the step.
-func (l *Loaded) Close() error { return l.instance.Close() }
+func (l *Loaded) Close() error {
+	err := l.instance.Close()
+	if removing := os.RemoveAll(l.cache); err == nil {
+		err = removing
+	}
+	return err
+}
 
 // Infer answers a request, as the box would if nobody else were there. Errors: Invalid (the inputs are not those of the step), Guest,
 // Deadline, Canceled.
@@ -101,7 +125,7 @@ func (l *Loaded) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Re
 	if err := checkInputs(req, l.Model); err != nil {
 		return nil, err
 	}
-	result, err := l.run(ctx, req)
+	result, err := l.run(ctx, req, l.outputNames(req))
 	if err != nil {
 		return nil, err
 	}
@@ -111,13 +135,59 @@ func (l *Loaded) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Re
 
 var _ edgewise.Inferer = (*Loaded)(nil)
 
-// run answers one request with all outputs. The caller calls Free of the result.
-func (l *Loaded) run(ctx context.Context, req *edgewise.Request) (*edgewise.Result, error) {
-	var want []string
-	for _, s := range l.Model.Outputs() {
-		if len(req.Outputs) == 0 || slices.Contains(req.Outputs, s.Name) {
-			want = append(want, s.Name)
+// run answers one request with the outputs named in want. The caller calls Free of the result.
+func (l *Loaded) run(ctx context.Context, req *edgewise.Request, want []string) (*edgewise.Result, error) {
+	result, err := l.instance.Run(edgewise.WithCall(ctx, edgewise.Call{Parameters: req.Parameters}), l.reshaped(req.Inputs), want)
+	if err != nil {
+		return nil, err
+	}
+	for i := range result.Outputs {
+		t := &result.Outputs[i]
+		k := slices.IndexFunc(l.Model.Output, func(o edgewise.ModelOutput) bool { return o.Name == t.Name })
+		if o := l.Model.Output[k]; o.Reshape != nil {
+			t.Shape = o.Dims
 		}
 	}
-	return l.instance.Run(edgewise.WithCall(ctx, edgewise.Call{Parameters: req.Parameters}), req.Inputs, want)
+	return result, nil
+}
+
+// reshaped gives inputs the shapes that the step wants. Load has checked that those are fixed.
+func (l *Loaded) reshaped(inputs []edgewise.Tensor) []edgewise.Tensor {
+	inputs = slices.Clone(inputs)
+	for i := range inputs {
+		k := slices.IndexFunc(l.Model.Input, func(in edgewise.ModelInput) bool { return in.Name == inputs[i].Name })
+		if in := l.Model.Input[k]; in.Reshape != nil {
+			inputs[i].Shape = in.Reshape.Shape
+		}
+	}
+	return inputs
+}
+
+// checkReshapes refuses what only a scheduler can do.
+func checkReshapes(m *edgewise.Model) error {
+	shapes := map[string]*edgewise.Reshape{}
+	for _, in := range m.Input {
+		shapes[in.Name] = in.Reshape
+	}
+	for _, out := range m.Output {
+		shapes[out.Name] = out.Reshape
+	}
+	for name, r := range shapes {
+		if r != nil && (m.MaxBatchSize > 0 || slices.Contains(r.Shape, -1)) {
+			return edgewise.Errorf("step.Load", edgewise.Unsupported, "tensor %q: a reshape with batches or sizes of -1 needs a box", name)
+		}
+	}
+	return nil
+}
+
+// outputNames are all outputs, or those that req names.
+func (l *Loaded) outputNames(req *edgewise.Request) []string {
+	if len(req.Outputs) > 0 {
+		return req.Outputs
+	}
+	var names []string
+	for _, out := range l.Model.Output {
+		names = append(names, out.Name)
+	}
+	return names
 }

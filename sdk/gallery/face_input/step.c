@@ -67,7 +67,7 @@ static const ew_list *process(const ew_list *inputs) {
 		if (!show(&picture, v, size, tensor)) return NULL;
 		ew_release(mark);
 		double scale = (double)size / v.side;
-		float values[6] = {(float)scale, (float)scale, (float)(-v.x * scale), (float)(-v.y * scale), (float)picture.width, (float)picture.height};
+		float values[6] = {(float)scale, (float)scale, (float)(0 - v.x * scale), (float)(0 - v.y * scale), (float)picture.width, (float)picture.height};
 		memcpy(map, values, sizeof values);
 	}
 	return outputs;

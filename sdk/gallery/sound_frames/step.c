@@ -1,5 +1,5 @@
 /* A WAV file in, frames of samples out, each with the last samples of the one before it: what Silero VAD and models like it take. */
-#include "sound.h"
+#include "resample.h"
 
 #define DESCRIPTION \
 	"{\"name\": \"sound_frames\", \"version\": \"1.0.0\", \"description\": \"a sound cut into frames\"," \
@@ -8,7 +8,7 @@
 	"{\"name\": \"frame\", \"datatype\": \"FP32\", \"shape\": [-1, -1], \"description\": \"the context, then the samples; the last frame is filled up with silence\"}," \
 	"{\"name\": \"samples\", \"datatype\": \"INT64\", \"shape\": [1], \"description\": \"of the sound\"}]," \
 	"\"parameters\": [" \
-	"{\"name\": \"rate\", \"default\": \"16000\", \"description\": \"samples a second that the sound must have\"}," \
+	"{\"name\": \"rate\", \"default\": \"16000\", \"description\": \"samples a second that the sound is brought to\"}," \
 	"{\"name\": \"frame\", \"default\": \"512\", \"description\": \"new samples in each frame\"}," \
 	"{\"name\": \"context\", \"default\": \"64\", \"description\": \"samples of the frame before in each frame\"}]}"
 
@@ -20,7 +20,7 @@ static const ew_list *process(const ew_list *inputs) {
 	uint64_t offset = 0;
 	ew_sound sound = {0};
 	if (!ew_next(file, &offset, &bytes) || !ew_read_sound(bytes, &sound)) return NULL;
-	if (sound.rate != rate) return ew_fail("the sound has %u samples a second: want %lld", sound.rate, (long long)rate);
+	if (!ew_resample(&sound, (uint32_t)rate)) return NULL;
 
 	int64_t frames = (sound.count + frame - 1) / frame, width = context + frame;
 	ew_list *outputs = ew_outputs(2);

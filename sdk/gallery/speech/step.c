@@ -2,11 +2,11 @@
  * A WAV file in, where somebody speaks out: runs Silero VAD on every frame through infer, carrying its state, and makes stretches of
  * speech of the probabilities. The configuration names the model: infer_models and the parameter "model".
  */
-#include "sound.h"
+#include "resample.h"
 
 #define DESCRIPTION \
 	"{\"name\": \"speech\", \"version\": \"1.0.0\", \"description\": \"where somebody speaks, by Silero VAD 5\"," \
-	"\"inputs\": [{\"name\": \"sound\", \"datatype\": \"BYTES\", \"shape\": [1], \"description\": \"a WAV file, 16000 samples a second\"}]," \
+	"\"inputs\": [{\"name\": \"sound\", \"datatype\": \"BYTES\", \"shape\": [1], \"description\": \"a WAV file\"}]," \
 	"\"outputs\": [" \
 	"{\"name\": \"start\", \"datatype\": \"FP32\", \"shape\": [-1], \"description\": \"seconds\"}," \
 	"{\"name\": \"end\", \"datatype\": \"FP32\", \"shape\": [-1]}," \
@@ -93,7 +93,7 @@ static const ew_list *process(const ew_list *inputs) {
 	ew_sound sound = {0};
 	char model[129] = "vad";
 	if (!file || !ew_next(file, &offset, &bytes) || !ew_read_sound(bytes, &sound)) return NULL;
-	if (sound.rate != RATE) return ew_fail("the sound has %u samples a second: want %d", sound.rate, RATE);
+	if (!ew_resample(&sound, RATE)) return NULL;
 	if (sound.count == 0) return ew_fail("the sound is empty: want at least one sample");
 	if (name.len >= sizeof model) return ew_fail("parameter \"model\": want at most 128 bytes");
 	if (name.data) model[ew_format(model, sizeof model - 1, "%.*s", (int)name.len, (const char *)name.data)] = 0;

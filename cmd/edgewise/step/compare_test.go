@@ -1,0 +1,81 @@
+package step
+
+import (
+	"encoding/binary"
+	"math"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+func fp32(values ...float32) edgewise.Tensor {
+	var data []byte
+	for _, v := range values {
+		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
+	}
+	return edgewise.Tensor{Name: "y", Type: edgewise.FP32, Shape: edgewise.Shape{int64(len(values))}, Data: data}
+}
+
+func TestCompareNamesTheFirstDifference(t *testing.T) {
+	nan := float32(math.NaN())
+	ints := edgewise.Tensor{Name: "y", Type: edgewise.Int32, Shape: edgewise.Shape{1}, Data: []byte{1, 0, 0, 0}}
+	other := edgewise.Tensor{Name: "y", Type: edgewise.Int32, Shape: edgewise.Shape{1}, Data: []byte{2, 0, 0, 0}}
+	words := edgewise.Tensor{Name: "y", Type: edgewise.Bytes, Shape: edgewise.Shape{2}, Data: edgewise.AppendElement(edgewise.AppendElement(nil, "a"), "b")}
+	wrong := edgewise.Tensor{Name: "y", Type: edgewise.Bytes, Shape: edgewise.Shape{2}, Data: edgewise.AppendElement(edgewise.AppendElement(nil, "a"), "c")}
+	tests := []struct {
+		name      string
+		got, want edgewise.Tensor
+		tolerance float64
+		problem   string
+	}{
+		{"equal", fp32(1, 2), fp32(1, 2), 0, ""},
+		{"within", fp32(1, 100), fp32(1.05, 104), 0.06, ""},
+		{"beyond", fp32(1, 100), fp32(1, 104), 0.03, `output "y", element 1 of [2], is 100: want 104`},
+		{"no tolerance", fp32(1), fp32(math.Nextafter32(1, 2)), 0, `output "y", element 0`},
+		{"both NaN", fp32(nan), fp32(float32(math.Float32frombits(0x7fc00001))), 0, ""},
+		{"one NaN", fp32(nan), fp32(1), 1e9, "is NaN: want 1"},
+		{"signed zeros", fp32(0), fp32(float32(math.Copysign(0, -1))), 0, ""},
+		{"infinity", fp32(float32(math.Inf(1))), fp32(1), 0.5, "is +Inf: want 1"},
+		{"shape", fp32(1, 2), fp32(1), 0, `output "y" is FP32[2]: want FP32[1]`},
+		{"type", ints, fp32(1), 0, `output "y" is INT32[1]: want FP32[1]`},
+		{"whole numbers have no tolerance", ints, other, 10, "is 1: want 2"},
+		{"text", words, words, 0, ""},
+		{"other text", words, wrong, 1, `output "y", element 1 of [2], is "b": want "c"`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := compare(&tt.got, &tt.want, tt.tolerance)
+			if (tt.problem == "") != (got == "") || !strings.Contains(got, tt.problem) {
+				t.Errorf("%q: want %q", got, tt.problem)
+			}
+		})
+	}
+}
+
+func TestAValueIsReadAsItsType(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := rapid.Int16().Draw(t, "v")
+		data := binary.LittleEndian.AppendUint16(nil, uint16(v))
+		if got := value(edgewise.Int16, data); got != float64(v) {
+			t.Fatalf("INT16 %d is read as %v", v, got)
+		}
+		if got := value(edgewise.Uint16, data); got != float64(uint16(v)) {
+			t.Fatalf("UINT16 %d is read as %v", uint16(v), got)
+		}
+		bits := uint32(uint16(v)) << 16
+		if got := value(edgewise.BF16, data); got != float64(math.Float32frombits(bits)) && !math.IsNaN(got) {
+			t.Fatalf("BF16 %#x is read as %v", uint16(v), got)
+		}
+	})
+	for bits, want := range map[uint16]float64{0: 0, 1: 0x1p-24, 0x3c00: 1, 0xc000: -2, 0x7bff: 65504, 0x7c00: math.Inf(1), 0xfc00: math.Inf(-1)} {
+		if got := half(bits); got != want {
+			t.Errorf("half %#x is %v: want %v", bits, got, want)
+		}
+	}
+	if !math.IsNaN(half(0x7e00)) {
+		t.Error("half 0x7e00 is a number")
+	}
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/perf"
+)
+
+func TestWholeKnowsTheEndOfAnAnswer(t *testing.T) {
+	const head = "HTTP/1.1 200 OK\r\nContent-Type: x\r\nContent-Length: 3\r\n\r\n"
+	for _, tc := range []struct {
+		name, answer string
+		complete     bool
+		fails        bool
+	}{
+		{"nothing", "", false, false},
+		{"half a head", head[:20], false, false},
+		{"a head", head, false, false},
+		{"half a body", head + "ab", false, false},
+		{"all", head + "abc", true, false},
+		{"small letters", "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", true, false},
+		{"refused", "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n", false, true},
+		{"no length", "HTTP/1.1 200 OK\r\n\r\n", false, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			complete, err := whole([]byte(tc.answer))
+			if complete != tc.complete || (err != nil) != tc.fails {
+				t.Errorf("complete %v, error %v", complete, err)
+			}
+		})
+	}
+}
+
+func TestRatiosAreTakenRoundByRound(t *testing.T) {
+	slow := series{{rate: 10, p50: 3}, {rate: 100, p50: 30}, {rate: 30, p50: 5}}
+	fast := series{{rate: 20, p50: 1}, {rate: 200, p50: 10}, {rate: 90, p50: 4}}
+	if got := slow.over(fast); got != 0.5 {
+		t.Errorf("the ratio is %v, want 0.5", got)
+	}
+	if got := slow.added(fast); got != 2 {
+		t.Errorf("%v s were added, want 2", got)
+	}
+	var h perf.Histogram
+	for range 10 {
+		h.Record(time.Millisecond)
+	}
+	if s := newSample(&h, 2*time.Second); s.rate != 5 {
+		t.Errorf("10 answers in 2 s are %v a second", s.rate)
+	}
+}
+
+func TestRecordReplacesOneScenario(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "engine")
+	lines := func(value float64) result { return result{Figures: []figure{atLeast("line", value, 2, "x", "")}} }
+	for _, step := range []struct {
+		name  string
+		value float64
+	}{{"tiny/16", 1}, {"large/2", 3}, {"tiny/16", 4}} {
+		if err := record(path, scenario{table: "engine", name: step.name}, lines(step.value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := os.ReadFile(path + ".md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := strings.Index(string(data), "| line | 3 x | >= 2 | yes |"), strings.Index(string(data), "| line | 4 x | >= 2 | yes |")
+	if first < 0 || second < first || strings.Contains(string(data), "| line | 1 x") {
+		t.Errorf("the table is\n%s", data)
+	}
+}

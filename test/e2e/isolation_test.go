@@ -1,0 +1,96 @@
+package e2e
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/edgewise-ai/edgewise/test/onnxgen"
+)
+
+// maxOverhead bounds the private memory of an idle child with a small model, ONNX Runtime's own file left out.
+const maxOverhead = 30 << 20
+
+func TestAnIdleChildIsSmallAndEndsWithItsModel(t *testing.T) {
+	b := serveReady(t, t.TempDir())
+	path := filepath.Join(t.TempDir(), "model.onnx")
+	if err := os.WriteFile(path, onnxgen.AddSub().Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.must("model", "push", "small", path)
+	children := childrenOf(t, b.cmd.Process.Pid)
+	if len(children) != 1 {
+		t.Fatalf("children %v", children)
+	}
+	if n := privateMemory(t, children[0]); n < 1<<20 || n > maxOverhead {
+		t.Errorf("%d KiB are private to an idle child", n>>10)
+	}
+	b.must("model", "rm", "small")
+	await(t, "the end of the child", func() bool { return len(childrenOf(t, b.cmd.Process.Pid)) == 0 })
+	b.stop()
+}
+
+func TestAModelMayNotLeaveItsProcessUnlessTheBoxLetsIt(t *testing.T) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"model.onnx":   string(onnxgen.AddSub().Bytes()),
+		"config.pbtxt": `parameters { key: "isolation" value { string_value: "none" } }`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := serveReady(t, t.TempDir())
+	b.refuses(4, []string{"this box runs every model in a process of its own"}, "model", "push", "inside", dir)
+	b.stop()
+	b = serveReady(t, t.TempDir(), "--set", "engine.isolation=model")
+	b.must("model", "push", "inside", dir)
+	if children := childrenOf(t, b.cmd.Process.Pid); len(children) != 0 {
+		t.Errorf("children %v of a box whose only model runs inside", children)
+	}
+	b.stop()
+}
+
+// childrenOf returns the process ids of a process's children.
+func childrenOf(t *testing.T, pid int) []string {
+	t.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil || len(threads) == 0 {
+		t.Fatalf("no threads: %v", err)
+	}
+	var all []string
+	for _, path := range threads {
+		list, _ := os.ReadFile(path) // the thread may have ended
+		all = append(all, strings.Fields(string(list))...)
+	}
+	return all
+}
+
+// privateMemory adds up the private pages of a process, those of ONNX Runtime's file left out.
+func privateMemory(t *testing.T, pid string) int64 {
+	t.Helper()
+	f, err := os.Open("/proc/" + pid + "/smaps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	total, counts := int64(0), true
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		fields := strings.Fields(lines.Text())
+		switch {
+		case len(fields) >= 5 && !strings.HasSuffix(fields[0], ":"):
+			counts = !strings.Contains(lines.Text(), "libonnxruntime")
+		case counts && len(fields) == 3 && strings.HasPrefix(fields[0], "Private_"):
+			kb, err := strconv.ParseInt(fields[1], 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			total += kb << 10
+		}
+	}
+	return total
+}
