@@ -175,7 +175,9 @@ func (s *Server) waitIdle(limit time.Duration) bool {
 }
 
 func (s *Server) enter() {
-	s.watcher.begin(s.base, s.lookAll)
+	if !s.watcher.on.Load() {
+		s.watcher.begin(s.base, s.lookAll)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.serving++

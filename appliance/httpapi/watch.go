@@ -75,7 +75,7 @@ type watcher struct{ on atomic.Bool }
 
 // begin starts looking unless that is going on. It ends by itself, or with ctx.
 func (w *watcher) begin(ctx context.Context, look func() bool) {
-	if w.on.Load() || w.on.Swap(true) {
+	if w.on.Swap(true) {
 		return
 	}
 	go w.run(ctx, look)
