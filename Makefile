@@ -17,7 +17,7 @@ GOFILES  = $(shell git ls-files --cached --others --exclude-standard '*.go')
 export CGO_ENABLED := 1
 export CGO_CFLAGS  := -O2 -g
 
-.PHONY: build run demo test check race fuzz bench fault runtime models speech steps toolchains demo-steps tools-present clean
+.PHONY: build run demo test check race fuzz bench fault soak runtime models speech steps toolchains demo-steps tools-present clean
 
 ## build: the program, with the runtime library beside it
 build: tools-present runtime
@@ -84,6 +84,12 @@ fuzz: build
 CYCLES ?= 500
 fault: build
 	$(GO) test -count=1 -timeout 60m ./test/fault -fault.cycles=$(CYCLES) -v
+
+## soak: full load with uploads, swaps, cancels and failures for SOAK, and SWAPS hot swaps in each isolation mode
+SOAK ?= 10m
+SWAPS ?= 50
+soak: build
+	$(GO) test -count=1 -timeout 24h ./test/e2e -run '^(TestSoak|TestHotSwapUnderLoad)$$' -e2e.soak=$(SOAK) -e2e.swaps=$(SWAPS) -v
 
 ## bench: the tables of docs/benchmarks, as ratios within one run; one of them: make bench TABLE=engine, ONLY=tiny/16
 TABLE ?= all

@@ -13,6 +13,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/observe"
+	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/appliance/sharedmemory"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
 	"github.com/edgewise-ai/edgewise/store"
@@ -46,13 +47,17 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.onnx = onnx.New(onnx.Config{Library: c.ONNX.Library, Logger: logger.With("part", "onnx")})
+	a.onnx = onnx.New(onnx.Config{Library: c.ONNX.Library, Cores: cores(c), Logger: logger.With("part", "onnx")})
 	a.library = &library{
 		store: a.store, locks: newLocks(), cache: cache.New(int64(c.Engine.ResponseCacheBytes)), logger: logger.With("part", "library"),
-		config: libraryConfig{Backends: []edgewise.Backend{newIsolation(a.onnx, c, logger), newWasm(a, c, logger)}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue},
+		config: libraryConfig{
+			Backends: []edgewise.Backend{newIsolation(a.onnx, c, logger), newWasm(a, c, logger)}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue,
+			CoreCount: cores(c), Cores: sched.NewCores(cores(c)), Gap: c.Engine.SwapWithoutRoom == config.SwapGap,
+		},
 	}
 	a.manager = manager.New(manager.Config{
 		Load: a.library.load, Concurrency: c.Engine.LoadConcurrency, LoadTimeout: c.Engine.LoadTimeout, Logger: logger.With("part", "manager"),
+		Footprint: a.library.footprint, Memory: int64(c.Engine.MaxMemoryBytes),
 	})
 	a.library.manager = a.manager
 	a.engine = &engine{Manager: a.manager, library: a.library, strict: c.Engine.StrictReadiness}
@@ -67,13 +72,17 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	return a, nil
 }
 
-// defaults are the box's answers to what a model's author leaves open: as many instances as there are threads for them.
+// defaults are the box's answers to what a model's author leaves open: as many instances as there are cores for them.
 func defaults(c config.Config) modelconfig.Defaults {
-	threads := c.ONNX.Threads
-	if threads == 0 {
-		threads = runtime.GOMAXPROCS(0)
+	return modelconfig.Defaults{MaxBatchSize: int32(c.Engine.DefaultMaxBatchSize), InstanceCount: int32(cores(c))}
+}
+
+// cores is how many cores the models have, all of them together.
+func cores(c config.Config) int {
+	if c.ONNX.Threads == 0 {
+		return runtime.GOMAXPROCS(0)
 	}
-	return modelconfig.Defaults{MaxBatchSize: int32(c.Engine.DefaultMaxBatchSize), InstanceCount: int32(threads)}
+	return c.ONNX.Threads
 }
 
 func doorConfig(c config.Config) httpapi.Config {

@@ -62,6 +62,11 @@ func (e *engine) Index() []edgewise.Status {
 // Load makes a model ready and waits for it.
 func (e *engine) Load(ctx context.Context, name string) error { return e.library.Load(ctx, name) }
 
+// Reconfigure makes a model ready with other instance groups.
+func (e *engine) Reconfigure(ctx context.Context, name string, config []byte) error {
+	return e.library.Reconfigure(ctx, name, config)
+}
+
 // Unload stops serving a model. Dependents, the models that nothing but an ensemble asked for, are unloaded with it in any
 // case.
 func (e *engine) Unload(ctx context.Context, name string, _ bool) error {

@@ -28,7 +28,7 @@ func newIsolation(b edgewise.Backend, c config.Config, logger *slog.Logger) *iso
 	return &isolation{
 		Backend: b, policy: c.Engine.Isolation,
 		outside: runner.New(runner.Config{
-			Backend: b, Arguments: []string{ChildVerb}, Options: childOptions{Library: c.ONNX.Library}, ReadPaths: ort.Candidates(c.ONNX.Library),
+			Backend: b, Arguments: []string{ChildVerb}, Options: childOptions{Library: c.ONNX.Library, Cores: cores(c)}, ReadPaths: ort.Candidates(c.ONNX.Library),
 			LoadTimeout: c.Engine.LoadTimeout, LoadTime: c.Engine.LoadCPUTime, AddressSpace: uint64(c.Engine.MaxAddressSpace), Logger: logger.With("part", "runner"),
 		}),
 	}
@@ -69,6 +69,7 @@ const ChildVerb = "runner"
 // childOptions are what a child process needs of the configuration.
 type childOptions struct {
 	Library string `json:"library"`
+	Cores   int    `json:"cores"`
 }
 
 // RunChild is the life of a child process, which loads and runs one version for the box that has started it. It returns
@@ -80,6 +81,6 @@ func RunChild() int {
 		if err := json.Unmarshal(options, &o); err != nil {
 			return nil, edgewise.Errorf("appliance.RunChild", edgewise.Internal, "options: %w", err)
 		}
-		return onnx.New(onnx.Config{Library: o.Library, Logger: logger}), nil
+		return onnx.New(onnx.Config{Library: o.Library, Cores: o.Cores, Logger: logger}), nil
 	})
 }

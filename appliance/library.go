@@ -12,6 +12,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/cache"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
+	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/store"
 )
 
@@ -26,12 +27,17 @@ type library struct {
 	logger  *slog.Logger
 
 	labelCache labelCache
+	groups     overrides
 }
 
 type libraryConfig struct {
 	Backends []edgewise.Backend
 	Defaults modelconfig.Defaults
 	MaxQueue int
+	// CoreCount is how many cores there are for models, Cores the budget that hands them out.
+	CoreCount int
+	Cores     *sched.Cores
+	Gap       bool // a version may take the place of its predecessor before it is loaded
 }
 
 // Push stores an upload as a new version, after everything that can be refused has been refused. With promote the
@@ -124,6 +130,11 @@ func (l *library) understand(ctx context.Context, name, dir string, files []stri
 	if err != nil {
 		return nil, err
 	}
+	return l.completed(ctx, declared, name, dir, files)
+}
+
+// completed is what a declaration comes to for the files in a folder.
+func (l *library) completed(ctx context.Context, declared *edgewise.Model, name, dir string, files []string) (*edgewise.Model, error) {
 	identified, err := modelconfig.Identify(declared, name, files)
 	if err != nil {
 		return nil, err
@@ -136,7 +147,11 @@ func (l *library) understand(ctx context.Context, name, dir string, files []stri
 	if err != nil {
 		return nil, err
 	}
-	return m, modelconfig.Validate(m, files, inspection)
+	if err := modelconfig.Validate(m, files, inspection); err != nil {
+		return nil, err
+	}
+	_, err = sched.NewPadding(m, inspection)
+	return m, err
 }
 
 // inspect reads the model's file with its backend. An ensemble has none: there is nothing to be read.
@@ -166,7 +181,7 @@ func (l *library) SetLabel(ctx context.Context, name, label string, version int6
 
 // setLabel is SetLabel with the model's lock held.
 func (l *library) setLabel(ctx context.Context, name, label string, version int64) (edgewise.Label, error) {
-	return l.moveLabel(ctx, edgewise.ModelID{Name: name, Version: version}, func() (edgewise.Label, error) {
+	return l.moveLabel(ctx, edgewise.ModelID{Name: name, Version: version}, label, func() (edgewise.Label, error) {
 		return l.store.SetLabel(ctx, name, label, version)
 	})
 }
@@ -186,7 +201,7 @@ func (l *library) Rollback(ctx context.Context, name, label string) (edgewise.La
 	if target == 0 {
 		return l.store.Rollback(ctx, name, label) // which says why there is none
 	}
-	return l.moveLabel(ctx, edgewise.ModelID{Name: name, Version: target}, func() (edgewise.Label, error) {
+	return l.moveLabel(ctx, edgewise.ModelID{Name: name, Version: target}, label, func() (edgewise.Label, error) {
 		return l.store.Rollback(ctx, name, label)
 	})
 }
@@ -205,23 +220,24 @@ func rollbackTarget(r *edgewise.Record, label string) int64 {
 }
 
 // moveLabel tries a version, then moves a label to it, then waits until requests reach it. The model's lock is held.
-func (l *library) moveLabel(ctx context.Context, to edgewise.ModelID, move func() (edgewise.Label, error)) (edgewise.Label, error) {
-	if err := l.try(ctx, to); err != nil {
+func (l *library) moveLabel(ctx context.Context, to edgewise.ModelID, label string, move func() (edgewise.Label, error)) (edgewise.Label, error) {
+	if err := l.try(ctx, to, label); err != nil {
 		return edgewise.Label{}, errors.Join(err, l.refresh(to.Name))
 	}
-	label, err := move()
+	moved, err := move()
 	if err != nil {
 		return edgewise.Label{}, errors.Join(err, l.refresh(to.Name))
 	}
 	if err := errors.Join(l.store.SetWanted(ctx, to.Name, true), l.refresh(to.Name)); err != nil {
-		return label, err
+		return moved, err
 	}
-	l.logger.Info("label moved", "model", to.Name, "label", label.Name, "version", label.Version)
-	return label, nil
+	l.logger.Info("label moved", "model", to.Name, "label", moved.Name, "version", moved.Version)
+	return moved, nil
 }
 
-// try loads a version beside those that serve and says why it cannot be loaded.
-func (l *library) try(ctx context.Context, id edgewise.ModelID) error {
+// try loads a version beside those that serve, or, for the label live and where that is configured, in their place. It
+// says why the version cannot be loaded.
+func (l *library) try(ctx context.Context, id edgewise.ModelID, label string) error {
 	record, err := l.store.Record(id.Name)
 	if err != nil {
 		return err
@@ -229,7 +245,12 @@ func (l *library) try(ctx context.Context, id edgewise.ModelID) error {
 	if record.Version(id.Version) == nil {
 		return edgewise.Errorf("appliance.SetLabel", edgewise.NotFound, "model %q has no version %d", id.Name, id.Version)
 	}
-	l.manager.Want(record, id.Version)
+	record = l.groups.apply(record)
+	if label == edgewise.LiveLabel {
+		l.manager.Replace(record, id.Version)
+	} else {
+		l.manager.Want(record, id.Version)
+	}
 	return l.manager.Await(ctx, id)
 }
 
@@ -273,11 +294,12 @@ func (l *library) DeleteModel(ctx context.Context, name string) error {
 		return err
 	}
 	l.logger.Info("model deleted", "model", name)
+	l.groups.forget(name)
 	l.manager.Forget(name)
 	return nil
 }
 
-// Load makes a model ready and waits for it. A model that has no live version gets its highest one.
+// Load makes a model ready and waits for it, as it is stored. A model that has no live version gets its highest one.
 func (l *library) Load(ctx context.Context, name string) error {
 	if err := l.begin(ctx, name); err != nil {
 		return err
@@ -292,6 +314,7 @@ func (l *library) begin(ctx context.Context, name string) error {
 		return err
 	}
 	defer unlock()
+	l.groups.forget(name)
 	record, err := l.store.Record(name)
 	if err != nil {
 		return err
@@ -315,6 +338,7 @@ func (l *library) Unload(ctx context.Context, name string) error {
 	if users := l.servedEnsembles(name); len(users) > 0 {
 		return edgewise.Errorf("appliance.Unload", edgewise.Conflict, "model %q cannot be unloaded while an ensemble runs it: %s: unload that first", name, listed(users))
 	}
+	l.groups.forget(name)
 	return l.wish(ctx, name, false)
 }
 
@@ -337,7 +361,7 @@ func (l *library) refresh(name string) error {
 	if err != nil {
 		return err
 	}
-	l.manager.Want(record)
+	l.manager.Want(l.groups.apply(record))
 	return nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/cache"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
+	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/store"
 )
 
@@ -74,6 +75,9 @@ func (i *echoInstance) Close() error {
 	return nil
 }
 
+// houseMemory is what all models of a house may take together. Those of echo take nothing unless they say so.
+const houseMemory = 100
+
 // house is a library on a real store, without a door.
 type house struct {
 	*library
@@ -90,7 +94,8 @@ func newHouse(t *testing.T) *house {
 	}
 	backend := &echo{}
 	l := &library{store: s, locks: newLocks(), cache: cache.New(0), logger: logger, config: libraryConfig{Backends: []edgewise.Backend{backend}, MaxQueue: 100}}
-	l.manager = manager.New(manager.Config{Load: l.load, Concurrency: 2, Logger: logger})
+	l.config.CoreCount, l.config.Cores = 4, sched.NewCores(4)
+	l.manager = manager.New(manager.Config{Load: l.load, Footprint: l.footprint, Memory: houseMemory, Concurrency: 2, Logger: logger})
 	t.Cleanup(func() {
 		if err := errors.Join(l.manager.Close(context.Background()), s.Close()); err != nil {
 			t.Error(err)

@@ -3,6 +3,7 @@ package appliance
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -53,7 +54,7 @@ func (a *App) checkRuntime(ctx context.Context) {
 	err := cmd.Run()
 	report := strings.TrimSpace(string(answer.Next(maxRuntimeReport)))
 	switch {
-	case ctx.Err() != nil && context.Cause(ctx) == context.Canceled:
+	case errors.Is(ctx.Err(), context.Canceled): // the box stops
 	case err != nil && report == "":
 		a.logger.Error("no runtime for ONNX models", "error", err)
 	case err != nil:

@@ -63,6 +63,12 @@ const (
 	IsolationNone    = "none"
 )
 
+// The values of engine.swap_without_room.
+const (
+	SwapRefuse = "refuse"
+	SwapGap    = "gap"
+)
+
 // Wasm bounds what WebAssembly steps may take.
 type Wasm struct {
 	MaxMemoryBytes Size          `json:"max_memory_bytes"`
@@ -79,6 +85,8 @@ type Engine struct {
 	DefaultMaxBatchSize int           `json:"default_max_batch_size"`
 	StrictReadiness     bool          `json:"strict_readiness"`
 	Isolation           string        `json:"isolation"`
+	MaxMemoryBytes      Size          `json:"max_memory_bytes"`
+	SwapWithoutRoom     string        `json:"swap_without_room"`
 	LoadCPUTime         time.Duration `json:"load_cpu_time"`
 	MaxAddressSpace     Size          `json:"max_address_space"`
 	ResponseCacheBytes  Size          `json:"response_cache_bytes"`
@@ -114,10 +122,13 @@ func Default() Config {
 			HeaderTimeout: 10 * time.Second, BodyTimeout: time.Minute, IdleTimeout: 2 * time.Minute, WriteTimeout: time.Minute,
 			AllowedHosts: []string{},
 		},
-		Upload:   Upload{MaxBytes: 32 * GiB, MaxFiles: 1024, Concurrent: 2},
-		Store:    Store{ReserveBytes: GiB, SnapshotEvery: time.Hour, Snapshots: 24},
-		Wasm:     Wasm{MaxMemoryBytes: 64 * MiB, RunTimeout: time.Minute, CacheBytes: 256 * MiB},
-		Engine:   Engine{MaxQueue: 1024, RequestTimeout: time.Minute, LoadTimeout: 5 * time.Minute, LoadConcurrency: 1, DefaultMaxBatchSize: 4, StrictReadiness: true, Isolation: IsolationProcess, LoadCPUTime: 5 * time.Minute, ResponseCacheBytes: 64 * MiB},
+		Upload: Upload{MaxBytes: 32 * GiB, MaxFiles: 1024, Concurrent: 2},
+		Store:  Store{ReserveBytes: GiB, SnapshotEvery: time.Hour, Snapshots: 24},
+		Wasm:   Wasm{MaxMemoryBytes: 64 * MiB, RunTimeout: time.Minute, CacheBytes: 256 * MiB},
+		Engine: Engine{
+			MaxQueue: 1024, RequestTimeout: time.Minute, LoadTimeout: 5 * time.Minute, LoadConcurrency: 1, DefaultMaxBatchSize: 4, StrictReadiness: true,
+			Isolation: IsolationProcess, SwapWithoutRoom: SwapRefuse, LoadCPUTime: 5 * time.Minute, ResponseCacheBytes: 64 * MiB,
+		},
 		Shutdown: Shutdown{Timeout: 30 * time.Second},
 		Log:      Log{Level: "info", Format: "text"},
 		Metrics:  Metrics{Enabled: true},

@@ -243,6 +243,8 @@ func TestEveryLimitIsKept(t *testing.T) {
 		{"log.level", "debug", "trace"},
 		{"log.format", "json", "JSON"},
 		{"engine.isolation", "none", "container"},
+		{"engine.max_memory_bytes", "16TiB", "17TiB"},
+		{"engine.swap_without_room", "gap", "wait"},
 		{"engine.load_cpu_time", "1s", "25h"},
 		{"engine.max_address_space", "0", "17TiB"},
 		{"engine.response_cache_bytes", "0", "17TiB"},

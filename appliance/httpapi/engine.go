@@ -25,6 +25,9 @@ type Engine interface {
 	Index() []edgewise.Status
 	// Load makes the model ready and waits for it. Errors: NotFound, Invalid, Exhausted, Deadline, Canceled, Internal.
 	Load(ctx context.Context, name string) error
+	// Reconfigure makes the model ready with another configuration, as JSON, that differs from the stored one in
+	// instance_group only, and waits for it. It holds until the next Load. Errors: NotFound, Invalid, Unsupported.
+	Reconfigure(ctx context.Context, name string, config []byte) error
 	// Unload stops serving the model and returns before requests in progress have ended; with dependents also the
 	// models that only it uses. Errors: NotFound.
 	Unload(ctx context.Context, name string, dependents bool) error

@@ -39,6 +39,9 @@ func (s *Server) loadModel(c *fiber.Ctx) error {
 	if err := readJSON(c, &ask); err != nil {
 		return err
 	}
+	if raw, only := ask.Parameters["config"]; only && len(ask.Parameters) == 1 {
+		return s.reconfigure(c, id.Name, raw)
+	}
 	for key := range ask.Parameters {
 		if key == "config" || strings.HasPrefix(key, "file:") {
 			return edgewise.Errorf("httpapi.loadModel", edgewise.Unsupported,
@@ -47,6 +50,18 @@ func (s *Server) loadModel(c *fiber.Ctx) error {
 		return edgewise.Errorf("httpapi.loadModel", edgewise.Invalid, "unknown load parameter %.100q", key)
 	}
 	if err := s.deps.Engine.Load(s.base, id.Name); err != nil {
+		return err
+	}
+	return emptyJSON(c)
+}
+
+// reconfigure answers when the model is ready with the configuration given, which is JSON in a JSON string.
+func (s *Server) reconfigure(c *fiber.Ctx, name string, raw json.RawMessage) error {
+	var config string
+	if json.Unmarshal(raw, &config) != nil {
+		return edgewise.Errorf("httpapi.loadModel", edgewise.Invalid, "load parameter config is %.40s: want the configuration as JSON in a string", raw)
+	}
+	if err := s.deps.Engine.Reconfigure(s.base, name, []byte(config)); err != nil {
 		return err
 	}
 	return emptyJSON(c)

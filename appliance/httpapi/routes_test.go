@@ -110,7 +110,8 @@ func TestRepositoryRoutes(t *testing.T) {
 		{"load", "POST", "/v2/repository/models/echo/load", "", 200, ""},
 		{"load with parameters", "POST", "/v2/repository/models/echo/load", `{"parameters":{}}`, 200, ""},
 		{"load of an unknown model", "POST", "/v2/repository/models/none/load", "", 404, `{"error":"failed to load 'none', failed to poll from model repository","code":"not_found"}`},
-		{"load with a configuration", "POST", "/v2/repository/models/echo/load", `{"parameters":{"config":"{}"}}`, 501, `{"error":"load parameter \"config\" is not supported: push a new version with the files and the configuration it needs","code":"unsupported"}`},
+		{"load with a configuration", "POST", "/v2/repository/models/echo/load", `{"parameters":{"config":"{}"}}`, 200, ""},
+		{"load with a configuration that is no text", "POST", "/v2/repository/models/echo/load", `{"parameters":{"config":{}}}`, 400, `{"error":"load parameter config is {}: want the configuration as JSON in a string","code":"invalid"}`},
 		{"load with a file", "POST", "/v2/repository/models/echo/load", `{"parameters":{"file:1/model.onnx":"AA=="}}`, 501, `{"error":"load parameter \"file:1/model.onnx\" is not supported: push a new version with the files and the configuration it needs","code":"unsupported"}`},
 		{"load with nonsense", "POST", "/v2/repository/models/echo/load", `{"parameters":{"x":1}}`, 400, `{"error":"unknown load parameter \"x\"","code":"invalid"}`},
 		{"unload", "POST", "/v2/repository/models/echo/unload", "", 200, ""},
@@ -120,7 +121,7 @@ func TestRepositoryRoutes(t *testing.T) {
 		{"named repository", "POST", "/v2/repository/any/models/echo/load", "", 501, `{"error":"'repository_name' specification is not supported","code":"unsupported"}`},
 		{"GET of the index", "GET", "/v2/repository/index", "", 405, notAllowed},
 	})
-	want := []string{"load echo", "load echo", "load none", "unload echo false", "unload echo true"}
+	want := []string{"load echo", "load echo", "load none", "reconfigure echo {}", "unload echo false", "unload echo true"}
 	if diff := cmp.Diff(want, ts.engine.calls); diff != "" {
 		t.Errorf("calls of the engine (-want +got):\n%s", diff)
 	}

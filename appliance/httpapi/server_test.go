@@ -101,6 +101,11 @@ func (e *fakeEngine) Load(_ context.Context, name string) error {
 	return e.known(name)
 }
 
+func (e *fakeEngine) Reconfigure(_ context.Context, name string, config []byte) error {
+	e.record("reconfigure %s %s", name, config)
+	return e.known(name)
+}
+
 func (e *fakeEngine) Unload(_ context.Context, name string, dependents bool) error {
 	e.record("unload %s %v", name, dependents)
 	return e.known(name)

@@ -38,6 +38,10 @@ func (m *Manager) fall(name string, s *slot, reason string) {
 		if err := h.retire(); err != nil {
 			m.config.Logger.Error("version did not close cleanly", "model", name, "version", s.version.ID.Version, "error", err)
 		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		s.bytes = 0
+		m.publish()
 	})
 }
 

@@ -16,7 +16,10 @@ import (
 // Config configures a Manager.
 type Config struct {
 	// Load makes a servable of a version, warmed up and ready. It runs on a goroutine of its own.
-	Load        func(ctx context.Context, v *edgewise.Version) (edgewise.Servable, error)
+	Load func(ctx context.Context, v *edgewise.Version) (edgewise.Servable, error)
+	// Footprint estimates what a version takes. It runs where Load does. nil: no version takes anything.
+	Footprint   func(ctx context.Context, v *edgewise.Version) (Footprint, error)
+	Memory      int64         // bytes that all loaded versions may take together; 0: no bound
 	Concurrency int           // loads at the same time; at least 1
 	LoadTimeout time.Duration // of one load; 0: none
 	Logger      *slog.Logger
@@ -44,6 +47,10 @@ type model struct {
 	trial   []int64 // versions to be tried before a label moves to them
 	serving int64
 	slots   map[int64]*slot
+
+	successor int64     // the version on trial that may take the live one's place; 0: none
+	alone     int64     // the successor, once the live one had to go for it; 0: none
+	gap       time.Time // since when nothing answers because of that; zero: something does
 }
 
 // New makes a manager without any model.
@@ -54,21 +61,36 @@ func New(c Config) *Manager {
 	return m
 }
 
+// Resizer is a Servable that can follow a change of its model's instance groups while it serves. Resize returns at once
+// and calls nobody back.
+type Resizer interface {
+	Resize(m *edgewise.Model)
+}
+
 // Want tells what is stored about a model now, and which versions are to be tried: loaded beside the aspired ones,
-// without answering requests that do not name them. Versions that failed to load are loaded again. It returns at once;
-// see Settle.
-func (m *Manager) Want(r *edgewise.Record, trial ...int64) {
+// without answering requests that do not name them. Versions that failed to load are loaded again. A version that is
+// loaded and comes with other instance groups than before follows in place, without being loaded anew, if it is a
+// Resizer; in nothing else may a version differ from what it was. It returns at once; see Settle.
+func (m *Manager) Want(r *edgewise.Record, trial ...int64) { m.want(r, 0, trial) }
+
+// Replace is Want with one version on trial that is to take the place of the one that serves. When there is too little
+// memory for both and the version's Footprint says Gap, the live one is unloaded first; when the version then fails to
+// load, the live one is loaded again.
+func (m *Manager) Replace(r *edgewise.Record, version int64) { m.want(r, version, []int64{version}) }
+
+func (m *Manager) want(r *edgewise.Record, successor int64, trial []int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
 		return
 	}
 	mod := m.know(r)
-	mod.trial = trial
+	mod.trial, mod.successor, mod.alone = trial, successor, 0
 	for number, s := range mod.slots {
 		if s.state == edgewise.StateUnavailable {
 			delete(mod.slots, number)
 		}
+		s.follow(r.Version(number))
 	}
 	m.reconcile(r.Name, mod)
 }
@@ -106,6 +128,7 @@ func (m *Manager) Forget(name string) { m.Want(&edgewise.Record{Name: name}) }
 func (m *Manager) reconcile(name string, mod *model) {
 	p := next(m.snapshot(name, mod))
 	mod.serving = p.serving
+	m.noteGap(name, mod, time.Now())
 	for _, number := range p.forget {
 		delete(mod.slots, number)
 	}
@@ -132,7 +155,7 @@ func (m *Manager) reconcile(name string, mod *model) {
 
 // snapshot is all that next looks at. m.mu is held.
 func (m *Manager) snapshot(name string, mod *model) snapshot {
-	s := snapshot{serving: mod.serving, states: map[int64]edgewise.State{}}
+	s := snapshot{serving: mod.serving, alone: mod.alone, states: map[int64]edgewise.State{}}
 	for _, v := range mod.record.Versions {
 		s.stored = append(s.stored, v.ID.Version)
 	}
@@ -154,18 +177,22 @@ func (m *Manager) load(name string, s *slot) {
 	start := time.Now()
 	servable, err := edgewise.Servable(nil), m.holdParts(s.version)
 	if err == nil {
-		servable, err = m.loadInTurn(s.version)
+		servable, err = m.loadInTurn(s)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err != nil {
 		m.releaseParts(s.version)
 		s.to(edgewise.StateUnavailable, time.Now())
-		s.reason, s.kind = err.Error(), edgewise.KindOf(err)
+		s.reason, s.kind, s.bytes = err.Error(), edgewise.KindOf(err), 0
+		if mod := m.models[name]; mod.alone == s.version.ID.Version {
+			mod.alone = 0 // the old one comes back
+		}
 		m.config.Logger.Error("version failed to load", "model", name, "version", s.version.ID.Version, "kind", s.kind.String(), "reason", s.reason)
 	} else {
 		s.to(edgewise.StateReady, time.Now())
 		s.handle = newHandle(servable)
+		s.follow(m.models[name].record.Version(s.version.ID.Version))
 		m.watch(name, s, s.handle)
 		m.config.Logger.Info("version ready", "model", name, "version", s.version.ID.Version, "took", time.Since(start).Round(time.Millisecond).String())
 	}
@@ -173,7 +200,7 @@ func (m *Manager) load(name string, s *slot) {
 }
 
 // loadInTurn loads when fewer versions than allowed are loading, within the time for one load.
-func (m *Manager) loadInTurn(v *edgewise.Version) (edgewise.Servable, error) {
+func (m *Manager) loadInTurn(s *slot) (edgewise.Servable, error) {
 	m.loads <- struct{}{}
 	defer func() { <-m.loads }()
 	ctx, cancel := m.ctx, context.CancelFunc(func() {})
@@ -181,11 +208,12 @@ func (m *Manager) loadInTurn(v *edgewise.Version) (edgewise.Servable, error) {
 		ctx, cancel = context.WithTimeout(m.ctx, m.config.LoadTimeout)
 	}
 	defer cancel()
-	return m.loadSafely(ctx, v)
+	return m.loadSafely(ctx, s)
 }
 
 // loadSafely keeps a panic while loading, which is our own bug, from ending the process.
-func (m *Manager) loadSafely(ctx context.Context, v *edgewise.Version) (s edgewise.Servable, err error) {
+func (m *Manager) loadSafely(ctx context.Context, s *slot) (loaded edgewise.Servable, err error) {
+	v := s.version
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = edgewise.Errorf("manager.load", edgewise.Internal, "loading %v panicked: %v", v.ID, cause)
@@ -193,6 +221,9 @@ func (m *Manager) loadSafely(ctx context.Context, v *edgewise.Version) (s edgewi
 	}()
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("model %v was not loaded: %w", v.ID, err)
+	}
+	if err := m.reserve(ctx, v.ID.Name, s); err != nil {
+		return nil, err
 	}
 	return m.config.Load(ctx, v)
 }
@@ -228,7 +259,7 @@ func (m *Manager) publish() {
 }
 
 func (mod *model) route(held []int64) *route {
-	r := &route{versions: make(map[int64]*target, len(mod.slots))}
+	r := &route{replaced: mod.alone != 0, versions: make(map[int64]*target, len(mod.slots))}
 	for _, v := range mod.record.Versions {
 		r.stored = append(r.stored, v.ID.Version)
 	}

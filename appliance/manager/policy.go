@@ -58,6 +58,7 @@ type snapshot struct {
 	trial   []int64                  // versions to be loaded beside them, which answer only requests that name them
 	held    []int64                  // versions that loaded ensembles need, ascending; they answer only requests that name them
 	live    int64                    // the aspired version that ought to answer version 0; 0: the highest ready
+	alone   int64                    // the version of the trial that the live one has to go for; 0: none
 	serving int64                    // the version that answers version 0 now; 0: none
 	states  map[int64]edgewise.State // of every version that has one
 }
@@ -71,7 +72,8 @@ type plan struct {
 }
 
 // next decides. Its one principle: what answers now goes on answering until its successor is ready. So a version that
-// is no longer aspired is kept while the live one is loading, and also when that failed.
+// is no longer aspired is kept while the live one is loading, and also when that failed. The exception is a version
+// for which the live one has to go first.
 func next(s snapshot) plan {
 	p := plan{serving: s.nextServing()}
 	for _, v := range s.wanted() {
@@ -109,6 +111,10 @@ func (s snapshot) nextServing() int64 {
 	switch {
 	case len(s.aspired) == 0:
 		return 0
+	case s.alone != 0 && ready(s.alone):
+		return s.alone
+	case s.alone != 0:
+		return 0
 	case ready(s.live):
 		return s.live
 	case s.live == 0 && highest != 0:
@@ -121,7 +127,11 @@ func (s snapshot) nextServing() int64 {
 
 // wanted is every version that is to be loaded and kept, ascending.
 func (s snapshot) wanted() []int64 {
-	all := slices.Concat(s.aspired, s.trial, s.held)
+	all := slices.Concat(s.aspired, s.trial)
+	if s.alone != 0 {
+		all = slices.DeleteFunc(all, func(v int64) bool { return v == s.live })
+	}
+	all = slices.Concat(all, s.held)
 	slices.Sort(all)
 	return slices.Compact(all)
 }

@@ -93,6 +93,9 @@ func TestNext(t *testing.T) {
 		{"a trial never serves", snapshot{stored: []int64{1}, trial: []int64{1}, states: states{1: up}}, "serve 0 load [] unload [] forget []"},
 		{"a trial that became live", snapshot{stored: []int64{1, 2}, aspired: []int64{2}, live: 2, serving: 1, states: states{1: up, 2: up}}, "serve 2 load [] unload [1] forget []"},
 		{"without a live label the highest ready one", snapshot{stored: []int64{1, 2, 3}, aspired: []int64{1, 2, 3}, states: states{1: up, 2: up, 3: load}}, "serve 2 load [] unload [] forget []"},
+		{"a version that has to be alone: the others go first", snapshot{stored: []int64{1, 2}, aspired: []int64{1}, trial: []int64{2}, live: 1, serving: 1, alone: 2, states: states{1: up, 2: load}}, "serve 0 load [] unload [1] forget []"},
+		{"what has another label or is part of an ensemble stays", snapshot{stored: []int64{1, 2, 3}, aspired: []int64{1, 3}, trial: []int64{2}, held: []int64{1}, live: 1, serving: 1, alone: 2, states: states{1: up, 2: load, 3: up}}, "serve 0 load [] unload [] forget []"},
+		{"and it serves as soon as it is ready", snapshot{stored: []int64{1, 2}, aspired: []int64{1}, trial: []int64{2}, live: 1, alone: 2, states: states{2: up}}, "serve 2 load [] unload [] forget []"},
 		{"rollback to an unloaded version", snapshot{stored: []int64{1, 2}, aspired: []int64{1}, live: 1, serving: 2, states: states{2: up}}, "serve 2 load [1] unload [] forget []"},
 	}
 	for _, test := range tests {

@@ -18,6 +18,7 @@ type route struct {
 	serving  *target
 	versions map[int64]*target
 	stored   []int64
+	replaced bool // one version is loading in the place of the others
 }
 
 // target is one version in the table. handle is nil when it is not ready.
@@ -57,6 +58,8 @@ func (m *Manager) find(id edgewise.ModelID) (*target, error) {
 	switch {
 	case r == nil:
 		return nil, lookupError(edgewise.NotFound, id, "Request for unknown model: '%s' is not found", id.Name)
+	case id.Version == 0 && r.serving == nil && r.replaced:
+		return nil, lookupError(edgewise.Unavailable, id, "model '%s' is not available for a moment: a version takes the place of another, and there is too little memory for both", id.Name)
 	case id.Version == 0 && r.serving == nil:
 		if s, ok := r.fallen(); ok {
 			return nil, lookupError(edgewise.Unavailable, id, "Request for unknown model: '%s' has no available versions: version %d: %s", id.Name, s.ID.Version, s.Reason)

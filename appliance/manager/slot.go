@@ -24,6 +24,7 @@ type slot struct {
 	reason  string
 	kind    edgewise.Kind // of the failure, when Unavailable
 	since   time.Time
+	bytes   int64   // of the memory for models; guarded by the manager's mutex
 	fallen  bool    // Unavailable after it was Ready
 	handle  *handle // set when Ready or Unloading
 }
@@ -36,6 +37,17 @@ func (s *slot) to(state edgewise.State, now time.Time) {
 		panic(fmt.Sprintf("BUG: version %v goes from %v to %v", s.version.ID, s.state, state))
 	}
 	s.state, s.since = state, now
+}
+
+// follow takes over what is stored about a ready version now. One that is not ready does so when it is.
+func (s *slot) follow(v *edgewise.Version) {
+	if v == nil || v == s.version || s.state != edgewise.StateReady {
+		return
+	}
+	s.version = v
+	if r, ok := s.handle.servable.(Resizer); ok {
+		r.Resize(v.Model)
+	}
 }
 
 // failure is why a version is Unavailable, in Triton's words; nil in any other state.

@@ -219,6 +219,11 @@ func defaultOptimization(c *edgewise.Model) {
 	}
 }
 
+// latency tells whether the model runs one request at a time, on all cores.
+func latency(m *edgewise.Model) bool {
+	return m.Parameters[edgewise.ProfileParameter].StringValue == edgewise.ProfileLatency
+}
+
 // defaultInstances names and counts the instance groups. A group that leaves the kind open runs on the CPU, unless it
 // names GPUs.
 func defaultInstances(c *edgewise.Model, d Defaults) {
@@ -232,6 +237,9 @@ func defaultInstances(c *edgewise.Model, d Defaults) {
 		}
 		if g.Count == 0 {
 			g.Count = max(min(d.InstanceCount, int32(MaxInstances/len(c.InstanceGroup))), 1)
+			if latency(c) {
+				g.Count = 1
+			}
 		}
 		if g.Kind != "" && g.Kind != edgewise.KindAuto {
 			continue

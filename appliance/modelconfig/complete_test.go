@@ -211,6 +211,14 @@ func TestInstanceGroupsAreCompleted(t *testing.T) {
 	}
 }
 
+func TestTheLatencyProfileHasOneInstance(t *testing.T) {
+	m := &edgewise.Model{Parameters: map[string]edgewise.ModelParam{edgewise.ProfileParameter: {StringValue: edgewise.ProfileLatency}}}
+	m, err := Complete(m, "cat", []string{"model.onnx"}, nil, Defaults{InstanceCount: 8})
+	if err != nil || m.InstanceGroup[0].Count != 1 {
+		t.Errorf("got %+v, %v", m.InstanceGroup, err)
+	}
+}
+
 func TestCompletedInstancesStayWithinTheirBound(t *testing.T) {
 	m := &edgewise.Model{InstanceGroup: make([]edgewise.InstanceGroup, 3)}
 	m, err := Complete(m, "cat", []string{"model.onnx"}, nil, Defaults{InstanceCount: 100})

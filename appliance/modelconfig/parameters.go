@@ -1,9 +1,12 @@
 package modelconfig
 
 import (
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/edgewise-ai/edgewise"
 )
 
 // parameter says which values a backend parameter may have.
@@ -11,6 +14,14 @@ type parameter struct {
 	want  string // for messages
 	valid func(string) bool
 }
+
+// Parameters of the box's own, beside edgewise.ProfileParameter and those of the scheduler.
+const (
+	MemoryParameter = "memory_bytes"      // what a loaded version takes, instead of the box's estimate
+	SwapParameter   = "swap_without_room" // SwapRefuse or SwapGap, instead of the box's choice
+	SwapRefuse      = "refuse"
+	SwapGap         = "gap"
+)
 
 // backendParameters are those that the ONNX backend, the scheduler and the box itself obey. Other names are data of the user, which clients read.
 var backendParameters = map[string]parameter{
@@ -21,6 +32,9 @@ var backendParameters = map[string]parameter{
 	"enable_mem_pattern":                            oneOf("0", "1"),
 	"memory.enable_memory_arena_shrinkage":          {"devices such as \"cpu:0\", separated by ';'", regexp.MustCompile(`^cpu:0(;cpu:0)*$`).MatchString},
 	"max_queue_delay":                               oneOf("auto"),
+	MemoryParameter:                                 {"a number of bytes", number(math.MaxInt64)},
+	SwapParameter:                                   oneOf(SwapRefuse, SwapGap),
+	edgewise.ProfileParameter:                       oneOf(edgewise.ProfileThroughput, edgewise.ProfileLatency),
 	"isolation":                                     oneOf("none", "process"),
 	"session.set_denormal_as_zero":                  oneOf("0", "1"),
 	"session.disable_quant_qdq":                     oneOf("0", "1"),

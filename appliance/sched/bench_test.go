@@ -25,25 +25,31 @@ func (free) Close() error { return nil }
 func BenchmarkInfer(b *testing.B) {
 	for _, batches := range []bool{false, true} {
 		for _, callers := range []int{1, 16, 64} {
-			b.Run(fmt.Sprintf("batching=%v/callers=%d", batches, callers), func(b *testing.B) {
-				m := model()
-				if batches {
-					m.MaxBatchSize, m.DynamicBatching = 64, &edgewise.DynamicBatching{}
-				}
-				s := New(&edgewise.Version{ID: edgewise.ModelID{Name: "m", Version: 1}, Model: m}, free{}, Config{Lanes: 2, MaxQueue: 1000, Logger: slog.New(slog.DiscardHandler)})
-				b.ReportAllocs()
-				var all sync.WaitGroup
-				for c := range callers {
-					all.Go(func() { repeat(b, s, (b.N+callers-1-c)/callers) })
-				}
-				all.Wait()
-				if st := s.Statistics(); st.ExecutionCount > 0 {
-					b.ReportMetric(float64(st.InferenceCount)/float64(st.ExecutionCount), "batch")
-				}
-				_ = s.Close()
-			})
+			for name, cores := range map[string]*Cores{"none": nil, "shared": NewCores(2)} {
+				b.Run(fmt.Sprintf("batching=%v/callers=%d/cores=%s", batches, callers, name), func(b *testing.B) {
+					measure(b, batches, callers, Config{Lanes: 2, Cores: cores, Threads: 1, MaxQueue: 1000, Logger: slog.New(slog.DiscardHandler)})
+				})
+			}
 		}
 	}
+}
+
+func measure(b *testing.B, batches bool, callers int, c Config) {
+	m := model()
+	if batches {
+		m.MaxBatchSize, m.DynamicBatching = 64, &edgewise.DynamicBatching{}
+	}
+	s := New(&edgewise.Version{ID: edgewise.ModelID{Name: "m", Version: 1}, Model: m}, free{}, c)
+	b.ReportAllocs()
+	var all sync.WaitGroup
+	for c := range callers {
+		all.Go(func() { repeat(b, s, (b.N+callers-1-c)/callers) })
+	}
+	all.Wait()
+	if st := s.Statistics(); st.ExecutionCount > 0 {
+		b.ReportMetric(float64(st.InferenceCount)/float64(st.ExecutionCount), "batch")
+	}
+	_ = s.Close()
 }
 
 func repeat(b *testing.B, s *Scheduler, n int) {

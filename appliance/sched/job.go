@@ -28,10 +28,14 @@ type job struct {
 	outputs  []edgewise.Tensor
 	free     func() // gives outputs back
 	err      error
-	done     chan struct{} // one token: the job has its answer
-	group    *group        // the batch it was taken into with others; nil when alone
-	gone     atomic.Bool   // counted by its group as abandoned
-	list     *fifo         // where it waits; nil when it does not. Guarded by the queue's mutex, as are the links
+	done     chan struct{}     // one token: the job has its answer
+	plain    []edgewise.Tensor // inputs without padding; empty when the model has none
+	sizes    []int64           // of the dimensions that are padded
+	bucket   []int64           // what they are padded to at least
+	target   []int64           // and in the present batch
+	group    *group            // the batch it was taken into with others; nil when alone
+	gone     atomic.Bool       // counted by its group as abandoned
+	list     *fifo             // where it waits; nil when it does not. Guarded by the queue's mutex, as are the links
 	prev     *job
 	next     *job
 	answered bool // its answer waits for those of earlier jobs. Guarded by the queue's mutex
@@ -51,23 +55,45 @@ func (p *jobs) get() *job { return p.pool.Get().(*job) }
 // put takes a job back that nobody refers to any more. It lets go of the request's memory.
 func (p *jobs) put(j *job) {
 	clear(j.inputs)
-	*j = job{inputs: j.inputs[:0], done: j.done}
+	clear(j.plain)
+	*j = job{inputs: j.inputs[:0], plain: j.plain[:0], sizes: j.sizes[:0], bucket: j.bucket[:0], target: j.target[:0], done: j.done}
 	p.pool.Put(j)
 }
 
-// fits tells whether k can run in one batch with j: the same inputs in the same shapes but for dimension 0, and the same
-// outputs wanted in the same order. Types are the model's, so they are equal. Parameters are a request's own.
+// fits tells whether k can run in one batch with j: the same inputs in the same shapes but for dimension 0 and for what is
+// padded, and the same outputs wanted in the same order. Types are the model's, so they are equal. Parameters are a
+// request's own.
 func (j *job) fits(k *job) bool {
 	if len(j.inputs) != len(k.inputs) || !slices.Equal(j.want, k.want) || len(j.call.Parameters) > 0 || len(k.call.Parameters) > 0 {
 		return false
 	}
+	pads := len(j.sizes) > 0
+	if pads && (!slices.Equal(j.bucket, k.bucket) || !near(j.sizes, k.sizes) && len(j.bucket) == 0) {
+		return false
+	}
 	for i := range j.inputs {
 		a, b := &j.inputs[i], &k.inputs[i]
-		if a.Name != b.Name || len(a.Shape) == 0 || len(b.Shape) == 0 || !a.Shape[1:].Equal(b.Shape[1:]) {
+		if a.Name != b.Name || !pads && !j.alike(k, i) {
 			return false
 		}
 	}
 	return true
+}
+
+// near tells whether sizes are so close that filling up the smaller ones costs little.
+func near(a, b []int64) bool {
+	for i := range a {
+		if max(a[i], b[i]) > paddingSpread*min(a[i], b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// alike tells whether input i of both jobs can be joined on dimension 0.
+func (j *job) alike(k *job, i int) bool {
+	a, b := j.inputs[i].Shape, k.inputs[i].Shape
+	return len(a) > 0 && len(b) > 0 && a[1:].Equal(b[1:])
 }
 
 func elements(jobs []*job) int {

@@ -15,6 +15,7 @@ import (
 // again and the core's caches stay warm. While runs are tiny it does not: waking a kept thread costs more than such a run.
 type lane struct {
 	s        *Scheduler
+	seat     *seat // the cores that it runs on
 	pinned   bool
 	jobs     []*job // the batch, or the jobs considered for one
 	leaving  []*job
@@ -23,14 +24,16 @@ type lane struct {
 	timer    *time.Timer // wakes the queue's lanes; nil until one is needed
 }
 
-// loop runs until the queue is closed and empty.
+// loop runs until the queue is closed and empty, or there are more lanes than are wanted.
 func (l *lane) loop() {
 	l.pin(true)
 	defer l.pin(false)
+	defer l.seat.give()
 	defer l.gatherer.release()
 	l.group = newGroup()
 	for l.s.queue.take(l) {
 		l.run()
+		l.seat.pass()
 		l.pin(!l.s.queue.pace.tiny())
 	}
 	l.group.cancel()
@@ -142,6 +145,7 @@ func (l *lane) attempt(ctx context.Context, jobs []*job, started time.Time) (err
 		}
 	}()
 	total := elements(jobs)
+	l.s.padding.fill(jobs)
 	inputs, gathers := jobs[0].inputs, l.gatherer.needed(jobs)
 	if gathers {
 		if inputs, err = l.gatherer.gather(jobs, total); err != nil {
@@ -149,7 +153,11 @@ func (l *lane) attempt(ctx context.Context, jobs []*job, started time.Time) (err
 		}
 	}
 	gathered := time.Now()
-	result, err := l.s.instance.Run(carry(ctx, jobs), inputs, jobs[0].want)
+	ctx = carry(ctx, jobs)
+	if l.s.guest {
+		ctx = l.seat.with(ctx)
+	}
+	result, err := l.s.instance.Run(ctx, inputs, jobs[0].want)
 	l.gatherer.settle()
 	if err != nil {
 		return err
@@ -193,9 +201,12 @@ func (l *lane) distribute(result *edgewise.Result, jobs []*job, total int) error
 	}
 	if len(jobs) == 1 {
 		jobs[0].outputs = result.Outputs
-		return nil
+		return l.s.padding.cut(jobs)
 	}
 	if err := split(result.Outputs, jobs, total); err != nil {
+		return &unsplittable{err}
+	}
+	if err := l.s.padding.cut(jobs); err != nil {
 		return &unsplittable{err}
 	}
 	return nil

@@ -21,8 +21,12 @@ const (
 
 // load is how many elements are in the scheduler, in the present round and in the one before. A round ends when a batch
 // is taken. It tells an adaptive delay whom to expect: whoever was here in the last two rounds and is not running now.
-// A client that has been alone for two rounds is expected alone, and so never waits.
-type load struct{ waiting, running, peak, previous int }
+// A client that has been alone for two rounds is expected alone, and so is one that comes after a quiet time: they never
+// wait.
+type load struct {
+	waiting, running, peak, previous int
+	quiet                            time.Time // since when nobody was here; zero: somebody is, or it does not matter
+}
 
 func (l *load) arrived(n int) {
 	l.waiting += n
@@ -37,6 +41,25 @@ func (l *load) taken(n int) {
 }
 
 func (l *load) finished(n int) { l.running -= n }
+
+// rest notes that nobody is here, if that is so.
+func (l *load) rest(now time.Time) {
+	if l.waiting+l.running == 0 {
+		l.quiet = now
+	}
+}
+
+// forget expects nobody any more when the one that came first did so later than a run takes: whoever comes again after an
+// answer would have been here.
+func (l *load) forget(came time.Time, run time.Duration) {
+	if l.quiet.IsZero() || came.IsZero() {
+		return
+	}
+	if came.Sub(l.quiet) > run {
+		l.previous, l.peak = 0, l.waiting+l.running
+	}
+	l.quiet = time.Time{}
+}
 
 // expected is at least 1.
 func (l *load) expected() int { return max(l.peak, l.previous, l.running+1) - l.running }

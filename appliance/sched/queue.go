@@ -33,6 +33,7 @@ type queue struct {
 	load   load
 	yields yields
 	order  *order // nil: answers leave as they come
+	lanes  lanes
 	closed bool
 	counts [edgewise.CloseReasons]uint64
 }
@@ -69,17 +70,25 @@ func (q *queue) push(j *job) error {
 	return nil
 }
 
-// take waits for the next batch and moves its jobs to the lane, with g as the group of more than one. It returns false
-// when the queue is closed and empty.
+// take waits for the next batch and for cores to run it on, and moves its jobs to the lane. What goes into the batch is
+// chosen when the cores are there. It returns false when the queue is closed and empty, and when there is a lane too many.
 func (q *queue) take(l *lane) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for yielded := false; ; {
+		if q.lanes.leave() {
+			q.ready.Signal() // what woke this one may be for another
+			return false
+		}
 		p := q.plan(l)
 		switch {
 		case p.take > 0 && p.reason == edgewise.CloseIdle && !yielded && q.pace.tiny() && q.yields.due():
 			yielded = true
 			q.yield()
+		case p.take > 0 && !l.seat.try():
+			q.mu.Unlock()
+			l.seat.wait()
+			q.mu.Lock()
 		case p.take > 0:
 			q.hand(l, p)
 			return true
@@ -88,6 +97,7 @@ func (q *queue) take(l *lane) bool {
 		default:
 			yielded = false
 			l.wakeAfter(p.wait)
+			l.seat.give()
 			q.ready.Wait()
 		}
 	}
@@ -106,6 +116,7 @@ func (q *queue) yield() {
 func (q *queue) plan(l *lane) plan {
 	m := moment{single: q.single.Load(), ending: q.closed, delay: q.former.delay}
 	if q.former.auto {
+		q.load.forget(q.first(), q.pace.read())
 		m.delay, m.expected = q.pace.autoDelay(q.former.delay), q.load.expected()
 	}
 	if q.timed() {
@@ -120,6 +131,18 @@ func (q *queue) plan(l *lane) plan {
 	}
 	l.jobs = q.front(l.jobs[:0], most)
 	return q.former.form(l.jobs, m)
+}
+
+// first is when the job that is served next came; zero without one.
+func (q *queue) first() time.Time {
+	for i := range q.levels {
+		for _, f := range []*fifo{&q.levels[i].fresh, &q.levels[i].late} {
+			if f.first != nil {
+				return f.first.arrived
+			}
+		}
+	}
+	return time.Time{}
 }
 
 // timed tells whether a plan needs to know the time.
@@ -192,6 +215,9 @@ func (q *queue) finish(jobs, list []*job) []*job {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.load.finished(elements(jobs))
+	if q.former.auto {
+		q.load.rest(time.Now())
+	}
 	if q.order == nil {
 		return append(list, jobs...)
 	}

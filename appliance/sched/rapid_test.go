@@ -95,10 +95,11 @@ func mirrorModel(b *edgewise.DynamicBatching) *edgewise.Model {
 
 // drawn is one client's request and how it behaves.
 type drawn struct {
-	arrives, cancels time.Duration // cancels 0: never
-	holds            time.Duration // how long it reads the answer
-	marker           byte
-	request          *edgewise.Request
+	arrives           time.Duration
+	cancels, deadline time.Duration // 0: never
+	holds             time.Duration // how long it reads the answer
+	marker            byte
+	request           *edgewise.Request
 }
 
 func drawRequest(t *rapid.T, id int) drawn {
@@ -106,8 +107,11 @@ func drawRequest(t *rapid.T, id int) drawn {
 		arrives: time.Duration(rapid.IntRange(0, 20).Draw(t, "arrives")) * time.Millisecond,
 		holds:   time.Duration(rapid.IntRange(0, 10).Draw(t, "holds")) * time.Millisecond,
 	}
-	if rapid.IntRange(0, 4).Draw(t, "mind") == 0 {
+	switch rapid.IntRange(0, 5).Draw(t, "mind") {
+	case 0:
 		d.cancels = time.Duration(rapid.IntRange(1, 15).Draw(t, "cancels")) * time.Millisecond
+	case 1:
+		d.deadline = time.Duration(rapid.IntRange(1, 15).Draw(t, "deadline")) * time.Millisecond
 	}
 	batch, width := rapid.IntRange(1, 8).Draw(t, "batch"), rapid.IntRange(1, 2).Draw(t, "width")
 	r := rand.New(rand.NewPCG(uint64(id), 7))
@@ -159,7 +163,11 @@ func TestEveryRequestGetsOneAnswerItsOwn(t *testing.T) {
 		if rapid.Bool().Draw(rt, "auto") {
 			m.Parameters = map[string]edgewise.ModelParam{delayParameter: {StringValue: delayAuto}}
 		}
-		c := Config{Lanes: rapid.IntRange(1, 3).Draw(rt, "lanes"), MaxQueue: rapid.IntRange(1, 30).Draw(rt, "queue")}
+		c := Config{
+			Lanes: rapid.IntRange(1, 3).Draw(rt, "lanes"), MaxQueue: rapid.IntRange(1, 30).Draw(rt, "queue"),
+			Cores: NewCores(rapid.IntRange(1, 3).Draw(rt, "cores")), Threads: rapid.IntRange(0, 2).Draw(rt, "threads"),
+		}
+		resizes := rapid.SliceOfN(rapid.IntRange(1, 4), 0, 4).Draw(rt, "resizes")
 		instance := &mirror{delay: time.Duration(rapid.IntRange(0, 5).Draw(rt, "run")) * time.Millisecond}
 		var requests []drawn
 		for id := range rapid.IntRange(1, 30).Draw(rt, "requests") {
@@ -170,6 +178,10 @@ func TestEveryRequestGetsOneAnswerItsOwn(t *testing.T) {
 			var clients sync.WaitGroup
 			for _, d := range requests {
 				clients.Go(func() { d.run(t, s) })
+			}
+			for _, n := range resizes {
+				time.Sleep(4 * time.Millisecond)
+				s.Resize(n)
 			}
 			clients.Wait()
 			if err := s.Close(); err != nil {
@@ -189,6 +201,10 @@ func (d drawn) run(t *testing.T, s *Scheduler) {
 	defer cancel()
 	if d.cancels > 0 {
 		time.AfterFunc(d.cancels, cancel)
+	}
+	if d.deadline > 0 {
+		ctx, cancel = context.WithTimeout(ctx, d.deadline)
+		defer cancel()
 	}
 	response, err := s.Infer(ctx, d.request)
 	if err != nil {
@@ -219,6 +235,10 @@ func (d drawn) judge(t *testing.T, err error) {
 	case edgewise.Canceled:
 		if d.cancels == 0 {
 			t.Errorf("a request that nobody canceled: %v", err)
+		}
+	case edgewise.Deadline:
+		if d.deadline == 0 {
+			t.Errorf("a request without a deadline: %v", err)
 		}
 	case edgewise.Internal:
 		if d.marker == 0 {

@@ -13,8 +13,11 @@ import (
 
 // Config configures a Scheduler.
 type Config struct {
-	Lanes    int // requests that run at the same time, each on its own locked thread; at least 1
-	MaxQueue int // requests that wait; one more is refused as Busy. A model's own max_queue_size goes first
+	Lanes    int      // batches that run at the same time, each on its own locked thread; at least 1
+	Cores    *Cores   // what the lanes of all versions run on; nil: as much as they like
+	Threads  int      // cores that one run keeps busy; 0: none, as on another device
+	Padding  *Padding // of requests that run together; nil: none
+	MaxQueue int      // requests that wait; one more is refused as Busy. A model's own max_queue_size goes first
 	Logger   *slog.Logger
 }
 
@@ -24,6 +27,7 @@ type Scheduler struct {
 	version  *edgewise.Version
 	instance edgewise.Instance
 	checker  *checker
+	padding  *Padding
 	policies []policy // of the priority levels
 	standard int      // index of the default level
 	queue    *queue
@@ -31,8 +35,10 @@ type Scheduler struct {
 	measured *meter
 	logger   *slog.Logger
 
-	lanes sync.WaitGroup // running lanes
-	lent  sync.WaitGroup // results whose memory belongs to the instance
+	account *account
+	guest   bool           // runs may ask other models
+	lanes   sync.WaitGroup // running lanes
+	lent    sync.WaitGroup // results whose memory belongs to the instance
 }
 
 var (
@@ -44,13 +50,12 @@ var (
 func New(v *edgewise.Version, instance edgewise.Instance, c Config) *Scheduler {
 	policies, standard := policiesOf(v.Model)
 	s := &Scheduler{
-		version: v, instance: instance, checker: newChecker(v.Model), policies: policies, standard: standard,
+		version: v, instance: instance, checker: newChecker(v.Model), padding: c.Padding, policies: policies, standard: standard,
 		queue: newQueue(v.Model, policies, c.MaxQueue), jobs: newJobs(), measured: newMeter(), logger: c.Logger,
+		account: c.Cores.open(c.Threads),
 	}
-	for range max(c.Lanes, 1) {
-		l := &lane{s: s, gatherer: newGatherer(instance)}
-		s.lanes.Go(l.loop)
-	}
+	_, s.guest = instance.(edgewise.Metered)
+	s.Resize(c.Lanes)
 	return s
 }
 
@@ -73,9 +78,15 @@ func (s *Scheduler) infer(ctx context.Context, req *edgewise.Request, start time
 	if err := s.checker.check(req, j); err != nil {
 		return nil, err
 	}
+	if err := s.padding.measure(j, s.checker); err != nil {
+		return nil, err
+	}
 	j.ctx, j.arrived, j.level = ctx, start, levelOf(req.Priority, len(s.policies), s.standard)
 	j.call = edgewise.Call{Parameters: req.Parameters, Depth: edgewise.CallOf(ctx).Depth}
 	s.limit(j, req.Timeout)
+	if j.call.Depth > 0 {
+		defer lend(ctx)()
+	}
 	if err := s.queue.push(j); err != nil {
 		return nil, s.refusal(err)
 	}

@@ -79,6 +79,14 @@ func (s *Scheduler) clock(ctx context.Context, inputs []edgewise.Tensor) (took t
 			err = edgewise.Errorf("sched.try", edgewise.Internal, "the instance panicked on zeros: %v", cause)
 		}
 	}()
+	seat := s.account.seat()
+	if !seat.try() {
+		seat.wait()
+	}
+	defer seat.give()
+	if s.guest {
+		ctx = seat.with(ctx)
+	}
 	start := time.Now()
 	result, err := s.instance.Run(ctx, inputs, s.checker.names)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 
 	"github.com/edgewise-ai/edgewise"
@@ -20,6 +21,7 @@ const Platform = "onnxruntime_onnx"
 // Config configures the backend. The zero value searches for the library.
 type Config struct {
 	Library string // path of ONNX Runtime's shared library; empty: searched, see ort.Candidates
+	Cores   int    // most threads of one run; below 1: as many as there are cores
 	Logger  *slog.Logger
 }
 
@@ -73,7 +75,7 @@ func (b *Backend) Load(ctx context.Context, v *edgewise.Version, dir string, on 
 	if err != nil {
 		return nil, err
 	}
-	options, err := sessionOptions(v.Model)
+	options, err := sessionOptions(v.Model, b.cores())
 	if err != nil {
 		return nil, err
 	}
@@ -83,6 +85,13 @@ func (b *Backend) Load(ctx context.Context, v *edgewise.Version, dir string, on 
 		return nil, err
 	}
 	return session, nil
+}
+
+func (b *Backend) cores() int {
+	if b.config.Cores < 1 {
+		return runtime.GOMAXPROCS(0)
+	}
+	return b.config.Cores
 }
 
 // modelFile returns the folder and the name of the model's file. A folder of that name holds a model with external

@@ -298,10 +298,10 @@ func TestOptionsTakeEffect(t *testing.T) {
 	parameters := map[string]edgewise.ModelParam{
 		"intra_op_thread_count": {StringValue: "0"}, "execution_mode": {StringValue: "1"}, "enable_mem_arena": {StringValue: "0"},
 		"enable_mem_pattern": {StringValue: "0"}, "session.set_denormal_as_zero": {StringValue: "1"}, "mine": {StringValue: "x"},
-		"memory.enable_memory_arena_shrinkage": {StringValue: "cpu:0"},
+		"memory.enable_memory_arena_shrinkage": {StringValue: "cpu:0"}, edgewise.ProfileParameter: {StringValue: edgewise.ProfileLatency},
 	}
-	options, err := sessionOptions(&edgewise.Model{Parameters: parameters, Optimization: &edgewise.Optimization{Graph: &edgewise.GraphOptimization{Level: -1}}})
-	if err != nil || options.IntraThreads < 1 || !options.Parallel || !options.NoArena || !options.NoMemPattern || options.Optimization != -1 ||
+	options, err := sessionOptions(&edgewise.Model{Parameters: parameters, Optimization: &edgewise.Optimization{Graph: &edgewise.GraphOptimization{Level: -1}}}, 3)
+	if err != nil || options.IntraThreads != 3 || !options.Spin || !options.Parallel || !options.NoArena || !options.NoMemPattern || options.Optimization != -1 ||
 		options.ConfigEntries["session.set_denormal_as_zero"] != "1" || len(options.ConfigEntries) != 1 || options.RunEntries["memory.enable_memory_arena_shrinkage"] != "cpu:0" {
 		t.Errorf("options %+v, %v", options, err)
 	}

@@ -1,7 +1,6 @@
 package onnx
 
 import (
-	"runtime"
 	"strconv"
 	"strings"
 
@@ -10,13 +9,19 @@ import (
 )
 
 // sessionOptions reads the parameters that Triton's ONNX Runtime backend knows, by their names. Without any, a session
-// runs each request on one thread, without spinning: the scheduler's lanes keep the cores busy.
-func sessionOptions(m *edgewise.Model) (ort.Options, error) {
+// runs each request on one thread, without spinning: the scheduler's lanes keep the cores busy. A run never has more
+// threads than there are cores for it.
+func sessionOptions(m *edgewise.Model, cores int) (ort.Options, error) {
 	p := parameters{model: m}
+	for _, key := range []string{"intra_op_thread_count", "inter_op_thread_count", "execution_mode"} {
+		p.number(key, 0)
+	}
+	c := m.Concurrency(cores)
 	o := ort.Options{
-		IntraThreads: p.threads("intra_op_thread_count"),
-		InterThreads: p.threads("inter_op_thread_count"),
-		Parallel:     p.number("execution_mode", 0) == 1,
+		IntraThreads: c.Intra,
+		InterThreads: c.Inter,
+		Parallel:     c.Parallel,
+		Spin:         c.Spin,
 		NoArena:      p.number("enable_mem_arena", 1) == 0,
 		NoMemPattern: p.number("enable_mem_pattern", 1) == 0,
 	}
@@ -65,15 +70,6 @@ var configEntries = map[string]bool{
 type parameters struct {
 	model *edgewise.Model
 	err   error
-}
-
-// threads reads a number of threads: 1 when it is not set, and 0 stands for one for each core, as in Triton.
-func (p *parameters) threads(key string) int {
-	n := p.number(key, 1)
-	if n == 0 {
-		return runtime.NumCPU()
-	}
-	return n
 }
 
 func (p *parameters) number(key string, otherwise int) int {

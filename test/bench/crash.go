@@ -41,7 +41,7 @@ func crashFigures(dir string, rounds int) (r result, err error) {
 		return r, err
 	}
 	defer func() { _ = b.stop() }()
-	if err := errors.Join(pushFile(b, "model", path), pushFile(b, faulty.InRun, small)); err != nil {
+	if err := errors.Join(pushFile(b, "model", path, ""), pushFile(b, faulty.InRun, small, "")); err != nil {
 		return r, err
 	}
 	clients, err := clientsOf(b, "model", noise(picture), kserve.Binary, anywhere)
@@ -107,7 +107,7 @@ func crashBoth(b *box, path string) error {
 	if err == nil || !strings.Contains(err.Error(), "segmentation fault") {
 		return fmt.Errorf("the run did not crash: %w", err)
 	}
-	if err := pushFile(b, faulty.InLoad, path); err == nil || !strings.Contains(err.Error(), "segmentation fault") {
+	if err := pushFile(b, faulty.InLoad, path, ""); err == nil || !strings.Contains(err.Error(), "segmentation fault") {
 		return fmt.Errorf("the load did not crash: %w", err)
 	}
 	time.Sleep(crashWindow)

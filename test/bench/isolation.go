@@ -53,7 +53,7 @@ func pushed(dir, name string, m *onnxgen.Model) (*box, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := pushFile(b, name, path); err != nil {
+	if err := pushFile(b, name, path, ""); err != nil {
 		return nil, errors.Join(err, b.stop())
 	}
 	return b, nil

@@ -2,11 +2,7 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"io"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -30,7 +26,7 @@ func TestNoRequestFailsWhileLabelsFlip(t *testing.T) {
 	for range callers {
 		work.Go(func() {
 			for ctx.Err() == nil {
-				version, err := askOnce(b.url)
+				version, err := biasedVersion(http.DefaultClient, b.url, "cat")
 				if err != nil {
 					t.Error(err)
 					return
@@ -52,27 +48,4 @@ func TestNoRequestFailsWhileLabelsFlip(t *testing.T) {
 		t.Errorf("too little happened")
 	}
 	b.stop()
-}
-
-// askOnce asks the live version and returns which it was, once its answer is that version's.
-func askOnce(url string) (int, error) {
-	res, err := http.Post(url+"/v2/models/cat/infer", mimeJSON, strings.NewReader(zeros))
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = res.Body.Close() }()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		return 0, err
-	}
-	var a answer
-	if err := json.Unmarshal(text, &a); err != nil || res.StatusCode != http.StatusOK || len(a.Outputs) != 1 || len(a.Outputs[0].Data) != 4 {
-		return 0, fmt.Errorf("answer %d %s", res.StatusCode, text)
-	}
-	for version := 1; version <= 2; version++ {
-		if a.Version == fmt.Sprint(version) && a.Outputs[0].Data[0] == float32(version) {
-			return version, nil
-		}
-	}
-	return 0, fmt.Errorf("the answer mixes versions: %s", text)
 }

@@ -1,0 +1,180 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// sized makes each version take 60 of 100 bytes.
+func sized(gap bool) Config {
+	return Config{Memory: 100, Footprint: func(context.Context, *edgewise.Version) (Footprint, error) { return Footprint{60, gap}, nil }}
+}
+
+func settled(t *testing.T, m *Manager) {
+	t.Helper()
+	if err := m.Settle(t.Context(), "m"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWithoutRoomForTwoTheNewVersionIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, loader := start(t, sized(false))
+		m.Want(live(2, 1))
+		settled(t, m)
+		m.Replace(live(2, 1), 2)
+		err := m.Await(t.Context(), edgewise.ModelID{Name: "m", Version: 2})
+		want := "it takes about 60 bytes of memory, and 40 of the 100 bytes for models are free"
+		if err == nil || edgewise.KindOf(err) != edgewise.Exhausted || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		if got := answer(t, m, 0); got != 1 || len(loader.loads) != 1 {
+			t.Errorf("answered by version %d after loads of %v", got, loader.loads)
+		}
+	})
+}
+
+func TestWithoutRoomForTwoASwapMayLeaveAGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _ := start(t, sized(true))
+		m.Want(live(3, 1))
+		settled(t, m)
+		m.Replace(live(3, 1), 2)
+		synctest.Wait()
+		_, err := m.Infer(t.Context(), &edgewise.Request{Model: edgewise.ModelID{Name: "m"}})
+		if err == nil || edgewise.KindOf(err) != edgewise.Unavailable || !strings.Contains(err.Error(), "too little memory for both") {
+			t.Errorf("in the gap: %v", err)
+		}
+		if err := m.Await(t.Context(), edgewise.ModelID{Name: "m", Version: 2}); err != nil {
+			t.Fatal(err)
+		}
+		if got := answer(t, m, 0); got != 2 {
+			t.Errorf("before the label moves version %d answers, want the only one there is", got)
+		}
+		m.Want(live(3, 2))
+		settled(t, m)
+		if got := answer(t, m, 0); got != 2 {
+			t.Errorf("answered by version %d", got)
+		}
+		m.Want(live(3, 2), 3) // a label beside live: it may not cost the live version
+		if err := m.Await(t.Context(), edgewise.ModelID{Name: "m", Version: 3}); err == nil || edgewise.KindOf(err) != edgewise.Exhausted {
+			t.Errorf("a version for another label: %v", err)
+		}
+		if got := answer(t, m, 0); got != 2 {
+			t.Errorf("answered by version %d", got)
+		}
+	})
+}
+
+func TestAFailureInTheGapBringsTheOldVersionBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, loader := start(t, sized(true))
+		m.Want(live(2, 1))
+		settled(t, m)
+		loader.broken[2] = errors.New("no")
+		m.Replace(live(2, 1), 2)
+		if err := m.Await(t.Context(), edgewise.ModelID{Name: "m", Version: 2}); err == nil {
+			t.Error("a broken version is ready")
+		}
+		m.Want(live(2, 1))
+		settled(t, m)
+		if got := answer(t, m, 0); got != 1 {
+			t.Errorf("answered by version %d", got)
+		}
+	})
+}
+
+func TestMemoryOfADrainingVersionIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _ := start(t, sized(false))
+		m.Want(live(1, 1))
+		settled(t, m)
+		h, err := m.acquire(edgewise.ModelID{Name: "m"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Forget("m")
+		other := &edgewise.Record{Name: "o", Wanted: true, Labels: []edgewise.Label{{Name: "live", Version: 1}}, Versions: []*edgewise.Version{{ID: edgewise.ModelID{Name: "o", Version: 1}, Model: &edgewise.Model{}}}}
+		m.Want(other)
+		time.AfterFunc(10*time.Second, h.release)
+		begin := time.Now()
+		if err := m.Settle(t.Context(), "o"); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begin); took < 11*time.Second {
+			t.Errorf("loaded after %v, before the memory was there", took)
+		}
+	})
+}
+
+// TestRequestsAreServedWhileALoadBlocks holds that loads run on goroutines of their own.
+func TestRequestsAreServedWhileALoadBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, loader := start(t, Config{})
+		m.Want(live(2, 1))
+		settled(t, m)
+		stuck := make(chan struct{})
+		m.config.Load = func(ctx context.Context, v *edgewise.Version) (edgewise.Servable, error) {
+			<-stuck
+			return loader.load(ctx, v)
+		}
+		m.Want(live(2, 2))
+		begin := time.Now()
+		for range 100 {
+			if got := answer(t, m, 0); got != 1 {
+				t.Errorf("answered by version %d", got)
+			}
+		}
+		if took := time.Since(begin); took != time.Second {
+			t.Errorf("100 requests of 10ms took %v", took)
+		}
+		close(stuck)
+		settled(t, m)
+		if got := answer(t, m, 0); got != 2 {
+			t.Errorf("answered by version %d", got)
+		}
+	})
+}
+
+// resizer counts the lanes that it was given.
+type resizer struct {
+	fakeServable
+	counts []int32
+}
+
+func (r *resizer) Resize(m *edgewise.Model) { r.counts = append(r.counts, m.InstanceGroup[0].Count) }
+
+func TestInstanceGroupsChangeInPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, loads := &resizer{fakeServable: fakeServable{t: t, id: edgewise.ModelID{Name: "m", Version: 1}}}, 0
+		m, _ := start(t, Config{})
+		m.config.Load = func(context.Context, *edgewise.Version) (edgewise.Servable, error) {
+			loads++
+			time.Sleep(time.Second)
+			return r, nil
+		}
+		with := func(count int32) *edgewise.Record {
+			record := live(1, 1)
+			record.Versions[0].Model = &edgewise.Model{InstanceGroup: []edgewise.InstanceGroup{{Count: count}}}
+			return record
+		}
+		m.Want(with(1))
+		m.Want(with(2)) // while it loads
+		settled(t, m)
+		m.Want(with(4))
+		settled(t, m)
+		v, _, err := m.Version(edgewise.ModelID{Name: "m"})
+		if err != nil || v.Model.InstanceGroup[0].Count != 4 {
+			t.Errorf("version %+v, %v", v, err)
+		}
+		if loads != 1 || len(r.counts) != 2 || r.counts[0] != 2 || r.counts[1] != 4 {
+			t.Errorf("%d loads, lanes %v", loads, r.counts)
+		}
+	})
+}

@@ -1,0 +1,126 @@
+package appliance
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"sync"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
+)
+
+// overrides are the instance groups that versions have until they are loaded again as they are stored. They do not
+// survive a restart. The zero value is empty.
+type overrides struct {
+	mu     sync.Mutex // guards models
+	models map[string]*edgewise.Version
+}
+
+func (o *overrides) set(v *edgewise.Version) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.models == nil {
+		o.models = map[string]*edgewise.Version{}
+	}
+	o.models[v.ID.Name] = v
+}
+
+func (o *overrides) forget(name string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.models, name)
+}
+
+// apply returns r with the version that is overridden in place of the stored one.
+func (o *overrides) apply(r *edgewise.Record) *edgewise.Record {
+	o.mu.Lock()
+	v := o.models[r.Name]
+	o.mu.Unlock()
+	if v == nil || r.Version(v.ID.Version) == nil {
+		return r
+	}
+	changed := *r
+	changed.Versions = nil
+	for _, stored := range r.Versions {
+		if stored.ID.Version == v.ID.Version {
+			stored = v
+		}
+		changed.Versions = append(changed.Versions, stored)
+	}
+	return &changed
+}
+
+// Reconfigure makes a model's live version ready with another configuration, given as JSON, and waits for it. The
+// configuration may differ from the stored one in instance_group only, which then changes in place: nothing is loaded
+// again and no request waits. It holds until the next Load, Unload or restart. Errors: NotFound, Invalid, Unsupported
+// when more is changed.
+func (l *library) Reconfigure(ctx context.Context, name string, config []byte) error {
+	unlock, err := l.locks.lock(ctx, name)
+	if err != nil {
+		return err
+	}
+	err = l.reconfigure(ctx, name, config)
+	unlock()
+	if err != nil {
+		return err
+	}
+	return l.manager.Settle(ctx, name)
+}
+
+func (l *library) reconfigure(ctx context.Context, name string, config []byte) error {
+	const op = "appliance.Reconfigure"
+	record, err := l.store.Record(name)
+	if err != nil {
+		return err
+	}
+	v := record.Version(record.Label(edgewise.LiveLabel))
+	if v == nil {
+		return edgewise.Errorf(op, edgewise.NotFound, "model %q has no live version to configure", name)
+	}
+	dir, err := l.store.Dir(v.ID)
+	if err != nil {
+		return err
+	}
+	declared, err := modelconfig.Parse("config.json", config)
+	if err != nil {
+		return err
+	}
+	m, err := l.completed(ctx, declared, name, dir, paths(v))
+	if err != nil {
+		return err
+	}
+	if same, err := sameButInstances(m, v.Model); err != nil || !same {
+		if err != nil {
+			return edgewise.Errorf(op, edgewise.Internal, "model %v: %w", v.ID, err)
+		}
+		return edgewise.Errorf(op, edgewise.Unsupported, "model %v: the configuration differs from the stored one in more than instance_group: push a new version with the configuration it needs", v.ID)
+	}
+	changed := *v
+	changed.Model = m
+	l.groups.set(&changed)
+	l.logger.Info("instance groups changed", "model", v.ID.String(), "lanes", m.Concurrency(l.config.CoreCount).Lanes)
+	return l.wish(ctx, name, true)
+}
+
+func paths(v *edgewise.Version) []string {
+	var list []string
+	for _, f := range v.Files {
+		list = append(list, f.Path)
+	}
+	return list
+}
+
+// sameButInstances compares the JSON forms, which tell nil from empty no more than authors can.
+func sameButInstances(a, b *edgewise.Model) (bool, error) {
+	var forms [2][]byte
+	for i, m := range []*edgewise.Model{a, b} {
+		bare := *m
+		bare.InstanceGroup = []edgewise.InstanceGroup{}
+		var err error
+		if forms[i], err = json.Marshal(&bare); err != nil {
+			return false, err
+		}
+	}
+	return bytes.Equal(forms[0], forms[1]), nil
+}

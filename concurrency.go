@@ -1,0 +1,67 @@
+package edgewise
+
+import "strconv"
+
+// ProfileParameter is the model parameter that chooses how a model uses the cores. Its values are the two profiles.
+const (
+	ProfileParameter  = "execution_profile"
+	ProfileThroughput = "throughput" // as many runs at a time as there are cores for them; the default
+	ProfileLatency    = "latency"    // one run at a time, on all cores, whose threads spin between runs
+)
+
+// Concurrency is how a model runs on the cores of a box.
+type Concurrency struct {
+	Lanes    int  // runs at the same time, at least 1
+	Intra    int  // threads inside an operator, at least 1
+	Inter    int  // operators at the same time, at least 1; above 1 only with Parallel
+	Parallel bool // independent operators of one run may run at the same time
+	Spin     bool // waiting threads keep their cores
+}
+
+// Threads is how many threads one run keeps busy at most. Each operator that runs beside another one brings the thread
+// that runs it; those inside operators are shared.
+func (c Concurrency) Threads() int { return c.Intra + c.Inter - 1 }
+
+// Concurrency reads how m runs on a number of cores, at least 1. Whatever m says, Lanes times Threads is at most that.
+// It reads intra_op_thread_count and inter_op_thread_count (0: one for each core; 1 when they are left out),
+// execution_mode, the profile and the counts of the instance groups. Numbers that cannot be read count as left out.
+func (m *Model) Concurrency(cores int) Concurrency {
+	cores = max(cores, 1)
+	latency := m.Parameters[ProfileParameter].StringValue == ProfileLatency
+	intra := 1
+	if latency {
+		intra = cores
+	}
+	c := Concurrency{Intra: m.threads("intra_op_thread_count", intra, cores), Inter: 1, Spin: latency}
+	if m.Parameters["execution_mode"].StringValue == "1" {
+		c.Parallel, c.Inter = true, min(m.threads("inter_op_thread_count", 1, cores), cores-c.Intra+1)
+	}
+	c.Lanes = min(m.instances(), cores/c.Threads())
+	if latency {
+		c.Lanes = 1
+	}
+	return c
+}
+
+// threads reads a number of threads, from 1 to cores.
+func (m *Model) threads(parameter string, otherwise, cores int) int {
+	n, err := strconv.Atoi(m.Parameters[parameter].StringValue)
+	switch {
+	case err != nil || n < 0:
+		n = otherwise
+	case n == 0:
+		n = cores
+	}
+	return min(n, cores)
+}
+
+// instances is the sum of the counts of the groups that take requests, at least 1.
+func (m *Model) instances() int {
+	n := 0
+	for _, g := range m.InstanceGroup {
+		if !g.Passive {
+			n += int(g.Count)
+		}
+	}
+	return max(n, 1)
+}
