@@ -58,10 +58,11 @@ type Error struct {
 	Op    string  // the operation that failed, as "package.Func"; for logs, not for clients
 	Kind  Kind    // what the receiver can do about it
 	Model ModelID // the model it is about; empty when it is about none
+	Limit int64   // the bound that was crossed, in its own unit; 0: none, or none that is known
 	Err   error   // the message, complete by itself: it names the thing and the limit
 }
 
-// Error returns the message alone. Op, Kind and Model travel beside it for those who log or encode them.
+// Error returns the message alone. Op, Kind, Model and Limit travel beside it for those who log or encode them.
 func (e *Error) Error() string {
 	if e.Err == nil {
 		return e.Kind.String()

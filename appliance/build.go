@@ -38,6 +38,12 @@ type App struct {
 // New opens the store and builds every part. Errors: Invalid (the configuration), Conflict (another process holds the
 // data folder), Corrupt (the catalog; see "edgewise doctor --repair"), Unsupported (a newer schema), Exhausted.
 func New(c config.Config, logger *slog.Logger) (*App, error) {
+	var least slog.Level
+	if err := least.UnmarshalText([]byte(c.Log.Level)); err != nil {
+		return nil, edgewise.Errorf("appliance.New", edgewise.Invalid, "log.level: %w", err)
+	}
+	levels := observe.NewLogLevels(least)
+	logger = levels.Logger(logger.Handler())
 	a := &App{config: c, logger: logger}
 	var err error
 	a.store, err = store.Open(c.DataDir, storeOptions(c, logger))
@@ -61,7 +67,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	a.shared = sharedmemory.New(c.SharedMemory.Enabled)
 	a.door, err = httpapi.New(doorConfig(c), httpapi.Deps{
 		Engine: a.engine, Library: a.library, Shared: a.shared, Log: logger.With("part", "http"), Name: Name, Version: Version,
-		Metrics: a.metrics(), Labels: a.library.labels,
+		Metrics: a.metrics(), Labels: a.library.labels, Logging: levels,
 	})
 	if err == nil && c.GRPC.Address != "" {
 		a.grpc, err = grpcapi.New(grpcConfig(c), grpcapi.Deps{

@@ -34,7 +34,7 @@ func (c Classes) Top(t *edgewise.Tensor, k int) (edgewise.Tensor, error) {
 	}
 	n, _ := shape.Elements()
 	if n > maxClasses {
-		return edgewise.Tensor{}, tooLarge("classification output tensor too large: output '%s' has %d classes, at most %d are allowed", t.Name, n, maxClasses)
+		return edgewise.Tensor{}, tooLarge(maxClasses, "classification output tensor too large: output '%s' has %d classes, at most %d are allowed", t.Name, n, maxClasses)
 	}
 	k = min(k, int(n))
 	out.Shape = append(out.Shape, int64(k))

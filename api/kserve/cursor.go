@@ -61,7 +61,7 @@ func (c *cursor) document() error {
 
 func (c *cursor) enter() error {
 	if c.depth++; c.depth > c.maxDepth {
-		return tooLarge("JSON nesting depth exceeds maximum allowed limit (%d)", c.maxDepth)
+		return tooLarge(c.maxDepth, "JSON nesting depth exceeds maximum allowed limit (%d)", c.maxDepth)
 	}
 	c.p++
 	return nil

@@ -78,7 +78,7 @@ func (m *members) once(bit members, name string) error {
 
 func (d *Decoder) decode(r *InferRequest, text []byte) error {
 	if int64(len(text)) > d.lim.MaxJSON {
-		return tooLarge("request JSON size of %d bytes exceeds the maximum allowed input size of %d bytes", len(text), d.lim.MaxJSON)
+		return tooLarge(d.lim.MaxJSON, "request JSON size of %d bytes exceeds the maximum allowed input size of %d bytes", len(text), d.lim.MaxJSON)
 	}
 	c := &tensors{cursor: cursor{b: text, maxDepth: d.lim.MaxDepth}, lim: d.lim, what: "input", memory: &r.memory, intern: r}
 	c.key, c.dims, c.into, c.binary, c.shared = r.scratch, r.dims, r.Inputs, r.binary, r.Shared
@@ -138,7 +138,7 @@ func (c *cursor) string(member string, limit int) ([]byte, error) {
 	}
 	s, err := c.name()
 	if err == nil && len(s) > limit {
-		return nil, tooLarge("Unable to parse '%s': it has %d bytes, at most %d are allowed", member, len(s), limit)
+		return nil, tooLarge(limit, "Unable to parse '%s': it has %d bytes, at most %d are allowed", member, len(s), limit)
 	}
 	return s, err
 }
@@ -149,7 +149,7 @@ func (d *Decoder) outputs(r *InferRequest, c *tensors) error {
 	}
 	return c.array(func() error {
 		if c.count++; c.count > d.lim.MaxTensors {
-			return tooLarge("the request has more than %d inputs and outputs", d.lim.MaxTensors)
+			return tooLarge(d.lim.MaxTensors, "the request has more than %d inputs and outputs", d.lim.MaxTensors)
 		}
 		return d.output(r, c)
 	})

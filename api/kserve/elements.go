@@ -1,6 +1,7 @@
 package kserve
 
 import (
+	"encoding/base64"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -19,6 +20,8 @@ type elements struct {
 	room int64 // elements that dst takes
 	seen int64
 	used int // bytes of dst in use; Bytes only
+
+	base64 bool // whether strings are base64 of the elements; Bytes only
 }
 
 // array reads one array, level arrays inside "data".
@@ -258,9 +261,18 @@ func (e *elements) bytes() error {
 	}
 	start := e.used + 4
 	dst := e.dst[:start]
-	if escaped {
+	switch {
+	case e.base64:
+		if escaped {
+			e.key = unquote(e.key[:0], raw)
+			raw = e.key
+		}
+		if dst, err = base64.StdEncoding.AppendDecode(dst, raw); err != nil {
+			return e.fault("element %d is not base64: %w", e.seen, err)
+		}
+	case escaped:
 		dst = unquote(dst, raw)
-	} else {
+	default:
 		dst = append(dst, raw...)
 	}
 	binary.LittleEndian.PutUint32(e.dst[e.used:], uint32(len(dst)-start))

@@ -27,13 +27,14 @@ type ErrorBody struct {
 	Model   string `json:"model,omitempty"`
 	Version int64  `json:"version,omitempty"`
 	Input   string `json:"input,omitempty"` // the tensor that is wrong
+	Limit   int64  `json:"limit,omitempty"` // the bound that was crossed, in bytes or in a number of things
 }
 
 // NewErrorBody describes err, which is not nil.
 func NewErrorBody(err error) ErrorBody {
 	body := ErrorBody{Error: err.Error(), Code: edgewise.KindOf(err).String()}
 	if e, ok := errors.AsType[*edgewise.Error](err); ok {
-		body.Model, body.Version = e.Model.Name, e.Model.Version
+		body.Model, body.Version, body.Limit = e.Model.Name, e.Model.Version, e.Limit
 	}
 	if e, ok := errors.AsType[*TensorError](err); ok {
 		body.Input = e.Tensor
@@ -52,7 +53,7 @@ func (b ErrorBody) Err(op string, status int) *edgewise.Error {
 	if b.Input != "" {
 		err = &TensorError{Tensor: b.Input, Err: err}
 	}
-	return &edgewise.Error{Op: op, Kind: b.kind(status), Model: edgewise.ModelID{Name: b.Model, Version: b.Version}, Err: err}
+	return &edgewise.Error{Op: op, Kind: b.kind(status), Model: edgewise.ModelID{Name: b.Model, Version: b.Version}, Limit: b.Limit, Err: err}
 }
 
 func (b ErrorBody) kind(status int) edgewise.Kind {

@@ -106,7 +106,7 @@ func DecodeInferResponse(body []byte, jsonSize int, lim Limits) (*edgewise.Respo
 	}
 	lim = lim.WithDefaults()
 	if int64(len(text)) > lim.MaxJSON {
-		return nil, tooLarge("the answer has a JSON part of %d bytes, at most %d are allowed", len(text), lim.MaxJSON)
+		return nil, tooLarge(lim.MaxJSON, "the answer has a JSON part of %d bytes, at most %d are allowed", len(text), lim.MaxJSON)
 	}
 	c := &tensors{cursor: cursor{b: text, maxDepth: lim.MaxDepth}, lim: lim, what: "output", memory: new(arena), intern: plainNames{}}
 	r := &edgewise.Response{}
@@ -197,7 +197,7 @@ func readParameters(c *tensors, r *edgewise.Response) error {
 	}
 	return c.object(func(raw []byte) error {
 		if len(r.Parameters) >= c.lim.MaxParameters {
-			return tooLarge("the answer has more than %d parameters", c.lim.MaxParameters)
+			return tooLarge(c.lim.MaxParameters, "the answer has more than %d parameters", c.lim.MaxParameters)
 		}
 		name := string(raw)
 		v, err := c.scalar(name)

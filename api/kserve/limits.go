@@ -44,8 +44,11 @@ func invalid(format string, args ...any) error {
 	return edgewise.Errorf(opDecode, edgewise.Invalid, format, args...)
 }
 
-func tooLarge(format string, args ...any) error {
-	return edgewise.Errorf(opDecode, edgewise.TooLarge, format, args...)
+// tooLarge makes an error about a bound; limit is what it allows.
+func tooLarge[T int | int64](limit T, format string, args ...any) error {
+	e := edgewise.Errorf(opDecode, edgewise.TooLarge, format, args...)
+	e.Limit = int64(limit)
+	return e
 }
 
 const (

@@ -14,7 +14,7 @@ func (d *Decoder) Media(id edgewise.ModelID, m *edgewise.Model, body []byte) (*I
 		return nil, about(id, err)
 	}
 	if int64(len(body)) > d.lim.MaxDecoded {
-		return nil, about(id, tooLarge("input '%s' has %d bytes, at most %d are allowed", in.Name, len(body), d.lim.MaxDecoded))
+		return nil, about(id, tooLarge(d.lim.MaxDecoded, "input '%s' has %d bytes, at most %d are allowed", in.Name, len(body), d.lim.MaxDecoded))
 	}
 	r := d.request(id)
 	if m.MaxBatchSize > 0 {

@@ -18,7 +18,7 @@ type ServerMetadata struct {
 func Extensions() []string {
 	return []string{
 		"classification", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "model_configuration",
-		"system_shared_memory", "binary_tensor_data", "parameters", "statistics",
+		"system_shared_memory", "binary_tensor_data", "parameters", "statistics", "logging",
 	}
 }
 

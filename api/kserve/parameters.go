@@ -14,18 +14,21 @@ func (d *Decoder) parameters(r *InferRequest, c *cursor) error {
 		return invalid("Unable to parse 'parameters': want an object, got %s", c.found())
 	}
 	known := knownParameters{r: r}
-	return c.object(func(name []byte) error {
-		if bytes.HasPrefix(name, []byte("triton_")) {
-			return invalid("parameter keys starting with 'triton_' are reserved for Triton usage and should not be specified.")
-		}
-		if taken, err := known.read(c, name); taken || err != nil {
-			return err
-		}
-		if len(name) > d.lim.MaxName {
-			return tooLarge("the name of a parameter has %d bytes, at most %d are allowed", len(name), d.lim.MaxName)
-		}
-		return d.custom(r, c, string(name))
-	})
+	return c.object(func(name []byte) error { return d.parameter(r, c, &known, name) })
+}
+
+// parameter reads the value of one parameter.
+func (d *Decoder) parameter(r *InferRequest, c *cursor, known *knownParameters, name []byte) error {
+	if bytes.HasPrefix(name, []byte("triton_")) {
+		return invalid("parameter keys starting with 'triton_' are reserved for Triton usage and should not be specified.")
+	}
+	if taken, err := known.read(c, name); taken || err != nil {
+		return err
+	}
+	if len(name) > d.lim.MaxName {
+		return tooLarge(d.lim.MaxName, "the name of a parameter has %d bytes, at most %d are allowed", len(name), d.lim.MaxName)
+	}
+	return d.custom(r, c, string(name))
 }
 
 type knownParameters struct {
@@ -107,7 +110,7 @@ func (d *Decoder) custom(r *InferRequest, c *cursor, name string) error {
 		return invalid("parameter %q is there twice", name)
 	}
 	if len(r.Parameters) >= d.lim.MaxParameters {
-		return tooLarge("the request has more than %d custom parameters", d.lim.MaxParameters)
+		return tooLarge(d.lim.MaxParameters, "the request has more than %d custom parameters", d.lim.MaxParameters)
 	}
 	v, err := c.scalar(name)
 	if err != nil {

@@ -65,7 +65,7 @@ func (d *Decoder) raw(r *InferRequest, in *edgewise.ModelInput, batched bool, bo
 			return tensorMessage(in.Name, "For BYTE datatype raw input '%s', the model must have input shape [1]", in.Name)
 		}
 		if int64(len(body)) > d.lim.MaxDecoded {
-			return tooLarge("raw input '%s' has %d bytes, at most %d are allowed", in.Name, len(body), d.lim.MaxDecoded)
+			return tooLarge(d.lim.MaxDecoded, "raw input '%s' has %d bytes, at most %d are allowed", in.Name, len(body), d.lim.MaxDecoded)
 		}
 		t.Data = r.memory.take(4 + len(body))
 		binary.LittleEndian.PutUint32(t.Data, uint32(len(body)))

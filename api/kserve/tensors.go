@@ -36,6 +36,8 @@ type tensor struct {
 	dataAt int // where "data" begins when it was put off
 	binary int64
 	shared Place
+
+	base64 bool // whether the strings of "data" are base64 of the elements
 }
 
 // list reads the array at the cursor.
@@ -45,7 +47,7 @@ func (c *tensors) list(member string) error {
 	}
 	return c.array(func() error {
 		if c.count++; c.count > c.lim.MaxTensors {
-			return tooLarge("the request has more than %d inputs and outputs", c.lim.MaxTensors)
+			return tooLarge(c.lim.MaxTensors, "the request has more than %d inputs and outputs", c.lim.MaxTensors)
 		}
 		if c.next() != '{' {
 			return invalid("Unable to parse '%s': %s %d is %s, want an object", member, c.what, len(c.into), c.found())
@@ -158,6 +160,12 @@ func (c *tensors) parameters(t *tensor) error {
 			size, err := c.cursor.count("binary_data_size")
 			t.binary = int64(min(size, math.MaxInt64))
 			return err
+		case "content_type":
+			if c.next() == '"' {
+				text, err := c.name()
+				t.base64 = string(text) == "base64"
+				return err
+			}
 		}
 		if known, err := t.shared.parameter(c, &t.seen, name); known {
 			return err
@@ -256,14 +264,14 @@ func (c *tensors) fill(t *tensor, end int) error {
 	if err != nil {
 		return err
 	}
-	e := elements{cursor: &c.cursor, what: c.what, name: t.Name, typ: t.Type}
+	e := elements{cursor: &c.cursor, what: c.what, name: t.Name, typ: t.Type, base64: t.base64}
 	if n <= int64(end-c.p)/2 {
 		size := n * t.Type.Size()
 		if t.Type == edgewise.Bytes {
 			size = 4*n + int64(end-c.p)
 		}
 		if c.sum += size; c.sum > c.lim.MaxDecoded {
-			return tooLarge("JSON %s '%s' has a byte_size (%d bytes) that exceeds the maximum allowed value: the tensors of a request sent as JSON may take %d bytes",
+			return tooLarge(c.lim.MaxDecoded, "JSON %s '%s' has a byte_size (%d bytes) that exceeds the maximum allowed value: the tensors of a request sent as JSON may take %d bytes",
 				c.what, t.Name, size, c.lim.MaxDecoded)
 		}
 		e.dst, e.room = c.memory.take(int(size)), n

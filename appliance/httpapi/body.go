@@ -18,6 +18,8 @@ const (
 	prefetched = 8 << 10
 	// firstChunk is the block that a body of unknown length begins with.
 	firstChunk = 64 << 10
+	// maxChunks bounds the chunks of a body that is not an upload: each costs time beside its bytes.
+	maxChunks = 65_536
 )
 
 // stream is a request's body on its way in. Each bodyProgress bytes of it have their own deadline.
@@ -31,17 +33,21 @@ type stream struct {
 	due      int64 // the next deadline is set when received reaches this
 	ended    bool  // whether the body was read to its end
 	err      error // the first error, for good
+
+	pieces  int // Reads that brought something: as many as there were chunks, or more
+	cuts    int // those of pieces that ended where their room did, and maybe not their chunk
+	sockets int // conn.readCalls when the body began: as often at most, a chunk came in pieces
 }
 
 func (s *Server) newStream(ctx *fasthttp.RequestCtx) *stream {
 	header := &ctx.Request.Header
 	return &stream{
-		reader: ctx.RequestBodyStream(), conn: connOf(ctx), limit: s.limitOf(header), timeout: s.cfg.BodyTimeout, length: int64(header.ContentLength()),
+		reader: ctx.RequestBodyStream(), conn: connOf(ctx), limit: s.limitOf(header), timeout: s.cfg.BodyTimeout, length: int64(header.ContentLength()), sockets: connOf(ctx).readCalls,
 	}
 }
 
 // Read reads the body; io.EOF is its true end. Errors: TooLarge, Deadline (answered with status 408) when too little
-// arrives in time, Invalid when the client broke off or framed the body badly.
+// arrives in time, Invalid when the client broke off, framed the body badly or cut it into too many chunks.
 func (b *stream) Read(p []byte) (int, error) {
 	if b.err != nil || len(p) == 0 {
 		return 0, b.err
@@ -50,9 +56,13 @@ func (b *stream) Read(p []byte) (int, error) {
 		b.due = b.received + bodyProgress
 		_ = b.conn.SetReadDeadline(time.Now().Add(b.timeout))
 	}
-	n, err := b.reader.Read(p[:min(int64(len(p)), b.limit.bytes+1-b.received)])
+	p = p[:min(int64(len(p)), b.limit.bytes+1-b.received)]
+	n, err := b.reader.Read(p)
 	b.received += int64(n)
 	switch {
+	case b.length < 0 && b.limit.chunks > 0 && b.chunks(n, len(p)) > b.limit.chunks:
+		b.err = b.limit.choppy()
+		return 0, b.err
 	case b.received > b.limit.bytes:
 		b.err = b.limit.exceeded()
 		return 0, b.err
@@ -62,6 +72,18 @@ func (b *stream) Read(p []byte) (int, error) {
 		b.err = b.failure()
 	}
 	return n, b.err
+}
+
+// chunks returns how many chunks there have been at least, after a Read of n bytes into room. The library does not say where
+// one ends, but a Read ends there at the latest, and earlier only where its room or what had arrived did.
+func (b *stream) chunks(n, room int) int {
+	if n > 0 {
+		b.pieces++
+	}
+	if n == room {
+		b.cuts++
+	}
+	return b.pieces - b.cuts - (b.conn.readCalls - b.sockets)
 }
 
 // whole tells whether the body is complete now that its reader has ended. The library ends a body without an error where

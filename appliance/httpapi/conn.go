@@ -104,14 +104,16 @@ func (l *listener) cut(cond func(*conn) bool) {
 // that one waits for a request.
 type conn struct {
 	net.Conn
-	listener *listener
-	closed   atomic.Bool
-	heard    atomic.Bool           // whether the client has sent anything
-	linger   atomic.Bool           // whether the client may still be sending when the connection is closed
-	answer   atomic.Pointer[block] // memory of the last answer, lent to the writer
-	broken   error                 // what the last Read failed with; the libraries above lose it
-	reads    deadline
-	writes   deadline
+	listener  *listener
+	closed    atomic.Bool
+	heard     atomic.Bool           // whether the client has sent anything
+	linger    atomic.Bool           // whether the client may still be sending when the connection is closed
+	answer    atomic.Pointer[block] // memory of the last answer, lent to the writer
+	broken    error                 // what the last Read failed with; the libraries above lose it
+	readCalls int                   // how often Read has read
+	waiting   waiting
+	reads     deadline
+	writes    deadline
 }
 
 // lend keeps b for the writer of the answer until the next request is read or answered.
@@ -131,6 +133,7 @@ func (c *conn) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	n, err := c.Conn.Read(p)
+	c.readCalls++
 	c.broken = err
 	if n > 0 && !c.heard.Load() {
 		c.heard.Store(true)
@@ -164,6 +167,7 @@ func (c *conn) Close() error {
 	if c.linger.Load() {
 		c.drain()
 	}
+	c.waiting.gone()
 	err := c.Conn.Close()
 	c.listener.forget(c)
 	return err

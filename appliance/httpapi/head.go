@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"fmt"
 	"net"
 	"net/netip"
 	"strconv"
@@ -201,12 +202,19 @@ func checkOrigin(h *head, method string) error {
 
 // limit bounds the body of a request.
 type limit struct {
-	what  string // what is bounded, for messages
-	bytes int64
+	what   string // what is bounded, for messages
+	bytes  int64
+	chunks int // of a chunked body; 0: any number
 }
 
 func (l limit) exceeded() error {
-	return edgewise.Errorf("httpapi.admit", edgewise.TooLarge, "the body of %s may have at most %d bytes", l.what, l.bytes)
+	e := edgewise.Errorf("httpapi.admit", edgewise.TooLarge, "the body of %s may have at most %d bytes", l.what, l.bytes)
+	e.Limit = l.bytes
+	return e
+}
+
+func (l limit) choppy() error {
+	return &edgewise.Error{Op: "httpapi.stream.Read", Kind: edgewise.Invalid, Limit: int64(l.chunks), Err: fmt.Errorf("the body has more than %d chunks", l.chunks)}
 }
 
 // limitOf returns the bound of a request's body, by the same comparison of raw paths that routing makes.
@@ -214,11 +222,17 @@ func (s *Server) limitOf(header *fasthttp.RequestHeader) limit {
 	path, _, _ := bytes.Cut(header.RequestURI(), []byte{'?'})
 	switch {
 	case isUpload(header):
-		return limit{"an upload (upload.max_bytes)", s.cfg.MaxUploadBytes}
-	case header.IsPost() && bytes.HasPrefix(path, []byte("/v2/models/")) && bytes.HasSuffix(path, []byte("/infer")):
-		return limit{"an inference request (http.max_body_bytes)", s.cfg.MaxInferBytes}
+		return limit{"an upload (upload.max_bytes)", s.cfg.MaxUploadBytes, 0}
+	case header.IsPost() && bytes.HasPrefix(path, []byte("/v2/models/")) && takesTensors(path):
+		return limit{"an inference request (http.max_body_bytes)", s.cfg.MaxInferBytes, maxChunks}
 	}
-	return limit{"this request", s.cfg.MaxBodyBytes}
+	return limit{"this request", s.cfg.MaxBodyBytes, maxChunks}
+}
+
+// takesTensors tells whether the last segment of a model's path is one that runs it.
+func takesTensors(path []byte) bool {
+	last := path[bytes.LastIndexByte(path, '/')+1:]
+	return string(last) == "infer" || string(last) == "generate" || string(last) == "generate_stream"
 }
 
 // isUpload tells whether a request's body is handed to its handler as a stream: POST /api/v1/models/{name}/versions.

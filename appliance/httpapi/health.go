@@ -1,8 +1,6 @@
 package httpapi
 
 import (
-	"strings"
-
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/edgewise-ai/edgewise"
@@ -44,14 +42,4 @@ func health(c *fiber.Ctx, good bool) error {
 		c.Status(fiber.StatusBadRequest)
 	}
 	return nil
-}
-
-// noEncoding refuses a body whose bytes are not what they stand for.
-func noEncoding(c *fiber.Ctx) error {
-	encoding := string(c.Request().Header.Peek(fiber.HeaderContentEncoding))
-	if encoding == "" || strings.EqualFold(encoding, "identity") {
-		return nil
-	}
-	c.Set(fiber.HeaderAcceptEncoding, "identity")
-	return edgewise.Errorf("httpapi.noEncoding", edgewise.Unsupported, "content encoding %.40q is not supported: send the body as it is", encoding)
 }

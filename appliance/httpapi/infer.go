@@ -19,13 +19,15 @@ const (
 // infer answers one inference: POST /v2/models/{name}[/versions/{version}]/infer. Binary tensors are read where the
 // socket put them; those of the answer are copied once, into the memory that the socket is written from.
 func (s *Server) infer(c *fiber.Ctx) error {
-	if err := noEncoding(c); err != nil {
-		return err
-	}
 	id, err := inferenceID(c)
 	if err != nil {
 		return err
 	}
+	expanded, err := s.expand(c)
+	if err != nil {
+		return err
+	}
+	defer expanded.free()
 	req, err := s.decodeInfer(c, id)
 	if err != nil {
 		return err
@@ -36,7 +38,10 @@ func (s *Server) infer(c *fiber.Ctx) error {
 		return err
 	}
 	defer sh.close()
-	resp, err := s.deps.Engine.Infer(s.span.begin(), &req.Request)
+	client := connOf(c.Context())
+	ctx := client.watch(s.span.begin())
+	defer client.unwatch()
+	resp, err := s.deps.Engine.Infer(ctx, &req.Request)
 	if err != nil {
 		return err
 	}
@@ -66,7 +71,7 @@ func (s *Server) decodeInfer(c *fiber.Ctx, id edgewise.ModelID) (*kserve.InferRe
 	body := c.Request().Body()
 	header := c.Request().Header.Peek(kserve.HeaderLength)
 	if len(header) == 0 {
-		if isMedia(c.Request().Header.ContentType()) {
+		if isMedia(&c.Request().Header, body) {
 			return s.decodeMedia(id, body)
 		}
 		return s.decoder.Infer(id, body, -1)
@@ -110,6 +115,7 @@ func (s *Server) writeInfer(c *fiber.Ctx, req *kserve.InferRequest, resp *edgewi
 	c.Set(fiber.HeaderContentType, contentType)
 	connOf(c.Context()).lend(b)
 	c.Response().SetBodyRaw(body)
+	s.encode(c)
 	return nil
 }
 

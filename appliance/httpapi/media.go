@@ -3,18 +3,26 @@ package httpapi
 import (
 	"bytes"
 
+	"github.com/valyala/fasthttp"
+
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
 )
 
-// isMedia tells whether a body of that type is a file as it is, and no request of the protocol.
-func isMedia(contentType []byte) bool {
+// isMedia tells whether a body without a JSON part is a file as it is, and no request of the protocol: by its type, or for
+// application/octet-stream, which programs send with any body, because it does not begin as JSON of a request does.
+func isMedia(header *fasthttp.RequestHeader, body []byte) bool {
+	contentType := header.ContentType()
 	for _, kind := range [...]string{"image/", "audio/", "video/"} {
-		if len(contentType) >= len(kind) && bytes.EqualFold(contentType[:len(kind)], []byte(kind)) {
+		if hasPrefixFold(contentType, kind) {
 			return true
 		}
 	}
-	return false
+	return !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte{'{'}) && hasPrefixFold(contentType, "application/octet-stream")
+}
+
+func hasPrefixFold(text []byte, prefix string) bool {
+	return len(text) >= len(prefix) && equalFold(text[:len(prefix)], prefix)
 }
 
 // decodeMedia makes a request out of a file that is the one input of a model.

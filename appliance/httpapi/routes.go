@@ -27,12 +27,22 @@ func (s *Server) addInferenceRoutes(app *fiber.App) {
 	app.Get("/v2/health/live", s.live)
 	app.Get("/v2/health/ready", s.ready)
 	app.Get("/v2/models/stats", s.statistics)
+	if s.deps.Logging != nil {
+		app.Get("/v2/logging", s.logSettings)
+		app.Post("/v2/logging", s.changeLogSettings)
+	}
+	for _, path := range []string{"/v2/trace/setting", "/v2/models/:model/trace/setting"} {
+		app.Get(path, s.traceSettings)
+		app.Post(path, s.changeTraceSettings)
+	}
 	for _, model := range []string{"/v2/models/:model", "/v2/models/:model/versions/:version"} {
 		app.Get(model, s.modelMetadata)
 		app.Get(model+"/ready", s.modelReady)
 		app.Get(model+"/config", s.modelConfig)
 		app.Get(model+"/stats", s.statistics)
 		app.Post(model+"/infer", s.infer)
+		app.Post(model+"/generate", s.generate)
+		app.Post(model+"/generate_stream", s.generateStream)
 	}
 	s.addSharedMemoryRoutes(app)
 }

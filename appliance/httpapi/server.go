@@ -27,7 +27,7 @@ const answerBuffer = 16 << 10
 // cutTime bounds how long Shutdown waits for handlers whose connections it has cut.
 const cutTime = 5 * time.Second
 
-// Deps are the parts that the server speaks to. All but Metrics and Labels are required.
+// Deps are the parts that the server speaks to. All but Metrics, Labels and Logging are required.
 type Deps struct {
 	Engine  Engine
 	Library Library
@@ -40,6 +40,8 @@ type Deps struct {
 	Metrics func() (page []byte, contentType string, err error)
 	// Labels returns the labels of an output's elements, by index. Nil, or returning nil: there are none.
 	Labels func(id edgewise.ModelID, output string) []string
+	// Logging changes what is logged. Nil: the routes of the log settings are not there.
+	Logging Logging
 }
 
 // Server answers HTTP requests. It is safe for concurrent use.
@@ -51,6 +53,11 @@ type Server struct {
 	memory  memory
 	decoder *kserve.Decoder
 	panics  atomic.Uint64
+
+	encoders  encoders
+	settings  sync.Mutex   // held while log settings are changed
+	logFormat atomic.Int32 // into logFormats
+	watcher   watcher
 
 	span   span            // of inferences
 	base   context.Context // of all requests; ends when Shutdown stops waiting for them
@@ -168,6 +175,9 @@ func (s *Server) waitIdle(limit time.Duration) bool {
 }
 
 func (s *Server) enter() {
+	if !s.watcher.on.Load() {
+		s.watcher.begin(s.base, s.lookAll)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.serving++

@@ -155,7 +155,7 @@ func startServer(t testing.TB, change func(*Config)) *testServer {
 	ts := &testServer{engine: &fakeEngine{}, library: newFakeLibrary(), shared: &fakeShared{}}
 	var err error
 	ts.Server, err = New(cfg, Deps{
-		Engine: ts.engine, Library: ts.library, Shared: ts.shared, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Name: "edgewise", Version: "1.2.3",
+		Engine: ts.engine, Library: ts.library, Shared: ts.shared, Logging: &fakeLogging{info: true, warning: true, err: true}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Name: "edgewise", Version: "1.2.3",
 		Metrics: func() ([]byte, string, error) { return []byte("up 1\n"), "text/plain; version=0.0.4", nil },
 		Labels:  func(_ edgewise.ModelID, output string) []string { return []string{output + "-a", output + "-b"} },
 	})
