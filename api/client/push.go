@@ -99,16 +99,16 @@ type sender struct {
 
 // single writes one file by itself.
 func (s *sender) single(to io.Writer, path string, size int64, file io.Reader) error {
-	s.err = s.copy(to, path, size, file)
-	if s.err != nil {
-		return s.err
-	}
-	if _, _, _, err := s.next(); !errors.Is(err, io.EOF) {
-		s.err = err
+	s.err = s.copy(to, path, size, file, func() error {
+		_, _, _, err := s.next()
 		if err == nil {
-			s.err = edgewise.Errorf(opPush, edgewise.Invalid, "the upload declares the %d bytes of %q and has more files", size, path)
+			return edgewise.Errorf(opPush, edgewise.Invalid, "the upload declares the %d bytes of %q and has more files", size, path)
 		}
-	}
+		if !errors.Is(err, io.EOF) {
+			return err
+		}
+		return nil
+	})
 	return s.err
 }
 
@@ -123,7 +123,7 @@ func (s *sender) archive(to io.Writer, path string, size int64, file io.Reader) 
 		if s.err = t.WriteHeader(&tar.Header{Name: path, Typeflag: tar.TypeReg, Size: size, Mode: 0o644}); s.err != nil {
 			break
 		}
-		if s.err = s.copy(t, path, size, file); s.err != nil {
+		if s.err = s.copy(t, path, size, file, func() error { return nil }); s.err != nil {
 			break
 		}
 		var err error
@@ -136,10 +136,10 @@ func (s *sender) archive(to io.Writer, path string, size int64, file io.Reader) 
 	return s.err
 }
 
-// copy writes one file of exactly size bytes.
-func (s *sender) copy(to io.Writer, path string, size int64, file io.Reader) error {
+// copy writes one file of exactly size bytes. It calls ended before the last of them are sent.
+func (s *sender) copy(to io.Writer, path string, size int64, file io.Reader, ended func() error) error {
 	sum := sha256.New()
-	from := &exact{file: &counted{s, file, sum}, rest: file, path: path, size: size, left: size}
+	from := &exact{file: &counted{s, file, sum}, rest: file, path: path, size: size, left: size, then: ended}
 	if _, err := io.CopyBuffer(to, from, make([]byte, 256<<10)); err != nil {
 		return err
 	}
@@ -154,7 +154,8 @@ type exact struct {
 	rest       io.Reader // the same file, past what is sent
 	path       string
 	size, left int64
-	ended      bool // the file was found to end where it should
+	then       func() error // called once the file was found to end where it should; its error holds the last bytes back
+	ended      bool
 }
 
 func (e *exact) Read(p []byte) (int, error) {
@@ -171,6 +172,9 @@ func (e *exact) Read(p []byte) (int, error) {
 		}
 		if !errors.Is(end, io.EOF) {
 			return 0, end
+		}
+		if err := e.then(); err != nil {
+			return 0, err
 		}
 		e.ended = true
 		return n, nil

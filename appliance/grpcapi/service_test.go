@@ -33,7 +33,7 @@ func TestMetadataCalls(t *testing.T) {
 	ready, err := c.ServerReady(ctx, &inference.ServerReadyRequest{})
 	wantText(t, ready, err, `ready: true`)
 	server, err := c.ServerMetadata(ctx, &inference.ServerMetadataRequest{})
-	wantText(t, server, err, `name: "edgewise" version: "1.2.3" extensions: ["classification", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "model_configuration", "system_shared_memory", "binary_tensor_data", "parameters", "statistics"]`)
+	wantText(t, server, err, `name: "edgewise" version: "1.2.3" extensions: ["classification", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "model_configuration", "system_shared_memory", "binary_tensor_data", "parameters", "statistics", "logging"]`)
 	model, err := c.ModelMetadata(ctx, &inference.ModelMetadataRequest{Name: "echo"})
 	wantText(t, model, err, `name: "echo" versions: ["1", "3"] platform: "onnxruntime_onnx" inputs: {name: "x" datatype: "FP32" shape: [-1, -1]} outputs: {name: "y" datatype: "BYTES" shape: [-1, 1099511627776]}`)
 	index, err := c.RepositoryIndex(ctx, &inference.RepositoryIndexRequest{})
