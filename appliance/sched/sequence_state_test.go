@@ -134,7 +134,8 @@ func TestStateGrowsWithinTheBudget(t *testing.T) {
 
 func TestStateOfAnotherShape(t *testing.T) {
 	s := sizes(&sizer{wrong: true}, nil)
-	_, err := s.Infer(t.Context(), sizeRequest(starts(1)))
+	r, err := s.Infer(t.Context(), sizeRequest(starts(1)))
+	r.Release()
 	if want := `state output "next" is FP32[2,2], and the state's dims are FP32[2,-1]`; err != nil {
 		t.Errorf("a state that fits by chance: %v", err)
 	} else if _, err = s.Infer(t.Context(), sizeRequest(goes(1))); err == nil || !strings.Contains(err.Error(), strings.ReplaceAll(want, "[2,2]", "[3,2]")) {
