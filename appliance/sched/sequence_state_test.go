@@ -100,7 +100,7 @@ func sizeRequest(id edgewise.Sequence) *edgewise.Request {
 // TestStateGrowsWithinTheBudget crosses the bound on the bytes of all states: the request fails, the sequence stays as it
 // was, and goes on when another one has ended.
 func TestStateGrowsWithinTheBudget(t *testing.T) {
-	budget := NewStateBudget(48)
+	budget := NewStateBudget(47)
 	s := sizes(&sizer{}, budget)
 	ask := func(id edgewise.Sequence, want string) {
 		t.Helper()
@@ -119,7 +119,7 @@ func TestStateGrowsWithinTheBudget(t *testing.T) {
 	ask(starts(1), "1") // its state has the size 2 now: 16 bytes
 	ask(starts(2), "1")
 	ask(goes(1), "2") // 24
-	full := `model "size": the state of a sequence takes 32 bytes, and the states of all sequences together at most 48`
+	full := `model "size": the state of a sequence takes 32 bytes, and the states of all sequences together at most 47`
 	ask(goes(1), full)
 	ask(goes(1), full)
 	if st := s.Statistics(); st.Sequences.StateBytes != 40 || budget.Used() != 40 {
