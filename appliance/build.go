@@ -55,12 +55,12 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		store: a.store, locks: newLocks(), cache: cache.New(int64(c.Engine.ResponseCacheBytes)), logger: logger.With("part", "library"),
 		config: libraryConfig{
 			Backends: []edgewise.Backend{newIsolation(a.onnx, c, logger), newWasm(a, c, logger)}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue,
-			CoreCount: cores(c), Cores: sched.NewCores(cores(c)), Gap: c.Engine.SwapWithoutRoom == config.SwapGap,
+			States: sched.NewStateBudget(int64(c.Engine.SequenceStateBytes)), CoreCount: cores(c), Cores: sched.NewCores(cores(c)), Gap: c.Engine.SwapWithoutRoom == config.SwapGap,
 		},
 	}
 	a.manager = manager.New(manager.Config{
 		Load: a.library.load, Concurrency: c.Engine.LoadConcurrency, LoadTimeout: c.Engine.LoadTimeout, Logger: logger.With("part", "manager"),
-		Footprint: a.library.footprint, Memory: int64(c.Engine.MaxMemoryBytes),
+		Footprint: a.library.footprint, Memory: int64(c.Engine.MaxMemoryBytes), SequenceDrain: c.Engine.SequenceDrain,
 	})
 	a.library.manager = a.manager
 	a.engine = &engine{Manager: a.manager, library: a.library, strict: c.Engine.StrictReadiness}

@@ -37,7 +37,8 @@ type libraryConfig struct {
 	// CoreCount is how many cores there are for models, Cores the budget that hands them out.
 	CoreCount int
 	Cores     *sched.Cores
-	Gap       bool // a version may take the place of its predecessor before it is loaded
+	States    *sched.StateBudget // of the states of all sequences
+	Gap       bool               // a version may take the place of its predecessor before it is loaded
 }
 
 // Push stores an upload as a new version, after everything that can be refused has been refused. With promote the

@@ -2,6 +2,7 @@ package appliance
 
 import (
 	"context"
+	"errors"
 	"strconv"
 
 	"github.com/edgewise-ai/edgewise"
@@ -35,10 +36,10 @@ func (l *library) load(ctx context.Context, v *edgewise.Version) (edgewise.Serva
 	if err != nil {
 		return nil, err
 	}
-	c := v.Model.Concurrency(l.config.CoreCount)
-	s := sched.New(v, instance, sched.Config{
-		Lanes: c.Lanes, Cores: l.config.Cores, Threads: c.Threads(), Padding: padding, MaxQueue: l.config.MaxQueue, Logger: l.logger,
-	})
+	s, err := l.schedule(v, instance, padding, dir)
+	if err != nil {
+		return nil, errors.Join(err, instance.Close())
+	}
 	requests, err := warmupRequests(v.Model, dir)
 	if err == nil {
 		err = s.Warm(ctx, requests)
@@ -49,7 +50,41 @@ func (l *library) load(ctx context.Context, v *edgewise.Version) (edgewise.Serva
 		}
 		return nil, err
 	}
-	return &served{l.withLabels(l.withCache(s, v), v, dir), s, func(m *edgewise.Model) { s.Resize(m.Concurrency(l.config.CoreCount).Lanes) }}, nil
+	loaded := &served{l.withLabels(l.withCache(s, v), v, dir), s, func(m *edgewise.Model) { s.Resize(m.Concurrency(l.config.CoreCount).Lanes, m) }}
+	if sequencer, ok := s.(edgewise.Sequencer); ok {
+		return &servedSequences{loaded, sequencer}, nil
+	}
+	return loaded, nil
+}
+
+// scheduler is what stands in front of an instance.
+type scheduler interface {
+	edgewise.Servable
+	edgewise.Isolated
+	Warm(ctx context.Context, requests []*edgewise.Request) error
+	Resize(lanes int, m *edgewise.Model)
+}
+
+// plain is a scheduler of requests that have nothing to do with each other.
+type plain struct{ *sched.Scheduler }
+
+// Resize changes how many requests run at the same time.
+func (p plain) Resize(lanes int, _ *edgewise.Model) { p.Scheduler.Resize(lanes) }
+
+// schedule puts the scheduler that a version asks for in front of its instance.
+func (l *library) schedule(v *edgewise.Version, instance edgewise.Instance, padding *sched.Padding, dir string) (scheduler, error) {
+	c := v.Model.Concurrency(l.config.CoreCount)
+	config := sched.Config{
+		Lanes: c.Lanes, Cores: l.config.Cores, Threads: c.Threads(), Padding: padding, MaxQueue: l.config.MaxQueue, Logger: l.logger,
+	}
+	if v.Model.SequenceBatching == nil {
+		return plain{sched.New(v, instance, config)}, nil
+	}
+	initial, err := initialStates(v.Model, dir)
+	if err != nil {
+		return nil, err
+	}
+	return sched.NewSequences(v, instance, config, sched.SequenceConfig{Initial: initial, Budget: l.config.States}), nil
 }
 
 // padding is how a version's requests are padded. Only for a version that asks for it is the model file read.
@@ -70,6 +105,12 @@ type served struct {
 	edgewise.Servable
 	edgewise.Isolated
 	resize func(m *edgewise.Model)
+}
+
+// servedSequences is a loaded version that keeps sequences.
+type servedSequences struct {
+	*served
+	edgewise.Sequencer
 }
 
 // Resize changes how many requests run at the same time, to what m's instance groups say.

@@ -110,6 +110,8 @@ type Engine struct {
 	LoadCPUTime         time.Duration `json:"load_cpu_time"`
 	MaxAddressSpace     Size          `json:"max_address_space"`
 	ResponseCacheBytes  Size          `json:"response_cache_bytes"`
+	SequenceStateBytes  Size          `json:"sequence_state_bytes"`
+	SequenceDrain       time.Duration `json:"sequence_drain"`
 }
 
 // Shutdown bounds the stop of the server.
@@ -152,6 +154,7 @@ func Default() Config {
 		Engine: Engine{
 			MaxQueue: 1024, RequestTimeout: time.Minute, LoadTimeout: 5 * time.Minute, LoadConcurrency: 1, DefaultMaxBatchSize: 4, StrictReadiness: true,
 			Isolation: IsolationProcess, SwapWithoutRoom: SwapRefuse, LoadCPUTime: 5 * time.Minute, ResponseCacheBytes: 64 * MiB,
+			SequenceStateBytes: 256 * MiB, SequenceDrain: 10 * time.Second,
 		},
 		Shutdown: Shutdown{Timeout: 30 * time.Second},
 		Log:      Log{Level: "info", Format: "text"},

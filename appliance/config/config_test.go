@@ -260,6 +260,8 @@ func TestEveryLimitIsKept(t *testing.T) {
 		{"engine.load_cpu_time", "1s", "25h"},
 		{"engine.max_address_space", "0", "17TiB"},
 		{"engine.response_cache_bytes", "0", "17TiB"},
+		{"engine.sequence_state_bytes", "1KiB", "1023"},
+		{"engine.sequence_drain", "0", "25h"},
 	}
 	tested := map[string]bool{}
 	for _, tt := range tests {

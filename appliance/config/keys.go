@@ -103,6 +103,8 @@ var rows = []row{
 	{"engine.load_cpu_time", "duration", duration(time.Second, 24*time.Hour), "Most processor time that the child process of a version may take for its load, all threads together; beyond it the load has failed.", func(c *Config) any { return &c.Engine.LoadCPUTime }},
 	{"engine.max_address_space", "bytes", size(0, 16*TiB), "Address space of a child process, which bounds its memory; a small model takes about 3 GiB of it. 0: no bound.", func(c *Config) any { return &c.Engine.MaxAddressSpace }},
 	{"engine.response_cache_bytes", "bytes", size(0, 16*TiB), "Memory for kept answers of models that set response_cache; those asked for longest ago go first. 0: there is no cache, and such models are refused.", func(c *Config) any { return &c.Engine.ResponseCacheBytes }},
+	{"engine.sequence_state_bytes", "bytes", size(KiB, TiB), "Memory for the implicit states of all sequences of all models. A request that finds no room for the state it leaves behind fails, and its sequence stays as it was.", func(c *Config) any { return &c.Engine.SequenceStateBytes }},
+	{"engine.sequence_drain", "duration", durationOrZero(time.Millisecond, 24*time.Hour), "How long a version that is replaced or unloaded goes on answering the sequences that it has begun; then they have to start again. 0: it answers what it has taken and no more.", func(c *Config) any { return &c.Engine.SequenceDrain }},
 
 	{"shared_memory.enabled", "true or false", anything, "Whether clients on the same machine may register POSIX shared memory and name it in requests instead of sending tensors. The box needs the right to open their objects in /dev/shm.", func(c *Config) any { return &c.SharedMemory.Enabled }},
 

@@ -27,6 +27,8 @@ type slot struct {
 	bytes   int64   // of the memory for models; guarded by the manager's mutex
 	fallen  bool    // Unavailable after it was Ready
 	handle  *handle // set when Ready or Unloading
+	// draining: it is Unloading, and still answers the sequences that it has begun.
+	draining bool
 }
 
 // to moves a slot along one of the legal transitions.

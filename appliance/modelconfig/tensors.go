@@ -30,6 +30,11 @@ func (c *checker) inputs() {
 		info := c.compare(t, signature)
 		c.optional(t, in, info)
 	}
+	for _, t := range made(c.m) {
+		if t.side == inputSide {
+			c.madeTensor(t, seen)
+		}
+	}
 	if c.ins == nil {
 		return
 	}
@@ -56,6 +61,11 @@ func (c *checker) outputs() {
 		c.compare(t, signature)
 		if out.LabelFilename != "" {
 			c.path(t.what+": label_filename", out.LabelFilename)
+		}
+	}
+	for _, t := range made(c.m) {
+		if t.side == outputSide {
+			c.madeOutput(t, seen)
 		}
 	}
 }

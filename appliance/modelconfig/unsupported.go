@@ -16,7 +16,8 @@ type feature struct {
 
 // features is the one table of what is not served. A row goes when the thing is built.
 var features = []feature{
-	{"sequence_batching", "sequences are not served yet", func(m *edgewise.Model) bool { return m.SequenceBatching != nil }},
+	{"sequence_batching.iterative_sequence", "a request has exactly one response", func(m *edgewise.Model) bool { return m.SequenceBatching != nil && m.SequenceBatching.IterativeSequence }},
+	{"sequence_batching.state.use_growable_memory", "there is no GPU memory to grow in; a state may have another size with each request as it is", anyState(func(s edgewise.SequenceState) bool { return s.UseGrowableMemory })},
 	{"batch_input", "inputs made from the batch are not served yet", func(m *edgewise.Model) bool { return len(m.BatchInput) > 0 }},
 	{"batch_output", "outputs scattered over the batch are not served yet", func(m *edgewise.Model) bool { return len(m.BatchOutput) > 0 }},
 	{"input.allow_ragged_batch", "ragged batches are not served yet", anyInput(func(in edgewise.ModelInput) bool { return in.AllowRaggedBatch })},
@@ -59,6 +60,12 @@ func Unsupported(m *edgewise.Model) []string {
 		}
 	}
 	return found
+}
+
+func anyState(used func(edgewise.SequenceState) bool) func(*edgewise.Model) bool {
+	return func(m *edgewise.Model) bool {
+		return m.SequenceBatching != nil && slices.ContainsFunc(m.SequenceBatching.State, used)
+	}
 }
 
 func anyInput(used func(edgewise.ModelInput) bool) func(*edgewise.Model) bool {
