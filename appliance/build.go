@@ -38,11 +38,7 @@ type App struct {
 // New opens the store and builds every part. Errors: Invalid (the configuration), Conflict (another process holds the
 // data folder), Corrupt (the catalog; see "edgewise doctor --repair"), Unsupported (a newer schema), Exhausted.
 func New(c config.Config, logger *slog.Logger) (*App, error) {
-	var least slog.Level
-	if err := least.UnmarshalText([]byte(c.Log.Level)); err != nil {
-		return nil, edgewise.Errorf("appliance.New", edgewise.Invalid, "log.level: %w", err)
-	}
-	levels := observe.NewLogLevels(least)
+	levels := logLevels(c.Log)
 	logger = levels.Logger(logger.Handler())
 	a := &App{config: c, logger: logger}
 	var err error
@@ -58,20 +54,21 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 			States: sched.NewStateBudget(int64(c.Engine.SequenceStateBytes)), CoreCount: cores(c), Cores: sched.NewCores(cores(c)), Gap: c.Engine.SwapWithoutRoom == config.SwapGap,
 		},
 	}
+	a.library.sources = newSources(a.library, c.Repository, logger.With("part", "repository"))
 	a.manager = manager.New(manager.Config{
-		Load: a.library.load, Concurrency: c.Engine.LoadConcurrency, LoadTimeout: c.Engine.LoadTimeout, Logger: logger.With("part", "manager"),
+		Load: a.library.load, Replaces: replaces, Concurrency: c.Engine.LoadConcurrency, LoadTimeout: c.Engine.LoadTimeout, Logger: logger.With("part", "manager"),
 		Footprint: a.library.footprint, Memory: int64(c.Engine.MaxMemoryBytes), SequenceDrain: c.Engine.SequenceDrain,
 	})
 	a.library.manager = a.manager
 	a.engine = &engine{Manager: a.manager, library: a.library, strict: c.Engine.StrictReadiness}
 	a.shared = sharedmemory.New(c.SharedMemory.Enabled)
 	a.door, err = httpapi.New(doorConfig(c), httpapi.Deps{
-		Engine: a.engine, Library: a.library, Shared: a.shared, Log: logger.With("part", "http"), Name: Name, Version: Version,
+		Engine: a.engine, Library: a.library, Shared: a.shared, Log: logger.With("part", "http"), Name: c.Server.ID, Version: Version,
 		Metrics: a.metrics(), Labels: a.library.labels, Logging: levels,
 	})
 	if err == nil && c.GRPC.Address != "" {
 		a.grpc, err = grpcapi.New(grpcConfig(c), grpcapi.Deps{
-			Engine: a.engine, Shared: a.shared, Log: logger.With("part", "grpc"), Name: Name, Version: Version, Extensions: kserve.Extensions(), Labels: a.library.labels,
+			Engine: a.engine, Shared: a.shared, Log: logger.With("part", "grpc"), Name: c.Server.ID, Version: Version, Extensions: kserve.Extensions(), Labels: a.library.labels,
 		})
 	}
 	if err != nil {
@@ -115,7 +112,8 @@ func grpcConfig(c config.Config) grpcapi.Config {
 func storeOptions(c config.Config, logger *slog.Logger) store.Options {
 	return store.Options{
 		Reserve: int64(c.Store.ReserveBytes), MaxVersionBytes: int64(c.Upload.MaxBytes), MaxFiles: c.Upload.MaxFiles,
-		MaxUploads: c.Upload.Concurrent, SnapshotEvery: snapshotEvery(c), Snapshots: c.Store.Snapshots, Logger: logger.With("part", "store"),
+		MaxUploads:    c.Upload.Concurrent + 1, // one for repositories
+		SnapshotEvery: snapshotEvery(c), Snapshots: c.Store.Snapshots, Logger: logger.With("part", "store"),
 	}
 }
 

@@ -17,10 +17,24 @@ func (l *library) load(ctx context.Context, v *edgewise.Version) (edgewise.Serva
 	if wantsCache(v.Model) && l.cache.Usage().Limit == 0 {
 		return nil, edgewise.Errorf("appliance.load", edgewise.Unsupported, "model %q: response_cache.enable: this box has no cache: engine.response_cache_bytes is 0", v.Model.Name)
 	}
-	dir, err := l.store.Dir(v.ID)
+	dir, err := l.store.Dir(v.StoredID())
 	if err != nil {
 		return nil, err
 	}
+	if v.Stored == 0 {
+		return l.loadFrom(ctx, v, dir)
+	}
+	l.sources.opened(v)
+	s, err := l.loadFrom(ctx, v, dir)
+	if err != nil {
+		l.sources.closed(v)
+		return nil, err
+	}
+	return l.kept(s, v), nil
+}
+
+// loadFrom loads a version whose files stand in dir.
+func (l *library) loadFrom(ctx context.Context, v *edgewise.Version, dir string) (edgewise.Servable, error) {
 	if isEnsemble(v.Model) {
 		return l.loadEnsemble(v, dir)
 	}
@@ -92,7 +106,7 @@ func (l *library) padding(ctx context.Context, v *edgewise.Version) (*sched.Padd
 	if _, ok := v.Model.Parameters[sched.PaddingParameter]; !ok {
 		return nil, nil
 	}
-	inspection, err := l.Inspect(ctx, v.ID)
+	inspection, err := l.inspectVersion(ctx, v)
 	if err != nil {
 		return nil, err
 	}
@@ -115,6 +129,27 @@ type servedSequences struct {
 
 // Resize changes how many requests run at the same time, to what m's instance groups say.
 func (s *served) Resize(m *edgewise.Model) { s.resize(m) }
+
+// kept tells the sources when a version that one of them brought is closed.
+func (l *library) kept(s edgewise.Servable, v *edgewise.Version) edgewise.Servable {
+	if inner, ok := s.(*served); ok {
+		return &served{&keptServable{inner.Servable, l.sources, v}, inner.Isolated, inner.resize}
+	}
+	return &keptServable{s, l.sources, v}
+}
+
+type keptServable struct {
+	edgewise.Servable
+	sources *sources
+	version *edgewise.Version
+}
+
+// Close closes the version.
+func (k *keptServable) Close() error {
+	err := k.Servable.Close()
+	k.sources.closed(k.version)
+	return err
+}
 
 // withCache puts the response cache in front of a version that asks for it.
 func (l *library) withCache(s edgewise.Servable, v *edgewise.Version) edgewise.Servable {
@@ -153,7 +188,7 @@ func (l *library) footprint(ctx context.Context, v *edgewise.Version) (manager.F
 	if isEnsemble(v.Model) {
 		return f, nil
 	}
-	inspection, err := l.Inspect(ctx, v.ID)
+	inspection, err := l.inspectVersion(ctx, v)
 	if err != nil {
 		return f, err
 	}

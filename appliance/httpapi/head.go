@@ -225,6 +225,8 @@ func (s *Server) limitOf(header *fasthttp.RequestHeader) limit {
 		return limit{"an upload (upload.max_bytes)", s.cfg.MaxUploadBytes, 0}
 	case header.IsPost() && bytes.HasPrefix(path, []byte("/v2/models/")) && takesTensors(path):
 		return limit{"an inference request (http.max_body_bytes)", s.cfg.MaxInferBytes, maxChunks}
+	case header.IsPost() && bytes.HasPrefix(path, []byte("/v2/repository/models/")) && bytes.HasSuffix(path, []byte("/load")):
+		return limit{"a load with files (http.max_body_bytes)", s.cfg.MaxInferBytes, maxChunks}
 	}
 	return limit{"this request", s.cfg.MaxBodyBytes, maxChunks}
 }
