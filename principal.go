@@ -90,9 +90,15 @@ func WithPrincipal(ctx context.Context, p *Principal) context.Context {
 	return context.WithValue(ctx, principalKey{}, p)
 }
 
+// PrincipalOf returns who asked, nil when ctx carries nobody.
+func PrincipalOf(ctx context.Context) *Principal {
+	p, _ := ctx.Value(principalKey{}).(*Principal)
+	return p
+}
+
 // ActorOf returns the Actor that ctx carries, "box" when nobody asked.
 func ActorOf(ctx context.Context) string {
-	if p, ok := ctx.Value(principalKey{}).(*Principal); ok && p != nil {
+	if p := PrincipalOf(ctx); p != nil {
 		return p.Actor()
 	}
 	return "box"

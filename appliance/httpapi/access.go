@@ -53,6 +53,7 @@ var rules = []rule{
 	{method: "GET", path: "/v2/:kind/region/:region/status", rights: edgewise.Infer},
 	{method: "POST", path: "/v2/:kind/region/:region/register", rights: edgewise.Infer},
 	{method: "POST", path: "/v2/:kind/unregister", rights: edgewise.Infer},
+	{method: "POST", path: "/v2/:kind/register", rights: edgewise.Infer},
 	{method: "POST", path: "/v2/:kind/region/:region/unregister", rights: edgewise.Infer},
 	{method: "POST", path: "/v2/repository/index", rights: edgewise.Read},
 	{method: "POST", path: "/v2/repository/models/:model/load", rights: edgewise.Operate, action: "model.load"},
@@ -109,6 +110,18 @@ var everything = rule{rights: edgewise.Admin}
 
 // page is the rule of what the page is made of: files that hold no secret.
 var page = rule{public: true}
+
+// HasRule tells whether the table says who may use a route.
+func HasRule(method, path string) bool {
+	for i := range rules {
+		if rules[i].method == method {
+			if _, ok := rules[i].match([]byte(path)); ok {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // access finds the rule of a request. It is not changed once it is made.
 type access struct {

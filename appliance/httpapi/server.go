@@ -59,6 +59,7 @@ type Server struct {
 	deps    Deps
 	http    *fasthttp.Server
 	routes  fasthttp.RequestHandler
+	table   []Route
 	access  access
 	memory  memory
 	decoder *kserve.Decoder
@@ -106,6 +107,9 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		ErrorHandler:                 s.unrouted,
 	})
 	s.addRoutes(app)
+	for _, r := range app.GetRoutes(true) {
+		s.table = append(s.table, Route{r.Method, r.Path})
+	}
 	s.routes = app.Handler()
 	s.http = app.Server()
 	s.http.Handler = s.serve
@@ -114,6 +118,12 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	s.http.CloseOnShutdown = true
 	return s, nil
 }
+
+// Route is a method and a path of the router, with :name for parameters.
+type Route struct{ Method, Path string }
+
+// Routes lists what the server answers.
+func (s *Server) Routes() []Route { return s.table }
 
 // Serve answers requests from ln until Shutdown is called, and then returns nil; it closes ln. It may be called for
 // several listeners at once. Errors: Conflict after Shutdown, Internal when ln fails.
