@@ -22,15 +22,14 @@ PAGE = $(shell find webui/src webui/build webui/public -type f) webui/index.html
 .PHONY: webui browser build run demo test check race fuzz bench fault soak proto runtime models speech grpc-client steps toolchains demo-steps tools-present clean
 
 ## webui: the page, into webui/dist, where the program embeds it; nothing is done when nothing has changed
-webui: webui/dist/.built
+webui: webui/dist/index.html.gz
 
 webui/node_modules/.installed: webui/package-lock.json | tools-present
 	npm ci --prefix webui --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
-webui/dist/.built: webui/node_modules/.installed $(PAGE)
+webui/dist/index.html.gz: webui/node_modules/.installed $(PAGE)
 	cd webui && npm run --silent build -- --logLevel warn
-	@touch $@
 
 ## build: the program with its page, and the runtime library beside it
 build: tools-present runtime webui
@@ -140,4 +139,4 @@ tools-present:
 	[ -z "$$missing" ] || { printf "missing:$$missing\ninstall it and run make again\n"; exit 1; }
 
 clean:
-	rm -rf $(BIN) dist webui/dist/[!s]* webui/dist/.built
+	rm -rf $(BIN) dist webui/dist/[!s]*

@@ -2,7 +2,8 @@ import type { Component } from 'svelte';
 
 /** What a page's component gets: the named parts of its address. */
 export type PageProps = { params: Record<string, string> };
-export type Page = Component<PageProps>;
+/** A page whose address has no named parts takes no properties. */
+export type Page = Component<any>;
 export type Route = { pattern: string; load: () => Promise<{ default: Page }> };
 
 /** Where the reader is. `path` has no query. */

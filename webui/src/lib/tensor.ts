@@ -91,7 +91,7 @@ export function numbers(datatype: string, values: readonly number[]): Numbers {
   if (datatype === 'FP16' || datatype === 'BF16') return Float32Array.from(values);
   const kind = kinds[datatype as keyof typeof kinds];
   if (!kind) throw new Error(`There is no way to make ${datatype} of numbers.`);
-  return kind.from(values as number[]) as Numbers;
+  return new (kind as Float32ArrayConstructor)(values) as Numbers;
 }
 
 /** An answer of the box. */
