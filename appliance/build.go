@@ -8,10 +8,13 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/cache"
+	"github.com/edgewise-ai/edgewise/appliance/certificate"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/grpcapi"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+	"github.com/edgewise-ai/edgewise/appliance/machine"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/observe"
@@ -33,6 +36,13 @@ type App struct {
 	shared  *sharedmemory.Registry
 	door    *httpapi.Server
 	grpc    *grpcapi.Server // nil: there is none
+
+	documents *store.Documents
+	accounts  *auth.Accounts
+	identity  *certificate.Identity // nil: TLS is off
+	machine   *machine.Machine
+	box       *box
+	pointer   string // file that tells the command line about this box; empty: there is none
 }
 
 // New opens the store and builds every part. Errors: Invalid (the configuration), Conflict (another process holds the
@@ -49,6 +59,9 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	a.store, err = store.Open(c.DataDir, storeOptions(c, logger))
 	if err != nil {
 		return nil, err
+	}
+	if err := a.openBox(); err != nil {
+		return nil, errors.Join(err, a.closeBox(), a.store.Close())
 	}
 	a.onnx = onnx.New(onnx.Config{Library: c.ONNX.Library, Cores: cores(c), Logger: logger.With("part", "onnx")})
 	a.library = &library{
@@ -68,14 +81,16 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	a.door, err = httpapi.New(doorConfig(c), httpapi.Deps{
 		Engine: a.engine, Library: a.library, Shared: a.shared, Log: logger.With("part", "http"), Name: Name, Version: Version,
 		Metrics: a.metrics(), Labels: a.library.labels, Logging: levels,
+		Accounts: accounts{a.accounts}, Open: a.openMode(), MetricsPublic: func() bool { return a.box.Settings().MetricsPublic }, Box: a.box,
 	})
 	if err == nil && c.GRPC.Address != "" {
-		a.grpc, err = grpcapi.New(grpcConfig(c), grpcapi.Deps{
+		a.grpc, err = grpcapi.New(a.grpcConfig(), grpcapi.Deps{
 			Engine: a.engine, Shared: a.shared, Log: logger.With("part", "grpc"), Name: Name, Version: Version, Extensions: kserve.Extensions(), Labels: a.library.labels,
+			Authorize: a.grpcAuthorize(),
 		})
 	}
 	if err != nil {
-		return nil, errors.Join(err, a.store.Close())
+		return nil, errors.Join(err, a.closeBox(), a.store.Close())
 	}
 	return a, nil
 }
@@ -97,13 +112,15 @@ func doorConfig(c config.Config) httpapi.Config {
 	return httpapi.Config{
 		MaxConnections: c.HTTP.MaxConnections, MaxJSONBytes: int64(c.HTTP.MaxJSONBytes), MaxInferBytes: int64(c.HTTP.MaxBodyBytes), MaxUploadBytes: int64(c.Upload.MaxBytes) + tarOverhead,
 		MaxUploadFiles: c.Upload.MaxFiles, MaxInflightBytes: int64(c.HTTP.MaxInflightBytes), HeaderTimeout: c.HTTP.HeaderTimeout,
-		BodyTimeout: c.HTTP.BodyTimeout, WriteTimeout: c.HTTP.WriteTimeout, IdleTimeout: c.HTTP.IdleTimeout, RequestTimeout: c.Engine.RequestTimeout, AllowedHosts: c.HTTP.AllowedHosts,
+		BodyTimeout: c.HTTP.BodyTimeout, WriteTimeout: c.HTTP.WriteTimeout, IdleTimeout: c.HTTP.IdleTimeout, RequestTimeout: c.Engine.RequestTimeout, AllowedHosts: hosts(c),
 	}
 }
 
-func grpcConfig(c config.Config) grpcapi.Config {
-	g := c.GRPC
+func (a *App) grpcConfig() grpcapi.Config {
+	c, g := a.config, a.config.GRPC
+	own, plain := a.grpcTLS()
 	return grpcapi.Config{
+		TLS: own, Plain: plain,
 		MaxMessageBytes: int64(g.MaxMessageBytes), MaxInflightBytes: int64(g.MaxInflightBytes), MaxConnections: g.MaxConnections, MaxStreams: g.MaxStreams,
 		ConnectTimeout: g.ConnectTimeout, RequestTimeout: c.Engine.RequestTimeout,
 		KeepaliveTime: g.KeepaliveTime, KeepaliveTimeout: g.KeepaliveTimeout, KeepaliveMinInterval: g.KeepaliveMinInterval, KeepalivePermitWithoutCalls: g.KeepalivePermitWithoutCalls,

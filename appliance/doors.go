@@ -36,7 +36,7 @@ func (a *App) open() (*doors, error) {
 // serve lets clients in. What it returns gets the first word of each door that is closed.
 func (d *doors) serve() <-chan error {
 	served := make(chan error, 2)
-	d.serving.Go(func() { served <- d.app.door.Serve(d.rest) })
+	d.serving.Go(func() { served <- d.app.door.Serve(d.app.sniffed(d.rest)) })
 	if d.grpc != nil {
 		d.serving.Go(func() { served <- d.app.grpc.Serve(d.grpc) })
 	}

@@ -10,7 +10,10 @@ import "time"
 // Config is the configuration of the appliance. What each key means, its unit and its limits are in Keys.
 type Config struct {
 	DataDir      string       `json:"data_dir"`
+	Auth         string       `json:"auth"`
+	DemoKey      bool         `json:"demo_key"`
 	HTTP         HTTP         `json:"http"`
+	TLS          TLS          `json:"tls"`
 	GRPC         GRPC         `json:"grpc"`
 	Upload       Upload       `json:"upload"`
 	Store        Store        `json:"store"`
@@ -35,6 +38,24 @@ type HTTP struct {
 	IdleTimeout      time.Duration `json:"idle_timeout"`
 	WriteTimeout     time.Duration `json:"write_timeout"`
 	AllowedHosts     []string      `json:"allowed_hosts"`
+}
+
+// The values of auth.
+const (
+	AuthAccounts = "accounts"
+	AuthOpen     = "open"
+)
+
+// The values of tls.mode.
+const (
+	TLSAuto    = "auto"
+	TLSRequire = "require"
+	TLSOff     = "off"
+)
+
+// TLS says who must speak TLS.
+type TLS struct {
+	Mode string `json:"mode"`
 }
 
 // GRPC bounds the gRPC server. Its JSON names are those of the keys.
@@ -131,17 +152,20 @@ type SharedMemory struct {
 // Metrics switches the metrics route.
 type Metrics struct {
 	Enabled bool `json:"enabled"`
+	Public  bool `json:"public"`
 }
 
 // Default returns the configuration that holds when nothing is set.
 func Default() Config {
 	return Config{
 		DataDir: "data",
+		Auth:    AuthAccounts,
 		HTTP: HTTP{
 			Address: "127.0.0.1:8000", MaxJSONBytes: 64 * MiB, MaxBodyBytes: 256 * MiB, MaxInflightBytes: GiB, MaxConnections: 1024,
 			HeaderTimeout: 10 * time.Second, BodyTimeout: time.Minute, IdleTimeout: 2 * time.Minute, WriteTimeout: time.Minute,
 			AllowedHosts: []string{},
 		},
+		TLS: TLS{Mode: TLSAuto},
 		GRPC: GRPC{
 			Address: "127.0.0.1:8001", MaxMessageBytes: 256 * MiB, MaxInflightBytes: GiB, MaxConnections: 1024, MaxStreams: 1024, ConnectTimeout: 10 * time.Second,
 			KeepaliveTime: 2 * time.Hour, KeepaliveTimeout: 20 * time.Second, KeepaliveMinInterval: 5 * time.Minute,

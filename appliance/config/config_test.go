@@ -211,6 +211,8 @@ func TestLoadRefusesFiles(t *testing.T) {
 func TestEveryLimitIsKept(t *testing.T) {
 	tests := []struct{ key, fits, over string }{
 		{"data_dir", "x", ""},
+		{"auth", "open", "none"},
+		{"tls.mode", "require", "on"},
 		{"http.address", ":0", "localhost"},
 		{"http.address", "[::1]:65535", "[::1]:65536"},
 		{"http.max_json_bytes", "1KiB", "1023"},

@@ -20,6 +20,16 @@ type Key struct {
 	Doc     string // what it is for
 }
 
+// Value returns the value of a key in c, as the file writes it; "" for a key that does not exist.
+func (c Config) Value(name string) string {
+	for _, r := range rows {
+		if r.name == name {
+			return text(r.field(&c))
+		}
+	}
+	return ""
+}
+
 // Keys returns every key, in the order of the configuration file.
 func Keys() []Key {
 	defaults := Default()
@@ -49,7 +59,10 @@ type row struct {
 var rows = []row{
 	{"data_dir", "path", notEmpty, "Folder of the catalog and of the model files. A relative path starts at the working directory; the systemd unit sets it to /var/lib/edgewise.", func(c *Config) any { return &c.DataDir }},
 
-	{"http.address", "host:port", limit{"a host (empty: every address) and a port from 0 to 65535", isAddress}, "Where the REST server listens. Loopback, because there are no accounts yet: whoever reaches it may do everything.", func(c *Config) any { return &c.HTTP.Address }},
+	{"auth", "name", oneOf(AuthAccounts, AuthOpen), "Who may do what. accounts: people log in, devices have API keys, and everything is private but the health routes. open: whoever reaches the box may do everything, for a closed network or a test.", func(c *Config) any { return &c.Auth }},
+	{"demo_key", "true or false", anything, "Whether the first start makes an API key for the demo and prints it once: it may run and look at every model.", func(c *Config) any { return &c.DemoKey }},
+
+	{"http.address", "host:port", limit{"a host (empty: every address) and a port from 0 to 65535", isAddress}, "Where the page and the REST server listen. Loopback; :8000 lets the network in.", func(c *Config) any { return &c.HTTP.Address }},
 	{"http.max_json_bytes", "bytes", size(KiB, 2*GiB), "Largest JSON part of a request. JSON numbers take several times the memory of the tensor they describe.", func(c *Config) any { return &c.HTTP.MaxJSONBytes }},
 	{"http.max_body_bytes", "bytes", size(KiB, 16*GiB), "Largest body of an inference request, binary tensors included.", func(c *Config) any { return &c.HTTP.MaxBodyBytes }},
 	{"http.max_inflight_bytes", "bytes", size(KiB, TiB), "Most bytes of request bodies held at once, over all requests; beyond it requests are answered with busy.", func(c *Config) any { return &c.HTTP.MaxInflightBytes }},
@@ -58,7 +71,9 @@ var rows = []row{
 	{"http.body_timeout", "duration", duration(time.Millisecond, 24*time.Hour), "Longest time without one byte of a body. Slow uploads go on for as long as bytes arrive.", func(c *Config) any { return &c.HTTP.BodyTimeout }},
 	{"http.idle_timeout", "duration", duration(time.Millisecond, 24*time.Hour), "How long a connection without a request is kept.", func(c *Config) any { return &c.HTTP.IdleTimeout }},
 	{"http.write_timeout", "duration", duration(time.Millisecond, 24*time.Hour), "Longest time a client may take no byte of its answer.", func(c *Config) any { return &c.HTTP.WriteTimeout }},
-	{"http.allowed_hosts", "list of host names", limit{"at most 64 host names without port", areHosts}, "Names under which clients may call the box, beside localhost and its addresses. Other Host headers are refused, against DNS rebinding.", func(c *Config) any { return &c.HTTP.AllowedHosts }},
+	{"http.allowed_hosts", "list of host names", limit{"at most 64 host names without port", areHosts}, "Names under which clients may call the box, beside localhost, its host name and its addresses; its own certificate is for them too. Other Host headers are refused, against DNS rebinding.", func(c *Config) any { return &c.HTTP.AllowedHosts }},
+
+	{"tls.mode", "name", oneOf(TLSAuto, TLSRequire, TLSOff), "Who must speak TLS, over REST and gRPC alike. auto: everybody but clients on the box itself. require: everybody. off: nobody can, and passwords and keys cross the network for all to read.", func(c *Config) any { return &c.TLS.Mode }},
 
 	{"grpc.address", "host:port", limit{"a host (empty: every address) and a port from 0 to 65535, or nothing at all: no gRPC server", isAddressOrEmpty}, "Where the gRPC server listens. Loopback, as http.address.", func(c *Config) any { return &c.GRPC.Address }},
 	{"grpc.max_message_bytes", "bytes", limit{"1KiB to 2147483647, the protocol's own bound", size(KiB, 2*GiB-1).ok}, "Largest message of a client, before and after decompression. Clients that send more get RESOURCE_EXHAUSTED.", func(c *Config) any { return &c.GRPC.MaxMessageBytes }},
@@ -66,7 +81,7 @@ var rows = []row{
 	{"grpc.max_connections", "connections", count(1, 1<<16), "Most open connections; those beyond it are closed.", func(c *Config) any { return &c.GRPC.MaxConnections }},
 	{"grpc.max_streams", "calls", count(1, 1<<16), "Most calls in progress on one connection; clients keep back those beyond it.", func(c *Config) any { return &c.GRPC.MaxStreams }},
 	{"grpc.connect_timeout", "duration", duration(time.Millisecond, time.Hour), "Longest time a new connection may take to begin, TLS included.", func(c *Config) any { return &c.GRPC.ConnectTimeout }},
-	{"grpc.tls_certificate", "path", anything, "PEM file with the certificate of the server and those that lead to its authority. Empty: no TLS.", func(c *Config) any { return &c.GRPC.TLSCertificate }},
+	{"grpc.tls_certificate", "path", anything, "PEM file with the certificate of the server and those that lead to its authority. Empty: the box's own, as tls.mode says.", func(c *Config) any { return &c.GRPC.TLSCertificate }},
 	{"grpc.tls_key", "path", anything, "PEM file with the key of grpc.tls_certificate.", func(c *Config) any { return &c.GRPC.TLSKey }},
 	{"grpc.tls_client_authorities", "path", anything, "PEM file with authorities of which clients need a certificate. Empty: clients need none.", func(c *Config) any { return &c.GRPC.TLSClientAuthorities }},
 	{"grpc.keepalive_time", "duration", duration(time.Second, 720*time.Hour), "Time without a sign of a client after which it is asked whether it is there.", func(c *Config) any { return &c.GRPC.KeepaliveTime }},
@@ -112,6 +127,7 @@ var rows = []row{
 	{"log.format", "name", oneOf("text", "json"), "How log lines are written.", func(c *Config) any { return &c.Log.Format }},
 
 	{"metrics.enabled", "true or false", anything, "Whether /metrics answers.", func(c *Config) any { return &c.Metrics.Enabled }},
+	{"metrics.public", "true or false", anything, "Whether /metrics answers without a key, until the setting is changed in the page.", func(c *Config) any { return &c.Metrics.Public }},
 }
 
 // limit says which values a key may have. ok takes the pointer that row.field returns.

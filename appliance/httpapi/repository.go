@@ -49,7 +49,7 @@ func (s *Server) loadModel(c *fiber.Ctx) error {
 		}
 		return edgewise.Errorf("httpapi.loadModel", edgewise.Invalid, "unknown load parameter %.100q", key)
 	}
-	if err := s.deps.Engine.Load(s.base, id.Name); err != nil {
+	if err := s.deps.Engine.Load(s.as(c), id.Name); err != nil {
 		return err
 	}
 	return emptyJSON(c)
@@ -61,7 +61,7 @@ func (s *Server) reconfigure(c *fiber.Ctx, name string, raw json.RawMessage) err
 	if json.Unmarshal(raw, &config) != nil {
 		return edgewise.Errorf("httpapi.loadModel", edgewise.Invalid, "load parameter config is %.40s: want the configuration as JSON in a string", raw)
 	}
-	if err := s.deps.Engine.Reconfigure(s.base, name, []byte(config)); err != nil {
+	if err := s.deps.Engine.Reconfigure(s.as(c), name, []byte(config)); err != nil {
 		return err
 	}
 	return emptyJSON(c)
@@ -88,7 +88,7 @@ func (s *Server) unloadModel(c *fiber.Ctx) error {
 			return edgewise.Errorf("httpapi.unloadModel", edgewise.Invalid, "unload parameter unload_dependents is %.40s: want true or false", value)
 		}
 	}
-	if err := s.deps.Engine.Unload(s.base, id.Name, dependents); err != nil {
+	if err := s.deps.Engine.Unload(s.as(c), id.Name, dependents); err != nil {
 		return err
 	}
 	return emptyJSON(c)
@@ -112,12 +112,18 @@ func readJSON(c *fiber.Ctx, into any) error {
 	if len(strings.TrimSpace(string(body))) == 0 {
 		return nil
 	}
-	err := json.Unmarshal(body, into)
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-		return edgewise.Errorf("httpapi.readJSON", edgewise.Invalid, "member %q of the body is a %s: want a %v", wrong.Field, wrong.Value, wrong.Type)
-	}
-	if err != nil {
-		return edgewise.Errorf("httpapi.readJSON", edgewise.Invalid, "the body is not the JSON this route takes: %w", err)
+	if err := json.Unmarshal(body, into); err != nil {
+		return bodyProblem(err)
 	}
 	return nil
+}
+
+// bodyProblem says what is wrong with a body.
+func bodyProblem(err error) error {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
+		e := edgewise.Errorf("httpapi.readJSON", edgewise.Invalid, "member %q of the body is a %s: want a %v", wrong.Field, wrong.Value, wrong.Type)
+		e.Field = wrong.Field
+		return e
+	}
+	return edgewise.Errorf("httpapi.readJSON", edgewise.Invalid, "the body is not the JSON this route takes: %w", err)
 }

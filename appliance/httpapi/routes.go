@@ -20,6 +20,8 @@ func (s *Server) addRoutes(app *fiber.App) {
 	s.addInferenceRoutes(app)
 	s.addRepositoryRoutes(app)
 	s.addAdminRoutes(app)
+	s.addAccountRoutes(app)
+	s.addBoxRoutes(app)
 }
 
 func (s *Server) addInferenceRoutes(app *fiber.App) {

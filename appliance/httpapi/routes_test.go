@@ -106,7 +106,7 @@ func TestRepositoryRoutes(t *testing.T) {
 		{"index, ready", "POST", "/v2/repository/index", `{"ready":true}`, 200, `[{"name":"echo","version":"3","state":"READY"}]`},
 		{"index of a repository", "POST", "/v2/repository/any/index", "{}", 200, all},
 		{"index, bad JSON", "POST", "/v2/repository/index", `{"ready":`, 400, `{"error":"the body is not the JSON this route takes: unexpected end of JSON input","code":"invalid"}`},
-		{"index, bad type", "POST", "/v2/repository/index", `{"ready":1}`, 400, `{"error":"member \"ready\" of the body is a number: want a bool","code":"invalid"}`},
+		{"index, bad type", "POST", "/v2/repository/index", `{"ready":1}`, 400, `{"error":"member \"ready\" of the body is a number: want a bool","code":"invalid","field":"ready"}`},
 		{"load", "POST", "/v2/repository/models/echo/load", "", 200, ""},
 		{"load with parameters", "POST", "/v2/repository/models/echo/load", `{"parameters":{}}`, 200, ""},
 		{"load of an unknown model", "POST", "/v2/repository/models/none/load", "", 404, `{"error":"failed to load 'none', failed to poll from model repository","code":"not_found"}`},

@@ -2,9 +2,7 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"log/slog"
-	"net"
 	"runtime/debug"
 	"strings"
 
@@ -35,13 +33,13 @@ func (s *settings) load(environment []string) (config.Config, error) {
 		}
 		values[key] = value
 	}
-	return config.Load(config.Options{File: s.file, Env: environment, Flags: values})
+	return config.Load(config.Options{File: s.file, Env: environment, Flags: values, Ignore: []string{tokenVariable}})
 }
 
 func (p *program) serve() *cobra.Command {
 	var s settings
 	var imports []string
-	var hint string
+	var hint, accounts string
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve models until interrupted",
@@ -51,6 +49,9 @@ func (p *program) serve() *cobra.Command {
 			"\"edgewise config\" prints them.",
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if accounts != "" {
+				s.values = append(s.values, "auth="+accounts)
+			}
 			c, err := s.load(p.environment)
 			if err != nil {
 				return err
@@ -60,11 +61,12 @@ func (p *program) serve() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return app.Run(cmd.Context(), imports, p.hooks(hint))
+			return app.Run(cmd.Context(), imports, p.hooks(c, hint))
 		},
 	}
 	s.flags(cmd)
 	cmd.Flags().StringArrayVar(&imports, "import", nil, "import a folder in Triton's repository layout before getting ready; what is stored already is skipped; may be repeated")
+	cmd.Flags().StringVar(&accounts, "auth", "", "accounts or open; open: whoever reaches the box may do everything, for a closed network or a test")
 	cmd.Flags().StringVar(&hint, "hint", "", "print commands to try once ready; \"demo\" for those of the demo's models")
 	return cmd
 }
@@ -78,48 +80,6 @@ func (p *program) logger(c config.Log) *slog.Logger {
 		return slog.New(slog.NewJSONHandler(p.err, options))
 	}
 	return slog.New(slog.NewTextHandler(p.err, options))
-}
-
-func (p *program) hooks(hint string) appliance.Hooks {
-	return appliance.Hooks{
-		ListeningGRPC: func(address net.Addr) {
-			fmt.Fprintf(p.out, "edgewise %s takes gRPC at %s\n", appliance.Version, address)
-		},
-		Listening: func(address net.Addr) {
-			fmt.Fprintf(p.out, "edgewise %s listens on http://%s\n", appliance.Version, address)
-		},
-		Ready: func() {
-			fmt.Fprintln(p.out, "ready")
-			if hint == "demo" {
-				demoHint(p.out)
-			}
-		},
-	}
-}
-
-// demoHint prints commands to try and the answers to expect.
-func demoHint(w io.Writer) {
-	fmt.Fprint(w, `
-Try, in another terminal:
-
-  bin/edgewise demo ocr configs/demo/samples/text.png      reads five lines: HELLO EDGE 2026, Read on this box, not in a cloud. ...
-  bin/edgewise demo vad configs/demo/samples/speech.wav    hears two sentences: 0.93 s .. 2.72 s and 3.91 s .. 5.28 s
-  bin/edgewise demo face configs/demo/samples/face.jpg     finds one face, at 173,72
-
-the same inside the box, where WebAssembly steps prepare the file and read the models' answers:
-
-  curl -H 'Content-Type: image/png' --data-binary @configs/demo/samples/text.png http://127.0.0.1:8000/v2/models/text/infer
-  curl -H 'Content-Type: audio/wav' --data-binary @configs/demo/samples/speech.wav http://127.0.0.1:8000/v2/models/speech/infer
-  curl -H 'Content-Type: image/jpeg' --data-binary @configs/demo/samples/face.jpg http://127.0.0.1:8000/v2/models/faces/infer
-
-and look around:
-
-  bin/edgewise model list
-  curl http://127.0.0.1:8000/v2/models/vad
-  curl http://127.0.0.1:8000/metrics
-
-Stop with Ctrl-C.
-`)
 }
 
 // configuration prints the keys of the configuration.
