@@ -1660,7 +1660,7 @@ export interface components {
              * @description false: only store it
              * @default true
              */
-            promote: boolean;
+            promote?: boolean;
             notes?: string;
             /** @description where the upload holds one model without a configuration */
             max_batch_size?: number;
@@ -1668,7 +1668,7 @@ export interface components {
              * @description of a restore, bring users and keys too
              * @default false
              */
-            accounts: boolean;
+            accounts?: boolean;
         };
         EnsembleStepStatistics: {
             step: number;
@@ -1805,7 +1805,7 @@ export interface components {
         };
         Publish: {
             /** @default true */
-            promote: boolean;
+            promote?: boolean;
             notes?: string;
         };
         SourceFiles: {
@@ -1833,7 +1833,7 @@ export interface components {
             config: string;
             source?: components["schemas"]["SourceFiles"];
             /** @default true */
-            promote: boolean;
+            promote?: boolean;
             notes?: string;
         };
         StepTrial: {
