@@ -125,5 +125,6 @@ export async function call<T = void>(method: string, path: string, body?: unknow
 /** Whatever was thrown, as a Failure. */
 export function failure(thrown: unknown): Failure {
   if (thrown instanceof Failure) return thrown;
+  if (thrown instanceof TypeError && /fetch|network/i.test(thrown.message)) return new Failure('The connection to the box broke off. Try it again.', 0);
   return new Failure(thrown instanceof Error ? thrown.message : String(thrown), 0);
 }
