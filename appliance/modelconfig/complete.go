@@ -139,10 +139,16 @@ func clientDims(shape edgewise.Shape, maxBatchSize int32) (edgewise.Shape, *edge
 func scalars(c *edgewise.Model, ins *edgewise.Inspection) {
 	for i := range c.Input {
 		in := &c.Input[i]
+		if in.AllowRaggedBatch {
+			continue
+		}
 		in.Reshape = scalarReshape(in.Name, in.Dims, in.Reshape, c.MaxBatchSize, ins.Inputs)
 	}
 	for i := range c.Output {
 		out := &c.Output[i]
+		if scattered(c, out.Name) {
+			continue
+		}
 		out.Reshape = scalarReshape(out.Name, out.Dims, out.Reshape, c.MaxBatchSize, ins.Outputs)
 	}
 }

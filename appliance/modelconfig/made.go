@@ -1,6 +1,7 @@
 package modelconfig
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/edgewise-ai/edgewise"
@@ -36,6 +37,12 @@ func made(m *edgewise.Model) []madeTensor {
 			what := "sequence_batching: state " + shown(s.InputName)
 			list = append(list, madeTensor{inputSide, what + ": input_name", s.InputName, s.DataType, s.Dims, false},
 				madeTensor{outputSide, what + ": output_name", s.OutputName, s.DataType, s.Dims, false})
+		}
+	}
+	for i, b := range m.BatchInput {
+		for _, name := range b.TargetName {
+			what := fmt.Sprintf("batch_input[%d]: target_name %s", i, shown(name))
+			list = append(list, madeTensor{inputSide, what, name, b.DataType, batchInputShape(b.Kind), true})
 		}
 	}
 	return list
@@ -91,6 +98,10 @@ func (c *checker) compareMade(t madeTensor, signature []edgewise.TensorInfo) {
 			names[i] = signature[i].Name
 		}
 		c.problem("%s: %s is not in the model%s", t.what, shown(t.name), listed("it has", names))
+		return
+	}
+	if t.whole {
+		c.matchWhole(t, &signature[i])
 		return
 	}
 	c.match(tensor{what: t.what, name: t.name, data: t.data, dims: t.dims}, &signature[i])

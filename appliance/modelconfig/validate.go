@@ -40,6 +40,7 @@ func Validate(m *edgewise.Model, files []string, ins *edgewise.Inspection) error
 	c.instances()
 	c.batching()
 	c.sequences()
+	c.batches()
 	c.warmups()
 	c.parameters()
 	c.metricTags()

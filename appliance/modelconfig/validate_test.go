@@ -343,9 +343,6 @@ func TestWhatIsNotServedIsRefusedWithTheReason(t *testing.T) {
 	tests := []struct{ config, want string }{
 		{"sequence_batching { iterative_sequence: true }", "sequence_batching.iterative_sequence: a request has exactly one response"},
 		{`sequence_batching { state { input_name: "s" output_name: "t" data_type: TYPE_FP32 dims: [1] use_growable_memory: true } }`, "sequence_batching.state.use_growable_memory: there is no GPU memory to grow in; a state may have another size with each request as it is"},
-		{"batch_input { kind: BATCH_ITEM_SHAPE }", "batch_input: inputs made from the batch are not served yet"},
-		{"batch_output {}", "batch_output: outputs scattered over the batch are not served yet"},
-		{`input { name: "image" data_type: TYPE_FP32 dims: [3, 1, 1] allow_ragged_batch: true }`, "input.allow_ragged_batch: ragged batches are not served yet"},
 		{`output { name: "scores" data_type: TYPE_FP32 dims: [6] is_shape_tensor: true }`, "is_shape_tensor: only TensorRT models have shape tensors"},
 		{`input { name: "image" data_type: TYPE_FP32 dims: [3, 1, 1] is_non_linear_format_io: true }`, "is_non_linear_format_io: only TensorRT models have such tensors"},
 		{"model_transaction_policy { decoupled: true }", "model_transaction_policy.decoupled: a request has exactly one response"},

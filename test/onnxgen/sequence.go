@@ -15,12 +15,16 @@ func Sequence() *Model {
 			{Op: "Identity", In: []string{"CORRID"}, Out: []string{"id"}},
 		},
 		Inputs: []Value{
-			{Name: "x", Type: Float, Dims: row}, {Name: "state", Type: Float, Dims: row},
-			{Name: "START", Type: TypeOf(edgewise.Bool), Dims: one}, {Name: "CORRID", Type: TypeOf(edgewise.Int64), Dims: one},
+			{Name: "x", Type: Float, Dims: row},
+			{Name: "state", Type: Float, Dims: row},
+			{Name: "START", Type: TypeOf(edgewise.Bool), Dims: one},
+			{Name: "CORRID", Type: TypeOf(edgewise.Int64), Dims: one},
 		},
 		Outputs: []Value{
-			{Name: "y", Type: Float, Dims: row}, {Name: "next", Type: Float, Dims: row},
-			{Name: "started", Type: TypeOf(edgewise.Bool), Dims: one}, {Name: "id", Type: TypeOf(edgewise.Int64), Dims: one},
+			{Name: "y", Type: Float, Dims: row},
+			{Name: "next", Type: Float, Dims: row},
+			{Name: "started", Type: TypeOf(edgewise.Bool), Dims: one},
+			{Name: "id", Type: TypeOf(edgewise.Int64), Dims: one},
 		},
 	}}
 }
