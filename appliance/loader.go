@@ -54,6 +54,7 @@ func (l *library) loadFrom(ctx context.Context, v *edgewise.Version, dir string)
 	if err != nil {
 		return nil, errors.Join(err, instance.Close())
 	}
+	l.phases.warming(v.ID)
 	requests, err := warmupRequests(v.Model, dir)
 	if err == nil {
 		err = s.Warm(ctx, requests)
