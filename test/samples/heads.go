@@ -23,7 +23,26 @@ func YOLO(v5 bool, places, classes int, seed uint64) (output edgewise.Tensor, ro
 			rows[i] = append(rows[i], r.Float32()*r.Float32()*r.Float32())
 		}
 	}
-	n := len(rows[0])
+	return yolo(v5, rows), rows
+}
+
+// Detections makes what a v8 head says of a picture with some things in it: 80 classes, 8,400 places, 140 of which are sure of
+// something, some beside each other.
+func Detections(seed uint64) edgewise.Tensor {
+	const places, classes, sure = 8400, 80, 140
+	_, rows := YOLO(false, places, classes, seed)
+	for i, row := range rows {
+		if i%(places/sure) != 0 {
+			for k := range classes {
+				row[4+k] *= 0.2
+			}
+		}
+	}
+	return yolo(false, rows)
+}
+
+func yolo(v5 bool, rows [][]float32) edgewise.Tensor {
+	places, n := len(rows), len(rows[0])
 	data := make([]float32, places*n)
 	for i, row := range rows {
 		for k, v := range row {
@@ -35,9 +54,9 @@ func YOLO(v5 bool, places, classes int, seed uint64) (output edgewise.Tensor, ro
 		}
 	}
 	if v5 {
-		return Floats("output", data, 1, int64(places), int64(n)), rows
+		return Floats("output", data, 1, int64(places), int64(n))
 	}
-	return Floats("output", data, 1, int64(n), int64(places)), rows
+	return Floats("output", data, 1, int64(n), int64(places))
 }
 
 // Faces answers as BlazeFace might: sure of a few anchors beside each other, and of more of them at close range. The tensors are
