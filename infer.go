@@ -73,6 +73,12 @@ type Inferer interface {
 	Infer(ctx context.Context, req *Request) (*Response, error)
 }
 
+// LoadOverride is what a load gives in place of what a model's folder holds, for that load alone.
+type LoadOverride struct {
+	Config []byte            // JSON; nil: the folder's own
+	Files  map[string][]byte // by path in the model's folder, such as "1/model.onnx"; not nil: only these exist
+}
+
 // Servable is a loaded version that answers requests.
 type Servable interface {
 	Inferer

@@ -8,15 +8,19 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/cache"
+	"github.com/edgewise-ai/edgewise/appliance/certificate"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/grpcapi"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+	"github.com/edgewise-ai/edgewise/appliance/machine"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/observe"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/appliance/sharedmemory"
+	"github.com/edgewise-ai/edgewise/appliance/uploads"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
 	"github.com/edgewise-ai/edgewise/store"
 )
@@ -33,16 +37,23 @@ type App struct {
 	shared  *sharedmemory.Registry
 	door    *httpapi.Server
 	grpc    *grpcapi.Server // nil: there is none
+
+	documents *store.Documents
+	accounts  *auth.Accounts
+	identity  *certificate.Identity // nil: TLS is off
+	machine   *machine.Machine
+	box       *box
+	uploads   *uploads.Uploads
+	jobs      *jobs
+	notes     notes
+	history   *deployments
+	pointer   string // file that tells the command line about this box; empty: there is none
 }
 
 // New opens the store and builds every part. Errors: Invalid (the configuration), Conflict (another process holds the
 // data folder), Corrupt (the catalog; see "edgewise doctor --repair"), Unsupported (a newer schema), Exhausted.
 func New(c config.Config, logger *slog.Logger) (*App, error) {
-	var least slog.Level
-	if err := least.UnmarshalText([]byte(c.Log.Level)); err != nil {
-		return nil, edgewise.Errorf("appliance.New", edgewise.Invalid, "log.level: %w", err)
-	}
-	levels := observe.NewLogLevels(least)
+	levels := logLevels(c.Log)
 	logger = levels.Logger(logger.Handler())
 	a := &App{config: c, logger: logger}
 	var err error
@@ -50,32 +61,40 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := a.openBox(); err != nil {
+		return nil, errors.Join(err, a.closeBox(), a.store.Close())
+	}
 	a.onnx = onnx.New(onnx.Config{Library: c.ONNX.Library, Cores: cores(c), Logger: logger.With("part", "onnx")})
 	a.library = &library{
+		history: a.history, changed: a.modelChanged,
 		store: a.store, locks: newLocks(), cache: cache.New(int64(c.Engine.ResponseCacheBytes)), logger: logger.With("part", "library"),
 		config: libraryConfig{
 			Backends: []edgewise.Backend{newIsolation(a.onnx, c, logger), newWasm(a, c, logger)}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue,
 			Limiter: limiter(c), States: sched.NewStateBudget(int64(c.Engine.SequenceStateBytes)), CoreCount: cores(c), Cores: sched.NewCores(cores(c)), Gap: c.Engine.SwapWithoutRoom == config.SwapGap,
 		},
 	}
+	a.library.sources = newSources(a.library, c.Repository, logger.With("part", "repository"))
 	a.manager = manager.New(manager.Config{
-		Load: a.library.load, Concurrency: c.Engine.LoadConcurrency, LoadTimeout: c.Engine.LoadTimeout, Logger: logger.With("part", "manager"),
+		Load: a.library.load, Replaces: replaces, Concurrency: c.Engine.LoadConcurrency, LoadTimeout: c.Engine.LoadTimeout, Logger: logger.With("part", "manager"),
 		Footprint: a.library.footprint, Memory: int64(c.Engine.MaxMemoryBytes), SequenceDrain: c.Engine.SequenceDrain,
 	})
 	a.library.manager = a.manager
 	a.engine = &engine{Manager: a.manager, library: a.library, strict: c.Engine.StrictReadiness}
 	a.shared = sharedmemory.New(c.SharedMemory.Enabled)
 	a.door, err = httpapi.New(doorConfig(c), httpapi.Deps{
-		Engine: a.engine, Library: a.library, Shared: a.shared, Log: logger.With("part", "http"), Name: Name, Version: Version,
+		Engine: a.engine, Library: a.library, Shared: a.shared, Log: logger.With("part", "http"), Name: c.Server.ID, Version: Version,
 		Metrics: a.metrics(), Labels: a.library.labels, Logging: levels,
+		Accounts: accounts{a.accounts}, Open: a.openMode(), MetricsPublic: func() bool { return a.box.Settings().MetricsPublic }, Box: a.box,
+		Uploads: receiver{a.uploads, int64(c.Upload.MaxBytes)}, Jobs: a.jobs,
 	})
 	if err == nil && c.GRPC.Address != "" {
-		a.grpc, err = grpcapi.New(grpcConfig(c), grpcapi.Deps{
-			Engine: a.engine, Shared: a.shared, Log: logger.With("part", "grpc"), Name: Name, Version: Version, Extensions: kserve.Extensions(), Labels: a.library.labels,
+		a.grpc, err = grpcapi.New(a.grpcConfig(), grpcapi.Deps{
+			Engine: a.engine, Shared: a.shared, Log: logger.With("part", "grpc"), Name: c.Server.ID, Version: Version, Extensions: kserve.Extensions(), Labels: a.library.labels,
+			Authorize: a.grpcAuthorize(),
 		})
 	}
 	if err != nil {
-		return nil, errors.Join(err, a.store.Close())
+		return nil, errors.Join(err, a.closeBox(), a.store.Close())
 	}
 	return a, nil
 }
@@ -105,13 +124,15 @@ func doorConfig(c config.Config) httpapi.Config {
 	return httpapi.Config{
 		MaxConnections: c.HTTP.MaxConnections, MaxJSONBytes: int64(c.HTTP.MaxJSONBytes), MaxInferBytes: int64(c.HTTP.MaxBodyBytes), MaxUploadBytes: int64(c.Upload.MaxBytes) + tarOverhead,
 		MaxUploadFiles: c.Upload.MaxFiles, MaxInflightBytes: int64(c.HTTP.MaxInflightBytes), HeaderTimeout: c.HTTP.HeaderTimeout,
-		BodyTimeout: c.HTTP.BodyTimeout, WriteTimeout: c.HTTP.WriteTimeout, IdleTimeout: c.HTTP.IdleTimeout, RequestTimeout: c.Engine.RequestTimeout, AllowedHosts: c.HTTP.AllowedHosts,
+		BodyTimeout: c.HTTP.BodyTimeout, WriteTimeout: c.HTTP.WriteTimeout, IdleTimeout: c.HTTP.IdleTimeout, RequestTimeout: c.Engine.RequestTimeout, AllowedHosts: hosts(c),
 	}
 }
 
-func grpcConfig(c config.Config) grpcapi.Config {
-	g := c.GRPC
+func (a *App) grpcConfig() grpcapi.Config {
+	c, g := a.config, a.config.GRPC
+	own, plain := a.grpcTLS()
 	return grpcapi.Config{
+		TLS: own, Plain: plain,
 		MaxMessageBytes: int64(g.MaxMessageBytes), MaxInflightBytes: int64(g.MaxInflightBytes), MaxConnections: g.MaxConnections, MaxStreams: g.MaxStreams,
 		ConnectTimeout: g.ConnectTimeout, RequestTimeout: c.Engine.RequestTimeout,
 		KeepaliveTime: g.KeepaliveTime, KeepaliveTimeout: g.KeepaliveTimeout, KeepaliveMinInterval: g.KeepaliveMinInterval, KeepalivePermitWithoutCalls: g.KeepalivePermitWithoutCalls,
@@ -123,7 +144,8 @@ func grpcConfig(c config.Config) grpcapi.Config {
 func storeOptions(c config.Config, logger *slog.Logger) store.Options {
 	return store.Options{
 		Reserve: int64(c.Store.ReserveBytes), MaxVersionBytes: int64(c.Upload.MaxBytes), MaxFiles: c.Upload.MaxFiles,
-		MaxUploads: c.Upload.Concurrent, SnapshotEvery: snapshotEvery(c), Snapshots: c.Store.Snapshots, Logger: logger.With("part", "store"),
+		MaxUploads:    c.Upload.Concurrent + 1, // one for repositories
+		SnapshotEvery: snapshotEvery(c), Snapshots: c.Store.Snapshots, Logger: logger.With("part", "store"),
 	}
 }
 

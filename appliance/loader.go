@@ -18,10 +18,24 @@ func (l *library) load(ctx context.Context, v *edgewise.Version) (edgewise.Serva
 	if wantsCache(v.Model) && l.cache.Usage().Limit == 0 {
 		return nil, edgewise.Errorf("appliance.load", edgewise.Unsupported, "model %q: response_cache.enable: this box has no cache: engine.response_cache_bytes is 0", v.Model.Name)
 	}
-	dir, err := l.store.Dir(v.ID)
+	dir, err := l.store.Dir(v.StoredID())
 	if err != nil {
 		return nil, err
 	}
+	if v.Stored == 0 {
+		return l.loadFrom(ctx, v, dir)
+	}
+	l.sources.opened(v)
+	s, err := l.loadFrom(ctx, v, dir)
+	if err != nil {
+		l.sources.closed(v)
+		return nil, err
+	}
+	return l.kept(s, v), nil
+}
+
+// loadFrom loads a version whose files stand in dir.
+func (l *library) loadFrom(ctx context.Context, v *edgewise.Version, dir string) (edgewise.Servable, error) {
 	if isEnsemble(v.Model) {
 		return l.loadEnsemble(v, dir)
 	}
@@ -46,6 +60,7 @@ func (l *library) load(ctx context.Context, v *edgewise.Version) (edgewise.Serva
 		claim.Close()
 		return nil, errors.Join(err, instance.Close())
 	}
+	l.phases.warming(v.ID)
 	requests, err := warmupRequests(v.Model, dir)
 	if err == nil {
 		err = s.Warm(ctx, requests)
@@ -111,7 +126,7 @@ func (l *library) padding(ctx context.Context, v *edgewise.Version) (*sched.Padd
 	if _, ok := v.Model.Parameters[sched.PaddingParameter]; !ok {
 		return nil, nil
 	}
-	inspection, err := l.Inspect(ctx, v.ID)
+	inspection, err := l.inspectVersion(ctx, v)
 	if err != nil {
 		return nil, err
 	}
@@ -134,6 +149,34 @@ type servedSequences struct {
 
 // Resize changes how many requests run at the same time, to what m's instance groups say.
 func (s *served) Resize(m *edgewise.Model) { s.resize(m) }
+
+// kept tells the sources when a version that one of them brought is closed.
+func (l *library) kept(s edgewise.Servable, v *edgewise.Version) edgewise.Servable {
+	switch inner := s.(type) {
+	case *served:
+		return l.keptServed(inner, v)
+	case *servedSequences:
+		return &servedSequences{l.keptServed(inner.served, v), inner.Sequencer}
+	}
+	return &keptServable{s, l.sources, v}
+}
+
+func (l *library) keptServed(s *served, v *edgewise.Version) *served {
+	return &served{&keptServable{s.Servable, l.sources, v}, s.Isolated, s.resize}
+}
+
+type keptServable struct {
+	edgewise.Servable
+	sources *sources
+	version *edgewise.Version
+}
+
+// Close closes the version.
+func (k *keptServable) Close() error {
+	err := k.Servable.Close()
+	k.sources.closed(k.version)
+	return err
+}
 
 // withCache puts the response cache in front of a version that asks for it.
 func (l *library) withCache(s edgewise.Servable, v *edgewise.Version) edgewise.Servable {
@@ -172,7 +215,7 @@ func (l *library) footprint(ctx context.Context, v *edgewise.Version) (manager.F
 	if isEnsemble(v.Model) {
 		return f, nil
 	}
-	inspection, err := l.Inspect(ctx, v.ID)
+	inspection, err := l.inspectVersion(ctx, v)
 	if err != nil {
 		return f, err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"os"
 	"time"
 
@@ -30,6 +31,9 @@ type Config struct {
 	MaxConnectionAgeGrace        time.Duration // for its calls in progress then; 0: no bound
 	CertificateFile, KeyFile     string        // PEM; both: the server speaks TLS only
 	ClientCertificateAuthorities string        // PEM file: clients need a certificate of one of these
+
+	TLS   *tls.Config              // without CertificateFile; nil: plain text
+	Plain func(peer net.Addr) bool // which peers may speak plain text beside TLS; needed with it
 }
 
 // Defaults and bounds of Config.
@@ -90,7 +94,10 @@ func fill[T int | int64 | time.Duration](key string, value *T, preset T) error {
 
 // credentials reads the files of the server's TLS identity; nil when it has none.
 func (c Config) credentials() (credentials.TransportCredentials, error) {
-	if c.CertificateFile == "" {
+	switch {
+	case c.CertificateFile == "" && c.TLS != nil:
+		return newSniffing(c.TLS, c.Plain), nil
+	case c.CertificateFile == "":
 		return nil, nil
 	}
 	certificate, err := tls.LoadX509KeyPair(c.CertificateFile, c.KeyFile)

@@ -48,6 +48,9 @@ func (s *Server) run(ctx context.Context, req *wire.Request, form wire.Form) (*r
 		return nil, err
 	}
 	defer sh.close()
+	if err := mayName(ctx, req.Model.Name); err != nil {
+		return nil, err
+	}
 	resp, err := s.deps.Engine.Infer(ctx, &req.Request)
 	if err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ func (s *Server) inspection(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	seen, err := s.deps.Library.Inspect(s.base, id)
+	seen, err := s.deps.Library.Inspect(s.as(c), id)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (s *Server) setLabel(c *fiber.Ctx) error {
 	if ask.Version <= 0 {
 		return edgewise.Errorf("httpapi.setLabel", edgewise.Invalid, `the body names no version: want {"version": N} with N of 1 or more`)
 	}
-	set, err := s.deps.Library.SetLabel(s.base, id.Name, label, ask.Version)
+	set, err := s.deps.Library.SetLabel(s.as(c), id.Name, label, ask.Version)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (s *Server) removeLabel(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	return done(c, s.deps.Library.RemoveLabel(s.base, id.Name, label))
+	return done(c, s.deps.Library.RemoveLabel(s.as(c), id.Name, label))
 }
 
 // rollback points a label to where it pointed before: POST /api/v1/models/{name}/rollback, with an empty body or
@@ -94,7 +94,7 @@ func (s *Server) rollback(c *fiber.Ctx) error {
 	if err := checkLabel(ask.Label); err != nil {
 		return err
 	}
-	set, err := s.deps.Library.Rollback(s.base, id.Name, ask.Label)
+	set, err := s.deps.Library.Rollback(s.as(c), id.Name, ask.Label)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (s *Server) deleteVersion(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	return done(c, s.deps.Library.DeleteVersion(s.base, id))
+	return done(c, s.deps.Library.DeleteVersion(s.as(c), id))
 }
 
 // deleteModel deletes a model with all its versions: DELETE /api/v1/models/{name}.
@@ -116,7 +116,7 @@ func (s *Server) deleteModel(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	return done(c, s.deps.Library.DeleteModel(s.base, id.Name))
+	return done(c, s.deps.Library.DeleteModel(s.as(c), id.Name))
 }
 
 // done answers 204 unless there is an error.

@@ -20,6 +20,9 @@ func (s *Server) addRoutes(app *fiber.App) {
 	s.addInferenceRoutes(app)
 	s.addRepositoryRoutes(app)
 	s.addAdminRoutes(app)
+	s.addAccountRoutes(app)
+	s.addBoxRoutes(app)
+	s.addUploadRoutes(app)
 }
 
 func (s *Server) addInferenceRoutes(app *fiber.App) {

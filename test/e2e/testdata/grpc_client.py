@@ -136,7 +136,7 @@ def place(tensor, offset):
 
 def describe(stub):
     assert stub.ServerLive(pb.ServerLiveRequest()).live and stub.ServerReady(pb.ServerReadyRequest()).ready
-    assert stub.ServerMetadata(pb.ServerMetadataRequest()).name == "edgewise"
+    assert stub.ServerMetadata(pb.ServerMetadataRequest()).name == "triton"
     assert stub.ModelReady(pb.ModelReadyRequest(name="echo", version="1")).ready
     meta = stub.ModelMetadata(pb.ModelMetadataRequest(name="echo"))
     assert list(meta.versions) == ["1"] and meta.inputs[0].datatype == "FP32" and meta.inputs[0].shape[0] == -1, meta
