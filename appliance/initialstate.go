@@ -2,6 +2,8 @@ package appliance
 
 import (
 	"fmt"
+	"io"
+	"os"
 	"path/filepath"
 
 	"github.com/edgewise-ai/edgewise"
@@ -43,11 +45,28 @@ func initialState(input string, from edgewise.InitialState, dir string) (edgewis
 		return t, err
 	}
 	var err error
-	if t.Data, err = readBounded(filepath.Join(dir, modelconfig.InitialStateFolder, filepath.FromSlash(from.DataFile)), modelconfig.MaxStateBytes); err == nil {
-		err = t.Check()
+	if t.Data, err = readBounded(filepath.Join(dir, modelconfig.InitialStateFolder, filepath.FromSlash(from.DataFile)), modelconfig.MaxStateBytes); err != nil {
+		return t, err
 	}
-	if err != nil {
+	if err := t.Check(); err != nil {
 		return t, fmt.Errorf("file %q: %w", from.DataFile, err)
 	}
 	return t, nil
+}
+
+// readBounded reads a file of at most limit bytes.
+func readBounded(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("file %q has more than %d bytes", filepath.Base(path), limit)
+	}
+	return data, nil
 }

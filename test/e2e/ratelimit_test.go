@@ -21,7 +21,7 @@ func TestRateLimiter(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b := serve(t, t.TempDir(), "--import", folder, "--set", "engine.rate_limit=execution_count", "--set", "engine.rate_limit_resources=camera:2")
+	b := serve(t, t.TempDir(), "--import", folder, "--rate-limit=execution_count", "--rate-limit-resource=camera:2:0", "--rate-limit-resource", "other:1")
 	b.awaitReady()
 	for range 20 {
 		b.wantBias("cat", "1", 2)
