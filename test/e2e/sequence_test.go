@@ -10,8 +10,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -270,5 +272,38 @@ func TestSequencesOutliveChanges(t *testing.T) {
 		}
 	}
 	want(edgewise.Sequence{ID: 3, End: true}, 115, 2)
+	b.stop()
+}
+
+// TestSequenceOutlivesItsProcess kills the child process of a model between two requests of a sequence.
+func TestSequenceOutlivesItsProcess(t *testing.T) {
+	t.Parallel()
+	folder := sequenceRepository(t, map[string]string{"cat": sequenceConfig(4, "oldest {}")})
+	b := serveReady(t, t.TempDir(), "--import", folder, "--set", "engine.isolation=process")
+	if y, _, err := b.add("cat", edgewise.Sequence{ID: 1, Start: true}, 5); err != nil || y[0] != 105 {
+		t.Fatalf("%v, %v", y, err)
+	}
+	for _, child := range childrenOf(t, b.cmd.Process.Pid) {
+		pid, err := strconv.Atoi(child)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deadline := time.Now().Add(patience)
+	for {
+		y, _, err := b.add("cat", edgewise.Sequence{ID: 1}, 5)
+		if err == nil {
+			if y[0] != 110 || y[1] != 2 {
+				t.Errorf("after the crash the sequence is at %v", y)
+			}
+			break
+		}
+		if strings.Contains(err.Error(), "START") || time.Now().After(deadline) {
+			t.Fatalf("after the crash: %v", err)
+		}
+	}
 	b.stop()
 }
