@@ -80,7 +80,7 @@ var layers = []layer{
 	{[]string{"appliance/document"}, nil, "syntax knows nothing of models"},
 	{[]string{"appliance/config", "appliance/modelconfig"}, []string{"appliance/document"}, "both read strict documents"},
 	{
-		[]string{"wasm/...", "ensemble/...", "store/...", "gpu/...", "webui/...", "appliance/manager", "appliance/sched", "appliance/cache", "appliance/sharedmemory", "appliance/runner", "appliance/observe", "appliance/apistatus"},
+		[]string{"wasm/...", "ensemble/...", "store/...", "gpu/...", "webui/...", "appliance/manager", "appliance/sched", "appliance/cache", "appliance/sharedmemory", "appliance/runner", "appliance/observe", "appliance/apistatus", "appliance/proposal"},
 		nil, "parts never import parts: they meet in package appliance, through the root's words",
 	},
 	{
