@@ -67,6 +67,7 @@ func (s *Server) addAdminRoutes(app *fiber.App) {
 	app.Post(model+"/versions", s.upload)
 	app.Delete(model+"/versions/:version", s.deleteVersion)
 	app.Get(model+"/versions/:version/inspection", s.inspection)
+	app.Get(model+"/versions/:version/proposals", s.proposals)
 	app.Put(model+"/labels/:label", s.setLabel)
 	app.Delete(model+"/labels/:label", s.removeLabel)
 	app.Post(model+"/rollback", s.rollback)

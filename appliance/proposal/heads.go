@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
 )
 
 // The signatures of the demo's families of models, by which their heads are told from others of the same rank.
@@ -16,7 +17,7 @@ const (
 )
 
 // faces: BlazeFace's picture in; scores and places of 512 and of 384 anchors out.
-func faces(s signature) *Proposal {
+func faces(s signature) *admin.Proposal {
 	in, ok := s.picture()
 	if !ok || in.layout != "nhwc" || in.width != blazeSide || in.height != blazeSide || len(s.outputs) != 4 {
 		return nil
@@ -32,11 +33,11 @@ func faces(s signature) *Proposal {
 	if slices.ContainsFunc(wanted, func(w [2]int64) bool { return found[w] == "" }) {
 		return nil
 	}
-	before, after := Step{s.name + "_input", "face_input", nil}, Step{s.name + "_boxes", "anchors", nil}
-	return &Proposal{
+	before, after := admin.ProposalStep{Name: s.name + "_input", Gallery: "face_input"}, admin.ProposalStep{Name: s.name + "_boxes", Gallery: "anchors"}
+	return &admin.Proposal{
 		Task:    "face detection, BlazeFace",
 		Because: fmt.Sprintf("%v of %d pixels, and the outputs are scores and points of 512 and 384 anchors", in, blazeSide),
-		Steps:   []Step{before, after},
+		Steps:   []admin.ProposalStep{before, after},
 		Pipeline: ensemble(s.name+"_pipeline",
 			[]edgewise.ModelInput{bytesIn("image", 1)},
 			[]edgewise.ModelOutput{out2("box", edgewise.FP32, -1, 4), out1("score", edgewise.FP32), {Name: "point", DataType: edgewise.FP32, Dims: edgewise.Shape{-1, -1, 2}}},
@@ -48,7 +49,7 @@ func faces(s signature) *Proposal {
 }
 
 // text: a picture of any size in, one plane of probabilities out.
-func text(s signature) *Proposal {
+func text(s signature) *admin.Proposal {
 	in, ok := s.picture()
 	if !ok || in.layout != "nchw" || in.width != -1 || in.height != -1 {
 		return nil
@@ -57,11 +58,11 @@ func text(s signature) *Proposal {
 	if !ok || out.Shape[1] != 1 {
 		return nil
 	}
-	before, after := Step{s.name + "_input", "ocr_input", nil}, Step{s.name + "_regions", "ocr_regions", nil}
-	return &Proposal{
+	before, after := admin.ProposalStep{Name: s.name + "_input", Gallery: "ocr_input"}, admin.ProposalStep{Name: s.name + "_regions", Gallery: "ocr_regions"}
+	return &admin.Proposal{
 		Task:    "text detection, PP-OCR",
 		Because: fmt.Sprintf("%v of any size, and output %q is one plane, as of probabilities", in, out.Name),
-		Steps:   []Step{before, after},
+		Steps:   []admin.ProposalStep{before, after},
 		Pipeline: ensemble(s.name+"_pipeline",
 			[]edgewise.ModelInput{bytesIn("image", 1)},
 			[]edgewise.ModelOutput{{Name: "quad", DataType: edgewise.FP32, Dims: edgewise.Shape{-1, 4, 2}}},
@@ -73,7 +74,7 @@ func text(s signature) *Proposal {
 }
 
 // characters: lines of text as pictures of one height in, a row of probabilities for each column out.
-func characters(s signature) *Proposal {
+func characters(s signature) *admin.Proposal {
 	in, ok := s.picture()
 	if !ok || in.layout != "nchw" || in.height == -1 || in.width != -1 {
 		return nil
@@ -82,11 +83,11 @@ func characters(s signature) *Proposal {
 	if !ok || out.Shape[2] < minLetters {
 		return nil
 	}
-	after := Step{s.name + "_text", "ctc", map[string]string{"alphabet": ""}}
-	return &Proposal{
+	after := admin.ProposalStep{Name: s.name + "_text", Gallery: "ctc", Parameters: map[string]string{"alphabet": ""}}
+	return &admin.Proposal{
 		Task:    "text recognition, CTC",
 		Because: fmt.Sprintf("%v of %d pixels in height, and output %q has %d classes in each column: %d characters, which the parameter alphabet must list", in, in.height, out.Name, out.Shape[2], out.Shape[2]-1),
-		Steps:   []Step{after},
+		Steps:   []admin.ProposalStep{after},
 		Pipeline: ensemble(s.name+"_pipeline",
 			[]edgewise.ModelInput{{Name: "line", DataType: edgewise.FP32, Dims: edgewise.Shape{-1, 3, in.height, -1}}},
 			[]edgewise.ModelOutput{out1("text", edgewise.Bytes), out1("confidence", edgewise.FP32)},
@@ -97,7 +98,7 @@ func characters(s signature) *Proposal {
 }
 
 // speech: samples, a state and a rate in, a probability and the state out, as Silero VAD has them.
-func speech(s signature) *Proposal {
+func speech(s signature) *admin.Proposal {
 	if len(s.inputs) != 3 || len(s.outputs) != 2 {
 		return nil
 	}
@@ -109,9 +110,9 @@ func speech(s signature) *Proposal {
 	if !slices.ContainsFunc(s.outputs, func(o edgewise.Spec) bool { return strings.HasPrefix(o.Name, "state") }) {
 		return nil
 	}
-	return &Proposal{
+	return &admin.Proposal{
 		Task:    "voice activity, Silero VAD",
 		Because: `the inputs are "input", "state" and "sr", and the outputs a probability and the next state`,
-		Steps:   []Step{{s.name + "_speech", "speech", map[string]string{"model": s.name, "infer_models": s.name, "infer_calls": "65536"}}},
+		Steps:   []admin.ProposalStep{{Name: s.name + "_speech", Gallery: "speech", Parameters: map[string]string{"model": s.name, "infer_models": s.name, "infer_calls": "65536"}}},
 	}
 }

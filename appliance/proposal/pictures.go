@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
 )
 
 // Classes of a model, by which a list of scores is told from a list of something else.
@@ -18,7 +19,7 @@ const (
 )
 
 // classifier: one picture in, a score for each class out.
-func classifier(s signature) *Proposal {
+func classifier(s signature) *admin.Proposal {
 	in, ok := s.picture()
 	if !ok || in.height != in.width {
 		return nil
@@ -31,11 +32,11 @@ func classifier(s signature) *Proposal {
 	if in.width > 0 {
 		parameters["size"], parameters["resize"] = decimal(in.width), decimal(in.width*8/7)
 	}
-	before, after := Step{s.name + "_input", "classifier_input", parameters}, Step{s.name + "_labels", "labels", nil}
-	return &Proposal{
+	before, after := admin.ProposalStep{Name: s.name + "_input", Gallery: "classifier_input", Parameters: parameters}, admin.ProposalStep{Name: s.name + "_labels", Gallery: "labels"}
+	return &admin.Proposal{
 		Task:    "image classification",
 		Because: fmt.Sprintf("%v, and output %q has a number for each of %d classes", in, out.Name, out.Shape[1]),
-		Steps:   []Step{before, after},
+		Steps:   []admin.ProposalStep{before, after},
 		Pipeline: ensemble(s.name+"_pipeline",
 			[]edgewise.ModelInput{bytesIn("image", -1)},
 			[]edgewise.ModelOutput{out2("label", edgewise.Bytes, -1, -1), out2("probability", edgewise.FP32, -1, -1), out2("class", edgewise.Int32, -1, -1)},
@@ -47,15 +48,15 @@ func classifier(s signature) *Proposal {
 }
 
 // detectorV8 and detectorV5: one picture in, the rows of a YOLO head out. Where both numbers could be places, both fit.
-func detectorV8(s signature) *Proposal {
+func detectorV8(s signature) *admin.Proposal {
 	return detector(s, "v8", "[1, 4 + classes, places]", func(d edgewise.Shape) (values, places int64) { return d[1], d[2] }, 4)
 }
 
-func detectorV5(s signature) *Proposal {
+func detectorV5(s signature) *admin.Proposal {
 	return detector(s, "v5", "[1, places, 5 + classes]", func(d edgewise.Shape) (values, places int64) { return d[2], d[1] }, 5)
 }
 
-func detector(s signature, head, form string, split func(edgewise.Shape) (values, places int64), fixed int64) *Proposal {
+func detector(s signature, head, form string, split func(edgewise.Shape) (values, places int64), fixed int64) *admin.Proposal {
 	in, ok := s.picture()
 	if !ok {
 		return nil
@@ -72,11 +73,11 @@ func detector(s signature, head, form string, split func(edgewise.Shape) (values
 	if in.width > 0 && in.height > 0 {
 		parameters["width"], parameters["height"] = decimal(in.width), decimal(in.height)
 	}
-	before, after := Step{s.name + "_input", "letterbox", parameters}, Step{s.name + "_boxes", "yolo", map[string]string{"head": head}}
-	return &Proposal{
+	before, after := admin.ProposalStep{Name: s.name + "_input", Gallery: "letterbox", Parameters: parameters}, admin.ProposalStep{Name: s.name + "_boxes", Gallery: "yolo", Parameters: map[string]string{"head": head}}
+	return &admin.Proposal{
 		Task:    "object detection, YOLO " + head,
 		Because: fmt.Sprintf("%v, and output %q is %v as %s with %d classes", in, out.Name, out.Shape, form, values-fixed),
-		Steps:   []Step{before, after},
+		Steps:   []admin.ProposalStep{before, after},
 		Pipeline: ensemble(s.name+"_pipeline",
 			[]edgewise.ModelInput{bytesIn("image", 1)},
 			[]edgewise.ModelOutput{out2("box", edgewise.FP32, -1, 4), out1("score", edgewise.FP32), out1("class", edgewise.Int32), out1("label", edgewise.Bytes)},

@@ -4,32 +4,18 @@ import (
 	"fmt"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
 )
-
-// Proposal is a pipeline that a model may be meant for.
-type Proposal struct {
-	Task     string          `json:"task"`     // such as "image classification"
-	Because  string          `json:"because"`  // what of the signature speaks for it
-	Steps    []Step          `json:"steps"`    // to store before the pipeline
-	Pipeline *edgewise.Model `json:"pipeline"` // an ensemble of the steps and the model; nil when the only step calls the model itself
-}
-
-// Step is a step of the gallery under a name of its own, with the parameters of its configuration.
-type Step struct {
-	Name       string            `json:"name"`    // of the model to make of it
-	Gallery    string            `json:"gallery"` // the step's name in the gallery
-	Parameters map[string]string `json:"parameters"`
-}
 
 // For returns the pipelines that fit a complete model, the likeliest first; none when nothing does, and for models that are
 // no ONNX models.
-func For(m *edgewise.Model) []Proposal {
+func For(m *edgewise.Model) []admin.Proposal {
 	if m.EnsembleScheduling != nil || m.Platform == "wasm" {
 		return nil
 	}
 	s := read(m)
-	var list []Proposal
-	for _, recognise := range []func(signature) *Proposal{speech, faces, text, characters, detectorV8, detectorV5, classifier} {
+	var list []admin.Proposal
+	for _, recognise := range []func(signature) *admin.Proposal{speech, faces, text, characters, detectorV8, detectorV5, classifier} {
 		if p := recognise(s); p != nil {
 			list = append(list, *p)
 		}

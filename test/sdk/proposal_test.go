@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/proposal"
 	"github.com/edgewise-ai/edgewise/ensemble"
@@ -88,7 +89,7 @@ func TestProposalsFitTheModelsAndTheGallery(t *testing.T) {
 }
 
 // fits checks a proposal against the gallery, built from source.
-func fits(t *testing.T, model *edgewise.Model, p proposal.Proposal) {
+func fits(t *testing.T, model *edgewise.Model, p admin.Proposal) {
 	t.Helper()
 	parts := map[string]*edgewise.Model{model.Name: model}
 	for _, s := range p.Steps {
