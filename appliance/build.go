@@ -70,7 +70,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		store: a.store, locks: newLocks(), cache: cache.New(int64(c.Engine.ResponseCacheBytes)), logger: logger.With("part", "library"),
 		config: libraryConfig{
 			Backends: []edgewise.Backend{newIsolation(a.onnx, c, logger), newWasm(a, c, logger)}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue,
-			States: sched.NewStateBudget(int64(c.Engine.SequenceStateBytes)), CoreCount: cores(c), Cores: sched.NewCores(cores(c)), Gap: c.Engine.SwapWithoutRoom == config.SwapGap,
+			Limiter: limiter(c), States: sched.NewStateBudget(int64(c.Engine.SequenceStateBytes)), CoreCount: cores(c), Cores: sched.NewCores(cores(c)), Gap: c.Engine.SwapWithoutRoom == config.SwapGap,
 		},
 	}
 	a.library.sources = newSources(a.library, c.Repository, logger.With("part", "repository"))
@@ -110,6 +110,14 @@ func cores(c config.Config) int {
 		return runtime.GOMAXPROCS(0)
 	}
 	return c.ONNX.Threads
+}
+
+// limiter is the rate limiter, nil when it is off.
+func limiter(c config.Config) *sched.Limiter {
+	if c.Engine.RateLimit != config.RateLimitExecutionCount {
+		return nil
+	}
+	return sched.NewLimiter(c.Engine.Resources())
 }
 
 func doorConfig(c config.Config) httpapi.Config {

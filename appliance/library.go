@@ -44,6 +44,7 @@ type libraryConfig struct {
 	// CoreCount is how many cores there are for models, Cores the budget that hands them out.
 	CoreCount int
 	Cores     *sched.Cores
+	Limiter   *sched.Limiter     // nil: rate_limiter has no effect
 	States    *sched.StateBudget // of the states of all sequences
 	Gap       bool               // a version may take the place of its predecessor before it is loaded
 }

@@ -151,6 +151,12 @@ const (
 	SwapGap    = "gap"
 )
 
+// The values of engine.rate_limit.
+const (
+	RateLimitOff            = "off"
+	RateLimitExecutionCount = "execution_count"
+)
+
 // Wasm bounds what WebAssembly steps may take.
 type Wasm struct {
 	MaxMemoryBytes Size          `json:"max_memory_bytes"`
@@ -173,6 +179,8 @@ type Engine struct {
 	LoadCPUTime         time.Duration `json:"load_cpu_time"`
 	MaxAddressSpace     Size          `json:"max_address_space"`
 	ResponseCacheBytes  Size          `json:"response_cache_bytes"`
+	RateLimit           string        `json:"rate_limit"`
+	RateLimitResources  []string      `json:"rate_limit_resources"`
 	SequenceStateBytes  Size          `json:"sequence_state_bytes"`
 	SequenceDrain       time.Duration `json:"sequence_drain"`
 }
@@ -263,7 +271,7 @@ func Default() Config {
 		Engine: Engine{
 			MaxQueue: 1024, RequestTimeout: time.Minute, LoadTimeout: 5 * time.Minute, LoadConcurrency: 1, DefaultMaxBatchSize: 4, AutoComplete: true, StrictReadiness: true,
 			Isolation: IsolationProcess, SwapWithoutRoom: SwapRefuse, LoadCPUTime: 5 * time.Minute, ResponseCacheBytes: 64 * MiB,
-			SequenceStateBytes: 256 * MiB, SequenceDrain: 10 * time.Second,
+			RateLimit: RateLimitOff, RateLimitResources: []string{}, SequenceStateBytes: 256 * MiB, SequenceDrain: 10 * time.Second,
 		},
 		Shutdown: Shutdown{Timeout: 30 * time.Second},
 		Log:      Log{Level: "info", Format: LogText, Info: true, Warning: true, Error: true},

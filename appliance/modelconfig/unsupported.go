@@ -37,8 +37,6 @@ var features = []feature{
 
 	{"instance_group.kind", "KIND_GPU is not served yet: use KIND_CPU or KIND_AUTO", anyGroup(func(g edgewise.InstanceGroup) bool { return g.Kind == edgewise.KindGPU })},
 	{"instance_group.kind", "no backend of this box places its own instances: use KIND_CPU or KIND_AUTO instead of KIND_MODEL", anyGroup(func(g edgewise.InstanceGroup) bool { return g.Kind == edgewise.KindModel })},
-	{"instance_group.passive", "passive instances are not served", anyGroup(func(g edgewise.InstanceGroup) bool { return g.Passive })},
-	{"instance_group.rate_limiter", "there is no rate limiter yet", anyGroup(func(g edgewise.InstanceGroup) bool { return g.RateLimiter != nil })},
 	{"instance_group.secondary_devices", "there are no secondary devices", anyGroup(func(g edgewise.InstanceGroup) bool { return len(g.SecondaryDevices) > 0 })},
 	{"instance_group.profile", "only TensorRT models have profiles", anyGroup(func(g edgewise.InstanceGroup) bool { return len(g.Profile) > 0 })},
 	{"instance_group.host_policy", "there are no host policies", anyGroup(func(g edgewise.InstanceGroup) bool { return g.HostPolicy != "" })},

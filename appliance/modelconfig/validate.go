@@ -25,6 +25,7 @@ const (
 	MaxSequences      = 1 << 16 // sequences of a model that have a slot at a time, over all instances
 	MaxStates         = 64      // implicit states of a model
 	MaxStateBytes     = 1 << 26 // bytes of what one state begins with
+	MaxResources      = 64      // resources that the rate limiter gives an instance
 	MaxProblems       = 100     // problems told apart; the rest is counted
 )
 
