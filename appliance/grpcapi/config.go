@@ -30,6 +30,10 @@ type Config struct {
 	MaxConnectionAgeGrace        time.Duration // for its calls in progress then; 0: no bound
 	CertificateFile, KeyFile     string        // PEM; both: the server speaks TLS only
 	ClientCertificateAuthorities string        // PEM file: clients need a certificate of one of these
+
+	CompressionLevel int           // of answers with tensors, from 1 to 9, with gzip; 0: they are not compressed
+	ForwardHeaders   string        // matches the keys of metadata that become parameters of inference requests; empty: none
+	Restricted       []Restriction // the APIs that need a value in the metadata
 }
 
 // Defaults and bounds of Config.
