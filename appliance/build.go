@@ -34,6 +34,7 @@ type App struct {
 	door    *httpapi.Server
 	grpc    *grpcapi.Server // nil: there is none
 	tracer  *observe.Tracer
+	latency *observe.Latencies
 }
 
 // New opens the store and builds every part. Errors: Invalid (the configuration), Conflict (another process holds the
@@ -64,7 +65,8 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		Load: a.library.load, Replaces: replaces, Concurrency: c.Engine.LoadConcurrency, LoadTimeout: c.Engine.LoadTimeout, Logger: logger.With("part", "manager"),
 		Footprint: a.library.footprint, Memory: int64(c.Engine.MaxMemoryBytes),
 	})
-	a.library.manager, a.library.infer = a.manager, a.tracer.Inferer(a.manager)
+	a.latency = newLatencies(c.Metrics)
+	a.library.manager, a.library.infer = a.manager, a.tracer.Inferer(a.latency.Inferer(a.manager))
 	a.engine = &engine{Manager: a.manager, library: a.library, strict: c.Engine.StrictReadiness}
 	a.shared = sharedmemory.New(c.SharedMemory.Enabled)
 	a.door, err = httpapi.New(doorConfig(c), httpapi.Deps{
@@ -165,7 +167,7 @@ func (a *App) metrics() func() ([]byte, string, error) {
 			usage, err := a.store.Usage()
 			return usage.Bytes, usage.Free, err
 		},
-		GRPC:  a.grpcUsage,
+		GRPC: a.grpcUsage, Latencies: a.latency, Durations: a.config.Metrics.CounterLatencies, Machine: a.config.Metrics.CPU,
 		Cache: func() observe.CacheUsage { return observe.CacheUsage(a.library.cache.Usage()) },
 	}).Page
 }

@@ -27,6 +27,12 @@ func newTracer(c config.Trace, logger *slog.Logger) (*observe.Tracer, error) {
 	})
 }
 
+// newLatencies measures what the configuration asks for.
+func newLatencies(c config.Metrics) *observe.Latencies {
+	quantiles, _ := config.ParseQuantiles(c.SummaryQuantiles) // validated with the configuration
+	return observe.NewLatencies(observe.LatencyConfig{FirstResponse: c.HistogramLatencies, Summaries: c.SummaryLatencies, Quantiles: quantiles})
+}
+
 // Infer answers a request, and notes how where it is traced.
 func (e *engine) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
 	return e.library.infer.Infer(ctx, req)

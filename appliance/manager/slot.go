@@ -24,9 +24,10 @@ type slot struct {
 	reason  string
 	kind    edgewise.Kind // of the failure, when Unavailable
 	since   time.Time
-	bytes   int64   // of the memory for models; guarded by the manager's mutex
-	fallen  bool    // Unavailable after it was Ready
-	handle  *handle // set when Ready or Unloading
+	took    time.Duration // its load
+	bytes   int64         // of the memory for models; guarded by the manager's mutex
+	fallen  bool          // Unavailable after it was Ready
+	handle  *handle       // set when Ready or Unloading
 
 	// Of a ready version that another one is to replace under the same number: who is loading for that, and what was
 	// refused for which reason. Of the other one: whom it replaces.
@@ -41,6 +42,9 @@ func (s *slot) to(state edgewise.State, now time.Time) {
 		s.state == edgewise.StateReady && (state == edgewise.StateUnloading || state == edgewise.StateUnavailable)
 	if !legal {
 		panic(fmt.Sprintf("BUG: version %v goes from %v to %v", s.version.ID, s.state, state))
+	}
+	if state == edgewise.StateReady {
+		s.took = now.Sub(s.since)
 	}
 	s.state, s.since = state, now
 }
