@@ -25,6 +25,7 @@ type library struct {
 	config  libraryConfig
 	store   *store.Store
 	manager *manager.Manager
+	infer   edgewise.Inferer // asks the manager; requests of traced requests are noted
 	locks   *locks
 	cache   *cache.Cache
 	logger  *slog.Logger
