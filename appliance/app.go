@@ -107,6 +107,9 @@ func (a *App) shutdown(d *doors) error {
 		defer cancel()
 	}
 	err := errors.Join(door, a.manager.Close(ctx), a.closeBox(), a.store.Close())
+	if failed := a.tracer.Close(ctx); failed != nil {
+		a.logger.Warn("the last traces were not exported", "error", failed)
+	}
 	if err == nil {
 		a.logger.Info("stopped")
 	}

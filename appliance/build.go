@@ -48,15 +48,22 @@ type App struct {
 	notes     notes
 	history   *deployments
 	pointer   string // file that tells the command line about this box; empty: there is none
+
+	tracer  *observe.Tracer
+	latency *observe.Latencies
 }
 
 // New opens the store and builds every part. Errors: Invalid (the configuration), Conflict (another process holds the
 // data folder), Corrupt (the catalog; see "edgewise doctor --repair"), Unsupported (a newer schema), Exhausted.
 func New(c config.Config, logger *slog.Logger) (*App, error) {
-	levels := logLevels(c.Log)
-	logger = levels.Logger(logger.Handler())
+	levels, handler := logLevels(c.Log), logger.Handler()
+	logger = levels.Logger(handler)
+	logs := newLogging(levels, handler, c.Log)
 	a := &App{config: c, logger: logger}
 	var err error
+	if a.tracer, err = newTracer(c.Trace, logger.With("part", "trace")); err != nil {
+		return nil, err
+	}
 	a.store, err = store.Open(c.DataDir, storeOptions(c, logger))
 	if err != nil {
 		return nil, err
@@ -78,18 +85,19 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		Load: a.library.load, Replaces: replaces, Concurrency: c.Engine.LoadConcurrency, LoadTimeout: c.Engine.LoadTimeout, Logger: logger.With("part", "manager"),
 		Footprint: a.library.footprint, Memory: int64(c.Engine.MaxMemoryBytes), SequenceDrain: c.Engine.SequenceDrain,
 	})
-	a.library.manager = a.manager
+	a.latency = newLatencies(c.Metrics)
+	a.library.manager, a.library.infer = a.manager, a.tracer.Inferer(a.latency.Inferer(a.manager))
 	a.engine = &engine{Manager: a.manager, library: a.library, strict: c.Engine.StrictReadiness}
 	a.shared = sharedmemory.New(c.SharedMemory.Enabled)
 	a.door, err = httpapi.New(doorConfig(c), httpapi.Deps{
 		Engine: a.engine, Library: a.library, Shared: a.shared, Log: logger.With("part", "http"), Name: c.Server.ID, Version: Version,
-		Metrics: a.metrics(), Labels: a.library.labels, Logging: levels,
+		Metrics: a.metrics(), Labels: a.library.labels, Logging: logs, Tracing: a.tracer,
 		Accounts: accounts{a.accounts}, Open: a.openMode(), MetricsPublic: func() bool { return a.box.Settings().MetricsPublic }, Box: a.box,
 		Uploads: receiver{a.uploads, int64(c.Upload.MaxBytes)}, Jobs: a.jobs,
 	})
 	if err == nil && c.GRPC.Address != "" {
 		a.grpc, err = grpcapi.New(a.grpcConfig(), grpcapi.Deps{
-			Engine: a.engine, Shared: a.shared, Log: logger.With("part", "grpc"), Name: c.Server.ID, Version: Version, Extensions: kserve.Extensions(), Labels: a.library.labels,
+			Engine: a.engine, Shared: a.shared, Log: logger.With("part", "grpc"), Name: c.Server.ID, Version: Version, Extensions: kserve.Extensions(), Labels: a.library.labels, Logging: logs, Tracing: a.tracer,
 			Authorize: a.grpcAuthorize(),
 		})
 	}
@@ -125,8 +133,25 @@ func doorConfig(c config.Config) httpapi.Config {
 		MaxConnections: c.HTTP.MaxConnections, MaxJSONBytes: int64(c.HTTP.MaxJSONBytes), MaxInferBytes: int64(c.HTTP.MaxBodyBytes), MaxUploadBytes: int64(c.Upload.MaxBytes) + tarOverhead,
 		MaxUploadFiles: c.Upload.MaxFiles, MaxInflightBytes: int64(c.HTTP.MaxInflightBytes), HeaderTimeout: c.HTTP.HeaderTimeout,
 		BodyTimeout: c.HTTP.BodyTimeout, WriteTimeout: c.HTTP.WriteTimeout, IdleTimeout: c.HTTP.IdleTimeout, RequestTimeout: c.Engine.RequestTimeout, AllowedHosts: hosts(c),
+		ForwardHeaders: c.HTTP.ForwardHeaders, Restricted: restrictions(c.HTTP.RestrictedAPI, func(r config.Restriction) httpapi.Restriction {
+			return httpapi.Restriction{APIs: r.APIs, Header: r.Key, Value: r.Value}
+		}),
 	}
 }
+
+// restrictions reads the groups of restricted APIs in a door's own type. They have been validated.
+func restrictions[T any](groups []string, of func(config.Restriction) T) []T {
+	var all []T
+	for _, group := range groups {
+		if r, ok := config.ParseRestriction(group); ok {
+			all = append(all, of(r))
+		}
+	}
+	return all
+}
+
+// compressionLevels are those of gzip.
+var compressionLevels = map[string]int{config.CompressionNone: 0, config.CompressionLow: 1, config.CompressionMedium: 6, config.CompressionHigh: 9}
 
 func (a *App) grpcConfig() grpcapi.Config {
 	c, g := a.config, a.config.GRPC
@@ -138,6 +163,10 @@ func (a *App) grpcConfig() grpcapi.Config {
 		KeepaliveTime: g.KeepaliveTime, KeepaliveTimeout: g.KeepaliveTimeout, KeepaliveMinInterval: g.KeepaliveMinInterval, KeepalivePermitWithoutCalls: g.KeepalivePermitWithoutCalls,
 		MaxConnectionAge: g.MaxConnectionAge, MaxConnectionAgeGrace: g.MaxConnectionAgeGrace,
 		CertificateFile: g.TLSCertificate, KeyFile: g.TLSKey, ClientCertificateAuthorities: g.TLSClientAuthorities,
+		CompressionLevel: compressionLevels[g.ResponseCompression], ForwardHeaders: g.ForwardHeaders,
+		Restricted: restrictions(g.RestrictedAPI, func(r config.Restriction) grpcapi.Restriction {
+			return grpcapi.Restriction{APIs: r.APIs, Key: r.Key, Value: r.Value}
+		}),
 	}
 }
 
@@ -171,7 +200,7 @@ func (a *App) metrics() func() ([]byte, string, error) {
 			usage, err := a.store.Usage()
 			return usage.Bytes, usage.Free, err
 		},
-		GRPC:  a.grpcUsage,
+		GRPC: a.grpcUsage, Latencies: a.latency, Durations: a.config.Metrics.CounterLatencies, Machine: a.config.Metrics.CPU,
 		Cache: func() observe.CacheUsage { return observe.CacheUsage(a.library.cache.Usage()) },
 	}).Page
 }

@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/cache"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
+	"github.com/edgewise-ai/edgewise/appliance/proposal"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/store"
 )
@@ -23,6 +25,7 @@ type library struct {
 	config  libraryConfig
 	store   *store.Store
 	manager *manager.Manager
+	infer   edgewise.Inferer // asks the manager; requests of traced requests are noted
 	locks   *locks
 	cache   *cache.Cache
 	logger  *slog.Logger
@@ -459,6 +462,19 @@ func (l *library) Inspect(ctx context.Context, id edgewise.ModelID) (*edgewise.I
 		return nil, edgewise.Errorf("appliance.Inspect", edgewise.NotFound, "model %q has no version %d", id.Name, id.Version)
 	}
 	return l.inspectVersion(ctx, v)
+}
+
+// Propose returns pipelines that a version may be meant for.
+func (l *library) Propose(id edgewise.ModelID) ([]admin.Proposal, error) {
+	r, err := l.Record(id.Name)
+	if err != nil {
+		return nil, err
+	}
+	v := r.Version(id.Version)
+	if v == nil {
+		return nil, edgewise.Errorf("appliance.Propose", edgewise.NotFound, "model %q has no version %d", id.Name, id.Version)
+	}
+	return proposal.For(v.Model), nil
 }
 
 func (l *library) inspectVersion(ctx context.Context, v *edgewise.Version) (*edgewise.Inspection, error) {

@@ -84,7 +84,7 @@ var layers = []layer{
 		nil, "parts never import parts: they meet in package appliance, through the root's words",
 	},
 	{
-		[]string{"appliance/auth", "appliance/certificate", "appliance/machine", "appliance/activity", "appliance/uploads"},
+		[]string{"appliance/auth", "appliance/certificate", "appliance/machine", "appliance/activity", "appliance/uploads", "appliance/proposal"},
 		[]string{"api/admin"}, "parts that a person looks at speak the words of the border, so that nobody translates them twice",
 	},
 	{[]string{"api/..."}, []string{"api/..."}, "what crosses the border of the box knows nothing of its inside"},
