@@ -164,6 +164,9 @@ func (l *library) completed(ctx context.Context, declared *edgewise.Model, name,
 	if err := modelconfig.Validate(m, files, inspection); err != nil {
 		return nil, err
 	}
+	if err := checkSums(ctx, m, dir); err != nil {
+		return nil, err
+	}
 	_, err = sched.NewPadding(m, inspection)
 	return m, err
 }
