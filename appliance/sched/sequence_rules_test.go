@@ -376,6 +376,34 @@ func TestCloseAnswersWhatWaits(t *testing.T) {
 	})
 }
 
+// TestOldestKeepsTheOrderOfAnswers lets a later request of another sequence be done first.
+func TestOldestKeepsTheOrderOfAnswers(t *testing.T) {
+	for _, ordered := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			m := hashModel(0, oldest(4))
+			m.SequenceBatching.Oldest.PreserveOrdering = ordered
+			h := &hasher{delay: 10 * time.Millisecond}
+			p := play(t, h, m, Config{Lanes: 2, MaxQueue: 9})
+			defer p.close()
+			slow := p.ask(starts(1), 5, 0)
+			h.mu.Lock()
+			h.delay = 0
+			h.mu.Unlock()
+			fast := p.ask(starts(2), 6, 0)
+			if ordered {
+				fast.waits(t)
+			} else {
+				fast.says(t, 31+6)
+				slow.waits(t)
+			}
+			slow.says(t, 31+5)
+			if ordered {
+				fast.says(t, 31+6)
+			}
+		})
+	}
+}
+
 // TestWarmUpOfSequences runs a request of several rows, each a sequence of its own, and leaves nothing behind.
 func TestWarmUpOfSequences(t *testing.T) {
 	everyStrategy(t, func(t *testing.T, m *edgewise.Model) {

@@ -275,6 +275,35 @@ func TestSequencesOutliveChanges(t *testing.T) {
 	b.stop()
 }
 
+// TestSequenceThroughAnEnsemble sends sequences to an ensemble: its step finds them as if it had been asked itself.
+func TestSequenceThroughAnEnsemble(t *testing.T) {
+	t.Parallel()
+	folder := sequenceRepository(t, map[string]string{"cat": sequenceConfig(4, "")})
+	config := `platform: "ensemble" max_batch_size: 4
+input { name: "x" data_type: TYPE_FP32 dims: [2] }
+output { name: "y" data_type: TYPE_FP32 dims: [2] }
+ensemble_scheduling { step { model_name: "cat" model_version: -1 input_map { key: "x" value: "x" } output_map { key: "y" value: "y" } } }`
+	if err := os.MkdirAll(filepath.Join(folder, "zoo", "1"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "zoo", "config.pbtxt"), []byte(config), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b := serveReady(t, t.TempDir(), "--import", folder)
+	for i := range 4 {
+		for id := range uint64(3) {
+			y, _, err := b.add("zoo", edgewise.Sequence{ID: id + 1, Start: i == 0, End: i == 3}, float32(id))
+			if want := []float32{100 + float32(i+1)*float32(id), float32(i + 1)}; err != nil || fmt.Sprint(y) != fmt.Sprint(want) {
+				t.Fatalf("sequence %d, request %d: got %v, want %v, %v", id+1, i, y, want, err)
+			}
+		}
+	}
+	if _, _, err := b.add("zoo", edgewise.Sequence{ID: 1}, 1); err == nil || !strings.Contains(err.Error(), "in ensemble 'zoo', ") || !strings.Contains(err.Error(), "must specify the START flag") {
+		t.Errorf("after its end: %v", err)
+	}
+	b.stop()
+}
+
 // TestSequenceOutlivesItsProcess kills the child process of a model between two requests of a sequence.
 func TestSequenceOutlivesItsProcess(t *testing.T) {
 	t.Parallel()
