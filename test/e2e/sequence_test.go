@@ -298,6 +298,12 @@ ensemble_scheduling { step { model_name: "cat" model_version: -1 input_map { key
 			}
 		}
 	}
+	x := write(t, "x.json", []byte("[[5,1]]"))
+	contains(t, "the command line", b.must("infer", "cat", "-i", x, "--sequence", "8", "--sequence-start"), "105 1")
+	contains(t, "the command line", b.must("infer", "cat", "-i", x, "--sequence", "8", "--sequence-end"), "110 2")
+	b.refuses(4, []string{"START flag"}, "infer", "cat", "-i", x, "--sequence", "8")
+	b.refuses(2, []string{"--sequence ID"}, "infer", "cat", "-i", x, "--sequence-start")
+	b.refuses(2, []string{"above 0"}, "infer", "cat", "-i", x, "--sequence", "0")
 	if _, _, err := b.add("zoo", edgewise.Sequence{ID: 1}, 1); err == nil || !strings.Contains(err.Error(), "in ensemble 'zoo', ") || !strings.Contains(err.Error(), "must specify the START flag") {
 		t.Errorf("after its end: %v", err)
 	}
