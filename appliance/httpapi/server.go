@@ -59,6 +59,9 @@ type Deps struct {
 	Catalog  Catalog
 	Workshop Workshop
 	Activity Activity
+	// Page returns a file of the page, by its path without the leading slash and the client's Accept-Encoding. Nil: there is no
+	// page.
+	Page func(path, acceptEncoding string) (f PageFile, found bool)
 }
 
 // Server answers HTTP requests. It is safe for concurrent use.
