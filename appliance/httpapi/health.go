@@ -8,6 +8,9 @@ import (
 
 // root tells a person with a browser or curl where they are.
 func (s *Server) root(c *fiber.Ctx) error {
+	if s.deps.Page != nil && isBrowser(c) {
+		return s.page(c)
+	}
 	return writeJSON(c, map[string]any{
 		"name":    s.deps.Name,
 		"version": s.deps.Version,

@@ -23,6 +23,10 @@ func (s *Server) addRoutes(app *fiber.App) {
 	s.addAccountRoutes(app)
 	s.addBoxRoutes(app)
 	s.addUploadRoutes(app)
+	s.addCatalogRoutes(app)
+	s.addWorkshopRoutes(app)
+	s.addActivityRoutes(app)
+	s.addPageRoutes(app)
 }
 
 func (s *Server) addInferenceRoutes(app *fiber.App) {

@@ -57,6 +57,14 @@ type Deps struct {
 	// Uploads takes files in pieces, Jobs are what is made of them. Nil: the routes about them are not there.
 	Uploads Uploads
 	Jobs    Jobs
+	// Catalog, Workshop and Activity are what the page shows of models, makes of them and watches. Nil: the routes about them
+	// are not there.
+	Catalog  Catalog
+	Workshop Workshop
+	Activity Activity
+	// Page returns a file of the page, by its path without the leading slash and the client's Accept-Encoding. Nil: there is no
+	// page.
+	Page func(path, acceptEncoding string) (f PageFile, found bool)
 }
 
 // Server answers HTTP requests. It is safe for concurrent use.
