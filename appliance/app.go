@@ -41,6 +41,7 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 		a.logger.Error("letting programs on this machine in", "error", err)
 	}
 	a.library.start()
+	a.uploads.Start()
 	a.engine.started.Store(true)
 	a.notify(daemon.SdNotifyReady)
 
@@ -88,6 +89,7 @@ func (a *App) shutdown() error {
 	ctx, cancel := context.WithTimeout(context.Background(), a.config.Shutdown.Timeout)
 	defer cancel()
 	door := a.closeDoors(ctx)
+	a.jobs.close()
 	if ctx.Err() != nil {
 		// The requests that were cut off are ending now: give them the moment they need to let go of their models.
 		ctx, cancel = context.WithTimeout(context.Background(), closeTimeout)

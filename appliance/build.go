@@ -20,6 +20,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/observe"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/appliance/sharedmemory"
+	"github.com/edgewise-ai/edgewise/appliance/uploads"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
 	"github.com/edgewise-ai/edgewise/store"
 )
@@ -42,6 +43,10 @@ type App struct {
 	identity  *certificate.Identity // nil: TLS is off
 	machine   *machine.Machine
 	box       *box
+	uploads   *uploads.Uploads
+	jobs      *jobs
+	notes     notes
+	history   *deployments
 	pointer   string // file that tells the command line about this box; empty: there is none
 }
 
@@ -65,6 +70,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	}
 	a.onnx = onnx.New(onnx.Config{Library: c.ONNX.Library, Cores: cores(c), Logger: logger.With("part", "onnx")})
 	a.library = &library{
+		history: a.history, changed: a.modelChanged,
 		store: a.store, locks: newLocks(), cache: cache.New(int64(c.Engine.ResponseCacheBytes)), logger: logger.With("part", "library"),
 		config: libraryConfig{
 			Backends: []edgewise.Backend{newIsolation(a.onnx, c, logger), newWasm(a, c, logger)}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue,
@@ -82,6 +88,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		Engine: a.engine, Library: a.library, Shared: a.shared, Log: logger.With("part", "http"), Name: Name, Version: Version,
 		Metrics: a.metrics(), Labels: a.library.labels, Logging: levels,
 		Accounts: accounts{a.accounts}, Open: a.openMode(), MetricsPublic: func() bool { return a.box.Settings().MetricsPublic }, Box: a.box,
+		Uploads: receiver{a.uploads, int64(c.Upload.MaxBytes)}, Jobs: a.jobs,
 	})
 	if err == nil && c.GRPC.Address != "" {
 		a.grpc, err = grpcapi.New(a.grpcConfig(), grpcapi.Deps{

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/certificate"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/machine"
@@ -31,7 +32,11 @@ func (a *App) openBox() error {
 	}
 	a.box = &box{app: a, started: time.Now().UTC()}
 	a.machine = machine.New("/proc")
+	a.notes, a.history = notes{a.documents}, &deployments{a.documents, a.publish, a.logger}
 	if err := a.openAccounts(); err != nil {
+		return err
+	}
+	if err := a.openUploads(); err != nil {
 		return err
 	}
 	if a.config.TLS.Mode == config.TLSOff {
@@ -172,7 +177,19 @@ func (a *App) keep(ctx context.Context) {
 		if a.identity != nil {
 			a.identity.Keep()
 		}
+		a.uploads.Sweep(a.jobs.keeps)
 	}
+}
+
+// modelChanged tells those who listen that something about a model has changed, and forgets what was written about what is
+// deleted.
+func (a *App) modelChanged(id edgewise.ModelID, what string) {
+	if what == "deleted" {
+		if err := a.notes.forget(id); err != nil {
+			a.logger.Error("removing the notes about what was deleted", "model", id.String(), "error", err)
+		}
+	}
+	a.publish("model", admin.ModelEvent{Model: id.Name, Version: id.Version, What: what})
 }
 
 // publish tells those who listen what has happened.

@@ -39,6 +39,7 @@ func (l *library) load(ctx context.Context, v *edgewise.Version) (edgewise.Serva
 	s := sched.New(v, instance, sched.Config{
 		Lanes: c.Lanes, Cores: l.config.Cores, Threads: c.Threads(), Padding: padding, MaxQueue: l.config.MaxQueue, Logger: l.logger,
 	})
+	l.phases.warming(v.ID)
 	requests, err := warmupRequests(v.Model, dir)
 	if err == nil {
 		err = s.Warm(ctx, requests)

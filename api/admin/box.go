@@ -115,3 +115,27 @@ type TLSUpload struct {
 	Certificate string `json:"certificate"`
 	Key         string `json:"key"`
 }
+
+// Deployment says that a label moved, or was to.
+type Deployment struct {
+	Number       uint64    `json:"number"`
+	Time         time.Time `json:"time"`
+	Model        string    `json:"model"`
+	Label        string    `json:"label"`
+	From         int64     `json:"from"` // 0: none
+	To           int64     `json:"to"`   // 0: none
+	Actor        string    `json:"actor"`
+	Cause        string    `json:"cause"`
+	Done         bool      `json:"done"` // false: it failed and nothing changed
+	Error        string    `json:"error,omitempty"`
+	Milliseconds int64     `json:"milliseconds"`
+}
+
+// ModelEvent says that something about a model has changed.
+type ModelEvent struct {
+	Model   string `json:"model"`
+	Version int64  `json:"version,omitempty"`
+	What    string `json:"what"` // state, label, stored, deleted or notes
+	State   string `json:"state,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+}

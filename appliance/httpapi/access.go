@@ -102,6 +102,17 @@ var rules = []rule{
 	{method: "GET", path: "/api/v1/models/:model/versions/:version/inspection", rights: edgewise.Read},
 	{method: "PUT", path: "/api/v1/models/:model/labels/:label", rights: edgewise.Operate, action: "label.set"},
 	{method: "DELETE", path: "/api/v1/models/:model/labels/:label", rights: edgewise.Operate, action: "label.remove"},
+	{method: "GET", path: "/api/v1/uploads", rights: edgewise.Operate},
+	{method: "OPTIONS", path: "/api/v1/uploads", public: true},
+	{method: "POST", path: "/api/v1/uploads", rights: edgewise.Operate, action: "upload.create"},
+	{method: "GET", path: "/api/v1/uploads/:id", rights: edgewise.Operate},
+	{method: "HEAD", path: "/api/v1/uploads/:id", rights: edgewise.Operate},
+	{method: "PATCH", path: "/api/v1/uploads/:id", rights: edgewise.Operate},
+	{method: "DELETE", path: "/api/v1/uploads/:id", rights: edgewise.Operate, action: "upload.cancel"},
+	{method: "GET", path: "/api/v1/jobs", rights: edgewise.Operate},
+	{method: "GET", path: "/api/v1/jobs/:id", rights: edgewise.Operate},
+	{method: "DELETE", path: "/api/v1/jobs/:id", rights: edgewise.Operate, action: "job.discard"},
+	{method: "POST", path: "/api/v1/jobs/:id/activate", rights: edgewise.Operate, action: "job.activate"},
 	{method: "POST", path: "/api/v1/models/:model/rollback", rights: edgewise.Operate, action: "label.rollback"},
 }
 

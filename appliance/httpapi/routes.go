@@ -22,6 +22,7 @@ func (s *Server) addRoutes(app *fiber.App) {
 	s.addAdminRoutes(app)
 	s.addAccountRoutes(app)
 	s.addBoxRoutes(app)
+	s.addUploadRoutes(app)
 }
 
 func (s *Server) addInferenceRoutes(app *fiber.App) {

@@ -51,6 +51,9 @@ type Deps struct {
 	MetricsPublic func() bool
 	// Box describes the box and changes its settings. Nil: the routes about it are not there.
 	Box Box
+	// Uploads takes files in pieces, Jobs are what is made of them. Nil: the routes about them are not there.
+	Uploads Uploads
+	Jobs    Jobs
 }
 
 // Server answers HTTP requests. It is safe for concurrent use.
