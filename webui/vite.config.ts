@@ -1,10 +1,11 @@
 import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { defineConfig } from 'vitest/config';
 import { compress } from './build/compress.ts';
-import { sources } from './build/sources.ts';
+import { licences } from './build/licences.ts';
+import { openapi, sources } from './build/sources.ts';
 
 export default defineConfig({
-  plugins: [svelte(), sources(), compress()],
+  plugins: [svelte(), sources(), openapi(), licences(), compress()],
   base: '/',
   build: {
     outDir: 'dist',

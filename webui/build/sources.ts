@@ -1,5 +1,6 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { load } from 'js-yaml';
 import type { Plugin } from 'vite';
 
 const sdk = resolve(import.meta.dirname, '../../sdk');
@@ -24,3 +25,12 @@ export function sources(): Plugin {
 }
 
 const read = (path: string): string => readFileSync(path, 'utf8');
+
+/** The module "virtual:openapi": the document of the administration API, read when the page is built. */
+export function openapi(): Plugin {
+  return {
+    name: 'edgewise-openapi',
+    resolveId: (id) => (id === 'virtual:openapi' ? '\0virtual:openapi' : undefined),
+    load: (id) => (id === '\0virtual:openapi' ? 'export default ' + JSON.stringify(load(read(resolve(sdk, '../api/openapi.yaml')))) : undefined),
+  };
+}

@@ -4,3 +4,11 @@ declare module 'virtual:sdk' {
   export const scale: string;
   export const classes: string;
 }
+declare module 'virtual:openapi' {
+  /** The OpenAPI document of the administration API. */
+  const document: Record<string, unknown>;
+  export default document;
+}
+declare module 'js-yaml' {
+  export function load(text: string): unknown;
+}
