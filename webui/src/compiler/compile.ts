@@ -7,9 +7,7 @@ export type Compiled = { wasm: Uint8Array<ArrayBuffer> | null; text: string; mil
 export type Message = { severity: 'error' | 'warning' | 'info'; line: number; column: number; length: number; text: string };
 
 /** A compilation that takes longer than this has run into the weeds. */
-const patience = 60_000;
-
-let worker: Worker | null = null;
+const patience = 120_000;
 
 /** The one place where a text becomes the address of a script: that of the worker, and no other. */
 function address(): string {
@@ -19,33 +17,57 @@ function address(): string {
 }
 let policy: { createScriptURL: (text: string) => string } | undefined;
 
+/** Starts the compiler ahead of its first use, which fetches it from the box. */
+export function warm(): void {
+  if (!worker && !idle) idle = begin();
+}
+
 /** Compiles a step's source. One compilation runs at a time; another call ends it. */
-export function compile(source: string): Promise<Compiled> {
-  stop();
-  const mine = idle ?? new Worker(address(), { type: 'module', name: 'compiler' });
+export async function compile(source: string): Promise<Compiled> {
+  worker?.stop(new Error('Another compilation has begun.'));
+  const mine = idle ?? begin();
   idle = null;
   worker = mine;
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => { stop(); reject(new Error('The compiler did not come to an end within a minute.')); }, patience);
-    mine.onmessage = (e: MessageEvent<Compiled>) => {
-      clearTimeout(timer);
-      if (worker === mine) { worker = null; idle = mine; }
-      resolve(e.data);
-    };
-    mine.onerror = (e) => {
-      clearTimeout(timer);
-      if (worker === mine) worker = null;
-      mine.terminate();
-      reject(new Error(e.message || 'The compiler could not be loaded. Try it again.'));
-    };
-    mine.postMessage({ source } satisfies Asked);
-  });
+  const timer = setTimeout(() => mine.stop(new Error('The compiler did not come to an end within two minutes.')), patience);
+  try {
+    const done = await mine.ask(source);
+    idle = mine;
+    return done;
+  } finally {
+    clearTimeout(timer);
+    if (worker === mine) worker = null;
+  }
 }
-let idle: Worker | null = null;
 
-function stop(): void {
-  worker?.terminate();
-  worker = null;
+type Running = { ask: (source: string) => Promise<Compiled>; stop: (why: Error) => void };
+let worker: Running | null = null;
+let idle: Running | null = null;
+
+function begin(): Running {
+  const thread = new Worker(address(), { type: 'module', name: 'compiler' });
+  let answer: ((c: Compiled) => void) | null = null;
+  let refuse: (why: Error) => void = () => {};
+  const broken = new Promise<never>((_, reject) => (refuse = reject));
+  broken.catch(() => {}); // whoever asks is told
+  const ready = new Promise<void>((resolve) => {
+    thread.onmessage = (e: MessageEvent<Compiled | 'ready'>) => (e.data === 'ready' ? resolve() : answer?.(e.data));
+  });
+  const stop = (why: Error) => {
+    thread.terminate();
+    if (idle === running) idle = null;
+    refuse(why);
+  };
+  thread.onerror = (e) => stop(new Error(e.message || 'The compiler could not be loaded. Try it again.'));
+  const running: Running = {
+    stop,
+    ask: async (source) => {
+      await Promise.race([ready, broken]);
+      const done = new Promise<Compiled>((resolve) => (answer = resolve));
+      thread.postMessage({ source } satisfies Asked);
+      return Promise.race([done, broken]);
+    },
+  };
+  return running;
 }
 
 const head = /(ERROR|WARNING|INFO)\s+([A-Z]+\d+):?\s*(.*)/;

@@ -29,3 +29,6 @@ self.onmessage = async (e: MessageEvent<Asked>) => {
   const answer: Compiled = { wasm: error ? null : wasm, text: messages.join('') || (error?.message ?? ''), milliseconds: performance.now() - began };
   self.postMessage(answer);
 };
+
+// The compiler's own start is asynchronous: a question that came before would be lost, so the page waits for this.
+self.postMessage('ready');
