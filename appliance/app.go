@@ -40,6 +40,7 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	if err := a.welcome(d, hooks); err != nil {
 		a.logger.Error("letting programs on this machine in", "error", err)
 	}
+	a.watch.learn(a.library.Records())
 	a.library.start()
 	a.uploads.Start()
 	a.engine.started.Store(true)
@@ -50,6 +51,7 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	var work sync.WaitGroup
 	work.Go(func() { a.watchdog(background, d.rest.Addr()) })
 	work.Go(func() { a.keep(background) })
+	work.Go(func() { a.watchOver(background) })
 	var runtime sync.WaitGroup
 	runtime.Go(func() { a.checkRuntime(background) })
 	work.Go(func() {
@@ -88,6 +90,7 @@ func (a *App) shutdown() error {
 	a.engine.ending.Store(true)
 	ctx, cancel := context.WithTimeout(context.Background(), a.config.Shutdown.Timeout)
 	defer cancel()
+	a.watch.hub.Close()
 	door := a.closeDoors(ctx)
 	a.jobs.close()
 	if ctx.Err() != nil {

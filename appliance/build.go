@@ -47,6 +47,7 @@ type App struct {
 	jobs      *jobs
 	notes     notes
 	history   *deployments
+	watch     *watch
 	pointer   string // file that tells the command line about this box; empty: there is none
 }
 
@@ -57,9 +58,10 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	if err := least.UnmarshalText([]byte(c.Log.Level)); err != nil {
 		return nil, edgewise.Errorf("appliance.New", edgewise.Invalid, "log.level: %w", err)
 	}
+	watch := newWatch()
 	levels := observe.NewLogLevels(least)
-	logger = levels.Logger(logger.Handler())
-	a := &App{config: c, logger: logger}
+	logger = levels.Logger(watch.logs.Handler(logger.Handler()))
+	a := &App{config: c, logger: logger, watch: watch}
 	var err error
 	a.store, err = store.Open(c.DataDir, storeOptions(c, logger))
 	if err != nil {
@@ -82,13 +84,13 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		Footprint: a.library.footprint, Memory: int64(c.Engine.MaxMemoryBytes),
 	})
 	a.library.manager = a.manager
-	a.engine = &engine{Manager: a.manager, library: a.library, strict: c.Engine.StrictReadiness}
+	a.engine = &engine{Manager: a.manager, library: a.library, watch: a.watch, strict: c.Engine.StrictReadiness}
 	a.shared = sharedmemory.New(c.SharedMemory.Enabled)
 	a.door, err = httpapi.New(doorConfig(c), httpapi.Deps{
 		Engine: a.engine, Library: a.library, Shared: a.shared, Log: logger.With("part", "http"), Name: Name, Version: Version,
 		Metrics: a.metrics(), Labels: a.library.labels, Logging: levels,
 		Accounts: accounts{a.accounts}, Open: a.openMode(), MetricsPublic: func() bool { return a.box.Settings().MetricsPublic }, Box: a.box,
-		Uploads: receiver{a.uploads, int64(c.Upload.MaxBytes)}, Jobs: a.jobs,
+		Uploads: receiver{a.uploads, int64(c.Upload.MaxBytes)}, Jobs: a.jobs, Catalog: catalog{a}, Workshop: &workshop{App: a}, Activity: observer{a.watch},
 	})
 	if err == nil && c.GRPC.Address != "" {
 		a.grpc, err = grpcapi.New(a.grpcConfig(), grpcapi.Deps{

@@ -184,6 +184,9 @@ func (a *App) keep(ctx context.Context) {
 // modelChanged tells those who listen that something about a model has changed, and forgets what was written about what is
 // deleted.
 func (a *App) modelChanged(id edgewise.ModelID, what string) {
+	if what == "stored" || what == "deleted" {
+		a.watch.learn(a.library.Records())
+	}
 	if what == "deleted" {
 		if err := a.notes.forget(id); err != nil {
 			a.logger.Error("removing the notes about what was deleted", "model", id.String(), "error", err)
@@ -193,4 +196,4 @@ func (a *App) modelChanged(id edgewise.ModelID, what string) {
 }
 
 // publish tells those who listen what has happened.
-func (a *App) publish(string, any) {}
+func (a *App) publish(topic string, data any) { a.watch.hub.Publish(topic, data) }

@@ -48,7 +48,7 @@ func (s *Server) runGenerate(c *fiber.Ctx, write func(*edgewise.Response) error)
 	}
 	defer req.Release()
 	client := connOf(c.Context())
-	ctx := client.watch(s.span.begin())
+	ctx := asked(client.watch(s.span.begin()), c)
 	defer client.unwatch()
 	resp, err := s.deps.Engine.Infer(ctx, &req.Request)
 	if err != nil {

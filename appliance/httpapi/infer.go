@@ -39,7 +39,7 @@ func (s *Server) infer(c *fiber.Ctx) error {
 	}
 	defer sh.close()
 	client := connOf(c.Context())
-	ctx := client.watch(s.span.begin())
+	ctx := asked(client.watch(s.span.begin()), c)
 	defer client.unwatch()
 	resp, err := s.deps.Engine.Infer(ctx, &req.Request)
 	if err != nil {

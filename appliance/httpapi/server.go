@@ -54,6 +54,11 @@ type Deps struct {
 	// Uploads takes files in pieces, Jobs are what is made of them. Nil: the routes about them are not there.
 	Uploads Uploads
 	Jobs    Jobs
+	// Catalog, Workshop and Activity are what the page shows of models, makes of them and watches. Nil: the routes about them
+	// are not there.
+	Catalog  Catalog
+	Workshop Workshop
+	Activity Activity
 }
 
 // Server answers HTTP requests. It is safe for concurrent use.
