@@ -110,7 +110,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	return a, nil
 }
 
-// page returns a file of the page.
+// page finds a file of the page that the program carries.
 func page(path, acceptEncoding string) (httpapi.PageFile, bool) {
 	asset, found := webui.Find(path, acceptEncoding)
 	return httpapi.PageFile(asset), found
