@@ -62,6 +62,10 @@ func scenarios() []scenario {
 		all = append(all, scenario{"wasm", "native/" + name, nativeFigures(name)})
 	}
 	return append(all,
+		scenario{"wasm", "pipeline", pipelineFigures},
+		scenario{"wasm", "python/detect", pythonFigures(detect("letterbox, a model that costs little, YOLO boxes"))},
+		scenario{"wasm", "python/classify", pythonFigures(classify(classifierHead, "classifier input, a model that costs little, labels"))},
+		scenario{"wasm", "python/mobilenet", pythonFigures(classify(mobileNet, "classifier input, MobileNetV2, labels"))},
 		scenario{"engine", "crossing/small", crossingFigures("MLP, 256 bytes in", onnxgen.MLP(1), vector)},
 		scenario{"engine", "isolation/resident", residentFigures}, scenario{"engine", "isolation/cycles", cycleFigures}, scenario{"engine", "isolation/crash", crashFigures},
 		scenario{"engine", "crossing/large", crossingFigures("MobileNetV2, 602 kB in", onnxgen.MobileNetV2(1), picture)},
