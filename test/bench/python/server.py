@@ -3,7 +3,7 @@ and the model in a box that is asked over a kept connection with binary tensors.
 
     server.py BOX                  BOX: host:port; prints the port that it listens on
 
-POST /classify and POST /detect take a picture file and answer with JSON.
+POST /classify and POST /detect take a picture file, POST /measure 64 floats. They answer with JSON.
 """
 import io
 import json
@@ -89,6 +89,14 @@ MEAN = np.array([123.675, 116.28, 103.53], np.float32).reshape(3, 1, 1)
 SCALE = 1 / np.array([58.395, 57.12, 57.375], np.float32).reshape(3, 1, 1)
 
 
+FEATURE_MEAN = (np.float32(0.01) * np.arange(64, dtype=np.float32)).reshape(1, 64)
+FEATURE_SCALE = 1 / (np.float32(0.5) + np.float32(0.01) * np.arange(64, dtype=np.float32)).reshape(1, 64)
+
+
+def standardise(raw):
+    return (np.frombuffer(raw, np.float32).reshape(1, 64) - FEATURE_MEAN) * FEATURE_SCALE
+
+
 def classifier_input(file):
     picture = Image.open(io.BytesIO(file)).convert("RGB")
     shorter = min(picture.size)
@@ -152,7 +160,9 @@ def serve(sock, address):
 
     while (message := client.read()) is not None:
         head, _, body = message
-        if head.startswith("POST /classify "):
+        if head.startswith("POST /measure "):
+            answer = labels(model("mlp", (1, 64)).infer(standardise(body)))
+        elif head.startswith("POST /classify "):
             answer = labels(model("classifier", (1, 3, 224, 224)).infer(classifier_input(body)))
         else:
             tensor, m = letterbox(body)
