@@ -61,6 +61,9 @@ func scenarios() []scenario {
 	for _, name := range pictureSteps {
 		all = append(all, scenario{"wasm", "native/" + name, nativeFigures(name)})
 	}
+	for _, procs := range []int{1, 2, 4} {
+		all = append(all, scenario{"wasm", fmt.Sprintf("hostile/%d", procs), hostileFigures(procs)})
+	}
 	return append(all,
 		scenario{"wasm", "pipeline", pipelineFigures},
 		scenario{"wasm", "python/measurements/1", pythonFigures(measurements(), 1)},
