@@ -50,7 +50,7 @@ type siege struct {
 	attack               *hostile.Attack
 	rate                 float64 // arrivals at the model beside them
 
-	refused, accepted, failed, paused, trapped int
+	refused, accepted, called, paused, trapped int
 	stops                                      []time.Duration
 	before, middle, after                      hostile.State
 	quiet, beside                              []float64 // p99, in ms
@@ -116,13 +116,13 @@ func (s *siege) harm(ctx context.Context) (err error) {
 	}
 	for range 2 {
 		failed, paused, stops, err := s.attack.CallAll(ctx)
-		s.failed, s.paused, s.stops = s.failed+failed, s.paused+paused, append(s.stops, stops...)
+		s.called, s.paused, s.stops = s.called+failed, s.paused+paused, append(s.stops, stops...)
 		if err != nil {
 			return err
 		}
 	}
 	stops, err := s.attack.Runaways(ctx, 1)
-	s.stops = append(s.stops, stops...)
+	s.called, s.stops = s.called+len(stops), append(s.stops, stops...)
 	return errors.Join(err, s.attack.Prepare(ctx))
 }
 
@@ -196,7 +196,7 @@ func (s *siege) figures() []figure {
 	growth := "from 10 % of the traps on"
 	return []figure{
 		atMost(threads+"failed requests to another model", float64(s.lost.Load()), 0, "", fmt.Sprintf("%d requests and %d windows; %d modules refused, %d accepted, called %d times, paused %d times; the box did not end",
-			s.victims.Load(), 2*s.rounds, s.refused, s.accepted, s.failed+len(s.stops), s.paused)),
+			s.victims.Load(), 2*s.rounds, s.refused, s.accepted, s.called, s.paused)),
 		atMost(threads+"latest stop after its limit", ms(s.stops[len(s.stops)-1]), 20, "ms", fmt.Sprintf("%d stops, up to two at once, seen by the client; median %.2f ms, p90 %.2f ms", len(s.stops), ms(s.stops[len(s.stops)/2]), ms(s.stops[len(s.stops)*9/10]))),
 		atMost(threads+"guests that are left", float64(s.after.Guests), 0, "", fmt.Sprintf("after %d traps", s.trapped)),
 		atMost(threads+"goroutines that are left", float64(max(s.after.Goroutines-s.before.Goroutines, 0)), 4, "", fmt.Sprintf("%d before, %d after; connections have some", s.before.Goroutines, s.after.Goroutines)),

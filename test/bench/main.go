@@ -68,6 +68,7 @@ func scenarios() []scenario {
 		scenario{"wasm", "pipeline", pipelineFigures},
 		scenario{"wasm", "python/measurements/1", pythonFigures(measurements(), 1)},
 		scenario{"wasm", "python/measurements/16", pythonFigures(measurements(), 16)},
+		scenario{"wasm", "python/speech", pythonFigures(listen(), 1)},
 		scenario{"wasm", "python/detect", pythonFigures(detect(), 1)},
 		scenario{"wasm", "python/classify", pythonFigures(classify(classifierHead, "a JPEG, classifier input, a model that costs little, labels"), 1)},
 		scenario{"wasm", "python/mobilenet", pythonFigures(classify(mobileNet, "a JPEG, classifier input, MobileNetV2, labels"), 1)},

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"os"
 	"os/exec"
@@ -59,7 +60,7 @@ func pythonFigures(t task, clients int) measurement {
 			return r, err
 		}
 		defer func() { _ = b.stop() }()
-		if err := t.push(b, dir); err != nil {
+		if err := t.put(b, dir); err != nil {
 			return r, err
 		}
 		python, address, err := startPython(b)
@@ -67,7 +68,7 @@ func pythonFigures(t task, clients int) measurement {
 			return r, err
 		}
 		defer func() { _ = python.cmd.Process.Kill() }()
-		if err := sameClasses(b, "http://"+address+t.path, input, body); err != nil {
+		if err := t.sameAnswer(b, "http://"+address+t.path, input, body); err != nil {
 			return r, err
 		}
 		c, err := clientsOf(b, "pipeline", input, kserve.Binary, anywhere)
@@ -90,17 +91,22 @@ func pythonFigures(t task, clients int) measurement {
 	}
 }
 
-// sameClasses checks that the pipeline and the Python process find the same classes, as often.
-func sameClasses(b *box, url string, input edgewise.Tensor, body []byte) error {
+// sameAnswer checks that the pipeline and the Python process find the same.
+func (t *task) sameAnswer(b *box, url string, input edgewise.Tensor, body []byte) error {
 	response, err := b.client.Infer(context.Background(), &edgewise.Request{Model: edgewise.ModelID{Name: "pipeline"}, Inputs: []edgewise.Tensor{input}})
 	if err != nil {
 		return err
 	}
 	defer response.Release()
-	var want, got []int32
-	for _, t := range response.Outputs {
-		for i := 0; t.Name == "class" && i < len(t.Data); i += 4 {
-			want = append(want, int32(binary.LittleEndian.Uint32(t.Data[i:])))
+	var want, got []float64
+	for _, o := range response.Outputs {
+		for i := 0; o.Name == t.finds && i < len(o.Data); i += 4 {
+			bits := binary.LittleEndian.Uint32(o.Data[i:])
+			if o.Type == edgewise.FP32 {
+				want = append(want, float64(math.Float32frombits(bits)))
+			} else {
+				want = append(want, float64(int32(bits)))
+			}
 		}
 	}
 	res, err := http.Post(url, "application/octet-stream", bytes.NewReader(body))
@@ -108,17 +114,18 @@ func sameClasses(b *box, url string, input edgewise.Tensor, body []byte) error {
 		return err
 	}
 	defer func() { _ = res.Body.Close() }()
-	var found []struct{ Class int32 }
+	var found []map[string]any
 	if err := json.NewDecoder(res.Body).Decode(&found); err != nil {
 		return err
 	}
 	for _, f := range found {
-		got = append(got, f.Class)
+		v, _ := f[t.finds].(float64)
+		got = append(got, v)
 	}
 	slices.Sort(want)
 	slices.Sort(got)
-	if len(want) == 0 || !slices.Equal(got, want) {
-		return fmt.Errorf("the Python process finds classes %v, the steps %v", got, want)
+	if len(want) == 0 || !slices.EqualFunc(got, want, func(a, b float64) bool { return math.Abs(a-b) < 1e-4 }) {
+		return fmt.Errorf("the Python process finds %s %v, the steps %v", t.finds, got, want)
 	}
 	return nil
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/edgewise-ai/edgewise/test/samples"
 )
 
-// task is a pipeline that a box and a Python process both have: a step, a model of the box, a step.
+// task is a pipeline that a box and a Python process both have: a step, a model of the box, a step; or, without an ensemble, one step
+// that asks the model.
 type task struct {
 	words    string
 	path     string // of the Python process
@@ -21,6 +22,7 @@ type task struct {
 	steps    []string
 	ensemble string
 	input    func() (edgewise.Tensor, []byte, error) // what the box is sent, and what the Python process is
+	finds    string                                  // what both must agree in
 }
 
 // between is the configuration of such a pipeline.
@@ -51,7 +53,7 @@ func aClass() (declared, mapped string) {
 func measurements() task {
 	declared, mapped := aClass()
 	return task{
-		words: "64 measurements, standardised, a small network, labels", path: "/measure", model: "mlp", steps: []string{"standardise", "labels"},
+		words: "64 measurements, standardised, a small network, labels", path: "/measure", finds: "class", model: "mlp", steps: []string{"standardise", "labels"},
 		network: func() *onnxgen.Model { return onnxgen.MLP(1) },
 		input: func() (edgewise.Tensor, []byte, error) {
 			in := noise(vector)
@@ -66,7 +68,7 @@ func measurements() task {
 func classify(network func() *onnxgen.Model, words string) task {
 	declared, mapped := aClass()
 	return task{
-		words: words, path: "/classify", model: "classifier", network: network, steps: []string{"classifier_input", "labels"}, input: photograph,
+		words: words, path: "/classify", finds: "class", model: "classifier", network: network, steps: []string{"classifier_input", "labels"}, input: photograph,
 		ensemble: fmt.Sprintf(between, "image", "data_type: TYPE_STRING dims: [ 1 ]", declared, "classifier_input", "tensor", "", "classifier", "labels", "scores", mapped),
 	}
 }
@@ -75,7 +77,7 @@ func classify(network func() *onnxgen.Model, words string) task {
 func detect() task {
 	declared, mapped := ends([2]string{"box", "data_type: TYPE_FP32 dims: [ -1, 4 ]"}, [2]string{"score", "data_type: TYPE_FP32 dims: [ -1 ]"}, [2]string{"class", "data_type: TYPE_INT32 dims: [ -1 ]"})
 	return task{
-		words: "a JPEG, letterbox, a model that costs little, YOLO boxes", path: "/detect", model: "detector", network: detectorHead, steps: []string{"letterbox", "yolo"}, input: photograph,
+		words: "a JPEG, letterbox, a model that costs little, YOLO boxes", path: "/detect", finds: "class", model: "detector", network: detectorHead, steps: []string{"letterbox", "yolo"}, input: photograph,
 		ensemble: fmt.Sprintf(between, "image", "data_type: TYPE_STRING dims: [ 1 ]", declared, "letterbox", "tensor", `output_map { key: "map" value: "map" }`, "detector", "yolo", "output",
 			`input_map { key: "map" value: "map" } `+mapped),
 	}
@@ -86,8 +88,22 @@ func photograph() (edgewise.Tensor, []byte, error) {
 	return samples.Elements("image", file), file, err
 }
 
-// push puts a task's models, steps and pipeline into a box.
-func (t task) push(b *box, dir string) error {
+// listen is the task of the demo's pipeline for sound: a WAV file, and the real model asked about each of its frames.
+func listen() task {
+	return task{
+		words: "6 s of WAV, 198 calls of Silero VAD, stretches of speech", path: "/speech", finds: "start", model: "vad", steps: []string{"speech"},
+		input: func() (edgewise.Tensor, []byte, error) {
+			file, err := os.ReadFile(filepath.Join(samplesDir, "speech.wav"))
+			return samples.Elements("sound", file), file, err
+		},
+	}
+}
+
+// put puts a task's model, steps and pipeline into a box.
+func (t *task) put(b *box, dir string) error {
+	if t.ensemble == "" {
+		return t.putAlone(b)
+	}
 	if err := push(b, t.model, t.network().Bytes(), "max_batch_size: 0\n"); err != nil {
 		return err
 	}
@@ -108,6 +124,23 @@ func (t task) push(b *box, dir string) error {
 		}
 	}
 	return pushAs(b, "pipeline", "config.pbtxt", []byte(t.ensemble), "")
+}
+
+// putAlone puts a model of the demo and a step that asks it into a box.
+func (t *task) putAlone(b *box) error {
+	var config, module, own []byte
+	for file, to := range map[string]*[]byte{
+		filepath.Join(modelsDir, t.model, "config.pbtxt"): &config, filepath.Join(stepsDir, t.steps[0], "1/model.wasm"): &module, filepath.Join(stepsDir, t.steps[0], "config.pbtxt"): &own,
+	} {
+		var err error
+		if *to, err = os.ReadFile(file); err != nil {
+			return err
+		}
+	}
+	if err := pushFile(b, t.model, filepath.Join(modelsDir, t.model, "1/model.onnx"), string(config)); err != nil {
+		return err
+	}
+	return pushAs(b, "pipeline", "model.wasm", module, string(own))
 }
 
 func exists(path string) bool {

@@ -3,13 +3,14 @@ and the model in a box that is asked over a kept connection with binary tensors.
 
     server.py BOX                  BOX: host:port; prints the port that it listens on
 
-POST /classify and POST /detect take a picture file, POST /measure 64 floats. They answer with JSON.
+POST /classify and POST /detect take a picture file, POST /measure 64 floats, POST /speech a WAV file. They answer with JSON.
 """
 import io
 import json
 import socket
 import sys
 import threading
+import wave
 
 import numpy as np
 from PIL import Image
@@ -57,32 +58,42 @@ class Connection:
             self.sock.sendall(p)
 
 
-class Model:
-    """A model with one input and one output in a box."""
+TYPES = {"FP32": np.float32, "INT64": np.int64}
 
-    def __init__(self, address, name, shape):
+
+class Model:
+    """A model in a box. inputs are (name, datatype, shape), outputs names."""
+
+    def __init__(self, address, name, inputs, outputs):
         host, port = address.rsplit(":", 1)
-        self.connection = Connection(socket.create_connection((host, int(port))))
-        size = 4 * int(np.prod(shape))
+        self.connection, self.outputs = Connection(socket.create_connection((host, int(port)))), outputs
+        sizes = [int(np.prod(shape)) * np.dtype(TYPES[kind]).itemsize for _, kind, shape in inputs]
         header = json.dumps(
             {
-                "inputs": [{"name": "input", "datatype": "FP32", "shape": list(shape), "parameters": {"binary_data_size": size}}],
-                "outputs": [{"name": "output", "parameters": {"binary_data": True}}],
+                "inputs": [
+                    {"name": n, "datatype": kind, "shape": list(shape), "parameters": {"binary_data_size": size}}
+                    for (n, kind, shape), size in zip(inputs, sizes)
+                ],
+                "outputs": [{"name": n, "parameters": {"binary_data": True}} for n in outputs],
             }
         ).encode()
         self.head = (
             f"POST /v2/models/{name}/infer HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/octet-stream\r\n"
-            f"Inference-Header-Content-Length: {len(header)}\r\nContent-Length: {len(header) + size}\r\n\r\n"
+            f"Inference-Header-Content-Length: {len(header)}\r\nContent-Length: {len(header) + sum(sizes)}\r\n\r\n"
         ).encode() + header
 
-    def infer(self, tensor):
-        self.connection.write(self.head, memoryview(tensor).cast("B"))
+    def infer(self, *tensors):
+        self.connection.write(self.head, *(memoryview(t).cast("B") for t in tensors))
         head, fields, body = self.connection.read()
         if not head.startswith("HTTP/1.1 200"):
             raise RuntimeError(bytes(body[:400]).decode())
-        split = int(fields["inference-header-content-length"])
-        shape = json.loads(bytes(body[:split]))["outputs"][0]["shape"]
-        return np.frombuffer(body, np.float32, offset=split).reshape(shape)
+        at = int(fields["inference-header-content-length"])
+        found = {}
+        for o in json.loads(bytes(body[:at]))["outputs"]:
+            size = o["parameters"]["binary_data_size"]
+            found[o["name"]] = np.frombuffer(body[at : at + size], TYPES[o["datatype"]]).reshape(o["shape"])
+            at += size
+        return [found[n] for n in self.outputs]
 
 
 MEAN = np.array([123.675, 116.28, 103.53], np.float32).reshape(3, 1, 1)
@@ -150,23 +161,71 @@ def yolo(output, m, least=0.25, iou=0.45, most=300):
     return [{"box": box[i].tolist(), "score": float(score[i]), "class": int(kind[i])} for i in kept]
 
 
+RATE, FRAME, CONTEXT = 16000, 512, 64
+SPEECH, SILENCE, MIN_SPEECH, MIN_SILENCE, PADDING = 0.5, 0.35, RATE * 250 // 1000, RATE * 100 // 1000, RATE * 30 // 1000
+
+
+def speech(file, model):
+    """A WAV file of 16 bits at 16 kHz in, where somebody speaks out, by Silero VAD."""
+    with wave.open(io.BytesIO(file)) as w:
+        samples = np.frombuffer(w.readframes(w.getnframes()), np.int16).astype(np.float32) / 32768
+    frames = -(-len(samples) // FRAME)
+    padded = np.zeros(CONTEXT + frames * FRAME, np.float32)
+    padded[CONTEXT : CONTEXT + len(samples)] = samples
+    state, rate, likely = np.zeros((2, 1, 128), np.float32), np.array([RATE], np.int64), []
+    for at in range(0, frames * FRAME, FRAME):
+        p, state = model.infer(padded[at : at + CONTEXT + FRAME], state, rate)
+        likely.append(float(p[0, 0]))
+    found, start, silence = [], -1, -1
+    for i, p in enumerate(likely + [None]):
+        at, end = i * FRAME, -1
+        if p is None:
+            end = len(samples) if start >= 0 else -1
+        elif p >= SPEECH:
+            silence = -1
+            start = at if start < 0 else start
+        elif p < SILENCE and start >= 0:
+            silence = at if silence < 0 else silence
+            end = silence if at - silence >= MIN_SILENCE else -1
+        if end >= 0:
+            if end - start > MIN_SPEECH:
+                found.append((start, end))
+            start = silence = -1
+    answer = []
+    for i, (start, end) in enumerate(found):
+        before = (start - found[i - 1][1] + 1) // 2 if i > 0 else start
+        after = (found[i + 1][0] - end) // 2 if i + 1 < len(found) else len(samples) - end
+        answer.append({"start": (start - min(PADDING, before)) / RATE, "end": (end + min(PADDING, after)) / RATE})
+    return answer
+
+
+MODELS = {
+    "mlp": ([("input", "FP32", (1, 64))], ["output"]),
+    "classifier": ([("input", "FP32", (1, 3, 224, 224))], ["output"]),
+    "detector": ([("input", "FP32", (1, 3, 640, 640))], ["output"]),
+    "vad": ([("input", "FP32", (1, CONTEXT + FRAME)), ("state", "FP32", (2, 1, 128)), ("sr", "INT64", (1,))], ["output", "stateN"]),
+}
+
+
 def serve(sock, address):
     client, models = Connection(sock), {}
 
-    def model(name, shape):
+    def model(name):
         if name not in models:
-            models[name] = Model(address, name, shape)
+            models[name] = Model(address, name, *MODELS[name])
         return models[name]
 
     while (message := client.read()) is not None:
         head, _, body = message
         if head.startswith("POST /measure "):
-            answer = labels(model("mlp", (1, 64)).infer(standardise(body)))
+            answer = labels(*model("mlp").infer(standardise(body)))
         elif head.startswith("POST /classify "):
-            answer = labels(model("classifier", (1, 3, 224, 224)).infer(classifier_input(body)))
+            answer = labels(*model("classifier").infer(classifier_input(body)))
+        elif head.startswith("POST /speech "):
+            answer = speech(body, model("vad"))
         else:
             tensor, m = letterbox(body)
-            answer = yolo(model("detector", (1, 3, 640, 640)).infer(tensor), m)
+            answer = yolo(*model("detector").infer(tensor), m)
         text = json.dumps(answer).encode()
         client.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(text), text)
 
