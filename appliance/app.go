@@ -44,7 +44,8 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	var work sync.WaitGroup
 	work.Go(func() { a.watchdog(background, d.rest.Addr()) })
 	var runtime sync.WaitGroup
-	runtime.Go(func() { a.checkRuntime(background) })
+	runtime.Go(func() { a.devices.found() })
+	work.Go(func() { a.devices.watch(background) })
 	work.Go(func() {
 		a.importAll(background, imports)
 		a.settle(background)

@@ -27,6 +27,7 @@ type App struct {
 	logger  *slog.Logger
 	store   *store.Store
 	onnx    *onnx.Backend
+	devices *devices
 	manager *manager.Manager
 	library *library
 	engine  *engine
@@ -51,6 +52,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		return nil, err
 	}
 	a.onnx = onnx.New(onnx.Config{Library: c.ONNX.Library, Cores: cores(c), Logger: logger.With("part", "onnx")})
+	a.devices = newDevices(c, logger.With("part", "devices"))
 	a.library = &library{
 		store: a.store, locks: newLocks(), cache: cache.New(int64(c.Engine.ResponseCacheBytes)), logger: logger.With("part", "library"),
 		config: libraryConfig{
@@ -141,8 +143,9 @@ func (a *App) metrics() func() ([]byte, string, error) {
 			usage, err := a.store.Usage()
 			return usage.Bytes, usage.Free, err
 		},
-		GRPC:  a.grpcUsage,
-		Cache: func() observe.CacheUsage { return observe.CacheUsage(a.library.cache.Usage()) },
+		GRPC:    a.grpcUsage,
+		Cache:   func() observe.CacheUsage { return observe.CacheUsage(a.library.cache.Usage()) },
+		Devices: a.devices.list,
 	}).Page
 }
 

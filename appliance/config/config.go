@@ -15,6 +15,7 @@ type Config struct {
 	Upload       Upload       `json:"upload"`
 	Store        Store        `json:"store"`
 	ONNX         ONNX         `json:"onnx"`
+	GPU          GPU          `json:"gpu"`
 	Wasm         Wasm         `json:"wasm"`
 	Engine       Engine       `json:"engine"`
 	SharedMemory SharedMemory `json:"shared_memory"`
@@ -74,6 +75,23 @@ type Store struct {
 type ONNX struct {
 	Library string `json:"library"`
 	Threads int    `json:"threads"`
+}
+
+// The values of gpu.mode.
+const (
+	GPUAuto = "auto"
+	GPUOff  = "off"
+)
+
+// GPU configures the use of GPUs.
+type GPU struct {
+	Mode           string        `json:"mode"`
+	Driver         string        `json:"driver"`
+	Telemetry      string        `json:"telemetry"`
+	TelemetryEvery time.Duration `json:"telemetry_every"`
+	Libraries      []string      `json:"libraries"`
+	Devices        []string      `json:"devices"`
+	MaxMemoryBytes Size          `json:"max_memory_bytes"`
 }
 
 // The values of engine.isolation.
@@ -148,6 +166,7 @@ func Default() Config {
 		},
 		Upload: Upload{MaxBytes: 32 * GiB, MaxFiles: 1024, Concurrent: 2},
 		Store:  Store{ReserveBytes: GiB, SnapshotEvery: time.Hour, Snapshots: 24},
+		GPU:    GPU{Mode: GPUAuto, TelemetryEvery: 2 * time.Second, Libraries: []string{}, Devices: []string{}},
 		Wasm:   Wasm{MaxMemoryBytes: 64 * MiB, RunTimeout: time.Minute, CacheBytes: 256 * MiB},
 		Engine: Engine{
 			MaxQueue: 1024, RequestTimeout: time.Minute, LoadTimeout: 5 * time.Minute, LoadConcurrency: 1, DefaultMaxBatchSize: 4, StrictReadiness: true,
