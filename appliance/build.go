@@ -32,6 +32,7 @@ type App struct {
 	logger  *slog.Logger
 	store   *store.Store
 	onnx    *onnx.Backend
+	devices *devices
 	manager *manager.Manager
 	library *library
 	engine  *engine
@@ -75,6 +76,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		return nil, errors.Join(err, a.closeBox(), a.store.Close())
 	}
 	a.onnx = onnx.New(onnx.Config{Library: c.ONNX.Library, Cores: cores(c), Logger: logger.With("part", "onnx")})
+	a.devices = newDevices(c, logger.With("part", "devices"))
 	a.library = &library{
 		history: a.history, changed: a.modelChanged,
 		store: a.store, locks: newLocks(), cache: cache.New(int64(c.Engine.ResponseCacheBytes)), logger: logger.With("part", "library"),
@@ -211,6 +213,7 @@ func (a *App) metrics() func() ([]byte, string, error) {
 		},
 		GRPC: a.grpcUsage, Latencies: a.latency, Durations: a.config.Metrics.CounterLatencies, Machine: a.config.Metrics.CPU,
 		Cache: func() observe.CacheUsage { return observe.CacheUsage(a.library.cache.Usage()) },
+		Devices: a.devices.list,
 	}).Page
 }
 
