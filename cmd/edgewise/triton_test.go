@@ -139,6 +139,13 @@ func TestTritonFlags(t *testing.T) {
 	}
 }
 
+func TestOtherCommandsHaveNoneOfTheseFlags(t *testing.T) {
+	c, err := (&settings{values: []string{"server.id=x"}}).load(nil)
+	if err != nil || c.Server.ID != "x" {
+		t.Errorf("got %q, %v", c.Server.ID, err)
+	}
+}
+
 func TestTritonFlagsGoBeforeTheEnvironment(t *testing.T) {
 	c, _, err := parsed([]string{"EDGEWISE_HTTP_ADDRESS=:7000", "EDGEWISE_GRPC_ADDRESS=", "EDGEWISE_SHUTDOWN_TIMEOUT=9s"}, "--http-port=9000", "--grpc-port=9001", "--exit-timeout-secs=5")
 	if err != nil || c.HTTP.Address != ":9000" || c.GRPC.Address != "127.0.0.1:9001" || c.Shutdown.Timeout != 5*time.Second {
