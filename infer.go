@@ -88,6 +88,14 @@ type Servable interface {
 	Close() error
 }
 
+// Sequencer is a Servable that keeps sequences. Both methods are safe for concurrent use and come before Close.
+type Sequencer interface {
+	// Holds tells whether the sequence that id names has begun there and takes further requests.
+	Holds(id Sequence) bool
+	// Drain refuses new sequences from now on and returns when those that are there have ended, or ctx's error.
+	Drain(ctx context.Context) error
+}
+
 // Backend loads versions of one platform. All methods are safe for concurrent use.
 type Backend interface {
 	// Platform is the platform it serves, such as "onnxruntime_onnx".

@@ -8,15 +8,19 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/cache"
+	"github.com/edgewise-ai/edgewise/appliance/certificate"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/grpcapi"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+	"github.com/edgewise-ai/edgewise/appliance/machine"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/observe"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/appliance/sharedmemory"
+	"github.com/edgewise-ai/edgewise/appliance/uploads"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
 	"github.com/edgewise-ai/edgewise/store"
 )
@@ -33,6 +37,18 @@ type App struct {
 	shared  *sharedmemory.Registry
 	door    *httpapi.Server
 	grpc    *grpcapi.Server // nil: there is none
+
+	documents *store.Documents
+	accounts  *auth.Accounts
+	identity  *certificate.Identity // nil: TLS is off
+	machine   *machine.Machine
+	box       *box
+	uploads   *uploads.Uploads
+	jobs      *jobs
+	notes     notes
+	history   *deployments
+	pointer   string // file that tells the command line about this box; empty: there is none
+
 	tracer  *observe.Tracer
 	latency *observe.Latencies
 }
@@ -52,18 +68,22 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := a.openBox(); err != nil {
+		return nil, errors.Join(err, a.closeBox(), a.store.Close())
+	}
 	a.onnx = onnx.New(onnx.Config{Library: c.ONNX.Library, Cores: cores(c), Logger: logger.With("part", "onnx")})
 	a.library = &library{
+		history: a.history, changed: a.modelChanged,
 		store: a.store, locks: newLocks(), cache: cache.New(int64(c.Engine.ResponseCacheBytes)), logger: logger.With("part", "library"),
 		config: libraryConfig{
 			Backends: []edgewise.Backend{newIsolation(a.onnx, c, logger), newWasm(a, c, logger)}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue,
-			CoreCount: cores(c), Cores: sched.NewCores(cores(c)), Gap: c.Engine.SwapWithoutRoom == config.SwapGap,
+			Limiter: limiter(c), States: sched.NewStateBudget(int64(c.Engine.SequenceStateBytes)), CoreCount: cores(c), Cores: sched.NewCores(cores(c)), Gap: c.Engine.SwapWithoutRoom == config.SwapGap,
 		},
 	}
 	a.library.sources = newSources(a.library, c.Repository, logger.With("part", "repository"))
 	a.manager = manager.New(manager.Config{
 		Load: a.library.load, Replaces: replaces, Concurrency: c.Engine.LoadConcurrency, LoadTimeout: c.Engine.LoadTimeout, Logger: logger.With("part", "manager"),
-		Footprint: a.library.footprint, Memory: int64(c.Engine.MaxMemoryBytes),
+		Footprint: a.library.footprint, Memory: int64(c.Engine.MaxMemoryBytes), SequenceDrain: c.Engine.SequenceDrain,
 	})
 	a.latency = newLatencies(c.Metrics)
 	a.library.manager, a.library.infer = a.manager, a.tracer.Inferer(a.latency.Inferer(a.manager))
@@ -72,14 +92,17 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	a.door, err = httpapi.New(doorConfig(c), httpapi.Deps{
 		Engine: a.engine, Library: a.library, Shared: a.shared, Log: logger.With("part", "http"), Name: c.Server.ID, Version: Version,
 		Metrics: a.metrics(), Labels: a.library.labels, Logging: logs, Tracing: a.tracer,
+		Accounts: accounts{a.accounts}, Open: a.openMode(), MetricsPublic: func() bool { return a.box.Settings().MetricsPublic }, Box: a.box,
+		Uploads: receiver{a.uploads, int64(c.Upload.MaxBytes)}, Jobs: a.jobs,
 	})
 	if err == nil && c.GRPC.Address != "" {
-		a.grpc, err = grpcapi.New(grpcConfig(c), grpcapi.Deps{
+		a.grpc, err = grpcapi.New(a.grpcConfig(), grpcapi.Deps{
 			Engine: a.engine, Shared: a.shared, Log: logger.With("part", "grpc"), Name: c.Server.ID, Version: Version, Extensions: kserve.Extensions(), Labels: a.library.labels, Logging: logs, Tracing: a.tracer,
+			Authorize: a.grpcAuthorize(),
 		})
 	}
 	if err != nil {
-		return nil, errors.Join(err, a.store.Close())
+		return nil, errors.Join(err, a.closeBox(), a.store.Close())
 	}
 	return a, nil
 }
@@ -97,11 +120,19 @@ func cores(c config.Config) int {
 	return c.ONNX.Threads
 }
 
+// limiter is the rate limiter, nil when it is off.
+func limiter(c config.Config) *sched.Limiter {
+	if c.Engine.RateLimit != config.RateLimitExecutionCount {
+		return nil
+	}
+	return sched.NewLimiter(c.Engine.Resources())
+}
+
 func doorConfig(c config.Config) httpapi.Config {
 	return httpapi.Config{
 		MaxConnections: c.HTTP.MaxConnections, MaxJSONBytes: int64(c.HTTP.MaxJSONBytes), MaxInferBytes: int64(c.HTTP.MaxBodyBytes), MaxUploadBytes: int64(c.Upload.MaxBytes) + tarOverhead,
 		MaxUploadFiles: c.Upload.MaxFiles, MaxInflightBytes: int64(c.HTTP.MaxInflightBytes), HeaderTimeout: c.HTTP.HeaderTimeout,
-		BodyTimeout: c.HTTP.BodyTimeout, WriteTimeout: c.HTTP.WriteTimeout, IdleTimeout: c.HTTP.IdleTimeout, RequestTimeout: c.Engine.RequestTimeout, AllowedHosts: c.HTTP.AllowedHosts,
+		BodyTimeout: c.HTTP.BodyTimeout, WriteTimeout: c.HTTP.WriteTimeout, IdleTimeout: c.HTTP.IdleTimeout, RequestTimeout: c.Engine.RequestTimeout, AllowedHosts: hosts(c),
 		ForwardHeaders: c.HTTP.ForwardHeaders, Restricted: restrictions(c.HTTP.RestrictedAPI, func(r config.Restriction) httpapi.Restriction {
 			return httpapi.Restriction{APIs: r.APIs, Header: r.Key, Value: r.Value}
 		}),
@@ -122,9 +153,11 @@ func restrictions[T any](groups []string, of func(config.Restriction) T) []T {
 // compressionLevels are those of gzip.
 var compressionLevels = map[string]int{config.CompressionNone: 0, config.CompressionLow: 1, config.CompressionMedium: 6, config.CompressionHigh: 9}
 
-func grpcConfig(c config.Config) grpcapi.Config {
-	g := c.GRPC
+func (a *App) grpcConfig() grpcapi.Config {
+	c, g := a.config, a.config.GRPC
+	own, plain := a.grpcTLS()
 	return grpcapi.Config{
+		TLS: own, Plain: plain,
 		MaxMessageBytes: int64(g.MaxMessageBytes), MaxInflightBytes: int64(g.MaxInflightBytes), MaxConnections: g.MaxConnections, MaxStreams: g.MaxStreams,
 		ConnectTimeout: g.ConnectTimeout, RequestTimeout: c.Engine.RequestTimeout,
 		KeepaliveTime: g.KeepaliveTime, KeepaliveTimeout: g.KeepaliveTimeout, KeepaliveMinInterval: g.KeepaliveMinInterval, KeepalivePermitWithoutCalls: g.KeepalivePermitWithoutCalls,

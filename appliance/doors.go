@@ -75,7 +75,7 @@ func listenAt(address string, reuse bool) (net.Listener, error) {
 func (d *doors) serve() <-chan error {
 	served := make(chan error, 3)
 	if d.rest != nil {
-		d.serving.Go(func() { served <- d.app.door.Serve(d.rest) })
+		d.serving.Go(func() { served <- d.app.door.Serve(d.app.sniffed(d.rest)) })
 	}
 	if d.grpc != nil {
 		d.serving.Go(func() { served <- d.app.grpc.Serve(d.grpc) })

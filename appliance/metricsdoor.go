@@ -12,7 +12,8 @@ const (
 	metricsTimeout     = 30 * time.Second
 )
 
-// metricsServer answers GET /metrics at an address of its own. Any other path is an empty answer, as in Triton.
+// metricsServer answers GET /metrics at an address of its own. Any other path is an empty answer, as in Triton. There are no
+// keys here: it answers where metrics are public or accounts are off.
 func (a *App) metricsServer() *http.Server {
 	page := a.metrics()
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -21,6 +22,8 @@ func (a *App) metricsServer() *http.Server {
 			w.WriteHeader(http.StatusMethodNotAllowed)
 		case r.URL.Path != "/metrics":
 			w.WriteHeader(http.StatusOK)
+		case !a.openMode() && !a.box.Settings().MetricsPublic:
+			http.Error(w, "metrics are private here: ask for them at the REST server with an API key, or make them public in the settings (metrics.public)", http.StatusUnauthorized)
 		default:
 			text, contentType, err := page()
 			if err != nil {

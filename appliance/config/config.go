@@ -11,7 +11,10 @@ import "time"
 type Config struct {
 	DataDir      string       `json:"data_dir"`
 	Server       Server       `json:"server"`
+	Auth         string       `json:"auth"`
+	DemoKey      bool         `json:"demo_key"`
 	HTTP         HTTP         `json:"http"`
+	TLS          TLS          `json:"tls"`
 	GRPC         GRPC         `json:"grpc"`
 	Upload       Upload       `json:"upload"`
 	Store        Store        `json:"store"`
@@ -46,6 +49,24 @@ type HTTP struct {
 	ForwardHeaders   string        `json:"forward_headers"`
 	RestrictedAPI    []string      `json:"restricted_api"`
 	ReusePort        bool          `json:"reuse_port"`
+}
+
+// The values of auth.
+const (
+	AuthAccounts = "accounts"
+	AuthOpen     = "open"
+)
+
+// The values of tls.mode.
+const (
+	TLSAuto    = "auto"
+	TLSRequire = "require"
+	TLSOff     = "off"
+)
+
+// TLS says who must speak TLS.
+type TLS struct {
+	Mode string `json:"mode"`
 }
 
 // GRPC bounds the gRPC server. Its JSON names are those of the keys.
@@ -130,6 +151,12 @@ const (
 	SwapGap    = "gap"
 )
 
+// The values of engine.rate_limit.
+const (
+	RateLimitOff            = "off"
+	RateLimitExecutionCount = "execution_count"
+)
+
 // Wasm bounds what WebAssembly steps may take.
 type Wasm struct {
 	MaxMemoryBytes Size          `json:"max_memory_bytes"`
@@ -152,6 +179,10 @@ type Engine struct {
 	LoadCPUTime         time.Duration `json:"load_cpu_time"`
 	MaxAddressSpace     Size          `json:"max_address_space"`
 	ResponseCacheBytes  Size          `json:"response_cache_bytes"`
+	RateLimit           string        `json:"rate_limit"`
+	RateLimitResources  []string      `json:"rate_limit_resources"`
+	SequenceStateBytes  Size          `json:"sequence_state_bytes"`
+	SequenceDrain       time.Duration `json:"sequence_drain"`
 }
 
 // Shutdown bounds the stop of the server.
@@ -186,6 +217,7 @@ type SharedMemory struct {
 // Metrics says what is measured for the metrics page, and where it stands.
 type Metrics struct {
 	Enabled            bool   `json:"enabled"`
+	Public             bool   `json:"public"`
 	Address            string `json:"address"`
 	CPU                bool   `json:"cpu"`
 	CounterLatencies   bool   `json:"counter_latencies"`
@@ -220,11 +252,13 @@ func Default() Config {
 	return Config{
 		DataDir: "data",
 		Server:  Server{ID: "triton"},
+		Auth:    AuthAccounts,
 		HTTP: HTTP{
 			Address: "127.0.0.1:8000", MaxJSONBytes: 64 * MiB, MaxBodyBytes: 256 * MiB, MaxInflightBytes: GiB, MaxConnections: 1024,
 			HeaderTimeout: 10 * time.Second, BodyTimeout: time.Minute, IdleTimeout: 2 * time.Minute, WriteTimeout: time.Minute,
 			AllowedHosts: []string{}, RestrictedAPI: []string{},
 		},
+		TLS: TLS{Mode: TLSAuto},
 		GRPC: GRPC{
 			Address: "127.0.0.1:8001", MaxMessageBytes: 256 * MiB, MaxInflightBytes: GiB, MaxConnections: 1024, MaxStreams: 1024, ConnectTimeout: 10 * time.Second,
 			KeepaliveTime: 2 * time.Hour, KeepaliveTimeout: 20 * time.Second, KeepaliveMinInterval: 5 * time.Minute,
@@ -237,6 +271,7 @@ func Default() Config {
 		Engine: Engine{
 			MaxQueue: 1024, RequestTimeout: time.Minute, LoadTimeout: 5 * time.Minute, LoadConcurrency: 1, DefaultMaxBatchSize: 4, AutoComplete: true, StrictReadiness: true,
 			Isolation: IsolationProcess, SwapWithoutRoom: SwapRefuse, LoadCPUTime: 5 * time.Minute, ResponseCacheBytes: 64 * MiB,
+			RateLimit: RateLimitOff, RateLimitResources: []string{}, SequenceStateBytes: 256 * MiB, SequenceDrain: 10 * time.Second,
 		},
 		Shutdown: Shutdown{Timeout: 30 * time.Second},
 		Log:      Log{Level: "info", Format: LogText, Info: true, Warning: true, Error: true},

@@ -211,6 +211,8 @@ func TestLoadRefusesFiles(t *testing.T) {
 func TestEveryLimitIsKept(t *testing.T) {
 	tests := []struct{ key, fits, over string }{
 		{"data_dir", "x", ""},
+		{"auth", "open", "none"},
+		{"tls.mode", "require", "on"},
 		{"http.address", ":0", "localhost"},
 		{"http.address", "", "localhost"},
 		{"http.address", "[::1]:65535", "[::1]:65536"},
@@ -261,6 +263,12 @@ func TestEveryLimitIsKept(t *testing.T) {
 		{"engine.load_cpu_time", "1s", "25h"},
 		{"engine.max_address_space", "0", "17TiB"},
 		{"engine.response_cache_bytes", "0", "17TiB"},
+		{"engine.rate_limit", "execution_count", "on"},
+		{"engine.rate_limit_resources", "R1:4,R2:0", "R1:4,R1:4"},
+		{"engine.rate_limit_resources", "a:b:4294967295", "R1"},
+		{"engine.rate_limit_resources", "R1:4", "R1:4294967296"},
+		{"engine.sequence_state_bytes", "1KiB", "1023"},
+		{"engine.sequence_drain", "0", "25h"},
 		{"server.id", "x", ""},
 		{"http.forward_headers", "^x-", "("},
 		{"http.restricted_api", "health;metadata:k=v,trace:k2=", "health:k=v,health:k=v"},

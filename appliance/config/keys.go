@@ -21,6 +21,16 @@ type Key struct {
 	Doc     string // what it is for
 }
 
+// Value returns the value of a key in c, as the file writes it; "" for a key that does not exist.
+func (c Config) Value(name string) string {
+	for _, r := range rows {
+		if r.name == name {
+			return text(r.field(&c))
+		}
+	}
+	return ""
+}
+
 // Keys returns every key, in the order of the configuration file.
 func Keys() []Key {
 	defaults := Default()
@@ -50,9 +60,12 @@ type row struct {
 var rows = []row{
 	{"data_dir", "path", notEmpty, "Folder of the catalog and of the model files. A relative path starts at the working directory; the systemd unit sets it to /var/lib/edgewise.", func(c *Config) any { return &c.DataDir }},
 
+	{"auth", "name", oneOf(AuthAccounts, AuthOpen), "Who may do what. accounts: people log in, devices have API keys, and everything is private but the health routes. open: whoever reaches the box may do everything, for a closed network or a test.", func(c *Config) any { return &c.Auth }},
+	{"demo_key", "true or false", anything, "Whether the first start makes an API key for the demo and prints it once: it may run and look at every model.", func(c *Config) any { return &c.DemoKey }},
+
 	{"server.id", "name", notEmptyName, "Name of the server in its metadata. Programs written for Triton compare it.", func(c *Config) any { return &c.Server.ID }},
 
-	{"http.address", "host:port", limit{"a host (empty: every address) and a port from 0 to 65535, or nothing at all: no REST server", isAddressOrEmpty}, "Where the REST server listens. Loopback, because there are no accounts yet: whoever reaches it may do everything.", func(c *Config) any { return &c.HTTP.Address }},
+	{"http.address", "host:port", limit{"a host (empty: every address) and a port from 0 to 65535, or nothing at all: no REST server", isAddressOrEmpty}, "Where the page and the REST server listen. Loopback; :8000 lets the network in.", func(c *Config) any { return &c.HTTP.Address }},
 	{"http.reuse_port", "true or false", anything, "Whether other processes of the same user may listen on the port of http.address too.", func(c *Config) any { return &c.HTTP.ReusePort }},
 	{"http.forward_headers", "regular expression", limit{"a regular expression as Go's package regexp reads it", isPattern}, "Request headers whose names match become parameters of the request, which steps read. The match may be partial and does not tell capitals from small letters, unless the expression begins with (?-i). Empty: none.", func(c *Config) any { return &c.HTTP.ForwardHeaders }},
 	{"http.restricted_api", "list of APIs:header=value", limit{restrictionWant, areRestrictions}, "Parts of the inference protocol that are answered only to requests with a header of that value. The APIs of one group are separated by ';'.", func(c *Config) any { return &c.HTTP.RestrictedAPI }},
@@ -64,7 +77,9 @@ var rows = []row{
 	{"http.body_timeout", "duration", duration(time.Millisecond, 24*time.Hour), "Longest time without one byte of a body. Slow uploads go on for as long as bytes arrive.", func(c *Config) any { return &c.HTTP.BodyTimeout }},
 	{"http.idle_timeout", "duration", duration(time.Millisecond, 24*time.Hour), "How long a connection without a request is kept.", func(c *Config) any { return &c.HTTP.IdleTimeout }},
 	{"http.write_timeout", "duration", duration(time.Millisecond, 24*time.Hour), "Longest time a client may take no byte of its answer.", func(c *Config) any { return &c.HTTP.WriteTimeout }},
-	{"http.allowed_hosts", "list of host names", limit{"at most 64 host names without port", areHosts}, "Names under which clients may call the box, beside localhost and its addresses. Other Host headers are refused, against DNS rebinding.", func(c *Config) any { return &c.HTTP.AllowedHosts }},
+	{"http.allowed_hosts", "list of host names", limit{"at most 64 host names without port", areHosts}, "Names under which clients may call the box, beside localhost, its host name and its addresses; its own certificate is for them too. Other Host headers are refused, against DNS rebinding.", func(c *Config) any { return &c.HTTP.AllowedHosts }},
+
+	{"tls.mode", "name", oneOf(TLSAuto, TLSRequire, TLSOff), "Who must speak TLS, over REST and gRPC alike. auto: everybody but clients on the box itself. require: everybody. off: nobody can, and passwords and keys cross the network for all to read.", func(c *Config) any { return &c.TLS.Mode }},
 
 	{"grpc.address", "host:port", limit{"a host (empty: every address) and a port from 0 to 65535, or nothing at all: no gRPC server", isAddressOrEmpty}, "Where the gRPC server listens. Loopback, as http.address.", func(c *Config) any { return &c.GRPC.Address }},
 	{"grpc.max_message_bytes", "bytes", limit{"1KiB to 2147483647, the protocol's own bound", size(KiB, 2*GiB-1).ok}, "Largest message of a client, before and after decompression. Clients that send more get RESOURCE_EXHAUSTED.", func(c *Config) any { return &c.GRPC.MaxMessageBytes }},
@@ -72,7 +87,7 @@ var rows = []row{
 	{"grpc.max_connections", "connections", count(1, 1<<16), "Most open connections; those beyond it are closed.", func(c *Config) any { return &c.GRPC.MaxConnections }},
 	{"grpc.max_streams", "calls", count(1, 1<<16), "Most calls in progress on one connection; clients keep back those beyond it.", func(c *Config) any { return &c.GRPC.MaxStreams }},
 	{"grpc.connect_timeout", "duration", duration(time.Millisecond, time.Hour), "Longest time a new connection may take to begin, TLS included.", func(c *Config) any { return &c.GRPC.ConnectTimeout }},
-	{"grpc.tls_certificate", "path", anything, "PEM file with the certificate of the server and those that lead to its authority. Empty: no TLS.", func(c *Config) any { return &c.GRPC.TLSCertificate }},
+	{"grpc.tls_certificate", "path", anything, "PEM file with the certificate of the server and those that lead to its authority. Empty: the box's own, as tls.mode says.", func(c *Config) any { return &c.GRPC.TLSCertificate }},
 	{"grpc.tls_key", "path", anything, "PEM file with the key of grpc.tls_certificate.", func(c *Config) any { return &c.GRPC.TLSKey }},
 	{"grpc.tls_client_authorities", "path", anything, "PEM file with authorities of which clients need a certificate. Empty: clients need none.", func(c *Config) any { return &c.GRPC.TLSClientAuthorities }},
 	{"grpc.keepalive_time", "duration", duration(time.Second, 720*time.Hour), "Time without a sign of a client after which it is asked whether it is there.", func(c *Config) any { return &c.GRPC.KeepaliveTime }},
@@ -123,6 +138,10 @@ var rows = []row{
 	{"engine.load_cpu_time", "duration", duration(time.Second, 24*time.Hour), "Most processor time that the child process of a version may take for its load, all threads together; beyond it the load has failed.", func(c *Config) any { return &c.Engine.LoadCPUTime }},
 	{"engine.max_address_space", "bytes", size(0, 16*TiB), "Address space of a child process, which bounds its memory; a small model takes about 3 GiB of it. 0: no bound.", func(c *Config) any { return &c.Engine.MaxAddressSpace }},
 	{"engine.response_cache_bytes", "bytes", size(0, 16*TiB), "Memory for kept answers of models that set response_cache; those asked for longest ago go first. 0: there is no cache, and such models are refused.", func(c *Config) any { return &c.Engine.ResponseCacheBytes }},
+	{"engine.rate_limit", "name", oneOf(RateLimitOff, RateLimitExecutionCount), "Whether instances wait for the resources that rate_limiter of their models names. execution_count: an instance runs only while there is enough of everything that it needs, and among those that wait the one goes first that has run the least, times its priority. off: rate_limiter has no effect.", func(c *Config) any { return &c.Engine.RateLimit }},
+	{"engine.rate_limit_resources", "list of resources", limit{"at most 64 resources as name:count, each name once", areResources}, "How much there is of resources that models name. Of others there is as much as the instance needs that needs most.", func(c *Config) any { return &c.Engine.RateLimitResources }},
+	{"engine.sequence_state_bytes", "bytes", size(KiB, TiB), "Memory for the implicit states of all sequences of all models. A request that finds no room for the state it leaves behind fails, and its sequence stays as it was.", func(c *Config) any { return &c.Engine.SequenceStateBytes }},
+	{"engine.sequence_drain", "duration", durationOrZero(time.Millisecond, 24*time.Hour), "How long a version that is replaced or unloaded goes on answering the sequences that it has begun; then they have to start again. 0: it answers what it has taken and no more.", func(c *Config) any { return &c.Engine.SequenceDrain }},
 
 	{"shared_memory.enabled", "true or false", anything, "Whether clients on the same machine may register POSIX shared memory and name it in requests instead of sending tensors. The box needs the right to open their objects in /dev/shm.", func(c *Config) any { return &c.SharedMemory.Enabled }},
 
@@ -137,6 +156,7 @@ var rows = []row{
 	{"log.verbose", "number", count(0, 1000), "Above 0, details are logged as with the level debug.", func(c *Config) any { return &c.Log.Verbose }},
 
 	{"metrics.enabled", "true or false", anything, "Whether /metrics answers.", func(c *Config) any { return &c.Metrics.Enabled }},
+	{"metrics.public", "true or false", anything, "Whether /metrics answers without a key, until the setting is changed in the page.", func(c *Config) any { return &c.Metrics.Public }},
 	{"metrics.address", "host:port", limit{"a host (empty: every address) and a port from 0 to 65535, or nothing at all: only the REST server has the page", isAddressOrEmpty}, "Where the metrics page stands by itself, beside that of the REST server.", func(c *Config) any { return &c.Metrics.Address }},
 	{"metrics.cpu", "true or false", anything, "Whether the machine's use of processors and memory is on the page.", func(c *Config) any { return &c.Metrics.CPU }},
 	{"metrics.counter_latencies", "true or false", anything, "Whether the cumulative times of Triton's names are on the page.", func(c *Config) any { return &c.Metrics.CounterLatencies }},

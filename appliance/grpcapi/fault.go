@@ -45,6 +45,9 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	if err := s.allowed(ctx, info.FullMethod); err != nil {
 		return nil, err
 	}
+	if err := mayAsk(ctx, info.FullMethod, req); err != nil {
+		return nil, err
+	}
 	return handler(ctx, req)
 }
 
@@ -84,7 +87,12 @@ func (s *Server) admit(ctx context.Context, info *tap.Info) (context.Context, er
 		s.calls.count(info.FullMethodName, status.Code(err))
 		return ctx, err
 	}
-	return ctx, nil
+	authorized, err := s.authorize(ctx, info)
+	if err != nil {
+		err = statusOf(err).Err()
+		s.calls.count(info.FullMethodName, status.Code(err))
+	}
+	return authorized, err
 }
 
 func (s *Server) noMemory() error {

@@ -64,6 +64,9 @@ func (s *Server) run(ctx context.Context, req *wire.Request, received time.Time,
 		return nil, err
 	}
 	defer sh.close()
+	if err := mayName(ctx, req.Model.Name); err != nil {
+		return nil, err
+	}
 	resp, err := s.deps.Engine.Infer(ctx, &req.Request)
 	if err != nil {
 		return nil, err

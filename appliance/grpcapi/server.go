@@ -22,7 +22,7 @@ import (
 // cutTime bounds how long Shutdown waits for handlers whose connections it has cut.
 const cutTime = 5 * time.Second
 
-// Deps are the parts that the server speaks to. All but Labels are required.
+// Deps are the parts that the server speaks to. All but Labels and Authorize are required.
 type Deps struct {
 	Engine     Engine
 	Shared     SharedMemory
@@ -37,6 +37,10 @@ type Deps struct {
 	Logging Logging
 	// Tracing traces requests.
 	Tracing edgewise.Tracing
+
+	// Authorize returns who a secret belongs to; done, which may be nil, is called when the call has ended. Nil: everybody
+	// may do everything. Errors: Unauthenticated, Denied, Busy.
+	Authorize func(secret string, peer net.Addr) (who *edgewise.Principal, done func(), err error)
 }
 
 // Server answers gRPC calls. It is safe for concurrent use.

@@ -92,7 +92,7 @@ func (s *Server) admit(header *fasthttp.RequestHeader) error {
 	switch {
 	case err != nil || n > limit.bytes:
 		return limit.exceeded()
-	case isUpload(header):
+	case isPush(header):
 		return s.deps.Library.Room(n)
 	}
 	return nil
@@ -237,8 +237,18 @@ func takesTensors(path []byte) bool {
 	return string(last) == "infer" || string(last) == "generate" || string(last) == "generate_stream"
 }
 
-// isUpload tells whether a request's body is handed to its handler as a stream: POST /api/v1/models/{name}/versions.
-func isUpload(header *fasthttp.RequestHeader) bool {
+// isUpload tells whether a request's body is handed to its handler as a stream.
+func isUpload(header *fasthttp.RequestHeader) bool { return isPush(header) || isPiece(header) }
+
+// isPiece tells whether a request is a piece of an upload: PATCH /api/v1/uploads/{id}.
+func isPiece(header *fasthttp.RequestHeader) bool {
+	path, _, _ := bytes.Cut(header.RequestURI(), []byte{'?'})
+	id, ok := bytes.CutPrefix(path, []byte(uploadsPath+"/"))
+	return ok && string(header.Method()) == "PATCH" && len(id) > 0 && !bytes.ContainsRune(id, '/')
+}
+
+// isPush tells whether a request stores a version at once: POST /api/v1/models/{name}/versions.
+func isPush(header *fasthttp.RequestHeader) bool {
 	path, _, _ := bytes.Cut(header.RequestURI(), []byte{'?'})
 	name, ok := bytes.CutPrefix(path, []byte("/api/v1/models/"))
 	name, end := bytes.CutSuffix(name, []byte("/versions"))

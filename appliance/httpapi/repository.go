@@ -41,7 +41,7 @@ func (s *Server) loadModel(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	if err := s.deps.Engine.Load(s.base, name, override); err != nil {
+	if err := s.deps.Engine.Load(s.as(c), name, override); err != nil {
 		return err
 	}
 	return emptyJSON(c)
@@ -77,7 +77,7 @@ func (s *Server) unloadModel(c *fiber.Ctx) error {
 			return edgewise.Errorf("httpapi.unloadModel", edgewise.Invalid, "unload parameter unload_dependents is %.40s: want true or false", value)
 		}
 	}
-	if err := s.deps.Engine.Unload(s.base, name, dependents); err != nil {
+	if err := s.deps.Engine.Unload(s.as(c), name, dependents); err != nil {
 		return err
 	}
 	return emptyJSON(c)
@@ -101,12 +101,18 @@ func readJSON(c *fiber.Ctx, into any) error {
 	if len(strings.TrimSpace(string(body))) == 0 {
 		return nil
 	}
-	err := json.Unmarshal(body, into)
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-		return edgewise.Errorf("httpapi.readJSON", edgewise.Invalid, "member %q of the body is a %s: want a %v", wrong.Field, wrong.Value, wrong.Type)
-	}
-	if err != nil {
-		return edgewise.Errorf("httpapi.readJSON", edgewise.Invalid, "the body is not the JSON this route takes: %w", err)
+	if err := json.Unmarshal(body, into); err != nil {
+		return bodyProblem(err)
 	}
 	return nil
+}
+
+// bodyProblem says what is wrong with a body.
+func bodyProblem(err error) error {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
+		e := edgewise.Errorf("httpapi.readJSON", edgewise.Invalid, "member %q of the body is a %s: want a %v", wrong.Field, wrong.Value, wrong.Type)
+		e.Field = wrong.Field
+		return e
+	}
+	return edgewise.Errorf("httpapi.readJSON", edgewise.Invalid, "the body is not the JSON this route takes: %w", err)
 }

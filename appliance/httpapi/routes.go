@@ -20,6 +20,9 @@ func (s *Server) addRoutes(app *fiber.App) {
 	s.addInferenceRoutes(app)
 	s.addRepositoryRoutes(app)
 	s.addAdminRoutes(app)
+	s.addAccountRoutes(app)
+	s.addBoxRoutes(app)
+	s.addUploadRoutes(app)
 }
 
 func (s *Server) addInferenceRoutes(app *fiber.App) {
@@ -69,6 +72,7 @@ func (s *Server) addAdminRoutes(app *fiber.App) {
 	app.Post(model+"/versions", s.upload)
 	app.Delete(model+"/versions/:version", s.deleteVersion)
 	app.Get(model+"/versions/:version/inspection", s.inspection)
+	app.Get(model+"/versions/:version/proposals", s.proposals)
 	app.Put(model+"/labels/:label", s.setLabel)
 	app.Delete(model+"/labels/:label", s.removeLabel)
 	app.Post(model+"/rollback", s.rollback)

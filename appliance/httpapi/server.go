@@ -45,6 +45,18 @@ type Deps struct {
 	Logging Logging
 	// Tracing traces requests. Nil: nothing is traced, and the routes of the trace settings are not there.
 	Tracing edgewise.Tracing
+
+	// Accounts knows who may do what. Nil: everybody may do everything.
+	Accounts Accounts
+	// Open says that everybody may do everything though there are accounts.
+	Open bool
+	// MetricsPublic tells whether the metrics page is for everybody. Nil: it is not.
+	MetricsPublic func() bool
+	// Box describes the box and changes its settings. Nil: the routes about it are not there.
+	Box Box
+	// Uploads takes files in pieces, Jobs are what is made of them. Nil: the routes about them are not there.
+	Uploads Uploads
+	Jobs    Jobs
 }
 
 // Server answers HTTP requests. It is safe for concurrent use.
@@ -53,6 +65,8 @@ type Server struct {
 	deps    Deps
 	http    *fasthttp.Server
 	routes  fasthttp.RequestHandler
+	table   []Route
+	access  access
 	memory  memory
 	decoder *kserve.Decoder
 	panics  atomic.Uint64
@@ -80,7 +94,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if err != nil {
 		return nil, edgewise.Errorf("httpapi.New", edgewise.Invalid, "http: %w", err)
 	}
-	s := &Server{cfg: cfg, deps: deps, memory: memory{max: cfg.MaxInflightBytes}, decoder: kserve.NewDecoder(kserve.Limits{MaxJSON: cfg.MaxJSONBytes})}
+	s := &Server{cfg: cfg, deps: deps, access: newAccess(), memory: memory{max: cfg.MaxInflightBytes}, decoder: kserve.NewDecoder(kserve.Limits{MaxJSON: cfg.MaxJSONBytes})}
 	if s.forwarded, err = headerPattern(cfg.ForwardHeaders); err != nil {
 		return nil, edgewise.Errorf("httpapi.New", edgewise.Invalid, "http.forward_headers: %w", err)
 	}
@@ -101,6 +115,9 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		ErrorHandler:                 s.unrouted,
 	})
 	s.addRoutes(app)
+	for _, r := range app.GetRoutes(true) {
+		s.table = append(s.table, Route{r.Method, r.Path})
+	}
 	s.routes = app.Handler()
 	s.http = app.Server()
 	s.http.Handler = s.serve
@@ -109,6 +126,12 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	s.http.CloseOnShutdown = true
 	return s, nil
 }
+
+// Route is a method and a path of the router, with :name for parameters.
+type Route struct{ Method, Path string }
+
+// Routes lists what the server answers.
+func (s *Server) Routes() []Route { return s.table }
 
 // Serve answers requests from ln until Shutdown is called, and then returns nil; it closes ln. It may be called for
 // several listeners at once. Errors: Conflict after Shutdown, Internal when ln fails.

@@ -25,7 +25,9 @@ type Config struct {
 	Memory      int64         // bytes that all loaded versions may take together; 0: no bound
 	Concurrency int           // loads at the same time; at least 1
 	LoadTimeout time.Duration // of one load; 0: none
-	Logger      *slog.Logger
+	// SequenceDrain is how long a version that is to be unloaded goes on answering the sequences that it has begun; 0: not at all.
+	SequenceDrain time.Duration
+	Logger        *slog.Logger
 }
 
 // Manager keeps the versions that are wanted ready.
@@ -145,6 +147,7 @@ func (m *Manager) reconcile(name string, mod *model) {
 	for _, number := range p.unload {
 		s := mod.slots[number]
 		s.to(edgewise.StateUnloading, time.Now())
+		s.draining = m.drains(s)
 		retired = append(retired, s)
 	}
 	m.renew(name, mod)
@@ -238,6 +241,7 @@ func (m *Manager) loadSafely(ctx context.Context, s *slot) (loaded edgewise.Serv
 
 // unload waits for the requests in flight and gives the version's memory back.
 func (m *Manager) unload(name string, s *slot) {
+	m.drain(s)
 	err := s.handle.retire()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -285,6 +289,9 @@ func (mod *model) route(held []int64) *route {
 		t := &target{version: s.version, status: edgewise.Status{ID: s.version.ID, State: s.state, Reason: s.reason, Since: s.since, Took: s.took, Fallen: s.fallen}}
 		if s.state == edgewise.StateReady {
 			t.handle = s.handle
+		}
+		if s.draining {
+			r.draining = append(r.draining, &target{version: s.version, handle: s.handle, status: t.status})
 		}
 		r.versions[number] = t
 		if number == mod.serving {

@@ -29,6 +29,9 @@ type slot struct {
 	fallen  bool          // Unavailable after it was Ready
 	handle  *handle       // set when Ready or Unloading
 
+	// draining: it is Unloading, and still answers the sequences that it has begun.
+	draining bool
+
 	// Of a ready version that another one is to replace under the same number: who is loading for that, and what was
 	// refused for which reason. Of the other one: whom it replaces.
 	next, replaces *slot

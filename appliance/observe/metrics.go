@@ -178,6 +178,9 @@ func (c *collector) collectVersion(out chan<- prometheus.Metric, s Sample) {
 	if p := st.Process; p != nil {
 		collectProcess(out, p, names, values)
 	}
+	if st.Sequences != nil {
+		collectSequences(out, *st.Sequences, names, values)
+	}
 	if st.Guest.Created > 0 {
 		collectGuests(out, st.Guest, names, values)
 	}

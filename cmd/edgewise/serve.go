@@ -2,9 +2,7 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"log/slog"
-	"net"
 	"os"
 	"runtime/debug"
 	"strings"
@@ -42,7 +40,7 @@ func (s *settings) loadWith(environment []string, triton *tritonFlags) (config.C
 		}
 		values[key] = value
 	}
-	o := config.Options{File: s.file, Env: environment, Preset: triton.preset()}
+	o := config.Options{File: s.file, Env: environment, Ignore: []string{tokenVariable}, Preset: triton.preset()}
 	base, err := config.Load(o)
 	if err != nil && len(triton.given) > 0 {
 		return config.Config{}, err
@@ -56,7 +54,7 @@ func (s *settings) loadWith(environment []string, triton *tritonFlags) (config.C
 func (p *program) serve() *cobra.Command {
 	var s settings
 	var imports []string
-	var hint string
+	var hint, accounts string
 	var triton tritonFlags
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -68,6 +66,9 @@ func (p *program) serve() *cobra.Command {
 			"own names and meanings; docs/guides/triton.md lists them.",
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if accounts != "" {
+				s.values = append(s.values, "auth="+accounts)
+			}
 			c, err := s.loadWith(p.environment, &triton)
 			if err != nil {
 				return err
@@ -90,12 +91,13 @@ func (p *program) serve() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return app.Run(cmd.Context(), imports, p.hooks(hint))
+			return app.Run(cmd.Context(), imports, p.hooks(c, hint))
 		},
 	}
 	s.flags(cmd)
 	triton.register(cmd)
 	cmd.Flags().StringArrayVar(&imports, "import", nil, "import a folder in Triton's repository layout before getting ready; what is stored already is skipped; may be repeated")
+	cmd.Flags().StringVar(&accounts, "auth", "", "accounts or open; open: whoever reaches the box may do everything, for a closed network or a test")
 	cmd.Flags().StringVar(&hint, "hint", "", "print commands to try once ready; \"demo\" for those of the demo's models")
 	return cmd
 }
@@ -113,51 +115,6 @@ func (p *program) openLog(c config.Log) (logger *slog.Logger, closeLog func(), e
 		return nil, nil, edgewise.Errorf("serve", edgewise.Invalid, "log.file: %w", err)
 	}
 	return slog.New(appliance.LogHandler(c, f)), func() { _ = f.Close() }, nil
-}
-
-func (p *program) hooks(hint string) appliance.Hooks {
-	return appliance.Hooks{
-		ListeningGRPC: func(address net.Addr) {
-			fmt.Fprintf(p.out, "edgewise %s takes gRPC at %s\n", appliance.Version, address)
-		},
-		ListeningMetrics: func(address net.Addr) {
-			fmt.Fprintf(p.out, "edgewise %s shows metrics at http://%s/metrics\n", appliance.Version, address)
-		},
-		Listening: func(address net.Addr) {
-			fmt.Fprintf(p.out, "edgewise %s listens on http://%s\n", appliance.Version, address)
-		},
-		Ready: func() {
-			fmt.Fprintln(p.out, "ready")
-			if hint == "demo" {
-				demoHint(p.out)
-			}
-		},
-	}
-}
-
-// demoHint prints commands to try and the answers to expect.
-func demoHint(w io.Writer) {
-	fmt.Fprint(w, `
-Try, in another terminal:
-
-  bin/edgewise demo ocr configs/demo/samples/text.png      reads five lines: HELLO EDGE 2026, Read on this box, not in a cloud. ...
-  bin/edgewise demo vad configs/demo/samples/speech.wav    hears two sentences: 0.93 s .. 2.72 s and 3.91 s .. 5.28 s
-  bin/edgewise demo face configs/demo/samples/face.jpg     finds one face, at 173,72
-
-the same inside the box, where WebAssembly steps prepare the file and read the models' answers:
-
-  curl -H 'Content-Type: image/png' --data-binary @configs/demo/samples/text.png http://127.0.0.1:8000/v2/models/text/infer
-  curl -H 'Content-Type: audio/wav' --data-binary @configs/demo/samples/speech.wav http://127.0.0.1:8000/v2/models/speech/infer
-  curl -H 'Content-Type: image/jpeg' --data-binary @configs/demo/samples/face.jpg http://127.0.0.1:8000/v2/models/faces/infer
-
-and look around:
-
-  bin/edgewise model list
-  curl http://127.0.0.1:8000/v2/models/vad
-  curl http://127.0.0.1:8000/metrics
-
-Stop with Ctrl-C.
-`)
 }
 
 // configuration prints the keys of the configuration.

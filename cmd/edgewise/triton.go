@@ -187,12 +187,13 @@ func (t *tritonFlags) tls(all map[string]string) {
 	}
 }
 
-// preset is the data folder of a box that was started as Triton is, which needs none: a folder that ends with it.
+// preset is what a box that is started as Triton is does without: a data folder that outlives it, accounts, and TLS unless
+// it is asked for. Everything that is set in any other way goes first.
 func (t *tritonFlags) preset() map[string]string {
 	if t.values["repository.folders"] == "" {
 		return nil
 	}
-	return map[string]string{"data_dir": filepath.Join(os.TempDir(), "edgewise-"+strconv.Itoa(os.Getpid())), "store.reserve_bytes": "0"}
+	return map[string]string{"data_dir": filepath.Join(os.TempDir(), "edgewise-"+strconv.Itoa(os.Getpid())), "store.reserve_bytes": "0", "auth": config.AuthOpen, "tls.mode": config.TLSOff}
 }
 
 // temporary makes the folder of preset, when it is the one in force. remove takes it away.

@@ -54,7 +54,7 @@ func serveReady(t *testing.T, dataDir string, arguments ...string) *box {
 // serveWith is serve with more variables in the environment.
 func serveWith(t *testing.T, environment []string, dataDir string, arguments ...string) *box {
 	t.Helper()
-	base := []string{"--set", "metrics.address=", "--set", "http.address=127.0.0.1:0", "--set", "grpc.address=127.0.0.1:0", "--set", "data_dir=" + dataDir, "--set", "store.reserve_bytes=0"}
+	base := []string{"--set", "metrics.address=", "--set", "http.address=127.0.0.1:0", "--set", "grpc.address=127.0.0.1:0", "--set", "data_dir=" + dataDir, "--set", "store.reserve_bytes=0", "--auth", "open"}
 	return serveAs(t, environment, append(base, arguments...))
 }
 

@@ -1,0 +1,3 @@
+package appliance
+
+const draftsBucket = "drafts"
