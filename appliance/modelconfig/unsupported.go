@@ -29,8 +29,8 @@ var features = []feature{
 	{"model_repository_agents", "repository agents are not served", func(m *edgewise.Model) bool {
 		return m.ModelRepositoryAgents != nil && len(m.ModelRepositoryAgents.Agents) > 0
 	}},
-	{"model_metrics", "histogram buckets are the same for all models", func(m *edgewise.Model) bool {
-		return m.ModelMetrics != nil && len(m.ModelMetrics.MetricControl) > 0
+	{"model_metrics", "only the buckets of " + firstResponseFamily + " can be chosen", func(m *edgewise.Model) bool {
+		return m.ModelMetrics != nil && slices.ContainsFunc(m.ModelMetrics.MetricControl, func(c edgewise.MetricControl) bool { return !isFirstResponse(c) })
 	}},
 	{"runtime", "the box chooses the runtime library", func(m *edgewise.Model) bool { return m.Runtime != "" }},
 	{"cc_model_filenames", "there is one file for every device", func(m *edgewise.Model) bool { return len(m.CCModelFilenames) > 0 }},

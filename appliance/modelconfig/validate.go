@@ -45,6 +45,7 @@ func Validate(m *edgewise.Model, files []string, ins *edgewise.Inspection) error
 	c.warmups()
 	c.parameters()
 	c.metricTags()
+	c.metrics()
 	kind := edgewise.Invalid
 	if len(c.problems) == 0 {
 		kind = edgewise.Unsupported

@@ -355,7 +355,7 @@ func TestWhatIsNotServedIsRefusedWithTheReason(t *testing.T) {
 		{"model_transaction_policy { decoupled: true }", "model_transaction_policy.decoupled: a request has exactly one response"},
 		{`model_operations { op_library_filename: "x.so" }`, "model_operations: libraries of custom operators are native code from an upload, which this box never runs"},
 		{`model_repository_agents { agents { name: "checksum" } }`, "model_repository_agents: repository agents are not served"},
-		{"model_metrics { metric_control {} }", "model_metrics: histogram buckets are the same for all models"},
+		{"model_metrics { metric_control {} }", "model_metrics: only the buckets of nv_inference_first_response_histogram_ms can be chosen"},
 		{`runtime: "x.so"`, "runtime: the box chooses the runtime library"},
 		{`cc_model_filenames { key: "8.6" value: "model.onnx" }`, "cc_model_filenames: there is one file for every device"},
 		{"instance_group { kind: KIND_GPU }", "instance_group.kind: KIND_GPU is not served yet: use KIND_CPU or KIND_AUTO"},

@@ -159,7 +159,7 @@ func TestPointlessFlagsAreNoted(t *testing.T) {
 		--grpc-http2-max-pings-without-data=2 --grpc-http2-max-ping-strikes=2 --backend-directory=/x --repoagent-directory=/x --cache-directory=/x
 		--host-policy=0,numa-node=0 --model-load-gpu-limit=0:0.5 --min-supported-compute-capability=6.0 --pinned-memory-pool-byte-size=0
 		--cuda-memory-pool-byte-size=0:0 --cuda-virtual-address-size=0:1 --buffer-manager-thread-count=0 --enable-peer-access=true --allow-gpu-metrics=true
-		--metrics-interval-ms=2000 --rate-limit-resource=R:1 --sagemaker-port=1 --vertex-ai-port=1 --backend-config=tensorflow,version=2 --metrics-config=x=y`)
+		--metrics-interval-ms=2000 --sagemaker-port=1 --vertex-ai-port=1 --backend-config=tensorflow,version=2 --metrics-config=x=y`)
 	_, triton, err := parsed(nil, flags...)
 	if err != nil {
 		t.Fatal(err)
@@ -187,7 +187,7 @@ func TestFlagsThatAreRefused(t *testing.T) {
 		"--allow-vertex-ai=true":                       "Vertex AI's routes are not served",
 		"--cache-config=redis,host=x":                  `only the cache "local"`,
 		"--cache-config=local,entries=1":               "want local,size=bytes",
-		"--rate-limit=always":                          "want off or execution_count",
+		"--rate-limit=always":                          "want one of off, execution_count",
 		"--backend-config=onnxruntime":                 "want backend,name=value",
 		"--model-repository=/a,/b":                     "a ',' cannot be part of it",
 		"--log-format=xml":                             "want default or ISO8601",
