@@ -69,7 +69,7 @@ type visitor struct {
 }
 
 func (h *running) visitor(header ...string) *visitor {
-	v := &visitor{h, &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}, http.Header{}}
+	v := &visitor{h, &http.Client{Transport: conform(h.t, &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}})}, http.Header{}}
 	for i := 0; i < len(header); i += 2 {
 		v.header.Set(header[i], header[i+1])
 	}

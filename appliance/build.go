@@ -23,6 +23,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/uploads"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
 	"github.com/edgewise-ai/edgewise/store"
+	"github.com/edgewise-ai/edgewise/webui"
 )
 
 // App is the appliance, built and not yet running.
@@ -31,6 +32,7 @@ type App struct {
 	logger  *slog.Logger
 	store   *store.Store
 	onnx    *onnx.Backend
+	devices *devices
 	manager *manager.Manager
 	library *library
 	engine  *engine
@@ -47,6 +49,7 @@ type App struct {
 	jobs      *jobs
 	notes     notes
 	history   *deployments
+	watch     *watch
 	pointer   string // file that tells the command line about this box; empty: there is none
 
 	tracer  *observe.Tracer
@@ -56,10 +59,11 @@ type App struct {
 // New opens the store and builds every part. Errors: Invalid (the configuration), Conflict (another process holds the
 // data folder), Corrupt (the catalog; see "edgewise doctor --repair"), Unsupported (a newer schema), Exhausted.
 func New(c config.Config, logger *slog.Logger) (*App, error) {
-	levels, handler := logLevels(c.Log), logger.Handler()
-	logger = levels.Logger(handler)
-	logs := newLogging(levels, handler, c.Log)
-	a := &App{config: c, logger: logger}
+	watch := newWatch()
+	levels := logLevels(c.Log)
+	logs := newLogging(levels, logger.Handler(), c.Log)
+	logger = levels.Logger(watch.logs.Handler(logger.Handler()))
+	a := &App{config: c, logger: logger, watch: watch}
 	var err error
 	if a.tracer, err = newTracer(c.Trace, logger.With("part", "trace")); err != nil {
 		return nil, err
@@ -72,6 +76,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		return nil, errors.Join(err, a.closeBox(), a.store.Close())
 	}
 	a.onnx = onnx.New(onnx.Config{Library: c.ONNX.Library, Cores: cores(c), Logger: logger.With("part", "onnx")})
+	a.devices = newDevices(c, logger.With("part", "devices"))
 	a.library = &library{
 		history: a.history, changed: a.modelChanged,
 		store: a.store, locks: newLocks(), cache: cache.New(int64(c.Engine.ResponseCacheBytes)), logger: logger.With("part", "library"),
@@ -87,13 +92,13 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	})
 	a.latency = newLatencies(c.Metrics)
 	a.library.manager, a.library.infer = a.manager, a.tracer.Inferer(a.latency.Inferer(a.manager))
-	a.engine = &engine{Manager: a.manager, library: a.library, strict: c.Engine.StrictReadiness}
+	a.engine = &engine{Manager: a.manager, library: a.library, watch: a.watch, strict: c.Engine.StrictReadiness}
 	a.shared = sharedmemory.New(c.SharedMemory.Enabled)
 	a.door, err = httpapi.New(doorConfig(c), httpapi.Deps{
 		Engine: a.engine, Library: a.library, Shared: a.shared, Log: logger.With("part", "http"), Name: c.Server.ID, Version: Version,
 		Metrics: a.metrics(), Labels: a.library.labels, Logging: logs, Tracing: a.tracer,
 		Accounts: accounts{a.accounts}, Open: a.openMode(), MetricsPublic: func() bool { return a.box.Settings().MetricsPublic }, Box: a.box,
-		Uploads: receiver{a.uploads, int64(c.Upload.MaxBytes)}, Jobs: a.jobs,
+		Uploads: receiver{a.uploads, int64(c.Upload.MaxBytes)}, Jobs: a.jobs, Catalog: catalog{a}, Workshop: &workshop{App: a}, Activity: observer{a.watch}, Page: page,
 	})
 	if err == nil && c.GRPC.Address != "" {
 		a.grpc, err = grpcapi.New(a.grpcConfig(), grpcapi.Deps{
@@ -105,6 +110,12 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		return nil, errors.Join(err, a.closeBox(), a.store.Close())
 	}
 	return a, nil
+}
+
+// page finds a file of the page that the program carries.
+func page(path, acceptEncoding string) (httpapi.PageFile, bool) {
+	asset, found := webui.Find(path, acceptEncoding)
+	return httpapi.PageFile(asset), found
 }
 
 // defaults are the box's answers to what a model's author leaves open: as many instances as there are cores for them.
@@ -202,6 +213,7 @@ func (a *App) metrics() func() ([]byte, string, error) {
 		},
 		GRPC: a.grpcUsage, Latencies: a.latency, Durations: a.config.Metrics.CounterLatencies, Machine: a.config.Metrics.CPU,
 		Cache: func() observe.CacheUsage { return observe.CacheUsage(a.library.cache.Usage()) },
+		Devices: a.devices.list,
 	}).Page
 }
 

@@ -1,7 +1,6 @@
 package appliance
 
 import (
-	"context"
 	"log/slog"
 	"strings"
 	"sync"
@@ -31,11 +30,6 @@ func newTracer(c config.Trace, logger *slog.Logger) (*observe.Tracer, error) {
 func newLatencies(c config.Metrics) *observe.Latencies {
 	quantiles, _ := config.ParseQuantiles(c.SummaryQuantiles) // validated with the configuration
 	return observe.NewLatencies(observe.LatencyConfig{FirstResponse: c.HistogramLatencies, Summaries: c.SummaryLatencies, Quantiles: quantiles})
-}
-
-// Infer answers a request, and notes how where it is traced.
-func (e *engine) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
-	return e.library.infer.Infer(ctx, req)
 }
 
 // logging is what is logged, and how, as clients see and change it.

@@ -1,9 +1,11 @@
 import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { defineConfig } from 'vitest/config';
 import { compress } from './build/compress.ts';
+import { licences } from './build/licences.ts';
+import { openapi, sources } from './build/sources.ts';
 
 export default defineConfig({
-  plugins: [svelte(), compress()],
+  plugins: [svelte(), sources(), openapi(), licences(), compress()],
   base: '/',
   build: {
     outDir: 'dist',
@@ -17,6 +19,7 @@ export default defineConfig({
   },
   worker: {
     format: 'es',
+    plugins: () => [sources()],
     rollupOptions: {
       output: {
         entryFileNames: 'assets/sandbox/[name]-[hash].js',

@@ -20,6 +20,7 @@ type Config struct {
 	Store        Store        `json:"store"`
 	Repository   Repository   `json:"repository"`
 	ONNX         ONNX         `json:"onnx"`
+	GPU          GPU          `json:"gpu"`
 	Wasm         Wasm         `json:"wasm"`
 	Engine       Engine       `json:"engine"`
 	SharedMemory SharedMemory `json:"shared_memory"`
@@ -136,6 +137,23 @@ type Repository struct {
 type ONNX struct {
 	Library string `json:"library"`
 	Threads int    `json:"threads"`
+}
+
+// The values of gpu.mode.
+const (
+	GPUAuto = "auto"
+	GPUOff  = "off"
+)
+
+// GPU configures the use of GPUs.
+type GPU struct {
+	Mode           string        `json:"mode"`
+	Driver         string        `json:"driver"`
+	Telemetry      string        `json:"telemetry"`
+	TelemetryEvery time.Duration `json:"telemetry_every"`
+	Libraries      []string      `json:"libraries"`
+	Devices        []string      `json:"devices"`
+	MaxMemoryBytes Size          `json:"max_memory_bytes"`
 }
 
 // The values of engine.isolation.
@@ -268,6 +286,7 @@ func Default() Config {
 		Store:      Store{ReserveBytes: GiB, SnapshotEvery: time.Hour, Snapshots: 24},
 		Repository: Repository{Folders: []string{}, ControlMode: ControlNone, LoadModels: []string{}, PollInterval: 15 * time.Second, ExitOnError: true},
 		Wasm:       Wasm{MaxMemoryBytes: 64 * MiB, RunTimeout: time.Minute, CacheBytes: 256 * MiB},
+		GPU:        GPU{Mode: GPUAuto, TelemetryEvery: 2 * time.Second, Libraries: []string{}, Devices: []string{}},
 		Engine: Engine{
 			MaxQueue: 1024, RequestTimeout: time.Minute, LoadTimeout: 5 * time.Minute, LoadConcurrency: 1, DefaultMaxBatchSize: 4, AutoComplete: true, StrictReadiness: true,
 			Isolation: IsolationProcess, SwapWithoutRoom: SwapRefuse, LoadCPUTime: 5 * time.Minute, ResponseCacheBytes: 64 * MiB,

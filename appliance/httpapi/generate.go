@@ -51,7 +51,7 @@ func (s *Server) runGenerate(c *fiber.Ctx, write func(*edgewise.Response) error)
 		return err
 	}
 	client := connOf(c.Context())
-	ctx := client.watch(s.span.begin())
+	ctx := asked(client.watch(s.span.begin()), c)
 	defer client.unwatch()
 	trace := s.trace(c, &req.Request)
 	if trace != nil {

@@ -42,7 +42,7 @@ func (s *Server) infer(c *fiber.Ctx) (err error) {
 	}
 	defer sh.close()
 	client := connOf(c.Context())
-	ctx := client.watch(s.span.begin())
+	ctx := asked(client.watch(s.span.begin()), c)
 	defer client.unwatch()
 	trace := s.trace(c, &req.Request)
 	if trace != nil {

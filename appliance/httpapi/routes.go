@@ -23,6 +23,9 @@ func (s *Server) addRoutes(app *fiber.App) {
 	s.addAccountRoutes(app)
 	s.addBoxRoutes(app)
 	s.addUploadRoutes(app)
+	s.addCatalogRoutes(app)
+	s.addWorkshopRoutes(app)
+	s.addActivityRoutes(app)
 }
 
 func (s *Server) addInferenceRoutes(app *fiber.App) {

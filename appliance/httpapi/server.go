@@ -57,6 +57,14 @@ type Deps struct {
 	// Uploads takes files in pieces, Jobs are what is made of them. Nil: the routes about them are not there.
 	Uploads Uploads
 	Jobs    Jobs
+	// Catalog, Workshop and Activity are what the page shows of models, makes of them and watches. Nil: the routes about them
+	// are not there.
+	Catalog  Catalog
+	Workshop Workshop
+	Activity Activity
+	// Page finds a file of the page by its path, without the slash that it begins with, in a form that an Accept-Encoding
+	// header takes. Nil: there is no page.
+	Page func(path, acceptEncoding string) (PageFile, bool)
 }
 
 // Server answers HTTP requests. It is safe for concurrent use.

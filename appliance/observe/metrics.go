@@ -26,7 +26,8 @@ type Source struct {
 	Disk     func() (used, free int64, err error)
 	Ready    func() bool
 	Cache    func() CacheUsage
-	GRPC     func() *GRPCUsage // nil, or returning nil: there is no gRPC server
+	GRPC     func() *GRPCUsage            // nil, or returning nil: there is no gRPC server
+	Devices  func() []edgewise.DeviceInfo // nil: none are known
 
 	Latencies *Latencies // nil: none are measured
 	Durations bool       // whether the cumulative times of Triton's names are on the page
@@ -122,6 +123,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	send(out, prometheus.GaugeValue, "edgewise_response_cache_entries", "Number of kept answers.", float64(cache.Entries), nil, nil)
 	send(out, prometheus.CounterValue, "edgewise_response_cache_evictions_total", "Number of kept answers that made room for others.", float64(cache.Evicted), nil, nil)
 	c.collectGRPC(out)
+	if c.source.Devices != nil {
+		collectDevices(out, c.source.Devices())
+	}
 	if used, free, err := c.source.Disk(); err == nil {
 		send(out, prometheus.GaugeValue, "edgewise_store_used_bytes", "Bytes of model files in the store.", float64(used), nil, nil)
 		send(out, prometheus.GaugeValue, "edgewise_store_free_bytes", "Bytes free on the store's disk.", float64(free), nil, nil)
