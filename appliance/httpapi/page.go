@@ -12,19 +12,15 @@ type PageFile struct {
 	Type, Encoding, ETag, CacheControl, Policy string // header values; Policy is the Content-Security-Policy
 }
 
-// addPageRoutes comes last: it takes every GET that no other route takes, but for those of the interfaces.
-func (s *Server) addPageRoutes(app *fiber.App) {
-	if s.deps.Page != nil {
-		app.Get("/*", s.page)
-	}
+// wantsPage tells whether a request that no route takes is for the page: its addresses and its files are all that is not
+// below an interface.
+func (s *Server) wantsPage(c *fiber.Ctx) bool {
+	return s.deps.Page != nil && (c.Method() == fiber.MethodGet || c.Method() == fiber.MethodHead) && !private([]byte(c.Path()))
 }
 
-// page hands out a file of the page: GET /*. Paths of the interfaces are no files.
+// page hands out a file of the page.
 func (s *Server) page(c *fiber.Ctx) error {
 	path := c.Path()
-	if private([]byte(path)) {
-		return c.Next() // which says whether another method would do
-	}
 	f, found := s.deps.Page(strings.TrimPrefix(path, "/"), c.Get(fiber.HeaderAcceptEncoding))
 	if !found {
 		return fiber.ErrNotFound

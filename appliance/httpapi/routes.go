@@ -26,7 +26,6 @@ func (s *Server) addRoutes(app *fiber.App) {
 	s.addCatalogRoutes(app)
 	s.addWorkshopRoutes(app)
 	s.addActivityRoutes(app)
-	s.addPageRoutes(app)
 }
 
 func (s *Server) addInferenceRoutes(app *fiber.App) {
