@@ -18,6 +18,7 @@ import (
 type box struct {
 	cmd    *exec.Cmd
 	client *client.Client
+	url    string
 	ended  chan struct{} // closed when it has ended
 
 	mu     sync.Mutex // guards output
@@ -55,6 +56,7 @@ func startBox(t *testing.T, dir string) *box {
 	}()
 	select {
 	case url := <-ready:
+		b.url = url
 		if b.client, err = client.New(url); err != nil {
 			t.Fatal(err)
 		}
