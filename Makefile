@@ -95,7 +95,7 @@ fuzz: build
 ## fault: the long kill loop: CYCLES times kill -9 at a random moment
 CYCLES ?= 500
 fault: build
-	$(GO) test -count=1 -timeout 60m ./test/fault -fault.cycles=$(CYCLES) -v
+	$(GO) test -count=1 -timeout 60m ./test/fault -fault.cycles=$(CYCLES) -fault.uploads=200 -v
 
 ## soak: full load with uploads, swaps, cancels and failures for SOAK, and SWAPS hot swaps in each isolation mode
 SOAK ?= 10m
