@@ -12,7 +12,7 @@ PIPES   := dist/demo/pipelines
 STEPS   := dist/steps
 GO      := go
 TOOL    := $(GO) tool -modfile=tools.mod
-GOFILES  = $(shell git ls-files --cached --others --exclude-standard '*.go')
+GOFILES  = $(shell git ls-files --cached --others --exclude-standard '*.go' ':!*.pb.go')
 
 export CGO_ENABLED := 1
 export CGO_CFLAGS  := -O2 -g

@@ -19,7 +19,9 @@ type Hooks struct {
 	// ListeningGRPC is called once the doors are open, with the address of the gRPC server. It is not called when there is
 	// none.
 	ListeningGRPC func(address net.Addr)
-	// Listening is called after it, with the address of the REST server.
+	// ListeningMetrics is called with the address at which the metrics page stands by itself, when there is one.
+	ListeningMetrics func(address net.Addr)
+	// Listening is called after them, with the address of the REST server.
 	Listening func(address net.Addr)
 	// Welcome is called after it, with what a person at the console needs to know.
 	Welcome func(w Welcome)
@@ -49,15 +51,23 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	background, stop := context.WithCancel(ctx)
 	defer stop()
 	var work sync.WaitGroup
-	work.Go(func() { a.watchdog(background, d.rest.Addr()) })
+	if d.rest != nil {
+		work.Go(func() { a.watchdog(background, d.rest.Addr()) })
+	}
 	work.Go(func() { a.keep(background) })
 	work.Go(func() { a.watchOver(background) })
 	var runtime sync.WaitGroup
 	runtime.Go(func() { a.checkRuntime(background) })
+	failed := make(chan error, 1)
 	work.Go(func() {
 		a.importAll(background, imports)
+		if err := a.library.sources.start(background); err != nil {
+			failed <- err
+			return
+		}
 		a.settle(background)
 		runtime.Wait()
+		work.Go(func() { a.library.sources.watch(background) })
 		if background.Err() == nil && hooks.Ready != nil {
 			hooks.Ready()
 		}
@@ -66,10 +76,11 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	case <-ctx.Done():
 		err = nil
 	case err = <-served:
+	case err = <-failed:
 	}
 	stop()
 	work.Wait()
-	err = errors.Join(err, a.shutdown())
+	err = errors.Join(err, a.shutdown(d))
 	d.serving.Wait() // what a door says that was closed while it opened is no news
 	return err
 }
@@ -84,14 +95,14 @@ func (a *App) settle(ctx context.Context) {
 }
 
 // shutdown stops everything within the configured time.
-func (a *App) shutdown() error {
+func (a *App) shutdown(d *doors) error {
 	a.notify(daemon.SdNotifyStopping)
 	a.logger.Info("stopping", "within", a.config.Shutdown.Timeout.String())
 	a.engine.ending.Store(true)
 	ctx, cancel := context.WithTimeout(context.Background(), a.config.Shutdown.Timeout)
 	defer cancel()
 	a.watch.hub.Close()
-	door := a.closeDoors(ctx)
+	door := d.close(ctx)
 	a.jobs.close()
 	if ctx.Err() != nil {
 		// The requests that were cut off are ending now: give them the moment they need to let go of their models.

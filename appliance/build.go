@@ -55,12 +55,8 @@ type App struct {
 // New opens the store and builds every part. Errors: Invalid (the configuration), Conflict (another process holds the
 // data folder), Corrupt (the catalog; see "edgewise doctor --repair"), Unsupported (a newer schema), Exhausted.
 func New(c config.Config, logger *slog.Logger) (*App, error) {
-	var least slog.Level
-	if err := least.UnmarshalText([]byte(c.Log.Level)); err != nil {
-		return nil, edgewise.Errorf("appliance.New", edgewise.Invalid, "log.level: %w", err)
-	}
 	watch := newWatch()
-	levels := observe.NewLogLevels(least)
+	levels := logLevels(c.Log)
 	logger = levels.Logger(watch.logs.Handler(logger.Handler()))
 	a := &App{config: c, logger: logger, watch: watch}
 	var err error
@@ -77,25 +73,26 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		store: a.store, locks: newLocks(), cache: cache.New(int64(c.Engine.ResponseCacheBytes)), logger: logger.With("part", "library"),
 		config: libraryConfig{
 			Backends: []edgewise.Backend{newIsolation(a.onnx, c, logger), newWasm(a, c, logger)}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue,
-			CoreCount: cores(c), Cores: sched.NewCores(cores(c)), Gap: c.Engine.SwapWithoutRoom == config.SwapGap,
+			States: sched.NewStateBudget(int64(c.Engine.SequenceStateBytes)), CoreCount: cores(c), Cores: sched.NewCores(cores(c)), Gap: c.Engine.SwapWithoutRoom == config.SwapGap,
 		},
 	}
+	a.library.sources = newSources(a.library, c.Repository, logger.With("part", "repository"))
 	a.manager = manager.New(manager.Config{
-		Load: a.library.load, Concurrency: c.Engine.LoadConcurrency, LoadTimeout: c.Engine.LoadTimeout, Logger: logger.With("part", "manager"),
-		Footprint: a.library.footprint, Memory: int64(c.Engine.MaxMemoryBytes),
+		Load: a.library.load, Replaces: replaces, Concurrency: c.Engine.LoadConcurrency, LoadTimeout: c.Engine.LoadTimeout, Logger: logger.With("part", "manager"),
+		Footprint: a.library.footprint, Memory: int64(c.Engine.MaxMemoryBytes), SequenceDrain: c.Engine.SequenceDrain,
 	})
 	a.library.manager = a.manager
 	a.engine = &engine{Manager: a.manager, library: a.library, watch: a.watch, strict: c.Engine.StrictReadiness}
 	a.shared = sharedmemory.New(c.SharedMemory.Enabled)
 	a.door, err = httpapi.New(doorConfig(c), httpapi.Deps{
-		Engine: a.engine, Library: a.library, Shared: a.shared, Log: logger.With("part", "http"), Name: Name, Version: Version,
+		Engine: a.engine, Library: a.library, Shared: a.shared, Log: logger.With("part", "http"), Name: c.Server.ID, Version: Version,
 		Metrics: a.metrics(), Labels: a.library.labels, Logging: levels,
 		Accounts: accounts{a.accounts}, Open: a.openMode(), MetricsPublic: func() bool { return a.box.Settings().MetricsPublic }, Box: a.box,
 		Uploads: receiver{a.uploads, int64(c.Upload.MaxBytes)}, Jobs: a.jobs, Catalog: catalog{a}, Workshop: &workshop{App: a}, Activity: observer{a.watch}, Page: page,
 	})
 	if err == nil && c.GRPC.Address != "" {
 		a.grpc, err = grpcapi.New(a.grpcConfig(), grpcapi.Deps{
-			Engine: a.engine, Shared: a.shared, Log: logger.With("part", "grpc"), Name: Name, Version: Version, Extensions: kserve.Extensions(), Labels: a.library.labels,
+			Engine: a.engine, Shared: a.shared, Log: logger.With("part", "grpc"), Name: c.Server.ID, Version: Version, Extensions: kserve.Extensions(), Labels: a.library.labels,
 			Authorize: a.grpcAuthorize(),
 		})
 	}
@@ -105,7 +102,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	return a, nil
 }
 
-// page finds a file of the page that the program carries.
+// page returns a file of the page.
 func page(path, acceptEncoding string) (httpapi.PageFile, bool) {
 	asset, found := webui.Find(path, acceptEncoding)
 	return httpapi.PageFile(asset), found
@@ -148,7 +145,8 @@ func (a *App) grpcConfig() grpcapi.Config {
 func storeOptions(c config.Config, logger *slog.Logger) store.Options {
 	return store.Options{
 		Reserve: int64(c.Store.ReserveBytes), MaxVersionBytes: int64(c.Upload.MaxBytes), MaxFiles: c.Upload.MaxFiles,
-		MaxUploads: c.Upload.Concurrent, SnapshotEvery: snapshotEvery(c), Snapshots: c.Store.Snapshots, Logger: logger.With("part", "store"),
+		MaxUploads:    c.Upload.Concurrent + 1, // one for repositories
+		SnapshotEvery: snapshotEvery(c), Snapshots: c.Store.Snapshots, Logger: logger.With("part", "store"),
 	}
 }
 

@@ -48,7 +48,7 @@ func (w *workshop) CreateDraft(p *edgewise.Principal, n admin.DraftNew) (admin.D
 	b := make([]byte, 8)
 	_, _ = rand.Read(b) // which cannot fail
 	now := time.Now().UTC()
-	d := admin.Draft{ID: hex.EncodeToString(b), Name: n.Name, Config: n.Config, Layout: n.Layout, Base: n.Base, Revision: 1, Created: now, Changed: now, Owner: p.Actor()}
+	d := admin.Draft{ID: hex.EncodeToString(b), Name: n.Name, Config: n.Config, Layout: given(n.Layout), Base: n.Base, Revision: 1, Created: now, Changed: now, Owner: p.Actor()}
 	if err := checkDraft(d); err != nil {
 		return d, err
 	}
@@ -65,6 +65,14 @@ func (w *workshop) CreateDraft(p *edgewise.Principal, n admin.DraftNew) (admin.D
 		}
 		return putDraft(tx, d)
 	})
+}
+
+// given returns a member of a body, nil where it is null.
+func given(text json.RawMessage) json.RawMessage {
+	if string(bytes.TrimSpace(text)) == "null" {
+		return nil
+	}
+	return text
 }
 
 func checkDraft(d admin.Draft) error {
@@ -127,8 +135,8 @@ func (w *workshop) SaveDraft(id string, s admin.DraftSave) (d admin.Draft, err e
 		if s.Name != "" {
 			d.Name = s.Name
 		}
-		if s.Layout != nil {
-			d.Layout = s.Layout
+		if layout := given(s.Layout); layout != nil {
+			d.Layout = layout
 		}
 		d.Config, d.Revision, d.Changed = s.Config, d.Revision+1, time.Now().UTC()
 		if err := checkDraft(d); err != nil {

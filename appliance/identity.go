@@ -116,6 +116,9 @@ func (a *App) ownTransport() *http.Transport {
 
 // welcome lets programs on this machine in, and tells the person at the console how to begin.
 func (a *App) welcome(d *doors, hooks Hooks) error {
+	if d.rest == nil {
+		return nil // no page, and nobody to let in
+	}
 	w := Welcome{URLs: a.urls(d.rest.Addr()), Open: a.openMode()}
 	a.box.mu.Lock()
 	a.box.urls = w.URLs

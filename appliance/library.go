@@ -29,6 +29,7 @@ type library struct {
 
 	labelCache labelCache
 	groups     overrides
+	sources    *sources
 	phases     phases
 	history    *deployments                           // nil: nothing is noted
 	changed    func(id edgewise.ModelID, what string) // called after a change; nil: by nobody
@@ -41,12 +42,16 @@ type libraryConfig struct {
 	// CoreCount is how many cores there are for models, Cores the budget that hands them out.
 	CoreCount int
 	Cores     *sched.Cores
-	Gap       bool // a version may take the place of its predecessor before it is loaded
+	States    *sched.StateBudget // of the states of all sequences
+	Gap       bool               // a version may take the place of its predecessor before it is loaded
 }
 
 // Push stores an upload as a new version, after everything that can be refused has been refused. With promote the
 // label live moves to it once it is loaded; when that fails the version stays stored and the error says so.
 func (l *library) Push(ctx context.Context, up edgewise.Upload, promote bool) (*edgewise.Version, error) {
+	if err := l.sources.foreign("appliance.Push", up.Model); err != nil {
+		return nil, err
+	}
 	v, err := l.put(ctx, up)
 	if err != nil {
 		return nil, err
@@ -173,6 +178,9 @@ func (l *library) inspect(ctx context.Context, dir string, m *edgewise.Model) (*
 
 // SetLabel moves a label to a version. The version is loaded first: when that fails, the label stays where it is.
 func (l *library) SetLabel(ctx context.Context, name, label string, version int64) (edgewise.Label, error) {
+	if err := l.sources.foreign("appliance.SetLabel", name); err != nil {
+		return edgewise.Label{}, err
+	}
 	if err := edgewise.CheckLabel(label); err != nil {
 		return edgewise.Label{}, edgewise.Errorf("appliance.SetLabel", edgewise.Invalid, "%w", err)
 	}
@@ -193,6 +201,9 @@ func (l *library) setLabel(ctx context.Context, name, label string, version int6
 
 // Rollback moves a label to the last version it pointed to that still exists, loading that first.
 func (l *library) Rollback(ctx context.Context, name, label string) (edgewise.Label, error) {
+	if err := l.sources.foreign("appliance.Rollback", name); err != nil {
+		return edgewise.Label{}, err
+	}
 	unlock, err := l.locks.lock(ctx, name)
 	if err != nil {
 		return edgewise.Label{}, err
@@ -285,6 +296,9 @@ func (l *library) try(ctx context.Context, id edgewise.ModelID, label string) er
 
 // RemoveLabel forgets a label; a version that nothing else asks for is unloaded.
 func (l *library) RemoveLabel(ctx context.Context, name, label string) error {
+	if err := l.sources.foreign("appliance.RemoveLabel", name); err != nil {
+		return err
+	}
 	unlock, err := l.locks.lock(ctx, name)
 	if err != nil {
 		return err
@@ -301,6 +315,9 @@ func (l *library) RemoveLabel(ctx context.Context, name, label string) error {
 
 // DeleteVersion deletes a version that no label points to and no ensemble pins.
 func (l *library) DeleteVersion(ctx context.Context, id edgewise.ModelID) error {
+	if err := l.sources.foreign("appliance.DeleteVersion", id.Name); err != nil {
+		return err
+	}
 	unlock, err := l.locks.lock(ctx, id.Name)
 	if err != nil {
 		return err
@@ -317,6 +334,9 @@ func (l *library) DeleteVersion(ctx context.Context, id edgewise.ModelID) error 
 
 // DeleteModel deletes a model with all its versions and labels, unless an ensemble pins one of them.
 func (l *library) DeleteModel(ctx context.Context, name string) error {
+	if err := l.sources.foreign("appliance.DeleteModel", name); err != nil {
+		return err
+	}
 	unlock, err := l.locks.lock(ctx, name)
 	if err != nil {
 		return err
@@ -405,14 +425,31 @@ func (l *library) start() {
 }
 
 // Records returns everything that is stored, by model name.
-func (l *library) Records() []*edgewise.Record { return l.store.Records() }
+func (l *library) Records() []*edgewise.Record {
+	var list []*edgewise.Record
+	for _, r := range l.store.Records() {
+		if r = l.sources.record(r.Name, r); r != nil && len(r.Versions) > 0 {
+			list = append(list, r)
+		}
+	}
+	return list
+}
 
 // Record returns what is stored about one model.
-func (l *library) Record(name string) (*edgewise.Record, error) { return l.store.Record(name) }
+func (l *library) Record(name string) (*edgewise.Record, error) {
+	r, err := l.store.Record(name)
+	if err != nil {
+		return nil, err
+	}
+	if r = l.sources.record(name, r); len(r.Versions) == 0 {
+		return nil, edgewise.Errorf("appliance.Record", edgewise.NotFound, "there is no model %q", name)
+	}
+	return r, nil
+}
 
 // Inspect reads a stored version's files.
 func (l *library) Inspect(ctx context.Context, id edgewise.ModelID) (*edgewise.Inspection, error) {
-	record, err := l.store.Record(id.Name)
+	record, err := l.Record(id.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -420,16 +457,20 @@ func (l *library) Inspect(ctx context.Context, id edgewise.ModelID) (*edgewise.I
 	if v == nil {
 		return nil, edgewise.Errorf("appliance.Inspect", edgewise.NotFound, "model %q has no version %d", id.Name, id.Version)
 	}
+	return l.inspectVersion(ctx, v)
+}
+
+func (l *library) inspectVersion(ctx context.Context, v *edgewise.Version) (*edgewise.Inspection, error) {
 	if isEnsemble(v.Model) {
 		return declaredInspection(v.Model), nil
 	}
-	dir, err := l.store.Dir(id)
+	dir, err := l.store.Dir(v.StoredID())
 	if err != nil {
 		return nil, err
 	}
 	inspection, err := l.inspect(ctx, dir, v.Model)
 	if err != nil {
-		return nil, fmt.Errorf("model %v: %w", id, err)
+		return nil, fmt.Errorf("model %v: %w", v.ID, err)
 	}
 	return inspection, nil
 }

@@ -229,6 +229,8 @@ func (s *Server) limitOf(header *fasthttp.RequestHeader) limit {
 		return limit{"an inference request (http.max_body_bytes)", s.cfg.MaxInferBytes, maxChunks}
 	case header.IsPost() && bytes.HasPrefix(path, []byte("/api/v1/steps/")):
 		return limit{"a request with a compiled step", maxStepBytes, maxChunks}
+	case header.IsPost() && bytes.HasPrefix(path, []byte("/v2/repository/models/")) && bytes.HasSuffix(path, []byte("/load")):
+		return limit{"a load with files (http.max_body_bytes)", s.cfg.MaxInferBytes, maxChunks}
 	}
 	return limit{"this request", s.cfg.MaxBodyBytes, maxChunks}
 }

@@ -26,6 +26,7 @@ func (s *Server) addRoutes(app *fiber.App) {
 	s.addCatalogRoutes(app)
 	s.addWorkshopRoutes(app)
 	s.addActivityRoutes(app)
+	s.addPageRoutes(app)
 }
 
 func (s *Server) addInferenceRoutes(app *fiber.App) {

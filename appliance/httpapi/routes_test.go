@@ -52,7 +52,7 @@ func TestInferenceProtocolRoutes(t *testing.T) {
 		{"live", "GET", "/v2/health/live", "", 200, ""},
 		{"live with a query", "GET", "/v2/health/live?x=y", "", 200, ""},
 		{"ready", "GET", "/v2/health/ready", "", 200, ""},
-		{"server", "GET", "/v2", "", 200, `{"name":"edgewise","version":"1.2.3","extensions":["classification","model_repository","model_repository(unload_dependents)","schedule_policy","model_configuration","system_shared_memory","binary_tensor_data","parameters","statistics","logging"]}`},
+		{"server", "GET", "/v2", "", 200, `{"name":"edgewise","version":"1.2.3","extensions":["classification","sequence","model_repository","model_repository(unload_dependents)","schedule_policy","model_configuration","system_shared_memory","cuda_shared_memory","binary_tensor_data","parameters","statistics","trace","logging"]}`},
 		{"model", "GET", "/v2/models/echo", "", 200, `{"name":"echo","versions":["1","3"],` + metadata},
 		{"model version", "GET", "/v2/models/echo/versions/1", "", 200, `{"name":"echo","versions":["1"],` + metadata},
 		{"model by an encoded name", "GET", "/v2/models/%65cho", "", 200, `{"name":"echo","versions":["1","3"],` + metadata},
@@ -111,9 +111,12 @@ func TestRepositoryRoutes(t *testing.T) {
 		{"load with parameters", "POST", "/v2/repository/models/echo/load", `{"parameters":{}}`, 200, ""},
 		{"load of an unknown model", "POST", "/v2/repository/models/none/load", "", 404, `{"error":"failed to load 'none', failed to poll from model repository","code":"not_found"}`},
 		{"load with a configuration", "POST", "/v2/repository/models/echo/load", `{"parameters":{"config":"{}"}}`, 200, ""},
-		{"load with a configuration that is no text", "POST", "/v2/repository/models/echo/load", `{"parameters":{"config":{}}}`, 400, `{"error":"load parameter config is {}: want the configuration as JSON in a string","code":"invalid"}`},
-		{"load with a file", "POST", "/v2/repository/models/echo/load", `{"parameters":{"file:1/model.onnx":"AA=="}}`, 501, `{"error":"load parameter \"file:1/model.onnx\" is not supported: push a new version with the files and the configuration it needs","code":"unsupported"}`},
-		{"load with nonsense", "POST", "/v2/repository/models/echo/load", `{"parameters":{"x":1}}`, 400, `{"error":"unknown load parameter \"x\"","code":"invalid"}`},
+		{"load with a configuration that is no text", "POST", "/v2/repository/models/echo/load", `{"parameters":{"config":{}}}`, 400, `{"error":"load parameter 'config' is {}: want text","code":"invalid"}`},
+		{"load with a file", "POST", "/v2/repository/models/echo/load", `{"parameters":{"config":"{}","file:1/model.onnx":"AA=="}}`, 200, ""},
+		{"load with a file that is not base64", "POST", "/v2/repository/models/echo/load", `{"parameters":{"config":"{}","file:1/model.onnx":"?"}}`, 400, `{"error":"load parameter 'file:1/model.onnx': its text is not base64: illegal base64 data at input byte 0","code":"invalid"}`},
+		{"load of a blank name", "POST", "/v2/repository/models/%20/load", "", 400, `{"error":"Model name cannot be empty. Please enter a valid name to deploy.","code":"invalid"}`},
+		{"load of a path", "POST", "/v2/repository/models/..%2Fx/load", "", 400, `{"error":"invalid model name '../x', model name must not contain path traversal characters","code":"invalid"}`},
+		{"load with nonsense", "POST", "/v2/repository/models/echo/load", `{"parameters":{"x":1}}`, 400, `{"error":"Unrecognized load parameter 'x'","code":"invalid"}`},
 		{"unload", "POST", "/v2/repository/models/echo/unload", "", 200, ""},
 		{"unload with dependents", "POST", "/v2/repository/models/echo/unload", `{"parameters":{"unload_dependents":true}}`, 200, ""},
 		{"unload, bad parameter", "POST", "/v2/repository/models/echo/unload", `{"parameters":{"unload_dependents":"yes"}}`, 400, `{"error":"unload parameter unload_dependents is \"yes\": want true or false","code":"invalid"}`},
@@ -121,7 +124,7 @@ func TestRepositoryRoutes(t *testing.T) {
 		{"named repository", "POST", "/v2/repository/any/models/echo/load", "", 501, `{"error":"'repository_name' specification is not supported","code":"unsupported"}`},
 		{"GET of the index", "GET", "/v2/repository/index", "", 405, notAllowed},
 	})
-	want := []string{"load echo", "load echo", "load none", "reconfigure echo {}", "unload echo false", "unload echo true"}
+	want := []string{"load echo  map[]", "load echo  map[]", "load none  map[]", "load echo {} map[]", "load echo {} map[1/model.onnx:[0]]", "unload echo false", "unload echo true"}
 	if diff := cmp.Diff(want, ts.engine.calls); diff != "" {
 		t.Errorf("calls of the engine (-want +got):\n%s", diff)
 	}

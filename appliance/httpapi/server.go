@@ -59,9 +59,9 @@ type Deps struct {
 	Catalog  Catalog
 	Workshop Workshop
 	Activity Activity
-	// Page finds a file of the page by its path, without the slash that it begins with, in a form that an Accept-Encoding
-	// header takes. Nil: there is no page.
-	Page func(path, acceptEncoding string) (PageFile, bool)
+	// Page returns a file of the page, by its path without the leading slash and the client's Accept-Encoding. Nil: there is no
+	// page.
+	Page func(path, acceptEncoding string) (f PageFile, found bool)
 }
 
 // Server answers HTTP requests. It is safe for concurrent use.

@@ -96,13 +96,8 @@ func (e *fakeEngine) Index() []edgewise.Status {
 	}
 }
 
-func (e *fakeEngine) Load(_ context.Context, name string) error {
-	e.record("load %s", name)
-	return e.known(name)
-}
-
-func (e *fakeEngine) Reconfigure(_ context.Context, name string, config []byte) error {
-	e.record("reconfigure %s %s", name, config)
+func (e *fakeEngine) Load(_ context.Context, name string, o edgewise.LoadOverride) error {
+	e.record("load %s %s %v", name, o.Config, o.Files)
 	return e.known(name)
 }
 

@@ -9,6 +9,8 @@ import (
 
 // SharedMemory holds the regions that clients on the same machine hand over. All methods are safe for concurrent use.
 type SharedMemory interface {
+	// Allowed returns nil when clients may register regions. Errors: Unsupported.
+	Allowed() error
 	// Register gives a part of a shared memory object a name. Errors: Unsupported (not allowed on this box), Exists,
 	// Invalid, Exhausted.
 	Register(region edgewise.Region) error
@@ -26,8 +28,8 @@ func (s *Server) addSharedMemoryRoutes(app *fiber.App) {
 		app.Get(system+path+"/status", s.regions)
 		app.Post(system+path+"/unregister", s.unregisterRegion)
 		app.Get(device+path+"/status", s.deviceRegions)
-		app.Post(device+path+"/unregister", s.noDeviceMemory)
-		app.Post(device+path+"/register", s.noDeviceMemory)
+		app.Post(device+path+"/unregister", s.unregisterDeviceRegion)
+		app.Post(device+path+"/register", s.registerDeviceRegion)
 	}
 	app.Post("/v2/systemsharedmemory/region/:region/register", s.registerRegion)
 }
@@ -100,8 +102,24 @@ func (s *Server) deviceRegions(c *fiber.Ctx) error {
 	return writeJSON(c, []kserve.Region{})
 }
 
-func (s *Server) noDeviceMemory(*fiber.Ctx) error {
-	return edgewise.Errorf("httpapi.noDeviceMemory", edgewise.Unsupported, "CUDA shared memory is not supported: use system shared memory, or send tensors in the request's body")
+// registerDeviceRegion refuses as a server without a GPU does: POST /v2/cudasharedmemory/region/{name}/register.
+func (s *Server) registerDeviceRegion(c *fiber.Ctx) error {
+	name, err := param(c, "region")
+	if err != nil {
+		return err
+	}
+	if err := s.deps.Shared.Allowed(); err != nil {
+		return err
+	}
+	return edgewise.Errorf("httpapi.registerDeviceRegion", edgewise.Invalid, "failed to register CUDA shared memory region: '%.200s', GPUs not supported", name)
+}
+
+// unregisterDeviceRegion forgets what was never registered: POST /v2/cudasharedmemory[/region/{name}]/unregister.
+func (s *Server) unregisterDeviceRegion(c *fiber.Ctx) error {
+	if err := s.deps.Shared.Allowed(); err != nil {
+		return err
+	}
+	return emptyJSON(c)
 }
 
 // sharing is what one request has open of shared memory.

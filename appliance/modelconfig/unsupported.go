@@ -16,10 +16,8 @@ type feature struct {
 
 // features is the one table of what is not served. A row goes when the thing is built.
 var features = []feature{
-	{"sequence_batching", "sequences are not served yet", func(m *edgewise.Model) bool { return m.SequenceBatching != nil }},
-	{"batch_input", "inputs made from the batch are not served yet", func(m *edgewise.Model) bool { return len(m.BatchInput) > 0 }},
-	{"batch_output", "outputs scattered over the batch are not served yet", func(m *edgewise.Model) bool { return len(m.BatchOutput) > 0 }},
-	{"input.allow_ragged_batch", "ragged batches are not served yet", anyInput(func(in edgewise.ModelInput) bool { return in.AllowRaggedBatch })},
+	{"sequence_batching.iterative_sequence", "a request has exactly one response", func(m *edgewise.Model) bool { return m.SequenceBatching != nil && m.SequenceBatching.IterativeSequence }},
+	{"sequence_batching.state.use_growable_memory", "there is no GPU memory to grow in; a state may have another size with each request as it is", anyState(func(s edgewise.SequenceState) bool { return s.UseGrowableMemory })},
 	{"is_shape_tensor", "only TensorRT models have shape tensors", anyTensor(func(in edgewise.ModelInput) bool { return in.IsShapeTensor }, func(out edgewise.ModelOutput) bool { return out.IsShapeTensor })},
 	{"is_non_linear_format_io", "only TensorRT models have such tensors", anyTensor(func(in edgewise.ModelInput) bool { return in.IsNonLinearFormatIO }, func(out edgewise.ModelOutput) bool { return out.IsNonLinearFormatIO })},
 	{"model_transaction_policy.decoupled", "a request has exactly one response", func(m *edgewise.Model) bool {
@@ -61,8 +59,10 @@ func Unsupported(m *edgewise.Model) []string {
 	return found
 }
 
-func anyInput(used func(edgewise.ModelInput) bool) func(*edgewise.Model) bool {
-	return func(m *edgewise.Model) bool { return slices.ContainsFunc(m.Input, used) }
+func anyState(used func(edgewise.SequenceState) bool) func(*edgewise.Model) bool {
+	return func(m *edgewise.Model) bool {
+		return m.SequenceBatching != nil && slices.ContainsFunc(m.SequenceBatching.State, used)
+	}
 }
 
 func anyTensor(in func(edgewise.ModelInput) bool, out func(edgewise.ModelOutput) bool) func(*edgewise.Model) bool {

@@ -242,7 +242,7 @@ func TestValidateRefusesTheRest(t *testing.T) {
 			`dynamic_batching: priority_queue_policy: want levels 1 to priority_levels, which is 1, got "x"`,
 		}, "\nmodel \"cat\": ")},
 		{"DELAY in order", batching(func(b *edgewise.DynamicBatching) { b.DefaultQueuePolicy.TimeoutAction = "DELAY" }), "dynamic_batching: default_queue_policy: timeout_action DELAY is excluded by preserve_ordering"},
-		{"two schedulers", func(m *edgewise.Model) { m.SequenceBatching = &edgewise.SequenceBatching{} }, "want at most one of dynamic_batching, sequence_batching and ensemble_scheduling, got 2\nmodel \"cat\": sequence_batching: sequences are not served yet"},
+		{"two schedulers", func(m *edgewise.Model) { m.SequenceBatching = &edgewise.SequenceBatching{} }, "want at most one of dynamic_batching, sequence_batching and ensemble_scheduling, got 2"},
 
 		{"warm-up without a name", warmup(func(w *edgewise.ModelWarmup) { w.Name = "" }), "model_warmup[0]: name is empty"},
 		{"warm-up twice", func(m *edgewise.Model) { m.ModelWarmup = append(m.ModelWarmup, m.ModelWarmup[0]) }, `model_warmup "w" is declared twice`},
@@ -341,10 +341,8 @@ func TestBackendParametersHaveTheirBounds(t *testing.T) {
 
 func TestWhatIsNotServedIsRefusedWithTheReason(t *testing.T) {
 	tests := []struct{ config, want string }{
-		{"sequence_batching {}", "sequence_batching: sequences are not served yet"},
-		{"batch_input { kind: BATCH_ITEM_SHAPE }", "batch_input: inputs made from the batch are not served yet"},
-		{"batch_output {}", "batch_output: outputs scattered over the batch are not served yet"},
-		{`input { name: "image" data_type: TYPE_FP32 dims: [3, 1, 1] allow_ragged_batch: true }`, "input.allow_ragged_batch: ragged batches are not served yet"},
+		{"sequence_batching { iterative_sequence: true }", "sequence_batching.iterative_sequence: a request has exactly one response"},
+		{`sequence_batching { state { input_name: "s" output_name: "t" data_type: TYPE_FP32 dims: [1] use_growable_memory: true } }`, "sequence_batching.state.use_growable_memory: there is no GPU memory to grow in; a state may have another size with each request as it is"},
 		{`output { name: "scores" data_type: TYPE_FP32 dims: [6] is_shape_tensor: true }`, "is_shape_tensor: only TensorRT models have shape tensors"},
 		{`input { name: "image" data_type: TYPE_FP32 dims: [3, 1, 1] is_non_linear_format_io: true }`, "is_non_linear_format_io: only TensorRT models have such tensors"},
 		{"model_transaction_policy { decoupled: true }", "model_transaction_policy.decoupled: a request has exactly one response"},

@@ -146,9 +146,12 @@ func (l *lane) attempt(ctx context.Context, jobs []*job, started time.Time) (err
 	}()
 	total := elements(jobs)
 	l.s.padding.fill(jobs)
-	inputs, gathers := jobs[0].inputs, l.gatherer.needed(jobs)
+	inputs, gathers := jobs[0].inputs, l.gatherer.needed(jobs) || l.s.ragged != nil
 	if gathers {
 		if inputs, err = l.gatherer.gather(jobs, total); err != nil {
+			return err
+		}
+		if inputs, err = l.s.ragged.inputs(inputs, jobs); err != nil {
 			return err
 		}
 	}
@@ -198,6 +201,12 @@ func carry(ctx context.Context, jobs []*job) context.Context {
 func (l *lane) distribute(result *edgewise.Result, jobs []*job, total int) error {
 	if err := l.s.checker.finish(result); err != nil {
 		return err
+	}
+	if l.s.ragged != nil {
+		if err := l.s.ragged.distribute(result.Outputs, jobs, total); err != nil {
+			return &unsplittable{err}
+		}
+		return nil
 	}
 	if len(jobs) == 1 {
 		jobs[0].outputs = result.Outputs

@@ -28,6 +28,7 @@ type Scheduler struct {
 	instance edgewise.Instance
 	checker  *checker
 	padding  *Padding
+	ragged   *ragged
 	policies []policy // of the priority levels
 	standard int      // index of the default level
 	queue    *queue
@@ -50,7 +51,7 @@ var (
 func New(v *edgewise.Version, instance edgewise.Instance, c Config) *Scheduler {
 	policies, standard := policiesOf(v.Model)
 	s := &Scheduler{
-		version: v, instance: instance, checker: newChecker(v.Model), padding: c.Padding, policies: policies, standard: standard,
+		version: v, instance: instance, checker: newChecker(v.Model), padding: c.Padding, ragged: newRagged(v.Model), policies: policies, standard: standard,
 		queue: newQueue(v.Model, policies, c.MaxQueue), jobs: newJobs(), measured: newMeter(), logger: c.Logger,
 		account: c.Cores.open(c.Threads),
 	}
@@ -81,6 +82,7 @@ func (s *Scheduler) infer(ctx context.Context, req *edgewise.Request, start time
 	if err := s.padding.measure(j, s.checker); err != nil {
 		return nil, err
 	}
+	j.ragged = s.ragged
 	j.ctx, j.arrived, j.level = ctx, start, levelOf(req.Priority, len(s.policies), s.standard)
 	j.call = edgewise.Call{Parameters: req.Parameters, Depth: edgewise.CallOf(ctx).Depth}
 	s.limit(j, req.Timeout)

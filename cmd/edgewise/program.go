@@ -51,6 +51,9 @@ type usageError struct{ error }
 
 func (p *program) run(ctx context.Context, args []string) int {
 	root := p.root()
+	if len(args) > 0 && args[0] == "serve" {
+		args = joined(args)
+	}
 	root.SetArgs(args)
 	root.SetIn(p.in)
 	root.SetOut(p.out)

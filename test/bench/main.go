@@ -55,6 +55,12 @@ func scenarios() []scenario {
 	for _, clients := range []int{1, 16} {
 		all = append(all, scenario{"wasm", fmt.Sprintf("step/%d", clients), stepFigures(clients)})
 	}
+	for _, name := range gallery {
+		all = append(all, scenario{"wasm", "fuel/" + name, fuelFigures(name)})
+	}
+	for _, name := range pictureSteps {
+		all = append(all, scenario{"wasm", "native/" + name, nativeFigures(name)})
+	}
 	return append(all,
 		scenario{"engine", "crossing/small", crossingFigures("MLP, 256 bytes in", onnxgen.MLP(1), vector)},
 		scenario{"engine", "isolation/resident", residentFigures}, scenario{"engine", "isolation/cycles", cycleFigures}, scenario{"engine", "isolation/crash", crashFigures},

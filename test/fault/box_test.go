@@ -28,7 +28,7 @@ type box struct {
 func startBox(t *testing.T, dir string) *box {
 	t.Helper()
 	b := &box{ended: make(chan struct{})}
-	b.cmd = exec.Command(real.Program(t), "serve", "--set", "http.address=127.0.0.1:0", "--set", "grpc.address=127.0.0.1:0", "--set", "data_dir="+dir, "--set", "store.reserve_bytes=0", "--auth", "open")
+	b.cmd = exec.Command(real.Program(t), "serve", "--set", "metrics.address=", "--set", "http.address=127.0.0.1:0", "--set", "grpc.address=127.0.0.1:0", "--set", "data_dir="+dir, "--set", "store.reserve_bytes=0", "--auth", "open")
 	b.cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
 	out, err := b.cmd.StdoutPipe()
 	if err != nil {

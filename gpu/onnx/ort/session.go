@@ -57,7 +57,7 @@ func (l *Library) NewSession(path string, inputs, outputs []string, o Options) (
 		return nil, edgewise.Errorf("ort.NewSession", edgewise.Invalid, "session options: %w", err)
 	}
 	defer func() { _ = options.Destroy() }()
-	binding, err := ortgo.NewDynamicAdvancedSession(path, nil, nil, options)
+	binding, err := o.open(path, options)
 	if err != nil {
 		return nil, edgewise.Errorf("ort.NewSession", edgewise.Invalid, "ONNX Runtime refuses the model: %w", err)
 	}
@@ -65,6 +65,19 @@ func (l *Library) NewSession(path string, inputs, outputs []string, o Options) (
 		lib: l, binding: binding, handle: field(binding, "s", "ortSession"),
 		inputs: cNames(inputs), outputs: cNames(outputs), calls: make(chan *call, idleCalls), runOptions: o.RunEntries,
 	}, nil
+}
+
+// open loads the file. Loading optimizes the model, which may take a core for seconds. A session with threads of its own is
+// not loaded in the background, because they would stay there.
+func (o Options) open(path string, options *ortgo.SessionOptions) (binding *ortgo.DynamicAdvancedSession, err error) {
+	load := func() error {
+		binding, err = ortgo.NewDynamicAdvancedSession(path, nil, nil, options)
+		return err
+	}
+	if max(o.IntraThreads, o.InterThreads) > 1 {
+		return binding, load()
+	}
+	return binding, background(load)
 }
 
 // Close gives the session's memory back. No Run is in progress and no Result is unreleased.
