@@ -33,7 +33,7 @@ export default () => scenario({ imports: ['dist/demo/models'] }, async (box, vis
   await page.getByLabel('Name').fill('camera');
   await page.getByLabel('Only these models').fill('vad');
   await page.getByRole('button', { name: 'Make the key' }).click();
-  const secret = (await page.getByLabel('The key').innerText()).trim();
+  const secret = (await page.getByRole('region', { name: 'The key' }).innerText()).trim();
   check(secret.startsWith('ek_'), `the key is ${secret}`);
   await page.getByRole('button', { name: 'I have it' }).click();
   check(!(await page.content()).includes(secret), 'the key is still in the page');
