@@ -17,10 +17,22 @@ GOFILES  = $(shell git ls-files --cached --others --exclude-standard '*.go' ':!*
 export CGO_ENABLED := 1
 export CGO_CFLAGS  := -O2 -g
 
-.PHONY: build run demo test check race fuzz bench hostile fault soak proto runtime models speech grpc-client python steps toolchains demo-steps tools-present clean
+PAGE = $(shell find webui/src webui/build webui/public -type f) webui/index.html webui/vite.config.ts webui/svelte.config.js webui/package-lock.json api/openapi.yaml
 
-## build: the program, with the runtime library beside it
-build: tools-present runtime
+.PHONY: webui browser build run demo test check race fuzz bench hostile fault soak proto runtime models speech grpc-client python steps toolchains demo-steps tools-present clean
+
+## webui: the page, into webui/dist, where the program embeds it; nothing is done when nothing has changed
+webui: webui/dist/index.html.gz
+
+webui/node_modules/.installed: webui/package-lock.json | tools-present
+	npm ci --prefix webui --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
+webui/dist/index.html.gz: webui/node_modules/.installed $(PAGE)
+	cd webui && npm run --silent build -- --logLevel warn
+
+## build: the program with its page, and the runtime library beside it
+build: tools-present runtime webui
 	$(GO) build -trimpath -o $(BIN)/edgewise ./cmd/edgewise
 
 ## run: build everything and serve the demo on http://127.0.0.1:8000
@@ -55,12 +67,12 @@ demo-steps: steps
 	@for module in configs/demo/steps/*.wasm; do cp $(STEPS)/$$(basename $$module .wasm)/1/model.wasm $$module; done
 
 ## test: every test, with the race detector
-test: build models speech toolchains grpc-client
+test: build models speech toolchains grpc-client browser
 	$(GO) vet ./...
 	$(GO) test -race -timeout 20m ./...
 
 ## check: format, vet, static analysis, architecture, race detector
-check: build models speech toolchains grpc-client
+check: build models speech toolchains grpc-client browser
 	@test -z "$$($(TOOL) gofumpt -l $(GOFILES))" || { echo "not formatted:"; $(TOOL) gofumpt -l $(GOFILES); exit 1; }
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
@@ -125,10 +137,17 @@ grpc-client:
 	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq --no-install-recommends $(GRPC_CLIENT) >/dev/null; } || \
 	  { echo "missing: $(GRPC_CLIENT) (on Debian: sudo apt-get install $(GRPC_CLIENT))"; exit 1; }; }
 
+# browser: what the tests of the page are run in
+browser:
+	@command -v chromium >/dev/null || { \
+	  echo "installing chromium, which the page is tested in"; \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-liberation >/dev/null; } || \
+	  { echo "missing: chromium (on Debian: sudo apt-get install chromium)"; exit 1; }; }
+
 tools-present:
 	@missing=; for tool in go:Go gcc:"a C compiler" npm:"Node.js with npm" git:git; do \
 	  command -v "$${tool%%:*}" >/dev/null || missing="$$missing\n  $${tool#*:} ($${tool%%:*})"; done; \
 	[ -z "$$missing" ] || { printf "missing:$$missing\ninstall it and run make again\n"; exit 1; }
 
 clean:
-	rm -rf $(BIN) dist
+	rm -rf $(BIN) dist webui/dist/[!s]*

@@ -73,6 +73,12 @@ type Inferer interface {
 	Infer(ctx context.Context, req *Request) (*Response, error)
 }
 
+// LoadOverride is what a load gives in place of what a model's folder holds, for that load alone.
+type LoadOverride struct {
+	Config []byte            // JSON; nil: the folder's own
+	Files  map[string][]byte // by path in the model's folder, such as "1/model.onnx"; not nil: only these exist
+}
+
 // Servable is a loaded version that answers requests.
 type Servable interface {
 	Inferer
@@ -80,6 +86,14 @@ type Servable interface {
 	Statistics() Statistics
 	// Close refuses new requests, waits for those in flight and gives the memory back. It is called once.
 	Close() error
+}
+
+// Sequencer is a Servable that keeps sequences. Both methods are safe for concurrent use and come before Close.
+type Sequencer interface {
+	// Holds tells whether the sequence that id names has begun there and takes further requests.
+	Holds(id Sequence) bool
+	// Drain refuses new sequences from now on and returns when those that are there have ended, or ctx's error.
+	Drain(ctx context.Context) error
 }
 
 // Backend loads versions of one platform. All methods are safe for concurrent use.
@@ -119,6 +133,13 @@ type Placer interface {
 	// RunInto returns. An output that was made in its slice is that slice; any other stands in the instance's memory
 	// until Result.Free, as after Run.
 	RunInto(ctx context.Context, in []Tensor, want []string, place func(sizes []int64) [][]byte) (*Result, error)
+}
+
+// Pinner is an Instance on a device, which reads and writes memory faster when it has been told of it beforehand.
+type Pinner interface {
+	// Pin tells of memory that was mapped from the operating system and begins at a page. unpin ends that, once, before it is
+	// unmapped; no Run uses it then. A Run may also use other memory. Error: Exhausted, Unavailable; the memory can be used all the same.
+	Pin(memory []byte) (unpin func(), err error)
 }
 
 // Result is what Instance.Run made: the outputs, in the order wanted, and how long it took.

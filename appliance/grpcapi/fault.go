@@ -42,6 +42,12 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	defer func() {
 		err = s.ended(info.FullMethod, recover(), err)
 	}()
+	if err := s.allowed(ctx, info.FullMethod); err != nil {
+		return nil, err
+	}
+	if err := mayAsk(ctx, info.FullMethod, req); err != nil {
+		return nil, err
+	}
 	return handler(ctx, req)
 }
 
@@ -50,6 +56,9 @@ func (s *Server) streaming(srv any, stream grpc.ServerStream, info *grpc.StreamS
 	defer func() {
 		err = s.ended(info.FullMethod, recover(), err)
 	}()
+	if err := s.allowed(stream.Context(), info.FullMethod); err != nil {
+		return err
+	}
 	return handler(srv, stream)
 }
 
@@ -78,7 +87,12 @@ func (s *Server) admit(ctx context.Context, info *tap.Info) (context.Context, er
 		s.calls.count(info.FullMethodName, status.Code(err))
 		return ctx, err
 	}
-	return ctx, nil
+	authorized, err := s.authorize(ctx, info)
+	if err != nil {
+		err = statusOf(err).Err()
+		s.calls.count(info.FullMethodName, status.Code(err))
+	}
+	return authorized, err
 }
 
 func (s *Server) noMemory() error {

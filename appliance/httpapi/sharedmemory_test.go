@@ -21,6 +21,9 @@ type fakeShared struct {
 	open    int
 }
 
+// Allowed always does.
+func (*fakeShared) Allowed() error { return nil }
+
 func (f *fakeShared) Register(r edgewise.Region) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -98,7 +101,8 @@ func TestSharedMemoryRoutes(t *testing.T) {
 		{"none left", "GET", "/v2/systemsharedmemory/status", "", 200, "[]"},
 		{"device memory", "GET", "/v2/cudasharedmemory/status", "", 200, "[]"},
 		{"device region", "GET", "/v2/cudasharedmemory/region/r/status", "", 404, `{"error":"Unable to find cuda shared memory region: 'r'","code":"not_found"}`},
-		{"device registration", "POST", "/v2/cudasharedmemory/region/r/register", "{}", 501, `{"error":"CUDA shared memory is not supported: use system shared memory, or send tensors in the request's body","code":"unsupported"}`},
+		{"device registration", "POST", "/v2/cudasharedmemory/region/r/register", "{}", 400, `{"error":"failed to register CUDA shared memory region: 'r', GPUs not supported","code":"invalid"}`},
+		{"end of a device registration", "POST", "/v2/cudasharedmemory/region/r/unregister", "", 200, ""},
 	})
 }
 

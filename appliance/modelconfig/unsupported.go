@@ -16,10 +16,8 @@ type feature struct {
 
 // features is the one table of what is not served. A row goes when the thing is built.
 var features = []feature{
-	{"sequence_batching", "sequences are not served yet", func(m *edgewise.Model) bool { return m.SequenceBatching != nil }},
-	{"batch_input", "inputs made from the batch are not served yet", func(m *edgewise.Model) bool { return len(m.BatchInput) > 0 }},
-	{"batch_output", "outputs scattered over the batch are not served yet", func(m *edgewise.Model) bool { return len(m.BatchOutput) > 0 }},
-	{"input.allow_ragged_batch", "ragged batches are not served yet", anyInput(func(in edgewise.ModelInput) bool { return in.AllowRaggedBatch })},
+	{"sequence_batching.iterative_sequence", "a request has exactly one response", func(m *edgewise.Model) bool { return m.SequenceBatching != nil && m.SequenceBatching.IterativeSequence }},
+	{"sequence_batching.state.use_growable_memory", "there is no GPU memory to grow in; a state may have another size with each request as it is", anyState(func(s edgewise.SequenceState) bool { return s.UseGrowableMemory })},
 	{"is_shape_tensor", "only TensorRT models have shape tensors", anyTensor(func(in edgewise.ModelInput) bool { return in.IsShapeTensor }, func(out edgewise.ModelOutput) bool { return out.IsShapeTensor })},
 	{"is_non_linear_format_io", "only TensorRT models have such tensors", anyTensor(func(in edgewise.ModelInput) bool { return in.IsNonLinearFormatIO }, func(out edgewise.ModelOutput) bool { return out.IsNonLinearFormatIO })},
 	{"model_transaction_policy.decoupled", "a request has exactly one response", func(m *edgewise.Model) bool {
@@ -39,8 +37,6 @@ var features = []feature{
 
 	{"instance_group.kind", "KIND_GPU is not served yet: use KIND_CPU or KIND_AUTO", anyGroup(func(g edgewise.InstanceGroup) bool { return g.Kind == edgewise.KindGPU })},
 	{"instance_group.kind", "no backend of this box places its own instances: use KIND_CPU or KIND_AUTO instead of KIND_MODEL", anyGroup(func(g edgewise.InstanceGroup) bool { return g.Kind == edgewise.KindModel })},
-	{"instance_group.passive", "passive instances are not served", anyGroup(func(g edgewise.InstanceGroup) bool { return g.Passive })},
-	{"instance_group.rate_limiter", "there is no rate limiter yet", anyGroup(func(g edgewise.InstanceGroup) bool { return g.RateLimiter != nil })},
 	{"instance_group.secondary_devices", "there are no secondary devices", anyGroup(func(g edgewise.InstanceGroup) bool { return len(g.SecondaryDevices) > 0 })},
 	{"instance_group.profile", "only TensorRT models have profiles", anyGroup(func(g edgewise.InstanceGroup) bool { return len(g.Profile) > 0 })},
 	{"instance_group.host_policy", "there are no host policies", anyGroup(func(g edgewise.InstanceGroup) bool { return g.HostPolicy != "" })},
@@ -61,8 +57,10 @@ func Unsupported(m *edgewise.Model) []string {
 	return found
 }
 
-func anyInput(used func(edgewise.ModelInput) bool) func(*edgewise.Model) bool {
-	return func(m *edgewise.Model) bool { return slices.ContainsFunc(m.Input, used) }
+func anyState(used func(edgewise.SequenceState) bool) func(*edgewise.Model) bool {
+	return func(m *edgewise.Model) bool {
+		return m.SequenceBatching != nil && slices.ContainsFunc(m.SequenceBatching.State, used)
+	}
 }
 
 func anyTensor(in func(edgewise.ModelInput) bool, out func(edgewise.ModelOutput) bool) func(*edgewise.Model) bool {

@@ -22,6 +22,10 @@ const (
 	MaxWarmupCount    = 1000    // repetitions of one warm-up request
 	MaxWarmupBytes    = 1 << 28 // bytes of one warm-up input, for the whole batch
 	MaxThreads        = 256     // threads of an ONNX Runtime session
+	MaxSequences      = 1 << 16 // sequences of a model that have a slot at a time, over all instances
+	MaxStates         = 64      // implicit states of a model
+	MaxStateBytes     = 1 << 26 // bytes of what one state begins with
+	MaxResources      = 64      // resources that the rate limiter gives an instance
 	MaxProblems       = 100     // problems told apart; the rest is counted
 )
 
@@ -36,6 +40,8 @@ func Validate(m *edgewise.Model, files []string, ins *edgewise.Inspection) error
 	c.outputs()
 	c.instances()
 	c.batching()
+	c.sequences()
+	c.batches()
 	c.warmups()
 	c.parameters()
 	c.metricTags()

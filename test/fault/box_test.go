@@ -29,7 +29,7 @@ type box struct {
 func startBox(t *testing.T, dir string, settings ...string) *box {
 	t.Helper()
 	b := &box{ended: make(chan struct{})}
-	b.cmd = exec.Command(real.Program(t), "serve", "--set", "http.address=127.0.0.1:0", "--set", "grpc.address=127.0.0.1:0", "--set", "data_dir="+dir, "--set", "store.reserve_bytes=0")
+	b.cmd = exec.Command(real.Program(t), "serve", "--set", "metrics.address=", "--set", "http.address=127.0.0.1:0", "--set", "grpc.address=127.0.0.1:0", "--set", "data_dir="+dir, "--set", "store.reserve_bytes=0", "--auth", "open")
 	for _, s := range settings {
 		b.cmd.Args = append(b.cmd.Args, "--set", s)
 	}
