@@ -42,6 +42,7 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	if err := a.welcome(d, hooks); err != nil {
 		a.logger.Error("letting programs on this machine in", "error", err)
 	}
+	a.watch.learn(a.library.Records())
 	a.library.start()
 	a.uploads.Start()
 	a.engine.started.Store(true)
@@ -54,9 +55,11 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 		work.Go(func() { a.watchdog(background, d.rest.Addr()) })
 	}
 	work.Go(func() { a.keep(background) })
+	work.Go(func() { a.watchOver(background) })
 	var runtime sync.WaitGroup
-	runtime.Go(func() { a.checkRuntime(background) })
 	failed := make(chan error, 1)
+	runtime.Go(func() { a.devices.found() })
+	work.Go(func() { a.devices.watch(background) })
 	work.Go(func() {
 		a.importAll(background, imports)
 		if err := a.library.sources.start(background); err != nil {
@@ -99,6 +102,7 @@ func (a *App) shutdown(d *doors) error {
 	a.engine.ending.Store(true)
 	ctx, cancel := context.WithTimeout(context.Background(), a.config.Shutdown.Timeout)
 	defer cancel()
+	a.watch.hub.Close()
 	door := d.close(ctx)
 	a.jobs.close()
 	if ctx.Err() != nil {
@@ -107,6 +111,9 @@ func (a *App) shutdown(d *doors) error {
 		defer cancel()
 	}
 	err := errors.Join(door, a.manager.Close(ctx), a.closeBox(), a.store.Close())
+	if failed := a.tracer.Close(ctx); failed != nil {
+		a.logger.Warn("the last traces were not exported", "error", failed)
+	}
 	if err == nil {
 		a.logger.Info("stopped")
 	}

@@ -16,6 +16,7 @@ import (
 type engine struct {
 	*manager.Manager
 	library *library
+	watch   *watch
 	strict  bool        // ready means that every wanted version is
 	started atomic.Bool // the stored wishes have been repeated
 	ending  atomic.Bool // the box is stopping
@@ -25,6 +26,11 @@ var (
 	_ httpapi.Engine  = (*engine)(nil)
 	_ httpapi.Library = (*library)(nil)
 )
+
+// Infer answers a request from outside, traces it where that is wanted, and remembers how it went.
+func (e *engine) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
+	return e.watch.infer(ctx, req, e.library.infer)
+}
 
 // Live tells whether the box works at all. A stopping box still does: it drains.
 func (e *engine) Live() bool { return e.started.Load() }

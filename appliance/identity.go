@@ -116,6 +116,9 @@ func (a *App) ownTransport() *http.Transport {
 
 // welcome lets programs on this machine in, and tells the person at the console how to begin.
 func (a *App) welcome(d *doors, hooks Hooks) error {
+	if d.rest == nil {
+		return nil // no page, and nobody to let in
+	}
 	w := Welcome{URLs: a.urls(d.rest.Addr()), Open: a.openMode()}
 	a.box.mu.Lock()
 	a.box.urls = w.URLs
@@ -184,6 +187,9 @@ func (a *App) keep(ctx context.Context) {
 // modelChanged tells those who listen that something about a model has changed, and forgets what was written about what is
 // deleted.
 func (a *App) modelChanged(id edgewise.ModelID, what string) {
+	if what == "stored" || what == "deleted" {
+		a.watch.learn(a.library.Records())
+	}
 	if what == "deleted" {
 		if err := a.notes.forget(id); err != nil {
 			a.logger.Error("removing the notes about what was deleted", "model", id.String(), "error", err)
@@ -193,4 +199,4 @@ func (a *App) modelChanged(id edgewise.ModelID, what string) {
 }
 
 // publish tells those who listen what has happened.
-func (a *App) publish(string, any) {}
+func (a *App) publish(topic string, data any) { a.watch.hub.Publish(topic, data) }

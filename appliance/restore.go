@@ -69,19 +69,6 @@ func readBackup(folder string) (*backup, error) {
 	return m, nil
 }
 
-func readBounded(path string, most int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	text, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(text)) > most {
-		err = errors.New("too large")
-	}
-	return text, err
-}
-
 // checkBackup says what would go wrong, before anything is changed: files that are damaged or missing, declarations that this
 // box cannot serve, and versions that are stored here with other content.
 func (a *App) checkBackup(ctx context.Context, m *backup) error {

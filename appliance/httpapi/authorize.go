@@ -46,6 +46,14 @@ func (s *Server) as(c *fiber.Ctx) context.Context {
 	return edgewise.WithPrincipal(s.base, who(c))
 }
 
+// asked returns ctx with who asked; everybody is nobody in particular.
+func asked(ctx context.Context, c *fiber.Ctx) context.Context {
+	if p := who(c); p != openVisitor {
+		return edgewise.WithPrincipal(ctx, p)
+	}
+	return ctx
+}
+
 // openVisitor is everybody when accounts are off.
 var openVisitor = &edgewise.Principal{Kind: "open", Rights: edgewise.AllRights}
 
