@@ -21,7 +21,7 @@ mmdebstrap --variant=minbase --include="$(grep -v '^#' "$here/packages" | paste 
 	--customize-hook='mkdir -p "$1/efi-packages" && chroot "$1" sh -c "cd /efi-packages && apt-get download shim-signed grub-efi-amd64-signed"' \
 	--customize-hook="copy-out /efi-packages '$cache'" \
 	--customize-hook='rm -r "$1/efi-packages"' \
-	"$suite" "$cache/base.tar.new" 2>"$cache/base.log" || { tail -n 20 "$cache/base.log"; exit 1; }
+	--format=tar "$suite" "$cache/base.tar.new" 2>"$cache/base.log" || { tail -n 20 "$cache/base.log"; exit 1; }
 mv "$cache/efi-packages" "$cache/efi"
 mv "$cache/base.tar.new" "$cache/base.tar"
 echo "$key" >"$cache/base.key"

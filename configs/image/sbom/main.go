@@ -49,6 +49,9 @@ type hash struct {
 	Content   string `json:"content"`
 }
 
+// maxNamed bounds how many files that belong to nothing are named.
+const maxNamed = 50
+
 func main() {
 	root := flag.String("root", "", "folder of the slot, with dpkg's status in it")
 	version := flag.String("version", "", "version of the slot")
@@ -80,7 +83,7 @@ func run(root, version, overlay string, out io.Writer) error {
 	if strays, err := unlisted(root, overlay); err != nil {
 		return err
 	} else if len(strays) > 0 {
-		return fmt.Errorf("%d files belong to no listed component, the first: %s", len(strays), strings.Join(strays[:min(10, len(strays))], " "))
+		return fmt.Errorf("%d files belong to no listed component, the first: %s", len(strays), strings.Join(strays[:min(maxNamed, len(strays))], " "))
 	}
 	encoder := json.NewEncoder(out)
 	encoder.SetIndent("", " ")

@@ -10,13 +10,14 @@ import (
 
 // made are files that packages make when they are installed, and that this project's scripts make. A folder ends with '/'.
 var made = []string{
-	"boot/initrd.img", "dev/", "proc/", "run/", "sys/", "tmp/", "var/", "etc/.pwd.lock", "etc/.updated",
+	"boot/initrd.img", "boot/vmlinuz", "etc/.resolv.conf.systemd-resolved.bak", "etc/default/locale", "etc/motd", "etc/mtab", "etc/security/opasswd", "etc/vconsole.conf", "root/",
+	"dev/", "proc/", "run/", "sys/", "tmp/", "var/", "etc/.pwd.lock", "etc/.updated",
 	"etc/alternatives/", "etc/ca-certificates.conf", "etc/dpkg/", "etc/environment", "etc/fstab", "etc/group", "etc/gshadow", "etc/hostname", "etc/hosts",
 	"etc/initramfs-tools/", "etc/ld.so.cache", "etc/locale.conf", "etc/localtime", "etc/machine-id", "etc/modules", "etc/nsswitch.conf", "etc/os-release",
 	"etc/pam.d/", "etc/passwd", "etc/profile", "etc/rauc/ca.pem", "etc/rc", "etc/resolv.conf", "etc/shadow", "etc/shells", "etc/ssl/certs/",
 	"etc/subgid", "etc/subuid", "etc/systemd/system/", "etc/systemd/user/", "etc/timezone", "etc/apt/", "usr/lib/clock-epoch", "usr/lib/modules/",
 	"usr/lib/os-release", "usr/lib/systemd/system/", "usr/lib/udev/hwdb.bin", "usr/share/edgewise/",
-	"etc/kernel/", "initrd.img", "vmlinuz", "lib", "bin", "sbin", "usr/sbin/policy-rc.d", "usr/share/info/",
+	"etc/kernel/", "initrd.img", "vmlinuz", "lib", "bin", "sbin", "usr/sbin/policy-rc.d", "usr/share/info/", "usr/local/man",
 }
 
 // unlisted returns the files of a slot that belong to no package, are not in the overlay and are not made.
@@ -33,6 +34,9 @@ func unlisted(root, overlay string) ([]string, error) {
 		name, err := filepath.Rel(root, path)
 		if err != nil || owned[name] || isMade(name) {
 			return err
+		}
+		if target, err := os.Readlink(path); err == nil && strings.HasPrefix(target, "/etc/alternatives/") {
+			return nil
 		}
 		if _, err := os.Lstat(filepath.Join(overlay, name)); err != nil {
 			strays = append(strays, name)
