@@ -19,7 +19,7 @@ export CGO_CFLAGS  := -O2 -g
 
 PAGE = $(shell find webui/src webui/build sdk/assemblyscript sdk/template/assemblyscript -type f) webui/index.html webui/vite.config.ts webui/svelte.config.js webui/package-lock.json api/openapi.yaml
 
-.PHONY: webui browser build run demo test check race fuzz bench hostile fault soak proto runtime models speech grpc-client python steps toolchains demo-steps tools-present deb deb-test image image-test clean
+.PHONY: webui browser build run demo test check race fuzz bench hostile fault soak proto runtime models speech grpc-client python steps toolchains demo-steps tools-present deb deb-test image image-test image-tools clean
 
 ## webui: the page, into webui/dist, where the program embeds it; nothing is done when nothing has changed
 webui: webui/dist/index.html.gz
@@ -138,12 +138,18 @@ deb-test: deb models
 ## image: the disk image, its update bundle, checksums and signature, into dist/image; KEYS are throw-away unless they are there
 KEYS ?= $(CACHE)/image/keys
 export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
-image: deb models
+image: image-tools deb models
 	configs/image/keys.sh $(KEYS)
 	configs/image/slot.sh $(VERSION) $(PACKAGES)/edgewise_$(VERSION)_amd64.deb $(KEYS)/ca.pem $(CACHE)/image $(IMAGE)
 	configs/image/disk.sh $(VERSION) $(CACHE)/image $(IMAGE)
 	configs/image/bundle.sh $(VERSION) $(KEYS) $(IMAGE)
 	configs/image/release.sh $(VERSION) $(KEYS) $(IMAGE)
+
+IMAGE_TOOLS := mmdebstrap rauc genimage mtools dosfstools squashfs-tools gdisk bmap-tools minisign zstd grub-common qemu-system-x86 ovmf netpbm
+image-tools:
+	@{ command -v mmdebstrap && command -v rauc && command -v genimage && command -v mcopy && command -v mkfs.vfat && command -v mksquashfs && command -v sgdisk && \
+	  command -v bmaptool && command -v minisign && command -v zstd && command -v grub-editenv && command -v qemu-system-x86_64 && command -v pnmtopng; } >/dev/null 2>&1 || \
+	  { echo "an image needs: sudo apt-get install $(IMAGE_TOOLS)"; exit 1; }
 
 ## image-test: the image under QEMU, without KVM if need be: boots, claim, model, update, refusals, fallback; ONLY=step stops after one
 image-test: image
