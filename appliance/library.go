@@ -37,6 +37,7 @@ type libraryConfig struct {
 	// CoreCount is how many cores there are for models, Cores the budget that hands them out.
 	CoreCount int
 	Cores     *sched.Cores
+	GPUs      gpus
 	Gap       bool // a version may take the place of its predecessor before it is loaded
 }
 
@@ -143,7 +144,7 @@ func (l *library) completed(ctx context.Context, declared *edgewise.Model, name,
 	if err != nil {
 		return nil, err
 	}
-	m, err := modelconfig.Complete(identified, name, files, inspection, l.config.Defaults)
+	m, err := modelconfig.Complete(identified, name, files, inspection, l.defaults())
 	if err != nil {
 		return nil, err
 	}

@@ -31,13 +31,16 @@ func (l *library) load(ctx context.Context, v *edgewise.Version) (edgewise.Serva
 	if err != nil {
 		return nil, err
 	}
-	instance, err := backend.Load(ctx, v, dir, edgewise.Device{})
+	p, err := l.placement(v.Model)
 	if err != nil {
 		return nil, err
 	}
-	c := v.Model.Concurrency(l.config.CoreCount)
+	instance, err := loadOn(ctx, backend, v, dir, p.devices)
+	if err != nil {
+		return nil, err
+	}
 	s := sched.New(v, instance, sched.Config{
-		Lanes: c.Lanes, Cores: l.config.Cores, Threads: c.Threads(), Padding: padding, MaxQueue: l.config.MaxQueue, Logger: l.logger,
+		Lanes: p.lanes, Cores: p.cores, Threads: p.threads, Padding: padding, MaxQueue: l.config.MaxQueue, Logger: l.logger,
 	})
 	requests, err := warmupRequests(v.Model, dir)
 	if err == nil {
@@ -49,7 +52,7 @@ func (l *library) load(ctx context.Context, v *edgewise.Version) (edgewise.Serva
 		}
 		return nil, err
 	}
-	return &served{l.withLabels(l.withCache(s, v), v, dir), s, func(m *edgewise.Model) { s.Resize(m.Concurrency(l.config.CoreCount).Lanes) }}, nil
+	return &served{l.withLabels(l.withCache(s, v), v, dir), s, func(m *edgewise.Model) { s.Resize(l.lanes(m, p.devices)) }}, nil
 }
 
 // padding is how a version's requests are padded. Only for a version that asks for it is the model file read.
