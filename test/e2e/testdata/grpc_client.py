@@ -159,6 +159,23 @@ def describe(stub):
     assert stub.ModelReady(pb.ModelReadyRequest(name="echo")).ready
 
 
+def settings(stub):
+    ask = pb.TraceSettingRequest(model_name="echo")
+    ask.settings["trace_level"].value.extend(["TIMESTAMPS", "TENSORS"])
+    ask.settings["trace_rate"].value.append("7")
+    held = stub.TraceSetting(ask).settings
+    assert list(held["trace_level"].value) == ["TIMESTAMPS", "TENSORS"] and list(held["trace_rate"].value) == ["7"], held
+    assert list(stub.TraceSetting(pb.TraceSettingRequest()).settings["trace_level"].value) == ["OFF"]
+    clear = pb.TraceSettingRequest(model_name="echo")
+    clear.settings["trace_level"].SetInParent()
+    assert list(stub.TraceSetting(clear).settings["trace_level"].value) == ["OFF"]
+    log = pb.LogSettingsRequest()
+    log.settings["log_verbose_level"].uint32_param = 1
+    log.settings["log_format"].string_param = "ISO8601"
+    held = stub.LogSettings(log).settings
+    assert held["log_verbose_level"].uint32_param == 1 and held["log_format"].string_param == "ISO8601" and held["log_error"].bool_param, held
+
+
 with grpc.insecure_channel(sys.argv[2], options=OPTIONS) as channel:
     stub = service.GRPCInferenceServiceStub(channel)
     infer(stub)
@@ -166,4 +183,5 @@ with grpc.insecure_channel(sys.argv[2], options=OPTIONS) as channel:
     sequences(stub)
     shared(stub, sys.argv[3])
     describe(stub)
+    settings(stub)
 print("all is well")
