@@ -50,6 +50,7 @@ func (s *Server) page(ctx *fasthttp.RequestCtx) bool {
 	header.Set(fiber.HeaderReferrerPolicy, "no-referrer")
 	header.Set("Cross-Origin-Opener-Policy", "same-origin")
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
+	header.Set("Permissions-Policy", "camera=(self), microphone=(self), geolocation=(), payment=(), usb=()")
 	if file.ETag != "" && bytes.Contains(request.Header.Peek(fiber.HeaderIfNoneMatch), []byte(file.ETag)) {
 		ctx.SetStatusCode(fiber.StatusNotModified)
 		return true

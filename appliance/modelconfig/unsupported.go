@@ -26,12 +26,8 @@ var features = []feature{
 	{"model_operations", "libraries of custom operators are native code from an upload, which this box never runs", func(m *edgewise.Model) bool {
 		return m.ModelOperations != nil && len(m.ModelOperations.OpLibraryFilename) > 0
 	}},
-	{"model_repository_agents", "repository agents are not served", func(m *edgewise.Model) bool {
-		return m.ModelRepositoryAgents != nil && len(m.ModelRepositoryAgents.Agents) > 0
-	}},
-	{"model_metrics", "only the buckets of " + firstResponseFamily + " can be chosen", func(m *edgewise.Model) bool {
-		return m.ModelMetrics != nil && slices.ContainsFunc(m.ModelMetrics.MetricControl, func(c edgewise.MetricControl) bool { return !isFirstResponse(c) })
-	}},
+	{"model_repository_agents", "only the agent checksum is served: others are native code", otherAgents},
+	{"model_metrics", "only buckets of " + firstResponse + " can be chosen", otherFamilies},
 	{"runtime", "the box chooses the runtime library", func(m *edgewise.Model) bool { return m.Runtime != "" }},
 	{"cc_model_filenames", "there is one file for every device", func(m *edgewise.Model) bool { return len(m.CCModelFilenames) > 0 }},
 

@@ -85,8 +85,12 @@ func pythonFigures(t task, clients int) measurement {
 			return r, err
 		}
 		name := fmt.Sprintf("%s, %s: pipeline of steps / Python behind a socket", t.words, count(clients))
+		ratio := all[0].over(all[1])
+		if clients == 1 {
+			ratio = all[0].quicker(all[1])
+		}
 		detail := fmt.Sprintf("%.0f/s against %.0f/s, p50 %s against %s", all[0].rate(), all[1].rate(), duration(all[0].p50()), duration(all[1].p50()))
-		r.Figures = []figure{atLeast(name, all[0].over(all[1]), 3, "x", detail)}
+		r.Figures = []figure{atLeast(name, ratio, 3, "x", detail)}
 		return r, nil
 	}
 }

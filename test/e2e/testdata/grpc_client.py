@@ -99,6 +99,14 @@ def sequences(stub):
     assert "sequence 2 to model 'sums' must specify the START flag" in answers[30].error_message, answers[30]
 
 
+    batching = stub.ModelConfig(pb.ModelConfigRequest(name="sums")).config.sequence_batching
+    assert batching.max_sequence_idle_microseconds == 60000000, batching
+    assert [c.control[0].kind for c in batching.control_input] == [0, 3], batching
+    assert batching.state[0].initial_state[0].data_file == "begin" and list(batching.state[0].dims) == [2], batching
+    stats = stub.ModelStatistics(pb.ModelStatisticsRequest(name="sums")).model_stats[0]
+    assert stats.inference_stats.success.count == 40 and stats.inference_count == 40, stats
+
+
 def refused(stub, request, text):
     try:
         stub.ModelInfer(request)
