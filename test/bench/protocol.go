@@ -31,8 +31,8 @@ const (
 	largeTensor  = 4 << 20 // elements: 16 MiB
 	protocolTime = time.Second
 	manyClients  = 4
-	floorP50     = 1.5     // of the echo's, with one client
-	floorRate    = 0.77    // of the echo's, with several
+	floorP50     = 1.5  // of the echo's, with one client
+	floorRate    = 0.77 // of the echo's, with several
 )
 
 // protocolFigures holds an inference that costs nothing against an echo of the same bytes by the same library: what the
