@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -426,7 +427,7 @@ func TestKeysThatAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := a.CreateKey(test.key, boxItself)
 			wantKind(t, err, edgewise.Invalid, "")
-			if own, ok := err.(*edgewise.Error); !ok || own.Field != test.field {
+			if own, ok := errors.AsType[*edgewise.Error](err); !ok || own.Field != test.field {
 				t.Errorf("%+v, want field %s", err, test.field)
 			}
 		})
