@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/cache"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
+	"github.com/edgewise-ai/edgewise/appliance/proposal"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/store"
 )
@@ -23,6 +25,7 @@ type library struct {
 	config  libraryConfig
 	store   *store.Store
 	manager *manager.Manager
+	infer   edgewise.Inferer // asks the manager; requests of traced requests are noted
 	locks   *locks
 	cache   *cache.Cache
 	logger  *slog.Logger
@@ -42,6 +45,7 @@ type libraryConfig struct {
 	// CoreCount is how many cores there are for models, Cores the budget that hands them out.
 	CoreCount int
 	Cores     *sched.Cores
+	Limiter   *sched.Limiter     // nil: rate_limiter has no effect
 	States    *sched.StateBudget // of the states of all sequences
 	Gap       bool               // a version may take the place of its predecessor before it is loaded
 }
@@ -158,6 +162,9 @@ func (l *library) completed(ctx context.Context, declared *edgewise.Model, name,
 		return nil, err
 	}
 	if err := modelconfig.Validate(m, files, inspection); err != nil {
+		return nil, err
+	}
+	if err := checkSums(ctx, m, dir); err != nil {
 		return nil, err
 	}
 	_, err = sched.NewPadding(m, inspection)
@@ -399,6 +406,19 @@ func (l *library) Inspect(ctx context.Context, id edgewise.ModelID) (*edgewise.I
 		return nil, edgewise.Errorf("appliance.Inspect", edgewise.NotFound, "model %q has no version %d", id.Name, id.Version)
 	}
 	return l.inspectVersion(ctx, v)
+}
+
+// Propose returns pipelines that a version may be meant for.
+func (l *library) Propose(id edgewise.ModelID) ([]admin.Proposal, error) {
+	r, err := l.Record(id.Name)
+	if err != nil {
+		return nil, err
+	}
+	v := r.Version(id.Version)
+	if v == nil {
+		return nil, edgewise.Errorf("appliance.Propose", edgewise.NotFound, "model %q has no version %d", id.Name, id.Version)
+	}
+	return proposal.For(v.Model), nil
 }
 
 func (l *library) inspectVersion(ctx context.Context, v *edgewise.Version) (*edgewise.Inspection, error) {

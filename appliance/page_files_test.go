@@ -28,7 +28,12 @@ func TestThePageIsServedBesideTheInterfaces(t *testing.T) {
 			}
 		})
 	}
-	res, err := browser.client.Get(h.base + "/settings")
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.base+"/settings", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Accept", "text/html")
+	res, err := browser.client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,4 +9,4 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 
 // workerPolicy is that of the scripts of the worker that compiles and runs steps: the only place where WebAssembly may be
 // made of bytes. It reaches nothing but its own scripts.
-const workerPolicy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+const workerPolicy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; connect-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

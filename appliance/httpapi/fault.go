@@ -69,12 +69,6 @@ func writeFault(ctx *fasthttp.RequestCtx, status int, body kserve.ErrorBody) {
 // unrouted is where every error of a handler ends, and every request that no handler takes.
 func (s *Server) unrouted(c *fiber.Ctx, err error) error {
 	var none *fiber.Error
-	if errors.As(err, &none) && none.Code == fiber.StatusNotFound && s.wantsPage(c) {
-		c.Status(fiber.StatusOK)
-		if err = s.page(c); err == nil {
-			return nil
-		}
-	}
 	switch {
 	case !errors.As(err, &none):
 		s.writeError(c.Context(), err)

@@ -38,7 +38,8 @@ export function inputKinds(info: TensorInfo): InputKind[] {
   if (layout(info)) return ['pixels', 'numbers', 'file'];
   const long = info.shape === null || info.shape.some((d) => d === -1 || d >= 256);
   if ((float(info.datatype) || info.datatype === 'INT16') && long && (info.shape?.length ?? 1) <= 3 && soundWords.test(info.name)) return ['samples', 'numbers', 'file'];
-  return float(info.datatype) ? ['numbers', 'samples', 'file'] : ['numbers', 'file'];
+  const last = info.shape?.at(-1) ?? -1;
+  return float(info.datatype) && (last === -1 || last >= 256) && (info.shape?.length ?? 1) <= 2 ? ['numbers', 'samples', 'file'] : ['numbers', 'file'];
 }
 
 const width = (t: Tensor) => t.shape.at(-1) ?? 1;

@@ -1,7 +1,8 @@
 import { who } from './session.svelte';
 
 /** What the page is told without asking. */
-export const basics = ['model', 'job', 'statistics', 'deployment', 'settings', 'gap'];
+export const basics = ['model', 'job', 'statistics', 'deployment', 'settings'];
+const always = ['hello', 'ping', 'gap'];
 const extras = ['log', 'request'] as const;
 export type Extra = (typeof extras)[number];
 type Message = { event: string; data: string; id: string };
@@ -123,7 +124,7 @@ class Live {
     if (this.lastId) query.set('after', this.lastId);
     const source = new EventSource('/api/v1/events?' + query);
     this.source = source;
-    for (const event of ['hello', 'ping', ...basics, ...extras]) {
+    for (const event of [...always, ...basics, ...extras]) {
       source.addEventListener(event, (e: MessageEvent<string>) => {
         const message = { event, data: e.data, id: e.lastEventId };
         this.take(message);

@@ -39,6 +39,8 @@ class Uploads {
     live.on<Job>('job', (job) => this.note(job));
     live.on<unknown>('gap', () => this.refresh());
     void this.refresh();
+    // Events tell of jobs as they go; where none arrive, the page asks while something is under way.
+    setInterval(() => { if (!live.fresh && this.jobs.some((j) => j.state === 'running')) void this.refresh(); }, 2000);
   }
 
   async refresh(): Promise<void> {
