@@ -222,6 +222,12 @@ func TestLoginIsLimitedByAddress(t *testing.T) {
 		if err := try("192.0.2.9", goodPassword); err != nil {
 			t.Errorf("a good login does not count: %v", err)
 		}
+		for range TriesPerMinute {
+			_ = try("192.0.2.11", "wrong")
+			time.Sleep(time.Second)
+			_ = try("192.0.2.11", goodPassword)
+		}
+		wantKind(t, try("192.0.2.11", "wrong"), edgewise.Busy, "try again")
 	})
 }
 
