@@ -212,7 +212,7 @@ func (a *App) metrics() func() ([]byte, string, error) {
 			return usage.Bytes, usage.Free, err
 		},
 		GRPC: a.grpcUsage, Latencies: a.latency, Durations: a.config.Metrics.CounterLatencies, Machine: a.config.Metrics.CPU,
-		Cache: func() observe.CacheUsage { return observe.CacheUsage(a.library.cache.Usage()) },
+		Cache:   func() observe.CacheUsage { return observe.CacheUsage(a.library.cache.Usage()) },
 		Devices: a.devices.list,
 	}).Page
 }
