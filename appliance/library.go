@@ -48,6 +48,7 @@ type libraryConfig struct {
 	Limiter   *sched.Limiter     // nil: rate_limiter has no effect
 	States    *sched.StateBudget // of the states of all sequences
 	Gap       bool               // a version may take the place of its predecessor before it is loaded
+	GPUs      gpus
 }
 
 // Push stores an upload as a new version, after everything that can be refused has been refused. With promote the
@@ -157,7 +158,7 @@ func (l *library) completed(ctx context.Context, declared *edgewise.Model, name,
 	if err != nil {
 		return nil, err
 	}
-	m, err := modelconfig.Complete(identified, name, files, inspection, l.config.Defaults)
+	m, err := modelconfig.Complete(identified, name, files, inspection, l.defaults())
 	if err != nil {
 		return nil, err
 	}
