@@ -103,7 +103,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	if err == nil && c.GRPC.Address != "" {
 		a.grpc, err = grpcapi.New(a.grpcConfig(), grpcapi.Deps{
 			Engine: a.engine, Shared: a.shared, Log: logger.With("part", "grpc"), Name: c.Server.ID, Version: Version, Extensions: kserve.Extensions(), Labels: a.library.labels, Logging: logs, Tracing: a.tracer,
-			Authorize: a.grpcAuthorize(),
+			Authorize: a.grpcAuthorize(), Record: a.recordCall,
 		})
 	}
 	if err != nil {
@@ -212,7 +212,7 @@ func (a *App) metrics() func() ([]byte, string, error) {
 			return usage.Bytes, usage.Free, err
 		},
 		GRPC: a.grpcUsage, Latencies: a.latency, Durations: a.config.Metrics.CounterLatencies, Machine: a.config.Metrics.CPU,
-		Cache: func() observe.CacheUsage { return observe.CacheUsage(a.library.cache.Usage()) },
+		Cache:   func() observe.CacheUsage { return observe.CacheUsage(a.library.cache.Usage()) },
 		Devices: a.devices.list,
 	}).Page
 }
