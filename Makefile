@@ -19,7 +19,7 @@ export CGO_CFLAGS  := -O2 -g
 
 PAGE = $(shell find webui/src webui/build sdk/assemblyscript sdk/template/assemblyscript -type f) webui/index.html webui/vite.config.ts webui/svelte.config.js webui/package-lock.json api/openapi.yaml
 
-.PHONY: webui browser build run demo test check race fuzz bench fault soak proto runtime models speech grpc-client steps toolchains demo-steps tools-present clean
+.PHONY: webui browser build run demo test check race fuzz bench hostile fault soak proto runtime models speech grpc-client python steps toolchains demo-steps tools-present clean
 
 ## webui: the page, into webui/dist, where the program embeds it; nothing is done when nothing has changed
 webui: webui/dist/index.html.gz
@@ -95,7 +95,7 @@ fuzz: build
 ## fault: the long kill loop: CYCLES times kill -9 at a random moment
 CYCLES ?= 500
 fault: build
-	$(GO) test -count=1 -timeout 60m ./test/fault -fault.cycles=$(CYCLES) -v
+	$(GO) test -count=1 -timeout 60m ./test/fault -fault.cycles=$(CYCLES) -fault.uploads=200 -v
 
 ## soak: full load with uploads, swaps, cancels and failures for SOAK, and SWAPS hot swaps in each isolation mode
 SOAK ?= 10m
@@ -106,8 +106,12 @@ soak: build
 ## bench: the tables of docs/benchmarks, as ratios within one run; one of them: make bench TABLE=engine, ONLY=tiny/16
 TABLE ?= all
 ONLY  ?=
-bench: build
+bench: build models steps python
 	$(GO) run ./test/bench -table $(TABLE) -only "$(ONLY)"
+
+## hostile: hostile modules against the real server, 100,000 traps of them, with its figures
+hostile: build
+	$(GO) run ./test/bench -table wasm -only hostile
 
 ## proto: the Go code of the gRPC protocol, from its .proto files
 proto: tools-present
@@ -118,6 +122,13 @@ speech:
 	  echo "installing espeak-ng, which the voice tests speak with"; \
 	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq --no-install-recommends espeak-ng >/dev/null; } || \
 	  { echo "missing: espeak-ng (on Debian: sudo apt-get install espeak-ng)"; exit 1; }; }
+
+PYTHON := python3-numpy python3-pil
+python:
+	@/usr/bin/python3 -c 'import numpy, PIL' >/dev/null 2>&1 || { \
+	  echo "installing $(PYTHON), which the benchmarks compare steps with"; \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq --no-install-recommends $(PYTHON) >/dev/null; } || \
+	  { echo "missing: $(PYTHON) (on Debian: sudo apt-get install $(PYTHON))"; exit 1; }; }
 
 GRPC_CLIENT := protobuf-compiler protobuf-compiler-grpc python3-grpcio python3-protobuf
 grpc-client:

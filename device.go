@@ -1,6 +1,9 @@
 package edgewise
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // DeviceKind tells devices apart by what runs on them.
 type DeviceKind uint8
@@ -23,4 +26,11 @@ func (d Device) String() string {
 		return "cpu"
 	}
 	return fmt.Sprintf("gpu:%d", d.Index)
+}
+
+// DeviceLost tells whether err, or an error that it wraps, says by a method DeviceLost that a device has failed so that nothing
+// runs on it any more in this process. The process ends then, and another one may use the device again.
+func DeviceLost(err error) bool {
+	var lost interface{ DeviceLost() bool }
+	return errors.As(err, &lost) && lost.DeviceLost()
 }

@@ -135,6 +135,13 @@ type Placer interface {
 	RunInto(ctx context.Context, in []Tensor, want []string, place func(sizes []int64) [][]byte) (*Result, error)
 }
 
+// Pinner is an Instance on a device, which reads and writes memory faster when it has been told of it beforehand.
+type Pinner interface {
+	// Pin tells of memory that was mapped from the operating system and begins at a page. unpin ends that, once, before it is
+	// unmapped; no Run uses it then. A Run may also use other memory. Error: Exhausted, Unavailable; the memory can be used all the same.
+	Pin(memory []byte) (unpin func(), err error)
+}
+
 // Result is what Instance.Run made: the outputs, in the order wanted, and how long it took.
 type Result struct {
 	Outputs       []Tensor

@@ -447,6 +447,7 @@ type Status struct {
 	State  State
 	Reason string // why it is not ready; "unloaded" when somebody asked for that; empty when ready
 	Since  time.Time
+	Took   time.Duration // its load; 0 until it was ready
 	Fallen bool // it was ready and stopped working by itself
 }
 

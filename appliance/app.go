@@ -57,8 +57,9 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	work.Go(func() { a.keep(background) })
 	work.Go(func() { a.watchOver(background) })
 	var runtime sync.WaitGroup
-	runtime.Go(func() { a.checkRuntime(background) })
 	failed := make(chan error, 1)
+	runtime.Go(func() { a.devices.found() })
+	work.Go(func() { a.devices.watch(background) })
 	work.Go(func() {
 		a.importAll(background, imports)
 		if err := a.library.sources.start(background); err != nil {
@@ -110,6 +111,9 @@ func (a *App) shutdown(d *doors) error {
 		defer cancel()
 	}
 	err := errors.Join(door, a.manager.Close(ctx), a.closeBox(), a.store.Close())
+	if failed := a.tracer.Close(ctx); failed != nil {
+		a.logger.Warn("the last traces were not exported", "error", failed)
+	}
 	if err == nil {
 		a.logger.Info("stopped")
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/config"
-	"github.com/edgewise-ai/edgewise/gpu/onnx"
+	"github.com/edgewise-ai/edgewise/gpu"
 	"github.com/edgewise-ai/edgewise/store"
 )
 
@@ -19,6 +19,7 @@ type Diagnosis struct {
 	Cores    int           `json:"cores"`
 	Runtime  string        `json:"runtime,omitempty"` // the ONNX Runtime that was loaded, and from where
 	Missing  string        `json:"missing,omitempty"` // why none was
+	GPU      *gpu.Report   `json:"gpu"`
 	DataDir  string        `json:"data_dir"`
 	Usage    *store.Usage  `json:"usage,omitempty"`
 	Report   *store.Report `json:"report,omitempty"`  // of the store; absent when it could not be examined
@@ -35,11 +36,11 @@ type Examination struct {
 // box. The error is that of the examination itself, not of what it found; see Diagnosis.Healthy.
 func Examine(ctx context.Context, c config.Config, e Examination, logger *slog.Logger) (*Diagnosis, error) {
 	d := &Diagnosis{Version: Version, Platform: runtime.GOOS + "/" + runtime.GOARCH, Cores: runtime.NumCPU(), DataDir: c.DataDir}
-	if lib, err := onnx.New(onnx.Config{Library: c.ONNX.Library, Logger: slog.New(slog.DiscardHandler)}).Library(); err != nil {
-		d.Missing = err.Error()
-	} else {
-		d.Runtime = lib.String()
+	found, err := checkApart(ctx, c)
+	if err != nil {
+		return d, edgewise.Errorf("appliance.Examine", edgewise.KindOf(err), "looking for the runtime: %w", err)
 	}
+	d.Runtime, d.Missing, d.GPU = found.Runtime, found.Missing, found.GPU
 	options := storeOptions(c, logger)
 	options.SnapshotEvery = -1
 	if e.Repair {

@@ -27,9 +27,9 @@ var (
 	_ httpapi.Library = (*library)(nil)
 )
 
-// Infer answers a request from outside, and remembers how that went.
+// Infer answers a request from outside, traces it where that is wanted, and remembers how it went.
 func (e *engine) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
-	return e.watch.infer(ctx, req, e.Manager)
+	return e.watch.infer(ctx, req, e.library.infer)
 }
 
 // Live tells whether the box works at all. A stopping box still does: it drains.

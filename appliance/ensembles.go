@@ -75,7 +75,7 @@ func (l *library) loadEnsemble(v *edgewise.Version, dir string) (edgewise.Servab
 		return nil, err
 	}
 	e, err := ensemble.New(v, parts, ensemble.Config{
-		Infer: l.manager, Check: sched.NewCheck(v.Model), MaxQueue: l.config.MaxQueue, Logger: l.logger,
+		Infer: l.infer, Check: sched.NewCheck(v.Model), MaxQueue: l.config.MaxQueue, Logger: l.logger,
 	})
 	if err != nil {
 		return nil, err

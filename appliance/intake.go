@@ -12,6 +12,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/api/repository"
+	"github.com/edgewise-ai/edgewise/appliance/proposal"
 	"github.com/edgewise-ai/edgewise/appliance/uploads"
 	"github.com/edgewise-ai/edgewise/ensemble"
 )
@@ -251,6 +252,7 @@ func (a *App) examine(ctx context.Context, c *candidate, dir string) (u admin.Un
 	if u.Inspection, err = a.library.inspect(ctx, dir, m); err != nil {
 		return u, outside(err, dir)
 	}
+	u.Proposals = proposal.For(m)
 	fit := a.fit(ctx, u.Inspection.ParameterBytes*memoryFactor)
 	u.Fit = &fit
 	if !fit.Fits {

@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/cache"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
+	"github.com/edgewise-ai/edgewise/appliance/proposal"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/store"
 )
@@ -23,6 +25,7 @@ type library struct {
 	config  libraryConfig
 	store   *store.Store
 	manager *manager.Manager
+	infer   edgewise.Inferer // asks the manager; requests of traced requests are noted
 	locks   *locks
 	cache   *cache.Cache
 	logger  *slog.Logger
@@ -42,6 +45,7 @@ type libraryConfig struct {
 	// CoreCount is how many cores there are for models, Cores the budget that hands them out.
 	CoreCount int
 	Cores     *sched.Cores
+	Limiter   *sched.Limiter     // nil: rate_limiter has no effect
 	States    *sched.StateBudget // of the states of all sequences
 	Gap       bool               // a version may take the place of its predecessor before it is loaded
 }
@@ -160,6 +164,9 @@ func (l *library) completed(ctx context.Context, declared *edgewise.Model, name,
 	if err := modelconfig.Validate(m, files, inspection); err != nil {
 		return nil, err
 	}
+	if err := checkSums(ctx, m, dir); err != nil {
+		return nil, err
+	}
 	_, err = sched.NewPadding(m, inspection)
 	return m, err
 }
@@ -233,65 +240,6 @@ func rollbackTarget(r *edgewise.Record, label string) int64 {
 		}
 	}
 	return 0
-}
-
-// moveLabel tries a version, then moves a label to it, then waits until requests reach it. The model's lock is held.
-func (l *library) moveLabel(ctx context.Context, to edgewise.ModelID, label string, move func() (edgewise.Label, error)) (moved edgewise.Label, err error) {
-	began, from := time.Now(), l.labelled(to.Name, label)
-	defer func() {
-		l.history.note(ctx, to.Name, label, from, to.Version, began, err)
-		l.tell(to, "label")
-	}()
-	return l.tryAndMove(ctx, to, label, move)
-}
-
-// labelled returns the version a label points to, 0 for none.
-func (l *library) labelled(name, label string) int64 {
-	if r := l.record(name); r != nil {
-		return r.Label(label)
-	}
-	return 0
-}
-
-// tell says that something about a model has changed.
-func (l *library) tell(id edgewise.ModelID, what string) {
-	if l.changed != nil {
-		l.changed(id, what)
-	}
-}
-
-func (l *library) tryAndMove(ctx context.Context, to edgewise.ModelID, label string, move func() (edgewise.Label, error)) (edgewise.Label, error) {
-	if err := l.try(ctx, to, label); err != nil {
-		return edgewise.Label{}, errors.Join(err, l.refresh(to.Name))
-	}
-	moved, err := move()
-	if err != nil {
-		return edgewise.Label{}, errors.Join(err, l.refresh(to.Name))
-	}
-	if err := errors.Join(l.store.SetWanted(ctx, to.Name, true), l.refresh(to.Name)); err != nil {
-		return moved, err
-	}
-	l.logger.Info("label moved", "model", to.Name, "label", moved.Name, "version", moved.Version)
-	return moved, nil
-}
-
-// try loads a version beside those that serve, or, for the label live and where that is configured, in their place. It
-// says why the version cannot be loaded.
-func (l *library) try(ctx context.Context, id edgewise.ModelID, label string) error {
-	record, err := l.store.Record(id.Name)
-	if err != nil {
-		return err
-	}
-	if record.Version(id.Version) == nil {
-		return edgewise.Errorf("appliance.SetLabel", edgewise.NotFound, "model %q has no version %d", id.Name, id.Version)
-	}
-	record = l.groups.apply(record)
-	if label == edgewise.LiveLabel {
-		l.manager.Replace(record, id.Version)
-	} else {
-		l.manager.Want(record, id.Version)
-	}
-	return l.manager.Await(ctx, id)
 }
 
 // RemoveLabel forgets a label; a version that nothing else asks for is unloaded.
@@ -458,6 +406,19 @@ func (l *library) Inspect(ctx context.Context, id edgewise.ModelID) (*edgewise.I
 		return nil, edgewise.Errorf("appliance.Inspect", edgewise.NotFound, "model %q has no version %d", id.Name, id.Version)
 	}
 	return l.inspectVersion(ctx, v)
+}
+
+// Propose returns pipelines that a version may be meant for.
+func (l *library) Propose(id edgewise.ModelID) ([]admin.Proposal, error) {
+	r, err := l.Record(id.Name)
+	if err != nil {
+		return nil, err
+	}
+	v := r.Version(id.Version)
+	if v == nil {
+		return nil, edgewise.Errorf("appliance.Propose", edgewise.NotFound, "model %q has no version %d", id.Name, id.Version)
+	}
+	return proposal.For(v.Model), nil
 }
 
 func (l *library) inspectVersion(ctx context.Context, v *edgewise.Version) (*edgewise.Inspection, error) {

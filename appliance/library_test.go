@@ -100,6 +100,7 @@ func newHouse(t *testing.T) *house {
 	l.config.CoreCount, l.config.Cores = 4, sched.NewCores(4)
 	l.sources = newSources(l, config.Repository{}, logger)
 	l.manager = manager.New(manager.Config{Load: l.load, Replaces: replaces, Footprint: l.footprint, Memory: houseMemory, Concurrency: 2, Logger: logger})
+	l.infer = l.manager
 	t.Cleanup(func() {
 		if err := errors.Join(l.manager.Close(context.Background()), s.Close()); err != nil {
 			t.Error(err)

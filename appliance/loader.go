@@ -3,6 +3,7 @@ package appliance
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/edgewise-ai/edgewise"
@@ -50,8 +51,13 @@ func (l *library) loadFrom(ctx context.Context, v *edgewise.Version, dir string)
 	if err != nil {
 		return nil, err
 	}
-	s, err := l.schedule(v, instance, padding, dir)
+	claim, err := l.claim(v)
 	if err != nil {
+		return nil, errors.Join(err, instance.Close())
+	}
+	s, err := l.schedule(v, instance, padding, claim, dir)
+	if err != nil {
+		claim.Close()
 		return nil, errors.Join(err, instance.Close())
 	}
 	l.phases.warming(v.ID)
@@ -65,7 +71,12 @@ func (l *library) loadFrom(ctx context.Context, v *edgewise.Version, dir string)
 		}
 		return nil, err
 	}
-	loaded := &served{l.withLabels(l.withCache(s, v), v, dir), s, func(m *edgewise.Model) { s.Resize(m.Concurrency(l.config.CoreCount).Lanes, m) }}
+	loaded := &served{l.withLabels(l.withCache(s, v), v, dir), s, func(m *edgewise.Model) {
+		if err := claim.Resize(m); err != nil {
+			l.logger.Error("rate_limiter of the instance groups stays as it was", "model", v.ID.String(), "error", err)
+		}
+		s.Resize(m.Concurrency(l.config.CoreCount).Lanes, m)
+	}}
 	if sequencer, ok := s.(edgewise.Sequencer); ok {
 		return &servedSequences{loaded, sequencer}, nil
 	}
@@ -86,11 +97,19 @@ type plain struct{ *sched.Scheduler }
 // Resize changes how many requests run at the same time.
 func (p plain) Resize(lanes int, _ *edgewise.Model) { p.Scheduler.Resize(lanes) }
 
+// claim counts a version's instances in with the rate limiter; nil when it is off.
+func (l *library) claim(v *edgewise.Version) (*sched.Claim, error) {
+	if l.config.Limiter == nil && slices.ContainsFunc(v.Model.InstanceGroup, func(g edgewise.InstanceGroup) bool { return g.RateLimiter != nil }) {
+		l.logger.Info("rate_limiter has no effect: engine.rate_limit is off", "model", v.ID.String())
+	}
+	return l.config.Limiter.Open(v.Model)
+}
+
 // schedule puts the scheduler that a version asks for in front of its instance.
-func (l *library) schedule(v *edgewise.Version, instance edgewise.Instance, padding *sched.Padding, dir string) (scheduler, error) {
+func (l *library) schedule(v *edgewise.Version, instance edgewise.Instance, padding *sched.Padding, claim *sched.Claim, dir string) (scheduler, error) {
 	c := v.Model.Concurrency(l.config.CoreCount)
 	config := sched.Config{
-		Lanes: c.Lanes, Cores: l.config.Cores, Threads: c.Threads(), Padding: padding, MaxQueue: l.config.MaxQueue, Logger: l.logger,
+		Lanes: c.Lanes, Cores: l.config.Cores, Threads: c.Threads(), Claim: claim, Padding: padding, MaxQueue: l.config.MaxQueue, Logger: l.logger,
 	}
 	if v.Model.SequenceBatching == nil {
 		return plain{sched.New(v, instance, config)}, nil
@@ -133,10 +152,17 @@ func (s *served) Resize(m *edgewise.Model) { s.resize(m) }
 
 // kept tells the sources when a version that one of them brought is closed.
 func (l *library) kept(s edgewise.Servable, v *edgewise.Version) edgewise.Servable {
-	if inner, ok := s.(*served); ok {
-		return &served{&keptServable{inner.Servable, l.sources, v}, inner.Isolated, inner.resize}
+	switch inner := s.(type) {
+	case *served:
+		return l.keptServed(inner, v)
+	case *servedSequences:
+		return &servedSequences{l.keptServed(inner.served, v), inner.Sequencer}
 	}
 	return &keptServable{s, l.sources, v}
+}
+
+func (l *library) keptServed(s *served, v *edgewise.Version) *served {
+	return &served{&keptServable{s.Servable, l.sources, v}, s.Isolated, s.resize}
 }
 
 type keptServable struct {

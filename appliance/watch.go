@@ -19,11 +19,15 @@ type watch struct {
 	requests activity.Requests
 
 	ensembles atomic.Pointer[map[string]bool] // names of models of which a version is an ensemble
-	told      atomic.Int64                    // requests that listeners were told of in this second
+	kept      atomic.Int64                    // requests that were kept in this second
+	told      atomic.Int64                    // and that listeners were told of
 }
 
-// toldRequests bounds how many requests a second listeners are told of.
-const toldRequests = 10
+// Bounds of what is remembered of answered requests in a second. Describing a request takes longer than a small model runs.
+const (
+	keptRequests = 100 // that are kept with their tensors and times; failed ones beside them
+	toldRequests = 10  // that listeners are told of
+)
 
 func newWatch() *watch {
 	w := &watch{hub: activity.NewHub()}
@@ -63,6 +67,9 @@ func (w *watch) infer(ctx context.Context, req *edgewise.Request, inner edgewise
 	if id.Version != 0 {
 		w.history.Note(id, took, err != nil)
 	}
+	if err == nil && recording == nil && w.kept.Add(1) > keptRequests {
+		return resp, nil
+	}
 	number := w.requests.Note(ctx, req, resp, err, began, took, recording)
 	if w.told.Add(1) <= toldRequests {
 		w.tellRequest(number)
@@ -89,6 +96,7 @@ func (a *App) watchOver(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-ticker.C:
+			a.watch.kept.Store(0)
 			a.watch.told.Store(0)
 			a.machine.Look()
 			a.tellStates(states)

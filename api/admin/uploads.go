@@ -85,6 +85,7 @@ type UnderstoodModel struct {
 	Inspection   *edgewise.Inspection `json:"inspection,omitempty"`
 	Fit          *Fit                 `json:"fit,omitempty"`
 	Warnings     []string             `json:"warnings"`
+	Proposals    []Proposal           `json:"proposals,omitempty"`
 	Stored       int64                `json:"stored,omitempty"`
 }
 

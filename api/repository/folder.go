@@ -128,7 +128,8 @@ func (f Folder) Contents(configName string) (*Contents, error) {
 		c.Shared = append(c.Shared, w.files...)
 	}
 	if f.bare {
-		c.Versions[1] = nil
+		c.Versions[1] = slices.DeleteFunc(slices.Clone(c.Shared), func(f File) bool { return isConfig(f.Path) })
+		c.Shared = slices.DeleteFunc(c.Shared, func(f File) bool { return !isConfig(f.Path) })
 	}
 	if len(c.Versions) > MaxVersions {
 		return nil, invalid(f.Dir, "more than %d version folders", MaxVersions)

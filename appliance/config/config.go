@@ -20,6 +20,7 @@ type Config struct {
 	Store        Store        `json:"store"`
 	Repository   Repository   `json:"repository"`
 	ONNX         ONNX         `json:"onnx"`
+	GPU          GPU          `json:"gpu"`
 	Wasm         Wasm         `json:"wasm"`
 	Engine       Engine       `json:"engine"`
 	SharedMemory SharedMemory `json:"shared_memory"`
@@ -138,6 +139,23 @@ type ONNX struct {
 	Threads int    `json:"threads"`
 }
 
+// The values of gpu.mode.
+const (
+	GPUAuto = "auto"
+	GPUOff  = "off"
+)
+
+// GPU configures the use of GPUs.
+type GPU struct {
+	Mode           string        `json:"mode"`
+	Driver         string        `json:"driver"`
+	Telemetry      string        `json:"telemetry"`
+	TelemetryEvery time.Duration `json:"telemetry_every"`
+	Libraries      []string      `json:"libraries"`
+	Devices        []string      `json:"devices"`
+	MaxMemoryBytes Size          `json:"max_memory_bytes"`
+}
+
 // The values of engine.isolation.
 const (
 	IsolationProcess = "process"
@@ -149,6 +167,12 @@ const (
 const (
 	SwapRefuse = "refuse"
 	SwapGap    = "gap"
+)
+
+// The values of engine.rate_limit.
+const (
+	RateLimitOff            = "off"
+	RateLimitExecutionCount = "execution_count"
 )
 
 // Wasm bounds what WebAssembly steps may take.
@@ -173,6 +197,8 @@ type Engine struct {
 	LoadCPUTime         time.Duration `json:"load_cpu_time"`
 	MaxAddressSpace     Size          `json:"max_address_space"`
 	ResponseCacheBytes  Size          `json:"response_cache_bytes"`
+	RateLimit           string        `json:"rate_limit"`
+	RateLimitResources  []string      `json:"rate_limit_resources"`
 	SequenceStateBytes  Size          `json:"sequence_state_bytes"`
 	SequenceDrain       time.Duration `json:"sequence_drain"`
 }
@@ -260,10 +286,11 @@ func Default() Config {
 		Store:      Store{ReserveBytes: GiB, SnapshotEvery: time.Hour, Snapshots: 24},
 		Repository: Repository{Folders: []string{}, ControlMode: ControlNone, LoadModels: []string{}, PollInterval: 15 * time.Second, ExitOnError: true},
 		Wasm:       Wasm{MaxMemoryBytes: 64 * MiB, RunTimeout: time.Minute, CacheBytes: 256 * MiB},
+		GPU:        GPU{Mode: GPUAuto, TelemetryEvery: 2 * time.Second, Libraries: []string{}, Devices: []string{}},
 		Engine: Engine{
 			MaxQueue: 1024, RequestTimeout: time.Minute, LoadTimeout: 5 * time.Minute, LoadConcurrency: 1, DefaultMaxBatchSize: 4, AutoComplete: true, StrictReadiness: true,
 			Isolation: IsolationProcess, SwapWithoutRoom: SwapRefuse, LoadCPUTime: 5 * time.Minute, ResponseCacheBytes: 64 * MiB,
-			SequenceStateBytes: 256 * MiB, SequenceDrain: 10 * time.Second,
+			RateLimit: RateLimitOff, RateLimitResources: []string{}, SequenceStateBytes: 256 * MiB, SequenceDrain: 10 * time.Second,
 		},
 		Shutdown: Shutdown{Timeout: 30 * time.Second},
 		Log:      Log{Level: "info", Format: LogText, Info: true, Warning: true, Error: true},

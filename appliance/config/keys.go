@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -121,6 +122,14 @@ var rows = []row{
 	{"onnx.library", "path", anything, "The file libonnxruntime.so. Empty: it is searched beside the program and in the system's library folders.", func(c *Config) any { return &c.ONNX.Library }},
 	{"onnx.threads", "threads", count(0, 1024), "Threads for running models: the sum over all models of the runs at a time, times the threads of a run, stays within it. Also the count of an instance group that says none. 0: as many as there are cores.", func(c *Config) any { return &c.ONNX.Threads }},
 
+	{"gpu.mode", "name", oneOf(GPUAuto, GPUOff), "auto: models run on the GPUs that are found, unless their configuration says otherwise. off: GPUs are not looked for.", func(c *Config) any { return &c.GPU.Mode }},
+	{"gpu.driver", "path", anything, "The file libcuda.so.1. Empty: it is searched in the system's library folders and where Jetsons and containers keep it.", func(c *Config) any { return &c.GPU.Driver }},
+	{"gpu.telemetry", "path", anything, "The file libnvidia-ml.so.1, which tells load, memory and temperature of GPUs. Empty: it is searched as gpu.driver.", func(c *Config) any { return &c.GPU.Telemetry }},
+	{"gpu.telemetry_every", "duration", duration(100*time.Millisecond, time.Hour), "How often load, memory and temperature of GPUs are read.", func(c *Config) any { return &c.GPU.TelemetryEvery }},
+	{"gpu.libraries", "list of folders", limit{"at most 64 absolute paths", areFolders}, "Folders in which NVIDIA's libraries (libcudart, libcublas, libcudnn and others) are looked for first. Files that others than root and the box's own user may change are not used.", func(c *Config) any { return &c.GPU.Libraries }},
+	{"gpu.devices", "list of numbers or UUIDs", limit{"at most 64 numbers, in the order of the PCI bus, or UUIDs", areDevices}, "The GPUs that the box may use. Empty: all of them.", func(c *Config) any { return &c.GPU.Devices }},
+	{"gpu.max_memory_bytes", "bytes", size(0, 16*TiB), "Memory of each GPU that models may take together. 0: nine tenths of what there is, less 512 MiB.", func(c *Config) any { return &c.GPU.MaxMemoryBytes }},
+
 	{"wasm.max_memory_bytes", "bytes", size(MiB, GiB), "Memory of one guest of a WebAssembly step. A model's max_memory_mebibyte can lower it.", func(c *Config) any { return &c.Wasm.MaxMemoryBytes }},
 	{"wasm.run_timeout", "duration", duration(time.Millisecond, 24*time.Hour), "Longest run of a step for one request, where the request itself has no earlier end.", func(c *Config) any { return &c.Wasm.RunTimeout }},
 	{"wasm.cache_bytes", "bytes", size(MiB, TiB), "Disk for compiled steps, below data_dir; beyond it the oldest are removed and compiled again when they are loaded.", func(c *Config) any { return &c.Wasm.CacheBytes }},
@@ -138,6 +147,8 @@ var rows = []row{
 	{"engine.load_cpu_time", "duration", duration(time.Second, 24*time.Hour), "Most processor time that the child process of a version may take for its load, all threads together; beyond it the load has failed.", func(c *Config) any { return &c.Engine.LoadCPUTime }},
 	{"engine.max_address_space", "bytes", size(0, 16*TiB), "Address space of a child process, which bounds its memory; a small model takes about 3 GiB of it. 0: no bound.", func(c *Config) any { return &c.Engine.MaxAddressSpace }},
 	{"engine.response_cache_bytes", "bytes", size(0, 16*TiB), "Memory for kept answers of models that set response_cache; those asked for longest ago go first. 0: there is no cache, and such models are refused.", func(c *Config) any { return &c.Engine.ResponseCacheBytes }},
+	{"engine.rate_limit", "name", oneOf(RateLimitOff, RateLimitExecutionCount), "Whether instances wait for the resources that rate_limiter of their models names. execution_count: an instance runs only while there is enough of everything that it needs, and among those that wait the one goes first that has run the least, times its priority. off: rate_limiter has no effect.", func(c *Config) any { return &c.Engine.RateLimit }},
+	{"engine.rate_limit_resources", "list of resources", limit{"at most 64 resources as name:count, each name once", areResources}, "How much there is of resources that models name. Of others there is as much as the instance needs that needs most.", func(c *Config) any { return &c.Engine.RateLimitResources }},
 	{"engine.sequence_state_bytes", "bytes", size(KiB, TiB), "Memory for the implicit states of all sequences of all models. A request that finds no room for the state it leaves behind fails, and its sequence stays as it was.", func(c *Config) any { return &c.Engine.SequenceStateBytes }},
 	{"engine.sequence_drain", "duration", durationOrZero(time.Millisecond, 24*time.Hour), "How long a version that is replaced or unloaded goes on answering the sequences that it has begun; then they have to start again. 0: it answers what it has taken and no more.", func(c *Config) any { return &c.Engine.SequenceDrain }},
 
@@ -233,6 +244,21 @@ func isAddress(field any) bool {
 func isAddressOrEmpty(field any) bool { return *field.(*string) == "" || isAddress(field) }
 
 var hostName = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$`)
+
+// maxListed bounds the entries of a list.
+const maxListed = 64
+
+func areFolders(field any) bool {
+	list := *field.(*[]string)
+	return len(list) <= maxListed && !slices.ContainsFunc(list, func(s string) bool { return !filepath.IsAbs(s) })
+}
+
+var device = regexp.MustCompile(`^([0-9]{1,3}|(GPU|MIG)-[0-9A-Za-z/-]{1,80})$`)
+
+func areDevices(field any) bool {
+	list := *field.(*[]string)
+	return len(list) <= maxListed && !slices.ContainsFunc(list, func(s string) bool { return !device.MatchString(s) })
+}
 
 func areHosts(field any) bool {
 	hosts := *field.(*[]string)

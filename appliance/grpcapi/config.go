@@ -32,6 +32,10 @@ type Config struct {
 	CertificateFile, KeyFile     string        // PEM; both: the server speaks TLS only
 	ClientCertificateAuthorities string        // PEM file: clients need a certificate of one of these
 
+	CompressionLevel int           // of answers with tensors, from 1 to 9, with gzip; 0: they are not compressed
+	ForwardHeaders   string        // matches the keys of metadata that become parameters of inference requests; empty: none
+	Restricted       []Restriction // the APIs that need a value in the metadata
+
 	TLS   *tls.Config              // without CertificateFile; nil: plain text
 	Plain func(peer net.Addr) bool // which peers may speak plain text beside TLS; needed with it
 }

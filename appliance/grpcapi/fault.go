@@ -42,6 +42,9 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	defer func() {
 		err = s.ended(info.FullMethod, recover(), err)
 	}()
+	if err := s.allowed(ctx, info.FullMethod); err != nil {
+		return nil, err
+	}
 	if err := mayAsk(ctx, info.FullMethod, req); err != nil {
 		return nil, err
 	}
@@ -53,6 +56,9 @@ func (s *Server) streaming(srv any, stream grpc.ServerStream, info *grpc.StreamS
 	defer func() {
 		err = s.ended(info.FullMethod, recover(), err)
 	}()
+	if err := s.allowed(stream.Context(), info.FullMethod); err != nil {
+		return err
+	}
 	return handler(srv, stream)
 }
 

@@ -185,66 +185,6 @@ func TestRegionCalls(t *testing.T) {
 	wantText(t, gone, err, "")
 }
 
-func TestTraceSetting(t *testing.T) {
-	ts := start(t, nil)
-	for _, test := range []struct {
-		name, model, settings string
-		code                  codes.Code
-		text                  string
-	}{
-		{"ask", "", "", codes.OK, ""},
-		{"ask of a model", "echo", "", codes.OK, ""},
-		{"off", "", `settings: {key: "trace_level" value: {value: "OFF"}}`, codes.OK, ""},
-		{"clear", "echo", `settings: {key: "trace_rate" value: {}}`, codes.OK, ""},
-		{"on", "", `settings: {key: "trace_level" value: {value: "TIMESTAMPS"}}`, codes.Unimplemented, "this server does not trace requests"},
-		{"rate", "", `settings: {key: "trace_rate" value: {value: "1"}}`, codes.Unimplemented, "trace setting 'trace_rate' can not be set"},
-		{"off and on", "", `settings: {key: "trace_level" value: {value: ["OFF", "TENSORS"]}}`, codes.InvalidArgument, "OFF excludes"},
-		{"unknown", "", `settings: {key: "x" value: {value: "1"}}`, codes.InvalidArgument, "unknown trace setting 'x'"},
-		{"unknown model", "dog", "", codes.NotFound, "unknown model: 'dog'"},
-	} {
-		req := &inference.TraceSettingRequest{}
-		if err := prototext.Unmarshal([]byte(test.settings), req); err != nil {
-			t.Fatal(err)
-		}
-		req.ModelName = test.model
-		got, err := ts.client.TraceSetting(t.Context(), req)
-		wantStatus(t, err, test.code, test.text)
-		if test.code == codes.OK {
-			wantText(t, got, err, `settings: {key: "trace_level" value: {value: "OFF"}}`)
-		}
-	}
-}
-
-func TestLogSettings(t *testing.T) {
-	ts := start(t, nil)
-	const present = `settings: {key: "log_error" value: {bool_param: true}} settings: {key: "log_warning" value: {bool_param: true}}
-		settings: {key: "log_info" value: {bool_param: true}} settings: {key: "log_verbose_level" value: {uint32_param: 0}}`
-	for _, test := range []struct {
-		name, settings string
-		code           codes.Code
-		text           string
-	}{
-		{"ask", "", codes.OK, ""},
-		{"the present value", `settings: {key: "log_verbose_level" value: {uint32_param: 0}} settings: {key: "log_info" value: {bool_param: true}}`, codes.OK, ""},
-		{"another value", `settings: {key: "log_info" value: {bool_param: false}}`, codes.Unimplemented, "log setting 'log_info' can not be changed while the server runs"},
-		{"another kind", `settings: {key: "log_info" value: {uint32_param: 1}}`, codes.InvalidArgument, "invalid value type for log setting 'log_info', expected bool_param"},
-		{"no value", `settings: {key: "log_verbose_level" value: {}}`, codes.InvalidArgument, "expected uint32_param"},
-		{"unknown", `settings: {key: "x" value: {bool_param: true}}`, codes.InvalidArgument, "unknown log setting 'x'"},
-		{"file", `settings: {key: "log_file" value: {string_param: "f"}}`, codes.Unimplemented, "log setting 'log_file' does not exist here"},
-		{"format", `settings: {key: "log_format" value: {string_param: "ISO8601"}}`, codes.Unimplemented, "log setting 'log_format' does not exist here"},
-	} {
-		req := &inference.LogSettingsRequest{}
-		if err := prototext.Unmarshal([]byte(test.settings), req); err != nil {
-			t.Fatal(err)
-		}
-		got, err := ts.client.LogSettings(t.Context(), req)
-		wantStatus(t, err, test.code, test.text)
-		if test.code == codes.OK {
-			wantText(t, got, err, present)
-		}
-	}
-}
-
 func TestHealthFollowsReady(t *testing.T) {
 	ts := start(t, nil)
 	c := grpc_health_v1.NewHealthClient(ts.conn)

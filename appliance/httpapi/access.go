@@ -128,6 +128,7 @@ var rules = []rule{
 	{method: "POST", path: "/api/v1/models/:model/versions", rights: edgewise.Operate, action: "version.push"},
 	{method: "DELETE", path: "/api/v1/models/:model/versions/:version", rights: edgewise.Operate, action: "version.delete"},
 	{method: "GET", path: "/api/v1/models/:model/versions/:version/inspection", rights: edgewise.Read},
+	{method: "GET", path: "/api/v1/models/:model/versions/:version/proposals", rights: edgewise.Read},
 	{method: "PUT", path: "/api/v1/models/:model/labels/:label", rights: edgewise.Operate, action: "label.set"},
 	{method: "DELETE", path: "/api/v1/models/:model/labels/:label", rights: edgewise.Operate, action: "label.remove"},
 	{method: "GET", path: "/api/v1/uploads", rights: edgewise.Operate},

@@ -46,6 +46,19 @@ func (s *Server) inspection(c *fiber.Ctx) error {
 	return writeJSON(c, seen)
 }
 
+// proposals says what pipelines a version may be meant for: GET /api/v1/models/{name}/versions/{version}/proposals.
+func (s *Server) proposals(c *fiber.Ctx) error {
+	id, err := adminID(c)
+	if err != nil {
+		return err
+	}
+	list, err := s.deps.Library.Propose(id)
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, append([]admin.Proposal{}, list...))
+}
+
 // setLabel points a label to a version: PUT /api/v1/models/{name}/labels/{label} with {"version": N}.
 func (s *Server) setLabel(c *fiber.Ctx) error {
 	id, err := adminID(c)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/api/kserve"
 )
 
@@ -63,4 +64,6 @@ type Library interface {
 	DeleteModel(ctx context.Context, name string) error
 	// Inspect returns what is known of a version's files. Errors: NotFound, Unsupported.
 	Inspect(ctx context.Context, id edgewise.ModelID) (*edgewise.Inspection, error)
+	// Propose returns pipelines that a version may be meant for, the likeliest first. Errors: NotFound.
+	Propose(id edgewise.ModelID) ([]admin.Proposal, error)
 }

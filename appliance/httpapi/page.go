@@ -1,55 +1,65 @@
 package httpapi
 
 import (
-	"strings"
+	"bytes"
+	"path"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
 )
 
-// PageFile is a file of the page in the form that one client takes. Body is not modified.
+// PageFile is one file of the page, in the form that one client takes. Body is not modified.
 type PageFile struct {
-	Body                                       []byte
-	Type, Encoding, ETag, CacheControl, Policy string // header values; Policy is the Content-Security-Policy
+	Body         []byte
+	Type         string // Content-Type
+	Encoding     string // Content-Encoding, empty for none
+	ETag         string // quoted
+	CacheControl string
+	Policy       string // Content-Security-Policy
 }
 
-// addPageRoutes comes last: it takes every GET that no other route takes, but for those of the interfaces.
-func (s *Server) addPageRoutes(app *fiber.App) {
-	if s.deps.Page != nil {
-		app.Get("/*", s.page)
-	}
-}
-
-// page hands out a file of the page: GET /*. Paths of the interfaces are no files.
-func (s *Server) page(c *fiber.Ctx) error {
-	path := c.Path()
-	if private([]byte(path)) {
-		return c.Next() // which says whether another method would do
-	}
-	f, found := s.deps.Page(strings.TrimPrefix(path, "/"), c.Get(fiber.HeaderAcceptEncoding))
-	if !found {
-		return fiber.ErrNotFound
-	}
-	set := func(name, value string) {
-		if value != "" {
-			c.Set(name, value)
-		}
-	}
-	set(fiber.HeaderContentType, f.Type)
-	set(fiber.HeaderContentEncoding, f.Encoding)
-	set(fiber.HeaderETag, f.ETag)
-	set(fiber.HeaderCacheControl, f.CacheControl)
-	set(fiber.HeaderContentSecurityPolicy, f.Policy)
-	c.Set(fiber.HeaderXContentTypeOptions, "nosniff")
-	c.Set(fiber.HeaderReferrerPolicy, "no-referrer")
-	c.Set("Cross-Origin-Opener-Policy", "same-origin")
-	c.Set("Permissions-Policy", "camera=(self), microphone=(self), geolocation=(), payment=(), usb=()")
-	c.Set(fiber.HeaderVary, "Accept-Encoding, Accept")
-	if f.ETag != "" && c.Get(fiber.HeaderIfNoneMatch) == f.ETag {
-		c.Status(fiber.StatusNotModified)
+// root tells a person with a browser or curl where they are: the one gets the page, the other a list.
+func (s *Server) root(c *fiber.Ctx) error {
+	if s.page(c.Context()) {
 		return nil
 	}
-	return c.Send(f.Body)
+	return s.overview(c)
 }
 
-// isBrowser tells whether a request for / wants the page, and not what programs are told there.
-func isBrowser(c *fiber.Ctx) bool { return strings.Contains(c.Get(fiber.HeaderAccept), "text/html") }
+// page answers with a file of the page, and tells whether there is one for this request. Its addresses without an extension
+// are for browsers: any other client is told that there is nothing.
+func (s *Server) page(ctx *fasthttp.RequestCtx) bool {
+	request := &ctx.Request
+	name := request.URI().PathOriginal()
+	if s.deps.Page == nil || !ctx.IsGet() && !ctx.IsHead() || private(name) {
+		return false
+	}
+	if path.Ext(string(name)) == "" && !bytes.Contains(request.Header.Peek(fiber.HeaderAccept), []byte("text/html")) {
+		return false
+	}
+	file, found := s.deps.Page(string(bytes.TrimPrefix(name, []byte{'/'})), string(request.Header.Peek(fiber.HeaderAcceptEncoding)))
+	if !found {
+		return false
+	}
+	header := &ctx.Response.Header
+	header.Set(fiber.HeaderVary, "Accept, Accept-Encoding")
+	header.Set(fiber.HeaderETag, file.ETag)
+	header.Set(fiber.HeaderCacheControl, file.CacheControl)
+	header.Set(fiber.HeaderContentSecurityPolicy, file.Policy)
+	header.Set(fiber.HeaderXContentTypeOptions, "nosniff")
+	header.Set(fiber.HeaderReferrerPolicy, "no-referrer")
+	header.Set("Cross-Origin-Opener-Policy", "same-origin")
+	header.Set("Cross-Origin-Resource-Policy", "same-origin")
+	header.Set("Permissions-Policy", "camera=(self), microphone=(self), geolocation=(), payment=(), usb=()")
+	if file.ETag != "" && bytes.Contains(request.Header.Peek(fiber.HeaderIfNoneMatch), []byte(file.ETag)) {
+		ctx.SetStatusCode(fiber.StatusNotModified)
+		return true
+	}
+	header.SetContentType(file.Type)
+	if file.Encoding != "" {
+		header.Set(fiber.HeaderContentEncoding, file.Encoding)
+	}
+	ctx.SetStatusCode(fiber.StatusOK)
+	ctx.Response.SetBodyRaw(file.Body)
+	return true
+}

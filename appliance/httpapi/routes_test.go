@@ -139,7 +139,7 @@ func TestAdministrationRoutes(t *testing.T) {
 	}
 	const version = `"digest":"abc","size":3,"created":"2026-01-02T03:04:05Z","origin":"upload","files":[{"path":"model.onnx","size":3,"digest":"def"}]}`
 	const stored = `{"name":"m","wanted":true,"labels":[{"name":"live","version":2,"changed":"2026-01-02T03:04:05Z"}],"versions":[{"name":"m","version":1,` +
-		version + `,{"name":"m","version":2,` + version + `]}`
+		version + `,{"name":"m","version":2,` + version + `],"kind":"onnx"}`
 	const missing = `{"error":"model \"none\" is not stored","code":"not_found","model":"none"}`
 	badName := `{"error":"model name \"a b\": character ' ' at byte 1 is not allowed: want ASCII letters, digits, '_', '-' and '.', beginning with a letter, a digit or '_'","code":"invalid"}`
 	checkRoutes(t, ts, []route{
@@ -149,6 +149,8 @@ func TestAdministrationRoutes(t *testing.T) {
 		{"bad name", "GET", "/api/v1/models/a%20b", "", 400, badName},
 		{"name over the limit", "GET", "/api/v1/models/" + strings.Repeat("a", 300), "", 400, `{"error":"model name \"` + strings.Repeat("a", 40) + `\" has 300 bytes: want 1 to 128","code":"invalid"}`},
 		{"inspection", "GET", "/api/v1/models/m/versions/1/inspection", "", 200, `{"inputs":null,"outputs":null,"producer":"pytorch","opsets":{"ai.onnx":17},"operators":null,"parameters":0,"parameter_bytes":0,"nodes":2}`},
+		{"proposals", "GET", "/api/v1/models/m/versions/1/proposals", "", 200, `[{"task":"image classification","because":"it says so","steps":[{"name":"m_labels","gallery":"labels"}]}]`},
+		{"proposals for an unknown model", "GET", "/api/v1/models/none/versions/1/proposals", "", 404, missing},
 		{"inspection of an unknown model", "GET", "/api/v1/models/none/versions/1/inspection", "", 404, missing},
 		{"inspection of version 0", "GET", "/api/v1/models/m/versions/0/inspection", "", 400, `{"error":"version \"0\": want a number from 1 to 9223372036854775807","code":"invalid"}`},
 		{"set label", "PUT", "/api/v1/models/m/labels/live", `{"version":2}`, 200, `{"name":"live","version":2,"changed":"2026-01-02T03:04:05Z","history":[1]}`},

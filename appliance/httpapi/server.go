@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"regexp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,7 +28,7 @@ const answerBuffer = 16 << 10
 // cutTime bounds how long Shutdown waits for handlers whose connections it has cut.
 const cutTime = 5 * time.Second
 
-// Deps are the parts that the server speaks to. All but Metrics, Labels and Logging are required.
+// Deps are the parts that the server speaks to. All but Metrics, Labels, Logging and Tracing are required.
 type Deps struct {
 	Engine  Engine
 	Library Library
@@ -42,6 +43,8 @@ type Deps struct {
 	Labels func(id edgewise.ModelID, output string) []string
 	// Logging changes what is logged. Nil: the routes of the log settings are not there.
 	Logging Logging
+	// Tracing traces requests. Nil: nothing is traced, and the routes of the trace settings are not there.
+	Tracing edgewise.Tracing
 
 	// Accounts knows who may do what. Nil: everybody may do everything.
 	Accounts Accounts
@@ -59,9 +62,9 @@ type Deps struct {
 	Catalog  Catalog
 	Workshop Workshop
 	Activity Activity
-	// Page returns a file of the page, by its path without the leading slash and the client's Accept-Encoding. Nil: there is no
-	// page.
-	Page func(path, acceptEncoding string) (f PageFile, found bool)
+	// Page finds a file of the page by its path, without the slash that it begins with, in a form that an Accept-Encoding
+	// header takes. Nil: there is no page.
+	Page func(path, acceptEncoding string) (PageFile, bool)
 }
 
 // Server answers HTTP requests. It is safe for concurrent use.
@@ -77,8 +80,7 @@ type Server struct {
 	panics  atomic.Uint64
 
 	encoders  encoders
-	settings  sync.Mutex   // held while log settings are changed
-	logFormat atomic.Int32 // into logFormats
+	forwarded *regexp.Regexp // names of headers that become parameters; nil: none
 	watcher   watcher
 
 	span   span            // of inferences
@@ -101,6 +103,9 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		return nil, edgewise.Errorf("httpapi.New", edgewise.Invalid, "http: %w", err)
 	}
 	s := &Server{cfg: cfg, deps: deps, access: newAccess(), memory: memory{max: cfg.MaxInflightBytes}, decoder: kserve.NewDecoder(kserve.Limits{MaxJSON: cfg.MaxJSONBytes})}
+	if s.forwarded, err = headerPattern(cfg.ForwardHeaders); err != nil {
+		return nil, edgewise.Errorf("httpapi.New", edgewise.Invalid, "http.forward_headers: %w", err)
+	}
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.span.base, s.span.timeout = s.base, cfg.RequestTimeout
 	app := fiber.New(fiber.Config{

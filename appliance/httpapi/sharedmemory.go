@@ -22,16 +22,17 @@ type SharedMemory interface {
 	Open(name string, offset, size int64) (edgewise.Window, error)
 }
 
-func (s *Server) addSharedMemoryRoutes(app *fiber.App) {
+func (s *Server) addSharedMemoryRoutes(get, post func(api, path string, h fiber.Handler)) {
+	const api = "shared-memory"
 	for _, path := range []string{"", "/region/:region"} {
 		const system, device = "/v2/systemsharedmemory", "/v2/cudasharedmemory"
-		app.Get(system+path+"/status", s.regions)
-		app.Post(system+path+"/unregister", s.unregisterRegion)
-		app.Get(device+path+"/status", s.deviceRegions)
-		app.Post(device+path+"/unregister", s.unregisterDeviceRegion)
-		app.Post(device+path+"/register", s.registerDeviceRegion)
+		get(api, system+path+"/status", s.regions)
+		post(api, system+path+"/unregister", s.unregisterRegion)
+		get(api, device+path+"/status", s.deviceRegions)
+		post(api, device+path+"/unregister", s.unregisterDeviceRegion)
+		post(api, device+path+"/register", s.registerDeviceRegion)
 	}
-	app.Post("/v2/systemsharedmemory/region/:region/register", s.registerRegion)
+	post(api, "/v2/systemsharedmemory/region/:region/register", s.registerRegion)
 }
 
 // regions lists what is registered: GET /v2/systemsharedmemory[/region/{name}]/status.

@@ -286,7 +286,7 @@ func (mod *model) route(held []int64) *route {
 	}
 	r.stored = append(r.stored, held...) // when everything ends, an ensemble's parts outlive what is stored of them
 	for number, s := range mod.slots {
-		t := &target{version: s.version, status: edgewise.Status{ID: s.version.ID, State: s.state, Reason: s.reason, Since: s.since, Fallen: s.fallen}}
+		t := &target{version: s.version, status: edgewise.Status{ID: s.version.ID, State: s.state, Reason: s.reason, Since: s.since, Took: s.took, Fallen: s.fallen}}
 		if s.state == edgewise.StateReady {
 			t.handle = s.handle
 		}

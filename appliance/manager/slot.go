@@ -24,9 +24,11 @@ type slot struct {
 	reason  string
 	kind    edgewise.Kind // of the failure, when Unavailable
 	since   time.Time
-	bytes   int64   // of the memory for models; guarded by the manager's mutex
-	fallen  bool    // Unavailable after it was Ready
-	handle  *handle // set when Ready or Unloading
+	took    time.Duration // its load
+	bytes   int64         // of the memory for models; guarded by the manager's mutex
+	fallen  bool          // Unavailable after it was Ready
+	handle  *handle       // set when Ready or Unloading
+
 	// draining: it is Unloading, and still answers the sequences that it has begun.
 	draining bool
 
@@ -43,6 +45,9 @@ func (s *slot) to(state edgewise.State, now time.Time) {
 		s.state == edgewise.StateReady && (state == edgewise.StateUnloading || state == edgewise.StateUnavailable)
 	if !legal {
 		panic(fmt.Sprintf("BUG: version %v goes from %v to %v", s.version.ID, s.state, state))
+	}
+	if state == edgewise.StateReady {
+		s.took = now.Sub(s.since)
 	}
 	s.state, s.since = state, now
 }

@@ -21,7 +21,8 @@ batch_output { kind: BATCH_SCATTER_WITH_INPUT_SHAPE target_name: "y" source_inpu
 
 var raggedSignature = &edgewise.Inspection{
 	Inputs: []edgewise.TensorInfo{
-		{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{-1}}, {Name: "ends", Type: edgewise.Int32, Shape: edgewise.Shape{-1}},
+		{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{-1}},
+		{Name: "ends", Type: edgewise.Int32, Shape: edgewise.Shape{-1}},
 		{Name: "shapes", Type: edgewise.Int32, Shape: edgewise.Shape{-1, 2}},
 	},
 	Outputs: []edgewise.TensorInfo{{Name: "y", Type: edgewise.FP32, Shape: edgewise.Shape{-1}}, {Name: "z", Type: edgewise.Int32, Shape: edgewise.Shape{-1}}},

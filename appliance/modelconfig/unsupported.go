@@ -26,19 +26,13 @@ var features = []feature{
 	{"model_operations", "libraries of custom operators are native code from an upload, which this box never runs", func(m *edgewise.Model) bool {
 		return m.ModelOperations != nil && len(m.ModelOperations.OpLibraryFilename) > 0
 	}},
-	{"model_repository_agents", "repository agents are not served", func(m *edgewise.Model) bool {
-		return m.ModelRepositoryAgents != nil && len(m.ModelRepositoryAgents.Agents) > 0
-	}},
-	{"model_metrics", "histogram buckets are the same for all models", func(m *edgewise.Model) bool {
-		return m.ModelMetrics != nil && len(m.ModelMetrics.MetricControl) > 0
-	}},
+	{"model_repository_agents", "only the agent checksum is served: others are native code", otherAgents},
+	{"model_metrics", "only buckets of " + firstResponse + " can be chosen", otherFamilies},
 	{"runtime", "the box chooses the runtime library", func(m *edgewise.Model) bool { return m.Runtime != "" }},
 	{"cc_model_filenames", "there is one file for every device", func(m *edgewise.Model) bool { return len(m.CCModelFilenames) > 0 }},
 
 	{"instance_group.kind", "KIND_GPU is not served yet: use KIND_CPU or KIND_AUTO", anyGroup(func(g edgewise.InstanceGroup) bool { return g.Kind == edgewise.KindGPU })},
 	{"instance_group.kind", "no backend of this box places its own instances: use KIND_CPU or KIND_AUTO instead of KIND_MODEL", anyGroup(func(g edgewise.InstanceGroup) bool { return g.Kind == edgewise.KindModel })},
-	{"instance_group.passive", "passive instances are not served", anyGroup(func(g edgewise.InstanceGroup) bool { return g.Passive })},
-	{"instance_group.rate_limiter", "there is no rate limiter yet", anyGroup(func(g edgewise.InstanceGroup) bool { return g.RateLimiter != nil })},
 	{"instance_group.secondary_devices", "there are no secondary devices", anyGroup(func(g edgewise.InstanceGroup) bool { return len(g.SecondaryDevices) > 0 })},
 	{"instance_group.profile", "only TensorRT models have profiles", anyGroup(func(g edgewise.InstanceGroup) bool { return len(g.Profile) > 0 })},
 	{"instance_group.host_policy", "there are no host policies", anyGroup(func(g edgewise.InstanceGroup) bool { return g.HostPolicy != "" })},

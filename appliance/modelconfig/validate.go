@@ -25,6 +25,9 @@ const (
 	MaxSequences      = 1 << 16 // sequences of a model that have a slot at a time, over all instances
 	MaxStates         = 64      // implicit states of a model
 	MaxStateBytes     = 1 << 26 // bytes of what one state begins with
+	MaxBuckets        = 64      // buckets of a histogram that a model chooses
+	MaxChecksums      = 1024    // files that a repository agent checks
+	MaxResources      = 64      // resources that the rate limiter gives an instance
 	MaxProblems       = 100     // problems told apart; the rest is counted
 )
 
@@ -44,6 +47,8 @@ func Validate(m *edgewise.Model, files []string, ins *edgewise.Inspection) error
 	c.warmups()
 	c.parameters()
 	c.metricTags()
+	c.metrics()
+	c.agents()
 	kind := edgewise.Invalid
 	if len(c.problems) == 0 {
 		kind = edgewise.Unsupported

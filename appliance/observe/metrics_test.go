@@ -24,8 +24,18 @@ func source() Source {
 		Statuses: func() []edgewise.Status {
 			return []edgewise.Status{{State: edgewise.StateReady}, {ID: edgewise.ModelID{Name: "dog", Version: 3}, Fallen: true}}
 		},
+		Durations: true, Machine: true, Latencies: NewLatencies(LatencyConfig{}),
 		Disk:  func() (int64, int64, error) { return 10, 20, nil },
 		Ready: func() bool { return true },
+		Devices: func() []edgewise.DeviceInfo {
+			load, watts := 0.5, 61.5
+			return []edgewise.DeviceInfo{{Name: "cpu", Used: true}, {
+				Device: edgewise.Device{Kind: edgewise.GPU}, Name: "gpu:0", UUID: "GPU-1", Budget: 77,
+				Telemetry: &edgewise.Telemetry{
+					Utilization: &load, Power: &watts, Clocks: map[string]float64{"sm": 1e9}, Slowed: []string{edgewise.SlowedHot}, Mode: "MAXN",
+				},
+			}}
+		},
 		Cache: func() CacheUsage { return CacheUsage{Bytes: 30, Limit: 40, Entries: 5, Evicted: 6} },
 		GRPC: func() *GRPCUsage {
 			return &GRPCUsage{Connections: 7, InflightBytes: 8, Panics: 9, Calls: []GRPCCalls{{"ModelInfer", "OK", 11}}}
@@ -57,6 +67,14 @@ func TestPage(t *testing.T) {
 		`nv_inference_exec_count{_site="roof",model="cat",version="2"} 3`,
 		`nv_inference_pending_request_count{_site="roof",model="cat",version="2"} 1`,
 		`nv_inference_request_duration_us{_site="roof",model="cat",version="2"} 1500`,
+		`edgewise_device_used{device="cpu",gpu_uuid=""} 1`,
+		`edgewise_device_used{device="gpu:0",gpu_uuid="GPU-1"} 0`,
+		`edgewise_device_memory_budget_bytes{device="gpu:0",gpu_uuid="GPU-1"} 77`,
+		`nv_gpu_utilization{gpu_uuid="GPU-1"} 0.5`,
+		`nv_gpu_power_usage{gpu_uuid="GPU-1"} 61.5`,
+		`edgewise_device_clock_hertz{clock="sm",device="gpu:0",gpu_uuid="GPU-1"} 1e+09`,
+		`edgewise_device_slowed{device="gpu:0",gpu_uuid="GPU-1",reason="sw_thermal_slowdown"} 1`,
+		`edgewise_device_power_mode{device="gpu:0",gpu_uuid="GPU-1",mode="MAXN"} 1`,
 		`edgewise_versions{state="READY"} 1`,
 		`edgewise_versions{state="UNAVAILABLE"} 1`,
 		`edgewise_versions{state="LOADING"} 0`,
@@ -116,5 +134,17 @@ func TestAnUnreadableDiskHidesOnlyItsOwnFigures(t *testing.T) {
 	page, _, err := New(s).Page()
 	if err != nil || strings.Contains(string(page), "edgewise_store_") || !strings.Contains(string(page), "edgewise_ready 1") {
 		t.Errorf("error %v, page:\n%s", err, page)
+	}
+}
+
+func TestWhatADeviceDoesNotTellIsNotOnThePage(t *testing.T) {
+	page, _, err := New(source()).Page()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"nv_gpu_memory_used_bytes", "nv_energy_consumption", "edgewise_device_temperature_celsius", "edgewise_device_rail_watts"} {
+		if strings.Contains(string(page), name) {
+			t.Errorf("%s is on the page", name)
+		}
 	}
 }

@@ -24,6 +24,7 @@ type Config struct {
 	Options     any              // handed to the child's maker of the backend, as JSON
 	Environment []string         // of the child, as key=value; nothing else is in it
 	ReadPaths   []string         // files and folders that the child may read beside the model's folder and the system's libraries
+	Device      Access           // what a child on a GPU has beside that
 
 	LoadTimeout  time.Duration // longest start of a child, its load included; 5 minutes
 	LoadTime     time.Duration // most processor time of a load, in whole seconds; 0: none
@@ -36,6 +37,13 @@ type Config struct {
 	MaxLanes     int           // runs of a version at the same time, others wait; 256
 	AddressSpace uint64        // RLIMIT_AS of the child in bytes; 0: none
 	Logger       *slog.Logger
+}
+
+// Access is what a child needs to work on a GPU.
+type Access struct {
+	Environment []string // as key=value
+	ReadPaths   []string // files and folders to read
+	Devices     []string // device files to read, write and control, as patterns of path/filepath
 }
 
 func (c Config) complete() Config {
@@ -93,6 +101,7 @@ func (b *Backend) Load(ctx context.Context, v *edgewise.Version, dir string, on 
 		return nil, edgewise.Errorf(op, edgewise.Internal, "model %v: task of its process: %w", v.ID, err)
 	}
 	i := newInstance(b, v.ID, dir, task)
+	i.device = on.Kind == edgewise.GPU
 	p, err := i.start(ctx)
 	if err != nil {
 		i.arena.close()

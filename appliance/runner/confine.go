@@ -3,6 +3,7 @@ package runner
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -41,9 +42,9 @@ func rights(version int) landlockAttr {
 	return a
 }
 
-// confine forbids the calling thread, for good, to gain privileges and to touch files outside paths and systemPaths;
+// confine forbids the calling thread, for good, to gain privileges and to touch files outside those of a and systemPaths;
 // every process it starts inherits that. The error says which protection the kernel lacks; the rest holds.
-func confine(paths []string) error {
+func confine(a Access) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("no_new_privs: %w", err)
 	}
@@ -59,8 +60,11 @@ func confine(paths []string) error {
 	rules := int(fd)
 	defer func() { _ = unix.Close(rules) }()
 	err := allow(rules, "/dev/null", writeRights)
-	for _, path := range append(paths, systemPaths...) {
+	for _, path := range append(a.ReadPaths, systemPaths...) {
 		err = errors.Join(err, allow(rules, path, readRights))
+	}
+	for _, path := range matching(a.Devices) {
+		err = errors.Join(err, allow(rules, path, writeRights|allowed.files&unix.LANDLOCK_ACCESS_FS_IOCTL_DEV))
 	}
 	if err != nil {
 		return err
@@ -69,6 +73,16 @@ func confine(paths []string) error {
 		return fmt.Errorf("entering a Landlock ruleset: %w", number)
 	}
 	return nil
+}
+
+// matching lists the files that there are for patterns.
+func matching(patterns []string) []string {
+	var list []string
+	for _, pattern := range patterns {
+		found, _ := filepath.Glob(pattern) // a bad pattern matches nothing
+		list = append(list, found...)
+	}
+	return list
 }
 
 // allow adds a rule for a file, or for a folder and what is below it. A path that does not exist needs none.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/edgewise-ai/edgewise"
 )
 
@@ -13,15 +11,15 @@ import (
 type execution struct {
 	server *server
 	frame  runFrame
-	fd     int      // of the lane
-	data   []byte   // the block of the outputs
-	old    [][]byte // earlier mappings of it, in which tensors may stand until the run has ended
-	next   uint64   // where the next output may stand
+	fd     int       // of the lane
+	now    mapping   // of the block of the outputs
+	old    []mapping // earlier ones, in which tensors may stand until the run has ended
+	next   uint64    // where the next output may stand
 }
 
 // run answers one run: the frame, made in buf, whose old content has been decoded.
 func (s *server) run(lane uint64, fd int, f runFrame, buf []byte) ([]byte, error) {
-	e := &execution{server: s, frame: f, fd: fd, data: s.block(f.out), next: f.free}
+	e := &execution{server: s, frame: f, fd: fd, now: s.block(f.out), next: f.free}
 	defer e.end()
 	in, err := e.inputs()
 	if err != nil {
@@ -49,15 +47,15 @@ func (s *server) run(lane uint64, fd int, f runFrame, buf []byte) ([]byte, error
 
 // end unmaps what the run was the last to use.
 func (e *execution) end() {
-	for _, data := range e.old {
-		_ = unix.Munmap(data)
+	for _, m := range e.old {
+		m.unmap()
 	}
 }
 
 func (e *execution) inputs() ([]edgewise.Tensor, error) {
 	in := make([]edgewise.Tensor, len(e.frame.inputs))
 	for i, from := range e.frame.inputs {
-		data, err := from.place.within(e.server.block(from.place.block))
+		data, err := from.place.within(e.server.block(from.place.block).data)
 		if err != nil {
 			return nil, edgewise.Errorf("runner.Serve", edgewise.Internal, "input %q: %w", from.name, err)
 		}
@@ -88,7 +86,7 @@ func (e *execution) place(sizes []int64) [][]byte {
 	memory := make([][]byte, len(sizes))
 	for i, size := range sizes {
 		if size > 0 {
-			memory[i] = e.data[start : start+uint64(size) : start+uint64(size)]
+			memory[i] = e.now.data[start : start+uint64(size) : start+uint64(size)]
 		}
 		start = align(start + uint64(size))
 	}
@@ -97,14 +95,14 @@ func (e *execution) place(sizes []int64) [][]byte {
 
 // fit makes the block long enough for what is to stand in it. The parent provides the memory.
 func (e *execution) fit() error {
-	if e.next <= uint64(len(e.data)) {
+	if e.next <= uint64(len(e.now.data)) {
 		return nil
 	}
 	longer, err := e.server.grow(e.frame.out, e.next, e.fd)
 	if err != nil {
 		return err
 	}
-	e.old, e.data = append(e.old, e.data), longer
+	e.old, e.now = append(e.old, e.now), longer
 	return nil
 }
 
@@ -126,7 +124,7 @@ func (e *execution) outputs(done *doneFrame, outputs []edgewise.Tensor) error {
 	}
 	for i := range outputs {
 		if missing[i] {
-			done.copied += uint64(copy(e.data[done.outputs[i].place.offset:], outputs[i].Data))
+			done.copied += uint64(copy(e.now.data[done.outputs[i].place.offset:], outputs[i].Data))
 		}
 	}
 	return nil
@@ -134,8 +132,8 @@ func (e *execution) outputs(done *doneFrame, outputs []edgewise.Tensor) error {
 
 // offset returns where in the block data stands, in its present mapping or an earlier one.
 func (e *execution) offset(data []byte) (at uint64, there bool) {
-	for _, mapping := range append(e.old, e.data) {
-		if at, there = offsetWithin(data, mapping); there {
+	for _, m := range append(e.old, e.now) {
+		if at, there = offsetWithin(data, m.data); there {
 			return at, true
 		}
 	}

@@ -70,7 +70,7 @@ func (b *Backend) spawn(i *Instance, generation uint64) (*process, error) {
 	}
 	child := os.NewFile(uintptr(theirs), "control")
 	started := make(chan error, 1)
-	go p.own(b, i.dir, []*os.File{child, task}, started)
+	go p.own(b, i.access(), []*os.File{child, task}, started)
 	err = <-started
 	_ = child.Close()
 	_ = task.Close()
@@ -80,11 +80,23 @@ func (b *Backend) spawn(i *Instance, generation uint64) (*process, error) {
 	return p, err
 }
 
+// access is what the child of an instance may read and use.
+func (i *Instance) access() Access {
+	c := &i.backend.config
+	a := Access{Environment: append([]string{}, c.Environment...), ReadPaths: append([]string{i.dir}, c.ReadPaths...)}
+	if i.device {
+		a.Environment = append(a.Environment, c.Device.Environment...)
+		a.ReadPaths = append(a.ReadPaths, c.Device.ReadPaths...)
+		a.Devices = c.Device.Devices
+	}
+	return a
+}
+
 // own starts the child and waits for its end, on a thread of its own that ends with it: the child dies with that thread
 // should this process be killed, and the confinement that the child inherits from the thread touches no other.
-func (p *process) own(b *Backend, dir string, files []*os.File, started chan<- error) {
+func (p *process) own(b *Backend, a Access, files []*os.File, started chan<- error) {
 	runtime.LockOSThread() // never unlocked: the thread is not to be used again
-	if lacking := confine(append([]string{dir}, b.config.ReadPaths...)); lacking != nil {
+	if lacking := confine(a); lacking != nil {
 		b.tell.Do(func() {
 			b.config.Logger.Warn("the kernel does not keep the processes of models away from other files", "error", lacking)
 		})
@@ -95,7 +107,7 @@ func (p *process) own(b *Backend, dir string, files []*os.File, started chan<- e
 		return
 	}
 	cmd := &exec.Cmd{
-		Path: program, Args: append([]string{"edgewise"}, b.config.Arguments...), Env: append([]string{}, b.config.Environment...), Dir: "/",
+		Path: program, Args: append([]string{"edgewise"}, b.config.Arguments...), Env: a.Environment, Dir: "/",
 		Stdout: input, Stderr: input, ExtraFiles: files,
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 	}

@@ -24,7 +24,7 @@ type server struct {
 	task     task
 
 	mu     sync.Mutex
-	blocks map[uint32][]byte
+	blocks map[uint32]mapping
 	runs   map[uint64]running // by lane
 	early  map[uint64]uint64  // by lane: a run that was ended before it had begun
 }
@@ -40,7 +40,7 @@ type running struct {
 // exit code, and only when it was not started by a Backend or the load failed.
 func Serve(backend func(options json.RawMessage) (edgewise.Backend, error)) int {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP) // the parent decides
-	s := &server{blocks: map[uint32][]byte{}, runs: map[uint64]running{}, early: map[uint64]uint64{}}
+	s := &server{blocks: map[uint32]mapping{}, runs: map[uint64]running{}, early: map[uint64]uint64{}}
 	if err := s.prepare(); err != nil {
 		fmt.Fprintln(os.Stderr, "edgewise: a process for a model, which only edgewise itself starts:", err)
 		return 1
@@ -80,7 +80,7 @@ func (s *server) prepare() error {
 	if err := dieOfFaults(); err != nil {
 		return err
 	}
-	return errors.Join(limit(s.task.AddressSpace), limitTime(s.task.LoadSeconds), refuse())
+	return errors.Join(limit(s.task.AddressSpace, s.task.Device), limitTime(s.task.LoadSeconds), refuse())
 }
 
 // dieOfFaults gives the signals of faulty native code, and of a load without end, their default action, so that the parent sees which one it was:
@@ -151,9 +151,9 @@ func (s *server) terminate(lane, run uint64) {
 func (s *server) forget(id uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if data, ok := s.blocks[id]; ok {
+	if m, ok := s.blocks[id]; ok {
 		delete(s.blocks, id)
-		_ = unix.Munmap(data)
+		m.unmap()
 	}
 }
 
@@ -186,9 +186,15 @@ func (s *server) lane(id uint64, fd int) {
 		if send(fd, answer, nil, 0) != nil {
 			return
 		}
+		if err != nil && edgewise.DeviceLost(err) {
+			unix.Exit(deviceLost)
+		}
 		took = time.Since(start)
 	}
 }
+
+// deviceLost is the exit code of a process whose device runs nothing any more. Another process may use it again.
+const deviceLost = 75
 
 // attach maps blocks that are new. The same one may come on several lanes at a time.
 func (s *server) attach(list []attached, descriptors []int) error {
@@ -197,9 +203,9 @@ func (s *server) attach(list []attached, descriptors []int) error {
 	var err error
 	for i, a := range list {
 		if _, known := s.blocks[a.block]; !known && err == nil {
-			var data []byte
-			if data, err = mapShared(descriptors[i], int64(a.size)); err == nil {
-				s.blocks[a.block] = data
+			var m mapping
+			if m, err = s.mapped(descriptors[i], int64(a.size)); err == nil {
+				s.blocks[a.block] = m
 			}
 		}
 		_ = unix.Close(descriptors[i])
@@ -210,7 +216,32 @@ func (s *server) attach(list []attached, descriptors []int) error {
 	return nil
 }
 
-func (s *server) block(id uint32) []byte {
+// mapping is a block in the child's memory.
+type mapping struct {
+	data  []byte
+	unpin func() // nil when the instance was not told of it
+}
+
+// mapped maps a block and tells the instance of it, if it wants to know.
+func (s *server) mapped(fd int, size int64) (mapping, error) {
+	data, err := mapShared(fd, size)
+	m := mapping{data: data}
+	if pinner, ok := s.instance.(edgewise.Pinner); ok && err == nil {
+		if m.unpin, err = pinner.Pin(data); err != nil {
+			m.unpin, err = nil, nil // slower, and right all the same
+		}
+	}
+	return m, err
+}
+
+func (m mapping) unmap() {
+	if m.unpin != nil {
+		m.unpin()
+	}
+	_ = unix.Munmap(m.data)
+}
+
+func (s *server) block(id uint32) mapping {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.blocks[id]
@@ -233,28 +264,28 @@ func (s *server) finish(lane uint64) {
 
 // grow asks the parent for a longer block and maps it beside the old one, in which inputs and outputs may still stand. The
 // caller unmaps the old one.
-func (s *server) grow(id uint32, need uint64, fd int) ([]byte, error) {
+func (s *server) grow(id uint32, need uint64, fd int) (mapping, error) {
 	if err := send(fd, pair{a: need}.append(nil, kindGrow), nil, 0); err != nil {
-		return nil, err
+		return mapping{}, err
 	}
 	frame, descriptors, err := receiveWith(fd, make([]byte, 64), make([]byte, unix.CmsgSpace(4)))
 	if err != nil {
-		return nil, err
+		return mapping{}, err
 	}
 	f, err := decodePair(frame[1:])
 	if err != nil || kind(frame[0]) != kindGrown {
-		return nil, errFrame
+		return mapping{}, errFrame
 	}
 	if f.a < need || len(descriptors) != 1 {
-		return nil, edgewise.Errorf("runner.Serve", edgewise.Exhausted, "outputs of %d bytes do not fit into the shared memory that the runs of a model may take", need)
+		return mapping{}, edgewise.Errorf("runner.Serve", edgewise.Exhausted, "outputs of %d bytes do not fit into the shared memory that the runs of a model may take", need)
 	}
-	data, err := mapShared(descriptors[0], int64(f.a))
+	m, err := s.mapped(descriptors[0], int64(f.a))
 	_ = unix.Close(descriptors[0])
 	if err != nil {
-		return nil, edgewise.Errorf("runner.Serve", edgewise.Exhausted, "mapping shared memory: %w", err)
+		return mapping{}, edgewise.Errorf("runner.Serve", edgewise.Exhausted, "mapping shared memory: %w", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.blocks[id] = data
-	return data, nil
+	s.blocks[id] = m
+	return m, nil
 }

@@ -15,7 +15,8 @@ import (
 // again and the core's caches stay warm. While runs are tiny it does not: waking a kept thread costs more than such a run.
 type lane struct {
 	s        *Scheduler
-	seat     *seat // the cores that it runs on
+	seat     *seat   // the cores that it runs on
+	permit   *permit // what else it needs; nil: nothing
 	pinned   bool
 	jobs     []*job // the batch, or the jobs considered for one
 	leaving  []*job
@@ -29,10 +30,12 @@ func (l *lane) loop() {
 	l.pin(true)
 	defer l.pin(false)
 	defer l.seat.give()
+	defer l.permit.give()
 	defer l.gatherer.release()
 	l.group = newGroup()
 	for l.s.queue.take(l) {
 		l.run()
+		l.permit.pass()
 		l.seat.pass()
 		l.pin(!l.s.queue.pace.tiny())
 	}

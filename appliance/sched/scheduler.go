@@ -16,6 +16,7 @@ type Config struct {
 	Lanes    int      // batches that run at the same time, each on its own locked thread; at least 1
 	Cores    *Cores   // what the lanes of all versions run on; nil: as much as they like
 	Threads  int      // cores that one run keeps busy; 0: none, as on another device
+	Claim    *Claim   // on what the rate limiter hands out; nil: nothing is needed. Close counts it out
 	Padding  *Padding // of requests that run together; nil: none
 	MaxQueue int      // requests that wait; one more is refused as Busy. A model's own max_queue_size goes first
 	Logger   *slog.Logger
@@ -37,6 +38,7 @@ type Scheduler struct {
 	logger   *slog.Logger
 
 	account *account
+	claim   *Claim
 	guest   bool           // runs may ask other models
 	lanes   sync.WaitGroup // running lanes
 	lent    sync.WaitGroup // results whose memory belongs to the instance
@@ -53,7 +55,7 @@ func New(v *edgewise.Version, instance edgewise.Instance, c Config) *Scheduler {
 	s := &Scheduler{
 		version: v, instance: instance, checker: newChecker(v.Model), padding: c.Padding, ragged: newRagged(v.Model), policies: policies, standard: standard,
 		queue: newQueue(v.Model, policies, c.MaxQueue), jobs: newJobs(), measured: newMeter(), logger: c.Logger,
-		account: c.Cores.open(c.Threads),
+		account: c.Cores.open(c.Threads), claim: c.Claim,
 	}
 	_, s.guest = instance.(edgewise.Metered)
 	s.Resize(c.Lanes)
@@ -213,5 +215,6 @@ func (s *Scheduler) Close() error {
 	s.queue.close()
 	s.lanes.Wait()
 	s.lent.Wait()
+	s.claim.Close()
 	return s.instance.Close()
 }

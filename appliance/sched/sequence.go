@@ -31,7 +31,6 @@ type Sequences struct {
 	jobs     *jobs
 	measured *meter
 	logger   *slog.Logger
-	inflight sync.WaitGroup
 	lent     sync.WaitGroup // responses whose memory is shared by the requests of a round
 	spare    atomic.Int64   // rows that ran without a request
 }
@@ -114,12 +113,11 @@ func (s *Sequences) infer(ctx context.Context, req *edgewise.Request, start time
 	for i := range j.inputs { // in the model's order, in the client's shapes
 		c.call.inputs = append(c.call.inputs, *inputOf(req, j.inputs[i].Name))
 	}
-	s.inflight.Add(1)
-	defer s.inflight.Done()
 	key := keyOf(req.Sequence)
 	if err := s.table.enter(key, c); err != nil {
 		return nil, s.refusal(err, key)
 	}
+	defer s.table.inflight.Done()
 	if c.restarts {
 		s.logger.Warn("a sequence is started again before its end", "model", s.version.ID.String(), "sequence", key.String())
 	}

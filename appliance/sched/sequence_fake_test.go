@@ -17,9 +17,8 @@ import (
 // begin with the state 1 whatever they are given. It keeps what it returned in memory that it scribbles over when it is
 // freed, and fails on markers.
 type hasher struct {
-	delay time.Duration
-
-	mu     sync.Mutex
+	mu     sync.Mutex // guards what follows
+	delay  time.Duration
 	lent   int
 	rows   []int // of each run
 	ready  []int // rows with a request, of each run
@@ -33,9 +32,12 @@ const (
 )
 
 func (h *hasher) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
-	if h.delay > 0 {
+	h.mu.Lock()
+	delay := h.delay
+	h.mu.Unlock()
+	if delay > 0 {
 		select {
-		case <-time.After(h.delay):
+		case <-time.After(delay):
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}

@@ -71,10 +71,10 @@ func (m *machine) below(rows []edgewise.Tensor) edgewise.Tensor {
 // outputs cannot be split by rows; then no state has changed.
 func (m *machine) distribute(response *edgewise.Response, turns []*turn, began time.Time) error {
 	s := m.rounds.of
-	parts := make([]*job, len(turns))
-	for row := range parts {
-		parts[row] = &job{batch: 1}
+	for len(m.parts) < len(turns) {
+		m.parts = append(m.parts, &job{batch: 1})
 	}
+	parts := m.parts[:len(turns)]
 	if err := split(response.Outputs, parts, len(turns)); err != nil {
 		response.Release()
 		return err
@@ -105,6 +105,9 @@ func (m *machine) distribute(response *edgewise.Response, turns []*turn, began t
 		c.call.response = own
 	}
 	share()
+	for _, part := range parts {
+		part.outputs = nil
+	}
 	return nil
 }
 

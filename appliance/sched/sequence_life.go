@@ -100,7 +100,7 @@ func (s *Sequences) Drain(ctx context.Context) error {
 // and closes the instance.
 func (s *Sequences) Close() error {
 	s.table.close()
-	s.inflight.Wait()
+	s.table.inflight.Wait()
 	if s.rounds != nil {
 		s.rounds.close()
 	}

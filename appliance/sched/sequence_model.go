@@ -23,7 +23,7 @@ func plainModel(m *edgewise.Model) *edgewise.Model {
 			plain.Output = append(plain.Output, edgewise.ModelOutput{Name: s.OutputName, DataType: s.DataType, Dims: s.Dims})
 		}
 	}
-	if b.Oldest != nil && m.MaxBatchSize > 0 {
+	if b.Oldest != nil {
 		plain.DynamicBatching = &edgewise.DynamicBatching{
 			PreferredBatchSize: b.Oldest.PreferredBatchSize, MaxQueueDelay: b.Oldest.MaxQueueDelay, PreserveOrdering: b.Oldest.PreserveOrdering,
 		}

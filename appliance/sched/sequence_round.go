@@ -38,6 +38,7 @@ type machine struct {
 	woken   chan struct{} // one token: look again
 	ended   chan struct{} // closed: there is nothing more to do
 	buffers map[string][]byte
+	parts   []*job // one for each row, for split
 }
 
 func newRounds(s *Sequences) *rounds {

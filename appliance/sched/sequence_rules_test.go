@@ -376,6 +376,62 @@ func TestCloseAnswersWhatWaits(t *testing.T) {
 	})
 }
 
+// TestOldestKeepsTheOrderOfAnswers lets a later request of another sequence be done first.
+func TestOldestKeepsTheOrderOfAnswers(t *testing.T) {
+	for _, ordered := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			m := hashModel(0, oldest(4))
+			m.SequenceBatching.Oldest.PreserveOrdering = ordered
+			h := &hasher{delay: 10 * time.Millisecond}
+			p := play(t, h, m, Config{Lanes: 2, MaxQueue: 9})
+			defer p.close()
+			slow := p.ask(starts(1), 5, 0)
+			h.mu.Lock()
+			h.delay = 0
+			h.mu.Unlock()
+			fast := p.ask(starts(2), 6, 0)
+			if ordered {
+				fast.waits(t)
+			} else {
+				fast.says(t, 31+6)
+				slow.waits(t)
+			}
+			slow.says(t, 31+5)
+			if ordered {
+				fast.says(t, 31+6)
+			}
+		})
+	}
+}
+
+// TestWarmUpOfSequences runs a request of several rows, each a sequence of its own, and leaves nothing behind.
+func TestWarmUpOfSequences(t *testing.T) {
+	everyStrategy(t, func(t *testing.T, m *edgewise.Model) {
+		h := &hasher{}
+		p := play(t, h, m, Config{MaxQueue: 9})
+		defer p.close()
+		req, want := step(p.batches, edgewise.Sequence{}, 5), "[[1]]"
+		if m.MaxBatchSize > 1 {
+			req.Inputs[0] = repeated(req.Inputs[0], 3)
+			want = "[[1 2 3]]"
+		}
+		if err := p.s.Warm(t.Context(), []*edgewise.Request{req}); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(h.seen[:1]); got != want {
+			t.Errorf("warmed up with %v, want %v", got, want)
+		}
+		if st := p.s.Statistics(); st.ExecutionCount+st.InferenceCount+st.Success.Count != 0 || *st.Sequences != (edgewise.SequenceStatistics{}) {
+			t.Errorf("statistics %+v %+v", st, st.Sequences)
+		}
+		req.Inputs[0].Data = nil
+		if err := p.s.Warm(t.Context(), []*edgewise.Request{req}); err == nil || !strings.Contains(err.Error(), `warm-up "r": input byte size mismatch`) {
+			t.Errorf("a warm-up that cannot run: %v", err)
+		}
+		p.say(starts(1), 5, 31+5)
+	})
+}
+
 // TestRows looks at the batches of the strategy direct: a sequence keeps its row, and rows without a request are there.
 func TestRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

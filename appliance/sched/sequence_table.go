@@ -98,6 +98,7 @@ type sequenceTable struct {
 	closed   bool
 	empty    chan struct{} // closed when draining and none is held; nil until somebody waits
 	forget   func(*sequence)
+	inflight sync.WaitGroup              // requests that have entered; whoever entered one counts it out
 	counts   edgewise.SequenceStatistics // Expired and Restarted
 }
 
@@ -124,6 +125,7 @@ func (t *sequenceTable) enter(key sequenceKey, c *turn) error {
 		c.restarts = true
 	}
 	c.of = s
+	t.inflight.Add(1)
 	t.append(s, c)
 	return nil
 }

@@ -102,8 +102,10 @@ func (u *unpacker) tar(archive string) error {
 			return u.finish()
 		case err != nil:
 			return edgewise.Errorf(op, edgewise.Invalid, "this is no tar archive that can be read: %w", err)
-		case entry.Typeflag == tar.TypeDir:
+		case entry.Typeflag == tar.TypeDir || entry.Typeflag == tar.TypeXGlobalHeader:
 			continue
+		case entry.Typeflag != tar.TypeReg:
+			return notAFile(entry.Name)
 		}
 		if entry.Size > u.limits.Bytes-u.bytes {
 			return u.tooLarge()
@@ -148,7 +150,7 @@ func (u *unpacker) add(name string, mode fs.FileMode, body io.Reader) error {
 		return edgewise.Errorf(op, edgewise.Invalid, "the archive is refused: %w", err)
 	}
 	if !mode.IsRegular() {
-		return edgewise.Errorf(op, edgewise.Invalid, "entry %.200q is a link or a device: want files and folders alone", name)
+		return notAFile(name)
 	}
 	if u.seen[strings.ToLower(name)] {
 		return edgewise.Errorf(op, edgewise.Invalid, "entry %.200q stands in the archive twice", name)
@@ -170,6 +172,10 @@ func (u *unpacker) add(name string, mode fs.FileMode, body io.Reader) error {
 		err = edgewise.Errorf(op, edgewise.Exhausted, "entry %.200q: %w", name, bare(closing))
 	}
 	return err
+}
+
+func notAFile(name string) error {
+	return edgewise.Errorf("uploads.Unpack", edgewise.Invalid, "entry %.200q is a link or a device: want files and folders alone", name)
 }
 
 func (u *unpacker) write(f *os.File, body io.Reader, name string) error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise/appliance"
 	"github.com/edgewise-ai/edgewise/appliance/config"
+	"github.com/edgewise-ai/edgewise/gpu"
 )
 
 func (p *program) doctor() *cobra.Command {
@@ -55,7 +56,7 @@ func diagnosis(w io.Writer, d *appliance.Diagnosis) {
 	} else {
 		fmt.Fprintf(w, "runtime    %s\n", d.Missing)
 	}
-	fmt.Fprintf(w, "gpu        none used: this build runs models on the CPU\n")
+	gpus(w, d.GPU)
 	fmt.Fprintf(w, "data       %s\n", d.DataDir)
 	if d.Usage != nil {
 		fmt.Fprintf(w, "disk       %s in %d files, %s free, %s of it kept free\n",
@@ -66,6 +67,38 @@ func diagnosis(w io.Writer, d *appliance.Diagnosis) {
 	}
 	if d.Problem != "" {
 		fmt.Fprintf(w, "store      %s\n", d.Problem)
+	}
+}
+
+// gpus says what was found of GPUs and of what lies between them and models.
+func gpus(w io.Writer, r *gpu.Report) {
+	if r == nil {
+		return
+	}
+	if r.Reason != "" {
+		fmt.Fprintf(w, "gpu        none used: %s\n", r.Reason)
+	}
+	for _, d := range r.Devices {
+		state := "used, " + humanize.IBytes(uint64(d.Budget)) + " for models"
+		if !d.Used {
+			state = "not used: " + d.Reason
+		}
+		fmt.Fprintf(w, "%-10s %s, compute capability %s, %s; %s\n", d.Name, d.Description, d.Capability, humanize.IBytes(uint64(d.MemoryTotal)), state)
+	}
+	for _, line := range [][2]string{{"board", r.Board}, {"driver", r.Driver}, {"provider", r.Provider}, {"code", r.Code}, {"tensorrt", r.TensorRT}} {
+		if line[1] != "" {
+			fmt.Fprintf(w, "%-10s %s\n", line[0], line[1])
+		}
+	}
+	for _, l := range r.Libraries {
+		where := l.Path
+		if l.Problem != "" {
+			where = l.Problem
+		}
+		if l.Problem != "" && l.Optional {
+			where += "; models that need it are refused"
+		}
+		fmt.Fprintf(w, "library    %s: %s\n", l.Name, where)
 	}
 }
 

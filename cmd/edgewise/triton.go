@@ -117,7 +117,7 @@ func joined(arguments []string) []string {
 
 // with adds what the flags stand for to the values of the configuration. base is the configuration without them.
 func (t *tritonFlags) with(base config.Config, values map[string]string) (map[string]string, error) {
-	all := map[string]string{}
+	all := map[string]string{} // of a command without these flags, t.values is nil
 	maps.Copy(all, t.values)
 	if err := t.addresses(base, all); err != nil {
 		return nil, err

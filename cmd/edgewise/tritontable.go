@@ -116,8 +116,8 @@ func otherFlags() []tritonFlag {
 		{name: "trace-level", apply: traceLevel},
 		key("trace-rate", "trace.rate"),
 		key("trace-count", "trace.count"), key("trace-log-frequency", "trace.log_frequency"),
-		{name: "rate-limit", apply: rateLimit},
-		pointless("rate-limit-resource", "no model needs resources unless the rate limiter is on"),
+		key("rate-limit", "engine.rate_limit"),
+		{name: "rate-limit-resource", apply: rateLimitResource},
 		pointless("pinned-memory-pool-byte-size", noPools),
 		pointless("cuda-memory-pool-byte-size", noPools),
 		pointless("cuda-virtual-address-size", noPools),
@@ -162,15 +162,17 @@ func cacheConfig(t *tritonFlags, text string) error {
 	return nil
 }
 
-func rateLimit(t *tritonFlags, text string) error {
-	switch text {
-	case "off":
-		return nil
-	case "execution_count":
-		t.note("rate-limit", "there is no rate limiter yet: a model that names resources is refused")
-		return nil
+// rateLimitResource reads "name:count" and "name:count:device". There is one device: the processor.
+func rateLimitResource(t *tritonFlags, text string) error {
+	parts := strings.Split(text, ":")
+	if len(parts) < 2 || len(parts) > 3 {
+		return fmt.Errorf("%.80q: want name:count or name:count:device", text)
 	}
-	return fmt.Errorf("want off or execution_count, got %.40q", text)
+	if len(parts) == 3 {
+		t.note("rate-limit-resource", fmt.Sprintf("device %.20q: resources are counted for the processor, which is the one device", parts[2]))
+	}
+	t.append("engine.rate_limit_resources", parts[0]+":"+parts[1])
+	return nil
 }
 
 // httpMaxInput bounds what is carried in JSON, and makes room for it in the body where that is smaller.

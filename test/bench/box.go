@@ -30,10 +30,18 @@ func startBox(dataDir string, settings ...string) (*box, error) {
 
 // startBoxOn keeps the program on one core.
 func startBoxOn(core int, dataDir string, settings ...string) (*box, error) {
+	return startBoxWith(core, nil, dataDir, settings...)
+}
+
+// startBoxWith is startBoxOn with more variables in the environment.
+func startBoxWith(core int, environment []string, dataDir string, settings ...string) (*box, error) {
 	settings = append([]string{"http.address=127.0.0.1:0", "metrics.address=", "grpc.address=127.0.0.1:0", "data_dir=" + dataDir, "store.reserve_bytes=0", "auth=open", "log.level=warn"}, settings...)
 	cmd := exec.Command("bin/edgewise", "serve")
 	for _, s := range settings {
 		cmd.Args = append(cmd.Args, "--set", s)
+	}
+	if environment != nil {
+		cmd.Env = append(os.Environ(), environment...)
 	}
 	b := &box{}
 	cmd.Stderr = &b.errors

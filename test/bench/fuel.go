@@ -39,9 +39,9 @@ func fuelFigures(name string) measurement {
 			return r, err
 		}
 		r.Figures = []figure{
-			atMost("fuel pass, "+name+": time in the guest / without", all[1].over(all[0]), 1.25, "x",
+			atMost("fuel pass, "+name+": time in the guest / without", all[1].quicker(all[0]), 1.25, "x",
 				fmt.Sprintf("%s; %s against %s", q.words, duration(all[0].p50()), duration(all[1].p50()))),
-			known("the runtime's interruption, "+name+": time in the guest / without", all[1].over(all[2]), "x", duration(all[2].p50())),
+			known("the runtime's interruption, "+name+": time in the guest / without", all[1].quicker(all[2]), "x", duration(all[2].p50())),
 		}
 		return r, nil
 	}

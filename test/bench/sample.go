@@ -44,6 +44,16 @@ func (s series) over(o series) float64 {
 	return median(values)
 }
 
+// quicker returns how many times the median latency of s goes into that of o: the median of the rounds. For sides of one
+// client at a time: a call that another process of the machine interrupted does not count.
+func (s series) quicker(o series) float64 {
+	var values []float64
+	for i := range s {
+		values = append(values, o[i].p50/s[i].p50)
+	}
+	return median(values)
+}
+
 // added returns the median of the differences of two sides' median latencies in seconds, round by round.
 func (s series) added(o series) float64 {
 	var values []float64

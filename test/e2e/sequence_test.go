@@ -10,8 +10,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -270,5 +272,73 @@ func TestSequencesOutliveChanges(t *testing.T) {
 		}
 	}
 	want(edgewise.Sequence{ID: 3, End: true}, 115, 2)
+	b.stop()
+}
+
+// TestSequenceThroughAnEnsemble sends sequences to an ensemble: its step finds them as if it had been asked itself.
+func TestSequenceThroughAnEnsemble(t *testing.T) {
+	t.Parallel()
+	folder := sequenceRepository(t, map[string]string{"cat": sequenceConfig(4, "")})
+	config := `platform: "ensemble" max_batch_size: 4
+input { name: "x" data_type: TYPE_FP32 dims: [2] }
+output { name: "y" data_type: TYPE_FP32 dims: [2] }
+ensemble_scheduling { step { model_name: "cat" model_version: -1 input_map { key: "x" value: "x" } output_map { key: "y" value: "y" } } }`
+	if err := os.MkdirAll(filepath.Join(folder, "zoo", "1"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "zoo", "config.pbtxt"), []byte(config), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b := serveReady(t, t.TempDir(), "--import", folder)
+	for i := range 4 {
+		for id := range uint64(3) {
+			y, _, err := b.add("zoo", edgewise.Sequence{ID: id + 1, Start: i == 0, End: i == 3}, float32(id))
+			if want := []float32{100 + float32(i+1)*float32(id), float32(i + 1)}; err != nil || fmt.Sprint(y) != fmt.Sprint(want) {
+				t.Fatalf("sequence %d, request %d: got %v, want %v, %v", id+1, i, y, want, err)
+			}
+		}
+	}
+	x := write(t, "x.json", []byte("[[5,1]]"))
+	contains(t, "the command line", b.must("infer", "cat", "-i", x, "--sequence", "8", "--sequence-start"), "105 1")
+	contains(t, "the command line", b.must("infer", "cat", "-i", x, "--sequence", "8", "--sequence-end"), "110 2")
+	b.refuses(4, []string{"START flag"}, "infer", "cat", "-i", x, "--sequence", "8")
+	b.refuses(2, []string{"--sequence ID"}, "infer", "cat", "-i", x, "--sequence-start")
+	b.refuses(2, []string{"above 0"}, "infer", "cat", "-i", x, "--sequence", "0")
+	if _, _, err := b.add("zoo", edgewise.Sequence{ID: 1}, 1); err == nil || !strings.Contains(err.Error(), "in ensemble 'zoo', ") || !strings.Contains(err.Error(), "must specify the START flag") {
+		t.Errorf("after its end: %v", err)
+	}
+	b.stop()
+}
+
+// TestSequenceOutlivesItsProcess kills the child process of a model between two requests of a sequence.
+func TestSequenceOutlivesItsProcess(t *testing.T) {
+	t.Parallel()
+	folder := sequenceRepository(t, map[string]string{"cat": sequenceConfig(4, "oldest {}")})
+	b := serveReady(t, t.TempDir(), "--import", folder, "--set", "engine.isolation=process")
+	if y, _, err := b.add("cat", edgewise.Sequence{ID: 1, Start: true}, 5); err != nil || y[0] != 105 {
+		t.Fatalf("%v, %v", y, err)
+	}
+	for _, child := range childrenOf(t, b.cmd.Process.Pid) {
+		pid, err := strconv.Atoi(child)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deadline := time.Now().Add(patience)
+	for {
+		y, _, err := b.add("cat", edgewise.Sequence{ID: 1}, 5)
+		if err == nil {
+			if y[0] != 110 || y[1] != 2 {
+				t.Errorf("after the crash the sequence is at %v", y)
+			}
+			break
+		}
+		if strings.Contains(err.Error(), "START") || time.Now().After(deadline) {
+			t.Fatalf("after the crash: %v", err)
+		}
+	}
 	b.stop()
 }

@@ -26,6 +26,7 @@ type Options struct {
 	Optimization  int               // graph optimisation in Triton's numbers: 0 all, -1 basic, 1 extended, 2 none
 	ConfigEntries map[string]string // session configuration entries by ONNX Runtime's names
 	RunEntries    map[string]string // run configuration entries, the same for every run
+	Providers     []Provider        // first choice first; the CPU follows them
 }
 
 // Session is a loaded model. Run is safe for concurrent use.
@@ -39,7 +40,11 @@ type Session struct {
 	forms   forms
 
 	runOptions map[string]string
+	effective  []string
 }
+
+// ProviderOptions returns all options of the session's providers as these read them, a line for each provider.
+func (s *Session) ProviderOptions() []string { return s.effective }
 
 var (
 	_ edgewise.Instance = (*Session)(nil)
@@ -57,13 +62,21 @@ func (l *Library) NewSession(path string, inputs, outputs []string, o Options) (
 		return nil, edgewise.Errorf("ort.NewSession", edgewise.Invalid, "session options: %w", err)
 	}
 	defer func() { _ = options.Destroy() }()
+	var effective []string
+	for _, p := range o.Providers {
+		text, err := p.appendTo(l, options)
+		if err != nil {
+			return nil, err
+		}
+		effective = append(effective, p.Kind.String()+": "+text)
+	}
 	binding, err := o.open(path, options)
 	if err != nil {
 		return nil, edgewise.Errorf("ort.NewSession", edgewise.Invalid, "ONNX Runtime refuses the model: %w", err)
 	}
 	return &Session{
 		lib: l, binding: binding, handle: field(binding, "s", "ortSession"),
-		inputs: cNames(inputs), outputs: cNames(outputs), calls: make(chan *call, idleCalls), runOptions: o.RunEntries,
+		inputs: cNames(inputs), outputs: cNames(outputs), calls: make(chan *call, idleCalls), runOptions: o.RunEntries, effective: effective,
 	}, nil
 }
 
@@ -74,7 +87,7 @@ func (o Options) open(path string, options *ortgo.SessionOptions) (binding *ortg
 		binding, err = ortgo.NewDynamicAdvancedSession(path, nil, nil, options)
 		return err
 	}
-	if max(o.IntraThreads, o.InterThreads) > 1 {
+	if max(o.IntraThreads, o.InterThreads) > 1 || len(o.Providers) > 0 {
 		return binding, load()
 	}
 	return binding, background(load)

@@ -99,6 +99,14 @@ def sequences(stub):
     assert "sequence 2 to model 'sums' must specify the START flag" in answers[30].error_message, answers[30]
 
 
+    batching = stub.ModelConfig(pb.ModelConfigRequest(name="sums")).config.sequence_batching
+    assert batching.max_sequence_idle_microseconds == 60000000, batching
+    assert [c.control[0].kind for c in batching.control_input] == [0, 3], batching
+    assert batching.state[0].initial_state[0].data_file == "begin" and list(batching.state[0].dims) == [2], batching
+    stats = stub.ModelStatistics(pb.ModelStatisticsRequest(name="sums")).model_stats[0]
+    assert stats.inference_stats.success.count == 40 and stats.inference_count == 40, stats
+
+
 def refused(stub, request, text):
     try:
         stub.ModelInfer(request)
@@ -151,6 +159,23 @@ def describe(stub):
     assert stub.ModelReady(pb.ModelReadyRequest(name="echo")).ready
 
 
+def settings(stub):
+    ask = pb.TraceSettingRequest(model_name="echo")
+    ask.settings["trace_level"].value.extend(["TIMESTAMPS", "TENSORS"])
+    ask.settings["trace_rate"].value.append("7")
+    held = stub.TraceSetting(ask).settings
+    assert list(held["trace_level"].value) == ["TIMESTAMPS", "TENSORS"] and list(held["trace_rate"].value) == ["7"], held
+    assert list(stub.TraceSetting(pb.TraceSettingRequest()).settings["trace_level"].value) == ["OFF"]
+    clear = pb.TraceSettingRequest(model_name="echo")
+    clear.settings["trace_level"].SetInParent()
+    assert list(stub.TraceSetting(clear).settings["trace_level"].value) == ["OFF"]
+    log = pb.LogSettingsRequest()
+    log.settings["log_verbose_level"].uint32_param = 1
+    log.settings["log_format"].string_param = "ISO8601"
+    held = stub.LogSettings(log).settings
+    assert held["log_verbose_level"].uint32_param == 1 and held["log_format"].string_param == "ISO8601" and held["log_error"].bool_param, held
+
+
 with grpc.insecure_channel(sys.argv[2], options=OPTIONS) as channel:
     stub = service.GRPCInferenceServiceStub(channel)
     infer(stub)
@@ -158,4 +183,5 @@ with grpc.insecure_channel(sys.argv[2], options=OPTIONS) as channel:
     sequences(stub)
     shared(stub, sys.argv[3])
     describe(stub)
+    settings(stub)
 print("all is well")

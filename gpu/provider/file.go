@@ -1,0 +1,86 @@
+package provider
+
+import (
+	"debug/elf"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// The names of the providers' files, beside ONNX Runtime's own.
+const (
+	Shared   = "libonnxruntime_providers_shared.so"
+	CUDA     = "libonnxruntime_providers_cuda.so"
+	TensorRT = "libonnxruntime_providers_tensorrt.so"
+)
+
+// File is what a provider's library says of itself.
+type File struct {
+	Path   string
+	Needed []string // libraries of NVIDIA that it needs, by name, in the order in which they are to be opened
+	Code   Code
+}
+
+// Read reads the provider's library in the folder of ONNX Runtime. Errors: NotFound, Invalid (it is no library).
+func Read(dir, name string) (*File, error) {
+	path := filepath.Join(dir, name)
+	f, err := elf.Open(path)
+	if err != nil {
+		return nil, edgewise.Errorf("provider.Read", edgewise.NotFound, "ONNX Runtime's %s is not beside it: %w", name, err)
+	}
+	defer f.Close()
+	imported, err := f.ImportedLibraries()
+	if err != nil {
+		return nil, edgewise.Errorf("provider.Read", edgewise.Invalid, "%s: %w", path, err)
+	}
+	file := &File{Path: path, Needed: theirs(imported)}
+	file.Code, err = readCode(f)
+	if err != nil {
+		return nil, edgewise.Errorf("provider.Read", edgewise.Invalid, "%s: %w", path, err)
+	}
+	return file, nil
+}
+
+// order is that in which NVIDIA's libraries are opened: those that others need come first.
+var order = []string{"libcudart.", "libcublasLt.", "libcublas.", "libcurand.", "libcufft.", "libnvrtc.", "libcudnn.", "libnvinfer.", "libnvonnxparser."}
+
+func rank(name string) int {
+	return slices.IndexFunc(order, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
+
+// theirs keeps NVIDIA's libraries but the driver, which is opened before everything else.
+func theirs(imported []string) []string {
+	list := slices.DeleteFunc(slices.Clone(imported), func(name string) bool { return rank(name) < 0 })
+	slices.SortStableFunc(list, func(a, b string) int { return rank(a) - rank(b) })
+	return list
+}
+
+var cudart = regexp.MustCompile(`^libcudart\.so\.(\d+)`)
+
+// Toolkit returns the major version of CUDA that the provider was built with, 0 when it does not say.
+func (f *File) Toolkit() int {
+	for _, name := range f.Needed {
+		if m := cudart.FindStringSubmatch(name); m != nil {
+			n, _ := strconv.Atoi(m[1])
+			return n
+		}
+	}
+	return 0
+}
+
+// Optional are the libraries that a provider opens by itself when a model needs them, for a major version of CUDA.
+func Optional(toolkit int) []string {
+	fft := map[int]string{11: "libcufft.so.10", 12: "libcufft.so.11", 13: "libcufft.so.12"}[toolkit]
+	list := []string{"libcudnn.so.9"}
+	if fft != "" {
+		list = append(list, fft)
+	}
+	return list
+}
+
+// CuDNN is the library for convolutions and the like.
+const CuDNN = "libcudnn.so.9"
