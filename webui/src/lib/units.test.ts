@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { messages } from '../compiler/compile';
 import { described } from './describe';
+import { rooted } from './drop';
 import { draft, parse, tensor } from './draft';
 import { addStep, complete, connect, connections, disconnect, empty, fresh, mismatch, moveStep, refusal, removeStep, steps, type Config, type Ports } from './ensemble';
 import { ago, bytes, duration, shape, span } from './format';
@@ -220,6 +221,12 @@ describe('small things', () => {
     expect([text(0, 100), text(124, 12), text(257, 6), text(512, 5)]).toEqual(['m/1/model.onnx', '00000000005', 'ustar', 'hello']);
     const sum = bytes.subarray(0, 512).reduce((a, b, i) => a + (i >= 148 && i < 156 ? 32 : b), 0);
     expect(parseInt(text(148, 6), 8)).toBe(sum);
+  });
+  it('keeps the name of a folder that is one model', () => {
+    const file = new Blob();
+    const paths = (list: string[]) => rooted('cat', list.map((path) => ({ path, file }))).map((e) => e.path);
+    expect(paths(['1/model.onnx', 'config.pbtxt'])).toEqual(['cat/1/model.onnx', 'cat/config.pbtxt']);
+    expect(paths(['a/1/model.onnx', 'b/1/model.onnx'])).toEqual(['a/1/model.onnx', 'b/1/model.onnx']);
   });
   it('refuses paths that no archive holds', () => expect(() => tar([{ path: 'x'.repeat(200), file: new Blob() }])).toThrow(/too long/));
   it('reads the reference out of a document', () => {
