@@ -18,7 +18,7 @@ async function judge(page, where) {
   return JSON.parse(found.result.value).map((v) => `${where}: ${v}`);
 }
 
-export default () => scenario(demo, async (box, visitor) => {
+export default () => scenario({ ...demo, context: { reducedMotion: 'reduce' } }, async (box, visitor) => {
   const admin = await box.claim();
   const draft = await admin.call('POST', '/drafts', { name: 'faces', config: (await admin.call('GET', '/ensembles')).find((e) => e.name === 'faces').config });
   const pages = [
@@ -46,6 +46,7 @@ export default () => scenario(demo, async (box, visitor) => {
     await settled(visitor.page);
     problems.push(...(await judge(visitor.page, path)));
     await visitor.page.emulateMedia({ colorScheme: 'dark' });
+    await painted(visitor.page);
     problems.push(...(await judge(visitor.page, path + ' dark')));
     await visitor.page.setViewportSize(phone);
     await visitor.page.waitForTimeout(60);
@@ -61,6 +62,9 @@ export default () => scenario(demo, async (box, visitor) => {
   await plain.page.getByText('This page needs JavaScript').waitFor();
   await plain.stop();
 });
+
+/** Colours arrive a frame after they were asked for. */
+const painted = (page) => page.evaluate(() => new Promise((r) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(r)), 120)));
 
 async function settled(page) {
   await until('skeletons to go', async () => (await page.locator('main .skeleton').count()) === 0, 15_000).catch(() => { throw new Error(`${page.url()} keeps its skeletons`); });
