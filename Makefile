@@ -17,7 +17,7 @@ GOFILES  = $(shell git ls-files --cached --others --exclude-standard '*.go' ':!*
 export CGO_ENABLED := 1
 export CGO_CFLAGS  := -O2 -g
 
-.PHONY: build run demo test check race fuzz bench fault soak proto runtime models speech grpc-client steps toolchains demo-steps tools-present clean
+.PHONY: build run demo test check race fuzz bench fault soak proto runtime runtime-gpu gpu-stub models speech grpc-client steps toolchains demo-steps tools-present clean
 
 ## build: the program, with the runtime library beside it
 build: tools-present runtime
@@ -33,6 +33,15 @@ demo: models
 ## runtime: ONNX Runtime's shared library for this machine, from npm
 runtime: tools-present
 	@configs/runtime/fetch.sh $(CACHE)/runtime $(BIN)/lib
+
+## runtime-gpu: ONNX Runtime's providers for CUDA and TensorRT beside it, from npm (179 MB); NVIDIA's own libraries are not part of it
+runtime-gpu: runtime
+	@configs/runtime/fetch-gpu.sh $(CACHE)/runtime $(BIN)/lib
+
+## gpu-stub: the real provider for CUDA over libraries that stand in for NVIDIA's, on a machine without a GPU
+gpu-stub: runtime
+	@configs/runtime/fetch-gpu.sh $(CACHE)/runtime $(CACHE)/gpu
+	$(GO) test -count=1 -tags gpustub ./test/gpustub
 
 ## models: the demo's models, from npm, and the pipelines of them
 models: tools-present

@@ -38,6 +38,7 @@ type libraryConfig struct {
 	CoreCount int
 	Cores     *sched.Cores
 	GPUs      gpus
+	GPUMemory *gpuMemory
 	Gap       bool // a version may take the place of its predecessor before it is loaded
 }
 

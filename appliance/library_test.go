@@ -94,7 +94,8 @@ func newHouse(t *testing.T) *house {
 	}
 	backend := &echo{}
 	l := &library{store: s, locks: newLocks(), cache: cache.New(0), logger: logger, config: libraryConfig{Backends: []edgewise.Backend{backend}, MaxQueue: 100}}
-	l.config.CoreCount, l.config.Cores = 4, sched.NewCores(4)
+	l.config.CoreCount, l.config.Cores, l.config.GPUs = 4, sched.NewCores(4), noGPUs
+	l.config.GPUMemory = newGPUMemory(l.config.GPUs, logger)
 	l.manager = manager.New(manager.Config{Load: l.load, Footprint: l.footprint, Memory: houseMemory, Concurrency: 2, Logger: logger})
 	t.Cleanup(func() {
 		if err := errors.Join(l.manager.Close(context.Background()), s.Close()); err != nil {

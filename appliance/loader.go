@@ -35,7 +35,7 @@ func (l *library) load(ctx context.Context, v *edgewise.Version) (edgewise.Serva
 	if err != nil {
 		return nil, err
 	}
-	instance, err := loadOn(ctx, backend, v, dir, p.devices)
+	instance, err := l.loadOn(ctx, backend, v, dir, p.devices)
 	if err != nil {
 		return nil, err
 	}
