@@ -57,7 +57,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		store: a.store, locks: newLocks(), cache: cache.New(int64(c.Engine.ResponseCacheBytes)), logger: logger.With("part", "library"),
 		config: libraryConfig{
 			Backends: []edgewise.Backend{newIsolation(a.onnx, c, a.devices, logger), newWasm(a, c, logger)}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue,
-			CoreCount: cores(c), Cores: sched.NewCores(cores(c)), GPUs: a.devices.usable, GPUMemory: newGPUMemory(a.devices.usable, logger), Gap: c.Engine.SwapWithoutRoom == config.SwapGap,
+			CoreCount: cores(c), Cores: sched.NewCores(cores(c)), GPUs: a.devices.usable, GPUMemory: newGPUMemory(a.devices.usable, logger), Slowed: a.devices.slowed, Gap: c.Engine.SwapWithoutRoom == config.SwapGap,
 		},
 	}
 	a.manager = manager.New(manager.Config{

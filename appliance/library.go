@@ -39,7 +39,8 @@ type libraryConfig struct {
 	Cores     *sched.Cores
 	GPUs      gpus
 	GPUMemory *gpuMemory
-	Gap       bool // a version may take the place of its predecessor before it is loaded
+	Slowed    func(edgewise.Device) string // why a GPU is throttled; empty: it is not
+	Gap       bool                         // a version may take the place of its predecessor before it is loaded
 }
 
 // Push stores an upload as a new version, after everything that can be refused has been refused. With promote the

@@ -52,7 +52,7 @@ func (l *library) load(ctx context.Context, v *edgewise.Version) (edgewise.Serva
 		}
 		return nil, err
 	}
-	return &served{l.withLabels(l.withCache(s, v), v, dir), s, func(m *edgewise.Model) { s.Resize(l.lanes(m, p.devices)) }}, nil
+	return &served{l.withLabels(l.withCache(l.withThrottle(s, v, p.devices), v), v, dir), s, func(m *edgewise.Model) { s.Resize(l.lanes(m, p.devices)) }}, nil
 }
 
 // padding is how a version's requests are padded. Only for a version that asks for it is the model file read.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"sync"
 
 	"github.com/edgewise-ai/edgewise"
@@ -96,6 +98,9 @@ func (l *library) reconfigure(ctx context.Context, name string, config []byte) e
 		}
 		return edgewise.Errorf(op, edgewise.Unsupported, "model %v: the configuration differs from the stored one in more than instance_group: push a new version with the configuration it needs", v.ID)
 	}
+	if !sameDevices(m, v.Model) {
+		return edgewise.Errorf(op, edgewise.Unsupported, "model %v: the instance groups ask for other devices than the stored ones, and only their count can change while it is served: push a new version", v.ID)
+	}
 	changed := *v
 	changed.Model = m
 	l.groups.set(&changed)
@@ -109,6 +114,18 @@ func paths(v *edgewise.Version) []string {
 		list = append(list, f.Path)
 	}
 	return list
+}
+
+// sameDevices tells whether the instance groups of two models ask for the same devices.
+func sameDevices(a, b *edgewise.Model) bool {
+	wishes := func(m *edgewise.Model) map[string]bool {
+		all := map[string]bool{}
+		for _, g := range m.InstanceGroup {
+			all[fmt.Sprint(g.Kind, g.GPUs)] = true
+		}
+		return all
+	}
+	return maps.Equal(wishes(a), wishes(b))
 }
 
 // sameButInstances compares the JSON forms, which tell nil from empty no more than authors can.

@@ -130,3 +130,13 @@ func TestAnotherDeviceTakesOver(t *testing.T) {
 }
 
 func noGPUs() ([]edgewise.DeviceInfo, error) { return nil, errors.New("there is none in this test") }
+
+func TestOnlyCountsChangeWhileAModelIsServed(t *testing.T) {
+	with := func(groups ...edgewise.InstanceGroup) *edgewise.Model { return &edgewise.Model{InstanceGroup: groups} }
+	cpu, gpu := edgewise.InstanceGroup{Kind: edgewise.KindCPU, Count: 1}, edgewise.InstanceGroup{Kind: edgewise.KindGPU, GPUs: []int32{0}}
+	more := cpu
+	more.Count = 5
+	if !sameDevices(with(cpu), with(more)) || sameDevices(with(cpu), with(gpu)) || sameDevices(with(gpu), with(edgewise.InstanceGroup{Kind: edgewise.KindGPU, GPUs: []int32{1}})) {
+		t.Error("devices and counts are not told apart")
+	}
+}
