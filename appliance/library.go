@@ -49,6 +49,8 @@ type libraryConfig struct {
 	States    *sched.StateBudget // of the states of all sequences
 	Gap       bool               // a version may take the place of its predecessor before it is loaded
 	GPUs      gpus
+	GPUMemory *gpuMemory
+	Slowed    func(edgewise.Device) string // why a GPU is throttled; empty: it is not
 }
 
 // Push stores an upload as a new version, after everything that can be refused has been refused. With promote the

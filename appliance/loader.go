@@ -51,7 +51,7 @@ func (l *library) loadFrom(ctx context.Context, v *edgewise.Version, dir string)
 	if err != nil {
 		return nil, err
 	}
-	instance, err := loadOn(ctx, backend, v, dir, p.devices)
+	instance, err := l.loadOn(ctx, backend, v, dir, p.devices)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (l *library) loadFrom(ctx context.Context, v *edgewise.Version, dir string)
 		}
 		return nil, err
 	}
-	loaded := &served{l.withLabels(l.withCache(s, v), v, dir), s, func(m *edgewise.Model) {
+	loaded := &served{l.withLabels(l.withCache(l.withThrottle(s, v, p.devices), v), v, dir), s, func(m *edgewise.Model) {
 		if err := claim.Resize(m); err != nil {
 			l.logger.Error("rate_limiter of the instance groups stays as it was", "model", v.ID.String(), "error", err)
 		}

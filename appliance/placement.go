@@ -97,13 +97,16 @@ func (l *library) lanes(m *edgewise.Model, devices []edgewise.Device) int {
 }
 
 // loadOn loads a version on devices: one instance for each, behind one that spreads runs over them when there are several.
-func loadOn(ctx context.Context, b edgewise.Backend, v *edgewise.Version, dir string, devices []edgewise.Device) (edgewise.Instance, error) {
-	if len(devices) == 1 {
+func (l *library) loadOn(ctx context.Context, b edgewise.Backend, v *edgewise.Version, dir string, devices []edgewise.Device) (edgewise.Instance, error) {
+	switch {
+	case devices[0].Kind == edgewise.CPU:
 		return b.Load(ctx, v, dir, devices[0])
+	case len(devices) == 1:
+		return l.loadGPU(ctx, b, v, dir, devices[0])
 	}
 	var list []edgewise.Instance
 	for _, d := range devices {
-		i, err := b.Load(ctx, v, dir, d)
+		i, err := l.loadGPU(ctx, b, v, dir, d)
 		if err != nil {
 			for _, loaded := range list {
 				err = errors.Join(err, loaded.Close())

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
@@ -79,30 +80,30 @@ func (c *counted) Process() (edgewise.Process, bool) {
 func (c *counted) Ended() <-chan struct{} { return c.ended }
 
 func TestRunsGoToTheLeastBusyDevice(t *testing.T) {
-	a, b := &counted{inside: make(chan struct{})}, &counted{inside: make(chan struct{})}
-	s := newSpread([]edgewise.Instance{a, b})
-	var runs sync.WaitGroup
-	for range 6 {
-		runs.Go(func() {
-			if _, err := s.Run(context.Background(), nil, nil); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	for range 3 {
-		a.inside <- struct{}{}
-		b.inside <- struct{}{}
-	}
-	runs.Wait()
-	if a.runs != 3 || b.runs != 3 {
-		t.Errorf("%d and %d runs", a.runs, b.runs)
-	}
-	if p, ok := s.Process(); !ok || p.Resident != 20 || p.Crashes != 2 || p.PID != 7 {
-		t.Errorf("%+v, %v", p, ok)
-	}
-	if err := s.Close(); err != nil || !a.closed || !b.closed {
-		t.Errorf("closing: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		a, b := &counted{inside: make(chan struct{})}, &counted{inside: make(chan struct{})}
+		s := newSpread([]edgewise.Instance{a, b})
+		for range 6 {
+			go func() {
+				if _, err := s.Run(context.Background(), nil, nil); err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		synctest.Wait() // all are inside
+		close(a.inside)
+		close(b.inside)
+		synctest.Wait()
+		if a.runs != 3 || b.runs != 3 {
+			t.Errorf("%d and %d runs", a.runs, b.runs)
+		}
+		if p, ok := s.Process(); !ok || p.Resident != 20 || p.Crashes != 2 || p.PID != 7 {
+			t.Errorf("%+v, %v", p, ok)
+		}
+		if err := s.Close(); err != nil || !a.closed || !b.closed {
+			t.Errorf("closing: %v", err)
+		}
+	})
 }
 
 func TestAnotherDeviceTakesOver(t *testing.T) {
@@ -125,5 +126,17 @@ func TestAnotherDeviceTakesOver(t *testing.T) {
 	<-s.Ended()
 	if err := s.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+func noGPUs() ([]edgewise.DeviceInfo, error) { return nil, errors.New("there is none in this test") }
+
+func TestOnlyCountsChangeWhileAModelIsServed(t *testing.T) {
+	with := func(groups ...edgewise.InstanceGroup) *edgewise.Model { return &edgewise.Model{InstanceGroup: groups} }
+	cpu, gpu := edgewise.InstanceGroup{Kind: edgewise.KindCPU, Count: 1}, edgewise.InstanceGroup{Kind: edgewise.KindGPU, GPUs: []int32{0}}
+	more := cpu
+	more.Count = 5
+	if !sameDevices(with(cpu), with(more)) || sameDevices(with(cpu), with(gpu)) || sameDevices(with(gpu), with(edgewise.InstanceGroup{Kind: edgewise.KindGPU, GPUs: []int32{1}})) {
+		t.Error("devices and counts are not told apart")
 	}
 }

@@ -37,6 +37,8 @@ var backendParameters = map[string]parameter{
 	edgewise.ProfileParameter:                       oneOf(edgewise.ProfileThroughput, edgewise.ProfileLatency),
 	edgewise.PipelineParameter:                      {"a number of batches from 1 to " + strconv.Itoa(edgewise.MaxPipelineSlots), between(1, edgewise.MaxPipelineSlots)},
 	edgewise.BucketsParameter:                       {"\"off\", or batch sizes separated by ','", regexp.MustCompile(`^(off|[0-9]{1,6}([ ,]+[0-9]{1,6})*)$`).MatchString},
+	"gpu_memory_bytes":                              {"a number of bytes", number(math.MaxInt64)},
+	"gpu_residency":                                 oneOf("always", "on_demand"),
 	"isolation":                                     oneOf("none", "process"),
 	"session.set_denormal_as_zero":                  oneOf("0", "1"),
 	"session.disable_quant_qdq":                     oneOf("0", "1"),
