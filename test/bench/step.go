@@ -30,6 +30,9 @@ const emptyDescription = `{\22inputs\22:[{\22name\22:\22x\22,\22datatype\22:\22F
 func stepFigures(clients int) measurement {
 	return func(dir string, rounds int) (r result, err error) {
 		m, err := newMachine(dir)
+		if err == nil {
+			m.single = clients == 1
+		}
 		if err != nil {
 			return r, err
 		}
