@@ -20,7 +20,7 @@ export CGO_CFLAGS  := -O2 -g
 PAGE = $(shell find webui/src webui/build sdk/assemblyscript sdk/template/assemblyscript -type f) webui/index.html webui/vite.config.ts webui/svelte.config.js webui/package-lock.json api/openapi.yaml
 .PHONY: runtime-gpu gpu-stub gpu-test
 
-.PHONY: webui browser build run demo test check race fuzz bench hostile fault soak proto runtime models speech grpc-client python steps toolchains demo-steps tools-present clean
+.PHONY: webui browser build run demo test check race fuzz bench hostile fault soak proto runtime models speech grpc-client python steps toolchains demo-steps tools-present deb deb-test image clean
 
 ## webui: the page, into webui/dist, where the program embeds it; nothing is done when nothing has changed
 webui: webui/dist/index.html.gz
@@ -135,6 +135,34 @@ hostile: build
 ## proto: the Go code of the gRPC protocol, from its .proto files
 proto: tools-present
 	$(GO) run ./api/inference/generate
+
+## deb: the Debian packages, into dist/packages; for arm64 too: make deb ARCHES="amd64 arm64"
+PACKAGES := dist/packages
+IMAGE    := dist/image
+VERSION  ?= $(shell sed -n 's/^const Version = "\(.*\)"$$/\1/p' appliance/doc.go)
+ARCHES   ?= amd64
+CROSS_arm64 := CC=aarch64-linux-gnu-gcc
+deb: webui tools-present
+	@for arch in $(ARCHES); do \
+	  configs/runtime/fetch.sh $(CACHE)/runtime dist/linux-$$arch/lib $$arch; \
+	  case $$arch in arm64) cross="$(CROSS_arm64)" ;; *) cross= ;; esac; \
+	  env GOOS=linux GOARCH=$$arch $$cross $(GO) build -trimpath -buildvcs=false -o dist/linux-$$arch/edgewise ./cmd/edgewise; \
+	  configs/packages/deb.sh $$arch dist/linux-$$arch/edgewise dist/linux-$$arch/lib $(VERSION) $(PACKAGES); done
+
+## deb-test: the package in a clean Debian 12: install, serve, upgrade, purge; as root, with mmdebstrap
+deb-test: deb models
+	@configs/packages/deb.sh amd64 dist/linux-amd64/edgewise dist/linux-amd64/lib $(VERSION)+next $(PACKAGES)
+	test/packages/deb.sh $(PACKAGES)/edgewise_$(VERSION)_amd64.deb $(PACKAGES)/edgewise_$(VERSION)+next_amd64.deb dist/packages-test
+
+## image: the disk image, its update bundle, checksums and signature, into dist/image; KEYS are throw-away unless they are there
+KEYS ?= $(CACHE)/image/keys
+export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
+image: deb models
+	configs/image/keys.sh $(KEYS)
+	configs/image/slot.sh $(VERSION) $(PACKAGES)/edgewise_$(VERSION)_amd64.deb $(KEYS)/ca.pem $(CACHE)/image $(IMAGE)
+	configs/image/disk.sh $(VERSION) $(CACHE)/image $(IMAGE)
+	configs/image/bundle.sh $(VERSION) $(KEYS) $(IMAGE)
+	configs/image/release.sh $(VERSION) $(KEYS) $(IMAGE)
 
 speech:
 	@command -v espeak-ng >/dev/null || { \
