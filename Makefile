@@ -17,7 +17,7 @@ GOFILES  = $(shell git ls-files --cached --others --exclude-standard '*.go' ':!*
 export CGO_ENABLED := 1
 export CGO_CFLAGS  := -O2 -g
 
-.PHONY: build run demo test check race fuzz bench fault soak proto runtime runtime-gpu gpu-stub gpu-test models speech grpc-client steps toolchains demo-steps tools-present clean
+.PHONY: build run demo test check race fuzz bench fault soak proto runtime runtime-gpu gpu-stub gpu-test ptx models speech grpc-client steps toolchains demo-steps tools-present clean
 
 ## build: the program, with the runtime library beside it
 build: tools-present runtime
@@ -51,6 +51,10 @@ gpu-test: runtime
 	$(GO) run ./test/gpustub/make $(CACHE)/gpu/libonnxruntime_providers_cuda.so dist/gpu-test-fake/fake
 	cp dist/gpu-test/* dist/gpu-test-fake/
 	GPUTEST_FAKE=1 dist/gpu-test-fake/run.sh
+
+## ptx: the kernel for pictures, made of its source by clang 19
+ptx:
+	gpu/preprocess/kernel/make.sh $(CURDIR)/gpu/preprocess/kernel/preprocess.ptx
 
 ## models: the demo's models, from npm, and the pipelines of them
 models: tools-present
