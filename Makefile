@@ -18,7 +18,7 @@ export CGO_ENABLED := 1
 export CGO_CFLAGS  := -O2 -g
 
 PAGE = $(shell find webui/src webui/build sdk/assemblyscript sdk/template/assemblyscript -type f) webui/index.html webui/vite.config.ts webui/svelte.config.js webui/package-lock.json api/openapi.yaml
-.PHONY: runtime-gpu gpu-stub gpu-test
+.PHONY: runtime-gpu gpu-stub gpu-test ptx
 
 .PHONY: webui browser build run demo test check race fuzz bench hostile fault soak proto runtime models speech grpc-client python steps toolchains demo-steps tools-present deb deb-test image clean
 
@@ -64,6 +64,10 @@ gpu-test: runtime
 	$(GO) run ./test/gpustub/make $(CACHE)/gpu/libonnxruntime_providers_cuda.so dist/gpu-test-fake/fake
 	cp dist/gpu-test/* dist/gpu-test-fake/
 	GPUTEST_FAKE=1 dist/gpu-test-fake/run.sh
+
+## ptx: the kernel for pictures, made of its source by clang 19
+ptx:
+	gpu/preprocess/kernel/make.sh $(CURDIR)/gpu/preprocess/kernel/preprocess.ptx
 
 ## models: the demo's models, from npm, and the pipelines of them
 models: tools-present
