@@ -17,10 +17,23 @@ GOFILES  = $(shell git ls-files --cached --others --exclude-standard '*.go' ':!*
 export CGO_ENABLED := 1
 export CGO_CFLAGS  := -O2 -g
 
-.PHONY: build run demo test check race fuzz bench fault soak proto runtime runtime-gpu gpu-stub gpu-test ptx models speech grpc-client steps toolchains demo-steps tools-present clean
+PAGE = $(shell find webui/src webui/build sdk/assemblyscript sdk/template/assemblyscript -type f) webui/index.html webui/vite.config.ts webui/svelte.config.js webui/package-lock.json api/openapi.yaml
+.PHONY: runtime-gpu gpu-stub gpu-test ptx
 
-## build: the program, with the runtime library beside it
-build: tools-present runtime
+.PHONY: webui browser build run demo test check race fuzz bench hostile fault soak proto runtime models speech grpc-client python steps toolchains demo-steps tools-present deb deb-test image clean
+
+## webui: the page, into webui/dist, where the program embeds it; nothing is done when nothing has changed
+webui: webui/dist/index.html.gz
+
+webui/node_modules/.installed: webui/package-lock.json | tools-present
+	npm ci --prefix webui --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
+webui/dist/index.html.gz: webui/node_modules/.installed $(PAGE)
+	cd webui && npm run --silent build -- --logLevel warn
+
+## build: the program with its page, and the runtime library beside it
+build: tools-present runtime webui
 	$(GO) build -trimpath -o $(BIN)/edgewise ./cmd/edgewise
 
 ## run: build everything and serve the demo on http://127.0.0.1:8000
@@ -77,12 +90,12 @@ demo-steps: steps
 	@for module in configs/demo/steps/*.wasm; do cp $(STEPS)/$$(basename $$module .wasm)/1/model.wasm $$module; done
 
 ## test: every test, with the race detector
-test: build models speech toolchains grpc-client
+test: build models speech toolchains grpc-client browser
 	$(GO) vet ./...
 	$(GO) test -race -timeout 20m ./...
 
 ## check: format, vet, static analysis, architecture, race detector
-check: build models speech toolchains grpc-client
+check: build models speech toolchains grpc-client browser
 	@test -z "$$($(TOOL) gofumpt -l $(GOFILES))" || { echo "not formatted:"; $(TOOL) gofumpt -l $(GOFILES); exit 1; }
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
@@ -105,7 +118,7 @@ fuzz: build
 ## fault: the long kill loop: CYCLES times kill -9 at a random moment
 CYCLES ?= 500
 fault: build
-	$(GO) test -count=1 -timeout 60m ./test/fault -fault.cycles=$(CYCLES) -v
+	$(GO) test -count=1 -timeout 60m ./test/fault -fault.cycles=$(CYCLES) -fault.uploads=200 -v
 
 ## soak: full load with uploads, swaps, cancels and failures for SOAK, and SWAPS hot swaps in each isolation mode
 SOAK ?= 10m
@@ -116,18 +129,57 @@ soak: build
 ## bench: the tables of docs/benchmarks, as ratios within one run; one of them: make bench TABLE=engine, ONLY=tiny/16
 TABLE ?= all
 ONLY  ?=
-bench: build
+bench: build models steps python
 	$(GO) run ./test/bench -table $(TABLE) -only "$(ONLY)"
+
+## hostile: hostile modules against the real server, 100,000 traps of them, with its figures
+hostile: build
+	$(GO) run ./test/bench -table wasm -only hostile
 
 ## proto: the Go code of the gRPC protocol, from its .proto files
 proto: tools-present
 	$(GO) run ./api/inference/generate
+
+## deb: the Debian packages, into dist/packages; for arm64 too: make deb ARCHES="amd64 arm64"
+PACKAGES := dist/packages
+IMAGE    := dist/image
+VERSION  ?= $(shell sed -n 's/^const Version = "\(.*\)"$$/\1/p' appliance/doc.go)
+ARCHES   ?= amd64
+CROSS_arm64 := CC=aarch64-linux-gnu-gcc
+deb: webui tools-present
+	@for arch in $(ARCHES); do \
+	  configs/runtime/fetch.sh $(CACHE)/runtime dist/linux-$$arch/lib $$arch; \
+	  case $$arch in arm64) cross="$(CROSS_arm64)" ;; *) cross= ;; esac; \
+	  env GOOS=linux GOARCH=$$arch $$cross $(GO) build -trimpath -buildvcs=false -o dist/linux-$$arch/edgewise ./cmd/edgewise; \
+	  configs/packages/deb.sh $$arch dist/linux-$$arch/edgewise dist/linux-$$arch/lib $(VERSION) $(PACKAGES); done
+
+## deb-test: the package in a clean Debian 12: install, serve, upgrade, purge; as root, with mmdebstrap
+deb-test: deb models
+	@configs/packages/deb.sh amd64 dist/linux-amd64/edgewise dist/linux-amd64/lib $(VERSION)+next $(PACKAGES)
+	test/packages/deb.sh $(PACKAGES)/edgewise_$(VERSION)_amd64.deb $(PACKAGES)/edgewise_$(VERSION)+next_amd64.deb dist/packages-test
+
+## image: the disk image, its update bundle, checksums and signature, into dist/image; KEYS are throw-away unless they are there
+KEYS ?= $(CACHE)/image/keys
+export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
+image: deb models
+	configs/image/keys.sh $(KEYS)
+	configs/image/slot.sh $(VERSION) $(PACKAGES)/edgewise_$(VERSION)_amd64.deb $(KEYS)/ca.pem $(CACHE)/image $(IMAGE)
+	configs/image/disk.sh $(VERSION) $(CACHE)/image $(IMAGE)
+	configs/image/bundle.sh $(VERSION) $(KEYS) $(IMAGE)
+	configs/image/release.sh $(VERSION) $(KEYS) $(IMAGE)
 
 speech:
 	@command -v espeak-ng >/dev/null || { \
 	  echo "installing espeak-ng, which the voice tests speak with"; \
 	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq --no-install-recommends espeak-ng >/dev/null; } || \
 	  { echo "missing: espeak-ng (on Debian: sudo apt-get install espeak-ng)"; exit 1; }; }
+
+PYTHON := python3-numpy python3-pil
+python:
+	@/usr/bin/python3 -c 'import numpy, PIL' >/dev/null 2>&1 || { \
+	  echo "installing $(PYTHON), which the benchmarks compare steps with"; \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq --no-install-recommends $(PYTHON) >/dev/null; } || \
+	  { echo "missing: $(PYTHON) (on Debian: sudo apt-get install $(PYTHON))"; exit 1; }; }
 
 GRPC_CLIENT := protobuf-compiler protobuf-compiler-grpc python3-grpcio python3-protobuf
 grpc-client:
@@ -136,10 +188,17 @@ grpc-client:
 	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq --no-install-recommends $(GRPC_CLIENT) >/dev/null; } || \
 	  { echo "missing: $(GRPC_CLIENT) (on Debian: sudo apt-get install $(GRPC_CLIENT))"; exit 1; }; }
 
+# browser: what the tests of the page are run in
+browser:
+	@command -v chromium >/dev/null || { \
+	  echo "installing chromium, which the page is tested in"; \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-liberation >/dev/null; } || \
+	  { echo "missing: chromium (on Debian: sudo apt-get install chromium)"; exit 1; }; }
+
 tools-present:
 	@missing=; for tool in go:Go gcc:"a C compiler" npm:"Node.js with npm" git:git; do \
 	  command -v "$${tool%%:*}" >/dev/null || missing="$$missing\n  $${tool#*:} ($${tool%%:*})"; done; \
 	[ -z "$$missing" ] || { printf "missing:$$missing\ninstall it and run make again\n"; exit 1; }
 
 clean:
-	rm -rf $(BIN) dist
+	rm -rf $(BIN) dist webui/dist/[!s]*

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Kind classifies an error by what its receiver can do about it. The doors (REST, gRPC, the command line) translate a
@@ -59,7 +60,12 @@ type Error struct {
 	Kind  Kind    // what the receiver can do about it
 	Model ModelID // the model it is about; empty when it is about none
 	Limit int64   // the bound that was crossed, in its own unit; 0: none, or none that is known
-	Err   error   // the message, complete by itself: it names the thing and the limit
+
+	Reason string        // what a program does about it, such as "login_required"; empty: nothing special
+	Field  string        // the member of the caller's input that is wrong; empty: none, or none that is known
+	Retry  time.Duration // when to try again; 0: not known
+
+	Err error // the message, complete by itself: it names the thing and the limit
 }
 
 // Error returns the message alone. Op, Kind, Model and Limit travel beside it for those who log or encode them.

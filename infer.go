@@ -73,6 +73,12 @@ type Inferer interface {
 	Infer(ctx context.Context, req *Request) (*Response, error)
 }
 
+// LoadOverride is what a load gives in place of what a model's folder holds, for that load alone.
+type LoadOverride struct {
+	Config []byte            // JSON; nil: the folder's own
+	Files  map[string][]byte // by path in the model's folder, such as "1/model.onnx"; not nil: only these exist
+}
+
 // Servable is a loaded version that answers requests.
 type Servable interface {
 	Inferer
@@ -80,6 +86,14 @@ type Servable interface {
 	Statistics() Statistics
 	// Close refuses new requests, waits for those in flight and gives the memory back. It is called once.
 	Close() error
+}
+
+// Sequencer is a Servable that keeps sequences. Both methods are safe for concurrent use and come before Close.
+type Sequencer interface {
+	// Holds tells whether the sequence that id names has begun there and takes further requests.
+	Holds(id Sequence) bool
+	// Drain refuses new sequences from now on and returns when those that are there have ended, or ctx's error.
+	Drain(ctx context.Context) error
 }
 
 // Backend loads versions of one platform. All methods are safe for concurrent use.

@@ -393,6 +393,18 @@ type Version struct {
 	Size    int64     `json:"size"`    // bytes of all files together
 	Created time.Time `json:"created"` // UTC
 	Origin  string    `json:"origin"`  // where it came from, for people: "upload", "import"
+
+	// Stored is the number under which the store keeps it, where that is not ID.Version: what stands in a repository's
+	// folder can change under one number, and what is stored never does. 0: it is ID.Version.
+	Stored int64 `json:"-"`
+}
+
+// StoredID names the version as the store does.
+func (v *Version) StoredID() ModelID {
+	if v.Stored == 0 {
+		return v.ID
+	}
+	return ModelID{Name: v.ID.Name, Version: v.Stored}
 }
 
 // File is one file of a version.
@@ -435,7 +447,8 @@ type Status struct {
 	State  State
 	Reason string // why it is not ready; "unloaded" when somebody asked for that; empty when ready
 	Since  time.Time
-	Fallen bool // it was ready and stopped working by itself
+	Took   time.Duration // its load; 0 until it was ready
+	Fallen bool          // it was ready and stopped working by itself
 }
 
 // LiveLabel is the label that answers requests which name no version.

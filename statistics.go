@@ -24,6 +24,17 @@ type Statistics struct {
 	Process *Process // nil: it runs in the box's own process
 
 	Steps []StepStatistics // of an ensemble, in the order of its configuration
+
+	Sequences *SequenceStatistics // nil: the version has no sequences
+}
+
+// SequenceStatistics is what is known of the sequences of a version.
+type SequenceStatistics struct {
+	Live       int    // that have a slot
+	Backlog    int    // that wait for one
+	StateBytes int64  // of their implicit states
+	Expired    uint64 // that were forgotten because nothing came for too long
+	Restarted  uint64 // that were started again before their end
 }
 
 // Process is what is known of the process of its own in which a version runs.

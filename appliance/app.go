@@ -19,8 +19,12 @@ type Hooks struct {
 	// ListeningGRPC is called once the doors are open, with the address of the gRPC server. It is not called when there is
 	// none.
 	ListeningGRPC func(address net.Addr)
-	// Listening is called after it, with the address of the REST server.
+	// ListeningMetrics is called with the address at which the metrics page stands by itself, when there is one.
+	ListeningMetrics func(address net.Addr)
+	// Listening is called after them, with the address of the REST server.
 	Listening func(address net.Addr)
+	// Welcome is called after it, with what a person at the console needs to know.
+	Welcome func(w Welcome)
 	// Ready is called once everything that is stored as wanted, and everything imported, has been loaded or has failed.
 	Ready func()
 }
@@ -31,25 +35,40 @@ type Hooks struct {
 func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	d, err := a.open()
 	if err != nil {
-		return errors.Join(err, a.store.Close())
+		return errors.Join(err, a.closeBox(), a.store.Close())
 	}
 	served := d.serve()
 	d.announce(hooks)
+	if err := a.welcome(d, hooks); err != nil {
+		a.logger.Error("letting programs on this machine in", "error", err)
+	}
+	a.watch.learn(a.library.Records())
 	a.library.start()
+	a.uploads.Start()
 	a.engine.started.Store(true)
 	a.notify(daemon.SdNotifyReady)
 
 	background, stop := context.WithCancel(ctx)
 	defer stop()
 	var work sync.WaitGroup
-	work.Go(func() { a.watchdog(background, d.rest.Addr()) })
+	if d.rest != nil {
+		work.Go(func() { a.watchdog(background, d.rest.Addr()) })
+	}
+	work.Go(func() { a.keep(background) })
+	work.Go(func() { a.watchOver(background) })
 	var runtime sync.WaitGroup
+	failed := make(chan error, 1)
 	runtime.Go(func() { a.devices.found() })
 	work.Go(func() { a.devices.watch(background) })
 	work.Go(func() {
 		a.importAll(background, imports)
+		if err := a.library.sources.start(background); err != nil {
+			failed <- err
+			return
+		}
 		a.settle(background)
 		runtime.Wait()
+		work.Go(func() { a.library.sources.watch(background) })
 		if background.Err() == nil && hooks.Ready != nil {
 			hooks.Ready()
 		}
@@ -58,10 +77,11 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	case <-ctx.Done():
 		err = nil
 	case err = <-served:
+	case err = <-failed:
 	}
 	stop()
 	work.Wait()
-	err = errors.Join(err, a.shutdown())
+	err = errors.Join(err, a.shutdown(d))
 	d.serving.Wait() // what a door says that was closed while it opened is no news
 	return err
 }
@@ -76,23 +96,39 @@ func (a *App) settle(ctx context.Context) {
 }
 
 // shutdown stops everything within the configured time.
-func (a *App) shutdown() error {
+func (a *App) shutdown(d *doors) error {
 	a.notify(daemon.SdNotifyStopping)
 	a.logger.Info("stopping", "within", a.config.Shutdown.Timeout.String())
 	a.engine.ending.Store(true)
 	ctx, cancel := context.WithTimeout(context.Background(), a.config.Shutdown.Timeout)
 	defer cancel()
-	door := a.closeDoors(ctx)
+	a.watch.hub.Close()
+	a.endSequences(ctx)
+	door := d.close(ctx)
+	a.jobs.close()
 	if ctx.Err() != nil {
 		// The requests that were cut off are ending now: give them the moment they need to let go of their models.
 		ctx, cancel = context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 	}
-	err := errors.Join(door, a.manager.Close(ctx), a.store.Close())
+	err := errors.Join(door, a.manager.Close(ctx), a.closeBox(), a.store.Close())
+	if failed := a.tracer.Close(ctx); failed != nil {
+		a.logger.Warn("the last traces were not exported", "error", failed)
+	}
 	if err == nil {
 		a.logger.Info("stopped")
 	}
 	return err
+}
+
+// endSequences lets the sequences in progress end while the doors are still open: for as long as a version that is replaced
+// would, and half of the time for the stop at most.
+func (a *App) endSequences(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, min(a.config.Engine.SequenceDrain, a.config.Shutdown.Timeout/2))
+	defer cancel()
+	if err := a.manager.DrainSequences(ctx); err != nil {
+		a.logger.Warn("stopping with sequences in progress")
+	}
 }
 
 // watchdog tells the service manager that the box is alive, for as long as its own health route answers.
@@ -101,12 +137,12 @@ func (a *App) watchdog(ctx context.Context, address net.Addr) {
 	if err != nil || interval == 0 {
 		return
 	}
-	client := &http.Client{Timeout: interval / 3, Transport: &http.Transport{}} // its own, so that no proxy comes between
+	client := &http.Client{Timeout: interval / 3, Transport: a.ownTransport()} // its own, so that no proxy comes between
 	defer client.CloseIdleConnections()
 	ticker := time.NewTicker(interval / 3)
 	defer ticker.Stop()
 	for {
-		if err := live(ctx, client, address); err == nil {
+		if err := live(ctx, client, a.scheme()+reachable(address)); err == nil {
 			a.notify(daemon.SdNotifyWatchdog)
 		} else if ctx.Err() == nil {
 			a.logger.Error("the box does not answer its own health check", "error", err)
@@ -120,8 +156,8 @@ func (a *App) watchdog(ctx context.Context, address net.Addr) {
 }
 
 // live asks the box itself, through its own door.
-func live(ctx context.Context, client *http.Client, address net.Addr) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+reachable(address)+"/v2/health/live", nil)
+func live(ctx context.Context, client *http.Client, base string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v2/health/live", nil)
 	if err != nil {
 		return edgewise.Errorf("appliance.live", edgewise.Internal, "%w", err)
 	}

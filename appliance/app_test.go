@@ -39,7 +39,8 @@ func (j *journal) String() string {
 func testConfig(t *testing.T) config.Config {
 	t.Helper()
 	c := config.Default()
-	c.DataDir, c.HTTP.Address, c.GRPC.Address, c.Store.ReserveBytes = t.TempDir(), "127.0.0.1:0", "127.0.0.1:0", 0
+	c.Auth = config.AuthOpen
+	c.DataDir, c.HTTP.Address, c.GRPC.Address, c.Metrics.Address, c.Store.ReserveBytes = t.TempDir(), "127.0.0.1:0", "127.0.0.1:0", "", 0
 	return c
 }
 

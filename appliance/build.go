@@ -8,17 +8,22 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/cache"
+	"github.com/edgewise-ai/edgewise/appliance/certificate"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/grpcapi"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+	"github.com/edgewise-ai/edgewise/appliance/machine"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/observe"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/appliance/sharedmemory"
+	"github.com/edgewise-ai/edgewise/appliance/uploads"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
 	"github.com/edgewise-ai/edgewise/store"
+	"github.com/edgewise-ai/edgewise/webui"
 )
 
 // App is the appliance, built and not yet running.
@@ -34,52 +39,83 @@ type App struct {
 	shared  *sharedmemory.Registry
 	door    *httpapi.Server
 	grpc    *grpcapi.Server // nil: there is none
+
+	documents *store.Documents
+	accounts  *auth.Accounts
+	identity  *certificate.Identity // nil: TLS is off
+	machine   *machine.Machine
+	box       *box
+	uploads   *uploads.Uploads
+	jobs      *jobs
+	notes     notes
+	history   *deployments
+	watch     *watch
+	pointer   string // file that tells the command line about this box; empty: there is none
+
+	tracer  *observe.Tracer
+	latency *observe.Latencies
 }
 
 // New opens the store and builds every part. Errors: Invalid (the configuration), Conflict (another process holds the
 // data folder), Corrupt (the catalog; see "edgewise doctor --repair"), Unsupported (a newer schema), Exhausted.
 func New(c config.Config, logger *slog.Logger) (*App, error) {
-	var least slog.Level
-	if err := least.UnmarshalText([]byte(c.Log.Level)); err != nil {
-		return nil, edgewise.Errorf("appliance.New", edgewise.Invalid, "log.level: %w", err)
-	}
-	levels := observe.NewLogLevels(least)
-	logger = levels.Logger(logger.Handler())
-	a := &App{config: c, logger: logger}
+	watch := newWatch()
+	levels := logLevels(c.Log)
+	logs := newLogging(levels, logger.Handler(), c.Log)
+	logger = levels.Logger(watch.logs.Handler(logger.Handler()))
+	a := &App{config: c, logger: logger, watch: watch}
 	var err error
+	if a.tracer, err = newTracer(c.Trace, logger.With("part", "trace")); err != nil {
+		return nil, err
+	}
 	a.store, err = store.Open(c.DataDir, storeOptions(c, logger))
 	if err != nil {
 		return nil, err
 	}
+	if err := a.openBox(); err != nil {
+		return nil, errors.Join(err, a.closeBox(), a.store.Close())
+	}
 	a.onnx = onnx.New(onnx.Config{Library: c.ONNX.Library, Cores: cores(c), GPU: gpuOptions(c), Logger: logger.With("part", "onnx")})
 	a.devices = newDevices(c, logger.With("part", "devices"))
 	a.library = &library{
+		history: a.history, changed: a.modelChanged,
 		store: a.store, locks: newLocks(), cache: cache.New(int64(c.Engine.ResponseCacheBytes)), logger: logger.With("part", "library"),
 		config: libraryConfig{
 			Backends: []edgewise.Backend{newIsolation(a.onnx, c, a.devices, logger), newWasm(a, c, logger)}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue,
-			CoreCount: cores(c), Cores: sched.NewCores(cores(c)), GPUs: a.devices.usable, GPUMemory: newGPUMemory(a.devices.usable, logger), Slowed: a.devices.slowed, Gap: c.Engine.SwapWithoutRoom == config.SwapGap,
+			Limiter: limiter(c), States: sched.NewStateBudget(int64(c.Engine.SequenceStateBytes)), CoreCount: cores(c), Cores: sched.NewCores(cores(c)), GPUs: a.devices.usable, GPUMemory: newGPUMemory(a.devices.usable, logger), Slowed: a.devices.slowed, Gap: c.Engine.SwapWithoutRoom == config.SwapGap,
 		},
 	}
+	a.library.sources = newSources(a.library, c.Repository, logger.With("part", "repository"))
 	a.manager = manager.New(manager.Config{
-		Load: a.library.load, Concurrency: c.Engine.LoadConcurrency, LoadTimeout: c.Engine.LoadTimeout, Logger: logger.With("part", "manager"),
-		Footprint: a.library.footprint, Memory: int64(c.Engine.MaxMemoryBytes),
+		Load: a.library.load, Replaces: replaces, Concurrency: c.Engine.LoadConcurrency, LoadTimeout: c.Engine.LoadTimeout, Logger: logger.With("part", "manager"),
+		Footprint: a.library.footprint, Memory: int64(c.Engine.MaxMemoryBytes), SequenceDrain: c.Engine.SequenceDrain,
 	})
-	a.library.manager = a.manager
-	a.engine = &engine{Manager: a.manager, library: a.library, strict: c.Engine.StrictReadiness}
+	a.latency = newLatencies(c.Metrics)
+	a.library.manager, a.library.infer = a.manager, a.tracer.Inferer(a.latency.Inferer(a.manager))
+	a.engine = &engine{Manager: a.manager, library: a.library, watch: a.watch, strict: c.Engine.StrictReadiness}
 	a.shared = sharedmemory.New(c.SharedMemory.Enabled)
 	a.door, err = httpapi.New(doorConfig(c), httpapi.Deps{
-		Engine: a.engine, Library: a.library, Shared: a.shared, Log: logger.With("part", "http"), Name: Name, Version: Version,
-		Metrics: a.metrics(), Labels: a.library.labels, Logging: levels,
+		Engine: a.engine, Library: a.library, Shared: a.shared, Log: logger.With("part", "http"), Name: c.Server.ID, Version: Version,
+		Metrics: a.metrics(), Labels: a.library.labels, Logging: logs, Tracing: a.tracer,
+		Accounts: accounts{a.accounts}, Open: a.openMode(), MetricsPublic: func() bool { return a.box.Settings().MetricsPublic }, Box: a.box,
+		Uploads: receiver{a.uploads, int64(c.Upload.MaxBytes)}, Jobs: a.jobs, Catalog: catalog{a}, Workshop: &workshop{App: a}, Activity: observer{a.watch}, Page: page,
 	})
 	if err == nil && c.GRPC.Address != "" {
-		a.grpc, err = grpcapi.New(grpcConfig(c), grpcapi.Deps{
-			Engine: a.engine, Shared: a.shared, Log: logger.With("part", "grpc"), Name: Name, Version: Version, Extensions: kserve.Extensions(), Labels: a.library.labels,
+		a.grpc, err = grpcapi.New(a.grpcConfig(), grpcapi.Deps{
+			Engine: a.engine, Shared: a.shared, Log: logger.With("part", "grpc"), Name: c.Server.ID, Version: Version, Extensions: kserve.Extensions(), Labels: a.library.labels, Logging: logs, Tracing: a.tracer,
+			Authorize: a.grpcAuthorize(), Record: a.recordCall,
 		})
 	}
 	if err != nil {
-		return nil, errors.Join(err, a.store.Close())
+		return nil, errors.Join(err, a.closeBox(), a.store.Close())
 	}
 	return a, nil
+}
+
+// page finds a file of the page that the program carries.
+func page(path, acceptEncoding string) (httpapi.PageFile, bool) {
+	asset, found := webui.Find(path, acceptEncoding)
+	return httpapi.PageFile(asset), found
 }
 
 // defaults are the box's answers to what a model's author leaves open: as many instances as there are cores for them.
@@ -95,29 +131,61 @@ func cores(c config.Config) int {
 	return c.ONNX.Threads
 }
 
+// limiter is the rate limiter, nil when it is off.
+func limiter(c config.Config) *sched.Limiter {
+	if c.Engine.RateLimit != config.RateLimitExecutionCount {
+		return nil
+	}
+	return sched.NewLimiter(c.Engine.Resources())
+}
+
 func doorConfig(c config.Config) httpapi.Config {
 	return httpapi.Config{
 		MaxConnections: c.HTTP.MaxConnections, MaxJSONBytes: int64(c.HTTP.MaxJSONBytes), MaxInferBytes: int64(c.HTTP.MaxBodyBytes), MaxUploadBytes: int64(c.Upload.MaxBytes) + tarOverhead,
 		MaxUploadFiles: c.Upload.MaxFiles, MaxInflightBytes: int64(c.HTTP.MaxInflightBytes), HeaderTimeout: c.HTTP.HeaderTimeout,
-		BodyTimeout: c.HTTP.BodyTimeout, WriteTimeout: c.HTTP.WriteTimeout, IdleTimeout: c.HTTP.IdleTimeout, RequestTimeout: c.Engine.RequestTimeout, AllowedHosts: c.HTTP.AllowedHosts,
+		BodyTimeout: c.HTTP.BodyTimeout, WriteTimeout: c.HTTP.WriteTimeout, IdleTimeout: c.HTTP.IdleTimeout, RequestTimeout: c.Engine.RequestTimeout, AllowedHosts: hosts(c),
+		ForwardHeaders: c.HTTP.ForwardHeaders, Restricted: restrictions(c.HTTP.RestrictedAPI, func(r config.Restriction) httpapi.Restriction {
+			return httpapi.Restriction{APIs: r.APIs, Header: r.Key, Value: r.Value}
+		}),
 	}
 }
 
-func grpcConfig(c config.Config) grpcapi.Config {
-	g := c.GRPC
+// restrictions reads the groups of restricted APIs in a door's own type. They have been validated.
+func restrictions[T any](groups []string, of func(config.Restriction) T) []T {
+	var all []T
+	for _, group := range groups {
+		if r, ok := config.ParseRestriction(group); ok {
+			all = append(all, of(r))
+		}
+	}
+	return all
+}
+
+// compressionLevels are those of gzip.
+var compressionLevels = map[string]int{config.CompressionNone: 0, config.CompressionLow: 1, config.CompressionMedium: 6, config.CompressionHigh: 9}
+
+func (a *App) grpcConfig() grpcapi.Config {
+	c, g := a.config, a.config.GRPC
+	own, plain := a.grpcTLS()
 	return grpcapi.Config{
+		TLS: own, Plain: plain,
 		MaxMessageBytes: int64(g.MaxMessageBytes), MaxInflightBytes: int64(g.MaxInflightBytes), MaxConnections: g.MaxConnections, MaxStreams: g.MaxStreams,
 		ConnectTimeout: g.ConnectTimeout, RequestTimeout: c.Engine.RequestTimeout,
 		KeepaliveTime: g.KeepaliveTime, KeepaliveTimeout: g.KeepaliveTimeout, KeepaliveMinInterval: g.KeepaliveMinInterval, KeepalivePermitWithoutCalls: g.KeepalivePermitWithoutCalls,
 		MaxConnectionAge: g.MaxConnectionAge, MaxConnectionAgeGrace: g.MaxConnectionAgeGrace,
 		CertificateFile: g.TLSCertificate, KeyFile: g.TLSKey, ClientCertificateAuthorities: g.TLSClientAuthorities,
+		CompressionLevel: compressionLevels[g.ResponseCompression], ForwardHeaders: g.ForwardHeaders,
+		Restricted: restrictions(g.RestrictedAPI, func(r config.Restriction) grpcapi.Restriction {
+			return grpcapi.Restriction{APIs: r.APIs, Key: r.Key, Value: r.Value}
+		}),
 	}
 }
 
 func storeOptions(c config.Config, logger *slog.Logger) store.Options {
 	return store.Options{
 		Reserve: int64(c.Store.ReserveBytes), MaxVersionBytes: int64(c.Upload.MaxBytes), MaxFiles: c.Upload.MaxFiles,
-		MaxUploads: c.Upload.Concurrent, SnapshotEvery: snapshotEvery(c), Snapshots: c.Store.Snapshots, Logger: logger.With("part", "store"),
+		MaxUploads:    c.Upload.Concurrent + 1, // one for repositories
+		SnapshotEvery: snapshotEvery(c), Snapshots: c.Store.Snapshots, Logger: logger.With("part", "store"),
 	}
 }
 
@@ -143,7 +211,7 @@ func (a *App) metrics() func() ([]byte, string, error) {
 			usage, err := a.store.Usage()
 			return usage.Bytes, usage.Free, err
 		},
-		GRPC:    a.grpcUsage,
+		GRPC: a.grpcUsage, Latencies: a.latency, Durations: a.config.Metrics.CounterLatencies, Machine: a.config.Metrics.CPU,
 		Cache:   func() observe.CacheUsage { return observe.CacheUsage(a.library.cache.Usage()) },
 		Devices: a.devices.list,
 	}).Page

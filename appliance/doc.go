@@ -5,6 +5,3 @@ package appliance
 
 // Version is the release of the program.
 const Version = "0.1.0"
-
-// Name is the server's name in the inference protocol's metadata.
-const Name = "edgewise"

@@ -2,6 +2,8 @@ package appliance
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/edgewise-ai/edgewise"
@@ -14,6 +16,7 @@ import (
 type engine struct {
 	*manager.Manager
 	library *library
+	watch   *watch
 	strict  bool        // ready means that every wanted version is
 	started atomic.Bool // the stored wishes have been repeated
 	ending  atomic.Bool // the box is stopping
@@ -24,12 +27,17 @@ var (
 	_ httpapi.Library = (*library)(nil)
 )
 
+// Infer answers a request from outside, traces it where that is wanted, and remembers how it went.
+func (e *engine) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
+	return e.watch.infer(ctx, req, e.library.infer)
+}
+
 // Live tells whether the box works at all. A stopping box still does: it drains.
 func (e *engine) Live() bool { return e.started.Load() }
 
 // Ready tells whether requests should be sent here.
 func (e *engine) Ready() bool {
-	return e.started.Load() && !e.ending.Load() && (!e.strict || e.Manager.Ready())
+	return e.started.Load() && !e.ending.Load() && (!e.strict || e.Manager.Ready() && e.library.sources.ready())
 }
 
 // VersionReady returns nil when requests to id are answered.
@@ -46,30 +54,48 @@ func (e *engine) Index() []edgewise.Status {
 	for _, s := range all {
 		known[s.ID.Name] = true
 	}
+	all = append(all, e.library.sources.index(known)...)
 	for _, r := range e.library.Records() {
 		if known[r.Name] {
 			continue
 		}
 		s := edgewise.Status{ID: edgewise.ModelID{Name: r.Name, Version: r.Label(edgewise.LiveLabel)}}
 		if s.ID.Version != 0 {
-			s.Reason = "unloaded"
+			s.Reason = reasonUnloaded
 		}
 		all = append(all, s)
 	}
+	slices.SortStableFunc(all, func(a, b edgewise.Status) int { return strings.Compare(a.ID.Name, b.ID.Name) })
 	return all
 }
 
 // Load makes a model ready and waits for it.
-func (e *engine) Load(ctx context.Context, name string) error { return e.library.Load(ctx, name) }
-
-// Reconfigure makes a model ready with other instance groups.
-func (e *engine) Reconfigure(ctx context.Context, name string, config []byte) error {
-	return e.library.Reconfigure(ctx, name, config)
+func (e *engine) Load(ctx context.Context, name string, o edgewise.LoadOverride) error {
+	s := e.library.sources
+	if err := s.controllable(); err != nil {
+		return err
+	}
+	switch {
+	case s.enabled() && (s.has(name) || o.Files != nil || e.library.record(name) == nil):
+		return s.load(ctx, name, change{config: o.Config, files: o.Files})
+	case o.Files != nil:
+		return edgewise.Errorf("appliance.Load", edgewise.Unsupported, "model %q comes from no model repository, and versions in the store never change: push a new version with the files that it needs", name)
+	case o.Config != nil:
+		return e.library.Reconfigure(ctx, name, o.Config)
+	}
+	return e.library.Load(ctx, name)
 }
 
-// Unload stops serving a model. Dependents, the models that nothing but an ensemble asked for, are unloaded with it in any
+// Unload stops serving a model. Of a model in the store alone, what nothing but it asked for is unloaded with it in any
 // case.
-func (e *engine) Unload(ctx context.Context, name string, _ bool) error {
+func (e *engine) Unload(ctx context.Context, name string, dependents bool) error {
+	s := e.library.sources
+	if err := s.controllable(); err != nil {
+		return err
+	}
+	if s.enabled() && (s.brought(name) != nil || e.library.record(name) == nil) {
+		return s.unload(ctx, name, dependents)
+	}
 	return e.library.Unload(ctx, name)
 }
 

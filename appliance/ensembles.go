@@ -63,9 +63,9 @@ func models(versions []*edgewise.Version) []*edgewise.Model {
 func (l *library) record(name string) *edgewise.Record {
 	r, err := l.store.Record(name)
 	if err != nil {
-		return nil
+		r = nil
 	}
-	return r
+	return l.sources.record(name, r)
 }
 
 // loadEnsemble makes an ensemble ready. The manager has loaded its parts.
@@ -75,7 +75,7 @@ func (l *library) loadEnsemble(v *edgewise.Version, dir string) (edgewise.Servab
 		return nil, err
 	}
 	e, err := ensemble.New(v, parts, ensemble.Config{
-		Infer: l.manager, Check: sched.NewCheck(v.Model), MaxQueue: l.config.MaxQueue, Logger: l.logger,
+		Infer: l.infer, Check: sched.NewCheck(v.Model), MaxQueue: l.config.MaxQueue, Logger: l.logger,
 	})
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (l *library) unpinned(ctx context.Context, id edgewise.ModelID, remove func
 	}
 	defer unlock()
 	var users []edgewise.ModelID
-	for _, r := range l.store.Records() {
+	for _, r := range l.Records() {
 		for _, v := range r.Versions {
 			for _, pin := range v.Model.Pins() {
 				if pin.Name == id.Name && (id.Version == 0 || pin.Version == id.Version) {
@@ -109,7 +109,7 @@ func (l *library) unpinned(ctx context.Context, id edgewise.ModelID, remove func
 // servedEnsembles lists the ensemble versions that ought to be served and run a model, themselves or through others.
 func (l *library) servedEnsembles(name string) []edgewise.ModelID {
 	var users []edgewise.ModelID
-	for _, r := range l.store.Records() {
+	for _, r := range l.Records() {
 		aspired, _ := manager.Aspired(r)
 		for _, number := range aspired {
 			if v := r.Version(number); l.runs(v, name, 0) {

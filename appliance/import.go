@@ -35,7 +35,7 @@ func (a *App) importVersion(ctx context.Context, v repository.Version, promote b
 		}
 	}
 	upload, files := v.Upload("import")
-	_, err := a.library.Push(ctx, upload, promote)
+	_, err := a.library.Push(withCause(ctx, causeImport), upload, promote)
 	if closing := files.Close(); err == nil {
 		err = closing
 	}

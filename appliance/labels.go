@@ -42,13 +42,13 @@ func (l *library) labels(id edgewise.ModelID, output string) []string {
 
 // storedLabels are the labels of a version that may not be loaded, empty when it is not stored any more.
 func (l *library) storedLabels(id edgewise.ModelID) *versionLabels {
-	record, err := l.store.Record(id.Name)
-	if err != nil {
+	record := l.record(id.Name)
+	if record == nil || record.Version(id.Version) == nil {
 		return &versionLabels{}
 	}
 	v := record.Version(id.Version)
-	dir, err := l.store.Dir(id)
-	if v == nil || err != nil {
+	dir, err := l.store.Dir(v.StoredID())
+	if err != nil {
 		return &versionLabels{}
 	}
 	return l.versionLabels(v, dir)

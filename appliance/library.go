@@ -7,11 +7,14 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/cache"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
+	"github.com/edgewise-ai/edgewise/appliance/proposal"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/store"
 )
@@ -22,12 +25,17 @@ type library struct {
 	config  libraryConfig
 	store   *store.Store
 	manager *manager.Manager
+	infer   edgewise.Inferer // asks the manager; requests of traced requests are noted
 	locks   *locks
 	cache   *cache.Cache
 	logger  *slog.Logger
 
 	labelCache labelCache
 	groups     overrides
+	sources    *sources
+	phases     phases
+	history    *deployments                           // nil: nothing is noted
+	changed    func(id edgewise.ModelID, what string) // called after a change; nil: by nobody
 }
 
 type libraryConfig struct {
@@ -37,27 +45,33 @@ type libraryConfig struct {
 	// CoreCount is how many cores there are for models, Cores the budget that hands them out.
 	CoreCount int
 	Cores     *sched.Cores
+	Limiter   *sched.Limiter     // nil: rate_limiter has no effect
+	States    *sched.StateBudget // of the states of all sequences
+	Gap       bool               // a version may take the place of its predecessor before it is loaded
 	GPUs      gpus
 	GPUMemory *gpuMemory
 	Slowed    func(edgewise.Device) string // why a GPU is throttled; empty: it is not
-	Gap       bool                         // a version may take the place of its predecessor before it is loaded
 }
 
 // Push stores an upload as a new version, after everything that can be refused has been refused. With promote the
 // label live moves to it once it is loaded; when that fails the version stays stored and the error says so.
 func (l *library) Push(ctx context.Context, up edgewise.Upload, promote bool) (*edgewise.Version, error) {
+	if err := l.sources.foreign("appliance.Push", up.Model); err != nil {
+		return nil, err
+	}
 	v, err := l.put(ctx, up)
 	if err != nil {
 		return nil, err
 	}
 	l.logger.Info("version stored", "model", v.ID.Name, "version", v.ID.Version, "bytes", v.Size, "digest", string(v.Digest))
+	l.tell(v.ID, "stored")
 	if !promote {
 		if err := l.stored(ctx, v.ID.Name); err != nil {
 			return v, edgewise.Errorf("appliance.Push", edgewise.KindOf(err), "model %v is stored: %w", v.ID, err)
 		}
 		return v, nil
 	}
-	if _, err := l.SetLabel(ctx, v.ID.Name, edgewise.LiveLabel, v.ID.Version); err != nil {
+	if _, err := l.SetLabel(withCause(ctx, causeUpload), v.ID.Name, edgewise.LiveLabel, v.ID.Version); err != nil {
 		return v, edgewise.Errorf("appliance.Push", edgewise.KindOf(err), "model %v is stored but was not made live: %w", v.ID, err)
 	}
 	return v, nil
@@ -153,6 +167,9 @@ func (l *library) completed(ctx context.Context, declared *edgewise.Model, name,
 	if err := modelconfig.Validate(m, files, inspection); err != nil {
 		return nil, err
 	}
+	if err := checkSums(ctx, m, dir); err != nil {
+		return nil, err
+	}
 	_, err = sched.NewPadding(m, inspection)
 	return m, err
 }
@@ -171,6 +188,9 @@ func (l *library) inspect(ctx context.Context, dir string, m *edgewise.Model) (*
 
 // SetLabel moves a label to a version. The version is loaded first: when that fails, the label stays where it is.
 func (l *library) SetLabel(ctx context.Context, name, label string, version int64) (edgewise.Label, error) {
+	if err := l.sources.foreign("appliance.SetLabel", name); err != nil {
+		return edgewise.Label{}, err
+	}
 	if err := edgewise.CheckLabel(label); err != nil {
 		return edgewise.Label{}, edgewise.Errorf("appliance.SetLabel", edgewise.Invalid, "%w", err)
 	}
@@ -191,6 +211,9 @@ func (l *library) setLabel(ctx context.Context, name, label string, version int6
 
 // Rollback moves a label to the last version it pointed to that still exists, loading that first.
 func (l *library) Rollback(ctx context.Context, name, label string) (edgewise.Label, error) {
+	if err := l.sources.foreign("appliance.Rollback", name); err != nil {
+		return edgewise.Label{}, err
+	}
 	unlock, err := l.locks.lock(ctx, name)
 	if err != nil {
 		return edgewise.Label{}, err
@@ -204,7 +227,7 @@ func (l *library) Rollback(ctx context.Context, name, label string) (edgewise.La
 	if target == 0 {
 		return l.store.Rollback(ctx, name, label) // which says why there is none
 	}
-	return l.moveLabel(ctx, edgewise.ModelID{Name: name, Version: target}, label, func() (edgewise.Label, error) {
+	return l.moveLabel(withCause(ctx, causeRollback), edgewise.ModelID{Name: name, Version: target}, label, func() (edgewise.Label, error) {
 		return l.store.Rollback(ctx, name, label)
 	})
 }
@@ -222,56 +245,30 @@ func rollbackTarget(r *edgewise.Record, label string) int64 {
 	return 0
 }
 
-// moveLabel tries a version, then moves a label to it, then waits until requests reach it. The model's lock is held.
-func (l *library) moveLabel(ctx context.Context, to edgewise.ModelID, label string, move func() (edgewise.Label, error)) (edgewise.Label, error) {
-	if err := l.try(ctx, to, label); err != nil {
-		return edgewise.Label{}, errors.Join(err, l.refresh(to.Name))
-	}
-	moved, err := move()
-	if err != nil {
-		return edgewise.Label{}, errors.Join(err, l.refresh(to.Name))
-	}
-	if err := errors.Join(l.store.SetWanted(ctx, to.Name, true), l.refresh(to.Name)); err != nil {
-		return moved, err
-	}
-	l.logger.Info("label moved", "model", to.Name, "label", moved.Name, "version", moved.Version)
-	return moved, nil
-}
-
-// try loads a version beside those that serve, or, for the label live and where that is configured, in their place. It
-// says why the version cannot be loaded.
-func (l *library) try(ctx context.Context, id edgewise.ModelID, label string) error {
-	record, err := l.store.Record(id.Name)
-	if err != nil {
-		return err
-	}
-	if record.Version(id.Version) == nil {
-		return edgewise.Errorf("appliance.SetLabel", edgewise.NotFound, "model %q has no version %d", id.Name, id.Version)
-	}
-	record = l.groups.apply(record)
-	if label == edgewise.LiveLabel {
-		l.manager.Replace(record, id.Version)
-	} else {
-		l.manager.Want(record, id.Version)
-	}
-	return l.manager.Await(ctx, id)
-}
-
 // RemoveLabel forgets a label; a version that nothing else asks for is unloaded.
 func (l *library) RemoveLabel(ctx context.Context, name, label string) error {
+	if err := l.sources.foreign("appliance.RemoveLabel", name); err != nil {
+		return err
+	}
 	unlock, err := l.locks.lock(ctx, name)
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	from := l.labelled(name, label)
 	if err := l.store.RemoveLabel(ctx, name, label); err != nil {
 		return err
 	}
+	l.history.note(withCause(ctx, causeRemove), name, label, from, 0, time.Now(), nil)
+	l.tell(edgewise.ModelID{Name: name}, "label")
 	return l.refresh(name)
 }
 
 // DeleteVersion deletes a version that no label points to and no ensemble pins.
 func (l *library) DeleteVersion(ctx context.Context, id edgewise.ModelID) error {
+	if err := l.sources.foreign("appliance.DeleteVersion", id.Name); err != nil {
+		return err
+	}
 	unlock, err := l.locks.lock(ctx, id.Name)
 	if err != nil {
 		return err
@@ -282,11 +279,15 @@ func (l *library) DeleteVersion(ctx context.Context, id edgewise.ModelID) error 
 		return err
 	}
 	l.logger.Info("version deleted", "model", id.Name, "version", id.Version)
+	l.tell(id, "deleted")
 	return l.refresh(id.Name)
 }
 
 // DeleteModel deletes a model with all its versions and labels, unless an ensemble pins one of them.
 func (l *library) DeleteModel(ctx context.Context, name string) error {
+	if err := l.sources.foreign("appliance.DeleteModel", name); err != nil {
+		return err
+	}
 	unlock, err := l.locks.lock(ctx, name)
 	if err != nil {
 		return err
@@ -297,6 +298,7 @@ func (l *library) DeleteModel(ctx context.Context, name string) error {
 		return err
 	}
 	l.logger.Info("model deleted", "model", name)
+	l.tell(edgewise.ModelID{Name: name}, "deleted")
 	l.groups.forget(name)
 	l.manager.Forget(name)
 	return nil
@@ -324,7 +326,7 @@ func (l *library) begin(ctx context.Context, name string) error {
 	}
 	if record.Label(edgewise.LiveLabel) == 0 && len(record.Versions) > 0 {
 		highest := record.Versions[len(record.Versions)-1].ID.Version
-		_, err := l.setLabel(ctx, name, edgewise.LiveLabel, highest)
+		_, err := l.setLabel(withCause(ctx, causeLoad), name, edgewise.LiveLabel, highest)
 		return err
 	}
 	return l.wish(ctx, name, true)
@@ -374,14 +376,31 @@ func (l *library) start() {
 }
 
 // Records returns everything that is stored, by model name.
-func (l *library) Records() []*edgewise.Record { return l.store.Records() }
+func (l *library) Records() []*edgewise.Record {
+	var list []*edgewise.Record
+	for _, r := range l.store.Records() {
+		if r = l.sources.record(r.Name, r); r != nil && len(r.Versions) > 0 {
+			list = append(list, r)
+		}
+	}
+	return list
+}
 
 // Record returns what is stored about one model.
-func (l *library) Record(name string) (*edgewise.Record, error) { return l.store.Record(name) }
+func (l *library) Record(name string) (*edgewise.Record, error) {
+	r, err := l.store.Record(name)
+	if err != nil {
+		return nil, err
+	}
+	if r = l.sources.record(name, r); len(r.Versions) == 0 {
+		return nil, edgewise.Errorf("appliance.Record", edgewise.NotFound, "there is no model %q", name)
+	}
+	return r, nil
+}
 
 // Inspect reads a stored version's files.
 func (l *library) Inspect(ctx context.Context, id edgewise.ModelID) (*edgewise.Inspection, error) {
-	record, err := l.store.Record(id.Name)
+	record, err := l.Record(id.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -389,16 +408,33 @@ func (l *library) Inspect(ctx context.Context, id edgewise.ModelID) (*edgewise.I
 	if v == nil {
 		return nil, edgewise.Errorf("appliance.Inspect", edgewise.NotFound, "model %q has no version %d", id.Name, id.Version)
 	}
+	return l.inspectVersion(ctx, v)
+}
+
+// Propose returns pipelines that a version may be meant for.
+func (l *library) Propose(id edgewise.ModelID) ([]admin.Proposal, error) {
+	r, err := l.Record(id.Name)
+	if err != nil {
+		return nil, err
+	}
+	v := r.Version(id.Version)
+	if v == nil {
+		return nil, edgewise.Errorf("appliance.Propose", edgewise.NotFound, "model %q has no version %d", id.Name, id.Version)
+	}
+	return proposal.For(v.Model), nil
+}
+
+func (l *library) inspectVersion(ctx context.Context, v *edgewise.Version) (*edgewise.Inspection, error) {
 	if isEnsemble(v.Model) {
 		return declaredInspection(v.Model), nil
 	}
-	dir, err := l.store.Dir(id)
+	dir, err := l.store.Dir(v.StoredID())
 	if err != nil {
 		return nil, err
 	}
 	inspection, err := l.inspect(ctx, dir, v.Model)
 	if err != nil {
-		return nil, fmt.Errorf("model %v: %w", id, err)
+		return nil, fmt.Errorf("model %v: %w", v.ID, err)
 	}
 	return inspection, nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/cache"
+	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/store"
@@ -22,6 +23,7 @@ import (
 
 // echo is a backend whose models answer with the content of their file, "x" excepted: that one does not load.
 type echo struct {
+	loads  atomic.Int64                      // that went well
 	loaded atomic.Int64                      // instances that have not been closed
 	hook   func(stage, content string) error // called at "load" and "run", unless nil; set before the first use
 }
@@ -53,6 +55,7 @@ func (e *echo) Load(_ context.Context, v *edgewise.Version, dir string, _ edgewi
 	if err := e.at("load", string(data)); err != nil {
 		return nil, err
 	}
+	e.loads.Add(1)
 	e.loaded.Add(1)
 	return &echoInstance{e, string(data)}, nil
 }
@@ -96,7 +99,9 @@ func newHouse(t *testing.T) *house {
 	l := &library{store: s, locks: newLocks(), cache: cache.New(0), logger: logger, config: libraryConfig{Backends: []edgewise.Backend{backend}, MaxQueue: 100}}
 	l.config.CoreCount, l.config.Cores, l.config.GPUs = 4, sched.NewCores(4), noGPUs
 	l.config.GPUMemory = newGPUMemory(l.config.GPUs, logger)
-	l.manager = manager.New(manager.Config{Load: l.load, Footprint: l.footprint, Memory: houseMemory, Concurrency: 2, Logger: logger})
+	l.sources = newSources(l, config.Repository{}, logger)
+	l.manager = manager.New(manager.Config{Load: l.load, Replaces: replaces, Footprint: l.footprint, Memory: houseMemory, Concurrency: 2, Logger: logger})
+	l.infer = l.manager
 	t.Cleanup(func() {
 		if err := errors.Join(l.manager.Close(context.Background()), s.Close()); err != nil {
 			t.Error(err)

@@ -2,6 +2,8 @@ package appliance
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/edgewise-ai/edgewise"
@@ -16,10 +18,24 @@ func (l *library) load(ctx context.Context, v *edgewise.Version) (edgewise.Serva
 	if wantsCache(v.Model) && l.cache.Usage().Limit == 0 {
 		return nil, edgewise.Errorf("appliance.load", edgewise.Unsupported, "model %q: response_cache.enable: this box has no cache: engine.response_cache_bytes is 0", v.Model.Name)
 	}
-	dir, err := l.store.Dir(v.ID)
+	dir, err := l.store.Dir(v.StoredID())
 	if err != nil {
 		return nil, err
 	}
+	if v.Stored == 0 {
+		return l.loadFrom(ctx, v, dir)
+	}
+	l.sources.opened(v)
+	s, err := l.loadFrom(ctx, v, dir)
+	if err != nil {
+		l.sources.closed(v)
+		return nil, err
+	}
+	return l.kept(s, v), nil
+}
+
+// loadFrom loads a version whose files stand in dir.
+func (l *library) loadFrom(ctx context.Context, v *edgewise.Version, dir string) (edgewise.Servable, error) {
 	if isEnsemble(v.Model) {
 		return l.loadEnsemble(v, dir)
 	}
@@ -39,9 +55,16 @@ func (l *library) load(ctx context.Context, v *edgewise.Version) (edgewise.Serva
 	if err != nil {
 		return nil, err
 	}
-	s := sched.New(v, instance, sched.Config{
-		Lanes: p.lanes, Cores: p.cores, Threads: p.threads, Padding: padding, MaxQueue: l.config.MaxQueue, Logger: l.logger,
-	})
+	claim, err := l.claim(v)
+	if err != nil {
+		return nil, errors.Join(err, instance.Close())
+	}
+	s, err := l.schedule(v, instance, p, padding, claim, dir)
+	if err != nil {
+		claim.Close()
+		return nil, errors.Join(err, instance.Close())
+	}
+	l.phases.warming(v.ID)
 	requests, err := warmupRequests(v.Model, dir)
 	if err == nil {
 		err = s.Warm(ctx, requests)
@@ -52,7 +75,53 @@ func (l *library) load(ctx context.Context, v *edgewise.Version) (edgewise.Serva
 		}
 		return nil, err
 	}
-	return &served{l.withLabels(l.withCache(l.withThrottle(s, v, p.devices), v), v, dir), s, func(m *edgewise.Model) { s.Resize(l.lanes(m, p.devices)) }}, nil
+	loaded := &served{l.withLabels(l.withCache(l.withThrottle(s, v, p.devices), v), v, dir), s, func(m *edgewise.Model) {
+		if err := claim.Resize(m); err != nil {
+			l.logger.Error("rate_limiter of the instance groups stays as it was", "model", v.ID.String(), "error", err)
+		}
+		s.Resize(l.lanes(m, p.devices), m)
+	}}
+	if sequencer, ok := s.(edgewise.Sequencer); ok {
+		return &servedSequences{loaded, sequencer}, nil
+	}
+	return loaded, nil
+}
+
+// scheduler is what stands in front of an instance.
+type scheduler interface {
+	edgewise.Servable
+	edgewise.Isolated
+	Warm(ctx context.Context, requests []*edgewise.Request) error
+	Resize(lanes int, m *edgewise.Model)
+}
+
+// plain is a scheduler of requests that have nothing to do with each other.
+type plain struct{ *sched.Scheduler }
+
+// Resize changes how many requests run at the same time.
+func (p plain) Resize(lanes int, _ *edgewise.Model) { p.Scheduler.Resize(lanes) }
+
+// claim counts a version's instances in with the rate limiter; nil when it is off.
+func (l *library) claim(v *edgewise.Version) (*sched.Claim, error) {
+	if l.config.Limiter == nil && slices.ContainsFunc(v.Model.InstanceGroup, func(g edgewise.InstanceGroup) bool { return g.RateLimiter != nil }) {
+		l.logger.Info("rate_limiter has no effect: engine.rate_limit is off", "model", v.ID.String())
+	}
+	return l.config.Limiter.Open(v.Model)
+}
+
+// schedule puts the scheduler that a version asks for in front of its instance.
+func (l *library) schedule(v *edgewise.Version, instance edgewise.Instance, p placement, padding *sched.Padding, claim *sched.Claim, dir string) (scheduler, error) {
+	config := sched.Config{
+		Lanes: p.lanes, Cores: p.cores, Threads: p.threads, Claim: claim, Padding: padding, MaxQueue: l.config.MaxQueue, Logger: l.logger,
+	}
+	if v.Model.SequenceBatching == nil {
+		return plain{sched.New(v, instance, config)}, nil
+	}
+	initial, err := initialStates(v.Model, dir)
+	if err != nil {
+		return nil, err
+	}
+	return sched.NewSequences(v, instance, config, sched.SequenceConfig{Initial: initial, Budget: l.config.States}), nil
 }
 
 // padding is how a version's requests are padded. Only for a version that asks for it is the model file read.
@@ -60,7 +129,7 @@ func (l *library) padding(ctx context.Context, v *edgewise.Version) (*sched.Padd
 	if _, ok := v.Model.Parameters[sched.PaddingParameter]; !ok {
 		return nil, nil
 	}
-	inspection, err := l.Inspect(ctx, v.ID)
+	inspection, err := l.inspectVersion(ctx, v)
 	if err != nil {
 		return nil, err
 	}
@@ -75,8 +144,42 @@ type served struct {
 	resize func(m *edgewise.Model)
 }
 
+// servedSequences is a loaded version that keeps sequences.
+type servedSequences struct {
+	*served
+	edgewise.Sequencer
+}
+
 // Resize changes how many requests run at the same time, to what m's instance groups say.
 func (s *served) Resize(m *edgewise.Model) { s.resize(m) }
+
+// kept tells the sources when a version that one of them brought is closed.
+func (l *library) kept(s edgewise.Servable, v *edgewise.Version) edgewise.Servable {
+	switch inner := s.(type) {
+	case *served:
+		return l.keptServed(inner, v)
+	case *servedSequences:
+		return &servedSequences{l.keptServed(inner.served, v), inner.Sequencer}
+	}
+	return &keptServable{s, l.sources, v}
+}
+
+func (l *library) keptServed(s *served, v *edgewise.Version) *served {
+	return &served{&keptServable{s.Servable, l.sources, v}, s.Isolated, s.resize}
+}
+
+type keptServable struct {
+	edgewise.Servable
+	sources *sources
+	version *edgewise.Version
+}
+
+// Close closes the version.
+func (k *keptServable) Close() error {
+	err := k.Servable.Close()
+	k.sources.closed(k.version)
+	return err
+}
 
 // withCache puts the response cache in front of a version that asks for it.
 func (l *library) withCache(s edgewise.Servable, v *edgewise.Version) edgewise.Servable {
@@ -115,7 +218,7 @@ func (l *library) footprint(ctx context.Context, v *edgewise.Version) (manager.F
 	if isEnsemble(v.Model) {
 		return f, nil
 	}
-	inspection, err := l.Inspect(ctx, v.ID)
+	inspection, err := l.inspectVersion(ctx, v)
 	if err != nil {
 		return f, err
 	}

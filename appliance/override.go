@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -12,7 +13,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 )
 
-// overrides are the instance groups that versions have until they are loaded again as they are stored. They do not
+// overrides are the configurations that stored versions have until they are loaded again as they are stored. They do not
 // survive a restart. The zero value is empty.
 type overrides struct {
 	mu     sync.Mutex // guards models
@@ -53,21 +54,24 @@ func (o *overrides) apply(r *edgewise.Record) *edgewise.Record {
 	return &changed
 }
 
-// Reconfigure makes a model's live version ready with another configuration, given as JSON, and waits for it. The
-// configuration may differ from the stored one in instance_group only, which then changes in place: nothing is loaded
-// again and no request waits. It holds until the next Load, Unload or restart. Errors: NotFound, Invalid, Unsupported
-// when more is changed.
+// Reconfigure makes a model's live version ready with another configuration, given as JSON, and waits for it. What it was
+// answers until then. Where nothing but instance_group differs nothing is loaded again. It holds until the next Load,
+// Unload or restart. Errors: NotFound, Invalid, Unsupported for an ensemble.
 func (l *library) Reconfigure(ctx context.Context, name string, config []byte) error {
 	unlock, err := l.locks.lock(ctx, name)
 	if err != nil {
 		return err
 	}
-	err = l.reconfigure(ctx, name, config)
-	unlock()
-	if err != nil {
+	defer unlock()
+	if err := l.reconfigure(ctx, name, config); err != nil {
 		return err
 	}
-	return l.manager.Settle(ctx, name)
+	failure := l.manager.Settle(ctx, name)
+	if failure != nil {
+		l.groups.forget(name)
+		return errors.Join(failure, l.refresh(name))
+	}
+	return nil
 }
 
 func (l *library) reconfigure(ctx context.Context, name string, config []byte) error {
@@ -79,6 +83,9 @@ func (l *library) reconfigure(ctx context.Context, name string, config []byte) e
 	v := record.Version(record.Label(edgewise.LiveLabel))
 	if v == nil {
 		return edgewise.Errorf(op, edgewise.NotFound, "model %q has no live version to configure", name)
+	}
+	if isEnsemble(v.Model) {
+		return edgewise.Errorf(op, edgewise.Unsupported, "model %v is an ensemble, pinned to what it runs: push a new version with the configuration it needs", v.ID)
 	}
 	dir, err := l.store.Dir(v.ID)
 	if err != nil {
@@ -92,19 +99,10 @@ func (l *library) reconfigure(ctx context.Context, name string, config []byte) e
 	if err != nil {
 		return err
 	}
-	if same, err := sameButInstances(m, v.Model); err != nil || !same {
-		if err != nil {
-			return edgewise.Errorf(op, edgewise.Internal, "model %v: %w", v.ID, err)
-		}
-		return edgewise.Errorf(op, edgewise.Unsupported, "model %v: the configuration differs from the stored one in more than instance_group: push a new version with the configuration it needs", v.ID)
-	}
-	if !sameDevices(m, v.Model) {
-		return edgewise.Errorf(op, edgewise.Unsupported, "model %v: the instance groups ask for other devices than the stored ones, and only their count can change while it is served: push a new version", v.ID)
-	}
 	changed := *v
 	changed.Model = m
 	l.groups.set(&changed)
-	l.logger.Info("instance groups changed", "model", v.ID.String(), "lanes", m.Concurrency(l.config.CoreCount).Lanes)
+	l.logger.Info("configuration changed", "model", v.ID.String(), "lanes", m.Concurrency(l.config.CoreCount).Lanes)
 	return l.wish(ctx, name, true)
 }
 
@@ -128,12 +126,12 @@ func sameDevices(a, b *edgewise.Model) bool {
 	return maps.Equal(wishes(a), wishes(b))
 }
 
-// sameButInstances compares the JSON forms, which tell nil from empty no more than authors can.
+// sameButInstances tells whether models differ in nothing but instance_group and version_policy. It compares the JSON forms, which tell nil from empty no more than authors can.
 func sameButInstances(a, b *edgewise.Model) (bool, error) {
 	var forms [2][]byte
 	for i, m := range []*edgewise.Model{a, b} {
 		bare := *m
-		bare.InstanceGroup = []edgewise.InstanceGroup{}
+		bare.InstanceGroup, bare.VersionPolicy = []edgewise.InstanceGroup{}, nil
 		var err error
 		if forms[i], err = json.Marshal(&bare); err != nil {
 			return false, err

@@ -72,7 +72,6 @@ func TestReconfigureRefuses(t *testing.T) {
 		kind                edgewise.Kind
 		text                string
 	}{
-		{"more than instances", "m", `{"max_batch_size": 0, "parameters": {"a": {"string_value": "b"}}}`, edgewise.Unsupported, "differs from the stored one in more than instance_group"},
 		{"not a configuration", "m", `{"count": 1}`, edgewise.Invalid, `unknown field "count"`},
 		{"too many", "m", `{"instance_group": [{"count": 65}]}`, edgewise.Invalid, "at most 64 are allowed"},
 		{"no live version", "cold", `{}`, edgewise.NotFound, "no live version"},

@@ -22,6 +22,14 @@ type placement struct {
 // gpus tells which GPUs models can use; the error says why there is none.
 type gpus func() ([]edgewise.DeviceInfo, error)
 
+// list asks; who knows of no GPUs has none.
+func (g gpus) list() ([]edgewise.DeviceInfo, error) {
+	if g == nil {
+		return nil, errors.New("nobody has looked for one")
+	}
+	return g()
+}
+
 // devicesFor reads the instance groups of a model. Groups of KIND_GPU go to the GPUs that they name, or to all; those of KIND_AUTO too
 // when there is a usable one, and else to the CPU. Errors: Unavailable (a GPU is asked for and cannot be used; with the one
 // reason), Unsupported (it asks for both kinds of devices).
@@ -31,7 +39,7 @@ func devicesFor(m *edgewise.Model, usable gpus) ([]edgewise.Device, error) {
 	if m.Platform != onnx.Platform || !slices.ContainsFunc(m.InstanceGroup, func(g edgewise.InstanceGroup) bool { return g.Kind != edgewise.KindCPU }) {
 		return cpu, nil
 	}
-	list, reason := usable()
+	list, reason := usable.list()
 	var devices []edgewise.Device
 	onCPU := false
 	for _, g := range m.InstanceGroup {
@@ -113,7 +121,7 @@ func (l *library) loadOn(ctx context.Context, b edgewise.Backend, v *edgewise.Ve
 // defaults are the box's answers to what a model's author leaves open.
 func (l *library) defaults() modelconfig.Defaults {
 	d := l.config.Defaults
-	_, reason := l.config.GPUs()
+	_, reason := l.config.GPUs.list()
 	d.GPU = reason == nil
 	return d
 }

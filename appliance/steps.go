@@ -14,7 +14,7 @@ import (
 func newWasm(a *App, c config.Config, logger *slog.Logger) *wasm.Backend {
 	return wasm.New(wasm.Config{
 		CacheDir: filepath.Join(c.DataDir, "cache", "wasm"), CacheBytes: int64(c.Wasm.CacheBytes), MaxMemory: int64(c.Wasm.MaxMemoryBytes),
-		RunTimeout: c.Wasm.RunTimeout, Infer: inferer(func() edgewise.Inferer { return a.manager }), Logger: logger.With("part", "wasm"),
+		RunTimeout: c.Wasm.RunTimeout, Infer: inferer(func() edgewise.Inferer { return a.library.infer }), Logger: logger.With("part", "wasm"),
 	})
 }
 

@@ -156,7 +156,14 @@ func (r *run) ask(ctx context.Context, i int, inputs []edgewise.Tensor, want []s
 	if s.fan == nil {
 		req.Sequence = r.req.Sequence
 	}
-	return r.e.config.Infer.Infer(ctx, req)
+	recorder := edgewise.RecorderOf(ctx)
+	if recorder == nil {
+		return r.e.config.Infer.Infer(ctx, req)
+	}
+	ctx, answered := recorder.Ask(ctx, i, req)
+	resp, err := r.e.config.Infer.Infer(ctx, req)
+	answered(resp, err)
+	return resp, err
 }
 
 // find returns an output of an answer; nil when the model is an ensemble itself that has stopped before it.

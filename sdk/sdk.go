@@ -7,7 +7,7 @@ import (
 	"io/fs"
 )
 
-//go:embed c go rust assemblyscript template
+//go:embed c go rust assemblyscript template gallery
 var files embed.FS
 
 // Files returns the SDKs as they stand in the source tree: c, go, rust, assemblyscript, and template with a folder for

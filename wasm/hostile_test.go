@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/test/wat"
+	"github.com/edgewise-ai/edgewise/test/hostile"
 )
 
 var (
@@ -20,35 +20,14 @@ var (
 	traps  = flag.Int("traps", 400, "failing requests of the test for leaks")
 )
 
-// corpus reads the hostile modules: text with three comments in front, which say what it is, whether it is to be refused
-// at "upload" or to fail at "run", and the exact error.
-func corpus(t testing.TB) []hostile {
+// corpus reads the hostile modules.
+func corpus(t testing.TB) []hostile.Module {
 	t.Helper()
-	files, err := filepath.Glob("testdata/hostile/*.wat")
-	if err != nil || len(files) < 100 {
-		t.Fatalf("%d hostile modules: %v", len(files), err)
-	}
-	list := make([]hostile, len(files))
-	for i, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines := strings.SplitN(string(text), "\n", 4)
-		list[i] = hostile{
-			name: strings.TrimSuffix(filepath.Base(file), ".wat"), file: file, text: lines[3],
-			when: strings.TrimPrefix(lines[1], ";; when: "), want: strings.TrimSpace(strings.TrimPrefix(lines[2], ";; want:")), head: lines[0],
-		}
-		if list[i].module, err = wat.Assemble(strings.Replace(lines[3], `(include "prelude")`, prelude, 1)); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
+	list, err := hostile.Read("testdata/hostile")
+	if err != nil {
+		t.Fatal(err)
 	}
 	return list
-}
-
-type hostile struct {
-	name, file, text, head, when, want string
-	module                             []byte
 }
 
 // outcome is the text of an error, without what differs from run to run.
@@ -84,17 +63,17 @@ func hostileModel() *edgewise.Model {
 func TestHostileModules(t *testing.T) {
 	good := load(t, Config{}, model(), identity)
 	for _, h := range corpus(t) {
-		t.Run(h.name, func(t *testing.T) {
-			got := h.meet(t)
+		t.Run(h.Name, func(t *testing.T) {
+			got := meet(t, &h)
 			if *update {
-				text := fmt.Sprintf("%s\n;; when: %s\n;; want: %s\n%s", h.head, h.when, got, h.text)
-				if err := os.WriteFile(h.file, []byte(text), 0o600); err != nil {
+				text := fmt.Sprintf("%s\n;; when: %s\n;; want: %s\n%s", h.Head, h.When, got, h.Text)
+				if err := os.WriteFile(h.File, []byte(text), 0o600); err != nil {
 					t.Fatal(err)
 				}
 				return
 			}
-			if got != h.want {
-				t.Errorf("got  %s\nwant %s", got, h.want)
+			if got != h.Want {
+				t.Errorf("got  %s\nwant %s", got, h.Want)
 			}
 			result, err := good.Run(t.Context(), floats(3), []string{"x"})
 			if err != nil {
@@ -108,23 +87,19 @@ func TestHostileModules(t *testing.T) {
 // limit is the time of those that are to be stopped. The others have a minute, so that a busy machine changes nothing.
 const limit = 100 * time.Millisecond
 
-func (h *hostile) stopped() bool {
-	return strings.HasSuffix(h.want, "it took more than "+limit.String())
-}
-
 // meet uploads a module, calls it, and returns the error.
-func (h *hostile) meet(t *testing.T) string {
+func meet(t *testing.T, h *hostile.Module) string {
 	t.Helper()
 	n := &neighbours{}
 	c := Config{SetupTimeout: time.Minute, RunTimeout: time.Minute, Pause: -1, Infer: n}
-	if h.stopped() {
+	if h.Stopped() {
 		c.SetupTimeout, c.RunTimeout = limit, limit
 	}
 	b := New(c)
-	dir := folder(t, h.module)
+	dir := folder(t, h.Binary)
 	m := hostileModel()
-	if _, err := b.Inspect(t.Context(), dir, m); err != nil || h.when == "upload" {
-		if h.when != "upload" {
+	if _, err := b.Inspect(t.Context(), dir, m); err != nil || h.Refused() {
+		if !h.Refused() {
 			t.Errorf("it is refused at upload")
 		}
 		return outcome(err)

@@ -53,7 +53,11 @@ func (b *Backend) build(ctx context.Context, path string, id edgewise.ModelID, m
 	}
 	limits := b.config.limits()
 	limits.Pages = uint32(set.memory / fuel.PageSize)
-	module, err := fuel.Rewrite(data, limits)
+	rewrite := fuel.Rewrite
+	if b.config.Stopping != Fuel {
+		rewrite = fuel.Expose
+	}
+	module, err := rewrite(data, limits)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +136,7 @@ func (b *Backend) compileKept(ctx context.Context, p *program, kept cache) error
 
 // compile compiles the module, or takes it from a cache in dir. It is tried within Config.CompileTimeout.
 func (p *program) compile(ctx context.Context, dir string) error {
-	config := wazero.NewRuntimeConfig().WithMemoryLimitPages(p.module.MaxPages + 1).WithDebugInfoEnabled(false)
+	config := wazero.NewRuntimeConfig().WithMemoryLimitPages(p.module.MaxPages + 1).WithDebugInfoEnabled(false).WithCloseOnContextDone(p.config.Stopping == Interruption)
 	if dir != "" {
 		cache, err := wazero.NewCompilationCacheWithDir(dir)
 		if err != nil {

@@ -9,25 +9,12 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/test/hostile"
 	"github.com/edgewise-ai/edgewise/test/wat"
 )
 
-// prelude is what every step of these tests begins with: memory, a bump allocator whose pointer is a global, and a pointer
-// to the first record of the input list.
-const prelude = `
-(memory (export "memory") 2 64)
-(global $heap (mut i32) (i32.const 4096))
-(func $alloc (export "edgewise_alloc") (param $size i32) (param $align i32) (result i32) (local $p i32)
-  (local.set $p (i32.and (i32.add (global.get $heap) (i32.const 63)) (i32.const -64)))
-  (global.set $heap (i32.add (local.get $p) (local.get $size)))
-  block $ok loop $grow
-    (br_if $ok (i32.le_u (global.get $heap) (i32.mul (memory.size) (i32.const 65536))))
-    (br_if $grow (i32.ne (memory.grow (i32.const 1)) (i32.const -1)))
-    (return (i32.const 0))
-  end end
-  local.get $p)
-(func (export "edgewise_step_v1"))
-`
+// prelude is what every step of these tests begins with: memory, a bump allocator whose pointer is a global, and the set-up.
+const prelude = hostile.Prelude
 
 // identity returns its input list as outputs.
 const identity = prelude + `(func (export "edgewise_process") (param i32) (result i32) local.get 0)`

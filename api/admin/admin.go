@@ -17,7 +17,9 @@ type Model struct {
 	Name     string           `json:"name"`
 	Wanted   bool             `json:"wanted"` // whether the box is to serve it
 	Labels   []edgewise.Label `json:"labels"`
-	Versions []Version        `json:"versions"` // ascending
+	Versions []Version        `json:"versions"`       // ascending
+	Kind     string           `json:"kind,omitempty"` // of its live, else its latest version
+	Notes    string           `json:"notes,omitempty"`
 }
 
 // Version is one version of a model. It is also the answer to an upload.
@@ -31,6 +33,7 @@ type Version struct {
 	Files   []edgewise.File `json:"files"`            // by path
 	State   string          `json:"state,omitempty"`  // as in the repository index; empty: nobody asked to load it
 	Reason  string          `json:"reason,omitempty"` // why it is not ready
+	Notes   string          `json:"notes,omitempty"`
 }
 
 // SetLabel is the body of PUT /api/v1/models/{name}/labels/{label}. The answer is an edgewise.Label.
@@ -53,6 +56,9 @@ func NewModel(r *edgewise.Record, statuses []edgewise.Status) Model {
 	}
 	for _, v := range r.Versions {
 		m.Versions = append(m.Versions, NewVersion(v, statuses))
+		if live := r.Label(edgewise.LiveLabel); v.Model != nil && (live == 0 || live == v.ID.Version || m.Kind == "") {
+			m.Kind = KindOf(v.Model)
+		}
 	}
 	return m
 }

@@ -29,6 +29,12 @@ func (c *Client) Inspect(ctx context.Context, id edgewise.ModelID) (*edgewise.In
 	return &i, c.call(ctx, http.MethodGet, versionPath(id)+"/inspection", nil, &i)
 }
 
+// Propose returns pipelines that a version may be meant for, the likeliest first. Errors: NotFound.
+func (c *Client) Propose(ctx context.Context, id edgewise.ModelID) ([]admin.Proposal, error) {
+	var list []admin.Proposal
+	return list, c.call(ctx, http.MethodGet, versionPath(id)+"/proposals", nil, &list)
+}
+
 // Promote points a label to a version, once the box has loaded it.
 func (c *Client) Promote(ctx context.Context, name, label string, version int64) (edgewise.Label, error) {
 	var l edgewise.Label

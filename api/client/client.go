@@ -31,8 +31,9 @@ const (
 // Client talks to one box. It is safe for concurrent use and keeps connections open between requests. How long a
 // request may take is up to its context.
 type Client struct {
-	base string // without a slash at its end
-	http *http.Client
+	base  string // without a slash at its end
+	http  *http.Client
+	token string // sent with every request; empty: none
 }
 
 // Option changes a Client while it is made.
@@ -79,6 +80,12 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 // answer sends a request and returns the answer if its status is a success. The caller closes its body.
 func (c *Client) answer(req *http.Request) (*http.Response, error) {
 	op := "client." + req.Method
+	if c.token != "" {
+		if req.Header == nil {
+			req.Header = http.Header{}
+		}
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
 	res, err := c.http.Do(req)
 	if err != nil {
 		return nil, unreachable(op, c.base, err)

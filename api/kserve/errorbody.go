@@ -26,8 +26,10 @@ type ErrorBody struct {
 	Code    string `json:"code,omitempty"` // the name of the edgewise.Kind
 	Model   string `json:"model,omitempty"`
 	Version int64  `json:"version,omitempty"`
-	Input   string `json:"input,omitempty"` // the tensor that is wrong
-	Limit   int64  `json:"limit,omitempty"` // the bound that was crossed, in bytes or in a number of things
+	Input   string `json:"input,omitempty"`  // the tensor that is wrong
+	Reason  string `json:"reason,omitempty"` // what a program does about it
+	Field   string `json:"field,omitempty"`  // the member of the body that is wrong
+	Limit   int64  `json:"limit,omitempty"`  // the bound that was crossed, in bytes or in a number of things
 }
 
 // NewErrorBody describes err, which is not nil.
@@ -35,6 +37,7 @@ func NewErrorBody(err error) ErrorBody {
 	body := ErrorBody{Error: err.Error(), Code: edgewise.KindOf(err).String()}
 	if e, ok := errors.AsType[*edgewise.Error](err); ok {
 		body.Model, body.Version, body.Limit = e.Model.Name, e.Model.Version, e.Limit
+		body.Reason, body.Field = e.Reason, e.Field
 	}
 	if e, ok := errors.AsType[*TensorError](err); ok {
 		body.Input = e.Tensor
@@ -53,7 +56,7 @@ func (b ErrorBody) Err(op string, status int) *edgewise.Error {
 	if b.Input != "" {
 		err = &TensorError{Tensor: b.Input, Err: err}
 	}
-	return &edgewise.Error{Op: op, Kind: b.kind(status), Model: edgewise.ModelID{Name: b.Model, Version: b.Version}, Limit: b.Limit, Err: err}
+	return &edgewise.Error{Op: op, Kind: b.kind(status), Model: edgewise.ModelID{Name: b.Model, Version: b.Version}, Limit: b.Limit, Reason: b.Reason, Field: b.Field, Err: err}
 }
 
 func (b ErrorBody) kind(status int) edgewise.Kind {

@@ -1,5 +1,11 @@
 package kserve
 
+import (
+	"strings"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
 // LogSettings is the answer to GET and POST /v2/logging.
 type LogSettings struct {
 	File    string `json:"log_file"` // empty: standard error
@@ -20,17 +26,25 @@ type LogChange struct {
 	Format  *string `json:"log_format"`
 }
 
-// TraceSettings is the answer to GET and POST of trace settings, of the server and of a model. Numbers are text.
-type TraceSettings struct {
-	Level     []string `json:"trace_level"` // OFF, or of TIMESTAMPS and TENSORS
-	Rate      string   `json:"trace_rate"`  // one of so many requests is traced
-	Count     string   `json:"trace_count"` // so many more requests are traced; -1: any number
-	Frequency string   `json:"log_frequency"`
-	File      string   `json:"trace_file"`
-	Mode      string   `json:"trace_mode"`
+// The values of log_format.
+var logFormats = [...]string{"default", "ISO8601"}
+
+// On returns the settings after a change of s. Errors: Unsupported (the file), Invalid.
+func (c LogChange) On(s LogSettings) (LogSettings, error) {
+	if c.File != nil {
+		return s, edgewise.Errorf("kserve.LogChange", edgewise.Unsupported, "log file location can not be updated through network protocol")
+	}
+	if c.Format != nil && *c.Format != logFormats[0] && *c.Format != logFormats[1] {
+		return s, invalid("Invalid argument for log_format: %.40q, want %s", *c.Format, strings.Join(logFormats[:], " or "))
+	}
+	s.Info, s.Warning, s.Error = either(c.Info, s.Info), either(c.Warning, s.Warning), either(c.Error, s.Error)
+	s.Verbose, s.Format = either(c.Verbose, s.Verbose), either(c.Format, s.Format)
+	return s, nil
 }
 
-// TracingOff are the settings of a server that traces nothing.
-func TracingOff() TraceSettings {
-	return TraceSettings{Level: []string{"OFF"}, Rate: "1000", Count: "-1", Frequency: "0", Mode: "triton"}
+func either[T any](wanted *T, present T) T {
+	if wanted != nil {
+		return *wanted
+	}
+	return present
 }

@@ -101,6 +101,9 @@ func NewModelStatistics(id edgewise.ModelID, s edgewise.Statistics) ModelStatist
 		BatchStats:    make([]BatchStatistics, 0, len(s.Batches)),
 		MemoryUsage:   []MemoryUsage{},
 	}
+	if s.Process != nil && s.Process.Resident > 0 {
+		m.MemoryUsage = append(m.MemoryUsage, MemoryUsage{Type: "CPU", ByteSize: uint64(s.Process.Resident)})
+	}
 	if !s.LastInference.IsZero() {
 		m.LastInference = s.LastInference.UnixMilli()
 	}

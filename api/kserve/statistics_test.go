@@ -29,3 +29,10 @@ func TestStepsStandInTheStatisticsOfEnsemblesOnly(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+func TestTheMemoryOfAProcessIsTold(t *testing.T) {
+	got := NewModelStatistics(edgewise.ModelID{Name: "m", Version: 1}, edgewise.Statistics{Process: &edgewise.Process{PID: 1, Resident: 4096}}).MemoryUsage
+	if len(got) != 1 || got[0] != (MemoryUsage{Type: "CPU", ByteSize: 4096}) {
+		t.Errorf("got %v", got)
+	}
+}

@@ -280,7 +280,7 @@ func (c *tensors) fill(t *tensor, end int) error {
 		return err
 	}
 	if e.seen != n {
-		return e.fault("shape %v takes %d elements, data has %d", t.Shape, n, e.seen)
+		return tensorMessage(e.name, "Unable to parse 'data': Shape does not match true shape of 'data' field: %s %q: shape %v takes %d elements, data has %d", e.what, e.name, t.Shape, n, e.seen)
 	}
 	t.Data = e.dst
 	if t.Type == edgewise.Bytes {

@@ -7,6 +7,7 @@
 package repository
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -39,8 +40,11 @@ type Version struct {
 // File is one file of a version.
 type File struct {
 	Path   string // inside the version, slash-separated
-	Source string // on this machine
+	Source string // on this machine; empty when Data has its bytes
 	Size   int64  // bytes
+
+	Data    []byte // the bytes of a file that stands nowhere on this machine
+	Changed int64  // when it was written, in nanoseconds since 1970; 0 when that is not known
 }
 
 // Read lists the versions in a repository, by model and number; a model whose configuration names others, as an ensemble
@@ -145,7 +149,12 @@ func readVersion(id edgewise.ModelID, dir string, shared []File) (Version, error
 	if err != nil {
 		return Version{}, err
 	}
-	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	return merged(id, dir, shared, files)
+}
+
+// merged makes a version of its files, of which those in shared are from outside its own folder dir.
+func merged(id edgewise.ModelID, dir string, shared, files []File) (Version, error) {
+	slices.SortFunc(files, byPath)
 	v := Version{ID: id, Files: files}
 	for i, f := range files {
 		if i > 0 && files[i-1].Path == f.Path {
@@ -254,6 +263,9 @@ func (r *reader) next() (string, int64, io.Reader, error) {
 	}
 	f := r.files[0]
 	r.files = r.files[1:]
+	if f.Source == "" {
+		return f.Path, f.Size, bytes.NewReader(f.Data), nil
+	}
 	var err error
 	if r.open, err = os.Open(f.Source); err != nil {
 		return "", 0, nil, invalid(f.Source, "%w", err)

@@ -132,7 +132,7 @@ func TestFlagsWinOverEnvironmentOverFileOverDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Default()
-	want.Log = Log{Level: "error", Format: "json"}
+	want.Log.Level, want.Log.Format = "error", "json"
 	want.Engine.MaxQueue = 6
 	want.HTTP.MaxBodyBytes, want.HTTP.MaxJSONBytes = 128*MiB, MiB
 	want.HTTP.AllowedHosts = []string{"box.local", "edge"}
@@ -179,7 +179,7 @@ flag "log.levl" stands for no key (did you mean "log.level"?)
 flag upload.max_bytes: want a size such as 4096, 64KiB, 64MiB or 2GiB, got "-1"
 data_dir: want a path, got ""
 engine.max_queue: want 1 to 1048576, got 0
-log.format: want one of text, json, got xml`, "<file>", file)
+log.format: want one of text, json, triton, triton-iso8601, got xml`, "<file>", file)
 	if err == nil || err.Error() != want || edgewise.KindOf(err) != edgewise.Invalid {
 		t.Errorf("got:\n%v\nwant:\n%s", err, want)
 	}
@@ -211,7 +211,10 @@ func TestLoadRefusesFiles(t *testing.T) {
 func TestEveryLimitIsKept(t *testing.T) {
 	tests := []struct{ key, fits, over string }{
 		{"data_dir", "x", ""},
+		{"auth", "open", "none"},
+		{"tls.mode", "require", "on"},
 		{"http.address", ":0", "localhost"},
+		{"http.address", "", "localhost"},
 		{"http.address", "[::1]:65535", "[::1]:65536"},
 		{"http.max_json_bytes", "1KiB", "1023"},
 		{"http.max_body_bytes", "64MiB", "17GiB"},
@@ -267,6 +270,38 @@ func TestEveryLimitIsKept(t *testing.T) {
 		{"engine.load_cpu_time", "1s", "25h"},
 		{"engine.max_address_space", "0", "17TiB"},
 		{"engine.response_cache_bytes", "0", "17TiB"},
+		{"engine.rate_limit", "execution_count", "on"},
+		{"engine.rate_limit_resources", "R1:4,R2:0", "R1:4,R1:4"},
+		{"engine.rate_limit_resources", "a:b:4294967295", "R1"},
+		{"engine.rate_limit_resources", "R1:4", "R1:4294967296"},
+		{"engine.sequence_state_bytes", "1KiB", "1023"},
+		{"engine.sequence_drain", "0", "25h"},
+		{"server.id", "x", ""},
+		{"http.forward_headers", "^x-", "("},
+		{"http.restricted_api", "health;metadata:k=v,trace:k2=", "health:k=v,health:k=v"},
+		{"http.restricted_api", "", "everything:k=v"},
+		{"grpc.forward_headers", "", "["},
+		{"grpc.restricted_api", "model-repository:k=v", "model-repository:=v"},
+		{"grpc.response_compression", "high", "most"},
+		{"repository.folders", "a,b", "a" + strings.Repeat(",a", 64)},
+		{"repository.control_mode", "explicit", "manual"},
+		{"repository.load_models", "*", "a" + strings.Repeat(",a", 10_000)},
+		{"repository.poll_interval", "100ms", "99ms"},
+		{"repository.load_retries", "1000", "1001"},
+		{"log.verbose", "1000", "-1"},
+		{"metrics.address", "", "localhost"},
+		{"metrics.summary_quantiles", "0.5:0.05", "1.5:0.05"},
+		{"metrics.summary_quantiles", "0.5:0.05,0.9:0.01", "0.5"},
+		{"trace.levels", "TIMESTAMPS,TENSORS", "OFF,TENSORS"},
+		{"trace.rate", "0", "-1"},
+		{"trace.count", "-1", "-2"},
+		{"trace.mode", "opentelemetry", "jaeger"},
+		{"trace.log_frequency", "0", "-1"},
+		{"trace.url", "https://a:4318/v1/traces", "a:4318"},
+		{"trace.resource", "a=b,c=", "=b"},
+		{"trace.queue_size", "1", "0"},
+		{"trace.export_delay", "1ms", "61m"},
+		{"trace.export_batch", "65536", "65537"},
 	}
 	tested := map[string]bool{}
 	for _, tt := range tests {

@@ -22,6 +22,7 @@ type Options struct {
 	Env    []string          // as os.Environ returns it
 	Ignore []string          // EDGEWISE_ variables that are not for this package, such as those of the client
 	Flags  map[string]string // by Key.Name, as text
+	Preset map[string]string // by Key.Name, as text: in place of the defaults
 }
 
 // Load reads the configuration: flags over environment over file over defaults. All problems of all places are reported
@@ -39,6 +40,9 @@ func Load(o Options) (Config, error) {
 		delete(env, name)
 	}
 	p := &problems{kind: edgewise.Invalid}
+	for _, name := range sorted(o.Preset) {
+		p.add(fromFlag(&c, name, o.Preset[name]))
+	}
 	if file != "" {
 		p.add(readFile(file, &c))
 	}

@@ -2,6 +2,7 @@ package grpcapi
 
 import (
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc/encoding"
 	_ "google.golang.org/grpc/encoding/proto" // the codec of every other message
@@ -26,6 +27,7 @@ type received struct {
 	block *block
 	bytes []byte
 	busy  bool // there was no memory for it; it has no bytes
+	at    time.Time
 }
 
 // release ends the use of the bytes. It may be called more than once, by one goroutine.

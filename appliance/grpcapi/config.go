@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"os"
 	"time"
 
@@ -30,6 +31,13 @@ type Config struct {
 	MaxConnectionAgeGrace        time.Duration // for its calls in progress then; 0: no bound
 	CertificateFile, KeyFile     string        // PEM; both: the server speaks TLS only
 	ClientCertificateAuthorities string        // PEM file: clients need a certificate of one of these
+
+	CompressionLevel int           // of answers with tensors, from 1 to 9, with gzip; 0: they are not compressed
+	ForwardHeaders   string        // matches the keys of metadata that become parameters of inference requests; empty: none
+	Restricted       []Restriction // the APIs that need a value in the metadata
+
+	TLS   *tls.Config              // without CertificateFile; nil: plain text
+	Plain func(peer net.Addr) bool // which peers may speak plain text beside TLS; needed with it
 }
 
 // Defaults and bounds of Config.
@@ -90,7 +98,10 @@ func fill[T int | int64 | time.Duration](key string, value *T, preset T) error {
 
 // credentials reads the files of the server's TLS identity; nil when it has none.
 func (c Config) credentials() (credentials.TransportCredentials, error) {
-	if c.CertificateFile == "" {
+	switch {
+	case c.CertificateFile == "" && c.TLS != nil:
+		return newSniffing(c.TLS, c.Plain), nil
+	case c.CertificateFile == "":
 		return nil, nil
 	}
 	certificate, err := tls.LoadX509KeyPair(c.CertificateFile, c.KeyFile)

@@ -23,10 +23,11 @@ type Engine interface {
 	// Index returns the status of every version that was ever loaded, and for each model of which none was a Status
 	// with nothing but ID.Name.
 	Index() []edgewise.Status
-	// Load makes the model ready and waits for it. Errors: NotFound, Invalid, Exhausted, Deadline, Canceled, Internal.
-	Load(ctx context.Context, name string) error
+	// Load makes the model ready and waits for it; o stands in place of what its folder says. Errors: NotFound, Invalid,
+	// Unsupported, Unavailable (clients may not load), Exhausted, Deadline, Canceled, Internal.
+	Load(ctx context.Context, name string, o edgewise.LoadOverride) error
 	// Unload stops serving the model and returns before requests in progress have ended; with dependents also the
-	// models that only it uses. Errors: NotFound.
+	// models that only it uses. Errors: NotFound, Unavailable (clients may not unload).
 	Unload(ctx context.Context, name string, dependents bool) error
 	// Statistics returns what was measured of id's version, of all its ready versions when it names none, and of
 	// everything when id is zero. Errors: Invalid for a model that is unknown or not ready.

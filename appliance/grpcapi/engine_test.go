@@ -16,6 +16,7 @@ type fakeEngine struct {
 	notReady           atomic.Bool
 	infers, released   atomic.Int64
 	loaded, dependents atomic.Bool
+	override           atomic.Pointer[edgewise.LoadOverride]
 
 	mu   sync.Mutex // guards hook
 	hook func(ctx context.Context, req *edgewise.Request) error
@@ -108,7 +109,8 @@ func (e *fakeEngine) Index() []edgewise.Status {
 }
 
 // Load knows echo only.
-func (e *fakeEngine) Load(_ context.Context, name string) error {
+func (e *fakeEngine) Load(_ context.Context, name string, o edgewise.LoadOverride) error {
+	e.override.Store(&o)
 	if name != "echo" {
 		return edgewise.Errorf("fake", edgewise.NotFound, "failed to load '%s', failed to poll from model repository", name)
 	}
@@ -144,6 +146,9 @@ type fakeShared struct {
 	mu      sync.Mutex // guards regions
 	regions map[string][]byte
 }
+
+// Allowed always does.
+func (*fakeShared) Allowed() error { return nil }
 
 // Register makes a region of zeros.
 func (f *fakeShared) Register(r edgewise.Region) error {

@@ -42,7 +42,14 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	defer func() {
 		err = s.ended(info.FullMethod, recover(), err)
 	}()
-	return handler(ctx, req)
+	if err := s.allowed(ctx, info.FullMethod); err != nil {
+		return nil, err
+	}
+	if err = mayAsk(ctx, info.FullMethod, req); err == nil {
+		resp, err = handler(ctx, req)
+	}
+	s.record(ctx, req, err)
+	return resp, err
 }
 
 // streaming stands around every call with a stream.
@@ -50,6 +57,9 @@ func (s *Server) streaming(srv any, stream grpc.ServerStream, info *grpc.StreamS
 	defer func() {
 		err = s.ended(info.FullMethod, recover(), err)
 	}()
+	if err := s.allowed(stream.Context(), info.FullMethod); err != nil {
+		return err
+	}
 	return handler(srv, stream)
 }
 
@@ -78,7 +88,12 @@ func (s *Server) admit(ctx context.Context, info *tap.Info) (context.Context, er
 		s.calls.count(info.FullMethodName, status.Code(err))
 		return ctx, err
 	}
-	return ctx, nil
+	authorized, err := s.authorize(ctx, info)
+	if err != nil {
+		err = statusOf(err).Err()
+		s.calls.count(info.FullMethodName, status.Code(err))
+	}
+	return authorized, err
 }
 
 func (s *Server) noMemory() error {

@@ -3,8 +3,10 @@ package grpcapi
 import (
 	"context"
 	"slices"
+	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/inference"
@@ -14,7 +16,7 @@ import (
 
 // handleInfer is ModelInfer as the library calls it.
 func (s *Server) handleInfer(_ any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
-	in := &received{}
+	in := &received{at: time.Now()}
 	if err := decode(in); err != nil {
 		return nil, err
 	}
@@ -28,7 +30,8 @@ func (s *Server) handleInfer(_ any, ctx context.Context, decode func(any) error,
 		if err != nil {
 			return nil, err
 		}
-		out, err := s.run(ctx, req, wire.Form{})
+		s.compress(ctx)
+		out, err := s.run(ctx, req, in.at, wire.Form{})
 		if err != nil {
 			return nil, err // not out, which would be an answer that is nil
 		}
@@ -37,7 +40,20 @@ func (s *Server) handleInfer(_ any, ctx context.Context, decode func(any) error,
 }
 
 // run answers one request that has been read. Nobody reads its tensors when run returns.
-func (s *Server) run(ctx context.Context, req *wire.Request, form wire.Form) (*reply, error) {
+func (s *Server) run(ctx context.Context, req *wire.Request, received time.Time, form wire.Form) (out *reply, err error) {
+	if err := s.forward(ctx, &req.Request); err != nil {
+		return nil, err
+	}
+	if trace := s.trace(ctx, &req.Request, received); trace != nil {
+		ctx = trace.Context(ctx)
+		if parent := trace.Parent(); parent != "" && !form.Stream {
+			_ = grpc.SetHeader(ctx, metadata.Pairs(traceParent, parent))
+		}
+		defer func() {
+			trace.Sending()
+			trace.End(err)
+		}()
+	}
 	if s.cfg.RequestTimeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, s.cfg.RequestTimeout)
@@ -48,6 +64,9 @@ func (s *Server) run(ctx context.Context, req *wire.Request, form wire.Form) (*r
 		return nil, err
 	}
 	defer sh.close()
+	if err := mayName(ctx, req.Model.Name); err != nil {
+		return nil, err
+	}
 	resp, err := s.deps.Engine.Infer(ctx, &req.Request)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,8 @@ import (
 
 // SharedMemory holds the regions that clients on the same machine hand over. All methods are safe for concurrent use.
 type SharedMemory interface {
+	// Allowed returns nil when clients may register regions. Errors: Unsupported.
+	Allowed() error
 	// Register gives a part of a shared memory object a name. Errors: Unsupported (not allowed on this box), Exists,
 	// Invalid, Exhausted.
 	Register(region edgewise.Region) error
@@ -56,16 +58,15 @@ func (*service) CudaSharedMemoryStatus(_ context.Context, req *inference.CudaSha
 	return &inference.CudaSharedMemoryStatusResponse{}, nil
 }
 
-// CudaSharedMemoryRegister refuses.
-func (*service) CudaSharedMemoryRegister(context.Context, *inference.CudaSharedMemoryRegisterRequest) (*inference.CudaSharedMemoryRegisterResponse, error) {
-	return nil, noDeviceMemory()
+// CudaSharedMemoryRegister refuses as a server without a GPU does.
+func (s *service) CudaSharedMemoryRegister(_ context.Context, req *inference.CudaSharedMemoryRegisterRequest) (*inference.CudaSharedMemoryRegisterResponse, error) {
+	if err := s.deps.Shared.Allowed(); err != nil {
+		return nil, err
+	}
+	return nil, edgewise.Errorf("grpcapi.CudaSharedMemoryRegister", edgewise.Invalid, "failed to register CUDA shared memory region: '%.200s', GPUs not supported", req.GetName())
 }
 
-// CudaSharedMemoryUnregister refuses.
-func (*service) CudaSharedMemoryUnregister(context.Context, *inference.CudaSharedMemoryUnregisterRequest) (*inference.CudaSharedMemoryUnregisterResponse, error) {
-	return nil, noDeviceMemory()
-}
-
-func noDeviceMemory() error {
-	return edgewise.Errorf("grpcapi.noDeviceMemory", edgewise.Unsupported, "CUDA shared memory is not supported: use system shared memory, or send tensors in the message")
+// CudaSharedMemoryUnregister forgets what was never registered.
+func (s *service) CudaSharedMemoryUnregister(context.Context, *inference.CudaSharedMemoryUnregisterRequest) (*inference.CudaSharedMemoryUnregisterResponse, error) {
+	return &inference.CudaSharedMemoryUnregisterResponse{}, s.deps.Shared.Allowed()
 }

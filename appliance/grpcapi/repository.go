@@ -6,7 +6,6 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/inference"
-	"github.com/edgewise-ai/edgewise/api/inference/wire"
 	"github.com/edgewise-ai/edgewise/api/kserve"
 )
 
@@ -29,18 +28,46 @@ func (s *service) RepositoryModelLoad(_ context.Context, req *inference.Reposito
 	if err := noRepository(req.GetRepositoryName()); err != nil {
 		return nil, err
 	}
-	id, err := wire.ParseModel(req.GetModelName(), "")
+	if err := kserve.CheckLoadName(req.GetModelName()); err != nil {
+		return nil, err
+	}
+	override, err := override(req.GetParameters())
 	if err != nil {
 		return nil, err
 	}
+	return &inference.RepositoryModelLoadResponse{}, s.deps.Engine.Load(s.base, req.GetModelName(), override)
+}
+
+// override reads what a load gives in place of what the model's folder holds.
+func override(parameters map[string]*inference.ModelRepositoryParameter) (edgewise.LoadOverride, error) {
 	const op = "grpcapi.RepositoryModelLoad"
-	for key := range req.GetParameters() {
-		if key == "config" || strings.HasPrefix(key, "file:") {
-			return nil, edgewise.Errorf(op, edgewise.Unsupported, "load parameter %.100q is not supported: push a new version with the files and the configuration it needs", key)
+	var o edgewise.LoadOverride
+	for key, value := range parameters {
+		path, isFile := strings.CutPrefix(key, kserve.FilePrefix)
+		switch choice := value.GetParameterChoice().(type) {
+		case *inference.ModelRepositoryParameter_StringParam:
+			if key == "config" {
+				o.Config = []byte(choice.StringParam)
+				continue
+			}
+		case *inference.ModelRepositoryParameter_BytesParam:
+			if isFile {
+				if o.Files == nil {
+					o.Files = map[string][]byte{}
+				}
+				o.Files[path] = choice.BytesParam
+				continue
+			}
 		}
-		return nil, edgewise.Errorf(op, edgewise.Invalid, "unrecognized load parameter '%.100s'.", key)
+		switch {
+		case key == "config":
+			return o, edgewise.Errorf(op, edgewise.Invalid, "invalid value type for load parameter '%s', expected string_param.", key)
+		case isFile:
+			return o, edgewise.Errorf(op, edgewise.Invalid, "invalid value type for load parameter '%.200s', expected bytes_param.", key)
+		}
+		return o, edgewise.Errorf(op, edgewise.Invalid, "unrecognized load parameter '%.100s'.", key)
 	}
-	return &inference.RepositoryModelLoadResponse{}, s.deps.Engine.Load(s.base, id.Name)
+	return o, nil
 }
 
 // RepositoryModelUnload stops serving a model and answers at once.
@@ -48,8 +75,7 @@ func (s *service) RepositoryModelUnload(_ context.Context, req *inference.Reposi
 	if err := noRepository(req.GetRepositoryName()); err != nil {
 		return nil, err
 	}
-	id, err := wire.ParseModel(req.GetModelName(), "")
-	if err != nil {
+	if err := kserve.CheckLoadName(req.GetModelName()); err != nil {
 		return nil, err
 	}
 	const op = "grpcapi.RepositoryModelUnload"
@@ -64,7 +90,7 @@ func (s *service) RepositoryModelUnload(_ context.Context, req *inference.Reposi
 		}
 		dependents = choice.BoolParam
 	}
-	return &inference.RepositoryModelUnloadResponse{}, s.deps.Engine.Unload(s.base, id.Name, dependents)
+	return &inference.RepositoryModelUnloadResponse{}, s.deps.Engine.Unload(s.base, req.GetModelName(), dependents)
 }
 
 func noRepository(name string) error {

@@ -4,12 +4,13 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"regexp"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
-	_ "google.golang.org/grpc/encoding/gzip" // so that clients may compress with it
+	"google.golang.org/grpc/encoding/gzip" // clients may compress with it too
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
@@ -21,7 +22,7 @@ import (
 // cutTime bounds how long Shutdown waits for handlers whose connections it has cut.
 const cutTime = 5 * time.Second
 
-// Deps are the parts that the server speaks to. All but Labels are required.
+// Deps are the parts that the server speaks to. All but Labels and Authorize are required.
 type Deps struct {
 	Engine     Engine
 	Shared     SharedMemory
@@ -32,18 +33,30 @@ type Deps struct {
 
 	// Labels returns the labels of an output's elements, by index. Nil, or returning nil: there are none.
 	Labels func(id edgewise.ModelID, output string) []string
+	// Logging changes what is logged.
+	Logging Logging
+	// Tracing traces requests.
+	Tracing edgewise.Tracing
+
+	// Authorize returns who a secret belongs to; done, which may be nil, is called when the call has ended. Nil: everybody
+	// may do everything. Errors: Unauthenticated, Denied, Busy.
+	Authorize func(secret string, peer net.Addr) (who *edgewise.Principal, done func(), err error)
+	// Record writes a line about a call that changed something, or tried to; who is nil when accounts are off. Nil: there is
+	// no such log.
+	Record func(who *edgewise.Principal, from, action, target string, err error)
 }
 
 // Server answers gRPC calls. It is safe for concurrent use.
 type Server struct {
-	cfg    Config
-	deps   Deps
-	grpc   *grpc.Server
-	memory memory
-	limits kserve.Limits
-	calls  calls
-	panics atomic.Uint64
-	work   sync.WaitGroup // goroutines of streams, which may outlive their handlers a little
+	cfg       Config
+	deps      Deps
+	grpc      *grpc.Server
+	memory    memory
+	limits    kserve.Limits
+	calls     calls
+	panics    atomic.Uint64
+	forwarded *regexp.Regexp // keys of metadata that become parameters; nil: none
+	work      sync.WaitGroup // goroutines of streams, which may outlive their handlers a little
 
 	base     context.Context // of work that outlives its call; ends when Shutdown stops waiting
 	cancel   context.CancelFunc
@@ -69,6 +82,14 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	s := &Server{
 		cfg: cfg, deps: deps, memory: memory{max: cfg.MaxInflightBytes}, limits: kserve.Limits{MaxDecoded: cfg.MaxDecodedBytes}.WithDefaults(),
 		draining: make(chan struct{}),
+	}
+	if s.forwarded, err = headerPattern(cfg.ForwardHeaders); err != nil {
+		return nil, edgewise.Errorf(op, edgewise.Invalid, "grpc.forward_headers: %w", err)
+	}
+	if cfg.CompressionLevel > 0 {
+		if err := gzip.SetLevel(cfg.CompressionLevel); err != nil {
+			return nil, edgewise.Errorf(op, edgewise.Invalid, "grpc.response_compression: %w", err)
+		}
 	}
 	s.base, s.cancel = context.WithCancel(context.Background())
 	options := s.options()

@@ -25,6 +25,7 @@ type testServer struct {
 	*Server
 	engine  *fakeEngine
 	shared  *fakeShared
+	tracing *fakeTracing
 	log     *journal
 	address string
 	conn    *grpc.ClientConn
@@ -57,11 +58,12 @@ func start(t testing.TB, change func(c *Config), dial ...grpc.DialOption) *testS
 	if change != nil {
 		change(&cfg)
 	}
-	ts := &testServer{engine: &fakeEngine{}, shared: &fakeShared{}, log: &journal{}, served: make(chan error, 1)}
+	ts := &testServer{engine: &fakeEngine{}, shared: &fakeShared{}, tracing: &fakeTracing{settings: edgewise.TraceSettings{Levels: []string{"OFF"}, Rate: 1000, Count: -1, Mode: "triton"}}, log: &journal{}, served: make(chan error, 1)}
 	var err error
 	ts.Server, err = New(cfg, Deps{
 		Engine: ts.engine, Shared: ts.shared, Log: slog.New(slog.NewTextHandler(ts.log, nil)), Name: "edgewise", Version: "1.2.3", Extensions: kserve.Extensions(),
-		Labels: func(edgewise.ModelID, string) []string { return []string{"zero", "one"} },
+		Labels: func(edgewise.ModelID, string) []string { return []string{"zero", "one"} }, Tracing: ts.tracing,
+		Logging: &fakeLogging{settings: kserve.LogSettings{Info: true, Warning: true, Error: true, Format: "default"}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ func TestMetadataCalls(t *testing.T) {
 	ready, err := c.ServerReady(ctx, &inference.ServerReadyRequest{})
 	wantText(t, ready, err, `ready: true`)
 	server, err := c.ServerMetadata(ctx, &inference.ServerMetadataRequest{})
-	wantText(t, server, err, `name: "edgewise" version: "1.2.3" extensions: ["classification", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "model_configuration", "system_shared_memory", "binary_tensor_data", "parameters", "statistics", "logging"]`)
+	wantText(t, server, err, `name: "edgewise" version: "1.2.3" extensions: ["classification", "sequence", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "model_configuration", "system_shared_memory", "cuda_shared_memory", "binary_tensor_data", "parameters", "statistics", "trace", "logging"]`)
 	model, err := c.ModelMetadata(ctx, &inference.ModelMetadataRequest{Name: "echo"})
 	wantText(t, model, err, `name: "echo" versions: ["1", "3"] platform: "onnxruntime_onnx" inputs: {name: "x" datatype: "FP32" shape: [-1, -1]} outputs: {name: "y" datatype: "BYTES" shape: [-1, 1099511627776]}`)
 	index, err := c.RepositoryIndex(ctx, &inference.RepositoryIndexRequest{})
@@ -126,7 +126,7 @@ func TestRepositoryCalls(t *testing.T) {
 	}{
 		{"r", "echo", "", nil, codes.Unimplemented, "'repository_name' specification is not supported", "'repository_name' specification is not supported"},
 		{"", "dog", "", nil, codes.NotFound, "failed to load 'dog'", "Request for unknown model: 'dog' is not found"},
-		{"", "a/b", "", nil, codes.NotFound, "'a/b' is not found", "'a/b' is not found"},
+		{"", "a/b", "", nil, codes.InvalidArgument, "must not contain path traversal characters", "must not contain path traversal characters"},
 		{"", "echo", "x", text, codes.InvalidArgument, "unrecognized load parameter 'x'.", "unrecognized unload parameter 'x'"},
 	} {
 		values := map[string]*inference.ModelRepositoryParameter{}
@@ -138,9 +138,17 @@ func TestRepositoryCalls(t *testing.T) {
 		_, err = c.RepositoryModelUnload(ctx, &inference.RepositoryModelUnloadRequest{RepositoryName: test.repository, ModelName: test.model, Parameters: values})
 		wantStatus(t, err, test.code, test.unload)
 	}
-	for _, key := range []string{"config", "file:1/model.onnx"} {
-		_, err := c.RepositoryModelLoad(ctx, &inference.RepositoryModelLoadRequest{ModelName: "echo", Parameters: map[string]*inference.ModelRepositoryParameter{key: text}})
-		wantStatus(t, err, codes.Unimplemented, "is not supported: push a new version")
+	file := &inference.ModelRepositoryParameter{ParameterChoice: &inference.ModelRepositoryParameter_BytesParam{BytesParam: []byte("onnx")}}
+	load := &inference.RepositoryModelLoadRequest{ModelName: "echo", Parameters: map[string]*inference.ModelRepositoryParameter{"config": text, "file:1/model.onnx": file}}
+	if _, err := c.RepositoryModelLoad(ctx, load); err != nil {
+		t.Error(err)
+	}
+	if o := ts.engine.override.Load(); string(o.Config) != "{}" || len(o.Files) != 1 || string(o.Files["1/model.onnx"]) != "onnx" {
+		t.Errorf("the engine was given %q", o)
+	}
+	for key, value := range map[string]*inference.ModelRepositoryParameter{"config": file, "file:1/model.onnx": text} {
+		_, err := c.RepositoryModelLoad(ctx, &inference.RepositoryModelLoadRequest{ModelName: "echo", Parameters: map[string]*inference.ModelRepositoryParameter{key: value}})
+		wantStatus(t, err, codes.InvalidArgument, "invalid value type for load parameter '"+key+"', expected")
 	}
 	unload.Parameters["unload_dependents"] = text
 	_, err := c.RepositoryModelUnload(ctx, unload)
@@ -172,69 +180,9 @@ func TestRegionCalls(t *testing.T) {
 	_, err = c.CudaSharedMemoryStatus(ctx, &inference.CudaSharedMemoryStatusRequest{Name: "r"})
 	wantStatus(t, err, codes.NotFound, "Unable to find cuda shared memory region: 'r'")
 	_, err = c.CudaSharedMemoryRegister(ctx, &inference.CudaSharedMemoryRegisterRequest{Name: "r"})
-	wantStatus(t, err, codes.Unimplemented, "CUDA shared memory is not supported")
-	_, err = c.CudaSharedMemoryUnregister(ctx, &inference.CudaSharedMemoryUnregisterRequest{})
-	wantStatus(t, err, codes.Unimplemented, "CUDA shared memory is not supported")
-}
-
-func TestTraceSetting(t *testing.T) {
-	ts := start(t, nil)
-	for _, test := range []struct {
-		name, model, settings string
-		code                  codes.Code
-		text                  string
-	}{
-		{"ask", "", "", codes.OK, ""},
-		{"ask of a model", "echo", "", codes.OK, ""},
-		{"off", "", `settings: {key: "trace_level" value: {value: "OFF"}}`, codes.OK, ""},
-		{"clear", "echo", `settings: {key: "trace_rate" value: {}}`, codes.OK, ""},
-		{"on", "", `settings: {key: "trace_level" value: {value: "TIMESTAMPS"}}`, codes.Unimplemented, "this server does not trace requests"},
-		{"rate", "", `settings: {key: "trace_rate" value: {value: "1"}}`, codes.Unimplemented, "trace setting 'trace_rate' can not be set"},
-		{"off and on", "", `settings: {key: "trace_level" value: {value: ["OFF", "TENSORS"]}}`, codes.InvalidArgument, "OFF excludes"},
-		{"unknown", "", `settings: {key: "x" value: {value: "1"}}`, codes.InvalidArgument, "unknown trace setting 'x'"},
-		{"unknown model", "dog", "", codes.NotFound, "unknown model: 'dog'"},
-	} {
-		req := &inference.TraceSettingRequest{}
-		if err := prototext.Unmarshal([]byte(test.settings), req); err != nil {
-			t.Fatal(err)
-		}
-		req.ModelName = test.model
-		got, err := ts.client.TraceSetting(t.Context(), req)
-		wantStatus(t, err, test.code, test.text)
-		if test.code == codes.OK {
-			wantText(t, got, err, `settings: {key: "trace_level" value: {value: "OFF"}}`)
-		}
-	}
-}
-
-func TestLogSettings(t *testing.T) {
-	ts := start(t, nil)
-	const present = `settings: {key: "log_error" value: {bool_param: true}} settings: {key: "log_warning" value: {bool_param: true}}
-		settings: {key: "log_info" value: {bool_param: true}} settings: {key: "log_verbose_level" value: {uint32_param: 0}}`
-	for _, test := range []struct {
-		name, settings string
-		code           codes.Code
-		text           string
-	}{
-		{"ask", "", codes.OK, ""},
-		{"the present value", `settings: {key: "log_verbose_level" value: {uint32_param: 0}} settings: {key: "log_info" value: {bool_param: true}}`, codes.OK, ""},
-		{"another value", `settings: {key: "log_info" value: {bool_param: false}}`, codes.Unimplemented, "log setting 'log_info' can not be changed while the server runs"},
-		{"another kind", `settings: {key: "log_info" value: {uint32_param: 1}}`, codes.InvalidArgument, "invalid value type for log setting 'log_info', expected bool_param"},
-		{"no value", `settings: {key: "log_verbose_level" value: {}}`, codes.InvalidArgument, "expected uint32_param"},
-		{"unknown", `settings: {key: "x" value: {bool_param: true}}`, codes.InvalidArgument, "unknown log setting 'x'"},
-		{"file", `settings: {key: "log_file" value: {string_param: "f"}}`, codes.Unimplemented, "log setting 'log_file' does not exist here"},
-		{"format", `settings: {key: "log_format" value: {string_param: "ISO8601"}}`, codes.Unimplemented, "log setting 'log_format' does not exist here"},
-	} {
-		req := &inference.LogSettingsRequest{}
-		if err := prototext.Unmarshal([]byte(test.settings), req); err != nil {
-			t.Fatal(err)
-		}
-		got, err := ts.client.LogSettings(t.Context(), req)
-		wantStatus(t, err, test.code, test.text)
-		if test.code == codes.OK {
-			wantText(t, got, err, present)
-		}
-	}
+	wantStatus(t, err, codes.InvalidArgument, "failed to register CUDA shared memory region: 'r', GPUs not supported")
+	gone, err := c.CudaSharedMemoryUnregister(ctx, &inference.CudaSharedMemoryUnregisterRequest{})
+	wantText(t, gone, err, "")
 }
 
 func TestHealthFollowsReady(t *testing.T) {

@@ -2,21 +2,29 @@ package grpcapi
 
 import (
 	"context"
-	"log/slog"
 	"slices"
-
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/inference"
 	"github.com/edgewise-ai/edgewise/api/inference/wire"
+	"github.com/edgewise-ai/edgewise/api/kserve"
 )
 
-// TraceSetting tells that tracing is off, which it always is. Asking for off, or clearing a setting, is granted.
+// Logging is what the log settings need of the box. All methods are safe for concurrent use.
+type Logging interface {
+	// Settings tells what is logged, and how.
+	Settings() kserve.LogSettings
+	// Change changes that until the box stops, all of it or nothing, and returns what holds then. Errors: Unsupported,
+	// Invalid.
+	Change(c kserve.LogChange) (kserve.LogSettings, error)
+}
+
+// TraceSetting changes trace settings and tells what holds then. A setting without a value is cleared; unknown ones are
+// ignored.
 func (s *service) TraceSetting(_ context.Context, req *inference.TraceSettingRequest) (*inference.TraceSettingResponse, error) {
-	const op = "grpcapi.TraceSetting"
-	if name := req.GetModelName(); name != "" {
-		id, err := wire.ParseModel(name, "")
+	model := req.GetModelName()
+	if model != "" {
+		id, err := wire.ParseModel(model, "")
 		if err == nil {
 			_, _, err = s.deps.Engine.Version(id)
 		}
@@ -24,72 +32,114 @@ func (s *service) TraceSetting(_ context.Context, req *inference.TraceSettingReq
 			return nil, err
 		}
 	}
-	const level, off = "trace_level", "OFF"
-	for key, value := range req.GetSettings() {
-		list := value.GetValue()
-		switch {
-		case !slices.Contains([]string{level, "trace_rate", "trace_count", "log_frequency", "trace_file", "trace_mode"}, key):
-			return nil, edgewise.Errorf(op, edgewise.Invalid, "unknown trace setting '%.100s'", key)
-		case len(list) == 0 || key == level && len(list) == 1 && list[0] == off:
-		case key == level && slices.Contains(list, off):
-			return nil, edgewise.Errorf(op, edgewise.Invalid, "trace level OFF excludes every other level")
+	if len(req.GetSettings()) > 0 {
+		change, err := kserve.ParseTraceChange(traceMembers(req), s.deps.Tracing.Settings(model).Mode)
+		if err == nil {
+			err = s.deps.Tracing.Change(model, change)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	settings := map[string]*inference.TraceSettingResponse_SettingValue{}
+	for name, value := range kserve.TraceSettings(s.deps.Tracing.Settings(model)) {
+		list, ok := value.([]string)
+		if !ok {
+			list = []string{value.(string)}
+		}
+		settings[name] = &inference.TraceSettingResponse_SettingValue{Value: list}
+	}
+	return &inference.TraceSettingResponse{Settings: settings}, nil
+}
+
+// traceMembers writes the settings of a request as the REST door gets them.
+func traceMembers(req *inference.TraceSettingRequest) map[string]any {
+	members := map[string]any{}
+	for name, setting := range req.GetSettings() {
+		switch list := setting.GetValue(); len(list) {
+		case 0:
+			members[name] = nil
+		case 1:
+			members[name] = list[0]
 		default:
-			return nil, edgewise.Errorf(op, edgewise.Unsupported, "trace setting '%s' can not be set: this server does not trace requests, their times are in its statistics and metrics", key)
+			values := make([]any, len(list))
+			for i, v := range list {
+				values[i] = v
+			}
+			members[name] = values
 		}
 	}
-	return &inference.TraceSettingResponse{Settings: map[string]*inference.TraceSettingResponse_SettingValue{level: {Value: []string{off}}}}, nil
+	return members
 }
 
-// LogSettings tells what is logged. A setting that is given its present value is granted; others can only be changed in the
-// configuration.
-func (s *service) LogSettings(ctx context.Context, req *inference.LogSettingsRequest) (*inference.LogSettingsResponse, error) {
-	const op = "grpcapi.LogSettings"
-	settings := s.logSettings(ctx)
-	for key, value := range req.GetSettings() {
-		present, ok := settings[key]
-		switch {
-		case key == "log_file" || key == "log_format":
-			return nil, edgewise.Errorf(op, edgewise.Unsupported, "log setting '%s' does not exist here: the server logs to standard error, in the form of log.format", key)
-		case !ok:
-			return nil, edgewise.Errorf(op, edgewise.Invalid, "unknown log setting '%.100s'", key)
-		}
-		want, ok := chosen(present.ProtoReflect())
-		got, given := chosen(value.ProtoReflect())
-		switch {
-		case !ok || !given || want.name != got.name:
-			return nil, edgewise.Errorf(op, edgewise.Invalid, "invalid value type for log setting '%s', expected %s", key, want.name)
-		case want.value != got.value:
-			return nil, edgewise.Errorf(op, edgewise.Unsupported, "log setting '%s' can not be changed while the server runs: set log.level in its configuration", key)
+// LogSettings changes log settings and tells what holds then. Unknown settings are ignored.
+func (s *service) LogSettings(_ context.Context, req *inference.LogSettingsRequest) (*inference.LogSettingsResponse, error) {
+	var change kserve.LogChange
+	for _, name := range slices.Sorted(keysOf(req.GetSettings())) {
+		if err := logChange(&change, name, req.GetSettings()[name]); err != nil {
+			return nil, err
 		}
 	}
-	return &inference.LogSettingsResponse{Settings: settings}, nil
+	l, err := s.deps.Logging.Change(change)
+	if err != nil {
+		return nil, err
+	}
+	type value = inference.LogSettingsResponse_SettingValue
+	flag := func(on bool) *value {
+		return &value{ParameterChoice: &inference.LogSettingsResponse_SettingValue_BoolParam{BoolParam: on}}
+	}
+	text := func(s string) *value {
+		return &value{ParameterChoice: &inference.LogSettingsResponse_SettingValue_StringParam{StringParam: s}}
+	}
+	return &inference.LogSettingsResponse{Settings: map[string]*value{
+		"log_file": text(l.File), "log_info": flag(l.Info), "log_warning": flag(l.Warning), "log_error": flag(l.Error), "log_format": text(l.Format),
+		"log_verbose_level": {ParameterChoice: &inference.LogSettingsResponse_SettingValue_Uint32Param{Uint32Param: l.Verbose}},
+	}}, nil
 }
 
-// logSettings describes the least severe lines that are logged in the protocol's words.
-func (s *service) logSettings(ctx context.Context) map[string]*inference.LogSettingsResponse_SettingValue {
-	flag := func(level slog.Level) *inference.LogSettingsResponse_SettingValue {
-		return &inference.LogSettingsResponse_SettingValue{ParameterChoice: &inference.LogSettingsResponse_SettingValue_BoolParam{BoolParam: s.deps.Log.Enabled(ctx, level)}}
-	}
-	verbose := &inference.LogSettingsResponse_SettingValue_Uint32Param{}
-	if s.deps.Log.Enabled(ctx, slog.LevelDebug) {
-		verbose.Uint32Param = 1
-	}
-	return map[string]*inference.LogSettingsResponse_SettingValue{
-		"log_error": flag(slog.LevelError), "log_warning": flag(slog.LevelWarn), "log_info": flag(slog.LevelInfo), "log_verbose_level": {ParameterChoice: verbose},
+func keysOf[V any](m map[string]V) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
 	}
 }
 
-// choice is the value of a setting and the field that holds it.
-type choice struct {
-	name  protoreflect.Name
-	value any
-}
-
-// chosen returns the one field that is set in a message of a single oneof. ok is false when none is.
-func chosen(m protoreflect.Message) (c choice, ok bool) {
-	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
-		c, ok = choice{field.Name(), value.Interface()}, true
-		return false
-	})
-	return c, ok
+// logChange adds one setting to a change.
+func logChange(c *kserve.LogChange, name string, value *inference.LogSettingsRequest_SettingValue) error {
+	flags := map[string]**bool{"log_info": &c.Info, "log_warning": &c.Warning, "log_error": &c.Error}
+	texts := map[string]**string{"log_file": &c.File, "log_format": &c.Format}
+	expected := ""
+	switch choice := value.GetParameterChoice().(type) {
+	case nil:
+		return nil
+	case *inference.LogSettingsRequest_SettingValue_BoolParam:
+		if to := flags[name]; to != nil {
+			*to = &choice.BoolParam
+			return nil
+		}
+	case *inference.LogSettingsRequest_SettingValue_StringParam:
+		if to := texts[name]; to != nil {
+			*to = &choice.StringParam
+			return nil
+		}
+	case *inference.LogSettingsRequest_SettingValue_Uint32Param:
+		if name == "log_verbose_level" {
+			c.Verbose = &choice.Uint32Param
+			return nil
+		}
+	}
+	switch {
+	case flags[name] != nil:
+		expected = "bool_param"
+	case texts[name] != nil:
+		expected = "string_param"
+	case name == "log_verbose_level":
+		expected = "uint32_param"
+	default:
+		return nil
+	}
+	return edgewise.Errorf("grpcapi.LogSettings", edgewise.Invalid, "invalid value type for log setting '%s', expected %s", name, expected)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -45,6 +46,7 @@ func (s *Server) stream(stream grpc.ServerStream) error {
 			}
 		})
 	}()
+	s.compress(stream.Context())
 	strict := asksForStatus(stream.Context())
 	for {
 		select {
@@ -126,7 +128,7 @@ type reader struct {
 func (r *reader) read(ctx context.Context) {
 	defer close(r.queue)
 	for {
-		in := &received{}
+		in := &received{at: time.Now()}
 		if err := r.stream.RecvMsg(in); err != nil {
 			if errors.Is(err, io.EOF) {
 				err = nil
@@ -169,7 +171,7 @@ func (r *reader) start(ctx context.Context, in *received) *pending {
 		if before != nil {
 			<-before
 		}
-		p.out, p.err = r.server.run(ctx, req, wire.Form{Stream: true})
+		p.out, p.err = r.server.run(ctx, req, in.at, wire.Form{Stream: true})
 	})
 	return p
 }

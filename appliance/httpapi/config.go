@@ -30,6 +30,10 @@ type Config struct {
 	// IP address; "*" allows every name. A name that is not listed is refused, so that a hostile page cannot reach
 	// the box by pointing its own name at it.
 	AllowedHosts []string
+	// ForwardHeaders matches the names of headers that become parameters of inference requests; http.forward_headers.
+	ForwardHeaders string
+	// Restricted are the APIs that need a header; 403; http.restricted_api.
+	Restricted []Restriction
 }
 
 // Defaults of Config.

@@ -112,6 +112,7 @@ type conn struct {
 	broken    error                 // what the last Read failed with; the libraries above lose it
 	readCalls int                   // how often Read has read
 	waiting   waiting
+	visit     visit // the request in progress
 	reads     deadline
 	writes    deadline
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/api/kserve"
 )
 
@@ -24,13 +25,11 @@ type Engine interface {
 	// Index returns the status of every version that was ever loaded, and for each model of which none was a Status
 	// with nothing but ID.Name.
 	Index() []edgewise.Status
-	// Load makes the model ready and waits for it. Errors: NotFound, Invalid, Exhausted, Deadline, Canceled, Internal.
-	Load(ctx context.Context, name string) error
-	// Reconfigure makes the model ready with another configuration, as JSON, that differs from the stored one in
-	// instance_group only, and waits for it. It holds until the next Load. Errors: NotFound, Invalid, Unsupported.
-	Reconfigure(ctx context.Context, name string, config []byte) error
+	// Load makes the model ready and waits for it; o stands in place of what its folder says. Errors: NotFound, Invalid,
+	// Unsupported, Unavailable (clients may not load), Exhausted, Deadline, Canceled, Internal.
+	Load(ctx context.Context, name string, o edgewise.LoadOverride) error
 	// Unload stops serving the model and returns before requests in progress have ended; with dependents also the
-	// models that only it uses. Errors: NotFound.
+	// models that only it uses. Errors: NotFound, Unavailable (clients may not unload).
 	Unload(ctx context.Context, name string, dependents bool) error
 	// Statistics returns what was measured of id's version, of all its ready versions when it names none, and of
 	// everything when id is zero. Errors: Invalid for a model that is unknown or not ready.
@@ -65,4 +64,6 @@ type Library interface {
 	DeleteModel(ctx context.Context, name string) error
 	// Inspect returns what is known of a version's files. Errors: NotFound, Unsupported.
 	Inspect(ctx context.Context, id edgewise.ModelID) (*edgewise.Inspection, error)
+	// Propose returns pipelines that a version may be meant for, the likeliest first. Errors: NotFound.
+	Propose(id edgewise.ModelID) ([]admin.Proposal, error)
 }

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"strconv"
 
 	"github.com/gofiber/fiber/v2"
@@ -37,6 +38,17 @@ func (s *Server) writeError(ctx *fasthttp.RequestCtx, err error) {
 	if status.Retry {
 		ctx.Response.Header.Set(fiber.HeaderRetryAfter, strconv.Itoa(retryAfter))
 	}
+	if own, ok := errors.AsType[*edgewise.Error](err); ok {
+		if own.Reason == "rate_limited" {
+			status.HTTP = fasthttp.StatusTooManyRequests
+		}
+		if own.Retry > 0 {
+			ctx.Response.Header.Set(fiber.HeaderRetryAfter, strconv.FormatInt(int64(math.Ceil(own.Retry.Seconds())), 10))
+		}
+	}
+	if kind == edgewise.Unauthenticated {
+		ctx.Response.Header.Set(fiber.HeaderWWWAuthenticate, "Bearer")
+	}
 	var better *special
 	if errors.As(err, &better) {
 		status.HTTP = better.status
@@ -62,6 +74,7 @@ func (s *Server) unrouted(c *fiber.Ctx, err error) error {
 		s.writeError(c.Context(), err)
 	case none.Code == fiber.StatusMethodNotAllowed:
 		writeFault(c.Context(), fiber.StatusMethodNotAllowed, kserve.ErrorBody{Error: "Method Not Allowed"})
+	case s.page(c.Context()):
 	default:
 		writeFault(c.Context(), fiber.StatusNotFound, kserve.ErrorBody{Error: "Not Found"})
 	}

@@ -30,7 +30,7 @@ func (s *Server) generateStream(c *fiber.Ctx) error {
 	})
 }
 
-func (s *Server) runGenerate(c *fiber.Ctx, write func(*edgewise.Response) error) error {
+func (s *Server) runGenerate(c *fiber.Ctx, write func(*edgewise.Response) error) (err error) {
 	id, err := inferenceID(c)
 	if err != nil {
 		return err
@@ -47,14 +47,25 @@ func (s *Server) runGenerate(c *fiber.Ctx, write func(*edgewise.Response) error)
 		return err
 	}
 	defer req.Release()
+	if err := s.forward(c, &req.Request); err != nil {
+		return err
+	}
 	client := connOf(c.Context())
-	ctx := client.watch(s.span.begin())
+	ctx := asked(client.watch(s.span.begin()), c)
 	defer client.unwatch()
+	trace := s.trace(c, &req.Request)
+	if trace != nil {
+		ctx = trace.Context(ctx)
+		defer func() { trace.End(err) }()
+	}
 	resp, err := s.deps.Engine.Infer(ctx, &req.Request)
 	if err != nil {
 		return err
 	}
 	defer resp.Release()
+	if trace != nil {
+		trace.Sending()
+	}
 	return write(resp)
 }
 

@@ -46,6 +46,13 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 		s.refuse(ctx, s.refusal(&ctx.Request.Header))
 		return
 	}
+	v := visitOf(ctx)
+	err := s.authorize(ctx, v)
+	defer s.close(ctx, v)
+	if err != nil {
+		s.turnAway(ctx, err)
+		return
+	}
 	if isUpload(&ctx.Request.Header) {
 		s.serveStream(ctx)
 		return
@@ -58,6 +65,16 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 	defer b.free()
 	ctx.Request.SetBodyRaw(body)
 	s.routes(ctx)
+	guardHeaders(ctx)
+}
+
+// turnAway answers who may not do this. Where there is no body left to read the connection stays.
+func (s *Server) turnAway(ctx *fasthttp.RequestCtx, err error) {
+	if ctx.Request.Header.ContentLength() == 0 || ctx.RequestBodyStream() == nil {
+		s.writeError(ctx, err)
+		return
+	}
+	s.refuse(ctx, err)
 }
 
 // refusal says why a marked request was refused. Its body is hidden, so it stays refused when the reason has gone

@@ -92,7 +92,7 @@ func (s *Server) admit(header *fasthttp.RequestHeader) error {
 	switch {
 	case err != nil || n > limit.bytes:
 		return limit.exceeded()
-	case isUpload(header):
+	case isPush(header):
 		return s.deps.Library.Room(n)
 	}
 	return nil
@@ -225,6 +225,12 @@ func (s *Server) limitOf(header *fasthttp.RequestHeader) limit {
 		return limit{"an upload (upload.max_bytes)", s.cfg.MaxUploadBytes, 0}
 	case header.IsPost() && bytes.HasPrefix(path, []byte("/v2/models/")) && takesTensors(path):
 		return limit{"an inference request (http.max_body_bytes)", s.cfg.MaxInferBytes, maxChunks}
+	case header.IsPost() && bytes.HasPrefix(path, []byte("/api/v1/drafts/")) && bytes.HasSuffix(path, []byte("/trace")):
+		return limit{"an inference request (http.max_body_bytes)", s.cfg.MaxInferBytes, maxChunks}
+	case header.IsPost() && bytes.HasPrefix(path, []byte("/api/v1/steps/")):
+		return limit{"a request with a compiled step", maxStepBytes, maxChunks}
+	case header.IsPost() && bytes.HasPrefix(path, []byte("/v2/repository/models/")) && bytes.HasSuffix(path, []byte("/load")):
+		return limit{"a load with files (http.max_body_bytes)", s.cfg.MaxInferBytes, maxChunks}
 	}
 	return limit{"this request", s.cfg.MaxBodyBytes, maxChunks}
 }
@@ -235,8 +241,18 @@ func takesTensors(path []byte) bool {
 	return string(last) == "infer" || string(last) == "generate" || string(last) == "generate_stream"
 }
 
-// isUpload tells whether a request's body is handed to its handler as a stream: POST /api/v1/models/{name}/versions.
-func isUpload(header *fasthttp.RequestHeader) bool {
+// isUpload tells whether a request's body is handed to its handler as a stream.
+func isUpload(header *fasthttp.RequestHeader) bool { return isPush(header) || isPiece(header) }
+
+// isPiece tells whether a request is a piece of an upload: PATCH /api/v1/uploads/{id}.
+func isPiece(header *fasthttp.RequestHeader) bool {
+	path, _, _ := bytes.Cut(header.RequestURI(), []byte{'?'})
+	id, ok := bytes.CutPrefix(path, []byte(uploadsPath+"/"))
+	return ok && string(header.Method()) == "PATCH" && len(id) > 0 && !bytes.ContainsRune(id, '/')
+}
+
+// isPush tells whether a request stores a version at once: POST /api/v1/models/{name}/versions.
+func isPush(header *fasthttp.RequestHeader) bool {
 	path, _, _ := bytes.Cut(header.RequestURI(), []byte{'?'})
 	name, ok := bytes.CutPrefix(path, []byte("/api/v1/models/"))
 	name, end := bytes.CutSuffix(name, []byte("/versions"))

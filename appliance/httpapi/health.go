@@ -6,8 +6,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// root tells a person with a browser or curl where they are.
-func (s *Server) root(c *fiber.Ctx) error {
+// overview names the useful URLs.
+func (s *Server) overview(c *fiber.Ctx) error {
 	return writeJSON(c, map[string]any{
 		"name":    s.deps.Name,
 		"version": s.deps.Version,

@@ -18,7 +18,7 @@ const (
 
 // infer answers one inference: POST /v2/models/{name}[/versions/{version}]/infer. Binary tensors are read where the
 // socket put them; those of the answer are copied once, into the memory that the socket is written from.
-func (s *Server) infer(c *fiber.Ctx) error {
+func (s *Server) infer(c *fiber.Ctx) (err error) {
 	id, err := inferenceID(c)
 	if err != nil {
 		return err
@@ -33,19 +33,30 @@ func (s *Server) infer(c *fiber.Ctx) error {
 		return err
 	}
 	defer req.Release()
+	if err := s.forward(c, &req.Request); err != nil {
+		return err
+	}
 	sh, err := s.share(req)
 	if err != nil {
 		return err
 	}
 	defer sh.close()
 	client := connOf(c.Context())
-	ctx := client.watch(s.span.begin())
+	ctx := asked(client.watch(s.span.begin()), c)
 	defer client.unwatch()
+	trace := s.trace(c, &req.Request)
+	if trace != nil {
+		ctx = trace.Context(ctx)
+		defer func() { trace.End(err) }()
+	}
 	resp, err := s.deps.Engine.Infer(ctx, &req.Request)
 	if err != nil {
 		return err
 	}
 	defer resp.Release()
+	if trace != nil {
+		trace.Sending()
+	}
 	if err := sh.deliver(req, resp); err != nil {
 		return err
 	}

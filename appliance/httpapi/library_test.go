@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
 )
 
 // fakeLibrary keeps versions in memory. A version exists only if its upload ended well.
@@ -148,6 +149,13 @@ func (l *fakeLibrary) DeleteVersion(_ context.Context, id edgewise.ModelID) erro
 func (l *fakeLibrary) DeleteModel(_ context.Context, name string) error {
 	_, err := l.Record(name)
 	return err
+}
+
+func (l *fakeLibrary) Propose(id edgewise.ModelID) ([]admin.Proposal, error) {
+	if _, err := l.Record(id.Name); err != nil {
+		return nil, err
+	}
+	return []admin.Proposal{{Task: "image classification", Because: "it says so", Steps: []admin.ProposalStep{{Name: "m_labels", Gallery: "labels"}}}}, nil
 }
 
 func (l *fakeLibrary) Inspect(_ context.Context, id edgewise.ModelID) (*edgewise.Inspection, error) {

@@ -29,47 +29,36 @@ func (s *Server) repositoryIndex(c *fiber.Ctx) error {
 
 // loadModel answers when the model is ready: POST /v2/repository/models/{name}/load.
 func (s *Server) loadModel(c *fiber.Ctx) error {
-	id, err := inferenceID(c)
+	name, err := loadName(c)
 	if err != nil {
 		return err
 	}
-	var ask struct {
-		Parameters map[string]json.RawMessage `json:"parameters"`
-	}
+	var ask kserve.LoadRequest
 	if err := readJSON(c, &ask); err != nil {
 		return err
 	}
-	if raw, only := ask.Parameters["config"]; only && len(ask.Parameters) == 1 {
-		return s.reconfigure(c, id.Name, raw)
+	override, err := ask.Override()
+	if err != nil {
+		return err
 	}
-	for key := range ask.Parameters {
-		if key == "config" || strings.HasPrefix(key, "file:") {
-			return edgewise.Errorf("httpapi.loadModel", edgewise.Unsupported,
-				"load parameter %.100q is not supported: push a new version with the files and the configuration it needs", key)
-		}
-		return edgewise.Errorf("httpapi.loadModel", edgewise.Invalid, "unknown load parameter %.100q", key)
-	}
-	if err := s.deps.Engine.Load(s.base, id.Name); err != nil {
+	if err := s.deps.Engine.Load(s.as(c), name, override); err != nil {
 		return err
 	}
 	return emptyJSON(c)
 }
 
-// reconfigure answers when the model is ready with the configuration given, which is JSON in a JSON string.
-func (s *Server) reconfigure(c *fiber.Ctx, name string, raw json.RawMessage) error {
-	var config string
-	if json.Unmarshal(raw, &config) != nil {
-		return edgewise.Errorf("httpapi.loadModel", edgewise.Invalid, "load parameter config is %.40s: want the configuration as JSON in a string", raw)
+// loadName returns the model that a path of the model control extension names.
+func loadName(c *fiber.Ctx) (string, error) {
+	name, err := param(c, "model")
+	if err != nil {
+		return "", err
 	}
-	if err := s.deps.Engine.Reconfigure(s.base, name, []byte(config)); err != nil {
-		return err
-	}
-	return emptyJSON(c)
+	return name, kserve.CheckLoadName(name)
 }
 
 // unloadModel answers at once: POST /v2/repository/models/{name}/unload.
 func (s *Server) unloadModel(c *fiber.Ctx) error {
-	id, err := inferenceID(c)
+	name, err := loadName(c)
 	if err != nil {
 		return err
 	}
@@ -88,7 +77,7 @@ func (s *Server) unloadModel(c *fiber.Ctx) error {
 			return edgewise.Errorf("httpapi.unloadModel", edgewise.Invalid, "unload parameter unload_dependents is %.40s: want true or false", value)
 		}
 	}
-	if err := s.deps.Engine.Unload(s.base, id.Name, dependents); err != nil {
+	if err := s.deps.Engine.Unload(s.as(c), name, dependents); err != nil {
 		return err
 	}
 	return emptyJSON(c)
@@ -112,12 +101,18 @@ func readJSON(c *fiber.Ctx, into any) error {
 	if len(strings.TrimSpace(string(body))) == 0 {
 		return nil
 	}
-	err := json.Unmarshal(body, into)
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-		return edgewise.Errorf("httpapi.readJSON", edgewise.Invalid, "member %q of the body is a %s: want a %v", wrong.Field, wrong.Value, wrong.Type)
-	}
-	if err != nil {
-		return edgewise.Errorf("httpapi.readJSON", edgewise.Invalid, "the body is not the JSON this route takes: %w", err)
+	if err := json.Unmarshal(body, into); err != nil {
+		return bodyProblem(err)
 	}
 	return nil
+}
+
+// bodyProblem says what is wrong with a body.
+func bodyProblem(err error) error {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
+		e := edgewise.Errorf("httpapi.readJSON", edgewise.Invalid, "member %q of the body is a %s: want a %v", wrong.Field, wrong.Value, wrong.Type)
+		e.Field = wrong.Field
+		return e
+	}
+	return edgewise.Errorf("httpapi.readJSON", edgewise.Invalid, "the body is not the JSON this route takes: %w", err)
 }

@@ -20,40 +20,51 @@ func (s *Server) addRoutes(app *fiber.App) {
 	s.addInferenceRoutes(app)
 	s.addRepositoryRoutes(app)
 	s.addAdminRoutes(app)
+	s.addAccountRoutes(app)
+	s.addBoxRoutes(app)
+	s.addUploadRoutes(app)
+	s.addCatalogRoutes(app)
+	s.addWorkshopRoutes(app)
+	s.addActivityRoutes(app)
 }
 
 func (s *Server) addInferenceRoutes(app *fiber.App) {
-	app.Get("/v2", s.serverMetadata)
-	app.Get("/v2/health/live", s.live)
-	app.Get("/v2/health/ready", s.ready)
-	app.Get("/v2/models/stats", s.statistics)
+	get := func(api, path string, h fiber.Handler) { app.Get(path, s.restricted(api, h)) }
+	post := func(api, path string, h fiber.Handler) { app.Post(path, s.restricted(api, h)) }
+	get("metadata", "/v2", s.serverMetadata)
+	get("health", "/v2/health/live", s.live)
+	get("health", "/v2/health/ready", s.ready)
+	get("statistics", "/v2/models/stats", s.statistics)
 	if s.deps.Logging != nil {
-		app.Get("/v2/logging", s.logSettings)
-		app.Post("/v2/logging", s.changeLogSettings)
+		get("logging", "/v2/logging", s.logSettings)
+		post("logging", "/v2/logging", s.changeLogSettings)
 	}
-	for _, path := range []string{"/v2/trace/setting", "/v2/models/:model/trace/setting"} {
-		app.Get(path, s.traceSettings)
-		app.Post(path, s.changeTraceSettings)
+	if s.deps.Tracing != nil {
+		for _, path := range []string{"/v2/trace/setting", "/v2/models/:model/trace/setting"} {
+			get("trace", path, s.traceSettings)
+			post("trace", path, s.changeTraceSettings)
+		}
 	}
 	for _, model := range []string{"/v2/models/:model", "/v2/models/:model/versions/:version"} {
-		app.Get(model, s.modelMetadata)
-		app.Get(model+"/ready", s.modelReady)
-		app.Get(model+"/config", s.modelConfig)
-		app.Get(model+"/stats", s.statistics)
-		app.Post(model+"/infer", s.infer)
-		app.Post(model+"/generate", s.generate)
-		app.Post(model+"/generate_stream", s.generateStream)
+		get("metadata", model, s.modelMetadata)
+		get("health", model+"/ready", s.modelReady)
+		get("model-config", model+"/config", s.modelConfig)
+		get("statistics", model+"/stats", s.statistics)
+		post("inference", model+"/infer", s.infer)
+		post("inference", model+"/generate", s.generate)
+		post("inference", model+"/generate_stream", s.generateStream)
 	}
-	s.addSharedMemoryRoutes(app)
+	s.addSharedMemoryRoutes(get, post)
 }
 
 func (s *Server) addRepositoryRoutes(app *fiber.App) {
-	app.Post("/v2/repository/index", s.repositoryIndex)
-	app.Post("/v2/repository/models/:model/load", s.loadModel)
-	app.Post("/v2/repository/models/:model/unload", s.unloadModel)
-	app.Post("/v2/repository/:repository/index", s.repositoryIndex)
-	app.Post("/v2/repository/:repository/models/:model/load", s.noRepositoryName)
-	app.Post("/v2/repository/:repository/models/:model/unload", s.noRepositoryName)
+	post := func(path string, h fiber.Handler) { app.Post(path, s.restricted("model-repository", h)) }
+	post("/v2/repository/index", s.repositoryIndex)
+	post("/v2/repository/models/:model/load", s.loadModel)
+	post("/v2/repository/models/:model/unload", s.unloadModel)
+	post("/v2/repository/:repository/index", s.repositoryIndex)
+	post("/v2/repository/:repository/models/:model/load", s.noRepositoryName)
+	post("/v2/repository/:repository/models/:model/unload", s.noRepositoryName)
 }
 
 func (s *Server) addAdminRoutes(app *fiber.App) {
@@ -64,6 +75,7 @@ func (s *Server) addAdminRoutes(app *fiber.App) {
 	app.Post(model+"/versions", s.upload)
 	app.Delete(model+"/versions/:version", s.deleteVersion)
 	app.Get(model+"/versions/:version/inspection", s.inspection)
+	app.Get(model+"/versions/:version/proposals", s.proposals)
 	app.Put(model+"/labels/:label", s.setLabel)
 	app.Delete(model+"/labels/:label", s.removeLabel)
 	app.Post(model+"/rollback", s.rollback)

@@ -52,7 +52,7 @@ func TestInferenceProtocolRoutes(t *testing.T) {
 		{"live", "GET", "/v2/health/live", "", 200, ""},
 		{"live with a query", "GET", "/v2/health/live?x=y", "", 200, ""},
 		{"ready", "GET", "/v2/health/ready", "", 200, ""},
-		{"server", "GET", "/v2", "", 200, `{"name":"edgewise","version":"1.2.3","extensions":["classification","model_repository","model_repository(unload_dependents)","schedule_policy","model_configuration","system_shared_memory","binary_tensor_data","parameters","statistics","logging"]}`},
+		{"server", "GET", "/v2", "", 200, `{"name":"edgewise","version":"1.2.3","extensions":["classification","sequence","model_repository","model_repository(unload_dependents)","schedule_policy","model_configuration","system_shared_memory","cuda_shared_memory","binary_tensor_data","parameters","statistics","trace","logging"]}`},
 		{"model", "GET", "/v2/models/echo", "", 200, `{"name":"echo","versions":["1","3"],` + metadata},
 		{"model version", "GET", "/v2/models/echo/versions/1", "", 200, `{"name":"echo","versions":["1"],` + metadata},
 		{"model by an encoded name", "GET", "/v2/models/%65cho", "", 200, `{"name":"echo","versions":["1","3"],` + metadata},
@@ -106,14 +106,17 @@ func TestRepositoryRoutes(t *testing.T) {
 		{"index, ready", "POST", "/v2/repository/index", `{"ready":true}`, 200, `[{"name":"echo","version":"3","state":"READY"}]`},
 		{"index of a repository", "POST", "/v2/repository/any/index", "{}", 200, all},
 		{"index, bad JSON", "POST", "/v2/repository/index", `{"ready":`, 400, `{"error":"the body is not the JSON this route takes: unexpected end of JSON input","code":"invalid"}`},
-		{"index, bad type", "POST", "/v2/repository/index", `{"ready":1}`, 400, `{"error":"member \"ready\" of the body is a number: want a bool","code":"invalid"}`},
+		{"index, bad type", "POST", "/v2/repository/index", `{"ready":1}`, 400, `{"error":"member \"ready\" of the body is a number: want a bool","code":"invalid","field":"ready"}`},
 		{"load", "POST", "/v2/repository/models/echo/load", "", 200, ""},
 		{"load with parameters", "POST", "/v2/repository/models/echo/load", `{"parameters":{}}`, 200, ""},
 		{"load of an unknown model", "POST", "/v2/repository/models/none/load", "", 404, `{"error":"failed to load 'none', failed to poll from model repository","code":"not_found"}`},
 		{"load with a configuration", "POST", "/v2/repository/models/echo/load", `{"parameters":{"config":"{}"}}`, 200, ""},
-		{"load with a configuration that is no text", "POST", "/v2/repository/models/echo/load", `{"parameters":{"config":{}}}`, 400, `{"error":"load parameter config is {}: want the configuration as JSON in a string","code":"invalid"}`},
-		{"load with a file", "POST", "/v2/repository/models/echo/load", `{"parameters":{"file:1/model.onnx":"AA=="}}`, 501, `{"error":"load parameter \"file:1/model.onnx\" is not supported: push a new version with the files and the configuration it needs","code":"unsupported"}`},
-		{"load with nonsense", "POST", "/v2/repository/models/echo/load", `{"parameters":{"x":1}}`, 400, `{"error":"unknown load parameter \"x\"","code":"invalid"}`},
+		{"load with a configuration that is no text", "POST", "/v2/repository/models/echo/load", `{"parameters":{"config":{}}}`, 400, `{"error":"load parameter 'config' is {}: want text","code":"invalid"}`},
+		{"load with a file", "POST", "/v2/repository/models/echo/load", `{"parameters":{"config":"{}","file:1/model.onnx":"AA=="}}`, 200, ""},
+		{"load with a file that is not base64", "POST", "/v2/repository/models/echo/load", `{"parameters":{"config":"{}","file:1/model.onnx":"?"}}`, 400, `{"error":"load parameter 'file:1/model.onnx': its text is not base64: illegal base64 data at input byte 0","code":"invalid"}`},
+		{"load of a blank name", "POST", "/v2/repository/models/%20/load", "", 400, `{"error":"Model name cannot be empty. Please enter a valid name to deploy.","code":"invalid"}`},
+		{"load of a path", "POST", "/v2/repository/models/..%2Fx/load", "", 400, `{"error":"invalid model name '../x', model name must not contain path traversal characters","code":"invalid"}`},
+		{"load with nonsense", "POST", "/v2/repository/models/echo/load", `{"parameters":{"x":1}}`, 400, `{"error":"Unrecognized load parameter 'x'","code":"invalid"}`},
 		{"unload", "POST", "/v2/repository/models/echo/unload", "", 200, ""},
 		{"unload with dependents", "POST", "/v2/repository/models/echo/unload", `{"parameters":{"unload_dependents":true}}`, 200, ""},
 		{"unload, bad parameter", "POST", "/v2/repository/models/echo/unload", `{"parameters":{"unload_dependents":"yes"}}`, 400, `{"error":"unload parameter unload_dependents is \"yes\": want true or false","code":"invalid"}`},
@@ -121,7 +124,7 @@ func TestRepositoryRoutes(t *testing.T) {
 		{"named repository", "POST", "/v2/repository/any/models/echo/load", "", 501, `{"error":"'repository_name' specification is not supported","code":"unsupported"}`},
 		{"GET of the index", "GET", "/v2/repository/index", "", 405, notAllowed},
 	})
-	want := []string{"load echo", "load echo", "load none", "reconfigure echo {}", "unload echo false", "unload echo true"}
+	want := []string{"load echo  map[]", "load echo  map[]", "load none  map[]", "load echo {} map[]", "load echo {} map[1/model.onnx:[0]]", "unload echo false", "unload echo true"}
 	if diff := cmp.Diff(want, ts.engine.calls); diff != "" {
 		t.Errorf("calls of the engine (-want +got):\n%s", diff)
 	}
@@ -136,7 +139,7 @@ func TestAdministrationRoutes(t *testing.T) {
 	}
 	const version = `"digest":"abc","size":3,"created":"2026-01-02T03:04:05Z","origin":"upload","files":[{"path":"model.onnx","size":3,"digest":"def"}]}`
 	const stored = `{"name":"m","wanted":true,"labels":[{"name":"live","version":2,"changed":"2026-01-02T03:04:05Z"}],"versions":[{"name":"m","version":1,` +
-		version + `,{"name":"m","version":2,` + version + `]}`
+		version + `,{"name":"m","version":2,` + version + `],"kind":"onnx"}`
 	const missing = `{"error":"model \"none\" is not stored","code":"not_found","model":"none"}`
 	badName := `{"error":"model name \"a b\": character ' ' at byte 1 is not allowed: want ASCII letters, digits, '_', '-' and '.', beginning with a letter, a digit or '_'","code":"invalid"}`
 	checkRoutes(t, ts, []route{
@@ -146,6 +149,8 @@ func TestAdministrationRoutes(t *testing.T) {
 		{"bad name", "GET", "/api/v1/models/a%20b", "", 400, badName},
 		{"name over the limit", "GET", "/api/v1/models/" + strings.Repeat("a", 300), "", 400, `{"error":"model name \"` + strings.Repeat("a", 40) + `\" has 300 bytes: want 1 to 128","code":"invalid"}`},
 		{"inspection", "GET", "/api/v1/models/m/versions/1/inspection", "", 200, `{"inputs":null,"outputs":null,"producer":"pytorch","opsets":{"ai.onnx":17},"operators":null,"parameters":0,"parameter_bytes":0,"nodes":2}`},
+		{"proposals", "GET", "/api/v1/models/m/versions/1/proposals", "", 200, `[{"task":"image classification","because":"it says so","steps":[{"name":"m_labels","gallery":"labels"}]}]`},
+		{"proposals for an unknown model", "GET", "/api/v1/models/none/versions/1/proposals", "", 404, missing},
 		{"inspection of an unknown model", "GET", "/api/v1/models/none/versions/1/inspection", "", 404, missing},
 		{"inspection of version 0", "GET", "/api/v1/models/m/versions/0/inspection", "", 400, `{"error":"version \"0\": want a number from 1 to 9223372036854775807","code":"invalid"}`},
 		{"set label", "PUT", "/api/v1/models/m/labels/live", `{"version":2}`, 200, `{"name":"live","version":2,"changed":"2026-01-02T03:04:05Z","history":[1]}`},

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"regexp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,7 +28,7 @@ const answerBuffer = 16 << 10
 // cutTime bounds how long Shutdown waits for handlers whose connections it has cut.
 const cutTime = 5 * time.Second
 
-// Deps are the parts that the server speaks to. All but Metrics, Labels and Logging are required.
+// Deps are the parts that the server speaks to. All but Metrics, Labels, Logging and Tracing are required.
 type Deps struct {
 	Engine  Engine
 	Library Library
@@ -42,6 +43,28 @@ type Deps struct {
 	Labels func(id edgewise.ModelID, output string) []string
 	// Logging changes what is logged. Nil: the routes of the log settings are not there.
 	Logging Logging
+	// Tracing traces requests. Nil: nothing is traced, and the routes of the trace settings are not there.
+	Tracing edgewise.Tracing
+
+	// Accounts knows who may do what. Nil: everybody may do everything.
+	Accounts Accounts
+	// Open says that everybody may do everything though there are accounts.
+	Open bool
+	// MetricsPublic tells whether the metrics page is for everybody. Nil: it is not.
+	MetricsPublic func() bool
+	// Box describes the box and changes its settings. Nil: the routes about it are not there.
+	Box Box
+	// Uploads takes files in pieces, Jobs are what is made of them. Nil: the routes about them are not there.
+	Uploads Uploads
+	Jobs    Jobs
+	// Catalog, Workshop and Activity are what the page shows of models, makes of them and watches. Nil: the routes about them
+	// are not there.
+	Catalog  Catalog
+	Workshop Workshop
+	Activity Activity
+	// Page finds a file of the page by its path, without the slash that it begins with, in a form that an Accept-Encoding
+	// header takes. Nil: there is no page.
+	Page func(path, acceptEncoding string) (PageFile, bool)
 }
 
 // Server answers HTTP requests. It is safe for concurrent use.
@@ -50,13 +73,14 @@ type Server struct {
 	deps    Deps
 	http    *fasthttp.Server
 	routes  fasthttp.RequestHandler
+	table   []Route
+	access  access
 	memory  memory
 	decoder *kserve.Decoder
 	panics  atomic.Uint64
 
 	encoders  encoders
-	settings  sync.Mutex   // held while log settings are changed
-	logFormat atomic.Int32 // into logFormats
+	forwarded *regexp.Regexp // names of headers that become parameters; nil: none
 	watcher   watcher
 
 	span   span            // of inferences
@@ -78,7 +102,10 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if err != nil {
 		return nil, edgewise.Errorf("httpapi.New", edgewise.Invalid, "http: %w", err)
 	}
-	s := &Server{cfg: cfg, deps: deps, memory: memory{max: cfg.MaxInflightBytes}, decoder: kserve.NewDecoder(kserve.Limits{MaxJSON: cfg.MaxJSONBytes})}
+	s := &Server{cfg: cfg, deps: deps, access: newAccess(), memory: memory{max: cfg.MaxInflightBytes}, decoder: kserve.NewDecoder(kserve.Limits{MaxJSON: cfg.MaxJSONBytes})}
+	if s.forwarded, err = headerPattern(cfg.ForwardHeaders); err != nil {
+		return nil, edgewise.Errorf("httpapi.New", edgewise.Invalid, "http.forward_headers: %w", err)
+	}
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.span.base, s.span.timeout = s.base, cfg.RequestTimeout
 	app := fiber.New(fiber.Config{
@@ -96,6 +123,9 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		ErrorHandler:                 s.unrouted,
 	})
 	s.addRoutes(app)
+	for _, r := range app.GetRoutes(true) {
+		s.table = append(s.table, Route{r.Method, r.Path})
+	}
 	s.routes = app.Handler()
 	s.http = app.Server()
 	s.http.Handler = s.serve
@@ -104,6 +134,12 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	s.http.CloseOnShutdown = true
 	return s, nil
 }
+
+// Route is a method and a path of the router, with :name for parameters.
+type Route struct{ Method, Path string }
+
+// Routes lists what the server answers.
+func (s *Server) Routes() []Route { return s.table }
 
 // Serve answers requests from ln until Shutdown is called, and then returns nil; it closes ln. It may be called for
 // several listeners at once. Errors: Conflict after Shutdown, Internal when ln fails.

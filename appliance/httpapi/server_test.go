@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/kserve"
 )
 
 // fakeEngine serves the models "echo" (FP32 x[-1] to y, versions 1 and 3) and "cold" (not ready).
@@ -96,13 +97,8 @@ func (e *fakeEngine) Index() []edgewise.Status {
 	}
 }
 
-func (e *fakeEngine) Load(_ context.Context, name string) error {
-	e.record("load %s", name)
-	return e.known(name)
-}
-
-func (e *fakeEngine) Reconfigure(_ context.Context, name string, config []byte) error {
-	e.record("reconfigure %s %s", name, config)
+func (e *fakeEngine) Load(_ context.Context, name string, o edgewise.LoadOverride) error {
+	e.record("load %s %s %v", name, o.Config, o.Files)
 	return e.known(name)
 }
 
@@ -137,6 +133,7 @@ type testServer struct {
 	engine  *fakeEngine
 	library *fakeLibrary
 	shared  *fakeShared
+	tracing *fakeTracing
 	addr    string
 	url     string
 }
@@ -152,10 +149,10 @@ func startServer(t testing.TB, change func(*Config)) *testServer {
 	if change != nil {
 		change(&cfg)
 	}
-	ts := &testServer{engine: &fakeEngine{}, library: newFakeLibrary(), shared: &fakeShared{}}
+	ts := &testServer{engine: &fakeEngine{}, library: newFakeLibrary(), shared: &fakeShared{}, tracing: &fakeTracing{settings: edgewise.TraceSettings{Levels: []string{"OFF"}, Rate: 1000, Count: -1, Mode: "triton"}}}
 	var err error
 	ts.Server, err = New(cfg, Deps{
-		Engine: ts.engine, Library: ts.library, Shared: ts.shared, Logging: &fakeLogging{info: true, warning: true, err: true}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Name: "edgewise", Version: "1.2.3",
+		Engine: ts.engine, Library: ts.library, Shared: ts.shared, Logging: &fakeLogging{kserve.LogSettings{Info: true, Warning: true, Error: true, Format: "default"}}, Tracing: ts.tracing, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Name: "edgewise", Version: "1.2.3",
 		Metrics: func() ([]byte, string, error) { return []byte("up 1\n"), "text/plain; version=0.0.4", nil },
 		Labels:  func(_ edgewise.ModelID, output string) []string { return []string{output + "-a", output + "-b"} },
 	})
@@ -192,7 +189,7 @@ func (ts *testServer) do(t testing.TB, method, path, body string, headers ...str
 		t.Fatal(err)
 	}
 	for i := 0; i < len(headers); i += 2 {
-		req.Header.Set(headers[i], headers[i+1])
+		req.Header[headers[i]] = []string{headers[i+1]} // as it is spelt
 		if headers[i] == "Host" {
 			req.Host = headers[i+1]
 		}

@@ -9,6 +9,8 @@ import (
 
 // SharedMemory holds the regions that clients on the same machine hand over. All methods are safe for concurrent use.
 type SharedMemory interface {
+	// Allowed returns nil when clients may register regions. Errors: Unsupported.
+	Allowed() error
 	// Register gives a part of a shared memory object a name. Errors: Unsupported (not allowed on this box), Exists,
 	// Invalid, Exhausted.
 	Register(region edgewise.Region) error
@@ -20,16 +22,22 @@ type SharedMemory interface {
 	Open(name string, offset, size int64) (edgewise.Window, error)
 }
 
-func (s *Server) addSharedMemoryRoutes(app *fiber.App) {
+func (s *Server) addSharedMemoryRoutes(get, post func(api, path string, h fiber.Handler)) {
+	const api = "shared-memory"
 	for _, path := range []string{"", "/region/:region"} {
 		const system, device = "/v2/systemsharedmemory", "/v2/cudasharedmemory"
-		app.Get(system+path+"/status", s.regions)
-		app.Post(system+path+"/unregister", s.unregisterRegion)
-		app.Get(device+path+"/status", s.deviceRegions)
-		app.Post(device+path+"/unregister", s.noDeviceMemory)
-		app.Post(device+path+"/register", s.noDeviceMemory)
+		get(api, system+path+"/status", s.regions)
+		post(api, system+path+"/unregister", s.unregisterRegion)
+		get(api, device+path+"/status", s.deviceRegions)
+		post(api, device+path+"/unregister", s.unregisterDeviceRegion)
+		post(api, system+path+"/register", s.registerRegion)
+		post(api, device+path+"/register", s.registerDeviceRegion)
 	}
-	app.Post("/v2/systemsharedmemory/region/:region/register", s.registerRegion)
+}
+
+// noRegionName refuses to register what has no name.
+func noRegionName(kind string) error {
+	return edgewise.Errorf("httpapi.noRegionName", edgewise.Invalid, "'region name' is necessary to register %s shared memory region", kind)
 }
 
 // regions lists what is registered: GET /v2/systemsharedmemory[/region/{name}]/status.
@@ -54,6 +62,12 @@ func (s *Server) registerRegion(c *fiber.Ctx) error {
 	name, err := param(c, "region")
 	if err != nil {
 		return err
+	}
+	if err := s.deps.Shared.Allowed(); err != nil {
+		return err
+	}
+	if name == "" {
+		return noRegionName("system")
 	}
 	var ask kserve.RegisterRequest
 	if err := readJSON(c, &ask); err != nil {
@@ -100,8 +114,27 @@ func (s *Server) deviceRegions(c *fiber.Ctx) error {
 	return writeJSON(c, []kserve.Region{})
 }
 
-func (s *Server) noDeviceMemory(*fiber.Ctx) error {
-	return edgewise.Errorf("httpapi.noDeviceMemory", edgewise.Unsupported, "CUDA shared memory is not supported: use system shared memory, or send tensors in the request's body")
+// registerDeviceRegion refuses as a server without a GPU does: POST /v2/cudasharedmemory/region/{name}/register.
+func (s *Server) registerDeviceRegion(c *fiber.Ctx) error {
+	name, err := param(c, "region")
+	if err != nil {
+		return err
+	}
+	if err := s.deps.Shared.Allowed(); err != nil {
+		return err
+	}
+	if name == "" {
+		return noRegionName("cuda")
+	}
+	return edgewise.Errorf("httpapi.registerDeviceRegion", edgewise.Invalid, "failed to register CUDA shared memory region: '%.200s', GPUs not supported", name)
+}
+
+// unregisterDeviceRegion forgets what was never registered: POST /v2/cudasharedmemory[/region/{name}]/unregister.
+func (s *Server) unregisterDeviceRegion(c *fiber.Ctx) error {
+	if err := s.deps.Shared.Allowed(); err != nil {
+		return err
+	}
+	return emptyJSON(c)
 }
 
 // sharing is what one request has open of shared memory.

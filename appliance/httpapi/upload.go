@@ -31,7 +31,7 @@ func (s *Server) upload(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(s.base)
+	ctx, cancel := context.WithCancel(s.as(c))
 	defer cancel()
 	v, err := s.deps.Library.Push(ctx, up, promote)
 	if in.err != nil && !in.ended {

@@ -18,11 +18,16 @@ type Config struct {
 	// Load makes a servable of a version, warmed up and ready. It runs on a goroutine of its own.
 	Load func(ctx context.Context, v *edgewise.Version) (edgewise.Servable, error)
 	// Footprint estimates what a version takes. It runs where Load does. nil: no version takes anything.
-	Footprint   func(ctx context.Context, v *edgewise.Version) (Footprint, error)
+	Footprint func(ctx context.Context, v *edgewise.Version) (Footprint, error)
+	// Replaces tells whether a ready version has to be loaded anew to become what is stored under its number now; where it
+	// need not be, the version follows as a Resizer. It depends on its arguments alone. nil: none ever has to be.
+	Replaces    func(old, now *edgewise.Version) bool
 	Memory      int64         // bytes that all loaded versions may take together; 0: no bound
 	Concurrency int           // loads at the same time; at least 1
 	LoadTimeout time.Duration // of one load; 0: none
-	Logger      *slog.Logger
+	// SequenceDrain is how long a version that is to be unloaded goes on answering the sequences that it has begun; 0: not at all.
+	SequenceDrain time.Duration
+	Logger        *slog.Logger
 }
 
 // Manager keeps the versions that are wanted ready.
@@ -47,6 +52,7 @@ type model struct {
 	trial   []int64 // versions to be tried before a label moves to them
 	serving int64
 	slots   map[int64]*slot
+	beside  map[*slot]bool // replacements that are loading, and versions that were replaced and are not unloaded yet
 
 	successor int64     // the version on trial that may take the live one's place; 0: none
 	alone     int64     // the successor, once the live one had to go for it; 0: none
@@ -69,8 +75,8 @@ type Resizer interface {
 
 // Want tells what is stored about a model now, and which versions are to be tried: loaded beside the aspired ones,
 // without answering requests that do not name them. Versions that failed to load are loaded again. A version that is
-// loaded and comes with other instance groups than before follows in place, without being loaded anew, if it is a
-// Resizer; in nothing else may a version differ from what it was. It returns at once; see Settle.
+// ready and differs from what is stored under its number now follows in place, if it is a Resizer, or is replaced: see
+// Config.Replaces. It returns at once; see Settle.
 func (m *Manager) Want(r *edgewise.Record, trial ...int64) { m.want(r, 0, trial) }
 
 // Replace is Want with one version on trial that is to take the place of the one that serves. When there is too little
@@ -90,7 +96,7 @@ func (m *Manager) want(r *edgewise.Record, successor int64, trial []int64) {
 		if s.state == edgewise.StateUnavailable {
 			delete(mod.slots, number)
 		}
-		s.follow(r.Version(number))
+		s.refused, s.refusal = nil, nil
 	}
 	m.reconcile(r.Name, mod)
 }
@@ -114,7 +120,7 @@ func (m *Manager) Start(records []*edgewise.Record) {
 func (m *Manager) know(r *edgewise.Record) *model {
 	mod := m.models[r.Name]
 	if mod == nil {
-		mod = &model{slots: map[int64]*slot{}}
+		mod = &model{slots: map[int64]*slot{}, beside: map[*slot]bool{}}
 		m.models[r.Name] = mod
 	}
 	mod.record = r
@@ -141,9 +147,11 @@ func (m *Manager) reconcile(name string, mod *model) {
 	for _, number := range p.unload {
 		s := mod.slots[number]
 		s.to(edgewise.StateUnloading, time.Now())
+		s.draining = m.drains(s)
 		retired = append(retired, s)
 	}
-	if len(mod.record.Versions) == 0 && len(mod.slots) == 0 {
+	m.renew(name, mod)
+	if mod.gone() {
 		delete(m.models, name)
 	}
 	m.publish()
@@ -181,6 +189,10 @@ func (m *Manager) load(name string, s *slot) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if s.replaces != nil {
+		m.renewed(name, s, servable, err)
+		return
+	}
 	if err != nil {
 		m.releaseParts(s.version)
 		s.to(edgewise.StateUnavailable, time.Now())
@@ -192,7 +204,6 @@ func (m *Manager) load(name string, s *slot) {
 	} else {
 		s.to(edgewise.StateReady, time.Now())
 		s.handle = newHandle(servable)
-		s.follow(m.models[name].record.Version(s.version.ID.Version))
 		m.watch(name, s, s.handle)
 		m.config.Logger.Info("version ready", "model", name, "version", s.version.ID.Version, "took", time.Since(start).Round(time.Millisecond).String())
 	}
@@ -230,6 +241,7 @@ func (m *Manager) loadSafely(ctx context.Context, s *slot) (loaded edgewise.Serv
 
 // unload waits for the requests in flight and gives the version's memory back.
 func (m *Manager) unload(name string, s *slot) {
+	m.drain(s)
 	err := s.handle.retire()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -240,7 +252,11 @@ func (m *Manager) unload(name string, s *slot) {
 	}
 	m.releaseParts(s.version)
 	mod := m.models[name]
-	delete(mod.slots, s.version.ID.Version)
+	if mod.slots[s.version.ID.Version] == s {
+		delete(mod.slots, s.version.ID.Version)
+	} else {
+		delete(mod.beside, s)
+	}
 	m.reconcile(name, mod)
 }
 
@@ -248,7 +264,7 @@ func (m *Manager) unload(name string, s *slot) {
 func (m *Manager) publish() {
 	t := make(table, len(m.models))
 	for name, mod := range m.models {
-		if len(mod.record.Versions) == 0 && len(mod.slots) == 0 {
+		if mod.gone() {
 			continue
 		}
 		t[name] = mod.route(m.held(name))
@@ -258,6 +274,11 @@ func (m *Manager) publish() {
 	m.changed = make(chan struct{})
 }
 
+// gone tells whether nothing is left of a model.
+func (mod *model) gone() bool {
+	return len(mod.record.Versions) == 0 && len(mod.slots) == 0 && len(mod.beside) == 0
+}
+
 func (mod *model) route(held []int64) *route {
 	r := &route{replaced: mod.alone != 0, versions: make(map[int64]*target, len(mod.slots))}
 	for _, v := range mod.record.Versions {
@@ -265,9 +286,12 @@ func (mod *model) route(held []int64) *route {
 	}
 	r.stored = append(r.stored, held...) // when everything ends, an ensemble's parts outlive what is stored of them
 	for number, s := range mod.slots {
-		t := &target{version: s.version, status: edgewise.Status{ID: s.version.ID, State: s.state, Reason: s.reason, Since: s.since, Fallen: s.fallen}}
+		t := &target{version: s.version, status: edgewise.Status{ID: s.version.ID, State: s.state, Reason: s.reason, Since: s.since, Took: s.took, Fallen: s.fallen}}
 		if s.state == edgewise.StateReady {
 			t.handle = s.handle
+		}
+		if s.draining {
+			r.draining = append(r.draining, &target{version: s.version, handle: s.handle, status: t.status})
 		}
 		r.versions[number] = t
 		if number == mod.serving {

@@ -65,12 +65,18 @@ func (m *Manager) claim(name string, s *slot, f Footprint) (changed <-chan struc
 
 // memory returns what all versions take, and what of it is being given back. m.mu is held.
 func (m *Manager) memory() (used, leaving int64) {
+	count := func(s *slot) {
+		used += s.bytes
+		if s.state == edgewise.StateUnloading {
+			leaving += s.bytes
+		}
+	}
 	for _, mod := range m.models {
 		for _, s := range mod.slots {
-			used += s.bytes
-			if s.state == edgewise.StateUnloading {
-				leaving += s.bytes
-			}
+			count(s)
+		}
+		for s := range mod.beside {
+			count(s)
 		}
 	}
 	return used, leaving

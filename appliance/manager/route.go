@@ -18,7 +18,8 @@ type route struct {
 	serving  *target
 	versions map[int64]*target
 	stored   []int64
-	replaced bool // one version is loading in the place of the others
+	replaced bool      // one version is loading in the place of the others
+	draining []*target // versions that are to be unloaded and still answer the sequences that they have begun
 }
 
 // target is one version in the table. handle is nil when it is not ready.
@@ -28,11 +29,15 @@ type target struct {
 	status  edgewise.Status
 }
 
-// Infer hands a request to the version it names, or to the one that serves when it names none.
+// Infer hands a request to the version it names, or to the one that serves when it names none. One that continues a
+// sequence goes to the version that the sequence has begun with, as long as that is there.
 func (m *Manager) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
-	h, err := m.acquire(req.Model)
-	if err != nil {
-		return nil, err
+	h := m.continuing(req)
+	if h == nil {
+		var err error
+		if h, err = m.acquire(req.Model); err != nil {
+			return nil, err
+		}
 	}
 	defer h.release()
 	return h.servable.Infer(ctx, req)

@@ -64,10 +64,12 @@ func (m *Manager) settled(name string) (settled bool, changed <-chan struct{}, e
 		switch s.state {
 		case edgewise.StateLoading, edgewise.StateUnloading:
 			return false, m.changed, nil
-		case edgewise.StateUnavailable:
-			if err == nil {
-				err = s.failure()
-			}
+		}
+		if s.next != nil {
+			return false, m.changed, nil
+		}
+		if err == nil {
+			err = s.failure()
 		}
 	}
 	return true, nil, err

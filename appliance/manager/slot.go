@@ -24,9 +24,19 @@ type slot struct {
 	reason  string
 	kind    edgewise.Kind // of the failure, when Unavailable
 	since   time.Time
-	bytes   int64   // of the memory for models; guarded by the manager's mutex
-	fallen  bool    // Unavailable after it was Ready
-	handle  *handle // set when Ready or Unloading
+	took    time.Duration // its load
+	bytes   int64         // of the memory for models; guarded by the manager's mutex
+	fallen  bool          // Unavailable after it was Ready
+	handle  *handle       // set when Ready or Unloading
+
+	// draining: it is Unloading, and still answers the sequences that it has begun.
+	draining bool
+
+	// Of a ready version that another one is to replace under the same number: who is loading for that, and what was
+	// refused for which reason. Of the other one: whom it replaces.
+	next, replaces *slot
+	refused        *edgewise.Version
+	refusal        error
 }
 
 // to moves a slot along one of the legal transitions.
@@ -36,24 +46,24 @@ func (s *slot) to(state edgewise.State, now time.Time) {
 	if !legal {
 		panic(fmt.Sprintf("BUG: version %v goes from %v to %v", s.version.ID, s.state, state))
 	}
+	if state == edgewise.StateReady {
+		s.took = now.Sub(s.since)
+	}
 	s.state, s.since = state, now
 }
 
-// follow takes over what is stored about a ready version now. One that is not ready does so when it is.
+// follow takes over what is stored about a ready version now.
 func (s *slot) follow(v *edgewise.Version) {
-	if v == nil || v == s.version || s.state != edgewise.StateReady {
-		return
-	}
 	s.version = v
 	if r, ok := s.handle.servable.(Resizer); ok {
 		r.Resize(v.Model)
 	}
 }
 
-// failure is why a version is Unavailable, in Triton's words; nil in any other state.
+// failure is why a version is Unavailable, in Triton's words, or could not be replaced; nil when there is nothing wrong.
 func (s *slot) failure() error {
 	if s.state != edgewise.StateUnavailable {
-		return nil
+		return s.refusal
 	}
 	return &edgewise.Error{Op: "manager.load", Kind: s.kind, Model: s.version.ID, Err: fmt.Errorf(
 		"load failed for model '%s': version %d is at UNAVAILABLE state: %s;", s.version.ID.Name, s.version.ID.Version, s.reason)}

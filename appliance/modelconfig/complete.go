@@ -65,14 +65,14 @@ func fromSignature(c *edgewise.Model, ins *edgewise.Inspection, d Defaults) erro
 func unknownRank(c *edgewise.Model, ins *edgewise.Inspection) string {
 	if len(c.Input) == 0 {
 		for _, t := range ins.Inputs {
-			if t.Shape == nil && !t.Optional {
+			if t.Shape == nil && !t.Optional && !isMade(c, inputSide, t.Name) {
 				return fmt.Sprintf("input %q", t.Name)
 			}
 		}
 	}
 	if len(c.Output) == 0 {
 		for _, t := range ins.Outputs {
-			if t.Shape == nil {
+			if t.Shape == nil && !isMade(c, outputSide, t.Name) {
 				return fmt.Sprintf("output %q", t.Name)
 			}
 		}
@@ -101,7 +101,7 @@ func batches(s edgewise.Shape) bool { return len(s) > 0 && s[0] == -1 }
 func signatureInputs(c *edgewise.Model, ins *edgewise.Inspection) []edgewise.ModelInput {
 	var inputs []edgewise.ModelInput
 	for _, t := range ins.Inputs {
-		if t.Optional && c.Platform != "wasm" {
+		if t.Optional && c.Platform != "wasm" || isMade(c, inputSide, t.Name) {
 			continue // an ONNX model has a default for it; a step sees that it is not there
 		}
 		dims, reshape := clientDims(t.Shape, c.MaxBatchSize)
@@ -113,6 +113,9 @@ func signatureInputs(c *edgewise.Model, ins *edgewise.Inspection) []edgewise.Mod
 func signatureOutputs(c *edgewise.Model, ins *edgewise.Inspection) []edgewise.ModelOutput {
 	var outputs []edgewise.ModelOutput
 	for _, t := range ins.Outputs {
+		if isMade(c, outputSide, t.Name) {
+			continue
+		}
 		dims, reshape := clientDims(t.Shape, c.MaxBatchSize)
 		outputs = append(outputs, edgewise.ModelOutput{Name: t.Name, DataType: t.Type, Dims: dims, Reshape: reshape})
 	}
@@ -136,10 +139,16 @@ func clientDims(shape edgewise.Shape, maxBatchSize int32) (edgewise.Shape, *edge
 func scalars(c *edgewise.Model, ins *edgewise.Inspection) {
 	for i := range c.Input {
 		in := &c.Input[i]
+		if in.AllowRaggedBatch {
+			continue
+		}
 		in.Reshape = scalarReshape(in.Name, in.Dims, in.Reshape, c.MaxBatchSize, ins.Inputs)
 	}
 	for i := range c.Output {
 		out := &c.Output[i]
+		if scattered(c, out.Name) {
+			continue
+		}
 		out.Reshape = scalarReshape(out.Name, out.Dims, out.Reshape, c.MaxBatchSize, ins.Outputs)
 	}
 }

@@ -2,6 +2,8 @@ package modelconfig
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 
 	"github.com/edgewise-ai/edgewise"
@@ -26,6 +28,9 @@ func (c *checker) instances() {
 		seen[g.Name] = true
 		c.group(what, g)
 	}
+	if len(c.m.InstanceGroup) > 0 && !slices.ContainsFunc(c.m.InstanceGroup, func(g edgewise.InstanceGroup) bool { return !g.Passive }) {
+		c.problem("instance_group: every group is passive, so no instance takes requests")
+	}
 	if latency(c.m) && total > 1 {
 		c.problem("instance_group: %d instances over all groups: %s %q runs one at a time, leave count out or write 1", total, edgewise.ProfileParameter, edgewise.ProfileLatency)
 	}
@@ -43,6 +48,25 @@ func (c *checker) group(what string, g edgewise.InstanceGroup) {
 	case edgewise.KindAuto, edgewise.KindGPU, edgewise.KindModel:
 	default:
 		c.problem("%s: kind: unknown name %.64q", what, g.Kind)
+	}
+	if g.RateLimiter != nil {
+		c.rateLimiter(what+": rate_limiter", g.RateLimiter.Resources)
+	}
+}
+
+func (c *checker) rateLimiter(what string, resources []edgewise.RateLimiterResource) {
+	if n := len(resources); n > MaxResources {
+		c.problem("%s: %d resources, at most %d are allowed", what, n, MaxResources)
+	}
+	for i, r := range resources {
+		switch {
+		case r.Name == "" || len(r.Name) > MaxTensorName:
+			c.problem("%s: resources[%d]: name has %d bytes: want 1 to %d", what, i, len(r.Name), MaxTensorName)
+		case slices.ContainsFunc(resources[:i], func(other edgewise.RateLimiterResource) bool { return other.Name == r.Name }):
+			c.problem("%s: resource %s stands there twice", what, shown(r.Name))
+		case r.Count > math.MaxInt32:
+			c.problem("%s: resource %s: count: want at most %d, got %d", what, shown(r.Name), math.MaxInt32, r.Count)
+		}
 	}
 }
 

@@ -27,8 +27,17 @@ func (c *checker) inputs() {
 		if c.ins != nil {
 			signature = c.ins.Inputs
 		}
+		if in.AllowRaggedBatch {
+			c.ragged(t, in)
+			continue
+		}
 		info := c.compare(t, signature)
 		c.optional(t, in, info)
+	}
+	for _, t := range made(c.m) {
+		if t.side == inputSide {
+			c.madeTensor(t, seen)
+		}
 	}
 	if c.ins == nil {
 		return
@@ -53,9 +62,18 @@ func (c *checker) outputs() {
 		if c.ins != nil {
 			signature = c.ins.Outputs
 		}
-		c.compare(t, signature)
+		if scattered(c.m, out.Name) {
+			c.compareMade(madeTensor{outputSide, t.what, t.name, t.data, edgewise.Shape{-1}, true}, signature)
+		} else {
+			c.compare(t, signature)
+		}
 		if out.LabelFilename != "" {
 			c.path(t.what+": label_filename", out.LabelFilename)
+		}
+	}
+	for _, t := range made(c.m) {
+		if t.side == outputSide {
+			c.madeOutput(t, seen)
 		}
 	}
 }

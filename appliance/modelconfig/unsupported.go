@@ -17,10 +17,8 @@ type feature struct {
 
 // features is the one table of what is not served. A row goes when the thing is built.
 var features = []feature{
-	{"sequence_batching", "sequences are not served yet", func(m *edgewise.Model) bool { return m.SequenceBatching != nil }},
-	{"batch_input", "inputs made from the batch are not served yet", func(m *edgewise.Model) bool { return len(m.BatchInput) > 0 }},
-	{"batch_output", "outputs scattered over the batch are not served yet", func(m *edgewise.Model) bool { return len(m.BatchOutput) > 0 }},
-	{"input.allow_ragged_batch", "ragged batches are not served yet", anyInput(func(in edgewise.ModelInput) bool { return in.AllowRaggedBatch })},
+	{"sequence_batching.iterative_sequence", "a request has exactly one response", func(m *edgewise.Model) bool { return m.SequenceBatching != nil && m.SequenceBatching.IterativeSequence }},
+	{"sequence_batching.state.use_growable_memory", "there is no GPU memory to grow in; a state may have another size with each request as it is", anyState(func(s edgewise.SequenceState) bool { return s.UseGrowableMemory })},
 	{"is_shape_tensor", "only TensorRT models have shape tensors", anyTensor(func(in edgewise.ModelInput) bool { return in.IsShapeTensor }, func(out edgewise.ModelOutput) bool { return out.IsShapeTensor })},
 	{"is_non_linear_format_io", "only TensorRT models have such tensors", anyTensor(func(in edgewise.ModelInput) bool { return in.IsNonLinearFormatIO }, func(out edgewise.ModelOutput) bool { return out.IsNonLinearFormatIO })},
 	{"model_transaction_policy.decoupled", "a request has exactly one response", func(m *edgewise.Model) bool {
@@ -29,12 +27,8 @@ var features = []feature{
 	{"model_operations", "libraries of custom operators are native code from an upload, which this box never runs", func(m *edgewise.Model) bool {
 		return m.ModelOperations != nil && len(m.ModelOperations.OpLibraryFilename) > 0
 	}},
-	{"model_repository_agents", "repository agents are not served", func(m *edgewise.Model) bool {
-		return m.ModelRepositoryAgents != nil && len(m.ModelRepositoryAgents.Agents) > 0
-	}},
-	{"model_metrics", "histogram buckets are the same for all models", func(m *edgewise.Model) bool {
-		return m.ModelMetrics != nil && len(m.ModelMetrics.MetricControl) > 0
-	}},
+	{"model_repository_agents", "only the agent checksum is served: others are native code", otherAgents},
+	{"model_metrics", "only buckets of " + firstResponse + " can be chosen", otherFamilies},
 	{"runtime", "the box chooses the runtime library", func(m *edgewise.Model) bool { return m.Runtime != "" }},
 	{"cc_model_filenames", "there is one file for every device", func(m *edgewise.Model) bool { return len(m.CCModelFilenames) > 0 }},
 
@@ -42,8 +36,6 @@ var features = []feature{
 		return !onGPU(m) && anyGroup(func(g edgewise.InstanceGroup) bool { return g.Kind == edgewise.KindGPU })(m)
 	}},
 	{"instance_group.kind", "no backend of this box places its own instances: use KIND_CPU or KIND_AUTO instead of KIND_MODEL", anyGroup(func(g edgewise.InstanceGroup) bool { return g.Kind == edgewise.KindModel })},
-	{"instance_group.passive", "passive instances are not served", anyGroup(func(g edgewise.InstanceGroup) bool { return g.Passive })},
-	{"instance_group.rate_limiter", "there is no rate limiter yet", anyGroup(func(g edgewise.InstanceGroup) bool { return g.RateLimiter != nil })},
 	{"instance_group.secondary_devices", "there are no secondary devices", anyGroup(func(g edgewise.InstanceGroup) bool { return len(g.SecondaryDevices) > 0 })},
 	{"instance_group.profile", "only TensorRT models have profiles", anyGroup(func(g edgewise.InstanceGroup) bool { return len(g.Profile) > 0 })},
 	{"instance_group.host_policy", "there are no host policies", anyGroup(func(g edgewise.InstanceGroup) bool { return g.HostPolicy != "" })},
@@ -68,8 +60,10 @@ func Unsupported(m *edgewise.Model) []string {
 	return found
 }
 
-func anyInput(used func(edgewise.ModelInput) bool) func(*edgewise.Model) bool {
-	return func(m *edgewise.Model) bool { return slices.ContainsFunc(m.Input, used) }
+func anyState(used func(edgewise.SequenceState) bool) func(*edgewise.Model) bool {
+	return func(m *edgewise.Model) bool {
+		return m.SequenceBatching != nil && slices.ContainsFunc(m.SequenceBatching.State, used)
+	}
 }
 
 func anyTensor(in func(edgewise.ModelInput) bool, out func(edgewise.ModelOutput) bool) func(*edgewise.Model) bool {

@@ -22,6 +22,12 @@ const (
 	MaxWarmupCount    = 1000    // repetitions of one warm-up request
 	MaxWarmupBytes    = 1 << 28 // bytes of one warm-up input, for the whole batch
 	MaxThreads        = 256     // threads of an ONNX Runtime session
+	MaxSequences      = 1 << 16 // sequences of a model that have a slot at a time, over all instances
+	MaxStates         = 64      // implicit states of a model
+	MaxStateBytes     = 1 << 26 // bytes of what one state begins with
+	MaxBuckets        = 64      // buckets of a histogram that a model chooses
+	MaxChecksums      = 1024    // files that a repository agent checks
+	MaxResources      = 64      // resources that the rate limiter gives an instance
 	MaxProblems       = 100     // problems told apart; the rest is counted
 )
 
@@ -36,9 +42,13 @@ func Validate(m *edgewise.Model, files []string, ins *edgewise.Inspection) error
 	c.outputs()
 	c.instances()
 	c.batching()
+	c.sequences()
+	c.batches()
 	c.warmups()
 	c.parameters()
 	c.metricTags()
+	c.metrics()
+	c.agents()
 	kind := edgewise.Invalid
 	if len(c.problems) == 0 {
 		kind = edgewise.Unsupported

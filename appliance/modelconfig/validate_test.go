@@ -242,8 +242,15 @@ func TestValidateRefusesTheRest(t *testing.T) {
 			`dynamic_batching: priority_queue_policy: want levels 1 to priority_levels, which is 1, got "x"`,
 		}, "\nmodel \"cat\": ")},
 		{"DELAY in order", batching(func(b *edgewise.DynamicBatching) { b.DefaultQueuePolicy.TimeoutAction = "DELAY" }), "dynamic_batching: default_queue_policy: timeout_action DELAY is excluded by preserve_ordering"},
-		{"two schedulers", func(m *edgewise.Model) { m.SequenceBatching = &edgewise.SequenceBatching{} }, "want at most one of dynamic_batching, sequence_batching and ensemble_scheduling, got 2\nmodel \"cat\": sequence_batching: sequences are not served yet"},
+		{"two schedulers", func(m *edgewise.Model) { m.SequenceBatching = &edgewise.SequenceBatching{} }, "want at most one of dynamic_batching, sequence_batching and ensemble_scheduling, got 2"},
 
+		{"all passive", func(m *edgewise.Model) {
+			m.InstanceGroup[0].Passive, m.InstanceGroup[1].Passive = true, true
+		}, "instance_group: every group is passive, so no instance takes requests"},
+		{"resource without a name", limits(edgewise.RateLimiterResource{Count: 1}), "instance_group[0]: rate_limiter: resources[0]: name has 0 bytes: want 1 to 512"},
+		{"resource twice", limits(edgewise.RateLimiterResource{Name: "R", Count: 1}, edgewise.RateLimiterResource{Name: "R", Global: true}), "instance_group[0]: rate_limiter: resource \"R\" stands there twice"},
+		{"much of a resource", limits(edgewise.RateLimiterResource{Name: "R", Count: math.MaxInt32 + 1}), "instance_group[0]: rate_limiter: resource \"R\": count: want at most 2147483647, got 2147483648"},
+		{"many resources", limits(manyResources()...), "instance_group[0]: rate_limiter: 65 resources, at most 64 are allowed"},
 		{"warm-up without a name", warmup(func(w *edgewise.ModelWarmup) { w.Name = "" }), "model_warmup[0]: name is empty"},
 		{"warm-up twice", func(m *edgewise.Model) { m.ModelWarmup = append(m.ModelWarmup, m.ModelWarmup[0]) }, `model_warmup "w" is declared twice`},
 		{"warm-up batch 0", warmup(func(w *edgewise.ModelWarmup) { w.BatchSize = 0 }), `model_warmup "w": batch_size: want 1 to 8, got 0`},
@@ -341,21 +348,17 @@ func TestBackendParametersHaveTheirBounds(t *testing.T) {
 
 func TestWhatIsNotServedIsRefusedWithTheReason(t *testing.T) {
 	tests := []struct{ config, want string }{
-		{"sequence_batching {}", "sequence_batching: sequences are not served yet"},
-		{"batch_input { kind: BATCH_ITEM_SHAPE }", "batch_input: inputs made from the batch are not served yet"},
-		{"batch_output {}", "batch_output: outputs scattered over the batch are not served yet"},
-		{`input { name: "image" data_type: TYPE_FP32 dims: [3, 1, 1] allow_ragged_batch: true }`, "input.allow_ragged_batch: ragged batches are not served yet"},
+		{"sequence_batching { iterative_sequence: true }", "sequence_batching.iterative_sequence: a request has exactly one response"},
+		{`sequence_batching { state { input_name: "s" output_name: "t" data_type: TYPE_FP32 dims: [1] use_growable_memory: true } }`, "sequence_batching.state.use_growable_memory: there is no GPU memory to grow in; a state may have another size with each request as it is"},
 		{`output { name: "scores" data_type: TYPE_FP32 dims: [6] is_shape_tensor: true }`, "is_shape_tensor: only TensorRT models have shape tensors"},
 		{`input { name: "image" data_type: TYPE_FP32 dims: [3, 1, 1] is_non_linear_format_io: true }`, "is_non_linear_format_io: only TensorRT models have such tensors"},
 		{"model_transaction_policy { decoupled: true }", "model_transaction_policy.decoupled: a request has exactly one response"},
 		{`model_operations { op_library_filename: "x.so" }`, "model_operations: libraries of custom operators are native code from an upload, which this box never runs"},
-		{`model_repository_agents { agents { name: "checksum" } }`, "model_repository_agents: repository agents are not served"},
-		{"model_metrics { metric_control {} }", "model_metrics: histogram buckets are the same for all models"},
+		{`model_repository_agents { agents { name: "decrypt" } }`, "model_repository_agents: only the agent checksum is served: others are native code"},
+		{`model_metrics { metric_control { metric_identifier { family: "nv_cache" } histogram_options { buckets: 1 } } }`, "model_metrics: only buckets of nv_inference_first_response_histogram_ms can be chosen"},
 		{`runtime: "x.so"`, "runtime: the box chooses the runtime library"},
 		{`cc_model_filenames { key: "8.6" value: "model.onnx" }`, "cc_model_filenames: there is one file for every device"},
 		{"instance_group { kind: KIND_MODEL }", "instance_group.kind: no backend of this box places its own instances: use KIND_CPU or KIND_AUTO instead of KIND_MODEL"},
-		{"instance_group { passive: true }", "instance_group.passive: passive instances are not served"},
-		{"instance_group { rate_limiter {} }", "instance_group.rate_limiter: there is no rate limiter yet"},
 		{"instance_group { secondary_devices {} }", "instance_group.secondary_devices: there are no secondary devices"},
 		{`instance_group { profile: "0" }`, "instance_group.profile: only TensorRT models have profiles"},
 		{`instance_group { host_policy: "numa0" }`, "instance_group.host_policy: there are no host policies"},
@@ -382,6 +385,20 @@ func TestWhatIsNotServedIsRefusedWithTheReason(t *testing.T) {
 			t.Errorf("%s: no test asks for it", f.name)
 		}
 	}
+}
+
+func limits(resources ...edgewise.RateLimiterResource) func(*edgewise.Model) {
+	return func(m *edgewise.Model) {
+		m.InstanceGroup[0].RateLimiter = &edgewise.RateLimiter{Resources: resources}
+	}
+}
+
+func manyResources() []edgewise.RateLimiterResource {
+	var list []edgewise.RateLimiterResource
+	for i := range MaxResources + 1 {
+		list = append(list, edgewise.RateLimiterResource{Name: fmt.Sprint(i), Count: math.MaxInt32})
+	}
+	return list
 }
 
 func TestHintsAndSwitchesThatAreOffAreAccepted(t *testing.T) {

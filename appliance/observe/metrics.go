@@ -26,8 +26,12 @@ type Source struct {
 	Disk     func() (used, free int64, err error)
 	Ready    func() bool
 	Cache    func() CacheUsage
-	GRPC     func() *GRPCUsage // nil, or returning nil: there is no gRPC server
-	Devices  func() []edgewise.DeviceInfo
+	GRPC     func() *GRPCUsage            // nil, or returning nil: there is no gRPC server
+	Devices  func() []edgewise.DeviceInfo // nil: none are known
+
+	Latencies *Latencies // nil: none are measured
+	Durations bool       // whether the cumulative times of Triton's names are on the page
+	Machine   bool       // whether the use of the machine's processors and memory is
 }
 
 // GRPCUsage is what the gRPC server counts about itself.
@@ -59,7 +63,11 @@ type Metrics struct {
 // New makes the page of a source.
 func New(s Source) *Metrics {
 	r := prometheus.NewRegistry()
-	r.MustRegister(&collector{s}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	c := &collector{source: s}
+	if s.Machine {
+		c.machine = newMachine("/proc")
+	}
+	r.MustRegister(c, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return &Metrics{r}
 }
 
@@ -82,7 +90,8 @@ func (m *Metrics) Page() (page []byte, contentType string, err error) {
 
 // collector makes metrics of the source's figures when it is asked for them.
 type collector struct {
-	source Source
+	source  Source
+	machine *machine // nil: it is not looked at
 }
 
 // Describe sends nothing: labels depend on the models' own tags, so the collector is unchecked.
@@ -90,10 +99,21 @@ func (*collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect sends the figures of this moment.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
-	for _, s := range c.source.Samples() {
-		collectVersion(out, s)
+	samples := c.source.Samples()
+	for _, s := range samples {
+		c.collectVersion(out, s)
 	}
+	if c.source.Latencies != nil {
+		c.source.Latencies.keep(samples)
+	}
+	if c.machine != nil {
+		c.machine.collect(out)
+	}
+	// There is no such pool: tensors are pinned by nobody.
+	send(out, prometheus.GaugeValue, "nv_pinned_memory_pool_total_bytes", "Bytes of the pool of pinned memory.", 0, nil, nil)
+	send(out, prometheus.GaugeValue, "nv_pinned_memory_pool_used_bytes", "Used bytes of the pool of pinned memory.", 0, nil, nil)
 	statuses := c.source.Statuses()
+	collectLoads(out, samples, statuses)
 	collectStates(out, statuses)
 	collectFallen(out, statuses)
 	send(out, prometheus.GaugeValue, "edgewise_ready", "Whether the box is ready.", truth(c.source.Ready()), nil, nil)
@@ -103,7 +123,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	send(out, prometheus.GaugeValue, "edgewise_response_cache_entries", "Number of kept answers.", float64(cache.Entries), nil, nil)
 	send(out, prometheus.CounterValue, "edgewise_response_cache_evictions_total", "Number of kept answers that made room for others.", float64(cache.Evicted), nil, nil)
 	c.collectGRPC(out)
-	collectDevices(out, c.source.Devices())
+	if c.source.Devices != nil {
+		collectDevices(out, c.source.Devices())
+	}
 	if used, free, err := c.source.Disk(); err == nil {
 		send(out, prometheus.GaugeValue, "edgewise_store_used_bytes", "Bytes of model files in the store.", float64(used), nil, nil)
 		send(out, prometheus.GaugeValue, "edgewise_store_free_bytes", "Bytes free on the store's disk.", float64(free), nil, nil)
@@ -126,13 +148,9 @@ func (c *collector) collectGRPC(out chan<- prometheus.Metric) {
 	}
 }
 
-// collectVersion sends Triton's per-model metrics. A model's metric_tags become labels with a leading underscore.
-func collectVersion(out chan<- prometheus.Metric, s Sample) {
-	names := []string{"model", "version"}
-	values := []string{s.Version.ID.Name, strconv.FormatInt(s.Version.ID.Version, 10)}
-	for tag, value := range s.Version.Model.MetricTags {
-		names, values = append(names, "_"+tag), append(values, value)
-	}
+// collectVersion sends Triton's per-model metrics.
+func (c *collector) collectVersion(out chan<- prometheus.Metric, s Sample) {
+	names, values := labelsOf(s.Version)
 	st := s.Statistics
 	counter := func(name, help string, v float64) { send(out, prometheus.CounterValue, name, help, v, names, values) }
 	micros := func(name, help string, d edgewise.Duration) { counter(name, help, float64(d.Total.Microseconds())) }
@@ -148,11 +166,12 @@ func collectVersion(out chan<- prometheus.Metric, s Sample) {
 	counter("nv_inference_count", "Number of inferences performed.", float64(st.InferenceCount))
 	counter("nv_inference_exec_count", "Number of model executions performed.", float64(st.ExecutionCount))
 	send(out, prometheus.GaugeValue, "nv_inference_pending_request_count", "Number of requests waiting to be executed.", float64(st.Pending), names, values)
-	micros("nv_inference_request_duration_us", "Cumulative time of requests.", st.Success)
-	micros("nv_inference_queue_duration_us", "Cumulative time of requests in the queue.", st.Queue)
-	micros("nv_inference_compute_input_duration_us", "Cumulative time of preparing inputs.", st.ComputeInput)
-	micros("nv_inference_compute_infer_duration_us", "Cumulative time of running.", st.ComputeInfer)
-	micros("nv_inference_compute_output_duration_us", "Cumulative time of taking outputs out.", st.ComputeOutput)
+	if c.source.Durations {
+		collectDurations(micros, st)
+	}
+	if c.source.Latencies != nil {
+		c.source.Latencies.collect(out, s, names, values)
+	}
 	collectSteps(out, st.Steps, names, values)
 	if cache := s.Version.Model.ResponseCache; cache != nil && cache.Enable {
 		counter("nv_cache_num_hits_per_model", "Number of requests answered from the response cache.", float64(st.CacheHit.Count))
@@ -163,8 +182,41 @@ func collectVersion(out chan<- prometheus.Metric, s Sample) {
 	if p := st.Process; p != nil {
 		collectProcess(out, p, names, values)
 	}
+	if st.Sequences != nil {
+		collectSequences(out, *st.Sequences, names, values)
+	}
 	if st.Guest.Created > 0 {
 		collectGuests(out, st.Guest, names, values)
+	}
+}
+
+// labelsOf are a version's labels: its model's metric_tags with a leading underscore among them.
+func labelsOf(v *edgewise.Version) (names, values []string) {
+	names, values = []string{"model", "version"}, []string{v.ID.Name, strconv.FormatInt(v.ID.Version, 10)}
+	for tag, value := range v.Model.MetricTags {
+		names, values = append(names, "_"+tag), append(values, value)
+	}
+	return names, values
+}
+
+// collectDurations sends the cumulative times.
+func collectDurations(micros func(name, help string, d edgewise.Duration), st edgewise.Statistics) {
+	micros("nv_inference_request_duration_us", "Cumulative time of requests.", st.Success)
+	micros("nv_inference_queue_duration_us", "Cumulative time of requests in the queue.", st.Queue)
+	micros("nv_inference_compute_input_duration_us", "Cumulative time of preparing inputs.", st.ComputeInput)
+	micros("nv_inference_compute_infer_duration_us", "Cumulative time of running.", st.ComputeInfer)
+	micros("nv_inference_compute_output_duration_us", "Cumulative time of taking outputs out.", st.ComputeOutput)
+}
+
+// collectLoads sends how long the ready versions took to load.
+func collectLoads(out chan<- prometheus.Metric, samples []Sample, statuses []edgewise.Status) {
+	took := make(map[edgewise.ModelID]edgewise.Status, len(statuses))
+	for _, s := range statuses {
+		took[s.ID] = s
+	}
+	for _, s := range samples {
+		names, values := labelsOf(s.Version)
+		send(out, prometheus.GaugeValue, "nv_model_load_duration_secs", "Time that the load of the model took, in seconds.", took[s.Version.ID].Took.Seconds(), names, values)
 	}
 }
 

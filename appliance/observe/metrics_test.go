@@ -24,6 +24,7 @@ func source() Source {
 		Statuses: func() []edgewise.Status {
 			return []edgewise.Status{{State: edgewise.StateReady}, {ID: edgewise.ModelID{Name: "dog", Version: 3}, Fallen: true}}
 		},
+		Durations: true, Machine: true, Latencies: NewLatencies(LatencyConfig{}),
 		Disk:  func() (int64, int64, error) { return 10, 20, nil },
 		Ready: func() bool { return true },
 		Devices: func() []edgewise.DeviceInfo {

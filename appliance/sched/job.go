@@ -33,6 +33,7 @@ type job struct {
 	sizes    []int64           // of the dimensions that are padded
 	bucket   []int64           // what they are padded to at least
 	target   []int64           // and in the present batch
+	ragged   *ragged           // what the model wants to know of its batches; nil: nothing
 	group    *group            // the batch it was taken into with others; nil when alone
 	gone     atomic.Bool       // counted by its group as abandoned
 	list     *fifo             // where it waits; nil when it does not. Guarded by the queue's mutex, as are the links
@@ -73,7 +74,7 @@ func (j *job) fits(k *job) bool {
 	}
 	for i := range j.inputs {
 		a, b := &j.inputs[i], &k.inputs[i]
-		if a.Name != b.Name || !pads && !j.alike(k, i) {
+		if a.Name != b.Name || !pads && !j.ragged.joins(a.Name) && !j.alike(k, i) {
 			return false
 		}
 	}

@@ -15,7 +15,8 @@ import (
 // again and the core's caches stay warm. While runs are tiny it does not: waking a kept thread costs more than such a run.
 type lane struct {
 	s        *Scheduler
-	seat     *seat // the cores that it runs on
+	seat     *seat   // the cores that it runs on
+	permit   *permit // what else it needs; nil: nothing
 	pinned   bool
 	jobs     []*job // the batch, or the jobs considered for one
 	leaving  []*job
@@ -29,10 +30,12 @@ func (l *lane) loop() {
 	l.pin(true)
 	defer l.pin(false)
 	defer l.seat.give()
+	defer l.permit.give()
 	defer l.gatherer.release()
 	l.group = newGroup()
 	for l.s.queue.take(l) {
 		l.run()
+		l.permit.pass()
 		l.seat.pass()
 		l.pin(!l.s.queue.pace.tiny())
 	}
@@ -146,9 +149,12 @@ func (l *lane) attempt(ctx context.Context, jobs []*job, started time.Time) (err
 	}()
 	total := elements(jobs)
 	l.s.padding.fill(jobs)
-	inputs, gathers := jobs[0].inputs, l.gatherer.needed(jobs)
+	inputs, gathers := jobs[0].inputs, l.gatherer.needed(jobs) || l.s.ragged != nil
 	if gathers {
 		if inputs, err = l.gatherer.gather(jobs, total); err != nil {
+			return err
+		}
+		if inputs, err = l.s.ragged.inputs(inputs, jobs); err != nil {
 			return err
 		}
 	}
@@ -198,6 +204,12 @@ func carry(ctx context.Context, jobs []*job) context.Context {
 func (l *lane) distribute(result *edgewise.Result, jobs []*job, total int) error {
 	if err := l.s.checker.finish(result); err != nil {
 		return err
+	}
+	if l.s.ragged != nil {
+		if err := l.s.ragged.distribute(result.Outputs, jobs, total); err != nil {
+			return &unsplittable{err}
+		}
+		return nil
 	}
 	if len(jobs) == 1 {
 		jobs[0].outputs = result.Outputs

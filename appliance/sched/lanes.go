@@ -23,7 +23,7 @@ func (s *Scheduler) Resize(n int) {
 	}
 	q.lanes.wanted = max(n, 1)
 	for ; q.lanes.there < q.lanes.wanted; q.lanes.there++ {
-		l := &lane{s: s, seat: s.account.seat(), gatherer: newGatherer(s.instance)}
+		l := &lane{s: s, seat: s.account.seat(), permit: s.claim.permit(), gatherer: newGatherer(s.instance)}
 		s.lanes.Go(l.loop)
 	}
 	q.ready.Broadcast()

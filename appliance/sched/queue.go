@@ -85,6 +85,11 @@ func (q *queue) take(l *lane) bool {
 		case p.take > 0 && p.reason == edgewise.CloseIdle && !yielded && q.pace.tiny() && q.yields.due():
 			yielded = true
 			q.yield()
+		case p.take > 0 && !l.permit.try():
+			l.seat.give()
+			q.mu.Unlock()
+			l.permit.wait()
+			q.mu.Lock()
 		case p.take > 0 && !l.seat.try():
 			q.mu.Unlock()
 			l.seat.wait()
@@ -98,6 +103,7 @@ func (q *queue) take(l *lane) bool {
 			yielded = false
 			l.wakeAfter(p.wait)
 			l.seat.give()
+			l.permit.give()
 			q.ready.Wait()
 		}
 	}

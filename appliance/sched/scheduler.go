@@ -1,5 +1,6 @@
 // Package sched stands in front of a loaded version: it checks requests against the model, queues them within a bound,
-// runs them on lanes and measures. A request has exactly one answer: its own.
+// runs them on lanes and measures. A request has exactly one answer: its own. Requests of a sequence are kept in order and
+// find what the one before them left behind.
 package sched
 
 import (
@@ -16,6 +17,7 @@ type Config struct {
 	Lanes    int      // batches that run at the same time, each on its own locked thread; at least 1
 	Cores    *Cores   // what the lanes of all versions run on; nil: as much as they like
 	Threads  int      // cores that one run keeps busy; 0: none, as on another device
+	Claim    *Claim   // on what the rate limiter hands out; nil: nothing is needed. Close counts it out
 	Padding  *Padding // of requests that run together; nil: none
 	MaxQueue int      // requests that wait; one more is refused as Busy. A model's own max_queue_size goes first
 	Logger   *slog.Logger
@@ -28,6 +30,7 @@ type Scheduler struct {
 	instance edgewise.Instance
 	checker  *checker
 	padding  *Padding
+	ragged   *ragged
 	policies []policy // of the priority levels
 	standard int      // index of the default level
 	queue    *queue
@@ -36,6 +39,7 @@ type Scheduler struct {
 	logger   *slog.Logger
 
 	account *account
+	claim   *Claim
 	guest   bool           // runs may ask other models
 	lanes   sync.WaitGroup // running lanes
 	lent    sync.WaitGroup // results whose memory belongs to the instance
@@ -50,9 +54,9 @@ var (
 func New(v *edgewise.Version, instance edgewise.Instance, c Config) *Scheduler {
 	policies, standard := policiesOf(v.Model)
 	s := &Scheduler{
-		version: v, instance: instance, checker: newChecker(v.Model), padding: c.Padding, policies: policies, standard: standard,
+		version: v, instance: instance, checker: newChecker(v.Model), padding: c.Padding, ragged: newRagged(v.Model), policies: policies, standard: standard,
 		queue: newQueue(v.Model, policies, c.MaxQueue), jobs: newJobs(), measured: newMeter(), logger: c.Logger,
-		account: c.Cores.open(c.Threads),
+		account: c.Cores.open(c.Threads), claim: c.Claim,
 	}
 	_, s.guest = instance.(edgewise.Metered)
 	s.Resize(c.Lanes)
@@ -81,6 +85,7 @@ func (s *Scheduler) infer(ctx context.Context, req *edgewise.Request, start time
 	if err := s.padding.measure(j, s.checker); err != nil {
 		return nil, err
 	}
+	j.ragged = s.ragged
 	j.ctx, j.arrived, j.level = ctx, start, levelOf(req.Priority, len(s.policies), s.standard)
 	j.call = edgewise.Call{Parameters: req.Parameters, Depth: edgewise.CallOf(ctx).Depth}
 	s.limit(j, req.Timeout)
@@ -211,5 +216,6 @@ func (s *Scheduler) Close() error {
 	s.queue.close()
 	s.lanes.Wait()
 	s.lent.Wait()
+	s.claim.Close()
 	return s.instance.Close()
 }

@@ -18,10 +18,11 @@ const (
 )
 
 // try measures whether batches pay, on zeros, and switches them off when they do not. It does nothing for models that
-// are not batched, whose configuration asks for batches in so many words, or whose inputs have variable sizes. A trial
+// are not batched, whose configuration asks for batches in so many words, that are told about their batches, or whose inputs
+// have variable sizes. A trial
 // that fails changes nothing: a model need not accept zeros.
 func (s *Scheduler) try(ctx context.Context) {
-	if s.queue.single.Load() || s.queue.former.asked {
+	if s.queue.single.Load() || s.queue.former.asked || s.ragged != nil {
 		return
 	}
 	one, ok := s.zeros(1)

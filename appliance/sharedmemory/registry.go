@@ -56,12 +56,20 @@ func New(enabled bool) *Registry {
 	return &Registry{enabled: enabled, folder: folder, regions: map[string]*object{}}
 }
 
+// Allowed returns nil when clients may register regions, and Unsupported otherwise.
+func (r *Registry) Allowed() error {
+	if !r.enabled {
+		return edgewise.Errorf(op, edgewise.Unsupported, disabled)
+	}
+	return nil
+}
+
 // Register opens a shared memory object and gives size bytes of it from offset a name. The client owns the object; the
 // box keeps it open until the region is unregistered and no request uses it. Errors: Unsupported (the registry is not
 // enabled), Exists, Invalid (the key, no such object, one that is too small), Exhausted (MaxRegions).
 func (r *Registry) Register(region edgewise.Region) error {
-	if !r.enabled {
-		return edgewise.Errorf(op, edgewise.Unsupported, disabled)
+	if err := r.Allowed(); err != nil {
+		return err
 	}
 	if err := check(region); err != nil {
 		return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -21,6 +22,7 @@ const shownValues = 8
 func (p *program) infer() *cobra.Command {
 	var inputs []string
 	var save, scale, format string
+	var sequence sequenceFlags
 	cmd := &cobra.Command{
 		Use:   "infer MODEL[:VERSION]",
 		Short: "Send one request with tensors from files, and print the answer",
@@ -46,6 +48,9 @@ func (p *program) infer() *cobra.Command {
 				return err
 			}
 			req := &edgewise.Request{Model: id}
+			if req.Sequence, err = sequence.read(); err != nil {
+				return err
+			}
 			if req.Inputs, err = readInputs(inputs, metadata, options); err != nil {
 				return err
 			}
@@ -64,7 +69,33 @@ func (p *program) infer() *cobra.Command {
 	cmd.Flags().StringVar(&save, "save", "", "write each output to DIR/<name>.npy instead of printing it")
 	cmd.Flags().StringVar(&scale, "scale", "raw", "range of a picture's samples: raw (0..255), unit (0..1) or signed (-1..1)")
 	cmd.Flags().StringVar(&format, "format", "", "layout of a picture: FORMAT_NHWC or FORMAT_NCHW; default: what the shape tells")
+	cmd.Flags().StringVar(&sequence.id, "sequence", "", "id of the sequence that the request belongs to: a number above 0, or a name")
+	cmd.Flags().BoolVar(&sequence.start, "sequence-start", false, "the request is the first of its sequence")
+	cmd.Flags().BoolVar(&sequence.end, "sequence-end", false, "the request is the last of its sequence")
 	return cmd
+}
+
+// sequenceFlags place a request in a sequence.
+type sequenceFlags struct {
+	id         string
+	start, end bool
+}
+
+// read returns the sequence that the flags name; a number is an id of its own kind.
+func (f *sequenceFlags) read() (edgewise.Sequence, error) {
+	s := edgewise.Sequence{Start: f.start, End: f.end}
+	n, err := strconv.ParseUint(f.id, 10, 64)
+	switch {
+	case f.id == "" && (f.start || f.end):
+		return s, usageError{errors.New("--sequence-start and --sequence-end need --sequence ID")}
+	case err != nil:
+		s.Name = f.id
+	case n == 0:
+		return s, usageError{errors.New("--sequence 0: want a number above 0, or a name")}
+	default:
+		s.ID = n
+	}
+	return s, nil
 }
 
 // modelID reads NAME or NAME:VERSION.

@@ -18,7 +18,7 @@ func (p *program) model() *cobra.Command {
 		Args:  arguments("push|import|list|show|promote|rollback|rm"),
 		RunE:  unknownCommand,
 	}
-	cmd.AddCommand(p.modelPush(), p.modelImport(), p.modelList(), p.modelShow(), p.modelPromote(), p.modelRollback(), p.modelRemove())
+	cmd.AddCommand(p.modelPush(), p.modelImport(), p.modelList(), p.modelShow(), p.modelPropose(), p.modelPromote(), p.modelRollback(), p.modelRemove())
 	return cmd
 }
 

@@ -38,7 +38,13 @@ func (p *program) modelPush() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.print(pushed, func(w io.Writer) { describePush(w, pushed, !stage) })
+			return p.print(pushed, func(w io.Writer) {
+				describePush(w, pushed, !stage)
+				// What it may be meant for is beside the point of a push: without an answer nothing is said.
+				if list, err := box.Propose(ctx, edgewise.ModelID{Name: pushed.Name, Version: pushed.Version}); err == nil {
+					hintProposals(w, pushed.Name, list)
+				}
+			})
 		}),
 	}
 	cmd.Flags().Int64Var(&version, "version", 0, "number of the version; default: the next one")

@@ -143,7 +143,11 @@ func (p *program) runPerf(ctx context.Context, box *client.Client, id edgewise.M
 	if req.Inputs, report.Batch, err = inputs.Make(metadata); err != nil {
 		return usageError{err}
 	}
-	request, err := perf.NewRequest(p.server, req, f.form())
+	access, err := p.credentials()
+	if err != nil {
+		return err
+	}
+	request, err := perf.NewRequest(p.server, req, f.form(), perf.Access{Token: access.token, Authorities: access.authorities})
 	if err != nil {
 		return err
 	}

@@ -41,6 +41,8 @@ type program struct {
 	out, err    io.Writer
 	environment []string
 	server      string // base URL of the box
+	token       string // API key; empty: see credentials
+	authority   string // file of the authority that the box's certificate is of; empty: see credentials
 	output      string // text or json
 }
 
@@ -49,6 +51,9 @@ type usageError struct{ error }
 
 func (p *program) run(ctx context.Context, args []string) int {
 	root := p.root()
+	if len(args) > 0 && args[0] == "serve" {
+		args = joined(args)
+	}
 	root.SetArgs(args)
 	root.SetIn(p.in)
 	root.SetOut(p.out)
@@ -112,9 +117,11 @@ func (p *program) root() *cobra.Command {
 		},
 	}
 	root.PersistentFlags().StringVar(&p.server, "server", "http://127.0.0.1:8000", "base URL of the box")
+	root.PersistentFlags().StringVar(&p.token, "token", "", "API key for the box; default: "+tokenVariable+", else, on this machine, what a box of the same user has left for it")
+	root.PersistentFlags().StringVar(&p.authority, "ca", "", "PEM file with the authority of the box's certificate")
 	root.PersistentFlags().StringVarP(&p.output, "output", "o", "text", "text or json")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(p.serve(), p.model(), p.infer(), p.perf(), p.step(), p.demo(), p.doctor(), p.configuration(), p.version())
+	root.AddCommand(p.serve(), p.model(), p.infer(), p.perf(), p.step(), p.demo(), p.doctor(), p.update(), p.configuration(), p.version())
 	return root
 }
 
@@ -136,7 +143,11 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 
 // box returns a client of the box.
 func (p *program) box() (*client.Client, error) {
-	c, err := client.New(p.server)
+	access, err := p.credentials()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(p.server, access.options()...)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--server: %w", err)}
 	}

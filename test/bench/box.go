@@ -17,6 +17,7 @@ import (
 type box struct {
 	*process
 	address string
+	grpc    string
 	client  *client.Client
 	started time.Duration // from exec to listening
 	ready   time.Duration // from exec to ready
@@ -30,10 +31,18 @@ func startBox(dataDir string, settings ...string) (*box, error) {
 
 // startBoxOn keeps the program on one core.
 func startBoxOn(core int, dataDir string, settings ...string) (*box, error) {
-	settings = append([]string{"http.address=127.0.0.1:0", "grpc.address=127.0.0.1:0", "data_dir=" + dataDir, "store.reserve_bytes=0", "log.level=warn"}, settings...)
+	return startBoxWith(core, nil, dataDir, settings...)
+}
+
+// startBoxWith is startBoxOn with more variables in the environment.
+func startBoxWith(core int, environment []string, dataDir string, settings ...string) (*box, error) {
+	settings = append([]string{"http.address=127.0.0.1:0", "metrics.address=", "grpc.address=127.0.0.1:0", "data_dir=" + dataDir, "store.reserve_bytes=0", "auth=open", "log.level=warn"}, settings...)
 	cmd := exec.Command("bin/edgewise", "serve")
 	for _, s := range settings {
 		cmd.Args = append(cmd.Args, "--set", s)
+	}
+	if environment != nil {
+		cmd.Env = append(os.Environ(), environment...)
 	}
 	b := &box{}
 	cmd.Stderr = &b.errors
@@ -47,6 +56,9 @@ func startBoxOn(core int, dataDir string, settings ...string) (*box, error) {
 	}
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
+		if _, address, ok := strings.Cut(lines.Text(), " takes gRPC at "); ok {
+			b.grpc = address
+		}
 		if _, url, ok := strings.Cut(lines.Text(), " listens on "); ok {
 			b.started, b.address = time.Since(begin), strings.TrimPrefix(url, "http://")
 		}

@@ -79,7 +79,7 @@ func crashFigures(dir string, rounds int) (r result, err error) {
 
 // window sends arrivals at a rate to the model that does not crash.
 func window(b *box, rate float64) (perf.Step, error) {
-	request, err := perf.NewRequest("http://"+b.address, &edgewise.Request{Model: edgewise.ModelID{Name: "model"}, Inputs: []edgewise.Tensor{noise(picture)}}, kserve.Binary)
+	request, err := perf.NewRequest("http://"+b.address, &edgewise.Request{Model: edgewise.ModelID{Name: "model"}, Inputs: []edgewise.Tensor{noise(picture)}}, kserve.Binary, perf.Access{})
 	if err != nil {
 		return perf.Step{}, err
 	}

@@ -18,6 +18,8 @@ type large struct {
 	cluster *callers // Node.js, two processes with one thread each
 	single  *callers // Node.js, one process with two threads
 	nodes   []*node
+	least   *callers // the least that a server can be
+	floor   *process
 }
 
 // mode is a box in one of its isolation modes.
@@ -57,6 +59,13 @@ func (l *large) set(dir string) (err error) {
 	if err != nil {
 		return err
 	}
+	floor, address, err := startFloor(dir, path, in)
+	if err != nil {
+		return err
+	}
+	least := *l.modes[0].clients
+	least.address = address
+	l.floor, l.least = floor, &least
 	if err := installNode(); err != nil {
 		return err
 	}
@@ -76,6 +85,9 @@ func (l *large) set(dir string) (err error) {
 
 func (l *large) end() {
 	stopModes(l.modes)
+	if l.floor != nil {
+		_ = l.floor.cmd.Process.Kill()
+	}
 	for _, n := range l.nodes {
 		_ = n.stop()
 	}
@@ -123,7 +135,7 @@ func (l *large) measure(clients, rounds int) (result, error) {
 	return result{Figures: l.figures(clients, rounds, all), Grids: []grid{latencies(title, "ms", 1e3, sides, all)}}, nil
 }
 
-// sides are raw, none, process, Node.js cluster, Node.js single.
+// sides are raw, none, process, Node.js cluster, Node.js single, floor.
 func (l *large) sides(clients int) []side {
 	sides := []side{{"raw loop, a caller a core", func() (sample, error) { return l.limit.loop(min(clients, 2), sampleTime) }}}
 	for _, m := range l.modes {
@@ -132,12 +144,13 @@ func (l *large) sides(clients int) []side {
 	return append(sides,
 		side{"Node.js, 2 processes x 1 thread", func() (sample, error) { return l.cluster.loop(clients, sampleTime) }},
 		side{"Node.js, 1 process x 2 threads", func() (sample, error) { return l.single.loop(clients, sampleTime) }},
+		side{"floor: bare sockets, a thread a client, no protocol", func() (sample, error) { return l.least.loop(clients, sampleTime) }},
 	)
 }
 
 func (l *large) figures(clients, rounds int, all []series) []figure {
 	var figures []figure
-	raw, node := all[0], all[3]
+	raw, node, floor := all[0], all[3], all[5]
 	if all[4].rate() > node.rate() {
 		node = all[4]
 	}
@@ -147,11 +160,11 @@ func (l *large) figures(clients, rounds int, all []series) []figure {
 		if clients == 1 {
 			added := box.added(raw)
 			figures = append(figures, atMost(fmt.Sprintf("MobileNetV2, one client, isolation %s: added p50 / raw p50", m.name), 100*added/raw.p50(), 1.5, "%",
-				fmt.Sprintf("%.0f us over %.2f ms, %d rounds", 1e6*added, 1e3*raw.p50(), rounds)))
+				fmt.Sprintf("%.0f us over %.2f ms, %d rounds; the floor adds %.0f us", 1e6*added, 1e3*raw.p50(), rounds, 1e6*floor.added(raw))))
 			continue
 		}
 		figures = append(figures,
-			atLeast(name+": box / raw loop, 2 callers", box.over(raw), 0.9, "x", fmt.Sprintf("%.0f/s of %.0f/s, %d rounds", box.rate(), raw.rate(), rounds)),
+			atLeast(name+": box / raw loop, 2 callers", box.over(raw), 0.9, "x", fmt.Sprintf("%.0f/s of %.0f/s, %d rounds; the floor reaches %.3f", box.rate(), raw.rate(), rounds, floor.over(raw))),
 			atLeast(name+": box / Node.js at its best", box.over(node), 1.15, "x", fmt.Sprintf("%.0f/s against %.0f/s", box.rate(), node.rate())),
 			atMost(name+": p99 box / Node.js", box.p99()/node.p99(), 1, "x", fmt.Sprintf("%.1f ms against %.1f ms", 1e3*box.p99(), 1e3*node.p99())),
 		)

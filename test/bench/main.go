@@ -55,7 +55,26 @@ func scenarios() []scenario {
 	for _, clients := range []int{1, 16} {
 		all = append(all, scenario{"wasm", fmt.Sprintf("step/%d", clients), stepFigures(clients)})
 	}
+	for _, name := range gallery {
+		all = append(all, scenario{"wasm", "fuel/" + name, fuelFigures(name)})
+	}
+	for _, name := range pictureSteps {
+		all = append(all, scenario{"wasm", "native/" + name, nativeFigures(name)})
+	}
+	for _, procs := range []int{1, 2, 4} {
+		all = append(all, scenario{"wasm", fmt.Sprintf("hostile/%d", procs), hostileFigures(procs)})
+	}
+	for _, door := range []string{"REST", "gRPC"} {
+		all = append(all, scenario{"protocol", door + "/small", protocolFigures(door, smallTensor)}, scenario{"protocol", door + "/large", protocolFigures(door, largeTensor)})
+	}
 	return append(all,
+		scenario{"wasm", "pipeline", pipelineFigures},
+		scenario{"wasm", "python/measurements/1", pythonFigures(measurements(), 1)},
+		scenario{"wasm", "python/measurements/16", pythonFigures(measurements(), 16)},
+		scenario{"wasm", "python/speech", pythonFigures(listen(), 1)},
+		scenario{"wasm", "python/detect", pythonFigures(detect(), 1)},
+		scenario{"wasm", "python/classify", pythonFigures(classify(classifierHead, "a JPEG, classifier input, a model that costs little, labels"), 1)},
+		scenario{"wasm", "python/mobilenet", pythonFigures(classify(mobileNet, "a JPEG, classifier input, MobileNetV2, labels"), 1)},
 		scenario{"engine", "crossing/small", crossingFigures("MLP, 256 bytes in", onnxgen.MLP(1), vector)},
 		scenario{"engine", "isolation/resident", residentFigures}, scenario{"engine", "isolation/cycles", cycleFigures}, scenario{"engine", "isolation/crash", crashFigures},
 		scenario{"engine", "crossing/large", crossingFigures("MobileNetV2, 602 kB in", onnxgen.MobileNetV2(1), picture)},
@@ -67,7 +86,7 @@ var isolations = [...]string{"none", "process"}
 
 func main() {
 	rounds := flag.Int("rounds", 5, "rounds of every interleaved measurement")
-	table := flag.String("table", "all", "foundation, engine, wasm or all")
+	table := flag.String("table", "all", "foundation, engine, wasm, protocol or all")
 	only := flag.String("only", "", "run only the scenario of this name, or those of this kind")
 	out := flag.String("out", "docs/benchmarks", "folder of the tables; empty: only print")
 	flag.Parse()

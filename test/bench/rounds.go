@@ -13,9 +13,10 @@ import (
 )
 
 const (
-	probeTime  = 100 * time.Millisecond
-	realCores  = 1.7 // two callers over one, below which the two cores are one
-	probeBatch = 512 // rows, so that a run is long beside what surrounds it
+	probeTime   = 100 * time.Millisecond
+	realCores   = 1.7  // two callers over one, below which the two cores are one
+	probeBatch  = 512  // rows, so that a run is long beside what surrounds it
+	undisturbed = 0.85 // of the fastest that one caller ever was, below which somebody else uses its core
 )
 
 // side is one of the things that are compared.
@@ -28,7 +29,9 @@ type side struct {
 // not notice that two threads share one core's vector units.
 type machine struct {
 	probe  *raw
-	spoilt int // samples that were thrown away
+	spoilt int     // samples that were thrown away
+	single bool    // the sides are one thread each: one undisturbed core will do
+	best   float64 // the highest rate of one caller so far, by the fastest tenth of its calls
 }
 
 func newMachine(dir string) (*machine, error) {
@@ -40,11 +43,24 @@ func newMachine(dir string) (*machine, error) {
 	return &machine{probe: probe}, err
 }
 
-// whole tells whether two callers are nearly twice as fast as one.
+// newSingleMachine is newMachine for sides of one thread.
+func newSingleMachine(dir string) (*machine, error) {
+	m, err := newMachine(dir)
+	if err == nil {
+		m.single = true
+	}
+	return m, err
+}
+
+// whole tells whether two callers are nearly twice as fast as one; for sides of one thread, whether one is as fast as it can be.
 func (m *machine) whole() (bool, error) {
 	one, err := m.probe.loop(1, probeTime)
 	if err != nil {
 		return false, err
+	}
+	m.best = max(m.best, 1/one.p10)
+	if m.single {
+		return 1/one.p10 >= undisturbed*m.best, nil
 	}
 	two, err := m.probe.loop(2, probeTime)
 	return two.rate >= realCores*one.rate, err
@@ -55,6 +71,9 @@ func (m *machine) whole() (bool, error) {
 func (m *machine) interleave(rounds int, sides []side) ([]series, error) {
 	all := make([]series, len(sides))
 	patience := 2*rounds*len(sides) + 20
+	if m.single {
+		patience *= 4 // its samples are short
+	}
 	before := false
 	for round := range rounds {
 		for turn := range sides {

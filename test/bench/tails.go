@@ -64,7 +64,7 @@ func tails(dir, isolation string) (r result, err error) {
 
 // openLoop measures one rate for ten seconds.
 func openLoop(b *box, in edgewise.Tensor, rate float64) (perf.Step, error) {
-	request, err := perf.NewRequest("http://"+b.address, &edgewise.Request{Model: edgewise.ModelID{Name: "model"}, Inputs: []edgewise.Tensor{in}}, kserve.Binary)
+	request, err := perf.NewRequest("http://"+b.address, &edgewise.Request{Model: edgewise.ModelID{Name: "model"}, Inputs: []edgewise.Tensor{in}}, kserve.Binary, perf.Access{})
 	if err != nil {
 		return perf.Step{}, err
 	}

@@ -54,9 +54,15 @@ func serveReady(t *testing.T, dataDir string, arguments ...string) *box {
 // serveWith is serve with more variables in the environment.
 func serveWith(t *testing.T, environment []string, dataDir string, arguments ...string) *box {
 	t.Helper()
+	base := []string{"--set", "metrics.address=", "--set", "http.address=127.0.0.1:0", "--set", "grpc.address=127.0.0.1:0", "--set", "data_dir=" + dataDir, "--set", "store.reserve_bytes=0", "--auth", "open"}
+	return serveAs(t, environment, append(base, arguments...))
+}
+
+// serveAs starts a box with exactly these arguments.
+func serveAs(t *testing.T, environment, arguments []string) *box {
+	t.Helper()
 	b := &box{t: t, ready: make(chan struct{}), finished: make(chan struct{})}
-	base := []string{"serve", "--set", "http.address=127.0.0.1:0", "--set", "grpc.address=127.0.0.1:0", "--set", "data_dir=" + dataDir, "--set", "store.reserve_bytes=0"}
-	b.cmd = exec.Command(real.Program(t), append(base, arguments...)...)
+	b.cmd = exec.Command(real.Program(t), append([]string{"serve"}, arguments...)...)
 	b.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, environment...)
 	b.cmd.Stderr = writerFunc(b.log)
 	out, err := b.cmd.StdoutPipe()

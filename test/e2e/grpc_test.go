@@ -18,7 +18,8 @@ import (
 // lets it infer, stream, share memory and ask what there is to ask, against the real program.
 func TestGRPCWithAnotherLanguagesToolchain(t *testing.T) {
 	t.Parallel()
-	b := serveReady(t, t.TempDir(), "--set", "shared_memory.enabled=true")
+	sums := sequenceRepository(t, map[string]string{"sums": sequenceConfig(4, "")})
+	b := serveReady(t, t.TempDir(), "--set", "shared_memory.enabled=true", "--import", sums)
 	b.upload("echo", "", onnxgen.Identity(edgewise.FP32, onnxgen.Dim{Name: "batch"}, onnxgen.Dim{Name: "n"}))
 	generated, protos := t.TempDir(), filepath.Join(real.Root(t), "api", "inference")
 	const missing = "run \"make grpc-client\", which installs what this needs"

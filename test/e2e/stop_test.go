@@ -151,7 +151,7 @@ func TestASecondBoxDoesNotOpenTheSameData(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data-in-use")
 	b := serveReady(t, dir)
-	refuses(t, 4, []string{"data-in-use"}, "serve", "--set", "http.address=127.0.0.1:0", "--set", "grpc.address=127.0.0.1:0", "--set", "data_dir="+dir)
+	refuses(t, 4, []string{"data-in-use"}, "serve", "--set", "metrics.address=", "--set", "http.address=127.0.0.1:0", "--set", "grpc.address=127.0.0.1:0", "--set", "data_dir="+dir)
 	refuses(t, 4, []string{"data-in-use"}, "doctor", "--repair", "--set", "data_dir="+dir)
 	b.upload("cat", "", biased(1))
 	b.wantBias("cat", "1", 1)
@@ -165,5 +165,5 @@ func TestAPortInUseIsNamed(t *testing.T) {
 	}
 	defer func() { _ = taken.Close() }()
 	address := taken.Addr().String()
-	refuses(t, 5, []string{address, "address already in use"}, "serve", "--set", "grpc.address=", "--set", "http.address="+address, "--set", "data_dir="+t.TempDir())
+	refuses(t, 5, []string{address, "address already in use"}, "serve", "--set", "metrics.address=", "--set", "grpc.address=", "--set", "http.address="+address, "--set", "data_dir="+t.TempDir())
 }

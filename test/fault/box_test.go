@@ -17,6 +17,7 @@ import (
 // box is the built program, serving a data folder.
 type box struct {
 	cmd    *exec.Cmd
+	url    string
 	client *client.Client
 	ended  chan struct{} // closed when it has ended
 
@@ -24,11 +25,14 @@ type box struct {
 	output bytes.Buffer
 }
 
-// startBox starts the program and waits until it is ready.
-func startBox(t *testing.T, dir string) *box {
+// startBox starts the program with settings, as key=value, and waits until it is ready.
+func startBox(t *testing.T, dir string, settings ...string) *box {
 	t.Helper()
 	b := &box{ended: make(chan struct{})}
-	b.cmd = exec.Command(real.Program(t), "serve", "--set", "http.address=127.0.0.1:0", "--set", "grpc.address=127.0.0.1:0", "--set", "data_dir="+dir, "--set", "store.reserve_bytes=0")
+	b.cmd = exec.Command(real.Program(t), "serve", "--set", "metrics.address=", "--set", "http.address=127.0.0.1:0", "--set", "grpc.address=127.0.0.1:0", "--set", "data_dir="+dir, "--set", "store.reserve_bytes=0", "--auth", "open")
+	for _, s := range settings {
+		b.cmd.Args = append(b.cmd.Args, "--set", s)
+	}
 	b.cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
 	out, err := b.cmd.StdoutPipe()
 	if err != nil {
@@ -54,8 +58,8 @@ func startBox(t *testing.T, dir string) *box {
 		close(b.ended)
 	}()
 	select {
-	case url := <-ready:
-		if b.client, err = client.New(url); err != nil {
+	case b.url = <-ready:
+		if b.client, err = client.New(b.url); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(b.client.Close)

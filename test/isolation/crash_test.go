@@ -25,6 +25,7 @@ import (
 func house(t *testing.T) *client.Client {
 	t.Helper()
 	c := config.Default()
+	c.Auth = config.AuthOpen
 	c.DataDir, c.HTTP.Address, c.Store.ReserveBytes, c.ONNX.Library = t.TempDir(), "127.0.0.1:0", 0, real.Library(t)
 	app, err := appliance.New(c, slog.New(slog.DiscardHandler))
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/demo"
+	"github.com/edgewise-ai/edgewise/test/samples"
 )
 
 // detection is a box of the native reference.
@@ -46,52 +47,29 @@ func suppress(all []detection, limit float32) []detection {
 	return kept
 }
 
-// head makes the output of a head with places in clusters, so that boxes overlap, and what the reference finds in it.
+// head makes the output of a head, and what the reference finds in it.
 func head(v5 bool, places, classes int, m [6]float32, seed uint64) (edgewise.Tensor, []detection) {
-	r := rand.New(rand.NewPCG(seed, 2))
-	rows := make([][]float32, places)
+	output, rows := samples.YOLO(v5, places, classes, seed)
 	var all []detection
 	clamp := func(v, most float32) float32 { return max(0, min(most, v)) }
-	for i := range rows {
-		x, y := float32(60+120*(i%5))+r.Float32()*8, float32(60+120*(i/5%5))+r.Float32()*8
-		w, h := 60+r.Float32()*20, 60+r.Float32()*20
-		row := []float32{x, y, w, h}
-		objectness := float32(1)
+	for _, row := range rows {
+		objectness, scores := float32(1), row[4:]
 		if v5 {
-			objectness = r.Float32()
-			row = append(row, objectness)
+			objectness, scores = row[4], row[5:]
 		}
 		best, class := float32(-1), int32(0)
-		for c := range classes {
-			s := r.Float32() * r.Float32() * r.Float32()
-			row = append(row, s)
+		for c, s := range scores {
 			if s*objectness > best {
 				best, class = s*objectness, int32(c)
 			}
 		}
-		rows[i] = row
-		if best >= 0.25 {
+		if x, y, w, h := row[0], row[1], row[2], row[3]; best >= 0.25 {
 			all = append(all, detection{[4]float32{
 				clamp((x-w/2-m[2])/m[0], m[4]), clamp((y-h/2-m[3])/m[1], m[5]), clamp((x+w/2-m[2])/m[0], m[4]), clamp((y+h/2-m[3])/m[1], m[5]),
 			}, best, class})
 		}
 	}
-	n := len(rows[0])
-	data := make([]float32, places*n)
-	for i, row := range rows {
-		for k, v := range row {
-			if v5 {
-				data[i*n+k] = v
-			} else {
-				data[k*places+i] = v
-			}
-		}
-	}
-	shape := []int64{1, int64(n), int64(places)}
-	if v5 {
-		shape = []int64{1, int64(places), int64(n)}
-	}
-	return floats("output", data, shape...), suppress(all, 0.45)
+	return output, suppress(all, 0.45)
 }
 
 func TestYOLOFindsWhatTheReferenceFinds(t *testing.T) {
@@ -106,8 +84,8 @@ func TestYOLOFindsWhatTheReferenceFinds(t *testing.T) {
 			}
 			t.Run(name, func(t *testing.T) {
 				output, want := head(v5, 701, 9, m, seed)
-				outputs := run(t, l, p, output, floats("map", m[:], 1, 6))
-				boxes, scores, classes, labels := values(outputs["box"]), values(outputs["score"]), integers(outputs["class"]), texts(outputs["label"])
+				outputs := run(t, l, p, output, samples.Floats("map", m[:], 1, 6))
+				boxes, scores, classes, labels := samples.Values(outputs["box"]), samples.Values(outputs["score"]), integers(outputs["class"]), texts(outputs["label"])
 				if len(scores) != len(want) || len(want) < 20 {
 					t.Fatalf("%d boxes, want %d", len(scores), len(want))
 				}
@@ -123,37 +101,19 @@ func TestYOLOFindsWhatTheReferenceFinds(t *testing.T) {
 			})
 		}
 	}
-	if n := len(values(run(t, l, nil, floats("output", make([]float32, 84*10), 1, 84, 10))["score"])); n != 0 {
+	if n := len(samples.Values(run(t, l, nil, samples.Floats("output", make([]float32, 84*10), 1, 84, 10))["score"])); n != 0 {
 		t.Errorf("%d boxes in nothing", n)
 	}
-	refuses(t, l, nil, `a v8 head has [1, 4 + classes, places]`, floats("output", make([]float32, 40), 1, 4, 10))
-	refuses(t, l, parameters{"head", "v5"}, `a v5 head has [1, places, 5 + classes]`, floats("output", make([]float32, 40), 1, 8, 5))
-	refuses(t, l, parameters{"head", "v3"}, `parameter "head" is "v3": want v8 or v5`, floats("output", make([]float32, 84), 1, 84, 1))
-	refuses(t, l, nil, `scale that is not above 0`, floats("output", make([]float32, 84), 1, 84, 1), floats("map", make([]float32, 6), 1, 6))
+	refuses(t, l, nil, `a v8 head has [1, 4 + classes, places]`, samples.Floats("output", make([]float32, 40), 1, 4, 10))
+	refuses(t, l, parameters{"head", "v5"}, `a v5 head has [1, places, 5 + classes]`, samples.Floats("output", make([]float32, 40), 1, 8, 5))
+	refuses(t, l, parameters{"head", "v3"}, `parameter "head" is "v3": want v8 or v5`, samples.Floats("output", make([]float32, 84), 1, 84, 1))
+	refuses(t, l, nil, `scale that is not above 0`, samples.Floats("output", make([]float32, 84), 1, 84, 1), samples.Floats("map", make([]float32, 6), 1, 6))
 }
 
-// faceModel answers as BlazeFace might: sure of a few anchors beside each other, and of more of them at close range.
+// faceModel answers as BlazeFace might, in another way each time.
 func faceModel(seed uint64) func(*edgewise.Request) ([]edgewise.Tensor, error) {
 	r := rand.New(rand.NewPCG(seed, 3))
-	return func(*edgewise.Request) ([]edgewise.Tensor, error) {
-		var outputs []edgewise.Tensor
-		for i, n := range []int{512, 384} {
-			scores, boxes := make([]float32, n), make([]float32, n*16)
-			for a := range scores {
-				scores[a] = -6 + 2*r.Float32()
-				if r.IntN(20) == 0 || a/2 == 136 { // and two anchors of the cell in the middle
-					scores[a] = 1 + 3*r.Float32()
-				}
-				for k := range 16 {
-					boxes[a*16+k] = (r.Float32() - 0.5) * 12
-				}
-				boxes[a*16+2], boxes[a*16+3] = 50+20*r.Float32(), 50+20*r.Float32()
-			}
-			suffix := []string{"", "_1"}[i]
-			outputs = append(outputs, floats("Identity"+suffix+":0", scores, 1, int64(n), 1), floats("Identity_"+[]string{"2", "3"}[i]+":0", boxes, 1, int64(n), 16))
-		}
-		return outputs, nil
-	}
+	return func(*edgewise.Request) ([]edgewise.Tensor, error) { return samples.Faces(r), nil }
 }
 
 // TestFaceStepsDoWhatTheDemoDoes runs the demo's native face detection, and the steps in its place, on the same picture and the same
@@ -161,7 +121,7 @@ func faceModel(seed uint64) func(*edgewise.Request) ([]edgewise.Tensor, error) {
 func TestFaceStepsDoWhatTheDemoDoes(t *testing.T) {
 	input, anchors := gallery(t, "face_input", nil), gallery(t, "anchors", nil)
 	for seed, size := range [][2]int{{320, 240}, {200, 333}, {640, 640}} {
-		picture := scene(size[0], size[1], uint64(seed))
+		picture := samples.Scene(size[0], size[1], uint64(seed))
 		native, replies := &box{}, [][]edgewise.Tensor{}
 		model := faceModel(uint64(seed))
 		native.answer = func(r *edgewise.Request) ([]edgewise.Tensor, error) {
@@ -173,23 +133,23 @@ func TestFaceStepsDoWhatTheDemoDoes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		file := elements("image", encoded(t, picture))
+		file := samples.Elements("image", encoded(t, picture))
 		first := run(t, input, nil, file)
-		sameInput(t, "the whole picture", values(first["tensor"]), values(native.requests[0].Inputs[0]))
+		sameInput(t, "the whole picture", samples.Values(first["tensor"]), samples.Values(native.requests[0].Inputs[0]))
 		found := decodeFaces(t, anchors, "0.5", replies[0], first["map"])
-		if n := len(values(found["score"])); n != len(replies)-1 || n < 3 {
+		if n := len(samples.Values(found["score"])); n != len(replies)-1 || n < 3 {
 			t.Fatalf("%d faces at first look, the demo looks at %d", n, len(replies)-1)
 		}
-		views := closeViews(values(found["box"]))
-		second := run(t, input, nil, file, floats("view", views, int64(len(views)/3), 3))
-		tensor, maps := values(second["tensor"]), values(second["map"])
+		views := closeViews(samples.Values(found["box"]))
+		second := run(t, input, nil, file, samples.Floats("view", views, int64(len(views)/3), 3))
+		tensor, maps := samples.Values(second["tensor"]), samples.Values(second["map"])
 		var sure []detection
 		for i, reply := range replies[1:] {
-			sameInput(t, fmt.Sprintf("face %d at close range", i), tensor[i*3*256*256:][:3*256*256], values(native.requests[i+1].Inputs[0]))
-			again := decodeFaces(t, anchors, "0.65", reply, floats("map", maps[6*i:][:6], 1, 6))
-			firstBox := [4]float32(values(found["box"])[4*i:])
-			for k, s := range values(again["score"]) {
-				if b := [4]float32(values(again["box"])[4*k:]); iou(firstBox, b) > 0.3 {
+			sameInput(t, fmt.Sprintf("face %d at close range", i), tensor[i*3*256*256:][:3*256*256], samples.Values(native.requests[i+1].Inputs[0]))
+			again := decodeFaces(t, anchors, "0.65", reply, samples.Floats("map", maps[6*i:][:6], 1, 6))
+			firstBox := [4]float32(samples.Values(found["box"])[4*i:])
+			for k, s := range samples.Values(again["score"]) {
+				if b := [4]float32(samples.Values(again["box"])[4*k:]); iou(firstBox, b) > 0.3 {
 					sure = append(sure, detection{box: b, score: s})
 					break
 				}
@@ -238,17 +198,17 @@ func TestAnchorsKeepTheSurestAndTellTheRow(t *testing.T) {
 		boxes[4*a+2], boxes[4*a+3] = 150, 60
 	}
 	p := parameters{"grids", "2x1", "size", int64(200), "iou", "0.15"}
-	in := []edgewise.Tensor{floats("score", scores, 2, 4, 1), floats("value", boxes, 2, 4, 4)}
+	in := []edgewise.Tensor{samples.Floats("score", scores, 2, 4, 1), samples.Floats("value", boxes, 2, 4, 4)}
 	surest := run(t, l, append(p, "merge", "surest"), in...)
-	same(t, "surest", values(surest["box"]), []float32{-25, 20, 125, 80, 75, 120, 225, 180}, 1e-4, 1e-4)
+	same(t, "surest", samples.Values(surest["box"]), []float32{-25, 20, 125, 80, 75, 120, 225, 180}, 1e-4, 1e-4)
 	if rows := integers(surest["row"]); !slices.Equal(rows, []int32{0, 1}) {
 		t.Errorf("rows %v", rows)
 	}
 	a, b := 1/(1+math.Exp(-2)), 1/(1+math.Exp(-1))
 	x := float32((a*50 + b*150) / (a + b))
 	mean := run(t, l, p, in...)
-	same(t, "mean", values(mean["box"]), []float32{x - 75, 20, x + 75, 80, 75, 120, 225, 180}, 1e-3, 1e-3)
-	same(t, "score", values(mean["score"]), []float32{float32(a), float32(1 / (1 + math.Exp(-3)))}, 1e-6, 1e-6)
+	same(t, "mean", samples.Values(mean["box"]), []float32{x - 75, 20, x + 75, 80, 75, 120, 225, 180}, 1e-3, 1e-3)
+	same(t, "score", samples.Values(mean["score"]), []float32{float32(a), float32(1 / (1 + math.Exp(-3)))}, 1e-6, 1e-6)
 	if !mean["point"].Shape.Equal(edgewise.Shape{2, 0, 2}) {
 		t.Errorf("points %v", mean["point"].Shape)
 	}

@@ -5,15 +5,14 @@ import (
 	"context"
 	"encoding/binary"
 	"image"
-	"image/png"
 	"math"
-	"math/rand/v2"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/step"
+	"github.com/edgewise-ai/edgewise/test/samples"
 )
 
 // gallery builds and loads a step of the gallery.
@@ -62,22 +61,6 @@ func refuses(t *testing.T, l edgewise.Inferer, p parameters, message string, inp
 	}
 }
 
-func floats(name string, values []float32, shape ...int64) edgewise.Tensor {
-	data := make([]byte, 0, 4*len(values))
-	for _, v := range values {
-		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
-	}
-	return edgewise.Tensor{Name: name, Type: edgewise.FP32, Shape: shape, Data: data}
-}
-
-func values(t edgewise.Tensor) []float32 {
-	v := make([]float32, len(t.Data)/4)
-	for i := range v {
-		v[i] = math.Float32frombits(binary.LittleEndian.Uint32(t.Data[4*i:]))
-	}
-	return v
-}
-
 func integers(t edgewise.Tensor) []int32 {
 	v := make([]int32, len(t.Data)/4)
 	for i := range v {
@@ -92,15 +75,6 @@ func texts(t edgewise.Tensor) []string {
 		all = append(all, string(e))
 	}
 	return all
-}
-
-// elements makes a BYTES vector.
-func elements[S ~string | ~[]byte](name string, list ...S) edgewise.Tensor {
-	var data []byte
-	for _, e := range list {
-		data = edgewise.AppendElement(data, string(e))
-	}
-	return edgewise.Tensor{Name: name, Type: edgewise.Bytes, Shape: edgewise.Shape{int64(len(list))}, Data: data}
 }
 
 // same checks that two lists are as long, and their elements at most off apart; a few may be further, up to far, as
@@ -125,27 +99,11 @@ func same(t *testing.T, what string, got, want []float32, off, far float64) {
 	}
 }
 
-// scene draws a picture with edges, gradients and noise.
-func scene(width, height int, seed uint64) *image.RGBA {
-	r := rand.New(rand.NewPCG(seed, 1))
-	picture := image.NewRGBA(image.Rect(0, 0, width, height))
-	for y := range height {
-		for x := range width {
-			p := picture.Pix[picture.PixOffset(x, y):]
-			p[0] = byte(x * 255 / width)
-			p[1] = byte((y*255/height + x/7*40) & 255)
-			p[2] = byte(r.IntN(256))
-			p[3] = 255
-		}
-	}
-	return picture
-}
-
 func encoded(t testing.TB, picture image.Image) []byte {
 	t.Helper()
-	var file bytes.Buffer
-	if err := png.Encode(&file, picture); err != nil {
+	file, err := samples.PNG(picture)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return file.Bytes()
+	return file
 }

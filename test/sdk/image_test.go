@@ -9,6 +9,7 @@ import (
 	"golang.org/x/image/draw"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/test/samples"
 )
 
 // scaled is the native reference of resampling: a tent filter, in float64, rounded to nearest.
@@ -57,7 +58,7 @@ func tent(from, to, i int) (first int, weights []float64) {
 
 // TestTheReferenceIsTheFilterOfTheImageLibrary holds the reference against x/image/draw, which rounds in another way.
 func TestTheReferenceIsTheFilterOfTheImageLibrary(t *testing.T) {
-	picture := scene(97, 61, 5)
+	picture := samples.Scene(97, 61, 5)
 	for _, size := range []image.Point{{32, 32}, {200, 150}, {97, 20}} {
 		want, got := image.NewRGBA(image.Rectangle{Max: size}), scaled(picture, size.X, size.Y)
 		draw.BiLinear.Scale(want, want.Rect, picture, picture.Rect, draw.Src, nil)
@@ -91,8 +92,8 @@ var imageNetMean, imageNetStd = [3]float32{123.675, 116.28, 103.53}, [3]float32{
 func TestClassifierInputIsTheResizedMiddle(t *testing.T) {
 	l := gallery(t, "classifier_input", nil)
 	for _, size := range []image.Point{{640, 480}, {300, 500}, {256, 256}, {40, 30}} {
-		picture := scene(size.X, size.Y, 7)
-		got := run(t, l, nil, elements("image", encoded(t, picture)))["tensor"]
+		picture := samples.Scene(size.X, size.Y, 7)
+		got := run(t, l, nil, samples.Elements("image", encoded(t, picture)))["tensor"]
 		if !got.Shape.Equal(edgewise.Shape{1, 3, 224, 224}) {
 			t.Fatalf("shape %v", got.Shape)
 		}
@@ -100,15 +101,15 @@ func TestClassifierInputIsTheResizedMiddle(t *testing.T) {
 		w, h := 256*size.X/shorter, 256*size.Y/shorter
 		x, y := int(math.RoundToEven(float64(w-224)/2)), int(math.RoundToEven(float64(h-224)/2))
 		want := planes(scaled(picture, w, h), x, y, 224, 224, imageNetMean, imageNetStd, false)
-		same(t, size.String(), values(got), want, 1e-4, 1.1/57)
+		same(t, size.String(), samples.Values(got), want, 1e-4, 1.1/57)
 	}
 }
 
 func TestClassifierInputTakesManyPicturesAndObeysItsParameters(t *testing.T) {
 	l := gallery(t, "classifier_input", nil)
-	a, b := scene(100, 80, 1), scene(64, 64, 2)
+	a, b := samples.Scene(100, 80, 1), samples.Scene(64, 64, 2)
 	got := run(t, l, parameters{"size", "64", "resize", "0", "mean", "0,0,0", "std", "255,255,255", "layout", "nhwc", "channels", "bgr"},
-		elements("image", encoded(t, a), encoded(t, b)))["tensor"]
+		samples.Elements("image", encoded(t, a), encoded(t, b)))["tensor"]
 	if !got.Shape.Equal(edgewise.Shape{2, 64, 64, 3}) {
 		t.Fatalf("shape %v", got.Shape)
 	}
@@ -118,20 +119,20 @@ func TestClassifierInputTakesManyPicturesAndObeysItsParameters(t *testing.T) {
 			want = append(want, float32(picture.Pix[i+2])/255, float32(picture.Pix[i+1])/255, float32(picture.Pix[i])/255)
 		}
 	}
-	same(t, "both", values(got), want, 1e-5, 1.1/255)
+	same(t, "both", samples.Values(got), want, 1e-5, 1.1/255)
 }
 
 func TestPictureStepsSayWhatIsWrong(t *testing.T) {
 	l := gallery(t, "classifier_input", nil)
-	good := elements("image", encoded(t, scene(8, 8, 1)))
+	good := samples.Elements("image", encoded(t, samples.Scene(8, 8, 1)))
 	tests := []struct {
 		name    string
 		p       parameters
 		message string
 		image   edgewise.Tensor
 	}{
-		{"no picture", nil, "the picture cannot be read", elements("image", "GIF89a")},
-		{"half a picture", nil, "the picture cannot be read", elements("image", string(encoded(t, scene(64, 64, 1))[:2000]))},
+		{"no picture", nil, "the picture cannot be read", samples.Elements("image", "GIF89a")},
+		{"half a picture", nil, "the picture cannot be read", samples.Elements("image", string(encoded(t, samples.Scene(64, 64, 1))[:2000]))},
 		{"size", parameters{"size", "0"}, `parameter "size" is "0": want a whole number from 1 to 2048`, good},
 		{"resize", parameters{"resize", "100"}, `parameter "resize" is 100: want 0, or at least "size", which is 224`, good},
 		{"mean", parameters{"mean", "1,2"}, `parameter "mean" is "1,2": want three numbers`, good},
@@ -147,8 +148,8 @@ func TestPictureStepsSayWhatIsWrong(t *testing.T) {
 func TestLetterboxFitsThePictureAndTellsWhereItLies(t *testing.T) {
 	l := gallery(t, "letterbox", nil)
 	for _, size := range []image.Point{{640, 480}, {200, 500}, {33, 1000}, {640, 640}} {
-		picture := scene(size.X, size.Y, 3)
-		outputs := run(t, l, parameters{"width", "320", "height", "256"}, elements("image", encoded(t, picture)))
+		picture := samples.Scene(size.X, size.Y, 3)
+		outputs := run(t, l, parameters{"width", "320", "height", "256"}, samples.Elements("image", encoded(t, picture)))
 		s := min(320/float64(size.X), 256/float64(size.Y))
 		w, h := max(1, int(math.Floor(float64(size.X)*s+0.5))), max(1, int(math.Floor(float64(size.Y)*s+0.5)))
 		canvas := image.NewRGBA(image.Rect(0, 0, 320, 256))
@@ -158,9 +159,9 @@ func TestLetterboxFitsThePictureAndTellsWhereItLies(t *testing.T) {
 		at := image.Pt((320-w)/2, (256-h)/2)
 		draw.Draw(canvas, image.Rectangle{Min: at, Max: at.Add(image.Pt(w, h))}, scaled(picture, w, h), image.Point{}, draw.Src)
 		want := planes(canvas, 0, 0, 320, 256, [3]float32{}, [3]float32{255, 255, 255}, false)
-		same(t, size.String(), values(outputs["tensor"]), want, 1e-5, 1.1/255)
+		same(t, size.String(), samples.Values(outputs["tensor"]), want, 1e-5, 1.1/255)
 		wantMap := []float32{float32(w) / float32(size.X), float32(h) / float32(size.Y), float32(at.X), float32(at.Y), float32(size.X), float32(size.Y)}
-		same(t, "map of "+size.String(), values(outputs["map"]), wantMap, 1e-6, 1e-6)
+		same(t, "map of "+size.String(), samples.Values(outputs["map"]), wantMap, 1e-6, 1e-6)
 	}
 }
 
@@ -170,7 +171,7 @@ func TestLabelsAreTheLikeliestClasses(t *testing.T) {
 	for i := range scores {
 		scores[i] = float32(math.Sin(float64(i)*1.7)) * 12
 	}
-	outputs := run(t, l, parameters{"k", int64(3), "labels", strings.Repeat("x\n", 500) + "\nlast"}, floats("scores", scores, 2, 1000))
+	outputs := run(t, l, parameters{"k", int64(3), "labels", strings.Repeat("x\n", 500) + "\nlast"}, samples.Floats("scores", scores, 2, 1000))
 	for r := range 2 {
 		row := scores[1000*r:][:1000]
 		sum := 0.0
@@ -191,7 +192,7 @@ func TestLabelsAreTheLikeliestClasses(t *testing.T) {
 				t.Errorf("row %d, place %d: class %d, want %d", r, i, got, best)
 			}
 			want := math.Exp(float64(row[best])) / sum
-			if got := float64(values(outputs["probability"])[at]); math.Abs(got-want) > 1e-6 {
+			if got := float64(samples.Values(outputs["probability"])[at]); math.Abs(got-want) > 1e-6 {
 				t.Errorf("row %d, place %d: probability %v, want %v", r, i, got, want)
 			}
 			if got := texts(outputs["label"])[at]; (got == "x") != (best < 500) {
@@ -199,10 +200,10 @@ func TestLabelsAreTheLikeliestClasses(t *testing.T) {
 			}
 		}
 	}
-	raw := run(t, l, parameters{"softmax", "false", "k", "2"}, floats("scores", []float32{0.25, 0.75}, 1, 2))
-	same(t, "probabilities as they are", values(raw["probability"]), []float32{0.75, 0.25}, 0, 0)
-	nan := run(t, l, nil, floats("scores", []float32{1, float32(math.NaN())}, 1, 2))
-	if v := values(nan["probability"])[0]; v == v {
+	raw := run(t, l, parameters{"softmax", "false", "k", "2"}, samples.Floats("scores", []float32{0.25, 0.75}, 1, 2))
+	same(t, "probabilities as they are", samples.Values(raw["probability"]), []float32{0.75, 0.25}, 0, 0)
+	nan := run(t, l, nil, samples.Floats("scores", []float32{1, float32(math.NaN())}, 1, 2))
+	if v := samples.Values(nan["probability"])[0]; v == v {
 		t.Errorf("a row with NaN has probability %v", v)
 	}
 }

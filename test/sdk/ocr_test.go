@@ -15,6 +15,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/demo"
 	"github.com/edgewise-ai/edgewise/test/real"
+	"github.com/edgewise-ai/edgewise/test/samples"
 )
 
 // keys are the characters of PP-OCR's recognition model.
@@ -58,7 +59,7 @@ func (m *ocrModels) answer(request *edgewise.Request) ([]edgewise.Tensor, error)
 	shape := request.Inputs[0].Shape
 	switch request.Model.Name {
 	case "detect":
-		m.heat = floats("sigmoid_0.tmp_0", m.regions(int(shape[3]), int(shape[2])), 1, 1, shape[2], shape[3])
+		m.heat = samples.Floats("sigmoid_0.tmp_0", samples.Regions(m.random, int(shape[3]), int(shape[2])), 1, 1, shape[2], shape[3])
 		return []edgewise.Tensor{m.heat}, nil
 	case "direction":
 		data := make([]float32, 0, 2*shape[0])
@@ -70,41 +71,11 @@ func (m *ocrModels) answer(request *edgewise.Request) ([]edgewise.Tensor, error)
 			data = append(data, 1-p, p)
 		}
 		m.turned = append(m.turned, data...)
-		return []edgewise.Tensor{floats("softmax_0.tmp_0", data, shape[0], 2)}, nil
+		return []edgewise.Tensor{samples.Floats("softmax_0.tmp_0", data, shape[0], 2)}, nil
 	}
-	columns := shape[3] / 8
-	data := make([]float32, int(shape[0]*columns)*m.classes)
-	for row := range slices.Chunk(data, m.classes) {
-		best := []int{0, 0, m.random.IntN(m.classes), m.classes - 1, 1 + m.random.IntN(90)}[m.random.IntN(5)]
-		row[m.classes-1] = m.random.Float32() * 0.02
-		row[best] = 0.6 + 0.4*m.random.Float32()
-	}
-	text := floats("softmax_11.tmp_0", data, shape[0], columns, int64(m.classes))
+	text := samples.Characters(m.random, shape[0], shape[3]/8, m.classes)
 	m.texts = append(m.texts, text)
 	return []edgewise.Tensor{text}, nil
-}
-
-// regions draws bars of text: level, slanted, upright, one too pale and one too small.
-func (m *ocrModels) regions(width, height int) []float32 {
-	heat := make([]float32, width*height)
-	bar := func(x, y, w, h, slope, p float64) {
-		for j := range int(h) {
-			for i := range int(w) {
-				px, py := int(x)+i, int(y+slope*float64(i))+j
-				if px >= 0 && px < width && py >= 0 && py < height {
-					heat[py*width+px] = float32(p) + 0.05*m.random.Float32()
-				}
-			}
-		}
-	}
-	bar(40, 50, 400, 20, 0, 0.9)
-	bar(50, 140, 420, 16, 0.05, 0.85)
-	bar(60, 220, 90, 24, 0, 0.8)
-	bar(460, 215, 100, 20, -0.1, 0.8)
-	bar(600, 60, 14, 180, 0, 0.9)
-	bar(40, 300, 200, 14, 0, 0.45) // too pale
-	bar(300, 300, 2, 2, 0, 0.9)    // too small
-	return heat
 }
 
 // TestOCRStepsDoWhatTheDemoDoes runs the demo's native text recognition, and the steps in its place, on the same picture and the same
@@ -118,9 +89,9 @@ func TestOCRStepsDoWhatTheDemoDoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := elements("image", encoded(t, picture))
+	file := samples.Elements("image", encoded(t, picture))
 	input := run(t, gallery(t, "ocr_input", nil), nil, file)
-	same(t, "detection input", values(input["tensor"]), values(native.of("detect")[0].Inputs[0]), 1.01/255/0.224, 1.01/255/0.224)
+	same(t, "detection input", samples.Values(input["tensor"]), samples.Values(native.of("detect")[0].Inputs[0]), 1.01/255/0.224, 1.01/255/0.224)
 
 	quads := run(t, gallery(t, "ocr_regions", nil), nil, renamed(models.heat, "heat"), renamed(input["size"], "size"))["quad"]
 	if n := int(quads.Shape[0]); n != 5 || n*2 != len(models.turned) {
@@ -130,8 +101,8 @@ func TestOCRStepsDoWhatTheDemoDoes(t *testing.T) {
 	upright := run(t, lines, nil, file, renamed(quads, "quad"))
 	head := native.of("direction")[0].Inputs[0]
 	// Two roundings to 8 bits, and the library's other one: a few steps of 255 at most.
-	same(t, "direction input", values(upright["head"]), values(head), 2.01/127.5, 4.01/127.5)
-	turned := run(t, lines, nil, file, renamed(quads, "quad"), floats("turned", models.turned, quads.Shape[0], 2))
+	same(t, "direction input", samples.Values(upright["head"]), samples.Values(head), 2.01/127.5, 4.01/127.5)
+	turned := run(t, lines, nil, file, renamed(quads, "quad"), samples.Floats("turned", models.turned, quads.Shape[0], 2))
 	sameLines(t, turned, native.of("recognise")[0].Inputs[0])
 
 	ctc := gallery(t, "ctc", nil)
@@ -146,7 +117,7 @@ func TestOCRStepsDoWhatTheDemoDoes(t *testing.T) {
 			t.Errorf("%q is not among %q", l.Text, got)
 			continue
 		}
-		if c := float64(values(read["confidence"])[i]); math.Abs(c-l.Confidence) > 1e-6 {
+		if c := float64(samples.Values(read["confidence"])[i]); math.Abs(c-l.Confidence) > 1e-6 {
 			t.Errorf("%q: confidence %v, want %v", l.Text, c, l.Confidence)
 		}
 		if !slices.ContainsFunc(quadsOf(quads), func(q demo.Quad) bool {
@@ -170,14 +141,14 @@ func sameLines(t *testing.T, outputs map[string]edgewise.Tensor, request edgewis
 	}
 	slices.SortStableFunc(order, func(i, j int) int { return int(widths[i] - widths[j]) })
 	each := int(line.Shape[1] * line.Shape[2] * line.Shape[3])
-	got, want := values(line), values(request)
+	got, want := samples.Values(line), samples.Values(request)
 	for at, i := range order {
 		same(t, "a line", got[i*each:][:each], want[at*each:][:each], 2.01/127.5, 4.01/127.5)
 	}
 }
 
 func quadsOf(t edgewise.Tensor) []demo.Quad {
-	v := values(t)
+	v := samples.Values(t)
 	quads := make([]demo.Quad, len(v)/8)
 	for i := range quads {
 		for k := range 4 {
@@ -199,7 +170,7 @@ func TestCTCIsGreedyWhereSpacesHaveNoThreshold(t *testing.T) {
 		for i, c := range classes {
 			data[5*i+c] = 0.5
 		}
-		return floats("probability", data, 1, int64(len(classes)), 5)
+		return samples.Floats("probability", data, 1, int64(len(classes)), 5)
 	}
 	p := parameters{"alphabet", "a\nb\n猫\n"}
 	tests := []struct {
@@ -219,8 +190,8 @@ func TestCTCIsGreedyWhereSpacesHaveNoThreshold(t *testing.T) {
 		if tt.want == "" {
 			want = 0
 		}
-		if got := texts(outputs["text"])[0]; got != tt.want || values(outputs["confidence"])[0] != want {
-			t.Errorf("%s: %q with %v, want %q", tt.name, got, values(outputs["confidence"])[0], tt.want)
+		if got := texts(outputs["text"])[0]; got != tt.want || samples.Values(outputs["confidence"])[0] != want {
+			t.Errorf("%s: %q with %v, want %q", tt.name, got, samples.Values(outputs["confidence"])[0], tt.want)
 		}
 	}
 	refuses(t, l, nil, `parameter "alphabet" is missing`, columns(1))

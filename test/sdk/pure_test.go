@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/test/samples"
 )
 
 func numbers(v ...int) edgewise.Tensor {
@@ -36,12 +37,12 @@ func TestPixelLoopsOfTheSDKAreThoseOfTheKernels(t *testing.T) {
 					if mode == 0 {
 						off = 0
 					}
-					same(t, fmt.Sprintf("%s %v, %d channels, mode %d", do, s, channels, mode), values(outputs["pure"]), values(outputs["kernel"]), off, off)
+					same(t, fmt.Sprintf("%s %v, %d channels, mode %d", do, s, channels, mode), samples.Values(outputs["pure"]), samples.Values(outputs["kernel"]), off, off)
 				}
 			}
 			for flags := range 4 {
 				outputs := run(t, l, parameters{"do", "normalize"}, pixels, numbers(s[0], s[1], s[0], s[1], channels, flags))
-				same(t, fmt.Sprintf("normalize %v, %d channels, flags %d", s, channels, flags), values(outputs["pure"]), values(outputs["kernel"]), 1e-6, 1e-3)
+				same(t, fmt.Sprintf("normalize %v, %d channels, flags %d", s, channels, flags), samples.Values(outputs["pure"]), samples.Values(outputs["kernel"]), 1e-6, 1e-3)
 			}
 		}
 	}
@@ -61,9 +62,9 @@ func TestScoreLoopsOfTheSDKAreThoseOfTheKernels(t *testing.T) {
 		for i := range cols {
 			scores[2*cols+i] = float32(math.Inf(-1))
 		}
-		in := floats("values", scores, 4, int64(cols))
+		in := samples.Floats("values", scores, 4, int64(cols))
 		softmax := run(t, l, parameters{"do", "softmax"}, in, numbers(0))
-		pure, kernel := values(softmax["pure"]), values(softmax["kernel"])
+		pure, kernel := samples.Values(softmax["pure"]), samples.Values(softmax["kernel"])
 		for i := range pure {
 			if a, b := float64(pure[i]), float64(kernel[i]); math.IsNaN(a) != math.IsNaN(b) || math.Abs(a-b) > 1e-6 {
 				t.Fatalf("softmax of %d: value %d is %v, the kernel's %v", cols, i, a, b)
@@ -89,7 +90,7 @@ func TestScoreLoopsOfTheSDKAreThoseOfTheKernels(t *testing.T) {
 			rows[6*2+4] = float32(math.NaN())
 		}
 		for classes := range 2 {
-			outputs := run(t, l, parameters{"do", "nms"}, floats("values", rows, int64(n), 6), numbers(classes))
+			outputs := run(t, l, parameters{"do", "nms"}, samples.Floats("values", rows, int64(n), 6), numbers(classes))
 			if !bytes.Equal(outputs["pure"].Data, outputs["kernel"].Data) {
 				t.Fatalf("%d boxes: %v, the kernel keeps %v", n, integers(outputs["pure"]), integers(outputs["kernel"]))
 			}

@@ -77,6 +77,7 @@ type module struct {
 	added    []string // results of the types that the rewriting adds behind the hook's
 	entries  []byte   // of the type section, with the hook's
 	mutates  bool     // tables change, or segments are dropped
+	free     bool     // nothing is charged
 }
 
 func (m *module) funcType(index uint32) FuncType { return m.types[m.funcs[index]] }

@@ -175,21 +175,54 @@ func pixels(dst []byte, img image.Image, count int, check Check) {
 }
 
 func rowYCbCr(dst []byte, img *image.YCbCr, y, count int) []byte {
-	for x := img.Rect.Min.X; x < img.Rect.Max.X; x++ {
-		at := img.YOffset(x, y)
-		if count == 1 {
-			dst[0] = img.Y[at]
-			dst = dst[1:]
-			continue
-		}
-		c := img.COffset(x, y)
-		dst[0], dst[1], dst[2] = color.YCbCrToRGB(img.Y[at], img.Cb[c], img.Cr[c])
-		if count == 4 {
-			dst[3] = 255
-		}
-		dst = dst[count:]
+	width, first := img.Rect.Dx(), img.Rect.Min.X
+	light := img.Y[img.YOffset(first, y):][:width]
+	if count == 1 {
+		return dst[copy(dst, light):]
 	}
-	return dst
+	c := img.COffset(first, y)
+	blue, red := img.Cb[c:], img.Cr[c:]
+	out := dst[:width*count]
+	if shared := img.SubsampleRatio == image.YCbCrSubsampleRatio420 || img.SubsampleRatio == image.YCbCrSubsampleRatio422; shared && first&1 == 0 {
+		for k := 0; len(light) > 1 && k < len(blue) && k < len(red); k++ {
+			r, g, b := chroma(blue[k], red[k])
+			paint(out, light[0], r, g, b)
+			paint(out[count:], light[1], r, g, b)
+			light, out = light[2:], out[2*count:]
+		}
+	}
+	for x := first + width - len(light); len(light) > 0; x++ {
+		at := img.COffset(x, y)
+		r, g, b := chroma(img.Cb[at], img.Cr[at])
+		paint(out, light[0], r, g, b)
+		light, out = light[1:], out[count:]
+	}
+	if count == 4 {
+		for at := 3; at < 4*width; at += 4 {
+			dst[at] = 255
+		}
+	}
+	return dst[width*count:]
+}
+
+// chroma is what a pixel's colour adds to its light, in 65536ths (JFIF 1.02, with the rounding of package color).
+func chroma(cb, cr uint8) (r, g, b int32) {
+	u, v := int32(cb)-128, int32(cr)-128
+	return 91881 * v, -22554*u - 46802*v, 116130 * u
+}
+
+// paint writes red, green and blue of a pixel.
+func paint(dst []byte, light uint8, r, g, b int32) {
+	y := int32(light) * 0x10101
+	dst = dst[:3]
+	dst[0], dst[1], dst[2] = clamped(y+r), clamped(y+g), clamped(y+b)
+}
+
+func clamped(v int32) uint8 {
+	if uint32(v)>>24 == 0 {
+		return uint8(v >> 16)
+	}
+	return uint8(^(v >> 31))
 }
 
 func rowGray(dst, row []byte, count int) []byte {

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"slices"
+
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/edgewise-ai/edgewise"
@@ -28,6 +30,9 @@ func (r *Request) readInputs(m message, lim kserve.Limits) error {
 		t, err := in.tensor(lim)
 		if err != nil {
 			return err
+		}
+		if slices.ContainsFunc(r.Inputs, func(before edgewise.Tensor) bool { return before.Name == t.Name }) {
+			return tensorError(edgewise.Invalid, t.Name, "input '%s' already exists in request", t.Name)
 		}
 		switch place := in.parameters.place; {
 		case place.Set() && len(in.contents) > 0:

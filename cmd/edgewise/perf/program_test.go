@@ -51,8 +51,8 @@ func build(t *testing.T) program {
 // serve starts a box and waits until it is ready.
 func (p *program) serve(t *testing.T) {
 	t.Helper()
-	c := exec.Command(p.path, "serve", "--set", "http.address=127.0.0.1:0", "--set", "grpc.address=127.0.0.1:0", "--set", "data_dir="+t.TempDir(),
-		"--set", "store.reserve_bytes=0", "--set", "onnx.library="+real.Library(t))
+	c := exec.Command(p.path, "serve", "--set", "metrics.address=", "--set", "http.address=127.0.0.1:0", "--set", "grpc.address=127.0.0.1:0", "--set", "data_dir="+t.TempDir(),
+		"--auth", "open", "--set", "store.reserve_bytes=0", "--set", "onnx.library="+real.Library(t))
 	out, err := c.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

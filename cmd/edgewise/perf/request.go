@@ -2,6 +2,7 @@ package perf
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"net"
 	"net/url"
@@ -21,13 +22,20 @@ type Request struct {
 	address    string // host:port
 	serverName string
 	secure     bool
-	bytes      []byte // head and body
+	roots      *x509.CertPool // nil: those of the system
+	bytes      []byte         // head and body
+}
+
+// Access is what a server is shown, and how it is recognised. The zero value is nothing.
+type Access struct {
+	Token       string         // API key
+	Authorities *x509.CertPool // of the server's certificate; nil: those of the system
 }
 
 // NewRequest makes a request to the server at the URL base, with its tensors and the answer's in the given form.
 // Errors: Invalid for a base that is no http or https URL and for tensors that have no such form; TooLarge over
 // MaxRequestBytes.
-func NewRequest(base string, req *edgewise.Request, form kserve.Form) (*Request, error) {
+func NewRequest(base string, req *edgewise.Request, form kserve.Form, access Access) (*Request, error) {
 	size := 0
 	for i := range req.Inputs {
 		size += len(req.Inputs[i].Data)
@@ -46,7 +54,15 @@ func NewRequest(base string, req *edgewise.Request, form kserve.Form) (*Request,
 	if jsonSize < len(body) {
 		fields = "Content-Type: application/octet-stream\r\n" + kserve.HeaderLength + ": " + strconv.Itoa(jsonSize) + "\r\n"
 	}
-	return newRequest("POST", base, inferPath(req.Model), fields, body)
+	if access.Token != "" {
+		fields += "Authorization: Bearer " + access.Token + "\r\n"
+	}
+	r, err := newRequest("POST", base, inferPath(req.Model), fields, body)
+	if err != nil {
+		return nil, err
+	}
+	r.roots = access.Authorities
+	return r, nil
 }
 
 func inferPath(id edgewise.ModelID) string {

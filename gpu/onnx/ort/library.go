@@ -58,7 +58,11 @@ func Candidates(configured string) []string {
 func Open(candidates []string) (*Library, error) {
 	var tried []string
 	for _, path := range candidates {
-		lib, err := load(path)
+		var lib *Library
+		err := background(func() (err error) {
+			lib, err = load(path)
+			return err
+		})
 		if err == nil {
 			return lib, lib.initialize()
 		}

@@ -70,7 +70,7 @@ func (l *Library) NewSession(path string, inputs, outputs []string, o Options) (
 		}
 		effective = append(effective, p.Kind.String()+": "+text)
 	}
-	binding, err := ortgo.NewDynamicAdvancedSession(path, nil, nil, options)
+	binding, err := o.open(path, options)
 	if err != nil {
 		return nil, edgewise.Errorf("ort.NewSession", edgewise.Invalid, "ONNX Runtime refuses the model: %w", err)
 	}
@@ -78,6 +78,19 @@ func (l *Library) NewSession(path string, inputs, outputs []string, o Options) (
 		lib: l, binding: binding, handle: field(binding, "s", "ortSession"),
 		inputs: cNames(inputs), outputs: cNames(outputs), calls: make(chan *call, idleCalls), runOptions: o.RunEntries, effective: effective,
 	}, nil
+}
+
+// open loads the file. Loading optimizes the model, which may take a core for seconds. A session with threads of its own is
+// not loaded in the background, because they would stay there.
+func (o Options) open(path string, options *ortgo.SessionOptions) (binding *ortgo.DynamicAdvancedSession, err error) {
+	load := func() error {
+		binding, err = ortgo.NewDynamicAdvancedSession(path, nil, nil, options)
+		return err
+	}
+	if max(o.IntraThreads, o.InterThreads) > 1 || len(o.Providers) > 0 {
+		return binding, load()
+	}
+	return binding, background(load)
 }
 
 // Close gives the session's memory back. No Run is in progress and no Result is unreleased.

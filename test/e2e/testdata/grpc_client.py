@@ -60,6 +60,61 @@ def stream(stub):
             check(a.infer_response, [float(i)] * 4, str(i))
 
 
+def step(sequence, x, start=False, end=False):
+    """Asks the model sums to add x and 1 to what its sequence has come to. It begins at 100 and 0."""
+    r = pb.ModelInferRequest(model_name="sums", id=str(sequence))
+    r.inputs.add(name="x", datatype="FP32", shape=[1, 2])
+    r.raw_input_contents.append(struct.pack("<2f", x, 1))
+    r.outputs.add(name="y")
+    r.outputs.add(name="id")
+    r.parameters["sequence_id"].int64_param = sequence
+    r.parameters["sequence_start"].bool_param = start
+    r.parameters["sequence_end"].bool_param = end
+    return r
+
+
+def summed(answer, sequence, total, steps):
+    assert [o.name for o in answer.outputs] == ["y", "id"], answer
+    assert struct.unpack("<2f", answer.raw_output_contents[0]) == (total, steps), answer
+    assert struct.unpack("<q", answer.raw_output_contents[1]) == (sequence,), answer
+
+
+def sequences(stub):
+    for i in range(5):  # two sequences in turn, one call each
+        for sequence in (42, 7):
+            summed(stub.ModelInfer(step(sequence, sequence, i == 0, i == 4)), sequence, 100 + sequence * (i + 1), i + 1)
+    refused(stub, step(42, 1), "inference request for sequence 42 to model 'sums' must specify the START flag on the first request of the sequence")
+    refused(stub, step(0, 1, True), "inference request to model 'sums' must specify a non-zero or non-empty correlation ID")
+    named = step(1, 1, True)
+    named.parameters["sequence_id"].string_param = "a"
+    refused(stub, named, "sequence batching control 'CORRID' data-type is 'BYTES', but model 'sums' expects 'INT64'")
+    asked = [step(s, s, i == 0, i == 9) for i in range(10) for s in (1, 2, 3)]
+    asked.append(step(2, 1))
+    answers = list(stub.ModelStreamInfer(iter(asked)))
+    assert len(answers) == 31, len(answers)
+    for n, a in enumerate(answers[:30]):
+        i, s = n // 3, n % 3 + 1
+        assert a.error_message == "", a
+        summed(a.infer_response, s, 100 + s * (i + 1), i + 1)
+    assert "sequence 2 to model 'sums' must specify the START flag" in answers[30].error_message, answers[30]
+
+
+    batching = stub.ModelConfig(pb.ModelConfigRequest(name="sums")).config.sequence_batching
+    assert batching.max_sequence_idle_microseconds == 60000000, batching
+    assert [c.control[0].kind for c in batching.control_input] == [0, 3], batching
+    assert batching.state[0].initial_state[0].data_file == "begin" and list(batching.state[0].dims) == [2], batching
+    stats = stub.ModelStatistics(pb.ModelStatisticsRequest(name="sums")).model_stats[0]
+    assert stats.inference_stats.success.count == 40 and stats.inference_count == 40, stats
+
+
+def refused(stub, request, text):
+    try:
+        stub.ModelInfer(request)
+        raise AssertionError("not refused: " + text)
+    except grpc.RpcError as e:
+        assert e.code() == grpc.StatusCode.INVALID_ARGUMENT and e.details() == text, e
+
+
 def shared(stub, region):
     path = "/dev/shm/" + region
     with open(path, "w+b") as f:
@@ -89,7 +144,7 @@ def place(tensor, offset):
 
 def describe(stub):
     assert stub.ServerLive(pb.ServerLiveRequest()).live and stub.ServerReady(pb.ServerReadyRequest()).ready
-    assert stub.ServerMetadata(pb.ServerMetadataRequest()).name == "edgewise"
+    assert stub.ServerMetadata(pb.ServerMetadataRequest()).name == "triton"
     assert stub.ModelReady(pb.ModelReadyRequest(name="echo", version="1")).ready
     meta = stub.ModelMetadata(pb.ModelMetadataRequest(name="echo"))
     assert list(meta.versions) == ["1"] and meta.inputs[0].datatype == "FP32" and meta.inputs[0].shape[0] == -1, meta
@@ -98,16 +153,35 @@ def describe(stub):
     stats = stub.ModelStatistics(pb.ModelStatisticsRequest(name="echo")).model_stats
     assert stats[0].inference_stats.success.count > 50, stats
     index = stub.RepositoryIndex(pb.RepositoryIndexRequest()).models
-    assert [(m.name, m.version, m.state) for m in index] == [("echo", "1", "READY")], index
+    assert [(m.name, m.version, m.state) for m in index] == [("echo", "1", "READY"), ("sums", "1", "READY")], index
     stub.RepositoryModelUnload(pb.RepositoryModelUnloadRequest(model_name="echo"))
     stub.RepositoryModelLoad(pb.RepositoryModelLoadRequest(model_name="echo"))
     assert stub.ModelReady(pb.ModelReadyRequest(name="echo")).ready
+
+
+def settings(stub):
+    ask = pb.TraceSettingRequest(model_name="echo")
+    ask.settings["trace_level"].value.extend(["TIMESTAMPS", "TENSORS"])
+    ask.settings["trace_rate"].value.append("7")
+    held = stub.TraceSetting(ask).settings
+    assert list(held["trace_level"].value) == ["TIMESTAMPS", "TENSORS"] and list(held["trace_rate"].value) == ["7"], held
+    assert list(stub.TraceSetting(pb.TraceSettingRequest()).settings["trace_level"].value) == ["OFF"]
+    clear = pb.TraceSettingRequest(model_name="echo")
+    clear.settings["trace_level"].SetInParent()
+    assert list(stub.TraceSetting(clear).settings["trace_level"].value) == ["OFF"]
+    log = pb.LogSettingsRequest()
+    log.settings["log_verbose_level"].uint32_param = 1
+    log.settings["log_format"].string_param = "ISO8601"
+    held = stub.LogSettings(log).settings
+    assert held["log_verbose_level"].uint32_param == 1 and held["log_format"].string_param == "ISO8601" and held["log_error"].bool_param, held
 
 
 with grpc.insecure_channel(sys.argv[2], options=OPTIONS) as channel:
     stub = service.GRPCInferenceServiceStub(channel)
     infer(stub)
     stream(stub)
+    sequences(stub)
     shared(stub, sys.argv[3])
     describe(stub)
+    settings(stub)
 print("all is well")

@@ -1,0 +1,141 @@
+package admin
+
+import (
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// System is what the box is and how it is: GET /api/v1/system.
+type System struct {
+	Name        string      `json:"name"`
+	Version     string      `json:"version"`
+	Go          string      `json:"go"`
+	Platform    string      `json:"platform"`
+	Hostname    string      `json:"hostname"`
+	Started     time.Time   `json:"started"`
+	Time        time.Time   `json:"time"`
+	Auth        string      `json:"auth"`
+	Ready       bool        `json:"ready"`
+	Addresses   []string    `json:"addresses"` // where the page can be opened
+	GRPCAddress string      `json:"grpc_address,omitempty"`
+	Disk        Disk        `json:"disk"`
+	Memory      Memory      `json:"memory"`
+	CPU         CPU         `json:"cpu"`
+	Components  []Component `json:"components"`
+	Warnings    []Warning   `json:"warnings"`
+}
+
+// Disk is the space of the data folder, in bytes.
+type Disk struct {
+	Used    int64 `json:"used"` // by models
+	Free    int64 `json:"free"`
+	Reserve int64 `json:"reserve"` // that uploads leave free
+}
+
+// Memory is that of the machine, in bytes. Box is what this process has resident.
+type Memory struct {
+	Total     int64 `json:"total"`
+	Available int64 `json:"available"`
+	Box       int64 `json:"box"`
+}
+
+// CPU is what the cores do: Load is 0 to 1, of all of them together.
+type CPU struct {
+	Cores int     `json:"cores"`
+	Load  float64 `json:"load"`
+}
+
+// Component is a part that the box is made of.
+type Component struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+}
+
+// Warning is something that a person should do something about.
+type Warning struct {
+	Code     string `json:"code"`
+	Severity string `json:"severity"` // info, warning or error
+	Text     string `json:"text"`
+	Next     string `json:"next"` // what to do
+	Model    string `json:"model,omitempty"`
+}
+
+// Device is what models run on.
+type Device struct {
+	Name        string             `json:"name"`
+	Kind        string             `json:"kind"`
+	Description string             `json:"description"`
+	Cores       int                `json:"cores,omitempty"`
+	Load        float64            `json:"load"`
+	MemoryTotal int64              `json:"memory_total"`
+	MemoryUsed  int64              `json:"memory_used"`
+	Models      []edgewise.ModelID `json:"models"`
+}
+
+// Settings is what can be changed while the box runs.
+type Settings struct {
+	Name          string `json:"name"`
+	SessionIdle   int64  `json:"session_idle_seconds"`
+	Session       int64  `json:"session_seconds"`
+	MetricsPublic bool   `json:"metrics_public"`
+}
+
+// SettingsChange is the body of PATCH /api/v1/settings. What is nil stays.
+type SettingsChange struct {
+	Name          *string `json:"name"`
+	SessionIdle   *int64  `json:"session_idle_seconds"`
+	Session       *int64  `json:"session_seconds"`
+	MetricsPublic *bool   `json:"metrics_public"`
+}
+
+// ConfigurationKey is a key of the configuration and its value in force.
+type ConfigurationKey struct {
+	Name    string `json:"name"`
+	Value   string `json:"value"`
+	Default string `json:"default"`
+	Unit    string `json:"unit"`
+	Doc     string `json:"doc"`
+}
+
+// TLS describes the certificate in use: GET /api/v1/tls.
+type TLS struct {
+	Mode                 string    `json:"mode"` // off, self_signed or uploaded
+	Fingerprint          string    `json:"fingerprint,omitempty"`
+	AuthorityFingerprint string    `json:"authority_fingerprint,omitempty"`
+	Subject              string    `json:"subject,omitempty"`
+	Issuer               string    `json:"issuer,omitempty"`
+	Names                []string  `json:"names,omitempty"`
+	NotBefore            time.Time `json:"not_before,omitzero"`
+	NotAfter             time.Time `json:"not_after,omitzero"`
+}
+
+// TLSUpload is the body of PUT /api/v1/tls: both are PEM.
+type TLSUpload struct {
+	Certificate string `json:"certificate"`
+	Key         string `json:"key"`
+}
+
+// Deployment says that a label moved, or was to.
+type Deployment struct {
+	Number       uint64    `json:"number"`
+	Time         time.Time `json:"time"`
+	Model        string    `json:"model"`
+	Label        string    `json:"label"`
+	From         int64     `json:"from"` // 0: none
+	To           int64     `json:"to"`   // 0: none
+	Actor        string    `json:"actor"`
+	Cause        string    `json:"cause"`
+	Done         bool      `json:"done"` // false: it failed and nothing changed
+	Error        string    `json:"error,omitempty"`
+	Milliseconds int64     `json:"milliseconds"`
+}
+
+// ModelEvent says that something about a model has changed.
+type ModelEvent struct {
+	Model   string `json:"model"`
+	Version int64  `json:"version,omitempty"`
+	What    string `json:"what"` // state, label, stored, deleted or notes
+	State   string `json:"state,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+}

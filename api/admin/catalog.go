@@ -1,0 +1,234 @@
+package admin
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// VersionDetail is a version with its declaration: GET /api/v1/models/{model}/versions/{version}.
+type VersionDetail struct {
+	Version
+	Platform     string          `json:"platform"`
+	MaxBatchSize int32           `json:"max_batch_size"`
+	Config       *edgewise.Model `json:"config"`
+	Inputs       []Tensor        `json:"inputs"`
+	Outputs      []Tensor        `json:"outputs"`
+	LabelNames   []string        `json:"labels"`
+	Fit          *Fit            `json:"fit,omitempty"`
+}
+
+// Notes is the body of PATCH requests that change notes.
+type Notes struct {
+	Notes string `json:"notes"`
+}
+
+// Dependant is a version of an ensemble that runs another version.
+type Dependant struct {
+	Name    string   `json:"name"`
+	Version int64    `json:"version"`
+	Labels  []string `json:"labels"`
+}
+
+// Graph is the structure of a model without its weights.
+type Graph struct {
+	Kind         string                `json:"kind"`
+	Inputs       []edgewise.TensorInfo `json:"inputs"`
+	Outputs      []edgewise.TensorInfo `json:"outputs"`
+	Nodes        []GraphNode           `json:"nodes"`
+	Initializers []edgewise.TensorInfo `json:"initializers,omitempty"`
+	Truncated    bool                  `json:"truncated"`
+}
+
+// GraphNode is one operation, or one step of an ensemble.
+type GraphNode struct {
+	Name    string   `json:"name"`
+	Op      string   `json:"op"`
+	Domain  string   `json:"domain,omitempty"`
+	Inputs  []string `json:"inputs"`
+	Outputs []string `json:"outputs"`
+	Version int64    `json:"version,omitempty"`
+}
+
+// Difference is one thing in which two versions differ.
+type Difference struct {
+	What     string `json:"what"`
+	Change   string `json:"change"` // added, removed or changed
+	From     string `json:"from,omitempty"`
+	To       string `json:"to,omitempty"`
+	Breaking bool   `json:"breaking,omitempty"`
+}
+
+// Comparison is what differs between two versions.
+type Comparison struct {
+	From        Version      `json:"from"`
+	To          Version      `json:"to"`
+	Same        bool         `json:"same"`
+	Differences []Difference `json:"differences"`
+}
+
+// Ensemble is an ensemble and what was measured of its steps.
+type Ensemble struct {
+	Name    string          `json:"name"`
+	Version int64           `json:"version"`
+	Live    bool            `json:"live"`
+	Config  *edgewise.Model `json:"config"`
+	Steps   []EnsembleStep  `json:"steps"`
+}
+
+// EnsembleStep is what was measured of a step.
+type EnsembleStep struct {
+	Step    int     `json:"step"`
+	Model   string  `json:"model"`
+	Version int64   `json:"version"`
+	Count   uint64  `json:"count"`
+	Failed  uint64  `json:"failed"`
+	Mean    float64 `json:"mean_us"`
+	Wait    float64 `json:"wait_us"`
+	Skipped uint64  `json:"skipped"`
+}
+
+// Draft is an ensemble that is being made.
+type Draft struct {
+	ID       string          `json:"id"`
+	Name     string          `json:"name"`
+	Config   json.RawMessage `json:"config"`
+	Layout   json.RawMessage `json:"layout,omitempty"`
+	Base     int64           `json:"base,omitempty"`
+	Revision int64           `json:"revision"`
+	Created  time.Time       `json:"created"`
+	Changed  time.Time       `json:"changed"`
+	Owner    string          `json:"owner"`
+}
+
+// DraftNew is the body of POST /api/v1/drafts.
+type DraftNew struct {
+	Name   string          `json:"name"`
+	Config json.RawMessage `json:"config"`
+	Layout json.RawMessage `json:"layout"`
+	Base   int64           `json:"base"`
+}
+
+// DraftSave is the body of PUT /api/v1/drafts/{id}.
+type DraftSave struct {
+	Name     string          `json:"name"`
+	Config   json.RawMessage `json:"config"`
+	Layout   json.RawMessage `json:"layout"`
+	Revision int64           `json:"revision"` // that it was read with
+}
+
+// DraftProblem is something that is wrong with a draft.
+type DraftProblem struct {
+	Text   string `json:"text"`
+	Step   *int   `json:"step,omitempty"`
+	Tensor string `json:"tensor,omitempty"`
+}
+
+// DraftStep is what a step of a draft would run.
+type DraftStep struct {
+	Model   string   `json:"model"`
+	Version int64    `json:"version"` // 0: there is none
+	Ready   bool     `json:"ready"`
+	Inputs  []Tensor `json:"inputs"`
+	Outputs []Tensor `json:"outputs"`
+}
+
+// Validation is the judgement about a draft.
+type Validation struct {
+	Valid    bool           `json:"valid"`
+	Problems []DraftProblem `json:"problems"`
+	Tensors  []Tensor       `json:"tensors"`
+	Steps    []DraftStep    `json:"steps"`
+}
+
+// Publish is the body of POST /api/v1/drafts/{id}/publish.
+type Publish struct {
+	Promote *bool  `json:"promote"` // nil: true
+	Notes   string `json:"notes"`
+}
+
+// Trace is one run, with every tensor.
+type Trace struct {
+	Duration float64       `json:"duration_us"`
+	Error    *ErrorBody    `json:"error,omitempty"`
+	Steps    []TraceStep   `json:"steps"`
+	Tensors  []TraceTensor `json:"tensors"`
+}
+
+// TraceStep is one step of a run.
+type TraceStep struct {
+	Step     int        `json:"step"`
+	Model    string     `json:"model"`
+	Version  int64      `json:"version"`
+	State    string     `json:"state"`
+	Start    float64    `json:"start_us"`
+	Duration float64    `json:"duration_us"`
+	Queue    float64    `json:"queue_us"`
+	Input    float64    `json:"input_us"`
+	Infer    float64    `json:"infer_us"`
+	Output   float64    `json:"output_us"`
+	Batch    int        `json:"batch,omitempty"`
+	Calls    int        `json:"calls"`
+	Fuel     uint64     `json:"fuel,omitempty"`
+	Memory   int64      `json:"memory,omitempty"`
+	Error    *ErrorBody `json:"error,omitempty"`
+}
+
+// TraceTensor is a tensor of a run.
+type TraceTensor struct {
+	Name     string         `json:"name"`
+	Role     string         `json:"role"` // input, between or output
+	Step     *int           `json:"step,omitempty"`
+	Datatype string         `json:"datatype"`
+	Shape    edgewise.Shape `json:"shape"`
+	Bytes    int64          `json:"bytes"`
+	Data     []byte         `json:"data,omitempty"`
+	Summary  *TensorSummary `json:"summary,omitempty"`
+}
+
+// TensorSummary says what is in a tensor of numbers.
+type TensorSummary struct {
+	Min       float64 `json:"min"`
+	Max       float64 `json:"max"`
+	Mean      float64 `json:"mean"`
+	Zeros     int64   `json:"zeros"`
+	NotFinite int64   `json:"not_finite"`
+}
+
+// GalleryStep is a step that comes with the box.
+type GalleryStep struct {
+	Name        string            `json:"name"`
+	Title       string            `json:"title"`
+	Description string            `json:"description,omitempty"`
+	Language    string            `json:"language"`
+	Main        string            `json:"main,omitempty"`
+	Config      string            `json:"config"`
+	Source      map[string]string `json:"source"`
+}
+
+// StepDeploy is the body of POST /api/v1/steps/{model}/versions.
+type StepDeploy struct {
+	Wasm    []byte            `json:"wasm"`
+	Config  string            `json:"config"`
+	Source  map[string]string `json:"source"`
+	Promote *bool             `json:"promote"` // nil: true
+	Notes   string            `json:"notes"`
+}
+
+// StepTrial is the body of POST /api/v1/steps/trial.
+type StepTrial struct {
+	Wasm       []byte            `json:"wasm"`
+	Config     string            `json:"config"`
+	Source     map[string]string `json:"source"`
+	Inputs     []TrialTensor     `json:"inputs"`
+	Parameters map[string]any    `json:"parameters"`
+}
+
+// TrialTensor is an input of a trial.
+type TrialTensor struct {
+	Name     string         `json:"name"`
+	Datatype string         `json:"datatype"`
+	Shape    edgewise.Shape `json:"shape"`
+	Data     []byte         `json:"data"`
+}

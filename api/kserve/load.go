@@ -1,0 +1,59 @@
+package kserve
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// LoadRequest is the body of POST /v2/repository/models/M/load, which may also be empty.
+type LoadRequest struct {
+	Parameters map[string]json.RawMessage `json:"parameters"`
+}
+
+// FilePrefix begins the names of load parameters that are files; the path inside the model's folder follows.
+const FilePrefix = "file:"
+
+// Override reads what the load gives in place of what the model's folder holds. Errors: Invalid.
+func (l LoadRequest) Override() (edgewise.LoadOverride, error) {
+	var o edgewise.LoadOverride
+	for key, raw := range l.Parameters {
+		path, isFile := strings.CutPrefix(key, FilePrefix)
+		if key != "config" && !isFile {
+			return o, invalid("Unrecognized load parameter '%.100s'", key)
+		}
+		var text string
+		if json.Unmarshal(raw, &text) != nil {
+			return o, invalid("load parameter '%.100s' is %.40s: want text", key, raw)
+		}
+		if !isFile {
+			o.Config = []byte(text)
+			continue
+		}
+		data, err := base64.StdEncoding.DecodeString(text)
+		if err != nil {
+			return o, invalid("load parameter '%.100s': its text is not base64: %w", key, err)
+		}
+		if o.Files == nil {
+			o.Files = map[string][]byte{}
+		}
+		o.Files[path] = data
+	}
+	return o, nil
+}
+
+// CheckLoadName tells whether a name may be asked to be loaded or unloaded, in the protocol's words. Errors: Invalid.
+func CheckLoadName(name string) error {
+	trimmed := strings.TrimSpace(name)
+	switch {
+	case trimmed == "":
+		return invalid("Model name cannot be empty. Please enter a valid name to deploy.")
+	case trimmed == ".." || strings.Contains(trimmed, "/"):
+		return invalid("invalid model name '%.200s', model name must not contain path traversal characters", name)
+	case edgewise.CheckName(name) != nil:
+		return invalid("failed to load '%.200s', failed to poll from model repository: %w", name, edgewise.CheckName(name))
+	}
+	return nil
+}

@@ -1,0 +1,31 @@
+package api
+
+import (
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+)
+
+func TestTheDocumentIsOpenAPI(t *testing.T) {
+	doc, err := openapi3.NewLoader().LoadFromData(OpenAPI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := doc.Validate(t.Context(), openapi3.AllowExtensionsWithRef()); err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			if op.OperationID == "" || names[op.OperationID] || op.Summary == "" {
+				t.Errorf("%s %s: want an operationId of its own and a summary, got %q", method, path, op.OperationID)
+			}
+			names[op.OperationID] = true
+			switch op.Extensions["x-right"] {
+			case "public", "self", "read", "infer", "operate", "admin":
+			default:
+				t.Errorf("%s %s: x-right is %v", method, path, op.Extensions["x-right"])
+			}
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package repository
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// lay writes files below a folder; a path that ends with '/' is a folder, and "a -> b" a link.
+func lay(t *testing.T, dir string, files ...string) {
+	t.Helper()
+	for _, file := range files {
+		var err error
+		link, target, isLink := strings.Cut(file, " -> ")
+		path := filepath.Join(dir, link)
+		switch {
+		case isLink:
+			err = os.Symlink(target, path)
+		case strings.HasSuffix(file, "/"):
+			err = os.MkdirAll(path, 0o755)
+		default:
+			err = errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("content of "+file), 0o600))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func names(folders []Folder) string {
+	var list []string
+	for _, f := range folders {
+		list = append(list, f.Name)
+	}
+	return strings.Join(list, " ")
+}
+
+func paths(files []File) string {
+	var list []string
+	for _, f := range files {
+		list = append(list, f.Path)
+	}
+	return strings.Join(list, " ")
+}
+
+func TestFolders(t *testing.T) {
+	for _, test := range []struct {
+		name, root  string
+		files       []string
+		want        string
+		refused     int
+		wantVersion string // files of version 1 of the first model
+	}{
+		{"empty", "r", []string{"r/"}, "", 0, ""},
+		{"models", "r", []string{"r/b/1/model.onnx", "r/a/1/model.onnx", "r/a/labels.txt", "r/README", "r/.git/x"}, "a b", 0, "labels.txt model.onnx"},
+		{"names that none can have", "r", []string{"r/a b/1/model.onnx", "r/a/1/model.onnx"}, "a", 1, "model.onnx"},
+		{"links", "r", []string{"real/1/model.onnx", "r/", "r/a -> ../real"}, "a", 0, "model.onnx"},
+		{"a link to nothing", "r", []string{"r/", "r/a -> ../nothing"}, "", 1, ""},
+		{"one model's folder", "m", []string{"m/1/model.onnx", "m/2/model.onnx"}, "m", 0, "model.onnx"},
+		{"its name is configured", "m", []string{"m/1/model.onnx", "m/config.pbtxt"}, "m", 0, "config.pbtxt model.onnx"},
+		{"a version's files", "models", []string{"models/model.onnx", "models/weights.bin"}, "models", 0, "model.onnx weights.bin"},
+		{"a version's files and a configuration", "models", []string{"models/model.onnx", "models/config.pbtxt"}, "models", 0, "config.pbtxt model.onnx"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			lay(t, dir, test.files...)
+			folders, refused, err := Folders(filepath.Join(dir, test.root))
+			if err != nil || names(folders) != test.want || len(refused) != test.refused {
+				t.Fatalf("got %q, refused %v, error %v", names(folders), refused, err)
+			}
+			if len(folders) == 0 {
+				return
+			}
+			c, err := folders[0].Contents("")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v, err := c.Version(1); err != nil || paths(v.Files) != test.wantVersion {
+				t.Errorf("version 1 has %q, %v", paths(v.Files), err)
+			}
+		})
+	}
+	if _, _, err := Folders(filepath.Join(t.TempDir(), "none")); err == nil || edgewise.KindOf(err) != edgewise.NotFound {
+		t.Errorf("a repository that is not there: %v", err)
+	}
+}
+
+func TestAFolderIsCalledWhatItsConfigurationSays(t *testing.T) {
+	dir := t.TempDir()
+	lay(t, dir, "1/model.onnx")
+	if err := os.WriteFile(filepath.Join(dir, "config.pbtxt"), []byte("name: \"cat\"\ninput { name: \"x\" }\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if folders, _, err := Folders(dir); err != nil || names(folders) != "cat" {
+		t.Errorf("got %q, %v", names(folders), err)
+	}
+}
+
+func TestContents(t *testing.T) {
+	dir := t.TempDir()
+	lay(t, dir, "m/1/model.onnx", "m/3/data/w.bin", "m/3/model.onnx", "m/04/model.onnx", "m/x/y", "m/config.pbtxt", "m/configs/gpu.pbtxt", "m/configs/cpu.pbtxt", "m/.hidden", "m/5")
+	f := Folder{Name: "m", Dir: filepath.Join(dir, "m")}
+	for _, test := range []struct{ config, shared, text string }{
+		{"", "04/model.onnx config.pbtxt x/y", "content of m/config.pbtxt"},
+		{"gpu", "04/model.onnx config.pbtxt x/y", "content of m/configs/gpu.pbtxt"},
+		{"none", "04/model.onnx config.pbtxt x/y", "content of m/config.pbtxt"},
+	} {
+		c, err := f.Contents(test.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, text, err := c.Config()
+		if paths(c.Shared) != test.shared || file != "config.pbtxt" || string(text) != test.text || err != nil {
+			t.Errorf("%q: shared %q, configuration %s %q, %v", test.config, paths(c.Shared), file, text, err)
+		}
+		if !slices.Equal(c.Numbers(), []int64{1, 3}) {
+			t.Errorf("versions %v", c.Numbers())
+		}
+	}
+}
+
+func TestStampsTellChangesApart(t *testing.T) {
+	dir := t.TempDir()
+	lay(t, dir, "m/1/model.onnx", "m/2/model.onnx")
+	stamp := func(number int64) string {
+		c, err := (Folder{Name: "m", Dir: filepath.Join(dir, "m")}).Contents("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := c.Version(number)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v.Stamp()
+	}
+	one, two := stamp(1), stamp(2)
+	if one != stamp(1) {
+		t.Error("nothing has changed")
+	}
+	lay(t, dir, "m/1/more")
+	if one == stamp(1) || two != stamp(2) {
+		t.Error("the change of a version is not seen, or seen of another")
+	}
+	lay(t, dir, "m/labels.txt")
+	if two == stamp(2) {
+		t.Error("the change of a shared file is not seen")
+	}
+}
+
+func TestFilesOfAClient(t *testing.T) {
+	c, err := FilesOf("m", map[string][]byte{"1/model.onnx": []byte("one"), "labels.txt": []byte("l"), "config.pbtxt": []byte("old")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.SetConfig("config.json", []byte("{}"))
+	v, err := c.Version(1)
+	if err != nil || paths(v.Files) != "config.json labels.txt model.onnx" || v.Size != 6 {
+		t.Fatalf("%q, %d bytes, %v", paths(v.Files), v.Size, err)
+	}
+	upload, closer := v.Upload("test")
+	var read []string
+	for {
+		path, size, body, err := upload.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		text, failed := io.ReadAll(body)
+		if err != nil || failed != nil || int64(len(text)) != size {
+			t.Fatal(path, err, failed)
+		}
+		read = append(read, path+"="+string(text))
+	}
+	if got := strings.Join(read, " "); got != "config.json={} labels.txt=l model.onnx=one" || closer.Close() != nil {
+		t.Errorf("read %s", got)
+	}
+	for _, path := range []string{"../x", "/x", "", ".", "a/../../x", "a\x00b", `a\b`, strings.Repeat("a/", 9) + "a"} {
+		if _, err := FilesOf("m", map[string][]byte{path: nil}); err == nil || edgewise.KindOf(err) != edgewise.Invalid {
+			t.Errorf("path %q: %v", path, err)
+		}
+	}
+}
+
+func TestACircleOfLinksEnds(t *testing.T) {
+	dir := t.TempDir()
+	lay(t, dir, "m/1/model.onnx", "m/1/again -> .")
+	_, err := (Folder{Name: "m", Dir: filepath.Join(dir, "m")}).Contents("")
+	if err == nil || !strings.Contains(err.Error(), "links to folders lead through more than 8 of them") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,219 @@
+package activity
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
+)
+
+func TestABucketHoldsItsTimesWithinASixteenth(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		us := rapid.Int64Range(0, int64(15*time.Minute/time.Microsecond)).Draw(t, "us")
+		high := upper(bucketOf(time.Duration(us) * time.Microsecond))
+		if high < float64(us) || high > float64(us)*(1+1.0/subCount)+1 {
+			t.Errorf("%d us is told as %v", us, high)
+		}
+	})
+	if bucketOf(-time.Second) != 0 || bucketOf(100*time.Hour) != buckets-1 {
+		t.Error("times out of range have no bucket")
+	}
+}
+
+func TestPercentilesAreThoseOfTheTimes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var h histogram
+		times := rapid.SliceOfN(rapid.Int64Range(1, 1e6), 1, 200).Draw(t, "us")
+		before := h.read()
+		for _, us := range times {
+			h.add(time.Duration(us) * time.Microsecond)
+		}
+		after := h.read()
+		slices.Sort(times)
+		for _, q := range []float64{0.5, 0.95, 0.99} {
+			got := *percentile(&before, &after, q)
+			want := float64(times[max(1, int(q*float64(len(times))+0.5))-1])
+			if got < want || got > want*(1+1.0/subCount)+1 {
+				t.Errorf("p%v of %v is %v, want %v", q, times, got, want)
+			}
+		}
+	})
+	var none counts
+	if percentile(&none, &none, 0.5) != nil {
+		t.Error("there is a percentile of nothing")
+	}
+}
+
+func TestTheHistoryIsAnHour(t *testing.T) {
+	var h History
+	id := edgewise.ModelID{Name: "cat", Version: 1}
+	now := time.Unix(1_700_000_000, 0)
+	statistics := func(edgewise.ModelID) (edgewise.Statistics, bool) { return edgewise.Statistics{Pending: 2}, true }
+	for range Steps * 5 * 2 {
+		h.Note(id, time.Millisecond, false)
+		h.Note(id, time.Millisecond, true)
+		now = now.Add(time.Second)
+		ticks := h.Tick(now, statistics)
+		if len(ticks) != 1 || ticks[0].Requests != 2 || ticks[0].Errors != 1 || ticks[0].Pending != 2 {
+			t.Fatalf("%+v", ticks)
+		}
+	}
+	read := h.Read("", time.Hour)
+	if len(read.Series) != 1 || len(read.Series[0].Requests) != Steps || read.Series[0].Requests[0] != 2 || *read.Series[0].P50[Steps-1] < 1000 || !read.End.Equal(now) {
+		t.Errorf("%+v", read)
+	}
+	if short := h.Read("cat", time.Minute); len(short.Series[0].Errors) != 12 || len(h.Read("dog", time.Minute).Series) != 0 {
+		t.Errorf("%+v", short)
+	}
+	for range Steps*5 + 10 {
+		now = now.Add(time.Second)
+		h.Tick(now, statistics)
+	}
+	if n := len(h.Read("", time.Hour).Series); n != 0 {
+		t.Errorf("%d versions that nobody asked for an hour", n)
+	}
+	for i := range maxSeries + 50 {
+		h.Note(edgewise.ModelID{Name: fmt.Sprint(i), Version: 1}, 1, false)
+	}
+	for range 5 {
+		now = now.Add(time.Second)
+		h.Tick(now, statistics)
+	}
+	if n := len(h.Read("", time.Hour).Series); n != maxSeries {
+		t.Errorf("%d versions are kept", n)
+	}
+}
+
+func TestEventsAreToldOnceAndAgainToWhoComesBack(t *testing.T) {
+	h := NewHub()
+	for i := range MaxEvents + 10 {
+		h.Publish("model", i)
+	}
+	l, gap, err := h.Listen("anna", []string{"model"}, h.Last()-2)
+	if err != nil || gap {
+		t.Fatal(gap, err)
+	}
+	h.Publish("log", "not wanted")
+	h.Publish("model", "new")
+	var got []string
+	for range 3 {
+		e := <-l.Events()
+		got = append(got, string(e.Data))
+	}
+	if want := []string{fmt.Sprint(MaxEvents + 8), fmt.Sprint(MaxEvents + 9), `"new"`}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if _, gap, _ := h.Listen("anna", []string{"model"}, 5); !gap {
+		t.Error("what is not kept any more is not told")
+	}
+	for range MaxPerListener - 2 {
+		if _, _, err := h.Listen("anna", nil, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := h.Listen("anna", nil, 0); err == nil || edgewise.KindOf(err) != edgewise.Busy {
+		t.Errorf("one more of anna: %v", err)
+	}
+	for i := range MaxListeners - MaxPerListener {
+		if _, _, err := h.Listen(fmt.Sprint(i), nil, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := h.Listen("otto", nil, 0); err == nil {
+		t.Error("one more of everybody")
+	}
+	l.Close()
+	if _, _, err := h.Listen("otto", nil, 0); err != nil {
+		t.Error(err)
+	}
+	for i := range backlog + 1 {
+		h.Publish("model", i)
+	}
+	h.Close()
+	if _, _, err := h.Listen("x", nil, 0); err == nil || edgewise.KindOf(err) != edgewise.Unavailable {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+func TestASlowListenerIsToldThatItMissed(t *testing.T) {
+	h := NewHub()
+	l, _, err := h.Listen("anna", []string{"model"}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range backlog + 1 {
+		h.Publish("model", i)
+	}
+	if !l.Missed() || l.Missed() {
+		t.Error("it is not told, or told twice")
+	}
+}
+
+func TestTheLogIsKeptWithinBounds(t *testing.T) {
+	published := 0
+	logs := NewLogs(func(string, any) { published++ })
+	logger := slog.New(logs.Handler(slog.NewTextHandler(io.Discard, nil))).With("part", "x").WithGroup("g")
+	logger.Warn("first")
+	for i := range MaxLines {
+		logger.Info("line", "i", i, "group", slog.GroupValue(slog.Int("a", 1)), "err", errors.New(strings.Repeat("e", 2*maxLineField)))
+	}
+	page := logs.List(LogQuery{Limit: 2, Text: "G.I=99"})
+	if len(page.Lines) != 2 || page.Lines[0].Number != MaxLines+1-(MaxLines-9999)+1-1 && page.Lines[0].Fields[1].Value == "" || page.Next == 0 {
+		t.Errorf("%+v", page)
+	}
+	line := page.Lines[0]
+	if line.Fields[0] != (admin.LogField{Key: "part", Value: "x"}) || line.Fields[2] != (admin.LogField{Key: "g.group.a", Value: "1"}) || len(line.Fields[3].Value) != maxLineField {
+		t.Errorf("%+v", line.Fields[:3])
+	}
+	if rest := logs.List(LogQuery{Limit: 2, Text: "g.i=99", Before: page.Next}); len(rest.Lines) != 2 || rest.Lines[0].Number >= page.Next {
+		t.Errorf("%+v", rest)
+	}
+	if got := logs.List(LogQuery{Limit: 10, Level: "warn"}); len(got.Lines) != 0 || published != MaxLines+1 {
+		t.Errorf("the first line is still there: %+v, %d", got, published)
+	}
+}
+
+func TestRequestsAreKeptWithinBounds(t *testing.T) {
+	var r Requests
+	began := time.Now()
+	for i := range MaxRequests + 5 {
+		var failure error
+		if i%2 == 1 {
+			failure = edgewise.Errorf("test", edgewise.Busy, "%s", strings.Repeat("f", 2*maxErrorBytes))
+		}
+		req := &edgewise.Request{Model: edgewise.ModelID{Name: "cat", Version: 1}, Inputs: []edgewise.Tensor{{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{2, 4}}}}
+		resp := &edgewise.Response{Model: req.Model, Timing: edgewise.Timing{Queue: 10, Input: 20, Infer: 30, Output: 5, Batch: 8}}
+		r.Note(t.Context(), req, resp, failure, began, time.Duration(i)*time.Microsecond, nil)
+	}
+	if list := r.List(RequestQuery{Limit: 3, Failed: true, Model: "cat"}); len(list) != 3 || !list[0].Failed || list[0].Code != "busy" || len(list[0].Error) != maxErrorBytes || list[0].Number <= list[1].Number {
+		t.Errorf("%+v", list)
+	}
+	if list := r.List(RequestQuery{Limit: 2 * MaxRequests}); len(list) != MaxRequests {
+		t.Errorf("%d requests are kept", len(list))
+	}
+	if list := r.List(RequestQuery{Limit: 9, Slower: MaxRequests * time.Microsecond}); len(list) != 5 {
+		t.Errorf("%d slow ones", len(list))
+	}
+	if _, err := r.Get(1); err == nil || edgewise.KindOf(err) != edgewise.NotFound {
+		t.Errorf("the first: %v", err)
+	}
+	d, err := r.Get(MaxRequests + 5)
+	if err != nil || len(d.Spans) != 5 || d.Spans[3].Batch != 8 || d.Spans[3].Own != 2 || d.Inputs[0].Datatype != "FP32" {
+		t.Errorf("%+v, %v", d, err)
+	}
+	for _, s := range d.Spans {
+		if s.Start < 0 || math.IsNaN(s.Duration) {
+			t.Errorf("%+v", s)
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package activity
+
+import (
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// Bounds of the events.
+const (
+	MaxEvents      = 1000 // kept for those who come back
+	MaxListeners   = 32
+	MaxPerListener = 4   // of one person or key
+	backlog        = 256 // events that may wait for one listener; one that is slower misses some and is told so
+)
+
+// Event is something that happened. Data is JSON.
+type Event struct {
+	ID    uint64
+	Topic string
+	Data  []byte
+}
+
+// Hub hands out events. It is safe for concurrent use.
+type Hub struct {
+	mu        sync.Mutex // guards the fields below
+	last      uint64
+	kept      []Event // the latest MaxEvents, oldest first
+	listeners map[*Listener]bool
+	closed    bool
+}
+
+// NewHub returns a hub to which nobody listens.
+func NewHub() *Hub { return &Hub{listeners: map[*Listener]bool{}} }
+
+// transient tells whether events of a topic are told once and not kept: the next one says it all again.
+func transient(topic string) bool {
+	return topic == "statistics" || topic == "request" || topic == "log"
+}
+
+// Publish tells everybody who listens to a topic.
+func (h *Hub) Publish(topic string, data any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if transient(topic) && !h.wanted(topic) {
+		return
+	}
+	text, err := json.Marshal(data)
+	if err != nil {
+		return // what is published is made of text and numbers
+	}
+	h.last++
+	e := Event{h.last, topic, text}
+	if !transient(topic) {
+		if len(h.kept) == MaxEvents {
+			h.kept = slices.Delete(h.kept, 0, 1)
+		}
+		h.kept = append(h.kept, e)
+	}
+	for l := range h.listeners {
+		if l.wants(topic) {
+			l.tell(e)
+		}
+	}
+}
+
+// Wanted tells whether anybody listens to a topic.
+func (h *Hub) Wanted(topic string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.wanted(topic)
+}
+
+func (h *Hub) wanted(topic string) bool {
+	for l := range h.listeners {
+		if l.wants(topic) {
+			return true
+		}
+	}
+	return false
+}
+
+// Listener is somebody who listens. It is used by one goroutine.
+type Listener struct {
+	hub    *Hub
+	owner  string
+	topics []string
+	events chan Event
+	missed bool // guarded by hub.mu
+}
+
+func (l *Listener) wants(topic string) bool { return slices.Contains(l.topics, topic) }
+
+func (l *Listener) tell(e Event) {
+	select {
+	case l.events <- e:
+	default:
+		l.missed = true
+	}
+}
+
+// Listen begins to listen to topics, with what happened after an event's id, 0 for now. gap says that some of it is not kept
+// any more. Errors: Busy when too many listen, or too many of one owner; Unavailable when the box stops.
+func (h *Hub) Listen(owner string, topics []string, after uint64) (l *Listener, gap bool, err error) {
+	const op = "activity.Listen"
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	own := 0
+	for other := range h.listeners {
+		if other.owner == owner {
+			own++
+		}
+	}
+	switch {
+	case h.closed:
+		return nil, false, edgewise.Errorf(op, edgewise.Unavailable, "the box is stopping")
+	case own >= MaxPerListener || len(h.listeners) >= MaxListeners:
+		err := edgewise.Errorf(op, edgewise.Busy, "%d streams of events are open, %d of them yours: at most %d of one person and %d of everybody", len(h.listeners), own, MaxPerListener, MaxListeners)
+		err.Reason, err.Limit = "rate_limited", MaxPerListener
+		return nil, false, err
+	}
+	l = &Listener{hub: h, owner: owner, topics: topics, events: make(chan Event, backlog)}
+	if after > 0 {
+		gap = after > h.last || len(h.kept) > 0 && h.kept[0].ID > after+1 && len(h.kept) == MaxEvents
+		for _, e := range h.kept {
+			if e.ID > after && l.wants(e.Topic) {
+				l.tell(e)
+			}
+		}
+	}
+	h.listeners[l] = true
+	return l, gap || l.missed, nil
+}
+
+// Events returns what happens. It is closed when the box stops.
+func (l *Listener) Events() <-chan Event { return l.events }
+
+// Missed tells whether events were dropped since it was last asked, because the listener was too slow.
+func (l *Listener) Missed() bool {
+	l.hub.mu.Lock()
+	defer l.hub.mu.Unlock()
+	missed := l.missed
+	l.missed = false
+	return missed
+}
+
+// Last returns the id of the latest event.
+func (h *Hub) Last() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.last
+}
+
+// Close stops listening. It may be called more than once.
+func (l *Listener) Close() {
+	l.hub.mu.Lock()
+	defer l.hub.mu.Unlock()
+	delete(l.hub.listeners, l)
+}
+
+// Close ends every stream.
+func (h *Hub) Close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return
+	}
+	h.closed = true
+	for l := range h.listeners {
+		close(l.events)
+	}
+	h.listeners = map[*Listener]bool{}
+}

@@ -1,0 +1,266 @@
+package activity
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
+)
+
+// Bounds of the requests that are kept.
+const (
+	MaxRequests   = 1000
+	maxSpans      = 256 // of one request
+	maxTensors    = 8   // inputs, and outputs, of one request that are described
+	maxKeptRank   = 8   // dimensions of one of them
+	maxErrorBytes = 1000
+)
+
+// Requests keeps the latest inference requests. It is safe for concurrent use.
+type Requests struct {
+	mu     sync.Mutex // guards the fields below
+	kept   []request  // a place is written anew when its turn comes, so that keeping a request takes no memory
+	next   int
+	number uint64
+}
+
+// request is one that was answered, or failed.
+type request struct {
+	number          uint64
+	id              string
+	caller          *edgewise.Principal
+	model           edgewise.ModelID
+	began           time.Time
+	took            time.Duration
+	timing          edgewise.Timing
+	elements        int // its own, in the batch
+	failure         error
+	inputs, outputs tensors
+	steps           *Recording
+}
+
+// tensors are the signatures of the first few tensors of a request.
+type tensors struct {
+	n    int
+	list [maxTensors]signature
+}
+
+type signature struct {
+	name string
+	kind edgewise.DataType
+	rank int
+	dims [maxKeptRank]int64
+}
+
+func (t *tensors) keep(list []edgewise.Tensor) {
+	t.n = min(len(list), maxTensors)
+	for i := range t.n {
+		s := &t.list[i]
+		s.name, s.kind, s.rank = list[i].Name, list[i].Type, copy(s.dims[:], list[i].Shape)
+	}
+}
+
+func (t *tensors) shown() []admin.Tensor {
+	list := make([]admin.Tensor, t.n)
+	for i := range list {
+		s := &t.list[i]
+		list[i] = admin.Tensor{Name: s.name, Datatype: s.kind.String(), Shape: append(edgewise.Shape{}, s.dims[:s.rank]...)}
+	}
+	return list
+}
+
+// Recording records what an ensemble asks of its steps: the Recorder of one request.
+type Recording struct {
+	began time.Time
+
+	mu    sync.Mutex // guards spans
+	spans []span
+}
+
+type span struct {
+	step, parent int // parent -1: the request itself
+	model        edgewise.ModelID
+	began, took  time.Duration // began since the request did
+	timing       edgewise.Timing
+	failure      error
+}
+
+// NewRecording begins to record a request.
+func NewRecording() *Recording { return &Recording{began: time.Now()} }
+
+// Ask notes that a step's model is asked.
+func (r *Recording) Ask(ctx context.Context, step int, req *edgewise.Request) (context.Context, func(*edgewise.Response, error)) {
+	return r.below(-1).Ask(ctx, step, req)
+}
+
+// below records the steps of an ensemble that is itself a step.
+func (r *Recording) below(parent int) edgewise.Recorder { return &nested{r, parent} }
+
+type nested struct {
+	*Recording
+	parent int
+}
+
+// Ask notes that a step's model is asked.
+func (n *nested) Ask(ctx context.Context, step int, req *edgewise.Request) (context.Context, func(*edgewise.Response, error)) {
+	r := n.Recording
+	began := time.Since(r.began)
+	r.mu.Lock()
+	at := len(r.spans)
+	if at >= maxSpans {
+		r.mu.Unlock()
+		return ctx, func(*edgewise.Response, error) {}
+	}
+	r.spans = append(r.spans, span{step: step, parent: n.parent, model: req.Model, began: began})
+	r.mu.Unlock()
+	return edgewise.WithRecorder(ctx, r.below(at)), func(resp *edgewise.Response, err error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		s := &r.spans[at]
+		s.took, s.failure = time.Since(r.began)-began, err
+		if resp != nil {
+			s.timing, s.model = resp.Timing, resp.Model
+		}
+	}
+}
+
+// Note keeps a request that has ended and returns its number. recording is nil for a model that is no ensemble.
+func (r *Requests) Note(ctx context.Context, req *edgewise.Request, resp *edgewise.Response, failure error, began time.Time, took time.Duration, recording *Recording) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := r.next
+	if len(r.kept) < MaxRequests {
+		at = len(r.kept)
+		r.kept = append(r.kept, request{})
+	} else {
+		r.next = (r.next + 1) % MaxRequests
+	}
+	r.number++
+	kept := &r.kept[at]
+	kept.number, kept.id, kept.model, kept.began, kept.took, kept.failure, kept.steps, kept.elements = r.number, req.ID, req.Model, began, took, failure, recording, elements(req)
+	kept.caller = edgewise.PrincipalOf(ctx)
+	kept.inputs.keep(req.Inputs)
+	kept.timing, kept.outputs.n = edgewise.Timing{}, 0
+	if resp != nil {
+		kept.model, kept.timing = resp.Model, resp.Timing
+		kept.outputs.keep(resp.Outputs)
+	}
+	return kept.number
+}
+
+// elements guesses how many elements of a batch a request brings: the first dimension of its first input.
+func elements(req *edgewise.Request) int {
+	if len(req.Inputs) > 0 && len(req.Inputs[0].Shape) > 0 {
+		return int(req.Inputs[0].Shape[0])
+	}
+	return 1
+}
+
+func (r *request) summary() admin.RequestSummary {
+	s := admin.RequestSummary{
+		Number: r.number, ID: r.id, Time: r.began.UTC(), Model: r.model.Name, Version: r.model.Version, Duration: micro(r.took), Batch: r.timing.Batch,
+	}
+	if r.caller != nil {
+		s.Caller = r.caller.Actor()
+	}
+	if r.failure != nil {
+		s.Failed, s.Code, s.Error = true, edgewise.KindOf(r.failure).String(), message(r.failure)
+	}
+	return s
+}
+
+func micro(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
+
+func message(err error) string {
+	text := err.Error()
+	return text[:min(len(text), maxErrorBytes)]
+}
+
+// RequestQuery says which requests are wanted.
+type RequestQuery struct {
+	Model  string // empty: any
+	Failed bool   // only those that failed
+	Slower time.Duration
+	Limit  int
+}
+
+// List returns the latest requests first.
+func (r *Requests) List(q RequestQuery) []admin.RequestSummary {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := []admin.RequestSummary{}
+	for i := range r.kept {
+		k := &r.kept[(r.next+len(r.kept)-1-i)%len(r.kept)]
+		if (q.Model == "" || k.model.Name == q.Model) && (!q.Failed || k.failure != nil) && k.took >= q.Slower {
+			if list = append(list, k.summary()); len(list) == q.Limit {
+				break
+			}
+		}
+	}
+	return list
+}
+
+// Get returns one request as a waterfall. Errors: NotFound when it is not kept any more.
+func (r *Requests) Get(number uint64) (admin.RequestDetail, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.kept {
+		if r.kept[i].number == number {
+			return r.kept[i].detail(), nil
+		}
+	}
+	return admin.RequestDetail{}, edgewise.Errorf("activity.Get", edgewise.NotFound, "request %d is not kept: only the last %d are", number, MaxRequests)
+}
+
+func (r *request) detail() admin.RequestDetail {
+	d := admin.RequestDetail{RequestSummary: r.summary(), Inputs: r.inputs.shown(), Outputs: r.outputs.shown()}
+	d.Spans = []admin.Span{{Name: r.model.Name, Kind: "request", Duration: micro(r.took), Model: r.model.Name, Version: r.model.Version, Error: d.Error}}
+	if r.steps == nil {
+		d.Spans = append(d.Spans, parts(0, 0, r.took, r.timing, r.elements)...)
+		return d
+	}
+	r.steps.mu.Lock()
+	defer r.steps.mu.Unlock()
+	at := make([]int, len(r.steps.spans)) // of each recorded span among those that are shown
+	for i, s := range r.steps.spans {
+		parent := 0
+		if s.parent >= 0 {
+			parent = at[s.parent]
+		}
+		at[i] = len(d.Spans)
+		shown := admin.Span{
+			Name: s.model.Name, Kind: "step", Parent: &parent, Start: micro(s.began), Duration: micro(s.took), Model: s.model.Name, Version: s.model.Version,
+			Fuel: s.timing.Guest.Fuel, Memory: s.timing.Guest.Memory,
+		}
+		if s.failure != nil {
+			shown.Error = message(s.failure)
+		}
+		d.Spans = append(d.Spans, shown)
+		d.Spans = append(d.Spans, parts(at[i], s.began, s.took, s.timing, 0)...)
+	}
+	return d
+}
+
+// parts splits a run into what its scheduler measured, one behind the other; what is left over stands before the queue.
+func parts(parent int, began, took time.Duration, t edgewise.Timing, own int) []admin.Span {
+	if t.Batch == 0 {
+		return nil
+	}
+	measured := t.Queue + t.Input + t.Infer + t.Output
+	at := began + max(0, took-measured)/2
+	var list []admin.Span
+	for _, part := range []struct {
+		kind string
+		took time.Duration
+	}{{"queue", t.Queue}, {"input", t.Input}, {"infer", t.Infer}, {"output", t.Output}} {
+		s := admin.Span{Name: part.kind, Kind: part.kind, Parent: &parent, Start: micro(at), Duration: micro(part.took)}
+		if part.kind == "infer" {
+			s.Batch, s.Own, s.Fuel, s.Memory = t.Batch, own, t.Guest.Fuel, t.Guest.Memory
+		}
+		list = append(list, s)
+		at += part.took
+	}
+	return list
+}

@@ -1,0 +1,253 @@
+package appliance
+
+import (
+	"encoding/json"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/auth"
+	"github.com/edgewise-ai/edgewise/appliance/certificate"
+	"github.com/edgewise-ai/edgewise/appliance/config"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+)
+
+// box is what the doors see of the appliance as a thing with a name, settings and a state.
+type box struct {
+	app       *App
+	documents edgewise.Documents
+	started   time.Time
+
+	mu       sync.Mutex // guards settings and steps
+	settings admin.Settings
+	steps    map[string]bool // of the setup, that are done
+	urls     []string
+	grpcAt   string
+}
+
+var _ httpapi.Box = (*box)(nil)
+
+const (
+	boxBucket   = "box"
+	settingsKey = "settings"
+	stepsKey    = "steps"
+)
+
+// setupSteps are the steps of the setup behind the claim, in order.
+func setupSteps() []string { return []string{"name", "tls", "model"} }
+
+// load reads the settings; what was never set has its default.
+func (b *box) load() error {
+	idle, total := auth.DefaultSessionIdle, auth.DefaultSession
+	b.settings = admin.Settings{Name: hostname(), SessionIdle: int64(idle / time.Second), Session: int64(total / time.Second), MetricsPublic: b.app.config.Metrics.Public}
+	b.steps = map[string]bool{}
+	return b.documents.View(func(tx edgewise.DocumentsTx) error {
+		for key, into := range map[string]any{settingsKey: &b.settings, stepsKey: &b.steps} {
+			if text := tx.Get(boxBucket, key); text != nil && json.Unmarshal(text, into) != nil {
+				return edgewise.Errorf("appliance.box.load", edgewise.Corrupt, "the box's %s are damaged", key)
+			}
+		}
+		return nil
+	})
+}
+
+func hostname() string {
+	if host, err := os.Hostname(); err == nil && host != "" {
+		return host
+	}
+	return "edgewise"
+}
+
+func (b *box) store(key string, value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return edgewise.Errorf("appliance.box.store", edgewise.Internal, "%w", err)
+	}
+	return b.documents.Update(func(tx edgewise.DocumentsTx) error { return tx.Put(boxBucket, key, text) })
+}
+
+// Settings returns what can be changed while the box runs.
+func (b *box) Settings() admin.Settings {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.settings
+}
+
+// Bounds of settings.
+const (
+	maxBoxName     = 63 // characters
+	minSessionIdle = 60
+	maxSessionIdle = 30 * 24 * 3600
+	minSession     = 300
+	maxSession     = 365 * 24 * 3600
+)
+
+// ChangeSettings changes what is not nil. Errors: Invalid with Field.
+func (b *box) ChangeSettings(c admin.SettingsChange) (admin.Settings, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.settings
+	if c.Name != nil {
+		s.Name = strings.TrimSpace(*c.Name)
+	}
+	if c.SessionIdle != nil {
+		s.SessionIdle = *c.SessionIdle
+	}
+	if c.Session != nil {
+		s.Session = *c.Session
+	}
+	if c.MetricsPublic != nil {
+		s.MetricsPublic = *c.MetricsPublic
+	}
+	if err := checkSettings(s); err != nil {
+		return b.settings, err
+	}
+	if err := b.store(settingsKey, s); err != nil {
+		return b.settings, err
+	}
+	b.settings = s
+	b.app.publish("settings", s)
+	return s, nil
+}
+
+func checkSettings(s admin.Settings) error {
+	fail := func(field, format string, args ...any) error {
+		err := edgewise.Errorf("appliance.ChangeSettings", edgewise.Invalid, format, args...)
+		err.Field = field
+		return err
+	}
+	switch n := utf8.RuneCountInString(s.Name); {
+	case n == 0 || n > maxBoxName || strings.ContainsFunc(s.Name, unicode.IsControl):
+		return fail("name", "the box's name has %d characters: want 1 to %d, and no control characters", n, maxBoxName)
+	case s.SessionIdle < minSessionIdle || s.SessionIdle > maxSessionIdle:
+		return fail("session_idle_seconds", "session_idle_seconds is %d: want %d to %d", s.SessionIdle, minSessionIdle, maxSessionIdle)
+	case s.Session < minSession || s.Session > maxSession:
+		return fail("session_seconds", "session_seconds is %d: want %d to %d", s.Session, minSession, maxSession)
+	}
+	return nil
+}
+
+func (b *box) sessionTimes() (idle, total time.Duration) {
+	s := b.Settings()
+	return time.Duration(s.SessionIdle) * time.Second, time.Duration(s.Session) * time.Second
+}
+
+// Setup returns the state of the setup.
+func (b *box) Setup() admin.Setup {
+	claimed := b.app.openMode() || b.app.accounts.Claimed()
+	s := admin.Setup{Claimed: claimed, Auth: b.app.config.Auth, Name: b.Settings().Name, Version: Version, PasswordBytes: auth.MinPassword}
+	if b.app.identity != nil {
+		s.Fingerprint = b.app.identity.Describe().Fingerprint
+	}
+	s.Steps = []admin.SetupStep{{Name: "claim", Done: claimed}}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, name := range setupSteps() {
+		s.Steps = append(s.Steps, admin.SetupStep{Name: name, Done: b.steps[name] || b.app.openMode()})
+	}
+	if i := slices.IndexFunc(s.Steps, func(step admin.SetupStep) bool { return !step.Done }); i >= 0 {
+		s.Next = s.Steps[i].Name
+	}
+	return s
+}
+
+// FinishStep marks a step of the setup. Errors: NotFound.
+func (b *box) FinishStep(step string) error {
+	if !slices.Contains(setupSteps(), step) {
+		return edgewise.Errorf("appliance.FinishStep", edgewise.NotFound, "the setup has no step %.40q: want one of %s", step, strings.Join(setupSteps(), ", "))
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	steps := map[string]bool{step: true}
+	for name, done := range b.steps {
+		steps[name] = done || steps[name]
+	}
+	if err := b.store(stepsKey, steps); err != nil {
+		return err
+	}
+	b.steps = steps
+	return nil
+}
+
+// System describes the box.
+func (b *box) System() admin.System {
+	a := b.app
+	s := admin.System{
+		Name: b.Settings().Name, Version: Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Hostname: hostname(),
+		Started: b.started, Time: time.Now().UTC(), Auth: a.config.Auth, Ready: a.engine.Ready(), Memory: a.machine.Memory(), CPU: a.machine.CPU(),
+		Components: components(), Disk: admin.Disk{Reserve: int64(a.config.Store.ReserveBytes)},
+	}
+	b.mu.Lock()
+	s.Addresses, s.GRPCAddress = append([]string{}, b.urls...), b.grpcAt
+	b.mu.Unlock()
+	if usage, err := a.store.Usage(); err == nil {
+		s.Disk.Used, s.Disk.Free = usage.Bytes, usage.Free
+	}
+	s.Warnings = a.warnings(s)
+	return s
+}
+
+// Devices lists what models run on.
+func (b *box) Devices() []admin.Device {
+	memory, cpu := b.app.machine.Memory(), b.app.machine.CPU()
+	d := admin.Device{
+		Name: edgewise.Device{}.String(), Kind: "cpu", Description: b.app.machine.Model(), Cores: cpu.Cores, Load: cpu.Load,
+		MemoryTotal: memory.Total, MemoryUsed: memory.Total - memory.Available, Models: []edgewise.ModelID{},
+	}
+	for _, s := range b.app.manager.Statuses() {
+		if s.State == edgewise.StateReady {
+			d.Models = append(d.Models, s.ID)
+		}
+	}
+	return []admin.Device{d}
+}
+
+// Configuration lists the keys that the box was started with.
+func (b *box) Configuration() []admin.ConfigurationKey {
+	var list []admin.ConfigurationKey
+	for _, k := range config.Keys() {
+		list = append(list, admin.ConfigurationKey{Name: k.Name, Value: b.app.config.Value(k.Name), Default: k.Default, Unit: k.Unit, Doc: k.Doc})
+	}
+	return list
+}
+
+// TLS describes the certificate.
+func (b *box) TLS() admin.TLS {
+	if b.app.identity == nil {
+		return admin.TLS{Mode: certificate.ModeOff}
+	}
+	return b.app.identity.Describe()
+}
+
+func (b *box) withIdentity(change func(*certificate.Identity) error) (admin.TLS, error) {
+	if b.app.identity == nil {
+		return b.TLS(), edgewise.Errorf("appliance.TLS", edgewise.Conflict, "TLS is switched off (tls.mode is off): there is no certificate to change")
+	}
+	err := change(b.app.identity)
+	return b.TLS(), err
+}
+
+// SetTLS uses another certificate.
+func (b *box) SetTLS(u admin.TLSUpload) (admin.TLS, error) {
+	return b.withIdentity(func(i *certificate.Identity) error { return i.Upload(u) })
+}
+
+// ResetTLS goes back to a certificate of the box's own authority.
+func (b *box) ResetTLS() (admin.TLS, error) {
+	return b.withIdentity(func(i *certificate.Identity) error { return i.Reset() })
+}
+
+// Authority returns the certificate of the box's own authority.
+func (b *box) Authority() ([]byte, error) {
+	if b.app.identity == nil {
+		return nil, edgewise.Errorf("appliance.Authority", edgewise.NotFound, "TLS is switched off (tls.mode is off): there is no authority")
+	}
+	return b.app.identity.Authority(), nil
+}

@@ -1,0 +1,358 @@
+package appliance
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+	"github.com/edgewise-ai/edgewise/ensemble"
+)
+
+// catalog is what the page shows of models.
+type catalog struct{ *App }
+
+var _ httpapi.Catalog = catalog{}
+
+// Notes returns what people wrote about a model or a version.
+func (c catalog) Notes(id edgewise.ModelID) string { return c.notes.get(id) }
+
+// SetNotes replaces it.
+func (c catalog) SetNotes(id edgewise.ModelID, text string) error {
+	if _, err := c.stored(id); err != nil {
+		return err
+	}
+	if err := c.notes.set(id, text); err != nil {
+		return err
+	}
+	c.publish("model", admin.ModelEvent{Model: id.Name, Version: id.Version, What: "notes"})
+	return nil
+}
+
+// stored returns a stored version; nil when id names none of a model that is stored. Errors: NotFound.
+func (a *App) stored(id edgewise.ModelID) (*edgewise.Version, error) {
+	r, err := a.library.Record(id.Name)
+	if err != nil || id.Version == 0 {
+		return nil, err
+	}
+	if v := r.Version(id.Version); v != nil {
+		return v, nil
+	}
+	return nil, edgewise.Errorf("appliance.stored", edgewise.NotFound, "model %q has no version %d", id.Name, id.Version)
+}
+
+// maxShownLabels bounds the names of an output's elements that are shown.
+const maxShownLabels = 1000
+
+// Detail describes a version.
+func (c catalog) Detail(ctx context.Context, id edgewise.ModelID) (admin.VersionDetail, error) {
+	v, err := c.stored(id)
+	if err != nil {
+		return admin.VersionDetail{}, err
+	}
+	d := admin.VersionDetail{
+		Version: admin.NewVersion(v, c.engine.Index()), Platform: v.Model.Platform, MaxBatchSize: v.Model.MaxBatchSize, Config: v.Model,
+		Inputs: admin.NewTensors(v.Model.Inputs()), Outputs: admin.NewTensors(v.Model.Outputs()), LabelNames: c.labelsOf(id),
+	}
+	d.Notes = c.notes.get(id)
+	for i := range d.Outputs {
+		labels := c.library.labels(id, d.Outputs[i].Name)
+		d.Outputs[i].Labels = labels[:min(len(labels), maxShownLabels)]
+	}
+	if needs, err := c.library.footprint(ctx, v); err == nil {
+		fit := c.fit(ctx, needs.Bytes)
+		d.Fit = &fit
+	}
+	return d, nil
+}
+
+// labelsOf lists the labels that point to a version.
+func (a *App) labelsOf(id edgewise.ModelID) []string {
+	names := []string{}
+	if r := a.library.record(id.Name); r != nil {
+		for _, l := range r.Labels {
+			if l.Version == id.Version {
+				names = append(names, l.Name)
+			}
+		}
+	}
+	return names
+}
+
+// File opens a file of a version.
+func (c catalog) File(id edgewise.ModelID, path string) (io.ReadCloser, int64, error) {
+	v, err := c.stored(id)
+	if err != nil {
+		return nil, 0, err
+	}
+	i := slices.IndexFunc(v.Files, func(f edgewise.File) bool { return f.Path == path })
+	if i < 0 {
+		return nil, 0, edgewise.Errorf("appliance.File", edgewise.NotFound, "model %v has no file %q", id, path)
+	}
+	dir, err := c.store.Dir(id)
+	if err != nil {
+		return nil, 0, err
+	}
+	f, err := os.Open(filepath.Join(dir, filepath.FromSlash(path)))
+	if err != nil {
+		return nil, 0, edgewise.Errorf("appliance.File", edgewise.Corrupt, "file %q of model %v cannot be opened", path, id)
+	}
+	return f, v.Files[i].Size, nil
+}
+
+// Compare says what differs between two versions.
+func (c catalog) Compare(_ context.Context, name string, from, to int64) (admin.Comparison, error) {
+	a, err := c.stored(edgewise.ModelID{Name: name, Version: from})
+	if err != nil {
+		return admin.Comparison{}, err
+	}
+	b, err := c.stored(edgewise.ModelID{Name: name, Version: to})
+	if err != nil {
+		return admin.Comparison{}, err
+	}
+	index := c.engine.Index()
+	out := admin.Comparison{From: admin.NewVersion(a, index), To: admin.NewVersion(b, index), Same: a.Digest == b.Digest, Differences: []admin.Difference{}}
+	out.Differences = append(out.Differences, tensorDifferences("input", a.Model.Inputs(), b.Model.Inputs())...)
+	out.Differences = append(out.Differences, tensorDifferences("output", a.Model.Outputs(), b.Model.Outputs())...)
+	configured, err := configDifferences(a.Model, b.Model)
+	if err != nil {
+		return out, err
+	}
+	out.Differences = append(append(out.Differences, configured...), fileDifferences(a.Files, b.Files)...)
+	return out, nil
+}
+
+// tensorDifferences compares what clients send, or get. What a client of the old version cannot cope with is breaking: an
+// input that is gone or new and needed, an output that is gone, or one with another type or shape.
+func tensorDifferences(what string, from, to []edgewise.Spec) []admin.Difference {
+	var list []admin.Difference
+	text := func(s edgewise.Spec) string { return fmt.Sprintf("%v %v", s.Type, s.Shape) }
+	find := func(list []edgewise.Spec, name string) int {
+		return slices.IndexFunc(list, func(s edgewise.Spec) bool { return s.Name == name })
+	}
+	for _, s := range from {
+		i := find(to, s.Name)
+		switch {
+		case i < 0:
+			list = append(list, admin.Difference{What: what + " " + s.Name, Change: "removed", From: text(s), Breaking: true})
+		case text(s) != text(to[i]):
+			list = append(list, admin.Difference{What: what + " " + s.Name, Change: "changed", From: text(s), To: text(to[i]), Breaking: true})
+		}
+	}
+	for _, s := range to {
+		if find(from, s.Name) < 0 {
+			list = append(list, admin.Difference{What: what + " " + s.Name, Change: "added", To: text(s), Breaking: what == "input" && !s.Optional})
+		}
+	}
+	return list
+}
+
+// configDifferences compares declarations member by member, but for the tensors.
+func configDifferences(from, to *edgewise.Model) ([]admin.Difference, error) {
+	var forms [2]map[string]json.RawMessage
+	for i, m := range []*edgewise.Model{from, to} {
+		text, err := json.Marshal(m)
+		if err == nil {
+			err = json.Unmarshal(text, &forms[i])
+		}
+		if err != nil {
+			return nil, edgewise.Errorf("appliance.Compare", edgewise.Internal, "%w", err)
+		}
+	}
+	var list []admin.Difference
+	for _, key := range slices.Sorted(maps.Keys(merged(forms[0], forms[1]))) {
+		a, b := string(forms[0][key]), string(forms[1][key])
+		if key == "input" || key == "output" || a == b {
+			continue
+		}
+		d := admin.Difference{What: "config." + key, Change: "changed", From: a, To: b}
+		switch {
+		case a == "":
+			d.Change = "added"
+		case b == "":
+			d.Change = "removed"
+		}
+		list = append(list, d)
+	}
+	return list, nil
+}
+
+func merged[V any](a, b map[string]V) map[string]V {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
+
+func fileDifferences(from, to []edgewise.File) []admin.Difference {
+	var list []admin.Difference
+	text := func(f edgewise.File) string { return fmt.Sprintf("%d bytes, sha256 %s", f.Size, f.Digest) }
+	old := map[string]edgewise.File{}
+	for _, f := range from {
+		old[f.Path] = f
+	}
+	for _, f := range to {
+		before, there := old[f.Path]
+		delete(old, f.Path)
+		switch {
+		case !there:
+			list = append(list, admin.Difference{What: "file " + f.Path, Change: "added", To: text(f)})
+		case before.Digest != f.Digest:
+			list = append(list, admin.Difference{What: "file " + f.Path, Change: "changed", From: text(before), To: text(f)})
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(old)) {
+		list = append(list, admin.Difference{What: "file " + path, Change: "removed", From: text(old[path])})
+	}
+	return list
+}
+
+// Dependants lists the versions of ensembles that run a version, themselves or through others, those that nothing runs first.
+func (c catalog) Dependants(id edgewise.ModelID) ([]admin.Dependant, error) {
+	if _, err := c.stored(id); err != nil {
+		return nil, err
+	}
+	list := []admin.Dependant{}
+	for _, v := range c.dependants(id) {
+		list = append(list, admin.Dependant{Name: v.Name, Version: v.Version, Labels: c.labelsOf(v)})
+	}
+	return list, nil
+}
+
+// dependants lists them in the order in which they can be deleted.
+func (a *App) dependants(id edgewise.ModelID) []edgewise.ModelID {
+	var found []edgewise.ModelID
+	var visit func(id edgewise.ModelID, depth int)
+	visit = func(id edgewise.ModelID, depth int) {
+		for _, r := range a.library.Records() {
+			for _, v := range r.Versions {
+				pinned := slices.ContainsFunc(v.Model.Pins(), func(pin edgewise.ModelID) bool {
+					return pin.Name == id.Name && (id.Version == 0 || pin.Version == id.Version)
+				})
+				if pinned && depth < ensemble.MaxNesting {
+					visit(v.ID, depth+1)
+					if !slices.Contains(found, v.ID) {
+						found = append(found, v.ID)
+					}
+				}
+			}
+		}
+	}
+	visit(id, 0)
+	return found
+}
+
+// DeleteDependants deletes them: a model whose versions all go is deleted whole; of others the labels that point to them are
+// moved to the highest version that stays.
+func (c catalog) DeleteDependants(ctx context.Context, id edgewise.ModelID) error {
+	for _, v := range c.dependants(id) {
+		r := c.library.record(v.Name)
+		if r == nil {
+			continue
+		}
+		if len(r.Versions) == 1 {
+			if err := c.library.DeleteModel(ctx, v.Name); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := c.unlabel(ctx, r, v); err != nil {
+			return err
+		}
+		if err := c.library.DeleteVersion(ctx, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unlabel takes the labels off a version that is to be deleted.
+func (c catalog) unlabel(ctx context.Context, r *edgewise.Record, id edgewise.ModelID) error {
+	highest := int64(0)
+	for _, v := range r.Versions {
+		if v.ID != id {
+			highest = v.ID.Version
+		}
+	}
+	for _, l := range r.Labels {
+		if l.Version != id.Version {
+			continue
+		}
+		if l.Name != edgewise.LiveLabel {
+			if err := c.library.RemoveLabel(ctx, id.Name, l.Name); err != nil {
+				return err
+			}
+			continue
+		}
+		if _, err := c.library.SetLabel(withCause(ctx, causeRemove), id.Name, l.Name, highest); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Deployments returns what served when.
+func (c catalog) Deployments(model string, limit int) ([]admin.Deployment, error) {
+	return c.history.list(model, limit)
+}
+
+// Ensembles lists the ensembles with what was measured of their steps.
+func (c catalog) Ensembles() []admin.Ensemble {
+	list := []admin.Ensemble{}
+	for _, r := range c.library.Records() {
+		if len(r.Versions) == 0 {
+			continue
+		}
+		live := r.Version(r.Label(edgewise.LiveLabel))
+		v := live
+		if v == nil {
+			v = r.Versions[len(r.Versions)-1]
+		}
+		if !isEnsemble(v.Model) {
+			continue
+		}
+		e := admin.Ensemble{Name: r.Name, Version: v.ID.Version, Live: live != nil, Config: v.Model, Steps: []admin.EnsembleStep{}}
+		statistics, _ := c.manager.Statistics(v.ID)
+		for i, s := range v.Model.EnsembleScheduling.Step {
+			e.Steps = append(e.Steps, ensembleStep(i, s, statistics))
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+func ensembleStep(i int, s edgewise.EnsembleStep, statistics edgewise.Statistics) admin.EnsembleStep {
+	step := admin.EnsembleStep{Step: i, Model: s.ModelName}
+	if s.Pinned != nil {
+		step.Version = s.Pinned.Version
+	}
+	if i >= len(statistics.Steps) {
+		return step
+	}
+	m := statistics.Steps[i]
+	step.Count, step.Failed, step.Skipped = m.Success.Count, m.Fail.Count, m.Skipped
+	step.Mean, step.Wait = mean(m.Success), mean(m.Wait)
+	return step
+}
+
+// mean is a mean time in microseconds, 0 for none.
+func mean(d edgewise.Duration) float64 {
+	if d.Count == 0 {
+		return 0
+	}
+	return float64(d.Total.Nanoseconds()) / 1000 / float64(d.Count)
+}
+
+// BackupName is a name for a backup of this box, made now.
+func (c catalog) BackupName() string {
+	name := strings.ReplaceAll(c.box.Settings().Name, "/", "_")
+	return fmt.Sprintf("%s-%s.edgewise-backup", name, time.Now().UTC().Format("20060102-150405"))
+}

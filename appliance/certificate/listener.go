@@ -1,0 +1,184 @@
+package certificate
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// tlsRecord is the first byte of a TLS connection, which begins no request in plain text.
+const tlsRecord = 0x16
+
+// Bounds of what is read of a request in plain text before it is led to TLS.
+const (
+	maxPlainHead   = 8 << 10
+	plainHeadTime  = 5 * time.Second
+	plainWriteTime = 5 * time.Second
+)
+
+// Listener tells TLS from plain text on ln, by the first byte of each connection. Plain text is let through for peers that
+// plain allows; other requests are led to the same address over TLS.
+func Listener(ln net.Listener, config *tls.Config, plain func(peer net.Addr) bool) net.Listener {
+	return &listener{ln, config, plain}
+}
+
+type listener struct {
+	net.Listener
+	config *tls.Config
+	plain  func(net.Addr) bool
+}
+
+// Accept waits for the next connection. What it speaks is found out when it is first read.
+func (l *listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &conn{Conn: c, listener: l}, nil
+}
+
+// Loopback tells whether a peer is on this machine.
+func Loopback(peer net.Addr) bool {
+	host, _, err := net.SplitHostPort(peer.String())
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// conn is a connection that may turn out to be TLS. Read and Write are called by one goroutine.
+type conn struct {
+	net.Conn
+	listener *listener
+	begun    bool
+	secure   *tls.Conn // nil: plain text
+}
+
+// Secure tells whether the connection is TLS. It is known once something has been read.
+func (c *conn) Secure() bool { return c.secure != nil }
+
+// Read reads what the client sent, decrypted.
+func (c *conn) Read(p []byte) (int, error) {
+	switch {
+	case c.secure != nil:
+		return c.secure.Read(p)
+	case c.begun:
+		return c.Conn.Read(p)
+	}
+	return c.begin(p)
+}
+
+// begin reads for the first time, which tells what the client speaks.
+func (c *conn) begin(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n == 0 {
+		return 0, err
+	}
+	c.begun = true
+	switch {
+	case p[0] == tlsRecord:
+		c.secure = tls.Server(&prefixed{c.Conn, bytes.Clone(p[:n])}, c.listener.config)
+		return c.secure.Read(p)
+	case c.listener.plain(c.RemoteAddr()):
+		return n, err
+	}
+	c.redirect(p[:n])
+	return 0, errors.Join(io.EOF, c.Conn.Close())
+}
+
+// Write sends to the client, encrypted.
+func (c *conn) Write(p []byte) (int, error) {
+	if c.secure != nil {
+		return c.secure.Write(p)
+	}
+	return c.Conn.Write(p)
+}
+
+// CloseWrite ends the sending side and lets the client send on.
+func (c *conn) CloseWrite() error {
+	if c.secure != nil {
+		return c.secure.CloseWrite()
+	}
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return net.ErrClosed
+}
+
+// Close closes the connection. It may be called by anybody at any time.
+func (c *conn) Close() error { return c.Conn.Close() }
+
+// SyscallConn lets others look at the socket.
+func (c *conn) SyscallConn() (syscall.RawConn, error) {
+	if s, ok := c.Conn.(syscall.Conn); ok {
+		return s.SyscallConn()
+	}
+	return nil, net.ErrClosed
+}
+
+// redirect leads a request in plain text, of which ahead has been read, to TLS.
+func (c *conn) redirect(ahead []byte) {
+	_ = c.SetDeadline(time.Now().Add(plainHeadTime))
+	in := bufio.NewReader(io.LimitReader(io.MultiReader(bytes.NewReader(ahead), c.Conn), maxPlainHead))
+	target, host := readHead(in)
+	answer := "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: application/json\r\n"
+	body := `{"error":"this port speaks TLS: ask again with https","code":"invalid"}`
+	if host != "" {
+		answer = fmt.Sprintf("HTTP/1.1 308 Permanent Redirect\r\nConnection: close\r\nContent-Type: application/json\r\nLocation: https://%s%s\r\n", host, target)
+	}
+	_ = c.SetDeadline(time.Now().Add(plainWriteTime))
+	_, _ = fmt.Fprintf(c.Conn, "%sContent-Length: %d\r\n\r\n%s", answer, len(body), body)
+}
+
+// readHead returns the target and the host of a request, "" when it is none that can be led elsewhere.
+func readHead(in *bufio.Reader) (target, host string) {
+	line, err := in.ReadString('\n')
+	parts := strings.Fields(line)
+	if err != nil || len(parts) != 3 || !strings.HasPrefix(parts[1], "/") || strings.HasPrefix(parts[1], "//") || !visible(parts[1]) || !strings.HasPrefix(parts[2], "HTTP/1.") {
+		return "", ""
+	}
+	for {
+		header, err := in.ReadString('\n')
+		if err != nil || strings.TrimSpace(header) == "" {
+			return parts[1], host
+		}
+		if name, value, ok := strings.Cut(header, ":"); ok && strings.EqualFold(name, "Host") {
+			if host = strings.TrimSpace(value); !visible(host) || strings.ContainsAny(host, "/\\@?#") {
+				return "", ""
+			}
+		}
+	}
+}
+
+func visible(text string) bool {
+	for i := range len(text) {
+		if text[i] <= ' ' || text[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// prefixed gives back what was read to find out.
+type prefixed struct {
+	net.Conn
+	first []byte
+}
+
+func (p *prefixed) Read(b []byte) (int, error) {
+	if len(p.first) > 0 {
+		n := copy(b, p.first)
+		p.first = p.first[n:]
+		return n, nil
+	}
+	return p.Conn.Read(b)
+}

@@ -1,0 +1,149 @@
+package appliance
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/api/repository"
+)
+
+// checkActivate refuses what cannot be asked of a job.
+func checkActivate(made *job, a admin.Activate) error {
+	const op = "appliance.Activate"
+	invalid := func(field, format string, args ...any) error {
+		err := edgewise.Errorf(op, edgewise.Invalid, format, args...)
+		err.Field = field
+		return err
+	}
+	if a.Model != "" {
+		if err := edgewiseName(a.Model); err != nil {
+			return err
+		}
+		if len(made.found) != 1 {
+			return invalid("model", "the upload holds %d versions: only one that holds one can be given another name", len(made.found))
+		}
+	}
+	if a.MaxBatchSize != nil {
+		if *a.MaxBatchSize < 0 || *a.MaxBatchSize > maxBatch {
+			return invalid("max_batch_size", "max_batch_size is %d: want 0 to %d", *a.MaxBatchSize, maxBatch)
+		}
+		if len(made.found) != 1 || slices.ContainsFunc(made.found[0].version.Files, isConfiguration) {
+			return invalid("max_batch_size", "max_batch_size can be chosen for one version without a configuration of its own")
+		}
+	}
+	if len(a.Notes) > maxNotes {
+		return invalid("notes", "the notes have %d bytes: want at most %d", len(a.Notes), maxNotes)
+	}
+	return nil
+}
+
+const maxBatch = 1 << 16
+
+func isConfiguration(f repository.File) bool {
+	return f.Path == "config.pbtxt" || f.Path == "config.yaml" || f.Path == "config.yml" || f.Path == "config.json"
+}
+
+// deploy stores the versions of an upload and makes the last one of each model live.
+func (j *jobs) deploy(ctx context.Context, made *job, a admin.Activate) error {
+	promote := a.Promote == nil || *a.Promote
+	if err := j.adjust(made, a); err != nil {
+		return err
+	}
+	err := j.step(made, stepStore, func() error {
+		for i, c := range made.found {
+			if err := j.storeOne(ctx, c, a.Notes); err != nil {
+				return err
+			}
+			j.mu.Lock()
+			made.shown.Understood.Models[i].Name, made.shown.Understood.Models[i].Stored = c.version.ID.Name, c.stored
+			j.mu.Unlock()
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if !promote {
+		for _, name := range []string{stepLoad, stepWarm, stepReady} {
+			j.setStep(made, name, admin.StepSkipped)
+		}
+		return nil
+	}
+	for _, c := range made.found {
+		if !c.last {
+			continue
+		}
+		if err := j.promote(ctx, made, edgewise.ModelID{Name: c.version.ID.Name, Version: c.stored}); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{stepLoad, stepWarm, stepReady} {
+		j.setStep(made, name, admin.StepDone)
+	}
+	return nil
+}
+
+// adjust gives a single version the name and the batch size that a person chose.
+func (j *jobs) adjust(made *job, a admin.Activate) error {
+	if a.Model != "" {
+		made.found[0].version.ID.Name = a.Model
+	}
+	if a.MaxBatchSize == nil {
+		return nil
+	}
+	_, folder := j.app.uploads.Path(made.file.ID)
+	path := filepath.Join(filepath.Dir(folder), "config.pbtxt")
+	text := fmt.Appendf(nil, "max_batch_size: %d\n", *a.MaxBatchSize)
+	if err := os.WriteFile(path, text, 0o640); err != nil {
+		return edgewise.Errorf("appliance.adjust", edgewise.Exhausted, "the configuration cannot be written")
+	}
+	v := &made.found[0].version
+	v.Files = append(slices.Clone(v.Files), repository.File{Path: "config.pbtxt", Source: path, Size: int64(len(text))})
+	v.Size += int64(len(text))
+	return nil
+}
+
+// storeOne stores a candidate, unless the same was stored already.
+func (j *jobs) storeOne(ctx context.Context, c *candidate, notes string) error {
+	if c.stored != 0 {
+		return nil
+	}
+	library := j.app.library
+	if record, err := library.Record(c.version.ID.Name); err == nil {
+		if same := c.sameAs(record); same != nil {
+			c.stored = same.ID.Version
+			return j.app.notes.ifAny(same.ID, notes)
+		}
+	}
+	upload, files := c.version.Upload(uploadOrigin)
+	v, err := library.Push(ctx, upload, false)
+	if closing := files.Close(); err == nil {
+		err = closing
+	}
+	if err != nil {
+		return err
+	}
+	c.stored = v.ID.Version
+	return j.app.notes.ifAny(v.ID, notes)
+}
+
+// promote makes a version live and follows how that goes.
+func (j *jobs) promote(ctx context.Context, made *job, id edgewise.ModelID) error {
+	j.setStep(made, stepLoad, admin.StepRunning)
+	forget := j.app.library.phases.follow(id, func() {
+		j.setStep(made, stepLoad, admin.StepDone)
+		j.setStep(made, stepWarm, admin.StepRunning)
+	})
+	defer forget()
+	if _, err := j.app.library.SetLabel(withCause(ctx, causeUpload), id.Name, edgewise.LiveLabel, id.Version); err != nil {
+		return err
+	}
+	j.setStep(made, stepLoad, admin.StepDone)
+	j.setStep(made, stepWarm, admin.StepDone)
+	return j.step(made, stepReady, func() error { return j.app.engine.VersionReady(id) })
+}

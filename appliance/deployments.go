@@ -1,0 +1,99 @@
+package appliance
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
+)
+
+const (
+	deploymentsBucket = "deployments"
+	// maxDeployments bounds the history; beyond it the oldest go, some at a time.
+	maxDeployments  = 100_000
+	dropDeployments = 1_000
+)
+
+// Why a label moved.
+const (
+	causeUpload   = "upload"
+	causeLabel    = "label"
+	causeRollback = "rollback"
+	causeRemove   = "remove"
+	causeLoad     = "load"
+	causeImport   = "import"
+	causePublish  = "publish"
+	causeStep     = "step"
+	causeRestore  = "restore"
+)
+
+type causeKey struct{}
+
+// withCause says why labels move under a context.
+func withCause(ctx context.Context, cause string) context.Context {
+	if _, said := ctx.Value(causeKey{}).(string); said {
+		return ctx
+	}
+	return context.WithValue(ctx, causeKey{}, cause)
+}
+
+func causeOf(ctx context.Context) string {
+	if cause, ok := ctx.Value(causeKey{}).(string); ok {
+		return cause
+	}
+	return causeLabel
+}
+
+// deployments is the history of what served when. Nothing in it is changed.
+type deployments struct {
+	documents edgewise.Documents
+	publish   func(topic string, data any)
+	logger    *slog.Logger
+}
+
+// note writes that a label moved, or did not.
+func (d *deployments) note(ctx context.Context, model, label string, from, to int64, began time.Time, failed error) {
+	if d == nil {
+		return
+	}
+	e := admin.Deployment{
+		Time: time.Now().UTC(), Model: model, Label: label, From: from, To: to, Actor: edgewise.ActorOf(ctx), Cause: causeOf(ctx), Done: failed == nil,
+		Milliseconds: time.Since(began).Milliseconds(),
+	}
+	if failed != nil {
+		e.Error = failed.Error()
+	}
+	err := d.documents.Update(func(tx edgewise.DocumentsTx) error {
+		number, err := tx.Append(deploymentsBucket, func(number uint64) ([]byte, error) {
+			e.Number = number
+			return json.Marshal(e)
+		})
+		if err != nil || number%dropDeployments != 0 || number <= maxDeployments {
+			return err
+		}
+		return tx.Drop(deploymentsBucket, dropDeployments)
+	})
+	if err != nil {
+		d.logger.Error("the history of deployments was not written", "model", model, "label", label, "version", to, "error", err)
+	}
+	d.publish("deployment", e)
+}
+
+// list returns the latest deployments, of one model or of all for "".
+func (d *deployments) list(model string, limit int) ([]admin.Deployment, error) {
+	list := []admin.Deployment{}
+	err := d.documents.View(func(tx edgewise.DocumentsTx) error {
+		tx.Backward(deploymentsBucket, 0, func(_ uint64, value []byte) bool {
+			var e admin.Deployment
+			if json.Unmarshal(value, &e) == nil && (model == "" || e.Model == model) {
+				list = append(list, e)
+			}
+			return len(list) < limit
+		})
+		return nil
+	})
+	return list, err
+}

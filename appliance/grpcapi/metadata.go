@@ -1,0 +1,130 @@
+package grpcapi
+
+import (
+	"context"
+	"crypto/subtle"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/gzip"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/kserve"
+)
+
+// Restriction is a group of the protocol's APIs that are answered only to calls with a value in their metadata.
+type Restriction struct {
+	APIs       []string // by Triton's names, such as "model-repository"
+	Key, Value string   // the metadata's key is restrictedPrefix and Key
+}
+
+const restrictedPrefix = "triton-grpc-protocol-"
+
+// headerPattern compiles a pattern of metadata keys, which does not tell capitals from small letters unless it says so.
+func headerPattern(pattern string) (*regexp.Regexp, error) {
+	if pattern == "" {
+		return nil, nil
+	}
+	return regexp.Compile("(?i)" + pattern)
+}
+
+// allowed refuses a call of a restricted API that lacks the value.
+func (s *Server) allowed(ctx context.Context, method string) error {
+	if len(s.cfg.Restricted) == 0 {
+		return nil
+	}
+	api := apiOf(method[strings.LastIndexByte(method, '/')+1:])
+	for _, r := range s.cfg.Restricted {
+		if !slices.Contains(r.APIs, api) {
+			continue
+		}
+		values := metadata.ValueFromIncomingContext(ctx, restrictedPrefix+r.Key)
+		if len(values) == 0 || subtle.ConstantTimeCompare([]byte(values[0]), []byte(r.Value)) == 0 {
+			return edgewise.Errorf("grpcapi.allowed", edgewise.Unavailable, "This protocol is restricted, expecting header '%s%s'", restrictedPrefix, r.Key)
+		}
+	}
+	return nil
+}
+
+// apiOf is the API that a call belongs to, by Triton's names.
+func apiOf(method string) string {
+	switch method {
+	case "ServerLive", "ServerReady", "ModelReady", "Check", "Watch", "List":
+		return "health"
+	case "ServerMetadata", "ModelMetadata":
+		return "metadata"
+	case "ModelInfer", "ModelStreamInfer":
+		return "inference"
+	case "ModelConfig":
+		return "model-config"
+	case "ModelStatistics":
+		return "statistics"
+	case "TraceSetting":
+		return "trace"
+	case "LogSettings":
+		return "logging"
+	}
+	switch {
+	case strings.HasPrefix(method, "Repository"):
+		return "model-repository"
+	case strings.Contains(method, "SharedMemory"):
+		return "shared-memory"
+	}
+	return ""
+}
+
+// forward makes parameters of the metadata whose keys match. Errors: Invalid.
+func (s *Server) forward(ctx context.Context, req *edgewise.Request) error {
+	if s.forwarded == nil {
+		return nil
+	}
+	md, _ := metadata.FromIncomingContext(ctx)
+	for key, values := range md {
+		if len(values) == 0 || !s.forwarded.MatchString(key) {
+			continue
+		}
+		if err := kserve.ForwardHeader(req, key, values[0]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The metadata of a W3C trace context.
+const (
+	traceParent = "traceparent"
+	traceState  = "tracestate"
+)
+
+// trace begins the trace of an inference; nil when it is not traced.
+func (s *Server) trace(ctx context.Context, req *edgewise.Request, received time.Time) edgewise.TracedRequest {
+	if s.deps.Tracing == nil || !s.deps.Tracing.On() {
+		return nil
+	}
+	first := func(key string) string {
+		if values := metadata.ValueFromIncomingContext(ctx, key); len(values) > 0 {
+			return values[0]
+		}
+		return ""
+	}
+	return s.deps.Tracing.Begin(edgewise.TraceStart{
+		Door: "GRPC", Model: req.Model, ID: req.ID, Received: received, Parent: first(traceParent), State: first(traceState),
+	})
+}
+
+// compress has the answers of a call compressed, where that is configured and the client takes it. Left alone, the
+// library would compress the answers to those who compress their requests.
+func (s *Server) compress(ctx context.Context) {
+	if s.cfg.CompressionLevel == 0 {
+		_ = grpc.SetSendCompressor(ctx, encoding.Identity)
+		return
+	}
+	if names, err := grpc.ClientSupportedCompressors(ctx); err == nil && slices.Contains(names, gzip.Name) {
+		_ = grpc.SetSendCompressor(ctx, gzip.Name)
+	}
+}

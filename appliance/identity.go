@@ -1,0 +1,202 @@
+package appliance
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/certificate"
+	"github.com/edgewise-ai/edgewise/appliance/config"
+	"github.com/edgewise-ai/edgewise/appliance/machine"
+	"github.com/edgewise-ai/edgewise/store"
+)
+
+// identityFolder is where the certificate stands in the data folder.
+const identityFolder = "tls"
+
+// keepEvery is how often certificates and the state of the machine are looked after.
+const keepEvery = time.Minute
+
+// openBox opens what the box is beside its models: documents, accounts, certificate.
+func (a *App) openBox() error {
+	var err error
+	if a.documents, err = store.OpenDocuments(a.config.DataDir); err != nil {
+		return err
+	}
+	a.box = &box{app: a, started: time.Now().UTC()}
+	a.machine = machine.New("/proc")
+	a.notes, a.history = notes{a.documents}, &deployments{a.documents, a.publish, a.logger}
+	if err := a.openAccounts(); err != nil {
+		return err
+	}
+	if err := a.openUploads(); err != nil {
+		return err
+	}
+	if a.config.TLS.Mode == config.TLSOff {
+		return nil
+	}
+	a.identity, err = certificate.Open(certificate.Config{
+		Dir: filepath.Join(a.config.DataDir, identityFolder), Names: func() []string { return certificate.Names(a.config.HTTP.AllowedHosts) }, Log: a.logger.With("part", "tls"),
+	})
+	return err
+}
+
+// closeBox stores what is in memory only and lets go of the files.
+func (a *App) closeBox() error {
+	if a.documents == nil {
+		return nil
+	}
+	var err error
+	if a.accounts != nil {
+		a.removeToken()
+		a.removePointer()
+		err = a.accounts.Close()
+	}
+	return errors.Join(err, a.documents.Close())
+}
+
+// hosts are the names under which the box is known: those that are configured, and its own.
+func hosts(c config.Config) []string {
+	return append([]string{hostname(), hostname() + ".local"}, c.HTTP.AllowedHosts...)
+}
+
+// plain tells whether a peer may speak plain text.
+func (a *App) plain(peer net.Addr) bool {
+	return a.config.TLS.Mode == config.TLSAuto && certificate.Loopback(peer)
+}
+
+// sniffed tells TLS from plain text on a listener, unless TLS is off.
+func (a *App) sniffed(ln net.Listener) net.Listener {
+	if a.identity == nil {
+		return ln
+	}
+	return certificate.Listener(ln, a.identity.Config("http/1.1"), a.plain)
+}
+
+// grpcTLS returns what the gRPC server speaks, nil when it has certificates of its own or TLS is off.
+func (a *App) grpcTLS() (*tls.Config, func(net.Addr) bool) {
+	if a.identity == nil || a.config.GRPC.TLSCertificate != "" {
+		return nil, nil
+	}
+	return a.identity.Config("h2"), a.plain
+}
+
+// grpcAuthorize returns what the gRPC server asks who may call, nil when everybody may.
+func (a *App) grpcAuthorize() func(secret string, peer net.Addr) (*edgewise.Principal, func(), error) {
+	if a.openMode() {
+		return nil
+	}
+	return func(secret string, peer net.Addr) (*edgewise.Principal, func(), error) {
+		return a.accounts.Bearer(secret, certificate.Loopback(peer))
+	}
+}
+
+// scheme is how the box speaks to itself.
+func (a *App) scheme() string {
+	if a.config.TLS.Mode == config.TLSRequire {
+		return "https://"
+	}
+	return "http://"
+}
+
+// ownTransport speaks to the box itself, whatever its certificate.
+func (a *App) ownTransport() *http.Transport {
+	if a.config.TLS.Mode != config.TLSRequire {
+		return &http.Transport{}
+	}
+	return &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // it is this process; nothing secret is sent
+}
+
+// welcome lets programs on this machine in, and tells the person at the console how to begin.
+func (a *App) welcome(d *doors, hooks Hooks) error {
+	if d.rest == nil {
+		return nil // no page, and nobody to let in
+	}
+	w := Welcome{URLs: a.urls(d.rest.Addr()), Open: a.openMode()}
+	a.box.mu.Lock()
+	a.box.urls = w.URLs
+	if d.grpc != nil {
+		a.box.grpcAt = d.grpc.Addr().String()
+	}
+	a.box.mu.Unlock()
+	if a.identity != nil {
+		w.Fingerprint = a.identity.Describe().Fingerprint
+	}
+	var err error
+	if !w.Open {
+		w.ClaimCode = a.accounts.ClaimCode()
+		var made error
+		w.Key, made = a.demoKey()
+		err = errors.Join(a.writeToken(), a.leavePointer(d.rest.Addr()), made)
+	}
+	if w.ClaimCode != "" {
+		a.logger.Info("nobody has claimed this box: open its page and enter the claim code", "page", w.URLs[0], "code", w.ClaimCode)
+	}
+	if hooks.Welcome != nil {
+		hooks.Welcome(w)
+	}
+	return err
+}
+
+// urls lists where the page can be opened, the shortest way first.
+func (a *App) urls(address net.Addr) []string {
+	host, port, err := net.SplitHostPort(address.String())
+	ip := net.ParseIP(host)
+	if err != nil || ip == nil || !ip.IsUnspecified() {
+		scheme := "https"
+		if a.identity == nil || a.plain(address) {
+			scheme = "http"
+		}
+		return []string{fmt.Sprintf("%s://%s", scheme, address)}
+	}
+	scheme := "https"
+	if a.identity == nil {
+		scheme = "http"
+	}
+	var list []string
+	for _, name := range certificate.Names(nil) {
+		list = append(list, fmt.Sprintf("%s://%s", scheme, net.JoinHostPort(name, port)))
+	}
+	return list
+}
+
+// keep looks after what changes by itself, until ctx ends.
+func (a *App) keep(ctx context.Context) {
+	ticker := time.NewTicker(keepEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if a.identity != nil {
+			a.identity.Keep()
+		}
+		a.uploads.Sweep(a.jobs.keeps)
+	}
+}
+
+// modelChanged tells those who listen that something about a model has changed, and forgets what was written about what is
+// deleted.
+func (a *App) modelChanged(id edgewise.ModelID, what string) {
+	if what == "stored" || what == "deleted" {
+		a.watch.learn(a.library.Records())
+	}
+	if what == "deleted" {
+		if err := a.notes.forget(id); err != nil {
+			a.logger.Error("removing the notes about what was deleted", "model", id.String(), "error", err)
+		}
+	}
+	a.publish("model", admin.ModelEvent{Model: id.Name, Version: id.Version, What: what})
+}
+
+// publish tells those who listen what has happened.
+func (a *App) publish(topic string, data any) { a.watch.hub.Publish(topic, data) }

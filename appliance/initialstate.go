@@ -1,0 +1,72 @@
+package appliance
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
+)
+
+// initialStates makes the tensors that a model's sequences begin with, by the name of the state's input and without a
+// batch dimension. Data files stand in the version's folder "initial_state" and hold the elements as they are in a
+// tensor: row-major, little-endian, strings behind their lengths. Error: Invalid.
+func initialStates(m *edgewise.Model, dir string) ([]edgewise.Tensor, error) {
+	var list []edgewise.Tensor
+	for _, s := range m.SequenceBatching.State {
+		for _, initial := range s.InitialState {
+			t, err := initialState(s.InputName, initial, dir)
+			if err != nil {
+				return nil, edgewise.Errorf("appliance.initialStates", edgewise.Invalid, "model %q: state %q: initial_state: %w", m.Name, s.InputName, err)
+			}
+			list = append(list, t)
+		}
+	}
+	return list, nil
+}
+
+func initialState(input string, from edgewise.InitialState, dir string) (edgewise.Tensor, error) {
+	t := edgewise.Tensor{Name: input, Type: from.DataType, Shape: from.Dims}
+	size := from.DataType.Size()
+	if from.DataType == edgewise.Bytes {
+		size = 4 // the length of an empty string
+	}
+	n, ok := from.Dims.Elements()
+	if !ok || n > modelconfig.MaxStateBytes/max(size, 1) {
+		return t, fmt.Errorf("dims %v take more than %d bytes", from.Dims, modelconfig.MaxStateBytes)
+	}
+	if from.DataFile == "" {
+		t.Data = zeroData(from.DataType, n)
+		return t, nil
+	}
+	if err := edgewise.CheckPath(from.DataFile); err != nil {
+		return t, err
+	}
+	var err error
+	if t.Data, err = readBounded(filepath.Join(dir, modelconfig.InitialStateFolder, filepath.FromSlash(from.DataFile)), modelconfig.MaxStateBytes); err != nil {
+		return t, err
+	}
+	if err := t.Check(); err != nil {
+		return t, fmt.Errorf("file %q: %w", from.DataFile, err)
+	}
+	return t, nil
+}
+
+// readBounded reads a file of at most limit bytes.
+func readBounded(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("file %q has more than %d bytes", filepath.Base(path), limit)
+	}
+	return data, nil
+}

@@ -1,0 +1,293 @@
+package appliance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/api/repository"
+	"github.com/edgewise-ai/edgewise/appliance/proposal"
+	"github.com/edgewise-ai/edgewise/appliance/uploads"
+	"github.com/edgewise-ai/edgewise/ensemble"
+)
+
+const (
+	uploadOrigin = "upload"
+	intakeMode   = 0o750
+)
+
+// candidate is a version in an upload.
+type candidate struct {
+	version repository.Version
+	stored  int64 // the number it was stored under; 0: it is not
+	last    bool  // of its model in the upload
+	named   bool  // the archive says its number
+}
+
+// prepare finds out what an upload is, up to the point where a person decides.
+func (j *jobs) prepare(ctx context.Context, made *job) error {
+	kind := uploads.Kind(made.file.Filename)
+	data, folder := j.app.uploads.Path(made.file.ID)
+	if err := j.step(made, stepVerify, func() error { return verify(made.file) }); err != nil {
+		return err
+	}
+	if kind == "backup" {
+		return j.prepareRestore(ctx, made, data, folder)
+	}
+	if kind == "onnx" || kind == "wasm" {
+		j.setStep(made, stepUnpack, admin.StepSkipped)
+	} else if err := j.step(made, stepUnpack, func() error { return j.unpack(made, kind, data, folder) }); err != nil {
+		return err
+	}
+	return j.step(made, stepInspect, func() error {
+		var err error
+		if made.found, err = candidates(made.file, kind, data, folder); err != nil {
+			return err
+		}
+		understood := &admin.Understood{Models: []admin.UnderstoodModel{}}
+		for i, c := range made.found {
+			m, err := j.app.examine(ctx, c, filepath.Join(filepath.Dir(folder), fmt.Sprintf("look-%d", i)))
+			if err != nil {
+				return err
+			}
+			understood.Models = append(understood.Models, m)
+		}
+		j.mu.Lock()
+		made.shown.Understood = understood
+		j.mu.Unlock()
+		return nil
+	})
+}
+
+// verify compares the SHA-256 of what has arrived with what the sender said.
+func verify(f uploads.File) error {
+	if f.SHA256 == "" || f.SHA256 == f.Computed {
+		return nil
+	}
+	return edgewise.Errorf("appliance.verify", edgewise.Corrupt, "file %q did not arrive as it was sent: it has the SHA-256 %s, its sender said %s: upload it again", f.Filename, f.Computed, f.SHA256)
+}
+
+func (j *jobs) unpack(made *job, kind, data, folder string) error {
+	limits := uploads.Limits{Bytes: int64(j.app.config.Upload.MaxBytes), Files: j.app.config.Upload.MaxFiles, Room: j.app.store.Room}
+	return uploads.Unpack(kind, data, folder, limits, func(done int64) { j.progress(made, stepUnpack, done, 0) })
+}
+
+// candidates lists the versions in an upload: one for a file, those of a repository for an archive.
+func candidates(f uploads.File, kind, data, folder string) ([]*candidate, error) {
+	if kind == "onnx" || kind == "wasm" {
+		name := firstName(f.Model, nameOf(f.Filename))
+		v := repository.Version{ID: edgewise.ModelID{Name: name}, Size: f.Length, Files: []repository.File{{Path: "model." + kind, Source: data, Size: f.Length}}}
+		return []*candidate{{version: v, last: true}}, edgewiseName(name)
+	}
+	versions, named, err := readArchive(f, folder)
+	if err != nil {
+		return nil, err
+	}
+	var list []*candidate
+	for i, v := range versions {
+		list = append(list, &candidate{version: v, named: named, last: i+1 == len(versions) || versions[i+1].ID.Name != v.ID.Name})
+	}
+	return list, nil
+}
+
+// readArchive reads what was unpacked: a repository, a model's folder, a version's files, or one folder around any of them.
+func readArchive(f uploads.File, folder string) (versions []repository.Version, named bool, err error) {
+	dir := folder
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, false, edgewise.Errorf("appliance.readArchive", edgewise.Internal, "what was unpacked cannot be read")
+	}
+	inside := ""
+	if len(entries) == 1 && entries[0].IsDir() {
+		inside = entries[0].Name()
+		below, err := os.ReadDir(filepath.Join(dir, inside))
+		if err == nil && !slices.ContainsFunc(below, isVersionFolder) {
+			dir, entries = filepath.Join(dir, inside), below
+		}
+	}
+	name := firstName(f.Model, firstName(inside, nameOf(f.Filename)))
+	if slices.ContainsFunc(entries, isVersionFolder) { // a model's folder, without its own name around it
+		versions, err = readModelFolder(dir, name)
+		return versions, true, err
+	}
+	if slices.ContainsFunc(entries, isModelFile) {
+		if err := edgewiseName(name); err != nil {
+			return nil, false, err
+		}
+		v, err := repository.ReadFolder(edgewise.ModelID{Name: name}, dir)
+		return []repository.Version{v}, false, outside(err, dir)
+	}
+	versions, err = repository.Read(dir)
+	if err == nil && f.Model != "" && onlyOne(versions) {
+		for i := range versions {
+			versions[i].ID.Name = f.Model
+		}
+	}
+	return versions, true, outside(err, dir)
+}
+
+// readModelFolder reads a model's folder under another name than it has.
+func readModelFolder(dir, name string) ([]repository.Version, error) {
+	if err := edgewiseName(name); err != nil {
+		return nil, err
+	}
+	renamed := filepath.Join(filepath.Dir(dir), name)
+	if renamed == dir {
+		versions, err := repository.Read(dir)
+		return versions, outside(err, dir)
+	}
+	if err := os.Rename(dir, renamed); err != nil {
+		return nil, edgewise.Errorf("appliance.readModelFolder", edgewise.Conflict, "the archive cannot be read as model %q", name)
+	}
+	versions, err := repository.Read(renamed)
+	return versions, outside(err, renamed)
+}
+
+func onlyOne(versions []repository.Version) bool {
+	return !slices.ContainsFunc(versions, func(v repository.Version) bool { return v.ID.Name != versions[0].ID.Name })
+}
+
+// outside takes the paths of this machine out of a message about what was unpacked.
+func outside(err error, dir string) error {
+	if err == nil {
+		return nil
+	}
+	text := strings.ReplaceAll(strings.ReplaceAll(err.Error(), dir+"/", ""), dir, "the archive")
+	return edgewise.Errorf("appliance.readArchive", edgewise.KindOf(err), "%s", text)
+}
+
+func isVersionFolder(e os.DirEntry) bool {
+	return e.IsDir() && e.Name() != "" && strings.Trim(e.Name(), "0123456789") == ""
+}
+
+func isModelFile(e os.DirEntry) bool {
+	return !e.IsDir() && (strings.HasSuffix(e.Name(), ".onnx") || strings.HasSuffix(e.Name(), ".wasm") || strings.HasPrefix(e.Name(), "config."))
+}
+
+func firstName(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// nameOf makes a model's name of a file's name.
+func nameOf(filename string) string {
+	base := filename[:len(filename)-len(filepath.Ext(filename))]
+	name := strings.Map(func(r rune) rune {
+		if r < 128 && edgewise.CheckName("x"+string(r)) == nil {
+			return r
+		}
+		return '_'
+	}, base)
+	name = strings.TrimLeft(name, ".-")
+	return name[:min(len(name), edgewise.MaxNameBytes)]
+}
+
+func edgewiseName(name string) error {
+	if err := edgewise.CheckName(name); err != nil {
+		bad := edgewise.Errorf("appliance.candidates", edgewise.Invalid, "%w", err)
+		bad.Field = "model"
+		return bad
+	}
+	return nil
+}
+
+// lay puts the files of a candidate side by side in a folder, as the store will.
+func (c *candidate) lay(dir string) ([]string, error) {
+	const op = "appliance.lay"
+	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, intakeMode)); err != nil {
+		return nil, edgewise.Errorf(op, edgewise.Internal, "a folder to look at the upload cannot be made")
+	}
+	var files []string
+	for _, f := range c.version.Files {
+		target := filepath.Join(dir, filepath.FromSlash(f.Path))
+		err := os.MkdirAll(filepath.Dir(target), intakeMode)
+		if err == nil {
+			err = os.Link(f.Source, target)
+		}
+		if err != nil {
+			return nil, edgewise.Errorf(op, edgewise.Internal, "file %q cannot be laid beside the others", f.Path)
+		}
+		files = append(files, f.Path)
+	}
+	return files, nil
+}
+
+// examine says what the box understands of a version that is not stored.
+func (a *App) examine(ctx context.Context, c *candidate, dir string) (u admin.UnderstoodModel, err error) {
+	files, err := c.lay(dir)
+	if err != nil {
+		return u, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	name := c.version.ID.Name
+	m, err := a.library.understand(ctx, name, dir, files)
+	if err != nil {
+		return u, outside(err, dir)
+	}
+	u = admin.UnderstoodModel{
+		Name: name, Kind: admin.KindOf(m), Size: c.version.Size, Files: len(files), MaxBatchSize: m.MaxBatchSize, Config: m,
+		Inputs: admin.NewTensors(m.Inputs()), Outputs: admin.NewTensors(m.Outputs()), Warnings: []string{},
+	}
+	if c.named {
+		u.Version = c.version.ID.Version
+	}
+	if record, err := a.library.Record(name); err == nil {
+		u.Exists = true
+		if same := c.sameAs(record); same != nil {
+			u.SameAs = same.ID.Version
+			u.Warnings = append(u.Warnings, fmt.Sprintf("Version %d of %q has the same files already.", same.ID.Version, name))
+		}
+	}
+	if isEnsemble(m) {
+		return u, ensemble.Validate(m, make([]*edgewise.Model, steps(m)))
+	}
+	if u.Inspection, err = a.library.inspect(ctx, dir, m); err != nil {
+		return u, outside(err, dir)
+	}
+	u.Proposals = proposal.For(m)
+	fit := a.fit(ctx, u.Inspection.ParameterBytes*memoryFactor)
+	u.Fit = &fit
+	if !fit.Fits {
+		u.Warnings = append(u.Warnings, fit.Reason)
+	}
+	return u, nil
+}
+
+// sameAs returns a stored version with exactly the files of the candidate, nil when there is none.
+func (c *candidate) sameAs(r *edgewise.Record) *edgewise.Version {
+	for _, v := range slices.Backward(r.Versions) {
+		if v.Size == c.version.Size && (!c.named || v.ID.Version == c.version.ID.Version) && c.version.SameAs(v.Files) == nil {
+			return v
+		}
+	}
+	return nil
+}
+
+// fit says whether a version that needs so many bytes finds room beside those in memory.
+func (a *App) fit(ctx context.Context, needs int64) admin.Fit {
+	f := admin.Fit{Needs: needs, Limit: int64(a.config.Engine.MaxMemoryBytes), Available: a.machine.Memory().Available, Fits: true}
+	for _, s := range a.manager.Statuses() {
+		v, _, err := a.manager.Version(s.ID)
+		if s.State != edgewise.StateReady || err != nil {
+			continue
+		}
+		if print, err := a.library.footprint(ctx, v); err == nil {
+			f.Taken += print.Bytes
+		}
+	}
+	switch {
+	case f.Limit > 0 && f.Taken+needs > f.Limit:
+		f.Fits, f.Reason = false, fmt.Sprintf("It needs about %d MiB of memory, and of the %d MiB for models (engine.max_memory_bytes) %d are taken.", needs>>20, f.Limit>>20, f.Taken>>20)
+	case f.Available > 0 && needs > f.Available:
+		f.Fits, f.Reason = false, fmt.Sprintf("It needs about %d MiB of memory, and the machine has %d MiB left.", needs>>20, f.Available>>20)
+	}
+	return f
+}

@@ -1,0 +1,68 @@
+package appliance
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// moveLabel tries a version, then moves a label to it, then waits until requests reach it. The model's lock is held.
+func (l *library) moveLabel(ctx context.Context, to edgewise.ModelID, label string, move func() (edgewise.Label, error)) (moved edgewise.Label, err error) {
+	began, from := time.Now(), l.labelled(to.Name, label)
+	defer func() {
+		l.history.note(ctx, to.Name, label, from, to.Version, began, err)
+		l.tell(to, "label")
+	}()
+	return l.tryAndMove(ctx, to, label, move)
+}
+
+// labelled returns the version a label points to, 0 for none.
+func (l *library) labelled(name, label string) int64 {
+	if r := l.record(name); r != nil {
+		return r.Label(label)
+	}
+	return 0
+}
+
+// tell says that something about a model has changed.
+func (l *library) tell(id edgewise.ModelID, what string) {
+	if l.changed != nil {
+		l.changed(id, what)
+	}
+}
+
+func (l *library) tryAndMove(ctx context.Context, to edgewise.ModelID, label string, move func() (edgewise.Label, error)) (edgewise.Label, error) {
+	if err := l.try(ctx, to, label); err != nil {
+		return edgewise.Label{}, errors.Join(err, l.refresh(to.Name))
+	}
+	moved, err := move()
+	if err != nil {
+		return edgewise.Label{}, errors.Join(err, l.refresh(to.Name))
+	}
+	if err := errors.Join(l.store.SetWanted(ctx, to.Name, true), l.refresh(to.Name)); err != nil {
+		return moved, err
+	}
+	l.logger.Info("label moved", "model", to.Name, "label", moved.Name, "version", moved.Version)
+	return moved, nil
+}
+
+// try loads a version beside those that serve, or, for the label live and where that is configured, in their place. It
+// says why the version cannot be loaded.
+func (l *library) try(ctx context.Context, id edgewise.ModelID, label string) error {
+	record, err := l.store.Record(id.Name)
+	if err != nil {
+		return err
+	}
+	if record.Version(id.Version) == nil {
+		return edgewise.Errorf("appliance.SetLabel", edgewise.NotFound, "model %q has no version %d", id.Name, id.Version)
+	}
+	record = l.groups.apply(record)
+	if label == edgewise.LiveLabel {
+		l.manager.Replace(record, id.Version)
+	} else {
+		l.manager.Want(record, id.Version)
+	}
+	return l.manager.Await(ctx, id)
+}

@@ -1,0 +1,194 @@
+package observe
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// timed answers after a while, of which the scheduler reports parts.
+type timed struct{ timing edgewise.Timing }
+
+func (i timed) Infer(context.Context, *edgewise.Request) (*edgewise.Response, error) {
+	return &edgewise.Response{Model: edgewise.ModelID{Name: "cat", Version: 2}, Timing: i.timing}, nil
+}
+
+func pageOf(t *testing.T, s Source) string {
+	t.Helper()
+	page, _, err := New(s).Page()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(page)
+}
+
+func TestLatenciesOnThePage(t *testing.T) {
+	quantiles := map[float64]float64{0.5: 0.05, 0.99: 0.001}
+	for _, test := range []struct {
+		name         string
+		config       LatencyConfig
+		cache        bool
+		there, never []string
+	}{
+		{"as it comes", LatencyConfig{}, false, []string{
+			`edgewise_request_seconds_bucket{model="cat",version="2",le="5e-05"}`, `edgewise_request_seconds_count{model="cat",version="2"} 3`,
+			`edgewise_queue_seconds_bucket{model="cat",version="2",le="0.0001"} 3`, `edgewise_queue_seconds_sum{model="cat",version="2"} 0.00021`,
+		}, []string{"_summary_", "first_response"}},
+		{"first response", LatencyConfig{FirstResponse: true}, false, []string{
+			`# TYPE nv_inference_first_response_histogram_ms histogram`,
+			`nv_inference_first_response_histogram_ms_bucket{model="cat",version="2",le="100"} 3`,
+			`nv_inference_first_response_histogram_ms_bucket{model="cat",version="2",le="5000"} 3`,
+			`nv_inference_first_response_histogram_ms_bucket{model="cat",version="2",le="+Inf"} 3`,
+		}, []string{"_summary_"}},
+		{"summaries", LatencyConfig{Summaries: true, Quantiles: quantiles}, false, []string{
+			`# TYPE nv_inference_request_summary_us summary`, `nv_inference_request_summary_us_count{model="cat",version="2"} 3`,
+			`nv_inference_queue_summary_us{model="cat",version="2",quantile="0.5"} 70`, `nv_inference_compute_input_summary_us{model="cat",version="2",quantile="0.99"} 1`,
+			`nv_inference_compute_infer_summary_us_sum{model="cat",version="2"} 6`, `nv_inference_compute_output_summary_us{model="cat",version="2",quantile="0.5"} 3`,
+		}, []string{"first_response", "nv_cache_hit_summary", "nv_cache_miss_summary"}},
+		{"summaries of a cache", LatencyConfig{Summaries: true, Quantiles: quantiles}, true, []string{
+			`nv_cache_hit_summary_per_model_count{model="cat",version="2"} 0`, `nv_cache_miss_summary_per_model_count{model="cat",version="2"} 3`,
+		}, []string{"nv_inference_request_summary_us"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := source()
+			v := s.Samples()[0].Version
+			v.Model.MetricTags, v.Model.ResponseCache = nil, &edgewise.ResponseCache{Enable: test.cache}
+			sample := Sample{Version: v}
+			s.Samples = func() []Sample { return []Sample{sample} }
+			s.Latencies = NewLatencies(test.config)
+			i := s.Latencies.Inferer(timed{edgewise.Timing{Queue: 70 * time.Microsecond, Input: time.Microsecond, Infer: 2 * time.Microsecond, Output: 3 * time.Microsecond, Batch: 1}})
+			for range 3 {
+				if _, err := i.Infer(t.Context(), nil); err != nil {
+					t.Error(err)
+				}
+			}
+			page := pageOf(t, s)
+			for _, line := range test.there {
+				if !strings.Contains(page, line) {
+					t.Errorf("%s is missing", line)
+				}
+			}
+			for _, line := range test.never {
+				if strings.Contains(page, line) {
+					t.Errorf("%s is there", line)
+				}
+			}
+		})
+	}
+}
+
+func TestHitsAreSummarisedByThemselves(t *testing.T) {
+	l := NewLatencies(LatencyConfig{Summaries: true})
+	id := edgewise.ModelID{Name: "cat", Version: 2}
+	l.observe(id, time.Millisecond, edgewise.Timing{})
+	kept, _ := l.versions.Load(id)
+	out := make(chan prometheus.Metric, 10)
+	sendSummary(out, kept.(*latency).summaries[summaryHit], "hit", nil, nil)
+	sendSummary(out, kept.(*latency).summaries[summaryMiss], "miss", nil, nil)
+	for i, want := range []uint64{1, 0} {
+		if m := metricOf(t, <-out); m.GetSummary().GetSampleCount() != want {
+			t.Errorf("summary %d has %d samples, want %d", i, m.GetSummary().GetSampleCount(), want)
+		}
+	}
+}
+
+func TestAModelChoosesItsBuckets(t *testing.T) {
+	m := &edgewise.Model{ModelMetrics: &edgewise.ModelMetrics{MetricControl: []edgewise.MetricControl{
+		{MetricIdentifier: &edgewise.MetricIdentifier{Family: "other"}, HistogramOptions: &edgewise.HistogramOptions{Buckets: []float64{1}}},
+		{MetricIdentifier: &edgewise.MetricIdentifier{Family: firstResponseFamily}, HistogramOptions: &edgewise.HistogramOptions{Buckets: []float64{1, 7}}},
+	}}}
+	h := newHistogram()
+	for _, d := range []time.Duration{time.Nanosecond, time.Millisecond, 5 * time.Millisecond, time.Hour} {
+		h.observe(d)
+	}
+	out := make(chan prometheus.Metric, 1)
+	h.sendIn(out, "x", "", firstResponseBuckets(m), nil, nil)
+	got := metricOf(t, <-out).GetHistogram()
+	if len(got.GetBucket()) != 2 || got.GetBucket()[0].GetCumulativeCount() != 2 || got.GetBucket()[1].GetCumulativeCount() != 3 || got.GetSampleCount() != 4 {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestVersionsThatAreGoneAreForgotten(t *testing.T) {
+	l := NewLatencies(LatencyConfig{})
+	l.observe(edgewise.ModelID{Name: "old", Version: 1}, 1, edgewise.Timing{})
+	l.keep(nil)
+	if _, ok := l.versions.Load(edgewise.ModelID{Name: "old", Version: 1}); ok {
+		t.Error("it is still there")
+	}
+}
+
+func TestSwitchesOfThePage(t *testing.T) {
+	s := source()
+	page := pageOf(t, s)
+	for _, name := range []string{
+		"nv_inference_request_duration_us", "nv_inference_queue_duration_us", "nv_inference_compute_infer_duration_us", "nv_cpu_utilization ", "nv_cpu_memory_total_bytes ",
+		"nv_cpu_memory_used_bytes ", "nv_pinned_memory_pool_total_bytes 0", "nv_pinned_memory_pool_used_bytes 0", `nv_model_load_duration_secs{_site="roof",model="cat",version="2"} 0`,
+	} {
+		if !strings.Contains(page, name) {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	s.Durations, s.Machine = false, false
+	page = pageOf(t, s)
+	for _, name := range []string{"_duration_us", "nv_cpu_"} {
+		if strings.Contains(page, name) {
+			t.Errorf("%s is there", name)
+		}
+	}
+}
+
+func TestMachine(t *testing.T) {
+	root := t.TempDir()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, ok := newMachine(root).use(); ok {
+		t.Error("there is nothing to read")
+	}
+	write("stat", "cpu  100 0 100 700 100 0 0 0 50 50\ncpu0 1 2 3\n")
+	m := newMachine(root)
+	write("stat", "cpu  130 0 120 740 110 0 0 0 99 99\n")
+	if use, ok := m.use(); !ok || use != 0.5 {
+		t.Errorf("the use is %v, %v", use, ok)
+	}
+	write("stat", "cpu  131 0 120 740 110 0 0 0 99 99\n")
+	if use, _ := m.use(); use != 0.5 {
+		t.Errorf("the use of an instant is %v", use)
+	}
+	write("meminfo", "MemTotal:       1000 kB\nMemFree: 1 kB\nMemAvailable:    400 kB\n")
+	if total, available, ok := m.memory(); !ok || total != 1000<<10 || available != 400<<10 {
+		t.Errorf("memory is %d, %d, %v", total, available, ok)
+	}
+	for _, bad := range []string{"", "MemTotal: x kB\nMemAvailable: 1 kB\n", "MemTotal: 1 kB\nMemAvailable: 2 kB\n"} {
+		write("meminfo", bad)
+		if _, _, ok := m.memory(); ok {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+	for _, bad := range []string{"", "intr 1 2 3 4 5\n", "cpu 1 2\n", "cpu a b c d e f\n"} {
+		write("stat", bad)
+		if _, _, ok := m.ticks(); ok {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+}
+
+func metricOf(t *testing.T, m prometheus.Metric) *dto.Metric {
+	t.Helper()
+	var written dto.Metric
+	if err := m.Write(&written); err != nil {
+		t.Fatal(err)
+	}
+	return &written
+}

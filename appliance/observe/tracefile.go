@@ -1,0 +1,202 @@
+package observe
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// traceFile writes traces as Triton does: a JSON array, whole after every trace.
+type traceFile struct {
+	path   string
+	logger *slog.Logger
+
+	mu      sync.Mutex // guards what follows
+	file    *os.File
+	number  int // of the next file, with a frequency
+	written int64
+	size    int64 // of the file, without the end of its array
+}
+
+// next makes the traces after a change of the settings begin a file of their own, where files are numbered.
+func (f *traceFile) next() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.number > 0 {
+		f.close()
+	}
+}
+
+func (f *traceFile) close() {
+	if f.file != nil {
+		_ = f.file.Close()
+		f.file, f.written = nil, 0
+	}
+}
+
+// write adds one trace. A failure is logged: the request has been answered.
+func (f *traceFile) write(r *tracedRequest, end time.Time) {
+	text, err := encodeTrace(r, end)
+	if err == nil {
+		err = f.add(text, r.frequency)
+	}
+	if err != nil {
+		f.logger.Error("a trace cannot be written", "file", f.path, "error", err)
+	}
+}
+
+const arrayEnd = "\n]\n"
+
+func (f *traceFile) add(text []byte, frequency int64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if frequency > 0 && f.written >= frequency {
+		f.close()
+	}
+	if f.file == nil {
+		if err := f.open(frequency); err != nil {
+			return err
+		}
+	}
+	separator := ",\n"
+	if f.size == 0 {
+		separator = "[\n"
+	}
+	entry := append([]byte(separator), text...)
+	if _, err := f.file.WriteAt(append(entry, arrayEnd...), f.size); err != nil {
+		return err
+	}
+	f.size += int64(len(entry))
+	f.written++
+	return nil
+}
+
+// open opens the file that comes next, and goes on in one that is there.
+func (f *traceFile) open(frequency int64) (err error) {
+	path := f.path
+	if frequency > 0 {
+		path += "." + strconv.Itoa(f.number)
+		f.number++
+	}
+	if f.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o640); err != nil {
+		return err
+	}
+	info, err := f.file.Stat()
+	if err != nil {
+		return err
+	}
+	f.size = max(info.Size()-int64(len(arrayEnd)), 0)
+	last := make([]byte, len(arrayEnd))
+	if n, err := f.file.ReadAt(last, f.size); f.size > 0 && (err != nil && !errors.Is(err, io.EOF) || string(last[:n]) != arrayEnd) {
+		f.close()
+		return fmt.Errorf("%s holds something else than traces", path)
+	}
+	return nil
+}
+
+// encodeTrace writes the entries of a trace, separated by commas.
+func encodeTrace(r *tracedRequest, end time.Time) ([]byte, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := &traceEncoder{request: r}
+	before, after := r.doorMoments(end)
+	e.part(r.root, before, after)
+	var b strings.Builder
+	for i, entry := range e.entries {
+		text, err := json.Marshal(entry)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			b.WriteString(",\n")
+		}
+		b.Write(text)
+	}
+	return []byte(b.String()), nil
+}
+
+type traceEncoder struct {
+	request *tracedRequest
+	entries []any
+}
+
+// The entries of a trace.
+type (
+	traceHead struct {
+		ID        uint64 `json:"id"`
+		Model     string `json:"model_name"`
+		Version   int64  `json:"model_version"`
+		RequestID string `json:"request_id,omitempty"`
+		Parent    uint64 `json:"parent_id,omitempty"`
+	}
+	traceTimes struct {
+		ID    uint64      `json:"id"`
+		Times []traceTime `json:"timestamps"`
+	}
+	traceTime struct {
+		Name string `json:"name"`
+		NS   int64  `json:"ns"`
+	}
+	traceActivity struct {
+		ID       uint64       `json:"id"`
+		Activity string       `json:"activity"`
+		Tensor   tracedTensor `json:"tensor"`
+	}
+)
+
+func (e *traceEncoder) part(n *traced, before, after []moment) {
+	head := traceHead{ID: n.id, Model: n.model.Name, Version: n.model.Version}
+	if n.parent != nil {
+		head.Parent = n.parent.id
+	} else {
+		head.RequestID = e.request.start.ID
+	}
+	e.entries = append(e.entries, head)
+	if e.request.timestamps {
+		for _, m := range append(append(before, n.moments()...), after...) {
+			e.entries = append(e.entries, traceTimes{n.id, []traceTime{{m.name, e.request.tracer.ns(m.at)}}})
+		}
+	}
+	for _, t := range n.tensors {
+		e.entries = append(e.entries, traceActivity{n.id, t.activity, t})
+	}
+	for _, child := range n.children {
+		e.part(child, nil, nil)
+	}
+}
+
+// tracedTensor is a tensor as it was when it was noted.
+type tracedTensor struct {
+	activity string
+	Name     string `json:"name"`
+	Data     string `json:"data"`
+	Shape    string `json:"shape"`
+	Type     string `json:"dtype"`
+}
+
+// maxTracedBytes bounds the tensor whose elements are in a trace. Of a larger one only name, type and shape are.
+const maxTracedBytes = 1 << 20
+
+// note takes tensors down.
+func (n *traced) note(activity string, tensors []edgewise.Tensor) {
+	for _, t := range tensors {
+		sizes := make([]string, len(t.Shape))
+		for i, size := range t.Shape {
+			sizes[i] = strconv.FormatInt(size, 10)
+		}
+		noted := tracedTensor{activity: activity, Name: t.Name, Shape: strings.Join(sizes, ","), Type: t.Type.String()}
+		if len(t.Data) <= maxTracedBytes {
+			noted.Data = elements(t)
+		}
+		n.tensors = append(n.tensors, noted)
+	}
+}

@@ -1,0 +1,324 @@
+package sched
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// Limiter is the rate limiter of the box. Models name resources that an instance needs while it runs, and a priority; an
+// instance runs only while there is enough of everything that it needs. How much there is of a resource is configured, or
+// is the largest need of any loaded instance. Resources that are not global are counted for each device.
+//
+// Among those that wait, the instance goes first that has run the least, where a run of priority p counts p times. One
+// that lacks something holds back those behind it that need the same, or it could wait for ever.
+type Limiter struct {
+	configured map[string]int // how much there is, by name
+
+	mu      sync.Mutex // guards what follows, and all claims and permits
+	claims  []*Claim
+	pools   map[resource]*pool
+	waiting []*permit // in the order of their arrival
+}
+
+// resource is a counted thing: of one device, or of the box.
+type resource struct {
+	name   string
+	global bool
+}
+
+// pool is how much there is of a resource, and how much of it is in use.
+type pool struct{ total, used int }
+
+// NewLimiter makes a limiter. resources says how much there is of those that are bounded by the box, by name.
+func NewLimiter(resources map[string]int) *Limiter {
+	return &Limiter{configured: resources, pools: map[resource]*pool{}}
+}
+
+// Claim is what the instances of one version need. A nil Claim needs nothing.
+type Claim struct {
+	limiter   *Limiter
+	model     string
+	instances []*limited
+}
+
+// limited is one instance under the limiter.
+type limited struct {
+	needs    map[resource]int
+	priority uint64 // at least 1
+	runs     uint64
+	busy     bool
+}
+
+// scaled is what instances are ordered by.
+func (i *limited) scaled() uint64 { return i.runs * i.priority }
+
+// Open counts a version's instances in. Errors: Invalid, when one of them needs more than there is, or when a resource is
+// global here and not in another place. A nil Limiter makes a nil Claim.
+func (l *Limiter) Open(m *edgewise.Model) (*Claim, error) {
+	if l == nil {
+		return nil, nil
+	}
+	c := &Claim{limiter: l, model: m.Name, instances: limitedOf(m)}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.check(c); err != nil {
+		return nil, err
+	}
+	l.claims = append(l.claims, c)
+	l.measure()
+	return c, nil
+}
+
+func limitedOf(m *edgewise.Model) []*limited {
+	var list []*limited
+	for _, g := range m.InstanceGroup {
+		if g.Passive {
+			continue
+		}
+		for range max(g.Count, 1) {
+			i := &limited{needs: map[resource]int{}, priority: 1}
+			if r := g.RateLimiter; r != nil {
+				i.priority = uint64(max(r.Priority, 1))
+				for _, need := range r.Resources {
+					if need.Count == 0 {
+						continue
+					}
+					i.needs[resource{need.Name, need.Global}] = int(need.Count)
+				}
+			}
+			list = append(list, i)
+		}
+	}
+	if len(list) == 0 {
+		list = []*limited{{priority: 1}}
+	}
+	return list
+}
+
+// check tells what keeps c from being counted in. l.mu is held, as below.
+func (l *Limiter) check(c *Claim) error {
+	for _, i := range c.instances {
+		for r, n := range i.needs {
+			if total, ok := l.configured[r.name]; ok && n > total {
+				return l.invalid(c, "Resource count for \"%s\" is limited to %d which will prevent scheduling of one or more model instances, the minimum required count is %d", r.name, total, n)
+			}
+			other := resource{r.name, !r.global}
+			for _, known := range append(slices.Clone(l.claims), c) {
+				if slices.ContainsFunc(known.instances, func(k *limited) bool { return k.needs[other] > 0 }) && n > 0 {
+					return l.invalid(c, "Resource \"%s\" is present as both global and device-specific resource in the model configuration.", r.name)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (l *Limiter) invalid(c *Claim, format string, args ...any) error {
+	return edgewise.Errorf("sched.Open", edgewise.Invalid, "model %q: instance_group: rate_limiter: %w", c.model, fmt.Errorf(format, args...))
+}
+
+// measure sets how much there is of everything.
+func (l *Limiter) measure() {
+	for _, p := range l.pools {
+		p.total = 0
+	}
+	for _, c := range l.claims {
+		for _, i := range c.instances {
+			for r, n := range i.needs {
+				if l.pools[r] == nil {
+					l.pools[r] = &pool{}
+				}
+				l.pools[r].total = max(l.pools[r].total, n)
+			}
+		}
+	}
+	for r, p := range l.pools {
+		if p.total == 0 && p.used == 0 {
+			delete(l.pools, r)
+		} else if total, ok := l.configured[r.name]; ok {
+			p.total = total
+		}
+	}
+	l.serve()
+}
+
+// Resize follows a change of a version's instance groups. Runs in progress keep what they have until they end. On an error,
+// one of Open, nothing has changed.
+func (c *Claim) Resize(m *edgewise.Model) error {
+	if c == nil {
+		return nil
+	}
+	l := c.limiter
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	changed := &Claim{limiter: l, model: c.model, instances: limitedOf(m)}
+	at := slices.Index(l.claims, c)
+	if at < 0 {
+		return nil
+	}
+	l.claims = slices.Delete(l.claims, at, at+1)
+	err := l.check(changed)
+	if err == nil {
+		c.instances = changed.instances
+	}
+	l.claims = append(l.claims, c)
+	l.measure()
+	return err
+}
+
+// Close counts the version's instances out. None of them runs or waits.
+func (c *Claim) Close() {
+	if c == nil {
+		return
+	}
+	c.limiter.mu.Lock()
+	defer c.limiter.mu.Unlock()
+	c.limiter.claims = slices.DeleteFunc(c.limiter.claims, func(other *Claim) bool { return other == c })
+	c.limiter.measure()
+}
+
+// permit is a lane's right to run as one of its version's instances. Its owner alone calls its methods.
+type permit struct {
+	claim   *Claim
+	held    *limited
+	granted chan struct{} // one token: the wait is over
+}
+
+func (c *Claim) permit() *permit {
+	if c == nil {
+		return nil
+	}
+	return &permit{claim: c, granted: make(chan struct{}, 1)}
+}
+
+// try takes what a run needs and tells whether it has it; it does not wait.
+func (p *permit) try() bool {
+	if p == nil || p.held != nil {
+		return true
+	}
+	l := p.claim.limiter
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting = append(l.waiting, p)
+	l.serve()
+	if p.held == nil {
+		l.waiting = l.waiting[:len(l.waiting)-1]
+		return false
+	}
+	<-p.granted
+	return true
+}
+
+// wait returns when it has what a run needs. Others never hold it for longer than a run.
+func (p *permit) wait() {
+	l := p.claim.limiter
+	l.mu.Lock()
+	l.waiting = append(l.waiting, p)
+	l.serve()
+	l.mu.Unlock()
+	<-p.granted
+}
+
+// pass ends a run. What it needed is kept for the next one, unless one goes first that waits. Without that, two that
+// exclude each other would run in turn whatever their priorities are.
+func (p *permit) pass() {
+	if p == nil || p.held == nil {
+		return
+	}
+	l := p.claim.limiter
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p.release()
+	l.waiting = append(l.waiting, p)
+	l.serve()
+	if p.held != nil {
+		<-p.granted
+		return
+	}
+	l.waiting = slices.DeleteFunc(l.waiting, func(other *permit) bool { return other == p })
+}
+
+// give gives back what was taken and not used, if anything was.
+func (p *permit) give() {
+	if p == nil || p.held == nil {
+		return
+	}
+	l := p.claim.limiter
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p.held.runs--
+	p.release()
+	l.serve()
+}
+
+func (p *permit) release() {
+	for r, n := range p.held.needs {
+		p.claim.limiter.pools[r].used -= n
+	}
+	p.held.busy = false
+	p.held = nil
+}
+
+// serve lets those run that can, in order.
+func (l *Limiter) serve() {
+	order := slices.Clone(l.waiting)
+	slices.SortStableFunc(order, func(a, b *permit) int { return cmp.Compare(a.rank(), b.rank()) })
+	missed := map[resource]bool{} // what one before lacks
+	for _, p := range order {
+		i := l.choose(p, missed)
+		if i == nil {
+			continue
+		}
+		for r, n := range i.needs {
+			l.pools[r].used += n
+		}
+		i.busy = true
+		i.runs++
+		p.held = i
+		l.waiting = slices.DeleteFunc(l.waiting, func(other *permit) bool { return other == p })
+		p.granted <- struct{}{}
+	}
+}
+
+// rank orders permits by the instance that would run.
+func (p *permit) rank() uint64 {
+	best := uint64(math.MaxUint64) // all run
+	for _, i := range p.claim.instances {
+		if !i.busy {
+			best = min(best, i.scaled())
+		}
+	}
+	return best
+}
+
+// choose returns an idle instance that can run now, the one first that has run the least. When there is none it notes what
+// that one lacks.
+func (l *Limiter) choose(p *permit, missed map[resource]bool) *limited {
+	idle := slices.DeleteFunc(slices.Clone(p.claim.instances), func(i *limited) bool { return i.busy })
+	slices.SortStableFunc(idle, func(a, b *limited) int { return cmp.Compare(a.scaled(), b.scaled()) })
+	for _, i := range idle {
+		if l.there(i, missed) {
+			return i
+		}
+	}
+	if len(idle) > 0 {
+		for r := range idle[0].needs {
+			missed[r] = true
+		}
+	}
+	return nil
+}
+
+func (l *Limiter) there(i *limited, missed map[resource]bool) bool {
+	for r, n := range i.needs {
+		if missed[r] || l.pools[r].used+n > l.pools[r].total {
+			return false
+		}
+	}
+	return true
+}

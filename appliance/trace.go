@@ -1,0 +1,174 @@
+package appliance
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/appliance/apistatus"
+	"github.com/edgewise-ai/edgewise/appliance/sched"
+	"github.com/edgewise-ai/edgewise/ensemble"
+)
+
+// Bounds of the tensors in a trace. What is over them is described and left out.
+const (
+	maxTracedTensor = 4 << 20  // bytes
+	maxTraced       = 64 << 20 // bytes together
+)
+
+// Trace runs a draft once and keeps every tensor. A step that fails is told in the trace.
+func (w *workshop) Trace(ctx context.Context, id string, req *edgewise.Request) (admin.Trace, error) {
+	m, err := w.DraftModel(id)
+	if err != nil {
+		return admin.Trace{}, err
+	}
+	pinned, parts, err := ensemble.Pin(m, w.library.record)
+	if err != nil {
+		return admin.Trace{}, err
+	}
+	e, err := ensemble.New(&edgewise.Version{ID: edgewise.ModelID{Name: m.Name}, Model: pinned}, parts, ensemble.Config{
+		Infer: w.manager, Check: sched.NewCheck(pinned), MaxQueue: w.library.config.MaxQueue, Logger: w.logger,
+	})
+	if err != nil {
+		return admin.Trace{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, traceTime)
+	defer cancel()
+	t := newTracing(pinned, req)
+	resp, failed := e.Infer(edgewise.WithRecorder(ctx, t), req)
+	defer resp.Release()
+	if failed == nil {
+		t.keep("output", nil, resp.Outputs, nil)
+	} else if edgewise.KindOf(failed) == edgewise.Invalid && len(t.steps) == 0 {
+		return admin.Trace{}, failed // the request contradicts the draft: nothing has run
+	}
+	return t.result(failed), e.Close()
+}
+
+// traceTime bounds a traced run.
+const traceTime = time.Minute
+
+// tracing is the Recorder of one run.
+type tracing struct {
+	model *edgewise.Model
+	began time.Time
+
+	mu      sync.Mutex // guards the fields below
+	steps   map[int]*admin.TraceStep
+	tensors []admin.TraceTensor
+	bytes   int64
+}
+
+func newTracing(m *edgewise.Model, req *edgewise.Request) *tracing {
+	t := &tracing{model: m, began: time.Now(), steps: map[int]*admin.TraceStep{}}
+	t.keep("input", nil, req.Inputs, nil)
+	return t
+}
+
+// Ask notes that a step's model is asked, and what it answers.
+func (t *tracing) Ask(ctx context.Context, step int, req *edgewise.Request) (context.Context, func(*edgewise.Response, error)) {
+	began := time.Since(t.began)
+	s := t.model.EnsembleScheduling.Step[step]
+	t.mu.Lock()
+	shown := t.steps[step]
+	if shown == nil {
+		shown = &admin.TraceStep{Step: step, Model: req.Model.Name, Version: req.Model.Version, Start: micro(began)}
+		t.steps[step] = shown
+	}
+	shown.Calls++
+	t.mu.Unlock()
+	if s.FanOut == nil {
+		t.keep("between", nil, req.Inputs, s.InputMap)
+	}
+	return edgewise.WithRecorder(ctx, nil), func(resp *edgewise.Response, err error) {
+		if resp != nil && s.FanOut == nil {
+			t.keep("between", &step, resp.Outputs, s.OutputMap)
+		}
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		shown.Duration = micro(time.Since(t.began)) - shown.Start
+		if err != nil {
+			shown.State, shown.Error = admin.StepFailed, problem(err)
+			return
+		}
+		if shown.State == "" {
+			shown.State = admin.StepDone
+		}
+		add(shown, resp.Timing)
+	}
+}
+
+func add(s *admin.TraceStep, t edgewise.Timing) {
+	s.Queue += micro(t.Queue)
+	s.Input += micro(t.Input)
+	s.Infer += micro(t.Infer)
+	s.Output += micro(t.Output)
+	s.Batch, s.Fuel, s.Memory = max(s.Batch, t.Batch), s.Fuel+t.Guest.Fuel, max(s.Memory, t.Guest.Memory)
+}
+
+func micro(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
+
+// problem is what people are told of an error.
+func problem(err error) *admin.ErrorBody {
+	body := kserve.NewErrorBody(err)
+	body.Error = apistatus.Message(err)
+	return &body
+}
+
+// keep copies tensors. names leads from their own names to the ensemble's; nil: they have those. One that is known already is
+// kept once, but an output of the ensemble is called one.
+func (t *tracing) keep(role string, step *int, tensors []edgewise.Tensor, names map[string]string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range tensors {
+		tensor := &tensors[i]
+		name := tensor.Name
+		if names != nil {
+			name = names[name]
+		}
+		if name == "" {
+			continue
+		}
+		at := slices.IndexFunc(t.tensors, func(known admin.TraceTensor) bool { return known.Name == name })
+		if at >= 0 {
+			if role == "output" {
+				t.tensors[at].Role = role
+			}
+			continue
+		}
+		shown := admin.TraceTensor{Name: name, Role: role, Step: step, Datatype: tensor.Type.String(), Shape: append(edgewise.Shape{}, tensor.Shape...), Bytes: int64(len(tensor.Data)), Summary: summarise(tensor)}
+		if shown.Bytes <= maxTracedTensor && t.bytes+shown.Bytes <= maxTraced {
+			shown.Data = slices.Clone(tensor.Data)
+			t.bytes += shown.Bytes
+		}
+		t.tensors = append(t.tensors, shown)
+	}
+}
+
+// result is what people are shown.
+func (t *tracing) result(failed error) admin.Trace {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := admin.Trace{Duration: micro(time.Since(t.began)), Steps: []admin.TraceStep{}, Tensors: t.tensors}
+	if failed != nil {
+		out.Error = problem(failed)
+	}
+	for i, s := range t.model.EnsembleScheduling.Step {
+		shown := t.steps[i]
+		if shown == nil {
+			shown = &admin.TraceStep{Step: i, Model: s.ModelName, State: "not_run"}
+			if s.Pinned != nil {
+				shown.Version = s.Pinned.Version
+			}
+		}
+		if shown.State == "" {
+			shown.State = admin.StepFailed
+		}
+		out.Steps = append(out.Steps, *shown)
+	}
+	return out
+}

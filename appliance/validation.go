@@ -1,0 +1,224 @@
+package appliance
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
+	"github.com/edgewise-ai/edgewise/ensemble"
+)
+
+const draftFile = "config.json"
+
+// DraftModel returns a draft as a model, as complete as it can be made. Errors: NotFound, Invalid.
+func (w *workshop) DraftModel(id string) (*edgewise.Model, error) {
+	d, err := w.Draft(id)
+	if err != nil {
+		return nil, err
+	}
+	return w.draftModel(d)
+}
+
+func (w *workshop) draftModel(d admin.Draft) (*edgewise.Model, error) {
+	text, err := draftConfig(d)
+	if err != nil {
+		return nil, err
+	}
+	declared, err := modelconfig.Parse(draftFile, text)
+	if err != nil {
+		return nil, err
+	}
+	files := []string{draftFile}
+	identified, err := modelconfig.Identify(declared, d.Name, files)
+	if err != nil {
+		return nil, err
+	}
+	m, err := modelconfig.Complete(identified, d.Name, files, nil, w.library.config.Defaults)
+	if err != nil {
+		return nil, err
+	}
+	return m, modelconfig.Validate(m, files, nil)
+}
+
+// draftConfig is the configuration of a draft under the draft's name, as the platform that drafts are of, and with nothing
+// pinned.
+func draftConfig(d admin.Draft) ([]byte, error) {
+	members := map[string]any{}
+	decoder := json.NewDecoder(bytes.NewReader(d.Config))
+	decoder.UseNumber()
+	if err := decoder.Decode(&members); err != nil {
+		return nil, edgewise.Errorf("appliance.draftConfig", edgewise.Invalid, "the draft's configuration is no JSON object: %w", err)
+	}
+	members["name"], members["platform"] = d.Name, ensemblePlatform
+	delete(members, "backend")
+	if scheduling, ok := members["ensemble_scheduling"].(map[string]any); ok {
+		if list, ok := scheduling["step"].([]any); ok {
+			for _, s := range list {
+				if step, ok := s.(map[string]any); ok {
+					delete(step, "pinned")
+				}
+			}
+		}
+	}
+	return json.Marshal(members)
+}
+
+// Validate says everything that is wrong with a draft, and what is known of its tensors.
+func (w *workshop) Validate(id string) (admin.Validation, error) {
+	v := admin.Validation{Problems: []admin.DraftProblem{}, Tensors: []admin.Tensor{}, Steps: []admin.DraftStep{}}
+	d, err := w.Draft(id)
+	if err != nil {
+		return v, err
+	}
+	m, err := w.draftModel(d)
+	if err != nil {
+		v.Problems = problems(err)
+	}
+	if m == nil || m.EnsembleScheduling == nil {
+		return v, nil
+	}
+	parts := make([]*edgewise.Model, len(m.EnsembleScheduling.Step))
+	known := map[string]admin.Tensor{}
+	for _, t := range append(admin.NewTensors(m.Inputs()), admin.NewTensors(m.Outputs())...) {
+		known[t.Name] = t
+	}
+	for i, s := range m.EnsembleScheduling.Step {
+		step, part := w.draftStep(s)
+		if part == nil {
+			text := "step " + strconv.Itoa(i) + ": model " + strconv.Quote(s.ModelName) + " is not stored, or has no such version"
+			v.Problems = append(v.Problems, admin.DraftProblem{Text: text, Step: &i})
+		} else {
+			parts[i] = part.Model
+			learnTensors(known, s, step)
+		}
+		v.Steps = append(v.Steps, step)
+	}
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		v.Tensors = append(v.Tensors, known[name])
+	}
+	if err := ensemble.Validate(m, parts); err != nil {
+		v.Problems = append(v.Problems, problems(err)...)
+	} else if !slices.Contains(parts, nil) {
+		if _, _, err := ensemble.Pin(m, w.library.record); err != nil {
+			v.Problems = append(v.Problems, problems(err)...)
+		}
+	}
+	v.Valid = len(v.Problems) == 0
+	return v, nil
+}
+
+// draftStep says what a step would run; part is nil when there is nothing.
+func (w *workshop) draftStep(s edgewise.EnsembleStep) (step admin.DraftStep, part *edgewise.Version) {
+	step = admin.DraftStep{Model: s.ModelName, Inputs: []admin.Tensor{}, Outputs: []admin.Tensor{}}
+	r := w.library.record(s.ModelName)
+	if r == nil {
+		return step, nil
+	}
+	number := s.ModelVersion
+	if number <= 0 {
+		number = r.Label(edgewise.LiveLabel)
+	}
+	if part = r.Version(number); part == nil {
+		return step, nil
+	}
+	step.Version, step.Ready = part.ID.Version, w.engine.VersionReady(part.ID) == nil
+	step.Inputs, step.Outputs = admin.NewTensors(part.Model.Inputs()), admin.NewTensors(part.Model.Outputs())
+	return step, part
+}
+
+// learnTensors notes the types of the tensors that a step takes and makes, under the ensemble's names.
+func learnTensors(known map[string]admin.Tensor, s edgewise.EnsembleStep, step admin.DraftStep) {
+	learn := func(from []admin.Tensor, names map[string]string) {
+		for _, t := range from {
+			name, mapped := names[t.Name]
+			if _, there := known[name]; mapped && !there {
+				t.Name, t.Optional = name, false
+				known[name] = t
+			}
+		}
+	}
+	learn(step.Outputs, s.OutputMap)
+	learn(step.Inputs, s.InputMap)
+}
+
+var (
+	stepInProblem   = regexp.MustCompile(`step (\d+)`)
+	tensorInProblem = regexp.MustCompile(`tensor '([^']+)'`)
+)
+
+// problems makes a list of an error with a problem a line.
+func problems(err error) []admin.DraftProblem {
+	list := []admin.DraftProblem{}
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		p := admin.DraftProblem{Text: line}
+		if found := stepInProblem.FindStringSubmatch(line); found != nil {
+			if n, err := strconv.Atoi(found[1]); err == nil {
+				p.Step = &n
+			}
+		}
+		if found := tensorInProblem.FindStringSubmatch(line); found != nil {
+			p.Tensor = found[1]
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+// Publish stores a draft as a version of its ensemble.
+func (w *workshop) Publish(ctx context.Context, id string, p admin.Publish) (*edgewise.Version, error) {
+	d, err := w.Draft(id)
+	if err != nil {
+		return nil, err
+	}
+	text, err := draftConfig(d)
+	if err != nil {
+		return nil, err
+	}
+	v, err := w.push(withCause(ctx, causePublish), edgewise.Upload{Model: d.Name, Origin: "draft", Size: int64(len(text)), Next: texts(named{draftFile, text})}, p.Promote, p.Notes)
+	if err != nil {
+		return v, err
+	}
+	return v, w.DeleteDraft(id)
+}
+
+// push stores an upload, with notes, and makes it live unless promote says no.
+func (w *workshop) push(ctx context.Context, up edgewise.Upload, promote *bool, text string) (*edgewise.Version, error) {
+	if len(text) > maxNotes {
+		return nil, edgewise.Errorf("appliance.push", edgewise.TooLarge, "the notes have %d bytes: at most %d are allowed", len(text), maxNotes)
+	}
+	v, err := w.library.Push(ctx, up, promote == nil || *promote)
+	if v == nil {
+		return nil, err
+	}
+	if noting := w.notes.ifAny(v.ID, text); err == nil {
+		err = noting
+	}
+	return v, err
+}
+
+// named is a file in memory.
+type named struct {
+	path string
+	text []byte
+}
+
+// texts is the Upload.Next of files in memory.
+func texts(files ...named) func() (string, int64, io.Reader, error) {
+	return func() (string, int64, io.Reader, error) {
+		if len(files) == 0 {
+			return "", 0, nil, io.EOF
+		}
+		f := files[0]
+		files = files[1:]
+		return f.path, int64(len(f.text)), bytes.NewReader(f.text), nil
+	}
+}

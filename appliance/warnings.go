@@ -1,0 +1,62 @@
+package appliance
+
+import (
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/certificate"
+)
+
+// When warnings are given.
+const (
+	lowDisk      = 1 << 30             // bytes free beyond the reserve
+	tlsExpires   = 21 * 24 * time.Hour // before an uploaded certificate's end
+	earliestYear = 2026                // a clock before it was never set
+)
+
+// warnings lists what a person should do something about.
+func (a *App) warnings(s admin.System) []admin.Warning {
+	list := []admin.Warning{}
+	add := func(code, severity, text, next string) {
+		list = append(list, admin.Warning{Code: code, Severity: severity, Text: text, Next: next})
+	}
+	if a.openMode() {
+		add("auth_open", "warning", "Accounts are off: whoever reaches this box may do everything.", "Start it without auth: open to log in and give out keys.")
+	}
+	if a.identity == nil {
+		add("tls_off", "warning", "TLS is off: passwords and keys cross the network for all to read.", "Set tls.mode to auto and start the box again.")
+	} else if d := a.identity.Describe(); d.Mode == certificate.ModeUploaded && time.Until(d.NotAfter) < tlsExpires {
+		add("tls_expires", "warning", "The uploaded certificate ends at "+d.NotAfter.Format(time.DateOnly)+".", "Upload a new one under Settings, TLS.")
+	}
+	if s.Disk.Free > 0 && s.Disk.Free-s.Disk.Reserve < lowDisk {
+		add("disk_low", "warning", fmt.Sprintf("The disk has %d MiB left, of which %d MiB are kept in reserve.", s.Disk.Free>>20, s.Disk.Reserve>>20), "Delete versions that nothing uses, under Models.")
+	}
+	if s.Time.Year() < earliestYear {
+		add("clock", "warning", "The clock says "+s.Time.Format(time.DateOnly)+", which cannot be.", "Set the machine's clock: certificates and logs depend on it.")
+	}
+	for _, status := range a.manager.Statuses() {
+		if status.State == edgewise.StateUnavailable && status.Reason != "" && status.Reason != "unloaded" {
+			list = append(list, admin.Warning{
+				Code: "model_failed", Severity: "error", Model: status.ID.Name, Text: fmt.Sprintf("Model %v is not ready: %s", status.ID, status.Reason),
+				Next: "Roll it back to a version that works, or upload a new one.",
+			})
+		}
+	}
+	return list
+}
+
+// components lists what the program was built of.
+func components() []admin.Component {
+	list := []admin.Component{}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return list
+	}
+	for _, m := range info.Deps {
+		list = append(list, admin.Component{Name: m.Path, Version: m.Version})
+	}
+	return list
+}

@@ -1,0 +1,277 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edgewise-ai/edgewise/appliance/config"
+)
+
+// tritonFlags are the flags of Triton's own command line as they were given: each stands for keys of the configuration.
+type tritonFlags struct {
+	values map[string]string // of the configuration, by key
+	given  map[string]string // the last text of each flag
+	notes  []note            // flags that have no effect here
+}
+
+// note is a flag that is taken and does nothing, and why.
+type note struct{ flag, reason string }
+
+// tritonFlag is one flag of Triton's.
+type tritonFlag struct {
+	name  string
+	yes   bool                                    // true or false; alone it means true
+	apply func(t *tritonFlags, text string) error // the configuration that it stands for
+}
+
+// pflagValue makes a flag of Triton's one of the command line's.
+type pflagValue struct {
+	flag tritonFlag
+	all  *tritonFlags
+}
+
+// String returns the default.
+func (*pflagValue) String() string { return "" }
+
+// Type names the values in the help text.
+func (v *pflagValue) Type() string {
+	if v.flag.yes {
+		return "bool"
+	}
+	return "value"
+}
+
+// Set takes a value. It may be called several times.
+func (v *pflagValue) Set(text string) error {
+	v.all.given[v.flag.name] = text
+	if v.flag.yes {
+		truth, err := truthOf(text)
+		if err != nil {
+			return err
+		}
+		text = strconv.FormatBool(truth)
+	}
+	return v.flag.apply(v.all, text)
+}
+
+// truthOf reads a truth value as Triton does.
+func truthOf(text string) (bool, error) {
+	switch strings.ToLower(text) {
+	case "true", "on", "1":
+		return true, nil
+	case "false", "off", "0":
+		return false, nil
+	}
+	return false, fmt.Errorf("want true or false, got %.40q", text)
+}
+
+// register adds Triton's flags to a command.
+func (t *tritonFlags) register(cmd *cobra.Command) {
+	t.values, t.given = map[string]string{}, map[string]string{}
+	for _, f := range tritonTable() {
+		flag := cmd.Flags().VarPF(&pflagValue{f, t}, f.name, "", "as Triton's")
+		flag.Hidden = true
+		if f.yes {
+			flag.NoOptDefVal = "true"
+		}
+	}
+}
+
+// tritonTruths lists the flags whose value may stand apart although they may also have none.
+func tritonTruths() map[string]bool {
+	names := map[string]bool{}
+	for _, f := range tritonTable() {
+		if f.yes {
+			names["--"+f.name] = true
+		}
+	}
+	return names
+}
+
+// joined writes "--flag", "true" as "--flag=true", as Triton reads it.
+func joined(arguments []string) []string {
+	truths := tritonTruths()
+	var out []string
+	for i := 0; i < len(arguments); i++ {
+		if truths[arguments[i]] && i+1 < len(arguments) {
+			if _, err := truthOf(arguments[i+1]); err == nil {
+				out = append(out, arguments[i]+"="+arguments[i+1])
+				i++
+				continue
+			}
+		}
+		out = append(out, arguments[i])
+	}
+	return out
+}
+
+// with adds what the flags stand for to the values of the configuration. base is the configuration without them.
+func (t *tritonFlags) with(base config.Config, values map[string]string) (map[string]string, error) {
+	all := map[string]string{} // of a command without these flags, t.values is nil
+	maps.Copy(all, t.values)
+	if err := t.addresses(base, all); err != nil {
+		return nil, err
+	}
+	t.tls(all)
+	for key, value := range values { // those of --set go first
+		all[key] = value
+	}
+	return all, nil
+}
+
+// door is a server with an address and a port of its own flags.
+type door struct {
+	key, allow, address, port string
+	present                   string
+}
+
+func (t *tritonFlags) addresses(base config.Config, all map[string]string) error {
+	var problems []error
+	for _, d := range []door{
+		{"http.address", "allow-http", "http-address", "http-port", base.HTTP.Address},
+		{"grpc.address", "allow-grpc", "grpc-address", "grpc-port", base.GRPC.Address},
+		{"metrics.address", "allow-metrics", "metrics-address", "metrics-port", base.Metrics.Address},
+	} {
+		if off, given := t.given[d.allow]; given {
+			if truth, _ := truthOf(off); !truth {
+				all[d.key] = ""
+				continue
+			}
+		}
+		host, hasHost := t.given[d.address]
+		port, hasPort := t.given[d.port]
+		if d.key == "metrics.address" && !hasHost { // it follows the REST server
+			host, hasHost = t.given["http-address"]
+		}
+		if !hasHost && !hasPort {
+			continue
+		}
+		presentHost, presentPort, err := net.SplitHostPort(d.present)
+		if err != nil { // it is switched off in the configuration, and on here
+			presentHost, presentPort = "127.0.0.1", strconv.Itoa(map[string]int{"http.address": 8000, "grpc.address": 8001, "metrics.address": 8002}[d.key])
+		}
+		if !hasHost {
+			host = presentHost
+		}
+		if !hasPort {
+			port = presentPort
+		}
+		if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+			problems = append(problems, usageError{fmt.Errorf("--%s %.20q: want a port from 0 to 65535", d.port, port)})
+		}
+		all[d.key] = net.JoinHostPort(host, port)
+	}
+	return errors.Join(problems...)
+}
+
+// tls hands the files of the gRPC server's identity on when that is switched on.
+func (t *tritonFlags) tls(all map[string]string) {
+	one, _ := truthOf(t.given["grpc-use-ssl"])
+	both, _ := truthOf(t.given["grpc-use-ssl-mutual"])
+	if !one && !both {
+		return
+	}
+	all["grpc.tls_certificate"], all["grpc.tls_key"] = t.given["grpc-server-cert"], t.given["grpc-server-key"]
+	if both {
+		all["grpc.tls_client_authorities"] = t.given["grpc-root-cert"]
+	}
+}
+
+// preset is what a box that is started as Triton is does without: a data folder that outlives it, accounts, and TLS unless
+// it is asked for. Everything that is set in any other way goes first.
+func (t *tritonFlags) preset() map[string]string {
+	if t.values["repository.folders"] == "" {
+		return nil
+	}
+	return map[string]string{"data_dir": filepath.Join(os.TempDir(), "edgewise-"+strconv.Itoa(os.Getpid())), "store.reserve_bytes": "0", "auth": config.AuthOpen, "tls.mode": config.TLSOff}
+}
+
+// temporary makes the folder of preset, when it is the one in force. remove takes it away.
+func (t *tritonFlags) temporary(c config.Config) (remove func(), err error) {
+	if p := t.preset(); p == nil || c.DataDir != p["data_dir"] {
+		return func() {}, nil
+	}
+	if err := os.Mkdir(c.DataDir, 0o700); err != nil {
+		return nil, fmt.Errorf("a folder for the store: %w; name one with --set data_dir=FOLDER", err)
+	}
+	return func() { _ = os.RemoveAll(c.DataDir) }, nil
+}
+
+// key is a flag whose text is the value of a key.
+func key(flag, key string) tritonFlag {
+	return tritonFlag{name: flag, apply: func(t *tritonFlags, text string) error { t.values[key] = text; return nil }}
+}
+
+// truth is a flag whose truth is that of a key.
+func truth(flag, name string) tritonFlag {
+	f := key(flag, name)
+	f.yes = true
+	return f
+}
+
+// list is a flag that may be repeated, each value one of a list.
+func list(flag, key string) tritonFlag {
+	return tritonFlag{name: flag, apply: func(t *tritonFlags, text string) error {
+		if strings.Contains(text, ",") {
+			return fmt.Errorf("%.80q: a ',' cannot be part of it", text)
+		}
+		t.append(key, text)
+		return nil
+	}}
+}
+
+func (t *tritonFlags) append(key, text string) {
+	if before := t.values[key]; before != "" {
+		text = before + "," + text
+	}
+	t.values[key] = text
+}
+
+// span is a flag whose number of units is a key's duration.
+func span(flag, key string, unit time.Duration) tritonFlag {
+	return tritonFlag{name: flag, apply: func(t *tritonFlags, text string) error {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < 0 || n > int64(1<<62)/int64(unit) {
+			return fmt.Errorf("want a number of units of %v, got %.40q", unit, text)
+		}
+		t.values[key] = (time.Duration(n) * unit).String()
+		return nil
+	}}
+}
+
+// pointless is a flag that has nothing to do here.
+func pointless(flag, reason string) tritonFlag {
+	return tritonFlag{name: flag, apply: func(t *tritonFlags, _ string) error { t.note(flag, reason); return nil }}
+}
+
+// never is a flag for something that is not served: only its off value is taken.
+func never(flag, reason string) tritonFlag {
+	return tritonFlag{name: flag, yes: true, apply: func(_ *tritonFlags, text string) error {
+		if text == "true" {
+			return errors.New(reason)
+		}
+		return nil
+	}}
+}
+
+// kept is a flag that is looked at once all are known.
+func kept(flag string) tritonFlag {
+	return tritonFlag{name: flag, apply: func(*tritonFlags, string) error { return nil }}
+}
+
+func (t *tritonFlags) note(flag, reason string) {
+	n := note{flag, reason}
+	if !slices.Contains(t.notes, n) {
+		t.notes = append(t.notes, n)
+	}
+}

@@ -1,0 +1,293 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/edgewise-ai/edgewise/appliance/config"
+)
+
+// Why flags have no effect.
+const (
+	goroutines = "requests take no threads of their own here"
+	noGPU      = "there is no GPU execution yet"
+	noPools    = "there are no such pools here"
+	oneBackend = "backends are built in"
+)
+
+// tritonTable are Triton's flags, in the order of its own help.
+func tritonTable() []tritonFlag {
+	return append(append(modelFlags(), doorFlags()...), otherFlags()...)
+}
+
+func modelFlags() []tritonFlag {
+	return []tritonFlag{
+		key("id", "server.id"),
+		list("model-repository", "repository.folders"),
+		list("model-store", "repository.folders"),
+		key("model-control-mode", "repository.control_mode"),
+		list("load-model", "repository.load_models"),
+		span("repository-poll-secs", "repository.poll_interval", time.Second),
+		key("model-config-name", "repository.config_name"),
+		truth("exit-on-error", "repository.exit_on_error"),
+		truth("strict-readiness", "engine.strict_readiness"),
+		span("exit-timeout-secs", "shutdown.timeout", time.Second),
+		{name: "disable-auto-complete-config", yes: true, apply: func(t *tritonFlags, text string) error {
+			t.values["engine.auto_complete"] = strconv.FormatBool(text != "true")
+			return nil
+		}},
+		{name: "strict-model-config", yes: true, apply: func(t *tritonFlags, text string) error {
+			t.values["engine.auto_complete"] = strconv.FormatBool(text != "true")
+			return nil
+		}},
+		key("model-load-thread-count", "engine.load_concurrency"),
+		key("model-load-retry-count", "repository.load_retries"),
+		never("model-namespacing", "models of the same name in several repositories are not served: give them names of their own"),
+		pointless("model-load-gpu-limit", noGPU),
+		{name: "backend-config", apply: backendConfig},
+		pointless("backend-directory", oneBackend),
+		pointless("repoagent-directory", "there are no repository agents: the store checks the digest of every file itself"),
+		{name: "cache-config", apply: cacheConfig},
+		pointless("cache-directory", "the response cache is built in"),
+		key("response-cache-byte-size", "engine.response_cache_bytes"),
+		{name: "host-policy", apply: func(t *tritonFlags, _ string) error {
+			t.note("host-policy", "cores are shared by all models: onnx.threads bounds them")
+			return nil
+		}},
+	}
+}
+
+func doorFlags() []tritonFlag {
+	return []tritonFlag{
+		{name: "allow-http", yes: true, apply: kept("").apply},
+		kept("http-address"), kept("http-port"),
+		truth("reuse-http-port", "http.reuse_port"),
+		key("http-header-forward-pattern", "http.forward_headers"),
+		pointless("http-thread-count", goroutines),
+		{name: "http-max-input-size", apply: httpMaxInput},
+		{name: "http-restricted-api", apply: restricted("http.restricted_api")},
+		{name: "allow-grpc", yes: true, apply: kept("").apply},
+		kept("grpc-address"), kept("grpc-port"),
+		truth("reuse-grpc-port", "grpc.reuse_port"),
+		key("grpc-header-forward-pattern", "grpc.forward_headers"),
+		pointless("grpc-infer-thread-count", goroutines),
+		pointless("grpc-infer-allocation-pool-size", noPools),
+		pointless("grpc-max-response-pool-size", noPools),
+		{name: "grpc-use-ssl", yes: true, apply: kept("").apply},
+		{name: "grpc-use-ssl-mutual", yes: true, apply: kept("").apply},
+		kept("grpc-server-cert"), kept("grpc-server-key"), kept("grpc-root-cert"),
+		key("grpc-infer-response-compression-level", "grpc.response_compression"),
+		span("grpc-keepalive-time", "grpc.keepalive_time", time.Millisecond),
+		span("grpc-keepalive-timeout", "grpc.keepalive_timeout", time.Millisecond),
+		truth("grpc-keepalive-permit-without-calls", "grpc.keepalive_permit_without_calls"),
+		pointless("grpc-http2-max-pings-without-data", "the server asks after each keepalive time, with or without data"),
+		span("grpc-http2-min-recv-ping-interval-without-data", "grpc.keepalive_min_interval", time.Millisecond),
+		pointless("grpc-http2-max-ping-strikes", "two strikes are allowed, as by Triton's default"),
+		span("grpc-max-connection-age", "grpc.max_connection_age", time.Millisecond),
+		span("grpc-max-connection-age-grace", "grpc.max_connection_age_grace", time.Millisecond),
+		{name: "grpc-restricted-protocol", apply: restricted("grpc.restricted_api")},
+		never("allow-sagemaker", "SageMaker's routes are not served"),
+		pointless("sagemaker-port", "SageMaker's routes are not served"),
+		pointless("sagemaker-safe-port-range", "SageMaker's routes are not served"),
+		pointless("sagemaker-thread-count", "SageMaker's routes are not served"),
+		never("allow-vertex-ai", "Vertex AI's routes are not served"),
+		pointless("vertex-ai-port", "Vertex AI's routes are not served"),
+		pointless("vertex-ai-thread-count", "Vertex AI's routes are not served"),
+		pointless("vertex-ai-default-model", "Vertex AI's routes are not served"),
+	}
+}
+
+func otherFlags() []tritonFlag {
+	return []tritonFlag{
+		{name: "log-verbose", apply: logVerbose},
+		truth("log-info", "log.info"), truth("log-warning", "log.warning"), truth("log-error", "log.error"),
+		{name: "log-format", apply: logFormat},
+		key("log-file", "log.file"),
+		truth("allow-metrics", "metrics.enabled"), kept("metrics-address"), kept("metrics-port"),
+		{name: "allow-gpu-metrics", yes: true, apply: pointless("allow-gpu-metrics", noGPU).apply},
+		truth("allow-cpu-metrics", "metrics.cpu"),
+		pointless("metrics-interval-ms", "every answer of the metrics page is read at that moment"),
+		{name: "metrics-config", apply: metricsConfig},
+		{name: "trace-config", apply: traceConfig},
+		key("trace-file", "trace.file"),
+		{name: "trace-level", apply: traceLevel},
+		key("trace-rate", "trace.rate"),
+		key("trace-count", "trace.count"), key("trace-log-frequency", "trace.log_frequency"),
+		key("rate-limit", "engine.rate_limit"),
+		{name: "rate-limit-resource", apply: rateLimitResource},
+		pointless("pinned-memory-pool-byte-size", noPools),
+		pointless("cuda-memory-pool-byte-size", noPools),
+		pointless("cuda-virtual-address-size", noPools),
+		pointless("min-supported-compute-capability", noGPU),
+		pointless("buffer-manager-thread-count", "tensors are gathered where they are run"),
+		{name: "enable-peer-access", yes: true, apply: pointless("enable-peer-access", noGPU).apply},
+		truth("allow-client-shm", "shared_memory.enabled"),
+	}
+}
+
+// backendConfig reads "onnxruntime,key=value" and "key=value", which is for all backends.
+func backendConfig(t *tritonFlags, text string) error {
+	backend, setting, found := strings.Cut(text, ",")
+	if !found {
+		backend, setting = "", text
+	}
+	name, value, ok := strings.Cut(setting, "=")
+	switch {
+	case !ok:
+		return fmt.Errorf("%.80q: want backend,name=value", text)
+	case backend != "" && backend != "onnxruntime":
+		t.note("backend-config", fmt.Sprintf("there is no backend %.40q", backend))
+	case name == "default-max-batch-size":
+		t.values["engine.default_max_batch_size"] = value
+	default:
+		t.note("backend-config", fmt.Sprintf("%.60q: %s; onnx.threads bounds the threads of all models together", name, oneBackend))
+	}
+	return nil
+}
+
+// cacheConfig reads "local,size=bytes".
+func cacheConfig(t *tritonFlags, text string) error {
+	cache, setting, _ := strings.Cut(text, ",")
+	name, value, _ := strings.Cut(setting, "=")
+	switch {
+	case cache != "local":
+		return fmt.Errorf("%.40q: only the cache \"local\" is built in", cache)
+	case name != "size":
+		return fmt.Errorf("%.80q: want local,size=bytes", text)
+	}
+	t.values["engine.response_cache_bytes"] = value
+	return nil
+}
+
+// rateLimitResource reads "name:count" and "name:count:device". There is one device: the processor.
+func rateLimitResource(t *tritonFlags, text string) error {
+	parts := strings.Split(text, ":")
+	if len(parts) < 2 || len(parts) > 3 {
+		return fmt.Errorf("%.80q: want name:count or name:count:device", text)
+	}
+	if len(parts) == 3 {
+		t.note("rate-limit-resource", fmt.Sprintf("device %.20q: resources are counted for the processor, which is the one device", parts[2]))
+	}
+	t.append("engine.rate_limit_resources", parts[0]+":"+parts[1])
+	return nil
+}
+
+// httpMaxInput bounds what is carried in JSON, and makes room for it in the body where that is smaller.
+func httpMaxInput(t *tritonFlags, text string) error {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n <= 0 {
+		return fmt.Errorf("want a number of bytes above 0, got %.40q", text)
+	}
+	t.values["http.max_json_bytes"] = text
+	preset := config.Default()
+	if n > int64(preset.HTTP.MaxBodyBytes) {
+		t.values["http.max_body_bytes"] = text
+	}
+	if n > int64(preset.HTTP.MaxInflightBytes) {
+		t.values["http.max_inflight_bytes"] = text
+	}
+	return nil
+}
+
+// restricted reads "health,metadata:key=value".
+func restricted(key string) func(t *tritonFlags, text string) error {
+	return func(t *tritonFlags, text string) error {
+		apis, secret, ok := strings.Cut(text, ":")
+		if !ok || strings.Contains(secret, ",") {
+			return fmt.Errorf("%.80q: want API,API:key=value, the value without ','", text)
+		}
+		t.append(key, strings.ReplaceAll(apis, ",", ";")+":"+secret)
+		return nil
+	}
+}
+
+func logVerbose(t *tritonFlags, text string) error {
+	if on, err := truthOf(text); err == nil && text != "1" && text != "0" {
+		text = map[bool]string{true: "1", false: "0"}[on]
+	}
+	t.values["log.verbose"] = text
+	return nil
+}
+
+func logFormat(t *tritonFlags, text string) error {
+	format, ok := map[string]string{"default": config.LogTriton, "ISO8601": config.LogTritonISO8601}[text]
+	if !ok {
+		return fmt.Errorf("want default or ISO8601, got %.40q", text)
+	}
+	t.values["log.format"] = format
+	return nil
+}
+
+// metricsConfig reads "name=value" and "module,name=value".
+func metricsConfig(t *tritonFlags, text string) error {
+	setting := text
+	if module, rest, found := strings.Cut(text, ","); found && !strings.Contains(module, "=") {
+		setting = rest
+	}
+	name, value, ok := strings.Cut(setting, "=")
+	keys := map[string]string{
+		"counter_latencies": "metrics.counter_latencies", "histogram_latencies": "metrics.histogram_latencies",
+		"summary_latencies": "metrics.summary_latencies", "summary_quantiles": "metrics.summary_quantiles",
+	}
+	switch {
+	case !ok:
+		return fmt.Errorf("%.80q: want name=value", text)
+	case keys[name] == "":
+		t.note("metrics-config", fmt.Sprintf("there is no setting %.60q", name))
+		return nil
+	}
+	t.values[keys[name]] = strings.Trim(value, `"'`)
+	return nil
+}
+
+func traceLevel(t *tritonFlags, text string) error {
+	switch text {
+	case "MIN", "MAX":
+		text = "TIMESTAMPS"
+	case "OFF", "TIMESTAMPS", "TENSORS":
+	default:
+		return fmt.Errorf("want OFF, TIMESTAMPS or TENSORS, got %.40q", text)
+	}
+	levels := t.values["trace.levels"]
+	if levels == "OFF" || text == "OFF" || strings.Contains(","+levels+",", ","+text+",") {
+		t.values["trace.levels"] = text
+		return nil
+	}
+	t.append("trace.levels", text)
+	return nil
+}
+
+// traceConfig reads "name=value", "triton,name=value" and "opentelemetry,name=value".
+func traceConfig(t *tritonFlags, text string) error {
+	mode, setting, found := strings.Cut(text, ",")
+	if !found || strings.Contains(mode, "=") {
+		mode, setting = "", text
+	}
+	name, value, ok := strings.Cut(setting, "=")
+	if !ok {
+		return fmt.Errorf("%.80q: want name=value, triton,name=value or opentelemetry,name=value", text)
+	}
+	keys := map[string]string{
+		",rate": "trace.rate", ",count": "trace.count", ",mode": "trace.mode",
+		"triton,file": "trace.file", "triton,log-frequency": "trace.log_frequency",
+		"opentelemetry,url":                       "trace.url",
+		"opentelemetry,bsp_max_queue_size":        "trace.queue_size",
+		"opentelemetry,bsp_max_export_batch_size": "trace.export_batch",
+	}
+	switch at := mode + "," + name; {
+	case at == ",level":
+		return traceLevel(t, value)
+	case at == "opentelemetry,resource":
+		t.append("trace.resource", value)
+	case at == "opentelemetry,bsp_schedule_delay":
+		return span("", "trace.export_delay", time.Millisecond).apply(t, value)
+	case keys[at] == "":
+		return errors.New("there is no setting " + strconv.Quote(setting))
+	default:
+		t.values[keys[at]] = value
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package edgewise
+
+import (
+	"context"
+	"strings"
+)
+
+// Rights is a set of what somebody may do.
+type Rights uint8
+
+// The rights. Everything else is put together of them.
+const (
+	Read    Rights = 1 << iota // look at models, statistics and the state of the box
+	Infer                      // run models
+	Operate                    // change models and what serves
+	Admin                      // change accounts, settings and certificates
+
+	AllRights = Read | Infer | Operate | Admin
+)
+
+// RightNames are the names of the single rights, in order.
+func RightNames() []string { return []string{"read", "infer", "operate", "admin"} }
+
+// Names returns the names of the rights in the set.
+func (r Rights) Names() []string {
+	names := []string{}
+	for i, name := range RightNames() {
+		if r&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// ParseRights returns the set of the named rights. Errors: Invalid, naming the one that is none.
+func ParseRights(names []string) (Rights, error) {
+	var set Rights
+	for _, given := range names {
+		right := Rights(0)
+		for i, name := range RightNames() {
+			if name == given {
+				right = 1 << i
+			}
+		}
+		if right == 0 {
+			return 0, Errorf("edgewise.ParseRights", Invalid, "right %.40q does not exist: want one of %s", given, strings.Join(RightNames(), ", "))
+		}
+		set |= right
+	}
+	return set, nil
+}
+
+// Principal is somebody who was recognised. It is not changed once it is made.
+type Principal struct {
+	Kind    string   // "person", "key", "local" (a program on the box), "open" (accounts are off), "box" (the box itself)
+	Name    string   // of the person or the key
+	Rights  Rights   // what it may do
+	Models  []string // the models it may name, "*" at the end of one stands for anything; empty: all
+	Session string   // of a person: which session; empty otherwise
+}
+
+// Actor returns the name that stands in logs, such as "person:anna" or "local".
+func (p *Principal) Actor() string {
+	switch {
+	case p == nil:
+		return "nobody"
+	case p.Name == "":
+		return p.Kind
+	}
+	return p.Kind + ":" + p.Name
+}
+
+// MayName tells whether p may name a model. A model of "" stands for all of them.
+func (p *Principal) MayName(model string) bool {
+	if len(p.Models) == 0 {
+		return true
+	}
+	for _, pattern := range p.Models {
+		if prefix, open := strings.CutSuffix(pattern, "*"); pattern == model && model != "" || open && (prefix == "" || model != "" && strings.HasPrefix(model, prefix)) {
+			return true
+		}
+	}
+	return false
+}
+
+type principalKey struct{}
+
+// WithPrincipal returns a context that carries who asked.
+func WithPrincipal(ctx context.Context, p *Principal) context.Context {
+	return context.WithValue(ctx, principalKey{}, p)
+}
+
+// PrincipalOf returns who asked, nil when ctx carries nobody.
+func PrincipalOf(ctx context.Context) *Principal {
+	p, _ := ctx.Value(principalKey{}).(*Principal)
+	return p
+}
+
+// ActorOf returns the Actor that ctx carries, "box" when nobody asked.
+func ActorOf(ctx context.Context) string {
+	if p := PrincipalOf(ctx); p != nil {
+		return p.Actor()
+	}
+	return "box"
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/kserve"
+)
+
+// pythonProgram is the interpreter that Debian's numpy and Pillow belong to.
+const pythonProgram = "/usr/bin/python3"
+
+// startPython starts test/bench/python, which asks a box for its models, and returns its address.
+func startPython(b *box) (*process, string, error) {
+	cmd := exec.Command(pythonProgram, "test/bench/python/server.py", b.address)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, "", err
+	}
+	p, err := start(anywhere, cmd)
+	if err != nil {
+		return nil, "", err
+	}
+	port, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		return nil, "", fmt.Errorf("the Python process did not start (\"make python\" installs numpy and Pillow): %w", err)
+	}
+	return p, "127.0.0.1:" + strings.TrimSpace(port), nil
+}
+
+// pythonFigures holds a pipeline of steps around a model in the box against the same work in a Python process that asks the
+// same box for the same model.
+func pythonFigures(t task, clients int) measurement {
+	return func(dir string, rounds int) (r result, err error) {
+		m, err := newSingleMachine(dir)
+		if clients > 1 {
+			m, err = newMachine(dir)
+		}
+		if err != nil {
+			return r, err
+		}
+		input, body, err := t.input()
+		if err != nil {
+			return r, err
+		}
+		b, err := startBox(dir + "/data")
+		if err != nil {
+			return r, err
+		}
+		defer func() { _ = b.stop() }()
+		if err := t.put(b, dir); err != nil {
+			return r, err
+		}
+		python, address, err := startPython(b)
+		if err != nil {
+			return r, err
+		}
+		defer func() { _ = python.cmd.Process.Kill() }()
+		if err := t.sameAnswer(b, "http://"+address+t.path, input, body); err != nil {
+			return r, err
+		}
+		c, err := clientsOf(b, "pipeline", input, kserve.Binary, anywhere)
+		if err != nil {
+			return r, err
+		}
+		p := &callers{address: address, path: t.path, headers: "Content-Type: application/octet-stream\r\n", body: body, core: anywhere}
+		sides := []side{
+			{"steps in the box", func() (sample, error) { return c.loop(clients, pipelineTime) }},
+			{"Python behind a socket", func() (sample, error) { return p.loop(clients, pipelineTime) }},
+		}
+		all, err := m.interleave(rounds, sides)
+		if err != nil {
+			return r, err
+		}
+		name := fmt.Sprintf("%s, %s: pipeline of steps / Python behind a socket", t.words, count(clients))
+		ratio, box, other := all[0].over(all[1]), all[0].p50(), all[1].p50()
+		if clients == 1 {
+			ratio, box, other = all[0].quicker(all[1]), all[0].quick(), all[1].quick()
+		}
+		detail := fmt.Sprintf("%s against %s an answer, %.0f/s against %.0f/s", duration(box), duration(other), all[0].rate(), all[1].rate())
+		r.Figures = []figure{atLeast(name, ratio, 3, "x", detail)}
+		return r, nil
+	}
+}
+
+// sameAnswer checks that the pipeline and the Python process find the same.
+func (t *task) sameAnswer(b *box, url string, input edgewise.Tensor, body []byte) error {
+	response, err := b.client.Infer(context.Background(), &edgewise.Request{Model: edgewise.ModelID{Name: "pipeline"}, Inputs: []edgewise.Tensor{input}})
+	if err != nil {
+		return err
+	}
+	defer response.Release()
+	var want, got []float64
+	for _, o := range response.Outputs {
+		for i := 0; o.Name == t.finds && i < len(o.Data); i += 4 {
+			bits := binary.LittleEndian.Uint32(o.Data[i:])
+			if o.Type == edgewise.FP32 {
+				want = append(want, float64(math.Float32frombits(bits)))
+			} else {
+				want = append(want, float64(int32(bits)))
+			}
+		}
+	}
+	res, err := http.Post(url, "application/octet-stream", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	var found []map[string]any
+	if err := json.NewDecoder(res.Body).Decode(&found); err != nil {
+		return err
+	}
+	for _, f := range found {
+		v, _ := f[t.finds].(float64)
+		got = append(got, v)
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if len(want) == 0 || !slices.EqualFunc(got, want, func(a, b float64) bool { return math.Abs(a-b) < 1e-4 }) {
+		return fmt.Errorf("the Python process finds %s %v, the steps %v", t.finds, got, want)
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+import url from './worker?worker&url';
+
+export type Asked = { source: string };
+/** A module, or what the compiler had against the source. */
+export type Compiled = { wasm: Uint8Array<ArrayBuffer> | null; text: string; milliseconds: number };
+/** A message of the compiler, at a place of the source: lines and columns from 1. */
+export type Message = { severity: 'error' | 'warning' | 'info'; line: number; column: number; length: number; text: string };
+
+/** A compilation that takes longer than this has run into the weeds. */
+const patience = 120_000;
+
+/** The one place where a text becomes the address of a script: that of the worker, and no other. */
+function address(): string {
+  const script = new URL(url, location.href).href;
+  const types = (globalThis as { trustedTypes?: { createPolicy: (name: string, rules: object) => { createScriptURL: (text: string) => string } } }).trustedTypes;
+  return types ? (policy ??= types.createPolicy('edgewise-worker', { createScriptURL: (text: string) => { if (text !== script) throw new TypeError('not the worker'); return text; } })).createScriptURL(script) : script;
+}
+let policy: { createScriptURL: (text: string) => string } | undefined;
+
+/** Starts the compiler ahead of its first use, which fetches it from the box. */
+export function warm(): void {
+  if (!worker && !idle) idle = begin();
+}
+
+/** Compiles a step's source. One compilation runs at a time; another call ends it. */
+export async function compile(source: string): Promise<Compiled> {
+  worker?.stop(new Error('Another compilation has begun.'));
+  const mine = idle ?? begin();
+  idle = null;
+  worker = mine;
+  const timer = setTimeout(() => mine.stop(new Error('The compiler did not come to an end within two minutes.')), patience);
+  try {
+    const done = await mine.ask(source);
+    idle = mine;
+    return done;
+  } finally {
+    clearTimeout(timer);
+    if (worker === mine) worker = null;
+  }
+}
+
+type Running = { ask: (source: string) => Promise<Compiled>; stop: (why: Error) => void };
+let worker: Running | null = null;
+let idle: Running | null = null;
+
+function begin(): Running {
+  const thread = new Worker(address(), { type: 'module', name: 'compiler' });
+  let answer: ((c: Compiled) => void) | null = null;
+  let refuse: (why: Error) => void = () => {};
+  const broken = new Promise<never>((_, reject) => (refuse = reject));
+  broken.catch(() => {}); // whoever asks is told
+  const ready = new Promise<void>((resolve) => {
+    thread.onmessage = (e: MessageEvent<Compiled | 'ready'>) => (e.data === 'ready' ? resolve() : answer?.(e.data));
+  });
+  const stop = (why: Error) => {
+    thread.terminate();
+    if (idle === running) idle = null;
+    refuse(why);
+  };
+  thread.onerror = (e) => stop(new Error(e.message || 'The compiler could not be loaded. Try it again.'));
+  const running: Running = {
+    stop,
+    ask: async (source) => {
+      await Promise.race([ready, broken]);
+      const done = new Promise<Compiled>((resolve) => (answer = resolve));
+      thread.postMessage({ source } satisfies Asked);
+      return Promise.race([done, broken]);
+    },
+  };
+  return running;
+}
+
+const head = /(ERROR|WARNING|INFO)\s+([A-Z]+\d+):?\s*(.*)/;
+const place = /in ~?([\w./-]+)\((\d+),(\d+)\)/;
+
+/** What the compiler said, by place. Messages about other files than the step stand at its first line. */
+export function messages(text: string): Message[] {
+  const list: Message[] = [];
+  for (const line of text.split('\n')) {
+    const found = head.exec(line);
+    if (found) list.push({ severity: found[1]!.toLowerCase() as Message['severity'], line: 1, column: 1, length: 1, text: found[3]!.replace(/\.?$/, '.') });
+    const last = list.at(-1);
+    const at = place.exec(line);
+    if (at && last) {
+      if (at[1] === 'step.ts') Object.assign(last, { line: Number(at[2]), column: Number(at[3]) });
+      else last.text += ` (in ${at[1]}, line ${at[2]})`;
+    }
+    const marks = /^\s*│?\s*(~+|\^)/.exec(line);
+    if (marks && last) last.length = Math.max(1, marks[1]!.length);
+  }
+  return list;
+}

@@ -1,0 +1,101 @@
+import { get, type Deployment, type Model, type Schemas, type System, type Tick, type Failure, failure, type Version } from './api';
+import { live } from './live.svelte';
+
+/** How many seconds of ticks are kept for the small curves. */
+const keep = 90;
+
+/** What every page shows of the box: its models, how it is, and the last seconds of its numbers. */
+class Box {
+  models = $state.raw<Model[] | null>(null);
+  system = $state.raw<System | null>(null);
+  deployments = $state.raw<Deployment[] | null>(null);
+  ticks = $state.raw<Tick[]>([]);
+  trouble = $state.raw<Failure | null>(null);
+  private timer = 0;
+  private asked = 0;
+
+  get tick(): Tick | null {
+    return this.ticks.at(-1) ?? null;
+  }
+
+  model(name: string): Model | undefined {
+    return this.models?.find((m) => m.name === name);
+  }
+
+  /** What a model did in the last seconds, oldest first. */
+  series(name: string, field: 'requests' | 'p95_us'): number[] {
+    return this.ticks.map((t) => sum(t.models.filter((m) => m.model === name).map((m) => m[field] ?? 0), field));
+  }
+
+  start(): void {
+    live.on<Schemas['ModelEvent']>('model', () => this.soon());
+    live.on<unknown>('gap', () => this.soon());
+    live.on<unknown>('settings', () => this.soon());
+    live.on<Deployment>('deployment', (d) => {
+      this.deployments = [d, ...(this.deployments ?? []).filter((x) => x.number !== d.number)].slice(0, 20);
+      this.soon();
+    });
+    live.on<Tick>('statistics', (t) => (this.ticks = [...this.ticks.slice(1 - keep), t]));
+    void this.refresh();
+  }
+
+  async refresh(): Promise<void> {
+    try {
+      const [models, system, deployments] = await Promise.all([get<Model[]>('/models'), get<System>('/system'), get<Deployment[]>('/deployments?limit=20')]);
+      this.models = models;
+      this.system = system;
+      this.deployments = deployments;
+      this.trouble = null;
+    } catch (thrown) {
+      this.trouble = failure(thrown);
+    }
+    clearTimeout(this.timer);
+    this.timer = window.setTimeout(() => this.refresh(), 30_000);
+  }
+
+  /** Reads again once after a burst of events. */
+  private soon(): void {
+    clearTimeout(this.asked);
+    this.asked = window.setTimeout(() => this.refresh(), 150);
+  }
+}
+
+function sum(values: number[], field: 'requests' | 'p95_us'): number {
+  return field === 'requests' ? values.reduce((a, b) => a + b, 0) : Math.max(0, ...values);
+}
+
+export const box = new Box();
+
+/** The version that answers requests that name none, 0 for none. */
+export function liveVersion(model: Model): number {
+  return model.labels.find((l) => l.name === 'live')?.version ?? 0;
+}
+
+export function versionOf(model: Model, version: number): Version | undefined {
+  return model.versions.find((v) => v.version === version);
+}
+
+/** Where a rollback would lead, 0 for nowhere. */
+export function previousVersion(model: Model): number {
+  const history = model.labels.find((l) => l.name === 'live')?.history ?? [];
+  return history.at(-1) ?? 0;
+}
+
+export type Standing = { tone: 'good' | 'warn' | 'bad' | 'idle'; text: string; reason: string };
+
+/** How a model stands, in a word, with the reason when it is not well. */
+export function standing(model: Model): Standing {
+  const at = liveVersion(model);
+  const version = versionOf(model, at);
+  if (!version || !model.wanted) return { tone: 'idle', text: at ? 'Stopped' : 'Not active', reason: '' };
+  switch (version.state) {
+    case 'READY':
+      return { tone: 'good', text: 'Serving', reason: '' };
+    case 'LOADING':
+      return { tone: 'warn', text: 'Loading', reason: '' };
+    case 'UNLOADING':
+      return { tone: 'idle', text: 'Stopping', reason: '' };
+    default:
+      return { tone: 'bad', text: 'Not ready', reason: version.reason ?? '' };
+  }
+}

@@ -1,0 +1,210 @@
+import { Failure, type TensorInfo } from './api';
+import { inputKinds, layout, type InputKind } from './guess';
+import { elements, numbers, type Tensor, unfit } from './tensor';
+
+/** What a reader has entered for one input. */
+export type Draft = {
+  kind: InputKind;
+  file: Blob | null;
+  fileName: string;
+  text: string;
+  /** Shape for what is typed as a flat list, and for raw files. */
+  shape: string;
+  fill: 'typed' | 'zeros' | 'random';
+  range: '0 to 1' | '0 to 255' | '-1 to 1' | 'ImageNet';
+  order: 'RGB' | 'BGR';
+  fit: 'stretch' | 'letterbox';
+  rate: number;
+  skip: boolean;
+};
+
+export const ranges = ['0 to 1', '0 to 255', '-1 to 1', 'ImageNet'] as const;
+
+/** An empty form for an input, as its signature suggests. */
+export function draft(info: TensorInfo): Draft {
+  const dims = (info.shape ?? [1]).map((d) => (d < 0 ? 1 : d));
+  const small = info.datatype !== 'BYTES' && elements(dims) <= 64;
+  return {
+    kind: inputKinds(info)[0]!,
+    file: null,
+    fileName: '',
+    text: small ? Array(elements(dims)).fill(info.datatype === 'BOOL' ? 1 : 0).join(', ') : '',
+    shape: dims.join(', '),
+    fill: small ? 'typed' : 'random',
+    range: info.datatype === 'UINT8' ? '0 to 255' : '0 to 1',
+    order: 'RGB',
+    fit: 'stretch',
+    rate: 16_000,
+    skip: false,
+  };
+}
+
+/** The failure of one input, which the form shows there. */
+export function wrong(info: TensorInfo, text: string): Failure {
+  return new Failure(text, 0, { input: info.name });
+}
+
+/** Makes the tensor that a reader described; null for an optional input that they left out. */
+export async function tensor(info: TensorInfo, d: Draft): Promise<Tensor | null> {
+  if (d.skip && info.optional) return null;
+  const made = await make(info, d);
+  const reason = unfit(info, made.shape);
+  if (reason) throw wrong(info, `${info.name} ${reason}.`);
+  return made;
+}
+
+async function make(info: TensorInfo, d: Draft): Promise<Tensor> {
+  if (info.datatype === 'BYTES') return texts(info, d);
+  if (d.kind === 'pixels') return pixels(info, d);
+  if (d.kind === 'samples') return samples(info, d);
+  if (d.kind === 'file') return raw(info, d);
+  return typed(info, d);
+}
+
+async function texts(info: TensorInfo, d: Draft): Promise<Tensor> {
+  const dims = info.shape ?? [1];
+  if (d.kind !== 'text') {
+    if (!d.file) throw wrong(info, `Choose a file for ${info.name}.`);
+    return { name: info.name, datatype: 'BYTES', shape: dims.map((n) => (n < 0 ? 1 : n)), data: [new Uint8Array(await d.file.arrayBuffer())] };
+  }
+  const open = dims.filter((n) => n < 0).length;
+  const lines = open ? d.text.split('\n') : [d.text];
+  const shape = dims.map((n, i) => (n < 0 ? (i === dims.lastIndexOf(-1) ? lines.length : 1) : n));
+  return { name: info.name, datatype: 'BYTES', shape, data: lines.map((l) => new TextEncoder().encode(l)) };
+}
+
+function typed(info: TensorInfo, d: Draft): Tensor {
+  if (d.fill !== 'typed') {
+    const shape = shapeOf(info, d);
+    const n = elements(shape);
+    return { name: info.name, datatype: info.datatype, shape, data: numbers(info.datatype, Array.from({ length: n }, () => (d.fill === 'zeros' ? 0 : whole(info.datatype) ? Math.floor(Math.random() * 2) : Math.random()))) };
+  }
+  const { values, shape } = parse(info, d.text);
+  const found = shape ?? shapeFor(info, values.length, shapeOf(info, d));
+  if (elements(found) !== values.length) throw wrong(info, `${info.name}: ${values.length} numbers do not fill the shape [${found.join(', ')}], which takes ${elements(found)}.`);
+  return { name: info.name, datatype: info.datatype, shape: found, data: numbers(info.datatype, values) };
+}
+
+const whole = (datatype: string) => !/^(FP|BF)/.test(datatype);
+
+/** A flat list in a shape with one open dimension fills it. */
+function shapeFor(info: TensorInfo, count: number, given: number[]): number[] {
+  const dims = info.shape;
+  if (!dims || elements(given) === count || dims.filter((n) => n < 0).length !== 1) return given;
+  const rest = dims.reduce((a, n) => (n < 0 ? a : a * n), 1);
+  return count % rest === 0 ? dims.map((n) => (n < 0 ? count / rest : n)) : given;
+}
+
+function shapeOf(info: TensorInfo, d: Draft): number[] {
+  const list = d.shape.split(/[\s,x×]+/).filter(Boolean).map(Number);
+  if (list.some((n) => !Number.isInteger(n) || n < 0)) throw wrong(info, `The shape of ${info.name} must be whole numbers, like 1, 3, 224, 224.`);
+  if (elements(list) > 1 << 26) throw wrong(info, `The shape of ${info.name} has more elements than this page sends.`);
+  return list;
+}
+
+/** Numbers as a list or as JSON; nested lists carry their shape. */
+export function parse(info: TensorInfo, text: string): { values: number[]; shape: number[] | null } {
+  const trimmed = text.trim();
+  if (!trimmed.startsWith('[')) {
+    const values = trimmed.split(/[\s,;]+/).filter(Boolean).map(Number);
+    if (values.some(Number.isNaN)) throw wrong(info, `${info.name}: “${trimmed.split(/[\s,;]+/).find((v) => Number.isNaN(Number(v)))}” is not a number.`);
+    return { values, shape: null };
+  }
+  let tree: unknown;
+  try {
+    tree = JSON.parse(trimmed);
+  } catch (cause) {
+    throw wrong(info, `${info.name} is not JSON: ${(cause as Error).message}.`);
+  }
+  const shape: number[] = [];
+  for (let level = tree; Array.isArray(level); level = level[0]) shape.push(level.length);
+  const values = (tree as unknown[]).flat(Infinity).map((v) => (typeof v === 'boolean' ? Number(v) : v));
+  const bad = values.find((v) => typeof v !== 'number');
+  if (bad !== undefined) throw wrong(info, `${info.name}: ${JSON.stringify(bad)} is not a number.`);
+  if (!regular(tree, shape)) throw wrong(info, `${info.name}: the lists have different lengths.`);
+  return { values: values as number[], shape: shape.length > 1 ? shape : null };
+}
+
+/** Whether nested lists have one shape throughout. */
+function regular(tree: unknown, shape: number[]): boolean {
+  if (shape.length === 0) return !Array.isArray(tree);
+  return Array.isArray(tree) && tree.length === shape[0] && tree.every((t) => regular(t, shape.slice(1)));
+}
+
+const sizes: Record<string, number> = { BOOL: 1, INT8: 1, UINT8: 1, INT16: 2, UINT16: 2, FP16: 2, BF16: 2, INT32: 4, UINT32: 4, FP32: 4, INT64: 8, UINT64: 8, FP64: 8 };
+
+async function raw(info: TensorInfo, d: Draft): Promise<Tensor> {
+  if (!d.file) throw wrong(info, `Choose a file for ${info.name}.`);
+  const bytes = new Uint8Array(await d.file.arrayBuffer());
+  const count = bytes.length / (sizes[info.datatype] ?? 1);
+  const shape = shapeFor(info, count, shapeOf(info, d));
+  if (elements(shape) !== count) throw wrong(info, `${info.name}: the file holds ${count} numbers, the shape [${shape.join(', ')}] takes ${elements(shape)}.`);
+  const { decode } = await import('./tensor');
+  return { name: info.name, datatype: info.datatype, shape, data: decode(info.datatype, bytes) as Tensor['data'] };
+}
+
+/** The picture at the size that the model takes, as numbers in its order. */
+async function pixels(info: TensorInfo, d: Draft): Promise<Tensor> {
+  const at = layout(info);
+  if (!at) throw wrong(info, `${info.name} does not look like a picture.`);
+  if (!d.file) throw wrong(info, `Choose a picture for ${info.name}.`);
+  const picture = await createImageBitmap(d.file).catch(() => { throw wrong(info, `This browser cannot read ${d.fileName || 'that file'} as a picture.`); });
+  const h = at.height > 0 ? at.height : round32(picture.height);
+  const w = at.width > 0 ? at.width : round32(picture.width);
+  const rgba = drawn(picture, w, h, d.fit);
+  const values = new Float32Array(h * w * at.channels);
+  for (let i = 0; i < h * w; i++) {
+    for (let c = 0; c < at.channels; c++) {
+      const channel = d.order === 'BGR' && c < 3 && at.channels >= 3 ? 2 - c : c;
+      const v = at.channels === 1 ? 0.299 * rgba[4 * i]! + 0.587 * rgba[4 * i + 1]! + 0.114 * rgba[4 * i + 2]! : rgba[4 * i + channel]!;
+      values[at.first ? c * h * w + i : i * at.channels + c] = scaled(v, d.range, channel);
+    }
+  }
+  const sides = at.first ? [at.channels, h, w] : [h, w, at.channels];
+  const data = info.datatype === 'UINT8' ? Uint8Array.from(values, Math.round) : values;
+  return { name: info.name, datatype: info.datatype, shape: at.rank === 4 ? [1, ...sides] : sides, data };
+}
+
+const round32 = (n: number) => Math.max(32, Math.round(Math.min(n, 1280) / 32) * 32);
+const means = [0.485, 0.456, 0.406, 0];
+const deviations = [0.229, 0.224, 0.225, 1];
+
+function scaled(v: number, range: Draft['range'], channel: number): number {
+  switch (range) {
+    case '0 to 255': return v;
+    case '0 to 1': return v / 255;
+    case '-1 to 1': return v / 127.5 - 1;
+    default: return (v / 255 - means[channel]!) / deviations[channel]!;
+  }
+}
+
+function drawn(picture: ImageBitmap, w: number, h: number, fit: Draft['fit']): Uint8ClampedArray {
+  const canvas = new OffscreenCanvas(w, h);
+  const context = canvas.getContext('2d', { willReadFrequently: true })!;
+  context.fillStyle = '#727272';
+  context.fillRect(0, 0, w, h);
+  const s = Math.min(w / picture.width, h / picture.height);
+  if (fit === 'letterbox') context.drawImage(picture, (w - picture.width * s) / 2, (h - picture.height * s) / 2, picture.width * s, picture.height * s);
+  else context.drawImage(picture, 0, 0, w, h);
+  return context.getImageData(0, 0, w, h).data;
+}
+
+/** Sound as one channel of samples at the rate that the model wants. */
+async function samples(info: TensorInfo, d: Draft): Promise<Tensor> {
+  if (!d.file) throw wrong(info, `Choose or record a sound for ${info.name}.`);
+  const context = new OfflineAudioContext(1, 1, d.rate);
+  const sound = await context.decodeAudioData(await d.file.arrayBuffer()).catch(() => { throw wrong(info, `This browser cannot read ${d.fileName || 'that file'} as sound.`); });
+  const mono = new Float32Array(sound.length);
+  for (let c = 0; c < sound.numberOfChannels; c++) {
+    const channel = sound.getChannelData(c);
+    for (let i = 0; i < mono.length; i++) mono[i]! += channel[i]! / sound.numberOfChannels;
+  }
+  const dims = info.shape ?? [-1];
+  const rest = dims.reduce((a, n) => (n < 0 ? a : a * n), 1);
+  const open = dims.filter((n) => n < 0).length;
+  const length = open ? Math.floor(mono.length / rest) : rest;
+  const data = new Float32Array(open ? length * rest : rest);
+  data.set(mono.subarray(0, data.length));
+  const shape = dims.map((n, i) => (n < 0 ? (i === dims.lastIndexOf(-1) ? length : 1) : n));
+  return { name: info.name, datatype: info.datatype, shape, data: info.datatype === 'INT16' ? Int16Array.from(data, (v) => Math.max(-32768, Math.min(32767, Math.round(v * 32767)))) : data };
+}

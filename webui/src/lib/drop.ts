@@ -1,0 +1,65 @@
+import { tar, type Entry } from './tar';
+
+/** What the reader dropped or chose, ready to be sent as one file. */
+export type Parcel = { name: string; blob: Blob; what: 'file' | 'folder' };
+
+const known = /\.(onnx|wasm|zip|tar|edgewise-backup)$/i;
+
+/** Takes apart what was dropped. Folders become archives; files that the box takes stay as they are. */
+export async function parcels(items: DataTransferItemList): Promise<Parcel[]> {
+  const roots = [...items].map((i) => i.webkitGetAsEntry()).filter((e) => e !== null);
+  const list: Parcel[] = [];
+  for (const root of roots) {
+    if (root.isDirectory) list.push(folder(root.name, await walk(root as FileSystemDirectoryEntry, '')));
+    else list.push(single(await open(root as FileSystemFileEntry)));
+  }
+  return list;
+}
+
+/** The same for files that were chosen; those of a chosen folder carry their path. */
+export function chosen(files: FileList): Parcel[] {
+  const folders = new Map<string, Entry[]>();
+  const list: Parcel[] = [];
+  for (const file of files) {
+    const [root, ...rest] = file.webkitRelativePath.split('/');
+    if (root && rest.length) folders.set(root, [...(folders.get(root) ?? []), { path: rest.join('/'), file }]);
+    else list.push(single(file));
+  }
+  return [...list, ...[...folders].map(([name, entries]) => folder(name, entries))];
+}
+
+function single(file: File): Parcel {
+  if (!known.test(file.name)) throw new Error(`${file.name} is not something that the box takes. It takes .onnx and .wasm files, folders, and .zip or .tar archives of them.`);
+  return { name: file.name, blob: file, what: 'file' };
+}
+
+function folder(name: string, entries: Entry[]): Parcel {
+  const visible = entries.filter((e) => !e.path.split('/').some((part) => part.startsWith('.')));
+  if (visible.length === 0) throw new Error(`The folder ${name} is empty.`);
+  visible.sort((a, b) => (a.path < b.path ? -1 : 1));
+  return { name: name + '.tar', blob: tar(rooted(name, visible)), what: 'folder' };
+}
+
+/** A folder of one model keeps its name, which is the model's; one of several models is the repository itself. */
+export function rooted(name: string, entries: Entry[]): Entry[] {
+  const one = entries.some((e) => /^(\d+\/|[^/]+$)/.test(e.path));
+  return one ? entries.map((e) => ({ ...e, path: `${name}/${e.path}` })) : entries;
+}
+
+function open(entry: FileSystemFileEntry): Promise<File> {
+  return new Promise((resolve, reject) => entry.file(resolve, reject));
+}
+
+async function walk(directory: FileSystemDirectoryEntry, prefix: string): Promise<Entry[]> {
+  const reader = directory.createReader();
+  const found: Entry[] = [];
+  for (;;) {
+    const some = await new Promise<FileSystemEntry[]>((resolve, reject) => reader.readEntries(resolve, reject));
+    if (some.length === 0) return found;
+    for (const entry of some) {
+      const path = prefix + entry.name;
+      if (entry.isDirectory) found.push(...(await walk(entry as FileSystemDirectoryEntry, path + '/')));
+      else found.push({ path, file: await open(entry as FileSystemFileEntry) });
+    }
+  }
+}

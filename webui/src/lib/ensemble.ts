@@ -1,0 +1,205 @@
+import type { TensorInfo } from './api';
+
+/** A tensor at the border of an ensemble, as its configuration declares it. */
+export type Border = { name: string; data_type: string; dims: number[]; [more: string]: unknown };
+/** A step: which model, and what its tensors are called in the ensemble. Members that the page does not know stay as they are. */
+export type Step = { model_name: string; model_version: number; input_map: Record<string, string>; output_map: Record<string, string>; [more: string]: unknown };
+/** The configuration of an ensemble. It is never changed: each edit makes another. */
+export type Config = { platform: string; max_batch_size?: number; input: Border[]; output: Border[]; ensemble_scheduling: { step: Step[]; [more: string]: unknown }; [more: string]: unknown };
+/** What a model takes and gives. */
+export type Ports = { inputs: TensorInfo[]; outputs: TensorInfo[] };
+/** An end of a connection: a port of a step, or of the ensemble itself (step -1). */
+export type End = { step: number; port: string };
+/** What the ensemble's own new tensors are dragged from and to. */
+export const fresh = '+';
+
+export const maxSteps = 100;
+
+export function empty(): Config {
+  return { platform: 'ensemble', max_batch_size: 0, input: [], output: [], ensemble_scheduling: { step: [] } };
+}
+
+/** A configuration as the box gives it, with the lists that the page counts on. */
+export function complete(config: Record<string, unknown>): Config {
+  const scheduling = (config.ensemble_scheduling ?? {}) as { step?: Partial<Step>[] };
+  return {
+    ...config,
+    platform: 'ensemble',
+    input: (config.input as Border[]) ?? [],
+    output: (config.output as Border[]) ?? [],
+    ensemble_scheduling: {
+      ...scheduling,
+      step: (scheduling.step ?? []).map((s) => ({ ...without(s, 'pinned'), model_name: s.model_name ?? '', model_version: Number(s.model_version ?? -1), input_map: { ...s.input_map }, output_map: { ...s.output_map } })),
+    },
+  };
+}
+
+function without<T extends object>(value: T, member: string): T {
+  return Object.fromEntries(Object.entries(value).filter(([k]) => k !== member)) as T;
+}
+
+export const steps = (c: Config): Step[] => c.ensemble_scheduling.step;
+const withSteps = (c: Config, step: Step[]): Config => ({ ...c, ensemble_scheduling: { ...c.ensemble_scheduling, step } });
+const change = (c: Config, at: number, s: Partial<Step>): Config => withSteps(c, steps(c).map((old, i) => (i === at ? ({ ...old, ...s } as Step) : old)));
+
+export const wire = (dataType: string): string => dataType.replace('TYPE_', '').replace('STRING', 'BYTES');
+const declared = (datatype: string): string => 'TYPE_' + datatype.replace('BYTES', 'STRING');
+
+/** A border tensor as a client sends it. */
+export function info(c: Config, b: Border): TensorInfo {
+  const dims = b.dims.map(Number);
+  return { name: b.name, datatype: wire(b.data_type), shape: (c.max_batch_size ?? 0) > 0 ? [-1, ...dims] : dims };
+}
+
+function border(c: Config, name: string, t: TensorInfo): Border {
+  const shape = t.shape ?? [-1];
+  return { name, data_type: declared(t.datatype), dims: (c.max_batch_size ?? 0) > 0 ? shape.slice(1) : [...shape] };
+}
+
+/** Why a tensor cannot go where another is wanted; empty when it can. */
+export function mismatch(from: TensorInfo, to: TensorInfo): string {
+  if (from.datatype !== to.datatype) return `“${to.name}” wants ${to.datatype}, and “${from.name}” is ${from.datatype}`;
+  if (from.shape === null || to.shape === null) return '';
+  if (from.shape.length !== to.shape.length) return `“${to.name}” wants ${to.shape.length} dimensions, and “${from.name}” has ${from.shape.length}`;
+  const at = to.shape.findIndex((d, i) => d >= 0 && from.shape![i]! >= 0 && d !== from.shape![i]);
+  return at < 0 ? '' : `“${to.name}” wants ${to.shape[at]} in dimension ${at + 1}, and “${from.name}” has ${from.shape[at]}`;
+}
+
+/** Where each tensor of the ensemble comes from. */
+export function makers(c: Config): Map<string, End> {
+  const found = new Map<string, End>(c.input.map((b) => [b.name, { step: -1, port: b.name }]));
+  steps(c).forEach((s, i) => Object.entries(s.output_map).forEach(([port, tensor]) => { if (tensor && !found.has(tensor)) found.set(tensor, { step: i, port }); }));
+  return found;
+}
+
+/** Every connection that the configuration describes. */
+export function connections(c: Config): { from: End; to: End; tensor: string }[] {
+  const made = makers(c);
+  const list: { from: End; to: End; tensor: string }[] = [];
+  const add = (tensor: string, to: End) => { const from = made.get(tensor); if (from) list.push({ from, to, tensor }); };
+  steps(c).forEach((s, i) => Object.entries(s.input_map).forEach(([port, tensor]) => add(tensor, { step: i, port })));
+  c.output.forEach((b) => add(b.name, { step: -1, port: b.name }));
+  return list;
+}
+
+/** Whether a step needs, by way of others, what another makes. */
+function needs(c: Config, step: number, other: number, seen = new Set<number>()): boolean {
+  if (step === other) return true;
+  if (seen.has(step)) return false;
+  seen.add(step);
+  return connections(c).some((w) => w.to.step === step && w.from.step >= 0 && needs(c, w.from.step, other, seen));
+}
+
+export type Signatures = (step: number) => Ports | undefined;
+
+/** Why two ends cannot be connected; empty when they can. */
+export function refusal(c: Config, from: End, to: End, signatures: Signatures): string {
+  if (from.step === -1 && to.step === -1) return 'An input that goes straight to an output needs a step between';
+  if (from.step >= 0 && to.step >= 0 && needs(c, from.step, to.step)) return 'That would lead in a circle: a step cannot wait for what comes after it';
+  const source = from.step === -1 ? (from.port === fresh ? null : borderInfo(c, c.input, from.port)) : signatures(from.step)?.outputs.find((t) => t.name === from.port);
+  const target = to.step === -1 ? (to.port === fresh ? null : borderInfo(c, c.output, to.port)) : signatures(to.step)?.inputs.find((t) => t.name === to.port);
+  if (!source || !target) return '';
+  return fanned(c, to) ? (source.datatype === target.datatype ? '' : mismatch(source, target)) : mismatch(source, target);
+}
+
+/** A step that runs once for each row may want another shape than the whole tensor has. */
+function fanned(c: Config, to: End): boolean {
+  return to.step >= 0 && steps(c)[to.step]?.fan_out !== undefined;
+}
+
+function borderInfo(c: Config, list: Border[], name: string): TensorInfo | undefined {
+  const found = list.find((b) => b.name === name);
+  return found && info(c, found);
+}
+
+/** A name that no tensor of the ensemble has yet. */
+export function freeName(c: Config, wanted: string): string {
+  const taken = new Set([...makers(c).keys(), ...c.output.map((b) => b.name)]);
+  const base = wanted.replace(/[^A-Za-z0-9_.:-]/g, '_') || 'tensor';
+  if (!taken.has(base)) return base;
+  for (let n = 2; ; n++) if (!taken.has(`${base}_${n}`)) return `${base}_${n}`;
+}
+
+/** Connects two ends that `refusal` has nothing against. */
+export function connect(c: Config, from: End, to: End, signatures: Signatures): Config {
+  if (from.step === -1 && from.port === fresh) {
+    const want = signatures(to.step)?.inputs.find((t) => t.name === to.port);
+    if (!want) return c;
+    const name = freeName(c, to.port);
+    return setInput({ ...c, input: [...c.input, border(c, name, want)] }, to, name);
+  }
+  if (to.step === -1) return toOutput(c, from, to, signatures);
+  if (from.step === -1) return setInput(c, to, from.port);
+  const [next, tensor] = named(c, from);
+  return setInput(next, to, tensor);
+}
+
+function setInput(c: Config, to: End, tensor: string): Config {
+  return change(c, to.step, { input_map: { ...steps(c)[to.step]!.input_map, [to.port]: tensor } });
+}
+
+/** Gives the tensor of a step's output a name where it has none. */
+function named(c: Config, from: End): [Config, string] {
+  const has = steps(c)[from.step]!.output_map[from.port];
+  if (has) return [c, has];
+  const name = freeName(c, from.port);
+  return [change(c, from.step, { output_map: { ...steps(c)[from.step]!.output_map, [from.port]: name } }), name];
+}
+
+function toOutput(c: Config, from: End, to: End, signatures: Signatures): Config {
+  const [next, tensor] = named(c, from);
+  const made = signatures(from.step)?.outputs.find((t) => t.name === from.port);
+  if (to.port === fresh) return next.output.some((b) => b.name === tensor) || !made ? next : { ...next, output: [...next.output, border(next, tensor, made)] };
+  return rename(disconnectTensor(next, to.port, from), tensor, to.port);
+}
+
+/** Takes a name away from whoever makes it, but for one end. */
+function disconnectTensor(c: Config, tensor: string, except: End): Config {
+  return withSteps(c, steps(c).map((s, i) => ({ ...s, output_map: Object.fromEntries(Object.entries(s.output_map).filter(([port, t]) => t !== tensor || (i === except.step && port === except.port))) })));
+}
+
+/** Calls a tensor something else, wherever it is used between steps. */
+export function rename(c: Config, from: string, to: string): Config {
+  if (from === to) return c;
+  const swap = (map: Record<string, string>) => Object.fromEntries(Object.entries(map).map(([k, v]) => [k, v === from ? to : v]));
+  const next = withSteps(c, steps(c).map((s) => ({ ...s, input_map: swap(s.input_map), output_map: swap(s.output_map) })));
+  return { ...next, input: next.input.map((b) => (b.name === from ? { ...b, name: to } : b)) };
+}
+
+export function disconnect(c: Config, to: End): Config {
+  if (to.step === -1) return { ...c, output: c.output.filter((b) => b.name !== to.port) };
+  return change(c, to.step, { input_map: without(steps(c)[to.step]!.input_map, to.port) });
+}
+
+/** Adds a step of a model behind the others; none of its tensors is connected. */
+export function addStep(c: Config, model: string): Config {
+  if (steps(c).length >= maxSteps) throw new Error(`An ensemble has at most ${maxSteps} steps here.`);
+  return withSteps(c, [...steps(c), { model_name: model, model_version: -1, input_map: {}, output_map: {} }]);
+}
+
+/** Takes a step away, with the outputs of the ensemble that it made and what others read of it. */
+export function removeStep(c: Config, at: number): Config {
+  const gone = new Set(Object.values(steps(c)[at]!.output_map));
+  const left = steps(c).filter((_, i) => i !== at).map((s) => ({ ...s, input_map: Object.fromEntries(Object.entries(s.input_map).filter(([, t]) => !gone.has(t))) }));
+  return { ...withSteps(c, left), output: c.output.filter((b) => !gone.has(b.name)) };
+}
+
+export function moveStep(c: Config, at: number, by: number): Config {
+  const list = [...steps(c)];
+  const [one] = list.splice(at, 1);
+  list.splice(Math.max(0, Math.min(list.length, at + by)), 0, one!);
+  return withSteps(c, list);
+}
+
+export function removeInput(c: Config, name: string): Config {
+  const next = withSteps(c, steps(c).map((s) => ({ ...s, input_map: Object.fromEntries(Object.entries(s.input_map).filter(([, t]) => t !== name)) })));
+  return { ...next, input: next.input.filter((b) => b.name !== name) };
+}
+
+/** The tensors that may be connected to a port of a step, and those that may not, with the reason. */
+export function candidates(c: Config, to: End, signatures: Signatures): { value: string; from: End; text: string; reason: string }[] {
+  const list: { value: string; from: End; text: string; reason: string }[] = [];
+  for (const b of c.input) list.push({ value: `-1/${b.name}`, from: { step: -1, port: b.name }, text: `input ${b.name}`, reason: '' });
+  steps(c).forEach((s, i) => signatures(i)?.outputs.forEach((t) => list.push({ value: `${i}/${t.name}`, from: { step: i, port: t.name }, text: `${t.name} of ${i + 1}. ${s.model_name}`, reason: '' })));
+  return list.filter((x) => x.from.step !== to.step || to.step === -1).map((x) => ({ ...x, reason: refusal(c, x.from, to, signatures) }));
+}

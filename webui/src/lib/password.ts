@@ -1,0 +1,24 @@
+/** How hard a password is to guess, 0 (not at all) to 4, in words that say what helps. */
+export function strength(password: string, least: number): { score: number; text: string } {
+  const length = [...password].length;
+  if (length === 0) return { score: 0, text: `At least ${least} characters. A few words that only you put together are best.` };
+  if (length < least) return { score: 0, text: `${least - length} more ${least - length === 1 ? 'character' : 'characters'}.` };
+  const different = new Set(password.toLowerCase()).size;
+  if (different <= 4 || /^(.+?)\1+$/.test(password)) return { score: 1, text: 'Easy to guess: it repeats itself.' };
+  if (sequence(password)) return { score: 1, text: 'Easy to guess: it follows the alphabet, the digits or the keyboard.' };
+  const kinds = [/[a-z]/, /[A-Z]/, /\d/, /[^A-Za-z0-9]/].filter((k) => k.test(password)).length;
+  const score = Math.min(4, 1 + Math.floor((length - least) / 4) + (kinds > 2 ? 1 : 0) + (different > 9 ? 1 : 0));
+  return { score, text: ['', 'Fair. A longer one is better.', 'Good.', 'Strong.', 'Very strong.'][score]! };
+}
+
+function sequence(password: string): boolean {
+  const rows = ['abcdefghijklmnopqrstuvwxyz', '01234567890123456789', 'qwertyuiop', 'asdfghjkl', 'zxcvbnm'];
+  const text = password.toLowerCase();
+  let inside = 0;
+  for (let i = 0; i + 3 <= text.length; i++) {
+    const part = text.slice(i, i + 3);
+    const back = [...part].reverse().join('');
+    if (rows.some((row) => row.includes(part) || row.includes(back))) inside++;
+  }
+  return inside > text.length / 2;
+}

@@ -1,0 +1,72 @@
+import { call, Failure, failure, get, identify, type Schemas, type Session } from './api';
+
+type Right = Schemas['Right'];
+
+/** Who is at the page, and what the page waits for them to do. */
+class Who {
+  session = $state<Session | null>(null);
+  setup = $state<Schemas['Setup'] | null>(null);
+  trouble = $state<Failure | null>(null);
+  /** What the page asks for at the moment, over whatever is open. */
+  asking = $state<'login' | 'confirm' | null>(null);
+  private answer: ((ok: boolean) => void) | null = null;
+  private pending: Promise<boolean> | null = null;
+
+  get ready(): boolean {
+    return this.session !== null && this.setup !== null;
+  }
+
+  can(right: Right): boolean {
+    return this.session?.rights.includes(right) ?? false;
+  }
+
+  async load(): Promise<void> {
+    try {
+      const [session, setup] = await Promise.all([get<Session>('/session', { silent: true }), get<Schemas['Setup']>('/setup', { silent: true })]);
+      this.setup = setup;
+      this.take(session);
+      this.trouble = null;
+    } catch (thrown) {
+      this.trouble = failure(thrown);
+    }
+  }
+
+  take(session: Session): void {
+    this.session = session;
+    identify({ csrf: session.csrf ?? '' });
+  }
+
+  async login(user: string, password: string): Promise<void> {
+    this.take(await call<Session>('POST', '/session', { user, password }, { silent: true }));
+  }
+
+  async confirm(password: string): Promise<void> {
+    this.take(await call<Session>('POST', '/session/confirm', { password }, { silent: true }));
+  }
+
+  async logout(): Promise<void> {
+    await call('DELETE', '/session', undefined, { silent: true }).catch(() => {});
+    await this.load();
+  }
+
+  /** Asks once for all requests that wait for the same answer. */
+  challenge(kind: 'login' | 'confirm'): Promise<boolean> {
+    if (!this.session?.authenticated) return Promise.resolve(false);
+    this.pending ??= new Promise<boolean>((resolve) => {
+      this.asking = kind;
+      this.answer = resolve;
+    }).finally(() => {
+      this.pending = null;
+    });
+    return this.pending;
+  }
+
+  answered(ok: boolean): void {
+    this.asking = null;
+    this.answer?.(ok);
+    this.answer = null;
+  }
+}
+
+export const who = new Who();
+identify({ challenge: (kind) => who.challenge(kind) });

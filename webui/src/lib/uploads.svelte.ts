@@ -1,0 +1,197 @@
+import type { Upload } from 'tus-js-client';
+import { call, csrfHeaders, failure, Failure, get, type Job } from './api';
+import type { Parcel } from './drop';
+import { live } from './live.svelte';
+
+export type Transfer = {
+  key: string;
+  name: string;
+  size: number;
+  sent: number;
+  /** Bytes a second, over the last seconds. */
+  speed: number;
+  state: 'waiting' | 'sending' | 'paused' | 'reconnecting' | 'sent' | 'failed';
+  resumed: boolean;
+  trouble: Failure | null;
+  job: string; // of the box, once it is known
+};
+
+/** The box takes two uploads of a person at once; the others wait here. */
+const together = 2;
+const patience = [0, 500, 1000, 2000, 4000, 8000, 8000, 8000, 8000, 8000, 15_000, 15_000, 15_000, 30_000, 30_000, 30_000, 60_000, 60_000, 60_000, 60_000];
+
+/** Everything that is on its way to the box, and the jobs that work on what has arrived. */
+class Uploads {
+  transfers = $state<Transfer[]>([]);
+  jobs = $state.raw<Job[]>([]);
+  private running = new Map<string, Upload>();
+  private blobs = new Map<string, Parcel>();
+  private started = false;
+
+  /** Jobs that still want something of the reader, or are under way. */
+  get open(): Job[] {
+    return this.jobs.filter((j) => j.state === 'running' || j.state === 'staged' || j.state === 'failed');
+  }
+
+  start(): void {
+    if (this.started) return;
+    this.started = true;
+    live.on<Job>('job', (job) => this.note(job));
+    live.on<unknown>('gap', () => this.refresh());
+    void this.refresh();
+    // Events tell of jobs as they go; where none arrive, the page asks while something is under way.
+    setInterval(() => { if (!live.fresh && this.jobs.some((j) => j.state === 'running')) void this.refresh(); }, 2000);
+  }
+
+  async refresh(): Promise<void> {
+    this.jobs = await get<Job[]>('/jobs').catch(() => this.jobs);
+  }
+
+  note(job: Job): void {
+    const at = this.jobs.findIndex((j) => j.id === job.id);
+    this.jobs = at < 0 ? [job, ...this.jobs] : this.jobs.with(at, job);
+  }
+
+  add(parcels: Parcel[]): void {
+    for (const parcel of parcels) {
+      const key = Math.random().toString(36).slice(2);
+      this.blobs.set(key, parcel);
+      this.transfers.unshift({ key, name: parcel.name, size: parcel.blob.size, sent: 0, speed: 0, state: 'waiting', resumed: false, trouble: null, job: '' });
+    }
+    this.fill();
+  }
+
+  pause(key: string): void {
+    void this.running.get(key)?.abort();
+    this.change(key, { state: 'paused', speed: 0 });
+  }
+
+  resume(key: string): void {
+    this.change(key, { state: 'waiting', trouble: null });
+    this.fill();
+  }
+
+  async cancel(key: string): Promise<void> {
+    const upload = this.running.get(key);
+    this.forget(key);
+    await upload?.abort(true).catch(() => {});
+    this.fill();
+  }
+
+  forget(key: string): void {
+    this.running.delete(key);
+    this.blobs.delete(key);
+    this.transfers = this.transfers.filter((t) => t.key !== key);
+  }
+
+  async discard(job: Job): Promise<void> {
+    await call('DELETE', `/jobs/${job.id}`);
+    this.jobs = this.jobs.filter((j) => j.id !== job.id);
+  }
+
+  async activate(job: Job, options: object): Promise<void> {
+    this.note(await call<Job>('POST', `/jobs/${job.id}/activate`, options));
+  }
+
+  private find(key: string): Transfer | undefined {
+    return this.transfers.find((t) => t.key === key);
+  }
+
+  private change(key: string, change: Partial<Transfer>): void {
+    const transfer = this.find(key);
+    if (transfer) Object.assign(transfer, change);
+  }
+
+  private fill(): void {
+    const busy = this.transfers.filter((t) => t.state === 'sending' || t.state === 'reconnecting').length;
+    const waiting = [...this.transfers].reverse().filter((t) => t.state === 'waiting');
+    for (const transfer of waiting.slice(0, Math.max(0, together - busy))) this.send(transfer.key);
+  }
+
+  private send(key: string): void {
+    const parcel = this.blobs.get(key);
+    if (!parcel) return;
+    this.change(key, { state: 'sending' });
+    this.begin(key, parcel).catch((thrown) => this.change(key, { state: 'failed', trouble: failure(thrown) }));
+  }
+
+  private async begin(key: string, parcel: Parcel): Promise<void> {
+    const tus = await import('tus-js-client');
+    const upload = this.running.get(key) ?? this.prepare(tus, key, parcel);
+    this.running.set(key, upload);
+    const last = (await upload.findPreviousUploads())[0];
+    if (last && !upload.url) {
+      upload.resumeFromPreviousUpload(last);
+      this.change(key, { resumed: true });
+    }
+    if (this.find(key)?.state === 'sending') upload.start();
+  }
+
+  private prepare(tus: typeof import('tus-js-client'), key: string, parcel: Parcel): Upload {
+    let before = { time: performance.now(), sent: 0 };
+    return new tus.Upload(parcel.blob, {
+      endpoint: '/api/v1/uploads',
+      metadata: { filename: parcel.name },
+      retryDelays: patience,
+      removeFingerprintOnSuccess: true,
+      fingerprint: async (file) => fingerprint(parcel.name, file as Blob),
+      onBeforeRequest: (request) => {
+        for (const [name, value] of Object.entries(csrfHeaders())) request.setHeader(name, value);
+      },
+      onShouldRetry: (error) => {
+        const status = error.originalResponse?.getStatus() ?? 0;
+        const again = status === 0 || status === 409 || status === 423 || status === 429 || status >= 502;
+        if (again) this.change(key, { state: 'reconnecting', speed: 0 });
+        return again;
+      },
+      onProgress: (sent) => {
+        const now = performance.now();
+        const seconds = (now - before.time) / 1000;
+        const transfer = this.find(key);
+        if (!transfer) return;
+        if (seconds > 0.5) {
+          const speed = Math.max(0, sent - before.sent) / seconds;
+          Object.assign(transfer, { speed: transfer.speed ? 0.7 * transfer.speed + 0.3 * speed : speed });
+          before = { time: now, sent };
+        }
+        Object.assign(transfer, { sent, state: transfer.state === 'paused' ? 'paused' : 'sending' });
+      },
+      onUploadUrlAvailable: () => this.change(key, { job: upload(this.running.get(key)) }),
+      onSuccess: () => this.finished(key),
+      onError: (error) => {
+        const text = 'originalResponse' in error ? error.originalResponse?.getBody() : '';
+        this.change(key, { state: 'failed', speed: 0, trouble: reason(error, text ?? '') });
+        this.fill();
+      },
+    });
+  }
+
+  private finished(key: string): void {
+    const job = upload(this.running.get(key));
+    this.change(key, { state: 'sent', job });
+    void get<Job>(`/jobs/${job}`).then((j) => this.note(j)).catch(() => {}).finally(() => this.forget(key));
+    this.fill();
+  }
+}
+
+function upload(of: Upload | undefined): string {
+  return of?.url?.split('/').at(-1) ?? '';
+}
+
+/** What makes two choices the same file: an upload that broke off goes on when it is chosen again. */
+async function fingerprint(name: string, blob: Blob): Promise<string> {
+  const changed = blob instanceof File ? blob.lastModified : 0;
+  return ['edgewise', name, blob.size, changed].join('|');
+}
+
+function reason(error: Error, text: string): Failure {
+  try {
+    const body = JSON.parse(text);
+    if (body.error) return new Failure(body.error, 0, body, 'upload');
+  } catch {
+    // the box did not answer in words
+  }
+  return error.message.includes('tus:') ? new Failure('The connection to the box was lost, and it has not come back. Nothing that was sent is lost: go on when the box can be reached.', 0, {}, error.message) : failure(error);
+}
+
+export const uploads = new Uploads();

@@ -1,0 +1,159 @@
+import { call, Failure, failure, get, type Model, type Schemas, type VersionDetail } from '../../lib/api';
+import { complete, info, steps, type Config, type Ports } from '../../lib/ensemble';
+import { liveVersion } from '../../lib/box.svelte';
+
+type Draft = Schemas['Draft'];
+const quiet = 600;
+const mostUndo = 100;
+
+/** One draft that is being edited: its configuration, what the box thinks of it, and the way back. */
+export class Workspace {
+  draft = $state.raw<Draft | null>(null);
+  config = $state.raw<Config | null>(null);
+  validation = $state.raw<Schemas['Validation'] | null>(null);
+  ports = $state.raw(new Map<string, Ports>());
+  places = $state.raw<Record<string, { x: number; y: number }>>({});
+  saving = $state<'saved' | 'waiting' | 'saving' | 'failed'>('saved');
+  trouble = $state<Failure | null>(null);
+  /** What somebody else has stored meanwhile. */
+  conflict = $state.raw<Draft | null>(null);
+  private past = $state.raw<Config[]>([]);
+  private future = $state.raw<Config[]>([]);
+  private timer = 0;
+  private writing: Promise<void> = Promise.resolve();
+
+  constructor(readonly id: string) {}
+
+  get canUndo(): boolean { return this.past.length > 0; }
+  get canRedo(): boolean { return this.future.length > 0; }
+
+  async load(): Promise<void> {
+    try {
+      this.take(await get<Draft>(`/drafts/${this.id}`));
+      await this.judge();
+    } catch (thrown) {
+      this.trouble = failure(thrown);
+    }
+  }
+
+  private take(draft: Draft): void {
+    this.draft = draft;
+    this.config = complete(draft.config as Record<string, unknown>);
+    this.places = (draft.layout as { places?: Workspace['places'] } | undefined)?.places ?? {};
+    this.conflict = null;
+    for (const s of steps(this.config)) void this.learn(s.model_name);
+  }
+
+  /** What the model of a step takes and gives, as soon as it is known. */
+  signature = (step: number): Ports | undefined => {
+    const s = this.config && steps(this.config)[step];
+    if (!s) return undefined;
+    return this.ports.get(s.model_name) ?? this.validation?.steps[step];
+  };
+
+  /** Asks the box for the signature of a model, once. */
+  async learn(name: string): Promise<void> {
+    if (this.ports.has(name) || !name) return;
+    try {
+      const model = await get<Model>(`/models/${name}`);
+      const version = liveVersion(model) || model.versions.at(-1)?.version;
+      if (!version) return;
+      const detail = await get<VersionDetail>(`/models/${name}/versions/${version}`);
+      this.ports = new Map(this.ports).set(name, { inputs: detail.inputs, outputs: detail.outputs });
+    } catch {
+      // the validation says that there is no such model
+    }
+  }
+
+  edit(next: Config): void {
+    if (!this.config || next === this.config) return;
+    this.past = [...this.past.slice(1 - mostUndo), this.config];
+    this.future = [];
+    this.set(next);
+  }
+
+  undo(): void {
+    const last = this.past.at(-1);
+    if (!last || !this.config) return;
+    this.future = [...this.future, this.config];
+    this.past = this.past.slice(0, -1);
+    this.set(last);
+  }
+
+  redo(): void {
+    const next = this.future.at(-1);
+    if (!next || !this.config) return;
+    this.past = [...this.past, this.config];
+    this.future = this.future.slice(0, -1);
+    this.set(next);
+  }
+
+  move(id: string, at: { x: number; y: number }): void {
+    this.places = { ...this.places, [id]: at };
+    this.soon();
+  }
+
+  private set(config: Config): void {
+    this.config = config;
+    for (const s of steps(config)) void this.learn(s.model_name);
+    this.soon();
+  }
+
+  private soon(): void {
+    this.saving = 'waiting';
+    clearTimeout(this.timer);
+    this.timer = window.setTimeout(() => void this.save(), quiet);
+  }
+
+  /** Stores what there is now; whoever calls it may rely on the box having it afterwards. */
+  save(): Promise<void> {
+    clearTimeout(this.timer);
+    this.writing = this.writing.then(() => this.write());
+    return this.writing;
+  }
+
+  private async write(): Promise<void> {
+    if (!this.draft || !this.config || this.saving === 'saved') return;
+    this.saving = 'saving';
+    const config = this.config;
+    try {
+      this.draft = await call<Draft>('PUT', `/drafts/${this.id}`, { name: this.draft.name, config, layout: { places: this.places }, revision: this.draft.revision });
+      if (this.config === config && this.saving === 'saving') this.saving = 'saved';
+      this.trouble = null;
+      await this.judge();
+    } catch (thrown) {
+      this.saving = 'failed';
+      const f = failure(thrown);
+      if (f.status === 409) this.conflict = await get<Draft>(`/drafts/${this.id}`).catch(() => null);
+      else this.trouble = f;
+    }
+  }
+
+  private async judge(): Promise<void> {
+    this.validation = await call<Schemas['Validation']>('POST', `/drafts/${this.id}/validation`).catch(() => this.validation);
+  }
+
+  /** Ends a conflict: with what the other has stored, or with what is here. */
+  settle(theirs: boolean): void {
+    if (!this.conflict || !this.draft) return;
+    if (theirs) {
+      this.take(this.conflict);
+      this.saving = 'saved';
+      void this.judge();
+      return;
+    }
+    this.draft = { ...this.draft, revision: this.conflict.revision };
+    this.conflict = null;
+    this.soon();
+  }
+
+  get inputs() {
+    return this.config ? this.config.input.map((b) => info(this.config!, b)) : [];
+  }
+
+  async publish(promote: boolean, notes: string): Promise<Schemas['Version']> {
+    await this.save();
+    if (this.saving === 'failed') throw this.trouble ?? new Failure('The draft could not be saved, so it was not published.', 0);
+    return call<Schemas['Version']>('POST', `/drafts/${this.id}/publish`, { promote, ...(notes ? { notes } : {}) });
+  }
+}

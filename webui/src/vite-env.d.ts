@@ -1,0 +1,14 @@
+declare module 'virtual:sdk' {
+  /** The guest SDK's files by path, such as edgewise/index.ts. */
+  export const library: Record<string, string>;
+  export const scale: string;
+  export const classes: string;
+}
+declare module 'virtual:openapi' {
+  /** The OpenAPI document of the administration API. */
+  const document: Record<string, unknown>;
+  export default document;
+}
+declare module 'js-yaml' {
+  export function load(text: string): unknown;
+}

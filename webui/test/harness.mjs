@@ -1,0 +1,182 @@
+// What every scenario stands on: a box of its own, a real browser, and the rules that hold on every page.
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { chromium } from 'playwright-core';
+
+export const root = resolve(import.meta.dirname, '../..');
+export const sample = (name) => join(root, 'configs/demo/samples', name);
+export const password = 'correct horse battery staple';
+
+const flags = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--use-fake-ui-for-media-stream', '--use-fake-device-for-media-stream'];
+/** A busy machine of two cores is no reason to fail. */
+export const patience = 60_000;
+
+export function check(good, text) {
+  if (!good) throw new Error(text);
+}
+export function equal(got, want, text) {
+  check(JSON.stringify(got) === JSON.stringify(want), `${text}: got ${JSON.stringify(got)}, want ${JSON.stringify(want)}`);
+}
+export async function until(text, look, limit = patience) {
+  const end = Date.now() + limit;
+  for (;;) {
+    const found = await look();
+    if (found) return found;
+    if (Date.now() > end) throw new Error(`waited in vain for ${text}`);
+    await new Promise((r) => setTimeout(r, 100));
+  }
+}
+
+async function freePort() {
+  const server = createServer();
+  await new Promise((r) => server.listen(0, '127.0.0.1', r));
+  const { port } = server.address();
+  await new Promise((r) => server.close(r));
+  return port;
+}
+
+/** A box with a folder of its own, which can be killed and started again. */
+export class Box {
+  static async start(options = {}) {
+    const box = new Box();
+    box.data = mkdtempSync(join(tmpdir(), 'edgewise-browser-'));
+    box.port = await freePort();
+    box.grpc = await freePort();
+    box.options = options;
+    box.url = `http://127.0.0.1:${box.port}`;
+    await box.run();
+    return box;
+  }
+  async run() {
+    const settings = { data_dir: this.data, 'http.address': `127.0.0.1:${this.port}`, 'grpc.address': `127.0.0.1:${this.grpc}`, 'store.reserve_bytes': '64MiB', ...this.options.set };
+    const args = ['serve', ...Object.entries(settings).flatMap(([k, v]) => ['--set', `${k}=${v}`])];
+    for (const folder of this.options.imports ?? []) args.push('--import', join(root, folder));
+    this.output = '';
+    this.process = spawn(join(root, 'bin/edgewise'), args, { cwd: root });
+    this.ended = new Promise((r) => this.process.once('exit', r));
+    this.process.stdout.on('data', (d) => (this.output += d));
+    this.process.stderr.on('data', (d) => (this.output += d));
+    await until(`the box to be ready\n${this.output.slice(-2000)}`, () => {
+      check(this.process.exitCode === null, `the box did not start: ${this.output.slice(-3000)}`);
+      return /^ready$/m.test(this.output);
+    });
+    this.code ??= /Claim code:\s+(\S+)/.exec(this.output)?.[1];
+  }
+  async kill() {
+    this.process.kill('SIGKILL');
+    await this.ended;
+  }
+  async stop() {
+    if (this.process.exitCode === null && this.process.signalCode === null) {
+      this.process.kill('SIGTERM');
+      await Promise.race([this.ended, new Promise((r) => setTimeout(r, 15_000))]);
+      if (this.process.exitCode === null) this.process.kill('SIGKILL');
+      await this.ended;
+    }
+    rmSync(this.data, { recursive: true, force: true });
+  }
+  /** Claims the box without the page, for scenarios about something else. */
+  async claim() {
+    const session = new Client(this.url);
+    await session.call('POST', '/setup/claim', { code: this.code, user: 'anna', password });
+    for (const step of ['name', 'tls', 'model']) await session.call('PUT', `/setup/steps/${step}`);
+    return session;
+  }
+}
+
+/** A program that speaks to the box with a session. */
+export class Client {
+  constructor(url) {
+    this.url = url;
+    this.cookie = this.csrf = '';
+  }
+  async fetch(path, options = {}) {
+    const headers = { ...(this.cookie ? { Cookie: this.cookie } : {}), ...(this.csrf ? { 'X-CSRF-Token': this.csrf } : {}), ...options.headers };
+    const response = await fetch(this.url + path, { ...options, headers });
+    const set = response.headers.get('set-cookie');
+    if (set) this.cookie = set.split(';')[0];
+    return response;
+  }
+  async call(method, path, body) {
+    const response = await this.fetch('/api/v1' + path, { method, ...(body === undefined ? {} : { body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } }) });
+    const text = await response.text();
+    check(response.ok, `${method} ${path}: ${response.status} ${text}`);
+    const answer = text ? JSON.parse(text) : null;
+    if (answer?.csrf) this.csrf = answer.csrf;
+    return answer;
+  }
+  async login(user, secret = password) {
+    await this.call('POST', '/session', { user, password: secret });
+    return this;
+  }
+}
+
+/** A browser whose every page is watched: errors, what its policy refuses, and requests to anybody but the box. */
+export class Visitor {
+  static async start(box, options = {}) {
+    const v = new Visitor();
+    v.box = box;
+    v.complaints = [];
+    v.browser = options.browser ?? (await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: flags }));
+    v.own = !options.browser;
+    v.context = await v.browser.newContext({ viewport: options.viewport ?? { width: 1280, height: 860 }, colorScheme: options.dark ? 'dark' : 'light', permissions: ['camera', 'microphone'], ...options.context });
+    v.context.setDefaultTimeout(patience);
+    v.context.on('page', (page) => v.watch(page));
+    v.page = await v.context.newPage();
+    return v;
+  }
+  /** Errors that a scenario brings about on purpose. */
+  allow(pattern) {
+    this.allowed = [...(this.allowed ?? []), pattern];
+  }
+  watch(page) {
+    page.on('console', (m) => { if (m.type() === 'error') this.complain(`console: ${m.text()} ${m.location().url}`); });
+    page.on('pageerror', (e) => this.complain(`error: ${e.message}`));
+    page.on('request', (r) => {
+      const url = new URL(r.url());
+      if (/^https?:|^wss?:/.test(url.protocol) && url.origin !== this.box.url) this.complain(`a request leaves the box: ${r.url()}`);
+      if (/password|secret/i.test(url.search)) this.complain(`a secret in an address: ${r.url()}`);
+    });
+  }
+  complain(text) {
+    if (!this.allowed?.some((p) => p.test(text))) this.complaints.push(text);
+  }
+  async login(user = 'anna', secret = password) {
+    await this.page.goto(this.box.url + '/');
+    await this.page.getByLabel('Name').fill(user);
+    await this.page.getByLabel('Password', { exact: true }).fill(secret);
+    await this.page.getByRole('button', { name: 'Log in' }).click();
+    await this.page.getByRole('heading', { name: 'Home', level: 1 }).waitFor();
+  }
+  async open(path, heading) {
+    await this.page.goto(this.box.url + path);
+    if (heading) await this.page.getByRole('heading', { name: heading, level: 1 }).waitFor();
+  }
+  async stop() {
+    await this.context.close();
+    if (this.own) await this.browser.close();
+    equal([...new Set(this.complaints)], [], 'what the browser complained about');
+  }
+}
+
+/** Runs a scenario with a box and ends both, whatever happens. A failure leaves a picture behind where SHOTS says so. */
+export async function scenario(options, run) {
+  const box = await Box.start(options);
+  let visitor;
+  try {
+    visitor = await Visitor.start(box, options);
+    await run(box, visitor);
+    await visitor.stop();
+  } catch (failure) {
+    if (process.env.SHOTS) await visitor?.page?.screenshot({ path: join(process.env.SHOTS, 'failed.png'), fullPage: true }).catch(() => {});
+    console.error('address:', visitor?.page?.url());
+    console.error(box.output.split('\n').filter((l) => /level=(WARN|ERROR)/.test(l)).slice(-10).join('\n'));
+    await visitor?.browser?.close().catch(() => {});
+    throw failure;
+  } finally {
+    await box.stop();
+  }
+}

@@ -1,0 +1,81 @@
+// A model: trying it, activating, comparing and rolling back while requests run, and deleting it with what needs it.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { check, equal, root, sample, scenario, until } from './harness.mjs';
+
+const face = readFileSync(sample('face.jpg'));
+const ask = async (client, model) => (await client.fetch(`/v2/models/${model}/infer`, { method: 'POST', body: face, headers: { 'Content-Type': 'image/jpeg' } }));
+
+export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelines'] }, async (box, visitor) => {
+  const admin = await box.claim();
+  visitor.allow(/status of (400|409)/);
+  const { page } = visitor;
+  await visitor.login();
+
+  // A picture is sent, and the boxes on it are those that the API answers with.
+  await visitor.open('/models/faces/try', 'faces');
+  await page.locator('input[type=file]').setInputFiles(sample('face.jpg'));
+  await page.getByRole('button', { name: 'Run', exact: true }).click();
+  const drawn = page.locator('[data-boxes]');
+  await drawn.waitFor();
+  const outputs = (await (await ask(admin, 'faces')).json()).outputs;
+  const box4 = outputs.find((o) => o.name === 'box').data;
+  equal(await drawn.getAttribute('data-boxes'), String(box4.length / 4), 'boxes on the picture');
+  const points = (await drawn.locator('polygon').first().getAttribute('points')).split(' ')[0].split(',').map(Number);
+  check(Math.abs(points[0] - box4[0]) < 0.5 && Math.abs(points[1] - box4[1]) < 0.5, `the corner is at ${points}, the API says ${box4.slice(0, 2)}`);
+  await page.getByLabel('The call in curl').getByText('--data-binary').waitFor();
+
+  // Text, from the camera's place in the form: a wrong shape is told at its field.
+  await visitor.open('/models/face/try', 'face');
+  await page.getByRole('button', { name: 'Numbers', exact: true }).click();
+  await page.getByRole('button', { name: 'Typed' }).click();
+  await page.getByRole('textbox', { name: 'input:0' }).fill('[[1, 2], [3, 4]]');
+  await page.getByRole('button', { name: 'Run', exact: true }).click();
+  await page.getByRole('alert').getByText('wants 4 dimensions, not 2').waitFor();
+  await page.getByRole('button', { name: 'Picture', exact: true }).click();
+  await page.getByRole('button', { name: 'Camera' }).click();
+  await page.getByRole('button', { name: 'Take the picture' }).click();
+  await page.getByRole('button', { name: 'Run', exact: true }).click();
+  await page.getByRole('region', { name: /^Output Identity/ }).first().waitFor();
+
+  // A second version of an ensemble is stored, activated and rolled back while requests run; none of them fails.
+  const config = readFileSync(join(root, 'configs/demo/pipelines/faces/config.pbtxt'), 'utf8').replace('# Faces', '# Second edition: faces');
+  const pushed = await admin.fetch('/api/v1/models/faces/versions?promote=false&file=config.pbtxt', { method: 'POST', body: config, headers: { 'Content-Type': 'application/octet-stream' } });
+  check(pushed.ok, `pushing: ${await pushed.clone().text()}`);
+  await visitor.open('/models/faces/versions', 'faces');
+  let running = true;
+  let answered = 0;
+  const failures = [];
+  const load = Promise.all([1, 2].map(async () => {
+    while (running) {
+      const response = await ask(admin, 'faces');
+      if (response.ok) answered++;
+      else failures.push(await response.text());
+      await response.body?.cancel().catch(() => {});
+    }
+  }));
+  await page.getByRole('button', { name: 'Activate' }).click();
+  await page.getByText('faces answers with version 2.').waitFor();
+  await page.getByLabel('Compare this version').waitFor();
+  await page.getByRole('button', { name: 'Roll back', exact: true }).click();
+  await page.getByRole('button', { name: 'Roll back to version 1' }).click();
+  await page.getByText('faces answers with version 1 again.').waitFor();
+  running = false;
+  await load;
+  equal(failures, [], 'requests that failed during the rollback');
+  check(answered > 3, `only ${answered} requests were answered meanwhile`);
+  await page.getByText('back to version 1').first().waitFor();
+  await page.getByText(/rolled back by anna/).first().waitFor();
+
+  // Deleting says what goes along, and does nothing before that was agreed to.
+  await visitor.open('/models/face', 'face');
+  await page.getByRole('button', { name: 'More about face' }).click();
+  await page.getByRole('menuitem', { name: 'Delete model' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Delete face' });
+  await dialog.getByText('faces version 1').waitFor();
+  check(await dialog.getByRole('button', { name: 'Delete', exact: true }).isDisabled(), 'deleting needs an agreement');
+  await dialog.getByLabel('Delete them, too').check();
+  await dialog.getByRole('button', { name: 'Delete', exact: true }).click();
+  await page.getByRole('heading', { name: 'Models', level: 1 }).waitFor();
+  await until('the models to be gone', async () => !(await admin.call('GET', '/models')).some((m) => m.name === 'faces' || m.name === 'face'));
+});

@@ -1,0 +1,42 @@
+import { svelte } from '@sveltejs/vite-plugin-svelte';
+import { defineConfig } from 'vitest/config';
+import { compress } from './build/compress.ts';
+import { licences } from './build/licences.ts';
+import { openapi, sources } from './build/sources.ts';
+
+export default defineConfig({
+  plugins: [svelte(), sources(), openapi(), licences(), compress()],
+  base: '/',
+  build: {
+    outDir: 'dist',
+    emptyOutDir: false, // dist/stub.html is committed; the rest is removed by build/compress.ts
+    target: 'es2022',
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    chunkSizeWarningLimit: 20_000,
+    reportCompressedSize: false,
+    rolldownOptions: {
+      output: {
+        // What the login needs, and what every page behind it needs: two files instead of twenty.
+        codeSplitting: {
+          groups: [
+            { name: 'core', priority: 2, test: /node_modules\/(svelte|esm-env|clsx|devalue)\/|rolldown|vite\/|src\/(main|App|styles)|src\/lib\/(router|match|api|session|theme|toast)|src\/ui\/(Problem|Copy|Logo|Dialog|Challenge)|lucide\/svelte\/dist\/(Icon|icons\/(x|check|copy|circle-alert)|context|defaultAttributes|utils|aliases)\b/ },
+            { name: 'shell', priority: 1, test: /src\/(Shell|routes|pages\/Home)|src\/lib\/(box|live|format|keys|uploads|drop|tar)\b|src\/ui\/(Changes|Empty|Header|Menu|RollBack|Sparkline|Status|Time|Toaster)|lucide/ },
+          ],
+        },
+      },
+    },
+  },
+  worker: {
+    format: 'es',
+    plugins: () => [sources()],
+    rollupOptions: {
+      output: {
+        entryFileNames: 'assets/sandbox/[name]-[hash].js',
+        chunkFileNames: 'assets/sandbox/[name]-[hash].js',
+      },
+    },
+  },
+  server: { proxy: { '/api': { target: 'http://127.0.0.1:8000' }, '/v2': { target: 'http://127.0.0.1:8000' } } },
+  test: { include: ['src/**/*.test.ts'], environment: 'node' },
+});
