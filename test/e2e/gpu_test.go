@@ -37,7 +37,12 @@ func TestTheSameProgramServesWithAndWithoutAGPU(t *testing.T) {
 			contains(t, "doctor", out, test.doctor...)
 			b := serveWith(t, environment, t.TempDir(), "--set", "gpu.driver="+test.driver, "--import", onGPU(t))
 			b.awaitReady()
-			contains(t, "log", b.output(), "no GPU is used", test.reason, "asks for a GPU, and none is used: ")
+			contains(t, "log", b.output(), "no GPU is used", test.reason)
+			status, text := b.send(http.MethodPost, "/v2/repository/models/needy/load", nil)
+			if status != http.StatusServiceUnavailable {
+				t.Errorf("load of a model that must run on a GPU: %d", status)
+			}
+			contains(t, "load", text, "asks for a GPU, and none is used: ", test.reason)
 			if status, text := b.send(http.MethodPost, "/api/v1/models/cat/versions", biased(1).Bytes(), "Content-Type", mimeFile); status != http.StatusCreated {
 				t.Errorf("upload: %d %s", status, text)
 			}
