@@ -20,7 +20,7 @@ export CGO_CFLAGS  := -O2 -g
 PAGE = $(shell find webui/src webui/build sdk/assemblyscript sdk/template/assemblyscript -type f) webui/index.html webui/vite.config.ts webui/svelte.config.js webui/package-lock.json api/openapi.yaml
 .PHONY: runtime-gpu gpu-stub gpu-test ptx
 
-.PHONY: webui browser build run demo test check race fuzz bench hostile fault soak proto runtime models speech grpc-client python steps toolchains demo-steps tools-present deb deb-test image clean
+.PHONY: webui browser build run demo test check race fuzz bench hostile fault soak proto runtime models speech grpc-client python steps toolchains demo-steps tools-present deb deb-test image image-test clean
 
 ## webui: the page, into webui/dist, where the program embeds it; nothing is done when nothing has changed
 webui: webui/dist/index.html.gz
@@ -167,6 +167,12 @@ image: deb models
 	configs/image/disk.sh $(VERSION) $(CACHE)/image $(IMAGE)
 	configs/image/bundle.sh $(VERSION) $(KEYS) $(IMAGE)
 	configs/image/release.sh $(VERSION) $(KEYS) $(IMAGE)
+
+## image-test: the image under QEMU, without KVM if need be: boots, claim, model, update, refusals, fallback; ONLY=step stops after one
+image-test: image
+	configs/image/slot.sh $(VERSION)+next $(PACKAGES)/edgewise_$(VERSION)_amd64.deb $(KEYS)/ca.pem $(CACHE)/image $(IMAGE)
+	configs/image/bundle.sh $(VERSION)+next $(KEYS) $(IMAGE)
+	$(GO) run ./test/image -image $(IMAGE) -keys $(KEYS) -version $(VERSION) -newer $(VERSION)+next -only "$(ONLY)"
 
 speech:
 	@command -v espeak-ng >/dev/null || { \

@@ -5,7 +5,7 @@
 #
 # ARCH is amd64 or arm64. LIBRARIES is the folder that configs/runtime/fetch.sh has filled. The package is
 # OUT/edgewise_VERSION_ARCH.deb; its dependencies are what the two files ask of the C and C++ libraries. The same inputs
-# and the same SOURCE_DATE_EPOCH (by default the time of the last commit) make the same bytes.
+# and the same SOURCE_DATE_EPOCH (by default the time of the last commit) make the same bytes. DEB_LEVEL=0 is quicker and larger.
 set -eu
 umask 022
 
@@ -66,6 +66,6 @@ sed -e "s/@VERSION@/$version/" -e "s/@ARCH@/$arch/" -e "s/@SIZE@/$(du -sk --appa
 find "$tree" -newermt "@$SOURCE_DATE_EPOCH" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 
 package=$out/edgewise_${version}_$arch.deb
-dpkg-deb --root-owner-group -Zxz --build "$tree" "$package" >/dev/null
+dpkg-deb --root-owner-group -Zxz "-z${DEB_LEVEL:-6}" --build "$tree" "$package" >/dev/null
 rm -rf "$tree"
 echo "$package: $(dpkg-deb --field "$package" Depends), $(($(wc -c <"$package") / 1000000)) MB"
