@@ -18,8 +18,9 @@ export CGO_ENABLED := 1
 export CGO_CFLAGS  := -O2 -g
 
 PAGE = $(shell find webui/src webui/build sdk/assemblyscript sdk/template/assemblyscript -type f) webui/index.html webui/vite.config.ts webui/svelte.config.js webui/package-lock.json api/openapi.yaml
+.PHONY: runtime-gpu gpu-stub gpu-test ptx
 
-.PHONY: webui browser build run demo test check race fuzz bench hostile fault soak proto runtime models speech grpc-client python steps toolchains demo-steps tools-present clean
+.PHONY: webui browser build run demo test check race fuzz bench hostile fault soak proto runtime models speech grpc-client python steps toolchains demo-steps tools-present deb deb-test image image-test clean
 
 ## webui: the page, into webui/dist, where the program embeds it; nothing is done when nothing has changed
 webui: webui/dist/index.html.gz
@@ -45,6 +46,28 @@ demo: models
 ## runtime: ONNX Runtime's shared library for this machine, from npm
 runtime: tools-present
 	@configs/runtime/fetch.sh $(CACHE)/runtime $(BIN)/lib
+
+## runtime-gpu: ONNX Runtime's providers for CUDA and TensorRT beside it, from npm (179 MB); NVIDIA's own libraries are not part of it
+runtime-gpu: runtime
+	@configs/runtime/fetch-gpu.sh $(CACHE)/runtime $(BIN)/lib
+
+## gpu-stub: the real provider for CUDA over libraries that stand in for NVIDIA's, on a machine without a GPU
+gpu-stub: runtime
+	@configs/runtime/fetch-gpu.sh $(CACHE)/runtime $(CACHE)/gpu
+	$(GO) test -count=1 -tags gpustub ./test/gpustub
+
+## gpu-test: the bundle for a machine with a GPU in dist/gpu-test, and its script run against stand-ins; GENERATION=90 is Hopper
+GENERATION ?= 90
+gpu-test: runtime
+	@configs/runtime/fetch-gpu.sh $(CACHE)/runtime $(CACHE)/gpu
+	test/gputest/bundle.sh $(BIN)/lib $(CACHE)/gpu dist/gpu-test $(GENERATION)
+	$(GO) run ./test/gpustub/make $(CACHE)/gpu/libonnxruntime_providers_cuda.so dist/gpu-test-fake/fake
+	cp dist/gpu-test/* dist/gpu-test-fake/
+	GPUTEST_FAKE=1 dist/gpu-test-fake/run.sh
+
+## ptx: the kernel for pictures, made of its source by clang 19
+ptx:
+	gpu/preprocess/kernel/make.sh $(CURDIR)/gpu/preprocess/kernel/preprocess.ptx
 
 ## models: the demo's models, from npm, and the pipelines of them
 models: tools-present
@@ -116,6 +139,40 @@ hostile: build
 ## proto: the Go code of the gRPC protocol, from its .proto files
 proto: tools-present
 	$(GO) run ./api/inference/generate
+
+## deb: the Debian packages, into dist/packages; for arm64 too: make deb ARCHES="amd64 arm64"
+PACKAGES := dist/packages
+IMAGE    := dist/image
+VERSION  ?= $(shell sed -n 's/^const Version = "\(.*\)"$$/\1/p' appliance/doc.go)
+ARCHES   ?= amd64
+CROSS_arm64 := CC=aarch64-linux-gnu-gcc
+deb: webui tools-present
+	@for arch in $(ARCHES); do \
+	  configs/runtime/fetch.sh $(CACHE)/runtime dist/linux-$$arch/lib $$arch; \
+	  case $$arch in arm64) cross="$(CROSS_arm64)" ;; *) cross= ;; esac; \
+	  env GOOS=linux GOARCH=$$arch $$cross $(GO) build -trimpath -buildvcs=false -o dist/linux-$$arch/edgewise ./cmd/edgewise; \
+	  configs/packages/deb.sh $$arch dist/linux-$$arch/edgewise dist/linux-$$arch/lib $(VERSION) $(PACKAGES); done
+
+## deb-test: the package in a clean Debian 12: install, serve, upgrade, purge; as root, with mmdebstrap
+deb-test: deb models
+	@configs/packages/deb.sh amd64 dist/linux-amd64/edgewise dist/linux-amd64/lib $(VERSION)+next $(PACKAGES)
+	test/packages/deb.sh $(PACKAGES)/edgewise_$(VERSION)_amd64.deb $(PACKAGES)/edgewise_$(VERSION)+next_amd64.deb dist/packages-test
+
+## image: the disk image, its update bundle, checksums and signature, into dist/image; KEYS are throw-away unless they are there
+KEYS ?= $(CACHE)/image/keys
+export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
+image: deb models
+	configs/image/keys.sh $(KEYS)
+	configs/image/slot.sh $(VERSION) $(PACKAGES)/edgewise_$(VERSION)_amd64.deb $(KEYS)/ca.pem $(CACHE)/image $(IMAGE)
+	configs/image/disk.sh $(VERSION) $(CACHE)/image $(IMAGE)
+	configs/image/bundle.sh $(VERSION) $(KEYS) $(IMAGE)
+	configs/image/release.sh $(VERSION) $(KEYS) $(IMAGE)
+
+## image-test: the image under QEMU, without KVM if need be: boots, claim, model, update, refusals, fallback; ONLY=step stops after one
+image-test: image
+	configs/image/slot.sh $(VERSION)+next $(PACKAGES)/edgewise_$(VERSION)_amd64.deb $(KEYS)/ca.pem $(CACHE)/image $(IMAGE)
+	configs/image/bundle.sh $(VERSION)+next $(KEYS) $(IMAGE)
+	$(GO) run ./test/image -image $(IMAGE) -keys $(KEYS) -version $(VERSION) -newer $(VERSION)+next -only "$(ONLY)"
 
 speech:
 	@command -v espeak-ng >/dev/null || { \

@@ -80,12 +80,13 @@ var layers = []layer{
 	{[]string{"appliance/document"}, nil, "syntax knows nothing of models"},
 	{[]string{"appliance/config", "appliance/modelconfig"}, []string{"appliance/document"}, "both read strict documents"},
 	{
-		[]string{"wasm/...", "ensemble/...", "store/...", "webui/...", "appliance/manager", "appliance/sched", "appliance/cache", "appliance/sharedmemory", "appliance/runner", "appliance/observe", "appliance/apistatus"},
+		[]string{"wasm/...", "ensemble/...", "store/...", "webui/...", "appliance/manager", "appliance/sched", "appliance/cache", "appliance/sharedmemory", "appliance/runner", "appliance/observe", "appliance/apistatus", "appliance/update"},
 		nil, "parts never import parts: they meet in package appliance, through the root's words",
 	},
 	{
 		[]string{"appliance/auth", "appliance/certificate", "appliance/machine", "appliance/activity", "appliance/uploads", "appliance/proposal"},
-		[]string{"api/admin"}, "parts that a person looks at speak the words of the border, so that nobody translates them twice",
+		[]string{"api/admin"},
+		"parts that a person looks at speak the words of the border, so that nobody translates them twice",
 	},
 	{[]string{"gpu/cuda", "gpu/nvml", "gpu/jetson", "gpu/provider", "gpu/onnx/ort", "gpu/onnx/onnxfile"}, nil, "each is the border to one thing outside, and knows none of the others"},
 	{[]string{"gpu/..."}, []string{"gpu/..."}, "what lies between a model and a GPU: it knows the borders below gpu/ and nothing else of the house"},
@@ -98,7 +99,7 @@ var layers = []layer{
 		[]string{"wasm", "sdk", "appliance/modelconfig", "api/kserve", "cmd/edgewise/tensorfile"},
 		"the workshop runs steps as the box does, without the box",
 	},
-	{[]string{"cmd/..."}, []string{"appliance", "appliance/config", "wasm", "gpu", "api/...", "cmd/..."}, "the program turns the key and talks to the box as any client does"},
+	{[]string{"cmd/..."}, []string{"appliance", "appliance/config", "appliance/update", "wasm", "gpu", "api/...", "cmd/..."}, "the program turns the key and talks to the box as any client does"},
 	{[]string{"test/...", "configs/..."}, []string{"..."}, "tests may look everywhere"},
 }
 

@@ -142,6 +142,18 @@ func (b *box) output() string {
 }
 
 // terminate asks the box to stop, as systemd does, and does not wait.
+// awaitLog waits until the output holds a text: what is logged and what is printed come through two pipes.
+func (b *box) awaitLog(text string) {
+	b.t.Helper()
+	for range 1000 {
+		if strings.Contains(b.output(), text) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	b.t.Errorf("nothing says %q:\n%s", text, b.output())
+}
+
 func (b *box) terminate() {
 	b.t.Helper()
 	if err := b.cmd.Process.Signal(syscall.SIGTERM); err != nil {

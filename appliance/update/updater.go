@@ -1,0 +1,178 @@
+package update
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+const (
+	service   = "de.pengutronix.rauc"
+	installer = service + ".Installer"
+	// openTimeout bounds how long RAUC may take to start: D-Bus starts it when it is asked for.
+	openTimeout = 30 * time.Second
+)
+
+// Updater speaks to RAUC. It is safe for concurrent use; RAUC itself installs one update at a time.
+type Updater struct {
+	conn   *dbus.Conn
+	object dbus.BusObject
+}
+
+// Slot is one of the two places of a system.
+type Slot struct {
+	Name    string // as the boot menu calls it: A or B
+	State   string // booted or inactive
+	Good    bool   // RAUC lets it be booted
+	Version string // of the update that was installed into it; empty for the one that was flashed
+}
+
+// Status is what RAUC says of the box.
+type Status struct {
+	Compatible string // the kind of box: a bundle must be made for it
+	Booted     string // name of the slot that runs
+	Primary    string // name of the slot that the next start takes; empty when none can be booted
+	Operation  string // idle or installing
+	LastError  string // of the last installation; empty when it went well
+	Slots      []Slot
+}
+
+// Bundle is what a bundle with a valid signature says of itself.
+type Bundle struct {
+	Compatible, Version string
+}
+
+// Open connects to RAUC. Errors: Unsupported where there is no RAUC, which is everywhere but in the image.
+func Open(ctx context.Context) (*Updater, error) {
+	const op = "update.Open"
+	conn, err := dbus.ConnectSystemBus()
+	if err != nil {
+		return nil, edgewise.Errorf(op, edgewise.Unsupported, "this system is not updated as an image: the system bus does not answer: %w", err)
+	}
+	u := &Updater{conn: conn, object: conn.Object(service, "/")}
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	var compatible dbus.Variant
+	if err := u.object.CallWithContext(ctx, "org.freedesktop.DBus.Properties.Get", 0, installer, "Compatible").Store(&compatible); err != nil {
+		_ = conn.Close()
+		return nil, edgewise.Errorf(op, edgewise.Unsupported, "this system is not updated as an image: RAUC does not answer: %w", err)
+	}
+	return u, nil
+}
+
+// Close ends the connection. What is being installed goes on.
+func (u *Updater) Close() error {
+	if err := u.conn.Close(); err != nil {
+		return edgewise.Errorf("update.Close", edgewise.Internal, "%w", err)
+	}
+	return nil
+}
+
+// Inspect reads what a bundle is, after its signature has been checked. Errors: Invalid, with RAUC's reason.
+func (u *Updater) Inspect(ctx context.Context, path string) (Bundle, error) {
+	const op = "update.Inspect"
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return Bundle{}, edgewise.Errorf(op, edgewise.Invalid, "%w", err)
+	}
+	var b Bundle
+	if err := u.object.CallWithContext(ctx, installer+".Info", 0, path).Store(&b.Compatible, &b.Version); err != nil {
+		return Bundle{}, edgewise.Errorf(op, edgewise.Invalid, "bundle %s is refused: %w", filepath.Base(path), err)
+	}
+	return b, nil
+}
+
+// Install writes a bundle into the slot that does not run and makes it the next to be started; nothing is restarted.
+// progress, which may be nil, is told how far it is, from 0 to 100, in RAUC's words. Errors: Invalid with RAUC's reason,
+// Busy while another is being installed, Canceled when ctx ends; the installation itself then goes on.
+func (u *Updater) Install(ctx context.Context, path string, progress func(percent int, doing string)) error {
+	const op = "update.Install"
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return edgewise.Errorf(op, edgewise.Invalid, "%w", err)
+	}
+	if operation, err := u.text("Operation"); err != nil {
+		return err
+	} else if operation != "idle" {
+		return edgewise.Errorf(op, edgewise.Busy, "an update is being installed already")
+	}
+	signals := make(chan *dbus.Signal, 64)
+	u.conn.Signal(signals)
+	defer u.conn.RemoveSignal(signals)
+	match := []dbus.MatchOption{dbus.WithMatchObjectPath("/"), dbus.WithMatchSender(service)}
+	if err := u.conn.AddMatchSignalContext(ctx, match...); err != nil {
+		return edgewise.Errorf(op, edgewise.Internal, "%w", err)
+	}
+	defer func() { _ = u.conn.RemoveMatchSignal(match...) }()
+	if err := u.object.CallWithContext(ctx, installer+".InstallBundle", 0, path, map[string]dbus.Variant{}).Err; err != nil {
+		return edgewise.Errorf(op, edgewise.Invalid, "bundle %s is refused: %w", filepath.Base(path), err)
+	}
+	return u.follow(ctx, filepath.Base(path), signals, progress)
+}
+
+// follow waits for the end of an installation.
+func (u *Updater) follow(ctx context.Context, name string, signals <-chan *dbus.Signal, progress func(int, string)) error {
+	const op = "update.Install"
+	for {
+		select {
+		case <-ctx.Done():
+			return edgewise.Errorf(op, edgewise.Canceled, "no longer waiting for %s, which is still being installed", name)
+		case s, open := <-signals:
+			if !open {
+				return edgewise.Errorf(op, edgewise.Unavailable, "the system bus has closed the connection")
+			}
+			if percent, doing, ok := advanced(s); ok && progress != nil {
+				progress(percent, doing)
+			}
+			if s.Name != installer+".Completed" {
+				continue
+			}
+			if result, ok := first[int32](s.Body); ok && result == 0 {
+				return nil
+			}
+			reason, err := u.text("LastError")
+			if err != nil {
+				return err
+			}
+			return edgewise.Errorf(op, edgewise.Invalid, "bundle %s is refused: %s", name, reason)
+		}
+	}
+}
+
+// advanced reads RAUC's progress out of a signal.
+func advanced(s *dbus.Signal) (percent int, doing string, ok bool) {
+	if s.Name != "org.freedesktop.DBus.Properties.PropertiesChanged" || len(s.Body) < 2 {
+		return 0, "", false
+	}
+	changed, _ := s.Body[1].(map[string]dbus.Variant)
+	parts, _ := changed["Progress"].Value().([]any)
+	if len(parts) != 3 {
+		return 0, "", false
+	}
+	p, okPercent := parts[0].(int32)
+	d, okDoing := parts[1].(string)
+	return int(p), d, okPercent && okDoing
+}
+
+// first returns the first value of a signal's body, when it is a T.
+func first[T any](body []any) (value T, ok bool) {
+	if len(body) == 0 {
+		return value, false
+	}
+	value, ok = body[0].(T)
+	return value, ok
+}
+
+// text reads a property.
+func (u *Updater) text(name string) (string, error) {
+	v, err := u.object.GetProperty(installer + "." + name)
+	if err != nil {
+		return "", edgewise.Errorf("update", edgewise.Unavailable, "asking RAUC for %s: %w", name, err)
+	}
+	s, _ := v.Value().(string)
+	return s, nil
+}

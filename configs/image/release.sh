@@ -1,0 +1,13 @@
+#!/bin/bash
+# Makes what people download of an image: compressed, with block map, checksums and signature: release.sh VERSION KEYS OUT
+set -euo pipefail
+
+version=$1 keys=$2 out=$3
+cd "$out"
+image=edgewise-$version.img
+bmaptool --quiet create -o "$image.bmap" "$image"
+zstd --quiet --force -3 "$image" -o "$image.zst"
+sha256sum "$image.zst" "$image.bmap" "edgewise-$version.raucb" "sbom-$version.json" >"SHA256SUMS-$version"
+minisign -S -s "$OLDPWD/$keys/edgewise.key" -m "SHA256SUMS-$version" -t "edgewise $version" </dev/null >/dev/null
+minisign -V -q -p "$OLDPWD/$keys/edgewise.pub" -m "SHA256SUMS-$version"
+echo "$out/$image.zst: $(($(wc -c <"$image.zst") / 1000000)) MB to download"

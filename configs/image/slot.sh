@@ -1,0 +1,76 @@
+#!/bin/bash
+# Makes a slot: the read-only system with the box and the demo in it.
+#
+#   configs/image/slot.sh VERSION DEB CA CACHE OUT      e.g. 0.1.0 dist/packages/edgewise_0.1.0_amd64.deb ca.pem .cache/image dist/image
+#
+# CA is the certificate of the authority whose bundles the slot will take. The slot is OUT/slot-VERSION.squashfs; the same
+# inputs make the same bytes. COMPRESSION=gzip is quicker to make and larger than xz.
+set -euo pipefail
+umask 022
+
+here=$(cd "$(dirname "$0")" && pwd)
+version=$1 deb=$(realpath "$2") ca=$3 cache=$4 out=$5
+: "${SOURCE_DATE_EPOCH:?}"
+export SOURCE_DATE_EPOCH
+root=$out/root
+
+"$here/base.sh" "$cache"
+mkdir -p "$out"
+rm -rf "$root"
+mkdir "$root"
+tar -C "$root" --numeric-owner -xf "$cache/base.tar"
+
+# The data of a slot belong to the user's number: it is the same in every slot.
+chroot "$root" groupadd --system --gid 900 edgewise
+chroot "$root" useradd --system --uid 900 --gid edgewise --home-dir /var/lib/edgewise --no-create-home --shell /usr/sbin/nologin edgewise
+cp "$deb" "$root/edgewise.deb"
+chroot "$root" dpkg --install /edgewise.deb >/dev/null
+rm "$root/edgewise.deb"
+cp -r --no-preserve=ownership "$here/root/." "$root/"
+install -m 644 "$ca" "$root/etc/rauc/ca.pem"
+mkdir -p "$root/usr/share/edgewise/demo"
+cp -r --no-preserve=ownership "$here"/../../dist/demo/{models,pipelines} "$here"/../demo/samples/speech.wav "$here"/../demo/LICENSES.md "$root/usr/share/edgewise/demo/"
+chmod -R u=rwX,go=rX "$root/usr/share/edgewise"
+
+echo edgewise >"$root/etc/hostname"
+printf '127.0.0.1 localhost\n::1 localhost\n' >"$root/etc/hosts"
+ln -sf /run/systemd/resolve/stub-resolv.conf "$root/etc/resolv.conf"
+: >"$root/etc/machine-id"
+rm -f "$root/var/lib/dbus/machine-id"
+rm -f "$root/usr/lib/os-release"
+printf 'PRETTY_NAME="Edgewise %s"\nNAME=Edgewise\nID=edgewise\nID_LIKE=debian\nVERSION_ID=%s\nIMAGE_ID=edgewise\nIMAGE_VERSION=%s\n' \
+	"$version" "$version" "$version" >"$root/usr/lib/os-release"
+ln -sf ../usr/lib/os-release "$root/etc/os-release"
+touch "$root/usr/lib/clock-epoch"
+
+for unit in edgewise edgewise-factory-reset edgewise-reset-done edgewise-machine-id edgewise-setup edgewise-commit edgewise-demo \
+	edgewise-console systemd-networkd systemd-resolved systemd-timesyncd avahi-daemon nftables; do
+	systemctl --root="$root" --quiet enable $unit.service
+done
+systemctl --root="$root" --quiet mask systemd-firstboot.service apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer \
+	fstrim.timer e2scrub_all.timer e2scrub_reap.service getty@tty1.service serial-getty@ttyS0.service systemd-networkd-wait-online.service
+systemctl --root="$root" --quiet set-default multi-user.target
+
+# GRUB finds the kernel by these names; nothing of Debian's package tools runs in a slot.
+(cd "$root/boot" && ln -sf vmlinuz-* vmlinuz && ln -sf initrd.img-* initrd.img && rm -f System.map-* config-*)
+mkdir -p "$root"/{data,efi} "$root/usr/share/edgewise/packages"
+cp "$root/var/lib/dpkg/status" "$root/usr/share/edgewise/packages/status"
+cp -r "$root/var/lib/dpkg/info" "$out/dpkg-info" 2>/dev/null || true
+(cd "$here/../.." && ${GO:-go} run ./configs/image/sbom -root "$root" -version "$version" -overlay configs/image/root >"$out/sbom-$version.json")
+install -m 644 "$out/sbom-$version.json" "$root/usr/share/edgewise/sbom.json"
+rm -rf "$root"/var/cache/* "$root"/var/lib/apt "$root"/var/lib/dpkg "$root"/var/log/* "$root"/var/lib/edgewise "$root"/tmp/* "$root"/run/* "$out/dpkg-info"
+mkdir -p "$root"/var
+find "$root" -newermt "@$SOURCE_DATE_EPOCH" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
+
+slot=$out/slot-$version.squashfs
+case ${COMPRESSION:-xz} in
+xz) how=(-comp xz -b 256K) ;;
+gzip) how=(-comp gzip -Xcompression-level 2) ;;
+*) echo "slot.sh: COMPRESSION: want xz or gzip: GRUB reads no other" >&2; exit 1 ;;
+esac
+rm -f "$slot"
+mksquashfs "$root" "$slot" "${how[@]}" -noappend -quiet -no-progress -no-exports
+rm -rf "$root"
+size=$(wc -c <"$slot")
+[ "$size" -le $((500 << 20)) ] || { echo "slot.sh: the slot has $size bytes: it must fit its partition of 500 MiB" >&2; exit 1; }
+echo "$slot: $((size / 1000000)) MB, sha256 $(sha256sum "$slot" | cut -d' ' -f1)"

@@ -1,0 +1,102 @@
+#!/bin/bash
+# Installs, serves, upgrades and purges the Debian package in a clean Debian 12: test/packages/deb.sh OLD.deb NEW.deb FOLDER
+#
+# FOLDER is for the chroot, which is made by mmdebstrap the first time and copied for each run; root is needed. There is no
+# systemd in a chroot: the service is started by hand, as its user and with its command; the image runs it under systemd.
+set -euo pipefail
+
+old=$(realpath "$1") new=$(realpath "$2") work=$3
+base=$work/bookworm.tar root=$work/root
+port=8000
+step() { echo "== $*"; }
+fail() { echo "deb.sh: $*" >&2; exit 1; }
+
+mkdir -p "$work"
+[ -f "$base" ] || mmdebstrap --quiet --variant=minbase --include=ca-certificates,curl,systemd bookworm "$base"
+rm -rf "$root"
+mkdir "$root"
+tar -C "$root" -xf "$base"
+cp "$old" "$new" "$root/tmp/"
+in_root() { DEBIAN_FRONTEND=noninteractive chroot "$root" "$@"; }
+
+pid=
+serve() {
+	# /proc, which children confine themselves with, and /dev are those of this machine for as long as the service runs
+	unshare --mount --pid --fork --kill-child --mount-proc="$root/proc" chroot "$root" \
+		setpriv --reuid edgewise --regid edgewise --init-groups \
+		env HOME=/var/lib/edgewise EDGEWISE_DATA_DIR=/var/lib/edgewise \
+		/usr/lib/edgewise/edgewise serve --config /etc/edgewise/appliance.yaml >"$work/serve.log" 2>&1 &
+	pid=$!
+	for _ in $(seq 240); do
+		if in_root curl -sf "http://127.0.0.1:$port/v2/health/ready" >/dev/null; then return; fi
+		sleep 0.5
+	done
+	cat "$work/serve.log"
+	fail "the box is not ready after 120 s"
+}
+stop() {
+	[ -z "$pid" ] && return
+	# unshare takes no signals: its child is the service
+	pkill -TERM -P "$pid" || true
+	wait "$pid" || fail "the service did not stop in order"
+	pid=
+}
+trap 'if [ -n "$pid" ]; then pkill -KILL -P "$pid"; fi' EXIT
+as_user() { in_root runuser -u edgewise -- env HOME=/var/lib/edgewise "$@"; }
+# models prints the models that the box lists
+models() { as_user edgewise model list; }
+
+step "install $(basename "$old")"
+in_root apt-get update -qq
+in_root apt-get install -y -qq "/tmp/$(basename "$old")" >"$work/install.log" 2>&1 || { cat "$work/install.log"; fail "the package does not install"; }
+in_root getent passwd edgewise
+[ "$(in_root stat -c '%U:%G %a' /var/lib/edgewise)" = "edgewise:edgewise 750" ] || fail "/var/lib/edgewise is not the user's"
+[ -L "$root/etc/systemd/system/multi-user.target.wants/edgewise.service" ] || fail "the service is not enabled"
+in_root systemd-analyze verify edgewise.service
+in_root ldd /usr/lib/edgewise/lib/libonnxruntime.so.1 | grep -q "not found" && fail "a library of ONNX Runtime is missing"
+
+step "serve"
+mkdir -p "$root/tmp/models"
+cp -r dist/demo/models/vad "$root/tmp/models/"
+chmod -R a+rX "$root/tmp/models"
+serve
+as_user edgewise model import /tmp/models
+cp configs/demo/samples/speech.wav "$root/tmp/"
+chmod a+r "$root/tmp/speech.wav"
+as_user edgewise demo vad /tmp/speech.wav | tee "$work/answer-old"
+grep -q "1.*s" "$work/answer-old" || fail "the model does not answer"
+stop
+
+step "upgrade to $(basename "$new"), with a changed configuration"
+echo "# a line of the administrator's" >>"$root/etc/edgewise/appliance.yaml"
+in_root apt-get install -y -qq "/tmp/$(basename "$new")" >"$work/upgrade.log" 2>&1 || { cat "$work/upgrade.log"; fail "the package does not upgrade"; }
+grep -q "administrator's" "$root/etc/edgewise/appliance.yaml" || fail "the upgrade has changed the administrator's configuration"
+serve
+models
+as_user edgewise demo vad /tmp/speech.wav >"$work/answer-new"
+cmp "$work/answer-old" "$work/answer-new" || fail "the model answers otherwise after the upgrade"
+stop
+
+step "remove: configuration and data stay"
+in_root apt-get remove -y -qq edgewise >/dev/null 2>&1
+[ -f "$root/etc/edgewise/appliance.yaml" ] && [ -d "$root/var/lib/edgewise/models" ] || fail "remove has removed more than the program"
+[ ! -e "$root/usr/lib/edgewise/edgewise" ] || fail "remove has left the program"
+
+step "purge: data stay unless told"
+in_root apt-get purge -y -qq edgewise >"$work/purge.log" 2>&1
+grep "kept in /var/lib/edgewise" "$work/purge.log" || fail "the purge does not say where the data are"
+[ ! -e "$root/etc/edgewise" ] || fail "the purge has left the configuration"
+[ -d "$root/var/lib/edgewise/models" ] || fail "the purge has removed the data without being told"
+
+step "install again: the data are there"
+in_root apt-get install -y -qq "/tmp/$(basename "$new")" >/dev/null 2>&1
+serve
+models | grep -q vad || fail "the kept model is not served"
+stop
+
+step "purge with EDGEWISE_PURGE_DATA=yes"
+EDGEWISE_PURGE_DATA=yes in_root apt-get purge -y -qq edgewise >/dev/null 2>&1
+[ ! -e "$root/var/lib/edgewise" ] || fail "the purge has left the data"
+in_root getent passwd edgewise >/dev/null && fail "the purge has left the user"
+rm -rf "$root"
+echo "ok"
