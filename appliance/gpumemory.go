@@ -141,3 +141,16 @@ func (g *gpuMemory) holders(on edgewise.Device) string {
 	}
 	return strings.Join(list, ", ")
 }
+
+// on lists the versions that have memory of a device.
+func (g *gpuMemory) on(device edgewise.Device) []edgewise.ModelID {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	list := []edgewise.ModelID{}
+	for _, s := range g.taken {
+		if s.device == device {
+			list = append(list, s.id)
+		}
+	}
+	return list
+}

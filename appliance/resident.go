@@ -17,11 +17,10 @@ type resident struct {
 
 	loading sync.Mutex // held while an instance is loaded or evicted
 
-	mu     sync.Mutex // guards what follows
-	idle   *sync.Cond // holds has become 0
-	now    edgewise.Instance
-	holds  int // runs in progress and results that are not freed
-	closed bool
+	mu    sync.Mutex // guards what follows
+	idle  *sync.Cond // holds has become 0
+	now   edgewise.Instance
+	holds int // runs in progress and results that are not freed
 }
 
 var (

@@ -1323,6 +1323,21 @@ export interface components {
             /** Format: int64 */
             memory_used?: number;
             models?: components["schemas"]["ModelID"][];
+            /** @description whether models can run on it */
+            used?: boolean;
+            /** @description the one reason why they cannot */
+            reason?: string;
+            /** @description of a GPU, such as 8.9 */
+            compute_capability?: string;
+            /**
+             * Format: int64
+             * @description of a GPU: bytes that models may take together
+             */
+            memory_budget?: number;
+            /** @description of a GPU: what it tells of itself; what it does not tell is absent */
+            telemetry?: {
+                [key: string]: unknown;
+            };
         };
         Settings: {
             name: string;
