@@ -18,6 +18,7 @@ export CGO_ENABLED := 1
 export CGO_CFLAGS  := -O2 -g
 
 PAGE = $(shell find webui/src webui/build sdk/assemblyscript sdk/template/assemblyscript -type f) webui/index.html webui/vite.config.ts webui/svelte.config.js webui/package-lock.json api/openapi.yaml
+.PHONY: runtime-gpu gpu-stub gpu-test ptx
 
 .PHONY: webui browser build run demo test check race fuzz bench hostile fault soak proto runtime models speech grpc-client python steps toolchains demo-steps tools-present deb deb-test image image-test image-tools clean
 
@@ -45,6 +46,28 @@ demo: models
 ## runtime: ONNX Runtime's shared library for this machine, from npm
 runtime: tools-present
 	@configs/runtime/fetch.sh $(CACHE)/runtime $(BIN)/lib
+
+## runtime-gpu: ONNX Runtime's providers for CUDA and TensorRT beside it, from npm (179 MB); NVIDIA's own libraries are not part of it
+runtime-gpu: runtime
+	@configs/runtime/fetch-gpu.sh $(CACHE)/runtime $(BIN)/lib
+
+## gpu-stub: the real provider for CUDA over libraries that stand in for NVIDIA's, on a machine without a GPU
+gpu-stub: runtime
+	@configs/runtime/fetch-gpu.sh $(CACHE)/runtime $(CACHE)/gpu
+	$(GO) test -count=1 -tags gpustub ./test/gpustub
+
+## gpu-test: the bundle for a machine with a GPU in dist/gpu-test, and its script run against stand-ins; GENERATION=90 is Hopper
+GENERATION ?= 90
+gpu-test: runtime
+	@configs/runtime/fetch-gpu.sh $(CACHE)/runtime $(CACHE)/gpu
+	test/gputest/bundle.sh $(BIN)/lib $(CACHE)/gpu dist/gpu-test $(GENERATION)
+	$(GO) run ./test/gpustub/make $(CACHE)/gpu/libonnxruntime_providers_cuda.so dist/gpu-test-fake/fake
+	cp dist/gpu-test/* dist/gpu-test-fake/
+	GPUTEST_FAKE=1 dist/gpu-test-fake/run.sh
+
+## ptx: the kernel for pictures, made of its source by clang 19
+ptx:
+	gpu/preprocess/kernel/make.sh $(CURDIR)/gpu/preprocess/kernel/preprocess.ptx
 
 ## models: the demo's models, from npm, and the pipelines of them
 models: tools-present

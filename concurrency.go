@@ -1,6 +1,9 @@
 package edgewise
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+)
 
 // ProfileParameter is the model parameter that chooses how a model uses the cores. Its values are the two profiles.
 const (
@@ -64,4 +67,37 @@ func (m *Model) instances() int {
 		}
 	}
 	return max(n, 1)
+}
+
+// InstancesOn is how many instances of m its groups put on a GPU: the counts of those that name no GPUs, or this one, at least 1.
+func (m *Model) InstancesOn(gpu Device) int {
+	n := 0
+	for _, g := range m.InstanceGroup {
+		here := len(g.GPUs) == 0 || slices.Contains(g.GPUs, int32(gpu.Index))
+		if (g.Kind == KindGPU || g.Kind == KindAuto) && here {
+			n += int(g.Count)
+		}
+	}
+	return max(n, 1)
+}
+
+// The model parameter that says how many batches of an instance on a GPU are on their way at a time: while one is computed the
+// next is copied in. It is a number from 1 to MaxPipelineSlots.
+const (
+	PipelineParameter    = "gpu_pipeline_slots"
+	MaxPipelineSlots     = 8
+	defaultPipelineSlots = 2
+)
+
+// BucketsParameter is the model parameter that lists the batch sizes that are computed on a GPU, such as "1,4,16"; a batch between
+// two of them is filled up with zeros. "off": no batch is, and the copies of one batch do not overlap the run of another.
+const BucketsParameter = "gpu_batch_buckets"
+
+// PipelineSlots reads that number. One that cannot be read counts as left out.
+func (m *Model) PipelineSlots() int {
+	n, err := strconv.Atoi(m.Parameters[PipelineParameter].StringValue)
+	if err != nil || n < 1 || n > MaxPipelineSlots {
+		return defaultPipelineSlots
+	}
+	return n
 }

@@ -70,3 +70,18 @@ func TestLanesTimesThreadsStayWithinTheCores(t *testing.T) {
 		}
 	})
 }
+
+func TestInstancesOfAGPU(t *testing.T) {
+	m := &Model{InstanceGroup: []InstanceGroup{{Kind: KindGPU, Count: 2}, {Kind: KindAuto, Count: 1, GPUs: []int32{1}}, {Kind: KindCPU, Count: 9}}}
+	for index, want := range []int{2, 3} {
+		if got := m.InstancesOn(Device{Kind: GPU, Index: index}); got != want {
+			t.Errorf("gpu:%d: %d instances, want %d", index, got, want)
+		}
+	}
+	for text, want := range map[string]int{"": 2, "1": 1, "8": 8, "9": 2, "x": 2} {
+		m := modelWith(map[string]string{PipelineParameter: text}, nil)
+		if got := m.PipelineSlots(); got != want {
+			t.Errorf("%q: %d slots, want %d", text, got, want)
+		}
+	}
+}

@@ -448,7 +448,7 @@ type Status struct {
 	Reason string // why it is not ready; "unloaded" when somebody asked for that; empty when ready
 	Since  time.Time
 	Took   time.Duration // its load; 0 until it was ready
-	Fallen bool // it was ready and stopped working by itself
+	Fallen bool          // it was ready and stopped working by itself
 }
 
 // LiveLabel is the label that answers requests which name no version.

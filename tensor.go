@@ -188,22 +188,52 @@ func (t *Tensor) Check() error {
 	return nil
 }
 
-// CheckFraming tells whether data is exactly n elements of type Bytes.
+// Framing says what is wrong with the elements of a tensor of type Bytes.
+type Framing uint8
+
+// What can be wrong.
+const (
+	CutLength  Framing = iota // the data ends inside the length of an element
+	CutElement                // the data ends inside an element
+	Count                     // there are more or fewer elements than the shape says
+)
+
+// FramingError is why data is not so many elements of type Bytes.
+type FramingError struct {
+	Wrong     Framing
+	Got, Want int64 // bytes of the length or of the element that are there and are needed, or elements
+}
+
+// Error returns the message.
+func (e *FramingError) Error() string {
+	switch e.Wrong {
+	case CutLength:
+		return fmt.Sprintf("incomplete string length indicator, expecting %d bytes but only %d bytes available", e.Want, e.Got)
+	case CutElement:
+		return fmt.Sprintf("incomplete string data, expecting string of length %d but only %d bytes available", e.Want, e.Got)
+	}
+	return fmt.Sprintf("unexpected number of string elements %d, expecting %d", e.Got, e.Want)
+}
+
+// lengthSize is the size of the length before each element of type Bytes.
+const lengthSize = 4
+
+// CheckFraming returns nil when data is exactly n elements of type Bytes, and otherwise a *FramingError.
 func CheckFraming(data []byte, n int64) error {
 	var seen int64
 	for rest := data; len(rest) > 0; seen++ {
-		if len(rest) < 4 {
-			return fmt.Errorf("incomplete string length indicator, expecting 4 bytes but only %d bytes available", len(rest))
+		if len(rest) < lengthSize {
+			return &FramingError{CutLength, int64(len(rest)), lengthSize}
 		}
 		size := int64(binary.LittleEndian.Uint32(rest))
-		rest = rest[4:]
+		rest = rest[lengthSize:]
 		if size > int64(len(rest)) {
-			return fmt.Errorf("incomplete string data, expecting string of length %d but only %d bytes available", size, len(rest))
+			return &FramingError{CutElement, int64(len(rest)), size}
 		}
 		rest = rest[size:]
 	}
 	if seen != n {
-		return fmt.Errorf("unexpected number of string elements %d, expecting %d", seen, n)
+		return &FramingError{Count, seen, n}
 	}
 	return nil
 }

@@ -2,11 +2,13 @@ package appliance
 
 import (
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/apistatus"
 	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
@@ -89,6 +91,23 @@ type Welcome struct {
 	Fingerprint string   // of the certificate; empty without TLS
 	Open        bool     // accounts are off
 	Key         string   // an API key that was made at this start; empty otherwise
+}
+
+// recordCall writes a line to the audit log about a call at the gRPC door.
+func (a *App) recordCall(who *edgewise.Principal, from, action, target string, failed error) {
+	if host, _, err := net.SplitHostPort(from); err == nil {
+		from = host
+	}
+	e := admin.AuditEntry{Actor: "open", Address: from, Action: action, Target: target}
+	if who != nil {
+		e.Actor = who.Actor()
+	}
+	if failed != nil {
+		e.Error = apistatus.Message(failed)
+	}
+	if err := a.accounts.Record(e); err != nil {
+		a.logger.Error("the audit log was not written", "action", action, "actor", e.Actor, "error", err)
+	}
 }
 
 // openMode tells whether accounts are off.

@@ -103,6 +103,7 @@ func (a *App) shutdown(d *doors) error {
 	ctx, cancel := context.WithTimeout(context.Background(), a.config.Shutdown.Timeout)
 	defer cancel()
 	a.watch.hub.Close()
+	a.endSequences(ctx)
 	door := d.close(ctx)
 	a.jobs.close()
 	if ctx.Err() != nil {
@@ -118,6 +119,16 @@ func (a *App) shutdown(d *doors) error {
 		a.logger.Info("stopped")
 	}
 	return err
+}
+
+// endSequences lets the sequences in progress end while the doors are still open: for as long as a version that is replaced
+// would, and half of the time for the stop at most.
+func (a *App) endSequences(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, min(a.config.Engine.SequenceDrain, a.config.Shutdown.Timeout/2))
+	defer cancel()
+	if err := a.manager.DrainSequences(ctx); err != nil {
+		a.logger.Warn("stopping with sequences in progress")
+	}
 }
 
 // watchdog tells the service manager that the box is alive, for as long as its own health route answers.

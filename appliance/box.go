@@ -194,21 +194,6 @@ func (b *box) System() admin.System {
 	return s
 }
 
-// Devices lists what models run on.
-func (b *box) Devices() []admin.Device {
-	memory, cpu := b.app.machine.Memory(), b.app.machine.CPU()
-	d := admin.Device{
-		Name: edgewise.Device{}.String(), Kind: "cpu", Description: b.app.machine.Model(), Cores: cpu.Cores, Load: cpu.Load,
-		MemoryTotal: memory.Total, MemoryUsed: memory.Total - memory.Available, Models: []edgewise.ModelID{},
-	}
-	for _, s := range b.app.manager.Statuses() {
-		if s.State == edgewise.StateReady {
-			d.Models = append(d.Models, s.ID)
-		}
-	}
-	return []admin.Device{d}
-}
-
 // Configuration lists the keys that the box was started with.
 func (b *box) Configuration() []admin.ConfigurationKey {
 	var list []admin.ConfigurationKey

@@ -75,14 +75,14 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	if err := a.openBox(); err != nil {
 		return nil, errors.Join(err, a.closeBox(), a.store.Close())
 	}
-	a.onnx = onnx.New(onnx.Config{Library: c.ONNX.Library, Cores: cores(c), Logger: logger.With("part", "onnx")})
+	a.onnx = onnx.New(onnx.Config{Library: c.ONNX.Library, Cores: cores(c), GPU: gpuOptions(c), Logger: logger.With("part", "onnx")})
 	a.devices = newDevices(c, logger.With("part", "devices"))
 	a.library = &library{
 		history: a.history, changed: a.modelChanged,
 		store: a.store, locks: newLocks(), cache: cache.New(int64(c.Engine.ResponseCacheBytes)), logger: logger.With("part", "library"),
 		config: libraryConfig{
-			Backends: []edgewise.Backend{newIsolation(a.onnx, c, logger), newWasm(a, c, logger)}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue,
-			Limiter: limiter(c), States: sched.NewStateBudget(int64(c.Engine.SequenceStateBytes)), CoreCount: cores(c), Cores: sched.NewCores(cores(c)), Gap: c.Engine.SwapWithoutRoom == config.SwapGap,
+			Backends: []edgewise.Backend{newIsolation(a.onnx, c, a.devices, logger), newWasm(a, c, logger)}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue,
+			Limiter: limiter(c), States: sched.NewStateBudget(int64(c.Engine.SequenceStateBytes)), CoreCount: cores(c), Cores: sched.NewCores(cores(c)), GPUs: a.devices.usable, GPUMemory: newGPUMemory(a.devices.usable, logger), Slowed: a.devices.slowed, Gap: c.Engine.SwapWithoutRoom == config.SwapGap,
 		},
 	}
 	a.library.sources = newSources(a.library, c.Repository, logger.With("part", "repository"))
@@ -103,7 +103,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	if err == nil && c.GRPC.Address != "" {
 		a.grpc, err = grpcapi.New(a.grpcConfig(), grpcapi.Deps{
 			Engine: a.engine, Shared: a.shared, Log: logger.With("part", "grpc"), Name: c.Server.ID, Version: Version, Extensions: kserve.Extensions(), Labels: a.library.labels, Logging: logs, Tracing: a.tracer,
-			Authorize: a.grpcAuthorize(),
+			Authorize: a.grpcAuthorize(), Record: a.recordCall,
 		})
 	}
 	if err != nil {
@@ -212,7 +212,7 @@ func (a *App) metrics() func() ([]byte, string, error) {
 			return usage.Bytes, usage.Free, err
 		},
 		GRPC: a.grpcUsage, Latencies: a.latency, Durations: a.config.Metrics.CounterLatencies, Machine: a.config.Metrics.CPU,
-		Cache: func() observe.CacheUsage { return observe.CacheUsage(a.library.cache.Usage()) },
+		Cache:   func() observe.CacheUsage { return observe.CacheUsage(a.library.cache.Usage()) },
 		Devices: a.devices.list,
 	}).Page
 }

@@ -106,9 +106,6 @@ func cpu(cores int) edgewise.DeviceInfo {
 	return info
 }
 
-// Devices returns what models run on, the CPU first: for GET /api/v1/devices. It looks for GPUs when nobody has so far.
-func (a *App) Devices() []edgewise.DeviceInfo { return a.devices.list() }
-
 // usable returns the GPUs that models can run on. When there is none the error says why: the one reason.
 func (d *devices) usable() ([]edgewise.DeviceInfo, error) {
 	var usable []edgewise.DeviceInfo

@@ -75,4 +75,3 @@ func sortedValues(m map[string]string) []string {
 	}
 	return list
 }
-

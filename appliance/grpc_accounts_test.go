@@ -109,6 +109,10 @@ func TestTheGRPCDoorTakesTheSameKeys(t *testing.T) {
 			t.Errorf("over its rate: %v", got)
 		}
 	}
+	var page admin.AuditPage
+	if anna.ask("GET", "/api/v1/audit?action=model", nil, &page); len(page.Entries) != 2 || page.Entries[0].Actor != "key:loader" || page.Entries[0].Target != "none" || page.Entries[0].Error == "" {
+		t.Errorf("the audit log: %+v", page.Entries)
+	}
 }
 
 func TestPlainTextIsRefusedWhereTLSIsRequired(t *testing.T) {

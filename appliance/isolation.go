@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"log/slog"
 	"os"
+	"path/filepath"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/runner"
+	"github.com/edgewise-ai/edgewise/gpu"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
 	"github.com/edgewise-ai/edgewise/gpu/onnx/ort"
 )
@@ -24,11 +26,12 @@ type isolation struct {
 	policy           string // engine.isolation
 }
 
-func newIsolation(b edgewise.Backend, c config.Config, logger *slog.Logger) *isolation {
+func newIsolation(b edgewise.Backend, c config.Config, d *devices, logger *slog.Logger) *isolation {
 	return &isolation{
 		Backend: b, policy: c.Engine.Isolation,
 		outside: runner.New(runner.Config{
-			Backend: b, Arguments: []string{ChildVerb}, Options: childOptions{Library: c.ONNX.Library, Cores: cores(c)}, ReadPaths: ort.Candidates(c.ONNX.Library),
+			Backend: b, Arguments: []string{ChildVerb}, Options: childOptions{Library: c.ONNX.Library, Cores: cores(c), GPU: gpuOptions(c)}, ReadPaths: ort.Candidates(c.ONNX.Library),
+			Device:      func() runner.Access { return access(d.found().GPU, gpuEnvironment(c)) },
 			LoadTimeout: c.Engine.LoadTimeout, LoadTime: c.Engine.LoadCPUTime, AddressSpace: uint64(c.Engine.MaxAddressSpace), Logger: logger.With("part", "runner"),
 		}),
 	}
@@ -41,7 +44,7 @@ func (i *isolation) Load(ctx context.Context, v *edgewise.Version, dir string, o
 	if err != nil {
 		return nil, err
 	}
-	if own {
+	if own || on.Kind == edgewise.GPU { // what a fault on a GPU leaves behind ends with its process only
 		return i.outside.Load(ctx, v, dir, on)
 	}
 	return i.Backend.Load(ctx, v, dir, on)
@@ -70,6 +73,37 @@ const ChildVerb = "runner"
 type childOptions struct {
 	Library string `json:"library"`
 	Cores   int    `json:"cores"`
+
+	GPU onnx.GPU `json:"gpu"`
+}
+
+// gpuOptions is what the backend takes of the configuration of GPUs.
+func gpuOptions(c config.Config) onnx.GPU {
+	return onnx.GPU{Driver: c.GPU.Driver, Folders: c.GPU.Libraries}
+}
+
+// access is what a process on a GPU may read and use beside what every process of a model may: the libraries that were found,
+// what their makers read of the machine, and the device files. Of /proc that is more than others may read; see decision 0023.
+func access(r *gpu.Report, environment []string) runner.Access {
+	a := runner.Access{
+		Environment: append([]string{"CUDA_CACHE_DISABLE=1"}, environment...), // a process of a model writes no files
+		ReadPaths:   []string{"/proc", "/sys", "/usr/local/cuda", "/usr/share/nvidia", "/etc/nvidia"},
+		Devices:     []string{"/dev/nvidia*", "/dev/nvidia-caps/*", "/dev/nvhost*", "/dev/nvmap", "/dev/nvgpu", "/dev/nvsciipc", "/dev/dri", "/dev/dxg"},
+	}
+	for _, path := range append([]string{r.Provider, r.TensorRT}, r.DriverPath) {
+		if path != "" {
+			a.ReadPaths = append(a.ReadPaths, filepath.Dir(path))
+		}
+	}
+	for _, l := range r.Libraries {
+		if filepath.IsAbs(l.Path) {
+			a.ReadPaths = append(a.ReadPaths, filepath.Dir(l.Path))
+			if target, err := filepath.EvalSymlinks(l.Path); err == nil {
+				a.ReadPaths = append(a.ReadPaths, filepath.Dir(target))
+			}
+		}
+	}
+	return a
 }
 
 // RunChild is the life of a child process, which loads and runs one version for the box that has started it. It returns
@@ -81,6 +115,6 @@ func RunChild() int {
 		if err := json.Unmarshal(options, &o); err != nil {
 			return nil, edgewise.Errorf("appliance.RunChild", edgewise.Internal, "options: %w", err)
 		}
-		return onnx.New(onnx.Config{Library: o.Library, Cores: o.Cores, Logger: logger}), nil
+		return onnx.New(onnx.Config{Library: o.Library, Cores: o.Cores, GPU: o.GPU, Logger: logger}), nil
 	})
 }

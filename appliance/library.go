@@ -48,6 +48,9 @@ type libraryConfig struct {
 	Limiter   *sched.Limiter     // nil: rate_limiter has no effect
 	States    *sched.StateBudget // of the states of all sequences
 	Gap       bool               // a version may take the place of its predecessor before it is loaded
+	GPUs      gpus
+	GPUMemory *gpuMemory
+	Slowed    func(edgewise.Device) string // why a GPU is throttled; empty: it is not
 }
 
 // Push stores an upload as a new version, after everything that can be refused has been refused. With promote the
@@ -157,7 +160,7 @@ func (l *library) completed(ctx context.Context, declared *edgewise.Model, name,
 	if err != nil {
 		return nil, err
 	}
-	m, err := modelconfig.Complete(identified, name, files, inspection, l.config.Defaults)
+	m, err := modelconfig.Complete(identified, name, files, inspection, l.defaults())
 	if err != nil {
 		return nil, err
 	}

@@ -97,7 +97,8 @@ func newHouse(t *testing.T) *house {
 	}
 	backend := &echo{}
 	l := &library{store: s, locks: newLocks(), cache: cache.New(0), logger: logger, config: libraryConfig{Backends: []edgewise.Backend{backend}, MaxQueue: 100}}
-	l.config.CoreCount, l.config.Cores = 4, sched.NewCores(4)
+	l.config.CoreCount, l.config.Cores, l.config.GPUs = 4, sched.NewCores(4), noGPUs
+	l.config.GPUMemory = newGPUMemory(l.config.GPUs, logger)
 	l.sources = newSources(l, config.Repository{}, logger)
 	l.manager = manager.New(manager.Config{Load: l.load, Replaces: replaces, Footprint: l.footprint, Memory: houseMemory, Concurrency: 2, Logger: logger})
 	l.infer = l.manager

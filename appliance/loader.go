@@ -47,7 +47,11 @@ func (l *library) loadFrom(ctx context.Context, v *edgewise.Version, dir string)
 	if err != nil {
 		return nil, err
 	}
-	instance, err := backend.Load(ctx, v, dir, edgewise.Device{})
+	p, err := l.placement(v.Model)
+	if err != nil {
+		return nil, err
+	}
+	instance, err := l.loadOn(ctx, backend, v, dir, p.devices)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +59,7 @@ func (l *library) loadFrom(ctx context.Context, v *edgewise.Version, dir string)
 	if err != nil {
 		return nil, errors.Join(err, instance.Close())
 	}
-	s, err := l.schedule(v, instance, padding, claim, dir)
+	s, err := l.schedule(v, instance, p, padding, claim, dir)
 	if err != nil {
 		claim.Close()
 		return nil, errors.Join(err, instance.Close())
@@ -71,11 +75,11 @@ func (l *library) loadFrom(ctx context.Context, v *edgewise.Version, dir string)
 		}
 		return nil, err
 	}
-	loaded := &served{l.withLabels(l.withCache(s, v), v, dir), s, func(m *edgewise.Model) {
+	loaded := &served{l.withLabels(l.withCache(l.withThrottle(s, v, p.devices), v), v, dir), s, func(m *edgewise.Model) {
 		if err := claim.Resize(m); err != nil {
 			l.logger.Error("rate_limiter of the instance groups stays as it was", "model", v.ID.String(), "error", err)
 		}
-		s.Resize(m.Concurrency(l.config.CoreCount).Lanes, m)
+		s.Resize(l.lanes(m, p.devices), m)
 	}}
 	if sequencer, ok := s.(edgewise.Sequencer); ok {
 		return &servedSequences{loaded, sequencer}, nil
@@ -106,10 +110,9 @@ func (l *library) claim(v *edgewise.Version) (*sched.Claim, error) {
 }
 
 // schedule puts the scheduler that a version asks for in front of its instance.
-func (l *library) schedule(v *edgewise.Version, instance edgewise.Instance, padding *sched.Padding, claim *sched.Claim, dir string) (scheduler, error) {
-	c := v.Model.Concurrency(l.config.CoreCount)
+func (l *library) schedule(v *edgewise.Version, instance edgewise.Instance, p placement, padding *sched.Padding, claim *sched.Claim, dir string) (scheduler, error) {
 	config := sched.Config{
-		Lanes: c.Lanes, Cores: l.config.Cores, Threads: c.Threads(), Claim: claim, Padding: padding, MaxQueue: l.config.MaxQueue, Logger: l.logger,
+		Lanes: p.lanes, Cores: p.cores, Threads: p.threads, Claim: claim, Padding: padding, MaxQueue: l.config.MaxQueue, Logger: l.logger,
 	}
 	if v.Model.SequenceBatching == nil {
 		return plain{sched.New(v, instance, config)}, nil

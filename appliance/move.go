@@ -66,4 +66,3 @@ func (l *library) try(ctx context.Context, id edgewise.ModelID, label string) er
 	}
 	return l.manager.Await(ctx, id)
 }
-

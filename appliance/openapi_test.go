@@ -17,6 +17,7 @@ import (
 	"github.com/getkin/kin-openapi/routers/legacy"
 
 	"github.com/edgewise-ai/edgewise/api"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 )
 
 // document is the OpenAPI document and its routes, read once.
@@ -113,6 +114,29 @@ func TestTheDocumentAndTheRouterAreTheSame(t *testing.T) {
 	for _, r := range routed {
 		if !slices.Contains(described, r) {
 			t.Errorf("%s is there and not described", r)
+		}
+	}
+}
+
+func TestTheDocumentSaysWhoMay(t *testing.T) {
+	doc, err := document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			rule, ok := httpapi.RuleOf(method, "/api/v1"+path)
+			right := "self"
+			switch {
+			case rule.Public:
+				right = "public"
+			case rule.Rights != 0:
+				right = strings.Join(rule.Rights.Names(), " or ")
+			}
+			confirm, _ := op.Extensions["x-confirm"].(bool)
+			if !ok || right != op.Extensions["x-right"] || confirm != rule.Confirm {
+				t.Errorf("%s %s: the document says %v, confirm %v; the table says %s, confirm %v", method, path, op.Extensions["x-right"], confirm, right, rule.Confirm)
+			}
 		}
 	}
 }

@@ -14,7 +14,7 @@ func replaces(old, now *edgewise.Version) bool {
 		return false
 	}
 	same, err := sameButInstances(old.Model, now.Model)
-	return err != nil || !same || !slices.Equal(modelFiles(old), modelFiles(now))
+	return err != nil || !same || !sameDevices(old.Model, now.Model) || !slices.Equal(modelFiles(old), modelFiles(now))
 }
 
 // modelFiles are the files of a version without its configuration, which Model has already.

@@ -78,6 +78,9 @@ func (w *watch) infer(ctx context.Context, req *edgewise.Request, inner edgewise
 }
 
 func (w *watch) tellRequest(number uint64) {
+	if !w.hub.Wanted("request") {
+		return
+	}
 	if d, err := w.requests.Get(number); err == nil {
 		w.hub.Publish("request", d.RequestSummary)
 	}

@@ -23,15 +23,16 @@ type Config struct {
 
 // Report is what was found. It is encoded as JSON between the process that looks and the box.
 type Report struct {
-	Driver    string                `json:"driver,omitempty"`    // what was loaded, and from where
-	Toolkit   int                   `json:"toolkit,omitempty"`   // major version of CUDA that the provider was built with
-	Provider  string                `json:"provider,omitempty"`  // ONNX Runtime's library for CUDA
-	Code      string                `json:"code,omitempty"`      // the compute capabilities that it has code for
-	TensorRT  string                `json:"tensorrt,omitempty"`  // ONNX Runtime's library for TensorRT, when all it needs is there
-	Board     string                `json:"board,omitempty"`     // of a Jetson
-	Libraries []provider.Library    `json:"libraries,omitempty"` // that the provider needs
-	Devices   []edgewise.DeviceInfo `json:"devices"`             // the GPUs
-	Reason    string                `json:"reason,omitempty"`    // the one reason why none is used; empty when one is
+	Driver     string                `json:"driver,omitempty"` // what was loaded, and from where
+	DriverPath string                `json:"driver_path,omitempty"`
+	Toolkit    int                   `json:"toolkit,omitempty"`   // major version of CUDA that the provider was built with
+	Provider   string                `json:"provider,omitempty"`  // ONNX Runtime's library for CUDA
+	Code       string                `json:"code,omitempty"`      // the compute capabilities that it has code for
+	TensorRT   string                `json:"tensorrt,omitempty"`  // ONNX Runtime's library for TensorRT, when all it needs is there
+	Board      string                `json:"board,omitempty"`     // of a Jetson
+	Libraries  []provider.Library    `json:"libraries,omitempty"` // that the provider needs
+	Devices    []edgewise.DeviceInfo `json:"devices"`             // the GPUs
+	Reason     string                `json:"reason,omitempty"`    // the one reason why none is used; empty when one is
 }
 
 // Find looks at the machine. It opens the driver and NVIDIA's libraries and leaves them open, so a process of its own is the
@@ -51,7 +52,7 @@ func Find(c Config) *Report {
 		r.Reason = explain(err)
 		return r
 	}
-	r.Driver = driver.String()
+	r.Driver, r.DriverPath = driver.String(), driver.Path()
 	if r.Devices, err = devices(c, driver); err != nil {
 		r.Reason = err.Error()
 		return r

@@ -7,6 +7,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 )
 
 // documentsFile is the file of Documents in the data folder, for its owner alone.
@@ -35,7 +36,7 @@ func OpenDocuments(dir string) (*Documents, error) {
 	switch {
 	case err == nil:
 		return &Documents{db, path}, nil
-	case errors.Is(err, bbolt.ErrTimeout):
+	case errors.Is(err, bolterrors.ErrTimeout):
 		return nil, busyFolder(path)
 	}
 	return nil, edgewise.Errorf(op, edgewise.Corrupt, "%s cannot be read: %w: put a copy of it back, or move it away to begin without accounts", path, err)

@@ -61,16 +61,22 @@ type Warning struct {
 	Model    string `json:"model,omitempty"`
 }
 
-// Device is what models run on.
+// Device is what models run on. What a device does not tell is absent.
 type Device struct {
 	Name        string             `json:"name"`
 	Kind        string             `json:"kind"`
 	Description string             `json:"description"`
 	Cores       int                `json:"cores,omitempty"`
-	Load        float64            `json:"load"`
+	Load        *float64           `json:"load,omitempty"`
 	MemoryTotal int64              `json:"memory_total"`
-	MemoryUsed  int64              `json:"memory_used"`
+	MemoryUsed  *int64             `json:"memory_used,omitempty"`
 	Models      []edgewise.ModelID `json:"models"`
+
+	Used         bool                `json:"used"`                         // whether models can run on it
+	Reason       string              `json:"reason,omitempty"`             // the one reason why not
+	Capability   string              `json:"compute_capability,omitempty"` // of a GPU
+	MemoryBudget int64               `json:"memory_budget,omitempty"`      // of a GPU: bytes that models may take together
+	Telemetry    *edgewise.Telemetry `json:"telemetry,omitempty"`          // of a GPU
 }
 
 // Settings is what can be changed while the box runs.

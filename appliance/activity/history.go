@@ -2,6 +2,7 @@ package activity
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -22,7 +23,8 @@ const (
 // History is how fast each version was over the last hour. Note may be called by anybody at any time; Tick by one goroutine,
 // once a second.
 type History struct {
-	series sync.Map // edgewise.ModelID to *series
+	series atomic.Pointer[map[edgewise.ModelID]*series] // a map is not changed once it is there; nil: empty
+	adding sync.Mutex                                   // held while it is replaced
 
 	mu    sync.Mutex // guards what Tick keeps in series, and ticks
 	ticks int        // since the last step
@@ -55,16 +57,46 @@ type point struct {
 
 // Note counts a request that was answered, or failed.
 func (h *History) Note(id edgewise.ModelID, took time.Duration, failed bool) {
-	v, ok := h.series.Load(id)
-	if !ok {
-		v, _ = h.series.LoadOrStore(id, &series{id: id})
+	s := h.all()[id]
+	if s == nil {
+		s = h.add(id)
 	}
-	s := v.(*series)
 	if failed {
 		s.failed.Add(1)
 		return
 	}
 	s.times.add(took)
+}
+
+func (h *History) all() map[edgewise.ModelID]*series {
+	if m := h.series.Load(); m != nil {
+		return *m
+	}
+	return nil
+}
+
+// add returns the series of a version, which it makes unless somebody was faster.
+func (h *History) add(id edgewise.ModelID) *series {
+	h.adding.Lock()
+	defer h.adding.Unlock()
+	if s := h.all()[id]; s != nil {
+		return s
+	}
+	more := map[edgewise.ModelID]*series{id: {id: id}}
+	maps.Copy(more, h.all())
+	h.series.Store(&more)
+	return more[id]
+}
+
+// remove forgets versions.
+func (h *History) remove(gone []edgewise.ModelID) {
+	h.adding.Lock()
+	defer h.adding.Unlock()
+	less := maps.Clone(h.all())
+	for _, id := range gone {
+		delete(less, id)
+	}
+	h.series.Store(&less)
 }
 
 // Tick reads the counters and returns what was measured since the last Tick. statistics returns what a version's scheduler
@@ -78,8 +110,7 @@ func (h *History) Tick(now time.Time, statistics func(id edgewise.ModelID) (s ed
 		h.ticks, h.end = 0, now
 	}
 	models := []admin.TickModel{}
-	h.series.Range(func(_, value any) bool {
-		s := value.(*series)
+	for _, s := range h.all() {
 		r := reading{times: s.times.read(), failed: s.failed.Load()}
 		r.statistics, _ = statistics(s.id)
 		p := between(&s.begun, &r, time.Second)
@@ -97,8 +128,7 @@ func (h *History) Tick(now time.Time, statistics func(id edgewise.ModelID) (s ed
 			}
 			s.stepped = r
 		}
-		return true
-	})
+	}
 	if step {
 		h.forget(now)
 	}
@@ -110,19 +140,21 @@ func (h *History) Tick(now time.Time, statistics func(id edgewise.ModelID) (s ed
 
 // forget removes the versions that were not asked for the whole time, and those over maxSeries. h.mu is held.
 func (h *History) forget(now time.Time) {
-	var all []*series
-	h.series.Range(func(key, value any) bool {
-		s := value.(*series)
+	var kept []*series
+	var gone []edgewise.ModelID
+	for id, s := range h.all() {
 		if !s.used.IsZero() && now.Sub(s.used) > StepTime*Steps {
-			h.series.Delete(key)
-			return true
+			gone = append(gone, id)
+		} else {
+			kept = append(kept, s)
 		}
-		all = append(all, s)
-		return true
-	})
-	slices.SortFunc(all, func(a, b *series) int { return b.used.Compare(a.used) })
-	for _, s := range all[min(len(all), maxSeries):] {
-		h.series.Delete(s.id)
+	}
+	slices.SortFunc(kept, func(a, b *series) int { return b.used.Compare(a.used) })
+	for _, s := range kept[min(len(kept), maxSeries):] {
+		gone = append(gone, s.id)
+	}
+	if len(gone) > 0 {
+		h.remove(gone)
 	}
 }
 
@@ -162,12 +194,11 @@ func (h *History) Read(model string, span time.Duration) admin.History {
 		end = time.Now()
 	}
 	out := admin.History{End: end.UTC(), StepSeconds: int(StepTime / time.Second), Series: []admin.Series{}}
-	h.series.Range(func(_, value any) bool {
-		if s := value.(*series); model == "" || s.id.Name == model {
+	for _, s := range h.all() {
+		if model == "" || s.id.Name == model {
 			out.Series = append(out.Series, s.read(n))
 		}
-		return true
-	})
+	}
 	slices.SortFunc(out.Series, func(a, b admin.Series) int {
 		return cmp.Or(strings.Compare(a.Model, b.Model), cmp.Compare(a.Version, b.Version))
 	})

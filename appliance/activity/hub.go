@@ -66,6 +66,13 @@ func (h *Hub) Publish(topic string, data any) {
 	}
 }
 
+// Wanted tells whether anybody listens to a topic.
+func (h *Hub) Wanted(topic string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.wanted(topic)
+}
+
 func (h *Hub) wanted(topic string) bool {
 	for l := range h.listeners {
 		if l.wants(topic) {

@@ -13,30 +13,62 @@ import (
 const (
 	MaxRequests   = 1000
 	maxSpans      = 256 // of one request
-	maxTensors    = 64  // of one request that are described
+	maxTensors    = 8   // inputs, and outputs, of one request that are described
+	maxKeptRank   = 8   // dimensions of one of them
 	maxErrorBytes = 1000
 )
 
 // Requests keeps the latest inference requests. It is safe for concurrent use.
 type Requests struct {
 	mu     sync.Mutex // guards the fields below
-	kept   []*request
+	kept   []request  // a place is written anew when its turn comes, so that keeping a request takes no memory
 	next   int
 	number uint64
 }
 
-// request is one that was answered, or failed. It is not changed once it is kept.
+// request is one that was answered, or failed.
 type request struct {
 	number          uint64
-	id, caller      string
+	id              string
+	caller          *edgewise.Principal
 	model           edgewise.ModelID
 	began           time.Time
 	took            time.Duration
 	timing          edgewise.Timing
 	elements        int // its own, in the batch
 	failure         error
-	inputs, outputs []admin.Tensor
+	inputs, outputs tensors
 	steps           *Recording
+}
+
+// tensors are the signatures of the first few tensors of a request.
+type tensors struct {
+	n    int
+	list [maxTensors]signature
+}
+
+type signature struct {
+	name string
+	kind edgewise.DataType
+	rank int
+	dims [maxKeptRank]int64
+}
+
+func (t *tensors) keep(list []edgewise.Tensor) {
+	t.n = min(len(list), maxTensors)
+	for i := range t.n {
+		s := &t.list[i]
+		s.name, s.kind, s.rank = list[i].Name, list[i].Type, copy(s.dims[:], list[i].Shape)
+	}
+}
+
+func (t *tensors) shown() []admin.Tensor {
+	list := make([]admin.Tensor, t.n)
+	for i := range list {
+		s := &t.list[i]
+		list[i] = admin.Tensor{Name: s.name, Datatype: s.kind.String(), Shape: append(edgewise.Shape{}, s.dims[:s.rank]...)}
+	}
+	return list
 }
 
 // Recording records what an ensemble asks of its steps: the Recorder of one request.
@@ -96,23 +128,24 @@ func (n *nested) Ask(ctx context.Context, step int, req *edgewise.Request) (cont
 
 // Note keeps a request that has ended and returns its number. recording is nil for a model that is no ensemble.
 func (r *Requests) Note(ctx context.Context, req *edgewise.Request, resp *edgewise.Response, failure error, began time.Time, took time.Duration, recording *Recording) uint64 {
-	kept := &request{id: req.ID, model: req.Model, began: began, took: took, failure: failure, steps: recording, elements: elements(req)}
-	if p := edgewise.PrincipalOf(ctx); p != nil {
-		kept.caller = p.Actor()
-	}
-	kept.inputs = describe(req.Inputs)
-	if resp != nil {
-		kept.model, kept.timing, kept.outputs = resp.Model, resp.Timing, describe(resp.Outputs)
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.number++
-	kept.number = r.number
+	at := r.next
 	if len(r.kept) < MaxRequests {
-		r.kept = append(r.kept, kept)
+		at = len(r.kept)
+		r.kept = append(r.kept, request{})
 	} else {
-		r.kept[r.next] = kept
 		r.next = (r.next + 1) % MaxRequests
+	}
+	r.number++
+	kept := &r.kept[at]
+	kept.number, kept.id, kept.model, kept.began, kept.took, kept.failure, kept.steps, kept.elements = r.number, req.ID, req.Model, began, took, failure, recording, elements(req)
+	kept.caller = edgewise.PrincipalOf(ctx)
+	kept.inputs.keep(req.Inputs)
+	kept.timing, kept.outputs.n = edgewise.Timing{}, 0
+	if resp != nil {
+		kept.model, kept.timing = resp.Model, resp.Timing
+		kept.outputs.keep(resp.Outputs)
 	}
 	return kept.number
 }
@@ -125,18 +158,12 @@ func elements(req *edgewise.Request) int {
 	return 1
 }
 
-func describe(tensors []edgewise.Tensor) []admin.Tensor {
-	list := make([]admin.Tensor, 0, min(len(tensors), maxTensors))
-	for i := range tensors[:min(len(tensors), maxTensors)] {
-		t := &tensors[i]
-		list = append(list, admin.Tensor{Name: t.Name, Datatype: t.Type.String(), Shape: append(edgewise.Shape{}, t.Shape...)})
-	}
-	return list
-}
-
 func (r *request) summary() admin.RequestSummary {
 	s := admin.RequestSummary{
-		Number: r.number, ID: r.id, Time: r.began.UTC(), Model: r.model.Name, Version: r.model.Version, Caller: r.caller, Duration: micro(r.took), Batch: r.timing.Batch,
+		Number: r.number, ID: r.id, Time: r.began.UTC(), Model: r.model.Name, Version: r.model.Version, Duration: micro(r.took), Batch: r.timing.Batch,
+	}
+	if r.caller != nil {
+		s.Caller = r.caller.Actor()
 	}
 	if r.failure != nil {
 		s.Failed, s.Code, s.Error = true, edgewise.KindOf(r.failure).String(), message(r.failure)
@@ -165,7 +192,7 @@ func (r *Requests) List(q RequestQuery) []admin.RequestSummary {
 	defer r.mu.Unlock()
 	list := []admin.RequestSummary{}
 	for i := range r.kept {
-		k := r.kept[(r.next+len(r.kept)-1-i)%len(r.kept)]
+		k := &r.kept[(r.next+len(r.kept)-1-i)%len(r.kept)]
 		if (q.Model == "" || k.model.Name == q.Model) && (!q.Failed || k.failure != nil) && k.took >= q.Slower {
 			if list = append(list, k.summary()); len(list) == q.Limit {
 				break
@@ -179,16 +206,16 @@ func (r *Requests) List(q RequestQuery) []admin.RequestSummary {
 func (r *Requests) Get(number uint64) (admin.RequestDetail, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, k := range r.kept {
-		if k.number == number {
-			return k.detail(), nil
+	for i := range r.kept {
+		if r.kept[i].number == number {
+			return r.kept[i].detail(), nil
 		}
 	}
 	return admin.RequestDetail{}, edgewise.Errorf("activity.Get", edgewise.NotFound, "request %d is not kept: only the last %d are", number, MaxRequests)
 }
 
 func (r *request) detail() admin.RequestDetail {
-	d := admin.RequestDetail{RequestSummary: r.summary(), Inputs: orEmpty(r.inputs), Outputs: orEmpty(r.outputs)}
+	d := admin.RequestDetail{RequestSummary: r.summary(), Inputs: r.inputs.shown(), Outputs: r.outputs.shown()}
 	d.Spans = []admin.Span{{Name: r.model.Name, Kind: "request", Duration: micro(r.took), Model: r.model.Name, Version: r.model.Version, Error: d.Error}}
 	if r.steps == nil {
 		d.Spans = append(d.Spans, parts(0, 0, r.took, r.timing, r.elements)...)
@@ -214,13 +241,6 @@ func (r *request) detail() admin.RequestDetail {
 		d.Spans = append(d.Spans, parts(at[i], s.began, s.took, s.timing, 0)...)
 	}
 	return d
-}
-
-func orEmpty(list []admin.Tensor) []admin.Tensor {
-	if list == nil {
-		return []admin.Tensor{}
-	}
-	return list
 }
 
 // parts splits a run into what its scheduler measured, one behind the other; what is left over stands before the queue.

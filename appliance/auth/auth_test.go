@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -221,6 +222,12 @@ func TestLoginIsLimitedByAddress(t *testing.T) {
 		if err := try("192.0.2.9", goodPassword); err != nil {
 			t.Errorf("a good login does not count: %v", err)
 		}
+		for range TriesPerMinute {
+			_ = try("192.0.2.11", "wrong")
+			time.Sleep(time.Second)
+			_ = try("192.0.2.11", goodPassword)
+		}
+		wantKind(t, try("192.0.2.11", "wrong"), edgewise.Busy, "try again")
 	})
 }
 
@@ -426,7 +433,7 @@ func TestKeysThatAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := a.CreateKey(test.key, boxItself)
 			wantKind(t, err, edgewise.Invalid, "")
-			if own, ok := err.(*edgewise.Error); !ok || own.Field != test.field {
+			if own, ok := errors.AsType[*edgewise.Error](err); !ok || own.Field != test.field {
 				t.Errorf("%+v, want field %s", err, test.field)
 			}
 		})

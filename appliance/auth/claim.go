@@ -74,7 +74,11 @@ func (a *Accounts) Claim(c admin.Claim, from Caller) (Login, error) {
 	if err := a.checkCode(c.Code); err != nil {
 		return Login{}, err
 	}
-	u := &user{Name: c.User, Role: RoleAdmin, Password: a.newHash(c.Password), Created: time.Now().UTC()}
+	hash, err := a.newHash(c.Password)
+	if err != nil {
+		return Login{}, err
+	}
+	u := &user{Name: c.User, Role: RoleAdmin, Password: hash, Created: time.Now().UTC()}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.code == "" { // somebody was faster

@@ -66,11 +66,17 @@ func (l *limiter) forgetOldest() {
 	delete(l.tries, oldest)
 }
 
-// forgive forgets the tries of an address that has logged in.
+// forgive takes back the last try of an address, which was good. Those before it count: who has an account must not get tries
+// for another one by it.
 func (l *limiter) forgive(address string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.tries, network(address))
+	who := network(address)
+	if recent := l.tries[who]; len(recent) > 1 {
+		l.tries[who] = recent[:len(recent)-1]
+		return
+	}
+	delete(l.tries, who)
 }
 
 // network returns what counts as one address.

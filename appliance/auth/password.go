@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/crypto/argon2"
@@ -138,16 +139,37 @@ func unhex(text string) (sum [sha256.Size]byte, ok bool) {
 	return [sha256.Size]byte(append(b, make([]byte, sha256.Size)...)[:sha256.Size]), err == nil && len(b) == sha256.Size
 }
 
-// verify hashes one password at a time.
-func (a *Accounts) verify(password, hash string) bool {
-	<-a.hash
-	defer func() { a.hash <- struct{}{} }()
-	return matches(password, hash)
+// hashWait bounds the wait for one's turn to be hashed.
+const hashWait = 10 * time.Second
+
+// turn waits for one's turn to be hashed. Errors: Busy.
+func (a *Accounts) turn() (done func(), err error) {
+	timer := time.NewTimer(hashWait)
+	defer timer.Stop()
+	select {
+	case <-a.hash:
+		return func() { a.hash <- struct{}{} }, nil
+	case <-timer.C:
+		return nil, limited("too many people log in at once", time.Second)
+	}
 }
 
-// newHash hashes one password at a time.
-func (a *Accounts) newHash(password string) string {
-	<-a.hash
-	defer func() { a.hash <- struct{}{} }()
-	return a.cfg.Hashing.hash(password)
+// verify tells whether a password has a hash. Errors: Busy.
+func (a *Accounts) verify(password, hash string) (bool, error) {
+	done, err := a.turn()
+	if err != nil {
+		return false, err
+	}
+	defer done()
+	return matches(password, hash), nil
+}
+
+// newHash hashes a password. Errors: Busy.
+func (a *Accounts) newHash(password string) (string, error) {
+	done, err := a.turn()
+	if err != nil {
+		return "", err
+	}
+	defer done()
+	return a.cfg.Hashing.hash(password), nil
 }

@@ -55,7 +55,10 @@ func (a *Accounts) Login(l admin.Login, from Caller) (Login, error) {
 		hash = u.Password
 	}
 	a.mu.Unlock()
-	good := len(l.Password) <= MaxPassword && a.verify(l.Password, hash)
+	good, err := a.verify(l.Password[:min(len(l.Password), MaxPassword+1)], hash)
+	if err != nil {
+		return Login{}, err
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	u = a.users[fold(l.User)]

@@ -58,7 +58,11 @@ func (a *Accounts) CreateUser(n admin.UserNew) (admin.User, error) {
 	if err := checkPassword("password", n.Name, n.Password); err != nil {
 		return admin.User{}, err
 	}
-	u := &user{Name: n.Name, Role: n.Role, Password: a.newHash(n.Password), Created: time.Now().UTC()}
+	hash, err := a.newHash(n.Password)
+	if err != nil {
+		return admin.User{}, err
+	}
+	u := &user{Name: n.Name, Role: n.Role, Password: hash, Created: time.Now().UTC()}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
@@ -87,7 +91,10 @@ func (a *Accounts) ChangeUser(name string, c admin.UserChange) (admin.User, erro
 		if err := checkPassword("password", name, *c.Password); err != nil {
 			return admin.User{}, err
 		}
-		hash = a.newHash(*c.Password)
+		var err error
+		if hash, err = a.newHash(*c.Password); err != nil {
+			return admin.User{}, err
+		}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -169,7 +176,10 @@ func (a *Accounts) ChangePassword(p *edgewise.Principal, c admin.PasswordChange,
 	if err := checkPassword("new", p.Name, c.New); err != nil {
 		return err
 	}
-	hash := a.newHash(c.New)
+	hash, err := a.newHash(c.New)
+	if err != nil {
+		return err
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	old, err := a.user(p.Name)
@@ -201,7 +211,11 @@ func (a *Accounts) checkOwn(p *edgewise.Principal, password, field string, from 
 		hash = u.Password
 	}
 	a.mu.Unlock()
-	if !a.verify(password, hash) {
+	good, err := a.verify(password, hash)
+	if err != nil {
+		return err
+	}
+	if !good {
 		wrong := edgewise.Errorf(op, edgewise.Unauthenticated, "this is not your password")
 		wrong.Field = field
 		return wrong

@@ -61,7 +61,6 @@ type conn struct {
 	listener *listener
 	begun    bool
 	secure   *tls.Conn // nil: plain text
-	ahead    []byte    // read to find out, and not handed on yet
 }
 
 // Secure tells whether the connection is TLS. It is known once something has been read.
@@ -69,38 +68,31 @@ func (c *conn) Secure() bool { return c.secure != nil }
 
 // Read reads what the client sent, decrypted.
 func (c *conn) Read(p []byte) (int, error) {
-	if !c.begun {
-		if err := c.begin(); err != nil {
-			return 0, err
-		}
-	}
-	if c.secure != nil {
+	switch {
+	case c.secure != nil:
 		return c.secure.Read(p)
+	case c.begun:
+		return c.Conn.Read(p)
 	}
-	if len(c.ahead) > 0 {
-		n := copy(p, c.ahead)
-		c.ahead = c.ahead[n:]
-		return n, nil
-	}
-	return c.Conn.Read(p)
+	return c.begin(p)
 }
 
-func (c *conn) begin() error {
-	first := make([]byte, 1)
-	if _, err := io.ReadFull(c.Conn, first); err != nil {
-		return err
+// begin reads for the first time, which tells what the client speaks.
+func (c *conn) begin(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n == 0 {
+		return 0, err
 	}
 	c.begun = true
-	if first[0] == tlsRecord {
-		c.secure = tls.Server(&prefixed{c.Conn, first}, c.listener.config)
-		return nil
+	switch {
+	case p[0] == tlsRecord:
+		c.secure = tls.Server(&prefixed{c.Conn, bytes.Clone(p[:n])}, c.listener.config)
+		return c.secure.Read(p)
+	case c.listener.plain(c.RemoteAddr()):
+		return n, err
 	}
-	c.ahead = first
-	if c.listener.plain(c.RemoteAddr()) {
-		return nil
-	}
-	c.redirect()
-	return errors.Join(io.EOF, c.Conn.Close())
+	c.redirect(p[:n])
+	return 0, errors.Join(io.EOF, c.Conn.Close())
 }
 
 // Write sends to the client, encrypted.
@@ -133,10 +125,10 @@ func (c *conn) SyscallConn() (syscall.RawConn, error) {
 	return nil, net.ErrClosed
 }
 
-// redirect leads a request in plain text to TLS. What is no request is closed.
-func (c *conn) redirect() {
+// redirect leads a request in plain text, of which ahead has been read, to TLS.
+func (c *conn) redirect(ahead []byte) {
 	_ = c.SetDeadline(time.Now().Add(plainHeadTime))
-	in := bufio.NewReader(io.LimitReader(io.MultiReader(bytes.NewReader(c.ahead), c.Conn), maxPlainHead))
+	in := bufio.NewReader(io.LimitReader(io.MultiReader(bytes.NewReader(ahead), c.Conn), maxPlainHead))
 	target, host := readHead(in)
 	answer := "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: application/json\r\n"
 	body := `{"error":"this port speaks TLS: ask again with https","code":"invalid"}`

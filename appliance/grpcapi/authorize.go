@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/tap"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/inference"
 )
 
 // authorizationKey is the metadata that carries an API key, as "Bearer ek_...".
@@ -32,12 +33,12 @@ func rightsOf(method string) edgewise.Rights {
 	case "ModelInfer", "ModelStreamInfer", "SystemSharedMemoryStatus", "SystemSharedMemoryRegister", "SystemSharedMemoryUnregister",
 		"CudaSharedMemoryStatus", "CudaSharedMemoryRegister", "CudaSharedMemoryUnregister":
 		return edgewise.Infer
-	case "RepositoryIndex":
+	case "RepositoryIndex", "TraceSetting", "LogSettings": // changeOf says what changes need
 		return edgewise.Read
 	case "RepositoryModelLoad", "RepositoryModelUnload":
 		return edgewise.Operate
 	}
-	return edgewise.Admin // TraceSetting, LogSettings, and what is new
+	return edgewise.Admin // what is new
 }
 
 // authorize decides from a call's metadata whether it goes on, and returns a context that carries who calls.
@@ -93,6 +94,9 @@ func mayAsk(ctx context.Context, method string, message any) error {
 	if edgewise.PrincipalOf(ctx) == nil || strings.HasSuffix(method, "/ServerMetadata") {
 		return nil
 	}
+	if action, need := changeOf(message); action != "" && edgewise.PrincipalOf(ctx).Rights&need == 0 {
+		return edgewise.Errorf("grpcapi.mayAsk", edgewise.Denied, "%s may not change this: it needs the right %s", edgewise.ActorOf(ctx), strings.Join(need.Names(), " or "))
+	}
 	switch m := message.(type) {
 	case interface{ GetModelName() string }:
 		return mayName(ctx, m.GetModelName())
@@ -102,4 +106,40 @@ func mayAsk(ctx context.Context, method string, message any) error {
 		return mayName(ctx, m.GetName())
 	}
 	return mayName(ctx, "")
+}
+
+// changeOf returns what a message changes, as the audit log calls it, and the right for that; "" for one that changes nothing
+// that the log is about.
+func changeOf(message any) (action string, need edgewise.Rights) {
+	switch m := message.(type) {
+	case *inference.RepositoryModelLoadRequest:
+		return "model.load", edgewise.Operate
+	case *inference.RepositoryModelUnloadRequest:
+		return "model.unload", edgewise.Operate
+	case *inference.TraceSettingRequest:
+		if len(m.GetSettings()) > 0 {
+			return "tracing.change", edgewise.Operate
+		}
+	case *inference.LogSettingsRequest:
+		if len(m.GetSettings()) > 0 {
+			return "logging.change", edgewise.Admin
+		}
+	}
+	return "", 0
+}
+
+// record writes a line to the audit log about a call that changed something, or tried to.
+func (s *Server) record(ctx context.Context, message any, err error) {
+	action, _ := changeOf(message)
+	if action == "" || s.deps.Record == nil {
+		return
+	}
+	target, from := "", ""
+	if m, ok := message.(interface{ GetModelName() string }); ok {
+		target = m.GetModelName()
+	}
+	if p, ok := peer.FromContext(ctx); ok {
+		from = p.Addr.String()
+	}
+	s.deps.Record(edgewise.PrincipalOf(ctx), from, action, target, err)
 }

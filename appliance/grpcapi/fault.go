@@ -45,10 +45,11 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	if err := s.allowed(ctx, info.FullMethod); err != nil {
 		return nil, err
 	}
-	if err := mayAsk(ctx, info.FullMethod, req); err != nil {
-		return nil, err
+	if err = mayAsk(ctx, info.FullMethod, req); err == nil {
+		resp, err = handler(ctx, req)
 	}
-	return handler(ctx, req)
+	s.record(ctx, req, err)
+	return resp, err
 }
 
 // streaming stands around every call with a stream.

@@ -41,6 +41,9 @@ type Deps struct {
 	// Authorize returns who a secret belongs to; done, which may be nil, is called when the call has ended. Nil: everybody
 	// may do everything. Errors: Unauthenticated, Denied, Busy.
 	Authorize func(secret string, peer net.Addr) (who *edgewise.Principal, done func(), err error)
+	// Record writes a line about a call that changed something, or tried to; who is nil when accounts are off. Nil: there is
+	// no such log.
+	Record func(who *edgewise.Principal, from, action, target string, err error)
 }
 
 // Server answers gRPC calls. It is safe for concurrent use.

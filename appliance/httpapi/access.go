@@ -151,16 +151,23 @@ var everything = rule{rights: edgewise.Admin}
 // page is the rule of what the page is made of: files that hold no secret.
 var page = rule{public: true}
 
-// HasRule tells whether the table says who may use a route.
-func HasRule(method, path string) bool {
+// Rule is what the table says of a route.
+type Rule struct {
+	Rights  edgewise.Rights // any one of them is enough; 0: any person who is logged in
+	Public  bool            // nobody need be known
+	Confirm bool            // a person must have given the password a moment ago
+}
+
+// RuleOf returns what the table says of a route; ok is false when it says nothing.
+func RuleOf(method, path string) (rule Rule, ok bool) {
 	for i := range rules {
-		if rules[i].method == method {
-			if _, ok := rules[i].match([]byte(path)); ok {
-				return true
+		if r := &rules[i]; r.method == method {
+			if _, ok := r.match([]byte(path)); ok {
+				return Rule{r.rights, r.public, r.confirm}, true
 			}
 		}
 	}
-	return false
+	return Rule{}, false
 }
 
 // access finds the rule of a request. It is not changed once it is made.

@@ -74,6 +74,7 @@ func (s *Server) unrouted(c *fiber.Ctx, err error) error {
 		s.writeError(c.Context(), err)
 	case none.Code == fiber.StatusMethodNotAllowed:
 		writeFault(c.Context(), fiber.StatusMethodNotAllowed, kserve.ErrorBody{Error: "Method Not Allowed"})
+	case s.page(c.Context()):
 	default:
 		writeFault(c.Context(), fiber.StatusNotFound, kserve.ErrorBody{Error: "Not Found"})
 	}

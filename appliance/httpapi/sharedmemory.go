@@ -30,9 +30,14 @@ func (s *Server) addSharedMemoryRoutes(get, post func(api, path string, h fiber.
 		post(api, system+path+"/unregister", s.unregisterRegion)
 		get(api, device+path+"/status", s.deviceRegions)
 		post(api, device+path+"/unregister", s.unregisterDeviceRegion)
+		post(api, system+path+"/register", s.registerRegion)
 		post(api, device+path+"/register", s.registerDeviceRegion)
 	}
-	post(api, "/v2/systemsharedmemory/region/:region/register", s.registerRegion)
+}
+
+// noRegionName refuses to register what has no name.
+func noRegionName(kind string) error {
+	return edgewise.Errorf("httpapi.noRegionName", edgewise.Invalid, "'region name' is necessary to register %s shared memory region", kind)
 }
 
 // regions lists what is registered: GET /v2/systemsharedmemory[/region/{name}]/status.
@@ -57,6 +62,12 @@ func (s *Server) registerRegion(c *fiber.Ctx) error {
 	name, err := param(c, "region")
 	if err != nil {
 		return err
+	}
+	if err := s.deps.Shared.Allowed(); err != nil {
+		return err
+	}
+	if name == "" {
+		return noRegionName("system")
 	}
 	var ask kserve.RegisterRequest
 	if err := readJSON(c, &ask); err != nil {
@@ -111,6 +122,9 @@ func (s *Server) registerDeviceRegion(c *fiber.Ctx) error {
 	}
 	if err := s.deps.Shared.Allowed(); err != nil {
 		return err
+	}
+	if name == "" {
+		return noRegionName("cuda")
 	}
 	return edgewise.Errorf("httpapi.registerDeviceRegion", edgewise.Invalid, "failed to register CUDA shared memory region: '%.200s', GPUs not supported", name)
 }

@@ -92,7 +92,6 @@ func TestSharedMemoryRoutes(t *testing.T) {
 		{"twice", "POST", "/v2/systemsharedmemory/region/a/register", `{"key":"k","byte_size":4}`, 400, `{"error":"shared memory region 'a' already in manager","code":"invalid"}`},
 		{"no key", "POST", "/v2/systemsharedmemory/region/c/register", `{"byte_size":4}`, 400, `{"error":"Shared memory register request has no 'key'","code":"invalid"}`},
 		{"no size", "POST", "/v2/systemsharedmemory/region/c/register", `{"key":"k"}`, 400, `{"error":"Shared memory register request has no 'byte_size'","code":"invalid"}`},
-		{"register without a name", "POST", "/v2/systemsharedmemory/register", `{}`, 404, notFound},
 		{"unknown", "GET", "/v2/systemsharedmemory/region/c/status", "", 404, `{"error":"Unable to find system shared memory region: 'c'","code":"not_found"}`},
 		{"unregister an unknown one", "POST", "/v2/systemsharedmemory/region/c/unregister", "", 200, ""},
 		{"unregister one", "POST", "/v2/systemsharedmemory/region/b/unregister", "", 200, ""},
@@ -101,6 +100,8 @@ func TestSharedMemoryRoutes(t *testing.T) {
 		{"none left", "GET", "/v2/systemsharedmemory/status", "", 200, "[]"},
 		{"device memory", "GET", "/v2/cudasharedmemory/status", "", 200, "[]"},
 		{"device region", "GET", "/v2/cudasharedmemory/region/r/status", "", 404, `{"error":"Unable to find cuda shared memory region: 'r'","code":"not_found"}`},
+		{"registration without a name", "POST", "/v2/systemsharedmemory/register", "{}", 400, `{"error":"'region name' is necessary to register system shared memory region","code":"invalid"}`},
+		{"device registration without a name", "POST", "/v2/cudasharedmemory/register", "{}", 400, `{"error":"'region name' is necessary to register cuda shared memory region","code":"invalid"}`},
 		{"device registration", "POST", "/v2/cudasharedmemory/region/r/register", "{}", 400, `{"error":"failed to register CUDA shared memory region: 'r', GPUs not supported","code":"invalid"}`},
 		{"end of a device registration", "POST", "/v2/cudasharedmemory/region/r/unregister", "", 200, ""},
 	})

@@ -2,6 +2,8 @@ package manager
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 
 	"github.com/edgewise-ai/edgewise"
 )
@@ -59,4 +61,34 @@ func holds(h *handle, s edgewise.Sequence) bool {
 	}
 	q, ok := h.servable.(edgewise.Sequencer)
 	return ok && q.Holds(s)
+}
+
+// DrainSequences makes every loaded version refuse new sequences and waits for those in progress to end. Error: ctx's,
+// when there are some left.
+func (m *Manager) DrainSequences(ctx context.Context) error {
+	var work sync.WaitGroup
+	var left atomic.Bool
+	for _, r := range *m.routes.Load() {
+		for _, t := range r.versions {
+			if t.handle == nil || !t.handle.acquire() {
+				continue
+			}
+			q, ok := t.handle.servable.(edgewise.Sequencer)
+			if !ok {
+				t.handle.release()
+				continue
+			}
+			work.Go(func() {
+				defer t.handle.release()
+				if q.Drain(ctx) != nil {
+					left.Store(true)
+				}
+			})
+		}
+	}
+	work.Wait()
+	if left.Load() {
+		return ctx.Err()
+	}
+	return nil
 }

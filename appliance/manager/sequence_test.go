@@ -126,6 +126,31 @@ func TestSequenceStaysWithItsVersion(t *testing.T) {
 	})
 }
 
+func TestDrainSequences(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := startSequencers(t, time.Minute)
+		if err := m.DrainSequences(t.Context()); err != nil {
+			t.Errorf("without any model: %v", err)
+		}
+		m.Want(live(1, 1))
+		if err := m.Settle(t.Context(), "m"); err != nil {
+			t.Fatal(err)
+		}
+		sequenceAnswer(t, m, 0, edgewise.Sequence{ID: 1, Start: true})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begin := time.Now()
+		if err := m.DrainSequences(ctx); err == nil || time.Since(begin) != time.Second {
+			t.Errorf("a sequence in progress: %v after %v", err, time.Since(begin))
+		}
+		time.AfterFunc(3*time.Second, func() { sequenceAnswer(t, m, 0, edgewise.Sequence{ID: 1, End: true}) })
+		if err := m.DrainSequences(t.Context()); err != nil || time.Since(begin) != 4*time.Second {
+			t.Errorf("a sequence that ends: %v after %v", err, time.Since(begin))
+		}
+		synctest.Wait()
+	})
+}
+
 // TestUnloadWaitsForSequences unloads a model, whose sequence ends while it may, and closes another one with a sequence
 // in progress, which waits for nothing.
 func TestUnloadWaitsForSequences(t *testing.T) {

@@ -234,7 +234,8 @@ func latency(m *edgewise.Model) bool {
 }
 
 // defaultInstances names and counts the instance groups. A group that leaves the kind open runs on the CPU, unless it
-// names GPUs.
+// names GPUs, or the box has one for it: then it is open where it runs until it is loaded. On a GPU one instance is enough
+// where nothing is said, because batches follow each other closely there.
 func defaultInstances(c *edgewise.Model, d Defaults) {
 	if len(c.InstanceGroup) == 0 {
 		c.InstanceGroup = make([]edgewise.InstanceGroup, 1)
@@ -243,6 +244,10 @@ func defaultInstances(c *edgewise.Model, d Defaults) {
 		g := &c.InstanceGroup[i]
 		if g.Name == "" {
 			g.Name = fmt.Sprintf("%s_%d", c.Name, i)
+		}
+		gpu := g.Kind == edgewise.KindGPU || g.Kind != edgewise.KindCPU && (len(g.GPUs) > 0 || d.GPU && onGPU(c))
+		if g.Count == 0 && gpu {
+			g.Count = 1
 		}
 		if g.Count == 0 {
 			g.Count = max(min(d.InstanceCount, int32(MaxInstances/len(c.InstanceGroup))), 1)
@@ -253,9 +258,16 @@ func defaultInstances(c *edgewise.Model, d Defaults) {
 		if g.Kind != "" && g.Kind != edgewise.KindAuto {
 			continue
 		}
-		g.Kind = edgewise.KindCPU
-		if len(g.GPUs) > 0 {
+		switch {
+		case len(g.GPUs) > 0:
 			g.Kind = edgewise.KindGPU
+		case gpu:
+			g.Kind = edgewise.KindAuto
+		default:
+			g.Kind = edgewise.KindCPU
 		}
 	}
 }
+
+// onGPU tells whether models of this platform can run on a GPU.
+func onGPU(m *edgewise.Model) bool { return m.Platform == "onnxruntime_onnx" }

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -204,10 +205,31 @@ func TestInstanceGroupsAreCompleted(t *testing.T) {
 	want := clone(&edgewise.Model{InstanceGroup: []edgewise.InstanceGroup{
 		{Name: "cat_0", Count: 2, Kind: edgewise.KindCPU},
 		{Name: "own", Count: 3, Kind: edgewise.KindCPU},
-		{Name: "cat_2", Count: 2, Kind: edgewise.KindGPU, GPUs: []int32{0}},
+		{Name: "cat_2", Count: 1, Kind: edgewise.KindGPU, GPUs: []int32{0}},
 	}}).InstanceGroup
 	if diff := cmp.Diff(want, m.InstanceGroup); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestGroupsStayOpenWhereThereIsAGPU(t *testing.T) {
+	groups := []edgewise.InstanceGroup{{}, {Kind: edgewise.KindAuto, Count: 3}, {Kind: edgewise.KindCPU}}
+	for file, want := range map[string][]edgewise.InstanceKind{
+		"model.onnx": {edgewise.KindAuto, edgewise.KindAuto, edgewise.KindCPU},
+		"model.wasm": {edgewise.KindCPU, edgewise.KindCPU, edgewise.KindCPU},
+	} {
+		m, err := Complete(&edgewise.Model{InstanceGroup: slices.Clone(groups)}, "cat", []string{file}, nil, Defaults{InstanceCount: 2, GPU: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, g := range m.InstanceGroup {
+			if g.Kind != want[i] {
+				t.Errorf("%s: group %d is %s, want %s", file, i, g.Kind, want[i])
+			}
+		}
+		if count := m.InstanceGroup[0].Count; count != map[string]int32{"model.onnx": 1, "model.wasm": 2}[file] {
+			t.Errorf("%s: %d instances", file, count)
+		}
 	}
 }
 

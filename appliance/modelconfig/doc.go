@@ -24,6 +24,7 @@ const Unset int32 = -1
 // Defaults are the answers of the appliance to what an author leaves open.
 type Defaults struct {
 	MaxBatchSize  int32 // of a model that can batch, declares no inputs or no outputs and says no max_batch_size; 0: no batching
+	GPU           bool  // models may run on a GPU of the box: an instance group that leaves the kind open stays open until it is loaded
 	InstanceCount int32 // of an instance group that says no count; below 1: 1; cut so that all groups stay within MaxInstances
 }
 

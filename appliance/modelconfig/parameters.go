@@ -35,6 +35,10 @@ var backendParameters = map[string]parameter{
 	MemoryParameter:                                 {"a number of bytes", number(math.MaxInt64)},
 	SwapParameter:                                   oneOf(SwapRefuse, SwapGap),
 	edgewise.ProfileParameter:                       oneOf(edgewise.ProfileThroughput, edgewise.ProfileLatency),
+	edgewise.PipelineParameter:                      {"a number of batches from 1 to " + strconv.Itoa(edgewise.MaxPipelineSlots), between(1, edgewise.MaxPipelineSlots)},
+	edgewise.BucketsParameter:                       {"\"off\", or batch sizes separated by ','", regexp.MustCompile(`^(off|[0-9]{1,6}([ ,]+[0-9]{1,6})*)$`).MatchString},
+	"gpu_memory_bytes":                              {"a number of bytes", number(math.MaxInt64)},
+	"gpu_residency":                                 oneOf("always", "on_demand"),
 	"isolation":                                     oneOf("none", "process"),
 	"session.set_denormal_as_zero":                  oneOf("0", "1"),
 	"session.disable_quant_qdq":                     oneOf("0", "1"),
@@ -51,6 +55,14 @@ var backendParameters = map[string]parameter{
 	"session.disable_cpu_ep_fallback":               oneOf("0", "1"),
 	"session.disable_aot_function_inlining":         oneOf("0", "1"),
 	"session.use_device_allocator_for_initializers": oneOf("0", "1"),
+}
+
+// between accepts a whole number within bounds.
+func between(least, most int) func(string) bool {
+	return func(text string) bool {
+		n, err := strconv.Atoi(text)
+		return err == nil && least <= n && n <= most
+	}
 }
 
 var threads = parameter{"a number of threads from 0 to " + strconv.Itoa(MaxThreads), number(MaxThreads)}

@@ -2,6 +2,7 @@ package modelconfig
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/edgewise-ai/edgewise"
 )
@@ -31,13 +32,19 @@ var features = []feature{
 	{"runtime", "the box chooses the runtime library", func(m *edgewise.Model) bool { return m.Runtime != "" }},
 	{"cc_model_filenames", "there is one file for every device", func(m *edgewise.Model) bool { return len(m.CCModelFilenames) > 0 }},
 
-	{"instance_group.kind", "KIND_GPU is not served yet: use KIND_CPU or KIND_AUTO", anyGroup(func(g edgewise.InstanceGroup) bool { return g.Kind == edgewise.KindGPU })},
+	{"instance_group.kind", "only ONNX models run on a GPU: use KIND_CPU or KIND_AUTO", func(m *edgewise.Model) bool {
+		return !onGPU(m) && anyGroup(func(g edgewise.InstanceGroup) bool { return g.Kind == edgewise.KindGPU })(m)
+	}},
 	{"instance_group.kind", "no backend of this box places its own instances: use KIND_CPU or KIND_AUTO instead of KIND_MODEL", anyGroup(func(g edgewise.InstanceGroup) bool { return g.Kind == edgewise.KindModel })},
 	{"instance_group.secondary_devices", "there are no secondary devices", anyGroup(func(g edgewise.InstanceGroup) bool { return len(g.SecondaryDevices) > 0 })},
 	{"instance_group.profile", "only TensorRT models have profiles", anyGroup(func(g edgewise.InstanceGroup) bool { return len(g.Profile) > 0 })},
 	{"instance_group.host_policy", "there are no host policies", anyGroup(func(g edgewise.InstanceGroup) bool { return g.HostPolicy != "" })},
 
-	{"optimization.execution_accelerators.gpu_execution_accelerator", "GPU execution is not served yet", func(m *edgewise.Model) bool { return len(accelerators(m).GPU) > 0 }},
+	{"optimization.execution_accelerators.gpu_execution_accelerator", "the accelerators on a GPU are cuda and tensorrt", func(m *edgewise.Model) bool {
+		return slices.ContainsFunc(accelerators(m).GPU, func(a edgewise.Accelerator) bool {
+			return !slices.Contains([]string{"cuda", "tensorrt"}, strings.ToLower(a.Name))
+		})
+	}},
 	{"optimization.execution_accelerators.cpu_execution_accelerator", "the CPU runs models without accelerators: openvino and others are not part of this box", func(m *edgewise.Model) bool { return len(accelerators(m).CPU) > 0 }},
 }
 

@@ -306,7 +306,7 @@ func TestValidateCountsTheProblemsBeyondItsBound(t *testing.T) {
 func TestBackendParametersAreChecked(t *testing.T) {
 	for key := range backendParameters {
 		for value, ok := range map[string]bool{"0": true, "": false, "-1": false, "true": false, "1e3": false, "99999999999999999999": false} {
-			ok = ok && !strings.HasPrefix(key, "memory.") && !slices.Contains([]string{"max_queue_delay", "isolation", edgewise.ProfileParameter, SwapParameter}, key)
+			ok = ok && !strings.HasPrefix(key, "memory.") && !slices.Contains([]string{"max_queue_delay", "isolation", edgewise.ProfileParameter, SwapParameter, edgewise.PipelineParameter, "gpu_residency"}, key)
 			m := complete(t, fmt.Sprintf(`parameters { key: %q value { string_value: %q } }`, key, value), validSignature)
 			err := Validate(m, validFiles, nil)
 			if (err == nil) != ok {
@@ -358,13 +358,11 @@ func TestWhatIsNotServedIsRefusedWithTheReason(t *testing.T) {
 		{`model_metrics { metric_control { metric_identifier { family: "nv_cache" } histogram_options { buckets: 1 } } }`, "model_metrics: only buckets of nv_inference_first_response_histogram_ms can be chosen"},
 		{`runtime: "x.so"`, "runtime: the box chooses the runtime library"},
 		{`cc_model_filenames { key: "8.6" value: "model.onnx" }`, "cc_model_filenames: there is one file for every device"},
-		{"instance_group { kind: KIND_GPU }", "instance_group.kind: KIND_GPU is not served yet: use KIND_CPU or KIND_AUTO"},
-		{"instance_group { gpus: 0 }", "instance_group.kind: KIND_GPU is not served yet: use KIND_CPU or KIND_AUTO"},
 		{"instance_group { kind: KIND_MODEL }", "instance_group.kind: no backend of this box places its own instances: use KIND_CPU or KIND_AUTO instead of KIND_MODEL"},
 		{"instance_group { secondary_devices {} }", "instance_group.secondary_devices: there are no secondary devices"},
 		{`instance_group { profile: "0" }`, "instance_group.profile: only TensorRT models have profiles"},
 		{`instance_group { host_policy: "numa0" }`, "instance_group.host_policy: there are no host policies"},
-		{`optimization { execution_accelerators { gpu_execution_accelerator { name: "tensorrt" } } }`, "optimization.execution_accelerators.gpu_execution_accelerator: GPU execution is not served yet"},
+		{`optimization { execution_accelerators { gpu_execution_accelerator { name: "migraphx" } } }`, "optimization.execution_accelerators.gpu_execution_accelerator: the accelerators on a GPU are cuda and tensorrt"},
 		{`optimization { execution_accelerators { cpu_execution_accelerator { name: "openvino" } } }`, "optimization.execution_accelerators.cpu_execution_accelerator: the CPU runs models without accelerators: openvino and others are not part of this box"},
 	}
 	crossed := map[string]bool{"platform": true} // by TestIdentifyRefuses

@@ -24,7 +24,7 @@ type Config struct {
 	Options     any              // handed to the child's maker of the backend, as JSON
 	Environment []string         // of the child, as key=value; nothing else is in it
 	ReadPaths   []string         // files and folders that the child may read beside the model's folder and the system's libraries
-	Device      Access           // what a child on a GPU has beside that
+	Device      func() Access    // what a child on a GPU has beside that; nil: nothing
 
 	LoadTimeout  time.Duration // longest start of a child, its load included; 5 minutes
 	LoadTime     time.Duration // most processor time of a load, in whole seconds; 0: none
@@ -101,7 +101,7 @@ func (b *Backend) Load(ctx context.Context, v *edgewise.Version, dir string, on 
 		return nil, edgewise.Errorf(op, edgewise.Internal, "model %v: task of its process: %w", v.ID, err)
 	}
 	i := newInstance(b, v.ID, dir, task)
-	i.device = on.Kind == edgewise.GPU
+	i.onGPU = on.Kind == edgewise.GPU
 	p, err := i.start(ctx)
 	if err != nil {
 		i.arena.close()

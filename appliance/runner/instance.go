@@ -25,7 +25,7 @@ type Instance struct {
 	ended   chan struct{} // the supervisor has returned
 	fallen  chan struct{} // closed when the child is not started again
 	stats   counters
-	device  bool // on a GPU
+	onGPU   bool
 
 	mu      sync.Mutex
 	process *process // nil while there is none

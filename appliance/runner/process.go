@@ -84,10 +84,11 @@ func (b *Backend) spawn(i *Instance, generation uint64) (*process, error) {
 func (i *Instance) access() Access {
 	c := &i.backend.config
 	a := Access{Environment: append([]string{}, c.Environment...), ReadPaths: append([]string{i.dir}, c.ReadPaths...)}
-	if i.device {
-		a.Environment = append(a.Environment, c.Device.Environment...)
-		a.ReadPaths = append(a.ReadPaths, c.Device.ReadPaths...)
-		a.Devices = c.Device.Devices
+	if i.onGPU && c.Device != nil {
+		more := c.Device()
+		a.Environment = append(a.Environment, more.Environment...)
+		a.ReadPaths = append(a.ReadPaths, more.ReadPaths...)
+		a.Devices = more.Devices
 	}
 	return a
 }

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -148,7 +149,7 @@ func (c *checker) checkBatch(inputs []edgewise.Tensor) (int, error) {
 		batch = in.Shape[0]
 	}
 	if batch < 1 || batch > int64(c.model.MaxBatchSize) {
-		return 0, c.invalid("inference request batch-size must be <= %d for '%s', got %d", c.model.MaxBatchSize, c.model.Name, batch)
+		return 0, c.invalid("inference request batch-size must be <= %d for '%s'", c.model.MaxBatchSize, c.model.Name)
 	}
 	return int(batch), nil
 }
@@ -166,7 +167,7 @@ func (c *checker) checkTensor(in *edgewise.Tensor, spec edgewise.Spec) error {
 	}
 	if in.Type == edgewise.Bytes {
 		if err := edgewise.CheckFraming(in.Data, elements); err != nil {
-			return c.invalid("%w for inference input '%s' of model '%s'", err, in.Name, c.model.Name)
+			return c.badFraming(in.Name, err)
 		}
 		return nil
 	}
@@ -209,4 +210,21 @@ func quote(names []string) string {
 		return ""
 	}
 	return "'" + strings.Join(names, "','") + "'"
+}
+
+// badFraming says what is wrong with the elements of an input, in Triton's words.
+func (c *checker) badFraming(input string, err error) error {
+	wrong, ok := errors.AsType[*edgewise.FramingError](err)
+	place := fmt.Sprintf("for inference input '%s' for model '%s'", input, c.model.Name)
+	switch {
+	case !ok:
+		return c.invalid("%w %s", err, place)
+	case wrong.Wrong == edgewise.CutLength:
+		return c.invalid("incomplete string length indicator %s, expecting %d bytes but only %d bytes available. Please make sure the string length indicator is in one buffer.", place, wrong.Want, wrong.Got)
+	case wrong.Wrong == edgewise.CutElement:
+		return c.invalid("incomplete string data %s, expecting string of length %d but only %d bytes available", place, wrong.Want, wrong.Got)
+	case wrong.Got > wrong.Want:
+		return c.invalid("unexpected number of string elements %d %s, expecting %d", wrong.Got, place, wrong.Want)
+	}
+	return c.invalid("expected %d string elements %s, got %d", wrong.Want, place, wrong.Got)
 }

@@ -53,17 +53,17 @@ func TestRequestsThatContradictTheModel(t *testing.T) {
 		{"unknown output", []edgewise.Tensor{goodA(), goodB()}, []string{"Y", "Z"}, "unexpected inference output 'Z' for model 'M'"},
 		{"no batch dimension", []edgewise.Tensor{goodA(), tensor("B", edgewise.Bytes, edgewise.Shape{}, nil)}, nil, "input 'B' has no shape but model requires batch dimension for 'M'"},
 		{"different batches", []edgewise.Tensor{goodA(), tensor("B", edgewise.Bytes, edgewise.Shape{2, 1}, nil)}, nil, "input 'B' batch size does not match other inputs for 'M'"},
-		{"batch too large", []edgewise.Tensor{tensor("A", edgewise.FP32, edgewise.Shape{9, 16}, nil), tensor("B", edgewise.Bytes, edgewise.Shape{9, 1}, nil)}, nil, "inference request batch-size must be <= 8 for 'M', got 9"},
-		{"empty batch", []edgewise.Tensor{tensor("A", edgewise.FP32, edgewise.Shape{0, 16}, nil), tensor("B", edgewise.Bytes, edgewise.Shape{0, 1}, nil)}, nil, "inference request batch-size must be <= 8 for 'M', got 0"},
+		{"batch too large", []edgewise.Tensor{tensor("A", edgewise.FP32, edgewise.Shape{9, 16}, nil), tensor("B", edgewise.Bytes, edgewise.Shape{9, 1}, nil)}, nil, "inference request batch-size must be <= 8 for 'M'"},
+		{"empty batch", []edgewise.Tensor{tensor("A", edgewise.FP32, edgewise.Shape{0, 16}, nil), tensor("B", edgewise.Bytes, edgewise.Shape{0, 1}, nil)}, nil, "inference request batch-size must be <= 8 for 'M'"},
 		{"data type", []edgewise.Tensor{tensor("A", edgewise.Int32, edgewise.Shape{1, 16}, make([]byte, 64)), goodB()}, nil, "inference input 'A' data-type is 'INT32', but model 'M' expects 'FP32'"},
 		{"shape", []edgewise.Tensor{tensor("A", edgewise.FP32, edgewise.Shape{1, 15}, make([]byte, 60)), goodB()}, nil, "unexpected shape for input 'A' for model 'M'. Expected [-1,16], got [1,15]. NOTE: Setting a non-zero max_batch_size"},
 		{"rank", []edgewise.Tensor{tensor("A", edgewise.FP32, edgewise.Shape{1, 16, 1}, make([]byte, 64)), goodB()}, nil, "unexpected shape for input 'A' for model 'M'. Expected [-1,16], got [1,16,1]. NOTE"},
 		{"negative size", []edgewise.Tensor{goodA(), tensor("B", edgewise.Bytes, edgewise.Shape{1, -1}, nil)}, nil, "input 'B' of model 'M': shape [1,-1] has a negative size"},
 		{"too many elements", []edgewise.Tensor{goodA(), tensor("B", edgewise.Bytes, edgewise.Shape{1, 1 << 62, 4}, nil)}, nil, "input 'B' of model 'M': shape [1,4611686018427387904,4] has a negative size, too many elements"},
 		{"too few bytes", []edgewise.Tensor{tensor("A", edgewise.FP32, edgewise.Shape{1, 16}, make([]byte, 60)), goodB()}, nil, "input byte size mismatch for input 'A' for model 'M'. Expected 64, got 60"},
-		{"cut length", []edgewise.Tensor{goodA(), cut}, nil, "incomplete string length indicator, expecting 4 bytes but only 2 bytes available for inference input 'B' of model 'M'"},
-		{"cut string", []edgewise.Tensor{goodA(), unframed}, nil, "incomplete string data, expecting string of length 3 but only 1 bytes available for inference input 'B' of model 'M'"},
-		{"too few strings", []edgewise.Tensor{goodA(), short}, nil, "unexpected number of string elements 1, expecting 2 for inference input 'B' of model 'M'"},
+		{"cut length", []edgewise.Tensor{goodA(), cut}, nil, "incomplete string length indicator for inference input 'B' for model 'M', expecting 4 bytes but only 2 bytes available. Please"},
+		{"cut string", []edgewise.Tensor{goodA(), unframed}, nil, "incomplete string data for inference input 'B' for model 'M', expecting string of length 3 but only 1 bytes available"},
+		{"too few strings", []edgewise.Tensor{goodA(), short}, nil, "expected 2 string elements for inference input 'B' for model 'M', got 1"},
 	}
 	c := newChecker(twoInputs(8))
 	for _, test := range tests {

@@ -1,5 +1,6 @@
 // Package sched stands in front of a loaded version: it checks requests against the model, queues them within a bound,
-// runs them on lanes and measures. A request has exactly one answer: its own.
+// runs them on lanes and measures. A request has exactly one answer: its own. Requests of a sequence are kept in order and
+// find what the one before them left behind.
 package sched
 
 import (

@@ -22,6 +22,7 @@ const Platform = "onnxruntime_onnx"
 type Config struct {
 	Library string // path of ONNX Runtime's shared library; empty: searched, see ort.Candidates
 	Cores   int    // most threads of one run; below 1: as many as there are cores
+	GPU     GPU
 	Logger  *slog.Logger
 }
 
@@ -29,6 +30,8 @@ type Config struct {
 type Backend struct {
 	config Config
 	open   func() (*ort.Library, error)
+
+	machine func() (*machine, error) // opened by the first load on a GPU
 }
 
 var _ edgewise.Backend = (*Backend)(nil)
@@ -43,6 +46,7 @@ func New(c Config) *Backend {
 		}
 		return lib, err
 	})
+	b.machine = b.onceMachine()
 	return b
 }
 
@@ -64,8 +68,8 @@ func (b *Backend) Inspect(ctx context.Context, dir string, m *edgewise.Model) (*
 
 // Load reads the model once more with the bounded reader and hands it to ONNX Runtime.
 func (b *Backend) Load(ctx context.Context, v *edgewise.Version, dir string, on edgewise.Device) (edgewise.Instance, error) {
-	if on.Kind != edgewise.CPU {
-		return nil, edgewise.Errorf("onnx.Load", edgewise.Unsupported, "model %v: this build runs ONNX models on the CPU, not on %v", v.ID, on)
+	if on.Kind == edgewise.GPU {
+		return b.loadGPU(ctx, v, dir, on)
 	}
 	inspection, err := b.Inspect(ctx, dir, v.Model)
 	if err != nil {

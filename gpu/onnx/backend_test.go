@@ -259,7 +259,7 @@ func TestLoadRefuses(t *testing.T) {
 		}, edgewise.Unavailable, "cannot be loaded as ONNX Runtime"},
 		{"gpu", func(t *testing.T, _ *edgewise.Version, _ string) (edgewise.Device, *Backend) {
 			return edgewise.Device{Kind: edgewise.GPU, Index: 1}, backend(t)
-		}, edgewise.Unsupported, "runs ONNX models on the CPU, not on gpu:1"},
+		}, edgewise.Unavailable, "cannot run on gpu:1: "},
 		{"no file", func(t *testing.T, _ *edgewise.Version, dir string) (edgewise.Device, *Backend) {
 			if err := os.Remove(filepath.Join(dir, "model.onnx")); err != nil {
 				t.Fatal(err)

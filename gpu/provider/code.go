@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 )
 
@@ -65,13 +66,17 @@ func readCode(f *elf.File) (Code, error) {
 	}
 	var code Code
 	entries := 0
-	header := make([]byte, headerSize)
+	header, ahead := make([]byte, headerSize), make([]byte, lookAhead)
 	for at := int64(0); at+headerSize <= int64(s.Size); {
 		if _, err := s.ReadAt(header, at); err != nil {
 			return Code{}, err
 		}
 		if binary.LittleEndian.Uint32(header) != magic {
-			at += 8
+			skipped, err := skip(s, at, ahead)
+			if err != nil {
+				return Code{}, err
+			}
+			at += skipped
 			continue
 		}
 		first := at + int64(binary.LittleEndian.Uint16(header[6:]))
@@ -89,6 +94,23 @@ func readCode(f *elf.File) (Code, error) {
 		*list = slices.Compact(*list)
 	}
 	return code, nil
+}
+
+// lookAhead is how much is read at a time of what lies between containers.
+const lookAhead = 1 << 20
+
+// skip returns how far it is from at to the next container, or as far as was looked.
+func skip(s *elf.Section, at int64, ahead []byte) (int64, error) {
+	n, err := s.ReadAt(ahead, at)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, err
+	}
+	for i := 8; i+4 <= n; i += 8 {
+		if binary.LittleEndian.Uint32(ahead[i:]) == magic {
+			return int64(i), nil
+		}
+	}
+	return max(int64(n)&^7, 8), nil
 }
 
 // container reads the entries of one container. An entry's header holds its kind, the size of itself and of what follows, and

@@ -74,7 +74,7 @@ func library(t *testing.T, dir, name string, needs []string, code []byte) string
 
 func TestProviderSaysWhatItNeedsAndBrings(t *testing.T) {
 	dir := t.TempDir()
-	code := append(container(entry{2, 90, 40}, entry{2, 75, 8}), make([]byte, 24)...)
+	code := append(container(entry{2, 90, 40}, entry{2, 75, 8}), make([]byte, 3<<20+24)...) // more than is looked at a time
 	code = append(code, container(entry{1, 100, 16}, entry{2, 75, 8})...)
 	library(t, dir, provider.CUDA, []string{"libcublas.so.13", "libcublasLt.so.13", "libcudart.so.13", "libcuda.so.1"}, code)
 	f, err := provider.Read(dir, provider.CUDA)

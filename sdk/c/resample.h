@@ -3,6 +3,7 @@
 #define EDGEWISE_RESAMPLE_H
 
 #include <math.h>
+#include <wasm_simd128.h>
 
 #include "sound.h"
 
@@ -13,16 +14,21 @@
 #define EW_RESAMPLE_PHASES 4096 /* fractions of a sample at which an output sample may lie; others are rounded */
 #define EW_RESAMPLE_RATE 768000 /* the highest rate that is taken */
 
-/* The modified Bessel function of the first kind of order zero, by its power series. */
+/* 1 / (k!)^2 of every other k, from the least on. */
+static const double ew_bessel_even[11] = {1.0, 0.25, 0.001736111111111111, 1.9290123456790124e-06, 6.151187326782565e-10, 7.594058428126623e-14, 4.358389823304995e-18, 1.3157800456783586e-22, 2.2843403570804838e-27, 2.4395962632753253e-32, 1.6894710964510564e-37};
+static const double ew_bessel_odd[11] = {1.0, 0.027777777777777776, 6.944444444444444e-05, 3.936759889140842e-08, 7.594058428126624e-12, 6.276081345559193e-16, 2.5789288895295828e-20, 5.8479113141260385e-25, 7.904291893012054e-30, 6.757884385804225e-35, 3.8310002187098785e-40};
+
+/* The modified Bessel function of the first kind of order zero, by its power series; x is at most EW_RESAMPLE_BETA. */
 static inline double ew_bessel(double x) {
-	double sum = 1, term = 1;
-	for (double k = 1; term > 1e-12 * sum; k++) sum += term *= x * x / (4 * k * k);
-	return sum;
+	double t = x * x / 4, u = t * t, even = ew_bessel_even[10], odd = ew_bessel_odd[10];
+#pragma clang loop unroll(full)
+	for (int k = 9; k >= 0; k--) even = even * u + ew_bessel_even[k], odd = odd * u + ew_bessel_odd[k];
+	return even + t * odd;
 }
 
 /* The taps of one phase, which sum to 1: the value at offset after the half-th of them. */
-static inline void ew_resample_phase(float *taps, int half, double offset, double cutoff) {
-	double sum = 0, window = ew_bessel(EW_RESAMPLE_BETA);
+static inline void ew_resample_phase(float *taps, int half, double offset, double cutoff, double window) {
+	double sum = 0;
 	for (int k = 0; k < 2 * half; k++) {
 		double x = k - half + 1 - offset, at = x / half, angle = EW_PI * cutoff * x;
 		double sinc = angle == 0 ? 1 : sin(angle) / angle;
@@ -31,6 +37,19 @@ static inline void ew_resample_phase(float *taps, int half, double offset, doubl
 		sum += sinc * kaiser;
 	}
 	for (int k = 0; k < 2 * half; k++) taps[k] = (float)(taps[k] / sum);
+}
+
+/* The sum of the products of n pairs. */
+static inline float ew_dot(const float *a, const float *b, size_t n) {
+	v128_t sum[4] = {wasm_f32x4_const_splat(0), wasm_f32x4_const_splat(0), wasm_f32x4_const_splat(0), wasm_f32x4_const_splat(0)};
+	size_t i = 0;
+	for (; i + 32 <= n; i += 32)
+		for (int q = 0; q < 8; q++) sum[q % 4] = wasm_f32x4_add(sum[q % 4], wasm_f32x4_mul(wasm_v128_load(a + i + 4 * q), wasm_v128_load(b + i + 4 * q)));
+	for (; i + 4 <= n; i += 4) sum[0] = wasm_f32x4_add(sum[0], wasm_f32x4_mul(wasm_v128_load(a + i), wasm_v128_load(b + i)));
+	v128_t all = wasm_f32x4_add(wasm_f32x4_add(sum[0], sum[1]), wasm_f32x4_add(sum[2], sum[3]));
+	float total = wasm_f32x4_extract_lane(all, 0) + wasm_f32x4_extract_lane(all, 1) + wasm_f32x4_extract_lane(all, 2) + wasm_f32x4_extract_lane(all, 3);
+	for (; i < n; i++) total += a[i] * b[i];
+	return total;
 }
 
 /* Brings a sound to rate. Beyond both ends there is silence. False after ew_fail. */
@@ -51,14 +70,19 @@ static inline bool ew_resample(ew_sound *sound, uint32_t rate) {
 	uint64_t count = ((uint64_t)sound->count * rate + from - 1) / from;
 	float *bank = EW_ARRAY(float, (uint64_t)(phases + 1) * 2 * (uint64_t)half), *to = EW_ARRAY(float, count);
 	if (!bank || !to) return false;
-	for (uint32_t p = 0; p <= phases; p++) ew_resample_phase(bank + (size_t)p * 2 * half, half, (double)p / phases, cutoff);
+	double window = ew_bessel(EW_RESAMPLE_BETA);
+	for (uint32_t p = 0; p <= phases / 2; p++) {
+		/* The last phases are the first ones, the other way round. */
+		float *taps = bank + (size_t)p * 2 * half, *mirror = bank + (size_t)(phases - p) * 2 * half;
+		ew_resample_phase(taps, half, (double)p / phases, cutoff, window);
+		for (int k = 0; k < 2 * half; k++) mirror[2 * half - 1 - k] = taps[k];
+	}
 	for (uint64_t i = 0; i < count; i++) {
 		uint64_t position = i * from, part = position % rate;
 		int64_t first = (int64_t)(position / rate) - half + 1;
 		const float *taps = bank + (size_t)((part * phases + rate / 2) / rate) * 2 * half;
-		float sum = 0;
-		for (int64_t k = first < 0 ? -first : 0; k < 2 * half && first + k < sound->count; k++) sum += taps[k] * sound->samples[first + k];
-		to[i] = sum;
+		int64_t low = first < 0 ? -first : 0, high = first + 2 * half > (int64_t)sound->count ? (int64_t)sound->count - first : 2 * half;
+		to[i] = low < high ? ew_dot(taps + low, sound->samples + first + low, (size_t)(high - low)) : 0;
 	}
 	sound->samples = to, sound->count = (uint32_t)count, sound->rate = rate;
 	return true;

@@ -28,6 +28,17 @@ static inline float ew_sample(const uint8_t *p, uint32_t bits, bool is_float) {
 	return (float)((double)(int32_t)ew_u32le(p) / 2147483648.0);
 }
 
+/* Reads n samples of 16 bits, as most sounds have them; two channels become one. */
+static inline void ew_read_16(const uint8_t *p, uint32_t channels, uint32_t n, float *out) {
+	if (channels == 1) {
+#pragma clang loop unroll_count(8)
+		for (uint32_t i = 0; i < n; i++) out[i] = (float)(int16_t)ew_u16le(p + 2 * i) / 32768;
+		return;
+	}
+#pragma clang loop unroll_count(8)
+	for (uint32_t i = 0; i < n; i++) out[i] = (float)((int16_t)ew_u16le(p + 4 * i) + (int16_t)ew_u16le(p + 4 * i + 2)) / 65536;
+}
+
 /* Reads a WAV file of integers of 8 to 32 bits or floats of 32. False after ew_fail. */
 static inline bool ew_read_sound(ew_span file, ew_sound *sound) {
 	const uint8_t *p = file.data, *end = p + file.len;
@@ -53,6 +64,10 @@ static inline bool ew_read_sound(ew_span file, ew_sound *sound) {
 			sound->count = size / frame;
 			sound->samples = EW_ARRAY(float, sound->count);
 			if (!sound->samples) return false;
+			if (code == 1 && bits == 16 && channels <= 2) {
+				ew_read_16(body, channels, sound->count, sound->samples);
+				return true;
+			}
 			for (uint32_t i = 0; i < sound->count; i++, body += frame) {
 				float sum = 0;
 				for (uint32_t c = 0; c < channels; c++) sum += ew_sample(body + c * step, bits, code == 3);

@@ -85,7 +85,8 @@ var layers = []layer{
 	},
 	{
 		[]string{"appliance/auth", "appliance/certificate", "appliance/machine", "appliance/activity", "appliance/uploads", "appliance/proposal"},
-		[]string{"api/admin"}, "parts that a person looks at speak the words of the border, so that nobody translates them twice",
+		[]string{"api/admin"},
+		"parts that a person looks at speak the words of the border, so that nobody translates them twice",
 	},
 	{[]string{"gpu/cuda", "gpu/nvml", "gpu/jetson", "gpu/provider", "gpu/onnx/ort", "gpu/onnx/onnxfile"}, nil, "each is the border to one thing outside, and knows none of the others"},
 	{[]string{"gpu/..."}, []string{"gpu/..."}, "what lies between a model and a GPU: it knows the borders below gpu/ and nothing else of the house"},

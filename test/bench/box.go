@@ -17,6 +17,7 @@ import (
 type box struct {
 	*process
 	address string
+	grpc    string
 	client  *client.Client
 	started time.Duration // from exec to listening
 	ready   time.Duration // from exec to ready
@@ -55,6 +56,9 @@ func startBoxWith(core int, environment []string, dataDir string, settings ...st
 	}
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
+		if _, address, ok := strings.Cut(lines.Text(), " takes gRPC at "); ok {
+			b.grpc = address
+		}
 		if _, url, ok := strings.Cut(lines.Text(), " listens on "); ok {
 			b.started, b.address = time.Since(begin), strings.TrimPrefix(url, "http://")
 		}

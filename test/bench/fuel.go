@@ -40,8 +40,8 @@ func fuelFigures(name string) measurement {
 		}
 		r.Figures = []figure{
 			atMost("fuel pass, "+name+": time in the guest / without", all[1].quicker(all[0]), 1.25, "x",
-				fmt.Sprintf("%s; %s against %s", q.words, duration(all[0].p50()), duration(all[1].p50()))),
-			known("the runtime's interruption, "+name+": time in the guest / without", all[1].quicker(all[2]), "x", duration(all[2].p50())),
+				fmt.Sprintf("%s; %s against %s", q.words, duration(all[0].quick()), duration(all[1].quick()))),
+			known("the runtime's interruption, "+name+": time in the guest / without", all[1].quicker(all[2]), "x", duration(all[2].quick())),
 		}
 		return r, nil
 	}

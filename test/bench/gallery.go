@@ -66,7 +66,7 @@ func questionOf(name string) (question, error) {
 	case "yolo":
 		return ask("a v8 head of 8,400 places and 80 classes", samples.Detections(1)), nil
 	case "sound_frames":
-		return ask("10 s of stereo at 44.1 kHz", samples.Elements("sound", samples.WAV(441_000, 44_100, 2, 16, 1))), nil
+		return ask("half a second of stereo at 44.1 kHz", samples.Elements("sound", samples.WAV(22_050, 44_100, 2, 16, 1))), nil
 	case "speech":
 		q := ask("10 s at 16 kHz, 313 calls of a model", samples.Elements("sound", samples.WAV(160_000, 16_000, 1, 16, 1)))
 		q.models = inferer(samples.Speech)
@@ -101,7 +101,7 @@ func linesQuestion() (question, error) {
 
 func charactersQuestion() (question, error) {
 	keys, err := os.ReadFile("cmd/edgewise/demo/ppocr_keys_v1.txt")
-	classes := strings.Count(string(keys), "\n") + 2
+	classes := len(strings.Split(strings.TrimSuffix(string(keys), "\n"), "\n")) + 2 // with none, and the space
 	q := ask(fmt.Sprintf("five lines of 40 columns, %d characters", classes), samples.Characters(rand.New(rand.NewPCG(1, 4)), 5, 40, classes))
 	q.req.Inputs[0].Name = "probability"
 	q.req.Parameters["alphabet"], q.req.Parameters["space_threshold"] = string(keys), "0.005"

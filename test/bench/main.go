@@ -64,6 +64,9 @@ func scenarios() []scenario {
 	for _, procs := range []int{1, 2, 4} {
 		all = append(all, scenario{"wasm", fmt.Sprintf("hostile/%d", procs), hostileFigures(procs)})
 	}
+	for _, door := range []string{"REST", "gRPC"} {
+		all = append(all, scenario{"protocol", door + "/small", protocolFigures(door, smallTensor)}, scenario{"protocol", door + "/large", protocolFigures(door, largeTensor)})
+	}
 	return append(all,
 		scenario{"wasm", "pipeline", pipelineFigures},
 		scenario{"wasm", "python/measurements/1", pythonFigures(measurements(), 1)},
@@ -83,7 +86,7 @@ var isolations = [...]string{"none", "process"}
 
 func main() {
 	rounds := flag.Int("rounds", 5, "rounds of every interleaved measurement")
-	table := flag.String("table", "all", "foundation, engine, wasm or all")
+	table := flag.String("table", "all", "foundation, engine, wasm, protocol or all")
 	only := flag.String("only", "", "run only the scenario of this name, or those of this kind")
 	out := flag.String("out", "docs/benchmarks", "folder of the tables; empty: only print")
 	flag.Parse()

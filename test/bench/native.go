@@ -58,7 +58,7 @@ func nativeFigures(name string) measurement {
 			return r, err
 		}
 		r.Figures = []figure{atMost(name+": step / native Go", all[1].quicker(all[0]), 1.35, "x",
-			fmt.Sprintf("%s; %s against %s, of which decoding, the same in both, is %s", q.words, duration(all[0].p50()), duration(all[1].p50()), duration(all[2].p50())))}
+			fmt.Sprintf("%s; %s against %s, of which decoding, the same in both, is %s", q.words, duration(all[0].quick()), duration(all[1].quick()), duration(all[2].quick())))}
 		return r, nil
 	}
 }

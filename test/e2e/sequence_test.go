@@ -310,6 +310,37 @@ ensemble_scheduling { step { model_name: "cat" model_version: -1 input_map { key
 	b.stop()
 }
 
+// TestStopWaitsForSequences stops the box under a sequence in progress: it goes on to its end, and nothing new begins.
+func TestStopWaitsForSequences(t *testing.T) {
+	t.Parallel()
+	folder := sequenceRepository(t, map[string]string{"cat": sequenceConfig(4, "")})
+	b := serveReady(t, t.TempDir(), "--import", folder, "--set", "engine.sequence_drain=1m", "--set", "shutdown.timeout=2m")
+	if _, _, err := b.add("cat", edgewise.Sequence{ID: 1, Start: true}, 5); err != nil {
+		t.Fatal(err)
+	}
+	b.terminate()
+	const stopping = "Server is stopping, scheduler for model has stopped accepting new inference requests"
+	deadline := time.Now().Add(patience)
+	for {
+		_, _, err := b.add("cat", edgewise.Sequence{ID: 2, Start: true, End: true}, 5)
+		if err != nil && strings.Contains(err.Error(), stopping) {
+			break
+		}
+		if err != nil || time.Now().After(deadline) {
+			t.Fatalf("a new sequence: %v", err)
+		}
+	}
+	if y, _, err := b.add("cat", edgewise.Sequence{ID: 1}, 5); err != nil || y[0] != 110 {
+		t.Errorf("the sequence goes on with %v, %v", y, err)
+	}
+	if y, _, err := b.add("cat", edgewise.Sequence{ID: 1, End: true}, 5); err != nil || y[0] != 115 {
+		t.Errorf("the sequence ends with %v, %v", y, err)
+	}
+	if code := b.exitCode(); code != 0 {
+		t.Errorf("exit code %d\n%s", code, b.output())
+	}
+}
+
 // TestSequenceOutlivesItsProcess kills the child process of a model between two requests of a sequence.
 func TestSequenceOutlivesItsProcess(t *testing.T) {
 	t.Parallel()

@@ -23,7 +23,8 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   check(asked.ok, `asking: ${asked.status}`);
   const one = page.getByRole('region', { name: 'One request' });
   await one.getByText('Waits in the queue').first().waitFor();
-  for (const name of ['faces', 'face_input', 'anchors']) await one.getByText(name, { exact: true }).first().waitFor();
+  await one.getByRole('heading', { name: /^faces/ }).waitFor();
+  for (const name of ['face_input', 'anchors']) await one.getByText(name, { exact: true }).first().waitFor();
 
   // The log is followed; each line stands there once, also after the box was away.
   const logs = tabs[1];

@@ -18,7 +18,7 @@ async function judge(page, where) {
   return JSON.parse(found.result.value).map((v) => `${where}: ${v}`);
 }
 
-export default () => scenario(demo, async (box, visitor) => {
+export default () => scenario({ ...demo, context: { reducedMotion: 'reduce' } }, async (box, visitor) => {
   const admin = await box.claim();
   const draft = await admin.call('POST', '/drafts', { name: 'faces', config: (await admin.call('GET', '/ensembles')).find((e) => e.name === 'faces').config });
   const pages = [
@@ -46,6 +46,7 @@ export default () => scenario(demo, async (box, visitor) => {
     await settled(visitor.page);
     problems.push(...(await judge(visitor.page, path)));
     await visitor.page.emulateMedia({ colorScheme: 'dark' });
+    await painted(visitor.page);
     problems.push(...(await judge(visitor.page, path + ' dark')));
     await visitor.page.setViewportSize(phone);
     await visitor.page.waitForTimeout(60);
@@ -58,9 +59,14 @@ export default () => scenario(demo, async (box, visitor) => {
   // Without scripts the page says so.
   const plain = await Visitor.start(box, { browser: visitor.browser, context: { javaScriptEnabled: false } });
   await plain.page.goto(box.url);
-  await plain.page.getByText('This page needs JavaScript').waitFor();
+  const said = await (await fetch(box.url, { headers: { Accept: 'text/html' } })).text();
+  check(/<noscript>[^]*This page needs JavaScript[^]*<\/noscript>/.test(said), 'the page does not say that it needs scripts');
+  equal(await plain.page.locator('form').count(), 0, 'forms without scripts');
   await plain.stop();
 });
+
+/** Colours arrive a frame after they were asked for. */
+const painted = (page) => page.evaluate(() => new Promise((r) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(r)), 120)));
 
 async function settled(page) {
   await until('skeletons to go', async () => (await page.locator('main .skeleton').count()) === 0, 15_000).catch(() => { throw new Error(`${page.url()} keeps its skeletons`); });

@@ -24,7 +24,7 @@ func TestLoadsGiveWayAndLeaveNoThreadBehindThatDoes(t *testing.T) {
 	if err := background(func() error {
 		during, thread = niceness(t), unix.Gettid()
 		return want
-	}); err != want {
+	}); !errors.Is(err, want) {
 		t.Fatalf("the error is %v", err)
 	}
 	if during != min(max(before, loadNice), 19) {

@@ -30,7 +30,9 @@ static const ew_list *process(const ew_list *inputs) {
 	*samples = sound.count;
 	for (int64_t i = 0; i < frames; i++, to += width) {
 		int64_t from = i * frame - context;
-		for (int64_t k = 0; k < width; k++) to[k] = from + k >= 0 && from + k < sound.count ? sound.samples[from + k] : 0;
+		int64_t low = from < 0 ? -from : 0, high = from + width > (int64_t)sound.count ? (int64_t)sound.count - from : width;
+		memset(to, 0, (size_t)width * sizeof *to);
+		if (low < high) memcpy(to + low, sound.samples + from + low, (size_t)(high - low) * sizeof *to);
 	}
 	return outputs;
 }

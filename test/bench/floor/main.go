@@ -36,13 +36,12 @@ type server struct {
 }
 
 func main() {
-	if err := serve(os.Args[1], os.Args[2], os.Args[3], os.Args[4:]); err != nil {
-		fmt.Fprintln(os.Stderr, "floor:", err)
-		os.Exit(1)
-	}
+	err := serve(os.Args[1], os.Args[2], os.Args[3], os.Args[4:])
+	fmt.Fprintln(os.Stderr, "floor:", err)
+	os.Exit(1)
 }
 
-// serve serves the model at path, whose input is FP32, until the process is killed.
+// serve serves the model at path, whose input is FP32, until the process is killed. It returns only errors.
 func serve(path, input, output string, dims []string) error {
 	s := &server{in: edgewise.Tensor{Name: input, Type: edgewise.FP32}, output: []string{output}, turns: make(chan struct{}, runtime.NumCPU())}
 	for _, d := range dims {

@@ -108,7 +108,8 @@ typedef struct task {
 	int engine;
 	event *event;
 	int64_t number;
-	void (*code)(const uint64_t *);
+	void (*code)(const uint64_t *, unsigned);
+	unsigned rows; // of the grid
 	uint64_t arguments[16];
 } task;
 
@@ -142,7 +143,7 @@ static void perform(task *t) {
 		if (sticky == 0) {
 			if (t->kind == COPY) memcpy(t->to, t->from, t->n);
 			if (t->kind == FILL) memset(t->to, (int)t->number, t->n);
-			if (t->kind == KERNEL && fault("kernel") == 0 && t->code != NULL) t->code(t->arguments);
+			if (t->kind == KERNEL && fault("kernel") == 0 && t->code != NULL) t->code(t->arguments, t->rows);
 		}
 		pthread_mutex_unlock(&engine[t->engine]);
 		break;
@@ -500,14 +501,16 @@ R cuEventElapsedTime(float *ms, H from, H to) {
 
 // ---- kernels: what the driver compiles PTX into, here a table of the same computations in C
 
-void fake_scale(const uint64_t *a);
+void fake_scale(const uint64_t *a, unsigned rows);
+void fake_preprocess_f32(const uint64_t *a, unsigned rows);
+void fake_preprocess_f16(const uint64_t *a, unsigned rows);
 
 
 
 static const struct {
 	const char *name;
-	void (*code)(const uint64_t *);
-} kernels[] = {{"scale", fake_scale}};
+	void (*code)(const uint64_t *, unsigned);
+} kernels[] = {{"scale", fake_scale}, {"preprocess_f32", fake_preprocess_f32}, {"preprocess_f16", fake_preprocess_f16}};
 
 R cuModuleLoadDataEx(H *m, const void *image, unsigned n, int *options, void **values) {
 	ENTER_CONTEXT("cuModuleLoadDataEx");
@@ -539,7 +542,7 @@ R cuLaunchKernel(H f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsign
 	ENTER_CONTEXT("cuLaunchKernel");
 	if (gx * gy * gz == 0 || bx * by * bz == 0 || bx * by * bz > 1024 || shared > 49152 || extra != NULL) return COUNT(MISUSE, 1), 1;
 	typedef __typeof__(kernels[0]) *kernel;
-	task t = {.kind = KERNEL, .engine = COMPUTE, .code = ((kernel)f)->code};
+	task t = {.kind = KERNEL, .engine = COMPUTE, .code = ((kernel)f)->code, .rows = gy};
 	// The number of arguments is not known here: the caller's words stand in one array of 16.
 	memcpy(t.arguments, arguments[0], sizeof t.arguments);
 	COUNT(LAUNCHES, 1);

@@ -504,6 +504,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/models/{model}/versions/{version}/proposals": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What pipelines of the gallery's steps a version's signature speaks for, the likeliest first */
+        get: operations["listProposals"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/models/{model}/versions/{version}/graph": {
         parameters: {
             query?: never;
@@ -1306,6 +1323,21 @@ export interface components {
             /** Format: int64 */
             memory_used?: number;
             models?: components["schemas"]["ModelID"][];
+            /** @description whether models can run on it */
+            used?: boolean;
+            /** @description the one reason why they cannot */
+            reason?: string;
+            /** @description of a GPU, such as 8.9 */
+            compute_capability?: string;
+            /**
+             * Format: int64
+             * @description of a GPU: bytes that models may take together
+             */
+            memory_budget?: number;
+            /** @description of a GPU: what it tells of itself; what it does not tell is absent */
+            telemetry?: {
+                [key: string]: unknown;
+            };
         };
         Settings: {
             name: string;
@@ -1617,11 +1649,31 @@ export interface components {
             inspection?: components["schemas"]["Inspection"];
             fit?: components["schemas"]["Fit"];
             warnings: string[];
+            proposals?: components["schemas"]["Proposal"][];
             /**
              * Format: int64
              * @description the version it was stored as, once it is
              */
             stored?: number;
+        };
+        Proposal: {
+            /** @description such as image classification */
+            task: string;
+            /** @description what of the signature speaks for it */
+            because: string;
+            /** @description to store before the pipeline */
+            steps: components["schemas"]["ProposalStep"][];
+            /** @description the ModelConfig of an ensemble; absent when the only step calls the model itself */
+            pipeline?: Record<string, never>;
+        };
+        ProposalStep: {
+            /** @description of the model to make of it */
+            name: string;
+            /** @description the step in the gallery */
+            gallery: string;
+            parameters?: {
+                [key: string]: string;
+            };
         };
         BackupSummary: {
             /** @description of the box that made it */
@@ -2934,6 +2986,30 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Inspection"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    listProposals: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                model: components["parameters"]["model"];
+                version: components["parameters"]["version"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The proposals */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Proposal"][];
                 };
             };
             default: components["responses"]["Error"];

@@ -121,8 +121,14 @@ export function parse(info: TensorInfo, text: string): { values: number[]; shape
   const values = (tree as unknown[]).flat(Infinity).map((v) => (typeof v === 'boolean' ? Number(v) : v));
   const bad = values.find((v) => typeof v !== 'number');
   if (bad !== undefined) throw wrong(info, `${info.name}: ${JSON.stringify(bad)} is not a number.`);
-  if (elements(shape) !== values.length) throw wrong(info, `${info.name}: the lists have different lengths.`);
+  if (!regular(tree, shape)) throw wrong(info, `${info.name}: the lists have different lengths.`);
   return { values: values as number[], shape: shape.length > 1 ? shape : null };
+}
+
+/** Whether nested lists have one shape throughout. */
+function regular(tree: unknown, shape: number[]): boolean {
+  if (shape.length === 0) return !Array.isArray(tree);
+  return Array.isArray(tree) && tree.length === shape[0] && tree.every((t) => regular(t, shape.slice(1)));
 }
 
 const sizes: Record<string, number> = { BOOL: 1, INT8: 1, UINT8: 1, INT16: 2, UINT16: 2, FP16: 2, BF16: 2, INT32: 4, UINT32: 4, FP32: 4, INT64: 8, UINT64: 8, FP64: 8 };

@@ -37,7 +37,13 @@ function folder(name: string, entries: Entry[]): Parcel {
   const visible = entries.filter((e) => !e.path.split('/').some((part) => part.startsWith('.')));
   if (visible.length === 0) throw new Error(`The folder ${name} is empty.`);
   visible.sort((a, b) => (a.path < b.path ? -1 : 1));
-  return { name: name + '.tar', blob: tar(visible), what: 'folder' };
+  return { name: name + '.tar', blob: tar(rooted(name, visible)), what: 'folder' };
+}
+
+/** A folder of one model keeps its name, which is the model's; one of several models is the repository itself. */
+export function rooted(name: string, entries: Entry[]): Entry[] {
+  const one = entries.some((e) => /^(\d+\/|[^/]+$)/.test(e.path));
+  return one ? entries.map((e) => ({ ...e, path: `${name}/${e.path}` })) : entries;
 }
 
 function open(entry: FileSystemFileEntry): Promise<File> {

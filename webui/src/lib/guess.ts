@@ -20,7 +20,8 @@ export function layout(info: TensorInfo): Layout | null {
   if (!shape || !/^(FP16|FP32|BF16|UINT8)$/.test(info.datatype)) return null;
   const sides = shape.length === 4 ? shape.slice(1) : shape.length === 3 ? shape : null;
   if (!sides) return null;
-  const isChannels = (n: number) => n === 1 || n === 3 || n === 4;
+  // One plane among three dimensions may be anything: only whole pictures of that kind are taken for one.
+  const isChannels = (n: number) => n === 3 || n === 4 || (n === 1 && (shape.length === 4 || info.datatype === 'UINT8'));
   const isSide = (n: number) => n === -1 || n >= 8;
   const [a, b, c] = sides as [number, number, number];
   if (isChannels(a) && isSide(b) && isSide(c)) return { channels: a, height: b, width: c, first: true, rank: shape.length };

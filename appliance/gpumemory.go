@@ -1,0 +1,156 @@
+package appliance
+
+import (
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// The model parameters for the memory of GPUs.
+const (
+	// gpuMemoryParameter is what a version takes of each GPU, instead of the box's estimate.
+	gpuMemoryParameter = "gpu_memory_bytes"
+	// residencyParameter is residencyOnDemand for a model that gives its memory up for others while nobody asks for it, and is
+	// loaded by the first request after that.
+	residencyParameter = "gpu_residency"
+	residencyOnDemand  = "on_demand"
+)
+
+const (
+	// contextBytes is what the process of a version takes of a GPU before it has loaded anything.
+	contextBytes = 400 << 20
+	// weightFactor is what a version takes of a GPU, as a percentage of its weights: the weights themselves, and what is computed
+	// between them.
+	weightFactor = 150
+)
+
+// gpuNeed estimates what a version takes of a GPU.
+func gpuNeed(m *edgewise.Model, file *edgewise.Inspection, on edgewise.Device) int64 {
+	if stated, err := strconv.ParseInt(m.Parameters[gpuMemoryParameter].StringValue, 10, 64); err == nil {
+		return stated
+	}
+	return contextBytes + file.ParameterBytes/100*weightFactor*int64(m.InstancesOn(on))
+}
+
+// gpuMemory is the book of what versions take of the memory of GPUs.
+type gpuMemory struct {
+	budget func(edgewise.Device) int64
+	logger *slog.Logger
+
+	mu    sync.Mutex // guards what follows; it is not held while something is evicted
+	taken []*share
+}
+
+// share is what one version has of one GPU.
+type share struct {
+	id     edgewise.ModelID
+	device edgewise.Device
+	bytes  int64
+	used   time.Time        // when it was asked for last
+	evict  func() (ok bool) // gives the memory up and its share back; nil: it does not
+}
+
+func newGPUMemory(usable gpus, logger *slog.Logger) *gpuMemory {
+	return &gpuMemory{logger: logger, budget: func(on edgewise.Device) int64 {
+		list, _ := usable()
+		for _, d := range list {
+			if d.Device == on {
+				return d.Budget
+			}
+		}
+		return 0
+	}}
+}
+
+// take enters s into the book. Where there is too little room, those that can be evicted are, the one asked for longest ago first.
+// Error: Exhausted, which names who has the memory.
+func (g *gpuMemory) take(s *share) error {
+	budget := g.budget(s.device)
+	if s.bytes > budget {
+		return edgewise.Errorf("appliance.take", edgewise.Exhausted, "model %v: it takes %d bytes of %v, which has %d for all models; its parameter %q says what it really takes", s.id, s.bytes, s.device, budget, gpuMemoryParameter)
+	}
+	tried := map[*share]bool{}
+	for {
+		victim, fits := g.enter(s, budget, tried)
+		switch {
+		case fits:
+			return nil
+		case victim == nil:
+			return edgewise.Errorf("appliance.take", edgewise.Exhausted, "model %v: it takes %d bytes of %v, whose %d are taken by %s", s.id, s.bytes, s.device, budget, g.holders(s.device))
+		}
+		tried[victim] = true
+		if victim.evict() {
+			g.logger.Info("a model gave its memory up for another", "model", victim.id.String(), "device", s.device.String(), "bytes", victim.bytes, "for", s.id.String())
+		}
+	}
+}
+
+// enter enters s when there is room, and otherwise says who is to be evicted.
+func (g *gpuMemory) enter(s *share, budget int64, tried map[*share]bool) (victim *share, fits bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	left := budget - s.bytes
+	for _, other := range g.taken {
+		if other.device != s.device {
+			continue
+		}
+		left -= other.bytes
+		if other.evict != nil && !tried[other] && (victim == nil || other.used.Before(victim.used)) {
+			victim = other
+		}
+	}
+	if left < 0 {
+		return victim, false
+	}
+	g.taken = append(g.taken, s)
+	return nil, true
+}
+
+// give takes s out of the book; nothing happens when it is not there.
+func (g *gpuMemory) give(s *share) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i, other := range g.taken {
+		if other == s {
+			g.taken = append(g.taken[:i], g.taken[i+1:]...)
+			return
+		}
+	}
+}
+
+// touch notes that s was asked for.
+func (g *gpuMemory) touch(s *share) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s.used = time.Now()
+}
+
+func (g *gpuMemory) holders(on edgewise.Device) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var list []string
+	for _, s := range g.taken {
+		if s.device == on {
+			list = append(list, fmt.Sprintf("%v (%d)", s.id, s.bytes))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// on lists the versions that have memory of a device.
+func (g *gpuMemory) on(device edgewise.Device) []edgewise.ModelID {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	list := []edgewise.ModelID{}
+	for _, s := range g.taken {
+		if s.device == device {
+			list = append(list, s.id)
+		}
+	}
+	return list
+}

@@ -1,0 +1,127 @@
+package appliance
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
+	"github.com/edgewise-ai/edgewise/appliance/sched"
+	"github.com/edgewise-ai/edgewise/gpu/onnx"
+)
+
+// placement is where a version runs.
+type placement struct {
+	devices []edgewise.Device // one or more GPUs, or the CPU alone
+	lanes   int               // batches at the same time
+	cores   *sched.Cores      // that they are charged for; nil: none
+	threads int
+}
+
+// gpus tells which GPUs models can use; the error says why there is none.
+type gpus func() ([]edgewise.DeviceInfo, error)
+
+// list asks; who knows of no GPUs has none.
+func (g gpus) list() ([]edgewise.DeviceInfo, error) {
+	if g == nil {
+		return nil, errors.New("nobody has looked for one")
+	}
+	return g()
+}
+
+// devicesFor reads the instance groups of a model. Groups of KIND_GPU go to the GPUs that they name, or to all; those of KIND_AUTO too
+// when there is a usable one, and else to the CPU. Errors: Unavailable (a GPU is asked for and cannot be used; with the one
+// reason), Unsupported (it asks for both kinds of devices).
+func devicesFor(m *edgewise.Model, usable gpus) ([]edgewise.Device, error) {
+	const op = "appliance.devicesFor"
+	cpu := []edgewise.Device{{}}
+	if m.Platform != onnx.Platform || !slices.ContainsFunc(m.InstanceGroup, func(g edgewise.InstanceGroup) bool { return g.Kind != edgewise.KindCPU }) {
+		return cpu, nil
+	}
+	list, reason := usable.list()
+	var devices []edgewise.Device
+	onCPU := false
+	for _, g := range m.InstanceGroup {
+		if g.Kind == edgewise.KindCPU || g.Kind == edgewise.KindAuto && reason != nil {
+			onCPU = true
+			continue
+		}
+		if reason != nil {
+			return nil, edgewise.Errorf(op, edgewise.Unavailable, "model %q: instance group %q asks for a GPU, and none is used: %w; use KIND_CPU, or see \"edgewise doctor\"", m.Name, g.Name, reason)
+		}
+		for _, index := range g.GPUs {
+			if !slices.ContainsFunc(list, func(d edgewise.DeviceInfo) bool { return d.Device.Index == int(index) }) {
+				return nil, edgewise.Errorf(op, edgewise.Unavailable, "model %q: instance group %q asks for gpu:%d, which is not among the %d that can be used", m.Name, g.Name, index, len(list))
+			}
+		}
+		for _, d := range list {
+			named := len(g.GPUs) == 0 || slices.Contains(g.GPUs, int32(d.Device.Index))
+			if named && !slices.Contains(devices, d.Device) {
+				devices = append(devices, d.Device)
+			}
+		}
+	}
+	switch {
+	case len(devices) == 0:
+		return cpu, nil
+	case onCPU:
+		return nil, edgewise.Errorf(op, edgewise.Unsupported, "model %q: its instance groups ask for the CPU and for GPUs: use one kind", m.Name)
+	}
+	return devices, nil
+}
+
+// placement decides where a version runs, and how many of its batches run at the same time. Runs on a GPU take no cores.
+func (l *library) placement(m *edgewise.Model) (placement, error) {
+	devices, err := devicesFor(m, l.config.GPUs)
+	if err != nil {
+		return placement{}, err
+	}
+	p := placement{devices: devices, lanes: l.lanes(m, devices)}
+	if devices[0].Kind == edgewise.CPU {
+		p.cores, p.threads = l.config.Cores, m.Concurrency(l.config.CoreCount).Threads()
+	}
+	return p, nil
+}
+
+// lanes is how many batches of a model run at the same time on devices.
+func (l *library) lanes(m *edgewise.Model, devices []edgewise.Device) int {
+	if devices[0].Kind == edgewise.CPU {
+		return m.Concurrency(l.config.CoreCount).Lanes
+	}
+	n := 0
+	for _, d := range devices {
+		n += m.InstancesOn(d) * m.PipelineSlots()
+	}
+	return n
+}
+
+// loadOn loads a version on devices: one instance for each, behind one that spreads runs over them when there are several.
+func (l *library) loadOn(ctx context.Context, b edgewise.Backend, v *edgewise.Version, dir string, devices []edgewise.Device) (edgewise.Instance, error) {
+	switch {
+	case devices[0].Kind == edgewise.CPU:
+		return b.Load(ctx, v, dir, devices[0])
+	case len(devices) == 1:
+		return l.loadGPU(ctx, b, v, dir, devices[0])
+	}
+	var list []edgewise.Instance
+	for _, d := range devices {
+		i, err := l.loadGPU(ctx, b, v, dir, d)
+		if err != nil {
+			for _, loaded := range list {
+				err = errors.Join(err, loaded.Close())
+			}
+			return nil, err
+		}
+		list = append(list, i)
+	}
+	return newSpread(list), nil
+}
+
+// defaults are the box's answers to what a model's author leaves open.
+func (l *library) defaults() modelconfig.Defaults {
+	d := l.config.Defaults
+	_, reason := l.config.GPUs.list()
+	d.GPU = reason == nil
+	return d
+}

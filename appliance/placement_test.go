@@ -1,0 +1,142 @@
+package appliance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/gpu/onnx"
+)
+
+func TestDevicesOfAModel(t *testing.T) {
+	two := func() ([]edgewise.DeviceInfo, error) {
+		return []edgewise.DeviceInfo{{Device: edgewise.Device{Kind: edgewise.GPU}}, {Device: edgewise.Device{Kind: edgewise.GPU, Index: 1}}}, nil
+	}
+	none := func() ([]edgewise.DeviceInfo, error) { return nil, errors.New("the driver is too old") }
+	group := func(kind edgewise.InstanceKind, gpus ...int32) edgewise.InstanceGroup {
+		return edgewise.InstanceGroup{Name: "m_0", Kind: kind, Count: 1, GPUs: gpus}
+	}
+	for _, test := range []struct {
+		name   string
+		groups []edgewise.InstanceGroup
+		usable gpus
+		want   string
+	}{
+		{"CPU", []edgewise.InstanceGroup{group(edgewise.KindCPU)}, two, "[cpu]"},
+		{"all GPUs", []edgewise.InstanceGroup{group(edgewise.KindGPU)}, two, "[gpu:0 gpu:1]"},
+		{"one GPU", []edgewise.InstanceGroup{group(edgewise.KindGPU, 1)}, two, "[gpu:1]"},
+		{"two groups", []edgewise.InstanceGroup{group(edgewise.KindGPU, 1), group(edgewise.KindGPU, 0, 1)}, two, "[gpu:1 gpu:0]"},
+		{"left open", []edgewise.InstanceGroup{group(edgewise.KindAuto)}, two, "[gpu:0 gpu:1]"},
+		{"left open without a GPU", []edgewise.InstanceGroup{group(edgewise.KindAuto)}, none, "[cpu]"},
+		{"no GPU", []edgewise.InstanceGroup{group(edgewise.KindGPU)}, none, `instance group "m_0" asks for a GPU, and none is used: the driver is too old; use KIND_CPU`},
+		{"a GPU that is not there", []edgewise.InstanceGroup{group(edgewise.KindGPU, 2)}, two, "asks for gpu:2, which is not among the 2"},
+		{"both kinds", []edgewise.InstanceGroup{group(edgewise.KindGPU), group(edgewise.KindCPU)}, two, "use one kind"},
+	} {
+		devices, err := devicesFor(&edgewise.Model{Name: "m", Platform: onnx.Platform, InstanceGroup: test.groups}, test.usable)
+		if got := fmt.Sprint(devices); err == nil && got != test.want || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, %v", test.name, devices, err)
+		}
+	}
+}
+
+// counted counts its runs, and fails while it is to.
+type counted struct {
+	mu      sync.Mutex
+	runs    int
+	failing error
+	inside  chan struct{}
+	closed  bool
+	ended   chan struct{}
+}
+
+func (c *counted) Run(context.Context, []edgewise.Tensor, []string) (*edgewise.Result, error) {
+	c.mu.Lock()
+	c.runs++
+	err := c.failing
+	c.mu.Unlock()
+	if c.inside != nil {
+		<-c.inside
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &edgewise.Result{Free: func() {}}, nil
+}
+
+func (c *counted) Close() error {
+	c.closed = true
+	return nil
+}
+
+func (c *counted) Process() (edgewise.Process, bool) {
+	return edgewise.Process{PID: 7, Resident: 10, Crashes: 1}, true
+}
+
+func (c *counted) Ended() <-chan struct{} { return c.ended }
+
+func TestRunsGoToTheLeastBusyDevice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := &counted{inside: make(chan struct{})}, &counted{inside: make(chan struct{})}
+		s := newSpread([]edgewise.Instance{a, b})
+		for range 6 {
+			go func() {
+				if _, err := s.Run(context.Background(), nil, nil); err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		synctest.Wait() // all are inside
+		close(a.inside)
+		close(b.inside)
+		synctest.Wait()
+		if a.runs != 3 || b.runs != 3 {
+			t.Errorf("%d and %d runs", a.runs, b.runs)
+		}
+		if p, ok := s.Process(); !ok || p.Resident != 20 || p.Crashes != 2 || p.PID != 7 {
+			t.Errorf("%+v, %v", p, ok)
+		}
+		if err := s.Close(); err != nil || !a.closed || !b.closed {
+			t.Errorf("closing: %v", err)
+		}
+	})
+}
+
+func TestAnotherDeviceTakesOver(t *testing.T) {
+	a, b := &counted{failing: edgewise.Errorf("x", edgewise.Unavailable, "it is being started again")}, &counted{ended: make(chan struct{})}
+	s := newSpread([]edgewise.Instance{a, b})
+	for range 3 {
+		if _, err := s.Run(context.Background(), nil, nil); err != nil {
+			t.Error(err)
+		}
+	}
+	if b.runs != 3 {
+		t.Errorf("the working one ran %d times", b.runs)
+	}
+	b.failing = edgewise.Errorf("x", edgewise.Invalid, "a wrong request")
+	before := a.runs + b.runs
+	if _, err := s.Run(context.Background(), nil, nil); err == nil || a.runs+b.runs > before+2 {
+		t.Errorf("a request that is wrong was repeated: %v", err)
+	}
+	close(b.ended)
+	<-s.Ended()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func noGPUs() ([]edgewise.DeviceInfo, error) { return nil, errors.New("there is none in this test") }
+
+func TestOnlyCountsChangeWhileAModelIsServed(t *testing.T) {
+	with := func(groups ...edgewise.InstanceGroup) *edgewise.Model { return &edgewise.Model{InstanceGroup: groups} }
+	cpu, gpu := edgewise.InstanceGroup{Kind: edgewise.KindCPU, Count: 1}, edgewise.InstanceGroup{Kind: edgewise.KindGPU, GPUs: []int32{0}}
+	more := cpu
+	more.Count = 5
+	if !sameDevices(with(cpu), with(more)) || sameDevices(with(cpu), with(gpu)) || sameDevices(with(gpu), with(edgewise.InstanceGroup{Kind: edgewise.KindGPU, GPUs: []int32{1}})) {
+		t.Error("devices and counts are not told apart")
+	}
+}

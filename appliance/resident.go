@@ -1,0 +1,207 @@
+package appliance
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// resident is an instance on a GPU with its share of the GPU's memory. One that is on demand can be evicted, which unloads it
+// while its version stays ready: the next run loads it again and waits for that.
+type resident struct {
+	memory *gpuMemory
+	share  *share
+	load   func(context.Context) (edgewise.Instance, error)
+
+	loading sync.Mutex // held while an instance is loaded or evicted
+
+	mu    sync.Mutex // guards what follows
+	idle  *sync.Cond // holds has become 0
+	now   edgewise.Instance
+	holds int // runs in progress and results that are not freed
+}
+
+var (
+	_ edgewise.Instance = (*resident)(nil)
+	_ edgewise.Isolated = (*resident)(nil)
+)
+
+// newResident loads an instance that can be evicted.
+func newResident(ctx context.Context, memory *gpuMemory, s *share, load func(context.Context) (edgewise.Instance, error)) (*resident, error) {
+	r := &resident{memory: memory, share: s, load: load}
+	r.idle = sync.NewCond(&r.mu)
+	s.evict = r.evict
+	if _, err := r.hold(ctx); err != nil {
+		return nil, err
+	}
+	r.release()
+	return r, nil
+}
+
+// Run runs on the instance, which is loaded when it is not.
+func (r *resident) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
+	i, err := r.hold(ctx)
+	if err != nil {
+		return nil, err
+	}
+	result, err := i.Run(ctx, in, want)
+	if err != nil {
+		r.release()
+		return nil, err
+	}
+	free := result.Free
+	result.Free = func() {
+		free()
+		r.release()
+	}
+	return result, nil
+}
+
+// hold returns the instance, which is not evicted before release.
+func (r *resident) hold(ctx context.Context) (edgewise.Instance, error) {
+	r.memory.touch(r.share)
+	if i := r.take(); i != nil {
+		return i, nil
+	}
+	r.loading.Lock()
+	defer r.loading.Unlock()
+	if i := r.take(); i != nil {
+		return i, nil
+	}
+	if err := r.memory.take(r.share); err != nil {
+		return nil, err
+	}
+	i, err := r.load(ctx)
+	if err != nil {
+		r.memory.give(r.share)
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.now = i
+	r.holds++
+	return i, nil
+}
+
+func (r *resident) take() edgewise.Instance {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.now != nil {
+		r.holds++
+	}
+	return r.now
+}
+
+func (r *resident) release() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.holds--; r.holds == 0 {
+		r.idle.Broadcast()
+	}
+}
+
+// evict unloads the instance when nobody uses it. One that is in use, or being loaded, stays.
+func (r *resident) evict() bool {
+	if !r.loading.TryLock() {
+		return false
+	}
+	defer r.loading.Unlock()
+	r.mu.Lock()
+	i := r.now
+	if i == nil || r.holds > 0 {
+		r.mu.Unlock()
+		return false
+	}
+	r.now = nil
+	r.mu.Unlock()
+	err := i.Close()
+	r.memory.give(r.share)
+	return err == nil
+}
+
+// Process returns what is known of the process of the instance, while there is one.
+func (r *resident) Process() (edgewise.Process, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if isolated, ok := r.now.(edgewise.Isolated); ok {
+		return isolated.Process()
+	}
+	return edgewise.Process{Reason: "it has given its memory up and is loaded by the next request"}, true
+}
+
+// Ended returns nil: a process that is gone for good is one more that the next request loads.
+func (r *resident) Ended() <-chan struct{} { return nil }
+
+// Close unloads the instance.
+func (r *resident) Close() error {
+	r.loading.Lock()
+	defer r.loading.Unlock()
+	r.mu.Lock()
+	for r.holds > 0 {
+		r.idle.Wait()
+	}
+	i := r.now
+	r.now = nil
+	r.mu.Unlock()
+	r.memory.give(r.share)
+	if i == nil {
+		return nil
+	}
+	return i.Close()
+}
+
+// sharing is an instance that stays on its GPU, with the share that it gives back when it is closed.
+type sharing struct {
+	edgewise.Instance
+	edgewise.Isolated
+	memory *gpuMemory
+	share  *share
+}
+
+// Close closes the instance and gives its share back.
+func (s *sharing) Close() error {
+	err := s.Instance.Close()
+	s.memory.give(s.share)
+	return err
+}
+
+// loadGPU loads a version on one GPU, when there is room for it there.
+func (l *library) loadGPU(ctx context.Context, b edgewise.Backend, v *edgewise.Version, dir string, on edgewise.Device) (edgewise.Instance, error) {
+	inspection, err := l.Inspect(ctx, v.ID)
+	if err != nil {
+		return nil, err
+	}
+	s := &share{id: v.ID, device: on, bytes: gpuNeed(v.Model, inspection, on)}
+	load := func(ctx context.Context) (edgewise.Instance, error) { return b.Load(ctx, v, dir, on) }
+	if v.Model.Parameters[residencyParameter].StringValue == residencyOnDemand {
+		return newResident(ctx, l.config.GPUMemory, s, load)
+	}
+	if err := l.config.GPUMemory.take(s); err != nil {
+		return nil, err
+	}
+	i, err := load(ctx)
+	if err != nil {
+		l.config.GPUMemory.give(s)
+		return nil, err
+	}
+	return withShare(i, l.config.GPUMemory, s)
+}
+
+// withShare makes an instance give its share back, without hiding what else it can do.
+func withShare(i edgewise.Instance, memory *gpuMemory, s *share) (edgewise.Instance, error) {
+	isolated, ok := i.(edgewise.Isolated)
+	if !ok {
+		memory.give(s)
+		return nil, errors.Join(edgewise.Errorf("appliance.load", edgewise.Internal, "model %v: it is not in a process of its own", s.id), i.Close())
+	}
+	held := &sharing{i, isolated, memory, s}
+	if allocator, ok := i.(edgewise.Allocator); ok {
+		return struct {
+			*sharing
+			edgewise.Allocator
+		}{held, allocator}, nil
+	}
+	return held, nil
+}

@@ -1,0 +1,45 @@
+package appliance
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// answering is a Servable that answers everything.
+type answering struct{ edgewise.Servable }
+
+func (answering) Infer(context.Context, *edgewise.Request) (*edgewise.Response, error) {
+	return &edgewise.Response{}, nil
+}
+
+func TestTheLowestPriorityStandsBackWhileAGPUIsThrottled(t *testing.T) {
+	reason := ""
+	l := &library{config: libraryConfig{Slowed: func(edgewise.Device) string { return reason }}}
+	v := &edgewise.Version{Model: &edgewise.Model{DynamicBatching: &edgewise.DynamicBatching{PriorityLevels: 3, DefaultPriorityLevel: 2}}}
+	gpu := []edgewise.Device{{Kind: edgewise.GPU}}
+	s := l.withThrottle(answering{}, v, gpu)
+	for _, test := range []struct {
+		reason   string
+		priority uint64
+		served   bool
+	}{{"", 3, true}, {edgewise.SlowedHot, 3, false}, {edgewise.SlowedHot, 2, true}, {edgewise.SlowedHot, 1, true}, {edgewise.SlowedHot, 0, true}} {
+		reason = test.reason
+		_, err := s.Infer(t.Context(), &edgewise.Request{Priority: test.priority})
+		if (err == nil) != test.served || err != nil && (edgewise.KindOf(err) != edgewise.Busy || !strings.Contains(err.Error(), "gpu:0 is throttled (sw_thermal_slowdown)")) {
+			t.Errorf("%+v: %v", test, err)
+		}
+	}
+	v.Model.DynamicBatching.DefaultPriorityLevel = 3
+	if _, err := l.withThrottle(answering{}, v, gpu).Infer(t.Context(), &edgewise.Request{}); edgewise.KindOf(err) != edgewise.Busy {
+		t.Errorf("the usual priority is the lowest: %v", err)
+	}
+	v.Model.DynamicBatching.PriorityLevels = 0
+	for _, devices := range [][]edgewise.Device{gpu, {{}}} {
+		if _, guarded := l.withThrottle(answering{}, v, devices).(*throttled); guarded {
+			t.Error("a model without priorities, or on the CPU, is guarded")
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package onnx
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/gpu/cuda"
+)
+
+// accelerated is a version on a GPU: one or several sessions of it. Batches whose sizes are known beforehand go through rings;
+// others take the plain way, in which ONNX Runtime itself copies in, runs, copies out and waits.
+type accelerated struct {
+	version  edgewise.ModelID
+	device   edgewise.Device
+	ctx      *cuda.Ctx
+	pins     *pins
+	sessions []session
+	plain    chan session // idle
+	rings    []*ring
+	slots    chan *slot // idle; nil: there are no rings
+}
+
+// session is what the plain way runs on.
+type session interface {
+	edgewise.Instance
+	edgewise.Placer
+}
+
+var (
+	_ edgewise.Instance  = (*accelerated)(nil)
+	_ edgewise.Allocator = (*accelerated)(nil)
+	_ edgewise.Placer    = (*accelerated)(nil)
+	_ edgewise.Pinner    = (*accelerated)(nil)
+)
+
+// newAccelerated puts sessions and their rings, of which there are as many or none, behind one instance, which owns them and the
+// context.
+func newAccelerated(v edgewise.ModelID, on edgewise.Device, ctx *cuda.Ctx, sessions []session, rings []*ring) *accelerated {
+	a := &accelerated{version: v, device: on, ctx: ctx, pins: &pins{ctx: ctx}, sessions: sessions, plain: make(chan session, len(sessions)), rings: rings}
+	for _, s := range sessions {
+		a.plain <- s
+	}
+	if len(rings) > 0 {
+		a.slots = make(chan *slot, len(rings)*len(rings[0].slots))
+		for i := range rings[0].slots { // in turn, so that batches go to all rings
+			for _, r := range rings {
+				a.slots <- r.slots[i]
+			}
+		}
+	}
+	return a
+}
+
+// Alloc lends pinned memory, out of which inputs are copied to the device as they stand.
+func (a *accelerated) Alloc(n int) (data []byte, free func(), err error) { return a.pins.alloc(n) }
+
+// Pin pins memory that others have made, so that it is copied from and to as it stands.
+func (a *accelerated) Pin(memory []byte) (unpin func(), err error) { return a.pins.register(memory) }
+
+// Run runs a batch. Outputs stand in pinned memory until Result.Free.
+func (a *accelerated) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
+	return a.run(ctx, in, want, nil)
+}
+
+// RunInto runs a batch and puts its outputs where place says. When that is pinned, the device itself writes there.
+func (a *accelerated) RunInto(ctx context.Context, in []edgewise.Tensor, want []string, place func(sizes []int64) [][]byte) (*edgewise.Result, error) {
+	return a.run(ctx, in, want, place)
+}
+
+func (a *accelerated) run(ctx context.Context, in []edgewise.Tensor, want []string, place func(sizes []int64) [][]byte) (*edgewise.Result, error) {
+	b, ok := a.batch(in, want)
+	var result *edgewise.Result
+	var err error
+	if ok {
+		result, err = a.ring(ctx, b, place)
+	} else {
+		result, err = a.direct(ctx, in, want, place)
+	}
+	if err != nil {
+		return nil, a.judge(err)
+	}
+	return result, nil
+}
+
+// batch tells whether a run fits into a ring, and how.
+func (a *accelerated) batch(in []edgewise.Tensor, want []string) (*batch, bool) {
+	if a.slots == nil {
+		return nil, false
+	}
+	c := &a.rings[0].config
+	b := &batch{rows: 1, pins: a.pins, in: make([]edgewise.Tensor, len(c.Inputs))}
+	if len(in) != len(c.Inputs) {
+		return nil, false
+	}
+	if c.Batched {
+		if len(in) == 0 || len(in[0].Shape) == 0 {
+			return nil, false
+		}
+		b.rows = int(in[0].Shape[0])
+	}
+	for i := range c.Inputs {
+		p := &c.Inputs[i]
+		at := slices.IndexFunc(in, func(t edgewise.Tensor) bool { return t.Name == p.name })
+		if at < 0 || in[at].Type != p.kind || !in[at].Shape.Equal(p.shape(b.rows, c.Batched)) || int64(len(in[at].Data)) != p.size*int64(b.rows) {
+			return nil, false
+		}
+		b.in[i] = in[at]
+	}
+	for _, name := range want {
+		at := slices.IndexFunc(c.Outputs, func(p plan) bool { return p.name == name })
+		if at < 0 {
+			return nil, false
+		}
+		b.want = append(b.want, at)
+	}
+	b.bucket = c.bucket(b.rows)
+	return b, b.bucket >= 0 && b.rows > 0
+}
+
+// ring runs a batch in the next slot that is idle.
+func (a *accelerated) ring(ctx context.Context, b *batch, place func(sizes []int64) [][]byte) (*edgewise.Result, error) {
+	select {
+	case b.slot = <-a.slots:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	r := b.slot.ring
+	if place != nil {
+		sizes := make([]int64, len(b.want))
+		for i, p := range b.want {
+			sizes[i] = r.config.Outputs[p].size * int64(b.rows)
+		}
+		if b.into = place(sizes); len(b.into) != len(sizes) {
+			b.into = nil
+		}
+	}
+	result, err := r.run(ctx, b)
+	if err != nil {
+		a.slots <- b.slot
+		return nil, err
+	}
+	result.Free = func() { a.slots <- b.slot }
+	return result, nil
+}
+
+// direct runs the plain way, one run of a session at a time.
+func (a *accelerated) direct(ctx context.Context, in []edgewise.Tensor, want []string, place func(sizes []int64) [][]byte) (*edgewise.Result, error) {
+	var s session
+	select {
+	case s = <-a.plain:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { a.plain <- s }()
+	if place != nil {
+		return s.RunInto(ctx, in, want, place)
+	}
+	return s.Run(ctx, in, want)
+}
+
+// judge looks whether the device still works after a run has failed: an error that the runtime words may be one that no later
+// run survives.
+func (a *accelerated) judge(err error) error {
+	if edgewise.DeviceLost(err) {
+		return a.lost(err)
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if state := a.ctx.Synchronize(); edgewise.DeviceLost(state) {
+		return a.lost(errors.Join(state, err))
+	}
+	return err
+}
+
+func (a *accelerated) lost(err error) error {
+	return edgewise.Errorf("onnx.Run", edgewise.Unavailable, "model %v: %v has stopped working and is started anew: %w", a.version, a.device, err)
+}
+
+// Close gives everything back.
+func (a *accelerated) Close() error {
+	return errors.Join(release(a.rings, a.sessions), a.pins.close(), a.ctx.Close())
+}
+
+// release gives rings and sessions back, in the order in which they lean on each other.
+func release(rings []*ring, sessions []session) error {
+	var errs []error
+	for _, r := range rings {
+		r.unbind()
+	}
+	for _, s := range sessions {
+		errs = append(errs, s.Close())
+	}
+	for _, r := range rings {
+		errs = append(errs, r.close())
+	}
+	return errors.Join(errs...)
+}

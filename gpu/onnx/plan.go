@@ -1,0 +1,92 @@
+package onnx
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// Bounds of what a model asks for.
+const (
+	MaxBuckets   = 32
+	MaxSlots     = 8
+	defaultSlots = 3       // one is copied in, one computed, one copied out
+	maxRing      = 1 << 30 // bytes of the slots of an instance; with more the plain way is taken
+)
+
+// buckets returns the batch sizes that are computed, ascending, the last one being max_batch_size: powers of two, and those that
+// the model prefers. nil: the plain way is to be taken.
+func buckets(m *edgewise.Model) ([]int, error) {
+	text := m.Parameters[edgewise.BucketsParameter].StringValue
+	if text == "off" {
+		return nil, nil
+	}
+	most := max(int(m.MaxBatchSize), 1)
+	var list []int
+	for _, field := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }) {
+		n, err := strconv.Atoi(field)
+		if err != nil || n < 1 || n > most {
+			return nil, edgewise.Errorf("onnx.Load", edgewise.Invalid, "model %q: parameter %q: %q is no batch size from 1 to max_batch_size %d", m.Name, edgewise.BucketsParameter, field, most)
+		}
+		list = append(list, n)
+	}
+	if len(list) == 0 {
+		for n := 1; n < most; n *= 2 {
+			list = append(list, n)
+		}
+		if m.DynamicBatching != nil {
+			for _, n := range m.DynamicBatching.PreferredBatchSize {
+				list = append(list, min(int(n), most))
+			}
+		}
+	}
+	list = append(list, most)
+	slices.Sort(list)
+	if list = slices.Compact(list); len(list) > MaxBuckets {
+		return nil, edgewise.Errorf("onnx.Load", edgewise.Invalid, "model %q: %d batch sizes in %q, at most %d are allowed", m.Name, len(list), edgewise.BucketsParameter, MaxBuckets)
+	}
+	return list, nil
+}
+
+// plans returns the tensors of a model whose sizes are all known but for the batch; ok is false when one is not, or when they
+// take more than a ring may.
+func plans(m *edgewise.Model, file *edgewise.Inspection, rows, slots int) (inputs, outputs []plan, ok bool) {
+	batched := m.MaxBatchSize > 0
+	var bytes int64
+	for _, list := range []struct {
+		from []edgewise.TensorInfo
+		to   *[]plan
+	}{{file.Inputs, &inputs}, {file.Outputs, &outputs}} {
+		for _, t := range list.from {
+			p, ok := planOf(t, batched)
+			if !ok || p.size > maxRing/int64(rows*slots) {
+				return nil, nil, false
+			}
+			if bytes += p.size * int64(rows*slots); bytes > maxRing {
+				return nil, nil, false
+			}
+			*list.to = append(*list.to, p)
+		}
+	}
+	return inputs, outputs, len(inputs) > 0 && len(outputs) > 0
+}
+
+// planOf describes one tensor. Optional inputs, strings and tensors without elements have no plan.
+func planOf(t edgewise.TensorInfo, batched bool) (plan, bool) {
+	row := t.Shape
+	if batched {
+		if len(row) == 0 || row[0] != -1 {
+			return plan{}, false
+		}
+		row = row[1:]
+	}
+	n, ok := row.Elements()
+	size := t.Type.Size()
+	if !ok || t.Shape == nil || t.Optional || size == 0 || n == 0 || n > math.MaxInt64/size {
+		return plan{}, false
+	}
+	return plan{name: t.Name, kind: t.Type, row: row, size: n * size}, true
+}

@@ -1,0 +1,131 @@
+package browser
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/edgewise-ai/edgewise/test/real"
+)
+
+var (
+	megabytes = flag.String("browser.upload", "256", "MiB of the upload that is cut off; 1024 for the long run")
+	shots     = flag.String("browser.shots", "", "a folder for the picture of a scenario that fails")
+)
+
+// limit is generous: measurements on the same machine go first.
+const limit = 8 * time.Minute
+
+// node returns the command for a script of the page's.
+func node(t *testing.T, arguments ...string) *exec.Cmd {
+	t.Helper()
+	page := filepath.Join(real.Root(t), "webui")
+	if _, err := os.Stat(filepath.Join(page, "node_modules")); err != nil {
+		t.Fatal(`webui/node_modules is missing: run "make webui" first`)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, "node", arguments...)
+	cmd.Dir = page
+	cmd.WaitDelay = 10 * time.Second
+	cmd.Env = append(os.Environ(), "UPLOAD_MB="+*megabytes, "SHOTS="+*shots, "NO_COLOR=1")
+	return cmd
+}
+
+func TestScenarios(t *testing.T) {
+	real.Program(t)
+	real.Models(t)
+	real.Pipelines(t)
+	found, err := filepath.Glob(filepath.Join(real.Root(t), "webui", "test", "*.scenario.mjs"))
+	if err != nil || len(found) < 7 {
+		t.Fatalf("%d scenarios found (%v)", len(found), err)
+	}
+	slots := make(chan struct{}, 2)
+	for _, path := range found {
+		name := strings.TrimSuffix(filepath.Base(path), ".scenario.mjs")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			out, err := node(t, "test/run.mjs", name).CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			t.Logf("%s", out)
+		})
+	}
+}
+
+func TestUnitsOfThePage(t *testing.T) {
+	if out, err := node(t, "node_modules/vitest/vitest.mjs", "run").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+func TestThePageIsTypedAndAccessible(t *testing.T) {
+	if out, err := node(t, "node_modules/svelte-check/bin/svelte-check", "--tsconfig", "./tsconfig.json", "--fail-on-warnings").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+func TestTypesAreThoseOfTheDocument(t *testing.T) {
+	made := filepath.Join(t.TempDir(), "schema.d.ts")
+	if out, err := node(t, "node_modules/openapi-typescript/bin/cli.js", "../api/openapi.yaml", "--default-non-nullable=false", "-o", made).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	want, err := os.ReadFile(made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(filepath.Join(real.Root(t), "webui", "src", "api", "schema.d.ts"))
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("webui/src/api/schema.d.ts is not what api/openapi.yaml says (%v): run \"npm run types\" in webui", err)
+	}
+}
+
+func TestTheBuildKeepsToItsBudget(t *testing.T) {
+	const (
+		kB       = 1 << 10
+		route    = 110 * kB // any chunk that a route loads, but for the compiler
+		editor   = 114 * kB // the code editor: its language costs 12 kB, and without it nobody would call it one
+		compiler = 2200 * kB
+		all      = 700 * kB // without the compiler
+	)
+	dist := filepath.Join(real.Root(t), "webui", "dist")
+	var total int64
+	err := filepath.WalkDir(dist, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".br") {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		most := int64(route)
+		switch name := d.Name(); {
+		case strings.Contains(path, "sandbox"):
+			most = compiler
+		case strings.HasPrefix(name, "Editor-"):
+			most = editor
+		}
+		if info.Size() > most {
+			t.Errorf("%s takes %d bytes, more than %d", d.Name(), info.Size(), most)
+		}
+		if most != compiler && !strings.HasPrefix(d.Name(), "licences") {
+			total += info.Size()
+		}
+		return nil
+	})
+	if err != nil || total == 0 {
+		t.Fatalf("%d bytes of the page found (%v): run \"make webui\" first", total, err)
+	}
+	if total > all {
+		t.Errorf("the page takes %d bytes, more than %d", total, all)
+	}
+}

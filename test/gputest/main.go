@@ -1,0 +1,132 @@
+// Command gputest looks at a GPU: what is found, how fast copies are, whether a model computes there what it computes on the CPU,
+// how fast it does so through ONNX Runtime alone and through the box's own path, and whether a server comes back from faults. It
+// prints a table and writes JSON. "make gpu-test" packs it with all it needs; run.sh beside it runs it.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/edgewise-ai/edgewise/gpu"
+	"github.com/edgewise-ai/edgewise/gpu/cuda"
+)
+
+// settings are the flags.
+type settings struct {
+	library string
+	driver  string
+	folders []string
+	server  string
+	out     string
+	fake    bool
+	each    time.Duration
+}
+
+// line is one result.
+type line struct {
+	Name   string  `json:"name"`
+	Value  float64 `json:"value"`
+	Unit   string  `json:"unit"`
+	Gate   float64 `json:"gate,omitempty"` // the least that is wanted; 0: none
+	Failed string  `json:"failed,omitempty"`
+}
+
+// report is what is written.
+type report struct {
+	Date    time.Time   `json:"date"`
+	Go      string      `json:"go"`
+	Fake    bool        `json:"fake"` // over libraries that stand in for NVIDIA's: the figures mean nothing
+	Machine *gpu.Report `json:"machine"`
+	Lines   []line      `json:"lines"`
+}
+
+func main() {
+	var s settings
+	flag.StringVar(&s.library, "library", "", "ONNX Runtime's library, its providers beside it")
+	flag.StringVar(&s.driver, "driver", "", "the CUDA driver; empty: searched")
+	flag.Func("folder", "a folder with NVIDIA's libraries; may be repeated", func(v string) error {
+		s.folders = append(s.folders, v)
+		return nil
+	})
+	flag.StringVar(&s.server, "server", "", "the program edgewise")
+	flag.StringVar(&s.out, "out", "gputest.json", "where the JSON goes")
+	flag.BoolVar(&s.fake, "fake", false, "NVIDIA's libraries are stand-ins: run everything and judge no figure")
+	flag.DurationVar(&s.each, "each", 3*time.Second, "time of each measurement")
+	flag.Parse()
+	r := &report{Date: time.Now().UTC(), Go: runtime.Version(), Fake: s.fake}
+	code := r.run(context.Background(), s)
+	content, err := json.MarshalIndent(r, "", "  ")
+	if err == nil {
+		err = os.WriteFile(s.out, append(content, '\n'), 0o600)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// run does everything and returns the exit code: 0 when nothing failed and no gate was missed.
+func (r *report) run(ctx context.Context, s settings) int {
+	r.Machine = gpu.Find(gpu.Config{Driver: s.driver, Folders: s.folders, Runtime: s.library})
+	fmt.Printf("driver    %s\nprovider  %s, code for %s\n", r.Machine.Driver, r.Machine.Provider, r.Machine.Code)
+	for _, d := range r.Machine.Devices {
+		fmt.Printf("%-9s %s, compute capability %s, used: %v %s\n", d.Name, d.Description, d.Capability, d.Used, d.Reason)
+	}
+	if r.Machine.Reason != "" {
+		fmt.Println("no GPU is used:", r.Machine.Reason)
+		return 1
+	}
+	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	for _, step := range []struct {
+		name string
+		do   func() error
+	}{
+		{"copies", func() error { return r.copies(s) }},
+		{"models", func() error { return r.models(ctx, s, logger) }},
+		{"server", func() error { return r.served(ctx, s) }},
+	} {
+		if err := step.do(); err != nil {
+			r.add(line{Name: step.name, Failed: err.Error()})
+		}
+	}
+	code := 0
+	for _, l := range r.Lines {
+		if l.Failed != "" {
+			code = 1
+		}
+	}
+	return code
+}
+
+// add notes a result, prints it, and judges it by its gate.
+func (r *report) add(l line) {
+	if l.Gate > 0 && l.Value < l.Gate && !r.Fake && l.Failed == "" {
+		l.Failed = fmt.Sprintf("%.3g is less than %.3g", l.Value, l.Gate)
+	}
+	verdict := ""
+	if l.Failed != "" {
+		verdict = "FAILED: " + l.Failed
+	}
+	fmt.Printf("%-46s %12.4g %-10s %s\n", l.Name, l.Value, l.Unit, verdict)
+	r.Lines = append(r.Lines, l)
+}
+
+// open returns the first device's context.
+func open(s settings) (*cuda.Ctx, error) {
+	driver, err := cuda.Open(cuda.Candidates(s.driver))
+	if err != nil {
+		return nil, err
+	}
+	device, err := driver.GetDevice(0)
+	if err != nil {
+		return nil, err
+	}
+	return device.Retain()
+}

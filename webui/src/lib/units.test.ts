@@ -1,0 +1,237 @@
+import { describe, expect, it } from 'vitest';
+import { messages } from '../compiler/compile';
+import { described } from './describe';
+import { rooted } from './drop';
+import { draft, parse, tensor } from './draft';
+import { addStep, complete, connect, connections, disconnect, empty, fresh, mismatch, moveStep, refusal, removeStep, steps, type Config, type Ports } from './ensemble';
+import { ago, bytes, duration, shape, span } from './format';
+import { draw, find, mostShown } from './graph';
+import { boxes, inputKinds, layout, probabilities, top, view } from './guess';
+import { matches, merge } from './lines';
+import { strength } from './password';
+import { curl, operations } from './reference';
+import { match } from './match';
+import { quote } from './snippets';
+import { depths } from './spans';
+import { spread } from './spread';
+import { tar } from './tar';
+import { decode, encode, half, pack, toHalf, unfit, unpack, type Tensor } from './tensor';
+
+const info = (name: string, datatype: string, dims: number[]) => ({ name, datatype, shape: dims });
+
+describe('addresses', () => {
+  it.each([
+    ['/', '/', {}],
+    ['/models/:name', '/models/cat', { name: 'cat' }],
+    ['/models/:name', '/models/a%2Fb', { name: 'a/b' }],
+    ['/models/:name', '/models', null],
+    ['/models', '/models/', {}],
+    ['/models/:name', '/models/%zz', null],
+    ['/', '/models', null],
+  ])('%s against %s', (pattern, path, want) => expect(match(pattern, path)).toEqual(want));
+});
+
+describe('numbers for people', () => {
+  it.each([[0, '0 B'], [1023, '1,023 B'], [1536, '1.5 KiB'], [5e9, '4.66 GiB']])('%d bytes', (n, want) => expect(bytes(n)).toBe(want));
+  it.each([[null, '–'], [5, '5 µs'], [1500, '1.5 ms'], [2.5e6, '2.5 s'], [9e7, '2 min']])('%s microseconds', (n, want) => expect(duration(n)).toBe(want));
+  it('says how long ago', () => expect(ago('2026-01-01T00:00:00Z', Date.parse('2026-01-01T03:10:00Z'))).toBe('3 hours ago'));
+  it('says how long', () => expect([span(59), span(61), span(90000)]).toEqual(['59 seconds', '1 minute', '1 day']));
+  it('writes shapes', () => expect([shape([1, -1]), shape(null), shape([])]).toEqual(['[1, ?]', 'any shape', '[]']));
+});
+
+describe('tensors on the wire', () => {
+  const all: Tensor[] = [
+    { name: 'f', datatype: 'FP32', shape: [2], data: Float32Array.of(1.5, -2) },
+    { name: 'h', datatype: 'FP16', shape: [3], data: Float32Array.of(0.5, -65504, 6e-8) },
+    { name: 'l', datatype: 'INT64', shape: [1], data: BigInt64Array.of(-9007199254740993n) },
+    { name: 't', datatype: 'BYTES', shape: [2], data: [new TextEncoder().encode('äh'), new Uint8Array()] },
+    { name: 'b', datatype: 'BOOL', shape: [2], data: Uint8Array.of(1, 0) },
+  ];
+  it.each(all)('$datatype comes back as it went', (t) => {
+    const got = decode(t.datatype, encode(t));
+    if (t.datatype === 'FP16') Array.from(got as Float32Array).forEach((v, i) => expect(v).toBeCloseTo(Number((t.data as Float32Array)[i]), 3));
+    else expect(got).toEqual(t.data);
+  });
+  it('packs a head and the blocks behind it', () => {
+    const { body, head } = pack(all);
+    expect(JSON.parse(new TextDecoder().decode(body.subarray(0, head))).inputs.map((i: { parameters: { binary_data_size: number } }) => i.parameters.binary_data_size)).toEqual([8, 6, 8, 11, 2]);
+    expect(body.length).toBe(head + 35);
+  });
+  it('reads answers in JSON and in binary', () => {
+    const json = new TextEncoder().encode(JSON.stringify({ outputs: [{ name: 'y', datatype: 'FP32', shape: [1], parameters: { binary_data_size: 4 } }] }));
+    const body = new Uint8Array([...json, ...new Uint8Array(Float32Array.of(7).buffer)]);
+    expect(unpack(body, json.length).outputs[0]!.data).toEqual(Float32Array.of(7));
+    expect(unpack(new TextEncoder().encode('{"outputs":[{"name":"y","datatype":"INT32","shape":[2],"data":[1,2]}]}'), 0).outputs[0]!.data).toEqual(Int32Array.of(1, 2));
+  });
+  it('rounds to half precision and back', () => {
+    for (const v of [0, 1, -2, 0.1, 65504, 1e6, NaN]) {
+      const back = half(toHalf(v));
+      if (Number.isNaN(v)) expect(back).toBeNaN();
+      else if (v === 1e6) expect(back).toBe(Infinity);
+      else expect(Math.abs(back - v)).toBeLessThanOrEqual(Math.abs(v) / 1024);
+    }
+  });
+  it('says why a shape does not fit', () => expect([unfit(info('x', 'FP32', [-1, 3]), [5, 3]), unfit(info('x', 'FP32', [-1, 3]), [5, 4]), unfit(info('x', 'FP32', [2]), [1, 2])]).toEqual(['', 'wants 3 in dimension 2, not 4', 'wants 1 dimensions, not 2']));
+});
+
+describe('forms', () => {
+  it.each([
+    ['[[1, 2], [3, 4]]', [1, 2, 3, 4], [2, 2]],
+    ['1, 2; 3', [1, 2, 3], null],
+    ['[1, 2]', [1, 2], null],
+    ['[true, false]', [1, 0], null],
+  ])('%s', (text, values, dims) => expect(parse(info('x', 'FP32', [-1]), text)).toEqual({ values, shape: dims }));
+  it.each(['[1, [2]]', '[1, "a"]', '1, x', '[1,'])('refuses %s', (text) => expect(() => parse(info('x', 'FP32', [-1]), text)).toThrow(/x/));
+  it('fills the open dimension of a flat list', async () => expect((await tensor(info('x', 'FP32', [-1, 2]), { ...draft(info('x', 'FP32', [-1, 2])), text: '1, 2, 3, 4' }))!.shape).toEqual([2, 2]));
+  it('refuses a wrong count at the input', async () => await expect(tensor(info('x', 'FP32', [3]), { ...draft(info('x', 'FP32', [3])), text: '1, 2' })).rejects.toThrow(/x: 2 numbers/));
+  it('leaves an optional input out', async () => expect(await tensor({ ...info('x', 'FP32', [3]), optional: true }, { ...draft(info('x', 'FP32', [3])), skip: true })).toBeNull());
+});
+
+describe('what an input is', () => {
+  it.each([
+    [info('image', 'BYTES', [1]), 'picture'],
+    [info('wav', 'BYTES', [1]), 'sound'],
+    [info('question', 'BYTES', [-1]), 'text'],
+    [info('x', 'FP32', [1, 3, 224, 224]), 'pixels'],
+    [info('x', 'UINT8', [-1, -1, 3]), 'pixels'],
+    [info('samples', 'FP32', [-1]), 'samples'],
+    [info('x', 'FP32', [-1, 4]), 'numbers'],
+  ])('$name $datatype $shape', (t, want) => expect(inputKinds(t)[0]).toBe(want));
+  it('finds the sides of a picture', () => {
+    expect(layout(info('x', 'FP32', [1, 256, 128, 3]))).toEqual({ channels: 3, height: 256, width: 128, first: false, rank: 4 });
+    expect(layout(info('x', 'FP32', [-1, 1, -1, -1]))).toEqual({ channels: 1, height: -1, width: -1, first: true, rank: 4 });
+    expect(layout(info('x', 'FP32', [1, 512, 16]))).toBeNull();
+  });
+});
+
+describe('what an output is', () => {
+  const t = (datatype: string, dims: number[], data: Tensor['data'] = new Float32Array(dims.reduce((a, b) => a * b, 1))): Tensor => ({ name: 'y', datatype, shape: dims, data });
+  it.each([
+    [t('FP32', [3, 4]), true, 'boxes'], [t('FP32', [3, 4]), false, 'numbers'], [t('FP32', [1, 1000]), false, 'classes'],
+    [t('BYTES', [2], []), true, 'text'], [t('FP32', [1, 1, 64, 64]), false, 'picture'], [t('FP32', [2, 4, 2]), true, 'boxes'], [t('FP32', [1, 8, 3]), false, 'numbers'],
+  ])('%o', (tensor, picture, want) => expect(view(tensor, picture)).toBe(want));
+  it('makes probabilities once', () => {
+    expect(probabilities([0.25, 0.75])).toEqual([0.25, 0.75]);
+    expect(probabilities([1000, 1000])).toEqual([0.5, 0.5]);
+  });
+  it('names the highest first', () => expect(top([0.1, 0.7, 0.2], ['a', '', 'c'], 2)).toEqual([{ index: 1, label: 'class 1', value: 0.7 }, { index: 2, label: 'c', value: 0.2 }]));
+  it('places boxes in parts of the picture, in every form', () => {
+    const at = (values: number[], form: Parameters<typeof boxes>[3]) => boxes(t('FP32', [1, 4], Float32Array.from(values)), [], { width: 100, height: 50 }, form)[0]!.points[0];
+    expect(at([10, 5, 30, 25], 'x1 y1 x2 y2')).toEqual([0.1, 0.1]);
+    expect(at([5, 10, 25, 30], 'y1 x1 y2 x2')).toEqual([0.1, 0.1]);
+    expect(at([20, 15, 20, 20], 'centre and size')).toEqual([0.1, 0.1]);
+    expect(at([0.5, 0.25, 1, 1], 'x1 y1 x2 y2')).toEqual([0.5, 0.25]);
+  });
+  it('says what other outputs say of a box', () => {
+    const found = boxes(t('FP32', [2, 4], Float32Array.from([0, 0, 9, 9, 1, 1, 9, 9])), [{ name: 'score', datatype: 'FP32', shape: [2], data: Float32Array.of(0.5, 0.25) }, { name: 'label', datatype: 'BYTES', shape: [2], data: [new TextEncoder().encode('cat'), new TextEncoder().encode('<b>')] }], { width: 10, height: 10 }, 'x1 y1 x2 y2');
+    expect(found.map((b) => [b.score, b.text])).toEqual([[0.5, 'cat'], [0.25, '<b>']]);
+  });
+  it('counts what is not finite', () => expect(spread([1, NaN, 3, Infinity], 2)).toEqual({ least: 1, most: 3, mean: 2, strange: 2, bins: [1, 1] }));
+});
+
+describe('ensembles', () => {
+  const ports: Record<string, Ports> = {
+    cut: { inputs: [info('image', 'BYTES', [1])], outputs: [info('tensor', 'FP32', [1, -1, -1, 3]), info('size', 'INT32', [2])] },
+    see: { inputs: [info('x', 'FP32', [1, 256, 256, 3])], outputs: [info('y', 'FP32', [1, 10])] },
+  };
+  const look = (c: Config) => (i: number) => ports[steps(c)[i]?.model_name ?? ''];
+  const two = () => addStep(addStep(empty(), 'cut'), 'see');
+  const whole = () => {
+    let c = two();
+    c = connect(c, { step: -1, port: fresh }, { step: 0, port: 'image' }, look(c));
+    c = connect(c, { step: 0, port: 'tensor' }, { step: 1, port: 'x' }, look(c));
+    return connect(c, { step: 1, port: 'y' }, { step: -1, port: fresh }, look(c));
+  };
+  it('becomes a configuration by connecting', () => {
+    const c = whole();
+    expect(c.input).toEqual([{ name: 'image', data_type: 'TYPE_STRING', dims: [1] }]);
+    expect(c.output).toEqual([{ name: 'y', data_type: 'TYPE_FP32', dims: [1, 10] }]);
+    expect(steps(c)[1]).toMatchObject({ input_map: { x: 'tensor' }, output_map: { y: 'y' } });
+    expect(connections(c)).toHaveLength(3);
+  });
+  it('refuses what does not fit, with the reason', () => {
+    const c = two();
+    expect(refusal(c, { step: 0, port: 'size' }, { step: 1, port: 'x' }, look(c))).toBe('“x” wants FP32, and “size” is INT32');
+    expect(mismatch(info('a', 'FP32', [1, 3]), info('b', 'FP32', [1, 4]))).toBe('“b” wants 4 in dimension 2, and “a” has 3');
+    expect(mismatch(info('a', 'FP32', [3]), info('b', 'FP32', [1, 3]))).toContain('2 dimensions');
+  });
+  it('refuses circles', () => {
+    const c = connect(two(), { step: 0, port: 'tensor' }, { step: 1, port: 'x' }, look(two()));
+    expect(refusal(c, { step: 1, port: 'y' }, { step: 0, port: 'image' }, look(c))).toContain('circle');
+    expect(refusal(c, { step: 0, port: 'size' }, { step: 0, port: 'image' }, look(c))).toContain('circle');
+  });
+  it('takes away with a step what hung on it', () => {
+    const c = removeStep(whole(), 0);
+    expect(steps(c)).toHaveLength(1);
+    expect(steps(c)[0]!.input_map).toEqual({});
+    expect(removeStep(whole(), 1).output).toEqual([]);
+  });
+  it('moves and disconnects', () => {
+    expect(steps(moveStep(whole(), 0, 1)).map((s) => s.model_name)).toEqual(['see', 'cut']);
+    expect(steps(moveStep(whole(), 0, -5)).map((s) => s.model_name)).toEqual(['cut', 'see']);
+    expect(connections(disconnect(whole(), { step: 1, port: 'x' }))).toHaveLength(2);
+  });
+  it('keeps what it does not know, but for what the box pinned', () => {
+    const c = complete({ platform: 'ensemble', parameters: { a: 1 }, ensemble_scheduling: { max_inflight_requests: 3, step: [{ model_name: 'see', fan_out: { input: ['x'] }, pinned: { version: 1 } }] } });
+    expect(c).toMatchObject({ parameters: { a: 1 }, input: [], ensemble_scheduling: { max_inflight_requests: 3, step: [{ model_name: 'see', model_version: -1, fan_out: { input: ['x'] } }] } });
+    expect(steps(c)[0]).not.toHaveProperty('pinned');
+  });
+});
+
+describe('the graph of a network', () => {
+  const node = (i: number, name: string) => ({ name, op: 'Conv', inputs: [i ? 't' + (i - 1) : 'x'], outputs: ['t' + i] });
+  const graph = (n: number, name: (i: number) => string) => ({ kind: 'onnx' as const, inputs: [info('x', 'FP32', [1])], outputs: [info('t' + (n - 1), 'FP32', [1])], nodes: Array.from({ length: n }, (_, i) => node(i, name(i))), truncated: false });
+  it('draws a small one whole', () => expect(draw(graph(10, () => ''), new Set()).shown).toHaveLength(12));
+  it('groups a large one by names and opens groups', () => {
+    const g = graph(mostShown + 100, (i) => `/m/layer${i % 4}/conv`);
+    expect(draw(g, new Set()).shown.map((s) => s.group).filter(Boolean)).toEqual(['m']);
+    expect(draw(g, new Set(['m'])).shown.filter((s) => s.group)).toHaveLength(4);
+  });
+  it('groups neighbours where names say nothing', () => expect(draw(graph(6000, () => ''), new Set()).shown.length).toBeLessThanOrEqual(mostShown));
+  it('finds by kind, name and tensor', () => expect(find(graph(3, (i) => 'n' + i), 't1')).toEqual([1, 2]));
+});
+
+describe('what happened', () => {
+  const line = (number: number, level = 'info' as const, message = 'm') => ({ number, time: '', level, message, fields: [{ key: 'model', value: 'cat' }] });
+  it('keeps each line once and in order', () => expect(merge([line(1), line(3)], [line(3), line(2), line(4)]).map((l) => l.number)).toEqual([1, 2, 3, 4]));
+  it('forgets the oldest', () => expect(merge([line(1), line(2)], [line(3)], 2).map((l) => l.number)).toEqual([2, 3]));
+  it('filters by level and text', () => expect([matches(line(1), 'warn', ''), matches(line(1), 'info', 'CAT'), matches(line(1), 'debug', 'dog')]).toEqual([false, true, false]));
+  it('puts spans into a tree, whatever their order', () => {
+    const s = (name: string, start_us: number, parent?: number) => ({ name, start_us, duration_us: 1, ...(parent === undefined ? {} : { parent }) });
+    expect(depths([s('root', 0), s('late', 9, 0), s('early', 1, 0), s('inner', 2, 2)]).map((x) => `${x.depth}${x.span.name}`)).toEqual(['0root', '1early', '2inner', '1late']);
+    expect(depths([s('self', 0, 0)])).toHaveLength(1);
+  });
+});
+
+describe('small things', () => {
+  it.each([['short', 0], ['aaaaaaaaaaaaaa', 1], ['abcdefghijklmno', 1], ['correct horse battery staple', 4]])('a password: %s', (p, least) => expect(strength(p, 12).score).toBe(least));
+  it('quotes for a shell', () => expect([quote('a/b.c'), quote("it's")]).toEqual(['a/b.c', `'it'\\''s'`]));
+  it('reads what a step says of itself', () => {
+    expect(described('const d = `{"name": "s", "inputs": [], "outputs": []}`; fail(`${1} {`)')).toEqual({ name: 's', inputs: [], outputs: [], parameters: [] });
+    expect(described('no description')).toBeNull();
+  });
+  it('reads what the compiler says', () => {
+    const text = "ERROR TS2322: Type '~lib/string/String' is not assignable to type 'i32'.\n    :\n 9 │ let m: i32 = \"text\";\n   │              ~~~~~~\n   └─ in step.ts(9,14)\n";
+    expect(messages(text)).toEqual([{ severity: 'error', line: 9, column: 14, length: 6, text: "Type '~lib/string/String' is not assignable to type 'i32'." }]);
+  });
+  it('makes an archive that tar reads: sizes, sums and ends', async () => {
+    const bytes = new Uint8Array(await tar([{ path: 'm/1/model.onnx', file: new Blob(['hello']) }]).arrayBuffer());
+    expect(bytes.length).toBe(512 + 512 + 1024);
+    const text = (from: number, length: number) => new TextDecoder().decode(bytes.subarray(from, from + length)).replace(/\0.*$/s, '');
+    expect([text(0, 100), text(124, 12), text(257, 6), text(512, 5)]).toEqual(['m/1/model.onnx', '00000000005', 'ustar', 'hello']);
+    const sum = bytes.subarray(0, 512).reduce((a, b, i) => a + (i >= 148 && i < 156 ? 32 : b), 0);
+    expect(parseInt(text(148, 6), 8)).toBe(sum);
+  });
+  it('keeps the name of a folder that is one model', () => {
+    const file = new Blob();
+    const paths = (list: string[]) => rooted('cat', list.map((path) => ({ path, file }))).map((e) => e.path);
+    expect(paths(['1/model.onnx', 'config.pbtxt'])).toEqual(['cat/1/model.onnx', 'cat/config.pbtxt']);
+    expect(paths(['a/1/model.onnx', 'b/1/model.onnx'])).toEqual(['a/1/model.onnx', 'b/1/model.onnx']);
+  });
+  it('refuses paths that no archive holds', () => expect(() => tar([{ path: 'x'.repeat(200), file: new Blob() }])).toThrow(/too long/));
+  it('reads the reference out of a document', () => {
+    const list = operations({ paths: { '/a/{id}': { parameters: [{ $ref: '#/components/parameters/id' }], post: { operationId: 'f', summary: 's', tags: ['t'], 'x-right': 'admin', requestBody: { content: { 'application/json': { schema: { type: 'object', required: ['n'], properties: { n: { type: 'integer' }, o: { type: 'array', items: { type: 'string' } } } } } } }, responses: { '200': { description: 'fine' } } } } }, components: { parameters: { id: { name: 'id', in: 'path', required: true, schema: { type: 'string' } } } } });
+    expect(list[0]).toMatchObject({ method: 'POST', path: '/api/v1/a/{id}', right: 'admin', schema: '{\n  n: integer\n  o?: [string]\n}', parameters: [{ name: 'id', required: true }] });
+    expect(curl('https://box', list[0]!)).toContain('-X POST "https://box/api/v1/a/$ID"');
+  });
+});

@@ -1,0 +1,136 @@
+// node screenshots.mjs FOLDER: the pictures of the documentation, of a box with the demo's models and some traffic.
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Box, Visitor, root, sample } from './harness.mjs';
+
+const folder = process.argv[2];
+const box = await Box.start({ imports: ['dist/demo/models', 'dist/demo/pipelines'] });
+const face = readFileSync(sample('face.jpg'));
+const text = readFileSync(sample('text.png'));
+const shot = (page, name, options = {}) => page.screenshot({ path: join(folder, name + '.png'), ...options });
+/** A photograph makes a large file: fewer shades of it make a smaller one, and nobody sees the difference here. */
+async function smaller(page, name) {
+  const path = join(folder, name + '.png');
+  const made = await page.evaluate(async (data) => {
+    const picture = await createImageBitmap(await (await fetch(data)).blob());
+    const canvas = document.createElement('canvas');
+    [canvas.width, canvas.height] = [picture.width, picture.height];
+    const context = canvas.getContext('2d');
+    context.drawImage(picture, 0, 0);
+    const image = context.getImageData(0, 0, canvas.width, canvas.height);
+    for (let i = 0; i < image.data.length; i += 4) {
+      const grey = Math.abs(image.data[i] - image.data[i + 1]) + Math.abs(image.data[i] - image.data[i + 2]) < 24;
+      for (let c = 0; c < 3; c++) if (!grey || image.data[i + c] < 224) image.data[i + c] = (image.data[i + c] & 0xe0) | 0x10;
+    }
+    context.putImageData(image, 0, 0);
+    return canvas.toDataURL('image/png');
+  }, `data:image/png;base64,${readFileSync(path).toString('base64')}`);
+  writeFileSync(path, Buffer.from(made.split(',')[1], 'base64'));
+}
+
+try {
+  const first = await Visitor.start(box, { viewport: { width: 1180, height: 820 } });
+  await first.page.goto(box.url);
+  await first.page.getByLabel('Claim code').fill(box.code);
+  await first.page.getByLabel('Your name on this box').fill('anna');
+  await first.page.getByLabel('Password', { exact: true }).fill('seven herons under a bridge');
+  await shot(first.page, 'setup-light');
+  await first.stop();
+
+  const admin = await box.claim();
+  await admin.call('PATCH', '/settings', { name: 'Line 3 camera' });
+  const config = readFileSync(join(root, 'configs/demo/pipelines/faces/config.pbtxt'), 'utf8').replace('# Faces', '# Faces, second edition:');
+  await admin.fetch('/api/v1/models/faces/versions?file=config.pbtxt', { method: 'POST', body: config, headers: { 'Content-Type': 'application/octet-stream' } });
+  let running = true;
+  const ask = (model, body, type) => admin.fetch(`/v2/models/${model}/infer`, { method: 'POST', body, headers: { 'Content-Type': type } }).then((r) => r.arrayBuffer());
+  const traffic = (async () => {
+    for (let i = 0; running; i++) {
+      await ask('faces', face, 'image/jpeg');
+      if (i % 6 === 0) await ask('text', text, 'image/png');
+      await new Promise((r) => setTimeout(r, 120 + 100 * Math.sin(i / 6)));
+    }
+  })();
+
+  const visitor = await Visitor.start(box, { viewport: { width: 1280, height: 860 } });
+  const { page } = visitor;
+  const light = () => page.emulateMedia({ colorScheme: 'light' });
+  const dark = async () => { await page.emulateMedia({ colorScheme: 'dark' }); await page.waitForTimeout(400); };
+  await visitor.login();
+  await page.waitForTimeout(25_000);
+  await page.getByText('Serving').first().waitFor();
+  await shot(page, 'home-light');
+  await dark();
+  await shot(page, 'home-dark');
+  await light();
+
+  await visitor.open('/models', 'Models');
+  await page.waitForTimeout(8000);
+  await dark();
+  await shot(page, 'models-dark');
+  await light();
+  await page.locator('#choose-file').setInputFiles(join(root, 'dist/demo/models/ocr_direction/1/model.onnx'));
+  await page.getByText('Ready when you are').waitFor();
+  await page.waitForTimeout(400);
+  await shot(page, 'upload-light');
+
+  await visitor.open('/models/faces', 'faces');
+  await page.getByText('Time to answer').waitFor();
+  await page.waitForTimeout(1500);
+  await shot(page, 'model-light');
+  await visitor.open('/models/faces/versions', 'faces');
+  await page.getByText('What served when').waitFor();
+  await page.waitForTimeout(800);
+  await shot(page, 'versions-light');
+  await visitor.open('/models/face/graph', 'face');
+  await page.locator('.svelte-flow__node').first().waitFor();
+  await page.waitForTimeout(800);
+  await dark();
+  await shot(page, 'graph-dark');
+  await light();
+  await visitor.open('/models/faces/try', 'faces');
+  await page.locator('input[type=file]').setInputFiles(sample('face.jpg'));
+  await page.getByRole('button', { name: 'Run', exact: true }).click();
+  await page.locator('[data-boxes]').waitFor();
+  await page.setViewportSize({ width: 1000, height: 640 });
+  await page.waitForTimeout(500);
+  await shot(page, 'try-light');
+  const blank = await visitor.browser.newPage();
+  await smaller(blank, 'try-light');
+  await blank.close();
+  await page.setViewportSize({ width: 1280, height: 860 });
+
+  const draft = await admin.call('POST', '/drafts', { name: 'faces', config: (await admin.call('GET', '/ensembles')).find((e) => e.name === 'faces').config });
+  await visitor.open(`/ensembles/${draft.id}`, 'faces');
+  await page.locator('input[type=file]').setInputFiles(sample('face.jpg'));
+  await page.getByRole('button', { name: 'Run the draft' }).click();
+  await page.getByText(/in all$/).waitFor();
+  await dark();
+  await page.evaluate(() => scrollTo(0, 0));
+  await page.waitForTimeout(600);
+  await shot(page, 'ensemble-dark');
+  await visitor.open('/steps/edit?from=limit', 'limit');
+  await page.getByRole('button', { name: 'Compile and run' }).click();
+  await page.getByRole('article', { name: 'Output score' }).waitFor({ timeout: 120_000 });
+  await shot(page, 'step-dark');
+  await visitor.open('/activity/requests?model=text', 'Activity');
+  await page.getByText('Waits in the queue').first().waitFor();
+  await page.waitForTimeout(500);
+  await shot(page, 'activity-dark');
+  await light();
+  await visitor.open('/settings/security', 'Settings');
+  await shot(page, 'settings-light');
+
+  for (const [name, path, scheme] of [['phone-home-dark', '/', 'dark'], ['phone-models-light', '/models', 'light']]) {
+    const phone = await Visitor.start(box, { browser: visitor.browser, viewport: { width: 390, height: 844 }, dark: scheme === 'dark', context: { hasTouch: true, isMobile: true, storageState: await visitor.context.storageState() } });
+    await phone.page.goto(box.url + path);
+    await phone.page.waitForTimeout(6000);
+    await shot(phone.page, name);
+    await phone.context.close();
+  }
+  running = false;
+  await traffic;
+  await visitor.stop();
+} finally {
+  await box.stop();
+}
+process.exit();
