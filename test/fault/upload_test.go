@@ -36,10 +36,11 @@ type pieces struct {
 // TestKilledUploadsAreWholeOrGoOn kills a box at random moments of uploads. What a box has acknowledged is there after its
 // restart, the sender goes on from there, and what is finished is what was sent.
 func TestKilledUploadsAreWholeOrGoOn(t *testing.T) {
-	random := rand.New(rand.NewPCG(chosenSeed(t), 7))
+	seed := chosenSeed(t)
+	random := rand.New(rand.NewPCG(seed, 7))
 	dir := t.TempDir()
 	finished, kills := 0, 0
-	p := &pieces{t: t, random: random, box: startBox(t, dir)}
+	p := &pieces{t: t, random: rand.New(rand.NewPCG(seed, 8)), box: startBox(t, dir)}
 	p.begin()
 	for kills < *uploadKills {
 		done := make(chan bool, 1)

@@ -13,7 +13,7 @@ export default () => scenario({ imports: ['dist/demo/models'] }, async (box, vis
   viewer.allow(/status of 40[13]/);
   await viewer.login('vera');
   await viewer.open('/models', 'Models');
-  await viewer.page.getByRole('link', { name: 'vad' }).waitFor();
+  await viewer.page.getByRole('link', { name: 'vad', exact: true }).waitFor();
   equal(await viewer.page.getByRole('button', { name: 'Add a model' }).count(), 0, 'buttons of an operator');
   await viewer.open('/settings/users', 'Settings');
   await viewer.page.getByText('Your role does not include').waitFor();
