@@ -89,7 +89,11 @@ func (m *machine) screenshot(name string) error {
 	if err := m.monitor("screendump " + path); err != nil {
 		return err
 	}
-	return exec.CommandContext(context.Background(), "pnmtopng", path).Run()
+	picture, err := exec.CommandContext(context.Background(), "pnmtopng", path).Output()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(m.dir, name+".png"), picture, 0o644)
 }
 
 // says waits until the console has said a text since mark, and returns all of it.
