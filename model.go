@@ -1,7 +1,5 @@
 package edgewise
 
-import "time"
-
 // Model is what its author declares, in the field names and defaults of Triton's ModelConfig, which is the one schema
 // for config.pbtxt, YAML and JSON. It is validated and completed when it is read and never changed afterwards. Its JSON
 // form is the answer to "GET /v2/models/M/config": scalars are present at their default, lists are never null.
@@ -210,65 +208,6 @@ type QueuePolicy struct {
 	MaxQueueSize         uint32 `json:"max_queue_size"` // 0: the box's own bound
 }
 
-// SequenceBatching keeps the requests of a sequence on one instance.
-type SequenceBatching struct {
-	MaxSequenceIdle   uint64          `json:"max_sequence_idle_microseconds"`
-	ControlInput      []ControlInput  `json:"control_input"`
-	Direct            *DirectStrategy `json:"direct,omitempty"`
-	Oldest            *OldestStrategy `json:"oldest,omitempty"`
-	State             []SequenceState `json:"state"`
-	IterativeSequence bool            `json:"iterative_sequence"`
-}
-
-// DirectStrategy gives each sequence a row of one instance's batch.
-type DirectStrategy struct {
-	MaxQueueDelay          uint64  `json:"max_queue_delay_microseconds"`
-	MinimumSlotUtilization float32 `json:"minimum_slot_utilization"`
-}
-
-// OldestStrategy batches the oldest request of each sequence.
-type OldestStrategy struct {
-	MaxCandidateSequences int32   `json:"max_candidate_sequences"`
-	PreferredBatchSize    []int32 `json:"preferred_batch_size"`
-	MaxQueueDelay         uint64  `json:"max_queue_delay_microseconds"`
-	PreserveOrdering      bool    `json:"preserve_ordering"`
-}
-
-// ControlInput is an input that tells the model about the sequence.
-type ControlInput struct {
-	Name    string    `json:"name"`
-	Control []Control `json:"control"`
-}
-
-// Control is one signal of a ControlInput.
-type Control struct {
-	Kind           string    `json:"kind"`
-	Int32FalseTrue []int32   `json:"int32_false_true"`
-	FP32FalseTrue  []float32 `json:"fp32_false_true"`
-	BoolFalseTrue  []bool    `json:"bool_false_true"`
-	DataType       DataType  `json:"data_type"`
-}
-
-// SequenceState is an output that becomes an input of the sequence's next request.
-type SequenceState struct {
-	InputName                   string         `json:"input_name"`
-	OutputName                  string         `json:"output_name"`
-	DataType                    DataType       `json:"data_type"`
-	Dims                        Shape          `json:"dims"`
-	InitialState                []InitialState `json:"initial_state"`
-	UseSameBufferForInputOutput bool           `json:"use_same_buffer_for_input_output"`
-	UseGrowableMemory           bool           `json:"use_growable_memory"`
-}
-
-// InitialState is what a SequenceState begins with: zeros or a file in the model's initial_state folder.
-type InitialState struct {
-	Name     string   `json:"name"`
-	DataType DataType `json:"data_type"`
-	Dims     Shape    `json:"dims"`
-	ZeroData bool     `json:"zero_data,omitempty"`
-	DataFile string   `json:"data_file,omitempty"`
-}
-
 // ModelParam is a named value for the backend or for the user.
 type ModelParam struct {
 	StringValue string `json:"string_value"`
@@ -383,73 +322,3 @@ func (m *Model) batched(dims Shape) Shape {
 	}
 	return append(Shape{-1}, dims...)
 }
-
-// Version is one immutable upload of a model.
-type Version struct {
-	ID      ModelID   `json:"id"`
-	Model   *Model    `json:"model"`   // as declared and completed; never changed
-	Files   []File    `json:"files"`   // sorted by Path
-	Digest  Digest    `json:"digest"`  // over Model and Files: equal digests mean equal behaviour
-	Size    int64     `json:"size"`    // bytes of all files together
-	Created time.Time `json:"created"` // UTC
-	Origin  string    `json:"origin"`  // where it came from, for people: "upload", "import"
-
-	// Stored is the number under which the store keeps it, where that is not ID.Version: what stands in a repository's
-	// folder can change under one number, and what is stored never does. 0: it is ID.Version.
-	Stored int64 `json:"-"`
-}
-
-// StoredID names the version as the store does.
-func (v *Version) StoredID() ModelID {
-	if v.Stored == 0 {
-		return v.ID
-	}
-	return ModelID{Name: v.ID.Name, Version: v.Stored}
-}
-
-// File is one file of a version.
-type File struct {
-	Path   string `json:"path"` // relative, slash-separated, as CheckPath allows
-	Size   int64  `json:"size"` // bytes
-	Digest Digest `json:"digest"`
-}
-
-// Digest is a SHA-256 in lower-case hexadecimal.
-type Digest string
-
-// State is where a version stands. A version that nobody asked for has no Status at all.
-type State uint8
-
-// The states, as drawn above the state machine in package manager.
-const (
-	StateUnavailable State = iota
-	StateLoading
-	StateReady
-	StateUnloading
-)
-
-// String returns the name that the repository index uses.
-func (s State) String() string {
-	switch s {
-	case StateLoading:
-		return "LOADING"
-	case StateReady:
-		return "READY"
-	case StateUnloading:
-		return "UNLOADING"
-	}
-	return "UNAVAILABLE"
-}
-
-// Status is what the box says about one version.
-type Status struct {
-	ID     ModelID
-	State  State
-	Reason string // why it is not ready; "unloaded" when somebody asked for that; empty when ready
-	Since  time.Time
-	Took   time.Duration // its load; 0 until it was ready
-	Fallen bool          // it was ready and stopped working by itself
-}
-
-// LiveLabel is the label that answers requests which name no version.
-const LiveLabel = "live"

@@ -1,0 +1,73 @@
+package edgewise
+
+import "time"
+
+// Version is one immutable upload of a model.
+type Version struct {
+	ID      ModelID   `json:"id"`
+	Model   *Model    `json:"model"`   // as declared and completed; never changed
+	Files   []File    `json:"files"`   // sorted by Path
+	Digest  Digest    `json:"digest"`  // over Model and Files: equal digests mean equal behaviour
+	Size    int64     `json:"size"`    // bytes of all files together
+	Created time.Time `json:"created"` // UTC
+	Origin  string    `json:"origin"`  // where it came from, for people: "upload", "import"
+
+	// Stored is the number under which the store keeps it, where that is not ID.Version: what stands in a repository's
+	// folder can change under one number, and what is stored never does. 0: it is ID.Version.
+	Stored int64 `json:"-"`
+}
+
+// StoredID names the version as the store does.
+func (v *Version) StoredID() ModelID {
+	if v.Stored == 0 {
+		return v.ID
+	}
+	return ModelID{Name: v.ID.Name, Version: v.Stored}
+}
+
+// File is one file of a version.
+type File struct {
+	Path   string `json:"path"` // relative, slash-separated, as CheckPath allows
+	Size   int64  `json:"size"` // bytes
+	Digest Digest `json:"digest"`
+}
+
+// Digest is a SHA-256 in lower-case hexadecimal.
+type Digest string
+
+// State is where a version stands. A version that nobody asked for has no Status at all.
+type State uint8
+
+// The states, as drawn above the state machine in package manager.
+const (
+	StateUnavailable State = iota
+	StateLoading
+	StateReady
+	StateUnloading
+)
+
+// String returns the name that the repository index uses.
+func (s State) String() string {
+	switch s {
+	case StateLoading:
+		return "LOADING"
+	case StateReady:
+		return "READY"
+	case StateUnloading:
+		return "UNLOADING"
+	}
+	return "UNAVAILABLE"
+}
+
+// Status is what the box says about one version.
+type Status struct {
+	ID     ModelID
+	State  State
+	Reason string // why it is not ready; "unloaded" when somebody asked for that; empty when ready
+	Since  time.Time
+	Took   time.Duration // its load; 0 until it was ready
+	Fallen bool          // it was ready and stopped working by itself
+}
+
+// LiveLabel is the label that answers requests which name no version.
+const LiveLabel = "live"
