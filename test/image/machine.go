@@ -70,7 +70,7 @@ func (m *machine) arguments() []string {
 		args = append(args, "-blockdev", "driver=file,node-name=log,filename="+m.log, "-blockdev", "driver=blklogwrites,node-name=logged,discard=unmap,file=disk,log=log")
 		drive = "logged"
 	}
-	args = append(args, "-device", "virtio-blk-pci,drive="+drive)
+	args = append(args, "-device", "virtio-blk-pci,bootindex=1,drive="+drive)
 	if m.clock != "" {
 		args = append(args, "-rtc", "base="+m.clock)
 	}

@@ -22,6 +22,7 @@ type options struct {
 	port                        int
 	cuts, boots                 int
 	patience                    time.Duration
+	words                       string
 }
 
 // trial is the state that steps hand on: they are steps of one life of one box.
@@ -47,6 +48,7 @@ const (
 )
 
 var steps = []step{
+	{"inspect", flashed, (*trial).inspect},
 	{"boot", flashed, (*trial).boot},
 	{"claim", "", (*trial).claim},
 	{"model", "", (*trial).model},
@@ -75,6 +77,7 @@ func main() {
 	flag.IntVar(&o.cuts, "cuts", 100, "cuts of the power at random moments in each of the two steps of cuts")
 	flag.IntVar(&o.boots, "boots", 10, "how many of them are booted afterwards; the others are looked into")
 	flag.DurationVar(&o.patience, "patience", 10*time.Minute, "the longest wait for a start or an installation; raise it on a busy machine")
+	flag.StringVar(&o.words, "words", "", "more words for the kernel, such as clocksource=hpet on a machine that stops QEMU now and then")
 	only := flag.String("only", "", "steps to do, with commas; empty: all of them")
 	flag.Parse()
 	if err := run(o, *only); err != nil {
