@@ -31,7 +31,7 @@ func (s *Server) generateStream(c *fiber.Ctx) error {
 }
 
 func (s *Server) runGenerate(c *fiber.Ctx, write func(*edgewise.Response) error) (err error) {
-	id, err := inferenceID(c)
+	id, err := s.inferenceID(c)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (s *Server) runGenerate(c *fiber.Ctx, write func(*edgewise.Response) error)
 		ctx = trace.Context(ctx)
 		defer func() { trace.End(err) }()
 	}
-	resp, err := s.deps.Engine.Infer(ctx, &req.Request)
+	resp, err := s.inferLabelled(ctx, c, &req.Request)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ const (
 // infer answers one inference: POST /v2/models/{name}[/versions/{version}]/infer. Binary tensors are read where the
 // socket put them; those of the answer are copied once, into the memory that the socket is written from.
 func (s *Server) infer(c *fiber.Ctx) (err error) {
-	id, err := inferenceID(c)
+	id, err := s.inferenceID(c)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (s *Server) infer(c *fiber.Ctx) (err error) {
 		ctx = trace.Context(ctx)
 		defer func() { trace.End(err) }()
 	}
-	resp, err := s.deps.Engine.Infer(ctx, &req.Request)
+	resp, err := s.inferLabelled(ctx, c, &req.Request)
 	if err != nil {
 		return err
 	}
