@@ -236,7 +236,7 @@ export async function scenario(options, run) {
     await run(box, visitor);
     await visitor.stop();
   } catch (failure) {
-    if (process.env.SHOTS) await visitor?.page?.screenshot({ path: join(process.env.SHOTS, 'failed.png'), fullPage: true }).catch(() => {});
+    if (process.env.SHOTS) await visitor?.page?.screenshot({ path: join(process.env.SHOTS, `failed-${process.argv[2] ?? 'scenario'}.png`), fullPage: true }).catch(() => {});
     console.error('address:', visitor?.page?.url());
     console.error(box.output.split('\n').filter((l) => /level=(WARN|ERROR)/.test(l)).slice(-10).join('\n'));
     await visitor?.browser?.close().catch(() => {});

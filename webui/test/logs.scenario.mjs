@@ -30,7 +30,7 @@ export default () => scenario({}, async (box, visitor) => {
   const admin = await box.claim();
   const device = await box.device(admin);
   const { page } = visitor;
-  const pushed = await admin.fetch('/api/v1/models/chatty/versions', { method: 'POST', body: tar({ 'config.pbtxt': config, '1/model.onnx': times(2) }), headers: { 'Content-Type': 'application/x-tar' } });
+  const pushed = await admin.fetch('/api/v1/models/chatty/versions', { method: 'POST', body: tar({ 'config.pbtxt': config, 'model.onnx': times(2) }), headers: { 'Content-Type': 'application/x-tar' } });
   check(pushed.ok, `pushing: ${await pushed.clone().text()}`);
   await visitor.login();
   await visitor.open('/activity/logs', 'Activity');

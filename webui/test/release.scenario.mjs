@@ -8,7 +8,7 @@ import { broken, times } from './onnx.mjs';
 
 const body = JSON.stringify({ inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 4], data: [1, 2, 3, 4] }], outputs: [{ name: 'y' }] });
 const warmup = `max_batch_size: 0
-model_warmup [{ name: "smoke" batch_size: 0 inputs { key: "x" value { data_type: TYPE_FP32 dims: [1, 4] zero_data: true } } }]
+model_warmup [{ name: "smoke" batch_size: 1 inputs { key: "x" value { data_type: TYPE_FP32 dims: [1, 4] zero_data: true } } }]
 `;
 
 export default () => scenario({ context: { timezoneId: 'Asia/Tokyo', locale: 'en-GB' } }, async (box, visitor) => {
@@ -23,7 +23,8 @@ export default () => scenario({ context: { timezoneId: 'Asia/Tokyo', locale: 'en
   await push(times(2), true);
   await push(times(3, true), true);
   const answer = async (path) => {
-    const response = await device.fetch(`/v2/models/gauge${path}/infer`, { method: 'POST', body, headers: { 'Content-Type': 'application/json' } });
+    const response = await device.fetch(`/v2/models/gauge${path}/infer`, { method: 'POST', body, headers: { 'Content-Type': 'application/json' } }).catch((e) => e);
+    if (response instanceof Error) return response.message;
     const said = await response.json();
     return response.ok ? said.outputs[0].data[3] : said.error;
   };
@@ -44,7 +45,7 @@ export default () => scenario({ context: { timezoneId: 'Asia/Tokyo', locale: 'en
   equal(await answer('/versions/line-3'), 8, 'what the label answers at first');
   const heard = new Set();
   let asking = true;
-  const loop = (async () => { while (asking) heard.add(await answer('/versions/line-3')); })();
+  const loop = (async () => { while (asking) { heard.add(await answer('/versions/line-3')); await new Promise((r) => setTimeout(r, 10)); } })();
   await label(2);
   await until('the device to hear the new version', () => heard.has(12));
   asking = false;
@@ -83,7 +84,7 @@ export default () => scenario({ context: { timezoneId: 'Asia/Tokyo', locale: 'en
   await job.getByText('Ready when you are').waitFor();
   asking = true;
   const answers = [];
-  const meanwhile = (async () => { while (asking) answers.push(await answer('')); })();
+  const meanwhile = (async () => { while (asking) { answers.push(await answer('')); await new Promise((r) => setTimeout(r, 20)); } })();
   await job.getByRole('button', { name: 'Activate' }).click();
   await job.getByText('Warm up failed').waitFor({ timeout: patience });
   check(/smoke|warm/i.test(await job.getByRole('alert').first().innerText()), `the page says ${await job.getByRole('alert').first().innerText()}`);

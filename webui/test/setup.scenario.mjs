@@ -23,7 +23,7 @@ export default () => scenario({}, async (box, visitor) => {
   await claim('AAAA-BBBB-CCCC-DDDX');
   await page.getByRole('alert').waitFor();
   await claim(box.code);
-  await page.getByRole('alert').getByText(/try again in \d+ s/).waitFor();
+  await page.getByRole('alert').getByText(/try again in \d+ s/).first().waitFor();
   problems.push(...(await judge(page, 'claim, paused')));
   await until('the pause to be over', async () => {
     await page.waitForTimeout(4000);

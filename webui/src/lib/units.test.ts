@@ -11,7 +11,7 @@ import { matches, merge } from './lines';
 import { strength } from './password';
 import { curl, operations } from './reference';
 import { match } from './match';
-import { quote } from './snippets';
+import { quote, snippets } from './snippets';
 import { depths } from './spans';
 import { spread } from './spread';
 import { tar } from './tar';
@@ -29,6 +29,25 @@ describe('addresses', () => {
     ['/models/:name', '/models/%zz', null],
     ['/', '/models', null],
   ])('%s against %s', (pattern, path, want) => expect(match(pattern, path)).toEqual(want));
+});
+
+describe('calls for programs', () => {
+  const detail = { name: 'm', version: 2, inputs: [{ name: 'x', datatype: 'BOOL', shape: [1, 2] }], outputs: [{ name: 'y', datatype: 'FP32', shape: [1] }] } as never;
+  const text = (base: string, keyed: boolean) => snippets(base, detail, [], false, [{ name: 'x', datatype: 'BOOL', shape: [1, 2], data: Uint8Array.of(1, 0) }], keyed).map((s) => s.text);
+  it('trust the box over TLS alone', () => {
+    for (const call of text('https://box', true)) expect(call).toContain('edgewise-authority.pem');
+    for (const call of text('http://127.0.0.1:8000', true)) expect(call).not.toMatch(/authority|ssl|cacert/);
+  });
+  it('carry a key where the box wants one', () => {
+    for (const call of text('http://box', true)) expect(call).toContain('EDGEWISE_KEY');
+    for (const call of text('http://box', false)) expect(call).not.toMatch(/EDGEWISE_KEY|Authorization/);
+  });
+  it('are written as each language writes', () => {
+    const [curl, python, javascript] = text('http://box', false);
+    expect(curl).toBe(`curl http://box/v2/models/m/versions/2/infer \\\n  -d '{"inputs":[{"name":"x","datatype":"BOOL","shape":[1,2],"data":[true,false]}]}'`);
+    expect(python).toContain('"data": [True,False]');
+    expect(javascript).toContain('data: [true,false]');
+  });
 });
 
 describe('numbers for people', () => {
