@@ -126,7 +126,7 @@ describe('what an input is', () => {
 describe('what an output is', () => {
   const t = (datatype: string, dims: number[], data: Tensor['data'] = new Float32Array(dims.reduce((a, b) => a * b, 1))): Tensor => ({ name: 'y', datatype, shape: dims, data });
   it.each([
-    [t('FP32', [3, 4]), true, 'boxes'], [t('FP32', [3, 4]), false, 'numbers'], [t('FP32', [1, 1000]), false, 'classes'],
+    [t('FP32', [3, 4]), true, 'boxes'], [t('FP32', [3, 4]), false, 'numbers'], [t('FP32', [1, 1000], Float32Array.from({ length: 1000 }, (_, i) => i % 7 - 3)), false, 'classes'], [t('FP32', [3], Float32Array.of(0.2, 0.7, 0.1)), false, 'classes'], [t('FP32', [2], Float32Array.of(0.93, 3.9)), false, 'numbers'], [t('FP32', [1, 198], new Float32Array(198).fill(0.5)), false, 'numbers'], [{ ...t('FP32', [2], Float32Array.of(3, 9)), name: 'logits' }, false, 'classes'],
     [t('BYTES', [2], []), true, 'text'], [t('FP32', [1, 1, 64, 64]), false, 'picture'], [t('FP32', [2, 4, 2]), true, 'boxes'], [t('FP32', [1, 8, 3]), false, 'numbers'],
   ])('%o', (tensor, picture, want) => expect(view(tensor, picture)).toBe(want));
   it('makes probabilities once', () => {
