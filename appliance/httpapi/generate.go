@@ -31,7 +31,7 @@ func (s *Server) generateStream(c *fiber.Ctx) error {
 }
 
 func (s *Server) runGenerate(c *fiber.Ctx, write func(*edgewise.Response) error) error {
-	id, err := inferenceID(c)
+	id, err := s.inferenceID(c)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ const (
 // infer answers one inference: POST /v2/models/{name}[/versions/{version}]/infer. Binary tensors are read where the
 // socket put them; those of the answer are copied once, into the memory that the socket is written from.
 func (s *Server) infer(c *fiber.Ctx) error {
-	id, err := inferenceID(c)
+	id, err := s.inferenceID(c)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (s *Server) ask(c *fiber.Ctx, req *edgewise.Request, write func(*edgewise.R
 		ctx = trace.Context(ctx)
 		defer func() { trace.End(err) }()
 	}
-	resp, err := s.deps.Engine.Infer(ctx, req)
+	resp, err := s.inferLabelled(ctx, c, req)
 	if err != nil {
 		return err
 	}
