@@ -32,6 +32,12 @@ type running struct {
 // runBox runs a box with accounts until the test ends.
 func runBox(t *testing.T, change func(*config.Config)) *running {
 	t.Helper()
+	return runBoxWith(t, change, func(*App) {})
+}
+
+// runBoxWith is runBox with something done to the box before it runs.
+func runBoxWith(t *testing.T, change func(*config.Config), before func(*App)) *running {
+	t.Helper()
 	c := testConfig(t)
 	c.Auth = config.AuthAccounts
 	if change != nil {
@@ -39,6 +45,7 @@ func runBox(t *testing.T, change func(*config.Config)) *running {
 	}
 	h := &running{t: t}
 	h.app, h.log = newApp(t, c)
+	before(h.app)
 	ctx, stop := context.WithCancel(context.Background())
 	ended, welcome := make(chan error, 1), make(chan Welcome, 1)
 	go func() {

@@ -17,6 +17,7 @@ type engine struct {
 	*manager.Manager
 	library *library
 	watch   *watch
+	safe    func() bool // whether models are left alone after crashes; nil: they never are
 	strict  bool        // ready means that every wanted version is
 	started atomic.Bool // the stored wishes have been repeated
 	ending  atomic.Bool // the box is stopping
@@ -37,6 +38,9 @@ func (e *engine) Live() bool { return e.started.Load() }
 
 // Ready tells whether requests should be sent here.
 func (e *engine) Ready() bool {
+	if e.safe != nil && e.safe() {
+		return false
+	}
 	return e.started.Load() && !e.ending.Load() && (!e.strict || e.Manager.Ready() && e.library.sources.ready())
 }
 
