@@ -19,6 +19,7 @@ type engine struct {
 	library *library
 	watch   *watch
 	first   edgewise.Inferer // what requests from outside come to; library.infer is the way of those from inside
+	safe    func() bool      // whether models are left alone after crashes; nil: they never are
 	strict  bool             // ready means that every wanted version is
 	started atomic.Bool      // the stored wishes have been repeated
 	ending  atomic.Bool      // the box is stopping
@@ -51,6 +52,9 @@ func (e *engine) Live() bool { return e.started.Load() }
 
 // Ready tells whether requests should be sent here.
 func (e *engine) Ready() bool {
+	if e.safe != nil && e.safe() {
+		return false
+	}
 	return e.started.Load() && !e.ending.Load() && (!e.strict || e.Manager.Ready() && e.library.sources.ready())
 }
 

@@ -22,6 +22,7 @@ func (s *Server) addRoutes(app *fiber.App) {
 	s.addAdminRoutes(app)
 	s.addAccountRoutes(app)
 	s.addBoxRoutes(app)
+	s.addSystemRoutes(app)
 	s.addUploadRoutes(app)
 	s.addCatalogRoutes(app)
 	s.addWorkshopRoutes(app)
