@@ -17,9 +17,10 @@ type engine struct {
 	*manager.Manager
 	library *library
 	watch   *watch
-	strict  bool        // ready means that every wanted version is
-	started atomic.Bool // the stored wishes have been repeated
-	ending  atomic.Bool // the box is stopping
+	first   edgewise.Inferer // what requests from outside come to; library.infer is the way of those from inside
+	strict  bool             // ready means that every wanted version is
+	started atomic.Bool      // the stored wishes have been repeated
+	ending  atomic.Bool      // the box is stopping
 }
 
 var (
@@ -29,7 +30,7 @@ var (
 
 // Infer answers a request from outside, traces it where that is wanted, and remembers how it went.
 func (e *engine) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
-	return e.watch.infer(ctx, req, e.library.infer)
+	return e.watch.infer(ctx, req, e.first)
 }
 
 // Live tells whether the box works at all. A stopping box still does: it drains.

@@ -93,7 +93,6 @@ func TestTheBuildKeepsToItsBudget(t *testing.T) {
 	const (
 		kB       = 1 << 10
 		route    = 110 * kB // any chunk that a route loads, but for the compiler
-		editor   = 114 * kB // the code editor: its language costs 12 kB, and without it nobody would call it one
 		compiler = 2200 * kB
 		all      = 700 * kB // without the compiler
 	)
@@ -108,11 +107,8 @@ func TestTheBuildKeepsToItsBudget(t *testing.T) {
 			return err
 		}
 		most := int64(route)
-		switch name := d.Name(); {
-		case strings.Contains(path, "sandbox"):
+		if strings.Contains(path, "sandbox") {
 			most = compiler
-		case strings.HasPrefix(name, "Editor-"):
-			most = editor
 		}
 		if info.Size() > most {
 			t.Errorf("%s takes %d bytes, more than %d", d.Name(), info.Size(), most)
