@@ -80,12 +80,13 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	}
 	a.onnx = onnx.New(onnx.Config{Library: c.ONNX.Library, Cores: cores(c), GPU: gpuOptions(c), Logger: logger.With("part", "onnx")})
 	a.devices = newDevices(c, logger.With("part", "devices"))
+	budget := sched.NewCores(cores(c))
 	a.library = &library{
 		history: a.history, changed: a.modelChanged,
 		store: a.store, locks: newLocks(), cache: cache.New(int64(c.Engine.ResponseCacheBytes)), logger: logger.With("part", "library"),
 		config: libraryConfig{
-			Backends: []edgewise.Backend{newIsolation(a.onnx, c, a.devices, logger), newWasm(a, c, logger)}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue,
-			Limiter: limiter(c), States: sched.NewStateBudget(int64(c.Engine.SequenceStateBytes)), CoreCount: cores(c), Cores: sched.NewCores(cores(c)), GPUs: a.devices.usable, GPUMemory: newGPUMemory(a.devices.usable, logger), Slowed: a.devices.slowed, Gap: c.Engine.SwapWithoutRoom == config.SwapGap,
+			Backends: []edgewise.Backend{newIsolation(a.onnx, c, a.devices, logger), newWasm(a, c, budget, logger)}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue,
+			Limiter: limiter(c), States: sched.NewStateBudget(int64(c.Engine.SequenceStateBytes)), CoreCount: cores(c), Cores: budget, GPUs: a.devices.usable, GPUMemory: newGPUMemory(a.devices.usable, logger), Slowed: a.devices.slowed, Gap: c.Engine.SwapWithoutRoom == config.SwapGap,
 		},
 	}
 	a.updates, a.safe = newUpdates(a), openSafeStart(c.DataDir, logger.With("part", "start"))
