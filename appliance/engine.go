@@ -18,9 +18,11 @@ type engine struct {
 	*manager.Manager
 	library *library
 	watch   *watch
-	strict  bool        // ready means that every wanted version is
-	started atomic.Bool // the stored wishes have been repeated
-	ending  atomic.Bool // the box is stopping
+	first   edgewise.Inferer // what requests from outside come to; library.infer is the way of those from inside
+	safe    func() bool      // whether models are left alone after crashes; nil: they never are
+	strict  bool             // ready means that every wanted version is
+	started atomic.Bool      // the stored wishes have been repeated
+	ending  atomic.Bool      // the box is stopping
 }
 
 var (
@@ -30,7 +32,7 @@ var (
 
 // Infer answers a request from outside, traces it where that is wanted, and remembers how it went.
 func (e *engine) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
-	resp, err := e.watch.infer(ctx, req, e.library.infer)
+	resp, err := e.watch.infer(ctx, req, e.first)
 	if err != nil {
 		return nil, e.library.sources.unheard(req.Model, err)
 	}
@@ -50,6 +52,9 @@ func (e *engine) Live() bool { return e.started.Load() }
 
 // Ready tells whether requests should be sent here.
 func (e *engine) Ready() bool {
+	if e.safe != nil && e.safe() {
+		return false
+	}
 	return e.started.Load() && !e.ending.Load() && (!e.strict || e.Manager.Ready() && e.library.sources.ready())
 }
 
