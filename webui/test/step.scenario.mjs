@@ -51,7 +51,7 @@ export default () => scenario({}, async (box, visitor) => {
   await page.getByRole('button', { name: 'Deploy' }).click();
   await page.getByRole('dialog').getByLabel('Name').fill('trapping');
   await page.getByRole('dialog').getByRole('button', { name: 'Deploy' }).click();
-  await page.getByRole('heading', { name: 'trapping', level: 1 }).waitFor({ timeout: 120_000 });
+  await page.waitForURL(/\/models\/trapping/, { timeout: 120_000 });
   await visitor.open('/ensembles', 'Ensembles');
   await page.getByRole('button', { name: 'New ensemble' }).click();
   await page.getByLabel('Name').fill('chain');
