@@ -141,7 +141,7 @@ soak: build
 TABLE ?= all
 ONLY  ?=
 bench: build models steps python
-	$(GO) run ./test/bench -table $(TABLE) -only "$(ONLY)"
+	$(GO) run ./test/bench -table $(TABLE) -only "$(ONLY)" $(IMAGE_TEST)
 
 ## hostile: hostile modules against the real server, 100,000 traps of them, with its figures
 hostile: build
@@ -185,11 +185,11 @@ image-tools:
 	  command -v bmaptool && command -v minisign && command -v zstd && command -v grub-editenv && command -v qemu-system-x86_64 && command -v pnmtopng; } >/dev/null 2>&1 || \
 	  { echo "an image needs: sudo apt-get install $(IMAGE_TOOLS)"; exit 1; }
 
-## image-test: the image under QEMU, without KVM if need be: boots, claim, model, update, refusals, fallback; ONLY=step stops after one
+## image-test: the image under QEMU, without KVM if need be; ONLY=step,step does some of the steps; IMAGE_TEST="-patience 40m" on a busy machine
 image-test: image
 	configs/image/slot.sh $(VERSION)+next $(PACKAGES)/edgewise_$(VERSION)_amd64.deb $(KEYS)/ca.pem $(CACHE)/image $(IMAGE)
 	configs/image/bundle.sh $(VERSION)+next $(KEYS) $(IMAGE)
-	$(GO) run ./test/image -image $(IMAGE) -keys $(KEYS) -version $(VERSION) -newer $(VERSION)+next -only "$(ONLY)"
+	$(GO) run ./test/image -image $(IMAGE) -keys $(KEYS) -version $(VERSION) -newer $(VERSION)+next -only "$(ONLY)" $(IMAGE_TEST)
 
 speech:
 	@command -v espeak-ng >/dev/null || { \

@@ -59,11 +59,12 @@ type App struct {
 // New opens the store and builds every part. Errors: Invalid (the configuration), Conflict (another process holds the
 // data folder), Corrupt (the catalog; see "edgewise doctor --repair"), Unsupported (a newer schema), Exhausted.
 func New(c config.Config, logger *slog.Logger) (*App, error) {
-	watch := newWatch()
+	latency := newLatencies(c.Metrics)
+	watch := newWatch(latency)
 	levels := logLevels(c.Log)
 	logs := newLogging(levels, logger.Handler(), c.Log)
 	logger = levels.Logger(watch.logs.Handler(logger.Handler()))
-	a := &App{config: c, logger: logger, watch: watch}
+	a := &App{config: c, logger: logger, watch: watch, latency: latency}
 	var err error
 	if a.tracer, err = newTracer(c.Trace, logger.With("part", "trace")); err != nil {
 		return nil, err
@@ -90,9 +91,8 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		Load: a.library.load, Replaces: replaces, Concurrency: c.Engine.LoadConcurrency, LoadTimeout: c.Engine.LoadTimeout, Logger: logger.With("part", "manager"),
 		Footprint: a.library.footprint, Memory: int64(c.Engine.MaxMemoryBytes), SequenceDrain: c.Engine.SequenceDrain,
 	})
-	a.latency = newLatencies(c.Metrics)
 	a.library.manager, a.library.infer = a.manager, a.tracer.Inferer(a.latency.Inferer(a.manager))
-	a.engine = &engine{Manager: a.manager, library: a.library, watch: a.watch, strict: c.Engine.StrictReadiness}
+	a.engine = &engine{Manager: a.manager, library: a.library, watch: a.watch, first: a.tracer.Inferer(a.manager), strict: c.Engine.StrictReadiness}
 	a.shared = sharedmemory.New(c.SharedMemory.Enabled)
 	a.door, err = httpapi.New(doorConfig(c), httpapi.Deps{
 		Engine: a.engine, Library: a.library, Shared: a.shared, Log: logger.With("part", "http"), Name: c.Server.ID, Version: Version,

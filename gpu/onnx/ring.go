@@ -232,11 +232,17 @@ func (r *ring) begin(b *batch) error {
 		err = b.copyOut(r)
 	}
 	if err != nil {
-		for _, s := range []*cuda.Stream{r.in, r.compute, r.out} {
-			_ = s.Synchronize() // nobody may read the inputs after this; err says more
-		}
+		r.settle()
 	}
 	return err
+}
+
+// settle waits until nothing is on its way any more, after a batch has failed: nobody may read its inputs or write to its outputs after
+// that. The error of the batch says more than those of the waits.
+func (r *ring) settle() {
+	for _, s := range []*cuda.Stream{r.in, r.compute, r.out} {
+		_ = s.Synchronize()
+	}
 }
 
 func (b *batch) copyIn(r *ring) error {
@@ -301,6 +307,7 @@ func (b *batch) copyOut(r *ring) error {
 // finish waits for a batch and returns its outputs. Where the batch wants them elsewhere they are there.
 func (r *ring) finish(b *batch) ([]edgewise.Tensor, error) {
 	if err := b.slot.landed.Synchronize(); err != nil {
+		r.settle()
 		return nil, err
 	}
 	outputs := make([]edgewise.Tensor, len(b.want))
