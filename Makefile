@@ -30,7 +30,7 @@ webui/node_modules/.installed: webui/package-lock.json | tools-present
 	@touch $@
 
 webui/dist/index.html.gz: webui/node_modules/.installed $(PAGE)
-	cd webui && npm run --silent build -- --logLevel warn
+	cd webui && npm run --silent build -- --logLevel error
 
 ## build: the program with its page, and the runtime library beside it
 build: tools-present runtime webui

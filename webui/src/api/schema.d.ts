@@ -973,7 +973,7 @@ export interface paths {
          *     first event is `gap`. Events and their data: `hello` {id, time}, `ping` {time} every 5 s, `model` (a ModelEvent: the state of
          *     a version changed, or a model, label or note), `job` (a Job), `statistics` (a Tick, once a second), `log` (a LogLine),
          *     `deployment` (a Deployment), `request` (a RequestSummary, at most 10 a second), `settings` (Settings), `gap` {}. A person
-         *     sees what the rights allow; `log` needs operate. At most 4 streams of a person and 32 of everybody (429).
+         *     sees what the rights allow; `log` needs operate. At most 8 streams of a person and 32 of everybody (429).
          */
         get: operations["streamEvents"];
         put?: never;
