@@ -63,9 +63,8 @@ cp -r "$root/var/lib/dpkg/info" "$out/dpkg-info" 2>/dev/null || true
 (cd "$here/../.." && ${GO:-go} run ./configs/image/sbom -root "$root" -version "$version" -overlay configs/image/root \
 	-onnxruntime "$(sed -n 's/^spec=onnxruntime-node@//p' configs/runtime/fetch.sh)" >"$out/sbom-$version.json")
 install -m 644 "$out/sbom-$version.json" "$root/usr/share/edgewise/sbom.json"
-# /var is the data partition's; what the slot has there is never seen
-rm -rf "$root"/var "$root"/tmp/* "$root"/run/* "$root"/etc/{passwd,group,shadow,gshadow,subuid,subgid}- "$out/dpkg-info"
-mkdir "$root"/var
+# /var is the data partition's: of what the slot has there only the folders are seen, by services that start before it is mounted
+rm -rf "$root"/var/{backups,cache,lib,log}/* "$root"/tmp/* "$root"/run/* "$root"/etc/{passwd,group,shadow,gshadow,subuid,subgid}- "$out/dpkg-info"
 # nobody logs in to a box: nothing needs to become root
 find "$root" -xdev -type f -perm /6000 -exec chmod a-s {} +
 find "$root" -newermt "@$SOURCE_DATE_EPOCH" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
