@@ -20,7 +20,7 @@ export CGO_CFLAGS  := -O2 -g
 PAGE = $(shell find webui/src webui/build sdk/assemblyscript sdk/template/assemblyscript -type f) webui/index.html webui/vite.config.ts webui/svelte.config.js webui/package-lock.json api/openapi.yaml
 .PHONY: runtime-gpu gpu-stub gpu-test ptx
 
-.PHONY: webui browser build run demo test check race fuzz bench hostile fault soak proto runtime models speech grpc-client python steps toolchains demo-steps tools-present deb deb-test image image-test image-tools clean
+.PHONY: webui page-long pictures browser build run demo test check race fuzz bench hostile fault soak proto runtime models speech grpc-client python steps toolchains demo-steps tools-present deb deb-test image image-test image-tools clean
 
 ## webui: the page, into webui/dist, where the program embeds it; nothing is done when nothing has changed
 webui: webui/dist/index.html.gz
@@ -93,6 +93,17 @@ demo-steps: steps
 test: build models speech toolchains grpc-client browser
 	$(GO) vet ./...
 	$(GO) test -race -timeout 20m ./...
+
+## page-long: what of the page takes long: 100,000 log lines, and a tab that stays open for SOAK_MINUTES
+SOAK_MINUTES ?= 10
+page-long: build models browser
+	$(GO) test -count=1 -timeout 2h ./test/browser -run '^TestScenarios$$/^(logs|soak.long)$$' -browser.lines 100000 -browser.soak $(SOAK_MINUTES) -v
+
+## pictures: every page as a picture, into dist/pictures, and those of the documentation anew
+pictures: build models browser
+	mkdir -p dist/pictures
+	PICTURES=$(CURDIR)/dist/pictures node webui/test/run.mjs sweep
+	node webui/test/screenshots.mjs docs/screenshots
 
 ## check: format, vet, static analysis, architecture, race detector
 check: build models speech toolchains grpc-client browser
