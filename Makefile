@@ -169,15 +169,20 @@ deb-test: deb models
 	@configs/packages/deb.sh amd64 dist/linux-amd64/edgewise dist/linux-amd64/lib $(VERSION)+next $(PACKAGES)
 	test/packages/deb.sh $(PACKAGES)/edgewise_$(VERSION)_amd64.deb $(PACKAGES)/edgewise_$(VERSION)+next_amd64.deb dist/packages-test
 
-## image: the disk image, its update bundle, checksums and signature, into dist/image; KEYS are throw-away unless they are there
+## image: the disk image, its update bundle, checksums and signature, into dist/image, with ARCH=arm64 into dist/image/arm64; KEYS are throw-away unless they are there
 KEYS ?= $(CACHE)/image/keys
 export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
+ARCH ?= amd64
+export ARCH
+# the amd64 image keeps its place
+ARCHED := $(if $(filter amd64,$(ARCH)),,/$(ARCH))
+image: ARCHES := $(ARCH)
 image: image-tools deb models
 	configs/image/keys.sh $(KEYS)
-	configs/image/slot.sh $(VERSION) $(PACKAGES)/edgewise_$(VERSION)_amd64.deb $(KEYS)/ca.pem $(CACHE)/image $(IMAGE)
-	configs/image/disk.sh $(VERSION) $(CACHE)/image $(IMAGE)
-	configs/image/bundle.sh $(VERSION) $(KEYS) $(IMAGE)
-	configs/image/release.sh $(VERSION) $(KEYS) $(IMAGE)
+	configs/image/slot.sh $(VERSION) $(PACKAGES)/edgewise_$(VERSION)_$(ARCH).deb $(KEYS)/ca.pem $(CACHE)/image$(ARCHED) $(IMAGE)$(ARCHED)
+	configs/image/disk.sh $(VERSION) $(CACHE)/image$(ARCHED) $(IMAGE)$(ARCHED)
+	configs/image/bundle.sh $(VERSION) $(KEYS) $(IMAGE)$(ARCHED)
+	configs/image/release.sh $(VERSION) $(KEYS) $(IMAGE)$(ARCHED)
 
 IMAGE_TOOLS := mmdebstrap rauc genimage mtools dosfstools squashfs-tools gdisk bmap-tools minisign zstd grub-common qemu-system-x86 ovmf netpbm
 image-tools:
