@@ -32,6 +32,7 @@ mount -o remount,bind,ro "$root"
 # run runs a program of the image as its user, without capabilities
 run() { setpriv --bounding-set=-all,+setuid,+setgid,+sys_chroot --inh-caps=-all --no-new-privs chroot --userspec=65532:65532 --groups= "$root" /usr/bin/edgewise "$@"; }
 HOME=/var/lib/edgewise; export HOME
+run doctor --set data_dir=/var/lib/edgewise >"$work/serve.log" 2>&1 || fail "doctor finds something"
 run serve --config /etc/edgewise/appliance.yaml >"$work/serve.log" 2>&1 &
 for _ in $(seq 240); do
 	if run --server http://127.0.0.1:8000 model list 2>/dev/null | grep -q vad && curl -sf http://127.0.0.1:8000/v2/models/vad/ready >/dev/null; then break; fi
@@ -42,5 +43,4 @@ curl -sf http://127.0.0.1:8002/metrics | grep -q nv_inference || fail "the metri
 answer=$(run --server http://127.0.0.1:8000 demo vad /tmp/speech.wav)
 grep -q "0.93 s" <<<"$answer" || fail "the model in /mnt/models answers: $answer"
 curl -sf http://127.0.0.1:8000/api/v1/system/update | grep -q '"kind":"container"' || fail "the box does not know that it is a container"
-run doctor --set data_dir=/var/lib/edgewise || fail "doctor finds something"
 echo "ok"
