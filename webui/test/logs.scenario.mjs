@@ -1,10 +1,10 @@
-// A log that never rests: LINES lines (20,000; 100,000 in the long run) go by while it is followed, and while somebody reads.
+// A log that never rests: LINES lines (8,000; 100,000 in the long run) go by while it is followed, and while somebody reads.
 import { Agent, request } from 'node:http';
 import { tar } from './archive.mjs';
 import { check, equal, patience, scenario, until } from './harness.mjs';
 import { times } from './onnx.mjs';
 
-const lines = Number(process.env.LINES ?? 20_000);
+const lines = Number(process.env.LINES ?? 8_000);
 const config = `max_batch_size: 1
 input [{ name: "x" data_type: TYPE_FP32 dims: [4] }]
 output [{ name: "y" data_type: TYPE_FP32 dims: [4] }]
