@@ -102,7 +102,7 @@ page-long: build models browser
 ## pictures: every page as a picture, into dist/pictures, and those of the documentation anew
 pictures: build models browser
 	mkdir -p dist/pictures
-	PICTURES=$(CURDIR)/dist/pictures node webui/test/run.mjs sweep
+	for name in sweep settings; do PICTURES=$(CURDIR)/dist/pictures node webui/test/run.mjs $$name; done
 	node webui/test/screenshots.mjs docs/screenshots
 
 ## check: format, vet, static analysis, architecture, race detector
