@@ -13,17 +13,17 @@ import (
 type offer struct {
 	name string
 	make func(t *trial) (string, error)
-	want string // in the refusal on the console
+	want string // in the refusal on the console, which is one line
 }
 
 var offers = []offer{
-	{"flipped bytes", func(t *trial) (string, error) { return t.spoiled("flipped", flip) }, "refused"},
-	{"cut off", func(t *trial) (string, error) { return t.spoiled("truncated", truncate) }, "refused"},
-	{"signed by a stranger", (*trial).foreign, "refused"},
+	{"flipped bytes", func(t *trial) (string, error) { return t.spoiled("flipped", flip) }, "Input/output error"},
+	{"cut off", func(t *trial) (string, error) { return t.spoiled("truncated", truncate) }, "exceeds bundle size"},
+	{"signed by a stranger", (*trial).foreign, "unable to get local issuer certificate"},
 	{"for another kind of box", func(t *trial) (string, error) {
 		return t.bundled("9.0.0", t.keys, "COMPATIBLE=another-box")
-	}, "ompatib"},
-	{"older", func(t *trial) (string, error) { return t.bundled("0.0.1", t.keys, "") }, "refused"},
+	}, "another-box"},
+	{"older", func(t *trial) (string, error) { return t.bundled("0.0.1", t.keys, "") }, "is older than"},
 }
 
 // refused: bundles that must not be installed are not, and the box goes on.
@@ -41,11 +41,11 @@ func (t *trial) refused() error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", o.name, err)
 		}
-		said := console[strings.LastIndex(console, "Update: "):]
+		said, _, _ := strings.Cut(console[strings.LastIndex(console, "Update: "):], "\n")
 		if !strings.Contains(said, "Update: refused") || !strings.Contains(said, o.want) {
 			return fmt.Errorf("an update that is %s: the box says %q", o.name, said)
 		}
-		t.say("           %s, %.1f s: %.200s", o.name, time.Since(begun).Seconds(), strings.TrimSpace(said))
+		t.say("           %s, %.1f s: %s", o.name, time.Since(begun).Seconds(), strings.TrimSpace(said))
 	}
 	return t.voice()
 }
