@@ -1,9 +1,10 @@
 // Package runner keeps native code in child processes of the same program: one child a loaded version. A crash or a
 // leak costs one model one second, and unloading gives the memory back, because it ends the child.
 //
-// Parent and child share memory blocks for tensors and talk over sockets that keep messages apart. Each run in flight has
-// a lane: a socket of its own, on which the calling thread writes the run and waits for the answer, and the child's
-// thread waits, runs and answers. A run costs two wake-ups. The child is not trusted: every number it sends is checked.
+// Parent and child share memory blocks for tensors. Each run in flight has a lane: two mailboxes in shared memory, into
+// which the calling thread puts the run and the child's thread the answer, and a socket for descriptors. Where runs are
+// short, both look for a moment before they sleep, on cores that they have chosen for it (core.go). The child is not
+// trusted: every number it writes is checked.
 package runner
 
 import (

@@ -230,18 +230,16 @@ func lie(name string) {
 	_ = send(controlFD, []byte{byte(kindReady)}, nil, 0)
 	buf, rights := make([]byte, maxFrame), make([]byte, 256)
 	_, lanes, err := receiveWith(controlFD, buf, rights)
-	if err != nil || len(lanes) != 1 {
+	if err != nil || len(lanes) != 2 {
 		os.Exit(0)
 	}
-	frame, _, err := receiveWith(lanes[0], buf, rights)
+	memory, err := mapShared(lanes[1], laneBytes)
 	if err != nil {
-		os.Exit(0)
+		os.Exit(4)
 	}
-	f, err := decodeRun(frame[1:])
-	if err != nil {
-		os.Exit(3)
-	}
-	_ = send(lanes[0], lies()[name](f), nil, 0)
+	there, back := mailboxes(memory)
+	f, _ := next(there, 0, lanes[0], buf, rights)
+	back.post(lies()[name](f))
 	select {}
 }
 

@@ -278,12 +278,12 @@ func (i *Instance) Run(ctx context.Context, in []edgewise.Tensor, want []string)
 	if err != nil {
 		return nil, err
 	}
-	l, err := p.take(ctx)
+	l, where, err := p.take(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer p.give(l)
-	r := &run{instance: i, process: p, lane: l, want: want}
+	defer p.give(l, where.core)
+	r := &run{instance: i, process: p, lane: l, want: want, berth: where}
 	result, err := r.execute(ctx, in)
 	i.stats.runs.Add(1)
 	if err != nil && ctx.Err() != nil && !errors.Is(err, ctx.Err()) {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -35,8 +36,8 @@ type process struct {
 	pid        int
 	generation uint64
 	control    int
-	idle       chan *lane
-	lanes      chan struct{} // one token for each lane that may still be made
+	room       chan struct{} // holds one token for each run in progress
+	tempo      tempo
 	runs       atomic.Uint64
 	kernel     *os.Process
 	dead       chan struct{}
@@ -46,6 +47,9 @@ type process struct {
 	mu     sync.Mutex // guards what follows, and the use of control for sending
 	reason string     // why it was killed, empty when it was not
 	made   uint64     // lanes so far
+	all    []*lane    // those that have been made
+	idle   []*lane    // those that carry no run
+	fallen bool       // the child has ended
 	over   bool       // control is closed
 }
 
@@ -63,10 +67,7 @@ func (b *Backend) spawn(i *Instance, generation uint64) (*process, error) {
 	}
 	p := &process{
 		id: i.id, generation: generation, control: ours, dead: make(chan struct{}),
-		idle: make(chan *lane, b.config.MaxLanes), lanes: make(chan struct{}, b.config.MaxLanes),
-	}
-	for range b.config.MaxLanes {
-		p.lanes <- struct{}{}
+		room: make(chan struct{}, b.config.MaxLanes),
 	}
 	child := os.NewFile(uintptr(theirs), "control")
 	started := make(chan error, 1)
@@ -127,6 +128,10 @@ func (p *process) own(b *Backend, a Access, files []*os.File, started chan<- err
 	p.cause = p.reason
 	if state := cmd.ProcessState; p.cause == "" || !killed(state) {
 		p.cause = state.String()
+	}
+	p.fallen = true
+	for _, l := range p.all {
+		l.back.end()
 	}
 	p.mu.Unlock()
 	close(p.dead)
@@ -237,14 +242,10 @@ func (p *process) end() {
 	defer p.mu.Unlock()
 	p.over = true
 	_ = unix.Close(p.control)
-	for {
-		select {
-		case l := <-p.idle:
-			_ = unix.Close(l.fd)
-		default:
-			return
-		}
+	for _, l := range p.idle {
+		l.close()
 	}
+	p.idle = nil
 }
 
 // tell sends a frame on the control socket. A child that does not read misses it: such a child is killed anyway.
@@ -256,58 +257,94 @@ func (p *process) tell(frame []byte, descriptors ...int) {
 	}
 }
 
-// take returns an idle lane, makes one, or waits for one.
-func (p *process) take(ctx context.Context) (*lane, error) {
+// take chooses where a run goes, and returns an idle lane whose thread waits there, or makes one, or returns another one,
+// or waits for one.
+func (p *process) take(ctx context.Context) (*lane, berth, error) {
 	select {
-	case l := <-p.idle:
-		return l, nil
+	case p.room <- struct{}{}:
 	default:
-	}
-	select {
-	case l := <-p.idle:
-		return l, nil
-	case <-p.lanes:
-		l, err := p.make()
-		if err != nil {
-			p.lanes <- struct{}{}
+		select {
+		case p.room <- struct{}{}:
+		case <-ctx.Done():
+			return nil, berth{}, ctx.Err()
 		}
-		return l, err
-	case <-ctx.Done():
-		return nil, ctx.Err()
 	}
+	b := p.tempo.berth(len(p.room))
+	if l := p.choose(b.core); l != nil {
+		return l, b, nil
+	}
+	l, err := p.make()
+	if err != nil {
+		<-p.room
+	}
+	return l, b, err
 }
 
-// make hands the child one end of a new lane.
+// choose takes an idle lane. It returns nil when there is none, or none on the core and there may be more of them.
+func (p *process) choose(core int) *lane {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.IndexFunc(p.idle, func(l *lane) bool { return l.core == core })
+	switch {
+	case i >= 0:
+	case len(p.idle) == 0 || p.made < uint64(min(runtime.NumCPU(), coreLanes)) && core != anywhere:
+		return nil
+	default:
+		i = len(p.idle) - 1
+	}
+	l := p.idle[i]
+	p.idle = slices.Delete(p.idle, i, i+1)
+	return l
+}
+
+// coreLanes bounds the lanes that are made to have one on each core.
+const coreLanes = 16
+
+// make hands the child its ends of a new lane.
 func (p *process) make() (*lane, error) {
 	ours, theirs, err := socketPair()
 	if err != nil {
-		return nil, edgewise.Errorf("runner.Run", edgewise.Exhausted, "model %v: a socket for one more run: %w", p.id, err)
+		return nil, p.noLane(err)
 	}
 	defer func() { _ = unix.Close(theirs) }()
+	file, memory, err := newShared(laneBytes)
+	if err != nil {
+		_ = unix.Close(ours)
+		return nil, p.noLane(err)
+	}
+	defer func() { _ = unix.Close(file) }()
+	l := &lane{fd: ours, core: anywhere, memory: memory, buf: make([]byte, maxFrame)}
+	l.there, l.back = mailboxes(memory)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	err = unix.EPIPE
-	if !p.over {
+	if !p.over && !p.fallen {
 		p.made++
-		err = send(p.control, pair{a: p.made}.append(nil, kindLane), []int{theirs}, 0)
+		l.id = p.made
+		err = send(p.control, pair{a: l.id}.append(nil, kindLane), []int{theirs, file}, 0)
 	}
 	if err != nil {
-		_ = unix.Close(ours)
+		l.close()
 		return nil, edgewise.Errorf("runner.Run", edgewise.Unavailable, "model %v: its process has just ended: %w", p.id, err)
 	}
-	return &lane{id: p.made, fd: ours, buf: make([]byte, maxFrame)}, nil
+	p.all = append(p.all, l)
+	return l, nil
 }
 
-// give ends the use of a lane.
-func (p *process) give(l *lane) {
+func (p *process) noLane(err error) error {
+	return edgewise.Errorf("runner.Run", edgewise.Exhausted, "model %v: a lane for one more run: %w", p.id, err)
+}
+
+// give ends the use of a lane, whose thread now waits on a core.
+func (p *process) give(l *lane, core int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.over {
-		p.idle <- l
-		return
+	if l.core = core; p.over {
+		l.close()
+	} else {
+		p.idle = append(p.idle, l)
 	}
-	_ = unix.Close(l.fd)
-	p.lanes <- struct{}{} // wakes who waits for a lane of a child that is gone
+	<-p.room // who waits for it finds a child that is gone
 }
 
 // memory returns a memory file with content, to be read from its start.

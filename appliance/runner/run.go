@@ -14,13 +14,43 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// lane is one end of the socket of one run at a time.
+// lane carries one run at a time: frames through a memory file, and descriptors through a socket.
 type lane struct {
-	id   uint64
-	fd   int
-	run  atomic.Uint64 // the number of the run in progress, 0 between runs
-	buf  []byte
-	last time.Duration // of the last run
+	id          uint64
+	fd          int // of the socket
+	memory      []byte
+	there, back *mailbox
+	run         atomic.Uint64 // the number of the run in progress, 0 between runs
+	core        int           // on which the child's thread waits
+	buf         []byte
+}
+
+func (l *lane) close() {
+	_ = unix.Close(l.fd)
+	_ = unix.Munmap(l.memory)
+}
+
+// send hands a frame to the child, with descriptors beside it.
+func (l *lane) send(frame []byte, descriptors []int) error {
+	if len(descriptors) == 0 {
+		l.there.post(frame)
+		return nil
+	}
+	err := send(l.fd, frame, descriptors, 0)
+	if err == nil {
+		l.there.post(nil)
+	}
+	return err
+}
+
+// receive waits for an answer, looking for it for a time before it sleeps. Errors: io.EOF when the child has ended,
+// errFrame.
+func (l *lane) receive(look time.Duration) ([]byte, error) {
+	answer, err := l.back.take(l.buf, look)
+	if err == nil && len(answer) == 0 {
+		return nil, errFrame
+	}
+	return answer, err
 }
 
 // run is one run on its way.
@@ -29,6 +59,7 @@ type run struct {
 	process  *process
 	lane     *lane
 	want     []string
+	berth    berth
 	out      *block
 	attach   []*block
 }
@@ -41,7 +72,7 @@ func (r *run) execute(ctx context.Context, in []edgewise.Tensor) (*edgewise.Resu
 		return nil, err
 	}
 	number := r.process.runs.Add(1)
-	frame.run = number
+	frame.run, frame.core, frame.look = number, int32(r.berth.core), uint32(r.berth.lookNext)
 	filled := time.Since(start)
 	r.lane.run.Store(number)
 	unwatch := r.watch(ctx, number)
@@ -109,22 +140,17 @@ func (r *run) exchange(frame runFrame) (doneFrame, error) {
 		frame.attach = append(frame.attach, attached{b.id, uint64(len(b.data))})
 		descriptors[i] = b.fd
 	}
-	if err := send(r.lane.fd, frame.append(r.lane.buf[:0]), descriptors, 0); err != nil {
+	if err := r.lane.send(frame.append(r.lane.buf[:0]), descriptors); err != nil {
 		return doneFrame{}, r.lost(err)
 	}
-	start := time.Now()
-	if r.lane.last < quick {
-		poll(r.lane.fd)
-	}
 	for {
-		answer, err := receive(r.lane.fd, r.lane.buf)
+		answer, err := r.lane.receive(r.berth.lookAnswer)
 		if err != nil {
 			return doneFrame{}, r.lost(err)
 		}
 		for _, b := range r.attach { // not before: a run on another lane may overtake this one
 			b.seen.Store(r.process.generation)
 		}
-		r.lane.last = time.Since(start)
 		switch kind(answer[0]) {
 		case kindDone:
 			done, err := decodeDone(answer[1:])
@@ -195,6 +221,7 @@ func (r *run) result(done doneFrame) (*edgewise.Result, error) {
 		}
 	}
 	r.instance.stats.childOut.Add(int64(done.copied))
+	r.process.tempo.ran(time.Duration(done.input + done.infer + done.output))
 	var freed atomic.Bool
 	arena, block := r.instance.arena, r.out
 	return &edgewise.Result{

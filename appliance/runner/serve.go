@@ -22,6 +22,7 @@ import (
 type server struct {
 	instance edgewise.Instance
 	task     task
+	cores    unix.CPUSet // on which the process may run
 
 	mu     sync.Mutex
 	blocks map[uint32]mapping
@@ -54,13 +55,21 @@ func Serve(backend func(options json.RawMessage) (edgewise.Backend, error)) int 
 	if send(controlFD, []byte{byte(kindReady)}, nil, 0) != nil {
 		return 1
 	}
+	runtime.GOMAXPROCS(runtime.NumCPU() + spareProcessors)
 	close(ready)
 	select {} // listen ends the process
 }
 
+// spareProcessors are more of Go's processors than a child needs. While one is free, Go's monitor leaves those of lanes
+// alone that wait in the kernel, and a run finds its own again without asking for it.
+const spareProcessors = 8
+
 // prepare reads the task and lowers the rights of the process.
 func (s *server) prepare() error {
 	unix.CloseOnExec(controlFD)
+	if err := unix.SchedGetaffinity(0, &s.cores); err != nil {
+		return err
+	}
 	if _, err := unix.GetsockoptInt(controlFD, unix.SOL_SOCKET, unix.SO_TYPE); err != nil {
 		return err
 	}
@@ -114,7 +123,7 @@ func (s *server) fail(err error) int {
 
 // listen follows the control socket, whose end ends the process, whatever native code is doing.
 func (s *server) listen(ready <-chan struct{}) {
-	buf, rights := make([]byte, maxFrame), make([]byte, unix.CmsgSpace(4))
+	buf, rights := make([]byte, maxFrame), make([]byte, unix.CmsgSpace(4*2))
 	for {
 		frame, descriptors, err := receiveWith(controlFD, buf, rights)
 		if err != nil {
@@ -127,8 +136,8 @@ func (s *server) listen(ready <-chan struct{}) {
 		}
 		switch kind(frame[0]) {
 		case kindLane:
-			if len(descriptors) == 1 {
-				go s.lane(f.a, descriptors[0])
+			if len(descriptors) == 2 {
+				go s.lane(f.a, descriptors[0], descriptors[1])
 			}
 		case kindTerminate:
 			s.terminate(f.a, f.b)
@@ -157,40 +166,50 @@ func (s *server) forget(id uint32) {
 	}
 }
 
-// lane serves the runs of one socket, one after the other, on a thread of its own.
-func (s *server) lane(id uint64, fd int) {
+// lane serves the runs of one lane, one after the other, on a thread of its own.
+func (s *server) lane(id uint64, fd, file int) {
 	runtime.LockOSThread()
-	defer func() { _ = unix.Close(fd) }()
+	memory, err := mapShared(file, laneBytes)
+	if err != nil {
+		unix.Exit(1)
+	}
+	_ = unix.Close(file)
+	there, back := mailboxes(memory)
 	buf, rights := make([]byte, maxFrame), make([]byte, unix.CmsgSpace(4*maxAttached))
-	for took := quick; ; {
-		if took < quick {
-			poll(fd)
-		}
-		frame, descriptors, err := receiveWith(fd, buf, rights)
-		if err != nil {
-			return
-		}
-		start := time.Now()
-		f, err := decodeRun(frame[1:])
-		if kind(frame[0]) != kindRun || err != nil || len(descriptors) != len(f.attach) {
-			unix.Exit(1)
-		}
-		err = s.attach(f.attach, descriptors)
+	for core, look := int32(anywhere), time.Duration(0); ; {
+		f, descriptors := next(there, look, fd, buf, rights)
+		err := s.attach(f.attach, descriptors)
 		var answer []byte
 		if err == nil {
-			answer, err = s.run(id, fd, f, buf)
+			answer, err = s.run(id, fd, back, f, buf)
 		}
 		if err != nil {
 			answer = failure{f.run, edgewise.KindOf(err), err.Error()}.append(buf[:0])
 		}
-		if send(fd, answer, nil, 0) != nil {
-			return
-		}
+		back.post(answer)
 		if err != nil && edgewise.DeviceLost(err) {
 			unix.Exit(deviceLost)
 		}
-		took = time.Since(start)
+		if look = time.Duration(f.look); f.core != core {
+			core = f.core
+			moveTo(int(core), &s.cores)
+		}
 	}
+}
+
+// next waits for a run. What is not one ends the process.
+func next(there *mailbox, look time.Duration, fd int, buf, rights []byte) (f runFrame, descriptors []int) {
+	frame, err := there.take(buf, look)
+	if err == nil && len(frame) == 0 {
+		frame, descriptors, err = receiveWith(fd, buf, rights)
+	}
+	if err == nil && kind(frame[0]) == kindRun {
+		if f, err = decodeRun(frame[1:]); err == nil && len(descriptors) == len(f.attach) {
+			return f, descriptors
+		}
+	}
+	unix.Exit(1)
+	return f, nil
 }
 
 // deviceLost is the exit code of a process whose device runs nothing any more. Another process may use it again.
@@ -264,10 +283,8 @@ func (s *server) finish(lane uint64) {
 
 // grow asks the parent for a longer block and maps it beside the old one, in which inputs and outputs may still stand. The
 // caller unmaps the old one.
-func (s *server) grow(id uint32, need uint64, fd int) (mapping, error) {
-	if err := send(fd, pair{a: need}.append(nil, kindGrow), nil, 0); err != nil {
-		return mapping{}, err
-	}
+func (s *server) grow(id uint32, need uint64, fd int, back *mailbox) (mapping, error) {
+	back.post(pair{a: need}.append(nil, kindGrow))
 	frame, descriptors, err := receiveWith(fd, make([]byte, 64), make([]byte, unix.CmsgSpace(4)))
 	if err != nil {
 		return mapping{}, err
