@@ -51,6 +51,7 @@ for unit in edgewise edgewise-factory-reset edgewise-reset-done edgewise-machine
 	edgewise-console systemd-networkd systemd-resolved systemd-timesyncd avahi-daemon nftables; do
 	systemctl --root="$root" --quiet enable $unit.service
 done
+if [ -f "$root/usr/lib/systemd/system/edgewise-helper.socket" ]; then systemctl --root="$root" --quiet enable edgewise-helper.socket; fi
 systemctl --root="$root" --quiet mask systemd-firstboot.service apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer \
 	fstrim.timer e2scrub_all.timer e2scrub_reap.service getty@tty1.service serial-getty@ttyS0.service systemd-networkd-wait-online.service
 systemctl --root="$root" --quiet set-default multi-user.target

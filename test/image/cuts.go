@@ -27,8 +27,8 @@ type recording struct {
 
 // mark is a moment that the report names: the end of a step.
 type mark struct {
-	name string
-	size int64 // of the log
+	Name string
+	Size int64 // of the log
 }
 
 // begin lets the machine's writes be logged from its first start on.
@@ -41,22 +41,44 @@ func (t *trial) begin() error {
 	return os.WriteFile(t.record.path, nil, 0o644)
 }
 
-// mark notes that a step is done. What is known is written down beside the log, for whoever looks at it later.
+// written is what a recording is kept as, beside its log.
+type written struct {
+	Marks  []mark
+	Models map[string]int64
+}
+
+// mark notes that a step is done. What is known is written down beside the log: a test that is cut off can go on.
 func (t *trial) mark(name string) error {
 	if t.record == nil {
 		return nil
 	}
 	r := t.record
 	r.marks = append(r.marks, mark{name, r.size()})
-	marks := map[string]int64{}
-	for _, m := range r.marks {
-		marks[m.name] = m.size
-	}
-	text, err := json.MarshalIndent(map[string]any{"marks": marks, "models": r.models}, "", "  ")
+	text, err := json.MarshalIndent(written{r.marks, r.models}, "", "  ")
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(t.machine.file("recording.json"), text, 0o644)
+}
+
+// resume goes on where a test has left the recorded life: with its disk and what was recorded, the machine switched off.
+func (t *trial) resume() error {
+	if err := t.make(firstRecorded, conditions{}); err != nil {
+		return err
+	}
+	if _, err := os.Stat(t.machine.disk); err != nil {
+		return err
+	}
+	text, err := os.ReadFile(t.machine.file("recording.json"))
+	if err != nil {
+		return err
+	}
+	var w written
+	if err := json.Unmarshal(text, &w); err != nil {
+		return err
+	}
+	t.record = &recording{path: t.machine.file("log"), base: disk(t.machine.file("base")), marks: w.Marks, models: w.Models}
+	return nil
 }
 
 // size is how long the log is.
@@ -116,11 +138,11 @@ func (r *recording) open() (err error) {
 	if r.entries, err = writelog.Read(r.log, r.size()); err != nil {
 		return err
 	}
-	good := slices.IndexFunc(r.marks, func(m mark) bool { return m.name == "good" })
+	good := slices.IndexFunc(r.marks, func(m mark) bool { return m.Name == "good" })
 	if good < 0 {
 		return errors.New("the recording does not hold the step good")
 	}
-	for r.from < len(r.entries) && r.entries[r.from].Logged <= r.marks[good].size {
+	for r.from < len(r.entries) && r.entries[r.from].Logged <= r.marks[good].Size {
 		r.from++
 	}
 	if r.from == len(r.entries) {
@@ -132,8 +154,8 @@ func (r *recording) open() (err error) {
 // moment names when a cut after n entries is.
 func (r *recording) moment(n int) string {
 	for _, m := range r.marks {
-		if r.entries[n-1].Logged <= m.size {
-			return "in " + m.name
+		if r.entries[n-1].Logged <= m.Size {
+			return "in " + m.Name
 		}
 	}
 	return "at the end"
@@ -158,7 +180,7 @@ func (r *recording) choose(random *rand.Rand, count int, boot int64) []int {
 func (t *trial) cutAndLook(r *recording) error {
 	defer func() { _ = r.log.Close() }()
 	for _, m := range r.marks {
-		t.say("           %s: %d MB of writes", m.name, m.size/1000000)
+		t.say("           %s: %d MB of writes", m.Name, m.Size/1000000)
 	}
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 0))

@@ -46,20 +46,23 @@ type step struct {
 const (
 	flashed  = "flashed"  // the disk is the image
 	recorded = "recorded" // and all that is written to it is logged
+	again    = "again"    // as "", but the first of these steps goes on where a test that was cut off has left the recorded life
 	claimed  = "claimed"  // the disk is the one that the step keep has kept
 )
 
+const firstRecorded = "boot"
+
 var steps = []step{
 	{"inspect", flashed, (*trial).inspect},
-	{"boot", recorded, (*trial).boot},
+	{firstRecorded, recorded, (*trial).boot},
 	{"claim", "", (*trial).claim},
 	{"model", "", (*trial).model},
 	{"good", "", (*trial).good},
 	{"upload", "", (*trial).upload},
 	{"refused", "", (*trial).refused},
 	{"update", "", (*trial).update},
-	{"cuts", "", (*trial).cuts},
-	{"started", "", (*trial).started},
+	{"cuts", again, (*trial).cuts},
+	{"started", again, (*trial).started},
 	{"keep", "", (*trial).keep},
 	{"fallback", claimed, (*trial).fallback},
 	{"reset", claimed, (*trial).reset},
@@ -158,10 +161,13 @@ func (t *trial) kept() disk { return disk(filepath.Join(t.dir, "claimed.img")) }
 
 // prepare makes the machine of a step, unless it goes on with that of the step before.
 func (t *trial) prepare(s step) error {
-	if s.life == "" && t.machine != nil {
+	if (s.life == "" || s.life == again) && t.machine != nil {
 		return nil
 	}
 	t.end()
+	if s.life == again {
+		return t.resume()
+	}
 	if err := t.make(s.name, conditions{}); err != nil {
 		return err
 	}
