@@ -20,7 +20,7 @@ export CGO_CFLAGS  := -O2 -g
 PAGE = $(shell find webui/src webui/build sdk/assemblyscript sdk/template/assemblyscript -type f) webui/index.html webui/vite.config.ts webui/svelte.config.js webui/package-lock.json api/openapi.yaml
 .PHONY: runtime-gpu gpu-stub gpu-test ptx
 
-.PHONY: webui browser bus build run demo test check race fuzz bench hostile fault soak proto runtime models speech grpc-client python steps toolchains demo-steps tools-present deb deb-test oci oci-test image image-test image-tools clean
+.PHONY: webui page-long pictures browser bus build run demo test check race fuzz bench hostile fault soak proto runtime models speech grpc-client python steps toolchains demo-steps tools-present deb deb-test oci oci-test image image-test image-tools clean
 
 ## webui: the page, into webui/dist, where the program embeds it; nothing is done when nothing has changed
 webui: webui/dist/index.html.gz
@@ -94,6 +94,17 @@ test: build models speech toolchains grpc-client browser bus
 	$(GO) vet ./...
 	$(GO) test -race -timeout 20m ./...
 
+## page-long: what of the page takes long: 100,000 log lines, and a tab that stays open for SOAK_MINUTES
+SOAK_MINUTES ?= 10
+page-long: build models browser
+	$(GO) test -count=1 -timeout 2h ./test/browser -run '^TestScenarios$$/^(logs|soak.long)$$' -browser.lines 100000 -browser.soak $(SOAK_MINUTES) -v
+
+## pictures: every page as a picture, into dist/pictures, and those of the documentation anew
+pictures: build models browser
+	mkdir -p dist/pictures
+	PICTURES=$(CURDIR)/dist/pictures node webui/test/run.mjs sweep
+	node webui/test/screenshots.mjs docs/screenshots
+
 ## check: format, vet, static analysis, architecture, race detector
 check: build models speech toolchains grpc-client browser bus
 	@test -z "$$($(TOOL) gofumpt -l $(GOFILES))" || { echo "not formatted:"; $(TOOL) gofumpt -l $(GOFILES); exit 1; }
@@ -130,7 +141,7 @@ soak: build
 TABLE ?= all
 ONLY  ?=
 bench: build models steps python
-	$(GO) run ./test/bench -table $(TABLE) -only "$(ONLY)"
+	$(GO) run ./test/bench -table $(TABLE) -only "$(ONLY)" $(IMAGE_TEST)
 
 ## hostile: hostile modules against the real server, 100,000 traps of them, with its figures
 hostile: build
@@ -188,11 +199,11 @@ image-tools:
 	  command -v bmaptool && command -v minisign && command -v zstd && command -v grub-editenv && command -v qemu-system-x86_64 && command -v pnmtopng; } >/dev/null 2>&1 || \
 	  { echo "an image needs: sudo apt-get install $(IMAGE_TOOLS)"; exit 1; }
 
-## image-test: the image under QEMU, without KVM if need be: boots, claim, model, update, refusals, fallback; ONLY=step stops after one
+## image-test: the image under QEMU, without KVM if need be; ONLY=step,step does some of the steps; IMAGE_TEST="-patience 40m" on a busy machine
 image-test: image
 	configs/image/slot.sh $(VERSION)+next $(PACKAGES)/edgewise_$(VERSION)_amd64.deb $(KEYS)/ca.pem $(CACHE)/image $(IMAGE)
 	configs/image/bundle.sh $(VERSION)+next $(KEYS) $(IMAGE)
-	$(GO) run ./test/image -image $(IMAGE) -keys $(KEYS) -version $(VERSION) -newer $(VERSION)+next -only "$(ONLY)"
+	$(GO) run ./test/image -image $(IMAGE) -keys $(KEYS) -version $(VERSION) -newer $(VERSION)+next -only "$(ONLY)" $(IMAGE_TEST)
 
 speech:
 	@command -v espeak-ng >/dev/null || { \

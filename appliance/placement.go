@@ -9,6 +9,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
+	"github.com/edgewise-ai/edgewise/wasm"
 )
 
 // placement is where a version runs.
@@ -84,8 +85,12 @@ func (l *library) placement(m *edgewise.Model) (placement, error) {
 	return p, nil
 }
 
-// lanes is how many batches of a model run at the same time on devices.
+// lanes is how many batches of a model run at the same time on devices. Of a step there are as many as it asks for: those that hold
+// no core wait for one, and those that run for long leave theirs to others.
 func (l *library) lanes(m *edgewise.Model, devices []edgewise.Device) int {
+	if m.Platform == wasm.Platform {
+		return m.Instances()
+	}
 	if devices[0].Kind == edgewise.CPU {
 		return m.Concurrency(l.config.CoreCount).Lanes
 	}

@@ -43,10 +43,11 @@ func (s *step) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*e
 		return nil, s.wrap(err)
 	}
 	c := begin(ctx, s.p, s.p.config.RunTimeout, s.p.settings.fuel)
-	c.g, c.parameters = g, edgewise.CallOf(ctx).Parameters
+	c.g, c.parameters, c.turn.slice = g, edgewise.CallOf(ctx).Parameters, s.p.slice()
 	c.fund()
 	result := &edgewise.Result{}
 	err = s.run(c, in, want, result)
+	c.rest()
 	result.Guest.Fuel, result.Guest.Memory, result.Guest.Host = uint64(c.used()), int64(g.memory.size), c.host
 	bypassed := err != nil && s.p.settings.policy == bypass && edgewise.KindOf(err) == edgewise.Guest && !c.failed
 	s.count(c, result.Guest, err, bypassed)
@@ -95,6 +96,9 @@ func (s *step) run(c *call, in []edgewise.Tensor, want []string, result *edgewis
 		return wrong
 	}
 	if result.Outputs, err = s.choose(outputs, in, want); err != nil {
+		return err
+	}
+	if err := c.finishPictures(result.Outputs); err != nil {
 		return err
 	}
 	result.Output = time.Since(ran)
@@ -163,6 +167,8 @@ func (s *step) hand(g *guest, result *edgewise.Result) {
 // copyData gives tensors memory of their own.
 func copyData(tensors []edgewise.Tensor) {
 	for i := range tensors {
+		tensors[i].Settle() // its pixels stay behind
+		tensors[i].Pictures = nil
 		tensors[i].Data = slices.Clone(tensors[i].Data)
 	}
 }

@@ -11,7 +11,8 @@ key=$(cat "$here/packages" "$here/base.sh" "$here"/root/etc/initramfs-tools/modu
 if [ -f "$cache/base.tar" ] && [ "$(cat "$cache/base.key" 2>/dev/null)" = "$key" ]; then exit 0; fi
 mkdir -p "$cache"
 rm -rf "$cache/efi"
-export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:?}
+# one time for all builds: the same packages make the same bytes, whatever is built of them
+export SOURCE_DATE_EPOCH=1767225600
 # shellcheck disable=SC2016 # $1 is mmdebstrap's
 mmdebstrap --variant=minbase --include="$(grep -v '^#' "$here/packages" | paste -sd,)" \
 	--aptopt='Apt::Install-Recommends "0"' \

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,6 +28,9 @@ var offers = []offer{
 
 // refused: bundles that must not be installed are not, and the box goes on.
 func (t *trial) refused() error {
+	if err := t.running(); err != nil {
+		return err
+	}
 	for _, o := range offers {
 		begun := time.Now()
 		bundle, err := o.make(t)
@@ -43,56 +45,109 @@ func (t *trial) refused() error {
 		if !strings.Contains(said, "Update: refused") || !strings.Contains(said, o.want) {
 			return fmt.Errorf("an update that is %s: the box says %q", o.name, said)
 		}
-		fmt.Printf("           %s, %.1f s: %.200s\n", o.name, time.Since(begun).Seconds(), strings.TrimSpace(said))
+		t.say("           %s, %.1f s: %.200s", o.name, time.Since(begun).Seconds(), strings.TrimSpace(said))
 	}
-	return t.box.voice("speech")
+	return t.voice()
 }
 
-// update: a good bundle is installed from a stick, the next start takes the other slot, and the data are there.
-func (t *trial) update() error {
+// install installs a good bundle from a stick.
+func (t *trial) install(bundle string) error {
 	begun := time.Now()
-	console, err := t.stick(filepath.Join(t.image, "edgewise-"+t.newer+".raucb"), "Update: installed", "Update: refused")
+	console, err := t.stick(bundle, "Update: installed", "Update: refused")
 	if err != nil {
 		return err
 	}
 	if said := console[strings.LastIndex(console, "Update: "):]; !strings.HasPrefix(said, "Update: installed") {
 		return fmt.Errorf("the box says %q", said)
 	}
-	fmt.Printf("           installation: %.1f s\n", time.Since(begun).Seconds())
-	if err := t.restart(); err != nil {
-		return err
-	}
-	if _, err := t.machine.says("Edgewise "+t.newer+", slot B", time.Minute); err != nil {
-		return err
-	}
-	return t.marked("B_TRY=0")
+	t.say("           installation: %.1f s", time.Since(begun).Seconds())
+	return nil
 }
 
-// reset: a file on the boot partition erases what users have stored; the system stays.
-func (t *trial) reset() error {
-	t.machine.cut()
-	if err := execute("mcopy", "-o", "-i", t.machine.disk+"@@1M", "configs/demo/LICENSES.md", "::factory-reset"); err != nil {
+// update: a good bundle is installed from a stick, the next start takes the other slot, and the data are there.
+func (t *trial) update() error {
+	if err := t.running(); err != nil {
 		return err
 	}
+	if err := t.install(filepath.Join(t.image, "edgewise-"+t.newer+".raucb")); err != nil {
+		return err
+	}
+	t.machine.cut()
+	if err := t.up(); err != nil {
+		return err
+	}
+	if _, err := t.machine.says("Edgewise "+t.newer+", slot B", t.patience); err != nil {
+		return err
+	}
+	if err := t.whole(); err != nil {
+		return err
+	}
+	return t.marked("B")
+}
+
+// fallback: a release whose server ends at once is tried three times; then the old slot is back, with all data, and the box
+// says what happened.
+func (t *trial) fallback() error {
+	if err := t.running(); err != nil {
+		return err
+	}
+	const version = "9.9.9"
+	bundle, err := t.broken(version)
+	if err != nil {
+		return err
+	}
+	if err := t.install(bundle); err != nil {
+		return err
+	}
+	begun := time.Now()
+	t.machine.cut()
 	if err := t.machine.start(); err != nil {
 		return err
 	}
-	if _, err := t.box.answers(bootTime); err != nil {
-		return errors.Join(err, t.machine.screenshot("no-page"))
-	}
-	var setup struct{ Claimed bool }
-	if err := t.box.want(http.MethodGet, "/api/v1/setup", "", nil, &setup); err != nil {
+	console, err := t.machine.says("Edgewise "+t.version+", slot A", 4*t.patience)
+	if err != nil {
 		return err
 	}
-	if setup.Claimed {
-		return errors.New("the box is claimed after a factory reset")
+	if tries := strings.Count(console, "(good 1, try 3)"); tries == 0 {
+		return errors.New("the slot that does not work was left before its third try")
 	}
-	return t.machine.screenshot("after-reset")
+	if _, err := t.box.answers(t.patience); err != nil {
+		return errors.Join(err, t.machine.screenshot("no-page"))
+	}
+	t.say("           three tries and the old slot's page: %.1f s", time.Since(begun).Seconds())
+	if err := t.box.enter("/api/v1/session", map[string]string{"user": "admin", "password": password}); err != nil {
+		return err
+	}
+	if err := t.whole(); err != nil {
+		return err
+	}
+	return t.marked("A")
+}
+
+// complaint is what a broken release says before it ends.
+const complaint = "this release does not start"
+
+// broken makes a bundle of the image's slot with a server that ends at once.
+func (t *trial) broken(version string) (string, error) {
+	root, slot := t.machine.file("slot"), filepath.Join(t.image, "slot-"+version+".squashfs")
+	defer func() { _, _ = os.RemoveAll(root), os.Remove(slot) }()
+	if err := execute("unsquashfs", "-no-progress", "-dest", root, filepath.Join(t.image, "slot-"+t.newer+".squashfs")); err != nil {
+		return "", err
+	}
+	drop := filepath.Join(root, "etc/systemd/system/edgewise.service.d/90-broken.conf")
+	if err := os.WriteFile(drop, []byte("[Service]\nExecStart=\nExecStart=/bin/sh -c 'echo "+complaint+"; exit 1'\n"), 0o644); err != nil {
+		return "", err
+	}
+	_ = os.Remove(slot)
+	return filepath.Join(t.image, "edgewise-"+version+".raucb"), executeAll([][]string{
+		{"mksquashfs", root, slot, "-comp", "gzip", "-Xcompression-level", "1", "-noappend", "-quiet", "-no-progress"},
+		{"configs/image/bundle.sh", version, t.keys, t.image},
+	})
 }
 
 // stick plugs a stick with a bundle in, waits until the console has said one of the texts anew, and takes the stick out.
 func (t *trial) stick(bundle string, texts ...string) (string, error) {
-	path := filepath.Join(t.machine.dir, "stick.img")
+	path := t.machine.file("stick")
 	_ = os.Remove(path)
 	for _, command := range [][]string{
 		{"truncate", "-s", "400M", path},
@@ -107,7 +162,7 @@ func (t *trial) stick(bundle string, texts ...string) (string, error) {
 	if err := t.machine.plug(path); err != nil {
 		return "", err
 	}
-	end := time.Now().Add(updateTime)
+	end := time.Now().Add(t.patience)
 	for {
 		after := t.machine.read()[len(before):]
 		for _, text := range texts {
@@ -116,7 +171,7 @@ func (t *trial) stick(bundle string, texts ...string) (string, error) {
 			}
 		}
 		if time.Now().After(end) {
-			return "", fmt.Errorf("the console has said none of %q within %v", texts, updateTime)
+			return "", fmt.Errorf("the console has said none of %q within %v", texts, t.patience)
 		}
 		time.Sleep(time.Second)
 	}
@@ -139,7 +194,7 @@ func (t *trial) bundled(version, keys, variable string) (string, error) {
 
 // foreign makes a bundle that somebody else has signed, with keys of their own.
 func (t *trial) foreign() (string, error) {
-	keys := filepath.Join(t.machine.dir, "stranger")
+	keys := filepath.Join(t.dir, "stranger")
 	if err := execute("configs/image/keys.sh", keys); err != nil {
 		return "", err
 	}
@@ -148,7 +203,7 @@ func (t *trial) foreign() (string, error) {
 
 // spoiled copies the good bundle and damages it.
 func (t *trial) spoiled(name string, damage func(path string) error) (string, error) {
-	path := filepath.Join(t.machine.dir, name+".raucb")
+	path := t.machine.file(name + ".raucb")
 	if err := execute("cp", filepath.Join(t.image, "edgewise-"+t.newer+".raucb"), path); err != nil {
 		return "", err
 	}

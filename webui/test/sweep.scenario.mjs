@@ -1,22 +1,11 @@
-// Every page, in both colours and on the smallest phone: nothing that the policy refuses, nothing that axe finds, no sideways
-// scrolling, no request elsewhere; and what the first page weighs.
-import { createRequire } from 'node:module';
+// Every page, in both colours, on the smallest phone and with text of twice the size: nothing that the policy refuses, nothing that axe finds, no sideways
+// scrolling, no request elsewhere; and what the first page weighs. PICTURES=FOLDER keeps a picture of each.
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { check, equal, root, sample, scenario, until, Visitor } from './harness.mjs';
+import { check, equal, judge, root, sample, scenario, until, Visitor } from './harness.mjs';
 
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const demo = { imports: ['dist/demo/models', 'dist/demo/pipelines'] };
 const KB = 1024;
-
-async function judge(page, where) {
-  // The policy keeps foreign scripts out of the page; axe comes in through the debugger, which stands outside of it.
-  const session = await page.context().newCDPSession(page);
-  await session.send('Runtime.evaluate', { expression: axe });
-  const found = await session.send('Runtime.evaluate', { expression: `axe.run(document, { resultTypes: ['violations'] }).then((r) => JSON.stringify(r.violations.filter((v) => v.impact === 'serious' || v.impact === 'critical').map((v) => v.id + ': ' + v.nodes.map((n) => n.target.join(' ') + ' ' + (n.any[0]?.message ?? '')).slice(0, 3).join(' | '))))`, awaitPromise: true, returnByValue: true });
-  await session.detach();
-  return JSON.parse(found.result.value).map((v) => `${where}: ${v}`);
-}
 
 export default () => scenario({ ...demo, context: { reducedMotion: 'reduce' } }, async (box, visitor) => {
   const admin = await box.claim();
@@ -44,14 +33,20 @@ export default () => scenario({ ...demo, context: { reducedMotion: 'reduce' } },
     await visitor.page.emulateMedia({ colorScheme: 'light' });
     await visitor.open(path, heading);
     await settled(visitor.page);
+    const picture = (name) => process.env.PICTURES && visitor.page.screenshot({ path: join(process.env.PICTURES, `${name}${path.replaceAll('/', '_').replace(/\?.*/, '')}.png`) });
+    await picture('light');
     problems.push(...(await judge(visitor.page, path)));
     await visitor.page.emulateMedia({ colorScheme: 'dark' });
     await painted(visitor.page);
+    await picture('dark');
     problems.push(...(await judge(visitor.page, path + ' dark')));
     await visitor.page.setViewportSize(phone);
-    await visitor.page.waitForTimeout(60);
+    await painted(visitor.page);
+    await picture('phone');
     const wide = await visitor.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
     if (wide > 0) problems.push(`${path} scrolls sideways by ${wide} px at 320 px`);
+    await visitor.page.setViewportSize({ width: 1280, height: 860 });
+    problems.push(...(await doubled(visitor.page, path)));
     await visitor.page.setViewportSize({ width: 1280, height: 860 });
   }
   equal(problems, [], 'what axe and the phone found');
@@ -64,6 +59,22 @@ export default () => scenario({ ...demo, context: { reducedMotion: 'reduce' } },
   equal(await plain.page.locator('form').count(), 0, 'forms without scripts');
   await plain.stop();
 });
+
+/** Text of twice the size: nothing leaves the page to the side, and no button loses its words. */
+async function doubled(page, path) {
+  const session = await page.context().newCDPSession(page);
+  await session.send('Page.setFontSizes', { fontSizes: { standard: 32, fixed: 26 } });
+  await painted(page);
+  const found = await page.evaluate(() => {
+    const wide = document.documentElement.scrollWidth - innerWidth;
+    const cut = [...document.querySelectorAll('main button, main a.button, main h1, main h2')].filter((e) => e.checkVisibility() && e.scrollWidth > e.clientWidth + 2 && getComputedStyle(e).overflowX !== 'visible').map((e) => e.textContent.trim().slice(0, 40));
+    return { wide, cut };
+  });
+  if (process.env.PICTURES) await page.screenshot({ path: join(process.env.PICTURES, `large${path.replaceAll('/', '_').replace(/\?.*/, '')}.png`) });
+  await session.send('Page.setFontSizes', { fontSizes: { standard: 16, fixed: 13 } });
+  await session.detach();
+  return [...(found.wide > 0 ? [`${path} scrolls sideways by ${found.wide} px with text of 200 %`] : []), ...found.cut.map((text) => `${path} cuts “${text}” with text of 200 %`)];
+}
 
 /** Colours arrive a frame after they were asked for. */
 const painted = (page) => page.evaluate(() => new Promise((r) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(r)), 120)));

@@ -1577,10 +1577,27 @@ export interface components {
              * @description of a GPU: bytes that models may take together
              */
             memory_budget?: number;
-            /** @description of a GPU: what it tells of itself; what it does not tell is absent */
-            telemetry?: {
-                [key: string]: unknown;
-            };
+            telemetry?: components["schemas"]["Telemetry"];
+        };
+        /** @description what a device tells of itself; what it does not tell is absent */
+        Telemetry: {
+            /** @description 0 to 1: the share of time in which it was at work */
+            utilization?: number;
+            /** @description bytes */
+            memory_total?: number;
+            /** @description bytes, by all processes together */
+            memory_used?: number;
+            temperature_celsius?: number;
+            power_watts?: number;
+            power_limit_watts?: number;
+            /** @description 0 to 1 */
+            fan?: number;
+            /** @description why its clocks are lower than they could be, in NVML's words */
+            slowed?: string[];
+            /** @description power mode of a Jetson */
+            mode?: string;
+        } & {
+            [key: string]: unknown;
         };
         Settings: {
             name: string;
