@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,15 +24,16 @@ import (
 
 // Config says what is started.
 type Config struct {
-	Program string
-	Library string   // ONNX Runtime, its providers beside it
-	Driver  string   // of CUDA; empty: searched
-	Folders []string // with NVIDIA's libraries
-	Models  string   // a model repository, which is imported
-	Data    string   // an empty folder
-	Ready   []string // the models that have to be ready
-	More    []string // settings, as key=value
-	Log     io.Writer
+	Emulator []string // a command in front of Program; nil: none
+	Program  string
+	Library  string   // ONNX Runtime, its providers beside it
+	Driver   string   // of CUDA; empty: searched
+	Folders  []string // with NVIDIA's libraries
+	Models   string   // a model repository, which is imported
+	Data     string   // an empty folder
+	Ready    []string // the models that have to be ready
+	More     []string // settings, as key=value
+	Log      io.Writer
 }
 
 // Box is a server that runs.
@@ -62,7 +64,8 @@ func Start(ctx context.Context, c Config) (*Box, error) {
 	}, c.More...) {
 		arguments = append(arguments, "--set", setting)
 	}
-	b.cmd = exec.CommandContext(ctx, c.Program, arguments...)
+	command := append(append(slices.Clone(c.Emulator), c.Program), arguments...)
+	b.cmd = exec.CommandContext(ctx, command[0], command[1:]...)
 	b.cmd.Stdout, b.cmd.Stderr = c.Log, c.Log
 	b.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	began := time.Now()
@@ -143,22 +146,33 @@ func (r *Refused) Error() string { return fmt.Sprintf("%d: %s", r.Status, r.Text
 
 // Infer sends a question and reads the whole answer. Error: *Refused, or that of the connection.
 func (b *Box) Infer(q Question) error {
-	request, err := http.NewRequest(http.MethodPost, b.URL+q.path, bytes.NewReader(q.body))
+	_, err := b.send(q.path, q.body, map[string]string{kserve.HeaderLength: q.header, "Content-Type": "application/octet-stream"})
+	return err
+}
+
+// Send sends JSON and returns the answer. Error: *Refused, or that of the connection.
+func (b *Box) Send(path string, body []byte) ([]byte, error) {
+	return b.send(path, body, map[string]string{"Content-Type": "application/json"})
+}
+
+func (b *Box) send(path string, body []byte, headers map[string]string) ([]byte, error) {
+	request, err := http.NewRequest(http.MethodPost, b.URL+path, bytes.NewReader(body))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	request.Header.Set(kserve.HeaderLength, q.header)
-	request.Header.Set("Content-Type", "application/octet-stream")
+	for name, value := range headers {
+		request.Header.Set(name, value)
+	}
 	answer, err := b.http.Do(request)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	if err == nil && answer.StatusCode != http.StatusOK {
-		return &Refused{answer.StatusCode, string(text)}
+		return nil, &Refused{answer.StatusCode, string(text)}
 	}
-	return err
+	return text, err
 }
 
 // Load lets clients ask for a time, each its next question when it has its answer, and returns how many answers there were.
