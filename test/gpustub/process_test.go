@@ -74,9 +74,14 @@ func repository(t *testing.T, models map[string]string, of func(name string) *on
 
 func start(t *testing.T, path, models string, ready ...string) (*gpubox.Box, *journal) {
 	t.Helper()
+	return startWith(t, path, models, nil, ready...)
+}
+
+func startWith(t *testing.T, path, models string, more []string, ready ...string) (*gpubox.Box, *journal) {
+	t.Helper()
 	log := &journal{}
 	b, err := gpubox.Start(t.Context(), gpubox.Config{
-		Program: filepath.Join(real.Root(t), "bin", "edgewise"), Library: prepare(t), Driver: path, Models: models, Data: t.TempDir(), Ready: ready, Log: log,
+		Program: filepath.Join(real.Root(t), "bin", "edgewise"), Library: prepare(t), Driver: path, Models: models, Data: t.TempDir(), Ready: ready, More: more, Log: log,
 	})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, log)
@@ -252,6 +257,54 @@ func TestModelsOnDemandGiveWay(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "a model gave its memory up for another"); n < 4 {
 		t.Errorf("memory was given up %d times\n%s", n, log)
+	}
+	if _, err := b.Stop(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAThrottledGPUKeepsItsTimeForWhatMatters makes the device too hot: requests of the lowest priority are refused with the reason, others are not,
+// and when it has cooled down all are answered.
+func TestAThrottledGPUKeepsItsTimeForWhatMatters(t *testing.T) {
+	path, _ := driver(t)
+	told := filepath.Join(t.TempDir(), "nvml")
+	tell := func(content string) {
+		if err := os.WriteFile(told, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tell("utilization 10\nreasons 0x1\n") // idle is no throttling
+	t.Setenv("FAKEGPU_NVML", told)
+	models := repository(t, map[string]string{
+		"m": "max_batch_size: 8\ndynamic_batching { priority_levels: 2 default_priority_level: 1 }\ninstance_group { kind: KIND_GPU }\n",
+	}, func(string) *onnxgen.Model { return onnxgen.MLP(1) })
+	b, log := startWith(t, path, models, []string{"gpu.telemetry=" + fakegpu.Build(t, "libnvidia-ml"), "gpu.telemetry_every=50ms"}, "m")
+	ask := func(priority string) error {
+		values := strings.TrimSuffix(strings.Repeat("0,", 64), ",")
+		_, err := b.Send("/v2/models/m/infer", []byte(`{"parameters":{"priority":`+priority+`},"inputs":[{"name":"input","datatype":"FP32","shape":[1,64],"data":[`+values+`]}]}`))
+		return err
+	}
+	if err := errors.Join(ask("1"), ask("2")); err != nil {
+		t.Fatalf("%v\n%s", err, log)
+	}
+	tell("utilization 10\nreasons 0x40\n")
+	var r *gpubox.Refused
+	for end := time.Now().Add(time.Minute); r == nil && time.Now().Before(end); {
+		_ = errors.As(ask("2"), &r)
+	}
+	if r == nil || r.Status != http.StatusServiceUnavailable || !strings.Contains(r.Text, "gpu:0 is throttled (hw_thermal_slowdown), and requests of the lowest priority, 2, stand back") {
+		t.Errorf("the lowest priority: %+v", r)
+	}
+	if err := ask("1"); err != nil {
+		t.Errorf("the other one: %v", err)
+	}
+	tell("utilization 10\nreasons 0x0\n")
+	err := ask("2")
+	for end := time.Now().Add(time.Minute); err != nil && time.Now().Before(end); {
+		err = ask("2")
+	}
+	if err != nil {
+		t.Errorf("after it has cooled down: %v", err)
 	}
 	if _, err := b.Stop(syscall.SIGTERM); err != nil {
 		t.Error(err)
