@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"errors"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -8,28 +9,38 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Unyield gives all threads of a process the nice value of its first one. A backend loads on a thread that gives way to those
-// that serve, and what native code starts there for its runs inherits that. It looks until there is none left, since a
-// thread that is started meanwhile is as nice as who starts it. Where the system does not allow it, no backend gives way.
+// Unyield gives all threads of a process the nice value of those that give way the least. A backend loads on a thread that
+// gives way to those that serve, and what native code starts there for its runs inherits that. Where the system does not
+// allow it, no backend gives way.
 func Unyield(pid int) {
-	folder := "/proc/" + strconv.Itoa(pid) + "/task/"
-	first, err := unix.Getpriority(unix.PRIO_PROCESS, pid)
-	for again := err == nil; again; {
+	best := 0 // as the system call counts: 40 gives way the least, 1 the most
+	for again := true; again; {
 		again = false
-		threads, _ := filepath.Glob(folder + "*") // the pattern is a good one
-		for _, path := range threads {
-			thread, err := strconv.Atoi(strings.TrimPrefix(path, folder))
-			if err != nil {
-				return
-			}
-			// The system call counts from 1, the nicest, to 40. A thread without a value has ended.
-			if now, err := unix.Getpriority(unix.PRIO_PROCESS, thread); err != nil || now == first {
+		for _, thread := range threadsOf(pid) {
+			now, err := unix.Getpriority(unix.PRIO_PROCESS, thread)
+			if err != nil || now == best { // it has ended, or is what it should be
 				continue
 			}
-			if unix.Setpriority(unix.PRIO_PROCESS, thread, 20-first) != nil {
+			again = true // also because one may have been started meanwhile, by one that gives way
+			if now > best {
+				best = now
+				continue
+			}
+			if err := unix.Setpriority(unix.PRIO_PROCESS, thread, 20-best); err != nil && !errors.Is(err, unix.ESRCH) {
 				return
 			}
-			again = true
 		}
 	}
+}
+
+// threadsOf lists the threads of a process; none of one that has ended.
+func threadsOf(pid int) (list []int) {
+	folder := "/proc/" + strconv.Itoa(pid) + "/task/"
+	paths, _ := filepath.Glob(folder + "*") // the pattern is a good one
+	for _, path := range paths {
+		if thread, err := strconv.Atoi(strings.TrimPrefix(path, folder)); err == nil {
+			list = append(list, thread)
+		}
+	}
+	return list
 }
