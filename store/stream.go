@@ -23,12 +23,17 @@ const (
 	maxEmptyReads = 100
 )
 
-// stream writes r to out, hashing it on the way, and syncs. want.Size is the declared size, -1 when none. A
+// stream writes r to out, hashing it on the way, and syncs. Where r is a file whose bytes out can share they are only hashed. want.Size is the declared size, -1 when none. A
 // second goroutine hashes while this one reads and writes.
 func (g *Staging) stream(ctx context.Context, out file, want edgewise.File, r io.Reader) (edgewise.File, error) {
 	buffers := g.store.rings.Get().(*ring)
 	h := startHashing()
-	n, err := g.copy(ctx, out, want, r, buffers, h)
+	to := out
+	if from, kept := share(out, r); from != nil {
+		defer func() { _ = from.Close() }()
+		r, to = from, kept
+	}
+	n, err := g.copy(ctx, to, want, r, buffers, h)
 	digest := h.finish() // after this nobody reads the buffers
 	g.store.rings.Put(buffers)
 	if err != nil {

@@ -224,6 +224,7 @@ func (p *process) verdict(frame []byte, err error) error {
 		p.await("killed: its socket was closed and it went on")
 		return edgewise.Errorf("runner.Load", edgewise.Internal, "model %v: %s died (%s) while loading", p.newest(), p.group.noun(), p.cause)
 	case err == nil && kind(frame[0]) == kindReady:
+		Unyield(p.pid)
 		return nil
 	case err == nil && kind(frame[0]) == kindFailed:
 		f, decoding := decodeFailure(frame[1:])
