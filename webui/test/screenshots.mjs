@@ -90,7 +90,7 @@ try {
   await shot(page, 'ensemble-dark');
   await visitor.open('/steps/edit?from=limit', 'limit');
   await page.getByRole('button', { name: 'Compile and run' }).click();
-  await page.getByRole('article', { name: 'Output score' }).waitFor({ timeout: 120_000 });
+  await page.getByRole('article', { name: 'Output score' }).waitFor({ timeout: 600_000 });
   await shot(page, 'step-dark');
   await visitor.open('/activity/requests?model=text', 'Activity');
   await page.getByText('Waits in the queue').first().waitFor();
