@@ -13,7 +13,7 @@ export const password = 'correct horse battery staple';
 
 const flags = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--use-fake-ui-for-media-stream', '--use-fake-device-for-media-stream'];
 /** A busy machine of two cores is no reason to fail. */
-export const patience = 60_000;
+export const patience = 120_000;
 
 export function check(good, text) {
   if (!good) throw new Error(text);

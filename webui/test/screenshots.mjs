@@ -23,7 +23,7 @@ try {
   const config = readFileSync(join(root, 'configs/demo/pipelines/faces/config.pbtxt'), 'utf8').replace('# Faces', '# Faces, second edition:');
   await admin.fetch('/api/v1/models/faces/versions?file=config.pbtxt', { method: 'POST', body: config, headers: { 'Content-Type': 'application/octet-stream' } });
   let running = true;
-  const ask = (model, body, type) => admin.fetch(`/v2/models/${model}/infer`, { method: 'POST', body, headers: { 'Content-Type': type } }).then((r) => r.arrayBuffer());
+  const ask = (model, body, type) => admin.fetch(`/v2/models/${model}/infer`, { method: 'POST', body, headers: { 'Content-Type': type } }).then((r) => r.arrayBuffer()).catch(() => {});
   const traffic = (async () => {
     for (let i = 0; running; i++) {
       await ask('faces', face, 'image/jpeg');
@@ -34,6 +34,7 @@ try {
 
   const visitor = await Visitor.start(box, { viewport: { width: 1280, height: 860 } });
   const { page } = visitor;
+  visitor.context.setDefaultTimeout(240_000); // nobody waits for these
   const light = () => page.emulateMedia({ colorScheme: 'light' });
   const dark = async () => { await page.emulateMedia({ colorScheme: 'dark' }); await page.waitForTimeout(400); };
   await visitor.login();
@@ -89,7 +90,7 @@ try {
   await shot(page, 'ensemble-dark');
   await visitor.open('/steps/edit?from=limit', 'limit');
   await page.getByRole('button', { name: 'Compile and run' }).click();
-  await page.getByRole('article', { name: 'Output score' }).waitFor({ timeout: 120_000 });
+  await page.getByRole('article', { name: 'Output score' }).waitFor({ timeout: 600_000 });
   await shot(page, 'step-dark');
   await visitor.open('/activity/requests?model=text', 'Activity');
   await page.getByText('Waits in the queue').first().waitFor();
