@@ -18,7 +18,7 @@ export CGO_ENABLED := 1
 export CGO_CFLAGS  := -O2 -g
 
 PAGE = $(shell find webui/src webui/build sdk/assemblyscript sdk/template/assemblyscript -type f) webui/index.html webui/vite.config.ts webui/svelte.config.js webui/package-lock.json api/openapi.yaml
-.PHONY: runtime-gpu gpu-stub gpu-test ptx
+.PHONY: runtime-gpu gpu-stub gpu-test ptx arm64-test arm64-tools
 
 .PHONY: webui page-long pictures browser bus build run demo test check race fuzz bench hostile fault soak proto runtime models speech grpc-client python steps toolchains demo-steps tools-present deb deb-test oci oci-test image image-test image-tools clean
 
@@ -52,7 +52,7 @@ runtime-gpu: runtime
 	@configs/runtime/fetch-gpu.sh $(CACHE)/runtime $(BIN)/lib
 
 ## gpu-stub: the real provider for CUDA over libraries that stand in for NVIDIA's, on a machine without a GPU
-gpu-stub: runtime
+gpu-stub: build
 	@configs/runtime/fetch-gpu.sh $(CACHE)/runtime $(CACHE)/gpu
 	$(GO) test -count=1 -tags gpustub ./test/gpustub
 
@@ -102,7 +102,7 @@ page-long: build models browser
 ## pictures: every page as a picture, into dist/pictures, and those of the documentation anew
 pictures: build models browser
 	mkdir -p dist/pictures
-	PICTURES=$(CURDIR)/dist/pictures node webui/test/run.mjs sweep
+	for name in sweep settings; do PICTURES=$(CURDIR)/dist/pictures node webui/test/run.mjs $$name; done
 	node webui/test/screenshots.mjs docs/screenshots
 
 ## check: format, vet, static analysis, architecture, race detector
@@ -183,6 +183,19 @@ oci: webui tools-present
 ## oci-test: that image checked, and run with a read-only root, as nobody, with a repository at /mnt/models; as root
 oci-test: oci models
 	test/packages/oci.sh dist/oci dist/oci-test
+
+## arm64-test: the program for arm64, made here, answers a request under QEMU with the runtime for arm64; no part of "make test"
+arm64-test: arm64-tools
+	@configs/runtime/fetch.sh $(CACHE)/runtime dist/linux-arm64/lib arm64
+	env GOOS=linux GOARCH=arm64 $(CROSS_arm64) $(GO) build -trimpath -buildvcs=false -o dist/linux-arm64/edgewise ./cmd/edgewise
+	$(GO) run ./test/arm64 dist/linux-arm64/edgewise $(CURDIR)/dist/linux-arm64/lib/libonnxruntime.so.1 qemu-aarch64-static /usr/aarch64-linux-gnu/lib
+
+ARM64_TOOLS := gcc-aarch64-linux-gnu libc6-dev-arm64-cross libstdc++6-arm64-cross qemu-user-static
+arm64-tools: tools-present
+	@{ command -v aarch64-linux-gnu-gcc && command -v qemu-aarch64-static && test -e /usr/aarch64-linux-gnu/lib/libstdc++.so.6; } >/dev/null 2>&1 || { \
+	  echo "installing $(ARM64_TOOLS), which the program for arm64 is made and tried with"; \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq --no-install-recommends $(ARM64_TOOLS) >/dev/null; } || \
+	  { echo "missing: $(ARM64_TOOLS) (on Debian: sudo apt-get install $(ARM64_TOOLS))"; exit 1; }; }
 
 ## image: the disk image, its update bundle, checksums and signature, into dist/image, with ARCH=arm64 into dist/image/arm64; KEYS are throw-away unless they are there
 export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)

@@ -52,7 +52,7 @@ func (s *step) reading(t, number int) reading {
 // withPictures tells the model of step s which of its outputs, the numbers in at, are taken as pictures by the model that reads them.
 func (r *run) withPictures(ctx context.Context, s *step, at []int) context.Context {
 	call := edgewise.CallOf(ctx)
-	if takes := r.e.config.Pictures; takes != nil && edgewise.RecorderOf(ctx) == nil {
+	if takes := r.e.config.Pictures; takes != nil {
 		for _, o := range at {
 			reader := r.e.readers[s.outputs[o].tensor]
 			if reader.step != nobody && takes(r.e.graph.steps[reader.step].id, reader.input) {

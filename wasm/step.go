@@ -43,7 +43,8 @@ func (s *step) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*e
 		return nil, s.wrap(err)
 	}
 	c := begin(ctx, s.p, s.p.config.RunTimeout, s.p.settings.fuel)
-	c.g, c.parameters, c.turn.slice = g, edgewise.CallOf(ctx).Parameters, s.p.slice()
+	c.g, c.parameters = g, edgewise.CallOf(ctx).Parameters
+	s.p.share(&c.turn)
 	c.fund()
 	result := &edgewise.Result{}
 	err = s.run(c, in, want, result)
@@ -55,6 +56,9 @@ func (s *step) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*e
 	case err != nil && c.failed:
 		s.pool.recycle(g)
 	case err != nil:
+		if c.stopped && edgewise.KindOf(err) == edgewise.Guest {
+			s.p.suspect()
+		}
 		s.pool.drop(g, err)
 	default:
 		s.hand(g, result)

@@ -36,7 +36,7 @@ type berth struct {
 	lookAnswer, lookNext time.Duration
 }
 
-// tempo is what the last runs of a process were like. The zero value expects long ones.
+// tempo is what the last runs of a version were like. The zero value expects long ones.
 type tempo struct {
 	short atomic.Bool
 	crowd atomic.Int32 // runs for which it still counts as crowded

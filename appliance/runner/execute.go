@@ -27,9 +27,9 @@ func (s *server) run(lane uint64, fd int, back *mailbox, f runFrame, buf []byte)
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	s.begin(lane, running{f.run, stop})
+	s.host.flights.begin(lane, running{f.run, stop})
 	result, err := e.compute(ctx, in)
-	s.finish(lane)
+	s.host.flights.finish(lane)
 	stop()
 	if err != nil {
 		return nil, err

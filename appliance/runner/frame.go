@@ -22,9 +22,10 @@ type kind uint8
 const (
 	kindReady     kind = iota + 1 // child, control: the model is loaded
 	kindFailed                    // child: failure
-	kindLane                      // parent, control: a lane's socket and its memory are attached; lane
+	kindLane                      // parent, control: a lane's socket and its memory are attached; lane, member
 	kindTerminate                 // parent, control: end a run; lane, run
-	kindForget                    // parent, control: unmap a block; block
+	kindForget                    // parent, control: unmap a block; block, member
+	kindUnload                    // parent, control: unload a member; member
 	kindRun                       // parent, lane: runFrame
 	kindDone                      // child, lane: doneFrame
 	kindGrow                      // child, lane: the outputs need this many bytes of the block; size
@@ -73,7 +74,7 @@ type doneFrame struct {
 
 // failure answers a run, or a load, that failed.
 type failure struct {
-	run  uint64
+	run  uint64 // or the member that was being loaded
 	kind edgewise.Kind
 	text string
 }

@@ -14,45 +14,6 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// lane carries one run at a time: frames through a memory file, and descriptors through a socket.
-type lane struct {
-	id          uint64
-	fd          int // of the socket
-	memory      []byte
-	there, back *mailbox
-	run         atomic.Uint64 // the number of the run in progress, 0 between runs
-	core        int           // on which the child's thread waits
-	buf         []byte
-}
-
-func (l *lane) close() {
-	_ = unix.Close(l.fd)
-	_ = unix.Munmap(l.memory)
-}
-
-// send hands a frame to the child, with descriptors beside it.
-func (l *lane) send(frame []byte, descriptors []int) error {
-	if len(descriptors) == 0 {
-		l.there.post(frame)
-		return nil
-	}
-	err := send(l.fd, frame, descriptors, 0)
-	if err == nil {
-		l.there.post(nil)
-	}
-	return err
-}
-
-// receive waits for an answer, looking for it for a time before it sleeps. Errors: io.EOF when the child has ended,
-// errFrame.
-func (l *lane) receive(look time.Duration) ([]byte, error) {
-	answer, err := l.back.take(l.buf, look)
-	if err == nil && len(answer) == 0 {
-		return nil, errFrame
-	}
-	return answer, err
-}
-
 // run is one run on its way.
 type run struct {
 	instance *Instance
@@ -221,7 +182,7 @@ func (r *run) result(done doneFrame) (*edgewise.Result, error) {
 		}
 	}
 	r.instance.stats.childOut.Add(int64(done.copied))
-	r.process.tempo.ran(time.Duration(done.input + done.infer + done.output))
+	r.instance.tempo.ran(time.Duration(done.input + done.infer + done.output))
 	var freed atomic.Bool
 	arena, block := r.instance.arena, r.out
 	return &edgewise.Result{
@@ -266,12 +227,12 @@ func (r *run) lost(err error) error {
 		return r.hostile(err)
 	}
 	r.process.await("killed: its socket was closed and it went on")
-	return edgewise.Errorf("runner.Run", edgewise.Unavailable, "model %v: its process died (%s) while running", r.instance.id, r.process.cause)
+	return edgewise.Errorf("runner.Run", edgewise.Unavailable, "model %v: %s died (%s) while running", r.instance.id, r.process.group.noun(), r.process.cause)
 }
 
 // hostile kills a child that broke the protocol, which makes nothing else it says worth reading.
 func (r *run) hostile(err error) error {
 	r.process.kill("killed: it answered with what no sound process would: " + err.Error())
 	<-r.process.dead
-	return edgewise.Errorf("runner.Run", edgewise.Internal, "model %v: its process was %s", r.instance.id, r.process.cause)
+	return edgewise.Errorf("runner.Run", edgewise.Internal, "model %v: %s was %s", r.instance.id, r.process.group.noun(), r.process.cause)
 }

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"strconv"
 	"time"
 )
 
@@ -16,8 +15,10 @@ func main() {
 	flag.StringVar(&o.arch, "arch", "amd64", "architecture: amd64 or arm64")
 	flag.StringVar(&o.version, "version", "", "version of what is in it")
 	flag.StringVar(&o.out, "out", "", "folder of the layout; an image of another architecture that is there stays")
+	epoch := flag.Int64("time", 0, "seconds since 1970 that all files have been changed at")
 	check := flag.String("check", "", "check a layout instead, and unpack its image of -arch into -root where that is given")
 	flag.Parse()
+	o.time = time.Unix(*epoch, 0).UTC()
 	if err := run(o, *check); err != nil {
 		fmt.Fprintln(os.Stderr, "oci:", err)
 		os.Exit(1)
@@ -36,11 +37,6 @@ func run(o options, check string) error {
 		}
 		return nil
 	}
-	epoch, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64)
-	if err != nil {
-		return fmt.Errorf("SOURCE_DATE_EPOCH: want seconds since 1970: %w", err)
-	}
-	o.time = time.Unix(epoch, 0).UTC()
 	d, err := write(o)
 	if err != nil {
 		return err

@@ -67,4 +67,4 @@ printf 'root:x:0:\nedgewise:x:65532:\n' >"$root/etc/group"
 printf 'passwd: files\ngroup: files\nhosts: files dns\n' >"$root/etc/nsswitch.conf"
 
 cd "$here/../.."
-${GO:-go} run ./configs/oci -root "$root" -arch "$arch" -version "$version" -out "$out"
+${GO:-go} run ./configs/oci -root "$root" -arch "$arch" -version "$version" -time "$SOURCE_DATE_EPOCH" -out "$out"

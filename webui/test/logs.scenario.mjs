@@ -1,10 +1,10 @@
-// A log that never rests: LINES lines (20,000; 100,000 in the long run) go by while it is followed, and while somebody reads.
+// A log that never rests: LINES lines (8,000; 100,000 in the long run) go by while it is followed, and while somebody reads.
 import { Agent, request } from 'node:http';
 import { tar } from './archive.mjs';
 import { check, equal, patience, scenario, until } from './harness.mjs';
 import { times } from './onnx.mjs';
 
-const lines = Number(process.env.LINES ?? 20_000);
+const lines = Number(process.env.LINES ?? 8_000);
 const config = `max_batch_size: 1
 input [{ name: "x" data_type: TYPE_FP32 dims: [4] }]
 output [{ name: "y" data_type: TYPE_FP32 dims: [4] }]
@@ -15,12 +15,12 @@ sequence_batching { direct {} }
 async function chatter(box, device, enough) {
   const agent = new Agent({ keepAlive: true, maxSockets: 8 });
   let asked = 0;
-  const ask = (id) => new Promise((resolve, reject) => {
+  const ask = (id) => new Promise((resolve) => {
     const body = JSON.stringify({ parameters: { sequence_id: id, sequence_start: true }, inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 4], data: [1, 2, 3, 4] }] });
     request({ agent, host: '127.0.0.1', port: box.port, path: '/v2/models/chatty/infer', method: 'POST', headers: { Authorization: `Bearer ${device.key}`, 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(body) } }, (r) => {
       r.resume();
       r.on('end', () => resolve(r.statusCode === 200));
-    }).on('error', reject).end(body);
+    }).on('error', () => setTimeout(resolve, 100, false)).end(body);
   });
   await Promise.all([1, 2, 3, 4].map(async (id) => { while (!enough(asked)) { if (await ask(id)) asked++; } }));
   agent.destroy();
