@@ -48,9 +48,9 @@ func (t *trial) model() error {
 	return t.voice()
 }
 
-// voice waits for the demo's pipeline and compares its answer.
+// voice waits for the demo's pipeline and the model that it asks, and compares its answer.
 func (t *trial) voice() error {
-	if err := t.box.ready("speech", t.patience); err != nil {
+	if err := errors.Join(t.box.ready("vad", t.patience), t.box.ready("speech", t.patience)); err != nil {
 		return err
 	}
 	return t.box.voice("speech")
@@ -90,5 +90,7 @@ func (t *trial) keep() error {
 	if err := t.machine.off(t.patience); err != nil {
 		return err
 	}
-	return os.Rename(t.machine.disk, string(t.kept()))
+	from := t.machine.disk
+	t.machine, t.record = nil, nil
+	return os.Rename(from, string(t.kept()))
 }

@@ -64,7 +64,7 @@ var steps = []step{
 	{"cuts", again, (*trial).cuts},
 	{"started", again, (*trial).started},
 	{"keep", "", (*trial).keep},
-	{"fallback", claimed, (*trial).fallback},
+	{"fallback", "", (*trial).fallback},
 	{"reset", claimed, (*trial).reset},
 	{"offline", flashed, (*trial).offline},
 	{"clock", flashed, (*trial).clock},
@@ -103,7 +103,11 @@ func run(o options, only string) error {
 	if err := os.MkdirAll(t.dir, 0o755); err != nil {
 		return err
 	}
-	defer t.end()
+	defer func() {
+		if t.machine != nil {
+			t.machine.cut() // a disk that a step has failed with stays, for whoever looks
+		}
+	}()
 	for _, s := range chosen {
 		begun := time.Now()
 		t.name = s.name
@@ -119,6 +123,7 @@ func run(o options, only string) error {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
+	t.end()
 	return nil
 }
 
