@@ -71,7 +71,7 @@ in_root apt-get install -y -qq "/tmp/$(basename "$old")" >"$work/install.log" 2>
 in_root getent passwd edgewise
 [ "$(in_root stat -c '%U:%G %a' /var/lib/edgewise)" = "edgewise:edgewise 750" ] || fail "/var/lib/edgewise is not the user's"
 [ -L "$root/etc/systemd/system/multi-user.target.wants/edgewise.service" ] || fail "the service is not enabled"
-in_root systemd-analyze verify edgewise.service
+in_root systemd-analyze verify edgewise.service edgewise-helper.service edgewise-helper.socket
 in_root ldd /usr/lib/edgewise/lib/libonnxruntime.so.1 | grep -q "not found" && fail "a library of ONNX Runtime is missing"
 
 step "serve"
@@ -96,6 +96,12 @@ edgewise demo vad /tmp/speech.wav >"$work/answer-new"
 cmp "$work/answer-old" "$work/answer-new" || fail "the model answers otherwise after the upgrade"
 stop
 
+# refused TEXT COMMAND...: the command fails and says so
+refused() {
+	local text=$1 said
+	shift
+	! said=$("$@" 2>&1) && grep -q "$text" <<<"$said" || { echo "$said"; return 1; }
+}
 step "update through the box: only with a good signature, and back"
 version() { in_root dpkg-query --show --showformat='${Version}' edgewise; }
 unshare --mount --pid --fork --kill-child --mount-proc="$root/proc" chroot "$root" /usr/lib/edgewise/edgewise helper --listen /run/edgewise-helper.sock >"$work/helper.log" 2>&1 &
@@ -107,12 +113,12 @@ serve
 running=$(version)
 other=$(basename "$old")
 edgewise update status | grep "$running (package)" || fail "the box does not say how it is updated"
-edgewise update install "/tmp/$other" 2>&1 | grep "needs its signature" || fail "a package without a signature is taken"
+refused "needs its signature" edgewise update install "/tmp/$other" || fail "a package without a signature is taken"
 head -c -1 "$root/tmp/$other" >"$root/tmp/cut.deb"
 cp "$old.minisig" "$root/tmp/cut.deb.minisig"
-edgewise update install /tmp/cut.deb 2>&1 | grep "changed or cut off" || fail "a package that was cut off is taken"
+refused "changed or cut off" edgewise update install /tmp/cut.deb || fail "a package that was cut off is taken"
 cp "$old.minisig" "$root/tmp/$other.minisig"
-edgewise update install "/tmp/$other" 2>&1 | grep "is older than $running" || fail "an older package is taken without a confirmation"
+refused "is older than $running" edgewise update install "/tmp/$other" || fail "an older package is taken without a confirmation"
 edgewise update install --allow-downgrade "/tmp/$other" || fail "a confirmed package is not taken"
 [ "$(version)" = "$running" ] || fail "the package is installed before anybody asked for a restart"
 edgewise update restart || fail "the update is not installed"
@@ -122,7 +128,6 @@ edgewise update rollback || fail "the box does not go back"
 for _ in $(seq 240); do if [ "$(version)" = "$running" ] && edgewise update status | grep -q "rollback to $running: went well"; then break; fi; sleep 0.5; done
 [ "$(version)" = "$running" ] || { cat "$work/helper.log"; fail "the box is not back"; }
 grep -q "administrator's" "$root/etc/edgewise/appliance.yaml" || fail "an update has changed the administrator's configuration"
-in_root runuser -u nobody -- /usr/lib/edgewise/edgewise helper --listen /tmp/x.sock 2>&1 | grep -q "denied\|permission" || fail "anybody can be the helper"
 stop
 pkill -TERM -P "$helper" || true
 wait "$helper" || true
