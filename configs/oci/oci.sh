@@ -12,7 +12,8 @@ umask 022
 here=$(cd "$(dirname "$0")" && pwd)
 arch=$1 program=$2 libraries=$3 version=$4 cache=$5/$1 out=$6
 : "${SOURCE_DATE_EPOCH:?}"
-packages=(libc6 libgcc-s1 libstdc++6 ca-certificates tzdata netbase)
+native=(libc6 libgcc-s1 libstdc++6)
+packages=("${native[@]}" ca-certificates tzdata netbase)
 case $arch in
 amd64) triplet=x86_64-linux-gnu ;;
 arm64) triplet=aarch64-linux-gnu ;;
@@ -20,12 +21,16 @@ arm64) triplet=aarch64-linux-gnu ;;
 esac
 
 mkdir -p "$cache"
+missing=()
 for package in "${packages[@]}"; do
-	if ! compgen -G "$cache/${package}_*.deb" >/dev/null; then
-		url=$(apt-get download --print-uris "$package:$arch" 2>/dev/null || apt-get download --print-uris "$package") || { echo "oci.sh: apt knows no $package:$arch (dpkg --add-architecture $arch; apt-get update)" >&2; exit 1; }
-		(cd "$cache" && { apt-get download "$package:$arch" || apt-get download "$package"; } >/dev/null 2>&1) || { echo "oci.sh: $url cannot be fetched" >&2; exit 1; }
-	fi
+	want=$package
+	[[ " ${native[*]} " != *" $package "* ]] || want=$package:$arch
+	compgen -G "$cache/${package}_*.deb" >/dev/null || missing+=("$want")
 done
+if [ ${#missing[@]} -gt 0 ]; then
+	(cd "$cache" && apt-get download "${missing[@]}" >download.log 2>&1) ||
+		{ tail -n 3 "$cache/download.log" >&2; echo "oci.sh: apt-get cannot fetch ${missing[*]} (for another architecture: dpkg --add-architecture $arch; apt-get update)" >&2; exit 1; }
+fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
