@@ -92,9 +92,10 @@ type SequenceStatistics struct {
 	Restarted  uint64 // that were started again before their end
 }
 
-// Process is what is known of the process of its own in which a version runs.
+// Process is what is known of the process outside the box's own in which a version runs.
 type Process struct {
 	PID      int    // 0 while there is none
+	Group    string // the name of the group of versions that share it; empty: it is the version's own
 	Resident int64  // bytes of its resident memory, pages that it shares with other processes included; 0 while there is none
 	Crashes  uint64 // since the version was loaded
 	Copied   uint64 // bytes of tensors that were copied on their way to the process and back, since then

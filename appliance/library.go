@@ -31,6 +31,7 @@ type library struct {
 	groups     overrides
 	sources    *sources
 	phases     phases
+	loading    func(edgewise.ModelID) (done func())   // notes that a version is being loaded; nil: nobody wants to know
 	history    *deployments                           // nil: nothing is noted
 	changed    func(id edgewise.ModelID, what string) // called after a change; nil: by nobody
 }

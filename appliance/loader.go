@@ -22,6 +22,9 @@ func (l *library) load(ctx context.Context, v *edgewise.Version) (edgewise.Serva
 	if err != nil {
 		return nil, err
 	}
+	if l.loading != nil {
+		defer l.loading(v.ID)()
+	}
 	if v.Stored == 0 {
 		return l.loadFrom(ctx, v, dir)
 	}

@@ -72,7 +72,11 @@ func imageDecode(a arguments) {
 	info, err := kernel.ReadInfo(file, false)
 	if err == nil && info.Width*info.Height > largePicture {
 		a.c.enter(a.c.p.large)
-		defer func() { <-a.c.p.large }()
+		a.c.turn.kept = true
+		defer func() {
+			a.c.turn.kept = false
+			<-a.c.p.large
+		}()
 	}
 	n := 0
 	if err == nil {
