@@ -43,8 +43,14 @@ func (s *Statistics) Add(o Statistics) {
 	s.ExecutionCount += o.ExecutionCount
 	s.Pending += o.Pending
 	for _, d := range [][2]*Duration{
-		{&s.Success, &o.Success}, {&s.Fail, &o.Fail}, {&s.Queue, &o.Queue}, {&s.ComputeInput, &o.ComputeInput}, {&s.ComputeInfer, &o.ComputeInfer}, {&s.ComputeOutput, &o.ComputeOutput},
-		{&s.CacheHit, &o.CacheHit}, {&s.CacheMiss, &o.CacheMiss},
+		{&s.Success, &o.Success},
+		{&s.Fail, &o.Fail},
+		{&s.Queue, &o.Queue},
+		{&s.ComputeInput, &o.ComputeInput},
+		{&s.ComputeInfer, &o.ComputeInfer},
+		{&s.ComputeOutput, &o.ComputeOutput},
+		{&s.CacheHit, &o.CacheHit},
+		{&s.CacheMiss, &o.CacheMiss},
 	} {
 		d[0].add(*d[1])
 	}

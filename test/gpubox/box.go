@@ -142,6 +142,7 @@ type Refused struct {
 	Text   string
 }
 
+// Error returns status and text.
 func (r *Refused) Error() string { return fmt.Sprintf("%d: %s", r.Status, r.Text) }
 
 // Infer sends a question and reads the whole answer. Error: *Refused, or that of the connection.

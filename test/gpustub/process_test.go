@@ -278,7 +278,7 @@ func TestAThrottledGPUKeepsItsTimeForWhatMatters(t *testing.T) {
 	models := repository(t, map[string]string{
 		"m": "max_batch_size: 8\ndynamic_batching { priority_levels: 2 default_priority_level: 1 }\ninstance_group { kind: KIND_GPU }\n",
 	}, func(string) *onnxgen.Model { return onnxgen.MLP(1) })
-	b, log := startWith(t, path, models, []string{"gpu.telemetry=" + fakegpu.Build(t, "libnvidia-ml"), "gpu.telemetry_every=50ms"}, "m")
+	b, log := startWith(t, path, models, []string{"gpu.telemetry=" + fakegpu.Build(t, "libnvidia-ml"), "gpu.telemetry_every=100ms"}, "m")
 	ask := func(priority string) error {
 		values := strings.TrimSuffix(strings.Repeat("0,", 64), ",")
 		_, err := b.Send("/v2/models/m/infer", []byte(`{"parameters":{"priority":`+priority+`},"inputs":[{"name":"input","datatype":"FP32","shape":[1,64],"data":[`+values+`]}]}`))

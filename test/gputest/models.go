@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -90,7 +91,7 @@ func (b *bench) batches(way string) []int {
 	if way == alone {
 		return []int{32}
 	}
-	return []int{1, 8, 32, b.most}
+	return slices.Compact([]int{1, 8, 32, b.most})
 }
 
 func (b *bench) way(ctx context.Context, way string, cpu edgewise.Instance) (err error) {

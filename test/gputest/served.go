@@ -26,7 +26,7 @@ func (r *report) served(ctx context.Context, s settings) (err error) {
 			continue
 		}
 		name := fmt.Sprintf("subject%d", len(list))
-		if err := repository(filepath.Join(dir, "models", name), m); err != nil {
+		if err := repository(filepath.Join(dir, "models", name), m, s.fake); err != nil {
 			return err
 		}
 		list, names = append(list, m), append(names, name)
@@ -65,12 +65,15 @@ func (r *report) served(ctx context.Context, s settings) (err error) {
 	return errors.Join(err, r.stop(b, syscall.SIGINT, "Ctrl-C"))
 }
 
-// repository writes a subject that must run on a GPU.
-func repository(folder string, m subject) error {
+// repository writes a subject that must run on a GPU. A fake one has little memory.
+func repository(folder string, m subject, fake bool) error {
 	if err := os.MkdirAll(filepath.Join(folder, "1"), 0o755); err != nil {
 		return err
 	}
 	config := fmt.Sprintf("max_batch_size: %d\ndynamic_batching {}\ninstance_group { kind: KIND_GPU count: 1 }\n", m.most)
+	if fake {
+		config += "parameters { key: \"gpu_memory_bytes\" value { string_value: \"100000000\" } }\n"
+	}
 	if err := os.WriteFile(filepath.Join(folder, "config.pbtxt"), []byte(config), 0o600); err != nil {
 		return err
 	}
