@@ -39,7 +39,7 @@ func (m *Model) Concurrency(cores int) Concurrency {
 	if m.Parameters["execution_mode"].StringValue == "1" {
 		c.Parallel, c.Inter = true, min(m.threads("inter_op_thread_count", 1, cores), cores-c.Intra+1)
 	}
-	c.Lanes = min(m.instances(), cores/c.Threads())
+	c.Lanes = min(m.Instances(), cores/c.Threads())
 	if latency {
 		c.Lanes = 1
 	}
@@ -58,8 +58,8 @@ func (m *Model) threads(parameter string, otherwise, cores int) int {
 	return min(n, cores)
 }
 
-// instances is the sum of the counts of the groups that take requests, at least 1.
-func (m *Model) instances() int {
+// Instances is the sum of the counts of the groups that take requests, at least 1.
+func (m *Model) Instances() int {
 	n := 0
 	for _, g := range m.InstanceGroup {
 		if !g.Passive {

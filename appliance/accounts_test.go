@@ -12,9 +12,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 )
@@ -32,6 +35,12 @@ type running struct {
 // runBox runs a box with accounts until the test ends.
 func runBox(t *testing.T, change func(*config.Config)) *running {
 	t.Helper()
+	return runBoxWith(t, change, func(*App) {})
+}
+
+// runBoxWith is runBox with something done to the box before it runs.
+func runBoxWith(t *testing.T, change func(*config.Config), before func(*App)) *running {
+	t.Helper()
 	c := testConfig(t)
 	c.Auth = config.AuthAccounts
 	if change != nil {
@@ -39,6 +48,7 @@ func runBox(t *testing.T, change func(*config.Config)) *running {
 	}
 	h := &running{t: t}
 	h.app, h.log = newApp(t, c)
+	before(h.app)
 	ctx, stop := context.WithCancel(context.Background())
 	ended, welcome := make(chan error, 1), make(chan Welcome, 1)
 	go func() {
@@ -226,7 +236,7 @@ func TestRolesEndWhereTheyShould(t *testing.T) {
 		{"DELETE", "/api/v1/models/none", nil, 403, 404, 404},
 		{"POST", "/api/v1/models/none/rollback", nil, 403, 404, 404},
 		{"PUT", "/api/v1/models/none/labels/live", map[string]int{"version": 1}, 403, 404, 404},
-		{"POST", "/v2/repository/models/none/load", nil, 403, 404, 404},
+		{"POST", "/v2/repository/models/none/load", nil, 403, 400, 400},
 		{"GET", "/api/v1/users", nil, 403, 403, 200},
 		{"GET", "/api/v1/keys", nil, 403, 403, 200},
 		{"GET", "/api/v1/audit", nil, 403, 403, 200},
@@ -305,6 +315,57 @@ func TestKeysAreBoundToTheirModels(t *testing.T) {
 	}
 	if status, text := once.ask("GET", "/v2", nil, nil); status != http.StatusTooManyRequests || !strings.Contains(text, "rate_limited") {
 		t.Errorf("%d %s", status, text)
+	}
+}
+
+func TestAPersonAsksAFewThingsAtATime(t *testing.T) {
+	h := runBox(t, nil)
+	anna := h.claim()
+	var bodies []*io.PipeWriter
+	var asking sync.WaitGroup
+	for range auth.AskTogether {
+		body, w := io.Pipe()
+		bodies = append(bodies, w)
+		req, err := http.NewRequest("POST", h.base+"/v2/models/none/infer", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header = anna.header.Clone()
+		req.ContentLength = -1 // of a length that is known, the client would send the headers with the first bytes of the body
+		asking.Go(func() {
+			if res, err := anna.client.Do(req); err == nil {
+				_ = res.Body.Close()
+			}
+		})
+	}
+	// Who asks is decided by the headers, so that requests whose bodies have yet to come count.
+	limited := func() bool {
+		status, text := anna.ask("POST", "/v2/models/none/infer", struct{}{}, nil)
+		return status == http.StatusTooManyRequests && strings.Contains(text, "8 requests in progress")
+	}
+	eventually(t, "the limit of a person", limited)
+	if status, text := anna.ask("GET", "/api/v1/models", nil, nil); status != 200 {
+		t.Errorf("looking at models: %d %s", status, text)
+	}
+	camera := h.key(anna, admin.KeyNew{Name: "camera", Rights: []string{"infer"}})
+	if status, text := camera.ask("POST", "/v2/models/none/infer", struct{}{}, nil); status != http.StatusBadRequest {
+		t.Errorf("a key beside a busy person: %d %s", status, text)
+	}
+	for _, w := range bodies {
+		_, _ = w.Write([]byte("{}"))
+		_ = w.Close()
+	}
+	asking.Wait()
+	eventually(t, "the limit to be over", func() bool { return !limited() })
+}
+
+// eventually calls ok until it is true.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain for %s", what)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
+	"github.com/edgewise-ai/edgewise/wasm"
 )
 
 // placement is where a version runs.
@@ -84,8 +85,12 @@ func (l *library) placement(m *edgewise.Model) (placement, error) {
 	return p, nil
 }
 
-// lanes is how many batches of a model run at the same time on devices.
+// lanes is how many batches of a model run at the same time on devices. Of a step it may be one more than there are cores: a run that
+// has become long has left its core, and the next request does not wait for it.
 func (l *library) lanes(m *edgewise.Model, devices []edgewise.Device) int {
+	if m.Platform == wasm.Platform {
+		return min(m.Instances(), l.config.CoreCount+1)
+	}
 	if devices[0].Kind == edgewise.CPU {
 		return m.Concurrency(l.config.CoreCount).Lanes
 	}

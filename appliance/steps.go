@@ -7,14 +7,15 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/config"
+	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/wasm"
 )
 
 // newWasm makes the backend of steps. What a step asks other models goes through their queues, as a client's requests do.
-func newWasm(a *App, c config.Config, logger *slog.Logger) *wasm.Backend {
+func newWasm(a *App, c config.Config, budget *sched.Cores, logger *slog.Logger) *wasm.Backend {
 	return wasm.New(wasm.Config{
 		CacheDir: filepath.Join(c.DataDir, "cache", "wasm"), CacheBytes: int64(c.Wasm.CacheBytes), MaxMemory: int64(c.Wasm.MaxMemoryBytes),
-		RunTimeout: c.Wasm.RunTimeout, Infer: inferer(func() edgewise.Inferer { return a.library.infer }), Logger: logger.With("part", "wasm"),
+		RunTimeout: c.Wasm.RunTimeout, Infer: inferer(func() edgewise.Inferer { return a.library.infer }), Cores: budget, Logger: logger.With("part", "wasm"),
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/activity"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+	"github.com/edgewise-ai/edgewise/appliance/observe"
 )
 
 // watch is what the box remembers of what it does, for people.
@@ -17,6 +18,7 @@ type watch struct {
 	logs     *activity.Logs
 	history  activity.History
 	requests activity.Requests
+	latency  *observe.Latencies
 
 	ensembles atomic.Pointer[map[string]bool] // names of models of which a version is an ensemble
 	kept      atomic.Int64                    // requests that were kept in this second
@@ -29,8 +31,8 @@ const (
 	toldRequests = 10  // that listeners are told of
 )
 
-func newWatch() *watch {
-	w := &watch{hub: activity.NewHub()}
+func newWatch(latency *observe.Latencies) *watch {
+	w := &watch{hub: activity.NewHub(), latency: latency}
 	w.logs = activity.NewLogs(w.hub.Publish)
 	w.ensembles.Store(&map[string]bool{})
 	return w
@@ -47,7 +49,7 @@ func (w *watch) learn(records []*edgewise.Record) {
 	w.ensembles.Store(&names)
 }
 
-// infer asks inner, and remembers how that went.
+// infer asks inner, and remembers how that went, for the metrics too: the time is taken once.
 func (w *watch) infer(ctx context.Context, req *edgewise.Request, inner edgewise.Inferer) (*edgewise.Response, error) {
 	began := time.Now()
 	var recording *activity.Recording
@@ -61,8 +63,9 @@ func (w *watch) infer(ctx context.Context, req *edgewise.Request, inner edgewise
 		return resp, err // who asks for names that do not exist fills no memory
 	}
 	id := req.Model
-	if resp != nil {
+	if err == nil {
 		id = resp.Model
+		w.latency.Observe(id, took, resp.Timing)
 	}
 	if id.Version != 0 {
 		w.history.Note(id, took, err != nil)

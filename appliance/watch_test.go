@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/observe"
 )
 
 // instant answers at once.
@@ -15,7 +16,7 @@ func (i instant) Infer(context.Context, *edgewise.Request) (*edgewise.Response, 
 }
 
 func BenchmarkWatchedRequest(b *testing.B) {
-	w := newWatch()
+	w := newWatch(observe.NewLatencies(observe.LatencyConfig{}))
 	id := edgewise.ModelID{Name: "cat", Version: 1}
 	req := &edgewise.Request{Model: id, Inputs: []edgewise.Tensor{{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{1, 4}, Data: make([]byte, 16)}}}
 	inner := instant{&edgewise.Response{Model: id, Outputs: []edgewise.Tensor{{Name: "y", Type: edgewise.FP32, Shape: edgewise.Shape{1, 4}, Data: make([]byte, 16)}}}}

@@ -341,3 +341,17 @@ func TestAModelThatAnswersWithoutAnOutput(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestAStepThatWaitsForTheEnsembleIsNotAsked asks an ensemble on behalf of a step that stands in it: it could wait for its own lane.
+func TestAStepThatWaitsForTheEnsembleIsNotAsked(t *testing.T) {
+	z, m := diamond(t)
+	e := z.ensemble(m)
+	_, err := e.Infer(edgewise.WithCaller(t.Context(), "left"), request(1))
+	const want = "in ensemble 'E', step 1 (model 'left') waits for this answer already: steps cannot call each other in a circle"
+	if err == nil || err.Error() != want || edgewise.KindOf(err) != edgewise.Guest {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	if n := z.requests("left"); n != 0 {
+		t.Errorf("it was asked %d times", n)
+	}
+}

@@ -62,7 +62,7 @@ func (r *run) run(i int, s *step) (*outcome, error) {
 	if s.fan != nil {
 		return r.fanOut(i, names, inputs, want, at)
 	}
-	response, err := r.ask(r.ctx, i, inputs, want)
+	response, err := r.ask(r.withPictures(r.ctx, s, at), i, inputs, want)
 	if err != nil {
 		return nil, err
 	}
@@ -137,6 +137,9 @@ func (r *run) want(s *step) (names []string, at []int) {
 
 // ask sends one request to a step's model.
 func (r *run) ask(ctx context.Context, i int, inputs []edgewise.Tensor, want []string) (*edgewise.Response, error) {
+	if s := &r.e.graph.steps[i]; edgewise.Calls(ctx, s.id.Name) {
+		return nil, edgewise.Errorf("ensemble.ask", edgewise.Guest, "%s waits for this answer already: steps cannot call each other in a circle", s.label)
+	}
 	gate := r.e.gates[i]
 	start := time.Now()
 	waited, err := gate.enter(ctx)

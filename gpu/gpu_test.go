@@ -18,17 +18,7 @@ import (
 var control *fakegpu.Control
 
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "edgewise-gpu-")
-	if err != nil {
-		panic(err)
-	}
-	if control, err = fakegpu.Open(filepath.Join(dir, "control")); err != nil {
-		panic(err)
-	}
-	_ = os.Setenv("FAKEGPU_CONTROL", control.Path)
-	code := m.Run()
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
+	os.Exit(fakegpu.Main(m, func(c *fakegpu.Control) { control = c }))
 }
 
 // machine is a folder with ONNX Runtime, its provider, and the libraries that it needs, all of them made by the test.

@@ -12,13 +12,14 @@ type Backend struct {
 	config    Config
 	compiling chan struct{} // holds a token while a module is compiled
 	large     chan struct{} // holds a token while a large picture is decoded
+	turns     *turns        // of guests that run for long; nil: none is long
 }
 
 var _ edgewise.Backend = (*Backend)(nil)
 
 // New makes the backend. It touches nothing yet.
 func New(c Config) *Backend {
-	return &Backend{config: c.complete(), compiling: make(chan struct{}, 1), large: make(chan struct{}, 1)}
+	return &Backend{config: c.complete(), compiling: make(chan struct{}, 1), large: make(chan struct{}, 1), turns: newTurns(c.Cores)}
 }
 
 // Platform returns "wasm".

@@ -34,6 +34,7 @@ type call struct {
 	fuel     int64         // units it may use
 	granted  int64         // units handed out so far
 	yielded  time.Time
+	turn     turn
 	host     time.Duration // in imports that take time
 	request  bool          // inside edgewise_process: infer is allowed
 	nested   bool          // inside infer
@@ -44,13 +45,14 @@ type call struct {
 	failure    string // what fail said
 	lastError  string
 	infers     int
+	pictures   []latePicture // that are to be made when the step has returned
 	source     *rand.ChaCha8 // nil until it is asked for
 }
 
 // begin makes a call. The deadline is the earlier of the context's and timeout from now.
 func begin(ctx context.Context, p *program, timeout time.Duration, units int64) *call {
 	now := time.Now()
-	c := &call{Context: ctx, p: p, deadline: now.Add(timeout), timeout: timeout, fuel: units, yielded: now}
+	c := &call{Context: ctx, p: p, deadline: now.Add(timeout), timeout: timeout, fuel: units, yielded: now, turn: turn{slice: shortSlice, began: now}}
 	if d, ok := ctx.Deadline(); ok && d.Before(c.deadline) {
 		c.deadline, c.timeout = d, 0
 	}
@@ -101,6 +103,12 @@ func (c *call) check(used int64) {
 		now = time.Now()
 		c.yielded = now
 	}
+	c.expire(now)
+	c.share(now)
+}
+
+// expire ends the guest when its time is over.
+func (c *call) expire(now time.Time) {
 	err := c.Context.Err()
 	if errors.Is(err, context.DeadlineExceeded) || c.timeout == 0 && now.After(c.deadline) {
 		c.stop(edgewise.Deadline, "step: %s: stopped: the request's time is over", c.export)

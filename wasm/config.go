@@ -39,6 +39,7 @@ type Config struct {
 	Pause          time.Duration    // before a guest is replaced, once several in a row have failed; doubles. Below 0: none
 	MaxPause       time.Duration    // the longest such pause
 	Infer          edgewise.Inferer // what the import "infer" calls; nil: it always fails
+	Cores          Cores            // what models run on, to which guests that run for long give way; nil: none does
 	Logger         *slog.Logger
 	Stopping       Stopping // Fuel, but for measurements
 }

@@ -46,6 +46,7 @@ func (p *program) describe(ctx context.Context, g *guest) (*description, error) 
 		return nil, nil
 	}
 	c := begin(ctx, p, p.config.SetupTimeout, never)
+	defer c.rest()
 	c.g = g
 	c.fund()
 	var stack [1]uint64

@@ -39,6 +39,7 @@ func (p *program) newGuest(ctx context.Context) (*guest, error) {
 		return nil, err
 	}
 	c := begin(experimental.WithMemoryAllocator(ctx, m), p, p.config.SetupTimeout, never)
+	defer c.rest()
 	g := &guest{p: p, memory: m}
 	p.guests.Add(1)
 	p.created.Add(1)
@@ -113,6 +114,7 @@ func (g *guest) restore() bool {
 func (g *guest) tidy(ctx context.Context) error {
 	if g.reset != nil && g.p.settings.stateful {
 		c := begin(ctx, g.p, g.p.config.SetupTimeout, never)
+		defer c.rest()
 		c.g = g
 		c.fund()
 		if err := c.invoke(exportReset, g.reset, nil); err != nil {

@@ -101,6 +101,20 @@ func TestImportsAnswer(t *testing.T) {
 	if _, err := ask(t, s, t.Context(), 3); err == nil || err.Error() != `model "step" version 1: step: no absent` {
 		t.Errorf("a model that is not there: %v", err)
 	}
+	for _, refused := range []struct {
+		ctx  context.Context
+		want string
+	}{
+		{edgewise.WithCall(t.Context(), edgewise.Call{Depth: MaxInferDepth}), "infer: more than 4 steps call each other"},
+		{edgewise.WithCaller(t.Context(), "absent"), `infer: model "absent" waits for this answer already: steps cannot call each other in a circle`},
+	} {
+		if _, err := ask(t, s, refused.ctx, 3); err == nil || err.Error() != `model "step" version 1: step: `+refused.want {
+			t.Errorf("got %v, want %s", err, refused.want)
+		}
+	}
+	if len(others.calls) != 2 {
+		t.Errorf("a refused call was made: %+v", others.calls)
+	}
 	for _, what := range []byte{4, 5} {
 		r, err := ask(t, s, t.Context(), what)
 		if err != nil {
@@ -113,7 +127,7 @@ func TestImportsAnswer(t *testing.T) {
 			t.Errorf("the log lacks %s:\n%s", want, &logged)
 		}
 	}
-	if m := s.GuestStatistics(); m.Failed != 6 || m.Trapped != 0 || m.Instances != 3 || m.Host == 0 || m.Time == 0 {
+	if m := s.GuestStatistics(); m.Failed != 8 || m.Trapped != 0 || m.Instances != 3 || m.Host == 0 || m.Time == 0 {
 		t.Errorf("%+v", m)
 	}
 }

@@ -85,7 +85,9 @@ func importInfer(a arguments) {
 	c.infers++
 	c.nested = true
 	start := time.Now()
+	c.rest()
 	pointer, err2 := a.infer(string(name), inputs)
+	c.resume()
 	c.host += time.Since(start)
 	c.nested = false
 	c.check(c.used())
@@ -105,6 +107,8 @@ func (a arguments) mayInfer(name []byte) string {
 		return "infer: it is running already: edgewise_alloc must not call it"
 	case len(name) > edgewise.MaxNameBytes || !slices.Contains(c.p.settings.models, string(name)):
 		return "infer: model " + strconv.Quote(clean(string(name), edgewise.MaxNameBytes)) + " is not on the list of the parameter " + strconv.Quote(ParamModels)
+	case string(name) == c.p.id.Name || edgewise.Calls(c.Context, string(name)):
+		return "infer: model " + strconv.Quote(string(name)) + " waits for this answer already: steps cannot call each other in a circle"
 	case c.p.config.Infer == nil:
 		return "infer: there is no other model here"
 	case c.infers >= c.p.settings.infers:
@@ -120,7 +124,7 @@ func (a arguments) infer(name string, inputs []edgewise.Tensor) (uint32, error) 
 	c := a.c
 	ctx, cancel := context.WithDeadline(c.Context, c.deadline)
 	defer cancel()
-	ctx = edgewise.WithCall(ctx, edgewise.Call{Depth: edgewise.CallOf(c.Context).Depth + 1})
+	ctx = edgewise.WithCaller(edgewise.WithCall(ctx, edgewise.Call{Depth: edgewise.CallOf(c.Context).Depth + 1}), c.p.id.Name)
 	response, err := c.p.config.Infer.Infer(ctx, &edgewise.Request{Model: edgewise.ModelID{Name: name}, Inputs: inputs})
 	if err != nil {
 		return 0, err

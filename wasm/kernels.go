@@ -17,6 +17,7 @@ func kernels() []hostFunction {
 		{"image_resize", "iiiiiiii:i", imageResize},
 		{"image_letterbox", "iiiiiiiiii:i", imageLetterbox},
 		{"image_normalize", "iiiiiiiii:i", imageNormalize},
+		{"image_tensor", "iiiiiiiiii:i", imageTensor},
 		{"softmax", "iiii:i", softmax},
 		{"top_k", "iiiiii:i", topK},
 		{"nms", "iiiiffii:i", nms},
@@ -71,7 +72,11 @@ func imageDecode(a arguments) {
 	info, err := kernel.ReadInfo(file, false)
 	if err == nil && info.Width*info.Height > largePicture {
 		a.c.enter(a.c.p.large)
-		defer func() { <-a.c.p.large }()
+		a.c.turn.kept = true
+		defer func() {
+			a.c.turn.kept = false
+			<-a.c.p.large
+		}()
 	}
 	n := 0
 	if err == nil {

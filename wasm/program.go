@@ -33,12 +33,15 @@ type program struct {
 	lines    lines
 	model    map[string]edgewise.ModelParam
 	large    chan struct{} // the backend's: a token for each large picture that is decoded
+	turns    *turns        // the backend's, of guests that run for long; nil: none is long
 	image    *state        // a guest after its set-up; nil: guests are not put back
 	epoch    time.Time     // of the guests' monotonic clock
 	seed     [sha256.Size]byte
 
 	guests  atomic.Int64  // that exist
 	created atomic.Uint64 // ever
+
+	suspected atomic.Int64 // until when the version is on probation, since the epoch
 }
 
 // build reads, checks and compiles a module. Errors: Invalid, TooLarge (the module), Internal (the disk).
@@ -64,7 +67,7 @@ func (b *Backend) build(ctx context.Context, path string, id edgewise.ModelID, m
 	if err := checkModule(module); err != nil {
 		return nil, err
 	}
-	p := &program{config: b.config, settings: set, id: id, module: module, model: m.Parameters, large: b.large, epoch: time.Now(), seed: sha256.Sum256(data), logger: b.config.Logger.With("model", m.Name, "version", id.Version)}
+	p := &program{config: b.config, settings: set, id: id, module: module, model: m.Parameters, large: b.large, turns: b.turns, epoch: time.Now(), seed: sha256.Sum256(data), logger: b.config.Logger.With("model", m.Name, "version", id.Version)}
 	if err := b.compile(ctx, p); err != nil {
 		p.close()
 		return nil, err

@@ -44,9 +44,11 @@ func (s *step) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*e
 	}
 	c := begin(ctx, s.p, s.p.config.RunTimeout, s.p.settings.fuel)
 	c.g, c.parameters = g, edgewise.CallOf(ctx).Parameters
+	s.p.share(&c.turn)
 	c.fund()
 	result := &edgewise.Result{}
 	err = s.run(c, in, want, result)
+	c.rest()
 	result.Guest.Fuel, result.Guest.Memory, result.Guest.Host = uint64(c.used()), int64(g.memory.size), c.host
 	bypassed := err != nil && s.p.settings.policy == bypass && edgewise.KindOf(err) == edgewise.Guest && !c.failed
 	s.count(c, result.Guest, err, bypassed)
@@ -54,6 +56,9 @@ func (s *step) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*e
 	case err != nil && c.failed:
 		s.pool.recycle(g)
 	case err != nil:
+		if c.stopped && edgewise.KindOf(err) == edgewise.Guest {
+			s.p.suspect()
+		}
 		s.pool.drop(g, err)
 	default:
 		s.hand(g, result)
@@ -95,6 +100,9 @@ func (s *step) run(c *call, in []edgewise.Tensor, want []string, result *edgewis
 		return wrong
 	}
 	if result.Outputs, err = s.choose(outputs, in, want); err != nil {
+		return err
+	}
+	if err := c.finishPictures(result.Outputs); err != nil {
 		return err
 	}
 	result.Output = time.Since(ran)
@@ -163,6 +171,8 @@ func (s *step) hand(g *guest, result *edgewise.Result) {
 // copyData gives tensors memory of their own.
 func copyData(tensors []edgewise.Tensor) {
 	for i := range tensors {
+		tensors[i].Settle() // its pixels stay behind
+		tensors[i].Pictures = nil
 		tensors[i].Data = slices.Clone(tensors[i].Data)
 	}
 }

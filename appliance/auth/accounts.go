@@ -59,6 +59,7 @@ type Accounts struct {
 	users    map[string]*user
 	sessions map[[sha256.Size]byte]*session
 	keys     map[[sha256.Size]byte]*key
+	askers   map[string]*asker // by the folded name of the person
 	local    [sha256.Size]byte // of the local token; zero: there is none
 	head     string            // hash of the last line of the audit log
 	auditing sync.Mutex
@@ -74,7 +75,7 @@ func Open(cfg Config) (*Accounts, error) {
 	}
 	a := &Accounts{
 		cfg: cfg, logins: newLimiter(), hash: make(chan struct{}, 1),
-		users: map[string]*user{}, sessions: map[[sha256.Size]byte]*session{}, keys: map[[sha256.Size]byte]*key{},
+		users: map[string]*user{}, sessions: map[[sha256.Size]byte]*session{}, keys: map[[sha256.Size]byte]*key{}, askers: map[string]*asker{},
 	}
 	a.hash <- struct{}{}
 	a.decoy = a.cfg.Hashing.hash(random(16))

@@ -45,13 +45,12 @@ type key struct {
 
 	principal *edgewise.Principal // made once, for all requests
 	running   int
-	tokens    float64 // requests that may come now
-	filled    time.Time
+	tokens    tokens
 }
 
 func (k *key) ready() *key {
 	k.principal = &edgewise.Principal{Kind: "key", Name: k.Name, Rights: k.Rights, Models: k.Models}
-	k.tokens = max(1, k.Rate*burst)
+	k.tokens = tokens{}
 	return k
 }
 
@@ -257,24 +256,16 @@ func (a *Accounts) Bearer(secret string, loopback bool) (p *edgewise.Principal, 
 
 // admit counts a request against the key's bounds.
 func (k *key) admit(now time.Time) error {
+	const op = "auth.admit"
 	if k.Concurrency > 0 && k.running >= k.Concurrency {
-		err := edgewise.Errorf("auth.admit", edgewise.Busy, "API key %s... has %d requests in progress, which is its limit", k.Prefix, k.Concurrency)
-		err.Reason, err.Limit, err.Retry = "rate_limited", int64(k.Concurrency), time.Second
-		return err
+		return tooMany(op, int64(k.Concurrency), time.Second, "API key %s... has %d requests in progress, which is its limit", k.Prefix, k.Concurrency)
 	}
 	if k.Rate == 0 {
 		return nil
 	}
-	if !k.filled.IsZero() {
-		k.tokens = min(max(1, k.Rate*burst), k.tokens+now.Sub(k.filled).Seconds()*k.Rate)
+	if wait := k.tokens.take(now, k.Rate, max(1, k.Rate*burst)); wait > 0 {
+		return tooMany(op, 0, wait, "API key %s... may make %v requests a second", k.Prefix, k.Rate)
 	}
-	k.filled = now
-	if k.tokens < 1 {
-		err := edgewise.Errorf("auth.admit", edgewise.Busy, "API key %s... may make %v requests a second", k.Prefix, k.Rate)
-		err.Reason, err.Retry = "rate_limited", time.Duration((1-k.tokens)/k.Rate*float64(time.Second))
-		return err
-	}
-	k.tokens--
 	return nil
 }
 

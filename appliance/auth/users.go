@@ -140,6 +140,7 @@ func (a *Accounts) DeleteUser(name string) error {
 		return err
 	}
 	delete(a.users, fold(name))
+	delete(a.askers, fold(name))
 	return a.endSessions(u.Name, "")
 }
 

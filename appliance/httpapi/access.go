@@ -15,6 +15,7 @@ type rule struct {
 	rights       edgewise.Rights // any one of them is enough; 0: any person who is logged in
 	public       bool            // nobody need be known
 	confirm      bool            // a person must have given the password a moment ago
+	runs         bool            // it runs a model or a step, which people may do only so often
 	action       string          // in the audit log; empty: it changes nothing that the log is about
 }
 
@@ -39,16 +40,16 @@ var rules = []rule{
 	{method: "GET", path: "/v2/models/:model/ready", rights: use},
 	{method: "GET", path: "/v2/models/:model/config", rights: use},
 	{method: "GET", path: "/v2/models/:model/stats", rights: use},
-	{method: "POST", path: "/v2/models/:model/infer", rights: edgewise.Infer},
-	{method: "POST", path: "/v2/models/:model/generate", rights: edgewise.Infer},
-	{method: "POST", path: "/v2/models/:model/generate_stream", rights: edgewise.Infer},
+	{method: "POST", path: "/v2/models/:model/infer", rights: edgewise.Infer, runs: true},
+	{method: "POST", path: "/v2/models/:model/generate", rights: edgewise.Infer, runs: true},
+	{method: "POST", path: "/v2/models/:model/generate_stream", rights: edgewise.Infer, runs: true},
 	{method: "GET", path: "/v2/models/:model/versions/:version", rights: use},
 	{method: "GET", path: "/v2/models/:model/versions/:version/ready", rights: use},
 	{method: "GET", path: "/v2/models/:model/versions/:version/config", rights: use},
 	{method: "GET", path: "/v2/models/:model/versions/:version/stats", rights: use},
-	{method: "POST", path: "/v2/models/:model/versions/:version/infer", rights: edgewise.Infer},
-	{method: "POST", path: "/v2/models/:model/versions/:version/generate", rights: edgewise.Infer},
-	{method: "POST", path: "/v2/models/:model/versions/:version/generate_stream", rights: edgewise.Infer},
+	{method: "POST", path: "/v2/models/:model/versions/:version/infer", rights: edgewise.Infer, runs: true},
+	{method: "POST", path: "/v2/models/:model/versions/:version/generate", rights: edgewise.Infer, runs: true},
+	{method: "POST", path: "/v2/models/:model/versions/:version/generate_stream", rights: edgewise.Infer, runs: true},
 	{method: "GET", path: "/v2/:kind/status", rights: edgewise.Infer},
 	{method: "GET", path: "/v2/:kind/region/:region/status", rights: edgewise.Infer},
 	{method: "POST", path: "/v2/:kind/region/:region/register", rights: edgewise.Infer},
@@ -85,6 +86,16 @@ var rules = []rule{
 	{method: "GET", path: "/api/v1/audit/verification", rights: edgewise.Admin},
 
 	{method: "GET", path: "/api/v1/system", rights: edgewise.Read},
+	{method: "GET", path: "/api/v1/system/update", rights: edgewise.Read},
+	{method: "POST", path: "/api/v1/system/update", rights: edgewise.Admin, confirm: true, action: "system.update"},
+	{method: "DELETE", path: "/api/v1/system/update", rights: edgewise.Admin, action: "system.update_cancel"},
+	{method: "POST", path: "/api/v1/system/update/install", rights: edgewise.Admin, action: "system.update_install"},
+	{method: "POST", path: "/api/v1/system/rollback", rights: edgewise.Admin, confirm: true, action: "system.rollback"},
+	{method: "POST", path: "/api/v1/system/restart", rights: edgewise.Admin, action: "system.restart"},
+	{method: "POST", path: "/api/v1/system/factory-reset", rights: edgewise.Admin, confirm: true, action: "system.factory_reset"},
+	{method: "GET", path: "/api/v1/system/failed-boot/log", rights: edgewise.Admin},
+	{method: "DELETE", path: "/api/v1/system/failed-boot", rights: edgewise.Admin, action: "system.failed_boot"},
+	{method: "DELETE", path: "/api/v1/system/safe-start", rights: edgewise.Operate, action: "system.safe_start"},
 	{method: "GET", path: "/api/v1/devices", rights: edgewise.Read},
 	{method: "GET", path: "/api/v1/settings", rights: edgewise.Read},
 	{method: "PATCH", path: "/api/v1/settings", rights: edgewise.Admin, action: "settings.change"},
@@ -112,11 +123,11 @@ var rules = []rule{
 	{method: "PUT", path: "/api/v1/drafts/:id", rights: edgewise.Operate},
 	{method: "DELETE", path: "/api/v1/drafts/:id", rights: edgewise.Operate, action: "draft.delete"},
 	{method: "POST", path: "/api/v1/drafts/:id/validation", rights: edgewise.Operate},
-	{method: "POST", path: "/api/v1/drafts/:id/trace", rights: edgewise.Operate},
+	{method: "POST", path: "/api/v1/drafts/:id/trace", rights: edgewise.Operate, runs: true},
 	{method: "POST", path: "/api/v1/drafts/:id/publish", rights: edgewise.Operate, action: "draft.publish"},
 	{method: "GET", path: "/api/v1/steps/gallery", rights: edgewise.Read},
 	{method: "GET", path: "/api/v1/steps/library", rights: edgewise.Read},
-	{method: "POST", path: "/api/v1/steps/trial", rights: edgewise.Operate},
+	{method: "POST", path: "/api/v1/steps/trial", rights: edgewise.Operate, runs: true},
 	{method: "POST", path: "/api/v1/steps/:model/versions", rights: edgewise.Operate, action: "step.deploy"},
 	{method: "GET", path: "/api/v1/statistics", rights: edgewise.Read},
 	{method: "GET", path: "/api/v1/events", rights: edgewise.Read},

@@ -160,6 +160,11 @@ func (s *Server) permit(ctx *fasthttp.RequestCtx, v *visit, model []byte) error 
 	if v.rule.confirm {
 		return s.deps.Accounts.Confirmed(v.who)
 	}
+	if v.rule.runs && v.cookie {
+		var err error
+		v.done, err = s.deps.Accounts.Ask(v.who)
+		return err
+	}
 	return nil
 }
 

@@ -53,7 +53,7 @@ var summaryNames = [summaryCount]string{
 	"nv_inference_compute_infer_summary_us", "nv_inference_compute_output_summary_us", "nv_cache_hit_summary_per_model", "nv_cache_miss_summary_per_model",
 }
 
-// Inferer returns an Inferer that measures what inner answers.
+// Inferer returns an Inferer that measures what inner answers, for callers that do not measure it themselves.
 func (l *Latencies) Inferer(inner edgewise.Inferer) edgewise.Inferer {
 	return &measuringInferer{l, inner}
 }
@@ -68,12 +68,13 @@ func (m *measuringInferer) Infer(ctx context.Context, req *edgewise.Request) (*e
 	start := time.Now()
 	resp, err := m.inner.Infer(ctx, req)
 	if err == nil {
-		m.latencies.observe(resp.Model, time.Since(start), resp.Timing)
+		m.latencies.Observe(resp.Model, time.Since(start), resp.Timing)
 	}
 	return resp, err
 }
 
-func (l *Latencies) observe(id edgewise.ModelID, total time.Duration, t edgewise.Timing) {
+// Observe notes that a version answered a request after a total time, of which timing are the parts.
+func (l *Latencies) Observe(id edgewise.ModelID, total time.Duration, t edgewise.Timing) {
 	kept, ok := l.versions.Load(id)
 	if !ok {
 		kept, _ = l.versions.LoadOrStore(id, l.fresh())

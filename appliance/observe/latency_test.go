@@ -88,7 +88,7 @@ func TestLatenciesOnThePage(t *testing.T) {
 func TestHitsAreSummarisedByThemselves(t *testing.T) {
 	l := NewLatencies(LatencyConfig{Summaries: true})
 	id := edgewise.ModelID{Name: "cat", Version: 2}
-	l.observe(id, time.Millisecond, edgewise.Timing{})
+	l.Observe(id, time.Millisecond, edgewise.Timing{})
 	kept, _ := l.versions.Load(id)
 	out := make(chan prometheus.Metric, 10)
 	sendSummary(out, kept.(*latency).summaries[summaryHit], "hit", nil, nil)
@@ -119,7 +119,7 @@ func TestAModelChoosesItsBuckets(t *testing.T) {
 
 func TestVersionsThatAreGoneAreForgotten(t *testing.T) {
 	l := NewLatencies(LatencyConfig{})
-	l.observe(edgewise.ModelID{Name: "old", Version: 1}, 1, edgewise.Timing{})
+	l.Observe(edgewise.ModelID{Name: "old", Version: 1}, 1, edgewise.Timing{})
 	l.keep(nil)
 	if _, ok := l.versions.Load(edgewise.ModelID{Name: "old", Version: 1}); ok {
 		t.Error("it is still there")

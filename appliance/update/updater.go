@@ -15,6 +15,10 @@ const (
 	installer = service + ".Installer"
 	// openTimeout bounds how long RAUC may take to start: D-Bus starts it when it is asked for.
 	openTimeout = 30 * time.Second
+	// lookTime is how often an installation is looked at between its signals.
+	lookTime = 5 * time.Second
+
+	idle = "idle" // RAUC's word for doing nothing
 )
 
 // Updater speaks to RAUC. It is safe for concurrent use; RAUC itself installs one update at a time.
@@ -29,6 +33,8 @@ type Slot struct {
 	State   string // booted or inactive
 	Good    bool   // RAUC lets it be booted
 	Version string // of the update that was installed into it; empty for the one that was flashed
+
+	Installed string // when that was, RFC 3339; empty for the one that was flashed
 }
 
 // Status is what RAUC says of the box.
@@ -88,7 +94,8 @@ func (u *Updater) Inspect(ctx context.Context, path string) (Bundle, error) {
 
 // Install writes a bundle into the slot that does not run and makes it the next to be started; nothing is restarted.
 // progress, which may be nil, is told how far it is, from 0 to 100, in RAUC's words. Errors: Invalid with RAUC's reason,
-// Busy while another is being installed, Canceled when ctx ends; the installation itself then goes on.
+// Busy while another is being installed, Canceled when ctx ends (the installation itself then goes on), Unavailable when RAUC
+// ends in the middle: the slot is then not bootable, and the one that runs is untouched.
 func (u *Updater) Install(ctx context.Context, path string, progress func(percent int, doing string)) error {
 	const op = "update.Install"
 	path, err := filepath.Abs(path)
@@ -97,17 +104,22 @@ func (u *Updater) Install(ctx context.Context, path string, progress func(percen
 	}
 	if operation, err := u.text("Operation"); err != nil {
 		return err
-	} else if operation != "idle" {
+	} else if operation != idle {
 		return edgewise.Errorf(op, edgewise.Busy, "an update is being installed already")
 	}
 	signals := make(chan *dbus.Signal, 64)
 	u.conn.Signal(signals)
 	defer u.conn.RemoveSignal(signals)
-	match := []dbus.MatchOption{dbus.WithMatchObjectPath("/"), dbus.WithMatchSender(service)}
-	if err := u.conn.AddMatchSignalContext(ctx, match...); err != nil {
-		return edgewise.Errorf(op, edgewise.Internal, "%w", err)
+	matches := [][]dbus.MatchOption{
+		{dbus.WithMatchObjectPath("/"), dbus.WithMatchSender(service)},
+		{dbus.WithMatchInterface("org.freedesktop.DBus"), dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, service)},
 	}
-	defer func() { _ = u.conn.RemoveMatchSignal(match...) }()
+	for _, match := range matches {
+		if err := u.conn.AddMatchSignalContext(ctx, match...); err != nil {
+			return edgewise.Errorf(op, edgewise.Unavailable, "%w", err)
+		}
+		defer func() { _ = u.conn.RemoveMatchSignal(match...) }()
+	}
 	if err := u.object.CallWithContext(ctx, installer+".InstallBundle", 0, path, map[string]dbus.Variant{}).Err; err != nil {
 		return edgewise.Errorf(op, edgewise.Invalid, "bundle %s is refused: %w", filepath.Base(path), err)
 	}
@@ -117,30 +129,51 @@ func (u *Updater) Install(ctx context.Context, path string, progress func(percen
 // follow waits for the end of an installation.
 func (u *Updater) follow(ctx context.Context, name string, signals <-chan *dbus.Signal, progress func(int, string)) error {
 	const op = "update.Install"
+	look := time.NewTicker(lookTime)
+	defer look.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return edgewise.Errorf(op, edgewise.Canceled, "no longer waiting for %s, which is still being installed", name)
+		case <-look.C: // a signal may be lost; what RAUC does is not
+			if operation, err := u.text("Operation"); err != nil {
+				return err
+			} else if operation == idle {
+				return u.outcome(name)
+			}
 		case s, open := <-signals:
-			if !open {
+			switch {
+			case !open:
 				return edgewise.Errorf(op, edgewise.Unavailable, "the system bus has closed the connection")
+			case left(s):
+				return edgewise.Errorf(op, edgewise.Unavailable, "RAUC ended while %s was being installed: the system that runs is untouched; try again", name)
+			case s.Name == installer+".Completed":
+				return u.outcome(name)
 			}
 			if percent, doing, ok := advanced(s); ok && progress != nil {
 				progress(percent, doing)
 			}
-			if s.Name != installer+".Completed" {
-				continue
-			}
-			if result, ok := first[int32](s.Body); ok && result == 0 {
-				return nil
-			}
-			reason, err := u.text("LastError")
-			if err != nil {
-				return err
-			}
-			return edgewise.Errorf(op, edgewise.Invalid, "bundle %s is refused: %s", name, reason)
 		}
 	}
+}
+
+// outcome is how the last installation went.
+func (u *Updater) outcome(name string) error {
+	reason, err := u.text("LastError")
+	if err != nil || reason == "" {
+		return err
+	}
+	return edgewise.Errorf("update.Install", edgewise.Invalid, "bundle %s is refused: %s", name, reason)
+}
+
+// left tells whether a signal says that RAUC has gone.
+func left(s *dbus.Signal) bool {
+	if s.Name != "org.freedesktop.DBus.NameOwnerChanged" || len(s.Body) != 3 {
+		return false
+	}
+	who, _ := s.Body[0].(string)
+	now, _ := s.Body[2].(string)
+	return who == service && now == ""
 }
 
 // advanced reads RAUC's progress out of a signal.
@@ -156,15 +189,6 @@ func advanced(s *dbus.Signal) (percent int, doing string, ok bool) {
 	p, okPercent := parts[0].(int32)
 	d, okDoing := parts[1].(string)
 	return int(p), d, okPercent && okDoing
-}
-
-// first returns the first value of a signal's body, when it is a T.
-func first[T any](body []any) (value T, ok bool) {
-	if len(body) == 0 {
-		return value, false
-	}
-	value, ok = body[0].(T)
-	return value, ok
 }
 
 // text reads a property.

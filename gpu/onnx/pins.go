@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"errors"
 	"slices"
 	"sync"
 
@@ -106,10 +107,9 @@ func (p *pins) giveBack(piece *cuda.Pinned) {
 
 // close gives back what is idle. Nothing is lent or registered any more.
 func (p *pins) close() error {
+	var errs []error
 	for _, piece := range p.idle {
-		if err := piece.Close(); err != nil {
-			return err
-		}
+		errs = append(errs, piece.Close())
 	}
-	return nil
+	return errors.Join(errs...)
 }

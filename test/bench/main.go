@@ -43,6 +43,9 @@ func scenarios() []scenario {
 	for _, clients := range []int{1, 2, 4, 16} {
 		all = append(all, scenario{"engine", fmt.Sprintf("large/%d", clients), largeFigures(clients)})
 	}
+	for _, clients := range []int{1, 2, 4, 16} {
+		all = append(all, scenario{"engine", fmt.Sprintf("pixels/%d", clients), pixelFigures(clients)})
+	}
 	for _, clients := range []int{1, 16, 64} {
 		all = append(all, scenario{"engine", fmt.Sprintf("tiny/%d", clients), tinyFigures(clients)})
 	}
@@ -66,6 +69,9 @@ func scenarios() []scenario {
 	}
 	for _, door := range []string{"REST", "gRPC"} {
 		all = append(all, scenario{"protocol", door + "/small", protocolFigures(door, smallTensor)}, scenario{"protocol", door + "/large", protocolFigures(door, largeTensor)})
+	}
+	for _, isolation := range isolations {
+		all = append(all, scenario{"protocol", "loading/" + isolation, loadingFigures(isolation)})
 	}
 	return append(all,
 		scenario{"wasm", "pipeline", pipelineFigures},

@@ -19,7 +19,7 @@ func startNoop(dir string, core, size int) (*process, string, error) {
 
 // startFloor builds and starts test/bench/floor with a model, anywhere.
 func startFloor(dir, model string, in edgewise.Tensor) (*process, string, error) {
-	arguments := []string{model, in.Name, outputName}
+	arguments := []string{model, in.Name, in.Type.String(), outputName}
 	for _, d := range in.Shape {
 		arguments = append(arguments, strconv.FormatInt(d, 10))
 	}

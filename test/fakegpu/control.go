@@ -7,9 +7,12 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -37,6 +40,8 @@ const (
 	IsIntegrated              // 1: a device in the CPU's memory
 	DriverVersion             // CUDA's, 13000 for 13.0
 	Used                      // bytes that others take
+	armed                     // changes with each Fail
+	revived                   // changes with each Revive
 )
 
 // What the fake has counted.
@@ -54,6 +59,7 @@ const (
 	Misuse                        // what a real driver would not survive
 	Synchronized                  // waits for a stream or an event
 	Registered                    // memory of others that is pinned
+	Matched                       // calls of the function that Fail or Watch names
 )
 
 const (
@@ -79,6 +85,62 @@ func New(t testing.TB) *Control {
 	}
 	t.Setenv("FAKEGPU_CONTROL", path)
 	return c
+}
+
+// Main runs the tests of a package in which many tests share one fake: it is one library for the whole process, so its page is one
+// too, that of FAKEGPU_CONTROL where there is one. hand gets the page before the tests run. Main returns the exit code.
+func Main(m *testing.M, hand func(*Control)) int {
+	dir, err := os.MkdirTemp("", "edgewise-fakegpu-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	path := os.Getenv("FAKEGPU_CONTROL")
+	if path == "" {
+		path = filepath.Join(dir, "control")
+	}
+	c, err := Open(path)
+	if err != nil {
+		panic(err)
+	}
+	_ = os.Setenv("FAKEGPU_CONTROL", path)
+	hand(c)
+	return m.Run()
+}
+
+// left is what nothing may be left of once everything is closed.
+var left = map[string]Word{
+	"device memory": Allocs, "bytes": Bytes, "pinned memory": Host, "streams": Streams, "events": Events, "modules": Modules, "contexts": Contexts, "registered": Registered,
+}
+
+// Left says what has not been given back, sorted; empty when nothing is.
+func (c *Control) Left() []string {
+	var list []string
+	for name, w := range left {
+		if n := c.Get(w); n != 0 {
+			list = append(list, fmt.Sprintf("%d %s", n, name))
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Careful returns a function that fails the test when, since Careful was called, something was not given back, was copied out of memory
+// that is not pinned, or would have ended a real driver.
+func (c *Control) Careful(t testing.TB) (check func()) {
+	misuse, pageable := c.Get(Misuse), c.Get(Pageable)
+	return func() {
+		t.Helper()
+		if list := c.Left(); len(list) > 0 {
+			t.Errorf("left: %s", strings.Join(list, ", "))
+		}
+		if n := c.Get(Pageable) - pageable; n != 0 {
+			t.Errorf("%d asynchronous copies of memory that is not pinned", n)
+		}
+		if n := c.Get(Misuse) - misuse; n != 0 {
+			t.Errorf("%d calls that a driver would not survive", n)
+		}
+	}
 }
 
 // Open makes the page in a file. It stays mapped until the process ends, as the fakes' own mapping does.
@@ -119,14 +181,25 @@ func (c *Control) Set(w Word, value int64) { atomic.StoreInt64(c.word(w), value)
 // Get reads a word.
 func (c *Control) Get(w Word) int64 { return atomic.LoadInt64(c.word(w)) }
 
+// Watch makes Matched count the calls of a driver's function.
+func (c *Control) Watch(symbol string) {
+	c.Fail(symbol, 1, 0, false)
+	c.Set(Matched, 0)
+}
+
+// Revive gives this process a new device at its next cuInit, as another process would find it: nothing is lost, nothing is left.
+func (c *Control) Revive() { c.Set(revived, c.Get(revived)+1) }
+
 // Fail makes the n-th call from now on of a driver's function fail with code. "kernel" is the running of a kernel. When it
-// is sticky, every call fails after it.
+// is sticky, every call fails after it. Each process counts its own calls. One that can only read the page, which then stands in a
+// file "control" beside the library, and has loaded the library after this, is not meant.
 func (c *Control) Fail(symbol string, n int, code int32, sticky bool) {
 	c.Set(FaultCode, 0)
 	name := c.page[symbolAt : symbolAt+symbolSize]
 	clear(name)
 	copy(name, symbol)
 	c.Set(FaultAfter, int64(n))
+	c.Set(armed, c.Get(armed)+1)
 	c.Set(FaultSticky, 0)
 	if sticky {
 		c.Set(FaultSticky, 1)
@@ -148,9 +221,12 @@ func Build(t testing.TB, library string) string {
 // sources are the files of each fake.
 var sources = map[string][]string{"libcuda": {"libcuda.c", "kernels.c"}, "libnvidia-ml": {"libnvidia-ml.c"}}
 
+// headers are included by them.
+var headers = []string{"control.h", "memory.h", "queue.h"}
+
 // Compile makes a fake below dir, in a folder named after the digest of its sources; what is there already is taken.
 func Compile(library, dir string) (string, error) {
-	files := append([]string{"control.h"}, sources[library]...)
+	files := append(slices.Clone(headers), sources[library]...)
 	sum := sha256.New()
 	content := map[string][]byte{}
 	for _, name := range files {
@@ -178,7 +254,7 @@ func Compile(library, dir string) (string, error) {
 		}
 	}
 	arguments := append([]string{"-shared", "-fPIC", "-O1", "-g", "-Wall", "-Werror", "-ffp-contract=off", "-pthread", "-Wl,-soname," + name, "-o", name}, sources[library]...)
-	cc := exec.Command("cc", append(arguments, "-lm")...)
+	cc := exec.Command("cc", append(arguments, "-lm", "-ldl")...)
 	cc.Dir = work
 	if out, err := cc.CombinedOutput(); err != nil {
 		return "", &exec.Error{Name: "cc: " + string(out), Err: err}

@@ -28,7 +28,7 @@ func newBox(port int) (*box, error) {
 		return nil, err
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // the fingerprint is compared on the console
-	return &box{fmt.Sprintf("https://127.0.0.1:%d", port), &http.Client{Transport: transport, Timeout: 2 * time.Minute, Jar: jar}, ""}, nil
+	return &box{fmt.Sprintf("https://127.0.0.1:%d", port), &http.Client{Transport: transport, Timeout: 10 * time.Minute, Jar: jar}, ""}, nil
 }
 
 // answers waits for the page.
@@ -95,7 +95,7 @@ func (b *box) enter(path string, words map[string]string) error {
 }
 
 // push uploads a model file, makes it live and waits until it is ready.
-func (b *box) push(model, file string) error {
+func (b *box) push(model, file string, patience time.Duration) error {
 	body, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func (b *box) push(model, file string) error {
 	if err := b.want(http.MethodPut, "/api/v1/models/"+model+"/labels/live", "application/json", []byte(`{"version":1}`), nil); err != nil {
 		return err
 	}
-	return b.ready(model, 5*time.Minute)
+	return b.ready(model, patience)
 }
 
 // ready waits until a model is ready.
@@ -136,6 +136,22 @@ func (b *box) voice(model string) error {
 	}
 	if status != http.StatusOK || !bytes.Contains(answer, []byte("[0.93,3.906]")) || !bytes.Contains(answer, []byte("[2.718,5.278]")) {
 		return fmt.Errorf("%s answers %d %.300s", model, status, answer)
+	}
+	return nil
+}
+
+// holds compares what the box has of a model's first version with a file.
+func (b *box) holds(model, file string) error {
+	want, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	status, got, err := b.do(http.MethodGet, "/api/v1/models/"+model+"/versions/1/file?path=model.onnx", "", nil)
+	if err != nil {
+		return err
+	}
+	if status != http.StatusOK || !bytes.Equal(got, want) {
+		return fmt.Errorf("model %s: %d, %d bytes, not the %d that were uploaded", model, status, len(got), len(want))
 	}
 	return nil
 }

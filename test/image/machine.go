@@ -15,36 +15,81 @@ import (
 // machine is a PC that QEMU plays, without KVM: 2 cores, 2 GiB, one disk, UEFI, a hardware watchdog.
 type machine struct {
 	dir     string // console logs, screenshots, monitor
+	name    string // of the step: begins the names of its files
 	disk    string
 	port    int // of this machine, for the box's 443
 	boots   int
 	process *exec.Cmd
+	conditions
 }
 
-const firmware = "/usr/share/OVMF/OVMF_CODE_4M.fd"
+// conditions are what differs from a common PC.
+type conditions struct {
+	log     string // file of blklogwrites; empty: the disk's writes are not logged
+	clock   string // of the machine's battery, as -rtc base= takes it; empty: right
+	offline bool   // there is no network device
+	secure  bool   // Secure Boot is on, with Microsoft's keys
+}
+
+const firmwares = "/usr/share/OVMF/"
 
 // start switches the machine on. The console of each run has a file of its own.
 func (m *machine) start() error {
 	m.boots++
-	args := []string{
-		"-machine", "q35", "-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max", "-smp", "2", "-m", "2048",
-		"-drive", "if=pflash,format=raw,unit=0,readonly=on,file=" + firmware,
-		"-drive", "if=pflash,format=raw,unit=1,file=" + filepath.Join(m.dir, "vars.fd"),
-		// discard: systemd-repart discards free space, and the disk must obey, as an SSD does
-		"-drive", "file=" + m.disk + ",if=virtio,format=raw,cache=writeback,discard=unmap",
-		"-netdev", fmt.Sprintf("user,id=n,hostfwd=tcp:127.0.0.1:%d-:443", m.port), "-device", "virtio-net-pci,netdev=n,romfile=",
-		"-device", "i6300esb", "-watchdog-action", "reset", "-device", "virtio-rng-pci", "-device", "qemu-xhci,id=usb", "-vga", "std", "-display", "none",
-		"-serial", "file:" + m.console(), "-monitor", "unix:" + filepath.Join(m.dir, "monitor") + ",server,nowait",
+	if m.boots == 1 {
+		vars := "OVMF_VARS_4M.fd"
+		if m.secure {
+			vars = "OVMF_VARS_4M.ms.fd"
+		}
+		if err := execute("cp", firmwares+vars, m.file("vars")); err != nil {
+			return err
+		}
 	}
-	m.process = exec.CommandContext(context.Background(), "qemu-system-x86_64", args...)
+	m.process = exec.CommandContext(context.Background(), "qemu-system-x86_64", m.arguments()...)
 	m.process.Stderr = os.Stderr
 	return m.process.Start()
 }
 
-// console is the file of the serial console of the last start.
-func (m *machine) console() string {
-	return filepath.Join(m.dir, fmt.Sprintf("console-%d.log", m.boots))
+func (m *machine) arguments() []string {
+	args := []string{
+		"-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max,la57=off", "-smp", "2", "-m", "2048",
+		"-drive", "if=pflash,format=raw,unit=1,file=" + m.file("vars"),
+		"-device", "i6300esb", "-watchdog-action", "reset", "-device", "virtio-rng-pci", "-device", "qemu-xhci,id=usb", "-vga", "std", "-display", "none",
+		"-serial", "file:" + m.console(), "-monitor", "unix:" + m.file("monitor") + ",server,nowait",
+	}
+	if m.secure {
+		args = append(args, "-machine", "q35,smm=on", "-global", "driver=cfi.pflash01,property=secure,value=on",
+			"-drive", "if=pflash,format=raw,unit=0,readonly=on,file="+firmwares+"OVMF_CODE_4M.secboot.fd")
+	} else {
+		args = append(args, "-machine", "q35", "-drive", "if=pflash,format=raw,unit=0,readonly=on,file="+firmwares+"OVMF_CODE_4M.fd")
+	}
+	// discard: systemd-repart discards free space, and the disk must obey, as an SSD does
+	args = append(args, "-blockdev", "driver=file,node-name=file,discard=unmap,filename="+m.disk, "-blockdev", "driver=raw,node-name=disk,discard=unmap,file=file")
+	drive := "disk"
+	if m.log != "" {
+		args = append(args, "-blockdev", "driver=file,node-name=log,filename="+m.log, "-blockdev", "driver=blklogwrites,node-name=logged,discard=unmap,file=disk,log=log")
+		drive = "logged"
+	}
+	args = append(args, "-device", "virtio-blk-pci,bootindex=1,drive="+drive)
+	if m.clock != "" {
+		args = append(args, "-rtc", "base="+m.clock)
+	}
+	if m.offline {
+		return append(args, "-nic", "none")
+	}
+	return append(args, "-netdev", m.net(), "-device", "virtio-net-pci,netdev=net,romfile=")
 }
+
+// net is the network behind a network device.
+func (m *machine) net() string {
+	return fmt.Sprintf("user,id=net,hostfwd=tcp:127.0.0.1:%d-:443", m.port)
+}
+
+// file is the path of one of the machine's files.
+func (m *machine) file(kind string) string { return filepath.Join(m.dir, m.name+"."+kind) }
+
+// console is the file of the serial console of the last start.
+func (m *machine) console() string { return m.file(fmt.Sprintf("console-%d.txt", m.boots)) }
 
 // cut takes the power away.
 func (m *machine) cut() {
@@ -55,37 +100,62 @@ func (m *machine) cut() {
 	}
 }
 
+// off presses the power button and waits until the machine has switched itself off.
+func (m *machine) off(within time.Duration) error {
+	if err := m.monitor("system_powerdown"); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- m.process.Wait() }()
+	select {
+	case err := <-ended:
+		m.process = nil
+		return err
+	case <-time.After(within):
+		_ = m.process.Process.Kill()
+		<-ended
+		m.process = nil
+		return fmt.Errorf("the machine has not switched itself off within %v: see %s", within, m.console())
+	}
+}
+
 // monitor gives QEMU's monitor a command.
 func (m *machine) monitor(command string) error {
-	conn, err := net.Dial("unix", filepath.Join(m.dir, "monitor"))
+	conn, err := net.Dial("unix", m.file("monitor"))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(5 * time.Minute)); err != nil {
 		return err
 	}
-	buffer := make([]byte, 4096)
-	if _, err := conn.Read(buffer); err != nil {
+	if _, err := answer(conn); err != nil {
 		return err
 	}
 	if _, err := fmt.Fprintln(conn, command); err != nil {
 		return err
 	}
-	var answer []byte
-	for !bytes.HasSuffix(answer, []byte("(qemu) ")) {
+	_, err = answer(conn)
+	return err
+}
+
+// answer reads to the monitor's next prompt.
+func answer(conn net.Conn) (string, error) {
+	var all []byte
+	buffer := make([]byte, 4096)
+	for !bytes.HasSuffix(all, []byte("(qemu) ")) {
 		n, err := conn.Read(buffer)
 		if err != nil {
-			return err
+			return "", err
 		}
-		answer = append(answer, buffer[:n]...)
+		all = append(all, buffer[:n]...)
 	}
-	return nil
+	return string(all), nil
 }
 
 // screenshot keeps what the screen shows, as a picture.
 func (m *machine) screenshot(name string) error {
-	path := filepath.Join(m.dir, name+".ppm")
+	path := m.file(name + ".ppm")
 	if err := m.monitor("screendump " + path); err != nil {
 		return err
 	}
@@ -93,28 +163,22 @@ func (m *machine) screenshot(name string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(m.dir, name+".png"), picture, 0o644)
+	return os.WriteFile(m.file(name+".png"), picture, 0o644)
 }
 
-// says waits until the console has said a text since mark, and returns all of it.
+// says waits until the console has said a text in this start, and returns all of it.
 func (m *machine) says(text string, within time.Duration) (string, error) {
 	end := time.Now().Add(within)
 	for {
-		all, err := os.ReadFile(m.console())
-		if err == nil && strings.Contains(string(all), text) {
-			return strings.ReplaceAll(string(all), "\r", ""), nil
+		all := m.read()
+		if strings.Contains(all, text) {
+			return all, nil
 		}
 		if time.Now().After(end) {
-			return string(all), fmt.Errorf("the console has not said %q within %v: see %s", text, within, m.console())
+			return all, fmt.Errorf("the console has not said %q within %v: see %s", text, within, m.console())
 		}
 		time.Sleep(500 * time.Millisecond)
 	}
-}
-
-// environment reads GRUB's variables off the disk.
-func (m *machine) environment() (string, error) {
-	out, err := exec.CommandContext(context.Background(), "mtype", "-i", m.disk+"@@1M", "::EFI/debian/grubenv").Output()
-	return string(out), err
 }
 
 // read returns what the console of this start has said so far.
@@ -123,7 +187,7 @@ func (m *machine) read() string {
 	if err != nil {
 		return ""
 	}
-	return string(all)
+	return strings.ReplaceAll(string(all), "\r", "")
 }
 
 // plug puts a stick into the running machine.

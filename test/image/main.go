@@ -1,10 +1,12 @@
 // Command image boots the disk image under QEMU and does with it what a person does: claims it, uploads a model, infers,
-// switches it off and on, updates it from a stick, offers it updates that it must refuse, resets it. It prints what each
-// case took and fails when one fails. Consoles and screenshots are kept below the image's folder. KVM is not used, so that the
-// times of two machines say the same; they are many times those of hardware.
+// switches it off and on, updates it from a stick, offers it updates that it must refuse and one that never works, cuts its
+// power, resets it, starts it without a network and with a wrong clock. It prints what each step took and fails when one
+// fails. Results, consoles and screenshots are kept below the image's folder. KVM is not used, so that the times of two
+// machines say the same; they are many times those of hardware. Root is needed where a disk is looked into.
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -15,38 +17,59 @@ import (
 	"time"
 )
 
-// Bounds of waits; a busy machine without KVM is up to 20 times slower than hardware.
-const (
-	bootTime   = 10 * time.Minute
-	updateTime = 10 * time.Minute
-)
-
 type options struct {
 	image, keys, version, newer string
 	port                        int
+	count, boots                int
+	patience                    time.Duration
+	words                       string
 }
 
-// trial is the state that cases hand on: they are steps of one life of one box.
+// trial is the state that steps hand on: they are steps of one life of one box.
 type trial struct {
 	options
+	dir     string
+	name    string // of the step
 	machine *machine
 	box     *box
+	record  *recording // nil: nothing is logged
 }
 
+// step is a part of the test. A step whose life is "" goes on with the machine of the step before, or, when it is the first,
+// with a copy of the disk of a box that has been claimed; a step of another life begins with a disk of its own.
 type step struct {
 	name string
+	life string
 	do   func(*trial) error
 }
 
+const (
+	flashed  = "flashed"  // the disk is the image
+	recorded = "recorded" // and all that is written to it is logged
+	again    = "again"    // as "", but the first of these steps goes on where a test that was cut off has left the recorded life
+	claimed  = "claimed"  // the disk is the one that the step keep has kept
+)
+
+const firstRecorded = "boot"
+
 var steps = []step{
-	{"boot", (*trial).boot},
-	{"claim", (*trial).claim},
-	{"model", (*trial).model},
-	{"good", (*trial).good},
-	{"again", (*trial).again},
-	{"refused", (*trial).refused},
-	{"update", (*trial).update},
-	{"reset", (*trial).reset},
+	{"inspect", flashed, (*trial).inspect},
+	{firstRecorded, recorded, (*trial).boot},
+	{"claim", "", (*trial).claim},
+	{"model", "", (*trial).model},
+	{"good", "", (*trial).good},
+	{"upload", "", (*trial).upload},
+	{"refused", "", (*trial).refused},
+	{"update", "", (*trial).update},
+	{"cuts", again, (*trial).cuts},
+	{"started", again, (*trial).started},
+	{"keep", "", (*trial).keep},
+	{"fallback", claimed, (*trial).fallback},
+	{"reset", claimed, (*trial).reset},
+	{"offline", flashed, (*trial).offline},
+	{"clock", flashed, (*trial).clock},
+	{"secure", flashed, (*trial).secure},
+	{"forged", flashed, (*trial).forged},
 }
 
 func main() {
@@ -56,7 +79,11 @@ func main() {
 	flag.StringVar(&o.version, "version", "", "version of the image")
 	flag.StringVar(&o.newer, "newer", "", "version of the bundle that it is updated to")
 	flag.IntVar(&o.port, "port", 18443, "port of this machine that leads to the page")
-	only := flag.String("only", "", "the last step to do; empty: all of them")
+	flag.IntVar(&o.count, "cuts", 100, "cuts of the power at random moments")
+	flag.IntVar(&o.boots, "boots", 10, "how many of them are booted afterwards; the others are looked into")
+	flag.DurationVar(&o.patience, "patience", 10*time.Minute, "the longest wait for a start or an installation; raise it on a busy machine")
+	flag.StringVar(&o.words, "words", "", "more words for the kernel, such as clocksource=hpet on a machine that stops QEMU now and then")
+	only := flag.String("only", "", "steps to do, with commas; empty: all of them")
 	flag.Parse()
 	if err := run(o, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "image:", err)
@@ -64,65 +91,141 @@ func main() {
 	}
 }
 
-func run(o options, last string) error {
-	if last != "" && !slices.ContainsFunc(steps, func(s step) bool { return s.name == last }) {
-		return fmt.Errorf("there is no step %q", last)
-	}
-	t := &trial{options: o}
-	if err := t.prepare(); err != nil {
+func run(o options, only string) error {
+	chosen, err := choose(only)
+	if err != nil {
 		return err
 	}
-	defer func() { t.machine.cut() }()
-	for _, s := range steps {
+	t := &trial{options: o}
+	if t.dir, err = filepath.Abs(filepath.Join(o.image, "test")); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(t.dir, 0o755); err != nil {
+		return err
+	}
+	defer t.end()
+	for _, s := range chosen {
 		begun := time.Now()
-		err := s.do(t)
-		fmt.Printf("%-10s %6.1f s  %s\n", s.name, time.Since(begun).Seconds(), verdict(err))
+		t.name = s.name
+		err := t.prepare(s)
+		if err == nil {
+			err = s.do(t)
+		}
+		if err == nil && t.machine != nil {
+			err = t.mark(s.name)
+		}
+		t.say("%-10s %7.1f s  %s", s.name, time.Since(begun).Seconds(), verdict(err))
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
-		if s.name == last {
-			break
-		}
 	}
 	return nil
+}
+
+func choose(only string) ([]step, error) {
+	if only == "" {
+		return steps, nil
+	}
+	var chosen []step
+	for name := range strings.SplitSeq(only, ",") {
+		i := slices.IndexFunc(steps, func(s step) bool { return s.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no step %q", name)
+		}
+		chosen = append(chosen, steps[i])
+	}
+	return chosen, nil
 }
 
 func verdict(err error) string {
 	if err != nil {
-		return "FAILED"
+		return "FAILED: " + err.Error()
 	}
 	return "ok"
 }
 
-// prepare makes the disk of the machine: the image on a disk of 4 GiB.
-func (t *trial) prepare() error {
-	dir, err := filepath.Abs(filepath.Join(t.image, "test"))
+// say prints a line and keeps it in the file of results: a test that is cut off has lost nothing.
+func (t *trial) say(format string, args ...any) {
+	line := fmt.Sprintf(format, args...) + "\n"
+	fmt.Print(line)
+	f, err := os.OpenFile(filepath.Join(t.dir, "results.txt"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
+		return
+	}
+	_, _ = f.WriteString(time.Now().UTC().Format("15:04:05 ") + line)
+	_ = f.Close()
+}
+
+// kept is the disk of a box that has been claimed and switched off.
+func (t *trial) kept() disk { return disk(filepath.Join(t.dir, "claimed.img")) }
+
+// prepare makes the machine of a step, unless it goes on with that of the step before.
+func (t *trial) prepare(s step) error {
+	if (s.life == "" || s.life == again) && t.machine != nil {
+		return nil
+	}
+	t.end()
+	if s.life == again {
+		return t.resume()
+	}
+	if err := t.make(s.name, conditions{}); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(dir); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	t.machine = &machine{dir: dir, disk: filepath.Join(dir, "disk.img"), port: t.port}
-	for _, command := range [][]string{
-		{"cp", "--sparse=always", filepath.Join(t.image, "edgewise-"+t.version+".img"), t.machine.disk},
-		{"truncate", "-s", "4G", t.machine.disk},
-		{"cp", "/usr/share/OVMF/OVMF_VARS_4M.fd", filepath.Join(dir, "vars.fd")},
-	} {
-		if err := execute(command...); err != nil {
+	switch s.life {
+	case flashed:
+		return t.fresh(t.machine.disk)
+	case recorded:
+		if err := t.fresh(t.machine.disk); err != nil {
 			return err
 		}
+		return t.begin()
 	}
+	return t.kept().copy(t.machine.disk)
+}
+
+// make makes a machine, switched off and with no disk yet.
+func (t *trial) make(name string, c conditions) (err error) {
+	t.machine = &machine{dir: t.dir, name: name, disk: filepath.Join(t.dir, name+".img"), port: t.port, conditions: c}
 	t.box, err = newBox(t.port)
 	return err
 }
 
-func execute(command ...string) error {
-	if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w: %s", strings.Join(command, " "), err, out)
+// end switches the machine off and removes its disk.
+func (t *trial) end() {
+	if t.machine != nil {
+		t.machine.cut()
+		_ = os.Remove(t.machine.disk)
+		t.machine, t.record = nil, nil
 	}
+}
+
+// running starts the machine when it is off, and logs in.
+func (t *trial) running() error {
+	if t.machine.process != nil {
+		return nil
+	}
+	return t.up()
+}
+
+// up switches the machine on and logs in once the page answers.
+func (t *trial) up() error {
+	if err := t.on(); err != nil {
+		return err
+	}
+	return t.box.enter("/api/v1/session", map[string]string{"user": "admin", "password": password})
+}
+
+// on switches the machine on and waits for the page.
+func (t *trial) on() error {
+	if err := t.machine.start(); err != nil {
+		return err
+	}
+	took, err := t.box.answers(t.patience)
+	if err != nil {
+		return errors.Join(err, t.machine.screenshot("no-page"))
+	}
+	t.say("           power-on to HTTP 200: %.1f s", took.Seconds())
 	return nil
 }
+
+func asExit(err error, to **exec.ExitError) bool { return errors.As(err, to) }

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -14,21 +16,24 @@ import (
 type offer struct {
 	name string
 	make func(t *trial) (string, error)
-	want string // in the refusal on the console
+	want string // in the refusal on the console, which is one line
 }
 
 var offers = []offer{
-	{"flipped bytes", func(t *trial) (string, error) { return t.spoiled("flipped", flip) }, "refused"},
-	{"cut off", func(t *trial) (string, error) { return t.spoiled("truncated", truncate) }, "refused"},
-	{"signed by a stranger", (*trial).foreign, "refused"},
+	{"flipped bytes", func(t *trial) (string, error) { return t.spoiled("flipped", flip) }, "Input/output error"},
+	{"cut off", func(t *trial) (string, error) { return t.spoiled("truncated", truncate) }, "exceeds bundle size"},
+	{"signed by a stranger", (*trial).foreign, "unable to get local issuer certificate"},
 	{"for another kind of box", func(t *trial) (string, error) {
 		return t.bundled("9.0.0", t.keys, "COMPATIBLE=another-box")
-	}, "ompatib"},
-	{"older", func(t *trial) (string, error) { return t.bundled("0.0.1", t.keys, "") }, "refused"},
+	}, "another-box"},
+	{"older", func(t *trial) (string, error) { return t.bundled("0.0.1", t.keys, "") }, "is older than"},
 }
 
 // refused: bundles that must not be installed are not, and the box goes on.
 func (t *trial) refused() error {
+	if err := t.running(); err != nil {
+		return err
+	}
 	for _, o := range offers {
 		begun := time.Now()
 		bundle, err := o.make(t)
@@ -39,60 +44,154 @@ func (t *trial) refused() error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", o.name, err)
 		}
-		said := console[strings.LastIndex(console, "Update: "):]
+		said, _, _ := strings.Cut(console[strings.LastIndex(console, "Update: "):], "\n")
 		if !strings.Contains(said, "Update: refused") || !strings.Contains(said, o.want) {
 			return fmt.Errorf("an update that is %s: the box says %q", o.name, said)
 		}
-		fmt.Printf("           %s, %.1f s: %.200s\n", o.name, time.Since(begun).Seconds(), strings.TrimSpace(said))
+		t.say("           %s, %.1f s: %s", o.name, time.Since(begun).Seconds(), strings.TrimSpace(said))
 	}
-	return t.box.voice("speech")
+	return t.voice()
 }
 
-// update: a good bundle is installed from a stick, the next start takes the other slot, and the data are there.
-func (t *trial) update() error {
+// install installs a good bundle from a stick.
+func (t *trial) install(bundle string) error {
 	begun := time.Now()
-	console, err := t.stick(filepath.Join(t.image, "edgewise-"+t.newer+".raucb"), "Update: installed", "Update: refused")
+	console, err := t.stick(bundle, "Update: installed", "Update: refused")
 	if err != nil {
 		return err
 	}
 	if said := console[strings.LastIndex(console, "Update: "):]; !strings.HasPrefix(said, "Update: installed") {
 		return fmt.Errorf("the box says %q", said)
 	}
-	fmt.Printf("           installation: %.1f s\n", time.Since(begun).Seconds())
-	if err := t.restart(); err != nil {
-		return err
-	}
-	if _, err := t.machine.says("Edgewise "+t.newer+", slot B", time.Minute); err != nil {
-		return err
-	}
-	return t.marked("B_TRY=0")
+	t.say("           installation: %.1f s", time.Since(begun).Seconds())
+	return nil
 }
 
-// reset: a file on the boot partition erases what users have stored; the system stays.
-func (t *trial) reset() error {
-	t.machine.cut()
-	if err := execute("mcopy", "-o", "-i", t.machine.disk+"@@1M", "configs/demo/LICENSES.md", "::factory-reset"); err != nil {
+// update: a good bundle is installed from a stick. Nothing is restarted.
+func (t *trial) update() error {
+	if err := t.running(); err != nil {
 		return err
 	}
+	return t.install(filepath.Join(t.image, "edgewise-"+t.newer+".raucb"))
+}
+
+// started: the power is cut; the next start takes the slot that was updated, all data are there, and it passes its check.
+func (t *trial) started() error {
+	t.machine.cut()
+	if err := t.up(); err != nil {
+		return err
+	}
+	if _, err := t.machine.says("Edgewise "+t.newer+", slot B", t.patience); err != nil {
+		return err
+	}
+	if err := t.whole(); err != nil {
+		return err
+	}
+	return t.marked("B")
+}
+
+var shown = regexp.MustCompile(`Edgewise \S+, slot [AB]`)
+
+// fallback: a release whose server ends at once is tried three times; then the slot before it is back, with all data, and the
+// box says what happened and shows what the release said.
+func (t *trial) fallback() error {
+	if err := t.running(); err != nil {
+		return err
+	}
+	const version = "9.9.9"
+	bundle, err := t.broken(version)
+	if err != nil {
+		return err
+	}
+	before := shown.FindString(t.machine.read())
+	if err := t.install(bundle); err != nil {
+		return err
+	}
+	begun := time.Now()
+	t.machine.cut()
 	if err := t.machine.start(); err != nil {
 		return err
 	}
-	if _, err := t.box.answers(bootTime); err != nil {
-		return errors.Join(err, t.machine.screenshot("no-page"))
-	}
-	var setup struct{ Claimed bool }
-	if err := t.box.want(http.MethodGet, "/api/v1/setup", "", nil, &setup); err != nil {
+	console, err := t.machine.says(before, 4*t.patience)
+	if err != nil {
 		return err
 	}
-	if setup.Claimed {
-		return errors.New("the box is claimed after a factory reset")
+	if !strings.Contains(console, "(good 1, try 3)") {
+		return errors.New("the slot that does not work was left before its third try")
 	}
-	return t.machine.screenshot("after-reset")
+	if _, err := t.box.answers(t.patience); err != nil {
+		return errors.Join(err, t.machine.screenshot("no-page"))
+	}
+	t.say("           three tries and the page of %s: %.1f s", before, time.Since(begun).Seconds())
+	if err := t.box.enter("/api/v1/session", map[string]string{"user": "admin", "password": password}); err != nil {
+		return err
+	}
+	if err := t.told(version); err != nil {
+		return err
+	}
+	return t.whole()
+}
+
+// told waits until the box says which version did not start, and finds in the log what it said.
+func (t *trial) told(version string) error {
+	end := time.Now().Add(t.patience)
+	for {
+		var box struct {
+			FailedBoot *struct {
+				Version, Text string
+			} `json:"failed_boot"`
+		}
+		if err := t.box.want(http.MethodGet, "/api/v1/system", "", nil, &box); err != nil {
+			return err
+		}
+		if f := box.FailedBoot; f != nil {
+			t.say("           the box says: %s", f.Text)
+			if f.Version != version {
+				return fmt.Errorf("the box says that version %s has failed: want %s", f.Version, version)
+			}
+			break
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("the box says nothing of a failed start within %v", t.patience)
+		}
+		time.Sleep(time.Second)
+	}
+	status, log, err := t.box.do(http.MethodGet, "/api/v1/system/failed-boot/log", "", nil)
+	if err != nil {
+		return err
+	}
+	said := bytes.Count(log, []byte(complaint))
+	if status != http.StatusOK || said < 3 { // the service is started three times in each start
+		return fmt.Errorf("the log of the failed starts: %d, %d complaints in %d bytes", status, said, len(log))
+	}
+	t.say("           its log has %d bytes and %d complaints of the release", len(log), said)
+	return nil
+}
+
+// complaint is what a broken release says before it ends.
+const complaint = "this release does not start"
+
+// broken makes a bundle of the image's slot with a server that ends at once.
+func (t *trial) broken(version string) (string, error) {
+	root, slot := t.machine.file("slot"), filepath.Join(t.image, "slot-"+version+".squashfs")
+	defer func() { _, _ = os.RemoveAll(root), os.Remove(slot) }()
+	if err := execute("unsquashfs", "-no-progress", "-dest", root, filepath.Join(t.image, "slot-"+t.version+".squashfs")); err != nil {
+		return "", err
+	}
+	drop := filepath.Join(root, "etc/systemd/system/edgewise.service.d/90-broken.conf")
+	if err := os.WriteFile(drop, []byte("[Service]\nExecStart=\nExecStart=/bin/sh -c 'echo "+complaint+"; exit 1'\n"), 0o644); err != nil {
+		return "", err
+	}
+	_ = os.Remove(slot)
+	return filepath.Join(t.image, "edgewise-"+version+".raucb"), executeAll([][]string{
+		{"mksquashfs", root, slot, "-comp", "gzip", "-Xcompression-level", "1", "-noappend", "-quiet", "-no-progress"},
+		{"configs/image/bundle.sh", version, t.keys, t.image},
+	})
 }
 
 // stick plugs a stick with a bundle in, waits until the console has said one of the texts anew, and takes the stick out.
 func (t *trial) stick(bundle string, texts ...string) (string, error) {
-	path := filepath.Join(t.machine.dir, "stick.img")
+	path := t.machine.file("stick")
 	_ = os.Remove(path)
 	for _, command := range [][]string{
 		{"truncate", "-s", "400M", path},
@@ -107,7 +206,7 @@ func (t *trial) stick(bundle string, texts ...string) (string, error) {
 	if err := t.machine.plug(path); err != nil {
 		return "", err
 	}
-	end := time.Now().Add(updateTime)
+	end := time.Now().Add(t.patience)
 	for {
 		after := t.machine.read()[len(before):]
 		for _, text := range texts {
@@ -116,7 +215,7 @@ func (t *trial) stick(bundle string, texts ...string) (string, error) {
 			}
 		}
 		if time.Now().After(end) {
-			return "", fmt.Errorf("the console has said none of %q within %v", texts, updateTime)
+			return "", fmt.Errorf("the console has said none of %q within %v", texts, t.patience)
 		}
 		time.Sleep(time.Second)
 	}
@@ -139,7 +238,7 @@ func (t *trial) bundled(version, keys, variable string) (string, error) {
 
 // foreign makes a bundle that somebody else has signed, with keys of their own.
 func (t *trial) foreign() (string, error) {
-	keys := filepath.Join(t.machine.dir, "stranger")
+	keys := filepath.Join(t.dir, "stranger")
 	if err := execute("configs/image/keys.sh", keys); err != nil {
 		return "", err
 	}
@@ -148,7 +247,7 @@ func (t *trial) foreign() (string, error) {
 
 // spoiled copies the good bundle and damages it.
 func (t *trial) spoiled(name string, damage func(path string) error) (string, error) {
-	path := filepath.Join(t.machine.dir, name+".raucb")
+	path := t.machine.file(name + ".raucb")
 	if err := execute("cp", filepath.Join(t.image, "edgewise-"+t.newer+".raucb"), path); err != nil {
 		return "", err
 	}

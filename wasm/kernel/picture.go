@@ -7,11 +7,13 @@ import (
 	"image"
 	"image/color"
 	"image/draw"
-	"image/jpeg"
+	stdlib "image/jpeg"
 	"image/png"
 	"io"
 
 	"golang.org/x/image/webp"
+
+	"github.com/edgewise-ai/edgewise/wasm/kernel/jpeg"
 )
 
 // Format is the form of a picture's file.
@@ -53,7 +55,7 @@ func readInfo(file []byte) (Info, error) {
 	switch {
 	case bytes.HasPrefix(file, []byte("\xff\xd8")):
 		info.Format = JPEG
-		config, err = jpeg.DecodeConfig(bytes.NewReader(file))
+		config, err = jpegConfig(file)
 		info.turn = orientation(file)
 	case bytes.HasPrefix(file, []byte("\x89PNG\r\n\x1a\n")):
 		info.Format = PNG
@@ -69,6 +71,18 @@ func readInfo(file []byte) (Info, error) {
 	}
 	info.Width, info.Height, info.Channels = config.Width, config.Height, channels(config.ColorModel)
 	return info, info.Valid()
+}
+
+// jpegConfig reads a header as image/jpeg does, which is asked where package jpeg does not know.
+func jpegConfig(file []byte) (image.Config, error) {
+	width, height, components, err := jpeg.Size(file)
+	switch {
+	case err != nil:
+		return stdlib.DecodeConfig(bytes.NewReader(file))
+	case components == 1:
+		return image.Config{ColorModel: color.GrayModel, Width: width, Height: height}, nil
+	}
+	return image.Config{ColorModel: color.YCbCrModel, Width: width, Height: height}, nil
 }
 
 func channels(m color.Model) int {
@@ -116,28 +130,47 @@ func Decode(dst, file []byte, count int, turned bool, check Check) (int, error) 
 	if len(dst) < size.Bytes() {
 		return 0, fmt.Errorf("dst_len is %d: %d x %d pixels with %d channels take %d bytes", len(dst), size.Width, size.Height, count, size.Bytes())
 	}
-	img, err := decode(info.Format, checked{bytes.NewReader(file), check})
-	if err != nil {
-		return 0, fmt.Errorf("the picture: %w", err)
-	}
-	if b := img.Bounds(); b.Dx() != size.Width || b.Dy() != size.Height {
-		return 0, fmt.Errorf("the picture has %d x %d pixels, its header says %d x %d", b.Dx(), b.Dy(), size.Width, size.Height)
-	}
-	check()
 	if !turned || info.turn == 1 {
-		pixels(dst, img, count, check)
-		return size.Bytes(), nil
+		return size.Bytes(), info.decode(dst, file, count, check)
 	}
 	straight := make([]byte, size.Bytes())
-	pixels(straight, img, count, check)
+	if err := info.decode(straight, file, count, check); err != nil {
+		return 0, err
+	}
 	turn(dst, straight, size, info.turn, check)
 	return size.Bytes(), nil
+}
+
+// decode writes the pixels of a file as they stand there.
+func (i Info) decode(dst, file []byte, count int, check Check) error {
+	if i.Format == JPEG {
+		p, err := jpeg.Open(file)
+		if err == nil {
+			err = p.Decode(dst, count, check)
+		}
+		switch {
+		case err == nil:
+			return nil
+		case !errors.Is(err, jpeg.ErrOther):
+			return fmt.Errorf("the picture: %w", err)
+		}
+	}
+	img, err := decode(i.Format, checked{bytes.NewReader(file), check})
+	if err != nil {
+		return fmt.Errorf("the picture: %w", err)
+	}
+	if b := img.Bounds(); b.Dx() != i.Width || b.Dy() != i.Height {
+		return fmt.Errorf("the picture has %d x %d pixels, its header says %d x %d", b.Dx(), b.Dy(), i.Width, i.Height)
+	}
+	check()
+	pixels(dst, img, count, check)
+	return nil
 }
 
 func decode(f Format, r io.Reader) (image.Image, error) {
 	switch f {
 	case JPEG:
-		return jpeg.Decode(r)
+		return stdlib.Decode(r)
 	case PNG:
 		return png.Decode(r)
 	}

@@ -56,31 +56,37 @@ func main() {
 	root := flag.String("root", "", "folder of the slot, with dpkg's status in it")
 	version := flag.String("version", "", "version of the slot")
 	overlay := flag.String("overlay", "", "folder of this project's own files in the slot")
+	runtime := flag.String("onnxruntime", "", "version of the ONNX Runtime in the slot")
 	flag.Parse()
-	if err := run(*root, *version, *overlay, os.Stdout); err != nil {
+	if err := run(slot{*root, *version, *overlay, *runtime}, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "sbom:", err)
 		os.Exit(1)
 	}
 }
 
-func run(root, version, overlay string, out io.Writer) error {
-	packages, err := debian(root)
+// slot is what is listed: its folder, its version, the folder of this project's files in it, the version of its ONNX Runtime.
+type slot struct{ root, version, overlay, runtime string }
+
+const program = "usr/lib/edgewise/edgewise"
+
+func run(s slot, out io.Writer) error {
+	packages, err := debian(s.root)
 	if err != nil {
 		return err
 	}
-	modules, err := golang(filepath.Join(root, "usr/lib/edgewise/edgewise"))
+	modules, err := golang(filepath.Join(s.root, program))
 	if err != nil {
 		return err
 	}
-	native, err := files(root, "library", "usr/lib/edgewise/lib")
+	own, err := own(s)
 	if err != nil {
 		return err
 	}
-	models, err := files(root, "machine-learning-model", "usr/share/edgewise/demo")
+	models, err := files(s.root, "machine-learning-model", "usr/share/edgewise/demo")
 	if err != nil {
 		return err
 	}
-	if strays, err := unlisted(root, overlay); err != nil {
+	if strays, err := unlisted(s.root, s.overlay); err != nil {
 		return err
 	} else if len(strays) > 0 {
 		return fmt.Errorf("%d files belong to no listed component, the first: %s", len(strays), strings.Join(strays[:min(maxNamed, len(strays))], " "))
@@ -89,10 +95,29 @@ func run(root, version, overlay string, out io.Writer) error {
 	encoder.SetIndent("", " ")
 	return encoder.Encode(document{
 		Format: "CycloneDX", Specific: "1.6", Version: 1,
-		Metadata:     metadata{component{Type: "operating-system", Name: "edgewise", Version: version}},
-		Components:   slices.Concat(packages, modules, native, models),
+		Metadata:     metadata{component{Type: "operating-system", Name: "edgewise", Version: s.version}},
+		Components:   slices.Concat(own, packages, modules, models),
 		Completeness: []aggregate{{"complete"}},
 	})
+}
+
+// own lists the program, which this project's files in the slot belong to, and the runtime library beside it.
+func own(s slot) ([]component, error) {
+	list := []component{
+		{Type: "application", Name: "edgewise", Version: s.version},
+		{Type: "library", Name: "onnxruntime", Version: s.runtime, PURL: "pkg:npm/onnxruntime-node@" + s.runtime},
+	}
+	if s.runtime == "" {
+		return nil, fmt.Errorf("the version of ONNX Runtime is missing")
+	}
+	for i, path := range []string{program, "usr/lib/edgewise/lib/libonnxruntime.so.1"} {
+		sum, err := digest(filepath.Join(s.root, path))
+		if err != nil {
+			return nil, err
+		}
+		list[i].Hashes = []hash{{"SHA-256", sum}}
+	}
+	return list, nil
 }
 
 // debian lists the packages that dpkg has installed.

@@ -36,14 +36,18 @@ type server struct {
 }
 
 func main() {
-	err := serve(os.Args[1], os.Args[2], os.Args[3], os.Args[4:])
+	err := serve(os.Args[1], os.Args[2], os.Args[3], os.Args[4], os.Args[5:])
 	fmt.Fprintln(os.Stderr, "floor:", err)
 	os.Exit(1)
 }
 
-// serve serves the model at path, whose input is FP32, until the process is killed. It returns only errors.
-func serve(path, input, output string, dims []string) error {
-	s := &server{in: edgewise.Tensor{Name: input, Type: edgewise.FP32}, output: []string{output}, turns: make(chan struct{}, runtime.NumCPU())}
+// serve serves the model at path until the process is killed. It returns only errors.
+func serve(path, input, datatype, output string, dims []string) error {
+	kind, ok := edgewise.ParseDataType(datatype)
+	if !ok {
+		return fmt.Errorf("no such datatype: %s", datatype)
+	}
+	s := &server{in: edgewise.Tensor{Name: input, Type: kind}, output: []string{output}, turns: make(chan struct{}, runtime.NumCPU())}
 	for _, d := range dims {
 		n, err := strconv.ParseInt(d, 10, 64)
 		if err != nil {

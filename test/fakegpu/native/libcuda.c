@@ -2,221 +2,23 @@
 // stream, so that what does not wait for it reads 0xCD. Copies and kernels take engines, as on a device: one for each
 // direction and one for kernels. What a real driver would not survive is counted as misuse.
 #define _GNU_SOURCE
-#include <pthread.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
-#include <time.h>
 
-#include "control.h"
-
-typedef int32_t R;
-typedef uint64_t P;
-typedef void *H;
-
-static control_page *page;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
-static _Atomic int sticky;
-static _Atomic int initialized;
-static __thread H current;
-
-#define SET(w) atomic_load(&page->word[w])
-#define COUNT(w, n) atomic_fetch_add(&page->word[w], n)
-
-__attribute__((constructor)) static void begin(void) { page = control_open(); }
-
-// fault tells whether this call is the one that is to fail.
-static R fault(const char *symbol) {
-	int s = sticky;
-	if (s != 0) return s;
-	if (SET(FAULT_CODE) == 0 || strncmp(page->symbol, symbol, sizeof page->symbol) != 0) return 0;
-	if (COUNT(FAULT_AFTER, -1) != 1) return 0;
-	R code = (R)SET(FAULT_CODE);
-	if (SET(FAULT_STICKY) != 0) sticky = code;
-	return code;
-}
-
-#define ENTER(name)                  \
-	do {                             \
-		if (!initialized) return 3;  \
-		R r_ = fault(name);          \
-		if (r_ != 0) return r_;      \
-	} while (0)
-#define ENTER_CONTEXT(name)            \
-	do {                               \
-		if (current == NULL) {         \
-			COUNT(MISUSE, 1);          \
-			return 201;                \
-		}                              \
-		ENTER(name);                   \
-	} while (0)
-
-// ---- memory
-
-typedef struct block {
-	struct block *next;
-	char *at;
-	size_t size;
-	enum { DEVICE, PINNED, OWNED } kind; // OWNED: pinned memory of the caller
-} block;
-
-static block *blocks;
-
-static block *find(const void *p, size_t n) {
-	for (block *b = blocks; b != NULL; b = b->next)
-		if ((char *)p >= b->at && (char *)p + n <= b->at + b->size) return b;
-	return NULL;
-}
-
-static void add(void *p, size_t n, int kind) {
-	block *b = calloc(1, sizeof *b);
-	b->at = p, b->size = n, b->kind = kind, b->next = blocks;
-	blocks = b;
-}
-
-static bool drop(void *p, int kind) {
-	for (block **b = &blocks; *b != NULL; b = &(*b)->next)
-		if ((*b)->at == (char *)p && (*b)->kind == kind) {
-			block *gone = *b;
-			*b = gone->next;
-			if (kind == DEVICE) COUNT(BYTES, -(int64_t)gone->size);
-			if (kind != OWNED) {
-				memset(gone->at, 0xDD, gone->size);
-				free(gone->at);
-			}
-			free(gone);
-			return true;
-		}
-	COUNT(MISUSE, 1);
-	return false;
-}
-
-// ---- streams and events
-
-typedef struct event {
-	int64_t recorded, reached; // numbers of records
-	struct timespec at;
-} event;
-
-typedef struct task {
-	struct task *next;
-	enum { COPY, FILL, KERNEL, RECORD, WAIT } kind;
-	void *to;
-	const void *from;
-	size_t n;
-	int engine;
-	event *event;
-	int64_t number;
-	void (*code)(const uint64_t *, unsigned);
-	unsigned rows; // of the grid
-	uint64_t arguments[16];
-} task;
-
-typedef struct stream {
-	pthread_t thread;
-	task *first, **last;
-	bool busy, ending;
-} stream;
-
-enum { TO_DEVICE, TO_HOST, COMPUTE, ENGINES };
-static pthread_mutex_t engine[ENGINES] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
-
-static void pause_ns(int64_t ns) {
-	struct timespec t = {ns / 1000000000, ns % 1000000000};
-	nanosleep(&t, NULL);
-}
-
-static void take_time(task *t) {
-	int64_t ns = t->kind == KERNEL ? SET(KERNEL_NS) : SET(BANDWIDTH) > 0 ? (int64_t)(1e9 * (double)t->n / (double)SET(BANDWIDTH)) : 0;
-	pause_ns(ns > 0 ? ns : 20000); // never at once: what does not wait has to be seen
-}
-
-// perform does one task without the lock, but for the events.
-static void perform(task *t) {
-	switch (t->kind) {
-	case COPY:
-	case FILL:
-	case KERNEL:
-		pthread_mutex_lock(&engine[t->engine]);
-		take_time(t);
-		if (sticky == 0) {
-			if (t->kind == COPY) memcpy(t->to, t->from, t->n);
-			if (t->kind == FILL) memset(t->to, (int)t->number, t->n);
-			if (t->kind == KERNEL && fault("kernel") == 0 && t->code != NULL) t->code(t->arguments, t->rows);
-		}
-		pthread_mutex_unlock(&engine[t->engine]);
-		break;
-	case RECORD:
-		while (SET(STALL) != 0 && sticky == 0) pause_ns(1000000);
-		pthread_mutex_lock(&lock);
-		if (t->event->reached < t->number) t->event->reached = t->number;
-		clock_gettime(CLOCK_MONOTONIC, &t->event->at);
-		pthread_mutex_unlock(&lock);
-		break;
-	case WAIT:
-		pthread_mutex_lock(&lock);
-		while (t->event->reached < t->number && sticky == 0) {
-			struct timespec until;
-			clock_gettime(CLOCK_REALTIME, &until);
-			until.tv_sec++;
-			pthread_cond_timedwait(&moved, &lock, &until);
-		}
-		pthread_mutex_unlock(&lock);
-		break;
-	}
-}
-
-static void *work(void *p) {
-	stream *s = p;
-	pthread_mutex_lock(&lock);
-	while (!s->ending || s->first != NULL) {
-		task *t = s->first;
-		if (t == NULL) {
-			pthread_cond_wait(&moved, &lock);
-			continue;
-		}
-		s->first = t->next;
-		if (s->first == NULL) s->last = &s->first;
-		s->busy = true;
-		pthread_mutex_unlock(&lock);
-		perform(t);
-		free(t);
-		pthread_mutex_lock(&lock);
-		s->busy = false;
-		pthread_cond_broadcast(&moved);
-	}
-	pthread_mutex_unlock(&lock);
-	return NULL;
-}
-
-static void push(stream *s, task t) {
-	task *copy = malloc(sizeof t);
-	*copy = t;
-	copy->next = NULL;
-	*s->last = copy;
-	s->last = &copy->next;
-	pthread_cond_broadcast(&moved);
-}
-
-static bool idle(stream *s) { return s->first == NULL && !s->busy; }
-
-// drain waits for a stream. The lock is held.
-static void drain(stream *s) {
-	COUNT(SYNCHRONIZED, 1);
-	while (!idle(s)) pthread_cond_wait(&moved, &lock);
-}
-
-// ---- the driver's functions
+#include "queue.h"
 
 R cuInit(unsigned flags) {
+	static int64_t revived;
+	if (revived != SET(REVIVED)) revived = SET(REVIVED), bury();
 	R r = (R)SET(INIT_CODE);
 	if (r == 0 && SET(DEVICES) == 0) r = 100;
 	if (r == 0) r = fault("cuInit");
 	if (r == 0) initialized = 1;
 	return flags != 0 ? 1 : r;
 }
-R cuDriverGetVersion(int *v) { return *v = (int)SET(DRIVER_VERSION), 0; }
+R cuDriverGetVersion(int *v) {
+	R r = fault("cuDriverGetVersion");
+	return r != 0 ? r : (*v = (int)SET(DRIVER_VERSION), 0);
+}
 R cuGetErrorName(R r, const char **s) { return *s = r == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : NULL, *s != NULL ? 0 : 1; }
 R cuGetErrorString(R r, const char **s) { return *s = r == 700 ? "an illegal memory access was encountered" : NULL, *s != NULL ? 0 : 1; }
 R cuDeviceGetCount(int *n) {
@@ -266,13 +68,17 @@ R cuDevicePrimaryCtxRetain(H *c, int d) {
 }
 R cuDevicePrimaryCtxRelease_v2(int d) {
 	(void)d;
+	ENTER("cuDevicePrimaryCtxRelease_v2");
 	COUNT(CONTEXTS, -1);
 	return 0;
 }
-R cuCtxSetCurrent(H c) { return current = c, 0; }
+R cuCtxSetCurrent(H c) {
+	ENTER("cuCtxSetCurrent");
+	return current = c, 0;
+}
 R cuMemGetInfo_v2(size_t *f, size_t *t) {
 	ENTER_CONTEXT("cuMemGetInfo_v2");
-	*t = (size_t)SET(MEMORY), *f = *t - (size_t)SET(BYTES) - (size_t)SET(USED);
+	*t = (size_t)SET(MEMORY), *f = *t - (size_t)COUNT(BYTES, 0) - (size_t)SET(USED);
 	return 0;
 }
 
@@ -286,7 +92,7 @@ static void *memory(size_t n, size_t to) {
 R cuMemAlloc_v2(P *p, size_t n) {
 	ENTER_CONTEXT("cuMemAlloc_v2");
 	if (n == 0) return COUNT(MISUSE, 1), 1;
-	if (SET(BYTES) + SET(USED) + (int64_t)n > SET(MEMORY)) return 2;
+	if (COUNT(BYTES, 0) + SET(USED) + (int64_t)n > SET(MEMORY)) return 2;
 	void *m = memory(n, 256);
 	if (m == NULL) return 2;
 	pthread_mutex_lock(&lock);
@@ -353,7 +159,7 @@ static R copy(void *to, const void *from, size_t n, H on, int direction) {
 	if (d == NULL || d->kind == PINNED) {
 		pthread_mutex_unlock(&lock);
 		COUNT(MISUSE, 1);
-		sticky = 700;
+		lose(700);
 		return 700;
 	}
 	if (h == NULL) {
@@ -382,7 +188,7 @@ static R copy_now(void *to, const void *from, size_t n, const void *device) {
 	pthread_mutex_lock(&lock);
 	block *d = find(device, n);
 	pthread_mutex_unlock(&lock);
-	if (d == NULL) return COUNT(MISUSE, 1), sticky = 700;
+	if (d == NULL) return COUNT(MISUSE, 1), lose(700), 700;
 	memcpy(to, from, n);
 	return 0;
 }
@@ -400,7 +206,7 @@ R cuMemsetD8Async(P to, unsigned char value, size_t n, H on) {
 	bool ok = find((void *)(uintptr_t)to, n) != NULL;
 	if (ok) push(on, (task){.kind = FILL, .to = (void *)(uintptr_t)to, .n = n, .number = value, .engine = COMPUTE});
 	pthread_mutex_unlock(&lock);
-	return ok ? 0 : (COUNT(MISUSE, 1), sticky = 700);
+	return ok ? 0 : (COUNT(MISUSE, 1), lose(700), 700);
 }
 
 R cuStreamCreate(H *out, unsigned flags) {
@@ -409,20 +215,15 @@ R cuStreamCreate(H *out, unsigned flags) {
 	stream *s = calloc(1, sizeof *s);
 	s->last = &s->first;
 	if (pthread_create(&s->thread, NULL, work, s) != 0) return free(s), 2;
+	pthread_mutex_lock(&lock);
+	s->next = streams, streams = s;
+	pthread_mutex_unlock(&lock);
 	COUNT(STREAMS, 1);
 	return *out = s, 0;
 }
 R cuStreamDestroy_v2(H h) {
 	ENTER_CONTEXT("cuStreamDestroy_v2");
-	stream *s = h;
-	pthread_mutex_lock(&lock);
-	s->ending = true;
-	pthread_cond_broadcast(&moved);
-	pthread_mutex_unlock(&lock);
-	pthread_join(s->thread, NULL);
-	free(s);
-	COUNT(STREAMS, -1);
-	return 0;
+	return end(h), 0;
 }
 R cuStreamSynchronize(H h) {
 	ENTER_CONTEXT("cuStreamSynchronize");
@@ -457,7 +258,12 @@ R cuEventCreate(H *out, unsigned flags) {
 R cuEventDestroy_v2(H e) {
 	ENTER_CONTEXT("cuEventDestroy_v2");
 	COUNT(EVENTS, -1);
-	return free(e), 0;
+	pthread_mutex_lock(&lock);
+	event *gone = e;
+	gone->destroyed = true;
+	if (gone->pending == 0) free(gone);
+	pthread_mutex_unlock(&lock);
+	return 0;
 }
 R cuEventRecord(H h, H on) {
 	ENTER_CONTEXT("cuEventRecord");
@@ -482,10 +288,7 @@ R cuEventSynchronize(H h) {
 	pthread_mutex_lock(&lock);
 	int64_t want = e->recorded;
 	while (e->reached < want && sticky == 0) {
-		struct timespec until;
-		clock_gettime(CLOCK_REALTIME, &until);
-		until.tv_sec++;
-		pthread_cond_timedwait(&moved, &lock, &until);
+		await_move();
 	}
 	pthread_mutex_unlock(&lock);
 	return sticky;
@@ -504,8 +307,6 @@ R cuEventElapsedTime(float *ms, H from, H to) {
 void fake_scale(const uint64_t *a, unsigned rows);
 void fake_preprocess_f32(const uint64_t *a, unsigned rows);
 void fake_preprocess_f16(const uint64_t *a, unsigned rows);
-
-
 
 static const struct {
 	const char *name;

@@ -39,6 +39,14 @@ export async function compile(source: string): Promise<Compiled> {
   }
 }
 
+/** A compilation that the reader did not want to wait for. */
+export class Cancelled extends Error {}
+
+/** Ends the compilation that runs, if one does. */
+export function cancel(): void {
+  worker?.stop(new Cancelled('The compilation was cancelled.'));
+}
+
 type Running = { ask: (source: string) => Promise<Compiled>; stop: (why: Error) => void };
 let worker: Running | null = null;
 let idle: Running | null = null;

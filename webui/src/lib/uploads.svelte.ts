@@ -2,6 +2,7 @@ import type { Upload } from 'tus-js-client';
 import { call, csrfHeaders, failure, Failure, get, type Job } from './api';
 import type { Parcel } from './drop';
 import { live } from './live.svelte';
+import { toasts } from './toast.svelte';
 
 export type Transfer = {
   key: string;
@@ -11,26 +12,37 @@ export type Transfer = {
   /** Bytes a second, over the last seconds. */
   speed: number;
   state: 'waiting' | 'sending' | 'paused' | 'reconnecting' | 'sent' | 'failed';
+  /** Cancelled, for as long as that can be taken back. */
+  gone: boolean;
   resumed: boolean;
+  /** Why the box lets it wait; empty when it has not said so. */
+  why: string;
   trouble: Failure | null;
   job: string; // of the box, once it is known
 };
 
 /** The box takes two uploads of a person at once; the others wait here. */
 const together = 2;
+/** Answers that are not the end: none at all, somebody else writes, too much at once, the box is starting or behind a proxy. */
+const passing = new Set([0, 409, 423, 429, 502, 503, 504]);
+const busy = new Set([423, 429]);
 const patience = [0, 500, 1000, 2000, 4000, 8000, 8000, 8000, 8000, 8000, 15_000, 15_000, 15_000, 30_000, 30_000, 30_000, 60_000, 60_000, 60_000, 60_000];
 
 /** Everything that is on its way to the box, and the jobs that work on what has arrived. */
 class Uploads {
   transfers = $state<Transfer[]>([]);
   jobs = $state.raw<Job[]>([]);
+  /** Jobs that were thrown away, for as long as that can be taken back. */
+  hidden = $state.raw<string[]>([]);
   private running = new Map<string, Upload>();
   private blobs = new Map<string, Parcel>();
+  /** Fetched once, with the first upload. */
+  private protocol: Promise<typeof import('tus-js-client')> | null = null;
   private started = false;
 
   /** Jobs that still want something of the reader, or are under way. */
   get open(): Job[] {
-    return this.jobs.filter((j) => j.state === 'running' || j.state === 'staged' || j.state === 'failed');
+    return this.jobs.filter((j) => !this.hidden.includes(j.id) && (j.state === 'running' || j.state === 'staged' || j.state === 'failed'));
   }
 
   start(): void {
@@ -56,7 +68,7 @@ class Uploads {
     for (const parcel of parcels) {
       const key = Math.random().toString(36).slice(2);
       this.blobs.set(key, parcel);
-      this.transfers.unshift({ key, name: parcel.name, size: parcel.blob.size, sent: 0, speed: 0, state: 'waiting', resumed: false, trouble: null, job: '' });
+      this.transfers.unshift({ key, name: parcel.name, size: parcel.blob.size, sent: 0, speed: 0, state: 'waiting', gone: false, why: '', resumed: false, trouble: null, job: '' });
     }
     this.fill();
   }
@@ -71,7 +83,17 @@ class Uploads {
     this.fill();
   }
 
-  async cancel(key: string): Promise<void> {
+  /** Stops an upload and removes what has arrived of it, unless the reader takes that back. */
+  cancel(key: string): void {
+    const before = this.find(key);
+    if (!before) return;
+    void this.running.get(key)?.abort();
+    this.change(key, { state: 'paused', speed: 0, gone: true });
+    toasts.soon(`${before.name} is not uploaded.`, () => this.remove(key), () => { this.change(key, { gone: false }); this.resume(key); });
+    this.fill();
+  }
+
+  private async remove(key: string): Promise<void> {
     const upload = this.running.get(key);
     this.forget(key);
     await upload?.abort(true).catch(() => {});
@@ -84,9 +106,16 @@ class Uploads {
     this.transfers = this.transfers.filter((t) => t.key !== key);
   }
 
-  async discard(job: Job): Promise<void> {
-    await call('DELETE', `/jobs/${job.id}`);
-    this.jobs = this.jobs.filter((j) => j.id !== job.id);
+  /** Throws a job away with what it holds, unless the reader takes that back. One that is under way is stopped at once. */
+  discard(job: Job): void {
+    const gone = () => call('DELETE', `/jobs/${job.id}`).then(() => { this.jobs = this.jobs.filter((j) => j.id !== job.id); });
+    if (job.state !== 'staged') {
+      gone().catch((thrown: unknown) => toasts.show(failure(thrown).message, { tone: 'bad' }));
+      return;
+    }
+    this.hidden = [...this.hidden, job.id];
+    const back = () => { this.hidden = this.hidden.filter((id) => id !== job.id); };
+    toasts.soon(`${job.filename} was thrown away.`, gone, back);
   }
 
   async activate(job: Job, options: object): Promise<void> {
@@ -116,7 +145,7 @@ class Uploads {
   }
 
   private async begin(key: string, parcel: Parcel): Promise<void> {
-    const tus = await import('tus-js-client');
+    const tus = await (this.protocol ??= import('tus-js-client'));
     const upload = this.running.get(key) ?? this.prepare(tus, key, parcel);
     this.running.set(key, upload);
     const last = (await upload.findPreviousUploads())[0];
@@ -140,8 +169,8 @@ class Uploads {
       },
       onShouldRetry: (error) => {
         const status = error.originalResponse?.getStatus() ?? 0;
-        const again = status === 0 || status === 409 || status === 423 || status === 429 || status >= 502;
-        if (again) this.change(key, { state: 'reconnecting', speed: 0 });
+        const again = passing.has(status);
+        if (again) this.change(key, { state: 'reconnecting', speed: 0, why: busy.has(status) ? reason(error, error.originalResponse?.getBody() ?? '').message : '' });
         return again;
       },
       onProgress: (sent) => {
