@@ -26,7 +26,7 @@ const (
 	// answerLook, sharedLook and ownLook are how long is looked for an answer, and for the next run on a core that is
 	// shared with the caller, and on one of the child's own.
 	answerLook = 50 * time.Microsecond
-	sharedLook = 20 * time.Microsecond
+	sharedLook = 2 * time.Microsecond
 	ownLook    = 150 * time.Microsecond
 )
 

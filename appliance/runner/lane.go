@@ -168,4 +168,3 @@ func (p *process) give(l *lane, core int) {
 	}
 	<-p.room // who waits for it finds a child that is gone
 }
-

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -30,6 +31,16 @@ func sides(t *testing.T) (writer, reader *mailbox) {
 	writer, _ = mailboxes(ours)
 	reader, _ = mailboxes(theirs)
 	return writer, reader
+}
+
+// sharedMappings counts what this process maps of memory that it shares with children.
+func sharedMappings(t *testing.T) int {
+	t.Helper()
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Count(maps, []byte("memfd:edgewise"))
 }
 
 func TestFramesArriveInOrderHoweverTheReaderWaits(t *testing.T) {
