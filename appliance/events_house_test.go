@@ -43,11 +43,11 @@ func TestEventsTellWhatHappens(t *testing.T) {
 	if status, _ := viewer.ask("GET", "/api/v1/events?topics=log", nil, nil); status != 403 {
 		t.Errorf("a viewer listens to the log: %d", status)
 	}
-	for range 2 {
+	for range 6 {
 		anna.listen(t, "/api/v1/events").next(t)
 	}
 	if status, text := anna.ask("GET", "/api/v1/events", nil, nil); status != 429 {
-		t.Errorf("the fifth stream: %d %s", status, text)
+		t.Errorf("the ninth stream: %d %s", status, text)
 	}
 }
 

@@ -131,7 +131,7 @@ var rows = []row{
 	{"gpu.max_memory_bytes", "bytes", size(0, 16*TiB), "Memory of each GPU that models may take together. 0: nine tenths of what there is, less 512 MiB.", func(c *Config) any { return &c.GPU.MaxMemoryBytes }},
 
 	{"wasm.max_memory_bytes", "bytes", size(MiB, GiB), "Memory of one guest of a WebAssembly step. A model's max_memory_mebibyte can lower it.", func(c *Config) any { return &c.Wasm.MaxMemoryBytes }},
-	{"wasm.run_timeout", "duration", duration(time.Millisecond, 24*time.Hour), "Longest run of a step for one request, where the request itself has no earlier end.", func(c *Config) any { return &c.Wasm.RunTimeout }},
+	{"wasm.run_timeout", "duration", duration(time.Millisecond, 24*time.Hour), "Longest run of a step for one request, where the request itself has no earlier end. Long before that, models go before it (docs/steps-abi.md, \"Models go first\").", func(c *Config) any { return &c.Wasm.RunTimeout }},
 	{"wasm.cache_bytes", "bytes", size(MiB, TiB), "Disk for compiled steps, below data_dir; beyond it the oldest are removed and compiled again when they are loaded.", func(c *Config) any { return &c.Wasm.CacheBytes }},
 
 	{"engine.max_queue", "requests", count(1, 1<<20), "Requests that may wait for one model; beyond it requests are answered with busy. A model's max_queue_size can lower it.", func(c *Config) any { return &c.Engine.MaxQueue }},

@@ -204,6 +204,9 @@ func (g *group) died(p *process, cause string) {
 	if g.process == p {
 		g.process = nil
 	}
+	if len(g.members) == 0 {
+		return // the last one is leaving, and nobody misses the process
+	}
 	g.crashes = append(slices.DeleteFunc(g.crashes, func(t time.Time) bool { return now.Sub(t) > config.CrashWindow }), now)
 	g.reason = fmt.Sprintf("%s died (%s) and is being started again", g.noun(), cause)
 	if len(g.crashes) >= config.MaxCrashes {
