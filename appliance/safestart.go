@@ -17,11 +17,11 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/update"
 )
 
-// When a start is a safe one. A model that ends the program is met twice before it is left out; losses of power alone have to
-// come more often than that.
+// When a start is a safe one. A model that ends the program is met twice before it is left out. A loss of power is no model's
+// doing: it counts only when the same one was being loaded each time, and has to come more often.
 const (
 	maxCrashes = 2 // starts in a row, in one start of the machine, that did not end well
-	maxStarts  = 4 // the same across starts of the machine
+	maxCuts    = 4 // starts that ended while the same version was being loaded, across starts of the machine
 
 	steadyTime     = 30 * time.Second // that a box must be ready for until its start has gone well
 	startsFile     = "starts.json"
@@ -36,7 +36,9 @@ type starts struct {
 	Boot    string    `json:"boot"`
 	Since   time.Time `json:"since"`
 	Loading []string  `json:"loading"` // versions that are being loaded, as name:version
-	Safe    bool      `json:"safe"`    // the last of them was a safe start: so is the next, until somebody says otherwise
+
+	Suspects map[string]int `json:"suspects"` // how many of the starts ended while a version was being loaded
+	Safe     bool           `json:"safe"`     // the last of them was a safe start: so is the next, until somebody says otherwise
 }
 
 // next is what a start begins with, after the one that left s behind.
@@ -48,7 +50,12 @@ func (s starts) next(boot string, now time.Time) (n starts, safe bool) {
 	if s.Total == 0 {
 		n.Since = now
 	}
-	safe = s.Safe || n.InBoot >= maxCrashes || n.Total >= maxStarts
+	n.Suspects = map[string]int{} // only those of the last start stay
+	safe = s.Safe || n.InBoot >= maxCrashes
+	for _, name := range s.Loading {
+		n.Suspects[name] = s.Suspects[name] + 1
+		safe = safe || n.Suspects[name] >= maxCuts
+	}
 	if safe {
 		n.Safe = true
 		return n, true
@@ -171,7 +178,7 @@ func (s *safeStart) leave() bool {
 		return false
 	}
 	s.active = false
-	s.now = starts{Total: s.now.Total + 1, InBoot: maxCrashes, Boot: update.BootID(), Since: s.now.Since} // one crash more, and it is back
+	s.now = starts{Total: s.now.Total + 1, InBoot: maxCrashes, Boot: update.BootID(), Since: s.now.Since, Suspects: s.now.Suspects} // one crash more, and it is back
 	s.write(true)
 	return true
 }

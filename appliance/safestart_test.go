@@ -26,8 +26,11 @@ func TestWhichStartIsSafe(t *testing.T) {
 		{"after one that did not end well", starts{Total: 1, InBoot: 1, Boot: "a"}, "a", false, 2},
 		{"after two", starts{Total: 2, InBoot: 2, Boot: "a"}, "a", true, 2},
 		{"after two losses of power", starts{Total: 2, InBoot: 1, Boot: "b"}, "c", false, 3},
+		{"after fifty losses of power", starts{Total: 50, InBoot: 1, Boot: "b"}, "c", false, 51},
 		{"after two, and a restart of the machine", starts{Total: 2, InBoot: 2, Boot: "a"}, "b", false, 3},
-		{"after four of any kind", starts{Total: 4, InBoot: 1, Boot: "d"}, "e", true, 4},
+		{"after three losses of power while a model was loaded", starts{Total: 3, InBoot: 1, Boot: "b", Loading: []string{"m:1"}, Suspects: map[string]int{"m:1": 2}}, "c", false, 4},
+		{"after four", starts{Total: 4, InBoot: 1, Boot: "b", Loading: []string{"m:1"}, Suspects: map[string]int{"m:1": 3}}, "c", true, 4},
+		{"after four, the last with another model", starts{Total: 4, InBoot: 1, Boot: "b", Loading: []string{"m:2"}, Suspects: map[string]int{"m:1": 3}}, "c", false, 5},
 		{"after a safe one", starts{Total: 2, InBoot: 2, Boot: "a", Safe: true}, "b", true, 2},
 	}
 	for _, tt := range tests {
