@@ -55,7 +55,7 @@ type Timing struct {
 	Infer  time.Duration // running
 	Output time.Duration // taking the output tensors out
 	Batch  int           // elements in the executed batch
-	Guest  Usage         // what a WebAssembly step used for that batch; zero for other models
+	Guest  Usage         // what a WebAssembly step used for that batch, or an ensemble's steps together; zero for other models
 }
 
 // Usage is what a run of a WebAssembly step used.
@@ -64,6 +64,11 @@ type Usage struct {
 	Memory int64         // bytes of its memory at the most
 	Time   time.Duration // in its own code
 	Host   time.Duration // in what it called in the box: kernels, other models
+}
+
+// Add returns what two runs have used together.
+func (u Usage) Add(other Usage) Usage {
+	return Usage{Fuel: u.Fuel + other.Fuel, Memory: max(u.Memory, other.Memory), Time: u.Time + other.Time, Host: u.Host + other.Host}
 }
 
 // Inferer answers inference requests. Infer is safe for concurrent use and returns only when nobody reads the
@@ -161,6 +166,7 @@ type Metered interface {
 type Call struct {
 	Parameters map[string]any // custom parameters of the request: string, int64, bool or float64
 	Depth      int            // how many steps have called each other to get here
+	Pictures   []string       // the outputs that the asker takes as Pictures
 }
 
 type callKey struct{}

@@ -86,7 +86,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		store: a.store, locks: newLocks(), cache: cache.New(int64(c.Engine.ResponseCacheBytes)), logger: logger.With("part", "library"),
 		config: libraryConfig{
 			Backends: []edgewise.Backend{newIsolation(a.onnx, c, a.devices, logger), newWasm(a, c, budget, logger)}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue,
-			Limiter: limiter(c), States: sched.NewStateBudget(int64(c.Engine.SequenceStateBytes)), CoreCount: cores(c), Cores: budget, GPUs: a.devices.usable, GPUMemory: newGPUMemory(a.devices.usable, logger), Slowed: a.devices.slowed, Gap: c.Engine.SwapWithoutRoom == config.SwapGap,
+			Limiter: limiter(c), States: sched.NewStateBudget(int64(c.Engine.SequenceStateBytes)), CoreCount: cores(c), Cores: budget, GPUs: a.devices.usable, GPUMemory: newGPUMemory(a.devices.usable, logger), Slowed: a.devices.slowed, Pictures: newPictureTakers(), Gap: c.Engine.SwapWithoutRoom == config.SwapGap,
 		},
 	}
 	a.updates, a.safe = newUpdates(a), openSafeStart(c.DataDir, logger.With("part", "start"))
@@ -97,7 +97,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		Footprint: a.library.footprint, Memory: int64(c.Engine.MaxMemoryBytes), SequenceDrain: c.Engine.SequenceDrain,
 	})
 	a.library.manager, a.library.infer = a.manager, a.tracer.Inferer(a.latency.Inferer(a.manager))
-	a.engine = &engine{Manager: a.manager, library: a.library, watch: a.watch, first: a.tracer.Inferer(a.manager), safe: a.safe.Active, strict: c.Engine.StrictReadiness}
+	a.engine = &engine{Manager: a.manager, library: a.library, watch: a.watch, first: timed{a.tracer.Inferer(a.manager)}, safe: a.safe.Active, strict: c.Engine.StrictReadiness}
 	a.shared = sharedmemory.New(c.SharedMemory.Enabled)
 	a.door, err = httpapi.New(doorConfig(c), httpapi.Deps{
 		Engine: a.engine, Library: a.library, Shared: a.shared, Log: logger.With("part", "http"), Name: c.Server.ID, Version: Version,

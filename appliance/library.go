@@ -49,6 +49,7 @@ type libraryConfig struct {
 	GPUs      gpus
 	GPUMemory *gpuMemory
 	Slowed    func(edgewise.Device) string // why a GPU is throttled; empty: it is not
+	Pictures  *pictureTakers
 }
 
 // Push stores an upload as a new version, after everything that can be refused has been refused. With promote the

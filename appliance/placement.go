@@ -85,11 +85,11 @@ func (l *library) placement(m *edgewise.Model) (placement, error) {
 	return p, nil
 }
 
-// lanes is how many batches of a model run at the same time on devices. Of a step there are as many as it asks for: those that hold
-// no core wait for one, and those that run for long leave theirs to others.
+// lanes is how many batches of a model run at the same time on devices. Of a step it may be one more than there are cores: a run that
+// has become long has left its core, and the next request does not wait for it.
 func (l *library) lanes(m *edgewise.Model, devices []edgewise.Device) int {
 	if m.Platform == wasm.Platform {
-		return m.Instances()
+		return min(m.Instances(), l.config.CoreCount+1)
 	}
 	if devices[0].Kind == edgewise.CPU {
 		return m.Concurrency(l.config.CoreCount).Lanes

@@ -31,6 +31,7 @@ func (u *updates) Receive(ctx context.Context, p *edgewise.Principal, n httpapi.
 		return u.Update(), edgewise.Errorf("appliance.Receive", edgewise.Busy, "another update is on its way: wait for it, or cancel it")
 	}
 	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	u.mu.Lock()
 	u.job = &admin.UpdateJob{State: admin.UpdateReceiving, Size: n.Size, Owner: p.Actor(), Started: time.Now().UTC()}
 	u.cancel = cancel
@@ -38,7 +39,6 @@ func (u *updates) Receive(ctx context.Context, p *edgewise.Principal, n httpapi.
 	u.tell()
 	goesOn, err := u.take(ctx, n)
 	if !goesOn {
-		cancel()
 		u.turn <- struct{}{}
 	}
 	if err != nil {

@@ -65,7 +65,10 @@ func (u *updates) showSlots(s *admin.SystemUpdate) {
 // showPackages describes the Debian package. u.mu is held.
 func (u *updates) showPackages(s *admin.SystemUpdate) {
 	s.Previous = u.kept.Previous
-	s.Restart = u.kept.Staged != nil && (u.job == nil || u.job.State == admin.UpdateReady)
+	// what an earlier run of the program has staged is ready, unless nobody can know whether it was confirmed
+	if staged := u.kept.Staged; staged != nil {
+		s.Restart = u.job != nil && u.job.State == admin.UpdateReady || u.job == nil && !staged.Older
+	}
 	if r := u.kept.Last; r != nil {
 		at, _ := time.Parse(time.RFC3339, r.Time)
 		s.Last = &admin.UpdateResult{Action: update.ActionUpdate, Version: r.Version, From: r.From, Time: at, Error: r.Error}

@@ -166,7 +166,7 @@ func TestABoxOfSlotsIsUpdated(t *testing.T) {
 			t.Errorf("the update is kept: %v, %v", entries, err)
 		}
 		if status, text := anna.ask("POST", "/api/v1/system/restart", nil, nil); status != 202 || !m.system.Ran("systemd-run --quiet --collect --on-active=1s systemctl reboot") {
-			t.Errorf("restart: %d %s, ran %q", status, text, m.system.Commands)
+			t.Errorf("restart: %d %s, ran %q", status, text, m.system.Commands())
 		}
 		var page admin.AuditPage
 		anna.ask("GET", "/api/v1/audit?action=system.update", nil, &page)
@@ -190,8 +190,7 @@ func TestABoxOfSlotsIsUpdated(t *testing.T) {
 
 func TestAFailedStartIsTold(t *testing.T) {
 	m := newMachine(t, flashed())
-	m.system.Boots = `[{"index":-2,"boot_id":"boot1"},{"index":-1,"boot_id":"bad"},{"index":0,"boot_id":"boot3"}]`
-	m.system.Journal = map[string]string{"bad": "edgewise: exec format error"}
+	m.system.Journal(`[{"index":-2,"boot_id":"boot1"},{"index":-1,"boot_id":"bad"},{"index":0,"boot_id":"boot3"}]`, map[string]string{"bad": "edgewise: exec format error"})
 	m.start(t, func(t *testing.T, _ *running, anna *visitor) {
 		if status, text := anna.send("", "", aBundle("1.1.0").Bytes()); status != 202 {
 			t.Fatalf("send: %d %s", status, text)
@@ -438,7 +437,7 @@ func TestTheBoxIsErasedOnlyWithTheWord(t *testing.T) {
 			t.Errorf("another word: %d %s", status, text)
 		}
 		if status, text := anna.ask("POST", "/api/v1/system/factory-reset", admin.FactoryReset{Confirm: admin.ResetWord}, nil); status != 202 || !m.system.Ran("grub-editenv /efi/EFI/debian/grubenv set FACTORY=1") {
-			t.Errorf("the word: %d %s, ran %q", status, text, m.system.Commands)
+			t.Errorf("the word: %d %s, ran %q", status, text, m.system.Commands())
 		}
 	})
 }

@@ -124,6 +124,7 @@ func (f *rowsRun) outcome(leading edgewise.Shape, rows int, at []int) (*outcome,
 		out.timing.Input += answer.Timing.Input
 		out.timing.Infer += answer.Timing.Infer
 		out.timing.Output += answer.Timing.Output
+		out.timing.Guest = out.timing.Guest.Add(answer.Timing.Guest)
 	}
 	if len(f.answers) == 1 {
 		out.lease = &lease{response: f.answers[0]}

@@ -198,6 +198,7 @@ func (r *run) keep(s int, out *outcome) (free []*lease) {
 	r.timing.Input += out.timing.Input
 	r.timing.Infer += out.timing.Infer
 	r.timing.Output += out.timing.Output
+	r.timing.Guest = r.timing.Guest.Add(out.timing.Guest)
 	if out.stopped && (r.stopped == nobody || s < r.stopped) {
 		r.stopped = s
 	}

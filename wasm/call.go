@@ -45,13 +45,14 @@ type call struct {
 	failure    string // what fail said
 	lastError  string
 	infers     int
+	pictures   []latePicture // that are to be made when the step has returned
 	source     *rand.ChaCha8 // nil until it is asked for
 }
 
 // begin makes a call. The deadline is the earlier of the context's and timeout from now.
 func begin(ctx context.Context, p *program, timeout time.Duration, units int64) *call {
 	now := time.Now()
-	c := &call{Context: ctx, p: p, deadline: now.Add(timeout), timeout: timeout, fuel: units, yielded: now, turn: turn{slice: suspectSlice, began: now}}
+	c := &call{Context: ctx, p: p, deadline: now.Add(timeout), timeout: timeout, fuel: units, yielded: now, turn: turn{slice: shortSlice, began: now}}
 	if d, ok := ctx.Deadline(); ok && d.Before(c.deadline) {
 		c.deadline, c.timeout = d, 0
 	}

@@ -204,7 +204,6 @@ func (l *pool) drop(g *guest, reason error) {
 		l.replace(g, 0) // its client's doing
 		return
 	}
-	l.p.suspect()
 	l.mu.Lock()
 	l.failures++
 	l.last = reason

@@ -41,7 +41,7 @@ type program struct {
 	guests  atomic.Int64  // that exist
 	created atomic.Uint64 // ever
 
-	suspected atomic.Int64 // until when a guest's failure is held against the others, since the epoch
+	suspected atomic.Int64 // until when the version is on probation, since the epoch
 }
 
 // build reads, checks and compiles a module. Errors: Invalid, TooLarge (the module), Internal (the disk).

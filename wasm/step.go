@@ -43,7 +43,8 @@ func (s *step) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*e
 		return nil, s.wrap(err)
 	}
 	c := begin(ctx, s.p, s.p.config.RunTimeout, s.p.settings.fuel)
-	c.g, c.parameters, c.turn.slice = g, edgewise.CallOf(ctx).Parameters, s.p.slice()
+	c.g, c.parameters = g, edgewise.CallOf(ctx).Parameters
+	s.p.share(&c.turn)
 	c.fund()
 	result := &edgewise.Result{}
 	err = s.run(c, in, want, result)
@@ -55,6 +56,9 @@ func (s *step) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*e
 	case err != nil && c.failed:
 		s.pool.recycle(g)
 	case err != nil:
+		if c.stopped && edgewise.KindOf(err) == edgewise.Guest {
+			s.p.suspect()
+		}
 		s.pool.drop(g, err)
 	default:
 		s.hand(g, result)
@@ -96,6 +100,9 @@ func (s *step) run(c *call, in []edgewise.Tensor, want []string, result *edgewis
 		return wrong
 	}
 	if result.Outputs, err = s.choose(outputs, in, want); err != nil {
+		return err
+	}
+	if err := c.finishPictures(result.Outputs); err != nil {
 		return err
 	}
 	result.Output = time.Since(ran)
@@ -164,6 +171,8 @@ func (s *step) hand(g *guest, result *edgewise.Result) {
 // copyData gives tensors memory of their own.
 func copyData(tensors []edgewise.Tensor) {
 	for i := range tensors {
+		tensors[i].Settle() // its pixels stay behind
+		tensors[i].Pictures = nil
 		tensors[i].Data = slices.Clone(tensors[i].Data)
 	}
 }

@@ -11,8 +11,9 @@ import (
 
 const (
 	fairSlice    = 100 * time.Millisecond // that a guest has its core
-	suspectSlice = 2 * time.Millisecond   // that it has where a guest of its version has failed lately, or is being set up
-	suspicion    = time.Minute            // how long that is lately
+	shortSlice   = 2 * time.Millisecond   // that it has while it is set up, and on probation
+	probation    = time.Minute            // of a version of which a guest was stopped for its time or its fuel
+	probationGap = 9 * time.Millisecond   // between two turns of a long guest of it, each of leastTurn
 	turnLength   = 5 * time.Millisecond   // of a long guest, while others wait for one
 	leastTurn    = time.Millisecond       // of a long guest, also when a model wants its core
 	patience     = 20 * time.Millisecond  // after which it has that: a twentieth of the time at least
@@ -92,11 +93,12 @@ func (t *turns) end() {
 
 // turn is where a call stands.
 type turn struct {
-	slice time.Duration // that it has its core
-	began time.Time     // the call; of a long one, its turn
-	long  bool
-	has   bool // a turn
-	kept  bool // it holds what others wait for, so it goes on
+	slice     time.Duration // that it has its core
+	probation bool
+	began     time.Time // the call; of a long one, its turn
+	long      bool
+	has       bool // a turn
+	kept      bool // it holds what others wait for, so it goes on
 }
 
 // share is called now and then while a guest runs. It returns when the guest may go on, or stops it as check does.
@@ -112,7 +114,7 @@ func (c *call) share(now time.Time) {
 		c.turn.long = true
 		t.cores.Leave(c.Context)
 		c.await()
-	case ran >= leastTurn && t.wanted(ran):
+	case ran >= leastTurn && (c.turn.probation || t.wanted(ran)):
 		c.rest()
 		c.await()
 	}
@@ -132,7 +134,8 @@ func (c *call) await() {
 	for {
 		now := time.Now()
 		c.expire(now)
-		if t.admit(&c.turn, now.Sub(since) >= patience) {
+		waited := now.Sub(since)
+		if !(c.turn.probation && waited < probationGap) && t.admit(&c.turn, waited >= patience) {
 			c.turn.has, c.turn.began = true, now
 			return
 		}
@@ -159,13 +162,13 @@ func (c *call) resume() {
 	}
 }
 
-// suspect notes that a guest of the version has failed.
-func (p *program) suspect() { p.suspected.Store(int64(time.Since(p.epoch) + suspicion)) }
+// suspect puts a version on probation.
+func (p *program) suspect() { p.suspected.Store(int64(time.Since(p.epoch) + probation)) }
 
-// slice is how long a guest has its core.
-func (p *program) slice() time.Duration {
-	if int64(time.Since(p.epoch)) < p.suspected.Load() {
-		return suspectSlice
+// share says how a request's guest shares the cores.
+func (p *program) share(t *turn) {
+	t.slice, t.probation = fairSlice, int64(time.Since(p.epoch)) < p.suspected.Load()
+	if t.probation {
+		t.slice = shortSlice
 	}
-	return fairSlice
 }

@@ -49,8 +49,8 @@ func begun(ctx context.Context, p *program, slice, timeout time.Duration) *call 
 func TestALongGuestGoesOnOnIdleCores(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := turnsOf(2, 1)
-		c := begun(t.Context(), p, suspectSlice, time.Minute)
-		if took := guestWork(c, suspectSlice-200*time.Microsecond); took > suspectSlice || b.left.Load() != 0 {
+		c := begun(t.Context(), p, shortSlice, time.Minute)
+		if took := guestWork(c, shortSlice-200*time.Microsecond); took > shortSlice || b.left.Load() != 0 {
 			t.Errorf("a short guest took %v and left its core %d times", took, b.left.Load())
 		}
 		if took := guestWork(c, time.Second); took > 1010*time.Millisecond || b.left.Load() != 1 {
@@ -71,7 +71,7 @@ func TestALongGuestGoesOnOnIdleCores(t *testing.T) {
 func TestModelsGoBeforeALongGuest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := turnsOf(2, 0)
-		c := begun(t.Context(), p, suspectSlice, time.Hour)
+		c := begun(t.Context(), p, shortSlice, time.Hour)
 		if took := guestWork(c, 102*time.Millisecond).Seconds(); took < 1.8 || took > 2.5 {
 			t.Errorf("100 ms of work took %.2f s: want a twentieth of the time", took)
 		}
@@ -111,7 +111,7 @@ func TestLongGuestsTakeTurns(t *testing.T) {
 		done := make(chan int)
 		for i := range took {
 			go func() {
-				c := begun(t.Context(), p, suspectSlice, time.Hour)
+				c := begun(t.Context(), p, shortSlice, time.Hour)
 				took[i] = guestWork(c, 200*time.Millisecond)
 				c.rest()
 				done <- i
@@ -135,7 +135,7 @@ func TestAGuestThatWaitsIsStopped(t *testing.T) {
 		stopped := func(ctx context.Context, timeout time.Duration) (kind edgewise.Kind, took time.Duration) {
 			start := time.Now()
 			defer func() { kind, took = edgewise.KindOf(recover().(*ending)), time.Since(start) }()
-			guestWork(begun(ctx, p, suspectSlice, timeout), time.Minute)
+			guestWork(begun(ctx, p, shortSlice, timeout), time.Minute)
 			return
 		}
 		if kind, took := stopped(t.Context(), 50*time.Millisecond); kind != edgewise.Guest || took > 52*time.Millisecond {
@@ -152,21 +152,26 @@ func TestAGuestThatWaitsIsStopped(t *testing.T) {
 	})
 }
 
-// TestAFailureIsHeldAgainstAVersion makes guests long early for a while.
-func TestAFailureIsHeldAgainstAVersion(t *testing.T) {
+// TestAVersionOnProbation has a tenth of the time for its long guests, for a while.
+func TestAVersionOnProbation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _ := turnsOf(2, 2)
-		if p.slice() != fairSlice {
-			t.Errorf("a new version has %v", p.slice())
+		work := func() time.Duration {
+			c := begin(t.Context(), p, time.Hour, never)
+			p.share(&c.turn)
+			defer c.rest()
+			return guestWork(c, 102*time.Millisecond)
+		}
+		if took := work(); took > 105*time.Millisecond {
+			t.Errorf("100 ms of work of a new version took %v", took)
 		}
 		p.suspect()
-		time.Sleep(suspicion - time.Second)
-		if p.slice() != suspectSlice {
-			t.Errorf("after a failure it has %v", p.slice())
+		if took := work(); took < 900*time.Millisecond || took > 1200*time.Millisecond {
+			t.Errorf("100 ms of work on probation took %v: want a tenth of the time", took)
 		}
-		time.Sleep(2 * time.Second)
-		if p.slice() != fairSlice {
-			t.Errorf("long after a failure it has %v", p.slice())
+		time.Sleep(probation)
+		if took := work(); took > 105*time.Millisecond {
+			t.Errorf("100 ms of work after it took %v", took)
 		}
 	})
 }
@@ -188,7 +193,15 @@ func TestTurnsEndWithTheRun(t *testing.T) {
 	if n := s.p.turns.running; n != 0 {
 		t.Errorf("%d turns have not ended", n)
 	}
-	if s.p.slice() != suspectSlice {
+	var next turn
+	if s.p.share(&next); !next.probation || next.slice != shortSlice {
 		t.Error("what ran for ever is not held against it")
+	}
+	trap := load(t, Config{Pause: -1, Cores: b}, model(), prelude+`(func (export "edgewise_process") (param i32) (result i32) unreachable)`)
+	if _, err := trap.Run(t.Context(), floats(3), []string{"x"}); edgewise.KindOf(err) != edgewise.Guest {
+		t.Fatal(err)
+	}
+	if trap.p.share(&next); next.probation {
+		t.Error("a trap, which took no time, is held against a version")
 	}
 }

@@ -316,13 +316,16 @@ func TestLoadingAndClosingLeavesNothingBehind(t *testing.T) {
 		}
 	}
 	cycle()
-	descriptors, goroutines := openFiles(t), runtime.NumGoroutine()
+	descriptors, goroutines, mapped := openFiles(t), runtime.NumGoroutine(), sharedMappings(t)
 	for range 100 {
 		cycle()
 	}
 	eventually(t, "the end of every goroutine", func() bool { return runtime.NumGoroutine() <= goroutines })
 	if after := openFiles(t); after > descriptors {
 		t.Errorf("%d open files, %d before", after, descriptors)
+	}
+	if after := sharedMappings(t); after > mapped {
+		t.Errorf("%d pieces of shared memory are mapped, %d before", after, mapped)
 	}
 }
 

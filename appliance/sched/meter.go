@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -16,6 +17,18 @@ type meter struct {
 }
 
 func newMeter() *meter { return &meter{batches: map[uint64]*edgewise.BatchStatistics{}} }
+
+// around lets infer answer a request that comes now, and counts what becomes of it.
+func (m *meter) around(ctx context.Context, req *edgewise.Request, infer func(context.Context, *edgewise.Request, time.Time) (*edgewise.Response, error)) (*edgewise.Response, error) {
+	start := time.Now()
+	response, err := infer(ctx, req, start)
+	if err != nil {
+		m.failed(time.Since(start), reasonOf(err))
+		return nil, err
+	}
+	m.succeeded(time.Since(start), response.Timing)
+	return response, nil
+}
 
 // executed counts one run of a batch.
 func (m *meter) executed(batch int, t edgewise.Timing) {

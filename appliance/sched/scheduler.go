@@ -66,14 +66,7 @@ func New(v *edgewise.Version, instance edgewise.Instance, c Config) *Scheduler {
 // Infer checks a request, queues it and waits for its answer. When ctx ends, or its time in the queue is over, while it
 // is still queued, it is withdrawn at once; when it is running, Infer waits for the run to end.
 func (s *Scheduler) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
-	start := time.Now()
-	response, err := s.infer(ctx, req, start)
-	if err != nil {
-		s.measured.failed(time.Since(start), reasonOf(err))
-		return nil, err
-	}
-	s.measured.succeeded(time.Since(start), response.Timing)
-	return response, nil
+	return s.measured.around(ctx, req, s.infer)
 }
 
 func (s *Scheduler) infer(ctx context.Context, req *edgewise.Request, start time.Time) (*edgewise.Response, error) {
@@ -87,7 +80,8 @@ func (s *Scheduler) infer(ctx context.Context, req *edgewise.Request, start time
 	}
 	j.ragged = s.ragged
 	j.ctx, j.arrived, j.level = ctx, start, levelOf(req.Priority, len(s.policies), s.standard)
-	j.call = edgewise.Call{Parameters: req.Parameters, Depth: edgewise.CallOf(ctx).Depth}
+	j.call = edgewise.CallOf(ctx)
+	j.call.Parameters = req.Parameters
 	s.limit(j, req.Timeout)
 	if j.call.Depth > 0 {
 		defer lend(ctx)()

@@ -84,14 +84,7 @@ func NewSequences(v *edgewise.Version, instance edgewise.Instance, c Config, sc 
 // Infer answers one request of a sequence when it is its turn. When ctx ends while it waits it is withdrawn at once, and
 // the requests behind it with it; when it is running, Infer waits for the run to end.
 func (s *Sequences) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
-	start := time.Now()
-	response, err := s.infer(ctx, req, start)
-	if err != nil {
-		s.measured.failed(time.Since(start), reasonOf(err))
-		return nil, err
-	}
-	s.measured.succeeded(time.Since(start), response.Timing)
-	return response, nil
+	return s.measured.around(ctx, req, s.infer)
 }
 
 func (s *Sequences) infer(ctx context.Context, req *edgewise.Request, start time.Time) (*edgewise.Response, error) {

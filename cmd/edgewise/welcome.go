@@ -76,7 +76,7 @@ func demoHint(w io.Writer, welcome appliance.Welcome) {
 	case !welcome.Open:
 		key = `-H "Authorization: Bearer $(cat data/demo/admin.token)" `
 	}
-	fmt.Fprint(w, strings.ReplaceAll(`
+	fmt.Fprint(w, strings.NewReplacer("KEY", key, "BOX", welcome.URLs[0]).Replace(`
 Try, in another terminal:
 
   bin/edgewise demo ocr configs/demo/samples/text.png      reads five lines: HELLO EDGE 2026, Read on this box, not in a cloud. ...
@@ -85,16 +85,16 @@ Try, in another terminal:
 
 the same inside the box, where WebAssembly steps prepare the file and read the models' answers:
 
-  curl KEY-H 'Content-Type: image/png' --data-binary @configs/demo/samples/text.png http://127.0.0.1:8000/v2/models/text/infer
-  curl KEY-H 'Content-Type: audio/wav' --data-binary @configs/demo/samples/speech.wav http://127.0.0.1:8000/v2/models/speech/infer
-  curl KEY-H 'Content-Type: image/jpeg' --data-binary @configs/demo/samples/face.jpg http://127.0.0.1:8000/v2/models/faces/infer
+  curl KEY-H 'Content-Type: image/png' --data-binary @configs/demo/samples/text.png BOX/v2/models/text/infer
+  curl KEY-H 'Content-Type: audio/wav' --data-binary @configs/demo/samples/speech.wav BOX/v2/models/speech/infer
+  curl KEY-H 'Content-Type: image/jpeg' --data-binary @configs/demo/samples/face.jpg BOX/v2/models/faces/infer
 
 and look around:
 
   bin/edgewise model list
-  curl KEYhttp://127.0.0.1:8000/v2/models/vad
-  curl KEYhttp://127.0.0.1:8000/metrics
+  curl KEYBOX/v2/models/vad
+  curl KEYBOX/metrics
 
 Stop with Ctrl-C.
-`, "KEY", key))
+`))
 }

@@ -64,7 +64,7 @@ func questionOf(name string) (question, error) {
 	case "labels":
 		return ask("1,000 classes", samples.Floats("scores", scores(1000), 1, 1000)), nil
 	case "yolo":
-		return ask("a v8 head of 8,400 places and 80 classes", samples.Detections(1)), nil
+		return ask("a v8 head of 8,400 places and 80 classes", samples.Detections(8400, 1)), nil
 	case "sound_frames":
 		return ask("half a second of stereo at 44.1 kHz", samples.Elements("sound", samples.WAV(22_050, 44_100, 2, 16, 1))), nil
 	case "speech":

@@ -73,6 +73,9 @@ func scenarios() []scenario {
 	for _, isolation := range isolations {
 		all = append(all, scenario{"protocol", "loading/" + isolation, loadingFigures(isolation)})
 	}
+	for _, t := range stepTasks() {
+		all = append(all, scenario{"wasm", "numpy/" + t.name, numpyFigures(t)})
+	}
 	return append(all,
 		scenario{"wasm", "pipeline", pipelineFigures},
 		scenario{"wasm", "python/measurements/1", pythonFigures(measurements(), 1)},

@@ -108,22 +108,31 @@ func (t *task) put(b *box, dir string) error {
 		return err
 	}
 	for _, name := range t.steps {
-		module := filepath.Join(stepsDir, name, "1/model.wasm")
-		if source := filepath.Join("test/bench", name); exists(source) {
-			module = filepath.Join(dir, name+".wasm")
-			if err := step.Build(context.Background(), source, module, step.Toolchain{}); err != nil {
-				return err
-			}
-		}
-		data, err := os.ReadFile(module)
+		data, err := moduleOf(name, dir)
 		if err != nil {
-			return fmt.Errorf("%w (\"make steps\" builds it)", err)
+			return err
 		}
 		if err := pushAs(b, name, "model.wasm", data, ""); err != nil {
 			return err
 		}
 	}
 	return pushAs(b, "pipeline", "config.pbtxt", []byte(t.ensemble), "")
+}
+
+// moduleOf returns a step of the gallery, or one of this folder's, which it builds in dir.
+func moduleOf(name, dir string) ([]byte, error) {
+	module := filepath.Join(stepsDir, name, "1/model.wasm")
+	if source := filepath.Join("test/bench", name); exists(source) {
+		module = filepath.Join(dir, name+".wasm")
+		if err := step.Build(context.Background(), source, module, step.Toolchain{}); err != nil {
+			return nil, err
+		}
+	}
+	data, err := os.ReadFile(module)
+	if err != nil {
+		return nil, fmt.Errorf("%w (\"make steps\" builds it)", err)
+	}
+	return data, nil
 }
 
 // putAlone puts a model of the demo and a step that asks it into a box.
@@ -151,7 +160,7 @@ func exists(path string) bool {
 // detectorHead makes a model that answers any picture of 640 x 640 with the same head. It costs little, so that what stands
 // before and behind a model is what is compared.
 func detectorHead() *onnxgen.Model {
-	head := samples.Detections(1)
+	head := samples.Detections(8400, 1)
 	return &onnxgen.Model{Graph: onnxgen.Graph{
 		Name: "detector",
 		Nodes: []onnxgen.Node{

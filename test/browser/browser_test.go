@@ -17,7 +17,7 @@ import (
 
 var (
 	megabytes = flag.String("browser.upload", "1024", "MiB of the upload that is cut off")
-	lines     = flag.String("browser.lines", "20000", "lines of the log that is followed; 100000 for the long run")
+	lines     = flag.String("browser.lines", "8000", "lines of the log that is followed; 100000 for the long run")
 	minutes   = flag.Int("browser.soak", 0, "minutes for which a tab stays open while its memory is watched; 0: not at all")
 	shots     = flag.String("browser.shots", "", "a folder for the picture of a scenario that fails")
 	pictures  = flag.String("browser.pictures", "", "a folder for pictures of every page, in both colours, on a phone and with large text")
@@ -47,7 +47,7 @@ func TestScenarios(t *testing.T) {
 	real.Models(t)
 	real.Pipelines(t)
 	found, err := filepath.Glob(filepath.Join(real.Root(t), "webui", "test", "*.scenario.mjs"))
-	if err != nil || len(found) < 16 {
+	if err != nil || len(found) < 17 {
 		t.Fatalf("%d scenarios found (%v)", len(found), err)
 	}
 	slots := make(chan struct{}, 2)

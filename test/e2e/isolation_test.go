@@ -3,10 +3,12 @@ package e2e
 import (
 	"bufio"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
@@ -52,6 +54,47 @@ func TestAModelMayNotLeaveItsProcessUnlessTheBoxLetsIt(t *testing.T) {
 	if children := childrenOf(t, b.cmd.Process.Pid); len(children) != 0 {
 		t.Errorf("children %v of a box whose only model runs inside", children)
 	}
+	b.stop()
+}
+
+func TestModelsOfAGroupShareAProcessAndComeBackTogether(t *testing.T) {
+	b := serveReady(t, t.TempDir(), "--set", "engine.isolation=model")
+	for name, bias := range map[string]float32{"one": 1, "two": 2, "three": 3} {
+		dir := save(t, biased(bias))
+		if err := os.WriteFile(filepath.Join(dir, "config.pbtxt"), []byte(`parameters { key: "isolation" value { string_value: "group:sums" } }`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		b.must("model", "push", name, dir)
+	}
+	await(t, "one process for all", func() bool { return len(childrenOf(t, b.cmd.Process.Pid)) == 1 })
+	before := childrenOf(t, b.cmd.Process.Pid)[0]
+	pid, err := strconv.Atoi(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"one", "two", "three"} {
+		await(t, "the return of "+name, func() bool {
+			status, text := b.send(http.MethodPost, "/v2/models/"+name+"/infer", []byte(zeros))
+			if status != http.StatusOK && !strings.Contains(text, `the process of its group \"sums\"`) {
+				t.Errorf("%s: %d %s", name, status, text)
+			}
+			return status == http.StatusOK
+		})
+	}
+	b.wantBias("one", "1", 1)
+	b.wantBias("two", "1", 2)
+	b.wantBias("three", "1", 3)
+	b.must("model", "rm", "two")
+	b.wantBias("one", "1", 1)
+	if after := childrenOf(t, b.cmd.Process.Pid); len(after) != 1 || after[0] == before {
+		t.Errorf("children %v, before: %s", after, before)
+	}
+	b.must("model", "rm", "one")
+	b.must("model", "rm", "three")
+	await(t, "the end of the process", func() bool { return len(childrenOf(t, b.cmd.Process.Pid)) == 0 })
 	b.stop()
 }
 

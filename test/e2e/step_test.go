@@ -65,6 +65,16 @@ func TestAStepIsPushedAndCalled(t *testing.T) {
 		}
 	}
 	good()
+	in := edgewise.Tensor{Name: "x", Type: edgewise.Int32, Shape: edgewise.Shape{1}, Data: []byte{1, 2, 3, 4}}
+	r, err := b.client.Infer(t.Context(), &edgewise.Request{Model: edgewise.ModelID{Name: "echo"}, Inputs: []edgewise.Tensor{in}, Parameters: map[string]any{"timing": true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"timing_total_ns", "timing_compute_ns", "timing_guest_ns", "timing_fuel", "timing_memory_bytes"} {
+		if n, _ := r.Parameters[name].(int64); n <= 0 {
+			t.Errorf("%s is %v", name, r.Parameters[name])
+		}
+	}
 	for _, test := range []struct {
 		mode, want string
 		kind       edgewise.Kind

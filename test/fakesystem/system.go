@@ -45,14 +45,14 @@ func (p Package) Bytes() []byte {
 type System struct {
 	mu        sync.Mutex // guards what follows
 	installed Package
-	Commands  []string // that were run and change something
-	Boots     string   // what journalctl lists
-	Journal   map[string]string
+	commands  []string // that were run and change something
+	boots     string   // what journalctl lists
+	journal   map[string]string
 }
 
 // New makes a machine with a version of the appliance.
 func New(version string) *System {
-	return &System{installed: Edgewise(version), Boots: "[]", Journal: map[string]string{}}
+	return &System{installed: Edgewise(version), boots: "[]", journal: map[string]string{}}
 }
 
 // Installed is the version that is installed.
@@ -62,11 +62,25 @@ func (s *System) Installed() string {
 	return s.installed.Version
 }
 
+// Journal sets what the machine remembers of its starts: the list as journalctl prints it, and the log of each by its id.
+func (s *System) Journal(boots string, logs map[string]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.boots, s.journal = boots, logs
+}
+
+// Commands returns what was run and changes something.
+func (s *System) Commands() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.commands)
+}
+
 // Ran tells whether a command was run that begins so.
 func (s *System) Ran(prefix string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.Commands, func(c string) bool { return strings.HasPrefix(c, prefix) })
+	return slices.ContainsFunc(s.commands, func(c string) bool { return strings.HasPrefix(c, prefix) })
 }
 
 func read(path string) (Package, error) {
@@ -110,16 +124,16 @@ func (s *System) Run(_ context.Context, name string, arguments ...string) ([]byt
 		}
 		return []byte("ActiveState=active\nMainPID=1\n"), nil
 	case name == "journalctl" && arguments[0] == "--list-boots":
-		return []byte(s.Boots), nil
+		return []byte(s.boots), nil
 	case name == "journalctl":
-		for boot, text := range s.Journal {
+		for boot, text := range s.journal {
 			if slices.Contains(arguments, "--boot="+boot) {
 				return []byte(text), nil
 			}
 		}
 		return []byte("the appliance's last words"), nil
 	case name == "systemd-run" || name == "systemctl" || name == "grub-editenv":
-		s.Commands = append(s.Commands, name+" "+strings.Join(arguments, " "))
+		s.commands = append(s.commands, name+" "+strings.Join(arguments, " "))
 		return nil, nil
 	}
 	return nil, fmt.Errorf("no program %s", name)
@@ -130,7 +144,7 @@ func (s *System) install(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Commands = append(s.Commands, "dpkg "+p.Version)
+	s.commands = append(s.commands, "dpkg "+p.Version)
 	if p.Fails {
 		return nil, fmt.Errorf("dpkg: dependency problems prevent configuration of edgewise")
 	}

@@ -48,9 +48,9 @@ func (t *trial) model() error {
 	return t.voice()
 }
 
-// voice waits for the demo's pipeline and compares its answer.
+// voice waits for the demo's pipeline and the model that it asks, and compares its answer.
 func (t *trial) voice() error {
-	if err := t.box.ready("speech", t.patience); err != nil {
+	if err := errors.Join(t.box.ready("vad", t.patience), t.box.ready("speech", t.patience)); err != nil {
 		return err
 	}
 	return t.box.voice("speech")
@@ -74,15 +74,6 @@ func (t *trial) marked(slot string) error {
 	}
 }
 
-// again: the power is cut and comes back; everything is there. A first boot that damages the disk shows in the second.
-func (t *trial) again() error {
-	t.machine.cut()
-	if err := t.up(); err != nil {
-		return err
-	}
-	return t.whole()
-}
-
 // whole finds the user's model as it was, and the demo's pipeline.
 func (t *trial) whole() error {
 	if err := t.box.ready("mine", t.patience); err != nil {
@@ -96,11 +87,10 @@ func (t *trial) whole() error {
 
 // keep: the power button switches the box off in order. Its disk is kept, for the steps that begin with a claimed box.
 func (t *trial) keep() error {
-	if err := t.marked("A"); err != nil {
-		return err
-	}
 	if err := t.machine.off(t.patience); err != nil {
 		return err
 	}
-	return os.Rename(t.machine.disk, string(t.kept()))
+	from := t.machine.disk
+	t.machine, t.record = nil, nil
+	return os.Rename(from, string(t.kept()))
 }

@@ -26,13 +26,13 @@ func YOLO(v5 bool, places, classes int, seed uint64) (output edgewise.Tensor, ro
 	return yolo(v5, rows), rows
 }
 
-// Detections makes what a v8 head says of a picture with some things in it: 80 classes, 8,400 places, 140 of which are sure of
-// something, some beside each other.
-func Detections(seed uint64) edgewise.Tensor {
-	const places, classes, sure = 8400, 80, 140
+// Detections makes what a v8 head of some places says of a picture with some things in it: 80 classes; one place in sixty is sure of
+// something, some beside each other. A picture of 640 x 640 has 8,400 places, one of 416 x 416 has 3,549.
+func Detections(places int, seed uint64) edgewise.Tensor {
+	const classes, each = 80, 60
 	_, rows := YOLO(false, places, classes, seed)
 	for i, row := range rows {
-		if i%(places/sure) != 0 {
+		if i%each != 0 {
 			for k := range classes {
 				row[4+k] *= 0.2
 			}

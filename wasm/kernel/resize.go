@@ -117,16 +117,27 @@ func resizeTaps(dst []byte, to Size, src []byte, from Size, across, down []tap, 
 	width := to.Width * n
 	rows := ring{}
 	line := make([]float32, width)
+	weighed := weigh
+	if n == 3 && twofold(across) {
+		weighed = weighColours
+	}
+	row := func(source int) []float32 {
+		return rows.get(source, width, func(row []float32) {
+			weighed(row, src[source*from.Width*n:][:from.Width*n], across, n)
+			p.add(2 * from.Width * n)
+		})
+	}
 	for y, t := range down {
+		if len(t.weights) == 2 {
+			blend(dst[y*width:][:width], row(t.first), row(t.first+1), t.weights[0], t.weights[1])
+			p.add(2 * width)
+			continue
+		}
 		for i := range line {
 			line[i] = 0.5
 		}
 		for k, weight := range t.weights {
-			source := t.first + k
-			row := rows.get(source, width, func(row []float32) {
-				weigh(row, src[source*from.Width*n:][:from.Width*n], across, n)
-				p.add(2 * from.Width * n)
-			})
+			row := row(t.first + k)
 			for i, v := range row {
 				line[i] += weight * v
 			}
@@ -136,6 +147,34 @@ func resizeTaps(dst []byte, to Size, src []byte, from Size, across, down []tap, 
 			out[i] = uint8(min(v, 255.5))
 		}
 		p.add(width * len(t.weights))
+	}
+}
+
+// twofold tells whether all samples are made of two.
+func twofold(taps []tap) bool {
+	for _, t := range taps {
+		if len(t.weights) != 2 {
+			return false
+		}
+	}
+	return true
+}
+
+// blend makes a row of the result of two weighed ones. The weights sum to 1, so no number is above 255.5.
+func blend(out []byte, a, b []float32, wa, wb float32) {
+	a, b = a[:len(out)], b[:len(out)]
+	for i := range out {
+		out[i] = uint8(int32(0.5 + wa*a[i] + wb*b[i]))
+	}
+}
+
+// weighColours is weigh for three channels and samples that are made of two.
+func weighColours(dst []float32, src []byte, across []tap, _ int) {
+	for x, t := range across {
+		s, d, w := src[3*t.first:][:6:6], dst[3*x:][:3:3], t.weights[:2:2]
+		d[0] = w[0]*float32(s[0]) + w[1]*float32(s[3])
+		d[1] = w[0]*float32(s[1]) + w[1]*float32(s[4])
+		d[2] = w[0]*float32(s[2]) + w[1]*float32(s[5])
 	}
 }
 

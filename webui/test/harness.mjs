@@ -13,7 +13,7 @@ export const password = 'correct horse battery staple';
 
 const flags = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--use-fake-ui-for-media-stream', '--use-fake-device-for-media-stream'];
 /** A busy machine of two cores is no reason to fail. */
-export const patience = 60_000;
+export const patience = 120_000;
 
 export function check(good, text) {
   if (!good) throw new Error(text);
@@ -217,12 +217,14 @@ export class Visitor {
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-/** What axe finds of serious and critical problems in what a page shows now. */
-export async function judge(page, where) {
+/** What axe finds of serious and critical problems in what a page shows now; of colours alone, when only they have changed. */
+export async function judge(page, where, only = []) {
   // The policy keeps foreign scripts out of the page; axe comes in through the debugger, which stands outside of it.
   const session = await page.context().newCDPSession(page);
-  await session.send('Runtime.evaluate', { expression: axe });
-  const found = await session.send('Runtime.evaluate', { expression: `axe.run(document, { resultTypes: ['violations'] }).then((r) => JSON.stringify(r.violations.filter((v) => v.impact === 'serious' || v.impact === 'critical').map((v) => v.id + ': ' + v.nodes.map((n) => n.target.join(' ') + ' ' + (n.any[0]?.message ?? '')).slice(0, 3).join(' | '))))`, awaitPromise: true, returnByValue: true });
+  const there = await session.send('Runtime.evaluate', { expression: 'typeof axe' });
+  if (there.result.value !== 'object') await session.send('Runtime.evaluate', { expression: axe });
+  const options = JSON.stringify({ resultTypes: ['violations'], ...(only.length ? { runOnly: only } : {}) });
+  const found = await session.send('Runtime.evaluate', { expression: `axe.run(document, ${options}).then((r) => JSON.stringify(r.violations.filter((v) => v.impact === 'serious' || v.impact === 'critical').map((v) => v.id + ': ' + v.nodes.map((n) => n.target.join(' ') + ' ' + (n.any[0]?.message ?? '')).slice(0, 3).join(' | '))))`, awaitPromise: true, returnByValue: true });
   await session.detach();
   return JSON.parse(found.result.value).map((v) => `${where}: ${v}`);
 }

@@ -5,6 +5,7 @@ import { copyFileSync, mkdirSync, mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Visitor, check, password, patience, root, sample } from './harness.mjs';
+import { smaller } from './smaller.mjs';
 
 const [address, code, folder] = process.argv.slice(2);
 mkdirSync(folder, { recursive: true });
@@ -53,10 +54,11 @@ try {
   await page.getByRole('button', { name: 'Run', exact: true }).click();
   await page.locator('[data-boxes]').waitFor({ timeout: patience });
   await shot('minutes-5-answer');
+  await smaller(visitor.browser, join(folder, 'minutes-5-answer.png'));
   console.log(`from the address to the answer: ${((Date.now() - began) / 1000).toFixed(1)} s`);
   const call = await page.getByLabel('The call in curl').innerText();
   await page.getByRole('link', { name: 'Settings, Keys' }).click();
-  await page.getByRole('button', { name: /Make the first key|Make a key/ }).click();
+  await page.getByRole('button', { name: 'New key' }).click();
   await page.getByLabel('Name').fill('my first key');
   await page.getByRole('button', { name: 'Make the key' }).click();
   const secret = (await page.getByRole('region', { name: 'The key' }).innerText()).trim();

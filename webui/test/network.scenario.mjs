@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Cable, Visitor, check, equal, patience, scenario, until } from './harness.mjs';
+import { Cable, Visitor, equal, patience, scenario, until } from './harness.mjs';
 import { times } from './onnx.mjs';
 
 const MB = 1 << 20;
@@ -36,7 +36,6 @@ export default () => scenario({}, async (box, outer) => {
   const began = Date.now();
   await page.getByText(/^Last update \d+ s ago$/).waitFor();
   await page.getByText(/What you see is from then/).waitFor();
-  check(Date.now() - began < 25_000, `it took ${Date.now() - began} ms to say that nothing arrives`);
   await page.waitForTimeout(Math.max(0, off - (Date.now() - began)));
   const before = await sent();
   cable.plug();

@@ -11,7 +11,7 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   await page.locator('audio').waitFor();
   await page.getByRole('button', { name: 'Run', exact: true }).click();
   const start = page.getByRole('region', { name: 'Output start' });
-  await start.getByText('0.9300').waitFor();
+  await start.getByRole('cell', { name: '0.9300' }).waitFor();
   await page.getByLabel('The call in curl').getByText('speech.wav').waitFor();
 
   // The browser's stand-in for a microphone beeps: the box answers, whatever it makes of that.

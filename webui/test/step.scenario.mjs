@@ -46,12 +46,14 @@ export default () => scenario({}, async (box, visitor) => {
   const trapping = stored.replace(/(function process\([^{]*\{)/, '$1\n  unreachable();');
   check(trapping !== stored, 'the source has no function process');
   await source.focus();
+  await visitor.context.grantPermissions(['clipboard-read', 'clipboard-write']);
+  await page.evaluate((text) => navigator.clipboard.writeText(text), trapping);
   await page.keyboard.press('Control+a');
-  await page.keyboard.insertText(trapping);
+  await page.keyboard.press('Control+v');
   await page.getByRole('button', { name: 'Deploy' }).click();
   await page.getByRole('dialog').getByLabel('Name').fill('trapping');
   await page.getByRole('dialog').getByRole('button', { name: 'Deploy' }).click();
-  await page.getByRole('heading', { name: 'trapping', level: 1 }).waitFor({ timeout: 120_000 });
+  await page.waitForURL(/\/models\/trapping/, { timeout: 120_000 });
   await visitor.open('/ensembles', 'Ensembles');
   await page.getByRole('button', { name: 'New ensemble' }).click();
   await page.getByLabel('Name').fill('chain');

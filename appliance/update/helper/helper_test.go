@@ -292,7 +292,7 @@ func TestTheMachineIsRestartedAndErased(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := r.ask(tt.do); err != nil || !r.system.Ran(tt.command) {
-				t.Errorf("ran %q, %v", r.system.Commands, err)
+				t.Errorf("ran %q, %v", r.system.Commands(), err)
 			}
 			_, err := os.Stat(secret)
 			if gone := err != nil; gone != (tt.do == DoReset && !tt.image) {
@@ -320,8 +320,7 @@ func TestTheFloorIsOpened(t *testing.T) {
 
 func TestTheLogOfFailedStarts(t *testing.T) {
 	r := begin(t, func(c *Config) { c.Image = true })
-	r.system.Boots = `[{"index":-5,"boot_id":"a1"},{"index":-4,"boot_id":"b2"},{"index":-3,"boot_id":"c3"},{"index":-2,"boot_id":"d4"},{"index":-1,"boot_id":"e5"},{"index":0,"boot_id":"f6"}]`
-	r.system.Journal = map[string]string{"b2": "far away", "c3": "first try", "d4": "second try", "e5": strings.Repeat("a long line\n", MaxLog/4) + "third try", "f6": "now"}
+	r.system.Journal(`[{"index":-5,"boot_id":"a1"},{"index":-4,"boot_id":"b2"},{"index":-3,"boot_id":"c3"},{"index":-2,"boot_id":"d4"},{"index":-1,"boot_id":"e5"},{"index":0,"boot_id":"f6"}]`, map[string]string{"b2": "far away", "c3": "first try", "d4": "second try", "e5": strings.Repeat("a long line\n", MaxLog/4) + "third try", "f6": "now"})
 	a, err := r.client.Ask(t.Context(), Request{Do: DoFailures, Since: "a1"}, nil, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -84,7 +84,7 @@ func (c *connection) connect(ctx context.Context) error {
 }
 
 func (c *connection) dial(ctx context.Context) (net.Conn, error) {
-	d := &net.Dialer{Timeout: min(connectTimeout, c.timeout)}
+	d := &net.Dialer{Timeout: min(connectTimeout, c.timeout), Control: unpaced}
 	if !c.request.secure {
 		return d.DialContext(ctx, "tcp", c.request.address)
 	}

@@ -2,6 +2,8 @@
  * Probabilities of characters in each column in, text out: the likeliest class of every column, without repetitions and columns
  * without a character (greedy CTC). Spaces may have a threshold of their own, for models that are shy of them.
  */
+#include <wasm_simd128.h>
+
 #include "labels.h"
 
 #define DESCRIPTION \
@@ -22,11 +24,24 @@ typedef struct {
 	float threshold;     /* of a space; 1: only where it is the likeliest class */
 } alphabet;
 
+/* The first of the highest; 0 when the first one is no number. */
 static uint32_t likeliest(const float *p, uint32_t n) {
-	uint32_t best = 0;
-	for (uint32_t i = 1; i < n; i++)
-		if (p[i] > p[best]) best = i;
-	return best;
+	v128_t best = wasm_f32x4_splat(p[0]), at = wasm_i32x4_splat(0), number = wasm_i32x4_make(0, 1, 2, 3);
+	uint32_t i = 0;
+	for (; i + 4 <= n; i += 4) {
+		v128_t v = wasm_v128_load(p + i), more = wasm_f32x4_gt(v, best);
+		best = wasm_v128_bitselect(v, best, more);
+		at = wasm_v128_bitselect(number, at, more);
+		number = wasm_i32x4_add(number, wasm_i32x4_splat(4));
+	}
+	uint32_t found[4], first;
+	wasm_v128_store(found, at);
+	first = found[0];
+	for (int lane = 1; lane < 4; lane++)
+		if (p[found[lane]] > p[first] || (p[found[lane]] == p[first] && found[lane] < first)) first = found[lane];
+	for (; i < n; i++)
+		if (p[i] > p[first]) first = i;
+	return first;
 }
 
 /* Whether a character may stand beside a space that the model is unsure of: not the @ of an address, and none of a script without spaces. */

@@ -58,7 +58,7 @@ export function shown(document: Tree, schema: Tree | undefined, depth = 0): stri
 /** A call of an operation for a terminal. */
 export function curl(base: string, o: Operation): string {
   const path = o.path.replace(/\{(\w+)\}/g, (_, n) => '$' + n.toUpperCase());
-  const lines = [`curl --cacert edgewise-authority.pem ${o.method === 'GET' ? '' : `-X ${o.method} `}"${base}${path}"`, '-H "Authorization: Bearer $EDGEWISE_KEY"'];
+  const lines = [`curl ${base.startsWith('https:') ? '--cacert edgewise-authority.pem ' : ''}${o.method === 'GET' ? '' : `-X ${o.method} `}"${base}${path}"`, '-H "Authorization: Bearer $EDGEWISE_KEY"'];
   if (o.body.includes('application/json')) lines.push("-H 'Content-Type: application/json' -d '{ … }'");
   else if (o.body.length) lines.push(`-H 'Content-Type: ${o.body[0]}' --data-binary @file`);
   return lines.join(' \\\n  ');

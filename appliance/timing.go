@@ -1,0 +1,123 @@
+package appliance
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// timingParameter is the parameter of a request that asks where its time goes. Only true does; it is not passed on.
+const timingParameter = "timing"
+
+// timedSteps bounds the steps of an ensemble that are told apart.
+const timedSteps = 32
+
+// timed answers as inner does, and says in the parameters of a response what the request took, where it asks for that.
+type timed struct{ inner edgewise.Inferer }
+
+// Infer answers a request.
+func (t timed) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
+	if wanted, _ := req.Parameters[timingParameter].(bool); !wanted {
+		return t.inner.Infer(ctx, req)
+	}
+	plain := *req
+	plain.Parameters = maps.Clone(req.Parameters) // a request with parameters shares no batch
+	delete(plain.Parameters, timingParameter)
+	steps := &stepTimings{outer: edgewise.RecorderOf(ctx)}
+	began := time.Now()
+	resp, err := t.inner.Infer(edgewise.WithRecorder(ctx, steps), &plain)
+	if err != nil {
+		return nil, err
+	}
+	told := maps.Clone(resp.Parameters)
+	if told == nil {
+		told = map[string]any{}
+	}
+	told["timing_total_ns"] = time.Since(began).Nanoseconds()
+	tell(told, "timing_", resp.Timing)
+	steps.tell(told)
+	resp.Parameters = told
+	return resp, nil
+}
+
+// tell puts a timing into parameters whose names begin alike.
+func tell(told map[string]any, prefix string, t edgewise.Timing) {
+	told[prefix+"queue_ns"] = t.Queue.Nanoseconds()
+	told[prefix+"input_ns"] = t.Input.Nanoseconds()
+	told[prefix+"compute_ns"] = t.Infer.Nanoseconds()
+	told[prefix+"output_ns"] = t.Output.Nanoseconds()
+	told[prefix+"batch"] = int64(t.Batch)
+	if t.Guest == (edgewise.Usage{}) {
+		return
+	}
+	told[prefix+"guest_ns"] = t.Guest.Time.Nanoseconds()
+	told[prefix+"host_ns"] = t.Guest.Host.Nanoseconds()
+	told[prefix+"fuel"] = int64(t.Guest.Fuel)
+	told[prefix+"memory_bytes"] = t.Guest.Memory
+}
+
+// stepTimings follows the steps of an ensemble, and hands on what it hears.
+type stepTimings struct {
+	outer edgewise.Recorder // nil: nobody else listens
+
+	mu    sync.Mutex // guards steps
+	steps [timedSteps]stepTiming
+}
+
+// stepTiming is what one step took, all its requests together.
+type stepTiming struct {
+	model    edgewise.ModelID
+	requests int64
+	timing   edgewise.Timing
+}
+
+// Ask notes that a step's model is asked. What an ensemble within it asks is not told apart.
+func (s *stepTimings) Ask(ctx context.Context, step int, req *edgewise.Request) (context.Context, func(*edgewise.Response, error)) {
+	outer := func(*edgewise.Response, error) {}
+	if s.outer == nil {
+		ctx = edgewise.WithRecorder(ctx, nil)
+	} else {
+		ctx, outer = s.outer.Ask(edgewise.WithRecorder(ctx, s.outer), step, req)
+	}
+	return ctx, func(resp *edgewise.Response, err error) {
+		outer(resp, err)
+		if resp != nil && step < timedSteps {
+			s.add(step, resp)
+		}
+	}
+}
+
+func (s *stepTimings) add(step int, resp *edgewise.Response) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one, t := &s.steps[step], resp.Timing
+	one.model = resp.Model
+	one.requests++
+	one.timing.Queue += t.Queue
+	one.timing.Input += t.Input
+	one.timing.Infer += t.Infer
+	one.timing.Output += t.Output
+	one.timing.Batch = max(one.timing.Batch, t.Batch)
+	one.timing.Guest = one.timing.Guest.Add(t.Guest)
+}
+
+// tell puts the steps that ran into parameters.
+func (s *stepTimings) tell(told map[string]any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.steps {
+		one := &s.steps[i]
+		if one.requests == 0 {
+			continue
+		}
+		prefix := fmt.Sprintf("timing_step_%d_", i)
+		told[prefix+"model"] = one.model.Name
+		told[prefix+"version"] = int64(one.model.Version)
+		told[prefix+"requests"] = one.requests
+		tell(told, prefix, one.timing)
+	}
+}
