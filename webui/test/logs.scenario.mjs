@@ -44,11 +44,11 @@ export default () => scenario({}, async (box, visitor) => {
   let read = false;
   const all = chatter(box, device, (asked) => read && asked >= lines);
   await log.getByText('a sequence is started again').first().waitFor();
-  let slowest = 0;
+  const frames = [];
   for (let i = 0; i < 10; i++) {
     const began = performance.now();
     await page.evaluate(() => new Promise((r) => requestAnimationFrame(r)));
-    slowest = Math.max(slowest, performance.now() - began);
+    frames.push(performance.now() - began);
     await page.waitForTimeout(100);
   }
   const place = () => log.evaluate((e) => ({ top: e.scrollTop, left: e.scrollHeight - e.scrollTop - e.clientHeight, nodes: e.querySelectorAll('li').length }));
@@ -70,8 +70,9 @@ export default () => scenario({}, async (box, visitor) => {
   await until('the last lines', async () => /5,000 lines, following/.test(await page.getByRole('status').filter({ hasText: 'lines' }).innerText()), patience);
   const shown = (await log.getByRole('listitem').allInnerTexts()).length;
   check(shown > 10 && shown < 200, `${shown} lines are in the document at the end`);
-  console.log(`logs: ${told} lines, the slowest of ten frames took ${slowest.toFixed(0)} ms`);
-  check(slowest < 5000, `a frame took ${slowest} ms`);
+  frames.sort((a, b) => a - b);
+  console.log(`logs: ${told} lines; of ten frames half took at most ${frames[4].toFixed(0)} ms, the slowest ${frames[9].toFixed(0)} ms`);
+  check(frames[4] < 2000, `half of the frames took ${frames[4]} ms and more`);
 
   // Found: a search goes through what is kept.
   await page.getByRole('searchbox', { name: 'Find in the log' }).fill('version ready');
