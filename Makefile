@@ -18,9 +18,9 @@ export CGO_ENABLED := 1
 export CGO_CFLAGS  := -O2 -g
 
 PAGE = $(shell find webui/src webui/build sdk/assemblyscript sdk/template/assemblyscript -type f) webui/index.html webui/vite.config.ts webui/svelte.config.js webui/package-lock.json api/openapi.yaml
-.PHONY: runtime-gpu gpu-stub gpu-test ptx
+.PHONY: runtime-gpu gpu-stub gpu-test ptx arm64-test arm64-tools
 
-.PHONY: webui browser build run demo test check race fuzz bench hostile fault soak proto runtime models speech grpc-client python steps toolchains demo-steps tools-present deb deb-test image image-test image-tools clean
+.PHONY: webui page-long pictures browser bus build run demo test check race fuzz bench hostile fault soak proto runtime models speech grpc-client python steps toolchains demo-steps tools-present deb deb-test oci oci-test image image-test image-tools clean
 
 ## webui: the page, into webui/dist, where the program embeds it; nothing is done when nothing has changed
 webui: webui/dist/index.html.gz
@@ -30,7 +30,7 @@ webui/node_modules/.installed: webui/package-lock.json | tools-present
 	@touch $@
 
 webui/dist/index.html.gz: webui/node_modules/.installed $(PAGE)
-	cd webui && npm run --silent build -- --logLevel warn
+	cd webui && npm run --silent build -- --logLevel error
 
 ## build: the program with its page, and the runtime library beside it
 build: tools-present runtime webui
@@ -52,7 +52,7 @@ runtime-gpu: runtime
 	@configs/runtime/fetch-gpu.sh $(CACHE)/runtime $(BIN)/lib
 
 ## gpu-stub: the real provider for CUDA over libraries that stand in for NVIDIA's, on a machine without a GPU
-gpu-stub: runtime
+gpu-stub: build
 	@configs/runtime/fetch-gpu.sh $(CACHE)/runtime $(CACHE)/gpu
 	$(GO) test -count=1 -tags gpustub ./test/gpustub
 
@@ -90,12 +90,23 @@ demo-steps: steps
 	@for module in configs/demo/steps/*.wasm; do cp $(STEPS)/$$(basename $$module .wasm)/1/model.wasm $$module; done
 
 ## test: every test, with the race detector
-test: build models speech toolchains grpc-client browser
+test: build models speech toolchains grpc-client browser bus
 	$(GO) vet ./...
 	$(GO) test -race -timeout 20m ./...
 
+## page-long: what of the page takes long: 100,000 log lines, and a tab that stays open for SOAK_MINUTES
+SOAK_MINUTES ?= 10
+page-long: build models browser
+	$(GO) test -count=1 -timeout 2h ./test/browser -run '^TestScenarios$$/^(logs|soak.long)$$' -browser.lines 100000 -browser.soak $(SOAK_MINUTES) -v
+
+## pictures: every page as a picture, into dist/pictures, and those of the documentation anew
+pictures: build models browser
+	mkdir -p dist/pictures
+	for name in sweep settings; do PICTURES=$(CURDIR)/dist/pictures node webui/test/run.mjs $$name; done
+	node webui/test/screenshots.mjs docs/screenshots
+
 ## check: format, vet, static analysis, architecture, race detector
-check: build models speech toolchains grpc-client browser
+check: build models speech toolchains grpc-client browser bus
 	@test -z "$$($(TOOL) gofumpt -l $(GOFILES))" || { echo "not formatted:"; $(TOOL) gofumpt -l $(GOFILES); exit 1; }
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
@@ -142,31 +153,63 @@ proto: tools-present
 
 ## deb: the Debian packages, into dist/packages; for arm64 too: make deb ARCHES="amd64 arm64"
 PACKAGES := dist/packages
+KEYS     ?= $(CACHE)/image/keys
 IMAGE    := dist/image
 VERSION  ?= $(shell sed -n 's/^const Version = "\(.*\)"$$/\1/p' appliance/doc.go)
 ARCHES   ?= amd64
 CROSS_arm64 := CC=aarch64-linux-gnu-gcc
 deb: webui tools-present
+	@command -v minisign >/dev/null || { echo "packages are signed: sudo apt-get install minisign"; exit 1; }
+	configs/image/keys.sh $(KEYS)
 	@for arch in $(ARCHES); do \
 	  configs/runtime/fetch.sh $(CACHE)/runtime dist/linux-$$arch/lib $$arch; \
 	  case $$arch in arm64) cross="$(CROSS_arm64)" ;; *) cross= ;; esac; \
 	  env GOOS=linux GOARCH=$$arch $$cross $(GO) build -trimpath -buildvcs=false -o dist/linux-$$arch/edgewise ./cmd/edgewise; \
-	  configs/packages/deb.sh $$arch dist/linux-$$arch/edgewise dist/linux-$$arch/lib $(VERSION) $(PACKAGES); done
+	  KEYS=$(KEYS) SIGN=$(KEYS)/edgewise.key configs/packages/deb.sh $$arch dist/linux-$$arch/edgewise dist/linux-$$arch/lib $(VERSION) $(PACKAGES); done
 
 ## deb-test: the package in a clean Debian 12: install, serve, upgrade, purge; as root, with mmdebstrap
 deb-test: deb models
-	@configs/packages/deb.sh amd64 dist/linux-amd64/edgewise dist/linux-amd64/lib $(VERSION)+next $(PACKAGES)
+	@KEYS=$(KEYS) SIGN=$(KEYS)/edgewise.key configs/packages/deb.sh amd64 dist/linux-amd64/edgewise dist/linux-amd64/lib $(VERSION)+next $(PACKAGES)
 	test/packages/deb.sh $(PACKAGES)/edgewise_$(VERSION)_amd64.deb $(PACKAGES)/edgewise_$(VERSION)+next_amd64.deb dist/packages-test
 
-## image: the disk image, its update bundle, checksums and signature, into dist/image; KEYS are throw-away unless they are there
-KEYS ?= $(CACHE)/image/keys
+## oci: the container image, as an OCI image layout in dist/oci, without a container engine; for arm64 too: make oci ARCHES="amd64 arm64"
+oci: webui tools-present
+	@for arch in $(ARCHES); do \
+	  configs/runtime/fetch.sh $(CACHE)/runtime dist/linux-$$arch/lib $$arch; \
+	  case $$arch in arm64) cross="$(CROSS_arm64)" ;; *) cross= ;; esac; \
+	  env GOOS=linux GOARCH=$$arch $$cross $(GO) build -trimpath -buildvcs=false -o dist/linux-$$arch/edgewise ./cmd/edgewise; \
+	  configs/oci/oci.sh $$arch dist/linux-$$arch/edgewise dist/linux-$$arch/lib $(VERSION) $(CACHE)/oci dist/oci; done
+
+## oci-test: that image checked, and run with a read-only root, as nobody, with a repository at /mnt/models; as root
+oci-test: oci models
+	test/packages/oci.sh dist/oci dist/oci-test
+
+## arm64-test: the program for arm64, made here, answers a request under QEMU with the runtime for arm64; no part of "make test"
+arm64-test: arm64-tools
+	@configs/runtime/fetch.sh $(CACHE)/runtime dist/linux-arm64/lib arm64
+	env GOOS=linux GOARCH=arm64 $(CROSS_arm64) $(GO) build -trimpath -buildvcs=false -o dist/linux-arm64/edgewise ./cmd/edgewise
+	$(GO) run ./test/arm64 dist/linux-arm64/edgewise $(CURDIR)/dist/linux-arm64/lib/libonnxruntime.so.1 qemu-aarch64-static /usr/aarch64-linux-gnu/lib
+
+ARM64_TOOLS := gcc-aarch64-linux-gnu libc6-dev-arm64-cross libstdc++6-arm64-cross qemu-user-static
+arm64-tools: tools-present
+	@{ command -v aarch64-linux-gnu-gcc && command -v qemu-aarch64-static && test -e /usr/aarch64-linux-gnu/lib/libstdc++.so.6; } >/dev/null 2>&1 || { \
+	  echo "installing $(ARM64_TOOLS), which the program for arm64 is made and tried with"; \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq --no-install-recommends $(ARM64_TOOLS) >/dev/null; } || \
+	  { echo "missing: $(ARM64_TOOLS) (on Debian: sudo apt-get install $(ARM64_TOOLS))"; exit 1; }; }
+
+## image: the disk image, its update bundle, checksums and signature, into dist/image, with ARCH=arm64 into dist/image/arm64; KEYS are throw-away unless they are there
 export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
+ARCH ?= amd64
+export ARCH
+# the amd64 image keeps its place
+ARCHED := $(if $(filter amd64,$(ARCH)),,/$(ARCH))
+image: ARCHES := $(ARCH)
 image: image-tools deb models
 	configs/image/keys.sh $(KEYS)
-	configs/image/slot.sh $(VERSION) $(PACKAGES)/edgewise_$(VERSION)_amd64.deb $(KEYS)/ca.pem $(CACHE)/image $(IMAGE)
-	configs/image/disk.sh $(VERSION) $(CACHE)/image $(IMAGE)
-	configs/image/bundle.sh $(VERSION) $(KEYS) $(IMAGE)
-	configs/image/release.sh $(VERSION) $(KEYS) $(IMAGE)
+	configs/image/slot.sh $(VERSION) $(PACKAGES)/edgewise_$(VERSION)_$(ARCH).deb $(KEYS)/ca.pem $(CACHE)/image$(ARCHED) $(IMAGE)$(ARCHED)
+	configs/image/disk.sh $(VERSION) $(CACHE)/image$(ARCHED) $(IMAGE)$(ARCHED)
+	configs/image/bundle.sh $(VERSION) $(KEYS) $(IMAGE)$(ARCHED)
+	configs/image/release.sh $(VERSION) $(KEYS) $(IMAGE)$(ARCHED)
 
 IMAGE_TOOLS := mmdebstrap rauc genimage mtools dosfstools squashfs-tools gdisk bmap-tools minisign zstd grub-common qemu-system-x86 ovmf netpbm
 image-tools:
@@ -199,6 +242,13 @@ grpc-client:
 	  echo "installing $(GRPC_CLIENT), which the gRPC tests make a Python client with"; \
 	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq --no-install-recommends $(GRPC_CLIENT) >/dev/null; } || \
 	  { echo "missing: $(GRPC_CLIENT) (on Debian: sudo apt-get install $(GRPC_CLIENT))"; exit 1; }; }
+
+# bus: what stands in for RAUC is spoken to over a message bus
+bus:
+	@command -v dbus-daemon >/dev/null || { \
+	  echo "installing dbus-daemon, over which updates are tested"; \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq --no-install-recommends dbus-daemon >/dev/null; } || \
+	  { echo "missing: dbus-daemon (on Debian: sudo apt-get install dbus-daemon)"; exit 1; }; }
 
 # browser: what the tests of the page are run in
 browser:

@@ -166,6 +166,7 @@ type Metered interface {
 type Call struct {
 	Parameters map[string]any // custom parameters of the request: string, int64, bool or float64
 	Depth      int            // how many steps have called each other to get here
+	Pictures   []string       // the outputs that the asker takes as Pictures
 }
 
 type callKey struct{}

@@ -1,6 +1,10 @@
 package edgewise
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // Statistics is what a servable has measured since it was loaded, in the meaning of the inference protocol's
 // statistics extension. Reading it is cheap and consistent enough for display; it is not a snapshot.
@@ -21,11 +25,56 @@ type Statistics struct {
 
 	Guest GuestStatistics // of WebAssembly steps
 
+	Pictures uint64 // rows that were made of pictures on a GPU
+
 	Process *Process // nil: it runs in the box's own process
 
 	Steps []StepStatistics // of an ensemble, in the order of its configuration
 
 	Sequences *SequenceStatistics // nil: the version has no sequences
+}
+
+// Add adds what another queue of the same version has measured: counts and times.
+func (s *Statistics) Add(o Statistics) {
+	if o.LastInference.After(s.LastInference) {
+		s.LastInference = o.LastInference
+	}
+	s.InferenceCount += o.InferenceCount
+	s.ExecutionCount += o.ExecutionCount
+	s.Pending += o.Pending
+	for _, d := range [][2]*Duration{
+		{&s.Success, &o.Success}, {&s.Fail, &o.Fail}, {&s.Queue, &o.Queue}, {&s.ComputeInput, &o.ComputeInput}, {&s.ComputeInfer, &o.ComputeInfer}, {&s.ComputeOutput, &o.ComputeOutput},
+		{&s.CacheHit, &o.CacheHit}, {&s.CacheMiss, &o.CacheMiss},
+	} {
+		d[0].add(*d[1])
+	}
+	for i := range s.Failures {
+		s.Failures[i] += o.Failures[i]
+	}
+	for i := range s.Closed {
+		s.Closed[i] += o.Closed[i]
+	}
+	s.addBatches(o.Batches)
+}
+
+func (s *Statistics) addBatches(others []BatchStatistics) {
+	s.Batches = slices.Clone(s.Batches)
+	for _, o := range others {
+		at, known := slices.BinarySearchFunc(s.Batches, o.Size, func(b BatchStatistics, size uint64) int { return cmp.Compare(b.Size, size) })
+		if !known {
+			s.Batches = slices.Insert(s.Batches, at, o)
+			continue
+		}
+		b := &s.Batches[at]
+		b.ComputeInput.add(o.ComputeInput)
+		b.ComputeInfer.add(o.ComputeInfer)
+		b.ComputeOutput.add(o.ComputeOutput)
+	}
+}
+
+func (d *Duration) add(o Duration) {
+	d.Count += o.Count
+	d.Total += o.Total
 }
 
 // SequenceStatistics is what is known of the sequences of a version.
@@ -37,9 +86,10 @@ type SequenceStatistics struct {
 	Restarted  uint64 // that were started again before their end
 }
 
-// Process is what is known of the process of its own in which a version runs.
+// Process is what is known of the process outside the box's own in which a version runs.
 type Process struct {
 	PID      int    // 0 while there is none
+	Group    string // the name of the group of versions that share it; empty: it is the version's own
 	Resident int64  // bytes of its resident memory, pages that it shares with other processes included; 0 while there is none
 	Crashes  uint64 // since the version was loaded
 	Copied   uint64 // bytes of tensors that were copied on their way to the process and back, since then

@@ -163,6 +163,8 @@ type Tensor struct {
 	Type  DataType
 	Shape Shape
 	Data  []byte
+
+	Pictures *Pictures // what Data is to be made of; nil: Data is there. See Pictures
 }
 
 // Check reports the first reason why t is not a well-formed tensor: rank, shape overflow, length of Data, or the

@@ -44,7 +44,9 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 		a.logger.Error("letting programs on this machine in", "error", err)
 	}
 	a.watch.learn(a.library.Records())
-	a.library.start()
+	if !a.safe.Active() {
+		a.library.start()
+	}
 	a.uploads.Start()
 	a.engine.started.Store(true)
 	a.notify(daemon.SdNotifyReady)
@@ -57,19 +59,21 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	}
 	work.Go(func() { a.keep(background) })
 	work.Go(func() { a.watchOver(background) })
+	work.Go(func() { a.updates.run(background) })
 	var runtime sync.WaitGroup
 	failed := make(chan error, 1)
 	runtime.Go(func() { a.devices.found() })
 	work.Go(func() { a.devices.watch(background) })
 	work.Go(func() {
-		a.importAll(background, imports)
-		if err := a.library.sources.start(background); err != nil {
+		if err := a.load(background, imports); err != nil {
 			failed <- err
 			return
 		}
-		a.settle(background)
 		runtime.Wait()
-		work.Go(func() { a.library.sources.watch(background) })
+		if !a.safe.Active() {
+			work.Go(func() { a.library.sources.watch(background) })
+			work.Go(func() { a.safe.settled(background) })
+		}
 		// The collector sets its next goal by what is in use: without this by what starting took, several times what serving does.
 		debug.FreeOSMemory()
 		if background.Err() == nil && hooks.Ready != nil {
@@ -87,6 +91,19 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	err = errors.Join(err, a.shutdown(d))
 	d.serving.Wait() // what a door says that was closed while it opened is no news
 	return err
+}
+
+// load brings the box to serve what it is to serve, and waits for that. In a safe start that is nothing.
+func (a *App) load(ctx context.Context, imports []string) error {
+	if a.safe.Active() {
+		return nil
+	}
+	a.importAll(ctx, imports)
+	if err := a.library.sources.start(ctx); err != nil {
+		return err
+	}
+	a.settle(ctx)
+	return nil
 }
 
 // settle waits until every model has been loaded or has failed; what failed is in the log already.
@@ -119,6 +136,7 @@ func (a *App) shutdown(d *doors) error {
 		a.logger.Warn("the last traces were not exported", "error", failed)
 	}
 	if err == nil {
+		a.safe.wentWell()
 		a.logger.Info("stopped")
 	}
 	return err

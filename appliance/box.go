@@ -190,7 +190,9 @@ func (b *box) System() admin.System {
 	if usage, err := a.store.Usage(); err == nil {
 		s.Disk.Used, s.Disk.Free = usage.Bytes, usage.Free
 	}
-	s.Warnings = a.warnings(s)
+	now := a.updates.Update()
+	s.Update, s.FailedBoot, s.SafeStart = &now, a.updates.failedBoot(), a.safe.show()
+	s.Warnings = append(a.updateWarnings(), a.warnings(s)...)
 	return s
 }
 

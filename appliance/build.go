@@ -50,6 +50,8 @@ type App struct {
 	notes     notes
 	history   *deployments
 	watch     *watch
+	updates   *updates
+	safe      *safeStart
 	pointer   string // file that tells the command line about this box; empty: there is none
 
 	tracer  *observe.Tracer
@@ -84,22 +86,24 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		store: a.store, locks: newLocks(), cache: cache.New(int64(c.Engine.ResponseCacheBytes)), logger: logger.With("part", "library"),
 		config: libraryConfig{
 			Backends: []edgewise.Backend{newIsolation(a.onnx, c, a.devices, logger), newWasm(a, c, budget, logger)}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue,
-			Limiter: limiter(c), States: sched.NewStateBudget(int64(c.Engine.SequenceStateBytes)), CoreCount: cores(c), Cores: budget, GPUs: a.devices.usable, GPUMemory: newGPUMemory(a.devices.usable, logger), Slowed: a.devices.slowed, Gap: c.Engine.SwapWithoutRoom == config.SwapGap,
+			Limiter: limiter(c), States: sched.NewStateBudget(int64(c.Engine.SequenceStateBytes)), CoreCount: cores(c), Cores: budget, GPUs: a.devices.usable, GPUMemory: newGPUMemory(a.devices.usable, logger), Slowed: a.devices.slowed, Pictures: newPictureTakers(), Gap: c.Engine.SwapWithoutRoom == config.SwapGap,
 		},
 	}
+	a.updates, a.safe = newUpdates(a), openSafeStart(c.DataDir, logger.With("part", "start"))
+	a.library.loading = a.safe.loading
 	a.library.sources = newSources(a.library, c.Repository, logger.With("part", "repository"))
 	a.manager = manager.New(manager.Config{
 		Load: a.library.load, Replaces: replaces, Concurrency: c.Engine.LoadConcurrency, LoadTimeout: c.Engine.LoadTimeout, Logger: logger.With("part", "manager"),
 		Footprint: a.library.footprint, Memory: int64(c.Engine.MaxMemoryBytes), SequenceDrain: c.Engine.SequenceDrain,
 	})
 	a.library.manager, a.library.infer = a.manager, a.tracer.Inferer(a.latency.Inferer(a.manager))
-	a.engine = &engine{Manager: a.manager, library: a.library, watch: a.watch, first: timed{a.tracer.Inferer(a.manager)}, strict: c.Engine.StrictReadiness}
+	a.engine = &engine{Manager: a.manager, library: a.library, watch: a.watch, first: timed{a.tracer.Inferer(a.manager)}, safe: a.safe.Active, strict: c.Engine.StrictReadiness}
 	a.shared = sharedmemory.New(c.SharedMemory.Enabled)
 	a.door, err = httpapi.New(doorConfig(c), httpapi.Deps{
 		Engine: a.engine, Library: a.library, Shared: a.shared, Log: logger.With("part", "http"), Name: c.Server.ID, Version: Version,
 		Metrics: a.metrics(), Labels: a.library.labels, Logging: logs, Tracing: a.tracer,
 		Accounts: accounts{a.accounts}, Open: a.openMode(), MetricsPublic: func() bool { return a.box.Settings().MetricsPublic }, Box: a.box,
-		Uploads: receiver{a.uploads, int64(c.Upload.MaxBytes)}, Jobs: a.jobs, Catalog: catalog{a}, Workshop: &workshop{App: a}, Activity: observer{a.watch}, Page: page,
+		Uploads: receiver{a.uploads, int64(c.Upload.MaxBytes)}, Jobs: a.jobs, Catalog: catalog{a}, Workshop: &workshop{App: a}, Activity: observer{a.watch}, Page: page, System: a.updates,
 	})
 	if err == nil && c.GRPC.Address != "" {
 		a.grpc, err = grpcapi.New(a.grpcConfig(), grpcapi.Deps{

@@ -2,6 +2,7 @@ package appliance
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -18,6 +19,7 @@ type engine struct {
 	library *library
 	watch   *watch
 	first   edgewise.Inferer // what requests from outside come to; library.infer is the way of those from inside
+	safe    func() bool      // whether models are left alone after crashes; nil: they never are
 	strict  bool             // ready means that every wanted version is
 	started atomic.Bool      // the stored wishes have been repeated
 	ending  atomic.Bool      // the box is stopping
@@ -30,7 +32,19 @@ var (
 
 // Infer answers a request from outside, traces it where that is wanted, and remembers how it went.
 func (e *engine) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
-	return e.watch.infer(ctx, req, e.first)
+	resp, err := e.watch.infer(ctx, req, e.first)
+	if err != nil {
+		return nil, e.library.sources.unheard(req.Model, err)
+	}
+	return resp, nil
+}
+
+// Version returns what a model is, and which of its versions are ready.
+func (e *engine) Version(id edgewise.ModelID) (v *edgewise.Version, ready []int64, err error) {
+	if v, ready, err = e.Manager.Version(id); err != nil {
+		err = e.library.sources.unheard(id, err)
+	}
+	return v, ready, err
 }
 
 // Live tells whether the box works at all. A stopping box still does: it drains.
@@ -38,6 +52,9 @@ func (e *engine) Live() bool { return e.started.Load() }
 
 // Ready tells whether requests should be sent here.
 func (e *engine) Ready() bool {
+	if e.safe != nil && e.safe() {
+		return false
+	}
 	return e.started.Load() && !e.ending.Load() && (!e.strict || e.Manager.Ready() && e.library.sources.ready())
 }
 
@@ -78,17 +95,39 @@ func (e *engine) Load(ctx context.Context, name string, o edgewise.LoadOverride)
 	}
 	switch {
 	case s.enabled() && (s.has(name) || o.Files != nil || e.library.record(name) == nil):
-		return s.load(ctx, name, change{config: o.Config, files: o.Files})
+		return failedLoad(name, s.load(ctx, name, change{config: o.Config, files: o.Files}))
 	case o.Files != nil:
 		return edgewise.Errorf("appliance.Load", edgewise.Unsupported, "model %q comes from no model repository, and versions in the store never change: push a new version with the files that it needs", name)
 	case o.Config != nil:
 		return e.library.Reconfigure(ctx, name, o.Config)
 	}
-	return e.library.Load(ctx, name)
+	return failedLoad(name, e.library.Load(ctx, name))
 }
 
-// Unload stops serving a model. Of a model in the store alone, what nothing but it asked for is unloaded with it in any
-// case.
+// failedLoad gives the failure of a load the kind that clients of the protocol know: what is wrong with a model, or that
+// there is none, is Invalid, in Triton's words. What the machine lacks, and what is our own fault, stays what it is.
+func failedLoad(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	invalid := edgewise.Errorf("appliance.Load", edgewise.Invalid, "%w", err)
+	switch edgewise.KindOf(err) {
+	case edgewise.NotFound:
+		if !strings.HasPrefix(err.Error(), "failed to load ") && !strings.HasPrefix(err.Error(), "load failed ") {
+			invalid = edgewise.Errorf("appliance.Load", edgewise.Invalid, "failed to load '%s', failed to poll from model repository", name)
+		}
+	case edgewise.Unsupported, edgewise.Guest, edgewise.Corrupt, edgewise.TooLarge:
+	default:
+		return err
+	}
+	if own, ok := errors.AsType[*edgewise.Error](err); ok {
+		invalid.Model, invalid.Limit = own.Model, own.Limit
+	}
+	return invalid
+}
+
+// Unload stops serving a model; one that is not known is not served. Of a model in the store alone, what nothing but it
+// asked for is unloaded with it in any case.
 func (e *engine) Unload(ctx context.Context, name string, dependents bool) error {
 	s := e.library.sources
 	if err := s.controllable(); err != nil {
@@ -97,7 +136,10 @@ func (e *engine) Unload(ctx context.Context, name string, dependents bool) error
 	if s.enabled() && (s.brought(name) != nil || e.library.record(name) == nil) {
 		return s.unload(ctx, name, dependents)
 	}
-	return e.library.Unload(ctx, name)
+	if err := e.library.Unload(ctx, name); err != nil && edgewise.KindOf(err) != edgewise.NotFound {
+		return err
+	}
+	return nil
 }
 
 // Statistics returns what was measured of the versions that id stands for.

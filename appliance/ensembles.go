@@ -75,7 +75,7 @@ func (l *library) loadEnsemble(v *edgewise.Version, dir string) (edgewise.Servab
 		return nil, err
 	}
 	e, err := ensemble.New(v, parts, ensemble.Config{
-		Infer: l.infer, Check: sched.NewCheck(v.Model), MaxQueue: l.config.MaxQueue, Logger: l.logger,
+		Infer: l.infer, Check: sched.NewCheck(v.Model), MaxQueue: l.config.MaxQueue, Logger: l.logger, Pictures: l.config.Pictures.take,
 	})
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/gpu/jetson"
 )
 
 // The model parameters for the memory of GPUs.
@@ -40,6 +41,7 @@ func gpuNeed(m *edgewise.Model, file *edgewise.Inspection, on edgewise.Device) i
 // gpuMemory is the book of what versions take of the memory of GPUs.
 type gpuMemory struct {
 	budget func(edgewise.Device) int64
+	left   func(edgewise.Device) (bytes int64, shared bool) // what a device that shares the machine's memory can still have of it
 	logger *slog.Logger
 
 	mu    sync.Mutex // guards what follows; it is not held while something is evicted
@@ -56,16 +58,26 @@ type share struct {
 }
 
 func newGPUMemory(usable gpus, logger *slog.Logger) *gpuMemory {
-	return &gpuMemory{logger: logger, budget: func(on edgewise.Device) int64 {
+	find := func(on edgewise.Device) edgewise.DeviceInfo {
 		list, _ := usable()
 		for _, d := range list {
 			if d.Device == on {
-				return d.Budget
+				return d
 			}
 		}
-		return 0
-	}}
+		return edgewise.DeviceInfo{}
+	}
+	return &gpuMemory{
+		logger: logger, budget: func(on edgewise.Device) int64 { return find(on).Budget },
+		left: func(on edgewise.Device) (int64, bool) {
+			_, available, ok := jetson.Memory("/")
+			return available - keptFree, ok && find(on).Integrated
+		},
+	}
 }
+
+// keptFree is what a load on a device that shares the machine's memory leaves to everybody else: beyond it the kernel ends processes.
+const keptFree = 512 << 20
 
 // take enters s into the book. Where there is too little room, those that can be evicted are, the one asked for longest ago first.
 // Error: Exhausted, which names who has the memory.
@@ -80,6 +92,9 @@ func (g *gpuMemory) take(s *share) error {
 		switch {
 		case fits:
 			return nil
+		case victim == nil && !g.fitsNow(s):
+			left, _ := g.left(s.device)
+			return edgewise.Errorf("appliance.take", edgewise.Exhausted, "model %v: it takes %d bytes of %v, which shares the machine's memory, and %d are left of that", s.id, s.bytes, s.device, max(left, 0))
 		case victim == nil:
 			return edgewise.Errorf("appliance.take", edgewise.Exhausted, "model %v: it takes %d bytes of %v, whose %d are taken by %s", s.id, s.bytes, s.device, budget, g.holders(s.device))
 		}
@@ -104,11 +119,17 @@ func (g *gpuMemory) enter(s *share, budget int64, tried map[*share]bool) (victim
 			victim = other
 		}
 	}
-	if left < 0 {
+	if left < 0 || !g.fitsNow(s) {
 		return victim, false
 	}
 	g.taken = append(g.taken, s)
 	return nil, true
+}
+
+// fitsNow tells whether the machine has the memory at this moment, where the device has none of its own.
+func (g *gpuMemory) fitsNow(s *share) bool {
+	left, shared := g.left(s.device)
+	return !shared || s.bytes <= left
 }
 
 // give takes s out of the book; nothing happens when it is not there.

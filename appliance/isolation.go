@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/config"
@@ -15,8 +16,12 @@ import (
 	"github.com/edgewise-ai/edgewise/gpu/onnx/ort"
 )
 
-// isolationParameter is the model parameter that says where a model runs, as engine.isolation does for the box.
-const isolationParameter = "isolation"
+// isolationParameter is the model parameter that says where a model runs, as engine.isolation does for the box; beside
+// that, groupWish and a name put it into a process that it shares with the others of that name.
+const (
+	isolationParameter = "isolation"
+	groupWish          = "group:"
+)
 
 // isolation is a backend that loads each version where the box's configuration and the model's own wish put it: into
 // this process, or into one of its own.
@@ -31,18 +36,32 @@ func newIsolation(b edgewise.Backend, c config.Config, d *devices, logger *slog.
 		Backend: b, policy: c.Engine.Isolation,
 		outside: runner.New(runner.Config{
 			Backend: b, Arguments: []string{ChildVerb}, Options: childOptions{Library: c.ONNX.Library, Cores: cores(c), GPU: gpuOptions(c)}, ReadPaths: ort.Candidates(c.ONNX.Library),
+			Group:       groupOf,
 			Device:      func() runner.Access { return access(d.found().GPU, gpuEnvironment(c)) },
 			LoadTimeout: c.Engine.LoadTimeout, LoadTime: c.Engine.LoadCPUTime, AddressSpace: uint64(c.Engine.MaxAddressSpace), Logger: logger.With("part", "runner"),
 		}),
 	}
 }
 
-// Load loads v into the process that is chosen for it. Error: Unsupported when v asks to run in the box's own process
-// and the box does not let models choose that.
+// groupOf is the name of the group whose process v asks to share; empty when it asks for none.
+func groupOf(v *edgewise.Version) string {
+	name, shares := strings.CutPrefix(v.Model.Parameters[isolationParameter].StringValue, groupWish)
+	if !shares {
+		return ""
+	}
+	return name
+}
+
+// Load loads v into the process that is chosen for it. Error: Unsupported when v asks for less than a process of its own
+// and the box does not let models choose that, or asks to share one on a GPU.
 func (i *isolation) Load(ctx context.Context, v *edgewise.Version, dir string, on edgewise.Device) (edgewise.Instance, error) {
 	own, err := i.own(v)
 	if err != nil {
 		return nil, err
+	}
+	if on.Kind == edgewise.GPU && groupOf(v) != "" {
+		return nil, edgewise.Errorf("appliance.load", edgewise.Unsupported, "model %v: parameter %q is %q, but a model on a GPU has a process of its own for each GPU",
+			v.ID, isolationParameter, groupWish+groupOf(v))
 	}
 	if own || on.Kind == edgewise.GPU { // what a fault on a GPU leaves behind ends with its process only
 		return i.outside.Load(ctx, v, dir, on)
@@ -50,18 +69,20 @@ func (i *isolation) Load(ctx context.Context, v *edgewise.Version, dir string, o
 	return i.Backend.Load(ctx, v, dir, on)
 }
 
-// own tells whether v gets a process of its own. A model may always ask for one.
+// own tells whether v gets a process that is not the box's. A model may always ask for one that is its own.
 func (i *isolation) own(v *edgewise.Version) (bool, error) {
 	wish := v.Model.Parameters[isolationParameter].StringValue
 	switch {
 	case wish == config.IsolationProcess:
 		return true, nil
-	case wish == config.IsolationNone && i.policy == config.IsolationProcess:
+	case (wish == config.IsolationNone || groupOf(v) != "") && i.policy == config.IsolationProcess:
 		return false, edgewise.Errorf("appliance.load", edgewise.Unsupported,
 			"model %v: parameter %q is %q, but this box runs every model in a process of its own: set engine.isolation to %q to let models choose",
 			v.ID, isolationParameter, wish, config.IsolationModel)
 	case wish == config.IsolationNone:
 		return false, nil
+	case groupOf(v) != "":
+		return true, nil
 	}
 	return i.policy != config.IsolationNone, nil
 }

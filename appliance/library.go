@@ -31,6 +31,7 @@ type library struct {
 	groups     overrides
 	sources    *sources
 	phases     phases
+	loading    func(edgewise.ModelID) (done func())   // notes that a version is being loaded; nil: nobody wants to know
 	history    *deployments                           // nil: nothing is noted
 	changed    func(id edgewise.ModelID, what string) // called after a change; nil: by nobody
 }
@@ -48,6 +49,7 @@ type libraryConfig struct {
 	GPUs      gpus
 	GPUMemory *gpuMemory
 	Slowed    func(edgewise.Device) string // why a GPU is throttled; empty: it is not
+	Pictures  *pictureTakers
 }
 
 // Push stores an upload as a new version, after everything that can be refused has been refused. With promote the

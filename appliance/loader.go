@@ -22,6 +22,9 @@ func (l *library) load(ctx context.Context, v *edgewise.Version) (edgewise.Serva
 	if err != nil {
 		return nil, err
 	}
+	if l.loading != nil {
+		defer l.loading(v.ID)()
+	}
 	if v.Stored == 0 {
 		return l.loadFrom(ctx, v, dir)
 	}
@@ -75,11 +78,15 @@ func (l *library) loadFrom(ctx context.Context, v *edgewise.Version, dir string)
 		}
 		return nil, err
 	}
-	loaded := &served{l.withLabels(l.withCache(l.withThrottle(s, v, p.devices), v), v, dir), s, func(m *edgewise.Model) {
+	front, err := l.withPictures(ctx, s, v, instance, p)
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	loaded := &served{l.withLabels(l.withCache(l.withThrottle(front, v, p.devices), v), v, dir), s, func(m *edgewise.Model) {
 		if err := claim.Resize(m); err != nil {
 			l.logger.Error("rate_limiter of the instance groups stays as it was", "model", v.ID.String(), "error", err)
 		}
-		s.Resize(l.lanes(m, p.devices), m)
+		front.Resize(l.lanes(m, p.devices), m)
 	}}
 	if sequencer, ok := s.(edgewise.Sequencer); ok {
 		return &servedSequences{loaded, sequencer}, nil

@@ -180,3 +180,27 @@ func TestWhatAModelTakes(t *testing.T) {
 		t.Errorf("stated: %d", got)
 	}
 }
+
+// TestADeviceThatSharesTheMachinesMemory has a budget of the start, and by now less is left: what can give way does, and then the load is refused.
+func TestADeviceThatSharesTheMachinesMemory(t *testing.T) {
+	c := newCard(1000)
+	a := c.resident(t, "a", 100)
+	c.memory.left = func(edgewise.Device) (int64, bool) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return 150 - 100*int64(c.on), true
+	}
+	b := c.resident(t, "b", 100) // a has given way
+	if got := strings.Join(c.loads, ""); got != "ab" || c.on != 1 {
+		t.Errorf("loaded %s, %d on the device", got, c.on)
+	}
+	err := c.memory.take(c.share("large", 200))
+	if edgewise.KindOf(err) != edgewise.Exhausted || !strings.Contains(err.Error(), "which shares the machine's memory, and 150 are left of that") {
+		t.Errorf("more than is left: %v", err)
+	}
+	for _, r := range []*resident{a, b} {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -306,3 +306,24 @@ func TestWhatAnEarlierRunBroughtIsReadAgain(t *testing.T) {
 	f.must(f.load("m"))
 	f.wantAnswer("m", "one")
 }
+
+// TestALoadThatFailsIsInvalid loads what cannot be honoured, from a folder and from nowhere, without a repository too.
+func TestALoadThatFailsIsInvalid(t *testing.T) {
+	f := newFolder(t, config.ControlExplicit)
+	f.write("d/1/model.onnx", "one")
+	f.write("d/config.pbtxt", "model_transaction_policy { decoupled: true }")
+	f.wantRefusal(f.load("d"), edgewise.Invalid, `load failed for model 'd': version 1 is at UNAVAILABLE state: model "d": model_transaction_policy.decoupled: a request has exactly one response;`)
+	for id, want := range map[edgewise.ModelID]string{
+		{Name: "d"}:             "Request for unknown model: 'd' has no available versions",
+		{Name: "d", Version: 1}: "Request for unknown model: 'd' version 1 is not at ready state",
+		{Name: "d", Version: 2}: "Request for unknown model: 'd' is not found",
+		{Name: "p"}:             "Request for unknown model: 'p' is not found",
+	} {
+		if _, _, err := f.engine.Version(id); err == nil || err.Error() != want {
+			t.Errorf("%v: %v, want %s", id, err, want)
+		}
+	}
+	f.sources.config.Folders = nil
+	f.wantRefusal(f.load("none"), edgewise.Invalid, "failed to load 'none', failed to poll from model repository")
+	f.must(f.engine.Unload(t.Context(), "none", true))
+}

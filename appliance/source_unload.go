@@ -130,6 +130,29 @@ func (s *sources) index(known map[string]bool) []edgewise.Status {
 	return list
 }
 
+// unheard completes what the manager says of a model that it does not know: a repository may have brought one that was
+// refused before the manager heard of it. The words are Triton's.
+func (s *sources) unheard(id edgewise.ModelID, err error) error {
+	if edgewise.KindOf(err) != edgewise.NotFound {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.models[id.Name]
+	if m == nil || len(m.versions) > 0 {
+		return err
+	}
+	known := edgewise.Errorf("appliance.unheard", edgewise.NotFound, "Request for unknown model: '%s' has no available versions", id.Name)
+	if id.Version != 0 {
+		if !slices.ContainsFunc(m.states, func(st edgewise.Status) bool { return st.ID == id }) {
+			return err
+		}
+		known = edgewise.Errorf("appliance.unheard", edgewise.Unavailable, "Request for unknown model: '%s' version %d is not at ready state", id.Name, id.Version)
+	}
+	known.Model = id
+	return known
+}
+
 // ready tells whether every model that is wanted could be brought.
 func (s *sources) ready() bool {
 	s.mu.Lock()

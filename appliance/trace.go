@@ -126,6 +126,7 @@ func (t *tracing) keep(role string, step *int, tensors []edgewise.Tensor, names 
 	defer t.mu.Unlock()
 	for i := range tensors {
 		tensor := &tensors[i]
+		tensor.Settle()
 		name := tensor.Name
 		if names != nil {
 			name = names[name]

@@ -16,6 +16,9 @@ type Config struct {
 	Check    func(*edgewise.Request) error // says why a request contradicts the ensemble's inputs and outputs
 	MaxQueue int                           // requests that wait at a step for max_inflight_requests; one more is refused as Busy
 	Logger   *slog.Logger
+
+	// Pictures tells whether a version takes an input as edgewise.Pictures at this moment; nil: none does. It is cheap.
+	Pictures func(id edgewise.ModelID, input string) bool
 }
 
 // Ensemble is the Servable of a version whose platform is "ensemble".
@@ -23,7 +26,8 @@ type Ensemble struct {
 	config   Config
 	version  *edgewise.Version
 	graph    *graph
-	gates    []*gate // of the steps
+	readers  []reading // of the tensors
+	gates    []*gate   // of the steps
 	measured *meter
 
 	mu     sync.Mutex // guards closed, and inside being left for the last time
@@ -45,7 +49,7 @@ func New(v *edgewise.Version, parts []*edgewise.Version, c Config) (*Ensemble, e
 	}
 	g := newGraph(v.Model, models)
 	g.prune()
-	e := &Ensemble{config: c, version: v, graph: g, measured: newMeter(g)}
+	e := &Ensemble{config: c, version: v, graph: g, readers: g.readers(), measured: newMeter(g)}
 	for range g.steps {
 		e.gates = append(e.gates, newGate(v.Model.EnsembleScheduling.MaxInflightRequests, c.MaxQueue))
 	}
@@ -75,7 +79,7 @@ func (e *Ensemble) infer(ctx context.Context, req *edgewise.Request) (*edgewise.
 	if err := e.config.Check(req); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(withoutPictures(ctx))
 	defer cancel()
 	r := newRun(ctx, cancel, e, req)
 	r.begin()

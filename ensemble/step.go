@@ -62,7 +62,7 @@ func (r *run) run(i int, s *step) (*outcome, error) {
 	if s.fan != nil {
 		return r.fanOut(i, names, inputs, want, at)
 	}
-	response, err := r.ask(r.ctx, i, inputs, want)
+	response, err := r.ask(r.withPictures(r.ctx, s, at), i, inputs, want)
 	if err != nil {
 		return nil, err
 	}

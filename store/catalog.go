@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// schema is the number of the catalog's format. A higher one is refused.
+// schema is the number of the catalog's format. One that needs a higher one to be read is refused.
 const schema = 1
 
 // The buckets, one a concern. docs/formats/store.md describes keys and values.
@@ -110,27 +110,11 @@ func busyFolder(path string) *edgewise.Error {
 }
 
 // readSchema returns the catalog's schema, 0 when it has none.
-func readSchema(tx *bbolt.Tx) (int, error) {
-	meta := tx.Bucket(metaBucket)
-	if meta == nil {
-		return 0, nil
-	}
-	text := meta.Get(schemaKey)
-	if text == nil {
-		return 0, nil
-	}
-	n, err := strconv.Atoi(string(text))
-	if err != nil {
-		return 0, edgewise.Errorf("store.Open", edgewise.Corrupt, "the catalog's schema %.20q is not a number", text)
-	}
-	if n > schema {
-		return n, edgewise.Errorf("store.Open", edgewise.Unsupported, "the catalog has schema %d and this release knows schema %d: use a newer edgewise", n, schema)
-	}
-	return n, nil
-}
+func readSchema(tx *bbolt.Tx) (int, error) { return checkFormat(tx, "the catalog", schema) }
 
 // contents is everything a catalog says.
 type contents struct {
+	schema   int // of the file that was read
 	versions map[edgewise.ModelID]*edgewise.Version
 	labels   map[string][]edgewise.Label // by model
 	wanted   map[string]bool
@@ -172,6 +156,7 @@ func (c *contents) read(tx *bbolt.Tx) error {
 	if n == 0 {
 		return edgewise.Errorf("store.Open", edgewise.Corrupt, "the catalog has no schema")
 	}
+	c.schema = n
 	c.each(tx, versionsBucket, c.readVersion)
 	c.each(tx, labelsBucket, c.readLabel)
 	c.each(tx, wantedBucket, func(k, _ []byte) error { c.wanted[string(k)] = true; return nil })

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"path/filepath"
+	"strconv"
 
 	"github.com/edgewise-ai/edgewise"
 	"go.etcd.io/bbolt"
@@ -35,11 +36,37 @@ func OpenDocuments(dir string) (*Documents, error) {
 	})
 	switch {
 	case err == nil:
-		return &Documents{db, path}, nil
+		d := &Documents{db, path}
+		if err := d.checkFormat(); err != nil {
+			_ = db.Close()
+			return nil, err
+		}
+		return d, nil
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return nil, busyFolder(path)
 	}
 	return nil, edgewise.Errorf(op, edgewise.Corrupt, "%s cannot be read: %w: put a copy of it back, or move it away to begin without accounts", path, err)
+}
+
+// documentsSchema is the number of the file's format.
+const documentsSchema = 1
+
+// checkFormat refuses a file that needs a newer program, and gives one that has no number its own.
+func (d *Documents) checkFormat() error {
+	var n int
+	err := d.db.View(func(tx *bbolt.Tx) error {
+		return guard(func() (err error) { n, err = checkFormat(tx, d.path, documentsSchema); return err })
+	})
+	if err != nil || n != 0 {
+		return d.done(err)
+	}
+	return d.done(d.db.Update(func(tx *bbolt.Tx) error {
+		meta, err := tx.CreateBucketIfNotExists(metaBucket)
+		if err != nil {
+			return err
+		}
+		return meta.Put(schemaKey, []byte(strconv.Itoa(documentsSchema)))
+	}))
 }
 
 // Close closes the file when no transaction is in progress.

@@ -91,6 +91,9 @@ func (r *repair) run(ctx context.Context) error {
 // readOld finds the best account of what the catalog said.
 func (r *repair) readOld() error {
 	c, err := readContents(r.root.catalog())
+	if err == nil && c.schema > schema { // what only the newer one knows would be lost
+		return edgewise.Errorf("store.Repair", edgewise.Unsupported, "the catalog has schema %d and this release knows schema %d: repair it with the release that wrote it", c.schema, schema)
+	}
 	if err == nil {
 		r.old, r.readable, r.complete, r.report.Source = c, true, len(c.problems) == 0, catalogFile
 		for _, p := range c.problems {

@@ -45,6 +45,7 @@ type call struct {
 	failure    string // what fail said
 	lastError  string
 	infers     int
+	pictures   []latePicture // that are to be made when the step has returned
 	source     *rand.ChaCha8 // nil until it is asked for
 }
 

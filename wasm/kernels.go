@@ -17,6 +17,7 @@ func kernels() []hostFunction {
 		{"image_resize", "iiiiiiii:i", imageResize},
 		{"image_letterbox", "iiiiiiiiii:i", imageLetterbox},
 		{"image_normalize", "iiiiiiiii:i", imageNormalize},
+		{"image_tensor", "iiiiiiiiii:i", imageTensor},
 		{"softmax", "iiii:i", softmax},
 		{"top_k", "iiiiii:i", topK},
 		{"nms", "iiiiffii:i", nms},

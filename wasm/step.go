@@ -102,6 +102,9 @@ func (s *step) run(c *call, in []edgewise.Tensor, want []string, result *edgewis
 	if result.Outputs, err = s.choose(outputs, in, want); err != nil {
 		return err
 	}
+	if err := c.finishPictures(result.Outputs); err != nil {
+		return err
+	}
 	result.Output = time.Since(ran)
 	return nil
 }
@@ -168,6 +171,8 @@ func (s *step) hand(g *guest, result *edgewise.Result) {
 // copyData gives tensors memory of their own.
 func copyData(tensors []edgewise.Tensor) {
 	for i := range tensors {
+		tensors[i].Settle() // its pixels stay behind
+		tensors[i].Pictures = nil
 		tensors[i].Data = slices.Clone(tensors[i].Data)
 	}
 }

@@ -24,6 +24,10 @@ type System struct {
 	CPU         CPU         `json:"cpu"`
 	Components  []Component `json:"components"`
 	Warnings    []Warning   `json:"warnings"`
+
+	Update     *SystemUpdate `json:"update,omitempty"`
+	FailedBoot *FailedBoot   `json:"failed_boot,omitempty"` // until somebody acknowledges it
+	SafeStart  *SafeStart    `json:"safe_start,omitempty"`  // while no models are loaded by themselves
 }
 
 // Disk is the space of the data folder, in bytes.

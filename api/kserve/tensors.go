@@ -242,16 +242,27 @@ func (c *tensors) source(t *tensor, n int64) error {
 	return tensorMessage(t.Name, text+" set%s", set)
 }
 
-// elements returns the number of elements of a tensor whose bytes an int64 can count.
+// elements is Elements of a tensor.
 func (c *tensors) elements(t *tensor) (int64, error) {
-	n, ok := t.Shape.Elements()
-	if !ok {
-		return 0, tensorMessage(t.Name, "invalid shape for %s '%s': shape %v causes total element count to exceed maximum size of %d",
-			c.what, t.Name, t.Shape, int64(math.MaxInt64))
+	return Elements(c.what, t.Name, t.Type, t.Shape)
+}
+
+// Elements returns the number of elements of a tensor, what ("input", "output"), whose bytes an int64 can count. Errors:
+// Invalid for a negative dimension and for more, as a TensorError.
+func Elements(what, name string, t edgewise.DataType, shape edgewise.Shape) (int64, error) {
+	for _, d := range shape {
+		if d < 0 {
+			return 0, tensorMessage(name, "invalid shape for %s '%s': shape %v has a negative dimension", what, name, shape)
+		}
 	}
-	if size := t.Type.Size(); size > 1 && n > math.MaxInt64/size {
-		return 0, tensorMessage(t.Name, "byte size overflow for %s '%s': element count (%d) * data type size (%d) exceeds maximum allowed size (%d)",
-			c.what, t.Name, n, size, int64(math.MaxInt64))
+	n, ok := shape.Elements()
+	if !ok {
+		return 0, tensorMessage(name, "invalid shape for %s '%s': shape %v causes total element count to exceed maximum size of %d",
+			what, name, shape, int64(math.MaxInt64))
+	}
+	if size := t.Size(); size > 1 && n > math.MaxInt64/size {
+		return 0, tensorMessage(name, "byte size overflow for %s '%s': element count (%d) * data type size (%d) exceeds maximum allowed size (%d)",
+			what, name, n, size, int64(math.MaxInt64))
 	}
 	return n, nil
 }

@@ -12,7 +12,7 @@ import (
 const (
 	MaxEvents      = 1000 // kept for those who come back
 	MaxListeners   = 32
-	MaxPerListener = 4   // of one person or key
+	MaxPerListener = 8   // of one person or key; one that was left is noticed after two pings
 	backlog        = 256 // events that may wait for one listener; one that is slower misses some and is told so
 )
 

@@ -56,6 +56,9 @@ func (s *Servable) infer(ctx context.Context, req *edgewise.Request) (*edgewise.
 		return s.next.Infer(ctx, req)
 	}
 	start := time.Now()
+	for i := range req.Inputs {
+		req.Inputs[i].Settle()
+	}
 	k := keyOf(s.serial, req)
 	if e := s.cache.get(k); e != nil {
 		s.count(&s.hit, time.Since(start), true)
@@ -85,6 +88,8 @@ func (s *Servable) entryOf(k key, r *edgewise.Response) *entry {
 	e.parameters = maps.Clone(r.Parameters)
 	e.outputs = slices.Clone(r.Outputs)
 	for i, out := range r.Outputs {
+		out.Settle()
+		e.outputs[i].Pictures = nil
 		e.outputs[i].Shape, e.outputs[i].Data = slices.Clone(out.Shape), slices.Clone(out.Data)
 	}
 	return e

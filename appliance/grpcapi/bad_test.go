@@ -7,6 +7,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/edgewise-ai/edgewise"
@@ -59,6 +61,9 @@ func TestBadRequestsAreRefused(t *testing.T) {
 		{"output twice", changed(func(r *request) { r.Outputs = []*wanted{{Name: "y"}, {Name: "y"}} }), invalid, "output 'y' already exists in request"},
 		{"unknown datatype", changed(func(r *request) { r.Inputs[0].Datatype = "FP8" }), invalid, "input 'x': 'FP8' is no datatype"},
 		{"too many dimensions", changed(func(r *request) { r.Inputs[0].Shape = make([]int64, 33) }), invalid, "the shape of input 'x' has more than 32 dimensions"},
+		{"elements of a shape", changed(func(r *request) { r.Inputs[0].Shape = []int64{1 << 32, 1 << 32} }), invalid, "causes total element count to exceed maximum size of 9223372036854775807"},
+		{"bytes of a shape", changed(func(r *request) { r.Inputs[0].Shape = []int64{1 << 62}; r.Inputs[0].Datatype = "FP32" }), invalid, "byte size"},
+		{"negative dimension", changed(func(r *request) { r.Inputs[0].Shape = []int64{-1, 2} }), invalid, "shape [-1,2] has a negative dimension"},
 		{"too many tensors", changed(func(r *request) { r.Inputs = make([]*input, 1025) }), invalid, "the request has more than 1024 inputs and outputs"},
 		{"too many raw contents", changed(func(r *request) { r.RawInputContents = make([][]byte, 1025) }), invalid, "the request has more than 1024 inputs and outputs"},
 		{"one raw content too many", changed(func(r *request) { r.RawInputContents = append(r.RawInputContents, nil) }), invalid, "the request for model 'echo' has 1 raw_input_contents more than inputs that take them"},
@@ -158,6 +163,10 @@ func TestLimitsOfMessages(t *testing.T) {
 	for _, compressor := range []string{"gzip", "deflate"} {
 		_, err = ts.client.ModelInfer(t.Context(), zeros, grpc.UseCompressor(compressor))
 		wantStatus(t, err, codes.ResourceExhausted, "larger than max")
+	}
+	long := metadata.AppendToOutgoingContext(t.Context(), "x", strings.Repeat("y", maxHeaderBytes+1))
+	if _, err = ts.client.ServerLive(long, &inference.ServerLiveRequest{}); status.Code(err) == codes.OK {
+		t.Errorf("metadata of %d bytes is taken", maxHeaderBytes+1)
 	}
 	_, err = ts.client.ModelInfer(t.Context(), raw(9_960)) // fits a message, and with its place in memory not the memory
 	wantStatus(t, err, codes.Unavailable, "grpc.max_inflight_bytes")

@@ -70,23 +70,16 @@ func override(parameters map[string]*inference.ModelRepositoryParameter) (edgewi
 	return o, nil
 }
 
-// RepositoryModelUnload stops serving a model and answers at once.
+// RepositoryModelUnload stops serving a model and answers at once. Parameters that it does not know are ignored.
 func (s *service) RepositoryModelUnload(_ context.Context, req *inference.RepositoryModelUnloadRequest) (*inference.RepositoryModelUnloadResponse, error) {
 	if err := noRepository(req.GetRepositoryName()); err != nil {
 		return nil, err
 	}
-	if err := kserve.CheckLoadName(req.GetModelName()); err != nil {
-		return nil, err
-	}
-	const op = "grpcapi.RepositoryModelUnload"
 	dependents := false
-	for key, value := range req.GetParameters() {
-		if key != "unload_dependents" {
-			return nil, edgewise.Errorf(op, edgewise.Invalid, "unrecognized unload parameter '%.100s': want unload_dependents", key)
-		}
+	if value, ok := req.GetParameters()["unload_dependents"]; ok {
 		choice, ok := value.GetParameterChoice().(*inference.ModelRepositoryParameter_BoolParam)
 		if !ok {
-			return nil, edgewise.Errorf(op, edgewise.Invalid, "invalid value type for '%s' parameter, expected bool_param.", key)
+			return nil, edgewise.Errorf("grpcapi.RepositoryModelUnload", edgewise.Invalid, "invalid value type for 'unload_dependents' parameter, expected bool_param.")
 		}
 		dependents = choice.BoolParam
 	}

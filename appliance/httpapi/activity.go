@@ -144,7 +144,7 @@ const pingTime = 5 * time.Second
 
 // allTopics are the events that there are, those behind the first few only for who asks for them.
 func allTopics() []string {
-	return []string{"model", "job", "statistics", "deployment", "settings", "log", "request"}
+	return []string{"model", "job", "statistics", "deployment", "settings", "log", "request", "update"}
 }
 
 // events streams what happens: GET /api/v1/events.

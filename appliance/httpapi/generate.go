@@ -30,8 +30,8 @@ func (s *Server) generateStream(c *fiber.Ctx) error {
 	})
 }
 
-func (s *Server) runGenerate(c *fiber.Ctx, write func(*edgewise.Response) error) (err error) {
-	id, err := inferenceID(c)
+func (s *Server) runGenerate(c *fiber.Ctx, write func(*edgewise.Response) error) error {
+	id, err := s.inferenceID(c)
 	if err != nil {
 		return err
 	}
@@ -47,26 +47,7 @@ func (s *Server) runGenerate(c *fiber.Ctx, write func(*edgewise.Response) error)
 		return err
 	}
 	defer req.Release()
-	if err := s.forward(c, &req.Request); err != nil {
-		return err
-	}
-	client := connOf(c.Context())
-	ctx := asked(client.watch(s.span.begin()), c)
-	defer client.unwatch()
-	trace := s.trace(c, &req.Request)
-	if trace != nil {
-		ctx = trace.Context(ctx)
-		defer func() { trace.End(err) }()
-	}
-	resp, err := s.deps.Engine.Infer(ctx, &req.Request)
-	if err != nil {
-		return err
-	}
-	defer resp.Release()
-	if trace != nil {
-		trace.Sending()
-	}
-	return write(resp)
+	return s.ask(c, &req.Request, write)
 }
 
 // writeGenerated writes an answer between two texts, into memory that is lent to the connection.

@@ -221,6 +221,8 @@ func (l limit) choppy() error {
 func (s *Server) limitOf(header *fasthttp.RequestHeader) limit {
 	path, _, _ := bytes.Cut(header.RequestURI(), []byte{'?'})
 	switch {
+	case isSystemUpdate(header):
+		return limit{"an update of the system", MaxUpdateBytes, 0}
 	case isUpload(header):
 		return limit{"an upload (upload.max_bytes)", s.cfg.MaxUploadBytes, 0}
 	case header.IsPost() && bytes.HasPrefix(path, []byte("/v2/models/")) && takesTensors(path):
@@ -242,7 +244,15 @@ func takesTensors(path []byte) bool {
 }
 
 // isUpload tells whether a request's body is handed to its handler as a stream.
-func isUpload(header *fasthttp.RequestHeader) bool { return isPush(header) || isPiece(header) }
+func isUpload(header *fasthttp.RequestHeader) bool {
+	return isPush(header) || isPiece(header) || isSystemUpdate(header)
+}
+
+// isSystemUpdate tells whether a request brings an update: POST /api/v1/system/update.
+func isSystemUpdate(header *fasthttp.RequestHeader) bool {
+	path, _, _ := bytes.Cut(header.RequestURI(), []byte{'?'})
+	return header.IsPost() && string(path) == updatePath
+}
 
 // isPiece tells whether a request is a piece of an upload: PATCH /api/v1/uploads/{id}.
 func isPiece(header *fasthttp.RequestHeader) bool {

@@ -18,8 +18,8 @@ const (
 
 // infer answers one inference: POST /v2/models/{name}[/versions/{version}]/infer. Binary tensors are read where the
 // socket put them; those of the answer are copied once, into the memory that the socket is written from.
-func (s *Server) infer(c *fiber.Ctx) (err error) {
-	id, err := inferenceID(c)
+func (s *Server) infer(c *fiber.Ctx) error {
+	id, err := s.inferenceID(c)
 	if err != nil {
 		return err
 	}
@@ -33,23 +33,35 @@ func (s *Server) infer(c *fiber.Ctx) (err error) {
 		return err
 	}
 	defer req.Release()
-	if err := s.forward(c, &req.Request); err != nil {
-		return err
-	}
 	sh, err := s.share(req)
 	if err != nil {
 		return err
 	}
 	defer sh.close()
+	return s.ask(c, &req.Request, func(resp *edgewise.Response) error {
+		if err := sh.deliver(req, resp); err != nil {
+			return err
+		}
+		s.setClasses(req, resp.Model)
+		return s.writeInfer(c, req, resp)
+	})
+}
+
+// ask has the engine answer req, within the time that inferences have, for as long as the client is there, and traced where that is
+// wanted. The response is write's until it returns.
+func (s *Server) ask(c *fiber.Ctx, req *edgewise.Request, write func(*edgewise.Response) error) (err error) {
+	if err := s.forward(c, req); err != nil {
+		return err
+	}
 	client := connOf(c.Context())
 	ctx := asked(client.watch(s.span.begin()), c)
 	defer client.unwatch()
-	trace := s.trace(c, &req.Request)
+	trace := s.trace(c, req)
 	if trace != nil {
 		ctx = trace.Context(ctx)
 		defer func() { trace.End(err) }()
 	}
-	resp, err := s.deps.Engine.Infer(ctx, &req.Request)
+	resp, err := s.inferLabelled(ctx, c, req)
 	if err != nil {
 		return err
 	}
@@ -57,11 +69,7 @@ func (s *Server) infer(c *fiber.Ctx) (err error) {
 	if trace != nil {
 		trace.Sending()
 	}
-	if err := sh.deliver(req, resp); err != nil {
-		return err
-	}
-	s.setClasses(req, resp.Model)
-	return s.writeInfer(c, req, resp)
+	return write(resp)
 }
 
 // setClasses tells the encoder what it needs to know of the model where the client wants classes.

@@ -14,7 +14,7 @@ func (s *Server) serverMetadata(c *fiber.Ctx) error {
 
 // modelMetadata answers GET /v2/models/{name}[/versions/{version}].
 func (s *Server) modelMetadata(c *fiber.Ctx) error {
-	id, err := inferenceID(c)
+	id, err := s.inferenceID(c)
 	if err != nil {
 		return err
 	}
@@ -27,7 +27,7 @@ func (s *Server) modelMetadata(c *fiber.Ctx) error {
 
 // modelReady answers GET /v2/models/{name}[/versions/{version}]/ready.
 func (s *Server) modelReady(c *fiber.Ctx) error {
-	id, err := inferenceID(c)
+	id, err := s.inferenceID(c)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (s *Server) modelReady(c *fiber.Ctx) error {
 
 // modelConfig answers GET /v2/models/{name}[/versions/{version}]/config.
 func (s *Server) modelConfig(c *fiber.Ctx) error {
-	id, err := inferenceID(c)
+	id, err := s.inferenceID(c)
 	if err != nil {
 		return err
 	}

@@ -29,8 +29,11 @@ func (s *Server) repositoryIndex(c *fiber.Ctx) error {
 
 // loadModel answers when the model is ready: POST /v2/repository/models/{name}/load.
 func (s *Server) loadModel(c *fiber.Ctx) error {
-	name, err := loadName(c)
+	name, err := param(c, "model")
 	if err != nil {
+		return err
+	}
+	if err := kserve.CheckLoadName(name); err != nil {
 		return err
 	}
 	var ask kserve.LoadRequest
@@ -47,18 +50,9 @@ func (s *Server) loadModel(c *fiber.Ctx) error {
 	return emptyJSON(c)
 }
 
-// loadName returns the model that a path of the model control extension names.
-func loadName(c *fiber.Ctx) (string, error) {
-	name, err := param(c, "model")
-	if err != nil {
-		return "", err
-	}
-	return name, kserve.CheckLoadName(name)
-}
-
-// unloadModel answers at once: POST /v2/repository/models/{name}/unload.
+// unloadModel answers at once: POST /v2/repository/models/{name}/unload. Parameters that it does not know are ignored.
 func (s *Server) unloadModel(c *fiber.Ctx) error {
-	name, err := loadName(c)
+	name, err := param(c, "model")
 	if err != nil {
 		return err
 	}
@@ -69,13 +63,8 @@ func (s *Server) unloadModel(c *fiber.Ctx) error {
 		return err
 	}
 	dependents := false
-	for key, value := range ask.Parameters {
-		if key != "unload_dependents" {
-			return edgewise.Errorf("httpapi.unloadModel", edgewise.Invalid, "unknown unload parameter %.100q: want unload_dependents", key)
-		}
-		if json.Unmarshal(value, &dependents) != nil {
-			return edgewise.Errorf("httpapi.unloadModel", edgewise.Invalid, "unload parameter unload_dependents is %.40s: want true or false", value)
-		}
+	if value, ok := ask.Parameters["unload_dependents"]; ok && json.Unmarshal(value, &dependents) != nil {
+		return edgewise.Errorf("httpapi.unloadModel", edgewise.Invalid, "Unable to parse 'unload_dependents': it is %.40s, want true or false", value)
 	}
 	if err := s.deps.Engine.Unload(s.as(c), name, dependents); err != nil {
 		return err

@@ -22,6 +22,7 @@ func (s *Server) addRoutes(app *fiber.App) {
 	s.addAdminRoutes(app)
 	s.addAccountRoutes(app)
 	s.addBoxRoutes(app)
+	s.addSystemRoutes(app)
 	s.addUploadRoutes(app)
 	s.addCatalogRoutes(app)
 	s.addWorkshopRoutes(app)
@@ -95,8 +96,8 @@ func param(c *fiber.Ctx, key string) (string, error) {
 }
 
 // inferenceID returns the model that a path of the inference protocol names. A name that no model can have is as
-// unknown as any other; a version that is no number makes the path one that does not exist.
-func inferenceID(c *fiber.Ctx) (edgewise.ModelID, error) {
+// unknown as any other; a version that is neither a number nor a label makes the path one that does not exist.
+func (s *Server) inferenceID(c *fiber.Ctx) (edgewise.ModelID, error) {
 	name, err := param(c, "model")
 	if err != nil {
 		return edgewise.ModelID{}, err
@@ -105,16 +106,16 @@ func inferenceID(c *fiber.Ctx) (edgewise.ModelID, error) {
 		return edgewise.ModelID{}, edgewise.Errorf("httpapi.inferenceID", edgewise.NotFound, "Request for unknown model: '%.200s' is not found", name)
 	}
 	id := edgewise.ModelID{Name: name}
-	version := c.Params("version")
-	if version == "" {
-		return id, nil
+	version, err := param(c, "version")
+	if version == "" || err != nil {
+		return id, err
 	}
 	if strings.Trim(version, "0123456789") != "" {
-		return id, fiber.ErrNotFound
+		return s.labelled(name, version)
 	}
 	id.Version, err = strconv.ParseInt(version, 10, 64)
 	if err != nil || id.Version == 0 {
-		return id, edgewise.Errorf("httpapi.inferenceID", edgewise.NotFound, "Request for unknown model: '%s' version %.40s is not found", name, strings.Clone(version))
+		return id, edgewise.Errorf("httpapi.inferenceID", edgewise.NotFound, "Request for unknown model: '%s' version %.40s is not found", name, version)
 	}
 	return id, nil
 }

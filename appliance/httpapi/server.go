@@ -62,6 +62,8 @@ type Deps struct {
 	Catalog  Catalog
 	Workshop Workshop
 	Activity Activity
+	// System changes the system that the box runs on. Nil: the routes about it are not there.
+	System System
 	// Page finds a file of the page by its path, without the slash that it begins with, in a form that an Accept-Encoding
 	// header takes. Nil: there is no page.
 	Page func(path, acceptEncoding string) (PageFile, bool)

@@ -12,7 +12,7 @@ func (s *Server) statistics(c *fiber.Ctx) error {
 	var id edgewise.ModelID
 	if c.Params("model") != "" {
 		var err error
-		if id, err = inferenceID(c); err != nil {
+		if id, err = s.inferenceID(c); err != nil {
 			return err
 		}
 	}

@@ -27,7 +27,7 @@ func (s *Server) tracedModel(c *fiber.Ctx) (string, error) {
 	if c.Params("model") == "" {
 		return "", nil
 	}
-	id, err := inferenceID(c)
+	id, err := s.inferenceID(c)
 	if err != nil {
 		return "", err
 	}

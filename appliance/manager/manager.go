@@ -132,6 +132,7 @@ func (m *Manager) Forget(name string) { m.Want(&edgewise.Record{Name: name}) }
 
 // reconcile does what next says for one model, and publishes the result. m.mu is held.
 func (m *Manager) reconcile(name string, mod *model) {
+	m.stepAside(name, mod)
 	p := next(m.snapshot(name, mod))
 	mod.serving = p.serving
 	m.noteGap(name, mod, time.Now())
@@ -285,14 +286,15 @@ func (mod *model) route(held []int64) *route {
 		r.stored = append(r.stored, v.ID.Version)
 	}
 	r.stored = append(r.stored, held...) // when everything ends, an ensemble's parts outlive what is stored of them
+	for s := range mod.beside {
+		r.drain(s)
+	}
 	for number, s := range mod.slots {
 		t := &target{version: s.version, status: edgewise.Status{ID: s.version.ID, State: s.state, Reason: s.reason, Since: s.since, Took: s.took, Fallen: s.fallen}}
 		if s.state == edgewise.StateReady {
 			t.handle = s.handle
 		}
-		if s.draining {
-			r.draining = append(r.draining, &target{version: s.version, handle: s.handle, status: t.status})
-		}
+		r.drain(s)
 		r.versions[number] = t
 		if number == mod.serving {
 			r.serving = t

@@ -56,6 +56,7 @@ func (m *Manager) renewed(name string, s *slot, servable edgewise.Servable, err 
 	drained := leaver.state == edgewise.StateReady // otherwise it has stopped working, and is closed
 	if drained {
 		leaver.to(edgewise.StateUnloading, time.Now())
+		leaver.draining = m.drains(leaver)
 		mod.beside[leaver] = true
 	}
 	m.reconcile(name, mod)

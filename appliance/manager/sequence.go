@@ -14,6 +14,24 @@ func (m *Manager) drains(s *slot) bool {
 	return ok && m.config.SequenceDrain > 0 && !m.closed
 }
 
+// stepAside makes room for versions that are wanted again while they end their sequences: they are loaded anew beside
+// themselves, which takes what begins then, and nobody waits for the sequences. m.mu is held.
+func (m *Manager) stepAside(name string, mod *model) {
+	for _, number := range m.snapshot(name, mod).wanted() {
+		if s := mod.slots[number]; s != nil && s.draining {
+			delete(mod.slots, number)
+			mod.beside[s] = true
+		}
+	}
+}
+
+// drain adds a version that goes on with its sequences, and no other.
+func (r *route) drain(s *slot) {
+	if s.draining {
+		r.draining = append(r.draining, &target{version: s.version, handle: s.handle})
+	}
+}
+
 // drain lets a version that is being unloaded end its sequences. Those that are there when its time is over, or when
 // everything ends, find no version that knows them.
 func (m *Manager) drain(s *slot) {

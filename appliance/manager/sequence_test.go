@@ -183,3 +183,49 @@ func TestUnloadWaitsForSequences(t *testing.T) {
 		}
 	})
 }
+
+// TestLoadDoesNotWaitForSequences loads a version again while it ends its sequences, and replaces it under its number.
+func TestLoadDoesNotWaitForSequences(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := startSequencers(t, 10*time.Second)
+		m.config.Replaces = func(old, now *edgewise.Version) bool { return true }
+		settle := func() { // a load takes a second
+			t.Helper()
+			begin := time.Now()
+			if err := m.Settle(t.Context(), "m"); err != nil || time.Since(begin) > time.Second {
+				t.Fatalf("settled after %v, %v", time.Since(begin), err)
+			}
+		}
+		want := func(answered bool, s edgewise.Sequence) {
+			t.Helper()
+			if got := sequenceAnswer(t, m, 0, s); (got == 1) != answered {
+				t.Errorf("%+v is answered by version %d", s, got)
+			}
+		}
+		m.Want(live(1, 1))
+		settle()
+		want(true, edgewise.Sequence{ID: 1, Start: true})
+		unwanted := live(1, 1)
+		unwanted.Wanted = false
+		m.Want(unwanted)
+		want(true, edgewise.Sequence{ID: 1})
+		want(false, edgewise.Sequence{ID: 2, Start: true})
+		m.Want(live(1, 1))
+		settle()
+		want(true, edgewise.Sequence{ID: 1})
+		want(true, edgewise.Sequence{ID: 2, Start: true})
+		m.Want(live(1, 1)) // another version under the same number
+		settle()
+		want(true, edgewise.Sequence{ID: 1})
+		want(true, edgewise.Sequence{ID: 2})
+		want(true, edgewise.Sequence{ID: 3, Start: true})
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		want(false, edgewise.Sequence{ID: 1})
+		want(false, edgewise.Sequence{ID: 2})
+		want(true, edgewise.Sequence{ID: 3, End: true})
+		if n := len(m.Statuses()); n != 1 {
+			t.Errorf("%d versions", n)
+		}
+	})
+}

@@ -185,6 +185,9 @@ func (c *collector) collectVersion(out chan<- prometheus.Metric, s Sample) {
 	if st.Sequences != nil {
 		collectSequences(out, *st.Sequences, names, values)
 	}
+	if st.Pictures > 0 {
+		counter("edgewise_gpu_pictures_total", "Number of rows that were made of pictures on a GPU.", float64(st.Pictures))
+	}
 	if st.Guest.Created > 0 {
 		collectGuests(out, st.Guest, names, values)
 	}

@@ -189,6 +189,7 @@ const maxTracedBytes = 1 << 20
 // note takes tensors down.
 func (n *traced) note(activity string, tensors []edgewise.Tensor) {
 	for _, t := range tensors {
+		t.Settle()
 		sizes := make([]string, len(t.Shape))
 		for i, size := range t.Shape {
 			sizes[i] = strconv.FormatInt(size, 10)

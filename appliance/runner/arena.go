@@ -178,29 +178,30 @@ func blockSize(need int64) int64 {
 func align(n uint64) uint64 { return (n + alignment - 1) &^ (alignment - 1) }
 
 func newBlock(id uint32, size int64) (*block, error) {
-	fd, err := unix.MemfdCreate("edgewise", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	fd, data, err := newShared(size)
+	return &block{id: id, fd: fd, data: data}, err
+}
+
+// newShared makes a memory file that cannot shrink, and maps it.
+func newShared(size int64) (fd int, data []byte, err error) {
+	fd, err = unix.MemfdCreate("edgewise", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
-		return nil, err
+		return fd, nil, err
 	}
-	b := &block{id: id, fd: fd}
-	if err := b.resize(size); err != nil {
-		b.close()
-		return nil, err
+	if err = unix.Ftruncate(fd, size); err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL)
 	}
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL); err != nil {
-		b.close()
-		return nil, err
+	if err == nil {
+		data, err = mapShared(fd, size)
 	}
-	return b, nil
+	if err != nil {
+		_ = unix.Close(fd)
+	}
+	return fd, data, err
 }
 
 func (b *block) resize(size int64) error {
 	if err := unix.Ftruncate(b.fd, size); err != nil {
-		return err
-	}
-	var err error
-	if b.data == nil {
-		b.data, err = mapShared(b.fd, size)
 		return err
 	}
 	data, err := unix.Mremap(b.data, int(size), unix.MREMAP_MAYMOVE)
@@ -215,8 +216,6 @@ func mapShared(fd int, size int64) ([]byte, error) {
 }
 
 func (b *block) close() {
-	if b.data != nil {
-		_ = unix.Munmap(b.data)
-	}
+	_ = unix.Munmap(b.data)
 	_ = unix.Close(b.fd)
 }

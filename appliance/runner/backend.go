@@ -1,14 +1,17 @@
-// Package runner keeps native code in child processes of the same program: one child a loaded version. A crash or a
+// Package runner keeps native code in child processes of the same program: one child a loaded version, or one for a group
+// of them. A crash or a
 // leak costs one model one second, and unloading gives the memory back, because it ends the child.
 //
-// Parent and child share memory blocks for tensors and talk over sockets that keep messages apart. Each run in flight has
-// a lane: a socket of its own, on which the calling thread writes the run and waits for the answer, and the child's
-// thread waits, runs and answers. A run costs two wake-ups. The child is not trusted: every number it sends is checked.
+// Parent and child share memory blocks for tensors. Each run in flight has a lane: two mailboxes in shared memory, into
+// which the calling thread puts the run and the child's thread the answer, and a socket for descriptors. Where runs are
+// short, both look for a moment before they sleep, on cores that they have chosen for it (core.go). The child is not
+// trusted: every number it writes is checked.
 package runner
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"sync"
@@ -19,12 +22,13 @@ import (
 
 // Config configures the backend. Zero durations and sizes take the defaults named beside them.
 type Config struct {
-	Backend     edgewise.Backend // answers Platform and Inspect, in this process
-	Arguments   []string         // with which the program, started again, calls Serve
-	Options     any              // handed to the child's maker of the backend, as JSON
-	Environment []string         // of the child, as key=value; nothing else is in it
-	ReadPaths   []string         // files and folders that the child may read beside the model's folder and the system's libraries
-	Device      func() Access    // what a child on a GPU has beside that; nil: nothing
+	Backend     edgewise.Backend                 // answers Platform and Inspect, in this process
+	Arguments   []string                         // with which the program, started again, calls Serve
+	Options     any                              // handed to the child's maker of the backend, as JSON
+	Environment []string                         // of the child, as key=value; nothing else is in it
+	ReadPaths   []string                         // files and folders that the child may read beside the model's folder and the system's libraries
+	Group       func(v *edgewise.Version) string // the name of the group in whose process a version runs; "": one of its own. nil: each has one
+	Device      func() Access                    // what a child on a GPU has beside that; nil: nothing
 
 	LoadTimeout  time.Duration // longest start of a child, its load included; 5 minutes
 	LoadTime     time.Duration // most processor time of a load, in whole seconds; 0: none
@@ -34,7 +38,7 @@ type Config struct {
 	MaxCrashes   int           // crashes within CrashWindow that end the restarts; 5
 	CrashWindow  time.Duration // 10 minutes
 	MaxArena     int64         // bytes of shared memory of a version: inputs of runs and results not yet freed; 2 GiB
-	MaxLanes     int           // runs of a version at the same time, others wait; 256
+	MaxLanes     int           // runs of a child at the same time, others wait; 256
 	AddressSpace uint64        // RLIMIT_AS of the child in bytes; 0: none
 	Logger       *slog.Logger
 }
@@ -69,12 +73,15 @@ func fill[T comparable](field *T, otherwise T) {
 type Backend struct {
 	config Config
 	tell   sync.Once // which protection the kernel lacks
+
+	mu     sync.Mutex
+	groups map[string]*group // those with a name
 }
 
 var _ edgewise.Backend = (*Backend)(nil)
 
 // New makes the backend. No child is started before Load.
-func New(c Config) *Backend { return &Backend{config: c.complete()} }
+func New(c Config) *Backend { return &Backend{config: c.complete(), groups: map[string]*group{}} }
 
 // Platform is that of the wrapped backend.
 func (b *Backend) Platform() string { return b.config.Backend.Platform() }
@@ -84,41 +91,85 @@ func (b *Backend) Inspect(ctx context.Context, dir string, m *edgewise.Model) (*
 	return b.config.Backend.Inspect(ctx, dir, m)
 }
 
-// Load starts a child, which loads v. Errors: those of the child's backend; Internal when the child dies while loading;
-// Deadline when it takes longer than LoadTimeout. The instance is an *Instance.
+// Load starts a child, which loads v; with the other members of v's group, if it has one, which go on in their present
+// child until that is done. Errors: those of the child's backend; Internal when the child dies while loading; Deadline
+// when it takes longer than LoadTimeout for each of them. The instance is an *Instance.
 func (b *Backend) Load(ctx context.Context, v *edgewise.Version, dir string, on edgewise.Device) (edgewise.Instance, error) {
 	const op = "runner.Load"
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, edgewise.Errorf(op, edgewise.Internal, "model %v: %w", v.ID, err)
 	}
-	options, err := json.Marshal(b.config.Options)
-	if err != nil {
-		return nil, edgewise.Errorf(op, edgewise.Internal, "model %v: options of its process: %w", v.ID, err)
+	i := newInstance(b, v.ID, member{Version: v, Dir: dir, Device: on})
+	for {
+		g := b.groupOf(v)
+		i.group = g
+		err := g.join(ctx, i)
+		if err == nil {
+			return i, nil
+		}
+		if !errors.Is(err, errOver) {
+			b.release(g)
+			i.arena.close()
+			return nil, err
+		}
 	}
-	task, err := json.Marshal(task{Options: options, Version: v, Dir: dir, Device: on, AddressSpace: b.config.AddressSpace, LoadSeconds: seconds(b.config.LoadTime)})
-	if err != nil {
-		return nil, edgewise.Errorf(op, edgewise.Internal, "model %v: task of its process: %w", v.ID, err)
+}
+
+// groupOf returns the group that a version is to join.
+func (b *Backend) groupOf(v *edgewise.Version) *group {
+	name := ""
+	if b.config.Group != nil {
+		name = b.config.Group(v)
 	}
-	i := newInstance(b, v.ID, dir, task)
-	i.onGPU = on.Kind == edgewise.GPU
-	p, err := i.start(ctx)
-	if err != nil {
-		i.arena.close()
-		return nil, err
+	if name == "" {
+		return newGroup(b, "")
 	}
-	i.supervise(p)
-	return i, nil
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	g, ok := b.groups[name]
+	if !ok {
+		g = newGroup(b, name)
+		b.groups[name] = g
+	}
+	return g
+}
+
+// release forgets a group that has no members, after a join that failed.
+func (b *Backend) release(g *group) {
+	g.changing.Lock()
+	defer g.changing.Unlock()
+	g.mu.Lock()
+	empty := len(g.members) == 0
+	g.over = g.over || empty
+	g.mu.Unlock()
+	if empty {
+		b.forget(g)
+	}
+}
+
+// forget makes the next version of a group's name found a group of its own.
+func (b *Backend) forget(g *group) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.groups[g.name] == g {
+		delete(b.groups, g.name)
+	}
 }
 
 // task tells a child what to load.
 type task struct {
-	Options      json.RawMessage   `json:"options"`
-	Version      *edgewise.Version `json:"version"`
-	Dir          string            `json:"dir"`
-	Device       edgewise.Device   `json:"device"`
-	AddressSpace uint64            `json:"address_space"` // bytes, 0: no bound
-	LoadSeconds  uint64            `json:"load_seconds"`  // of processor time, 0: no bound
+	Options      json.RawMessage `json:"options"`
+	Members      []member        `json:"members"`
+	AddressSpace uint64          `json:"address_space"` // bytes, 0: no bound
+	LoadSeconds  uint64          `json:"load_seconds"`  // of processor time, for each of them, 0: no bound
+}
+
+// member is one version of a task.
+type member struct {
+	Version *edgewise.Version `json:"version"`
+	Dir     string            `json:"dir"`
+	Device  edgewise.Device   `json:"device"`
 }
 
 // seconds rounds up.

@@ -149,7 +149,7 @@ func TestARestartThatCrashesInLoadCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	fails(t, i, "crash", edgewise.Unavailable)
-	<-i.ended
+	<-i.group.ended
 	if s := i.Stats(); s.Crashes != 5 || s.PID != 0 {
 		t.Errorf("%+v", s)
 	}

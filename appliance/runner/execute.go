@@ -11,24 +11,25 @@ import (
 type execution struct {
 	server *server
 	frame  runFrame
-	fd     int       // of the lane
+	fd     int       // of the lane's socket
+	back   *mailbox  // of the lane
 	now    mapping   // of the block of the outputs
 	old    []mapping // earlier ones, in which tensors may stand until the run has ended
 	next   uint64    // where the next output may stand
 }
 
 // run answers one run: the frame, made in buf, whose old content has been decoded.
-func (s *server) run(lane uint64, fd int, f runFrame, buf []byte) ([]byte, error) {
-	e := &execution{server: s, frame: f, fd: fd, now: s.block(f.out), next: f.free}
+func (s *server) run(lane uint64, fd int, back *mailbox, f runFrame, buf []byte) ([]byte, error) {
+	e := &execution{server: s, frame: f, fd: fd, back: back, now: s.block(f.out), next: f.free}
 	defer e.end()
 	in, err := e.inputs()
 	if err != nil {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	s.begin(lane, running{f.run, stop})
+	s.host.flights.begin(lane, running{f.run, stop})
 	result, err := e.compute(ctx, in)
-	s.finish(lane)
+	s.host.flights.finish(lane)
 	stop()
 	if err != nil {
 		return nil, err
@@ -98,7 +99,7 @@ func (e *execution) fit() error {
 	if e.next <= uint64(len(e.now.data)) {
 		return nil
 	}
-	longer, err := e.server.grow(e.frame.out, e.next, e.fd)
+	longer, err := e.server.grow(e.frame.out, e.next, e.fd, e.back)
 	if err != nil {
 		return err
 	}

@@ -68,6 +68,9 @@ func (f fake) Load(_ context.Context, _ *edgewise.Version, dir string, _ edgewis
 	if _, err := os.Stat(dir + "/crash"); err == nil {
 		crash()
 	}
+	if _, err := os.Stat(dir + "/refuse"); err == nil {
+		return nil, edgewise.Errorf("fake.Load", edgewise.Unsupported, "told to refuse")
+	}
 	return f, nil
 }
 
@@ -202,7 +205,7 @@ func itoa(n int) string { b, _ := json.Marshal(n); return string(b) }
 func setUp(options fakeOptions) Config {
 	return Config{
 		Backend: fake{}, Arguments: []string{childVerb}, Options: options, Logger: slog.New(slog.DiscardHandler),
-		LoadTimeout: 20 * time.Second, Grace: 300 * time.Millisecond, FirstBackOff: time.Millisecond, LastBackOff: 20 * time.Millisecond,
+		LoadTimeout: 2 * time.Minute, Grace: 300 * time.Millisecond, FirstBackOff: time.Millisecond, LastBackOff: 20 * time.Millisecond,
 	}
 }
 
@@ -230,18 +233,16 @@ func lie(name string) {
 	_ = send(controlFD, []byte{byte(kindReady)}, nil, 0)
 	buf, rights := make([]byte, maxFrame), make([]byte, 256)
 	_, lanes, err := receiveWith(controlFD, buf, rights)
-	if err != nil || len(lanes) != 1 {
+	if err != nil || len(lanes) != 2 {
 		os.Exit(0)
 	}
-	frame, _, err := receiveWith(lanes[0], buf, rights)
+	memory, err := mapShared(lanes[1], laneBytes)
 	if err != nil {
-		os.Exit(0)
+		os.Exit(4)
 	}
-	f, err := decodeRun(frame[1:])
-	if err != nil {
-		os.Exit(3)
-	}
-	_ = send(lanes[0], lies()[name](f), nil, 0)
+	there, back := mailboxes(memory)
+	f, _, _ := next(there, 0, lanes[0], buf, rights)
+	back.post(lies()[name](f))
 	select {}
 }
 

@@ -22,9 +22,10 @@ type kind uint8
 const (
 	kindReady     kind = iota + 1 // child, control: the model is loaded
 	kindFailed                    // child: failure
-	kindLane                      // parent, control: a lane's socket is attached; lane
+	kindLane                      // parent, control: a lane's socket and its memory are attached; lane, member
 	kindTerminate                 // parent, control: end a run; lane, run
-	kindForget                    // parent, control: unmap a block; block
+	kindForget                    // parent, control: unmap a block; block, member
+	kindUnload                    // parent, control: unload a member; member
 	kindRun                       // parent, lane: runFrame
 	kindDone                      // child, lane: doneFrame
 	kindGrow                      // child, lane: the outputs need this many bytes of the block; size
@@ -54,6 +55,8 @@ type attached struct {
 // runFrame asks for a run. Outputs go to block out, from byte free on.
 type runFrame struct {
 	run    uint64
+	core   int32  // on which the thread of this lane is to wait for its next run; anywhere
+	look   uint32 // nanoseconds that it looks for that before it sleeps
 	out    uint32
 	free   uint64
 	attach []attached
@@ -71,7 +74,7 @@ type doneFrame struct {
 
 // failure answers a run, or a load, that failed.
 type failure struct {
-	run  uint64
+	run  uint64 // or the member that was being loaded
 	kind edgewise.Kind
 	text string
 }
@@ -82,6 +85,8 @@ type pair struct{ a, b uint64 }
 func (f runFrame) append(to []byte) []byte {
 	to = append(to, byte(kindRun))
 	to = number(to, f.run)
+	to = binary.LittleEndian.AppendUint32(to, uint32(f.core))
+	to = binary.LittleEndian.AppendUint32(to, f.look)
 	to = binary.LittleEndian.AppendUint32(to, f.out)
 	to = number(to, f.free)
 	to = binary.LittleEndian.AppendUint16(to, uint16(len(f.attach)))
@@ -218,7 +223,7 @@ func (r *reader) placed() []placed {
 
 func decodeRun(body []byte) (runFrame, error) {
 	r := &reader{rest: body}
-	f := runFrame{run: r.u64(), out: r.u32(), free: r.u64()}
+	f := runFrame{run: r.u64(), core: int32(r.u32()), look: r.u32(), out: r.u32(), free: r.u64()}
 	for range r.count(maxAttached) {
 		f.attach = append(f.attach, attached{r.u32(), r.u64()})
 	}

@@ -5,32 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/edgewise-ai/edgewise"
 )
 
-// Instance is a version in a child process, which is started again when it dies.
+// Instance is a version in a child process, its own or one that it shares, which is started again when it dies.
 type Instance struct {
 	backend *Backend
+	group   *group
 	id      edgewise.ModelID
-	dir     string
-	task    []byte
+	task    member
 	arena   *arena
-	closing chan struct{}
-	ended   chan struct{} // the supervisor has returned
-	fallen  chan struct{} // closed when the child is not started again
 	stats   counters
-	onGPU   bool
-
-	mu      sync.Mutex
-	process *process // nil while there is none
-	reason  string   // why there is none
-	crashes []time.Time
+	tempo   tempo
+	closed  atomic.Bool
 }
 
 var (
@@ -52,13 +42,10 @@ type Stats struct {
 // Copied is how many bytes of tensors the crossing has copied, on both sides.
 func (s Stats) Copied() int64 { return s.CopiedIn + s.CopiedOut + s.ChildOut }
 
-type counters struct{ runs, copiedIn, copiedOut, childOut, crashes, generation atomic.Int64 }
+type counters struct{ runs, copiedIn, copiedOut, childOut, crashes atomic.Int64 }
 
-func newInstance(b *Backend, id edgewise.ModelID, dir string, task []byte) *Instance {
-	return &Instance{
-		backend: b, id: id, dir: dir, task: task, arena: newArena(b.config.MaxArena),
-		closing: make(chan struct{}), ended: make(chan struct{}), fallen: make(chan struct{}),
-	}
+func newInstance(b *Backend, id edgewise.ModelID, task member) *Instance {
+	return &Instance{backend: b, id: id, task: task, arena: newArena(b.config.MaxArena)}
 }
 
 // Stats returns what has been counted so far.
@@ -67,27 +54,24 @@ func (i *Instance) Stats() Stats {
 		Runs: i.stats.runs.Load(), CopiedIn: i.stats.copiedIn.Load(), CopiedOut: i.stats.copiedOut.Load(),
 		ChildOut: i.stats.childOut.Load(), Crashes: i.stats.crashes.Load(),
 	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.process != nil {
-		s.PID = i.process.pid
+	if p, err := i.alive(); err == nil {
+		s.PID = p.pid
 	}
 	return s
 }
 
 // Ended is closed when the child has died so often that it is not started again.
-func (i *Instance) Ended() <-chan struct{} { return i.fallen }
+func (i *Instance) Ended() <-chan struct{} { return i.group.fallen }
 
-// Process returns what is known of the child.
+// Process returns what is known of the child. Members of a group all report the one that they share.
 func (i *Instance) Process() (edgewise.Process, bool) {
 	s := i.Stats()
-	p := edgewise.Process{PID: s.PID, Crashes: uint64(s.Crashes), Copied: uint64(s.Copied())}
+	p := edgewise.Process{PID: s.PID, Group: i.group.name, Crashes: uint64(s.Crashes), Copied: uint64(s.Copied())}
 	if p.PID != 0 {
 		p.Resident = resident(p.PID)
+		return p, true
 	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	p.Reason = i.reason
+	p.Reason = i.absence()
 	return p, true
 }
 
@@ -104,116 +88,10 @@ func resident(pid int) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// start makes a child and waits until it has loaded the model.
-func (i *Instance) start(ctx context.Context) (*process, error) {
-	ctx, cancel := context.WithTimeout(ctx, i.backend.config.LoadTimeout)
-	defer cancel()
-	p, err := i.backend.spawn(i, uint64(i.stats.generation.Add(1)))
-	if err != nil {
-		return nil, edgewise.Errorf("runner.start", edgewise.Internal, "model %v: its process cannot be started: %w", i.id, err)
-	}
-	err = p.loaded(ctx)
-	if err == nil {
-		return p, nil
-	}
-	p.end()
-	return nil, err
-}
-
-// supervise takes over a started child and starts another one whenever it dies, until it has died too often.
-func (i *Instance) supervise(p *process) {
-	i.process = p
-	go func() {
-		defer close(i.ended)
-		for p != nil {
-			select {
-			case <-i.closing:
-				p.end()
-				return
-			case <-p.dead:
-			}
-			p.end()
-			i.died(p.cause)
-			p = i.restart()
-		}
-		select {
-		case <-i.closing:
-		default:
-			close(i.fallen)
-		}
-	}()
-}
-
-// died records a crash.
-func (i *Instance) died(cause string) {
-	i.stats.crashes.Add(1)
-	now := time.Now()
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.process = nil
-	i.crashes = append(slices.DeleteFunc(i.crashes, func(t time.Time) bool { return now.Sub(t) > i.backend.config.CrashWindow }), now)
-	i.reason = fmt.Sprintf("its process died (%s) and is being started again", cause)
-	if len(i.crashes) >= i.backend.config.MaxCrashes {
-		i.reason = fmt.Sprintf("its process died %d times within %v, the last time with: %s; it is not started again before the model is loaded anew", len(i.crashes), i.backend.config.CrashWindow, cause)
-	}
-	i.backend.config.Logger.Error("the process of a model died", "model", i.id.String(), "cause", cause, "crashes", len(i.crashes))
-}
-
-// restart waits for the back-off and starts a child, until one has loaded. It returns nil when the instance is being
-// closed or has crashed too often.
-func (i *Instance) restart() *process {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	go func() {
-		select {
-		case <-i.closing:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	for {
-		i.mu.Lock()
-		crashes := len(i.crashes)
-		i.mu.Unlock()
-		if crashes >= i.backend.config.MaxCrashes {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(backOff(i.backend.config, crashes)):
-		}
-		p, err := i.start(ctx)
-		if err == nil {
-			i.mu.Lock()
-			i.process, i.reason = p, ""
-			i.mu.Unlock()
-			i.backend.config.Logger.Info("the process of a model was started again", "model", i.id.String(), "pid", p.pid)
-			return p
-		}
-		if ctx.Err() != nil {
-			return nil
-		}
-		i.died(err.Error())
-	}
-}
-
-// backOff is the wait after the n-th crash, n from 1.
-func backOff(c Config, n int) time.Duration {
-	wait := c.FirstBackOff
-	for ; n > 1 && wait < c.LastBackOff; n-- {
-		wait *= 2
-	}
-	return min(wait, c.LastBackOff)
-}
-
-// Close ends the child, and with it gives all its memory back.
+// Close ends the child, and with it gives all its memory back. A child that is shared with others unloads the model.
 func (i *Instance) Close() error {
-	close(i.closing)
-	<-i.ended
-	i.mu.Lock()
-	i.process, i.reason = nil, "it is closed"
-	i.mu.Unlock()
+	i.closed.Store(true)
+	i.group.leave(i)
 	i.arena.close()
 	return nil
 }
@@ -245,7 +123,7 @@ func (i *Instance) forget(blocks []uint32) {
 	}
 	if p, err := i.alive(); err == nil {
 		for _, b := range blocks {
-			p.tell(pair{a: uint64(b)}.append(nil, kindForget))
+			p.tell(pair{uint64(b), p.index(i)}.append(nil, kindForget))
 		}
 	}
 }
@@ -256,12 +134,35 @@ func (i *Instance) exhausted(err error) error {
 
 // alive returns the child. Error: Unavailable, with the reason why there is none.
 func (i *Instance) alive() (*process, error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.process == nil {
-		return nil, edgewise.Errorf("runner.Run", edgewise.Unavailable, "model %v: %s", i.id, i.reason)
+	i.group.mu.Lock()
+	p := i.group.process
+	i.group.mu.Unlock()
+	if p == nil || i.closed.Load() {
+		return nil, edgewise.Errorf("runner.Run", edgewise.Unavailable, "model %v: %s", i.id, i.absence())
 	}
-	return i.process, nil
+	return p, nil
+}
+
+// enter is alive for a run: the child is not given up before the run calls its users' Done.
+func (i *Instance) enter() (*process, error) {
+	i.group.mu.Lock()
+	if p := i.group.process; p != nil && !i.closed.Load() {
+		defer i.group.mu.Unlock()
+		p.users.Add(1)
+		return p, nil
+	}
+	i.group.mu.Unlock()
+	return i.alive()
+}
+
+// absence is why there is no child.
+func (i *Instance) absence() string {
+	if i.closed.Load() {
+		return "it is closed"
+	}
+	i.group.mu.Lock()
+	defer i.group.mu.Unlock()
+	return i.group.reason
 }
 
 // Run computes in the child. Inputs outside memory of Alloc are copied into shared memory once; outputs are read there
@@ -274,16 +175,17 @@ func (i *Instance) Run(ctx context.Context, in []edgewise.Tensor, want []string)
 	if err := fits(in, want); err != nil {
 		return nil, edgewise.Errorf("runner.Run", edgewise.TooLarge, "model %v: %w", i.id, err)
 	}
-	p, err := i.alive()
+	p, err := i.enter()
 	if err != nil {
 		return nil, err
 	}
-	l, err := p.take(ctx)
+	defer p.users.Done()
+	l, where, err := p.take(ctx, i)
 	if err != nil {
 		return nil, err
 	}
-	defer p.give(l)
-	r := &run{instance: i, process: p, lane: l, want: want}
+	defer p.give(l, where.core)
+	r := &run{instance: i, process: p, lane: l, want: want, berth: where}
 	result, err := r.execute(ctx, in)
 	i.stats.runs.Add(1)
 	if err != nil && ctx.Err() != nil && !errors.Is(err, ctx.Err()) {

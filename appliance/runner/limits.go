@@ -6,8 +6,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/edgewise-ai/edgewise"
 )
 
 // maxFiles bounds the open files of a child.
@@ -16,7 +14,7 @@ const maxFiles = 1024
 // limit lowers what this process may use: no core files, no files written, few descriptors, and addressSpace bytes of
 // address space unless that is 0. The driver of a GPU takes address space for all the memory that there is, and makes files
 // in memory; so a process on a GPU has no bounds of these two.
-func limit(addressSpace uint64, on edgewise.Device) error {
+func limit(addressSpace uint64, onGPU bool) error {
 	limits := []struct {
 		name     string
 		resource int
@@ -31,7 +29,7 @@ func limit(addressSpace uint64, on edgewise.Device) error {
 		if l.resource == unix.RLIMIT_AS && l.value == 0 {
 			continue
 		}
-		if on.Kind == edgewise.GPU && (l.resource == unix.RLIMIT_AS || l.resource == unix.RLIMIT_FSIZE) {
+		if onGPU && (l.resource == unix.RLIMIT_AS || l.resource == unix.RLIMIT_FSIZE) {
 			continue
 		}
 		if err := unix.Setrlimit(l.resource, &unix.Rlimit{Cur: l.value, Max: l.value}); err != nil {

@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -31,12 +33,13 @@ const (
 
 // process is one child. It is over once dead is closed and end has returned.
 type process struct {
-	id         edgewise.ModelID
+	group      *group
+	members    []*Instance
 	pid        int
 	generation uint64
 	control    int
-	idle       chan *lane
-	lanes      chan struct{} // one token for each lane that may still be made
+	room       chan struct{}  // holds one token for each run in progress
+	users      sync.WaitGroup // runs that were sent here; see group.put
 	runs       atomic.Uint64
 	kernel     *os.Process
 	dead       chan struct{}
@@ -46,45 +49,66 @@ type process struct {
 	mu     sync.Mutex // guards what follows, and the use of control for sending
 	reason string     // why it was killed, empty when it was not
 	made   uint64     // lanes so far
+	all    []*lane    // those that have been made
+	idle   []*lane    // those that carry no run
+	fallen bool       // the child has ended
 	over   bool       // control is closed
 }
 
-// spawn starts a child for an instance.
-func (b *Backend) spawn(i *Instance, generation uint64) (*process, error) {
+// spawn starts a child for some versions.
+func (b *Backend) spawn(g *group, members []*Instance, generation uint64) (*process, error) {
+	content, err := b.task(members)
+	if err != nil {
+		return nil, err
+	}
 	ours, theirs, err := socketPair()
 	if err != nil {
 		return nil, err
 	}
-	task, err := memory(i.task)
+	file, err := memory(content)
 	if err != nil {
 		_ = unix.Close(ours)
 		_ = unix.Close(theirs)
 		return nil, err
 	}
 	p := &process{
-		id: i.id, generation: generation, control: ours, dead: make(chan struct{}),
-		idle: make(chan *lane, b.config.MaxLanes), lanes: make(chan struct{}, b.config.MaxLanes),
-	}
-	for range b.config.MaxLanes {
-		p.lanes <- struct{}{}
+		group: g, members: members, generation: generation, control: ours, dead: make(chan struct{}), room: make(chan struct{}, b.config.MaxLanes),
 	}
 	child := os.NewFile(uintptr(theirs), "control")
 	started := make(chan error, 1)
-	go p.own(b, i.access(), []*os.File{child, task}, started)
+	go p.own(b, b.access(members), []*os.File{child, file}, started)
 	err = <-started
 	_ = child.Close()
-	_ = task.Close()
+	_ = file.Close()
 	if err != nil {
 		_ = unix.Close(ours)
 	}
 	return p, err
 }
 
-// access is what the child of an instance may read and use.
-func (i *Instance) access() Access {
-	c := &i.backend.config
-	a := Access{Environment: append([]string{}, c.Environment...), ReadPaths: append([]string{i.dir}, c.ReadPaths...)}
-	if i.onGPU && c.Device != nil {
+// task says what the child of some versions is to load.
+func (b *Backend) task(members []*Instance) ([]byte, error) {
+	options, err := json.Marshal(b.config.Options)
+	if err != nil {
+		return nil, err
+	}
+	t := task{Options: options, AddressSpace: b.config.AddressSpace, LoadSeconds: seconds(b.config.LoadTime)}
+	for _, i := range members {
+		t.Members = append(t.Members, i.task)
+	}
+	return json.Marshal(t)
+}
+
+// access is what the child of some versions may read and use.
+func (b *Backend) access(members []*Instance) Access {
+	c := &b.config
+	a := Access{Environment: append([]string{}, c.Environment...), ReadPaths: append([]string{}, c.ReadPaths...)}
+	onGPU := false
+	for _, i := range members {
+		a.ReadPaths = append(a.ReadPaths, i.task.Dir)
+		onGPU = onGPU || i.task.Device.Kind == edgewise.GPU
+	}
+	if onGPU && c.Device != nil {
 		more := c.Device()
 		a.Environment = append(a.Environment, more.Environment...)
 		a.ReadPaths = append(a.ReadPaths, more.ReadPaths...)
@@ -92,6 +116,12 @@ func (i *Instance) access() Access {
 	}
 	return a
 }
+
+// index is the number by which the child knows a member.
+func (p *process) index(i *Instance) uint64 { return uint64(slices.Index(p.members, i)) }
+
+// newest is the member that was added last: the one that is being loaded when the others have been before.
+func (p *process) newest() edgewise.ModelID { return p.members[len(p.members)-1].id }
 
 // own starts the child and waits for its end, on a thread of its own that ends with it: the child dies with that thread
 // should this process be killed, and the confinement that the child inherits from the thread touches no other.
@@ -120,13 +150,17 @@ func (p *process) own(b *Backend, a Access, files []*os.File, started chan<- err
 		return
 	}
 	p.kernel, p.pid = cmd.Process, cmd.Process.Pid
-	p.logging.Go(func() { forward(output, b.config.Logger.With("model", p.id.String(), "pid", p.pid)) })
+	p.logging.Go(func() { forward(output, b.config.Logger.With(append(p.group.label(p.members), "pid", p.pid)...)) })
 	started <- nil
 	_ = cmd.Wait()
 	p.mu.Lock()
 	p.cause = p.reason
 	if state := cmd.ProcessState; p.cause == "" || !killed(state) {
 		p.cause = state.String()
+	}
+	p.fallen = true
+	for _, l := range p.all {
+		l.back.end()
 	}
 	p.mu.Unlock()
 	close(p.dead)
@@ -179,7 +213,7 @@ func (p *process) loaded(ctx context.Context) error {
 	case <-ctx.Done():
 		p.kill("killed: its load took too long or was given up")
 		<-answers
-		return edgewise.Errorf("runner.Load", edgewise.KindOf(ctx.Err()), "model %v: its load was ended: %w", p.id, ctx.Err())
+		return edgewise.Errorf("runner.Load", edgewise.KindOf(ctx.Err()), "model %v: its load was ended: %w", p.newest(), ctx.Err())
 	}
 }
 
@@ -188,19 +222,22 @@ func (p *process) verdict(frame []byte, err error) error {
 	switch {
 	case errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET):
 		p.await("killed: its socket was closed and it went on")
-		return edgewise.Errorf("runner.Load", edgewise.Internal, "model %v: its process died (%s) while loading", p.id, p.cause)
+		return edgewise.Errorf("runner.Load", edgewise.Internal, "model %v: %s died (%s) while loading", p.newest(), p.group.noun(), p.cause)
 	case err == nil && kind(frame[0]) == kindReady:
 		return nil
 	case err == nil && kind(frame[0]) == kindFailed:
 		f, decoding := decodeFailure(frame[1:])
-		if decoding == nil {
+		switch {
+		case decoding == nil && f.run == uint64(len(p.members)-1):
 			return edgewise.Errorf("runner.Load", f.kind, "%s", f.text)
+		case decoding == nil && f.run < uint64(len(p.members)):
+			return edgewise.Errorf("runner.Load", f.kind, "model %v, which shares %s, cannot be loaded again: %s", p.members[f.run].id, p.group.noun(), f.text)
 		}
 		err = decoding
 	case err == nil:
 		err = errFrame
 	}
-	return edgewise.Errorf("runner.Load", edgewise.Internal, "model %v: its process answered its load with a %w", p.id, err)
+	return edgewise.Errorf("runner.Load", edgewise.Internal, "model %v: %s answered its load with a %w", p.newest(), p.group.noun(), err)
 }
 
 // kill ends the child at once. The first reason given is kept.
@@ -237,14 +274,10 @@ func (p *process) end() {
 	defer p.mu.Unlock()
 	p.over = true
 	_ = unix.Close(p.control)
-	for {
-		select {
-		case l := <-p.idle:
-			_ = unix.Close(l.fd)
-		default:
-			return
-		}
+	for _, l := range p.idle {
+		l.close()
 	}
+	p.idle = nil
 }
 
 // tell sends a frame on the control socket. A child that does not read misses it: such a child is killed anyway.
@@ -254,60 +287,6 @@ func (p *process) tell(frame []byte, descriptors ...int) {
 	if !p.over {
 		_ = send(p.control, frame, descriptors, unix.MSG_DONTWAIT)
 	}
-}
-
-// take returns an idle lane, makes one, or waits for one.
-func (p *process) take(ctx context.Context) (*lane, error) {
-	select {
-	case l := <-p.idle:
-		return l, nil
-	default:
-	}
-	select {
-	case l := <-p.idle:
-		return l, nil
-	case <-p.lanes:
-		l, err := p.make()
-		if err != nil {
-			p.lanes <- struct{}{}
-		}
-		return l, err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// make hands the child one end of a new lane.
-func (p *process) make() (*lane, error) {
-	ours, theirs, err := socketPair()
-	if err != nil {
-		return nil, edgewise.Errorf("runner.Run", edgewise.Exhausted, "model %v: a socket for one more run: %w", p.id, err)
-	}
-	defer func() { _ = unix.Close(theirs) }()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	err = unix.EPIPE
-	if !p.over {
-		p.made++
-		err = send(p.control, pair{a: p.made}.append(nil, kindLane), []int{theirs}, 0)
-	}
-	if err != nil {
-		_ = unix.Close(ours)
-		return nil, edgewise.Errorf("runner.Run", edgewise.Unavailable, "model %v: its process has just ended: %w", p.id, err)
-	}
-	return &lane{id: p.made, fd: ours, buf: make([]byte, maxFrame)}, nil
-}
-
-// give ends the use of a lane.
-func (p *process) give(l *lane) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.over {
-		p.idle <- l
-		return
-	}
-	_ = unix.Close(l.fd)
-	p.lanes <- struct{}{} // wakes who waits for a lane of a child that is gone
 }
 
 // memory returns a memory file with content, to be read from its start.

@@ -14,21 +14,13 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// lane is one end of the socket of one run at a time.
-type lane struct {
-	id   uint64
-	fd   int
-	run  atomic.Uint64 // the number of the run in progress, 0 between runs
-	buf  []byte
-	last time.Duration // of the last run
-}
-
 // run is one run on its way.
 type run struct {
 	instance *Instance
 	process  *process
 	lane     *lane
 	want     []string
+	berth    berth
 	out      *block
 	attach   []*block
 }
@@ -41,7 +33,7 @@ func (r *run) execute(ctx context.Context, in []edgewise.Tensor) (*edgewise.Resu
 		return nil, err
 	}
 	number := r.process.runs.Add(1)
-	frame.run = number
+	frame.run, frame.core, frame.look = number, int32(r.berth.core), uint32(r.berth.lookNext)
 	filled := time.Since(start)
 	r.lane.run.Store(number)
 	unwatch := r.watch(ctx, number)
@@ -109,22 +101,17 @@ func (r *run) exchange(frame runFrame) (doneFrame, error) {
 		frame.attach = append(frame.attach, attached{b.id, uint64(len(b.data))})
 		descriptors[i] = b.fd
 	}
-	if err := send(r.lane.fd, frame.append(r.lane.buf[:0]), descriptors, 0); err != nil {
+	if err := r.lane.send(frame.append(r.lane.buf[:0]), descriptors); err != nil {
 		return doneFrame{}, r.lost(err)
 	}
-	start := time.Now()
-	if r.lane.last < quick {
-		poll(r.lane.fd)
-	}
 	for {
-		answer, err := receive(r.lane.fd, r.lane.buf)
+		answer, err := r.lane.receive(r.berth.lookAnswer)
 		if err != nil {
 			return doneFrame{}, r.lost(err)
 		}
 		for _, b := range r.attach { // not before: a run on another lane may overtake this one
 			b.seen.Store(r.process.generation)
 		}
-		r.lane.last = time.Since(start)
 		switch kind(answer[0]) {
 		case kindDone:
 			done, err := decodeDone(answer[1:])
@@ -195,6 +182,7 @@ func (r *run) result(done doneFrame) (*edgewise.Result, error) {
 		}
 	}
 	r.instance.stats.childOut.Add(int64(done.copied))
+	r.instance.tempo.ran(time.Duration(done.input + done.infer + done.output))
 	var freed atomic.Bool
 	arena, block := r.instance.arena, r.out
 	return &edgewise.Result{
@@ -239,12 +227,12 @@ func (r *run) lost(err error) error {
 		return r.hostile(err)
 	}
 	r.process.await("killed: its socket was closed and it went on")
-	return edgewise.Errorf("runner.Run", edgewise.Unavailable, "model %v: its process died (%s) while running", r.instance.id, r.process.cause)
+	return edgewise.Errorf("runner.Run", edgewise.Unavailable, "model %v: %s died (%s) while running", r.instance.id, r.process.group.noun(), r.process.cause)
 }
 
 // hostile kills a child that broke the protocol, which makes nothing else it says worth reading.
 func (r *run) hostile(err error) error {
 	r.process.kill("killed: it answered with what no sound process would: " + err.Error())
 	<-r.process.dead
-	return edgewise.Errorf("runner.Run", edgewise.Internal, "model %v: its process was %s", r.instance.id, r.process.cause)
+	return edgewise.Errorf("runner.Run", edgewise.Internal, "model %v: %s was %s", r.instance.id, r.process.group.noun(), r.process.cause)
 }

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -18,15 +20,28 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// server is the child's side: one instance, and the lanes on which it is asked to run.
+// host is the child's side: the versions that the process has loaded, and what they have in common.
+type host struct {
+	task    task
+	cores   unix.CPUSet // on which the process may run
+	servers []*server   // in the order of the task's members
+	flights flights
+}
+
+// server is one loaded version, and the blocks that its runs use.
 type server struct {
+	host     *host
 	instance edgewise.Instance
-	task     task
 
 	mu     sync.Mutex
 	blocks map[uint32]mapping
-	runs   map[uint64]running // by lane
-	early  map[uint64]uint64  // by lane: a run that was ended before it had begun
+}
+
+// flights are the runs in progress.
+type flights struct {
+	mu    sync.Mutex
+	runs  map[uint64]running // by lane
+	early map[uint64]uint64  // by lane: a run that was ended before it had begun
 }
 
 // running is a run in progress.
@@ -36,31 +51,39 @@ type running struct {
 }
 
 // Serve is the whole life of a child: it lowers its own rights, makes a backend from the options that the parent's
-// Config carried, loads the one model, and runs it until the parent closes the socket or dies. It returns the process's
+// Config carried, loads its models, and runs them until the parent closes the socket or dies. It returns the process's
 // exit code, and only when it was not started by a Backend or the load failed.
 func Serve(backend func(options json.RawMessage) (edgewise.Backend, error)) int {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP) // the parent decides
-	s := &server{blocks: map[uint32]mapping{}, runs: map[uint64]running{}, early: map[uint64]uint64{}}
-	if err := s.prepare(); err != nil {
+	h := &host{flights: flights{runs: map[uint64]running{}, early: map[uint64]uint64{}}}
+	if err := h.prepare(); err != nil {
 		fmt.Fprintln(os.Stderr, "edgewise: a process for a model, which only edgewise itself starts:", err)
 		return 1
 	}
 	ready := make(chan struct{})
-	go s.listen(ready)
-	err := s.load(backend)
-	if err != nil {
-		return s.fail(err)
+	go h.listen(ready)
+	if number, err := h.load(backend); err != nil {
+		_ = send(controlFD, failure{run: uint64(number), kind: edgewise.KindOf(err), text: err.Error()}.append(nil), nil, 0)
+		return 1
 	}
 	if send(controlFD, []byte{byte(kindReady)}, nil, 0) != nil {
 		return 1
 	}
+	runtime.GOMAXPROCS(runtime.NumCPU() + spareProcessors)
 	close(ready)
 	select {} // listen ends the process
 }
 
+// spareProcessors are more of Go's processors than a child needs. While one is free, Go's monitor leaves those of lanes
+// alone that wait in the kernel, and a run finds its own again without asking for it.
+const spareProcessors = 8
+
 // prepare reads the task and lowers the rights of the process.
-func (s *server) prepare() error {
+func (h *host) prepare() error {
 	unix.CloseOnExec(controlFD)
+	if err := unix.SchedGetaffinity(0, &h.cores); err != nil {
+		return err
+	}
 	if _, err := unix.GetsockoptInt(controlFD, unix.SOL_SOCKET, unix.SO_TYPE); err != nil {
 		return err
 	}
@@ -74,13 +97,17 @@ func (s *server) prepare() error {
 	if _, err := f.ReadAt(content, 0); err != nil {
 		return err
 	}
-	if err := json.Unmarshal(content, &s.task); err != nil {
+	if err := json.Unmarshal(content, &h.task); err != nil {
 		return err
 	}
 	if err := dieOfFaults(); err != nil {
 		return err
 	}
-	return errors.Join(limit(s.task.AddressSpace, s.task.Device), limitTime(s.task.LoadSeconds), refuse())
+	return errors.Join(limit(h.task.AddressSpace, h.onGPU()), limitTime(h.task.LoadSeconds), refuse())
+}
+
+func (h *host) onGPU() bool {
+	return slices.ContainsFunc(h.task.Members, func(m member) bool { return m.Device.Kind == edgewise.GPU })
 }
 
 // dieOfFaults gives the signals of faulty native code, and of a load without end, their default action, so that the parent sees which one it was:
@@ -95,26 +122,41 @@ func dieOfFaults() error {
 	return nil
 }
 
-func (s *server) load(backend func(json.RawMessage) (edgewise.Backend, error)) error {
-	b, err := backend(s.task.Options)
+// load loads the members, each within its own bound of processor time. It returns the number of the one that failed.
+func (h *host) load(backend func(json.RawMessage) (edgewise.Backend, error)) (number int, err error) {
+	last := len(h.task.Members) - 1
+	b, err := backend(h.task.Options)
 	if err != nil {
-		return err
+		return last, err
 	}
-	s.instance, err = b.Load(context.Background(), s.task.Version, s.task.Dir, s.task.Device)
-	if err != nil {
-		return err
+	for n, m := range h.task.Members {
+		if err := h.allow(); err != nil {
+			return n, err
+		}
+		instance, err := b.Load(context.Background(), m.Version, m.Dir, m.Device)
+		if err != nil {
+			return n, err
+		}
+		h.servers = append(h.servers, &server{host: h, instance: instance, blocks: map[uint32]mapping{}})
 	}
-	return limitTime(0)
+	return last, limitTime(0)
 }
 
-func (s *server) fail(err error) int {
-	_ = send(controlFD, failure{kind: edgewise.KindOf(err), text: err.Error()}.append(nil), nil, 0)
-	return 1
+// allow gives the next load its processor time, beside what the process has taken so far.
+func (h *host) allow() error {
+	if h.task.LoadSeconds == 0 {
+		return nil
+	}
+	var used unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
+		return err
+	}
+	return limitTime(h.task.LoadSeconds + uint64(used.Utime.Sec+used.Stime.Sec))
 }
 
 // listen follows the control socket, whose end ends the process, whatever native code is doing.
-func (s *server) listen(ready <-chan struct{}) {
-	buf, rights := make([]byte, maxFrame), make([]byte, unix.CmsgSpace(4))
+func (h *host) listen(ready <-chan struct{}) {
+	buf, rights := make([]byte, maxFrame), make([]byte, unix.CmsgSpace(4*2))
 	for {
 		frame, descriptors, err := receiveWith(controlFD, buf, rights)
 		if err != nil {
@@ -125,27 +167,52 @@ func (s *server) listen(ready <-chan struct{}) {
 		if err != nil {
 			unix.Exit(1)
 		}
-		switch kind(frame[0]) {
-		case kindLane:
-			if len(descriptors) == 1 {
-				go s.lane(f.a, descriptors[0])
-			}
-		case kindTerminate:
-			s.terminate(f.a, f.b)
-		case kindForget:
-			s.forget(uint32(f.a))
-		}
+		h.obey(kind(frame[0]), f, descriptors)
 	}
 }
 
-func (s *server) terminate(lane, run uint64) {
+// obey does what the parent says on the control socket.
+func (h *host) obey(k kind, f pair, descriptors []int) {
+	member := f.b
+	if k == kindUnload {
+		member = f.a
+	}
+	if k != kindTerminate && member >= uint64(len(h.servers)) {
+		unix.Exit(1)
+	}
+	switch k {
+	case kindLane:
+		if len(descriptors) == 2 {
+			go h.servers[member].lane(f.a, descriptors[0], descriptors[1])
+		}
+	case kindTerminate:
+		h.flights.terminate(f.a, f.b)
+	case kindForget:
+		h.servers[member].forget(uint32(f.a))
+	case kindUnload:
+		go h.servers[member].unload()
+	}
+}
+
+// unload gives up what a version has, of which no run is in progress and no more will come.
+func (s *server) unload() {
+	_ = s.instance.Close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r, ok := s.runs[lane]; ok && r.run == run {
+	for id, m := range s.blocks {
+		delete(s.blocks, id)
+		m.unmap()
+	}
+}
+
+func (f *flights) terminate(lane, run uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r, ok := f.runs[lane]; ok && r.run == run {
 		r.stop()
 		return
 	}
-	s.early[lane] = run
+	f.early[lane] = run
 }
 
 func (s *server) forget(id uint32) {
@@ -157,55 +224,75 @@ func (s *server) forget(id uint32) {
 	}
 }
 
-// lane serves the runs of one socket, one after the other, on a thread of its own.
-func (s *server) lane(id uint64, fd int) {
-	runtime.LockOSThread()
-	defer func() { _ = unix.Close(fd) }()
+// lane serves the runs of one lane, one after the other, on a thread of its own, until the version is unloaded.
+func (s *server) lane(id uint64, fd, file int) {
+	runtime.LockOSThread() // never unlocked: the thread ends with the lane
+	memory, err := mapShared(file, laneBytes)
+	if err != nil {
+		unix.Exit(1)
+	}
+	_ = unix.Close(file)
+	there, back := mailboxes(memory)
 	buf, rights := make([]byte, maxFrame), make([]byte, unix.CmsgSpace(4*maxAttached))
-	for took := quick; ; {
-		if took < quick {
-			poll(fd)
-		}
-		frame, descriptors, err := receiveWith(fd, buf, rights)
+	for core, look := int32(anywhere), time.Duration(0); ; {
+		f, descriptors, err := next(there, look, fd, buf, rights)
 		if err != nil {
+			_ = unix.Munmap(memory)
+			_ = unix.Close(fd)
 			return
-		}
-		start := time.Now()
-		f, err := decodeRun(frame[1:])
-		if kind(frame[0]) != kindRun || err != nil || len(descriptors) != len(f.attach) {
-			unix.Exit(1)
 		}
 		err = s.attach(f.attach, descriptors)
 		var answer []byte
 		if err == nil {
-			answer, err = s.run(id, fd, f, buf)
+			answer, err = s.run(id, fd, back, f, buf)
 		}
 		if err != nil {
 			answer = failure{f.run, edgewise.KindOf(err), err.Error()}.append(buf[:0])
 		}
-		if send(fd, answer, nil, 0) != nil {
-			return
-		}
+		back.post(answer)
 		if err != nil && edgewise.DeviceLost(err) {
 			unix.Exit(deviceLost)
 		}
-		took = time.Since(start)
+		if look = time.Duration(f.look); f.core != core {
+			core = f.core
+			moveTo(int(core), &s.host.cores)
+		}
 	}
+}
+
+// next waits for a run. What is not one ends the process. Error: io.EOF when no more will come.
+func next(there *mailbox, look time.Duration, fd int, buf, rights []byte) (f runFrame, descriptors []int, err error) {
+	frame, err := there.take(buf, look)
+	if errors.Is(err, io.EOF) {
+		return f, nil, err
+	}
+	if err == nil && len(frame) == 0 {
+		frame, descriptors, err = receiveWith(fd, buf, rights)
+	}
+	if err == nil && kind(frame[0]) == kindRun {
+		if f, err = decodeRun(frame[1:]); err == nil && len(descriptors) == len(f.attach) {
+			return f, descriptors, nil
+		}
+	}
+	unix.Exit(1)
+	return f, nil, err
 }
 
 // deviceLost is the exit code of a process whose device runs nothing any more. Another process may use it again.
 const deviceLost = 75
 
-// attach maps blocks that are new. The same one may come on several lanes at a time.
+// attach maps blocks that are new. The same one may come on several lanes at a time, and one that only its sender uses longer
+// than it was.
 func (s *server) attach(list []attached, descriptors []int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var err error
 	for i, a := range list {
-		if _, known := s.blocks[a.block]; !known && err == nil {
+		if old, known := s.blocks[a.block]; (!known || uint64(len(old.data)) < a.size) && err == nil {
 			var m mapping
 			if m, err = s.mapped(descriptors[i], int64(a.size)); err == nil {
 				s.blocks[a.block] = m
+				old.unmap()
 			}
 		}
 		_ = unix.Close(descriptors[i])
@@ -238,7 +325,9 @@ func (m mapping) unmap() {
 	if m.unpin != nil {
 		m.unpin()
 	}
-	_ = unix.Munmap(m.data)
+	if m.data != nil {
+		_ = unix.Munmap(m.data)
+	}
 }
 
 func (s *server) block(id uint32) mapping {
@@ -247,27 +336,25 @@ func (s *server) block(id uint32) mapping {
 	return s.blocks[id]
 }
 
-func (s *server) begin(lane uint64, r running) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.runs[lane] = r
-	if s.early[lane] == r.run {
+func (f *flights) begin(lane uint64, r running) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.runs[lane] = r
+	if f.early[lane] == r.run {
 		r.stop()
 	}
 }
 
-func (s *server) finish(lane uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.runs, lane)
+func (f *flights) finish(lane uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.runs, lane)
 }
 
 // grow asks the parent for a longer block and maps it beside the old one, in which inputs and outputs may still stand. The
 // caller unmaps the old one.
-func (s *server) grow(id uint32, need uint64, fd int) (mapping, error) {
-	if err := send(fd, pair{a: need}.append(nil, kindGrow), nil, 0); err != nil {
-		return mapping{}, err
-	}
+func (s *server) grow(id uint32, need uint64, fd int, back *mailbox) (mapping, error) {
+	back.post(pair{a: need}.append(nil, kindGrow))
 	frame, descriptors, err := receiveWith(fd, make([]byte, 64), make([]byte, unix.CmsgSpace(4)))
 	if err != nil {
 		return mapping{}, err

@@ -3,7 +3,6 @@ package runner
 import (
 	"errors"
 	"io"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -26,25 +25,6 @@ func send(fd int, frame []byte, descriptors []int, flags int) error {
 		if !errors.Is(err, unix.EINTR) {
 			return err
 		}
-	}
-}
-
-// Bounds of polling. Waking a thread on another core takes longer than a small model runs, so both sides of a lane poll
-// for a moment before they sleep, letting others run in between, while its runs are shorter than quick.
-const (
-	quick    = 200 * time.Microsecond
-	pollTime = 50 * time.Microsecond
-)
-
-// poll waits up to pollTime for something to receive.
-func poll(fd int) {
-	var peek [1]byte
-	for start := time.Now(); time.Since(start) < pollTime; {
-		_, _, _, _, err := unix.RecvmsgBuffers(fd, [][]byte{peek[:]}, nil, unix.MSG_PEEK|unix.MSG_DONTWAIT)
-		if !errors.Is(err, unix.EAGAIN) {
-			return
-		}
-		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 	}
 }
 

@@ -53,6 +53,7 @@ func (c *checker) check(req *edgewise.Request, j *job) error {
 	j.batch, j.want = batch, req.Outputs
 	for i := range req.Inputs {
 		in := &req.Inputs[i]
+		in.Settle()
 		rule := c.inputs[in.Name]
 		if err := c.checkTensor(in, rule.spec); err != nil {
 			return err

@@ -188,13 +188,14 @@ func (l *lane) attempt(ctx context.Context, jobs []*job, started time.Time) (err
 	return nil
 }
 
-// carry puts into ctx what travels with jobs: the parameters of one that is alone, and the deepest call of several.
+// carry puts into ctx what travels with jobs: the call of one that is alone, and the depth of the deepest of several, whose outputs are
+// split and so have to be there.
 func carry(ctx context.Context, jobs []*job) context.Context {
 	call := jobs[0].call
 	for _, j := range jobs[1:] {
-		call.Depth = max(call.Depth, j.call.Depth)
+		call.Depth, call.Pictures = max(call.Depth, j.call.Depth), nil
 	}
-	if len(call.Parameters) == 0 && call.Depth == 0 {
+	if len(call.Parameters) == 0 && call.Depth == 0 && len(call.Pictures) == 0 {
 		return ctx
 	}
 	return edgewise.WithCall(ctx, call)

@@ -87,7 +87,8 @@ func (s *Scheduler) infer(ctx context.Context, req *edgewise.Request, start time
 	}
 	j.ragged = s.ragged
 	j.ctx, j.arrived, j.level = ctx, start, levelOf(req.Priority, len(s.policies), s.standard)
-	j.call = edgewise.Call{Parameters: req.Parameters, Depth: edgewise.CallOf(ctx).Depth}
+	j.call = edgewise.CallOf(ctx)
+	j.call.Parameters = req.Parameters
 	s.limit(j, req.Timeout)
 	if j.call.Depth > 0 {
 		defer lend(ctx)()

@@ -121,7 +121,7 @@ func (p *program) root() *cobra.Command {
 	root.PersistentFlags().StringVar(&p.authority, "ca", "", "PEM file with the authority of the box's certificate")
 	root.PersistentFlags().StringVarP(&p.output, "output", "o", "text", "text or json")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(p.serve(), p.model(), p.infer(), p.perf(), p.step(), p.demo(), p.doctor(), p.update(), p.configuration(), p.version())
+	root.AddCommand(p.serve(), p.model(), p.infer(), p.perf(), p.step(), p.demo(), p.doctor(), p.update(), p.helper(), p.configuration(), p.version())
 	return root
 }
 

@@ -4,94 +4,160 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/update"
+	"github.com/edgewise-ai/edgewise/appliance/update/helper"
 )
-
-// allowDowngrade is the file that lets RAUC's hook take an older version until the next start of the box.
-const allowDowngrade = "/run/edgewise-allow-downgrade"
 
 func (p *program) update() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "update",
-		Short: "Update the system of an image, on the box itself",
+		Short: "Update the system of a box, restart it, or go back",
 		Args:  cobra.ArbitraryArgs,
 		RunE:  unknownCommand,
 	}
-	cmd.AddCommand(p.updateStatus(), p.updateInstall())
+	cmd.AddCommand(p.updateStatus(), p.updateInstall(), p.updateCancel(), p.updateRollback(), p.updateRestart(), p.updateReset())
 	return cmd
 }
 
 func (p *program) updateStatus() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
-		Short: "Say which slot runs, which is next, and what is in them",
+		Short: "Say which version runs, which is next, and how the last update went",
 		Args:  arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			u, err := update.Open(cmd.Context())
+			box, err := p.box()
 			if err != nil {
 				return err
 			}
-			defer func() { _ = u.Close() }()
-			s, err := u.Status(cmd.Context())
+			s, err := box.System(cmd.Context())
 			if err != nil {
 				return err
 			}
-			return p.print(s, func(w io.Writer) { slots(w, s) })
+			return p.print(s.Update, func(w io.Writer) { system(w, s) })
 		},
 	}
 }
 
-func slots(w io.Writer, s update.Status) {
-	fmt.Fprintf(w, "kind       %s\nruns       slot %s\nnext       slot %s\n", s.Compatible, s.Booted, s.Primary)
-	for _, slot := range s.Slots {
-		good := "not bootable"
+// system prints how a box is updated.
+func system(w io.Writer, s *admin.System) {
+	u := s.Update
+	if u == nil {
+		return
+	}
+	fmt.Fprintf(w, "version    %s (%s)\n", u.Version, u.Kind)
+	if !u.Possible {
+		fmt.Fprintf(w, "           %s\nupdate     %s\n", u.Problem, u.Takes)
+	}
+	for _, slot := range u.Slots {
+		good, version := "not bootable, or not checked yet", slot.Version
 		if slot.Good {
 			good = "good"
 		}
-		version := slot.Version
 		if version == "" {
 			version = "as flashed"
 		}
 		fmt.Fprintf(w, "slot %s     %s, %s, %s\n", slot.Name, slot.State, good, version)
 	}
-	if s.LastError != "" {
-		fmt.Fprintf(w, "last error %s\n", s.LastError)
+	if u.Next != "" {
+		fmt.Fprintf(w, "next       slot %s\n", u.Next)
+	}
+	if u.Previous != "" {
+		fmt.Fprintf(w, "previous   %s\n", u.Previous)
+	}
+	if j := u.Job; j != nil {
+		fmt.Fprintf(w, "update     %s %s %s%s\n", j.State, j.Version, j.Confirm, j.Error)
+	}
+	if l := u.Last; l != nil {
+		outcome := "went well"
+		if l.Error != "" {
+			outcome = l.Error
+		}
+		fmt.Fprintf(w, "last       %s to %s: %s\n", l.Action, l.Version, outcome)
+	}
+	if s.FailedBoot != nil {
+		fmt.Fprintf(w, "failed     %s\n", s.FailedBoot.Text)
+	}
+	if s.SafeStart != nil {
+		fmt.Fprintf(w, "safe start %s\n", s.SafeStart.Text)
 	}
 }
 
 func (p *program) updateInstall() *cobra.Command {
 	var downgrade bool
 	cmd := &cobra.Command{
-		Use:   "install BUNDLE",
-		Short: "Write a signed update into the slot that does not run; the next start of the box uses it",
-		Long: "Install checks the signature of a bundle and writes it into the slot that does not run. Nothing is restarted. A system\n" +
-			"that does not pass its check within three starts is left again by itself.",
-		Args: arguments("BUNDLE"),
+		Use:   "install FILE",
+		Short: "Install a signed update; a restart brings it",
+		Long: "Install sends an update to the box, which checks its signature before anything is written. A box that was flashed takes a\n" +
+			"bundle (.raucb); one that was installed as a Debian package takes the package (.deb), with its signature in FILE.minisig.\n" +
+			"Nothing is restarted. Run by root on a box that was flashed, without --server, the update is installed without the box's\n" +
+			"help, also when the box does not answer.",
+		Args: arguments("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			u, err := update.Open(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer func() { _ = u.Close() }()
-			if downgrade {
-				if err := os.WriteFile(allowDowngrade, nil, 0o600); err != nil {
-					return err
+			if !cmd.Flags().Changed("server") && os.Geteuid() == 0 {
+				u, err := update.Open(cmd.Context())
+				if err == nil {
+					defer func() { _ = u.Close() }()
+					return p.installDirectly(cmd, u, args[0], downgrade)
 				}
-				defer func() { _ = os.Remove(allowDowngrade) }()
 			}
-			b, err := u.Inspect(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			if err := u.Install(cmd.Context(), args[0], func(percent int, doing string) { fmt.Fprintf(p.err, "%3d %% %s\n", percent, doing) }); err != nil {
-				return err
-			}
-			return p.print(b, func(w io.Writer) { fmt.Fprintf(w, "version %s is installed; restart the box to use it\n", b.Version) })
+			return p.installByBox(cmd, args[0], downgrade)
 		},
 	}
 	cmd.Flags().BoolVar(&downgrade, "allow-downgrade", false, "install also what is older than the system that runs")
 	return cmd
+}
+
+// installDirectly asks RAUC.
+func (p *program) installDirectly(cmd *cobra.Command, u *update.Updater, path string, downgrade bool) error {
+	if downgrade {
+		if err := os.WriteFile(helper.DowngradeFile, nil, 0o600); err != nil {
+			return err
+		}
+		defer func() { _ = os.Remove(helper.DowngradeFile) }()
+	}
+	b, err := u.Inspect(cmd.Context(), path)
+	if err != nil {
+		return err
+	}
+	if err := u.Install(cmd.Context(), path, p.progress); err != nil {
+		return err
+	}
+	return p.print(b, func(w io.Writer) { fmt.Fprintf(w, "version %s is installed; restart the box to use it\n", b.Version) })
+}
+
+func (p *program) progress(percent int, doing string) {
+	fmt.Fprintf(p.err, "%3d %% %s\n", percent, doing)
+}
+
+// installByBox sends an update to a box and waits until it is ready.
+func (p *program) installByBox(cmd *cobra.Command, path string, downgrade bool) error {
+	signature, err := os.ReadFile(path + ".minisig")
+	if err != nil && (!os.IsNotExist(err) || filepath.Ext(path) == ".deb") {
+		return edgewise.Errorf("update", edgewise.NotFound, "a package needs its signature beside it: %w", err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return edgewise.Errorf("update", edgewise.NotFound, "%w", err)
+	}
+	defer func() { _ = f.Close() }()
+	box, err := p.box()
+	if err != nil {
+		return err
+	}
+	u, err := box.SendUpdate(cmd.Context(), f, signature, downgrade)
+	if err != nil {
+		return err
+	}
+	if u, err = box.AwaitUpdate(cmd.Context(), u, p.progress); err != nil {
+		return err
+	}
+	return p.print(u, func(w io.Writer) {
+		fmt.Fprintf(w, "version %s is ready; it runs after: edgewise update restart\n", u.Job.Version)
+	})
 }

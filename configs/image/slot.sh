@@ -4,7 +4,7 @@
 #   configs/image/slot.sh VERSION DEB CA CACHE OUT      e.g. 0.1.0 dist/packages/edgewise_0.1.0_amd64.deb ca.pem .cache/image dist/image
 #
 # CA is the certificate of the authority whose bundles the slot will take. The slot is OUT/slot-VERSION.squashfs; the same
-# inputs make the same bytes. gzip is read several times faster than xz at each start; COMPRESSION=xz is smaller to download.
+# inputs make the same bytes. ARCH is amd64 or arm64, and CACHE and OUT are one architecture's. gzip is read several times faster than xz at each start; COMPRESSION=xz is smaller to download.
 set -euo pipefail
 umask 022
 
@@ -27,6 +27,10 @@ cp "$deb" "$root/edgewise.deb"
 chroot "$root" dpkg --install /edgewise.deb >/dev/null
 rm "$root/edgewise.deb"
 cp -r --no-preserve=ownership "$here/root/." "$root/"
+if [ "${ARCH:-amd64}" = arm64 ]; then
+	sed -i 's/^compatible=.*/compatible=edgewise-arm64/' "$root/etc/rauc/system.conf"
+	sed -i 's/^Type=root-x86-64/Type=root-arm64/' "$root"/usr/lib/repart.d/*.conf
+fi
 install -m 644 "$ca" "$root/etc/rauc/ca.pem"
 mkdir -p "$root/usr/share/edgewise/demo"
 cp -r --no-preserve=ownership "$here"/../../dist/demo/{models,pipelines} "$here"/../demo/samples/speech.wav "$here"/../demo/LICENSES.md "$root/usr/share/edgewise/demo/"
@@ -47,6 +51,7 @@ for unit in edgewise edgewise-factory-reset edgewise-reset-done edgewise-machine
 	edgewise-console systemd-networkd systemd-resolved systemd-timesyncd avahi-daemon nftables; do
 	systemctl --root="$root" --quiet enable $unit.service
 done
+if [ -f "$root/usr/lib/systemd/system/edgewise-helper.socket" ]; then systemctl --root="$root" --quiet enable edgewise-helper.socket; fi
 systemctl --root="$root" --quiet mask systemd-firstboot.service apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer \
 	fstrim.timer e2scrub_all.timer e2scrub_reap.service getty@tty1.service serial-getty@ttyS0.service systemd-networkd-wait-online.service
 systemctl --root="$root" --quiet set-default multi-user.target
@@ -59,8 +64,8 @@ cp -r "$root/var/lib/dpkg/info" "$out/dpkg-info" 2>/dev/null || true
 (cd "$here/../.." && ${GO:-go} run ./configs/image/sbom -root "$root" -version "$version" -overlay configs/image/root \
 	-onnxruntime "$(sed -n 's/^spec=onnxruntime-node@//p' configs/runtime/fetch.sh)" >"$out/sbom-$version.json")
 install -m 644 "$out/sbom-$version.json" "$root/usr/share/edgewise/sbom.json"
-rm -rf "$root"/var/cache/* "$root"/var/lib/apt "$root"/var/lib/dpkg "$root"/var/log/* "$root"/var/lib/edgewise "$root"/tmp/* "$root"/run/* "$out/dpkg-info"
-mkdir -p "$root"/var
+# /var is the data partition's: of what the slot has there only the folders are seen, by services that start before it is mounted
+rm -rf "$root"/var/{backups,cache,lib,log}/* "$root"/tmp/* "$root"/run/* "$root"/etc/{passwd,group,shadow,gshadow,subuid,subgid}- "$out/dpkg-info"
 # nobody logs in to a box: nothing needs to become root
 find "$root" -xdev -type f -perm /6000 -exec chmod a-s {} +
 find "$root" -newermt "@$SOURCE_DATE_EPOCH" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +

@@ -6,6 +6,9 @@
 # ARCH is amd64 or arm64. LIBRARIES is the folder that configs/runtime/fetch.sh has filled. The package is
 # OUT/edgewise_VERSION_ARCH.deb; its dependencies are what the two files ask of the C and C++ libraries. The same inputs
 # and the same SOURCE_DATE_EPOCH (by default the time of the last commit) make the same bytes. DEB_LEVEL=0 is quicker and larger.
+#
+# KEYS is a folder with the public keys of releases (*.pub, of minisign): what one of them has signed can be installed by the
+# page. Without it there is none in the package. SIGN is the secret key that signs this package, into OUT/...deb.minisig.
 set -eu
 umask 022
 
@@ -48,7 +51,10 @@ install -D -m 755 "$program" "$tree/usr/lib/edgewise/edgewise"
 install -D -m 644 "$libraries/libonnxruntime.so.1" "$tree/usr/lib/edgewise/lib/libonnxruntime.so.1"
 mkdir -p "$tree/usr/bin"
 ln -s ../lib/edgewise/edgewise "$tree/usr/bin/edgewise"
+echo "package $version" >"$tree/usr/lib/edgewise/packaging"
 install -D -m 644 "$here/../systemd/edgewise.service" "$tree/usr/lib/systemd/system/edgewise.service"
+for unit in socket service; do install -m 644 "$here/debian/edgewise-helper.$unit" "$tree/usr/lib/systemd/system/"; done
+for key in ${KEYS:+"$KEYS"/*.pub}; do install -D -m 644 "$key" "$tree/usr/share/edgewise/keys/$(basename "$key")"; done
 install -D -m 644 "$here/debian/sysusers.conf" "$tree/usr/lib/sysusers.d/edgewise.conf"
 install -D -m 644 "$here/debian/udev.rules" "$tree/usr/lib/udev/rules.d/70-edgewise.rules"
 install -D -m 644 "$here/debian/appliance.yaml" "$tree/etc/edgewise/appliance.yaml"
@@ -68,4 +74,8 @@ find "$tree" -newermt "@$SOURCE_DATE_EPOCH" -exec touch -h -d "@$SOURCE_DATE_EPO
 package=$out/edgewise_${version}_$arch.deb
 dpkg-deb --root-owner-group -Zxz "-z${DEB_LEVEL:-6}" --build "$tree" "$package" >/dev/null
 rm -rf "$tree"
+if [ -n "${SIGN:-}" ]; then
+	rm -f "$package.minisig"
+	minisign -S -s "$SIGN" -m "$package" -t "edgewise $version $arch" </dev/null >/dev/null
+fi
 echo "$package: $(dpkg-deb --field "$package" Depends), $(($(wc -c <"$package") / 1000000)) MB"

@@ -12,6 +12,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/gpu/cuda"
 	"github.com/edgewise-ai/edgewise/gpu/onnx/ort"
+	"github.com/edgewise-ai/edgewise/gpu/preprocess"
 	"github.com/edgewise-ai/edgewise/gpu/provider"
 )
 
@@ -109,11 +110,18 @@ type gpuLoad struct {
 	file     *edgewise.Inspection
 	sessions []session
 	rings    []*ring
+	kernel   *preprocess.Kernel // nil: there is none
+	shared   bool               // the sessions share an arena
+	compute  *cuda.Stream       // on which they then compute; nil: each on its own
 }
 
 // undo gives back what a load that failed has made.
 func (l *gpuLoad) undo() error {
-	return errors.Join(release(l.rings, l.sessions), l.ctx.Close())
+	errs := []error{release(l.rings, l.sessions)}
+	if l.kernel != nil {
+		errs = append(errs, l.kernel.Close())
+	}
+	return errors.Join(append(errs, closeStream(l.compute), l.ctx.Close())...)
 }
 
 func (l *gpuLoad) load(ctx context.Context) (edgewise.Instance, error) {
@@ -132,16 +140,45 @@ func (l *gpuLoad) load(ctx context.Context) (edgewise.Instance, error) {
 	if graphs && !ringed {
 		return nil, edgewise.Errorf("onnx.Load", edgewise.Unsupported, "model %v: optimization.cuda.graphs: a graph needs inputs and outputs whose sizes are all fixed but for the batch", l.version.ID)
 	}
+	if err := l.shareArena(); err != nil {
+		return nil, err
+	}
+	config.Compute = l.compute
+	picture := ""
+	if ringed {
+		if picture, err = l.addKernel(&config); err != nil {
+			return nil, err
+		}
+	}
 	for range m.InstancesOn(l.on) {
 		if err := l.add(ctx, config, ringed, graphs); err != nil {
 			return nil, err
 		}
 	}
 	a := newAccelerated(l.version.ID, l.on, l.ctx, l.sessions, l.rings)
+	a.picture, a.kernel, a.compute = picture, l.kernel, l.compute
 	if err := a.warm(ctx, graphs); err != nil {
 		return nil, edgewise.Errorf("onnx.Load", edgewise.KindOf(err), "model %v: its first run on %v failed: %w", l.version.ID, l.on, err)
 	}
 	return a, nil
+}
+
+// addKernel loads the kernel for a model whose input can be made of pictures. A device that does not take it makes none, and says so in the
+// log; one that is lost fails the load.
+func (l *gpuLoad) addKernel(c *ringConfig) (picture string, err error) {
+	picture, ok := PictureInput(l.version.Model, l.file)
+	if !ok {
+		return "", nil
+	}
+	if l.kernel, err = preprocess.Load(l.ctx); err != nil {
+		if edgewise.DeviceLost(err) {
+			return "", err
+		}
+		l.backend.config.Logger.Warn("pictures are made into tensors on the CPU", "model", l.version.ID.String(), "device", l.on.String(), "error", err)
+		return picture, nil
+	}
+	c.Kernel, c.Picture = l.kernel, pictureInput(c.Inputs)
+	return picture, nil
 }
 
 // add makes one session and, if ringed, its ring, on whose compute stream the session works.
@@ -195,6 +232,9 @@ func (l *gpuLoad) session(stream *cuda.Stream, graphs bool) (*ort.Session, error
 	if options.Providers, err = providers(l.version.Model, l.on.Index, stream, graphs); err != nil {
 		return nil, err
 	}
+	if l.shared {
+		options.ConfigEntries[ort.SharedArenaEntry] = "1"
+	}
 	folder, file := modelFile(l.dir, l.version.Model)
 	s, err := lib.NewSession(filepath.Join(folder, file), names(l.file.Inputs), names(l.file.Outputs), options)
 	if err != nil {
@@ -223,6 +263,12 @@ func (a *accelerated) warm(ctx context.Context, graphs bool) error {
 						return err
 					}
 				}
+			}
+		}
+		if r.config.Kernel != nil { // the driver may compile it at its first launch
+			dot := &pictures{pixels: make([]byte, 3), size: preprocess.Size{Width: 1, Height: 1}, normals: make([]preprocess.Normal, 1)}
+			if err := a.warmOnce(ctx, &batch{slot: r.slots[0], rows: 1, pins: a.pins, want: every(r.config.Outputs), pictures: dot}); err != nil {
+				return err
 			}
 		}
 	}

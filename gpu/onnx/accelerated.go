@@ -7,6 +7,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/gpu/cuda"
+	"github.com/edgewise-ai/edgewise/gpu/preprocess"
 )
 
 // accelerated is a version on a GPU: one or several sessions of it. Batches whose sizes are known beforehand go through rings;
@@ -20,6 +21,9 @@ type accelerated struct {
 	plain    chan session // idle
 	rings    []*ring
 	slots    chan *slot // idle; nil: there are no rings
+	picture  string     // the input that can be made of pictures; empty: none
+	kernel   *preprocess.Kernel
+	compute  *cuda.Stream // of all rings; nil: each has its own
 }
 
 // session is what the plain way runs on.
@@ -71,6 +75,9 @@ func (a *accelerated) RunInto(ctx context.Context, in []edgewise.Tensor, want []
 
 func (a *accelerated) run(ctx context.Context, in []edgewise.Tensor, want []string, place func(sizes []int64) [][]byte) (*edgewise.Result, error) {
 	b, ok := a.batch(in, want)
+	if !ok && a.picturesAmong(in) {
+		return nil, edgewise.Errorf("onnx.Run", edgewise.Unsupported, "model %v: %v makes no tensors of such pictures", a.version, a.device)
+	}
 	var result *edgewise.Result
 	var err error
 	if ok {
@@ -84,6 +91,11 @@ func (a *accelerated) run(ctx context.Context, in []edgewise.Tensor, want []stri
 	return result, nil
 }
 
+// picturesAmong tells whether a run has pictures in place of an input.
+func (a *accelerated) picturesAmong(in []edgewise.Tensor) bool {
+	return a.picture != "" && slices.ContainsFunc(in, func(t edgewise.Tensor) bool { return t.Name == NormalInput(a.picture) })
+}
+
 // batch tells whether a run fits into a ring, and how.
 func (a *accelerated) batch(in []edgewise.Tensor, want []string) (*batch, bool) {
 	if a.slots == nil {
@@ -91,16 +103,25 @@ func (a *accelerated) batch(in []edgewise.Tensor, want []string) (*batch, bool) 
 	}
 	c := &a.rings[0].config
 	b := &batch{rows: 1, pins: a.pins, in: make([]edgewise.Tensor, len(c.Inputs))}
-	if len(in) != len(c.Inputs) {
-		return nil, false
-	}
 	if c.Batched {
 		if len(in) == 0 || len(in[0].Shape) == 0 {
 			return nil, false
 		}
 		b.rows = int(in[0].Shape[0])
 	}
+	extra := 0
+	if c.Kernel != nil && b.rows > 0 {
+		if b.pictures = picturesOf(in, c.Inputs[c.Picture].name, b.rows); b.pictures != nil {
+			extra = 1
+		}
+	}
+	if len(in) != len(c.Inputs)+extra {
+		return nil, false
+	}
 	for i := range c.Inputs {
+		if b.pictures != nil && i == c.Picture {
+			continue
+		}
 		p := &c.Inputs[i]
 		at := slices.IndexFunc(in, func(t edgewise.Tensor) bool { return t.Name == p.name })
 		if at < 0 || in[at].Type != p.kind || !in[at].Shape.Equal(p.shape(b.rows, c.Batched)) || int64(len(in[at].Data)) != p.size*int64(b.rows) {
@@ -181,7 +202,11 @@ func (a *accelerated) lost(err error) error {
 
 // Close gives everything back.
 func (a *accelerated) Close() error {
-	return errors.Join(release(a.rings, a.sessions), a.pins.close(), a.ctx.Close())
+	errs := []error{release(a.rings, a.sessions), a.pins.close()}
+	if a.kernel != nil {
+		errs = append(errs, a.kernel.Close())
+	}
+	return errors.Join(append(errs, closeStream(a.compute), a.ctx.Close())...)
 }
 
 // release gives rings and sessions back, in the order in which they lean on each other.

@@ -9,6 +9,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/gpu/cuda"
 	"github.com/edgewise-ai/edgewise/gpu/onnx/ort"
+	"github.com/edgewise-ai/edgewise/gpu/preprocess"
 )
 
 // ring runs batches of one session on a device, several at a time: while one is computed, the next is copied in and the last
@@ -37,6 +38,9 @@ type ringConfig struct {
 	Buckets []int // rows, ascending; {1} for a model without a batch dimension
 	Batched bool
 	Slots   int
+	Compute *cuda.Stream       // on which runs are put, and which stays its owner's; nil: a stream of its own
+	Kernel  *preprocess.Kernel // makes the input Picture of pictures; nil: runs have none
+	Picture int                // number of that input
 	// Bind makes a run over memory of the device, which it puts on the compute stream. id tells bindings apart, from 1.
 	Bind func(compute *cuda.Stream, inputs, outputs []ort.Bound, id int) (bound, error)
 }
@@ -73,6 +77,7 @@ type slot struct {
 	ring                     *ring
 	inputs, outputs          []buffer
 	bindings                 []bound // one for each bucket
+	easel                    easel
 	copied, computed, landed *cuda.Event
 }
 
@@ -84,7 +89,11 @@ func newRing(c ringConfig) (r *ring, err error) {
 			err = errors.Join(err, r.close())
 		}
 	}()
+	r.compute = c.Compute
 	for _, s := range []**cuda.Stream{&r.in, &r.compute, &r.out} {
+		if *s != nil {
+			continue
+		}
 		if *s, err = c.Context.MakeStream(); err != nil {
 			return r, err
 		}
@@ -117,6 +126,11 @@ func (s *slot) fill(number int) (err error) {
 				return err
 			}
 			*list.buffers = append(*list.buffers, b)
+		}
+	}
+	if c.Kernel != nil {
+		if err := s.easel.open(c.Context, c.most()); err != nil {
+			return err
 		}
 	}
 	for i, rows := range c.Buckets {
@@ -185,6 +199,7 @@ func (r *ring) close() error {
 				errs = append(errs, list[i].close(r.config.Context))
 			}
 		}
+		errs = append(errs, s.easel.close(r.config.Context))
 		for _, e := range []*cuda.Event{s.copied, s.computed, s.landed} {
 			if e != nil {
 				errs = append(errs, e.Close())
@@ -192,7 +207,7 @@ func (r *ring) close() error {
 		}
 	}
 	for _, s := range []*cuda.Stream{r.in, r.compute, r.out} {
-		if s != nil {
+		if s != nil && s != r.config.Compute {
 			errs = append(errs, s.Close())
 		}
 	}
@@ -211,13 +226,14 @@ func (c *ringConfig) bucket(rows int) int {
 
 // batch is one run of a ring.
 type batch struct {
-	slot   *slot
-	bucket int
-	rows   int
-	in     []edgewise.Tensor // in the order of the plans
-	want   []int             // plans of the outputs
-	pins   *pins
-	into   [][]byte // where the outputs are wanted, as many as want; nil: in the slot
+	slot     *slot
+	bucket   int
+	rows     int
+	in       []edgewise.Tensor // in the order of the plans
+	want     []int             // plans of the outputs
+	pins     *pins
+	pictures *pictures // in place of the input Picture; nil: it is there
+	into     [][]byte  // where the outputs are wanted, as many as want; nil: in the slot
 }
 
 // begin puts a batch on the streams. When it fails, nothing of the batch is on its way any more.
@@ -249,6 +265,12 @@ func (b *batch) copyIn(r *ring) error {
 	for i := range r.config.Inputs {
 		size := r.config.Inputs[i].size
 		used, all := size*int64(b.rows), size*int64(r.config.Buckets[b.bucket])
+		if b.pictures != nil && i == r.config.Picture {
+			if err := b.copyPictures(r, &b.slot.inputs[i], used, all); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := b.copyTensor(r, &b.slot.inputs[i], b.in[i].Data, used, all); err != nil {
 			return err
 		}
@@ -279,6 +301,11 @@ func (b *batch) copyTensor(r *ring, to *buffer, data []byte, used, all int64) er
 }
 
 func (b *batch) compute(r *ring) error {
+	if b.pictures != nil {
+		if err := b.paint(r); err != nil {
+			return err
+		}
+	}
 	if err := b.slot.bindings[b.bucket].Run(); err != nil {
 		return err
 	}

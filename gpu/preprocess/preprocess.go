@@ -1,5 +1,6 @@
 // Package preprocess makes tensors of pictures on a GPU: a batch of pictures of any sizes, as bytes, becomes one tensor of planes, cut
-// out, scaled and normalised by one kernel. The result is that of CPU, bit for bit: both do the same roundings in the same order.
+// out, scaled and normalised by one kernel. The result is that of edgewise.Picture.Planes, bit for bit: both do the same roundings in the same
+// order.
 package preprocess
 
 import (
@@ -16,8 +17,8 @@ var ptx string
 
 // Bounds of a batch.
 const (
-	MaxPictures = 65535   // the blocks of a grid in its second dimension
-	MaxSide     = 1 << 14 // pixels, of pictures and of the tensor
+	MaxPictures = 65535 // the blocks of a grid in its second dimension
+	MaxSide     = edgewise.MaxPictureSide
 )
 
 // Size is that of a picture or of the tensor, in pixels.

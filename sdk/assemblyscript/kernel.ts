@@ -12,6 +12,8 @@
 // @ts-ignore: decorator
 @external("edgewise_v1", "image_normalize") export declare function imageNormalize(src: usize, w: u32, h: u32, channels: u32, dst: usize, dtype: u32, flags: u32, mean: usize, scale: usize): i32;
 // @ts-ignore: decorator
+@external("edgewise_v1", "image_tensor") export declare function imageTensor(src: usize, srcW: u32, srcH: u32, crop: usize, dst: usize, dstW: u32, dstH: u32, dtype: u32, mean: usize, scale: usize): i32;
+// @ts-ignore: decorator
 @external("edgewise_v1", "softmax") export declare function softmax(src: usize, dst: usize, rows: u32, cols: u32): i32;
 // @ts-ignore: decorator
 @external("edgewise_v1", "top_k") export declare function topK(src: usize, rows: u32, cols: u32, k: u32, values: usize, indices: usize): i32;

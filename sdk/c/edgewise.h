@@ -97,6 +97,12 @@ EW_IMPORT("image_decode") int32_t ew_image_decode(const void *src, uint32_t src_
 EW_IMPORT("image_resize") int32_t ew_image_resize(const void *src, uint32_t src_w, uint32_t src_h, void *dst, uint32_t dst_w, uint32_t dst_h, uint32_t channels, uint32_t mode);
 EW_IMPORT("image_letterbox") int32_t ew_image_letterbox(const void *src, uint32_t src_w, uint32_t src_h, void *dst, uint32_t dst_w, uint32_t dst_h, uint32_t channels, uint32_t mode, uint32_t fill, ew_letterbox_map *map);
 EW_IMPORT("image_normalize") int32_t ew_image_normalize(const void *src, uint32_t w, uint32_t h, uint32_t channels, void *dst, uint32_t dtype, uint32_t flags, const float *mean, const float *scale);
+/*
+ * A row of a tensor of pictures: part crop {x, y, width, height} of src (red, green, blue; NULL: all of it), scaled to dst_w x dst_h, as planes at dst,
+ * EW_FP32 or EW_FP16. dst is there when the step has returned, and neither src nor dst may be changed before. Where the tensor goes to a model on a
+ * GPU and nowhere else, the GPU makes it.
+ */
+EW_IMPORT("image_tensor") int32_t ew_image_tensor(const void *src, uint32_t src_w, uint32_t src_h, const uint32_t *crop, void *dst, uint32_t dst_w, uint32_t dst_h, uint32_t dtype, const float *mean, const float *scale);
 EW_IMPORT("softmax") int32_t ew_kernel_softmax(const float *src, float *dst, uint32_t rows, uint32_t cols);
 EW_IMPORT("top_k") int32_t ew_kernel_top_k(const float *src, uint32_t rows, uint32_t cols, uint32_t k, float *values, int32_t *indices);
 EW_IMPORT("nms") int32_t ew_kernel_nms(const float *boxes, const float *scores, const int32_t *classes, uint32_t count, float iou, float score, int32_t *dst, uint32_t max);

@@ -88,6 +88,7 @@ var layers = []layer{
 		[]string{"api/admin"},
 		"parts that a person looks at speak the words of the border, so that nobody translates them twice",
 	},
+	{[]string{"appliance/update/helper"}, []string{"appliance/update"}, "what runs as root to install a package knows versions and signatures, and nothing of the box that asks it"},
 	{[]string{"gpu/cuda", "gpu/nvml", "gpu/jetson", "gpu/provider", "gpu/onnx/ort", "gpu/onnx/onnxfile"}, nil, "each is the border to one thing outside, and knows none of the others"},
 	{[]string{"gpu/..."}, []string{"gpu/..."}, "what lies between a model and a GPU: it knows the borders below gpu/ and nothing else of the house"},
 	{[]string{"api/..."}, []string{"api/..."}, "what crosses the border of the box knows nothing of its inside"},
@@ -99,7 +100,7 @@ var layers = []layer{
 		[]string{"wasm", "sdk", "appliance/modelconfig", "api/kserve", "cmd/edgewise/tensorfile"},
 		"the workshop runs steps as the box does, without the box",
 	},
-	{[]string{"cmd/..."}, []string{"appliance", "appliance/config", "appliance/update", "wasm", "gpu", "api/...", "cmd/..."}, "the program turns the key and talks to the box as any client does"},
+	{[]string{"cmd/..."}, []string{"appliance", "appliance/config", "appliance/update/...", "wasm", "gpu", "api/...", "cmd/..."}, "the program turns the key and talks to the box as any client does"},
 	{[]string{"test/...", "configs/..."}, []string{"..."}, "tests may look everywhere"},
 }
 

@@ -70,6 +70,9 @@ func scenarios() []scenario {
 	for _, door := range []string{"REST", "gRPC"} {
 		all = append(all, scenario{"protocol", door + "/small", protocolFigures(door, smallTensor)}, scenario{"protocol", door + "/large", protocolFigures(door, largeTensor)})
 	}
+	for _, isolation := range isolations {
+		all = append(all, scenario{"protocol", "loading/" + isolation, loadingFigures(isolation)})
+	}
 	for _, t := range stepTasks() {
 		all = append(all, scenario{"wasm", "numpy/" + t.name, numpyFigures(t)})
 	}

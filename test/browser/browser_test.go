@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,8 +16,11 @@ import (
 )
 
 var (
-	megabytes = flag.String("browser.upload", "256", "MiB of the upload that is cut off; 1024 for the long run")
+	megabytes = flag.String("browser.upload", "1024", "MiB of the upload that is cut off")
+	lines     = flag.String("browser.lines", "8000", "lines of the log that is followed; 100000 for the long run")
+	minutes   = flag.Int("browser.soak", 0, "minutes for which a tab stays open while its memory is watched; 0: not at all")
 	shots     = flag.String("browser.shots", "", "a folder for the picture of a scenario that fails")
+	pictures  = flag.String("browser.pictures", "", "a folder for pictures of every page, in both colours, on a phone and with large text")
 )
 
 // limit is generous: measurements on the same machine go first.
@@ -29,12 +33,12 @@ func node(t *testing.T, arguments ...string) *exec.Cmd {
 	if _, err := os.Stat(filepath.Join(page, "node_modules")); err != nil {
 		t.Fatal(`webui/node_modules is missing: run "make webui" first`)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	ctx, cancel := context.WithTimeout(t.Context(), limit+time.Duration(*minutes)*time.Minute)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, "node", arguments...)
 	cmd.Dir = page
 	cmd.WaitDelay = 10 * time.Second
-	cmd.Env = append(os.Environ(), "UPLOAD_MB="+*megabytes, "SHOTS="+*shots, "NO_COLOR=1")
+	cmd.Env = append(os.Environ(), "UPLOAD_MB="+*megabytes, "LINES="+*lines, "MINUTES="+strconv.Itoa(*minutes), "SHOTS="+*shots, "PICTURES="+*pictures, "NO_COLOR=1")
 	return cmd
 }
 
@@ -43,10 +47,13 @@ func TestScenarios(t *testing.T) {
 	real.Models(t)
 	real.Pipelines(t)
 	found, err := filepath.Glob(filepath.Join(real.Root(t), "webui", "test", "*.scenario.mjs"))
-	if err != nil || len(found) < 7 {
+	if err != nil || len(found) < 17 {
 		t.Fatalf("%d scenarios found (%v)", len(found), err)
 	}
 	slots := make(chan struct{}, 2)
+	if *minutes > 0 {
+		found = append(found, "soak.long.scenario.mjs")
+	}
 	for _, path := range found {
 		name := strings.TrimSuffix(filepath.Base(path), ".scenario.mjs")
 		t.Run(name, func(t *testing.T) {

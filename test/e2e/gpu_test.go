@@ -4,7 +4,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/edgewise-ai/edgewise/test/fakegpu"
 )
@@ -68,4 +70,35 @@ func onGPU(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// TestWhatAGPUTellsIsInTheMetrics runs the built program with a fake driver and a fake NVML. Triton's names are there for what NVML tells, and only
+// for that; the administration says the same.
+func TestWhatAGPUTellsIsInTheMetrics(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	control, err := fakegpu.Open(filepath.Join(dir, "control"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := filepath.Join(dir, "nvml")
+	if err := os.WriteFile(told, []byte("utilization 83\nmemory_utilization 20\nmemory_total 24152899584\nmemory_used 1073741824\npower 68250\nreasons 0x20\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b := serveWith(t, []string{"FAKEGPU_CONTROL=" + control.Path, "FAKEGPU_NVML=" + told}, t.TempDir(), "--set", "gpu.driver="+fakegpu.Build(t, "libcuda"), "--set", "gpu.telemetry="+fakegpu.Build(t, "libnvidia-ml"))
+	b.awaitReady()
+	const uuid = `{gpu_uuid="GPU-00000000-0000-0000-0000-000000000000"}`
+	var page string
+	for end := time.Now().Add(time.Minute); !strings.Contains(page, "nv_gpu_utilization") && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		_, page = b.send(http.MethodGet, "/metrics", nil)
+	}
+	contains(t, "metrics", page, "nv_gpu_utilization"+uuid+" 0.83", "nv_gpu_memory_total_bytes"+uuid+" 2.4152899584e+10", "nv_gpu_memory_used_bytes"+uuid+" 1.073741824e+09", "nv_gpu_power_usage"+uuid+" 68.25")
+	for _, absent := range []string{"nv_gpu_power_limit", "nv_energy_consumption", "edgewise_device_fan"} {
+		if strings.Contains(page, absent) {
+			t.Errorf("%s is there, and NVML does not tell it", absent)
+		}
+	}
+	_, devices := b.send(http.MethodGet, "/api/v1/devices", nil)
+	contains(t, "devices", devices, `"name":"gpu:0"`, `"utilization":0.83`, `"sw_thermal_slowdown"`)
+	b.terminate()
 }

@@ -95,7 +95,7 @@ func TestEveryRouteOfTheProtocol(t *testing.T) {
 		{"index", "POST", "/v2/repository/index", "", nil, 200, `{"name":"late","version":"1","state":"UNAVAILABLE","reason":"unloaded"}`},
 		{"index, a bad type", "POST", "/v2/repository/index", `{"ready":1}`, nil, 400, "ready"},
 		{"load", "POST", "/v2/repository/models/late/load", "{}", nil, 200, "="},
-		{"load of an unknown model", "POST", "/v2/repository/models/none/load", "", nil, 404, "none"},
+		{"load of an unknown model", "POST", "/v2/repository/models/none/load", "", nil, 400, "failed to load 'none', failed to poll from model repository"},
 		{"unload", "POST", "/v2/repository/models/late/unload", `{"parameters":{"unload_dependents":false}}`, nil, 200, "="},
 		{"unload, a bad type", "POST", "/v2/repository/models/late/unload", `{"parameters":{"unload_dependents":1}}`, nil, 400, "unload_dependents"},
 		{"a named repository", "POST", "/v2/repository/r/models/sum/load", "", nil, 501, "'repository_name' specification is not supported"},

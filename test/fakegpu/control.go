@@ -42,7 +42,6 @@ const (
 	Used                      // bytes that others take
 	armed                     // changes with each Fail
 	revived                   // changes with each Revive
-	Handlers                  // 1: making a stream installs a handler for SIGTERM that Go does not stand
 )
 
 // What the fake has counted.
@@ -168,7 +167,6 @@ func (c *Control) Reset() {
 	for w := Devices; w <= Used; w++ {
 		c.Set(w, 0)
 	}
-	c.Set(Handlers, 0)
 	c.Set(Devices, 1)
 	c.Set(Memory, 1<<30)
 	c.Set(Capability, 90)

@@ -32,7 +32,8 @@ func Bus(t testing.TB) string {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(daemon, "--nofork", "--print-address", "--config-file="+config)
-	cmd.Stderr = os.Stderr
+	var said strings.Builder
+	cmd.Stderr = &said
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +44,8 @@ func Bus(t testing.TB) string {
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	address, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		t.Fatalf("the bus does not say where it is: %v", err)
+		_ = cmd.Wait()
+		t.Fatalf("the bus does not say where it is: %v %s", err, said.String())
 	}
 	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", strings.TrimSpace(address))
 	return strings.TrimSpace(address)

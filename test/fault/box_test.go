@@ -28,7 +28,15 @@ type box struct {
 // startBox starts the program with settings, as key=value, and waits until it is ready.
 func startBox(t *testing.T, dir string, settings ...string) *box {
 	t.Helper()
-	b := &box{ended: make(chan struct{})}
+	b, ready := launchBox(t, dir, settings...)
+	b.awaitReady(t, ready)
+	return b
+}
+
+// launchBox starts the program; ready gets its address once it is ready.
+func launchBox(t *testing.T, dir string, settings ...string) (b *box, ready <-chan string) {
+	t.Helper()
+	b = &box{ended: make(chan struct{})}
 	b.cmd = exec.Command(real.Program(t), "serve", "--set", "metrics.address=", "--set", "http.address=127.0.0.1:0", "--set", "grpc.address=127.0.0.1:0", "--set", "data_dir="+dir, "--set", "store.reserve_bytes=0", "--auth", "open")
 	for _, s := range settings {
 		b.cmd.Args = append(b.cmd.Args, "--set", s)
@@ -43,7 +51,7 @@ func startBox(t *testing.T, dir string, settings ...string) *box {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.kill)
-	ready := make(chan string, 1)
+	told := make(chan string, 1)
 	go func() {
 		url := ""
 		for lines := bufio.NewScanner(out); lines.Scan(); {
@@ -51,12 +59,18 @@ func startBox(t *testing.T, dir string, settings ...string) *box {
 				url = address
 			}
 			if lines.Text() == "ready" {
-				ready <- url
+				told <- url
 			}
 		}
 		_ = b.cmd.Wait()
 		close(b.ended)
 	}()
+	return b, told
+}
+
+func (b *box) awaitReady(t *testing.T, ready <-chan string) {
+	t.Helper()
+	var err error
 	select {
 	case b.url = <-ready:
 		if b.client, err = client.New(b.url); err != nil {
@@ -68,7 +82,6 @@ func startBox(t *testing.T, dir string, settings ...string) *box {
 	case <-time.After(2 * time.Minute):
 		t.Fatalf("the box does not get ready:\n%s", b.text())
 	}
-	return b
 }
 
 // Write takes what the box logs.

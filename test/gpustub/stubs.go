@@ -13,8 +13,9 @@ import (
 // bodies are the functions that must do something. All others return 0.
 var bodies = map[string]string{
 	"__cudaRegisterFatBinary":        "void *__cudaRegisterFatBinary(void *x) { static void *p; return &p; }",
-	"cudaGetDeviceCount":             "int cudaGetDeviceCount(int *n) { return *n = 1, 0; }",
-	"cudaGetDevice":                  "int cudaGetDevice(int *n) { return *n = 0, 0; }",
+	"cudaGetDeviceCount":             "int cudaGetDeviceCount(int *n) { return *n = 8, 0; }",
+	"cudaGetDevice":                  "int cudaGetDevice(int *n) { return *n = device, 0; }",
+	"cudaSetDevice":                  "int cudaSetDevice(int n) { return device = n, 0; }",
 	"cudaGetDeviceProperties":        "int cudaGetDeviceProperties(void *p, int d) { memset(p, 0, 1008); strcpy(p, \"Fake GPU\"); ((int *)((char *)p + 360))[0] = 9; return 0; }",
 	"cudaDeviceGetAttribute":         "int cudaDeviceGetAttribute(int *v, int a, int d) { return *v = a == 75 ? 9 : a == 76 ? 0 : a == 16 ? 132 : 1024, 0; }",
 	"cudaDriverGetVersion":           "int cudaDriverGetVersion(int *v) { return *v = 13000, 0; }",
@@ -56,6 +57,7 @@ const head = `#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+static __thread int device;
 // say appends a line to the file named by GPUSTUB_LOG.
 static void say(const char *format, ...) {
 	const char *path = getenv("GPUSTUB_LOG");

@@ -56,6 +56,7 @@ func (r *report) copySize(c *cuda.Ctx, stream *cuda.Stream, n int64, each time.D
 		r.add(line{Name: fmt.Sprintf("copy %s, %d KiB", name, n>>10), Value: speed[name], Unit: "GB/s"})
 	}
 	for _, way := range []string{"in", "out"} {
+		r.copied[way] = speed[way+", pinned"] // of the largest at the end
 		r.add(line{Name: fmt.Sprintf("copy %s, %d KiB, pinned to other", way, n>>10), Value: speed[way+", pinned"] / speed[way+", other"], Unit: "ratio", Gate: 0.98})
 	}
 	return nil

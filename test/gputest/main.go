@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"runtime"
 	"time"
@@ -44,6 +45,9 @@ type report struct {
 	Fake    bool        `json:"fake"` // over libraries that stand in for NVIDIA's: the figures mean nothing
 	Machine *gpu.Report `json:"machine"`
 	Lines   []line      `json:"lines"`
+
+	copied map[string]float64 // GB/s of large copies from pinned memory, "in" and "out"
+	raw    map[string]float64 // rows in a second of a tight loop, by subject
 }
 
 func main() {
@@ -59,7 +63,7 @@ func main() {
 	flag.BoolVar(&s.fake, "fake", false, "NVIDIA's libraries are stand-ins: run everything and judge no figure")
 	flag.DurationVar(&s.each, "each", 3*time.Second, "time of each measurement")
 	flag.Parse()
-	r := &report{Date: time.Now().UTC(), Go: runtime.Version(), Fake: s.fake}
+	r := &report{Date: time.Now().UTC(), Go: runtime.Version(), Fake: s.fake, copied: map[string]float64{}, raw: map[string]float64{}}
 	code := r.run(context.Background(), s)
 	content, err := json.MarshalIndent(r, "", "  ")
 	if err == nil {
@@ -107,6 +111,9 @@ func (r *report) run(ctx context.Context, s settings) int {
 
 // add notes a result, prints it, and judges it by its gate.
 func (r *report) add(l line) {
+	if math.IsNaN(l.Value) || math.IsInf(l.Value, 0) {
+		l.Value, l.Failed = -1, "it could not be measured" // JSON has no such numbers
+	}
 	if l.Gate > 0 && l.Value < l.Gate && !r.Fake && l.Failed == "" {
 		l.Failed = fmt.Sprintf("%.3g is less than %.3g", l.Value, l.Gate)
 	}

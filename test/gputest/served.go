@@ -1,211 +1,149 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
-	"github.com/edgewise-ai/edgewise/test/onnxgen"
+	"github.com/edgewise-ai/edgewise/test/gpubox"
 )
 
-// served starts the program with a model on the GPU, measures it as a client, kills the model's process, and stops it.
+// served starts the program with the subjects on the GPU, measures them as clients do, kills a model's process, and stops the box in both ways.
 func (r *report) served(ctx context.Context, s settings) (err error) {
 	dir, err := os.MkdirTemp("", "gputest-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := repository(dir); err != nil {
-		return err
+	var list []subject
+	var names []string
+	for _, m := range subjects(s.fake) {
+		if m.name != mainSubject && m.name != "mlp" || m.cudnn && !r.Machine.CuDNN() {
+			continue
+		}
+		name := fmt.Sprintf("subject%d", len(list))
+		if err := repository(filepath.Join(dir, "models", name), m); err != nil {
+			return err
+		}
+		list, names = append(list, m), append(names, name)
 	}
-	b, err := start(ctx, s, dir)
+	b, err := gpubox.Start(ctx, gpubox.Config{
+		Program: s.server, Library: s.library, Driver: s.driver, Folders: s.folders, Models: filepath.Join(dir, "models"), Data: filepath.Join(dir, "data"), Ready: names, Log: os.Stderr,
+	})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, b.stop(r)) }()
-	r.add(line{Name: "server: from start to ready", Value: b.took.Seconds(), Unit: "s"})
-	body := request(8)
-	for _, clients := range []int{1, 16} {
-		n, took, err := b.load(clients, s.each, body)
+	defer b.Kill()
+	r.add(line{Name: "server: from start to ready", Value: b.Took.Seconds(), Unit: "s"})
+	for i, m := range list {
+		if err := r.saturate(b, s, names[i], m); err != nil {
+			return err
+		}
+	}
+	if err := r.comeBack(b, names[0], list[0]); err != nil {
+		return err
+	}
+	if err := r.stop(b, syscall.SIGTERM, "SIGTERM"); err != nil {
+		return err
+	}
+	b, err = gpubox.Start(ctx, gpubox.Config{
+		Program: s.server, Library: s.library, Driver: s.driver, Folders: s.folders, Models: filepath.Join(dir, "models"), Data: filepath.Join(dir, "again"), Ready: names, Log: os.Stderr,
+	})
+	if err != nil {
+		return err
+	}
+	defer b.Kill()
+	last := len(list) - 1
+	q, err := gpubox.Ask(names[last], list[last].input(3, 1)) // a batch above one: cuDNN has made plans of its own then
+	if err == nil {
+		err = b.Infer(q)
+	}
+	return errors.Join(err, r.stop(b, syscall.SIGINT, "Ctrl-C"))
+}
+
+// repository writes a subject that must run on a GPU.
+func repository(folder string, m subject) error {
+	if err := os.MkdirAll(filepath.Join(folder, "1"), 0o755); err != nil {
+		return err
+	}
+	config := fmt.Sprintf("max_batch_size: %d\ndynamic_batching {}\ninstance_group { kind: KIND_GPU count: 1 }\n", m.most)
+	if err := os.WriteFile(filepath.Join(folder, "config.pbtxt"), []byte(config), 0o600); err != nil {
+		return err
+	}
+	return m.make().Save(filepath.Join(folder, "1"))
+}
+
+// served is the least part of a tight loop's speed that the server has to reach at saturation.
+const leastServed = 0.90
+
+// saturate lets more and more clients ask for rows of 8 and compares the best speed with that of the tight loop.
+func (r *report) saturate(b *gpubox.Box, s settings, name string, m subject) error {
+	const rows = 8
+	q, err := gpubox.Ask(name, m.input(rows, 2))
+	if err != nil {
+		return err
+	}
+	best := 0.0
+	for _, clients := range []int{1, 8, 32, 64} {
+		answers, took, err := b.Load(clients, s.each, q)
 		if err != nil {
 			return err
 		}
-		r.add(line{Name: fmt.Sprintf("server: mlp, %d clients, rows of 8", clients), Value: float64(8*n) / took.Seconds(), Unit: "rows/s"})
+		speed := rows * float64(answers) / took.Seconds()
+		best = max(best, speed)
+		r.add(line{Name: fmt.Sprintf("server: %s, %d clients, rows of %d", m.name, clients, rows), Value: speed, Unit: "rows/s"})
 	}
-	return b.killChild(r, body)
-}
-
-// repository writes a model that must run on a GPU.
-func repository(dir string) error {
-	model := filepath.Join(dir, "models", "mlp")
-	if err := os.MkdirAll(filepath.Join(model, "1"), 0o755); err != nil {
-		return err
+	l := line{Name: "server: " + m.name + ", served to raw at saturation", Value: best / r.raw[m.name], Unit: "ratio"}
+	if m.name == mainSubject {
+		l.Gate = leastServed
 	}
-	config := "max_batch_size: 64\ndynamic_batching {}\ninstance_group { kind: KIND_GPU count: 1 }\n"
-	if err := os.WriteFile(filepath.Join(model, "config.pbtxt"), []byte(config), 0o600); err != nil {
-		return err
-	}
-	return onnxgen.MLP(1).Save(filepath.Join(model, "1"))
-}
-
-// box is a server that runs.
-type box struct {
-	cmd  *exec.Cmd
-	url  string
-	took time.Duration
-}
-
-// readyTimeout bounds the start: the first use of a GPU reads large libraries.
-const readyTimeout = 3 * time.Minute
-
-func start(ctx context.Context, s settings, dir string) (*box, error) {
-	port := "18471"
-	b := &box{url: "http://127.0.0.1:" + port}
-	arguments := []string{"serve", "--import", filepath.Join(dir, "models")}
-	for _, setting := range []string{
-		"data_dir=" + filepath.Join(dir, "data"), "http.address=127.0.0.1:" + port, "grpc.address=", "onnx.library=" + s.library, "store.reserve_bytes=0",
-		"gpu.driver=" + s.driver, "gpu.libraries=" + strings.Join(s.folders, ","),
-	} {
-		arguments = append(arguments, "--set", setting)
-	}
-	b.cmd = exec.CommandContext(ctx, s.server, arguments...)
-	b.cmd.Stdout, b.cmd.Stderr = os.Stderr, os.Stderr
-	began := time.Now()
-	if err := b.cmd.Start(); err != nil {
-		return nil, err
-	}
-	for time.Since(began) < readyTimeout {
-		if answer, err := http.Get(b.url + "/v2/models/mlp/ready"); err == nil {
-			_ = answer.Body.Close()
-			if answer.StatusCode == http.StatusOK {
-				b.took = time.Since(began)
-				return b, nil
-			}
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	return nil, errors.Join(errors.New("the server's model did not become ready"), b.cmd.Process.Kill())
-}
-
-func request(rows int) []byte {
-	m := onnxgen.MLP(1)
-	body, _ := json.Marshal(map[string]any{"inputs": []any{map[string]any{ // plain numbers always encode
-		"name": m.Graph.Inputs[0].Name, "datatype": "FP32", "shape": []int{rows, 64}, "data": make([]float32, rows*64),
-	}}})
-	return body
-}
-
-func (b *box) infer(body []byte) error {
-	answer, err := http.Post(b.url+"/v2/models/mlp/infer", "application/json", bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err == nil && answer.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", answer.Status, text)
-	}
-	return err
-}
-
-// load lets clients ask for a time and returns how many answers there were.
-func (b *box) load(clients int, each time.Duration, body []byte) (int, time.Duration, error) {
-	type result struct {
-		n   int
-		err error
-	}
-	results := make(chan result)
-	began := time.Now()
-	for range clients {
-		go func() {
-			n, _, err := repeat(each, func() error { return b.infer(body) })
-			results <- result{n, err}
-		}()
-	}
-	total, errs := 0, []error(nil)
-	for range clients {
-		one := <-results
-		total += one.n
-		errs = append(errs, one.err)
-	}
-	return total, time.Since(began), errors.Join(errs...)
+	r.add(l)
+	return nil
 }
 
 // back is how soon a model whose process was killed has to answer again.
 const back = 5 * time.Second
 
-// killChild kills the model's process and waits until the model answers again.
-func (b *box) killChild(r *report, body []byte) error {
-	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", b.cmd.Process.Pid, b.cmd.Process.Pid))
+// comeBack kills the models' processes and waits until one model answers again.
+func (r *report) comeBack(b *gpubox.Box, name string, m subject) error {
+	q, err := gpubox.Ask(name, m.input(8, 1))
 	if err != nil {
 		return err
 	}
-	pids := strings.Fields(string(children))
-	if len(pids) == 0 {
-		if pids, err = childrenOf(b.cmd.Process.Pid); err != nil {
+	children, err := b.Children()
+	if err != nil {
+		return err
+	}
+	if len(children) == 0 {
+		return errors.New("the server has no process for its models")
+	}
+	for _, pid := range children {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			return err
 		}
 	}
-	if len(pids) == 0 {
-		return errors.New("the server has no process for its model")
-	}
-	pid, err := strconv.Atoi(pids[0])
+	took, err := b.Back(q, time.Now(), 12*back, func(error) {})
 	if err != nil {
 		return err
 	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		return err
-	}
-	began := time.Now()
-	for b.infer(body) != nil {
-		if time.Since(began) > 10*back {
-			return errors.New("the model did not come back")
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	l := line{Name: "server: from kill -9 of the model to its answer", Value: time.Since(began).Seconds(), Unit: "s"}
-	if time.Since(began) > back {
+	l := line{Name: "server: from kill -9 of the models to an answer", Value: took.Seconds(), Unit: "s"}
+	if took > back {
 		l.Failed = "later than " + back.String()
 	}
 	r.add(l)
 	return nil
 }
 
-// childrenOf lists the children of every thread of a process.
-func childrenOf(pid int) ([]string, error) {
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+// stop ends the server as an operator does.
+func (r *report) stop(b *gpubox.Box, signal syscall.Signal, name string) error {
+	took, err := b.Stop(signal)
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("%s: the server did not end cleanly: %w", name, err)
 	}
-	var all []string
-	for _, path := range threads {
-		if content, err := os.ReadFile(path); err == nil {
-			all = append(all, strings.Fields(string(content))...)
-		}
-	}
-	return all, nil
-}
-
-// stop ends the server as an operator does and looks at its exit code.
-func (b *box) stop(r *report) error {
-	began := time.Now()
-	if err := b.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return err
-	}
-	if err := b.cmd.Wait(); err != nil {
-		return fmt.Errorf("the server did not stop cleanly: %w", err)
-	}
-	r.add(line{Name: "server: from SIGTERM to its end", Value: time.Since(began).Seconds(), Unit: "s"})
+	r.add(line{Name: "server: from " + name + " to its end", Value: took.Seconds(), Unit: "s"})
 	return nil
 }

@@ -8,144 +8,141 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/edgewise-ai/edgewise/test/image/writelog"
 )
 
-// recording is what happened to the disk of a machine, and what the box had promised when.
+// recording is what was written to the disk of a machine since it was flashed, and what the box had promised when.
 type recording struct {
+	path    string
+	base    disk // as it was flashed
 	log     *os.File
 	entries []writelog.Entry
-	from    int            // the first entry after which the power may be cut
-	marks   []mark         // in the order of time
-	models  map[string]int // length of the log when the box acknowledged a model, by name
+	from    int              // the first entry after which the power may be cut
+	marks   []mark           // in the order of time
+	models  map[string]int64 // length of the log when the box acknowledged a model, by name
 }
 
-// mark is a moment that the report names.
+// mark is a moment that the report names: the end of a step.
 type mark struct {
-	name string
-	size int64 // of the log
+	Name string
+	Size int64 // of the log
 }
 
-// cutUpdate: whenever the power is cut while an update is installed, started and checked, the box starts with all data.
-func (t *trial) cutUpdate() error {
-	r := &recording{models: map[string]int{}}
-	err := t.record(r, func() error {
-		if err := t.install(filepath.Join(t.image, "edgewise-"+t.newer+".raucb")); err != nil {
-			return err
-		}
-		r.mark(t, "installed")
-		if err := t.machine.monitor("system_reset"); err != nil {
-			return err
-		}
-		if _, err := t.machine.says("Edgewise "+t.newer+", slot B", t.patience); err != nil {
-			return err
-		}
-		if _, err := t.box.answers(t.patience); err != nil {
-			return err
-		}
-		r.mark(t, "started")
-		err := t.marked("B")
-		r.mark(t, "marked good")
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return t.cutAndLook(r)
-}
-
-const uploads = 20
-
-// cutUpload: whenever the power is cut while models are uploaded, the box starts, and what it had acknowledged is there.
-func (t *trial) cutUpload() error {
-	r := &recording{models: map[string]int{}}
-	err := t.record(r, func() error {
-		for n := range uploads {
-			name := fmt.Sprintf("cut%03d", n)
-			var stored struct{ Version int64 }
-			if err := t.box.want(http.MethodPost, "/api/v1/models/"+name+"/versions", "application/octet-stream", network(uint64(n)), &stored); err != nil {
-				return err
-			}
-			r.models[name] = int(t.logged())
-			if err := t.box.want(http.MethodPut, "/api/v1/models/"+name+"/labels/live", "application/json", []byte(`{"version":1}`), nil); err != nil {
-				return err
-			}
-		}
-		r.mark(t, fmt.Sprintf("%d uploads acknowledged", uploads))
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return t.cutAndLook(r)
-}
-
-// record starts a machine whose writes are logged, does something, and cuts the power.
-func (t *trial) record(r *recording, do func() error) (err error) {
+// begin lets the machine's writes be logged from its first start on.
+func (t *trial) begin() error {
 	t.machine.log = t.machine.file("log")
-	if err := os.WriteFile(t.machine.log, nil, 0o644); err != nil {
+	t.record = &recording{path: t.machine.log, base: disk(t.machine.file("base")), models: map[string]int64{}}
+	if err := disk(t.machine.disk).copy(string(t.record.base)); err != nil {
 		return err
 	}
-	if err := t.up(); err != nil {
-		return err
-	}
-	if err := t.voice(); err != nil {
-		return err
-	}
-	if err := t.marked("A"); err != nil {
-		return err
-	}
-	r.mark(t, "begun")
-	if err := do(); err != nil {
-		return err
-	}
-	t.machine.cut()
-	if err := t.keepRecording(r); err != nil {
-		return err
-	}
-	return r.open(t.machine.log)
+	return os.WriteFile(t.record.path, nil, 0o644)
 }
 
-// keepRecording writes down what is known beside the log: cuts can be looked into again without a new recording.
-func (t *trial) keepRecording(r *recording) error {
-	marks := map[string]int64{}
-	for _, m := range r.marks {
-		marks[m.name] = m.size
+// written is what a recording is kept as, beside its log.
+type written struct {
+	Marks  []mark
+	Models map[string]int64
+}
+
+// mark notes that a step is done. What is known is written down beside the log: a test that is cut off can go on.
+func (t *trial) mark(name string) error {
+	if t.record == nil {
+		return nil
 	}
-	text, err := json.MarshalIndent(map[string]any{"marks": marks, "models": r.models}, "", "  ")
+	r := t.record
+	r.marks = append(r.marks, mark{name, r.size()})
+	text, err := json.MarshalIndent(written{r.marks, r.models}, "", "  ")
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(t.machine.file("recording.json"), text, 0o644)
 }
 
-// logged is how long the log of the machine's writes is.
-func (t *trial) logged() int64 {
-	info, err := os.Stat(t.machine.log)
+// resume goes on where a test has left the recorded life: with its disk and what was recorded, the machine switched off.
+func (t *trial) resume() error {
+	if err := t.make(firstRecorded, conditions{}); err != nil {
+		return err
+	}
+	if _, err := os.Stat(t.machine.disk); err != nil {
+		return err
+	}
+	text, err := os.ReadFile(t.machine.file("recording.json"))
+	if err != nil {
+		return err
+	}
+	var w written
+	if err := json.Unmarshal(text, &w); err != nil {
+		return err
+	}
+	t.record = &recording{path: t.machine.file("log"), base: disk(t.machine.file("base")), marks: w.Marks, models: w.Models}
+	return nil
+}
+
+// size is how long the log is.
+func (r *recording) size() int64 {
+	info, err := os.Stat(r.path)
 	if err != nil {
 		return 0
 	}
 	return info.Size()
 }
 
-func (r *recording) mark(t *trial, name string) { r.marks = append(r.marks, mark{name, t.logged()}) }
+const uploads = 20
 
-func (r *recording) open(path string) (err error) {
-	if r.log, err = os.Open(path); err != nil {
+// upload uploads models one after the other, each another one, and makes each live.
+func (t *trial) upload() error {
+	for n := range uploads {
+		name := fmt.Sprintf("cut%03d", n)
+		if err := t.box.want(http.MethodPost, "/api/v1/models/"+name+"/versions", "application/octet-stream", network(uint64(n)), nil); err != nil {
+			return err
+		}
+		if t.record != nil {
+			t.record.models[name] = t.record.size()
+		}
+	}
+	return nil
+}
+
+// cuts: whenever the power is cut once the box has been claimed, while models are uploaded or an update is refused or
+// installed, GRUB finds a whole system and the data hold all that was acknowledged.
+func (t *trial) cuts() error {
+	if t.record == nil {
+		return errors.New("nothing was recorded: this step goes on with the step boot")
+	}
+	r, name, from := t.record, t.machine.name, t.machine.disk
+	t.machine.cut()
+	if err := r.open(); err != nil {
 		return err
 	}
-	info, err := r.log.Stat()
-	if err != nil {
+	if err := t.cutAndLook(r); err != nil {
 		return err
 	}
-	if r.entries, err = writelog.Read(r.log, info.Size()); err != nil {
+	if t.machine.disk == from { // the life goes on with its own disk, unlogged
+		t.machine.log = ""
+		return nil
+	}
+	if err := t.make(name, conditions{}); err != nil {
 		return err
 	}
-	for r.from < len(r.entries) && r.entries[r.from].Logged <= r.marks[0].size {
+	t.machine.disk = from
+	return nil
+}
+
+func (r *recording) open() (err error) {
+	if r.log, err = os.Open(r.path); err != nil {
+		return err
+	}
+	if r.entries, err = writelog.Read(r.log, r.size()); err != nil {
+		return err
+	}
+	good := slices.IndexFunc(r.marks, func(m mark) bool { return m.Name == "good" })
+	if good < 0 {
+		return errors.New("the recording does not hold the step good")
+	}
+	for r.from < len(r.entries) && r.entries[r.from].Logged <= r.marks[good].Size {
 		r.from++
 	}
 	if r.from == len(r.entries) {
@@ -157,15 +154,15 @@ func (r *recording) open(path string) (err error) {
 // moment names when a cut after n entries is.
 func (r *recording) moment(n int) string {
 	for _, m := range r.marks {
-		if r.entries[n-1].Logged <= m.size {
-			return "before " + m.name
+		if r.entries[n-1].Logged <= m.Size {
+			return "in " + m.Name
 		}
 	}
 	return "at the end"
 }
 
-// cuts chooses after how many entries the power is cut, in order: at random, and after every write to the boot partition.
-func (r *recording) cuts(random *rand.Rand, count int, boot int64) []int {
+// choose chooses after how many entries the power is cut, in order: at random, and after every write to the boot partition.
+func (r *recording) choose(random *rand.Rand, count int, boot int64) []int {
 	var at []int
 	for n := r.from; n < len(r.entries); n++ {
 		if e := r.entries[n]; e.Size > 0 && e.At < boot {
@@ -183,7 +180,7 @@ func (r *recording) cuts(random *rand.Rand, count int, boot int64) []int {
 func (t *trial) cutAndLook(r *recording) error {
 	defer func() { _ = r.log.Close() }()
 	for _, m := range r.marks {
-		t.say("           %s: %d MB of writes", m.name, m.size/1000000)
+		t.say("           %s: %d MB of writes", m.Name, m.Size/1000000)
 	}
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -192,7 +189,7 @@ func (t *trial) cutAndLook(r *recording) error {
 		return err
 	}
 	defer l.close()
-	cuts := r.cuts(random, t.cuts, l.bootEnds)
+	cuts := r.choose(random, t.count, l.bootEnds)
 	t.say("           seed %d, %d writes, %d cuts", seed, len(r.entries)-r.from, len(cuts))
 	toBoot := map[int]bool{}
 	for i := range min(t.boots, len(cuts)) { // spread over the whole time, each at random in its part
@@ -219,16 +216,14 @@ func (t *trial) cutAndLook(r *recording) error {
 
 // bootCut starts a machine with the disk that a cut has left.
 func (t *trial) bootCut(l *looker, n int, seed uint64) error {
-	name := t.machine.name
-	t.end()
-	if err := t.make(name, conditions{}); err != nil {
+	if err := t.make(fmt.Sprintf("cut-%d", n), conditions{}); err != nil {
 		return err
 	}
-	t.machine.boots = 100 + n
+	defer func() {
+		t.machine.cut()
+		_ = os.Remove(t.machine.disk)
+	}()
 	if err := l.disk(t.machine.disk, n, seed); err != nil {
-		return err
-	}
-	if err := execute("cp", firmwares+"OVMF_VARS_4M.fd", t.machine.file("vars")); err != nil {
 		return err
 	}
 	if err := t.up(); err != nil {
@@ -238,7 +233,7 @@ func (t *trial) bootCut(l *looker, n int, seed uint64) error {
 		return err
 	}
 	for model, size := range l.r.models {
-		if int64(size) > l.r.entries[n-1].Logged {
+		if size > l.r.entries[n-1].Logged {
 			continue
 		}
 		status, got, err := t.box.do(http.MethodGet, "/api/v1/models/"+model+"/versions/1/file?path=model.onnx", "", nil)
@@ -246,7 +241,6 @@ func (t *trial) bootCut(l *looker, n int, seed uint64) error {
 			return fmt.Errorf("model %s, which was acknowledged: %d, %d bytes, %w", model, status, len(got), err)
 		}
 	}
-	defer t.machine.cut()
 	return t.voice()
 }
 

@@ -23,7 +23,7 @@ func (t *trial) inspect() error {
 	image := filepath.Join(t.image, "edgewise-"+t.version+".img")
 	return errors.Join(
 		t.bounded(image, maxImage), t.bounded(image+".zst", maxDownload),
-		aligned(disk(image)), bootPartition(disk(image)), t.downloads(image), t.slotContents(), t.listed(),
+		aligned(disk(image)), bootPartition(disk(image)), t.downloads(image), t.slotContents(), t.listed(), t.sandboxed(),
 	)
 }
 
@@ -154,5 +154,37 @@ func (t *trial) listed() error {
 		}
 	}
 	t.say("           %d components are listed", len(list.Components))
+	return nil
+}
+
+// Bounds of what systemd says of a sandbox, in tenths: 0 is closed, 100 open.
+const (
+	maxServer = 20
+	maxChild  = 10
+)
+
+var exposure = regexp.MustCompile(`Overall exposure level for \S+ ([0-9.]+)`)
+
+// sandboxed measures the unit, and what the processes of models would be as a unit: they inherit its sandbox, and a filter of
+// system calls lets them make no socket (appliance/runner).
+func (t *trial) sandboxed() error {
+	const unit = "configs/systemd/edgewise.service"
+	text, err := os.ReadFile(unit)
+	if err != nil {
+		return err
+	}
+	child := filepath.Join(t.dir, "child.service")
+	families := regexp.MustCompile(`(?m)^RestrictAddressFamilies=.*$`)
+	if err := os.WriteFile(child, families.ReplaceAll(text, []byte("RestrictAddressFamilies=none\nIPAddressDeny=any")), 0o644); err != nil {
+		return err
+	}
+	for path, most := range map[string]int{unit: maxServer, child: maxChild} {
+		out, err := exec.CommandContext(context.Background(), "systemd-analyze", "security", "--offline=true", fmt.Sprintf("--threshold=%d", most), path).CombinedOutput()
+		found := exposure.FindSubmatch(out)
+		if err != nil || found == nil {
+			return fmt.Errorf("systemd-analyze: the sandbox of %s: %w: %s", path, err, out)
+		}
+		t.say("           sandbox of %s: %s", filepath.Base(path), found[1])
+	}
 	return nil
 }

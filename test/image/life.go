@@ -74,15 +74,6 @@ func (t *trial) marked(slot string) error {
 	}
 }
 
-// again: the power is cut and comes back; everything is there. A first boot that damages the disk shows in the second.
-func (t *trial) again() error {
-	t.machine.cut()
-	if err := t.up(); err != nil {
-		return err
-	}
-	return t.whole()
-}
-
 // whole finds the user's model as it was, and the demo's pipeline.
 func (t *trial) whole() error {
 	if err := t.box.ready("mine", t.patience); err != nil {
@@ -96,9 +87,6 @@ func (t *trial) whole() error {
 
 // keep: the power button switches the box off in order. Its disk is kept, for the steps that begin with a claimed box.
 func (t *trial) keep() error {
-	if err := t.marked("A"); err != nil {
-		return err
-	}
 	if err := t.machine.off(t.patience); err != nil {
 		return err
 	}

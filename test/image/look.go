@@ -44,7 +44,7 @@ func (f file) Discard(at, size int64) error {
 
 func (t *trial) looker(r *recording) (*looker, error) {
 	path := t.machine.file("durable")
-	if err := t.kept().copy(path); err != nil {
+	if err := r.base.copy(path); err != nil {
 		return nil, err
 	}
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -52,15 +52,16 @@ func (t *trial) looker(r *recording) (*looker, error) {
 		return nil, err
 	}
 	l := &looker{r: r, dir: t.machine.file("look"), durable: file{f}, newer: filepath.Join(t.image, "slot-"+t.newer+".squashfs")}
-	at, size, err := t.kept().partition(1)
+	now := disk(t.machine.disk) // which has partitions that the flashed one has not
+	at, size, err := now.partition(1)
 	if err != nil {
 		return nil, err
 	}
 	l.bootEnds = at + size
-	if l.slotB[0], l.slotB[1], err = t.kept().partition(3); err != nil {
+	if l.slotB[0], l.slotB[1], err = now.partition(3); err != nil {
 		return nil, err
 	}
-	if l.dataAt, _, err = t.kept().partition(dataPartition); err != nil {
+	if l.dataAt, _, err = now.partition(dataPartition); err != nil {
 		return nil, err
 	}
 	return l, os.MkdirAll(l.dir, 0o755)
@@ -238,7 +239,7 @@ func (l *looker) wholeData(dir string, n int) error {
 		return err
 	}
 	for model, size := range l.r.models {
-		if int64(size) > l.r.entries[n-1].Logged {
+		if size > l.r.entries[n-1].Logged {
 			continue
 		}
 		if err := wholeModel(s, model, network(seedOf(model))); err != nil {

@@ -20,7 +20,7 @@ import (
 type options struct {
 	image, keys, version, newer string
 	port                        int
-	cuts, boots                 int
+	count, boots                int
 	patience                    time.Duration
 	words                       string
 }
@@ -32,6 +32,7 @@ type trial struct {
 	name    string // of the step
 	machine *machine
 	box     *box
+	record  *recording // nil: nothing is logged
 }
 
 // step is a part of the test. A step whose life is "" goes on with the machine of the step before, or, when it is the first,
@@ -43,23 +44,27 @@ type step struct {
 }
 
 const (
-	flashed = "flashed" // the disk is the image
-	claimed = "claimed" // the disk is the one that the step keep has kept
+	flashed  = "flashed"  // the disk is the image
+	recorded = "recorded" // and all that is written to it is logged
+	again    = "again"    // as "", but the first of these steps goes on where a test that was cut off has left the recorded life
+	claimed  = "claimed"  // the disk is the one that the step keep has kept
 )
+
+const firstRecorded = "boot"
 
 var steps = []step{
 	{"inspect", flashed, (*trial).inspect},
-	{"boot", flashed, (*trial).boot},
+	{firstRecorded, recorded, (*trial).boot},
 	{"claim", "", (*trial).claim},
 	{"model", "", (*trial).model},
 	{"good", "", (*trial).good},
-	{"again", "", (*trial).again},
-	{"keep", "", (*trial).keep},
-	{"refused", claimed, (*trial).refused},
-	{"fallback", "", (*trial).fallback},
+	{"upload", "", (*trial).upload},
+	{"refused", "", (*trial).refused},
 	{"update", "", (*trial).update},
-	{"cut-update", claimed, (*trial).cutUpdate},
-	{"cut-upload", claimed, (*trial).cutUpload},
+	{"cuts", again, (*trial).cuts},
+	{"started", again, (*trial).started},
+	{"keep", "", (*trial).keep},
+	{"fallback", claimed, (*trial).fallback},
 	{"reset", claimed, (*trial).reset},
 	{"offline", flashed, (*trial).offline},
 	{"clock", flashed, (*trial).clock},
@@ -74,7 +79,7 @@ func main() {
 	flag.StringVar(&o.version, "version", "", "version of the image")
 	flag.StringVar(&o.newer, "newer", "", "version of the bundle that it is updated to")
 	flag.IntVar(&o.port, "port", 18443, "port of this machine that leads to the page")
-	flag.IntVar(&o.cuts, "cuts", 100, "cuts of the power at random moments in each of the two steps of cuts")
+	flag.IntVar(&o.count, "cuts", 100, "cuts of the power at random moments")
 	flag.IntVar(&o.boots, "boots", 10, "how many of them are booted afterwards; the others are looked into")
 	flag.DurationVar(&o.patience, "patience", 10*time.Minute, "the longest wait for a start or an installation; raise it on a busy machine")
 	flag.StringVar(&o.words, "words", "", "more words for the kernel, such as clocksource=hpet on a machine that stops QEMU now and then")
@@ -105,6 +110,9 @@ func run(o options, only string) error {
 		err := t.prepare(s)
 		if err == nil {
 			err = s.do(t)
+		}
+		if err == nil && t.machine != nil {
+			err = t.mark(s.name)
 		}
 		t.say("%-10s %7.1f s  %s", s.name, time.Since(begun).Seconds(), verdict(err))
 		if err != nil {
@@ -153,15 +161,24 @@ func (t *trial) kept() disk { return disk(filepath.Join(t.dir, "claimed.img")) }
 
 // prepare makes the machine of a step, unless it goes on with that of the step before.
 func (t *trial) prepare(s step) error {
-	if s.life == "" && t.machine != nil {
+	if (s.life == "" || s.life == again) && t.machine != nil {
 		return nil
 	}
 	t.end()
+	if s.life == again {
+		return t.resume()
+	}
 	if err := t.make(s.name, conditions{}); err != nil {
 		return err
 	}
-	if s.life == flashed {
+	switch s.life {
+	case flashed:
 		return t.fresh(t.machine.disk)
+	case recorded:
+		if err := t.fresh(t.machine.disk); err != nil {
+			return err
+		}
+		return t.begin()
 	}
 	return t.kept().copy(t.machine.disk)
 }
@@ -178,7 +195,7 @@ func (t *trial) end() {
 	if t.machine != nil {
 		t.machine.cut()
 		_ = os.Remove(t.machine.disk)
-		t.machine = nil
+		t.machine, t.record = nil, nil
 	}
 }
 

@@ -19,14 +19,14 @@ func (t *trial) reset() error {
 	if err := t.claim(); err != nil {
 		return err
 	}
-	if err := t.marked("A"); err != nil { // the file is gone once the box is up
+	if err := t.marked("B"); err != nil { // the file is gone once the box is up
 		return err
 	}
 	t.machine.cut()
 	if err := t.machine.start(); err != nil {
 		return err
 	}
-	if err := t.choose("slot A: erases", 2); err != nil {
+	if err := t.choose("slot B: erases", 3); err != nil {
 		return err
 	}
 	if _, err := t.box.answers(t.patience); err != nil {

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -13,17 +16,17 @@ import (
 type offer struct {
 	name string
 	make func(t *trial) (string, error)
-	want string // in the refusal on the console
+	want string // in the refusal on the console, which is one line
 }
 
 var offers = []offer{
-	{"flipped bytes", func(t *trial) (string, error) { return t.spoiled("flipped", flip) }, "refused"},
-	{"cut off", func(t *trial) (string, error) { return t.spoiled("truncated", truncate) }, "refused"},
-	{"signed by a stranger", (*trial).foreign, "refused"},
+	{"flipped bytes", func(t *trial) (string, error) { return t.spoiled("flipped", flip) }, "Input/output error"},
+	{"cut off", func(t *trial) (string, error) { return t.spoiled("truncated", truncate) }, "exceeds bundle size"},
+	{"signed by a stranger", (*trial).foreign, "unable to get local issuer certificate"},
 	{"for another kind of box", func(t *trial) (string, error) {
 		return t.bundled("9.0.0", t.keys, "COMPATIBLE=another-box")
-	}, "ompatib"},
-	{"older", func(t *trial) (string, error) { return t.bundled("0.0.1", t.keys, "") }, "refused"},
+	}, "another-box"},
+	{"older", func(t *trial) (string, error) { return t.bundled("0.0.1", t.keys, "") }, "is older than"},
 }
 
 // refused: bundles that must not be installed are not, and the box goes on.
@@ -41,11 +44,11 @@ func (t *trial) refused() error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", o.name, err)
 		}
-		said := console[strings.LastIndex(console, "Update: "):]
+		said, _, _ := strings.Cut(console[strings.LastIndex(console, "Update: "):], "\n")
 		if !strings.Contains(said, "Update: refused") || !strings.Contains(said, o.want) {
 			return fmt.Errorf("an update that is %s: the box says %q", o.name, said)
 		}
-		t.say("           %s, %.1f s: %.200s", o.name, time.Since(begun).Seconds(), strings.TrimSpace(said))
+		t.say("           %s, %.1f s: %s", o.name, time.Since(begun).Seconds(), strings.TrimSpace(said))
 	}
 	return t.voice()
 }
@@ -64,14 +67,16 @@ func (t *trial) install(bundle string) error {
 	return nil
 }
 
-// update: a good bundle is installed from a stick, the next start takes the other slot, and the data are there.
+// update: a good bundle is installed from a stick. Nothing is restarted.
 func (t *trial) update() error {
 	if err := t.running(); err != nil {
 		return err
 	}
-	if err := t.install(filepath.Join(t.image, "edgewise-"+t.newer+".raucb")); err != nil {
-		return err
-	}
+	return t.install(filepath.Join(t.image, "edgewise-"+t.newer+".raucb"))
+}
+
+// started: the power is cut; the next start takes the slot that was updated, all data are there, and it passes its check.
+func (t *trial) started() error {
 	t.machine.cut()
 	if err := t.up(); err != nil {
 		return err
@@ -85,8 +90,10 @@ func (t *trial) update() error {
 	return t.marked("B")
 }
 
-// fallback: a release whose server ends at once is tried three times; then the old slot is back, with all data, and the box
-// says what happened.
+var shown = regexp.MustCompile(`Edgewise \S+, slot [AB]`)
+
+// fallback: a release whose server ends at once is tried three times; then the slot before it is back, with all data, and the
+// box says what happened and shows what the release said.
 func (t *trial) fallback() error {
 	if err := t.running(); err != nil {
 		return err
@@ -96,6 +103,7 @@ func (t *trial) fallback() error {
 	if err != nil {
 		return err
 	}
+	before := shown.FindString(t.machine.read())
 	if err := t.install(bundle); err != nil {
 		return err
 	}
@@ -104,24 +112,60 @@ func (t *trial) fallback() error {
 	if err := t.machine.start(); err != nil {
 		return err
 	}
-	console, err := t.machine.says("Edgewise "+t.version+", slot A", 4*t.patience)
+	console, err := t.machine.says(before, 4*t.patience)
 	if err != nil {
 		return err
 	}
-	if tries := strings.Count(console, "(good 1, try 3)"); tries == 0 {
+	if !strings.Contains(console, "(good 1, try 3)") {
 		return errors.New("the slot that does not work was left before its third try")
 	}
 	if _, err := t.box.answers(t.patience); err != nil {
 		return errors.Join(err, t.machine.screenshot("no-page"))
 	}
-	t.say("           three tries and the old slot's page: %.1f s", time.Since(begun).Seconds())
+	t.say("           three tries and the page of %s: %.1f s", before, time.Since(begun).Seconds())
 	if err := t.box.enter("/api/v1/session", map[string]string{"user": "admin", "password": password}); err != nil {
 		return err
 	}
-	if err := t.whole(); err != nil {
+	if err := t.told(version); err != nil {
 		return err
 	}
-	return t.marked("A")
+	return t.whole()
+}
+
+// told waits until the box says which version did not start, and finds in the log what it said.
+func (t *trial) told(version string) error {
+	end := time.Now().Add(t.patience)
+	for {
+		var box struct {
+			FailedBoot *struct {
+				Version, Text string
+			} `json:"failed_boot"`
+		}
+		if err := t.box.want(http.MethodGet, "/api/v1/system", "", nil, &box); err != nil {
+			return err
+		}
+		if f := box.FailedBoot; f != nil {
+			t.say("           the box says: %s", f.Text)
+			if f.Version != version {
+				return fmt.Errorf("the box says that version %s has failed: want %s", f.Version, version)
+			}
+			break
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("the box says nothing of a failed start within %v", t.patience)
+		}
+		time.Sleep(time.Second)
+	}
+	status, log, err := t.box.do(http.MethodGet, "/api/v1/system/failed-boot/log", "", nil)
+	if err != nil {
+		return err
+	}
+	said := bytes.Count(log, []byte(complaint))
+	if status != http.StatusOK || said < 3 { // the service is started three times in each start
+		return fmt.Errorf("the log of the failed starts: %d, %d complaints in %d bytes", status, said, len(log))
+	}
+	t.say("           its log has %d bytes and %d complaints of the release", len(log), said)
+	return nil
 }
 
 // complaint is what a broken release says before it ends.
@@ -131,7 +175,7 @@ const complaint = "this release does not start"
 func (t *trial) broken(version string) (string, error) {
 	root, slot := t.machine.file("slot"), filepath.Join(t.image, "slot-"+version+".squashfs")
 	defer func() { _, _ = os.RemoveAll(root), os.Remove(slot) }()
-	if err := execute("unsquashfs", "-no-progress", "-dest", root, filepath.Join(t.image, "slot-"+t.newer+".squashfs")); err != nil {
+	if err := execute("unsquashfs", "-no-progress", "-dest", root, filepath.Join(t.image, "slot-"+t.version+".squashfs")); err != nil {
 		return "", err
 	}
 	drop := filepath.Join(root, "etc/systemd/system/edgewise.service.d/90-broken.conf")

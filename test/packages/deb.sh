@@ -11,7 +11,7 @@ port=8000
 step() { echo "== $*"; }
 fail() { echo "deb.sh: $*" >&2; exit 1; }
 
-mkdir -p "$work"
+mkdir -p "$work/none/partial" "$work/cache/archives/partial"
 [ -f "$base" ] || mmdebstrap --quiet --variant=minbase --include=ca-certificates,curl,systemd bookworm "$base"
 rm -rf "$root"
 mkdir "$root"
@@ -41,10 +41,27 @@ stop() {
 	wait "$pid" || fail "the service did not stop in order"
 	pid=
 }
-trap 'if [ -n "$pid" ]; then pkill -KILL -P "$pid"; fi' EXIT
+helper=
+trap 'for process in $pid $helper; do pkill -KILL -P "$process" || true; done' EXIT
 as_user() { in_root runuser -u edgewise -- env HOME=/var/lib/edgewise "$@"; }
 # models prints the models that the box lists
 models() { as_user edgewise model list; }
+
+step "what it depends on is in each system that it is for"
+# the versions that a system came out with: later ones are newer. JetPack 6 is Ubuntu 22.04, JetPack 7 is Ubuntu 24.04.
+while read -r system libc stdcxx; do
+	status=$work/status-$system
+	for package in "libc6 $libc" "libstdc++6 $stdcxx" "libgcc-s1 $stdcxx" "passwd 1:4.8.1" "init-system-helpers 1.60" "ca-certificates 20210119"; do
+		printf 'Package: %s\nStatus: install ok installed\nPriority: optional\nSection: libs\nMaintainer: nobody\nArchitecture: amd64\nMulti-Arch: same\nVersion: %s\nDescription: stands in\n\n' ${package% *} "${package#* }"
+	done >"$status"
+	apt-get -o Dir::State::status="$status" -o Dir::State::lists="$work/none" -o Dir::Cache="$work/cache" -o Debug::NoLocking=1 --simulate install "$old" >"$work/simulate.log" 2>&1 &&
+		echo "$system: libc6 $libc, libstdc++6 $stdcxx" || { tail -n 5 "$work/simulate.log"; fail "$system lacks what the package depends on"; }
+done <<'SYSTEMS'
+debian-12 2.36-9 12.2.0-14
+debian-13 2.41-12 14.2.0-19
+ubuntu-22.04 2.35-0ubuntu3 12-20220319-1ubuntu1
+ubuntu-24.04 2.39-0ubuntu8 14-20240412-0ubuntu1
+SYSTEMS
 
 step "install $(basename "$old")"
 in_root apt-get update -qq
@@ -77,6 +94,38 @@ as_user edgewise demo vad /tmp/speech.wav >"$work/answer-new"
 cmp "$work/answer-old" "$work/answer-new" || fail "the model answers otherwise after the upgrade"
 stop
 
+step "update through the box: only with a good signature, and back"
+version() { in_root dpkg-query --show --showformat='${Version}' edgewise; }
+unshare --mount --pid --fork --kill-child --mount-proc="$root/proc" chroot "$root" /usr/lib/edgewise/edgewise helper --listen /run/edgewise-helper.sock >"$work/helper.log" 2>&1 &
+helper=$!
+for _ in $(seq 100); do if [ -S "$root/run/edgewise-helper.sock" ]; then break; fi; sleep 0.1; done
+in_root chown edgewise /run/edgewise-helper.sock
+chmod 600 "$root/run/edgewise-helper.sock"
+serve
+running=$(version)
+other=$(basename "$old")
+as_user edgewise update status | grep "$running (package)" || fail "the box does not say how it is updated"
+as_user edgewise update install "/tmp/$other" 2>&1 | grep "needs its signature" || fail "a package without a signature is taken"
+head -c -1 "$root/tmp/$other" >"$root/tmp/cut.deb"
+cp "$old.minisig" "$root/tmp/cut.deb.minisig"
+as_user edgewise update install /tmp/cut.deb 2>&1 | grep "changed or cut off" || fail "a package that was cut off is taken"
+cp "$old.minisig" "$root/tmp/$other.minisig"
+as_user edgewise update install "/tmp/$other" 2>&1 | grep "is older than $running" || fail "an older package is taken without a confirmation"
+as_user edgewise update install --allow-downgrade "/tmp/$other" || fail "a confirmed package is not taken"
+[ "$(version)" = "$running" ] || fail "the package is installed before anybody asked for a restart"
+as_user edgewise update restart || fail "the update is not installed"
+for _ in $(seq 240); do if [ "$(version)" != "$running" ] && as_user edgewise update status | grep -q "previous   $running"; then break; fi; sleep 0.5; done
+[ "$(version)" != "$running" ] || { cat "$work/helper.log"; fail "the update is not installed"; }
+as_user edgewise update rollback || fail "the box does not go back"
+for _ in $(seq 240); do if [ "$(version)" = "$running" ] && as_user edgewise update status | grep -q "rollback to $running: went well"; then break; fi; sleep 0.5; done
+[ "$(version)" = "$running" ] || { cat "$work/helper.log"; fail "the box is not back"; }
+grep -q "administrator's" "$root/etc/edgewise/appliance.yaml" || fail "an update has changed the administrator's configuration"
+in_root runuser -u nobody -- /usr/lib/edgewise/edgewise helper --listen /tmp/x.sock 2>&1 | grep -q "denied\|permission" || fail "anybody can be the helper"
+stop
+pkill -TERM -P "$helper" || true
+wait "$helper" || true
+rm -f "$root/run/edgewise-helper.sock"
+
 step "remove: configuration and data stay"
 in_root apt-get remove -y -qq edgewise >/dev/null 2>&1
 [ -f "$root/etc/edgewise/appliance.yaml" ] && [ -d "$root/var/lib/edgewise/models" ] || fail "remove has removed more than the program"
@@ -85,6 +134,7 @@ in_root apt-get remove -y -qq edgewise >/dev/null 2>&1
 step "purge: data stay unless told"
 in_root apt-get purge -y -qq edgewise >"$work/purge.log" 2>&1
 grep "kept in /var/lib/edgewise" "$work/purge.log" || fail "the purge does not say where the data are"
+[ ! -e "$root/var/lib/edgewise-update" ] || fail "the purge has left kept packages"
 [ ! -e "$root/etc/edgewise" ] || fail "the purge has left the configuration"
 [ -d "$root/var/lib/edgewise/models" ] || fail "the purge has removed the data without being told"
 

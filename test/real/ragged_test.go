@@ -10,9 +10,7 @@ import (
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
-	"github.com/edgewise-ai/edgewise/gpu/onnx"
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 )
 
@@ -93,35 +91,9 @@ func TestRaggedBatch(t *testing.T) {
 	}
 }
 
-// ragged loads the model as the box does: by its configuration, which is held against the file.
 func ragged(t *testing.T) *sched.Scheduler {
 	t.Helper()
-	dir := t.TempDir()
-	if err := onnxgen.Ragged().Save(dir); err != nil {
-		t.Fatal(err)
-	}
-	backend := onnx.New(onnx.Config{Library: Library(t), Logger: slog.New(slog.DiscardHandler)})
-	declared, err := modelconfig.Parse("config.pbtxt", []byte(raggedConfig))
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := []string{"model.onnx"}
-	inspection, err := backend.Inspect(t.Context(), dir, declared)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := modelconfig.Complete(declared, "ragged", files, inspection, modelconfig.Defaults{})
-	if err == nil {
-		err = modelconfig.Validate(m, files, inspection)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	v := &edgewise.Version{ID: edgewise.ModelID{Name: "ragged", Version: 1}, Model: m}
-	instance, err := backend.Load(t.Context(), v, dir, edgewise.Device{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	v, instance := instanceOf(t, "ragged", onnxgen.Ragged(), raggedConfig)
 	return sched.New(v, instance, sched.Config{Lanes: 1, MaxQueue: 100, Logger: slog.New(slog.DiscardHandler)})
 }
 

@@ -9,9 +9,7 @@ import (
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
-	"github.com/edgewise-ai/edgewise/gpu/onnx"
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 )
 
@@ -84,32 +82,7 @@ func sequenceID(id edgewise.DataType, start, end bool) edgewise.Sequence {
 
 func loadSequences(t *testing.T, m *onnxgen.Model, config string) *sched.Sequences {
 	t.Helper()
-	dir := t.TempDir()
-	if err := m.Save(dir); err != nil {
-		t.Fatal(err)
-	}
-	backend := onnx.New(onnx.Config{Library: Library(t), Logger: slog.New(slog.DiscardHandler)})
-	declared, err := modelconfig.Parse("config.pbtxt", []byte(config))
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := []string{"model.onnx"}
-	inspection, err := backend.Inspect(t.Context(), dir, declared)
-	if err != nil {
-		t.Fatal(err)
-	}
-	complete, err := modelconfig.Complete(declared, "m", files, inspection, modelconfig.Defaults{})
-	if err == nil {
-		err = modelconfig.Validate(complete, files, inspection)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	v := &edgewise.Version{ID: edgewise.ModelID{Name: "m", Version: 1}, Model: complete}
-	instance, err := backend.Load(t.Context(), v, dir, edgewise.Device{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	v, instance := instanceOf(t, "m", m, config)
 	s := sched.NewSequences(v, instance, sched.Config{Lanes: 1, MaxQueue: 10, Logger: slog.New(slog.DiscardHandler)}, sched.SequenceConfig{})
 	if err := s.Warm(t.Context(), nil); err != nil {
 		t.Fatal(err)

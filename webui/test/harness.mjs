@@ -1,7 +1,8 @@
 // What every scenario stands on: a box of its own, a real browser, and the rules that hold on every page.
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { chromium } from 'playwright-core';
@@ -46,24 +47,30 @@ export class Box {
     box.port = await freePort();
     box.grpc = await freePort();
     box.options = options;
-    box.url = `http://127.0.0.1:${box.port}`;
+    box.url = `${options.tls ? 'https' : 'http'}://127.0.0.1:${box.port}`;
     await box.run();
     return box;
   }
   async run() {
-    const settings = { data_dir: this.data, 'http.address': `127.0.0.1:${this.port}`, 'grpc.address': `127.0.0.1:${this.grpc}`, 'store.reserve_bytes': '64MiB', ...this.options.set };
+    const settings = { data_dir: this.data, 'http.address': `127.0.0.1:${this.port}`, 'grpc.address': `127.0.0.1:${this.grpc}`, 'store.reserve_bytes': '64MiB', ...(this.options.tls ? { 'tls.mode': 'require' } : {}), ...this.options.set };
     const args = ['serve', ...Object.entries(settings).flatMap(([k, v]) => ['--set', `${k}=${v}`])];
     for (const folder of this.options.imports ?? []) args.push('--import', join(root, folder));
     this.output = '';
     this.process = spawn(join(root, 'bin/edgewise'), args, { cwd: root });
     this.ended = new Promise((r) => this.process.once('exit', r));
-    this.process.stdout.on('data', (d) => (this.output += d));
-    this.process.stderr.on('data', (d) => (this.output += d));
+    // What a box that has been running for long says is of use only where it ends.
+    const hear = (d) => (this.output = this.output.length > 1 << 20 ? this.output.slice(-1 << 18) + d : this.output + d);
+    this.process.stdout.on('data', hear);
+    this.process.stderr.on('data', hear);
     await until(`the box to be ready\n${this.output.slice(-2000)}`, () => {
       check(this.process.exitCode === null, `the box did not start: ${this.output.slice(-3000)}`);
       return /^ready$/m.test(this.output);
     });
     this.code ??= /Claim code:\s+(\S+)/.exec(this.output)?.[1];
+  }
+  /** How many bytes of the disk it keeps free. */
+  reserve() {
+    return Number(this.options.set['store.reserve_bytes']);
   }
   async kill() {
     this.process.kill('SIGKILL');
@@ -78,6 +85,12 @@ export class Box {
     }
     rmSync(this.data, { recursive: true, force: true });
   }
+  /** A program with a key, as a device has one: people are held to what a person needs. */
+  async device(admin, name = 'device', more = {}) {
+    const client = new Client(this.url);
+    client.key = (await admin.call('POST', '/keys', { name, rights: ['infer', 'read'], models: [], rate: 0, concurrency: 0, ...more })).secret;
+    return client;
+  }
   /** Claims the box without the page, for scenarios about something else. */
   async claim() {
     const session = new Client(this.url);
@@ -87,14 +100,14 @@ export class Box {
   }
 }
 
-/** A program that speaks to the box with a session. */
+/** A program that speaks to the box with a session or a key. */
 export class Client {
   constructor(url) {
     this.url = url;
     this.cookie = this.csrf = '';
   }
   async fetch(path, options = {}) {
-    const headers = { ...(this.cookie ? { Cookie: this.cookie } : {}), ...(this.csrf ? { 'X-CSRF-Token': this.csrf } : {}), ...options.headers };
+    const headers = { ...(this.key ? { Authorization: `Bearer ${this.key}` } : {}), ...(this.cookie ? { Cookie: this.cookie } : {}), ...(this.csrf ? { 'X-CSRF-Token': this.csrf } : {}), ...options.headers };
     const response = await fetch(this.url + path, { ...options, headers });
     const set = response.headers.get('set-cookie');
     if (set) this.cookie = set.split(';')[0];
@@ -114,15 +127,55 @@ export class Client {
   }
 }
 
+/** What lies between a browser and the box: it can be pulled, so that nothing arrives any more and nobody is told, and cut. */
+export class Cable {
+  static async to(box) {
+    const cable = new Cable();
+    cable.pairs = new Set();
+    cable.pulled = false;
+    cable.server = createServer((near) => {
+      const far = connect(box.port, '127.0.0.1');
+      const pair = [near, far];
+      cable.pairs.add(pair);
+      for (const [from, to] of [pair, [far, near]]) {
+        from.on('data', (d) => { if (!to.write(d)) from.pause(); });
+        to.on('drain', () => { if (!cable.pulled) from.resume(); });
+        from.on('close', () => { to.destroy(); cable.pairs.delete(pair); });
+        from.on('error', () => to.destroy());
+        if (cable.pulled) from.pause();
+      }
+    });
+    await new Promise((r) => cable.server.listen(0, '127.0.0.1', r));
+    cable.url = `http://127.0.0.1:${cable.server.address().port}`;
+    return cable;
+  }
+  pull() {
+    this.pulled = true;
+    for (const pair of this.pairs) for (const socket of pair) socket.pause();
+  }
+  plug() {
+    this.pulled = false;
+    for (const pair of this.pairs) for (const socket of pair) socket.resume();
+  }
+  cut() {
+    for (const pair of this.pairs) for (const socket of pair) socket.destroy();
+  }
+  close() {
+    this.cut();
+    this.server.close();
+  }
+}
+
 /** A browser whose every page is watched: errors, what its policy refuses, and requests to anybody but the box. */
 export class Visitor {
   static async start(box, options = {}) {
     const v = new Visitor();
     v.box = box;
+    v.url = options.url ?? box.url;
     v.complaints = [];
     v.browser = options.browser ?? (await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: flags }));
     v.own = !options.browser;
-    v.context = await v.browser.newContext({ viewport: options.viewport ?? { width: 1280, height: 860 }, colorScheme: options.dark ? 'dark' : 'light', permissions: ['camera', 'microphone'], ...options.context });
+    v.context = await v.browser.newContext({ viewport: options.viewport ?? { width: 1280, height: 860 }, colorScheme: options.dark ? 'dark' : 'light', permissions: ['camera', 'microphone'], ignoreHTTPSErrors: box.options.tls === true, ...options.context });
     v.context.setDefaultTimeout(patience);
     v.context.on('page', (page) => v.watch(page));
     v.page = await v.context.newPage();
@@ -137,7 +190,7 @@ export class Visitor {
     page.on('pageerror', (e) => this.complain(`error: ${e.message}`));
     page.on('request', (r) => {
       const url = new URL(r.url());
-      if (/^https?:|^wss?:/.test(url.protocol) && url.origin !== this.box.url) this.complain(`a request leaves the box: ${r.url()}`);
+      if (/^https?:|^wss?:/.test(url.protocol) && url.origin !== this.url) this.complain(`a request leaves the box: ${r.url()}`);
       if (/password|secret/i.test(url.search)) this.complain(`a secret in an address: ${r.url()}`);
     });
   }
@@ -145,14 +198,14 @@ export class Visitor {
     if (!this.allowed?.some((p) => p.test(text))) this.complaints.push(text);
   }
   async login(user = 'anna', secret = password) {
-    await this.page.goto(this.box.url + '/');
+    await this.page.goto(this.url + '/');
     await this.page.getByLabel('Name').fill(user);
     await this.page.getByLabel('Password', { exact: true }).fill(secret);
     await this.page.getByRole('button', { name: 'Log in' }).click();
     await this.page.getByRole('heading', { name: 'Home', level: 1 }).waitFor();
   }
   async open(path, heading) {
-    await this.page.goto(this.box.url + path);
+    await this.page.goto(this.url + path);
     if (heading) await this.page.getByRole('heading', { name: heading, level: 1 }).waitFor();
   }
   async stop() {
@@ -160,6 +213,20 @@ export class Visitor {
     if (this.own) await this.browser.close();
     equal([...new Set(this.complaints)], [], 'what the browser complained about');
   }
+}
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+/** What axe finds of serious and critical problems in what a page shows now; of colours alone, when only they have changed. */
+export async function judge(page, where, only = []) {
+  // The policy keeps foreign scripts out of the page; axe comes in through the debugger, which stands outside of it.
+  const session = await page.context().newCDPSession(page);
+  const there = await session.send('Runtime.evaluate', { expression: 'typeof axe' });
+  if (there.result.value !== 'object') await session.send('Runtime.evaluate', { expression: axe });
+  const options = JSON.stringify({ resultTypes: ['violations'], ...(only.length ? { runOnly: only } : {}) });
+  const found = await session.send('Runtime.evaluate', { expression: `axe.run(document, ${options}).then((r) => JSON.stringify(r.violations.filter((v) => v.impact === 'serious' || v.impact === 'critical').map((v) => v.id + ': ' + v.nodes.map((n) => n.target.join(' ') + ' ' + (n.any[0]?.message ?? '')).slice(0, 3).join(' | '))))`, awaitPromise: true, returnByValue: true });
+  await session.detach();
+  return JSON.parse(found.result.value).map((v) => `${where}: ${v}`);
 }
 
 /** Runs a scenario with a box and ends both, whatever happens. A failure leaves a picture behind where SHOTS says so. */
@@ -171,7 +238,7 @@ export async function scenario(options, run) {
     await run(box, visitor);
     await visitor.stop();
   } catch (failure) {
-    if (process.env.SHOTS) await visitor?.page?.screenshot({ path: join(process.env.SHOTS, 'failed.png'), fullPage: true }).catch(() => {});
+    if (process.env.SHOTS) await visitor?.page?.screenshot({ path: join(process.env.SHOTS, `failed-${process.argv[2] ?? 'scenario'}.png`), fullPage: true }).catch(() => {});
     console.error('address:', visitor?.page?.url());
     console.error(box.output.split('\n').filter((l) => /level=(WARN|ERROR)/.test(l)).slice(-10).join('\n'));
     await visitor?.browser?.close().catch(() => {});

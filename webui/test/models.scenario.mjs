@@ -8,6 +8,7 @@ const ask = async (client, model) => (await client.fetch(`/v2/models/${model}/in
 
 export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelines'] }, async (box, visitor) => {
   const admin = await box.claim();
+  const device = await box.device(admin);
   visitor.allow(/status of (400|409)/);
   const { page } = visitor;
   await visitor.login();
@@ -48,7 +49,7 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   const failures = [];
   const load = Promise.all([1, 2].map(async () => {
     while (running) {
-      const response = await ask(admin, 'faces');
+      const response = await ask(device, 'faces');
       if (response.ok) answered++;
       else failures.push(await response.text());
       await response.body?.cancel().catch(() => {});

@@ -25,6 +25,32 @@ export default () => scenario({ imports: ['dist/demo/models'] }, async (box, vis
     equal(response.status, 403, `a viewer's ${method} ${path}`);
   }
 
+  // An operator changes models, and nobody's rights.
+  await admin.call('POST', '/users', { name: 'olaf', role: 'operator', password });
+  await new Promise((r) => setTimeout(r, 1100));
+  const operator = await Visitor.start(box, { browser: visitor.browser });
+  operator.allow(/status of (401|403|429)/); // pages that follow one another so fast leave streams behind them
+  await operator.login('olaf');
+  await operator.open('/models', 'Models');
+  await operator.page.getByRole('button', { name: 'Add a model' }).waitFor();
+  await operator.open('/activity/logs', 'Activity');
+  await operator.page.getByRole('log').waitFor();
+  equal(await operator.page.getByRole('link', { name: 'Audit' }).count(), 0, 'the audit log for an operator');
+  await operator.open('/settings/general', 'Settings');
+  await operator.page.getByText('An admin can change these.').waitFor();
+  for (const part of ['keys', 'users', 'backup', 'configuration']) {
+    await operator.open(`/settings/${part}`, 'Settings');
+    await operator.page.getByText('Your role does not include').waitFor();
+  }
+  const olaf = new Client(box.url);
+  [olaf.cookie] = (await operator.context.cookies()).map((c) => `${c.name}=${c.value}`);
+  olaf.csrf = (await (await olaf.fetch('/api/v1/session')).json()).csrf;
+  for (const [method, path, want] of [['PATCH', '/models/vad', 200], ['POST', '/drafts', 400], ['GET', '/logs', 200], ['GET', '/keys', 403], ['POST', '/users', 403], ['PATCH', '/settings', 403], ['GET', '/backup', 403], ['GET', '/configuration', 403], ['PUT', '/tls', 403]]) {
+    const response = await olaf.fetch('/api/v1' + path, { method, ...(method === 'GET' ? {} : { body: '{}', headers: { 'Content-Type': 'application/json' } }) });
+    equal(response.status, want, `an operator's ${method} ${path}`);
+  }
+  await operator.stop();
+
   // A key is shown once, works where it may, and stops when it is revoked.
   await new Promise((r) => setTimeout(r, 1100));
   await visitor.login();

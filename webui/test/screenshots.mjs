@@ -1,33 +1,14 @@
 // node screenshots.mjs FOLDER: the pictures of the documentation, of a box with the demo's models and some traffic.
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Box, Visitor, root, sample } from './harness.mjs';
+import { smaller } from './smaller.mjs';
 
 const folder = process.argv[2];
 const box = await Box.start({ imports: ['dist/demo/models', 'dist/demo/pipelines'] });
 const face = readFileSync(sample('face.jpg'));
 const text = readFileSync(sample('text.png'));
 const shot = (page, name, options = {}) => page.screenshot({ path: join(folder, name + '.png'), ...options });
-/** A photograph makes a large file: fewer shades of it make a smaller one, and nobody sees the difference here. */
-async function smaller(page, name) {
-  const path = join(folder, name + '.png');
-  const made = await page.evaluate(async (data) => {
-    const picture = await createImageBitmap(await (await fetch(data)).blob());
-    const canvas = document.createElement('canvas');
-    [canvas.width, canvas.height] = [picture.width, picture.height];
-    const context = canvas.getContext('2d');
-    context.drawImage(picture, 0, 0);
-    const image = context.getImageData(0, 0, canvas.width, canvas.height);
-    for (let i = 0; i < image.data.length; i += 4) {
-      const grey = Math.abs(image.data[i] - image.data[i + 1]) + Math.abs(image.data[i] - image.data[i + 2]) < 24;
-      for (let c = 0; c < 3; c++) if (!grey || image.data[i + c] < 224) image.data[i + c] = (image.data[i + c] & 0xe0) | 0x10;
-    }
-    context.putImageData(image, 0, 0);
-    return canvas.toDataURL('image/png');
-  }, `data:image/png;base64,${readFileSync(path).toString('base64')}`);
-  writeFileSync(path, Buffer.from(made.split(',')[1], 'base64'));
-}
-
 try {
   const first = await Visitor.start(box, { viewport: { width: 1180, height: 820 } });
   await first.page.goto(box.url);
@@ -91,12 +72,10 @@ try {
   await page.locator('input[type=file]').setInputFiles(sample('face.jpg'));
   await page.getByRole('button', { name: 'Run', exact: true }).click();
   await page.locator('[data-boxes]').waitFor();
-  await page.setViewportSize({ width: 1000, height: 640 });
+  await page.setViewportSize({ width: 1280, height: 720 });
   await page.waitForTimeout(500);
   await shot(page, 'try-light');
-  const blank = await visitor.browser.newPage();
-  await smaller(blank, 'try-light');
-  await blank.close();
+  await smaller(visitor.browser, join(folder, 'try-light.png'));
   await page.setViewportSize({ width: 1280, height: 860 });
 
   const draft = await admin.call('POST', '/drafts', { name: 'faces', config: (await admin.call('GET', '/ensembles')).find((e) => e.name === 'faces').config });

@@ -1,4 +1,4 @@
-// A step: written, compiled and tried in the browser, deployed, and asked by a program.
+// A step: written, compiled and tried in the browser, deployed, and asked by a program; and one that traps in an ensemble.
 import { check, equal, scenario } from './harness.mjs';
 
 export default () => scenario({}, async (box, visitor) => {
@@ -39,4 +39,44 @@ export default () => scenario({}, async (box, visitor) => {
   // Its source came along: it can be edited again.
   await visitor.open('/steps/edit?model=doubled', 'doubled');
   await page.getByText('edgewise_describe').first().waitFor();
+
+  // One that traps: the ensemble's graph says where, the others' answers are there, and the log is one click away.
+  visitor.allow(/status of (400|422|500)/);
+  const stored = await (await admin.fetch('/api/v1/models/doubled/versions/1/file?path=' + encodeURIComponent(answer.versions[0].files.find((f) => f.path.endsWith('step.ts')).path))).text();
+  const trapping = stored.replace(/(function process\([^{]*\{)/, '$1\n  unreachable();');
+  check(trapping !== stored, 'the source has no function process');
+  await source.focus();
+  await visitor.context.grantPermissions(['clipboard-read', 'clipboard-write']);
+  await page.evaluate((text) => navigator.clipboard.writeText(text), trapping);
+  await page.keyboard.press('Control+a');
+  await page.keyboard.press('Control+v');
+  await page.getByRole('button', { name: 'Deploy' }).click();
+  await page.getByRole('dialog').getByLabel('Name').fill('trapping');
+  await page.getByRole('dialog').getByRole('button', { name: 'Deploy' }).click();
+  await page.waitForURL(/\/models\/trapping/, { timeout: 120_000 });
+  await visitor.open('/ensembles', 'Ensembles');
+  await page.getByRole('button', { name: 'New ensemble' }).click();
+  await page.getByLabel('Name').fill('chain');
+  await page.keyboard.press('Enter');
+  await page.getByRole('button', { name: 'List' }).click();
+  for (const model of ['doubled', 'trapping']) {
+    await page.getByLabel('Add a step').selectOption(model);
+    await page.getByRole('heading', { name: new RegExp(`\\. ${model}\\b`) }).waitFor();
+  }
+  const [one, two] = [1, 2].map((n) => page.getByRole('listitem', { name: new RegExp(`^Step ${n}:`) }));
+  await one.getByLabel(/^x/).selectOption('+');
+  await two.getByLabel(/^x/).selectOption({ label: 'y of 1. doubled' });
+  await two.getByRole('checkbox', { name: /^y/ }).check();
+  await page.getByText('Can be published').waitFor();
+  await page.getByRole('button', { name: 'Graph' }).click();
+  await page.getByRole('textbox', { name: 'x' }).fill('[[2, 3]]');
+  await page.getByRole('button', { name: 'Run the draft' }).click();
+  await page.getByRole('article', { name: /^Tensor/ }).filter({ hasText: 'made by 1. doubled' }).waitFor();
+  const failed = page.getByLabel('Step 2: trapping');
+  await failed.getByText('failed').waitFor();
+  check((await failed.getAttribute('class')).includes('problem'), 'the step that failed is not outlined');
+  check(!(await page.getByLabel('Step 1: doubled').getAttribute('class')).includes('problem'), 'a step that did not fail is outlined');
+  await page.getByRole('link', { name: 'Logs' }).click();
+  await page.getByRole('log').waitFor();
+  equal(await page.getByRole('searchbox', { name: 'Find in the log' }).inputValue(), 'trapping', 'what the log is searched for');
 });

@@ -1,22 +1,11 @@
-// Every page, in both colours and on the smallest phone: nothing that the policy refuses, nothing that axe finds, no sideways
-// scrolling, no request elsewhere; and what the first page weighs.
-import { createRequire } from 'node:module';
-import { readFileSync, statSync } from 'node:fs';
+// The pages of models, ensembles and steps, as round.mjs looks at them; and what the login and the first page weigh.
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
-import { check, equal, root, sample, scenario, until, Visitor } from './harness.mjs';
+import { check, equal, judge, root, scenario } from './harness.mjs';
+import { round } from './round.mjs';
 
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const demo = { imports: ['dist/demo/models', 'dist/demo/pipelines'] };
 const KB = 1024;
-
-async function judge(page, where) {
-  // The policy keeps foreign scripts out of the page; axe comes in through the debugger, which stands outside of it.
-  const session = await page.context().newCDPSession(page);
-  await session.send('Runtime.evaluate', { expression: axe });
-  const found = await session.send('Runtime.evaluate', { expression: `axe.run(document, { resultTypes: ['violations'] }).then((r) => JSON.stringify(r.violations.filter((v) => v.impact === 'serious' || v.impact === 'critical').map((v) => v.id + ': ' + v.nodes.map((n) => n.target.join(' ') + ' ' + (n.any[0]?.message ?? '')).slice(0, 3).join(' | '))))`, awaitPromise: true, returnByValue: true });
-  await session.detach();
-  return JSON.parse(found.result.value).map((v) => `${where}: ${v}`);
-}
 
 export default () => scenario({ ...demo, context: { reducedMotion: 'reduce' } }, async (box, visitor) => {
   const admin = await box.claim();
@@ -24,11 +13,7 @@ export default () => scenario({ ...demo, context: { reducedMotion: 'reduce' } },
   const pages = [
     ['/', 'Home'], ['/models', 'Models'], ['/models/faces', 'faces'], ['/models/faces/try', 'faces'], ['/models/faces/versions', 'faces'], ['/models/face/graph', 'face'],
     ['/ensembles', 'Ensembles'], [`/ensembles/${draft.id}`, 'faces'], ['/steps', 'Steps'], ['/steps/edit?from=limit', 'limit'],
-    ['/activity/requests', 'Activity'], ['/activity/logs', 'Activity'], ['/activity/audit', 'Activity'],
-    ['/settings/general', 'Settings'], ['/settings/me', 'Settings'], ['/settings/users', 'Settings'], ['/settings/keys', 'Settings'], ['/settings/security', 'Settings'], ['/settings/backup', 'Settings'], ['/settings/configuration', 'Settings'], ['/settings/about', 'Settings'],
-    ['/api-reference', 'API'], ['/nothing/here', 'There is no such page'],
   ];
-  await admin.fetch('/v2/models/faces/infer', { method: 'POST', body: readFileSync(sample('face.jpg')), headers: { 'Content-Type': 'image/jpeg' } });
 
   // The login: what it weighs, and that it needs no page behind it.
   const cold = await weigh(visitor.page, () => visitor.page.goto(box.url).then(() => visitor.page.getByRole('button', { name: 'Log in' }).waitFor()));
@@ -39,38 +24,9 @@ export default () => scenario({ ...demo, context: { reducedMotion: 'reduce' } },
   check(home.bytes <= 70 * KB, `the first page takes ${home.bytes} bytes, more than 70 KB`);
   check(home.requests <= 6, `the first page takes ${home.requests} requests, more than 6: ${home.urls.join(' ')}`);
 
-  const phone = { width: 320, height: 640 };
-  for (const [path, heading] of pages) {
-    await visitor.page.emulateMedia({ colorScheme: 'light' });
-    await visitor.open(path, heading);
-    await settled(visitor.page);
-    problems.push(...(await judge(visitor.page, path)));
-    await visitor.page.emulateMedia({ colorScheme: 'dark' });
-    await painted(visitor.page);
-    problems.push(...(await judge(visitor.page, path + ' dark')));
-    await visitor.page.setViewportSize(phone);
-    await visitor.page.waitForTimeout(60);
-    const wide = await visitor.page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-    if (wide > 0) problems.push(`${path} scrolls sideways by ${wide} px at 320 px`);
-    await visitor.page.setViewportSize({ width: 1280, height: 860 });
-  }
+  problems.push(...(await round(visitor, pages)));
   equal(problems, [], 'what axe and the phone found');
-
-  // Without scripts the page says so.
-  const plain = await Visitor.start(box, { browser: visitor.browser, context: { javaScriptEnabled: false } });
-  await plain.page.goto(box.url);
-  const said = await (await fetch(box.url, { headers: { Accept: 'text/html' } })).text();
-  check(/<noscript>[^]*This page needs JavaScript[^]*<\/noscript>/.test(said), 'the page does not say that it needs scripts');
-  equal(await plain.page.locator('form').count(), 0, 'forms without scripts');
-  await plain.stop();
 });
-
-/** Colours arrive a frame after they were asked for. */
-const painted = (page) => page.evaluate(() => new Promise((r) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(r)), 120)));
-
-async function settled(page) {
-  await until('skeletons to go', async () => (await page.locator('main .skeleton').count()) === 0, 15_000).catch(() => { throw new Error(`${page.url()} keeps its skeletons`); });
-}
 
 /** The page's own files that a visit takes, and their bytes as a browser gets them over TLS: its questions to the API are not page. */
 async function weigh(page, visit) {

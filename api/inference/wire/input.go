@@ -111,7 +111,8 @@ func (in *input) tensor(lim kserve.Limits) (edgewise.Tensor, error) {
 		return t, tensorError(edgewise.Invalid, name, "input '%s': '%.40s' is no datatype, want one of BOOL, UINT8, UINT16, UINT32, UINT64, "+
 			"INT8, INT16, INT32, INT64, FP16, FP32, FP64, BF16, BYTES", name, datatype)
 	}
-	return t, nil
+	_, err = kserve.Elements("input", name, t.Type, t.Shape)
+	return t, err
 }
 
 // converted returns the bytes of an input whose elements come in typed contents, or which has none.

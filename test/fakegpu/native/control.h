@@ -18,7 +18,6 @@ enum {
 	DEVICES, MEMORY, INIT_CODE, FAULT_CODE, FAULT_AFTER, FAULT_STICKY, BANDWIDTH, KERNEL_NS, STALL, CAPABILITY, INTEGRATED, DRIVER_VERSION, USED,
 	ARMED,   // changes with each fault that is set
 	REVIVED, // changes when the device is to be as new at the next cuInit, as for another process
-	HANDLERS, // 1: making a stream installs a handler of signals that Go does not stand
 	// counted by the fake
 	COUNTS = 32,
 	PAGEABLE = COUNTS, ALLOCS, BYTES, HOST, STREAMS, EVENTS, MODULES, CONTEXTS, COPIES, LAUNCHES, MISUSE, SYNCHRONIZED, REGISTERED, MATCHED,

@@ -2,12 +2,9 @@
 // stream, so that what does not wait for it reads 0xCD. Copies and kernels take engines, as on a device: one for each
 // direction and one for kernels. What a real driver would not survive is counted as misuse.
 #define _GNU_SOURCE
-#include <signal.h>
 #include <stdio.h>
 
 #include "queue.h"
-
-static void handler(int number) { (void)number; }
 
 R cuInit(unsigned flags) {
 	static int64_t revived;
@@ -221,7 +218,6 @@ R cuStreamCreate(H *out, unsigned flags) {
 	pthread_mutex_lock(&lock);
 	s->next = streams, streams = s;
 	pthread_mutex_unlock(&lock);
-	if (SET(HANDLERS) != 0) signal(SIGTERM, handler);
 	COUNT(STREAMS, 1);
 	return *out = s, 0;
 }

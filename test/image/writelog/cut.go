@@ -1,6 +1,7 @@
 package writelog
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -60,10 +61,27 @@ func (e Entry) do(disk Disk, log io.ReaderAt, size int64) error {
 	if e.Discard {
 		return disk.Discard(e.At, size)
 	}
-	data := make([]byte, size)
-	if _, err := log.ReadAt(data, e.Data); err != nil {
-		return fmt.Errorf("the data of a write in the log: %w", err)
+	buffer := make([]byte, min(size, chunk))
+	for done := int64(0); done < size; done += chunk {
+		data := buffer[:min(chunk, size-done)]
+		if _, err := log.ReadAt(data, e.Data+done); err != nil {
+			return fmt.Errorf("the data of a write in the log: %w", err)
+		}
+		if err := put(disk, data, e.At+done); err != nil {
+			return err
+		}
 	}
-	_, err := disk.WriteAt(data, e.At)
+	return nil
+}
+
+// chunk is how much is read at a time: zeros that are written to a whole partition are one entry.
+const chunk = 1 << 20
+
+// put writes data; zeros are a hole.
+func put(disk Disk, data []byte, at int64) error {
+	if len(bytes.TrimLeft(data, "\x00")) == 0 {
+		return disk.Discard(at, int64(len(data)))
+	}
+	_, err := disk.WriteAt(data, at)
 	return err
 }

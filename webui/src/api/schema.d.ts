@@ -298,6 +298,155 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/system/update": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How the box is updated and where that stands */
+        get: operations["getUpdate"];
+        put?: never;
+        /**
+         * Send an update of the system; nothing is restarted
+         * @description A box that was flashed takes a bundle (.raucb), which carries its signature. One that was installed as a Debian package takes
+         *     the package (.deb), with its .minisig file as base64 in `Edgewise-Signature`. It is checked before anything is written. What is older
+         *     than what runs waits in the state `waiting`, unless `confirmed` says that this is meant. Progress: the event `update`. At most 2 GiB.
+         */
+        post: operations["sendUpdate"];
+        /**
+         * Give an update up, also one that is ready
+         * @description One that is being written into the slot that does not run cannot be stopped (409); it can be given up when it is ready.
+         */
+        delete: operations["cancelUpdate"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/system/update/install": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Go on with an update that waits for a confirmation */
+        post: operations["installUpdate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/system/rollback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Go back to the version that ran before */
+        post: operations["rollBackSystem"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/system/restart": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Restart, which brings an update that is ready
+         * @description The machine of a box that was flashed, otherwise the appliance.
+         */
+        post: operations["restartSystem"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/system/factory-reset": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Erase models, accounts and settings, and restart */
+        post: operations["eraseSystem"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/system/failed-boot": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Take the news of a failed start away */
+        delete: operations["acknowledgeFailedBoot"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/system/failed-boot/log": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The log of the start of the system that failed last */
+        get: operations["getFailedBootLog"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/system/safe-start": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Load the models again that a safe start has left out */
+        delete: operations["leaveSafeStart"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/devices": {
         parameters: {
             query?: never;
@@ -972,8 +1121,8 @@ export interface paths {
          * @description Each event has an id; `Last-Event-ID` (or `after`) goes on behind it, out of the last 1,000. Where that is not enough the
          *     first event is `gap`. Events and their data: `hello` {id, time}, `ping` {time} every 5 s, `model` (a ModelEvent: the state of
          *     a version changed, or a model, label or note), `job` (a Job), `statistics` (a Tick, once a second), `log` (a LogLine),
-         *     `deployment` (a Deployment), `request` (a RequestSummary, at most 10 a second), `settings` (Settings), `gap` {}. A person
-         *     sees what the rights allow; `log` needs operate. At most 4 streams of a person and 32 of everybody (429).
+         *     `deployment` (a Deployment), `request` (a RequestSummary, at most 10 a second), `settings` (Settings), `update` (a SystemUpdate), `gap` {}. A person
+         *     sees what the rights allow; `log` needs operate. At most 8 streams of a person and 32 of everybody (429).
          */
         get: operations["streamEvents"];
         put?: never;
@@ -1256,7 +1405,7 @@ export interface components {
         };
         Warning: {
             /** @enum {string} */
-            code: "auth_open" | "disk_low" | "model_failed" | "tls_off" | "tls_expires" | "runtime_missing" | "clock";
+            code: "auth_open" | "disk_low" | "model_failed" | "tls_off" | "tls_expires" | "runtime_missing" | "clock" | "failed_boot" | "safe_start" | "restart";
             /** @enum {string} */
             severity: "info" | "warning" | "error";
             text: string;
@@ -1308,6 +1457,100 @@ export interface components {
                 version: string;
             }[];
             warnings: components["schemas"]["Warning"][];
+            update?: components["schemas"]["SystemUpdate"];
+            failed_boot?: components["schemas"]["FailedBoot"];
+            safe_start?: components["schemas"]["SafeStart"];
+        };
+        SystemUpdate: {
+            /**
+             * @description how the program came to the machine
+             * @enum {string}
+             */
+            kind: "image" | "package" | "container" | "folder";
+            /** @description the file that it is updated with, or what is done instead */
+            takes: string;
+            /** @description whether an update can be sent */
+            possible: boolean;
+            /** @description why not */
+            problem?: string;
+            /** @description of the system that runs */
+            version: string;
+            /** @description the kind of box that a bundle must be made for */
+            compatible?: string;
+            /** @description slot that runs */
+            booted?: string;
+            /** @description slot that the next start takes */
+            next?: string;
+            slots: {
+                name: string;
+                /** @enum {string} */
+                state: "booted" | "inactive";
+                /** @description it has passed its check and was not tried since */
+                good: boolean;
+                /** @description absent for the one that was flashed */
+                version?: string;
+                installed?: string;
+            }[];
+            /** @description version that a rollback goes back to */
+            previous?: string;
+            /** @description a restart brings another version */
+            restart: boolean;
+            job?: components["schemas"]["UpdateJob"];
+            last?: components["schemas"]["UpdateResult"];
+        };
+        UpdateJob: {
+            /** @enum {string} */
+            state: "receiving" | "checking" | "waiting" | "installing" | "ready" | "failed" | "canceled";
+            version?: string;
+            /**
+             * Format: int64
+             * @description announced bytes, -1 where they were not
+             */
+            size: number;
+            /** Format: int64 */
+            received: number;
+            /** @description of the installation */
+            percent: number;
+            doing?: string;
+            /** @description what somebody has to confirm */
+            confirm?: string;
+            error?: string;
+            owner: string;
+            started: components["schemas"]["Time"];
+            ended?: components["schemas"]["Time"];
+        };
+        UpdateResult: {
+            /** @enum {string} */
+            action: "update" | "rollback";
+            version: string;
+            from?: string;
+            time: components["schemas"]["Time"];
+            /** @description absent when it went well */
+            error?: string;
+        };
+        UpdateInstall: {
+            confirmed: boolean;
+        };
+        FactoryReset: {
+            /** @description the word erase */
+            confirm: string;
+        };
+        FailedBoot: {
+            version: string;
+            slot?: string;
+            /** @description slot that runs instead */
+            runs?: string;
+            time: components["schemas"]["Time"];
+            text: string;
+            log_bytes: number;
+        };
+        SafeStart: {
+            since: components["schemas"]["Time"];
+            /** @description starts in a row that did not end well */
+            crashes: number;
+            /** @description that were being loaded when the last one ended, as name:version */
+            models: string[];
+            text: string;
         };
         Device: {
             /** @description cpu or gpu:0 */
@@ -2571,6 +2814,229 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["System"];
                 };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    getUpdate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The state */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SystemUpdate"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    sendUpdate: {
+        parameters: {
+            query?: {
+                /** @description take also what would wait for a confirmation */
+                confirmed?: boolean;
+            };
+            header?: {
+                "Edgewise-Signature"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description It is being installed, is ready for a restart, or waits for a confirmation */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SystemUpdate"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    cancelUpdate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The state */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SystemUpdate"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    installUpdate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UpdateInstall"];
+            };
+        };
+        responses: {
+            /** @description It goes on */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SystemUpdate"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    rollBackSystem: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It has begun; a box that was flashed goes back with its next start */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SystemUpdate"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    restartSystem: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It restarts in a moment */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SystemUpdate"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    eraseSystem: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FactoryReset"];
+            };
+        };
+        responses: {
+            /** @description It restarts in a moment */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SystemUpdate"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    acknowledgeFailedBoot: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Gone */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    getFailedBootLog: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Text of at most 256 KiB */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": string;
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    leaveSafeStart: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description They are being loaded */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Error"];
         };
@@ -3843,7 +4309,7 @@ export interface operations {
     streamEvents: {
         parameters: {
             query?: {
-                /** @description events wanted, separated by commas; all without it, but for log and request */
+                /** @description events wanted, separated by commas; all without it, but for log, request and update */
                 topics?: string;
                 after?: number;
             };

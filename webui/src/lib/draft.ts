@@ -1,6 +1,6 @@
 import { Failure, type TensorInfo } from './api';
 import { inputKinds, layout, type InputKind } from './guess';
-import { elements, numbers, type Tensor, unfit } from './tensor';
+import { decode, elements, numbers, type Tensor, unfit } from './tensor';
 
 /** What a reader has entered for one input. */
 export type Draft = {
@@ -139,7 +139,6 @@ async function raw(info: TensorInfo, d: Draft): Promise<Tensor> {
   const count = bytes.length / (sizes[info.datatype] ?? 1);
   const shape = shapeFor(info, count, shapeOf(info, d));
   if (elements(shape) !== count) throw wrong(info, `${info.name}: the file holds ${count} numbers, the shape [${shape.join(', ')}] takes ${elements(shape)}.`);
-  const { decode } = await import('./tensor');
   return { name: info.name, datatype: info.datatype, shape, data: decode(info.datatype, bytes) as Tensor['data'] };
 }
 

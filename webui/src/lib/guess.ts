@@ -55,12 +55,24 @@ export function isBoxes(t: Tensor): boolean {
   return rows || points || batched;
 }
 
+const classWords = /class|logit|softmax|label|categor/i;
+const share = (v: number) => v >= 0 && v <= 1;
+const whole = (values: readonly number[]) => values.every(share) && Math.abs(values.reduce((a, b) => a + b, 0) - 1) < 0.02;
+
+/** Whether an output speaks of classes: by its name, as shares of one, or as what a classifier answers before it makes shares. */
+function isClasses(t: Tensor): boolean {
+  const rows = t.shape.slice(0, -1).reduce((a, b) => a * b, 1);
+  if (!float(t.datatype) || rows !== 1 || t.shape.length > 2 || width(t) < 2 || width(t) > 100_000) return false;
+  if (classWords.test(t.name)) return true;
+  const values = Array.from(t.data as Float32Array, Number);
+  return whole(values) || (t.shape.length === 2 && width(t) >= 10 && !values.every(share));
+}
+
 /** How an output reads best. A picture among the inputs is needed to draw boxes on. */
 export function view(t: Tensor, picture: boolean): View {
   if (t.datatype === 'BYTES') return 'text';
   if (picture && isBoxes(t)) return 'boxes';
-  const rows = t.shape.slice(0, -1).reduce((a, b) => a * b, 1);
-  if (float(t.datatype) && rows === 1 && width(t) >= 2 && width(t) <= 100_000 && t.shape.length <= 2) return 'classes';
+  if (isClasses(t)) return 'classes';
   const sides = t.shape.filter((d) => d !== 1);
   const planes = sides.length === 3 && (sides[0] === 3 || sides[2] === 3 || sides[0] === 4 || sides[2] === 4);
   if ((sides.length === 2 && sides.every((d) => d >= 16)) || (planes && Math.min(...sides.filter((d) => d > 4)) >= 16)) return 'picture';
@@ -69,8 +81,7 @@ export function view(t: Tensor, picture: boolean): View {
 
 /** Scores as probabilities: those that are not yet go through softmax. */
 export function probabilities(scores: readonly number[]): number[] {
-  const sum = scores.reduce((a, b) => a + b, 0);
-  if (scores.every((s) => s >= 0 && s <= 1) && Math.abs(sum - 1) < 0.02) return [...scores];
+  if (whole(scores)) return [...scores];
   const top = Math.max(...scores);
   const e = scores.map((s) => Math.exp(s - top));
   const total = e.reduce((a, b) => a + b, 0);

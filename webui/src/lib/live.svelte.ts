@@ -128,9 +128,15 @@ class Live {
       source.addEventListener(event, (e: MessageEvent<string>) => {
         const message = { event, data: e.data, id: e.lastEventId };
         this.take(message);
-        this.channel?.postMessage({ kind: 'event', message } satisfies Post);
+        if (this.shared(event)) this.channel?.postMessage({ kind: 'event', message } satisfies Post);
       });
     }
+  }
+
+  /** Whether other tabs are to be told of an event: of what only some want, when one of them does. */
+  private shared(event: string): boolean {
+    const extra = extras.find((x) => x === event);
+    return !extra || [...this.wanted].some(([tab, wants]) => tab !== this.tab && wants.has(extra));
   }
 
   private shut(): void {
@@ -140,7 +146,9 @@ class Live {
 
   private take(message: Message): void {
     if (message.id) this.lastId = message.id;
-    this.last = this.now = Date.now();
+    // A log may bring thousands of events a second: what shows their age is told of a few of them.
+    const now = Date.now();
+    if (now - this.last > 250) this.last = this.now = now;
     const set = this.handlers.get(message.event);
     if (!set?.size) return;
     const data = (message.data ? JSON.parse(message.data) : {}) as never;

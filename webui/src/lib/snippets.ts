@@ -6,12 +6,16 @@ export type Snippet = { name: string; text: string };
 
 const most = 48;
 
+/** What every call needs of a program: whether it crosses an encrypted line, and whether the box wants a key. */
+type Way = { secure: boolean; keyed: boolean };
+
 /** The same call for a terminal and two languages. Long values are left for the reader to fill in. */
-export function snippets(base: string, detail: VersionDetail, drafts: readonly Draft[], live: boolean, sent: readonly Tensor[]): Snippet[] {
+export function snippets(base: string, detail: VersionDetail, drafts: readonly Draft[], live: boolean, sent: readonly Tensor[], keyed = true): Snippet[] {
   const path = `/v2/models/${encodeURIComponent(detail.name)}${live ? '' : `/versions/${detail.version}`}/infer`;
+  const way = { secure: base.startsWith('https:'), keyed };
   const media = whole(detail, drafts);
-  if (media) return file(base + path, media, drafts[0]!.fileName || `my.${media.split('/')[1]}`, detail);
-  return json(base + path, detail, sent);
+  if (media) return file(base + path, way, media, drafts[0]!.fileName || `my.${media.split('/')[1]}`, detail);
+  return json(base + path, way, detail, sent);
 }
 
 /** The media type of a model whose one input is a file, which it takes as it is. */
@@ -22,43 +26,51 @@ function whole(detail: VersionDetail, drafts: readonly Draft[]): string {
   return '';
 }
 
-function file(url: string, media: string, name: string, detail: VersionDetail): Snippet[] {
+const authority = 'edgewise-authority.pem';
+
+function curl(url: string, way: Way, ...rest: string[]): Snippet {
+  const lines = [`curl ${way.secure ? `--cacert ${authority} ` : ''}${quote(url)}`, ...(way.keyed ? ['-H "Authorization: Bearer $EDGEWISE_KEY"'] : []), ...rest];
+  return { name: 'curl', text: lines.join(' \\\n  ') };
+}
+
+function python(url: string, way: Way, before: string, data: string, headers: string[], after: string[]): Snippet {
+  const all = [...(way.keyed ? ['"Authorization": "Bearer " + os.environ["EDGEWISE_KEY"]'] : []), ...headers];
+  return { name: 'Python', text: `import json${way.keyed ? ', os' : ''}${way.secure ? ', ssl' : ''}, urllib.request
+
+${before}request = urllib.request.Request(
+    ${JSON.stringify(url)},
+    data=${data},
+    headers={${all.map((h) => `\n        ${h},`).join('')}${all.length ? '\n    ' : ''}},
+)
+${way.secure ? `trusted = ssl.create_default_context(cafile="${authority}")\n` : ''}with urllib.request.urlopen(request${way.secure ? ', context=trusted' : ''}) as response:
+    ${after.join('\n    ')}` };
+}
+
+function javascript(url: string, way: Way, before: string[], body: string, headers: string[], after: string[]): Snippet {
+  const all = [...(way.keyed ? ['Authorization: `Bearer ${process.env.EDGEWISE_KEY}`'] : []), ...headers];
+  return { name: 'JavaScript', text: [
+    ...(way.secure ? [`// Node.js trusts the box with NODE_EXTRA_CA_CERTS=${authority}`] : []),
+    ...before,
+    `const response = await fetch(${JSON.stringify(url)}, {`,
+    "  method: 'POST',",
+    ...(all.length ? ['  headers: {', ...all.map((h) => `    ${h},`), '  },'] : []),
+    `  body: ${body},`,
+    '});',
+    'if (!response.ok) throw new Error((await response.json()).error);',
+    ...after,
+  ].join('\n') };
+}
+
+function file(url: string, way: Way, media: string, name: string, detail: VersionDetail): Snippet[] {
   const outputs = detail.outputs.map((o) => o.name).join(', ');
   return [
-    { name: 'curl', text: `curl --cacert edgewise-authority.pem ${quote(url)} \\\n  -H "Authorization: Bearer $EDGEWISE_KEY" \\\n  -H 'Content-Type: ${media}' \\\n  --data-binary @${quote(name)}` },
-    { name: 'Python', text: `import json, os, ssl, urllib.request
-
-request = urllib.request.Request(
-    ${JSON.stringify(url)},
-    data=open(${JSON.stringify(name)}, "rb").read(),
-    headers={
-        "Authorization": "Bearer " + os.environ["EDGEWISE_KEY"],
-        "Content-Type": ${JSON.stringify(media)},
-    },
-)
-trusted = ssl.create_default_context(cafile="edgewise-authority.pem")
-with urllib.request.urlopen(request, context=trusted) as response:
-    answer = json.load(response)
-for output in answer["outputs"]:  # ${outputs}
-    print(output["name"], output["shape"], output["data"][:10])` },
-    { name: 'JavaScript', text: `// Node.js trusts the box with NODE_EXTRA_CA_CERTS=edgewise-authority.pem
-import { readFile } from 'node:fs/promises';
-
-const response = await fetch(${JSON.stringify(url)}, {
-  method: 'POST',
-  headers: {
-    Authorization: \`Bearer \${process.env.EDGEWISE_KEY}\`,
-    'Content-Type': ${JSON.stringify(media)},
-  },
-  body: await readFile(${JSON.stringify(name)}),
-});
-if (!response.ok) throw new Error((await response.json()).error);
-const { outputs } = await response.json(); // ${outputs}
-console.log(outputs);` },
+    curl(url, way, `-H 'Content-Type: ${media}'`, `--data-binary @${quote(name)}`),
+    python(url, way, '', `open(${JSON.stringify(name)}, "rb").read()`, [`"Content-Type": ${JSON.stringify(media)}`], ['answer = json.load(response)', `for output in answer["outputs"]:  # ${outputs}`, '    print(output["name"], output["shape"], output["data"][:10])']),
+    javascript(url, way, ["import { readFile } from 'node:fs/promises';", ''], `await readFile(${JSON.stringify(name)})`, [`'Content-Type': ${JSON.stringify(media)}`], [`const { outputs } = await response.json(); // ${outputs}`, 'console.log(outputs);']),
   ];
 }
 
-function json(url: string, detail: VersionDetail, sent: readonly Tensor[]): Snippet[] {
+function json(url: string, way: Way, detail: VersionDetail, sent: readonly Tensor[]): Snippet[] {
   const inputs = detail.inputs.map((info) => {
     const got = sent.find((t) => t.name === info.name);
     const shape = got?.shape ?? (info.shape ?? [1]).map((n) => (n < 0 ? 1 : n));
@@ -67,36 +79,17 @@ function json(url: string, detail: VersionDetail, sent: readonly Tensor[]): Snip
   const complete = inputs.every((i) => i.data !== null);
   const body = JSON.stringify({ inputs: inputs.map((i) => ({ ...i, data: i.data ?? '…' })) });
   const data = complete ? body : body.replaceAll('"…"', '[ … ]');
-  const make = inputs.map((i) => `    {"name": ${JSON.stringify(i.name)}, "datatype": "${i.datatype}", "shape": ${JSON.stringify(i.shape)}, "data": ${i.data ? JSON.stringify(i.data) : `[0.0] * ${i.shape.reduce((a, b) => a * b, 1)}`}},`).join('\n');
+  const make = inputs.map((i) => `    {"name": ${JSON.stringify(i.name)}, "datatype": "${i.datatype}", "shape": ${JSON.stringify(i.shape)}, "data": ${i.data ? literal(i.data) : `[0.0] * ${i.shape.reduce((a, b) => a * b, 1)}`}},`).join('\n');
   const js = inputs.map((i) => `  { name: ${JSON.stringify(i.name)}, datatype: '${i.datatype}', shape: ${JSON.stringify(i.shape)}, data: ${i.data ? JSON.stringify(i.data) : `Array(${i.shape.reduce((a, b) => a * b, 1)}).fill(0)`} },`).join('\n');
   return [
-    { name: 'curl', text: `curl --cacert edgewise-authority.pem ${quote(url)} \\\n  -H "Authorization: Bearer $EDGEWISE_KEY" \\\n  -d ${quote(data)}` },
-    { name: 'Python', text: `import json, os, ssl, urllib.request
-
-inputs = [
-${make}
-]
-request = urllib.request.Request(
-    ${JSON.stringify(url)},
-    data=json.dumps({"inputs": inputs}).encode(),
-    headers={"Authorization": "Bearer " + os.environ["EDGEWISE_KEY"]},
-)
-trusted = ssl.create_default_context(cafile="edgewise-authority.pem")
-with urllib.request.urlopen(request, context=trusted) as response:
-    print(json.load(response)["outputs"])` },
-    { name: 'JavaScript', text: `// Node.js trusts the box with NODE_EXTRA_CA_CERTS=edgewise-authority.pem
-const inputs = [
-${js}
-];
-const response = await fetch(${JSON.stringify(url)}, {
-  method: 'POST',
-  headers: { Authorization: \`Bearer \${process.env.EDGEWISE_KEY}\` },
-  body: JSON.stringify({ inputs }),
-});
-if (!response.ok) throw new Error((await response.json()).error);
-console.log((await response.json()).outputs);` },
+    curl(url, way, `-d ${quote(data)}`),
+    python(url, way, `inputs = [\n${make}\n]\n`, 'json.dumps({"inputs": inputs}).encode()', [], ['print(json.load(response)["outputs"])']),
+    javascript(url, way, ['const inputs = [', js, '];'], 'JSON.stringify({ inputs })', [], ['console.log((await response.json()).outputs);']),
   ];
 }
+
+/** Values as Python writes them. */
+const literal = (data: unknown[]) => JSON.stringify(data).replaceAll(/\btrue\b/g, 'True').replaceAll(/\bfalse\b/g, 'False');
 
 function values(got: Tensor | undefined, datatype: string, shape: readonly number[]): unknown[] | null {
   const count = shape.reduce((a, b) => a * b, 1);

@@ -11,7 +11,7 @@ import { matches, merge } from './lines';
 import { strength } from './password';
 import { curl, operations } from './reference';
 import { match } from './match';
-import { quote } from './snippets';
+import { quote, snippets } from './snippets';
 import { depths } from './spans';
 import { spread } from './spread';
 import { tar } from './tar';
@@ -29,6 +29,25 @@ describe('addresses', () => {
     ['/models/:name', '/models/%zz', null],
     ['/', '/models', null],
   ])('%s against %s', (pattern, path, want) => expect(match(pattern, path)).toEqual(want));
+});
+
+describe('calls for programs', () => {
+  const detail = { name: 'm', version: 2, inputs: [{ name: 'x', datatype: 'BOOL', shape: [1, 2] }], outputs: [{ name: 'y', datatype: 'FP32', shape: [1] }] } as never;
+  const text = (base: string, keyed: boolean) => snippets(base, detail, [], false, [{ name: 'x', datatype: 'BOOL', shape: [1, 2], data: Uint8Array.of(1, 0) }], keyed).map((s) => s.text);
+  it('trust the box over TLS alone', () => {
+    for (const call of text('https://box', true)) expect(call).toContain('edgewise-authority.pem');
+    for (const call of text('http://127.0.0.1:8000', true)) expect(call).not.toMatch(/authority|ssl|cacert/);
+  });
+  it('carry a key where the box wants one', () => {
+    for (const call of text('http://box', true)) expect(call).toContain('EDGEWISE_KEY');
+    for (const call of text('http://box', false)) expect(call).not.toMatch(/EDGEWISE_KEY|Authorization/);
+  });
+  it('are written as each language writes', () => {
+    const [curl, python, javascript] = text('http://box', false);
+    expect(curl).toBe(`curl http://box/v2/models/m/versions/2/infer \\\n  -d '{"inputs":[{"name":"x","datatype":"BOOL","shape":[1,2],"data":[true,false]}]}'`);
+    expect(python).toContain('"data": [True,False]');
+    expect(javascript).toContain('data: [true,false]');
+  });
 });
 
 describe('numbers for people', () => {
@@ -107,7 +126,7 @@ describe('what an input is', () => {
 describe('what an output is', () => {
   const t = (datatype: string, dims: number[], data: Tensor['data'] = new Float32Array(dims.reduce((a, b) => a * b, 1))): Tensor => ({ name: 'y', datatype, shape: dims, data });
   it.each([
-    [t('FP32', [3, 4]), true, 'boxes'], [t('FP32', [3, 4]), false, 'numbers'], [t('FP32', [1, 1000]), false, 'classes'],
+    [t('FP32', [3, 4]), true, 'boxes'], [t('FP32', [3, 4]), false, 'numbers'], [t('FP32', [1, 1000], Float32Array.from({ length: 1000 }, (_, i) => i % 7 - 3)), false, 'classes'], [t('FP32', [3], Float32Array.of(0.2, 0.7, 0.1)), false, 'classes'], [t('FP32', [2], Float32Array.of(0.93, 3.9)), false, 'numbers'], [t('FP32', [1, 198], new Float32Array(198).fill(0.5)), false, 'numbers'], [{ ...t('FP32', [2], Float32Array.of(3, 9)), name: 'logits' }, false, 'classes'],
     [t('BYTES', [2], []), true, 'text'], [t('FP32', [1, 1, 64, 64]), false, 'picture'], [t('FP32', [2, 4, 2]), true, 'boxes'], [t('FP32', [1, 8, 3]), false, 'numbers'],
   ])('%o', (tensor, picture, want) => expect(view(tensor, picture)).toBe(want));
   it('makes probabilities once', () => {

@@ -15,12 +15,17 @@ export type Transfer = {
   /** Cancelled, for as long as that can be taken back. */
   gone: boolean;
   resumed: boolean;
+  /** Why the box lets it wait; empty when it has not said so. */
+  why: string;
   trouble: Failure | null;
   job: string; // of the box, once it is known
 };
 
 /** The box takes two uploads of a person at once; the others wait here. */
 const together = 2;
+/** Answers that are not the end: none at all, somebody else writes, too much at once, the box is starting or behind a proxy. */
+const passing = new Set([0, 409, 423, 429, 502, 503, 504]);
+const busy = new Set([423, 429]);
 const patience = [0, 500, 1000, 2000, 4000, 8000, 8000, 8000, 8000, 8000, 15_000, 15_000, 15_000, 30_000, 30_000, 30_000, 60_000, 60_000, 60_000, 60_000];
 
 /** Everything that is on its way to the box, and the jobs that work on what has arrived. */
@@ -31,6 +36,8 @@ class Uploads {
   hidden = $state.raw<string[]>([]);
   private running = new Map<string, Upload>();
   private blobs = new Map<string, Parcel>();
+  /** Fetched once, with the first upload. */
+  private protocol: Promise<typeof import('tus-js-client')> | null = null;
   private started = false;
 
   /** Jobs that still want something of the reader, or are under way. */
@@ -61,7 +68,7 @@ class Uploads {
     for (const parcel of parcels) {
       const key = Math.random().toString(36).slice(2);
       this.blobs.set(key, parcel);
-      this.transfers.unshift({ key, name: parcel.name, size: parcel.blob.size, sent: 0, speed: 0, state: 'waiting', gone: false, resumed: false, trouble: null, job: '' });
+      this.transfers.unshift({ key, name: parcel.name, size: parcel.blob.size, sent: 0, speed: 0, state: 'waiting', gone: false, why: '', resumed: false, trouble: null, job: '' });
     }
     this.fill();
   }
@@ -138,7 +145,7 @@ class Uploads {
   }
 
   private async begin(key: string, parcel: Parcel): Promise<void> {
-    const tus = await import('tus-js-client');
+    const tus = await (this.protocol ??= import('tus-js-client'));
     const upload = this.running.get(key) ?? this.prepare(tus, key, parcel);
     this.running.set(key, upload);
     const last = (await upload.findPreviousUploads())[0];
@@ -162,8 +169,8 @@ class Uploads {
       },
       onShouldRetry: (error) => {
         const status = error.originalResponse?.getStatus() ?? 0;
-        const again = status === 0 || status === 409 || status === 423 || status === 429 || status >= 502;
-        if (again) this.change(key, { state: 'reconnecting', speed: 0 });
+        const again = passing.has(status);
+        if (again) this.change(key, { state: 'reconnecting', speed: 0, why: busy.has(status) ? reason(error, error.originalResponse?.getBody() ?? '').message : '' });
         return again;
       },
       onProgress: (sent) => {

@@ -1,0 +1,297 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// group is the versions that share a process, and whoever starts that again when it dies. A version that shares with
+// nobody is a group of one, without a name.
+//
+// A process can load only what it may read, and that is fixed when it is started. So a version joins by a new process,
+// which loads all members, beside the present one; when that is ready runs go there, and the old one ends after its last.
+type group struct {
+	backend *Backend
+	name    string
+	closing chan struct{} // closed when the last member has left
+	ended   chan struct{} // the supervisor has returned
+	fallen  chan struct{} // closed when the process is not started again
+	swapped chan struct{} // has a token when the process was replaced
+
+	changing sync.Mutex     // held while a process is started
+	retiring sync.WaitGroup // processes that end after their last runs
+
+	mu         sync.Mutex // guards what follows
+	members    []*Instance
+	process    *process // nil while there is none
+	reason     string   // why there is none
+	crashes    []time.Time
+	generation uint64
+	over       bool // it takes no members any more
+}
+
+func newGroup(b *Backend, name string) *group {
+	return &group{
+		backend: b, name: name, closing: make(chan struct{}), ended: make(chan struct{}), fallen: make(chan struct{}), swapped: make(chan struct{}, 1),
+	}
+}
+
+// noun is what the group's process is called in what is said of a member.
+func (g *group) noun() string {
+	if g.name == "" {
+		return "its process"
+	}
+	return fmt.Sprintf("the process of its group %q", g.name)
+}
+
+// errOver says that a group came to its end before a version had joined it.
+var errOver = errors.New("the group has ended")
+
+// join starts a process with the members and one more version. Errors: those of start; errOver.
+func (g *group) join(ctx context.Context, i *Instance) error {
+	g.changing.Lock()
+	defer g.changing.Unlock()
+	g.mu.Lock()
+	members, over := append(slices.Clone(g.members), i), g.over
+	g.mu.Unlock()
+	if over {
+		return errOver
+	}
+	p, err := g.start(ctx, members)
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.over {
+		g.retiring.Go(p.end)
+		return errOver
+	}
+	g.members = append(g.members, i)
+	if g.put(p); len(g.members) == 1 {
+		go g.supervise(p)
+	}
+	return nil
+}
+
+// put makes p the process that runs go to. The caller holds mu.
+func (g *group) put(p *process) {
+	if old := g.process; old != nil {
+		g.retiring.Go(func() {
+			old.users.Wait()
+			old.end()
+		})
+		select {
+		case g.swapped <- struct{}{}:
+		default:
+		}
+	}
+	for _, i := range p.members {
+		if !slices.Contains(g.members, i) { // it has left meanwhile
+			p.dismiss(i)
+		}
+	}
+	g.process, g.reason = p, ""
+}
+
+// leave ends the membership of i, whose last run has ended. The last member takes the process with it.
+func (g *group) leave(i *Instance) {
+	g.mu.Lock()
+	g.members = slices.DeleteFunc(g.members, func(m *Instance) bool { return m == i })
+	last := len(g.members) == 0
+	if last {
+		g.over = true
+		close(g.closing)
+	} else if g.process != nil {
+		g.process.dismiss(i)
+	}
+	g.mu.Unlock()
+	if last {
+		<-g.ended
+		g.backend.forget(g)
+	}
+}
+
+// start makes a process and waits until it has loaded its members.
+func (g *group) start(ctx context.Context, members []*Instance) (*process, error) {
+	ctx, cancel := context.WithTimeout(ctx, g.backend.config.LoadTimeout*time.Duration(len(members)))
+	defer cancel()
+	g.mu.Lock()
+	g.generation++
+	generation := g.generation
+	g.mu.Unlock()
+	p, err := g.backend.spawn(g, members, generation)
+	if err != nil {
+		return nil, edgewise.Errorf("runner.start", edgewise.Internal, "model %v: %s cannot be started: %w", members[len(members)-1].id, g.noun(), err)
+	}
+	if err = p.loaded(ctx); err == nil {
+		return p, nil
+	}
+	p.end()
+	return nil, err
+}
+
+// supervise starts another process whenever the present one dies, until it has died too often.
+func (g *group) supervise(p *process) {
+	defer close(g.ended)
+	defer g.retiring.Wait()
+	for {
+		select {
+		case <-g.closing:
+			g.drop().end()
+			return
+		case <-g.swapped:
+			p = g.present()
+			continue
+		case <-p.dead:
+		}
+		if now := g.present(); now != p { // it was replaced, and died after that
+			p = now
+			continue
+		}
+		p.end()
+		g.died(p, p.cause)
+		if p = g.restart(); p == nil {
+			break
+		}
+	}
+	select {
+	case <-g.closing:
+	default:
+		g.fall()
+	}
+}
+
+func (g *group) present() *process {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.process
+}
+
+// drop takes the process out of use.
+func (g *group) drop() *process {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p := g.process
+	g.process = nil
+	return p
+}
+
+// fall ends the group: its members stay down until they are loaded anew.
+func (g *group) fall() {
+	g.mu.Lock()
+	g.over = true
+	g.mu.Unlock()
+	if p := g.drop(); p != nil {
+		p.end()
+	}
+	g.backend.forget(g)
+	close(g.fallen)
+}
+
+// died records a crash of p, or of one that had not loaded yet, nil.
+func (g *group) died(p *process, cause string) {
+	now := time.Now()
+	config := &g.backend.config
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.process == p {
+		g.process = nil
+	}
+	g.crashes = append(slices.DeleteFunc(g.crashes, func(t time.Time) bool { return now.Sub(t) > config.CrashWindow }), now)
+	g.reason = fmt.Sprintf("%s died (%s) and is being started again", g.noun(), cause)
+	if len(g.crashes) >= config.MaxCrashes {
+		g.reason = fmt.Sprintf("%s died %d times within %v, the last time with: %s; it is not started again before the model is loaded anew", g.noun(), len(g.crashes), config.CrashWindow, cause)
+	}
+	for _, i := range g.members {
+		i.stats.crashes.Add(1)
+	}
+	config.Logger.Error("the process of a model died", append(g.label(g.members), "cause", cause, "crashes", len(g.crashes))...)
+}
+
+// label names a group in the log: a version by itself, or the group and its members.
+func (g *group) label(members []*Instance) []any {
+	if g.name == "" {
+		return []any{"model", members[0].id.String()}
+	}
+	names := make([]string, len(members))
+	for n, i := range members {
+		names[n] = i.id.String()
+	}
+	return []any{"group", g.name, "models", names}
+}
+
+// restart waits for the back-off and starts a process, until one has loaded. It returns nil when the last member has left
+// or the process has crashed too often.
+func (g *group) restart() *process {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case <-g.closing:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	for {
+		g.mu.Lock()
+		crashes := len(g.crashes)
+		g.mu.Unlock()
+		if crashes >= g.backend.config.MaxCrashes {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(backOff(g.backend.config, crashes)):
+		}
+		p, err := g.again(ctx)
+		switch {
+		case ctx.Err() != nil:
+			if p != nil {
+				g.drop()
+				p.end()
+			}
+			return nil
+		case err == nil:
+			return p
+		}
+		g.died(nil, err.Error())
+	}
+}
+
+// again starts a process with the members, unless one has joined meanwhile and brought another.
+func (g *group) again(ctx context.Context) (*process, error) {
+	g.changing.Lock()
+	defer g.changing.Unlock()
+	g.mu.Lock()
+	members, p := slices.Clone(g.members), g.process
+	g.mu.Unlock()
+	if p != nil || len(members) == 0 {
+		return p, ctx.Err()
+	}
+	p, err := g.start(ctx, members)
+	if err != nil {
+		return nil, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.put(p)
+	g.backend.config.Logger.Info("the process of a model was started again", append(g.label(members), "pid", p.pid)...)
+	return p, nil
+}
+
+// backOff is the wait after the n-th crash, n from 1.
+func backOff(c Config, n int) time.Duration {
+	wait := c.FirstBackOff
+	for ; n > 1 && wait < c.LastBackOff; n-- {
+		wait *= 2
+	}
+	return min(wait, c.LastBackOff)
+}

@@ -1,0 +1,108 @@
+package runner
+
+import (
+	"io"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Layout of a lane's memory: one mailbox for each direction.
+const (
+	mailboxHead  = 64 // bytes: the word, whether its reader sleeps, and the frame's size
+	mailboxBytes = mailboxHead + maxFrame
+	laneBytes    = 2 * mailboxBytes
+)
+
+// mailbox carries frames in one direction of a lane through memory that both sides map, one frame at a time. Who writes
+// puts the frame down, counts the word up, and wakes the reader if it sleeps. Who reads looks for a while, if that is
+// worth it, and then sleeps in the kernel until the word changes.
+//
+// Nothing that the other side can write is believed: the size is bounded, and a frame is copied out before it is read.
+type mailbox struct {
+	word     *atomic.Uint32 // counts frames in steps of frameStep, and has the bit ended; the kernel's futex
+	asleep   *atomic.Uint32 // 1 while the reader is about to sleep, or sleeps
+	size     *atomic.Uint32
+	frame    []byte // of maxFrame bytes
+	patience patience
+	seen     uint32 // the word as the reader knows it
+}
+
+// mailboxes divides a lane's memory: from the parent to the child, and back.
+func mailboxes(memory []byte) (there, back *mailbox) {
+	return newMailbox(memory[:mailboxBytes]), newMailbox(memory[mailboxBytes:laneBytes])
+}
+
+func newMailbox(memory []byte) *mailbox {
+	word := func(at int) *atomic.Uint32 { return (*atomic.Uint32)(unsafe.Pointer(&memory[at])) }
+	return &mailbox{word: word(0), asleep: word(4), size: word(8), frame: memory[mailboxHead:mailboxBytes:mailboxBytes], patience: newPatience()}
+}
+
+// post hands a frame of at most maxFrame bytes over. One of no bytes says that the frame is in the lane's socket, with
+// descriptors beside it.
+func (m *mailbox) post(frame []byte) {
+	copy(m.frame, frame)
+	m.size.Store(uint32(len(frame)))
+	m.word.Add(frameStep)
+	m.wake()
+}
+
+// end says that no more frames will come.
+func (m *mailbox) end() {
+	m.word.Or(ended)
+	m.wake()
+}
+
+func (m *mailbox) wake() {
+	if m.asleep.Swap(0) != 0 {
+		_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(m.word)), futexWake, 1, 0, 0, 0)
+	}
+}
+
+// Parts of a mailbox's word.
+const (
+	ended     = 1
+	frameStep = 2
+)
+
+// The kernel's numbers of what is done with a futex that processes share.
+const (
+	futexWait = 0
+	futexWake = 1
+)
+
+// wait returns when there is a frame, or false when there will be none. It looks for a time before it sleeps.
+func (m *mailbox) wait(look time.Duration) bool {
+	if m.seen&ended != 0 {
+		return false
+	}
+	if look > 0 && m.word.Load() == m.seen {
+		m.patience.look(m.word, m.seen, look)
+	}
+	for m.word.Load() == m.seen {
+		m.asleep.Store(1)
+		if m.word.Load() == m.seen {
+			_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(m.word)), futexWait, uintptr(m.seen), 0, 0, 0)
+		}
+		m.asleep.Store(0)
+	}
+	now := m.word.Load()
+	came := now&^ended != m.seen&^ended
+	m.seen = now
+	return came
+}
+
+// take waits for a frame, as wait does, and copies it into buf, which has maxFrame bytes. Errors: errFrame when it is
+// longer, io.EOF when there will be none.
+func (m *mailbox) take(buf []byte, look time.Duration) ([]byte, error) {
+	if !m.wait(look) {
+		return nil, io.EOF
+	}
+	size := m.size.Load()
+	if size > maxFrame {
+		return nil, errFrame
+	}
+	return buf[:copy(buf[:size], m.frame)], nil
+}

@@ -1,0 +1,155 @@
+package runner
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// sides returns two views of one mailbox, as its two sides have them.
+func sides(t *testing.T) (writer, reader *mailbox) {
+	t.Helper()
+	fd, ours, err := newShared(laneBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := mapShared(fd, laneBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = unix.Munmap(ours)
+		_ = unix.Munmap(theirs)
+		_ = unix.Close(fd)
+	})
+	writer, _ = mailboxes(ours)
+	reader, _ = mailboxes(theirs)
+	return writer, reader
+}
+
+func TestFramesArriveInOrderHoweverTheReaderWaits(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		look  time.Duration
+		pause time.Duration // of the writer before each frame
+	}{
+		{"asleep", 0, 0}, {"looking", time.Second, 0}, {"asleep when it comes", 0, time.Millisecond}, {"it comes while looking", time.Second, time.Millisecond}, {"it comes after looking", time.Nanosecond, time.Millisecond},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			writer, reader := sides(t)
+			taken := make(chan struct{})
+			go func() {
+				for n := range 300 {
+					<-time.After(test.pause)
+					writer.post(bytes.Repeat([]byte{byte(n)}, n+1))
+					<-taken
+				}
+				writer.end()
+			}()
+			buf := make([]byte, maxFrame)
+			for n := range 300 {
+				frame, err := reader.take(buf, test.look)
+				if err != nil || !bytes.Equal(frame, bytes.Repeat([]byte{byte(n)}, n+1)) {
+					t.Fatalf("frame %d is %d bytes of %v, %v", n, len(frame), frame[:1], err)
+				}
+				taken <- struct{}{}
+			}
+			if _, err := reader.take(buf, test.look); !errors.Is(err, io.EOF) {
+				t.Errorf("after the end: %v", err)
+			}
+			if _, err := reader.take(buf, test.look); !errors.Is(err, io.EOF) {
+				t.Errorf("long after the end: %v", err)
+			}
+		})
+	}
+}
+
+func TestTheLastFrameIsReadBeforeTheEndIsNoticed(t *testing.T) {
+	writer, reader := sides(t)
+	writer.post([]byte("last words"))
+	writer.end()
+	buf := make([]byte, maxFrame)
+	if frame, err := reader.take(buf, 0); err != nil || string(frame) != "last words" {
+		t.Errorf("%q, %v", frame, err)
+	}
+	if _, err := reader.take(buf, 0); !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+}
+
+func TestAFrameLongerThanThereIsRoomForIsRefused(t *testing.T) {
+	writer, reader := sides(t)
+	writer.size.Store(maxFrame + 1)
+	writer.word.Add(frameStep)
+	if _, err := reader.take(make([]byte, maxFrame), 0); !errors.Is(err, errFrame) {
+		t.Error(err)
+	}
+}
+
+func TestAWholeFrameFits(t *testing.T) {
+	writer, reader := sides(t)
+	whole := bytes.Repeat([]byte{7}, maxFrame)
+	writer.post(whole)
+	if frame, err := reader.take(make([]byte, maxFrame), 0); err != nil || !bytes.Equal(frame, whole) {
+		t.Errorf("%d bytes, %v", len(frame), err)
+	}
+}
+
+func TestLookingIsBoundedAndBecomesRareWhereItFindsNothing(t *testing.T) {
+	writer, _ := sides(t)
+	p := patience{}
+	const waits = 640
+	for range waits {
+		if p.look(writer.word, writer.word.Load(), 200*time.Microsecond) {
+			t.Fatal("a word changed that nobody changes")
+		}
+	}
+	if p.pause != mostPause {
+		t.Errorf("%d waits without a look after each, want %d", p.pause, mostPause)
+	}
+	var group sync.WaitGroup
+	group.Go(func() { writer.post(nil) })
+	for seen := uint32(0); !p.look(writer.word, seen, time.Millisecond); {
+	}
+	group.Wait()
+	p.skip = 0
+	if !p.look(writer.word, 0, time.Millisecond) || p.pause != 0 {
+		t.Errorf("a look that found something leaves a pause of %d", p.pause)
+	}
+}
+
+func TestOnOneCoreALookIsOneYield(t *testing.T) {
+	writer, _ := sides(t)
+	p := patience{alone: true}
+	for range 10 {
+		if p.look(writer.word, 0, time.Hour) {
+			t.Error("a word changed that nobody changes")
+		}
+	}
+}
+
+func TestShortRunsGoWhereTheirCallersAreOnceThereAreSeveral(t *testing.T) {
+	var p tempo
+	if got := p.berth(5); got != (berth{core: anywhere}) {
+		t.Errorf("before anything is known: %+v", got)
+	}
+	p.ran(quick - 1)
+	if got := p.berth(2); got.lookNext != sharedLook && !(patience{alone: true} == newPatience()) {
+		t.Errorf("in a crowd: %+v", got)
+	}
+	for range crowdMemory {
+		p.berth(1)
+	}
+	if got := p.berth(1); got != (berth{anywhere, answerLook, ownLook}) {
+		t.Errorf("alone: %+v", got)
+	}
+	p.ran(quick)
+	if got := p.berth(2); got != (berth{core: anywhere}) {
+		t.Errorf("long runs: %+v", got)
+	}
+}

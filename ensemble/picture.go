@@ -1,0 +1,77 @@
+package ensemble
+
+import (
+	"context"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// reading is the one step that reads a tensor, and the name of its model's input; step is nobody when several do, or when the tensor has to be
+// there for something else.
+type reading struct {
+	step  int
+	input string
+}
+
+// readers finds, for each tensor, who could take it as pictures: a tensor that one step reads, once and as it is. An output of the ensemble has
+// to be there, and so has what a condition looks at, what a fan-out cuts or joins, and what a default hands on.
+func (g *graph) readers() []reading {
+	list := make([]reading, len(g.tensors))
+	for t := range list {
+		list[t].step = nobody
+		if producer := g.tensors[t].producer; producer >= 0 && g.steps[producer].fan == nil && len(g.tensors[t].consumers) == 1 && !g.tensors[t].output {
+			list[t] = g.steps[g.tensors[t].consumers[0]].reading(t, g.tensors[t].consumers[0])
+		}
+	}
+	return list
+}
+
+// reading tells how a step, whose number is given, reads a tensor.
+func (s *step) reading(t, number int) reading {
+	r := reading{step: nobody}
+	if s.fan != nil || s.condition != nil && s.condition.tensor == t {
+		return r
+	}
+	for _, d := range s.defaults {
+		if d.tensor == t {
+			return r
+		}
+	}
+	for _, in := range s.inputs {
+		if in.tensor != t {
+			continue
+		}
+		if r.step != nobody {
+			return reading{step: nobody}
+		}
+		r = reading{number, in.name}
+	}
+	return r
+}
+
+// withPictures tells the model of step s which of its outputs, the numbers in at, are taken as pictures by the model that reads them.
+func (r *run) withPictures(ctx context.Context, s *step, at []int) context.Context {
+	call := edgewise.CallOf(ctx)
+	if takes := r.e.config.Pictures; takes != nil {
+		for _, o := range at {
+			reader := r.e.readers[s.outputs[o].tensor]
+			if reader.step != nobody && takes(r.e.graph.steps[reader.step].id, reader.input) {
+				call.Pictures = append(call.Pictures, s.outputs[o].name)
+			}
+		}
+	}
+	if len(call.Pictures) == 0 {
+		return ctx
+	}
+	return edgewise.WithCall(ctx, call)
+}
+
+// withoutPictures takes away what was said of the ensemble's own outputs, which its steps must not hear.
+func withoutPictures(ctx context.Context) context.Context {
+	call := edgewise.CallOf(ctx)
+	if len(call.Pictures) == 0 {
+		return ctx
+	}
+	call.Pictures = nil
+	return edgewise.WithCall(ctx, call)
+}

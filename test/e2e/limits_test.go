@@ -1,0 +1,127 @@
+package e2e
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/test/onnxgen"
+)
+
+// TestLimitsOfREST crosses each limit of docs/guides/limits.md by one at the number that stands there, as the program is
+// delivered. limit is what the answer has to name; 0: the limit is no number of the box's.
+func TestLimitsOfREST(t *testing.T) {
+	t.Parallel()
+	b := serveReady(t, t.TempDir(), "--set", "shared_memory.enabled=true")
+	b.upload("sum", "", biased(1))
+	b.upload("text", "", onnxgen.Identity(edgewise.Bytes, onnxgen.Batch(-1)...))
+	b.upload("wide", "", onnxgen.Identity(edgewise.FP64, onnxgen.Batch(-1)...))
+	object, _ := sharedObject(t, 100)
+	b.exchange(t, wire{"region", "POST", "/v2/systemsharedmemory/region/r/register", fmt.Sprintf(`{"key":%q,"byte_size":100}`, object), nil, 200, "="})
+
+	const sum, text = "/v2/models/sum/infer", "/v2/models/text/infer"
+	input := func(shape, rest string) string {
+		return `{"inputs":[{"name":"x","datatype":"FP32","shape":` + shape + `,` + rest + `}]}`
+	}
+	framed := func(elements, bytes string) wire {
+		head := `{"inputs":[{"name":"x","datatype":"BYTES","shape":[1,` + elements + `],"parameters":{"binary_data_size":` + strconv.Itoa(len(bytes)) + `}}]}`
+		return wire{path: text, body: head + bytes, headers: []string{"Inference-Header-Content-Length", strconv.Itoa(len(head))}, status: 400}
+	}
+	shared := func(offset, size string) string {
+		return input("[1,4]", `"parameters":{"shared_memory_region":"r","shared_memory_offset":`+offset+`,"shared_memory_byte_size":`+size+`}`)
+	}
+	for _, test := range []struct {
+		name  string
+		w     wire
+		limit int64
+	}{
+		{"JSON", wire{path: sum, body: zeros + strings.Repeat(" ", 64<<20+1-len(zeros)), status: 413}, 64 << 20},
+		{"expanded", wire{path: sum, body: gzipped(t, 256<<20+1), headers: []string{"Content-Encoding", "gzip"}, status: 413}, 256 << 20},
+		{"nesting", wire{path: sum, body: `{"a":` + strings.Repeat("[", 100), status: 413}, 100},
+		{"tensors", wire{path: sum, body: `{"inputs":[` + repeated(1025, `{"name":"x%d","datatype":"FP32","shape":[1],"data":[0]}`) + `]}`, status: 413}, 1024},
+		{"outputs", wire{path: sum, body: zeros[:len(zeros)-1] + `,"outputs":[` + repeated(1024, `{"name":"y%d"}`) + `]}`, status: 413}, 1024},
+		{"parameters", wire{path: sum, body: `{"parameters":{` + repeated(257, `"p%d":1`) + `},` + zeros[1:], status: 413}, 256},
+		{"name", wire{path: sum, body: strings.Replace(zeros, `"x"`, `"`+strings.Repeat("x", 1025)+`"`, 1), status: 413}, 1024},
+		{"id", wire{path: sum, body: `{"id":"` + strings.Repeat("x", 1025) + `",` + zeros[1:], status: 413}, 1024},
+		{"dimensions", wire{path: sum, body: input("["+strings.Repeat("1,", 32)+"1]", `"data":[0]`), status: 400, want: "more than 32 dimensions"}, 0},
+		{"elements of a shape", wire{path: sum, body: input("[4294967296,4294967296]", `"data":[0]`), status: 400, want: "causes total element count to exceed maximum size of 9223372036854775807"}, 0},
+		{"one dimension", wire{path: sum, body: input("[9223372036854775808]", `"data":[0]`), status: 400, want: "is not an integer from 0 to 9223372036854775807"}, 0},
+		{"bytes of a shape", wire{path: sum, body: input("[4611686018427387904]", `"data":[0]`), status: 400, want: "byte size"}, 0},
+		{"tensors from JSON", wire{path: "/v2/models/wide/infer", body: `{"inputs":[{"name":"x","datatype":"FP64","shape":[1,16777217],"data":[` + strings.Repeat("0,", 16<<20) + `0]}]}`, status: 413}, 128 << 20},
+		{"classes", wire{path: sum, body: zeros[:len(zeros)-1] + `,"outputs":[{"name":"y","parameters":{"classification":18446744073709551616}}]}`, status: 400, want: "classification"}, 0},
+		{"a string that is cut off", framed("1", le32(3)+"ab"), 0},
+		{"a length that is cut off", framed("2", le32(1)+"a\x01"), 0},
+		{"a string too many", framed("1", le32(0)+le32(0)), 0},
+		{"a string too few", framed("2", le32(0)), 0},
+		{"the end of a region", wire{path: sum, body: shared("85", "16"), status: 400, want: "Invalid offset + byte size for shared memory region: 'r': 85 + 16, of 100 bytes"}, 0},
+		{"an offset past it", wire{path: sum, body: shared("101", "16"), status: 400, want: "Invalid offset for shared memory region: 'r': 101, of 100 bytes"}, 0},
+		{"a sum that overflows", wire{path: sum, body: shared("16", "18446744073709551615"), status: 400, want: "shared"}, 0},
+		{"a region past its object", wire{path: "/v2/systemsharedmemory/region/s/register", body: fmt.Sprintf(`{"key":%q,"offset":1,"byte_size":100}`, object), status: 400, want: "do not fit into the 100 bytes"}, 0},
+		{"name of a region", wire{path: "/v2/systemsharedmemory/region/" + strings.Repeat("s", 256) + "/register", body: fmt.Sprintf(`{"key":%q,"byte_size":100}`, object), status: 400, want: "255 bytes"}, 0},
+		{"any other body", wire{path: "/v2/repository/index", body: "{}" + strings.Repeat(" ", 1<<20-1), status: 413}, 1 << 20},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.w.method = "POST"
+			if test.limit != 0 {
+				test.w.want = fmt.Sprintf(`"limit":%d`, test.limit)
+			}
+			b.exchange(t, test.w)
+		})
+	}
+	b.refusedByHeaders(t, "Content-Length: 268435457\r\n", 413, `"limit":268435456`)
+	b.refusedByHeaders(t, "X: "+strings.Repeat("x", 16<<10)+"\r\n", 431, "headers")
+	b.exchange(t, wire{"it still works", "POST", sum, zeros, nil, 200, "[1,1,1,1]"})
+}
+
+// refusedByHeaders sends the headers of an inference and no body, and wants the answer all the same.
+func (b *box) refusedByHeaders(t *testing.T, header string, status int, want string) {
+	t.Helper()
+	c, err := net.DialTimeout("tcp", b.address, patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	_ = c.SetDeadline(time.Now().Add(patience))
+	if _, err := io.WriteString(c, "POST /v2/models/sum/infer HTTP/1.1\r\nHost: localhost\r\n"+header+"\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(c)
+	if begin := fmt.Sprintf("HTTP/1.1 %d %s\r\n", status, http.StatusText(status)); err != nil || !strings.HasPrefix(string(answer), begin) || !strings.Contains(string(answer), want) {
+		t.Errorf("%.60q is answered %.600s, %v", header, answer, err)
+	}
+}
+
+// repeated writes a list of n, each with its number.
+func repeated(n int, format string) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf(format, i)
+	}
+	return strings.Join(list, ",")
+}
+
+// gzipped is n spaces.
+func gzipped(t *testing.T, n int) string {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	block := bytes.Repeat([]byte(" "), 1<<20)
+	for n > 0 {
+		k := min(n, len(block))
+		if _, err := w.Write(block[:k]); err != nil {
+			t.Fatal(err)
+		}
+		n -= k
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}

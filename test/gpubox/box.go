@@ -1,0 +1,255 @@
+package gpubox
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/kserve"
+)
+
+// Config says what is started.
+type Config struct {
+	Emulator []string // a command in front of Program; nil: none
+	Program  string
+	Library  string   // ONNX Runtime, its providers beside it
+	Driver   string   // of CUDA; empty: searched
+	Folders  []string // with NVIDIA's libraries
+	Models   string   // a model repository, which is imported
+	Data     string   // an empty folder
+	Ready    []string // the models that have to be ready
+	More     []string // settings, as key=value
+	Log      io.Writer
+}
+
+// Box is a server that runs.
+type Box struct {
+	URL  string
+	Took time.Duration // from its start until the models were ready
+	cmd  *exec.Cmd
+	http http.Client
+	gone chan struct{} // closed when it has ended
+	end  error
+}
+
+// readyTimeout bounds the start: the first use of a GPU reads large libraries.
+const readyTimeout = 3 * time.Minute
+
+// Start starts a server and waits until its models are ready. It gets a process group of its own, as in a terminal.
+func Start(ctx context.Context, c Config) (*Box, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	address := "127.0.0.1:" + strconv.Itoa(port)
+	b := &Box{URL: "http://" + address, gone: make(chan struct{}), http: http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1024}}}
+	arguments := []string{"serve", "--auth", "open", "--import", c.Models}
+	for _, setting := range append([]string{
+		"data_dir=" + c.Data, "http.address=" + address, "grpc.address=", "metrics.address=", "onnx.library=" + c.Library, "store.reserve_bytes=0",
+		"gpu.driver=" + c.Driver, "gpu.libraries=" + strings.Join(c.Folders, ","),
+	}, c.More...) {
+		arguments = append(arguments, "--set", setting)
+	}
+	command := append(append(slices.Clone(c.Emulator), c.Program), arguments...)
+	b.cmd = exec.CommandContext(ctx, command[0], command[1:]...)
+	b.cmd.Stdout, b.cmd.Stderr = c.Log, c.Log
+	b.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	began := time.Now()
+	if err := b.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		b.end = b.cmd.Wait()
+		close(b.gone)
+	}()
+	for _, model := range c.Ready {
+		if err := b.awaitReady(model, began.Add(readyTimeout)); err != nil {
+			return nil, errors.Join(err, b.cmd.Process.Kill())
+		}
+	}
+	b.Took = time.Since(began)
+	return b, nil
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+func (b *Box) awaitReady(model string, until time.Time) error {
+	for time.Now().Before(until) {
+		if status, _, err := b.get("/v2/models/" + model + "/ready"); err == nil && status == http.StatusOK {
+			return nil
+		}
+		select {
+		case <-b.gone:
+			return fmt.Errorf("the server has ended: %w", b.end)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return fmt.Errorf("model %s did not become ready", model)
+}
+
+func (b *Box) get(path string) (status int, text string, err error) {
+	answer, err := b.http.Get(b.URL + path)
+	if err != nil {
+		return 0, "", err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	return answer.StatusCode, string(body), err
+}
+
+// Metrics returns the page of metrics.
+func (b *Box) Metrics() (string, error) {
+	_, text, err := b.get("/metrics")
+	return text, err
+}
+
+// Question is an inference request, encoded once and sent often.
+type Question struct {
+	path, header string
+	body         []byte
+}
+
+// Ask makes a question to a model, with the tensors as bytes in both directions.
+func Ask(model string, in ...edgewise.Tensor) (Question, error) {
+	body, jsonSize, err := kserve.AppendInferRequest(nil, &edgewise.Request{Inputs: in}, kserve.Binary, kserve.Binary)
+	return Question{"/v2/models/" + model + "/infer", strconv.Itoa(jsonSize), body}, err
+}
+
+// Refused is an answer that is none.
+type Refused struct {
+	Status int
+	Text   string
+}
+
+func (r *Refused) Error() string { return fmt.Sprintf("%d: %s", r.Status, r.Text) }
+
+// Infer sends a question and reads the whole answer. Error: *Refused, or that of the connection.
+func (b *Box) Infer(q Question) error {
+	_, err := b.send(q.path, q.body, map[string]string{kserve.HeaderLength: q.header, "Content-Type": "application/octet-stream"})
+	return err
+}
+
+// Send sends JSON and returns the answer. Error: *Refused, or that of the connection.
+func (b *Box) Send(path string, body []byte) ([]byte, error) {
+	return b.send(path, body, map[string]string{"Content-Type": "application/json"})
+}
+
+func (b *Box) send(path string, body []byte, headers map[string]string) ([]byte, error) {
+	request, err := http.NewRequest(http.MethodPost, b.URL+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	for name, value := range headers {
+		request.Header.Set(name, value)
+	}
+	answer, err := b.http.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		return nil, &Refused{answer.StatusCode, string(text)}
+	}
+	return text, err
+}
+
+// Load lets clients ask for a time, each its next question when it has its answer, and returns how many answers there were.
+func (b *Box) Load(clients int, each time.Duration, q Question) (answers int, took time.Duration, err error) {
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	var errs []error
+	began := time.Now()
+	for range clients {
+		group.Go(func() {
+			n := 0
+			var failed error
+			for first := true; failed == nil && (first || time.Since(began) < each); first = false {
+				if failed = b.Infer(q); failed == nil {
+					n++
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			answers += n
+			errs = append(errs, failed)
+		})
+	}
+	group.Wait()
+	return answers, time.Since(began), errors.Join(errs...)
+}
+
+// Children lists the processes of models, by the model's argument order of their start.
+func (b *Box) Children() ([]int, error) {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", b.cmd.Process.Pid))
+	if err != nil {
+		return nil, err
+	}
+	var all []int
+	for _, path := range threads {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			continue // the thread has ended
+		}
+		for _, field := range strings.Fields(string(content)) {
+			if pid, err := strconv.Atoi(field); err == nil {
+				all = append(all, pid)
+			}
+		}
+	}
+	return all, nil
+}
+
+// Back waits until a question is answered again and returns how long that took since began. Refusals in between are noted by each.
+func (b *Box) Back(q Question, began time.Time, most time.Duration, each func(error)) (time.Duration, error) {
+	for {
+		err := b.Infer(q)
+		if err == nil {
+			return time.Since(began), nil
+		}
+		each(err)
+		if time.Since(began) > most {
+			return 0, fmt.Errorf("the model did not come back within %v: %w", most, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// Stop sends the server and its children a signal, as a terminal does, and returns how long the end took. Error: it did not end by itself, or not
+// with 0.
+func (b *Box) Stop(signal syscall.Signal) (time.Duration, error) {
+	began := time.Now()
+	if err := syscall.Kill(-b.cmd.Process.Pid, signal); err != nil {
+		return 0, err
+	}
+	select {
+	case <-b.gone:
+		return time.Since(began), b.end
+	case <-time.After(time.Minute):
+		return 0, errors.Join(errors.New("the server did not end within a minute"), b.cmd.Process.Kill())
+	}
+}
+
+// Kill ends the server at once, if it has not ended.
+func (b *Box) Kill() { _ = b.cmd.Process.Kill() }

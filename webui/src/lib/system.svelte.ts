@@ -1,0 +1,113 @@
+import { call, failure, get, send, type Failure, type Schemas, type System } from './api';
+import { box } from './box.svelte';
+
+export type SystemUpdate = Schemas['SystemUpdate'];
+
+const busyStates = ['receiving', 'checking', 'installing'];
+
+/** How the box is updated, and what goes on there. It listens to the box only while somebody looks. */
+class Updates {
+  now = $state.raw<SystemUpdate | null>(null);
+  trouble = $state.raw<Failure | null>(null);
+  sending = $state(false);
+  /** The box was asked to restart and has not answered since. */
+  away = $state(false);
+  private source: EventSource | null = null;
+  private timer = 0;
+  private stopper: AbortController | null = null;
+
+  get busy(): boolean {
+    return this.sending || busyStates.includes(this.now?.job?.state ?? '');
+  }
+
+  /** Begins to look; what it returns ends that. */
+  watch(): () => void {
+    void this.refresh();
+    this.source = new EventSource('/api/v1/events?topics=update');
+    this.source.addEventListener('update', (e: MessageEvent<string>) => (this.now = JSON.parse(e.data) as SystemUpdate));
+    this.timer = window.setInterval(() => void this.refresh(), this.away ? 2000 : 5000);
+    return () => {
+      this.source?.close();
+      this.source = null;
+      clearInterval(this.timer);
+    };
+  }
+
+  async refresh(): Promise<void> {
+    try {
+      this.now = await get<SystemUpdate>('/system/update', { silent: this.away });
+      if (this.away) {
+        this.away = false;
+        await box.refresh();
+      }
+    } catch (thrown) {
+      if (!this.away) this.trouble = failure(thrown);
+    }
+  }
+
+  /** Sends an update: a bundle, or a package with the file of its signature. */
+  async upload(files: File[]): Promise<void> {
+    const signature = files.find((f) => f.name.endsWith('.minisig'));
+    const file = files.find((f) => f !== signature);
+    if (!file) return;
+    this.sending = true;
+    this.trouble = null;
+    this.stopper = new AbortController();
+    try {
+      const headers: Record<string, string> = { 'Content-Type': 'application/octet-stream' };
+      if (signature) headers['Edgewise-Signature'] = btoa(await signature.text());
+      const answer = await send('/api/v1/system/update', { method: 'POST', body: file, headers, signal: this.stopper.signal });
+      this.now = (await answer.json()) as SystemUpdate;
+    } catch (thrown) {
+      if (!this.stopper.signal.aborted) this.trouble = failure(thrown);
+    } finally {
+      this.sending = false;
+      this.stopper = null;
+      await this.refresh();
+    }
+  }
+
+  /** Asks for a change; true when the box agrees. */
+  async ask(method: string, path: string, body?: unknown): Promise<boolean> {
+    this.trouble = null;
+    try {
+      const answer = await call<SystemUpdate | undefined>(method, path, body);
+      if (answer) this.now = answer;
+      await box.refresh();
+      return true;
+    } catch (thrown) {
+      this.trouble = failure(thrown);
+      return false;
+    }
+  }
+
+  async cancel(): Promise<void> {
+    await this.ask('DELETE', '/system/update');
+    this.stopper?.abort();
+  }
+
+  /** Asks for something behind which the box goes away for a while. */
+  async leave(path: string, body?: unknown): Promise<boolean> {
+    const agreed = await this.ask('POST', path, body);
+    this.away = agreed;
+    return agreed;
+  }
+}
+
+export const updates = new Updates();
+
+/** What a row of the page says of a slot. */
+export function slotText(slot: SystemUpdate['slots'][number], now: SystemUpdate): string {
+  const parts = [slot.version ? `version ${slot.version}` : 'as flashed'];
+  if (slot.name === now.booted) parts.push('runs now');
+  else if (slot.name === now.next) parts.push('runs after a restart');
+  if (!slot.good) parts.push(slot.name === now.booted ? 'its check is not over yet' : 'not bootable');
+  return parts.join(', ');
+}
+
+export type SafeStart = NonNullable<System['safe_start']>;
+
+/** The names of the models under suspicion, without their versions. */
+export function suspects(safe: SafeStart): string[] {
+  return [...new Set(safe.models.map((m) => m.replace(/:\d+$/, '')))];
+}
