@@ -2,17 +2,14 @@ package e2e
 
 import (
 	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/test/real"
 )
 
 // powerCuts is how often the box is killed. The long loop, on the store alone, is in test/fault.
@@ -35,7 +32,7 @@ func TestPowerCutsLoseNoAcknowledgedPush(t *testing.T) {
 		}
 		cut.Stop()
 		b.kill()
-		startMachine(t, dir)
+		real.StartMachine(t, dir)
 	}
 	b := serveReady(t, dir)
 	known = wantVersions(t, b, known)
@@ -48,31 +45,6 @@ func TestPowerCutsLoseNoAcknowledgedPush(t *testing.T) {
 	t.Logf("%d versions over %d power cuts", known.stored, powerCuts)
 	if known.stored == 0 {
 		t.Errorf("nothing was pushed, so nothing was tried")
-	}
-}
-
-// startMachine makes of the kill before it a loss of power: the machine is started anew, so that the end of the program was none of
-// a model's doing.
-func startMachine(t *testing.T, dir string) {
-	t.Helper()
-	path := filepath.Join(dir, "starts.json")
-	text, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return
-	}
-	var kept map[string]any
-	if err == nil {
-		err = json.Unmarshal(text, &kept)
-	}
-	if err == nil {
-		kept["boot"] = "an earlier one"
-		text, err = json.Marshal(kept)
-	}
-	if err == nil {
-		err = os.WriteFile(path, text, 0o640)
-	}
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

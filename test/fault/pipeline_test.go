@@ -13,6 +13,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
+	"github.com/edgewise-ai/edgewise/test/real"
 )
 
 // sums is an ensemble of "first" and "second", each of which adds a number. Both of its versions stay loaded, so that
@@ -61,6 +62,7 @@ func TestAKilledBoxAnswersWithOnePipeline(t *testing.T) {
 		f.check(t, n, b)
 		answers += f.until(t, b, time.Duration(1+random.IntN(200))*time.Millisecond)
 		b = nil
+		real.StartMachine(t, dir)
 	}
 	f.check(t, rounds, startBox(t, dir))
 	t.Logf("%d kills, %d flips acknowledged, %d answers; %d kills let the flip in flight take effect", rounds, f.count, answers, f.tookEffect)
