@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"net"
 	"os"
 	"time"
@@ -54,7 +55,8 @@ func (c Client) Ask(ctx context.Context, r Request, file *os.File, doing func(st
 	if file != nil {
 		rights = unix.UnixRights(int(file.Fd()))
 	}
-	if _, _, err := conn.(*net.UnixConn).WriteMsgUnix(append(text, '\n'), rights, nil); err != nil {
+	_, _, err = conn.(*net.UnixConn).WriteMsgUnix(append(text, '\n'), rights, nil)
+	if err != nil && !errors.Is(err, unix.EPIPE) { // who is refused is told so before having asked
 		return Answer{}, c.broken(ctx, err)
 	}
 	lines := bufio.NewScanner(conn)
