@@ -187,13 +187,16 @@ func (t *tritonFlags) tls(all map[string]string) {
 	}
 }
 
-// preset is what a box that is started as Triton is does without: a data folder that outlives it, accounts, and TLS unless
-// it is asked for. Everything that is set in any other way goes first.
+// preset is how a box that is started as Triton is differs: it takes messages as large as gRPC has them, and does without a data
+// folder that outlives it, accounts, and TLS unless it is asked for. Everything that is set in any other way goes first.
 func (t *tritonFlags) preset() map[string]string {
 	if t.values["repository.folders"] == "" {
 		return nil
 	}
-	return map[string]string{"data_dir": filepath.Join(os.TempDir(), "edgewise-"+strconv.Itoa(os.Getpid())), "store.reserve_bytes": "0", "auth": config.AuthOpen, "tls.mode": config.TLSOff}
+	return map[string]string{
+		"data_dir": filepath.Join(os.TempDir(), "edgewise-"+strconv.Itoa(os.Getpid())), "store.reserve_bytes": "0", "auth": config.AuthOpen, "tls.mode": config.TLSOff,
+		"grpc.max_message_bytes": "2147483647", "grpc.max_inflight_bytes": "2147483648",
+	}
 }
 
 // temporary makes the folder of preset, when it is the one in force. remove takes it away.
