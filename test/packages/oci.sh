@@ -35,7 +35,8 @@ HOME=/var/lib/edgewise; export HOME
 run doctor --set data_dir=/var/lib/edgewise >"$work/serve.log" 2>&1 || fail "doctor finds something"
 run serve --config /etc/edgewise/appliance.yaml >"$work/serve.log" 2>&1 &
 for _ in $(seq 240); do
-	if run --server http://127.0.0.1:8000 model list 2>/dev/null | grep -q vad && curl -sf http://127.0.0.1:8000/v2/models/vad/ready >/dev/null; then break; fi
+	# the container's health is that of all its models
+	if curl -sf http://127.0.0.1:8000/v2/models/vad/ready >/dev/null && curl -sf http://127.0.0.1:8000/v2/health/ready >/dev/null; then break; fi
 	sleep 0.5
 done
 curl -sf http://127.0.0.1:8000/v2/health/ready >/dev/null || fail "the box is not ready"
