@@ -43,7 +43,7 @@ async function freePort() {
 export class Box {
   static async start(options = {}) {
     const box = new Box();
-    box.data = mkdtempSync(join(tmpdir(), 'edgewise-browser-'));
+    box.data = mkdtempSync(join(options.disk ?? tmpdir(), 'edgewise-browser-'));
     box.port = await freePort();
     box.grpc = await freePort();
     box.options = options;

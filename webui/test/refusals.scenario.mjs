@@ -1,7 +1,7 @@
 // Uploads that cannot be: two at once of which one is cancelled, a disk without room, archives that lie. Each says why, and
 // nothing of it is left.
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, statfsSync, truncateSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, statfsSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { tar, zip } from './archive.mjs';
@@ -9,18 +9,22 @@ import { check, equal, patience, scenario, until } from './harness.mjs';
 import { reaching, times } from './onnx.mjs';
 
 const MB = 1 << 20;
-const spare = 3072 * MB; // what the box may use of the disk; others on this machine use it too
+const spare = 3072 * MB; // what the box may use of the disk
 
-function free() {
-  const s = statfsSync(tmpdir());
+function freeAt(folder) {
+  const s = statfsSync(folder);
   return s.bavail * s.bsize;
 }
 
-export default () => scenario({ set: { 'store.reserve_bytes': String(Math.max(0, free() - spare)) } }, async (box, visitor) => {
+// A disk that nobody else fills or empties meanwhile: memory, where there is enough of it.
+const disk = existsSync('/dev/shm') && freeAt('/dev/shm') > 2 * spare ? '/dev/shm' : tmpdir();
+const free = () => freeAt(disk);
+
+export default () => scenario({ disk, set: { 'store.reserve_bytes': String(Math.max(0, free() - spare)) } }, async (box, visitor) => {
   const admin = await box.claim();
   visitor.allow(/Failed to load resource|ERR_/);
   const { page } = visitor;
-  const base = mkdtempSync(join(tmpdir(), 'edgewise-refusals-'));
+  const base = mkdtempSync(join(disk, 'edgewise-refusals-'));
   await visitor.login();
   await visitor.open('/models', 'Models');
   const file = (name, body) => { writeFileSync(join(base, name), body); return join(base, name); };
