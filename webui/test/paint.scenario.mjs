@@ -20,7 +20,8 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
     const began = await page.evaluate(() => performance.timeOrigin);
     await heading.waitFor();
     const seen = Date.now() - began;
-    const painted = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0);
+    const entry = await page.waitForFunction(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime); // told a little after it
+    const painted = await entry.jsonValue();
     await slow(false);
     return { painted, seen };
   };
