@@ -44,12 +44,18 @@ export class Box {
   static async start(options = {}) {
     const box = new Box();
     box.data = mkdtempSync(join(options.disk ?? tmpdir(), 'edgewise-browser-'));
-    box.port = await freePort();
-    box.grpc = await freePort();
     box.options = options;
-    box.url = `${options.tls ? 'https' : 'http'}://127.0.0.1:${box.port}`;
-    await box.run();
-    return box;
+    for (let left = 5; ; left--) { // somebody else may take a port that was free a moment ago
+      box.port = await freePort();
+      box.grpc = await freePort();
+      box.url = `${options.tls ? 'https' : 'http'}://127.0.0.1:${box.port}`;
+      try {
+        await box.run();
+        return box;
+      } catch (e) {
+        if (left === 0 || !/address already in use/.test(box.output) || box.process.exitCode === null) throw e;
+      }
+    }
   }
   async run() {
     const settings = { data_dir: this.data, 'http.address': `127.0.0.1:${this.port}`, 'grpc.address': `127.0.0.1:${this.grpc}`, 'store.reserve_bytes': '64MiB', ...(this.options.tls ? { 'tls.mode': 'require' } : {}), ...this.options.set };

@@ -70,7 +70,7 @@ export default () => scenario({ disk, set: { 'store.reserve_bytes': String(Math.
   await until('it to go on', async () => (await transfer('unwanted').getAttribute('data-state')) === 'sending');
   await transfer('unwanted').getByRole('button', { name: 'Cancel' }).click();
   await until('it to be gone from the box', async () => (await admin.call('GET', '/uploads')).every((u) => u.filename !== 'unwanted.tar'));
-  await upward(-1);
+  await upward(1024 * MB);
   await page.getByRole('article', { name: 'Job of wanted.tar' }).getByText('Ready when you are').waitFor({ timeout: patience });
 
   // More than there is room for is refused before a byte is sent, with what is free.
@@ -97,7 +97,7 @@ export default () => scenario({ disk, set: { 'store.reserve_bytes': String(Math.
   const full = await refused.getByRole('alert').innerText();
   check(/free|left/.test(full), `the page says ${full}`);
   rmSync(filler);
-  await upward(-1);
+  await upward(1024 * MB);
   await refused.getByRole('button', { name: 'Go on' }).click();
   await page.getByRole('article', { name: 'Job of large.onnx' }).getByText('Read the model failed').waitFor({ timeout: 2 * patience });
   equal((await admin.call('GET', '/models')).length, 0, 'models at the end');
