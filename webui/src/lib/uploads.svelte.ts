@@ -28,6 +28,13 @@ const passing = new Set([0, 409, 423, 429, 502, 503, 504]);
 const busy = new Set([423, 429]);
 const patience = [0, 500, 1000, 2000, 4000, 8000, 8000, 8000, 8000, 8000, 15_000, 15_000, 15_000, 30_000, 30_000, 30_000, 60_000, 60_000, 60_000, 60_000];
 
+/** Whether job is what was before known: with fewer steps ended, or the same ones and none begun since. */
+function earlier(job: Job, known: Job): boolean {
+  const ended = (j: Job) => j.steps.filter((s) => s.ended).length;
+  if (ended(job) !== ended(known)) return ended(job) < ended(known);
+  return job.state === 'running' && known.state !== 'running' && !job.steps.some((s) => s.state === 'running');
+}
+
 /** Everything that is on its way to the box, and the jobs that work on what has arrived. */
 class Uploads {
   transfers = $state<Transfer[]>([]);
@@ -61,6 +68,7 @@ class Uploads {
 
   note(job: Job): void {
     const at = this.jobs.findIndex((j) => j.id === job.id);
+    if (at >= 0 && earlier(job, this.jobs[at]!)) return; // an answer that an event has overtaken
     this.jobs = at < 0 ? [job, ...this.jobs] : this.jobs.with(at, job);
   }
 
