@@ -31,6 +31,7 @@ type testServer struct {
 	conn    *grpc.ClientConn
 	client  inference.GRPCInferenceServiceClient
 	served  chan error
+	beta    pointer // a label of echo
 }
 
 // journal is a log that may be read while it is written.
@@ -62,6 +63,12 @@ func start(t testing.TB, change func(c *Config), dial ...grpc.DialOption) *testS
 	var err error
 	ts.Server, err = New(cfg, Deps{
 		Engine: ts.engine, Shared: ts.shared, Log: slog.New(slog.NewTextHandler(ts.log, nil)), Name: "edgewise", Version: "1.2.3", Extensions: kserve.Extensions(),
+		Labelled: func(model, label string) int64 {
+			if model == "echo" && label == "beta" {
+				return ts.beta.version()
+			}
+			return 0
+		},
 		Labels: func(edgewise.ModelID, string) []string { return []string{"zero", "one"} }, Tracing: ts.tracing,
 		Logging: &fakeLogging{settings: kserve.LogSettings{Info: true, Warning: true, Error: true, Format: "default"}},
 	})
