@@ -20,6 +20,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+	"github.com/edgewise-ai/edgewise/test/journal"
 )
 
 // running is a running box and a way to ask it.
@@ -29,7 +30,7 @@ type running struct {
 	base    string
 	grpc    string
 	welcome Welcome
-	log     *journal
+	log     *journal.Journal
 }
 
 // runBox runs a box with accounts until the test ends.
