@@ -78,6 +78,26 @@ type Inferer interface {
 	Infer(ctx context.Context, req *Request) (*Response, error)
 }
 
+// InferLabelled runs a request whose client names its version by a label: lookup tells which version that is now. A version
+// may go between the lookup and the run, when the label has moved: the request then goes to where the label points now. When
+// lookup fails, or says the same again, the engine's error stands.
+func InferLabelled(ctx context.Context, engine Inferer, req *Request, lookup func() (ModelID, error)) (*Response, error) {
+	for {
+		resp, err := engine.Infer(ctx, req)
+		if err == nil {
+			return resp, nil
+		}
+		if kind := KindOf(err); kind != NotFound && kind != Unavailable {
+			return nil, err
+		}
+		now, missing := lookup()
+		if missing != nil || now == req.Model {
+			return nil, err
+		}
+		req.Model = now
+	}
+}
+
 // LoadOverride is what a load gives in place of what a model's folder holds, for that load alone.
 type LoadOverride struct {
 	Config []byte            // JSON; nil: the folder's own

@@ -7,15 +7,16 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/edgewise-ai/edgewise/api/client"
+	"github.com/edgewise-ai/edgewise/test/journal"
 	"github.com/edgewise-ai/edgewise/test/real"
 )
 
@@ -36,8 +37,7 @@ type box struct {
 	ready    chan struct{}
 	finished chan struct{} // closed when the program has ended
 	ended    error         // why, once finished is closed
-	mu       sync.Mutex    // guards logged
-	logged   bytes.Buffer
+	logged   journal.Journal
 }
 
 // serve starts a box on a data folder and waits until it listens; more arguments follow "serve".
@@ -109,7 +109,7 @@ func (b *box) follow(out io.Reader, listening chan<- string) {
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
-		b.log([]byte(lines.Text() + "\n"))
+		_, _ = io.WriteString(&b.logged, lines.Text()+"\n")
 		if _, address, ok := strings.Cut(lines.Text(), " takes gRPC at "); ok {
 			b.grpc = address // told before the other, which is waited for
 		}
@@ -124,17 +124,22 @@ func (b *box) follow(out io.Reader, listening chan<- string) {
 	close(b.finished)
 }
 
-func (b *box) log(p []byte) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.logged.Write(p)
-}
-
 // output returns what the box has printed and logged so far.
-func (b *box) output() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.logged.String()
+func (b *box) output() string { return b.logged.String() }
+
+// raw connects to the box and sends text, whatever it is.
+func (b *box) raw(t *testing.T, text string) net.Conn {
+	t.Helper()
+	c, err := net.DialTimeout("tcp", b.address, patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(patience))
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // terminate asks the box to stop, as systemd does, and does not wait.

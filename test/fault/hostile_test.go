@@ -53,7 +53,7 @@ func TestHostileModulesHurtNobody(t *testing.T) {
 	}
 	refused, accepted, err := a.Upload(t.Context())
 	if err != nil || refused+accepted != len(modules) {
-		t.Fatalf("%d refused, %d accepted: %v\n%s", refused, accepted, err, b.text())
+		t.Fatalf("%d refused, %d accepted: %v\n%s", refused, accepted, err, &b.output)
 	}
 	failed, paused, stops, err := a.CallAll(t.Context())
 	if err != nil {
