@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -19,6 +20,7 @@ type machine struct {
 	disk    string
 	port    int // of this machine, for the box's 443
 	boots   int
+	old     int // characters of the console that are of before: see forget
 	process *exec.Cmd
 	conditions
 }
@@ -36,6 +38,7 @@ const firmwares = "/usr/share/OVMF/"
 // start switches the machine on. The console of each run has a file of its own.
 func (m *machine) start() error {
 	m.boots++
+	m.old = 0
 	if m.boots == 1 {
 		vars := "OVMF_VARS_4M.fd"
 		if m.secure {
@@ -166,12 +169,17 @@ func (m *machine) screenshot(name string) error {
 	return os.WriteFile(m.file(name+".png"), picture, 0o644)
 }
 
-// says waits until the console has said a text in this start, and returns all of it.
+// says waits until the console has said a text in this start or since forget, and returns all that it has said since.
 func (m *machine) says(text string, within time.Duration) (string, error) {
+	return m.matches(regexp.MustCompile(regexp.QuoteMeta(text)), within)
+}
+
+// matches waits for what matches, as says does.
+func (m *machine) matches(text *regexp.Regexp, within time.Duration) (string, error) {
 	end := time.Now().Add(within)
 	for {
 		all := m.read()
-		if strings.Contains(all, text) {
+		if text.MatchString(all) {
 			return all, nil
 		}
 		if time.Now().After(end) {
@@ -181,14 +189,18 @@ func (m *machine) says(text string, within time.Duration) (string, error) {
 	}
 }
 
-// read returns what the console of this start has said so far.
+// read returns what the console of this start has said so far, without what was forgotten.
 func (m *machine) read() string {
 	all, err := os.ReadFile(m.console())
 	if err != nil {
 		return ""
 	}
-	return strings.ReplaceAll(string(all), "\r", "")
+	text := strings.ReplaceAll(string(all), "\r", "")
+	return text[min(m.old, len(text)):]
 }
+
+// forget lets says and read begin behind what the console has said so far: the machine is about to start again by itself.
+func (m *machine) forget() { m.old += len(m.read()) }
 
 // plug puts a stick into the running machine.
 func (m *machine) plug(path string) error {
