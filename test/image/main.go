@@ -19,6 +19,7 @@ import (
 
 type options struct {
 	image, keys, version, newer string
+	arch                        string
 	port                        int
 	count, boots                int
 	patience                    time.Duration
@@ -76,6 +77,7 @@ var steps = []step{
 func main() {
 	var o options
 	flag.StringVar(&o.image, "image", "dist/image", "folder of the image and its bundles")
+	flag.StringVar(&o.arch, "arch", "amd64", "what the image is for: amd64 or arm64")
 	flag.StringVar(&o.keys, "keys", ".cache/image/keys", "folder of the keys that the bundles are signed with")
 	flag.StringVar(&o.version, "version", "", "version of the image")
 	flag.StringVar(&o.newer, "newer", "", "version of the bundle that it is updated to")
@@ -191,7 +193,7 @@ func (t *trial) prepare(s step) error {
 
 // make makes a machine, switched off and with no disk yet.
 func (t *trial) make(name string, c conditions) (err error) {
-	t.machine = &machine{dir: t.dir, name: name, disk: filepath.Join(t.dir, name+".img"), port: t.port, conditions: c}
+	t.machine = &machine{arch: t.arch, dir: t.dir, name: name, disk: filepath.Join(t.dir, name+".img"), port: t.port, conditions: c}
 	t.box, err = newBox(t.port)
 	return err
 }
