@@ -10,6 +10,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 )
@@ -119,11 +121,20 @@ func run(table, only, out string, rounds int) error {
 	if len(chosen) == 0 {
 		return fmt.Errorf("no scenario is called %q in table %q", only, table)
 	}
+	return runAll(chosen, out, rounds)
+}
+
+// runAll runs scenarios one after the other. One that fails leaves its lines of the table as they were, and the others go on.
+func runAll(chosen []scenario, out string, rounds int) error {
+	var failed []error
 	for _, s := range chosen {
-		fmt.Fprintf(os.Stderr, "measuring %s\n", s.name)
+		fmt.Fprintf(os.Stderr, "%s measuring %s\n", time.Now().Format(time.TimeOnly), s.name)
 		r, err := measure(s, rounds)
 		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
+			err = fmt.Errorf("%s: %w", s.name, err)
+			fmt.Fprintf(os.Stderr, "bench: %v; its lines stay as they were\n", err)
+			failed = append(failed, err)
+			continue
 		}
 		fmt.Print(r.markdown())
 		if out == "" {
@@ -133,7 +144,7 @@ func run(table, only, out string, rounds int) error {
 			return err
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // measure runs a scenario in a folder of its own, on the disk of the checkout.
