@@ -217,11 +217,13 @@ image-tools:
 	  command -v bmaptool && command -v minisign && command -v zstd && command -v grub-editenv && command -v qemu-system-x86_64 && command -v pnmtopng; } >/dev/null 2>&1 || \
 	  { echo "an image needs: sudo apt-get install $(IMAGE_TOOLS)"; exit 1; }
 
-## image-test: the image under QEMU, without KVM if need be; ONLY=step,step does some of the steps; IMAGE_TEST="-patience 40m" on a busy machine
+## image-test: the image under QEMU, without KVM, as root; all steps, or with ONLY=step,step some of them, or ARCH=arm64 ONLY=boot,claim,model,good;
+##   inspect boot claim model good upload refused update cuts started keep fallback poison reset offline clock secure forged;
+##   IMAGE_TEST="-patience 40m" on a busy machine, "-cuts 300 -boots 40" for more cuts of the power
 image-test: image
-	configs/image/slot.sh $(VERSION)+next $(PACKAGES)/edgewise_$(VERSION)_amd64.deb $(KEYS)/ca.pem $(CACHE)/image $(IMAGE)
-	configs/image/bundle.sh $(VERSION)+next $(KEYS) $(IMAGE)
-	$(GO) run ./test/image -image $(IMAGE) -keys $(KEYS) -version $(VERSION) -newer $(VERSION)+next -only "$(ONLY)" $(IMAGE_TEST)
+	configs/image/slot.sh $(VERSION)+next $(PACKAGES)/edgewise_$(VERSION)_$(ARCH).deb $(KEYS)/ca.pem $(CACHE)/image$(ARCHED) $(IMAGE)$(ARCHED)
+	configs/image/bundle.sh $(VERSION)+next $(KEYS) $(IMAGE)$(ARCHED)
+	$(GO) run ./test/image -arch $(ARCH) -image $(IMAGE)$(ARCHED) -keys $(KEYS) -version $(VERSION) -newer $(VERSION)+next -only "$(ONLY)" $(IMAGE_TEST)
 
 speech:
 	@command -v espeak-ng >/dev/null || { \

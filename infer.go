@@ -173,6 +173,7 @@ type Result struct {
 	Input, Output time.Duration // moving tensors in and out of the runtime
 	Infer         time.Duration // running
 	Guest         Usage         // of a WebAssembly step
+	Wide          bool          // it was told that it is Alone, and ran on more cores than others do
 	Free          func()        // ends the use of Outputs; never nil
 }
 
@@ -187,6 +188,7 @@ type Call struct {
 	Parameters map[string]any // custom parameters of the request: string, int64, bool or float64
 	Depth      int            // how many steps have called each other to get here
 	Pictures   []string       // the outputs that the asker takes as Pictures
+	Alone      bool           // nothing else runs on the box: the run may take Concurrency.Wide cores
 }
 
 type callKey struct{}

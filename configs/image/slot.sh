@@ -77,7 +77,8 @@ gzip) how=(-comp gzip -Xcompression-level 2) ;;
 *) echo "slot.sh: COMPRESSION: want xz or gzip: GRUB reads no other" >&2; exit 1 ;;
 esac
 rm -f "$slot"
-mksquashfs "$root" "$slot" "${how[@]}" -noappend -quiet -no-progress -no-exports
+# kernel and initial file system are compressed already: GRUB, which is slow at that, need not unpack them twice
+mksquashfs "$root" "$slot" "${how[@]}" -action 'uncompressed@(name(vmlinuz-*)||name(initrd.img-*))' -noappend -quiet -no-progress -no-exports
 rm -rf "$root"
 size=$(wc -c <"$slot")
 [ "$size" -le $((500 << 20)) ] || { echo "slot.sh: the slot has $size bytes: it must fit its partition of 500 MiB" >&2; exit 1; }

@@ -44,7 +44,10 @@ func scenarios() []scenario {
 		all = append(all, scenario{"engine", fmt.Sprintf("large/%d", clients), largeFigures(clients)})
 	}
 	for _, clients := range []int{1, 2, 4, 16} {
-		all = append(all, scenario{"engine", fmt.Sprintf("pixels/%d", clients), pixelFigures(clients)})
+		all = append(all, scenario{"engine", fmt.Sprintf("pixels/%d", clients), variantFigures(ofPixels, clients)})
+	}
+	for _, clients := range []int{1, 2, 4, 16} {
+		all = append(all, scenario{"engine", fmt.Sprintf("heavier/%d", clients), variantFigures(heavier, clients)})
 	}
 	for _, clients := range []int{1, 16, 64} {
 		all = append(all, scenario{"engine", fmt.Sprintf("tiny/%d", clients), tinyFigures(clients)})

@@ -23,6 +23,9 @@ import (
 // patience bounds how long a box or a command may take, on a machine under the race detector's load.
 const patience = 2 * time.Minute
 
+// maxLine bounds a line that a box prints or logs.
+const maxLine = 1 << 20
+
 // box is a running program.
 type box struct {
 	t        *testing.T
@@ -64,11 +67,11 @@ func serveAs(t *testing.T, environment, arguments []string) *box {
 	b := &box{t: t, ready: make(chan struct{}), finished: make(chan struct{})}
 	b.cmd = exec.Command(real.Program(t), append([]string{"serve"}, arguments...)...)
 	b.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, environment...)
-	b.cmd.Stderr = &b.logged
 	out, err := b.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
+	b.cmd.Stderr = b.cmd.Stdout // one pipe: what was logged before "ready" is there when "ready" is
 	if err := b.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -104,6 +107,7 @@ func (b *box) awaitReady() {
 // follow reads what the program prints until it ends.
 func (b *box) follow(out io.Reader, listening chan<- string) {
 	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
 		_, _ = io.WriteString(&b.logged, lines.Text()+"\n")
 		if _, address, ok := strings.Cut(lines.Text(), " takes gRPC at "); ok {

@@ -31,6 +31,13 @@ func newBox(port int) (*box, error) {
 	return &box{fmt.Sprintf("https://127.0.0.1:%d", port), &http.Client{Transport: transport, Timeout: 10 * time.Minute, Jar: jar}, ""}, nil
 }
 
+// forget ends the session on this side.
+func (b *box) forget() {
+	b.csrf = ""
+	b.client.Jar, _ = cookiejar.New(nil)
+	b.client.CloseIdleConnections()
+}
+
 // answers waits for the page.
 func (b *box) answers(within time.Duration) (took time.Duration, err error) {
 	begun := time.Now()

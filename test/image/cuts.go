@@ -161,19 +161,39 @@ func (r *recording) moment(n int) string {
 	return "at the end"
 }
 
-// choose chooses after how many entries the power is cut, in order: at random, and after every write to the boot partition.
+// choose chooses after how many entries the power is cut, in order: at random, as often in each step, and after every write to
+// the boot partition.
 func (r *recording) choose(random *rand.Rand, count int, boot int64) []int {
 	var at []int
+	steps := map[string][]int{}
 	for n := r.from; n < len(r.entries); n++ {
+		steps[r.moment(n+1)] = append(steps[r.moment(n+1)], n+1)
 		if e := r.entries[n]; e.Size > 0 && e.At < boot {
 			at = append(at, n+1)
 		}
 	}
-	for range count {
-		at = append(at, r.from+1+random.IntN(len(r.entries)-r.from))
+	for _, moments := range steps {
+		for range count / len(steps) {
+			at = append(at, moments[random.IntN(len(moments))])
+		}
 	}
 	slices.Sort(at)
 	return slices.Compact(at)
+}
+
+// chooseBoots chooses which of the cuts are booted: half of them in uploads and half in the update, spread over each, at random
+// in its part.
+func (r *recording) chooseBoots(random *rand.Rand, cuts []int, count int) map[int]bool {
+	chosen := map[int]bool{}
+	for _, name := range []string{"in upload", "in update"} {
+		in := slices.DeleteFunc(slices.Clone(cuts), func(n int) bool { return r.moment(n) != name })
+		want := min(count/2, len(in))
+		for i := range want {
+			first, end := i*len(in)/want, (i+1)*len(in)/want
+			chosen[in[first+random.IntN(end-first)]] = true
+		}
+	}
+	return chosen
 }
 
 // cutAndLook cuts the power of what was recorded at many moments, looks into each disk, and boots some of them.
@@ -191,11 +211,7 @@ func (t *trial) cutAndLook(r *recording) error {
 	defer l.close()
 	cuts := r.choose(random, t.count, l.bootEnds)
 	t.say("           seed %d, %d writes, %d cuts", seed, len(r.entries)-r.from, len(cuts))
-	toBoot := map[int]bool{}
-	for i := range min(t.boots, len(cuts)) { // spread over the whole time, each at random in its part
-		part := len(cuts) / min(t.boots, len(cuts))
-		toBoot[cuts[i*part+random.IntN(part)]] = true
-	}
+	toBoot := r.chooseBoots(random, cuts, t.boots)
 	slots := map[string]int{}
 	for i, n := range cuts {
 		slot, err := l.look(n, seed)
@@ -214,7 +230,8 @@ func (t *trial) cutAndLook(r *recording) error {
 	return nil
 }
 
-// bootCut starts a machine with the disk that a cut has left.
+// bootCut starts a machine with the disk that a cut has left: the page answers, the owner gets in, and every model that was
+// acknowledged is there as it was sent.
 func (t *trial) bootCut(l *looker, n int, seed uint64) error {
 	if err := t.make(fmt.Sprintf("cut-%d", n), conditions{}); err != nil {
 		return err
@@ -241,7 +258,7 @@ func (t *trial) bootCut(l *looker, n int, seed uint64) error {
 			return fmt.Errorf("model %s, which was acknowledged: %d, %d bytes, %w", model, status, len(got), err)
 		}
 	}
-	return t.voice()
+	return nil
 }
 
 func seedOf(model string) (n uint64) {

@@ -23,7 +23,7 @@ func (t *trial) inspect() error {
 	image := filepath.Join(t.image, "edgewise-"+t.version+".img")
 	return errors.Join(
 		t.bounded(image, maxImage), t.bounded(image+".zst", maxDownload),
-		aligned(disk(image)), bootPartition(disk(image)), t.downloads(image), t.slotContents(), t.listed(), t.sandboxed(),
+		aligned(disk(image)), t.bootPartition(disk(image)), t.downloads(image), t.slotContents(), t.listed(), t.sandboxed(),
 	)
 }
 
@@ -58,12 +58,16 @@ func aligned(image disk) error {
 }
 
 // bootPartition finds the signed programs and the variables of a first start.
-func bootPartition(image disk) error {
+func (t *trial) bootPartition(image disk) error {
 	out, err := exec.CommandContext(context.Background(), "mdir", "-/", "-b", "-i", string(image)+"@@1M", "::").Output()
 	if err != nil {
 		return fmt.Errorf("mdir: %w", err)
 	}
-	for _, name := range []string{"EFI/BOOT/BOOTX64.EFI", "EFI/BOOT/grubx64.efi", "EFI/debian/grub.cfg", "EFI/debian/grubenv", "edgewise.conf.example"} {
+	shim, loader := "BOOTX64.EFI", "grubx64.efi"
+	if t.arch == "arm64" {
+		shim, loader = "BOOTAA64.EFI", "grubaa64.efi"
+	}
+	for _, name := range []string{"EFI/BOOT/" + shim, "EFI/BOOT/" + loader, "EFI/debian/grub.cfg", "EFI/debian/grubenv", "edgewise.conf.example"} {
 		if !strings.Contains(string(out), "::/"+name+"\n") {
 			return fmt.Errorf("the boot partition has no %s", name)
 		}
@@ -117,7 +121,11 @@ func (t *trial) slotContents() error {
 	if found := forbidden.FindAllString(string(out), 5); found != nil {
 		return fmt.Errorf("the slot holds what it must not: %q", found)
 	}
-	for _, name := range []string{"boot/vmlinuz", "boot/initrd.img", "usr/lib/edgewise/edgewise", "usr/lib/edgewise/lib/libonnxruntime.so.1", "etc/rauc/ca.pem", "usr/share/edgewise/sbom.json"} {
+	for _, name := range []string{
+		"boot/vmlinuz", "boot/initrd.img", "usr/lib/edgewise/edgewise", "usr/lib/edgewise/lib/libonnxruntime.so.1", "etc/rauc/ca.pem", "usr/share/edgewise/sbom.json",
+		// restarts, the reset by the page and the log of a failed start are the helper's
+		"etc/systemd/system/sockets.target.wants/edgewise-helper.socket",
+	} {
 		if !strings.Contains(string(out), " squashfs-root/"+name) {
 			return fmt.Errorf("the slot has no %s", name)
 		}

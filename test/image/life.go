@@ -10,14 +10,15 @@ import (
 	"time"
 )
 
-var claimCode = regexp.MustCompile(`Claim code: +([A-Z0-9]{4}(-[A-Z0-9]{4})+)`)
+// claimCode finds the claim code on a console that shows the fingerprint, too.
+var claimCode = regexp.MustCompile(`Claim code: +([A-Z0-9]{4}(-[A-Z0-9]{4})+)\n\s*SHA-256 of the certificate:\n\s*([0-9A-F]{2}:){31}`)
 
 // boot: a flashed disk becomes a page.
 func (t *trial) boot() error { return t.on() }
 
 // claim: the console shows what is needed, and it lets its reader in.
 func (t *trial) claim() error {
-	console, err := t.machine.says("SHA-256 of the certificate:", t.patience)
+	console, err := t.machine.matches(claimCode, t.patience)
 	if err != nil {
 		return err
 	}
@@ -25,9 +26,6 @@ func (t *trial) claim() error {
 		return err
 	}
 	found := claimCode.FindAllStringSubmatch(console, -1)
-	if found == nil {
-		return errors.New("there is no claim code on the console")
-	}
 	var setup struct{ Fingerprint string }
 	if err := t.box.want(http.MethodGet, "/api/v1/setup", "", nil, &setup); err != nil {
 		return err

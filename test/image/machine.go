@@ -8,17 +8,21 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
 
-// machine is a PC that QEMU plays, without KVM: 2 cores, 2 GiB, one disk, UEFI, a hardware watchdog.
+// machine is a PC or an arm64 board that QEMU plays, without KVM: 2 cores, 2 GiB, one disk, UEFI, a hardware watchdog.
 type machine struct {
+	arch    string // amd64 or arm64
 	dir     string // console logs, screenshots, monitor
 	name    string // of the step: begins the names of its files
 	disk    string
 	port    int // of this machine, for the box's 443
 	boots   int
+	old     int // characters of the console that are of before: see forget
 	process *exec.Cmd
 	conditions
 }
@@ -31,38 +35,27 @@ type conditions struct {
 	secure  bool   // Secure Boot is on, with Microsoft's keys
 }
 
-const firmwares = "/usr/share/OVMF/"
-
 // start switches the machine on. The console of each run has a file of its own.
 func (m *machine) start() error {
 	m.boots++
+	m.old = 0
 	if m.boots == 1 {
-		vars := "OVMF_VARS_4M.fd"
-		if m.secure {
-			vars = "OVMF_VARS_4M.ms.fd"
-		}
-		if err := execute("cp", firmwares+vars, m.file("vars")); err != nil {
+		if err := execute("cp", m.kind().vars, m.file("vars")); err != nil {
 			return err
 		}
 	}
-	m.process = exec.CommandContext(context.Background(), "qemu-system-x86_64", m.arguments()...)
+	m.process = exec.CommandContext(context.Background(), m.kind().emulator, m.arguments()...)
 	m.process.Stderr = os.Stderr
 	return m.process.Start()
 }
 
 func (m *machine) arguments() []string {
-	args := []string{
-		"-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max,la57=off", "-smp", "2", "-m", "2048",
-		"-drive", "if=pflash,format=raw,unit=1,file=" + m.file("vars"),
-		"-device", "i6300esb", "-watchdog-action", "reset", "-device", "virtio-rng-pci", "-device", "qemu-xhci,id=usb", "-vga", "std", "-display", "none",
-		"-serial", "file:" + m.console(), "-monitor", "unix:" + m.file("monitor") + ",server,nowait",
-	}
-	if m.secure {
-		args = append(args, "-machine", "q35,smm=on", "-global", "driver=cfi.pflash01,property=secure,value=on",
-			"-drive", "if=pflash,format=raw,unit=0,readonly=on,file="+firmwares+"OVMF_CODE_4M.secboot.fd")
-	} else {
-		args = append(args, "-machine", "q35", "-drive", "if=pflash,format=raw,unit=0,readonly=on,file="+firmwares+"OVMF_CODE_4M.fd")
-	}
+	args := append(slices.Clone(m.kind().arguments),
+		"-accel", "tcg,thread=multi,tb-size=512", "-smp", "2", "-m", "2048",
+		"-drive", "if=pflash,format=raw,unit=0,readonly=on,file="+m.kind().firmware, "-drive", "if=pflash,format=raw,unit=1,file="+m.file("vars"),
+		"-device", "i6300esb", "-watchdog-action", "reset", "-device", "virtio-rng-pci", "-device", "qemu-xhci,id=usb", "-display", "none",
+		"-serial", "file:"+m.console(), "-monitor", "unix:"+m.file("monitor")+",server,nowait",
+	)
 	// discard: systemd-repart discards free space, and the disk must obey, as an SSD does
 	args = append(args, "-blockdev", "driver=file,node-name=file,discard=unmap,filename="+m.disk, "-blockdev", "driver=raw,node-name=disk,discard=unmap,file=file")
 	drive := "disk"
@@ -166,12 +159,17 @@ func (m *machine) screenshot(name string) error {
 	return os.WriteFile(m.file(name+".png"), picture, 0o644)
 }
 
-// says waits until the console has said a text in this start, and returns all of it.
+// says waits until the console has said a text in this start or since forget, and returns all that it has said since.
 func (m *machine) says(text string, within time.Duration) (string, error) {
+	return m.matches(regexp.MustCompile(regexp.QuoteMeta(text)), within)
+}
+
+// matches waits for what matches, as says does.
+func (m *machine) matches(text *regexp.Regexp, within time.Duration) (string, error) {
 	end := time.Now().Add(within)
 	for {
 		all := m.read()
-		if strings.Contains(all, text) {
+		if text.MatchString(all) {
 			return all, nil
 		}
 		if time.Now().After(end) {
@@ -181,14 +179,18 @@ func (m *machine) says(text string, within time.Duration) (string, error) {
 	}
 }
 
-// read returns what the console of this start has said so far.
+// read returns what the console of this start has said so far, without what was forgotten.
 func (m *machine) read() string {
 	all, err := os.ReadFile(m.console())
 	if err != nil {
 		return ""
 	}
-	return strings.ReplaceAll(string(all), "\r", "")
+	text := strings.ReplaceAll(string(all), "\r", "")
+	return text[min(m.old, len(text)):]
 }
+
+// forget lets says and read begin behind what the console has said so far: the machine is about to start again by itself.
+func (m *machine) forget() { m.old += len(m.read()) }
 
 // plug puts a stick into the running machine.
 func (m *machine) plug(path string) error {

@@ -1,6 +1,6 @@
 // Command image boots the disk image under QEMU and does with it what a person does: claims it, uploads a model, infers,
-// switches it off and on, updates it from a stick, offers it updates that it must refuse and one that never works, cuts its
-// power, resets it, starts it without a network and with a wrong clock. It prints what each step took and fails when one
+// switches it off and on, updates it from a stick, offers it updates that it must refuse, one that never works and one in which a
+// model ends the box, cuts its power, resets it, starts it without a network and with a wrong clock. It prints what each step took and fails when one
 // fails. Results, consoles and screenshots are kept below the image's folder. KVM is not used, so that the times of two
 // machines say the same; they are many times those of hardware. Root is needed where a disk is looked into.
 package main
@@ -19,6 +19,7 @@ import (
 
 type options struct {
 	image, keys, version, newer string
+	arch                        string
 	port                        int
 	count, boots                int
 	patience                    time.Duration
@@ -65,6 +66,7 @@ var steps = []step{
 	{"started", again, (*trial).started},
 	{"keep", "", (*trial).keep},
 	{"fallback", "", (*trial).fallback},
+	{"poison", "", (*trial).poison},
 	{"reset", claimed, (*trial).reset},
 	{"offline", flashed, (*trial).offline},
 	{"clock", flashed, (*trial).clock},
@@ -75,12 +77,13 @@ var steps = []step{
 func main() {
 	var o options
 	flag.StringVar(&o.image, "image", "dist/image", "folder of the image and its bundles")
+	flag.StringVar(&o.arch, "arch", "amd64", "what the image is for: amd64 or arm64")
 	flag.StringVar(&o.keys, "keys", ".cache/image/keys", "folder of the keys that the bundles are signed with")
 	flag.StringVar(&o.version, "version", "", "version of the image")
 	flag.StringVar(&o.newer, "newer", "", "version of the bundle that it is updated to")
 	flag.IntVar(&o.port, "port", 18443, "port of this machine that leads to the page")
 	flag.IntVar(&o.count, "cuts", 100, "cuts of the power at random moments")
-	flag.IntVar(&o.boots, "boots", 10, "how many of them are booted afterwards; the others are looked into")
+	flag.IntVar(&o.boots, "boots", 20, "how many of them are booted afterwards, half of those during uploads and half during the update; the others are looked into")
 	flag.DurationVar(&o.patience, "patience", 10*time.Minute, "the longest wait for a start or an installation; raise it on a busy machine")
 	flag.StringVar(&o.words, "words", "", "more words for the kernel, such as clocksource=hpet on a machine that stops QEMU now and then")
 	only := flag.String("only", "", "steps to do, with commas; empty: all of them")
@@ -190,7 +193,7 @@ func (t *trial) prepare(s step) error {
 
 // make makes a machine, switched off and with no disk yet.
 func (t *trial) make(name string, c conditions) (err error) {
-	t.machine = &machine{dir: t.dir, name: name, disk: filepath.Join(t.dir, name+".img"), port: t.port, conditions: c}
+	t.machine = &machine{arch: t.arch, dir: t.dir, name: name, disk: filepath.Join(t.dir, name+".img"), port: t.port, conditions: c}
 	t.box, err = newBox(t.port)
 	return err
 }
@@ -217,6 +220,10 @@ func (t *trial) up() error {
 	if err := t.on(); err != nil {
 		return err
 	}
+	return t.login()
+}
+
+func (t *trial) login() error {
 	return t.box.enter("/api/v1/session", map[string]string{"user": "admin", "password": password})
 }
 

@@ -114,7 +114,7 @@ func (t *trial) fallback() error {
 	}
 	console, err := t.machine.says(before, 4*t.patience)
 	if err != nil {
-		return err
+		return errors.Join(err, t.machine.screenshot("stuck"))
 	}
 	if !strings.Contains(console, "(good 1, try 3)") {
 		return errors.New("the slot that does not work was left before its third try")
@@ -123,7 +123,7 @@ func (t *trial) fallback() error {
 		return errors.Join(err, t.machine.screenshot("no-page"))
 	}
 	t.say("           three tries and the page of %s: %.1f s", before, time.Since(begun).Seconds())
-	if err := t.box.enter("/api/v1/session", map[string]string{"user": "admin", "password": password}); err != nil {
+	if err := t.login(); err != nil {
 		return err
 	}
 	if err := t.told(version); err != nil {
@@ -165,7 +165,7 @@ func (t *trial) told(version string) error {
 		return fmt.Errorf("the log of the failed starts: %d, %d complaints in %d bytes", status, said, len(log))
 	}
 	t.say("           its log has %d bytes and %d complaints of the release", len(log), said)
-	return nil
+	return os.WriteFile(t.machine.file("failed-boot.log"), log, 0o644)
 }
 
 // complaint is what a broken release says before it ends.
@@ -173,14 +173,29 @@ const complaint = "this release does not start"
 
 // broken makes a bundle of the image's slot with a server that ends at once.
 func (t *trial) broken(version string) (string, error) {
+	return t.changed(version, map[string]string{
+		dropIn: "[Service]\nExecStart=\nExecStart=/bin/sh -c 'echo " + complaint + "; exit 1'\n",
+	})
+}
+
+// dropIn is a file of a slot that changes the server's unit.
+const dropIn = "etc/systemd/system/edgewise.service.d/90-test.conf"
+
+// changed makes a bundle of the image's slot with some files of its own, by their paths. Scripts are those that begin with "#!".
+func (t *trial) changed(version string, files map[string]string) (string, error) {
 	root, slot := t.machine.file("slot"), filepath.Join(t.image, "slot-"+version+".squashfs")
 	defer func() { _, _ = os.RemoveAll(root), os.Remove(slot) }()
 	if err := execute("unsquashfs", "-no-progress", "-dest", root, filepath.Join(t.image, "slot-"+t.version+".squashfs")); err != nil {
 		return "", err
 	}
-	drop := filepath.Join(root, "etc/systemd/system/edgewise.service.d/90-broken.conf")
-	if err := os.WriteFile(drop, []byte("[Service]\nExecStart=\nExecStart=/bin/sh -c 'echo "+complaint+"; exit 1'\n"), 0o644); err != nil {
-		return "", err
+	for path, text := range files {
+		mode := os.FileMode(0o644)
+		if strings.HasPrefix(text, "#!") {
+			mode = 0o755
+		}
+		if err := os.WriteFile(filepath.Join(root, path), []byte(text), mode); err != nil {
+			return "", err
+		}
 	}
 	_ = os.Remove(slot)
 	return filepath.Join(t.image, "edgewise-"+version+".raucb"), executeAll([][]string{
