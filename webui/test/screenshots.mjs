@@ -109,7 +109,7 @@ try {
   for (const [name, path, scheme] of [['phone-home-dark', '/', 'dark'], ['phone-models-light', '/models', 'light']]) {
     const phone = await Visitor.start(box, { browser: visitor.browser, viewport: { width: 390, height: 844 }, dark: scheme === 'dark', context: { hasTouch: true, isMobile: true, storageState: await visitor.context.storageState() } });
     await phone.page.goto(box.url + path);
-    await phone.page.waitForTimeout(6000);
+    await phone.page.waitForTimeout(name.includes('home') ? 60_000 : 6000);
     await shot(phone.page, name);
     await phone.context.close();
   }

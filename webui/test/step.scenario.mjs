@@ -31,11 +31,11 @@ export default () => scenario({}, async (box, visitor) => {
   await page.getByRole('dialog').getByLabel('Name').fill('doubled');
   problems.push(...(await inspect(page, 'the question before deploying')));
   await page.getByRole('dialog').getByRole('button', { name: 'Deploy' }).click();
-  await page.getByRole('heading', { name: 'doubled', level: 1 }).waitFor();
-  for (let i = 0; i < 300 && (await admin.fetch('/api/v1/models/doubled')).status !== 200; i++) await new Promise((r) => setTimeout(r, 100));
+  await page.waitForURL(/\/models\/doubled/, { timeout: 120_000 });
   const answer = await admin.call('GET', '/models/doubled');
   equal(answer.labels.map((l) => l.name), ['live'], 'labels of the step');
   const response = await admin.fetch('/v2/models/doubled/infer', { method: 'POST', body: JSON.stringify({ inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 2], data: [4, 5] }] }) });
+  check(response.ok, `asking the step: ${await response.clone().text()}`);
   equal((await response.json()).outputs[0].data, [8, 10], 'what the deployed step answers');
 
   // Its source came along: it can be edited again.
