@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -158,10 +157,17 @@ func (u *updates) askRAUC(ctx context.Context) (update.Status, error) {
 
 // compare finds out from RAUC's state how an update went that was made before this start.
 func (u *updates) compare(ctx context.Context, s update.Status) {
-	good := slices.ContainsFunc(s.Slots, func(slot update.Slot) bool { return slot.Name == s.Booted && slot.Good })
+	seen := update.Seen{Slot: s.Booted, Version: u.how.Version, Next: s.Primary, Boot: u.boot, Time: time.Now().UTC()}
+	for _, slot := range s.Slots {
+		if slot.Name == s.Booted {
+			seen.Good, seen.Activated = slot.Good, slot.Activated
+		} else {
+			seen.Other = update.SeenSlot{Name: slot.Name, Version: slot.Version, Good: slot.Good, Activated: slot.Activated}
+		}
+	}
 	u.mu.Lock()
 	was := u.history
-	next, fell := was.Look(update.Seen{Slot: s.Booted, Version: u.how.Version, Good: good, Next: s.Primary, Boot: u.boot, Time: time.Now().UTC()})
+	next, fell := was.Look(seen)
 	u.history = next
 	u.mu.Unlock()
 	if next.Equal(was) {

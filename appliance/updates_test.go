@@ -185,7 +185,7 @@ func TestAFailedStartIsTold(t *testing.T) {
 		await(t, anna, "installed", func(s admin.System) bool { return s.Update.Restart })
 	})
 	m.boot = "boot3"
-	m.rauc.Boot("A", true)
+	m.rauc.Fail("A")
 	m.start(t, func(t *testing.T, h *running, anna *visitor) {
 		s := await(t, anna, "the news", func(s admin.System) bool { return s.FailedBoot != nil && s.FailedBoot.LogBytes > 0 })
 		if f := s.FailedBoot; f.Version != "1.1.0" || f.Slot != "B" || f.Runs != "A" || s.Update.Last.Error == "" || s.Warnings[0].Code != "failed_boot" {
@@ -210,6 +210,41 @@ func TestAFailedStartIsTold(t *testing.T) {
 		if s := await(t, anna, "", func(s admin.System) bool { return s.Update.Last != nil }); s.FailedBoot != nil {
 			t.Errorf("it is told again: %+v", s.FailedBoot)
 		}
+	})
+}
+
+// TestAnUpdateFromAStickIsTold installs past the box and restarts before it has looked: the slot that ran before stays good, and
+// what became of the update is told.
+func TestAnUpdateFromAStickIsTold(t *testing.T) {
+	m := newMachine(t, flashed())
+	m.start(t, func(t *testing.T, h *running, _ *visitor) { waitForRan(t, m, "A") })
+	m.rauc.Stick("1.1.0")
+	m.rauc.Boot("B", true)
+	m.boot, m.how.Version = "boot2", "1.1.0"
+	m.start(t, func(t *testing.T, _ *running, anna *visitor) {
+		s := await(t, anna, "the result", func(s admin.System) bool { return s.Update.Last != nil })
+		if l := s.Update.Last; l.Version != "1.1.0" || l.From != "1.0.0" || l.Error != "" || s.FailedBoot != nil || !m.rauc.Good("A") {
+			t.Errorf("told: %+v, %+v, slot A good %v", l, s.FailedBoot, m.rauc.Good("A"))
+		}
+	})
+	m.system.Journal(`[{"index":-1,"boot_id":"bad"},{"index":0,"boot_id":"boot5"}]`, map[string]string{"bad": "edgewise: exec format error"})
+	m.rauc.Stick("1.2.0")
+	m.rauc.Fail("B")
+	m.boot = "boot5"
+	m.start(t, func(t *testing.T, _ *running, anna *visitor) {
+		s := await(t, anna, "the news", func(s admin.System) bool { return s.FailedBoot != nil && s.FailedBoot.LogBytes > 0 })
+		if f := s.FailedBoot; f.Version != "1.2.0" || f.Slot != "A" || f.Runs != "B" || s.Update.Last.Version != "1.2.0" || s.Update.Last.Error == "" {
+			t.Errorf("told: %+v, last %+v", f, s.Update.Last)
+		}
+	})
+}
+
+// waitForRan waits until the box remembers that a slot has passed its check.
+func waitForRan(t *testing.T, m *machineOf, slot string) {
+	t.Helper()
+	waitUntil(t, func() bool {
+		h, err := update.ReadHistory(filepath.Join(m.data, updateFolder, updateHistory))
+		return err == nil && h.Ran != nil && h.Ran.Slot == slot
 	})
 }
 

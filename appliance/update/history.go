@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +17,8 @@ type History struct {
 	Last     *Result  `json:"last,omitempty"`     // how the last update or rollback ended
 	Fallback *Failed  `json:"fallback,omitempty"` // a start that failed and that nobody has acknowledged
 	Refused  []string `json:"refused,omitempty"`  // versions that did not start, latest last
+
+	Activated map[string]uint32 `json:"activated,omitempty"` // how often RAUC had made each slot the next one; nil: not known
 }
 
 // maxRefused bounds the versions that are remembered because they did not start.
@@ -63,61 +64,6 @@ type Failed struct {
 	Runs    string    `json:"runs"`  // the slot that was taken instead
 	Since   string    `json:"since"` // id of the start behind which the failed ones are
 	Time    time.Time `json:"time"`  // when it was found out
-}
-
-// Seen is the machine as it is now.
-type Seen struct {
-	Slot    string // that runs
-	Version string // of it
-	Good    bool   // it has passed its check
-	Next    string // slot that the next start takes
-	Boot    string
-	Time    time.Time
-}
-
-// Look compares what was to happen with what runs. fell is true when a start has failed that was not known of: the slot that
-// did not come up is then to be marked bad, and the one that runs to be kept. It does not change h.
-func (h History) Look(now Seen) (next History, fell bool) {
-	next = h
-	next.Refused = slices.Clone(h.Refused)
-	if p := h.Pending; p != nil && p.Boot == now.Boot && !p.Written && p.Slot == now.Next {
-		written := *p
-		written.Written = true
-		next.Pending = &written
-	}
-	if p := h.Pending; p != nil && p.Boot != now.Boot {
-		if p.Slot != now.Slot && !p.Written {
-			next.Last = &Result{p.Action, p.Version, p.From, now.Time, "the installation of version " + p.Version + " was cut off by a restart"}
-			next.Pending = nil
-			return next, false
-		}
-		if p.Slot != now.Slot {
-			next.fail(p.Slot, p.Version, p.Boot, now)
-			next.Last = &Result{p.Action, p.Version, p.From, now.Time, "version " + p.Version + " did not pass its check, or was not started"}
-			next.Pending = nil
-			return next, true
-		}
-		if now.Good {
-			next.Last = &Result{p.Action, p.Version, p.From, now.Time, ""}
-			next.Pending, next.Fallback = nil, nil
-			next.Refused = slices.DeleteFunc(next.Refused, func(v string) bool { return v == p.Version })
-		}
-	}
-	if r := h.Ran; r != nil && h.Pending == nil && r.Slot != now.Slot && r.Boot != now.Boot && now.Slot != "" {
-		next.fail(r.Slot, r.Version, r.Boot, now)
-		fell = true
-	}
-	if now.Good || fell {
-		next.Ran = &Ran{now.Slot, now.Version, now.Boot}
-	}
-	return next, fell
-}
-
-// fail notes a start that did not come up.
-func (h *History) fail(slot, version, since string, now Seen) {
-	h.Fallback = &Failed{slot, version, now.Slot, since, now.Time}
-	h.Refused = append(slices.DeleteFunc(h.Refused, func(v string) bool { return v == version || v == "" }), version)
-	h.Refused = h.Refused[max(0, len(h.Refused)-maxRefused):]
 }
 
 // Equal tells whether two histories say the same.

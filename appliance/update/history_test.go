@@ -12,6 +12,18 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
+// seen is a machine whose other slot was started in vain, or holds nothing.
+func seen(slot, version string, good bool, next, boot string) Seen {
+	return Seen{Slot: slot, Version: version, Good: good, Next: next, Boot: boot, Time: noon, Other: SeenSlot{Name: map[string]string{"A": "B", "B": "A"}[slot]}}
+}
+
+// with is a machine as seen, with another slot of that kind.
+func (s Seen) with(activated uint32, other SeenSlot) Seen {
+	other.Name = s.Other.Name
+	s.Activated, s.Other = activated, other
+	return s
+}
+
 func TestWhatAStartSays(t *testing.T) {
 	ran := &Ran{"A", "1.0", "boot1"}
 	update := &Pending{"B", "1.1", "1.0", ActionUpdate, "boot1", noon, true}
@@ -26,15 +38,16 @@ func TestWhatAStartSays(t *testing.T) {
 		runs    string // slot in Ran
 		refused []string
 	}{
-		{"the first start", History{}, Seen{"A", "1.0", true, "A", "boot1", noon}, false, false, "none", "A", nil},
-		{"installed and not restarted", History{Ran: ran, Pending: update}, Seen{"A", "1.0", true, "A", "boot1", noon}, false, true, "none", "A", nil},
-		{"in the new slot, not checked yet", History{Ran: ran, Pending: update}, Seen{"B", "1.1", false, "A", "boot2", noon}, false, true, "none", "A", nil},
-		{"in the new slot, checked", History{Ran: ran, Pending: update, Refused: []string{"1.1", "0.5"}}, Seen{"B", "1.1", true, "A", "boot2", noon}, false, false, "", "B", []string{"0.5"}},
-		{"fallen back", History{Ran: ran, Pending: update}, Seen{"A", "1.0", true, "A", "boot5", noon}, true, false, "version 1.1 did not pass its check, or was not started", "A", []string{"1.1"}},
-		{"fallen back, and not checked yet", History{Ran: ran, Pending: update}, Seen{"A", "1.0", false, "A", "boot5", noon}, true, false, "version 1.1 did not pass its check, or was not started", "A", []string{"1.1"}},
-		{"a slot that ran well does not start any more", History{Ran: &Ran{"B", "1.1", "boot9"}}, Seen{"A", "1.0", true, "A", "boot12", noon}, true, false, "none", "A", []string{"1.1"}},
-		{"cut off while it was written", History{Ran: ran, Pending: cut}, Seen{"A", "1.0", true, "A", "boot2", noon}, false, false, "the installation of version 1.1 was cut off by a restart", "A", nil},
-		{"nothing new", History{Ran: ran}, Seen{"A", "1.0", true, "A", "boot2", noon}, false, false, "none", "A", nil},
+		{"the first start", History{}, seen("A", "1.0", true, "A", "boot1"), false, false, "none", "A", nil},
+		{"installed and not restarted", History{Ran: ran, Pending: update}, seen("A", "1.0", true, "A", "boot1"), false, true, "none", "A", nil},
+		{"in the new slot, not checked yet", History{Ran: ran, Pending: update}, seen("B", "1.1", false, "A", "boot2"), false, true, "none", "A", nil},
+		{"in the new slot, checked", History{Ran: ran, Pending: update, Refused: []string{"1.1", "0.5"}}, seen("B", "1.1", true, "A", "boot2"), false, false, "", "B", []string{"0.5"}},
+		{"fallen back", History{Ran: ran, Pending: update}, seen("A", "1.0", true, "A", "boot5"), true, false, "version 1.1 did not pass its check", "A", []string{"1.1"}},
+		{"fallen back, and not checked yet", History{Ran: ran, Pending: update}, seen("A", "1.0", false, "A", "boot5"), true, false, "version 1.1 did not pass its check", "A", []string{"1.1"}},
+		{"a slot that ran well does not start any more", History{Ran: &Ran{"B", "1.1", "boot9"}}, seen("A", "1.0", true, "A", "boot12"), true, false, "none", "A", []string{"1.1"}},
+		{"cut off while it was written", History{Ran: ran, Pending: cut}, seen("A", "1.0", true, "A", "boot2"), false, false, "the installation of version 1.1 was cut off by a restart", "A", nil},
+		{"the other one was chosen", History{Ran: ran, Pending: update}, seen("A", "1.0", true, "B", "boot2").with(0, SeenSlot{Version: "1.1", Good: true, Activated: 1}), false, true, "none", "A", nil},
+		{"nothing new", History{Ran: ran}, seen("A", "1.0", true, "A", "boot2"), false, false, "none", "A", nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -56,9 +69,70 @@ func TestWhatAStartSays(t *testing.T) {
 	}
 }
 
+// TestAnUpdateFromAStick follows updates that were made without this program.
+func TestAnUpdateFromAStick(t *testing.T) {
+	before := History{Ran: &Ran{"A", "1.0", "boot1"}, Activated: map[string]uint32{"A": 0, "B": 0}, Refused: []string{"1.1", "0.5"}}
+	newer := SeenSlot{Version: "1.1", Good: true, Activated: 1}
+	tried := SeenSlot{Version: "1.1", Activated: 1}
+	old := SeenSlot{Good: true}
+	tests := []struct {
+		name  string
+		was   History
+		looks []Seen
+		fell  bool
+		ran   Ran
+		last  *Result
+	}{
+		{"it waits for a restart", before, []Seen{seen("A", "1.0", true, "B", "boot1").with(0, newer)}, false, Ran{"A", "1.0", "boot1"}, nil},
+		{"the restart came before anybody looked", before, []Seen{seen("B", "1.1", false, "A", "boot2").with(1, old)}, false, Ran{"A", "1.0", "boot1"}, nil},
+		{
+			"and it passes its check", before,
+			[]Seen{seen("B", "1.1", false, "A", "boot2").with(1, old), seen("B", "1.1", true, "B", "boot2").with(1, old)},
+			false,
+			Ran{"B", "1.1", "boot2"},
+			&Result{ActionUpdate, "1.1", "1.0", noon, ""},
+		},
+		{
+			"somebody looked before the restart", before,
+			[]Seen{seen("A", "1.0", true, "B", "boot1").with(0, newer), seen("B", "1.1", true, "B", "boot2").with(1, old)},
+			false,
+			Ran{"B", "1.1", "boot2"},
+			&Result{ActionUpdate, "1.1", "1.0", noon, ""},
+		},
+		{"it does not start", before, []Seen{seen("A", "1.0", false, "A", "boot5").with(0, tried)}, true, Ran{"A", "1.0", "boot5"}, &Result{ActionUpdate, "1.1", "1.0", noon, "version 1.1 did not pass its check"}},
+		{
+			"it does not start, and somebody looked before", before,
+			[]Seen{seen("A", "1.0", true, "B", "boot1").with(0, newer), seen("A", "1.0", false, "A", "boot5").with(0, tried)},
+			true,
+			Ran{"A", "1.0", "boot5"},
+			&Result{ActionUpdate, "1.1", "1.0", noon, "version 1.1 did not pass its check"},
+		},
+		{"it was taken back by hand", before, []Seen{seen("A", "1.0", true, "A", "boot1").with(1, tried)}, false, Ran{"A", "1.0", "boot1"}, nil},
+		{"of a program that did not count", History{Ran: before.Ran}, []Seen{seen("A", "1.0", true, "A", "boot2").with(4, SeenSlot{Version: "0.9", Activated: 3})}, false, Ran{"A", "1.0", "boot2"}, nil},
+		{"the other slot was chosen in the menu", before, []Seen{seen("B", "0.9", true, "A", "boot2").with(0, old)}, false, Ran{"B", "0.9", "boot2"}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h, fell := tt.was, false
+			for _, now := range tt.looks {
+				h, fell = h.Look(now)
+			}
+			if fell != tt.fell || fell != (h.Fallback != nil) || *h.Ran != tt.ran || (h.Last == nil) != (tt.last == nil) || tt.last != nil && *h.Last != *tt.last {
+				t.Errorf("fell %v, %+v, ran %+v, last %+v", fell, h, h.Ran, h.Last)
+			}
+			if fell && (h.Fallback.Slot != "B" || h.Fallback.Since != "boot1" || h.Refused[len(h.Refused)-1] != "1.1") {
+				t.Errorf("the failed start is %+v, refused %q", h.Fallback, h.Refused)
+			}
+			if again, fell := h.Look(tt.looks[len(tt.looks)-1]); fell || !again.Equal(h) {
+				t.Errorf("the same is news a second time: %+v", again)
+			}
+		})
+	}
+}
+
 func TestAGoodUpdateEndsWhatWasSaidOfAFailedOne(t *testing.T) {
 	h := History{Ran: &Ran{"A", "1.0", "b1"}, Fallback: &Failed{Slot: "B", Version: "1.1"}, Refused: []string{"1.1"}, Pending: &Pending{Slot: "B", Version: "1.2", Boot: "b1", Written: true}}
-	next, _ := h.Look(Seen{"B", "1.2", true, "A", "b2", noon})
+	next, _ := h.Look(seen("B", "1.2", true, "A", "b2"))
 	if next.Fallback != nil || next.Last == nil || next.Last.Error != "" {
 		t.Errorf("got %+v", next)
 	}
@@ -150,10 +224,10 @@ func TestIdentify(t *testing.T) {
 
 func TestAnInstallationThatNobodyWaitedFor(t *testing.T) {
 	h := History{Pending: &Pending{Slot: "B", Version: "1.1", Boot: "b1"}}
-	if next, _ := h.Look(Seen{"A", "1.0", true, "A", "b1", noon}); next.Pending.Written {
+	if next, _ := h.Look(seen("A", "1.0", true, "A", "b1")); next.Pending.Written {
 		t.Error("it is not written yet")
 	}
-	if next, _ := h.Look(Seen{"A", "1.0", true, "B", "b1", noon}); !next.Pending.Written || h.Pending.Written {
+	if next, _ := h.Look(seen("A", "1.0", true, "B", "b1")); !next.Pending.Written || h.Pending.Written {
 		t.Errorf("got %+v of %+v", next.Pending, h.Pending)
 	}
 }

@@ -47,5 +47,9 @@ func (r rawSlot) slot() Slot {
 		s, _ := r.Values[key].Value().(string)
 		return s
 	}
-	return Slot{Name: text("bootname"), State: text("state"), Good: text("boot-status") == "good", Version: text("bundle.version"), Installed: text("installed.timestamp")}
+	activated, _ := r.Values["activated.count"].Value().(uint32)
+	return Slot{
+		Name: text("bootname"), State: text("state"), Good: text("boot-status") == "good", Version: text("bundle.version"), Installed: text("installed.timestamp"),
+		Activated: activated,
+	}
 }

@@ -35,6 +35,7 @@ type Slot struct {
 	Version string // of the update that was installed into it; empty for the one that was flashed
 
 	Installed string // when that was, RFC 3339; empty for the one that was flashed
+	Activated uint32 // how often it was made the one that the next start takes
 }
 
 // Status is what RAUC says of the box.

@@ -80,7 +80,7 @@ func TestAnUpdateIsInstalledWithProgress(t *testing.T) {
 	if s.Booted != "A" || s.Primary != "B" || s.Operation != "idle" || s.LastError != "" || s.Compatible != "edgewise-x86-64" {
 		t.Errorf("status %+v", s)
 	}
-	if !slices.Contains(s.Slots, Slot{Name: "B", State: "inactive", Good: true, Version: "1.1.0", Installed: "2026-11-21T10:00:00Z"}) || len(s.Slots) != 2 {
+	if !slices.Contains(s.Slots, Slot{Name: "B", State: "inactive", Good: true, Version: "1.1.0", Installed: "2026-11-21T10:00:00Z", Activated: 1}) || len(s.Slots) != 2 {
 		t.Errorf("slots %+v", s.Slots)
 	}
 	if got := rauc.Installed(); !slices.Equal(got, []string{"1.1.0"}) {

@@ -54,14 +54,15 @@ type RAUC struct {
 }
 
 type slot struct {
-	version string
-	good    bool
+	version   string
+	good      bool
+	activated uint32
 }
 
 // Start puts RAUC on the system bus of this process. Slot A runs version, slot B is empty.
 func Start(t testing.TB, version string) *RAUC {
 	t.Helper()
-	r := &RAUC{t: t, slots: map[string]slot{"A": {version, true}, "B": {"", false}}, booted: "A", order: []string{"A", "B"}, downgrade: func() bool { return false }}
+	r := &RAUC{t: t, slots: map[string]slot{"A": {version, true, 0}, "B": {"", false, 0}}, booted: "A", order: []string{"A", "B"}, downgrade: func() bool { return false }}
 	var err error
 	if r.conn, err = dbus.ConnectSystemBus(); err != nil {
 		t.Fatal(err)
@@ -106,6 +107,28 @@ func (r *RAUC) Boot(name string, good bool) {
 		r.slots[name], r.booted = s, name
 	})
 	r.prop.SetMust(iface, "BootSlot", name)
+}
+
+// Fail makes the machine run a slot that has passed its check, after three starts of the other one that did not pass theirs.
+func (r *RAUC) Fail(runs string) {
+	r.locked(func() {
+		for name, s := range r.slots {
+			if name != runs {
+				s.good = false
+				r.slots[name] = s
+			}
+		}
+	})
+	r.Boot(runs, true)
+}
+
+// Stick installs a version as somebody does who does not ask the box.
+func (r *RAUC) Stick(version string) {
+	r.locked(func() {
+		other := map[string]string{"A": "B", "B": "A"}[r.booted]
+		r.slots[other] = slot{version, true, r.slots[other].activated + 1}
+		r.order = []string{other, r.booted}
+	})
 }
 
 // Good tells whether a slot may be booted, and Version what is in it.
@@ -206,7 +229,7 @@ func (r *RAUC) work(b Bundle) {
 			}
 		}
 		r.locked(func() {
-			r.slots[other] = slot{b.Version, true}
+			r.slots[other] = slot{b.Version, true, r.slots[other].activated + 1}
 			r.order = []string{other, r.booted}
 			r.installed = append(r.installed, b.Version)
 		})
@@ -243,7 +266,7 @@ func (r *RAUC) status() (list []slotStatus, _ *dbus.Error) {
 		if s.version != "" {
 			values["bundle.version"], values["installed.timestamp"] = s.version, "2026-11-21T10:00:00Z"
 		}
-		made := slotStatus{devices[name], map[string]dbus.Variant{}}
+		made := slotStatus{devices[name], map[string]dbus.Variant{"activated.count": dbus.MakeVariant(s.activated)}}
 		for k, v := range values {
 			made.Values[k] = dbus.MakeVariant(v)
 		}
@@ -290,6 +313,7 @@ func (r *RAUC) mark(state, which string) (slotName, message string, _ *dbus.Erro
 		r.slots[at] = s
 	case "active":
 		s.good = true
+		s.activated++
 		r.slots[at] = s
 		r.order = append([]string{at}, slices.DeleteFunc(slices.Clone(r.order), func(n string) bool { return n == at })...)
 	default:

@@ -61,12 +61,10 @@ func (t *trial) mark(name string) error {
 	return os.WriteFile(t.machine.file("recording.json"), text, 0o644)
 }
 
-// resume goes on where a test has left the recorded life: with its disk and what was recorded, the machine switched off.
+// resume goes on where a test has left the recorded life: with its disk, which is made anew of what was recorded, the machine
+// switched off.
 func (t *trial) resume() error {
 	if err := t.make(firstRecorded, conditions{}); err != nil {
-		return err
-	}
-	if _, err := os.Stat(t.machine.disk); err != nil {
 		return err
 	}
 	text, err := os.ReadFile(t.machine.file("recording.json"))
@@ -78,7 +76,24 @@ func (t *trial) resume() error {
 		return err
 	}
 	t.record = &recording{path: t.machine.file("log"), base: disk(t.machine.file("base")), marks: w.Marks, models: w.Models}
-	return nil
+	return t.record.replay(t.machine.disk)
+}
+
+// replay makes the disk as it was at the end of the recording.
+func (r *recording) replay(to string) error {
+	if err := r.base.copy(to); err != nil {
+		return err
+	}
+	if err := r.open(); err != nil {
+		return err
+	}
+	defer func() { _ = r.log.Close() }()
+	f, err := os.OpenFile(to, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	return writelog.Play(file{f}, r.log, r.entries)
 }
 
 // size is how long the log is.
@@ -131,6 +146,7 @@ func (t *trial) cuts() error {
 	return nil
 }
 
+// open reads the list of what was written. The log stays open.
 func (r *recording) open() (err error) {
 	if r.log, err = os.Open(r.path); err != nil {
 		return err
@@ -138,6 +154,7 @@ func (r *recording) open() (err error) {
 	if r.entries, err = writelog.Read(r.log, r.size()); err != nil {
 		return err
 	}
+	r.from = 0
 	good := slices.IndexFunc(r.marks, func(m mark) bool { return m.Name == "good" })
 	if good < 0 {
 		return errors.New("the recording does not hold the step good")
