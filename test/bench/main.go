@@ -82,7 +82,8 @@ func scenarios() []scenario {
 		all = append(all, scenario{"wasm", "numpy/" + t.name, numpyFigures(t)})
 	}
 	return append(all,
-		scenario{"wasm", "pipeline", pipelineFigures},
+		scenario{"wasm", "pipeline/one", pipelineFigures(threadings()["one"])},
+		scenario{"wasm", "pipeline/both", pipelineFigures(threadings()["both"])},
 		scenario{"wasm", "python/measurements/1", pythonFigures(measurements(), 1)},
 		scenario{"wasm", "python/measurements/16", pythonFigures(measurements(), 16)},
 		scenario{"wasm", "python/speech", pythonFigures(listen(), 1)},
