@@ -19,7 +19,9 @@ type raw struct {
 	outputs []string
 }
 
-func newRaw(model string, in edgewise.Tensor) (*raw, error) { return newRawOf(model, in, ort.Options{}) }
+func newRaw(model string, in edgewise.Tensor) (*raw, error) {
+	return newRawOf(model, in, ort.Options{})
+}
 
 // newLone is a raw loop for one caller, with a thread on each of the two cores.
 func newLone(model string, in edgewise.Tensor) (*raw, error) {
