@@ -31,6 +31,7 @@ static float highest(const float *p, uint32_t n) {
 	uint32_t i = 0;
 	for (; i + 64 <= n; i += 64)
 		for (int k = 15; k >= 0; k--) best[k % 4] = wasm_f32x4_pmax(best[k % 4], wasm_v128_load(p + i + 4 * k));
+	for (; i + 4 <= n; i += 4) best[0] = wasm_f32x4_pmax(best[0], wasm_v128_load(p + i));
 	float lanes[16], most = p[0];
 	for (int k = 0; k < 4; k++) wasm_v128_store(lanes + 4 * k, best[k]);
 	for (int k = 0; k < 16; k++) most = lanes[k] > most ? lanes[k] : most;
