@@ -23,7 +23,7 @@ const (
 	hostilePace  = 50 * time.Millisecond // between two calls of hostile modules, while the other model's tail is measured
 	hostileTraps = 100_000               // with as many threads as cores; fewer otherwise
 	victimPace   = 20 * time.Millisecond // between two requests to the model beside them
-	tailPairs    = 5                     // of windows, with and without hostile calls, for each round
+	tailPairs    = 4                     // of windows, with and without hostile calls, for each round
 	tailWindow   = 2 * time.Second
 )
 
