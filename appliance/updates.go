@@ -42,6 +42,7 @@ type updates struct {
 	base   context.Context // of what goes on behind a request; ends with stop
 	stop   context.CancelFunc
 	turn   chan struct{} // holds one token: one update at a time
+	looks  sync.Mutex    // held by who looks: one after the other
 
 	mu      sync.Mutex // guards what follows
 	history update.History
@@ -117,6 +118,8 @@ func (u *updates) begin() error {
 
 // look asks how the system is, and finds out whether a start has failed.
 func (u *updates) look(ctx context.Context) {
+	u.looks.Lock()
+	defer u.looks.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, askSystem)
 	defer cancel()
 	var status update.Status

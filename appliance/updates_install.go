@@ -194,7 +194,7 @@ func (u *updates) keepBooted(ctx context.Context) error {
 // Unsupported, Busy.
 func (u *updates) Rollback(ctx context.Context) (admin.SystemUpdate, error) {
 	const op = "appliance.Rollback"
-	if err := u.possible(); err != nil {
+	if err := u.possible(ctx); err != nil {
 		return u.Update(), err
 	}
 	now := u.Update()
@@ -247,7 +247,7 @@ func (u *updates) inBackground(do string) error {
 
 // Restart restarts what an update needs to take effect: the machine of an image, the appliance of a package. Errors: Unsupported.
 func (u *updates) Restart(ctx context.Context) error {
-	if err := u.possible(); err != nil {
+	if err := u.possible(ctx); err != nil {
 		return err
 	}
 	if u.how.Kind == update.Package && u.Update().Restart {

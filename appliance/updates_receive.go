@@ -22,7 +22,7 @@ const updatePiece = 4 << 20
 // Receive takes an update. It is checked when all of it is there; what needs nobody's confirmation is then installed, which
 // goes on after Receive has returned. Errors: Unsupported, Busy, TooLarge, Exhausted, Invalid, Denied, and those of the body.
 func (u *updates) Receive(ctx context.Context, p *edgewise.Principal, n httpapi.NewUpdate) (admin.SystemUpdate, error) {
-	if err := u.possible(); err != nil {
+	if err := u.possible(ctx); err != nil {
 		return u.Update(), err
 	}
 	select {
@@ -47,11 +47,20 @@ func (u *updates) Receive(ctx context.Context, p *edgewise.Principal, n httpapi.
 	return u.Update(), err
 }
 
-// possible returns nil when an update can be taken. Errors: Unsupported, Unavailable.
-func (u *updates) possible() error {
+// possible returns nil when an update can be taken. What was wrong at the last look is looked at again: it may be over, such as an
+// installation from a stick, during which RAUC answers nobody. Errors: Unsupported, Unavailable.
+func (u *updates) possible(ctx context.Context) error {
 	if u.how.Kind != update.Image && u.how.Kind != update.Package {
 		return edgewise.Errorf("appliance.updates", edgewise.Unsupported, "this box is not updated by its page; it takes %s", u.how.Kind.Wants())
 	}
+	if u.wrong() != nil {
+		u.look(ctx)
+	}
+	return u.wrong()
+}
+
+// wrong is why neither RAUC nor the helper was known at the last look; nil when one of them was.
+func (u *updates) wrong() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.problem

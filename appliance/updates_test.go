@@ -239,6 +239,22 @@ func TestAnUpdateFromAStickIsTold(t *testing.T) {
 	})
 }
 
+// TestARestartAfterAnInstallationFromAStick is asked for at once: what was wrong when the box last looked is over.
+func TestARestartAfterAnInstallationFromAStick(t *testing.T) {
+	m := newMachine(t, flashed())
+	m.start(t, func(t *testing.T, h *running, anna *visitor) {
+		m.rauc.Busy(true)
+		h.app.updates.look(t.Context())
+		if status, text := anna.ask("POST", "/api/v1/system/restart", nil, nil); status != 503 || !strings.Contains(text, "already processing") {
+			t.Errorf("during the installation: %d %s", status, text)
+		}
+		m.rauc.Busy(false)
+		if status, text := anna.ask("POST", "/api/v1/system/restart", nil, nil); status != 202 {
+			t.Errorf("behind it: %d %s", status, text)
+		}
+	})
+}
+
 // waitForRan waits until the box remembers that a slot has passed its check.
 func waitForRan(t *testing.T, m *machineOf, slot string) {
 	t.Helper()

@@ -50,6 +50,7 @@ type RAUC struct {
 	order     []string
 	downgrade func() bool // whether what is older than the booted slot is taken
 	going     chan struct{}
+	busy      bool // it answers nobody
 	installed []string
 }
 
@@ -130,6 +131,9 @@ func (r *RAUC) Stick(version string) {
 		r.order = []string{other, r.booted}
 	})
 }
+
+// Busy lets RAUC answer nobody who asks for its slots, as during an installation from a stick.
+func (r *RAUC) Busy(busy bool) { r.locked(func() { r.busy = busy }) }
 
 // Good tells whether a slot may be booted, and Version what is in it.
 func (r *RAUC) Good(name string) (good bool) {
@@ -254,6 +258,9 @@ type slotStatus struct {
 func (r *RAUC) status() (list []slotStatus, _ *dbus.Error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.busy {
+		return nil, refused("already processing a different method")
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.slots)) {
 		s := r.slots[name]
 		values := map[string]string{"bootname": name, "state": "inactive", "boot-status": "bad"}

@@ -181,7 +181,7 @@ func (t *trial) broken(version string) (string, error) {
 // dropIn is a file of a slot that changes the server's unit.
 const dropIn = "etc/systemd/system/edgewise.service.d/90-test.conf"
 
-// changed makes a bundle of the image's slot with some files of its own, by their paths. Scripts are those that begin with "#!".
+// changed makes a bundle of the image's slot, as another version, with some files of its own, by their paths. Scripts are those that begin with "#!".
 func (t *trial) changed(version string, files map[string]string) (string, error) {
 	root, slot := t.machine.file("slot"), filepath.Join(t.image, "slot-"+version+".squashfs")
 	defer func() { _, _ = os.RemoveAll(root), os.Remove(slot) }()
@@ -196,6 +196,14 @@ func (t *trial) changed(version string, files map[string]string) (string, error)
 		if err := os.WriteFile(filepath.Join(root, path), []byte(text), mode); err != nil {
 			return "", err
 		}
+	}
+	release := filepath.Join(root, "usr/lib/os-release")
+	text, err := os.ReadFile(release)
+	if err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(release, bytes.ReplaceAll(text, []byte(t.version), []byte(version)), 0o644); err != nil {
+		return "", err
 	}
 	_ = os.Remove(slot)
 	return filepath.Join(t.image, "edgewise-"+version+".raucb"), executeAll([][]string{
