@@ -5,10 +5,11 @@ import (
 	"strconv"
 )
 
-// ProfileParameter is the model parameter that chooses how a model uses the cores. Its values are the two profiles.
+// ProfileParameter is the model parameter that chooses how a model uses the cores. Its values are the three profiles.
 const (
 	ProfileParameter  = "execution_profile"
-	ProfileThroughput = "throughput" // as many runs at a time as there are cores for them; the default
+	ProfileAdaptive   = "adaptive"   // throughput, but a run that has the box to itself may have more cores; the default
+	ProfileThroughput = "throughput" // as many runs at a time as there are cores for them
 	ProfileLatency    = "latency"    // one run at a time, on all cores, whose threads spin between runs
 )
 
@@ -19,7 +20,11 @@ type Concurrency struct {
 	Inter    int  // operators at the same time, at least 1; above 1 only with Parallel
 	Parallel bool // independent operators of one run may run at the same time
 	Spin     bool // waiting threads keep their cores
+	Wide     int  // threads of a run that has the box to itself, more than Threads; 0: as many as any other
 }
+
+// MostWide bounds Wide: networks that an edge box runs gain little from more.
+const MostWide = 4
 
 // Threads is how many threads one run keeps busy at most. Each operator that runs beside another one brings the thread
 // that runs it; those inside operators are shared.
@@ -30,7 +35,8 @@ func (c Concurrency) Threads() int { return c.Intra + c.Inter - 1 }
 // execution_mode, the profile and the counts of the instance groups. Numbers that cannot be read count as left out.
 func (m *Model) Concurrency(cores int) Concurrency {
 	cores = max(cores, 1)
-	latency := m.Parameters[ProfileParameter].StringValue == ProfileLatency
+	profile := m.Parameters[ProfileParameter].StringValue
+	latency := profile == ProfileLatency
 	intra := 1
 	if latency {
 		intra = cores
@@ -42,6 +48,10 @@ func (m *Model) Concurrency(cores int) Concurrency {
 	c.Lanes = min(m.Instances(), cores/c.Threads())
 	if latency {
 		c.Lanes = 1
+	}
+	_, fixed := m.Parameters["intra_op_thread_count"]
+	if wide := min(cores, MostWide); wide > c.Intra && !fixed && !c.Parallel && profile != ProfileThroughput {
+		c.Wide = wide
 	}
 	return c
 }

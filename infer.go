@@ -78,6 +78,26 @@ type Inferer interface {
 	Infer(ctx context.Context, req *Request) (*Response, error)
 }
 
+// InferLabelled runs a request whose client names its version by a label: lookup tells which version that is now. A version
+// may go between the lookup and the run, when the label has moved: the request then goes to where the label points now. When
+// lookup fails, or says the same again, the engine's error stands.
+func InferLabelled(ctx context.Context, engine Inferer, req *Request, lookup func() (ModelID, error)) (*Response, error) {
+	for {
+		resp, err := engine.Infer(ctx, req)
+		if err == nil {
+			return resp, nil
+		}
+		if kind := KindOf(err); kind != NotFound && kind != Unavailable {
+			return nil, err
+		}
+		now, missing := lookup()
+		if missing != nil || now == req.Model {
+			return nil, err
+		}
+		req.Model = now
+	}
+}
+
 // LoadOverride is what a load gives in place of what a model's folder holds, for that load alone.
 type LoadOverride struct {
 	Config []byte            // JSON; nil: the folder's own
@@ -153,6 +173,7 @@ type Result struct {
 	Input, Output time.Duration // moving tensors in and out of the runtime
 	Infer         time.Duration // running
 	Guest         Usage         // of a WebAssembly step
+	Wide          bool          // it was told that it is Alone, and ran on more cores than others do
 	Free          func()        // ends the use of Outputs; never nil
 }
 
@@ -167,6 +188,7 @@ type Call struct {
 	Parameters map[string]any // custom parameters of the request: string, int64, bool or float64
 	Depth      int            // how many steps have called each other to get here
 	Pictures   []string       // the outputs that the asker takes as Pictures
+	Alone      bool           // nothing else runs on the box: the run may take Concurrency.Wide cores
 }
 
 type callKey struct{}

@@ -16,10 +16,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+	"github.com/edgewise-ai/edgewise/test/journal"
 )
 
 // running is a running box and a way to ask it.
@@ -29,7 +31,7 @@ type running struct {
 	base    string
 	grpc    string
 	welcome Welcome
-	log     *journal
+	log     *journal.Journal
 }
 
 // runBox runs a box with accounts until the test ends.
@@ -249,6 +251,38 @@ func TestRolesEndWhereTheyShould(t *testing.T) {
 			if status, text := who.ask(test.method, test.path, test.body, nil); status != want {
 				t.Errorf("%s: %s %s: %d %s, want %d", name, test.method, test.path, status, text, want)
 			}
+		}
+	}
+}
+
+// TestNoRoleDoesMoreThanItMay walks the router: what a role has no right to is denied at every route, and what it may look at is not.
+func TestNoRoleDoesMoreThanItMay(t *testing.T) {
+	h := runBox(t, nil)
+	anna := h.claim()
+	for role, rights := range map[string]edgewise.Rights{"viewer": edgewise.Read | edgewise.Infer, "operator": edgewise.Read | edgewise.Infer | edgewise.Operate} {
+		who := h.login(anna, role)
+		denied, looked := 0, 0
+		for _, r := range h.app.door.Routes() {
+			rule, ok := httpapi.RuleOf(r.Method, r.Path)
+			if !ok || rule.Public || rule.Rights == 0 {
+				continue
+			}
+			if rule.Rights&rights == 0 {
+				status, text := who.ask(r.Method, filled(r.Path), struct{}{}, nil)
+				if status != http.StatusForbidden || strings.Contains(text, "confirm_required") {
+					t.Errorf("%s: %s %s: %d %s, want 403", role, r.Method, r.Path, status, text)
+				}
+				denied++
+			} else if r.Method == "GET" && r.Path != "/api/v1/events" { // which does not end
+				if status, text := who.ask("GET", filled(r.Path), nil, nil); status == http.StatusForbidden || status == http.StatusUnauthorized {
+					t.Errorf("%s: GET %s: %d %s", role, r.Path, status, text)
+				}
+				looked++
+			}
+		}
+		t.Logf("%s: denied at %d routes, let look at %d", role, denied, looked)
+		if denied < 20 || looked < 30 {
+			t.Errorf("%s was denied at %d routes and let look at %d: the walk is broken", role, denied, looked)
 		}
 	}
 }

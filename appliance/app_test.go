@@ -1,7 +1,6 @@
 package appliance
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"log/slog"
@@ -10,31 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/store"
+	"github.com/edgewise-ai/edgewise/test/journal"
 )
-
-// journal is a log that may be read while it is written.
-type journal struct {
-	mu   sync.Mutex // guards text
-	text bytes.Buffer
-}
-
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
-}
 
 func testConfig(t *testing.T) config.Config {
 	t.Helper()
@@ -44,9 +25,9 @@ func testConfig(t *testing.T) config.Config {
 	return c
 }
 
-func newApp(t *testing.T, c config.Config) (*App, *journal) {
+func newApp(t *testing.T, c config.Config) (*App, *journal.Journal) {
 	t.Helper()
-	log := &journal{}
+	log := &journal.Journal{}
 	a, err := New(c, slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)

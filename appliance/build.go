@@ -108,7 +108,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	if err == nil && c.GRPC.Address != "" {
 		a.grpc, err = grpcapi.New(a.grpcConfig(), grpcapi.Deps{
 			Engine: a.engine, Shared: a.shared, Log: logger.With("part", "grpc"), Name: c.Server.ID, Version: Version, Extensions: kserve.Extensions(), Labels: a.library.labels, Logging: logs, Tracing: a.tracer,
-			Authorize: a.grpcAuthorize(), Record: a.recordCall,
+			Labelled: a.library.labelled, Authorize: a.grpcAuthorize(), Record: a.recordCall,
 		})
 	}
 	if err != nil {

@@ -59,9 +59,9 @@ func (j *jobs) deploy(ctx context.Context, made *job, a admin.Activate) error {
 			if err := j.storeOne(ctx, c, a.Notes); err != nil {
 				return err
 			}
-			j.mu.Lock()
-			made.shown.Understood.Models[i].Name, made.shown.Understood.Models[i].Stored = c.version.ID.Name, c.stored
-			j.mu.Unlock()
+			j.change(made, func(shown *admin.Job) {
+				shown.Understood.Models[i].Name, shown.Understood.Models[i].Stored = c.version.ID.Name, c.stored
+			})
 		}
 		return nil
 	})

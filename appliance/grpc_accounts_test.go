@@ -3,6 +3,7 @@ package appliance
 import (
 	"context"
 	"crypto/tls"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -129,5 +130,33 @@ func TestPlainTextIsRefusedWhereTLSIsRequired(t *testing.T) {
 	plain.client.CheckRedirect = nil
 	if !strings.HasPrefix(h.base, "https://") {
 		t.Errorf("the page is at %s", h.base)
+	}
+}
+
+// TestALabelIsAVersionAtBothDoors moves a label, and clients that name it go along.
+func TestALabelIsAVersionAtBothDoors(t *testing.T) {
+	h, anna := runReal(t)
+	key := h.key(anna, admin.KeyNew{Name: "line", Rights: []string{"infer", "read"}})
+	client := h.callers(insecure.NewCredentials())
+	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", key.header.Get("Authorization"))
+	input := &inference.ModelInferRequest_InferInputTensor{Name: "x", Datatype: "FP32", Shape: []int64{1, 4}, Contents: &inference.InferTensorContents{Fp32Contents: []float32{1, 2, 3, 4}}}
+	anna.live("net", adding(1))
+	anna.live("net", adding(2))
+	for _, version := range []int64{1, 2} {
+		if status, text := anna.ask("PUT", "/api/v1/models/net/labels/beta", map[string]int64{"version": version}, nil); status != 200 {
+			t.Fatalf("%d %s", status, text)
+		}
+		want := strconv.FormatInt(version, 10)
+		answer, err := client.ModelInfer(ctx, &inference.ModelInferRequest{ModelName: "net", ModelVersion: "beta", Inputs: []*inference.ModelInferRequest_InferInputTensor{input}})
+		if err != nil || answer.ModelVersion != want {
+			t.Errorf("gRPC, version %s: %v %v", want, answer, err)
+		}
+		var rest struct {
+			Version string `json:"model_version"`
+		}
+		body := map[string]any{"inputs": []any{map[string]any{"name": "x", "datatype": "FP32", "shape": []int{1, 4}, "data": []int{1, 2, 3, 4}}}}
+		if status, text := key.ask("POST", "/v2/models/net/versions/beta/infer", body, &rest); status != 200 || rest.Version != want {
+			t.Errorf("REST, version %s: %d %s", want, status, text)
+		}
 	}
 }

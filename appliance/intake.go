@@ -58,9 +58,7 @@ func (j *jobs) prepare(ctx context.Context, made *job) error {
 			}
 			understood.Models = append(understood.Models, m)
 		}
-		j.mu.Lock()
-		made.shown.Understood = understood
-		j.mu.Unlock()
+		j.change(made, func(shown *admin.Job) { shown.Understood = understood })
 		return nil
 	})
 }

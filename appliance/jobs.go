@@ -132,6 +132,14 @@ func ownerOf(actor string) *edgewise.Principal {
 	return &edgewise.Principal{Kind: kind, Name: name}
 }
 
+// change edits what is shown of a job, as a revision of its own.
+func (j *jobs) change(made *job, edit func(*admin.Job)) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	edit(&made.shown)
+	made.shown.Revision++
+}
+
 // ended notes how work on a job has ended: it is done, waits for a person, failed or was canceled.
 func (j *jobs) ended(made *job, err error) {
 	j.mu.Lock()
@@ -155,6 +163,7 @@ func (j *jobs) ended(made *job, err error) {
 	default:
 		s.State, s.Ended, s.Resumable = admin.JobDone, now, false
 	}
+	s.Revision++
 	state, resumable := s.State, s.Resumable
 	j.mu.Unlock()
 	if state == admin.JobDone || state == admin.JobFailed && !resumable || state == admin.JobCanceled {
@@ -196,33 +205,33 @@ func (j *jobs) step(made *job, name string, work func() error) error {
 }
 
 func (j *jobs) setStep(made *job, name, state string) {
-	j.mu.Lock()
-	for i := range made.shown.Steps {
-		s := &made.shown.Steps[i]
-		if s.Name != name {
-			continue
+	now := time.Now().UTC()
+	j.change(made, func(shown *admin.Job) {
+		for i := range shown.Steps {
+			s := &shown.Steps[i]
+			if s.Name != name {
+				continue
+			}
+			s.State, s.Error = state, nil
+			if state == admin.StepRunning {
+				s.Started, s.Ended = now, time.Time{}
+			} else {
+				s.Ended = now
+			}
 		}
-		now := time.Now().UTC()
-		s.State, s.Error = state, nil
-		if state == admin.StepRunning {
-			s.Started, s.Ended = now, time.Time{}
-		} else {
-			s.Ended = now
-		}
-	}
-	j.mu.Unlock()
+	})
 	j.tell(made)
 }
 
 // progress notes how many bytes of a step are done. Those who listen are told with the next step.
 func (j *jobs) progress(made *job, name string, done, total int64) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for i := range made.shown.Steps {
-		if s := &made.shown.Steps[i]; s.Name == name {
-			s.Done, s.Total = done, total
+	j.change(made, func(shown *admin.Job) {
+		for i := range shown.Steps {
+			if s := &shown.Steps[i]; s.Name == name {
+				s.Done, s.Total = done, total
+			}
 		}
-	}
+	})
 }
 
 func (j *jobs) find(p *edgewise.Principal, id string) (*job, error) {
@@ -284,9 +293,10 @@ func (j *jobs) Activate(p *edgewise.Principal, id string, a admin.Activate) (adm
 	made.shown.State, made.shown.Resumable, made.shown.Ended = admin.JobRunning, false, time.Time{}
 	for i := range made.shown.Steps {
 		if s := &made.shown.Steps[i]; s.State == admin.StepFailed {
-			s.State, s.Error = admin.StepWaiting, nil
+			s.State, s.Error, s.Ended = admin.StepWaiting, nil, time.Time{}
 		}
 	}
+	made.shown.Revision++
 	j.mu.Unlock()
 	j.run(made, func(ctx context.Context) error {
 		ctx = edgewise.WithPrincipal(ctx, p)

@@ -119,7 +119,7 @@ func (l *library) claim(v *edgewise.Version) (*sched.Claim, error) {
 // schedule puts the scheduler that a version asks for in front of its instance.
 func (l *library) schedule(v *edgewise.Version, instance edgewise.Instance, p placement, padding *sched.Padding, claim *sched.Claim, dir string) (scheduler, error) {
 	config := sched.Config{
-		Lanes: p.lanes, Cores: p.cores, Threads: p.threads, Claim: claim, Padding: padding, MaxQueue: l.config.MaxQueue, Logger: l.logger,
+		Lanes: p.lanes, Cores: p.cores, Threads: p.threads, Wide: p.wide, Claim: claim, Padding: padding, MaxQueue: l.config.MaxQueue, Logger: l.logger,
 	}
 	if v.Model.SequenceBatching == nil {
 		return plain{sched.New(v, instance, config)}, nil

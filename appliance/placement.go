@@ -18,6 +18,7 @@ type placement struct {
 	lanes   int               // batches at the same time
 	cores   *sched.Cores      // that they are charged for; nil: none
 	threads int
+	wide    int // threads of a run that has the box to itself; 0: as many as any other
 }
 
 // gpus tells which GPUs models can use; the error says why there is none.
@@ -80,7 +81,11 @@ func (l *library) placement(m *edgewise.Model) (placement, error) {
 	}
 	p := placement{devices: devices, lanes: l.lanes(m, devices)}
 	if devices[0].Kind == edgewise.CPU {
-		p.cores, p.threads = l.config.Cores, m.Concurrency(l.config.CoreCount).Threads()
+		c := m.Concurrency(l.config.CoreCount)
+		p.cores, p.threads = l.config.Cores, c.Threads()
+		if m.Platform == onnx.Platform {
+			p.wide = c.Wide
+		}
 	}
 	return p, nil
 }

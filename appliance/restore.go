@@ -37,10 +37,10 @@ func (j *jobs) prepareRestore(ctx context.Context, made *job, data, folder strin
 		if err := j.app.checkBackup(ctx, m); err != nil {
 			return err
 		}
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		made.backup = m
-		made.shown.Understood = &admin.Understood{Models: []admin.UnderstoodModel{}, Backup: m.summary(made.file.Length)}
+		j.change(made, func(shown *admin.Job) {
+			made.backup = m
+			shown.Understood = &admin.Understood{Models: []admin.UnderstoodModel{}, Backup: m.summary(made.file.Length)}
+		})
 		return nil
 	})
 }

@@ -124,10 +124,14 @@ func TestAnUploadIsUnderstoodBeforeItIsActivated(t *testing.T) {
 		t.Error("it is in the store before somebody has activated it")
 	}
 	notes := "activated"
-	if status, text := anna.ask("POST", "/api/v1/jobs/"+id+"/activate", admin.Activate{Model: "net", Notes: notes}, nil); status != 202 {
-		t.Fatalf("%d %s", status, text)
+	var begun admin.Job
+	if status, text := anna.ask("POST", "/api/v1/jobs/"+id+"/activate", admin.Activate{Model: "net", Notes: notes}, &begun); status != 202 || begun.Revision <= j.Revision {
+		t.Fatalf("%d %s, after revision %d", status, text, j.Revision)
 	}
 	j = anna.settled(id)
+	if j.Revision < begun.Revision+8 { // four steps begin and end
+		t.Errorf("revision %d after %d", j.Revision, begun.Revision)
+	}
 	if j.State != admin.JobDone || states(j) != "verify:done unpack:skipped inspect:done store:done load:done warm:done ready:done" || j.Understood.Models[0].Stored != 1 {
 		t.Fatalf("%s: %s %+v", j.State, states(j), j.Understood)
 	}

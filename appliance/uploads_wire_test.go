@@ -105,8 +105,9 @@ func TestAVersionThatDoesNotLoadChangesNothing(t *testing.T) {
 	if anna.ask("GET", "/api/v1/models/net/deployments", nil, &deployments); deployments[0].Done || deployments[0].Error == "" || deployments[0].To != 2 {
 		t.Errorf("%+v", deployments)
 	}
-	if status, _ := anna.ask("POST", "/api/v1/jobs/"+j.ID+"/activate", nil, nil); status != 202 {
-		t.Error(status)
+	var begun admin.Job
+	if status, _ := anna.ask("POST", "/api/v1/jobs/"+j.ID+"/activate", nil, &begun); status != 202 || begun.Revision <= j.Revision {
+		t.Errorf("%d: revision %d after %d", status, begun.Revision, j.Revision)
 	}
 	if again := anna.settled(j.ID); again.State != admin.JobFailed || !strings.Contains(states(again), "load:failed") {
 		t.Errorf("%s: %s", again.State, states(again))

@@ -3,6 +3,7 @@ package wasm
 import (
 	"context"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/edgewise-ai/edgewise"
 )
@@ -13,6 +14,7 @@ type Backend struct {
 	compiling chan struct{} // holds a token while a module is compiled
 	large     chan struct{} // holds a token while a large picture is decoded
 	turns     *turns        // of guests that run for long; nil: none is long
+	running   atomic.Int32  // guests that serve a request
 }
 
 var _ edgewise.Backend = (*Backend)(nil)

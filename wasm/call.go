@@ -18,8 +18,14 @@ import (
 )
 
 const (
-	slice = 1 << 17          // units of fuel between two looks at the clock: some ten microseconds
-	yield = time.Millisecond // a guest lets others run at least this often
+	slice = 1 << 17 // units of fuel between two looks at the clock: some ten microseconds
+	// yield is how often a guest lets others run while guests have all of the runtime's threads: nobody sleeps then who would be woken for
+	// nothing, so that costs next to nothing.
+	yield = 100 * time.Microsecond
+
+	// rareYield is how often otherwise. Yielding wakes a sleeping thread, for nothing where nobody waits: some 20 us. What has to stop all
+	// threads, such as the garbage collector, does so at the next look at the clock.
+	rareYield = 4 * time.Millisecond
 )
 
 // call is one use of a guest: a request, its set-up or its description. It is the context that the runtime hands to the
@@ -45,6 +51,7 @@ type call struct {
 	failure    string // what fail said
 	lastError  string
 	infers     int
+	calls      uint          // of imports
 	pictures   []latePicture // that are to be made when the step has returned
 	source     *rand.ChaCha8 // nil until it is asked for
 }
@@ -98,7 +105,7 @@ func (c *call) check(used int64) {
 		c.stop(edgewise.Guest, "step: %s: stopped after %d units of fuel: at most %d are allowed", c.export, used, c.fuel)
 	}
 	now := time.Now()
-	if now.Sub(c.yielded) >= yield {
+	if since := now.Sub(c.yielded); since >= yield && (since >= rareYield || c.p.crowded()) {
 		runtime.Gosched()
 		now = time.Now()
 		c.yielded = now
@@ -106,6 +113,9 @@ func (c *call) check(used int64) {
 	c.expire(now)
 	c.share(now)
 }
+
+// crowded tells whether guests have all of the runtime's threads.
+func (p *program) crowded() bool { return int(p.running.Load()) >= p.threads }
 
 // expire ends the guest when its time is over.
 func (c *call) expire(now time.Time) {

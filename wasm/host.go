@@ -38,10 +38,18 @@ type arguments struct {
 	mem   api.Memory
 }
 
+// callsBetweenLooks is how many imports a guest may call between two looks at the clock. Its own fuel says nothing of the time they take: a
+// loop that does little but call them would be looked at after a hundred thousand calls.
+const callsBetweenLooks = 64
+
 // bind makes what the runtime calls.
 func (f hostFunction) bind() api.GoModuleFunction {
 	return api.GoModuleFunc(func(ctx context.Context, mod api.Module, stack []uint64) {
-		f.call(arguments{ctx.(*call), f.name, stack, mod.Memory()})
+		c := ctx.(*call)
+		if c.calls++; c.calls%callsBetweenLooks == 0 {
+			c.check(c.used())
+		}
+		f.call(arguments{c, f.name, stack, mod.Memory()})
 	})
 }
 

@@ -95,7 +95,7 @@ func (c *call) enter(tokens chan struct{}) {
 		select {
 		case tokens <- struct{}{}:
 			return
-		case <-time.After(yield):
+		case <-time.After(lookEvery):
 			c.check(c.used())
 		}
 	}

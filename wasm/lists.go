@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"unicode/utf8"
 	"unsafe"
 
@@ -96,17 +97,43 @@ type lister struct {
 	err    *edgewise.Error
 }
 
-func (l *lister) fail(field string, format string, args ...any) {
+// field names what is looked at. It becomes text where something is wrong with that: most lists are read for every request.
+type field struct {
+	index int    // of the tensor, while it has no name
+	name  string // of the tensor
+	part  string // of the tensor; of none, of the list
+}
+
+func (f field) of(part string) field {
+	f.part = part
+	return f
+}
+
+func (f field) String() string {
+	switch {
+	case f.index < 0:
+		return f.part
+	case f.name == "" && f.part == "":
+		return strconv.Itoa(f.index)
+	case f.name == "":
+		return strconv.Itoa(f.index) + ": " + f.part
+	case f.part == "":
+		return strconv.Quote(f.name)
+	}
+	return strconv.Quote(f.name) + ": " + f.part
+}
+
+func (l *lister) fail(f field, format string, args ...any) {
 	if l.err == nil {
-		l.err = edgewise.Errorf("wasm.Run", edgewise.Guest, "%s %s: %s", l.what, field, fmt.Sprintf(format, args...))
+		l.err = edgewise.Errorf("wasm.Run", edgewise.Guest, "%s %s: %s", l.what, f, fmt.Sprintf(format, args...))
 	}
 }
 
 // view returns size bytes at pointer, nil when they are not all in the memory.
-func (l *lister) view(field string, pointer uint32, size uint64) []byte {
+func (l *lister) view(f field, pointer uint32, size uint64) []byte {
 	most := uint64(len(l.memory))
 	if size > most || uint64(pointer) > most-size {
-		l.fail(field, "%d bytes at %d leave the memory, which has %d", size, pointer, most)
+		l.fail(f, "%d bytes at %d leave the memory, which has %d", size, pointer, most)
 		return nil
 	}
 	return l.memory[pointer : uint64(pointer)+size : uint64(pointer)+size]
@@ -114,25 +141,25 @@ func (l *lister) view(field string, pointer uint32, size uint64) []byte {
 
 // readList reads the list at pointer. Names and shapes are copied; the data stay where they are.
 func readList(memory []byte, pointer uint32, what string) ([]edgewise.Tensor, *edgewise.Error) {
-	l := &lister{memory: memory, what: what}
+	l, list := &lister{memory: memory, what: what}, field{index: -1, part: "list"}
 	if pointer%8 != 0 {
-		l.fail("list", "its address %d is not a multiple of 8", pointer)
+		l.fail(list, "its address %d is not a multiple of 8", pointer)
 		return nil, l.err
 	}
-	header := l.view("list", pointer, listHeader)
+	header := l.view(list, pointer, listHeader)
 	if l.err != nil {
 		return nil, l.err
 	}
 	count := binary.LittleEndian.Uint32(header)
 	if count > MaxTensors {
-		l.fail("list", "count is %d: at most %d tensors are allowed", count, MaxTensors)
+		l.fail(list, "count is %d: at most %d tensors are allowed", count, MaxTensors)
 		return nil, l.err
 	}
 	if reserved := binary.LittleEndian.Uint32(header[4:]); reserved != 0 {
-		l.fail("list", "reserved is %d: want 0", reserved)
+		l.fail(list, "reserved is %d: want 0", reserved)
 		return nil, l.err
 	}
-	records := l.view("list", pointer, listHeader+tensorRecord*uint64(count))
+	records := l.view(list, pointer, listHeader+tensorRecord*uint64(count))
 	if l.err != nil {
 		return nil, l.err
 	}
@@ -143,7 +170,7 @@ func readList(memory []byte, pointer uint32, what string) ([]edgewise.Tensor, *e
 			return nil, l.err
 		}
 		if slices.ContainsFunc(tensors[:i], func(t edgewise.Tensor) bool { return t.Name == tensors[i].Name }) {
-			l.fail(fmt.Sprintf("%q", tensors[i].Name), "name: another tensor has it")
+			l.fail(field{name: tensors[i].Name}, "name: another tensor has it")
 		}
 	}
 	l.overlaps(tensors)
@@ -156,21 +183,21 @@ func readList(memory []byte, pointer uint32, what string) ([]edgewise.Tensor, *e
 // tensor reads one record.
 func (l *lister) tensor(i int, record []byte) edgewise.Tensor {
 	le := binary.LittleEndian
-	label := fmt.Sprintf("%d", i)
+	label := field{index: i}
 	size := le.Uint32(record[4:])
 	if size == 0 || size > MaxNameBytes {
 		l.fail(label, "name_len is %d: want 1 to %d bytes", size, MaxNameBytes)
 		return edgewise.Tensor{}
 	}
-	name := string(l.view(label+": name", le.Uint32(record), uint64(size)))
+	name := string(l.view(label.of("name"), le.Uint32(record), uint64(size)))
 	if l.err == nil && !utf8.ValidString(name) {
-		l.fail(label+": name", "it is not UTF-8")
+		l.fail(label.of("name"), "it is not UTF-8")
 	}
 	if l.err != nil {
 		return edgewise.Tensor{}
 	}
 	t := edgewise.Tensor{Name: name}
-	label = fmt.Sprintf("%q", name)
+	label.name = name
 	dtype, rank := le.Uint32(record[8:]), le.Uint32(record[12:])
 	if dtype > math.MaxUint8 || edgewise.DataType(dtype).Size() == 0 && edgewise.DataType(dtype) != edgewise.Bytes {
 		l.fail(label, "dtype is %d: there is no such type", dtype)
@@ -188,23 +215,23 @@ func (l *lister) tensor(i int, record []byte) edgewise.Tensor {
 	return t
 }
 
-func (l *lister) shape(label string, pointer uint32, rank int) edgewise.Shape {
+func (l *lister) shape(label field, pointer uint32, rank int) edgewise.Shape {
 	shape := make(edgewise.Shape, rank)
 	if rank == 0 {
 		return shape
 	}
 	if pointer%8 != 0 {
-		l.fail(label+": shape", "its address %d is not a multiple of 8", pointer)
+		l.fail(label.of("shape"), "its address %d is not a multiple of 8", pointer)
 		return nil
 	}
-	view := l.view(label+": shape", pointer, 8*uint64(rank))
+	view := l.view(label.of("shape"), pointer, 8*uint64(rank))
 	if l.err != nil {
 		return nil
 	}
 	for k := range shape {
 		shape[k] = int64(binary.LittleEndian.Uint64(view[8*k:]))
 		if shape[k] < 0 {
-			l.fail(label+": shape", "dimension %d is %d", k, shape[k])
+			l.fail(label.of("shape"), "dimension %d is %d", k, shape[k])
 			return nil
 		}
 	}
@@ -212,23 +239,23 @@ func (l *lister) shape(label string, pointer uint32, rank int) edgewise.Shape {
 }
 
 // data holds data_len against the shape before it looks at the data.
-func (l *lister) data(label string, t *edgewise.Tensor, pointer uint32, size uint64) []byte {
+func (l *lister) data(label field, t *edgewise.Tensor, pointer uint32, size uint64) []byte {
 	n, ok := t.Shape.Elements()
 	width := max(t.Type.Size(), 1)
 	if !ok || n > math.MaxInt64/width {
-		l.fail(label+": shape", "%v has too many elements", t.Shape)
+		l.fail(label.of("shape"), "%v has too many elements", t.Shape)
 		return nil
 	}
 	if t.Type != edgewise.Bytes && uint64(n*width) != size {
 		l.fail(label, "data_len is %d: %v%v takes %d bytes", size, t.Type, t.Shape, n*width)
 		return nil
 	}
-	view := l.view(label+": data", pointer, size)
+	view := l.view(label.of("data"), pointer, size)
 	if l.err != nil || t.Type != edgewise.Bytes {
 		return view
 	}
 	if err := edgewise.CheckFraming(view, n); err != nil {
-		l.fail(label+": data", "%v", err)
+		l.fail(label.of("data"), "%v", err)
 	}
 	return view
 }
@@ -248,7 +275,7 @@ func (l *lister) overlaps(tensors []edgewise.Tensor) {
 	slices.SortFunc(order, func(a, b *edgewise.Tensor) int { return cmp.Compare(at(a), at(b)) })
 	for i := 1; i < len(order); i++ {
 		if at(order[i-1])+len(order[i-1].Data) > at(order[i]) {
-			l.fail(fmt.Sprintf("%q: data", order[i].Name), "they overlap those of %q", order[i-1].Name)
+			l.fail(field{name: order[i].Name, part: "data"}, "they overlap those of %q", order[i-1].Name)
 			return
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -34,6 +35,8 @@ type program struct {
 	model    map[string]edgewise.ModelParam
 	large    chan struct{} // the backend's: a token for each large picture that is decoded
 	turns    *turns        // the backend's, of guests that run for long; nil: none is long
+	running  *atomic.Int32 // the backend's: guests that serve a request
+	threads  int           // of the runtime, that run Go at a time
 	image    *state        // a guest after its set-up; nil: guests are not put back
 	epoch    time.Time     // of the guests' monotonic clock
 	seed     [sha256.Size]byte
@@ -67,7 +70,7 @@ func (b *Backend) build(ctx context.Context, path string, id edgewise.ModelID, m
 	if err := checkModule(module); err != nil {
 		return nil, err
 	}
-	p := &program{config: b.config, settings: set, id: id, module: module, model: m.Parameters, large: b.large, turns: b.turns, epoch: time.Now(), seed: sha256.Sum256(data), logger: b.config.Logger.With("model", m.Name, "version", id.Version)}
+	p := &program{config: b.config, settings: set, id: id, module: module, model: m.Parameters, large: b.large, turns: b.turns, running: &b.running, threads: runtime.GOMAXPROCS(0), epoch: time.Now(), seed: sha256.Sum256(data), logger: b.config.Logger.With("model", m.Name, "version", id.Version)}
 	if err := b.compile(ctx, p); err != nil {
 		p.close()
 		return nil, err

@@ -61,6 +61,36 @@ func TestNothingIsLeftBetweenRequests(t *testing.T) {
 	}
 }
 
+// sprawling takes a mebibyte, marks the last page of it, and traps when it finds a mark. A guest of that size is put back beside the requests.
+const sprawling = prelude + `(func (export "edgewise_process") (param $in i32) (result i32)
+  (if (i32.gt_u (memory.size) (i32.const 2)) (then unreachable))
+  (if (i32.eq (memory.grow (i32.const 16)) (i32.const -1)) (then unreachable))
+  (if (i32.load (i32.const 1179000)) (then unreachable))
+  (i32.store (i32.const 1179000) (i32.const 1))
+  local.get $in)`
+
+func TestNothingIsLeftInALargeGuest(t *testing.T) {
+	s := load(t, Config{}, model(), sprawling)
+	var work sync.WaitGroup
+	for range 4 {
+		work.Go(func() {
+			for range 50 {
+				r, err := s.Run(t.Context(), floats(4), []string{"x"})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if r.Guest.Memory < asideBytes {
+					t.Errorf("the guest has %d bytes", r.Guest.Memory)
+				}
+				r.Free()
+			}
+		})
+	}
+	work.Wait()
+	settled(t, s)
+}
+
 func TestAStatefulStepKeepsItsState(t *testing.T) {
 	m := model(ParamStateful, "true")
 	m.InstanceGroup[0].Count = 1

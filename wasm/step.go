@@ -46,8 +46,10 @@ func (s *step) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*e
 	c.g, c.parameters = g, edgewise.CallOf(ctx).Parameters
 	s.p.share(&c.turn)
 	c.fund()
+	s.p.running.Add(1)
 	result := &edgewise.Result{}
 	err = s.run(c, in, want, result)
+	s.p.running.Add(-1)
 	c.rest()
 	result.Guest.Fuel, result.Guest.Memory, result.Guest.Host = uint64(c.used()), int64(g.memory.size), c.host
 	bypassed := err != nil && s.p.settings.policy == bypass && edgewise.KindOf(err) == edgewise.Guest && !c.failed

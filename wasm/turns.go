@@ -11,7 +11,7 @@ import (
 
 const (
 	fairSlice    = 100 * time.Millisecond // that a guest has its core
-	shortSlice   = 2 * time.Millisecond   // that it has while it is set up, and on probation
+	shortSlice   = 2 * time.Millisecond   // that it has while it is set up
 	probation    = time.Minute            // of a version of which a guest was stopped for its time or its fuel
 	probationGap = 9 * time.Millisecond   // between two turns of a long guest of it, each of leastTurn
 	turnLength   = 5 * time.Millisecond   // of a long guest, while others wait for one
@@ -169,6 +169,6 @@ func (p *program) suspect() { p.suspected.Store(int64(time.Since(p.epoch) + prob
 func (p *program) share(t *turn) {
 	t.slice, t.probation = fairSlice, int64(time.Since(p.epoch)) < p.suspected.Load()
 	if t.probation {
-		t.slice = shortSlice
+		t.slice = leastTurn
 	}
 }

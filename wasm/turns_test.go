@@ -194,7 +194,7 @@ func TestTurnsEndWithTheRun(t *testing.T) {
 		t.Errorf("%d turns have not ended", n)
 	}
 	var next turn
-	if s.p.share(&next); !next.probation || next.slice != shortSlice {
+	if s.p.share(&next); !next.probation || next.slice != leastTurn {
 		t.Error("what ran for ever is not held against it")
 	}
 	trap := load(t, Config{Pause: -1, Cores: b}, model(), prelude+`(func (export "edgewise_process") (param i32) (result i32) unreachable)`)

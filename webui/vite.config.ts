@@ -20,7 +20,7 @@ export default defineConfig({
         // What the login needs, and what every page behind it needs: two files instead of twenty.
         codeSplitting: {
           groups: [
-            { name: 'core', priority: 2, test: /node_modules\/(svelte|esm-env|clsx|devalue)\/|rolldown|vite\/|src\/(main|App|styles)|src\/lib\/(router|match|api|session|theme|toast)|src\/ui\/(Problem|Copy|Logo|Dialog|Challenge)|lucide\/svelte\/dist\/(Icon|icons\/(x|check|copy|circle-alert)|context|defaultAttributes|utils|aliases)\b/ },
+            { name: 'core', priority: 2, test: /node_modules\/(svelte|esm-env|clsx|devalue)\/|rolldown|vite\/|src\/(main|App|styles)|src\/lib\/(router|match|api|order|session|theme|toast)|src\/ui\/(Problem|Copy|Logo|Dialog|Challenge)|lucide\/svelte\/dist\/(Icon|icons\/(x|check|copy|circle-alert)|context|defaultAttributes|utils|aliases)\b/ },
             { name: 'shell', priority: 1, test: /src\/(Shell|routes|pages\/Home)|src\/lib\/(box|live|format|keys|uploads|drop|tar)\b|src\/ui\/(Changes|Device|Empty|Header|Menu|RollBack|Sparkline|Status|Time|Toaster)|lucide/ },
           ],
         },

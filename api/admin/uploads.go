@@ -21,6 +21,7 @@ type Upload struct {
 // Job is what goes on after the last byte of an upload: GET /api/v1/jobs/{id}.
 type Job struct {
 	ID         string          `json:"id"`
+	Revision   uint64          `json:"revision"` // grows with each change, from the time it was created
 	State      string          `json:"state"`
 	Filename   string          `json:"filename"`
 	Size       int64           `json:"size"`

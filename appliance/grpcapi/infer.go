@@ -67,7 +67,12 @@ func (s *Server) run(ctx context.Context, req *wire.Request, received time.Time,
 	if err := mayName(ctx, req.Model.Name); err != nil {
 		return nil, err
 	}
-	resp, err := s.deps.Engine.Infer(ctx, &req.Request)
+	named := req.Model
+	lookup := func() (edgewise.ModelID, error) { return s.labelled(named, req.Label) }
+	if req.Model, err = lookup(); err != nil {
+		return nil, err
+	}
+	resp, err := edgewise.InferLabelled(ctx, s.deps.Engine, &req.Request, lookup)
 	if err != nil {
 		return nil, err
 	}

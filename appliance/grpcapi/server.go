@@ -22,7 +22,7 @@ import (
 // cutTime bounds how long Shutdown waits for handlers whose connections it has cut.
 const cutTime = 5 * time.Second
 
-// Deps are the parts that the server speaks to. All but Labels and Authorize are required.
+// Deps are the parts that the server speaks to. All but Labelled, Labels and Authorize are required.
 type Deps struct {
 	Engine     Engine
 	Shared     SharedMemory
@@ -31,6 +31,9 @@ type Deps struct {
 	Version    string   // of the server, in its metadata
 	Extensions []string // of the protocol, in the server's metadata
 
+	// Labelled returns the version that a label of a model points to now; 0: there is no such model or label. Nil: there are
+	// none.
+	Labelled func(model, label string) int64
 	// Labels returns the labels of an output's elements, by index. Nil, or returning nil: there are none.
 	Labels func(id edgewise.ModelID, output string) []string
 	// Logging changes what is logged.

@@ -1,12 +1,10 @@
 package grpcapi
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +16,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/inference"
 	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/test/journal"
 )
 
 // testServer is a server with fakes behind it and a client in front of it.
@@ -26,29 +25,12 @@ type testServer struct {
 	engine  *fakeEngine
 	shared  *fakeShared
 	tracing *fakeTracing
-	log     *journal
+	log     *journal.Journal
 	address string
 	conn    *grpc.ClientConn
 	client  inference.GRPCInferenceServiceClient
 	served  chan error
-}
-
-// journal is a log that may be read while it is written.
-type journal struct {
-	mu   sync.Mutex // guards text
-	text bytes.Buffer
-}
-
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
+	beta    pointer // a label of echo
 }
 
 // start starts a server; change may change its configuration.
@@ -58,10 +40,16 @@ func start(t testing.TB, change func(c *Config), dial ...grpc.DialOption) *testS
 	if change != nil {
 		change(&cfg)
 	}
-	ts := &testServer{engine: &fakeEngine{}, shared: &fakeShared{}, tracing: &fakeTracing{settings: edgewise.TraceSettings{Levels: []string{"OFF"}, Rate: 1000, Count: -1, Mode: "triton"}}, log: &journal{}, served: make(chan error, 1)}
+	ts := &testServer{engine: &fakeEngine{}, shared: &fakeShared{}, tracing: &fakeTracing{settings: edgewise.TraceSettings{Levels: []string{"OFF"}, Rate: 1000, Count: -1, Mode: "triton"}}, log: &journal.Journal{}, served: make(chan error, 1)}
 	var err error
 	ts.Server, err = New(cfg, Deps{
 		Engine: ts.engine, Shared: ts.shared, Log: slog.New(slog.NewTextHandler(ts.log, nil)), Name: "edgewise", Version: "1.2.3", Extensions: kserve.Extensions(),
+		Labelled: func(model, label string) int64 {
+			if model == "echo" && label == "beta" {
+				return ts.beta.version()
+			}
+			return 0
+		},
 		Labels: func(edgewise.ModelID, string) []string { return []string{"zero", "one"} }, Tracing: ts.tracing,
 		Logging: &fakeLogging{settings: kserve.LogSettings{Info: true, Warning: true, Error: true, Format: "default"}},
 	})

@@ -8,7 +8,6 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/inference"
-	"github.com/edgewise-ai/edgewise/api/inference/wire"
 	"github.com/edgewise-ai/edgewise/api/kserve"
 )
 
@@ -47,7 +46,7 @@ func (s *service) ServerReady(context.Context, *inference.ServerReadyRequest) (*
 
 // ModelReady tells whether requests to a model are answered.
 func (s *service) ModelReady(_ context.Context, req *inference.ModelReadyRequest) (*inference.ModelReadyResponse, error) {
-	id, err := wire.ParseModel(req.GetName(), req.GetVersion())
+	id, err := s.model(req.GetName(), req.GetVersion())
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +82,7 @@ func (s *service) ModelConfig(_ context.Context, req *inference.ModelConfigReque
 }
 
 func (s *service) version(name, version string) (*edgewise.Version, []int64, error) {
-	id, err := wire.ParseModel(name, version)
+	id, err := s.model(name, version)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -95,7 +94,7 @@ func (s *service) ModelStatistics(_ context.Context, req *inference.ModelStatist
 	var id edgewise.ModelID
 	if req.GetName() != "" || req.GetVersion() != "" {
 		var err error
-		if id, err = wire.ParseModel(req.GetName(), req.GetVersion()); err != nil {
+		if id, err = s.model(req.GetName(), req.GetVersion()); err != nil {
 			return nil, err
 		}
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/inference"
-	"github.com/edgewise-ai/edgewise/api/inference/wire"
 	"github.com/edgewise-ai/edgewise/api/kserve"
 )
 
@@ -24,7 +23,7 @@ type Logging interface {
 func (s *service) TraceSetting(_ context.Context, req *inference.TraceSettingRequest) (*inference.TraceSettingResponse, error) {
 	model := req.GetModelName()
 	if model != "" {
-		id, err := wire.ParseModel(model, "")
+		id, err := s.model(model, "")
 		if err == nil {
 			_, _, err = s.deps.Engine.Version(id)
 		}

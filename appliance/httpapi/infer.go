@@ -61,7 +61,7 @@ func (s *Server) ask(c *fiber.Ctx, req *edgewise.Request, write func(*edgewise.R
 		ctx = trace.Context(ctx)
 		defer func() { trace.End(err) }()
 	}
-	resp, err := s.inferLabelled(ctx, c, req)
+	resp, err := edgewise.InferLabelled(ctx, s.deps.Engine, req, func() (edgewise.ModelID, error) { return s.inferenceID(c) })
 	if err != nil {
 		return err
 	}

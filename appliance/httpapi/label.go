@@ -1,8 +1,6 @@
 package httpapi
 
 import (
-	"context"
-
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/edgewise-ai/edgewise"
@@ -23,23 +21,4 @@ func (s *Server) labelled(name, label string) (edgewise.ModelID, error) {
 		return id, fiber.ErrNotFound
 	}
 	return id, nil
-}
-
-// inferLabelled runs a request. Where its path names a label, and the version that this pointed to has gone since the path was
-// read, the request goes to the version that it points to now.
-func (s *Server) inferLabelled(ctx context.Context, c *fiber.Ctx, req *edgewise.Request) (*edgewise.Response, error) {
-	for {
-		resp, err := s.deps.Engine.Infer(ctx, req)
-		if err == nil {
-			return resp, nil
-		}
-		if kind := edgewise.KindOf(err); kind != edgewise.NotFound && kind != edgewise.Unavailable {
-			return nil, err
-		}
-		now, missing := s.inferenceID(c)
-		if missing != nil || now == req.Model {
-			return nil, err
-		}
-		req.Model = now
-	}
 }

@@ -34,7 +34,7 @@ var backendParameters = map[string]parameter{
 	"max_queue_delay":                               oneOf("auto"),
 	MemoryParameter:                                 {"a number of bytes", number(math.MaxInt64)},
 	SwapParameter:                                   oneOf(SwapRefuse, SwapGap),
-	edgewise.ProfileParameter:                       oneOf(edgewise.ProfileThroughput, edgewise.ProfileLatency),
+	edgewise.ProfileParameter:                       oneOf(edgewise.ProfileAdaptive, edgewise.ProfileThroughput, edgewise.ProfileLatency),
 	edgewise.PipelineParameter:                      {"a number of batches from 1 to " + strconv.Itoa(edgewise.MaxPipelineSlots), between(1, edgewise.MaxPipelineSlots)},
 	edgewise.BucketsParameter:                       {"\"off\", or batch sizes separated by ','", regexp.MustCompile(`^(off|[0-9]{1,6}([ ,]+[0-9]{1,6})*)$`).MatchString},
 	"gpu_memory_bytes":                              {"a number of bytes", number(math.MaxInt64)},

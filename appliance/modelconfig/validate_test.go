@@ -328,7 +328,7 @@ func TestBackendParametersHaveTheirBounds(t *testing.T) {
 		{"session.optimized_model_external_initializers_file_name", "/etc/passwd", "parameters: \"session.optimized_model_external_initializers_file_name\" is not on the list of session configuration entries that a model may set"},
 		{"ep.context_file_path", "x", "parameters: \"ep.context_file_path\" is not on the list of session configuration entries that a model may set"},
 		{edgewise.ProfileParameter, "throughput", ""},
-		{edgewise.ProfileParameter, "fast", "parameters: execution_profile: want one of throughput, latency, got \"fast\""},
+		{edgewise.ProfileParameter, "fast", "parameters: execution_profile: want one of adaptive, throughput, latency, got \"fast\""},
 		{MemoryParameter, "9223372036854775807", ""},
 		{MemoryParameter, "9223372036854775808", "parameters: memory_bytes: want a number of bytes, got \"9223372036854775808\""},
 		{SwapParameter, "gap", ""},

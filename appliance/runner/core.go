@@ -70,6 +70,22 @@ func present() int {
 	return int(core)
 }
 
+// breath is how often a lane in the child passes through Go's scheduler. All that it does otherwise is to leave Go, for the kernel or for
+// native code. Go's monitor takes a goroutine that was not scheduled for 10 ms for one that runs without end, whatever else it did, takes its
+// processor, and looks again every 20 us while it finds one: a tenth of a core that a run on it wants.
+const breath = 3 * time.Millisecond
+
+// breathe lets the calling lane, which waits on a core, be scheduled. It may come back on another thread.
+func breathe(core int, cores *unix.CPUSet) {
+	if core != anywhere {
+		moveTo(anywhere, cores)
+		defer func() { moveTo(core, cores) }()
+	}
+	runtime.UnlockOSThread()
+	runtime.Gosched()
+	runtime.LockOSThread()
+}
+
 // moveTo keeps the calling thread on a core, or lets it run on any of cores.
 func moveTo(core int, cores *unix.CPUSet) {
 	if core == anywhere {

@@ -27,6 +27,9 @@ func (s *server) run(lane uint64, fd int, back *mailbox, f runFrame, buf []byte)
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
+	if f.alone {
+		ctx = edgewise.WithCall(ctx, edgewise.Call{Alone: true})
+	}
 	s.host.flights.begin(lane, running{f.run, stop})
 	result, err := e.compute(ctx, in)
 	s.host.flights.finish(lane)
@@ -35,7 +38,7 @@ func (s *server) run(lane uint64, fd int, back *mailbox, f runFrame, buf []byte)
 		return nil, err
 	}
 	defer result.Free()
-	done := doneFrame{run: f.run, input: int64(result.Input), infer: int64(result.Infer), output: int64(result.Output)}
+	done := doneFrame{run: f.run, wide: result.Wide, input: int64(result.Input), infer: int64(result.Infer), output: int64(result.Output)}
 	if err := e.outputs(&done, result.Outputs); err != nil {
 		return nil, err
 	}

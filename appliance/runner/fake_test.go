@@ -87,7 +87,7 @@ func burn(d time.Duration) {
 
 // Run answers each wanted output by its name: that of an input is its echo.
 func (f fake) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
-	result := &edgewise.Result{Infer: time.Millisecond, Free: func() {}}
+	result := &edgewise.Result{Infer: time.Millisecond, Wide: edgewise.CallOf(ctx).Alone, Free: func() {}}
 	for _, name := range want {
 		out, err := f.output(ctx, in, name)
 		if err != nil {

@@ -57,6 +57,7 @@ type runFrame struct {
 	run    uint64
 	core   int32  // on which the thread of this lane is to wait for its next run; anywhere
 	look   uint32 // nanoseconds that it looks for that before it sleeps
+	alone  bool   // nothing else runs on the box
 	out    uint32
 	free   uint64
 	attach []attached
@@ -67,6 +68,7 @@ type runFrame struct {
 // doneFrame answers a run. Times are in nanoseconds; copied counts the bytes that the child copied into the block.
 type doneFrame struct {
 	run                  uint64
+	wide                 bool // on more cores than others have
 	input, infer, output int64
 	copied               uint64
 	outputs              []placed
@@ -87,6 +89,7 @@ func (f runFrame) append(to []byte) []byte {
 	to = number(to, f.run)
 	to = binary.LittleEndian.AppendUint32(to, uint32(f.core))
 	to = binary.LittleEndian.AppendUint32(to, f.look)
+	to = append(to, flag(f.alone))
 	to = binary.LittleEndian.AppendUint32(to, f.out)
 	to = number(to, f.free)
 	to = binary.LittleEndian.AppendUint16(to, uint16(len(f.attach)))
@@ -102,7 +105,7 @@ func (f runFrame) append(to []byte) []byte {
 }
 
 func (f doneFrame) append(to []byte) []byte {
-	to = append(to, byte(kindDone))
+	to = append(to, byte(kindDone), flag(f.wide))
 	for _, n := range []uint64{f.run, uint64(f.input), uint64(f.infer), uint64(f.output), f.copied} {
 		to = number(to, n)
 	}
@@ -130,6 +133,13 @@ func appendPlaced(to []byte, list []placed) []byte {
 		to = number(number(to, t.place.offset), t.place.size)
 	}
 	return to
+}
+
+func flag(set bool) byte {
+	if set {
+		return 1
+	}
+	return 0
 }
 
 func number(to []byte, n uint64) []byte { return binary.LittleEndian.AppendUint64(to, n) }
@@ -181,6 +191,14 @@ func (r *reader) u32() uint32 { return binary.LittleEndian.Uint32(r.take(4)) }
 func (r *reader) u64() uint64 { return binary.LittleEndian.Uint64(r.take(8)) }
 func (r *reader) str() string { return string(r.take(r.u16())) }
 
+func (r *reader) flag() bool {
+	b := r.u8()
+	if b > 1 {
+		r.bad = true
+	}
+	return b == 1
+}
+
 // end returns errFrame unless the frame was read to its last byte.
 func (r *reader) end() error {
 	if r.bad || len(r.rest) > 0 {
@@ -223,7 +241,7 @@ func (r *reader) placed() []placed {
 
 func decodeRun(body []byte) (runFrame, error) {
 	r := &reader{rest: body}
-	f := runFrame{run: r.u64(), core: int32(r.u32()), look: r.u32(), out: r.u32(), free: r.u64()}
+	f := runFrame{run: r.u64(), core: int32(r.u32()), look: r.u32(), alone: r.flag(), out: r.u32(), free: r.u64()}
 	for range r.count(maxAttached) {
 		f.attach = append(f.attach, attached{r.u32(), r.u64()})
 	}
@@ -236,7 +254,7 @@ func decodeRun(body []byte) (runFrame, error) {
 
 func decodeDone(body []byte) (doneFrame, error) {
 	r := &reader{rest: body}
-	f := doneFrame{run: r.u64(), input: int64(r.u64()), infer: int64(r.u64()), output: int64(r.u64()), copied: r.u64()}
+	f := doneFrame{wide: r.flag(), run: r.u64(), input: int64(r.u64()), infer: int64(r.u64()), output: int64(r.u64()), copied: r.u64()}
 	f.outputs = r.placed()
 	return f, r.end()
 }

@@ -10,14 +10,14 @@ import (
 
 func sampleRun() runFrame {
 	return runFrame{
-		run: 7, core: anywhere, look: 9, out: 3, free: 128, attach: []attached{{3, 1 << 16}, {4, 1 << 20}},
+		run: 7, core: anywhere, look: 9, alone: true, out: 3, free: 128, attach: []attached{{3, 1 << 16}, {4, 1 << 20}},
 		inputs: []placed{{"a", edgewise.FP32, edgewise.Shape{1, 2}, place{3, 0, 8}}, {"", edgewise.Bytes, edgewise.Shape{}, place{4, 64, 9}}},
 		want:   []string{"y", ""},
 	}
 }
 
 func sampleDone() doneFrame {
-	return doneFrame{run: 7, input: 1, infer: 2, output: 3, copied: 4, outputs: []placed{{"", edgewise.Int8, edgewise.Shape{0, 5}, place{3, 64, 0}}}}
+	return doneFrame{run: 7, wide: true, input: 1, infer: 2, output: 3, copied: 4, outputs: []placed{{"", edgewise.Int8, edgewise.Shape{0, 5}, place{3, 64, 0}}}}
 }
 
 func TestFramesSurviveTheCrossing(t *testing.T) {

@@ -34,6 +34,7 @@ func (r *run) execute(ctx context.Context, in []edgewise.Tensor) (*edgewise.Resu
 	}
 	number := r.process.runs.Add(1)
 	frame.run, frame.core, frame.look = number, int32(r.berth.core), uint32(r.berth.lookNext)
+	frame.alone = edgewise.CallOf(ctx).Alone
 	filled := time.Since(start)
 	r.lane.run.Store(number)
 	unwatch := r.watch(ctx, number)
@@ -186,7 +187,7 @@ func (r *run) result(done doneFrame) (*edgewise.Result, error) {
 	var freed atomic.Bool
 	arena, block := r.instance.arena, r.out
 	return &edgewise.Result{
-		Outputs: outputs, Input: time.Duration(done.input), Infer: time.Duration(done.infer), Output: time.Duration(done.output),
+		Outputs: outputs, Input: time.Duration(done.input), Infer: time.Duration(done.infer), Output: time.Duration(done.output), Wide: done.wide,
 		Free: func() {
 			if !freed.Swap(true) {
 				arena.give(block)

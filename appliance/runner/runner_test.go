@@ -112,6 +112,19 @@ func TestBigTensorsCross(t *testing.T) {
 	}
 }
 
+func TestWhetherARunIsAloneAndWasWideCrosses(t *testing.T) {
+	i := load(t, setUp(fakeOptions{}), t.TempDir())
+	for _, alone := range []bool{true, false} {
+		r, err := i.Run(edgewise.WithCall(t.Context(), edgewise.Call{Alone: alone}), nil, []string{"done"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Free(); r.Wide != alone {
+			t.Errorf("alone %v: the instance was told %v", alone, r.Wide)
+		}
+	}
+}
+
 func TestManyRunsInFlightEachGetTheirOwnAnswer(t *testing.T) {
 	c := setUp(fakeOptions{})
 	c.MaxLanes = 8

@@ -226,7 +226,7 @@ func (s *server) forget(id uint32) {
 
 // lane serves the runs of one lane, one after the other, on a thread of its own, until the version is unloaded.
 func (s *server) lane(id uint64, fd, file int) {
-	runtime.LockOSThread() // never unlocked: the thread ends with the lane
+	runtime.LockOSThread() // the thread ends with the lane
 	memory, err := mapShared(file, laneBytes)
 	if err != nil {
 		unix.Exit(1)
@@ -234,6 +234,7 @@ func (s *server) lane(id uint64, fd, file int) {
 	_ = unix.Close(file)
 	there, back := mailboxes(memory)
 	buf, rights := make([]byte, maxFrame), make([]byte, unix.CmsgSpace(4*maxAttached))
+	breathed := time.Now()
 	for core, look := int32(anywhere), time.Duration(0); ; {
 		f, descriptors, err := next(there, look, fd, buf, rights)
 		if err != nil {
@@ -256,6 +257,10 @@ func (s *server) lane(id uint64, fd, file int) {
 		if look = time.Duration(f.look); f.core != core {
 			core = f.core
 			moveTo(int(core), &s.host.cores)
+		}
+		if now := time.Now(); now.Sub(breathed) > breath {
+			breathed = now
+			breathe(int(core), &s.host.cores)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package sched
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,6 +19,8 @@ type Cores struct {
 	total   int
 	free    int
 	clock   time.Duration // what the version served last had used then
+	lone    int           // runs in a row that nobody ran beside, or waited for
+	ended   atomic.Int64  // cores that are held and whose run has ended
 	waiting []*seat       // in the order of their arrival
 }
 
@@ -46,6 +49,8 @@ type seat struct {
 	account *account
 	held    bool
 	since   time.Time
+	more    int           // cores beside the account's width, until the end of the run
+	ended   bool          // the run has ended, and its answers may have left
 	charged time.Duration // in advance
 	granted chan struct{} // one token: the wait is over
 	lent    int           // guests' calls that it is lent out for
@@ -56,6 +61,7 @@ func (a *account) seat() *seat { return &seat{account: a, granted: make(chan str
 // try takes the cores and tells whether it has them; it does not wait.
 func (s *seat) try() bool {
 	if s.account == nil || s.held {
+		s.begin()
 		return true
 	}
 	c := s.account.cores
@@ -74,6 +80,9 @@ func (s *seat) wait() {
 	c := s.account.cores
 	c.mu.Lock()
 	s.account.enter()
+	if c.company(s) {
+		c.lone = 0
+	}
 	c.waiting = append(c.waiting, s)
 	c.serve()
 	c.mu.Unlock()
@@ -118,6 +127,9 @@ func (a *account) enter() {
 
 func (c *Cores) grant(s *seat) {
 	a := s.account
+	if c.company(s) {
+		c.lone = 0
+	}
 	c.free -= a.width
 	c.clock = max(c.clock, a.used)
 	s.held, s.since = true, time.Now()
@@ -126,6 +138,7 @@ func (c *Cores) grant(s *seat) {
 
 func (c *Cores) leave(s *seat) {
 	s.settle()
+	s.begin()
 	s.held = false
 	s.account.active--
 	c.free += s.account.width
@@ -140,7 +153,8 @@ func (s *seat) book() {
 
 // settle replaces what was charged in advance by what was used since, which it returns.
 func (s *seat) settle() time.Duration {
-	now := time.Now()
+	c, now := s.account.cores, time.Now()
+	c.narrow(s)
 	used := now.Sub(s.since) * time.Duration(s.account.width)
 	s.account.used += used - s.charged
 	s.since, s.charged = now, 0

@@ -109,6 +109,7 @@ func (l *lane) run() {
 	if len(jobs) > 1 {
 		err := l.attempt(ctx, jobs, jobs[0].started)
 		if err == nil {
+			l.seat.end()
 			l.answer(jobs)
 			return
 		}
@@ -118,6 +119,9 @@ func (l *lane) run() {
 		j.started = time.Now()
 		if j.err = j.ctx.Err(); j.err == nil {
 			j.err = l.attempt(j.ctx, jobs[i:i+1], j.started)
+		}
+		if i == len(jobs)-1 {
+			l.seat.end()
 		}
 		l.answer(jobs[i : i+1])
 	}
@@ -159,7 +163,8 @@ func (l *lane) attempt(ctx context.Context, jobs []*job, started time.Time) (err
 		}
 	}
 	gathered := time.Now()
-	ctx = carry(ctx, jobs)
+	lone, told := l.alone()
+	ctx = carry(ctx, jobs, told)
 	if l.s.guest {
 		ctx = l.seat.with(ctx)
 	}
@@ -170,6 +175,9 @@ func (l *lane) attempt(ctx context.Context, jobs []*job, started time.Time) (err
 	}
 	ran := time.Now()
 	l.s.queue.pace.add(ran.Sub(gathered))
+	if lone {
+		l.compare(told, result.Wide, ran.Sub(gathered))
+	}
 	if err := l.distribute(result, jobs, total); err != nil {
 		result.Free()
 		return err
@@ -189,13 +197,14 @@ func (l *lane) attempt(ctx context.Context, jobs []*job, started time.Time) (err
 }
 
 // carry puts into ctx what travels with jobs: the call of one that is alone, and the depth of the deepest of several, whose outputs are
-// split and so have to be there.
-func carry(ctx context.Context, jobs []*job) context.Context {
+// split and so have to be there; and whether the run has the box to itself.
+func carry(ctx context.Context, jobs []*job, alone bool) context.Context {
 	call := jobs[0].call
+	call.Alone = alone
 	for _, j := range jobs[1:] {
 		call.Depth, call.Pictures = max(call.Depth, j.call.Depth), nil
 	}
-	if len(call.Parameters) == 0 && call.Depth == 0 && len(call.Pictures) == 0 {
+	if len(call.Parameters) == 0 && call.Depth == 0 && len(call.Pictures) == 0 && !alone {
 		return ctx
 	}
 	return edgewise.WithCall(ctx, call)

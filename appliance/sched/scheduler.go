@@ -17,6 +17,7 @@ type Config struct {
 	Lanes    int      // batches that run at the same time, each on its own locked thread; at least 1
 	Cores    *Cores   // what the lanes of all versions run on; nil: as much as they like
 	Threads  int      // cores that one run keeps busy; 0: none, as on another device
+	Wide     int      // cores of a run that has the box to itself, which its instance is told; 0: none is
 	Claim    *Claim   // on what the rate limiter hands out; nil: nothing is needed. Close counts it out
 	Padding  *Padding // of requests that run together; nil: none
 	MaxQueue int      // requests that wait; one more is refused as Busy. A model's own max_queue_size goes first
@@ -39,6 +40,7 @@ type Scheduler struct {
 	logger   *slog.Logger
 
 	account *account
+	width   width
 	claim   *Claim
 	guest   bool           // runs may ask other models
 	lanes   sync.WaitGroup // running lanes
@@ -57,6 +59,9 @@ func New(v *edgewise.Version, instance edgewise.Instance, c Config) *Scheduler {
 		version: v, instance: instance, checker: newChecker(v.Model), padding: c.Padding, ragged: newRagged(v.Model), policies: policies, standard: standard,
 		queue: newQueue(v.Model, policies, c.MaxQueue), jobs: newJobs(), measured: newMeter(), logger: c.Logger,
 		account: c.Cores.open(c.Threads), claim: c.Claim,
+	}
+	if s.account != nil {
+		s.width.threads = c.Wide
 	}
 	_, s.guest = instance.(edgewise.Metered)
 	s.Resize(c.Lanes)

@@ -85,11 +85,19 @@ func (b *Backend) Load(ctx context.Context, v *edgewise.Version, dir string, on 
 		return nil, err
 	}
 	folder, file := modelFile(dir, v.Model)
-	session, err := lib.NewSession(filepath.Join(folder, file), names(inspection.Inputs), names(inspection.Outputs), options)
+	open := func(o ort.Options) (*ort.Session, error) {
+		return lib.NewSession(filepath.Join(folder, file), names(inspection.Inputs), names(inspection.Outputs), o)
+	}
+	session, err := open(options)
 	if err != nil {
 		return nil, err
 	}
-	return session, nil
+	threads := b.wideThreads(v.Model, inspection.ParameterBytes)
+	if threads == 0 {
+		return session, nil
+	}
+	options.IntraThreads, options.Spin, options.Rest, options.Nice = threads, true, true, wideNice
+	return newWide(session, v.ID, func() (*ort.Session, error) { return open(options) }, b.config.Logger), nil
 }
 
 func (b *Backend) cores() int {

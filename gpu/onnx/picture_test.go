@@ -147,12 +147,16 @@ func TestRunsOfPicturesThatTheDeviceDoesNotTake(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for symbol, code := range map[string]cuda.Result{"cuMemAlloc_v2": cuda.OutOfMemory, "cuMemHostAlloc": cuda.OutOfMemory, "cuLaunchKernel": cuda.LaunchOutOfResources} {
-		large := edgewise.Picture{Pixels: make([]byte, 3*100*len(symbol)), Stride: 300, Width: 100, Height: len(symbol)} // more than there is room for
+	for i, fault := range []struct {
+		symbol string
+		code   cuda.Result
+	}{{"cuMemAlloc_v2", cuda.OutOfMemory}, {"cuMemHostAlloc", cuda.OutOfMemory}, {"cuLaunchKernel", cuda.LaunchOutOfResources}} {
+		height := 10 * (i + 1) // each more than there is room for
+		large := edgewise.Picture{Pixels: make([]byte, 3*100*height), Stride: 300, Width: 100, Height: height}
 		in, _ := views([]edgewise.Picture{large}, edgewise.FP32)
-		control.Fail(symbol, 1, int32(code), false)
-		if _, err := a.Run(context.Background(), in, []string{"y"}); err == nil || !strings.Contains(err.Error(), code.Error()) {
-			t.Errorf("%s: %v", symbol, err)
+		control.Fail(fault.symbol, 1, int32(fault.code), false)
+		if _, err := a.Run(context.Background(), in, []string{"y"}); err == nil || !strings.Contains(err.Error(), fault.code.Error()) {
+			t.Errorf("%s: %v", fault.symbol, err)
 		}
 	}
 	r, err := a.Run(context.Background(), good, []string{"y"})

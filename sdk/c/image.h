@@ -96,37 +96,79 @@ static inline bool ew_make_taps(uint32_t from, uint32_t to, uint32_t begin, uint
 	return true;
 }
 
-/* Adds weight times a row of bytes to row. */
-static inline void ew_add_row(float *restrict row, const uint8_t *restrict bytes, float weight, size_t n) {
-	size_t i = 0;
-	v128_t w = wasm_f32x4_splat(weight);
-	for (; i + 16 <= n; i += 16) {
-		v128_t v = wasm_v128_load(bytes + i);
-		v128_t low = wasm_u16x8_extend_low_u8x16(v), high = wasm_u16x8_extend_high_u8x16(v);
-		v128_t quad[4] = {wasm_u32x4_extend_low_u16x8(low), wasm_u32x4_extend_high_u16x8(low), wasm_u32x4_extend_low_u16x8(high), wasm_u32x4_extend_high_u16x8(high)};
-		for (int q = 0; q < 4; q++) {
-			v128_t sum = wasm_f32x4_add(wasm_v128_load(row + i + 4 * q), wasm_f32x4_mul(w, wasm_f32x4_convert_i32x4(quad[q])));
-			wasm_v128_store(row + i + 4 * q, sum);
-		}
-	}
-	for (; i < n; i++) row[i] += weight * bytes[i];
+/* Of 16 bytes the four at quarter q, as numbers. */
+static inline v128_t ew_quarter(v128_t bytes, int q) {
+	v128_t half = q < 2 ? wasm_u16x8_extend_low_u8x16(bytes) : wasm_u16x8_extend_high_u8x16(bytes);
+	return wasm_f32x4_convert_i32x4(q % 2 ? wasm_u32x4_extend_high_u16x8(half) : wasm_u32x4_extend_low_u16x8(half));
 }
 
-/* One new row: a weighted sum of pixels for each new pixel, rounded to whole steps of 0 to 255. */
-static inline void ew_resample_row(const float *row, const ew_taps *across, uint32_t width, const ew_target *to, float *out) {
-	for (uint32_t x = 0; x < width; x++) {
-		const float *pixel = row + 3 * (size_t)across->first[x], *w = across->weight + (size_t)x * across->stride;
-		v128_t sum = wasm_f32x4_const_splat(0);
-		for (uint32_t k = 0; k < across->count[x]; k++, pixel += 3)
-			sum = wasm_f32x4_add(sum, wasm_f32x4_mul(wasm_f32x4_splat(w[k]), wasm_v128_load(pixel)));
+/* Adds count rows of bytes, stride apart, each times its weight, to row, or makes row of them. count is a constant where this is used, at most 4. */
+static inline __attribute__((always_inline)) void ew_some_rows(float *restrict row, const uint8_t *restrict bytes, size_t stride, const float *weight, const uint32_t count, bool add, size_t n) {
+	size_t i = 0;
+	v128_t w[4];
+	for (uint32_t k = 0; k < count; k++) w[k] = wasm_v128_load32_splat(weight + k);
+	for (; i + 16 <= n; i += 16) {
+		v128_t sum[4];
+		for (int q = 0; q < 4; q++) sum[q] = add ? wasm_v128_load(row + i + 4 * q) : wasm_f32x4_const_splat(0);
+		for (uint32_t k = 0; k < count; k++) {
+			v128_t v = wasm_v128_load(bytes + k * stride + i);
+			for (int q = 0; q < 4; q++) sum[q] = wasm_f32x4_add(sum[q], wasm_f32x4_mul(w[k], ew_quarter(v, q)));
+		}
+		for (int q = 3; q >= 0; q--) wasm_v128_store(row + i + 4 * q, sum[q]);
+	}
+	for (; i < n; i++) {
+		float sum = add ? row[i] : 0;
+		for (uint32_t k = 0; k < count; k++) sum += weight[k] * bytes[k * stride + i];
+		row[i] = sum;
+	}
+}
+
+/* Makes row of count rows of bytes, stride apart, each times its weight: four at a time, so that sums stay in registers. */
+static inline void ew_sum_rows(float *restrict row, const uint8_t *restrict bytes, size_t stride, const float *weight, uint32_t count, size_t n) {
+	switch (count) {
+	case 1: ew_some_rows(row, bytes, stride, weight, 1, false, n); return;
+	case 2: ew_some_rows(row, bytes, stride, weight, 2, false, n); return;
+	case 3: ew_some_rows(row, bytes, stride, weight, 3, false, n); return;
+	}
+	ew_some_rows(row, bytes, stride, weight, 4, false, n);
+	uint32_t k = 4;
+	for (; k + 4 <= count; k += 4) ew_some_rows(row, bytes + k * stride, stride, weight + k, 4, true, n);
+	for (; k < count; k++) ew_some_rows(row, bytes + k * stride, stride, weight + k, 1, true, n);
+}
+
+/* The sum of count pixels of three numbers, each times its weight, in the first three lanes. */
+static inline __attribute__((always_inline)) v128_t ew_sum_pixels(const float *pixel, const float *weight, uint32_t count) {
+	v128_t sum = wasm_f32x4_const_splat(0);
+	for (uint32_t k = 0; k < count; k++) sum = wasm_f32x4_add(sum, wasm_f32x4_mul(wasm_v128_load32_splat(weight + k), wasm_v128_load(pixel + 3 * k)));
+	return sum;
+}
+
+/* One new row: a weighted sum of pixels for each new pixel, rounded to whole steps. Weights are not negative and sum to 1, so it is 0 to 255. */
+static inline void ew_resample_row(const float *restrict row, const ew_taps *across, uint32_t width, const ew_target *to, float *restrict out) {
+	const uint32_t *first = across->first, *count = across->count, stride = across->stride;
+	const float *w = across->weight;
+	const v128_t mean = wasm_f32x4_make(to->mean[0], to->mean[1], to->mean[2], 0), scale = wasm_f32x4_make(to->scale[0], to->scale[1], to->scale[2], 0);
+	const size_t step = to->pixel, channel = to->channel;
+	const bool reverse = to->reverse, together = step == 3 && channel == 1;
+	for (uint32_t x = 0; x < width; x++, w += stride, out += step) {
+		const float *pixel = row + 3 * (size_t)first[x];
+		v128_t sum;
+		switch (count[x]) {
+		case 2: sum = ew_sum_pixels(pixel, w, 2); break;
+		case 3: sum = ew_sum_pixels(pixel, w, 3); break;
+		case 4: sum = ew_sum_pixels(pixel, w, 4); break;
+		default: sum = ew_sum_pixels(pixel, w, count[x]);
+		}
 		sum = wasm_f32x4_floor(wasm_f32x4_add(sum, wasm_f32x4_const_splat(0.5f)));
-		sum = wasm_f32x4_pmin(wasm_f32x4_pmax(sum, wasm_f32x4_const_splat(0)), wasm_f32x4_const_splat(255));
-		if (to->reverse) sum = wasm_i32x4_shuffle(sum, sum, 2, 1, 0, 3);
-		v128_t v = wasm_f32x4_mul(wasm_f32x4_sub(sum, wasm_f32x4_make(to->mean[0], to->mean[1], to->mean[2], 0)), wasm_f32x4_make(to->scale[0], to->scale[1], to->scale[2], 0));
-		float *at = out + x * to->pixel;
-		at[0] = wasm_f32x4_extract_lane(v, 0);
-		at[to->channel] = wasm_f32x4_extract_lane(v, 1);
-		at[2 * to->channel] = wasm_f32x4_extract_lane(v, 2);
+		if (reverse) sum = wasm_i32x4_shuffle(sum, sum, 2, 1, 0, 3);
+		v128_t v = wasm_f32x4_mul(wasm_f32x4_sub(sum, mean), scale);
+		if (together && x + 1 < width) {
+			wasm_v128_store(out, v); /* the next pixel begins at the fourth number */
+			continue;
+		}
+		wasm_v128_store32_lane(out, v, 0);
+		wasm_v128_store32_lane(out + channel, v, 1);
+		wasm_v128_store32_lane(out + 2 * channel, v, 2);
 	}
 }
 
@@ -139,13 +181,10 @@ static inline bool ew_resample_window(const ew_picture *picture, ew_rect part, u
 	size_t n = 3 * (size_t)part.width;
 	float *row = EW_ARRAY(float, n + 4);
 	if (!row || !ew_make_taps(part.width, width, window.x, window.width, &across) || !ew_make_taps(part.height, height, window.y, window.height, &down)) return false;
+	memset(row + n, 0, 4 * sizeof *row);
 	for (uint32_t y = 0; y < window.height; y++) {
-		memset(row, 0, (n + 4) * sizeof *row);
-		const float *w = down.weight + (size_t)y * down.stride;
-		for (uint32_t k = 0; k < down.count[y]; k++) {
-			size_t from = ((size_t)part.y + down.first[y] + k) * picture->width + part.x;
-			ew_add_row(row, picture->pixels + 3 * from, w[k], n);
-		}
+		size_t from = ((size_t)part.y + down.first[y]) * picture->width + part.x;
+		ew_sum_rows(row, picture->pixels + 3 * from, 3 * (size_t)picture->width, down.weight + (size_t)y * down.stride, down.count[y], n);
 		ew_resample_row(row, &across, window.width, to, to->data + y * to->row);
 	}
 	return true;
@@ -167,20 +206,35 @@ static inline ew_target ew_interleaved(float *data, uint32_t width) {
 	return (ew_target){data, 3, 3 * (size_t)width, 1, {0, 0, 0}, {1, 1, 1}, false};
 }
 
-/* Sets every pixel of a target of width x height to v, before mean and scale. */
-static inline void ew_fill(const ew_target *to, uint32_t width, uint32_t height, float v) {
-	for (uint32_t c = 0; c < 3; c++) {
-		float value = (v - to->mean[c]) * to->scale[c];
-		for (uint32_t y = 0; y < height; y++)
-			for (uint32_t x = 0; x < width; x++) to->data[c * to->channel + y * to->row + x * to->pixel] = value;
-	}
-}
-
 /* The target that begins at pixel (x, y) of to. */
 static inline ew_target ew_at(const ew_target *to, uint32_t x, uint32_t y) {
 	ew_target moved = *to;
 	moved.data += y * to->row + x * to->pixel;
 	return moved;
+}
+
+/* Sets every pixel of a target of width x height to v, before mean and scale. */
+static inline void ew_fill(const ew_target *to, uint32_t width, uint32_t height, float v) {
+	for (uint32_t c = 0; c < 3; c++) {
+		float value = (v - to->mean[c]) * to->scale[c];
+		for (uint32_t y = 0; y < height; y++) {
+			float *row = to->data + c * to->channel + y * to->row;
+			if (to->pixel == 1)
+				for (uint32_t x = 0; x < width; x++) row[x] = value;
+			else
+				for (uint32_t x = 0; x < width; x++) row[x * to->pixel] = value;
+		}
+	}
+}
+
+/* Sets what lies around a part of a target of width x height. */
+static inline void ew_fill_around(const ew_target *to, uint32_t width, uint32_t height, ew_rect part, float v) {
+	uint32_t right = part.x + part.width, low = part.y + part.height;
+	ew_target below = ew_at(to, 0, low), left = ew_at(to, 0, part.y), beside = ew_at(to, right, part.y);
+	ew_fill(to, width, part.y, v);
+	ew_fill(&below, width, height - low, v);
+	ew_fill(&left, part.x, part.height, v);
+	ew_fill(&beside, width - right, part.height, v);
 }
 
 /* Reads three numbers separated by commas into numbers. False after ew_fail; a parameter that is not set changes nothing. */

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,5 +72,19 @@ func TestRecordReplacesOneScenario(t *testing.T) {
 	first, second := strings.Index(string(data), "| line | 3 x | >= 2 | yes |"), strings.Index(string(data), "| line | 4 x | >= 2 | yes |")
 	if first < 0 || second < first || strings.Contains(string(data), "| line | 1 x") {
 		t.Errorf("the table is\n%s", data)
+	}
+}
+
+func TestTheOthersGoOnWhenAScenarioFails(t *testing.T) {
+	out := t.TempDir()
+	t.Chdir(t.TempDir()) // where scenarios have their folders
+	good := func(string, int) (result, error) { return result{Figures: []figure{known("a line", 1, "x", "")}}, nil }
+	bad := func(string, int) (result, error) { return result{}, errors.New("no luck") }
+	err := runAll([]scenario{{"wasm", "step/1", bad}, {"wasm", "pipeline/one", good}}, out, 1)
+	if err == nil || err.Error() != "step/1: no luck" {
+		t.Errorf("the error is %v", err)
+	}
+	if page, err := os.ReadFile(filepath.Join(out, "wasm.md")); err != nil || !strings.Contains(string(page), "| a line | 1 x |") {
+		t.Errorf("the table is %q, %v", page, err)
 	}
 }

@@ -78,14 +78,18 @@ func crashFigures(dir string, rounds int) (r result, err error) {
 }
 
 // window sends arrivals at a rate to the model that does not crash.
-func window(b *box, rate float64) (perf.Step, error) {
+func window(b *box, rate float64) (perf.Step, error) { return arrivals(b, rate, crashWindow, 1) }
+
+// arrivals sends requests to the model at times that do not depend on the answers, and that a seed determines. A latency counts from when the
+// request was due.
+func arrivals(b *box, rate float64, during time.Duration, seed uint64) (perf.Step, error) {
 	request, err := perf.NewRequest("http://"+b.address, &edgewise.Request{Model: edgewise.ModelID{Name: "model"}, Inputs: []edgewise.Tensor{noise(picture)}}, kserve.Binary, perf.Access{})
 	if err != nil {
 		return perf.Step{}, err
 	}
 	options := perf.Options{
-		Warmup: 100 * time.Millisecond, Window: crashWindow / 3, Stability: 100, MaxWindows: 3, Timeout: 10 * time.Second,
-		MaxConnections: crashClients, Arrivals: perf.Poisson, Seed: 1, Batch: 1,
+		Warmup: 100 * time.Millisecond, Window: during / 3, Stability: 100, MaxWindows: 3, Timeout: 10 * time.Second,
+		MaxConnections: crashClients, Arrivals: perf.Poisson, Seed: seed, Batch: 1,
 	}
 	steps, err := perf.Run(context.Background(), request, options, []perf.Load{{Rate: rate}}, nil)
 	if err == nil && len(steps) != 1 {

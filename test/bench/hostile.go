@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/perf"
 	"github.com/edgewise-ai/edgewise/test/hostile"
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 )
@@ -21,13 +23,15 @@ const (
 	hostilePace  = 50 * time.Millisecond // between two calls of hostile modules, while the other model's tail is measured
 	hostileTraps = 100_000               // with as many threads as cores; fewer otherwise
 	victimPace   = 20 * time.Millisecond // between two requests to the model beside them
+	tailPairs    = 4                     // of windows, with and without hostile calls, for each round
+	tailWindow   = 2 * time.Second
 )
 
 // hostileFigures sends the corpus of hostile modules to a box on a number of the runtime's threads, whose collector runs all the
 // time, while a model is under load.
 func hostileFigures(procs int) measurement {
 	return func(dir string, rounds int) (r result, err error) {
-		s := &siege{procs: procs, rounds: min(rounds, 3), traps: hostileTraps}
+		s := &siege{procs: procs, pairs: tailPairs * rounds, traps: hostileTraps}
 		if procs != 2 {
 			s.traps = hostileTraps / 5
 		}
@@ -45,15 +49,16 @@ func hostileFigures(procs int) measurement {
 
 // siege is a box, what is done to it, and what came of it.
 type siege struct {
-	procs, rounds, traps int
-	box                  *box
-	attack               *hostile.Attack
-	rate                 float64 // arrivals at the model beside them
+	procs, pairs, traps int
+	box                 *box
+	attack              *hostile.Attack
+	rate                float64 // arrivals at the model beside them
 
 	refused, accepted, called, paused, trapped int
-	stops                                      []time.Duration
+	stops                                      []hostile.Stop
 	before, middle, after                      hostile.State
-	quiet, beside                              []float64 // p99, in ms
+	quiet                                      [2]perf.Histogram // of the model beside them, even and odd windows
+	beside                                     perf.Histogram    // of the same while hostile modules are called
 	victims, lost                              atomic.Int64
 }
 
@@ -126,23 +131,29 @@ func (s *siege) harm(ctx context.Context) (err error) {
 	return errors.Join(err, s.attack.Prepare(ctx))
 }
 
-// tails measures the model beside them with and without hostile calls, a window each in turn.
+// tails measures the model beside them with and without hostile calls, in short windows in turn, so that both sides see the same machine.
+// Both windows of a pair have the same arrivals, and every other pair begins with the other side.
 func (s *siege) tails(ctx context.Context) error {
-	for range s.rounds {
-		alone, err := window(s.box, s.rate)
-		if err != nil {
-			return err
+	for pair := range s.pairs {
+		for turn := range 2 {
+			latencies := &s.quiet[pair%2]
+			calling, end := context.WithCancel(ctx)
+			done := make(chan error, 1)
+			if hostileTurn := (pair+turn)%2 == 1; hostileTurn {
+				latencies = &s.beside
+				go func() { done <- s.attack.Pace(calling, hostilePace) }()
+			} else {
+				done <- nil
+			}
+			w, err := arrivals(s.box, s.rate, tailWindow, uint64(pair))
+			end()
+			if err := errors.Join(err, <-done); err != nil {
+				return err
+			}
+			latencies.Merge(w.Latencies)
+			s.lost.Add(int64(w.Failed))
+			s.victims.Add(int64(w.Requests))
 		}
-		calling, end := context.WithCancel(ctx)
-		done := make(chan error, 1)
-		go func() { done <- s.attack.Pace(calling, hostilePace) }()
-		beside, err := window(s.box, s.rate)
-		end()
-		if err := errors.Join(err, <-done); err != nil {
-			return err
-		}
-		s.quiet, s.beside = append(s.quiet, alone.Latency.P99/1e3), append(s.beside, beside.Latency.P99/1e3)
-		s.lost.Add(int64(alone.Failed) + int64(beside.Failed))
 	}
 	return nil
 }
@@ -189,19 +200,24 @@ func (s *siege) load() (stop func()) {
 }
 
 func (s *siege) figures() []figure {
-	slices.Sort(s.stops)
+	slices.SortFunc(s.stops, func(a, b hostile.Stop) int { return cmp.Compare(a.Late, b.Late) })
+	latest, of := s.stops[len(s.stops)-1], len(s.stops)
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	threads := fmt.Sprintf("hostile modules, GOMAXPROCS %d: ", s.procs)
-	change := 100 * (median(s.beside)/median(s.quiet) - 1)
+	p99 := func(h *perf.Histogram) float64 { return ms(h.Quantile(0.99)) }
+	even, odd := p99(&s.quiet[0]), p99(&s.quiet[1])
+	s.quiet[0].Merge(&s.quiet[1])
+	quiet := &s.quiet[0]
+	change := 100 * (p99(&s.beside)/p99(quiet) - 1)
 	growth := "from 10 % of the traps on"
 	return []figure{
-		atMost(threads+"failed requests to another model", float64(s.lost.Load()), 0, "", fmt.Sprintf("%d requests and %d windows; %d modules refused, %d accepted, called %d times, paused %d times; the box did not end",
-			s.victims.Load(), 2*s.rounds, s.refused, s.accepted, s.called, s.paused)),
-		atMost(threads+"latest stop after its limit", ms(s.stops[len(s.stops)-1]), 20, "ms", fmt.Sprintf("%d stops, up to two at once, seen by the client; median %.2f ms, p90 %.2f ms", len(s.stops), ms(s.stops[len(s.stops)/2]), ms(s.stops[len(s.stops)*9/10]))),
+		atMost(threads+"failed requests to another model", float64(s.lost.Load()), 0, "", fmt.Sprintf("%d requests; %d modules refused, %d accepted, called %d times, paused %d times; the box did not end",
+			s.victims.Load(), s.refused, s.accepted, s.called, s.paused)),
+		atMost(threads+"latest stop after its limit", ms(latest.Late), 20, "ms", fmt.Sprintf("%s; %d stops, up to two at once, seen by the client; median %.2f ms, p90 %.2f ms", latest.Module, of, ms(s.stops[of/2].Late), ms(s.stops[of*9/10].Late))),
 		atMost(threads+"guests that are left", float64(s.after.Guests), 0, "", fmt.Sprintf("after %d traps", s.trapped)),
 		atMost(threads+"goroutines that are left", float64(max(s.after.Goroutines-s.before.Goroutines, 0)), 4, "", fmt.Sprintf("%d before, %d after; connections have some", s.before.Goroutines, s.after.Goroutines)),
 		atMost(threads+"growth of resident memory "+growth, s.after.Resident-s.middle.Resident, 16, "MiB", fmt.Sprintf("%.0f MiB before, %.0f MiB then, %.0f MiB after", s.before.Resident, s.middle.Resident, s.after.Resident)),
-		atMost(threads+"p99 of another model, change", change, 10, "%", fmt.Sprintf("%.1f ms without, %.1f ms with %.0f hostile calls/s; %d windows of %v each, %.0f arrivals/s of MobileNetV2", median(s.quiet), median(s.beside),
-			1/hostilePace.Seconds(), s.rounds, crashWindow, s.rate)),
+		atMost(threads+"p99 of another model, change", change, 10, "%", fmt.Sprintf("%.1f ms without, %.1f ms with %.0f hostile calls/s; %d and %d requests of MobileNetV2, %.0f arrivals/s in %d windows of %v in turn; "+
+			"windows without: %.1f ms in every other one, %.1f ms in the rest", p99(quiet), p99(&s.beside), 1/hostilePace.Seconds(), quiet.Count(), s.beside.Count(), s.rate, 2*s.pairs, tailWindow, even, odd)),
 	}
 }

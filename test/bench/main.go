@@ -10,6 +10,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 )
@@ -44,7 +46,10 @@ func scenarios() []scenario {
 		all = append(all, scenario{"engine", fmt.Sprintf("large/%d", clients), largeFigures(clients)})
 	}
 	for _, clients := range []int{1, 2, 4, 16} {
-		all = append(all, scenario{"engine", fmt.Sprintf("pixels/%d", clients), pixelFigures(clients)})
+		all = append(all, scenario{"engine", fmt.Sprintf("pixels/%d", clients), variantFigures(ofPixels, clients)})
+	}
+	for _, clients := range []int{1, 2, 4, 16} {
+		all = append(all, scenario{"engine", fmt.Sprintf("heavier/%d", clients), variantFigures(heavier, clients)})
 	}
 	for _, clients := range []int{1, 16, 64} {
 		all = append(all, scenario{"engine", fmt.Sprintf("tiny/%d", clients), tinyFigures(clients)})
@@ -77,7 +82,8 @@ func scenarios() []scenario {
 		all = append(all, scenario{"wasm", "numpy/" + t.name, numpyFigures(t)})
 	}
 	return append(all,
-		scenario{"wasm", "pipeline", pipelineFigures},
+		scenario{"wasm", "pipeline/one", pipelineFigures(threadings()["one"])},
+		scenario{"wasm", "pipeline/both", pipelineFigures(threadings()["both"])},
 		scenario{"wasm", "python/measurements/1", pythonFigures(measurements(), 1)},
 		scenario{"wasm", "python/measurements/16", pythonFigures(measurements(), 16)},
 		scenario{"wasm", "python/speech", pythonFigures(listen(), 1)},
@@ -116,11 +122,20 @@ func run(table, only, out string, rounds int) error {
 	if len(chosen) == 0 {
 		return fmt.Errorf("no scenario is called %q in table %q", only, table)
 	}
+	return runAll(chosen, out, rounds)
+}
+
+// runAll runs scenarios one after the other. One that fails leaves its lines of the table as they were, and the others go on.
+func runAll(chosen []scenario, out string, rounds int) error {
+	var failed []error
 	for _, s := range chosen {
-		fmt.Fprintf(os.Stderr, "measuring %s\n", s.name)
+		fmt.Fprintf(os.Stderr, "%s measuring %s\n", time.Now().Format(time.TimeOnly), s.name)
 		r, err := measure(s, rounds)
 		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
+			err = fmt.Errorf("%s: %w", s.name, err)
+			fmt.Fprintf(os.Stderr, "bench: %v; its lines stay as they were\n", err)
+			failed = append(failed, err)
+			continue
 		}
 		fmt.Print(r.markdown())
 		if out == "" {
@@ -130,7 +145,7 @@ func run(table, only, out string, rounds int) error {
 			return err
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // measure runs a scenario in a folder of its own, on the disk of the checkout.

@@ -108,19 +108,11 @@ func numpyFigures(t stepTask) measurement {
 		if err != nil {
 			return r, err
 		}
-		b, err := startBox(dir + "/data")
+		b, address, end, err := besidePython(dir, t.put)
 		if err != nil {
 			return r, err
 		}
-		defer func() { _ = b.stop() }()
-		if err := t.put(b, dir); err != nil {
-			return r, err
-		}
-		python, address, err := startPython(b)
-		if err != nil {
-			return r, err
-		}
-		defer func() { _ = python.cmd.Process.Kill() }()
+		defer end()
 		body, path := rawBytes(inputs), "/steps/"+t.name
 		if err := t.same(b, "http://"+address+path, inputs, body); err != nil {
 			return r, err

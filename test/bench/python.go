@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -40,6 +41,22 @@ func startPython(b *box) (*process, string, error) {
 	return p, "127.0.0.1:" + strings.TrimSpace(port), nil
 }
 
+// besidePython starts a box, puts into it what is to be measured, and starts the Python process that does the same at an address.
+// end ends both.
+func besidePython(dir string, put func(b *box, dir string) error) (b *box, address string, end func(), err error) {
+	if b, err = startBox(dir + "/data"); err != nil {
+		return nil, "", nil, err
+	}
+	if err := put(b, dir); err != nil {
+		return nil, "", nil, errors.Join(err, b.stop())
+	}
+	python, address, err := startPython(b)
+	if err != nil {
+		return nil, "", nil, errors.Join(err, b.stop())
+	}
+	return b, address, func() { _, _ = python.cmd.Process.Kill(), b.stop() }, nil
+}
+
 // pythonFigures holds a pipeline of steps around a model in the box against the same work in a Python process that asks the
 // same box for the same model.
 func pythonFigures(t task, clients int) measurement {
@@ -55,19 +72,11 @@ func pythonFigures(t task, clients int) measurement {
 		if err != nil {
 			return r, err
 		}
-		b, err := startBox(dir + "/data")
+		b, address, end, err := besidePython(dir, t.put)
 		if err != nil {
 			return r, err
 		}
-		defer func() { _ = b.stop() }()
-		if err := t.put(b, dir); err != nil {
-			return r, err
-		}
-		python, address, err := startPython(b)
-		if err != nil {
-			return r, err
-		}
-		defer func() { _ = python.cmd.Process.Kill() }()
+		defer end()
 		if err := t.sameAnswer(b, "http://"+address+t.path, input, body); err != nil {
 			return r, err
 		}

@@ -47,7 +47,7 @@ func TestScenarios(t *testing.T) {
 	real.Models(t)
 	real.Pipelines(t)
 	found, err := filepath.Glob(filepath.Join(real.Root(t), "webui", "test", "*.scenario.mjs"))
-	if err != nil || len(found) < 17 {
+	if err != nil || len(found) < 18 {
 		t.Fatalf("%d scenarios found (%v)", len(found), err)
 	}
 	slots := make(chan struct{}, 2)

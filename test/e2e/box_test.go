@@ -7,20 +7,24 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/edgewise-ai/edgewise/api/client"
+	"github.com/edgewise-ai/edgewise/test/journal"
 	"github.com/edgewise-ai/edgewise/test/real"
 )
 
 // patience bounds how long a box or a command may take, on a machine under the race detector's load.
 const patience = 2 * time.Minute
+
+// maxLine bounds a line that a box prints or logs.
+const maxLine = 1 << 20
 
 // box is a running program.
 type box struct {
@@ -33,8 +37,7 @@ type box struct {
 	ready    chan struct{}
 	finished chan struct{} // closed when the program has ended
 	ended    error         // why, once finished is closed
-	mu       sync.Mutex    // guards logged
-	logged   bytes.Buffer
+	logged   journal.Journal
 }
 
 // serve starts a box on a data folder and waits until it listens; more arguments follow "serve".
@@ -64,11 +67,11 @@ func serveAs(t *testing.T, environment, arguments []string) *box {
 	b := &box{t: t, ready: make(chan struct{}), finished: make(chan struct{})}
 	b.cmd = exec.Command(real.Program(t), append([]string{"serve"}, arguments...)...)
 	b.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, environment...)
-	b.cmd.Stderr = writerFunc(b.log)
 	out, err := b.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
+	b.cmd.Stderr = b.cmd.Stdout // one pipe: what was logged before "ready" is there when "ready" is
 	if err := b.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -104,8 +107,9 @@ func (b *box) awaitReady() {
 // follow reads what the program prints until it ends.
 func (b *box) follow(out io.Reader, listening chan<- string) {
 	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
-		b.log([]byte(lines.Text() + "\n"))
+		_, _ = io.WriteString(&b.logged, lines.Text()+"\n")
 		if _, address, ok := strings.Cut(lines.Text(), " takes gRPC at "); ok {
 			b.grpc = address // told before the other, which is waited for
 		}
@@ -120,25 +124,22 @@ func (b *box) follow(out io.Reader, listening chan<- string) {
 	close(b.finished)
 }
 
-type writerFunc func(p []byte)
-
-// Write hands p over.
-func (f writerFunc) Write(p []byte) (int, error) {
-	f(p)
-	return len(p), nil
-}
-
-func (b *box) log(p []byte) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.logged.Write(p)
-}
-
 // output returns what the box has printed and logged so far.
-func (b *box) output() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.logged.String()
+func (b *box) output() string { return b.logged.String() }
+
+// raw connects to the box and sends text, whatever it is.
+func (b *box) raw(t *testing.T, text string) net.Conn {
+	t.Helper()
+	c, err := net.DialTimeout("tcp", b.address, patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(patience))
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // terminate asks the box to stop, as systemd does, and does not wait.

@@ -5,12 +5,10 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
@@ -84,16 +82,7 @@ func TestLimitsOfREST(t *testing.T) {
 // refusedByHeaders sends the headers of an inference and no body, and wants the answer all the same.
 func (b *box) refusedByHeaders(t *testing.T, header string, status int, want string) {
 	t.Helper()
-	c, err := net.DialTimeout("tcp", b.address, patience)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = c.Close() }()
-	_ = c.SetDeadline(time.Now().Add(patience))
-	if _, err := io.WriteString(c, "POST /v2/models/sum/infer HTTP/1.1\r\nHost: localhost\r\n"+header+"\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	answer, err := io.ReadAll(c)
+	answer, err := io.ReadAll(b.raw(t, "POST /v2/models/sum/infer HTTP/1.1\r\nHost: localhost\r\n"+header+"\r\n"))
 	if begin := fmt.Sprintf("HTTP/1.1 %d %s\r\n", status, http.StatusText(status)); err != nil || !strings.HasPrefix(string(answer), begin) || !strings.Contains(string(answer), want) {
 		t.Errorf("%.60q is answered %.600s, %v", header, answer, err)
 	}

@@ -56,8 +56,6 @@ func tritonBox(t *testing.T, arguments ...string) (b *box, metrics string) {
 	return b, "http://127.0.0.1:" + p[2]
 }
 
-const addRequest = `{"inputs":[{"name":"x","datatype":"FP32","shape":[1,4],"data":[0,0,0,0]}]}`
-
 // TestATritonCommandLineWorks starts the program with a command line of tritonserver's and drives model control over REST.
 func TestATritonCommandLineWorks(t *testing.T) {
 	t.Parallel()
@@ -69,7 +67,7 @@ func TestATritonCommandLineWorks(t *testing.T) {
 		"--trace-config", "level=TIMESTAMPS", "--trace-config", "rate=1", "--trace-config", "triton,file="+traceFile)
 	b.awaitReady()
 	ask := func(model string, bias int) wire {
-		return wire{"infer", "POST", "/v2/models/" + model + "/infer", addRequest, nil, 200, fmt.Sprintf(`"data":[%d,%d,%d,%d]`, bias, bias, bias, bias)}
+		return wire{"infer", "POST", "/v2/models/" + model + "/infer", zeros, nil, 200, fmt.Sprintf(`"data":[%d,%d,%d,%d]`, bias, bias, bias, bias)}
 	}
 	two, err := json.Marshal(map[string]any{"parameters": map[string]string{"config": "{}", "file:5/model.onnx": base64.StdEncoding.EncodeToString(biased(5).Bytes())}})
 	if err != nil {
@@ -79,7 +77,7 @@ func TestATritonCommandLineWorks(t *testing.T) {
 		{"metadata", "GET", "/v2", "", nil, 200, `"name":"box"`},
 		{"index", "POST", "/v2/repository/index", "", nil, 200, `=[{"name":"one","version":"3","state":"READY"},{"name":"two"}]`},
 		ask("one", 3),
-		{"not loaded", "POST", "/v2/models/two/infer", addRequest, nil, 404, "Request for unknown model: 'two' is not found"},
+		{"not loaded", "POST", "/v2/models/two/infer", zeros, nil, 404, "Request for unknown model: 'two' is not found"},
 		{"load", "POST", "/v2/repository/models/two/load", "", nil, 200, "="},
 		ask("two", 2),
 		{"load with a configuration", "POST", "/v2/repository/models/one/load", `{"parameters":{"config":"{\"version_policy\":{\"all\":{}}}"}}`, nil, 200, "="},
@@ -144,7 +142,7 @@ func TestPollingFollowsTheFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
-		if _, got := b.send("POST", "/v2/models/one/infer", []byte(addRequest)); strings.Contains(got, "[2,2,2,2]") {
+		if _, got := b.send("POST", "/v2/models/one/infer", []byte(zeros)); strings.Contains(got, "[2,2,2,2]") {
 			break
 		}
 		if time.Now().After(end) {
@@ -171,7 +169,7 @@ func TestABrokenModelEndsTheStart(t *testing.T) {
 
 	b, _ := tritonBox(t, "--model-repository", dir, "--exit-on-error=false")
 	b.awaitReady()
-	b.exchange(t, wire{"the good one", "POST", "/v2/models/good/infer", addRequest, nil, 200, "[1,1,1,1]"})
+	b.exchange(t, wire{"the good one", "POST", "/v2/models/good/infer", zeros, nil, 200, "[1,1,1,1]"})
 	b.exchange(t, wire{"not ready", "GET", "/v2/health/ready", "", nil, 400, "="})
 	b.exchange(t, wire{"the reason", "POST", "/v2/repository/index", "", nil, 200, `{"name":"bad","version":"1","state":"UNAVAILABLE","reason":"model file`})
 	b.stop()
@@ -192,6 +190,6 @@ func TestAFolderOfOneVersionIsServed(t *testing.T) {
 	}
 	b, _ := tritonBox(t, "--model-repository", dir)
 	b.awaitReady()
-	b.exchange(t, wire{"infer", "POST", "/v2/models/models/infer", addRequest, nil, 200, "[0,0,0,0]"})
+	b.exchange(t, wire{"infer", "POST", "/v2/models/models/infer", zeros, nil, 200, "[0,0,0,0]"})
 	b.stop()
 }

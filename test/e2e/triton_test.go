@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -220,13 +219,7 @@ func TestAClientThatLeavesEndsItsRunningRequest(t *testing.T) {
 			b := serveReady(t, t.TempDir(), "--set", "engine.isolation="+isolation)
 			b.upload("slow", "", onnxgen.Slow(20_000))
 			body := fmt.Sprintf(`{"inputs":[{"name":"x","datatype":"FP32","shape":[1,16],"data":[%s0]}]}`, strings.Repeat("0,", 15))
-			conn, err := net.Dial("tcp", b.address)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := fmt.Fprintf(conn, "POST /v2/models/slow/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
-				t.Fatal(err)
-			}
+			conn := b.raw(t, fmt.Sprintf("POST /v2/models/slow/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
 			time.Sleep(300 * time.Millisecond) // it runs by then
 			if err := conn.Close(); err != nil {
 				t.Fatal(err)

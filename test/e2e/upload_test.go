@@ -3,7 +3,6 @@ package e2e
 import (
 	"bufio"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -50,17 +49,11 @@ func TestAnUploadThatBreaksOffLeavesNothing(t *testing.T) {
 	before := files(t, dir)
 	body := onnxgen.Weights(4<<20, 1).Bytes()
 	for _, framing := range []string{fmt.Sprintf("Content-Length: %d", len(body)), "Transfer-Encoding: chunked"} {
-		c, err := net.Dial("tcp", b.address)
-		if err != nil {
-			t.Fatal(err)
-		}
 		head := "POST /api/v1/models/cat/versions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n" + framing + "\r\n\r\n"
 		if strings.Contains(framing, "chunked") {
 			head += fmt.Sprintf("%x\r\n", len(body))
 		}
-		if _, err := c.Write(append([]byte(head), body[:len(body)/2]...)); err != nil {
-			t.Fatal(err)
-		}
+		c := b.raw(t, head+string(body[:len(body)/2]))
 		await(t, "the upload to begin", func() bool { return files(t, dir) > before })
 		if err := c.Close(); err != nil {
 			t.Fatal(err)
@@ -111,16 +104,7 @@ func TestAFullDiskIsToldBeforeTheBodyIsSent(t *testing.T) {
 	dir := t.TempDir()
 	b := serveReady(t, dir, "--set", "store.reserve_bytes=16TiB")
 	before := files(t, dir)
-	c, err := net.Dial("tcp", b.address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = c.Close() }()
-	_ = c.SetDeadline(time.Now().Add(patience))
-	head := "POST /api/v1/models/cat/versions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\nExpect: 100-continue\r\nContent-Length: 1000000\r\n\r\n"
-	if _, err := c.Write([]byte(head)); err != nil {
-		t.Fatal(err)
-	}
+	c := b.raw(t, "POST /api/v1/models/cat/versions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\nExpect: 100-continue\r\nContent-Length: 1000000\r\n\r\n")
 	res, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		t.Fatal(err)

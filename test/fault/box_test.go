@@ -2,15 +2,14 @@ package fault
 
 import (
 	"bufio"
-	"bytes"
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/edgewise-ai/edgewise/api/client"
+	"github.com/edgewise-ai/edgewise/test/journal"
 	"github.com/edgewise-ai/edgewise/test/real"
 )
 
@@ -20,9 +19,7 @@ type box struct {
 	url    string
 	client *client.Client
 	ended  chan struct{} // closed when it has ended
-
-	mu     sync.Mutex // guards output
-	output bytes.Buffer
+	output journal.Journal
 }
 
 // startBox starts the program with settings, as key=value, and waits until it is ready.
@@ -46,7 +43,7 @@ func launchBox(t *testing.T, dir string, settings ...string) (b *box, ready <-ch
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.cmd.Stderr = b
+	b.cmd.Stderr = &b.output
 	if err := b.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -78,23 +75,10 @@ func (b *box) awaitReady(t *testing.T, ready <-chan string) {
 		}
 		t.Cleanup(b.client.Close)
 	case <-b.ended:
-		t.Fatalf("the box ended:\n%s", b.text())
+		t.Fatalf("the box ended:\n%s", b.output.String())
 	case <-time.After(2 * time.Minute):
-		t.Fatalf("the box does not get ready:\n%s", b.text())
+		t.Fatalf("the box does not get ready:\n%s", b.output.String())
 	}
-}
-
-// Write takes what the box logs.
-func (b *box) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.output.Write(p)
-}
-
-func (b *box) text() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.output.String()
 }
 
 // kill ends the box as a loss of power does.

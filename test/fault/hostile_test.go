@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"cmp"
 	"flag"
 	"path/filepath"
 	"slices"
@@ -53,7 +54,7 @@ func TestHostileModulesHurtNobody(t *testing.T) {
 	}
 	refused, accepted, err := a.Upload(t.Context())
 	if err != nil || refused+accepted != len(modules) {
-		t.Fatalf("%d refused, %d accepted: %v\n%s", refused, accepted, err, b.text())
+		t.Fatalf("%d refused, %d accepted: %v\n%s", refused, accepted, err, &b.output)
 	}
 	failed, paused, stops, err := a.CallAll(t.Context())
 	if err != nil {
@@ -82,5 +83,5 @@ func TestHostileModulesHurtNobody(t *testing.T) {
 	if after.Guests != before.Guests || after.Goroutines > before.Goroutines+10 {
 		t.Errorf("left over: %+v, before: %+v", after, before)
 	}
-	t.Logf("%d refused, %d accepted, latest stop %v after its limit, %d answers of the model beside them; before %+v, after %+v", refused, accepted, slices.Max(stops), answers, before, after)
+	t.Logf("%d refused, %d accepted, latest stop %v after its limit, %d answers of the model beside them; before %+v, after %+v", refused, accepted, slices.MaxFunc(stops, func(a, b hostile.Stop) int { return cmp.Compare(a.Late, b.Late) }), answers, before, after)
 }

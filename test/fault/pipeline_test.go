@@ -83,7 +83,7 @@ func (f *flips) check(t *testing.T, n int, b *box) {
 	t.Helper()
 	got, err := b.ask(t.Context())
 	if err != nil {
-		t.Fatalf("round %d: %v\n%s", n, err, b.text())
+		t.Fatalf("round %d: %v\n%s", n, err, &b.output)
 	}
 	if !got.whole() || got.version != f.acknowledged && got.version != f.begun {
 		t.Fatalf("round %d: answered %+v; acknowledged was %d, begun %d", n, got, f.acknowledged, f.begun)
@@ -164,7 +164,7 @@ func (b *box) push(t *testing.T, name, file string, content []byte) {
 		return file, int64(len(content)), strings.NewReader(string(content)), nil
 	}}
 	if _, err := b.client.Push(t.Context(), up, true, func(int64) {}); err != nil {
-		t.Fatalf("pushing %s: %v\n%s", name, err, b.text())
+		t.Fatalf("pushing %s: %v\n%s", name, err, &b.output)
 	}
 }
 

@@ -42,8 +42,8 @@ func TestAPoisonModelIsLeftOut(t *testing.T) {
 		if states := b.states(t); states["good"] != "UNAVAILABLE" || states["poison"] != "UNAVAILABLE" {
 			t.Errorf("%s loads models: %v", what, states)
 		}
-		if !strings.Contains(b.text(), "safe start") {
-			t.Errorf("%s says nothing in the log:\n%s", what, b.text())
+		if !strings.Contains(b.output.String(), "safe start") {
+			t.Errorf("%s says nothing in the log:\n%s", what, &b.output)
 		}
 		b.kill()
 	}
@@ -77,7 +77,7 @@ func TestTryingAgainLoadsThePoisonOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !waitForLoading(t, dir, "poison:1", before, nil) {
-		t.Fatalf("it does not load the model again:\n%s", b.text())
+		t.Fatalf("it does not load the model again:\n%s", &b.output)
 	}
 	b.kill()
 	b = startBox(t, dir)
@@ -172,7 +172,7 @@ func (b *box) awaitState(t *testing.T, model, state string) {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); b.states(t)[model] != state; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s is %q, not %s:\n%s", model, b.states(t)[model], state, b.text())
+			t.Fatalf("%s is %q, not %s:\n%s", model, b.states(t)[model], state, &b.output)
 		}
 	}
 }
@@ -193,6 +193,6 @@ func (b *box) pushFiles(t *testing.T, name string, files map[string][]byte) {
 		return path, int64(len(files[path])), strings.NewReader(string(files[path])), nil
 	}}
 	if _, err := b.client.Push(t.Context(), up, true, nil); err != nil {
-		t.Fatalf("pushing %s: %v\n%s", name, err, b.text())
+		t.Fatalf("pushing %s: %v\n%s", name, err, &b.output)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -18,27 +17,10 @@ import (
 	"github.com/edgewise-ai/edgewise/gpu/cuda"
 	"github.com/edgewise-ai/edgewise/test/fakegpu"
 	"github.com/edgewise-ai/edgewise/test/gpubox"
+	"github.com/edgewise-ai/edgewise/test/journal"
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 	"github.com/edgewise-ai/edgewise/test/real"
 )
-
-// journal keeps what the server says.
-type journal struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
-}
 
 // driver makes a fake driver whose page stands beside it, so that processes of models see it too.
 func driver(t *testing.T) (path string, control *fakegpu.Control) {
@@ -72,14 +54,14 @@ func repository(t *testing.T, models map[string]string, of func(name string) *on
 	return dir
 }
 
-func start(t *testing.T, path, models string, ready ...string) (*gpubox.Box, *journal) {
+func start(t *testing.T, path, models string, ready ...string) (*gpubox.Box, *journal.Journal) {
 	t.Helper()
 	return startWith(t, path, models, nil, ready...)
 }
 
-func startWith(t *testing.T, path, models string, more []string, ready ...string) (*gpubox.Box, *journal) {
+func startWith(t *testing.T, path, models string, more []string, ready ...string) (*gpubox.Box, *journal.Journal) {
 	t.Helper()
-	log := &journal{}
+	log := &journal.Journal{}
 	b, err := gpubox.Start(t.Context(), gpubox.Config{
 		Program: filepath.Join(real.Root(t), "bin", "edgewise"), Library: prepare(t), Driver: path, Models: models, Data: t.TempDir(), Ready: ready, More: more, Log: log,
 	})

@@ -107,9 +107,14 @@ func (a *Attack) call(ctx context.Context, model string, value byte) error {
 	return err
 }
 
+// Stop is how much later than its limit a module that was stopped answered, the way there and back included.
+type Stop struct {
+	Module string
+	Late   time.Duration
+}
+
 // CallAll calls every module that was accepted, once. Each must fail as its file says, or be paused since it has failed too often.
-// stops are how much later than its limit each that was stopped answered, the way there and back included.
-func (a *Attack) CallAll(ctx context.Context) (failed, paused int, stops []time.Duration, err error) {
+func (a *Attack) CallAll(ctx context.Context) (failed, paused int, stops []Stop, err error) {
 	for i := range a.Modules {
 		m := &a.Modules[i]
 		if m.Refused() {
@@ -125,7 +130,7 @@ func (a *Attack) CallAll(ctx context.Context) (failed, paused int, stops []time.
 		}
 		failed++
 		if m.Stopped() {
-			stops = append(stops, late)
+			stops = append(stops, Stop{m.Name, late})
 		}
 	}
 	return failed, paused, stops, nil
@@ -139,7 +144,7 @@ func (a *Attack) meet(ctx context.Context, m *Module) (late time.Duration, err e
 }
 
 // Runaways calls each module that does not end from two clients at once, n times, and returns how late each was stopped.
-func (a *Attack) Runaways(ctx context.Context, n int) (stops []time.Duration, err error) {
+func (a *Attack) Runaways(ctx context.Context, n int) (stops []Stop, err error) {
 	for i := range a.Modules {
 		m := &a.Modules[i]
 		if m.Refused() || !m.Stopped() {
@@ -157,7 +162,7 @@ func (a *Attack) Runaways(ctx context.Context, n int) (stops []time.Duration, er
 				if !m.met(err, SetupTimeout, a.RunTimeout) {
 					return stops, m.wrong(err)
 				}
-				stops = append(stops, late[k])
+				stops = append(stops, Stop{m.Name, late[k]})
 			}
 		}
 	}

@@ -25,7 +25,7 @@ import (
 func house(t *testing.T) *client.Client {
 	t.Helper()
 	c := config.Default()
-	c.Auth = config.AuthOpen
+	c.Auth, c.GRPC.Address, c.Metrics.Address = config.AuthOpen, "127.0.0.1:0", ""
 	c.DataDir, c.HTTP.Address, c.Store.ReserveBytes, c.ONNX.Library = t.TempDir(), "127.0.0.1:0", 0, real.Library(t)
 	app, err := appliance.New(c, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -36,13 +36,19 @@ func house(t *testing.T) *client.Client {
 	go func() {
 		ended <- app.Run(ctx, nil, appliance.Hooks{Listening: func(a net.Addr) { listening <- a }})
 	}()
+	var address net.Addr
+	select {
+	case address = <-listening:
+	case err := <-ended:
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
-	box, err := client.New("http://" + (<-listening).String())
+	box, err := client.New("http://" + address.String())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,10 @@ func Normalise(dst, src []byte, s Size, mean, scale []float32, l Layout, check C
 	}
 	p := pacer{check: check}
 	n := s.Channels
+	if n == 3 && !l.Half && !l.Together {
+		normaliseColours(dst, src, s.Width*s.Height, mean, scale, l.Reverse, &p)
+		return nil
+	}
 	for c := range n {
 		var table [256]float32
 		for v := range table {
@@ -40,6 +44,23 @@ func Normalise(dst, src []byte, s Size, mean, scale []float32, l Layout, check C
 		}
 	}
 	return nil
+}
+
+// normaliseColours is Normalise for three planes of FP32.
+func normaliseColours(dst, src []byte, pixels int, mean, scale []float32, reverse bool, p *pacer) {
+	planes := [3]Floats{dst[:4*pixels], dst[4*pixels : 8*pixels], dst[8*pixels:]}
+	if reverse {
+		planes[0], planes[2] = planes[2], planes[0]
+	}
+	for begin := 0; begin < pixels; begin += stride {
+		end := min(begin+stride, pixels)
+		var part [3]Floats
+		for c, plane := range planes {
+			part[c] = plane[4*begin : 4*end]
+		}
+		split(part, src[3*begin:3*end], [3]float32(mean), [3]float32(scale))
+		p.add(end - begin)
+	}
 }
 
 func plane(dst, src []byte, c, n, first, step int, table *[256]float32, p *pacer) {

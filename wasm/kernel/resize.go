@@ -17,31 +17,52 @@ const (
 	modes
 )
 
+func (m Mode) valid() error {
+	if m >= modes {
+		return fmt.Errorf("mode is %d: want 0 (nearest), 1 (bilinear) or 2 (area)", m)
+	}
+	return nil
+}
+
 // Resize resizes src into dst; both have the same channels, and exactly as many bytes as their sizes say.
 func Resize(dst []byte, to Size, src []byte, from Size, mode Mode, check Check) error {
-	if err := errors.Join(from.Valid(), to.Valid()); err != nil {
+	if err := errors.Join(from.Valid(), to.Valid(), mode.valid()); err != nil {
 		return err
 	}
-	if mode >= modes {
-		return fmt.Errorf("mode is %d: want 0 (nearest), 1 (bilinear) or 2 (area)", mode)
-	}
-	p := pacer{check: check}
+	resize(canvas{dst, to.Width * to.Channels}, to, src, from, mode, &pacer{check: check})
+	return nil
+}
+
+// canvas is where a picture is written: rows that begin a number of bytes apart.
+type canvas struct {
+	dst    []byte
+	stride int
+}
+
+// row returns the bytes of row y from its beginning on.
+func (t canvas) row(y int) []byte { return t.dst[y*t.stride:] }
+
+// resize is Resize for what has been checked.
+func resize(dst canvas, to Size, src []byte, from Size, mode Mode, p *pacer) {
 	switch {
 	case from == to:
-		copy(dst, src[:from.Bytes()])
+		row := from.Width * from.Channels
+		for y := range from.Height {
+			copy(dst.row(y)[:row], src[y*row:])
+			p.add(row / 8)
+		}
 	case mode == Nearest:
-		resizeNearest(dst, to, src, from, &p)
+		resizeNearest(dst, to, src, from, p)
 	default:
 		taps := bilinearTaps
 		if mode == Area {
 			taps = areaTaps
 		}
-		resizeTaps(dst, to, src, from, taps(from.Width, to.Width), taps(from.Height, to.Height), &p)
+		resizeTaps(dst, to, src, from, taps(from.Width, to.Width), taps(from.Height, to.Height), p)
 	}
-	return nil
 }
 
-func resizeNearest(dst []byte, to Size, src []byte, from Size, p *pacer) {
+func resizeNearest(dst canvas, to Size, src []byte, from Size, p *pacer) {
 	columns := make([]int, to.Width)
 	for x := range columns {
 		columns[x] = nearest(x, from.Width, to.Width) * from.Channels
@@ -49,11 +70,12 @@ func resizeNearest(dst []byte, to Size, src []byte, from Size, p *pacer) {
 	n := from.Channels
 	for y := range to.Height {
 		row := src[nearest(y, from.Height, to.Height)*from.Width*n:]
+		out := dst.row(y)
 		for _, at := range columns {
 			for c := range n {
-				dst[c] = row[at+c]
+				out[c] = row[at+c]
 			}
-			dst = dst[n:]
+			out = out[n:]
 		}
 		p.add(to.Width * n)
 	}
@@ -112,24 +134,29 @@ func areaTaps(from, to int) []tap {
 }
 
 // resizeTaps weighs columns first, each source row once, then rows.
-func resizeTaps(dst []byte, to Size, src []byte, from Size, across, down []tap, p *pacer) {
+func resizeTaps(dst canvas, to Size, src []byte, from Size, across, down []tap, p *pacer) {
 	n := from.Channels
 	width := to.Width * n
 	rows := ring{}
 	line := make([]float32, width)
-	weighed := weigh
+	var two []pair // of pictures of three colours whose samples are made of two
 	if n == 3 && twofold(across) {
-		weighed = weighColours
+		two = pairs(across)
 	}
 	row := func(source int) []float32 {
 		return rows.get(source, width, func(row []float32) {
-			weighed(row, src[source*from.Width*n:][:from.Width*n], across, n)
+			line := src[source*from.Width*n:][:from.Width*n]
+			if two != nil {
+				weighColours(row, line, two)
+			} else {
+				weigh(row, line, across, n)
+			}
 			p.add(2 * from.Width * n)
 		})
 	}
 	for y, t := range down {
 		if len(t.weights) == 2 {
-			blend(dst[y*width:][:width], row(t.first), row(t.first+1), t.weights[0], t.weights[1])
+			blend(dst.row(y)[:width], row(t.first), row(t.first+1), t.weights[0], t.weights[1])
 			p.add(2 * width)
 			continue
 		}
@@ -142,7 +169,7 @@ func resizeTaps(dst []byte, to Size, src []byte, from Size, across, down []tap, 
 				line[i] += weight * v
 			}
 		}
-		out := dst[y*width:][:width]
+		out := dst.row(y)[:width]
 		for i, v := range line {
 			out[i] = uint8(min(v, 255.5))
 		}
@@ -158,24 +185,6 @@ func twofold(taps []tap) bool {
 		}
 	}
 	return true
-}
-
-// blend makes a row of the result of two weighed ones. The weights sum to 1, so no number is above 255.5.
-func blend(out []byte, a, b []float32, wa, wb float32) {
-	a, b = a[:len(out)], b[:len(out)]
-	for i := range out {
-		out[i] = uint8(int32(0.5 + wa*a[i] + wb*b[i]))
-	}
-}
-
-// weighColours is weigh for three channels and samples that are made of two.
-func weighColours(dst []float32, src []byte, across []tap, _ int) {
-	for x, t := range across {
-		s, d, w := src[3*t.first:][:6:6], dst[3*x:][:3:3], t.weights[:2:2]
-		d[0] = w[0]*float32(s[0]) + w[1]*float32(s[3])
-		d[1] = w[0]*float32(s[1]) + w[1]*float32(s[4])
-		d[2] = w[0]*float32(s[2]) + w[1]*float32(s[5])
-	}
 }
 
 // weigh makes one row of the result's width.
@@ -217,30 +226,44 @@ type Map struct{ ScaleX, ScaleY, PadX, PadY float32 }
 
 // Letterbox resizes src with one scale into the middle of dst and fills the rest.
 func Letterbox(dst []byte, to Size, src []byte, from Size, mode Mode, fill uint8, check Check) (Map, error) {
-	if err := errors.Join(from.Valid(), to.Valid()); err != nil {
+	if err := errors.Join(from.Valid(), to.Valid(), mode.valid()); err != nil {
 		return Map{}, err
 	}
 	scale := min(float64(to.Width)/float64(from.Width), float64(to.Height)/float64(from.Height))
 	inner := Size{fit(from.Width, scale, to.Width), fit(from.Height, scale, to.Height), to.Channels}
 	padX, padY := (to.Width-inner.Width)/2, (to.Height-inner.Height)/2
-	small := make([]byte, inner.Bytes())
-	if err := Resize(small, inner, src, from, mode, check); err != nil {
-		return Map{}, err
-	}
-	for y := range to.Height {
-		line := dst[y*to.Width*to.Channels:][:to.Width*to.Channels]
-		for i := range line {
-			line[i] = fill
-		}
-		check()
-	}
-	row := inner.Width * inner.Channels
-	for y := range inner.Height {
-		copy(dst[((padY+y)*to.Width+padX)*to.Channels:], small[y*row:][:row])
-	}
+	all := canvas{dst, to.Width * to.Channels}
+	p := &pacer{check: check}
+	all.frame(to, inner, padX, padY, fill, p)
+	resize(canvas{dst[(padY*to.Width+padX)*to.Channels:], all.stride}, inner, src, from, mode, p)
 	return Map{
 		float32(inner.Width) / float32(from.Width), float32(inner.Height) / float32(from.Height), float32(padX), float32(padY),
 	}, nil
+}
+
+// frame fills what lies around the inner picture.
+func (t canvas) frame(to, inner Size, padX, padY int, fill uint8, p *pacer) {
+	for y := range to.Height {
+		row, n := t.row(y), to.Channels
+		if y < padY || y >= padY+inner.Height {
+			flood(row[:to.Width*n], fill)
+		} else {
+			flood(row[:padX*n], fill)
+			flood(row[(padX+inner.Width)*n:to.Width*n], fill)
+		}
+		p.add(to.Width * n / 8)
+	}
+}
+
+// flood sets all bytes to one value.
+func flood(b []byte, v uint8) {
+	if len(b) == 0 {
+		return
+	}
+	b[0] = v
+	for n := 1; n < len(b); n *= 2 {
+		copy(b[n:], b[:n])
+	}
 }
 
 func fit(side int, scale float64, most int) int {

@@ -1,5 +1,5 @@
 // An ensemble: put together by keyboard alone, run with every tensor in view, published; and a line that cannot be.
-import { check, sample, scenario, until } from './harness.mjs';
+import { check, equal, inspect, sample, scenario, until } from './harness.mjs';
 
 export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelines'] }, async (box, visitor) => {
   const admin = await box.claim();
@@ -38,6 +38,7 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   await page.getByRole('article', { name: 'Tensor tensor' }).waitFor();
   await page.getByRole('article', { name: /^Tensor Identity/ }).first().waitFor();
   await page.getByText(/in all$/).waitFor();
+  const problems = await inspect(page, 'the list and a test run');
 
   // In the graph a wrong line is refused, with the reason.
   await page.getByRole('button', { name: 'Graph' }).press('Enter');
@@ -45,6 +46,7 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   const to = page.getByLabel('input:0, an input of face');
   await from.waitFor();
   await page.waitForTimeout(400);
+  problems.push(...(await inspect(page, 'the graph after a run')));
   const a = await from.boundingBox();
   const b = await to.boundingBox();
   await page.mouse.move(a.x + a.width / 2, a.y + a.height / 2);
@@ -61,13 +63,16 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   await page.getByRole('button', { name: 'List' }).click();
   await second.getByRole('checkbox', { name: /^Identity_1:0/ }).check();
   await page.getByRole('dialog', { name: /Somebody else/ }).waitFor();
+  problems.push(...(await inspect(page, 'a draft that two edit')));
   await page.getByRole('button', { name: 'Keep mine' }).click();
   await page.getByText('Saved', { exact: true }).waitFor();
 
   await page.getByRole('button', { name: 'Publish' }).press('Enter');
+  problems.push(...(await inspect(page, 'the question before publishing')));
   await page.getByRole('dialog').getByRole('button', { name: 'Publish' }).press('Enter');
   await page.getByRole('heading', { name: 'mine', level: 1 }).waitFor();
   await page.getByText('mine version 1 is live.').waitFor();
   const model = await until('the model', async () => (await admin.call('GET', '/models')).find((m) => m.name === 'mine'));
   check(model.labels.some((l) => l.name === 'live' && l.version === 1), 'it is not live');
+  equal(problems, [], 'what axe found');
 });

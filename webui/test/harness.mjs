@@ -235,6 +235,20 @@ export async function judge(page, where, only = []) {
   return JSON.parse(found.result.value).map((v) => `${where}: ${v}`);
 }
 
+/** Colours arrive a frame after they were asked for. */
+export const painted = (page) => page.evaluate(() => new Promise((r) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(r)), 120)));
+
+/** What axe finds of what a page shows now, in both colours. */
+export async function inspect(page, where) {
+  await painted(page);
+  const found = await judge(page, where);
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await painted(page);
+  found.push(...(await judge(page, where + ' dark', ['color-contrast'])));
+  await page.emulateMedia({ colorScheme: 'light' });
+  return found;
+}
+
 /** Runs a scenario with a box and ends both, whatever happens. A failure leaves a picture behind where SHOTS says so. */
 export async function scenario(options, run) {
   const box = await Box.start(options);

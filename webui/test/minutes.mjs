@@ -5,7 +5,6 @@ import { copyFileSync, mkdirSync, mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Visitor, check, password, patience, root, sample } from './harness.mjs';
-import { smaller } from './smaller.mjs';
 
 const [address, code, folder] = process.argv.slice(2);
 mkdirSync(folder, { recursive: true });
@@ -13,9 +12,9 @@ const visitor = await Visitor.start({ url: address, options: {} }, { viewport: {
 const { page } = visitor;
 const began = Date.now();
 let last = began;
-const shot = async (name) => {
+const shot = async (name, type = 'png') => {
   await page.waitForTimeout(600);
-  await page.screenshot({ path: join(folder, name + '.png') });
+  await page.screenshot({ path: join(folder, `${name}.${type}`), type, ...(type === 'jpeg' ? { quality: 88 } : {}) }); // photographs
   console.log(`${name}: ${((Date.now() - last) / 1000).toFixed(1)} s`);
   last = Date.now();
 };
@@ -53,8 +52,7 @@ try {
   await page.locator('input[type=file]').setInputFiles(sample('face.jpg'));
   await page.getByRole('button', { name: 'Run', exact: true }).click();
   await page.locator('[data-boxes]').waitFor({ timeout: patience });
-  await shot('minutes-5-answer');
-  await smaller(visitor.browser, join(folder, 'minutes-5-answer.png'));
+  await shot('minutes-5-answer', 'jpeg');
   console.log(`from the address to the answer: ${((Date.now() - began) / 1000).toFixed(1)} s`);
   const call = await page.getByLabel('The call in curl').innerText();
   await page.getByRole('link', { name: 'Settings, Keys' }).click();

@@ -1,7 +1,7 @@
 // A model: trying it, activating, comparing and rolling back while requests run, and deleting it with what needs it.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { check, equal, root, sample, scenario, until } from './harness.mjs';
+import { check, equal, inspect, root, sample, scenario, until } from './harness.mjs';
 
 const face = readFileSync(sample('face.jpg'));
 const ask = async (client, model) => (await client.fetch(`/v2/models/${model}/infer`, { method: 'POST', body: face, headers: { 'Content-Type': 'image/jpeg' } }));
@@ -25,6 +25,7 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   const points = (await drawn.locator('polygon').first().getAttribute('points')).split(' ')[0].split(',').map(Number);
   check(Math.abs(points[0] - box4[0]) < 0.5 && Math.abs(points[1] - box4[1]) < 0.5, `the corner is at ${points}, the API says ${box4.slice(0, 2)}`);
   await page.getByLabel('The call in curl').getByText('--data-binary').waitFor();
+  const problems = await inspect(page, 'an answer with boxes');
 
   // Text, from the camera's place in the form: a wrong shape is told at its field.
   await visitor.open('/models/face/try', 'face');
@@ -33,6 +34,7 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   await page.getByRole('textbox', { name: 'input:0' }).fill('[[1, 2], [3, 4]]');
   await page.getByRole('button', { name: 'Run', exact: true }).click();
   await page.getByRole('alert').getByText('wants 4 dimensions, not 2').waitFor();
+  problems.push(...(await inspect(page, 'a wrong shape')));
   await page.getByRole('button', { name: 'Picture', exact: true }).click();
   await page.getByRole('button', { name: 'Camera' }).click();
   await page.getByRole('button', { name: 'Take the picture' }).click();
@@ -59,6 +61,7 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   await page.getByText('faces answers with version 2.').waitFor();
   await page.getByLabel('Compare this version').waitFor();
   await page.getByRole('button', { name: 'Roll back', exact: true }).click();
+  problems.push(...(await inspect(page, 'the question before a rollback')));
   await page.getByRole('button', { name: 'Roll back to version 1' }).click();
   await page.getByText('faces answers with version 1 again.').waitFor();
   running = false;
@@ -74,9 +77,11 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   await page.getByRole('menuitem', { name: 'Delete model' }).click();
   const dialog = page.getByRole('dialog', { name: 'Delete face' });
   await dialog.getByText('faces version 1').waitFor();
+  problems.push(...(await inspect(page, 'the question before deleting')));
   check(await dialog.getByRole('button', { name: 'Delete', exact: true }).isDisabled(), 'deleting needs an agreement');
   await dialog.getByLabel('Delete them, too').check();
   await dialog.getByRole('button', { name: 'Delete', exact: true }).click();
   await page.getByRole('heading', { name: 'Models', level: 1 }).waitFor();
   await until('the models to be gone', async () => !(await admin.call('GET', '/models')).some((m) => m.name === 'faces' || m.name === 'face'));
+  equal(problems, [], 'what axe found');
 });

@@ -16,13 +16,13 @@ function model(nodes, weights, inputs, outputs) {
 }
 const float = (v) => { const b = Buffer.alloc(4); b.writeFloatLE(v); return b; };
 
-/** Multiplies rows of four numbers; with `more` it also answers them as they came. */
-export function times(factor, more = false) {
+/** Multiplies rows of four numbers x to y, or what they are called; with `more` it also answers them as they came. */
+export function times(factor, more = false, x = 'x', y = 'y') {
   return model(
-    [node('Mul', ['x', 'k'], ['y']), ...(more ? [node('Identity', ['x'], ['same'])] : [])],
+    [node('Mul', [x, 'k'], [y]), ...(more ? [node('Identity', [x], ['same'])] : [])],
     [tensor('k', FLOAT, [1], float(factor))],
-    [value('x', FLOAT, ['n', 4])],
-    [value('y', FLOAT, ['n', 4]), ...(more ? [value('same', FLOAT, ['n', 4])] : [])],
+    [value(x, FLOAT, ['n', 4])],
+    [value(y, FLOAT, ['n', 4]), ...(more ? [value('same', FLOAT, ['n', 4])] : [])],
   );
 }
 

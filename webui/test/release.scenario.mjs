@@ -3,7 +3,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { check, equal, patience, scenario, until } from './harness.mjs';
+import { check, equal, inspect, patience, scenario, until } from './harness.mjs';
 import { broken, times } from './onnx.mjs';
 
 const body = JSON.stringify({ inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 4], data: [1, 2, 3, 4] }], outputs: [{ name: 'y' }] });
@@ -31,12 +31,14 @@ export default () => scenario({ context: { timezoneId: 'Asia/Tokyo', locale: 'en
   equal(await answer(''), 12, 'what version 2 answers');
 
   // A label is made and moved in the page; the device that names it is never without an answer.
+  const problems = [];
   await visitor.login();
   await visitor.open('/models/gauge/versions', 'gauge');
   const label = async (version) => {
     await page.getByRole('button', { name: `More about version ${version}` }).click();
     await page.getByRole('menuitem', { name: 'Add a label' }).click();
     await page.getByLabel('Label', { exact: true }).fill('line-3');
+    if (version === 1) problems.push(...(await inspect(page, 'a new label')));
     await page.getByRole('button', { name: 'Set the label' }).click();
     await page.getByRole('dialog').waitFor({ state: 'detached' }).catch(() => {});
     await page.getByRole('row', { name: new RegExp(`^${version} `) }).getByText('line-3').waitFor();
@@ -63,6 +65,7 @@ export default () => scenario({ context: { timezoneId: 'Asia/Tokyo', locale: 'en
 
   // A version that nothing needs goes with a way back.
   await page.getByRole('button', { name: 'More about version 1' }).click();
+  problems.push(...(await inspect(page, 'a menu')));
   await page.getByRole('menuitem', { name: 'Delete' }).click();
   await page.getByText('Version 1 of gauge was deleted.').waitFor();
   await page.getByRole('button', { name: 'Undo' }).click();
@@ -91,6 +94,8 @@ export default () => scenario({ context: { timezoneId: 'Asia/Tokyo', locale: 'en
   asking = false;
   await meanwhile;
   check(answers.length > 3 && answers.every((a) => a === 12), `while it failed the device heard ${[...new Set(answers)]}`);
+  problems.push(...(await inspect(page, 'a smoke test that failed')));
+  equal(problems, [], 'what axe found');
   await job.getByRole('button', { name: 'Throw away' }).click();
   await visitor.open('/models/gauge', 'gauge');
   await page.getByText('Serving').first().waitFor();

@@ -1,6 +1,6 @@
 // Who may do what: roles in the page and in the API, keys, a session that ends in the middle, another site's form.
 import { createServer } from 'node:http';
-import { Client, Visitor, check, equal, password, scenario } from './harness.mjs';
+import { Client, Visitor, check, equal, inspect, password, scenario } from './harness.mjs';
 
 export default () => scenario({ imports: ['dist/demo/models'] }, async (box, visitor) => {
   const admin = await box.claim();
@@ -58,9 +58,11 @@ export default () => scenario({ imports: ['dist/demo/models'] }, async (box, vis
   await page.getByRole('button', { name: 'Make the first key' }).click();
   await page.getByLabel('Name').fill('camera');
   await page.getByLabel('Only these models').fill('vad');
+  const problems = await inspect(page, 'a new key');
   await page.getByRole('button', { name: 'Make the key' }).click();
   const secret = (await page.getByRole('region', { name: 'The key' }).innerText()).trim();
   check(secret.startsWith('ek_'), `the key is ${secret}`);
+  problems.push(...(await inspect(page, 'the key, once')));
   await page.getByRole('button', { name: 'I have it' }).click();
   check(!(await page.content()).includes(secret), 'the key is still in the page');
   const ask = (path) => fetch(box.url + path, { headers: { Authorization: `Bearer ${secret}` } }).then((r) => r.status);
@@ -81,6 +83,7 @@ export default () => scenario({ imports: ['dist/demo/models'] }, async (box, vis
   for (const s of await admin.call('GET', '/sessions')) if (!s.current && s.user === 'anna') await admin.call('DELETE', `/sessions/${s.id}`);
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByRole('dialog', { name: 'Your session has ended' }).waitFor();
+  problems.push(...(await inspect(page, 'a session that has ended')));
   await page.getByLabel('Password of anna').fill(password);
   await page.getByRole('dialog').getByRole('button', { name: 'Log in' }).click();
   await page.getByText('Saved.').waitFor();
@@ -96,4 +99,5 @@ export default () => scenario({ imports: ['dist/demo/models'] }, async (box, vis
   check(response.status() === 401 || response.status() === 403, `another site's form was answered ${response.status()}`);
   await tab.close();
   other.close();
+  equal(problems, [], 'what axe found');
 });

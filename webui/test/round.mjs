@@ -1,7 +1,7 @@
 // Every page, in both colours, on the smallest phone and with text of twice the size: nothing that the policy refuses, nothing that
 // axe finds, nothing that leaves the page to the side. PICTURES=FOLDER keeps a picture of each.
 import { join } from 'node:path';
-import { judge, until } from './harness.mjs';
+import { judge, painted, until } from './harness.mjs';
 
 const phone = { width: 320, height: 640 };
 const desk = { width: 1280, height: 860 };
@@ -47,9 +47,6 @@ async function doubled(page, path, picture) {
   await session.detach();
   return [...(found.wide > 0 ? [`${path} scrolls sideways by ${found.wide} px with text of 200 %`] : []), ...found.cut.map((text) => `${path} cuts “${text}” with text of 200 %`)];
 }
-
-/** Colours arrive a frame after they were asked for. */
-const painted = (page) => page.evaluate(() => new Promise((r) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(r)), 120)));
 
 async function settled(page) {
   await until('skeletons to go', async () => (await page.locator('main .skeleton').count()) === 0, 15_000).catch(() => { throw new Error(`${page.url()} keeps its skeletons`); });

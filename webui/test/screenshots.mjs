@@ -2,7 +2,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Box, Visitor, root, sample } from './harness.mjs';
-import { smaller } from './smaller.mjs';
 
 const folder = process.argv[2];
 const box = await Box.start({ imports: ['dist/demo/models', 'dist/demo/pipelines'] });
@@ -38,7 +37,7 @@ try {
   const light = () => page.emulateMedia({ colorScheme: 'light' });
   const dark = async () => { await page.emulateMedia({ colorScheme: 'dark' }); await page.waitForTimeout(400); };
   await visitor.login();
-  await page.waitForTimeout(25_000);
+  await page.waitForTimeout(100_000); // as long as the small curves are
   await page.getByText('Serving').first().waitFor();
   await shot(page, 'home-light');
   await dark();
@@ -54,8 +53,11 @@ try {
   await page.getByText('Ready when you are').waitFor();
   await page.waitForTimeout(400);
   await shot(page, 'upload-light');
+  await page.getByRole('button', { name: 'Throw away' }).click();
+  await page.waitForTimeout(7000);
 
   await visitor.open('/models/faces', 'faces');
+  await page.getByRole('button', { name: '5 min', exact: true }).click();
   await page.getByText('Time to answer').waitFor();
   await page.waitForTimeout(1500);
   await shot(page, 'model-light');
@@ -75,8 +77,7 @@ try {
   await page.locator('[data-boxes]').waitFor();
   await page.setViewportSize({ width: 1280, height: 720 });
   await page.waitForTimeout(500);
-  await shot(page, 'try-light');
-  await smaller(visitor.browser, join(folder, 'try-light.png'));
+  await page.screenshot({ path: join(folder, 'try-light.jpeg'), type: 'jpeg', quality: 88 });
   await page.setViewportSize({ width: 1280, height: 860 });
 
   const draft = await admin.call('POST', '/drafts', { name: 'faces', config: (await admin.call('GET', '/ensembles')).find((e) => e.name === 'faces').config });
@@ -91,7 +92,12 @@ try {
   await visitor.open('/steps/edit?from=limit', 'limit');
   await page.getByRole('button', { name: 'Compile and run' }).click();
   await page.getByRole('article', { name: 'Output score' }).waitFor({ timeout: 600_000 });
+  await page.getByRole('button', { name: 'Compile and run' }).click(); // the compiler is there by now
+  await page.waitForTimeout(6000);
+  await page.setViewportSize({ width: 1280, height: 1080 });
+  await page.waitForTimeout(500);
   await shot(page, 'step-dark');
+  await page.setViewportSize({ width: 1280, height: 860 });
   await visitor.open('/activity/requests?model=text', 'Activity');
   await page.getByText('Waits in the queue').first().waitFor();
   await page.waitForTimeout(500);
@@ -103,7 +109,7 @@ try {
   for (const [name, path, scheme] of [['phone-home-dark', '/', 'dark'], ['phone-models-light', '/models', 'light']]) {
     const phone = await Visitor.start(box, { browser: visitor.browser, viewport: { width: 390, height: 844 }, dark: scheme === 'dark', context: { hasTouch: true, isMobile: true, storageState: await visitor.context.storageState() } });
     await phone.page.goto(box.url + path);
-    await phone.page.waitForTimeout(6000);
+    await phone.page.waitForTimeout(name.includes('home') ? 60_000 : 6000);
     await shot(phone.page, name);
     await phone.context.close();
   }

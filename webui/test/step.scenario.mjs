@@ -1,5 +1,5 @@
 // A step: written, compiled and tried in the browser, deployed, and asked by a program; and one that traps in an ensemble.
-import { check, equal, scenario } from './harness.mjs';
+import { check, equal, inspect, scenario } from './harness.mjs';
 
 export default () => scenario({}, async (box, visitor) => {
   const admin = await box.claim();
@@ -18,6 +18,7 @@ export default () => scenario({}, async (box, visitor) => {
   await page.getByRole('button', { name: 'Compile', exact: true }).click();
   const compiler = page.getByRole('region', { name: 'Compiler' });
   await compiler.getByText(/^line \d+/).first().waitFor({ timeout: 120_000 });
+  const problems = await inspect(page, 'a mistake in a step');
   await page.keyboard.press('Escape');
   await source.focus();
   for (let i = 0; i < 'let mistake: i32 = "text";'.length + 1; i++) await page.keyboard.press('Backspace');
@@ -28,12 +29,13 @@ export default () => scenario({}, async (box, visitor) => {
 
   await page.getByRole('button', { name: 'Deploy' }).click();
   await page.getByRole('dialog').getByLabel('Name').fill('doubled');
+  problems.push(...(await inspect(page, 'the question before deploying')));
   await page.getByRole('dialog').getByRole('button', { name: 'Deploy' }).click();
-  await page.getByRole('heading', { name: 'doubled', level: 1 }).waitFor();
-  for (let i = 0; i < 300 && (await admin.fetch('/api/v1/models/doubled')).status !== 200; i++) await new Promise((r) => setTimeout(r, 100));
+  await page.waitForURL(/\/models\/doubled/, { timeout: 120_000 });
   const answer = await admin.call('GET', '/models/doubled');
   equal(answer.labels.map((l) => l.name), ['live'], 'labels of the step');
   const response = await admin.fetch('/v2/models/doubled/infer', { method: 'POST', body: JSON.stringify({ inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 2], data: [4, 5] }] }) });
+  check(response.ok, `asking the step: ${await response.clone().text()}`);
   equal((await response.json()).outputs[0].data, [8, 10], 'what the deployed step answers');
 
   // Its source came along: it can be edited again.
@@ -76,6 +78,8 @@ export default () => scenario({}, async (box, visitor) => {
   await failed.getByText('failed').waitFor();
   check((await failed.getAttribute('class')).includes('problem'), 'the step that failed is not outlined');
   check(!(await page.getByLabel('Step 1: doubled').getAttribute('class')).includes('problem'), 'a step that did not fail is outlined');
+  problems.push(...(await inspect(page, 'a run that failed')));
+  equal(problems, [], 'what axe found');
   await page.getByRole('link', { name: 'Logs' }).click();
   await page.getByRole('log').waitFor();
   equal(await page.getByRole('searchbox', { name: 'Find in the log' }).inputValue(), 'trapping', 'what the log is searched for');

@@ -1,9 +1,9 @@
-// An upload whose connection is cut, whose box is killed, and whose page is loaded anew; files that are no models.
+// 1 GiB: the connection is cut, the box killed and started again, the page loaded anew; and a file that is no model.
 import { createHash } from 'node:crypto';
 import { copyFileSync, createReadStream, mkdirSync, mkdtempSync, rmSync, writeFileSync, openSync, writeSync, closeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { check, equal, patience, root, scenario, until } from './harness.mjs';
+import { Cable, Visitor, check, equal, inspect, patience, root, scenario, until } from './harness.mjs';
 
 const MB = 1 << 20;
 const ballast = Number(process.env.UPLOAD_MB ?? 1024) * MB;
@@ -24,8 +24,10 @@ function folder() {
   return base;
 }
 
-export default () => scenario({}, async (box, visitor) => {
+export default () => scenario({}, async (box, outer) => {
   const admin = await box.claim();
+  const cable = await Cable.to(box);
+  const visitor = await Visitor.start(box, { browser: outer.browser, url: cable.url });
   visitor.allow(/ERR_CONNECTION|ERR_EMPTY|ERR_INCOMPLETE|ERR_INTERNET|ERR_NETWORK|Failed to load resource|status of (409|423)/);
   const { page } = visitor;
   await visitor.login();
@@ -37,11 +39,12 @@ export default () => scenario({}, async (box, visitor) => {
   await page.locator('#choose-file').setInputFiles(join(base, 'report.onnx'));
   const wrong = page.getByRole('article', { name: 'Job of report.onnx' });
   await wrong.getByText('Read the model failed').waitFor();
+  const problems = await inspect(page, 'a job that failed');
   equal(await admin.call('GET', '/models'), [], 'models after a wrong file');
   await wrong.getByRole('button', { name: 'Throw away' }).click();
   await wrong.waitFor({ state: 'detached' });
 
-  // A large one: the box is killed in the middle and comes back; the upload goes on by itself.
+  // A large one: the line is cut, then the box is killed in the middle and comes back; the upload goes on by itself.
   const hash = createHash('sha256');
   for await (const chunk of createReadStream(join(base, 'heavy/1/calibration.bin'))) hash.update(chunk);
   const session = await visitor.context.newCDPSession(page);
@@ -49,9 +52,14 @@ export default () => scenario({}, async (box, visitor) => {
   await page.locator('#choose-folder').setInputFiles(join(base, 'heavy'));
   const transfer = page.getByRole('article', { name: 'Upload of heavy.tar' });
   const sent = async () => Number(await transfer.getByRole('progressbar').getAttribute('value').catch(() => 0)) || 0;
+  await until('a twentieth to be sent', async () => (await sent()) > ballast / 20);
+  const before = await sent();
+  cable.cut();
+  await until('the upload to go on behind the cut', async () => (await sent()) > before + 8 * MB);
   await until('a tenth to be sent', async () => (await sent()) > ballast / 10);
   await box.kill();
   await transfer.getByText(/Connection lost/).waitFor();
+  problems.push(...(await inspect(page, 'an upload whose box is away')));
   await box.run();
   await until('the upload to go on', async () => (await transfer.getAttribute('data-state')) === 'sending' && (await sent()) > ballast / 8);
 
@@ -63,10 +71,14 @@ export default () => scenario({}, async (box, visitor) => {
   await session.send('Network.emulateNetworkConditions', { offline: false, latency: 0, downloadThroughput: -1, uploadThroughput: -1 });
   const job = page.getByRole('article', { name: 'Job of heavy.tar' });
   await job.getByText('Ready when you are').waitFor({ timeout: 3 * patience });
+  problems.push(...(await inspect(page, 'a job that waits')));
   await job.getByRole('button', { name: 'Activate' }).click();
   await job.getByText('Done').waitFor({ timeout: 2 * patience });
   const stored = (await admin.call('GET', '/models/heavy')).versions[0].files.find((f) => f.path.endsWith('calibration.bin'));
   check(stored, 'the large file is not in the store');
   equal([stored.size, stored.digest], [ballast, hash.digest('hex')], 'what arrived');
+  equal(problems, [], 'what axe found');
   rmSync(base, { recursive: true, force: true });
+  await visitor.stop();
+  cable.close();
 });

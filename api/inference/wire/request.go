@@ -26,6 +26,7 @@ const (
 // runtime wants them: in raw_input_contents, and in packed fp32_contents and fp64_contents. Names and other strings do not.
 type Request struct {
 	edgewise.Request
+	Label         string         // names the version in place of Model.Version, which is 0 then; empty: no label does
 	Shared        []kserve.Place // one for each of Inputs: where its bytes are, if not in the message
 	Answers       []Answer       // one for each of Outputs
 	FinalResponse bool           // the client wants to be told which answer is the last one
@@ -114,7 +115,7 @@ func (r *Request) read(m message, lim kserve.Limits) error {
 	if err != nil {
 		return err
 	}
-	if r.Model, err = ParseModel(name, version); err != nil {
+	if r.Model, r.Label, err = ParseModel(name, version); err != nil {
 		return err
 	}
 	for _, entry := range m.parameters {
@@ -129,21 +130,30 @@ func (r *Request) read(m message, lim kserve.Limits) error {
 }
 
 // ParseModel reads the name and the version of a model as requests give them; an empty version is the one the policy
-// picks. Errors: NotFound for a name that no model can have, Invalid for a version that is no number above 0.
-func ParseModel(name, version string) (edgewise.ModelID, error) {
-	id := edgewise.ModelID{Name: name}
+// chooses, and one that may be a label is returned as that. Errors: NotFound for a name that no model can have, Invalid for a version that is neither
+// a number nor a label.
+func ParseModel(name, version string) (id edgewise.ModelID, label string, err error) {
 	if edgewise.CheckName(name) != nil {
-		return edgewise.ModelID{}, edgewise.Errorf("wire.ParseModel", edgewise.NotFound, "Request for unknown model: '%.200s' is not found", name)
+		return edgewise.ModelID{}, "", edgewise.Errorf("wire.ParseModel", edgewise.NotFound, "Request for unknown model: '%.200s' is not found", name)
 	}
+	id = edgewise.ModelID{Name: name}
 	if version == "" {
-		return id, nil
+		return id, "", nil
+	}
+	if edgewise.CheckLabel(version) == nil {
+		return id, version, nil
 	}
 	n, err := strconv.ParseInt(version, 10, 64)
 	if err != nil || n <= 0 {
-		return id, edgewise.Errorf("wire.ParseModel", edgewise.Invalid, "failed to get model version from specified version string '%.40s': want a number above 0", version)
+		return id, "", NoVersion(version)
 	}
 	id.Version = n
-	return id, nil
+	return id, "", nil
+}
+
+// NoVersion is the error about a version that is neither a number nor a label of its model.
+func NoVersion(version string) error {
+	return edgewise.Errorf("wire.NoVersion", edgewise.Invalid, "failed to get model version from specified version string '%.40s': want a number above 0 or a label of the model", version)
 }
 
 // readOutputs reads the outputs that the client names.

@@ -1,9 +1,7 @@
 package helper
 
 import (
-	"context"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,21 +47,9 @@ func begin(t *testing.T, change func(*Config)) *running {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = os.RemoveAll(sockets) })
 	r.client = Client{filepath.Join(sockets, "socket")}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: r.client.Path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(ctx, l, 0) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		_ = os.RemoveAll(sockets)
-	})
+	fakesystem.Serve(t, r.client.Path, s.Serve)
 	return r
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"runtime"
 	"strings"
 	"sync"
@@ -222,8 +223,8 @@ func TestEndOfTheContextLeavesWhatWasMeasured(t *testing.T) {
 	if err != nil || len(steps) != 2 || steps[0].Interrupted || !steps[1].Interrupted || steps[1].Requests == 0 {
 		t.Fatalf("%v, %d steps: %+v", err, len(steps), steps)
 	}
-	if diff := cmp.Diff(steps, done); diff != "" {
-		t.Errorf("told while measuring: %s", diff)
+	if !reflect.DeepEqual(steps, done) {
+		t.Errorf("told while measuring: %+v, returned: %+v", done, steps)
 	}
 	for limit := time.Now().Add(patience); runtime.NumGoroutine() > before+10; runtime.Gosched() {
 		if time.Now().After(limit) {

@@ -28,6 +28,8 @@ type Step struct {
 	// Behind is how many seconds late an open loop's schedule was at the end: the server, or the generator, does not
 	// keep up.
 	Behind float64 `json:"behind_s"`
+	// Latencies are all those that Latency sums up, to be merged with those of other steps.
+	Latencies *Histogram `json:"-"`
 }
 
 // Load returns the load that was measured.
@@ -63,7 +65,7 @@ func newStep(load Load, o *Options, windows []window) Step {
 		Concurrency: load.Concurrency, Rate: load.Rate,
 		Seconds:  rounded(length.Seconds()),
 		Requests: sum.latency.Count(), Failed: sum.failed(),
-		Latency: latencyOf(&sum.latency), Failures: sum.sortedFailures(), Reconnects: sum.reconnects,
+		Latency: latencyOf(&sum.latency), Latencies: &sum.latency, Failures: sum.sortedFailures(), Reconnects: sum.reconnects,
 		Server:    serverOf(windows),
 		Generator: Generator{CPUSeconds: rounded(processor.Seconds()), DelayP99: micro(sum.delay.Quantile(0.99))},
 	}

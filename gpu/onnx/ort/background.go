@@ -13,12 +13,20 @@ const loadNice = 10
 // that serve, if this system lets a thread take that back (CAP_SYS_NICE, or RLIMIT_NICE). The thread ends with f; threads
 // that f makes in C for later are as nice as it is, until somebody gives them the nice value of the process.
 func background(f func() error) error {
-	yields := mayYield()
+	if !mayYield() {
+		return onNiceThread(0, f)
+	}
+	return onNiceThread(loadNice, f)
+}
+
+// onNiceThread runs f on a thread of its own, which ends with f. That thread is so nice, 0: as the process is, and so are those that
+// f makes in C.
+func onNiceThread(nice int, f func() error) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // never unlocked, so that nobody else gets this thread
-		if yields {
-			_ = unix.Setpriority(unix.PRIO_PROCESS, 0, loadNice)
+		if nice > 0 {
+			_ = unix.Setpriority(unix.PRIO_PROCESS, 0, nice)
 		}
 		done <- f()
 	}()

@@ -21,6 +21,8 @@ type Options struct {
 	InterThreads  int               // threads across operators, used when Parallel
 	Parallel      bool              // run independent operators at the same time
 	Spin          bool              // let waiting threads spin: lower latency for a busy core
+	Rest          bool              // but only while something runs
+	Nice          int               // niceness of the session's own threads, 0 to 19; 0: that of the process
 	NoArena       bool              // allocate without an arena
 	NoMemPattern  bool              // do not plan memory from the first run's shapes
 	Optimization  int               // graph optimisation in Triton's numbers: 0 all, -1 basic, 1 extended, 2 none
@@ -87,7 +89,10 @@ func (o Options) open(path string, options *ortgo.SessionOptions) (binding *ortg
 		binding, err = ortgo.NewDynamicAdvancedSession(path, nil, nil, options)
 		return err
 	}
-	if max(o.IntraThreads, o.InterThreads) > 1 || len(o.Providers) > 0 {
+	switch {
+	case o.Nice > 0:
+		return binding, onNiceThread(o.Nice, load)
+	case max(o.IntraThreads, o.InterThreads) > 1 || len(o.Providers) > 0:
 		return binding, load()
 	}
 	return binding, background(load)
@@ -154,7 +159,8 @@ func (o Options) apply(to *ortgo.SessionOptions) error {
 	if o.Parallel {
 		mode = ortgo.ExecutionModeParallel
 	}
-	spin := map[bool]string{true: "1", false: "0"}[o.Spin]
+	digit := map[bool]string{true: "1", false: "0"}
+	spin := digit[o.Spin]
 	steps := []func() error{
 		func() error { return to.SetExecutionMode(mode) },
 		func() error { return to.SetIntraOpNumThreads(max(o.IntraThreads, 1)) },
@@ -164,6 +170,7 @@ func (o Options) apply(to *ortgo.SessionOptions) error {
 		func() error { return to.SetGraphOptimizationLevel(level(o.Optimization)) },
 		func() error { return to.AddSessionConfigEntry("session.intra_op.allow_spinning", spin) },
 		func() error { return to.AddSessionConfigEntry("session.inter_op.allow_spinning", spin) },
+		func() error { return to.AddSessionConfigEntry("session.force_spinning_stop", digit[o.Rest]) },
 		func() error { return to.AddSessionConfigEntry("session.load_model_format", "ONNX") },
 	}
 	for key, value := range o.ConfigEntries {

@@ -24,24 +24,33 @@ typedef struct {
 	float threshold;     /* of a space; 1: only where it is the likeliest class */
 } alphabet;
 
+/* The highest; no number when the first one is none. Of 64 at a time the last are read first: what they pass the others need not check. */
+static float highest(const float *p, uint32_t n) {
+	v128_t best[4];
+	for (int k = 0; k < 4; k++) best[k] = wasm_f32x4_splat(p[0]);
+	uint32_t i = 0;
+	for (; i + 64 <= n; i += 64)
+		for (int k = 15; k >= 0; k--) best[k % 4] = wasm_f32x4_pmax(best[k % 4], wasm_v128_load(p + i + 4 * k));
+	float lanes[16], most = p[0];
+	for (int k = 0; k < 4; k++) wasm_v128_store(lanes + 4 * k, best[k]);
+	for (int k = 0; k < 16; k++) most = lanes[k] > most ? lanes[k] : most;
+	for (; i < n; i++) most = p[i] > most ? p[i] : most;
+	return most;
+}
+
 /* The first of the highest; 0 when the first one is no number. */
 static uint32_t likeliest(const float *p, uint32_t n) {
-	v128_t best = wasm_f32x4_splat(p[0]), at = wasm_i32x4_splat(0), number = wasm_i32x4_make(0, 1, 2, 3);
+	float most = highest(p, n);
+	if (!(p[0] < most)) return 0; /* the class of no character is the likeliest in most columns */
+	v128_t wanted = wasm_f32x4_splat(most);
 	uint32_t i = 0;
-	for (; i + 4 <= n; i += 4) {
-		v128_t v = wasm_v128_load(p + i), more = wasm_f32x4_gt(v, best);
-		best = wasm_v128_bitselect(v, best, more);
-		at = wasm_v128_bitselect(number, at, more);
-		number = wasm_i32x4_add(number, wasm_i32x4_splat(4));
+	for (; i + 32 <= n; i += 32) {
+		v128_t some = wasm_f32x4_eq(wasm_v128_load(p + i + 28), wanted);
+		for (int k = 6; k >= 0; k--) some = wasm_v128_or(some, wasm_f32x4_eq(wasm_v128_load(p + i + 4 * k), wanted));
+		if (wasm_v128_any_true(some)) break;
 	}
-	uint32_t found[4], first;
-	wasm_v128_store(found, at);
-	first = found[0];
-	for (int lane = 1; lane < 4; lane++)
-		if (p[found[lane]] > p[first] || (p[found[lane]] == p[first] && found[lane] < first)) first = found[lane];
-	for (; i < n; i++)
-		if (p[i] > p[first]) first = i;
-	return first;
+	while (p[i] != most) i++;
+	return i;
 }
 
 /* Whether a character may stand beside a space that the model is unsure of: not the @ of an address, and none of a script without spaces. */

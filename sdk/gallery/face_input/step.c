@@ -33,13 +33,16 @@ static range shown(double low, double side, int64_t size, int64_t picture) {
 static bool show(const ew_picture *picture, view v, int64_t size, float *tensor) {
 	ew_target to = ew_interleaved(tensor, (uint32_t)size);
 	for (int c = 0; c < 3; c++) to.mean[c] = 127.5f, to.scale[c] = 1 / 127.5f;
-	ew_fill(&to, (uint32_t)size, (uint32_t)size, 0);
 	range x = shown(v.x, v.side, size, picture->width), y = shown(v.y, v.side, size, picture->height);
-	if (x.from >= x.to || y.from >= y.to || x.at >= x.end || y.at >= y.end) return true;
+	if (x.from >= x.to || y.from >= y.to || x.at >= x.end || y.at >= y.end) {
+		ew_fill(&to, (uint32_t)size, (uint32_t)size, 0);
+		return true;
+	}
 	/* What the rounding moved over the tensor's edge is resampled and not written. */
 	int64_t left = x.at < 0 ? 0 : x.at, top = y.at < 0 ? 0 : y.at, right = x.end > size ? size : x.end, low = y.end > size ? size : y.end;
 	ew_rect part = {(uint32_t)x.from, (uint32_t)y.from, (uint32_t)(x.to - x.from), (uint32_t)(y.to - y.from)};
 	ew_rect window = {(uint32_t)(left - x.at), (uint32_t)(top - y.at), (uint32_t)(right - left), (uint32_t)(low - top)};
+	ew_fill_around(&to, (uint32_t)size, (uint32_t)size, (ew_rect){(uint32_t)left, (uint32_t)top, window.width, window.height}, 0);
 	ew_target inner = ew_at(&to, (uint32_t)left, (uint32_t)top);
 	return ew_resample_window(picture, part, (uint32_t)(x.end - x.at), (uint32_t)(y.end - y.at), window, &inner);
 }

@@ -41,7 +41,7 @@ static const ew_list *process(const ew_list *inputs) {
 	uint32_t w = scaled(picture.width, scale, width), h = scaled(picture.height, scale, height);
 	uint32_t x = ((uint32_t)width - w) / 2, y = ((uint32_t)height - h) / 2;
 	ew_target to = ew_target_of(&wanted, tensor, (uint32_t)width, (uint32_t)height), inner = ew_at(&to, x, y);
-	ew_fill(&to, (uint32_t)width, (uint32_t)height, (float)fill);
+	ew_fill_around(&to, (uint32_t)width, (uint32_t)height, (ew_rect){x, y, w, h}, (float)fill);
 	if (!ew_resample(&picture, ew_whole(&picture), w, h, &inner)) return NULL;
 	float values[6] = {(float)w / (float)picture.width, (float)h / (float)picture.height, (float)x, (float)y, (float)picture.width, (float)picture.height};
 	memcpy(map, values, sizeof values);

@@ -22,6 +22,7 @@
 
 /* What the head says: center and size at box, each value step apart; the best class and its score of each place. */
 typedef struct {
+	bool v5;
 	uint32_t places, classes;
 	const float *box;
 	size_t place, value; /* from one place to the next, and from one value of a place to the next */
@@ -29,20 +30,43 @@ typedef struct {
 	int32_t *class;
 } head;
 
-/* Looks for the best class of each place, class after class, since that is how the values lie. */
-static void best_of_v8(head *h, const float *scores) {
-	for (uint32_t i = 0; i < h->places; i++) h->score[i] = -INFINITY, h->class[i] = 0;
-	for (uint32_t c = 0; c < h->classes; c++, scores += h->places) {
-		uint32_t i = 0;
-		v128_t number = wasm_i32x4_splat((int32_t)c);
-		for (; i + 4 <= h->places; i += 4) {
-			v128_t v = wasm_v128_load(scores + i), best = wasm_v128_load(h->score + i), more = wasm_f32x4_gt(v, best);
-			wasm_v128_store(h->score + i, wasm_v128_bitselect(v, best, more));
-			wasm_v128_store(h->class + i, wasm_v128_bitselect(number, wasm_v128_load(h->class + i), more));
+/* One more class, or four that lie places apart, against the best score of every place. What is no number is never the best. */
+static void best_of_one(float *best, const float *scores, uint32_t places) {
+	uint32_t i = 0;
+	for (; i + 16 <= places; i += 16)
+		for (int k = 12; k >= 0; k -= 4) wasm_v128_store(best + i + k, wasm_f32x4_pmax(wasm_v128_load(best + i + k), wasm_v128_load(scores + i + k)));
+	for (; i < places; i++)
+		if (scores[i] > best[i]) best[i] = scores[i];
+}
+
+static void best_of_four(float *best, const float *scores, uint32_t places) {
+	const float *second = scores + places, *third = second + places, *fourth = third + places;
+	uint32_t i = 0;
+	for (; i + 16 <= places; i += 16)
+		for (int k = 12; k >= 0; k -= 4) {
+			v128_t most = wasm_f32x4_pmax(wasm_v128_load(best + i + k), wasm_v128_load(scores + i + k));
+			most = wasm_f32x4_pmax(wasm_f32x4_pmax(most, wasm_v128_load(second + i + k)), wasm_v128_load(third + i + k));
+			wasm_v128_store(best + i + k, wasm_f32x4_pmax(most, wasm_v128_load(fourth + i + k)));
 		}
-		for (; i < h->places; i++)
-			if (scores[i] > h->score[i]) h->score[i] = scores[i], h->class[i] = (int32_t)c;
-	}
+	for (; i < places; i++)
+		for (uint32_t c = 0; c < 4; c++)
+			if (scores[i + c * places] > best[i]) best[i] = scores[i + c * places];
+}
+
+/* Looks for the best score of each place, class after class, since that is how the values lie. Which class it was is looked for where it matters. */
+static void best_of_v8(head *h, const float *scores) {
+	for (uint32_t i = 0; i < h->places; i++) h->score[i] = -INFINITY;
+	uint32_t c = 0;
+	for (; c + 4 <= h->classes; c += 4, scores += 4 * (size_t)h->places) best_of_four(h->score, scores, h->places);
+	for (; c < h->classes; c++, scores += h->places) best_of_one(h->score, scores, h->places);
+}
+
+/* The first class of place i that has the best score. */
+static int32_t class_of_v8(const head *h, uint32_t i) {
+	const float *score = h->box + 4 * h->value + i;
+	int32_t c = 0;
+	for (; *score != h->score[i]; score += h->value) c++;
+	return c;
 }
 
 /* The score of a class is that of an object times its own. */
@@ -63,7 +87,7 @@ static bool read_head(const ew_tensor *output, bool v5, float least, head *h) {
 			v5 ? "[1, places, 5 + classes]" : "[1, 4 + classes, places]");
 		return false;
 	}
-	*h = (head){(uint32_t)places, (uint32_t)values - (v5 ? 5 : 4), ew_f32(output), v5 ? (size_t)values : 1, v5 ? 1 : (size_t)places,
+	*h = (head){v5, (uint32_t)places, (uint32_t)values - (v5 ? 5 : 4), ew_f32(output), v5 ? (size_t)values : 1, v5 ? 1 : (size_t)places,
 		EW_ARRAY(float, (uint64_t)places), EW_ARRAY(int32_t, (uint64_t)places)};
 	if (!h->score || !h->class) return false;
 	if (v5) best_of_v5(h, least);
@@ -83,8 +107,8 @@ static uint32_t gather(head *h, const ew_map *map, float least, float *boxes) {
 		to[1] = ew_clamp(ew_back_y(map, y - d), 0, map->height);
 		to[2] = ew_clamp(ew_back_x(map, x + w), 0, map->width);
 		to[3] = ew_clamp(ew_back_y(map, y + d), 0, map->height);
-		h->score[n] = h->score[i];
-		h->class[n++] = h->class[i];
+		h->class[n] = h->v5 ? h->class[i] : class_of_v8(h, i);
+		h->score[n++] = h->score[i];
 	}
 	return n;
 }

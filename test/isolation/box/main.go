@@ -39,7 +39,7 @@ func serve(dataDir, library string) error {
 	defer stop()
 	debug.SetGCPercent(200) // as edgewise serve does
 	c := config.Default()
-	c.Auth = config.AuthOpen
+	c.Auth, c.GRPC.Address, c.Metrics.Address = config.AuthOpen, "127.0.0.1:0", ""
 	c.DataDir, c.HTTP.Address, c.Store.ReserveBytes, c.ONNX.Library = dataDir, "127.0.0.1:0", 0, library
 	app, err := appliance.New(c, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
 	if err != nil {

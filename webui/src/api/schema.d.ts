@@ -1950,6 +1950,11 @@ export interface components {
         };
         Job: {
             id: string;
+            /**
+             * Format: int64
+             * @description grows with each change since the time of created: of two answers about a job the one with the lower number is the older
+             */
+            revision: number;
             /** @enum {string} */
             state: "running" | "staged" | "done" | "failed" | "canceled";
             filename: string;

@@ -1,8 +1,11 @@
 import { get, type Deployment, type Model, type Schemas, type System, type Tick, type Failure, failure, type Version } from './api';
 import { live } from './live.svelte';
+import { Order } from './order';
 
 /** How many seconds of ticks are kept for the small curves. */
 const keep = 90;
+/** How many changes are kept. */
+const mostDeployments = 20;
 
 /** What every page shows of the box: its models, how it is, and the last seconds of its numbers. */
 class Box {
@@ -13,6 +16,7 @@ class Box {
   trouble = $state.raw<Failure | null>(null);
   private timer = 0;
   private asked = 0;
+  private order = new Order();
 
   get tick(): Tick | null {
     return this.ticks.at(-1) ?? null;
@@ -32,7 +36,7 @@ class Box {
     live.on<unknown>('gap', () => this.soon());
     live.on<unknown>('settings', () => this.soon());
     live.on<Deployment>('deployment', (d) => {
-      this.deployments = [d, ...(this.deployments ?? []).filter((x) => x.number !== d.number)].slice(0, 20);
+      this.deployments = joined([d], this.deployments ?? []);
       this.soon();
     });
     live.on<Tick>('statistics', (t) => (this.ticks = [...this.ticks.slice(1 - keep), t]));
@@ -40,14 +44,17 @@ class Box {
   }
 
   async refresh(): Promise<void> {
+    const counts = this.order.ask();
     try {
-      const [models, system, deployments] = await Promise.all([get<Model[]>('/models'), get<System>('/system'), get<Deployment[]>('/deployments?limit=20')]);
-      this.models = models;
-      this.system = system;
-      this.deployments = deployments;
-      this.trouble = null;
+      const [models, system, deployments] = await Promise.all([get<Model[]>('/models'), get<System>('/system'), get<Deployment[]>(`/deployments?limit=${mostDeployments}`)]);
+      if (counts()) {
+        this.models = models;
+        this.system = system;
+        this.deployments = joined(deployments, this.deployments ?? []);
+        this.trouble = null;
+      }
     } catch (thrown) {
-      this.trouble = failure(thrown);
+      if (counts()) this.trouble = failure(thrown);
     }
     clearTimeout(this.timer);
     this.timer = window.setTimeout(() => this.refresh(), 30_000);
@@ -58,6 +65,12 @@ class Box {
     clearTimeout(this.asked);
     this.asked = window.setTimeout(() => this.refresh(), 150);
   }
+}
+
+/** Changes that two answers tell of, each once, the latest first. None is ever edited. */
+function joined(a: Deployment[], b: Deployment[]): Deployment[] {
+  const all = new Map([...b, ...a].map((d) => [d.number, d]));
+  return [...all.values()].sort((x, y) => y.number - x.number).slice(0, mostDeployments);
 }
 
 function sum(values: number[], field: 'requests' | 'p95_us'): number {

@@ -5,7 +5,7 @@ export type Place = { id: string; width: number; height: number };
 /** Places nodes in ranks along their connections; the answer holds the upper left corner of each. */
 export function arrange(nodes: readonly Place[], edges: readonly { from: string; to: string }[], across: boolean): Map<string, { x: number; y: number }> {
   const graph = new dagre.graphlib.Graph();
-  graph.setGraph({ rankdir: across ? 'LR' : 'TB', nodesep: across ? 30 : 22, ranksep: across ? 74 : 44, marginx: 16, marginy: 16 });
+  graph.setGraph({ rankdir: across ? 'LR' : 'TB', nodesep: across ? 30 : 22, ranksep: across ? 50 : 44, marginx: 16, marginy: 16 });
   graph.setDefaultEdgeLabel(() => ({}));
   for (const n of nodes) graph.setNode(n.id, { width: n.width, height: n.height });
   for (const e of edges) if (e.from !== e.to) graph.setEdge(e.from, e.to);

@@ -1,4 +1,5 @@
 import { call, Failure, failure, get, identify, type Schemas, type Session } from './api';
+import { Order } from './order';
 
 type Right = Schemas['Right'];
 
@@ -11,6 +12,7 @@ class Who {
   asking = $state<'login' | 'confirm' | null>(null);
   private answer: ((ok: boolean) => void) | null = null;
   private pending: Promise<boolean> | null = null;
+  private order = new Order();
 
   get ready(): boolean {
     return this.session !== null && this.setup !== null;
@@ -21,17 +23,21 @@ class Who {
   }
 
   async load(): Promise<void> {
+    const counts = this.order.ask();
     try {
       const [session, setup] = await Promise.all([get<Session>('/session', { silent: true }), get<Schemas['Setup']>('/setup', { silent: true })]);
+      if (!counts()) return;
       this.setup = setup;
       this.take(session);
       this.trouble = null;
     } catch (thrown) {
-      this.trouble = failure(thrown);
+      if (counts()) this.trouble = failure(thrown);
     }
   }
 
+  /** Whoever has just logged in is not logged out again by an answer from before. */
   take(session: Session): void {
+    this.order.overtake();
     this.session = session;
     identify({ csrf: session.csrf ?? '' });
   }

@@ -62,7 +62,7 @@ function javascript(url: string, way: Way, before: string[], body: string, heade
 }
 
 function file(url: string, way: Way, media: string, name: string, detail: VersionDetail): Snippet[] {
-  const outputs = detail.outputs.map((o) => o.name).join(', ');
+  const outputs = detail.outputs.map((o) => comment(o.name)).join(', ');
   return [
     curl(url, way, `-H 'Content-Type: ${media}'`, `--data-binary @${quote(name)}`),
     python(url, way, '', `open(${JSON.stringify(name)}, "rb").read()`, [`"Content-Type": ${JSON.stringify(media)}`], ['answer = json.load(response)', `for output in answer["outputs"]:  # ${outputs}`, '    print(output["name"], output["shape"], output["data"][:10])']),
@@ -89,7 +89,10 @@ function json(url: string, way: Way, detail: VersionDetail, sent: readonly Tenso
 }
 
 /** Values as Python writes them. */
-const literal = (data: unknown[]) => JSON.stringify(data).replaceAll(/\btrue\b/g, 'True').replaceAll(/\bfalse\b/g, 'False');
+const literal = (data: unknown[]) => `[${data.map((v) => (v === true ? 'True' : v === false ? 'False' : JSON.stringify(v))).join(',')}]`;
+
+/** A name as a part of a line that is only a comment: a model may have any, also one that would end the line. */
+const comment = (name: string) => name.replaceAll(/[\p{Cc}\u2028\u2029]+/gu, ' ');
 
 function values(got: Tensor | undefined, datatype: string, shape: readonly number[]): unknown[] | null {
   const count = shape.reduce((a, b) => a * b, 1);

@@ -1,5 +1,6 @@
 import { call, failure, get, send, type Failure, type Schemas, type System } from './api';
 import { box } from './box.svelte';
+import { Order } from './order';
 
 export type SystemUpdate = Schemas['SystemUpdate'];
 
@@ -15,6 +16,7 @@ class Updates {
   private source: EventSource | null = null;
   private timer = 0;
   private stopper: AbortController | null = null;
+  private order = new Order();
 
   get busy(): boolean {
     return this.sending || busyStates.includes(this.now?.job?.state ?? '');
@@ -24,7 +26,7 @@ class Updates {
   watch(): () => void {
     void this.refresh();
     this.source = new EventSource('/api/v1/events?topics=update');
-    this.source.addEventListener('update', (e: MessageEvent<string>) => (this.now = JSON.parse(e.data) as SystemUpdate));
+    this.source.addEventListener('update', (e: MessageEvent<string>) => this.take(JSON.parse(e.data) as SystemUpdate));
     this.timer = window.setInterval(() => void this.refresh(), this.away ? 2000 : 5000);
     return () => {
       this.source?.close();
@@ -33,9 +35,17 @@ class Updates {
     };
   }
 
+  /** What the box has said now: what it was asked for before is older. */
+  private take(now: SystemUpdate): void {
+    this.order.overtake();
+    this.now = now;
+  }
+
   async refresh(): Promise<void> {
+    const counts = this.order.ask();
     try {
-      this.now = await get<SystemUpdate>('/system/update', { silent: this.away });
+      const now = await get<SystemUpdate>('/system/update', { silent: this.away });
+      if (counts()) this.now = now;
       if (this.away) {
         this.away = false;
         await box.refresh();
@@ -57,7 +67,7 @@ class Updates {
       const headers: Record<string, string> = { 'Content-Type': 'application/octet-stream' };
       if (signature) headers['Edgewise-Signature'] = btoa(await signature.text());
       const answer = await send('/api/v1/system/update', { method: 'POST', body: file, headers, signal: this.stopper.signal });
-      this.now = (await answer.json()) as SystemUpdate;
+      this.take((await answer.json()) as SystemUpdate);
     } catch (thrown) {
       if (!this.stopper.signal.aborted) this.trouble = failure(thrown);
     } finally {
@@ -72,7 +82,7 @@ class Updates {
     this.trouble = null;
     try {
       const answer = await call<SystemUpdate | undefined>(method, path, body);
-      if (answer) this.now = answer;
+      if (answer) this.take(answer);
       await box.refresh();
       return true;
     } catch (thrown) {

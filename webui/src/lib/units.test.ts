@@ -48,6 +48,21 @@ describe('calls for programs', () => {
     expect(python).toContain('"data": [True,False]');
     expect(javascript).toContain('data: [true,false]');
   });
+  it('leave words as they are that read like values', () => {
+    const words = { name: 'm', version: 1, inputs: [{ name: 'x', datatype: 'BYTES', shape: [2] }, { name: 'z', datatype: 'BOOL', shape: [1] }], outputs: [] } as never;
+    const sent = [{ name: 'x', datatype: 'BYTES', shape: [2], data: ['true', "it's"].map((t) => new TextEncoder().encode(t)) }];
+    const [curl, python] = snippets('http://box', words, [], true, sent, false).map((s) => s.text);
+    expect(python).toContain('"data": ["true","it\'s"]');
+    expect(curl).toContain(`"data":["true","it'\\''s"]`);
+  });
+  it('do not become programs that a model has written', () => {
+    const named = 'boxes\nimport os; os.system("halt")\u2028process.exit()';
+    const hostile = { name: 'm', version: 1, inputs: [{ name: 'image', datatype: 'BYTES', shape: [1] }], outputs: [{ name: named, datatype: 'FP32', shape: [1] }] } as never;
+    const picture = { ...draft({ name: 'image', datatype: 'BYTES', shape: [1] } as never), kind: 'picture' as const, file: null, fileName: "it's $(halt).jpg" };
+    const [curl, python, javascript] = snippets('http://box', hostile, [picture], true, [], false).map((s) => s.text);
+    expect(curl).toContain(`--data-binary @'it'\\''s $(halt).jpg'`);
+    for (const call of [python, javascript]) for (const line of call!.split(/[\n\u2028]/)) expect(line.trim()).not.toMatch(/^(import os;|process)/);
+  });
 });
 
 describe('numbers for people', () => {

@@ -28,11 +28,9 @@ const passing = new Set([0, 409, 423, 429, 502, 503, 504]);
 const busy = new Set([423, 429]);
 const patience = [0, 500, 1000, 2000, 4000, 8000, 8000, 8000, 8000, 8000, 15_000, 15_000, 15_000, 30_000, 30_000, 30_000, 60_000, 60_000, 60_000, 60_000];
 
-/** Whether job is what was before known: with fewer steps ended, or the same ones and none begun since. */
+/** Whether job is what was before known. A box that has started again begins a job anew, and counts from its beginning. */
 function earlier(job: Job, known: Job): boolean {
-  const ended = (j: Job) => j.steps.filter((s) => s.ended).length;
-  if (ended(job) !== ended(known)) return ended(job) < ended(known);
-  return job.state === 'running' && known.state !== 'running' && !job.steps.some((s) => s.state === 'running');
+  return job.created === known.created && job.revision < known.revision;
 }
 
 /** Everything that is on its way to the box, and the jobs that work on what has arrived. */
@@ -63,7 +61,16 @@ class Uploads {
   }
 
   async refresh(): Promise<void> {
-    this.jobs = await get<Job[]>('/jobs').catch(() => this.jobs);
+    const before = new Set(this.jobs.map((j) => j.id));
+    const answer = await get<Job[]>('/jobs').catch(() => null);
+    if (!answer) return;
+    const told = new Map(answer.map((j) => [j.id, j]));
+    const known = new Map(this.jobs.map((j) => [j.id, j]));
+    this.jobs = [
+      ...this.jobs.filter((j) => !told.has(j.id) && !before.has(j.id)), // they came while the box was asked
+      ...answer.filter((j) => known.has(j.id) || !before.has(j.id)) // the others were thrown away meanwhile
+        .map((j) => (known.has(j.id) && earlier(j, known.get(j.id)!) ? known.get(j.id)! : j)),
+    ];
   }
 
   note(job: Job): void {

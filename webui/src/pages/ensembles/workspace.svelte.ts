@@ -1,6 +1,7 @@
 import { call, Failure, failure, get, type Model, type Schemas, type VersionDetail } from '../../lib/api';
 import { complete, info, steps, type Config, type Ports } from '../../lib/ensemble';
 import { liveVersion } from '../../lib/box.svelte';
+import { Order } from '../../lib/order';
 
 type Draft = Schemas['Draft'];
 const quiet = 600;
@@ -21,6 +22,7 @@ export class Workspace {
   private future = $state.raw<Config[]>([]);
   private timer = 0;
   private writing: Promise<void> = Promise.resolve();
+  private judged = new Order();
 
   constructor(readonly id: string) {}
 
@@ -130,7 +132,7 @@ export class Workspace {
   }
 
   private async judge(): Promise<void> {
-    this.validation = await call<Schemas['Validation']>('POST', `/drafts/${this.id}/validation`).catch(() => this.validation);
+    await this.judged.take(call<Schemas['Validation']>('POST', `/drafts/${this.id}/validation`), (v) => (this.validation = v), () => {});
   }
 
   /** Ends a conflict: with what the other has stored, or with what is here. */

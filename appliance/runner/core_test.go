@@ -1,0 +1,30 @@
+package runner
+
+import (
+	"runtime"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestALaneBreathesWhereItWaits wants the thread that it comes back on to be where the old one was kept, and the old one to be free.
+func TestALaneBreathesWhereItWaits(t *testing.T) {
+	runtime.LockOSThread() // the thread ends with the test
+	var all unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, core := range []int{anywhere, present(), anywhere} {
+		moveTo(core, &all)
+		breathe(core, &all)
+		want := all
+		if core != anywhere {
+			want.Zero()
+			want.Set(core)
+		}
+		var now unix.CPUSet
+		if err := unix.SchedGetaffinity(0, &now); err != nil || now != want {
+			t.Errorf("core %d: %v, %v, want %v", core, now, err, want)
+		}
+	}
+}

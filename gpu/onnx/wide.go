@@ -1,0 +1,212 @@
+package onnx
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/gpu/onnx/ort"
+)
+
+const (
+	// wideBytes bounds the weights of a version that gets a second session: it holds them once more.
+	wideBytes = 128 << 20
+	// wideNice is how nice the threads of that session are: when others want the cores after all, it is they who wait.
+	wideNice = 5
+	// wideAgain is within how much time a version is asked for a wide run twice before the session is made.
+	wideAgain = 10 * time.Second
+	// wideIdle is for how long the session is kept without use.
+	wideIdle = time.Minute
+)
+
+// wide is a version on the CPU that makes itself a second session with several threads for runs that have the box to themselves. It is
+// made when such runs follow each other, beside the requests, and closed when they have stopped. Its first run is held against
+// one of the plain session: where a single byte of the answers differs, it is not used.
+type wide struct {
+	*ort.Session // one thread a run
+	model        edgewise.ModelID
+	open         func() (*ort.Session, error) // makes the other one
+	logger       *slog.Logger
+
+	mu      sync.Mutex // guards what follows
+	state   wideState
+	second  *ort.Session // while state is opened or checked
+	users   int          // runs and results of it
+	asked   time.Time    // last
+	idle    *time.Timer
+	closed  bool
+	opening sync.WaitGroup
+}
+
+// wideState is how far the second session is.
+type wideState int
+
+const (
+	wideAbsent  wideState = iota // there is none
+	wideOpening                  // it is being made
+	wideOpened                   // it is there, and has run nothing yet
+	wideChecked                  // it answers what the plain one does
+	wideRefused                  // it is of no use
+)
+
+func newWide(plain *ort.Session, v edgewise.ModelID, open func() (*ort.Session, error), logger *slog.Logger) *wide {
+	return &wide{Session: plain, model: v, open: open, logger: logger}
+}
+
+// wideThreads is how many threads a run of m has that is alone; 0: as many as any other. m's weights take a number of bytes.
+func (b *Backend) wideThreads(m *edgewise.Model, weights int64) int {
+	if weights > wideBytes {
+		return 0
+	}
+	return m.Concurrency(b.cores()).Wide
+}
+
+// Run is Session.Run, on several threads where ctx says that the run is alone and that can be had.
+func (w *wide) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
+	return w.run(ctx, in, want, func(s *ort.Session) (*edgewise.Result, error) { return s.Run(ctx, in, want) })
+}
+
+// RunInto is Session.RunInto, likewise.
+func (w *wide) RunInto(ctx context.Context, in []edgewise.Tensor, want []string, place func(sizes []int64) [][]byte) (*edgewise.Result, error) {
+	return w.run(ctx, in, want, func(s *ort.Session) (*edgewise.Result, error) { return s.RunInto(ctx, in, want, place) })
+}
+
+func (w *wide) run(ctx context.Context, in []edgewise.Tensor, want []string, run func(*ort.Session) (*edgewise.Result, error)) (*edgewise.Result, error) {
+	if !edgewise.CallOf(ctx).Alone {
+		return run(w.Session)
+	}
+	second, checked := w.take()
+	if second == nil {
+		return run(w.Session)
+	}
+	if !checked {
+		defer w.give()
+		result, err := run(w.Session)
+		if err == nil {
+			w.check(ctx, second, in, want, result.Outputs)
+		}
+		return result, err
+	}
+	result, err := run(second)
+	if err != nil {
+		w.give()
+		return nil, err
+	}
+	result.Wide = true
+	free := result.Free
+	result.Free = func() {
+		free()
+		w.give()
+	}
+	return result, nil
+}
+
+// take lends the second session, if it is there, and tells whether its answers are known to be right. Else it has it made.
+func (w *wide) take() (second *ort.Session, checked bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	again := now.Sub(w.asked) < wideAgain
+	w.asked = now
+	switch {
+	case w.closed:
+	case w.state == wideAbsent && again:
+		w.state = wideOpening
+		w.opening.Go(w.make)
+	case w.state == wideOpened || w.state == wideChecked:
+		w.users++
+		return w.second, w.state == wideChecked
+	}
+	return nil, false
+}
+
+// give ends a use.
+func (w *wide) give() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.users--
+	if w.state == wideChecked {
+		w.idle.Reset(wideIdle)
+	}
+	w.drop()
+}
+
+// make opens the second session.
+func (w *wide) make() {
+	second, err := w.open()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil {
+		w.logger.Info("no session with several threads", "model", w.model.String(), "error", err)
+		w.state = wideRefused
+		return
+	}
+	w.second, w.state = second, wideOpened
+	w.idle = time.AfterFunc(wideIdle, w.rest)
+}
+
+// check runs the second session for the first time and compares its answers with those of the plain one.
+func (w *wide) check(ctx context.Context, second *ort.Session, in []edgewise.Tensor, want []string, outputs []edgewise.Tensor) {
+	result, err := second.Run(ctx, in, want)
+	if ctx.Err() != nil {
+		return
+	}
+	same := err == nil
+	for i := 0; same && i < len(outputs); i++ {
+		same = bytes.Equal(outputs[i].Data, result.Outputs[i].Data)
+	}
+	if err == nil {
+		result.Free()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.state != wideOpened: // several runs checked it at a time
+	case same:
+		w.state = wideChecked
+	default:
+		w.logger.Info("lone runs keep to one thread: several give other answers", "model", w.model.String(), "error", err)
+		w.state = wideRefused
+	}
+}
+
+// rest gives the second session up that nobody has used for a while.
+func (w *wide) rest() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.users > 0 { // its end sets the timer again
+		return
+	}
+	if w.state == wideOpened || w.state == wideChecked {
+		w.state = wideAbsent
+	}
+	w.drop()
+}
+
+// drop closes the second session when it is not wanted and nobody uses it. The caller holds mu.
+func (w *wide) drop() {
+	wanted := w.state == wideOpened || w.state == wideChecked
+	if w.second == nil || w.users > 0 || wanted && !w.closed {
+		return
+	}
+	w.idle.Stop()
+	if err := w.second.Close(); err != nil {
+		w.logger.Error("closing a session with several threads", "model", w.model.String(), "error", err)
+	}
+	w.second = nil
+}
+
+// Close closes both sessions.
+func (w *wide) Close() error {
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	w.opening.Wait()
+	w.mu.Lock()
+	w.drop()
+	w.mu.Unlock()
+	return w.Session.Close()
+}
