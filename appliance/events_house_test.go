@@ -3,6 +3,7 @@ package appliance
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -49,13 +50,46 @@ func TestEventsTellWhatHappens(t *testing.T) {
 	if status, text := anna.ask("GET", "/api/v1/events", nil, nil); status != 429 {
 		t.Errorf("the ninth stream: %d %s", status, text)
 	}
+	events.close()
+	eventually(t, "a place for another stream", func() bool {
+		status := anna.peek(t, "/api/v1/events?topics=settings")
+		if status != 200 && status != 429 {
+			t.Errorf("another stream: %d", status)
+		}
+		return status == 200
+	})
 }
 
 type event struct{ id, topic, data string }
 
-type stream struct{ lines *bufio.Scanner }
+type stream struct {
+	lines *bufio.Scanner
+	body  io.Closer
+}
+
+// close leaves the stream.
+func (s *stream) close() { _ = s.body.Close() }
+
+// peek opens a stream, leaves it at once, and returns the status of the answer.
+func (v *visitor) peek(t *testing.T, path string) int {
+	t.Helper()
+	res := v.open(t, path)
+	_ = res.Body.Close()
+	return res.StatusCode
+}
 
 func (v *visitor) listen(t *testing.T, path string) *stream {
+	t.Helper()
+	res := v.open(t, path)
+	if res.StatusCode != 200 {
+		t.Fatalf("%s: %s", path, res.Status)
+	}
+	t.Cleanup(func() { _ = res.Body.Close() })
+	return &stream{bufio.NewScanner(res.Body), res.Body}
+}
+
+// open asks for a stream.
+func (v *visitor) open(t *testing.T, path string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), "GET", v.running.base+path, nil)
 	if err != nil {
@@ -63,11 +97,10 @@ func (v *visitor) listen(t *testing.T, path string) *stream {
 	}
 	req.Header = v.header.Clone()
 	res, err := v.client.Do(req)
-	if err != nil || res.StatusCode != 200 {
-		t.Fatalf("%v %v", res, err)
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = res.Body.Close() })
-	return &stream{bufio.NewScanner(res.Body)}
+	return res
 }
 
 func (s *stream) next(t *testing.T) (e event) {

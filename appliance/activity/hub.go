@@ -12,7 +12,7 @@ import (
 const (
 	MaxEvents      = 1000 // kept for those who come back
 	MaxListeners   = 32
-	MaxPerListener = 8   // of one person or key; one that was left is noticed after two pings
+	MaxPerListener = 8   // of one person or key; one that was left is noticed within a second
 	backlog        = 256 // events that may wait for one listener; one that is slower misses some and is told so
 )
 

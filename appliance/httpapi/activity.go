@@ -142,6 +142,10 @@ func (s *Server) request(c *fiber.Ctx) error {
 // pingTime is how often a stream of events says that it is there.
 const pingTime = 5 * time.Second
 
+// lookTime is how often it looks whether its client is there: a page that is loaded anew has left the last one's stream behind, and
+// a person may have only a few.
+const lookTime = 250 * time.Millisecond
+
 // allTopics are the events that there are, those behind the first few only for who asks for them.
 func allTopics() []string {
 	return []string{"model", "job", "statistics", "deployment", "settings", "log", "request", "update"}
@@ -164,10 +168,10 @@ func (s *Server) events(c *fiber.Ctx) error {
 	c.Set(fiber.HeaderContentType, "text/event-stream")
 	c.Set(fiber.HeaderCacheControl, "no-store")
 	c.Set("X-Accel-Buffering", "no")
-	stillThere := s.stillThere(c)
+	stillThere, socket := s.stillThere(c), connOf(c.Context()).Conn
 	c.Context().SetBodyStreamWriter(func(w *bufio.Writer) {
 		defer l.Close()
-		s.stream(w, l, gap, stillThere)
+		s.stream(w, l, gap, stillThere, func() bool { return left(socket) })
 	})
 	return nil
 }
@@ -185,7 +189,7 @@ func (s *Server) stillThere(c *fiber.Ctx) func() bool {
 	}
 }
 
-func (s *Server) stream(w *bufio.Writer, l Listening, gap bool, stillThere func() bool) {
+func (s *Server) stream(w *bufio.Writer, l Listening, gap bool, stillThere, left func() bool) {
 	say := func(id uint64, topic string, data []byte) bool {
 		if id > 0 {
 			_, _ = fmt.Fprintf(w, "id: %d\n", id)
@@ -201,8 +205,8 @@ func (s *Server) stream(w *bufio.Writer, l Listening, gap bool, stillThere func(
 	}
 	pinged := time.Now()
 	for {
-		e, ok, ended := l.Next(max(time.Millisecond, pingTime-time.Since(pinged)))
-		if ended || ok && !say(e.ID, e.Topic, e.Data) {
+		e, ok, ended := l.Next(max(time.Millisecond, min(lookTime, pingTime-time.Since(pinged))))
+		if ended || !ok && left() || ok && !say(e.ID, e.Topic, e.Data) {
 			return
 		}
 		if l.Missed() && !say(0, "gap", []byte("{}")) {
