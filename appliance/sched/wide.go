@@ -15,7 +15,7 @@ const (
 	loneRuns    = 8                     // runs in a row without company that make the next one count as alone
 	shortest    = time.Millisecond      // a run below this is not worth a second thread
 	longest     = 50 * time.Millisecond // nor is one above: who comes meanwhile waits for its end
-	mostRefused = 512                   // runs in a row that were told and did not make use of it: the instance cannot
+	mostRefused = 512                   // runs in a row that were told and did not make use of it: they do not pay
 	trialFirst  = 3                     // wide runs that are not compared: their memory is new
 	trialEach   = 11                    // runs of both kinds that are compared
 	verdictRuns = 4096                  // lone runs for which a verdict holds that they pay
@@ -132,8 +132,6 @@ func (w *width) asks(expected time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case w.refused >= mostRefused:
-		return false
 	case w.left > 0:
 		w.left--
 		return w.pays
@@ -149,7 +147,9 @@ func (w *width) ran(asked, was bool, took time.Duration) (gain float64, ended bo
 	defer w.mu.Unlock()
 	switch {
 	case asked && !was:
-		w.refused++
+		if w.refused++; w.refused == mostRefused {
+			w.refused, w.pays, w.left = 0, false, verdictRuns
+		}
 		return 0, false
 	case w.left > 0:
 		return 0, false
