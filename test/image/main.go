@@ -67,6 +67,7 @@ var steps = []step{
 	{"keep", "", (*trial).keep},
 	{"fallback", "", (*trial).fallback},
 	{"poison", "", (*trial).poison},
+	{"restarts", claimed, (*trial).restarts},
 	{"reset", claimed, (*trial).reset},
 	{"offline", flashed, (*trial).offline},
 	{"clock", flashed, (*trial).clock},
