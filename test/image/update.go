@@ -64,8 +64,14 @@ func (t *trial) install(bundle string) error {
 		return fmt.Errorf("the box says %q", said)
 	}
 	t.say("           installation: %.1f s", time.Since(begun).Seconds())
+	if nameless.MatchString(t.machine.read()) {
+		return errors.New("the console has shown a screen without the certificate's fingerprint")
+	}
 	return nil
 }
+
+// nameless finds a screen whose fingerprint is missing.
+var nameless = regexp.MustCompile(`SHA-256 of the certificate:\s*\n\s*(Edgewise|Update)`)
 
 // update: a good bundle is installed from a stick. Nothing is restarted.
 func (t *trial) update() error {
