@@ -3,6 +3,7 @@ package httpapi
 import (
 	"fmt"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -110,6 +111,7 @@ type conn struct {
 	linger    atomic.Bool           // whether the client may still be sending when the connection is closed
 	answer    atomic.Pointer[block] // memory of the last answer, lent to the writer
 	broken    error                 // what the last Read failed with; the libraries above lose it
+	answered  bool                  // whether something was written since the last Read
 	readCalls int                   // how often Read has read
 	waiting   waiting
 	visit     visit // the request in progress
@@ -133,6 +135,10 @@ func (c *conn) Read(p []byte) (int, error) {
 		c.broken = err
 		return 0, err
 	}
+	if c.answered {
+		c.answered = false
+		runtime.Gosched() // its next request is rarely there yet: others first, who may have theirs
+	}
 	n, err := c.Conn.Read(p)
 	c.readCalls++
 	c.broken = err
@@ -154,6 +160,7 @@ func (c *conn) Write(p []byte) (written int, err error) {
 		written += n
 		p = p[n:]
 		if err != nil || len(p) == 0 {
+			c.answered = true
 			return written, err
 		}
 	}

@@ -221,12 +221,12 @@ func (l limit) choppy() error {
 func (s *Server) limitOf(header *fasthttp.RequestHeader) limit {
 	path, _, _ := bytes.Cut(header.RequestURI(), []byte{'?'})
 	switch {
+	case header.IsPost() && bytes.HasPrefix(path, []byte("/v2/models/")) && takesTensors(path):
+		return limit{"an inference request (http.max_body_bytes)", s.cfg.MaxInferBytes, maxChunks}
 	case isSystemUpdate(header):
 		return limit{"an update of the system", MaxUpdateBytes, 0}
 	case isUpload(header):
 		return limit{"an upload (upload.max_bytes)", s.cfg.MaxUploadBytes, 0}
-	case header.IsPost() && bytes.HasPrefix(path, []byte("/v2/models/")) && takesTensors(path):
-		return limit{"an inference request (http.max_body_bytes)", s.cfg.MaxInferBytes, maxChunks}
 	case header.IsPost() && bytes.HasPrefix(path, []byte("/api/v1/drafts/")) && bytes.HasSuffix(path, []byte("/trace")):
 		return limit{"an inference request (http.max_body_bytes)", s.cfg.MaxInferBytes, maxChunks}
 	case header.IsPost() && bytes.HasPrefix(path, []byte("/api/v1/steps/")):
@@ -245,7 +245,7 @@ func takesTensors(path []byte) bool {
 
 // isUpload tells whether a request's body is handed to its handler as a stream.
 func isUpload(header *fasthttp.RequestHeader) bool {
-	return isPush(header) || isPiece(header) || isSystemUpdate(header)
+	return bytes.HasPrefix(header.RequestURI(), []byte("/api/")) && (isPush(header) || isPiece(header) || isSystemUpdate(header))
 }
 
 // isSystemUpdate tells whether a request brings an update: POST /api/v1/system/update.

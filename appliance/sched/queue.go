@@ -109,13 +109,23 @@ func (q *queue) take(l *lane) bool {
 	}
 }
 
-// yield lets others run once: whoever is about to push does so.
+// yield lets others run: whoever is about to push does so. When that brought somebody, others may be on their way, until there
+// are enough for a batch.
 func (q *queue) yield() {
+	came := q.pass()
+	q.yields.brought(came)
+	for came && q.size < q.former.most {
+		came = q.pass()
+	}
+}
+
+// pass lets others run once and tells whether one of them has pushed a job.
+func (q *queue) pass() bool {
 	before := q.size
 	q.mu.Unlock()
 	runtime.Gosched()
 	q.mu.Lock()
-	q.yields.brought(q.size > before)
+	return q.size > before
 }
 
 // plan asks the former. It leaves the jobs that it considered in l.jobs.
