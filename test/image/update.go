@@ -143,6 +143,7 @@ func (t *trial) told(version string) error {
 	end := time.Now().Add(t.patience)
 	for {
 		var box struct {
+			system
 			FailedBoot *struct {
 				Version, Text string
 			} `json:"failed_boot"`
@@ -152,8 +153,8 @@ func (t *trial) told(version string) error {
 		}
 		if f := box.FailedBoot; f != nil {
 			t.say("           the box says: %s", f.Text)
-			if f.Version != version {
-				return fmt.Errorf("the box says that version %s has failed: want %s", f.Version, version)
+			if f.Version != version || !box.warns("failed_boot") {
+				return fmt.Errorf("the box says that version %s has failed: want %s, and a warning: %+v", f.Version, version, box.Warnings)
 			}
 			break
 		}
