@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// machineTools stand in for what a slot has: systemctl, mount and GRUB's tool, which work on the files up, failed and grubenv of $FAKE.
+// machineTools stand in for what a slot has: systemctl, mount and GRUB's tool, which work on the files up and grubenv of $FAKE.
 var machineTools = map[string]string{
-	"systemctl": `case $2 in is-active) [ -e "$FAKE/up" ] ;; is-failed) [ -e "$FAKE/failed" ] ;; esac`,
+	"systemctl": `[ "$2 $3" = "is-active edgewise.service" ] && [ -e "$FAKE/up" ]`,
 	"mount":     `mkdir -p "$6/EFI/debian"; ln -s "$FAKE/grubenv" "$6/EFI/debian/grubenv"`,
 	"umount":    `rm "$1/EFI/debian/grubenv"; touch "$FAKE/unmounted"`,
 	"grub-editenv": `case $2 in
@@ -55,7 +55,7 @@ func TestAnOrderlyRestartBeforeTheCheckIsNotCounted(t *testing.T) {
 			}
 			line := filepath.Join(fake, "cmdline")
 			put(t, line, "ro rauc.slot="+tt.slot+" quiet\n")
-			cmd := exec.CommandContext(t.Context(), script, line)
+			cmd := exec.CommandContext(t.Context(), script, line, filepath.Join(fake, "failed"))
 			cmd.Env = append(os.Environ(), "PATH="+tools+":"+os.Getenv("PATH"), "FAKE="+fake, "RUNTIME_DIRECTORY="+t.TempDir(), "STATE_DIRECTORY="+state)
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
