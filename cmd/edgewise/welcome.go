@@ -10,6 +10,9 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/config"
 )
 
+// demoHints is the value of --hint for commands that try the demo's models.
+const demoHints = "demo"
+
 func (p *program) hooks(c config.Config, hint string) appliance.Hooks {
 	var welcome appliance.Welcome
 	return appliance.Hooks{
@@ -28,7 +31,7 @@ func (p *program) hooks(c config.Config, hint string) appliance.Hooks {
 		},
 		Ready: func() {
 			fmt.Fprintln(p.out, "ready")
-			if hint == "demo" {
+			if hint == demoHints {
 				demoHint(p.out, welcome)
 			}
 		},
