@@ -35,6 +35,9 @@ const exitHelp = `Exit codes:
   5  the box or the model cannot be reached, is not ready or is busy
   6  stored data is damaged, or disk or memory is used up`
 
+// defaultServer is where the commands look for a box that is not named.
+const defaultServer = "http://127.0.0.1:8000"
+
 // program is one invocation of the command line.
 type program struct {
 	in          io.Reader
@@ -116,7 +119,7 @@ func (p *program) root() *cobra.Command {
 			return nil
 		},
 	}
-	root.PersistentFlags().StringVar(&p.server, "server", "http://127.0.0.1:8000", "base URL of the box")
+	root.PersistentFlags().StringVar(&p.server, "server", defaultServer, "base URL of the box")
 	root.PersistentFlags().StringVar(&p.token, "token", "", "API key for the box; default: "+tokenVariable+", else, on this machine, what a box of the same user has left for it")
 	root.PersistentFlags().StringVar(&p.authority, "ca", "", "PEM file with the authority of the box's certificate")
 	root.PersistentFlags().StringVarP(&p.output, "output", "o", "text", "text or json")
