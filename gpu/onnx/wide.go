@@ -91,6 +91,10 @@ func (w *wide) run(ctx context.Context, in []edgewise.Tensor, want []string, run
 		return result, err
 	}
 	result, err := run(second)
+	if err != nil && ctx.Err() == nil && edgewise.KindOf(err) != edgewise.Invalid {
+		w.refuse(err)
+		return run(w.Session)
+	}
 	if err != nil {
 		w.give()
 		return nil, err
@@ -171,6 +175,16 @@ func (w *wide) check(ctx context.Context, second *ort.Session, in []edgewise.Ten
 		w.logger.Info("lone runs keep to one thread: several give other answers", "model", w.model.String(), "error", err)
 		w.state = wideRefused
 	}
+}
+
+// refuse ends a use of the second session, which has failed, and all others.
+func (w *wide) refuse(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.logger.Info("lone runs keep to one thread: one with several has failed", "model", w.model.String(), "error", err)
+	w.state = wideRefused
+	w.users--
+	w.drop()
 }
 
 // rest gives the second session up that nobody has used for a while.
