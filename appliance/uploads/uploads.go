@@ -274,10 +274,9 @@ func (u *Uploads) Path(id string) (file, folder string) {
 	return filepath.Join(dir, dataFile), filepath.Join(dir, "unpacked")
 }
 
-// Sweep removes the uploads whose time is over, but for those that keep says are in use.
-func (u *Uploads) Sweep(keep func(id string) bool) {
+// Sweep removes the uploads whose time is over, but for those that keep says are in use, and returns their ids.
+func (u *Uploads) Sweep(keep func(id string) bool) (over []string) {
 	u.mu.Lock()
-	var over []string
 	for id, up := range u.all {
 		if time.Since(up.lastActive()) > Expiry && !keep(id) {
 			over = append(over, id)
@@ -290,6 +289,7 @@ func (u *Uploads) Sweep(keep func(id string) bool) {
 			u.cfg.Log.Error("removing an upload", "upload", id, "error", err)
 		}
 	}
+	return over
 }
 
 // Kind tells by a file's name what it is: "onnx", "wasm", "zip", "tar", "backup"; "" for what is not taken.

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -220,7 +221,9 @@ func TestUnfinishedUploadsAreBoundedAndExpire(t *testing.T) {
 	_, err = u.Create(File{Filename: "m.onnx", Length: 1, Owner: "another"})
 	wantKind(t, err, edgewise.Busy, "")
 	u.all[first].Active = time.Now().Add(-Expiry - time.Second)
-	u.Sweep(func(string) bool { return false })
+	if over := u.Sweep(func(string) bool { return false }); !slices.Equal(over, []string{first}) {
+		t.Errorf("over: %v, want %s", over, first)
+	}
 	if _, err := u.Get(anna, first); err == nil || len(u.all) != MaxTotal-1 {
 		t.Errorf("%v, %d uploads", err, len(u.all))
 	}
