@@ -12,8 +12,6 @@ import (
 )
 
 const (
-	// wideBytes bounds the weights of a version that gets a second session: it holds them once more.
-	wideBytes = 128 << 20
 	// wideNice is how nice the threads of that session are: when others want the cores after all, it is they who wait.
 	wideNice = 5
 	// wideAgain is within how much time a version is asked for a wide run twice before the session is made.
@@ -54,14 +52,6 @@ const (
 
 func newWide(plain *ort.Session, v edgewise.ModelID, open func() (*ort.Session, error), logger *slog.Logger) *wide {
 	return &wide{Session: plain, model: v, open: open, logger: logger}
-}
-
-// wideThreads is how many threads a run of m has that is alone; 0: as many as any other. m's weights take a number of bytes.
-func (b *Backend) wideThreads(m *edgewise.Model, weights int64) int {
-	if weights > wideBytes {
-		return 0
-	}
-	return m.Concurrency(b.cores()).Wide
 }
 
 // Run is Session.Run, on several threads where ctx says that the run is alone and that can be had.

@@ -224,29 +224,24 @@ func TestWhichVersionsHaveWideRuns(t *testing.T) {
 	for _, test := range []struct {
 		name       string
 		parameters map[string]string
-		weights    int64
-		want       int
+		want       bool
 	}{
-		{"by default", nil, wideBytes, 2},
-		{"not with large weights", nil, wideBytes + 1, 0},
-		{"not where many requests count", map[string]string{edgewise.ProfileParameter: edgewise.ProfileThroughput}, 0, 0},
-		{"not where every run has all cores", map[string]string{edgewise.ProfileParameter: edgewise.ProfileLatency}, 0, 0},
-		{"not where threads were asked for", map[string]string{"intra_op_thread_count": "1"}, 0, 0},
+		{"by default", nil, true},
+		{"not where many requests count", map[string]string{edgewise.ProfileParameter: edgewise.ProfileThroughput}, false},
+		{"not where every run has all cores", map[string]string{edgewise.ProfileParameter: edgewise.ProfileLatency}, false},
+		{"not where threads were asked for", map[string]string{"intra_op_thread_count": "1"}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			m := &edgewise.Model{Name: "m", Platform: Platform, Parameters: map[string]edgewise.ModelParam{}}
 			for key, value := range test.parameters {
 				m.Parameters[key] = edgewise.ModelParam{StringValue: value}
 			}
-			if got := b.wideThreads(m, test.weights); got != test.want {
-				t.Errorf("%d threads, want %d", got, test.want)
-			}
 			i, err := b.Load(t.Context(), &edgewise.Version{ID: edgewise.ModelID{Name: "m", Version: 1}, Model: m}, saved(t, onnxgen.MLP(1)), edgewise.Device{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer i.Close()
-			if _, is := i.(*wide); is != (b.wideThreads(m, 0) > 0) {
+			if _, is := i.(*wide); is != test.want {
 				t.Errorf("%T", i)
 			}
 		})
