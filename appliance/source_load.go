@@ -59,6 +59,7 @@ func (s *sources) begin(ctx context.Context, name string, c change) error {
 		return err
 	}
 	defer unlock()
+	defer s.bring(name)()
 	contents, err := s.read(name, c)
 	if err != nil {
 		return err
@@ -236,7 +237,6 @@ func (s *sources) refused(name string, c *repository.Contents, cause error) erro
 		m.failed = true
 	}
 	s.mu.Unlock()
-	s.sweep(context.Background(), name)
 	err := edgewise.Errorf("appliance.Load", kind, "load failed for model '%s': version %d is at UNAVAILABLE state: %w;", name, number, cause)
 	err.Model = id
 	return err
