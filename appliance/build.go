@@ -112,6 +112,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		})
 	}
 	if err != nil {
+		a.safe.undo()
 		return nil, errors.Join(err, a.closeBox(), a.store.Close())
 	}
 	return a, nil
