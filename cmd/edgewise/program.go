@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -79,7 +81,19 @@ func (p *program) report(err error) {
 		_ = json.NewEncoder(p.err).Encode(body)
 		return
 	}
-	fmt.Fprintln(p.err, "edgewise:", err)
+	fmt.Fprintf(p.err, "edgewise: %v%s\n", err, hint(err))
+}
+
+// hint says what a person may do about a box that does not answer, "" where nothing is known.
+func hint(err error) string {
+	var unknown x509.UnknownAuthorityError
+	switch {
+	case errors.As(err, &unknown):
+		return "; --ca takes the box's own authority, a file that its page offers under Settings, Security"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "; is a box running there? --server names another address"
+	}
+	return ""
 }
 
 func isUsage(err error) bool {

@@ -53,7 +53,7 @@ func TestExitCodesTellTheKindOfFailure(t *testing.T) {
 	b.refuses(3, []string{"none.npy"}, "infer", "cat", "-i", "none.npy")
 	b.refuses(2, []string{`"z=none.npy"`, "the inputs x"}, "infer", "cat", "-i", "z=none.npy")
 	b.refuses(4, []string{"live"}, "model", "rm", "cat:1")
-	refuses(t, 5, []string{"http://127.0.0.1:1", "refused"}, "--server", "http://127.0.0.1:1", "model", "list")
+	refuses(t, 5, []string{"http://127.0.0.1:1", "refused; is a box running there?", "--server"}, "--server", "http://127.0.0.1:1", "model", "list")
 	refuses(t, 3, []string{"nowhere.yaml"}, "config", "--config", "nowhere.yaml")
 
 	for _, test := range []struct {
