@@ -45,7 +45,6 @@ const (
 type Server struct {
 	config Config
 	turn   sync.Mutex // held while a request is worked on
-	idle   chan struct{}
 }
 
 // New makes a Server and its folder. Errors: Internal.
@@ -68,7 +67,7 @@ func New(c Config) (*Server, error) {
 	if err := os.MkdirAll(c.Folder, 0o755); err != nil {
 		return nil, edgewise.Errorf("helper.New", edgewise.Internal, "%w", err)
 	}
-	return &Server{config: c, idle: make(chan struct{}, 1)}, nil
+	return &Server{config: c}, nil
 }
 
 // Serve answers until ctx ends, or until nobody has asked for a while, where linger is not 0. What is worked on is finished.
