@@ -54,11 +54,19 @@ func (s *sources) settle(ctx context.Context, name string) error {
 
 // begin stores what a model is now and starts to load it; what an ensemble runs comes before it.
 func (s *sources) begin(ctx context.Context, name string, c change) error {
+	if len(c.above) == 0 && s.nests(name, c) {
+		unlock, err := s.library.locks.lock(ctx, nestingLock)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+	}
 	unlock, err := s.library.locks.lock(ctx, name)
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	defer s.bring(name)()
 	contents, err := s.read(name, c)
 	if err != nil {
 		return err
@@ -87,6 +95,20 @@ func (s *sources) begin(ctx context.Context, name string, c change) error {
 	}
 	s.put(name, next)
 	return nil
+}
+
+// nestingLock is held while an ensemble begins to load with what it runs, which takes the locks of several models: ensembles that say that they
+// run each other would wait for each other. It is no name that a model can have, and is taken before those.
+const nestingLock = "(ensembles that load)"
+
+// nests tells whether a model runs others. What cannot be read runs none.
+func (s *sources) nests(name string, c change) bool {
+	contents, err := s.read(name, c)
+	if err != nil {
+		return false
+	}
+	declared, err := declaration(contents)
+	return err == nil && len(stepsOf(declared)) > 0
 }
 
 // put shows a source and tells the manager of it.
@@ -236,7 +258,6 @@ func (s *sources) refused(name string, c *repository.Contents, cause error) erro
 		m.failed = true
 	}
 	s.mu.Unlock()
-	s.sweep(context.Background(), name)
 	err := edgewise.Errorf("appliance.Load", kind, "load failed for model '%s': version %d is at UNAVAILABLE state: %w;", name, number, cause)
 	err.Model = id
 	return err
