@@ -218,7 +218,7 @@ image-tools:
 	  { echo "an image needs: sudo apt-get install $(IMAGE_TOOLS)"; exit 1; }
 
 ## image-test: the image under QEMU, without KVM, as root; all steps, or with ONLY=step,step some of them, or ARCH=arm64 ONLY=boot,claim,model,good;
-##   inspect boot claim model good upload refused update cuts started keep fallback poison reset offline clock secure forged;
+##   inspect boot claim model good upload refused update cuts started keep fallback poison restarts reset offline clock secure forged;
 ##   IMAGE_TEST="-patience 40m" on a busy machine, "-cuts 300 -boots 40" for more cuts of the power
 image-test: image
 	configs/image/slot.sh $(VERSION)+next $(PACKAGES)/edgewise_$(VERSION)_$(ARCH).deb $(KEYS)/ca.pem $(CACHE)/image$(ARCHED) $(IMAGE)$(ARCHED)

@@ -29,6 +29,8 @@ const (
 	lookAtSystem = 30 * time.Second
 	// askSystem bounds how long that may take.
 	askSystem = 20 * time.Second
+	// readFailed bounds how long reading the log of failed starts may take: the machine has just been started, and is busy.
+	readFailed = time.Minute
 )
 
 // updates change the system that the box runs on.
@@ -52,6 +54,7 @@ type updates struct {
 	job     *admin.UpdateJob
 	cancel  context.CancelFunc // of the job
 	log     int                // bytes of the log of a failed start
+	untold  bool               // a failed start was found, and its log is being read: nobody is told before it is there
 }
 
 var _ httpapi.System = (*updates)(nil)
@@ -120,16 +123,16 @@ func (u *updates) begin() error {
 func (u *updates) look(ctx context.Context) {
 	u.looks.Lock()
 	defer u.looks.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, askSystem)
+	asking, cancel := context.WithTimeout(ctx, askSystem)
 	defer cancel()
 	var status update.Status
 	var kept helper.State
 	var err error
 	if u.how.Kind == update.Image {
-		status, err = u.askRAUC(ctx)
+		status, err = u.askRAUC(asking)
 	} else {
 		var a helper.Answer
-		if a, err = u.helper.Ask(ctx, helper.Request{Do: helper.DoState}, nil, nil); a.State != nil {
+		if a, err = u.helper.Ask(asking, helper.Request{Do: helper.DoState}, nil, nil); a.State != nil {
 			kept = *a.State
 		}
 	}
@@ -171,7 +174,7 @@ func (u *updates) compare(ctx context.Context, s update.Status) {
 	u.mu.Lock()
 	was := u.history
 	next, fell := was.Look(seen)
-	u.history = next
+	u.history, u.untold = next, fell
 	u.mu.Unlock()
 	if next.Equal(was) {
 		return
@@ -179,31 +182,46 @@ func (u *updates) compare(ctx context.Context, s update.Status) {
 	if fell {
 		u.fellBack(ctx, next.Fallback)
 	}
+	u.mu.Lock()
+	next, u.untold = u.history, false // an installation may have begun meanwhile
+	u.mu.Unlock()
 	if err := next.Write(u.path(updateHistory)); err != nil {
 		u.logger.Error("keeping what is known of updates", "error", err)
 	}
 	u.tell()
 }
 
-// fellBack keeps the log of the start that failed, and has the slot that runs be the one to be started.
+// fellBack has the slot that runs be the one to be started, and keeps the log of the start that failed.
 func (u *updates) fellBack(ctx context.Context, f *update.Failed) {
 	u.logger.Error("a start of the system failed: the other slot runs", "failed", f.Slot, "version", f.Version, "runs", f.Runs)
-	a, err := u.helper.Ask(ctx, helper.Request{Do: helper.DoFailures, Since: f.Since}, nil, nil)
+	if err := u.markFailed(ctx); err != nil {
+		u.logger.Error("marking the slot that failed", "error", err)
+	}
+	reading, cancel := context.WithTimeout(ctx, readFailed)
+	defer cancel()
+	a, err := u.helper.Ask(reading, helper.Request{Do: helper.DoFailures, Since: f.Since}, nil, nil)
 	if err != nil {
 		u.logger.Error("reading the log of the start that failed", "error", err)
-	} else if err := update.WriteFile(u.path(updateLog), []byte(a.Log), 0o640); err != nil {
+		a.Log = "The log of the start that failed could not be read: " + err.Error() + "\n"
+	}
+	if err := update.WriteFile(u.path(updateLog), []byte(a.Log), 0o640); err != nil {
 		u.logger.Error("keeping the log of the start that failed", "error", err)
+		a.Log = ""
 	}
 	u.mu.Lock()
 	u.log = len(a.Log)
 	u.mu.Unlock()
+}
+
+// markFailed marks the slot that does not run as one that is not started any more.
+func (u *updates) markFailed(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, askSystem)
+	defer cancel()
 	rauc, err := update.Open(ctx)
-	if err == nil {
-		err = errors.Join(rauc.Mark(ctx, update.Bad, update.Other), rauc.Close())
-	}
 	if err != nil {
-		u.logger.Error("marking the slot that failed", "error", err)
+		return err
 	}
+	return errors.Join(rauc.Mark(ctx, update.Bad, update.Other), rauc.Close())
 }
 
 // tell tells those who listen where an update stands.

@@ -83,7 +83,7 @@ func (u *updates) failedBoot() *admin.FailedBoot {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	f := u.history.Fallback
-	if f == nil {
+	if f == nil || u.untold {
 		return nil
 	}
 	text := fmt.Sprintf("Version %s in slot %s did not pass its check in three starts, or somebody chose the other slot at the start. Slot %s runs again, with all data.", f.Version, f.Slot, f.Runs)
@@ -108,7 +108,7 @@ func (u *updates) BootLog() ([]byte, error) {
 // AcknowledgeBoot takes the news of a failed start away. Its log stays until the next one. Errors: NotFound.
 func (u *updates) AcknowledgeBoot() error {
 	u.mu.Lock()
-	if u.history.Fallback == nil {
+	if u.history.Fallback == nil || u.untold {
 		u.mu.Unlock()
 		return edgewise.Errorf("appliance.AcknowledgeBoot", edgewise.NotFound, "no start has failed that was not acknowledged")
 	}

@@ -186,15 +186,24 @@ func TestAFailedStartIsTold(t *testing.T) {
 	})
 	m.boot = "boot3"
 	m.rauc.Fail("A")
+	release := m.system.HoldJournal()
 	m.start(t, func(t *testing.T, h *running, anna *visitor) {
-		s := await(t, anna, "the news", func(s admin.System) bool { return s.FailedBoot != nil && s.FailedBoot.LogBytes > 0 })
-		if f := s.FailedBoot; f.Version != "1.1.0" || f.Slot != "B" || f.Runs != "A" || s.Update.Last.Error == "" || s.Warnings[0].Code != "failed_boot" {
+		s := await(t, anna, "the result", func(s admin.System) bool { return s.Update.Last != nil })
+		if s.FailedBoot != nil {
+			t.Errorf("told before its log is there: %+v", s.FailedBoot)
+		}
+		waitUntil(t, func() bool { return !m.rauc.Good("B") }) // that does not wait for the log
+		if status, text := anna.ask("DELETE", "/api/v1/system/failed-boot", nil, nil); status != 404 {
+			t.Errorf("acknowledge what was not told: %d %s", status, text)
+		}
+		release()
+		s = await(t, anna, "the news", func(s admin.System) bool { return s.FailedBoot != nil })
+		if f := s.FailedBoot; f.Version != "1.1.0" || f.Slot != "B" || f.Runs != "A" || f.LogBytes == 0 || s.Update.Last.Error == "" || s.Warnings[0].Code != "failed_boot" {
 			t.Errorf("told: %+v, last %+v, %+v", f, s.Update.Last, s.Warnings)
 		}
 		if status, text := anna.ask("GET", "/api/v1/system/failed-boot/log", nil, nil); status != 200 || !strings.Contains(text, "exec format error") {
 			t.Errorf("log: %d %s", status, text)
 		}
-		waitUntil(t, func() bool { return !m.rauc.Good("B") })
 		if status, text := anna.send("", "", aBundle("1.1.0").Bytes()); status != 202 || !strings.Contains(text, "did not start on this box") || !strings.Contains(text, `"state":"waiting"`) {
 			t.Errorf("the same again: %d %s", status, text)
 		}
@@ -232,8 +241,8 @@ func TestAnUpdateFromAStickIsTold(t *testing.T) {
 	m.rauc.Fail("B")
 	m.boot = "boot5"
 	m.start(t, func(t *testing.T, _ *running, anna *visitor) {
-		s := await(t, anna, "the news", func(s admin.System) bool { return s.FailedBoot != nil && s.FailedBoot.LogBytes > 0 })
-		if f := s.FailedBoot; f.Version != "1.2.0" || f.Slot != "A" || f.Runs != "B" || s.Update.Last.Version != "1.2.0" || s.Update.Last.Error == "" {
+		s := await(t, anna, "the news", func(s admin.System) bool { return s.FailedBoot != nil })
+		if f := s.FailedBoot; f.Version != "1.2.0" || f.Slot != "A" || f.Runs != "B" || f.LogBytes == 0 || s.Update.Last.Version != "1.2.0" || s.Update.Last.Error == "" {
 			t.Errorf("told: %+v, last %+v", f, s.Update.Last)
 		}
 	})

@@ -148,6 +148,9 @@ func (u *Uploads) check(f *File) error {
 		err.Field = field
 		return err
 	}
+	if f.Filename == "" {
+		return invalid("filename", "the upload has no file name: want it as filename in its metadata, since the name's end says what the file is")
+	}
 	f.Filename = filepath.Base(strings.ReplaceAll(f.Filename, `\`, "/"))
 	switch {
 	case edgewise.CheckPath(f.Filename) != nil || f.Filename == "/" || len(f.Filename) > MaxName:

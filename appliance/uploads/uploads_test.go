@@ -198,6 +198,9 @@ func TestUploadsThatAreRefused(t *testing.T) {
 			}
 		})
 	}
+	if _, err := u.Create(File{Length: 1}); err == nil || !strings.Contains(err.Error(), "the upload has no file name") {
+		t.Errorf("without a name: %v", err)
+	}
 	if up, err := u.Create(File{Filename: `C:\models\a.onnx`, Length: 1}); err != nil || up.Filename != "a.onnx" {
 		t.Errorf("%+v, %v", up, err)
 	}

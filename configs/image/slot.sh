@@ -47,7 +47,7 @@ printf 'PRETTY_NAME="Edgewise %s"\nNAME=Edgewise\nID=edgewise\nID_LIKE=debian\nV
 ln -sf ../usr/lib/os-release "$root/etc/os-release"
 touch "$root/usr/lib/clock-epoch"
 
-for unit in edgewise edgewise-factory-reset edgewise-reset-done edgewise-machine-id edgewise-setup edgewise-commit edgewise-demo \
+for unit in edgewise edgewise-factory-reset edgewise-reset-done edgewise-machine-id edgewise-setup edgewise-commit edgewise-try edgewise-demo \
 	edgewise-console systemd-networkd systemd-resolved systemd-timesyncd avahi-daemon nftables; do
 	systemctl --root="$root" --quiet enable $unit.service
 done

@@ -48,11 +48,14 @@ type System struct {
 	commands  []string // that were run and change something
 	boots     string   // what journalctl lists
 	journal   map[string]string
+	held      chan struct{} // journalctl answers once it is closed
 }
 
 // New makes a machine with a version of the appliance.
 func New(version string) *System {
-	return &System{installed: Edgewise(version), boots: "[]", journal: map[string]string{}}
+	s := &System{installed: Edgewise(version), boots: "[]", journal: map[string]string{}, held: make(chan struct{})}
+	close(s.held)
+	return s
 }
 
 // Installed is the version that is installed.
@@ -67,6 +70,23 @@ func (s *System) Journal(boots string, logs map[string]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.boots, s.journal = boots, logs
+}
+
+// HoldJournal has journalctl answer nobody until release is called.
+func (s *System) HoldJournal() (release func()) {
+	held := make(chan struct{})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = held
+	return func() { close(held) }
+}
+
+// awaitJournal waits until journalctl answers.
+func (s *System) awaitJournal() {
+	s.mu.Lock()
+	held := s.held
+	s.mu.Unlock()
+	<-held
 }
 
 // Commands returns what was run and changes something.
@@ -98,6 +118,9 @@ func read(path string) (Package, error) {
 
 // Run is what the machine does when a program is run.
 func (s *System) Run(_ context.Context, name string, arguments ...string) ([]byte, error) {
+	if name == "journalctl" {
+		s.awaitJournal()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	last := ""

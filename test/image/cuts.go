@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/edgewise-ai/edgewise/test/image/writelog"
@@ -198,13 +199,12 @@ func (r *recording) choose(random *rand.Rand, count int, boot int64) []int {
 	return slices.Compact(at)
 }
 
-// chooseBoots chooses which of the cuts are booted: half of them in uploads and half in the update, spread over each, at random
-// in its part.
-func (r *recording) chooseBoots(random *rand.Rand, cuts []int, count int) map[int]bool {
+// chooseBoots chooses which of the cuts are booted: as many in each of the steps, spread over it, at random in their part.
+func (r *recording) chooseBoots(random *rand.Rand, cuts []int, count int, steps []string) map[int]bool {
 	chosen := map[int]bool{}
-	for _, name := range []string{"in upload", "in update"} {
-		in := slices.DeleteFunc(slices.Clone(cuts), func(n int) bool { return r.moment(n) != name })
-		want := min(count/2, len(in))
+	for _, name := range steps {
+		in := slices.DeleteFunc(slices.Clone(cuts), func(n int) bool { return r.moment(n) != "in "+name })
+		want := min(count/len(steps), len(in))
 		for i := range want {
 			first, end := i*len(in)/want, (i+1)*len(in)/want
 			chosen[in[first+random.IntN(end-first)]] = true
@@ -228,7 +228,7 @@ func (t *trial) cutAndLook(r *recording) error {
 	defer l.close()
 	cuts := r.choose(random, t.count, l.bootEnds)
 	t.say("           seed %d, %d writes, %d cuts", seed, len(r.entries)-r.from, len(cuts))
-	toBoot := r.chooseBoots(random, cuts, t.boots)
+	toBoot := r.chooseBoots(random, cuts, t.boots, strings.Split(t.bootIn, ","))
 	slots := map[string]int{}
 	for i, n := range cuts {
 		slot, err := l.look(n, seed)

@@ -22,6 +22,7 @@ type options struct {
 	arch                        string
 	port                        int
 	count, boots                int
+	bootIn                      string
 	patience                    time.Duration
 	words                       string
 }
@@ -67,6 +68,7 @@ var steps = []step{
 	{"keep", "", (*trial).keep},
 	{"fallback", "", (*trial).fallback},
 	{"poison", "", (*trial).poison},
+	{"restarts", claimed, (*trial).restarts},
 	{"reset", claimed, (*trial).reset},
 	{"offline", flashed, (*trial).offline},
 	{"clock", flashed, (*trial).clock},
@@ -83,7 +85,8 @@ func main() {
 	flag.StringVar(&o.newer, "newer", "", "version of the bundle that it is updated to")
 	flag.IntVar(&o.port, "port", 18443, "port of this machine that leads to the page")
 	flag.IntVar(&o.count, "cuts", 100, "cuts of the power at random moments")
-	flag.IntVar(&o.boots, "boots", 20, "how many of them are booted afterwards, half of those during uploads and half during the update; the others are looked into")
+	flag.IntVar(&o.boots, "boots", 20, "how many of them are booted afterwards, as many in each step of boot-in; the others are looked into")
+	flag.StringVar(&o.bootIn, "boot-in", "upload,update", "steps whose cuts are booted, with commas")
 	flag.DurationVar(&o.patience, "patience", 10*time.Minute, "the longest wait for a start or an installation; raise it on a busy machine")
 	flag.StringVar(&o.words, "words", "", "more words for the kernel, such as clocksource=hpet on a machine that stops QEMU now and then")
 	only := flag.String("only", "", "steps to do, with commas; empty: all of them")

@@ -102,6 +102,16 @@ type system struct {
 	Warnings []struct{ Code string }
 }
 
+// warns tells whether the page's first screen has a warning.
+func (s system) warns(code string) bool {
+	for _, w := range s.Warnings {
+		if w.Code == code {
+			return true
+		}
+	}
+	return false
+}
+
 // isSafe waits for a safe start that names the model, and for the mark that the slot is good.
 func (t *trial) isSafe(slot string) error {
 	end := time.Now().Add(t.patience)
@@ -116,7 +126,7 @@ func (t *trial) isSafe(slot string) error {
 		}
 	}
 	t.say("           the box says: %s", s.SafeStart.Text)
-	if !slices.Contains(s.SafeStart.Models, poison+":1") || len(s.Warnings) == 0 || s.Warnings[0].Code != "safe_start" {
+	if !slices.Contains(s.SafeStart.Models, poison+":1") || !s.warns("safe_start") {
 		return fmt.Errorf("the safe start is %+v", s)
 	}
 	return t.marked(slot)

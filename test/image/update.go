@@ -64,8 +64,14 @@ func (t *trial) install(bundle string) error {
 		return fmt.Errorf("the box says %q", said)
 	}
 	t.say("           installation: %.1f s", time.Since(begun).Seconds())
+	if nameless.MatchString(t.machine.read()) {
+		return errors.New("the console has shown a screen without the certificate's fingerprint")
+	}
 	return nil
 }
+
+// nameless finds a screen whose fingerprint is missing.
+var nameless = regexp.MustCompile(`SHA-256 of the certificate:\s*\n\s*(Edgewise|Update)`)
 
 // update: a good bundle is installed from a stick. Nothing is restarted.
 func (t *trial) update() error {
@@ -137,6 +143,7 @@ func (t *trial) told(version string) error {
 	end := time.Now().Add(t.patience)
 	for {
 		var box struct {
+			system
 			FailedBoot *struct {
 				Version, Text string
 			} `json:"failed_boot"`
@@ -146,8 +153,8 @@ func (t *trial) told(version string) error {
 		}
 		if f := box.FailedBoot; f != nil {
 			t.say("           the box says: %s", f.Text)
-			if f.Version != version {
-				return fmt.Errorf("the box says that version %s has failed: want %s", f.Version, version)
+			if f.Version != version || !box.warns("failed_boot") {
+				return fmt.Errorf("the box says that version %s has failed: want %s, and a warning: %+v", f.Version, version, box.Warnings)
 			}
 			break
 		}
