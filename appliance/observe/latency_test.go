@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,13 +12,6 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 )
-
-// timed answers after a while, of which the scheduler reports parts.
-type timed struct{ timing edgewise.Timing }
-
-func (i timed) Infer(context.Context, *edgewise.Request) (*edgewise.Response, error) {
-	return &edgewise.Response{Model: edgewise.ModelID{Name: "cat", Version: 2}, Timing: i.timing}, nil
-}
 
 func pageOf(t *testing.T, s Source) string {
 	t.Helper()
