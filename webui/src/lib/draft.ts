@@ -1,6 +1,6 @@
 import { Failure, type TensorInfo } from './api';
 import { inputKinds, layout, type InputKind } from './guess';
-import { decode, elements, numbers, type Tensor, unfit } from './tensor';
+import { decode, elements, misfit, numbers, type Tensor, unfit } from './tensor';
 
 /** What a reader has entered for one input. */
 export type Draft = {
@@ -16,7 +16,11 @@ export type Draft = {
   fit: 'stretch' | 'letterbox';
   rate: number;
   skip: boolean;
+  /** The type and the shape that the form was made for. */
+  of: string;
 };
+
+const signature = (info: TensorInfo) => info.datatype + JSON.stringify(info.shape);
 
 export const ranges = ['0 to 1', '0 to 255', '-1 to 1', 'ImageNet'] as const;
 
@@ -36,7 +40,15 @@ export function draft(info: TensorInfo): Draft {
     fit: 'stretch',
     rate: 16_000,
     skip: false,
+    of: signature(info),
   };
+}
+
+/** The form for an input that may have changed since: of what was entered, what can still be meant stays. */
+export function renewed(info: TensorInfo, old: Draft | undefined): Draft {
+  if (!old) return draft(info);
+  if (old.of === signature(info)) return old;
+  return { ...draft(info), file: old.file, fileName: old.fileName };
 }
 
 /** The failure of one input, which the form shows there. */
@@ -67,9 +79,11 @@ async function texts(info: TensorInfo, d: Draft): Promise<Tensor> {
     if (!d.file) throw wrong(info, `Choose a file for ${info.name}.`);
     return { name: info.name, datatype: 'BYTES', shape: dims.map((n) => (n < 0 ? 1 : n)), data: [new Uint8Array(await d.file.arrayBuffer())] };
   }
-  const open = dims.filter((n) => n < 0).length;
-  const lines = open ? d.text.split('\n') : [d.text];
-  const shape = dims.map((n, i) => (n < 0 ? (i === dims.lastIndexOf(-1) ? lines.length : 1) : n));
+  const open = dims.some((n) => n < 0);
+  const rest = dims.reduce((a, n) => (n < 0 ? a : a * n), 1);
+  const lines = open || rest > 1 ? d.text.split('\n') : [d.text];
+  if (open ? lines.length % rest !== 0 : lines.length !== rest) throw wrong(info, `${info.name} takes ${open ? 'a multiple of ' : ''}${rest} texts, one a line, not ${lines.length}.`);
+  const shape = dims.map((n, i) => (n < 0 ? (i === dims.lastIndexOf(-1) ? lines.length / rest : 1) : n));
   return { name: info.name, datatype: 'BYTES', shape, data: lines.map((l) => new TextEncoder().encode(l)) };
 }
 
@@ -82,6 +96,10 @@ function typed(info: TensorInfo, d: Draft): Tensor {
   const { values, shape } = parse(info, d.text);
   const found = shape ?? shapeFor(info, values.length, shapeOf(info, d));
   if (elements(found) !== values.length) throw wrong(info, `${info.name}: ${values.length} numbers do not fill the shape [${found.join(', ')}], which takes ${elements(found)}.`);
+  for (const v of values) {
+    const reason = misfit(info.datatype, v);
+    if (reason) throw wrong(info, `${info.name}: ${reason}.`);
+  }
   return { name: info.name, datatype: info.datatype, shape: found, data: numbers(info.datatype, values) };
 }
 
@@ -102,27 +120,43 @@ function shapeOf(info: TensorInfo, d: Draft): number[] {
   return list;
 }
 
+const named: Record<string, number> = { true: 1, false: 0, nan: NaN, inf: Infinity, infinity: Infinity, '-inf': -Infinity, '-infinity': -Infinity };
+
+/** Types whose numbers may be more than a double holds. */
+const large = /^U?INT64$/;
+
+/** The number that a word means, whole where a double would not hold it; null for none. */
+function number(word: string, datatype: string): number | bigint | null {
+  if (large.test(datatype) && /^-?\d{16,}$/.test(word)) return BigInt(word);
+  const value = Number(word);
+  return Number.isFinite(value) ? value : (named[word.toLowerCase()] ?? null);
+}
+
 /** Numbers as a list or as JSON; nested lists carry their shape. */
-export function parse(info: TensorInfo, text: string): { values: number[]; shape: number[] | null } {
+export function parse(info: TensorInfo, text: string): { values: (number | bigint)[]; shape: number[] | null } {
   const trimmed = text.trim();
   if (!trimmed.startsWith('[')) {
-    const values = trimmed.split(/[\s,;]+/).filter(Boolean).map(Number);
-    if (values.some(Number.isNaN)) throw wrong(info, `${info.name}: “${trimmed.split(/[\s,;]+/).find((v) => Number.isNaN(Number(v)))}” is not a number.`);
+    const values = trimmed.split(/[\s,;]+/).filter(Boolean).map((word) => {
+      const value = number(word, info.datatype);
+      if (value === null) throw wrong(info, `${info.name}: “${word}” is not a number.`);
+      return value;
+    });
     return { values, shape: null };
   }
   let tree: unknown;
   try {
-    tree = JSON.parse(trimmed);
+    // A number of more digits than a double holds is read as a word, and made whole again below.
+    tree = JSON.parse(large.test(info.datatype) ? trimmed.replace(/(?<![\w.+-])-?\d{16,}(?![\d.eE])/g, '"$&"') : trimmed);
   } catch (cause) {
     throw wrong(info, `${info.name} is not JSON: ${(cause as Error).message}.`);
   }
   const shape: number[] = [];
   for (let level = tree; Array.isArray(level); level = level[0]) shape.push(level.length);
-  const values = (tree as unknown[]).flat(Infinity).map((v) => (typeof v === 'boolean' ? Number(v) : v));
-  const bad = values.find((v) => typeof v !== 'number');
+  const values = (tree as unknown[]).flat(Infinity).map((v) => (typeof v === 'boolean' ? Number(v) : typeof v === 'string' && large.test(info.datatype) && /^-?\d{16,}$/.test(v) ? BigInt(v) : v));
+  const bad = values.find((v) => typeof v !== 'number' && typeof v !== 'bigint');
   if (bad !== undefined) throw wrong(info, `${info.name}: ${JSON.stringify(bad)} is not a number.`);
   if (!regular(tree, shape)) throw wrong(info, `${info.name}: the lists have different lengths.`);
-  return { values: values as number[], shape: shape.length > 1 ? shape : null };
+  return { values: values as (number | bigint)[], shape: shape.length > 1 ? shape : null };
 }
 
 /** Whether nested lists have one shape throughout. */
@@ -160,7 +194,7 @@ async function pixels(info: TensorInfo, d: Draft): Promise<Tensor> {
     }
   }
   const sides = at.first ? [at.channels, h, w] : [h, w, at.channels];
-  const data = info.datatype === 'UINT8' ? Uint8Array.from(values, Math.round) : values;
+  const data = info.datatype === 'UINT8' ? Uint8Array.from(Uint8ClampedArray.from(values)) : values;
   return { name: info.name, datatype: info.datatype, shape: at.rank === 4 ? [1, ...sides] : sides, data };
 }
 
@@ -191,6 +225,7 @@ function drawn(picture: ImageBitmap, w: number, h: number, fit: Draft['fit']): U
 /** Sound as one channel of samples at the rate that the model wants. */
 async function samples(info: TensorInfo, d: Draft): Promise<Tensor> {
   if (!d.file) throw wrong(info, `Choose or record a sound for ${info.name}.`);
+  if (!(d.rate >= 3000 && d.rate <= 192_000)) throw wrong(info, `${info.name}: give 3,000 to 192,000 samples a second.`);
   const context = new OfflineAudioContext(1, 1, d.rate);
   const sound = await context.decodeAudioData(await d.file.arrayBuffer()).catch(() => { throw wrong(info, `This browser cannot read ${d.fileName || 'that file'} as sound.`); });
   const mono = new Float32Array(sound.length);
@@ -205,5 +240,5 @@ async function samples(info: TensorInfo, d: Draft): Promise<Tensor> {
   const data = new Float32Array(open ? length * rest : rest);
   data.set(mono.subarray(0, data.length));
   const shape = dims.map((n, i) => (n < 0 ? (i === dims.lastIndexOf(-1) ? length : 1) : n));
-  return { name: info.name, datatype: info.datatype, shape, data: info.datatype === 'INT16' ? Int16Array.from(data, (v) => Math.max(-32768, Math.min(32767, Math.round(v * 32767)))) : data };
+  return { name: info.name, datatype: info.datatype, shape, data: info.datatype === 'INT16' ? Int16Array.from(data, (v) => Math.max(-32768, Math.min(32767, Math.round(v * 32767)))) : info.datatype === 'FP64' ? Float64Array.from(data) : data };
 }

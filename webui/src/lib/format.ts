@@ -2,11 +2,12 @@ const whole = new Intl.NumberFormat(undefined, { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat(undefined, { notation: 'compact', maximumFractionDigits: 1 });
 const relative = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto' });
 const moment = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
+const day = new Intl.DateTimeFormat(undefined, { month: 'short', day: 'numeric' });
 const clock = new Intl.DateTimeFormat(undefined, { hourCycle: 'h23', hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3 });
 
 /** Three significant digits at most, without noise behind the point. */
 function digits(value: number): string {
-  const places = value >= 100 ? 0 : value >= 10 ? 1 : 2;
+  const places = Math.abs(value) >= 99.95 ? 0 : Math.abs(value) >= 9.995 ? 1 : 2;
   return new Intl.NumberFormat(undefined, { maximumFractionDigits: places }).format(value);
 }
 
@@ -14,7 +15,8 @@ export function bytes(n: number): string {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
   let unit = 0;
   let value = n;
-  while (Math.abs(value) >= 1024 && unit < units.length - 1) {
+  // What would be rounded to 1,024 is one of the next unit.
+  while (Math.abs(value) >= (unit === 0 ? 1024 : 1023.5) && unit < units.length - 1) {
     value /= 1024;
     unit++;
   }
@@ -24,9 +26,9 @@ export function bytes(n: number): string {
 /** A time in microseconds, in the unit that reads best. */
 export function duration(us: number | null | undefined): string {
   if (us === null || us === undefined) return '–';
-  if (us < 1000) return `${digits(us)} µs`;
-  if (us < 1e6) return `${digits(us / 1e3)} ms`;
-  if (us < 6e7) return `${digits(us / 1e6)} s`;
+  if (us < 999.5) return `${digits(us)} µs`;
+  if (us < 999.5e3) return `${digits(us / 1e3)} ms`;
+  if (us < 5.995e7) return `${digits(us / 1e6)} s`;
   return `${whole.format(us / 6e7)} min`;
 }
 
@@ -48,8 +50,16 @@ export function at(time: string): string {
   return moment.format(new Date(time));
 }
 
-export function precise(time: string): string {
-  return clock.format(new Date(time));
+/** A time of day to the millisecond, with its day where that is not the present one. */
+export function precise(time: string, now = new Date()): string {
+  const t = new Date(time);
+  return t.toDateString() === now.toDateString() ? clock.format(t) : `${day.format(t)}, ${clock.format(t)}`;
+}
+
+/** An element of a tensor: short, and as it is where it is a whole number. */
+export function element(v: number | bigint): string {
+  if (typeof v === 'bigint' || Number.isInteger(v) || !Number.isFinite(v)) return String(v);
+  return Math.abs(v) >= 1e-3 && Math.abs(v) < 1e6 ? v.toFixed(4) : v.toExponential(3);
 }
 
 const steps: [Intl.RelativeTimeFormatUnit, number][] = [['year', 31536000], ['month', 2592000], ['week', 604800], ['day', 86400], ['hour', 3600], ['minute', 60]];
@@ -72,7 +82,8 @@ export function span(seconds: number): string {
       return `${whole.format(n)} ${unit}${n === 1 ? '' : 's'}`;
     }
   }
-  return `${whole.format(Math.max(0, seconds))} seconds`;
+  const left = Math.max(0, Math.floor(seconds));
+  return `${left} second${left === 1 ? '' : 's'}`;
 }
 
 export function shape(dims: readonly number[] | null): string {

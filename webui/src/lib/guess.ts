@@ -82,10 +82,11 @@ export function view(t: Tensor, picture: boolean): View {
 /** Scores as probabilities: those that are not yet go through softmax. */
 export function probabilities(scores: readonly number[]): number[] {
   if (whole(scores)) return [...scores];
-  const top = Math.max(...scores);
-  const e = scores.map((s) => Math.exp(s - top));
+  const top = scores.reduce((a, s) => (s > a ? s : a), -Infinity);
+  // An infinite score takes all; one that is no number has no share.
+  const e = scores.map((s) => (s === top ? 1 : Number.isNaN(s) ? 0 : Math.exp(s - top)));
   const total = e.reduce((a, b) => a + b, 0);
-  return e.map((x) => x / total);
+  return e.map((x) => (total > 0 ? x / total : 0));
 }
 
 export type Ranked = { index: number; label: string; value: number };
@@ -106,7 +107,7 @@ export function boxes(t: Tensor, others: readonly Tensor[], size: { width: numbe
   const flat = Array.from(t.data as Float32Array, Number);
   const each = t.shape.at(-1) === 2 ? 8 : 4;
   const rows = Math.floor(flat.length / each);
-  const parts = Math.max(0, ...flat.map(Math.abs)) <= 1.5;
+  const parts = flat.every((v) => !Number.isFinite(v) || Math.abs(v) <= 1.5);
   const sx = parts ? 1 : size.width;
   const sy = parts ? 1 : size.height;
   const list: Box[] = [];

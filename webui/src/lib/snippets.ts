@@ -1,6 +1,6 @@
 import type { VersionDetail } from './api';
 import type { Draft } from './draft';
-import type { Tensor } from './tensor';
+import { elements, text, type Tensor } from './tensor';
 
 export type Snippet = { name: string; text: string };
 
@@ -15,7 +15,7 @@ export function snippets(base: string, detail: VersionDetail, drafts: readonly D
   const way = { secure: base.startsWith('https:'), keyed };
   const media = whole(detail, drafts);
   if (media) return file(base + path, way, media, drafts[0]!.fileName || `my.${media.split('/')[1]}`, detail);
-  return json(base + path, way, detail, sent);
+  return json(base + path, way, { ...detail, inputs: detail.inputs.filter((info, i) => !(info.optional && drafts[i]?.skip)) }, sent);
 }
 
 /** The media type of a model whose one input is a file, which it takes as it is. */
@@ -76,30 +76,48 @@ function json(url: string, way: Way, detail: VersionDetail, sent: readonly Tenso
     const shape = got?.shape ?? (info.shape ?? [1]).map((n) => (n < 0 ? 1 : n));
     return { name: info.name, datatype: info.datatype, shape, data: values(got, info.datatype, shape) };
   });
-  const complete = inputs.every((i) => i.data !== null);
-  const body = JSON.stringify({ inputs: inputs.map((i) => ({ ...i, data: i.data ?? '…' })) });
-  const data = complete ? body : body.replaceAll('"…"', '[ … ]');
-  const make = inputs.map((i) => `    {"name": ${JSON.stringify(i.name)}, "datatype": "${i.datatype}", "shape": ${JSON.stringify(i.shape)}, "data": ${i.data ? literal(i.data) : `[0.0] * ${i.shape.reduce((a, b) => a * b, 1)}`}},`).join('\n');
-  const js = inputs.map((i) => `  { name: ${JSON.stringify(i.name)}, datatype: '${i.datatype}', shape: ${JSON.stringify(i.shape)}, data: ${i.data ? JSON.stringify(i.data) : `Array(${i.shape.reduce((a, b) => a * b, 1)}).fill(0)`} },`).join('\n');
+  const data = `{"inputs":[${inputs.map((i) => `{"name":${JSON.stringify(i.name)},"datatype":"${i.datatype}","shape":${JSON.stringify(i.shape)},"data":${i.data ? `[${i.data.join(',')}]` : '[ … ]'}}`).join(',')}]}`;
+  const make = inputs.map((i) => `    {"name": ${JSON.stringify(i.name)}, "datatype": "${i.datatype}", "shape": ${JSON.stringify(i.shape)}, "data": ${i.data ? literal(i.data) : `[${literal([filler(i.datatype)]).slice(1, -1)}] * ${elements(i.shape)}`}},`).join('\n');
+  const js = inputs.map((i) => `  { name: ${JSON.stringify(i.name)}, datatype: '${i.datatype}', shape: ${JSON.stringify(i.shape)}, data: ${i.data ? `[${i.data.join(',')}]` : `Array(${elements(i.shape)}).fill(${filler(i.datatype)})`} },`).join('\n');
+  // A number of JavaScript does not hold every whole one of 64 bits: such a body is written as it is.
+  const exact = inputs.every((i) => !/INT64$/.test(i.datatype) || (i.data ?? []).every((v) => Number.isSafeInteger(Number(v))));
   return [
     curl(url, way, `-d ${quote(data)}`),
     python(url, way, `inputs = [\n${make}\n]\n`, 'json.dumps({"inputs": inputs}).encode()', [], ['print(json.load(response)["outputs"])']),
-    javascript(url, way, ['const inputs = [', js, '];'], 'JSON.stringify({ inputs })', [], ['console.log((await response.json()).outputs);']),
+    javascript(url, way, exact ? ['const inputs = [', js, '];'] : [`const body = ${JSON.stringify(data)};`], exact ? 'JSON.stringify({ inputs })' : 'body', [], ['console.log((await response.json()).outputs);']),
   ];
 }
 
-/** Values as Python writes them. */
-const literal = (data: unknown[]) => `[${data.map((v) => (v === true ? 'True' : v === false ? 'False' : JSON.stringify(v))).join(',')}]`;
+/** Values as Python writes them, out of those of JSON. */
+const literal = (data: string[]) => `[${data.map((v) => (v === 'true' ? 'True' : v === 'false' ? 'False' : v)).join(',')}]`;
+
+/** What stands for a value that the reader fills in. */
+const filler = (datatype: string) => (datatype === 'BYTES' ? '"text"' : datatype === 'BOOL' ? 'true' : /^(FP|BF)/.test(datatype) ? '0.0' : '0');
 
 /** A name as a part of a line that is only a comment: a model may have any, also one that would end the line. */
 const comment = (name: string) => name.replaceAll(/[\p{Cc}\u2028\u2029]+/gu, ' ');
 
-function values(got: Tensor | undefined, datatype: string, shape: readonly number[]): unknown[] | null {
-  const count = shape.reduce((a, b) => a * b, 1);
+/** Values as JSON writes them; null for what is too long for a line, and for what JSON has no word for: bytes that are not text, NaN. */
+function values(got: Tensor | undefined, datatype: string, shape: readonly number[]): string[] | null {
+  const count = elements(shape);
   if (count > most) return null;
-  if (!got) return Array(count).fill(datatype === 'BYTES' ? 'text' : datatype === 'BOOL' ? true : 0);
-  if (datatype === 'BYTES') return (got.data as Uint8Array[]).every((b) => b.length <= 200) ? (got.data as Uint8Array[]).map((b) => new TextDecoder().decode(b)) : null;
-  return Array.from(got.data as Float32Array, (v) => (datatype === 'BOOL' ? Boolean(v) : Number(v)));
+  if (!got) return Array(count).fill(filler(datatype).replace('0.0', '0'));
+  if (datatype === 'BYTES') {
+    const words = (got.data as Uint8Array[]).map((b) => (b.length <= 200 ? text(b) : null));
+    return words.includes(null) ? null : words.map((w) => JSON.stringify(w));
+  }
+  const list: (number | bigint)[] = Array.from(got.data as ArrayLike<number | bigint>);
+  if (list.some((v) => typeof v === 'number' && !Number.isFinite(v))) return null;
+  return list.map((v) => (datatype === 'BOOL' ? String(Boolean(v)) : typeof v === 'number' && /^(FP32|FP16|BF16)$/.test(datatype) ? short(v) : String(v)));
+}
+
+/** The shortest decimal that is the same number of 32 bits. */
+function short(v: number): string {
+  for (let digits = 6; digits < 9; digits++) {
+    const text = Number(v.toPrecision(digits));
+    if (Math.fround(text) === v) return String(text);
+  }
+  return String(v);
 }
 
 /** A text as one word of a shell. */

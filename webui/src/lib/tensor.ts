@@ -50,7 +50,21 @@ function brain(bits: number): number {
   return scratch.getFloat32(0);
 }
 
-/** The 16 bits nearest to a number. */
+/** The whole number nearest to a positive one, and of two that are as near the even one, as IEEE 754 rounds. */
+function even(value: number): number {
+  const low = Math.floor(value);
+  const rest = value - low;
+  return rest > 0.5 || (rest === 0.5 && low % 2 === 1) ? low + 1 : low;
+}
+
+/** The 16 bits of BF16 nearest to a number. */
+export function toBrain(value: number): number {
+  scratch.setFloat32(0, value);
+  const bits = scratch.getUint32(0);
+  return Number.isNaN(value) ? 0x7fc0 : (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16;
+}
+
+/** The 16 bits of FP16 nearest to a number. */
 export function toHalf(value: number): number {
   scratch.setFloat32(0, value);
   const bits = scratch.getUint32(0);
@@ -59,8 +73,8 @@ export function toHalf(value: number): number {
   const fraction = bits & 0x7fffff;
   if (Number.isNaN(value)) return sign | 0x7e00;
   if (exponent >= 31) return sign | 0x7c00;
-  if (exponent <= 0) return sign | (exponent < -10 ? 0 : Math.round((fraction | 0x800000) / 2 ** (14 - exponent)));
-  return sign | ((exponent << 10) + Math.round(fraction / 8192));
+  if (exponent <= 0) return sign | (exponent < -10 ? 0 : even((fraction | 0x800000) / 2 ** (14 - exponent)));
+  return sign | ((exponent << 10) + even(fraction / 8192));
 }
 
 /** The bytes of a tensor as they travel. */
@@ -68,7 +82,7 @@ export function encode(tensor: Tensor): Uint8Array<ArrayBuffer> {
   if (tensor.datatype === 'BYTES') return framed(tensor.data as Uint8Array[]);
   const data = tensor.data as Numbers;
   if (tensor.datatype === 'FP16') return new Uint8Array(Uint16Array.from(data as Float32Array, toHalf).buffer);
-  if (tensor.datatype === 'BF16') return new Uint8Array(Uint16Array.from(data as Float32Array, (v) => { scratch.setFloat32(0, v); return scratch.getUint32(0) >>> 16; }).buffer);
+  if (tensor.datatype === 'BF16') return new Uint8Array(Uint16Array.from(data as Float32Array, toBrain).buffer);
   return new Uint8Array(data.slice().buffer as ArrayBuffer);
 }
 
@@ -85,13 +99,32 @@ function framed(list: Uint8Array[]): Uint8Array<ArrayBuffer> {
 }
 
 /** Numbers of a tensor's type from what somebody typed or a picture holds. */
-export function numbers(datatype: string, values: readonly number[]): Numbers {
-  if (datatype === 'INT64') return BigInt64Array.from(values, (v) => BigInt(Math.trunc(v)));
-  if (datatype === 'UINT64') return BigUint64Array.from(values, (v) => BigInt(Math.trunc(v)));
-  if (datatype === 'FP16' || datatype === 'BF16') return Float32Array.from(values);
-  const kind = kinds[datatype as keyof typeof kinds];
+export function numbers(datatype: string, values: readonly (number | bigint)[]): Numbers {
+  const large = (v: number | bigint) => (typeof v === 'bigint' ? v : BigInt(Math.trunc(v)));
+  if (datatype === 'INT64') return BigInt64Array.from(values, large);
+  if (datatype === 'UINT64') return BigUint64Array.from(values, large);
+  const kind = datatype === 'FP16' || datatype === 'BF16' ? Float32Array : kinds[datatype as keyof typeof kinds];
   if (!kind) throw new Error(`There is no way to make ${datatype} of numbers.`);
-  return new (kind as Float32ArrayConstructor)(values) as Numbers;
+  return (kind as Float32ArrayConstructor).from(values as number[], Number) as Numbers;
+}
+
+/** The least and the greatest whole number of a type. */
+function bounds(datatype: string): [bigint, bigint] | null {
+  if (datatype === 'BOOL') return [0n, 1n];
+  const found = /^(U?)INT(8|16|32|64)$/.exec(datatype);
+  if (!found) return null;
+  const size = BigInt(found[2]!);
+  return found[1] ? [0n, 2n ** size - 1n] : [-(2n ** (size - 1n)), 2n ** (size - 1n) - 1n];
+}
+
+const rounded: Record<string, (v: number) => number> = { FP16: (v) => half(toHalf(v)), BF16: (v) => brain(toBrain(v)), FP32: Math.fround };
+
+/** Why a number cannot be an element of a type, which would make another of it; empty when it can. */
+export function misfit(datatype: string, value: number | bigint): string {
+  const range = bounds(datatype);
+  if (!range) return Number.isFinite(Number(value)) && !Number.isFinite((rounded[datatype] ?? Number)(Number(value))) ? `${value} is more than ${datatype} holds` : '';
+  if (typeof value === 'number' && !Number.isInteger(value)) return `${value} is not a whole number, as ${datatype} wants`;
+  return value < range[0] || value > range[1] ? `${value} does not fit into ${datatype}, which goes from ${range[0]} to ${range[1]}` : '';
 }
 
 /** An answer of the box. */

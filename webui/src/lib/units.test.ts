@@ -160,7 +160,7 @@ describe('what an output is', () => {
     const found = boxes(t('FP32', [2, 4], Float32Array.from([0, 0, 9, 9, 1, 1, 9, 9])), [{ name: 'score', datatype: 'FP32', shape: [2], data: Float32Array.of(0.5, 0.25) }, { name: 'label', datatype: 'BYTES', shape: [2], data: [new TextEncoder().encode('cat'), new TextEncoder().encode('<b>')] }], { width: 10, height: 10 }, 'x1 y1 x2 y2');
     expect(found.map((b) => [b.score, b.text])).toEqual([[0.5, 'cat'], [0.25, '<b>']]);
   });
-  it('counts what is not finite', () => expect(spread([1, NaN, 3, Infinity], 2)).toEqual({ least: 1, most: 3, mean: 2, strange: 2, bins: [1, 1] }));
+  it('counts what is not finite', () => expect(spread([1, NaN, 3, Infinity], 2)).toEqual({ least: 1, most: 3, mean: 2, finite: 2, strange: 2, bins: [1, 1] }));
 });
 
 describe('ensembles', () => {
