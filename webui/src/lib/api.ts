@@ -85,7 +85,8 @@ async function transmit(path: string, method: string, options: Options): Promise
   }
   if (method !== 'GET' && method !== 'HEAD') Object.assign(headers, csrfHeaders());
   try {
-    return await fetch(path, { method, headers, body, signal: options.signal, credentials: 'same-origin' });
+    // What is deleted when the page is left is deleted all the same.
+    return await fetch(path, { method, headers, body, signal: options.signal, credentials: 'same-origin', ...(method === 'DELETE' ? { keepalive: true } : {}) });
   } catch (cause) {
     if (options.signal?.aborted) throw cause;
     throw new Failure('The box does not answer. Check that it is on and that this device is on the same network.', 0, {}, `${method} ${path}`);

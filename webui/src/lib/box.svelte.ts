@@ -14,9 +14,14 @@ class Box {
   deployments = $state.raw<Deployment[] | null>(null);
   ticks = $state.raw<Tick[]>([]);
   trouble = $state.raw<Failure | null>(null);
+  /** How many milliseconds the clock of this device is before the box's, whose times the page shows. */
+  skew = $state(0);
   private timer = 0;
   private asked = 0;
   private order = new Order();
+  private ends: (() => void)[] = [];
+  /** What each model did in a second: a long list asks for it many times. */
+  private sums = new WeakMap<Tick, Map<string, Sum>>();
 
   get tick(): Tick | null {
     return this.ticks.at(-1) ?? null;
@@ -27,20 +32,50 @@ class Box {
   }
 
   /** What a model did in the last seconds, oldest first. */
-  series(name: string, field: 'requests' | 'p95_us'): number[] {
-    return this.ticks.map((t) => sum(t.models.filter((m) => m.model === name).map((m) => m[field] ?? 0), field));
+  series(name: string, field: keyof Sum): number[] {
+    return this.ticks.map((t) => this.sum(t).get(name)?.[field] ?? 0);
   }
 
-  start(): void {
-    live.on<Schemas['ModelEvent']>('model', () => this.soon());
-    live.on<unknown>('gap', () => this.soon());
-    live.on<unknown>('settings', () => this.soon());
-    live.on<Deployment>('deployment', (d) => {
-      this.deployments = joined([d], this.deployments ?? []);
-      this.soon();
-    });
-    live.on<Tick>('statistics', (t) => (this.ticks = [...this.ticks.slice(1 - keep), t]));
+  /** What all versions of a model did in the last second. */
+  now(name: string): Sum {
+    return (this.tick && this.sum(this.tick).get(name)) ?? { requests: 0, p95_us: 0 };
+  }
+
+  private sum(tick: Tick): Map<string, Sum> {
+    const known = this.sums.get(tick);
+    if (known) return known;
+    const made = new Map<string, Sum>();
+    for (const m of tick.models) {
+      const before = made.get(m.model) ?? { requests: 0, p95_us: 0 };
+      made.set(m.model, { requests: before.requests + m.requests, p95_us: Math.max(before.p95_us, m.p95_us ?? 0) });
+    }
+    this.sums.set(tick, made);
+    return made;
+  }
+
+  /** Begins to ask and to listen; what it returns ends that, and forgets what was known. */
+  start(): () => void {
+    this.ends = [
+      live.on<Schemas['ModelEvent']>('model', () => this.soon()),
+      live.on<unknown>('gap', () => this.soon()),
+      live.on<unknown>('settings', () => this.soon()),
+      live.on<Deployment>('deployment', (d) => {
+        this.deployments = joined([d], this.deployments ?? []);
+        this.soon();
+      }),
+      live.on<Tick>('statistics', (t) => (this.ticks = [...this.ticks.slice(1 - keep), t])),
+    ];
     void this.refresh();
+    return () => this.stop();
+  }
+
+  private stop(): void {
+    for (const end of this.ends.splice(0)) end();
+    clearTimeout(this.timer);
+    clearTimeout(this.asked);
+    this.order.overtake();
+    this.models = this.system = this.deployments = this.trouble = null;
+    this.ticks = [];
   }
 
   async refresh(): Promise<void> {
@@ -50,6 +85,7 @@ class Box {
       if (counts()) {
         this.models = models;
         this.system = system;
+        this.skew = Date.now() - new Date(system.time).getTime() || 0;
         this.deployments = joined(deployments, this.deployments ?? []);
         this.trouble = null;
       }
@@ -57,7 +93,7 @@ class Box {
       if (counts()) this.trouble = failure(thrown);
     }
     clearTimeout(this.timer);
-    this.timer = window.setTimeout(() => this.refresh(), 30_000);
+    if (this.ends.length) this.timer = window.setTimeout(() => this.refresh(), 30_000);
   }
 
   /** Reads again once after a burst of events. */
@@ -67,14 +103,12 @@ class Box {
   }
 }
 
+type Sum = { requests: number; p95_us: number };
+
 /** Changes that two answers tell of, each once, the latest first. None is ever edited. */
 function joined(a: Deployment[], b: Deployment[]): Deployment[] {
   const all = new Map([...b, ...a].map((d) => [d.number, d]));
   return [...all.values()].sort((x, y) => y.number - x.number).slice(0, mostDeployments);
-}
-
-function sum(values: number[], field: 'requests' | 'p95_us'): number {
-  return field === 'requests' ? values.reduce((a, b) => a + b, 0) : Math.max(0, ...values);
 }
 
 export const box = new Box();

@@ -46,13 +46,16 @@ class Live {
     this.timer = window.setInterval(() => this.tick(), 1000);
     if ('locks' in navigator && 'BroadcastChannel' in window) this.share();
     else {
-      document.addEventListener('visibilitychange', () => (document.hidden ? this.shut() : this.open()));
+      document.addEventListener('visibilitychange', this.seen);
       this.leading = true;
       if (!document.hidden) this.open();
     }
   }
 
+  private seen = () => (document.hidden ? this.shut() : this.open());
+
   stop(): void {
+    document.removeEventListener('visibilitychange', this.seen);
     clearInterval(this.timer);
     this.timer = 0;
     this.shut();
@@ -63,6 +66,7 @@ class Live {
     this.release?.();
     this.release = null;
     this.last = 0;
+    this.lastId = '';
   }
 
   /** Calls a handler for each event of a name until the returned function is called. */

@@ -1,5 +1,6 @@
 import { call, Failure, failure, get, identify, type Schemas, type Session } from './api';
 import { Order } from './order';
+import { toasts } from './toast.svelte';
 
 type Right = Schemas['Right'];
 
@@ -51,20 +52,43 @@ class Who {
   }
 
   async logout(): Promise<void> {
-    await call('DELETE', '/session', undefined, { silent: true }).catch(() => {});
+    await toasts.flush();
+    try {
+      await call('DELETE', '/session', undefined, { silent: true });
+    } catch (thrown) {
+      const f = failure(thrown);
+      if (f.status !== 401) toasts.show(`You are still logged in. ${f.message}`, { tone: 'bad' });
+    }
     await this.load();
   }
 
   /** Asks once for all requests that wait for the same answer. */
   challenge(kind: 'login' | 'confirm'): Promise<boolean> {
     if (!this.session?.authenticated) return Promise.resolve(false);
-    this.pending ??= new Promise<boolean>((resolve) => {
-      this.asking = kind;
-      this.answer = resolve;
-    }).finally(() => {
+    this.pending ??= this.ask(kind).finally(() => {
       this.pending = null;
     });
     return this.pending;
+  }
+
+  /** A box that was reset has nobody who could log in: it shows its set-up. */
+  private async ask(kind: 'login' | 'confirm'): Promise<boolean> {
+    if (kind === 'login') {
+      const setup = await get<Schemas['Setup']>('/setup', { silent: true }).catch(() => null);
+      if (setup && !setup.claimed && setup.auth === 'accounts') {
+        await this.load();
+        return false;
+      }
+    }
+    return new Promise((resolve) => {
+      this.asking = kind;
+      this.answer = resolve;
+    });
+  }
+
+  /** The session ended while a password was asked for: now a login is. */
+  ended(): void {
+    if (this.asking) this.asking = 'login';
   }
 
   answered(ok: boolean): void {

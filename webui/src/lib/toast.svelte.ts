@@ -4,6 +4,8 @@ export type Toast = { id: number; text: string; tone: 'good' | 'bad' | 'plain'; 
 class Toasts {
   list = $state<Toast[]>([]);
   private next = 1;
+  /** What was announced and is not done yet. */
+  private pending = new Map<number, () => Promise<void>>();
 
   show(text: string, options: Partial<Omit<Toast, 'id' | 'text'>> = {}): number {
     const id = this.next++;
@@ -18,16 +20,22 @@ class Toasts {
     this.list = this.list.filter((t) => t.id !== id);
   }
 
+  /** Does now what was announced: the page is left, or the session ends. */
+  async flush(): Promise<void> {
+    await Promise.all([...this.pending].map(([id, run]) => { this.close(id); return run(); }));
+  }
+
   /** Does something unless it is undone within some seconds. */
   soon(text: string, run: () => Promise<void>, undone: () => void = () => {}, seconds = 6): void {
-    let stopped = false;
     const id = this.show(text, {
       seconds,
-      action: { text: 'Undo', run: () => { stopped = true; this.close(id); undone(); } },
+      action: { text: 'Undo', run: () => { this.pending.delete(id); this.close(id); undone(); } },
     });
-    setTimeout(() => {
-      if (!stopped) run().catch((e: unknown) => { undone(); this.show(e instanceof Error ? e.message : String(e), { tone: 'bad' }); });
-    }, seconds * 1000);
+    const now = async () => {
+      if (this.pending.delete(id)) await run().catch((e: unknown) => { undone(); this.show(e instanceof Error ? e.message : String(e), { tone: 'bad' }); });
+    };
+    this.pending.set(id, now);
+    setTimeout(now, seconds * 1000);
   }
 }
 

@@ -43,21 +43,28 @@ class Uploads {
   private blobs = new Map<string, Parcel>();
   /** Fetched once, with the first upload. */
   private protocol: Promise<typeof import('tus-js-client')> | null = null;
-  private started = false;
 
   /** Jobs that still want something of the reader, or are under way. */
   get open(): Job[] {
     return this.jobs.filter((j) => !this.hidden.includes(j.id) && (j.state === 'running' || j.state === 'staged' || j.state === 'failed'));
   }
 
-  start(): void {
-    if (this.started) return;
-    this.started = true;
-    live.on<Job>('job', (job) => this.note(job));
-    live.on<unknown>('gap', () => this.refresh());
+  /** Begins to listen for jobs; what it returns ends that, stops what is sent and forgets all: the next reader may be another. */
+  start(): () => void {
+    const ends = [live.on<Job>('job', (job) => this.note(job)), live.on<unknown>('gap', () => this.refresh())];
     void this.refresh();
     // Events tell of jobs as they go; where none arrive, the page asks while something is under way.
-    setInterval(() => { if (!live.fresh && this.jobs.some((j) => j.state === 'running')) void this.refresh(); }, 2000);
+    const timer = setInterval(() => { if (!live.fresh && this.jobs.some((j) => j.state === 'running')) void this.refresh(); }, 2000);
+    return () => {
+      clearInterval(timer);
+      for (const end of ends) end();
+      for (const upload of this.running.values()) void upload.abort();
+      this.running.clear();
+      this.blobs.clear();
+      this.transfers = [];
+      this.jobs = [];
+      this.hidden = [];
+    };
   }
 
   async refresh(): Promise<void> {
@@ -91,6 +98,7 @@ class Uploads {
   pause(key: string): void {
     void this.running.get(key)?.abort();
     this.change(key, { state: 'paused', speed: 0 });
+    this.fill(); // another may go in its place
   }
 
   resume(key: string): void {
@@ -156,11 +164,11 @@ class Uploads {
     const parcel = this.blobs.get(key);
     if (!parcel) return;
     this.change(key, { state: 'sending' });
-    this.begin(key, parcel).catch((thrown) => this.change(key, { state: 'failed', trouble: failure(thrown) }));
+    this.begin(key, parcel).catch((thrown) => { this.change(key, { state: 'failed', trouble: failure(thrown) }); this.fill(); });
   }
 
   private async begin(key: string, parcel: Parcel): Promise<void> {
-    const tus = await (this.protocol ??= import('tus-js-client'));
+    const tus = await (this.protocol ??= import('tus-js-client').catch((thrown) => { this.protocol = null; throw thrown; }));
     const upload = this.running.get(key) ?? this.prepare(tus, key, parcel);
     this.running.set(key, upload);
     const last = (await upload.findPreviousUploads())[0];
