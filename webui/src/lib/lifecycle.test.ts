@@ -17,6 +17,9 @@ const { live } = await import('./live.svelte');
 const { toasts } = await import('./toast.svelte');
 const { uploads } = await import('./uploads.svelte');
 const { who } = await import('./session.svelte');
+const { updates } = await import('./system.svelte');
+const { Workspace } = await import('../pages/ensembles/workspace.svelte');
+const { maxSteps, steps } = await import('./ensemble');
 const { call, get } = await import('./api');
 await import('tus-js-client');
 
@@ -144,5 +147,62 @@ describe('a session that has ended', () => {
     expect(who.asking).toBe('login');
     who.answered(false);
     expect(await asked).toBe('Confirm.');
+  });
+});
+
+describe('a box that restarts', () => {
+  const update = { body: { slots: [] } };
+  const began = (started: string) => ({ body: { started, time: new Date().toISOString() } });
+  it('is away until it has started again, though it still answers at first', async () => {
+    answers['GET /system/update'] = update;
+    answers['POST /system/restart'] = { body: null };
+    answers['GET /system'] = began('2026-01-01T00:00:00Z');
+    await box.refresh();
+    expect(await updates.leave('/system/restart')).toBe(true);
+    await updates.refresh();
+    expect(updates.away).toBe(true);
+    answers['GET /system'] = began('2026-01-01T00:05:00Z');
+    await updates.refresh();
+    expect(updates.away).toBe(false);
+  });
+  it('is back when it answers after it did not', async () => {
+    answers['POST /system/restart'] = { body: null };
+    await updates.leave('/system/restart');
+    answers['GET /system/update'] = new TypeError('fetch failed');
+    await updates.refresh();
+    expect([updates.away, updates.trouble]).toEqual([true, null]);
+    answers['GET /system/update'] = update;
+    await updates.refresh();
+    expect(updates.away).toBe(false);
+  });
+  it('shows a failure no longer than it lasts', async () => {
+    answers['GET /system/update'] = new TypeError('fetch failed');
+    await updates.refresh();
+    expect(updates.trouble?.message).toMatch(/does not answer/);
+    answers['GET /system/update'] = update;
+    await updates.refresh();
+    expect(updates.trouble).toBeNull();
+  });
+});
+
+describe('a draft', () => {
+  const begun = async () => {
+    answers['GET /drafts/d'] = { body: { id: 'd', name: 'chain', revision: 1, config: {} } };
+    const work = new Workspace('d');
+    await work.load();
+    return work;
+  };
+  it('takes as many steps as there may be, and says so', async () => {
+    const work = await begun();
+    for (let i = 0; i <= maxSteps; i++) work.add('m');
+    expect([steps(work.config!).length, toasts.list.map((t) => t.text)]).toEqual([maxSteps, [`An ensemble has at most ${maxSteps} steps here.`]]);
+  });
+  it('says why it is not saved, also when what another has saved cannot be read', async () => {
+    const work = await begun();
+    answers['PUT /drafts/d'] = { status: 409, body: { error: 'changed meanwhile' } };
+    delete answers['GET /drafts/d'];
+    work.add('m');
+    await work.save();
+    expect([work.saving, work.trouble?.message]).toEqual(['failed', 'Changed meanwhile.']);
   });
 });

@@ -1,9 +1,12 @@
 import { call, failure, get, send, type Failure, type Schemas, type System } from './api';
 import { box } from './box.svelte';
 import { Order } from './order';
+import { who } from './session.svelte';
 
 export type SystemUpdate = Schemas['SystemUpdate'];
 
+/** A box that still answers after this many milliseconds does not restart. */
+const mostLeaving = 60_000;
 const busyStates = ['receiving', 'checking', 'installing'];
 
 /** How the box is updated, and what goes on there. It listens to the box only while somebody looks. */
@@ -13,6 +16,12 @@ class Updates {
   sending = $state(false);
   /** The box was asked to restart and has not answered since. */
   away = $state(false);
+  /** The trouble of a question that is asked again and again: an answer ends it. */
+  private lost: Failure | null = null;
+  /** When the box was told to go, which start that ended, and whether it was gone since. */
+  private left = 0;
+  private started = '';
+  private down = false;
   private source: EventSource | null = null;
   private timer = 0;
   private stopper: AbortController | null = null;
@@ -27,7 +36,7 @@ class Updates {
     void this.refresh();
     this.source = new EventSource('/api/v1/events?topics=update');
     this.source.addEventListener('update', (e: MessageEvent<string>) => this.take(JSON.parse(e.data) as SystemUpdate));
-    this.timer = window.setInterval(() => void this.refresh(), this.away ? 2000 : 5000);
+    this.timer = window.setInterval(() => void this.refresh(), 2500);
     return () => {
       this.source?.close();
       this.source = null;
@@ -46,13 +55,21 @@ class Updates {
     try {
       const now = await get<SystemUpdate>('/system/update', { silent: this.away });
       if (counts()) this.now = now;
-      if (this.away) {
-        this.away = false;
-        await box.refresh();
-      }
+      if (this.lost && this.trouble === this.lost) this.trouble = null;
+      this.lost = null;
+      if (this.away) await this.back();
     } catch (thrown) {
-      if (!this.away) this.trouble = failure(thrown);
+      const f = failure(thrown);
+      if (!this.away) this.trouble = this.lost = f;
+      else if (f.status === 401) await who.load(); // it is back, and knows this session no longer
+      else this.down = true;
     }
+  }
+
+  /** The box answers. It may not have gone yet: it is back when it was away, or has started since. */
+  private async back(): Promise<void> {
+    await box.refresh();
+    if (this.down || box.system?.started !== this.started || Date.now() - this.left > mostLeaving) this.away = false;
   }
 
   /** Sends an update: a bundle, or a package with the file of its signature. */
@@ -98,8 +115,9 @@ class Updates {
 
   /** Asks for something behind which the box goes away for a while. */
   async leave(path: string, body?: unknown): Promise<boolean> {
+    this.started = box.system?.started ?? '';
     const agreed = await this.ask('POST', path, body);
-    this.away = agreed;
+    [this.away, this.down, this.left] = [agreed, false, Date.now()];
     return agreed;
   }
 }

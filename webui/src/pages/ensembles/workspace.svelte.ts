@@ -1,7 +1,8 @@
 import { call, Failure, failure, get, type Model, type Schemas, type VersionDetail } from '../../lib/api';
-import { complete, info, steps, type Config, type Ports } from '../../lib/ensemble';
+import { addStep, complete, info, steps, type Config, type Ports } from '../../lib/ensemble';
 import { liveVersion } from '../../lib/box.svelte';
 import { Order } from '../../lib/order';
+import { toasts } from '../../lib/toast.svelte';
 
 type Draft = Schemas['Draft'];
 const quiet = 600;
@@ -30,6 +31,7 @@ export class Workspace {
   get canRedo(): boolean { return this.future.length > 0; }
 
   async load(): Promise<void> {
+    this.trouble = null;
     try {
       this.take(await get<Draft>(`/drafts/${this.id}`));
       await this.judge();
@@ -72,6 +74,15 @@ export class Workspace {
     this.past = [...this.past.slice(1 - mostUndo), this.config];
     this.future = [];
     this.set(next);
+  }
+
+  /** Adds a step; says why when there is no room for it. */
+  add(model: string): void {
+    try {
+      if (this.config) this.edit(addStep(this.config, model));
+    } catch (thrown) {
+      toasts.show(failure(thrown).message, { tone: 'bad' });
+    }
   }
 
   undo(): void {
@@ -127,7 +138,7 @@ export class Workspace {
       this.saving = 'failed';
       const f = failure(thrown);
       if (f.status === 409) this.conflict = await get<Draft>(`/drafts/${this.id}`).catch(() => null);
-      else this.trouble = f;
+      if (!this.conflict) this.trouble = f;
     }
   }
 
