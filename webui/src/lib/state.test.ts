@@ -108,10 +108,23 @@ describe('uploads', () => {
   it('say what the box says when it refuses one, and let the next one go', async () => {
     uploads.add([parcel('a'), parcel('b'), parcel('c')]);
     await settle();
-    const refusal = Object.assign(new Error('tus: refused'), { originalResponse: { getBody: () => '{"error":"the disk has 2 GiB free","code":"exhausted"}' } });
+    const refusal = Object.assign(new Error('tus: refused'), { originalResponse: { getStatus: () => 507, getBody: () => '{"error":"the disk has 2 GiB free","code":"exhausted"}' } });
     (sender('a').options.onError as (e: Error) => void)(refusal);
     await settle();
     expect([states(), uploads.transfers.find((t) => t.name === 'a')!.trouble!.message]).toEqual([{ a: 'failed', b: 'sending', c: 'sending' }, 'the disk has 2 GiB free']);
+  });
+  it('go on after the login that a session which has ended asks for, and ask once', async () => {
+    vi.stubGlobal('fetch', vi.fn(async () => new Response('[]')));
+    uploads.add([parcel('a')]);
+    await settle();
+    const ended = Object.assign(new Error('tus: refused'), { originalResponse: { getStatus: () => 401, getBody: () => '{"error":"log in"}' } });
+    (sender('a').options.onError as (e: Error) => void)(ended);
+    expect(states()).toEqual({ a: 'failed' });
+    await settle();
+    expect(states()).toEqual({ a: 'sending' });
+    (sender('a').options.onError as (e: Error) => void)(ended);
+    await settle();
+    expect(states()).toEqual({ a: 'failed' });
   });
   it('go on after a lost connection, and not after a refusal', () => {
     uploads.add([parcel('a')]);

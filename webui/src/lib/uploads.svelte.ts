@@ -40,6 +40,7 @@ class Uploads {
   /** Jobs that were thrown away, for as long as that can be taken back. */
   hidden = $state.raw<string[]>([]);
   private running = new Map<string, Upload>();
+  private retried = new Set<string>();
   private blobs = new Map<string, Parcel>();
   /** Fetched once, with the first upload. */
   private protocol: Promise<typeof import('tus-js-client')> | null = null;
@@ -214,8 +215,16 @@ class Uploads {
         const text = 'originalResponse' in error ? error.originalResponse?.getBody() : '';
         this.change(key, { state: 'failed', speed: 0, trouble: reason(error, text ?? '') });
         this.fill();
+        if ('originalResponse' in error && error.originalResponse?.getStatus() === 401) this.again(key);
       },
     });
+  }
+
+  /** The session has ended. Asking for the jobs asks for a login; behind it the upload goes on, once. */
+  private again(key: string): void {
+    if (this.retried.has(key)) return;
+    this.retried.add(key);
+    get<Job[]>('/jobs').then(() => { if (this.find(key)?.state === 'failed') this.resume(key); }).catch(() => {});
   }
 
   private finished(key: string): void {
