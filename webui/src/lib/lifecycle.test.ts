@@ -205,4 +205,17 @@ describe('a draft', () => {
     await work.save();
     expect([work.saving, work.trouble?.message]).toEqual(['failed', 'Changed meanwhile.']);
   });
+  it('leaves its steps where they stand when one goes, and brings it back to its place', async () => {
+    const work = await begun();
+    for (const name of ['a', 'b', 'c']) work.add(name);
+    [0, 1, 2].forEach((i) => work.move(`s${i}`, { x: i, y: 0 }));
+    work.move('in', { x: 9, y: 9 });
+    const before = work.places;
+    work.remove(0);
+    expect(work.places).toEqual({ s0: { x: 1, y: 0 }, s1: { x: 2, y: 0 }, in: { x: 9, y: 9 } });
+    work.undo();
+    expect(work.places).toEqual(before);
+    work.shift(0, 1);
+    expect([steps(work.config!).map((s) => s.model_name), work.places.s0, work.places.s1]).toEqual([['b', 'a', 'c'], { x: 1, y: 0 }, { x: 0, y: 0 }]);
+  });
 });

@@ -1,5 +1,5 @@
 import { call, Failure, failure, get, type Model, type Schemas, type VersionDetail } from '../../lib/api';
-import { addStep, complete, info, steps, type Config, type Ports } from '../../lib/ensemble';
+import { addStep, complete, info, moveStep, removeStep, steps, type Config, type Ports } from '../../lib/ensemble';
 import { liveVersion } from '../../lib/box.svelte';
 import { Order } from '../../lib/order';
 import { toasts } from '../../lib/toast.svelte';
@@ -8,19 +8,33 @@ type Draft = Schemas['Draft'];
 const quiet = 600;
 const mostUndo = 100;
 
+type Places = Record<string, { x: number; y: number }>;
+/** A configuration with the places that its steps had. */
+type Held = { config: Config; places: Places };
+
+/** Where steps stand that are called by their numbers, when they get other ones: `to` tells the new number, -1 for none. */
+function renumbered(places: Places, to: (step: number) => number): Places {
+  return Object.fromEntries(Object.entries(places).flatMap(([id, at]) => {
+    const step = /^s(\d+)$/.exec(id);
+    if (!step) return [[id, at]];
+    const next = to(Number(step[1]));
+    return next < 0 ? [] : [['s' + next, at]];
+  }));
+}
+
 /** One draft that is being edited: its configuration, what the box thinks of it, and the way back. */
 export class Workspace {
   draft = $state.raw<Draft | null>(null);
   config = $state.raw<Config | null>(null);
   validation = $state.raw<Schemas['Validation'] | null>(null);
   ports = $state.raw(new Map<string, Ports>());
-  places = $state.raw<Record<string, { x: number; y: number }>>({});
+  places = $state.raw<Places>({});
   saving = $state<'saved' | 'waiting' | 'saving' | 'failed'>('saved');
   trouble = $state<Failure | null>(null);
   /** What somebody else has stored meanwhile. */
   conflict = $state.raw<Draft | null>(null);
-  private past = $state.raw<Config[]>([]);
-  private future = $state.raw<Config[]>([]);
+  private past = $state.raw<Held[]>([]);
+  private future = $state.raw<Held[]>([]);
   private timer = 0;
   private writing: Promise<void> = Promise.resolve();
   private judged = new Order();
@@ -43,7 +57,7 @@ export class Workspace {
   private take(draft: Draft): void {
     this.draft = draft;
     this.config = complete(draft.config as Record<string, unknown>);
-    this.places = (draft.layout as { places?: Workspace['places'] } | undefined)?.places ?? {};
+    this.places = (draft.layout as { places?: Places } | undefined)?.places ?? {};
     this.conflict = null;
     for (const s of steps(this.config)) void this.learn(s.model_name);
   }
@@ -71,7 +85,7 @@ export class Workspace {
 
   edit(next: Config): void {
     if (!this.config || next === this.config) return;
-    this.past = [...this.past.slice(1 - mostUndo), this.config];
+    this.past = [...this.past.slice(1 - mostUndo), { config: this.config, places: this.places }];
     this.future = [];
     this.set(next);
   }
@@ -85,20 +99,40 @@ export class Workspace {
     }
   }
 
+  /** Takes a step away; the others stay where they stand. */
+  remove(step: number): void {
+    if (!this.config) return;
+    this.edit(removeStep(this.config, step));
+    this.places = renumbered(this.places, (n) => (n === step ? -1 : n > step ? n - 1 : n));
+  }
+
+  /** Changes a step with its neighbour, each with its place. */
+  shift(step: number, by: 1 | -1): void {
+    if (!this.config) return;
+    this.edit(moveStep(this.config, step, by));
+    this.places = renumbered(this.places, (n) => (n === step ? step + by : n === step + by ? step : n));
+  }
+
+  private back(held: Held): void {
+    const same = this.config && steps(this.config).map((s) => s.model_name).join() === steps(held.config).map((s) => s.model_name).join();
+    if (!same) this.places = held.places; // its numbers are those of other steps
+    this.set(held.config);
+  }
+
   undo(): void {
     const last = this.past.at(-1);
     if (!last || !this.config) return;
-    this.future = [...this.future, this.config];
+    this.future = [...this.future, { config: this.config, places: this.places }];
     this.past = this.past.slice(0, -1);
-    this.set(last);
+    this.back(last);
   }
 
   redo(): void {
     const next = this.future.at(-1);
     if (!next || !this.config) return;
-    this.past = [...this.past, this.config];
+    this.past = [...this.past, { config: this.config, places: this.places }];
     this.future = this.future.slice(0, -1);
-    this.set(next);
+    this.back(next);
   }
 
   move(id: string, at: { x: number; y: number }): void {
