@@ -37,7 +37,7 @@ func TestAnOrderlyRestartBeforeTheCheckIsNotCounted(t *testing.T) {
 		{"the check has failed", map[string]string{"up": "", "failed": "", "grubenv": counted}, "B", counted, "", false},
 		{"the box is not up, or was given up", map[string]string{"grubenv": counted}, "B", counted, "", false},
 	}
-	script, err := filepath.Abs("../../configs/image/root/usr/lib/edgewise/give-back")
+	script, err := filepath.Abs(filepath.Join("../../configs/image/root", "usr/lib/edgewise/give-back"))
 	if err != nil {
 		t.Fatal(err)
 	}
