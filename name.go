@@ -10,7 +10,7 @@ import (
 
 // Bounds of names. They keep every name usable as a file name, a metric label and a path segment of a URL.
 const (
-	MaxNameBytes = 128  // a model's name or a label
+	MaxNameBytes = 128  // a model's name, a label or a user's name
 	MaxPathBytes = 1024 // a file's path inside a version
 	MaxPathDepth = 8    // folders in such a path, the file included
 )
@@ -32,6 +32,9 @@ func (id ModelID) String() string {
 // CheckName tells whether name may name a model: 1 to MaxNameBytes ASCII letters, digits, '_', '-' and '.', the first
 // one a letter, a digit or '_'. Anything else could leave a folder, or look like another name.
 func CheckName(name string) error { return checkName("model name", name) }
+
+// CheckUser tells whether name may be the name of a person who logs in: as CheckName.
+func CheckUser(name string) error { return checkName("user name", name) }
 
 // CheckLabel tells whether name may be a label: as CheckName, and not a number, which would read like a version.
 func CheckLabel(name string) error {

@@ -5,6 +5,17 @@ import (
 	"testing"
 )
 
+func TestCheckUserSpeaksOfUsers(t *testing.T) {
+	if err := CheckUser("ann"); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{"", "Ann Smith"} {
+		if err := CheckUser(name); err == nil || !strings.HasPrefix(err.Error(), "user name ") {
+			t.Errorf("CheckUser(%q) = %v", name, err)
+		}
+	}
+}
+
 func TestCheckName(t *testing.T) {
 	tests := []struct {
 		name string

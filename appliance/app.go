@@ -36,6 +36,7 @@ type Hooks struct {
 func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	d, err := a.open()
 	if err != nil {
+		a.safe.undo()
 		return errors.Join(err, a.closeBox(), a.store.Close())
 	}
 	served := d.serve()

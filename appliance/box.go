@@ -46,7 +46,7 @@ func setupSteps() []string { return []string{"name", "tls", "model"} }
 // load reads the settings; what was never set has its default.
 func (b *box) load() error {
 	idle, total := auth.DefaultSessionIdle, auth.DefaultSession
-	b.settings = admin.Settings{Name: hostname(), SessionIdle: int64(idle / time.Second), Session: int64(total / time.Second), MetricsPublic: b.app.config.Metrics.Public}
+	b.settings = admin.Settings{Name: boxName(hostname()), SessionIdle: int64(idle / time.Second), Session: int64(total / time.Second), MetricsPublic: b.app.config.Metrics.Public}
 	b.steps = map[string]bool{}
 	return b.documents.View(func(tx edgewise.DocumentsTx) error {
 		for key, into := range map[string]any{settingsKey: &b.settings, stepsKey: &b.steps} {
@@ -63,6 +63,12 @@ func hostname() string {
 		return host
 	}
 	return "edgewise"
+}
+
+// boxName makes a name of a box of a machine's, which may be longer.
+func boxName(host string) string {
+	letters := []rune(host)
+	return string(letters[:min(len(letters), maxBoxName)])
 }
 
 func (b *box) store(key string, value any) error {

@@ -96,7 +96,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		Load: a.library.load, Replaces: replaces, Concurrency: c.Engine.LoadConcurrency, LoadTimeout: c.Engine.LoadTimeout, Logger: logger.With("part", "manager"),
 		Footprint: a.library.footprint, Memory: int64(c.Engine.MaxMemoryBytes), SequenceDrain: c.Engine.SequenceDrain,
 	})
-	a.library.manager, a.library.infer = a.manager, a.tracer.Inferer(a.latency.Inferer(a.manager))
+	a.library.manager, a.library.infer = a.manager, a.tracer.Inferer(insider{a.watch, a.manager})
 	a.engine = &engine{Manager: a.manager, library: a.library, watch: a.watch, first: timed{a.tracer.Inferer(a.manager)}, safe: a.safe.Active, strict: c.Engine.StrictReadiness}
 	a.shared = sharedmemory.New(c.SharedMemory.Enabled)
 	a.door, err = httpapi.New(doorConfig(c), httpapi.Deps{
@@ -112,6 +112,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		})
 	}
 	if err != nil {
+		a.safe.undo()
 		return nil, errors.Join(err, a.closeBox(), a.store.Close())
 	}
 	return a, nil

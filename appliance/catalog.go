@@ -15,7 +15,6 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
-	"github.com/edgewise-ai/edgewise/ensemble"
 )
 
 // catalog is what the page shows of models.
@@ -230,23 +229,23 @@ func (c catalog) Dependants(id edgewise.ModelID) ([]admin.Dependant, error) {
 // dependants lists them in the order in which they can be deleted.
 func (a *App) dependants(id edgewise.ModelID) []edgewise.ModelID {
 	var found []edgewise.ModelID
-	var visit func(id edgewise.ModelID, depth int)
-	visit = func(id edgewise.ModelID, depth int) {
+	seen := map[edgewise.ModelID]bool{}
+	var visit func(id edgewise.ModelID)
+	visit = func(id edgewise.ModelID) {
 		for _, r := range a.library.Records() {
 			for _, v := range r.Versions {
 				pinned := slices.ContainsFunc(v.Model.Pins(), func(pin edgewise.ModelID) bool {
 					return pin.Name == id.Name && (id.Version == 0 || pin.Version == id.Version)
 				})
-				if pinned && depth < ensemble.MaxNesting {
-					visit(v.ID, depth+1)
-					if !slices.Contains(found, v.ID) {
-						found = append(found, v.ID)
-					}
+				if pinned && !seen[v.ID] {
+					seen[v.ID] = true
+					visit(v.ID)
+					found = append(found, v.ID)
 				}
 			}
 		}
 	}
-	visit(id, 0)
+	visit(id)
 	return found
 }
 

@@ -20,6 +20,9 @@ func TestModelsAreComparedLabelledAndRolledBack(t *testing.T) {
 	if status, text := anna.ask("GET", "/api/v1/models/net/comparison?from=1&to=2", nil, &c); status != 200 || c.Same || len(c.Differences) == 0 {
 		t.Errorf("%d %s", status, text)
 	}
+	if status, text := anna.ask("GET", "/api/v1/models/net/comparison?from=1", nil, nil); status != 400 || !strings.Contains(text, "query parameter to") {
+		t.Errorf("%d %s", status, text)
+	}
 	var g admin.Graph
 	if status, text := anna.ask("GET", "/api/v1/models/net/versions/1/graph", nil, &g); status != 200 || len(g.Nodes) == 0 || len(g.Initializers) == 0 || g.Kind != "onnx" {
 		t.Errorf("%d %.200s", status, text)

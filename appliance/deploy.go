@@ -6,13 +6,39 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/api/repository"
 )
 
-// checkActivate refuses what cannot be asked of a job.
+// resume makes a job run again that waits for a person, or has failed behind the inspection.
+func (j *jobs) resume(made *job, p *edgewise.Principal, a admin.Activate) error {
+	const op = "appliance.Activate"
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	s := &made.shown
+	if made.backup != nil && p.Rights&edgewise.Admin == 0 {
+		return edgewise.Errorf(op, edgewise.Denied, "%s may not restore a backup: it needs the right admin", p.Actor())
+	}
+	if !s.Resumable {
+		return edgewise.Errorf(op, edgewise.Conflict, "job %s is %s: only one that waits or has failed behind the inspection can go on", s.ID, s.State)
+	}
+	if err := checkActivate(made, a); err != nil {
+		return err
+	}
+	s.State, s.Resumable, s.Ended = admin.JobRunning, false, time.Time{}
+	for i := range s.Steps {
+		if step := &s.Steps[i]; step.State == admin.StepFailed {
+			step.State, step.Error, step.Ended = admin.StepWaiting, nil, time.Time{}
+		}
+	}
+	s.Revision++
+	return nil
+}
+
+// checkActivate refuses what cannot be asked of a job that does not run.
 func checkActivate(made *job, a admin.Activate) error {
 	const op = "appliance.Activate"
 	invalid := func(field, format string, args ...any) error {
@@ -32,7 +58,7 @@ func checkActivate(made *job, a admin.Activate) error {
 		if *a.MaxBatchSize < 0 || *a.MaxBatchSize > maxBatch {
 			return invalid("max_batch_size", "max_batch_size is %d: want 0 to %d", *a.MaxBatchSize, maxBatch)
 		}
-		if len(made.found) != 1 || slices.ContainsFunc(made.found[0].version.Files, isConfiguration) {
+		if len(made.found) != 1 || !made.found[0].chosen && slices.ContainsFunc(made.found[0].version.Files, isConfiguration) {
 			return invalid("max_batch_size", "max_batch_size can be chosen for one version without a configuration of its own")
 		}
 	}
@@ -88,10 +114,10 @@ func (j *jobs) deploy(ctx context.Context, made *job, a admin.Activate) error {
 	return nil
 }
 
-// adjust gives a single version the name and the batch size that a person chose.
+// adjust gives a single version the name and the batch size that a person chose. What it was stored as before is then another one.
 func (j *jobs) adjust(made *job, a admin.Activate) error {
-	if a.Model != "" {
-		made.found[0].version.ID.Name = a.Model
+	if a.Model != "" && a.Model != made.found[0].version.ID.Name {
+		made.found[0].version.ID.Name, made.found[0].stored = a.Model, 0
 	}
 	if a.MaxBatchSize == nil {
 		return nil
@@ -102,9 +128,14 @@ func (j *jobs) adjust(made *job, a admin.Activate) error {
 	if err := os.WriteFile(path, text, 0o640); err != nil {
 		return edgewise.Errorf("appliance.adjust", edgewise.Exhausted, "the configuration cannot be written")
 	}
-	v := &made.found[0].version
-	v.Files = append(slices.Clone(v.Files), repository.File{Path: "config.pbtxt", Source: path, Size: int64(len(text))})
-	v.Size += int64(len(text))
+	c := made.found[0]
+	v := &c.version
+	v.Files = append(slices.DeleteFunc(slices.Clone(v.Files), isConfiguration), repository.File{Path: "config.pbtxt", Source: path, Size: int64(len(text))})
+	v.Size = 0
+	for _, f := range v.Files {
+		v.Size += f.Size
+	}
+	c.chosen, c.stored = true, 0
 	return nil
 }
 

@@ -3,7 +3,10 @@ package appliance
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"runtime"
 
 	"github.com/edgewise-ai/edgewise"
@@ -33,14 +36,25 @@ type Examination struct {
 }
 
 // Examine looks at the machine, the runtime and the store of a configuration. The store must not be in use by a serving
-// box. The error is that of the examination itself, not of what it found; see Diagnosis.Healthy.
+// box. A data folder that does not exist is not made: there is nothing to examine, and one by a wrong name would look sound.
+// Errors: NotFound when that folder was to be verified or repaired. The error is that of the examination itself, not of what it found; see Diagnosis.Healthy.
 func Examine(ctx context.Context, c config.Config, e Examination, logger *slog.Logger) (*Diagnosis, error) {
 	d := &Diagnosis{Version: Version, Platform: runtime.GOOS + "/" + runtime.GOARCH, Cores: runtime.NumCPU(), DataDir: c.DataDir}
+	if absolute, err := filepath.Abs(c.DataDir); err == nil {
+		d.DataDir = absolute
+	}
 	found, err := checkApart(ctx, c)
 	if err != nil {
 		return d, edgewise.Errorf("appliance.Examine", edgewise.KindOf(err), "looking for the runtime: %w", err)
 	}
 	d.Runtime, d.Missing, d.GPU = found.Runtime, found.Missing, found.GPU
+	if _, err := os.Stat(c.DataDir); errors.Is(err, os.ErrNotExist) {
+		d.Problem = fmt.Sprintf("none: %s does not exist; data_dir names the box's folder, with --set, --config or EDGEWISE_DATA_DIR", d.DataDir)
+		if e == (Examination{}) {
+			return d, nil // before its first start a box has none
+		}
+		return d, edgewise.Errorf("appliance.Examine", edgewise.NotFound, "data folder %s does not exist", d.DataDir)
+	}
 	options := storeOptions(c, logger)
 	options.SnapshotEvery = -1
 	if e.Repair {

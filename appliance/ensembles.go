@@ -112,7 +112,7 @@ func (l *library) servedEnsembles(name string) []edgewise.ModelID {
 	for _, r := range l.Records() {
 		aspired, _ := manager.Aspired(r)
 		for _, number := range aspired {
-			if v := r.Version(number); l.runs(v, name, 0) {
+			if v := r.Version(number); l.runs(v, name) {
 				users = append(users, v.ID)
 			}
 		}
@@ -120,17 +120,22 @@ func (l *library) servedEnsembles(name string) []edgewise.ModelID {
 	return users
 }
 
-// runs tells whether an ensemble runs a model. depth counts the ensembles that v is inside.
-func (l *library) runs(v *edgewise.Version, name string, depth int) bool {
-	if v == nil || depth > ensemble.MaxNesting {
-		return false
-	}
-	for _, pin := range v.Model.Pins() {
-		if pin.Name == name {
-			return true
+// runs tells whether an ensemble runs a model, itself or through others.
+func (l *library) runs(v *edgewise.Version, name string) bool {
+	seen := map[edgewise.ModelID]bool{}
+	for left := []*edgewise.Version{v}; len(left) > 0; {
+		v, left = left[len(left)-1], left[:len(left)-1]
+		if v == nil || seen[v.ID] {
+			continue
 		}
-		if r := l.record(pin.Name); r != nil && l.runs(r.Version(pin.Version), name, depth+1) {
-			return true
+		seen[v.ID] = true
+		for _, pin := range v.Model.Pins() {
+			if pin.Name == name {
+				return true
+			}
+			if r := l.record(pin.Name); r != nil {
+				left = append(left, r.Version(pin.Version))
+			}
 		}
 	}
 	return false

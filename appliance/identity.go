@@ -180,7 +180,7 @@ func (a *App) keep(ctx context.Context) {
 		if a.identity != nil {
 			a.identity.Keep()
 		}
-		a.uploads.Sweep(a.jobs.keeps)
+		a.jobs.expired(a.uploads.Sweep(a.jobs.keeps))
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 const (
 	uploadOrigin = "upload"
 	intakeMode   = 0o750
+	modelSuffix  = "-model" // of the folder in which a model's folder is given its name
 )
 
 // candidate is a version in an upload.
@@ -28,6 +29,7 @@ type candidate struct {
 	stored  int64 // the number it was stored under; 0: it is not
 	last    bool  // of its model in the upload
 	named   bool  // the archive says its number
+	chosen  bool  // its configuration is what a person chose here
 }
 
 // prepare finds out what an upload is, up to the point where a person decides.
@@ -46,19 +48,19 @@ func (j *jobs) prepare(ctx context.Context, made *job) error {
 		return err
 	}
 	return j.step(made, stepInspect, func() error {
-		var err error
-		if made.found, err = candidates(made.file, kind, data, folder); err != nil {
+		found, err := candidates(made.file, kind, data, folder)
+		if err != nil {
 			return err
 		}
 		understood := &admin.Understood{Models: []admin.UnderstoodModel{}}
-		for i, c := range made.found {
+		for i, c := range found {
 			m, err := j.app.examine(ctx, c, filepath.Join(filepath.Dir(folder), fmt.Sprintf("look-%d", i)))
 			if err != nil {
 				return err
 			}
 			understood.Models = append(understood.Models, m)
 		}
-		j.change(made, func(shown *admin.Job) { shown.Understood = understood })
+		j.change(made, func(shown *admin.Job) { made.found, shown.Understood = found, understood })
 		return nil
 	})
 }
@@ -105,13 +107,15 @@ func readArchive(f uploads.File, folder string) (versions []repository.Version, 
 	if len(entries) == 1 && entries[0].IsDir() {
 		inside = entries[0].Name()
 		below, err := os.ReadDir(filepath.Join(dir, inside))
-		if err == nil && !slices.ContainsFunc(below, isVersionFolder) {
+		if isVersionFolder(entries[0]) && slices.ContainsFunc(below, isModelFile) {
+			inside = ""
+		} else if err == nil && !slices.ContainsFunc(below, isVersionFolder) {
 			dir, entries = filepath.Join(dir, inside), below
 		}
 	}
 	name := firstName(f.Model, firstName(inside, nameOf(f.Filename)))
 	if slices.ContainsFunc(entries, isVersionFolder) { // a model's folder, without its own name around it
-		versions, err = readModelFolder(dir, name)
+		versions, err = readModelFolder(dir, folder+modelSuffix, name)
 		return versions, true, err
 	}
 	if slices.ContainsFunc(entries, isModelFile) {
@@ -130,17 +134,13 @@ func readArchive(f uploads.File, folder string) (versions []repository.Version, 
 	return versions, true, outside(err, dir)
 }
 
-// readModelFolder reads a model's folder under another name than it has.
-func readModelFolder(dir, name string) ([]repository.Version, error) {
+// readModelFolder reads a model's folder under another name than it has. It moves it into a folder of its own for that.
+func readModelFolder(dir, alone, name string) ([]repository.Version, error) {
 	if err := edgewiseName(name); err != nil {
 		return nil, err
 	}
-	renamed := filepath.Join(filepath.Dir(dir), name)
-	if renamed == dir {
-		versions, err := repository.Read(dir)
-		return versions, outside(err, dir)
-	}
-	if err := os.Rename(dir, renamed); err != nil {
+	renamed := filepath.Join(alone, name)
+	if err := errors.Join(os.RemoveAll(alone), os.Mkdir(alone, intakeMode), os.Rename(dir, renamed)); err != nil {
 		return nil, edgewise.Errorf("appliance.readModelFolder", edgewise.Conflict, "the archive cannot be read as model %q", name)
 	}
 	versions, err := repository.Read(renamed)

@@ -150,7 +150,7 @@ func (j *jobs) ended(made *job, err error) {
 	switch {
 	case err != nil && j.base.Err() != nil: // the box stops; the job begins again with it
 	case err != nil && edgewise.KindOf(err) == edgewise.Canceled:
-		s.State, s.Ended = admin.JobCanceled, now
+		s.State, s.Ended, s.Resumable = admin.JobCanceled, now, false
 	case err != nil:
 		s.State, s.Ended = admin.JobFailed, now
 		body := kserve.NewErrorBody(err)
@@ -273,31 +273,13 @@ func (j *jobs) Get(p *edgewise.Principal, id string) (admin.Job, error) {
 
 // Activate goes on with a job that waits for a person, or has failed behind the inspection.
 func (j *jobs) Activate(p *edgewise.Principal, id string, a admin.Activate) (admin.Job, error) {
-	const op = "appliance.Activate"
 	made, err := j.find(p, id)
 	if err != nil {
 		return admin.Job{}, err
 	}
-	if err := checkActivate(made, a); err != nil {
+	if err := j.resume(made, p, a); err != nil {
 		return admin.Job{}, err
 	}
-	if made.backup != nil && p.Rights&edgewise.Admin == 0 {
-		return admin.Job{}, edgewise.Errorf(op, edgewise.Denied, "%s may not restore a backup: it needs the right admin", p.Actor())
-	}
-	j.mu.Lock()
-	if !made.shown.Resumable {
-		state := made.shown.State
-		j.mu.Unlock()
-		return admin.Job{}, edgewise.Errorf(op, edgewise.Conflict, "job %s is %s: only one that waits or has failed behind the inspection can go on", id, state)
-	}
-	made.shown.State, made.shown.Resumable, made.shown.Ended = admin.JobRunning, false, time.Time{}
-	for i := range made.shown.Steps {
-		if s := &made.shown.Steps[i]; s.State == admin.StepFailed {
-			s.State, s.Error, s.Ended = admin.StepWaiting, nil, time.Time{}
-		}
-	}
-	made.shown.Revision++
-	j.mu.Unlock()
 	j.run(made, func(ctx context.Context) error {
 		ctx = edgewise.WithPrincipal(ctx, p)
 		if made.backup != nil {
@@ -306,6 +288,19 @@ func (j *jobs) Activate(p *edgewise.Principal, id string, a admin.Activate) (adm
 		return j.deploy(ctx, made, a)
 	})
 	return j.show(made), nil
+}
+
+// expired ends the jobs that wait for a person and whose uploads were removed because nobody has come.
+func (j *jobs) expired(uploads []string) {
+	for _, id := range uploads {
+		j.mu.Lock()
+		made := j.all[id]
+		waits := made != nil && made.shown.Resumable
+		j.mu.Unlock()
+		if waits {
+			j.ended(made, edgewise.Errorf("appliance.jobs", edgewise.Canceled, "nobody has gone on with it in time"))
+		}
+	}
 }
 
 // NeedsConfirmation tells whether a job is a restore.

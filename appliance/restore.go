@@ -160,27 +160,25 @@ func (a *App) restore(ctx context.Context, m *backup, withAccounts bool) error {
 
 // inOrder returns the models so that ensembles come behind the models that they run.
 func (m *backup) inOrder() []backupModel {
+	depths := m.depths()
 	list := slices.Clone(m.Models)
-	slices.SortStableFunc(list, func(x, y backupModel) int { return m.depth(x.Name, 0) - m.depth(y.Name, 0) })
+	slices.SortStableFunc(list, func(x, y backupModel) int { return depths[x.Name] - depths[y.Name] })
 	return list
 }
 
-func (m *backup) depth(name string, level int) int {
-	deepest := 0
-	if level > ensemble.MaxNesting {
-		return 0
-	}
-	for _, model := range m.Models {
-		if model.Name != name {
-			continue
-		}
-		for _, v := range model.Versions {
-			for _, pin := range v.Model.Pins() {
-				deepest = max(deepest, 1+m.depth(pin.Name, level+1))
+// depths says how deep models stand above others: 0 for those that run none. Ensembles in a circle, of which none is valid, have some depth.
+func (m *backup) depths() map[string]int {
+	depths := make(map[string]int, len(m.Models))
+	for range ensemble.MaxNesting {
+		for _, model := range m.Models {
+			for _, v := range model.Versions {
+				for _, pin := range v.Model.Pins() {
+					depths[model.Name] = max(depths[model.Name], 1+depths[pin.Name])
+				}
 			}
 		}
 	}
-	return deepest
+	return depths
 }
 
 // restoreVersion stores a version exactly as it was, so that it has the same digest.

@@ -69,6 +69,7 @@ func (s starts) next(boot string, now time.Time) (n starts, safe bool) {
 type safeStart struct {
 	path   string
 	logger *slog.Logger
+	before starts // what the starts before have left behind
 
 	mu     sync.Mutex // guards what follows
 	now    starts
@@ -83,6 +84,7 @@ func openSafeStart(dir string, logger *slog.Logger) *safeStart {
 	if err != nil {
 		logger.Error("what is known of earlier starts cannot be read and is forgotten", "error", err)
 	}
+	s.before = before
 	s.now, s.active = before.next(update.BootID(), time.Now().UTC())
 	if s.active {
 		logger.Error("safe start: no models are loaded, since the starts before did not end well", "starts", s.now.Total, "loading", s.now.Loading)
@@ -154,6 +156,21 @@ func (s *safeStart) wentWell() {
 		return
 	}
 	s.over, s.now = true, starts{}
+	if err := os.Remove(s.path); err != nil && !os.IsNotExist(err) {
+		s.logger.Error("counting starts", "error", err)
+	}
+}
+
+// undo takes back what this start has noted. It is for one that ends with an error before any model is loaded, such as a port that
+// is taken: it says nothing of the models, and must not lead to a start without them.
+func (s *safeStart) undo() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over, s.now = true, s.before
+	if s.before.Total > 0 {
+		s.write(true)
+		return
+	}
 	if err := os.Remove(s.path); err != nil && !os.IsNotExist(err) {
 		s.logger.Error("counting starts", "error", err)
 	}

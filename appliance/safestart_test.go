@@ -1,7 +1,9 @@
 package appliance
 
 import (
+	"errors"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -78,6 +80,58 @@ func TestCrashesLeadToASafeStartThatSaysWhichModel(t *testing.T) {
 	s.wentWell()
 	if s = open(t, dir); s.Active() {
 		t.Error("a start that went well does not end it")
+	}
+}
+
+func TestAStartThatEndsBeforeItLoadsModelsIsNotCounted(t *testing.T) {
+	dir := t.TempDir()
+	for range 2 * maxCrashes {
+		open(t, dir).undo()
+	}
+	if _, err := os.Stat(filepath.Join(dir, startsFile)); err == nil {
+		t.Error("something is remembered of starts that say nothing")
+	}
+	open(t, dir).loading(edgewise.ModelID{Name: "poison", Version: 3}) // and the program dies
+	open(t, dir).undo()
+	if s := open(t, dir); s.Active() || s.now.Total != 2 || s.now.Suspects["poison:3"] != 1 {
+		t.Errorf("the crash before it is not what is remembered: %+v", s.now)
+	}
+	if s := open(t, dir); !s.Active() {
+		t.Error("two crashes do not lead to a safe start")
+	} else {
+		s.undo()
+	}
+	if s := open(t, dir); !s.Active() {
+		t.Error("a safe start that was taken back ended the safe starts")
+	}
+}
+
+// TestNoMistakeOfTheConfigurationLeadsToASafeStart starts a box at a port that is taken, and with a certificate that is not there.
+func TestNoMistakeOfTheConfigurationLeadsToASafeStart(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	c := testConfig(t)
+	for range maxCrashes {
+		wrong := c
+		wrong.HTTP.Address = taken.Addr().String()
+		a, _ := newApp(t, wrong)
+		if err := a.Run(t.Context(), nil, Hooks{}); err == nil {
+			t.Fatal("it runs at a port that is taken")
+		}
+		wrong = c
+		wrong.GRPC.TLSCertificate, wrong.GRPC.TLSKey = "nowhere.pem", "nowhere.pem"
+		if _, err := New(wrong, slog.New(slog.DiscardHandler)); err == nil {
+			t.Fatal("it runs without its certificate")
+		}
+	}
+	if a, _ := newApp(t, c); a.safe.Active() {
+		t.Error("the box leaves its models out")
+	} else {
+		a.safe.undo()
+		_ = errors.Join(a.closeBox(), a.store.Close())
 	}
 }
 

@@ -26,10 +26,11 @@ type sources struct {
 	config  config.Repository
 	logger  *slog.Logger
 
-	mu      sync.Mutex // guards what follows, and the fields of each source
-	models  map[string]*source
-	open    map[edgewise.ModelID]int // by stored number: servables that have not been closed
-	loading bool                     // the models that are wanted at the start are not there yet
+	mu       sync.Mutex // guards what follows, and the fields of each source
+	models   map[string]*source
+	open     map[edgewise.ModelID]int // by stored number: servables that have not been closed
+	bringing map[string]bool          // models of which versions are being stored that are not shown yet
+	loading  bool                     // the models that are wanted at the start are not there yet
 }
 
 // source is one model that a repository has brought. A new one is made for each change.
@@ -47,7 +48,7 @@ type source struct {
 
 func newSources(l *library, c config.Repository, logger *slog.Logger) *sources {
 	return &sources{
-		library: l, config: c, logger: logger, models: map[string]*source{}, open: map[edgewise.ModelID]int{},
+		library: l, config: c, logger: logger, models: map[string]*source{}, open: map[edgewise.ModelID]int{}, bringing: map[string]bool{},
 		loading: len(c.Folders) > 0,
 	}
 }
@@ -170,7 +171,20 @@ func (s *sources) closed(v *edgewise.Version) {
 	s.sweep(context.Background(), v.ID.Name)
 }
 
-// sweep deletes what is stored of a model and neither shown nor loaded any more.
+// bring keeps what is stored of a model from being swept until brought is called, which sweeps. The model's lock is held.
+func (s *sources) bring(name string) (brought func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bringing[name] = true
+	return func() {
+		s.mu.Lock()
+		delete(s.bringing, name)
+		s.mu.Unlock()
+		s.sweep(context.Background(), name)
+	}
+}
+
+// sweep deletes what is stored of a model and neither shown nor loaded any more. While some of it is being brought, who brings it sweeps.
 func (s *sources) sweep(ctx context.Context, name string) {
 	r, err := s.library.store.Record(name)
 	if err != nil {
@@ -188,7 +202,7 @@ func (s *sources) sweep(ctx context.Context, name string) {
 func (s *sources) inUse(stored edgewise.ModelID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.open[stored] > 0 {
+	if s.open[stored] > 0 || s.bringing[stored.Name] {
 		return true
 	}
 	m := s.models[stored.Name]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"slices"
 
 	"github.com/edgewise-ai/edgewise"
@@ -17,6 +18,8 @@ type change struct {
 	files  map[string][]byte // by path inside the model's folder; nil: the folder's, otherwise only these exist
 	step   bool              // it is loaded because an ensemble runs it
 	above  []string          // the ensembles that it is loaded for, the outermost first
+
+	nesting bool // nestingLock is held
 }
 
 func (c change) none() bool { return c.config == nil && c.files == nil }
@@ -54,11 +57,34 @@ func (s *sources) settle(ctx context.Context, name string) error {
 
 // begin stores what a model is now and starts to load it; what an ensemble runs comes before it.
 func (s *sources) begin(ctx context.Context, name string, c change) error {
+	err := s.beginOne(ctx, name, c)
+	if !errors.Is(err, errNests) {
+		return err
+	}
+	unlock, err := s.library.locks.lock(ctx, nestingLock)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	c.nesting = true
+	return s.beginOne(ctx, name, c)
+}
+
+// nestingLock is held while an ensemble begins to load with what it runs, which takes the locks of several models: ensembles that say that they
+// run each other would wait for each other. It is no name that a model can have, and is taken before those.
+const nestingLock = "(ensembles that load)"
+
+// errNests says that a model runs others, and that nestingLock is to be held for that.
+var errNests = errors.New("it runs other models")
+
+// beginOne is begin for a model that runs no others, and for any with nestingLock held. Errors: errNests too.
+func (s *sources) beginOne(ctx context.Context, name string, c change) error {
 	unlock, err := s.library.locks.lock(ctx, name)
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	defer s.bring(name)()
 	contents, err := s.read(name, c)
 	if err != nil {
 		return err
@@ -68,6 +94,9 @@ func (s *sources) begin(ctx context.Context, name string, c change) error {
 		return s.refused(name, contents, err)
 	}
 	steps := stepsOf(declared)
+	if len(steps) > 0 && !c.nesting {
+		return errNests
+	}
 	for _, step := range steps {
 		if err := s.beginStep(ctx, name, step, c); err != nil {
 			return s.refused(name, contents, edgewise.Errorf("appliance.Load", edgewise.KindOf(err), "ensemble '%s' depends on '%s' which has no loaded version: %w", name, step, err))
@@ -157,7 +186,7 @@ func (s *sources) beginStep(ctx context.Context, ensemble, step string, c change
 	if m := s.brought(step); m != nil && s.serves(m) || m == nil && !s.has(step) && s.library.record(step) != nil {
 		return nil
 	}
-	return s.begin(ctx, step, change{step: true, above: above})
+	return s.beginOne(ctx, step, change{step: true, above: above, nesting: true})
 }
 
 func (s *sources) serves(m *source) bool {
@@ -236,7 +265,6 @@ func (s *sources) refused(name string, c *repository.Contents, cause error) erro
 		m.failed = true
 	}
 	s.mu.Unlock()
-	s.sweep(context.Background(), name)
 	err := edgewise.Errorf("appliance.Load", kind, "load failed for model '%s': version %d is at UNAVAILABLE state: %w;", name, number, cause)
 	err.Model = id
 	return err

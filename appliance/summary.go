@@ -28,7 +28,7 @@ func summarise(t *edgewise.Tensor) *admin.TensorSummary {
 		}
 		finite++
 		s.Min, s.Max = min(s.Min, x), max(s.Max, x)
-		s.Mean += (x - s.Mean) / float64(finite)
+		s.Mean += x/float64(finite) - s.Mean/float64(finite) // the difference of two numbers may be none
 	}
 	if finite == 0 {
 		s.Min, s.Max = 0, 0

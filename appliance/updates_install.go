@@ -148,19 +148,29 @@ func (u *updates) awaitNothing() error {
 // it is ready it can be given up. Errors: NotFound, Conflict.
 func (u *updates) Cancel(ctx context.Context) (admin.SystemUpdate, error) {
 	const op = "appliance.Cancel"
+	for waits := true; waits; {
+		if over, err := u.interrupt(); over {
+			return u.Update(), err
+		}
+		again := time.NewTimer(interruptAgain)
+		select {
+		case <-u.turn:
+			defer func() { u.turn <- struct{}{} }()
+			waits = false
+		case <-again.C:
+		case <-ctx.Done():
+			return u.Update(), ctx.Err()
+		}
+		again.Stop()
+	}
 	u.mu.Lock()
 	state := ""
 	if u.job != nil {
 		state = u.job.State
 	}
-	cancel, staged, pending := u.cancel, u.kept.Staged != nil, u.history.Pending
+	staged, pending := u.kept.Staged != nil, u.history.Pending
 	u.mu.Unlock()
 	switch {
-	case state == admin.UpdateReceiving || state == admin.UpdateChecking:
-		cancel()
-		return u.Update(), nil
-	case state == admin.UpdateInstalling:
-		return u.Update(), edgewise.Errorf(op, edgewise.Conflict, "the update is being written into the slot that does not run, which cannot be stopped: give it up when it is ready")
 	case u.how.Kind == update.Package && staged:
 		if _, err := u.helper.Ask(ctx, helper.Request{Do: helper.DoDiscard}, nil, nil); err != nil {
 			return u.Update(), err
@@ -175,6 +185,27 @@ func (u *updates) Cancel(ctx context.Context) (admin.SystemUpdate, error) {
 	u.ended(edgewise.Errorf(op, edgewise.Canceled, "the update was given up"))
 	u.look(ctx)
 	return u.Update(), nil
+}
+
+// interruptAgain is how often it is looked at whether what has the turn can be interrupted.
+const interruptAgain = 50 * time.Millisecond
+
+// interrupt gives up an update that is being received or checked. over says that nothing else is to be done: that, or that it is being
+// written.
+func (u *updates) interrupt() (over bool, err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.job == nil {
+		return false, nil
+	}
+	switch u.job.State {
+	case admin.UpdateReceiving, admin.UpdateChecking:
+		u.cancel()
+		return true, nil
+	case admin.UpdateInstalling:
+		return true, edgewise.Errorf("appliance.Cancel", edgewise.Conflict, "the update is being written into the slot that does not run, which cannot be stopped: give it up when it is ready")
+	}
+	return false, nil
 }
 
 // keepBooted makes the slot that runs the one that the next start takes.

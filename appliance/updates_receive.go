@@ -38,11 +38,11 @@ func (u *updates) Receive(ctx context.Context, p *edgewise.Principal, n httpapi.
 	u.mu.Unlock()
 	u.tell()
 	goesOn, err := u.take(ctx, n)
-	if !goesOn {
-		u.turn <- struct{}{}
-	}
 	if err != nil {
 		u.ended(err)
+	}
+	if !goesOn {
+		u.turn <- struct{}{} // only now: the next one has the same file
 	}
 	return u.Update(), err
 }

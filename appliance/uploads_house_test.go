@@ -214,6 +214,8 @@ func TestArchivesHoldWhatTheySay(t *testing.T) {
 		"a repository":             {"all.zip", zipOf(t, "a/1/model.onnx", onnx, "b/1/model.onnx", onnx, "b/2/model.onnx", onnx), "a:1 b:1 b:2"},
 		"a folder around it":       {"all.zip", zipOf(t, "repo/a/1/model.onnx", onnx, "repo/b/7/model.onnx", onnx), "a:1 b:7"},
 		"a model's folder":         {"cat.zip", zipOf(t, "1/model.onnx", onnx, "config.pbtxt", ""), "cat:1"},
+		"a version's folder alone": {"cat.zip", zipOf(t, "7/model.onnx", onnx), "cat:7"},
+		"a number around it":       {"all.zip", zipOf(t, "2026/dog/3/model.onnx", onnx), "dog:3"},
 		"a model":                  {"cat.zip", zipOf(t, "dog/3/model.onnx", onnx), "dog:3"},
 		"files of one version":     {"cat.zip", zipOf(t, "model.onnx", onnx, "labels.txt", "a\nb\n"), "cat:0"},
 		"what other systems leave": {"cat.zip", zipOf(t, "cat/1/model.onnx", onnx, "__MACOSX/cat/._1", "x", "cat/.DS_Store", "x"), "cat:1"},

@@ -62,20 +62,40 @@ func (w *watch) infer(ctx context.Context, req *edgewise.Request, inner edgewise
 	if err != nil && edgewise.KindOf(err) == edgewise.NotFound {
 		return resp, err // who asks for names that do not exist fills no memory
 	}
-	id := req.Model
-	if err == nil {
-		id = resp.Model
-		w.latency.Observe(id, took, resp.Timing)
-	}
-	if id.Version != 0 {
-		w.history.Note(id, took, err != nil)
-	}
+	w.note(req.Model, resp, err, took, false)
 	if err == nil && recording == nil && w.kept.Add(1) > keptRequests {
 		return resp, nil
 	}
 	number := w.requests.Note(ctx, req, resp, err, began, took, recording)
 	if w.told.Add(1) <= toldRequests {
 		w.tellRequest(number)
+	}
+	return resp, err
+}
+
+// note counts a request for id: in the metrics and for the page.
+func (w *watch) note(id edgewise.ModelID, resp *edgewise.Response, err error, took time.Duration, inside bool) {
+	if err == nil {
+		id = resp.Model
+		w.latency.Observe(id, took, resp.Timing)
+	}
+	if id.Version != 0 {
+		w.history.Note(id, took, err != nil, inside)
+	}
+}
+
+// insider is the way of the requests that ensembles and steps make.
+type insider struct {
+	watch *watch
+	inner edgewise.Inferer
+}
+
+// Infer asks inner, and remembers how that went.
+func (i insider) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
+	began := time.Now()
+	resp, err := i.inner.Infer(ctx, req)
+	if err == nil || edgewise.KindOf(err) != edgewise.NotFound {
+		i.watch.note(req.Model, resp, err, time.Since(began), true)
 	}
 	return resp, err
 }
@@ -106,11 +126,12 @@ func (a *App) watchOver(ctx context.Context) {
 			a.watch.told.Store(0)
 			a.machine.Look()
 			a.tellStates(states)
-			models := a.watch.history.Tick(now, func(id edgewise.ModelID) (edgewise.Statistics, bool) {
+			tick := a.watch.history.Tick(now, func(id edgewise.ModelID) (edgewise.Statistics, bool) {
 				s, err := a.manager.Statistics(id)
 				return s, err == nil
 			})
-			a.publish("statistics", admin.Tick{Time: now.UTC(), Ready: a.engine.Ready(), CPU: a.machine.CPU().Load, Memory: a.machine.Memory().Box, Models: models})
+			tick.Ready, tick.CPU, tick.Memory = a.engine.Ready(), a.machine.CPU().Load, a.machine.Memory().Box
+			a.publish("statistics", tick)
 		}
 	}
 }

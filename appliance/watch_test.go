@@ -3,8 +3,10 @@ package appliance
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/activity"
 	"github.com/edgewise-ai/edgewise/appliance/observe"
 )
 
@@ -13,6 +15,28 @@ type instant struct{ resp *edgewise.Response }
 
 func (i instant) Infer(context.Context, *edgewise.Request) (*edgewise.Response, error) {
 	return i.resp, nil
+}
+
+func TestWhatEnsemblesAskForIsSeenButNotAsClients(t *testing.T) {
+	latency := observe.NewLatencies(observe.LatencyConfig{})
+	w := newWatch(latency)
+	part := edgewise.ModelID{Name: "part", Version: 1}
+	ctx, req := t.Context(), &edgewise.Request{Model: part}
+	for range 5 {
+		if _, err := (insider{w, instant{&edgewise.Response{Model: part}}}).Infer(ctx, req); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.infer(ctx, req, instant{&edgewise.Response{Model: part}}); err != nil {
+		t.Fatal(err)
+	}
+	tick := w.history.Tick(time.Now(), func(edgewise.ModelID) (s edgewise.Statistics, ok bool) { return s, false })
+	if tick.Requests != 1 || len(tick.Models) != 1 || tick.Models[0].Requests != 6 {
+		t.Errorf("%+v, want 6 requests of which 1 came from a client", tick)
+	}
+	if n := w.requests.List(activity.RequestQuery{Limit: 10}); len(n) != 1 {
+		t.Errorf("%d requests are listed, want the client's", len(n))
+	}
 }
 
 func BenchmarkWatchedRequest(b *testing.B) {

@@ -36,7 +36,7 @@ func TestGuestsAnswerHoweverTheyAreStopped(t *testing.T) {
 // TestInterruptionStopsAGuestWithItsRequest holds the runtime's own way to the same error kinds.
 func TestInterruptionStopsAGuestWithItsRequest(t *testing.T) {
 	s := load(t, Config{Stopping: Interruption, Pause: -1}, model(), prelude+`(func (export "edgewise_process") (param i32) (result i32) loop $l br $l end unreachable)`)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
 	defer cancel()
 	_, err := s.Run(ctx, floats(1), []string{"x"})
 	if edgewise.KindOf(err) != edgewise.Deadline || !strings.Contains(err.Error(), "interrupted") {

@@ -32,16 +32,18 @@ type BatchCount struct {
 	Count uint64 `json:"count"`
 }
 
-// Tick is what was measured in the last second.
+// Tick is what was measured in the last second. Requests and Errors are those of clients, a second.
 type Tick struct {
-	Time   time.Time   `json:"time"`
-	Ready  bool        `json:"ready"`
-	CPU    float64     `json:"cpu"`
-	Memory int64       `json:"memory"`
-	Models []TickModel `json:"models"`
+	Time     time.Time   `json:"time"`
+	Ready    bool        `json:"ready"`
+	CPU      float64     `json:"cpu"`
+	Memory   int64       `json:"memory"`
+	Requests float64     `json:"requests"`
+	Errors   float64     `json:"errors"`
+	Models   []TickModel `json:"models"`
 }
 
-// TickModel is what was measured of one version in the last second.
+// TickModel is what was measured of one version in the last second. Its requests are also those that ensembles and steps made.
 type TickModel struct {
 	Model    string   `json:"model"`
 	Version  int64    `json:"version"`

@@ -39,9 +39,6 @@ type Client struct {
 // Option changes a Client while it is made.
 type Option func(*Client)
 
-// WithHTTP makes the client send its requests with h.
-func WithHTTP(h *http.Client) Option { return func(c *Client) { c.http = h } }
-
 // New returns a client of the box at the URL base, such as "http://127.0.0.1:8000". Errors: Invalid for a base that is
 // no http or https URL.
 func New(base string, options ...Option) (*Client, error) {

@@ -39,7 +39,7 @@ var badBodies = []badBody{
 	{name: "empty", body: "", text: syntax + "The document is empty. at 0"},
 	{name: "white space only", body: " \n", text: syntax + "The document is empty. at 2"},
 	{name: "an array", body: `[]`, text: "the request is an array, want an object"},
-	{name: "no JSON", body: `hello`, text: "the request is no value, want an object"},
+	{name: "no JSON", body: `hello`, text: "the request is not JSON, want an object"},
 	{name: "cut off", body: `{"inputs":[`, text: "Unable to parse 'inputs': input 0 is no value, want an object"},
 	{name: "cut off in an object", body: `{`, text: syntax + "Missing a name for object member. at 1"},
 	{name: "trailing bytes", body: `{` + goodX + `} x`, text: syntax + "The document root must not be followed by other values. at 67"},

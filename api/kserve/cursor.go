@@ -246,6 +246,17 @@ func (c *cursor) unsigned() (value uint64, ok bool) {
 	return mant, true
 }
 
+// root is found for what stands where a whole document begins: there, what is no value is no JSON either.
+func (c *cursor) root() string {
+	if f := c.found(); f != noValue {
+		return f
+	}
+	return "not JSON"
+}
+
+// noValue is what found says where no value begins.
+const noValue = "no value"
+
 // found names the kind of value at the cursor, for messages.
 func (c *cursor) found() string {
 	switch ch := c.next(); {
@@ -262,5 +273,5 @@ func (c *cursor) found() string {
 	case ch == '-' || isDigit(ch):
 		return "a number"
 	}
-	return "no value"
+	return noValue
 }

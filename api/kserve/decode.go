@@ -98,7 +98,7 @@ func (d *Decoder) root(r *InferRequest, c *tensors) error {
 		if c.p >= len(c.b) {
 			return c.bad(badEmpty)
 		}
-		return invalid("the request is %s, want an object", c.found())
+		return invalid("the request is %s, want an object", c.root())
 	}
 	var seen members
 	err := c.object(func(name []byte) error {

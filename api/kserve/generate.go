@@ -47,7 +47,7 @@ func (g *generation) read() error {
 		if g.c.p >= len(g.c.b) {
 			return g.c.bad(badEmpty)
 		}
-		return invalid("the request is %s, want an object", g.c.found())
+		return invalid("the request is %s, want an object", g.c.root())
 	}
 	err := g.c.object(func(name []byte) error {
 		switch string(name) {

@@ -184,15 +184,18 @@ func (c *Contents) SetConfig(file string, data []byte) {
 	slices.SortFunc(c.Shared, byPath)
 }
 
-// Config returns the configuration file; "" when there is none. Errors: Invalid.
+// Config returns the configuration file; "" when there is none. Errors: Invalid, TooLarge over MaxConfigBytes.
 func (c *Contents) Config() (file string, data []byte, err error) {
 	for _, f := range c.Shared {
 		if !isConfig(f.Path) {
 			continue
 		}
 		if data = f.Data; data == nil {
-			if data, err = os.ReadFile(f.Source); err != nil {
+			if data, err = start(f.Source, MaxConfigBytes+1); err != nil {
 				return "", nil, invalid(f.Source, "%w", err)
+			}
+			if len(data) > MaxConfigBytes {
+				return "", nil, edgewise.Errorf("repository.Config", edgewise.TooLarge, "%s: a configuration has at most %d bytes", f.Source, MaxConfigBytes)
 			}
 		}
 		return f.Path, data, nil

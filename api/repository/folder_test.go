@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -192,5 +193,44 @@ func TestACircleOfLinksEnds(t *testing.T) {
 	_, err := (Folder{Name: "m", Dir: filepath.Join(dir, "m")}).Contents("")
 	if err == nil || !strings.Contains(err.Error(), "links to folders lead through more than 8 of them") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestAConfigurationIsReadWithinItsBound has one of the largest size, and one that would fill the memory.
+func TestAConfigurationIsReadWithinItsBound(t *testing.T) {
+	for _, test := range []struct {
+		size int64
+		kind edgewise.Kind // 0: it is read
+	}{
+		{MaxConfigBytes, 0},
+		{MaxConfigBytes + 1, edgewise.TooLarge},
+		{256 << 20, edgewise.TooLarge},
+	} {
+		dir := t.TempDir()
+		lay(t, dir, "m/config.pbtxt", "m/1/model.onnx")
+		if err := os.Truncate(filepath.Join(dir, "m", "config.pbtxt"), test.size); err != nil {
+			t.Fatal(err)
+		}
+		folders, _, err := Folders(dir)
+		if err != nil || len(folders) != 1 {
+			t.Fatal(folders, err)
+		}
+		c, err := folders[0].Contents("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, data, err := c.Config()
+		runtime.ReadMemStats(&after)
+		switch {
+		case test.kind == 0 && (err != nil || int64(len(data)) != test.size):
+			t.Errorf("%d bytes: %d are read, %v", test.size, len(data), err)
+		case test.kind != 0 && (err == nil || edgewise.KindOf(err) != test.kind):
+			t.Errorf("%d bytes: %d are read, %v", test.size, len(data), err)
+		}
+		if took := after.TotalAlloc - before.TotalAlloc; took > 4<<20 {
+			t.Errorf("%d bytes took %d bytes of memory", test.size, took)
+		}
 	}
 }

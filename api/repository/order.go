@@ -8,9 +8,6 @@ import (
 	"slices"
 )
 
-// maxConfigBytes is how much of a configuration is searched for the models that it names.
-const maxConfigBytes = 256 << 10
-
 // namedModel finds the models that the steps of an ensemble name, in protobuf text, YAML or JSON.
 var namedModel = regexp.MustCompile(`\bmodel_name"?\s*:\s*["']?([A-Za-z0-9_.-]+)`)
 
@@ -74,16 +71,21 @@ func isConfig(file string) bool {
 	return slices.Contains([]string{"config.pbtxt", "config.yaml", "config.yml", "config.json"}, path.Clean(file))
 }
 
-// beginning returns the first bytes of a file; who uploads it will say why it cannot be read.
+// beginning returns what is searched of a configuration; who uploads it will say why it cannot be read.
 func beginning(file string) []byte {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(io.LimitReader(f, maxConfigBytes))
+	data, err := start(file, MaxConfigBytes)
 	if err != nil {
 		return nil
 	}
 	return data
+}
+
+// start returns the first bytes of a file, all of one that has no more.
+func start(file string, most int64) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	return io.ReadAll(io.LimitReader(f, most))
 }

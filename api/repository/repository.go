@@ -28,6 +28,8 @@ const (
 	MaxModels   = 10_000 // models of one repository
 	MaxVersions = 10_000 // versions of one model
 	MaxFiles    = 10_000 // files of one version
+
+	MaxConfigBytes = 256 << 10 // of a model's configuration, as wherever one is read
 )
 
 // Version is one version found in a repository.

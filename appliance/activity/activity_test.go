@@ -60,10 +60,10 @@ func TestTheHistoryIsAnHour(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	statistics := func(edgewise.ModelID) (edgewise.Statistics, bool) { return edgewise.Statistics{Pending: 2}, true }
 	for range Steps * 5 * 2 {
-		h.Note(id, time.Millisecond, false)
-		h.Note(id, time.Millisecond, true)
+		h.Note(id, time.Millisecond, false, false)
+		h.Note(id, time.Millisecond, true, false)
 		now = now.Add(time.Second)
-		ticks := h.Tick(now, statistics)
+		ticks := h.Tick(now, statistics).Models
 		if len(ticks) != 1 || ticks[0].Requests != 2 || ticks[0].Errors != 1 || ticks[0].Pending != 2 {
 			t.Fatalf("%+v", ticks)
 		}
@@ -83,7 +83,7 @@ func TestTheHistoryIsAnHour(t *testing.T) {
 		t.Errorf("%d versions that nobody asked for an hour", n)
 	}
 	for i := range maxSeries + 50 {
-		h.Note(edgewise.ModelID{Name: fmt.Sprint(i), Version: 1}, 1, false)
+		h.Note(edgewise.ModelID{Name: fmt.Sprint(i), Version: 1}, 1, false, false)
 	}
 	for range 5 {
 		now = now.Add(time.Second)
@@ -91,6 +91,30 @@ func TestTheHistoryIsAnHour(t *testing.T) {
 	}
 	if n := len(h.Read("", time.Hour).Series); n != maxSeries {
 		t.Errorf("%d versions are kept", n)
+	}
+}
+
+func TestATickSaysWhatClientsAskedForAndWhatModelsRan(t *testing.T) {
+	var h History
+	now := time.Unix(1_700_000_000, 0)
+	none := func(edgewise.ModelID) (s edgewise.Statistics, ok bool) { return s, false }
+	ensemble, part := edgewise.ModelID{Name: "ensemble", Version: 1}, edgewise.ModelID{Name: "part", Version: 1}
+	for range 3 { // each second the same
+		h.Note(ensemble, time.Millisecond, false, false)
+		h.Note(ensemble, time.Millisecond, true, false)
+		for range 4 {
+			h.Note(part, time.Millisecond, false, true)
+		}
+		h.Note(part, time.Millisecond, true, true)
+		h.Note(part, time.Millisecond, false, false)
+		now = now.Add(time.Second)
+		tick := h.Tick(now, none)
+		if tick.Requests != 3 || tick.Errors != 1 {
+			t.Errorf("clients asked %v times with %v errors, want 3 and 1", tick.Requests, tick.Errors)
+		}
+		if len(tick.Models) != 2 || tick.Models[0].Requests != 2 || tick.Models[1].Requests != 6 || tick.Models[1].Errors != 1 || tick.Models[1].P50 == nil {
+			t.Errorf("models %+v", tick.Models)
+		}
 	}
 }
 

@@ -36,6 +36,7 @@ type series struct {
 	id     edgewise.ModelID
 	times  histogram
 	failed atomic.Uint64
+	inside struct{ all, failed atomic.Uint64 } // of these, what was asked for inside the box
 
 	begun, stepped reading // at the last second, and the last step
 	points         []point // the latest Steps, oldest first
@@ -46,6 +47,7 @@ type series struct {
 type reading struct {
 	times      counts
 	failed     uint64
+	inside     struct{ all, failed uint64 }
 	statistics edgewise.Statistics
 }
 
@@ -55,11 +57,17 @@ type point struct {
 	p50, p95, p99, queue, batch *float64
 }
 
-// Note counts a request that was answered, or failed.
-func (h *History) Note(id edgewise.ModelID, took time.Duration, failed bool) {
+// Note counts a request that was answered, or failed. inside tells that an ensemble or a step made it.
+func (h *History) Note(id edgewise.ModelID, took time.Duration, failed, inside bool) {
 	s := h.all()[id]
 	if s == nil {
 		s = h.add(id)
+	}
+	if inside {
+		s.inside.all.Add(1)
+	}
+	if inside && failed {
+		s.inside.failed.Add(1)
 	}
 	if failed {
 		s.failed.Add(1)
@@ -99,9 +107,9 @@ func (h *History) remove(gone []edgewise.ModelID) {
 	h.series.Store(&less)
 }
 
-// Tick reads the counters and returns what was measured since the last Tick. statistics returns what a version's scheduler
-// has measured; ok is false when it is not loaded.
-func (h *History) Tick(now time.Time, statistics func(id edgewise.ModelID) (s edgewise.Statistics, ok bool)) []admin.TickModel {
+// Tick reads the counters and returns what was measured since the last Tick, without what is said of the whole box. statistics
+// returns what a version's scheduler has measured; ok is false when it is not loaded.
+func (h *History) Tick(now time.Time, statistics func(id edgewise.ModelID) (s edgewise.Statistics, ok bool)) admin.Tick {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ticks++
@@ -109,16 +117,18 @@ func (h *History) Tick(now time.Time, statistics func(id edgewise.ModelID) (s ed
 	if step {
 		h.ticks, h.end = 0, now
 	}
-	models := []admin.TickModel{}
+	tick := admin.Tick{Time: now.UTC(), Models: []admin.TickModel{}}
 	for _, s := range h.all() {
-		r := reading{times: s.times.read(), failed: s.failed.Load()}
+		r := s.reading()
 		r.statistics, _ = statistics(s.id)
 		p := between(&s.begun, &r, time.Second)
+		tick.Requests += max(p.requests-float64(r.inside.all-s.begun.inside.all), 0)
+		tick.Errors += max(p.errors-float64(r.inside.failed-s.begun.inside.failed), 0)
 		s.begun = r
 		if p.requests+p.errors > 0 {
 			s.used = now
 		}
-		models = append(models, admin.TickModel{
+		tick.Models = append(tick.Models, admin.TickModel{
 			Model: s.id.Name, Version: s.id.Version, Requests: p.requests, Errors: p.errors, P50: p.p50, P95: p.p95, P99: p.p99, Queue: p.queue, Batch: p.batch, Pending: p.pending,
 		})
 		if step {
@@ -132,10 +142,17 @@ func (h *History) Tick(now time.Time, statistics func(id edgewise.ModelID) (s ed
 	if step {
 		h.forget(now)
 	}
-	slices.SortFunc(models, func(a, b admin.TickModel) int {
+	slices.SortFunc(tick.Models, func(a, b admin.TickModel) int {
 		return cmp.Or(strings.Compare(a.Model, b.Model), cmp.Compare(a.Version, b.Version))
 	})
-	return models
+	return tick
+}
+
+// reading reads the counters. A request that is being noted may be in some of them only.
+func (s *series) reading() (r reading) {
+	r.inside.all, r.inside.failed = s.inside.all.Load(), s.inside.failed.Load()
+	r.times, r.failed = s.times.read(), s.failed.Load()
+	return r
 }
 
 // forget removes the versions that were not asked for the whole time, and those over maxSeries. h.mu is held.

@@ -98,7 +98,7 @@ func network(address string) string {
 
 // limited is the error for who has to wait.
 func limited(what string, wait time.Duration) error {
-	seconds := max(1, int(wait.Round(time.Second)/time.Second))
+	seconds := int((wait + time.Second - 1) / time.Second) // who waits as long as that has waited long enough
 	err := edgewise.Errorf("auth.limited", edgewise.Busy, "%s: try again in %d s", what, seconds)
 	err.Reason, err.Retry = "rate_limited", time.Duration(seconds)*time.Second
 	return err

@@ -22,8 +22,8 @@ func (u *user) public() admin.User {
 }
 
 func checkUser(name string) error {
-	if err := edgewise.CheckName(name); err != nil {
-		return wrong("auth.checkUser", "user", "the user's name is not one: %w", err)
+	if err := edgewise.CheckUser(name); err != nil {
+		return wrong("auth.checkUser", "user", "%w", err)
 	}
 	return nil
 }

@@ -214,3 +214,15 @@ func TestPlainTextIsTakenFromThoseWhoMay(t *testing.T) {
 		}
 	}
 }
+
+// TestAMachineMayBeCalledAnything has names that a certificate cannot have.
+func TestAMachineMayBeCalledAnything(t *testing.T) {
+	i := open(t, t.TempDir(), "küche", "a name", "", "edge.local", "192.0.2.1")
+	d := i.Describe()
+	if !slices.Equal(d.Names, []string{"edge.local", "192.0.2.1"}) {
+		t.Errorf("names %v", d.Names)
+	}
+	if i.Keep(); i.Describe().Fingerprint != d.Fingerprint {
+		t.Error("it is made anew each time")
+	}
+}

@@ -127,12 +127,17 @@ func (i *Identity) stale(l *leaf) bool {
 		return true
 	}
 	have := names(l.parsed)
-	return slices.ContainsFunc(i.cfg.Names(), func(name string) bool { return !slices.Contains(have, name) })
+	return slices.ContainsFunc(i.names(), func(name string) bool { return !slices.Contains(have, name) })
+}
+
+// names lists what the box's own certificate is for: those of its names that a certificate can have. A machine may be called anything.
+func (i *Identity) names() []string {
+	return slices.DeleteFunc(slices.Clone(i.cfg.Names()), func(name string) bool { return name == "" || !visible(name) })
 }
 
 // renew makes a certificate of the box's own authority. i.mu is held.
 func (i *Identity) renew() error {
-	p, err := i.authority.issue(i.cfg.Names())
+	p, err := i.authority.issue(i.names())
 	if err != nil {
 		return edgewise.Errorf("certificate.renew", edgewise.Internal, "%w", err)
 	}

@@ -234,6 +234,7 @@ func TestEveryLimitIsKept(t *testing.T) {
 		{"http.allowed_hosts", "a.b-c,x" + strings.Repeat(",x", 62), "x" + strings.Repeat(",x", 64)},
 		{"http.allowed_hosts", strings.Repeat("a.", 126) + "a", strings.Repeat("a.", 127) + "a"},
 		{"http.allowed_hosts", "", "a:80"},
+		{"http.allowed_hosts", "*", "*.a"},
 		{"grpc.address", "", "localhost"},
 		{"grpc.address", ":0", "localhost:65536"},
 		{"grpc.max_message_bytes", "2147483647", "2GiB"},

@@ -78,7 +78,7 @@ var rows = []row{
 	{"http.body_timeout", "duration", duration(time.Millisecond, 24*time.Hour), "Longest time without one byte of a body. Slow uploads go on for as long as bytes arrive.", func(c *Config) any { return &c.HTTP.BodyTimeout }},
 	{"http.idle_timeout", "duration", duration(time.Millisecond, 24*time.Hour), "How long a connection without a request is kept.", func(c *Config) any { return &c.HTTP.IdleTimeout }},
 	{"http.write_timeout", "duration", duration(time.Millisecond, 24*time.Hour), "Longest time a client may take no byte of its answer.", func(c *Config) any { return &c.HTTP.WriteTimeout }},
-	{"http.allowed_hosts", "list of host names", limit{"at most 64 host names without port", areHosts}, "Names under which clients may call the box, beside localhost, its host name and its addresses; its own certificate is for them too. Other Host headers are refused, against DNS rebinding.", func(c *Config) any { return &c.HTTP.AllowedHosts }},
+	{"http.allowed_hosts", "list of host names", limit{"at most 64 host names without port, or \"*\" for any name", areHosts}, "Names under which clients may call the box, beside localhost, its host name and its addresses; its own certificate is for them too. Other Host headers are refused, against DNS rebinding.", func(c *Config) any { return &c.HTTP.AllowedHosts }},
 
 	{"tls.mode", "name", oneOf(TLSAuto, TLSRequire, TLSOff), "Who must speak TLS, over REST and gRPC alike. auto: everybody but clients on the box itself. require: everybody. off: nobody can, and passwords and keys cross the network for all to read.", func(c *Config) any { return &c.TLS.Mode }},
 
@@ -263,7 +263,7 @@ func areDevices(field any) bool {
 func areHosts(field any) bool {
 	hosts := *field.(*[]string)
 	for _, h := range hosts {
-		if len(h) > 253 || !hostName.MatchString(h) {
+		if h != "*" && (len(h) > 253 || !hostName.MatchString(h)) {
 			return false
 		}
 	}

@@ -277,6 +277,9 @@ func TestParseRefuses(t *testing.T) {
 		{"stray character", Pbtxt, "a: @", `file:1: unexpected character '@'`},
 
 		{"yaml list at the top", YAML, "- a", "file:1: want a mapping, got a list"},
+		{"a tab in yaml", YAML, "part:\n\tname: x", "file:2: a tab stands before its first word: YAML takes spaces there"},
+		{"a tab behind a space in yaml", YAML, "part:\n  \tname: x", "file:2: a tab stands before its first word: YAML takes spaces there"},
+		{"another character that yaml does not take", YAML, "a: 1\nname: @x", "file:2: found character that cannot start any token"},
 		{"two yaml documents", YAML, "a: 1\n---\nb: 1", "file:2: want one YAML document in a file, got more"},
 		{"yaml anchor", YAML, "a: 1\nb: &x 2", "file:2: anchors and aliases are not supported: write the value out"},
 		{"yaml alias", YAML, "a: &x [1]\nb: *x", "file:1: anchors and aliases are not supported: write the value out"},

@@ -18,13 +18,13 @@ func parseYAML(b *builder, data []byte) (*Node, error) {
 	case errors.Is(err, io.EOF):
 		return b.node(Map, 1, 1)
 	case err != nil:
-		return nil, b.yamlError(err)
+		return nil, b.yamlError(err, data)
 	}
 	switch err := decoder.Decode(&second); {
 	case err == nil:
 		return nil, b.errorf(second.Line, "want one YAML document in a file, got more")
 	case !errors.Is(err, io.EOF):
-		return nil, b.yamlError(err)
+		return nil, b.yamlError(err, data)
 	}
 	root, err := b.yamlNode(first.Content[0], 1)
 	if err != nil {
@@ -41,14 +41,22 @@ func parseYAML(b *builder, data []byte) (*Node, error) {
 
 var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
 
-// yamlError takes the line out of the library's message.
-func (b *builder) yamlError(err error) *Error {
+// yamlError takes the line out of the library's message on data, and says what a tab in front of that line is.
+func (b *builder) yamlError(err error, data []byte) *Error {
 	text := err.Error()
-	if m := yamlLine.FindStringSubmatch(text); m != nil {
-		line, _ := strconv.Atoi(m[1])
-		return b.errorf(line, "%s", text[len(m[0]):])
+	m := yamlLine.FindStringSubmatch(text)
+	if m == nil {
+		return b.errorf(0, "%s", strings.TrimPrefix(text, "yaml: "))
 	}
-	return b.errorf(0, "%s", strings.TrimPrefix(text, "yaml: "))
+	line, _ := strconv.Atoi(m[1])
+	if lines := strings.Split(string(data), "\n"); line > 0 && line <= len(lines) && indentedByTab(lines[line-1]) {
+		return b.errorf(line, "a tab stands before its first word: YAML takes spaces there")
+	}
+	return b.errorf(line, "%s", text[len(m[0]):])
+}
+
+func indentedByTab(line string) bool {
+	return strings.Contains(line[:len(line)-len(strings.TrimLeft(line, " \t"))], "\t")
 }
 
 func (b *builder) yamlNode(y *yaml.Node, depth int) (*Node, error) {

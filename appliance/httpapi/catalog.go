@@ -177,11 +177,11 @@ func (s *Server) comparison(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	from, err := parseVersion(c.Query("from"))
+	from, err := queryVersion(c, "from")
 	if err != nil {
 		return err
 	}
-	to, err := parseVersion(c.Query("to"))
+	to, err := queryVersion(c, "to")
 	if err != nil {
 		return err
 	}
@@ -190,6 +190,15 @@ func (s *Server) comparison(c *fiber.Ctx) error {
 		return err
 	}
 	return writeJSON(c, compared)
+}
+
+// queryVersion returns the version in a query parameter. Errors: Invalid, naming the parameter.
+func queryVersion(c *fiber.Ctx, name string) (int64, error) {
+	n, err := parseVersion(c.Query(name))
+	if err != nil {
+		return 0, edgewise.Errorf("httpapi.queryVersion", edgewise.Invalid, "query parameter %s: %w", name, err)
+	}
+	return n, nil
 }
 
 // modelDeployments returns what served when: GET /api/v1[/models/{model}]/deployments.

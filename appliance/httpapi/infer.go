@@ -93,7 +93,11 @@ func (s *Server) decodeInfer(c *fiber.Ctx, id edgewise.ModelID) (*kserve.InferRe
 		if isMedia(&c.Request().Header, body) {
 			return s.decodeMedia(id, body)
 		}
-		return s.decoder.Infer(id, body, -1)
+		req, err := s.decoder.Infer(id, body, -1)
+		if err != nil && hasPrefixFold(c.Request().Header.ContentType(), fiber.MIMEMultipartForm) {
+			return nil, errForm
+		}
+		return req, err
 	}
 	size, err := kserve.ParseHeaderLength(string(header), len(body))
 	if err != nil {

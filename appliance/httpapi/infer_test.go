@@ -129,6 +129,15 @@ func TestAFileIsRefusedByAModelThatTakesNone(t *testing.T) {
 			t.Errorf("%s: %d %s", kind, resp.StatusCode, body)
 		}
 	}
+	for _, form := range []string{"multipart/form-data; boundary=x", "Multipart/Form-Data; boundary=x"} {
+		resp, body := ts.do(t, "POST", "/v2/models/echo/infer", "--x\r\nfile\r\n--x--", "Content-Type", form)
+		if resp.StatusCode != 400 || !strings.Contains(body, "the body is a form (multipart/form-data): send the file itself as the body") {
+			t.Errorf("%s: %d %s", form, resp.StatusCode, body)
+		}
+	}
+	if resp, body := ts.do(t, "POST", "/v2/models/echo/infer", fourNumbers, "Content-Type", "multipart/form-data"); resp.StatusCode != 200 {
+		t.Errorf("a request that calls itself a form: %d %s", resp.StatusCode, body)
+	}
 	if resp, body := ts.do(t, "POST", "/v2/models/echo/infer", "file", "Content-Type", "imagery"); resp.StatusCode != 400 || !strings.Contains(body, "want an object") {
 		t.Errorf("another type: %d %s", resp.StatusCode, body)
 	}

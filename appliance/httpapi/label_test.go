@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
@@ -22,20 +23,21 @@ func TestALabelStandsForItsVersion(t *testing.T) {
 	for _, test := range []struct {
 		name, method, path, body string
 		status                   int
+		part                     string
 	}{
-		{"metadata", "GET", "/v2/models/echo/versions/beta", "", 200},
-		{"ready", "GET", "/v2/models/echo/versions/beta/ready", "", 200},
-		{"statistics", "GET", "/v2/models/echo/versions/beta/stats", "", 200},
-		{"inference", "POST", "/v2/models/echo/versions/beta/infer", fourNumbers, 200},
-		{"percent-encoded", "POST", "/v2/models/echo/versions/b%65ta/infer", fourNumbers, 200},
-		{"another label", "POST", "/v2/models/echo/versions/gamma/infer", fourNumbers, 404},
-		{"a label of another case", "GET", "/v2/models/echo/versions/Beta", "", 404},
-		{"a label of a model that is not there", "GET", "/v2/models/none/versions/beta", "", 404},
-		{"no label at all", "GET", "/v2/models/echo/versions/%2e%2e", "", 404},
+		{"metadata", "GET", "/v2/models/echo/versions/beta", "", 200, ""},
+		{"ready", "GET", "/v2/models/echo/versions/beta/ready", "", 200, ""},
+		{"statistics", "GET", "/v2/models/echo/versions/beta/stats", "", 200, ""},
+		{"inference", "POST", "/v2/models/echo/versions/beta/infer", fourNumbers, 200, ""},
+		{"percent-encoded", "POST", "/v2/models/echo/versions/b%65ta/infer", fourNumbers, 200, ""},
+		{"another label", "POST", "/v2/models/echo/versions/gamma/infer", fourNumbers, 404, "'echo' version 'gamma' is not found: want its number, or a label of this model"},
+		{"a label of another case", "GET", "/v2/models/echo/versions/Beta", "", 404, "'Beta'"},
+		{"a label of a model that is not there", "GET", "/v2/models/none/versions/beta", "", 404, "'none' version 'beta' is not found"},
+		{"no label at all", "GET", "/v2/models/echo/versions/%2e%2e", "", 404, "'..'"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if resp, text := ts.do(t, test.method, test.path, test.body); resp.StatusCode != test.status {
-				t.Errorf("%s %s: %d %s, want %d", test.method, test.path, resp.StatusCode, text, test.status)
+			if resp, text := ts.do(t, test.method, test.path, test.body); resp.StatusCode != test.status || !strings.Contains(text, test.part) {
+				t.Errorf("%s %s: %d %s, want %d and %q", test.method, test.path, resp.StatusCode, text, test.status, test.part)
 			}
 		})
 	}

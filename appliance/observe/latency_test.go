@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,13 +12,6 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 )
-
-// timed answers after a while, of which the scheduler reports parts.
-type timed struct{ timing edgewise.Timing }
-
-func (i timed) Infer(context.Context, *edgewise.Request) (*edgewise.Response, error) {
-	return &edgewise.Response{Model: edgewise.ModelID{Name: "cat", Version: 2}, Timing: i.timing}, nil
-}
 
 func pageOf(t *testing.T, s Source) string {
 	t.Helper()
@@ -64,11 +56,8 @@ func TestLatenciesOnThePage(t *testing.T) {
 			sample := Sample{Version: v}
 			s.Samples = func() []Sample { return []Sample{sample} }
 			s.Latencies = NewLatencies(test.config)
-			i := s.Latencies.Inferer(timed{edgewise.Timing{Queue: 70 * time.Microsecond, Input: time.Microsecond, Infer: 2 * time.Microsecond, Output: 3 * time.Microsecond, Batch: 1}})
 			for range 3 {
-				if _, err := i.Infer(t.Context(), nil); err != nil {
-					t.Error(err)
-				}
+				s.Latencies.Observe(v.ID, 80*time.Microsecond, edgewise.Timing{Queue: 70 * time.Microsecond, Input: time.Microsecond, Infer: 2 * time.Microsecond, Output: 3 * time.Microsecond, Batch: 1})
 			}
 			page := pageOf(t, s)
 			for _, line := range test.there {

@@ -21,6 +21,7 @@ type Cores struct {
 	clock   time.Duration // what the version served last had used then
 	lone    int           // runs in a row that nobody ran beside, or waited for
 	ended   atomic.Int64  // cores that are held and whose run has ended
+	wide    *seat         // whose run has more cores than its account's width; nil: none
 	waiting []*seat       // in the order of their arrival
 }
 
@@ -166,6 +167,9 @@ func (c *Cores) serve() {
 	for len(c.waiting) > 0 {
 		next := c.next()
 		s := c.waiting[next]
+		if s.account.width > c.free && c.wide != nil {
+			c.narrow(c.wide)
+		}
 		if s.account.width > c.free {
 			return
 		}

@@ -12,15 +12,15 @@ import (
 // itself is told that it is alone, and may take more cores, where the instance can and where that is seen to pay.
 
 const (
-	loneRuns    = 8                     // runs in a row without company that make the next one count as alone
-	shortest    = time.Millisecond      // a run below this is not worth a second thread
-	longest     = 50 * time.Millisecond // nor is one above: who comes meanwhile waits for its end
-	mostRefused = 512                   // runs in a row that were told and did not make use of it: they do not pay
-	trialFirst  = 3                     // wide runs that are not compared: their memory is new
-	trialEach   = 11                    // runs of both kinds that are compared
-	verdictRuns = 4096                  // lone runs for which a verdict holds that they pay
-	refusalRuns = 512                   // and one that they do not
-	wideGain    = 1.15                  // median without over median with: below it the cores are better left to others
+	loneRuns    = 8                // runs in a row without company that make the next one count as alone
+	shortest    = time.Millisecond // a run below this is not worth a second thread
+	longest     = time.Second      // nor, for others, is one above
+	mostRefused = 512              // runs in a row that were told and did not make use of it: they do not pay
+	trialFirst  = 3                // wide runs that are not compared: their memory is new
+	trialEach   = 11               // runs of both kinds that are compared
+	verdictRuns = 4096             // lone runs for which a verdict holds that they pay
+	refusalRuns = 512              // and one that they do not
+	wideGain    = 1.15             // median without over median with: below it the cores are better left to others
 )
 
 // alone tells whether nobody else runs or waits, or did lately.
@@ -71,15 +71,18 @@ func (s *seat) begin() {
 	}
 }
 
-// narrow gives back what widen took. The caller holds mu.
+// narrow gives back what widen took: at the end of the run, or sooner when somebody waits for cores. The run's threads go on, but
+// they are nicer than those of others. The caller holds mu.
 func (c *Cores) narrow(s *seat) {
+	if s.more == 0 {
+		return
+	}
 	s.account.used += time.Since(s.since) * time.Duration(s.more)
 	c.free += s.more
-	s.more = 0
+	s.more, c.wide = 0, nil
 }
 
-// widen takes more cores for a run that is about to begin, up to threads in all, if it is still alone. They are given back
-// at the end of the run.
+// widen takes more cores for a run that is about to begin, up to threads in all, if it is still alone; see narrow.
 func (s *seat) widen(threads int) bool {
 	c := s.account.cores
 	c.mu.Lock()
@@ -92,7 +95,7 @@ func (s *seat) widen(threads int) bool {
 		return false
 	}
 	c.free -= more
-	s.more = more
+	s.more, c.wide = more, s
 	return true
 }
 

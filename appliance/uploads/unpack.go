@@ -39,7 +39,7 @@ func Unpack(kind, archive, dir string, limits Limits, progress func(done int64))
 	u := &unpacker{dir: dir, limits: limits, seen: map[string]bool{}, progress: progress}
 	u.limits.Bytes = min(limits.Bytes, max(info.Size(), 1<<20)*maxRatio)
 	if kind == "zip" {
-		return u.zip(archive)
+		return u.zip(archive, info.Size())
 	}
 	return u.tar(archive)
 }
@@ -53,13 +53,46 @@ type unpacker struct {
 	progress func(int64)
 }
 
-func (u *unpacker) zip(archive string) error {
+// What the list at the end of a zip archive may take. It is in memory at once, several times as large.
+const (
+	listEnd   = 256 << 10 // bytes in which the list is looked for
+	listEntry = 1 << 10   // bytes of an entry
+)
+
+var errList = errors.New("the list of the archive is too long")
+
+// listReader reads an archive: no more than what is left until its list has been read.
+type listReader struct {
+	file io.ReaderAt
+	left int64
+	read bool // the list
+}
+
+func (l *listReader) ReadAt(p []byte, at int64) (int, error) {
+	if !l.read {
+		if l.left -= int64(len(p)); l.left < 0 {
+			return 0, errList
+		}
+	}
+	return l.file.ReadAt(p, at)
+}
+
+func (u *unpacker) zip(archive string, size int64) error {
 	const op = "uploads.Unpack"
-	r, err := zip.OpenReader(archive)
+	f, err := os.Open(archive)
 	if err != nil {
+		return edgewise.Errorf(op, edgewise.Internal, "%w", bare(err))
+	}
+	defer func() { _ = f.Close() }()
+	list := &listReader{file: f, left: listEnd + int64(u.limits.Files)*2*listEntry}
+	r, err := zip.NewReader(list, size)
+	switch {
+	case errors.Is(err, errList):
+		return u.tooMany()
+	case err != nil:
 		return edgewise.Errorf(op, edgewise.Invalid, "this is no zip archive that can be read: %w", bare(err))
 	}
-	defer func() { _ = r.Close() }()
+	list.read = true
 	if len(r.File) > 2*u.limits.Files {
 		return u.tooMany()
 	}

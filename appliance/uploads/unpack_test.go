@@ -4,10 +4,12 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -161,4 +163,30 @@ func FuzzUnpack(f *testing.F) {
 			t.Errorf("%d bytes in %d files", total, files)
 		}
 	})
+}
+
+// TestAZipArchiveWithAnEndlessListIsNotTakenIntoMemory says 300,000 times that it holds an empty file.
+func TestAZipArchiveWithAnEndlessListIsNotTakenIntoMemory(t *testing.T) {
+	const entries = 300_000
+	one := zipped(t, entry{"a", "", 0})
+	end := bytes.LastIndex(one, []byte("PK\x05\x06"))
+	begin := int(binary.LittleEndian.Uint32(one[end+16:]))
+	archive := append(bytes.Clone(one[:begin]), bytes.Repeat(one[begin:end], entries)...)
+	tail := bytes.Clone(one[end:])
+	binary.LittleEndian.PutUint16(tail[8:], uint16(entries%(1<<16)))
+	binary.LittleEndian.PutUint16(tail[10:], uint16(entries%(1<<16)))
+	binary.LittleEndian.PutUint32(tail[12:], uint32(entries*(end-begin)))
+	archive = append(archive, tail...)
+	file := filepath.Join(t.TempDir(), "archive")
+	if err := os.WriteFile(file, archive, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err := Unpack("zip", file, file+".d", roomy, func(int64) {})
+	runtime.ReadMemStats(&after)
+	wantKind(t, err, edgewise.TooLarge, "more than 10 files")
+	if took := after.TotalAlloc - before.TotalAlloc; took > 8<<20 {
+		t.Errorf("a list of %d bytes took %d bytes of memory", entries*(end-begin), took)
+	}
 }

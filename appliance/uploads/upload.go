@@ -34,11 +34,19 @@ type upload struct {
 	Hash   []byte    `json:"hash"` // state of the running SHA-256
 	Active time.Time `json:"active"`
 
-	dir  string
-	sum  hash.Hash
-	hold sync.Mutex // held by who writes, or looks
-	cut  atomic.Pointer[func()]
-	mu   sync.Mutex // guards Offset and Active against readers
+	dir    string
+	sum    hash.Hash
+	stored mark       // what state.json says
+	told   bool       // Config.Finished was called
+	hold   sync.Mutex // held by who writes, or looks
+	cut    atomic.Pointer[func()]
+	mu     sync.Mutex // guards Offset and Active against readers
+}
+
+// mark is how far an upload is on disk.
+type mark struct {
+	offset int64
+	hash   []byte
 }
 
 // Body is what a sender sends. Cut ends a Read that waits; it may be called by anybody at any time.
@@ -69,6 +77,7 @@ func readUpload(dir string) (*upload, error) {
 	case info.Size() < up.Offset:
 		return nil, fmt.Errorf("the file has %d bytes, of which %d are said to be stored", info.Size(), up.Offset)
 	}
+	up.stored = mark{up.Offset, up.Hash}
 	return up, os.Truncate(filepath.Join(dir, dataFile), up.Offset)
 }
 
@@ -84,7 +93,7 @@ func (up *upload) create() error {
 	return errors.Join(f.Close(), up.save())
 }
 
-// save stores the offset and the state of the hash. The bytes before the offset are on disk.
+// save stores the offset and the state of the hash. The bytes before the offset are on disk. After an error what was stored before stands.
 func (up *upload) save() error {
 	state, err := up.sum.(encoding.BinaryMarshaler).MarshalBinary()
 	if err != nil {
@@ -104,13 +113,26 @@ func (up *upload) save() error {
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	return os.Rename(path+".new", path)
+	if err := os.Rename(path+".new", path); err != nil {
+		return err
+	}
+	up.stored = mark{up.Offset, state}
+	return nil
 }
 
-func (up *upload) whole() bool {
+// goBack takes back what was written behind the stored offset, as a restart would. The sender sends it again.
+func (up *upload) goBack() error {
+	up.setOffset(up.stored.offset)
+	return up.sum.(encoding.BinaryUnmarshaler).UnmarshalBinary(up.stored.hash)
+}
+
+func (up *upload) whole() bool { return up.missing() == 0 }
+
+// missing is how many bytes have not arrived.
+func (up *upload) missing() int64 {
 	up.mu.Lock()
 	defer up.mu.Unlock()
-	return up.Offset == up.Length
+	return up.Length - up.Offset
 }
 
 func (up *upload) lastActive() time.Time {
@@ -158,7 +180,7 @@ func (up *upload) give() {
 
 // Write takes the bytes of an upload from an offset on, until body ends or the file is whole. checksum, where it is not nil,
 // is the SHA-256 of the bytes of this body; when they have another, they are taken back. What was read before an error of
-// body is kept, but for one with a checksum. Errors: NotFound, Busy, Conflict for another offset, TooLarge for more bytes
+// body is kept, but for one with a checksum; also when that was all of it, and the file is finished. Errors: NotFound, Busy, Conflict for another offset, TooLarge for more bytes
 // than were announced, Corrupt for another checksum, Exhausted, and those of body.
 func (u *Uploads) Write(ctx context.Context, p *edgewise.Principal, id string, offset int64, body Body, checksum []byte) (admin.Upload, error) {
 	const op = "uploads.Write"
@@ -181,17 +203,21 @@ func (u *Uploads) Write(ctx context.Context, p *edgewise.Principal, id string, o
 	if offset != up.Offset {
 		return up.public(), edgewise.Errorf(op, edgewise.Conflict, "upload %s has %d bytes, not %d: go on from there", id, up.Offset, offset)
 	}
-	if up.whole() {
-		return up.public(), nil
+	if !up.whole() {
+		err = up.receive(body, checksum, u.cfg.Room)
 	}
-	if err := up.receive(body, checksum, u.cfg.Room); err != nil {
-		return up.public(), err
+	u.finish(up)
+	return up.public(), err
+}
+
+// finish tells once that a file is whole, if it is. The caller holds up.
+func (u *Uploads) finish(up *upload) {
+	if up.told || !up.whole() {
+		return
 	}
-	if up.whole() {
-		up.Computed = hex.EncodeToString(up.sum.Sum(nil))
-		u.cfg.Finished(up.File)
-	}
-	return up.public(), nil
+	up.told = true
+	up.Computed = hex.EncodeToString(up.sum.Sum(nil))
+	u.cfg.Finished(up.File)
 }
 
 // receive appends body to the file.
@@ -275,9 +301,10 @@ func (w *writer) write(p []byte) error {
 	return w.settle()
 }
 
-// settle makes what was written so far count.
+// settle makes what was written so far count, or takes it back.
 func (w *writer) settle() error {
 	if err := errors.Join(w.file.Sync(), w.up.save()); err != nil {
+		err = errors.Join(err, w.up.goBack())
 		return edgewise.Errorf("uploads.Write", edgewise.Exhausted, "upload %s: storing its offset: %w", w.up.ID, bare(err))
 	}
 	w.unsure = 0

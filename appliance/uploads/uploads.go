@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -91,17 +92,13 @@ func Open(cfg Config) (*Uploads, error) {
 // Start tells of the files that are whole. It is called once.
 func (u *Uploads) Start() {
 	u.mu.Lock()
-	var whole []File
-	for _, up := range u.all {
-		if up.whole() {
-			up.Computed = hex.EncodeToString(up.sum.Sum(nil))
-			whole = append(whole, up.File)
-		}
-	}
+	all := slices.Collect(maps.Values(u.all))
 	u.mu.Unlock()
-	slices.SortFunc(whole, func(a, b File) int { return a.Created.Compare(b.Created) })
-	for _, f := range whole {
-		u.cfg.Finished(f)
+	slices.SortFunc(all, func(a, b *upload) int { return a.Created.Compare(b.Created) })
+	for _, up := range all {
+		up.hold.Lock()
+		u.finish(up)
+		up.give()
 	}
 }
 
@@ -117,11 +114,12 @@ func (u *Uploads) Create(f File) (admin.Upload, error) {
 	defer u.mu.Unlock()
 	own, total, due := 0, 0, int64(0)
 	for _, up := range u.all {
-		if up.whole() {
+		missing := up.missing()
+		if missing == 0 {
 			continue
 		}
 		total++
-		due += up.Length - up.Offset
+		due += missing
 		if up.Owner == f.Owner {
 			own++
 		}
@@ -149,6 +147,9 @@ func (u *Uploads) check(f *File) error {
 		err := edgewise.Errorf(op, edgewise.Invalid, format, args...)
 		err.Field = field
 		return err
+	}
+	if f.Filename == "" {
+		return invalid("filename", "the upload has no file name: want it as filename in its metadata, since the name's end says what the file is")
 	}
 	f.Filename = filepath.Base(strings.ReplaceAll(f.Filename, `\`, "/"))
 	switch {
@@ -276,10 +277,9 @@ func (u *Uploads) Path(id string) (file, folder string) {
 	return filepath.Join(dir, dataFile), filepath.Join(dir, "unpacked")
 }
 
-// Sweep removes the uploads whose time is over, but for those that keep says are in use.
-func (u *Uploads) Sweep(keep func(id string) bool) {
+// Sweep removes the uploads whose time is over, but for those that keep says are in use, and returns their ids.
+func (u *Uploads) Sweep(keep func(id string) bool) (over []string) {
 	u.mu.Lock()
-	var over []string
 	for id, up := range u.all {
 		if time.Since(up.lastActive()) > Expiry && !keep(id) {
 			over = append(over, id)
@@ -292,6 +292,7 @@ func (u *Uploads) Sweep(keep func(id string) bool) {
 			u.cfg.Log.Error("removing an upload", "upload", id, "error", err)
 		}
 	}
+	return over
 }
 
 // Kind tells by a file's name what it is: "onnx", "wasm", "zip", "tar", "backup"; "" for what is not taken.

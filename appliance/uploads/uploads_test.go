@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -111,15 +112,14 @@ func TestPiecesMakeTheWhole(t *testing.T) {
 				}
 			case "restart":
 				u = b.open(t)
+				u.Start()
 			}
 			if err != nil {
 				rt.Fatal(err)
 			}
 		}
 		sum := sha256.Sum256(file)
-		if len(b.finished) == 0 {
-			b.open(t).Start()
-		}
+		u.Start() // after a restart
 		if len(b.finished) != 1 || b.finished[0].Computed != hex.EncodeToString(sum[:]) {
 			rt.Fatalf("finished: %+v", b.finished)
 		}
@@ -198,6 +198,9 @@ func TestUploadsThatAreRefused(t *testing.T) {
 			}
 		})
 	}
+	if _, err := u.Create(File{Length: 1}); err == nil || !strings.Contains(err.Error(), "the upload has no file name") {
+		t.Errorf("without a name: %v", err)
+	}
 	if up, err := u.Create(File{Filename: `C:\models\a.onnx`, Length: 1}); err != nil || up.Filename != "a.onnx" {
 		t.Errorf("%+v, %v", up, err)
 	}
@@ -221,7 +224,9 @@ func TestUnfinishedUploadsAreBoundedAndExpire(t *testing.T) {
 	_, err = u.Create(File{Filename: "m.onnx", Length: 1, Owner: "another"})
 	wantKind(t, err, edgewise.Busy, "")
 	u.all[first].Active = time.Now().Add(-Expiry - time.Second)
-	u.Sweep(func(string) bool { return false })
+	if over := u.Sweep(func(string) bool { return false }); !slices.Equal(over, []string{first}) {
+		t.Errorf("over: %v, want %s", over, first)
+	}
 	if _, err := u.Get(anna, first); err == nil || len(u.all) != MaxTotal-1 {
 		t.Errorf("%v, %d uploads", err, len(u.all))
 	}
@@ -252,5 +257,80 @@ func TestAFullDiskKeepsWhatHasArrived(t *testing.T) {
 	up, err := b.open(t).Get(anna, id)
 	if err != nil || up.Offset < saveEvery || up.Offset >= 4*saveEvery {
 		t.Errorf("%+v, %v", up, err)
+	}
+}
+
+// TestAFileThatIsWholeIsFinishedHoweverItsSenderEnds has the last bytes arrive in a request that breaks off behind them: the sender learns
+// the offset, and has nothing left to send.
+func TestAFileThatIsWholeIsFinishedHoweverItsSenderEnds(t *testing.T) {
+	b := &box{dir: t.TempDir()}
+	u := b.open(t)
+	id := create(t, u, 10)
+	broken := Body{io.MultiReader(strings.NewReader("0123456789"), iotest.ErrReader(io.ErrUnexpectedEOF)), func() {}}
+	if _, err := u.Write(t.Context(), anna, id, 0, broken, nil); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Error(err)
+	}
+	if up, err := u.Offset(t.Context(), anna, id); err != nil || up.Offset != 10 {
+		t.Fatalf("%+v, %v", up, err)
+	}
+	if len(b.finished) != 1 {
+		t.Errorf("finished: %+v", b.finished)
+	}
+	if _, err := u.Write(t.Context(), anna, id, 10, send(nil), nil); err != nil || len(b.finished) != 1 {
+		t.Errorf("asked again: %v, finished %d times", err, len(b.finished))
+	}
+}
+
+// TestAnOffsetThatCannotBeStoredIsNotTold has no room for the offset behind the last bytes.
+func TestAnOffsetThatCannotBeStoredIsNotTold(t *testing.T) {
+	b := &box{dir: t.TempDir()}
+	u := b.open(t)
+	id := create(t, u, 10)
+	if _, err := u.Write(t.Context(), anna, id, 0, send([]byte("0123")), nil); err != nil {
+		t.Fatal(err)
+	}
+	full := filepath.Join(b.dir, id, stateFile+".new")
+	if err := os.Mkdir(full, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, err := u.Write(t.Context(), anna, id, 4, send([]byte("456789")), nil)
+	wantKind(t, err, edgewise.Exhausted, "storing its offset")
+	up, err := u.Offset(t.Context(), anna, id)
+	if err != nil || up.Offset != 4 || len(b.finished) != 0 {
+		t.Fatalf("%+v, %v, finished: %+v", up, err, b.finished)
+	}
+	if err := os.Remove(full); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := u.Write(t.Context(), anna, id, up.Offset, send([]byte("456789")), nil); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256([]byte("0123456789"))
+	if len(b.finished) != 1 || b.finished[0].Computed != hex.EncodeToString(sum[:]) {
+		t.Errorf("finished: %+v", b.finished)
+	}
+}
+
+// TestUploadsBeginWhileOthersArrive is for the race detector.
+func TestUploadsBeginWhileOthersArrive(t *testing.T) {
+	b := &box{dir: t.TempDir()}
+	u := b.open(t)
+	id := create(t, u, 100)
+	done := make(chan error, 1)
+	go func() {
+		_, err := u.Write(context.Background(), anna, id, 0, Body{iotest.OneByteReader(bytes.NewReader(make([]byte, 100))), func() {}}, nil)
+		done <- err
+	}()
+	for range 20 {
+		up, err := u.Create(File{Filename: "m.onnx", Length: 1, Owner: "another"})
+		if err == nil {
+			err = u.Remove(up.ID)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }

@@ -21,7 +21,7 @@ func (p *program) demo() *cobra.Command {
 		Use:   "demo",
 		Short: "Read text, hear speech or find faces with the demo's models",
 		Long:  "The demo does the pre- and post-processing here, in the client, and the models run on the box. \"make run\" serves them.",
-		Args:  arguments("ocr|vad|face"),
+		Args:  cobra.ArbitraryArgs,
 		RunE:  unknownCommand,
 	}
 	cmd.AddCommand(p.demoOCR(), p.demoVAD(), p.demoFace())

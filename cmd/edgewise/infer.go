@@ -120,7 +120,7 @@ func readInputs(arguments []string, m *kserve.ModelMetadata, o tensorfile.Option
 	var tensors []edgewise.Tensor
 	for _, argument := range arguments {
 		name, file, named := cutLast(argument, m)
-		if !named && len(m.Inputs) == 1 {
+		if !named && len(m.Inputs) == 1 && (!strings.Contains(argument, "=") || exists(argument)) {
 			name, file = m.Inputs[0].Name, argument
 		}
 		i := slices.IndexFunc(m.Inputs, func(t kserve.TensorMetadata) bool { return t.Name == name })
@@ -138,6 +138,11 @@ func readInputs(arguments []string, m *kserve.ModelMetadata, o tensorfile.Option
 		tensors = append(tensors, t)
 	}
 	return tensors, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // cutLast splits name=FILE at the equals sign behind a name that the model has; names may contain one themselves.

@@ -15,7 +15,7 @@ func (p *program) model() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "model",
 		Short: "Upload, list, activate, roll back and delete models",
-		Args:  arguments("push|import|list|show|promote|rollback|rm"),
+		Args:  cobra.ArbitraryArgs,
 		RunE:  unknownCommand,
 	}
 	cmd.AddCommand(p.modelPush(), p.modelImport(), p.modelList(), p.modelShow(), p.modelPropose(), p.modelPromote(), p.modelRollback(), p.modelRemove())

@@ -76,18 +76,28 @@ func pathVersion(name, path string) (repository.Version, error) {
 	if info.IsDir() {
 		return repository.ReadFolder(edgewise.ModelID{Name: name}, path)
 	}
-	file := repository.File{Path: storedName(path), Source: path, Size: info.Size()}
+	if info.Size() == 0 {
+		return repository.Version{}, edgewise.Errorf("model.push", edgewise.Invalid, "%s is empty", path)
+	}
+	stored, err := storedName(path)
+	if err != nil {
+		return repository.Version{}, err
+	}
+	file := repository.File{Path: stored, Source: path, Size: info.Size()}
 	return repository.Version{ID: edgewise.ModelID{Name: name}, Files: []repository.File{file}, Size: info.Size()}, nil
 }
 
-// storedName is what a version's only file is called on the box.
-func storedName(path string) string {
+// storedName is what a version's only file is called on the box. What it is nobody else says, so its name has to.
+func storedName(path string) (string, error) {
 	ext := strings.ToLower(filepath.Ext(path))
 	switch ext {
+	case ".onnx", ".wasm":
+		return "model" + ext, nil
 	case ".pbtxt", ".yaml", ".yml", ".json":
-		return "config" + ext
+		return "config" + ext, nil
 	}
-	return "model" + ext
+	return "", edgewise.Errorf("model.push", edgewise.Invalid,
+		"%s: its name does not tell what it is: want one that ends in .onnx or .wasm (a model) or in .pbtxt, .yaml, .yml or .json (an ensemble), or a folder", path)
 }
 
 // push uploads a version with a progress bar.

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -34,6 +36,9 @@ const exitHelp = `Exit codes:
   4  the box refuses: invalid, exists, conflict, too large, unsupported, denied
   5  the box or the model cannot be reached, is not ready or is busy
   6  stored data is damaged, or disk or memory is used up`
+
+// defaultServer is where the commands look for a box that is not named.
+const defaultServer = "http://127.0.0.1:8000"
 
 // program is one invocation of the command line.
 type program struct {
@@ -76,7 +81,19 @@ func (p *program) report(err error) {
 		_ = json.NewEncoder(p.err).Encode(body)
 		return
 	}
-	fmt.Fprintln(p.err, "edgewise:", err)
+	fmt.Fprintf(p.err, "edgewise: %v%s\n", err, hint(err))
+}
+
+// hint says what a person may do about a box that does not answer, "" where nothing is known.
+func hint(err error) string {
+	var unknown x509.UnknownAuthorityError
+	switch {
+	case errors.As(err, &unknown):
+		return "; --ca takes the box's own authority, a file that its page offers under Settings, Security"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "; is a box running there? --server names another address"
+	}
+	return ""
 }
 
 func isUsage(err error) bool {
@@ -116,29 +133,46 @@ func (p *program) root() *cobra.Command {
 			return nil
 		},
 	}
-	root.PersistentFlags().StringVar(&p.server, "server", "http://127.0.0.1:8000", "base URL of the box")
+	root.PersistentFlags().StringVar(&p.server, "server", defaultServer, "base URL of the box")
 	root.PersistentFlags().StringVar(&p.token, "token", "", "API key for the box; default: "+tokenVariable+", else, on this machine, what a box of the same user has left for it")
 	root.PersistentFlags().StringVar(&p.authority, "ca", "", "PEM file with the authority of the box's certificate")
 	root.PersistentFlags().StringVarP(&p.output, "output", "o", "text", "text or json")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
+	})
 	root.AddCommand(p.serve(), p.model(), p.infer(), p.perf(), p.step(), p.demo(), p.doctor(), p.update(), p.helper(), p.configuration(), p.version())
 	return root
 }
 
-// arguments checks the number of arguments and names them when it is wrong.
+// arguments checks the number of arguments and names them when it is wrong. One in brackets, behind all others, may be left out.
 func arguments(names ...string) cobra.PositionalArgs {
+	needed := len(names)
+	for needed > 0 && strings.HasPrefix(names[needed-1], "[") {
+		needed--
+	}
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == len(names) {
+		if needed <= len(args) && len(args) <= len(names) {
 			return nil
 		}
-		return usageError{fmt.Errorf("%s: want %d arguments (%s), got %d; see %s --help",
-			cmd.CommandPath(), len(names), strings.Join(names, " "), len(args), cmd.CommandPath())}
+		want := "want " + strings.Join(names, " ")
+		if len(names) == 0 {
+			want = "it takes no arguments"
+		}
+		return usageError{fmt.Errorf("%s, got %d; see %s --help", want, len(args), cmd.CommandPath())}
 	}
 }
 
 // unknownCommand runs a command that only has others below it: none of them was named.
 func unknownCommand(cmd *cobra.Command, args []string) error {
-	return usageError{fmt.Errorf("unknown command %q for %q; see %s --help", args[0], cmd.CommandPath(), cmd.CommandPath())}
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	want := strings.Join(names, ", ")
+	if len(args) == 0 {
+		return usageError{fmt.Errorf("want a command below %q: one of %s", cmd.CommandPath(), want)}
+	}
+	return usageError{fmt.Errorf("unknown command %q for %q: want one of %s; see %s --help", args[0], cmd.CommandPath(), want, cmd.CommandPath())}
 }
 
 // box returns a client of the box.

@@ -66,6 +66,9 @@ func (p *program) serve() *cobra.Command {
 			"own names and meanings; docs/guides/triton.md lists them.",
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if hint != "" && hint != demoHints {
+				return usageError{fmt.Errorf("--hint %q: want %s", hint, demoHints)}
+			}
 			if accounts != "" {
 				s.values = append(s.values, "auth="+accounts)
 			}

@@ -61,7 +61,7 @@ func (p *program) stepBuild() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "build [DIR]",
 		Short: "Compile the step in DIR to DIR/" + step.ModuleFile,
-		Args:  cobra.MaximumNArgs(1),
+		Args:  arguments("[DIR]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := folderOf(args)
 			if target == "" {
@@ -134,7 +134,7 @@ func (p *program) stepTest() *cobra.Command {
 		Use:   "test [DIR]",
 		Short: "Run the built step in DIR on its cases, DIR/golden/*.json",
 		Long:  "Test runs " + step.ModuleFile + " as the box does, with the same limits, on each case, and says what it used.\n\n" + caseHelp,
-		Args:  cobra.MaximumNArgs(1),
+		Args:  arguments("[DIR]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withStep(cmd, args, flags, func(l *step.Loaded, cases []step.Case) error {
 				outcomes := make([]step.Outcome, len(cases))
@@ -206,7 +206,7 @@ func (p *program) stepBench() *cobra.Command {
 		Use:   "bench [DIR]",
 		Short: "Measure the built step in DIR on each of its cases that answers",
 		Long:  "Bench runs each case of DIR/golden that has a response again and again, one request at a time.",
-		Args:  cobra.MaximumNArgs(1),
+		Args:  arguments("[DIR]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if each < step.MinBenchTime || each > step.MaxBenchTime {
 				return usageError{fmt.Errorf("--time %v: want %v to %v", each, step.MinBenchTime, step.MaxBenchTime)}

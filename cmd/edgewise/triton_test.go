@@ -171,6 +171,9 @@ func TestPointlessFlagsAreNoted(t *testing.T) {
 		if n.reason == "" {
 			t.Errorf("no reason for %s", n.flag)
 		}
+		if strings.Contains(n.reason, "no GPU") {
+			t.Errorf("%s: the box uses GPUs, and the reason is %q", n.flag, n.reason)
+		}
 	}
 }
 

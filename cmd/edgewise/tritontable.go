@@ -13,7 +13,6 @@ import (
 // Why flags have no effect.
 const (
 	goroutines = "requests take no threads of their own here"
-	noGPU      = "there is no GPU execution yet"
 	noPools    = "there are no such pools here"
 	oneBackend = "backends are built in"
 )
@@ -46,10 +45,10 @@ func modelFlags() []tritonFlag {
 		key("model-load-thread-count", "engine.load_concurrency"),
 		key("model-load-retry-count", "repository.load_retries"),
 		never("model-namespacing", "models of the same name in several repositories are not served: give them names of their own"),
-		pointless("model-load-gpu-limit", noGPU),
+		pointless("model-load-gpu-limit", "gpu.max_memory_bytes bounds what models take of each GPU"),
 		{name: "backend-config", apply: backendConfig},
 		pointless("backend-directory", oneBackend),
-		pointless("repoagent-directory", "there are no repository agents: the store checks the digest of every file itself"),
+		pointless("repoagent-directory", "the repository agent checksum is built in, and others are native code, which is never run"),
 		{name: "cache-config", apply: cacheConfig},
 		pointless("cache-directory", "the response cache is built in"),
 		key("response-cache-byte-size", "engine.response_cache_bytes"),
@@ -107,7 +106,7 @@ func otherFlags() []tritonFlag {
 		{name: "log-format", apply: logFormat},
 		key("log-file", "log.file"),
 		truth("allow-metrics", "metrics.enabled"), kept("metrics-address"), kept("metrics-port"),
-		{name: "allow-gpu-metrics", yes: true, apply: pointless("allow-gpu-metrics", noGPU).apply},
+		{name: "allow-gpu-metrics", yes: true, apply: pointless("allow-gpu-metrics", "what GPUs tell is on the metrics page wherever one is found").apply},
 		truth("allow-cpu-metrics", "metrics.cpu"),
 		pointless("metrics-interval-ms", "every answer of the metrics page is read at that moment"),
 		{name: "metrics-config", apply: metricsConfig},
@@ -121,9 +120,9 @@ func otherFlags() []tritonFlag {
 		pointless("pinned-memory-pool-byte-size", noPools),
 		pointless("cuda-memory-pool-byte-size", noPools),
 		pointless("cuda-virtual-address-size", noPools),
-		pointless("min-supported-compute-capability", noGPU),
+		pointless("min-supported-compute-capability", "ONNX Runtime's provider says which GPUs it has code for; \"edgewise doctor\" shows them"),
 		pointless("buffer-manager-thread-count", "tensors are gathered where they are run"),
-		{name: "enable-peer-access", yes: true, apply: pointless("enable-peer-access", noGPU).apply},
+		{name: "enable-peer-access", yes: true, apply: pointless("enable-peer-access", "a version has a process of its own for each GPU, and GPUs exchange nothing").apply},
 		truth("allow-client-shm", "shared_memory.enabled"),
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -49,5 +50,11 @@ func (p *program) updateReset() *cobra.Command {
 	cmd := p.updateAsk("factory-reset", "Erase models, accounts and settings of the box, and restart it", "the box erases itself and restarts",
 		func(ctx context.Context, box *client.Client) error { return box.EraseSystem(ctx, word) })
 	cmd.Flags().StringVar(&word, "confirm", "", `the word "erase"`)
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if word == "" {
+			return usageError{errors.New("this erases all models, accounts and settings: say --confirm erase")}
+		}
+		return nil
+	}
 	return cmd
 }

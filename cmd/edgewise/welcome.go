@@ -4,14 +4,19 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"path/filepath"
 	"strings"
 
 	"github.com/edgewise-ai/edgewise/appliance"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 )
 
+// demoHints is the value of --hint for commands that try the demo's models.
+const demoHints = "demo"
+
 func (p *program) hooks(c config.Config, hint string) appliance.Hooks {
 	var welcome appliance.Welcome
+	var server string
 	return appliance.Hooks{
 		ListeningGRPC: func(address net.Addr) {
 			fmt.Fprintf(p.out, "edgewise %s takes gRPC at %s\n", appliance.Version, address)
@@ -21,6 +26,7 @@ func (p *program) hooks(c config.Config, hint string) appliance.Hooks {
 		},
 		Listening: func(address net.Addr) {
 			fmt.Fprintf(p.out, "edgewise %s listens on %s://%s\n", appliance.Version, scheme(c, address), address)
+			server = local(c, address)
 		},
 		Welcome: func(w appliance.Welcome) {
 			welcome = w
@@ -28,11 +34,21 @@ func (p *program) hooks(c config.Config, hint string) appliance.Hooks {
 		},
 		Ready: func() {
 			fmt.Fprintln(p.out, "ready")
-			if hint == "demo" {
-				demoHint(p.out, welcome)
+			if hint == demoHints {
+				demoHint(p.out, welcome, server, filepath.Join(c.DataDir, appliance.TokenFile))
 			}
 		},
 	}
+}
+
+// local is the base URL of a box that listens at an address, for commands on this machine.
+func local(c config.Config, address net.Addr) string {
+	host, port, _ := net.SplitHostPort(address.String())
+	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
+		address = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
+		return scheme(c, address) + "://127.0.0.1:" + port
+	}
+	return scheme(c, address) + "://" + address.String()
 }
 
 // scheme is how an address is asked from this machine.
@@ -67,21 +83,25 @@ func greet(w io.Writer, welcome appliance.Welcome) {
 	fmt.Fprintln(w)
 }
 
-// demoHint prints commands to try and the answers to expect.
-func demoHint(w io.Writer, welcome appliance.Welcome) {
-	key := ""
+// demoHint prints commands to try and the answers to expect. The commands find the box at server, and the token of its machine
+// in the file token.
+func demoHint(w io.Writer, welcome appliance.Welcome, server, token string) {
+	key, flag := "", ""
+	if server != defaultServer {
+		flag = "--server " + server + " "
+	}
 	switch {
 	case welcome.Key != "":
 		key = "-H 'Authorization: Bearer " + welcome.Key + "' "
 	case !welcome.Open:
-		key = `-H "Authorization: Bearer $(cat data/demo/admin.token)" `
+		key = `-H "Authorization: Bearer $(cat ` + token + `)" `
 	}
-	fmt.Fprint(w, strings.NewReplacer("KEY", key, "BOX", welcome.URLs[0]).Replace(`
+	fmt.Fprint(w, strings.NewReplacer("KEY", key, "BOX", welcome.URLs[0], "FLAG", flag).Replace(`
 Try, in another terminal:
 
-  bin/edgewise demo ocr configs/demo/samples/text.png      reads five lines: HELLO EDGE 2026, Read on this box, not in a cloud. ...
-  bin/edgewise demo vad configs/demo/samples/speech.wav    hears two sentences: 0.93 s .. 2.72 s and 3.91 s .. 5.28 s
-  bin/edgewise demo face configs/demo/samples/face.jpg     finds one face, at 173,72
+  bin/edgewise FLAGdemo ocr configs/demo/samples/text.png      reads five lines: HELLO EDGE 2026, Read on this box, not in a cloud. ...
+  bin/edgewise FLAGdemo vad configs/demo/samples/speech.wav    hears two sentences: 0.93 s .. 2.72 s and 3.91 s .. 5.28 s
+  bin/edgewise FLAGdemo face configs/demo/samples/face.jpg     finds one face, at 173,72
 
 the same inside the box, where WebAssembly steps prepare the file and read the models' answers:
 
@@ -91,7 +111,7 @@ the same inside the box, where WebAssembly steps prepare the file and read the m
 
 and look around:
 
-  bin/edgewise model list
+  bin/edgewise FLAGmodel list
   curl KEYBOX/v2/models/vad
   curl KEYBOX/metrics
 

@@ -92,12 +92,18 @@ func (b *Backend) Load(ctx context.Context, v *edgewise.Version, dir string, on 
 	if err != nil {
 		return nil, err
 	}
-	threads := b.wideThreads(v.Model, inspection.ParameterBytes)
+	threads := v.Model.Concurrency(b.cores()).Wide
 	if threads == 0 {
 		return session, nil
 	}
 	options.IntraThreads, options.Spin, options.Rest, options.Nice = threads, true, true, wideNice
-	return newWide(session, v.ID, func() (*ort.Session, error) { return open(options) }, b.config.Logger), nil
+	second := func() (*ort.Session, error) {
+		if err := roomFor(inspection.ParameterBytes, "/"); err != nil {
+			return nil, err
+		}
+		return open(options)
+	}
+	return newWide(session, v.ID, second, b.config.Logger), nil
 }
 
 func (b *Backend) cores() int {

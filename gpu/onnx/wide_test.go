@@ -142,6 +142,58 @@ func TestASecondSessionThatIsOfNoUse(t *testing.T) {
 	}
 }
 
+// reshaping gives its input back in the shape [64], which it takes from the input's first number where fragile is set: it
+// fails where that says something else.
+func reshaping(fragile bool) *onnxgen.Model {
+	shape := onnxgen.Node{Op: "Identity", In: []string{"all"}, Out: []string{"shape"}}
+	if fragile {
+		shape = onnxgen.Node{Op: "Cast", In: []string{"one"}, Out: []string{"shape"}, Attributes: []onnxgen.Attribute{onnxgen.IntAttribute("to", int64(onnxgen.TypeOf(edgewise.Int64)))}}
+	}
+	return &onnxgen.Model{Graph: onnxgen.Graph{
+		Nodes: []onnxgen.Node{
+			{Op: "Slice", In: []string{"input", "from", "to"}, Out: []string{"one"}},
+			shape,
+			{Op: "Reshape", In: []string{"input", "shape"}, Out: []string{"output"}},
+		},
+		Initializers: []onnxgen.Tensor{onnxgen.Ints64("from", []int64{1}, 0), onnxgen.Ints64("to", []int64{1}, 1), onnxgen.Ints64("all", []int64{1}, 64)},
+		Inputs:       []onnxgen.Value{{Name: "input", Type: onnxgen.Float, Dims: onnxgen.Dims(64)}},
+		Outputs:      []onnxgen.Value{{Name: "output", Type: onnxgen.Float, Dims: []onnxgen.Dim{{Name: "n"}}}},
+	}}
+}
+
+func TestAWideRunThatFailsIsRunOnOneThread(t *testing.T) {
+	w := elastic(t, opener(t, reshaping(false)), opener(t, reshaping(true)))
+	run := func(first float32) bool {
+		t.Helper()
+		in := []edgewise.Tensor{{Name: "input", Type: edgewise.FP32, Shape: edgewise.Shape{64}, Data: floats(append([]float32{first}, make([]float32, 63)...)...)}}
+		r, err := w.Run(edgewise.WithCall(t.Context(), edgewise.Call{Alone: true}), in, []string{"output"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Free()
+		if !bytes.Equal(r.Outputs[0].Data, in[0].Data) {
+			t.Error("another answer")
+		}
+		return r.Wide
+	}
+	for range 3 {
+		run(64)
+		w.opening.Wait()
+	}
+	if !run(64) {
+		t.Fatal("no run was wide")
+	}
+	if run(7) || w.state != wideRefused || w.second != nil {
+		t.Errorf("state %v after a failure, want refused, and the answer of one thread", w.state)
+	}
+	if run(64) {
+		t.Error("wide again")
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestWideAndOtherRunsAtTheSameTime also closes while the second session is being made.
 func TestWideAndOtherRunsAtTheSameTime(t *testing.T) {
 	open := opener(t, onnxgen.MLP(1))
@@ -172,29 +224,24 @@ func TestWhichVersionsHaveWideRuns(t *testing.T) {
 	for _, test := range []struct {
 		name       string
 		parameters map[string]string
-		weights    int64
-		want       int
+		want       bool
 	}{
-		{"by default", nil, wideBytes, 2},
-		{"not with large weights", nil, wideBytes + 1, 0},
-		{"not where many requests count", map[string]string{edgewise.ProfileParameter: edgewise.ProfileThroughput}, 0, 0},
-		{"not where every run has all cores", map[string]string{edgewise.ProfileParameter: edgewise.ProfileLatency}, 0, 0},
-		{"not where threads were asked for", map[string]string{"intra_op_thread_count": "1"}, 0, 0},
+		{"by default", nil, true},
+		{"not where many requests count", map[string]string{edgewise.ProfileParameter: edgewise.ProfileThroughput}, false},
+		{"not where every run has all cores", map[string]string{edgewise.ProfileParameter: edgewise.ProfileLatency}, false},
+		{"not where threads were asked for", map[string]string{"intra_op_thread_count": "1"}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			m := &edgewise.Model{Name: "m", Platform: Platform, Parameters: map[string]edgewise.ModelParam{}}
 			for key, value := range test.parameters {
 				m.Parameters[key] = edgewise.ModelParam{StringValue: value}
 			}
-			if got := b.wideThreads(m, test.weights); got != test.want {
-				t.Errorf("%d threads, want %d", got, test.want)
-			}
 			i, err := b.Load(t.Context(), &edgewise.Version{ID: edgewise.ModelID{Name: "m", Version: 1}, Model: m}, saved(t, onnxgen.MLP(1)), edgewise.Device{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer i.Close()
-			if _, is := i.(*wide); is != (b.wideThreads(m, 0) > 0) {
+			if _, is := i.(*wide); is != test.want {
 				t.Errorf("%T", i)
 			}
 		})

@@ -21,7 +21,14 @@ func TestTheCommandLineSaysWhatIsWrongWithIt(t *testing.T) {
 	}{
 		{"unknown command", []string{"serv"}, []string{`"serv"`}},
 		{"unknown command below model", []string{"model", "shove"}, []string{`"shove"`, "edgewise model"}},
-		{"unknown flag", []string{"model", "list", "--fast"}, []string{"--fast"}},
+		{"no command below model", []string{"model"}, []string{"edgewise model", "push", "rollback"}},
+		{"no command below step", []string{"step"}, []string{"edgewise step", "build", "test"}},
+		{"no command below update", []string{"update"}, []string{"edgewise update", "install", "rollback"}},
+		{"a command below model with an argument", []string{"model", "shove", "cat"}, []string{`"shove"`, "push"}},
+		{"a folder too many", []string{"step", "build", "a", "b"}, []string{"[DIR]", "got 2"}},
+		{"unknown flag", []string{"model", "list", "--fast"}, []string{"--fast", "edgewise model list --help"}},
+		{"a hint that there is not", []string{"serve", "--hint", "all"}, []string{"--hint", `"all"`, "demo"}},
+		{"a reset that is not confirmed", []string{"update", "factory-reset"}, []string{"--confirm erase"}},
 		{"unknown short flag", []string{"version", "-z"}, []string{"z"}},
 		{"too few arguments", []string{"model", "push", "cat"}, []string{"NAME PATH", "got 1"}},
 		{"too many arguments", []string{"model", "list", "cat"}, []string{"got 1"}},
@@ -43,8 +50,10 @@ func TestExitCodesTellTheKindOfFailure(t *testing.T) {
 	b.must("model", "push", "cat", save(t, biased(1)))
 	b.refuses(3, []string{"dog"}, "model", "show", "dog")
 	b.refuses(3, []string{"dog"}, "infer", "dog", "-i", "x=none.npy")
+	b.refuses(3, []string{"none.npy"}, "infer", "cat", "-i", "none.npy")
+	b.refuses(2, []string{`"z=none.npy"`, "the inputs x"}, "infer", "cat", "-i", "z=none.npy")
 	b.refuses(4, []string{"live"}, "model", "rm", "cat:1")
-	refuses(t, 5, []string{"http://127.0.0.1:1", "refused"}, "--server", "http://127.0.0.1:1", "model", "list")
+	refuses(t, 5, []string{"http://127.0.0.1:1", "refused; is a box running there?", "--server"}, "--server", "http://127.0.0.1:1", "model", "list")
 	refuses(t, 3, []string{"nowhere.yaml"}, "config", "--config", "nowhere.yaml")
 
 	for _, test := range []struct {
@@ -207,6 +216,22 @@ func flipByte(t *testing.T, dir string, digest edgewise.Digest) {
 	})
 	if err != nil || flipped != 1 {
 		t.Fatalf("%d files were changed: %v", flipped, err)
+	}
+}
+
+func TestDoctorMakesNoDataFolder(t *testing.T) {
+	t.Parallel()
+	missing := filepath.Join(t.TempDir(), "misspelt")
+	out, stderr, code := run(t, nil, "doctor", "--set", "data_dir="+missing)
+	if code != 0 {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	contains(t, "doctor", out, "none: "+missing+" does not exist", "data_dir")
+	for _, flag := range []string{"--verify", "--repair"} {
+		refuses(t, 3, []string{missing}, "doctor", flag, "--set", "data_dir="+missing)
+	}
+	if _, err := os.Stat(missing); err == nil {
+		t.Errorf("%s was made", missing)
 	}
 }
 

@@ -74,15 +74,36 @@ func TestLimitsOfREST(t *testing.T) {
 			b.exchange(t, test.w)
 		})
 	}
-	b.refusedByHeaders(t, "Content-Length: 268435457\r\n", 413, `"limit":268435456`)
-	b.refusedByHeaders(t, "X: "+strings.Repeat("x", 16<<10)+"\r\n", 431, "headers")
+	b.refusedByHeaders(t, sum, "Content-Length: 268435457\r\n", 413, `"limit":268435456`)
+	b.refusedByHeaders(t, sum, "X: "+strings.Repeat("x", 16<<10)+"\r\n", 431, "headers")
 	b.exchange(t, wire{"it still works", "POST", sum, zeros, nil, 200, "[1,1,1,1]"})
 }
 
-// refusedByHeaders sends the headers of an inference and no body, and wants the answer all the same.
-func (b *box) refusedByHeaders(t *testing.T, header string, status int, want string) {
+// TestLargeBodiesOfOtherRoutes announces bodies that are one byte longer than those of their routes may be.
+func TestLargeBodiesOfOtherRoutes(t *testing.T) {
+	t.Parallel()
+	b := serveReady(t, t.TempDir())
+	for _, test := range []struct {
+		name, path string
+		limit      int64
+	}{
+		{"a compiled step that is tried", "/api/v1/steps/trial", 40 << 20},
+		{"a compiled step that is stored", "/api/v1/steps/cat/versions", 40 << 20},
+		{"a load with files", "/v2/repository/models/cat/load", 256 << 20},
+		{"a draft that is run", "/api/v1/drafts/1/trace", 256 << 20},
+		{"an update of the system", "/api/v1/system/update", 2 << 30},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			header := fmt.Sprintf("Content-Type: application/octet-stream\r\nContent-Length: %d\r\n", test.limit+1)
+			b.refusedByHeaders(t, test.path, header, 413, fmt.Sprintf(`"limit":%d`, test.limit))
+		})
+	}
+}
+
+// refusedByHeaders sends the headers of a request and no body, and wants the answer all the same.
+func (b *box) refusedByHeaders(t *testing.T, path, header string, status int, want string) {
 	t.Helper()
-	answer, err := io.ReadAll(b.raw(t, "POST /v2/models/sum/infer HTTP/1.1\r\nHost: localhost\r\n"+header+"\r\n"))
+	answer, err := io.ReadAll(b.raw(t, "POST "+path+" HTTP/1.1\r\nHost: localhost\r\n"+header+"\r\n"))
 	if begin := fmt.Sprintf("HTTP/1.1 %d %s\r\n", status, http.StatusText(status)); err != nil || !strings.HasPrefix(string(answer), begin) || !strings.Contains(string(answer), want) {
 		t.Errorf("%.60q is answered %.600s, %v", header, answer, err)
 	}

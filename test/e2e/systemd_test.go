@@ -19,11 +19,11 @@ func TestServiceManagerIsTold(t *testing.T) {
 	b := serveWith(t, []string{"NOTIFY_SOCKET=" + path, "WATCHDOG_USEC=300000"}, t.TempDir())
 	wantState(t, socket, "READY=1")
 	begun := time.Now()
-	for range 3 {
+	for range 10 {
 		wantState(t, socket, "WATCHDOG=1")
 	}
-	if took := time.Since(begun); took < 150*time.Millisecond {
-		t.Errorf("three signs of life within %v: want one every 100 ms", took)
+	if took := time.Since(begun); took < 400*time.Millisecond { // some may have waited for this test, where the machine is busy
+		t.Errorf("ten signs of life within %v: want one every 100 ms", took)
 	}
 	b.terminate()
 	wantState(t, socket, "STOPPING=1")

@@ -67,7 +67,7 @@ func TestEveryRouteOfTheProtocol(t *testing.T) {
 		{"metadata of a version", "GET", "/v2/models/text/versions/1", "", nil, 200, `"datatype":"BYTES","shape":[-1,1]`},
 		{"unknown model", "GET", "/v2/models/none", "", nil, 404, unknown},
 		{"unknown version", "GET", "/v2/models/sum/versions/9", "", nil, 404, noVersion},
-		{"version that is none", "GET", "/v2/models/sum/versions/x", "", nil, 404, `={"error":"Not Found"}`},
+		{"version that is none", "GET", "/v2/models/sum/versions/x", "", nil, 404, "'sum' version 'x' is not found: want its number, or a label of this model"},
 		{"configuration", "GET", "/v2/models/sum/config", "", nil, 200, `"dims":[4]`},
 		{"configuration of an unknown version", "GET", "/v2/models/sum/versions/9/config", "", nil, 404, noVersion},
 		{"infer", "POST", "/v2/models/sum/infer", zeros, nil, 200, answer},

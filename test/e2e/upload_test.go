@@ -132,6 +132,8 @@ func TestPushRefusesWithTheReason(t *testing.T) {
 	b.refuses(3, []string{"nowhere"}, "model", "push", "cat", good+"/nowhere")
 	b.refuses(4, []string{"it holds no file"}, "model", "push", "cat", t.TempDir())
 	b.refuses(4, []string{"model.onnx"}, "model", "push", "cat", write(t, "cat.onnx", []byte("text")))
+	b.refuses(4, []string{"cat.md", ".onnx or .wasm", "a folder"}, "model", "push", "cat", write(t, "cat.md", []byte("text")))
+	b.refuses(4, []string{"cat.onnx is empty"}, "model", "push", "cat", write(t, "cat.onnx", nil))
 	b.refuses(4, []string{"version"}, "model", "push", "cat", good, "--version", "-1")
 	b.must("model", "push", "cat", good, "--version", "7")
 	b.refuses(4, []string{`"cat" version 7`}, "model", "push", "cat", good, "--version", "7")

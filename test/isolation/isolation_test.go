@@ -52,7 +52,7 @@ func backends(t testing.TB) (inside edgewise.Backend, outside *runner.Backend) {
 	inside = backend(library)
 	return inside, runner.New(runner.Config{
 		Backend: inside, Arguments: []string{childVerb}, Options: library, Environment: []string{"ORT_DISABLE_TELEMETRY=1"},
-		ReadPaths: []string{library}, Logger: slog.New(slog.DiscardHandler),
+		ReadPaths: []string{library}, Logger: slog.New(slog.DiscardHandler), Grace: time.Minute, // the runtime is slow where the machine is
 	})
 }
 

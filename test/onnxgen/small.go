@@ -9,12 +9,8 @@ import (
 )
 
 // AddSub makes sum = a + b and diff = a - b, all FP32 [batch,16].
-func AddSub() *Model { return addSub(Batch(16)) }
-
-// FixedBatch makes the same with [1,16]: a model that cannot be batched.
-func FixedBatch() *Model { return addSub(Dims(1, 16)) }
-
-func addSub(dims []Dim) *Model {
+func AddSub() *Model {
+	dims := Batch(16)
 	return &Model{Graph: Graph{
 		Name: "addsub",
 		Nodes: []Node{

@@ -3,7 +3,6 @@ package samples
 import (
 	"bytes"
 	"image"
-	"image/jpeg"
 	"image/png"
 	"math/rand/v2"
 )
@@ -28,13 +27,6 @@ func Scene(width, height int, seed uint64) *image.RGBA {
 func PNG(picture image.Image) ([]byte, error) {
 	var file bytes.Buffer
 	err := png.Encode(&file, picture)
-	return file.Bytes(), err
-}
-
-// JPEG returns a picture as a JPEG file of the usual quality. The picture is not empty.
-func JPEG(picture image.Image) ([]byte, error) {
-	var file bytes.Buffer
-	err := jpeg.Encode(&file, picture, nil)
 	return file.Bytes(), err
 }
 

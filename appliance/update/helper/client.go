@@ -17,6 +17,9 @@ import (
 // Socket is where the helper listens.
 const Socket = "/run/edgewise-helper.sock"
 
+// maxAnswer bounds a line of an answer: JSON writes a byte of a log in six at most, and there is little beside that.
+const maxAnswer = 6*MaxLog + 64<<10
+
 // Client asks the helper at a socket. The zero value asks the one of this machine.
 type Client struct {
 	Path string
@@ -60,7 +63,7 @@ func (c Client) Ask(ctx context.Context, r Request, file *os.File, doing func(st
 		return Answer{}, c.broken(ctx, err)
 	}
 	lines := bufio.NewScanner(conn)
-	lines.Buffer(nil, 2*MaxLog)
+	lines.Buffer(nil, maxAnswer)
 	for lines.Scan() {
 		var a Answer
 		if err := json.Unmarshal(lines.Bytes(), &a); err != nil {

@@ -1,13 +1,19 @@
 package helper
 
 import (
+	"errors"
+	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/test/fakesystem"
@@ -318,5 +324,61 @@ func TestTheLogOfFailedStarts(t *testing.T) {
 	}
 	if len(a.Log) > MaxLog {
 		t.Errorf("the log has %d bytes", len(a.Log))
+	}
+}
+
+// TestALogOfSignsIsRead has logs of what JSON writes in six bytes each.
+func TestALogOfSignsIsRead(t *testing.T) {
+	r := begin(t, func(c *Config) { c.Image = true })
+	signs := strings.Repeat("\x1b[31m<&>\x1b[0m\n", MaxLog/8)
+	r.system.Journal(`[{"index":-3,"boot_id":"a1"},{"index":-2,"boot_id":"b2"},{"index":-1,"boot_id":"c3"},{"index":0,"boot_id":"d4"}]`, map[string]string{"a1": signs, "b2": signs, "c3": signs})
+	a, err := r.client.Ask(t.Context(), Request{Do: DoFailures}, nil, nil)
+	if err != nil || len(a.Log) < MaxLog/4 {
+		t.Errorf("%d bytes of log, %v", len(a.Log), err)
+	}
+}
+
+// TestFilesThatNobodyWantsAreClosed sends requests with more than one file, and requests that are none with one.
+func TestFilesThatNobodyWantsAreClosed(t *testing.T) {
+	r := begin(t, nil)
+	f, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	open := func() int {
+		entries, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(entries)
+	}
+	send := func(pieces ...string) string {
+		c, err := net.Dial("unix", r.client.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close() }()
+		for _, piece := range pieces {
+			if _, _, err := c.(*net.UnixConn).WriteMsgUnix([]byte(piece), unix.UnixRights(int(f.Fd())), nil); err != nil && !errors.Is(err, unix.EPIPE) {
+				t.Fatal(err)
+			}
+		}
+		answer, _ := io.ReadAll(c)
+		return string(answer)
+	}
+	before := open()
+	for range 20 {
+		if got := send(`{"do":`, `"state"`, "}\n"); !strings.Contains(got, "one file at most") {
+			t.Fatalf("several files: %s", got)
+		}
+		if got := send("no request\n"); !strings.Contains(got, "cannot be read") {
+			t.Fatalf("no request: %s", got)
+		}
+	}
+	for end := time.Now().Add(20 * time.Second); open() > before+5; runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatalf("%d descriptors are open, %d before", open(), before)
+		}
 	}
 }

@@ -45,7 +45,6 @@ const (
 type Server struct {
 	config Config
 	turn   sync.Mutex // held while a request is worked on
-	idle   chan struct{}
 }
 
 // New makes a Server and its folder. Errors: Internal.
@@ -68,7 +67,7 @@ func New(c Config) (*Server, error) {
 	if err := os.MkdirAll(c.Folder, 0o755); err != nil {
 		return nil, edgewise.Errorf("helper.New", edgewise.Internal, "%w", err)
 	}
-	return &Server{config: c, idle: make(chan struct{}, 1)}, nil
+	return &Server{config: c}, nil
 }
 
 // Serve answers until ctx ends, or until nobody has asked for a while, where linger is not 0. What is worked on is finished.
@@ -122,11 +121,11 @@ func (s *Server) answer(conn *net.UnixConn) {
 	if err == nil {
 		r, file, err = receive(conn)
 	}
+	if file != nil {
+		defer func() { _ = file.Close() }()
+	}
 	var a Answer
 	if err == nil {
-		if file != nil {
-			defer func() { _ = file.Close() }()
-		}
 		s.turn.Lock()
 		defer s.turn.Unlock()
 		s.config.Log.Info("asked", "do", r.Do, "user", uid)
@@ -155,7 +154,7 @@ func peer(conn *net.UnixConn) (uid uint32, err error) {
 	return cred.Uid, nil
 }
 
-// receive reads a request, and the file that comes with it.
+// receive reads a request, and the file that comes with it, which is the caller's to close, also with an error.
 func receive(conn *net.UnixConn) (r Request, file *os.File, err error) {
 	const op = "helper.receive"
 	_ = conn.SetReadDeadline(time.Now().Add(readTime))
@@ -169,8 +168,12 @@ func receive(conn *net.UnixConn) (r Request, file *os.File, err error) {
 			return r, file, edgewise.Errorf(op, edgewise.Invalid, "the request broke off")
 		}
 		text = text[:len(text)+n]
-		if nr > 0 && file == nil {
-			file = descriptor(rights[:nr])
+		if came := descriptor(rights[:nr]); came != nil {
+			if file != nil {
+				_ = came.Close()
+				return r, file, edgewise.Errorf(op, edgewise.Invalid, "a request brings one file at most")
+			}
+			file = came
 		}
 	}
 	if err := json.Unmarshal(text, &r); err != nil {

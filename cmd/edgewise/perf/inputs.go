@@ -136,7 +136,7 @@ func (in Inputs) shape(m *kserve.TensorMetadata) (edgewise.Shape, error) {
 		case i == 0 && in.Batch > 1 && d != int64(in.Batch):
 			return nil, invalid("batch %d: the first dimension of input %q is always %d", in.Batch, m.Name, d)
 		case d < 0:
-			return nil, invalid("input %q takes %v: give its shape, as %s:%s", m.Name, m.Shape, m.Name, exampleOf(m.Shape))
+			return nil, invalid("input %q takes %v: give its shape, as --shape %s:%s", m.Name, m.Shape, m.Name, exampleOf(m.Shape))
 		}
 	}
 	return shape, nil

@@ -99,7 +99,7 @@ func TestInputsThatCannotBeMadeAreRefused(t *testing.T) {
 		want string
 		kind edgewise.Kind
 	}{
-		{"dimension nobody gave", Inputs{}, metadata(tensor("x", "FP32", -1, 3, -1)), "as x:1,3,1", edgewise.Invalid},
+		{"dimension nobody gave", Inputs{}, metadata(tensor("x", "FP32", -1, 3, -1)), "as --shape x:1,3,1", edgewise.Invalid},
 		{"shape of no input", Inputs{Shapes: shaped("y", 1)}, metadata(tensor("x", "FP32", -1)), "no such input", edgewise.Invalid},
 		{"file for no input", Inputs{Given: given("y", 1)}, metadata(tensor("x", "UINT8", -1)), "no such input", edgewise.Invalid},
 		{"shape not taken", Inputs{Shapes: shaped("x", 1, 4)}, metadata(tensor("x", "FP32", -1, 3)), "takes [-1,3]", edgewise.Invalid},

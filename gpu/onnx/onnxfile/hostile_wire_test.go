@@ -11,8 +11,10 @@ import (
 func TestReadRefusesWhatIsNotONNX(t *testing.T) {
 	checkAll(t, []refusal{
 		{"empty", nil, edgewise.Invalid, "empty"},
-		{"text", []byte("hello, this is not a model\n"), edgewise.Invalid, "not an ONNX file"},
-		{"json", []byte(`{"inputs": [1, 2, 3]}`), edgewise.Invalid, "wire type 3"},
+		{"text", []byte("hello, this is not a model\n"), edgewise.Invalid, "not an ONNX file: it is text"},
+		{"json", []byte(`{"inputs": [1, 2, 3]}`), edgewise.Invalid, "not an ONNX file: it is text"},
+		{"web page", []byte("\n<!DOCTYPE html>\n<html><head>"), edgewise.Invalid, "it is a web page"},
+		{"web page without a type", []byte("<HTML lang=en>"), edgewise.Invalid, "it is a web page"},
 		{"png", []byte("\x89PNG\r\n\x1a\n"), edgewise.Invalid, "a picture"},
 		{"jpeg", []byte("\xff\xd8\xff\xe0\x00\x10JFIF"), edgewise.Invalid, "a picture"},
 		{"zip", []byte("PK\x03\x04\x14\x00"), edgewise.Invalid, "zip archive"},

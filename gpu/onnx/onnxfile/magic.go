@@ -2,6 +2,9 @@ package onnxfile
 
 import "strings"
 
+// headBytes is how much of a file's beginning tells what else it may be.
+const headBytes = 32
+
 // foreign lists the beginnings of files that people take for ONNX, so that the message can say what they have.
 var foreign = []struct {
 	at     int
@@ -29,4 +32,23 @@ func foreignAdvice(head []byte) string {
 		}
 	}
 	return ""
+}
+
+// isText tells whether a file that is no model begins as text does.
+func isText(head []byte) bool {
+	for _, c := range head {
+		if (c < ' ' || c > '~') && c != '\t' && c != '\n' && c != '\r' {
+			return false
+		}
+	}
+	return len(head) > 0
+}
+
+// textAdvice returns what a text is that people take for a model.
+func textAdvice(head []byte) string {
+	begin := strings.ToLower(strings.TrimSpace(string(head)))
+	if strings.HasPrefix(begin, "<!doctype html") || strings.HasPrefix(begin, "<html") {
+		return "it is a web page: the download brought a page in place of the file"
+	}
+	return "it is text"
 }

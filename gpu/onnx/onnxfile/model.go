@@ -41,6 +41,9 @@ func (w *walker) model() (*File, error) {
 		return nil, err
 	}
 	if err := w.each(&modelMessage, w.size, w.modelField); err != nil {
+		if head, unread := w.peek(0, headBytes); unread == nil && isText(head) {
+			return nil, invalid("not an ONNX file: %s", textAdvice(head))
+		}
 		return nil, err
 	}
 	if err := w.checkModel(); err != nil {
@@ -70,7 +73,7 @@ func (w *walker) beginning() error {
 	if w.size == 0 {
 		return invalid("not an ONNX file: it is empty")
 	}
-	head, err := w.peek(0, 32)
+	head, err := w.peek(0, headBytes)
 	if err != nil {
 		return err
 	}

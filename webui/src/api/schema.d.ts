@@ -2208,11 +2208,15 @@ export interface components {
             cpu: number;
             /** Format: int64 */
             memory: number;
+            /** @description of clients, a second */
+            requests: number;
+            /** @description of clients, a second */
+            errors: number;
             models: {
                 model: string;
                 /** Format: int64 */
                 version: number;
-                /** @description a second */
+                /** @description a second, those that ensembles and steps made among them */
                 requests: number;
                 errors: number;
                 p50_us?: number | null;
