@@ -64,7 +64,9 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   await second.getByRole('checkbox', { name: /^Identity_1:0/ }).check();
   await page.getByRole('dialog', { name: /Somebody else/ }).waitFor();
   problems.push(...(await inspect(page, 'a draft that two edit')));
+  for (let i = 0; i < 3; i++) await page.keyboard.press('Escape'); // neither is chosen by chance
   await page.getByRole('button', { name: 'Keep mine' }).click();
+  check(await second.getByRole('checkbox', { name: /^Identity_1:0/ }).isChecked(), 'what was kept is gone');
   await page.getByText('Saved', { exact: true }).waitFor();
 
   await page.getByRole('button', { name: 'Publish' }).press('Enter');

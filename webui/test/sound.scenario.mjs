@@ -18,6 +18,12 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   await page.getByRole('button', { name: 'Record' }).click();
   const dialog = page.getByRole('dialog', { name: 'Record a sound' });
   await dialog.getByRole('button', { name: 'Record', exact: true }).click();
+  await dialog.getByText('1 s').waitFor();
+  await page.keyboard.press('Escape');
+  await page.waitForTimeout(500);
+  equal(await page.getByText('recording', { exact: true }).count(), 0, 'recordings that were given up and used');
+  await page.getByRole('button', { name: 'Record' }).click();
+  await dialog.getByRole('button', { name: 'Record', exact: true }).click();
   await dialog.getByText('2 s').waitFor();
   await dialog.getByRole('button', { name: 'Stop and use it' }).click();
   await page.getByText('recording', { exact: true }).waitFor();
