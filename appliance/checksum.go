@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
@@ -26,8 +27,8 @@ func checkSums(ctx context.Context, m *edgewise.Model, dir string) error {
 		if err != nil {
 			return edgewise.Errorf("appliance.checkSums", edgewise.Internal, "model %q: file %q: %w", m.Name, path, err)
 		}
-		if got != sums[path] {
-			return edgewise.Errorf("appliance.checkSums", edgewise.Corrupt, "model %q: file %q is not what the checksum agent expects: MD5 %s, want %s", m.Name, path, got, sums[path])
+		if !slices.Contains(sums[path], got) {
+			return edgewise.Errorf("appliance.checkSums", edgewise.Corrupt, "model %q: file %q is not what the checksum agent expects: MD5 %s, want %s", m.Name, path, got, strings.Join(sums[path], " or "))
 		}
 	}
 	return nil

@@ -38,6 +38,9 @@ func (c Classes) Top(t *edgewise.Tensor, k int) (edgewise.Tensor, error) {
 	}
 	k = min(k, int(n))
 	out.Shape = append(out.Shape, int64(k))
+	if n == 0 { // there may be as many rows without elements as an int64 counts
+		return out, nil
+	}
 	var labels []string
 	if c.Labels != nil {
 		labels = c.Labels(t.Name)

@@ -226,3 +226,80 @@ func TestAMachineMayBeCalledAnything(t *testing.T) {
 		t.Error("it is made anew each time")
 	}
 }
+
+// TestAnUploadIsReplacedInOneStep stands in for a power cut at every step of an upload: no file of the second one can be put into
+// its place but the first that would be.
+func TestAnUploadIsReplacedInOneStep(t *testing.T) {
+	dir := t.TempDir()
+	i := open(t, dir, "box.local")
+	first, second := pemOf(t, "first.example"), pemOf(t, "second.example")
+	if err := i.Upload(first); err != nil {
+		t.Fatal(err)
+	}
+	before := files(t, dir)
+	if err := i.Upload(second); err != nil {
+		t.Fatal(err)
+	}
+	changed := 0
+	for name, text := range files(t, dir) {
+		if text == before[name] {
+			continue
+		}
+		changed++
+		cut := t.TempDir()
+		for other, old := range before {
+			write(t, cut, other, old)
+		}
+		write(t, cut, name, text)
+		if d := open(t, cut, "box.local").Describe(); d.Mode != ModeUploaded {
+			t.Errorf("after a power cut behind %s: %s %v", name, d.Mode, d.Names)
+		}
+	}
+	if changed == 0 {
+		t.Error("the second upload changed no file")
+	}
+}
+
+func TestAnUploadWhoseKeyIsAFileOfItsOwnIsRead(t *testing.T) {
+	dir := t.TempDir()
+	u := pemOf(t, "old.example")
+	write(t, dir, uploadedFile, u.Certificate)
+	write(t, dir, uploadedKeyFile, u.Key)
+	i := open(t, dir, "box.local")
+	if d := i.Describe(); d.Mode != ModeUploaded || !slices.Equal(d.Names, []string{"old.example"}) {
+		t.Fatalf("%s %v", d.Mode, d.Names)
+	}
+	if err := i.Upload(pemOf(t, "new.example")); err != nil {
+		t.Fatal(err)
+	}
+	if _, old := files(t, dir)[uploadedKeyFile]; old {
+		t.Error("the key of the old certificate is still there")
+	}
+	if d := open(t, dir, "box.local").Describe(); !slices.Equal(d.Names, []string{"new.example"}) {
+		t.Errorf("after a restart: %s %v", d.Mode, d.Names)
+	}
+}
+
+func files(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, f := range list {
+		text, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[f.Name()] = string(text)
+	}
+	return all
+}
+
+func write(t *testing.T, dir, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), fileMode); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -29,8 +29,8 @@ const (
 	authorityKeyFile = "authority-key.pem"
 	ownFile          = "certificate.pem"
 	ownKeyFile       = "key.pem"
-	uploadedFile     = "uploaded.pem"
-	uploadedKeyFile  = "uploaded-key.pem"
+	uploadedFile     = "uploaded.pem"     // with its key behind it, so that both are replaced in one step
+	uploadedKeyFile  = "uploaded-key.pem" // of boxes that kept it by itself; where it is there, uploadedFile may have none
 
 	folderMode = 0o700
 	fileMode   = 0o600
@@ -105,7 +105,10 @@ func (i *Identity) readAuthority() (*pair, error) {
 
 // load takes the uploaded certificate, else the box's own. i.mu is held.
 func (i *Identity) load() error {
-	l, err := readLeaf(i.path(uploadedFile), i.path(uploadedKeyFile))
+	l, err := readLeaf(i.path(uploadedFile), i.path(uploadedFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		l, err = readLeaf(i.path(uploadedFile), i.path(uploadedKeyFile))
+	}
 	if err == nil {
 		l.uploaded = true
 		i.current.Store(l)
@@ -182,7 +185,14 @@ func (i *Identity) Upload(u admin.TLSUpload) error {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if err := errors.Join(replace(i.path(uploadedKeyFile), []byte(u.Key)), replace(i.path(uploadedFile), []byte(u.Certificate))); err != nil {
+	text, err := l.text()
+	if err == nil {
+		err = replace(i.path(uploadedFile), text)
+	}
+	if err == nil {
+		err = i.remove(uploadedKeyFile)
+	}
+	if err != nil {
 		return edgewise.Errorf(op, edgewise.Internal, "%w", err)
 	}
 	l.uploaded = true
@@ -201,7 +211,7 @@ func (i *Identity) Reset() error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for _, name := range []string{uploadedFile, uploadedKeyFile} {
-		if err := os.Remove(i.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := i.remove(name); err != nil {
 			return edgewise.Errorf("certificate.Reset", edgewise.Internal, "%w", err)
 		}
 	}
@@ -259,17 +269,40 @@ func names(c *x509.Certificate) []string {
 
 // write stores a certificate and its key, the key first: a certificate never stands without its key.
 func (i *Identity) write(file string, text []byte, keyFile string, p *pair) error {
-	der, err := x509.MarshalPKCS8PrivateKey(p.key)
+	key, err := keyText(p.key)
 	if err != nil {
 		return err
 	}
-	if err := replace(i.path(keyFile), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})); err != nil {
+	if err := replace(i.path(keyFile), key); err != nil {
 		return err
 	}
 	return replace(i.path(file), text)
 }
 
-// replace writes a file in one step.
+func keyText(key crypto.PrivateKey) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), err
+}
+
+// text is the chain of the certificate and its key, as one file.
+func (l *leaf) text() ([]byte, error) {
+	var all []byte
+	for _, der := range l.certificate.Certificate {
+		all = append(all, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
+	}
+	key, err := keyText(l.certificate.PrivateKey)
+	return append(all, key...), err
+}
+
+// remove takes a file away, if it is there.
+func (i *Identity) remove(name string) error {
+	if err := os.Remove(i.path(name)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// replace writes a file in one step: whatever happens, the old text or the new one is there.
 func replace(path string, text []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {

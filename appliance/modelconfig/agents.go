@@ -19,16 +19,17 @@ var (
 )
 
 // Checksums returns the MD5 sums that m's repository agents want files to have, in lower-case hexadecimal by the path
-// among the version's files. The agent knows no other sum; what the store keeps is checked by SHA-256 in any case.
-func Checksums(m *edgewise.Model) map[string]string {
-	sums := map[string]string{}
+// among the version's files. There are several where the configuration of a folder names the same file of several
+// versions: one of them is the version's. The agent knows no other sum; what the store keeps is checked by SHA-256 in any case.
+func Checksums(m *edgewise.Model) map[string][]string {
+	sums := map[string][]string{}
 	if m.ModelRepositoryAgents == nil {
 		return sums
 	}
 	for _, agent := range m.ModelRepositoryAgents.Agents {
-		for key, sum := range agent.Parameters {
+		for _, key := range sorted(agent.Parameters) {
 			if path, ok := checksumPath(key); ok && agent.Name == checksumAgent {
-				sums[path] = strings.ToLower(sum)
+				sums[path] = append(sums[path], strings.ToLower(agent.Parameters[key]))
 			}
 		}
 	}

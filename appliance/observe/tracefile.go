@@ -73,11 +73,28 @@ func (f *traceFile) add(text []byte, frequency int64) error {
 	}
 	entry := append([]byte(separator), text...)
 	if _, err := f.file.WriteAt(append(entry, arrayEnd...), f.size); err != nil {
-		return err
+		return errors.Join(err, f.mend())
 	}
 	f.size += int64(len(entry))
 	f.written++
 	return nil
+}
+
+// mend takes back what a write left that a full disk cut short: the array ends where it did before. Where even that fails, the next
+// trace opens the file anew, and refuses to go on in one that is torn.
+func (f *traceFile) mend() error {
+	end := ""
+	if f.size > 0 {
+		end = arrayEnd
+	}
+	_, err := f.file.WriteAt([]byte(end), f.size) // before the file becomes shorter: this needs no room on the disk
+	if err == nil {
+		err = f.file.Truncate(f.size + int64(len(end)))
+	}
+	if err != nil {
+		f.close()
+	}
+	return err
 }
 
 // open opens the file that comes next, and goes on in one that is there.

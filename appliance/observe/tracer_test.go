@@ -12,11 +12,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -230,6 +232,57 @@ func TestTraceFilesAreNumbered(t *testing.T) {
 			t.Errorf("file %d has %d traces, want %d", i, n, traces)
 		}
 	}
+}
+
+// TestATraceThatTheDiskCutShortLeavesNothingBehind lets the system cut a write as a full disk does.
+func TestATraceThatTheDiskCutShortLeavesNothingBehind(t *testing.T) {
+	for _, before := range []int{0, 1} {
+		path := filepath.Join(t.TempDir(), "trace")
+		tr := newTestTracer(t, edgewise.TraceSettings{Levels: []string{"TIMESTAMPS"}, Rate: 1, Count: -1, File: path}, Export{})
+		for range before {
+			run(t, tr, edgewise.TraceStart{Model: edgewise.ModelID{Name: "broken"}})
+		}
+		size := int64(0)
+		if info, err := os.Stat(path); err == nil {
+			size = info.Size()
+		}
+		withFileSize(t, uint64(size)+3000, func() {
+			run(t, tr, edgewise.TraceStart{Model: edgewise.ModelID{Name: "broken"}, ID: strings.Repeat("long ", 1000)})
+		})
+		if before > 0 {
+			entries(t, path)
+		}
+		run(t, tr, edgewise.TraceStart{Model: edgewise.ModelID{Name: "broken"}})
+		heads := 0
+		for _, e := range entries(t, path) {
+			if e.Model != "" {
+				heads++
+			}
+		}
+		if heads != before+1 {
+			t.Errorf("after %d traces and one that was cut: %d, want %d", before, heads, before+1)
+		}
+	}
+}
+
+// withFileSize runs f while no file of the process can become longer than size.
+func withFileSize(t *testing.T, size uint64, f func()) {
+	t.Helper()
+	signal.Ignore(syscall.SIGXFSZ)
+	defer signal.Reset(syscall.SIGXFSZ)
+	var old syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: size, Max: old.Max}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old); err != nil {
+			t.Fatal(err)
+		}
+	}()
+	f()
 }
 
 func TestAForeignFileIsNotWrittenTo(t *testing.T) {

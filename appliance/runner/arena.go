@@ -118,6 +118,14 @@ func (a *arena) give(b *block) {
 	a.keep(b)
 }
 
+// drop ends a block that is in use.
+func (a *arena) drop(b *block) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.size -= int64(len(b.data))
+	b.close()
+}
+
 // keep makes a block idle, or ends it when the arena is closed. The caller holds mu.
 func (a *arena) keep(b *block) {
 	if a.max == 0 {

@@ -42,7 +42,7 @@ func (r *run) execute(ctx context.Context, in []edgewise.Tensor) (*edgewise.Resu
 	r.lane.run.Store(0)
 	unwatch()
 	if err != nil {
-		r.instance.arena.give(r.out)
+		r.abandon()
 		return nil, err
 	}
 	result, err := r.result(done)
@@ -52,6 +52,17 @@ func (r *run) execute(ctx context.Context, in []edgewise.Tensor) (*edgewise.Resu
 	}
 	result.Input += filled
 	return result, nil
+}
+
+// abandon gives the block back after an error, and gives it up when the child may not have mapped it as long as it is: it may never
+// have room for it, and for a shorter one it has.
+func (r *run) abandon() {
+	if r.out.seen.Load() == r.process.generation {
+		r.instance.arena.give(r.out)
+		return
+	}
+	r.instance.arena.drop(r.out)
+	r.instance.forget([]uint32{r.out.id})
 }
 
 // place puts the inputs into shared memory and takes the block of the outputs.
@@ -102,6 +113,7 @@ func (r *run) exchange(frame runFrame) (doneFrame, error) {
 		frame.attach = append(frame.attach, attached{b.id, uint64(len(b.data))})
 		descriptors[i] = b.fd
 	}
+	known := uint64(len(r.out.data)) // to the child, which has mapped as much when it runs
 	if err := r.lane.send(frame.append(r.lane.buf[:0]), descriptors); err != nil {
 		return doneFrame{}, r.lost(err)
 	}
@@ -110,11 +122,9 @@ func (r *run) exchange(frame runFrame) (doneFrame, error) {
 		if err != nil {
 			return doneFrame{}, r.lost(err)
 		}
-		for _, b := range r.attach { // not before: a run on another lane may overtake this one
-			b.seen.Store(r.process.generation)
-		}
 		switch kind(answer[0]) {
 		case kindDone:
+			r.attached()
 			done, err := decodeDone(answer[1:])
 			if err != nil || done.run != frame.run {
 				return done, r.hostile(errFrame)
@@ -125,10 +135,14 @@ func (r *run) exchange(frame runFrame) (doneFrame, error) {
 			if err != nil || f.run != frame.run {
 				return doneFrame{}, r.hostile(errFrame)
 			}
+			if f.kind != edgewise.Exhausted { // it may have had no room to map them
+				r.attached()
+			}
 			return doneFrame{}, edgewise.Errorf("runner.Run", f.kind, "%s", f.text)
 		case kindGrow:
+			r.attached()
 			f, err := decodePair(answer[1:])
-			if err != nil || f.a <= uint64(len(r.out.data)) {
+			if err != nil || f.a <= known {
 				return doneFrame{}, r.hostile(errFrame)
 			}
 			if err := r.grow(f.a); err != nil {
@@ -140,20 +154,36 @@ func (r *run) exchange(frame runFrame) (doneFrame, error) {
 	}
 }
 
-// grow makes the block larger, or refuses; a refused child answers with a failure of kind Exhausted.
+// attached notes what the child has mapped, and not before it has answered: a run on another lane may overtake this one.
+func (r *run) attached() {
+	for _, b := range r.attach {
+		b.seen.Store(r.process.generation)
+	}
+	r.attach = nil
+}
+
+// grow makes the block larger, or refuses; a refused child answers with a failure of kind Exhausted. A block that is long enough
+// already, because the child could not map it when it grew, is handed over once more.
 func (r *run) grow(need uint64) error {
 	size, descriptors := uint64(0), []int(nil)
-	if need <= uint64(r.instance.backend.config.MaxArena) {
-		dropped, err := r.instance.arena.grow(r.out, int64(need))
-		r.instance.forget(dropped)
-		if err == nil {
-			size, descriptors = uint64(len(r.out.data)), []int{r.out.fd}
-		}
+	if need <= uint64(r.instance.backend.config.MaxArena) && r.lengthen(int64(need)) == nil {
+		size, descriptors = uint64(len(r.out.data)), []int{r.out.fd}
+		r.out.seen.Store(0) // as it is now; the next run brings it again
 	}
 	if err := send(r.lane.fd, pair{a: size}.append(nil, kindGrown), descriptors, 0); err != nil {
 		return r.lost(err)
 	}
 	return nil
+}
+
+// lengthen makes the block at least need bytes long.
+func (r *run) lengthen(need int64) error {
+	if need <= int64(len(r.out.data)) {
+		return nil
+	}
+	dropped, err := r.instance.arena.grow(r.out, need)
+	r.instance.forget(dropped)
+	return err
 }
 
 // result checks the child's answer to the last number and makes a result of it.

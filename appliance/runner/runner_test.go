@@ -196,6 +196,59 @@ func TestPlacedOutputsMakeTheBlockLonger(t *testing.T) {
 	}
 }
 
+func TestAChildWithoutRoomForALongerBlockGoesOn(t *testing.T) {
+	i := load(t, setUp(fakeOptions{}), t.TempDir())
+	const n = 16 << 20
+	data, free, err := i.Alloc(4 * n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer free()
+	in := []edgewise.Tensor{{Name: "a", Type: edgewise.FP32, Shape: edgewise.Shape{n}, Data: data}, floats("b", 1000)}
+	if r, err := i.Run(t.Context(), in, []string{"b"}); err != nil { // the child maps data
+		t.Fatal(err)
+	} else {
+		r.Free()
+	}
+	pid := i.group.process.pid
+	allow := addressSpaceOf(t, pid, 16<<20)
+	for range 2 {
+		if _, err := i.Run(t.Context(), in, []string{"a"}); edgewise.KindOf(err) != edgewise.Exhausted {
+			t.Fatalf("an output that the child cannot map: %v", err)
+		}
+		if err := echo(i, in[1]); err != nil {
+			t.Fatalf("a short run after it: %v", err)
+		}
+	}
+	allow()
+	if err := echo(i, in...); err != nil {
+		t.Error(err)
+	}
+	if now := i.group.process.pid; now != pid {
+		t.Errorf("process %d was replaced by %d", pid, now)
+	}
+}
+
+// addressSpaceOf leaves a process so many more bytes of address space, until allow is called.
+func addressSpaceOf(t *testing.T, pid int, more uint64) (allow func()) {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pages uint64
+	if _, err := fmt.Sscan(string(text), &pages); err != nil {
+		t.Fatal(err)
+	}
+	set := func(cur uint64) {
+		if err := unix.Prlimit(pid, unix.RLIMIT_AS, &unix.Rlimit{Cur: cur, Max: unix.RLIM_INFINITY}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(pages*uint64(os.Getpagesize()) + more)
+	return func() { set(unix.RLIM_INFINITY) }
+}
+
 func TestInputsInAllocatedMemoryAreNotCopied(t *testing.T) {
 	i := load(t, setUp(fakeOptions{}), t.TempDir())
 	data, free, err := i.Alloc(8000)

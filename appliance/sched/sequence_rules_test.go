@@ -250,6 +250,33 @@ func TestTimeInTheBacklog(t *testing.T) {
 	})
 }
 
+// TestTimeInTheBacklogAfterAWithdrawal takes the request back that allowed its sequence more time.
+func TestTimeInTheBacklogAfterAWithdrawal(t *testing.T) {
+	const over = "timeout of the corresponding sequence has been expired"
+	for _, tt := range []struct {
+		name          string
+		leaves, fails time.Duration
+	}{{"while there is time", 50 * time.Millisecond, 100 * time.Millisecond}, {"when it is over", 200 * time.Millisecond, 200 * time.Millisecond}} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := play(t, &hasher{}, hashModel(0, nil), Config{MaxQueue: 9})
+				defer p.close()
+				p.say(starts(1), 5, 31+5)
+				begin := time.Now()
+				hasty, later := p.ask(starts(2), 1, 100*time.Millisecond), p.ask(goes(2), 1, time.Hour)
+				time.Sleep(tt.leaves)
+				later.cancel()
+				later.fails(t, edgewise.Canceled, "context canceled")
+				hasty.fails(t, edgewise.Unavailable, over)
+				if waited := time.Since(begin); waited != tt.fails {
+					t.Errorf("waited %v", waited)
+				}
+				p.say(ends(1), 7, 31*36+7)
+			})
+		})
+	}
+}
+
 // TestCanceledRequestEndsItsSequence cancels one in the middle: what came before is answered, what comes after is not.
 func TestCanceledRequestEndsItsSequence(t *testing.T) {
 	everyStrategy(t, func(t *testing.T, m *edgewise.Model) {

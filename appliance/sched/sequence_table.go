@@ -225,6 +225,7 @@ func (t *sequenceTable) withdraw(c *turn) bool {
 			copy(c.of.queue[i:], c.of.queue[i+1:])
 			c.of.queue = c.of.queue[:len(c.of.queue)-1]
 			t.cut(c.of, i)
+			t.renew(c.of, time.Now())
 			t.settle(c.of)
 			return true
 		}
@@ -275,12 +276,34 @@ func (t *sequenceTable) overdue(c *turn, now time.Time) (settled bool) {
 	if now.Before(s.expires) {
 		return false
 	}
+	t.lapse(s)
+	t.drop(s)
+	return true
+}
+
+// lapse fails all requests of a sequence whose time in the backlog is over.
+func (t *sequenceTable) lapse(s *sequence) {
 	for _, waiting := range s.queue {
 		t.fail(waiting, errSequenceTimeout)
 	}
 	s.queue = nil
-	t.drop(s)
-	return true
+}
+
+// renew makes the time of a sequence in the backlog what the requests that are left allow: one may have gone for which the others
+// have let their own time pass.
+func (t *sequenceTable) renew(s *sequence, now time.Time) {
+	if s.seated {
+		return
+	}
+	s.expires = time.Time{}
+	for _, c := range s.queue {
+		if timeout := c.call.request.Timeout; timeout > 0 {
+			s.expires = c.arrived.Add(timeout)
+		}
+	}
+	if !s.expires.IsZero() && !now.Before(s.expires) {
+		t.lapse(s)
+	}
 }
 
 // drop ends a sequence that has no request. Its slot goes to the backlog.

@@ -163,13 +163,20 @@ func inputNames(m *kserve.ModelMetadata) string {
 	return strings.Join(names, ", ")
 }
 
-// saveOutputs writes one .npy file for each output. Characters that a file name cannot hold become underscores.
+// saveOutputs writes one .npy file for each output. Characters that a file name cannot hold become underscores; where two names become
+// the same one, the later has one more behind it.
 func saveOutputs(dir string, outputs []edgewise.Tensor) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
+	written := map[string]bool{}
 	for _, t := range outputs {
-		path := dir + "/" + strings.Map(fileRune, t.Name) + ".npy"
+		name := strings.Map(fileRune, t.Name)
+		for written[name] {
+			name += "_"
+		}
+		written[name] = true
+		path := dir + "/" + name + ".npy"
 		f, err := os.Create(path)
 		if err != nil {
 			return err

@@ -199,17 +199,6 @@ func (t *tritonFlags) preset() map[string]string {
 	}
 }
 
-// temporary makes the folder of preset, when it is the one in force. remove takes it away.
-func (t *tritonFlags) temporary(c config.Config) (remove func(), err error) {
-	if p := t.preset(); p == nil || c.DataDir != p["data_dir"] {
-		return func() {}, nil
-	}
-	if err := os.Mkdir(c.DataDir, 0o700); err != nil {
-		return nil, fmt.Errorf("a folder for the store: %w; name one with --set data_dir=FOLDER", err)
-	}
-	return func() { _ = os.RemoveAll(c.DataDir) }, nil
-}
-
 // key is a flag whose text is the value of a key.
 func key(flag, key string) tritonFlag {
 	return tritonFlag{name: flag, apply: func(t *tritonFlags, text string) error { t.values[key] = text; return nil }}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"os"
 	"strings"
@@ -237,5 +238,43 @@ func TestAFolderForTheStoreIsMadeAndRemoved(t *testing.T) {
 	remove()
 	if _, err := os.Stat(own); err != nil {
 		t.Error("the user's own folder was removed")
+	}
+}
+
+// TestTheFolderOfABoxThatWasKilledIsTakenOver starts a box where one with the same process number was killed, as in a container that
+// is started again.
+func TestTheFolderOfABoxThatWasKilledIsTakenOver(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	c, triton, err := parsed(nil, "--model-repository=/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(c.DataDir+"/files", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	remove, err := triton.temporary(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(c.DataDir); err != nil || len(left) > 0 {
+		t.Errorf("%v are still there, %v", left, err)
+	}
+	if _, err := triton.temporary(c); err == nil || !strings.Contains(err.Error(), "is another box's, which runs") {
+		t.Errorf("a folder that is in use: %v", err)
+	}
+	remove()
+	for name, make := range map[string]func() error{
+		"open to others": func() error { return errors.Join(os.Mkdir(c.DataDir, 0o700), os.Chmod(c.DataDir, 0o777)) },
+		"a link":         func() error { return os.Symlink(t.TempDir(), c.DataDir) },
+	} {
+		if err := make(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := triton.temporary(c); err == nil {
+			t.Errorf("%s: it was taken", name)
+		}
+		if err := os.Remove(c.DataDir); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -135,6 +135,17 @@ func TestLibrariesAreOpenedFromTrustedFolders(t *testing.T) {
 	}
 }
 
+func TestAStickyLibraryIsNoMoreTrustedThanAnother(t *testing.T) {
+	dir := t.TempDir()
+	library(t, dir, "libcudart.so.13", nil, nil)
+	if err := os.Chmod(filepath.Join(dir, "libcudart.so.13"), 0o666|os.ModeSticky); err != nil {
+		t.Fatal(err)
+	}
+	if l := provider.Search("libcudart.so.13", []string{dir}); !strings.Contains(l.Problem, "everybody may change") {
+		t.Errorf("%+v", l)
+	}
+}
+
 func TestFoldersAreSearchedInOrder(t *testing.T) {
 	list := provider.Folders([]string{"/opt/mine"}, "/usr/lib/edgewise")
 	if list[0] != "/opt/mine" || list[1] != "/usr/lib/edgewise/cuda" || list[2] != "/usr/local/cuda/lib64" {

@@ -52,7 +52,7 @@ func untrusted(path string, file os.FileInfo) string {
 		return err.Error()
 	}
 	for _, info := range []os.FileInfo{folder, file} {
-		if info.Mode().Perm()&0o002 != 0 && info.Mode()&os.ModeSticky == 0 {
+		if info.Mode().Perm()&0o002 != 0 && (info == file || info.Mode()&os.ModeSticky == 0) {
 			return fmt.Sprintf("%s is not used: everybody may change %s", path, info.Name())
 		}
 		if s, ok := info.Sys().(*syscall.Stat_t); ok && s.Uid != 0 && int(s.Uid) != os.Geteuid() {
