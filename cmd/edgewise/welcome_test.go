@@ -20,8 +20,11 @@ func TestHintsLeadToTheBoxThatPrintsThem(t *testing.T) {
 	}{
 		{"the usual port", appliance.Welcome{URLs: []string{defaultServer}}, defaultServer, []string{"bin/edgewise model list", "cat /box/admin.token"}, "--server"},
 		{
-			"another port", appliance.Welcome{URLs: []string{"http://127.0.0.1:9000"}}, "http://127.0.0.1:9000",
-			[]string{"bin/edgewise --server http://127.0.0.1:9000 model list", "bin/edgewise --server http://127.0.0.1:9000 demo face"}, "FLAG",
+			"another port",
+			appliance.Welcome{URLs: []string{"http://127.0.0.1:9000"}},
+			"http://127.0.0.1:9000",
+			[]string{"bin/edgewise --server http://127.0.0.1:9000 model list", "bin/edgewise --server http://127.0.0.1:9000 demo face"},
+			"FLAG",
 		},
 		{"a key", appliance.Welcome{URLs: []string{defaultServer}, Key: "ek_1"}, defaultServer, []string{"Bearer ek_1"}, "admin.token"},
 		{"no accounts", appliance.Welcome{URLs: []string{defaultServer}, Open: true}, defaultServer, []string{"curl " + defaultServer + "/metrics"}, "Bearer"},
