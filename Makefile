@@ -141,7 +141,7 @@ soak: build
 TABLE ?= all
 ONLY  ?=
 bench: build models steps python
-	$(GO) run ./test/bench -table $(TABLE) -only "$(ONLY)" $(IMAGE_TEST)
+	$(GO) run ./test/bench -table $(TABLE) -only "$(ONLY)"
 
 ## hostile: hostile modules against the real server, 100,000 traps of them, with its figures
 hostile: build
