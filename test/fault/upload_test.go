@@ -91,9 +91,9 @@ func (p *pieces) begin() {
 	p.at = res.Header.Get("Location")
 }
 
-// padding is a field that no reader of ONNX files knows, of n bytes, so that the file is large and the model small.
+// padding is a model's doc_string, of n bytes, so that the file is large and the model small.
 func padding(n int) []byte {
-	return new(onnxgen.Message).Bytes(14, bytes.Repeat([]byte{7}, n)).Encoded()
+	return new(onnxgen.Message).Bytes(6, bytes.Repeat([]byte{7}, n)).Encoded()
 }
 
 func encode(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
@@ -117,7 +117,7 @@ func (p *pieces) resume() {
 	p.t.Helper()
 	res, _ := p.ask("HEAD", p.at, nil)
 	if res == nil || res.StatusCode != http.StatusOK {
-		p.t.Fatalf("the upload has gone: %v", res)
+		p.t.Fatalf("the upload %s has gone: %v\n%s", p.at, res, p.box.output.String())
 	}
 	offset, err := strconv.ParseInt(res.Header.Get("Upload-Offset"), 10, 64)
 	if err != nil || offset < p.learned || offset > int64(len(p.file)) {
@@ -134,7 +134,7 @@ func (p *pieces) check() {
 	for range 1200 {
 		res, body := p.ask("GET", path, nil)
 		if res == nil || res.StatusCode != http.StatusOK || json.Unmarshal(body, &j) != nil {
-			p.t.Fatalf("the job has gone: %v %s", res, body)
+			p.t.Fatalf("the job has gone: %v %s\n%s", res, body, p.box.output.String())
 		}
 		if j.State != admin.JobRunning {
 			break
@@ -145,6 +145,9 @@ func (p *pieces) check() {
 		if s.Name != "verify" || s.State != admin.StepDone || string(j.SHA256) != p.sum {
 			p.t.Fatalf("what has arrived is not what was sent: %+v", j)
 		}
+	}
+	if j.State != admin.JobStaged {
+		p.t.Fatalf("the job is %s, want it to wait for a person: %+v\n%s", j.State, j, p.box.output.String())
 	}
 	if res, body := p.ask("DELETE", path, nil); res == nil || res.StatusCode != http.StatusNoContent {
 		p.t.Fatalf("%v %s", res, body)
