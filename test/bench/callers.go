@@ -170,7 +170,7 @@ func (l *loop) wait() ([]unix.EpollEvent, error) {
 		timeout = 0
 	}
 	for begin := time.Now(); ; {
-		n, err := unix.EpollWait(l.poll, l.events, timeout)
+		n, err := untoldWait(l.poll, l.events, timeout)
 		switch {
 		case n > 0:
 			return l.events[:n], nil
@@ -209,7 +209,7 @@ func (c *caller) send(request []byte, now time.Time) error {
 
 func (c *caller) write() error {
 	for len(c.rest) > 0 {
-		n, err := unix.Write(c.fd, c.rest)
+		n, err := untoldWrite(c.fd, c.rest)
 		if errors.Is(err, unix.EAGAIN) {
 			return nil
 		}
@@ -226,7 +226,7 @@ func (c *caller) proceed() (bool, error) {
 	if len(c.rest) > 0 {
 		return false, c.write()
 	}
-	n, err := unix.Read(c.fd, c.answer[len(c.answer):cap(c.answer)])
+	n, err := untoldRead(c.fd, c.answer[len(c.answer):cap(c.answer)])
 	switch {
 	case errors.Is(err, unix.EAGAIN):
 		return false, nil
