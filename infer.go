@@ -189,6 +189,8 @@ type Call struct {
 	Depth      int            // how many steps have called each other to get here
 	Pictures   []string       // the outputs that the asker takes as Pictures
 	Alone      bool           // nothing else runs on the box: the run may take Concurrency.Wide cores
+	Core       int            // the core, counted from 1, that nobody else runs on: where the run's thread is best kept; 0: none
+	Queued     bool           // others wait for the model behind it
 }
 
 type callKey struct{}

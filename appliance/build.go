@@ -80,7 +80,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	}
 	a.onnx = onnx.New(onnx.Config{Library: c.ONNX.Library, Cores: cores(c), GPU: gpuOptions(c), Logger: logger.With("part", "onnx")})
 	a.devices = newDevices(c, logger.With("part", "devices"))
-	budget := sched.NewCores(cores(c))
+	budget := sched.NewCores(cores(c), machine.Cores("/sys/devices/system/cpu")...)
 	a.library = &library{
 		history: a.history, changed: a.modelChanged,
 		store: a.store, locks: newLocks(), cache: cache.New(int64(c.Engine.ResponseCacheBytes)), logger: logger.With("part", "library"),

@@ -7,13 +7,16 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/edgewise-ai/edgewise"
 )
 
 // Where a short run belongs. Waking a thread on a core that sleeps takes 20 to 30 us, longer than a small model runs, and
 // the kernel wakes a thread on an idle core whenever there is one; switching to another thread of the same core takes some
 // 3 us. Who waits for a run needs no core meanwhile. So while several runs are in flight, caller and child share a core:
 // the caller takes a lane whose thread in the child waits on the core that the caller is on. While there is one at a time
-// and cores are idle, the child's thread is on another one and looks for the next run a little longer before it sleeps.
+// and cores are idle, the child's thread is on another one and looks for the next run a little longer before it sleeps. A long run is kept
+// on the core that the scheduler gave it for itself.
 
 // anywhere is the core of a thread that the kernel puts where it likes.
 const anywhere = -1
@@ -30,10 +33,12 @@ const (
 	ownLook    = 150 * time.Microsecond
 )
 
-// berth is where a run goes, and how long both sides look before they sleep; 0: not at all.
+// berth is where a run goes, and how both sides wait: how long they look before they sleep, 0 for not at all, and whether the caller
+// sleeps without its thread, or keeps it where the run is.
 type berth struct {
 	core                 int
 	lookAnswer, lookNext time.Duration
+	park, stay           bool
 }
 
 // tempo is what the last runs of a version were like. The zero value expects long ones.
@@ -46,19 +51,21 @@ type tempo struct {
 func (t *tempo) ran(took time.Duration) { t.short.Store(took < quick) }
 
 // berth chooses for a run, when so many are in flight with it.
-func (t *tempo) berth(inFlight int) berth {
+func (t *tempo) berth(inFlight int, call edgewise.Call) berth {
 	if inFlight > 1 {
 		t.crowd.Store(crowdMemory)
 	} else if n := t.crowd.Load(); n > 0 {
 		t.crowd.CompareAndSwap(n, n-1)
 	}
 	switch {
+	case !t.short.Load() && call.Core > 0:
+		return berth{core: call.Core - 1, park: call.Queued, stay: !call.Queued}
 	case !t.short.Load():
-		return berth{core: anywhere}
+		return berth{core: anywhere, park: call.Queued}
 	case t.crowd.Load() > 0 && runtime.NumCPU() > 1:
-		return berth{present(), answerLook, sharedLook}
+		return berth{present(), answerLook, sharedLook, false, false}
 	}
-	return berth{anywhere, answerLook, ownLook}
+	return berth{anywhere, answerLook, ownLook, false, false}
 }
 
 // present returns the core that the calling thread is on.
@@ -68,6 +75,21 @@ func present() int {
 		return anywhere
 	}
 	return int(core)
+}
+
+// remain keeps the thread that waits for a run on the run's core until back is called: it is woken there, beside nobody, and so is who gets
+// the answer.
+func (b berth) remain() (back func()) {
+	var before unix.CPUSet
+	if !b.stay || unix.SchedGetaffinity(0, &before) != nil {
+		return func() {}
+	}
+	runtime.LockOSThread()
+	moveTo(b.core, nil)
+	return func() {
+		moveTo(anywhere, &before)
+		runtime.UnlockOSThread()
+	}
 }
 
 // breath is how often a lane in the child passes through Go's scheduler. All that it does otherwise is to leave Go, for the kernel or for

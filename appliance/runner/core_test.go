@@ -28,3 +28,24 @@ func TestALaneBreathesWhereItWaits(t *testing.T) {
 		}
 	}
 }
+
+func TestWhoWaitsForALongRunRemainsOnItsCoreUntilItHasEnded(t *testing.T) {
+	runtime.LockOSThread() // the thread ends with the test
+	allowed := func() (set unix.CPUSet) {
+		if err := unix.SchedGetaffinity(0, &set); err != nil {
+			t.Fatal(err)
+		}
+		return set
+	}
+	before, core := allowed(), present()
+	for _, b := range []berth{{core: core, stay: true}, {core: core}, {core: anywhere}} {
+		back := b.remain()
+		if now := allowed(); b.stay && (now.Count() != 1 || !now.IsSet(core)) || !b.stay && now != before {
+			t.Errorf("%+v: may run on %d cores", b, now.Count())
+		}
+		back()
+		if allowed() != before {
+			t.Errorf("%+v: elsewhere afterwards", b)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -44,27 +45,49 @@ func TestLoadsThatFailSayWhy(t *testing.T) {
 }
 
 func TestACrashFailsTheRunsInFlightAndTheModelComesBack(t *testing.T) {
-	i := load(t, setUp(fakeOptions{}), t.TempDir())
-	before := i.Stats().PID
-	var group sync.WaitGroup
-	for range 4 {
-		group.Go(func() {
-			_, err := i.Run(context.Background(), nil, []string{"stuck"})
-			if err == nil || err.Error() != `model "x" version 1: its process died (signal: segmentation fault) while running` {
-				t.Errorf("a run in flight got %v", err)
+	for name, call := range map[string]edgewise.Call{"": {}, "on a core": {Core: present() + 1}, "others wait": {Queued: true}, "on a core, others wait": {Core: present() + 1, Queued: true}} {
+		t.Run(name, func(t *testing.T) {
+			i := load(t, setUp(fakeOptions{}), t.TempDir())
+			before := i.Stats().PID
+			var group sync.WaitGroup
+			for range 4 {
+				group.Go(func() {
+					_, err := i.Run(edgewise.WithCall(context.Background(), call), nil, []string{"stuck"})
+					if err == nil || err.Error() != `model "x" version 1: its process died (signal: segmentation fault) while running` {
+						t.Errorf("a run in flight got %v", err)
+					}
+				})
+			}
+			eventually(t, "four runs in flight", func() bool { return i.inFlight() == 4 })
+			err := fails(t, i, "crash", edgewise.Unavailable)
+			if err.Error() != `model "x" version 1: its process died (signal: segmentation fault) while running` {
+				t.Error(err)
+			}
+			group.Wait()
+			eventually(t, "a restart", func() bool { return echo(i, floats("a", 5)) == nil })
+			if s := i.Stats(); s.PID == before || s.Crashes != 1 {
+				t.Errorf("%+v", s)
 			}
 		})
 	}
-	eventually(t, "four runs in flight", func() bool { return i.inFlight() == 4 })
-	err := fails(t, i, "crash", edgewise.Unavailable)
-	if err.Error() != `model "x" version 1: its process died (signal: segmentation fault) while running` {
-		t.Error(err)
+}
+
+// TestLongRunsAreAnsweredWhereverTheirCallersWait has more callers than cores, and changes how they wait from run to run.
+func TestLongRunsAreAnsweredWhereverTheirCallersWait(t *testing.T) {
+	i := load(t, setUp(fakeOptions{}), t.TempDir())
+	var group sync.WaitGroup
+	for caller := range 6 {
+		group.Go(func() {
+			for n := range 200 {
+				i.tempo.ran(2 * quick)
+				ctx := edgewise.WithCall(context.Background(), edgewise.Call{Core: (caller + n) % (runtime.NumCPU() + 1), Queued: (caller+n)%3 == 0})
+				if err := echoWith(ctx, i, floats("a", int64(1+n))); err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
 	group.Wait()
-	eventually(t, "a restart", func() bool { return echo(i, floats("a", 5)) == nil })
-	if s := i.Stats(); s.PID == before || s.Crashes != 1 {
-		t.Errorf("%+v", s)
-	}
 }
 
 func (i *Instance) inFlight() int {

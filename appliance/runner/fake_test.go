@@ -233,7 +233,7 @@ func lie(name string) {
 	_ = send(controlFD, []byte{byte(kindReady)}, nil, 0)
 	buf, rights := make([]byte, maxFrame), make([]byte, 256)
 	_, lanes, err := receiveWith(controlFD, buf, rights)
-	if err != nil || len(lanes) != 2 {
+	if err != nil || len(lanes) != laneDescriptors {
 		os.Exit(0)
 	}
 	memory, err := mapShared(lanes[1], laneBytes)

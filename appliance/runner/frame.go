@@ -22,7 +22,7 @@ type kind uint8
 const (
 	kindReady     kind = iota + 1 // child, control: the model is loaded
 	kindFailed                    // child: failure
-	kindLane                      // parent, control: a lane's socket and its memory are attached; lane, member
+	kindLane                      // parent, control: a lane's socket, its memory and its bell are attached; lane, member
 	kindTerminate                 // parent, control: end a run; lane, run
 	kindForget                    // parent, control: unmap a block; block, member
 	kindUnload                    // parent, control: unload a member; member

@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -25,6 +24,7 @@ type lane struct {
 }
 
 func (l *lane) close() {
+	l.back.bell.close()
 	_ = unix.Close(l.fd)
 	_ = unix.Munmap(l.memory)
 }
@@ -42,10 +42,9 @@ func (l *lane) send(frame []byte, descriptors []int) error {
 	return err
 }
 
-// receive waits for an answer, looking for it for a time before it sleeps. Errors: io.EOF when the child has ended,
-// errFrame.
-func (l *lane) receive(look time.Duration) ([]byte, error) {
-	answer, err := l.back.take(l.buf, look)
+// receive waits for an answer to a run that went to b. Errors: io.EOF when the child has ended, errFrame.
+func (l *lane) receive(b berth) ([]byte, error) {
+	answer, err := l.back.take(l.buf, b.lookAnswer, b.park)
 	if err == nil && len(answer) == 0 {
 		return nil, errFrame
 	}
@@ -64,7 +63,7 @@ func (p *process) take(ctx context.Context, i *Instance) (*lane, berth, error) {
 			return nil, berth{}, ctx.Err()
 		}
 	}
-	b := i.tempo.berth(len(p.room))
+	b := i.tempo.berth(len(p.room), edgewise.CallOf(ctx))
 	if l := p.choose(i, b.core); l != nil {
 		return l, b, nil
 	}
@@ -119,15 +118,22 @@ func (p *process) make(m *Instance) (*lane, error) {
 		return nil, noLane(m, err)
 	}
 	defer func() { _ = unix.Close(file) }()
+	bell, err := newBell()
+	if err != nil {
+		_ = unix.Close(ours)
+		_ = unix.Munmap(memory)
+		return nil, noLane(m, err)
+	}
 	l := &lane{member: m, fd: ours, core: anywhere, memory: memory, buf: make([]byte, maxFrame)}
 	l.there, l.back = mailboxes(memory)
+	l.back.bell = bell
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	err = unix.EPIPE
 	if !p.over && !p.fallen {
 		p.made++
 		l.id = p.made
-		err = send(p.control, pair{l.id, p.index(m)}.append(nil, kindLane), []int{theirs, file}, 0)
+		err = send(p.control, pair{l.id, p.index(m)}.append(nil, kindLane), []int{theirs, file, bell.fd}, 0)
 	}
 	if err != nil {
 		l.close()

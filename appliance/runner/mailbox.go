@@ -23,12 +23,20 @@ const (
 // Nothing that the other side can write is believed: the size is bounded, and a frame is copied out before it is read.
 type mailbox struct {
 	word     *atomic.Uint32 // counts frames in steps of frameStep, and has the bit ended; the kernel's futex
-	asleep   *atomic.Uint32 // 1 while the reader is about to sleep, or sleeps
+	asleep   *atomic.Uint32 // how the reader is about to sleep, or sleeps; see below
 	size     *atomic.Uint32
 	frame    []byte // of maxFrame bytes
 	patience patience
 	seen     uint32 // the word as the reader knows it
+	bell     *bell  // for a reader that sleeps parked; nil: it does not
 }
+
+// How a mailbox's reader sleeps.
+const (
+	awake    = 0
+	inKernel = 1 // on the word, with its thread
+	parked   = 2 // on the bell, without
+)
 
 // mailboxes divides a lane's memory: from the parent to the child, and back.
 func mailboxes(memory []byte) (there, back *mailbox) {
@@ -56,7 +64,10 @@ func (m *mailbox) end() {
 }
 
 func (m *mailbox) wake() {
-	if m.asleep.Swap(0) != 0 {
+	switch m.asleep.Swap(awake) {
+	case parked:
+		m.bell.ring()
+	case inKernel:
 		_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(m.word)), futexWake, 1, 0, 0, 0)
 	}
 }
@@ -73,8 +84,8 @@ const (
 	futexWake = 1
 )
 
-// wait returns when there is a frame, or false when there will be none. It looks for a time before it sleeps.
-func (m *mailbox) wait(look time.Duration) bool {
+// wait returns when there is a frame, or false when there will be none. It looks for a time before it sleeps, parked where it may.
+func (m *mailbox) wait(look time.Duration, park bool) bool {
 	if m.seen&ended != 0 {
 		return false
 	}
@@ -82,11 +93,7 @@ func (m *mailbox) wait(look time.Duration) bool {
 		m.patience.look(m.word, m.seen, look)
 	}
 	for m.word.Load() == m.seen {
-		m.asleep.Store(1)
-		if m.word.Load() == m.seen {
-			_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(m.word)), futexWait, uintptr(m.seen), 0, 0, 0)
-		}
-		m.asleep.Store(0)
+		park = m.sleep(park)
 	}
 	now := m.word.Load()
 	came := now&^ended != m.seen&^ended
@@ -94,10 +101,28 @@ func (m *mailbox) wait(look time.Duration) bool {
 	return came
 }
 
+// sleep sleeps until the word differs from seen, or a little less. It tells whether it may be parked again.
+func (m *mailbox) sleep(park bool) bool {
+	how := uint32(inKernel)
+	if park = park && m.bell != nil; park {
+		how = parked
+	}
+	m.asleep.Store(how)
+	defer m.asleep.Store(awake)
+	switch {
+	case m.word.Load() != m.seen:
+	case park:
+		return m.bell.listen()
+	default:
+		_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(m.word)), futexWait, uintptr(m.seen), 0, 0, 0)
+	}
+	return park
+}
+
 // take waits for a frame, as wait does, and copies it into buf, which has maxFrame bytes. Errors: errFrame when it is
 // longer, io.EOF when there will be none.
-func (m *mailbox) take(buf []byte, look time.Duration) ([]byte, error) {
-	if !m.wait(look) {
+func (m *mailbox) take(buf []byte, look time.Duration, park bool) ([]byte, error) {
+	if !m.wait(look, park) {
 		return nil, io.EOF
 	}
 	size := m.size.Load()

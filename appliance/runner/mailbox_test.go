@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/edgewise-ai/edgewise"
 )
 
 // sides returns two views of one mailbox, as its two sides have them.
@@ -48,11 +50,18 @@ func TestFramesArriveInOrderHoweverTheReaderWaits(t *testing.T) {
 		name  string
 		look  time.Duration
 		pause time.Duration // of the writer before each frame
+		bell  func(*testing.T) *bell
 	}{
-		{"asleep", 0, 0}, {"looking", time.Second, 0}, {"asleep when it comes", 0, time.Millisecond}, {"it comes while looking", time.Second, time.Millisecond}, {"it comes after looking", time.Nanosecond, time.Millisecond},
+		{"asleep", 0, 0, nil}, {"looking", time.Second, 0, nil}, {"asleep when it comes", 0, time.Millisecond, nil}, {"it comes while looking", time.Second, time.Millisecond, nil},
+		{"it comes after looking", time.Nanosecond, time.Millisecond, nil}, {"parked", 0, 0, soundBell}, {"parked when it comes", 0, time.Millisecond, soundBell},
+		{"a bell that rings for nothing", 0, time.Millisecond, shrillBell}, {"a bell that is not heard", 0, time.Millisecond, muteBell},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			writer, reader := sides(t)
+			if test.bell != nil {
+				reader.bell = test.bell(t)
+				writer.bell = reader.bell
+			}
 			taken := make(chan struct{})
 			go func() {
 				for n := range 300 {
@@ -64,20 +73,63 @@ func TestFramesArriveInOrderHoweverTheReaderWaits(t *testing.T) {
 			}()
 			buf := make([]byte, maxFrame)
 			for n := range 300 {
-				frame, err := reader.take(buf, test.look)
+				frame, err := reader.take(buf, test.look, test.bell != nil)
 				if err != nil || !bytes.Equal(frame, bytes.Repeat([]byte{byte(n)}, n+1)) {
 					t.Fatalf("frame %d is %d bytes of %v, %v", n, len(frame), frame[:1], err)
 				}
 				taken <- struct{}{}
 			}
-			if _, err := reader.take(buf, test.look); !errors.Is(err, io.EOF) {
+			if _, err := reader.take(buf, test.look, test.bell != nil); !errors.Is(err, io.EOF) {
 				t.Errorf("after the end: %v", err)
 			}
-			if _, err := reader.take(buf, test.look); !errors.Is(err, io.EOF) {
+			if _, err := reader.take(buf, test.look, test.bell != nil); !errors.Is(err, io.EOF) {
 				t.Errorf("long after the end: %v", err)
 			}
 		})
 	}
+}
+
+func soundBell(t *testing.T) *bell {
+	b, err := newBell()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.close)
+	return b
+}
+
+// shrillBell rings all the time, as a hostile child's would.
+func shrillBell(t *testing.T) *bell {
+	b := soundBell(t)
+	end := make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			select {
+			case <-end:
+				return
+			default:
+				b.ring()
+			}
+		}
+	})
+	t.Cleanup(func() {
+		close(end)
+		group.Wait()
+	})
+	return b
+}
+
+func muteBell(t *testing.T) *bell {
+	deaf := soundBell(t)
+	_ = deaf.file.Close()
+	return &bell{soundBell(t).fd, deaf.file}
+}
+
+func TestAReaderWithoutABellCannotBeMadeToRingOne(t *testing.T) {
+	writer, _ := sides(t)
+	writer.asleep.Store(parked)
+	writer.post([]byte("to nobody"))
 }
 
 func TestTheLastFrameIsReadBeforeTheEndIsNoticed(t *testing.T) {
@@ -85,10 +137,10 @@ func TestTheLastFrameIsReadBeforeTheEndIsNoticed(t *testing.T) {
 	writer.post([]byte("last words"))
 	writer.end()
 	buf := make([]byte, maxFrame)
-	if frame, err := reader.take(buf, 0); err != nil || string(frame) != "last words" {
+	if frame, err := reader.take(buf, 0, false); err != nil || string(frame) != "last words" {
 		t.Errorf("%q, %v", frame, err)
 	}
-	if _, err := reader.take(buf, 0); !errors.Is(err, io.EOF) {
+	if _, err := reader.take(buf, 0, false); !errors.Is(err, io.EOF) {
 		t.Error(err)
 	}
 }
@@ -97,7 +149,7 @@ func TestAFrameLongerThanThereIsRoomForIsRefused(t *testing.T) {
 	writer, reader := sides(t)
 	writer.size.Store(maxFrame + 1)
 	writer.word.Add(frameStep)
-	if _, err := reader.take(make([]byte, maxFrame), 0); !errors.Is(err, errFrame) {
+	if _, err := reader.take(make([]byte, maxFrame), 0, false); !errors.Is(err, errFrame) {
 		t.Error(err)
 	}
 }
@@ -106,7 +158,7 @@ func TestAWholeFrameFits(t *testing.T) {
 	writer, reader := sides(t)
 	whole := bytes.Repeat([]byte{7}, maxFrame)
 	writer.post(whole)
-	if frame, err := reader.take(make([]byte, maxFrame), 0); err != nil || !bytes.Equal(frame, whole) {
+	if frame, err := reader.take(make([]byte, maxFrame), 0, false); err != nil || !bytes.Equal(frame, whole) {
 		t.Errorf("%d bytes, %v", len(frame), err)
 	}
 }
@@ -146,21 +198,27 @@ func TestOnOneCoreALookIsOneYield(t *testing.T) {
 
 func TestShortRunsGoWhereTheirCallersAreOnceThereAreSeveral(t *testing.T) {
 	var p tempo
-	if got := p.berth(5); got != (berth{core: anywhere}) {
+	if got := p.berth(5, edgewise.Call{}); got != (berth{core: anywhere}) {
 		t.Errorf("before anything is known: %+v", got)
 	}
 	p.ran(quick - 1)
-	if got := p.berth(2); got.lookNext != sharedLook && !(patience{alone: true} == newPatience()) {
+	if got := p.berth(2, edgewise.Call{}); got.lookNext != sharedLook && !(patience{alone: true} == newPatience()) {
 		t.Errorf("in a crowd: %+v", got)
 	}
 	for range crowdMemory {
-		p.berth(1)
+		p.berth(1, edgewise.Call{})
 	}
-	if got := p.berth(1); got != (berth{anywhere, answerLook, ownLook}) {
+	if got := p.berth(1, edgewise.Call{}); got != (berth{anywhere, answerLook, ownLook, false, false}) {
 		t.Errorf("alone: %+v", got)
 	}
 	p.ran(quick)
-	if got := p.berth(2); got != (berth{core: anywhere}) {
+	if got := p.berth(2, edgewise.Call{}); got != (berth{core: anywhere}) {
+		t.Errorf("long runs: %+v", got)
+	}
+	if got := p.berth(2, edgewise.Call{Core: 3, Queued: true}); got != (berth{core: 2, park: true}) {
+		t.Errorf("long runs that others wait behind: %+v", got)
+	}
+	if got := p.berth(2, edgewise.Call{Core: 3}); got != (berth{core: 2, stay: true}) {
 		t.Errorf("long runs: %+v", got)
 	}
 }

@@ -38,7 +38,9 @@ func (r *run) execute(ctx context.Context, in []edgewise.Tensor) (*edgewise.Resu
 	filled := time.Since(start)
 	r.lane.run.Store(number)
 	unwatch := r.watch(ctx, number)
+	leave := r.berth.remain()
 	done, err := r.exchange(frame)
+	leave()
 	r.lane.run.Store(0)
 	unwatch()
 	if err != nil {
@@ -118,7 +120,7 @@ func (r *run) exchange(frame runFrame) (doneFrame, error) {
 		return doneFrame{}, r.lost(err)
 	}
 	for {
-		answer, err := r.lane.receive(r.berth.lookAnswer)
+		answer, err := r.lane.receive(r.berth)
 		if err != nil {
 			return doneFrame{}, r.lost(err)
 		}

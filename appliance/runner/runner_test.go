@@ -27,12 +27,14 @@ func floats(name string, n int64) edgewise.Tensor {
 }
 
 // echo runs tensors through the child and reports what comes back differently.
-func echo(i *Instance, in ...edgewise.Tensor) error {
+func echo(i *Instance, in ...edgewise.Tensor) error { return echoWith(context.Background(), i, in...) }
+
+func echoWith(ctx context.Context, i *Instance, in ...edgewise.Tensor) error {
 	want := make([]string, len(in))
 	for n := range in {
 		want[n] = in[n].Name
 	}
-	r, err := i.Run(context.Background(), in, want)
+	r, err := i.Run(ctx, in, want)
 	if err != nil {
 		return err
 	}

@@ -156,7 +156,7 @@ func (h *host) allow() error {
 
 // listen follows the control socket, whose end ends the process, whatever native code is doing.
 func (h *host) listen(ready <-chan struct{}) {
-	buf, rights := make([]byte, maxFrame), make([]byte, unix.CmsgSpace(4*2))
+	buf, rights := make([]byte, maxFrame), make([]byte, unix.CmsgSpace(4*laneDescriptors))
 	for {
 		frame, descriptors, err := receiveWith(controlFD, buf, rights)
 		if err != nil {
@@ -182,8 +182,8 @@ func (h *host) obey(k kind, f pair, descriptors []int) {
 	}
 	switch k {
 	case kindLane:
-		if len(descriptors) == 2 {
-			go h.servers[member].lane(f.a, descriptors[0], descriptors[1])
+		if len(descriptors) == laneDescriptors {
+			go h.servers[member].lane(f.a, descriptors[0], descriptors[1], &bell{fd: descriptors[2]})
 		}
 	case kindTerminate:
 		h.flights.terminate(f.a, f.b)
@@ -193,6 +193,9 @@ func (h *host) obey(k kind, f pair, descriptors []int) {
 		go h.servers[member].unload()
 	}
 }
+
+// laneDescriptors come with a lane: its socket, its memory and the bell of its answers.
+const laneDescriptors = 3
 
 // unload gives up what a version has, of which no run is in progress and no more will come.
 func (s *server) unload() {
@@ -225,7 +228,7 @@ func (s *server) forget(id uint32) {
 }
 
 // lane serves the runs of one lane, one after the other, on a thread of its own, until the version is unloaded.
-func (s *server) lane(id uint64, fd, file int) {
+func (s *server) lane(id uint64, fd, file int, bell *bell) {
 	runtime.LockOSThread() // the thread ends with the lane
 	memory, err := mapShared(file, laneBytes)
 	if err != nil {
@@ -233,6 +236,7 @@ func (s *server) lane(id uint64, fd, file int) {
 	}
 	_ = unix.Close(file)
 	there, back := mailboxes(memory)
+	back.bell = bell
 	buf, rights := make([]byte, maxFrame), make([]byte, unix.CmsgSpace(4*maxAttached))
 	breathed := time.Now()
 	for core, look := int32(anywhere), time.Duration(0); ; {
@@ -240,6 +244,7 @@ func (s *server) lane(id uint64, fd, file int) {
 		if err != nil {
 			_ = unix.Munmap(memory)
 			_ = unix.Close(fd)
+			_ = unix.Close(bell.fd)
 			return
 		}
 		err = s.attach(f.attach, descriptors)
@@ -267,7 +272,7 @@ func (s *server) lane(id uint64, fd, file int) {
 
 // next waits for a run. What is not one ends the process. Error: io.EOF when no more will come.
 func next(there *mailbox, look time.Duration, fd int, buf, rights []byte) (f runFrame, descriptors []int, err error) {
-	frame, err := there.take(buf, look)
+	frame, err := there.take(buf, look, false)
 	if errors.Is(err, io.EOF) {
 		return f, nil, err
 	}

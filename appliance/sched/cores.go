@@ -23,10 +23,18 @@ type Cores struct {
 	ended   atomic.Int64  // cores that are held and whose run has ended
 	wide    *seat         // whose run has more cores than its account's width; nil: none
 	waiting []*seat       // in the order of their arrival
+	places  places
 }
 
-// NewCores makes a budget of n cores, at least 1.
-func NewCores(n int) *Cores { return &Cores{total: max(n, 1), free: max(n, 1)} }
+// NewCores makes a budget of n cores, at least 1. Where numbers are those of n cores, more than one, in the order in which they
+// are best used, a lane that holds one core has one of them for itself.
+func NewCores(n int, numbers ...int) *Cores {
+	c := &Cores{total: max(n, 1), free: max(n, 1)}
+	if len(numbers) == n && n > 1 {
+		c.places = places{numbers, make([]bool, n)}
+	}
+	return c
+}
 
 // account is the core time that one version has used. A nil account stands for a version that needs no cores.
 type account struct {
@@ -50,6 +58,7 @@ type seat struct {
 	account *account
 	held    bool
 	since   time.Time
+	core    int           // counted from 1, that it has for itself while it is held; 0: none
 	more    int           // cores beside the account's width, until the end of the run
 	ended   bool          // the run has ended, and its answers may have left
 	charged time.Duration // in advance
@@ -133,6 +142,9 @@ func (c *Cores) grant(s *seat) {
 	}
 	c.free -= a.width
 	c.clock = max(c.clock, a.used)
+	if a.width == 1 {
+		s.core = c.places.take()
+	}
 	s.held, s.since = true, time.Now()
 	s.book()
 }
@@ -140,7 +152,8 @@ func (c *Cores) grant(s *seat) {
 func (c *Cores) leave(s *seat) {
 	s.settle()
 	s.begin()
-	s.held = false
+	c.places.give(s.core)
+	s.held, s.core = false, 0
 	s.account.active--
 	c.free += s.account.width
 	c.serve()

@@ -4,21 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"runtime/debug"
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
 )
 
-// lane runs one batch after the other. It keeps its thread, so that the native runtime finds its thread-local memory
-// again and the core's caches stay warm. While runs are tiny it does not: waking a kept thread costs more than such a run.
+// lane runs one batch after the other. It does not keep its thread: the goroutine that waits for the answer goes on where the run
+// has ended, on a core whose caches have the answer, and no other thread is woken for it.
 type lane struct {
 	s        *Scheduler
 	seat     *seat   // the cores that it runs on
 	permit   *permit // what else it needs; nil: nothing
-	pinned   bool
-	jobs     []*job // the batch, or the jobs considered for one
+	jobs     []*job  // the batch, or the jobs considered for one
+	queued   bool    // others wait behind the batch
 	leaving  []*job
 	group    *group // for the next batch of several
 	gatherer gatherer
@@ -27,8 +26,6 @@ type lane struct {
 
 // loop runs until the queue is closed and empty, or there are more lanes than are wanted.
 func (l *lane) loop() {
-	l.pin(true)
-	defer l.pin(false)
 	defer l.seat.give()
 	defer l.permit.give()
 	defer l.gatherer.release()
@@ -37,25 +34,11 @@ func (l *lane) loop() {
 		l.run()
 		l.permit.pass()
 		l.seat.pass()
-		l.pin(!l.s.queue.pace.tiny())
 	}
 	l.group.cancel()
 	if l.timer != nil {
 		l.timer.Stop()
 	}
-}
-
-// pin keeps the lane's goroutine on its thread, or lets it go.
-func (l *lane) pin(keep bool) {
-	switch {
-	case keep == l.pinned:
-		return
-	case keep:
-		runtime.LockOSThread()
-	default:
-		runtime.UnlockOSThread()
-	}
-	l.pinned = keep
 }
 
 // wakeAfter makes the queue's lanes look again after a time; 0 does nothing.
@@ -164,7 +147,7 @@ func (l *lane) attempt(ctx context.Context, jobs []*job, started time.Time) (err
 	}
 	gathered := time.Now()
 	lone, told := l.alone()
-	ctx = carry(ctx, jobs, told)
+	ctx = l.carry(ctx, jobs, told)
 	if l.s.guest {
 		ctx = l.seat.with(ctx)
 	}
@@ -197,14 +180,16 @@ func (l *lane) attempt(ctx context.Context, jobs []*job, started time.Time) (err
 }
 
 // carry puts into ctx what travels with jobs: the call of one that is alone, and the depth of the deepest of several, whose outputs are
-// split and so have to be there; and whether the run has the box to itself.
-func carry(ctx context.Context, jobs []*job, alone bool) context.Context {
+// split and so have to be there; whether the run has the box to itself; and where it is to be, when it is long enough for that to matter.
+func (l *lane) carry(ctx context.Context, jobs []*job, alone bool) context.Context {
 	call := jobs[0].call
-	call.Alone = alone
 	for _, j := range jobs[1:] {
 		call.Depth, call.Pictures = max(call.Depth, j.call.Depth), nil
 	}
-	if len(call.Parameters) == 0 && call.Depth == 0 && len(call.Pictures) == 0 && !alone {
+	if call.Alone = alone; !alone && !l.s.guest && l.s.queue.pace.read() >= shortest {
+		call.Core, call.Queued = l.seat.core, l.queued
+	}
+	if len(call.Parameters) == 0 && call.Depth == 0 && len(call.Pictures) == 0 && !call.Alone && call.Core == 0 && !call.Queued {
 		return ctx
 	}
 	return edgewise.WithCall(ctx, call)

@@ -201,7 +201,7 @@ func (q *queue) hand(l *lane, p plan) {
 	}
 	q.load.taken(elements(l.jobs))
 	q.counts[p.reason]++
-	if q.size > 0 {
+	if l.queued = q.size > 0; l.queued {
 		q.ready.Signal()
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 const (
 	loneRuns    = 8                // runs in a row without company that make the next one count as alone
-	shortest    = time.Millisecond // a run below this is not worth a second thread
+	shortest    = time.Millisecond // a run below this is not worth a second thread, nor a core of its own
 	longest     = time.Second      // nor, for others, is one above
 	mostRefused = 512              // runs in a row that were told and did not make use of it: they do not pay
 	trialFirst  = 3                // wide runs that are not compared: their memory is new

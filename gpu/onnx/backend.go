@@ -94,7 +94,7 @@ func (b *Backend) Load(ctx context.Context, v *edgewise.Version, dir string, on 
 	}
 	threads := v.Model.Concurrency(b.cores()).Wide
 	if threads == 0 {
-		return session, nil
+		return placed{session}, nil
 	}
 	options.IntraThreads, options.Spin, options.Rest, options.Nice = threads, true, true, wideNice
 	second := func() (*ort.Session, error) {

@@ -65,7 +65,9 @@ func (w *wide) RunInto(ctx context.Context, in []edgewise.Tensor, want []string,
 }
 
 func (w *wide) run(ctx context.Context, in []edgewise.Tensor, want []string, run func(*ort.Session) (*edgewise.Result, error)) (*edgewise.Result, error) {
-	if !edgewise.CallOf(ctx).Alone {
+	call := edgewise.CallOf(ctx)
+	if !call.Alone {
+		defer keep(call.Core)()
 		return run(w.Session)
 	}
 	second, checked := w.take()
