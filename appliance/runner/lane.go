@@ -118,22 +118,23 @@ func (p *process) make(m *Instance) (*lane, error) {
 		return nil, noLane(m, err)
 	}
 	defer func() { _ = unix.Close(file) }()
-	bell, err := newBell()
+	ring, err := newBell()
 	if err != nil {
 		_ = unix.Close(ours)
 		_ = unix.Munmap(memory)
 		return nil, noLane(m, err)
 	}
+	defer func() { _ = unix.Close(ring.fd) }()
 	l := &lane{member: m, fd: ours, core: anywhere, memory: memory, buf: make([]byte, maxFrame)}
 	l.there, l.back = mailboxes(memory)
-	l.back.bell = bell
+	l.back.bell = ring
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	err = unix.EPIPE
 	if !p.over && !p.fallen {
 		p.made++
 		l.id = p.made
-		err = send(p.control, pair{l.id, p.index(m)}.append(nil, kindLane), []int{theirs, file, bell.fd}, 0)
+		err = send(p.control, pair{l.id, p.index(m)}.append(nil, kindLane), []int{theirs, file, ring.fd}, 0)
 	}
 	if err != nil {
 		l.close()

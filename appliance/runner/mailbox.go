@@ -57,10 +57,11 @@ func (m *mailbox) post(frame []byte) {
 	m.wake()
 }
 
-// end says that no more frames will come.
+// end says that no more frames will come. It believes nothing about how the reader sleeps: who was to wake it may have died after it had
+// said that it would. One that is parked hears that the other end of its bell is closed.
 func (m *mailbox) end() {
 	m.word.Or(ended)
-	m.wake()
+	m.wakeInKernel()
 }
 
 func (m *mailbox) wake() {
@@ -68,8 +69,12 @@ func (m *mailbox) wake() {
 	case parked:
 		m.bell.ring()
 	case inKernel:
-		_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(m.word)), futexWake, 1, 0, 0, 0)
+		m.wakeInKernel()
 	}
+}
+
+func (m *mailbox) wakeInKernel() {
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(m.word)), futexWake, 1, 0, 0, 0)
 }
 
 // Parts of a mailbox's word.

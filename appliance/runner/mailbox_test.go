@@ -70,6 +70,7 @@ func TestFramesArriveInOrderHoweverTheReaderWaits(t *testing.T) {
 					<-taken
 				}
 				writer.end()
+				writer.bell.ring() // the end of the child is heard, too
 			}()
 			buf := make([]byte, maxFrame)
 			for n := range 300 {
@@ -94,7 +95,10 @@ func soundBell(t *testing.T) *bell {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(b.close)
+	t.Cleanup(func() {
+		b.close()
+		_ = unix.Close(b.fd)
+	})
 	return b
 }
 
@@ -124,6 +128,39 @@ func muteBell(t *testing.T) *bell {
 	deaf := soundBell(t)
 	_ = deaf.file.Close()
 	return &bell{soundBell(t).fd, deaf.file}
+}
+
+// TestAReaderIsWokenWhenWhoWasToWakeItDies has a writer that ends after it took the note that the reader sleeps, and before it woke it.
+func TestAReaderIsWokenWhenWhoWasToWakeItDies(t *testing.T) {
+	for name, park := range map[string]bool{"asleep": false, "parked": true} {
+		t.Run(name, func(t *testing.T) {
+			writer, reader := sides(t)
+			b, err := newBell()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.close()
+			reader.bell = b
+			ended := make(chan error)
+			go func() {
+				_, err := reader.take(make([]byte, maxFrame), 0, park)
+				ended <- err
+			}()
+			eventually(t, "a reader that sleeps", func() bool { return writer.asleep.Load() != awake })
+			time.Sleep(20 * time.Millisecond)
+			writer.asleep.Store(awake)
+			_ = unix.Close(b.fd) // what the kernel does for the dead
+			reader.end()
+			select {
+			case err := <-ended:
+				if !errors.Is(err, io.EOF) {
+					t.Error(err)
+				}
+			case <-time.After(5 * time.Second):
+				t.Fatal("the reader sleeps on")
+			}
+		})
+	}
 }
 
 func TestAReaderWithoutABellCannotBeMadeToRingOne(t *testing.T) {
