@@ -110,10 +110,10 @@ func (q *queue) take(l *lane) bool {
 }
 
 // yield lets others run: whoever is about to push does so. When that brought somebody, others may be on their way, until there
-// are enough for a batch.
+// are enough for a batch. That nobody came to several that wait already says nothing against the next yield.
 func (q *queue) yield() {
 	came := q.pass()
-	q.yields.brought(came)
+	q.yields.brought(came || q.size > 1)
 	for came && q.size < q.former.most {
 		came = q.pass()
 	}

@@ -1,6 +1,10 @@
 package sched
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/edgewise-ai/edgewise"
+)
 
 func TestYieldsBecomeRareWithoutCompany(t *testing.T) {
 	for _, tc := range []struct {
@@ -27,5 +31,22 @@ func TestYieldsBecomeRareWithoutCompany(t *testing.T) {
 				t.Errorf("%d yields in %d batches, want %d to %d", n, tc.chances, tc.least, tc.most)
 			}
 		})
+	}
+}
+
+func TestAYieldThatFindsCompanyAlreadyThereIsNotHeldAgainstTheNext(t *testing.T) {
+	for waiting, due := range map[int]bool{1: false, 2: true, 5: true} {
+		q := newQueue(&edgewise.Model{}, []policy{{}}, 8)
+		for range waiting {
+			if err := q.push(newJob()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		q.mu.Lock()
+		q.yield()
+		if got := q.yields.due(); got != due {
+			t.Errorf("with %d waiting and nobody coming, the next yield is due: %v, want %v", waiting, got, due)
+		}
+		q.mu.Unlock()
 	}
 }
