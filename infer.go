@@ -15,6 +15,16 @@ type Request struct {
 	Priority   uint64         // 1 is highest; 0 is the model's default
 	Timeout    time.Duration  // the time it may wait in the queue; 0: no such bound beside the context's
 	Sequence   Sequence
+	Arrived    time.Time // when all of it was there; zero: when Infer is called
+}
+
+// Came returns when the request arrived, which is now when nobody has noted it. Everybody who measures it asks this, so that the
+// clock is read once.
+func (r *Request) Came() time.Time {
+	if r.Arrived.IsZero() {
+		return time.Now()
+	}
+	return r.Arrived
 }
 
 // Sequence places a request in a sequence. The zero value is a request outside any sequence.

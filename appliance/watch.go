@@ -51,7 +51,7 @@ func (w *watch) learn(records []*edgewise.Record) {
 
 // infer asks inner, and remembers how that went, for the metrics too: the time is taken once.
 func (w *watch) infer(ctx context.Context, req *edgewise.Request, inner edgewise.Inferer) (*edgewise.Response, error) {
-	began := time.Now()
+	began := req.Came()
 	var recording *activity.Recording
 	if (*w.ensembles.Load())[req.Model.Name] {
 		recording = activity.NewRecording()

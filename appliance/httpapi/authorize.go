@@ -47,9 +47,9 @@ func (s *Server) as(c *fiber.Ctx) context.Context {
 }
 
 // asked returns ctx with who asked; everybody is nobody in particular.
-func asked(ctx context.Context, c *fiber.Ctx) context.Context {
-	if p := who(c); p != openVisitor {
-		return edgewise.WithPrincipal(ctx, p)
+func asked(ctx context.Context, who *edgewise.Principal) context.Context {
+	if who != openVisitor {
+		return edgewise.WithPrincipal(ctx, who)
 	}
 	return ctx
 }
@@ -78,7 +78,10 @@ func (s *Server) authorize(ctx *fasthttp.RequestCtx, v *visit) error {
 	if v.who == nil {
 		return s.nobody()
 	}
-	return s.permit(ctx, v, model)
+	if err := s.permit(v, model); err != nil {
+		return err
+	}
+	return s.vouch(ctx, v)
 }
 
 // close ends a visit when its request is answered.
@@ -112,13 +115,7 @@ func (e errorText) Error() string { return string(e) }
 func (s *Server) recognise(ctx *fasthttp.RequestCtx, v *visit) error {
 	header := &ctx.Request.Header
 	if given := header.Peek(fiber.HeaderAuthorization); len(given) > 0 {
-		kind, secret, _ := strings.Cut(string(given), " ")
-		if !strings.EqualFold(kind, "Bearer") {
-			return edgewise.Errorf("httpapi.recognise", edgewise.Unauthenticated, "authorization of the kind %.20q is not taken: want Bearer and an API key", kind)
-		}
-		var err error
-		v.who, v.done, err = s.deps.Accounts.Bearer(strings.TrimSpace(secret), loopback(ctx))
-		return err
+		return s.bearer(v, given, loopback(ctx))
 	}
 	token := header.Cookie(s.cookieName(ctx))
 	if len(token) == 0 || fromElsewhere(header) {
@@ -130,6 +127,16 @@ func (s *Server) recognise(ctx *fasthttp.RequestCtx, v *visit) error {
 	return err
 }
 
+// bearer finds out who asks with the value of an Authorization header.
+func (s *Server) bearer(v *visit, given []byte, fromThisDevice bool) (err error) {
+	kind, secret, _ := strings.Cut(string(given), " ")
+	if !strings.EqualFold(kind, "Bearer") {
+		return edgewise.Errorf("httpapi.bearer", edgewise.Unauthenticated, "authorization of the kind %.20q is not taken: want Bearer and an API key", kind)
+	}
+	v.who, v.done, err = s.deps.Accounts.Bearer(strings.TrimSpace(secret), fromThisDevice)
+	return err
+}
+
 // fromElsewhere tells whether a browser says that a page of another site makes it ask.
 func fromElsewhere(header *fasthttp.RequestHeader) bool {
 	site := header.Peek("Sec-Fetch-Site")
@@ -137,7 +144,7 @@ func fromElsewhere(header *fasthttp.RequestHeader) bool {
 }
 
 // permit decides whether who asks may.
-func (s *Server) permit(ctx *fasthttp.RequestCtx, v *visit, model []byte) error {
+func (s *Server) permit(v *visit, model []byte) error {
 	const op = "httpapi.permit"
 	if v.rule.rights != 0 && v.who.Rights&v.rule.rights == 0 {
 		err := edgewise.Errorf(op, edgewise.Denied, "%s may not do this: it needs the right %s", v.who.Actor(), strings.Join(v.rule.rights.Names(), " or "))
@@ -149,9 +156,12 @@ func (s *Server) permit(ctx *fasthttp.RequestCtx, v *visit, model []byte) error 
 		err.Reason = "right_missing"
 		return err
 	}
-	if err := mayName(v, model); err != nil {
-		return err
-	}
+	return mayName(v, model)
+}
+
+// vouch decides whether it is who asks, and not a page of somebody else or a person that left a browser open, and whether the
+// person does it too often.
+func (s *Server) vouch(ctx *fasthttp.RequestCtx, v *visit) error {
 	if v.cookie && !safe(ctx) {
 		if err := s.deps.Accounts.CheckCSRF(v.who, string(ctx.Request.Header.Peek(csrfHeader))); err != nil {
 			return err

@@ -66,6 +66,7 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 	ctx.Request.SetBodyRaw(body)
 	s.routes(ctx)
 	guardHeaders(ctx)
+	connOf(ctx).edges.end(&ctx.Request.Header)
 }
 
 // turnAway answers who may not do this. Where there is no body left to read the connection stays.
@@ -120,11 +121,16 @@ func (s *Server) recovered(ctx *fasthttp.RequestCtx) {
 	if cause == nil {
 		return
 	}
-	s.panics.Add(1)
-	s.deps.Log.Error("request handler panicked", "method", string(ctx.Method()), "path", string(ctx.Path()),
-		"panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+	err := s.panicked(cause, string(ctx.Method()), string(ctx.Path()))
 	ctx.Response.Reset()
-	s.refuse(ctx, &edgewise.Error{Op: "httpapi.serve", Kind: edgewise.Internal})
+	s.refuse(ctx, err)
+}
+
+// panicked counts and logs a panic and returns what the client is told.
+func (s *Server) panicked(cause any, method, path string) error {
+	s.panics.Add(1)
+	s.deps.Log.Error("request handler panicked", "method", method, "path", path, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+	return &edgewise.Error{Op: "httpapi.serve", Kind: edgewise.Internal}
 }
 
 // unreadable answers what is not a request, or not one that fits.

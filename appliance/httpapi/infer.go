@@ -3,8 +3,10 @@ package httpapi
 import (
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
@@ -28,7 +30,7 @@ func (s *Server) infer(c *fiber.Ctx) error {
 		return err
 	}
 	defer expanded.free()
-	req, err := s.decodeInfer(c, id)
+	req, err := s.decode(id, formOf(&c.Request().Header), c.Request().Body())
 	if err != nil {
 		return err
 	}
@@ -43,6 +45,7 @@ func (s *Server) infer(c *fiber.Ctx) error {
 			return err
 		}
 		s.setClasses(req, resp.Model)
+		s.learn(c)
 		return s.writeInfer(c, req, resp)
 	})
 }
@@ -54,7 +57,8 @@ func (s *Server) ask(c *fiber.Ctx, req *edgewise.Request, write func(*edgewise.R
 		return err
 	}
 	client := connOf(c.Context())
-	ctx := asked(client.watch(s.span.begin()), c)
+	req.Arrived = time.Now()
+	ctx := asked(client.watch(s.span.begin(req.Arrived)), client.visit.who)
 	defer client.unwatch()
 	trace := s.trace(c, req)
 	if trace != nil {
@@ -86,20 +90,29 @@ func (s *Server) setClasses(req *kserve.InferRequest, id edgewise.ModelID) {
 	}
 }
 
-func (s *Server) decodeInfer(c *fiber.Ctx, id edgewise.ModelID) (*kserve.InferRequest, error) {
-	body := c.Request().Body()
-	header := c.Request().Header.Peek(kserve.HeaderLength)
-	if len(header) == 0 {
-		if isMedia(&c.Request().Header, body) {
+// form is what the headers of an inference request say of its body.
+type form struct {
+	jsonSize    []byte // kserve.HeaderLength; empty: there is no such header
+	contentType []byte
+}
+
+func formOf(header *fasthttp.RequestHeader) form {
+	return form{jsonSize: header.Peek(kserve.HeaderLength), contentType: header.ContentType()}
+}
+
+// decode reads the body of an inference request to a model.
+func (s *Server) decode(id edgewise.ModelID, f form, body []byte) (*kserve.InferRequest, error) {
+	if len(f.jsonSize) == 0 {
+		if f.isMedia(body) {
 			return s.decodeMedia(id, body)
 		}
 		req, err := s.decoder.Infer(id, body, -1)
-		if err != nil && hasPrefixFold(c.Request().Header.ContentType(), fiber.MIMEMultipartForm) {
+		if err != nil && hasPrefixFold(f.contentType, fiber.MIMEMultipartForm) {
 			return nil, errForm
 		}
 		return req, err
 	}
-	size, err := kserve.ParseHeaderLength(string(header), len(body))
+	size, err := kserve.ParseHeaderLength(string(f.jsonSize), len(body))
 	if err != nil {
 		return nil, err
 	}
@@ -115,31 +128,55 @@ func (s *Server) decodeInfer(c *fiber.Ctx, id edgewise.ModelID) (*kserve.InferRe
 
 // writeInfer writes an answer into memory that is lent to the connection.
 func (s *Server) writeInfer(c *fiber.Ctx, req *kserve.InferRequest, resp *edgewise.Response) error {
-	b := s.memory.take(answerSize(req, resp))
-	if b == nil {
-		return s.noMemory()
-	}
-	body, jsonSize, err := kserve.AppendInferResponse(b.bytes[:0], req, resp)
+	a, err := s.compose(req, resp, 0)
 	if err != nil {
-		b.free()
 		return err
 	}
-	if cap(body) != cap(b.bytes) { // it outgrew the estimate
-		b.free()
-		if b = s.memory.adopt(body); b == nil {
-			return s.noMemory()
-		}
+	if a.binary() {
+		c.Set(kserve.HeaderLength, strconv.Itoa(a.jsonSize))
 	}
-	contentType := fiber.MIMEApplicationJSON
-	if jsonSize < len(body) {
-		contentType = fiber.MIMEOctetStream
-		c.Set(kserve.HeaderLength, strconv.Itoa(jsonSize))
-	}
-	c.Set(fiber.HeaderContentType, contentType)
-	connOf(c.Context()).lend(b)
-	c.Response().SetBodyRaw(body)
+	c.Set(fiber.HeaderContentType, a.contentType())
+	connOf(c.Context()).lend(a.block)
+	c.Response().SetBodyRaw(a.body)
 	s.encode(c)
 	return nil
+}
+
+// composed is the body of an answer.
+type composed struct {
+	block    *block // where it stands; the receiver's
+	all      []byte // the room that was asked for, and the body
+	body     []byte
+	jsonSize int
+}
+
+func (a *composed) binary() bool { return a.jsonSize < len(a.body) }
+
+func (a *composed) contentType() string {
+	if a.binary() {
+		return fiber.MIMEOctetStream
+	}
+	return fiber.MIMEApplicationJSON
+}
+
+// compose makes the body of an answer, behind some room. Errors: Busy, and those of kserve.AppendInferResponse.
+func (s *Server) compose(req *kserve.InferRequest, resp *edgewise.Response, room int) (a composed, err error) {
+	b := s.memory.take(int64(room) + answerSize(req, resp))
+	if b == nil {
+		return a, s.noMemory()
+	}
+	all, jsonSize, err := kserve.AppendInferResponse(b.bytes[:room], req, resp)
+	if err != nil {
+		b.free()
+		return a, err
+	}
+	if cap(all) != cap(b.bytes) { // it outgrew the estimate
+		b.free()
+		if b = s.memory.adopt(all); b == nil {
+			return a, s.noMemory()
+		}
+	}
+	return composed{block: b, all: all, body: all[room:], jsonSize: jsonSize}, nil
 }
 
 // answerSize estimates the bytes of an answer, rather too many than too few: an estimate that holds saves a copy.

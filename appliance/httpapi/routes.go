@@ -95,27 +95,36 @@ func param(c *fiber.Ctx, key string) (string, error) {
 	return text, nil
 }
 
-// inferenceID returns the model that a path of the inference protocol names. A name that no model can have is as
-// unknown as any other; a version that is neither a number nor a label makes the path one that does not exist.
+// inferenceID returns the model that a path of the inference protocol names.
 func (s *Server) inferenceID(c *fiber.Ctx) (edgewise.ModelID, error) {
 	name, err := param(c, "model")
 	if err != nil {
 		return edgewise.ModelID{}, err
 	}
+	version, err := param(c, "version")
+	if err != nil {
+		return edgewise.ModelID{Name: name}, err
+	}
+	return s.identify(name, version)
+}
+
+// identify returns the model of a name and a version, "" for none in particular. A name that no model can have is as
+// unknown as any other; a version that is neither a number nor a label makes the path one that does not exist.
+func (s *Server) identify(name, version string) (edgewise.ModelID, error) {
 	if edgewise.CheckName(name) != nil {
-		return edgewise.ModelID{}, edgewise.Errorf("httpapi.inferenceID", edgewise.NotFound, "Request for unknown model: '%.200s' is not found", name)
+		return edgewise.ModelID{}, edgewise.Errorf("httpapi.identify", edgewise.NotFound, "Request for unknown model: '%.200s' is not found", name)
 	}
 	id := edgewise.ModelID{Name: name}
-	version, err := param(c, "version")
-	if version == "" || err != nil {
-		return id, err
+	if version == "" {
+		return id, nil
 	}
 	if strings.Trim(version, "0123456789") != "" {
 		return s.labelled(name, version)
 	}
+	var err error
 	id.Version, err = strconv.ParseInt(version, 10, 64)
 	if err != nil || id.Version == 0 {
-		return id, edgewise.Errorf("httpapi.inferenceID", edgewise.NotFound, "Request for unknown model: '%s' version %.40s is not found", name, version)
+		return id, edgewise.Errorf("httpapi.identify", edgewise.NotFound, "Request for unknown model: '%s' version %.40s is not found", name, version)
 	}
 	return id, nil
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
 )
@@ -24,6 +26,7 @@ type fakeEngine struct {
 	released atomic.Int64
 	hook     func(ctx context.Context, req *edgewise.Request) // runs in Infer
 	fail     error                                            // what Infer answers
+	failOn   func(req *edgewise.Request) error                // nil: fail
 	notLive  atomic.Bool
 	mu       sync.Mutex
 	calls    []string
@@ -42,6 +45,11 @@ func (e *fakeEngine) Infer(ctx context.Context, req *edgewise.Request) (*edgewis
 	}
 	if e.fail != nil {
 		return nil, e.fail
+	}
+	if e.failOn != nil {
+		if err := e.failOn(req); err != nil {
+			return nil, err
+		}
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -136,10 +144,17 @@ type testServer struct {
 	tracing *fakeTracing
 	addr    string
 	url     string
+	routed  atomic.Int64 // requests that went through the HTTP library and the router
 }
 
 // startServer starts a server with small limits and stops it when the test ends.
 func startServer(t testing.TB, change func(*Config)) *testServer {
+	t.Helper()
+	return startServerWith(t, change, nil)
+}
+
+// startServerWith is startServer with something done to the server before it serves.
+func startServerWith(t testing.TB, change func(*Config), before func(*Server)) *testServer {
 	t.Helper()
 	cfg := Config{
 		MaxConnections: 64, MaxHeaderBytes: 4 << 10, MaxInferBytes: 1 << 20, MaxBodyBytes: 64 << 10, MaxUploadBytes: 4 << 20,
@@ -158,6 +173,14 @@ func startServer(t testing.TB, change func(*Config)) *testServer {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if before != nil {
+		before(ts.Server)
+	}
+	routes := ts.Server.routes
+	ts.Server.routes = func(ctx *fasthttp.RequestCtx) {
+		ts.routed.Add(1)
+		routes(ctx)
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

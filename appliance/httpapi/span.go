@@ -23,11 +23,10 @@ type shared struct {
 }
 
 // begin returns the context of an inference that begins now.
-func (s *span) begin() context.Context {
+func (s *span) begin(now time.Time) context.Context {
 	if s.timeout == 0 {
 		return s.base
 	}
-	now := time.Now()
 	if l := s.latest.Load(); l != nil && now.Before(l.before) {
 		return l.ctx
 	}

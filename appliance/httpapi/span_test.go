@@ -15,7 +15,7 @@ func TestSpanGivesEveryInferenceItsTimeAndLittleMore(t *testing.T) {
 		s := &span{base: base, timeout: timeout}
 		contexts := map[context.Context]bool{}
 		for range 1000 {
-			ctx := s.begin()
+			ctx := s.begin(time.Now())
 			contexts[ctx] = true
 			deadline, ok := ctx.Deadline()
 			if got := time.Until(deadline); !ok || got < timeout || got > timeout+timeout/slackShare {
@@ -26,12 +26,12 @@ func TestSpanGivesEveryInferenceItsTimeAndLittleMore(t *testing.T) {
 		if n := len(contexts); n < 99 || n > 101 {
 			t.Errorf("1000 inferences at ten a span have %d contexts", n)
 		}
-		ctx := s.begin()
+		ctx := s.begin(time.Now())
 		<-ctx.Done()
 		if ctx.Err() != context.DeadlineExceeded {
 			t.Errorf("after its time a context ends with %v", ctx.Err())
 		}
-		last := s.begin()
+		last := s.begin(time.Now())
 		cancel()
 		if last.Err() != context.Canceled {
 			t.Errorf("when the base ends a context ends with %v", last.Err())
@@ -41,7 +41,7 @@ func TestSpanGivesEveryInferenceItsTimeAndLittleMore(t *testing.T) {
 
 func TestSpanWithoutTimeoutIsItsBase(t *testing.T) {
 	s := &span{base: t.Context()}
-	if s.begin() != t.Context() {
+	if s.begin(time.Now()) != t.Context() {
 		t.Error("an inference without a timeout has a context of its own")
 	}
 }

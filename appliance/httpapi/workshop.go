@@ -121,7 +121,7 @@ func (s *Server) traceDraft(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	req, err := s.decodeInfer(c, edgewise.ModelID{Name: m.Name})
+	req, err := s.decode(edgewise.ModelID{Name: m.Name}, formOf(&c.Request().Header), c.Request().Body())
 	if err != nil {
 		return err
 	}

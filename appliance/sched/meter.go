@@ -18,9 +18,9 @@ type meter struct {
 
 func newMeter() *meter { return &meter{batches: map[uint64]*edgewise.BatchStatistics{}} }
 
-// around lets infer answer a request that comes now, and counts what becomes of it.
+// around lets infer answer a request, and counts what becomes of it.
 func (m *meter) around(ctx context.Context, req *edgewise.Request, infer func(context.Context, *edgewise.Request, time.Time) (*edgewise.Response, error)) (*edgewise.Response, error) {
-	start := time.Now()
+	start := req.Came()
 	response, err := infer(ctx, req, start)
 	if err != nil {
 		m.failed(time.Since(start), reasonOf(err))

@@ -1,0 +1,196 @@
+package httpapi
+
+import (
+	"bufio"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/kserve"
+)
+
+// answerHead is the room for the head of an answer, in bytes: more than its fixed parts and its numbers take.
+const answerHead = 256
+
+// again answers a request whose beginning is text, all that was read of it, when its head is familiar: without the HTTP library and
+// the router, by the same steps otherwise. It tells whether it did; if not, nothing has happened, and the request is the
+// library's. An error ends the connection, whose client has been told if there was something to say.
+func (s *Server) again(c *conn, text []byte) (answered bool, err error) {
+	f := c.familiar
+	if f == nil || s.deps.Tracing != nil && s.deps.Tracing.On() {
+		return false, nil
+	}
+	head, size, ok := f.match(text, s.cfg.MaxInferBytes)
+	if !ok || len(text) > head+size || !s.readmit(c, f) {
+		return false, nil
+	}
+	if done := c.visit.done; done != nil {
+		defer done()
+	}
+	b := s.memory.take(int64(size))
+	if b == nil || !c.begin() {
+		b.free()
+		return false, nil
+	}
+	defer b.free()
+	last := s.enter()
+	defer s.leave()
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = s.fault(c, f, s.panicked(cause, fiber.MethodPost, f.path), true)
+		}
+		if c.end() && err == nil {
+			err = io.EOF
+		}
+	}()
+	body, err := s.rest(c, b, f, text[head:], size)
+	if err != nil {
+		return true, s.fault(c, f, err, true)
+	}
+	answer, err := s.inferAgain(c, f, body)
+	if err != nil {
+		return true, s.fault(c, f, err, last)
+	}
+	defer answer.block.free()
+	now := time.Now()
+	if _, err := c.send(answer.whole(s.date.at(now), last), now); err != nil {
+		return true, err
+	}
+	c.reads.want = now.Add(s.cfg.IdleTimeout)
+	if last {
+		return true, io.EOF
+	}
+	return true, nil
+}
+
+// readmit decides whether who sent a familiar head may still do what it says: keys are revoked, and have limits.
+func (s *Server) readmit(c *conn, f *familiar) bool {
+	c.visit = visit{rule: f.rule, who: openVisitor}
+	if s.deps.Accounts == nil || s.deps.Open {
+		return true
+	}
+	v := &c.visit
+	v.who = nil
+	err := s.bearer(v, f.authorization, f.fromThisDevice)
+	if err == nil && v.who != nil && s.permit(v, f.model) == nil {
+		return true
+	}
+	if v.done != nil {
+		v.done()
+	}
+	return false
+}
+
+// rest reads what is left of a body of size bytes that begins with part, into b.
+func (s *Server) rest(c *conn, b *block, f *familiar, part []byte, size int) ([]byte, error) {
+	start := bodyStart(f.form.jsonSize)
+	body := b.bytes[start : start+size]
+	have := copy(body, part)
+	if have == size {
+		return body, nil
+	}
+	in := stream{
+		reader: &tail{c, size - have}, conn: c, timeout: s.cfg.BodyTimeout, length: int64(size), received: int64(have),
+		limit: limit{"an inference request (http.max_body_bytes)", s.cfg.MaxInferBytes, 0},
+	}
+	for have < size {
+		n, err := in.Read(body[have:])
+		if have += n; err != nil && err != io.EOF {
+			return nil, err
+		}
+	}
+	return body, nil
+}
+
+// tail reads the bytes of a connection that are left of a request.
+type tail struct {
+	conn *conn
+	left int
+}
+
+// Read reads from the connection; io.EOF when nothing is left.
+func (t *tail) Read(p []byte) (int, error) {
+	if t.left == 0 {
+		return 0, io.EOF
+	}
+	n, err := t.conn.receive(p[:min(len(p), t.left)])
+	t.left -= n
+	return n, err
+}
+
+// inferAgain answers one inference, as infer does.
+func (s *Server) inferAgain(c *conn, f *familiar, body []byte) (answer composed, err error) {
+	id, err := s.identify(f.name, f.version)
+	if err != nil {
+		return answer, err
+	}
+	req, err := s.decode(id, f.form, body)
+	if err != nil {
+		return answer, err
+	}
+	defer req.Release()
+	sh, err := s.share(req)
+	if err != nil {
+		return answer, err
+	}
+	defer sh.close()
+	req.Arrived = time.Now()
+	ctx := asked(c.watch(s.span.begin(req.Arrived)), c.visit.who)
+	defer c.unwatch()
+	resp, err := edgewise.InferLabelled(ctx, s.deps.Engine, &req.Request, func() (edgewise.ModelID, error) { return s.identify(f.name, f.version) })
+	if err != nil {
+		return answer, err
+	}
+	defer resp.Release()
+	if err := sh.deliver(req, resp); err != nil {
+		return answer, err
+	}
+	s.setClasses(req, resp.Model)
+	return s.compose(req, resp, answerHead)
+}
+
+// whole puts the head of an answer before its body and returns both.
+func (a *composed) whole(date []byte, last bool) []byte {
+	var room [answerHead]byte
+	head := append(room[:0], "HTTP/1.1 200 OK\r\nDate: "...)
+	head = append(head, date...)
+	head = append(append(head, "\r\nContent-Type: "...), a.contentType()...)
+	head = strconv.AppendInt(append(head, "\r\nContent-Length: "...), int64(len(a.body)), 10)
+	if a.binary() {
+		head = strconv.AppendInt(append(head, "\r\n"+kserve.HeaderLength+": "...), int64(a.jsonSize), 10)
+	}
+	if last {
+		head = append(head, "\r\nConnection: close"...)
+	}
+	head = append(head, "\r\n\r\n"...)
+	from := answerHead - len(head)
+	copy(a.all[from:], head)
+	return a.all[from:]
+}
+
+// fault answers with an error in the words that the library's way has for it, and closes the connection when that is the last answer.
+func (s *Server) fault(c *conn, f *familiar, cause error, last bool) error {
+	var ctx fasthttp.RequestCtx
+	ctx.Init2(c, nil, false)
+	ctx.Request.Header.SetMethod(fiber.MethodPost)
+	ctx.Request.SetRequestURI(f.path)
+	s.writeError(&ctx, cause)
+	if last {
+		closeAfter(&ctx)
+	}
+	out := bufio.NewWriterSize(c, answerBuffer)
+	if err := ctx.Response.Write(out); err != nil {
+		return err
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	if last {
+		return io.EOF
+	}
+	return nil
+}
