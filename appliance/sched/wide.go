@@ -19,7 +19,8 @@ const (
 	trialFirst  = 3                // wide runs that are not compared: their memory is new
 	trialEach   = 11               // runs of both kinds that are compared
 	verdictRuns = 4096             // lone runs for which a verdict holds that they pay
-	refusalRuns = 512              // and one that they do not
+	refusalRuns = 512              // and one that they do not, at most
+	firstDoubt  = 64               // and the first such one: other work on the machine may have been all there was to it
 	wideGain    = 1.15             // median without over median with: below it the cores are better left to others
 )
 
@@ -128,6 +129,7 @@ type width struct {
 	plain, wide []time.Duration // of the trial, until there are trialEach of both
 	pays        bool            // the verdict, once there is one
 	left        int             // lone runs until the next trial
+	doubt       int             // what left is after the next verdict that they do not pay; 0: firstDoubt
 }
 
 // asks tells whether the next lone run, which is expected to take some time, is to be wide. Runs of a trial are so in turn.
@@ -166,8 +168,11 @@ func (w *width) ran(asked, was bool, took time.Duration) (gain float64, ended bo
 		return 0, false
 	}
 	gain = median(w.plain).Seconds() / max(median(w.wide[trialFirst:]).Seconds(), 1e-9)
-	if w.pays, w.left = gain >= wideGain, verdictRuns; !w.pays {
-		w.left = refusalRuns
+	if w.pays = gain >= wideGain; w.pays {
+		w.left, w.doubt = verdictRuns, 0
+	} else {
+		w.left = max(w.doubt, firstDoubt)
+		w.doubt = min(2*w.left, refusalRuns)
 	}
 	w.plain, w.wide = w.plain[:0], w.wide[:0]
 	return gain, true

@@ -83,8 +83,8 @@ func TestALoneClientsRunsAreWideWhereThatPays(t *testing.T) {
 		told        int // of them
 	}{
 		{"twice as fast", 4 * ms, 2 * ms, false, 2, 100, 100},
-		{"a little faster", 4 * ms, 3800 * time.Microsecond, false, 2, 100, 0},
-		{"slower", 4 * ms, 6 * ms, false, 2, 100, 0},
+		{"a little faster", 4 * ms, 3800 * time.Microsecond, false, 2, firstDoubt, 0},
+		{"slower", 4 * ms, 6 * ms, false, 2, firstDoubt, 0},
 		{"too short to ask", 900 * time.Microsecond, 100 * time.Microsecond, false, 2, 100, 0},
 		{"half a second", 500 * ms, 300 * ms, false, 2, 100, 100},
 		{"too long to ask", 1200 * ms, 600 * ms, false, 2, 100, 0},
@@ -117,7 +117,16 @@ func TestAVerdictIsTriedAgain(t *testing.T) {
 		e := &elastic{takes: 4 * time.Millisecond, wide: 6 * time.Millisecond}
 		s := schedulerOf(e, model(), Config{Lanes: 1, Cores: NewCores(2), Threads: 1, Wide: 2, MaxQueue: 10})
 		defer s.Close()
-		ask(t, s, trialRuns+refusalRuns)
+		ask(t, s, trialRuns)
+		const trial, each = 2*(trialFirst+trialEach) - 1, trialFirst + trialEach // runs of a later trial, and those of them that are wide
+		for _, pause := range []int{firstDoubt, 2 * firstDoubt, 4 * firstDoubt, refusalRuns, refusalRuns} {
+			before, _ := e.since(0)
+			ask(t, s, pause+trial)
+			if _, told := e.since(before); told != each {
+				t.Errorf("%d of the %d runs after the verdict were told that they are alone, want the %d of the next trial", told, pause+trial, each)
+			}
+		}
+		ask(t, s, refusalRuns)
 		before, _ := e.since(0)
 		e.wide = 2 * time.Millisecond // the machine has become quiet
 		ask(t, s, trialRuns-loneRuns+100)
