@@ -160,6 +160,17 @@ type Allocator interface {
 	Alloc(n int) (data []byte, free func(), err error)
 }
 
+// Lender is an Allocator that lends to who is about to make a request, too: what is put there need not be moved once the request runs.
+type Lender interface {
+	Allocator
+	// Lend lends n bytes, aligned to 64, for inputs of a request to come; nil when there are none to lend. free ends the loan, once, when
+	// no Run reads them; it may come after Close. Another process can write to the memory at any time: numbers may stand there, and nothing
+	// that is checked before it is used.
+	Lend(n int) (data []byte, free func())
+	// Lent tells whether data stands in memory of Lend.
+	Lent(data []byte) bool
+}
+
 // Placer is an Instance that can make its outputs in memory of its caller, and so saves the caller a copy.
 type Placer interface {
 	// RunInto is Run with memory for the outputs. Where it knows before it runs how many bytes outputs will take, it

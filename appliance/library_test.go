@@ -23,9 +23,10 @@ import (
 
 // echo is a backend whose models answer with the content of their file, "x" excepted: that one does not load.
 type echo struct {
-	loads  atomic.Int64                      // that went well
-	loaded atomic.Int64                      // instances that have not been closed
-	hook   func(stage, content string) error // called at "load" and "run", unless nil; set before the first use
+	loads  atomic.Int64                          // that went well
+	loaded atomic.Int64                          // instances that have not been closed
+	hook   func(stage, content string) error     // called at "load" and "run", unless nil; set before the first use
+	wrap   func(*echoInstance) edgewise.Instance // what an instance is, unless nil
 }
 
 func (e *echo) at(stage, content string) error {
@@ -57,7 +58,11 @@ func (e *echo) Load(_ context.Context, v *edgewise.Version, dir string, _ edgewi
 	}
 	e.loads.Add(1)
 	e.loaded.Add(1)
-	return &echoInstance{e, string(data)}, nil
+	i := &echoInstance{e, string(data)}
+	if e.wrap != nil {
+		return e.wrap(i), nil
+	}
+	return i, nil
 }
 
 type echoInstance struct {

@@ -82,7 +82,7 @@ func (l *library) loadFrom(ctx context.Context, v *edgewise.Version, dir string)
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	loaded := &served{l.withLabels(l.withCache(l.withThrottle(front, v, p.devices), v), v, dir), s, func(m *edgewise.Model) {
+	loaded := &served{l.withLabels(l.withCache(l.withThrottle(front, v, p.devices), v), v, dir), s, lends(s, v.Model), func(m *edgewise.Model) {
 		if err := claim.Resize(m); err != nil {
 			l.logger.Error("rate_limiter of the instance groups stays as it was", "model", v.ID.String(), "error", err)
 		}
@@ -148,7 +148,25 @@ func (l *library) padding(ctx context.Context, v *edgewise.Version) (*sched.Padd
 type served struct {
 	edgewise.Servable
 	edgewise.Isolated
+	lend   func(n int) (data []byte, free func()) // nil: it lends nothing
 	resize func(m *edgewise.Model)
+}
+
+// Lend lends memory for inputs of a request to come; see edgewise.Lender.
+func (s *served) Lend(n int) (data []byte, free func()) {
+	if s.lend == nil {
+		return nil, nil
+	}
+	return s.lend(n)
+}
+
+// lends returns what lends memory for the requests of a version; nil where they are looked at before they run, since another process
+// may change what was looked at.
+func lends(s scheduler, m *edgewise.Model) func(n int) (data []byte, free func()) {
+	if direct, ok := s.(plain); ok && !wantsCache(m) {
+		return direct.Lend
+	}
+	return nil
 }
 
 // servedSequences is a loaded version that keeps sequences.
@@ -172,7 +190,7 @@ func (l *library) kept(s edgewise.Servable, v *edgewise.Version) edgewise.Servab
 }
 
 func (l *library) keptServed(s *served, v *edgewise.Version) *served {
-	return &served{&keptServable{s.Servable, l.sources, v}, s.Isolated, s.resize}
+	return &served{&keptServable{s.Servable, l.sources, v}, s.Isolated, s.lend, s.resize}
 }
 
 type keptServable struct {

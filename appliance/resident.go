@@ -197,11 +197,17 @@ func withShare(i edgewise.Instance, memory *gpuMemory, s *share) (edgewise.Insta
 		return nil, errors.Join(edgewise.Errorf("appliance.load", edgewise.Internal, "model %v: it is not in a process of its own", s.id), i.Close())
 	}
 	held := &sharing{i, isolated, memory, s}
-	if allocator, ok := i.(edgewise.Allocator); ok {
+	switch able := i.(type) {
+	case edgewise.Lender:
+		return struct {
+			*sharing
+			edgewise.Lender
+		}{held, able}, nil
+	case edgewise.Allocator:
 		return struct {
 			*sharing
 			edgewise.Allocator
-		}{held, allocator}, nil
+		}{held, able}, nil
 	}
 	return held, nil
 }

@@ -17,8 +17,19 @@ func (d *Decoder) Infer(model edgewise.ModelID, body []byte, jsonSize int) (*Inf
 	if err != nil {
 		return nil, about(model, err)
 	}
+	return d.infer(model, text, rest, jsonSize)
+}
+
+// InferApart is Infer of a body whose JSON part, text, stands apart from the binary tensors that come after it. Tensors of type BYTES are
+// framed, and their frames checked later: where others may write to rest, their bytes are to be copied first.
+func (d *Decoder) InferApart(model edgewise.ModelID, text, rest []byte) (*InferRequest, error) {
+	return d.infer(model, text, rest, len(text))
+}
+
+func (d *Decoder) infer(model edgewise.ModelID, text, rest []byte, jsonSize int) (*InferRequest, error) {
 	r := d.request(model)
-	if err = d.decode(r, text); err == nil {
+	err := d.decode(r, text)
+	if err == nil {
 		err = r.takeBinary(rest, jsonSize)
 	}
 	if err != nil {

@@ -31,12 +31,14 @@ func (s *Server) again(c *conn, text []byte) (answered bool, err error) {
 	if done := c.visit.done; done != nil {
 		defer done()
 	}
-	b := s.memory.take(int64(size))
-	if b == nil || !c.begin() {
-		b.free()
+	in, ok := s.expect(f, size)
+	if !ok {
 		return false, nil
 	}
-	defer b.free()
+	defer in.release()
+	if !c.begin() {
+		return false, nil
+	}
 	last := s.enter()
 	defer s.leave()
 	defer func() {
@@ -47,11 +49,10 @@ func (s *Server) again(c *conn, text []byte) (answered bool, err error) {
 			err = io.EOF
 		}
 	}()
-	body, err := s.rest(c, b, f, text[head:], size)
-	if err != nil {
+	if err := s.fill(&in, c, text[head:]); err != nil {
 		return true, s.fault(c, f, err, true)
 	}
-	answer, err := s.inferAgain(c, f, body)
+	answer, err := s.inferAgain(c, f, &in)
 	if err != nil {
 		return true, s.fault(c, f, err, last)
 	}
@@ -85,50 +86,13 @@ func (s *Server) readmit(c *conn, f *familiar) bool {
 	return false
 }
 
-// rest reads what is left of a body of size bytes that begins with part, into b.
-func (s *Server) rest(c *conn, b *block, f *familiar, part []byte, size int) ([]byte, error) {
-	start := bodyStart(f.form.jsonSize)
-	body := b.bytes[start : start+size]
-	have := copy(body, part)
-	if have == size {
-		return body, nil
-	}
-	in := stream{
-		reader: &tail{c, size - have}, conn: c, timeout: s.cfg.BodyTimeout, length: int64(size), received: int64(have),
-		limit: limit{"an inference request (http.max_body_bytes)", s.cfg.MaxInferBytes, 0},
-	}
-	for have < size {
-		n, err := in.Read(body[have:])
-		if have += n; err != nil && err != io.EOF {
-			return nil, err
-		}
-	}
-	return body, nil
-}
-
-// tail reads the bytes of a connection that are left of a request.
-type tail struct {
-	conn *conn
-	left int
-}
-
-// Read reads from the connection; io.EOF when nothing is left.
-func (t *tail) Read(p []byte) (int, error) {
-	if t.left == 0 {
-		return 0, io.EOF
-	}
-	n, err := t.conn.receive(p[:min(len(p), t.left)])
-	t.left -= n
-	return n, err
-}
-
 // inferAgain answers one inference, as infer does.
-func (s *Server) inferAgain(c *conn, f *familiar, body []byte) (answer composed, err error) {
+func (s *Server) inferAgain(c *conn, f *familiar, in *incoming) (answer composed, err error) {
 	id, err := s.identify(f.name, f.version)
 	if err != nil {
 		return answer, err
 	}
-	req, err := s.decode(id, f.form, body)
+	req, err := s.decodeIncoming(id, f, in)
 	if err != nil {
 		return answer, err
 	}

@@ -2,10 +2,12 @@ package httpapi
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 
+	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
 )
 
@@ -17,6 +19,7 @@ type familiar struct {
 	name, version  string // of the model, as identify takes them
 	model          []byte // its name in the path, percent-encoded as it came
 	form           form
+	jsonSize       int // bytes of the JSON part before tensors that need not stand behind it; 0: they do, or there is none
 	rule           *rule
 	authorization  []byte
 	fromThisDevice bool
@@ -44,7 +47,7 @@ func (f *familiar) match(text []byte, limit int64) (head, body int, ok bool) {
 
 // learn remembers the head of a request that has just been answered, when another request with the same head needs nothing that
 // the HTTP library does.
-func (s *Server) learn(c *fiber.Ctx) {
+func (s *Server) learn(c *fiber.Ctx, req *kserve.InferRequest) {
 	client, header := connOf(c.Context()), &c.Request().Header
 	if f := client.familiar; f != nil {
 		if n, _, ok := f.match(client.edges.head, s.cfg.MaxInferBytes); ok && n == len(client.edges.head) {
@@ -68,6 +71,9 @@ func (s *Server) learn(c *fiber.Ctx) {
 		path: string(c.Request().URI().Path()), name: name, version: version, model: bytes.Clone(model), rule: client.visit.rule,
 		form:          form{jsonSize: bytes.Clone(header.Peek(kserve.HeaderLength)), contentType: bytes.Clone(header.ContentType())},
 		authorization: bytes.Clone(header.Peek(fiber.HeaderAuthorization)), fromThisDevice: loopback(c.Context()),
+	}
+	if !slices.ContainsFunc(req.Inputs, func(t edgewise.Tensor) bool { return t.Type == edgewise.Bytes }) {
+		f.jsonSize, _ = kserve.ParseHeaderLength(string(f.form.jsonSize), header.ContentLength()) // 0 where there is no such header
 	}
 	if f.cut(bytes.Clone(client.edges.head)) {
 		client.familiar = f

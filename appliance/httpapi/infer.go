@@ -45,7 +45,7 @@ func (s *Server) infer(c *fiber.Ctx) error {
 			return err
 		}
 		s.setClasses(req, resp.Model)
-		s.learn(c)
+		s.learn(c, req)
 		return s.writeInfer(c, req, resp)
 	})
 }

@@ -64,6 +64,15 @@ func (m *memory) take(n int64) *block {
 	return b
 }
 
+// hold counts n bytes elsewhere for as long as b is held, and tells whether that stays within max.
+func (b *block) hold(n int64) bool {
+	if !b.owner.reserve(n) {
+		return false
+	}
+	b.held += n
+	return true
+}
+
 // adopt counts memory that was not lent, as a block. It returns nil when that would exceed max.
 func (m *memory) adopt(bytes []byte) *block {
 	if !m.reserve(int64(cap(bytes))) {

@@ -24,9 +24,10 @@ import (
 type fakeEngine struct {
 	infers   atomic.Int64
 	released atomic.Int64
-	hook     func(ctx context.Context, req *edgewise.Request) // runs in Infer
-	fail     error                                            // what Infer answers
-	failOn   func(req *edgewise.Request) error                // nil: fail
+	hook     func(ctx context.Context, req *edgewise.Request)  // runs in Infer
+	fail     error                                             // what Infer answers
+	loan     func(id edgewise.ModelID, n int) ([]byte, func()) // nil: nothing is lent
+	failOn   func(req *edgewise.Request) error                 // nil: fail
 	notLive  atomic.Bool
 	mu       sync.Mutex
 	calls    []string
@@ -95,6 +96,14 @@ func echoModel() *edgewise.Model {
 		Input:  []edgewise.ModelInput{{Name: "x", DataType: edgewise.FP32, Dims: edgewise.Shape{4}}},
 		Output: []edgewise.ModelOutput{{Name: "y", DataType: edgewise.FP32, Dims: edgewise.Shape{4}}},
 	}
+}
+
+// Lend lends what loan makes.
+func (e *fakeEngine) Lend(id edgewise.ModelID, n int) ([]byte, func()) {
+	if e.loan == nil {
+		return nil, nil
+	}
+	return e.loan(id, n)
 }
 
 func (e *fakeEngine) Index() []edgewise.Status {

@@ -43,6 +43,24 @@ func (m *Manager) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.R
 	return h.servable.Infer(ctx, req)
 }
 
+// Lender is a servable that lends memory for inputs of requests to come; see edgewise.Lender.
+type Lender interface {
+	Lend(n int) (data []byte, free func())
+}
+
+// Lend lends n bytes for inputs of a request that is to go to id; nil when there are none to lend. The request may go elsewhere all the same.
+func (m *Manager) Lend(id edgewise.ModelID, n int) (data []byte, free func()) {
+	h, err := m.acquire(id)
+	if err != nil {
+		return nil, nil
+	}
+	defer h.release()
+	if lender, ok := h.servable.(Lender); ok {
+		return lender.Lend(n)
+	}
+	return nil, nil
+}
+
 // acquire returns a handle in use; the caller releases it. A handle that was retired since the table was read means
 // that a newer table is there.
 func (m *Manager) acquire(id edgewise.ModelID) (*handle, error) {

@@ -31,8 +31,11 @@ type arena struct {
 	mu   sync.Mutex
 	size int64 // of all blocks
 	idle []*block
-	lent map[*block]struct{} // by Alloc
+	lent map[*block]struct{} // by Alloc and Lend
 	next uint32
+
+	loans  atomic.Int64 // by Lend
+	loaned int64        // bytes of their blocks
 }
 
 // block is one memory file, mapped here and in the child. It cannot shrink, whatever the child does.
@@ -50,7 +53,12 @@ func newArena(max int64) *arena { return &arena{max: max, lent: map[*block]struc
 func (a *arena) take(need int64) (b *block, dropped []uint32, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if i := a.fitting(need); i >= 0 {
+	return a.draw(need, a.max)
+}
+
+// draw is take, of no idle block that is longer than most bytes. The caller holds mu.
+func (a *arena) draw(need, most int64) (b *block, dropped []uint32, err error) {
+	if i := a.fitting(need); i >= 0 && int64(len(a.idle[i].data)) <= most {
 		b = a.idle[i]
 		a.idle = slices.Delete(a.idle, i, i+1)
 		return b, nil, nil

@@ -24,9 +24,9 @@ type Instance struct {
 }
 
 var (
-	_ edgewise.Instance  = (*Instance)(nil)
-	_ edgewise.Allocator = (*Instance)(nil)
-	_ edgewise.Isolated  = (*Instance)(nil)
+	_ edgewise.Instance = (*Instance)(nil)
+	_ edgewise.Lender   = (*Instance)(nil)
+	_ edgewise.Isolated = (*Instance)(nil)
 )
 
 // Stats are counts since the load, and the child's process id, 0 while there is none.

@@ -18,6 +18,7 @@ const maxKept = 1 << 20
 // again for the next batch, so a lane keeps as much as its largest batch took, and of borrowed memory at most maxKept.
 type gatherer struct {
 	allocator edgewise.Allocator // where the memory comes from; nil: from here
+	lender    edgewise.Lender    // where requests may be made; nil: nowhere
 	inputs    []edgewise.Tensor
 	buffers   []buffer // one for each input
 }
@@ -31,12 +32,20 @@ type buffer struct {
 // newGatherer makes a gatherer in memory from which an instance takes inputs without a copy, if it lends such memory.
 func newGatherer(i edgewise.Instance) gatherer {
 	allocator, _ := i.(edgewise.Allocator)
-	return gatherer{allocator: allocator}
+	lender, _ := i.(edgewise.Lender)
+	return gatherer{allocator: allocator, lender: lender}
 }
 
 // needed tells whether the inputs of jobs have to be gathered: those of one are passed on as they are, unless the
 // instance would copy them then.
-func (g *gatherer) needed(jobs []*job) bool { return len(jobs) > 1 || g.allocator != nil }
+func (g *gatherer) needed(jobs []*job) bool {
+	return len(jobs) > 1 || g.allocator != nil && !g.lent(jobs[0].inputs)
+}
+
+// lent tells whether inputs were made in memory of the instance. When some are not, the instance copies those.
+func (g *gatherer) lent(inputs []edgewise.Tensor) bool {
+	return g.lender != nil && slices.ContainsFunc(inputs, func(t edgewise.Tensor) bool { return g.lender.Lent(t.Data) })
+}
 
 // gather concatenates the inputs of jobs, which fit together, on dimension 0. That is the one copy of a batch. Framed
 // bytes are concatenated as they are. The result is valid until the next call. Error: Exhausted.

@@ -125,3 +125,61 @@ func TestLanesKeepLittleBorrowedMemory(t *testing.T) {
 		}
 	}
 }
+
+// patron is a lender that lends to requests, too, and notes where the inputs of its runs stood.
+type patron struct {
+	lender
+	seen []*byte
+}
+
+func (p *patron) Lend(n int) ([]byte, func()) {
+	data, free, _ := p.Alloc(n)
+	return data, free
+}
+
+func (p *patron) Lent(data []byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lent[unsafe.SliceData(data)] != nil
+}
+
+func (p *patron) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
+	p.mu.Lock()
+	p.seen = append(p.seen, unsafe.SliceData(in[0].Data))
+	p.mu.Unlock()
+	return p.lender.Run(ctx, in, want)
+}
+
+func TestALoneRequestMadeInMemoryOfTheInstanceIsNotGathered(t *testing.T) {
+	p := &patron{lender: lender{lent: map[*byte][]byte{}}}
+	s := schedulerOf(p, model(), Config{Lanes: 1, MaxQueue: 10})
+	for _, lend := range []bool{true, false, true} {
+		r := request(1, 2)
+		data, free := s.Lend(len(r.Inputs[0].Data))
+		if lend {
+			r.Inputs[0].Data = append(data[:0], r.Inputs[0].Data...)
+		}
+		got, err := s.Infer(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got.Outputs[0].Data) != string(floats(2, 4)) {
+			t.Error("another answer")
+		}
+		if here := p.seen[len(p.seen)-1] == unsafe.SliceData(data); here != lend {
+			t.Errorf("lent %v: it ran where it was made: %v", lend, here)
+		}
+		got.Release()
+		free()
+	}
+	if err := s.Close(); err != nil || p.strange > 0 {
+		t.Errorf("%d inputs stood elsewhere, error %v", p.strange, err)
+	}
+	none := schedulerOf(&doubler{}, model(), Config{Lanes: 1, MaxQueue: 10})
+	if data, _ := none.Lend(100); data != nil {
+		t.Error("an instance without memory to lend lends")
+	}
+	if err := none.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -163,6 +163,14 @@ func (s *Scheduler) left(j *job) {
 	<-j.done
 }
 
+// Lend lends n bytes of memory of the instance for inputs of a request to come, nil when it has none to lend; see edgewise.Lender.
+func (s *Scheduler) Lend(n int) (data []byte, free func()) {
+	if lender, ok := s.instance.(edgewise.Lender); ok {
+		return lender.Lend(n)
+	}
+	return nil, nil
+}
+
 // Warm runs requests before the version is announced as ready, and then tries whether batches pay. Neither leaves a
 // trace in the statistics.
 func (s *Scheduler) Warm(ctx context.Context, requests []*edgewise.Request) error {

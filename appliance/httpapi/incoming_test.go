@@ -1,0 +1,194 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// patron lends memory for bodies and notes what becomes of it.
+type patron struct {
+	mu    sync.Mutex
+	lent  map[*byte]int // bytes, by where they begin
+	loans int
+}
+
+func (p *patron) lend(id edgewise.ModelID, n int) ([]byte, func()) {
+	if id.Name != "echo" {
+		return nil, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	data := aligned(n)
+	p.lent[&data[0]] = n
+	p.loans++
+	return data, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		clear(data) // who reads on sees it
+		delete(p.lent, &data[0])
+	}
+}
+
+// holds tells whether a tensor begins where a loan does.
+func (p *patron) holds(t edgewise.Tensor) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(t.Data) > 0 && p.lent[&t.Data[0]] > 0
+}
+
+func (p *patron) counts() (loans, open int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.loans, len(p.lent)
+}
+
+// patronized is a server whose model lends memory, and which notes whether the first input of a request stood in it.
+func patronized(t *testing.T, change func(*Config)) (ts *testServer, p *patron, there *atomic.Bool) {
+	ts, p, there = startServer(t, change), &patron{lent: map[*byte]int{}}, &atomic.Bool{}
+	ts.engine.loan = p.lend
+	ts.engine.hook = func(_ context.Context, req *edgewise.Request) { there.Store(p.holds(req.Inputs[0])) }
+	return ts, p, there
+}
+
+func TestLargeTensorsArriveInMemoryOfTheModel(t *testing.T) {
+	const least = minLoan / 4
+	for _, test := range []struct {
+		floats int
+		lent   bool
+	}{{least - 1, false}, {least, true}, {150_528, true}} {
+		t.Run(fmt.Sprint(test.floats), func(t *testing.T) {
+			ts, p, there := patronized(t, nil)
+			body, head := binaryInfer(test.floats)
+			c := dial(t, ts)
+			c.send(inferRequest(body, head))
+			want := c.raw()
+			for range 3 {
+				c.send(inferRequest(body, head))
+				if got := c.raw(); got != want || there.Load() != test.lent {
+					t.Fatalf("lent %v, want %v; the same answer: %v", there.Load(), test.lent, got == want)
+				}
+			}
+			ts.wantRouted(t, 1)
+			if loans, open := p.counts(); open != 0 || (loans > 0) != test.lent {
+				t.Errorf("%d loans, %d of them open", loans, open)
+			}
+		})
+	}
+}
+
+func TestAJSONPartThatIsCutAnywhereArrives(t *testing.T) {
+	ts, _, there := patronized(t, nil)
+	body, head := binaryInfer(20_000)
+	whole := inferRequest(body, head)
+	start := len(whole) - len(body)
+	c := dial(t, ts)
+	c.send(whole)
+	want := c.raw()
+	for _, cut := range []int{start, start + 1, start + head - 1, start + head, start + head + 1, start + 30_000, len(whole) - 1} {
+		c.send(whole[:cut])
+		time.Sleep(2 * time.Millisecond) // so that it is read alone; nothing depends on it
+		c.send(whole[cut:])
+		if got := c.raw(); got != want || !there.Load() {
+			t.Errorf("cut at %d: lent %v, the same answer %v", cut, there.Load(), got == want)
+		}
+	}
+}
+
+func TestTensorsWithFramesAreNotReadWhereOthersWrite(t *testing.T) {
+	ts, p, there := patronized(t, nil)
+	text := strings.Repeat("x", minLoan)
+	element := edgewise.AppendElement(nil, text)
+	head := fmt.Sprintf(`{"inputs":[{"name":"x","datatype":"BYTES","shape":[1,1],"parameters":{"binary_data_size":%d}}],"parameters":{"binary_data_output":true}}`, len(element))
+	numbers := fmt.Sprintf(`{"inputs":[{"name":"x","datatype":"INT8", "shape":[1,%d],"parameters":{"binary_data_size":%d}}],"parameters":{"binary_data_output":true}}`, len(element), len(element))
+	numbers += strings.Repeat(" ", max(0, len(head)-len(numbers)))
+	head += strings.Repeat(" ", max(0, len(numbers)-len(head)))
+	c := dial(t, ts)
+	c.send(inferRequest(head+string(element), len(head)))
+	want := c.raw()
+	for range 2 { // a head of such a request is known for it
+		c.send(inferRequest(head+string(element), len(head)))
+		if got := c.raw(); got != want || there.Load() {
+			t.Errorf("lent %v, the same answer: %v", there.Load(), got == want)
+		}
+	}
+	if loans, _ := p.counts(); loans != 0 {
+		t.Errorf("%d loans", loans)
+	}
+	c = dial(t, ts)
+	c.send(inferRequest(numbers+string(element), len(numbers)))
+	c.raw()
+	c.send(inferRequest(numbers+string(element), len(numbers)))
+	if c.raw(); !there.Load() {
+		t.Error("numbers are not lent for")
+	}
+	c.send(inferRequest(head+string(element), len(head))) // the same head of the request, another type
+	if got := c.raw(); got != want || there.Load() {
+		t.Errorf("after numbers: lent %v, the same answer: %v", there.Load(), got == want)
+	}
+	if loans, open := p.counts(); loans != 2 || open != 0 {
+		t.Errorf("%d loans, %d of them open; want 2", loans, open)
+	}
+}
+
+func TestALoanEndsWithItsRequest(t *testing.T) {
+	body, head := binaryInfer(20_000)
+	whole := inferRequest(body, head)
+	bad := inferRequest(strings.Replace(body, "FP32", "FP99", 1), head)
+	for _, test := range []struct {
+		name   string
+		second string
+		leave  bool
+		status int
+	}{
+		{"a request that cannot be read", bad, false, 400},
+		{"a body that stops", whole[:len(whole)/2], false, 408},
+		{"a client that leaves", whole[:len(whole)/2], true, 400},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ts, p, _ := patronized(t, func(c *Config) { c.BodyTimeout = 200 * time.Millisecond })
+			c := dial(t, ts)
+			c.send(whole)
+			c.raw()
+			c.send(test.second)
+			if test.leave {
+				_ = c.conn.(*net.TCPConn).CloseWrite()
+			}
+			if status, answer := c.answer("POST"); status != test.status {
+				t.Errorf("answer %d %s", status, answer)
+			}
+			waitFor(t, func() bool { _, open := p.counts(); return open == 0 })
+			if loans, _ := p.counts(); loans != 1 {
+				t.Errorf("%d loans", loans)
+			}
+		})
+	}
+}
+
+func TestLoansCountAsBodies(t *testing.T) {
+	ts, p, there := patronized(t, func(c *Config) { c.MaxInflightBytes = 2 << 20 })
+	body, head := binaryInfer(200_000) // of which two and an answer are too much
+	whole := inferRequest(body, head)
+	slow, quick := dial(t, ts), dial(t, ts)
+	for _, c := range []*probe{slow, quick} {
+		c.send(whole)
+		c.raw()
+	}
+	slow.send(whole[:len(whole)/2])
+	waitFor(t, func() bool { _, open := p.counts(); return open == 1 })
+	quick.send(whole)
+	if status, answer := quick.answer("POST"); status != 503 || !strings.Contains(answer, "http.max_inflight_bytes") {
+		t.Errorf("answer %d %s, want 503", status, answer)
+	}
+	slow.send(whole[len(whole)/2:])
+	if status, _ := slow.answer("POST"); status != 200 || !there.Load() {
+		t.Errorf("answer %d, lent %v", status, there.Load())
+	}
+}

@@ -1,0 +1,114 @@
+package runner
+
+import (
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+func TestALoanCrossesWithoutACopy(t *testing.T) {
+	i := load(t, setUp(fakeOptions{}), t.TempDir())
+	data, free := i.Lend(4000)
+	if len(data) != 4000 || cap(data) != 4000 || uintptr(unsafe.Pointer(&data[0]))%alignment != 0 {
+		t.Fatalf("%d bytes, room for %d, at %p", len(data), cap(data), data)
+	}
+	a, b := floats("a", 1000), floats("b", 10)
+	a.Data = append(data[:0], a.Data...)
+	if !i.Lent(a.Data) || !i.Lent(a.Data[100:200]) || i.Lent(b.Data) || i.Lent(nil) {
+		t.Errorf("lent: %v, a part of it %v, other memory %v, nothing %v", i.Lent(a.Data), i.Lent(a.Data[100:200]), i.Lent(b.Data), i.Lent(nil))
+	}
+	for range 5 {
+		if err := echo(i, a, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := i.Stats(); s.CopiedIn != 5*40 {
+		t.Errorf("%d bytes were copied, want those of the tensor beside the loan", s.CopiedIn)
+	}
+	free()
+	if i.Lent(data) {
+		t.Error("lent after it was given back")
+	}
+}
+
+func TestLoansAreBounded(t *testing.T) {
+	c := setUp(fakeOptions{})
+	c.MaxArena = 16 << 20
+	i := load(t, c, t.TempDir())
+	const size = 600_000 // of which each takes a block of 1 MiB
+	var back []func()
+	for range 10 {
+		if data, free := i.Lend(size); data != nil {
+			back = append(back, free)
+		}
+	}
+	if len(back) != 4 {
+		t.Errorf("%d loans of 1 MiB, want a quarter of the shared memory", len(back))
+	}
+	if err := echo(i, floats("a", 1<<20)); err != nil {
+		t.Errorf("a run beside them: %v", err)
+	}
+	back[0]()
+	if data, free := i.Lend(size); data == nil {
+		t.Error("nothing is lent after a loan was given back")
+	} else {
+		back[0] = free
+	}
+	for _, free := range back {
+		free()
+	}
+	for _, n := range []int{0, -1, 5 << 20} {
+		if data, _ := i.Lend(n); data != nil {
+			t.Errorf("%d bytes are lent", n)
+		}
+	}
+}
+
+func TestALongIdleBlockIsNotLentForAShortBody(t *testing.T) {
+	i := load(t, setUp(fakeOptions{}), t.TempDir())
+	if err := echo(i, floats("a", 4<<20)); err != nil { // leaves a block of 32 MiB or more
+		t.Fatal(err)
+	}
+	data, free := i.Lend(100_000)
+	defer free()
+	if b, _ := i.arena.find(data); b == nil || len(b.data) > 1<<20 {
+		t.Errorf("100,000 bytes are lent from %v", b)
+	}
+}
+
+func TestALoanOutlivesTheChildAndTheInstance(t *testing.T) {
+	instance, err := New(setUp(fakeOptions{})).Load(t.Context(), version(), t.TempDir(), edgewise.Device{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := instance.(*Instance)
+	a := floats("a", 1000)
+	data, free := i.Lend(4000)
+	a.Data = append(data[:0], a.Data...)
+	if err := echo(i, a); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Kill(i.group.process.pid, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the model does not come back", func() bool { return echo(i, a) == nil })
+	if s := i.Stats(); s.CopiedIn != 0 {
+		t.Errorf("%d bytes were copied to the new child", s.CopiedIn)
+	}
+	late, lateFree := i.Lend(4000)
+	if err := i.Close(); err != nil {
+		t.Fatal(err)
+	}
+	copy(late, a.Data) // a body that is still arriving
+	if late[0] != a.Data[0] {
+		t.Error("the memory does not keep what is written")
+	}
+	if more, _ := i.Lend(4000); more != nil {
+		t.Error("a closed instance lends")
+	}
+	free()
+	lateFree()
+}
