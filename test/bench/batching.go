@@ -17,7 +17,7 @@ type setting struct{ name, config string }
 func settings() []setting {
 	all := []setting{
 		{"adaptive (the default)", "max_batch_size: 64\ndynamic_batching { }\n"},
-		{"off", "max_batch_size: 64\n"},
+		{"off", "max_batch_size: 1\n"}, // above 1 a configuration without inputs is completed with dynamic_batching
 	}
 	for _, of := range []struct{ size, delay int }{{4, 200}, {8, 200}, {16, 500}, {32, 500}, {64, 1000}} {
 		all = append(all, setting{
