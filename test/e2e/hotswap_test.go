@@ -31,8 +31,13 @@ func TestHotSwapUnderLoad(t *testing.T) {
 			live.Store(1)
 			stop := make(chan struct{})
 			var work sync.WaitGroup
-			for range callers {
+			for caller := range callers {
 				work.Go(func() {
+					client := http.DefaultClient
+					if caller%2 == 0 {
+						client = repeating()
+						defer client.CloseIdleConnections()
+					}
 					for {
 						select {
 						case <-stop:
@@ -40,7 +45,7 @@ func TestHotSwapUnderLoad(t *testing.T) {
 						default:
 						}
 						least := live.Load()
-						version, err := biasedVersion(http.DefaultClient, b.url, "cat")
+						version, err := biasedVersion(client, b.url, "cat")
 						if err == nil && version < least {
 							err = fmt.Errorf("version %d answers although version %d was live before", version, least)
 						}

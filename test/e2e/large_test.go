@@ -64,6 +64,27 @@ func wideVersion(res *http.Response, number float32) (int64, error) {
 	return version, nil
 }
 
+// repeating makes a client whose connections bring the same head again and again, as long as all goes to one model: one that asks for
+// compressed answers has its heads read each time.
+func repeating() *http.Client {
+	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}
+}
+
+// askWide sends a row of one number to the model wide and returns which version answered, once the answer is right.
+func askWide(client *http.Client, url string, number float32) (int64, error) {
+	body, jsonSize := wideBody(number)
+	req, err := http.NewRequest(http.MethodPost, url+"/v2/models/wide/infer", bytes.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Inference-Header-Content-Length", strconv.Itoa(jsonSize))
+	res, err := client.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	return wideVersion(res, number)
+}
+
 // TestLargeTensorsUnderHotSwaps has clients that repeat their requests' heads, so that their tensors arrive in memory of the model's
 // process, while versions come and go, and one client sends so slowly that the version which its tensors were meant for
 // is gone when they are complete.
@@ -76,7 +97,7 @@ func TestLargeTensorsUnderHotSwaps(t *testing.T) {
 	var work sync.WaitGroup
 	for number := range 3 {
 		work.Go(func() {
-			client := &http.Client{Transport: &http.Transport{DisableCompression: true}}
+			client := repeating()
 			defer client.CloseIdleConnections()
 			for {
 				select {
@@ -84,18 +105,7 @@ func TestLargeTensorsUnderHotSwaps(t *testing.T) {
 					return
 				default:
 				}
-				body, jsonSize := wideBody(float32(100 * number))
-				req, err := http.NewRequest(http.MethodPost, b.url+"/v2/models/wide/infer", bytes.NewReader(body))
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				req.Header.Set("Inference-Header-Content-Length", strconv.Itoa(jsonSize))
-				res, err := client.Do(req)
-				if err == nil {
-					_, err = wideVersion(res, float32(100*number))
-				}
-				if err != nil {
+				if _, err := askWide(client, b.url, float32(100*number)); err != nil {
 					t.Error(err)
 					return
 				}

@@ -45,6 +45,7 @@ func TestSoak(t *testing.T) {
 	b.upload("cat", "?promote=true", biased(1))
 	b.upload("slow", "?promote=true", onnxgen.Slow(0.2))
 	b.upload("mlp", "?promote=true", onnxgen.MLP(1))
+	b.upload("wide", "?promote=true", wide(1))
 	s := &soak{box: b, live: 1}
 	var first, last held
 	for part := range soakParts {
@@ -124,9 +125,13 @@ func (s *soak) counts() string {
 func (s *soak) load(d time.Duration) {
 	ctx, cancel := context.WithTimeout(s.box.t.Context(), d)
 	defer cancel()
-	transport := &http.Transport{MaxIdleConnsPerHost: 64}
+	transport := &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
 	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport}
+	client := &http.Client{Transport: transport} // whose connections serve all kinds in turn
+	same := repeating()                          // whose requests repeat their heads
+	defer same.CloseIdleConnections()
+	large := repeating()
+	defer large.CloseIdleConnections()
 	var work sync.WaitGroup
 	many := func(n int, do func() error) {
 		for range n {
@@ -141,7 +146,9 @@ func (s *soak) load(d time.Duration) {
 	}
 	mlp := ones("input", 64)
 	many(4, func() error { return s.expect(client, "mlp", mlp, soakAnswered, http.StatusOK) })
-	many(4, func() error { return s.askCat(client) })
+	many(2, func() error { return s.askCat(client) })
+	many(2, func() error { return s.askCat(same) })
+	many(2, func() error { return s.askWide(large, float32(rand.IntN(1000))) })
 	many(2, func() error { return s.giveUp(client) })
 	many(2, func() error {
 		return s.expect(client, "slow", strings.Replace(ones("x", 16), "{", `{"parameters":{"timeout":1000},`, 1), soakTimedOut, http.StatusServiceUnavailable, http.StatusOK)
@@ -188,6 +195,12 @@ func (s *soak) askCat(client *http.Client) error {
 	if err == nil && version < least {
 		err = fmt.Errorf("version %d answers although version %d was live before", version, least)
 	}
+	s.done[soakAnswered].Add(1)
+	return err
+}
+
+func (s *soak) askWide(client *http.Client, number float32) error {
+	_, err := askWide(client, s.box.url, number)
 	s.done[soakAnswered].Add(1)
 	return err
 }
