@@ -35,7 +35,8 @@ type arena struct {
 	next uint32
 
 	loans  atomic.Int64 // by Lend
-	loaned int64        // bytes of their blocks
+	shelf  []*block     // idle, and kept for loans: see loan.go
+	loaned int64        // bytes of the blocks that are on the shelf or lent from it
 }
 
 // block is one memory file, mapped here and in the child. It cannot shrink, whatever the child does.
@@ -53,12 +54,7 @@ func newArena(max int64) *arena { return &arena{max: max, lent: map[*block]struc
 func (a *arena) take(need int64) (b *block, dropped []uint32, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.draw(need, a.max)
-}
-
-// draw is take, of no idle block that is longer than most bytes. The caller holds mu.
-func (a *arena) draw(need, most int64) (b *block, dropped []uint32, err error) {
-	if i := a.fitting(need); i >= 0 && int64(len(a.idle[i].data)) <= most {
+	if i := fitting(a.idle, need); i >= 0 {
 		b = a.idle[i]
 		a.idle = slices.Delete(a.idle, i, i+1)
 		return b, nil, nil
@@ -79,11 +75,11 @@ func (a *arena) draw(need, most int64) (b *block, dropped []uint32, err error) {
 	return b, dropped, err
 }
 
-// fitting returns the index of the smallest idle block of at least need bytes, the latest used among equals; or -1.
-func (a *arena) fitting(need int64) int {
+// fitting returns the index of the smallest block of at least need bytes, the latest used among equals; or -1.
+func fitting(idle []*block, need int64) int {
 	best := -1
-	for i, b := range a.idle {
-		if int64(len(b.data)) >= need && (best < 0 || len(b.data) <= len(a.idle[best].data)) {
+	for i, b := range idle {
+		if int64(len(b.data)) >= need && (best < 0 || len(b.data) <= len(idle[best].data)) {
 			best = i
 		}
 	}
@@ -98,6 +94,9 @@ func (a *arena) makeRoom(size int64) (dropped []uint32) {
 		a.size -= int64(len(b.data))
 		b.close()
 		dropped = append(dropped, b.id)
+	}
+	for len(a.shelf) > 0 && size > a.max-a.size {
+		dropped = append(dropped, a.clear())
 	}
 	return dropped
 }
@@ -175,10 +174,10 @@ func (a *arena) unlend(b *block) {
 func (a *arena) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, b := range a.idle {
+	for _, b := range append(a.idle, a.shelf...) {
 		b.close()
 	}
-	a.idle, a.max = nil, 0
+	a.idle, a.shelf, a.max = nil, nil, 0
 }
 
 // blockSize rounds up to a power of two from minBlock on: blocks are reused more often, and the memory beyond what a

@@ -1,7 +1,9 @@
 package runner
 
-// maxLoaned bounds the bytes of the blocks that are lent to requests to come, whose clients may be slow: runs must find room beside them.
-// Requests beyond that are copied when they run. An instance keeps as much until it is closed.
+import "slices"
+
+// maxLoaned bounds the bytes of the blocks that are lent to requests to come, whose clients may be slow, and of those that are kept for
+// that: runs must find room beside them. Requests beyond that are copied when they run.
 const maxLoaned = 32 << 20
 
 // Lend returns n bytes of shared memory, aligned to 64, for inputs of a request to come; see edgewise.Lender.
@@ -23,30 +25,65 @@ func (i *Instance) Lent(data []byte) bool {
 	return b != nil
 }
 
-// loan takes a block and lends it; nil when there is none, or too much is lent already.
+// Blocks of loans are kept apart from those of runs. A run takes the shortest block there is and makes it as long as its outputs: among
+// them, loans would find none of their length after a while, however many were idle, and make ever more.
+
+// loan takes a block from the shelf, or makes one, and lends it; nil when too much is lent already.
 func (a *arena) loan(need int64) (b *block, dropped []uint32) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	size := blockSize(need)
-	if need <= 0 || a.loaned+size > min(maxLoaned, a.max/4) {
+	if need <= 0 {
 		return nil, nil
 	}
-	b, dropped, err := a.draw(need, size)
-	if err != nil {
+	if i := fitting(a.shelf, need); i >= 0 {
+		b = a.shelf[i]
+		a.shelf = slices.Delete(a.shelf, i, i+1)
+	} else if b, dropped = a.stock(blockSize(need)); b == nil {
 		return nil, dropped
 	}
-	a.loaned += int64(len(b.data))
 	a.loans.Add(1)
 	a.lent[b] = struct{}{}
 	return b, dropped
+}
+
+// stock makes a block for loans, and gives up those on the shelf for it that were not used for the longest time. The caller holds mu.
+func (a *arena) stock(size int64) (b *block, dropped []uint32) {
+	most := min(maxLoaned, a.max/4)
+	for len(a.shelf) > 0 && a.loaned+size > most {
+		dropped = append(dropped, a.clear())
+	}
+	if a.loaned+size > most || size > a.max-a.size {
+		return nil, dropped
+	}
+	a.next++
+	b, err := newBlock(a.next, size)
+	if err != nil {
+		return nil, dropped
+	}
+	a.size += size
+	a.loaned += size
+	return b, dropped
+}
+
+// clear ends the block that is on the shelf for the longest time, and returns its number. The caller holds mu.
+func (a *arena) clear() uint32 {
+	b := a.shelf[0]
+	a.shelf = a.shelf[1:]
+	a.size -= int64(len(b.data))
+	a.loaned -= int64(len(b.data))
+	b.close()
+	return b.id
 }
 
 // repay ends a loan.
 func (a *arena) repay(b *block) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.loaned -= int64(len(b.data))
 	a.loans.Add(-1)
 	delete(a.lent, b)
-	a.keep(b)
+	if a.max == 0 {
+		b.close()
+		return
+	}
+	a.shelf = append(a.shelf, b)
 }

@@ -67,15 +67,49 @@ func TestLoansAreBounded(t *testing.T) {
 	}
 }
 
-func TestALongIdleBlockIsNotLentForAShortBody(t *testing.T) {
+// A run takes the shortest block and makes it as long as its outputs. When those of loans were among them, the next loan found none of its
+// length and made one more, up to the bound of all shared memory.
+func TestLoansBetweenRunsWithLongerOutputsMakeNoEverMoreBlocks(t *testing.T) {
 	i := load(t, setUp(fakeOptions{}), t.TempDir())
-	if err := echo(i, floats("a", 4<<20)); err != nil { // leaves a block of 32 MiB or more
+	batch, giveBack, err := i.Alloc(1_200_000)
+	if err != nil {
 		t.Fatal(err)
 	}
-	data, free := i.Lend(100_000)
-	defer free()
-	if b, _ := i.arena.find(data); b == nil || len(b.data) > 1<<20 {
-		t.Errorf("100,000 bytes are lent from %v", b)
+	defer giveBack()
+	both := floats("a", 300_000)
+	both.Data = append(batch[:0], both.Data...)
+	var early int64
+	for n := range 40 {
+		_, free := i.Lend(600_000)
+		free()
+		if err := echo(i, both); err != nil {
+			t.Fatal(err)
+		}
+		if n == 5 {
+			early = i.arena.size
+		}
+	}
+	if i.arena.size > early {
+		t.Errorf("%d bytes of blocks after 40 runs, %d after 6", i.arena.size, early)
+	}
+}
+
+func TestShelvesGiveWayToOtherLengthsAndToRuns(t *testing.T) {
+	c := setUp(fakeOptions{})
+	c.MaxArena = 16 << 20
+	i := load(t, c, t.TempDir())
+	for _, n := range []int{100_000, 600_000, 1_500_000, 3 << 20, 100_000} { // in all more than the 4 MiB that may be lent
+		data, free := i.Lend(n)
+		if data == nil {
+			t.Fatalf("%d bytes are not lent though nothing else is", n)
+		}
+		free()
+		if i.arena.loaned > 4<<20 {
+			t.Errorf("%d bytes are kept for loans", i.arena.loaned)
+		}
+	}
+	if err := echo(i, floats("a", 3<<20)); err != nil { // which takes all of the 16 MiB
+		t.Errorf("a run that needs what is on the shelf: %v", err)
 	}
 }
 
