@@ -61,11 +61,7 @@ func (s *Server) again(c *conn, text []byte) (answered bool, err error) {
 	if _, err := c.send(answer.whole(s.date.at(now), last), now); err != nil {
 		return true, err
 	}
-	c.reads.want = now.Add(s.cfg.IdleTimeout)
-	if last {
-		return true, io.EOF
-	}
-	return true, nil
+	return true, s.next(c, now, last)
 }
 
 // readmit decides whether who sent a familiar head may still do what it says: keys are revoked, and have limits.
@@ -153,6 +149,12 @@ func (s *Server) fault(c *conn, f *familiar, cause error, last bool) error {
 	if err := out.Flush(); err != nil {
 		return err
 	}
+	return s.next(c, time.Now(), last)
+}
+
+// next lets the client idle before its next request. Error: io.EOF after the last one.
+func (s *Server) next(c *conn, now time.Time, last bool) error {
+	c.reads.want = now.Add(s.cfg.IdleTimeout)
 	if last {
 		return io.EOF
 	}

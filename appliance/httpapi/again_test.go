@@ -455,6 +455,26 @@ func TestAFamiliarConnectionThatIdlesIsClosed(t *testing.T) {
 	ts.wantRouted(t, 1)
 }
 
+func TestAfterAnErrorAFamiliarConnectionMayIdleAsLongAsAnyOther(t *testing.T) {
+	ts := startServer(t, func(c *Config) { c.BodyTimeout, c.IdleTimeout = 50*time.Millisecond, 5*time.Second })
+	ts.engine.failOn = func(*edgewise.Request) error {
+		if ts.engine.infers.Load() == 2 {
+			return edgewise.Errorf("fake", edgewise.Invalid, "the second one")
+		}
+		return nil
+	}
+	body, head := binaryInfer(20_000)
+	p := dial(t, ts)
+	for _, want := range []int{200, 400, 200} {
+		p.send(inferRequest(body, head))
+		if status, _ := p.answer("POST"); status != want {
+			t.Errorf("answer %d, want %d", status, want)
+		}
+		time.Sleep(200 * time.Millisecond) // longer than a body may stall, shorter than a connection may idle
+	}
+	ts.wantRouted(t, 1)
+}
+
 // fakeKeys knows one key, as long as it is not revoked.
 type fakeKeys struct {
 	Accounts
