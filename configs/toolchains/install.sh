@@ -14,8 +14,8 @@ modules=$1
 clang_packages="clang-19 lld-19 libclang-rt-19-dev-wasm32 wasi-libc"
 rust_packages="rustc libstd-rust-dev-wasm32 lld-19"
 
-# clang: whether it compiles and links a small step-like module.
-clang() {
+# has_clang: whether it compiles and links a small step-like module.
+has_clang() {
 	for c in clang-19 clang; do
 		command -v $c >/dev/null 2>&1 || continue
 		work=$(mktemp -d)
@@ -28,7 +28,7 @@ __attribute__((export_name("f"))) void *f(int n) { return malloc(n); }' >"$work/
 	return 1
 }
 
-rust() {
+has_rust() {
 	for r in rustc /usr/bin/rustc; do
 		command -v $r >/dev/null 2>&1 || continue
 		library=$($r --print target-libdir --target wasm32-unknown-unknown 2>/dev/null) && [ -d "$library" ] && return 0
@@ -36,8 +36,8 @@ rust() {
 	return 1
 }
 
-# assemblyscript: whether what the lock file says is there.
-assemblyscript() {
+# has_assemblyscript: whether what the lock file says is there.
+has_assemblyscript() {
 	cmp -s "$here/../../sdk/template/assemblyscript/package-lock.json" "$modules/package-lock.json" && [ -f "$modules/node_modules/assemblyscript/bin/asc.js" ]
 }
 
@@ -53,9 +53,9 @@ debian() {
 }
 
 failed=0
-clang || debian C "$clang_packages"
-rust || debian Rust "$rust_packages"
-if ! assemblyscript; then
+has_clang || debian C "$clang_packages"
+has_rust || debian Rust "$rust_packages"
+if ! has_assemblyscript; then
 	echo "installing the AssemblyScript compiler into $modules"
 	mkdir -p "$modules"
 	cp "$here/../../sdk/template/assemblyscript/package.json" "$here/../../sdk/template/assemblyscript/package-lock.json" "$modules/"
