@@ -137,11 +137,12 @@ SWAPS ?= 50
 soak: build
 	$(GO) test -count=1 -timeout 24h ./test/e2e -run '^(TestSoak|TestHotSwapUnderLoad)$$' -e2e.soak=$(SOAK) -e2e.swaps=$(SWAPS) -v
 
-## bench: the tables of docs/benchmarks, as ratios within one run; one of them: make bench TABLE=engine, ONLY=tiny/16
+## bench: the tables of docs/benchmarks, as ratios within one run; one of them: make bench TABLE=engine, ONLY=tiny/16; this build against another: AGAINST=old/edgewise
 TABLE ?= all
 ONLY  ?=
+AGAINST ?=
 bench: build models steps python
-	$(GO) run ./test/bench -table $(TABLE) -only "$(ONLY)"
+	$(GO) run ./test/bench -table $(TABLE) -only "$(ONLY)" -against "$(AGAINST)"
 
 ## hostile: hostile modules against the real server, 100,000 traps of them, with its figures
 hostile: build

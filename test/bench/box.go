@@ -36,8 +36,16 @@ func startBoxOn(core int, dataDir string, settings ...string) (*box, error) {
 
 // startBoxWith is startBoxOn with more variables in the environment.
 func startBoxWith(core int, environment []string, dataDir string, settings ...string) (*box, error) {
+	return startBuild(builtProgram, core, environment, dataDir, settings...)
+}
+
+// builtProgram is what is measured.
+const builtProgram = "bin/edgewise"
+
+// startBuild is startBoxWith for any build of the program.
+func startBuild(program string, core int, environment []string, dataDir string, settings ...string) (*box, error) {
 	settings = append([]string{"http.address=127.0.0.1:0", "metrics.address=", "grpc.address=127.0.0.1:0", "data_dir=" + dataDir, "store.reserve_bytes=0", "auth=open", "log.level=warn"}, settings...)
-	cmd := exec.Command("bin/edgewise", "serve")
+	cmd := exec.Command(program, "serve")
 	for _, s := range settings {
 		cmd.Args = append(cmd.Args, "--set", s)
 	}

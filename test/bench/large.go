@@ -98,13 +98,18 @@ func (l *large) end() {
 }
 
 // startModes starts a box in each isolation mode, on a core or anywhere, with a model and its configuration.
-func startModes(dir string, core int, path, config string, in edgewise.Tensor) (modes []mode, err error) {
+func startModes(dir string, core int, path, config string, in edgewise.Tensor) ([]mode, error) {
+	return startModesOf(builtProgram, dir, core, path, config, in)
+}
+
+// startModesOf is startModes for any build of the program.
+func startModesOf(program, dir string, core int, path, config string, in edgewise.Tensor) (modes []mode, err error) {
 	load := clientCore
 	if core == anywhere {
 		load = anywhere
 	}
 	for _, name := range isolations {
-		b, err := startBoxOn(core, filepath.Join(dir, "data-"+name), "engine.isolation="+name)
+		b, err := startBuild(program, core, nil, filepath.Join(dir, "data-"+name), "engine.isolation="+name)
 		if err != nil {
 			return modes, err
 		}

@@ -4,6 +4,7 @@
 //	go run ./test/bench                        every scenario of every table
 //	go run ./test/bench -table engine          one table
 //	go run ./test/bench -only tiny/16          one scenario, whose lines are replaced in its table; tiny: all of that kind
+//	go run ./test/bench -against old/edgewise  bin/edgewise against another build, in turns; nothing is written
 //
 // A shared machine's two cores are sometimes two threads of one. So all sides of a ratio are measured in turn, a probe
 // stands before and after every sample, samples without two real cores are repeated, and medians are reported.
@@ -104,19 +105,24 @@ func main() {
 	table := flag.String("table", "all", "foundation, engine, wasm, protocol or all")
 	only := flag.String("only", "", "run only the scenario of this name, or those of this kind")
 	out := flag.String("out", "docs/benchmarks", "folder of the tables; empty: only print")
+	against := flag.String("against", "", "another build of the program, with the runtime library in lib beside it")
 	flag.Parse()
 	// The load loop is one thread, raw callers are a thread each: none of them waits for a turn. The collector runs
 	// between samples.
 	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), 8))
 	debug.SetGCPercent(-1)
-	if err := run(*table, *only, *out, *rounds); err != nil {
+	all := scenarios()
+	if *against != "" {
+		all, *out = againstScenarios(*against), ""
+	}
+	if err := run(all, *table, *only, *out, *rounds); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(table, only, out string, rounds int) error {
-	chosen := slices.DeleteFunc(scenarios(), func(s scenario) bool {
+func run(all []scenario, table, only, out string, rounds int) error {
+	chosen := slices.DeleteFunc(all, func(s scenario) bool {
 		return table != "all" && s.table != table || only != "" && s.name != only && !strings.HasPrefix(s.name, only+"/")
 	})
 	if len(chosen) == 0 {
