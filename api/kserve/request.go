@@ -23,6 +23,7 @@ type InferRequest struct {
 	dims     []int64 // what the shapes of Inputs are cut from
 	binary   []int64 // for each of Inputs: its bytes after the JSON part, -1 when it is not there
 	scratch  []byte
+	reader   tensors
 	template template
 	names    map[string]string // of tensors seen before, so that most requests allocate none
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/edgewise-ai/edgewise"
 )
@@ -22,6 +23,11 @@ func TestHeadsThatComeAgainSayTheSame(t *testing.T) {
 		{"one input", headOfMany, "ABC"},
 		{"custom parameters are the caller's own", `{"parameters":{"mine":1},"inputs":[{"name":"a","datatype":"UINT8","shape":[1],"parameters":{"binary_data_size":1}}]}`, "A"},
 		{"tensors as JSON", `{"inputs":[{"name":"a","datatype":"UINT8","shape":[1],"data":[5]}]}`, ""},
+		{"tensors as JSON in JSON's own time", "{ \"inputs\" : [ {\"data\":\t[ [1, 2] , [3,4]],\"shape\":[2 ,2],\"datatype\":\"FP32\",\"name\":\"a\"}\n, {\"name\":\"b\",\"shape\":[0],\"datatype\":\"INT8\",\"data\":[]} ] }", ""},
+		{"tensors of both kinds", `{"inputs":[{"name":"a","datatype":"UINT8","shape":[1],"data":[5]},{"name":"b","datatype":"UINT8","shape":[1],"parameters":{"binary_data_size":1}},` +
+			`{"name":"c","datatype":"BOOL","shape":[2],"data":[true,0]}]}`, "A"},
+		{"strings", `{"inputs":[{"name":"a","datatype":"BYTES","shape":[2],"data":["x","yz"]}]}`, ""},
+		{"an input of nothing without elements", `{"inputs":[{"name":"a","datatype":"UINT8","shape":[0]}]}`, ""},
 		{"a head over the limit", fmt.Sprintf(`{"id":"%0*d","inputs":[{"name":"a","datatype":"UINT8","shape":[1],"parameters":{"binary_data_size":1}}]}`, maxTemplate, 1), "A"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -53,6 +59,60 @@ func TestHeadsThatComeAgainSayTheSame(t *testing.T) {
 	}
 }
 
+// around returns a text with two inputs whose elements are these.
+func around(first, second string) string {
+	return `{"id":"7","inputs":[{"name":"a","datatype":"FP32","shape":[1,2],"data":` + first + `},{"name":"b","datatype":"INT8","shape":[1],"data":` + second + `}],"outputs":[{"name":"y"}]}`
+}
+
+// What a decoder that knows the text around says of other elements, and of what only begins alike, is what one says that knows nothing.
+func TestOtherElementsInATextThatComesAgain(t *testing.T) {
+	usual := around("[1,2]", "[3]")
+	for _, text := range []string{
+		usual, around("[-4.5e2,7]", "[-128]"), around("[[8,9]]", " [1]"), around("[ 8 , 9 ]", "[1 ]"), around("[NaN,-Infinity]", "[1]"),
+		around("[1]", "[3]"), around("[1,2,3]", "[3]"), around("[1,2]", "[]"), around("[1,2]", "[300]"), around("[1,2", "[3]"), around("[1,,2]", "[3]"), around("[1,2]", "null"),
+		around("[[[[1,2]]]]", "[3]"), around("[[[[[1,2]]]]]", "[3]"), around("[1,2]}]}", "[3]"), around("[1,2]", `["x"]`),
+		usual + " ", usual + "x", usual[:len(usual)-1], usual[:len(usual)/2], "", usual[:40], around("[1,2]", "[3]") + around("[1,2]", "[3]"),
+	} {
+		t.Run(text, func(t *testing.T) {
+			heldAgainstAFreshOne(t, Limits{MaxDepth: 7, MaxDecoded: 12}, []byte(usual), []byte(text))
+		})
+	}
+}
+
+// FuzzTextThatComesAgain holds a decoder that has read a text twice against one that has read nothing.
+func FuzzTextThatComesAgain(f *testing.F) {
+	f.Add([]byte(around("[1,2]", "[3]")), []byte(around("[5,6]", "[7]")))
+	f.Add([]byte(headOfMany), []byte(headOfOne))
+	f.Fuzz(func(t *testing.T, before, text []byte) {
+		heldAgainstAFreshOne(t, Limits{MaxDecoded: 1 << 20}, before, text)
+	})
+}
+
+// heldAgainstAFreshOne decodes text, and before again, by a request that has decoded before, and by new ones.
+func heldAgainstAFreshOne(t *testing.T, lim Limits, before, text []byte) {
+	t.Helper()
+	d := NewDecoder(lim)
+	r := &InferRequest{names: map[string]string{}}
+	for n, text := range [][]byte{before, before, before, text, before, text, text, text} {
+		if n == 2 && lim.MaxDepth > 0 && !r.template.filled {
+			t.Fatal("a text that came twice is not known")
+		}
+		fresh := &InferRequest{names: map[string]string{}, Request: edgewise.Request{Model: model}, decoder: d}
+		r.decoder, r.Model = d, model
+		want, got := d.decode(fresh, text), d.decode(r, text)
+		if diff := cmp.Diff(fmt.Sprint(want), fmt.Sprint(got)); diff != "" {
+			t.Fatalf("text %d: %s", n, diff)
+		}
+		if want == nil {
+			if diff := cmp.Diff(fresh.Request, r.Request, cmpopts.EquateEmpty()) + cmp.Diff(fresh.Answers, r.Answers, cmpopts.EquateEmpty()) + cmp.Diff(fresh.Shared, r.Shared, cmpopts.EquateEmpty()) +
+				cmp.Diff(fresh.binary, r.binary, cmpopts.EquateEmpty()) + cmp.Diff(fresh.BinaryOutput, r.BinaryOutput); diff != "" {
+				t.Fatalf("text %d: %s", n, diff)
+			}
+		}
+		r.Release()
+	}
+}
+
 // A head that differs from the one before in a byte is read anew.
 func TestAnotherHeadIsNotTakenForTheOneBefore(t *testing.T) {
 	r := &InferRequest{names: map[string]string{}}
@@ -66,6 +126,19 @@ func TestAnotherHeadIsNotTakenForTheOneBefore(t *testing.T) {
 		want := edgewise.Tensor{Name: fmt.Sprintf("x%d", round/3), Type: edgewise.Uint8, Shape: edgewise.Shape{3}}
 		if diff := cmp.Diff([]edgewise.Tensor{want}, r.Inputs); diff != "" {
 			t.Fatalf("round %d: %s", round, diff)
+		}
+		r.Release()
+	}
+}
+
+func BenchmarkTextThatComesAgain(b *testing.B) {
+	d := NewDecoder(Limits{})
+	body := []byte(around("[0.5239421,0.12345678]", "[3]"))
+	b.ReportAllocs()
+	for b.Loop() {
+		r, err := d.Infer(model, body, -1)
+		if err != nil {
+			b.Fatal(err)
 		}
 		r.Release()
 	}
