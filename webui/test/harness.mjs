@@ -235,8 +235,13 @@ export async function judge(page, where, only = []) {
   return JSON.parse(found.result.value).map((v) => `${where}: ${v}`);
 }
 
-/** Colours arrive a frame after they were asked for. */
-export const painted = (page) => page.evaluate(() => new Promise((r) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(r)), 120)));
+/** Colours arrive a frame after they were asked for, and some pass through others on their way. */
+export const painted = (page) => page.evaluate(async () => {
+  const frames = () => new Promise((r) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(r)), 120));
+  await frames();
+  await Promise.all(document.getAnimations().filter((a) => a instanceof CSSTransition).map((a) => a.finished.catch(() => {})));
+  await frames();
+});
 
 /** What axe finds of what a page shows now, in both colours. */
 export async function inspect(page, where) {

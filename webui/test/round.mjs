@@ -15,6 +15,7 @@ export async function round(visitor, pages) {
     await page.emulateMedia({ colorScheme: 'light' });
     await visitor.open(path, heading);
     await settled(page);
+    await painted(page);
     await picture('light');
     problems.push(...(await judge(page, path)));
     await page.emulateMedia({ colorScheme: 'dark' });
