@@ -1,6 +1,7 @@
 package kserve
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -15,8 +16,18 @@ import (
 
 // scan reads the elements of one tensor, given as the inside of its array.
 func scan(d *Decoder, typ edgewise.DataType, n int, elements []byte) ([]byte, error) {
+	near, err := scanBefore(d, typ, n, elements, "]}]}")
+	far, farErr := scanBefore(d, typ, n, elements, `],"more":"so that the text does not end soon"}]}`)
+	if (err == nil) != (farErr == nil) || !bytes.Equal(near, far) {
+		return nil, fmt.Errorf("%s is %x, %v near the end of the text, and %x, %v elsewhere", elements, near, err, far, farErr)
+	}
+	return near, err
+}
+
+// scanBefore decodes n elements that tail comes after.
+func scanBefore(d *Decoder, typ edgewise.DataType, n int, elements []byte, tail string) ([]byte, error) {
 	body := fmt.Appendf(nil, `{"inputs":[{"name":"x","shape":[%d],"datatype":"%v","data":[`, n, typ)
-	body = append(append(body, elements...), "]}]}"...)
+	body = append(append(body, elements...), tail...)
 	r, err := d.Infer(edgewise.ModelID{Name: "m"}, body, -1)
 	if err != nil {
 		return nil, err
