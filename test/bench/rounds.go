@@ -102,3 +102,49 @@ func (m *machine) interleave(rounds int, sides []side) ([]series, error) {
 	}
 	return all, nil
 }
+
+// braid measures rounds of short samples of all sides, turn by turn, and returns those of each side. What the machine does for longer
+// than a turn it does to all of them. A round counts when the machine was whole before and after it.
+func (m *machine) braid(rounds, turns int, sides []side) ([]series, error) {
+	all := make([]series, len(sides))
+	before := false
+	for patience := 3*rounds + 10; len(all[0]) < rounds*turns; patience-- {
+		if patience < 0 {
+			return nil, errors.New("the machine never had two real cores for long enough: try again")
+		}
+		taken, err := turnByTurn(turns, sides)
+		if err != nil {
+			return nil, err
+		}
+		runtime.GC()
+		after, err := m.whole()
+		if err != nil {
+			return nil, err
+		}
+		good := before && after
+		if before = after; !good {
+			m.spoilt++
+			continue
+		}
+		for i := range all {
+			all[i] = append(all[i], taken[i]...)
+		}
+	}
+	return all, nil
+}
+
+// turnByTurn samples each side once a turn, in an order that rotates.
+func turnByTurn(turns int, sides []side) ([]series, error) {
+	taken := make([]series, len(sides))
+	for turn := range turns {
+		for n := range sides {
+			i := (n + turn) % len(sides)
+			s, err := sides[i].run()
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", sides[i].name, err)
+			}
+			taken[i] = append(taken[i], s)
+		}
+	}
+	return taken, nil
+}
