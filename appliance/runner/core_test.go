@@ -3,6 +3,7 @@ package runner
 import (
 	"runtime"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -46,6 +47,26 @@ func TestWhoWaitsForALongRunRemainsOnItsCoreUntilItHasEnded(t *testing.T) {
 		back()
 		if allowed() != before {
 			t.Errorf("%+v: elsewhere afterwards", b)
+		}
+	}
+}
+
+func TestALaneBreathesBeforeItWouldBeTooLate(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		since, of time.Duration // the last breath, the last run
+		want      bool
+	}{
+		{"short runs", 2 * time.Millisecond, 10 * time.Microsecond, false},
+		{"short runs for long", 9 * time.Millisecond, 10 * time.Microsecond, true},
+		{"one run that two of are too long", 4600 * time.Microsecond, 4600 * time.Microsecond, true},
+		{"one run that two of are not", 4 * time.Millisecond, 4 * time.Millisecond, false},
+		{"the second of them", 8 * time.Millisecond, 4 * time.Millisecond, true},
+		{"a long wait before a run", time.Hour, time.Millisecond, true},
+	} {
+		now := time.Now()
+		if got := outOfBreath(now.Add(-c.since), now.Add(-c.of), now); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
 		}
 	}
 }

@@ -18,22 +18,22 @@ type execution struct {
 	next   uint64    // where the next output may stand
 }
 
-// run answers one run: the frame, made in buf, whose old content has been decoded.
-func (s *server) run(lane uint64, fd int, back *mailbox, f runFrame, buf []byte) ([]byte, error) {
+// run answers one run within a life: the frame, made in buf, whose old content has been decoded.
+func (s *server) run(l *life, lane uint64, fd int, back *mailbox, f runFrame, buf []byte) ([]byte, error) {
 	e := &execution{server: s, frame: f, fd: fd, back: back, now: s.block(f.out), next: f.free}
 	defer e.end()
 	in, err := e.inputs()
 	if err != nil {
 		return nil, err
 	}
-	ctx, stop := context.WithCancel(context.Background())
+	ctx := l.Context
 	if f.alone {
 		ctx = edgewise.WithCall(ctx, edgewise.Call{Alone: true})
 	}
-	s.host.flights.begin(lane, running{f.run, stop})
+	s.host.flights.begin(lane, running{f.run, l.stop})
 	result, err := e.compute(ctx, in)
 	s.host.flights.finish(lane)
-	stop()
+	l.renew()
 	if err != nil {
 		return nil, err
 	}

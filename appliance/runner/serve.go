@@ -50,6 +50,25 @@ type running struct {
 	stop context.CancelFunc
 }
 
+// life is a context for the runs of a lane, one after the other. One that was ended is replaced: making one takes as long as a part of
+// a short run.
+type life struct {
+	context.Context
+	stop context.CancelFunc
+}
+
+func newLife() (l life) {
+	l.Context, l.stop = context.WithCancel(context.Background())
+	return l
+}
+
+// renew makes the life one that has not ended.
+func (l *life) renew() {
+	if l.Err() != nil {
+		*l = newLife()
+	}
+}
+
 // Serve is the whole life of a child: it lowers its own rights, makes a backend from the options that the parent's
 // Config carried, loads its models, and runs them until the parent closes the socket or dies. It returns the process's
 // exit code, and only when it was not started by a Backend or the load failed.
@@ -239,6 +258,7 @@ func (s *server) lane(id uint64, fd, file int, bell *bell) {
 	back.bell = bell
 	buf, rights := make([]byte, maxFrame), make([]byte, unix.CmsgSpace(4*maxAttached))
 	breathed := time.Now()
+	life := newLife()
 	for core, look := int32(anywhere), time.Duration(0); ; {
 		f, descriptors, err := next(there, look, fd, buf, rights)
 		if err != nil {
@@ -247,10 +267,11 @@ func (s *server) lane(id uint64, fd, file int, bell *bell) {
 			_ = unix.Close(bell.fd)
 			return
 		}
+		began := time.Now()
 		err = s.attach(f.attach, descriptors)
 		var answer []byte
 		if err == nil {
-			answer, err = s.run(id, fd, back, f, buf)
+			answer, err = s.run(&life, id, fd, back, f, buf)
 		}
 		if err != nil {
 			answer = failure{f.run, edgewise.KindOf(err), err.Error()}.append(buf[:0])
@@ -263,7 +284,7 @@ func (s *server) lane(id uint64, fd, file int, bell *bell) {
 			core = f.core
 			moveTo(int(core), &s.host.cores)
 		}
-		if now := time.Now(); now.Sub(breathed) > breath {
+		if now := time.Now(); outOfBreath(breathed, began, now) {
 			breathed = now
 			breathe(int(core), &s.host.cores)
 		}
