@@ -79,9 +79,9 @@ func readCode(f *elf.File) (Code, error) {
 			at += skipped
 			continue
 		}
-		first := at + int64(binary.LittleEndian.Uint16(header[6:]))
-		size := binary.LittleEndian.Uint64(header[8:])
-		if size > s.Size || first+int64(size) > int64(s.Size) {
+		own, size := binary.LittleEndian.Uint16(header[6:]), binary.LittleEndian.Uint64(header[8:])
+		first := at + int64(own)
+		if own < headerSize || size > s.Size || first+int64(size) > int64(s.Size) {
 			return Code{}, errContainer
 		}
 		if err := code.container(s, first, first+int64(size), &entries); err != nil {

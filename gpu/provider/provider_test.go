@@ -153,6 +153,17 @@ func TestFoldersAreSearchedInOrder(t *testing.T) {
 	}
 }
 
+// A container whose header and content have no length would be read for ever.
+func TestAContainerWithoutLengthIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	code := container(entry{2, 90, 40})
+	clear(code[6:16])
+	library(t, dir, provider.CUDA, nil, code)
+	if _, err := provider.Read(dir, provider.CUDA); edgewise.KindOf(err) != edgewise.Invalid {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestDamagedContainersAreRefused damages the headers of a good library and looks that reading it ends.
 func TestDamagedContainersAreRefused(t *testing.T) {
 	dir := t.TempDir()
