@@ -71,25 +71,26 @@ func (t *template) begins(text []byte) bool {
 }
 
 // read reads the elements of inputs, and tells whether all around them is as in the template. It leaves c as it was when not.
-func (t *template) read(inputs []edgewise.Tensor, c *tensors) bool {
+func (t *template) read(inputs []edgewise.Tensor, c *tensors) (known bool) {
+	defer func() {
+		if !known {
+			c.p, c.depth, c.sum, c.spans = 0, 0, 0, c.spans[:0]
+		}
+	}()
 	from := 0
 	for _, g := range t.gaps {
 		if !bytes.HasPrefix(c.b[c.p:], t.text[from:g.at]) {
-			break
+			return false
 		}
 		c.p, c.depth = c.p+g.at-from, elementsDepth
 		elements := tensor{Tensor: inputs[g.input]}
 		if c.next() != '[' || c.fill(&elements, len(c.b)) != nil {
-			break
+			return false
 		}
 		inputs[g.input].Data = elements.Data
 		from = g.at
 	}
-	known := bytes.Equal(c.b[c.p:], t.text[from:])
-	if !known {
-		c.p, c.depth, c.sum, c.spans = 0, 0, 0, c.spans[:0]
-	}
-	return known
+	return bytes.Equal(c.b[c.p:], t.text[from:])
 }
 
 // learn remembers text, from which r has just been decoded, and what it says when it has come before but for what stands at spans.

@@ -2,6 +2,8 @@ package kserve
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -71,11 +73,31 @@ func TestOtherElementsInATextThatComesAgain(t *testing.T) {
 		usual, around("[-4.5e2,7]", "[-128]"), around("[[8,9]]", " [1]"), around("[ 8 , 9 ]", "[1 ]"), around("[NaN,-Infinity]", "[1]"),
 		around("[1]", "[3]"), around("[1,2,3]", "[3]"), around("[1,2]", "[]"), around("[1,2]", "[300]"), around("[1,2", "[3]"), around("[1,,2]", "[3]"), around("[1,2]", "null"),
 		around("[[[[1,2]]]]", "[3]"), around("[[[[[1,2]]]]]", "[3]"), around("[1,2]}]}", "[3]"), around("[1,2]", `["x"]`),
+		usual[:strings.LastIndex(usual, "[1,2]")] + around("", ""), // its beginning, and all of it without elements
 		usual + " ", usual + "x", usual[:len(usual)-1], usual[:len(usual)/2], "", usual[:40], around("[1,2]", "[3]") + around("[1,2]", "[3]"),
 	} {
 		t.Run(text, func(t *testing.T) {
 			heldAgainstAFreshOne(t, Limits{MaxDepth: 7, MaxDecoded: 12}, []byte(usual), []byte(text))
 		})
+	}
+}
+
+// TestPiecesOfATextInAnyOrder puts texts together from the parts of one that is known.
+func TestPiecesOfATextInAnyOrder(t *testing.T) {
+	usual := around("[1,2]", "[3]")
+	first, second := strings.LastIndex(usual, "[1,2]"), strings.LastIndex(usual, "[3]")
+	pieces := []string{usual[:first], "[1,2]", usual[first+len("[1,2]") : second], "[3]", usual[second+len("[3]"):], " ", "[", "]", ","}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 3000 {
+		text := ""
+		for n := range 1 + rng.IntN(8) {
+			if at := rng.IntN(len(pieces)); rng.IntN(4) > 0 && n < 5 { // mostly what comes next
+				text += pieces[n]
+			} else {
+				text += pieces[at]
+			}
+		}
+		heldAgainstAFreshOne(t, Limits{MaxDepth: 7}, []byte(usual), []byte(text))
 	}
 }
 
