@@ -41,7 +41,7 @@ func (l *library) tryAndMove(ctx context.Context, to edgewise.ModelID, label str
 	if err != nil {
 		return edgewise.Label{}, errors.Join(err, l.refresh(to.Name))
 	}
-	if err := errors.Join(l.store.SetWanted(ctx, to.Name, true), l.refresh(to.Name)); err != nil {
+	if err := l.refresh(to.Name); err != nil {
 		return moved, err
 	}
 	l.logger.Info("label moved", "model", to.Name, "label", moved.Name, "version", moved.Version)

@@ -169,6 +169,7 @@ func changes() []change {
 			return err
 		}, true},
 		{"promote", func(s *Store, _ int) error { _, err := s.SetLabel(ctx, "cat", "live", 1); return err }, false},
+		{"promote where it is", func(s *Store, _ int) error { _, err := s.SetLabel(ctx, "cat", "live", 2); return err }, false},
 		{"rollback", func(s *Store, _ int) error { _, err := s.Rollback(ctx, "cat", "back"); return err }, false},
 		{"remove label", func(s *Store, _ int) error { return s.RemoveLabel(ctx, "cat", "back") }, false},
 		{"want", func(s *Store, _ int) error { return s.SetWanted(ctx, "cat", true) }, false},
@@ -189,6 +190,9 @@ func furnish(t *testing.T, dir string) []*edgewise.Record {
 	mustLabel(t, s, "cat", "live", 2)
 	mustLabel(t, s, "cat", "back", 1)
 	mustLabel(t, s, "cat", "back", 2)
+	if err := s.SetWanted(ctx, "cat", false); err != nil {
+		t.Fatal(err)
+	}
 	records := s.Records()
 	closeStore(t, s)
 	return records

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -9,8 +10,9 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// SetLabel points a label of a model to a version and remembers where it pointed before. A label that points there
-// already stays as it is. Readers see the old or the new version, and so does the box after a loss of power.
+// SetLabel points a label of a model to a version, remembers where it pointed before, and records that the box is to serve
+// the model, all in one step. A label that points there already stays as it is. Readers see the old or the new version, and
+// so does the box after a loss of power.
 //
 // Kinds of error: Invalid for a name that edgewise.CheckLabel refuses, NotFound when there is no such model or version,
 // TooLarge over MaxLabels, Exhausted when the disk is full.
@@ -33,7 +35,7 @@ func (s *Store) SetLabel(ctx context.Context, name, label string, version int64)
 	}
 	old, there := findLabel(r, label)
 	if there && old.Version == version {
-		return old, nil
+		return old, s.want(op, r, true)
 	}
 	next := edgewise.Label{Name: label, Version: version}
 	if there {
@@ -44,8 +46,8 @@ func (s *Store) SetLabel(ctx context.Context, name, label string, version int64)
 	return s.writeLabel(op, id, next)
 }
 
-// Rollback points a label to where it pointed before, skipping versions that were deleted. It walks back one step at
-// each call; the version it leaves is not remembered.
+// Rollback points a label to where it pointed before, skipping versions that were deleted, and records that the box is to
+// serve the model. It walks back one step at each call; the version it leaves is not remembered.
 //
 // Kinds of error: NotFound when there is no such model or label, Conflict when nothing that it pointed to still exists,
 // Exhausted when the disk is full.
@@ -93,14 +95,19 @@ func (s *Store) SetWanted(ctx context.Context, name string, wanted bool) error {
 	if r == nil {
 		return noModel(op, name)
 	}
+	return s.want(op, r, wanted)
+}
+
+// want is SetWanted of a record that is there; the caller is the writer.
+func (s *Store) want(op string, r *edgewise.Record, wanted bool) error {
 	if r.Wanted == wanted {
 		return nil
 	}
-	return s.update(op, edgewise.ModelID{Name: name}, func(tx *bbolt.Tx) error {
+	return s.update(op, edgewise.ModelID{Name: r.Name}, func(tx *bbolt.Tx) error {
 		if wanted {
-			return putWanted(tx, name)
+			return putWanted(tx, r.Name)
 		}
-		return tx.Bucket(wantedBucket).Delete([]byte(name))
+		return tx.Bucket(wantedBucket).Delete([]byte(r.Name))
 	})
 }
 
@@ -118,7 +125,8 @@ func (s *Store) labelled(op, name, label string) (*edgewise.Record, edgewise.Lab
 
 func (s *Store) writeLabel(op string, id edgewise.ModelID, l edgewise.Label) (edgewise.Label, error) {
 	l.Changed = time.Now().UTC()
-	if err := s.update(op, id, func(tx *bbolt.Tx) error { return putLabel(tx, id.Name, l) }); err != nil {
+	err := s.update(op, id, func(tx *bbolt.Tx) error { return errors.Join(putLabel(tx, id.Name, l), putWanted(tx, id.Name)) })
+	if err != nil {
 		return edgewise.Label{}, err
 	}
 	l, _ = findLabel(s.view.Load().record(id.Name), l.Name)

@@ -173,6 +173,28 @@ func TestRefusedChangesSayWhy(t *testing.T) {
 	}
 }
 
+func TestALabelSaysThatTheModelIsToBeServed(t *testing.T) {
+	s := open(t, t.TempDir(), quiet())
+	mustUpload(t, s, "cat", 0, map[string]string{"m": "1"})
+	mustUpload(t, s, "cat", 0, map[string]string{"m": "2"})
+	for _, step := range []struct {
+		name string
+		move func() error
+	}{
+		{"a new label", func() error { _, err := s.SetLabel(ctx, "cat", "live", 1); return err }},
+		{"a label that moves", func() error { _, err := s.SetLabel(ctx, "cat", "live", 2); return err }},
+		{"a label where it is", func() error { _, err := s.SetLabel(ctx, "cat", "live", 2); return err }},
+		{"a label that rolls back", func() error { _, err := s.Rollback(ctx, "cat", "live"); return err }},
+	} {
+		if err := errors.Join(s.SetWanted(ctx, "cat", false), step.move()); err != nil {
+			t.Fatal(err)
+		}
+		if r, _ := s.Record("cat"); !r.Wanted {
+			t.Errorf("%s: the model is not to be served", step.name)
+		}
+	}
+}
+
 func TestWishAndLabelsGoWithTheLastVersion(t *testing.T) {
 	s := open(t, t.TempDir(), quiet())
 	mustUpload(t, s, "cat", 0, map[string]string{"m": "1"})

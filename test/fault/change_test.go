@@ -75,6 +75,7 @@ func (s *state) apply(c *change) {
 		s.highest[c.Model]++
 		m.Versions[s.highest[c.Model]] = c.Files
 	case "promote":
+		m.Wanted = true
 		old, there := m.Labels[c.Label]
 		if there && old.Version == c.Version {
 			break
@@ -87,6 +88,7 @@ func (s *state) apply(c *change) {
 		m.Labels[c.Label] = next
 	case "rollback":
 		m.Labels[c.Label], _ = m.back(m.Labels[c.Label])
+		m.Wanted = true
 	case "unlabel":
 		delete(m.Labels, c.Label)
 	case "want":
