@@ -63,46 +63,13 @@ func scanDecimal(b []byte, p int) (mant uint64, exp, end int, f form) {
 	return mant, exp, p, f
 }
 
-// scanUsual is scanDecimal for what most elements of tensors are: one digit, a point, and one to fifteen digits. ok is false for all else,
-// and near the end of b.
-func scanUsual(b []byte, p int) (mant uint64, exp, end int, f form, ok bool) {
-	const longest = len("-0.123456789012345e")
-	if p+longest > len(b) {
-		return 0, 0, p, 0, false
-	}
-	if f = fractional; b[p] == '-' {
-		f |= negative
-		p++
-	}
-	if !isDigit(b[p]) || b[p+1] != '.' {
-		return 0, 0, p, 0, false
-	}
-	mant = uint64(b[p] - '0')
-	p += 2
-	w, n := digits(b[p:])
-	mant = mant*powers10[n&15] + w
-	p += n
-	if n == 8 {
-		w, more := digits(b[p:])
-		mant = mant*powers10[more&15] + w
-		p, n = p+more, n+more
-	}
-	return mant, -n, p, f, n > 0 && n < 16 && b[p]|0x20 != 'e'
-}
-
-// digits returns the number that the digits at the start of b make, eight at most, and how many there are. b has eight bytes or more.
-func digits(b []byte) (v uint64, n int) {
-	w := binary.LittleEndian.Uint64(b) ^ 0x3030303030303030
-	n = bits.TrailingZeros64((w+0x7676767676767676|w)&0x8080808080808080) >> 3
-	// Bytes that are no digits move out; the zeros that move in are leading digits.
-	return eightDigits(w << (uint(8-n) * 8)), n
-}
-
 // scanFraction reads the digits after the point, eight at a time while there is room for them.
 func scanFraction(b []byte, p int, mant uint64, exp int, f form) (uint64, int, int, form) {
 	for mant < eightDigitRoom && p+8 <= len(b) {
-		w, n := digits(b[p:])
-		mant = mant*powers10[n&15] + w
+		w := binary.LittleEndian.Uint64(b[p:]) ^ 0x3030303030303030
+		n := bits.TrailingZeros64((w+0x7676767676767676|w)&0x8080808080808080) >> 3
+		// Bytes that are no digits move out; the zeros that move in are leading digits.
+		mant = mant*powers10[n&15] + eightDigits(w<<(uint(8-n)*8))
 		p += n
 		exp -= n
 		if n < 8 {

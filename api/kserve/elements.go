@@ -81,10 +81,7 @@ func (e *elements) run(level int) error {
 func (e *elements) floats() error {
 	b, p := e.b, e.p
 	for {
-		mant, exp, end, form, ok := scanUsual(b, p)
-		if !ok {
-			mant, exp, end, form = scanDecimal(b, p)
-		}
+		mant, exp, end, form := scanDecimal(b, p)
 		v, ok := toFloat32(mant, exp)
 		if !ok || form&malformed != 0 {
 			e.p = p
