@@ -193,10 +193,8 @@ arm64-test: arm64-tools
 
 ARM64_TOOLS := gcc-aarch64-linux-gnu libc6-dev-arm64-cross libstdc++6-arm64-cross qemu-user-static
 arm64-tools: tools-present
-	@{ command -v aarch64-linux-gnu-gcc && command -v qemu-aarch64-static && test -e /usr/aarch64-linux-gnu/lib/libstdc++.so.6; } >/dev/null 2>&1 || { \
-	  echo "installing $(ARM64_TOOLS), which the program for arm64 is made and tried with"; \
-	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq --no-install-recommends $(ARM64_TOOLS) >/dev/null; } || \
-	  { echo "missing: $(ARM64_TOOLS) (on Debian: sudo apt-get install $(ARM64_TOOLS))"; exit 1; }; }
+	@{ command -v aarch64-linux-gnu-gcc && command -v qemu-aarch64-static && test -e /usr/aarch64-linux-gnu/lib/libstdc++.so.6; } >/dev/null 2>&1 || \
+	  configs/debian/install.sh "the program for arm64 is made and tried with" $(ARM64_TOOLS)
 
 ## image: the disk image, its update bundle, checksums and signature, into dist/image, with ARCH=arm64 into dist/image/arm64; KEYS are throw-away unless they are there
 export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
@@ -227,38 +225,25 @@ image-test: image
 	$(GO) run ./test/image -arch $(ARCH) -image $(IMAGE)$(ARCHED) -keys $(KEYS) -version $(VERSION) -newer $(VERSION)+next -only "$(ONLY)" $(IMAGE_TEST)
 
 speech:
-	@command -v espeak-ng >/dev/null || { \
-	  echo "installing espeak-ng, which the voice tests speak with"; \
-	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq --no-install-recommends espeak-ng >/dev/null; } || \
-	  { echo "missing: espeak-ng (on Debian: sudo apt-get install espeak-ng)"; exit 1; }; }
+	@command -v espeak-ng >/dev/null || configs/debian/install.sh "the voice tests speak with" espeak-ng
 
 PYTHON := python3-numpy python3-pil
 python:
-	@/usr/bin/python3 -c 'import numpy, PIL' >/dev/null 2>&1 || { \
-	  echo "installing $(PYTHON), which the benchmarks compare steps with"; \
-	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq --no-install-recommends $(PYTHON) >/dev/null; } || \
-	  { echo "missing: $(PYTHON) (on Debian: sudo apt-get install $(PYTHON))"; exit 1; }; }
+	@/usr/bin/python3 -c 'import numpy, PIL' >/dev/null 2>&1 || \
+	  configs/debian/install.sh "the benchmarks compare steps with" $(PYTHON)
 
 GRPC_CLIENT := protobuf-compiler protobuf-compiler-grpc python3-grpcio python3-protobuf
 grpc-client:
-	@{ command -v protoc && command -v grpc_python_plugin && /usr/bin/python3 -c 'import grpc, google.protobuf'; } >/dev/null 2>&1 || { \
-	  echo "installing $(GRPC_CLIENT), which the gRPC tests make a Python client with"; \
-	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq --no-install-recommends $(GRPC_CLIENT) >/dev/null; } || \
-	  { echo "missing: $(GRPC_CLIENT) (on Debian: sudo apt-get install $(GRPC_CLIENT))"; exit 1; }; }
+	@{ command -v protoc && command -v grpc_python_plugin && /usr/bin/python3 -c 'import grpc, google.protobuf'; } >/dev/null 2>&1 || \
+	  configs/debian/install.sh "the gRPC tests make a Python client with" $(GRPC_CLIENT)
 
 # bus: what stands in for RAUC is spoken to over a message bus
 bus:
-	@command -v dbus-daemon >/dev/null || { \
-	  echo "installing dbus-daemon, over which updates are tested"; \
-	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq --no-install-recommends dbus-daemon >/dev/null; } || \
-	  { echo "missing: dbus-daemon (on Debian: sudo apt-get install dbus-daemon)"; exit 1; }; }
+	@command -v dbus-daemon >/dev/null || configs/debian/install.sh "updates are tested over" dbus-daemon
 
 # browser: what the tests of the page are run in
 browser:
-	@command -v chromium >/dev/null || { \
-	  echo "installing chromium, which the page is tested in"; \
-	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-liberation >/dev/null; } || \
-	  { echo "missing: chromium (on Debian: sudo apt-get install chromium)"; exit 1; }; }
+	@command -v chromium >/dev/null || configs/debian/install.sh "the page is tested in" chromium fonts-liberation
 
 tools-present:
 	@missing=; for tool in go:Go gcc:"a C compiler" npm:"Node.js with npm" git:git; do \

@@ -43,13 +43,8 @@ has_assemblyscript() {
 
 # debian WHAT PACKAGES: installs packages when it may.
 debian() {
-	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
-		echo "installing $2, which steps in $1 are built with"
-		# shellcheck disable=SC2086
-		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $2 >/dev/null; } && return
-	fi
-	echo "missing: the compiler for steps in $1 (on Debian: sudo apt-get install $2)" >&2
-	failed=1
+	# shellcheck disable=SC2086
+	"$here/../debian/install.sh" "steps in $1 are built with" $2 || failed=1
 }
 
 failed=0
