@@ -92,17 +92,11 @@ func (d *Decoder) decode(r *InferRequest, text []byte) error {
 		return tooLarge(d.lim.MaxJSON, "request JSON size of %d bytes exceeds the maximum allowed input size of %d bytes", len(text), d.lim.MaxJSON)
 	}
 	c := &r.reader
-	*c = tensors{cursor: cursor{b: text, maxDepth: d.lim.MaxDepth}, lim: d.lim, what: "input", memory: &r.memory, intern: r, spans: c.spans[:0]}
+	*c = tensors{cursor: cursor{b: text, maxDepth: d.lim.MaxDepth}, lim: d.lim, what: "input", memory: &r.memory, intern: r}
 	defer func() { c.b = nil }() // the body is its owner's
-	if r.template.restore(r, c) {
-		return nil
-	}
 	c.key, c.dims, c.into, c.binary, c.shared = r.scratch, r.dims, r.Inputs, r.binary, r.Shared
 	err := d.root(r, c)
 	r.scratch, r.dims, r.Inputs, r.binary, r.Shared = c.key, c.dims, c.into, c.binary, c.shared
-	if err == nil {
-		r.template.learn(r, text, c.spans)
-	}
 	return err
 }
 

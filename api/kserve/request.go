@@ -18,14 +18,13 @@ type InferRequest struct {
 	BinaryOutput bool     // the form of outputs when Outputs is empty, that is when the client named none
 	Classes      Classes  // for outputs wanted as classes; set by who knows the model, before the answer is encoded
 
-	decoder  *Decoder
-	memory   arena
-	dims     []int64 // what the shapes of Inputs are cut from
-	binary   []int64 // for each of Inputs: its bytes after the JSON part, -1 when it is not there
-	scratch  []byte
-	reader   tensors
-	template template
-	names    map[string]string // of tensors seen before, so that most requests allocate none
+	decoder *Decoder
+	memory  arena
+	dims    []int64 // what the shapes of Inputs are cut from
+	binary  []int64 // for each of Inputs: its bytes after the JSON part, -1 when it is not there
+	scratch []byte
+	reader  tensors
+	names   map[string]string // of tensors seen before, so that most requests allocate none
 }
 
 // Answer says how the client wants one output.

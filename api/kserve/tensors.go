@@ -26,7 +26,6 @@ type tensors struct {
 	binary []int64 // for each of into: its bytes after the JSON part, -1 when it is not there
 	shared []Place // for each of into
 	dims   []int64
-	spans  []span // where elements were read
 }
 
 // tensor is one of them while it is read. Its members come in any order, so "data" that comes too early is only found
@@ -288,11 +287,9 @@ func (c *tensors) fill(t *tensor, end int) error {
 		}
 		e.dst, e.room = c.memory.take(int(size)), n
 	}
-	from := c.p
 	if err := e.array(0); err != nil {
 		return err
 	}
-	c.spans = append(c.spans, span{len(c.into), from, c.p})
 	if e.seen != n {
 		return tensorMessage(e.name, "Unable to parse 'data': Shape does not match true shape of 'data' field: %s %q: shape %v takes %d elements, data has %d", e.what, e.name, t.Shape, n, e.seen)
 	}

@@ -32,11 +32,16 @@ type visit struct {
 	cookie bool // who was recognised by the cookie
 	done   func()
 
+	body *stream // what is left to read of it
+
 	actor, target, detail string // for the audit log; filled in by handlers
 }
 
 // visitOf returns the visit of the request in progress on a connection.
 func visitOf(ctx *fasthttp.RequestCtx) *visit { return &connOf(ctx).visit }
+
+// streamOf returns the body of the request in progress.
+func streamOf(c *fiber.Ctx) *stream { return visitOf(c.Context()).body }
 
 // who returns who asks, nil when nobody is known.
 func who(c *fiber.Ctx) *edgewise.Principal { return visitOf(c.Context()).who }

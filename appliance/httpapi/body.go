@@ -107,8 +107,7 @@ func (b *stream) failure() error {
 
 // readBody reads the whole body into a block of which the caller becomes the owner, placed so that what follows the JSON
 // part of an inference request is aligned. The block is nil when there is no body. Errors: Busy, and those of stream.Read.
-func (s *Server) readBody(ctx *fasthttp.RequestCtx) (*block, []byte, error) {
-	in := s.newStream(ctx)
+func (s *Server) readBody(ctx *fasthttp.RequestCtx, in *stream) (*block, []byte, error) {
 	if in.reader == nil || in.length == 0 {
 		return nil, nil, nil
 	}

@@ -26,20 +26,18 @@ type listener struct {
 	max          int
 	writeTimeout time.Duration
 	refusal      []byte // the whole answer to a connection over max
-	again        func(c *conn, text []byte) (answered bool, err error)
 	close        sync.Once
 
 	mu    sync.Mutex // guards conns
 	conns map[*conn]struct{}
 }
 
-func newListener(ln net.Listener, cfg Config, again func(*conn, []byte) (bool, error)) *listener {
+func newListener(ln net.Listener, cfg Config) *listener {
 	body := fmt.Sprintf(`{"error":"%d connections are open, which is the limit (http.max_connections)","code":%q}`, cfg.MaxConnections, edgewise.Busy.String())
 	return &listener{
 		Listener:     ln,
 		max:          cfg.MaxConnections,
 		writeTimeout: cfg.WriteTimeout,
-		again:        again,
 		refusal: fmt.Appendf(nil, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"+
 			"Connection: close\r\nRetry-After: %d\r\nContent-Length: %d\r\n\r\n%s", retryAfter, len(body), body),
 		conns: make(map[*conn]struct{}),
@@ -53,7 +51,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		c := &conn{Conn: inner, listener: l, edges: edges{begins: true}}
+		c := &conn{Conn: inner, listener: l}
 		if l.track(c) {
 			return c, nil
 		}
@@ -119,25 +117,7 @@ type conn struct {
 	visit     visit // the request in progress
 	reads     deadline
 	writes    deadline
-	edges     edges
-	familiar  *familiar // nil: none
-	phase     atomic.Int32
 }
-
-// The phases of a connection, as who wants to close it must know them.
-const (
-	asLibrary int32 = iota // the HTTP library knows whether a request is in progress
-	answering              // a request is being answered that the library does not know of
-	ending                 // as answering, and the connection is to be closed after the answer
-)
-
-// begin notes that a request is answered behind the library's back. It returns false, and is not to be ended, when the connection is closed.
-func (c *conn) begin() bool {
-	return !c.closed.Load() && c.phase.CompareAndSwap(asLibrary, answering)
-}
-
-// end ends what begin began, and tells whether the connection is to be closed.
-func (c *conn) end() bool { return c.phase.Swap(asLibrary) == ending }
 
 // lend keeps b for the writer of the answer until the next request is read or answered.
 func (c *conn) lend(b *block) { c.answer.Swap(b).free() }
@@ -148,27 +128,8 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// Read reads from the client, for the HTTP library. It is called only when the last answer has left its memory. Requests whose
-// heads are familiar it answers itself.
+// Read reads from the client. It is called only when the last answer has left its memory.
 func (c *conn) Read(p []byte) (int, error) {
-	for {
-		n, err := c.receive(p)
-		if n > 0 && err == nil && c.edges.begins {
-			var answered bool
-			if answered, err = c.listener.again(c, p[:n]); err != nil {
-				c.broken = err
-				return 0, err
-			} else if answered {
-				continue
-			}
-		}
-		c.edges.pass(p[:n])
-		return n, err
-	}
-}
-
-// receive reads from the client.
-func (c *conn) receive(p []byte) (int, error) {
 	c.lend(nil)
 	if err := c.reads.apply(c.Conn.SetReadDeadline); err != nil {
 		c.broken = err
@@ -188,13 +149,10 @@ func (c *conn) receive(p []byte) (int, error) {
 }
 
 // Write writes p in steps, each with its own deadline: a slow client may take as long as it takes, a stopped one not.
-func (c *conn) Write(p []byte) (written int, err error) { return c.send(p, time.Now()) }
-
-// send is Write for who knows what time it is.
-func (c *conn) send(p []byte, now time.Time) (written int, err error) {
+func (c *conn) Write(p []byte) (written int, err error) {
 	for {
 		step := p[:min(len(p), writeStep)]
-		c.writes.want = now.Add(c.listener.writeTimeout)
+		c.writes.want = time.Now().Add(c.listener.writeTimeout)
 		if err = c.writes.apply(c.Conn.SetWriteDeadline); err != nil {
 			return written, err
 		}
@@ -205,15 +163,11 @@ func (c *conn) send(p []byte, now time.Time) (written int, err error) {
 			c.answered = true
 			return written, err
 		}
-		now = time.Now()
 	}
 }
 
 // Close closes the connection, lingering where the client may still be sending. It may be called more than once.
 func (c *conn) Close() error {
-	if c.phase.CompareAndSwap(answering, ending) {
-		return nil // the goroutine that answers closes it
-	}
 	c.lend(nil)
 	if c.closed.Swap(true) {
 		return nil

@@ -19,9 +19,6 @@ import (
 // refusedHeader marks a request that headerReceived has refused. A client that sends it itself is refused too.
 const refusedHeader = "Edgewise-Refused"
 
-// streamKey is where the body of an upload waits for its handler.
-type streamKey struct{}
-
 // headerReceived runs when the headers are read and before anything of the body is read or asked for. What it refuses
 // gets no "100 Continue", and its body is hidden from the library so that the answer does not wait for it.
 func (s *Server) headerReceived(header *fasthttp.RequestHeader) fasthttp.RequestConfig {
@@ -53,11 +50,12 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 		s.turnAway(ctx, err)
 		return
 	}
-	if isUpload(&ctx.Request.Header) {
-		s.serveStream(ctx)
+	v.body = s.newStream(ctx)
+	if isUpload(&ctx.Request.Header) || isInference(&ctx.Request.Header) {
+		s.serveStream(ctx, v.body)
 		return
 	}
-	b, body, err := s.readBody(ctx)
+	b, body, err := s.readBody(ctx, v.body)
 	if err != nil {
 		s.refuse(ctx, err)
 		return
@@ -66,7 +64,6 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 	ctx.Request.SetBodyRaw(body)
 	s.routes(ctx)
 	guardHeaders(ctx)
-	connOf(ctx).edges.end(&ctx.Request.Header)
 }
 
 // turnAway answers who may not do this. Where there is no body left to read the connection stays.
@@ -88,12 +85,10 @@ func (s *Server) refusal(header *fasthttp.RequestHeader) error {
 }
 
 // serveStream lets the handler read the body, and closes the connection when it did not read all of it.
-func (s *Server) serveStream(ctx *fasthttp.RequestCtx) {
-	in := s.newStream(ctx)
+func (s *Server) serveStream(ctx *fasthttp.RequestCtx, in *stream) {
 	if in.reader == nil {
 		in.ended, in.err = true, io.EOF
 	}
-	ctx.SetUserValue(streamKey{}, in)
 	s.routes(ctx)
 	if !in.ended {
 		closeAfter(ctx)

@@ -243,6 +243,12 @@ func takesTensors(path []byte) bool {
 	return string(last) == "infer" || string(last) == "generate" || string(last) == "generate_stream"
 }
 
+// isInference tells whether a request's body is that of an inference, which its handler reads.
+func isInference(header *fasthttp.RequestHeader) bool {
+	path, _, _ := bytes.Cut(header.RequestURI(), []byte{'?'})
+	return header.IsPost() && bytes.HasPrefix(path, []byte("/v2/models/")) && bytes.HasSuffix(path, []byte("/infer"))
+}
+
 // isUpload tells whether a request's body is handed to its handler as a stream.
 func isUpload(header *fasthttp.RequestHeader) bool {
 	return bytes.HasPrefix(header.RequestURI(), []byte("/api/")) && (isPush(header) || isPiece(header) || isSystemUpdate(header))

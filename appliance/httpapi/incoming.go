@@ -4,57 +4,73 @@ import (
 	"errors"
 	"io"
 
+	"github.com/gofiber/fiber/v2"
+
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
 )
 
-// minLoan is for how many bytes of tensors memory of the model is asked for: copying fewer takes no longer than asking.
-const minLoan = 64 << 10
+// minBorrowed is from how many bytes of tensors on memory of the model is asked for: copying fewer takes no longer than
+// asking.
+const minBorrowed = 64 << 10
 
-// incoming is where the body of a familiar request goes as it arrives: into one block; or, where the model lends memory for tensors, they
-// there and the JSON part before them into the block. Another process can write to what is lent.
+// incoming is the body of an inference request. It is in one block. Where the model offers memory for tensors, they
+// arrive there (decision 0038), and only the JSON part before them is in the block.
 type incoming struct {
 	block   *block
-	text    []byte // the body, or its JSON part
-	tensors []byte // what comes after text; nil: all is text
-	free    func() // ends the loan of tensors; nil: there is none
+	tensors []byte // in memory of the model, which another process can write to; nil: they are in the block
+	free    func() // ends the use of tensors; nil where they are
 	framed  *block // copies of tensors whose content is checked before it is used; nil: there are none
 }
 
-// expect makes room for a body of size bytes and tells whether there is any. The caller releases it.
-func (s *Server) expect(f *familiar, size int) (in incoming, ok bool) {
-	if s.expectApart(&in, f, size-f.jsonSize) {
-		return in, true
+// receive reads the body of an inference request and makes it, or its JSON part, the body that c has. The caller
+// releases it. Errors: Busy, and those of stream.Read.
+func (s *Server) receive(c *fiber.Ctx) (in incoming, err error) {
+	from := streamOf(c)
+	text, ok := s.borrow(&in, c, from)
+	if !ok {
+		in.block, text, err = s.readBody(c.Context(), from)
+	} else if err = from.fill(text); err == nil {
+		if err = from.fill(in.tensors); err == nil {
+			err = from.end()
+		}
 	}
-	if in.block = s.memory.take(int64(size)); in.block == nil {
-		return in, false
+	if err != nil {
+		in.release()
+		return incoming{}, err
 	}
-	start := bodyStart(f.form.jsonSize)
-	in.text = in.block.bytes[start : start+size]
-	return in, true
+	c.Request().SetBodyRaw(text)
+	return in, nil
 }
 
-// expectApart makes room for a body with n bytes of tensors apart from its JSON part, if the model lends memory for them.
-func (s *Server) expectApart(in *incoming, f *familiar, n int) bool {
-	if f.jsonSize == 0 || n < minLoan {
-		return false
+// borrow makes room for the JSON part of a body, and for its tensors in memory of their model. It returns false when
+// the request does not say how long they are, or the model has no memory to offer.
+func (s *Server) borrow(in *incoming, c *fiber.Ctx, from *stream) (text []byte, ok bool) {
+	header := &c.Request().Header
+	if from.length < minBorrowed || len(header.Peek(fiber.HeaderContentEncoding)) > 0 {
+		return nil, false
 	}
-	id, err := s.identify(f.name, f.version)
+	jsonSize, err := kserve.ParseHeaderLength(string(header.Peek(kserve.HeaderLength)), int(from.length))
+	n := from.length - int64(jsonSize)
+	if err != nil || jsonSize == 0 || n < minBorrowed {
+		return nil, false
+	}
+	id, err := s.inferenceID(c)
 	if err != nil {
-		return false
+		return nil, false
 	}
-	b := s.memory.take(int64(f.jsonSize))
-	if b == nil || !b.hold(int64(n)) {
+	b := s.memory.take(int64(jsonSize))
+	if b == nil || !b.hold(n) {
 		b.free()
-		return false
+		return nil, false
 	}
-	tensors, free := s.deps.Engine.Lend(id, n)
+	tensors, free := s.deps.Engine.Lend(id, int(n))
 	if tensors == nil {
 		b.free()
-		return false
+		return nil, false
 	}
-	in.block, in.text, in.tensors, in.free = b, b.bytes[:f.jsonSize], tensors, free
-	return true
+	in.block, in.tensors, in.free = b, tensors, free
+	return b.bytes[:jsonSize], true
 }
 
 func (in *incoming) release() {
@@ -65,64 +81,39 @@ func (in *incoming) release() {
 	}
 }
 
-// fill reads a body that begins with part. Errors: those of stream.Read.
-func (s *Server) fill(in *incoming, c *conn, part []byte) error {
-	size, have := len(in.text)+len(in.tensors), copy(in.text, part)
-	have += copy(in.tensors, part[have:])
-	if have == size {
-		return nil
-	}
-	from := stream{
-		reader: &tail{c, size - have}, conn: c, timeout: s.cfg.BodyTimeout, length: int64(size), received: int64(have),
-		limit: limit{"an inference request (http.max_body_bytes)", s.cfg.MaxInferBytes, 0},
-	}
-	for have < size {
-		room := in.text[min(have, len(in.text)):]
-		if len(room) == 0 {
-			room = in.tensors[have-len(in.text):]
-		}
-		n, err := from.Read(room)
-		if have += n; err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
+// fill reads all of p. Errors: those of Read.
+func (b *stream) fill(p []byte) error {
+	_, err := io.ReadFull(b, p)
+	return err
+}
+
+// end reads the end of a body of known length of which all bytes are read. Errors: those of Read.
+func (b *stream) end() error {
+	var none [1]byte
+	if _, err := b.Read(none[:]); !errors.Is(err, io.EOF) {
+		return err
 	}
 	return nil
 }
 
-// tail reads the bytes of a connection that are left of a request.
-type tail struct {
-	conn *conn
-	left int
-}
-
-// Read reads from the connection; io.EOF when nothing is left.
-func (t *tail) Read(p []byte) (int, error) {
-	if t.left == 0 {
-		return 0, io.EOF
-	}
-	n, err := t.conn.receive(p[:min(len(p), t.left)])
-	t.left -= n
-	return n, err
-}
-
-// decodeIncoming reads the body of an inference request to a model.
-func (s *Server) decodeIncoming(id edgewise.ModelID, f *familiar, in *incoming) (*kserve.InferRequest, error) {
+// decodeIncoming reads the body of an inference request to a model; body is what c has of it.
+func (s *Server) decodeIncoming(id edgewise.ModelID, f form, body []byte, in *incoming) (*kserve.InferRequest, error) {
 	if in.tensors == nil {
-		return s.decode(id, f.form, in.text)
+		return s.decode(id, f, body)
 	}
-	req, err := s.decoder.InferApart(id, in.text, in.tensors)
+	req, err := s.decoder.InferApart(id, body, in.tensors)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.takeFramed(in, req); err != nil {
+	if err := s.copyFramed(in, req); err != nil {
 		req.Release()
 		return nil, err
 	}
 	return req, nil
 }
 
-// takeFramed copies the tensors whose elements have frames out of the memory that others can write to. Error: Busy.
-func (s *Server) takeFramed(in *incoming, req *kserve.InferRequest) error {
+// copyFramed copies the tensors whose elements have frames out of the memory that others can write to. Error: Busy.
+func (s *Server) copyFramed(in *incoming, req *kserve.InferRequest) error {
 	total := int64(0)
 	for i := range req.Inputs {
 		if req.Inputs[i].Type == edgewise.Bytes {

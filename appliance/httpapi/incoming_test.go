@@ -59,7 +59,7 @@ func patronized(t *testing.T, change func(*Config)) (ts *testServer, p *patron, 
 }
 
 func TestLargeTensorsArriveInMemoryOfTheModel(t *testing.T) {
-	const least = minLoan / 4
+	const least = minBorrowed / 4
 	for _, test := range []struct {
 		floats int
 		lent   bool
@@ -76,7 +76,6 @@ func TestLargeTensorsArriveInMemoryOfTheModel(t *testing.T) {
 					t.Fatalf("lent %v, want %v; the same answer: %v", there.Load(), test.lent, got == want)
 				}
 			}
-			ts.wantRouted(t, 1)
 			waitFor(t, func() bool { _, open := p.counts(); return open == 0 }) // an answer arrives before its loan ends
 			if loans, _ := p.counts(); (loans > 0) != test.lent {
 				t.Errorf("%d loans", loans)
@@ -105,7 +104,7 @@ func TestAJSONPartThatIsCutAnywhereArrives(t *testing.T) {
 
 func TestTensorsWithFramesAreNotReadWhereOthersWrite(t *testing.T) {
 	ts, p, there := patronized(t, nil)
-	text := strings.Repeat("x", minLoan)
+	text := strings.Repeat("x", minBorrowed)
 	element := edgewise.AppendElement(nil, text)
 	head := fmt.Sprintf(`{"inputs":[{"name":"x","datatype":"BYTES","shape":[1,1],"parameters":{"binary_data_size":%d}}],"parameters":{"binary_data_output":true}}`, len(element))
 	numbers := fmt.Sprintf(`{"inputs":[{"name":"x","datatype":"INT8", "shape":[1,%d],"parameters":{"binary_data_size":%d}}],"parameters":{"binary_data_output":true}}`, len(element), len(element))
@@ -114,30 +113,18 @@ func TestTensorsWithFramesAreNotReadWhereOthersWrite(t *testing.T) {
 	c := dial(t, ts)
 	c.send(inferRequest(head+string(element), len(head)))
 	want := c.raw()
-	for range 2 { // a head of such a request is known for it
-		c.send(inferRequest(head+string(element), len(head)))
-		if got := c.raw(); got != want || there.Load() {
-			t.Errorf("lent %v, the same answer: %v", there.Load(), got == want)
-		}
+	if !strings.HasSuffix(want, string(element)) || there.Load() {
+		t.Errorf("strings: lent %v, answer %.300q", there.Load(), want)
 	}
-	if loans, _ := p.counts(); loans != 0 {
-		t.Errorf("%d loans", loans)
-	}
-	c = dial(t, ts)
-	c.send(inferRequest(numbers+string(element), len(numbers)))
-	c.raw()
 	c.send(inferRequest(numbers+string(element), len(numbers)))
 	if c.raw(); !there.Load() {
 		t.Error("numbers are not lent for")
 	}
-	c.send(inferRequest(head+string(element), len(head))) // the same head of the request, another type
+	c.send(inferRequest(head+string(element), len(head)))
 	if got := c.raw(); got != want || there.Load() {
 		t.Errorf("after numbers: lent %v, the same answer: %v", there.Load(), got == want)
 	}
 	waitFor(t, func() bool { _, open := p.counts(); return open == 0 })
-	if loans, _ := p.counts(); loans != 2 {
-		t.Errorf("%d loans, want 2", loans)
-	}
 }
 
 func TestALoanEndsWithItsRequest(t *testing.T) {
@@ -157,8 +144,6 @@ func TestALoanEndsWithItsRequest(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			ts, p, _ := patronized(t, func(c *Config) { c.BodyTimeout = 200 * time.Millisecond })
 			c := dial(t, ts)
-			c.send(whole)
-			c.raw()
 			c.send(test.second)
 			if test.leave {
 				_ = c.conn.(*net.TCPConn).CloseWrite()

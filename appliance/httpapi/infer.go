@@ -21,6 +21,11 @@ const (
 // infer answers one inference: POST /v2/models/{name}[/versions/{version}]/infer. Binary tensors are read where the
 // socket put them; those of the answer are copied once, into the memory that the socket is written from.
 func (s *Server) infer(c *fiber.Ctx) error {
+	in, err := s.receive(c)
+	if err != nil {
+		return err
+	}
+	defer in.release()
 	id, err := s.inferenceID(c)
 	if err != nil {
 		return err
@@ -30,7 +35,7 @@ func (s *Server) infer(c *fiber.Ctx) error {
 		return err
 	}
 	defer expanded.free()
-	req, err := s.decode(id, formOf(&c.Request().Header), c.Request().Body())
+	req, err := s.decodeIncoming(id, formOf(&c.Request().Header), c.Request().Body(), &in)
 	if err != nil {
 		return err
 	}
@@ -45,7 +50,6 @@ func (s *Server) infer(c *fiber.Ctx) error {
 			return err
 		}
 		s.setClasses(req, resp.Model)
-		s.learn(c, req)
 		return s.writeInfer(c, req, resp)
 	})
 }
@@ -128,7 +132,7 @@ func (s *Server) decode(id edgewise.ModelID, f form, body []byte) (*kserve.Infer
 
 // writeInfer writes an answer into memory that is lent to the connection.
 func (s *Server) writeInfer(c *fiber.Ctx, req *kserve.InferRequest, resp *edgewise.Response) error {
-	a, err := s.compose(req, resp, 0)
+	a, err := s.compose(req, resp)
 	if err != nil {
 		return err
 	}
@@ -145,7 +149,6 @@ func (s *Server) writeInfer(c *fiber.Ctx, req *kserve.InferRequest, resp *edgewi
 // composed is the body of an answer.
 type composed struct {
 	block    *block // where it stands; the receiver's
-	all      []byte // the room that was asked for, and the body
 	body     []byte
 	jsonSize int
 }
@@ -159,24 +162,24 @@ func (a *composed) contentType() string {
 	return fiber.MIMEApplicationJSON
 }
 
-// compose makes the body of an answer, behind some room. Errors: Busy, and those of kserve.AppendInferResponse.
-func (s *Server) compose(req *kserve.InferRequest, resp *edgewise.Response, room int) (a composed, err error) {
-	b := s.memory.take(int64(room) + answerSize(req, resp))
+// compose makes the body of an answer. Errors: Busy, and those of kserve.AppendInferResponse.
+func (s *Server) compose(req *kserve.InferRequest, resp *edgewise.Response) (a composed, err error) {
+	b := s.memory.take(answerSize(req, resp))
 	if b == nil {
 		return a, s.noMemory()
 	}
-	all, jsonSize, err := kserve.AppendInferResponse(b.bytes[:room], req, resp)
+	body, jsonSize, err := kserve.AppendInferResponse(b.bytes[:0], req, resp)
 	if err != nil {
 		b.free()
 		return a, err
 	}
-	if cap(all) != cap(b.bytes) { // it outgrew the estimate
+	if cap(body) != cap(b.bytes) { // it outgrew the estimate
 		b.free()
-		if b = s.memory.adopt(all); b == nil {
+		if b = s.memory.adopt(body); b == nil {
 			return a, s.noMemory()
 		}
 	}
-	return composed{block: b, all: all, body: all[room:], jsonSize: jsonSize}, nil
+	return composed{block: b, body: body, jsonSize: jsonSize}, nil
 }
 
 // answerSize estimates the bytes of an answer, rather too many than too few: an estimate that holds saves a copy.

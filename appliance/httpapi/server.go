@@ -2,8 +2,7 @@
 //
 // The life of a request: a connection is tracked (conn.go), its headers are judged before anything of its body is read
 // (head.go), its body is read within bounds or handed on as a stream (body.go, guard.go), a route answers it, and its
-// memory goes back when the answer has left. An inference whose head is that of the one before takes a shorter way
-// (familiar.go, again.go), by the same steps.
+// memory goes back when the answer has left.
 package httpapi
 
 import (
@@ -90,7 +89,6 @@ type Server struct {
 	base   context.Context // of all requests; ends when Shutdown stops waiting for them
 	cancel context.CancelFunc
 
-	date date
 	host atomic.Pointer[string] // the last Host header that was found good
 
 	mu        sync.Mutex // guards the fields below
@@ -148,7 +146,7 @@ func (s *Server) Routes() []Route { return s.table }
 // Serve answers requests from ln until Shutdown is called, and then returns nil; it closes ln. It may be called for
 // several listeners at once. Errors: Conflict after Shutdown, Internal when ln fails.
 func (s *Server) Serve(ln net.Listener) error {
-	l := newListener(ln, s.cfg, s.again)
+	l := newListener(ln, s.cfg)
 	s.mu.Lock()
 	closing := s.closing
 	if !closing {

@@ -14,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
 )
@@ -153,7 +151,6 @@ type testServer struct {
 	tracing *fakeTracing
 	addr    string
 	url     string
-	routed  atomic.Int64 // requests that went through the HTTP library and the router
 }
 
 // startServer starts a server with small limits and stops it when the test ends.
@@ -185,11 +182,6 @@ func startServerWith(t testing.TB, change func(*Config), before func(*Server)) *
 	}
 	if before != nil {
 		before(ts.Server)
-	}
-	routes := ts.Server.routes
-	ts.Server.routes = func(ctx *fasthttp.RequestCtx) {
-		ts.routed.Add(1)
-		routes(ctx)
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

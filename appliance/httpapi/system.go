@@ -95,10 +95,7 @@ func (s *Server) accepted(c *fiber.Ctx) func(admin.SystemUpdate, error) error {
 // receiveUpdate takes an update: POST /api/v1/system/update. The body goes to the disk as it arrives.
 func (s *Server) receiveUpdate(c *fiber.Ctx) error {
 	const op = "httpapi.receiveUpdate"
-	in, ok := c.Context().UserValue(streamKey{}).(*stream)
-	if !ok {
-		return edgewise.Errorf(op, edgewise.Internal, "the body of an update was not kept as a stream")
-	}
+	in := streamOf(c)
 	if kind, _, _ := mime.ParseMediaType(string(c.Request().Header.ContentType())); kind != mimeFile {
 		return &special{fiber.StatusUnsupportedMediaType, edgewise.Errorf(op, edgewise.Invalid, "content type %.100q: want %s", kind, mimeFile)}
 	}

@@ -23,10 +23,7 @@ const (
 // upload stores the body as a new version: POST /api/v1/models/{name}/versions. The body goes to the store as it
 // arrives; the version exists only if all of it arrived and its digest is the announced one.
 func (s *Server) upload(c *fiber.Ctx) error {
-	in, ok := c.Context().UserValue(streamKey{}).(*stream)
-	if !ok {
-		return edgewise.Errorf("httpapi.upload", edgewise.Internal, "the body of an upload was not kept as a stream")
-	}
+	in := streamOf(c)
 	up, promote, err := s.newUpload(c, in)
 	if err != nil {
 		return err

@@ -216,10 +216,7 @@ func (s *Server) sendUpload(c *fiber.Ctx) error {
 	if err := tus(c); err != nil {
 		return err
 	}
-	in, ok := c.Context().UserValue(streamKey{}).(*stream)
-	if !ok {
-		return edgewise.Errorf(op, edgewise.Internal, "the body of an upload was not kept as a stream")
-	}
+	in := streamOf(c)
 	id, err := param(c, "id")
 	if err != nil {
 		return err
