@@ -51,10 +51,15 @@ func buckets(m *edgewise.Model) ([]int, error) {
 	return list, nil
 }
 
-// plans returns the tensors of a model whose sizes are all known but for the batch; ok is false when one is not, or when they
-// take more than a ring may.
+// plans returns the tensors of a model whose sizes are all known but for the batch; ok is false when one is not, when they
+// take more than a ring may, and when an output is an input of the graph.
 func plans(m *edgewise.Model, file *edgewise.Inspection, rows, slots int) (inputs, outputs []plan, ok bool) {
 	batched := m.MaxBatchSize > 0
+	if slices.ContainsFunc(file.Outputs, func(out edgewise.TensorInfo) bool {
+		return slices.ContainsFunc(file.Inputs, func(in edgewise.TensorInfo) bool { return in.Name == out.Name })
+	}) {
+		return nil, nil, false // the runtime does not write such an output where it is bound
+	}
 	var bytes int64
 	for _, list := range []struct {
 		from []edgewise.TensorInfo

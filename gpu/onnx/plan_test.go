@@ -36,3 +36,18 @@ func TestBuckets(t *testing.T) {
 		}
 	}
 }
+
+func TestAModelWhoseOutputIsAnInputHasNoRing(t *testing.T) {
+	tensor := func(name string) edgewise.TensorInfo {
+		return edgewise.TensorInfo{Name: name, Type: edgewise.FP32, Shape: edgewise.Shape{-1, 3}}
+	}
+	file := &edgewise.Inspection{Inputs: []edgewise.TensorInfo{tensor("x")}, Outputs: []edgewise.TensorInfo{tensor("y")}}
+	m := &edgewise.Model{MaxBatchSize: 4}
+	if _, _, ok := plans(m, file, 4, 3); !ok {
+		t.Error("a plain model has none")
+	}
+	file.Outputs = append(file.Outputs, tensor("x"))
+	if _, _, ok := plans(m, file, 4, 3); ok {
+		t.Error("one whose output the runtime leaves where the input is has one")
+	}
+}

@@ -11,6 +11,7 @@ enum {
 	CREATE_ENVIRONMENT = 3,
 	CREATE_RUN_OPTIONS = 39,
 	CREATE_TENSOR_WITH_DATA = 49,
+	GET_TENSOR_DATA = 51,
 	CREATE_MEMORY_INFO = 68,
 	ALLOCATOR_FREE = 76,
 	GET_ALLOCATOR = 78,
@@ -26,6 +27,7 @@ enum {
 	RELEASE_BINDING = 135,
 	BIND_INPUT = 136,
 	BIND_OUTPUT = 137,
+	GET_BOUND_VALUES = 140,
 	RELEASE_ARENA = 157,
 	CREATE_ARENA = 164,
 	ADD_RUN_OPTION = 165,
@@ -162,6 +164,27 @@ ew_error ew_bind(const ew_api *api, ew_binding *b, const char *name, int is_outp
 
 ew_error ew_binding_run(const ew_api *api, void *session, ew_binding *b) {
 	return take(api, CALL(RUN_WITH_BINDING, status *, void *, const void *, const void *)(session, b->options, b->binding));
+}
+
+ew_error ew_binding_outputs(const ew_api *api, ew_binding *b, uintptr_t *addresses, size_t n) {
+	void *allocator, **values = NULL;
+	size_t count = 0;
+	TRY(CALL(GET_ALLOCATOR, status *, void **)(&allocator));
+	TRY(CALL(GET_BOUND_VALUES, status *, const void *, void *, void ***, size_t *)(b->binding, allocator, &values, &count));
+	ew_error e = {0, NULL};
+	if (count != n) e = (ew_error){CODE_FAIL, strdup("a binding has another number of outputs")};
+	for (size_t i = 0; i < count; i++) {
+		void *data = NULL;
+		if (e.code == 0) e = take(api, CALL(GET_TENSOR_DATA, status *, void *, void **)(values[i], &data));
+		if (e.code == 0) addresses[i] = (uintptr_t)data;
+		CALL(RELEASE_VALUE, void, void *)(values[i]);
+	}
+	if (values != NULL) {
+		ew_error freed = take(api, CALL(ALLOCATOR_FREE, status *, void *, void *)(allocator, values));
+		if (e.code == 0) return freed;
+		free(freed.message);
+	}
+	return e;
 }
 
 void ew_binding_free(const ew_api *api, ew_binding *b) {

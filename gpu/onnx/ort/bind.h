@@ -35,6 +35,9 @@ ew_error ew_binding_new(const ew_api *api, void *session, size_t capacity, const
 ew_error ew_bind(const ew_api *api, ew_binding *b, const char *name, int is_output, const char *device, int id, const ew_tensor *t, uintptr_t address);
 
 ew_error ew_binding_run(const ew_api *api, void *session, ew_binding *b);
+
+// ew_binding_outputs writes the addresses at which the last run has put the n bound outputs, in the order they were bound.
+ew_error ew_binding_outputs(const ew_api *api, ew_binding *b, uintptr_t *addresses, size_t n);
 void ew_binding_free(const ew_api *api, ew_binding *b);
 
 #endif

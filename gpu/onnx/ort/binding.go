@@ -39,6 +39,9 @@ type BindingConfig struct {
 type Binding struct {
 	session *Session
 	c       *C.ew_binding
+	outputs []Bound
+	checked bool  // the runtime writes the outputs where they are bound
+	broken  error // it does not
 }
 
 // NewBinding binds tensors once, so that a run names none. The memory stays the caller's and is used by every Run. Errors:
@@ -46,7 +49,7 @@ type Binding struct {
 func (s *Session) NewBinding(c BindingConfig) (*Binding, error) {
 	keys, values, free := cPairs(c.RunEntries)
 	defer free()
-	b := &Binding{session: s}
+	b := &Binding{session: s, outputs: c.Outputs}
 	e := C.ew_binding_new(s.lib.api, s.handle, C.size_t(len(c.Inputs)+len(c.Outputs)), first(keys), first(values), C.size_t(len(keys)), &b.c)
 	if err := failed("ort.NewBinding", edgewise.Internal, "making a binding", e); err != nil {
 		return nil, err
@@ -82,9 +85,34 @@ func (b *Binding) bind(names map[string]*C.char, t *Bound, output C.int, c Bindi
 }
 
 // Run runs the model on the bound tensors. Where the run entries and the provider's options say so, it returns when the work is
-// on the provider's stream and not yet done.
+// on the provider's stream and not yet done. Errors: Internal; Unsupported, for this run and all others, when the runtime puts
+// an output elsewhere than it is bound to.
 func (b *Binding) Run() error {
-	return failed("ort.Run", edgewise.Internal, "ONNX Runtime failed", C.ew_binding_run(b.session.lib.api, b.session.handle, b.c))
+	if b.broken != nil {
+		return b.broken
+	}
+	err := failed("ort.Run", edgewise.Internal, "ONNX Runtime failed", C.ew_binding_run(b.session.lib.api, b.session.handle, b.c))
+	if err != nil || b.checked {
+		return err
+	}
+	b.broken = b.check()
+	b.checked = b.broken == nil
+	return b.broken
+}
+
+// check looks where the runtime has put the outputs.
+func (b *Binding) check() error {
+	addresses := make([]C.uintptr_t, len(b.outputs)+1)
+	e := C.ew_binding_outputs(b.session.lib.api, b.c, &addresses[0], C.size_t(len(b.outputs)))
+	if err := failed("ort.Run", edgewise.Internal, "reading a binding", e); err != nil {
+		return err
+	}
+	for i := range b.outputs {
+		if uintptr(addresses[i]) != b.outputs[i].Address {
+			return edgewise.Errorf("ort.Run", edgewise.Unsupported, "output %q: ONNX Runtime does not write it to the memory that it is bound to", b.outputs[i].Name)
+		}
+	}
+	return nil
 }
 
 // Close gives the binding back. No run is in progress.

@@ -11,56 +11,89 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// form is what a run made of one output. size is 0 where no memory can be handed over: strings, and tensors without
-// elements.
+// form is what a run made of one output. size is 0 where no memory is handed over: strings, small tensors, and outputs that
+// the runtime does not write to such memory.
 type form struct {
 	kind  edgewise.DataType
 	shape edgewise.Shape
 	size  int64 // bytes
 }
 
-// maxForms bounds for how many combinations of input shapes and wanted outputs a session remembers the outputs' shapes.
-// Others are made in the runtime's memory.
-const maxForms = 256
+const (
+	// maxForms bounds for how many combinations of input shapes and wanted outputs a session remembers the outputs' shapes.
+	// Others are made in the runtime's memory.
+	maxForms = 256
+	// minPlaced is the bytes of the smallest output for which memory is handed over: a smaller one is copied sooner.
+	minPlaced = 2 * markBytes
+)
+
+// signature is what is known of runs with the same input shapes and wanted outputs.
+type signature struct {
+	forms []form // nil: such runs differ in their outputs' shapes
+	tried bool   // a run has written every byte of the memory that it was handed
+}
 
 // forms remembers the outputs of earlier runs by signature. The zero value is empty.
 type forms struct {
 	mu    sync.RWMutex
-	known map[string][]form // nil: runs of this signature differ in their outputs' shapes
+	known map[string]signature
 }
 
-// of returns the outputs to be expected; nil when they are not known.
-func (f *forms) of(signature []byte) []form {
+// of returns the outputs to be expected, none when they are not known.
+func (f *forms) of(key []byte) signature {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	return f.known[string(signature)]
+	return f.known[string(key)]
 }
 
 // learn remembers the outputs of the first run of a signature.
-func (f *forms) learn(signature []byte, outputs []edgewise.Tensor) {
+func (f *forms) learn(key []byte, want []string, outputs []edgewise.Tensor) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, known := f.known[string(signature)]; known || len(f.known) == maxForms {
+	if _, known := f.known[string(key)]; known || len(f.known) == maxForms {
 		return
 	}
 	list := make([]form, len(outputs))
 	for i := range outputs {
 		list[i] = form{outputs[i].Type, outputs[i].Shape, int64(len(outputs[i].Data))}
-		if outputs[i].Type == edgewise.Bytes {
+		if outputs[i].Type == edgewise.Bytes || list[i].size < minPlaced || slices.Contains(want[:i], want[i]) {
 			list[i].size = 0
 		}
 	}
 	if f.known == nil {
-		f.known = map[string][]form{}
+		f.known = map[string]signature{}
 	}
-	f.known[string(signature)] = list
+	f.known[string(key)] = signature{forms: list}
 }
 
 // giveUp notes that what is known of a signature is not true of all its runs.
-func (f *forms) giveUp(signature []byte) {
+func (f *forms) giveUp(key []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.known[string(signature)] = nil
+	f.known[string(key)] = signature{}
+}
+
+// approve notes that a run has written all the memory that it was handed.
+func (f *forms) approve(key []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	known := f.known[string(key)]
+	known.tried = true
+	f.known[string(key)] = known
+}
+
+// exclude notes that the runtime does not write to memory for some outputs.
+func (f *forms) exclude(key []byte, unwritten []int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	known := f.known[string(key)]
+	known.forms = slices.Clone(known.forms) // others read the old one
+	for _, i := range unwritten {
+		if i < len(known.forms) {
+			known.forms[i].size = 0
+		}
+	}
+	f.known[string(key)] = known
 }
 
 // appendSignature appends what decides the shapes of the outputs of most models: the inputs' shapes, and which outputs
@@ -96,21 +129,42 @@ type destination struct {
 // inputs of the same shapes. Where a model makes outputs of another size this time, the run is repeated without that
 // memory, and the session does not ask for any again for inputs of these shapes; the runtime itself refuses to write a
 // tensor into memory of another shape.
+//
+// The runtime does not write every output to the memory that it is handed: an output that is an input of the graph stays
+// where that input is. So the memory is marked before each run, and filled with marks before the first one of a signature.
+// Where a mark is left, the run is repeated without the memory, and the session asks for none for that output again.
 func (s *Session) RunInto(ctx context.Context, in []edgewise.Tensor, want []string, place func(sizes []int64) [][]byte) (*edgewise.Result, error) {
 	var buffer [256]byte
-	signature := appendSignature(buffer[:0], in, want)
-	into := destinations(s.forms.of(signature), place)
-	result, err := s.run(ctx, in, want, into)
-	switch {
-	case err == nil && into == nil:
-		s.forms.learn(signature, result.Outputs)
-		return result, nil
-	case err == nil || into == nil || ctx.Err() != nil:
+	key := appendSignature(buffer[:0], in, want)
+	known := s.forms.of(key)
+	into := destinations(known.forms, place)
+	if into == nil {
+		result, err := s.run(ctx, in, want, nil)
+		if err == nil {
+			s.forms.learn(key, want, result.Outputs)
+		}
 		return result, err
+	}
+	s.marks.put(into, !known.tried)
+	result, err := s.run(ctx, in, want, into)
+	if err != nil && ctx.Err() != nil {
+		return nil, err
+	}
+	if err == nil {
+		unwritten := s.marks.left(into, !known.tried)
+		if len(unwritten) == 0 {
+			if !known.tried && complete(known.forms, into) {
+				s.forms.approve(key)
+			}
+			return result, nil
+		}
+		result.Free()
+		s.forms.exclude(key, unwritten)
+		return s.run(ctx, in, want, nil)
 	}
 	result, err = s.run(ctx, in, want, nil)
 	if err == nil {
-		s.forms.giveUp(signature)
+		s.forms.giveUp(key)
 	}
 	return result, err
 }
@@ -132,6 +186,16 @@ func destinations(known []form, place func(sizes []int64) [][]byte) []destinatio
 		}
 	}
 	return into
+}
+
+// complete tells whether there is memory for every output for which some was asked.
+func complete(known []form, into []destination) bool {
+	for i := range known {
+		if known[i].size > 0 && into[i].data == nil {
+			return false
+		}
+	}
+	return true
 }
 
 // bind tells the call where to make outputs.

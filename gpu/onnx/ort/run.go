@@ -9,6 +9,7 @@ import "C"
 import (
 	"context"
 	"runtime"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -54,12 +55,11 @@ func (s *Session) run(ctx context.Context, in []edgewise.Tensor, want []string, 
 		c.bind(&pins, into)
 		err = s.execute(ctx, c)
 	}
-	pins.Unpin()
-	if err != nil {
-		s.give(c)
-		return nil, err
+	var outputs []edgewise.Tensor
+	if err == nil {
+		outputs, err = s.read(c, len(in), want)
 	}
-	outputs, err := s.read(c, want)
+	pins.Unpin()
 	if err != nil {
 		s.give(c)
 		return nil, err
@@ -225,8 +225,9 @@ func terminateOn(ctx context.Context, options *ortgo.RunOptions) (end func() err
 	}
 }
 
-// read makes tensors of a call's outputs. Their bytes are ONNX Runtime's own, except for strings, which are framed.
-func (s *Session) read(c *call, want []string) ([]edgewise.Tensor, error) {
+// read makes tensors of a call's outputs. Their bytes are ONNX Runtime's own, except for strings, which are framed, and for
+// outputs that the runtime left in the memory of one of the call's inputs, which is read only until Run returns.
+func (s *Session) read(c *call, inputs int, want []string) ([]edgewise.Tensor, error) {
 	tensors := make([]edgewise.Tensor, len(want))
 	for i, name := range want {
 		t := &c.outputs[i]
@@ -241,6 +242,9 @@ func (s *Session) read(c *call, want []string) ([]edgewise.Tensor, error) {
 		tensors[i] = edgewise.Tensor{Name: name, Type: kind, Shape: shape}
 		if kind != edgewise.Bytes {
 			tensors[i].Data = unsafe.Slice((*byte)(t.data), int64(t.size)*kind.Size())
+			if c.isInput(inputs, tensors[i].Data) {
+				tensors[i].Data = slices.Clone(tensors[i].Data)
+			}
 			continue
 		}
 		data, err := s.frame(c.values[i], shape, uint64(t.size))
@@ -250,6 +254,18 @@ func (s *Session) read(c *call, want []string) ([]edgewise.Tensor, error) {
 		tensors[i].Data = data
 	}
 	return tensors, nil
+}
+
+// isInput tells whether data stands in the memory of one of the call's first n inputs.
+func (c *call) isInput(n int, data []byte) bool {
+	from := uintptr(unsafe.Pointer(unsafe.SliceData(data)))
+	for i := range n {
+		start := uintptr(c.inputs[i].data)
+		if len(data) > 0 && from >= start && from < start+uintptr(c.inputs[i].size) {
+			return true
+		}
+	}
+	return false
 }
 
 // frame copies a string tensor's elements, each behind its length.

@@ -40,6 +40,7 @@ type Session struct {
 	outputs map[string]*C.char
 	calls   chan *call // idle calls, for reuse
 	forms   forms
+	marks   marks
 
 	runOptions map[string]string
 	effective  []string
@@ -78,7 +79,7 @@ func (l *Library) NewSession(path string, inputs, outputs []string, o Options) (
 	}
 	return &Session{
 		lib: l, binding: binding, handle: field(binding, "s", "ortSession"),
-		inputs: cNames(inputs), outputs: cNames(outputs), calls: make(chan *call, idleCalls), runOptions: o.RunEntries, effective: effective,
+		inputs: cNames(inputs), outputs: cNames(outputs), calls: make(chan *call, idleCalls), marks: newMarks(), runOptions: o.RunEntries, effective: effective,
 	}, nil
 }
 
