@@ -19,7 +19,8 @@ const authorizationKey = "authorization"
 // use is what looking at a model to run it needs.
 const use = edgewise.Read | edgewise.Infer
 
-// rightsOf returns the rights of which a method needs one; 0 for those that everybody may call.
+// rightsOf returns the rights of which a method needs one, whatever its message says; 0 for those that everybody may call. needOf
+// says what the message needs once it is there.
 func rightsOf(method string) edgewise.Rights {
 	service, name, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
 	if service == "grpc.health.v1.Health" || strings.HasPrefix(service, "grpc.reflection.") {
@@ -33,8 +34,12 @@ func rightsOf(method string) edgewise.Rights {
 	case "ModelInfer", "ModelStreamInfer", "SystemSharedMemoryStatus", "SystemSharedMemoryRegister", "SystemSharedMemoryUnregister",
 		"CudaSharedMemoryStatus", "CudaSharedMemoryRegister", "CudaSharedMemoryUnregister":
 		return edgewise.Infer
-	case "RepositoryIndex", "TraceSetting", "LogSettings": // changeOf says what changes need
+	case "RepositoryIndex":
 		return edgewise.Read
+	case "TraceSetting":
+		return edgewise.Read | edgewise.Operate
+	case "LogSettings":
+		return edgewise.Read | edgewise.Admin
 	case "RepositoryModelLoad", "RepositoryModelUnload":
 		return edgewise.Operate
 	}
@@ -63,9 +68,14 @@ func (s *Server) authorize(ctx context.Context, info *tap.Info) (context.Context
 		context.AfterFunc(ctx, done) // the call's context ends with the call, however that ends
 	}
 	if who.Rights&need == 0 {
-		return ctx, edgewise.Errorf("grpcapi.authorize", edgewise.Denied, "%s may not do this: it needs the right %s", who.Actor(), strings.Join(need.Names(), " or "))
+		return ctx, lacking("grpcapi.authorize", who, need)
 	}
 	return edgewise.WithPrincipal(ctx, who), nil
+}
+
+// lacking says which right is missing.
+func lacking(op string, who *edgewise.Principal, need edgewise.Rights) error {
+	return edgewise.Errorf(op, edgewise.Denied, "%s may not do this: it needs the right %s", who.Actor(), strings.Join(need.Names(), " or "))
 }
 
 func bearer(header metadata.MD) (string, error) {
@@ -94,8 +104,8 @@ func mayAsk(ctx context.Context, method string, message any) error {
 	if edgewise.PrincipalOf(ctx) == nil || strings.HasSuffix(method, "/ServerMetadata") {
 		return nil
 	}
-	if action, need := changeOf(message); action != "" && edgewise.PrincipalOf(ctx).Rights&need == 0 {
-		return edgewise.Errorf("grpcapi.mayAsk", edgewise.Denied, "%s may not change this: it needs the right %s", edgewise.ActorOf(ctx), strings.Join(need.Names(), " or "))
+	if need := needOf(message); need != 0 && edgewise.PrincipalOf(ctx).Rights&need == 0 {
+		return lacking("grpcapi.mayAsk", edgewise.PrincipalOf(ctx), need)
 	}
 	switch m := message.(type) {
 	case interface{ GetModelName() string }:
@@ -108,29 +118,49 @@ func mayAsk(ctx context.Context, method string, message any) error {
 	return mayName(ctx, "")
 }
 
-// changeOf returns what a message changes, as the audit log calls it, and the right for that; "" for one that changes nothing
-// that the log is about.
-func changeOf(message any) (action string, need edgewise.Rights) {
+// needOf returns the rights of which a message needs one, where messages of its method differ in that; 0 where rightsOf says it all.
+func needOf(message any) edgewise.Rights {
 	switch m := message.(type) {
-	case *inference.RepositoryModelLoadRequest:
-		return "model.load", edgewise.Operate
-	case *inference.RepositoryModelUnloadRequest:
-		return "model.unload", edgewise.Operate
+	case *inference.ModelStatisticsRequest:
+		if m.GetName() == "" { // of all models
+			return edgewise.Read
+		}
 	case *inference.TraceSettingRequest:
 		if len(m.GetSettings()) > 0 {
-			return "tracing.change", edgewise.Operate
+			return edgewise.Operate
+		}
+		return edgewise.Read
+	case *inference.LogSettingsRequest:
+		if len(m.GetSettings()) > 0 {
+			return edgewise.Admin
+		}
+		return edgewise.Read
+	}
+	return 0
+}
+
+// changeOf returns what a message changes, as the audit log calls it; "" for one that changes nothing that the log is about.
+func changeOf(message any) string {
+	switch m := message.(type) {
+	case *inference.RepositoryModelLoadRequest:
+		return "model.load"
+	case *inference.RepositoryModelUnloadRequest:
+		return "model.unload"
+	case *inference.TraceSettingRequest:
+		if len(m.GetSettings()) > 0 {
+			return "tracing.change"
 		}
 	case *inference.LogSettingsRequest:
 		if len(m.GetSettings()) > 0 {
-			return "logging.change", edgewise.Admin
+			return "logging.change"
 		}
 	}
-	return "", 0
+	return ""
 }
 
 // record writes a line to the audit log about a call that changed something, or tried to.
 func (s *Server) record(ctx context.Context, message any, err error) {
-	action, _ := changeOf(message)
+	action := changeOf(message)
 	if action == "" || s.deps.Record == nil {
 		return
 	}
