@@ -39,7 +39,7 @@ func (e *engine) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Re
 	return resp, nil
 }
 
-// Version returns what a model is, and which of its versions are ready.
+// Version returns what a model is, and which of its versions are ready: of those that id names.
 func (e *engine) Version(id edgewise.ModelID) (v *edgewise.Version, ready []int64, err error) {
 	if v, ready, err = e.Manager.Version(id); err != nil {
 		err = e.library.sources.unheard(id, err)

@@ -44,14 +44,13 @@ func (s *service) ServerReady(context.Context, *inference.ServerReadyRequest) (*
 	return &inference.ServerReadyResponse{Ready: s.deps.Engine.Ready()}, nil
 }
 
-// ModelReady tells whether requests to a model are answered.
+// ModelReady tells whether requests to a model are answered. Those to a model that nobody knows are not.
 func (s *service) ModelReady(_ context.Context, req *inference.ModelReadyRequest) (*inference.ModelReadyResponse, error) {
 	id, err := s.model(req.GetName(), req.GetVersion())
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = s.deps.Engine.VersionReady(id)
 	}
-	err = s.deps.Engine.VersionReady(id)
-	if err != nil && edgewise.KindOf(err) != edgewise.Unavailable {
+	if err != nil && edgewise.KindOf(err) == edgewise.Invalid {
 		return nil, err
 	}
 	return &inference.ModelReadyResponse{Ready: err == nil}, nil

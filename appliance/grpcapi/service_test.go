@@ -61,19 +61,22 @@ func TestMetadataCalls(t *testing.T) {
 		wantStatus(t, err, test.code, test.text)
 		_, err = c.ModelConfig(ctx, &inference.ModelConfigRequest{Name: test.name, Version: test.version})
 		wantStatus(t, err, test.code, test.text)
-		_, err = c.ModelReady(ctx, &inference.ModelReadyRequest{Name: test.name, Version: test.version})
-		wantStatus(t, err, test.code, test.text)
 	}
 	_, err = c.ModelStatistics(ctx, &inference.ModelStatisticsRequest{Name: "dog"})
 	wantStatus(t, err, codes.InvalidArgument, "requested model 'dog' is not available")
 	_, err = c.ModelStatistics(ctx, &inference.ModelStatisticsRequest{Name: "echo", Version: "x"})
 	wantStatus(t, err, codes.InvalidArgument, "failed to get model version")
-	for name, want := range map[string]bool{"echo": true, "cold": false} {
-		got, err := c.ModelReady(ctx, &inference.ModelReadyRequest{Name: name})
-		if err != nil || got.Ready != want {
-			t.Errorf("%s: ready %v, %v", name, got, err)
+	for _, test := range []struct {
+		name, version string
+		want          bool
+	}{{"echo", "", true}, {"echo", "3", true}, {"echo", "9", false}, {"cold", "", false}, {"dog", "", false}, {"dog", "1", false}, {"", "", false}} {
+		got, err := c.ModelReady(ctx, &inference.ModelReadyRequest{Name: test.name, Version: test.version})
+		if err != nil || got.Ready != test.want {
+			t.Errorf("%q version %q: ready %v, %v", test.name, test.version, got, err)
 		}
 	}
+	_, err = c.ModelReady(ctx, &inference.ModelReadyRequest{Name: "echo", Version: "x"})
+	wantStatus(t, err, codes.InvalidArgument, "failed to get model version from specified version string 'x'")
 }
 
 // TestModelConfigIsThatOfREST holds every member of the REST answer against the message.

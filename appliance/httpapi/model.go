@@ -25,18 +25,18 @@ func (s *Server) modelMetadata(c *fiber.Ctx) error {
 	return writeJSON(c, kserve.NewModelMetadata(v, ready))
 }
 
-// modelReady answers GET /v2/models/{name}[/versions/{version}]/ready.
+// modelReady answers GET /v2/models/{name}[/versions/{version}]/ready. A model that nobody knows is not ready either.
 func (s *Server) modelReady(c *fiber.Ctx) error {
 	id, err := s.inferenceID(c)
-	if err != nil {
-		return err
+	if err == nil {
+		err = s.deps.Engine.VersionReady(id)
 	}
-	err = s.deps.Engine.VersionReady(id)
-	switch {
-	case err == nil:
+	if err == nil {
 		return emptyJSON(c)
-	case edgewise.KindOf(err) == edgewise.Unavailable:
-		return &special{fiber.StatusBadRequest, edgewise.Errorf("httpapi.modelReady", edgewise.Unavailable, "Model version not ready")}
+	}
+	switch kind := edgewise.KindOf(err); kind {
+	case edgewise.NotFound, edgewise.Unavailable:
+		return &special{fiber.StatusBadRequest, edgewise.Errorf("httpapi.modelReady", kind, "Model version not ready")}
 	}
 	return err
 }

@@ -127,6 +127,26 @@ func TestLookupErrors(t *testing.T) {
 	})
 }
 
+// TestVersionListsWhatWasAskedFor: of a model all ready versions, of a version that one alone.
+func TestVersionListsWhatWasAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _ := start(t, Config{})
+		m.Want(live(3, 3), 1, 2)
+		if err := m.Settle(t.Context(), "m"); err != nil {
+			t.Fatal(err)
+		}
+		for asked, want := range map[int64]string{0: "3 of [1 2 3]", 1: "1 of [1]", 3: "3 of [3]"} {
+			v, ready, err := m.Version(edgewise.ModelID{Name: "m", Version: asked})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := fmt.Sprint(v.ID.Version, " of ", ready); got != want {
+				t.Errorf("version %d: %s, want %s", asked, got, want)
+			}
+		}
+	})
+}
+
 // TestSwapUnderLoad moves the live label back and forth under a steady load: every request is answered.
 func TestSwapUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

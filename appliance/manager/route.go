@@ -109,12 +109,16 @@ func lookupError(kind edgewise.Kind, id edgewise.ModelID, format string, args ..
 	return err
 }
 
-// Version returns the ready version that id stands for, and the numbers of all ready versions of the model, ascending.
+// Version returns the ready version that id stands for, and the numbers of the ready versions that were asked about, ascending: all of
+// the model, or the one that id names.
 // Errors: NotFound, Unavailable.
 func (m *Manager) Version(id edgewise.ModelID) (v *edgewise.Version, ready []int64, err error) {
 	t, err := m.find(id)
 	if err != nil {
 		return nil, nil, err
+	}
+	if id.Version != 0 {
+		return t.version, []int64{id.Version}, nil
 	}
 	for number, other := range (*m.routes.Load())[id.Name].versions {
 		if other.handle != nil {
