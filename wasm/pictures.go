@@ -97,6 +97,9 @@ func (c *call) finishPictures(outputs []edgewise.Tensor) (err error) {
 	memory := whole(c.g.linear)
 	for i := range c.pictures {
 		l := &c.pictures[i]
+		if err := l.misplaced(memory, outputs); err != nil {
+			return err
+		}
 		l.picture.Pixels = memory[l.src:][:l.srcSize]
 	}
 	takes := edgewise.CallOf(c.Context)
@@ -108,6 +111,21 @@ func (c *call) finishPictures(outputs []edgewise.Tensor) (err error) {
 	for i := range c.pictures {
 		l := &c.pictures[i]
 		l.picture.Planes(memory[l.dst:][:l.dstSize], l.kind, l.toWidth, l.toHeight, func() { c.check(c.used()) })
+	}
+	return nil
+}
+
+// misplaced refuses a picture that would write into an output of another type: that output's content was checked before.
+func (l *latePicture) misplaced(memory []byte, outputs []edgewise.Tensor) error {
+	for i := range outputs {
+		t := &outputs[i]
+		if t.Type == l.kind || len(t.Data) == 0 {
+			continue
+		}
+		begin := uint64(offset(memory, t.Data))
+		if begin < uint64(l.dst)+uint64(l.dstSize) && uint64(l.dst) < begin+uint64(len(t.Data)) {
+			return edgewise.Errorf("wasm.Run", edgewise.Guest, "step: image_tensor: dst overlaps output %q, whose dtype is %v and not %v", t.Name, t.Type, l.kind)
+		}
 	}
 	return nil
 }

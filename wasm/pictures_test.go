@@ -141,3 +141,41 @@ func TestWhatImageTensorRefuses(t *testing.T) {
 	}
 	r.Free()
 }
+
+// overwriting returns the output s, one string of four bytes at 8192, and asks image_tensor for a picture of 24 bytes
+// that begins at 8168 plus the first element of its input.
+const overwriting = `
+(import "edgewise_v1" "image_tensor" (func $tensor (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32)))
+` + prelude + `
+(data (i32.const 1024) "\01\00\00\00\00\00\00\00" "\50\04\00\00\01\00\00\00\0d\00\00\00\01\00\00\00\58\04\00\00\00\20\00\00\08\00\00\00\00\00\00\00")
+(data (i32.const 1104) "s")
+(data (i32.const 1112) "\01\00\00\00\00\00\00\00")
+(data (i32.const 2048) "\00\01\02\03\04\05\06\07\08\09\0a\0b")
+(data (i32.const 8192) "\04\00\00\00abcd")
+(func (export "edgewise_process") (param $in i32) (result i32) (local $d i32)
+  (local.set $d (i32.load (i32.load (i32.add (local.get $in) (i32.const 28)))))
+  (drop (call $tensor (i32.const 2048) (i32.const 2) (i32.const 2) (i32.const 0) (i32.add (i32.const 8168) (local.get $d)) (i32.const 2) (i32.const 1) (i32.const 11) (i32.const 0) (i32.const 0)))
+  i32.const 1024)`
+
+func TestAPictureIsNeverWrittenIntoAnOutputOfStrings(t *testing.T) {
+	m := model()
+	m.Output = []edgewise.ModelOutput{{Name: "s", DataType: edgewise.Bytes, Dims: edgewise.Shape{-1}}}
+	s := load(t, Config{}, m, overwriting)
+	for _, over := range []uint32{0, 4, 24, 31, 32} {
+		in := []edgewise.Tensor{{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{1}, Data: binary.LittleEndian.AppendUint32(nil, over)}}
+		r, err := s.Run(t.Context(), in, []string{"s"})
+		if apart := over == 0 || over == 32; !apart {
+			if err == nil || !strings.Contains(err.Error(), `image_tensor: dst overlaps output "s", whose dtype is BYTES`) {
+				t.Errorf("%d bytes further on: %v", over, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(r.Outputs[0].Data); got != "\x04\x00\x00\x00abcd" {
+			t.Errorf("%d bytes further on the output is %q", over, got)
+		}
+		r.Free()
+	}
+}
