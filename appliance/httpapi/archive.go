@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/tarfile"
 )
 
 // single returns the Upload.Next of a body that is one file.
@@ -25,7 +26,7 @@ func single(name string, size int64, body *checked) func() (string, int64, io.Re
 // archive is a tar stream of a version's files: regular files and folders only, in clean relative paths.
 type archive struct {
 	body     *checked
-	tar      *tar.Reader
+	tar      *tarfile.Reader
 	maxBytes int64 // of one file; the body's own limit bounds all together
 	maxFiles int   // and as many folders
 	files    int
@@ -34,7 +35,7 @@ type archive struct {
 }
 
 func newArchive(body *checked, cfg Config) *archive {
-	return &archive{body: body, tar: tar.NewReader(body), maxBytes: cfg.MaxUploadBytes, maxFiles: cfg.MaxUploadFiles, seen: make(map[string]bool)}
+	return &archive{body: body, tar: tarfile.NewReader(body), maxBytes: cfg.MaxUploadBytes, maxFiles: cfg.MaxUploadFiles, seen: make(map[string]bool)}
 }
 
 // next is the archive's Upload.Next. Errors: Invalid, TooLarge, and those of the body.
@@ -138,7 +139,7 @@ func sparse(entry *tar.Header) bool {
 }
 
 // unpacked gives the bytes of an archive's current file.
-type unpacked struct{ tar *tar.Reader }
+type unpacked struct{ tar *tarfile.Reader }
 
 func (u unpacked) Read(p []byte) (int, error) {
 	n, err := u.tar.Read(p)

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/tarfile"
 )
 
 // maxRatio bounds how much larger an archive may become, against archives made to fill disks.
@@ -128,7 +129,7 @@ func (u *unpacker) tar(archive string) error {
 		return edgewise.Errorf(op, edgewise.Internal, "%w", bare(err))
 	}
 	defer func() { _ = f.Close() }()
-	for r := tar.NewReader(f); ; {
+	for r := tarfile.NewReader(f); ; {
 		entry, err := r.Next()
 		switch {
 		case errors.Is(err, io.EOF):

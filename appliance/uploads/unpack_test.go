@@ -101,6 +101,8 @@ func TestArchivesThatAreRefused(t *testing.T) {
 		many = append(many, entry{strings.Repeat("n", i+1), "", 0})
 	}
 	lying := zipped(t, entry{"a", strings.Repeat("x", 5000), 0})
+	cut := tarred(t, tar.Header{Name: "a", Size: 600}, tar.Header{Name: "b", Size: 600})
+	cut = cut[:512+1024] // behind the first file
 	for name, test := range map[string]struct {
 		kind    string
 		archive []byte
@@ -123,6 +125,7 @@ func TestArchivesThatAreRefused(t *testing.T) {
 		"many files":         {"zip", zipped(t, many...), edgewise.TooLarge},
 		"a bomb":             {"zip", zipped(t, entry{"a", strings.Repeat("\x00", 2<<20), 0}), edgewise.TooLarge},
 		"a large tar":        {"tar", tarred(t, tar.Header{Name: "x", Size: 2 << 20}), edgewise.TooLarge},
+		"cut off in tar":     {"tar", cut, edgewise.Invalid},
 		"damaged":            {"zip", bytes.Replace(lying, lying[40:50], make([]byte, 10), 1), edgewise.Invalid},
 	} {
 		t.Run(name, func(t *testing.T) {
