@@ -60,6 +60,9 @@ func (g *Staging) complete(op string, v edgewise.Version) error {
 	if v.ID.Version < 0 {
 		return invalid(op, v.ID, "version %d of model %q is negative", v.ID.Version, v.ID.Name)
 	}
+	if v.ID.Version > edgewise.MaxVersion {
+		return invalid(op, v.ID, "version %d of model %q is too high: an upload may have numbers up to %d", v.ID.Version, v.ID.Name, int64(edgewise.MaxVersion))
+	}
 	if v.Model == nil {
 		return invalid(op, v.ID, "model %s has no declaration", v.ID)
 	}

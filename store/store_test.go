@@ -3,8 +3,10 @@ package store
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -353,4 +355,16 @@ func TestCatalogThatCannotBeReadBackTakesNoMoreChanges(t *testing.T) {
 	s.broken = errors.New("disk is gone")
 	_, err := upload(s, "cat", 0, map[string]string{"m": "1"})
 	wantKind(t, err, edgewise.Unavailable, "disk is gone", "restart")
+}
+
+func TestNoUploadUsesUpTheNumbersOfAModel(t *testing.T) {
+	s := open(t, t.TempDir(), quiet())
+	for _, number := range []int64{math.MaxInt64, edgewise.MaxVersion + 1, -1} {
+		_, err := upload(s, "cat", number, map[string]string{"m": "x"})
+		wantKind(t, err, edgewise.Invalid, strconv.FormatInt(number, 10), "cat")
+	}
+	mustUpload(t, s, "cat", edgewise.MaxVersion, map[string]string{"m": "x"})
+	if v := mustUpload(t, s, "cat", 0, map[string]string{"m": "y"}); v.ID.Version != edgewise.MaxVersion+1 {
+		t.Errorf("the next version has the number %d", v.ID.Version)
+	}
 }
