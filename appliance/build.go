@@ -14,6 +14,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/grpcapi"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+	"github.com/edgewise-ai/edgewise/appliance/listen"
 	"github.com/edgewise-ai/edgewise/appliance/machine"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
@@ -39,6 +40,7 @@ type App struct {
 	shared  *sharedmemory.Registry
 	door    *httpapi.Server
 	grpc    *grpcapi.Server // nil: there is none
+	budget  *listen.Budget  // of connections
 
 	documents *store.Documents
 	accounts  *auth.Accounts
@@ -66,7 +68,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	levels := logLevels(c.Log)
 	logs := newLogging(levels, logger.Handler(), c.Log)
 	logger = levels.Logger(watch.logs.Handler(logger.Handler()))
-	a := &App{config: c, logger: logger, watch: watch, latency: latency}
+	a := &App{config: c, logger: logger, watch: watch, latency: latency, budget: listen.NewBudget()}
 	var err error
 	if a.tracer, err = newTracer(c.Trace, logger.With("part", "trace")); err != nil {
 		return nil, err
@@ -100,14 +102,14 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	a.engine = &engine{Manager: a.manager, library: a.library, watch: a.watch, first: timed{a.tracer.Inferer(a.manager)}, safe: a.safe.Active, strict: c.Engine.StrictReadiness}
 	a.shared = sharedmemory.New(c.SharedMemory.Enabled)
 	a.door, err = httpapi.New(doorConfig(c), httpapi.Deps{
-		Engine: a.engine, Library: a.library, Shared: a.shared, Log: logger.With("part", "http"), Name: c.Server.ID, Version: Version,
+		Engine: a.engine, Library: a.library, Shared: a.shared, Log: logger.With("part", "http"), Budget: a.budget, Name: c.Server.ID, Version: Version,
 		Metrics: a.metrics(), Labels: a.library.labels, Logging: logs, Tracing: a.tracer,
 		Accounts: accounts{a.accounts}, Open: a.openMode(), MetricsPublic: func() bool { return a.box.Settings().MetricsPublic }, Box: a.box,
 		Uploads: receiver{a.uploads, int64(c.Upload.MaxBytes)}, Jobs: a.jobs, Catalog: catalog{a}, Workshop: &workshop{App: a}, Activity: observer{a.watch}, Page: page, System: a.updates,
 	})
 	if err == nil && c.GRPC.Address != "" {
 		a.grpc, err = grpcapi.New(a.grpcConfig(), grpcapi.Deps{
-			Engine: a.engine, Shared: a.shared, Log: logger.With("part", "grpc"), Name: c.Server.ID, Version: Version, Extensions: kserve.Extensions(), Labels: a.library.labels, Logging: logs, Tracing: a.tracer,
+			Engine: a.engine, Shared: a.shared, Log: logger.With("part", "grpc"), Budget: a.budget, Name: c.Server.ID, Version: Version, Extensions: kserve.Extensions(), Labels: a.library.labels, Logging: logs, Tracing: a.tracer,
 			Labelled: a.library.labelled, Authorize: a.grpcAuthorize(), Record: a.recordCall,
 		})
 	}

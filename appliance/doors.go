@@ -73,6 +73,9 @@ func listenAt(address string, reuse bool) (net.Listener, error) {
 
 // serve lets clients in. What it returns gets the first word of each door that is closed.
 func (d *doors) serve() <-chan error {
+	if short := d.app.budget.Short(d.connections()); short != "" {
+		d.app.logger.Warn("the limit of open files is low", "problem", short)
+	}
 	served := make(chan error, 3)
 	if d.rest != nil {
 		d.serving.Go(func() { served <- d.app.door.Serve(d.app.sniffed(d.rest)) })
@@ -82,13 +85,28 @@ func (d *doors) serve() <-chan error {
 	}
 	if d.metrics != nil {
 		d.page = d.app.metricsServer()
+		bounded := d.app.boundedMetrics(d.metrics)
 		d.serving.Go(func() {
-			if err := d.page.Serve(d.metrics); !errors.Is(err, http.ErrServerClosed) {
+			if err := d.page.Serve(bounded); !errors.Is(err, http.ErrServerClosed) {
 				served <- edgewise.Errorf("appliance.Run", edgewise.Internal, "metrics.address: %w", err)
 			}
 		})
 	}
 	return served
+}
+
+// connections is how many connections the configuration allows, at all servers together.
+func (d *doors) connections() (n int) {
+	if d.rest != nil {
+		n += d.app.config.HTTP.MaxConnections
+	}
+	if d.grpc != nil {
+		n += d.app.config.GRPC.MaxConnections
+	}
+	if d.metrics != nil {
+		n += metricsConnections
+	}
+	return n
 }
 
 // announce tells the program where the doors are.

@@ -1,16 +1,34 @@
 package appliance
 
 import (
+	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
+
+	"github.com/edgewise-ai/edgewise/appliance/apistatus"
+	"github.com/edgewise-ai/edgewise/appliance/listen"
 )
 
 // Bounds of the metrics page's own server.
 const (
 	metricsHeaderBytes = 8 << 10
 	metricsTimeout     = 30 * time.Second
+	metricsConnections = 64
 )
+
+// boundedMetrics bounds the connections of the metrics page's own server.
+func (a *App) boundedMetrics(ln net.Listener) net.Listener {
+	return listen.New(ln, listen.Options{
+		Max: metricsConnections, Key: "metrics.address", Budget: a.budget, Log: a.logger.With("part", "metrics"),
+		Refuse: func(c net.Conn, why error) {
+			_ = c.SetWriteDeadline(time.Now().Add(time.Second))
+			text := apistatus.Message(why)
+			_, _ = fmt.Fprintf(c, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
+		},
+	})
+}
 
 // metricsServer answers GET /metrics at an address of its own. Any other path is an empty answer, as in Triton. There are no
 // keys here: it answers where metrics are public or accounts are off.

@@ -361,7 +361,7 @@ func TestAnUpdateThatIsWrittenIsNotStoppedAndNotDoubled(t *testing.T) {
 	m.start(t, func(t *testing.T, h *running, anna *visitor) {
 		slow := aBundle("1.1.0")
 		slow.Hangs = true
-		told := listen(t, h, anna)
+		told := eventsOf(t, h, anna)
 		if status, text := anna.send("", "", slow.Bytes()); status != 202 {
 			t.Fatalf("%d %s", status, text)
 		}
@@ -394,7 +394,7 @@ func TestAnUpdateThatIsWrittenIsNotStoppedAndNotDoubled(t *testing.T) {
 }
 
 // listen reads the events of updates.
-func listen(t *testing.T, h *running, v *visitor) <-chan admin.SystemUpdate {
+func eventsOf(t *testing.T, h *running, v *visitor) <-chan admin.SystemUpdate {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	t.Cleanup(stop)

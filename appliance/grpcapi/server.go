@@ -17,6 +17,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/appliance/listen"
 )
 
 // cutTime bounds how long Shutdown waits for handlers whose connections it has cut.
@@ -27,9 +28,10 @@ type Deps struct {
 	Engine     Engine
 	Shared     SharedMemory
 	Log        *slog.Logger
-	Name       string   // of the server, in its metadata
-	Version    string   // of the server, in its metadata
-	Extensions []string // of the protocol, in the server's metadata
+	Budget     *listen.Budget // of the connections of all servers together; nil: there is none
+	Name       string         // of the server, in its metadata
+	Version    string         // of the server, in its metadata
+	Extensions []string       // of the protocol, in the server's metadata
 
 	// Labelled returns the version that a label of a model points to now; 0: there is no such model or label. Nil: there are
 	// none.
@@ -66,7 +68,7 @@ type Server struct {
 	draining chan struct{} // closed when Shutdown begins
 
 	mu        sync.Mutex // guards the fields below
-	listeners []*listener
+	listeners []*listen.Listener
 	closing   bool
 }
 
@@ -136,7 +138,7 @@ func (s *Server) register() {
 // listeners at once. Errors: Conflict after Shutdown, Internal when ln fails.
 func (s *Server) Serve(ln net.Listener) error {
 	const op = "grpcapi.Serve"
-	l := newListener(ln, s.cfg.MaxConnections)
+	l := listen.New(ln, listen.Options{Max: s.cfg.MaxConnections, Key: "grpc.max_connections", Budget: s.deps.Budget, Log: s.deps.Log})
 	s.mu.Lock()
 	closing := s.closing
 	if !closing {
@@ -208,7 +210,7 @@ func (s *Server) Statistics() Statistics {
 	s.mu.Unlock()
 	stats := Statistics{InflightBytes: s.memory.inUse.Load(), Panics: s.panics.Load(), Calls: s.calls.list()}
 	for _, l := range listeners {
-		stats.Connections += int(l.open.Load())
+		stats.Connections += l.Open()
 	}
 	return stats
 }

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
 	"runtime"
@@ -8,7 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/appliance/apistatus"
+	"github.com/edgewise-ai/edgewise/appliance/listen"
 )
 
 const (
@@ -20,62 +23,51 @@ const (
 	writeStep = 256 << 10
 )
 
-// listener hands out tracked connections, at most max at once.
+// listener hands out tracked connections.
 type listener struct {
-	net.Listener
-	max          int
+	*listen.Listener
 	writeTimeout time.Duration
-	refusal      []byte // the whole answer to a connection over max
-	close        sync.Once
 
 	mu    sync.Mutex // guards conns
 	conns map[*conn]struct{}
 }
 
-func newListener(ln net.Listener, cfg Config) *listener {
-	body := fmt.Sprintf(`{"error":"%d connections are open, which is the limit (http.max_connections)","code":%q}`, cfg.MaxConnections, edgewise.Busy.String())
+func newListener(ln net.Listener, cfg Config, deps Deps) *listener {
 	return &listener{
-		Listener:     ln,
-		max:          cfg.MaxConnections,
+		Listener: listen.New(ln, listen.Options{
+			Max: cfg.MaxConnections, Key: "http.max_connections", Budget: deps.Budget, Refuse: refuseConnection, Log: deps.Log,
+		}),
 		writeTimeout: cfg.WriteTimeout,
-		refusal: fmt.Appendf(nil, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"+
-			"Connection: close\r\nRetry-After: %d\r\nContent-Length: %d\r\n\r\n%s", retryAfter, len(body), body),
-		conns: make(map[*conn]struct{}),
+		conns:        make(map[*conn]struct{}),
 	}
 }
 
-// Accept waits for the next connection and refuses those over the bound.
+// refuseConnection tells a client why its connection is closed.
+func refuseConnection(c net.Conn, why error) {
+	// A fresh socket's buffer takes this without waiting; the deadline is for the case that it does not.
+	_ = c.SetWriteDeadline(time.Now().Add(time.Second))
+	refusal := kserve.NewErrorBody(why)
+	refusal.Error = apistatus.Message(why)
+	body, err := json.Marshal(refusal)
+	if err != nil {
+		return // text and numbers always marshal
+	}
+	_, _ = fmt.Fprintf(c, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"+
+		"Connection: close\r\nRetry-After: %d\r\nContent-Length: %d\r\n\r\n%s", retryAfter, len(body), body)
+}
+
+// Accept waits for the next connection.
 func (l *listener) Accept() (net.Conn, error) {
-	for {
-		inner, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		c := &conn{Conn: inner, listener: l}
-		if l.track(c) {
-			return c, nil
-		}
-		// A fresh socket's buffer takes this without waiting; the deadline is for the case that it does not.
-		_ = inner.SetWriteDeadline(time.Now().Add(time.Second))
-		_, _ = inner.Write(l.refusal)
-		_ = inner.Close()
+	inner, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
 	}
-}
-
-// Close stops listening. It may be called more than once.
-func (l *listener) Close() (err error) {
-	l.close.Do(func() { err = l.Listener.Close() })
-	return err
-}
-
-func (l *listener) track(c *conn) bool {
+	counted := inner.(*listen.Conn)
+	c := &conn{Conn: counted.Conn, counted: counted, listener: l}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.conns) >= l.max {
-		return false
-	}
 	l.conns[c] = struct{}{}
-	return true
+	return c, nil
 }
 
 func (l *listener) forget(c *conn) {
@@ -105,6 +97,7 @@ func (l *listener) cut(cond func(*conn) bool) {
 // that one waits for a request.
 type conn struct {
 	net.Conn
+	counted   *listen.Conn // to be closed in the end
 	listener  *listener
 	closed    atomic.Bool
 	heard     atomic.Bool           // whether the client has sent anything
@@ -176,8 +169,8 @@ func (c *conn) Close() error {
 		c.drain()
 	}
 	c.waiting.gone()
-	err := c.Conn.Close()
 	c.listener.forget(c)
+	err := c.counted.Close()
 	return err
 }
 

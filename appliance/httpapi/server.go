@@ -20,6 +20,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/appliance/listen"
 )
 
 // answerBuffer is what a connection gathers of an answer before it writes: smaller answers leave in one system call.
@@ -45,6 +46,9 @@ type Deps struct {
 	Logging Logging
 	// Tracing traces requests. Nil: nothing is traced, and the routes of the trace settings are not there.
 	Tracing edgewise.Tracing
+
+	// Budget bounds the connections of all servers together. Nil: nothing does.
+	Budget *listen.Budget
 
 	// Accounts knows who may do what. Nil: everybody may do everything.
 	Accounts Accounts
@@ -146,7 +150,7 @@ func (s *Server) Routes() []Route { return s.table }
 // Serve answers requests from ln until Shutdown is called, and then returns nil; it closes ln. It may be called for
 // several listeners at once. Errors: Conflict after Shutdown, Internal when ln fails.
 func (s *Server) Serve(ln net.Listener) error {
-	l := newListener(ln, s.cfg)
+	l := newListener(ln, s.cfg, s.deps)
 	s.mu.Lock()
 	closing := s.closing
 	if !closing {

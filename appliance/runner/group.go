@@ -128,7 +128,8 @@ func (g *group) start(ctx context.Context, members []*Instance) (*process, error
 	g.mu.Unlock()
 	p, err := g.backend.spawn(g, members, generation)
 	if err != nil {
-		return nil, edgewise.Errorf("runner.start", edgewise.Internal, "model %v: %s cannot be started: %w", members[len(members)-1].id, g.noun(), err)
+		err = edgewise.NameLimit(err)
+		return nil, edgewise.Errorf("runner.start", edgewise.KindOf(err), "model %v: %s cannot be started: %w", members[len(members)-1].id, g.noun(), err)
 	}
 	if err = p.loaded(ctx); err == nil {
 		return p, nil

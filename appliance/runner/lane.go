@@ -71,7 +71,7 @@ func (p *process) take(ctx context.Context, i *Instance) (*lane, berth, error) {
 	if err != nil {
 		<-p.room
 	}
-	return l, b, err
+	return l, b, edgewise.NameLimit(err)
 }
 
 // choose takes an idle lane of a member. It returns nil when there is none, or none on the core and there may be more.

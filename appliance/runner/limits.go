@@ -15,6 +15,10 @@ const maxFiles = 1024
 // address space unless that is 0. The driver of a GPU takes address space for all the memory that there is, and makes files
 // in memory; so a process on a GPU has no bounds of these two.
 func limit(addressSpace uint64, onGPU bool) error {
+	files, err := fewerFiles(maxFiles)
+	if err != nil {
+		return err
+	}
 	limits := []struct {
 		name     string
 		resource int
@@ -22,7 +26,7 @@ func limit(addressSpace uint64, onGPU bool) error {
 	}{
 		{"core files", unix.RLIMIT_CORE, 0},
 		{"written files", unix.RLIMIT_FSIZE, 0},
-		{"open files", unix.RLIMIT_NOFILE, maxFiles},
+		{"open files", unix.RLIMIT_NOFILE, files},
 		{"address space", unix.RLIMIT_AS, addressSpace},
 	}
 	for _, l := range limits {
@@ -37,6 +41,15 @@ func limit(addressSpace uint64, onGPU bool) error {
 		}
 	}
 	return nil
+}
+
+// fewerFiles returns how many files a child may open: most, or what it was started with when that is less.
+func fewerFiles(most uint64) (uint64, error) {
+	var present unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &present); err != nil {
+		return 0, fmt.Errorf("limit of open files: %w", err)
+	}
+	return min(most, present.Max), nil
 }
 
 // limitTime lets this process take so many seconds of processor time and then end by SIGXCPU; 0: without end.

@@ -80,7 +80,7 @@ var layers = []layer{
 	{[]string{"appliance/document", "appliance/tarfile"}, nil, "syntax knows nothing of models"},
 	{[]string{"appliance/config", "appliance/modelconfig"}, []string{"appliance/document"}, "both read strict documents"},
 	{
-		[]string{"wasm/...", "ensemble/...", "store/...", "webui/...", "appliance/manager", "appliance/sched", "appliance/cache", "appliance/sharedmemory", "appliance/runner", "appliance/observe", "appliance/apistatus", "appliance/update"},
+		[]string{"wasm/...", "ensemble/...", "store/...", "webui/...", "appliance/manager", "appliance/sched", "appliance/cache", "appliance/sharedmemory", "appliance/runner", "appliance/observe", "appliance/apistatus", "appliance/listen", "appliance/update"},
 		nil, "parts never import parts: they meet in package appliance, through the root's words",
 	},
 	{
@@ -88,11 +88,11 @@ var layers = []layer{
 		[]string{"api/admin", "appliance/tarfile"},
 		"parts that a person looks at speak the words of the border, so that nobody translates them twice",
 	},
-	{[]string{"appliance/update/helper"}, []string{"appliance/update"}, "what runs as root to install a package knows versions and signatures, and nothing of the box that asks it"},
+	{[]string{"appliance/update/helper"}, []string{"appliance/update", "appliance/listen"}, "what runs as root to install a package knows versions and signatures, and nothing of the box that asks it"},
 	{[]string{"gpu/cuda", "gpu/nvml", "gpu/jetson", "gpu/provider", "gpu/onnx/ort", "gpu/onnx/onnxfile"}, nil, "each is the border to one thing outside, and knows none of the others"},
 	{[]string{"gpu/..."}, []string{"gpu/..."}, "what lies between a model and a GPU: it knows the borders below gpu/ and nothing else of the house"},
 	{[]string{"api/..."}, []string{"api/..."}, "what crosses the border of the box knows nothing of its inside"},
-	{[]string{"appliance/httpapi", "appliance/grpcapi"}, []string{"appliance/apistatus", "appliance/tarfile", "api/..."}, "a door translates; it does not decide"},
+	{[]string{"appliance/httpapi", "appliance/grpcapi"}, []string{"appliance/apistatus", "appliance/listen", "appliance/tarfile", "api/..."}, "a door translates; it does not decide"},
 	{[]string{"appliance"}, []string{"..."}, "the house knows everybody"},
 	{[]string{"sdk/..."}, []string{"sdk/..."}, "guests know the ABI and nothing of the house"},
 	{

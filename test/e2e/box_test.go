@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -32,6 +33,7 @@ type box struct {
 	cmd      *exec.Cmd
 	address  string // host:port
 	grpc     string // host:port of the gRPC server
+	metrics  string // host:port of the metrics page's own server
 	url      string
 	client   *client.Client
 	ready    chan struct{}
@@ -57,8 +59,15 @@ func serveReady(t *testing.T, dataDir string, arguments ...string) *box {
 // serveWith is serve with more variables in the environment.
 func serveWith(t *testing.T, environment []string, dataDir string, arguments ...string) *box {
 	t.Helper()
-	base := []string{"--set", "metrics.address=", "--set", "http.address=127.0.0.1:0", "--set", "grpc.address=127.0.0.1:0", "--set", "data_dir=" + dataDir, "--set", "store.reserve_bytes=0", "--auth", "open"}
-	return serveAs(t, environment, append(base, arguments...))
+	return serveAs(t, environment, append(ownArguments(dataDir), arguments...))
+}
+
+// ownArguments are those of a box that meets no other one.
+func ownArguments(dataDir string) []string {
+	return []string{
+		"--set", "metrics.address=", "--set", "http.address=127.0.0.1:0", "--set", "grpc.address=127.0.0.1:0", "--set", "data_dir=" + dataDir,
+		"--set", "store.reserve_bytes=0", "--auth", "open",
+	}
 }
 
 // serveAs starts a box with exactly these arguments.
@@ -66,6 +75,24 @@ func serveAs(t *testing.T, environment, arguments []string) *box {
 	t.Helper()
 	b := &box{t: t, ready: make(chan struct{}), finished: make(chan struct{})}
 	b.cmd = exec.Command(real.Program(t), append([]string{"serve"}, arguments...)...)
+	b.start(environment)
+	return b
+}
+
+// serveWrapped is serve for a box that another program starts, such as a shell that sets limits first.
+func serveWrapped(t *testing.T, wrapper []string, dataDir string, arguments ...string) *box {
+	t.Helper()
+	b := &box{t: t, ready: make(chan struct{}), finished: make(chan struct{})}
+	all := append(append(slices.Clone(wrapper), real.Program(t), "serve"), append(ownArguments(dataDir), arguments...)...)
+	b.cmd = exec.Command(all[0], all[1:]...)
+	b.start(nil)
+	return b
+}
+
+// start starts the program and waits until it listens.
+func (b *box) start(environment []string) {
+	t := b.t
+	t.Helper()
 	b.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, environment...)
 	out, err := b.cmd.StdoutPipe()
 	if err != nil {
@@ -90,7 +117,6 @@ func serveAs(t *testing.T, environment, arguments []string) *box {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.client.Close)
-	return b
 }
 
 func (b *box) awaitReady() {
@@ -112,6 +138,9 @@ func (b *box) follow(out io.Reader, listening chan<- string) {
 		_, _ = io.WriteString(&b.logged, lines.Text()+"\n")
 		if _, address, ok := strings.Cut(lines.Text(), " takes gRPC at "); ok {
 			b.grpc = address // told before the other, which is waited for
+		}
+		if _, address, ok := strings.Cut(lines.Text(), " shows metrics at http://"); ok {
+			b.metrics = strings.TrimSuffix(address, "/metrics")
 		}
 		if _, address, ok := strings.Cut(lines.Text(), " listens on "); ok {
 			listening <- address

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/listen"
 )
 
 // Config says where things are and who may ask.
@@ -40,6 +41,9 @@ const (
 	defaultLive = 3 * time.Minute
 	steadyTime  = 20 * time.Second
 )
+
+// maxConnections bounds the connections that are open at once: one is worked on, and the others wait for it.
+const maxConnections = 16
 
 // Server answers one request at a time.
 type Server struct {
@@ -71,7 +75,8 @@ func New(c Config) (*Server, error) {
 }
 
 // Serve answers until ctx ends, or until nobody has asked for a while, where linger is not 0. What is worked on is finished.
-func (s *Server) Serve(ctx context.Context, l *net.UnixListener, linger time.Duration) error {
+func (s *Server) Serve(ctx context.Context, unixListener *net.UnixListener, linger time.Duration) error {
+	l := listen.New(unixListener, listen.Options{Max: maxConnections, Key: "connections to the helper", Log: s.config.Log})
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	context.AfterFunc(ctx, func() { _ = l.Close() })
@@ -87,7 +92,7 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener, linger time.Dur
 		defer timer.Stop()
 	}
 	for {
-		conn, err := l.AcceptUnix()
+		conn, err := l.Accept()
 		if err != nil {
 			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 				return nil
@@ -99,7 +104,7 @@ func (s *Server) Serve(ctx context.Context, l *net.UnixListener, linger time.Dur
 		}
 		work.Go(func() {
 			defer func() { _ = conn.Close() }()
-			s.answer(conn)
+			s.answer(conn.(*listen.Conn).Conn.(*net.UnixConn))
 		})
 	}
 }
