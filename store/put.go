@@ -149,7 +149,9 @@ type publication struct {
 	staging *Staging
 	version *edgewise.Version
 	rotten  map[edgewise.Digest]bool
+	want    edgewise.Digest // of the version; empty: any
 
+	carried   bool              // carry has begun
 	placed    []edgewise.Digest // blobs given their name here
 	described bool              // the manifest may stand in the staging
 	moved     bool              // the folder stands among the models
@@ -157,11 +159,28 @@ type publication struct {
 
 // run does the steps in the order that docs/formats/store.md gives: bytes, names, folders, and the transaction last.
 func (p *publication) run(op string) error {
+	if err := p.carry(op); err != nil {
+		return err
+	}
+	v := p.version
+	if err := p.store.update(op, v.ID, func(tx *bbolt.Tx) error { return putVersion(tx, v) }); err != nil {
+		return err
+	}
+	p.store.settled(v.ID)
+	return nil
+}
+
+// carry does the steps before the transaction.
+func (p *publication) carry(op string) error {
+	p.carried = true
 	v := p.version
 	v.Files, v.Size, v.Created = p.staging.list(), p.staging.total, time.Now().UTC()
 	text, err := encodeManifest(v)
 	if err != nil {
 		return invalid(op, v.ID, "model %s: declaration cannot be stored: %w", v.ID, err)
+	}
+	if p.want != "" && v.Digest != p.want {
+		return refuse(op, edgewise.Corrupt, v.ID, "model %s has the digest %.12s instead of %.12s", v.ID, v.Digest, p.want)
 	}
 	if len(text) > MaxManifestBytes {
 		return refuse(op, edgewise.TooLarge, v.ID, "model %s: declaration and list of files take %d bytes: at most %d are allowed", v.ID, len(text), MaxManifestBytes)
@@ -177,11 +196,6 @@ func (p *publication) run(op string) error {
 	if err := p.move(); err != nil {
 		return fail(op, v.ID, "making the folder of model "+v.ID.String(), err)
 	}
-	err = p.store.update(op, v.ID, func(tx *bbolt.Tx) error { return putVersion(tx, v) })
-	if err != nil {
-		return err
-	}
-	p.store.settled(v.ID)
 	return nil
 }
 

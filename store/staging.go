@@ -22,6 +22,7 @@ type Staging struct {
 	store    *Store
 	folder   string
 	declared int64 // bytes of all files, -1 when not declared
+	shared   bool  // its place is that of a batch
 
 	mu       sync.Mutex
 	files    map[string]edgewise.File // by Path
@@ -50,14 +51,19 @@ func (s *Store) Begin(ctx context.Context, size int64) (*Staging, error) {
 	if err := s.budget.enter(op, size); err != nil {
 		return nil, err
 	}
-	g := &Staging{
-		store: s, folder: s.root.newStaging(), declared: size, promised: max(size, 0),
-		files: make(map[string]edgewise.File), folders: make(map[string]bool),
-	}
+	g := s.staging(size)
 	if err := g.prepare(); err != nil {
 		return nil, errors.Join(fail(op, edgewise.ModelID{}, "making a folder for the upload", err), g.Discard())
 	}
 	return g, nil
+}
+
+// staging returns a staging whose folder is not made yet, and whose place was entered.
+func (s *Store) staging(size int64) *Staging {
+	return &Staging{
+		store: s, folder: s.root.newStaging(), declared: size, promised: max(size, 0),
+		files: make(map[string]edgewise.File), folders: make(map[string]bool),
+	}
 }
 
 func (g *Staging) prepare() error {
@@ -201,7 +207,11 @@ func (g *Staging) Discard() error {
 // end gives the place back. g.mu is held, except while Begin has not returned.
 func (g *Staging) end() {
 	g.ended = true
-	g.store.budget.leave(g.promised)
+	if g.shared {
+		g.store.budget.spend(g.promised)
+	} else {
+		g.store.budget.leave(g.promised)
+	}
 	g.promised = 0
 }
 

@@ -183,6 +183,12 @@ func (s *Store) unlockWriter() { s.writer <- struct{}{} }
 
 // update changes the entries of one model in one transaction and publishes the outcome. The caller is the writer.
 func (s *Store) update(op string, id edgewise.ModelID, change func(*bbolt.Tx) error) error {
+	return s.updateAll(op, id, []string{id.Name}, change)
+}
+
+// updateAll changes the entries of the named models in one transaction and publishes the outcome. The caller is the writer. id is what an
+// error is about.
+func (s *Store) updateAll(op string, id edgewise.ModelID, names []string, change func(*bbolt.Tx) error) error {
 	var next *view
 	committing := false
 	err := guard(func() error {
@@ -194,11 +200,14 @@ func (s *Store) update(op string, id edgewise.ModelID, change func(*bbolt.Tx) er
 		if err := change(tx); err != nil {
 			return err
 		}
-		r, err := readRecord(tx, id.Name, s.view.Load().record(id.Name))
-		if err != nil {
-			return err
+		next = s.view.Load()
+		for _, name := range names {
+			r, err := readRecord(tx, name, next.record(name))
+			if err != nil {
+				return err
+			}
+			next = next.with(name, r)
 		}
-		next = s.view.Load().with(id.Name, r)
 		committing = true
 		return s.disk.Commit(tx)
 	})
