@@ -79,30 +79,6 @@ type Accounts interface {
 	VerifyAudit() (admin.AuditVerification, error)
 }
 
-func (s *Server) addAccountRoutes(app *fiber.App) {
-	app.Get("/api/v1/session", s.session)
-	if s.deps.Accounts == nil {
-		return
-	}
-	app.Post("/api/v1/session", s.login)
-	app.Delete("/api/v1/session", s.logout)
-	app.Put("/api/v1/session/password", s.changePassword)
-	app.Post("/api/v1/session/confirm", s.confirm)
-	app.Get("/api/v1/sessions", s.sessions)
-	app.Delete("/api/v1/sessions/:id", s.endSession)
-	app.Post("/api/v1/setup/claim", s.claim)
-	app.Get("/api/v1/users", func(c *fiber.Ctx) error { return writeJSON(c, s.deps.Accounts.Users()) })
-	app.Post("/api/v1/users", s.createUser)
-	app.Patch("/api/v1/users/:user", s.changeUser)
-	app.Delete("/api/v1/users/:user", s.deleteUser)
-	app.Get("/api/v1/keys", func(c *fiber.Ctx) error { return writeJSON(c, s.deps.Accounts.Keys()) })
-	app.Post("/api/v1/keys", s.createKey)
-	app.Patch("/api/v1/keys/:id", s.changeKey)
-	app.Delete("/api/v1/keys/:id", s.deleteKey)
-	app.Get("/api/v1/audit", s.listAudit)
-	app.Get("/api/v1/audit/verification", s.verifyAudit)
-}
-
 func caller(c *fiber.Ctx) Caller {
 	return Caller{Address: address(c.Context()), Agent: strings.Clone(c.Get(fiber.HeaderUserAgent))}
 }
@@ -133,7 +109,7 @@ func (s *Server) claim(c *fiber.Ctx) error {
 	if err := readBody(c, &ask); err != nil {
 		return err
 	}
-	visitOf(c.Context()).actor = "person:" + ask.User
+	stateOf(c.Context()).actor = "person:" + ask.User
 	l, err := s.deps.Accounts.Claim(ask, caller(c))
 	if err != nil {
 		return err
@@ -152,7 +128,7 @@ func (s *Server) login(c *fiber.Ctx) error {
 	if err := readBody(c, &ask); err != nil {
 		return err
 	}
-	visitOf(c.Context()).actor = "person:" + ask.User
+	stateOf(c.Context()).actor = "person:" + ask.User
 	l, err := s.deps.Accounts.Login(ask, caller(c))
 	if err != nil {
 		return err
@@ -222,10 +198,10 @@ func (s *Server) endSession(c *fiber.Ctx) error {
 }
 
 // target says in the audit log what a change is about.
-func target(c *fiber.Ctx, name string) { visitOf(c.Context()).target = name }
+func target(c *fiber.Ctx, name string) { stateOf(c.Context()).target = name }
 
 // detail says in the audit log what a change was.
-func detail(c *fiber.Ctx, text string) { visitOf(c.Context()).detail = text }
+func detail(c *fiber.Ctx, text string) { stateOf(c.Context()).detail = text }
 
 // createUser makes a user: POST /api/v1/users.
 func (s *Server) createUser(c *fiber.Ctx) error {

@@ -61,17 +61,6 @@ type Activity interface {
 	LastEvent() uint64
 }
 
-func (s *Server) addActivityRoutes(app *fiber.App) {
-	if s.deps.Activity == nil {
-		return
-	}
-	app.Get("/api/v1/statistics", s.history)
-	app.Get("/api/v1/events", s.events)
-	app.Get("/api/v1/logs", s.logs)
-	app.Get("/api/v1/requests", s.requests)
-	app.Get("/api/v1/requests/:number", s.request)
-}
-
 // maxHistory is how far back the history goes.
 const maxHistory = time.Hour
 
@@ -128,9 +117,9 @@ func (s *Server) requests(c *fiber.Ctx) error {
 
 // request explains one request: GET /api/v1/requests/{number}.
 func (s *Server) request(c *fiber.Ctx) error {
-	number, err := strconv.ParseUint(c.Params("number"), 10, 63)
+	number, err := strconv.ParseUint(rawParam(c, "number"), 10, 63)
 	if err != nil {
-		return edgewise.Errorf("httpapi.request", edgewise.Invalid, "request %.40q: want its number", strings.Clone(c.Params("number")))
+		return edgewise.Errorf("httpapi.request", edgewise.Invalid, "request %.40q: want its number", rawParam(c, "number"))
 	}
 	d, err := s.deps.Activity.Request(number)
 	if err != nil {

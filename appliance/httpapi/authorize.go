@@ -1,8 +1,8 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
+	"crypto/subtle"
 	"encoding/json"
 	"net"
 	"net/netip"
@@ -25,26 +25,25 @@ const (
 	csrfHeader = "X-CSRF-Token"
 )
 
-// visit is what is known of a request besides its content: who asks, under which rule, and what the audit log says of it.
-type visit struct {
-	who    *edgewise.Principal // nil: nobody that is known
-	rule   *rule
-	cookie bool // who was recognised by the cookie
-	done   func()
-
-	body *stream // what is left to read of it
+// state is what the server knows of the request in progress on a connection.
+type state struct {
+	match                      // its route
+	caller *edgewise.Principal // nil: not known
+	cookie bool                // the caller was recognised by the cookie
+	done   func()              // ends the caller's request; nil: nothing to end
+	body   *stream
 
 	actor, target, detail string // for the audit log; filled in by handlers
 }
 
-// visitOf returns the visit of the request in progress on a connection.
-func visitOf(ctx *fasthttp.RequestCtx) *visit { return &connOf(ctx).visit }
+// stateOf returns the state of the request in progress on a connection.
+func stateOf(ctx *fasthttp.RequestCtx) *state { return &connOf(ctx).state }
 
 // streamOf returns the body of the request in progress.
-func streamOf(c *fiber.Ctx) *stream { return visitOf(c.Context()).body }
+func streamOf(c *fiber.Ctx) *stream { return stateOf(c.Context()).body }
 
-// who returns who asks, nil when nobody is known.
-func who(c *fiber.Ctx) *edgewise.Principal { return visitOf(c.Context()).who }
+// who returns the caller, nil when it is not known.
+func who(c *fiber.Ctx) *edgewise.Principal { return stateOf(c.Context()).caller }
 
 // as returns a context for work that outlives the connection and carries who asked for it.
 func (s *Server) as(c *fiber.Ctx) context.Context {
@@ -62,43 +61,45 @@ func asked(ctx context.Context, who *edgewise.Principal) context.Context {
 // openVisitor is everybody when accounts are off.
 var openVisitor = &edgewise.Principal{Kind: "open", Rights: edgewise.AllRights}
 
-// authorize fills in v and decides from the headers alone whether a request goes on. Errors: Unauthenticated, Denied, Busy.
-func (s *Server) authorize(ctx *fasthttp.RequestCtx, v *visit) error {
-	rule, model := s.access.find(&ctx.Request.Header)
-	*v = visit{rule: rule}
+// authorize finds out who calls, and decides from the headers and the route alone whether a request goes on. Errors:
+// Unauthenticated, Denied, Busy.
+func (s *Server) authorize(ctx *fasthttp.RequestCtx, r *state) error {
+	if err := r.checkRestriction(&ctx.Request.Header); err != nil {
+		return err
+	}
 	if s.deps.Accounts == nil || s.deps.Open {
-		v.who = openVisitor
+		r.caller = openVisitor
 		return nil
 	}
-	if rule == &page {
+	if r.route == s.router.page {
 		return nil
 	}
-	err := s.recognise(ctx, v)
-	if rule.public || s.metricsPublic(rule) {
+	err := s.recognise(ctx, r)
+	if r.public || s.metricsPublic(r.route) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if v.who == nil {
+	if r.caller == nil {
 		return s.nobody()
 	}
-	if err := s.permit(v, model); err != nil {
+	if err := r.permit(); err != nil {
 		return err
 	}
-	return s.vouch(ctx, v)
+	return s.checkSession(ctx, r)
 }
 
-// close ends a visit when its request is answered.
-func (s *Server) close(ctx *fasthttp.RequestCtx, v *visit) {
-	if v.done != nil {
-		v.done()
+// close ends a request that is answered.
+func (s *Server) close(ctx *fasthttp.RequestCtx, r *state) {
+	if r.done != nil {
+		r.done()
 	}
-	s.audit(ctx, v)
+	s.audit(ctx, r)
 }
 
-// metricsPublic tells whether this is the metrics page, and that is open by choice.
-func (s *Server) metricsPublic(r *rule) bool {
+// metricsPublic tells whether this is the metrics page, and the configuration opens it to everybody.
+func (s *Server) metricsPublic(r *route) bool {
 	return r.path == "/metrics" && s.deps.MetricsPublic != nil && s.deps.MetricsPublic()
 }
 
@@ -116,29 +117,29 @@ type errorText string
 
 func (e errorText) Error() string { return string(e) }
 
-// recognise finds out who asks. v.who stays nil when there are no credentials.
-func (s *Server) recognise(ctx *fasthttp.RequestCtx, v *visit) error {
+// recognise finds out who calls. The caller stays nil when there are no credentials.
+func (s *Server) recognise(ctx *fasthttp.RequestCtx, r *state) error {
 	header := &ctx.Request.Header
 	if given := header.Peek(fiber.HeaderAuthorization); len(given) > 0 {
-		return s.bearer(v, given, loopback(ctx))
+		return s.bearer(r, given, loopback(ctx))
 	}
 	token := header.Cookie(s.cookieName(ctx))
 	if len(token) == 0 || fromElsewhere(header) {
 		return nil
 	}
 	var err error
-	v.who, err = s.deps.Accounts.Person(string(token))
-	v.cookie = v.who != nil
+	r.caller, err = s.deps.Accounts.Person(string(token))
+	r.cookie = r.caller != nil
 	return err
 }
 
-// bearer finds out who asks with the value of an Authorization header.
-func (s *Server) bearer(v *visit, given []byte, fromThisDevice bool) (err error) {
+// bearer finds out who calls with the value of an Authorization header.
+func (s *Server) bearer(r *state, given []byte, fromThisDevice bool) (err error) {
 	kind, secret, _ := strings.Cut(string(given), " ")
 	if !strings.EqualFold(kind, "Bearer") {
 		return edgewise.Errorf("httpapi.bearer", edgewise.Unauthenticated, "authorization of the kind %.20q is not taken: want Bearer and an API key", kind)
 	}
-	v.who, v.done, err = s.deps.Accounts.Bearer(strings.TrimSpace(secret), fromThisDevice)
+	r.caller, r.done, err = s.deps.Accounts.Bearer(strings.TrimSpace(secret), fromThisDevice)
 	return err
 }
 
@@ -148,53 +149,65 @@ func fromElsewhere(header *fasthttp.RequestHeader) bool {
 	return len(site) > 0 && string(site) != "same-origin" && string(site) != "none"
 }
 
-// permit decides whether who asks may.
-func (s *Server) permit(v *visit, model []byte) error {
-	const op = "httpapi.permit"
-	if v.rule.rights != 0 && v.who.Rights&v.rule.rights == 0 {
-		err := edgewise.Errorf(op, edgewise.Denied, "%s may not do this: it needs the right %s", v.who.Actor(), strings.Join(v.rule.rights.Names(), " or "))
-		err.Reason = "right_missing"
-		return err
+// checkRestriction refuses a request without the header that its route needs.
+func (r *state) checkRestriction(header *fasthttp.RequestHeader) error {
+	need := r.restriction
+	if need == nil || subtle.ConstantTimeCompare(header.Peek(need.Header), []byte(need.Value)) == 1 {
+		return nil
 	}
-	if v.rule.rights == 0 && v.who.Kind != "person" {
-		err := edgewise.Errorf(op, edgewise.Denied, "this is for people who are logged in, not for %s", v.who.Actor())
-		err.Reason = "right_missing"
-		return err
-	}
-	return mayName(v, model)
+	return edgewise.Errorf("httpapi.authorize", edgewise.Denied, "This API is restricted, expecting header '%s'", need.Header)
 }
 
-// vouch decides whether it is who asks, and not a page of somebody else or a person that left a browser open, and whether the
-// person does it too often.
-func (s *Server) vouch(ctx *fasthttp.RequestCtx, v *visit) error {
-	if v.cookie && !safe(ctx) {
-		if err := s.deps.Accounts.CheckCSRF(v.who, string(ctx.Request.Header.Peek(csrfHeader))); err != nil {
+// permit decides whether the caller has the right that the route needs.
+func (r *state) permit() error {
+	const op = "httpapi.permit"
+	if r.rights != 0 && r.caller.Rights&r.rights == 0 {
+		err := edgewise.Errorf(op, edgewise.Denied, "%s may not do this: it needs the right %s",
+			r.caller.Actor(), strings.Join(r.rights.Names(), " or "))
+		err.Reason = "right_missing"
+		return err
+	}
+	if r.rights == 0 && r.caller.Kind != "person" {
+		err := edgewise.Errorf(op, edgewise.Denied, "this is for people who are logged in, not for %s", r.caller.Actor())
+		err.Reason = "right_missing"
+		return err
+	}
+	return r.permitModel()
+}
+
+// permitModel refuses to a key that is bound to models everything that is not about one of them, but for what the
+// server is.
+func (r *state) permitModel() error {
+	if len(r.caller.Models) == 0 || r.aboutServer {
+		return nil
+	}
+	name, err := url.PathUnescape(string(r.value("model")))
+	if err == nil && r.caller.MayName(name) {
+		return nil
+	}
+	denied := edgewise.Errorf("httpapi.permitModel", edgewise.Denied, "%s is bound to the models %s",
+		r.caller.Actor(), strings.Join(r.caller.Models, ", "))
+	denied.Reason = "right_missing"
+	return denied
+}
+
+// checkSession decides whether a request with a cookie comes from the person and not from a page of somebody else,
+// whether the person is still there, and whether this happens too often.
+func (s *Server) checkSession(ctx *fasthttp.RequestCtx, r *state) error {
+	if r.cookie && !safe(ctx) {
+		if err := s.deps.Accounts.CheckCSRF(r.caller, string(ctx.Request.Header.Peek(csrfHeader))); err != nil {
 			return err
 		}
 	}
-	if v.rule.confirm {
-		return s.deps.Accounts.Confirmed(v.who)
+	if r.confirm {
+		return s.deps.Accounts.Confirmed(r.caller)
 	}
-	if v.rule.runs && v.cookie {
+	if r.runs && r.cookie {
 		var err error
-		v.done, err = s.deps.Accounts.Ask(v.who)
+		r.done, err = s.deps.Accounts.Ask(r.caller)
 		return err
 	}
 	return nil
-}
-
-// mayName refuses a key that is bound to models everything that is not about one of them, but for what the box is.
-func mayName(v *visit, model []byte) error {
-	if len(v.who.Models) == 0 || v.rule.path == "/v2" {
-		return nil
-	}
-	name, err := url.PathUnescape(string(model))
-	if err == nil && v.who.MayName(name) {
-		return nil
-	}
-	denied := edgewise.Errorf("httpapi.mayName", edgewise.Denied, "%s is bound to the models %s", v.who.Actor(), strings.Join(v.who.Models, ", "))
-	denied.Reason = "right_missing"
-	return denied
 }
 
 func safe(ctx *fasthttp.RequestCtx) bool {
@@ -231,19 +244,17 @@ func loopback(ctx *fasthttp.RequestCtx) bool {
 }
 
 // audit writes a line about a request that changed something, or tried to.
-func (s *Server) audit(ctx *fasthttp.RequestCtx, v *visit) {
+func (s *Server) audit(ctx *fasthttp.RequestCtx, r *state) {
 	status := ctx.Response.StatusCode()
-	if v.rule.action == "" || s.deps.Accounts == nil || status == fasthttp.StatusTooManyRequests || v.who == nil && !v.rule.public {
+	if r.action == "" || s.deps.Accounts == nil || status == fasthttp.StatusTooManyRequests || r.caller == nil && !r.public {
 		return
 	}
-	e := admin.AuditEntry{Actor: v.actor, Address: address(ctx), Action: v.rule.action, Target: v.target, Detail: v.detail}
+	e := admin.AuditEntry{Actor: r.actor, Address: address(ctx), Action: r.action, Target: r.target, Detail: r.detail}
 	if e.Actor == "" {
-		e.Actor = v.who.Actor()
+		e.Actor = r.caller.Actor()
 	}
 	if e.Target == "" {
-		if _, model := s.access.find(&ctx.Request.Header); len(model) > 0 {
-			e.Target = string(model)
-		}
+		e.Target = string(r.value("model"))
 	}
 	if status >= fasthttp.StatusBadRequest {
 		var body kserve.ErrorBody
@@ -254,13 +265,5 @@ func (s *Server) audit(ctx *fasthttp.RequestCtx, v *visit) {
 	}
 	if err := s.deps.Accounts.Record(e); err != nil {
 		s.deps.Log.Error("the audit log was not written", "action", e.Action, "actor", e.Actor, "error", err)
-	}
-}
-
-// guardHeaders sets what every answer of the administration says to browsers and caches.
-func guardHeaders(ctx *fasthttp.RequestCtx) {
-	if bytes.HasPrefix(ctx.Path(), []byte("/api/")) {
-		ctx.Response.Header.Set(fiber.HeaderCacheControl, "no-store")
-		ctx.Response.Header.Set(fiber.HeaderXContentTypeOptions, "nosniff")
 	}
 }

@@ -39,11 +39,17 @@ type stream struct {
 	sockets int // conn.readCalls when the body began: as often at most, a chunk came in pieces
 }
 
+// newStream returns the body of a request. Where there is none it is at its end.
 func (s *Server) newStream(ctx *fasthttp.RequestCtx) *stream {
-	header := &ctx.Request.Header
-	return &stream{
-		reader: ctx.RequestBodyStream(), conn: connOf(ctx), limit: s.limitOf(header), timeout: s.cfg.BodyTimeout, length: int64(header.ContentLength()), sockets: connOf(ctx).readCalls,
+	client := connOf(ctx)
+	in := &stream{
+		reader: ctx.RequestBodyStream(), conn: client, limit: client.state.limit, timeout: s.cfg.BodyTimeout,
+		length: int64(ctx.Request.Header.ContentLength()), sockets: client.readCalls,
 	}
+	if in.reader == nil {
+		in.ended, in.err = true, io.EOF
+	}
+	return in
 }
 
 // Read reads the body; io.EOF is its true end. Errors: TooLarge, Deadline (answered with status 408) when too little
@@ -108,7 +114,8 @@ func (b *stream) failure() error {
 // readBody reads the whole body into a block of which the caller becomes the owner, placed so that what follows the JSON
 // part of an inference request is aligned. The block is nil when there is no body. Errors: Busy, and those of stream.Read.
 func (s *Server) readBody(ctx *fasthttp.RequestCtx, in *stream) (*block, []byte, error) {
-	if in.reader == nil || in.length == 0 {
+	if in.ended || in.length == 0 {
+		in.ended = true
 		return nil, nil, nil
 	}
 	if in.length > 0 && in.length <= prefetched {

@@ -28,24 +28,6 @@ type Box interface {
 	Authority() ([]byte, error)
 }
 
-func (s *Server) addBoxRoutes(app *fiber.App) {
-	app.Get("/api/v1/openapi.yaml", s.document)
-	if s.deps.Box == nil {
-		return
-	}
-	app.Get("/api/v1/setup", s.setup)
-	app.Put("/api/v1/setup/steps/:step", s.finishStep)
-	app.Get("/api/v1/system", func(c *fiber.Ctx) error { return writeJSON(c, s.deps.Box.System()) })
-	app.Get("/api/v1/devices", func(c *fiber.Ctx) error { return writeJSON(c, s.deps.Box.Devices()) })
-	app.Get("/api/v1/settings", func(c *fiber.Ctx) error { return writeJSON(c, s.deps.Box.Settings()) })
-	app.Patch("/api/v1/settings", s.changeSettings)
-	app.Get("/api/v1/configuration", func(c *fiber.Ctx) error { return writeJSON(c, s.deps.Box.Configuration()) })
-	app.Get("/api/v1/tls", func(c *fiber.Ctx) error { return writeJSON(c, s.deps.Box.TLS()) })
-	app.Put("/api/v1/tls", s.setTLS)
-	app.Delete("/api/v1/tls", s.resetTLS)
-	app.Get("/api/v1/tls/authority", s.authority)
-}
-
 // document is the OpenAPI document: GET /api/v1/openapi.yaml.
 func (s *Server) document(c *fiber.Ctx) error {
 	c.Set(fiber.HeaderContentType, "application/yaml")

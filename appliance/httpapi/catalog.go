@@ -38,24 +38,6 @@ type Catalog interface {
 	BackupName() string
 }
 
-func (s *Server) addCatalogRoutes(app *fiber.App) {
-	if s.deps.Catalog == nil {
-		return
-	}
-	const model, version = "/api/v1/models/:model", "/api/v1/models/:model/versions/:version"
-	app.Patch(model, s.changeNotes)
-	app.Get(model+"/dependants", s.dependants)
-	app.Get(model+"/comparison", s.comparison)
-	app.Get(model+"/deployments", s.modelDeployments)
-	app.Get(version, s.versionDetail)
-	app.Patch(version, s.changeNotes)
-	app.Get(version+"/graph", s.graph)
-	app.Get(version+"/file", s.file)
-	app.Get("/api/v1/deployments", s.modelDeployments)
-	app.Get("/api/v1/ensembles", func(c *fiber.Ctx) error { return writeJSON(c, s.deps.Catalog.Ensembles()) })
-	app.Get("/api/v1/backup", s.backup)
-}
-
 // noted adds what people wrote about a model and its versions.
 func (s *Server) noted(m admin.Model) admin.Model {
 	if s.deps.Catalog == nil {
@@ -204,7 +186,7 @@ func queryVersion(c *fiber.Ctx, name string) (int64, error) {
 // modelDeployments returns what served when: GET /api/v1[/models/{model}]/deployments.
 func (s *Server) modelDeployments(c *fiber.Ctx) error {
 	name := ""
-	if c.Params("model") != "" {
+	if rawParam(c, "model") != "" {
 		id, err := adminID(c)
 		if err != nil {
 			return err

@@ -107,7 +107,7 @@ type conn struct {
 	answered  bool                  // whether something was written since the last Read
 	readCalls int                   // how often Read has read
 	waiting   waiting
-	visit     visit // the request in progress
+	state     state // of the request in progress
 	reads     deadline
 	writes    deadline
 }

@@ -66,18 +66,15 @@ func writeFault(ctx *fasthttp.RequestCtx, status int, body kserve.ErrorBody) {
 	ctx.SetBody(text)
 }
 
-// unrouted is where every error of a handler ends, and every request that no handler takes.
-func (s *Server) unrouted(c *fiber.Ctx, err error) error {
-	var none *fiber.Error
-	switch {
-	case !errors.As(err, &none):
-		s.writeError(c.Context(), err)
-	case none.Code == fiber.StatusMethodNotAllowed:
-		writeFault(c.Context(), fiber.StatusMethodNotAllowed, kserve.ErrorBody{Error: "Method Not Allowed"})
-	case s.page(c.Context()):
-	default:
-		writeFault(c.Context(), fiber.StatusNotFound, kserve.ErrorBody{Error: "Not Found"})
+// unrouted answers what the table has no route for.
+func (s *Server) unrouted(c *fiber.Ctx) error {
+	ctx := c.Context()
+	if allowed := s.router.allowed(stateOf(ctx).path); allowed != "" {
+		ctx.Response.Header.Set(fiber.HeaderAllow, allowed)
+		writeFault(ctx, fiber.StatusMethodNotAllowed, kserve.ErrorBody{Error: "Method Not Allowed"})
+		return nil
 	}
+	writeFault(ctx, fiber.StatusNotFound, kserve.ErrorBody{Error: "Not Found"})
 	return nil
 }
 

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"bytes"
-	"crypto/subtle"
 	"regexp"
 
 	"github.com/gofiber/fiber/v2"
@@ -40,25 +39,4 @@ func headerPattern(pattern string) (*regexp.Regexp, error) {
 		return nil, nil
 	}
 	return regexp.Compile("(?i)" + pattern)
-}
-
-// restricted puts the header that is needed for an API in front of a handler.
-func (s *Server) restricted(api string, handler fiber.Handler) fiber.Handler {
-	for _, r := range s.cfg.Restricted {
-		for _, name := range r.APIs {
-			if name == api {
-				return r.before(handler)
-			}
-		}
-	}
-	return handler
-}
-
-func (r Restriction) before(handler fiber.Handler) fiber.Handler {
-	return func(c *fiber.Ctx) error {
-		if subtle.ConstantTimeCompare(c.Request().Header.Peek(r.Header), []byte(r.Value)) == 0 {
-			return edgewise.Errorf("httpapi.restricted", edgewise.Denied, "This API is restricted, expecting header '%s'", r.Header)
-		}
-		return handler(c)
-	}
 }

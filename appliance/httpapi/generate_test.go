@@ -6,7 +6,7 @@ import (
 
 func TestGenerate(t *testing.T) {
 	const answer = `{"model_name":"echo","model_version":"3","id":"7","y":[1,2,3,4]}`
-	checkRoutes(t, startServer(t, nil), []route{
+	checkRoutes(t, startServer(t, nil), []routeCase{
 		{"a model", "POST", "/v2/models/echo/generate", `{"id":"7","x":[1,2,3,4],"temperature":0.5}`, 200, answer},
 		{"a version", "POST", "/v2/models/echo/versions/3/generate", `{"id":"7","parameters":{"x":[1,2,3,4]}}`, 200, answer},
 		{"no proper shape", "POST", "/v2/models/echo/generate", `{"x":1}`, 400, `{"error":"The schema can not convert input 'x' to tensor with proper shape: 1 elements do not make shape [-1,4]","code":"invalid","model":"echo","input":"x"}`},

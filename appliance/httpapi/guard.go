@@ -3,7 +3,6 @@ package httpapi
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"runtime/debug"
 
@@ -43,27 +42,43 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 		s.refuse(ctx, s.refusal(&ctx.Request.Header))
 		return
 	}
-	v := visitOf(ctx)
-	err := s.authorize(ctx, v)
-	defer s.close(ctx, v)
+	r := stateOf(ctx)
+	*r = state{match: s.router.find(&ctx.Request.Header)}
+	err := s.authorize(ctx, r)
+	defer s.close(ctx, r)
 	if err != nil {
 		s.turnAway(ctx, err)
 		return
 	}
-	v.body = s.newStream(ctx)
-	if isUpload(&ctx.Request.Header) || isInference(&ctx.Request.Header) {
-		s.serveStream(ctx, v.body)
+	r.body = s.newStream(ctx)
+	if r.stream {
+		s.answer(ctx, r)
 		return
 	}
-	b, body, err := s.readBody(ctx, v.body)
+	b, body, err := s.readBody(ctx, r.body)
 	if err != nil {
 		s.refuse(ctx, err)
 		return
 	}
 	defer b.free()
 	ctx.Request.SetBodyRaw(body)
-	s.routes(ctx)
-	guardHeaders(ctx)
+	s.answer(ctx, r)
+}
+
+// answer runs the handler of a request, and closes the connection when the body was not read to its end.
+func (s *Server) answer(ctx *fasthttp.RequestCtx, r *state) {
+	c := s.app.AcquireCtx(ctx)
+	defer s.app.ReleaseCtx(c)
+	if err := r.handler(c); err != nil {
+		s.writeError(ctx, err)
+	}
+	if r.isAdministration() {
+		ctx.Response.Header.Set(fiber.HeaderCacheControl, "no-store")
+		ctx.Response.Header.Set(fiber.HeaderXContentTypeOptions, "nosniff")
+	}
+	if !r.body.ended {
+		closeAfter(ctx)
+	}
 }
 
 // turnAway answers who may not do this. Where there is no body left to read the connection stays.
@@ -82,17 +97,6 @@ func (s *Server) refusal(header *fasthttp.RequestHeader) error {
 		return err
 	}
 	return edgewise.Errorf("httpapi.serve", edgewise.Busy, "the request was refused a moment ago, for a reason that has gone: try again")
-}
-
-// serveStream lets the handler read the body, and closes the connection when it did not read all of it.
-func (s *Server) serveStream(ctx *fasthttp.RequestCtx, in *stream) {
-	if in.reader == nil {
-		in.ended, in.err = true, io.EOF
-	}
-	s.routes(ctx)
-	if !in.ended {
-		closeAfter(ctx)
-	}
 }
 
 // refuse answers a request whose body is not read, or not to its end.

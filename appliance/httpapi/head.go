@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"bytes"
-	"fmt"
 	"net"
 	"net/netip"
 	"strconv"
@@ -87,12 +86,12 @@ func (s *Server) admit(header *fasthttp.RequestHeader) error {
 	if h.lengths == 0 {
 		return nil
 	}
-	limit := s.limitOf(header)
+	route := s.router.find(header).route
 	n, err := strconv.ParseInt(string(h.length), 10, 64)
 	switch {
-	case err != nil || n > limit.bytes:
-		return limit.exceeded()
-	case isPush(header):
+	case err != nil || n > route.limit.bytes:
+		return route.limit.exceeded()
+	case route.body == versionBody:
 		return s.deps.Library.Room(n)
 	}
 	return nil
@@ -198,79 +197,4 @@ func checkOrigin(h *head, method string) error {
 		return nil
 	}
 	return edgewise.Errorf("httpapi.admit", edgewise.Denied, "a page of origin %.260q may not change this server, which was addressed as %.260q", h.origin, h.host)
-}
-
-// limit bounds the body of a request.
-type limit struct {
-	what   string // what is bounded, for messages
-	bytes  int64
-	chunks int // of a chunked body; 0: any number
-}
-
-func (l limit) exceeded() error {
-	e := edgewise.Errorf("httpapi.admit", edgewise.TooLarge, "the body of %s may have at most %d bytes", l.what, l.bytes)
-	e.Limit = l.bytes
-	return e
-}
-
-func (l limit) choppy() error {
-	return &edgewise.Error{Op: "httpapi.stream.Read", Kind: edgewise.Invalid, Limit: int64(l.chunks), Err: fmt.Errorf("the body has more than %d chunks", l.chunks)}
-}
-
-// limitOf returns the bound of a request's body, by the same comparison of raw paths that routing makes.
-func (s *Server) limitOf(header *fasthttp.RequestHeader) limit {
-	path, _, _ := bytes.Cut(header.RequestURI(), []byte{'?'})
-	switch {
-	case header.IsPost() && bytes.HasPrefix(path, []byte("/v2/models/")) && takesTensors(path):
-		return limit{"an inference request (http.max_body_bytes)", s.cfg.MaxInferBytes, maxChunks}
-	case isSystemUpdate(header):
-		return limit{"an update of the system", MaxUpdateBytes, 0}
-	case isUpload(header):
-		return limit{"an upload (upload.max_bytes)", s.cfg.MaxUploadBytes, 0}
-	case header.IsPost() && bytes.HasPrefix(path, []byte("/api/v1/drafts/")) && bytes.HasSuffix(path, []byte("/trace")):
-		return limit{"an inference request (http.max_body_bytes)", s.cfg.MaxInferBytes, maxChunks}
-	case header.IsPost() && bytes.HasPrefix(path, []byte("/api/v1/steps/")):
-		return limit{"a request with a compiled step", maxStepBytes, maxChunks}
-	case header.IsPost() && bytes.HasPrefix(path, []byte("/v2/repository/models/")) && bytes.HasSuffix(path, []byte("/load")):
-		return limit{"a load with files (http.max_body_bytes)", s.cfg.MaxInferBytes, maxChunks}
-	}
-	return limit{"this request", s.cfg.MaxBodyBytes, maxChunks}
-}
-
-// takesTensors tells whether the last segment of a model's path is one that runs it.
-func takesTensors(path []byte) bool {
-	last := path[bytes.LastIndexByte(path, '/')+1:]
-	return string(last) == "infer" || string(last) == "generate" || string(last) == "generate_stream"
-}
-
-// isInference tells whether a request's body is that of an inference, which its handler reads.
-func isInference(header *fasthttp.RequestHeader) bool {
-	path, _, _ := bytes.Cut(header.RequestURI(), []byte{'?'})
-	return header.IsPost() && bytes.HasPrefix(path, []byte("/v2/models/")) && bytes.HasSuffix(path, []byte("/infer"))
-}
-
-// isUpload tells whether a request's body is handed to its handler as a stream.
-func isUpload(header *fasthttp.RequestHeader) bool {
-	return bytes.HasPrefix(header.RequestURI(), []byte("/api/")) && (isPush(header) || isPiece(header) || isSystemUpdate(header))
-}
-
-// isSystemUpdate tells whether a request brings an update: POST /api/v1/system/update.
-func isSystemUpdate(header *fasthttp.RequestHeader) bool {
-	path, _, _ := bytes.Cut(header.RequestURI(), []byte{'?'})
-	return header.IsPost() && string(path) == updatePath
-}
-
-// isPiece tells whether a request is a piece of an upload: PATCH /api/v1/uploads/{id}.
-func isPiece(header *fasthttp.RequestHeader) bool {
-	path, _, _ := bytes.Cut(header.RequestURI(), []byte{'?'})
-	id, ok := bytes.CutPrefix(path, []byte(uploadsPath+"/"))
-	return ok && string(header.Method()) == "PATCH" && len(id) > 0 && !bytes.ContainsRune(id, '/')
-}
-
-// isPush tells whether a request stores a version at once: POST /api/v1/models/{name}/versions.
-func isPush(header *fasthttp.RequestHeader) bool {
-	path, _, _ := bytes.Cut(header.RequestURI(), []byte{'?'})
-	name, ok := bytes.CutPrefix(path, []byte("/api/v1/models/"))
-	name, end := bytes.CutSuffix(name, []byte("/versions"))
-	return ok && end && header.IsPost() && len(name) > 0 && !bytes.ContainsRune(name, '/')
 }

@@ -62,7 +62,7 @@ func (s *Server) ask(c *fiber.Ctx, req *edgewise.Request, write func(*edgewise.R
 	}
 	client := connOf(c.Context())
 	req.Arrived = time.Now()
-	ctx := asked(client.watch(s.span.begin(req.Arrived)), client.visit.who)
+	ctx := asked(client.watch(s.span.begin(req.Arrived)), client.state.caller)
 	defer client.unwatch()
 	trace := s.trace(c, req)
 	if trace != nil {

@@ -18,6 +18,14 @@ type PageFile struct {
 	Policy       string // Content-Security-Policy
 }
 
+// pageFile answers GET outside the interfaces.
+func (s *Server) pageFile(c *fiber.Ctx) error {
+	if s.page(c.Context()) {
+		return nil
+	}
+	return s.unrouted(c)
+}
+
 // root tells a person with a browser or curl where they are: the one gets the page, the other a list.
 func (s *Server) root(c *fiber.Ctx) error {
 	if s.page(c.Context()) {
@@ -30,8 +38,8 @@ func (s *Server) root(c *fiber.Ctx) error {
 // are for browsers: any other client is told that there is nothing.
 func (s *Server) page(ctx *fasthttp.RequestCtx) bool {
 	request := &ctx.Request
-	name := request.URI().PathOriginal()
-	if s.deps.Page == nil || !ctx.IsGet() && !ctx.IsHead() || private(name) {
+	name := stateOf(ctx).path
+	if s.deps.Page == nil {
 		return false
 	}
 	if path.Ext(string(name)) == "" && !bytes.Contains(request.Header.Peek(fiber.HeaderAccept), []byte("text/html")) {

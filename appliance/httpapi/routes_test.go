@@ -10,13 +10,13 @@ import (
 )
 
 // route is a request and its whole answer.
-type route struct {
+type routeCase struct {
 	name, method, path, body string
 	status                   int
 	want                     string
 }
 
-func checkRoutes(t *testing.T, ts *testServer, routes []route) {
+func checkRoutes(t *testing.T, ts *testServer, routes []routeCase) {
 	t.Helper()
 	for _, test := range routes {
 		t.Run(test.name, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestInferenceProtocolRoutes(t *testing.T) {
 		`"inference_stats":{"success":{"count":7,"ns":70},"fail":{"count":0,"ns":0},"queue":{"count":0,"ns":0},"compute_input":{"count":0,"ns":0},` +
 		`"compute_infer":{"count":0,"ns":0},"compute_output":{"count":0,"ns":0},"cache_hit":{"count":0,"ns":0},"cache_miss":{"count":0,"ns":0}},` +
 		`"response_stats":{},"batch_stats":[],"memory_usage":[]}]}`
-	checkRoutes(t, startServer(t, nil), []route{
+	checkRoutes(t, startServer(t, nil), []routeCase{
 		{"live", "GET", "/v2/health/live", "", 200, ""},
 		{"live with a query", "GET", "/v2/health/live?x=y", "", 200, ""},
 		{"ready", "GET", "/v2/health/ready", "", 200, ""},
@@ -92,7 +92,7 @@ func TestInferenceProtocolRoutes(t *testing.T) {
 func TestAnUnhealthyServerAnswers400WithoutABody(t *testing.T) {
 	ts := startServer(t, nil)
 	ts.engine.notLive.Store(true)
-	checkRoutes(t, ts, []route{
+	checkRoutes(t, ts, []routeCase{
 		{"live", "GET", "/v2/health/live", "", 400, ""},
 		{"ready", "GET", "/v2/health/ready", "", 400, ""},
 	})
@@ -101,7 +101,7 @@ func TestAnUnhealthyServerAnswers400WithoutABody(t *testing.T) {
 func TestRepositoryRoutes(t *testing.T) {
 	ts := startServer(t, nil)
 	const all = `[{"name":"cold","version":"1","state":"UNAVAILABLE","reason":"unloaded"},{"name":"echo","version":"3","state":"READY"},{"name":"never"}]`
-	checkRoutes(t, ts, []route{
+	checkRoutes(t, ts, []routeCase{
 		{"index", "POST", "/v2/repository/index", "", 200, all},
 		{"index, all", "POST", "/v2/repository/index", `{"ready":false}`, 200, all},
 		{"index, ready", "POST", "/v2/repository/index", `{"ready":true}`, 200, `[{"name":"echo","version":"3","state":"READY"}]`},
@@ -143,7 +143,7 @@ func TestAdministrationRoutes(t *testing.T) {
 		version + `,{"name":"m","version":2,` + version + `],"kind":"onnx"}`
 	const missing = `{"error":"model \"none\" is not stored","code":"not_found","model":"none"}`
 	badName := `{"error":"model name \"a b\": character ' ' at byte 1 is not allowed: want ASCII letters, digits, '_', '-' and '.', beginning with a letter, a digit or '_'","code":"invalid"}`
-	checkRoutes(t, ts, []route{
+	checkRoutes(t, ts, []routeCase{
 		{"list", "GET", "/api/v1/models", "", 200, "[" + stored + "]"},
 		{"show", "GET", "/api/v1/models/m", "", 200, stored},
 		{"unknown model", "GET", "/api/v1/models/none", "", 404, missing},

@@ -1,7 +1,8 @@
 // Package httpapi is the HTTP door: KServe's v2 protocol with Triton's extensions, and the administration of the store.
 //
 // The life of a request: a connection is tracked (conn.go), its headers are judged before anything of its body is read
-// (head.go), its body is read within bounds or handed on as a stream (body.go, guard.go), a route answers it, and its
+// (head.go), the router finds its route (router.go, routes.go), which decides who may call it (authorize.go); its body is
+// read within bounds or handed on as a stream (body.go, guard.go), the handler answers it, and its
 // memory goes back when the answer has left.
 package httpapi
 
@@ -78,9 +79,9 @@ type Server struct {
 	cfg     Config
 	deps    Deps
 	http    *fasthttp.Server
-	routes  fasthttp.RequestHandler
-	table   []Route
-	access  access
+	app     *fiber.App // of the contexts that handlers get
+	table   []*route
+	router  *router
 	memory  memory
 	decoder *kserve.Decoder
 	panics  atomic.Uint64
@@ -108,15 +109,13 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if err != nil {
 		return nil, edgewise.Errorf("httpapi.New", edgewise.Invalid, "http: %w", err)
 	}
-	s := &Server{cfg: cfg, deps: deps, access: newAccess(), memory: memory{max: cfg.MaxInflightBytes}, decoder: kserve.NewDecoder(kserve.Limits{MaxJSON: cfg.MaxJSONBytes})}
+	s := &Server{cfg: cfg, deps: deps, memory: memory{max: cfg.MaxInflightBytes}, decoder: kserve.NewDecoder(kserve.Limits{MaxJSON: cfg.MaxJSONBytes})}
 	if s.forwarded, err = headerPattern(cfg.ForwardHeaders); err != nil {
 		return nil, edgewise.Errorf("httpapi.New", edgewise.Invalid, "http.forward_headers: %w", err)
 	}
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.span.base, s.span.timeout = s.base, cfg.RequestTimeout
 	app := fiber.New(fiber.Config{
-		CaseSensitive:                true,
-		StrictRouting:                true,
 		DisableStartupMessage:        true,
 		DisablePreParseMultipartForm: true,
 		StreamRequestBody:            true,
@@ -126,13 +125,9 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		WriteBufferSize:              answerBuffer,
 		ReadTimeout:                  cfg.HeaderTimeout,
 		IdleTimeout:                  cfg.IdleTimeout,
-		ErrorHandler:                 s.unrouted,
 	})
-	s.addRoutes(app)
-	for _, r := range app.GetRoutes(true) {
-		s.table = append(s.table, Route{r.Method, r.Path})
-	}
-	s.routes = app.Handler()
+	s.app = app
+	s.addRoutes()
 	s.http = app.Server()
 	s.http.Handler = s.serve
 	s.http.HeaderReceived = s.headerReceived
@@ -141,11 +136,16 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	return s, nil
 }
 
-// Route is a method and a path of the router, with :name for parameters.
-type Route struct{ Method, Path string }
-
-// Routes lists what the server answers.
-func (s *Server) Routes() []Route { return s.table }
+// addRoutes makes the router of the table.
+func (s *Server) addRoutes() {
+	s.table = s.routeTable()
+	page := &route{method: "GET", handler: s.pageFile, public: true}
+	none := &route{handler: s.unrouted, rights: edgewise.Admin}
+	for _, r := range append([]*route{page, none}, s.table...) {
+		r.complete(s.cfg)
+	}
+	s.router = newRouter(s.table, page, none)
+}
 
 // Serve answers requests from ln until Shutdown is called, and then returns nil; it closes ln. It may be called for
 // several listeners at once. Errors: Conflict after Shutdown, Internal when ln fails.

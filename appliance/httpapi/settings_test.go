@@ -66,7 +66,7 @@ func (f *fakeTraced) End(err error) {
 func TestLogSettings(t *testing.T) {
 	const preset = `{"log_file":"","log_info":true,"log_warning":true,"log_error":true,"log_verbose_level":0,"log_format":"default"}`
 	const changed = `{"log_file":"","log_info":false,"log_warning":true,"log_error":true,"log_verbose_level":2,"log_format":"ISO8601"}`
-	checkRoutes(t, startServer(t, nil), []route{
+	checkRoutes(t, startServer(t, nil), []routeCase{
 		{"at first", "GET", "/v2/logging", "", 200, preset},
 		{"nothing", "POST", "/v2/logging", "", 200, preset},
 		{"null and unknown", "POST", "/v2/logging", `{"log_info":null,"log_errors":false}`, 200, preset},
@@ -85,7 +85,7 @@ func TestTraceSettings(t *testing.T) {
 	const off = `{"log_frequency":"0","trace_count":"-1","trace_file":"","trace_level":["OFF"],"trace_mode":"triton","trace_rate":"1000"}`
 	const on = `{"log_frequency":"0","trace_count":"-1","trace_file":"","trace_level":["TIMESTAMPS","TENSORS"],"trace_mode":"triton","trace_rate":"5"}`
 	cleared := strings.ReplaceAll(on, `"trace_file":""`, `"trace_file":"trace_level;trace_rate;"`)
-	checkRoutes(t, startServer(t, nil), []route{
+	checkRoutes(t, startServer(t, nil), []routeCase{
 		{"of the server", "GET", "/v2/trace/setting", "", 200, off},
 		{"of a model", "GET", "/v2/models/echo/trace/setting", "", 200, off},
 		{"of an unknown model", "GET", "/v2/models/none/trace/setting", "", 404, noModel},

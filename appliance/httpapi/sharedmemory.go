@@ -22,19 +22,6 @@ type SharedMemory interface {
 	Open(name string, offset, size int64) (edgewise.Window, error)
 }
 
-func (s *Server) addSharedMemoryRoutes(get, post func(api, path string, h fiber.Handler)) {
-	const api = "shared-memory"
-	for _, path := range []string{"", "/region/:region"} {
-		const system, device = "/v2/systemsharedmemory", "/v2/cudasharedmemory"
-		get(api, system+path+"/status", s.regions)
-		post(api, system+path+"/unregister", s.unregisterRegion)
-		get(api, device+path+"/status", s.deviceRegions)
-		post(api, device+path+"/unregister", s.unregisterDeviceRegion)
-		post(api, system+path+"/register", s.registerRegion)
-		post(api, device+path+"/register", s.registerDeviceRegion)
-	}
-}
-
 // noRegionName refuses to register what has no name.
 func noRegionName(kind string) error {
 	return edgewise.Errorf("httpapi.noRegionName", edgewise.Invalid, "'region name' is necessary to register %s shared memory region", kind)

@@ -83,7 +83,7 @@ func (w *fakeWindow) Close()               { w.f.mu.Lock(); w.f.open--; w.f.mu.U
 func TestSharedMemoryRoutes(t *testing.T) {
 	ts := startServer(t, nil)
 	const a = `{"name":"a","key":"/k","offset":8,"byte_size":16}`
-	checkRoutes(t, ts, []route{
+	checkRoutes(t, ts, []routeCase{
 		{"nothing", "GET", "/v2/systemsharedmemory/status", "", 200, "[]"},
 		{"register", "POST", "/v2/systemsharedmemory/region/a/register", `{"key":"/k","offset":8,"byte_size":16}`, 200, ""},
 		{"register without offset", "POST", "/v2/systemsharedmemory/region/b/register", `{"key":"k","byte_size":4}`, 200, ""},

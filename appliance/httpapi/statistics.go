@@ -10,7 +10,7 @@ import (
 // statistics answers GET /v2/models/stats and GET /v2/models/{name}[/versions/{version}]/stats.
 func (s *Server) statistics(c *fiber.Ctx) error {
 	var id edgewise.ModelID
-	if c.Params("model") != "" {
+	if rawParam(c, "model") != "" {
 		var err error
 		if id, err = s.inferenceID(c); err != nil {
 			return err

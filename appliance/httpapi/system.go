@@ -54,22 +54,6 @@ type System interface {
 	LeaveSafeStart() error
 }
 
-func (s *Server) addSystemRoutes(app *fiber.App) {
-	if s.deps.System == nil {
-		return
-	}
-	app.Get(updatePath, func(c *fiber.Ctx) error { return writeJSON(c, s.deps.System.Update()) })
-	app.Post(updatePath, s.receiveUpdate)
-	app.Delete(updatePath, func(c *fiber.Ctx) error { return s.system(c)(s.deps.System.Cancel(s.as(c))) })
-	app.Post(updatePath+"/install", s.installUpdate)
-	app.Post("/api/v1/system/rollback", func(c *fiber.Ctx) error { return s.accepted(c)(s.deps.System.Rollback(s.as(c))) })
-	app.Post("/api/v1/system/restart", s.restart)
-	app.Post("/api/v1/system/factory-reset", s.factoryReset)
-	app.Get("/api/v1/system/failed-boot/log", s.bootLog)
-	app.Delete("/api/v1/system/failed-boot", func(c *fiber.Ctx) error { return done(c, s.deps.System.AcknowledgeBoot()) })
-	app.Delete("/api/v1/system/safe-start", func(c *fiber.Ctx) error { return done(c, s.deps.System.LeaveSafeStart()) })
-}
-
 // system answers with how the box is updated.
 func (s *Server) system(c *fiber.Ctx) func(admin.SystemUpdate, error) error {
 	return func(u admin.SystemUpdate, err error) error {
@@ -133,6 +117,20 @@ func (s *Server) installUpdate(c *fiber.Ctx) error {
 	}
 	return s.accepted(c)(s.deps.System.Install(ask))
 }
+
+// cancelUpdate ends an update that is not installed: DELETE /api/v1/system/update.
+func (s *Server) cancelUpdate(c *fiber.Ctx) error { return s.system(c)(s.deps.System.Cancel(s.as(c))) }
+
+// rollbackSystem goes back to the system before: POST /api/v1/system/rollback.
+func (s *Server) rollbackSystem(c *fiber.Ctx) error {
+	return s.accepted(c)(s.deps.System.Rollback(s.as(c)))
+}
+
+// acknowledgeBoot ends the notice of a failed start: DELETE /api/v1/system/failed-boot.
+func (s *Server) acknowledgeBoot(c *fiber.Ctx) error { return done(c, s.deps.System.AcknowledgeBoot()) }
+
+// leaveSafeStart ends the safe start: DELETE /api/v1/system/safe-start.
+func (s *Server) leaveSafeStart(c *fiber.Ctx) error { return done(c, s.deps.System.LeaveSafeStart()) }
 
 // restart restarts the box: POST /api/v1/system/restart.
 func (s *Server) restart(c *fiber.Ctx) error {

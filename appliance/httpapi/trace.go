@@ -24,7 +24,7 @@ func (s *Server) traceSettings(c *fiber.Ctx) error {
 
 // tracedModel returns the model in the path, if there is one.
 func (s *Server) tracedModel(c *fiber.Ctx) (string, error) {
-	if c.Params("model") == "" {
+	if rawParam(c, "model") == "" {
 		return "", nil
 	}
 	id, err := s.inferenceID(c)

@@ -76,23 +76,6 @@ type Jobs interface {
 	Discard(p *edgewise.Principal, id string) error
 }
 
-func (s *Server) addUploadRoutes(app *fiber.App) {
-	if s.deps.Uploads == nil {
-		return
-	}
-	app.Options(uploadsPath, s.uploadOptions)
-	app.Get(uploadsPath, s.listUploads)
-	app.Post(uploadsPath, s.createUpload)
-	app.Head(uploadsPath+"/:id", s.uploadOffset)
-	app.Get(uploadsPath+"/:id", s.getUpload)
-	app.Patch(uploadsPath+"/:id", s.sendUpload)
-	app.Delete(uploadsPath+"/:id", s.cancelUpload)
-	app.Get("/api/v1/jobs", func(c *fiber.Ctx) error { return writeJSON(c, s.deps.Jobs.List(who(c))) })
-	app.Get("/api/v1/jobs/:id", s.getJob)
-	app.Delete("/api/v1/jobs/:id", s.discardJob)
-	app.Post("/api/v1/jobs/:id/activate", s.activateJob)
-}
-
 // uploadOptions says what the upload server can: OPTIONS /api/v1/uploads.
 func (s *Server) uploadOptions(c *fiber.Ctx) error {
 	c.Set("Tus-Resumable", tusVersion)
@@ -269,6 +252,9 @@ func (s *Server) cancelUpload(c *fiber.Ctx) error {
 	target(c, id)
 	return done(c, s.deps.Uploads.Delete(s.base, who(c), id))
 }
+
+// listJobs lists the jobs of the caller: GET /api/v1/jobs.
+func (s *Server) listJobs(c *fiber.Ctx) error { return writeJSON(c, s.deps.Jobs.List(who(c))) }
 
 // getJob describes a job: GET /api/v1/jobs/{id}.
 func (s *Server) getJob(c *fiber.Ctx) error {

@@ -38,24 +38,6 @@ type Workshop interface {
 // maxStepBytes bounds the body of a request that carries a compiled step, in base64, and its source.
 const maxStepBytes = 40 << 20
 
-func (s *Server) addWorkshopRoutes(app *fiber.App) {
-	if s.deps.Workshop == nil {
-		return
-	}
-	app.Get("/api/v1/drafts", s.drafts)
-	app.Post("/api/v1/drafts", s.createDraft)
-	app.Get("/api/v1/drafts/:id", s.withID(func(_ context.Context, id string) (any, error) { return s.deps.Workshop.Draft(id) }))
-	app.Put("/api/v1/drafts/:id", s.saveDraft)
-	app.Delete("/api/v1/drafts/:id", s.deleteDraft)
-	app.Post("/api/v1/drafts/:id/validation", s.withID(func(_ context.Context, id string) (any, error) { return s.deps.Workshop.Validate(id) }))
-	app.Post("/api/v1/drafts/:id/trace", s.traceDraft)
-	app.Post("/api/v1/drafts/:id/publish", s.publishDraft)
-	app.Get("/api/v1/steps/gallery", func(c *fiber.Ctx) error { return writeJSON(c, s.deps.Workshop.Gallery()) })
-	app.Get("/api/v1/steps/library", func(c *fiber.Ctx) error { return writeJSON(c, s.deps.Workshop.StepLibrary()) })
-	app.Post("/api/v1/steps/trial", s.tryStep)
-	app.Post("/api/v1/steps/:model/versions", s.deployStep)
-}
-
 // withID answers with what is known of the id in the path.
 func (s *Server) withID(look func(ctx context.Context, id string) (any, error)) fiber.Handler {
 	return func(c *fiber.Ctx) error {

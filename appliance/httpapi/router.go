@@ -1,0 +1,190 @@
+package httpapi
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+)
+
+// maxParams bounds the parameters of a path.
+const maxParams = 2
+
+// methods are those that the server implements, in the order of an Allow header.
+var methods = [...]string{indexGET: "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"}
+
+// indexGET is where GET is in methods.
+const indexGET = 0
+
+// interfaces are the first segments of paths that are never files of the page.
+var interfaces = [...]string{"v2", "api", "metrics"}
+
+// router finds the route of a request. It is the only code that reads a path to decide anything: authorization, the
+// bound of the body and the audit log follow from the route. It compares the target as it came, up to the first '?':
+// nothing is decoded, joined or cleaned, and letters keep their case. It is not changed once it is made.
+type router struct {
+	roots [len(methods)]node
+	page  *route // of GET and HEAD outside the interfaces
+	none  *route // of everything else
+}
+
+// node is a place in the tree of one method: what may follow the segments that lead to it.
+type node struct {
+	fixed []child
+	param *node // for a segment that is not empty and not in fixed, or leads nowhere there
+	route *route
+}
+
+// child is a fixed segment and what may follow it. Lists are short, and comparing is quicker than hashing.
+type child struct {
+	segment string
+	node    *node
+}
+
+// child returns the node of a fixed segment, nil for none.
+func (n *node) child(segment []byte) *node {
+	for i := range n.fixed {
+		if n.fixed[i].segment == string(segment) {
+			return n.fixed[i].node
+		}
+	}
+	return nil
+}
+
+// match is what the router found: a route, and the segments of the path that stand for its parameters, percent-encoded
+// as they came. They are valid as long as the request is.
+type match struct {
+	*route
+	path   []byte
+	values [maxParams][]byte
+}
+
+// value returns the segment that stands for a parameter; nil when the route has none of that name.
+func (m *match) value(name string) []byte {
+	for i, have := range m.params {
+		if have == name {
+			return m.values[i]
+		}
+	}
+	return nil
+}
+
+// newRouter makes a router of a table. Two routes of the same method and path are a fault of the table.
+func newRouter(table []*route, page, none *route) *router {
+	r := &router{page: page, none: none}
+	for _, entry := range table {
+		r.roots[methodIndex([]byte(entry.method))].add(entry)
+	}
+	return r
+}
+
+func (n *node) add(entry *route) {
+	for segment := range strings.SplitSeq(entry.path[1:], "/") {
+		if name, ok := strings.CutPrefix(segment, ":"); ok {
+			entry.params = append(entry.params, name)
+			if n.param == nil {
+				n.param = &node{}
+			}
+			n = n.param
+			continue
+		}
+		next := n.child([]byte(segment))
+		if next == nil {
+			next = &node{}
+			n.fixed = append(n.fixed, child{segment, next})
+		}
+		n = next
+	}
+	if n.route != nil || len(entry.params) > maxParams {
+		panic("BUG: the route " + entry.method + " " + entry.path + " is in the table twice or has too many parameters")
+	}
+	n.route = entry
+}
+
+// find returns the route of a request. It returns page or none where the table has no route.
+func (r *router) find(header *fasthttp.RequestHeader) (m match) {
+	m.route, m.path = r.none, header.RequestURI()
+	if at := bytes.IndexByte(m.path, '?'); at >= 0 {
+		m.path = m.path[:at]
+	}
+	if len(m.path) == 0 || m.path[0] != '/' {
+		return m
+	}
+	if method := methodIndex(header.Method()); method >= 0 {
+		if m.route = r.roots[method].find(m.path[1:], &m.values, 0); m.route != nil {
+			return m
+		}
+		if header.IsHead() {
+			if m.route = r.roots[indexGET].find(m.path[1:], &m.values, 0); m.route != nil {
+				return m
+			}
+		}
+	}
+	m.route = r.none
+	if (header.IsGet() || header.IsHead()) && !isInterface(m.path) {
+		m.route = r.page
+	}
+	return m
+}
+
+// find walks down along path, without its first slash. Segments that are fixed come before parameters.
+func (n *node) find(path []byte, values *[maxParams][]byte, used int) *route {
+	segment, rest, more := path, []byte(nil), false
+	if at := bytes.IndexByte(path, '/'); at >= 0 {
+		segment, rest, more = path[:at], path[at+1:], true
+	}
+	if next := n.child(segment); next != nil {
+		if found := next.end(rest, more, values, used); found != nil {
+			return found
+		}
+	}
+	if n.param == nil || len(segment) == 0 {
+		return nil
+	}
+	values[used] = segment
+	return n.param.end(rest, more, values, used+1)
+}
+
+// end is find behind a segment that n stands for; more tells whether there is another one.
+func (n *node) end(rest []byte, more bool, values *[maxParams][]byte, used int) *route {
+	if !more {
+		return n.route
+	}
+	return n.find(rest, values, used)
+}
+
+// allowed lists the methods that a path has routes for, as an Allow header does; "" for none.
+func (r *router) allowed(path []byte) string {
+	var list []string
+	var values [maxParams][]byte
+	for i, method := range methods {
+		from := i
+		if method == "HEAD" {
+			from = indexGET
+		}
+		if len(path) > 0 && (r.roots[i].find(path[1:], &values, 0) != nil || r.roots[from].find(path[1:], &values, 0) != nil) {
+			list = append(list, method)
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+func methodIndex(method []byte) int {
+	for i, known := range methods {
+		if string(method) == known {
+			return i
+		}
+	}
+	return -1
+}
+
+// isInterface tells whether a path belongs to an interface and not to the page.
+func isInterface(path []byte) bool {
+	first, _, _ := bytes.Cut(path[min(1, len(path)):], []byte{'/'})
+	for _, name := range interfaces {
+		if string(first) == name {
+			return true
+		}
+	}
+	return false
+}
