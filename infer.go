@@ -82,8 +82,9 @@ func (u Usage) Add(other Usage) Usage {
 }
 
 // Inferer answers inference requests. Infer is safe for concurrent use and returns only when nobody reads the
-// request's tensors any more. Errors: Invalid (the request contradicts the model), NotFound (no such model or version),
-// Unavailable (not ready), Busy (a queue is full), Deadline, Canceled, Guest, Internal.
+// request's tensors any more. It says Queued before it waits for anything. Errors: Invalid (the request contradicts the
+// model), NotFound (no such model or version), Unavailable (not ready), Busy (a queue is full), Deadline, Canceled, Guest,
+// Internal.
 type Inferer interface {
 	Infer(ctx context.Context, req *Request) (*Response, error)
 }

@@ -30,6 +30,8 @@ type Ensemble struct {
 	gates    []*gate   // of the steps
 	measured *meter
 
+	sequences sequences
+
 	mu     sync.Mutex // guards closed, and inside being left for the last time
 	closed bool
 	inside sync.WaitGroup // requests in progress
@@ -79,10 +81,17 @@ func (e *Ensemble) infer(ctx context.Context, req *edgewise.Request) (*edgewise.
 	if err := e.config.Check(req); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(withoutPictures(ctx))
+	if req.Sequence.Active() {
+		leave, err := e.sequences.enter(ctx, req.Sequence)
+		defer leave()
+		if err != nil {
+			return nil, e.fail(err)
+		}
+	}
+	inside, cancel := context.WithCancel(withoutPictures(ctx))
 	defer cancel()
-	r := newRun(ctx, cancel, e, req)
-	r.begin()
+	r := newRun(inside, cancel, e, req)
+	r.begin(ctx)
 	r.others.Wait()
 	if r.failure != nil {
 		r.releaseAll()

@@ -100,6 +100,7 @@ func (z *zoo) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Respo
 	if z.models[req.Model.Name] == nil || req.Model.Version != 1 {
 		return nil, edgewise.Errorf("zoo", edgewise.NotFound, "Request for unknown model: '%s' is not found", req.Model.Name)
 	}
+	edgewise.Queued(ctx)
 	all, err := z.behave[req.Model.Name](ctx, req)
 	if err != nil {
 		return nil, err

@@ -7,11 +7,13 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// gate lets a number of requests of one step through at a time, in the order in which they came.
+// gate lets a number of requests of one step through at a time. They enter the queue of the step's model in the order in
+// which they came.
 type gate struct {
-	tokens  chan struct{} // one for each request inside; nil: no bound
-	waiting atomic.Int64
-	most    int64 // that may wait
+	tokens  chan struct{}  // one for each request inside; nil: no bound
+	order   edgewise.Order // of those that wait
+	present atomic.Int64   // inside and waiting
+	most    int64          // that may wait
 }
 
 func newGate(inflight uint32, most int) *gate {
@@ -21,31 +23,45 @@ func newGate(inflight uint32, most int) *gate {
 	return &gate{tokens: make(chan struct{}, inflight), most: int64(most)}
 }
 
-// enter waits for room. Errors: Busy when too many wait already, ctx's. waited tells whether there was no room at once.
-func (g *gate) enter(ctx context.Context) (waited bool, err error) {
-	if g.tokens == nil {
-		return false, nil
-	}
-	select {
-	case g.tokens <- struct{}{}:
-		return false, nil
-	default:
-	}
-	if g.waiting.Add(1) > g.most {
-		g.waiting.Add(-1)
-		return false, edgewise.Errorf("ensemble.enter", edgewise.Busy, "max_inflight_requests is reached and %d requests wait already", g.most)
-	}
-	defer g.waiting.Add(-1)
-	select {
-	case g.tokens <- struct{}{}:
-		return true, nil
-	case <-ctx.Done():
-		return true, ctx.Err()
-	}
+// entry is a request that a gate has let through.
+type entry struct {
+	ctx    context.Context // what the request goes on with
+	place  *edgewise.Place // nil: there is no bound
+	waited bool            // there was no room at once
 }
 
-func (g *gate) leave() {
+// enter waits for room. Errors: Busy when too many wait already, ctx's.
+func (g *gate) enter(ctx context.Context) (e entry, err error) {
+	if g.tokens == nil {
+		return entry{ctx: ctx}, nil
+	}
+	if g.present.Add(1) > g.most+int64(cap(g.tokens)) {
+		g.present.Add(-1)
+		return e, edgewise.Errorf("ensemble.enter", edgewise.Busy,
+			"max_inflight_requests is reached and %d requests wait already", g.most)
+	}
+	e.waited, e.place = len(g.tokens) == cap(g.tokens), g.order.NewPlace()
+	e.place.Take()
+	edgewise.Queued(ctx)
+	e.ctx = edgewise.WithQueued(ctx, e.place.Leave)
+	if err = e.place.Wait(ctx); err == nil {
+		select {
+		case g.tokens <- struct{}{}:
+			return e, nil
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	e.place.Leave()
+	g.present.Add(-1)
+	return e, err
+}
+
+// leave ends a request that was let through.
+func (g *gate) leave(e entry) {
 	if g.tokens != nil {
+		e.place.Leave()
 		<-g.tokens
+		g.present.Add(-1)
 	}
 }

@@ -17,6 +17,7 @@ type run struct {
 	wanted []int          // tensors to answer with, in the order of the response
 	needed []bool         // steps
 	others sync.WaitGroup // goroutines beside that of Infer
+	queued []func()       // by step: says that its request has entered its queue; nil: nobody wants to know
 
 	// A value is written once, before the steps that wait for it begin; they read it without the lock.
 	values []value
@@ -47,7 +48,7 @@ type lease struct {
 func newRun(ctx context.Context, cancel context.CancelFunc, e *Ensemble, req *edgewise.Request) *run {
 	g := e.graph
 	r := &run{
-		e: e, req: req, ctx: ctx, cancel: cancel, stopped: nobody,
+		e: e, req: req, ctx: edgewise.WithQueued(ctx, nil), cancel: cancel, stopped: nobody, queued: make([]func(), len(g.steps)),
 		needed: make([]bool, len(g.steps)), values: make([]value, len(g.tensors)), waiting: make([]int, len(g.steps)), uses: make([]int, len(g.tensors)),
 	}
 	for i, t := range g.outputs {
@@ -93,8 +94,9 @@ func (r *run) need(steps []bool) {
 	}
 }
 
-// begin gives the graph its inputs and runs until this goroutine finds nothing more to do.
-func (r *run) begin() {
+// begin gives the graph its inputs and runs until this goroutine finds nothing more to do. The ensemble's request, whose
+// context ctx is, has entered its queue when those of the first steps have.
+func (r *run) begin(ctx context.Context) {
 	g := r.e.graph
 	var ready []int
 	for _, in := range g.model.Input {
@@ -109,7 +111,18 @@ func (r *run) begin() {
 	for _, in := range g.model.Input {
 		ready = r.arrived(g.index[in.Name], ready)
 	}
+	for i, queued := range queuedSteps(ctx, len(ready)) {
+		r.queued[ready[i]] = queued
+	}
 	r.work(ready)
+}
+
+// context is that of a step's request.
+func (r *run) context(s int) context.Context {
+	if r.queued[s] == nil {
+		return r.ctx
+	}
+	return edgewise.WithQueued(r.ctx, r.queued[s])
 }
 
 // arrived counts a tensor as there and appends the steps that can begin.
@@ -134,6 +147,9 @@ func (r *run) work(ready []int) {
 		}
 		s := ready[0]
 		out, err := r.safely(s)
+		if queued := r.queued[s]; queued != nil {
+			queued() // for a step that asked nobody
+		}
 		ready = r.finish(s, out, err)
 	}
 }

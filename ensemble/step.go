@@ -62,7 +62,7 @@ func (r *run) run(i int, s *step) (*outcome, error) {
 	if s.fan != nil {
 		return r.fanOut(i, names, inputs, want, at)
 	}
-	response, err := r.ask(r.withPictures(r.ctx, s, at), i, inputs, want)
+	response, err := r.ask(r.withPictures(r.context(i), s, at), i, inputs, want)
 	if err != nil {
 		return nil, err
 	}
@@ -142,15 +142,16 @@ func (r *run) ask(ctx context.Context, i int, inputs []edgewise.Tensor, want []s
 	}
 	gate := r.e.gates[i]
 	start := time.Now()
-	waited, err := gate.enter(ctx)
-	if waited {
+	entered, err := gate.enter(ctx)
+	if entered.waited {
 		took := time.Since(start)
 		r.e.measured.step(i, func(st *edgewise.StepStatistics) { add(&st.Wait, took) })
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer gate.leave()
+	defer gate.leave(entered)
+	ctx = entered.ctx
 	s := &r.e.graph.steps[i]
 	req := &edgewise.Request{
 		ID: r.req.ID, Model: s.id, Inputs: inputs, Outputs: want, Parameters: r.req.Parameters,

@@ -44,6 +44,7 @@ func (s *Servable) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.
 	turn := s.order.arrive()
 	defer turn.leave()
 	response, err := s.infer(ctx, req)
+	edgewise.Queued(ctx) // in the order of answers
 	if waiting := turn.wait(ctx); waiting != nil && err == nil {
 		response.Release()
 		return nil, edgewise.Errorf("cache.Infer", edgewise.KindOf(waiting), "model %q: waiting for the answers to earlier requests: %w", s.version.ID.Name, waiting)

@@ -18,8 +18,16 @@ type fakeEngine struct {
 	loaded, dependents atomic.Bool
 	override           atomic.Pointer[edgewise.LoadOverride]
 
-	mu   sync.Mutex // guards hook
-	hook func(ctx context.Context, req *edgewise.Request) error
+	mu     sync.Mutex // guards what follows
+	hook   func(ctx context.Context, req *edgewise.Request) error
+	queued func(ctx context.Context, req *edgewise.Request) error
+}
+
+// onQueue sets what happens before a request is in its queue; onInfer what happens behind it.
+func (e *fakeEngine) onQueue(hook func(ctx context.Context, req *edgewise.Request) error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.queued = hook
 }
 
 func (e *fakeEngine) onInfer(hook func(ctx context.Context, req *edgewise.Request) error) {
@@ -31,8 +39,14 @@ func (e *fakeEngine) onInfer(hook func(ctx context.Context, req *edgewise.Reques
 // Infer echoes.
 func (e *fakeEngine) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
 	e.mu.Lock()
-	hook := e.hook
+	hook, queued := e.hook, e.queued
 	e.mu.Unlock()
+	if queued != nil {
+		if err := queued(ctx, req); err != nil {
+			return nil, err
+		}
+	}
+	edgewise.Queued(ctx)
 	if _, _, err := e.Version(req.Model); err != nil {
 		return nil, err
 	}

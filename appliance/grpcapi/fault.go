@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/tap"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/inference"
 	"github.com/edgewise-ai/edgewise/appliance/apistatus"
 )
 
@@ -92,8 +93,12 @@ func (s *Server) admit(ctx context.Context, info *tap.Info) (context.Context, er
 	if err != nil {
 		err = statusOf(err).Err()
 		s.calls.count(info.FullMethodName, status.Code(err))
+		return ctx, err
 	}
-	return authorized, err
+	if info.FullMethodName == inference.GRPCInferenceService_ModelInfer_FullMethodName {
+		authorized = arriving(authorized)
+	}
+	return authorized, nil
 }
 
 func (s *Server) noMemory() error {

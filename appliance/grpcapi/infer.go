@@ -16,6 +16,8 @@ import (
 
 // handleInfer is ModelInfer as the library calls it.
 func (s *Server) handleInfer(_ any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+	arrived := arrivalOf(ctx)
+	defer arrived.end()
 	in := &received{at: time.Now()}
 	if err := decode(in); err != nil {
 		return nil, err
@@ -31,7 +33,7 @@ func (s *Server) handleInfer(_ any, ctx context.Context, decode func(any) error,
 			return nil, err
 		}
 		s.compress(ctx)
-		out, err := s.run(ctx, req, in.at, wire.Form{})
+		out, err := s.run(ctx, req, in.at, wire.Form{}, arrived.place)
 		if err != nil {
 			return nil, err // not out, which would be an answer that is nil
 		}
@@ -40,7 +42,7 @@ func (s *Server) handleInfer(_ any, ctx context.Context, decode func(any) error,
 }
 
 // run answers one request that has been read. Nobody reads its tensors when run returns.
-func (s *Server) run(ctx context.Context, req *wire.Request, received time.Time, form wire.Form) (out *reply, err error) {
+func (s *Server) run(ctx context.Context, req *wire.Request, received time.Time, form wire.Form, place *edgewise.Place) (out *reply, err error) {
 	if err := s.forward(ctx, &req.Request); err != nil {
 		return nil, err
 	}
@@ -69,6 +71,9 @@ func (s *Server) run(ctx context.Context, req *wire.Request, received time.Time,
 	}
 	named := req.Model
 	lookup := func() (edgewise.ModelID, error) { return s.labelled(named, req.Label) }
+	if ctx, err = inOrder(ctx, place); err != nil {
+		return nil, err
+	}
 	if req.Model, err = lookup(); err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/encoding/gzip" // clients may compress with it too
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -97,11 +98,10 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		}
 	}
 	s.base, s.cancel = context.WithCancel(context.Background())
-	options := s.options()
-	if identity != nil {
-		options = append(options, grpc.Creds(identity))
+	if identity == nil {
+		identity = insecure.NewCredentials()
 	}
-	s.grpc = grpc.NewServer(options...)
+	s.grpc = grpc.NewServer(append(s.options(), grpc.Creds(observed{identity}), grpc.ReadBufferSize(0))...)
 	s.register()
 	return s, nil
 }

@@ -34,7 +34,7 @@ type pending struct {
 // stream answers ModelStreamInfer: requests run side by side, answers leave in the order of the requests.
 func (s *Server) stream(stream grpc.ServerStream) error {
 	ctx, cancel := context.WithCancel(stream.Context())
-	r := &reader{server: s, stream: stream, queue: make(chan *pending, maxPending), ended: make(chan error, 1), sequences: map[edgewise.Sequence]chan struct{}{}}
+	r := &reader{server: s, stream: stream, queue: make(chan *pending, maxPending), ended: make(chan error, 1)}
 	s.work.Go(func() { r.read(ctx) })
 	defer func() {
 		// What is in progress is given up. The reader ends when this handler has.
@@ -112,16 +112,13 @@ func asksForStatus(ctx context.Context) bool {
 	return len(values) > 0 && strings.EqualFold(values[0], "true")
 }
 
-// reader starts the requests of a stream.
+// reader starts the requests of a stream, which enter their queues in the order in which they were read.
 type reader struct {
 	server *Server
 	stream grpc.ServerStream
 	queue  chan *pending // in the order they were read; closed at the end
 	ended  chan error    // why: nil when the client has closed its side
-
-	// sequences holds the last request of each sequence, closed when it is done: its next one must find the state that it
-	// leaves.
-	sequences map[edgewise.Sequence]chan struct{}
+	order  edgewise.Order
 }
 
 // read reads until the client ends its side or the call ends.
@@ -159,19 +156,18 @@ func (r *reader) start(ctx context.Context, in *received) *pending {
 		return p
 	}
 	p.id = req.ID
-	before := r.follow(req.Sequence, p.done)
+	place := r.order.NewPlace()
+	place.Take()
 	r.server.work.Go(func() {
 		defer close(p.done)
 		defer in.release()
+		defer place.Leave()
 		defer func() {
 			if value := recover(); value != nil {
 				p.err = r.server.panicked(inference.GRPCInferenceService_ModelStreamInfer_FullMethodName, value)
 			}
 		}()
-		if before != nil {
-			<-before
-		}
-		p.out, p.err = r.server.run(ctx, req, in.at, wire.Form{Stream: true})
+		p.out, p.err = r.server.run(ctx, req, in.at, wire.Form{Stream: true}, place)
 	})
 	return p
 }
@@ -187,24 +183,4 @@ func (r *reader) parse(in *received) (*wire.Request, error) {
 		return &wire.Request{}, r.server.noMemory()
 	}
 	return wire.Parse(in.bytes, r.server.limits)
-}
-
-// follow puts a request, which closes done when it ends, behind the one before it in its sequence; nil: there is none.
-func (r *reader) follow(sequence edgewise.Sequence, done chan struct{}) (before chan struct{}) {
-	if !sequence.Active() {
-		return nil
-	}
-	if len(r.sequences) >= maxPending {
-		for key, last := range r.sequences {
-			select {
-			case <-last:
-				delete(r.sequences, key)
-			default:
-			}
-		}
-	}
-	key := edgewise.Sequence{ID: sequence.ID, Name: sequence.Name}
-	before = r.sequences[key]
-	r.sequences[key] = done
-	return before
 }

@@ -140,40 +140,6 @@ func TestStreamCancelReachesEveryRequest(t *testing.T) {
 	wantStatus(t, err, codes.Canceled, "")
 }
 
-// TestStreamKeepsSequencesInOrder: the next request of a sequence begins when the one before has ended; other sequences
-// do not wait.
-func TestStreamKeepsSequencesInOrder(t *testing.T) {
-	ts := start(t, nil)
-	release, order := make(chan struct{}), make(chan string, 300)
-	ts.engine.onInfer(func(_ context.Context, req *edgewise.Request) error {
-		if req.ID == "first" {
-			<-release
-		}
-		order <- req.ID
-		return nil
-	})
-	st := ts.openStream(t, t.Context())
-	in := func(id int64) func(r *request) {
-		return func(r *request) { r.Parameters = params{"sequence_id": intParam(id)} }
-	}
-	send(t, st, "first", 1, in(1))
-	send(t, st, "second", 1, in(1))
-	send(t, st, "other", 1, in(2))
-	if got := <-order; got != "other" {
-		t.Errorf("%s ran first", got)
-	}
-	close(release)
-	if a, b := <-order, <-order; a != "first" || b != "second" {
-		t.Errorf("ran %s before %s", a, b)
-	}
-	for i := range 3 * maxPending {
-		send(t, st, "x", 1, in(int64(i+3)))
-		if _, err := st.Recv(); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 func TestStreamSurvivesAPanic(t *testing.T) {
 	ts := start(t, nil)
 	ts.engine.onInfer(func(_ context.Context, req *edgewise.Request) error {

@@ -94,6 +94,7 @@ func (s *Scheduler) infer(ctx context.Context, req *edgewise.Request, start time
 	if err := s.queue.push(j); err != nil {
 		return nil, s.refusal(err)
 	}
+	edgewise.Queued(ctx)
 	s.await(j)
 	if j.err != nil {
 		return nil, j.err

@@ -111,6 +111,7 @@ func (s *Sequences) infer(ctx context.Context, req *edgewise.Request, start time
 		return nil, s.refusal(err, key)
 	}
 	defer s.table.inflight.Done()
+	edgewise.Queued(ctx)
 	if c.restarts {
 		s.logger.Warn("a sequence is started again before its end", "model", s.version.ID.String(), "sequence", key.String())
 	}

@@ -1,0 +1,211 @@
+package grpcapi
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"net"
+	"sync"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// The library starts the handlers of one connection in any order. So a ModelInfer has a place in the order of its
+// connection, which it takes when the last frame of its request is read: requests enter their queues in the order in
+// which they arrived whole. One that is still on its way holds nobody up, however slow or large it is. One that has
+// arrived holds others up while it is decoded and checked, and never while it waits in a queue or runs.
+//
+// The messages of one ModelStreamInfer have an order of their own (stream.go). HTTP/2 promises no order between a stream
+// and the calls beside it, and neither does the server.
+
+const (
+	prefaceBytes     = 24 // of an HTTP/2 client, before its first frame
+	frameHeaderBytes = 9
+	readBuffer       = 32 << 10 // of a connection
+
+	frameData    = 0
+	frameHeaders = 1
+	flagEnd      = 1 // END_STREAM, of frameData and frameHeaders
+)
+
+// arrivals is a connection that sees the frame headers which the library reads. The library reads frame by frame,
+// without a buffer of its own, so that a call's tap handle runs before anything behind its HEADERS frame is seen.
+type arrivals struct {
+	net.Conn
+	reader *bufio.Reader
+	order  edgewise.Order
+
+	skip   int // bytes before the next frame header
+	header [frameHeaderBytes]byte
+	have   int // bytes of header
+	opened uint32
+	whole  bool // the stream opened is complete with its HEADERS
+
+	mu      sync.Mutex                 // guards pending
+	pending map[uint32]*edgewise.Place // of open calls, by stream
+}
+
+func newArrivals(conn net.Conn) *arrivals {
+	return &arrivals{
+		Conn: conn, reader: bufio.NewReaderSize(conn, readBuffer), skip: prefaceBytes,
+		pending: map[uint32]*edgewise.Place{},
+	}
+}
+
+// Read reads for the library. One goroutine at a time calls it, which also runs the tap handle.
+func (a *arrivals) Read(p []byte) (int, error) {
+	n, err := a.reader.Read(p)
+	a.observe(p[:n])
+	return n, err
+}
+
+// observe finds the frame headers in what was read.
+func (a *arrivals) observe(p []byte) {
+	for len(p) > 0 {
+		if a.skip > 0 {
+			n := min(a.skip, len(p))
+			a.skip -= n
+			p = p[n:]
+			continue
+		}
+		n := copy(a.header[a.have:], p)
+		a.have += n
+		p = p[n:]
+		if a.have == frameHeaderBytes {
+			a.have = 0
+			a.frame()
+		}
+	}
+}
+
+// frame looks at a frame header: length (3 bytes), type, flags, stream (4).
+func (a *arrivals) frame() {
+	h := &a.header
+	a.skip = int(h[0])<<16 | int(h[1])<<8 | int(h[2])
+	stream, ends := binary.BigEndian.Uint32(h[5:])&(1<<31-1), h[4]&flagEnd != 0
+	switch h[3] {
+	case frameHeaders:
+		a.opened, a.whole = stream, ends
+	case frameData:
+		if !ends {
+			return
+		}
+		a.mu.Lock()
+		place := a.pending[stream]
+		a.mu.Unlock()
+		if place != nil {
+			place.Take()
+		}
+	}
+}
+
+// expect notes the place of a stream whose last frame is still to come; nil ends that.
+func (a *arrivals) expect(stream uint32, place *edgewise.Place) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if place == nil {
+		delete(a.pending, stream)
+		return
+	}
+	a.pending[stream] = place
+}
+
+// arrival is a call's place, from its tap handle to its end.
+type arrival struct {
+	place *edgewise.Place
+	conn  *arrivals
+	id    uint32 // of its HTTP/2 stream
+	stop  func() bool
+}
+
+type arrivalKey struct{}
+
+// arriving gives the call whose HEADERS frame was read last its place. It runs in the tap handle.
+func arriving(ctx context.Context) context.Context {
+	p, _ := peer.FromContext(ctx)
+	if p == nil {
+		return ctx
+	}
+	info, ok := p.AuthInfo.(arrivalInfo)
+	if !ok {
+		return ctx
+	}
+	v := &arrival{place: info.arrivals.order.NewPlace(), conn: info.arrivals, id: info.arrivals.opened}
+	if v.conn.whole {
+		v.place.Take()
+	} else {
+		v.conn.expect(v.id, v.place)
+	}
+	v.stop = context.AfterFunc(ctx, v.leave) // a call may end without ever having had a handler
+	return context.WithValue(ctx, arrivalKey{}, v)
+}
+
+// arrivalOf returns a call's place. One of a connection that is not observed is before nobody.
+func arrivalOf(ctx context.Context) *arrival {
+	if v, ok := ctx.Value(arrivalKey{}).(*arrival); ok {
+		return v
+	}
+	return &arrival{place: new(edgewise.Order).NewPlace()}
+}
+
+// end leaves the place of a call whose handler has ended.
+func (v *arrival) end() {
+	if v.stop == nil || v.stop() {
+		v.leave()
+	}
+}
+
+func (v *arrival) leave() {
+	v.place.Leave()
+	if v.conn != nil {
+		v.conn.expect(v.id, nil)
+	}
+}
+
+// inOrder waits for the request's place, and returns a context in which the place is left when the request has entered
+// its queue.
+func inOrder(ctx context.Context, place *edgewise.Place) (context.Context, error) {
+	if err := place.Wait(ctx); err != nil {
+		return ctx, edgewise.Errorf("grpcapi.inOrder", edgewise.KindOf(err), "waiting for earlier requests: %w", err)
+	}
+	return edgewise.WithQueued(ctx, place.Leave), nil
+}
+
+// observed makes arrivals of the connections of its credentials; nil: of connections in plain text.
+type observed struct {
+	credentials.TransportCredentials
+}
+
+// arrivalInfo is what a call's peer says of its connection.
+type arrivalInfo struct {
+	credentials.AuthInfo
+	arrivals *arrivals
+}
+
+// GetCommonAuthInfo says how a connection is protected.
+func (i arrivalInfo) GetCommonAuthInfo() credentials.CommonAuthInfo {
+	if common, ok := i.AuthInfo.(interface {
+		GetCommonAuthInfo() credentials.CommonAuthInfo
+	}); ok {
+		return common.GetCommonAuthInfo()
+	}
+	return credentials.CommonAuthInfo{}
+}
+
+// ServerHandshake does that of the credentials.
+func (o observed) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, info, err := o.TransportCredentials.ServerHandshake(raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	a := newArrivals(conn)
+	return a, arrivalInfo{info, a}, nil
+}
+
+// Clone returns a copy.
+func (o observed) Clone() credentials.TransportCredentials {
+	return observed{o.TransportCredentials.Clone()}
+}
