@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -47,10 +48,28 @@ type source struct {
 }
 
 func newSources(l *library, c config.Repository, logger *slog.Logger) *sources {
+	c.Folders = distinct(c.Folders)
 	return &sources{
 		library: l, config: c, logger: logger, models: map[string]*source{}, open: map[edgewise.ModelID]int{}, bringing: map[string]bool{},
 		loading: len(c.Folders) > 0,
 	}
+}
+
+// distinct leaves out the folders that were named before, in whatever spelling.
+func distinct(folders []string) []string {
+	var list []string
+	seen := map[string]bool{}
+	for _, dir := range folders {
+		place := filepath.Clean(dir)
+		if absolute, err := filepath.Abs(dir); err == nil {
+			place = absolute
+		}
+		if !seen[place] {
+			seen[place] = true
+			list = append(list, dir)
+		}
+	}
+	return list
 }
 
 // enabled tells whether there are repositories at all.

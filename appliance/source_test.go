@@ -327,3 +327,14 @@ func TestALoadThatFailsIsInvalid(t *testing.T) {
 	f.wantRefusal(f.load("none"), edgewise.Invalid, "failed to load 'none', failed to poll from model repository")
 	f.must(f.engine.Unload(t.Context(), "none", true))
 }
+
+// TestTheSameRepositoryTwiceIsOne names a folder in three spellings: its models appear once.
+func TestTheSameRepositoryTwiceIsOne(t *testing.T) {
+	f := newFolder(t, config.ControlExplicit)
+	f.write("m/1/model.onnx", "one")
+	c := f.sources.config
+	c.Folders = []string{f.dir, f.dir + "/", filepath.Join(f.dir, "x") + "/.."}
+	f.sources.config = newSources(f.library, c, f.sources.logger).config
+	f.must(f.load("m"))
+	f.wantAnswer("m", "one")
+}

@@ -165,7 +165,23 @@ func (c Config) Validate() error {
 	if c.HTTP.MaxBodyBytes > c.HTTP.MaxInflightBytes {
 		p.add(fmt.Errorf("http.max_body_bytes: want at most http.max_inflight_bytes, which is %v, got %v", c.HTTP.MaxInflightBytes, c.HTTP.MaxBodyBytes))
 	}
+	p.add(c.apart())
 	return p.err()
+}
+
+// apart refuses one address for two servers, but for port 0, which is another one each time.
+func (c Config) apart() error {
+	of := map[string]string{}
+	for _, server := range []struct{ key, address string }{{"http.address", c.HTTP.Address}, {"grpc.address", c.GRPC.Address}, {"metrics.address", c.Metrics.Address}} {
+		if server.address == "" || strings.HasSuffix(server.address, ":0") {
+			continue
+		}
+		if other := of[server.address]; other != "" {
+			return fmt.Errorf("%s and %s: two servers cannot listen at the same address and port %s", other, server.key, server.address)
+		}
+		of[server.address] = server.key
+	}
+	return nil
 }
 
 func sorted(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -39,22 +40,28 @@ func set(field any, text string) (err error) {
 		}
 		*f = d
 	case *[]string:
-		*f = list(text)
+		*f, err = list(text)
 	default:
 		err = errors.New("BUG: a key of an unknown type")
 	}
 	return err
 }
 
-// list reads names separated by commas.
-func list(text string) []string {
+// list reads names separated by commas, or a list of texts in JSON, where names may hold commas themselves.
+func list(text string) ([]string, error) {
 	names := []string{}
+	if strings.HasPrefix(text, "[") {
+		if err := json.Unmarshal([]byte(text), &names); err != nil {
+			return nil, fmt.Errorf("want names separated by commas, or a list of texts in JSON, got %.80q", text)
+		}
+		return names, nil
+	}
 	for name := range strings.SplitSeq(text, ",") {
 		if name = strings.TrimSpace(name); name != "" {
 			names = append(names, name)
 		}
 	}
-	return names
+	return names, nil
 }
 
 var plain = regexp.MustCompile(`^[a-zA-Z/.][a-zA-Z0-9/._-]*$`)

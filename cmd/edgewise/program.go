@@ -56,19 +56,32 @@ type usageError struct{ error }
 
 func (p *program) run(ctx context.Context, args []string) int {
 	root := p.root()
-	if len(args) > 0 && args[0] == "serve" {
-		args = joined(args)
+	args, err := readable(root, args)
+	if err == nil {
+		root.SetArgs(args)
+		root.SetIn(p.in)
+		root.SetOut(p.out)
+		root.SetErr(p.err)
+		err = root.ExecuteContext(ctx)
 	}
-	root.SetArgs(args)
-	root.SetIn(p.in)
-	root.SetOut(p.out)
-	root.SetErr(p.err)
-	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
 	}
 	p.report(err)
 	return exitCode(err)
+}
+
+// readable rewrites the arguments of serve, which takes Triton's, for the library that reads them.
+func readable(root *cobra.Command, args []string) ([]string, error) {
+	if len(args) == 0 || args[0] != "serve" {
+		return args, nil
+	}
+	cmd, _, err := root.Find(args[:1])
+	if err != nil {
+		return nil, err
+	}
+	rest, err := asGetopt(cmd, args[1:])
+	return append(args[:1:1], rest...), err
 }
 
 // report prints an error: as text, or as JSON where JSON was asked for.

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -19,9 +21,10 @@ import (
 
 // tritonFlags are the flags of Triton's own command line as they were given: each stands for keys of the configuration.
 type tritonFlags struct {
-	values map[string]string // of the configuration, by key
-	given  map[string]string // the last text of each flag
-	notes  []note            // flags that have no effect here
+	values map[string]string   // of the configuration, by key
+	lists  map[string][]string // of those values that are lists, by key
+	given  map[string]string   // the last text of each flag
+	notes  []note              // flags that have no effect here
 }
 
 // note is a flag that is taken and does nothing, and why.
@@ -77,7 +80,7 @@ func truthOf(text string) (bool, error) {
 
 // register adds Triton's flags to a command.
 func (t *tritonFlags) register(cmd *cobra.Command) {
-	t.values, t.given = map[string]string{}, map[string]string{}
+	t.values, t.lists, t.given = map[string]string{}, map[string][]string{}, map[string]string{}
 	for _, f := range tritonTable() {
 		flag := cmd.Flags().VarPF(&pflagValue{f, t}, f.name, "", "as Triton's")
 		flag.Hidden = true
@@ -85,34 +88,6 @@ func (t *tritonFlags) register(cmd *cobra.Command) {
 			flag.NoOptDefVal = "true"
 		}
 	}
-}
-
-// tritonTruths lists the flags whose value may stand apart although they may also have none.
-func tritonTruths() map[string]bool {
-	names := map[string]bool{}
-	for _, f := range tritonTable() {
-		if f.yes {
-			names["--"+f.name] = true
-		}
-	}
-	return names
-}
-
-// joined writes "--flag", "true" as "--flag=true", as Triton reads it.
-func joined(arguments []string) []string {
-	truths := tritonTruths()
-	var out []string
-	for i := 0; i < len(arguments); i++ {
-		if truths[arguments[i]] && i+1 < len(arguments) {
-			if _, err := truthOf(arguments[i+1]); err == nil {
-				out = append(out, arguments[i]+"="+arguments[i+1])
-				i++
-				continue
-			}
-		}
-		out = append(out, arguments[i])
-	}
-	return out
 }
 
 // with adds what the flags stand for to the values of the configuration. base is the configuration without them.
@@ -211,22 +186,28 @@ func truth(flag, name string) tritonFlag {
 	return f
 }
 
-// list is a flag that may be repeated, each value one of a list.
+// word is a flag whose text is one of a key's words, in capitals or not.
+func word(flag, key string) tritonFlag {
+	return tritonFlag{name: flag, apply: func(t *tritonFlags, text string) error { t.values[key] = strings.ToLower(text); return nil }}
+}
+
+// list is a flag that may be repeated, each value one of a list. A value that is there already is not taken again.
 func list(flag, key string) tritonFlag {
 	return tritonFlag{name: flag, apply: func(t *tritonFlags, text string) error {
-		if strings.Contains(text, ",") {
-			return fmt.Errorf("%.80q: a ',' cannot be part of it", text)
+		if !slices.Contains(t.lists[key], text) {
+			t.append(key, text)
 		}
-		t.append(key, text)
 		return nil
 	}}
 }
 
-func (t *tritonFlags) append(key, text string) {
-	if before := t.values[key]; before != "" {
-		text = before + "," + text
-	}
-	t.values[key] = text
+func (t *tritonFlags) append(key, text string) { t.setList(key, append(t.lists[key], text)) }
+
+// setList writes a list as JSON, since its values may hold commas.
+func (t *tritonFlags) setList(key string, values []string) {
+	t.lists[key] = values
+	text, _ := json.Marshal(values) // texts are always JSON
+	t.values[key] = string(text)
 }
 
 // span is a flag whose number of units is a key's duration.
@@ -241,9 +222,33 @@ func span(flag, key string, unit time.Duration) tritonFlag {
 	}}
 }
 
-// pointless is a flag that has nothing to do here.
-func pointless(flag, reason string) tritonFlag {
-	return tritonFlag{name: flag, apply: func(t *tritonFlags, _ string) error { t.note(flag, reason); return nil }}
+// pointless is a flag that has nothing to do here. Its value is looked at all the same by checks.
+func pointless(flag, reason string, checks ...func(text string) error) tritonFlag {
+	return tritonFlag{name: flag, apply: func(t *tritonFlags, text string) error {
+		for _, check := range checks {
+			if err := check(text); err != nil {
+				return err
+			}
+		}
+		t.note(flag, reason)
+		return nil
+	}}
+}
+
+// number checks that a value is a whole number within bounds.
+func number(low, high int64) func(text string) error {
+	return func(text string) error {
+		n, err := strconv.ParseInt(text, 10, 64)
+		switch {
+		case err != nil:
+			return fmt.Errorf("want a whole number, got %.40q", text)
+		case n < low && high == math.MaxInt64:
+			return fmt.Errorf("must be greater than %d, got %d", low-1, n)
+		case n < low || n > high:
+			return fmt.Errorf("must be in the range %d to %d, got %d", low, high, n)
+		}
+		return nil
+	}
 }
 
 // never is a flag for something that is not served: only its off value is taken.

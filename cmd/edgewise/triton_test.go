@@ -24,10 +24,14 @@ func parsed(environment []string, words ...string) (config.Config, *tritonFlags,
 	}, Args: arguments()}
 	s.flags(cmd)
 	triton.register(cmd)
-	cmd.SetArgs(joined(words))
+	arguments, err := asGetopt(cmd, words)
+	if err != nil {
+		return c, &triton, err
+	}
+	cmd.SetArgs(arguments)
 	cmd.SetOut(io.Discard)
 	cmd.SetErr(io.Discard)
-	err := cmd.Execute()
+	err = cmd.Execute()
 	return c, &triton, err
 }
 
@@ -49,6 +53,19 @@ func TestTritonFlags(t *testing.T) {
 	for _, test := range []struct{ arguments, key, want string }{
 		{"--id=box", "server.id", "box"},
 		{"--model-repository=/a --model-store /b", "repository.folders", "[/a, /b]"},
+		{"--model-repository=/a,b --model-repository=/c", "repository.folders", `[/a,b, /c]`},
+		{"--model-repository=/a --model-repository=/b --model-repo=/a", "repository.folders", "[/a, /b]"},
+		{"--load-model=a,b", "repository.load_models", "[a,b]"},
+		{"--model-control-mode=EXPLICIT", "repository.control_mode", "explicit"},
+		{"--log-warn=false", "log.warning", "false"},
+		{"--log-warn false", "log.warning", "false"},
+		{"--log-warn", "log.warning", "true"},
+		{"--log-verb 3", "log.verbose", "3"},
+		{"--http-po=9000", "http.address", "127.0.0.1:9000"},
+		{"--id --log-warn", "server.id", "--log-warn"},
+		{"--trace-level=on", "trace.levels", "[TIMESTAMPS]"},
+		{"--trace-config level=OFF --trace-config level=TIMESTAMPS", "trace.levels", "[OFF]"},
+		{"--http-restricted-api=health:k=a,b", "http.restricted_api", "[health:k=a,b]"},
 		{"--model-control-mode explicit", "repository.control_mode", "explicit"},
 		{"--load-model=a --load-model b", "repository.load_models", "[a, b]"},
 		{"--repository-poll-secs 3", "repository.poll_interval", "3s"},
@@ -180,31 +197,45 @@ func TestPointlessFlagsAreNoted(t *testing.T) {
 
 func TestFlagsThatAreRefused(t *testing.T) {
 	for arguments, want := range map[string]string{
-		"--no-such-flag=1":                             "unknown flag: --no-such-flag",
-		"--strict-readiness=maybe":                     "want true or false",
-		"--http-port=70000":                            "want a port from 0 to 65535",
-		"--grpc-port=x":                                "want a port",
-		"--exit-timeout-secs=-1":                       "want a number of units of 1s",
-		"--model-control-mode=auto":                    "repository.control_mode: want one of none, poll, explicit",
-		"--model-namespacing=true":                     "give them names of their own",
-		"--allow-sagemaker=true":                       "SageMaker's routes are not served",
-		"--allow-vertex-ai=true":                       "Vertex AI's routes are not served",
-		"--cache-config=redis,host=x":                  `only the cache "local"`,
-		"--cache-config=local,entries=1":               "want local,size=bytes",
-		"--rate-limit=always":                          "want one of off, execution_count",
-		"--backend-config=onnxruntime":                 "want backend,name=value",
-		"--model-repository=/a,/b":                     "a ',' cannot be part of it",
-		"--log-format=xml":                             "want default or ISO8601",
-		"--trace-config=x":                             "want name=value",
-		"--trace-config=triton,x=1":                    "there is no setting",
-		"--trace-level=LOW":                            "want OFF, TIMESTAMPS or TENSORS",
-		"--http-max-input-size=0":                      "want a number of bytes above 0",
-		"--http-restricted-api=health":                 "want API,API:key=value",
-		"--http-restricted-api=x:k=v":                  "http.restricted_api: want groups",
-		"--metrics-config=x":                           "want name=value",
-		"--grpc-infer-response-compression-level=most": "grpc.response_compression: want one of",
+		"--no-such-flag=1":               "unknown flag: --no-such-flag",
+		"--strict-readiness=maybe":       "want true or false",
+		"--http-port=70000":              "want a port from 0 to 65535",
+		"--grpc-port=x":                  "want a port",
+		"--exit-timeout-secs=-1":         "want a number of units of 1s",
+		"--model-control-mode=auto":      "repository.control_mode: want one of none, poll, explicit",
+		"--model-namespacing=true":       "give them names of their own",
+		"--allow-sagemaker=true":         "SageMaker's routes are not served",
+		"--allow-vertex-ai=true":         "Vertex AI's routes are not served",
+		"--cache-config=redis,host=x":    `only the cache "local"`,
+		"--cache-config=local,entries=1": "want local,size=bytes",
+		"--rate-limit=always":            "want one of off, execution_count",
+		"--backend-config=onnxruntime":   "want backend,name=value",
+		"--log=true":                     "option '--log' is ambiguous; possibilities: '--log-error' '--log-file' '--log-format' '--log-info' '--log-verbose' '--log-warning'",
+		"--http-restricted-api=health:a=b --http-restricted-api=metadata,health:c=d":           "restricted api 'health' can not be specified in multiple config groups",
+		"--grpc-restricted-protocol=health:a=b --grpc-restricted-protocol=metadata,health:c=d": "restricted protocol 'health' can not be specified in multiple config groups",
+		"--grpc-restricted-protocol=model-reposit:k=v":                                         "unknown restricted protocol 'model-reposit'",
+		"--model-load-gpu-limit=-1:0.6":                                                        "expects device ID >= 0, got -1",
+		"--model-load-gpu-limit=0:-0.4":                                                        "expects limit fraction to be in range [0.0, 1.0], got -0.4",
+		"--model-load-gpu-limit=0":                                                             "want device:fraction",
+		"--grpc-infer-thread-count=1":                                                          "must be in the range 2 to 128",
+		"--grpc-infer-thread-count=129":                                                        "must be in the range 2 to 128",
+		"--grpc-max-response-pool-size=0":                                                      "must be greater than 0",
+		"--http-thread-count=x":                                                                "want a whole number",
+		"--model-config-name=":                                                                 "empty argument for --model-config-name",
+		"--cache-config=local,size=1048576 --response-cache-byte-size=1048576":                 "the response cache is given twice",
+		"--http-port=8000 --grpc-port=8000":                                                    "at the same address and port",
+		"--log-format=xml":                                                                     "want default or ISO8601",
+		"--trace-config=x":                                                                     "want name=value",
+		"--trace-config=triton,x=1":                                                            "there is no setting",
+		"--trace-level=LOW":                                                                    "want OFF, TIMESTAMPS or TENSORS",
+		"--http-max-input-size=0":                                                              "--http-max-input-size must be greater than 0",
+		"--http-max-input-size=-1024":                                                          "--http-max-input-size must be greater than 0",
+		"--http-restricted-api=health":                                                         "want API,API:key=value",
+		"--http-restricted-api=x:k=v":                                                          "unknown restricted api 'x'",
+		"--metrics-config=x":                                                                   "want name=value",
+		"--grpc-infer-response-compression-level=most":                                         "grpc.response_compression: want one of",
 	} {
-		if _, _, err := parsed(nil, arguments); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := parsed(nil, strings.Fields(arguments)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", arguments, err, want)
 		}
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,10 +29,16 @@ func modelFlags() []tritonFlag {
 		key("id", "server.id"),
 		list("model-repository", "repository.folders"),
 		list("model-store", "repository.folders"),
-		key("model-control-mode", "repository.control_mode"),
+		word("model-control-mode", "repository.control_mode"),
 		list("load-model", "repository.load_models"),
 		span("repository-poll-secs", "repository.poll_interval", time.Second),
-		key("model-config-name", "repository.config_name"),
+		{name: "model-config-name", apply: func(t *tritonFlags, text string) error {
+			if text == "" {
+				return errors.New("empty argument for --model-config-name")
+			}
+			t.values["repository.config_name"] = text
+			return nil
+		}},
 		truth("exit-on-error", "repository.exit_on_error"),
 		truth("strict-readiness", "engine.strict_readiness"),
 		span("exit-timeout-secs", "shutdown.timeout", time.Second),
@@ -45,13 +53,13 @@ func modelFlags() []tritonFlag {
 		key("model-load-thread-count", "engine.load_concurrency"),
 		key("model-load-retry-count", "repository.load_retries"),
 		never("model-namespacing", "models of the same name in several repositories are not served: give them names of their own"),
-		pointless("model-load-gpu-limit", "gpu.max_memory_bytes bounds what models take of each GPU"),
+		pointless("model-load-gpu-limit", "gpu.max_memory_bytes bounds what models take of each GPU", gpuLimit),
 		{name: "backend-config", apply: backendConfig},
 		pointless("backend-directory", oneBackend),
 		pointless("repoagent-directory", "the repository agent checksum is built in, and others are native code, which is never run"),
 		{name: "cache-config", apply: cacheConfig},
 		pointless("cache-directory", "the response cache is built in"),
-		key("response-cache-byte-size", "engine.response_cache_bytes"),
+		{name: "response-cache-byte-size", apply: cacheSize("cache-config")},
 		{name: "host-policy", apply: func(t *tritonFlags, _ string) error {
 			t.note("host-policy", "cores are shared by all models: onnx.threads bounds them")
 			return nil
@@ -65,20 +73,20 @@ func doorFlags() []tritonFlag {
 		kept("http-address"), kept("http-port"),
 		truth("reuse-http-port", "http.reuse_port"),
 		key("http-header-forward-pattern", "http.forward_headers"),
-		pointless("http-thread-count", goroutines),
+		pointless("http-thread-count", goroutines, number(1, math.MaxInt64)),
 		{name: "http-max-input-size", apply: httpMaxInput},
-		{name: "http-restricted-api", apply: restricted("http.restricted_api")},
+		{name: "http-restricted-api", apply: restricted("http.restricted_api", "api")},
 		{name: "allow-grpc", yes: true, apply: kept("").apply},
 		kept("grpc-address"), kept("grpc-port"),
 		truth("reuse-grpc-port", "grpc.reuse_port"),
 		key("grpc-header-forward-pattern", "grpc.forward_headers"),
-		pointless("grpc-infer-thread-count", goroutines),
-		pointless("grpc-infer-allocation-pool-size", noPools),
-		pointless("grpc-max-response-pool-size", noPools),
+		pointless("grpc-infer-thread-count", goroutines, number(2, 128)),
+		pointless("grpc-infer-allocation-pool-size", noPools, number(math.MinInt64, math.MaxInt64)),
+		pointless("grpc-max-response-pool-size", noPools, number(1, math.MaxInt64)),
 		{name: "grpc-use-ssl", yes: true, apply: kept("").apply},
 		{name: "grpc-use-ssl-mutual", yes: true, apply: kept("").apply},
 		kept("grpc-server-cert"), kept("grpc-server-key"), kept("grpc-root-cert"),
-		key("grpc-infer-response-compression-level", "grpc.response_compression"),
+		word("grpc-infer-response-compression-level", "grpc.response_compression"),
 		span("grpc-keepalive-time", "grpc.keepalive_time", time.Millisecond),
 		span("grpc-keepalive-timeout", "grpc.keepalive_timeout", time.Millisecond),
 		truth("grpc-keepalive-permit-without-calls", "grpc.keepalive_permit_without_calls"),
@@ -87,7 +95,7 @@ func doorFlags() []tritonFlag {
 		pointless("grpc-http2-max-ping-strikes", "two strikes are allowed, as by Triton's default"),
 		span("grpc-max-connection-age", "grpc.max_connection_age", time.Millisecond),
 		span("grpc-max-connection-age-grace", "grpc.max_connection_age_grace", time.Millisecond),
-		{name: "grpc-restricted-protocol", apply: restricted("grpc.restricted_api")},
+		{name: "grpc-restricted-protocol", apply: restricted("grpc.restricted_api", "protocol")},
 		never("allow-sagemaker", "SageMaker's routes are not served"),
 		pointless("sagemaker-port", "SageMaker's routes are not served"),
 		pointless("sagemaker-safe-port-range", "SageMaker's routes are not served"),
@@ -115,7 +123,7 @@ func otherFlags() []tritonFlag {
 		{name: "trace-level", apply: traceLevel},
 		key("trace-rate", "trace.rate"),
 		key("trace-count", "trace.count"), key("trace-log-frequency", "trace.log_frequency"),
-		key("rate-limit", "engine.rate_limit"),
+		word("rate-limit", "engine.rate_limit"),
 		{name: "rate-limit-resource", apply: rateLimitResource},
 		pointless("pinned-memory-pool-byte-size", noPools),
 		pointless("cuda-memory-pool-byte-size", noPools),
@@ -157,8 +165,18 @@ func cacheConfig(t *tritonFlags, text string) error {
 	case name != "size":
 		return fmt.Errorf("%.80q: want local,size=bytes", text)
 	}
-	t.values["engine.response_cache_bytes"] = value
-	return nil
+	return cacheSize("response-cache-byte-size")(t, value)
+}
+
+// cacheSize sets the size of the response cache, which another flag may not have set.
+func cacheSize(other string) func(t *tritonFlags, text string) error {
+	return func(t *tritonFlags, text string) error {
+		if _, given := t.given[other]; given {
+			return fmt.Errorf("the response cache is given twice: --%s is there too", other)
+		}
+		t.values["engine.response_cache_bytes"] = text
+		return nil
+	}
 }
 
 // rateLimitResource reads "name:count" and "name:count:device". There is one device: the processor.
@@ -178,7 +196,7 @@ func rateLimitResource(t *tritonFlags, text string) error {
 func httpMaxInput(t *tritonFlags, text string) error {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n <= 0 {
-		return fmt.Errorf("want a number of bytes above 0, got %.40q", text)
+		return fmt.Errorf("--http-max-input-size must be greater than 0: want a number of bytes, got %.40q", text)
 	}
 	t.values["http.max_json_bytes"] = text
 	preset := config.Default()
@@ -191,16 +209,43 @@ func httpMaxInput(t *tritonFlags, text string) error {
 	return nil
 }
 
-// restricted reads "health,metadata:key=value".
-func restricted(key string) func(t *tritonFlags, text string) error {
+// restricted reads "health,metadata:key=value". what is Triton's word for one of the APIs.
+func restricted(key, what string) func(t *tritonFlags, text string) error {
 	return func(t *tritonFlags, text string) error {
 		apis, secret, ok := strings.Cut(text, ":")
-		if !ok || strings.Contains(secret, ",") {
-			return fmt.Errorf("%.80q: want API,API:key=value, the value without ','", text)
+		if name, value, pair := strings.Cut(secret, "="); !ok || !pair || apis == "" || name == "" || value == "" {
+			return fmt.Errorf("%.80q: want API,API:key=value", text)
+		}
+		for api := range strings.SplitSeq(apis, ",") {
+			switch taken := func(group string) bool {
+				others, _, _ := strings.Cut(group, ":")
+				return slices.Contains(strings.Split(others, ";"), api)
+			}; {
+			case !slices.Contains(config.APIs(), api):
+				return fmt.Errorf("unknown restricted %s '%.80s'", what, api)
+			case slices.ContainsFunc(t.lists[key], taken):
+				return fmt.Errorf("restricted %s '%s' can not be specified in multiple config groups", what, api)
+			}
 		}
 		t.append(key, strings.ReplaceAll(apis, ",", ";")+":"+secret)
 		return nil
 	}
+}
+
+// gpuLimit checks "device:fraction".
+func gpuLimit(text string) error {
+	device, fraction, ok := strings.Cut(text, ":")
+	id, err := strconv.ParseInt(device, 10, 32)
+	limit, err2 := strconv.ParseFloat(fraction, 64)
+	switch {
+	case !ok || err != nil || err2 != nil:
+		return fmt.Errorf("%.80q: want device:fraction", text)
+	case id < 0:
+		return fmt.Errorf("expects device ID >= 0, got %d", id)
+	case !(limit >= 0 && limit <= 1):
+		return fmt.Errorf("expects limit fraction to be in range [0.0, 1.0], got %s", fraction)
+	}
+	return nil
 }
 
 func logVerbose(t *tritonFlags, text string) error {
@@ -243,19 +288,25 @@ func metricsConfig(t *tritonFlags, text string) error {
 }
 
 func traceLevel(t *tritonFlags, text string) error {
-	switch text {
-	case "MIN", "MAX":
-		text = "TIMESTAMPS"
-	case "OFF", "TIMESTAMPS", "TENSORS":
+	level := ""
+	switch strings.ToLower(text) {
+	case "false", "off":
+		level = "OFF"
+	case "true", "on", "min", "max", "timestamps":
+		level = "TIMESTAMPS"
+	case "tensors":
+		level = "TENSORS"
 	default:
-		return fmt.Errorf("want OFF, TIMESTAMPS or TENSORS, got %.40q", text)
+		return fmt.Errorf("invalid value for trace level option: %.40q: want OFF, TIMESTAMPS or TENSORS", text)
 	}
-	levels := t.values["trace.levels"]
-	if levels == "OFF" || text == "OFF" || strings.Contains(","+levels+",", ","+text+",") {
-		t.values["trace.levels"] = text
-		return nil
+	const key = "trace.levels"
+	switch levels := t.lists[key]; {
+	case slices.Contains(levels, "OFF") || slices.Contains(levels, level): // once off, it is off
+	case level == "OFF":
+		t.setList(key, []string{level})
+	default:
+		t.append(key, level)
 	}
-	t.append("trace.levels", text)
 	return nil
 }
 
