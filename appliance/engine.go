@@ -48,14 +48,14 @@ func (e *engine) Version(id edgewise.ModelID) (v *edgewise.Version, ready []int6
 }
 
 // Live tells whether the box works at all. A stopping box still does: it drains.
-func (e *engine) Live() bool { return e.started.Load() }
+func (e *engine) Live() bool { return e.started.Load() && e.library.sources.initialized() }
 
 // Ready tells whether requests should be sent here.
 func (e *engine) Ready() bool {
 	if e.safe != nil && e.safe() {
 		return false
 	}
-	return e.started.Load() && !e.ending.Load() && (!e.strict || e.Manager.Ready() && e.library.sources.ready())
+	return e.Live() && !e.ending.Load() && (!e.strict || e.Manager.Ready() && e.library.sources.ready())
 }
 
 // VersionReady returns nil when requests to id are answered.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,6 +33,7 @@ type sources struct {
 	open     map[edgewise.ModelID]int // by stored number: servables that have not been closed
 	bringing map[string]bool          // models of which versions are being stored that are not shown yet
 	loading  bool                     // the models that are wanted at the start are not there yet
+	missing  bool                     // a folder could not be read at the start, nor since then
 }
 
 // source is one model that a repository has brought. A new one is made for each change.
@@ -84,14 +86,13 @@ func (s *sources) controllable() error {
 }
 
 // folders lists the folders of a model, or of all for the empty name. A model that stands in several repositories has
-// several.
+// several. With an error come those of the repositories that could be read.
 func (s *sources) folders(name string) (map[string][]repository.Folder, error) {
 	found := map[string][]repository.Folder{}
+	var problems []error
 	for _, dir := range s.config.Folders {
 		folders, refused, err := repository.Folders(dir)
-		if err != nil {
-			return found, err
-		}
+		problems = append(problems, err)
 		for _, err := range refused {
 			s.logger.Debug("a folder of the repository is not a model", "error", err)
 		}
@@ -101,7 +102,7 @@ func (s *sources) folders(name string) (map[string][]repository.Folder, error) {
 			}
 		}
 	}
-	return found, nil
+	return found, errors.Join(problems...)
 }
 
 // contents reads what the repositories have of a model. Errors: Invalid, in Triton's words where there is nothing.
@@ -244,9 +245,10 @@ func (s *sources) start(ctx context.Context) error {
 	for _, r := range s.library.store.Records() {
 		s.sweep(ctx, r.Name) // what an earlier run brought: it is read again
 	}
-	err := s.loadAll(ctx)
+	_, unread := s.folders("")
+	err := errors.Join(unread, s.loadAll(ctx))
 	s.mu.Lock()
-	s.loading = false
+	s.loading, s.missing = false, unread != nil
 	s.mu.Unlock()
 	switch {
 	case err == nil:
@@ -266,13 +268,16 @@ func (s *sources) atStart() ([]string, error) {
 	if s.config.ControlMode == config.ControlExplicit && len(wanted) > 1 {
 		return nil, edgewise.Errorf("appliance.Run", edgewise.Invalid, "Wildcard model name '*' must be the ONLY startup model if specified at all.")
 	}
-	found, err := s.folders("")
-	names := make([]string, 0, len(found))
-	for name := range found {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names, err
+	found, _ := s.folders("") // start tells of a folder that cannot be read
+	return slices.Sorted(maps.Keys(found)), nil
+}
+
+// initialized tells whether every repository could be read. As in Triton a box without one of them is not even live: an orchestrator
+// starts it again, and polling finds the folder when it is back.
+func (s *sources) initialized() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.missing
 }
 
 func (s *sources) loadAll(ctx context.Context) error {

@@ -91,7 +91,7 @@ func (s *sources) beginOne(ctx context.Context, name string, c change) error {
 	}
 	declared, err := declaration(contents)
 	if err != nil {
-		return s.refused(name, contents, err)
+		return s.unpolled(name, contents, err)
 	}
 	steps := stepsOf(declared)
 	if len(steps) > 0 && !c.nesting {
@@ -104,7 +104,7 @@ func (s *sources) beginOne(ctx context.Context, name string, c change) error {
 	}
 	numbers := picked(declared.VersionPolicy, contents.Numbers())
 	if len(numbers) == 0 {
-		return edgewise.Errorf("appliance.Load", edgewise.Invalid, "failed to load '%s', failed to poll from model repository: at least one version must be available under the version policy of model '%s'", name, name)
+		return s.unpolled(name, contents, edgewise.Errorf("appliance.Load", edgewise.Invalid, "at least one version must be available under the version policy of model '%s'", name))
 	}
 	next := &source{versions: map[int64]*edgewise.Version{}, stamps: map[int64]string{}, wanted: true, steps: steps, declared: c.stamp()}
 	old := s.brought(name)
@@ -245,29 +245,44 @@ func (s *sources) take(ctx context.Context, c *repository.Contents, number int64
 	return nil
 }
 
-// refused notes why a model could not be loaded, and says so in Triton's words. What serves goes on serving.
+// refused notes why a version of a model could not be loaded, and says so in Triton's words. What serves goes on serving.
 func (s *sources) refused(name string, c *repository.Contents, cause error) error {
-	numbers := c.Numbers()
-	number := int64(1)
-	if len(numbers) > 0 {
-		number = numbers[len(numbers)-1]
+	id := s.noteFailure(name, c, cause)
+	err := edgewise.Errorf("appliance.Load", loadKind(cause), "load failed for model '%s': version %d is at UNAVAILABLE state: %w;", name, id.Version, cause)
+	err.Model = id
+	return err
+}
+
+// unpolled is refused for a model whose folder does not say what to load.
+func (s *sources) unpolled(name string, c *repository.Contents, cause error) error {
+	id := s.noteFailure(name, c, cause)
+	err := edgewise.Errorf("appliance.Load", loadKind(cause), "failed to load '%s', failed to poll from model repository: %w", name, cause)
+	err.Model = id
+	return err
+}
+
+// noteFailure makes a model one that is wanted and not ready, and returns the version that the index shows for it.
+func (s *sources) noteFailure(name string, c *repository.Contents, cause error) edgewise.ModelID {
+	id := edgewise.ModelID{Name: name, Version: 1}
+	if numbers := c.Numbers(); len(numbers) > 0 {
+		id.Version = numbers[len(numbers)-1]
 	}
-	kind := edgewise.KindOf(cause)
-	if kind == edgewise.NotFound {
-		kind = edgewise.Invalid
-	}
-	id := edgewise.ModelID{Name: name, Version: number}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	m := s.models[name]
 	if m == nil || !m.wanted {
 		s.models[name] = &source{failed: true, wanted: true, asked: true, states: []edgewise.Status{{ID: id, Reason: cause.Error()}}}
 	} else {
 		m.failed = true
 	}
-	s.mu.Unlock()
-	err := edgewise.Errorf("appliance.Load", kind, "load failed for model '%s': version %d is at UNAVAILABLE state: %w;", name, number, cause)
-	err.Model = id
-	return err
+	return id
+}
+
+func loadKind(cause error) edgewise.Kind {
+	if kind := edgewise.KindOf(cause); kind != edgewise.NotFound {
+		return kind
+	}
+	return edgewise.Invalid
 }
 
 // stamp tells apart what came with loads; "" for nothing.

@@ -30,6 +30,9 @@ func (p *poller) look(ctx context.Context) {
 		s.logger.Error("a model repository cannot be read", "error", err)
 		return
 	}
+	s.mu.Lock()
+	s.missing = false
+	s.mu.Unlock()
 	for name, folders := range found {
 		if ctx.Err() != nil {
 			return
@@ -68,6 +71,13 @@ func (p *poller) follow(ctx context.Context, name string, folders []repository.F
 		}
 	}
 	p.tried[name] = seen
+	if len(folders) > 1 { // nobody can say which of them is meant
+		s.logger.Error("model is unloaded: it appears in two or more repositories", "model", name)
+		if err := s.unload(ctx, name, false); err != nil {
+			s.logger.Error("model failed to unload", "model", name, "error", err)
+		}
+		return
+	}
 	if err := s.load(ctx, name, change{}); err != nil && ctx.Err() == nil {
 		s.logger.Error("model failed to load", "model", name, "error", err)
 	}

@@ -197,7 +197,7 @@ func TestOverridesHoldForOneLoad(t *testing.T) {
 		}
 	}
 	err := load(edgewise.LoadOverride{Config: []byte("{")})
-	f.wantRefusal(err, edgewise.Invalid, "load failed for model 'm': version 1 is at UNAVAILABLE state: config.json:1: unexpected end of JSON input;")
+	f.wantRefusal(err, edgewise.Invalid, "failed to load 'm', failed to poll from model repository: config.json:1: unexpected end of JSON input")
 	f.wantAnswer("m", "one")
 }
 
@@ -337,4 +337,72 @@ func TestTheSameRepositoryTwiceIsOne(t *testing.T) {
 	f.sources.config = newSources(f.library, c, f.sources.logger).config
 	f.must(f.load("m"))
 	f.wantAnswer("m", "one")
+}
+
+// TestAFolderWithoutAVersionIsNotReady: a model that is wanted and has nothing to load keeps the box from being ready.
+func TestAFolderWithoutAVersionIsNotReady(t *testing.T) {
+	f := newFolder(t, config.ControlNone)
+	f.write("m/1/model.onnx", "one")
+	f.write("none/config.pbtxt", `backend: "onnxruntime"`)
+	f.must(f.sources.start(t.Context()))
+	f.wantAnswer("m", "one")
+	f.wantIndex("m/1 READY, none/1 UNAVAILABLE (at least one version must be available under the version policy of model 'none')")
+	if !f.engine.Live() || f.engine.Ready() {
+		t.Errorf("live %v, ready %v", f.engine.Live(), f.engine.Ready())
+	}
+	_, _, err := f.engine.Version(edgewise.ModelID{Name: "none"})
+	f.wantRefusal(err, edgewise.NotFound, "Request for unknown model: 'none' has no available versions")
+}
+
+// TestAMissingRepositoryIsNotLive starts a box of two repositories of which one is not there, in every mode.
+func TestAMissingRepositoryIsNotLive(t *testing.T) {
+	for _, mode := range []string{config.ControlNone, config.ControlExplicit, config.ControlPoll} {
+		t.Run(mode, func(t *testing.T) {
+			f := newFolder(t, mode)
+			f.write("m/1/model.onnx", "one")
+			away := filepath.Join(t.TempDir(), "away")
+			f.sources.config.Folders = []string{away, f.dir}
+			f.engine.strict = false
+			f.sources.config.ExitOnError = true
+			if err := f.sources.start(t.Context()); err == nil || !strings.Contains(err.Error(), "model repository: open "+away) {
+				t.Errorf("it starts, or says %v", err)
+			}
+			f.sources.config.ExitOnError = false
+			f.must(f.sources.start(t.Context()))
+			if f.engine.Live() || f.engine.Ready() {
+				t.Errorf("live %v, ready %v", f.engine.Live(), f.engine.Ready())
+			}
+			f.must(os.Mkdir(away, 0o755))
+			if mode != config.ControlPoll {
+				return
+			}
+			(&poller{sources: f.sources, tried: map[string]string{}}).look(t.Context())
+			if !f.engine.Live() || !f.engine.Ready() {
+				t.Error("the folder is there, and the box is not live")
+			}
+		})
+	}
+}
+
+// TestPollingUnloadsAModelThatAppearsTwice copies a model into a second repository, and takes it out of the first.
+func TestPollingUnloadsAModelThatAppearsTwice(t *testing.T) {
+	f := newFolder(t, config.ControlPoll)
+	second := t.TempDir()
+	f.sources.config.Folders = append(f.sources.config.Folders, second)
+	f.write("m/1/model.onnx", "one")
+	f.write("other/1/model.onnx", "else")
+	f.must(f.sources.start(t.Context()))
+	p := &poller{sources: f.sources, tried: map[string]string{}}
+	p.look(t.Context())
+	f.wantIndex("m/1 READY, other/1 READY")
+	f.must(os.CopyFS(filepath.Join(second, "m"), os.DirFS(filepath.Join(f.dir, "m"))))
+	p.look(t.Context())
+	f.wantIndex("m (model appears in two or more repositories), other/1 READY")
+	if !f.engine.Ready() {
+		t.Error("not ready because of a model that is nowhere wanted")
+	}
+	f.must(os.RemoveAll(filepath.Join(f.dir, "m")))
+	p.look(t.Context())
+	f.wantAnswer("m", "one")
+	f.wantIndex("m/1 READY, other/1 READY")
 }

@@ -113,7 +113,7 @@ func (s *sources) index(known map[string]bool) []edgewise.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, m := range s.models {
-		if !known[name] {
+		if !known[name] && (m.wanted || len(found[name]) < 2) {
 			known[name] = true
 			list = append(list, m.states...)
 		}
