@@ -83,13 +83,8 @@ func (w *wide) run(ctx context.Context, in []edgewise.Tensor, want []string, run
 		return result, err
 	}
 	result, err := run(second)
-	if err != nil && ctx.Err() == nil && edgewise.KindOf(err) != edgewise.Invalid {
-		w.refuse(err)
-		return run(w.Session)
-	}
 	if err != nil {
-		w.give()
-		return nil, err
+		return w.again(ctx, err, run)
 	}
 	result.Wide = true
 	free := result.Free
@@ -98,6 +93,21 @@ func (w *wide) run(ctx context.Context, in []edgewise.Tensor, want []string, run
 		w.give()
 	}
 	return result, nil
+}
+
+// again runs on one thread what has failed on several. Input that both refuse says nothing against the second session.
+func (w *wide) again(ctx context.Context, failed error, run func(*ort.Session) (*edgewise.Result, error)) (*edgewise.Result, error) {
+	if ctx.Err() != nil {
+		w.give()
+		return nil, failed
+	}
+	result, err := run(w.Session)
+	if err != nil && edgewise.KindOf(err) == edgewise.Invalid {
+		w.give()
+		return nil, err
+	}
+	w.refuse(failed)
+	return result, err
 }
 
 // take lends the second session, if it is there, and tells whether its answers are known to be right. Else it has it made.

@@ -65,6 +65,8 @@ type Value struct {
 	Type  Type
 	Dims  []Dim
 	Extra *Message
+
+	Unranked bool // the shape is left out
 }
 
 // Dim is a dimension: a size, or a name when Name is set. Size -1 without a name leaves both out.
@@ -199,7 +201,10 @@ func (v *Value) Message() *Message {
 		for _, d := range v.Dims {
 			shape.Nested(1, d.message())
 		}
-		tensor := new(Message).Int(1, int64(v.Type)).Nested(2, shape)
+		tensor := new(Message).Int(1, int64(v.Type))
+		if !v.Unranked {
+			tensor.Nested(2, shape)
+		}
 		w.Nested(2, new(Message).Nested(1, tensor))
 	}
 	return w.Raw(v.Extra.all()...)

@@ -8,6 +8,7 @@ import "C"
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"slices"
 	"time"
@@ -17,9 +18,6 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 )
-
-// errInvalidArgument is ONNX Runtime's code for input that contradicts the model.
-const errInvalidArgument = 2
 
 // call is the memory of one run, taken from its session's idle calls and given back when the result is released.
 type call struct {
@@ -42,6 +40,15 @@ func (s *Session) Run(ctx context.Context, in []edgewise.Tensor, want []string) 
 
 // run is Run, with outputs that have a destination made there.
 func (s *Session) run(ctx context.Context, in []edgewise.Tensor, want []string, into []destination) (*edgewise.Result, error) {
+	result, err := s.attempt(ctx, in, want, into)
+	if f, ok := errors.AsType[*fault](err); ok {
+		return nil, s.judge(ctx, f, in, want)
+	}
+	return result, err
+}
+
+// attempt is run, whose error is a *fault where ONNX Runtime ended the run.
+func (s *Session) attempt(ctx context.Context, in []edgewise.Tensor, want []string, into []destination) (*edgewise.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -193,16 +200,14 @@ func (s *Session) execute(ctx context.Context, c *call) error {
 		return edgewise.Errorf("ort.Run", edgewise.Internal, "clearing the terminate flag: %w", err)
 	}
 	if e.code == 0 {
+		s.proof.ran.Store(true)
 		return nil
 	}
 	defer C.free(unsafe.Pointer(e.message))
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return ctx.Err()
-	case e.code == errInvalidArgument:
-		return edgewise.Errorf("ort.Run", edgewise.Invalid, "ONNX Runtime refuses the input: %s", C.GoString(e.message))
 	}
-	return edgewise.Errorf("ort.Run", edgewise.Internal, "ONNX Runtime failed: %s", C.GoString(e.message))
+	return &fault{int32(e.code), C.GoString(e.message)}
 }
 
 // terminateOn sets the terminate flag of options when ctx ends. The function it returns ends that watch, waits for a

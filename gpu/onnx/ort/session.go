@@ -41,6 +41,7 @@ type Session struct {
 	calls   chan *call // idle calls, for reuse
 	forms   forms
 	marks   marks
+	proof   proof
 
 	runOptions map[string]string
 	effective  []string
