@@ -20,7 +20,7 @@ export CGO_CFLAGS  := -O2 -g
 PAGE = $(shell find webui/src webui/build sdk/assemblyscript sdk/template/assemblyscript -type f) webui/index.html webui/vite.config.ts webui/svelte.config.js webui/package-lock.json api/openapi.yaml
 .PHONY: runtime-gpu gpu-stub gpu-test ptx arm64-test arm64-tools
 
-.PHONY: webui page-long pictures browser bus build run demo test check race fuzz bench hostile fault soak proto runtime models speech grpc-client python steps toolchains demo-steps tools-present deb deb-test oci oci-test image image-test image-tools clean
+.PHONY: webui page-long pictures browser bus build run demo test check race fuzz bench hostile fault soak proto runtime models speech grpc-client python steps toolchains demo-steps onnx-models backend tools-present deb deb-test oci oci-test image image-test image-tools clean
 
 ## webui: the page, into webui/dist, where the program embeds it; nothing is done when nothing has changed
 webui: webui/dist/index.html.gz
@@ -90,9 +90,13 @@ demo-steps: steps
 	@for module in configs/demo/steps/*.wasm; do cp $(STEPS)/$$(basename $$module .wasm)/1/model.wasm $$module; done
 
 ## test: every test, with the race detector
-test: build models speech toolchains grpc-client browser bus
+test: build models speech toolchains grpc-client onnx-models browser bus
 	$(GO) vet ./...
 	$(GO) test -race -timeout 20m ./...
+
+## backend: all of ONNX's backend models, of which "make test" serves one in seven, over JSON, binary tensors and gRPC; one of them: ONLY=test_clip
+backend: build onnx-models
+	$(GO) test -count=1 -timeout 30m ./test/e2e -run '^TestBackendModels$$' -e2e.backend -e2e.backend-only "$(ONLY)" -v
 
 ## page-long: what of the page takes long: 100,000 log lines, and a tab that stays open for SOAK_MINUTES
 SOAK_MINUTES ?= 10
@@ -106,7 +110,7 @@ pictures: build models browser
 	node webui/test/screenshots.mjs docs/screenshots
 
 ## check: format, vet, static analysis, architecture, race detector
-check: build models speech toolchains grpc-client browser bus
+check: build models speech toolchains grpc-client onnx-models browser bus
 	@test -z "$$($(TOOL) gofumpt -l $(GOFILES))" || { echo "not formatted:"; $(TOOL) gofumpt -l $(GOFILES); exit 1; }
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
@@ -236,6 +240,10 @@ GRPC_CLIENT := protobuf-compiler protobuf-compiler-grpc python3-grpcio python3-p
 grpc-client:
 	@{ command -v protoc && command -v grpc_python_plugin && /usr/bin/python3 -c 'import grpc, google.protobuf'; } >/dev/null 2>&1 || \
 	  configs/debian/install.sh "the gRPC tests make a Python client with" $(GRPC_CLIENT)
+
+# onnx-models: the backend models of ONNX with their test inputs
+onnx-models:
+	@test -d /usr/share/libonnx-testdata/data || configs/debian/install.sh "ONNX's backend models are in" libonnx-testdata
 
 # bus: what stands in for RAUC is spoken to over a message bus
 bus:

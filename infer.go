@@ -1,7 +1,10 @@
 package edgewise
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"slices"
 	"time"
 )
 
@@ -136,8 +139,8 @@ type Sequencer interface {
 type Backend interface {
 	// Platform is the platform it serves, such as "onnxruntime_onnx".
 	Platform() string
-	// Inspect reads the model's files in dir without loading them and without native code. m is what the author
-	// declared so far; files outside dir are never opened. Errors: Invalid (with the reason), TooLarge, Unsupported.
+	// Inspect reads the model's files in dir without loading them and without native code; what they leave open, a Describer says. m
+	// is what the author declared so far; files outside dir are never opened. Errors: Invalid (with the reason), TooLarge, Unsupported.
 	Inspect(ctx context.Context, dir string, m *Model) (*Inspection, error)
 	// Load makes an instance of v, whose files stand in dir, on a device. dir outlives the instance.
 	// Errors: Invalid, Unsupported, Exhausted, Internal.
@@ -241,6 +244,50 @@ type Inspection struct {
 	Nodes          int               `json:"nodes"`
 	MaxBatchSize   *int32            `json:"max_batch_size,omitempty"` // what the file itself says; nil: it does not say
 	Steps          []ModelID         `json:"steps,omitempty"`          // of an ensemble, what they run; the fields before say nothing then
+	Omitted        []Omitted         `json:"omitted,omitempty"`        // what the file has and is not served
+}
+
+// Omitted is an input or an output of a model file that requests and answers cannot carry, so that the model is served without it.
+type Omitted struct {
+	Name   string `json:"name"`
+	Reason string `json:"reason"` // a sentence that names it
+}
+
+// Open tells whether the file leaves the type or the number of dimensions of an output to the runtime, and m does not declare that output.
+func (i *Inspection) Open(m *Model) bool {
+	return slices.ContainsFunc(i.Outputs, func(t TensorInfo) bool {
+		return (t.Type == InvalidType || t.Shape == nil) && m.output(t.Name) == nil
+	})
+}
+
+// Settle gives the outputs that the file leaves open the types and shapes in described, and else the types that m declares. An output that is
+// no tensor of a known type after that is moved to Omitted.
+func (i *Inspection) Settle(m *Model, described []TensorInfo) {
+	var outputs []TensorInfo
+	for _, t := range i.Outputs {
+		at := slices.IndexFunc(described, func(d TensorInfo) bool { return d.Name == t.Name })
+		declared := m.output(t.Name)
+		switch {
+		case t.Type != InvalidType && t.Shape != nil:
+		case at >= 0:
+			t.Type, t.Datatype, t.Shape = described[at].Type, described[at].Datatype, described[at].Shape
+		case t.Type == InvalidType && declared != nil:
+			t.Type, t.Datatype = declared.DataType, declared.DataType.String()
+		}
+		if t.Type == InvalidType {
+			i.Omitted = append(i.Omitted, Omitted{t.Name, fmt.Sprintf("output %q is %s: answers cannot carry that", t.Name, cmp.Or(t.Datatype, "of an unknown type"))})
+			continue
+		}
+		outputs = append(outputs, t)
+	}
+	i.Outputs = outputs
+}
+
+// Describer is a Backend that can ask its runtime for what a model's files leave open.
+type Describer interface {
+	// Describe returns what the runtime says of the model's outputs. An output that is no tensor, or of a type that there is none for, has
+	// InvalidType and says in Datatype what it is. The files are loaded for that by native code. Errors: those of Backend.Load.
+	Describe(ctx context.Context, dir string, m *Model) ([]TensorInfo, error)
 }
 
 // TensorInfo is the signature of one tensor of a model file.

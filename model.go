@@ -316,6 +316,16 @@ func (m *Model) Outputs() []Spec {
 	return specs
 }
 
+// output returns the declared output of a name, nil when there is none.
+func (m *Model) output(name string) *ModelOutput {
+	for i := range m.Output {
+		if m.Output[i].Name == name {
+			return &m.Output[i]
+		}
+	}
+	return nil
+}
+
 func (m *Model) batched(dims Shape) Shape {
 	if m.MaxBatchSize == 0 {
 		return dims

@@ -52,8 +52,47 @@ func groupOf(v *edgewise.Version) string {
 	return name
 }
 
-// Load loads v into the process that is chosen for it. Error: Unsupported when v asks for less than a process of its own
-// and the box does not let models choose that, or asks to share one on a GPU.
+// Inspect reads the model's files. What they leave open and m does not declare, the runtime says, in the process in
+// which it would load the model.
+func (i *isolation) Inspect(ctx context.Context, dir string, m *edgewise.Model) (*edgewise.Inspection, error) {
+	ins, err := i.Backend.Inspect(ctx, dir, m)
+	if err != nil {
+		return nil, err
+	}
+	var described []edgewise.TensorInfo
+	if ins.Open(m) {
+		if described, err = i.describe(ctx, dir, m); err != nil {
+			return nil, err
+		}
+	}
+	ins.Settle(m, described)
+	if len(ins.Outputs) == 0 {
+		return nil, edgewise.Errorf("appliance.inspect", edgewise.Unsupported, "model %q: none of its outputs can be served: %s", m.Name, ins.Omitted[0].Reason)
+	}
+	return ins, nil
+}
+
+func (i *isolation) describe(ctx context.Context, dir string, m *edgewise.Model) ([]edgewise.TensorInfo, error) {
+	own, err := i.own(&edgewise.Version{Model: m})
+	if err != nil {
+		return nil, err
+	}
+	at := i.Backend
+	if own {
+		at = i.outside
+	}
+	describer, can := at.(edgewise.Describer)
+	if !can {
+		return nil, nil
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, err
+	}
+	return describer.Describe(ctx, dir, m)
+}
+
+// Load loads v into the process that is chosen for it. Error: Unsupported when v asks for less than a process of its
+// own and the box does not let models choose that, or asks to share one on a GPU.
 func (i *isolation) Load(ctx context.Context, v *edgewise.Version, dir string, on edgewise.Device) (edgewise.Instance, error) {
 	own, err := i.own(v)
 	if err != nil {
@@ -104,8 +143,9 @@ func gpuOptions(c config.Config) onnx.GPU {
 	return onnx.GPU{Driver: c.GPU.Driver, Folders: c.GPU.Libraries}
 }
 
-// access is what a process on a GPU may read and use beside what every process of a model may: the libraries that were found,
-// what their makers read of the machine, and the device files. Of /proc that is more than others may read; see decision 0023.
+// access is what a process on a GPU may read and use beside what every process of a model may: the libraries that were
+// found, what their makers read of the machine, and the device files. Of /proc that is more than others may read; see
+// decision 0023.
 func access(r *gpu.Report, environment []string) runner.Access {
 	a := runner.Access{
 		Environment: append([]string{"CUDA_CACHE_DISABLE=1"}, environment...), // a process of a model writes no files

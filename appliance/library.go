@@ -159,6 +159,11 @@ func (l *library) completed(ctx context.Context, declared *edgewise.Model, name,
 	if err != nil {
 		return nil, err
 	}
+	if inspection != nil {
+		for _, o := range inspection.Omitted {
+			l.logger.Warn("the model is served without a part of it", "model", name, "tensor", o.Name, "reason", o.Reason)
+		}
+	}
 	m, err := modelconfig.Complete(identified, name, files, inspection, l.defaults())
 	if err != nil {
 		return nil, err

@@ -7,8 +7,8 @@ import (
 )
 
 // Complete returns m with everything filled in that its author left out, in the way Triton does it: first Identify;
-// then, if m declares no inputs or no outputs, from the model's signature in ins; then the defaults that do not depend on
-// the model. No slice or map of the result is nil. m is not changed. ins may be nil, then nothing is taken from it.
+// then, if m declares no inputs or no outputs, from the model's signature in ins; then the defaults that do not depend
+// on the model. No slice or map of the result is nil. m is not changed. ins may be nil, then nothing is taken from it.
 //
 // A written max_batch_size of 0 is kept, where Triton replaces it.
 //
@@ -37,7 +37,7 @@ func Complete(m *edgewise.Model, name string, files []string, ins *edgewise.Insp
 // fromSignature fills in the side that is missing, and how the model batches.
 func fromSignature(c *edgewise.Model, ins *edgewise.Inspection, d Defaults) error {
 	if t := unknownRank(c, ins); t != "" {
-		return fail(c.Name, edgewise.Invalid, "%s has no shape in the model: declare all inputs and outputs with their dims", t)
+		return fail(c.Name, edgewise.Invalid, "input %q has no shape in the model: declare all inputs and outputs with their dims", t)
 	}
 	fixed := unbatchable(ins)
 	switch {
@@ -60,20 +60,13 @@ func fromSignature(c *edgewise.Model, ins *edgewise.Inspection, d Defaults) erro
 	return nil
 }
 
-// unknownRank names a tensor that would have to be filled in and of which the model does not say how many dimensions it
+// unknownRank names an input that would have to be filled in and of which the model does not say how many dimensions it
 // has. "": there is none.
 func unknownRank(c *edgewise.Model, ins *edgewise.Inspection) string {
 	if len(c.Input) == 0 {
 		for _, t := range ins.Inputs {
 			if t.Shape == nil && !t.Optional && !isMade(c, inputSide, t.Name) {
-				return fmt.Sprintf("input %q", t.Name)
-			}
-		}
-	}
-	if len(c.Output) == 0 {
-		for _, t := range ins.Outputs {
-			if t.Shape == nil && !isMade(c, outputSide, t.Name) {
-				return fmt.Sprintf("output %q", t.Name)
+				return t.Name
 			}
 		}
 	}
@@ -89,6 +82,9 @@ func unbatchable(ins *edgewise.Inspection) string {
 		}
 	}
 	for _, t := range ins.Outputs {
+		if t.Shape == nil {
+			return fmt.Sprintf("output %q has no shape in the model", t.Name)
+		}
 		if !batches(t.Shape) {
 			return fmt.Sprintf("output %q has the shape %v in the model, without a variable first dimension", t.Name, t.Shape)
 		}
@@ -114,6 +110,10 @@ func signatureOutputs(c *edgewise.Model, ins *edgewise.Inspection) []edgewise.Mo
 	var outputs []edgewise.ModelOutput
 	for _, t := range ins.Outputs {
 		if isMade(c, outputSide, t.Name) {
+			continue
+		}
+		if t.Shape == nil { // its answers have the shape that it has
+			outputs = append(outputs, edgewise.ModelOutput{Name: t.Name, DataType: t.Type, Dims: edgewise.Shape{-1}})
 			continue
 		}
 		dims, reshape := clientDims(t.Shape, c.MaxBatchSize)
@@ -234,8 +234,8 @@ func latency(m *edgewise.Model) bool {
 }
 
 // defaultInstances names and counts the instance groups. A group that leaves the kind open runs on the CPU, unless it
-// names GPUs, or the box has one for it: then it is open where it runs until it is loaded. On a GPU one instance is enough
-// where nothing is said, because batches follow each other closely there.
+// names GPUs, or the box has one for it: then it is open where it runs until it is loaded. On a GPU one instance is
+// enough where nothing is said, because batches follow each other closely there.
 func defaultInstances(c *edgewise.Model, d Defaults) {
 	if len(c.InstanceGroup) == 0 {
 		c.InstanceGroup = make([]edgewise.InstanceGroup, 1)

@@ -342,22 +342,75 @@ func TestDimsOfOneStandForAScalar(t *testing.T) {
 	}
 }
 
-func TestTensorsWithoutAShapeMustBeDeclared(t *testing.T) {
+// TestEmptyDims are for tensors that have no dimensions in the model but the batch.
+func TestEmptyDims(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		maxBatch int32
+		shape    edgewise.Shape // in the model
+		ok       bool
+	}{
+		{"no dimensions", 0, edgewise.Shape{}, true},
+		{"none but the batch", 8, edgewise.Shape{-1}, true},
+		{"one", 0, edgewise.Shape{-1}, false},
+		{"one beside the batch", 8, edgewise.Shape{-1, 1}, false},
+		{"not known", 0, nil, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			tensors := []edgewise.TensorInfo{{Name: "x", Type: edgewise.FP32, Shape: test.shape}}
+			ins := &edgewise.Inspection{Inputs: tensors, Outputs: []edgewise.TensorInfo{{Name: "y", Type: edgewise.FP32, Shape: test.shape}}}
+			declared := &edgewise.Model{
+				MaxBatchSize: test.maxBatch,
+				Input:        []edgewise.ModelInput{{Name: "x", DataType: edgewise.FP32}},
+				Output:       []edgewise.ModelOutput{{Name: "y", DataType: edgewise.FP32}},
+			}
+			m, err := Complete(declared, "m", []string{"model.onnx"}, ins, Defaults{})
+			if err == nil {
+				err = Validate(m, []string{"model.onnx"}, ins)
+			}
+			if (err == nil) != test.ok {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestDimensionsOfSizeZero are what some models have.
+func TestDimensionsOfSizeZero(t *testing.T) {
+	ins := signature([]edgewise.TensorInfo{info("x", edgewise.FP32, 0, 3)}, []edgewise.TensorInfo{info("y", edgewise.FP32, 0)})
+	m, err := Complete(&edgewise.Model{MaxBatchSize: Unset}, "m", []string{"model.onnx"}, ins, Defaults{})
+	if err == nil {
+		err = Validate(m, []string{"model.onnx"}, ins)
+	}
+	if err != nil || !m.Input[0].Dims.Equal(edgewise.Shape{0, 3}) || !m.Output[0].Dims.Equal(edgewise.Shape{0}) {
+		t.Errorf("inputs %+v, outputs %+v: %v", m.Input, m.Output, err)
+	}
+}
+
+func TestInputsWithoutAShapeMustBeDeclared(t *testing.T) {
 	ins := &edgewise.Inspection{
-		Inputs:  []edgewise.TensorInfo{{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{1}}},
+		Inputs:  []edgewise.TensorInfo{{Name: "x", Type: edgewise.FP32}},
 		Outputs: []edgewise.TensorInfo{{Name: "y", Type: edgewise.FP32}},
 	}
 	files := []string{"model.onnx"}
 	_, err := Complete(&edgewise.Model{MaxBatchSize: Unset}, "m", files, ins, Defaults{})
-	want := `model "m": output "y" has no shape in the model: declare all inputs and outputs with their dims`
+	want := `model "m": input "x" has no shape in the model: declare all inputs and outputs with their dims`
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
+	}
+	ins.Inputs[0].Shape = edgewise.Shape{-1}
+	m, err := Complete(&edgewise.Model{MaxBatchSize: Unset}, "m", files, ins, Defaults{MaxBatchSize: 4})
+	if err == nil {
+		err = Validate(m, files, ins)
+	}
+	if err != nil || m.MaxBatchSize != 0 || !m.Output[0].Dims.Equal(edgewise.Shape{-1}) || m.Output[0].Reshape != nil {
+		t.Errorf("an output without a shape: %+v, %v", m, err)
 	}
 	declared := &edgewise.Model{
 		Input:  []edgewise.ModelInput{{Name: "x", DataType: edgewise.FP32, Dims: edgewise.Shape{1}}},
 		Output: []edgewise.ModelOutput{{Name: "y", DataType: edgewise.FP32, Dims: edgewise.Shape{-1, 4}}},
 	}
-	m, err := Complete(declared, "m", files, ins, Defaults{})
+	m, err = Complete(declared, "m", files, ins, Defaults{})
 	if err != nil {
 		t.Fatal(err)
 	}

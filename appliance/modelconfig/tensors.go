@@ -1,6 +1,7 @@
 package modelconfig
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 
@@ -21,12 +22,12 @@ func (c *checker) inputs() {
 	for i, in := range c.m.Input {
 		t := tensor{"input " + shown(in.Name), in.Name, in.DataType, in.Dims, in.Reshape}
 		c.name(t, "input", i, seen)
-		c.tensor(t)
-		c.format(t, in.Format)
 		var signature []edgewise.TensorInfo
 		if c.ins != nil {
 			signature = c.ins.Inputs
 		}
+		c.tensor(t, signature)
+		c.format(t, in.Format)
 		if in.AllowRaggedBatch {
 			c.ragged(t, in)
 			continue
@@ -57,11 +58,11 @@ func (c *checker) outputs() {
 	for i, out := range c.m.Output {
 		t := tensor{"output " + shown(out.Name), out.Name, out.DataType, out.Dims, out.Reshape}
 		c.name(t, "output", i, seen)
-		c.tensor(t)
 		var signature []edgewise.TensorInfo
 		if c.ins != nil {
 			signature = c.ins.Outputs
 		}
+		c.tensor(t, signature)
 		if scattered(c.m, out.Name) {
 			c.compareMade(madeTensor{outputSide, t.what, t.name, t.data, edgewise.Shape{-1}, true}, signature)
 		} else {
@@ -93,17 +94,25 @@ func (c *checker) name(t tensor, side string, index int, seen map[string]bool) {
 	seen[t.name] = true
 }
 
-// tensor checks what a declaration says by itself.
-func (c *checker) tensor(t tensor) {
+// tensor checks what a declaration says by itself. Dims are empty only where the model's tensor has no dimensions but
+// the batch.
+func (c *checker) tensor(t tensor, signature []edgewise.TensorInfo) {
 	if t.data == edgewise.InvalidType {
 		c.problem("%s: data_type is missing", t.what)
 	}
-	if len(t.dims) == 0 {
+	if len(t.dims) == 0 && !c.scalar(t.name, signature) {
 		c.problem("%s: dims is empty: write [1], and reshape { shape: [] } if the model's tensor has no dimensions", t.what)
 	}
 	if c.dims(t.what+": dims", t.dims) && t.reshape != nil && c.dims(t.what+": reshape", t.reshape.Shape) {
 		c.reshape(t)
 	}
+}
+
+// scalar tells whether the model says that a tensor has no dimensions but the batch.
+func (c *checker) scalar(name string, signature []edgewise.TensorInfo) bool {
+	return slices.ContainsFunc(signature, func(info edgewise.TensorInfo) bool {
+		return info.Name == name && info.Shape != nil && len(info.Shape) == c.batchRank()
+	})
 }
 
 // dims checks the sizes of a shape without its batch dimension.
@@ -114,8 +123,8 @@ func (c *checker) dims(what string, dims edgewise.Shape) bool {
 	}
 	fixed := edgewise.Shape{}
 	for i, d := range dims {
-		if d != -1 && d < 1 {
-			c.problem("%s[%d]: want -1 (any size) or 1 and more, got %d", what, i, d)
+		if d < -1 {
+			c.problem("%s[%d]: want -1 (any size) or 0 and more, got %d", what, i, d)
 			return false
 		}
 		if d > 0 {
@@ -203,6 +212,10 @@ func (c *checker) compare(t tensor, signature []edgewise.TensorInfo) *edgewise.T
 			return info
 		}
 		names[i] = info.Name
+	}
+	if at := slices.IndexFunc(c.ins.Omitted, func(o edgewise.Omitted) bool { return o.Name == t.name }); at >= 0 {
+		c.problem("%s cannot be served: %s", t.what, c.ins.Omitted[at].Reason)
+		return nil
 	}
 	c.problem("%s is not in the model%s", t.what, listed("it has", names))
 	return nil

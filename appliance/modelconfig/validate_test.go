@@ -90,8 +90,7 @@ func TestValidateRefusesTensors(t *testing.T) {
 		{"empty dims", scores(func(out *edgewise.ModelOutput) {
 			out.Dims, out.Reshape = nil, &edgewise.Reshape{Shape: edgewise.Shape{6}}
 		}), "output \"scores\": dims is empty: write [1], and reshape { shape: [] } if the model's tensor has no dimensions\nmodel \"cat\": output \"scores\": reshape: [6] and dims [] have different numbers of elements"},
-		{"dim of 0", image(func(in *edgewise.ModelInput) { in.Dims[2] = 0 }), "input \"image\": dims[2]: want -1 (any size) or 1 and more, got 0"},
-		{"dim below -1", image(func(in *edgewise.ModelInput) { in.Dims[1] = -2 }), `input "image": dims[1]: want -1 (any size) or 1 and more, got -2`},
+		{"dim below -1", image(func(in *edgewise.ModelInput) { in.Dims[1] = -2 }), `input "image": dims[1]: want -1 (any size) or 0 and more, got -2`},
 		{"too many elements", image(func(in *edgewise.ModelInput) { in.Dims = edgewise.Shape{3, math.MaxInt64, 2} }), `input "image": dims: [3,9223372036854775807,2] has too many elements`},
 		{"format without 3 dims", image(func(in *edgewise.ModelInput) {
 			in.Dims = edgewise.Shape{3, 1, 1, 1}
@@ -101,7 +100,7 @@ func TestValidateRefusesTensors(t *testing.T) {
 		{"reshape with another number of -1", image(func(in *edgewise.ModelInput) { in.Reshape = &edgewise.Reshape{Shape: edgewise.Shape{3, 224, 224}} }), `input "image": reshape: [3,224,224] and dims [3,224,-1] have different numbers of -1`},
 		{"reshape with another number of elements", image(func(in *edgewise.ModelInput) { in.Reshape = &edgewise.Reshape{Shape: edgewise.Shape{3, 112, -1}} }), `input "image": reshape: [3,112,-1] and dims [3,224,-1] have different numbers of elements`},
 		{"reshape that moves elements across -1", image(func(in *edgewise.ModelInput) { in.Reshape = &edgewise.Reshape{Shape: edgewise.Shape{3, -1, 224}} }), `input "image": reshape: [3,-1,224] and dims [3,224,-1] have different numbers of elements`},
-		{"reshape with a bad dim", scores(func(out *edgewise.ModelOutput) { out.Reshape = &edgewise.Reshape{Shape: edgewise.Shape{6, 0}} }), "output \"scores\": reshape[1]: want -1 (any size) or 1 and more, got 0\nmodel \"cat\": output \"scores\": the model wants shape [-1,6], got [-1,6,0] (with the batch dimension that max_batch_size adds in front, after reshape)"},
+		{"reshape with a bad dim", scores(func(out *edgewise.ModelOutput) { out.Reshape = &edgewise.Reshape{Shape: edgewise.Shape{6, 0}} }), "output \"scores\": reshape: [6,0] and dims [2,3] have different numbers of elements\nmodel \"cat\": output \"scores\": the model wants shape [-1,6], got [-1,6,0] (with the batch dimension that max_batch_size adds in front, after reshape)"},
 		{"no type", scores(func(out *edgewise.ModelOutput) { out.DataType = edgewise.InvalidType }), `output "scores": data_type is missing`},
 		{"no name", func(m *edgewise.Model) {
 			m.ModelWarmup = nil

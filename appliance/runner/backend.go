@@ -170,6 +170,8 @@ type member struct {
 	Version *edgewise.Version `json:"version"`
 	Dir     string            `json:"dir"`
 	Device  edgewise.Device   `json:"device"`
+
+	Describe bool `json:"describe,omitempty"` // it is not to be served: the child says what its runtime knows of the outputs, and ends
 }
 
 // seconds rounds up.

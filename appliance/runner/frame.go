@@ -30,6 +30,7 @@ const (
 	kindDone                      // child, lane: doneFrame
 	kindGrow                      // child, lane: the outputs need this many bytes of the block; size
 	kindGrown                     // parent, lane: the block's new size; 0: refused
+	kindDescribed                 // child, control: what the runtime says of the outputs, as JSON
 )
 
 // place is where a tensor's bytes stand.

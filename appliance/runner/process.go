@@ -123,9 +123,9 @@ func (p *process) index(i *Instance) uint64 { return uint64(slices.Index(p.membe
 // newest is the member that was added last: the one that is being loaded when the others have been before.
 func (p *process) newest() edgewise.ModelID { return p.members[len(p.members)-1].id }
 
-// childSlack is by how many nanoseconds the timers of a child may be late, on all its threads: it has none that anybody waits for but those of
-// Go's monitor, which looks every 20 us for threads that keep others waiting for as long as it finds one that runs a model. In a child
-// there are no others.
+// childSlack is by how many nanoseconds the timers of a child may be late, on all its threads: it has none that anybody
+// waits for but those of Go's monitor, which looks every 20 us for threads that keep others waiting for as long as it
+// finds one that runs a model. In a child there are no others.
 const childSlack = 5_000_000
 
 // own starts the child and waits for its end, on a thread of its own that ends with it: the child dies with that thread
@@ -204,6 +204,12 @@ func forward(output *os.File, logger *slog.Logger) {
 
 // loaded waits until the child has loaded its model or has failed to.
 func (p *process) loaded(ctx context.Context) error {
+	return p.verdict(p.first(ctx))
+}
+
+// first waits for the first thing that the child says. Errors: those of the socket; Deadline or Canceled, as an
+// edgewise.Error.
+func (p *process) first(ctx context.Context) ([]byte, error) {
 	type answer struct {
 		frame []byte
 		err   error
@@ -215,16 +221,19 @@ func (p *process) loaded(ctx context.Context) error {
 	}()
 	select {
 	case a := <-answers:
-		return p.verdict(a.frame, a.err)
+		return a.frame, a.err
 	case <-ctx.Done():
 		p.kill("killed: its load took too long or was given up")
 		<-answers
-		return edgewise.Errorf("runner.Load", edgewise.KindOf(ctx.Err()), "model %v: its load was ended: %w", p.newest(), ctx.Err())
+		return nil, edgewise.Errorf("runner.Load", edgewise.KindOf(ctx.Err()), "model %v: its load was ended: %w", p.newest(), ctx.Err())
 	}
 }
 
 // verdict reads what the child says of its load.
 func (p *process) verdict(frame []byte, err error) error {
+	if ended, ok := errors.AsType[*edgewise.Error](err); ok {
+		return ended
+	}
 	switch {
 	case errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET):
 		p.await("killed: its socket was closed and it went on")

@@ -152,6 +152,12 @@ func (h *host) load(backend func(json.RawMessage) (edgewise.Backend, error)) (nu
 		if err := h.allow(); err != nil {
 			return n, err
 		}
+		if m.Describe {
+			if err := describe(b, m); err != nil {
+				return n, err
+			}
+			unix.Exit(0)
+		}
 		instance, err := b.Load(context.Background(), m.Version, m.Dir, m.Device)
 		if err != nil {
 			return n, err

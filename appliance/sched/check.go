@@ -13,6 +13,7 @@ import (
 // them: count, names, batch size, data type, shape, bytes.
 type checker struct {
 	model    *edgewise.Model
+	least    int64 // rows of a request
 	required int
 	inputs   map[string]*tensorRule
 	outputs  map[string]*tensorRule
@@ -26,8 +27,17 @@ type tensorRule struct {
 	reshape *reshape // nil: the backend sees the client's shape
 }
 
+// declared returns the shape that the configuration gives to a tensor of this shape. A tensor that has no dimensions in
+// the model is declared with one of size 1, and requests may leave that out.
+func (r *tensorRule) declared(shape edgewise.Shape) edgewise.Shape {
+	if r.reshape == nil || len(r.reshape.to) > 0 || len(shape)+1 != len(r.spec.Shape) {
+		return shape
+	}
+	return append(slices.Clip(shape), 1)
+}
+
 func newChecker(m *edgewise.Model) *checker {
-	c := &checker{model: m, inputs: map[string]*tensorRule{}, outputs: map[string]*tensorRule{}}
+	c := &checker{model: m, least: leastRows(m), inputs: map[string]*tensorRule{}, outputs: map[string]*tensorRule{}}
 	for i, spec := range m.Inputs() {
 		c.inputs[spec.Name] = &tensorRule{index: i, spec: spec, reshape: newReshape(m, m.Input[i].Dims, m.Input[i].Reshape)}
 		if !spec.Optional {
@@ -41,6 +51,16 @@ func newChecker(m *edgewise.Model) *checker {
 	return c
 }
 
+// leastRows is how many rows a request to m has at least: none, unless each row belongs to a sequence, or what the
+// model is told of its batch, or how its outputs are cut, depends on there being one.
+func leastRows(m *edgewise.Model) int64 {
+	_, pads := m.Parameters[PaddingParameter]
+	if m.SequenceBatching != nil || pads || newRagged(m) != nil {
+		return 1
+	}
+	return 0
+}
+
 // check makes j of a request, or says why it contradicts the model (kind Invalid).
 func (c *checker) check(req *edgewise.Request, j *job) error {
 	if err := c.checkNames(req); err != nil {
@@ -52,14 +72,14 @@ func (c *checker) check(req *edgewise.Request, j *job) error {
 	}
 	j.batch, j.want = batch, req.Outputs
 	for i := range req.Inputs {
-		in := &req.Inputs[i]
-		in.Settle()
-		rule := c.inputs[in.Name]
-		if err := c.checkTensor(in, rule.spec); err != nil {
+		req.Inputs[i].Settle()
+		in, rule := req.Inputs[i], c.inputs[req.Inputs[i].Name]
+		in.Shape = rule.declared(in.Shape)
+		if err := c.checkTensor(&in, rule.spec); err != nil {
 			return err
 		}
-		j.inputs = append(j.inputs, *in)
-		j.inputs[i].Shape = rule.reshape.apply(in.Shape)
+		in.Shape = rule.reshape.apply(in.Shape)
+		j.inputs = append(j.inputs, in)
 	}
 	c.sort(j.inputs)
 	if len(j.want) == 0 {
@@ -133,7 +153,8 @@ func (c *checker) missing(got []edgewise.Tensor) []string {
 	return names
 }
 
-// checkBatch returns the batch size that all inputs agree on, 1 for models that do not batch.
+// checkBatch returns the batch size that all inputs agree on, 1 for models that do not batch. It may be 0: the model
+// runs on no rows, as it does on the runtime alone.
 func (c *checker) checkBatch(inputs []edgewise.Tensor) (int, error) {
 	if c.model.MaxBatchSize == 0 {
 		return 1, nil
@@ -147,9 +168,14 @@ func (c *checker) checkBatch(inputs []edgewise.Tensor) (int, error) {
 		case i > 0 && in.Shape[0] != batch:
 			return 0, c.invalid("input '%s' batch size does not match other inputs for '%s'", in.Name, c.model.Name)
 		}
-		batch = in.Shape[0]
+		if batch = in.Shape[0]; batch < 0 {
+			return 0, c.invalid("input '%s' of model '%s': shape %v has a negative size", in.Name, c.model.Name, in.Shape)
+		}
 	}
-	if batch < 1 || batch > int64(c.model.MaxBatchSize) {
+	if batch < c.least {
+		return 0, c.invalid("inference request batch-size must be >= %d for '%s'", c.least, c.model.Name)
+	}
+	if batch > int64(c.model.MaxBatchSize) {
 		return 0, c.invalid("inference request batch-size must be <= %d for '%s'", c.model.MaxBatchSize, c.model.Name)
 	}
 	return int(batch), nil

@@ -54,7 +54,7 @@ func TestRequestsThatContradictTheModel(t *testing.T) {
 		{"no batch dimension", []edgewise.Tensor{goodA(), tensor("B", edgewise.Bytes, edgewise.Shape{}, nil)}, nil, "input 'B' has no shape but model requires batch dimension for 'M'"},
 		{"different batches", []edgewise.Tensor{goodA(), tensor("B", edgewise.Bytes, edgewise.Shape{2, 1}, nil)}, nil, "input 'B' batch size does not match other inputs for 'M'"},
 		{"batch too large", []edgewise.Tensor{tensor("A", edgewise.FP32, edgewise.Shape{9, 16}, nil), tensor("B", edgewise.Bytes, edgewise.Shape{9, 1}, nil)}, nil, "inference request batch-size must be <= 8 for 'M'"},
-		{"empty batch", []edgewise.Tensor{tensor("A", edgewise.FP32, edgewise.Shape{0, 16}, nil), tensor("B", edgewise.Bytes, edgewise.Shape{0, 1}, nil)}, nil, "inference request batch-size must be <= 8 for 'M'"},
+		{"negative batch", []edgewise.Tensor{tensor("A", edgewise.FP32, edgewise.Shape{-1, 16}, nil), tensor("B", edgewise.Bytes, edgewise.Shape{-1, 1}, nil)}, nil, "input 'A' of model 'M': shape [-1,16] has a negative size"},
 		{"data type", []edgewise.Tensor{tensor("A", edgewise.Int32, edgewise.Shape{1, 16}, make([]byte, 64)), goodB()}, nil, "inference input 'A' data-type is 'INT32', but model 'M' expects 'FP32'"},
 		{"shape", []edgewise.Tensor{tensor("A", edgewise.FP32, edgewise.Shape{1, 15}, make([]byte, 60)), goodB()}, nil, "unexpected shape for input 'A' for model 'M'. Expected [-1,16], got [1,15]. NOTE: Setting a non-zero max_batch_size"},
 		{"rank", []edgewise.Tensor{tensor("A", edgewise.FP32, edgewise.Shape{1, 16, 1}, make([]byte, 64)), goodB()}, nil, "unexpected shape for input 'A' for model 'M'. Expected [-1,16], got [1,16,1]. NOTE"},
@@ -82,6 +82,70 @@ func TestGoodRequestsPass(t *testing.T) {
 	err := c.check(&edgewise.Request{Inputs: []edgewise.Tensor{goodB(), goodA()}}, j)
 	if err != nil || j.batch != 1 || len(j.want) != 1 || j.want[0] != "Y" || j.inputs[0].Name != "A" || j.inputs[1].Name != "B" {
 		t.Errorf("job %+v, error %v", j, err)
+	}
+}
+
+// TestShapesOfOneNumber leaves out the dimension of size 1 that stands for a tensor without any.
+func TestShapesOfOneNumber(t *testing.T) {
+	for _, test := range []struct {
+		name         string
+		maxBatch     int32
+		reshape      edgewise.Shape // nil: none
+		in, accepted edgewise.Shape // nil: refused
+	}{
+		{"as declared", 0, edgewise.Shape{}, edgewise.Shape{1}, edgewise.Shape{}},
+		{"as in the model", 0, edgewise.Shape{}, edgewise.Shape{}, edgewise.Shape{}},
+		{"two numbers", 0, edgewise.Shape{}, edgewise.Shape{2}, nil},
+		{"too many dimensions", 0, edgewise.Shape{}, edgewise.Shape{1, 1}, nil},
+		{"one for each row, as declared", 8, edgewise.Shape{}, edgewise.Shape{3, 1}, edgewise.Shape{3}},
+		{"one for each row, as in the model", 8, edgewise.Shape{}, edgewise.Shape{3}, edgewise.Shape{3}},
+		{"no row", 8, edgewise.Shape{}, edgewise.Shape{0}, edgewise.Shape{0}},
+		{"no batch dimension", 8, edgewise.Shape{}, edgewise.Shape{}, nil},
+		{"a vector of one number", 0, nil, edgewise.Shape{}, nil},
+		{"another reshape", 0, edgewise.Shape{1, 1}, edgewise.Shape{}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			in := edgewise.ModelInput{Name: "x", DataType: edgewise.Uint8, Dims: edgewise.Shape{1}}
+			if test.reshape != nil {
+				in.Reshape = &edgewise.Reshape{Shape: test.reshape}
+			}
+			n, _ := test.in.Elements()
+			req := &edgewise.Request{Inputs: []edgewise.Tensor{tensor("x", edgewise.Uint8, test.in, make([]byte, n))}}
+			j := newJob()
+			err := newChecker(&edgewise.Model{Name: "M", MaxBatchSize: test.maxBatch, Input: []edgewise.ModelInput{in}}).check(req, j)
+			if (err == nil) != (test.accepted != nil) {
+				t.Fatal(err)
+			}
+			if err == nil && !j.inputs[0].Shape.Equal(test.accepted) {
+				t.Errorf("the model gets shape %v, want %v", j.inputs[0].Shape, test.accepted)
+			}
+		})
+	}
+}
+
+// TestRequestsWithoutRows are taken, but by models whose rows belong to something.
+func TestRequestsWithoutRows(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(m *edgewise.Model)
+		want   string
+	}{
+		{"any model", func(*edgewise.Model) {}, ""},
+		{"sequences", func(m *edgewise.Model) { m.SequenceBatching = &edgewise.SequenceBatching{} }, "inference request batch-size must be >= 1 for 'M'"},
+		{"ragged batches", func(m *edgewise.Model) { m.Input[0].AllowRaggedBatch = true }, "inference request batch-size must be >= 1 for 'M'"},
+		{"padding", func(m *edgewise.Model) {
+			m.Parameters = map[string]edgewise.ModelParam{PaddingParameter: {StringValue: "0"}}
+		}, "inference request batch-size must be >= 1 for 'M'"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m := twoInputs(8)
+			test.change(m)
+			in := []edgewise.Tensor{tensor("A", edgewise.FP32, edgewise.Shape{0, 16}, nil), tensor("B", edgewise.Bytes, edgewise.Shape{0, 1}, nil)}
+			err := newChecker(m).check(&edgewise.Request{Inputs: in}, newJob())
+			if test.want == "" && err != nil || test.want != "" && (err == nil || err.Error() != test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
 	}
 }
 

@@ -78,7 +78,7 @@ func TestFormer(t *testing.T) {
 func TestJobsThatFit(t *testing.T) {
 	base := func() *job {
 		j := newJob()
-		j.want = []string{"y", "z"}
+		j.batch, j.want = 1, []string{"y", "z"}
 		j.inputs = []edgewise.Tensor{{Name: "a", Shape: edgewise.Shape{1, 2}}, {Name: "b", Shape: edgewise.Shape{1}}}
 		return j
 	}
@@ -88,6 +88,7 @@ func TestJobsThatFit(t *testing.T) {
 		want   bool
 	}{
 		{"another batch size", func(j *job) { j.inputs[0].Shape[0], j.inputs[1].Shape[0] = 3, 3 }, true},
+		{"no rows", func(j *job) { j.batch, j.inputs[0].Shape[0], j.inputs[1].Shape[0] = 0, 0, 0 }, false},
 		{"another shape", func(j *job) { j.inputs[0].Shape[1] = 3 }, false},
 		{"another rank", func(j *job) { j.inputs[1].Shape = edgewise.Shape{1, 1} }, false},
 		{"a missing input", func(j *job) { j.inputs = j.inputs[:1] }, false},

@@ -63,8 +63,11 @@ func (p *jobs) put(j *job) {
 
 // fits tells whether k can run in one batch with j: the same inputs in the same shapes but for dimension 0 and for what is
 // padded, and the same outputs wanted in the same order. Types are the model's, so they are equal. Parameters are a
-// request's own.
+// request's own. A job without rows runs alone: it has no part of a batch's outputs.
 func (j *job) fits(k *job) bool {
+	if j.batch == 0 || k.batch == 0 {
+		return false
+	}
 	if len(j.inputs) != len(k.inputs) || !slices.Equal(j.want, k.want) || len(j.call.Parameters) > 0 || len(k.call.Parameters) > 0 {
 		return false
 	}

@@ -103,8 +103,10 @@ func (s *Sequences) infer(ctx context.Context, req *edgewise.Request, start time
 		start: req.Sequence.Start, end: req.Sequence.End, arrived: start, granted: make(chan struct{}, 1),
 		call: &sequenceCall{ctx: ctx, request: req, want: j.want},
 	}
-	for i := range j.inputs { // in the model's order, in the client's shapes
-		c.call.inputs = append(c.call.inputs, *inputOf(req, j.inputs[i].Name))
+	for i := range j.inputs { // in the model's order, in the shapes that the configuration declares
+		in := *inputOf(req, j.inputs[i].Name)
+		in.Shape = s.checker.inputs[in.Name].declared(in.Shape)
+		c.call.inputs = append(c.call.inputs, in)
 	}
 	key := keyOf(req.Sequence)
 	if err := s.table.enter(key, c); err != nil {

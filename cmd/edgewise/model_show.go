@@ -116,6 +116,9 @@ func showInspection(w io.Writer, i *edgewise.Inspection) {
 	for _, t := range i.Outputs {
 		fmt.Fprintf(table, "\noutput\t%s\t%s\t%s", t.Name, t.Datatype, dims(t))
 	}
+	for _, o := range i.Omitted {
+		fmt.Fprintf(table, "\nnot served\t%s\t%s\t", o.Name, o.Reason)
+	}
 	for n, id := range i.Steps {
 		fmt.Fprintf(table, "\nstep %d\t%s\tversion %d\t", n, id.Name, id.Version)
 	}

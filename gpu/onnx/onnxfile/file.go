@@ -15,7 +15,8 @@ type File struct {
 	IRVersion      int64
 	Producer       string                // name and version; may be empty
 	Inputs         []edgewise.TensorInfo // Shape is nil when the file does not say how many dimensions there are
-	Outputs        []edgewise.TensorInfo // likewise
+	Outputs        []edgewise.TensorInfo // likewise; Type is InvalidType when the file leaves it to the runtime
+	Omitted        []edgewise.Omitted    // inputs with a default, and outputs, that requests and answers cannot carry
 	Opsets         map[string]int64      // by domain; "" is written as "ai.onnx"
 	Operators      map[string]int        // nodes by "domain.Type", those of subgraphs and functions included
 	Metadata       map[string]string
@@ -85,6 +86,7 @@ func (f *File) Inspection() *edgewise.Inspection {
 		Parameters:     f.Parameters,
 		ParameterBytes: f.ParameterBytes,
 		Nodes:          f.NodeCount,
+		Omitted:        slices.Clone(f.Omitted),
 	}
 }
 

@@ -199,7 +199,7 @@ func (w *walker) signature() error {
 		}
 	}
 	var err error
-	if w.file.Inputs, err = w.infos(inputs, "input"); err != nil {
+	if w.file.Inputs, err = w.infos(inputs, input, func(name string) bool { return constant[name] }); err != nil {
 		return err
 	}
 	for i := range w.file.Inputs {
@@ -208,16 +208,35 @@ func (w *walker) signature() error {
 	if len(w.graphOut) == 0 {
 		return invalid("graph %.64q has no outputs", w.file.Graph.Name)
 	}
-	w.file.Outputs, err = w.infos(w.graphOut, "output")
+	omitted := len(w.file.Omitted)
+	w.file.Outputs, err = w.infos(w.graphOut, output, func(string) bool { return true })
+	if err == nil && len(w.file.Outputs) == 0 {
+		return unsupported("none of its outputs can be served: %s", w.file.Omitted[omitted].Reason)
+	}
 	return err
 }
 
-func (w *walker) infos(values []value, what string) ([]edgewise.TensorInfo, error) {
+// The sides of a model, as messages name them.
+const (
+	input  = "input"
+	output = "output"
+)
+
+// infos makes one side of the signature. Values that cannot be carried are left out where the model runs without them,
+// and else refused.
+func (w *walker) infos(values []value, what string, spare func(name string) bool) ([]edgewise.TensorInfo, error) {
 	if len(values) > w.Signature {
 		return nil, tooLarge("%d %ss: at most %d are allowed", len(values), what, w.Signature)
 	}
 	infos := make([]edgewise.TensorInfo, 0, len(values))
 	for i := range values {
+		if why := values[i].notCarried(what); why != "" && values[i].name != "" {
+			if !spare(values[i].name) {
+				return nil, unsupported("%s", why)
+			}
+			w.file.Omitted = append(w.file.Omitted, edgewise.Omitted{Name: values[i].name, Reason: why})
+			continue
+		}
 		info, err := values[i].info(what)
 		if err != nil {
 			return nil, err

@@ -1,6 +1,8 @@
 package onnxfile
 
 import (
+	"fmt"
+
 	"github.com/edgewise-ai/edgewise"
 )
 
@@ -70,7 +72,8 @@ func (w *walker) innerType(m *message, end int64, depth int) error {
 	})
 }
 
-// tensorType reads an element type and a shape. Both are checked always and stored in v when it is the value's own type.
+// tensorType reads an element type and a shape. Both are checked always and stored in v when it is the value's own
+// type.
 func (w *walker) tensorType(end int64, v *value, own bool) error {
 	var t value
 	err := w.each(&tensorTypeMessage, end, func(f field) error {
@@ -117,18 +120,28 @@ func (w *walker) dimension(end int64, v *value) error {
 	return nil
 }
 
-// info returns the value as part of the model's signature; what is "input" or "output". A value of unknown rank has a
-// nil shape.
+// notCarried says why requests and answers cannot carry the value; what is "input" or "output". "": they can, as far as
+// the file says.
+func (v *value) notCarried(what string) string {
+	switch {
+	case v.other != "":
+		return fmt.Sprintf("%s %.64q is %s: only dense tensors are served", what, v.name, v.other)
+	case v.tensor && v.element.host == edgewise.InvalidType:
+		return fmt.Sprintf("%s %.64q is a %s: requests cannot carry that type", what, v.name, v.element.typeName())
+	}
+	return ""
+}
+
+// info returns a value that is carried as part of the model's signature. A value of unknown rank has a nil shape. The
+// type of an output may be left to the runtime: then it is InvalidType.
 func (v *value) info(what string) (edgewise.TensorInfo, error) {
 	switch {
 	case v.name == "":
 		return edgewise.TensorInfo{}, invalid("an %s has no name", what)
-	case v.other != "":
-		return edgewise.TensorInfo{}, unsupported("%s %.64q is %s: only dense tensors are served", what, v.name, v.other)
+	case !v.tensor && what == output:
+		return edgewise.TensorInfo{Name: v.name}, nil
 	case !v.tensor:
 		return edgewise.TensorInfo{}, invalid("%s %.64q has no tensor type", what, v.name)
-	case v.element.host == edgewise.InvalidType:
-		return edgewise.TensorInfo{}, unsupported("%s %.64q is a %s: requests cannot carry that type", what, v.name, v.element.typeName())
 	}
 	if !countable(v.shape) {
 		return edgewise.TensorInfo{}, invalid("%s %.64q: shape %v has more elements than can be counted", what, v.name, v.shape)

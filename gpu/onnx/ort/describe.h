@@ -7,7 +7,8 @@
 // The kinds of a value, as the runtime numbers them.
 enum { EW_KIND_TENSOR = 1 };
 
-// ew_value describes an input or an output. tensor's type, rank and shape are set for tensors; a dimension of any size is -1.
+// ew_value describes an input or an output. tensor's type, rank and shape are set for tensors; a dimension of any size
+// is -1.
 typedef struct ew_value {
 	char *name;   // to be freed
 	int32_t kind; // ONNXType

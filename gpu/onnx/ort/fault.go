@@ -46,8 +46,8 @@ func (f *fault) byOperator() bool {
 	return computes && strings.Contains(f.message, inKernel) && !f.says(ofDevice) && !f.says(ofMemory)
 }
 
-// kind returns the kind of the error. proven says that the model has computed other input: then it is the input that an operator refuses,
-// and otherwise the model is broken.
+// kind returns the kind of the error. proven says that the model has computed other input: then it is the input that an
+// operator refuses, and otherwise the model is broken.
 func (f *fault) kind(proven bool) edgewise.Kind {
 	switch {
 	case f.says(ofMemory):
@@ -68,7 +68,8 @@ type proof struct {
 	trials atomic.Int32 // attempts to find input that the model computes
 }
 
-// maxTrials bounds how many faults of a model that has never computed anything are followed by attempts with other input.
+// maxTrials bounds how many faults of a model that has never computed anything are followed by attempts with other
+// input.
 const maxTrials = 4
 
 // judge makes an error of a fault that inputs have caused.
@@ -83,8 +84,8 @@ func (s *Session) judge(ctx context.Context, f *fault, in []edgewise.Tensor, wan
 	return edgewise.Errorf("ort.Run", kind, "ONNX Runtime failed: %s", f.message)
 }
 
-// prove runs ones: in the shapes of in, and in the smallest shapes that the model declares. Zeros would end the process where a model
-// divides integers.
+// prove runs ones: in the shapes of in, and in the smallest shapes that the model declares. Zeros would end the process
+// where a model divides integers.
 func (s *Session) prove(ctx context.Context, in []edgewise.Tensor, want []string) {
 	declared, err := s.Inputs()
 	if err != nil {

@@ -47,8 +47,8 @@ func ints(name string, shape edgewise.Shape, values ...int64) edgewise.Tensor {
 	return t
 }
 
-// TestWhatInputCausesIsInvalid runs operators on values and shapes that they refuse: that is the client's error, from the first request on
-// and after others.
+// TestWhatInputCausesIsInvalid runs operators on values and shapes that they refuse: that is the client's error, from
+// the first request on and after others.
 func TestWhatInputCausesIsInvalid(t *testing.T) {
 	three := edgewise.Shape{3}
 	for _, test := range []struct {
@@ -83,7 +83,8 @@ func TestWhatCannotBeAllocatedIsExhausted(t *testing.T) {
 	wantKind(t, s, []edgewise.Tensor{ints("a", edgewise.Shape{1}, 1<<50)}, edgewise.Exhausted)
 }
 
-// TestABrokenModelIsNotTheClientsFault has a model that computes no input at all: its shape is wrong by its own arithmetic.
+// TestABrokenModelIsNotTheClientsFault has a model that computes no input at all: its shape is wrong by its own
+// arithmetic.
 func TestABrokenModelIsNotTheClientsFault(t *testing.T) {
 	m := &onnxgen.Model{Graph: onnxgen.Graph{
 		Nodes: []onnxgen.Node{
