@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,11 +16,11 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/auth"
 )
 
-// openBuckets go into every backup, secretBuckets only where accounts are asked for. Sessions never do.
-func openBuckets() []string   { return []string{notesBucket, draftsBucket} }
-func secretBuckets() []string { return []string{"users", "keys"} }
+// openBuckets go into every backup, those of accounts only where they are asked for. Sessions never do.
+func openBuckets() []string { return []string{notesBucket, draftsBucket} }
 
 // Backup writes one file with everything: models, labels, notes, drafts, history and settings, and with accounts users and
 // keys. What is deleted while it is written makes it fail, and the reader of a broken file notices.
@@ -62,7 +63,7 @@ func (a *App) describeBackup(withAccounts bool) (*backup, error) {
 	}
 	buckets := openBuckets()
 	if withAccounts {
-		buckets = append(buckets, secretBuckets()...)
+		buckets = slices.AppendSeq(buckets, maps.Keys(auth.AccountBuckets()))
 	}
 	err := a.documents.View(func(tx edgewise.DocumentsTx) error {
 		for _, bucket := range buckets {

@@ -2,6 +2,7 @@ package appliance
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"runtime"
 	"slices"
@@ -49,13 +50,33 @@ func (b *box) load() error {
 	b.settings = admin.Settings{Name: boxName(hostname()), SessionIdle: int64(idle / time.Second), Session: int64(total / time.Second), MetricsPublic: b.app.config.Metrics.Public}
 	b.steps = map[string]bool{}
 	return b.documents.View(func(tx edgewise.DocumentsTx) error {
-		for key, into := range map[string]any{settingsKey: &b.settings, stepsKey: &b.steps} {
-			if text := tx.Get(boxBucket, key); text != nil && json.Unmarshal(text, into) != nil {
-				return edgewise.Errorf("appliance.box.load", edgewise.Corrupt, "the box's %s are damaged", key)
+		for _, key := range []string{settingsKey, stepsKey} {
+			text := tx.Get(boxBucket, key)
+			if text == nil {
+				continue
+			}
+			value, err := decodeBox(key, text)
+			if err != nil {
+				b.app.logger.Error("a document of the box is damaged and has no effect: edgewise doctor says more", "document", key, "error", err)
+				continue
+			}
+			switch value := value.(type) {
+			case admin.Settings:
+				b.settings = value
+			case map[string]bool:
+				maps.Copy(b.steps, value)
 			}
 		}
 		return nil
 	})
+}
+
+// adopt takes settings that are stored already.
+func (b *box) adopt(s admin.Settings) {
+	b.mu.Lock()
+	b.settings = s
+	b.mu.Unlock()
+	b.app.publish("settings", s)
 }
 
 func hostname() string {

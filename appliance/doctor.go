@@ -58,8 +58,7 @@ func Examine(ctx context.Context, c config.Config, e Examination, logger *slog.L
 	options := storeOptions(c, logger)
 	options.SnapshotEvery = -1
 	if e.Repair {
-		report, err := store.Repair(ctx, c.DataDir, options)
-		d.Report = report
+		err := d.repair(ctx, options)
 		return d, err
 	}
 	s, err := store.Open(c.DataDir, options)
@@ -69,6 +68,18 @@ func Examine(ctx context.Context, c config.Config, e Examination, logger *slog.L
 	}
 	err = d.examine(ctx, s, e)
 	return d, errors.Join(err, s.Close())
+}
+
+// repair mends the store and the documents of the box.
+func (d *Diagnosis) repair(ctx context.Context, options store.Options) error {
+	report, err := store.Repair(ctx, d.DataDir, options)
+	d.Report = report
+	if err != nil {
+		return err
+	}
+	found, err := store.RepairDocuments(d.DataDir, checkDocument)
+	d.Report.Findings = append(d.Report.Findings, found...)
+	return err
 }
 
 func (d *Diagnosis) examine(ctx context.Context, s *store.Store, e Examination) error {
@@ -82,6 +93,11 @@ func (d *Diagnosis) examine(ctx context.Context, s *store.Store, e Examination) 
 	} else {
 		d.Report, err = s.Check(ctx)
 	}
+	if err != nil {
+		return err
+	}
+	found, err := store.CheckDocuments(d.DataDir, checkDocument)
+	d.Report.Findings = append(d.Report.Findings, found...)
 	return err
 }
 

@@ -18,6 +18,7 @@ const (
 	// Bounds of drafts.
 	maxDrafts     = 100
 	maxDraftBytes = 512 << 10 // of a configuration and its layout together
+	maxDraftID    = 64        // hexadecimal digits
 )
 
 // workshop is where ensembles and steps are made.

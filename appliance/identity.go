@@ -27,7 +27,7 @@ const keepEvery = time.Minute
 // openBox opens what the box is beside its models: documents, accounts, certificate.
 func (a *App) openBox() error {
 	var err error
-	if a.documents, err = store.OpenDocuments(a.config.DataDir); err != nil {
+	if a.documents, err = store.OpenDocuments(a.config.DataDir, store.Options{Logger: a.logger.With("part", "store")}); err != nil {
 		return err
 	}
 	a.box = &box{app: a, started: time.Now().UTC()}

@@ -316,6 +316,14 @@ func (l *library) Load(ctx context.Context, name string) error {
 	return l.manager.Settle(ctx, name)
 }
 
+// settle serves a model as it is stored now and waits for that.
+func (l *library) settle(ctx context.Context, name string) error {
+	if err := l.stored(ctx, name); err != nil {
+		return err
+	}
+	return l.manager.Settle(ctx, name)
+}
+
 // begin stores the wish for a model and starts to load it.
 func (l *library) begin(ctx context.Context, name string) error {
 	unlock, err := l.locks.lock(ctx, name)

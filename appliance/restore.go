@@ -10,15 +10,21 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/uploads"
 	"github.com/edgewise-ai/edgewise/ensemble"
+	"github.com/edgewise-ai/edgewise/store"
 )
 
 const maxManifest = 256 << 20 // bytes of a backup's manifest
+
+// maxBackupFiles bounds the files of a backup.
+const maxBackupFiles = 100_000
 
 // prepareRestore reads a backup and says what it holds. Nothing is changed.
 func (j *jobs) prepareRestore(ctx context.Context, made *job, data, folder string) error {
@@ -45,9 +51,6 @@ func (j *jobs) prepareRestore(ctx context.Context, made *job, data, folder strin
 	})
 }
 
-// maxBackupFiles bounds the files of a backup.
-const maxBackupFiles = 100_000
-
 func readBackup(folder string) (*backup, error) {
 	const op = "appliance.readBackup"
 	text, err := readBounded(filepath.Join(folder, backupManifest), maxManifest)
@@ -69,210 +72,214 @@ func readBackup(folder string) (*backup, error) {
 	return m, nil
 }
 
-// checkBackup says what would go wrong, before anything is changed: files that are damaged or missing, declarations that this
-// box cannot serve, and versions that are stored here with other content.
-func (a *App) checkBackup(ctx context.Context, m *backup) error {
-	const op = "appliance.checkBackup"
-	checked := map[edgewise.Digest]bool{}
-	for _, model := range m.Models {
-		if err := edgewise.CheckName(model.Name); err != nil {
-			return edgewise.Errorf(op, edgewise.Invalid, "the backup: %w", err)
-		}
-		record := a.library.record(model.Name)
-		for _, v := range model.Versions {
-			if v == nil || v.Model == nil || v.ID.Name != model.Name || v.ID.Version <= 0 {
-				return edgewise.Errorf(op, edgewise.Invalid, "the backup: model %q has a version that is none", model.Name)
-			}
-			if record != nil {
-				if stored := record.Version(v.ID.Version); stored != nil && stored.Digest != v.Digest {
-					return edgewise.Errorf(op, edgewise.Exists, "model %v is stored here with other content: delete it first, for versions never change", v.ID)
-				}
-			}
-			for _, f := range v.Files {
-				if err := m.checkFile(ctx, f, checked); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// checkFile compares a file with its digest, once.
-func (m *backup) checkFile(ctx context.Context, f edgewise.File, checked map[edgewise.Digest]bool) error {
-	const op = "appliance.checkFile"
-	if err := edgewise.CheckPath(f.Path); err != nil {
-		return edgewise.Errorf(op, edgewise.Invalid, "the backup: %w", err)
-	}
-	if checked[f.Digest] {
-		return nil
-	}
-	if sum, err := hex.DecodeString(string(f.Digest)); err != nil || len(sum) != sha256.Size {
-		return edgewise.Errorf(op, edgewise.Invalid, "the backup: file %q has the digest %.80q, which is none", f.Path, f.Digest)
-	}
-	in, err := os.Open(m.path(f))
-	if err != nil {
-		return edgewise.Errorf(op, edgewise.Corrupt, "the backup lacks file %q", f.Path)
-	}
-	defer func() { _ = in.Close() }()
-	h := sha256.New()
-	n, err := io.Copy(h, in)
-	if err = errors.Join(err, ctx.Err()); err != nil {
-		return err
-	}
-	if n != f.Size || hex.EncodeToString(h.Sum(nil)) != string(f.Digest) {
-		return edgewise.Errorf(op, edgewise.Corrupt, "the backup is damaged: file %q does not have its digest", f.Path)
-	}
-	checked[f.Digest] = true
-	return nil
-}
-
-func (m *backup) path(f edgewise.File) string {
-	return filepath.Join(m.folder, filepath.FromSlash(backupFiles), string(f.Digest))
-}
-
-// restore brings what a backup holds and this box lacks. What is here already stays as it is; labels move to where the
-// backup has them. It can be repeated after it failed.
+// restore brings what a backup holds and this box lacks. What is here already stays as it is. Everything is checked and copied first; then
+// versions, labels, notes, drafts, settings, history and, withAccounts, users and keys begin to exist in one step, or none of them does.
+// Behind that, models are loaded and labels of models that were here move one after the other, as if a person had moved them: a version
+// that cannot be loaded is named in the error, and leaves everything else restored. A restore can be repeated.
 func (a *App) restore(ctx context.Context, m *backup, withAccounts bool) error {
 	ctx = withCause(ctx, causeRestore)
-	for _, model := range m.inOrder() {
+	r, err := a.bring(ctx, m, withAccounts)
+	if err != nil {
+		return err
+	}
+	return r.activate(ctx)
+}
+
+// bring stores what a backup holds in one step.
+func (a *App) bring(ctx context.Context, m *backup, withAccounts bool) (*restoring, error) {
+	r := &restoring{app: a, backup: m, accounts: withAccounts, isNew: map[string]bool{}}
+	if err := a.checkBackup(ctx, m); err != nil { // the box may have changed since the first check
+		return nil, err
+	}
+	r.plan()
+	batch, err := a.store.Stage(ctx, r.imports, r)
+	if err != nil {
+		return nil, err
+	}
+	err = a.documents.Update(func(tx edgewise.DocumentsTx) error {
+		if err := r.write(tx); err != nil {
+			return err
+		}
+		return batch.Put(ctx) // last: what it has made exists even if this transaction cannot be committed
+	})
+	if err = errors.Join(err, batch.Discard()); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// restoring is one restore.
+type restoring struct {
+	app      *App
+	backup   *backup
+	accounts bool
+	imports  []store.Import
+	isNew    map[string]bool // models that were not stored
+}
+
+var _ store.ImportSource = (*restoring)(nil)
+
+// plan lists what is to be imported: versions that are not stored, and labels and wishes of models that are not.
+func (r *restoring) plan() {
+	for _, model := range r.backup.inOrder() {
+		stored := r.app.library.record(model.Name)
+		m := store.Import{Name: model.Name}
 		for _, v := range model.Versions {
-			if err := a.restoreVersion(ctx, m, v); err != nil {
-				return err
+			if stored != nil && stored.Version(v.ID.Version) != nil {
+				continue
 			}
+			c := *v
+			c.Origin = "restore of " + v.Origin
+			m.Versions = append(m.Versions, &c)
+		}
+		if stored == nil {
+			m.Labels, m.Wanted = model.Labels, model.Wanted
+			r.isNew[model.Name] = true
+		}
+		if len(m.Versions) > 0 {
+			r.imports = append(r.imports, m)
 		}
 	}
-	if err := a.restoreDocuments(m, withAccounts); err != nil {
-		return err
-	}
-	if m.Settings != nil {
-		s := *m.Settings
-		if _, err := a.box.ChangeSettings(admin.SettingsChange{Name: &s.Name, SessionIdle: &s.SessionIdle, Session: &s.Session, MetricsPublic: &s.MetricsPublic}); err != nil {
-			return err
-		}
-	}
-	var failed []error
-	for _, model := range m.inOrder() {
-		failed = append(failed, a.restoreLabels(ctx, model))
-	}
-	return errors.Join(failed...)
 }
 
-// inOrder returns the models so that ensembles come behind the models that they run.
-func (m *backup) inOrder() []backupModel {
-	depths := m.depths()
-	list := slices.Clone(m.Models)
-	slices.SortStableFunc(list, func(x, y backupModel) int { return depths[x.Name] - depths[y.Name] })
-	return list
-}
-
-// depths says how deep models stand above others: 0 for those that run none. Ensembles in a circle, of which none is valid, have some depth.
-func (m *backup) depths() map[string]int {
-	depths := make(map[string]int, len(m.Models))
-	for range ensemble.MaxNesting {
-		for _, model := range m.Models {
-			for _, v := range model.Versions {
-				for _, pin := range v.Model.Pins() {
-					depths[model.Name] = max(depths[model.Name], 1+depths[pin.Name])
-				}
-			}
-		}
-	}
-	return depths
-}
-
-// restoreVersion stores a version exactly as it was, so that it has the same digest.
-func (a *App) restoreVersion(ctx context.Context, m *backup, v *edgewise.Version) error {
-	if r := a.library.record(v.ID.Name); r != nil && r.Version(v.ID.Version) != nil {
-		return nil
-	}
-	staging, err := a.store.Begin(ctx, v.Size)
+// Open returns a file of the backup.
+func (r *restoring) Open(f edgewise.File) (io.ReadCloser, error) {
+	in, err := os.Open(r.backup.path(f))
 	if err != nil {
-		return err
+		return nil, edgewise.Errorf("appliance.restore", edgewise.Corrupt, "the backup lacks file %q", f.Path)
 	}
-	defer func() {
-		if err := staging.Discard(); err != nil {
-			a.logger.Error("discarding a version of a backup", "model", v.ID.String(), "error", err)
-		}
-	}()
-	for _, f := range v.Files {
-		in, err := os.Open(m.path(f))
-		if err != nil {
-			return edgewise.Errorf("appliance.restoreVersion", edgewise.Corrupt, "the backup lacks file %q", f.Path)
-		}
-		_, err = staging.Add(ctx, f.Path, f.Size, in)
-		if err = errors.Join(err, in.Close()); err != nil {
-			return err
-		}
-	}
-	if err := a.checkRestored(ctx, v, staging.Dir()); err != nil {
-		return err
-	}
-	stored, err := a.store.Put(ctx, staging, edgewise.Version{ID: v.ID, Model: v.Model, Origin: "restore of " + v.Origin})
-	if err != nil {
-		return err
-	}
-	if stored.Digest != v.Digest {
-		return edgewise.Errorf("appliance.restoreVersion", edgewise.Corrupt, "model %v has come out of the backup with another digest", v.ID)
-	}
-	a.library.tell(stored.ID, "stored")
-	return nil
+	return in, nil
 }
 
-// checkRestored holds a declaration that comes from elsewhere against its files, as an upload's.
-func (a *App) checkRestored(ctx context.Context, v *edgewise.Version, dir string) error {
-	files := paths(v)
+// Check holds a declaration that comes from elsewhere against its files, as an upload's.
+func (r *restoring) Check(ctx context.Context, v *edgewise.Version, dir string) error {
 	if isEnsemble(v.Model) {
-		parts, err := ensemble.Parts(v.Model, a.library.record)
+		parts, err := ensemble.Parts(v.Model, r.backup.beside(r.app.library.record))
 		if err != nil {
 			return err
 		}
 		return ensemble.Validate(v.Model, models(parts))
 	}
-	inspection, err := a.library.inspect(ctx, dir, v.Model)
+	inspection, err := r.app.library.inspect(ctx, dir, v.Model)
 	if err != nil {
 		return outside(err, dir)
 	}
-	return modelconfig.Validate(v.Model, files, inspection)
+	return modelconfig.Validate(v.Model, paths(v), inspection)
 }
 
-// restoreDocuments brings notes and drafts, and with accounts users and keys, that are not here.
-func (a *App) restoreDocuments(m *backup, withAccounts bool) error {
-	buckets := openBuckets()
-	if withAccounts {
-		buckets = append(buckets, secretBuckets()...)
-	}
-	err := a.documents.Update(func(tx edgewise.DocumentsTx) error {
-		for _, bucket := range buckets {
-			for key, value := range m.Buckets[bucket] {
-				if tx.Get(bucket, key) != nil {
-					continue
-				}
-				if err := tx.Put(bucket, key, value); err != nil {
-					return err
-				}
+// beside returns a look-up of models that finds what is stored and what the backup holds.
+func (m *backup) beside(stored func(name string) *edgewise.Record) func(name string) *edgewise.Record {
+	return func(name string) *edgewise.Record {
+		here := stored(name)
+		i := slices.IndexFunc(m.Models, func(model backupModel) bool { return model.Name == name })
+		if i < 0 {
+			return here
+		}
+		both := &edgewise.Record{Name: name}
+		if here != nil {
+			*both = *here
+			both.Versions = slices.Clone(here.Versions)
+		}
+		for _, v := range m.Models[i].Versions {
+			if both.Version(v.ID.Version) == nil {
+				both.Versions = append(both.Versions, v)
 			}
 		}
-		return nil
-	})
-	if err != nil || !withAccounts {
-		return err
+		return both
 	}
-	return a.accounts.Reload()
 }
 
-// restoreLabels points a model's labels to where the backup has them.
-func (a *App) restoreLabels(ctx context.Context, model backupModel) error {
-	for _, l := range model.Labels {
-		if a.library.labelled(model.Name, l.Name) == l.Version {
+// write puts the documents that are not here.
+func (r *restoring) write(tx edgewise.DocumentsTx) error {
+	for bucket, documents := range r.backup.Buckets {
+		if _, secret := auth.AccountBuckets()[bucket]; secret && !r.accounts {
 			continue
 		}
-		if _, err := a.library.SetLabel(ctx, model.Name, l.Name, l.Version); err != nil {
+		for key, value := range documents {
+			if tx.Get(bucket, key) != nil {
+				continue
+			}
+			if err := tx.Put(bucket, key, value); err != nil {
+				return err
+			}
+		}
+	}
+	if r.backup.Settings != nil {
+		text, err := json.Marshal(r.backup.Settings)
+		if err != nil {
+			return edgewise.Errorf("appliance.restore", edgewise.Internal, "encoding the settings: %w", err)
+		}
+		if err := tx.Put(boxBucket, settingsKey, text); err != nil {
+			return err
+		}
+	}
+	for _, e := range r.backup.Deployments {
+		if r.app.library.record(e.Model) != nil {
+			continue // its history is here
+		}
+		_, err := tx.Append(deploymentsBucket, func(number uint64) ([]byte, error) {
+			e.Number = number
+			return json.Marshal(e)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// activate makes the box serve what has been restored.
+func (r *restoring) activate(ctx context.Context) error {
+	a := r.app
+	if r.accounts {
+		if err := a.accounts.Reload(); err != nil {
+			return err
+		}
+	}
+	if r.backup.Settings != nil {
+		a.box.adopt(*r.backup.Settings)
+	}
+	wanted := map[string]bool{}
+	for _, m := range r.imports {
+		for _, v := range m.Versions {
+			a.library.tell(v.ID, "stored")
+		}
+		for _, l := range m.Labels {
+			a.history.note(ctx, m.Name, l.Name, 0, l.Version, time.Now(), nil)
+			a.library.tell(edgewise.ModelID{Name: m.Name, Version: l.Version}, "label")
+		}
+		wanted[m.Name] = m.Wanted
+	}
+	var failed []error
+	for _, model := range r.backup.inOrder() {
+		switch {
+		case !r.isNew[model.Name]:
+			failed = append(failed, r.moveLabels(ctx, model))
+		case wanted[model.Name]:
+			failed = append(failed, a.library.settle(ctx, model.Name))
+		default:
+			failed = append(failed, a.library.stored(ctx, model.Name))
+		}
+	}
+	if err := errors.Join(failed...); err != nil {
+		return edgewise.Errorf("appliance.restore", edgewise.KindOf(err), "everything is restored, but not everything serves: %w", err)
+	}
+	return nil
+}
+
+// moveLabels points the labels of a model that was here to where the backup has them.
+func (r *restoring) moveLabels(ctx context.Context, model backupModel) error {
+	library := r.app.library
+	for _, l := range model.Labels {
+		if library.labelled(model.Name, l.Name) == l.Version {
+			continue
+		}
+		if _, err := library.SetLabel(ctx, model.Name, l.Name, l.Version); err != nil {
 			return err
 		}
 	}
 	if !model.Wanted {
-		return a.library.Unload(ctx, model.Name)
+		return library.Unload(ctx, model.Name)
 	}
 	return nil
 }

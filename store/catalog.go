@@ -63,8 +63,8 @@ func splitVersionKey(k []byte) (id edgewise.ModelID, ok bool) {
 	return edgewise.ModelID{Name: string(name), Version: int64(binary.BigEndian.Uint64(number))}, true
 }
 
-// openBolt opens a catalog file. It reports a damaged file as an error, whatever way bbolt takes to say so.
-func openBolt(path string, readOnly bool) (db *bbolt.DB, err error) {
+// openBolt opens a bbolt file, making it with the mode where it may. It reports a damaged file as an error, whatever way bbolt takes to say so.
+func openBolt(path string, mode os.FileMode, readOnly bool) (db *bbolt.DB, err error) {
 	var opened *os.File
 	o := &bbolt.Options{
 		Timeout:      LockTimeout,
@@ -78,7 +78,7 @@ func openBolt(path string, readOnly bool) (db *bbolt.DB, err error) {
 		},
 	}
 	err = guard(func() error {
-		db, err = bbolt.Open(path, catalogMode, o)
+		db, err = bbolt.Open(path, mode, o)
 		return err
 	})
 	if err == nil {
@@ -99,7 +99,7 @@ func guard(fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
-			err = edgewise.Errorf("store.guard", edgewise.Corrupt, "the catalog is damaged: %v", r)
+			err = edgewise.Errorf("store.guard", edgewise.Corrupt, "the file is damaged: %v", r)
 		}
 	}()
 	return fn()
@@ -138,7 +138,7 @@ func readContents(path string) (*contents, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, err
 	}
-	db, err := openBolt(path, true)
+	db, err := openBolt(path, catalogMode, true)
 	if err != nil {
 		return nil, err
 	}

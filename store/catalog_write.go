@@ -18,7 +18,7 @@ func writeCatalog(d disk, path string, c *contents) error {
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	db, err := openBolt(fresh, false)
+	db, err := openBolt(fresh, catalogMode, false)
 	if err != nil {
 		return err
 	}

@@ -1,51 +1,83 @@
 package store
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
+	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/edgewise-ai/edgewise"
 	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// documentsFile is the file of Documents in the data folder, for its owner alone.
+// documentsFile is the file of Documents in the data folder, for its owner alone, and so is the folder of its snapshots.
 const (
-	documentsFile = "box.db"
-	documentsMode = 0o600
+	documentsFile       = "box.db"
+	documentsMode       = 0o600
+	documentsFolder     = "box-snapshots"
+	documentsFolderMode = 0o700
+	documentsPrefix     = "box-" // of the names of snapshots
+)
+
+// Defaults of Options for documents: logs in them change all the time.
+const (
+	DefaultDocumentsSnapshotEvery = 6 * time.Hour
+	DefaultDocumentsSnapshots     = 8
 )
 
 // Documents keeps what belongs to the box and not to a model: accounts, logs, drafts. A document is bytes under a bucket
 // and a key. It is a file beside the catalog, so that copies of the catalog hold no secrets. It is safe for concurrent use.
 type Documents struct {
-	db   *bbolt.DB
-	path string
+	db     *bbolt.DB
+	path   string
+	copies *copies
 }
 
-// OpenDocuments opens the documents of a data folder that exists, making the file when it is not there. Errors: Conflict
-// when another process has it open, Corrupt, Internal.
-func OpenDocuments(dir string) (*Documents, error) {
-	const op = "store.OpenDocuments"
-	path := filepath.Join(dir, documentsFile)
-	var db *bbolt.DB
-	err := guard(func() (err error) {
-		db, err = bbolt.Open(path, documentsMode, &bbolt.Options{Timeout: LockTimeout, FreelistType: bbolt.FreelistMapType, NoStatistics: true})
-		return err
-	})
-	switch {
-	case err == nil:
-		d := &Documents{db, path}
-		if err := d.checkFormat(); err != nil {
-			_ = db.Close()
-			return nil, err
-		}
-		return d, nil
-	case errors.Is(err, bolterrors.ErrTimeout):
-		return nil, busyFolder(path)
+// OpenDocuments opens the documents of a data folder that exists, making the file when it is not there. Of the options it uses
+// SnapshotEvery and Snapshots, which have defaults of their own, and Logger. Errors: Conflict when another process has it open, Corrupt,
+// Internal.
+func OpenDocuments(dir string, o Options) (*Documents, error) {
+	o.SnapshotEvery = cmp.Or(o.SnapshotEvery, DefaultDocumentsSnapshotEvery)
+	o.Snapshots = cmp.Or(o.Snapshots, DefaultDocumentsSnapshots)
+	o = o.withDefaults()
+	d, err := openDocuments(dir)
+	if err != nil {
+		return nil, err
 	}
-	return nil, edgewise.Errorf(op, edgewise.Corrupt, "%s cannot be read: %w: put a copy of it back, or move it away to begin without accounts", path, err)
+	if err := d.checkFormat(); err != nil {
+		return nil, errors.Join(err, d.db.Close())
+	}
+	folder := filepath.Join(dir, documentsFolder)
+	if err := errors.Join(os.MkdirAll(folder, documentsFolderMode), removePartial(folder)); err != nil {
+		return nil, errors.Join(failFolder("store.OpenDocuments", "making folder", folder, err), d.db.Close())
+	}
+	d.copies = &copies{disk: o.disk, log: o.Logger, db: d.db, file: d.path, folder: folder, prefix: documentsPrefix, every: o.SnapshotEvery, keep: o.Snapshots}
+	d.copies.start()
+	return d, nil
+}
+
+// removePartial removes snapshots whose making was interrupted.
+func removePartial(folder string) error {
+	paths, err := filepath.Glob(filepath.Join(folder, documentsPrefix+"*"+partialSuffix))
+	for _, path := range paths {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return err
+}
+
+func openDocuments(dir string) (*Documents, error) {
+	path := filepath.Join(dir, documentsFile)
+	db, err := openBolt(path, documentsMode, false)
+	if err == nil {
+		return &Documents{db: db, path: path}, nil
+	}
+	if edgewise.KindOf(err) == edgewise.Conflict {
+		return nil, err
+	}
+	return nil, edgewise.Errorf("store.OpenDocuments", edgewise.Corrupt, "%s cannot be read: %w: edgewise doctor --repair puts its latest snapshot back", path, err)
 }
 
 // documentsSchema is the number of the file's format.
@@ -69,8 +101,9 @@ func (d *Documents) checkFormat() error {
 	}))
 }
 
-// Close closes the file when no transaction is in progress.
+// Close makes no more snapshots and closes the file when no transaction is in progress. A second call does nothing.
 func (d *Documents) Close() error {
+	d.copies.end()
 	if err := d.db.Close(); err != nil {
 		return edgewise.Errorf("store.Documents.Close", edgewise.Internal, "%s: %w", d.path, err)
 	}
@@ -87,7 +120,11 @@ func (d *Documents) View(fn func(tx edgewise.DocumentsTx) error) error {
 
 // Update lets fn change documents: all of it is on disk when Update returns nil, and none of it otherwise.
 func (d *Documents) Update(fn func(tx edgewise.DocumentsTx) error) error {
-	return d.done(d.db.Update(func(tx *bbolt.Tx) error { return guard(func() error { return fn(documentsTx{tx}) }) }))
+	err := d.db.Update(func(tx *bbolt.Tx) error { return guard(func() error { return fn(documentsTx{tx}) }) })
+	if err == nil {
+		d.copies.changed.Store(true)
+	}
+	return d.done(err)
 }
 
 func (d *Documents) done(err error) error {

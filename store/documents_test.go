@@ -12,9 +12,9 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-func openDocuments(t *testing.T, dir string) *Documents {
+func mustOpenDocuments(t *testing.T, dir string) *Documents {
 	t.Helper()
-	d, err := OpenDocuments(dir)
+	d, err := OpenDocuments(dir, quiet())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func openDocuments(t *testing.T, dir string) *Documents {
 
 func TestDocumentsAreThereAgainAfterARestart(t *testing.T) {
 	dir := t.TempDir()
-	d := openDocuments(t, dir)
+	d := mustOpenDocuments(t, dir)
 	err := d.Update(func(tx edgewise.DocumentsTx) error {
 		return errors.Join(tx.Put("a", "x", []byte("1")), tx.Put("a", "y", []byte("2")), tx.Put("b", "x", []byte("3")), tx.Delete("a", "y"), tx.Delete("none", "y"))
 	})
@@ -39,7 +39,7 @@ func TestDocumentsAreThereAgainAfterARestart(t *testing.T) {
 		t.Errorf("the file is %v, %v: want it for its owner alone", info.Mode(), err)
 	}
 	var seen []string
-	err = openDocuments(t, dir).View(func(tx edgewise.DocumentsTx) error {
+	err = mustOpenDocuments(t, dir).View(func(tx edgewise.DocumentsTx) error {
 		if tx.Get("a", "y") != nil || tx.Get("none", "y") != nil || string(tx.Get("b", "x")) != "3" {
 			t.Error("Get returns something else")
 		}
@@ -54,7 +54,7 @@ func TestDocumentsAreThereAgainAfterARestart(t *testing.T) {
 }
 
 func TestAFailedUpdateChangesNothing(t *testing.T) {
-	d := openDocuments(t, t.TempDir())
+	d := mustOpenDocuments(t, t.TempDir())
 	cause := edgewise.Errorf("test", edgewise.Conflict, "no")
 	err := d.Update(func(tx edgewise.DocumentsTx) error { return errors.Join(tx.Put("a", "x", []byte("1")), cause) })
 	if !errors.Is(err, cause) {
@@ -69,7 +69,7 @@ func TestAFailedUpdateChangesNothing(t *testing.T) {
 }
 
 func TestWhatIsAppendedIsReadBothWays(t *testing.T) {
-	d := openDocuments(t, t.TempDir())
+	d := mustOpenDocuments(t, t.TempDir())
 	for range 5 {
 		err := d.Update(func(tx edgewise.DocumentsTx) error {
 			_, err := tx.Append("log", func(n uint64) ([]byte, error) { return fmt.Append(nil, n), nil })
@@ -103,8 +103,8 @@ func TestWhatIsAppendedIsReadBothWays(t *testing.T) {
 
 func TestDocumentsAreOpenOnce(t *testing.T) {
 	dir := t.TempDir()
-	openDocuments(t, dir)
-	if _, err := OpenDocuments(dir); err == nil || edgewise.KindOf(err) != edgewise.Conflict {
+	mustOpenDocuments(t, dir)
+	if _, err := OpenDocuments(dir, quiet()); err == nil || edgewise.KindOf(err) != edgewise.Conflict {
 		t.Errorf("got %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(t.TempDir(), documentsFile), nil, 0o600); err != nil {
@@ -117,7 +117,7 @@ func TestDamagedDocumentsAreRefused(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, documentsFile), []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenDocuments(dir); err == nil || edgewise.KindOf(err) != edgewise.Corrupt {
+	if _, err := OpenDocuments(dir, quiet()); err == nil || edgewise.KindOf(err) != edgewise.Corrupt {
 		t.Errorf("got %v", err)
 	}
 }

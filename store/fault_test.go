@@ -168,7 +168,9 @@ func changes() []change {
 			_, err := upload(s, "cat", 0, map[string]string{"model.onnx": strconv.Itoa(round), "labels.txt": "shared"})
 			return err
 		}, true},
-		{"import", func(s *Store, round int) error { return bring(s, fmt.Sprintf("far%d", round), fmt.Sprintf("near%d", round)) }, true},
+		{"import", func(s *Store, round int) error {
+			return bring(s, fmt.Sprintf("far%d", round), fmt.Sprintf("near%d", round))
+		}, true},
 		{"promote", func(s *Store, _ int) error { _, err := s.SetLabel(ctx, "cat", "live", 1); return err }, false},
 		{"promote where it is", func(s *Store, _ int) error { _, err := s.SetLabel(ctx, "cat", "live", 2); return err }, false},
 		{"rollback", func(s *Store, _ int) error { _, err := s.Rollback(ctx, "cat", "back"); return err }, false},

@@ -141,7 +141,7 @@ func TestWhatNeedsALaterReaderIsRefused(t *testing.T) {
 
 func TestDocumentsOfALaterRelease(t *testing.T) {
 	dir := t.TempDir()
-	d, err := OpenDocuments(dir)
+	d, err := OpenDocuments(dir, quiet())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func TestDocumentsOfALaterRelease(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if d, err = OpenDocuments(dir); err != nil {
+	if d, err = OpenDocuments(dir, quiet()); err != nil {
 		t.Fatal(err)
 	}
 	put(`{"name":"anna","role":"admin"}`)
@@ -165,7 +165,7 @@ func TestDocumentsOfALaterRelease(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, err = OpenDocuments(dir)
+	_, err = OpenDocuments(dir, quiet())
 	wantKind(t, err, edgewise.Unsupported, "schema 5", "from schema 4 on", "box.db")
 }
 
@@ -178,7 +178,7 @@ func TestDocumentsWithoutANumberGetOne(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	d, err := OpenDocuments(dir)
+	d, err := OpenDocuments(dir, quiet())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,7 +97,10 @@ func TestABatchThatIsRefusedLeavesNothing(t *testing.T) {
 		kind  edgewise.Kind
 		part  string
 	}{
-		"a version that is stored":    {func(l []Import, _ *texts) { l[1].Versions[0].ID = edgewise.ModelID{Name: "cat", Version: 1}; l[1].Name = "cat" }, edgewise.Exists, `"cat" version 1`},
+		"a version that is stored": {func(l []Import, _ *texts) {
+			l[1].Versions[0].ID = edgewise.ModelID{Name: "cat", Version: 1}
+			l[1].Name = "cat"
+		}, edgewise.Exists, `"cat" version 1`},
 		"labels of a stored model":    {func(l []Import, _ *texts) { l[1].Name, l[1].Wanted = "cat", true }, edgewise.Conflict, `"cat"`},
 		"a label without its version": {func(l []Import, _ *texts) { l[0].Labels[0].Version = 9 }, edgewise.Invalid, "version 9"},
 		"a label twice":               {func(l []Import, _ *texts) { l[0].Labels = append(l[0].Labels, l[0].Labels[0]) }, edgewise.Invalid, "twice"},

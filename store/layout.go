@@ -31,7 +31,7 @@ const (
 	newSuffix     = ".new"       // a catalog being made
 	partialSuffix = ".tmp"       // a blob or snapshot being made
 
-	snapshotPrefix = "catalog-"
+	catalogPrefix  = "catalog-" // of the names of snapshots
 	snapshotSuffix = ".db"
 	stampFormat    = "20060102T150405.000Z"
 )
@@ -62,7 +62,7 @@ func (l layout) version(id edgewise.ModelID) string {
 func (l layout) files(id edgewise.ModelID) string { return filepath.Join(l.version(id), filesFolder) }
 
 func (l layout) snapshot(at time.Time) string {
-	return l.join(snapshotsFolder, snapshotPrefix+at.UTC().Format(stampFormat)+snapshotSuffix)
+	return snapshotPath(l.snapshots(), catalogPrefix, at)
 }
 
 // relative returns p as seen from the data folder, for messages.
@@ -108,20 +108,6 @@ func isBlob(prefix, name string) (d edgewise.Digest, partial, ok bool) {
 func parseVersion(name string) (n int64, ok bool) {
 	n, err := strconv.ParseInt(name, 10, 64)
 	return n, err == nil && n > 0 && strconv.FormatInt(n, 10) == name
-}
-
-// parseSnapshot reads when a snapshot was made out of its name.
-func parseSnapshot(name string) (at time.Time, ok bool) {
-	name, ok = strings.CutPrefix(name, snapshotPrefix)
-	if !ok {
-		return time.Time{}, false
-	}
-	name, ok = strings.CutSuffix(name, snapshotSuffix)
-	if !ok {
-		return time.Time{}, false
-	}
-	at, err := time.Parse(stampFormat, name)
-	return at, err == nil
 }
 
 // versionFolders lists the folders that look like versions, whatever the catalog says.

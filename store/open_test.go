@@ -260,7 +260,7 @@ func TestSnapshotIsMadeOnItsOwnAndOldOnesGo(t *testing.T) {
 		if _, err := upload(s, "cat", 0, map[string]string{"m": strconv.Itoa(n)}); err != nil {
 			t.Fatal(err)
 		}
-		times, err := s.root.listSnapshots()
+		times, err := listSnapshots(s.root.snapshots(), catalogPrefix)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -277,7 +277,7 @@ func TestSnapshotIsMadeOnItsOwnAndOldOnesGo(t *testing.T) {
 		}
 	}
 	closeStore(t, s)
-	times, err := s.root.listSnapshots()
+	times, err := listSnapshots(s.root.snapshots(), catalogPrefix)
 	if err != nil || len(times) != 2 {
 		t.Fatalf("%d snapshots are kept, %v", len(times), err)
 	}
@@ -294,13 +294,13 @@ func TestUnchangedCatalogIsNotCopied(t *testing.T) {
 	if err := s.Snapshot(); err != nil {
 		t.Fatal(err)
 	}
-	s.changed.Store(false)
-	wait := s.firstSnapshot(time.Now())
-	if s.changed.Load() || wait > 0 { // SnapshotEvery is negative: due at once, and nothing to do
-		t.Fatalf("changed %t, wait %v", s.changed.Load(), wait)
+	s.copies.changed.Store(false)
+	wait := s.copies.first(time.Now())
+	if s.copies.changed.Load() || wait > 0 { // SnapshotEvery is negative: due at once, and nothing to do
+		t.Fatalf("changed %t, wait %v", s.copies.changed.Load(), wait)
 	}
 	mustLabel(t, s, "cat", "live", 1)
-	if !s.changed.Load() {
+	if !s.copies.changed.Load() {
 		t.Fatal("a change was not noted")
 	}
 }

@@ -104,7 +104,7 @@ func (r *repair) readOld() error {
 	if kind := edgewise.KindOf(err); kind == edgewise.Unsupported || kind == edgewise.Conflict {
 		return err
 	}
-	times, e := r.root.listSnapshots()
+	times, e := listSnapshots(r.root.snapshots(), catalogPrefix)
 	if e != nil {
 		return e
 	}

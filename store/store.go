@@ -27,14 +27,11 @@ type Store struct {
 	view    atomic.Pointer[view]
 	damaged map[edgewise.ModelID]string // found when opening, by version; read-only
 
-	writer  chan struct{} // holds one token; who takes it may change the catalog and the folders it names
-	closed  bool          // guarded by writer
-	broken  error         // guarded by writer: the catalog could not be read back after a failed commit
-	budget  budget
-	changed atomic.Bool // since the last snapshot
-
-	stop    context.CancelFunc
-	stopped chan struct{} // closed when the snapshot goroutine has ended
+	writer chan struct{} // holds one token; who takes it may change the catalog and the folders it names
+	closed bool          // guarded by writer
+	broken error         // guarded by writer: the catalog could not be read back after a failed commit
+	budget budget
+	copies *copies // of the catalog
 }
 
 // Open opens the data folder dir, making it when it is not there, and sweeps what no version names. It does not read
@@ -57,9 +54,10 @@ func Open(dir string, o Options) (*Store, error) {
 	}
 	s.sweep()
 	s.damaged = s.findDamage()
-	ctx, stop := context.WithCancel(context.Background())
-	s.stop, s.stopped = stop, make(chan struct{})
-	go s.snapshotLoop(ctx)
+	s.copies = &copies{
+		disk: s.disk, log: s.log, db: s.db, file: s.root.catalog(), folder: s.root.snapshots(), prefix: catalogPrefix, every: o.SnapshotEvery, keep: o.Snapshots,
+	}
+	s.copies.start()
 	s.writer <- struct{}{}
 	return s, nil
 }
@@ -86,7 +84,7 @@ func (s *Store) load() error {
 	if err := s.ensureCatalog(path); err != nil {
 		return failFolder(op, "making the catalog", path, err)
 	}
-	db, err := openBolt(path, false)
+	db, err := openBolt(path, catalogMode, false)
 	if err != nil {
 		return unreadable(path, err)
 	}
@@ -136,8 +134,7 @@ func (s *Store) reload() error {
 // Close waits for the change in progress, stops the snapshots and closes the catalog. Uploads still in flight can only
 // be discarded afterwards. Closing twice does nothing.
 func (s *Store) Close() error {
-	s.stop()
-	<-s.stopped
+	s.copies.end()
 	<-s.writer
 	defer s.unlockWriter()
 	if s.closed {
@@ -212,7 +209,7 @@ func (s *Store) updateAll(op string, id edgewise.ModelID, names []string, change
 		return s.disk.Commit(tx)
 	})
 	if err == nil {
-		s.changed.Store(true)
+		s.copies.changed.Store(true)
 		s.view.Store(next)
 		return nil
 	}
@@ -222,6 +219,15 @@ func (s *Store) updateAll(op string, id edgewise.ModelID, names []string, change
 		}
 	}
 	return fail(op, id, "writing the catalog", err)
+}
+
+// Snapshot makes a consistent copy of the catalog and removes the oldest ones over Options.Snapshots. Changes go on
+// meanwhile. Kinds of error: Exhausted when the disk is full, Unavailable after Close.
+func (s *Store) Snapshot() error {
+	if err := s.copies.copy(); err != nil {
+		return fail("store.Snapshot", edgewise.ModelID{}, "copying the catalog", err)
+	}
+	return nil
 }
 
 // Records returns every model, by name. The records are shared: they must not be modified, and they do not change when

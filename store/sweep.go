@@ -40,7 +40,7 @@ func (d *debris) scanStaging(l layout) error {
 func (d *debris) scanSnapshots(l layout) error {
 	return eachEntry(l.snapshots(), func(path string, e os.DirEntry) error {
 		name, partial := strings.CutSuffix(e.Name(), partialSuffix)
-		_, ours := parseSnapshot(name)
+		_, ours := parseSnapshot(catalogPrefix, name)
 		switch {
 		case !ours || !e.Type().IsRegular():
 			d.foreign = append(d.foreign, path)

@@ -39,7 +39,7 @@ const (
 // Config is what Accounts needs.
 type Config struct {
 	Documents edgewise.Documents
-	Log       *slog.Logger
+	Log       *slog.Logger // nil discards
 	// Times returns how long a session lasts without use, and at all. Nil: the defaults.
 	Times func() (idle, total time.Duration)
 	// Hashing is what a password hash costs. Zero: DefaultCost.
@@ -54,24 +54,29 @@ type Accounts struct {
 	hash   chan struct{} // holds one token: one password is hashed at a time, for its memory
 	decoy  string        // a hash that no password has
 
-	mu       sync.Mutex // guards the maps and what they lead to
-	code     string     // the claim code; empty: claimed
-	users    map[string]*user
-	sessions map[[sha256.Size]byte]*session
-	keys     map[[sha256.Size]byte]*key
-	askers   map[string]*asker // by the folded name of the person
-	local    [sha256.Size]byte // of the local token; zero: there is none
-	head     string            // hash of the last line of the audit log
-	auditing sync.Mutex
+	mu    sync.Mutex // guards the maps and what they lead to
+	code  string     // the claim code; empty: claimed
+	users map[string]*user
+	// damagedUsers tells that somebody has claimed the box, though no user may be left that can be read.
+	damagedUsers bool
+	sessions     map[[sha256.Size]byte]*session
+	keys         map[[sha256.Size]byte]*key
+	askers       map[string]*asker // by the folded name of the person
+	local        [sha256.Size]byte // of the local token; zero: there is none
+	head         string            // hash of the last line of the audit log
+	auditing     sync.Mutex
 }
 
-// Open reads the accounts. Errors: Corrupt.
+// Open reads the accounts.
 func Open(cfg Config) (*Accounts, error) {
 	if cfg.Times == nil {
 		cfg.Times = func() (time.Duration, time.Duration) { return DefaultSessionIdle, DefaultSession }
 	}
 	if cfg.Hashing == (Cost{}) {
 		cfg.Hashing = DefaultCost
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	a := &Accounts{
 		cfg: cfg, logins: newLimiter(), hash: make(chan struct{}, 1),
@@ -96,47 +101,6 @@ func Open(cfg Config) (*Accounts, error) {
 		return nil, err
 	}
 	return a, a.prepareClaim()
-}
-
-func (a *Accounts) load(tx edgewise.DocumentsTx) error {
-	err := tx.Each(usersBucket, func(_ string, value []byte) error {
-		u := &user{}
-		if err := json.Unmarshal(value, u); err != nil {
-			return damaged("a user", err)
-		}
-		a.users[fold(u.Name)] = u
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	err = tx.Each(sessionsBucket, func(_ string, value []byte) error {
-		s := &session{}
-		if err := json.Unmarshal(value, s); err != nil {
-			return damaged("a session", err)
-		}
-		if hash, ok := unhex(s.Hash); ok {
-			a.sessions[hash] = s
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return tx.Each(keysBucket, func(_ string, value []byte) error {
-		k := &key{}
-		if err := json.Unmarshal(value, k); err != nil {
-			return damaged("a key", err)
-		}
-		if hash, ok := unhex(k.Hash); ok {
-			a.keys[hash] = k.ready()
-		}
-		return nil
-	})
-}
-
-func damaged(what string, err error) error {
-	return edgewise.Errorf("auth.Open", edgewise.Corrupt, "the accounts are damaged: %s: %w", what, err)
 }
 
 // fold makes names that differ only in case the same: "Anna" is "anna".

@@ -20,7 +20,7 @@ const (
 
 // prepareClaim makes the claim code of a box that nobody has claimed. It stays the same until somebody has.
 func (a *Accounts) prepareClaim() error {
-	if len(a.users) > 0 {
+	if len(a.users) > 0 || a.damagedUsers {
 		return a.remove(claimBucket, claimKey)
 	}
 	_ = a.cfg.Documents.View(func(tx edgewise.DocumentsTx) error {

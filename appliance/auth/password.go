@@ -53,28 +53,40 @@ const (
 
 // matches tells whether a password has a hash. A hash that cannot be read matches nothing.
 func matches(password, hash string) bool {
+	stored, ok := readHash(hash)
+	if !ok {
+		return false
+	}
+	got := argon2.IDKey([]byte(password), stored.salt, stored.Time, stored.Memory, stored.Threads, hashBytes)
+	return subtle.ConstantTimeCompare(got, stored.sum) == 1
+}
+
+// storedHash is what a password hash says in its usual text form.
+type storedHash struct {
+	Cost
+	salt, sum []byte
+}
+
+// readHash reads a hash; ok is false for one that is not of this form or costs more than the bounds.
+func readHash(hash string) (h storedHash, ok bool) {
 	var version int
-	var c Cost
 	parts := strings.Split(hash, "$")
 	if len(parts) != 6 || parts[1] != "argon2id" {
-		return false
+		return h, false
 	}
 	if _, err := fmt.Sscanf(parts[2], "v=%d", &version); err != nil || version != argon2.Version {
-		return false
+		return h, false
 	}
-	if _, err := fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &c.Memory, &c.Time, &c.Threads); err != nil {
-		return false
+	if _, err := fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &h.Memory, &h.Time, &h.Threads); err != nil {
+		return h, false
 	}
-	if c.Memory > maxHashMemory || c.Time > maxHashTime || c.Time == 0 || c.Threads == 0 {
-		return false
+	if h.Memory > maxHashMemory || h.Time > maxHashTime || h.Time == 0 || h.Threads == 0 {
+		return h, false
 	}
-	salt, err := base64.RawStdEncoding.DecodeString(parts[4])
-	want, bad := base64.RawStdEncoding.DecodeString(parts[5])
-	if err != nil || bad != nil || len(want) != hashBytes {
-		return false
-	}
-	got := argon2.IDKey([]byte(password), salt, c.Time, c.Memory, c.Threads, hashBytes)
-	return subtle.ConstantTimeCompare(got, want) == 1
+	var err, bad error
+	h.salt, err = base64.RawStdEncoding.DecodeString(parts[4])
+	h.sum, bad = base64.RawStdEncoding.DecodeString(parts[5])
+	return h, err == nil && bad == nil && len(h.sum) == hashBytes
 }
 
 // checkPassword says what is wrong with a new password.

@@ -21,7 +21,8 @@ func (p *program) doctor() *cobra.Command {
 		Short: "Say what was found on this machine, and examine or repair the store",
 		Long: "Doctor says which runtime it finds and whether the store is whole. The box must not be serving from the same data folder.\n" +
 			"--verify reads every file and compares its digest. --repair rebuilds the catalog from the manifests, mends what has a\n" +
-			"second copy, and moves what cannot be mended aside with its reason; it deletes nothing.",
+			"second copy, and moves what cannot be mended aside with its reason. The box's accounts, drafts and settings are examined\n" +
+			"and mended too, from their snapshots where need be. Nothing is deleted without a copy in quarantine.",
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := s.load(p.environment)

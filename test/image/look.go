@@ -270,7 +270,7 @@ func wholeModel(s *store.Store, model string, want []byte) error {
 
 // wholeAccount lets the user in who claimed the box.
 func wholeAccount(dir string) error {
-	documents, err := store.OpenDocuments(dir)
+	documents, err := store.OpenDocuments(dir, store.Options{SnapshotEvery: -1})
 	if err != nil {
 		return err
 	}
