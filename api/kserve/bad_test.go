@@ -72,7 +72,7 @@ var badBodies = []badBody{
 	{name: "low surrogate first", body: `{"a":"\ude00\ud83d"}`, text: syntax + "The surrogate pair in string is invalid. at 6"},
 	{name: "too deep in an unknown member", body: `{"a":[[[[[[[[1]]]]]]]]}`, text: "JSON nesting depth exceeds maximum allowed limit (8)", kind: edgewise.TooLarge},
 	{name: "too deep in data", body: data("FP32", deepest), text: "JSON nesting depth exceeds maximum allowed limit (8)", kind: edgewise.TooLarge},
-	{name: "JSON part too large", body: strings.Repeat(" ", 2001), text: "request JSON size of 2001 bytes exceeds the maximum allowed input size of 2000 bytes", kind: edgewise.TooLarge},
+	{name: "JSON part too large", body: strings.Repeat(" ", 2001), text: "request JSON size of 2001 bytes exceeds the maximum allowed input size of 2000 bytes. Use --http-max-input-size to increase the limit.", kind: edgewise.TooLarge},
 
 	// Members of the request.
 	{name: "id is a number", body: `{"id":7,` + goodX + `}`, text: "Unable to parse 'id': want a string, got a number"},
@@ -265,11 +265,16 @@ func TestBadBodiesAreRefusedWithTheReason(t *testing.T) {
 	}
 }
 
-func TestNestedDataIsBoundByTheRank(t *testing.T) {
-	body := `{"inputs":[{"name":"x","shape":[1],"datatype":"INT8","data":` + strings.Repeat("[", 33) + "1" + strings.Repeat("]", 33) + `}]}`
-	_, err := NewDecoder(Limits{}).Infer(edgewise.ModelID{Name: "m"}, []byte(body), -1)
-	if want := `input "x": data: arrays are nested deeper than 32`; err == nil || err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
+// TestNestedDataIsBoundByTheDocument nests the elements as deep as the whole document may be, and one deeper: three levels are around "data".
+func TestNestedDataIsBoundByTheDocument(t *testing.T) {
+	for depth, want := range map[int]string{1: "", 33: "", 97: "", 98: "JSON nesting depth exceeds maximum allowed limit (100)"} {
+		for typ, element := range map[string]string{"INT8": "1", "FP32": "1.5", "BYTES": `"a"`} {
+			body := `{"inputs":[{"name":"x","shape":[1],"datatype":"` + typ + `","data":` + strings.Repeat("[", depth) + element + strings.Repeat("]", depth) + `}]}`
+			_, err := NewDecoder(Limits{}).Infer(edgewise.ModelID{Name: "m"}, []byte(body), -1)
+			if (err == nil) != (want == "") || err != nil && err.Error() != want {
+				t.Errorf("%s, %d deep: got %v, want %s", typ, depth, err, want)
+			}
+		}
 	}
 }
 

@@ -89,7 +89,7 @@ func (m *members) once(bit members, name string) error {
 
 func (d *Decoder) decode(r *InferRequest, text []byte) error {
 	if int64(len(text)) > d.lim.MaxJSON {
-		return tooLarge(d.lim.MaxJSON, "request JSON size of %d bytes exceeds the maximum allowed input size of %d bytes", len(text), d.lim.MaxJSON)
+		return tooLarge(d.lim.MaxJSON, "request JSON size of %d bytes exceeds the maximum allowed input size of %d bytes. Use --http-max-input-size to increase the limit.", len(text), d.lim.MaxJSON)
 	}
 	c := &r.reader
 	*c = tensors{cursor: cursor{b: text, maxDepth: d.lim.MaxDepth}, lim: d.lim, what: "input", memory: &r.memory, intern: r}

@@ -24,11 +24,8 @@ type elements struct {
 	base64 bool // whether strings are base64 of the elements; Bytes only
 }
 
-// array reads one array, level arrays inside "data".
-func (e *elements) array(level int) error {
-	if level >= edgewise.MaxRank {
-		return e.fault("data: arrays are nested deeper than %d", edgewise.MaxRank)
-	}
+// array reads one array.
+func (e *elements) array() error {
 	if err := e.enter(); err != nil {
 		return err
 	}
@@ -37,7 +34,7 @@ func (e *elements) array(level int) error {
 		return nil
 	}
 	for {
-		if err := e.run(level); err != nil {
+		if err := e.run(); err != nil {
 			return err
 		}
 		switch e.next() {
@@ -53,10 +50,10 @@ func (e *elements) array(level int) error {
 }
 
 // run reads an array, or elements up to the next array or the end of this one.
-func (e *elements) run(level int) error {
+func (e *elements) run() error {
 	switch {
 	case e.next() == '[':
-		return e.array(level + 1)
+		return e.array()
 	case e.typ == edgewise.FP32:
 		return e.floats()
 	}

@@ -14,7 +14,7 @@ import (
 // TooLarge; a TensorError where one input is at fault.
 func (d *Decoder) Generate(id edgewise.ModelID, m *edgewise.Model, body []byte) (*InferRequest, error) {
 	if int64(len(body)) > d.lim.MaxJSON {
-		return nil, about(id, tooLarge(d.lim.MaxJSON, "request JSON size of %d bytes exceeds the maximum allowed input size of %d bytes", len(body), d.lim.MaxJSON))
+		return nil, about(id, tooLarge(d.lim.MaxJSON, "request JSON size of %d bytes exceeds the maximum allowed input size of %d bytes. Use --http-max-input-size to increase the limit.", len(body), d.lim.MaxJSON))
 	}
 	r := d.request(id)
 	g := generation{

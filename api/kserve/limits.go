@@ -4,7 +4,7 @@ import "github.com/edgewise-ai/edgewise"
 
 // Default bounds of a body. Each is a field of Limits.
 const (
-	DefaultMaxJSON       = 64 << 20  // bytes of the JSON part
+	DefaultMaxJSON       = 64 << 20  // bytes of the JSON part, and of a body that is one raw tensor
 	DefaultMaxDecoded    = 128 << 20 // bytes of all tensors carried in JSON, after conversion
 	DefaultMaxTensors    = 1024      // inputs and outputs together
 	DefaultMaxDepth      = 100       // arrays and objects inside one another

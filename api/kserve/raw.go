@@ -15,6 +15,9 @@ func (d *Decoder) Raw(id edgewise.ModelID, m *edgewise.Model, body []byte) (*Inf
 	if in == nil {
 		return nil, about(id, invalid("Raw request must only have 1 input (found 1) to be deduced but got %d inputs in '%s' model configuration", len(m.Input), id.Name))
 	}
+	if int64(len(body)) > d.lim.MaxJSON {
+		return nil, about(id, tooLarge(d.lim.MaxJSON, "Raw input has a byte_size (%d bytes) that exceeds the maximum allowed value of %d bytes. Use --http-max-input-size to increase the limit.", len(body), d.lim.MaxJSON))
+	}
 	r := d.request(id)
 	if err := d.raw(r, in, m.MaxBatchSize > 0, body); err != nil {
 		r.Release()

@@ -287,7 +287,7 @@ func (c *tensors) fill(t *tensor, end int) error {
 		}
 		e.dst, e.room = c.memory.take(int(size)), n
 	}
-	if err := e.array(0); err != nil {
+	if err := e.array(); err != nil {
 		return err
 	}
 	if e.seen != n {

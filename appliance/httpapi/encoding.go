@@ -28,7 +28,7 @@ const (
 // expand replaces an encoded body of an inference by what it stands for: Content-Encoding gzip, or deflate, which is a
 // zlib stream. Lengths that the protocol's headers and parameters give are those of the expanded body. The block, nil
 // when the body is not encoded, holds the new body and is the caller's. Errors: Unsupported, Invalid, Busy; TooLarge over
-// http.max_body_bytes, however small the body was that was sent.
+// http.max_json_bytes, however small the body was that was sent.
 func (s *Server) expand(c *fiber.Ctx) (*block, error) {
 	encoding := c.Request().Header.Peek(fiber.HeaderContentEncoding)
 	if len(encoding) == 0 || equalFold(encoding, "identity") {
@@ -61,7 +61,7 @@ func (s *Server) expand(c *fiber.Ctx) (*block, error) {
 // readExpanded reads plain to its end into a block, from start on. Memory grows with what has been read and not with
 // what is announced.
 func (s *Server) readExpanded(plain io.Reader, encoding []byte, start int, room int64) (*block, int, error) {
-	limit := s.cfg.MaxInferBytes
+	limit := min(s.cfg.MaxJSONBytes, s.cfg.MaxInferBytes)
 	b := s.memory.take(min(room, limit+1))
 	if b == nil {
 		return nil, 0, s.noMemory()
@@ -75,7 +75,7 @@ func (s *Server) readExpanded(plain io.Reader, encoding []byte, start int, room 
 			b.free()
 			return nil, 0, &edgewise.Error{
 				Op: "httpapi.expand", Kind: edgewise.TooLarge, Limit: limit,
-				Err: errors.New("the body of an inference request may have at most " + strconv.FormatInt(limit, 10) + " bytes once it is decompressed (http.max_body_bytes)"),
+				Err: errors.New("Decompressed data size exceeds the maximum allowed value of " + strconv.FormatInt(limit, 10) + " bytes. Use --http-max-input-size to increase the limit."),
 			}
 		case errors.Is(err, io.EOF):
 			return b, size, nil

@@ -65,7 +65,7 @@ func TestBadEncodingsAreRefused(t *testing.T) {
 		{"cut off", "infer", "gzip", gzipped(t, tinyInfer)[:40], 400, "unexpected EOF"},
 		{"a bad checksum", "infer", "deflate", deflated(t, tinyInfer)[:len(deflated(t, tinyInfer))-1] + "\x00", 400, "invalid checksum"},
 		{"nothing", "infer", "gzip", "", 400, "EOF"},
-		{"expands over the limit", "infer", "gzip", bomb, 413, `"limit":1048576`},
+		{"expands over the limit", "infer", "gzip", bomb, 400, `"code":"too_large","limit":1048576`},
 		{"unknown", "infer", "br", tinyInfer, 501, "Unsupported compression type"},
 		{"two", "infer", "gzip, gzip", tinyInfer, 501, "Unsupported compression type"},
 		{"generate takes none", "generate", "gzip", gzipped(t, "{}"), 400, "is not supported here"},

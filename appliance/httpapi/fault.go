@@ -49,6 +49,9 @@ func (s *Server) writeError(ctx *fasthttp.RequestCtx, err error) {
 	if kind == edgewise.Unauthenticated {
 		ctx.Response.Header.Set(fiber.HeaderWWWAuthenticate, "Bearer")
 	}
+	if kind == edgewise.TooLarge && s.router.find(&ctx.Request.Header).isProtocol() { // as Triton's clients know it; the body's code says which it is
+		status.HTTP = fasthttp.StatusBadRequest
+	}
 	var better *special
 	if errors.As(err, &better) {
 		status.HTTP = better.status

@@ -53,7 +53,7 @@ func TestForwardedHeadersAreBounded(t *testing.T) {
 		headers = append(headers, fmt.Sprintf("h%d", i), "v")
 	}
 	resp, text := ts.do(t, "POST", "/v2/models/echo/infer", echoBody, headers...)
-	if resp.StatusCode != 413 || !strings.Contains(string(text), "more than 256 custom parameters, forwarded headers included") {
+	if resp.StatusCode != 400 || !strings.Contains(string(text), "more than 256 custom parameters, forwarded headers included") {
 		t.Errorf("%d %s", resp.StatusCode, text)
 	}
 }

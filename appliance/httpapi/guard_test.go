@@ -99,8 +99,12 @@ func TestBodiesOverTheLimitAreRefusedAndTheConnectionCloses(t *testing.T) {
 			p := dial(t, ts)
 			go p.send("POST " + test.path + " HTTP/1.1\r\nHost: localhost\r\n" + test.headers + "\r\n\r\n" + test.body + smuggled)
 			status, body := p.answer("POST")
-			if status != 413 || !strings.Contains(body, `"code":"too_large"`) {
-				t.Errorf("answer %d %s, want 413 too_large", status, body)
+			want := 413
+			if strings.HasPrefix(test.path, "/v2/") { // as Triton's clients know it
+				want = 400
+			}
+			if status != want || !strings.Contains(body, `"code":"too_large"`) {
+				t.Errorf("answer %d %s, want %d too_large", status, body, want)
 			}
 			p.wantClosed()
 			ts.wantNotSmuggled(t)
@@ -308,7 +312,7 @@ func TestExpectContinueIsAnsweredBeforeTheBody(t *testing.T) {
 		{"taken", "/v2/repository/index", 2, "", 0},
 		{"taken, beyond the first read", "/v2/repository/index", 60_000, "", 0},
 		{"upload taken", "/api/v1/models/m/versions", 100_000, "Content-Type: application/octet-stream\r\n", 0},
-		{"too large", "/v2/repository/index", 65537, "", 413},
+		{"too large", "/v2/repository/index", 65537, "", 400},
 		{"upload too large", "/api/v1/models/m/versions", 4<<20 + 1, "", 413},
 		{"foreign origin", "/api/v1/models/m/versions", 10, "Origin: https://evil.example\r\n", 403},
 	} {

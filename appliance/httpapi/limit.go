@@ -23,32 +23,37 @@ const (
 func (c *Config) limitOf(kind bodyKind) limit {
 	switch kind {
 	case tensorBody:
-		return limit{"an inference request (http.max_body_bytes)", c.MaxInferBytes, maxChunks}
+		return limit{what: "an inference request (http.max_body_bytes)", bytes: c.MaxInferBytes, chunks: maxChunks}
 	case loadBody:
-		return limit{"a load with files (http.max_body_bytes)", c.MaxInferBytes, maxChunks}
+		return limit{what: "a load with files (http.max_body_bytes)", bytes: c.MaxInferBytes, chunks: maxChunks, json: true}
 	case stepBody:
-		return limit{"a request with a compiled step", maxStepBytes, maxChunks}
+		return limit{what: "a request with a compiled step", bytes: maxStepBytes, chunks: maxChunks, json: true}
 	case versionBody, uploadBody:
-		return limit{"an upload (upload.max_bytes)", c.MaxUploadBytes, 0}
+		return limit{what: "an upload (upload.max_bytes)", bytes: c.MaxUploadBytes}
 	case updateBody:
-		return limit{"an update of the system", MaxUpdateBytes, 0}
+		return limit{what: "an update of the system", bytes: MaxUpdateBytes}
 	}
-	return limit{"this request", c.MaxBodyBytes, maxChunks}
+	return limit{what: "this request", bytes: c.MaxBodyBytes, chunks: maxChunks, json: true}
 }
 
 // limit bounds the body of a request.
 type limit struct {
 	what   string // what is bounded, for messages
 	bytes  int64
-	chunks int // of a chunked body; 0: any number
+	chunks int  // of a chunked body; 0: any number
+	json   bool // the body is JSON
 }
 
 func (l limit) exceeded() error {
-	e := edgewise.Errorf("httpapi.admit", edgewise.TooLarge, "the body of %s may have at most %d bytes", l.what, l.bytes)
+	said := ""
+	if l.json { // Triton's words
+		said = "request JSON size exceeds the maximum allowed input size: "
+	}
+	e := edgewise.Errorf("httpapi.admit", edgewise.TooLarge, "%sthe body of %s may have at most %d bytes", said, l.what, l.bytes)
 	e.Limit = l.bytes
 	return e
 }
 
 func (l limit) choppy() error {
-	return &edgewise.Error{Op: "httpapi.stream.Read", Kind: edgewise.Invalid, Limit: int64(l.chunks), Err: fmt.Errorf("the body has more than %d chunks", l.chunks)}
+	return &edgewise.Error{Op: "httpapi.stream.Read", Kind: edgewise.Invalid, Limit: int64(l.chunks), Err: fmt.Errorf("Chunked request body exceeds maximum of %d non-empty chunks. Send fewer or larger HTTP chunks.", l.chunks)}
 }

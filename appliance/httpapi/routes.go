@@ -321,6 +321,9 @@ func (r *route) complete(cfg Config) {
 	}
 }
 
+// isProtocol tells whether the route belongs to the inference protocol.
+func (r *route) isProtocol() bool { return r.api != "" }
+
 // isAdministration tells whether the route belongs to the administration's interface.
 func (r *route) isAdministration() bool { return strings.HasPrefix(r.path, "/api/") }
 

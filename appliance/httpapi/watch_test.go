@@ -107,7 +107,7 @@ func TestABodyMayNotHaveTooManyChunks(t *testing.T) {
 			text := fmt.Sprintf("%s%x\r\n%s\r\n0\r\n\r\n", strings.Repeat("1\r\n \r\n", spaces), len(tinyInfer), tinyInfer)
 			go p.send("POST /v2/models/echo/infer HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" + text)
 			status, body := p.answer("POST")
-			if status != test.status || status == 400 && body != `{"error":"the body has more than 65536 chunks","code":"invalid","limit":65536}` {
+			if status != test.status || status == 400 && body != `{"error":"Chunked request body exceeds maximum of 65536 non-empty chunks. Send fewer or larger HTTP chunks.","code":"invalid","limit":65536}` {
 				t.Errorf("answer %d %s, want %d", status, body, test.status)
 			}
 		})

@@ -156,7 +156,7 @@ func TestWhatThePythonClientSends(t *testing.T) {
 		{"an unknown output", "POST", "/v2/models/sum/infer", zeros[:len(zeros)-1] + `,"outputs":[{"name":"z"}]}`, nil, 400, "unexpected inference output 'z' for model 'sum'"},
 		{"a reserved parameter", "POST", "/v2/models/sum/infer", `{"parameters":{"triton_x":1},` + zeros[1:], nil, 400, "parameter keys starting with 'triton_' are reserved for Triton usage and should not be specified."},
 		{"too deep", "POST", "/v2/models/sum/infer", strings.Repeat("[", 200), nil, 400, ""},
-		{"too deep inside", "POST", "/v2/models/sum/infer", `{"x":` + strings.Repeat("[", 200), nil, 413, `"limit":100`},
+		{"too deep inside", "POST", "/v2/models/sum/infer", `{"x":` + strings.Repeat("[", 200), nil, 400, `"limit":100`},
 	} {
 		t.Run(w.name, func(t *testing.T) { b.exchange(t, w) })
 	}
