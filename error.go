@@ -54,6 +54,37 @@ func Kinds() []Kind {
 	return all
 }
 
+// Refusal tells whether an error of the kind is about the request, its caller or a bound, and says nothing about the health of
+// the model that it was meant for.
+func (k Kind) Refusal() bool {
+	switch k {
+	case Invalid, Unauthenticated, Denied, NotFound, Exists, Conflict, TooLarge, Busy, Canceled, Unsupported:
+		return true
+	}
+	return false
+}
+
+// About gives an error the model that it is about, unless its outermost Error names that already. Its message stays.
+func About(id ModelID, err error) error {
+	own, ok := errors.AsType[*Error](err)
+	if ok && err == error(own) && own.Model == id {
+		return err
+	}
+	about := &Error{Op: "edgewise.About", Kind: KindOf(err), Model: id, Err: err}
+	if ok {
+		about.Op, about.Limit, about.Reason, about.Field, about.Retry = own.Op, own.Limit, own.Reason, own.Field, own.Retry
+	}
+	return about
+}
+
+// ModelOf returns the model that the outermost Error in err's chain is about; the zero value when there is none.
+func ModelOf(err error) ModelID {
+	if own, ok := errors.AsType[*Error](err); ok {
+		return own.Model
+	}
+	return ModelID{}
+}
+
 // Error is the one error type of the house. Foreign errors are wrapped in it once, where the foreign library ends.
 type Error struct {
 	Op    string  // the operation that failed, as "package.Func"; for logs, not for clients

@@ -92,24 +92,58 @@ type Inferer interface {
 	Infer(ctx context.Context, req *Request) (*Response, error)
 }
 
-// InferLabelled runs a request whose client names its version by a label: lookup tells which version that is now. A version
-// may go between the lookup and the run, when the label has moved: the request then goes to where the label points now. When
-// lookup fails, or says the same again, the engine's error stands.
-func InferLabelled(ctx context.Context, engine Inferer, req *Request, lookup func() (ModelID, error)) (*Response, error) {
+// Exchange is what a frontend does around an inference, as far as it belongs to the one request that is counted.
+type Exchange struct {
+	// Lookup tells which version the label that the client named points to now; nil: the client named none.
+	Lookup func() (ModelID, error)
+	// Deliver makes the client's answer of the response; nil: nothing is left to do that can fail.
+	Deliver func(*Response) error
+}
+
+// Infer has engine answer req, and delivers. A version may go between the lookup of its label and the run, when the label has
+// moved: the request then goes to where the label points now. When Lookup fails, or says the same again, the engine's error
+// stands. When Deliver fails, the response comes with the error; the caller releases it.
+func (x Exchange) Infer(ctx context.Context, engine Inferer, req *Request) (*Response, error) {
+	resp, err := x.follow(ctx, engine, req)
+	if err != nil || x.Deliver == nil {
+		return resp, err
+	}
+	returned := false
+	defer func() {
+		if !returned { // it panics
+			resp.Release()
+		}
+	}()
+	err = x.Deliver(resp)
+	returned = true
+	return resp, err
+}
+
+func (x Exchange) follow(ctx context.Context, engine Inferer, req *Request) (*Response, error) {
 	for {
 		resp, err := engine.Infer(ctx, req)
 		if err == nil {
 			return resp, nil
 		}
-		if kind := KindOf(err); kind != NotFound && kind != Unavailable {
+		if kind := KindOf(err); x.Lookup == nil || kind != NotFound && kind != Unavailable {
 			return nil, err
 		}
-		now, missing := lookup()
+		now, missing := x.Lookup()
 		if missing != nil || now == req.Model {
 			return nil, err
 		}
 		req.Model = now
 	}
+}
+
+// Frontends is where the frontends of the inference protocol hand over their requests. Each request is handed over once, to one
+// of the two.
+type Frontends interface {
+	// Answer answers req, delivers the answer and counts the request by how that ended. Errors: those of Inferer, and of
+	// x.Deliver; the response has been released then.
+	Answer(ctx context.Context, req *Request, x Exchange) (*Response, error)
+	// Refuse counts a request to id that could not be read, or may not run. took is the time that it was there.
+	Refuse(ctx context.Context, id ModelID, took time.Duration, err error)
 }
 
 // LoadOverride is what a load gives in place of what a model's folder holds, for that load alone.

@@ -148,6 +148,26 @@ func (r FailureReason) String() string {
 	return [...]string{"REJECTED", "CANCELED", "BACKEND", "OTHER"}[r]
 }
 
+// FailureReasonOf puts a kind of error into the classes of the failure counter.
+func FailureReasonOf(kind Kind) FailureReason {
+	switch kind {
+	case Busy, Unavailable:
+		return FailureRejected
+	case Canceled, Deadline:
+		return FailureCanceled
+	case Internal, Guest, Exhausted, Corrupt:
+		return FailureBackend
+	}
+	return FailureOther
+}
+
+// OutcomeCount is how many requests of a caller ended in the same way.
+type OutcomeCount struct {
+	Caller  string `json:"caller"`  // an Actor; "model": another model of the box; "others": too many to tell apart
+	Outcome string `json:"outcome"` // success, or the kind of the error
+	Count   uint64 `json:"count"`
+}
+
 // CloseReason says why a batch took no more requests.
 type CloseReason uint8
 
@@ -179,4 +199,20 @@ type GuestStatistics struct {
 	Bypassed   uint64        // failed runs that were answered with their inputs
 	Instances  int           // guests that exist now
 	Created    uint64        // guests made since the version was loaded
+}
+
+// Health is what the latest requests to a version came to since it was loaded. Refused requests are not among them.
+type Health struct {
+	Failing   bool       `json:"failing"` // half of the latest requests or more have failed
+	Recent    int        `json:"recent"`  // how many of the latest requests are looked at, at most 32
+	Failed    int        `json:"failed"`  // how many of them failed
+	LastError *LastError `json:"last_error,omitempty"`
+}
+
+// LastError is how the latest failed request failed.
+type LastError struct {
+	Time    time.Time `json:"time"`
+	Code    string    `json:"code"`
+	Message string    `json:"message"`
+	Request uint64    `json:"request,omitempty"` // its number in the list of requests; 0: it is not kept
 }

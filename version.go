@@ -71,6 +71,7 @@ type Status struct {
 	Since  time.Time
 	Took   time.Duration // its load; 0 until it was ready
 	Fallen bool          // it was ready and stopped working by itself
+	Health Health        // while it is ready
 }
 
 // LiveLabel is the label that answers requests which name no version.

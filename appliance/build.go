@@ -92,12 +92,13 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		},
 	}
 	a.updates, a.safe = newUpdates(a), openSafeStart(c.DataDir, logger.With("part", "start"))
-	a.library.loading = a.safe.loading
+	a.library.loading, a.library.loaded = a.safe.loading, a.watch.history.Loaded
 	a.library.sources = newSources(a.library, c.Repository, logger.With("part", "repository"))
 	a.manager = manager.New(manager.Config{
 		Load: a.library.load, Replaces: replaces, Concurrency: c.Engine.LoadConcurrency, LoadTimeout: c.Engine.LoadTimeout, Logger: logger.With("part", "manager"),
 		Footprint: a.library.footprint, Memory: int64(c.Engine.MaxMemoryBytes), SequenceDrain: c.Engine.SequenceDrain,
 	})
+	a.watch.resolve = a.manager.Resolve
 	a.library.manager, a.library.infer = a.manager, a.tracer.Inferer(insider{a.watch, a.manager})
 	a.engine = &engine{Manager: a.manager, library: a.library, watch: a.watch, first: timed{a.tracer.Inferer(a.manager)}, safe: a.safe.Active, strict: c.Engine.StrictReadiness}
 	a.shared = sharedmemory.New(c.SharedMemory.Enabled)
@@ -221,7 +222,7 @@ func (a *App) metrics() func() ([]byte, string, error) {
 		},
 		GRPC: a.grpcUsage, Latencies: a.latency, Durations: a.config.Metrics.CounterLatencies, Machine: a.config.Metrics.CPU,
 		Cache:   func() observe.CacheUsage { return observe.CacheUsage(a.library.cache.Usage()) },
-		Devices: a.devices.list,
+		Devices: a.devices.list, Outcomes: a.watch.history.Outcomes, Unknown: a.watch.history.Unknown,
 	}).Page
 }
 

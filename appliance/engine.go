@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
@@ -30,11 +31,24 @@ var (
 	_ httpapi.Library = (*library)(nil)
 )
 
-// Infer answers a request from outside, traces it where that is wanted, and remembers how it went.
-func (e *engine) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
-	resp, err := e.watch.infer(ctx, req, e.first)
+// Answer answers a request from outside, traces it where that is wanted, and counts it; see edgewise.Frontends.
+func (e *engine) Answer(ctx context.Context, req *edgewise.Request, x edgewise.Exchange) (*edgewise.Response, error) {
+	return e.watch.answer(ctx, req, x, frontends{e})
+}
+
+// Refuse counts a request from outside that could not be read, or may not run; see edgewise.Frontends.
+func (e *engine) Refuse(ctx context.Context, id edgewise.ModelID, took time.Duration, err error) {
+	e.watch.refuse(ctx, id, took, err)
+}
+
+// frontends is what requests from outside come to.
+type frontends struct{ *engine }
+
+// Infer answers a request. What repositories know of a model that the manager has never heard of is in the error.
+func (o frontends) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
+	resp, err := o.first.Infer(ctx, req)
 	if err != nil {
-		return nil, e.library.sources.unheard(req.Model, err)
+		return nil, o.library.sources.unheard(req.Model, err)
 	}
 	return resp, nil
 }
@@ -69,8 +83,9 @@ func (e *engine) VersionReady(id edgewise.ModelID) error {
 func (e *engine) Index() []edgewise.Status {
 	all := e.Statuses()
 	known := map[string]bool{}
-	for _, s := range all {
-		known[s.ID.Name] = true
+	for i := range all {
+		known[all[i].ID.Name] = true
+		all[i].Health = e.watch.history.Health(all[i].ID)
 	}
 	all = append(all, e.library.sources.index(known)...)
 	for _, r := range e.library.Records() {
@@ -165,6 +180,7 @@ func (e *engine) samples() []observe.Sample {
 			continue
 		}
 		if statistics, err := e.Manager.Statistics(status.ID); err == nil {
+			e.watch.counted(v, &statistics)
 			list = append(list, observe.Sample{Version: v, Statistics: statistics})
 		}
 	}

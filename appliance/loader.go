@@ -15,6 +15,14 @@ import (
 // load makes a stored version ready to serve: the backend loads it, a scheduler stands in front of it, and it has
 // answered its warm-up requests.
 func (l *library) load(ctx context.Context, v *edgewise.Version) (edgewise.Servable, error) {
+	s, err := l.loadStored(ctx, v)
+	if err == nil && l.loaded != nil {
+		l.loaded(v.ID)
+	}
+	return s, err
+}
+
+func (l *library) loadStored(ctx context.Context, v *edgewise.Version) (edgewise.Servable, error) {
 	if wantsCache(v.Model) && l.cache.Usage().Limit == 0 {
 		return nil, edgewise.Errorf("appliance.load", edgewise.Unsupported, "model %q: response_cache.enable: this box has no cache: engine.response_cache_bytes is 0", v.Model.Name)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/config"
+	"github.com/edgewise-ai/edgewise/appliance/observe"
 )
 
 // folder is a model repository on disk.
@@ -25,7 +26,7 @@ func newFolder(t *testing.T, mode string) *folder {
 	t.Helper()
 	f := &folder{house: newHouse(t), dir: t.TempDir()}
 	f.sources.config = config.Repository{Folders: []string{f.dir}, ControlMode: mode, PollInterval: 20 * time.Millisecond}
-	f.engine = &engine{Manager: f.manager, library: f.library, strict: true}
+	f.engine = &engine{Manager: f.manager, library: f.library, strict: true, watch: newWatch(observe.NewLatencies(observe.LatencyConfig{}))}
 	f.engine.started.Store(true)
 	return f
 }

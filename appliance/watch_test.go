@@ -27,7 +27,7 @@ func TestWhatEnsemblesAskForIsSeenButNotAsClients(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := w.infer(ctx, req, instant{&edgewise.Response{Model: part}}); err != nil {
+	if _, err := w.answer(ctx, req, edgewise.Exchange{}, instant{&edgewise.Response{Model: part}}); err != nil {
 		t.Fatal(err)
 	}
 	tick := w.history.Tick(time.Now(), func(edgewise.ModelID) (s edgewise.Statistics, ok bool) { return s, false })
@@ -47,7 +47,7 @@ func BenchmarkWatchedRequest(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			if _, err := w.infer(context.Background(), req, inner); err != nil {
+			if _, err := w.answer(context.Background(), req, edgewise.Exchange{}, inner); err != nil {
 				b.Fatal(err)
 			}
 		}

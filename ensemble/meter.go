@@ -36,12 +36,9 @@ func (m *meter) succeeded(took time.Duration, t edgewise.Timing) {
 }
 
 func (m *meter) failed(took time.Duration, err error) {
-	reason := edgewise.FailureOther // also when a step's backend failed: that is counted there
-	switch edgewise.KindOf(err) {
-	case edgewise.Busy, edgewise.Unavailable:
-		reason = edgewise.FailureRejected
-	case edgewise.Canceled, edgewise.Deadline:
-		reason = edgewise.FailureCanceled
+	reason := edgewise.FailureReasonOf(edgewise.KindOf(err))
+	if reason == edgewise.FailureBackend {
+		reason = edgewise.FailureOther // it is a step's, which counts it
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

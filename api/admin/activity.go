@@ -2,6 +2,8 @@ package admin
 
 import (
 	"time"
+
+	"github.com/edgewise-ai/edgewise"
 )
 
 // History is the last hour: GET /api/v1/statistics.
@@ -15,8 +17,9 @@ type History struct {
 type Series struct {
 	Model    string       `json:"model"`
 	Version  int64        `json:"version"`
-	Requests []float64    `json:"requests"` // a second
-	Errors   []float64    `json:"errors"`   // a second
+	Requests []float64    `json:"requests"` // a second: all of them
+	Errors   []float64    `json:"errors"`   // a second: those that failed
+	Refused  []float64    `json:"refused"`  // a second: those that were refused
 	P50      []*float64   `json:"p50_us"`
 	P95      []*float64   `json:"p95_us"`
 	P99      []*float64   `json:"p99_us"`
@@ -24,6 +27,8 @@ type Series struct {
 	Batch    []*float64   `json:"batch"`    // mean
 	Pending  []float64    `json:"pending"`
 	Batches  []BatchCount `json:"batches"` // executions by size, over the whole time
+
+	Outcomes []edgewise.OutcomeCount `json:"outcomes"` // over the whole time
 }
 
 // BatchCount is how many executions had a size.
@@ -32,7 +37,7 @@ type BatchCount struct {
 	Count uint64 `json:"count"`
 }
 
-// Tick is what was measured in the last second. Requests and Errors are those of clients, a second.
+// Tick is what was measured in the last second. Requests, Errors and Refused are those of clients, a second.
 type Tick struct {
 	Time     time.Time   `json:"time"`
 	Ready    bool        `json:"ready"`
@@ -40,6 +45,7 @@ type Tick struct {
 	Memory   int64       `json:"memory"`
 	Requests float64     `json:"requests"`
 	Errors   float64     `json:"errors"`
+	Refused  float64     `json:"refused"`
 	Models   []TickModel `json:"models"`
 }
 
@@ -49,6 +55,7 @@ type TickModel struct {
 	Version  int64    `json:"version"`
 	Requests float64  `json:"requests"`
 	Errors   float64  `json:"errors"`
+	Refused  float64  `json:"refused"`
 	P50      *float64 `json:"p50_us"`
 	P95      *float64 `json:"p95_us"`
 	P99      *float64 `json:"p99_us"`

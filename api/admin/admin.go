@@ -34,6 +34,8 @@ type Version struct {
 	State   string          `json:"state,omitempty"`  // as in the repository index; empty: nobody asked to load it
 	Reason  string          `json:"reason,omitempty"` // why it is not ready
 	Notes   string          `json:"notes,omitempty"`
+
+	Health *edgewise.Health `json:"health,omitempty"` // of one that is ready
 }
 
 // SetLabel is the body of PUT /api/v1/models/{name}/labels/{label}. The answer is an edgewise.Label.
@@ -77,6 +79,9 @@ func NewVersion(v *edgewise.Version, statuses []edgewise.Status) Version {
 	for _, s := range statuses {
 		if s.ID == v.ID {
 			described.State, described.Reason = s.State.String(), s.Reason
+			if s.State == edgewise.StateReady {
+				described.Health = &s.Health
+			}
 		}
 	}
 	return described

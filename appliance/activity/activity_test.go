@@ -17,6 +17,9 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 )
 
+// errBroken is a failure of a model's own.
+var errBroken = edgewise.Errorf("test", edgewise.Internal, "broken")
+
 func TestABucketHoldsItsTimesWithinASixteenth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		us := rapid.Int64Range(0, int64(15*time.Minute/time.Microsecond)).Draw(t, "us")
@@ -60,8 +63,8 @@ func TestTheHistoryIsAnHour(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	statistics := func(edgewise.ModelID) (edgewise.Statistics, bool) { return edgewise.Statistics{Pending: 2}, true }
 	for range Steps * 5 * 2 {
-		h.Note(id, time.Millisecond, false, false)
-		h.Note(id, time.Millisecond, true, false)
+		h.Note(id, Outcome{Took: time.Millisecond})
+		h.Note(id, Outcome{Took: time.Millisecond, Err: errBroken})
 		now = now.Add(time.Second)
 		ticks := h.Tick(now, statistics).Models
 		if len(ticks) != 1 || ticks[0].Requests != 2 || ticks[0].Errors != 1 || ticks[0].Pending != 2 {
@@ -83,7 +86,7 @@ func TestTheHistoryIsAnHour(t *testing.T) {
 		t.Errorf("%d versions that nobody asked for an hour", n)
 	}
 	for i := range maxSeries + 50 {
-		h.Note(edgewise.ModelID{Name: fmt.Sprint(i), Version: 1}, 1, false, false)
+		h.Note(edgewise.ModelID{Name: fmt.Sprint(i), Version: 1}, Outcome{Took: 1})
 	}
 	for range 5 {
 		now = now.Add(time.Second)
@@ -100,13 +103,13 @@ func TestATickSaysWhatClientsAskedForAndWhatModelsRan(t *testing.T) {
 	none := func(edgewise.ModelID) (s edgewise.Statistics, ok bool) { return s, false }
 	ensemble, part := edgewise.ModelID{Name: "ensemble", Version: 1}, edgewise.ModelID{Name: "part", Version: 1}
 	for range 3 { // each second the same
-		h.Note(ensemble, time.Millisecond, false, false)
-		h.Note(ensemble, time.Millisecond, true, false)
+		h.Note(ensemble, Outcome{Took: time.Millisecond})
+		h.Note(ensemble, Outcome{Took: time.Millisecond, Err: errBroken})
 		for range 4 {
-			h.Note(part, time.Millisecond, false, true)
+			h.Note(part, Outcome{Took: time.Millisecond, Inside: true})
 		}
-		h.Note(part, time.Millisecond, true, true)
-		h.Note(part, time.Millisecond, false, false)
+		h.Note(part, Outcome{Took: time.Millisecond, Err: errBroken, Inside: true})
+		h.Note(part, Outcome{Took: time.Millisecond})
 		now = now.Add(time.Second)
 		tick := h.Tick(now, none)
 		if tick.Requests != 3 || tick.Errors != 1 {
@@ -210,28 +213,30 @@ func TestTheLogIsKeptWithinBounds(t *testing.T) {
 func TestRequestsAreKeptWithinBounds(t *testing.T) {
 	var r Requests
 	began := time.Now()
-	for i := range MaxRequests + 5 {
+	kinds := []edgewise.Kind{edgewise.Busy, edgewise.Guest}
+	for i := range 2*MaxRequests + 5 {
 		var failure error
 		if i%2 == 1 {
-			failure = edgewise.Errorf("test", edgewise.Busy, "%s", strings.Repeat("f", 2*maxErrorBytes))
+			failure = edgewise.Errorf("test", kinds[i/2%2], "%s", strings.Repeat("f", 2*maxErrorBytes))
 		}
 		req := &edgewise.Request{Model: edgewise.ModelID{Name: "cat", Version: 1}, Inputs: []edgewise.Tensor{{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{2, 4}}}}
 		resp := &edgewise.Response{Model: req.Model, Timing: edgewise.Timing{Queue: 10, Input: 20, Infer: 30, Output: 5, Batch: 8}}
-		r.Note(t.Context(), req, resp, failure, began, time.Duration(i)*time.Microsecond, nil)
+		r.Note(t.Context(), req.Model, req, resp, failure, began, time.Duration(i)*time.Microsecond, nil)
 	}
-	if list := r.List(RequestQuery{Limit: 3, Failed: true, Model: "cat"}); len(list) != 3 || !list[0].Failed || list[0].Code != "busy" || len(list[0].Error) != maxErrorBytes || list[0].Number <= list[1].Number {
+	if list := r.List(RequestQuery{Limit: 3, Failed: true, Model: "cat"}); len(list) != 3 || !list[0].Failed || list[0].Code != "guest" || list[1].Code != "busy" || len(list[0].Error) != maxErrorBytes || list[0].Number <= list[1].Number {
 		t.Errorf("%+v", list)
 	}
-	if list := r.List(RequestQuery{Limit: 2 * MaxRequests}); len(list) != MaxRequests {
-		t.Errorf("%d requests are kept", len(list))
+	all := r.List(RequestQuery{Limit: 4 * MaxRequests})
+	if len(all) != MaxRequests+2*MaxFailures || !slices.IsSortedFunc(all, func(a, b admin.RequestSummary) int { return int(b.Number) - int(a.Number) }) {
+		t.Errorf("%d requests are kept, or not in order", len(all))
 	}
-	if list := r.List(RequestQuery{Limit: 9, Slower: MaxRequests * time.Microsecond}); len(list) != 5 {
+	if list := r.List(RequestQuery{Limit: 9, Slower: 2 * MaxRequests * time.Microsecond}); len(list) != 5 {
 		t.Errorf("%d slow ones", len(list))
 	}
 	if _, err := r.Get(1); err == nil || edgewise.KindOf(err) != edgewise.NotFound {
 		t.Errorf("the first: %v", err)
 	}
-	d, err := r.Get(MaxRequests + 5)
+	d, err := r.Get(2*MaxRequests + 5)
 	if err != nil || len(d.Spans) != 5 || d.Spans[3].Batch != 8 || d.Spans[3].Own != 2 || d.Inputs[0].Datatype != "FP32" {
 		t.Errorf("%+v, %v", d, err)
 	}
@@ -239,5 +244,104 @@ func TestRequestsAreKeptWithinBounds(t *testing.T) {
 		if s.Start < 0 || math.IsNaN(s.Duration) {
 			t.Errorf("%+v", s)
 		}
+	}
+}
+
+func TestGoodRequestsPushOutNoFailure(t *testing.T) {
+	var r Requests
+	id := edgewise.ModelID{Name: "cat", Version: 1}
+	note := func(err error) {
+		r.Note(t.Context(), id, &edgewise.Request{Model: id}, nil, err, time.Now(), 1, nil)
+	}
+	note(errBroken)
+	for range 3 * MaxRequests {
+		note(nil)
+		note(edgewise.Errorf("test", edgewise.Invalid, "refused"))
+	}
+	if list := r.List(RequestQuery{Failed: true, Limit: 10 * MaxRequests}); len(list) != MaxFailures+1 || list[MaxFailures].Code != "internal" || list[MaxFailures].Number != 1 {
+		t.Errorf("%d failed and refused requests are kept, want %d of which the oldest failed", len(list), MaxFailures+1)
+	}
+	if d, err := r.Get(1); err != nil || d.Error != "broken" {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+func TestEveryEndIsCountedOnceByCaller(t *testing.T) {
+	if len(edgewise.Kinds())+1 != outcomes {
+		t.Fatalf("%d outcomes for %d kinds", outcomes, len(edgewise.Kinds()))
+	}
+	var h History
+	id := edgewise.ModelID{Name: "cat", Version: 1}
+	key := &edgewise.Principal{Kind: "key", Name: "camera"}
+	h.Note(id, Outcome{Took: time.Second})
+	h.Note(id, Outcome{Took: 2 * time.Second, Caller: key})
+	h.Note(id, Outcome{Inside: true, Caller: key})
+	for _, kind := range edgewise.Kinds() {
+		h.Note(id, Outcome{Took: time.Millisecond, Err: edgewise.Errorf("test", kind, "no"), Caller: key})
+	}
+	got := fmt.Sprint(h.Outcomes()[id])
+	if !strings.HasPrefix(got, "[{key:camera busy 1} {key:camera canceled 1}") || !strings.Contains(got, "{key:camera success 1}") || !strings.HasSuffix(got, " {model success 1} {nobody success 1}]") {
+		t.Errorf("%s", got)
+	}
+	success, fail, kinds := h.Totals(id)
+	if success != (edgewise.Duration{Count: 3, Total: 3 * time.Second}) || fail.Count != uint64(len(edgewise.Kinds())) || len(kinds) != len(edgewise.Kinds()) || fail.Total != 16*time.Millisecond {
+		t.Errorf("%+v, %+v, %v", success, fail, kinds)
+	}
+	tick := h.Tick(time.Now(), func(edgewise.ModelID) (s edgewise.Statistics, ok bool) { return s, false }).Models[0]
+	if tick.Requests != 19 || tick.Errors != 6 || tick.Refused != 10 {
+		t.Errorf("%+v, want 19 requests of which 6 failed and 10 were refused", tick)
+	}
+	h.Loaded(id)
+	if success, fail, _ := h.Totals(id); success.Count != 0 || fail.Count != 0 {
+		t.Errorf("after another load %+v, %+v", success, fail)
+	}
+	if h.Health(id) != (edgewise.Health{}) {
+		t.Errorf("after another load %+v", h.Health(id))
+	}
+}
+
+func TestCallersAreToldApartWithinABound(t *testing.T) {
+	var h History
+	id := edgewise.ModelID{Name: "cat", Version: 1}
+	for i := range 10 * maxCallers {
+		h.Note(id, Outcome{Caller: &edgewise.Principal{Kind: "key", Name: fmt.Sprint(i)}})
+	}
+	list := h.Outcomes()[id]
+	at := slices.IndexFunc(list, func(n edgewise.OutcomeCount) bool { return n.Caller == OtherCallers })
+	if len(list) != maxCallers+1 || at < 0 || list[at].Count != 9*maxCallers {
+		t.Errorf("%d callers, the others at %d: %+v", len(list), at, list)
+	}
+}
+
+func TestAVersionFailsWhenHalfOfItsLatestRequestsDo(t *testing.T) {
+	var h History
+	id := edgewise.ModelID{Name: "cat", Version: 1}
+	for _, step := range []struct {
+		n       int
+		err     error
+		failing bool
+		recent  int
+		failed  int
+	}{
+		{3, nil, false, 3, 0},
+		{2, errBroken, false, 5, 2},
+		{100, edgewise.Errorf("test", edgewise.Invalid, "refused"), false, 5, 2},
+		{1, errBroken, true, 6, 3},
+		{1, nil, false, 7, 3},
+		{100, errBroken, true, healthWindow, healthWindow},
+		{15, nil, true, healthWindow, 17},
+		{2, nil, false, healthWindow, 15},
+		{100, nil, false, healthWindow, 0},
+	} {
+		for range step.n {
+			h.Note(id, Outcome{Err: step.err})
+		}
+		got := h.Health(id)
+		if got.Failing != step.failing || got.Recent != step.recent || got.Failed != step.failed {
+			t.Errorf("after %d times %v: %+v, want %+v", step.n, step.err, got, step)
+		}
+	}
+	if last := h.Health(id).LastError; last == nil || last.Message != "broken" || last.Code != "internal" {
+		t.Errorf("%+v", last)
 	}
 }

@@ -26,6 +26,8 @@ type History struct {
 	series atomic.Pointer[map[edgewise.ModelID]*series] // a map is not changed once it is there; nil: empty
 	adding sync.Mutex                                   // held while it is replaced
 
+	unknown atomic.Uint64 // requests to models that do not exist
+
 	mu    sync.Mutex // guards what Tick keeps in series, and ticks
 	ticks int        // since the last step
 	end   time.Time  // of the last step
@@ -33,47 +35,139 @@ type History struct {
 
 // series is one version.
 type series struct {
-	id     edgewise.ModelID
-	times  histogram
-	failed atomic.Uint64
-	inside struct{ all, failed atomic.Uint64 } // of these, what was asked for inside the box
+	id      edgewise.ModelID
+	times   histogram // of the requests that were answered
+	callers callers
+	spent   spent
+	health  health
+
+	loaded totals // what was counted before the version was loaded the last time; guarded by History.adding
 
 	begun, stepped reading // at the last second, and the last step
 	points         []point // the latest Steps, oldest first
 	used           time.Time
 }
 
+// totals are what requests came to, and the time that they took.
+type totals struct {
+	ends          ends
+	answered, not time.Duration
+}
+
 // reading is what the counters say at one moment.
 type reading struct {
 	times      counts
-	failed     uint64
-	inside     struct{ all, failed uint64 }
+	ends       ends
+	inside     ends // of these, what other models asked for
 	statistics edgewise.Statistics
 }
 
 // point is one step.
 type point struct {
-	requests, errors, pending   float64
-	p50, p95, p99, queue, batch *float64
+	requests, errors, refused, pending float64
+	p50, p95, p99, queue, batch        *float64
 }
 
-// Note counts a request that was answered, or failed. inside tells that an ensemble or a step made it.
-func (h *History) Note(id edgewise.ModelID, took time.Duration, failed, inside bool) {
+// Outcome is how a request ended.
+type Outcome struct {
+	Took   time.Duration
+	Err    error // nil: it was answered
+	Caller *edgewise.Principal
+	Inside bool   // another model made it
+	Number uint64 // under which it is kept; 0: it is not
+}
+
+func (o *Outcome) caller() caller {
+	switch {
+	case o.Inside:
+		return caller{kind: InsideCallers}
+	case o.Caller == nil:
+		return caller{kind: o.Caller.Actor()}
+	}
+	return caller{o.Caller.Kind, o.Caller.Name}
+}
+
+// Note counts a request that was answered, failed or was refused.
+func (h *History) Note(id edgewise.ModelID, o Outcome) {
 	s := h.all()[id]
 	if s == nil {
 		s = h.add(id)
 	}
-	if inside {
-		s.inside.all.Add(1)
+	outcome := outcomeOf(o.Err)
+	s.callers.of(o.caller())[outcome].Add(1)
+	s.spent.add(outcome, o.Took)
+	switch {
+	case outcome == answered:
+		s.times.add(o.Took)
+		s.health.add(false)
+	case !refused(outcome):
+		s.health.last.Store(&lastError{time.Now(), edgewise.KindOf(o.Err), message(o.Err), o.Number})
+		s.health.add(true)
 	}
-	if inside && failed {
-		s.inside.failed.Add(1)
+}
+
+// NoteUnknown counts a request to a model or version that does not exist.
+func (h *History) NoteUnknown() { h.unknown.Add(1) }
+
+// Unknown returns how many requests named a model or version that did not exist.
+func (h *History) Unknown() uint64 { return h.unknown.Load() }
+
+// Loaded begins to count a version anew in Totals and Health: it has been loaded.
+func (h *History) Loaded(id edgewise.ModelID) {
+	s := h.add(id)
+	h.adding.Lock()
+	defer h.adding.Unlock()
+	s.loaded = s.totals()
+	s.health.reset()
+}
+
+// Totals returns how many requests to a version were answered and how many were not since it was loaded, with their times, and
+// these by kind.
+func (h *History) Totals(id edgewise.ModelID) (success, fail edgewise.Duration, kinds map[edgewise.Kind]uint64) {
+	s := h.all()[id]
+	kinds = map[edgewise.Kind]uint64{}
+	if s == nil {
+		return success, fail, kinds
 	}
-	if failed {
-		s.failed.Add(1)
-		return
+	h.adding.Lock()
+	defer h.adding.Unlock()
+	now := s.totals()
+	for outcome, n := range now.ends {
+		n -= s.loaded.ends[outcome]
+		if outcome == answered {
+			success = edgewise.Duration{Count: n, Total: now.answered - s.loaded.answered}
+			continue
+		}
+		fail.Count += n
+		if n > 0 {
+			kinds[edgewise.Kind(outcome-1)] = n
+		}
 	}
-	s.times.add(took)
+	fail.Total = now.not - s.loaded.not
+	return success, fail, kinds
+}
+
+// Health says what the latest requests to a version came to.
+func (h *History) Health(id edgewise.ModelID) edgewise.Health {
+	if s := h.all()[id]; s != nil {
+		return s.health.read()
+	}
+	return edgewise.Health{}
+}
+
+// Outcomes returns every version that was asked for in the last hour, with its counts by caller and outcome since the start.
+func (h *History) Outcomes() map[edgewise.ModelID][]edgewise.OutcomeCount {
+	all := map[edgewise.ModelID][]edgewise.OutcomeCount{}
+	for id, s := range h.all() {
+		all[id] = s.callers.list()
+	}
+	return all
+}
+
+// totals reads the counters.
+func (s *series) totals() totals {
+	all, _ := s.callers.read()
+	return totals{all, time.Duration(s.spent.answered.Load()), time.Duration(s.spent.not.Load())}
 }
 
 func (h *History) all() map[edgewise.ModelID]*series {
@@ -122,14 +216,16 @@ func (h *History) Tick(now time.Time, statistics func(id edgewise.ModelID) (s ed
 		r := s.reading()
 		r.statistics, _ = statistics(s.id)
 		p := between(&s.begun, &r, time.Second)
-		tick.Requests += max(p.requests-float64(r.inside.all-s.begun.inside.all), 0)
-		tick.Errors += max(p.errors-float64(r.inside.failed-s.begun.inside.failed), 0)
+		all, failed, refused := since(&s.begun.inside, &r.inside)
+		tick.Requests += max(p.requests-all, 0)
+		tick.Errors += max(p.errors-failed, 0)
+		tick.Refused += max(p.refused-refused, 0)
 		s.begun = r
-		if p.requests+p.errors > 0 {
+		if p.requests > 0 {
 			s.used = now
 		}
 		tick.Models = append(tick.Models, admin.TickModel{
-			Model: s.id.Name, Version: s.id.Version, Requests: p.requests, Errors: p.errors, P50: p.p50, P95: p.p95, P99: p.p99, Queue: p.queue, Batch: p.batch, Pending: p.pending,
+			Model: s.id.Name, Version: s.id.Version, Requests: p.requests, Errors: p.errors, Refused: p.refused, P50: p.p50, P95: p.p95, P99: p.p99, Queue: p.queue, Batch: p.batch, Pending: p.pending,
 		})
 		if step {
 			s.points = append(s.points, between(&s.stepped, &r, StepTime))
@@ -150,8 +246,8 @@ func (h *History) Tick(now time.Time, statistics func(id edgewise.ModelID) (s ed
 
 // reading reads the counters. A request that is being noted may be in some of them only.
 func (s *series) reading() (r reading) {
-	r.inside.all, r.inside.failed = s.inside.all.Load(), s.inside.failed.Load()
-	r.times, r.failed = s.times.read(), s.failed.Load()
+	r.times = s.times.read()
+	r.ends, r.inside = s.callers.read()
 	return r
 }
 
@@ -178,12 +274,9 @@ func (h *History) forget(now time.Time) {
 // between is what happened between two readings. A version that was loaded again counts from 0.
 func between(a, b *reading, span time.Duration) point {
 	seconds := span.Seconds()
-	answered := uint64(0)
-	for i := range b.times {
-		answered += b.times[i] - a.times[i]
-	}
+	all, failed, refused := since(&a.ends, &b.ends)
 	p := point{
-		requests: float64(answered+b.failed-a.failed) / seconds, errors: float64(b.failed-a.failed) / seconds, pending: float64(max(0, b.statistics.Pending)),
+		requests: all / seconds, errors: failed / seconds, refused: refused / seconds, pending: float64(max(0, b.statistics.Pending)),
 		p50: percentile(&a.times, &b.times, 0.50), p95: percentile(&a.times, &b.times, 0.95), p99: percentile(&a.times, &b.times, 0.99),
 	}
 	x, y := a.statistics, b.statistics
@@ -199,6 +292,16 @@ func between(a, b *reading, span time.Duration) point {
 		p.batch = &mean
 	}
 	return p
+}
+
+// since is how many requests ended between two readings, how many of them failed, and how many were refused.
+func since(a, b *ends) (all, failed, refused float64) {
+	var between ends
+	for i := range b {
+		between[i] = b[i] - a[i]
+	}
+	x, y, z := between.sums()
+	return float64(x), float64(y), float64(z)
 }
 
 // Read returns the last span of the history, of one model or of all for "".
@@ -224,13 +327,13 @@ func (h *History) Read(model string, span time.Duration) admin.History {
 
 func (s *series) read(n int) admin.Series {
 	out := admin.Series{
-		Model: s.id.Name, Version: s.id.Version, Requests: make([]float64, n), Errors: make([]float64, n), Pending: make([]float64, n), Batches: []admin.BatchCount{},
+		Model: s.id.Name, Version: s.id.Version, Requests: make([]float64, n), Errors: make([]float64, n), Refused: make([]float64, n), Pending: make([]float64, n), Batches: []admin.BatchCount{}, Outcomes: s.callers.list(),
 		P50: make([]*float64, n), P95: make([]*float64, n), P99: make([]*float64, n), Queue: make([]*float64, n), Batch: make([]*float64, n),
 	}
 	points := s.points[max(0, len(s.points)-n):]
 	for i, p := range points {
 		at := n - len(points) + i
-		out.Requests[at], out.Errors[at], out.Pending[at] = p.requests, p.errors, p.pending
+		out.Requests[at], out.Errors[at], out.Refused[at], out.Pending[at] = p.requests, p.errors, p.refused, p.pending
 		out.P50[at], out.P95[at], out.P99[at], out.Queue[at], out.Batch[at] = p.p50, p.p95, p.p99, p.queue, p.batch
 	}
 	for _, b := range s.begun.statistics.Batches {

@@ -2,6 +2,7 @@ package activity
 
 import (
 	"context"
+	"iter"
 	"sync"
 	"time"
 
@@ -11,19 +12,59 @@ import (
 
 // Bounds of the requests that are kept.
 const (
-	MaxRequests   = 1000
-	maxSpans      = 256 // of one request
-	maxTensors    = 8   // inputs, and outputs, of one request that are described
-	maxKeptRank   = 8   // dimensions of one of them
+	MaxRequests   = 1000 // that were answered
+	MaxFailures   = 500  // that failed, and as many that were refused
+	maxSpans      = 256  // of one request
+	maxTensors    = 8    // inputs, and outputs, of one request that are described
+	maxKeptRank   = 8    // dimensions of one of them
 	maxErrorBytes = 1000
 )
 
-// Requests keeps the latest inference requests. It is safe for concurrent use.
+// Requests keeps the latest inference requests: those that were answered, those that failed and those that were refused in rings
+// of their own, so that none of them pushes out others. It is safe for concurrent use.
 type Requests struct {
-	mu     sync.Mutex // guards the fields below
-	kept   []request  // a place is written anew when its turn comes, so that keeping a request takes no memory
-	next   int
-	number uint64
+	mu       sync.Mutex // guards the fields below
+	number   uint64
+	answered ring
+	failed   ring
+	refused  ring
+}
+
+// ring keeps the latest requests of one sort.
+type ring struct {
+	kept []request // a place is written anew when its turn comes, so that keeping a request takes no memory
+	next int
+}
+
+// place returns where the next request goes, when most are kept.
+func (r *ring) place(most int) *request {
+	if len(r.kept) < most {
+		r.kept = append(r.kept, request{})
+		return &r.kept[len(r.kept)-1]
+	}
+	at := r.next
+	r.next = (at + 1) % most
+	return &r.kept[at]
+}
+
+// latest returns the request that came back steps before the latest one; nil: so many are not kept.
+func (r *ring) latest(back int) *request {
+	if back >= len(r.kept) {
+		return nil
+	}
+	return &r.kept[(r.next+len(r.kept)-1-back)%len(r.kept)]
+}
+
+// place returns where a request goes that ended with err.
+func (r *Requests) place(err error) *request {
+	outcome := outcomeOf(err)
+	switch {
+	case outcome == answered:
+		return r.answered.place(MaxRequests)
+	case refused(outcome):
+		return r.refused.place(MaxFailures)
+	}
+	return r.failed.place(MaxFailures)
 }
 
 // request is one that was answered, or failed.
@@ -126,25 +167,18 @@ func (n *nested) Ask(ctx context.Context, step int, req *edgewise.Request) (cont
 	}
 }
 
-// Note keeps a request that has ended and returns its number. recording is nil for a model that is no ensemble.
-func (r *Requests) Note(ctx context.Context, req *edgewise.Request, resp *edgewise.Response, failure error, began time.Time, took time.Duration, recording *Recording) uint64 {
+// Note keeps a request that has ended, and came to the version id, and returns its number. recording is nil for a model that is no ensemble.
+func (r *Requests) Note(ctx context.Context, id edgewise.ModelID, req *edgewise.Request, resp *edgewise.Response, failure error, began time.Time, took time.Duration, recording *Recording) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at := r.next
-	if len(r.kept) < MaxRequests {
-		at = len(r.kept)
-		r.kept = append(r.kept, request{})
-	} else {
-		r.next = (r.next + 1) % MaxRequests
-	}
 	r.number++
-	kept := &r.kept[at]
-	kept.number, kept.id, kept.model, kept.began, kept.took, kept.failure, kept.steps, kept.elements = r.number, req.ID, req.Model, began, took, failure, recording, elements(req)
+	kept := r.place(failure)
+	kept.number, kept.id, kept.model, kept.began, kept.took, kept.failure, kept.steps, kept.elements = r.number, req.ID, id, began, took, failure, recording, elements(req)
 	kept.caller = edgewise.PrincipalOf(ctx)
 	kept.inputs.keep(req.Inputs)
 	kept.timing, kept.outputs.n = edgewise.Timing{}, 0
 	if resp != nil {
-		kept.model, kept.timing = resp.Model, resp.Timing
+		kept.timing = resp.Timing
 		kept.outputs.keep(resp.Outputs)
 	}
 	return kept.number
@@ -191,8 +225,7 @@ func (r *Requests) List(q RequestQuery) []admin.RequestSummary {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	list := []admin.RequestSummary{}
-	for i := range r.kept {
-		k := &r.kept[(r.next+len(r.kept)-1-i)%len(r.kept)]
+	for k := range r.backward() {
 		if (q.Model == "" || k.model.Name == q.Model) && (!q.Failed || k.failure != nil) && k.took >= q.Slower {
 			if list = append(list, k.summary()); len(list) == q.Limit {
 				break
@@ -202,16 +235,38 @@ func (r *Requests) List(q RequestQuery) []admin.RequestSummary {
 	return list
 }
 
+// backward goes through everything that is kept, the latest request first. r.mu is held.
+func (r *Requests) backward() iter.Seq[*request] {
+	return func(yield func(*request) bool) {
+		rings := []*ring{&r.answered, &r.failed, &r.refused}
+		back := make([]int, len(rings))
+		for {
+			var latest *request
+			from := 0
+			for i, ring := range rings {
+				if k := ring.latest(back[i]); k != nil && (latest == nil || k.number > latest.number) {
+					latest, from = k, i
+				}
+			}
+			if latest == nil || !yield(latest) {
+				return
+			}
+			back[from]++
+		}
+	}
+}
+
 // Get returns one request as a waterfall. Errors: NotFound when it is not kept any more.
 func (r *Requests) Get(number uint64) (admin.RequestDetail, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i := range r.kept {
-		if r.kept[i].number == number {
-			return r.kept[i].detail(), nil
+	for k := range r.backward() {
+		if k.number == number {
+			return k.detail(), nil
 		}
 	}
-	return admin.RequestDetail{}, edgewise.Errorf("activity.Get", edgewise.NotFound, "request %d is not kept: only the last %d are", number, MaxRequests)
+	return admin.RequestDetail{}, edgewise.Errorf("activity.Get", edgewise.NotFound,
+		"request %d is not kept: only the last %d that were answered are, and %d each that failed and that were refused", number, MaxRequests, MaxFailures)
 }
 
 func (r *request) detail() admin.RequestDetail {

@@ -21,6 +21,8 @@ type fakeEngine struct {
 	mu     sync.Mutex // guards what follows
 	hook   func(ctx context.Context, req *edgewise.Request) error
 	queued func(ctx context.Context, req *edgewise.Request) error
+
+	counted []string // what was counted: model, version and how it ended
 }
 
 // onQueue sets what happens before a request is in its queue; onInfer what happens behind it.
@@ -28,6 +30,32 @@ func (e *fakeEngine) onQueue(hook func(ctx context.Context, req *edgewise.Reques
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.queued = hook
+}
+
+// Answer answers as the box does, without counting by version.
+func (e *fakeEngine) Answer(ctx context.Context, req *edgewise.Request, x edgewise.Exchange) (*edgewise.Response, error) {
+	resp, err := x.Infer(ctx, e, req)
+	e.count(req.Model, err)
+	if err != nil {
+		resp.Release()
+		return nil, err
+	}
+	return resp, nil
+}
+
+// Refuse notes what is refused.
+func (e *fakeEngine) Refuse(_ context.Context, id edgewise.ModelID, _ time.Duration, err error) {
+	e.count(id, err)
+}
+
+func (e *fakeEngine) count(id edgewise.ModelID, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	how := "success"
+	if err != nil {
+		how = edgewise.KindOf(err).String()
+	}
+	e.counted = append(e.counted, fmt.Sprintf("%s %d %s", id.Name, id.Version, how))
 }
 
 func (e *fakeEngine) onInfer(hook func(ctx context.Context, req *edgewise.Request) error) {

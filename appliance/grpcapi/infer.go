@@ -25,10 +25,7 @@ func (s *Server) handleInfer(_ any, ctx context.Context, decode func(any) error,
 	defer in.release()
 	info := &grpc.UnaryServerInfo{Server: s, FullMethod: inference.GRPCInferenceService_ModelInfer_FullMethodName}
 	return interceptor(ctx, in, info, func(ctx context.Context, _ any) (any, error) {
-		if in.busy {
-			return nil, s.noMemory()
-		}
-		req, err := wire.Parse(in.bytes, s.limits)
+		req, err := s.parse(ctx, in)
 		if err != nil {
 			return nil, err
 		}
@@ -41,8 +38,37 @@ func (s *Server) handleInfer(_ any, ctx context.Context, decode func(any) error,
 	})
 }
 
+// parse reads a request, or counts it as one that could not be read. The request is never nil.
+func (s *Server) parse(ctx context.Context, in *received) (req *wire.Request, err error) {
+	req = &wire.Request{}
+	if in.busy {
+		err = s.noMemory()
+	} else {
+		req, err = wire.Parse(in.bytes, s.limits)
+	}
+	if err != nil {
+		s.refuse(ctx, req, in.at, err)
+	}
+	return req, err
+}
+
+// refuse counts a request that the engine does not hear of.
+func (s *Server) refuse(ctx context.Context, req *wire.Request, received time.Time, err error) {
+	id := req.Model
+	if named, missing := s.labelled(id, req.Label); missing == nil {
+		id = named
+	}
+	s.deps.Engine.Refuse(ctx, id, time.Since(received), err)
+}
+
 // run answers one request that has been read. Nobody reads its tensors when run returns.
 func (s *Server) run(ctx context.Context, req *wire.Request, received time.Time, form wire.Form, place *edgewise.Place) (out *reply, err error) {
+	counted := false
+	defer func() {
+		if err != nil && !counted {
+			s.refuse(ctx, req, received, err)
+		}
+	}()
 	if err := s.forward(ctx, &req.Request); err != nil {
 		return nil, err
 	}
@@ -77,16 +103,19 @@ func (s *Server) run(ctx context.Context, req *wire.Request, received time.Time,
 	if req.Model, err = lookup(); err != nil {
 		return nil, err
 	}
-	resp, err := edgewise.InferLabelled(ctx, s.deps.Engine, &req.Request, lookup)
+	counted = true
+	out = &reply{}
+	out.resp, err = s.deps.Engine.Answer(ctx, &req.Request, edgewise.Exchange{
+		Lookup: lookup,
+		Deliver: func(resp *edgewise.Response) (err error) {
+			out.pieces, err = s.encode(req, resp, sh, form)
+			return err
+		},
+	})
 	if err != nil {
 		return nil, err
 	}
-	pieces, err := s.encode(req, resp, sh, form)
-	if err != nil {
-		resp.Release()
-		return nil, err
-	}
-	return &reply{pieces: pieces, resp: resp}, nil
+	return out, nil
 }
 
 // encode makes the message of an answer and writes what goes into shared memory.

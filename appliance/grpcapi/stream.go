@@ -148,7 +148,7 @@ func (r *reader) read(ctx context.Context) {
 // start begins to answer one request. It takes over in.
 func (r *reader) start(ctx context.Context, in *received) *pending {
 	p := &pending{done: make(chan struct{})}
-	req, err := r.parse(in)
+	req, err := r.parse(ctx, in)
 	if err != nil {
 		p.id, p.err = req.ID, err
 		in.release()
@@ -173,14 +173,13 @@ func (r *reader) start(ctx context.Context, in *received) *pending {
 }
 
 // parse reads one request. The request is never nil.
-func (r *reader) parse(in *received) (*wire.Request, error) {
+func (r *reader) parse(ctx context.Context, in *received) (*wire.Request, error) {
 	select {
 	case <-r.server.draining:
-		return &wire.Request{}, errStopping()
+		err := errStopping()
+		r.server.refuse(ctx, &wire.Request{}, in.at, err)
+		return &wire.Request{}, err
 	default:
 	}
-	if in.busy {
-		return &wire.Request{}, r.server.noMemory()
-	}
-	return wire.Parse(in.bytes, r.server.limits)
+	return r.server.parse(ctx, in)
 }

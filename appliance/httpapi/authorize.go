@@ -33,6 +33,8 @@ type state struct {
 	done   func()              // ends the caller's request; nil: nothing to end
 	body   *stream
 
+	counted bool // it is an inference, and the engine counts it
+
 	actor, target, detail string // for the audit log; filled in by handlers
 }
 

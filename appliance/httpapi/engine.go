@@ -12,7 +12,7 @@ import (
 // version that does not exist is NotFound with the texts of the protocol, such as
 // "Request for unknown model: 'cat' is not found".
 type Engine interface {
-	edgewise.Inferer
+	edgewise.Frontends
 	// Live tells whether the box works at all.
 	Live() bool
 	// Ready tells whether the box takes requests and every wanted model is ready.

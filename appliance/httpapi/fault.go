@@ -1,10 +1,12 @@
 package httpapi
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"math"
 	"strconv"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
@@ -28,6 +30,7 @@ func (e *special) Unwrap() error { return e.err }
 
 // writeError answers with what clients may know of err, and logs the rest where there is any.
 func (s *Server) writeError(ctx *fasthttp.RequestCtx, err error) {
+	s.countRefusal(ctx, err)
 	kind := edgewise.KindOf(err)
 	body := kserve.NewErrorBody(err)
 	body.Error = apistatus.Message(err)
@@ -57,6 +60,20 @@ func (s *Server) writeError(ctx *fasthttp.RequestCtx, err error) {
 		status.HTTP = better.status
 	}
 	writeFault(ctx, status.HTTP, body)
+}
+
+// countRefusal counts an inference that ends with err before the engine has heard of it.
+func (s *Server) countRefusal(ctx *fasthttp.RequestCtx, err error) {
+	r := stateOf(ctx)
+	if r.counted || r.route == nil || r.api != inferenceAPI {
+		return
+	}
+	r.counted = true
+	id, missing := s.inferenceOf(&r.match)
+	if missing != nil {
+		id.Version = 0
+	}
+	s.deps.Engine.Refuse(asked(context.Background(), r.caller), id, time.Since(ctx.Time()), err)
 }
 
 func writeFault(ctx *fasthttp.RequestCtx, status int, body kserve.ErrorBody) {

@@ -38,12 +38,12 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 	s.enter()
 	defer s.leave()
 	defer s.recovered(ctx)
+	r := stateOf(ctx)
+	*r = state{match: s.router.find(&ctx.Request.Header)}
 	if len(ctx.Request.Header.Peek(refusedHeader)) > 0 {
 		s.refuse(ctx, s.refusal(&ctx.Request.Header))
 		return
 	}
-	r := stateOf(ctx)
-	*r = state{match: s.router.find(&ctx.Request.Header)}
 	err := s.authorize(ctx, r)
 	defer s.close(ctx, r)
 	if err != nil {
@@ -138,6 +138,7 @@ func (s *Server) unreadable(ctx *fasthttp.RequestCtx, err error) {
 	var small *fasthttp.ErrSmallBuffer
 	var timeout net.Error
 	ctx.Response.Reset()
+	stateOf(ctx).counted = true // what it was meant for is not known
 	answer := error(edgewise.Errorf(op, edgewise.Invalid, "this is not a readable HTTP request"))
 	switch {
 	case errors.As(err, &small):

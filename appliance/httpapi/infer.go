@@ -69,15 +69,21 @@ func (s *Server) ask(c *fiber.Ctx, req *edgewise.Request, write func(*edgewise.R
 		ctx = trace.Context(ctx)
 		defer func() { trace.End(err) }()
 	}
-	resp, err := edgewise.InferLabelled(ctx, s.deps.Engine, req, func() (edgewise.ModelID, error) { return s.inferenceID(c) })
+	client.state.counted = true
+	resp, err := s.deps.Engine.Answer(ctx, req, edgewise.Exchange{
+		Lookup: func() (edgewise.ModelID, error) { return s.inferenceID(c) },
+		Deliver: func(resp *edgewise.Response) error {
+			if trace != nil {
+				trace.Sending()
+			}
+			return write(resp)
+		},
+	})
 	if err != nil {
 		return err
 	}
-	defer resp.Release()
-	if trace != nil {
-		trace.Sending()
-	}
-	return write(resp)
+	resp.Release()
+	return nil
 }
 
 // setClasses tells the encoder what it needs to know of the model where the client wants classes.

@@ -15,8 +15,10 @@ import (
 func rawParam(c *fiber.Ctx, key string) string { return string(stateOf(c.Context()).value(key)) }
 
 // param returns a decoded segment of the path that outlives the request.
-func param(c *fiber.Ctx, key string) (string, error) {
-	raw := rawParam(c, key)
+func param(c *fiber.Ctx, key string) (string, error) { return stateOf(c.Context()).param(key) }
+
+func (m *match) param(key string) (string, error) {
+	raw := string(m.value(key))
 	if !strings.Contains(raw, "%") {
 		return raw, nil
 	}
@@ -29,11 +31,16 @@ func param(c *fiber.Ctx, key string) (string, error) {
 
 // inferenceID returns the model that a path of the inference protocol names.
 func (s *Server) inferenceID(c *fiber.Ctx) (edgewise.ModelID, error) {
-	name, err := param(c, "model")
+	return s.inferenceOf(&stateOf(c.Context()).match)
+}
+
+// inferenceOf is inferenceID of a path. With an error comes the model without the version, as far as it is known.
+func (s *Server) inferenceOf(m *match) (edgewise.ModelID, error) {
+	name, err := m.param("model")
 	if err != nil {
 		return edgewise.ModelID{}, err
 	}
-	version, err := param(c, "version")
+	version, err := m.param("version")
 	if err != nil {
 		return edgewise.ModelID{Name: name}, err
 	}

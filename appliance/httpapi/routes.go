@@ -30,6 +30,9 @@ type route struct {
 	restriction *Restriction // nil: no header is needed
 }
 
+// inferenceAPI is the group of the routes that run a model. Each of their requests is counted.
+const inferenceAPI = "inference"
+
 // use is what looking at a model to run it needs.
 const use = edgewise.Read | edgewise.Infer
 
@@ -127,7 +130,7 @@ func (s *Server) modelRoutes() []*route {
 		all = append(all, group("health", get(model+"/ready", s.modelReady).may(use))...)
 		all = append(all, group("model-config", get(model+"/config", s.modelConfig).may(use))...)
 		all = append(all, group("statistics", get(model+"/stats", s.statistics).may(use))...)
-		all = append(all, group("inference",
+		all = append(all, group(inferenceAPI,
 			post(model+"/infer", s.infer).may(edgewise.Infer).running().streamed(tensorBody),
 			post(model+"/generate", s.generate).may(edgewise.Infer).running().takes(tensorBody),
 			post(model+"/generate_stream", s.generateStream).may(edgewise.Infer).running().takes(tensorBody))...)

@@ -29,6 +29,33 @@ type fakeEngine struct {
 	notLive  atomic.Bool
 	mu       sync.Mutex
 	calls    []string
+	counted  []string // what was counted: model, version and how it ended
+}
+
+// Answer answers as the box does, without counting by version.
+func (e *fakeEngine) Answer(ctx context.Context, req *edgewise.Request, x edgewise.Exchange) (*edgewise.Response, error) {
+	resp, err := x.Infer(ctx, e, req)
+	e.count(req.Model, err)
+	if err != nil {
+		resp.Release()
+		return nil, err
+	}
+	return resp, nil
+}
+
+// Refuse notes what is refused.
+func (e *fakeEngine) Refuse(_ context.Context, id edgewise.ModelID, _ time.Duration, err error) {
+	e.count(id, err)
+}
+
+func (e *fakeEngine) count(id edgewise.ModelID, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	how := "success"
+	if err != nil {
+		how = edgewise.KindOf(err).String()
+	}
+	e.counted = append(e.counted, fmt.Sprintf("%s %d %s", id.Name, id.Version, how))
 }
 
 func (e *fakeEngine) record(format string, args ...any) {

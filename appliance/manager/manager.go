@@ -204,7 +204,7 @@ func (m *Manager) load(name string, s *slot) {
 		m.config.Logger.Error("version failed to load", "model", name, "version", s.version.ID.Version, "kind", s.kind.String(), "reason", s.reason)
 	} else {
 		s.to(edgewise.StateReady, time.Now())
-		s.handle = newHandle(servable)
+		s.handle = newHandle(s.version.ID, servable)
 		m.watch(name, s, s.handle)
 		m.config.Logger.Info("version ready", "model", name, "version", s.version.ID.Version, "took", time.Since(start).Round(time.Millisecond).String())
 	}

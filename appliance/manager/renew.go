@@ -44,7 +44,7 @@ func (m *Manager) renewed(name string, s *slot, servable edgewise.Servable, err 
 		return
 	}
 	s.to(edgewise.StateReady, time.Now())
-	s.handle = newHandle(servable)
+	s.handle = newHandle(s.version.ID, servable)
 	leaver := old
 	if mod.slots[number] == old && old.state != edgewise.StateUnloading {
 		mod.slots[number] = s

@@ -30,7 +30,8 @@ type target struct {
 }
 
 // Infer hands a request to the version it names, or to the one that serves when it names none. One that continues a
-// sequence goes to the version that the sequence has begun with, as long as that is there.
+// sequence goes to the version that the sequence has begun with, as long as that is there. An error names the version that the
+// request came to, once there is one.
 func (m *Manager) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
 	h := m.continuing(req)
 	if h == nil {
@@ -40,7 +41,24 @@ func (m *Manager) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.R
 		}
 	}
 	defer h.release()
-	return h.servable.Infer(ctx, req)
+	resp, err := h.servable.Infer(ctx, req)
+	if err != nil {
+		return nil, edgewise.About(h.id, err)
+	}
+	return resp, nil
+}
+
+// Resolve returns the version that id stands for, whether or not it is ready; the version is 0 when none serves. ok is false when
+// there is no such model or version.
+func (m *Manager) Resolve(id edgewise.ModelID) (resolved edgewise.ModelID, ok bool) {
+	r := (*m.routes.Load())[id.Name]
+	if r == nil || id.Version != 0 && !slices.Contains(r.stored, id.Version) {
+		return edgewise.ModelID{}, false
+	}
+	if id.Version == 0 && r.serving != nil {
+		id.Version = r.serving.version.ID.Version
+	}
+	return id, true
 }
 
 // Lender is a servable that lends memory for inputs of requests to come; see edgewise.Lender.

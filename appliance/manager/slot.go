@@ -71,13 +71,14 @@ func (s *slot) failure() error {
 
 // handle counts the users of a servable, so that it is closed after the last one.
 type handle struct {
+	id       edgewise.ModelID
 	servable edgewise.Servable
 	users    atomic.Int64 // the owner counts as one; 0: retired and unused
 	idle     chan struct{}
 }
 
-func newHandle(s edgewise.Servable) *handle {
-	h := &handle{servable: s, idle: make(chan struct{})}
+func newHandle(id edgewise.ModelID, s edgewise.Servable) *handle {
+	h := &handle{id: id, servable: s, idle: make(chan struct{})}
 	h.users.Store(1)
 	return h
 }

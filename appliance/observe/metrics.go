@@ -29,6 +29,9 @@ type Source struct {
 	GRPC     func() *GRPCUsage            // nil, or returning nil: there is no gRPC server
 	Devices  func() []edgewise.DeviceInfo // nil: none are known
 
+	Outcomes func() map[edgewise.ModelID][]edgewise.OutcomeCount // of requests, by version; nil: none are counted
+	Unknown  func() uint64                                       // requests to models that do not exist
+
 	Latencies *Latencies // nil: none are measured
 	Durations bool       // whether the cumulative times of Triton's names are on the page
 	Machine   bool       // whether the use of the machine's processors and memory is
@@ -122,6 +125,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	send(out, prometheus.GaugeValue, "edgewise_response_cache_limit_bytes", "Bytes that kept answers may take.", float64(cache.Limit), nil, nil)
 	send(out, prometheus.GaugeValue, "edgewise_response_cache_entries", "Number of kept answers.", float64(cache.Entries), nil, nil)
 	send(out, prometheus.CounterValue, "edgewise_response_cache_evictions_total", "Number of kept answers that made room for others.", float64(cache.Evicted), nil, nil)
+	c.collectOutcomes(out)
 	c.collectGRPC(out)
 	if c.source.Devices != nil {
 		collectDevices(out, c.source.Devices())
@@ -130,6 +134,21 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		send(out, prometheus.GaugeValue, "edgewise_store_used_bytes", "Bytes of model files in the store.", float64(used), nil, nil)
 		send(out, prometheus.GaugeValue, "edgewise_store_free_bytes", "Bytes free on the store's disk.", float64(free), nil, nil)
 	}
+}
+
+// collectOutcomes sends how requests ended, by version and caller.
+func (c *collector) collectOutcomes(out chan<- prometheus.Metric) {
+	if c.source.Outcomes == nil {
+		return
+	}
+	names := []string{"model", "version", "caller", "outcome"}
+	for id, counts := range c.source.Outcomes() {
+		for _, n := range counts {
+			send(out, prometheus.CounterValue, "edgewise_inference_requests_total", "Number of inference requests, by who made them and how they ended.", float64(n.Count),
+				names, []string{id.Name, strconv.FormatInt(id.Version, 10), n.Caller, n.Outcome})
+		}
+	}
+	send(out, prometheus.CounterValue, "edgewise_inference_unknown_model_total", "Number of inference requests to a model or version that does not exist.", float64(c.source.Unknown()), nil, nil)
 }
 
 func (c *collector) collectGRPC(out chan<- prometheus.Metric) {

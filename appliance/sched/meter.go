@@ -23,7 +23,7 @@ func (m *meter) around(ctx context.Context, req *edgewise.Request, infer func(co
 	start := req.Came()
 	response, err := infer(ctx, req, start)
 	if err != nil {
-		m.failed(time.Since(start), reasonOf(err))
+		m.failed(time.Since(start), edgewise.FailureReasonOf(edgewise.KindOf(err)))
 		return nil, err
 	}
 	m.succeeded(time.Since(start), response.Timing)

@@ -74,16 +74,3 @@ func (s *Scheduler) refusal(err error) error {
 	}
 	return &edgewise.Error{Op: "sched.Infer", Kind: kind, Model: s.version.ID, Err: err}
 }
-
-// reasonOf puts a failure into the classes of the failure counter.
-func reasonOf(err error) edgewise.FailureReason {
-	switch edgewise.KindOf(err) {
-	case edgewise.Busy, edgewise.Unavailable:
-		return edgewise.FailureRejected
-	case edgewise.Canceled, edgewise.Deadline:
-		return edgewise.FailureCanceled
-	case edgewise.Internal, edgewise.Guest, edgewise.Exhausted:
-		return edgewise.FailureBackend
-	}
-	return edgewise.FailureOther
-}

@@ -1157,7 +1157,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The last inference requests, latest first; 1,000 are kept */
+        /** The last inference requests, latest first: 1,000 that were answered are kept, and 500 each that failed and that were refused */
         get: operations["listRequests"];
         put?: never;
         post?: never;
@@ -1675,6 +1675,26 @@ export interface components {
             /** @description why it is not ready */
             reason?: string;
             notes?: string;
+            health?: components["schemas"]["Health"];
+        };
+        /** @description what the latest requests to a version that is ready came to since it was loaded; refused requests are not among them */
+        Health: {
+            /** @description half of the latest requests or more have failed */
+            failing: boolean;
+            /** @description how many of the latest requests are looked at, at most 32 */
+            recent: number;
+            /** @description how many of them failed */
+            failed: number;
+            last_error?: {
+                time: components["schemas"]["Time"];
+                code: string;
+                message: string;
+                /**
+                 * Format: int64
+                 * @description its number in the list of requests; left out when it is not kept
+                 */
+                request?: number;
+            };
         };
         Model: {
             name: string;
@@ -2181,10 +2201,12 @@ export interface components {
             model: string;
             /** Format: int64 */
             version: number;
-            /** @description a second */
+            /** @description a second, all of them */
             requests: number[];
-            /** @description a second */
+            /** @description a second, those that failed */
             errors: number[];
+            /** @description a second, those that were refused: what is wrong is the request, or a bound is reached */
+            refused: number[];
             /** @description null where there was no request */
             p50_us: (number | null)[];
             p95_us: (number | null)[];
@@ -2201,6 +2223,15 @@ export interface components {
                 /** Format: int64 */
                 count: number;
             }[];
+            /** @description how requests ended over the whole time */
+            outcomes: {
+                /** @description as the actor of the audit log; nobody without accounts; model: another model of the box; others: all beyond the first 32 */
+                caller: string;
+                /** @description success, or the code of the error */
+                outcome: string;
+                /** Format: int64 */
+                count: number;
+            }[];
         };
         Tick: {
             time: components["schemas"]["Time"];
@@ -2212,6 +2243,8 @@ export interface components {
             requests: number;
             /** @description of clients, a second */
             errors: number;
+            /** @description of clients, a second */
+            refused: number;
             models: {
                 model: string;
                 /** Format: int64 */
@@ -2219,6 +2252,7 @@ export interface components {
                 /** @description a second, those that ensembles and steps made among them */
                 requests: number;
                 errors: number;
+                refused: number;
                 p50_us?: number | null;
                 p95_us?: number | null;
                 p99_us?: number | null;
@@ -2232,7 +2266,7 @@ export interface components {
             /** Format: int64 */
             version?: number;
             /** @enum {string} */
-            what: "state" | "label" | "stored" | "deleted" | "notes";
+            what: "state" | "label" | "stored" | "deleted" | "notes" | "health";
             state?: string;
             reason?: string;
         };
@@ -4373,7 +4407,7 @@ export interface operations {
         parameters: {
             query?: {
                 model?: string;
-                /** @description only those that failed */
+                /** @description only those that failed or were refused */
                 failed?: boolean;
                 /** @description only those that took at least so many microseconds */
                 slower?: number;

@@ -1,0 +1,58 @@
+package activity
+
+import (
+	"math/bits"
+	"sync/atomic"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// healthWindow is how many of the latest requests to a version say whether it works. Refused requests are not among them.
+const healthWindow = 32
+
+// health is what the latest requests to a version came to. It is safe for concurrent use; the zero value knows of none.
+type health struct {
+	window atomic.Uint64 // the upper half: how many requests there are; the lower: the latest in bit 0, 1 for a failed one
+	last   atomic.Pointer[lastError]
+}
+
+// lastError is how the latest failed request failed.
+type lastError struct {
+	at      time.Time
+	kind    edgewise.Kind
+	message string
+	number  uint64 // of the request among those that are kept
+}
+
+// add notes a request that was answered or failed.
+func (h *health) add(failed bool) {
+	for {
+		old := h.window.Load()
+		n, latest := old>>32, uint32(old)<<1
+		if failed {
+			latest |= 1
+		}
+		next := min(n+1, healthWindow)<<32 | uint64(latest)
+		if next == old || h.window.CompareAndSwap(old, next) {
+			return
+		}
+	}
+}
+
+// reset forgets everything: another load of the version is another try.
+func (h *health) reset() {
+	h.window.Store(0)
+	h.last.Store(nil)
+}
+
+// read says how it is. A version fails when half of the latest requests or more have failed.
+func (h *health) read() edgewise.Health {
+	w := h.window.Load()
+	shown := edgewise.Health{Recent: int(w >> 32), Failed: bits.OnesCount32(uint32(w))}
+	shown.Failing = shown.Failed > 0 && 2*shown.Failed >= shown.Recent
+	if e := h.last.Load(); e != nil {
+		shown.LastError = &edgewise.LastError{Time: e.at.UTC(), Code: e.kind.String(), Message: e.message, Request: e.number}
+	}
+	return shown
+}
