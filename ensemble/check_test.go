@@ -24,6 +24,7 @@ func parts() map[string]*edgewise.Model {
 		"two": model("two", 0, []string{"x:FP32[-1]", "z:FP32[-1]"}, []string{"y:FP32[-1]", "w:FP32[-1]"}),
 		"int": model("int", 0, []string{"x:INT32[-1]"}, []string{"y:INT32[-1]"}), "four": model("four", 0, []string{"x:FP32[4]"}, []string{"y:FP32[4]"}),
 		"five": model("five", 0, []string{"x:FP32[5]"}, []string{"y:FP32[5]"}), "square": model("square", 0, []string{"x:FP32[-1,-1]"}, []string{"y:FP32[-1,-1]"}),
+		"cube":   model("cube", 0, []string{"x:FP32[-1,-1,-1]"}, []string{"y:FP32[-1,-1,-1]"}),
 		"batch4": model("batch4", 4, one, []string{"y:FP32[-1]"}), "batch8": model("batch8", 8, one, []string{"y:FP32[-1]"}),
 		"text": model("text", 0, []string{"x:BYTES[-1]"}, []string{"y:BYTES[-1]"}), "optional": optional, "decoupled": decoupled,
 	}
@@ -150,10 +151,18 @@ func TestValidate(t *testing.T) {
 		{"a batch that every step takes", func(m *edgewise.Model) {
 			m.MaxBatchSize, step(m, 0).ModelName, step(m, 1).ModelName = 4, "batch8", "batch4"
 		}, nil},
-		{"a step without batches in an ensemble with them", func(m *edgewise.Model) { m.MaxBatchSize, step(m, 0).ModelName = 4, "batch8" }, []string{
-			"tensor 'mid': step 0 (model 'batch8') makes it as output 'y' of shape [-1,-1], but step 1 (model 'b') takes it as input 'x' of shape [-1]",
-			"max_batch_size is 4, but step 1 (model 'b') takes at most 0", "tensor 'y'",
+		{"a step without batches in an ensemble with them", func(m *edgewise.Model) { m.MaxBatchSize, step(m, 0).ModelName = 4, "batch8" }, nil},
+		{"a step without batches in an ensemble with them, of another rank", func(m *edgewise.Model) {
+			m.MaxBatchSize, step(m, 0).ModelName, step(m, 1).ModelName = 4, "batch8", "cube"
+		}, []string{
+			"tensor 'mid': step 0 (model 'batch8') makes it as output 'y' of shape [-1,-1], but step 1 (model 'cube') takes it as input 'x' of shape [-1,-1,-1]",
+			"tensor 'y'",
 		}},
+		{"a step that takes the whole batch as one tensor", func(m *edgewise.Model) {
+			m.MaxBatchSize, step(m, 0).ModelName, step(m, 1).ModelName = 4, "batch8", "square"
+			m.Output[0].Dims = edgewise.Shape{-1}
+		}, nil},
+		{"a step with batches in an ensemble without, of the same rank", func(m *edgewise.Model) { step(m, 1).ModelName = "batch8" }, nil},
 		{"steps with batches in an ensemble without", func(m *edgewise.Model) {
 			*m = *pipeline(0, []string{"x:FP32[-1,-1]"}, []string{"y:FP32[1,-1]"}, stepOf("batch4", names{"x": "x"}, names{"y": "mid"}), stepOf("batch8", names{"x": "mid"}, names{"y": "y"}))
 		}, nil},

@@ -120,7 +120,7 @@ func (c *checker) fallback(s *step, out mapping, f fallback, d edgewise.Ensemble
 	if own == nil {
 		return
 	}
-	made := claim{"it is made", own.DataType, s.outputShape(own.Dims)}
+	made := claim{who: "it is made", data: own.DataType, shape: s.outputShape(own.Dims)}
 	if d.Tensor != "" {
 		if other := c.maker(f.tensor); other != nil && (other.data != made.data || !compatible(other.shape, made.shape)) {
 			c.problem("%s: tensor '%s' is %v%v, the output is %v%v", what, d.Tensor, other.data, other.shape, made.data, made.shape)

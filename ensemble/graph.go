@@ -30,9 +30,11 @@ type graph struct {
 // tensor is a tensor of the ensemble.
 type tensor struct {
 	name      string
-	producer  int   // the step that makes it, input or nobody
-	consumers []int // the steps that wait for it, each once, ascending
-	output    bool  // the ensemble answers with it
+	producer  int      // the step that makes it, input or nobody
+	consumers []int    // the steps that wait for it, each once, ascending
+	output    bool     // the ensemble answers with it
+	batches   bool     // its first dimension is that of a batch
+	adaption  adaption // on its way into the answer
 }
 
 // Producers that are no step.
@@ -58,8 +60,9 @@ type step struct {
 type mapping struct {
 	name     string
 	tensor   int
-	optional bool // the model can do without
-	cut      bool // the fan-out cuts it
+	optional bool     // the model can do without
+	cut      bool     // the fan-out cuts it
+	adaption adaption // of an input
 }
 
 // newGraph resolves the names of m. parts[i] is the model that step i runs, nil when it is not known. The graph of a
@@ -77,6 +80,7 @@ func newGraph(m *edgewise.Model, parts []*edgewise.Model) *graph {
 		g.tensors[t].output = true
 		g.outputs = append(g.outputs, t)
 	}
+	g.adapt()
 	return g
 }
 

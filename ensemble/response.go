@@ -24,7 +24,8 @@ func (r *run) response() *edgewise.Response {
 		if v.borrowed { // handed through by a default: the caller may use the bytes again
 			v.Data = slices.Clone(v.Data)
 		}
-		v.Name = r.e.graph.tensors[t].name
+		made := &r.e.graph.tensors[t]
+		v.Name, v.Shape = made.name, made.adaption.of(v.Shape)
 		lent = lent || v.lease != nil
 		resp.Outputs = append(resp.Outputs, v.Tensor)
 	}

@@ -117,7 +117,7 @@ func (r *run) inputs(s *step) (names []mapping, inputs []edgewise.Tensor) {
 			continue
 		}
 		t := v.Tensor
-		t.Name = in.name
+		t.Name, t.Shape = in.name, in.adaption.of(t.Shape)
 		names, inputs = append(names, in), append(inputs, t)
 	}
 	return names, inputs

@@ -10,7 +10,9 @@ import (
 type claim struct {
 	who   string
 	data  edgewise.DataType
-	shape edgewise.Shape
+	shape edgewise.Shape // with the batch dimension
+	batch bool           // there is one
+	fixed bool           // the shape is not adapted
 }
 
 // types checks that a step and whoever makes its inputs or declares its outputs agree on type and shape.
@@ -25,7 +27,10 @@ func (c *checker) types(i int) {
 		if declared == nil || made == nil {
 			continue
 		}
-		c.agree(in.tensor, *made, claim{s.label + " takes it as input '" + in.name + "'", declared.DataType, s.inputShape(in, declared.Dims)})
+		c.agree(in.tensor, *made, claim{
+			who: s.label + " takes it as input '" + in.name + "'", data: declared.DataType, shape: s.inputShape(in, declared.Dims),
+			batch: s.batches(c.m.MaxBatchSize > 0), fixed: s.fan != nil,
+		})
 	}
 	for _, out := range s.outputs {
 		t := &c.g.tensors[out.tensor]
@@ -34,7 +39,7 @@ func (c *checker) types(i int) {
 		if own == nil || made == nil || t.producer != i {
 			continue
 		}
-		c.agree(out.tensor, *made, claim{"the ensemble declares it", own.DataType, batched(c.m, own.Dims)})
+		c.agree(out.tensor, *made, c.own("the ensemble declares it", own.DataType, own.Dims))
 	}
 }
 
@@ -43,7 +48,8 @@ func (c *checker) maker(t int) *claim {
 	name, producer := c.g.tensors[t].name, c.g.tensors[t].producer
 	if producer == input {
 		in := inputOf(c.m, name)
-		return &claim{"the ensemble takes it", in.DataType, batched(c.m, in.Dims)}
+		made := c.own("the ensemble takes it", in.DataType, in.Dims)
+		return &made
 	}
 	if producer == nobody || c.g.steps[producer].model == nil {
 		return nil
@@ -54,7 +60,28 @@ func (c *checker) maker(t int) *claim {
 	if out == nil {
 		return nil
 	}
-	return &claim{s.label + " makes it as output '" + out.Name + "'", out.DataType, s.outputShape(out.Dims)}
+	return &claim{
+		who: s.label + " makes it as output '" + out.Name + "'", data: out.DataType, shape: s.outputShape(out.Dims),
+		batch: s.batches(c.m.MaxBatchSize > 0),
+	}
+}
+
+// own is what the ensemble itself says of a tensor.
+func (c *checker) own(who string, data edgewise.DataType, dims edgewise.Shape) claim {
+	return claim{who: who, data: data, shape: batched(c.m, dims), batch: c.m.MaxBatchSize > 0}
+}
+
+// dims is the shape without the batch dimension.
+func (c claim) dims() edgewise.Shape {
+	if c.batch && len(c.shape) > 0 {
+		return c.shape[1:]
+	}
+	return c.shape
+}
+
+// adapts tells whether the shapes agree but for the batch dimension, which one side has and the other has not.
+func (c claim) adapts(other claim) bool {
+	return c.batch != other.batch && !c.fixed && !other.fixed && compatible(c.dims(), other.dims())
 }
 
 // agree reports that two sides contradict each other: other types, another number of dimensions, or another size where
@@ -65,7 +92,7 @@ func (c *checker) agree(t int, made, used claim) {
 		c.problem("tensor '%s': %s of type %v, but %s of type %v", name, made.who, made.data, used.who, used.data)
 		return
 	}
-	if !compatible(made.shape, used.shape) {
+	if !compatible(made.shape, used.shape) && !made.adapts(used) {
 		c.problem("tensor '%s': %s of shape %v, but %s of shape %v", name, made.who, made.shape, used.who, used.shape)
 	}
 }
@@ -118,13 +145,14 @@ func (f *fan) shape(row edgewise.Shape) edgewise.Shape {
 	return append(shape, row...)
 }
 
-// batching checks that a step takes the batches that the ensemble takes.
+// batching checks that a step takes the batches that the ensemble takes. A model that does not batch takes them as they
+// are, where the shapes fit.
 func (c *checker) batching(i int) {
 	s := &c.g.steps[i]
 	if s.model == nil || s.fan != nil || c.m.MaxBatchSize == 0 {
 		return
 	}
-	if s.model.MaxBatchSize < c.m.MaxBatchSize {
+	if most := s.model.MaxBatchSize; most > 0 && most < c.m.MaxBatchSize {
 		c.problem("max_batch_size is %d, but %s takes at most %d", c.m.MaxBatchSize, s.label, s.model.MaxBatchSize)
 	}
 }
