@@ -55,7 +55,7 @@ func formerOf(m *edgewise.Model) (f former, ok bool) {
 // more than most+1 of them.
 //
 // A batch takes jobs in order until one does not fit. It aims at the largest preferred size that can be had, as long as
-// the delay is not over. Without a delay it never waits.
+// the delay is not over and no job has waited for half of the time that it has. Without a delay it never waits.
 func (f *former) form(jobs []*job, m moment) plan {
 	switch {
 	case len(jobs) == 0:
@@ -77,8 +77,10 @@ func (f *former) form(jobs []*job, m moment) plan {
 		return plan{take: s.take, reason: edgewise.CloseDelay}
 	case m.delay == 0 || m.ending || m.expected > 0 && s.total >= m.expected:
 		return plan{take: s.take, reason: edgewise.CloseIdle}
-	case !s.ends.IsZero() && s.ends.Before(s.oldest.Add(m.delay)):
+	case !s.due.IsZero() && !m.now.Before(s.due):
 		return plan{take: s.take, reason: edgewise.CloseDeadline}
+	case !s.due.IsZero():
+		return plan{wait: min(m.delay-age, s.due.Sub(m.now))}
 	}
 	return plan{wait: m.delay - age}
 }
@@ -89,7 +91,7 @@ type scanned struct {
 	closed      bool      // the next one does not, for reason
 	mark        int       // jobs that make the best preferred size; 0: none
 	oldest      time.Time // arrival
-	ends        time.Time // the first end of a job; zero: none
+	due         time.Time // when half of the time of a job is over, the first of these; zero: none
 	reason      edgewise.CloseReason
 	markReason  edgewise.CloseReason
 }
@@ -123,8 +125,11 @@ func (s *scanned) add(j *job) {
 	if j.arrived.Before(s.oldest) {
 		s.oldest = j.arrived
 	}
-	if !j.ends.IsZero() && (s.ends.IsZero() || j.ends.Before(s.ends)) {
-		s.ends = j.ends
+	if j.ends.IsZero() {
+		return
+	}
+	if half := j.arrived.Add(j.ends.Sub(j.arrived) / 2); s.due.IsZero() || half.Before(s.due) {
+		s.due = half
 	}
 }
 

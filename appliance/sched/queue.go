@@ -220,6 +220,7 @@ func (q *queue) withdraw(j *job) bool {
 	}
 	q.unlink(j)
 	q.load.withdrawn(j.batch)
+	q.ready.Signal() // what stood behind it may make a batch now
 	if q.order != nil {
 		q.order.leave(j)
 	}

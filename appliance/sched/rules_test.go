@@ -21,7 +21,8 @@ import (
 //  6. Without a delay the largest preferred size that is there runs, and what is there when none is.
 //  7. With a delay the oldest request waits that long for company, and no longer.
 //  8. A delay ends at a preferred size, at max_batch_size, at a request that does not fit, and when the version is closed.
-//  9. A delay does not outlive a request's deadline or its time in the queue.
+//  9. A delay takes at most half of the time that a request or its client's deadline allows. A timeout of the queue's
+//     policy does not end it: it refuses, as in Triton.
 //  10. Levels are served strictly in order; a priority of 0 or out of range is the default level.
 //  11. DELAY: overdue requests wait behind the others of their level. REJECT: they are refused at once.
 //  12. A request's own timeout counts without any configuration; with one as in TestQueuedRequestIsWithdrawn.
@@ -54,6 +55,9 @@ func TestRulesOfTheQueue(t *testing.T) {
 	}
 	levels := edgewise.DynamicBatching{PriorityLevels: 3, DefaultPriorityLevel: 2}
 	delays := edgewise.DynamicBatching{DefaultQueuePolicy: &edgewise.QueuePolicy{TimeoutAction: "DELAY", DefaultTimeout: us(5), AllowTimeoutOverride: true}}
+	policy := func(p edgewise.QueuePolicy, preferred ...int32) edgewise.DynamicBatching {
+		return edgewise.DynamicBatching{MaxQueueDelay: us(50), DefaultQueuePolicy: &p, PreferredBatchSize: preferred}
+	}
 	wide := func(mark byte, rows int) *edgewise.Request {
 		req := request(make([]float32, 2*rows)...)
 		for i := range rows {
@@ -108,11 +112,39 @@ func TestRulesOfTheQueue(t *testing.T) {
 			"[[1 2]]", "[ok 13ms ok 13ms]", "preferred",
 		},
 		{
-			"a delay does not outlive a deadline",
+			"a delay takes half of a request's timeout",
 			edgewise.DynamicBatching{MaxQueueDelay: us(50)},
 			&recorder{takes: 10 * ms},
 			[]client{{0, with(row(1), 0, 20*ms), nil}},
-			"[[1]]", "[ok 10ms]", "deadline",
+			"[[1]]", "[ok 20ms]", "deadline",
+		},
+		{
+			"requests run together though their timeouts are shorter than the delay",
+			edgewise.DynamicBatching{MaxQueueDelay: us(50)},
+			&recorder{takes: 10 * ms},
+			[]client{{0, with(row(1), 0, 20*ms), nil}, {3 * ms, with(row(2), 0, 20*ms), nil}, {9 * ms, with(row(3), 0, 20*ms), nil}},
+			"[[1 2 3]]", "[ok 20ms ok 20ms ok 20ms]", "deadline",
+		},
+		{
+			"a policy's timeout that is shorter than the delay refuses",
+			policy(edgewise.QueuePolicy{DefaultTimeout: us(20)}),
+			&recorder{takes: 10 * ms},
+			[]client{{0, row(1), nil}},
+			"[]", "[unavailable 20ms]", "",
+		},
+		{
+			"a policy's timeout that is shorter than the delay leaves batches as they are",
+			policy(edgewise.QueuePolicy{DefaultTimeout: us(20)}),
+			&recorder{takes: 10 * ms},
+			[]client{{0, row(1), nil}, {18 * ms, wide(2, 2), nil}, {25 * ms, wide(3, 2), nil}},
+			"[[2 2 3 3]]", "[unavailable 20ms ok 35ms ok 35ms]", "full",
+		},
+		{
+			"a request's own timeout under a policy refuses",
+			policy(edgewise.QueuePolicy{DefaultTimeout: us(40), AllowTimeoutOverride: true}),
+			&recorder{takes: 10 * ms},
+			[]client{{0, with(row(1), 0, 10*ms), nil}, {1 * ms, row(2), nil}},
+			"[]", "[unavailable 10ms unavailable 41ms]", "",
 		},
 		{
 			"priorities are strict", levels, &recorder{takes: 10 * ms},
@@ -192,7 +224,7 @@ func TestRulesOfTheQueue(t *testing.T) {
 			edgewise.DynamicBatching{MaxQueueDelay: us(50)},
 			&recorder{takes: 10 * ms},
 			[]client{{0, row(1), until(30 * ms)}},
-			"[[1]]", "[ok 10ms]", "deadline",
+			"[[1]]", "[ok 25ms]", "deadline",
 		},
 		{
 			"a deadline that passes takes the request out of the queue",

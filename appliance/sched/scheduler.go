@@ -102,7 +102,8 @@ func (s *Scheduler) infer(ctx context.Context, req *edgewise.Request, start time
 	return &edgewise.Response{ID: req.ID, Model: s.version.ID, Outputs: j.outputs, Timing: j.timing, Free: j.free}, nil
 }
 
-// limit sets how long j may wait.
+// limit sets how long j may wait. A timeout that the model's queue policy sets is no reason to run sooner, as in Triton: who
+// waits longer for a batch is refused.
 func (s *Scheduler) limit(j *job, requested time.Duration) {
 	p := s.policies[j.level]
 	if timeout := p.timeout(requested); timeout > 0 {
@@ -111,7 +112,7 @@ func (s *Scheduler) limit(j *job, requested time.Duration) {
 	if deadline, ok := j.ctx.Deadline(); ok {
 		j.ends = deadline
 	}
-	if !p.delays && !j.overdue.IsZero() && (j.ends.IsZero() || j.overdue.Before(j.ends)) {
+	if p.defaultTimeout == 0 && !j.overdue.IsZero() && (j.ends.IsZero() || j.overdue.Before(j.ends)) {
 		j.ends = j.overdue
 	}
 }
