@@ -191,9 +191,6 @@ func (c *checker) optional(t tensor, in edgewise.ModelInput, info *edgewise.Tens
 	if !in.Optional {
 		return
 	}
-	if c.m.MaxBatchSize > 0 {
-		c.problem("%s: optional needs max_batch_size 0, got %d", t.what, c.m.MaxBatchSize)
-	}
 	if info != nil && !info.Optional {
 		c.problem("%s: optional, but the model has no default for it", t.what)
 	}

@@ -111,7 +111,7 @@ func TestValidateRefusesTensors(t *testing.T) {
 		{"input twice", func(m *edgewise.Model) { m.Input = append(m.Input, m.Input[0]) }, `input "image" is declared twice`},
 		{"output twice", func(m *edgewise.Model) { m.Output = append(m.Output, m.Output[0]) }, `output "scores" is declared twice`},
 		{"no outputs", func(m *edgewise.Model) { m.Output = nil }, `output: want at least one`},
-		{"optional with batches", image(func(in *edgewise.ModelInput) { in.Optional = true }), "input \"image\": optional needs max_batch_size 0, got 8\nmodel \"cat\": input \"image\": optional, but the model has no default for it"},
+		{"optional with batches", image(func(in *edgewise.ModelInput) { in.Optional = true }), "input \"image\": optional, but the model has no default for it"},
 		{"label file missing", scores(func(out *edgewise.ModelOutput) { out.LabelFilename = "label.txt" }), `output "scores": label_filename: there is no file "label.txt" among the model's files`},
 		{"label file outside", scores(func(out *edgewise.ModelOutput) { out.LabelFilename = "../labels.txt" }), `output "scores": label_filename: file path "../labels.txt": want a clean path inside the model's folder`},
 

@@ -156,7 +156,7 @@ func (c *checker) missing(got []edgewise.Tensor) []string {
 // checkBatch returns the batch size that all inputs agree on, 1 for models that do not batch. It may be 0: the model
 // runs on no rows, as it does on the runtime alone.
 func (c *checker) checkBatch(inputs []edgewise.Tensor) (int, error) {
-	if c.model.MaxBatchSize == 0 {
+	if c.model.MaxBatchSize == 0 || len(inputs) == 0 { // all inputs may be optional
 		return 1, nil
 	}
 	batch := int64(0)

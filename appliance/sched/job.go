@@ -22,7 +22,7 @@ type job struct {
 	level    int               // index of its priority level
 	arrived  time.Time
 	overdue  time.Time // when its time in the queue is over; zero: never
-	ends     time.Time // when it is of no use any more: overdue and rejected, or past the context's deadline; zero: never
+	ends     time.Time // when its client does not wait any more: what the request or its context says; zero: never
 	started  time.Time
 	timing   edgewise.Timing
 	outputs  []edgewise.Tensor
@@ -63,9 +63,10 @@ func (p *jobs) put(j *job) {
 
 // fits tells whether k can run in one batch with j: the same inputs in the same shapes but for dimension 0 and for what is
 // padded, and the same outputs wanted in the same order. Types are the model's, so they are equal. Parameters are a
-// request's own. A job without rows runs alone: it has no part of a batch's outputs.
+// request's own. A job without rows runs alone: it has no part of a batch's outputs. So does one without inputs: nothing
+// says how many rows it has.
 func (j *job) fits(k *job) bool {
-	if j.batch == 0 || k.batch == 0 {
+	if j.batch == 0 || k.batch == 0 || len(j.inputs) == 0 {
 		return false
 	}
 	if len(j.inputs) != len(k.inputs) || !slices.Equal(j.want, k.want) || len(j.call.Parameters) > 0 || len(k.call.Parameters) > 0 {

@@ -105,6 +105,8 @@ func (p *Padding) addInput(m *edgewise.Model, in *edgewise.ModelInput, file *edg
 	switch {
 	case !ok:
 		return badPadding(m, "input %q: %.64q is not a %v to pad with", in.Name, value, in.DataType)
+	case in.Optional:
+		return badPadding(m, "input %q is optional and has dimensions of variable size", in.Name)
 	case in.Reshape != nil:
 		return badPadding(m, "input %q has a reshape and dimensions of variable size", in.Name)
 	}
