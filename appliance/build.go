@@ -24,6 +24,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/uploads"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
 	"github.com/edgewise-ai/edgewise/store"
+	"github.com/edgewise-ai/edgewise/wasm"
 	"github.com/edgewise-ai/edgewise/webui"
 )
 
@@ -33,6 +34,7 @@ type App struct {
 	logger  *slog.Logger
 	store   *store.Store
 	onnx    *onnx.Backend
+	steps   *wasm.Backend
 	devices *devices
 	manager *manager.Manager
 	library *library
@@ -83,11 +85,12 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	a.onnx = onnx.New(onnx.Config{Library: c.ONNX.Library, Cores: cores(c), GPU: gpuOptions(c), Logger: logger.With("part", "onnx")})
 	a.devices = newDevices(c, logger.With("part", "devices"))
 	budget := sched.NewCores(cores(c), machine.Cores("/sys/devices/system/cpu")...)
+	a.steps = newWasm(a, c, budget, logger)
 	a.library = &library{
 		history: a.history, changed: a.modelChanged,
 		store: a.store, locks: newLocks(), cache: cache.New(int64(c.Engine.ResponseCacheBytes)), logger: logger.With("part", "library"),
 		config: libraryConfig{
-			Backends: []edgewise.Backend{newIsolation(a.onnx, c, a.devices, logger), newWasm(a, c, budget, logger)}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue,
+			Backends: []edgewise.Backend{newIsolation(a.onnx, c, a.devices, logger), a.steps}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue,
 			Limiter: limiter(c), States: sched.NewStateBudget(int64(c.Engine.SequenceStateBytes)), CoreCount: cores(c), Cores: budget, GPUs: a.devices.usable, GPUMemory: newGPUMemory(a.devices.usable, logger), Slowed: a.devices.slowed, Pictures: newPictureTakers(), Gap: c.Engine.SwapWithoutRoom == config.SwapGap,
 		},
 	}

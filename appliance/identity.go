@@ -172,6 +172,7 @@ func (a *App) keep(ctx context.Context) {
 	ticker := time.NewTicker(keepEvery)
 	defer ticker.Stop()
 	for {
+		a.sweepSteps()
 		select {
 		case <-ctx.Done():
 			return

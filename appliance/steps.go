@@ -19,6 +19,21 @@ func newWasm(a *App, c config.Config, budget *sched.Cores, logger *slog.Logger) 
 	})
 }
 
+// sweepSteps removes the machine code of steps that are not stored any more.
+func (a *App) sweepSteps() {
+	stored := map[edgewise.Digest]bool{}
+	for _, r := range a.store.Records() {
+		for _, v := range r.Versions {
+			for _, f := range v.Files {
+				stored[f.Digest] = true
+			}
+		}
+	}
+	if err := a.steps.Sweep(func(d edgewise.Digest) bool { return stored[d] }); err != nil {
+		a.logger.Warn("machine code of steps that are gone cannot be removed", "error", err)
+	}
+}
+
 // inferer looks up who answers when it is asked: the manager is built after the backends.
 type inferer func() edgewise.Inferer
 

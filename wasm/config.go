@@ -19,6 +19,7 @@ const (
 	DefaultMaxMemory      = 64 << 20 // bytes
 	DefaultCacheBytes     = 256 << 20
 	DefaultCompileTimeout = 30 * time.Second
+	DefaultCompileMemory  = 512 << 20 // bytes
 	DefaultSetupTimeout   = 2 * time.Second
 	DefaultRunTimeout     = time.Minute
 	DefaultPause          = 100 * time.Millisecond
@@ -34,6 +35,7 @@ type Config struct {
 	CacheBytes     int64            // what that folder may hold; above it the oldest go
 	MaxMemory      int64            // bytes of a guest's memory, a multiple of 64 KiB, at most MaxMemory
 	CompileTimeout time.Duration    // of one module
+	CompileMemory  int64            // bytes that compiling a module may take, and that its machine code may have
 	SetupTimeout   time.Duration    // of a guest's start, and of its description
 	RunTimeout     time.Duration    // of one run, where its context ends no earlier
 	Pause          time.Duration    // before a guest is replaced, once several in a row have failed; doubles. Below 0: none
@@ -73,6 +75,9 @@ func (c Config) complete() Config {
 		c.MaxMemory = DefaultMaxMemory
 	}
 	c.MaxMemory = min(c.MaxMemory, MaxMemory) / fuel.PageSize * fuel.PageSize
+	if c.CompileMemory == 0 {
+		c.CompileMemory = DefaultCompileMemory
+	}
 	if c.CacheBytes == 0 {
 		c.CacheBytes = DefaultCacheBytes
 	}

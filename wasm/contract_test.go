@@ -24,8 +24,10 @@ func TestTheContractSaysWhatTheCodeDoes(t *testing.T) {
 	bytes := func(n int) string { return humanize.IBytes(uint64(n)) }
 	l := fuel.DefaultLimits()
 	for what, value := range map[string]string{
-		"bytes":                                       bytes(l.Bytes),
-		"types / parameters or results of one":        count(l.Types) + " / " + count(l.Params),
+		"bytes": bytes(l.Bytes),
+		"types / parameters or results of one / of all":                                   count(l.Types) + " / " + count(l.Params) + " / " + count(l.TypeValues),
+		"blocks and branches of a function (labels of `br_table` counted)":                count(l.Joins),
+		"those times its locals and the values of its blocks / in all functions together": count(l.Flow) + " / " + count(l.ModuleFlow),
 		"imports / exports":                           count(l.Imports) + " / " + count(l.Exports),
 		"functions / code of one":                     count(l.Functions) + " / " + strings.Replace(bytes(l.FunctionBytes), ".0", "", 1),
 		"locals of a function":                        count(l.Locals),
@@ -36,7 +38,7 @@ func TestTheContractSaysWhatTheCodeDoes(t *testing.T) {
 		"data and element segments":                   count(l.Segments) + " each",
 		"name of an import or export":                 count(fuel.MaxNameBytes) + " bytes",
 		"description":                                 bytes(MaxDescribe),
-		"compiling":                                   fmt.Sprintf("%.0f s", DefaultCompileTimeout.Seconds()),
+		"compiling: time / memory":                    fmt.Sprintf("%.0f s / ", DefaultCompileTimeout.Seconds()) + bytes(DefaultCompileMemory),
 		"set-up, description: time each":              fmt.Sprintf("%.0f s", DefaultSetupTimeout.Seconds()),
 		"memory":                                      "`wasm.max_memory_bytes` (" + bytes(DefaultMaxMemory) + "), or the model's `max_memory_mebibyte`",
 		"tensors of a list / bytes of a name":         count(MaxTensors) + " / " + count(MaxNameBytes),

@@ -91,7 +91,7 @@ const limit = 100 * time.Millisecond
 func meet(t *testing.T, h *hostile.Module) string {
 	t.Helper()
 	n := &neighbours{}
-	c := Config{SetupTimeout: time.Minute, RunTimeout: time.Minute, Pause: -1, Infer: n}
+	c := Config{CacheDir: t.TempDir(), SetupTimeout: time.Minute, RunTimeout: time.Minute, Pause: -1, Infer: n}
 	if h.Stopped() {
 		c.SetupTimeout, c.RunTimeout = limit, limit
 	}

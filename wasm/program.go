@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -15,7 +16,6 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
-	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/wasm/fuel"
@@ -27,8 +27,8 @@ type program struct {
 	settings settings
 	id       edgewise.ModelID
 	module   *fuel.Module
-	runtime  wazero.Runtime
-	cache    wazero.CompilationCache // nil: none
+	size     int     // bytes of the module as it was uploaded
+	runtime  *engine // nil: its machine code has not been read
 	compiled wazero.CompiledModule
 	logger   *slog.Logger
 	lines    lines
@@ -47,13 +47,21 @@ type program struct {
 	suspected atomic.Int64 // until when the version is on probation, since the epoch
 }
 
-// build reads, checks and compiles a module. Errors: Invalid, TooLarge (the module), Internal (the disk).
-func (b *Backend) build(ctx context.Context, path string, id edgewise.ModelID, m *edgewise.Model) (*program, error) {
-	data, err := readModule(path, b.config.limits().Bytes)
+// source is what a program is made of.
+type source struct {
+	path  string // of the module
+	id    edgewise.ModelID
+	model *edgewise.Model
+	again bool // what a compiler said against it earlier does not count
+}
+
+// prepare reads and checks a module and makes it stoppable. Errors: Invalid, TooLarge (the module), Internal (the disk).
+func (b *Backend) prepare(s source) (*program, error) {
+	data, err := readModule(s.path, b.config.limits().Bytes)
 	if err != nil {
 		return nil, err
 	}
-	set, err := parseSettings(m, b.config)
+	set, err := parseSettings(s.model, b.config)
 	if err != nil {
 		return nil, err
 	}
@@ -70,12 +78,16 @@ func (b *Backend) build(ctx context.Context, path string, id edgewise.ModelID, m
 	if err := checkModule(module); err != nil {
 		return nil, err
 	}
-	p := &program{config: b.config, settings: set, id: id, module: module, model: m.Parameters, large: b.large, turns: b.turns, running: &b.running, threads: runtime.GOMAXPROCS(0), epoch: time.Now(), seed: sha256.Sum256(data), logger: b.config.Logger.With("model", m.Name, "version", id.Version)}
-	if err := b.compile(ctx, p); err != nil {
-		p.close()
-		return nil, err
-	}
-	return p, nil
+	return &program{
+		config: b.config, settings: set, id: s.id, module: module, size: len(data), model: s.model.Parameters, large: b.large, turns: b.turns, running: &b.running,
+		threads: runtime.GOMAXPROCS(0), epoch: time.Now(), seed: sha256.Sum256(data), logger: b.config.Logger.With("model", s.model.Name, "version", s.id.Version),
+	}, nil
+}
+
+// key names the machine code of p in the cache: the digests of the module as it was uploaded and as it is compiled.
+func (p *program) key() string {
+	compiled := sha256.Sum256(p.module.Binary)
+	return fmt.Sprintf("%x-%x", p.seed, compiled[:16])
 }
 
 // readModule reads a file of at most limit bytes.
@@ -97,80 +109,6 @@ func readModule(path string, limit int) ([]byte, error) {
 	}
 	return data, nil
 }
-
-// compile makes the runtime of p and compiles its module, one program at a time: compiling takes memory.
-func (b *Backend) compile(ctx context.Context, p *program) error {
-	select {
-	case b.compiling <- struct{}{}:
-		defer func() { <-b.compiling }()
-	case <-ctx.Done():
-		return edgewise.Errorf("wasm.compile", edgewise.KindOf(ctx.Err()), "waiting to compile a step: %w", ctx.Err())
-	}
-	if b.config.CacheDir == "" {
-		return p.compile(ctx, "")
-	}
-	kept := cache{b.config.CacheDir, b.config.CacheBytes}
-	err := b.compileKept(ctx, p, kept)
-	if err == nil {
-		err = kept.prune()
-	}
-	var known *edgewise.Error
-	switch {
-	case err == nil || ctx.Err() != nil || errors.As(err, &known) && known.Kind != edgewise.Internal:
-		return err
-	case p.compiled == nil:
-		p.close()
-		if again := p.compile(ctx, ""); again != nil {
-			return again
-		}
-	}
-	b.config.Logger.Warn("the cache of compiled steps cannot be used", "folder", b.config.CacheDir, "error", err)
-	return nil
-}
-
-// compileKept compiles with the cache.
-func (b *Backend) compileKept(ctx context.Context, p *program, kept cache) error {
-	dir, err := kept.folder(p.module.Binary)
-	if err != nil {
-		return err
-	}
-	if err := p.compile(ctx, dir); err != nil {
-		return err
-	}
-	return kept.seal(dir)
-}
-
-// compile compiles the module, or takes it from a cache in dir. It is tried within Config.CompileTimeout.
-func (p *program) compile(ctx context.Context, dir string) error {
-	config := wazero.NewRuntimeConfig().WithMemoryLimitPages(p.module.MaxPages + 1).WithDebugInfoEnabled(false).WithCloseOnContextDone(p.config.Stopping == Interruption)
-	if dir != "" {
-		cache, err := wazero.NewCompilationCacheWithDir(dir)
-		if err != nil {
-			return edgewise.Errorf("wasm.compile", edgewise.Internal, "cache of compiled steps: %w", err)
-		}
-		p.cache, config = cache, config.WithCompilationCache(cache)
-	}
-	p.runtime = wazero.NewRuntimeWithConfig(ctx, config)
-	if err := p.hosts(ctx); err != nil {
-		return edgewise.Errorf("wasm.compile", edgewise.Internal, "the box's own imports: %w", err)
-	}
-	limited, cancel := context.WithTimeout(ctx, p.config.CompileTimeout)
-	defer cancel()
-	var err error
-	p.compiled, err = p.runtime.CompileModule(experimental.WithCompilationWorkers(limited, compileWorkers), p.module.Binary)
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return edgewise.Errorf("wasm.compile", edgewise.KindOf(ctx.Err()), "compiling a step: %w", ctx.Err())
-	case limited.Err() != nil:
-		return edgewise.Errorf("wasm.compile", edgewise.TooLarge, "module: compiling it takes more than %v", p.config.CompileTimeout)
-	}
-	return edgewise.Errorf("wasm.compile", edgewise.Invalid, "module: %w", err)
-}
-
-// compileWorkers is above 1: only then does the runtime look at its context between two functions.
-const compileWorkers = 2
 
 // hosts defines the modules that a step may import from.
 func (p *program) hosts(ctx context.Context) error {
@@ -197,14 +135,9 @@ func (p *program) hosts(ctx context.Context) error {
 
 // close gives the code back. There are no guests any more.
 func (p *program) close() {
-	ctx := context.Background()
 	if p.runtime != nil {
-		_ = p.runtime.Close(ctx)
+		p.runtime.close()
 		p.runtime = nil
-	}
-	if p.cache != nil {
-		_ = p.cache.Close(ctx)
-		p.cache = nil
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
+	"github.com/edgewise-ai/edgewise/wasm"
 )
 
 // scenario measures some lines of a table in a folder of its own. None takes longer than a minute or so.
@@ -101,6 +102,9 @@ func scenarios() []scenario {
 var isolations = [...]string{"none", "process"}
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == wasm.CompilerVerb { // a step that is measured is compiled as on a box
+		os.Exit(wasm.RunCompiler())
+	}
 	rounds := flag.Int("rounds", 5, "rounds of every interleaved measurement")
 	table := flag.String("table", "all", "foundation, engine, wasm, protocol or all")
 	only := flag.String("only", "", "run only the scenario of this name, or those of this kind")

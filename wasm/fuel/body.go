@@ -51,10 +51,25 @@ func (m *module) surveyBody(i int) (cost int32, err error) {
 	if s.r.more() {
 		s.r.invalid("%d bytes are left over behind the body's end", len(s.r.data)-s.r.at)
 	}
+	m.checkFlow(s, len(m.funcType(uint32(m.imported+i)).Results))
 	if cost > leafLimit {
 		cost = notLeaf
 	}
 	return cost, s.r.err
+}
+
+// checkFlow holds the product of blocks and locals against its limits.
+func (m *module) checkFlow(s *scanner, results int) {
+	if s.joins > m.limits.Joins {
+		s.r.fail(edgewise.TooLarge, "%d blocks and branches, labels of br_table counted: at most %d are allowed", s.joins, m.limits.Joins)
+	}
+	flow := s.flow(results)
+	if flow > m.limits.Flow {
+		s.r.fail(edgewise.TooLarge, "%d blocks and branches times %d locals and values of blocks: at most %d are allowed", s.joins+1, s.locals+results+s.values, m.limits.Flow)
+	}
+	if m.flow += flow; m.flow > m.limits.ModuleFlow {
+		s.r.fail(edgewise.TooLarge, "blocks and branches times locals, of all functions together, come to %d here: at most %d are allowed", m.flow, m.limits.ModuleFlow)
+	}
 }
 
 func (m *module) scanner(i int) *scanner {

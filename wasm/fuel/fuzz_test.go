@@ -127,7 +127,7 @@ func withoutCustom(module []byte) []byte {
 func TestALimitIsAlwaysKept(t *testing.T) {
 	small := fuel.Limits{
 		Bytes: 1000, Types: 3, Params: 2, Imports: 1, Functions: 2, FunctionBytes: 40, Locals: 4, Nesting: 3,
-		Branches: 2, Tables: 1, TableElements: 5, Globals: 1, Exports: 1, Segments: 1, Pages: 2,
+		Branches: 2, Tables: 1, TableElements: 5, Globals: 1, Exports: 1, Segments: 1, Pages: 2, TypeValues: 2, Joins: 4, Flow: 8, ModuleFlow: 12,
 	}
 	tests := []struct{ name, fits, over string }{
 		{"types", "(type (func)) (type (func)) (type (func))", "(type (func)) (type (func)) (type (func)) (type (func))"},
@@ -148,6 +148,14 @@ func TestALimitIsAlwaysKept(t *testing.T) {
 		{"data segments", `(memory 1) (data "a")`, `(memory 1) (data "a") (data "a")`},
 		{"element segments", `(func $f) (elem func $f)`, `(func $f) (elem func $f) (elem func $f)`},
 		{"pages", "(memory 2)", "(memory 3)"},
+		{"parameters of all types", "(type (func (param i32 i32)))", "(type (func (param i32 i32))) (type (func (result i32)))"},
+		{"blocks times locals", "(func (locals 4 i32) block end)", "(func (locals 4 i32) block end block end)"},
+		{"blocks and branches", "(func block end block end (br_table 0 (i32.const 0)))", "(func block end block end (br_table 0 0 (i32.const 0)) block end)"},
+		{"branches times locals", "(func (locals 2 i32) (block (br_if 0 (i32.const 0))))", "(func (locals 4 i32) (block (br_if 0 (i32.const 0))))"},
+		{"labels times locals", "(func (locals 2 i32) (br_table 0 0 0 (i32.const 0)))", "(func (locals 4 i32) (br_table 0 0 0 (i32.const 0)))"},
+		{"blocks times results", "(func (block (result i32) (i32.const 0)) drop)", "(type (func (result i32 i32))) (func (block (type 0) (i32.const 0) (i32.const 0)) drop drop block end block end block end)"},
+		{"blocks times locals of all functions", "(func (locals 4 i32) block end) (func (locals 4 i32))", "(func (locals 4 i32) block end) (func (locals 4 i32) block end)"},
+		{"results of calls", "(func $f (result i32) i32.const 0) (func (call $f) drop)", "(func $f (result i32) i32.const 0) (func call $f drop call $f drop call $f drop call $f drop call $f drop call $f drop call $f drop call $f drop call $f drop)"},
 	}
 	for _, test := range tests {
 		if _, err := fuel.Rewrite(assemble(t, test.fits), small); err != nil {

@@ -18,6 +18,9 @@ const (
 // FuncType is the type of a function, in the format's bytes.
 type FuncType struct{ Params, Results string }
 
+// size is the number of parameters and results.
+func (t FuncType) size() int { return len(t.Params) + len(t.Results) }
+
 // ExternKind says what an import or an export is.
 type ExternKind uint8
 
@@ -76,6 +79,7 @@ type module struct {
 	loops    []bool   // it has a loop
 	added    []string // results of the types that the rewriting adds behind the hook's
 	entries  []byte   // of the type section, with the hook's
+	flow     int      // of all bodies so far, see Limits.Flow
 	mutates  bool     // tables change, or segments are dropped
 	free     bool     // nothing is charged
 }
@@ -146,7 +150,8 @@ func split(data []byte, l Limits) (sections []section, err error) {
 			break
 		}
 		r.what = sectionNames[id]
-		s := section{id: id, at: r.at, data: r.bytes(int(size))}
+		s := section{id: id, at: r.at}
+		s.data = r.bytes(int(size))
 		if id != customID {
 			if order[id] <= last {
 				r.invalid("it stands in the wrong place, or twice")

@@ -20,6 +20,9 @@ type scanner struct {
 	m      *module
 	locals int // with parameters
 	depth  int // open blocks, the body itself included
+	joins  int // blocks and branches so far, each label of a br_table counted
+	values int // parameters and results of the block that has most of them
+	passed int // parameters and results of all calls so far
 }
 
 // declared reads the declarations of locals. The reader stands behind their count then; start is where the first group begins.
@@ -40,11 +43,20 @@ func (s *scanner) declared(params int) (groups int, start int) {
 	return groups, start
 }
 
+// flow is what the compiler's work on a body grows with: wherever control may come from two places, it looks at every local and at the values
+// of the blocks.
+func (s *scanner) flow(results int) int {
+	return (s.joins+1)*(s.locals+results+s.values) + s.passed
+}
+
 // next decodes one instruction. It follows the nesting: the body has ended when depth is 0.
 func (s *scanner) next() instruction {
 	r := s.r
 	in := instruction{start: r.at, static: 1}
 	in.op = r.byte()
+	if in.op >= opBlock && in.op <= opBrIf && in.op != opEnd {
+		s.joins++
+	}
 	switch forms[in.op] {
 	case formNone:
 		if in.op == opEnd {
@@ -86,6 +98,9 @@ func (s *scanner) block() {
 	if s.r.err == nil && t >= int64(len(s.m.types)) {
 		s.r.invalid("type %d does not exist: there are %d", t, len(s.m.types))
 	}
+	if s.r.err == nil && t >= 0 {
+		s.values = max(s.values, s.m.types[t].size())
+	}
 	if s.depth++; s.r.err == nil && s.depth > s.m.limits.Nesting {
 		s.r.fail(edgewise.TooLarge, "more than %d blocks within each other", s.m.limits.Nesting)
 	}
@@ -113,10 +128,16 @@ func (s *scanner) other(in *instruction) {
 		for range n + 1 {
 			r.index("label", s.depth)
 		}
+		s.joins += n + 1
 	case opCall, opRefFunc:
 		in.index = r.index("function", len(s.m.funcs))
+		if r.err == nil && in.op == opCall {
+			s.passed += s.m.funcType(in.index).size()
+		}
 	case opCallIndir:
-		r.index("type", len(s.m.types))
+		if t := r.index("type", len(s.m.types)); r.err == nil {
+			s.passed += s.m.types[t].size()
+		}
 		r.index("table", s.m.tables)
 	case opSelectType:
 		r.bytes(r.count("types", s.m.limits.Params))

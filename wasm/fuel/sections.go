@@ -62,6 +62,7 @@ var refill = []byte{0x60, 1, I32, 1, I32}
 func (m *module) readTypes(r *reader) []byte {
 	n := r.count("types", m.limits.Types)
 	start := r.at
+	values := 0
 	for range n {
 		if form := r.byte(); r.err == nil && form != 0x60 {
 			r.invalid("type form 0x%02x: only function types (0x60) are allowed", form)
@@ -69,6 +70,9 @@ func (m *module) readTypes(r *reader) []byte {
 		t := FuncType{Params: m.valueTypes(r, "parameters")}
 		t.Results = m.valueTypes(r, "results")
 		m.types = append(m.types, t)
+		if values += t.size(); r.err == nil && values > m.limits.TypeValues {
+			r.fail(edgewise.TooLarge, "%d parameters and results in types: at most %d are allowed", values, m.limits.TypeValues)
+		}
 	}
 	m.entries = append(append([]byte{}, r.data[start:r.at]...), refill...)
 	return nil // see typeSection

@@ -16,12 +16,15 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/runner"
 	"github.com/edgewise-ai/edgewise/test/isolation/faulty"
+	"github.com/edgewise-ai/edgewise/wasm"
 )
 
 func main() {
 	switch {
 	case len(os.Args) == 2 && os.Args[1] == appliance.ChildVerb:
 		os.Exit(runner.Serve(faulty.New))
+	case len(os.Args) == 2 && os.Args[1] == wasm.CompilerVerb:
+		os.Exit(wasm.RunCompiler())
 	case len(os.Args) == 3 && os.Args[1] == appliance.CheckVerb:
 		os.Exit(appliance.CheckRuntime(os.Args[2], os.Stdout))
 	case len(os.Args) != 3:

@@ -1,4 +1,4 @@
 ;; a shared memory
 ;; when: upload
-;; want: module: memory section, byte 16: limits of form 3: shared and 64-bit memories are not allowed
+;; want: module: memory section, byte 12: limits of form 3: shared and 64-bit memories are not allowed
 (memory (export "memory") 1 2 shared)

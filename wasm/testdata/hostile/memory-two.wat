@@ -1,4 +1,4 @@
 ;; two memories
 ;; when: upload
-;; want: module: memory section, byte 16: 2 memories: at most 1 are allowed
+;; want: module: memory section, byte 11: 2 memories: at most 1 are allowed
 (memory (export "memory") 1) (memory 1)
