@@ -9,8 +9,8 @@ import (
 )
 
 // AppendInferResponse appends the body of the answer resp to req: the JSON part of jsonSize bytes, and after it the
-// outputs that the client wants in binary form. Without such bytes jsonSize is the length of the body, and neither the
-// header HeaderLength nor the content type application/octet-stream is due.
+// outputs that the client wants in binary form. The header HeaderLength and the content type application/octet-stream
+// are due when there are such outputs, also when all of them are empty; see InferRequest.Binary.
 //
 // It copies the outputs once and reserves room for all of the body up front. Errors: Invalid for an output that has no
 // JSON form or no classes, with a TensorError; Internal for an output that is not well-formed. Then dst is returned as
@@ -26,11 +26,22 @@ func AppendInferResponse(dst []byte, req *InferRequest, resp *edgewise.Response)
 	}
 	jsonSize = len(body) - len(dst)
 	for i := range resp.Outputs {
-		if answer := req.answer(resp.Outputs[i].Name); answer.Binary && !answer.Shared.Set() {
+		if req.sendsBytes(resp.Outputs[i].Name) {
 			body = append(body, a.output(i).Data...)
 		}
 	}
 	return body, jsonSize, nil
+}
+
+// Binary tells whether the answer has a binary part, which may be empty.
+func (r *InferRequest) Binary(resp *edgewise.Response) bool {
+	return slices.ContainsFunc(resp.Outputs, func(out edgewise.Tensor) bool { return r.sendsBytes(out.Name) })
+}
+
+// sendsBytes tells whether an output stands in the binary part of the answer.
+func (r *InferRequest) sendsBytes(output string) bool {
+	answer := r.answer(output)
+	return answer.Binary && !answer.Shared.Set()
 }
 
 // answer returns what the client said about an output.

@@ -142,7 +142,7 @@ func (s *Server) writeInfer(c *fiber.Ctx, req *kserve.InferRequest, resp *edgewi
 	if err != nil {
 		return err
 	}
-	if a.binary() {
+	if a.binary {
 		c.Set(kserve.HeaderLength, strconv.Itoa(a.jsonSize))
 	}
 	c.Set(fiber.HeaderContentType, a.contentType())
@@ -157,12 +157,11 @@ type composed struct {
 	block    *block // where it stands; the receiver's
 	body     []byte
 	jsonSize int
+	binary   bool // it has a binary part behind its JSON part
 }
 
-func (a *composed) binary() bool { return a.jsonSize < len(a.body) }
-
 func (a *composed) contentType() string {
-	if a.binary() {
+	if a.binary {
 		return fiber.MIMEOctetStream
 	}
 	return fiber.MIMEApplicationJSON
@@ -185,7 +184,7 @@ func (s *Server) compose(req *kserve.InferRequest, resp *edgewise.Response) (a c
 			return a, s.noMemory()
 		}
 	}
-	return composed{block: b, body: body, jsonSize: jsonSize}, nil
+	return composed{block: b, body: body, jsonSize: jsonSize, binary: req.Binary(resp)}, nil
 }
 
 // answerSize estimates the bytes of an answer, rather too many than too few: an estimate that holds saves a copy.

@@ -84,46 +84,61 @@ func (s *Session) judge(ctx context.Context, f *fault, in []edgewise.Tensor, wan
 	return edgewise.Errorf("ort.Run", kind, "ONNX Runtime failed: %s", f.message)
 }
 
-// prove runs ones: in the shapes of in, and in the smallest shapes that the model declares. Zeros would end the process
-// where a model divides integers.
+// prove runs ones: in the smallest shapes that the model declares, and in the shapes of in; and both again with -1 in the
+// first place, which is a size, an index or an axis that fits where 1 does not. Zeros would end the process where a model
+// divides integers.
 func (s *Session) prove(ctx context.Context, in []edgewise.Tensor, want []string) {
 	declared, err := s.Inputs()
 	if err != nil {
 		return
 	}
 	for _, smallest := range []bool{true, false} {
-		inputs := make([]edgewise.Tensor, len(in))
-		for i := range in {
-			shape := in[i].Shape
-			at := slices.IndexFunc(declared, func(v Value) bool { return v.Name == in[i].Name })
-			if smallest && at >= 0 && declared[at].Shape != nil {
-				shape = slices.Clone(declared[at].Shape)
-				for d := range shape {
-					if shape[d] < 0 {
-						shape[d] = 1
-					}
+		for _, minus := range []bool{false, true} {
+			inputs := make([]edgewise.Tensor, len(in))
+			for i := range in {
+				shape := in[i].Shape
+				if smallest {
+					shape = smallestShape(declared, &in[i])
 				}
+				inputs[i] = edgewise.Tensor{Name: in[i].Name, Type: in[i].Type, Shape: shape, Data: ones(in[i].Type, shape, minus)}
 			}
-			inputs[i] = edgewise.Tensor{Name: in[i].Name, Type: in[i].Type, Shape: shape, Data: ones(in[i].Type, shape)}
-		}
-		if result, err := s.attempt(ctx, inputs, want, nil); err == nil { // which sets proof.ran
-			result.Free()
-			return
+			if result, err := s.attempt(ctx, inputs, want, nil); err == nil { // which sets proof.ran
+				result.Free()
+				return
+			}
 		}
 	}
+}
+
+// smallestShape is the declared shape of an input, with 1 for every size that is open.
+func smallestShape(declared []Value, in *edgewise.Tensor) edgewise.Shape {
+	at := slices.IndexFunc(declared, func(v Value) bool { return v.Name == in.Name })
+	if at < 0 || declared[at].Shape == nil {
+		return in.Shape
+	}
+	shape := slices.Clone(declared[at].Shape)
+	for d := range shape {
+		shape[d] = max(shape[d], -shape[d])
+	}
+	return shape
 }
 
 // maxOnes bounds the bytes of an input of ones.
 const maxOnes = 64 << 20
 
-// ones returns the bytes of a tensor of ones, or of strings "1"; nil when there would be too many.
-func ones(t edgewise.DataType, shape edgewise.Shape) []byte {
+// ones returns the bytes of a tensor of ones, or of strings "1"; nil when there would be too many. minus puts -1 into the
+// first place of signed integers.
+func ones(t edgewise.DataType, shape edgewise.Shape, minus bool) []byte {
 	n, ok := shape.Elements()
 	one := oneOf(t)
 	if !ok || n > maxOnes/int64(len(one)) {
 		return nil
 	}
-	return bytes.Repeat(one, int(n))
+	data := bytes.Repeat(one, int(n))
+	if minus && n > 0 && t >= edgewise.Int8 && t <= edgewise.Int64 {
+		copy(data, bytes.Repeat([]byte{0xff}, len(one)))
+	}
+	return data
 }
 
 func oneOf(t edgewise.DataType) []byte {

@@ -23,6 +23,13 @@ func node(op string, y onnxgen.Type, inputs []onnxgen.Value, attributes ...onnxg
 	}}
 }
 
+// reshapeOfThree reshapes three numbers, which fit no shape of ones.
+func reshapeOfThree() *onnxgen.Model {
+	a := onnxgen.Value{Name: "a", Type: onnxgen.Float, Dims: onnxgen.Dims(3)}
+	b := onnxgen.Value{Name: "b", Type: onnxgen.Int64, Dims: onnxgen.Dims(2)}
+	return node("Reshape", onnxgen.Float, []onnxgen.Value{a, b})
+}
+
 func anySize(name string, t onnxgen.Type, rank int) onnxgen.Value {
 	v := onnxgen.Value{Name: name, Type: t}
 	for d := range rank {
@@ -57,6 +64,7 @@ func TestWhatInputCausesIsInvalid(t *testing.T) {
 		bad   []edgewise.Tensor
 	}{
 		{"Reshape", node("Reshape", onnxgen.Float, []onnxgen.Value{anySize("a", onnxgen.Float, 2), anySize("b", onnxgen.Int64, 1)}), []edgewise.Tensor{floats("a", edgewise.Shape{1, 3}, 1, 2, 3), ints("b", edgewise.Shape{1}, 4)}},
+		{"Reshape of a fixed size", reshapeOfThree(), []edgewise.Tensor{floats("a", three, 1, 2, 3), ints("b", edgewise.Shape{2}, 2, 2)}},
 		{"Gather", node("Gather", onnxgen.Float, []onnxgen.Value{anySize("a", onnxgen.Float, 1), anySize("b", onnxgen.Int64, 1)}), []edgewise.Tensor{floats("a", three, 1, 2, 3), ints("b", edgewise.Shape{1}, 7)}},
 		{"Add", node("Add", onnxgen.Float, []onnxgen.Value{anySize("a", onnxgen.Float, 1), anySize("b", onnxgen.Float, 1)}), []edgewise.Tensor{floats("a", three, 1, 2, 3), floats("b", edgewise.Shape{2}, 1, 2)}},
 		{"MatMul", node("MatMul", onnxgen.Float, []onnxgen.Value{anySize("a", onnxgen.Float, 2), anySize("b", onnxgen.Float, 2)}), []edgewise.Tensor{floats("a", edgewise.Shape{1, 3}, 1, 2, 3), floats("b", edgewise.Shape{1, 2}, 1, 2)}},
