@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"bytes"
-	"net"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -107,11 +106,21 @@ func checkRequestLine(header *fasthttp.RequestHeader) error {
 		return edgewise.Errorf(op, edgewise.Invalid, "request target %.80q: want a path that begins with one '/'", target)
 	}
 	for _, b := range target {
-		if b <= ' ' || b == 0x7f {
-			return edgewise.Errorf(op, edgewise.Invalid, "request target %.80q: spaces and control characters must be percent-encoded", target)
+		if !inTarget(b) {
+			return edgewise.Errorf(op, edgewise.Invalid, "request target %.80q: the byte %q must be percent-encoded", target, b)
 		}
 	}
 	return nil
+}
+
+// inTarget tells whether a byte may stand in a path or a query as it is. Those of RFC 3986 may, and those that browsers
+// do not encode in queries. '#' would begin a fragment, which URL parsers cut off.
+func inTarget(b byte) bool {
+	switch b {
+	case '#', '\\', '"', '<', '>':
+		return false
+	}
+	return b > ' ' && b < 0x7f
 }
 
 func knownMethod(method string) bool {
@@ -154,7 +163,10 @@ func (s *Server) checkHost(h *head) error {
 		return nil
 	}
 	host := string(h.host)
-	name := hostname(host)
+	name, ok := hostname(host)
+	if !ok {
+		return edgewise.Errorf("httpapi.admit", edgewise.Invalid, "host %.260q: want a name or an IP address, and a port if need be", host)
+	}
 	if !s.knows(name) {
 		return edgewise.Errorf("httpapi.admit", edgewise.Denied,
 			"host %.260q is not a name of this server: use its IP address or localhost, or add the name to http.allowed_hosts", name)
@@ -176,16 +188,34 @@ func (s *Server) knows(name string) bool {
 	return false
 }
 
-// hostname returns a Host header without its port and without the brackets of an IPv6 address.
-func hostname(host string) string {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		return name
+// hostname returns a Host header without its port and without the brackets of an IPv6 address. ok is false for what is
+// neither a name nor an address, about which URL parsers disagree.
+func hostname(host string) (name string, ok bool) {
+	name, port := host, ""
+	if inner, found := strings.CutPrefix(host, "["); found {
+		if name, port, found = strings.Cut(inner, "]"); !found {
+			return "", false
+		}
+		if ip, err := netip.ParseAddr(name); err != nil || !ip.Is6() || ip.Zone() != "" {
+			return "", false
+		}
+	} else {
+		if at := strings.IndexByte(host, ':'); at >= 0 {
+			name, port = host[:at], host[at:]
+		}
+		if strings.Trim(name, nameBytes) != "" || name == "" {
+			return "", false
+		}
 	}
-	if inner, ok := strings.CutPrefix(host, "["); ok {
-		return strings.TrimSuffix(inner, "]")
-	}
-	return host
+	digits, found := strings.CutPrefix(port, ":")
+	return name, port == "" || found && len(digits) <= maxPortDigits && strings.Trim(digits, "0123456789") == ""
 }
+
+const (
+	// nameBytes are those that host names are made of. '_' is in names of containers.
+	nameBytes     = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._"
+	maxPortDigits = 5
+)
 
 // checkOrigin refuses what a page of another site asks a browser to change here.
 func checkOrigin(h *head, method string) error {
