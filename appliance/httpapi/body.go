@@ -28,15 +28,12 @@ type stream struct {
 	conn     *conn
 	limit    limit
 	timeout  time.Duration
-	length   int64 // bytes announced; -1 for a chunked body
-	received int64 // bytes so far
-	due      int64 // the next deadline is set when received reaches this
-	ended    bool  // whether the body was read to its end
-	err      error // the first error, for good
-
-	pieces  int // Reads that brought something: as many as there were chunks, or more
-	cuts    int // those of pieces that ended where their room did, and maybe not their chunk
-	sockets int // conn.readCalls when the body began: as often at most, a chunk came in pieces
+	length   int64    // bytes announced; -1 for a chunked body
+	received int64    // bytes so far
+	due      int64    // the next deadline is set when received reaches this
+	ended    bool     // whether the body was read to its end
+	err      error    // the first error, for good
+	chunks   *chunked // nil for a body of known length
 }
 
 // newStream returns the body of a request. Where there is none it is at its end.
@@ -44,7 +41,12 @@ func (s *Server) newStream(ctx *fasthttp.RequestCtx) *stream {
 	client := connOf(ctx)
 	in := &stream{
 		reader: ctx.RequestBodyStream(), conn: client, limit: client.state.limit, timeout: s.cfg.BodyTimeout,
-		length: int64(ctx.Request.Header.ContentLength()), sockets: client.readCalls,
+		length: int64(ctx.Request.Header.ContentLength()),
+	}
+	if in.length == rawLength {
+		in.chunks = &chunked{raw: in.reader}
+		in.reader, in.length = in.chunks, -1
+		ctx.SetConnectionClose() // nothing behind a chunked body is a request: see decision 0053
 	}
 	if in.reader == nil {
 		in.ended, in.err = true, io.EOF
@@ -66,7 +68,7 @@ func (b *stream) Read(p []byte) (int, error) {
 	n, err := b.reader.Read(p)
 	b.received += int64(n)
 	switch {
-	case b.length < 0 && b.limit.chunks > 0 && b.chunks(n, len(p)) > b.limit.chunks:
+	case b.chunks != nil && b.limit.chunks > 0 && b.chunks.count > b.limit.chunks:
 		b.err = b.limit.choppy()
 		return 0, b.err
 	case b.received > b.limit.bytes:
@@ -75,40 +77,27 @@ func (b *stream) Read(p []byte) (int, error) {
 	case errors.Is(err, io.EOF) && b.whole():
 		b.ended, b.err = true, io.EOF
 	case err != nil:
-		b.err = b.failure()
+		b.err = b.failure(err)
 	}
 	return n, b.err
 }
 
-// chunks returns how many chunks there have been at least, after a Read of n bytes into room. The library does not say where
-// one ends, but a Read ends there at the latest, and earlier only where its room or what had arrived did.
-func (b *stream) chunks(n, room int) int {
-	if n > 0 {
-		b.pieces++
-	}
-	if n == room {
-		b.cuts++
-	}
-	return b.pieces - b.cuts - (b.conn.readCalls - b.sockets)
-}
+// whole tells whether the body is complete now that its reader has ended. The library ends a body of known length
+// without an error where the client broke off, too.
+func (b *stream) whole() bool { return b.length < 0 || b.received == b.length }
 
-// whole tells whether the body is complete now that its reader has ended. The library ends a body without an error where
-// the client broke off, too. A complete chunked body never needs to see the end of the connection.
-func (b *stream) whole() bool {
-	if b.length >= 0 {
-		return b.received == b.length
-	}
-	return b.conn.broken == nil
-}
-
-func (b *stream) failure() error {
+// failure says why reading failed with cause.
+func (b *stream) failure(cause error) error {
 	const op = "httpapi.stream.Read"
 	var timeout net.Error
 	if errors.As(b.conn.broken, &timeout) && timeout.Timeout() {
 		return &special{fasthttp.StatusRequestTimeout, edgewise.Errorf(op, edgewise.Deadline,
 			"the body stalled after %d bytes: fewer than %d arrived within %v (http.body_timeout)", b.received, bodyProgress, b.timeout)}
 	}
-	return edgewise.Errorf(op, edgewise.Invalid, "the body broke off or is badly framed after %d bytes", b.received)
+	if b.chunks != nil && b.conn.broken == nil {
+		return edgewise.Errorf(op, edgewise.Invalid, "the body is badly framed after %d bytes: %w", b.received, cause)
+	}
+	return edgewise.Errorf(op, edgewise.Invalid, "the body broke off after %d bytes", b.received)
 }
 
 // readBody reads the whole body into a block of which the caller becomes the owner, placed so that what follows the JSON

@@ -97,19 +97,18 @@ func (l *listener) cut(cond func(*conn) bool) {
 // that one waits for a request.
 type conn struct {
 	net.Conn
-	counted   *listen.Conn // to be closed in the end
-	listener  *listener
-	closed    atomic.Bool
-	heard     atomic.Bool           // whether the client has sent anything
-	linger    atomic.Bool           // whether the client may still be sending when the connection is closed
-	answer    atomic.Pointer[block] // memory of the last answer, lent to the writer
-	broken    error                 // what the last Read failed with; the libraries above lose it
-	answered  bool                  // whether something was written since the last Read
-	readCalls int                   // how often Read has read
-	waiting   waiting
-	state     state // of the request in progress
-	reads     deadline
-	writes    deadline
+	counted  *listen.Conn // to be closed in the end
+	listener *listener
+	closed   atomic.Bool
+	heard    atomic.Bool           // whether the client has sent anything
+	linger   atomic.Bool           // whether the client may still be sending when the connection is closed
+	answer   atomic.Pointer[block] // memory of the last answer, lent to the writer
+	broken   error                 // what the last Read failed with; the libraries above lose it
+	answered bool                  // whether something was written since the last Read
+	waiting  waiting
+	state    state // of the request in progress
+	reads    deadline
+	writes   deadline
 }
 
 // lend keeps b for the writer of the answer until the next request is read or answered.
@@ -133,7 +132,6 @@ func (c *conn) Read(p []byte) (int, error) {
 		runtime.Gosched() // its next request is rarely there yet: others first, who may have theirs
 	}
 	n, err := c.Conn.Read(p)
-	c.readCalls++
 	c.broken = err
 	if n > 0 && !c.heard.Load() {
 		c.heard.Store(true)

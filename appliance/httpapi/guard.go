@@ -27,7 +27,11 @@ func (s *Server) headerReceived(header *fasthttp.RequestHeader) fasthttp.Request
 		header.Set(refusedHeader, "1")
 		return fasthttp.RequestConfig{}
 	}
-	if header.ContentLength() > 0 {
+	switch length := header.ContentLength(); {
+	case length == -1: // chunked
+		header.SetContentLength(rawLength)
+		return fasthttp.RequestConfig{ReadTimeout: s.cfg.BodyTimeout, MaxRequestBodySize: 1}
+	case length > 0:
 		return fasthttp.RequestConfig{ReadTimeout: s.cfg.BodyTimeout}
 	}
 	return fasthttp.RequestConfig{}

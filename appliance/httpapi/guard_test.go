@@ -196,13 +196,20 @@ func TestAmbiguousFramingIsRefused(t *testing.T) {
 		{"negative length", "Content-Length: -4", 400},
 		{"hexadecimal length", "Content-Length: 0x4", 400},
 		{"length of 30 digits", "Content-Length: 999999999999999999999999999999", 400},
-		{"other encoding", "Transfer-Encoding: xchunked", 501},
-		{"gzip, chunked", "Transfer-Encoding: gzip, chunked", 501},
+		{"other encoding", "Transfer-Encoding: xchunked", 400},
+		{"gzip, chunked", "Transfer-Encoding: gzip, chunked", 400},
 		{"identity", "Transfer-Encoding: identity\r\nContent-Length: 4", 400},
 		{"two encodings", "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity", 400},
 		{"space before the colon", "Transfer-Encoding : chunked", 400},
 		{"folded header", "X: y\r\n Transfer-Encoding: chunked", 400},
 		{"two hosts", "Host: localhost", 400},
+		{"a bare LF", "X: y\nContent-Length: 4", 400},
+		{"a bare CR", "X: y\rContent-Length: 4", 400},
+		{"a NUL", "X: y\x00", 400},
+		{"a line without a colon", "X", 400},
+		{"a name with a space", "X Y: z", 400},
+		{"no name", ": z", 400},
+		{"a name with a control character", "X\x01: z", 400},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := dial(t, ts)
@@ -214,6 +221,63 @@ func TestAmbiguousFramingIsRefused(t *testing.T) {
 			ts.wantNotSmuggled(t)
 		})
 	}
+}
+
+// In these bodies two readers can disagree where a chunk ends, and take what follows for the next request or not.
+func TestBadChunksAreRefused(t *testing.T) {
+	ts := startServer(t, nil)
+	for _, test := range []struct{ name, body string }{
+		{"a prefix of the size", "0x2\r\n{}\r\n0\r\n\r\n"},
+		{"a sign", "+2\r\n{}\r\n0\r\n\r\n"},
+		{"a minus", "-2\r\n{}\r\n0\r\n\r\n"},
+		{"a list of sizes", "2,2\r\n{}\r\n0\r\n\r\n"},
+		{"no size", "\r\n{}\r\n0\r\n\r\n"},
+		{"a space before the size", " 2\r\n{}\r\n0\r\n\r\n"},
+		{"a space behind the size", "2 \r\n{}\r\n0\r\n\r\n"},
+		{"a letter behind the size", "2g\r\n{}\r\n0\r\n\r\n"},
+		{"a bare LF behind the size", "2\n{}\r\n0\r\n\r\n"},
+		{"a bare CR behind the size", "2\r{}\r\n0\r\n\r\n"},
+		{"two CR behind the size", "2\r\r\n{}\r\n0\r\n\r\n"},
+		{"a bare LF behind the chunk", "2\r\n{}\n0\r\n\r\n"},
+		{"nothing behind the chunk", "2\r\n{}0\r\n\r\n"},
+		{"more than the size", "2\r\n{} \r\n0\r\n\r\n"},
+		{"a bare LF behind the last size", "2\r\n{}\r\n0\n\r\n"},
+		{"a bare LF at the end", "2\r\n{}\r\n0\r\n\n"},
+		{"a trailer", "2\r\n{}\r\n0\r\nX: y\r\n\r\n"},
+		{"a trailer that frames", "2\r\n{}\r\n0\r\nContent-Length: 5\r\n\r\n"},
+		{"too many digits", "0000000000000002\r\n{}\r\n0\r\n\r\n"},
+		{"a huge size", "fffffffffffffff\r\n{}\r\n0\r\n\r\n"},
+		{"a LF in an extension", "2;a\n\r\n{}\r\n0\r\n\r\n"},
+		{"a NUL in an extension", "2;a\x00\r\n{}\r\n0\r\n\r\n"},
+		{"a long extension", "2;" + strings.Repeat("a", maxChunkLine) + "\r\n{}\r\n0\r\n\r\n"},
+	} {
+		for _, path := range []string{"/v2/repository/index", "/v2/models/echo/infer", "/api/v1/models/m/versions"} {
+			t.Run(test.name+" to "+path, func(t *testing.T) {
+				p := dial(t, ts)
+				p.send("POST " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\nTransfer-Encoding: chunked\r\n\r\n" + test.body + smuggled)
+				_ = p.conn.(*net.TCPConn).CloseWrite()
+				if status, body := p.answer("POST"); status != 400 && status != 413 {
+					t.Errorf("answer %d %s, want 400", status, body)
+				}
+				p.wantClosed()
+				ts.wantNotSmuggled(t)
+				if n := ts.library.versions(); n != 0 {
+					t.Errorf("%d versions exist", n)
+				}
+			})
+		}
+	}
+}
+
+func TestChunkExtensionsAreIgnored(t *testing.T) {
+	ts := startServer(t, nil)
+	p := dial(t, ts)
+	p.send("POST /v2/repository/index HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1;a=b; c=\"d\"\r\n{\r\n01;x\r\n}\r\n000\r\n\r\n" + smuggled)
+	if status, body := p.answer("POST"); status != 200 {
+		t.Errorf("answer %d %s, want 200", status, body)
+	}
+	p.wantClosed()
+	ts.wantNotSmuggled(t)
 }
 
 func TestBadRequestLinesAreRefused(t *testing.T) {
@@ -255,18 +319,19 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 	}
 	two, head2 := binaryInfer(20_000)
 	go p.send(request(one, head) + "GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n" + request(two, head2) +
-		"POST /v2/repository/index HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks("{}", 1) +
-		"GET /nowhere HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+		"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n" +
+		"POST /v2/repository/index HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks("{}", 1) + smuggled)
 	for i, want := range []struct {
 		status int
 		end    string
-	}{{200, string(floats(1000))}, {200, ""}, {200, string(floats(20_000))}, {200, "]"}, {404, "}"}} {
+	}{{200, string(floats(1000))}, {200, ""}, {200, string(floats(20_000))}, {404, "}"}, {200, "]"}} {
 		status, body := p.answer("POST")
 		if status != want.status || !strings.HasSuffix(body, want.end) {
 			t.Fatalf("answer %d: %d %.100s, want %d", i, status, body, want.status)
 		}
 	}
-	p.wantClosed()
+	p.wantClosed() // nothing behind a chunked body is a request
+	ts.wantNotSmuggled(t)
 }
 
 // TestAFullDiskRefusesBeforeTheBody also lets room come free between the refusal and its answer: the hidden body must not

@@ -18,32 +18,50 @@ type head struct {
 	host, origin, encoding    []byte // Host, Origin, Transfer-Encoding
 	length                    []byte // Content-Length
 	folded                    bool   // whether a header continues on a second line
+	malformed                 bool   // whether a line is no header, or does not end in CR LF
 }
 
 func parseHead(raw []byte) (h head) {
-	for len(raw) > 0 {
-		var line []byte
-		if end := bytes.IndexByte(raw, '\n'); end >= 0 {
-			line, raw = raw[:end], raw[end+1:]
-		} else {
-			line, raw = raw, nil
+	for len(raw) > 2 || len(raw) > 0 && string(raw) != "\r\n" {
+		end := bytes.IndexByte(raw, '\n')
+		if end < 1 || raw[end-1] != '\r' {
+			h.malformed = true
+			return h
 		}
-		for len(line) > 0 && line[len(line)-1] == '\r' {
-			line = line[:len(line)-1]
-		}
-		if len(line) > 0 && (line[0] == ' ' || line[0] == '\t') {
-			h.folded = true
-		}
-		name, value := line, []byte(nil)
-		if colon := bytes.IndexByte(line, ':'); colon >= 0 {
-			name, value = line[:colon], line[colon+1:]
-		}
-		switch len(name) {
-		case len("Host"), len("Origin"), len("Content-Length"), len("Transfer-Encoding"):
-			h.take(name, bytes.Trim(value, " \t"))
-		}
+		line := raw[:end-1]
+		raw = raw[end+1:]
+		h.line(line)
 	}
 	return h
+}
+
+// line reads one header.
+func (h *head) line(line []byte) {
+	if len(line) > 0 && (line[0] == ' ' || line[0] == '\t') {
+		h.folded = true
+		return
+	}
+	colon := bytes.IndexByte(line, ':')
+	if colon <= 0 || !isToken(line[:colon]) {
+		h.malformed = true
+		return
+	}
+	name, value := line[:colon], line[colon+1:]
+	switch len(name) {
+	case len("Host"), len("Origin"), len("Content-Length"), len("Transfer-Encoding"):
+		h.take(name, bytes.Trim(value, " \t"))
+	}
+}
+
+// isToken tells whether a header can have this name.
+func isToken(name []byte) bool {
+	for _, b := range name {
+		letter := b|0x20 >= 'a' && b|0x20 <= 'z'
+		if !letter && b != '-' && (b < '0' || b > '9') && strings.IndexByte("!#$%&'*+.^_`|~", b) < 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func (h *head) take(name, value []byte) {
@@ -137,6 +155,8 @@ func (h *head) checkFraming(protocol string) error {
 	switch {
 	case protocol != "HTTP/1.1" && protocol != "HTTP/1.0":
 		return edgewise.Errorf(op, edgewise.Invalid, "protocol %.20q: want HTTP/1.1", protocol)
+	case h.malformed:
+		return edgewise.Errorf(op, edgewise.Invalid, "a line of the head is no header, or does not end in CR LF")
 	case h.folded:
 		return edgewise.Errorf(op, edgewise.Invalid, "a header continues on a second line")
 	case h.lengths > 1:

@@ -119,7 +119,7 @@ func FuzzTarget(f *testing.F) {
 			t.Fatalf("no answer: %v", err)
 		}
 		_, _ = io.Copy(io.Discard, res.Body)
-		if n, _ := io.Copy(io.Discard, br); n > 0 {
+		if n, _ := io.Copy(io.Discard, br); n > 0 && (name != "HEAD" || res.StatusCode != 400) { // the method of what cannot be read is not known
 			t.Fatalf("%d bytes after the answer", n)
 		}
 		ran := res.Header.Get("X-Ran")

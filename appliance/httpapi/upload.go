@@ -63,8 +63,8 @@ func (s *Server) newUpload(c *fiber.Ctx, in *stream) (up edgewise.Upload, promot
 	}
 	switch kind, _, _ := mime.ParseMediaType(string(c.Request().Header.ContentType())); kind {
 	case mimeFile:
-		if length := c.Request().Header.ContentLength(); length >= 0 {
-			up.Size = int64(length)
+		if in.length >= 0 {
+			up.Size = in.length
 		}
 		if query.size >= 0 && query.size != up.Size {
 			return up, false, edgewise.Errorf("httpapi.upload", edgewise.Invalid, "query parameter size is %d, the body has %d bytes (-1: not said)", query.size, up.Size)
