@@ -32,6 +32,8 @@ type Statistics struct {
 	Steps []StepStatistics // of an ensemble, in the order of its configuration
 
 	Sequences *SequenceStatistics // nil: the version has no sequences
+
+	Batching *Batching // nil: of an ensemble, whose steps say it
 }
 
 // Add adds what another queue of the same version has measured: counts and times.

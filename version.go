@@ -72,6 +72,8 @@ type Status struct {
 	Took   time.Duration // its load; 0 until it was ready
 	Fallen bool          // it was ready and stopped working by itself
 	Health Health        // while it is ready
+
+	Batching *Batching // of a version that is ready and can say it
 }
 
 // LiveLabel is the label that answers requests which name no version.

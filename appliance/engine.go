@@ -84,8 +84,15 @@ func (e *engine) Index() []edgewise.Status {
 	all := e.Statuses()
 	known := map[string]bool{}
 	for i := range all {
-		known[all[i].ID.Name] = true
-		all[i].Health = e.watch.history.Health(all[i].ID)
+		s := &all[i]
+		known[s.ID.Name] = true
+		s.Health = e.watch.history.Health(s.ID)
+		if s.State != edgewise.StateReady {
+			continue
+		}
+		if measured, err := e.Manager.Statistics(s.ID); err == nil {
+			s.Batching = measured.Batching
+		}
 	}
 	all = append(all, e.library.sources.index(known)...)
 	for _, r := range e.library.Records() {

@@ -76,11 +76,19 @@ func (l *library) loadEnsemble(v *edgewise.Version, dir string) (edgewise.Servab
 	}
 	e, err := ensemble.New(v, parts, ensemble.Config{
 		Infer: l.infer, Check: sched.NewCheck(v.Model), MaxQueue: l.config.MaxQueue, Logger: l.logger, Pictures: l.config.Pictures.take,
+		Independent: l.independent,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return l.withLabels(l.withCache(e, v), v, dir), nil
+}
+
+// independent tells whether the rows of a loaded version's batches do not depend on each other. An ensemble has the batch
+// dimension that its author has given it.
+func (l *library) independent(id edgewise.ModelID) bool {
+	measured, err := l.manager.Statistics(id)
+	return err == nil && (measured.Batching == nil || measured.Batching.Independent)
 }
 
 // unpinned deletes, unless a stored ensemble pins the version, or any version when id names none.

@@ -3,6 +3,7 @@ package appliance
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -58,6 +59,10 @@ func (l *library) loadFrom(ctx context.Context, v *edgewise.Version, dir string)
 	if err != nil {
 		return nil, err
 	}
+	proof, err := l.proof(ctx, v, dir)
+	if err != nil {
+		return nil, err
+	}
 	p, err := l.placement(v.Model)
 	if err != nil {
 		return nil, err
@@ -70,7 +75,7 @@ func (l *library) loadFrom(ctx context.Context, v *edgewise.Version, dir string)
 	if err != nil {
 		return nil, errors.Join(err, instance.Close())
 	}
-	s, err := l.schedule(v, instance, p, padding, claim, dir)
+	s, err := l.schedule(v, instance, p, beforehand{padding, proof, claim}, dir)
 	if err != nil {
 		claim.Close()
 		return nil, errors.Join(err, instance.Close())
@@ -124,10 +129,18 @@ func (l *library) claim(v *edgewise.Version) (*sched.Claim, error) {
 	return l.config.Limiter.Open(v.Model)
 }
 
+// beforehand is what is known of a version's requests before it has run.
+type beforehand struct {
+	padding *sched.Padding
+	proof   *sched.Proof
+	claim   *sched.Claim
+}
+
 // schedule puts the scheduler that a version asks for in front of its instance.
-func (l *library) schedule(v *edgewise.Version, instance edgewise.Instance, p placement, padding *sched.Padding, claim *sched.Claim, dir string) (scheduler, error) {
+func (l *library) schedule(v *edgewise.Version, instance edgewise.Instance, p placement, b beforehand, dir string) (scheduler, error) {
 	config := sched.Config{
-		Lanes: p.lanes, Cores: p.cores, Threads: p.threads, Wide: p.wide, Claim: claim, Padding: padding, MaxQueue: l.config.MaxQueue, Logger: l.logger,
+		Lanes: p.lanes, Cores: p.cores, Threads: p.threads, Wide: p.wide, Claim: b.claim, Padding: b.padding, Proof: b.proof,
+		MaxQueue: l.config.MaxQueue, Logger: l.logger,
 	}
 	if v.Model.SequenceBatching == nil {
 		return plain{sched.New(v, instance, config)}, nil
@@ -149,6 +162,29 @@ func (l *library) padding(ctx context.Context, v *edgewise.Version) (*sched.Padd
 		return nil, err
 	}
 	return sched.NewPadding(v.Model, inspection)
+}
+
+// proof is what the configuration that a version's author wrote, and the names of dimensions in its file, say of whether its
+// requests may be merged. What a stored version was completed to does not say who chose it.
+func (l *library) proof(ctx context.Context, v *edgewise.Version, dir string) (*sched.Proof, error) {
+	declared, err := l.groups.declaration(v), error(nil)
+	if declared == nil {
+		declared, err = modelconfig.Read(dir, v.Model.Name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if word := modelconfig.Declared(declared); word != "" {
+		return &sched.Proof{Declared: word}, nil
+	}
+	inspection, err := l.inspectVersion(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	if n := inspection.MaxBatchSize; n != nil && *n > 0 {
+		return &sched.Proof{Declared: fmt.Sprintf("the model's file declares max_batch_size %d", *n)}, nil
+	}
+	return &sched.Proof{Refuted: modelconfig.Unshared(inspection)}, nil
 }
 
 // served is a loaded version: what its requests go through, and what is known of its process and can be changed of its

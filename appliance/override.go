@@ -16,23 +16,35 @@ import (
 // overrides are the configurations that stored versions have until they are loaded again as they are stored. They do not
 // survive a restart. The zero value is empty.
 type overrides struct {
-	mu     sync.Mutex // guards models
-	models map[string]*edgewise.Version
+	mu       sync.Mutex // guards what follows
+	models   map[string]*edgewise.Version
+	declared map[string]*edgewise.Model // what the configurations of models say by themselves
 }
 
-func (o *overrides) set(v *edgewise.Version) {
+func (o *overrides) set(v *edgewise.Version, declared *edgewise.Model) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.models == nil {
-		o.models = map[string]*edgewise.Version{}
+		o.models, o.declared = map[string]*edgewise.Version{}, map[string]*edgewise.Model{}
 	}
-	o.models[v.ID.Name] = v
+	o.models[v.ID.Name], o.declared[v.ID.Name] = v, declared
 }
 
 func (o *overrides) forget(name string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.models, name)
+	delete(o.declared, name)
+}
+
+// declaration returns what the configuration declares with which v was overridden; nil when v is as it is stored.
+func (o *overrides) declaration(v *edgewise.Version) *edgewise.Model {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if changed := o.models[v.ID.Name]; changed == nil || changed.Model != v.Model {
+		return nil
+	}
+	return o.declared[v.ID.Name]
 }
 
 // apply returns r with the version that is overridden in place of the stored one.
@@ -101,7 +113,7 @@ func (l *library) reconfigure(ctx context.Context, name string, config []byte) e
 	}
 	changed := *v
 	changed.Model = m
-	l.groups.set(&changed)
+	l.groups.set(&changed, declared)
 	l.logger.Info("configuration changed", "model", v.ID.String(), "lanes", m.Concurrency(l.config.CoreCount).Lanes)
 	return l.wish(ctx, name, true)
 }

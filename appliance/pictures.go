@@ -75,10 +75,19 @@ func (l *library) withPictures(ctx context.Context, s scheduler, v *edgewise.Ver
 	}
 	asBytes := *v
 	asBytes.Model = pictureModel(m, input)
-	queue := sched.New(&asBytes, lentInstance(instance), sched.Config{Lanes: p.lanes, MaxQueue: l.config.MaxQueue, Logger: l.logger})
+	queue := sched.New(&asBytes, lentInstance(instance), sched.Config{Lanes: p.lanes, Proof: proved(s), MaxQueue: l.config.MaxQueue, Logger: l.logger})
 	front := &pictured{s, plain{queue}, v.ID, input, l.config.Pictures}
 	l.config.Pictures.note(front)
 	return front, nil
+}
+
+// proved is what is known of the rows of a version that has been warmed up.
+func proved(s scheduler) *sched.Proof {
+	b := s.Statistics().Batching
+	if b.Independent {
+		return &sched.Proof{Declared: b.Reason}
+	}
+	return &sched.Proof{Refuted: b.Reason}
 }
 
 // pictureModel is m with the input as pictures of any size, and what is to be done to their channels.

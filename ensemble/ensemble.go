@@ -17,6 +17,10 @@ type Config struct {
 	MaxQueue int                           // requests that wait at a step for max_inflight_requests; one more is refused as Busy
 	Logger   *slog.Logger
 
+	// Independent tells whether the rows of a version's batches do not depend on each other, so that a fan-out that does not say
+	// rows_per_request may send several in one request; nil: those of all versions do not.
+	Independent func(id edgewise.ModelID) bool
+
 	// Pictures tells whether a version takes an input as edgewise.Pictures at this moment; nil: none does. It is cheap.
 	Pictures func(id edgewise.ModelID, input string) bool
 }
@@ -51,6 +55,9 @@ func New(v *edgewise.Version, parts []*edgewise.Version, c Config) (*Ensemble, e
 	}
 	g := newGraph(v.Model, models)
 	g.prune()
+	if c.Independent != nil {
+		g.separate(parts, c.Independent)
+	}
 	e := &Ensemble{config: c, version: v, graph: g, readers: g.readers(), measured: newMeter(g)}
 	for range g.steps {
 		e.gates = append(e.gates, newGate(v.Model.EnsembleScheduling.MaxInflightRequests, c.MaxQueue))

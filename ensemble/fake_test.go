@@ -27,6 +27,8 @@ type zoo struct {
 	mu      sync.Mutex      // guards asked
 	asked   map[string][]*edgewise.Request
 	perStep map[string]int64 // most requests at a time
+
+	independent func(edgewise.ModelID) bool
 }
 
 func newZoo(t testing.TB) *zoo {
@@ -156,7 +158,8 @@ func (z *zoo) parts(m *edgewise.Model) []*edgewise.Version {
 func (z *zoo) ensemble(m *edgewise.Model) *Ensemble {
 	z.t.Helper()
 	e, err := New(&edgewise.Version{ID: edgewise.ModelID{Name: m.Name, Version: 7}, Model: pinned(m)}, z.parts(m), Config{
-		Infer: z, Check: func(*edgewise.Request) error { return nil }, MaxQueue: 64, Logger: slog.New(slog.DiscardHandler),
+		Independent: z.independent,
+		Infer:       z, Check: func(*edgewise.Request) error { return nil }, MaxQueue: 64, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		z.t.Fatal(err)

@@ -14,6 +14,7 @@ type fan struct {
 	most    int // rows
 	each    int // rows in one request to the model, at most
 	batched bool
+	chosen  bool // each is the author's
 }
 
 func (g *graph) addFan(s *step, declared *edgewise.EnsembleStep) {
@@ -37,9 +38,20 @@ func (g *graph) addFan(s *step, declared *edgewise.EnsembleStep) {
 		}
 	}
 	if d.RowsPerRequest > 0 {
-		f.each = min(f.each, int(d.RowsPerRequest))
+		f.each, f.chosen = min(f.each, int(d.RowsPerRequest)), true
 	}
 	s.fan = f
+}
+
+// separate makes fan-outs ask about one row at a time where the rows of a batch may depend on each other and the ensemble's
+// author has not said how many go together.
+func (g *graph) separate(parts []*edgewise.Version, independent func(edgewise.ModelID) bool) {
+	for i := range g.steps {
+		s := &g.steps[i]
+		if s.fan != nil && !s.fan.chosen && s.fan.each > 1 && !independent(parts[i].ID) {
+			s.fan.each = 1
+		}
+	}
 }
 
 // count returns the leading dimensions of the tensors that are cut, which they have in common, and how many rows they

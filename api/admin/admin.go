@@ -35,7 +35,8 @@ type Version struct {
 	Reason  string          `json:"reason,omitempty"` // why it is not ready
 	Notes   string          `json:"notes,omitempty"`
 
-	Health *edgewise.Health `json:"health,omitempty"` // of one that is ready
+	Health   *edgewise.Health   `json:"health,omitempty"`   // of one that is ready
+	Batching *edgewise.Batching `json:"batching,omitempty"` // of a version that is ready
 }
 
 // SetLabel is the body of PUT /api/v1/models/{name}/labels/{label}. The answer is an edgewise.Label.
@@ -78,7 +79,7 @@ func NewVersion(v *edgewise.Version, statuses []edgewise.Status) Version {
 	}
 	for _, s := range statuses {
 		if s.ID == v.ID {
-			described.State, described.Reason = s.State.String(), s.Reason
+			described.State, described.Reason, described.Batching = s.State.String(), s.Reason, s.Batching
 			if s.State == edgewise.StateReady {
 				described.Health = &s.Health
 			}

@@ -30,6 +30,9 @@ func (s *server) run(l *life, lane uint64, fd int, back *mailbox, f runFrame, bu
 	if f.alone {
 		ctx = edgewise.WithCall(ctx, edgewise.Call{Alone: true})
 	}
+	if padder, ok := s.instance.(edgewise.Padder); ok && f.pads {
+		padder.AllowPadding()
+	}
 	s.host.flights.begin(lane, running{f.run, l.stop})
 	result, err := e.compute(ctx, in)
 	s.host.flights.finish(lane)

@@ -20,6 +20,7 @@ type Instance struct {
 	arena   *arena
 	stats   counters
 	tempo   tempo
+	pads    atomic.Bool // rows may be added to batches
 	closed  atomic.Bool
 }
 
@@ -27,6 +28,7 @@ var (
 	_ edgewise.Instance = (*Instance)(nil)
 	_ edgewise.Lender   = (*Instance)(nil)
 	_ edgewise.Isolated = (*Instance)(nil)
+	_ edgewise.Padder   = (*Instance)(nil)
 )
 
 // Stats are counts since the load, and the child's process id, 0 while there is none.
@@ -47,6 +49,9 @@ type counters struct{ runs, copiedIn, copiedOut, childOut, crashes atomic.Int64 
 func newInstance(b *Backend, id edgewise.ModelID, task member) *Instance {
 	return &Instance{backend: b, id: id, task: task, arena: newArena(b.config.MaxArena)}
 }
+
+// AllowPadding lets the child add rows to batches; see edgewise.Padder. Each run says so, also to a child that was started again.
+func (i *Instance) AllowPadding() { i.pads.Store(true) }
 
 // Stats returns what has been counted so far.
 func (i *Instance) Stats() Stats {

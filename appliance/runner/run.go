@@ -34,7 +34,7 @@ func (r *run) execute(ctx context.Context, in []edgewise.Tensor) (*edgewise.Resu
 	}
 	number := r.process.runs.Add(1)
 	frame.run, frame.core, frame.look = number, int32(r.berth.core), uint32(r.berth.lookNext)
-	frame.alone = edgewise.CallOf(ctx).Alone
+	frame.alone, frame.pads = edgewise.CallOf(ctx).Alone, r.instance.pads.Load()
 	filled := time.Since(start)
 	r.lane.run.Store(number)
 	unwatch := r.watch(ctx, number)

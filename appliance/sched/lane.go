@@ -114,7 +114,7 @@ func (l *lane) run() {
 func (l *lane) explain(err error, jobs []*job) {
 	var broken *unsplittable
 	if errors.As(err, &broken) {
-		l.s.queue.single.Store(true)
+		l.s.apart("the outputs of a batch could not be split: " + err.Error())
 		l.s.logger.Error("batching is off: the outputs of a batch cannot be split", "model", l.s.version.ID.String(), "error", err)
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
@@ -20,6 +21,7 @@ type Config struct {
 	Wide     int      // cores of a run that has the box to itself, which its instance is told; 0: none is
 	Claim    *Claim   // on what the rate limiter hands out; nil: nothing is needed. Close counts it out
 	Padding  *Padding // of requests that run together; nil: none
+	Proof    *Proof   // of whether requests may run together; nil: the configuration says that they may
 	MaxQueue int      // requests that wait; one more is refused as Busy. A model's own max_queue_size goes first
 	Logger   *slog.Logger
 }
@@ -38,6 +40,9 @@ type Scheduler struct {
 	jobs     *jobs
 	measured *meter
 	logger   *slog.Logger
+
+	proof    *Proof
+	batching atomic.Pointer[edgewise.Batching]
 
 	account *account
 	width   width
@@ -58,8 +63,9 @@ func New(v *edgewise.Version, instance edgewise.Instance, c Config) *Scheduler {
 	s := &Scheduler{
 		version: v, instance: instance, checker: newChecker(v.Model), padding: c.Padding, ragged: newRagged(v.Model), policies: policies, standard: standard,
 		queue: newQueue(v.Model, policies, c.MaxQueue), jobs: newJobs(), measured: newMeter(), logger: c.Logger,
-		account: c.Cores.open(c.Threads), claim: c.Claim,
+		account: c.Cores.open(c.Threads), claim: c.Claim, proof: c.Proof,
 	}
+	s.judge()
 	if s.account != nil {
 		s.width.threads = c.Wide
 	}
@@ -173,9 +179,10 @@ func (s *Scheduler) Lend(n int) (data []byte, free func()) {
 	return nil, nil
 }
 
-// Warm runs requests before the version is announced as ready, and then tries whether batches pay. Neither leaves a
-// trace in the statistics.
+// Warm finds out whether requests may be merged, runs requests before the version is announced as ready, and then tries
+// whether batches pay. None of that leaves a trace in the statistics.
 func (s *Scheduler) Warm(ctx context.Context, requests []*edgewise.Request) error {
+	s.settle(ctx)
 	for _, req := range requests {
 		response, err := s.Infer(ctx, req)
 		if err != nil {
@@ -193,7 +200,7 @@ func (s *Scheduler) Warm(ctx context.Context, requests []*edgewise.Request) erro
 func (s *Scheduler) Statistics() edgewise.Statistics {
 	stats := s.measured.read()
 	size, closed := s.queue.read()
-	stats.Pending, stats.Closed = int64(size), closed
+	stats.Pending, stats.Closed, stats.Batching = int64(size), closed, s.batching.Load()
 	if m, ok := s.instance.(edgewise.Metered); ok {
 		stats.Guest = m.GuestStatistics()
 	}

@@ -2,6 +2,7 @@ package sched
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -46,7 +47,7 @@ func (s *Scheduler) try(ctx context.Context) {
 	}
 	gain := alone.Seconds() * float64(size) / max(together.Seconds(), 1e-9)
 	if gain < trialGain {
-		s.queue.single.Store(true)
+		s.apart(fmt.Sprintf("a batch of %d does not pay: it is %.2f times as fast as its rows one by one", size, gain))
 	}
 	s.logger.Info("tried whether batches pay", "model", s.version.ID.String(), "size", size, "gain", gain, "batching", gain >= trialGain)
 }

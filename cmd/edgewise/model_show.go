@@ -102,10 +102,21 @@ func showModel(w io.Writer, m *admin.Model, i *edgewise.Inspection) {
 		if v.Reason != "" {
 			fmt.Fprintf(w, "\nversion %d: %s\n", v.Version, v.Reason)
 		}
+		if v.Batching != nil {
+			fmt.Fprintf(w, "\nversion %d: requests are %s: %s\n", v.Version, merged(v.Batching), v.Batching.Reason)
+		}
 	}
 	if i != nil {
 		showInspection(w, i)
 	}
+}
+
+// merged says whether requests run together.
+func merged(b *edgewise.Batching) string {
+	if b.Merged {
+		return "merged into batches"
+	}
+	return "not merged into batches"
 }
 
 func showInspection(w io.Writer, i *edgewise.Inspection) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/gpu/cuda"
@@ -24,6 +25,7 @@ type accelerated struct {
 	picture  string     // the input that can be made of pictures; empty: none
 	kernel   *preprocess.Kernel
 	compute  *cuda.Stream // of all rings; nil: each has its own
+	pads     atomic.Bool  // batches may be computed with rows of zeros behind them
 }
 
 // session is what the plain way runs on.
@@ -37,6 +39,7 @@ var (
 	_ edgewise.Allocator = (*accelerated)(nil)
 	_ edgewise.Placer    = (*accelerated)(nil)
 	_ edgewise.Pinner    = (*accelerated)(nil)
+	_ edgewise.Padder    = (*accelerated)(nil)
 )
 
 // newAccelerated puts sessions and their rings, of which there are as many or none, behind one instance, which owns them and the
@@ -56,6 +59,9 @@ func newAccelerated(v edgewise.ModelID, on edgewise.Device, ctx *cuda.Ctx, sessi
 	}
 	return a
 }
+
+// AllowPadding lets batches be computed in the next larger bucket. Without it only those that fill one go through rings.
+func (a *accelerated) AllowPadding() { a.pads.Store(true) }
 
 // Alloc lends pinned memory, out of which inputs are copied to the device as they stand.
 func (a *accelerated) Alloc(n int) (data []byte, free func(), err error) { return a.pins.alloc(n) }
@@ -137,7 +143,7 @@ func (a *accelerated) batch(in []edgewise.Tensor, want []string) (*batch, bool) 
 		b.want = append(b.want, at)
 	}
 	b.bucket = c.bucket(b.rows)
-	return b, b.bucket >= 0 && b.rows > 0
+	return b, b.bucket >= 0 && b.rows > 0 && (b.rows == c.Buckets[b.bucket] || a.pads.Load())
 }
 
 // ring runs a batch in the next slot that is idle.

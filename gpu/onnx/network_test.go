@@ -67,7 +67,9 @@ func accelerate(t *testing.T, ctx *cuda.Ctx, buckets []int, slots int) (*acceler
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newAccelerated(edgewise.ModelID{Name: "mlp", Version: 1}, edgewise.Device{Kind: edgewise.GPU}, ctx, []session{s}, []*ring{r}), s
+	a := newAccelerated(edgewise.ModelID{Name: "mlp", Version: 1}, edgewise.Device{Kind: edgewise.GPU}, ctx, []session{s}, []*ring{r})
+	a.AllowPadding()
+	return a, s
 }
 
 func rows(n int, seed float32) edgewise.Tensor {

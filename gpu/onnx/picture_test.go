@@ -64,6 +64,7 @@ func viewer(t *testing.T, ctx *cuda.Ctx, kind edgewise.DataType, buckets []int) 
 		t.Fatal(err)
 	}
 	a := newAccelerated(edgewise.ModelID{Name: "m", Version: 1}, edgewise.Device{Kind: edgewise.GPU}, ctx, []session{s}, []*ring{r})
+	a.AllowPadding()
 	a.picture, a.kernel = input, l.kernel
 	if err := a.warm(context.Background(), false); err != nil {
 		t.Fatal(err)

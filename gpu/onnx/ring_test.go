@@ -95,6 +95,31 @@ func TestOutputsGoToPinnedMemoryByThemselves(t *testing.T) {
 	finish(a)
 }
 
+func TestNoRowIsAddedBeforeItIsAllowed(t *testing.T) {
+	ctx, finish := retain(t, nil)
+	a, s := accelerate(t, ctx, []int{1, 2, 4}, 2)
+	for _, test := range []struct {
+		rows   int
+		allow  bool
+		ringed bool
+	}{{2, false, true}, {3, false, false}, {4, false, true}, {3, true, true}} {
+		a.pads.Store(test.allow)
+		before := control.Get(fakegpu.Copies)
+		in := rows(test.rows, 1)
+		in.Name = inputName()
+		r, err := a.Run(context.Background(), []edgewise.Tensor{in}, []string{outputName(s)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		near(t, r.Outputs[0].Data, expected(t, s, in))
+		r.Free()
+		if ringed := control.Get(fakegpu.Copies) > before; ringed != test.ringed {
+			t.Errorf("%d rows, padding allowed %v: through a ring: %v", test.rows, test.allow, ringed)
+		}
+	}
+	finish(a)
+}
+
 func TestBatchesThatDoNotFitTakeThePlainWay(t *testing.T) {
 	ctx, finish := retain(t, nil)
 	a, s := accelerate(t, ctx, []int{1, 2}, 2)

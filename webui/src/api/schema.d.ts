@@ -1676,6 +1676,7 @@ export interface components {
             reason?: string;
             notes?: string;
             health?: components["schemas"]["Health"];
+            batching?: components["schemas"]["Batching"];
         };
         /** @description what the latest requests to a version that is ready came to since it was loaded; refused requests are not among them */
         Health: {
@@ -1695,6 +1696,13 @@ export interface components {
                  */
                 request?: number;
             };
+        };
+        /** @description whether requests of a version that is ready are merged into one batch, and why */
+        Batching: {
+            merged: boolean;
+            /** @description whether a row's outputs follow from that row alone, as declared or as a trial at load has found */
+            independent: boolean;
+            reason: string;
         };
         Model: {
             name: string;

@@ -1,0 +1,104 @@
+package sched
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// tolerance is how much two outputs of the same rows may differ, for each type, as a part of the largest number of the
+// output: kernels add in another order for another number of rows. Integers, truth values and strings do not differ.
+func tolerance(t edgewise.DataType) float64 {
+	switch t {
+	case edgewise.FP64:
+		return 1e-10
+	case edgewise.FP32:
+		return 1e-4
+	case edgewise.FP16:
+		return 1e-2
+	case edgewise.BF16:
+		return 5e-2
+	}
+	return 0
+}
+
+// alike tells whether two lists of elements are the same within the tolerance of their type; scale is the largest number
+// around. What is not a number is the same as what is not a number, and infinity as infinity of the same sign.
+func alike(t edgewise.DataType, a, b []byte, scale float64) bool {
+	most := tolerance(t)
+	if most == 0 || bytes.Equal(a, b) {
+		return bytes.Equal(a, b)
+	}
+	if len(a) != len(b) {
+		return false
+	}
+	size := int(t.Size())
+	for at := 0; at+size <= len(a); at += size {
+		x, y := float(t, a[at:]), float(t, b[at:])
+		if x == y || math.IsNaN(x) && math.IsNaN(y) {
+			continue
+		}
+		if !(math.Abs(x-y) <= most*scale) { // also when one is not a number
+			return false
+		}
+	}
+	return true
+}
+
+// magnitude is the largest number of a tensor; 0 for types without a tolerance.
+func magnitude(t *edgewise.Tensor) (most float64) {
+	if tolerance(t.Type) == 0 {
+		return 0
+	}
+	size := int(t.Type.Size())
+	for at := 0; at+size <= len(t.Data); at += size {
+		if v := math.Abs(float(t.Type, t.Data[at:])); v > most && !math.IsInf(v, 0) {
+			most = v
+		}
+	}
+	return most
+}
+
+// float reads a floating-point number.
+func float(t edgewise.DataType, data []byte) float64 {
+	le := binary.LittleEndian
+	switch t {
+	case edgewise.FP64:
+		return math.Float64frombits(le.Uint64(data))
+	case edgewise.FP32:
+		return float64(math.Float32frombits(le.Uint32(data)))
+	case edgewise.BF16:
+		return float64(math.Float32frombits(uint32(le.Uint16(data)) << 16))
+	}
+	bits := le.Uint16(data)
+	sign, exponent, fraction := float64(1), int(bits>>10&31), float64(bits&1023)
+	if bits>>15 == 1 {
+		sign = -1
+	}
+	switch exponent {
+	case 0:
+		return sign * math.Ldexp(fraction, -24)
+	case 31:
+		if fraction != 0 {
+			return math.NaN()
+		}
+		return math.Inf(int(sign))
+	}
+	return sign * math.Ldexp(1024+fraction, exponent-25)
+}
+
+// appendFloat appends a number as an element of a floating-point type.
+func appendFloat(to []byte, t edgewise.DataType, v float64) []byte {
+	le := binary.LittleEndian
+	switch t {
+	case edgewise.FP64:
+		return le.AppendUint64(to, math.Float64bits(v))
+	case edgewise.FP32:
+		return le.AppendUint32(to, math.Float32bits(float32(v)))
+	case edgewise.BF16:
+		return le.AppendUint16(to, uint16(math.Float32bits(float32(v))>>16))
+	}
+	return le.AppendUint16(to, edgewise.Half(float32(v)))
+}
