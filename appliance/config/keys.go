@@ -162,7 +162,7 @@ var rows = []row{
 	{"log.info", "true or false", anything, "Whether lines of level info are logged, where log.level lets them through.", func(c *Config) any { return &c.Log.Info }},
 	{"log.warning", "true or false", anything, "Whether warnings are logged, where log.level lets them through.", func(c *Config) any { return &c.Log.Warning }},
 	{"log.error", "true or false", anything, "Whether errors are logged.", func(c *Config) any { return &c.Log.Error }},
-	{"log.verbose", "number", count(0, 1000), "Above 0, details are logged as with the level debug.", func(c *Config) any { return &c.Log.Verbose }},
+	{"log.verbose", "number", count(0, math.MaxInt32), "Above 0, details are logged as with the level debug.", func(c *Config) any { return &c.Log.Verbose }},
 
 	{"metrics.enabled", "true or false", anything, "Whether /metrics answers.", func(c *Config) any { return &c.Metrics.Enabled }},
 	{"metrics.public", "true or false", anything, "Whether /metrics answers without a key, until the setting is changed in the page.", func(c *Config) any { return &c.Metrics.Public }},

@@ -200,6 +200,9 @@ func defaults(c *edgewise.Model, d Defaults) {
 		defaultInstances(c, d)
 		return
 	}
+	if c.ModelTransactionPolicy == nil { // an ensemble always has one: what it answers follows from its steps
+		c.ModelTransactionPolicy = &edgewise.ModelTransactionPolicy{}
+	}
 	for i := range c.EnsembleScheduling.Step {
 		if step := &c.EnsembleScheduling.Step[i]; step.ModelVersion == 0 {
 			step.ModelVersion = -1

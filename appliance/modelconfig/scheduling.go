@@ -95,9 +95,6 @@ func (c *checker) priorities(b *edgewise.DynamicBatching) {
 	if b.PriorityLevels > 0 && b.DefaultPriorityLevel == 0 || b.DefaultPriorityLevel > b.PriorityLevels {
 		c.problem("dynamic_batching: default_priority_level: want 1 to priority_levels, which is %d, got %d", b.PriorityLevels, b.DefaultPriorityLevel)
 	}
-	if b.PriorityLevels > MaxPriorityLevels {
-		c.problem("dynamic_batching: priority_levels: want at most %d, got %d", MaxPriorityLevels, b.PriorityLevels)
-	}
 	if b.PreserveOrdering && b.PriorityLevels > 1 {
 		c.problem("dynamic_batching: preserve_ordering excludes priority_levels above 1, got %d", b.PriorityLevels)
 	}

@@ -14,7 +14,6 @@ const (
 	MaxBatchSize      = 1 << 16 // elements of a batch
 	MaxTensorName     = 512     // bytes of a tensor's name
 	MaxInstances      = 64      // instances of a model, over all groups
-	MaxPriorityLevels = 256     // of a dynamic batcher
 	MaxQueueTime      = 86400e6 // microseconds of any delay or timeout of a queue: a day
 	MaxMetricTags     = 16      // labels that a model adds to its metrics
 	MaxTagValue       = 128     // bytes of such a label's value

@@ -229,9 +229,9 @@ func TestValidateRefusesTheRest(t *testing.T) {
 		{"priority levels without a default", batching(func(b *edgewise.DynamicBatching) { b.PriorityLevels = 1 }), "dynamic_batching: default_priority_level: want 1 to priority_levels, which is 1, got 0"},
 		{"default priority above the levels", batching(func(b *edgewise.DynamicBatching) { b.DefaultPriorityLevel = 1 }), "dynamic_batching: default_priority_level: want 1 to priority_levels, which is 0, got 1"},
 		{"several priorities in order", batching(func(b *edgewise.DynamicBatching) { b.PriorityLevels, b.DefaultPriorityLevel = 2, 1 }), "dynamic_batching: preserve_ordering excludes priority_levels above 1, got 2"},
-		{"too many priorities", batching(func(b *edgewise.DynamicBatching) {
-			b.PreserveOrdering, b.PriorityLevels, b.DefaultPriorityLevel = false, MaxPriorityLevels+1, 1
-		}), "dynamic_batching: priority_levels: want at most 256, got 257"},
+		{"default priority above all levels that there can be", batching(func(b *edgewise.DynamicBatching) {
+			b.PreserveOrdering, b.PriorityLevels, b.DefaultPriorityLevel = false, math.MaxUint64-1, math.MaxUint64
+		}), "dynamic_batching: default_priority_level: want 1 to priority_levels, which is 18446744073709551614, got 18446744073709551615"},
 		{"policies of unknown levels", batching(func(b *edgewise.DynamicBatching) {
 			b.PriorityLevels, b.DefaultPriorityLevel = 1, 1
 			b.PriorityQueuePolicy = map[string]edgewise.QueuePolicy{"1": {TimeoutAction: "REJECT"}, "2": {TimeoutAction: "REJECT"}, "x": {TimeoutAction: "NO"}}

@@ -88,7 +88,21 @@ func (m *Metrics) Page() (page []byte, contentType string, err error) {
 			return nil, "", edgewise.Errorf("observe.Page", edgewise.Internal, "encoding metrics: %w", err)
 		}
 	}
-	return b.Bytes(), string(format), nil
+	return decimals(b.Bytes()), string(format), nil
+}
+
+// decimals writes the values of a page without exponents, as Triton's page does: its readers look for digits.
+func decimals(page []byte) []byte {
+	out := make([]byte, 0, len(page))
+	for line := range bytes.Lines(page) {
+		at := bytes.LastIndexByte(line, ' ') + 1
+		text := bytes.TrimSuffix(line[at:], []byte("\n"))
+		if value, err := strconv.ParseFloat(string(text), 64); line[0] != '#' && bytes.IndexByte(text, 'e') > 0 && err == nil {
+			line = append(strconv.AppendFloat(append([]byte(nil), line[:at]...), value, 'f', -1, 64), '\n')
+		}
+		out = append(out, line...)
+	}
+	return out
 }
 
 // collector makes metrics of the source's figures when it is asked for them.

@@ -72,7 +72,7 @@ func TestPage(t *testing.T) {
 		`edgewise_device_memory_budget_bytes{device="gpu:0",gpu_uuid="GPU-1"} 77`,
 		`nv_gpu_utilization{gpu_uuid="GPU-1"} 0.5`,
 		`nv_gpu_power_usage{gpu_uuid="GPU-1"} 61.5`,
-		`edgewise_device_clock_hertz{clock="sm",device="gpu:0",gpu_uuid="GPU-1"} 1e+09`,
+		`edgewise_device_clock_hertz{clock="sm",device="gpu:0",gpu_uuid="GPU-1"} 1000000000`,
 		`edgewise_device_slowed{device="gpu:0",gpu_uuid="GPU-1",reason="sw_thermal_slowdown"} 1`,
 		`edgewise_device_power_mode{device="gpu:0",gpu_uuid="GPU-1",mode="MAXN"} 1`,
 		`edgewise_versions{state="READY"} 1`,

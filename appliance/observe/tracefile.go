@@ -15,14 +15,21 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// traceFile writes traces as Triton does: a JSON array, whole after every trace.
+// traceFile writes traces as Triton does: JSON arrays, each whole after every trace. Traces that are counted, or of which a number goes into
+// each file, go into files with a number behind the path; all others into the path itself.
 type traceFile struct {
 	path   string
 	logger *slog.Logger
 
-	mu      sync.Mutex // guards what follows
-	file    *os.File
-	number  int // of the next file, with a frequency
+	mu       sync.Mutex // guards what follows
+	number   int        // of the next file that has one
+	plain    traceArray
+	numbered traceArray
+}
+
+// traceArray is a file that holds an array of traces.
+type traceArray struct {
+	file    *os.File // nil: none is open
 	written int64
 	size    int64 // of the file, without the end of its array
 }
@@ -31,15 +38,13 @@ type traceFile struct {
 func (f *traceFile) next() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.number > 0 {
-		f.close()
-	}
+	f.numbered.close()
 }
 
-func (f *traceFile) close() {
-	if f.file != nil {
-		_ = f.file.Close()
-		f.file, f.written = nil, 0
+func (a *traceArray) close() {
+	if a.file != nil {
+		_ = a.file.Close()
+		a.file, a.written = nil, 0
 	}
 }
 
@@ -59,62 +64,69 @@ const arrayEnd = "\n]\n"
 func (f *traceFile) add(text []byte, frequency int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if frequency > 0 && f.written >= frequency {
-		f.close()
+	if frequency == 0 {
+		return f.plain.add(f.path, text)
 	}
-	if f.file == nil {
-		if err := f.open(frequency); err != nil {
+	if f.numbered.written >= frequency {
+		f.numbered.close()
+	}
+	path := f.path + "." + strconv.Itoa(f.number)
+	if f.numbered.file == nil {
+		f.number++
+	}
+	return f.numbered.add(path, text)
+}
+
+// add adds a trace to the array, which is opened at path when it is not.
+func (a *traceArray) add(path string, text []byte) error {
+	if a.file == nil {
+		if err := a.open(path); err != nil {
 			return err
 		}
 	}
 	separator := ",\n"
-	if f.size == 0 {
+	if a.size == 0 {
 		separator = "[\n"
 	}
 	entry := append([]byte(separator), text...)
-	if _, err := f.file.WriteAt(append(entry, arrayEnd...), f.size); err != nil {
-		return errors.Join(err, f.mend())
+	if _, err := a.file.WriteAt(append(entry, arrayEnd...), a.size); err != nil {
+		return errors.Join(err, a.mend())
 	}
-	f.size += int64(len(entry))
-	f.written++
+	a.size += int64(len(entry))
+	a.written++
 	return nil
 }
 
 // mend takes back what a write left that a full disk cut short: the array ends where it did before. Where even that fails, the next
 // trace opens the file anew, and refuses to go on in one that is torn.
-func (f *traceFile) mend() error {
+func (a *traceArray) mend() error {
 	end := ""
-	if f.size > 0 {
+	if a.size > 0 {
 		end = arrayEnd
 	}
-	_, err := f.file.WriteAt([]byte(end), f.size) // before the file becomes shorter: this needs no room on the disk
+	_, err := a.file.WriteAt([]byte(end), a.size) // before the file becomes shorter: this needs no room on the disk
 	if err == nil {
-		err = f.file.Truncate(f.size + int64(len(end)))
+		err = a.file.Truncate(a.size + int64(len(end)))
 	}
 	if err != nil {
-		f.close()
+		a.close()
 	}
 	return err
 }
 
-// open opens the file that comes next, and goes on in one that is there.
-func (f *traceFile) open(frequency int64) (err error) {
-	path := f.path
-	if frequency > 0 {
-		path += "." + strconv.Itoa(f.number)
-		f.number++
-	}
-	if f.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o640); err != nil {
+// open opens a file, and goes on in one that is there.
+func (a *traceArray) open(path string) (err error) {
+	if a.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o640); err != nil {
 		return err
 	}
-	info, err := f.file.Stat()
+	info, err := a.file.Stat()
 	if err != nil {
 		return err
 	}
-	f.size = max(info.Size()-int64(len(arrayEnd)), 0)
+	a.size = max(info.Size()-int64(len(arrayEnd)), 0)
 	last := make([]byte, len(arrayEnd))
-	if n, err := f.file.ReadAt(last, f.size); f.size > 0 && (err != nil && !errors.Is(err, io.EOF) || string(last[:n]) != arrayEnd) {
-		f.close()
+	if n, err := a.file.ReadAt(last, a.size); a.size > 0 && (err != nil && !errors.Is(err, io.EOF) || string(last[:n]) != arrayEnd) {
+		a.close()
 		return fmt.Errorf("%s holds something else than traces", path)
 	}
 	return nil

@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"log/slog"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -146,6 +147,9 @@ func (t *Tracer) sample(start edgewise.TraceStart) (levels []string, frequency i
 	}
 	if *count > 0 {
 		*count--
+		if frequency == 0 {
+			frequency = math.MaxInt64 // what is counted goes into a file of its own
+		}
 	}
 	return levels, frequency, true
 }

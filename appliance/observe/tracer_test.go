@@ -234,6 +234,37 @@ func TestTraceFilesAreNumbered(t *testing.T) {
 	}
 }
 
+// TestCountedTracesHaveFilesOfTheirOwn counts three traces, then two more, beside a model whose traces are not counted.
+func TestCountedTracesHaveFilesOfTheirOwn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.json")
+	tr := newTestTracer(t, edgewise.TraceSettings{Levels: []string{"TIMESTAMPS"}, Rate: 1, Count: -1, File: path}, Export{})
+	change := func(model string, count int64) {
+		if err := tr.Change(model, edgewise.TraceChange{Count: number(count)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change("m", 3)
+	for range 3 {
+		run(t, tr, edgewise.TraceStart{Model: edgewise.ModelID{Name: "m"}})
+		run(t, tr, edgewise.TraceStart{Model: edgewise.ModelID{Name: "other"}})
+	}
+	change("m", 2)
+	for range 2 {
+		run(t, tr, edgewise.TraceStart{Model: edgewise.ModelID{Name: "m"}})
+	}
+	for name, want := range map[string]int{path: 3, path + ".0": 3, path + ".1": 2} {
+		requests := 0
+		for _, e := range entries(t, name) {
+			if e.Model != "" && e.Parent == 0 {
+				requests++
+			}
+		}
+		if requests != want {
+			t.Errorf("%s holds %d requests, want %d", filepath.Base(name), requests, want)
+		}
+	}
+}
+
 // TestATraceThatTheDiskCutShortLeavesNothingBehind lets the system cut a write as a full disk does.
 func TestATraceThatTheDiskCutShortLeavesNothingBehind(t *testing.T) {
 	for _, before := range []int{0, 1} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -300,6 +301,47 @@ func TestLevelsWithoutTheirOwnBoundShareTheBoxs(t *testing.T) {
 		}
 		close(d.gate)
 		clients.Wait()
+		_ = s.Close()
+	})
+}
+
+// TestAnyNumberOfPriorityLevels queues requests of a thousand of 2^64-1 levels: they run in the order of their levels, and what is empty is
+// forgotten.
+func TestAnyNumberOfPriorityLevels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &recorder{takes: time.Second}
+		m := batching(edgewise.DynamicBatching{PriorityLevels: math.MaxUint64, DefaultPriorityLevel: math.MaxUint64 - 1, PreferredBatchSize: []int32{1}})
+		m.MaxBatchSize = 1
+		s := schedulerOf(d, m, Config{Lanes: 1, MaxQueue: 2000})
+		var clients sync.WaitGroup
+		send := func(mark byte, priority uint64) {
+			clients.Go(func() {
+				req := row(mark)
+				req.Priority = priority
+				if r, err := s.Infer(t.Context(), req); err == nil {
+					r.Release()
+				} else {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		send('0', 1) // the lane has it
+		send('d', 0)
+		send('z', math.MaxUint64)
+		send('b', math.MaxUint64/2)
+		send('a', 3)
+		clients.Wait()
+		if got := string(slices.Concat(d.batches...)); got != "0abdz" {
+			t.Errorf("ran %s", got)
+		}
+		for i := range uint64(1000) {
+			send('x', i*i*i+1)
+		}
+		clients.Wait()
+		if n := len(s.queue.levels.list); n > keptLevels {
+			t.Errorf("%d levels are kept", n)
+		}
 		_ = s.Close()
 	})
 }

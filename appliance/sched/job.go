@@ -19,7 +19,7 @@ type job struct {
 	want     []string          // never empty
 	batch    int               // elements on dimension 0, 1 for models that do not batch
 	call     edgewise.Call     // what travels with it to the instance
-	level    int               // index of its priority level
+	level    uint64            // its priority level
 	arrived  time.Time
 	overdue  time.Time // when its time in the queue is over; zero: never
 	ends     time.Time // when its client does not wait any more: what the request or its context says; zero: never

@@ -61,7 +61,7 @@ func (l *lane) dropDead(jobs []*job) []*job {
 		switch {
 		case j.ctx.Err() != nil:
 			j.err = j.ctx.Err()
-		case !j.overdue.IsZero() && !now.Before(j.overdue) && !l.s.policies[j.level].delays:
+		case !j.overdue.IsZero() && !now.Before(j.overdue) && !l.s.policies.of(j.level).delays:
 			j.err = l.s.refusal(errTimeout)
 		default:
 			alive = append(alive, j)

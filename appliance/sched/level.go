@@ -1,9 +1,14 @@
 package sched
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // level holds the waiting jobs of one priority. Jobs that are overdue under the action DELAY wait behind the others.
 type level struct {
+	number  uint64
 	policy  policy
 	room    *room
 	fresh   fifo
@@ -14,17 +19,52 @@ type level struct {
 // room counts waiting jobs against a bound. Levels without a bound of their own share one.
 type room struct{ limit, used int }
 
-// newLevels makes one level for each policy, the highest priority first.
-func newLevels(policies []policy, maxQueue int) []level {
-	shared := &room{limit: max(maxQueue, 1)}
-	levels := make([]level, len(policies))
-	for i, p := range policies {
-		levels[i] = level{policy: p, room: shared}
-		if p.maxQueue > 0 {
-			levels[i].room = &room{limit: p.maxQueue}
-		}
+// levels are the priority levels that have waiting jobs, and some that had, in the order in which they are served. A model may have any
+// number of them: those without jobs are forgotten while there are more than keptLevels.
+type levels struct {
+	policies *policies
+	shared   *room
+	most     int      // waiting jobs of all levels together
+	list     []*level // by number
+}
+
+// countedLevels bounds the jobs of all levels together: those of so many levels whose queues have a size of their own.
+const countedLevels = 256
+
+// keptLevels is how many levels stay when their jobs have gone.
+const keptLevels = 16
+
+func newLevels(p *policies, maxQueue int) levels {
+	l := levels{policies: p, shared: &room{limit: max(maxQueue, 1)}}
+	largest := p.usual.maxQueue
+	for _, own := range p.own {
+		largest = max(largest, own.maxQueue)
 	}
-	return levels
+	l.most = l.shared.limit + int(min(p.levels, countedLevels))*largest
+	return l
+}
+
+// get returns the level of a number.
+func (l *levels) get(number uint64) *level {
+	at, found := slices.BinarySearchFunc(l.list, number, func(have *level, want uint64) int { return cmp.Compare(have.number, want) })
+	if found {
+		return l.list[at]
+	}
+	added := &level{number: number, policy: l.policies.of(number), room: l.shared}
+	if added.policy.maxQueue > 0 {
+		added.room = &room{limit: added.policy.maxQueue}
+	}
+	l.list = slices.Insert(l.list, at, added)
+	return added
+}
+
+// remove takes a waiting job out of its level.
+func (l *levels) remove(j *job) {
+	at := l.get(j.level)
+	at.remove(j)
+	if len(l.list) > keptLevels && at.fresh.first == nil && at.late.first == nil {
+		l.list = slices.DeleteFunc(l.list, func(have *level) bool { return have == at })
+	}
 }
 
 func (l *level) append(j *job) {

@@ -19,20 +19,46 @@ type policy struct {
 	delays         bool          // overdue requests wait behind the others; otherwise they are refused
 }
 
-// policiesOf returns the policy of each priority level, the highest first, and the index of the default level.
-func policiesOf(m *edgewise.Model) (policies []policy, standard int) {
+// policies are the policies of a model's priority levels, of which there may be any number. Level 1 is served first.
+type policies struct {
+	levels   uint64            // at least 1
+	standard uint64            // of requests that ask for none, or for one that there is not
+	usual    policy            // of every level that is not in own
+	own      map[uint64]policy // by level
+}
+
+func policiesOf(m *edgewise.Model) *policies {
+	p := &policies{levels: 1, standard: 1}
 	b := m.DynamicBatching
 	if b == nil {
-		return []policy{{}}, 0
+		return p
 	}
-	policies = make([]policy, max(b.PriorityLevels, 1))
-	for i := range policies {
-		policies[i] = policyOf(b.DefaultQueuePolicy)
-		if q, ok := b.PriorityQueuePolicy[strconv.Itoa(i+1)]; ok {
-			policies[i] = policyOf(&q)
+	p.levels, p.standard, p.usual = max(b.PriorityLevels, 1), max(b.DefaultPriorityLevel, 1), policyOf(b.DefaultQueuePolicy)
+	for name, q := range b.PriorityQueuePolicy {
+		if level, err := strconv.ParseUint(name, 10, 64); err == nil {
+			if p.own == nil {
+				p.own = map[uint64]policy{}
+			}
+			p.own[level] = policyOf(&q)
 		}
 	}
-	return policies, levelOf(b.DefaultPriorityLevel, len(policies), 0)
+	return p
+}
+
+// of returns the policy of a level.
+func (p *policies) of(level uint64) policy {
+	if own, ok := p.own[level]; ok {
+		return own
+	}
+	return p.usual
+}
+
+// level returns the level of a request's priority.
+func (p *policies) level(priority uint64) uint64 {
+	if priority == 0 || priority > p.levels {
+		return p.standard
+	}
+	return priority
 }
 
 func policyOf(q *edgewise.QueuePolicy) policy {
@@ -43,14 +69,6 @@ func policyOf(q *edgewise.QueuePolicy) policy {
 		maxQueue: int(q.MaxQueueSize), defaultTimeout: time.Duration(q.DefaultTimeout) * time.Microsecond,
 		override: q.AllowTimeoutOverride, delays: q.TimeoutAction == actionDelay,
 	}
-}
-
-// levelOf returns the index of a priority's level; standard for 0 and what lies outside.
-func levelOf(priority uint64, levels, standard int) int {
-	if priority == 0 || priority > uint64(levels) {
-		return standard
-	}
-	return int(priority - 1)
 }
 
 // timeout returns how long a request may wait, 0 for no bound but its context. Without a configured default the

@@ -28,7 +28,7 @@ type queue struct {
 
 	mu     sync.Mutex // guards what follows
 	ready  sync.Cond  // signalled when a job is added, when a delay is over and when the queue is closed
-	levels []level
+	levels levels
 	size   int // waiting jobs
 	load   load
 	yields yields
@@ -38,7 +38,7 @@ type queue struct {
 	counts [edgewise.CloseReasons]uint64
 }
 
-func newQueue(m *edgewise.Model, policies []policy, maxQueue int) *queue {
+func newQueue(m *edgewise.Model, policies *policies, maxQueue int) *queue {
 	f, batches := formerOf(m)
 	q := &queue{former: f, levels: newLevels(policies, maxQueue)}
 	q.single.Store(!batches)
@@ -53,11 +53,11 @@ func newQueue(m *edgewise.Model, policies []policy, maxQueue int) *queue {
 func (q *queue) push(j *job) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	l := &q.levels[j.level]
+	l := q.levels.get(j.level)
 	switch {
 	case q.closed:
 		return errClosed
-	case l.room.used >= l.room.limit:
+	case l.room.used >= l.room.limit || q.size >= q.levels.most:
 		return errFull
 	}
 	l.append(j)
@@ -138,8 +138,8 @@ func (q *queue) plan(l *lane) plan {
 	if q.timed() {
 		m.now = time.Now()
 	}
-	for i := range q.levels {
-		q.levels[i].age(m.now)
+	for _, level := range q.levels.list {
+		level.age(m.now)
 	}
 	most := q.former.most + 1
 	if m.single {
@@ -151,8 +151,8 @@ func (q *queue) plan(l *lane) plan {
 
 // first is when the job that is served next came; zero without one.
 func (q *queue) first() time.Time {
-	for i := range q.levels {
-		for _, f := range []*fifo{&q.levels[i].fresh, &q.levels[i].late} {
+	for _, level := range q.levels.list {
+		for _, f := range []*fifo{&level.fresh, &level.late} {
 			if f.first != nil {
 				return f.first.arrived
 			}
@@ -166,8 +166,8 @@ func (q *queue) timed() bool {
 	if q.former.delay > 0 || q.former.auto {
 		return true
 	}
-	for i := range q.levels {
-		if !q.levels[i].soonest.IsZero() {
+	for _, level := range q.levels.list {
+		if !level.soonest.IsZero() {
 			return true
 		}
 	}
@@ -176,8 +176,8 @@ func (q *queue) timed() bool {
 
 // front appends the first jobs to list, at most n.
 func (q *queue) front(list []*job, n int) []*job {
-	for i := range q.levels {
-		for _, f := range []*fifo{&q.levels[i].fresh, &q.levels[i].late} {
+	for _, level := range q.levels.list {
+		for _, f := range []*fifo{&level.fresh, &level.late} {
 			for j := f.first; j != nil; j = j.next {
 				if len(list) == n {
 					return list
@@ -207,7 +207,7 @@ func (q *queue) hand(l *lane, p plan) {
 }
 
 func (q *queue) unlink(j *job) {
-	q.levels[j.level].remove(j)
+	q.levels.remove(j)
 	q.size--
 }
 

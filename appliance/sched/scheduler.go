@@ -34,8 +34,7 @@ type Scheduler struct {
 	checker  *checker
 	padding  *Padding
 	ragged   *ragged
-	policies []policy // of the priority levels
-	standard int      // index of the default level
+	policies *policies // of the priority levels
 	queue    *queue
 	jobs     *jobs
 	measured *meter
@@ -59,9 +58,9 @@ var (
 
 // New starts the lanes of v on an instance, which the Scheduler owns from then on.
 func New(v *edgewise.Version, instance edgewise.Instance, c Config) *Scheduler {
-	policies, standard := policiesOf(v.Model)
+	policies := policiesOf(v.Model)
 	s := &Scheduler{
-		version: v, instance: instance, checker: newChecker(v.Model), padding: c.Padding, ragged: newRagged(v.Model), policies: policies, standard: standard,
+		version: v, instance: instance, checker: newChecker(v.Model), padding: c.Padding, ragged: newRagged(v.Model), policies: policies,
 		queue: newQueue(v.Model, policies, c.MaxQueue), jobs: newJobs(), measured: newMeter(), logger: c.Logger,
 		account: c.Cores.open(c.Threads), claim: c.Claim, proof: c.Proof,
 	}
@@ -90,7 +89,7 @@ func (s *Scheduler) infer(ctx context.Context, req *edgewise.Request, start time
 		return nil, err
 	}
 	j.ragged = s.ragged
-	j.ctx, j.arrived, j.level = ctx, start, levelOf(req.Priority, len(s.policies), s.standard)
+	j.ctx, j.arrived, j.level = ctx, start, s.policies.level(req.Priority)
 	j.call = edgewise.CallOf(ctx)
 	j.call.Parameters = req.Parameters
 	s.limit(j, req.Timeout)
@@ -111,7 +110,7 @@ func (s *Scheduler) infer(ctx context.Context, req *edgewise.Request, start time
 // limit sets how long j may wait. A timeout that the model's queue policy sets is no reason to run sooner, as in Triton: who
 // waits longer for a batch is refused.
 func (s *Scheduler) limit(j *job, requested time.Duration) {
-	p := s.policies[j.level]
+	p := s.policies.of(j.level)
 	if timeout := p.timeout(requested); timeout > 0 {
 		j.overdue = j.arrived.Add(timeout)
 	}
@@ -126,7 +125,7 @@ func (s *Scheduler) limit(j *job, requested time.Duration) {
 // await returns when j has its answer, or has been withdrawn from the queue with j.err set.
 func (s *Scheduler) await(j *job) {
 	var expired <-chan time.Time
-	if !j.overdue.IsZero() && !s.policies[j.level].delays {
+	if !j.overdue.IsZero() && !s.policies.of(j.level).delays {
 		timer := time.NewTimer(time.Until(j.overdue))
 		defer timer.Stop()
 		expired = timer.C

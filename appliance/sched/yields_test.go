@@ -36,7 +36,7 @@ func TestYieldsBecomeRareWithoutCompany(t *testing.T) {
 
 func TestAYieldThatFindsCompanyAlreadyThereIsNotHeldAgainstTheNext(t *testing.T) {
 	for waiting, due := range map[int]bool{1: false, 2: true, 5: true} {
-		q := newQueue(&edgewise.Model{}, []policy{{}}, 8)
+		q := newQueue(&edgewise.Model{}, policiesOf(&edgewise.Model{}), 8)
 		for range waiting {
 			if err := q.push(newJob()); err != nil {
 				t.Fatal(err)
