@@ -12,8 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"golang.org/x/tools/go/ast/inspector"
 )
 
 const module = "github.com/edgewise-ai/edgewise"
@@ -191,8 +189,11 @@ func TestEnvironmentIsReadInOnePlace(t *testing.T) {
 		if f.test || matches("test/...", f.folder) || f.path == "cmd/edgewise/main.go" {
 			continue
 		}
-		for c := range inspector.New([]*ast.File{f.syntax}).Root().Preorder((*ast.SelectorExpr)(nil)) {
-			call := c.Node().(*ast.SelectorExpr)
+		for n := range ast.Preorder(f.syntax) {
+			call, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				continue
+			}
 			if pkg, ok := call.X.(*ast.Ident); ok && pkg.Name == "os" && slices.Contains([]string{"Getenv", "LookupEnv", "Environ"}, call.Sel.Name) {
 				t.Errorf("%v: os.%s: only appliance/config interprets the environment, and cmd/edgewise/main.go hands it over", set.Position(call.Pos()), call.Sel.Name)
 			}
@@ -281,8 +282,8 @@ func assignments(file *ast.File) []assignment {
 			continue
 		}
 		locals := map[string]bool{}
-		for c := range inspector.New([]*ast.File{{Name: file.Name, Decls: []ast.Decl{fn}}}).Root().Preorder((*ast.AssignStmt)(nil), (*ast.Field)(nil), (*ast.ValueSpec)(nil), (*ast.RangeStmt)(nil)) {
-			switch n := c.Node().(type) {
+		for n := range ast.Preorder(fn) {
+			switch n := n.(type) {
 			case *ast.Field:
 				for _, name := range n.Names {
 					locals[name.Name] = true
