@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -25,7 +28,7 @@ func (p *program) step() *cobra.Command {
 		RunE: unknownCommand,
 		Args: cobra.ArbitraryArgs,
 	}
-	cmd.AddCommand(p.stepNew(), p.stepBuild(), p.stepTest(), p.stepBench())
+	cmd.AddCommand(p.stepNew(), p.stepBuild(), p.stepRun(), p.stepTest(), p.stepBench())
 	return cmd
 }
 
@@ -130,6 +133,7 @@ func withStep(cmd *cobra.Command, args []string, l *stepFlags, f func(*step.Load
 
 func (p *program) stepTest() *cobra.Command {
 	var flags *stepFlags
+	var record bool
 	cmd := &cobra.Command{
 		Use:   "test [DIR]",
 		Short: "Run the built step in DIR on its cases, DIR/golden/*.json",
@@ -137,38 +141,65 @@ func (p *program) stepTest() *cobra.Command {
 		Args:  arguments("[DIR]"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withStep(cmd, args, flags, func(l *step.Loaded, cases []step.Case) error {
-				outcomes := make([]step.Outcome, len(cases))
-				failed := 0
-				for i := range cases {
-					var err error
-					if outcomes[i], err = l.Check(cmd.Context(), &cases[i]); err != nil {
+				if record {
+					if err := p.recordCases(cmd.Context(), l, cases); err != nil {
 						return err
 					}
-					if outcomes[i].Problem != "" {
-						failed++
-					}
 				}
-				if err := p.print(outcomes, func(w io.Writer) { writeOutcomes(w, outcomes) }); err != nil {
-					return err
-				}
-				if failed > 0 {
-					return edgewise.Errorf("step.Test", edgewise.Guest, "%d of %d cases failed", failed, len(cases))
-				}
-				return nil
+				return p.testCases(cmd.Context(), l, cases)
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&record, "record", false, "first write what the step answers into each case that has neither a response nor an error")
 	flags = runFlags(cmd)
 	return cmd
 }
 
+func (p *program) recordCases(ctx context.Context, l *step.Loaded, cases []step.Case) error {
+	for i := range cases {
+		written, err := l.Record(ctx, &cases[i])
+		if err != nil {
+			return err
+		}
+		if written {
+			fmt.Fprintf(p.err, "recorded the answer of case %q: look at it before you trust it\n", cases[i].Name)
+		}
+	}
+	return nil
+}
+
+// testCases runs all cases; the error names those that failed.
+func (p *program) testCases(ctx context.Context, l *step.Loaded, cases []step.Case) error {
+	outcomes := make([]step.Outcome, len(cases))
+	var failed []string
+	for i := range cases {
+		var err error
+		if outcomes[i], err = l.Check(ctx, &cases[i]); err != nil {
+			return err
+		}
+		if outcomes[i].Problem != "" {
+			failed = append(failed, strconv.Quote(cases[i].Name))
+		}
+	}
+	if err := p.print(outcomes, func(w io.Writer) { writeOutcomes(w, outcomes) }); err != nil {
+		return err
+	}
+	if len(failed) > 0 {
+		return edgewise.Errorf("step.Test", edgewise.Guest, "%d of %d cases failed: %s", len(failed), len(cases), strings.Join(failed, ", "))
+	}
+	return nil
+}
+
 const caseHelp = `A case is a JSON file:
   {"request": {"inputs": [...], "parameters": {...}},   as the box takes it in POST /v2/models/NAME/infer
-   "files": {"image": "cat.jpg"},                       inputs from files beside the case
+   "files": {"image": "cat.jpg"},                       inputs by name, from files beside the case, as "edgewise infer -i"
+                                                        reads them: .npy, .json, .bin, a picture, a .wav sound
    "models": {"other": {"response": {...}}},            what models answer that the step calls
-   "response": {"outputs": [...]}, "tolerance": 1e-5,   what must come back
+   "response": {"outputs": [...]}, "tolerance": 1e-5,   what must come back, and how far numbers may be off: absolutely, or
+                                                        of the value where that is above 1
    "error": "part of the message",                      instead of a response
    "log": ["part of a line"]}
+With neither a response nor an error a case fails, until --record has written the step's answer into it.
 `
 
 func writeOutcomes(w io.Writer, outcomes []step.Outcome) {

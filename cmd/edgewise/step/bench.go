@@ -41,7 +41,7 @@ func (l *Loaded) Bench(ctx context.Context, c *Case, d time.Duration) (Measured,
 		began := time.Now()
 		result, err := l.run(ctx, req, want)
 		if err != nil {
-			return Measured{}, err
+			return Measured{}, c.about(err)
 		}
 		used = append(used, usedBy(result))
 		result.Free()

@@ -25,13 +25,15 @@ const maxCaseBytes = 64 << 20
 //	{
 //	  "description": "what the case shows",
 //	  "request": {"parameters": {...}, "inputs": [{"name", "datatype", "shape", "data"}]},   as POST .../infer takes it
-//	  "files": {"image": "cat.jpg"},           inputs read from files beside the case, as "edgewise infer -i" reads them
+//	  "files": {"image": "cat.jpg"},           inputs by name, read from files beside the case as "edgewise infer -i" does
 //	  "models": {"other": {"response": {...}}, "echo": {"echo": {"x": "y"}}, "broken": {"error": "..."}},
 //	  "response": {"outputs": [...]},          what must come back; outputs that are not named may be anything
-//	  "tolerance": 0.00001,                    how far floating point elements may be off: absolutely, or of the value
+//	  "tolerance": 0.00001,                    how far numbers may be off: absolutely, or of the value where that is above 1
 //	  "error": "part of the message",          instead of a response
 //	  "log": ["part of a line", ...]           lines that must be written, in this order
 //	}
+//
+// A case with neither a response nor an error fails until its answer is recorded; see Loaded.Record.
 type Case struct {
 	Name   string // of the file, without the ending
 	Folder string // of the file: what "files" names lies there
@@ -92,7 +94,7 @@ func readCase(path string) (Case, error) {
 	if err := decoder.Decode(&c.caseFile); err != nil {
 		return c, edgewise.Errorf("step.Cases", edgewise.Invalid, "%s: %w", path, err)
 	}
-	if (c.Response == nil) == (c.Error == "") {
+	if c.Response != nil && c.Error != "" {
 		return c, edgewise.Errorf("step.Cases", edgewise.Invalid, "%s: want one of \"response\" and \"error\"", path)
 	}
 	return c, nil
@@ -109,7 +111,13 @@ func (c *Case) request(m *edgewise.Model) (*edgewise.Request, error) {
 		return nil, c.wrong("request", err)
 	}
 	req := decoded.Request
-	for _, spec := range m.Inputs() {
+	specs := m.Inputs()
+	for name := range c.Files {
+		if !slices.ContainsFunc(specs, func(s edgewise.Spec) bool { return s.Name == name }) {
+			return nil, c.wrong("files", edgewise.Errorf("step.Cases", edgewise.Invalid, "the step declares no input %q", name))
+		}
+	}
+	for _, spec := range specs {
 		name, ok := c.Files[spec.Name]
 		if !ok {
 			continue
@@ -120,7 +128,10 @@ func (c *Case) request(m *edgewise.Model) (*edgewise.Request, error) {
 		}
 		req.Inputs = append(req.Inputs, t)
 	}
-	return &req, checkInputs(&req, m)
+	if err := checkInputs(&req, m); err != nil {
+		return nil, c.wrong("request", err)
+	}
+	return &req, nil
 }
 
 // checkInputs holds a request against the model, as the box does before a step runs.
@@ -145,6 +156,11 @@ func checkInputs(req *edgewise.Request, m *edgewise.Model) error {
 		}
 	}
 	return nil
+}
+
+// about puts the case's name in front of an error.
+func (c *Case) about(err error) error {
+	return edgewise.Errorf("step.Run", edgewise.KindOf(err), "case %q: %w", c.Name, err)
 }
 
 func (c *Case) wrong(what string, err error) error {

@@ -2,7 +2,6 @@ package step
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"math"
 
@@ -26,9 +25,8 @@ func compare(got, want *edgewise.Tensor, tolerance float64) string {
 		if bytes.Equal(a, b) {
 			continue
 		}
-		x, y := value(got.Type, a), value(got.Type, b)
-		if !close(x, y, tolerance, got.Type) {
-			return fmt.Sprintf("output %q, element %d of %v, is %v: want %v", want.Name, i, got.Shape, x, y)
+		if !close(got.Type, a, b, tolerance) {
+			return fmt.Sprintf("output %q, element %d of %v, is %v: want %v", want.Name, i, got.Shape, shown(got.Type, a), shown(got.Type, b))
 		}
 	}
 	return ""
@@ -49,12 +47,12 @@ func compareBytes(got, want *edgewise.Tensor) string {
 	return fmt.Sprintf("output %q: the framing differs", want.Name)
 }
 
-// close tells whether two floating point elements mean the same; both NaN do.
-func close(x, y, tolerance float64, t edgewise.DataType) bool {
-	switch t {
-	case edgewise.FP16, edgewise.BF16, edgewise.FP32, edgewise.FP64:
-	default:
-		return false
+// close tells whether two elements mean the same: they are equal, both NaN, or numbers within the tolerance, which is absolute up to a
+// wanted value of 1 and relative above. BOOL has no tolerance.
+func close(t edgewise.DataType, a, b []byte, tolerance float64) bool {
+	x, y := value(t, a), value(t, b)
+	if !floating(t) {
+		return t != edgewise.Bool && tolerance > 0 && distance(t, a, b) <= tolerance*max(1, math.Abs(y))
 	}
 	if math.IsNaN(x) || math.IsNaN(y) {
 		return math.IsNaN(x) && math.IsNaN(y)
@@ -62,12 +60,49 @@ func close(x, y, tolerance float64, t edgewise.DataType) bool {
 	return x == y || math.Abs(x-y) <= tolerance*max(1, math.Abs(y))
 }
 
-// value reads one element; whole numbers above 2^53 lose digits, which only a message shows.
-func value(t edgewise.DataType, data []byte) float64 {
+func floating(t edgewise.DataType) bool {
+	return t == edgewise.FP16 || t == edgewise.BF16 || t == edgewise.FP32 || t == edgewise.FP64
+}
+
+// distance is how far two whole numbers are apart, exactly up to 2^53.
+func distance(t edgewise.DataType, a, b []byte) float64 {
+	x, y := whole(t, a), whole(t, b)
+	if signed(t) && int64(x) < int64(y) || !signed(t) && x < y {
+		x, y = y, x
+	}
+	return float64(x - y) // of signed numbers, too, as a difference without a sign
+}
+
+func signed(t edgewise.DataType) bool {
+	return t == edgewise.Int8 || t == edgewise.Int16 || t == edgewise.Int32 || t == edgewise.Int64
+}
+
+// whole reads a whole number; a signed one is extended to 64 bits.
+func whole(t edgewise.DataType, data []byte) uint64 {
 	var bits uint64
 	for i := len(data) - 1; i >= 0; i-- {
 		bits = bits<<8 | uint64(data[i])
 	}
+	if unused := 64 - 8*len(data); signed(t) {
+		return uint64(int64(bits<<unused) >> unused)
+	}
+	return bits
+}
+
+// shown is an element as a message has it, with all its digits.
+func shown(t edgewise.DataType, data []byte) string {
+	switch {
+	case floating(t):
+		return fmt.Sprint(value(t, data))
+	case signed(t):
+		return fmt.Sprint(int64(whole(t, data)))
+	}
+	return fmt.Sprint(whole(t, data))
+}
+
+// value reads one element; whole numbers above 2^53 lose digits, which only a message shows.
+func value(t edgewise.DataType, data []byte) float64 {
+	bits := whole(t, data)
 	switch t {
 	case edgewise.FP64:
 		return math.Float64frombits(bits)
@@ -77,14 +112,8 @@ func value(t edgewise.DataType, data []byte) float64 {
 		return float64(math.Float32frombits(uint32(bits) << 16))
 	case edgewise.FP16:
 		return half(uint16(bits))
-	case edgewise.Int8:
-		return float64(int8(bits))
-	case edgewise.Int16:
-		return float64(int16(bits))
-	case edgewise.Int32:
-		return float64(int32(bits))
-	case edgewise.Int64:
-		return float64(int64(binary.LittleEndian.Uint64(data)))
+	case edgewise.Int8, edgewise.Int16, edgewise.Int32, edgewise.Int64:
+		return float64(int64(bits))
 	}
 	return float64(bits)
 }

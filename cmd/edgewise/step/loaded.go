@@ -137,6 +137,9 @@ func (l *Loaded) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Re
 
 var _ edgewise.Inferer = (*Loaded)(nil)
 
+// Log returns the lines that the step has written since the last call.
+func (l *Loaded) Log() []string { return l.lines.take() }
+
 // run answers one request with the outputs named in want. The caller calls Free of the result.
 func (l *Loaded) run(ctx context.Context, req *edgewise.Request, want []string) (*edgewise.Result, error) {
 	result, err := l.instance.Run(edgewise.WithCall(ctx, edgewise.Call{Parameters: req.Parameters}), l.reshaped(req.Inputs), want)
