@@ -57,6 +57,18 @@ type Principal struct {
 	Rights  Rights   // what it may do
 	Models  []string // the models it may name, "*" at the end of one stands for anything; empty: all
 	Session string   // of a person: which session; empty otherwise
+
+	// Lifetime ends when this does not hold any more: the key was deleted, the session has ended, rights were taken away. Its cause
+	// is what the caller is told. Everything that is done for the caller ends with it. Nil: it holds for good.
+	Lifetime context.Context
+}
+
+// Revoked returns why p does not hold any more, nil while it does.
+func (p *Principal) Revoked() error {
+	if p == nil || p.Lifetime == nil || p.Lifetime.Err() == nil {
+		return nil
+	}
+	return context.Cause(p.Lifetime)
 }
 
 // Actor returns the name that stands in logs, such as "person:anna" or "local".

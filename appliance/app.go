@@ -59,6 +59,7 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 		work.Go(func() { a.watchdog(background, d.rest.Addr()) })
 	}
 	work.Go(func() { a.keep(background) })
+	work.Go(func() { a.accounts.Watch(background) })
 	work.Go(func() { a.watchOver(background) })
 	work.Go(func() { a.updates.run(background) })
 	var runtime sync.WaitGroup

@@ -393,7 +393,7 @@ func TestAnUpdateThatIsWrittenIsNotStoppedAndNotDoubled(t *testing.T) {
 	})
 }
 
-// listen reads the events of updates.
+// eventsOf reads the events of updates.
 func eventsOf(t *testing.T, h *running, v *visitor) <-chan admin.SystemUpdate {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,15 +45,24 @@ type key struct {
 	LastUsed    time.Time       `json:"last_used,omitzero"`
 
 	principal *edgewise.Principal // made once, for all requests
+	life      lifetime
 	running   int
 	tokens    tokens
 }
 
 func (k *key) ready() *key {
-	k.principal = &edgewise.Principal{Kind: "key", Name: k.Name, Rights: k.Rights, Models: k.Models}
+	k.principal = &edgewise.Principal{Kind: "key", Name: k.Name, Rights: k.Rights, Models: k.Models, Lifetime: k.life.context()}
 	k.tokens = tokens{}
 	return k
 }
+
+func (k *key) expired(now time.Time) bool { return !k.Expires.IsZero() && !now.Before(k.Expires) }
+
+func (k *key) expiry() error {
+	return unknown("API key " + k.Prefix + "... has expired at " + k.Expires.Format(time.RFC3339))
+}
+
+func (k *key) off() error { return unknown("API key " + k.Prefix + "... is switched off") }
 
 func (k *key) public() admin.Key {
 	return admin.Key{
@@ -179,6 +189,12 @@ func (a *Accounts) ChangeKey(id string, c admin.KeyChange, by *edgewise.Principa
 		return admin.Key{}, err
 	}
 	running := old.running
+	switch {
+	case k.Disabled:
+		k.life.over(k.off())
+	case k.Rights != old.Rights || !slices.Equal(k.Models, old.Models):
+		k.life.over(changed("API key " + k.Prefix + "..."))
+	}
 	*old = k
 	old.ready()
 	old.running = running
@@ -205,7 +221,12 @@ func (a *Accounts) DeleteKey(id string) error {
 	if hash, ok := unhex(k.Hash); ok {
 		delete(a.keys, hash)
 	}
+	k.life.over(revoked())
 	return nil
+}
+
+func revoked() error {
+	return unknown("this API key is not known here: it was revoked or belongs to another box")
 }
 
 func (a *Accounts) key(id string) (*key, error) {
@@ -233,11 +254,12 @@ func (a *Accounts) Bearer(secret string, loopback bool) (p *edgewise.Principal, 
 	k := a.keys[digest(secret)]
 	switch {
 	case k == nil:
-		return nil, nil, unknown("this API key is not known here: it was revoked or belongs to another box")
+		return nil, nil, revoked()
 	case k.Disabled:
-		return nil, nil, unknown("API key " + k.Prefix + "... is switched off")
-	case !k.Expires.IsZero() && !now.Before(k.Expires):
-		return nil, nil, unknown("API key " + k.Prefix + "... has expired at " + k.Expires.Format(time.RFC3339))
+		return nil, nil, k.off()
+	case k.expired(now):
+		k.life.over(k.expiry())
+		return nil, nil, k.expiry()
 	}
 	if err := k.admit(now); err != nil {
 		return nil, nil, err
@@ -275,6 +297,7 @@ func (a *Accounts) LocalToken() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.local = digest(secret)
+	a.localLife.over(unknown("the local token has changed"))
 	return secret
 }
 
@@ -287,5 +310,5 @@ func (a *Accounts) localPrincipal(secret string, loopback bool) (*edgewise.Princ
 	if !loopback {
 		return nil, edgewise.Errorf("auth.local", edgewise.Denied, "the local token is taken from the box itself only, not over the network: make an API key instead")
 	}
-	return &edgewise.Principal{Kind: "local", Rights: edgewise.AllRights}, nil
+	return &edgewise.Principal{Kind: "local", Rights: edgewise.AllRights, Lifetime: a.localLife.context()}, nil
 }

@@ -25,6 +25,7 @@ type session struct {
 	Used      time.Time `json:"used"`
 	Confirmed time.Time `json:"confirmed"` // when the password was given last
 	saved     time.Time // what of Used is stored
+	life      lifetime
 }
 
 // Caller is where a request comes from.
@@ -128,10 +129,14 @@ func (a *Accounts) sweep(now time.Time) error {
 		if !a.live(s, now) {
 			ended = append(ended, s.ID)
 			delete(a.sessions, hash)
+			s.life.over(over())
 		}
 	}
 	return a.remove(sessionsBucket, ended...)
 }
+
+// over is the cause of the end of what a session does when the session ends.
+func over() error { return unknown("the session has ended: log in again") }
 
 // dropOldest makes room for one more session of a user. a.mu is held.
 func (a *Accounts) dropOldest(user string) error {
@@ -153,6 +158,7 @@ func (a *Accounts) end(s *session) error {
 	if hash, ok := unhex(s.Hash); ok {
 		delete(a.sessions, hash)
 	}
+	s.life.over(over())
 	return a.remove(sessionsBucket, s.ID)
 }
 
@@ -163,6 +169,7 @@ func (a *Accounts) endSessions(user, but string) error {
 		if fold(s.User) == fold(user) && s.ID != but {
 			ended = append(ended, s.ID)
 			delete(a.sessions, hash)
+			s.life.over(over())
 		}
 	}
 	return a.remove(sessionsBucket, ended...)
@@ -175,7 +182,7 @@ func (a *Accounts) Person(token string) (*edgewise.Principal, error) {
 	defer a.mu.Unlock()
 	s := a.sessions[digest(token)]
 	if s == nil || !a.live(s, now) {
-		return nil, unknown("the session has ended: log in again")
+		return nil, over()
 	}
 	u := a.users[fold(s.User)]
 	if u == nil || u.Disabled {
@@ -187,7 +194,7 @@ func (a *Accounts) Person(token string) (*edgewise.Principal, error) {
 		a.saveSession(s)
 	}
 	rights, _ := role(u.Role)
-	return &edgewise.Principal{Kind: "person", Name: u.Name, Rights: rights, Session: s.ID}, nil
+	return &edgewise.Principal{Kind: "person", Name: u.Name, Rights: rights, Session: s.ID, Lifetime: s.life.context()}, nil
 }
 
 // saveSession stores when a session was used last. What fails here fails again where it matters. a.mu is held.

@@ -121,8 +121,19 @@ func (a *Accounts) ChangeUser(name string, c admin.UserChange) (admin.User, erro
 	a.users[fold(name)] = &u
 	if hash != "" || u.Disabled {
 		err = a.endSessions(u.Name, "")
+	} else if u.Role != old.Role {
+		a.changeSessions(u.Name)
 	}
 	return u.public(), err
+}
+
+// changeSessions ends what goes on in the sessions of a user, whose role has changed. a.mu is held.
+func (a *Accounts) changeSessions(user string) {
+	for _, s := range a.sessions {
+		if fold(s.User) == fold(user) {
+			s.life.over(changed("the role of the account"))
+		}
+	}
 }
 
 // DeleteUser deletes a user and ends the sessions. Errors: NotFound, Conflict for the last admin.

@@ -60,17 +60,15 @@ func (s *Server) authorize(ctx context.Context, info *tap.Info) (context.Context
 	if p, ok := peer.FromContext(ctx); ok {
 		from = p.Addr
 	}
-	who, done, err := s.deps.Authorize(secret, from)
+	call, caller, err := s.enter(ctx, secret, from, info.FullMethodName == inference.GRPCInferenceService_ModelStreamInfer_FullMethodName)
 	if err != nil {
 		return ctx, err
 	}
-	if done != nil {
-		context.AfterFunc(ctx, done) // the call's context ends with the call, however that ends
+	if caller.Rights&need == 0 {
+		leave(call) // the transport does not end the context of a call that is refused here
+		return ctx, lacking("grpcapi.authorize", caller, need)
 	}
-	if who.Rights&need == 0 {
-		return ctx, lacking("grpcapi.authorize", who, need)
-	}
-	return edgewise.WithPrincipal(ctx, who), nil
+	return call, nil
 }
 
 // lacking says which right is missing.

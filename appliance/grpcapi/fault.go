@@ -41,7 +41,8 @@ func (s *Server) fail(method string, err error) error {
 // unary stands around every call with one request: it counts, translates errors and survives panics.
 func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 	defer func() {
-		err = s.ended(info.FullMethod, recover(), err)
+		err = s.ended(ctx, info.FullMethod, recover(), err)
+		leave(ctx)
 	}()
 	if err := s.allowed(ctx, info.FullMethod); err != nil {
 		return nil, err
@@ -56,7 +57,8 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 // streaming stands around every call with a stream.
 func (s *Server) streaming(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 	defer func() {
-		err = s.ended(info.FullMethod, recover(), err)
+		err = s.ended(stream.Context(), info.FullMethod, recover(), err)
+		leave(stream.Context())
 	}()
 	if err := s.allowed(stream.Context(), info.FullMethod); err != nil {
 		return err
@@ -65,9 +67,11 @@ func (s *Server) streaming(srv any, stream grpc.ServerStream, info *grpc.StreamS
 }
 
 // ended accounts for a call and returns what the client is told.
-func (s *Server) ended(method string, panicked any, err error) error {
+func (s *Server) ended(ctx context.Context, method string, panicked any, err error) error {
 	if panicked != nil {
 		err = s.panicked(method, panicked)
+	} else if why := edgewise.PrincipalOf(ctx).Revoked(); why != nil && err != nil {
+		err = why
 	}
 	err = s.fail(method, err)
 	s.calls.count(method, status.Code(err))

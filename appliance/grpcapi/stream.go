@@ -34,6 +34,9 @@ type pending struct {
 // stream answers ModelStreamInfer: requests run side by side, answers leave in the order of the requests.
 func (s *Server) stream(stream grpc.ServerStream) error {
 	ctx, cancel := context.WithCancel(stream.Context())
+	if p := edgewise.PrincipalOf(ctx); p != nil && p.Lifetime != nil {
+		defer context.AfterFunc(p.Lifetime, cancel)()
+	}
 	r := &reader{server: s, stream: stream, queue: make(chan *pending, maxPending), ended: make(chan error, 1)}
 	s.work.Go(func() { r.read(ctx) })
 	defer func() {
@@ -57,6 +60,8 @@ func (s *Server) stream(stream grpc.ServerStream) error {
 			if err := s.answer(stream, p, strict); err != nil {
 				return err
 			}
+		case <-ctx.Done():
+			return ctx.Err()
 		case <-s.draining:
 			return s.finish(stream, r, strict)
 		}
@@ -149,6 +154,10 @@ func (r *reader) read(ctx context.Context) {
 func (r *reader) start(ctx context.Context, in *received) *pending {
 	p := &pending{done: make(chan struct{})}
 	req, err := r.parse(ctx, in)
+	ended := once(nil)
+	if err == nil {
+		ended, err = admissionOf(ctx).message()
+	}
 	if err != nil {
 		p.id, p.err = req.ID, err
 		in.release()
@@ -160,6 +169,7 @@ func (r *reader) start(ctx context.Context, in *received) *pending {
 	place.Take()
 	r.server.work.Go(func() {
 		defer close(p.done)
+		defer ended()
 		defer in.release()
 		defer place.Leave()
 		defer func() {

@@ -157,28 +157,15 @@ func (s *Server) events(c *fiber.Ctx) error {
 	c.Set(fiber.HeaderContentType, "text/event-stream")
 	c.Set(fiber.HeaderCacheControl, "no-store")
 	c.Set("X-Accel-Buffering", "no")
-	stillThere, socket := s.stillThere(c), connOf(c.Context()).Conn
+	client := connOf(c.Context())
 	c.Context().SetBodyStreamWriter(func(w *bufio.Writer) {
 		defer l.Close()
-		s.stream(w, l, gap, stillThere, func() bool { return left(socket) })
+		s.stream(w, l, gap, func() bool { return client.revoked() != nil }, func() bool { return left(client.Conn) })
 	})
 	return nil
 }
 
-// stillThere returns what tells whether who asks may still listen: a session may end while its stream is open.
-func (s *Server) stillThere(c *fiber.Ctx) func() bool {
-	if s.deps.Accounts == nil || s.deps.Open || who(c).Kind != "person" {
-		return func() bool { return true }
-	}
-	token := string(c.Request().Header.Cookie(s.cookieName(c.Context())))
-	rights := who(c).Rights
-	return func() bool {
-		p, err := s.deps.Accounts.Person(token)
-		return err == nil && p.Rights == rights
-	}
-}
-
-func (s *Server) stream(w *bufio.Writer, l Listening, gap bool, stillThere, left func() bool) {
+func (s *Server) stream(w *bufio.Writer, l Listening, gap bool, revoked, left func() bool) {
 	say := func(id uint64, topic string, data []byte) bool {
 		if id > 0 {
 			_, _ = fmt.Fprintf(w, "id: %d\n", id)
@@ -195,7 +182,7 @@ func (s *Server) stream(w *bufio.Writer, l Listening, gap bool, stillThere, left
 	pinged := time.Now()
 	for {
 		e, ok, ended := l.Next(max(time.Millisecond, min(lookTime, pingTime-time.Since(pinged))))
-		if ended || !ok && left() || ok && !say(e.ID, e.Topic, e.Data) {
+		if ended || revoked() || !ok && left() || ok && !say(e.ID, e.Topic, e.Data) {
 			return
 		}
 		if l.Missed() && !say(0, "gap", []byte("{}")) {
@@ -203,7 +190,7 @@ func (s *Server) stream(w *bufio.Writer, l Listening, gap bool, stillThere, left
 		}
 		if time.Since(pinged) >= pingTime {
 			pinged = time.Now()
-			if !stillThere() || !say(0, "ping", now()) {
+			if !say(0, "ping", now()) {
 				return
 			}
 		}

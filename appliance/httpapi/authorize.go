@@ -94,7 +94,11 @@ func (s *Server) authorize(ctx *fasthttp.RequestCtx, r *state) error {
 
 // close ends a request that is answered.
 func (s *Server) close(ctx *fasthttp.RequestCtx, r *state) {
-	if r.done != nil {
+	switch {
+	case r.done == nil:
+	case ctx.Response.IsBodyStream():
+		connOf(ctx).held.done.Store(&r.done) // the request goes on while its answer is written
+	default:
 		r.done()
 	}
 	s.audit(ctx, r)

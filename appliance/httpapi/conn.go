@@ -3,6 +3,7 @@ package httpapi
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net"
 	"runtime"
 	"sync"
@@ -32,10 +33,10 @@ type listener struct {
 	conns map[*conn]struct{}
 }
 
-func newListener(ln net.Listener, cfg Config, deps Deps) *listener {
+func newListener(ln net.Listener, cfg Config, budget *listen.Budget, log *slog.Logger) *listener {
 	return &listener{
 		Listener: listen.New(ln, listen.Options{
-			Max: cfg.MaxConnections, Key: "http.max_connections", Budget: deps.Budget, Refuse: refuseConnection, Log: deps.Log,
+			Max: cfg.MaxConnections, Key: "http.max_connections", Budget: budget, Refuse: refuseConnection, Log: log,
 		}),
 		writeTimeout: cfg.WriteTimeout,
 		conns:        make(map[*conn]struct{}),
@@ -106,6 +107,7 @@ type conn struct {
 	broken   error                 // what the last Read failed with; the libraries above lose it
 	answered bool                  // whether something was written since the last Read
 	waiting  waiting
+	held     held
 	state    state // of the request in progress
 	reads    deadline
 	writes   deadline
@@ -129,6 +131,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 	if c.answered {
 		c.answered = false
+		c.letGo()
 		runtime.Gosched() // its next request is rarely there yet: others first, who may have theirs
 	}
 	n, err := c.Conn.Read(p)
@@ -167,9 +170,12 @@ func (c *conn) Close() error {
 		c.drain()
 	}
 	c.waiting.gone()
+	if h := c.held.last.Load(); h != nil {
+		h.stop()
+	}
+	c.letGo()
 	c.listener.forget(c)
-	err := c.counted.Close()
-	return err
+	return c.counted.Close()
 }
 
 // drain says goodbye and reads what the client still sends, within bounds.

@@ -54,6 +54,7 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 		s.turnAway(ctx, err)
 		return
 	}
+	connOf(ctx).hold(r.caller)
 	r.body = s.newStream(ctx)
 	if r.stream {
 		s.answer(ctx, r)
@@ -74,6 +75,9 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, r *state) {
 	c := s.app.AcquireCtx(ctx)
 	defer s.app.ReleaseCtx(c)
 	if err := r.handler(c); err != nil {
+		if why := connOf(ctx).revoked(); why != nil {
+			err = why
+		}
 		s.writeError(ctx, err)
 	}
 	if r.isAdministration() {

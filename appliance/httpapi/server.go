@@ -150,7 +150,7 @@ func (s *Server) addRoutes() {
 // Serve answers requests from ln until Shutdown is called, and then returns nil; it closes ln. It may be called for
 // several listeners at once. Errors: Conflict after Shutdown, Internal when ln fails.
 func (s *Server) Serve(ln net.Listener) error {
-	l := newListener(ln, s.cfg, s.deps)
+	l := newListener(ln, s.cfg, s.deps.Budget, s.deps.Log)
 	s.mu.Lock()
 	closing := s.closing
 	if !closing {

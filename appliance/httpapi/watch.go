@@ -25,7 +25,7 @@ type waiting struct {
 	mu     sync.Mutex // guards the fields below
 	parent context.Context
 	ctx    context.Context // of parent; ends when the client goes away. Kept for the next request with the same parent
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 }
 
 // watch returns a context that ends with parent, and when the client closes its connection or its side of it. The socket
@@ -35,10 +35,10 @@ func (c *conn) watch(parent context.Context) context.Context {
 	w.mu.Lock()
 	if w.parent != parent {
 		if w.cancel != nil {
-			w.cancel()
+			w.cancel(nil)
 		}
 		w.parent = parent
-		w.ctx, w.cancel = context.WithCancel(parent)
+		w.ctx, w.cancel = context.WithCancelCause(parent)
 	}
 	ctx := w.ctx
 	w.mu.Unlock()
@@ -49,12 +49,16 @@ func (c *conn) watch(parent context.Context) context.Context {
 // unwatch ends what watch began.
 func (c *conn) unwatch() { c.waiting.turn.Add(1) }
 
-// gone ends the context of the request in progress.
-func (w *waiting) gone() {
+// gone ends the context of the request in progress, whose client has left.
+func (w *waiting) gone() { w.end(nil) }
+
+// end ends the context of the request in progress. The next one has another.
+func (w *waiting) end(cause error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.cancel != nil {
-		w.cancel()
+		w.cancel(cause)
+		w.parent, w.cancel = nil, nil
 	}
 }
 

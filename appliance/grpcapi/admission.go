@@ -1,0 +1,89 @@
+package grpcapi
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// admission is what a call was let in with. It ends once, with the call at the latest.
+type admission struct {
+	authorize func() (*edgewise.Principal, func(), error) // anew, for one more message
+	done      func()                                      // the request that the call was counted as has ended
+	end       func()                                      // the call has ended
+	used      bool                                        // whether the call's own count has stood for a message; owned by the reader
+}
+
+type admissionKey struct{}
+
+func admissionOf(ctx context.Context) *admission {
+	a, _ := ctx.Value(admissionKey{}).(*admission)
+	return a
+}
+
+// revokeGrace is how long a stream may go on whose caller was revoked, to end with a status that says so. The library writes one of its
+// own when the context of a stream ends.
+const revokeGrace = 500 * time.Millisecond
+
+// enter authorizes a call. The context that it returns carries the caller, and ends when the caller is revoked.
+func (s *Server) enter(ctx context.Context, secret string, from net.Addr, streams bool) (context.Context, *edgewise.Principal, error) {
+	authorize := func() (*edgewise.Principal, func(), error) { return s.deps.Authorize(secret, from) }
+	caller, done, err := authorize()
+	if err != nil {
+		return ctx, nil, err
+	}
+	stop := func() bool { return true }
+	call, cancel := context.WithCancelCause(edgewise.WithPrincipal(ctx, caller))
+	if caller.Lifetime != nil {
+		stop = context.AfterFunc(caller.Lifetime, func() {
+			if streams {
+				time.AfterFunc(revokeGrace, func() { cancel(caller.Revoked()) })
+			} else {
+				cancel(caller.Revoked())
+			}
+		})
+	}
+	a := &admission{authorize: authorize, done: once(done)}
+	a.end = sync.OnceFunc(func() {
+		stop()
+		a.done()
+	})
+	context.AfterFunc(ctx, func() { // the transport's context ends with the call, however that ends
+		a.end()
+		cancel(nil)
+	})
+	return context.WithValue(call, admissionKey{}, a), caller, nil
+}
+
+// once makes of a function, which may be nil, one that does nothing the second time.
+func once(f func()) func() {
+	if f == nil {
+		return func() {}
+	}
+	return sync.OnceFunc(f)
+}
+
+// leave ends what enter began, before the client has its answer: its next call finds room.
+func leave(ctx context.Context) {
+	if a := admissionOf(ctx); a != nil {
+		a.end()
+	}
+}
+
+// message admits one message of a stream like a call of its own: it counts against the rate and the concurrency of the caller. The
+// admission of the stream stands for the first one. The caller calls done when the message is answered. Errors: those of
+// Deps.Authorize.
+func (a *admission) message() (done func(), err error) {
+	if a == nil {
+		return once(nil), nil
+	}
+	if !a.used {
+		a.used = true
+		return a.done, nil
+	}
+	_, done, err = a.authorize()
+	return once(done), err
+}
