@@ -64,7 +64,7 @@ type Accounts struct {
 	askers       map[string]*asker // by the folded name of the person
 	local        [sha256.Size]byte // of the local token; zero: there is none
 	localLife    lifetime
-	head         string            // hash of the last line of the audit log
+	head         string // hash of the last line of the audit log
 	auditing     sync.Mutex
 }
 
