@@ -194,7 +194,7 @@ func (s *Sequences) await(c *turn, key sequenceKey) error {
 			}
 			return nil
 		case <-expired:
-			s.table.overdue(c, time.Now()) // a later request of the sequence that allows more time looks for itself
+			s.table.overdue(c, time.Now())
 			expired = nil
 		case <-c.call.ctx.Done():
 			if s.table.withdraw(c) {

@@ -236,45 +236,39 @@ func TestTimeInTheBacklog(t *testing.T) {
 			t.Errorf("waited %v", waited)
 		}
 		p.ask(goes(3), 1, 0).fails(t, edgewise.Invalid, startFlag)
-		extended, later := p.ask(starts(4), 1, 100*time.Millisecond), p.ask(goes(4), 1, 300*time.Millisecond)
-		time.Sleep(200 * time.Millisecond)
-		extended.waits(t)
-		later.fails(t, edgewise.Unavailable, over)
-		extended.fails(t, edgewise.Unavailable, over)
-		if waited := time.Since(begin); waited != 400*time.Millisecond {
+		hasty, behind = p.ask(starts(4), 1, 200*time.Millisecond), p.ask(goes(4), 1, 300*time.Millisecond)
+		time.Sleep(50 * time.Millisecond)
+		hastier := p.ask(goes(4), 1, 50*time.Millisecond)
+		hasty.fails(t, edgewise.Unavailable, over)
+		behind.fails(t, edgewise.Unavailable, over)
+		hastier.fails(t, edgewise.Unavailable, over)
+		if waited := time.Since(begin); waited != 200*time.Millisecond {
 			t.Errorf("waited %v", waited)
 		}
+		p.ask(goes(4), 1, 0).fails(t, edgewise.Invalid, startFlag)
 		patient.waits(t)
 		p.say(ends(1), 7, 31*36+7)
 		patient.says(t, 31+1)
 	})
 }
 
-// TestTimeInTheBacklogAfterAWithdrawal takes the request back that allowed its sequence more time.
+// TestTimeInTheBacklogAfterAWithdrawal takes the request back that allowed its sequence the least time.
 func TestTimeInTheBacklogAfterAWithdrawal(t *testing.T) {
-	const over = "timeout of the corresponding sequence has been expired"
-	for _, tt := range []struct {
-		name          string
-		leaves, fails time.Duration
-	}{{"while there is time", 50 * time.Millisecond, 100 * time.Millisecond}, {"when it is over", 200 * time.Millisecond, 200 * time.Millisecond}} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p := play(t, &hasher{}, hashModel(0, nil), Config{MaxQueue: 9})
-				defer p.close()
-				p.say(starts(1), 5, 31+5)
-				begin := time.Now()
-				hasty, later := p.ask(starts(2), 1, 100*time.Millisecond), p.ask(goes(2), 1, time.Hour)
-				time.Sleep(tt.leaves)
-				later.cancel()
-				later.fails(t, edgewise.Canceled, "context canceled")
-				hasty.fails(t, edgewise.Unavailable, over)
-				if waited := time.Since(begin); waited != tt.fails {
-					t.Errorf("waited %v", waited)
-				}
-				p.say(ends(1), 7, 31*36+7)
-			})
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		p := play(t, &hasher{}, hashModel(0, nil), Config{MaxQueue: 9})
+		defer p.close()
+		p.say(starts(1), 5, 31+5)
+		begin := time.Now()
+		patient, hasty := p.ask(starts(2), 1, 300*time.Millisecond), p.ask(goes(2), 1, 100*time.Millisecond)
+		time.Sleep(50 * time.Millisecond)
+		hasty.cancel()
+		hasty.fails(t, edgewise.Canceled, "context canceled")
+		patient.fails(t, edgewise.Unavailable, "timeout of the corresponding sequence has been expired")
+		if waited := time.Since(begin); waited != 300*time.Millisecond {
+			t.Errorf("waited %v", waited)
+		}
+		p.say(ends(1), 7, 31*36+7)
+	})
 }
 
 // TestCanceledRequestEndsItsSequence cancels one in the middle: what came before is answered, what comes after is not.

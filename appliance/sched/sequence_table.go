@@ -160,9 +160,7 @@ func (t *sequenceTable) append(s *sequence, c *turn) {
 		t.lastOf(s)
 	}
 	if !s.seated {
-		if timeout := c.call.request.Timeout; timeout > 0 {
-			s.expires = c.arrived.Add(timeout)
-		}
+		s.limit(c)
 		t.seat()
 		return
 	}
@@ -225,7 +223,7 @@ func (t *sequenceTable) withdraw(c *turn) bool {
 			copy(c.of.queue[i:], c.of.queue[i+1:])
 			c.of.queue = c.of.queue[:len(c.of.queue)-1]
 			t.cut(c.of, i)
-			t.renew(c.of, time.Now())
+			c.of.renew()
 			t.settle(c.of)
 			return true
 		}
@@ -276,33 +274,28 @@ func (t *sequenceTable) overdue(c *turn, now time.Time) (settled bool) {
 	if now.Before(s.expires) {
 		return false
 	}
-	t.lapse(s)
-	t.drop(s)
-	return true
-}
-
-// lapse fails all requests of a sequence whose time in the backlog is over.
-func (t *sequenceTable) lapse(s *sequence) {
 	for _, waiting := range s.queue {
 		t.fail(waiting, errSequenceTimeout)
 	}
 	s.queue = nil
+	t.drop(s)
+	return true
 }
 
-// renew makes the time of a sequence in the backlog what the requests that are left allow: one may have gone for which the others
-// have let their own time pass.
-func (t *sequenceTable) renew(s *sequence, now time.Time) {
-	if s.seated {
-		return
+// limit notes how long c may wait. The time of a sequence in the backlog is over with that of its first request to run out
+// of time, as in Triton.
+func (s *sequence) limit(c *turn) {
+	timeout := c.call.request.Timeout
+	if until := c.arrived.Add(timeout); timeout > 0 && (s.expires.IsZero() || until.Before(s.expires)) {
+		s.expires = until
 	}
+}
+
+// renew makes the time of a sequence in the backlog what the requests that are left allow.
+func (s *sequence) renew() {
 	s.expires = time.Time{}
 	for _, c := range s.queue {
-		if timeout := c.call.request.Timeout; timeout > 0 {
-			s.expires = c.arrived.Add(timeout)
-		}
-	}
-	if !s.expires.IsZero() && !now.Before(s.expires) {
-		t.lapse(s)
+		s.limit(c)
 	}
 }
 

@@ -195,3 +195,46 @@ func pipelined(t *testing.T, b *box, model string, id int) bool {
 	}
 	return true
 }
+
+// TestATimeoutInTheBacklogIsThatOfTheWholeSequence sends a sequence for which there is no slot in one stream.
+func TestATimeoutInTheBacklogIsThatOfTheWholeSequence(t *testing.T) {
+	t.Parallel()
+	b := serveReady(t, t.TempDir(), "--import", sequenceRepository(t, map[string]string{"one": sequenceConfig(1, "") + "instance_group { count: 1 }"}))
+	if _, _, err := b.add("one", edgewise.Sequence{ID: 1, Start: true}, 5); err != nil {
+		t.Fatal(err)
+	}
+	connection, err := grpc.NewClient(b.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = connection.Close() }()
+	stream, err := inference.NewGRPCInferenceServiceClient(connection).ModelStreamInfer(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	send := func(k int) {
+		req := orderRequest("one", 2, k)
+		req.Parameters["timeout"] = &inference.InferParameter{ParameterChoice: &inference.InferParameter_Int64Param{Int64Param: 300_000}}
+		if err := stream.Send(req); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fails := func(want string) {
+		t.Helper()
+		if r, err := stream.Recv(); err != nil || !strings.Contains(r.ErrorMessage, want) {
+			t.Errorf("got %v, %v, want %s", r, err, want)
+		}
+	}
+	for k := range 3 {
+		send(k)
+	}
+	for range 3 {
+		fails("timeout of the corresponding sequence has been expired")
+	}
+	send(3)
+	fails("inference request for sequence 2 to model 'one' must specify the START flag on the first request of the sequence")
+	if _, _, err := b.add("one", edgewise.Sequence{ID: 1, End: true}, 5); err != nil {
+		t.Error(err)
+	}
+	b.stop()
+}
