@@ -91,6 +91,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		store: a.store, locks: newLocks(), cache: cache.New(int64(c.Engine.ResponseCacheBytes)), logger: logger.With("part", "library"),
 		config: libraryConfig{
 			Backends: []edgewise.Backend{newIsolation(a.onnx, c, a.devices, logger), a.steps}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue,
+			Hold:    sched.Hold{Queued: c.Engine.TestQueued, Backlog: c.Engine.TestBacklog},
 			Limiter: limiter(c), States: sched.NewStateBudget(int64(c.Engine.SequenceStateBytes)), CoreCount: cores(c), Cores: budget, GPUs: a.devices.usable, GPUMemory: newGPUMemory(a.devices.usable, logger), Slowed: a.devices.slowed, Pictures: newPictureTakers(), Gap: c.Engine.SwapWithoutRoom == config.SwapGap,
 		},
 	}

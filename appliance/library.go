@@ -41,6 +41,7 @@ type libraryConfig struct {
 	Backends []edgewise.Backend
 	Defaults modelconfig.Defaults
 	MaxQueue int
+	Hold     sched.Hold // for tests: until when models run nothing
 	// CoreCount is how many cores there are for models, Cores the budget that hands them out.
 	CoreCount int
 	Cores     *sched.Cores

@@ -140,7 +140,10 @@ type beforehand struct {
 func (l *library) schedule(v *edgewise.Version, instance edgewise.Instance, p placement, b beforehand, dir string) (scheduler, error) {
 	config := sched.Config{
 		Lanes: p.lanes, Cores: p.cores, Threads: p.threads, Wide: p.wide, Claim: b.claim, Padding: b.padding, Proof: b.proof,
-		MaxQueue: l.config.MaxQueue, Logger: l.logger,
+		MaxQueue: l.config.MaxQueue, Hold: l.config.Hold, Logger: l.logger,
+	}
+	if l.config.Hold != (sched.Hold{}) {
+		l.logger.Warn("a test holds requests back (engine.test_queued, engine.test_backlog)", "model", v.ID.String(), "until", config.Hold)
 	}
 	if v.Model.SequenceBatching == nil {
 		return plain{sched.New(v, instance, config)}, nil

@@ -185,6 +185,8 @@ type Wasm struct {
 // Engine bounds loading and running.
 type Engine struct {
 	MaxQueue            int           `json:"max_queue"`
+	TestQueued          int           `json:"test_queued"`
+	TestBacklog         int           `json:"test_backlog"`
 	RequestTimeout      time.Duration `json:"request_timeout"`
 	LoadTimeout         time.Duration `json:"load_timeout"`
 	LoadConcurrency     int           `json:"load_concurrency"`

@@ -258,6 +258,7 @@ func TestEveryLimitIsKept(t *testing.T) {
 		{"wasm.run_timeout", "1ms", "25h"},
 		{"wasm.cache_bytes", "1MiB", "1023KiB"},
 		{"engine.max_queue", "1048576", "1048577"},
+		{"engine.test_queued", "1048576", "1048577"}, {"engine.test_backlog", "1048576", "1048577"},
 		{"engine.request_timeout", "0s", "-1s"},
 		{"engine.load_timeout", "1s", "999ms"},
 		{"engine.load_concurrency", "64", "65"},
@@ -383,4 +384,15 @@ func TestWhatIsWrittenIsReadBack(t *testing.T) {
 			t.Fatal(diff)
 		}
 	})
+}
+
+func TestTritonsVariablesStandForKeys(t *testing.T) {
+	env := []string{"TRITONSERVER_DELAY_SCHEDULER=4", "TRITONSERVER_BACKLOG_DELAY_SCHEDULER=2", "TRITONSERVER_OTHER=x", "EDGEWISE_ENGINE_TEST_BACKLOG=3"}
+	c, err := Load(Options{Env: env})
+	if err != nil || c.Engine.TestQueued != 4 || c.Engine.TestBacklog != 3 {
+		t.Errorf("got %d and %d, %v", c.Engine.TestQueued, c.Engine.TestBacklog, err)
+	}
+	if _, err := Load(Options{Env: []string{"TRITONSERVER_DELAY_SCHEDULER=x"}}); err == nil {
+		t.Error("a value that is no number is taken")
+	}
 }

@@ -135,6 +135,8 @@ var rows = []row{
 	{"wasm.cache_bytes", "bytes", size(MiB, TiB), "Disk for compiled steps, below data_dir; beyond it the oldest are removed and compiled again when they are loaded.", func(c *Config) any { return &c.Wasm.CacheBytes }},
 
 	{"engine.max_queue", "requests", count(1, 1<<20), "Requests that may wait for one model; beyond it requests are answered with busy. A model's max_queue_size can lower it.", func(c *Config) any { return &c.Engine.MaxQueue }},
+	{"engine.test_queued", "requests", count(0, 1<<20), "For tests of batching, never for service: each model that batches runs nothing until so many requests wait for it; then it runs as ever. Also TRITONSERVER_DELAY_SCHEDULER. 0: nothing waits.", func(c *Config) any { return &c.Engine.TestQueued }},
+	{"engine.test_backlog", "requests", count(0, 1<<20), "Beside engine.test_queued, for models with sequences and the strategy direct: until so many requests of sequences without a slot wait, too. Also TRITONSERVER_BACKLOG_DELAY_SCHEDULER.", func(c *Config) any { return &c.Engine.TestBacklog }},
 	{"engine.request_timeout", "duration", durationOrZero(time.Millisecond, 24*time.Hour), "Longest wait and run of one request together. 0: no bound beside the client's own.", func(c *Config) any { return &c.Engine.RequestTimeout }},
 	{"engine.load_timeout", "duration", duration(time.Second, 24*time.Hour), "Longest load of one version, warm-up included; after it the load has failed.", func(c *Config) any { return &c.Engine.LoadTimeout }},
 	{"engine.load_concurrency", "loads", count(1, 64), "Versions that are loaded at the same time; each takes cores and memory from the models that serve.", func(c *Config) any { return &c.Engine.LoadConcurrency }},

@@ -109,15 +109,32 @@ func readFile(file string, c *Config) error {
 	return doc.Decode(c, document.Schema{Name: "the configuration"})
 }
 
-// variables returns those of the environment that begin with envPrefix.
+// tritonVariable returns our name of an environment variable of Triton's; "" when it stands for no key.
+func tritonVariable(name string) string {
+	switch name {
+	case "TRITONSERVER_DELAY_SCHEDULER":
+		return variable("engine.test_queued")
+	case "TRITONSERVER_BACKLOG_DELAY_SCHEDULER":
+		return variable("engine.test_backlog")
+	}
+	return ""
+}
+
+// variables returns those of the environment that begin with envPrefix, and those of Triton's that stand for a key, under
+// our names. Where both are there ours goes first.
 func variables(environ []string) map[string]string {
-	env := map[string]string{}
+	env, triton := map[string]string{}, map[string]string{}
 	for _, entry := range environ {
-		if name, value, ok := strings.Cut(entry, "="); ok && strings.HasPrefix(name, envPrefix) {
+		name, value, ok := strings.Cut(entry, "=")
+		switch {
+		case ok && strings.HasPrefix(name, envPrefix):
 			env[name] = value
+		case ok && tritonVariable(name) != "":
+			triton[tritonVariable(name)] = value
 		}
 	}
-	return env
+	maps.Copy(triton, env)
+	return triton
 }
 
 func fromEnv(c *Config, name, value string) error {

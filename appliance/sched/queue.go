@@ -35,6 +35,7 @@ type queue struct {
 	order  *order // nil: answers leave as they come
 	lanes  lanes
 	closed bool
+	held   int // jobs for which a test waits before the first one leaves
 	counts [edgewise.CloseReasons]uint64
 }
 
@@ -130,6 +131,9 @@ func (q *queue) pass() bool {
 
 // plan asks the former. It leaves the jobs that it considered in l.jobs.
 func (q *queue) plan(l *lane) plan {
+	if q.holds() {
+		return plan{}
+	}
 	m := moment{single: q.single.Load(), ending: q.closed, delay: q.former.delay}
 	if q.former.auto {
 		q.load.forget(q.first(), q.pace.read())

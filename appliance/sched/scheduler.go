@@ -23,6 +23,7 @@ type Config struct {
 	Padding  *Padding // of requests that run together; nil: none
 	Proof    *Proof   // of whether requests may run together; nil: the configuration says that they may
 	MaxQueue int      // requests that wait; one more is refused as Busy. A model's own max_queue_size goes first
+	Hold     Hold     // for tests; zero: nothing is held back
 	Logger   *slog.Logger
 }
 
@@ -46,6 +47,7 @@ type Scheduler struct {
 	account *account
 	width   width
 	claim   *Claim
+	hold    int            // requests for which the queue waits once the version is warm
 	guest   bool           // runs may ask other models
 	lanes   sync.WaitGroup // running lanes
 	lent    sync.WaitGroup // results whose memory belongs to the instance
@@ -63,6 +65,7 @@ func New(v *edgewise.Version, instance edgewise.Instance, c Config) *Scheduler {
 		version: v, instance: instance, checker: newChecker(v.Model), padding: c.Padding, ragged: newRagged(v.Model), policies: policies,
 		queue: newQueue(v.Model, policies, c.MaxQueue), jobs: newJobs(), measured: newMeter(), logger: c.Logger,
 		account: c.Cores.open(c.Threads), claim: c.Claim, proof: c.Proof,
+		hold: c.Hold.Queued,
 	}
 	s.judge()
 	if s.account != nil {
@@ -192,6 +195,9 @@ func (s *Scheduler) Warm(ctx context.Context, requests []*edgewise.Request) erro
 	s.try(ctx)
 	s.measured.reset()
 	s.queue.reset()
+	if s.version.Model.DynamicBatching != nil {
+		s.queue.hold(s.hold)
+	}
 	return nil
 }
 

@@ -33,6 +33,7 @@ type Sequences struct {
 	logger   *slog.Logger
 	lent     sync.WaitGroup // responses whose memory is shared by the requests of a round
 	spare    atomic.Int64   // rows that ran without a request
+	hold     Hold           // of the table, once the version is warm
 }
 
 var (
@@ -65,7 +66,7 @@ func NewSequences(v *edgewise.Version, instance edgewise.Instance, c Config, sc 
 	c.MaxQueue = math.MaxInt // what is queued there has a slot, so it is bounded already
 	s := &Sequences{
 		version: v, runs: New(&plain, instance, c), checker: newChecker(v.Model), controls: controlsOf(b),
-		states: newStates(v.Model, sc.Initial, sc.Budget), jobs: newJobs(), measured: newMeter(), logger: c.Logger,
+		states: newStates(v.Model, sc.Initial, sc.Budget), jobs: newJobs(), measured: newMeter(), logger: c.Logger, hold: c.Hold,
 	}
 	s.table = &sequenceTable{
 		idleLimit: time.Duration(b.MaxSequenceIdle) * time.Microsecond, maxQueue: waiting,

@@ -33,6 +33,11 @@ func (s *Sequences) Warm(ctx context.Context, requests []*edgewise.Request) erro
 	err := s.runs.Warm(ctx, plain)
 	s.measured.reset()
 	s.spare.Store(0)
+	if s.version.Model.SequenceBatching.Oldest == nil {
+		s.table.mu.Lock()
+		defer s.table.mu.Unlock()
+		s.table.hold = s.hold
+	}
 	return err
 }
 

@@ -96,6 +96,8 @@ type sequenceTable struct {
 	timer    *time.Timer
 	draining bool
 	closed   bool
+	hold     Hold          // for tests: until when no request begins
+	stopped  []*sequence   // that would have begun
 	empty    chan struct{} // closed when draining and none is held; nil until somebody waits
 	forget   func(*sequence)
 	inflight sync.WaitGroup              // requests that have entered; whoever entered one counts it out
@@ -127,6 +129,7 @@ func (t *sequenceTable) enter(key sequenceKey, c *turn) error {
 	c.of = s
 	t.inflight.Add(1)
 	t.append(s, c)
+	t.release()
 	return nil
 }
 
@@ -181,6 +184,10 @@ func (t *sequenceTable) next(s *sequence) {
 	case s.running != nil:
 	case len(s.queue) > 0:
 		t.idle.remove(&s.link)
+		if t.hold != (Hold{}) {
+			t.stopped = append(t.stopped, s)
+			return
+		}
 		t.slots.advance(s)
 	case s.ending:
 		t.drop(s)
@@ -386,6 +393,7 @@ func (t *sequenceTable) close() {
 		s.ending = true
 	}
 	clear(t.live)
+	t.release()
 }
 
 // read returns what is to be told of the table.
