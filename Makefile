@@ -20,7 +20,7 @@ export CGO_CFLAGS  := -O2 -g
 PAGE = $(shell find webui/src webui/build sdk/assemblyscript sdk/template/assemblyscript -type f) webui/index.html webui/vite.config.ts webui/svelte.config.js webui/package-lock.json api/openapi.yaml
 .PHONY: runtime-gpu gpu-stub gpu-test ptx arm64-test arm64-tools
 
-.PHONY: webui page-long pictures browser bus build run demo test check race fuzz bench hostile fault soak proto runtime models speech grpc-client python steps toolchains demo-steps onnx-models backend tools-present deb deb-test oci oci-test image image-test image-tools clean
+.PHONY: webui page-long pictures browser bus build run demo test check race fuzz bench hostile differential fault soak proto runtime models speech grpc-client python steps toolchains demo-steps onnx-models backend tools-present deb deb-test oci oci-test image image-test image-tools clean
 
 ## webui: the page, into webui/dist, where the program embeds it; nothing is done when nothing has changed
 webui: webui/dist/index.html.gz
@@ -129,6 +129,12 @@ fuzz: build
 	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
 	    echo "== $$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
 	  done; done
+
+## differential: MODELS_GENERATED generated models, from seed FIRST on, against ONNX Runtime itself; make test has 1,000 of them
+MODELS_GENERATED ?= 100000
+FIRST ?= 1
+differential: build
+	$(GO) test -count=1 -timeout 24h ./test/differential -differential.models=$(MODELS_GENERATED) -differential.first=$(FIRST) -v
 
 ## fault: the long kill loop: CYCLES times kill -9 at a random moment
 CYCLES ?= 500
