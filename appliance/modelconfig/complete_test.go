@@ -258,6 +258,7 @@ func TestIdentifyFindsTheModelFile(t *testing.T) {
 		want  []string
 	}{
 		{"by its name", edgewise.Model{}, []string{"config.pbtxt", "model.onnx"}, onnx},
+		{"by its end", edgewise.Model{}, []string{"net.onnx", "net.onnx.data"}, []string{"onnxruntime_onnx", "onnxruntime", "net.onnx"}},
 		{"as a folder", edgewise.Model{}, []string{"model.onnx/model.onnx"}, onnx},
 		{"by the platform", edgewise.Model{Platform: "onnxruntime_onnx"}, []string{"model.onnx"}, onnx},
 		{"by the backend", edgewise.Model{Backend: "onnxruntime"}, []string{"model.onnx"}, onnx},
@@ -287,7 +288,8 @@ func TestIdentifyRefuses(t *testing.T) {
 		want  string
 	}{
 		{"another name", edgewise.Model{Name: "dog"}, []string{"model.onnx"}, edgewise.Invalid, `model "cat": the configuration says name "dog": leave it out or write "cat"`},
-		{"no model file", edgewise.Model{}, []string{"net.onnx"}, edgewise.Invalid, `model "cat": there is no model file: want model.onnx or model.wasm, or default_model_filename in the configuration (files: net.onnx)`},
+		{"no model file", edgewise.Model{}, []string{"net.pt", "nets/net.onnx"}, edgewise.Invalid, `model "cat": there is no model file: want model.onnx or model.wasm, or default_model_filename in the configuration (files: net.pt, nets/net.onnx)`},
+		{"several model files", edgewise.Model{}, []string{"a.onnx", "b.onnx", "c"}, edgewise.Invalid, `model "cat": there are several model files: name one as default_model_filename in the configuration (files: a.onnx, b.onnx)`},
 		{"declared file missing", edgewise.Model{DefaultModelFilename: "net.onnx"}, nil, edgewise.Invalid, `model "cat": there is no file "net.onnx", the model itself`},
 		{"many files", edgewise.Model{}, make([]string, 17), edgewise.Invalid, `model "cat": there is no model file: want model.onnx or model.wasm, or default_model_filename in the configuration (files: , , , , , , , , , , , , , , , , ...)`},
 		{"unknown platform", edgewise.Model{Platform: "tensorrt_plan"}, []string{"model.plan"}, edgewise.Unsupported, `model "cat": platform "tensorrt_plan" is not served by this box: want "onnxruntime_onnx"`},

@@ -11,6 +11,7 @@
 package modelconfig
 
 import (
+	"path"
 	"slices"
 	"strings"
 
@@ -41,7 +42,8 @@ var platforms = []platform{
 }
 
 // Identify returns m with its name, platform, backend and default_model_filename filled in from name and from files,
-// the paths of the version's files. A model file may also be a folder that holds model.onnx and its external data.
+// the paths of the version's files. The model is model.onnx or model.wasm, or the only file with such an end. A model
+// file may also be a folder that holds model.onnx and its external data.
 // m is not changed. Errors: Invalid (the declared name differs; platform and backend contradict each other; there is no
 // model file), Unsupported (no backend of this box serves the platform).
 func Identify(m *edgewise.Model, name string, files []string) (*edgewise.Model, error) {
@@ -92,6 +94,16 @@ func choose(m *edgewise.Model, files []string) (platform, error) {
 			return p, nil
 		}
 	}
+	for _, p := range platforms {
+		switch own := ownName(p, files); {
+		case len(own) == 1:
+			p.file = own[0]
+			return p, nil
+		case len(own) > 1:
+			return platform{}, fail(m.Name, edgewise.Invalid,
+				"there are several model files: name one as default_model_filename in the configuration%s", listed("files", own))
+		}
+	}
 	return platform{}, fail(m.Name, edgewise.Invalid, "there is no model file: want model.onnx or model.wasm, or default_model_filename in the configuration%s", listed("files", files))
 }
 
@@ -104,6 +116,16 @@ func (p platform) found(m *edgewise.Model, files []string) bool {
 		return strings.HasSuffix(m.DefaultModelFilename, p.file[strings.LastIndexByte(p.file, '.'):])
 	}
 	return modelFile(files, p.file)
+}
+
+// ownName lists the files of a platform's kind that have a name of their own and are in no folder.
+func ownName(p platform, files []string) (list []string) {
+	for _, file := range files {
+		if p.file != "" && path.Ext(file) == path.Ext(p.file) && path.Base(file) == file {
+			list = append(list, file)
+		}
+	}
+	return list
 }
 
 // modelFile tells whether the file, or the folder with a model.onnx inside, is there.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -16,20 +17,24 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/api/client"
 	"github.com/edgewise-ai/edgewise/api/repository"
+	"github.com/edgewise-ai/edgewise/appliance"
 )
 
 func (p *program) modelPush() *cobra.Command {
 	var version int64
 	var stage bool
 	cmd := &cobra.Command{
-		Use:   "push NAME PATH",
+		Use:   "push NAME PATH...",
 		Short: "Upload a model file, or a folder of files, as a new version and make it live",
-		Long: "Push uploads PATH: one .onnx or .wasm file, or a folder with model.onnx or model.wasm and what belongs to it (config.pbtxt, external data, labels).\n" +
+		Long: "Push uploads PATH: one .onnx or .wasm file, or a folder with it and what belongs to it (config.pbtxt, external data, labels).\n" +
+			"Files in which an .onnx file keeps its weights, such as net.onnx.data, are uploaded with it; more files may be named behind it.\n" +
 			"An ensemble is a configuration alone: one .pbtxt, .yaml or .json file, or a folder with it.\n" +
 			"The box loads the version before it makes it live; when that fails, what was live stays live.",
-		Args: arguments("NAME", "PATH"),
+		Args: func(cmd *cobra.Command, args []string) error {
+			return arguments("NAME", "PATH")(cmd, args[:min(len(args), 2)])
+		},
 		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
-			v, err := pathVersion(args[0], args[1])
+			v, err := pathVersion(args[0], args[1], args[2:]...)
 			if err != nil {
 				return err
 			}
@@ -60,9 +65,9 @@ func describePush(w io.Writer, v *admin.Version, live bool) {
 	fmt.Fprintf(w, "model %q version %d %s (%s, sha256 %.12s)\n", v.Name, v.Version, state, humanize.IBytes(uint64(v.Size)), v.Digest)
 }
 
-// pathVersion makes a version of one file, stored as model.onnx, model.wasm or config.pbtxt by its extension, or of a folder's
-// files.
-func pathVersion(name, path string) (repository.Version, error) {
+// pathVersion makes a version of one file, stored as model.onnx, model.wasm or config.pbtxt by its extension, with the
+// files in which it keeps its weights and with others, or of a folder's files.
+func pathVersion(name, path string, others ...string) (repository.Version, error) {
 	if err := edgewise.CheckName(name); err != nil {
 		return repository.Version{}, usageError{err}
 	}
@@ -74,6 +79,9 @@ func pathVersion(name, path string) (repository.Version, error) {
 		return repository.Version{}, err
 	}
 	if info.IsDir() {
+		if len(others) > 0 {
+			return repository.Version{}, usageError{fmt.Errorf("%s is a folder: want one folder, or files", path)}
+		}
 		return repository.ReadFolder(edgewise.ModelID{Name: name}, path)
 	}
 	if info.Size() == 0 {
@@ -83,8 +91,57 @@ func pathVersion(name, path string) (repository.Version, error) {
 	if err != nil {
 		return repository.Version{}, err
 	}
-	file := repository.File{Path: stored, Source: path, Size: info.Size()}
-	return repository.Version{ID: edgewise.ModelID{Name: name}, Files: []repository.File{file}, Size: info.Size()}, nil
+	v := repository.Version{ID: edgewise.ModelID{Name: name}, Size: info.Size()}
+	v.Files = []repository.File{{Path: stored, Source: path, Size: info.Size()}}
+	err = addFiles(&v, path, others)
+	return v, err
+}
+
+// addFiles adds to a version of one file those in which it keeps its weights, under the names that it has for them, and
+// others under their own.
+func addFiles(v *repository.Version, model string, others []string) error {
+	if filepath.Ext(v.Files[0].Path) == ".onnx" {
+		beside, err := appliance.ExternalFiles(model)
+		if err != nil {
+			beside = nil // the box says what is wrong with the file
+		}
+		for _, name := range beside {
+			if err := addFile(v, filepath.ToSlash(name), filepath.Join(filepath.Dir(model), name)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, path := range others {
+		if err := addFile(v, filepath.Base(path), path); err != nil {
+			return err
+		}
+	}
+	slices.SortFunc(v.Files, func(a, b repository.File) int { return strings.Compare(a.Path, b.Path) })
+	return nil
+}
+
+// addFile adds a file, unless it is there already.
+func addFile(v *repository.Version, stored, source string) error {
+	if at := slices.IndexFunc(v.Files, func(f repository.File) bool { return f.Path == stored }); at >= 0 {
+		if before, err := filepath.Abs(v.Files[at].Source); err == nil {
+			if again, err := filepath.Abs(source); err == nil && before == again {
+				return nil
+			}
+		}
+		return usageError{fmt.Errorf("%s and %s would both be stored as %s", v.Files[at].Source, source, stored)}
+	}
+	info, err := os.Stat(source)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return edgewise.Errorf("model.push", edgewise.NotFound, "%w", err)
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return usageError{fmt.Errorf("%s is not a file", source)}
+	}
+	v.Files = append(v.Files, repository.File{Path: stored, Source: source, Size: info.Size()})
+	v.Size += info.Size()
+	return nil
 }
 
 // storedName is what a version's only file is called on the box. What it is nobody else says, so its name has to.
