@@ -1766,6 +1766,11 @@ export interface components {
             nodes: number;
             max_batch_size?: number;
             steps?: components["schemas"]["ModelID"][];
+            /** @description inputs and outputs of the file that requests and answers cannot carry */
+            omitted?: {
+                name: string;
+                reason: string;
+            }[];
         };
         VersionDetail: components["schemas"]["Version"] & {
             platform: string;
