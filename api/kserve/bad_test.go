@@ -154,15 +154,15 @@ var badBodies = []badBody{
 	// Elements.
 	{name: "data is a number", body: in("FP32", `"data":1`), text: "Unable to parse 'data': want an array, got a number"},
 	{name: "data twice", body: in("FP32", `"data":[1,2],"data":[1,2]`), text: "Unable to parse 'data': it is there twice"},
-	{name: "too few elements", body: data("FP32", "1"), text: `Unable to parse 'data': Shape does not match true shape of 'data' field: input "x": shape [2] takes 2 elements, data has 1`},
+	{name: "too few elements", body: data("FP32", "1"), text: `Failed to parse 'data' field: shape does not match true shape: input "x": shape [2] takes 2 elements, data has 1`},
 	{name: "too many elements", body: data("FP32", "1,2,3"), text: `Unable to parse 'data': Shape does not match true shape of 'data' field: input "x": shape [2] takes 2 elements, data has 3`},
 	{name: "too many integers", body: data("INT8", "1,2,3"), text: `Unable to parse 'data': Shape does not match true shape of 'data' field: input "x": shape [2] takes 2 elements, data has 3`},
 	{name: "too many strings", body: data("BYTES", `"a","b","c"`), text: `Unable to parse 'data': Shape does not match true shape of 'data' field: input "x": shape [2] takes 2 elements, data has 3`},
-	{name: "no elements", body: data("FP32", ""), text: `Unable to parse 'data': Shape does not match true shape of 'data' field: input "x": shape [2] takes 2 elements, data has 0`},
-	{name: "elements in empty arrays", body: data("FP32", "[],[1],[]"), text: `Unable to parse 'data': Shape does not match true shape of 'data' field: input "x": shape [2] takes 2 elements, data has 1`},
-	{name: "a shape that the body cannot fill", body: `{"inputs":[{"name":"x","datatype":"FP32","shape":[1000000000],"data":[1,2,3]}]}`, text: `Unable to parse 'data': Shape does not match true shape of 'data' field: input "x": shape [1000000000] takes 1000000000 elements, data has 3`},
+	{name: "no elements", body: data("FP32", ""), text: `Failed to parse 'data' field: shape does not match true shape: input "x": shape [2] takes 2 elements, data has 0`},
+	{name: "elements in empty arrays", body: data("FP32", "[],[1],[]"), text: `Failed to parse 'data' field: shape does not match true shape: input "x": shape [2] takes 2 elements, data has 1`},
+	{name: "a shape that the body cannot fill", body: `{"inputs":[{"name":"x","datatype":"FP32","shape":[1000000000],"data":[1,2,3]}]}`, text: `Failed to parse 'data' field: shape does not match true shape: input "x": shape [1000000000] takes 1000000000 elements, data has 3`},
 	{name: "data for an empty shape", body: `{"inputs":[{"name":"x","datatype":"FP32","shape":[0,3],"data":[1]}]}`, text: `Unable to parse 'data': Shape does not match true shape of 'data' field: input "x": shape [0,3] takes 0 elements, data has 1`},
-	{name: "data before its shape, too few", body: `{"inputs":[{"data":[1],"name":"x","datatype":"FP32","shape":[2]}]}`, text: `Unable to parse 'data': Shape does not match true shape of 'data' field: input "x": shape [2] takes 2 elements, data has 1`},
+	{name: "data before its shape, too few", body: `{"inputs":[{"data":[1],"name":"x","datatype":"FP32","shape":[2]}]}`, text: `Failed to parse 'data' field: shape does not match true shape: input "x": shape [2] takes 2 elements, data has 1`},
 	{
 		name: "more memory than allowed", body: `{"inputs":[{"name":"x","datatype":"FP64","shape":[9],"data":[1,2,3,4,5,6,7,8,9]}]}`,
 		text: "JSON input 'x' has a byte_size (72 bytes) that exceeds the maximum allowed value: the tensors of a request sent as JSON may take 64 bytes", kind: edgewise.TooLarge,
@@ -203,7 +203,7 @@ var badBodies = []badBody{
 	{name: "2 for a bool", body: data("BOOL", `true,2`), text: `input "x": element 1: want true, false, 0 or 1, got 2`},
 	{name: "-1 for a bool", body: data("BOOL", `-1`), text: `input "x": element 0: want true, false, 0 or 1, got -1`},
 	{name: "string for a bool", body: data("BOOL", `"true"`), text: `input "x": element 0: want true, false, 0 or 1, got a string`},
-	{name: "number for a string", body: data("BYTES", `"a",1`), text: `input "x": element 1: want a string, got 1`},
+	{name: "number for a string", body: data("BYTES", `"a",1`), text: `input "x": element 1: attempt to access JSON non-string as string: want a string, got 1`},
 	{name: "surrogate alone in a string", body: data("BYTES", `"a","\ud800"`), text: syntax + "The surrogate pair in string is invalid. at 67"},
 
 	// Members of an output.

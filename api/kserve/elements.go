@@ -247,7 +247,7 @@ func (e *elements) float(bitSize int) (float64, error) {
 
 func (e *elements) bytes() error {
 	if e.next() != '"' {
-		return e.wrong("want a string")
+		return e.wrong("attempt to access JSON non-string as string: want a string")
 	}
 	raw, escaped, err := e.text()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 func ForwardHeader(req *edgewise.Request, name, value string) error {
 	switch {
 	case strings.HasPrefix(name, "triton_"), name == "headers", slices.Contains(knownNames[:], name):
-		return invalid("header '%.100s' can not be forwarded: parameters of that name are reserved", name)
+		return invalid("Header '%.100s' is reserved for Triton usage and cannot be forwarded: it is the name of a parameter of the protocol", name)
 	case len(req.Parameters) >= DefaultMaxParameters:
 		return tooLarge(DefaultMaxParameters, "the request has more than %d custom parameters, forwarded headers included", DefaultMaxParameters)
 	}

@@ -82,7 +82,7 @@ func (g *generation) member(name []byte) error {
 		return g.input(g.inputs[i])
 	}
 	if ch := g.c.next(); ch == '[' || ch == '{' || ch == 'n' {
-		return invalid("Unable to parse '%.100s': the model has no such input, and a parameter is a string, a number or a bool, not %s", name, g.c.found())
+		return invalid("parameter '%.100s' has invalid type: the model has no such input, and a parameter is a string, a number or a bool, not %s", name, g.c.found())
 	}
 	return g.d.parameter(g.r, &g.c.cursor, &g.known, name)
 }

@@ -243,7 +243,7 @@ func TestBadResponsesAreRefused(t *testing.T) {
 		{"binary part too short", output(`"parameters":{"binary_data_size":2}`) + binaryPart + "A", "output 'y' was announced with 2 bytes, 1 are there"},
 		{"binary part too long", output(`"parameters":{"binary_data_size":2}`) + binaryPart + "ABC", "the answer has 1 bytes after its last output"},
 		{"binary size that is not the shape's", output(`"parameters":{"binary_data_size":1}`) + binaryPart + "A", `tensor "y": INT8[2] takes 2 elements of 1 bytes, got 1 bytes`},
-		{"data that is not the shape's", output(`"data":[1]`), `Unable to parse 'data': Shape does not match true shape of 'data' field: output "y": shape [2] takes 2 elements, data has 1`},
+		{"data that is not the shape's", output(`"data":[1]`), `Failed to parse 'data' field: shape does not match true shape: output "y": shape [2] takes 2 elements, data has 1`},
 		{"too large", strings.Repeat(" ", 2001), "the answer has a JSON part of 2001 bytes, at most 2000 are allowed"},
 		{"bytes after the end", `{"outputs":[]}x`, syntax + "The document root must not be followed by other values. at 14"},
 	}

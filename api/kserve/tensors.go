@@ -291,7 +291,11 @@ func (c *tensors) fill(t *tensor, end int) error {
 		return err
 	}
 	if e.seen != n {
-		return tensorMessage(e.name, "Unable to parse 'data': Shape does not match true shape of 'data' field: %s %q: shape %v takes %d elements, data has %d", e.what, e.name, t.Shape, n, e.seen)
+		words := "Unable to parse 'data': Shape does not match true shape of 'data' field"
+		if e.seen < n { // Triton has two wordings
+			words = "Failed to parse 'data' field: shape does not match true shape"
+		}
+		return tensorMessage(e.name, "%s: %s %q: shape %v takes %d elements, data has %d", words, e.what, e.name, t.Shape, n, e.seen)
 	}
 	t.Data = e.dst
 	if t.Type == edgewise.Bytes {

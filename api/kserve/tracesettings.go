@@ -138,3 +138,10 @@ func traceModeIs(value any, mode string) error {
 	}
 	return invalid("%s is %.40s: want triton or opentelemetry", traceMode, text)
 }
+
+// NotTraced says that a model has no trace settings, since nothing of it is ready. The words are Triton's.
+func NotTraced(id edgewise.ModelID) error {
+	err := edgewise.Errorf("kserve.NotTraced", edgewise.NotFound, "Request for unknown model : %s", id.Name)
+	err.Model = id
+	return err
+}

@@ -24,11 +24,11 @@ func (s *service) TraceSetting(_ context.Context, req *inference.TraceSettingReq
 	model := req.GetModelName()
 	if model != "" {
 		id, err := s.model(model, "")
-		if err == nil {
-			_, _, err = s.deps.Engine.Version(id)
-		}
 		if err != nil {
 			return nil, err
+		}
+		if s.deps.Engine.VersionReady(id) != nil {
+			return nil, kserve.NotTraced(id)
 		}
 	}
 	if len(req.GetSettings()) > 0 {

@@ -104,7 +104,7 @@ func TestTraceSetting(t *testing.T) {
 		{"ask", "", "", codes.OK, state(`"OFF"`, "1000")},
 		{"ask of a model", "echo", "", codes.OK, state(`"OFF"`, "1000")},
 		{"unknown", "", `settings: {key: "x" value: {value: "1"}}`, codes.OK, state(`"OFF"`, "1000")},
-		{"unknown model", "dog", "", codes.NotFound, "unknown model: 'dog'"},
+		{"unknown model", "dog", "", codes.NotFound, "Request for unknown model : dog"},
 		{"off and on", "", `settings: {key: "trace_level" value: {value: ["OFF", "TENSORS"]}}`, codes.InvalidArgument, "OFF stands beside other trace levels"},
 		{"a bad rate", "", `settings: {key: "trace_rate" value: {value: "x"}}`, codes.InvalidArgument, "trace_rate is \"x\": want a number"},
 		{"two rates", "", `settings: {key: "trace_rate" value: {value: ["1", "2"]}}`, codes.InvalidArgument, "want a number"},
@@ -202,7 +202,7 @@ func TestMetadataBecomesParameters(t *testing.T) {
 		t.Errorf("the parameter is %v", v)
 	}
 	_, err := ts.client.ModelInfer(metadata.AppendToOutgoingContext(t.Context(), "priority", "1"), raw(8))
-	wantStatus(t, err, codes.InvalidArgument, "header 'priority' can not be forwarded")
+	wantStatus(t, err, codes.InvalidArgument, "Header 'priority' is reserved for Triton usage and cannot be forwarded")
 	if _, err := New(Config{ForwardHeaders: "("}, Deps{}); err == nil || edgewise.KindOf(err) != edgewise.Invalid {
 		t.Errorf("a bad pattern: %v", err)
 	}

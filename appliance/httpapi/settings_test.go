@@ -88,7 +88,7 @@ func TestTraceSettings(t *testing.T) {
 	checkRoutes(t, startServer(t, nil), []routeCase{
 		{"of the server", "GET", "/v2/trace/setting", "", 200, off},
 		{"of a model", "GET", "/v2/models/echo/trace/setting", "", 200, off},
-		{"of an unknown model", "GET", "/v2/models/none/trace/setting", "", 404, noModel},
+		{"of an unknown model", "GET", "/v2/models/none/trace/setting", "", 404, `{"error":"Request for unknown model : none","code":"not_found","model":"none"}`},
 		{"of a version", "GET", "/v2/models/echo/versions/1/trace/setting", "", 404, notFound},
 		{"nothing", "POST", "/v2/trace/setting", "", 200, off},
 		{"unknown members", "POST", "/v2/trace/setting", `{"x":1}`, 200, off},

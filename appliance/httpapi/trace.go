@@ -31,7 +31,9 @@ func (s *Server) tracedModel(c *fiber.Ctx) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, _, err = s.deps.Engine.Version(id)
+	if s.deps.Engine.VersionReady(id) != nil {
+		err = kserve.NotTraced(id)
+	}
 	return id.Name, err
 }
 

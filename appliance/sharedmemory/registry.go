@@ -86,33 +86,36 @@ func (r *Registry) Register(region edgewise.Region) error {
 }
 
 func check(region edgewise.Region) error {
-	switch key := strings.TrimPrefix(region.Key, "/"); {
+	switch key := objectOf(region.Key); {
 	case region.Name == "" || len(region.Name) > MaxNameBytes:
 		return edgewise.Errorf(op, edgewise.Invalid, "shared memory region: want a name of 1 to %d bytes, got %d", MaxNameBytes, len(region.Name))
 	case key == "" || key == "." || key == ".." || len(key) > MaxNameBytes || strings.ContainsAny(key, "/\x00"):
-		return edgewise.Errorf(op, edgewise.Invalid, "shared memory region '%s': key %q is not the name of a POSIX shared memory object: want 1 to %d bytes without '/', one leading '/' excepted", region.Name, region.Key, MaxNameBytes)
+		return edgewise.Errorf(op, edgewise.Invalid, "cannot register shared memory region '%s' - invalid shm key '%.260s': want the name of a POSIX shared memory object, 1 to %d bytes without '/' but at its beginning", region.Name, region.Key, MaxNameBytes)
 	case strings.HasPrefix(key, reserved):
 		return edgewise.Errorf(op, edgewise.Invalid, "cannot register shared memory region '%s' with key '%s' as the key contains the reserved prefix '%s'", region.Name, region.Key, reserved)
 	case region.Offset < 0 || region.Size <= 0 || region.Offset+region.Size < 0:
-		return edgewise.Errorf(op, edgewise.Invalid, "shared memory region '%s': offset %d and byte_size %d: want an offset of at least 0 and at least one byte", region.Name, region.Offset, region.Size)
+		return edgewise.Errorf(op, edgewise.Invalid, "failed to register shared memory region '%s': invalid args: offset %d and byte_size %d: want an offset of at least 0 and at least one byte", region.Name, region.Offset, region.Size)
 	}
 	return nil
 }
 
+// objectOf returns the name of the object that a key stands for: as for shm_open, slashes before it say nothing.
+func objectOf(key string) string { return strings.TrimLeft(key, "/") }
+
 // open opens the object of a region and holds the region against its size.
 func (r *Registry) open(region edgewise.Region) (*os.File, error) {
-	path := filepath.Join(r.folder, strings.TrimPrefix(region.Key, "/"))
+	path := filepath.Join(r.folder, objectOf(region.Key))
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, edgewise.Errorf(op, edgewise.Invalid, "Unable to open shared memory region: '%s': %w", region.Name, err)
+		return nil, edgewise.Errorf(op, edgewise.Invalid, "Unable to open shared memory region: '%s': %w", region.Key, err)
 	}
 	file := os.NewFile(uintptr(fd), path)
 	info, err := file.Stat()
 	switch {
 	case err != nil:
-		err = edgewise.Errorf(op, edgewise.Invalid, "Unable to open shared memory region: '%s': %w", region.Name, err)
+		err = edgewise.Errorf(op, edgewise.Invalid, "Unable to open shared memory region: '%s': %w", region.Key, err)
 	case !info.Mode().IsRegular():
-		err = edgewise.Errorf(op, edgewise.Invalid, "Unable to open shared memory region: '%s': key %q is not a shared memory object", region.Name, region.Key)
+		err = edgewise.Errorf(op, edgewise.Invalid, "Unable to open shared memory region: '%s': it is not a shared memory object", region.Key)
 	case region.Offset+region.Size > info.Size():
 		err = edgewise.Errorf(op, edgewise.Invalid, "failed to register shared memory region: invalid args: region '%s': offset %d and byte_size %d do not fit into the %d bytes of '%s'",
 			region.Name, region.Offset, region.Size, info.Size(), region.Key)

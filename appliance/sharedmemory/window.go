@@ -3,6 +3,7 @@ package sharedmemory
 import (
 	"errors"
 	"io"
+	"math"
 
 	"github.com/edgewise-ai/edgewise"
 )
@@ -24,8 +25,10 @@ func (r *Registry) Open(name string, offset, size int64) (edgewise.Window, error
 	switch {
 	case o == nil:
 		return nil, unknown(name)
-	case offset < 0 || offset > o.region.Size:
+	case offset < 0 || offset > o.region.Size || offset == o.region.Size && size > 0:
 		return nil, edgewise.Errorf(op, edgewise.Invalid, "Invalid offset for shared memory region: '%s': %d, of %d bytes", name, offset, o.region.Size)
+	case size > math.MaxInt64-offset:
+		return nil, edgewise.Errorf(op, edgewise.Invalid, "Integer overflow detected: byte_size (%d) + offset (%d) exceeds maximum value (%d) for region '%s'", size, offset, int64(math.MaxInt64), name)
 	case size < 0 || size > o.region.Size-offset:
 		return nil, edgewise.Errorf(op, edgewise.Invalid, "Invalid offset + byte size for shared memory region: '%s': %d + %d, of %d bytes", name, offset, size, o.region.Size)
 	}

@@ -62,7 +62,7 @@ func TestLimitsOfREST(t *testing.T) {
 		{"a string too few", framed("2", le32(0)), 0},
 		{"the end of a region", wire{path: sum, body: shared("85", "16"), status: 400, want: "Invalid offset + byte size for shared memory region: 'r': 85 + 16, of 100 bytes"}, 0},
 		{"an offset past it", wire{path: sum, body: shared("101", "16"), status: 400, want: "Invalid offset for shared memory region: 'r': 101, of 100 bytes"}, 0},
-		{"a sum that overflows", wire{path: sum, body: shared("16", "18446744073709551615"), status: 400, want: "shared"}, 0},
+		{"a sum that overflows", wire{path: sum, body: shared("16", "18446744073709551615"), status: 400, want: "Integer overflow detected"}, 0},
 		{"a region past its object", wire{path: "/v2/systemsharedmemory/region/s/register", body: fmt.Sprintf(`{"key":%q,"offset":1,"byte_size":100}`, object), status: 400, want: "do not fit into the 100 bytes"}, 0},
 		{"name of a region", wire{path: "/v2/systemsharedmemory/region/" + strings.Repeat("s", 256) + "/register", body: fmt.Sprintf(`{"key":%q,"byte_size":100}`, object), status: 400, want: "255 bytes"}, 0},
 		{"any other body", wire{path: "/v2/repository/index", body: "{}" + strings.Repeat(" ", 1<<20-1), status: 400}, 1 << 20},
