@@ -22,6 +22,7 @@ const (
 	proofTime     = 300 * time.Millisecond // a proof begins no new round after this
 	proofTimeout  = 10 * time.Second       // and is given up after this
 	proofBytes    = 64 << 20               // of an input of its largest batch, at most, else there is none
+	proofPasses   = 4                      // over the samples, while there is time
 	proofParts    = 3                      // requests whose rows are merged
 	proofRows     = 6                      // of them together, at most
 	proofPartRuns = 3 * proofRows          // rows that a round runs
@@ -51,20 +52,25 @@ func (s *Scheduler) prove(ctx context.Context) (refuted string) {
 		return refuted
 	}
 	start, agreed := time.Now(), 0
-	for _, look := range samples {
-		if agreed > 0 && time.Since(start) > proofTime && p.constant() == "" {
-			break
+	looks := samples[:]
+	for range proofPasses {
+		var accepted []sample
+		for _, look := range looks {
+			if agreed > 0 && time.Since(start) > proofTime && p.constant() == "" {
+				break
+			}
+			refuted, err := p.round(ctx, look)
+			switch {
+			case refuted != "":
+				return refuted
+			case ctx.Err() != nil:
+				return fmt.Sprintf("the trial took longer than %v", proofTimeout)
+			case err == nil:
+				agreed, accepted = agreed+1, append(accepted, look)
+			}
+			p.failure = firstError(p.failure, err)
 		}
-		refuted, err := p.round(ctx, look)
-		switch {
-		case refuted != "":
-			return refuted
-		case ctx.Err() != nil:
-			return fmt.Sprintf("the trial took longer than %v", proofTimeout)
-		case err == nil:
-			agreed++
-		}
-		p.failure = firstError(p.failure, err)
+		looks = accepted
 	}
 	switch constant := p.constant(); {
 	case agreed == 0:
@@ -246,8 +252,16 @@ func (s *Scheduler) sampled(ctx context.Context, inputs []edgewise.Tensor) (outp
 	return outputs, nil
 }
 
+// narrowed is a random part of a sample: the largest number, the smallest and the mean of two requests are then others.
+func (p *proof) narrowed(look sample) sample {
+	width := look.high - look.low
+	low := look.low + width*p.random.Float64()
+	return sample{low, low + (look.high-low)*p.random.Float64(), 1 + p.random.Int64N(look.integers)}
+}
+
 // inputs makes the required inputs of a random request, as the backend sees them. ok is false when they are too large.
 func (p *proof) inputs(rows int, look sample) (inputs []edgewise.Tensor, ok bool) {
+	look = p.narrowed(look)
 	for _, spec := range p.s.version.Model.Inputs() {
 		if spec.Optional {
 			continue

@@ -42,7 +42,10 @@ func TestStopAnswersEveryRequestItTook(t *testing.T) {
 	for range callers {
 		work.Go(func() { callUntilRefused(b.address, calls) })
 	}
-	time.Sleep(2 * time.Second)
+	for begun := time.Now(); len(calls) < 2*callers && time.Since(begun) < time.Minute; {
+		time.Sleep(surelyHeld) // until the requests that it holds were sent before the signal
+	}
+	time.Sleep(surelyHeld)
 	stopped := time.Now()
 	b.terminate()
 	if code := b.exitCode(); code != 0 {
