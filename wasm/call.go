@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -178,13 +179,37 @@ func (c *call) explain(err error) error {
 		text = "the call stack is exhausted" // the runtime's limit
 	}
 	c.p.log(levelDebug, fmt.Sprintf("trap in %s: %s\n%s", c.export, text, strings.ReplaceAll(trace, fuel.HookModule, "")))
-	return edgewise.Errorf("wasm.Run", edgewise.Guest, "step: %s: trap: %s%s", c.export, text, where(trace))
+	said := ""
+	if c.failed { // what the step's language knows of it
+		said = ": " + c.failure
+	}
+	return edgewise.Errorf("wasm.Run", edgewise.Guest, "step: %s: trap: %s%s%s", c.export, text, where(trace), said)
 }
 
-// where names the innermost function of a trace: by its name, or by its index in the module as it was uploaded, which
-// is one less than in the rewritten one.
+// maxFrames is how many functions of a trace an error names. The log has them all.
+const maxFrames = 4
+
+// panicking are what functions begin with that Rust calls to panic: the place of the fault is outside.
+var panicking = []string{"rust_", "__rust", "_ZN3std", "_ZN4core"}
+
+// where names the innermost functions of a trace: where the trap was, and who called that.
 func where(trace string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(trace), "\n")
+	var names []string
+	for line := range strings.SplitSeq(strings.TrimSpace(trace), "\n") {
+		name := frame(strings.TrimSpace(line))
+		if name != "" && len(names) < maxFrames && !slices.ContainsFunc(panicking, func(p string) bool { return strings.HasPrefix(name, p) }) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return " in function " + strings.Join(names, ", called by ")
+}
+
+// frame names the function of a line of a trace: by its name, or by its index in the module as it was uploaded, which is one less than in the
+// rewritten one.
+func frame(line string) string {
 	name, _, _ := strings.Cut(line, "(")
 	name = strings.TrimPrefix(name, ".")
 	if name == "" {
@@ -193,5 +218,5 @@ func where(trace string) string {
 	if index, err := strconv.Atoi(strings.TrimPrefix(name, "$")); err == nil && name[0] == '$' {
 		name = strconv.Itoa(index - 1)
 	}
-	return " in function " + name
+	return name
 }

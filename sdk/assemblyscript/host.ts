@@ -121,6 +121,8 @@ export function lastError(): string {
 
 // What the compiler calls for a failed check: the reason goes to the log, and the step stops.
 export function abort(message: string | null, file: string | null, line: u32, column: u32): void {
-  log(Level.Error, (message == null ? "abort" : message) + " in " + (file == null ? "?" : file) + ":" + line.toString() + ":" + column.toString());
+  const text = (message == null ? "abort" : message) + " in " + (file == null ? "?" : file) + ":" + line.toString() + ":" + column.toString();
+  log(Level.Error, text);
+  fail(text); // the box adds it to the error of the trap
   unreachable();
 }

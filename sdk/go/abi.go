@@ -5,6 +5,10 @@ package step
 import (
 	"encoding/binary"
 	"errors"
+	"path"
+	"runtime"
+	"strconv"
+	"strings"
 	"unsafe"
 )
 
@@ -63,11 +67,11 @@ func Run(inputs uint32, process func(List) (List, error)) (outputs uint32) {
 		switch reason := recover().(type) {
 		case nil:
 		case error:
-			outputs = failed("panic: " + reason.Error())
+			outputs = failed("panic: " + reason.Error() + origin())
 		case string:
-			outputs = failed("panic: " + reason)
+			outputs = failed("panic: " + reason + origin())
 		default:
-			outputs = failed("panic")
+			outputs = failed("panic" + origin())
 		}
 	}()
 	list, err := process(decode(inputs))
@@ -75,6 +79,24 @@ func Run(inputs uint32, process func(List) (List, error)) (outputs uint32) {
 		return failed(err.Error())
 	}
 	return encode(list)
+}
+
+// origin is the function and the line that a panic comes from. It is called by the function that recovers.
+func origin() string {
+	var callers [32]uintptr
+	frames := runtime.CallersFrames(callers[:runtime.Callers(2, callers[:])])
+	for inside := false; ; {
+		frame, more := frames.Next()
+		switch {
+		case strings.HasPrefix(frame.Function, "runtime."):
+			inside = true
+		case inside:
+			return " in " + frame.Function + ", " + path.Base(frame.File) + ":" + strconv.Itoa(frame.Line)
+		}
+		if !more {
+			return ""
+		}
+	}
 }
 
 func failed(message string) uint32 {

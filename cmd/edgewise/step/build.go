@@ -102,6 +102,7 @@ func copyFiles(from, to string) error {
 	return nil
 }
 
+// compile keeps the names of functions in the module, a few percent of its bytes: the error of a trap has them.
 func (b *builder) compile(ctx context.Context, l Language) error {
 	switch l {
 	case C:
@@ -123,7 +124,7 @@ func (b *builder) c(ctx context.Context) error {
 		return err
 	}
 	return b.run(ctx, b.dir, nil, clang, "--target=wasm32-wasi", "-mexec-model=reactor", "-std=c11", "-O3", "-msimd128", "-ffp-contract=off",
-		"-Wall", "-Wextra", "-I", sdkFolder, "-Wl,--strip-all", "-Wl,--stack-first", "-Wl,-z,stack-size="+stackBytes, "-o", b.module, C.Source())
+		"-Wall", "-Wextra", "-I", sdkFolder, "-Wl,--strip-debug", "-Wl,--stack-first", "-Wl,-z,stack-size="+stackBytes, "-o", b.module, C.Source())
 }
 
 func (b *builder) rust(ctx context.Context) error {
@@ -138,7 +139,7 @@ func (b *builder) rust(ctx context.Context) error {
 		return err
 	}
 	step := append(append([]string{rustc}, flags...), linker...)
-	step = append(step, "-Cstrip=symbols", "-Clto", "-Clink-arg=-zstack-size="+stackBytes, "--crate-name=step", "--crate-type=cdylib",
+	step = append(step, "-Cstrip=debuginfo", "-Clto", "-Clink-arg=-zstack-size="+stackBytes, "--crate-name=step", "--crate-type=cdylib",
 		"--extern=edgewise="+library, "-o", b.module, Rust.Source())
 	return b.run(ctx, b.dir, nil, step...)
 }
@@ -149,7 +150,7 @@ func (b *builder) golang(ctx context.Context) error {
 		return missing("Go 1.24 or newer", goHint)
 	}
 	environment := []string{"GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS="}
-	return b.run(ctx, b.dir, environment, compiler, "build", "-trimpath", "-ldflags=-s -w", "-buildmode=c-shared", "-o", b.module, ".")
+	return b.run(ctx, b.dir, environment, compiler, "build", "-trimpath", "-ldflags=-w", "-buildmode=c-shared", "-o", b.module, ".")
 }
 
 func (b *builder) assemblyScript(ctx context.Context) error {
@@ -158,7 +159,7 @@ func (b *builder) assemblyScript(ctx context.Context) error {
 		return err
 	}
 	command := append(asc, AssemblyScript.Source(), "-O3", "--enable", "simd", "--runtime", "incremental",
-		"--use", "abort="+sdkFolder+"/host/abort", "--disableWarning", "201", "-o", filepath.ToSlash(b.module))
+		"--use", "abort="+sdkFolder+"/host/abort", "--disableWarning", "201", "--debug", "-o", filepath.ToSlash(b.module))
 	return b.run(ctx, b.dir, nil, command...)
 }
 

@@ -31,7 +31,12 @@ thread_local! {
 
 /// Answers edgewise_step_v1.
 pub fn start() {
-    std::panic::set_hook(Box::new(|info| log(Level::Error, &info.to_string())));
+    std::panic::set_hook(Box::new(|info| {
+        let text = info.to_string().replace('\n', " ");
+        log(Level::Error, &text);
+        // Safety: the box reads the text before it returns. It adds it to the error of the trap that follows.
+        unsafe { import_fail(text.as_ptr(), text.len()) };
+    }));
 }
 
 /// Answers edgewise_alloc.
