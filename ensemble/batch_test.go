@@ -58,9 +58,17 @@ func TestABatchDimensionComesAndGoes(t *testing.T) {
 			m := pipeline(0, []string{"x:FP32" + test.dims}, []string{"y:FP32" + test.dims}, steps...)
 			m.MaxBatchSize = test.batch
 			n, _ := test.sent.Elements()
-			r := ask(t, z.ensemble(m), &edgewise.Request{Inputs: []edgewise.Tensor{floats("x", make([]float32, n), test.sent...)}})
+			e := z.ensemble(m)
+			r := ask(t, e, &edgewise.Request{Inputs: []edgewise.Tensor{floats("x", make([]float32, n), test.sent...)}})
 			if got := strings.Join(append(seen, fmt.Sprint(r.Outputs[0].Shape)), " "); got != test.want {
 				t.Errorf("sent %v: got %s, want %s", test.sent, got, test.want)
+			}
+			size := uint64(1)
+			if test.batch > 0 {
+				size = uint64(test.sent[0])
+			}
+			if b := e.Statistics().Batches; len(b) != 1 || b[0].Size != size || b[0].ComputeInfer.Count != 1 {
+				t.Errorf("batches %+v, want one of %d", b, size)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package ensemble
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -33,6 +34,21 @@ func (m *meter) succeeded(took time.Duration, t edgewise.Timing) {
 	add(&m.total.ComputeInput, t.Input)
 	add(&m.total.ComputeInfer, t.Infer)
 	add(&m.total.ComputeOutput, t.Output)
+	b := m.batch(uint64(t.Batch))
+	add(&b.ComputeInput, t.Input)
+	add(&b.ComputeInfer, t.Infer)
+	add(&b.ComputeOutput, t.Output)
+}
+
+// batch returns the figures of requests of a size, which stay in ascending order.
+func (m *meter) batch(size uint64) *edgewise.BatchStatistics {
+	at, found := slices.BinarySearchFunc(m.total.Batches, size, func(b edgewise.BatchStatistics, size uint64) int {
+		return cmp.Compare(b.Size, size)
+	})
+	if !found {
+		m.total.Batches = slices.Insert(m.total.Batches, at, edgewise.BatchStatistics{Size: size})
+	}
+	return &m.total.Batches[at]
 }
 
 func (m *meter) failed(took time.Duration, err error) {
@@ -57,7 +73,7 @@ func (m *meter) read() edgewise.Statistics {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	stats := m.total
-	stats.Steps = slices.Clone(m.total.Steps)
+	stats.Steps, stats.Batches = slices.Clone(m.total.Steps), slices.Clone(m.total.Batches)
 	return stats
 }
 
