@@ -11,20 +11,23 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/inference/wire"
+	"github.com/edgewise-ai/edgewise/appliance/blocks"
 )
 
 // codec turns messages into bytes and back. The messages with tensors pass through it as bytes: they are gathered out of
 // the transport's frames with one copy, and leave without any.
 type codec struct {
 	encoding.CodecV2 // for all others
-	memory           *memory
+	memory           *blocks.Memory
 }
 
-func newCodec(m *memory) *codec { return &codec{CodecV2: encoding.GetCodecV2("proto"), memory: m} }
+func newCodec(m *blocks.Memory) *codec {
+	return &codec{CodecV2: encoding.GetCodecV2("proto"), memory: m}
+}
 
 // received is a ModelInferRequest as it came. Its bytes are read until release.
 type received struct {
-	block *block
+	block *blocks.Block
 	bytes []byte
 	busy  bool // there was no memory for it; it has no bytes
 	at    time.Time
@@ -32,7 +35,7 @@ type received struct {
 
 // release ends the use of the bytes. It may be called more than once, by one goroutine.
 func (r *received) release() {
-	r.block.free()
+	r.block.Free()
 	r.block, r.bytes = nil, nil
 }
 
@@ -50,16 +53,16 @@ func (c *codec) Unmarshal(data mem.BufferSlice, v any) error {
 		return c.CodecV2.Unmarshal(data, v)
 	}
 	size := data.Len()
-	b := c.memory.take(size + alignment)
+	b := c.memory.Take(int64(size) + blocks.Alignment)
 	if b == nil {
 		r.busy = true
 		return nil
 	}
 	start := 0
 	if len(data) > 0 {
-		start = -tensorStart(data[0].ReadOnlyData()) & (alignment - 1)
+		start = -tensorStart(data[0].ReadOnlyData()) & (blocks.Alignment - 1)
 	}
-	r.block, r.bytes = b, b.bytes[start:start+size:start+size]
+	r.block, r.bytes = b, b.Bytes[start:start+size:start+size]
 	data.CopyTo(r.bytes)
 	return nil
 }

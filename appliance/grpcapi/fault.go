@@ -88,7 +88,7 @@ func (s *Server) panicked(method string, value any) error {
 // admit refuses calls that arrive while the memory for requests is used up, before anything of them is read. Calls that
 // carry no tensors are let in: they are how a person finds out what is going on.
 func (s *Server) admit(ctx context.Context, info *tap.Info) (context.Context, error) {
-	if s.memory.full() && strings.HasSuffix(info.FullMethodName, "Infer") {
+	if s.memory.Full() && strings.HasSuffix(info.FullMethodName, "Infer") {
 		err := statusOf(s.noMemory()).Err()
 		s.calls.count(info.FullMethodName, status.Code(err))
 		return ctx, err

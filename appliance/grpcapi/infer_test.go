@@ -18,6 +18,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/inference"
+	"github.com/edgewise-ai/edgewise/appliance/blocks"
 )
 
 type (
@@ -81,7 +82,7 @@ func TestRawTensorsComeBackExact(t *testing.T) {
 				if !bytes.Equal(got.RawOutputContents[0], req.RawInputContents[0]) {
 					t.Error("the bytes came back changed")
 				}
-				if n > 0 && at%alignment != 0 {
+				if n > 0 && at%blocks.Alignment != 0 {
 					t.Errorf("the tensor lay at %#x", at)
 				}
 			})

@@ -18,6 +18,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/appliance/blocks"
 	"github.com/edgewise-ai/edgewise/appliance/listen"
 )
 
@@ -57,7 +58,7 @@ type Server struct {
 	cfg       Config
 	deps      Deps
 	grpc      *grpc.Server
-	memory    memory
+	memory    *blocks.Memory
 	limits    kserve.Limits
 	calls     calls
 	panics    atomic.Uint64
@@ -86,7 +87,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	}
 	registerDeflate()
 	s := &Server{
-		cfg: cfg, deps: deps, memory: memory{max: cfg.MaxInflightBytes}, limits: kserve.Limits{MaxDecoded: cfg.MaxDecodedBytes}.WithDefaults(),
+		cfg: cfg, deps: deps, memory: blocks.New(cfg.MaxInflightBytes), limits: kserve.Limits{MaxDecoded: cfg.MaxDecodedBytes}.WithDefaults(),
 		draining: make(chan struct{}),
 	}
 	if s.forwarded, err = headerPattern(cfg.ForwardHeaders); err != nil {
@@ -108,7 +109,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 
 func (s *Server) options() []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.ForceServerCodecV2(newCodec(&s.memory)),
+		grpc.ForceServerCodecV2(newCodec(s.memory)),
 		grpc.MaxRecvMsgSize(int(s.cfg.MaxMessageBytes)),
 		grpc.MaxSendMsgSize(LargestMessageBytes),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
@@ -208,7 +209,7 @@ func (s *Server) Statistics() Statistics {
 	s.mu.Lock()
 	listeners := s.listeners
 	s.mu.Unlock()
-	stats := Statistics{InflightBytes: s.memory.inUse.Load(), Panics: s.panics.Load(), Calls: s.calls.list()}
+	stats := Statistics{InflightBytes: s.memory.InUse(), Panics: s.panics.Load(), Calls: s.calls.list()}
 	for _, l := range listeners {
 		stats.Connections += l.Open()
 	}

@@ -6,11 +6,12 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/inference/wire"
 	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/appliance/blocks"
 )
 
 // sharing is what one request has open of shared memory.
 type sharing struct {
-	inputs  []*block
+	inputs  []*blocks.Block
 	windows []edgewise.Window // one for each of the request's answers; nil where the output is not shared
 }
 
@@ -52,12 +53,12 @@ func (s *Server) shareInput(sh *sharing, in *edgewise.Tensor, place kserve.Place
 		return err
 	}
 	defer w.Close()
-	b := s.memory.take(int(w.Size()))
+	b := s.memory.Take(w.Size())
 	if b == nil {
 		return s.noMemory()
 	}
 	sh.inputs = append(sh.inputs, b)
-	in.Data = b.bytes[:w.Size():w.Size()]
+	in.Data = b.Bytes[:w.Size():w.Size()]
 	return w.Read(in.Data)
 }
 
@@ -85,7 +86,7 @@ func (sh sharing) deliver(req *wire.Request, resp *edgewise.Response) error {
 
 func (sh sharing) close() {
 	for _, b := range sh.inputs {
-		b.free()
+		b.Free()
 	}
 	for _, w := range sh.windows {
 		if w != nil {

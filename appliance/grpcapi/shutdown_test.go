@@ -139,7 +139,7 @@ func TestCallsOverTheLimitWait(t *testing.T) {
 
 func TestCallsAreRefusedWhileMemoryIsFull(t *testing.T) {
 	ts := start(t, nil)
-	if !ts.memory.reserve(ts.memory.max) {
+	if !ts.memory.Reserve(DefaultMaxInflightBytes) {
 		t.Fatal("there is no memory")
 	}
 	_, err := ts.client.ModelInfer(t.Context(), raw(1))
@@ -147,7 +147,7 @@ func TestCallsAreRefusedWhileMemoryIsFull(t *testing.T) {
 	if _, err := ts.client.ServerLive(t.Context(), &inference.ServerLiveRequest{}); err != nil {
 		t.Error(err)
 	}
-	ts.memory.inUse.Store(0)
+	ts.memory.Return(DefaultMaxInflightBytes)
 	calls := ts.Statistics().Calls
 	if len(calls) != 2 || calls[0] != (CallCount{"ModelInfer", "Unavailable", 1}) || calls[1] != (CallCount{"ServerLive", "OK", 1}) {
 		t.Errorf("calls %v", calls)

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"pgregory.net/rapid"
+	"github.com/edgewise-ai/edgewise/appliance/blocks"
 )
 
 func TestOnlyNamesOfThisBoxAreServed(t *testing.T) {
@@ -76,51 +76,19 @@ func TestPagesOfOtherSitesChangeNothing(t *testing.T) {
 }
 
 func TestTensorsOfABodyAreAligned(t *testing.T) {
-	m := &memory{max: 1 << 30}
+	m := blocks.New(1 << 30)
 	for n := range 200 {
-		b := m.take(1000)
+		b := m.Take(1000)
 		start := bodyStart([]byte(strings.Repeat("0", 3) + string(rune('0'+n/100)) + string(rune('0'+n/10%10)) + string(rune('0'+n%10))))
-		if at := uintptr(unsafe.Pointer(&b.bytes[start+n])); at%alignment != 0 {
+		if at := uintptr(unsafe.Pointer(&b.Bytes[start+n])); at%blocks.Alignment != 0 {
 			t.Errorf("after %d bytes of JSON the tensor begins at %#x", n, at)
 		}
-		b.free()
+		b.Free()
 	}
 	for _, bad := range []string{"", "-1", "x", "99999999999"} {
 		if start := bodyStart([]byte(bad)); start != 0 {
 			t.Errorf("header %q: body begins at %d", bad, start)
 		}
-	}
-}
-
-func TestABlockHasTheRoomAskedFor(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.Int64Range(0, 1<<35).Draw(t, "n")
-		class := blockClass(n)
-		if size := blockSize(class); size < n || n > minBlock && size > n+n/4+1 {
-			t.Errorf("%d bytes get a block of %d", n, size)
-		}
-		if class > 0 && blockSize(class-1) >= n {
-			t.Errorf("%d bytes get class %d, the one below would do", n, class)
-		}
-	})
-}
-
-func TestMemoryIsCountedExactly(t *testing.T) {
-	m := &memory{max: 10_000}
-	a, b := m.take(6000), m.take(4000)
-	if a == nil || b == nil || m.inUse.Load() != 10_000 {
-		t.Fatalf("%d bytes in use, want 10000", m.inUse.Load())
-	}
-	if m.take(1) != nil || m.adopt(make([]byte, 1)) != nil {
-		t.Error("more than the maximum was lent")
-	}
-	a.free()
-	if c := m.adopt(make([]byte, 6000)); c == nil {
-		t.Error("memory given back was not lent again")
-	}
-	b.free()
-	if n := m.inUse.Load(); n != 6000 {
-		t.Errorf("%d bytes in use, want 6000", n)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/appliance/blocks"
 )
 
 const (
@@ -102,7 +103,7 @@ func (b *stream) failure(cause error) error {
 
 // readBody reads the whole body into a block of which the caller becomes the owner, placed so that what follows the JSON
 // part of an inference request is aligned. The block is nil when there is no body. Errors: Busy, and those of stream.Read.
-func (s *Server) readBody(ctx *fasthttp.RequestCtx, in *stream) (*block, []byte, error) {
+func (s *Server) readBody(ctx *fasthttp.RequestCtx, in *stream) (*blocks.Block, []byte, error) {
 	if in.ended || in.length == 0 {
 		in.ended = true
 		return nil, nil, nil
@@ -114,32 +115,32 @@ func (s *Server) readBody(ctx *fasthttp.RequestCtx, in *stream) (*block, []byte,
 	if room < 0 {
 		room = firstChunk
 	}
-	b := s.memory.take(room)
+	b := s.memory.Take(room)
 	if b == nil {
 		return nil, nil, s.noMemory()
 	}
 	start := bodyStart(ctx.Request.Header.Peek(kserve.HeaderLength))
 	var size int
 	for {
-		n, err := in.Read(b.bytes[start+size:])
+		n, err := in.Read(b.Bytes[start+size:])
 		size += n
 		if errors.Is(err, io.EOF) {
-			return b, b.bytes[start : start+size], nil
+			return b, b.Bytes[start : start+size], nil
 		}
 		if err != nil {
-			b.free()
+			b.Free()
 			return nil, nil, err
 		}
-		if start+size < len(b.bytes) {
+		if start+size < len(b.Bytes) {
 			continue
 		}
-		larger := s.memory.take(min(2*int64(len(b.bytes)), in.limit.bytes+1))
+		larger := s.memory.Take(min(2*int64(len(b.Bytes)), in.limit.bytes+1))
 		if larger == nil {
-			b.free()
+			b.Free()
 			return nil, nil, s.noMemory()
 		}
-		copy(larger.bytes[start:], b.bytes[start:start+size])
-		b.free()
+		copy(larger.Bytes[start:], b.Bytes[start:start+size])
+		b.Free()
 		b = larger
 	}
 }
@@ -155,7 +156,7 @@ func bodyStart(header []byte) int {
 	if err != nil {
 		return 0
 	}
-	return int(-n & (alignment - 1))
+	return int(-n & (blocks.Alignment - 1))
 }
 
 var _ io.Reader = (*stream)(nil)

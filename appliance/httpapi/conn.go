@@ -12,6 +12,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise/api/kserve"
 	"github.com/edgewise-ai/edgewise/appliance/apistatus"
+	"github.com/edgewise-ai/edgewise/appliance/blocks"
 	"github.com/edgewise-ai/edgewise/appliance/listen"
 )
 
@@ -101,11 +102,11 @@ type conn struct {
 	counted  *listen.Conn // to be closed in the end
 	listener *listener
 	closed   atomic.Bool
-	heard    atomic.Bool           // whether the client has sent anything
-	linger   atomic.Bool           // whether the client may still be sending when the connection is closed
-	answer   atomic.Pointer[block] // memory of the last answer, lent to the writer
-	broken   error                 // what the last Read failed with; the libraries above lose it
-	answered bool                  // whether something was written since the last Read
+	heard    atomic.Bool                  // whether the client has sent anything
+	linger   atomic.Bool                  // whether the client may still be sending when the connection is closed
+	answer   atomic.Pointer[blocks.Block] // memory of the last answer, lent to the writer
+	broken   error                        // what the last Read failed with; the libraries above lose it
+	answered bool                         // whether something was written since the last Read
 	waiting  waiting
 	held     held
 	state    state // of the request in progress
@@ -114,7 +115,7 @@ type conn struct {
 }
 
 // lend keeps b for the writer of the answer until the next request is read or answered.
-func (c *conn) lend(b *block) { c.answer.Swap(b).free() }
+func (c *conn) lend(b *blocks.Block) { c.answer.Swap(b).Free() }
 
 // SetReadDeadline bounds the Reads that follow, give or take a slackShare; one in progress is not touched.
 func (c *conn) SetReadDeadline(t time.Time) error {

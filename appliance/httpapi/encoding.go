@@ -15,6 +15,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/appliance/blocks"
 )
 
 const (
@@ -29,7 +30,7 @@ const (
 // zlib stream. Lengths that the protocol's headers and parameters give are those of the expanded body. The block, nil
 // when the body is not encoded, holds the new body and is the caller's. Errors: Unsupported, Invalid, Busy; TooLarge over
 // http.max_json_bytes, however small the body was that was sent.
-func (s *Server) expand(c *fiber.Ctx) (*block, error) {
+func (s *Server) expand(c *fiber.Ctx) (*blocks.Block, error) {
 	encoding := c.Request().Header.Peek(fiber.HeaderContentEncoding)
 	if len(encoding) == 0 || equalFold(encoding, "identity") {
 		return nil, nil
@@ -54,25 +55,25 @@ func (s *Server) expand(c *fiber.Ctx) (*block, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Request().SetBodyRaw(b.bytes[start : start+size])
+	c.Request().SetBodyRaw(b.Bytes[start : start+size])
 	return b, nil
 }
 
 // readExpanded reads plain to its end into a block, from start on. Memory grows with what has been read and not with
 // what is announced.
-func (s *Server) readExpanded(plain io.Reader, encoding []byte, start int, room int64) (*block, int, error) {
+func (s *Server) readExpanded(plain io.Reader, encoding []byte, start int, room int64) (*blocks.Block, int, error) {
 	limit := min(s.cfg.MaxJSONBytes, s.cfg.MaxInferBytes)
-	b := s.memory.take(min(room, limit+1))
+	b := s.memory.Take(min(room, limit+1))
 	if b == nil {
 		return nil, 0, s.noMemory()
 	}
 	size := 0
 	for {
-		n, err := plain.Read(b.bytes[start+size:])
+		n, err := plain.Read(b.Bytes[start+size:])
 		size += n
 		switch {
 		case int64(size) > limit:
-			b.free()
+			b.Free()
 			return nil, 0, &edgewise.Error{
 				Op: "httpapi.expand", Kind: edgewise.TooLarge, Limit: limit,
 				Err: errors.New("Decompressed data size exceeds the maximum allowed value of " + strconv.FormatInt(limit, 10) + " bytes. Use --http-max-input-size to increase the limit."),
@@ -80,18 +81,18 @@ func (s *Server) readExpanded(plain io.Reader, encoding []byte, start int, room 
 		case errors.Is(err, io.EOF):
 			return b, size, nil
 		case err != nil:
-			b.free()
+			b.Free()
 			return nil, 0, notEncoded(encoding, err)
-		case start+size < len(b.bytes):
+		case start+size < len(b.Bytes):
 			continue
 		}
-		larger := s.memory.take(min(2*int64(len(b.bytes)), limit+alignment+1))
+		larger := s.memory.Take(min(2*int64(len(b.Bytes)), limit+blocks.Alignment+1))
 		if larger == nil {
-			b.free()
+			b.Free()
 			return nil, 0, s.noMemory()
 		}
-		copy(larger.bytes[start:], b.bytes[start:start+size])
-		b.free()
+		copy(larger.Bytes[start:], b.Bytes[start:start+size])
+		b.Free()
 		b = larger
 	}
 }
@@ -153,17 +154,17 @@ func (s *Server) encode(c *fiber.Ctx) {
 		return
 	}
 	plain := c.Response().Body()
-	b := s.memory.take(int64(len(plain) + len(plain)/1000 + encodedMargin))
+	b := s.memory.Take(int64(len(plain) + len(plain)/1000 + encodedMargin))
 	if b == nil {
 		return
 	}
-	out := &fixed{room: b.bytes}
+	out := &fixed{room: b.Bytes}
 	enc, put := s.encoders.get(encoding, out)
 	_, err := enc.Write(plain)
 	err = errors.Join(err, enc.Close())
 	put()
 	if err != nil {
-		b.free()
+		b.Free()
 		return
 	}
 	c.Set(fiber.HeaderContentEncoding, encoding)

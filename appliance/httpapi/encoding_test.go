@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/blocks"
 )
 
 func gzipped(t testing.TB, plain string) string {
@@ -45,7 +46,7 @@ func TestEncodedBodiesAreExpandedInPlace(t *testing.T) {
 			if resp.StatusCode != 200 || !strings.HasSuffix(answer, body[head:]) || resp.Header.Get("Content-Encoding") != "" {
 				t.Errorf("%d floats as %s: %d %.200q", n, test.encoding, resp.StatusCode, answer)
 			}
-			if at%alignment != 0 {
+			if at%blocks.Alignment != 0 {
 				t.Errorf("%d floats as %s: the tensor lay at %#x", n, test.encoding, at)
 			}
 		}

@@ -56,20 +56,20 @@ func (s *Server) writeGenerated(c *fiber.Ctx, resp *edgewise.Response, before, a
 	for i := range resp.Outputs {
 		size += int64(outputOverhead + len(resp.Outputs[i].Name) + 4*len(resp.Outputs[i].Data))
 	}
-	b := s.memory.take(size)
+	b := s.memory.Take(size)
 	if b == nil {
 		return s.noMemory()
 	}
-	body, err := kserve.AppendGenerateResponse(append(b.bytes[:0], before...), resp)
+	body, err := kserve.AppendGenerateResponse(append(b.Bytes[:0], before...), resp)
 	if err != nil {
-		b.free()
+		b.Free()
 		c.Response().Header.Del(fiber.HeaderContentType)
 		return err
 	}
 	body = append(body, after...)
-	if cap(body) != cap(b.bytes) { // it outgrew the estimate
-		b.free()
-		if b = s.memory.adopt(body); b == nil {
+	if cap(body) != cap(b.Bytes) { // it outgrew the estimate
+		b.Free()
+		if b = s.memory.Adopt(body); b == nil {
 			return s.noMemory()
 		}
 	}

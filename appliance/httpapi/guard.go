@@ -65,7 +65,7 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 		s.refuse(ctx, err)
 		return
 	}
-	defer b.free()
+	defer b.Free()
 	ctx.Request.SetBodyRaw(body)
 	s.answer(ctx, r)
 }

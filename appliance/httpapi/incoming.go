@@ -8,6 +8,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/appliance/blocks"
 )
 
 // minBorrowed is from how many bytes of tensors on memory of the model is asked for: copying fewer takes no longer than
@@ -17,10 +18,10 @@ const minBorrowed = 64 << 10
 // incoming is the body of an inference request. It is in one block. Where the model offers memory for tensors, they
 // arrive there (decision 0038), and only the JSON part before them is in the block.
 type incoming struct {
-	block   *block
-	tensors []byte // in memory of the model, which another process can write to; nil: they are in the block
-	free    func() // ends the use of tensors; nil where they are
-	framed  *block // copies of tensors whose content is checked before it is used; nil: there are none
+	block   *blocks.Block
+	tensors []byte        // in memory of the model, which another process can write to; nil: they are in the block
+	free    func()        // ends the use of tensors; nil where they are
+	framed  *blocks.Block // copies of tensors whose content is checked before it is used; nil: there are none
 }
 
 // receive reads the body of an inference request and makes it, or its JSON part, the body that c has. The caller
@@ -59,23 +60,23 @@ func (s *Server) borrow(in *incoming, c *fiber.Ctx, from *stream) (text []byte, 
 	if err != nil {
 		return nil, false
 	}
-	b := s.memory.take(int64(jsonSize))
-	if b == nil || !b.hold(n) {
-		b.free()
+	b := s.memory.Take(int64(jsonSize))
+	if b == nil || !b.Hold(n) {
+		b.Free()
 		return nil, false
 	}
 	tensors, free := s.deps.Engine.Lend(id, int(n))
 	if tensors == nil {
-		b.free()
+		b.Free()
 		return nil, false
 	}
 	in.block, in.tensors, in.free = b, tensors, free
-	return b.bytes[:jsonSize], true
+	return b.Bytes[:jsonSize], true
 }
 
 func (in *incoming) release() {
-	in.block.free()
-	in.framed.free()
+	in.block.Free()
+	in.framed.Free()
 	if in.free != nil {
 		in.free()
 	}
@@ -123,10 +124,10 @@ func (s *Server) copyFramed(in *incoming, req *kserve.InferRequest) error {
 	if total == 0 {
 		return nil
 	}
-	if in.framed = s.memory.take(total); in.framed == nil {
+	if in.framed = s.memory.Take(total); in.framed == nil {
 		return s.noMemory()
 	}
-	room := in.framed.bytes
+	room := in.framed.Bytes
 	for i := range req.Inputs {
 		if t := &req.Inputs[i]; t.Type == edgewise.Bytes {
 			n := copy(room, t.Data)

@@ -26,7 +26,7 @@ func (p *patron) lend(id edgewise.ModelID, n int) ([]byte, func()) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	data := aligned(n)
+	data := make([]byte, n)
 	p.lent[&data[0]] = n
 	p.loans++
 	return data, func() {
@@ -168,15 +168,15 @@ func TestLoansCountAsBodies(t *testing.T) {
 		c.send(whole)
 		c.raw()
 	}
-	waitFor(t, func() bool { return ts.memory.inUse.Load() == 0 }) // an answer arrives before its memory is given back
+	waitFor(t, func() bool { return ts.memory.InUse() == 0 }) // an answer arrives before its memory is given back
 	slow.send(whole[:len(whole)/2])
 	waitFor(t, func() bool { _, open := p.counts(); return open == 1 })
-	held := ts.memory.inUse.Load()
+	held := ts.memory.InUse()
 	quick.send(whole)
 	if status, answer := quick.answer("POST"); status != 503 || !strings.Contains(answer, "http.max_inflight_bytes") {
 		t.Errorf("answer %d %s, want 503", status, answer)
 	}
-	waitFor(t, func() bool { return ts.memory.inUse.Load() == held })
+	waitFor(t, func() bool { return ts.memory.InUse() == held })
 	slow.send(whole[len(whole)/2:])
 	if status, _ := slow.answer("POST"); status != 200 || !there.Load() {
 		t.Errorf("answer %d, lent %v", status, there.Load())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/appliance/blocks"
 )
 
 // What the JSON part of an answer is expected to take: beside its tensors, and for each of them.
@@ -34,7 +35,7 @@ func (s *Server) infer(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	defer expanded.free()
+	defer expanded.Free()
 	req, err := s.decodeIncoming(id, formOf(&c.Request().Header), c.Request().Body(), &in)
 	if err != nil {
 		return err
@@ -154,7 +155,7 @@ func (s *Server) writeInfer(c *fiber.Ctx, req *kserve.InferRequest, resp *edgewi
 
 // composed is the body of an answer.
 type composed struct {
-	block    *block // where it stands; the receiver's
+	block    *blocks.Block // where it stands; the receiver's
 	body     []byte
 	jsonSize int
 	binary   bool // it has a binary part behind its JSON part
@@ -169,18 +170,18 @@ func (a *composed) contentType() string {
 
 // compose makes the body of an answer. Errors: Busy, and those of kserve.AppendInferResponse.
 func (s *Server) compose(req *kserve.InferRequest, resp *edgewise.Response) (a composed, err error) {
-	b := s.memory.take(answerSize(req, resp))
+	b := s.memory.Take(answerSize(req, resp))
 	if b == nil {
 		return a, s.noMemory()
 	}
-	body, jsonSize, err := kserve.AppendInferResponse(b.bytes[:0], req, resp)
+	body, jsonSize, err := kserve.AppendInferResponse(b.Bytes[:0], req, resp)
 	if err != nil {
-		b.free()
+		b.Free()
 		return a, err
 	}
-	if cap(body) != cap(b.bytes) { // it outgrew the estimate
-		b.free()
-		if b = s.memory.adopt(body); b == nil {
+	if cap(body) != cap(b.Bytes) { // it outgrew the estimate
+		b.Free()
+		if b = s.memory.Adopt(body); b == nil {
 			return a, s.noMemory()
 		}
 	}

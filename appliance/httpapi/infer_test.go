@@ -14,6 +14,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/appliance/blocks"
 )
 
 // inferRequest is a whole binary inference as it goes over the wire.
@@ -67,7 +68,7 @@ func TestBinaryInferenceIsAlignedAndExact(t *testing.T) {
 			if kind := resp.Header.Get("Content-Type"); kind != "application/octet-stream" {
 				t.Errorf("content type %q", kind)
 			}
-			if at%alignment != 0 {
+			if at%blocks.Alignment != 0 {
 				t.Errorf("the tensor lay at %#x", at)
 			}
 		})

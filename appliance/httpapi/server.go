@@ -21,6 +21,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/appliance/blocks"
 	"github.com/edgewise-ai/edgewise/appliance/listen"
 )
 
@@ -82,7 +83,7 @@ type Server struct {
 	app     *fiber.App // of the contexts that handlers get
 	table   []*route
 	router  *router
-	memory  memory
+	memory  *blocks.Memory
 	decoder *kserve.Decoder
 	panics  atomic.Uint64
 
@@ -109,7 +110,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if err != nil {
 		return nil, edgewise.Errorf("httpapi.New", edgewise.Invalid, "http: %w", err)
 	}
-	s := &Server{cfg: cfg, deps: deps, memory: memory{max: cfg.MaxInflightBytes}, decoder: kserve.NewDecoder(kserve.Limits{MaxJSON: cfg.MaxJSONBytes})}
+	s := &Server{cfg: cfg, deps: deps, memory: blocks.New(cfg.MaxInflightBytes), decoder: kserve.NewDecoder(kserve.Limits{MaxJSON: cfg.MaxJSONBytes})}
 	if s.forwarded, err = headerPattern(cfg.ForwardHeaders); err != nil {
 		return nil, edgewise.Errorf("httpapi.New", edgewise.Invalid, "http.forward_headers: %w", err)
 	}
@@ -249,7 +250,7 @@ func (s *Server) Statistics() Statistics {
 	s.mu.Lock()
 	listeners := s.listeners
 	s.mu.Unlock()
-	stats := Statistics{InflightBytes: s.memory.inUse.Load(), Panics: s.panics.Load()}
+	stats := Statistics{InflightBytes: s.memory.InUse(), Panics: s.panics.Load()}
 	for _, l := range listeners {
 		stats.Connections += l.count()
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/appliance/blocks"
 )
 
 // SharedMemory holds the regions that clients on the same machine hand over. All methods are safe for concurrent use.
@@ -126,7 +127,7 @@ func (s *Server) unregisterDeviceRegion(c *fiber.Ctx) error {
 
 // sharing is what one request has open of shared memory.
 type sharing struct {
-	inputs  []*block
+	inputs  []*blocks.Block
 	windows []edgewise.Window // one for each of the request's answers; nil where the output is not shared
 }
 
@@ -165,12 +166,12 @@ func (s *Server) shareInput(sh *sharing, in *edgewise.Tensor, place kserve.Place
 		return err
 	}
 	defer w.Close()
-	b := s.memory.take(w.Size())
+	b := s.memory.Take(w.Size())
 	if b == nil {
 		return s.noMemory()
 	}
 	sh.inputs = append(sh.inputs, b)
-	in.Data = b.bytes[:w.Size():w.Size()]
+	in.Data = b.Bytes[:w.Size():w.Size()]
 	return w.Read(in.Data)
 }
 
@@ -199,7 +200,7 @@ func (sh sharing) deliver(req *kserve.InferRequest, resp *edgewise.Response) err
 
 func (sh sharing) close() {
 	for _, b := range sh.inputs {
-		b.free()
+		b.Free()
 	}
 	for _, w := range sh.windows {
 		if w != nil {

@@ -143,11 +143,11 @@ func TestTensorsInSharedMemory(t *testing.T) {
 		if wanted := test.status == 200 && strings.Contains(test.body, `"outputs"`); delivered != wanted {
 			t.Errorf("%s: delivered %v", test.name, delivered)
 		}
-		for patience := time.Now().Add(5 * time.Second); ts.memory.inUse.Load() != 0 && time.Now().Before(patience); {
+		for patience := time.Now().Add(5 * time.Second); ts.memory.InUse() != 0 && time.Now().Before(patience); {
 			time.Sleep(time.Millisecond) // the answer's memory goes back once it has left
 		}
-		if ts.shared.open != 0 || ts.memory.inUse.Load() != 0 {
-			t.Errorf("%s: %d windows are open, %d bytes are lent", test.name, ts.shared.open, ts.memory.inUse.Load())
+		if ts.shared.open != 0 || ts.memory.InUse() != 0 {
+			t.Errorf("%s: %d windows are open, %d bytes are lent", test.name, ts.shared.open, ts.memory.InUse())
 		}
 	}
 }

@@ -78,7 +78,7 @@ var layers = []layer{
 	{[]string{"appliance/document", "appliance/tarfile"}, nil, "syntax knows nothing of models"},
 	{[]string{"appliance/config", "appliance/modelconfig"}, []string{"appliance/document"}, "both read strict documents"},
 	{
-		[]string{"wasm/...", "ensemble/...", "store/...", "webui/...", "appliance/manager", "appliance/sched", "appliance/cache", "appliance/sharedmemory", "appliance/runner", "appliance/observe", "appliance/apistatus", "appliance/listen", "appliance/update"},
+		[]string{"wasm/...", "ensemble/...", "store/...", "webui/...", "appliance/manager", "appliance/sched", "appliance/cache", "appliance/sharedmemory", "appliance/runner", "appliance/observe", "appliance/apistatus", "appliance/listen", "appliance/blocks", "appliance/update"},
 		nil, "parts never import parts: they meet in package appliance, through the root's words",
 	},
 	{
@@ -90,7 +90,7 @@ var layers = []layer{
 	{[]string{"gpu/cuda", "gpu/nvml", "gpu/jetson", "gpu/provider", "gpu/onnx/ort", "gpu/onnx/onnxfile"}, nil, "each is the border to one thing outside, and knows none of the others"},
 	{[]string{"gpu/..."}, []string{"gpu/..."}, "what lies between a model and a GPU: it knows the borders below gpu/ and nothing else of the house"},
 	{[]string{"api/..."}, []string{"api/..."}, "what crosses the border of the box knows nothing of its inside"},
-	{[]string{"appliance/httpapi", "appliance/grpcapi"}, []string{"appliance/apistatus", "appliance/listen", "appliance/tarfile", "api/..."}, "a door translates; it does not decide"},
+	{[]string{"appliance/httpapi", "appliance/grpcapi"}, []string{"appliance/apistatus", "appliance/blocks", "appliance/listen", "appliance/tarfile", "api/..."}, "a door translates; it does not decide"},
 	{[]string{"appliance"}, []string{"..."}, "the house knows everybody"},
 	{[]string{"sdk/..."}, []string{"sdk/..."}, "guests know the ABI and nothing of the house"},
 	{
