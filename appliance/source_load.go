@@ -131,11 +131,11 @@ func (s *sources) put(name string, next *source) {
 func (s *sources) read(name string, c change) (*repository.Contents, error) {
 	if c.files != nil {
 		if c.config == nil {
-			return nil, edgewise.Errorf("appliance.Load", edgewise.Invalid, "Load parameter 'config' must be specified for model file override")
+			return nil, edgewise.Errorf("appliance.Load", edgewise.Invalid, "failed to load '%s', failed to poll from model repository: Load parameter 'config' must be specified for model file override", name)
 		}
 		contents, err := repository.FilesOf(name, c.files)
 		if err != nil {
-			return nil, err
+			return nil, edgewise.Errorf("appliance.Load", edgewise.KindOf(err), "failed to load '%s', failed to poll from model repository: %w", name, err)
 		}
 		contents.SetConfig(configOfLoad, c.config)
 		return contents, nil

@@ -190,7 +190,7 @@ func TestOverridesHoldForOneLoad(t *testing.T) {
 	f.must(f.engine.Load(t.Context(), "new", edgewise.LoadOverride{Config: []byte("{}"), Files: map[string][]byte{"1/model.onnx": []byte("from the client")}}))
 	f.wantAnswer("new", "from the client")
 
-	f.wantRefusal(load(edgewise.LoadOverride{Files: map[string][]byte{"1/model.onnx": nil}}), edgewise.Invalid, "Load parameter 'config' must be specified for model file override")
+	f.wantRefusal(load(edgewise.LoadOverride{Files: map[string][]byte{"1/model.onnx": nil}}), edgewise.Invalid, "failed to load 'm', failed to poll from model repository: Load parameter 'config' must be specified for model file override")
 	for _, path := range []string{"../m/1/model.onnx", "/etc/passwd", "1/../../x", ""} {
 		err := load(edgewise.LoadOverride{Config: []byte("{}"), Files: map[string][]byte{path: nil}})
 		if err == nil || edgewise.KindOf(err) != edgewise.Invalid || !strings.Contains(err.Error(), "must stay within model directory") {
