@@ -3,6 +3,7 @@ package sched
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -19,10 +20,11 @@ type Proof struct {
 }
 
 const (
-	proofTime     = 300 * time.Millisecond // a proof begins no new round after this
+	proofTime     = 100 * time.Millisecond // a proof that has had a round of each sample begins no new one after this
+	proofSlow     = 2 * time.Second        // and one that has had any, after this
 	proofTimeout  = 10 * time.Second       // and is given up after this
 	proofBytes    = 64 << 20               // of an input of its largest batch, at most, else there is none
-	proofPasses   = 4                      // over the samples, while there is time
+	proofPasses   = 32                     // over the samples, while there is time
 	proofParts    = 3                      // requests whose rows are merged
 	proofRows     = 6                      // of them together, at most
 	proofPartRuns = 3 * proofRows          // rows that a round runs
@@ -36,7 +38,11 @@ type sample struct {
 }
 
 // samples are the rounds of a proof. Integers are small first: many are indexes, lengths or masks.
-var samples = [...]sample{{-1, 1, 2}, {0, 1, 10}, {-100, 100, 30}, {0, 255, 100}}
+var samples = [...]sample{{-1, 1, 2}, {0, 1, 10}, {-1, 1, 30}, {0, 1, 100}}
+
+// The numbers of a request are a sample's times a power of ten between these exponents: a model that rounds, or saturates, may
+// hide for all others that its rows depend on each other.
+const leastPower, mostPower = -1, 2.5
 
 // openSizes are tried in turn for dimensions of variable size, until the model takes one.
 var openSizes = [...]int64{8, 32, 224}
@@ -56,8 +62,9 @@ func (s *Scheduler) prove(ctx context.Context) (refuted string) {
 	for range proofPasses {
 		var accepted []sample
 		for _, look := range looks {
-			if agreed > 0 && time.Since(start) > proofTime && p.constant() == "" {
-				break
+			took := time.Since(start)
+			if (agreed >= len(samples) && took > proofTime || agreed > 0 && took > proofSlow) && p.constant() == "" {
+				return ""
 			}
 			refuted, err := p.round(ctx, look)
 			switch {
@@ -252,11 +259,13 @@ func (s *Scheduler) sampled(ctx context.Context, inputs []edgewise.Tensor) (outp
 	return outputs, nil
 }
 
-// narrowed is a random part of a sample: the largest number, the smallest and the mean of two requests are then others.
+// narrowed is a random part of a sample, times a magnitude: the largest number, the smallest and the mean of two requests are
+// then others.
 func (p *proof) narrowed(look sample) sample {
-	width := look.high - look.low
-	low := look.low + width*p.random.Float64()
-	return sample{low, low + (look.high-low)*p.random.Float64(), 1 + p.random.Int64N(look.integers)}
+	times := math.Pow(10, leastPower+(mostPower-leastPower)*p.random.Float64())
+	low := look.low + (look.high-look.low)*p.random.Float64()
+	high := low + (look.high-low)*p.random.Float64()
+	return sample{times * low, times * high, 1 + p.random.Int64N(look.integers)}
 }
 
 // inputs makes the required inputs of a random request, as the backend sees them. ok is false when they are too large.
