@@ -94,8 +94,8 @@ func TestJobsThatFit(t *testing.T) {
 		{"another rank", func(j *job) { j.inputs[1].Shape = edgewise.Shape{1, 1} }, false},
 		{"a missing input", func(j *job) { j.inputs = j.inputs[:1] }, false},
 		{"another input", func(j *job) { j.inputs[1].Name = "c" }, false},
-		{"fewer outputs", func(j *job) { j.want = j.want[:1] }, false},
-		{"outputs in another order", func(j *job) { j.want = []string{"z", "y"} }, false},
+		{"fewer outputs", func(j *job) { j.want = j.want[:1] }, true},
+		{"outputs in another order", func(j *job) { j.want = []string{"z", "y"} }, true},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -62,14 +62,14 @@ func (p *jobs) put(j *job) {
 }
 
 // fits tells whether k can run in one batch with j: the same inputs in the same shapes but for dimension 0 and for what is
-// padded, and the same outputs wanted in the same order. Types are the model's, so they are equal. Parameters are a
+// padded; the outputs wanted may differ. Types are the model's, so they are equal. Parameters are a
 // request's own. A job without rows runs alone: it has no part of a batch's outputs. So does one without inputs: nothing
 // says how many rows it has.
 func (j *job) fits(k *job) bool {
 	if j.batch == 0 || k.batch == 0 || len(j.inputs) == 0 {
 		return false
 	}
-	if len(j.inputs) != len(k.inputs) || !slices.Equal(j.want, k.want) || len(j.call.Parameters) > 0 || len(k.call.Parameters) > 0 {
+	if len(j.inputs) != len(k.inputs) || len(j.call.Parameters) > 0 || len(k.call.Parameters) > 0 {
 		return false
 	}
 	pads := len(j.sizes) > 0

@@ -151,7 +151,8 @@ func (l *lane) attempt(ctx context.Context, jobs []*job, started time.Time) (err
 	if l.s.guest {
 		ctx = l.seat.with(ctx)
 	}
-	result, err := l.s.instance.Run(ctx, inputs, jobs[0].want)
+	want := wanted(jobs)
+	result, err := l.s.instance.Run(ctx, inputs, want)
 	l.gatherer.settle()
 	if err != nil {
 		return err
@@ -165,6 +166,7 @@ func (l *lane) attempt(ctx context.Context, jobs []*job, started time.Time) (err
 		result.Free()
 		return err
 	}
+	choose(jobs, want)
 	timing := edgewise.Timing{Input: result.Input, Infer: result.Infer, Output: result.Output, Batch: total, Guest: result.Guest}
 	if gathers {
 		timing.Input += gathered.Sub(started)

@@ -17,7 +17,8 @@ import (
 //  2. What queues while all lanes are busy runs together.
 //  3. A batch has at most max_batch_size elements; a request is never split over two.
 //  4. Requests are served in order within a level.
-//  5. The first request with other shapes, other inputs or other wanted outputs begins the next batch.
+//  5. The first request with other shapes or other inputs begins the next batch. Other wanted outputs do not:
+//     TestEachRequestOfABatchGetsTheOutputsThatItWants.
 //  6. Without a delay the largest preferred size that is there runs, and what is there when none is.
 //  7. With a delay the oldest request waits that long for company, and no longer.
 //  8. A delay ends at a preferred size, at max_batch_size, at a request that does not fit, and when the version is closed.
@@ -67,7 +68,7 @@ func TestRulesOfTheQueue(t *testing.T) {
 	}
 	wants := func(mark byte) *edgewise.Request {
 		req := row(mark)
-		req.Outputs = []string{"y", "y"} // as good as another output, for the queue
+		req.Outputs = []string{"y", "y"} // as good as another output
 		return req
 	}
 	until := func(d time.Duration) func(context.Context) (context.Context, context.CancelFunc) {
@@ -192,11 +193,11 @@ func TestRulesOfTheQueue(t *testing.T) {
 			"[[1] [2 2 2] [3 3 4]]", "[ok 10ms ok 20ms ok 30ms ok 30ms]", "full idle idle",
 		},
 		{
-			"another wanted output begins the next batch",
+			"other wanted outputs run together",
 			edgewise.DynamicBatching{},
 			&recorder{takes: 10 * ms},
 			[]client{{0, row(1), nil}, {1 * ms, row(2), nil}, {2 * ms, wants(3), nil}, {3 * ms, row(4), nil}},
-			"[[1] [2] [3] [4]]", "[ok 10ms ok 20ms ok 30ms ok 40ms]", "shape shape idle idle",
+			"[[1] [2 3 4]]", "[ok 10ms ok 20ms ok 20ms ok 20ms]", "idle idle",
 		},
 		{
 			"without a delay the largest preferred size that is there",
