@@ -64,6 +64,19 @@ func (k Kind) Refusal() bool {
 	return false
 }
 
+// StepRefusal is why a step refuses its input, in its own words.
+type StepRefusal struct{ Text string }
+
+// Error returns the words.
+func (r *StepRefusal) Error() string { return "step: " + r.Text }
+
+// Refused tells whether err says nothing about the health of the model that the request was meant for: by its kind, or because
+// a step has refused its input in its own words.
+func Refused(err error) bool {
+	_, own := errors.AsType[*StepRefusal](err)
+	return own || KindOf(err).Refusal()
+}
+
 // About gives an error the model that it is about, unless its outermost Error names that already. Its message stays.
 func About(id ModelID, err error) error {
 	own, ok := errors.AsType[*Error](err)

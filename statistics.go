@@ -209,6 +209,8 @@ type Health struct {
 	Recent    int        `json:"recent"`  // how many of the latest requests are looked at, at most 32
 	Failed    int        `json:"failed"`  // how many of them failed
 	LastError *LastError `json:"last_error,omitempty"`
+
+	Unverified string `json:"unverified,omitempty"` // why no run at the load has shown that the version works; empty: one has
 }
 
 // LastError is how the latest failed request failed.

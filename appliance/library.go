@@ -31,10 +31,10 @@ type library struct {
 	groups     overrides
 	sources    *sources
 	phases     phases
-	loading    func(edgewise.ModelID) (done func())   // notes that a version is being loaded; nil: nobody wants to know
-	loaded     func(edgewise.ModelID)                 // called when a version has been loaded; nil: by nobody
-	history    *deployments                           // nil: nothing is noted
-	changed    func(id edgewise.ModelID, what string) // called after a change; nil: by nobody
+	loading    func(edgewise.ModelID) (done func())         // notes that a version is being loaded; nil: nobody wants to know
+	loaded     func(id edgewise.ModelID, unverified string) // called when a version has been loaded; nil: by nobody
+	history    *deployments                                 // nil: nothing is noted
+	changed    func(id edgewise.ModelID, what string)       // called after a change; nil: by nobody
 }
 
 type libraryConfig struct {

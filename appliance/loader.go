@@ -16,14 +16,6 @@ import (
 // load makes a stored version ready to serve: the backend loads it, a scheduler stands in front of it, and it has
 // answered its warm-up requests.
 func (l *library) load(ctx context.Context, v *edgewise.Version) (edgewise.Servable, error) {
-	s, err := l.loadStored(ctx, v)
-	if err == nil && l.loaded != nil {
-		l.loaded(v.ID)
-	}
-	return s, err
-}
-
-func (l *library) loadStored(ctx context.Context, v *edgewise.Version) (edgewise.Servable, error) {
 	if wantsCache(v.Model) && l.cache.Usage().Limit == 0 {
 		return nil, edgewise.Errorf("appliance.load", edgewise.Unsupported, "model %q: response_cache.enable: this box has no cache: engine.response_cache_bytes is 0", v.Model.Name)
 	}
@@ -49,7 +41,11 @@ func (l *library) loadStored(ctx context.Context, v *edgewise.Version) (edgewise
 // loadFrom loads a version whose files stand in dir.
 func (l *library) loadFrom(ctx context.Context, v *edgewise.Version, dir string) (edgewise.Servable, error) {
 	if isEnsemble(v.Model) {
-		return l.loadEnsemble(v, dir)
+		s, err := l.loadEnsemble(v, dir)
+		if err == nil {
+			l.announce(v.ID, "")
+		}
+		return s, err
 	}
 	backend, err := l.backend(v.Model)
 	if err != nil {
@@ -80,11 +76,7 @@ func (l *library) loadFrom(ctx context.Context, v *edgewise.Version, dir string)
 		claim.Close()
 		return nil, errors.Join(err, instance.Close())
 	}
-	l.phases.warming(v.ID)
-	requests, err := warmupRequests(v.Model, dir)
-	if err == nil {
-		err = s.Warm(ctx, requests)
-	}
+	unverified, err := l.warm(ctx, s, v, dir)
 	if err != nil {
 		if closing := s.Close(); closing != nil {
 			l.logger.Error("closing a version that failed its warm-up", "model", v.ID.String(), "error", closing)
@@ -101,10 +93,34 @@ func (l *library) loadFrom(ctx context.Context, v *edgewise.Version, dir string)
 		}
 		front.Resize(l.lanes(m, p.devices), m)
 	}}
+	l.announce(v.ID, unverified)
 	if sequencer, ok := s.(edgewise.Sequencer); ok {
 		return &servedSequences{loaded, sequencer}, nil
 	}
 	return loaded, nil
+}
+
+// warm runs the warm-up requests of a version, or makes sure that it works where it declares none; see tryOnce.
+func (l *library) warm(ctx context.Context, s scheduler, v *edgewise.Version, dir string) (unverified string, err error) {
+	l.phases.warming(v.ID)
+	requests, err := warmupRequests(v.Model, dir)
+	if err != nil {
+		return "", err
+	}
+	if unverified, err = tryOnce(ctx, v.Model, s); err != nil {
+		return "", err
+	}
+	return unverified, s.Warm(ctx, requests)
+}
+
+// announce says that a version has been loaded, and why no run has shown that it works; "" when one has.
+func (l *library) announce(id edgewise.ModelID, unverified string) {
+	if unverified != "" {
+		l.logger.Info("version is not verified", "model", id.String(), "reason", unverified)
+	}
+	if l.loaded != nil {
+		l.loaded(id, unverified)
+	}
 }
 
 // scheduler is what stands in front of an instance.

@@ -116,7 +116,7 @@ func (c *call) reason() error {
 	if !c.failed {
 		return edgewise.Errorf("wasm.Run", edgewise.Guest, "step: edgewise_process returned 0 without a reason: want a list of outputs, or a call of fail")
 	}
-	return edgewise.Errorf("wasm.Run", edgewise.Guest, "step: %s", c.failure)
+	return &edgewise.Error{Op: "wasm.Run", Kind: edgewise.Guest, Err: &edgewise.StepRefusal{Text: c.failure}}
 }
 
 // choose holds the outputs against the model and returns those that are wanted, in the order wanted.

@@ -291,7 +291,7 @@ func TestEveryEndIsCountedOnceByCaller(t *testing.T) {
 	if tick.Requests != 19 || tick.Errors != 6 || tick.Refused != 10 {
 		t.Errorf("%+v, want 19 requests of which 6 failed and 10 were refused", tick)
 	}
-	h.Loaded(id)
+	h.Loaded(id, "")
 	if success, fail, _ := h.Totals(id); success.Count != 0 || fail.Count != 0 {
 		t.Errorf("after another load %+v, %+v", success, fail)
 	}
@@ -326,6 +326,7 @@ func TestAVersionFailsWhenHalfOfItsLatestRequestsDo(t *testing.T) {
 		{3, nil, false, 3, 0},
 		{2, errBroken, false, 5, 2},
 		{100, edgewise.Errorf("test", edgewise.Invalid, "refused"), false, 5, 2},
+		{100, &edgewise.Error{Kind: edgewise.Guest, Err: fmt.Errorf("in ensemble: %w", &edgewise.StepRefusal{Text: "no picture"})}, false, 5, 2},
 		{1, errBroken, true, 6, 3},
 		{1, nil, false, 7, 3},
 		{100, errBroken, true, healthWindow, healthWindow},

@@ -15,6 +15,8 @@ const healthWindow = 32
 type health struct {
 	window atomic.Uint64 // the upper half: how many requests there are; the lower: the latest in bit 0, 1 for a failed one
 	last   atomic.Pointer[lastError]
+
+	unverified atomic.Pointer[string] // why no run at its load has shown that it works; nil: one has, or nothing is known
 }
 
 // lastError is how the latest failed request failed.
@@ -41,9 +43,10 @@ func (h *health) add(failed bool) {
 }
 
 // reset forgets everything: another load of the version is another try.
-func (h *health) reset() {
+func (h *health) reset(unverified string) {
 	h.window.Store(0)
 	h.last.Store(nil)
+	h.unverified.Store(&unverified)
 }
 
 // read says how it is. A version fails when half of the latest requests or more have failed.
@@ -51,6 +54,9 @@ func (h *health) read() edgewise.Health {
 	w := h.window.Load()
 	shown := edgewise.Health{Recent: int(w >> 32), Failed: bits.OnesCount32(uint32(w))}
 	shown.Failing = shown.Failed > 0 && 2*shown.Failed >= shown.Recent
+	if reason := h.unverified.Load(); reason != nil {
+		shown.Unverified = *reason
+	}
 	if e := h.last.Load(); e != nil {
 		shown.LastError = &edgewise.LastError{Time: e.at.UTC(), Code: e.kind.String(), Message: e.message, Request: e.number}
 	}

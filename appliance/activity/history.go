@@ -100,7 +100,7 @@ func (h *History) Note(id edgewise.ModelID, o Outcome) {
 	case outcome == answered:
 		s.times.add(o.Took)
 		s.health.add(false)
-	case !refused(outcome):
+	case !edgewise.Refused(o.Err):
 		s.health.last.Store(&lastError{time.Now(), edgewise.KindOf(o.Err), message(o.Err), o.Number})
 		s.health.add(true)
 	}
@@ -112,13 +112,14 @@ func (h *History) NoteUnknown() { h.unknown.Add(1) }
 // Unknown returns how many requests named a model or version that did not exist.
 func (h *History) Unknown() uint64 { return h.unknown.Load() }
 
-// Loaded begins to count a version anew in Totals and Health: it has been loaded.
-func (h *History) Loaded(id edgewise.ModelID) {
+// Loaded begins to count a version anew in Totals and Health: it has been loaded. unverified is why no run at its load has shown
+// that it works; empty: one has.
+func (h *History) Loaded(id edgewise.ModelID, unverified string) {
 	s := h.add(id)
 	h.adding.Lock()
 	defer h.adding.Unlock()
 	s.loaded = s.totals()
-	s.health.reset()
+	s.health.reset(unverified)
 }
 
 // Totals returns how many requests to a version were answered and how many were not since it was loaded, with their times, and

@@ -63,6 +63,9 @@ func describePush(w io.Writer, v *admin.Version, live bool) {
 		state = "is stored"
 	}
 	fmt.Fprintf(w, "model %q version %d %s (%s, sha256 %.12s)\n", v.Name, v.Version, state, humanize.IBytes(uint64(v.Size)), v.Digest)
+	if v.Health != nil && v.Health.Unverified != "" {
+		fmt.Fprintf(w, "  not verified: %s\n", v.Health.Unverified)
+	}
 }
 
 // pathVersion makes a version of one file, stored as model.onnx, model.wasm or config.pbtxt by its extension, with the

@@ -44,11 +44,23 @@ func listModels(w io.Writer, models []admin.Model) {
 				if v.State != "" {
 					state = v.State
 				}
+				if v.Health != nil && v.Health.Failing {
+					state, reason = "FAILING", failing(v.Health)
+				}
 			}
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\n", m.Name, live, state, len(m.Versions), humanize.IBytes(uint64(size)), reason)
 	}
 	_ = table.Flush()
+}
+
+// failing says what the latest requests to a version came to.
+func failing(h *edgewise.Health) string {
+	text := fmt.Sprintf("%d of the last %d requests have failed", h.Failed, h.Recent)
+	if h.LastError != nil {
+		text += fmt.Sprintf("; the last error (%s): %s", h.LastError.Code, h.LastError.Message)
+	}
+	return text
 }
 
 func (p *program) modelShow() *cobra.Command {
@@ -104,6 +116,9 @@ func showModel(w io.Writer, m *admin.Model, i *edgewise.Inspection) {
 		}
 		if v.Batching != nil {
 			fmt.Fprintf(w, "\nversion %d: requests are %s: %s\n", v.Version, merged(v.Batching), v.Batching.Reason)
+		}
+		if v.Health != nil && v.Health.Failing {
+			fmt.Fprintf(w, "\nversion %d fails: %s\n", v.Version, failing(v.Health))
 		}
 	}
 	if i != nil {

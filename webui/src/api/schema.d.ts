@@ -1686,6 +1686,8 @@ export interface components {
             recent: number;
             /** @description how many of them failed */
             failed: number;
+            /** @description why no run at the load has shown that the version works; left out when one has */
+            unverified?: string;
             last_error?: {
                 time: components["schemas"]["Time"];
                 code: string;

@@ -130,6 +130,12 @@ export function previousVersion(model: Model): number {
 
 export type Standing = { tone: 'good' | 'warn' | 'bad' | 'idle'; text: string; reason: string };
 
+/** What the latest requests to a version came to, in words. */
+export function failing(health: NonNullable<Version['health']>): string {
+  const last = health.last_error;
+  return `${health.failed} of the last ${health.recent} requests have failed.${last ? ` The last error (${last.code}): ${last.message}` : ''}`;
+}
+
 /** How a model stands, in a word, with the reason when it is not well. */
 export function standing(model: Model): Standing {
   const at = liveVersion(model);
@@ -137,6 +143,7 @@ export function standing(model: Model): Standing {
   if (!version || !model.wanted) return { tone: 'idle', text: at ? 'Stopped' : 'Not active', reason: '' };
   switch (version.state) {
     case 'READY':
+      if (version.health?.failing) return { tone: 'bad', text: 'Failing', reason: failing(version.health) };
       return { tone: 'good', text: 'Serving', reason: '' };
     case 'LOADING':
       return { tone: 'warn', text: 'Loading', reason: '' };

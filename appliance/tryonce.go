@@ -1,0 +1,132 @@
+package appliance
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/wasm"
+)
+
+// Bounds of the run that shows that a version works.
+const (
+	verifyTime  = 10 * time.Second // for all attempts
+	verifyBytes = 32 << 20         // of one input
+)
+
+// verifySizes are tried in turn for dimensions of variable size, until the model takes one.
+var verifySizes = []int64{1, 8, 32}
+
+// tryOnce runs a version that declares no warm-up once with tensors of its declared signature. unverified says why no run has shown
+// that it works, "" when one has. The error is the model's own: it has no other inputs than floating-point numbers of fixed
+// shape, computes none of those that were tried, and so will compute nothing. Whatever else a run ends with may be about inputs
+// that had to be guessed: an index, a length, a text, two sizes that belong together.
+func tryOnce(ctx context.Context, m *edgewise.Model, s edgewise.Inferer) (unverified string, err error) {
+	switch {
+	case len(m.ModelWarmup) > 0:
+		return "", nil
+	case m.Platform == wasm.Platform:
+		return "a step is tried with its own tests, not with numbers that mean nothing", nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, verifyTime)
+	defer cancel()
+	sizes := verifySizes
+	if !guessed(m) {
+		sizes = sizes[:1]
+	}
+	for _, size := range sizes {
+		for _, value := range []float64{1, 0.5} { // not 0: a model that divides integers by it would end its process
+			req, reason := requestOf(m, size, value)
+			if req == nil {
+				return reason, nil
+			}
+			resp, failed := s.Infer(ctx, req)
+			if failed == nil {
+				resp.Release()
+				return "", nil
+			}
+			err = failed
+		}
+	}
+	reason := fmt.Sprintf("a run with ones failed: %v", err)
+	if ownFault(m, err) {
+		return reason, edgewise.Errorf("appliance.tryOnce", edgewise.Invalid, "model %q does not work: it computes nothing of its declared signature: %w", m.Name, err)
+	}
+	return reason, nil
+}
+
+// guessed tells whether a required input has a dimension of variable size. A batch is one: what looks like it may be a length of
+// which the model wants some.
+func guessed(m *edgewise.Model) bool {
+	return slices.ContainsFunc(m.Inputs(), func(in edgewise.Spec) bool {
+		return !in.Optional && (m.MaxBatchSize > 0 || slices.Contains(in.Shape, -1))
+	})
+}
+
+// ownFault tells whether an error cannot be about the inputs that were tried.
+func ownFault(m *edgewise.Model, err error) bool {
+	switch edgewise.KindOf(err) {
+	case edgewise.Internal, edgewise.Corrupt, edgewise.Unavailable: // a process that a run has ended is unavailable
+	default:
+		return false
+	}
+	return !guessed(m) && !slices.ContainsFunc(m.Inputs(), func(in edgewise.Spec) bool { return !isFloat(in.Type) })
+}
+
+func isFloat(t edgewise.DataType) bool {
+	return slices.Contains([]edgewise.DataType{edgewise.FP16, edgewise.BF16, edgewise.FP32, edgewise.FP64}, t)
+}
+
+// requestOf makes a request of the required inputs of a model, all of one value, and of one size where the size is open. It
+// returns nil and why when there is no such request.
+func requestOf(m *edgewise.Model, size int64, value float64) (req *edgewise.Request, reason string) {
+	req = &edgewise.Request{ID: "verification", Model: edgewise.ModelID{Name: m.Name}}
+	if m.SequenceBatching != nil {
+		req.Sequence = edgewise.Sequence{ID: math.MaxInt32, Start: true, End: true}
+	}
+	for _, in := range m.Inputs() {
+		if in.Optional {
+			continue
+		}
+		if in.Type == edgewise.Bytes {
+			return nil, fmt.Sprintf("input %q takes text or files, which cannot be made up", in.Name)
+		}
+		shape := slices.Clone(in.Shape)
+		for d := range shape {
+			if d == 0 && m.MaxBatchSize > 0 {
+				shape[d] = min(size, int64(m.MaxBatchSize))
+			} else if shape[d] < 0 {
+				shape[d] = size
+			}
+		}
+		n, ok := shape.Elements()
+		if !ok || n > verifyBytes/in.Type.Size() {
+			return nil, fmt.Sprintf("input %q takes more than %d MiB", in.Name, verifyBytes>>20)
+		}
+		req.Inputs = append(req.Inputs, edgewise.Tensor{Name: in.Name, Type: in.Type, Shape: shape, Data: constant(in.Type, n, value)})
+	}
+	return req, ""
+}
+
+// constant returns the bytes of n elements of one value; integers are 1 whatever it is.
+func constant(t edgewise.DataType, n int64, value float64) []byte {
+	var one []byte
+	switch t {
+	case edgewise.FP16:
+		one = binary.LittleEndian.AppendUint16(nil, map[float64]uint16{1: 0x3c00, 0.5: 0x3800}[value])
+	case edgewise.BF16:
+		one = binary.LittleEndian.AppendUint16(nil, uint16(math.Float32bits(float32(value))>>16))
+	case edgewise.FP32:
+		one = binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(value)))
+	case edgewise.FP64:
+		one = binary.LittleEndian.AppendUint64(nil, math.Float64bits(value))
+	default:
+		one = append([]byte{1}, make([]byte, t.Size()-1)...)
+	}
+	return bytes.Repeat(one, int(n))
+}

@@ -1,0 +1,78 @@
+package appliance
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// trying answers what takes says.
+type trying func(in []edgewise.Tensor) error
+
+func (f trying) Infer(_ context.Context, req *edgewise.Request) (*edgewise.Response, error) {
+	if err := f(req.Inputs); err != nil {
+		return nil, err
+	}
+	return &edgewise.Response{Model: req.Model}, nil
+}
+
+func TestAVersionIsRunOnceBeforeItGoesLive(t *testing.T) {
+	model := func(kind edgewise.DataType, dims ...int64) *edgewise.Model {
+		return &edgewise.Model{Name: "m", Input: []edgewise.ModelInput{{Name: "x", DataType: kind, Dims: dims}}}
+	}
+	batched, warm := model(edgewise.FP32, 4), model(edgewise.FP32, 4)
+	batched.MaxBatchSize, warm.ModelWarmup = 8, []edgewise.ModelWarmup{{Name: "own"}}
+	fails := func(kind edgewise.Kind) trying {
+		return func([]edgewise.Tensor) error { return edgewise.Errorf("test", kind, "no") }
+	}
+	for _, test := range []struct {
+		name       string
+		model      *edgewise.Model
+		run        trying
+		unverified string
+		refused    bool
+	}{
+		{"it works", model(edgewise.FP32, 2, 3), func(in []edgewise.Tensor) error { return in[0].Check() }, "", false},
+		{"it works in batches", batched, func(in []edgewise.Tensor) error { return in[0].Check() }, "", false},
+		{"it fails with numbers of fixed shape", model(edgewise.FP32, 2, 3), fails(edgewise.Internal), "", true},
+		{"it ends its process", model(edgewise.FP16, 2), fails(edgewise.Unavailable), "", true},
+		{"its batch may be a length", batched, fails(edgewise.Internal), "a run with ones failed: no", false},
+		{"it refuses the numbers", model(edgewise.FP32, 2), fails(edgewise.Invalid), "a run with ones failed: no", false},
+		{"it takes indexes", model(edgewise.Int64, 2), fails(edgewise.Internal), "a run with ones failed: no", false},
+		{"its sizes have to be guessed", model(edgewise.FP32, -1, 3), fails(edgewise.Internal), "a run with ones failed: no", false},
+		{"one of the sizes fits", model(edgewise.FP32, -1), func(in []edgewise.Tensor) error {
+			if in[0].Shape[0] != 32 {
+				return edgewise.Errorf("test", edgewise.Internal, "no")
+			}
+			return nil
+		}, "", false},
+		{"it has no time", model(edgewise.FP32, 2), fails(edgewise.Deadline), "a run with ones failed: no", false},
+		{"it takes text", model(edgewise.Bytes, 1), fails(edgewise.Internal), `input "x" takes text or files, which cannot be made up`, false},
+		{"it takes too much", model(edgewise.FP32, 1<<40), fails(edgewise.Internal), `input "x" takes more than 32 MiB`, false},
+		{"it declares a warm-up", warm, fails(edgewise.Internal), "", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			unverified, err := tryOnce(t.Context(), test.model, test.run)
+			if (err != nil) != test.refused || err == nil && unverified != test.unverified {
+				t.Errorf("got %q, %v", unverified, err)
+			}
+			if err != nil && edgewise.KindOf(err) != edgewise.Invalid || err != nil && !strings.Contains(err.Error(), `model "m" does not work: it computes nothing of its declared signature: no`) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestTrialTensorsHaveTheBytesOfTheirType(t *testing.T) {
+	for kind := edgewise.Bool; kind <= edgewise.BF16; kind++ {
+		if kind == edgewise.Bytes {
+			continue
+		}
+		in := edgewise.Tensor{Name: "x", Type: kind, Shape: edgewise.Shape{3}, Data: constant(kind, 3, 0.5)}
+		if err := in.Check(); err != nil {
+			t.Errorf("%v: %v", kind, err)
+		}
+	}
+}

@@ -1,0 +1,33 @@
+// A live model that fails: the page says so, with the last error, and that it works again when another version does.
+import { broken, times } from './onnx.mjs';
+import { check, equal, inspect, scenario } from './harness.mjs';
+
+export default () => scenario({}, async (box, visitor) => {
+  const admin = await box.claim();
+  const push = (file) => admin.fetch('/api/v1/models/gauge/versions?promote=true&file=model.onnx', { method: 'POST', body: file, headers: { 'Content-Type': 'application/octet-stream' } });
+  const ask = async () => (await admin.fetch('/v2/models/gauge/infer', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 4], data: [1, 2, 3, 4] }] }) })).status;
+  const pushed = await push(broken());
+  check(pushed.ok, `pushing: ${await pushed.clone().text()}`);
+  check(/a run with ones failed/.test((await pushed.json()).health.unverified), 'the answer to the push does not say that the version is not verified');
+  visitor.allow(/status of 500/);
+  const { page } = visitor;
+  await visitor.login();
+  await visitor.open('/models', 'Models');
+  await page.getByRole('row', { name: /gauge/ }).getByText('Serving').waitFor();
+
+  for (let i = 0; i < 4; i++) equal(await ask(), 500, 'an answer of the broken version');
+  await page.getByRole('row', { name: /gauge/ }).getByText('Failing').waitFor();
+  const problems = await inspect(page, 'a failing model in the list');
+  await visitor.open('/models/gauge', 'gauge');
+  await page.getByText('Version 1 is failing.').waitFor();
+  await page.getByText(/4 of the last 4 requests have failed\. The last error \(internal\): /).waitFor();
+  problems.push(...(await inspect(page, 'a failing model')));
+  await visitor.open('/models/gauge/versions', 'gauge');
+  await page.getByRole('row', { name: /^1 / }).getByText('Failing').waitFor();
+
+  check((await push(times(3))).ok, 'a version that works is refused');
+  equal(await ask(), 200, 'an answer of the version that works');
+  await visitor.open('/models', 'Models');
+  await page.getByRole('row', { name: /gauge/ }).getByText('Serving').waitFor();
+  equal(problems, [], 'what axe found');
+});
