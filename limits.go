@@ -2,6 +2,10 @@ package edgewise
 
 import (
 	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -20,6 +24,28 @@ func NameLimit(err error) error {
 		return Errorf(op, Exhausted, "%w: the memory of the machine or of the service is used up (MemoryMax=)", err)
 	}
 	return err
+}
+
+// Scores of processes for the kernel, which ends the one with the highest when memory runs out: what can be done without goes first.
+const (
+	ScoreOfModels = 800  // the process of a model, which is started again
+	ScoreOfChecks = 1000 // a process that looks at something once
+)
+
+// EndEarly raises the score of a process, 0 for this one. A score that is higher already stays.
+func EndEarly(pid, score int) error {
+	path := "/proc/self/oom_score_adj"
+	if pid > 0 {
+		path = fmt.Sprintf("/proc/%d/oom_score_adj", pid)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if present, err := strconv.Atoi(strings.TrimSpace(string(text))); err != nil || present >= score {
+		return err
+	}
+	return os.WriteFile(path, []byte(strconv.Itoa(score)), 0)
 }
 
 // OpenFiles returns how many files the process may open at once.

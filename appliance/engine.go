@@ -74,8 +74,10 @@ func (e *engine) Ready() bool {
 
 // VersionReady returns nil when requests to id are answered.
 func (e *engine) VersionReady(id edgewise.ModelID) error {
-	_, _, err := e.Version(id)
-	return err
+	if _, _, err := e.Version(id); err != nil {
+		return err
+	}
+	return e.Present(id)
 }
 
 // Index lists the status of every version that was asked for; of models that were not, the live version as unloaded,

@@ -81,7 +81,7 @@ func (s *spread) give(i int) {
 	s.busy[i]--
 }
 
-// Process adds up what is known of the instances' processes; the id is that of the first.
+// Process adds up what is known of the instances' processes; the id is that of the first that there is.
 func (s *spread) Process() (edgewise.Process, bool) {
 	var sum edgewise.Process
 	found := false
@@ -94,7 +94,7 @@ func (s *spread) Process() (edgewise.Process, bool) {
 		if !ok {
 			continue
 		}
-		if !found {
+		if sum.PID == 0 {
 			sum.PID = p.PID
 		}
 		found = true

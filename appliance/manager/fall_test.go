@@ -12,10 +12,19 @@ import (
 type mortal struct {
 	fakeServable
 	ended chan struct{}
+	away  bool // its process is being started again
 }
 
 func (m *mortal) Process() (edgewise.Process, bool) {
-	return edgewise.Process{Reason: "its process died 5 times"}, true
+	select {
+	case <-m.ended:
+		return edgewise.Process{Reason: "its process died 5 times"}, true
+	default:
+	}
+	if m.away {
+		return edgewise.Process{Reason: "its process died and is being started again"}, true
+	}
+	return edgewise.Process{PID: 1}, true
 }
 
 func (m *mortal) Ended() <-chan struct{} { return m.ended }
@@ -25,7 +34,7 @@ func TestAVersionWhoseProcessHasEndedIsUnavailable(t *testing.T) {
 		m, _ := start(t, Config{})
 		var last *mortal
 		m.config.Load = func(_ context.Context, v *edgewise.Version) (edgewise.Servable, error) {
-			last = &mortal{fakeServable{t: t, id: v.ID}, make(chan struct{})}
+			last = &mortal{fakeServable: fakeServable{t: t, id: v.ID}, ended: make(chan struct{})}
 			return last, nil
 		}
 		m.Want(live(1, 1))
@@ -64,6 +73,31 @@ func TestAVersionWhoseProcessHasEndedIsUnavailable(t *testing.T) {
 		}
 		if s := m.Statuses(); s[0].Fallen || s[0].Reason != "" {
 			t.Errorf("%+v", s)
+		}
+		if err := m.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAVersionWhoseProcessIsStartedAgainIsNotReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _ := start(t, Config{})
+		process := &mortal{ended: make(chan struct{})}
+		m.config.Load = func(_ context.Context, v *edgewise.Version) (edgewise.Servable, error) {
+			process.fakeServable = fakeServable{t: t, id: v.ID}
+			return process, nil
+		}
+		m.Want(live(1, 1))
+		if err := m.Settle(t.Context(), "m"); err != nil {
+			t.Fatal(err)
+		}
+		for _, away := range []bool{false, true, false} {
+			process.away = away
+			err := m.Present(edgewise.ModelID{Name: "m"})
+			if m.Ready() == away || (err != nil) != away || away && edgewise.KindOf(err) != edgewise.Unavailable {
+				t.Errorf("away %v: ready %v, %v", away, m.Ready(), err)
+			}
 		}
 		if err := m.Close(t.Context()); err != nil {
 			t.Error(err)

@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/edgewise-ai/edgewise"
 )
@@ -75,18 +76,42 @@ func (m *Manager) settled(name string) (settled bool, changed <-chan struct{}, e
 	return true, nil, err
 }
 
-// Ready tells whether every wanted version of every model is ready.
+// Ready tells whether every wanted version of every model is ready, and its process is there.
 func (m *Manager) Ready() bool {
+	wanted, ready := m.wanted()
+	return ready && !slices.ContainsFunc(wanted, func(id edgewise.ModelID) bool { return m.Present(id) != nil })
+}
+
+// wanted returns the versions that are to be ready, and tells whether all are.
+func (m *Manager) wanted() (list []edgewise.ModelID, ready bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for name, mod := range m.models {
 		for _, number := range m.snapshot(name, mod).aspired {
 			if s := mod.slots[number]; s == nil || s.state != edgewise.StateReady {
-				return false
+				return nil, false
 			}
+			list = append(list, edgewise.ModelID{Name: name, Version: number})
 		}
 	}
-	return !m.closed
+	return list, !m.closed
+}
+
+// Present returns nil unless the process of a ready version has ended and is being started again. Error: Unavailable, with the reason.
+func (m *Manager) Present(id edgewise.ModelID) error {
+	h, err := m.acquire(id)
+	if err != nil {
+		return nil // it is not ready, which others tell
+	}
+	defer h.release()
+	isolated, ok := h.servable.(edgewise.Isolated)
+	if !ok {
+		return nil
+	}
+	if p, apart := isolated.Process(); apart && p.PID == 0 {
+		return edgewise.Errorf("manager.Present", edgewise.Unavailable, "model %v is not ready: %s", id, p.Reason)
+	}
+	return nil
 }
 
 // Close unloads everything: it takes no new wishes, lets the requests in flight end, and returns when all memory is

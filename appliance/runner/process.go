@@ -82,8 +82,12 @@ func (b *Backend) spawn(g *group, members []*Instance, generation uint64) (*proc
 	_ = file.Close()
 	if err != nil {
 		_ = unix.Close(ours)
+		return p, err
 	}
-	return p, err
+	if err := edgewise.EndEarly(p.pid, edgewise.ScoreOfModels); err != nil {
+		b.config.Logger.Warn("the kernel may end the box before a model when memory runs out", "pid", p.pid, "error", err)
+	}
+	return p, nil
 }
 
 // task says what the child of some versions is to load.

@@ -1,0 +1,78 @@
+package e2e
+
+import (
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// oomScore returns by how much the kernel prefers to end a process when memory runs out.
+func oomScore(t *testing.T, pid string) int {
+	t.Helper()
+	text, err := os.ReadFile("/proc/" + pid + "/oom_score_adj")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestTheKernelEndsAModelBeforeTheBox(t *testing.T) {
+	t.Parallel()
+	b := serveReady(t, t.TempDir())
+	b.upload("sum", "", biased(1))
+	children := childrenOf(t, b.cmd.Process.Pid)
+	if len(children) != 1 {
+		t.Fatalf("children %v", children)
+	}
+	if child, own := oomScore(t, children[0]), oomScore(t, strconv.Itoa(b.cmd.Process.Pid)); child < 800 || child <= own {
+		t.Errorf("the process of a model has the score %d, the box %d", child, own)
+	}
+	b.stop()
+}
+
+// TestABoxIsNotReadyWhileTheProcessOfAModelStarts kills the process of a model and stops the one that follows before it has loaded: until it
+// goes on neither the box nor the model is ready.
+func TestABoxIsNotReadyWhileTheProcessOfAModelStarts(t *testing.T) {
+	t.Parallel()
+	b := serveReady(t, t.TempDir(), "--set", "engine.load_timeout=10m")
+	b.upload("sum", "", biased(1))
+	first, err := strconv.Atoi(childrenOf(t, b.cmd.Process.Pid)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	next := 0
+	await(t, "the next process", func() bool {
+		for _, child := range childrenOf(t, b.cmd.Process.Pid) {
+			if pid, err := strconv.Atoi(child); err == nil && pid != first {
+				next = pid
+				return syscall.Kill(pid, syscall.SIGSTOP) == nil
+			}
+		}
+		return false
+	})
+	ready := func(path string) bool {
+		status, _ := b.send(http.MethodGet, path, nil)
+		return status == http.StatusOK
+	}
+	if ready("/v2/health/ready") || ready("/v2/models/sum/ready") || ready("/v2/models/sum/versions/1/ready") {
+		t.Error("it is ready while the process of its model has not loaded")
+	}
+	if err := syscall.Kill(next, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the return of the model", func() bool { return ready("/v2/health/ready") && ready("/v2/models/sum/ready") })
+	if status, text := b.send(http.MethodPost, "/v2/models/sum/infer", []byte(zeros)); status != http.StatusOK {
+		t.Error(status, text)
+	}
+	b.stop()
+}
