@@ -17,8 +17,7 @@ func pageOf(path, _ string) (PageFile, bool) {
 }
 
 func TestBrowsersGetThePageAndProgramsTheTruth(t *testing.T) {
-	ts := startServer(t, nil)
-	ts.deps.Page = pageOf
+	ts := startServerWith(t, nil, func(s *Server) { s.deps.Page = pageOf })
 	tests := []struct {
 		name, method, path, accept string
 		status                     int
@@ -45,8 +44,7 @@ func TestBrowsersGetThePageAndProgramsTheTruth(t *testing.T) {
 }
 
 func TestThePageCarriesItsPolicyAndIsNotSentTwice(t *testing.T) {
-	ts := startServer(t, nil)
-	ts.deps.Page = pageOf
+	ts := startServerWith(t, nil, func(s *Server) { s.deps.Page = pageOf })
 	resp, _ := ts.do(t, "GET", "/assets/a.js", "", "Accept-Encoding", "br")
 	for name, want := range map[string]string{
 		"Content-Security-Policy": "default-src 'none'", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
