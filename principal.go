@@ -55,6 +55,7 @@ type Principal struct {
 	Kind    string   // "person", "key", "local" (a program on the box), "open" (accounts are off), "box" (the box itself)
 	Name    string   // of the person or the key
 	Rights  Rights   // what it may do
+	Origins []string // of a key: those whose pages may use it in a browser, "*" for all; empty: none but the server's own
 	Models  []string // the models it may name, "*" at the end of one stands for anything; empty: all
 	Session string   // of a person: which session; empty otherwise
 

@@ -358,7 +358,7 @@ func TestAPersonAsksAFewThingsAtATime(t *testing.T) {
 			}
 		})
 	}
-	// Who asks is decided by the headers, so that requests whose bodies have yet to come count.
+	// The caller is decided before the body is read, so that requests whose bodies are on their way count.
 	limited := func() bool {
 		status, text := anna.ask("POST", "/v2/models/none/infer", struct{}{}, nil)
 		return status == http.StatusTooManyRequests && strings.Contains(text, "8 requests in progress")
@@ -376,18 +376,25 @@ func TestAPersonAsksAFewThingsAtATime(t *testing.T) {
 	eventually(t, "the limit to be over", func() bool { return !limited() })
 }
 
-// pending is a body that ends when the channel is closed, without a byte.
-type pending <-chan struct{}
+// pending is a body of one byte that ends when the channel is closed.
+type pending struct {
+	release <-chan struct{}
+	begun   bool
+}
 
-// Read waits for that.
-func (p pending) Read([]byte) (int, error) {
-	<-p
+// Read returns the byte, and then waits for the end.
+func (p *pending) Read(to []byte) (int, error) {
+	if !p.begun {
+		p.begun = true
+		return copy(to, "{"), nil
+	}
+	<-p.release
 	return 0, io.EOF
 }
 
 // holds sends a request whose body ends when release is closed, and returns the status of the answer.
 func (v *visitor) holds(t *testing.T, address string, release <-chan struct{}) int {
-	req, err := http.NewRequest(http.MethodPost, address, pending(release))
+	req, err := http.NewRequest(http.MethodPost, address, &pending{release: release})
 	if err != nil {
 		t.Error(err)
 		return 0

@@ -156,7 +156,7 @@ func doorConfig(c config.Config) httpapi.Config {
 	return httpapi.Config{
 		MaxConnections: c.HTTP.MaxConnections, MaxJSONBytes: int64(c.HTTP.MaxJSONBytes), MaxInferBytes: int64(c.HTTP.MaxBodyBytes), MaxUploadBytes: int64(c.Upload.MaxBytes) + tarOverhead,
 		MaxUploadFiles: c.Upload.MaxFiles, MaxInflightBytes: int64(c.HTTP.MaxInflightBytes), HeaderTimeout: c.HTTP.HeaderTimeout,
-		BodyTimeout: c.HTTP.BodyTimeout, WriteTimeout: c.HTTP.WriteTimeout, IdleTimeout: c.HTTP.IdleTimeout, RequestTimeout: c.Engine.RequestTimeout, AllowedHosts: hosts(c),
+		BodyTimeout: c.HTTP.BodyTimeout, WriteTimeout: c.HTTP.WriteTimeout, IdleTimeout: c.HTTP.IdleTimeout, RequestTimeout: c.Engine.RequestTimeout, AllowedHosts: answeredHosts(c), Origins: c.HTTP.CORSOrigins,
 		ForwardHeaders: c.HTTP.ForwardHeaders, Restricted: restrictions(c.HTTP.RestrictedAPI, func(r config.Restriction) httpapi.Restriction {
 			return httpapi.Restriction{APIs: r.APIs, Header: r.Key, Value: r.Value}
 		}),

@@ -67,6 +67,15 @@ func hosts(c config.Config) []string {
 	return append([]string{hostname(), hostname() + ".local"}, c.HTTP.AllowedHosts...)
 }
 
+// answeredHosts are the names under which clients may address the box: all of them where there are accounts, whose
+// sessions a cookie of the box's own name and SameSite protect.
+func answeredHosts(c config.Config) []string {
+	if c.Auth == config.AuthAccounts {
+		return []string{"*"}
+	}
+	return hosts(c)
+}
+
 // plain tells whether a peer may speak plain text.
 func (a *App) plain(peer net.Addr) bool {
 	return a.config.TLS.Mode == config.TLSAuto && certificate.Loopback(peer)

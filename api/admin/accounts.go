@@ -98,6 +98,7 @@ type Key struct {
 	Prefix      string    `json:"prefix"`
 	Rights      []string  `json:"rights"`
 	Models      []string  `json:"models"`
+	Origins     []string  `json:"origins"`     // whose pages may use the key; empty: none but the server's own
 	Rate        float64   `json:"rate"`        // requests a second; 0: no bound
 	Concurrency int       `json:"concurrency"` // requests at a time; 0: no bound
 	Disabled    bool      `json:"disabled"`
@@ -112,6 +113,7 @@ type KeyNew struct {
 	Name        string    `json:"name"`
 	Rights      []string  `json:"rights"`
 	Models      []string  `json:"models"`
+	Origins     []string  `json:"origins"`
 	Rate        float64   `json:"rate"`
 	Concurrency int       `json:"concurrency"`
 	Expires     time.Time `json:"expires,omitzero"`
@@ -128,6 +130,7 @@ type KeyChange struct {
 	Name        *string   `json:"name"`
 	Rights      *[]string `json:"rights"`
 	Models      *[]string `json:"models"`
+	Origins     *[]string `json:"origins"`
 	Rate        *float64  `json:"rate"`
 	Concurrency *int      `json:"concurrency"`
 	Disabled    *bool     `json:"disabled"`

@@ -425,6 +425,8 @@ func TestKeysThatAreRefused(t *testing.T) {
 		"no such":     {admin.KeyNew{Name: "k", Rights: []string{"fly"}}, "rights"},
 		"bad model":   {admin.KeyNew{Name: "k", Rights: []string{"read"}, Models: []string{"a/b"}}, "models"},
 		"many":        {admin.KeyNew{Name: "k", Rights: []string{"read"}, Models: make([]string, maxKeyModels+1)}, "models"},
+		"no origin":   {admin.KeyNew{Name: "k", Rights: []string{"read"}, Origins: []string{"shop.example"}}, "origins"},
+		"origins":     {admin.KeyNew{Name: "k", Rights: []string{"read"}, Origins: make([]string, maxKeyOrigins+1)}, "origins"},
 		"rate":        {admin.KeyNew{Name: "k", Rights: []string{"read"}, Rate: -1}, "rate"},
 		"high rate":   {admin.KeyNew{Name: "k", Rights: []string{"read"}, Rate: maxRate + 1}, "rate"},
 		"at a time":   {admin.KeyNew{Name: "k", Rights: []string{"read"}, Concurrency: maxConcurrency + 1}, "concurrency"},

@@ -23,6 +23,7 @@ const (
 const (
 	maxKeyName     = 128
 	maxKeyModels   = 100
+	maxKeyOrigins  = 16
 	maxRate        = 1e6
 	maxConcurrency = 1 << 16
 	burst          = 1 // seconds of the rate that may come at once
@@ -36,6 +37,7 @@ type key struct {
 	Prefix      string          `json:"prefix"`
 	Rights      edgewise.Rights `json:"rights"`
 	Models      []string        `json:"models,omitempty"`
+	Origins     []string        `json:"origins,omitempty"`
 	Rate        float64         `json:"rate,omitempty"`
 	Concurrency int             `json:"concurrency,omitempty"`
 	Disabled    bool            `json:"disabled,omitempty"`
@@ -51,7 +53,7 @@ type key struct {
 }
 
 func (k *key) ready() *key {
-	k.principal = &edgewise.Principal{Kind: "key", Name: k.Name, Rights: k.Rights, Models: k.Models, Lifetime: k.life.context()}
+	k.principal = &edgewise.Principal{Kind: "key", Name: k.Name, Rights: k.Rights, Models: k.Models, Origins: k.Origins, Lifetime: k.life.context()}
 	k.tokens = tokens{}
 	return k
 }
@@ -66,7 +68,7 @@ func (k *key) off() error { return unknown("API key " + k.Prefix + "... is switc
 
 func (k *key) public() admin.Key {
 	return admin.Key{
-		ID: k.ID, Name: k.Name, Prefix: k.Prefix, Rights: k.Rights.Names(), Models: append([]string{}, k.Models...), Rate: k.Rate, Concurrency: k.Concurrency,
+		ID: k.ID, Name: k.Name, Prefix: k.Prefix, Rights: k.Rights.Names(), Models: append([]string{}, k.Models...), Origins: append([]string{}, k.Origins...), Rate: k.Rate, Concurrency: k.Concurrency,
 		Disabled: k.Disabled, Created: k.Created, CreatedBy: k.CreatedBy, Expires: k.Expires, LastUsed: k.LastUsed,
 	}
 }
@@ -100,7 +102,7 @@ func (a *Accounts) CreateKey(n admin.KeyNew, by *edgewise.Principal) (admin.KeyS
 	secret := newSecret(keyPrefix)
 	hash := digest(secret)
 	k := &key{
-		ID: random(8), Hash: hex.EncodeToString(hash[:]), Name: n.Name, Prefix: secret[:shownPrefix], Models: n.Models, Rate: n.Rate, Concurrency: n.Concurrency,
+		ID: random(8), Hash: hex.EncodeToString(hash[:]), Name: n.Name, Prefix: secret[:shownPrefix], Models: n.Models, Origins: n.Origins, Rate: n.Rate, Concurrency: n.Concurrency,
 		Created: time.Now().UTC(), CreatedBy: by.Actor(), Expires: n.Expires.UTC(),
 	}
 	if n.Expires.IsZero() {
@@ -148,10 +150,17 @@ func (k *key) check() error {
 		return wrong(op, "name", "the key's name has %d bytes: want 1 to %d", len(k.Name), maxKeyName)
 	case len(k.Models) > maxKeyModels:
 		return wrong(op, "models", "the key names %d models: want at most %d", len(k.Models), maxKeyModels)
+	case len(k.Origins) > maxKeyOrigins:
+		return wrong(op, "origins", "the key names %d origins: want at most %d", len(k.Origins), maxKeyOrigins)
 	case k.Rate < 0 || k.Rate > maxRate || k.Rate != k.Rate:
 		return wrong(op, "rate", "the key's rate is %v requests a second: want 0 (no bound) to %v", k.Rate, maxRate)
 	case k.Concurrency < 0 || k.Concurrency > maxConcurrency:
 		return wrong(op, "concurrency", "the key's concurrency is %d: want 0 (no bound) to %d", k.Concurrency, maxConcurrency)
+	}
+	for _, o := range k.Origins {
+		if err := edgewise.CheckOrigin(o); err != nil {
+			return wrong(op, "origins", "%w", err)
+		}
 	}
 	for _, m := range k.Models {
 		if name := strings.TrimSuffix(m, "*"); name != "" || m == "" {
@@ -179,6 +188,7 @@ func (a *Accounts) ChangeKey(id string, c admin.KeyChange, by *edgewise.Principa
 	}
 	set(&k.Name, c.Name)
 	set(&k.Models, c.Models)
+	set(&k.Origins, c.Origins)
 	set(&k.Rate, c.Rate)
 	set(&k.Concurrency, c.Concurrency)
 	set(&k.Disabled, c.Disabled)
@@ -199,6 +209,19 @@ func (a *Accounts) ChangeKey(id string, c admin.KeyChange, by *edgewise.Principa
 	old.ready()
 	old.running = running
 	return old.public(), nil
+}
+
+// HasOrigin tells whether there is a key that pages of an origin may use.
+func (a *Accounts) HasOrigin(origin string) bool {
+	now := time.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, k := range a.keys {
+		if !k.Disabled && !k.expired(now) && (slices.Contains(k.Origins, origin) || slices.Contains(k.Origins, "*")) {
+			return true
+		}
+	}
+	return false
 }
 
 func set[T any](field, value *T) {

@@ -47,6 +47,7 @@ type HTTP struct {
 	IdleTimeout      time.Duration `json:"idle_timeout"`
 	WriteTimeout     time.Duration `json:"write_timeout"`
 	AllowedHosts     []string      `json:"allowed_hosts"`
+	CORSOrigins      []string      `json:"cors_origins"`
 	ForwardHeaders   string        `json:"forward_headers"`
 	RestrictedAPI    []string      `json:"restricted_api"`
 	ReusePort        bool          `json:"reuse_port"`
@@ -276,7 +277,7 @@ func Default() Config {
 		HTTP: HTTP{
 			Address: "127.0.0.1:8000", MaxJSONBytes: 64 * MiB, MaxBodyBytes: 256 * MiB, MaxInflightBytes: GiB, MaxConnections: 1024,
 			HeaderTimeout: 10 * time.Second, BodyTimeout: time.Minute, IdleTimeout: 2 * time.Minute, WriteTimeout: time.Minute,
-			AllowedHosts: []string{}, RestrictedAPI: []string{},
+			AllowedHosts: []string{}, CORSOrigins: []string{}, RestrictedAPI: []string{},
 		},
 		TLS: TLS{Mode: TLSAuto},
 		GRPC: GRPC{

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/edgewise-ai/edgewise"
 )
 
 // Key describes one key of the configuration.
@@ -78,7 +80,8 @@ var rows = []row{
 	{"http.body_timeout", "duration", duration(time.Millisecond, 24*time.Hour), "Longest time without one byte of a body. Slow uploads go on for as long as bytes arrive.", func(c *Config) any { return &c.HTTP.BodyTimeout }},
 	{"http.idle_timeout", "duration", duration(time.Millisecond, 24*time.Hour), "How long a connection without a request is kept.", func(c *Config) any { return &c.HTTP.IdleTimeout }},
 	{"http.write_timeout", "duration", duration(time.Millisecond, 24*time.Hour), "Longest time a client may take no byte of its answer.", func(c *Config) any { return &c.HTTP.WriteTimeout }},
-	{"http.allowed_hosts", "list of host names", limit{"at most 64 host names without port, or \"*\" for any name", areHosts}, "Names under which clients may call the box, beside localhost, its host name and its addresses; its own certificate is for them too. Other Host headers are refused, against DNS rebinding.", func(c *Config) any { return &c.HTTP.AllowedHosts }},
+	{"http.allowed_hosts", "list of host names", limit{"at most 64 host names without port, or \"*\" for any name", areHosts}, "With auth open: names under which clients may call the box, beside localhost, its host name and its addresses. Other Host headers are refused then, against DNS rebinding; with accounts and with Triton's flags every name is answered. The box's own certificate is for these names too.", func(c *Config) any { return &c.HTTP.AllowedHosts }},
+	{"http.cors_origins", "list of origins", limit{"at most 64 origins such as https://shop.example or http://localhost:5173, or \"*\" for any", areOrigins}, "Origins whose web pages may call the box with an API key, or without where none is needed. Sessions of people stay with the box's own page. A key can have origins of its own.", func(c *Config) any { return &c.HTTP.CORSOrigins }},
 
 	{"tls.mode", "name", oneOf(TLSAuto, TLSRequire, TLSOff), "Who must speak TLS, over REST and gRPC alike. auto: everybody but clients on the box itself. require: everybody. off: nobody can, and passwords and keys cross the network for all to read.", func(c *Config) any { return &c.TLS.Mode }},
 
@@ -260,6 +263,16 @@ var device = regexp.MustCompile(`^([0-9]{1,3}|(GPU|MIG)-[0-9A-Za-z/-]{1,80})$`)
 func areDevices(field any) bool {
 	list := *field.(*[]string)
 	return len(list) <= maxListed && !slices.ContainsFunc(list, func(s string) bool { return !device.MatchString(s) })
+}
+
+func areOrigins(field any) bool {
+	origins := *field.(*[]string)
+	for _, o := range origins {
+		if edgewise.CheckOrigin(o) != nil {
+			return false
+		}
+	}
+	return len(origins) <= 64
 }
 
 func areHosts(field any) bool {

@@ -48,6 +48,8 @@ type Accounts interface {
 	// Bearer returns who a secret belongs to; done, which may be nil, is called when the request has ended. Errors:
 	// Unauthenticated, Denied, Busy.
 	Bearer(secret string, loopback bool) (p *edgewise.Principal, done func(), err error)
+	// HasOrigin tells whether there is a key that may be used by pages of an origin.
+	HasOrigin(origin string) bool
 	// Ask counts a person's request to run something; done is called when it has ended. Errors: Busy.
 	Ask(p *edgewise.Principal) (done func(), err error)
 	// CheckCSRF tells whether value is what the session's page was told. Errors: Denied.

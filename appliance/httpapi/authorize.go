@@ -27,11 +27,13 @@ const (
 
 // state is what the server knows of the request in progress on a connection.
 type state struct {
-	match                      // its route
-	caller *edgewise.Principal // nil: not known
-	cookie bool                // the caller was recognised by the cookie
-	done   func()              // ends the caller's request; nil: nothing to end
-	body   *stream
+	match                             // its route
+	caller        *edgewise.Principal // nil: not known
+	cookie        bool                // the caller was recognised by the cookie
+	done          func()              // ends the caller's request; nil: nothing to end
+	origin        []byte              // of the page of another site that asks; nil: none
+	originAllowed bool                // that page may read the answer
+	body          *stream
 
 	counted bool // it is an inference, and the engine counts it
 
@@ -71,12 +73,15 @@ func (s *Server) authorize(ctx *fasthttp.RequestCtx, r *state) error {
 	}
 	if s.deps.Accounts == nil || s.deps.Open {
 		r.caller = openVisitor
-		return nil
+		return s.permitOrigin(&ctx.Request.Header, r)
 	}
 	if r.route == s.router.page {
 		return nil
 	}
 	err := s.recognise(ctx, r)
+	if err := s.permitOrigin(&ctx.Request.Header, r); err != nil {
+		return err
+	}
 	if r.public || s.metricsPublic(r.route) {
 		return nil
 	}
@@ -130,7 +135,7 @@ func (s *Server) recognise(ctx *fasthttp.RequestCtx, r *state) error {
 		return s.bearer(r, given, loopback(ctx))
 	}
 	token := header.Cookie(s.cookieName(ctx))
-	if len(token) == 0 || fromElsewhere(header) {
+	if len(token) == 0 || r.origin != nil || fromElsewhere(header) {
 		return nil
 	}
 	var err error
@@ -200,7 +205,7 @@ func (r *state) permitModel() error {
 // checkSession decides whether a request with a cookie comes from the person and not from a page of somebody else,
 // whether the person is still there, and whether this happens too often.
 func (s *Server) checkSession(ctx *fasthttp.RequestCtx, r *state) error {
-	if r.cookie && !safe(ctx) {
+	if r.cookie && !isSafe(&ctx.Request.Header) {
 		if err := s.deps.Accounts.CheckCSRF(r.caller, string(ctx.Request.Header.Peek(csrfHeader))); err != nil {
 			return err
 		}
@@ -214,10 +219,6 @@ func (s *Server) checkSession(ctx *fasthttp.RequestCtx, r *state) error {
 		return err
 	}
 	return nil
-}
-
-func safe(ctx *fasthttp.RequestCtx) bool {
-	return ctx.IsGet() || ctx.IsHead() || ctx.IsOptions()
 }
 
 // cookieName is the name of the session's cookie on this connection.

@@ -30,6 +30,8 @@ type Config struct {
 	// IP address; "*" allows every name. A name that is not listed is refused, so that a hostile page cannot reach
 	// the box by pointing its own name at it.
 	AllowedHosts []string
+	// Origins are those whose pages may call this server, with a key or none; "*" stands for all; http.cors_origins.
+	Origins []string
 	// ForwardHeaders matches the names of headers that become parameters of inference requests; http.forward_headers.
 	ForwardHeaders string
 	// Restricted are the APIs that need a header; 403; http.restricted_api.

@@ -58,6 +58,10 @@ func (w *wire) request() (last bool, err error) {
 		return false, errFraming
 	}
 	w.rest = rest
+	if parts[2] == "HTTP/1.0" && bytes.HasPrefix(rest, []byte("\n")) { // no headers: all lines of the head may end in LF alone
+		w.requests = append(w.requests, fmt.Sprintf("%s %s ", parts[0], parts[1]))
+		return true, nil
+	}
 	fields := map[string][]string{}
 	for {
 		line, err := w.line()
@@ -231,6 +235,8 @@ var framings = []struct {
 	{"GET /v2 HTTP/1.1\r\nHost: a\r\nX: a\x00b\r\n\r\n", 0},
 	{"GET /v2 HTTP/1.1\r\nHost: a\r\nX: a\rb\r\n\r\n", 0},
 	{"GET /v2 HTTP/1.1\r\nHost: a\r\nContent-Length: 18446744073709551616\r\n\r\n", 0},
+	{"HEAD / HTTP/1.0\n\n\r\n\r\n", 1},
+	{"GET /v2 HTTP/1.0\n\nGET /metrics HTTP/1.1\r\nHost: a\r\n\r\n", 1},
 	{"GET /v2 HTTP/1.0\r\n\r\nGET /v2 HTTP/1.0\r\n\r\n", 1},
 	{"GET /v2 HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n{}GET /v2 HTTP/1.1\r\nHost: a\r\n\r\n", 2},
 	{"HEAD /v2 HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}DELETE /api/v1/models/m HTTP/1.1\r\nHost: a\r\n\r\n", 2},

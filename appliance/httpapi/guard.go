@@ -43,13 +43,20 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 	defer s.leave()
 	defer s.recovered(ctx)
 	r := stateOf(ctx)
-	*r = state{match: s.router.find(&ctx.Request.Header)}
+	*r = state{match: s.router.find(&ctx.Request.Header), origin: foreignOrigin(&ctx.Request.Header)}
 	if len(ctx.Request.Header.Peek(refusedHeader)) > 0 {
 		s.refuse(ctx, s.refusal(&ctx.Request.Header))
 		return
 	}
+	if s.preflight(ctx, r) {
+		if ctx.RequestBodyStream() != nil && ctx.Request.Header.ContentLength() != 0 {
+			closeAfter(ctx)
+		}
+		return
+	}
 	err := s.authorize(ctx, r)
 	defer s.close(ctx, r)
+	defer s.allowOrigin(ctx, r)
 	if err != nil {
 		s.turnAway(ctx, err)
 		return

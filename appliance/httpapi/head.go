@@ -97,7 +97,7 @@ func (s *Server) admit(header *fasthttp.RequestHeader) error {
 	if err := s.checkHost(&h); err != nil {
 		return err
 	}
-	if err := checkOrigin(&h, string(header.Method())); err != nil {
+	if err := s.checkOrigin(&h, header); err != nil {
 		return err
 	}
 	if h.lengths == 0 {
@@ -236,15 +236,3 @@ const (
 	nameBytes     = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._"
 	maxPortDigits = 5
 )
-
-// checkOrigin refuses what a page of another site asks a browser to change here.
-func checkOrigin(h *head, method string) error {
-	if method == "GET" || method == "HEAD" || method == "OPTIONS" || h.origin == nil {
-		return nil
-	}
-	_, host, ok := strings.Cut(string(h.origin), "://")
-	if ok && strings.EqualFold(host, string(h.host)) {
-		return nil
-	}
-	return edgewise.Errorf("httpapi.admit", edgewise.Denied, "a page of origin %.260q may not change this server, which was addressed as %.260q", h.origin, h.host)
-}

@@ -110,19 +110,24 @@ func (r *router) find(header *fasthttp.RequestHeader) (m match) {
 	if len(m.path) == 0 || m.path[0] != '/' {
 		return m
 	}
-	if method := methodIndex(header.Method()); method >= 0 {
-		if m.route = r.roots[method].find(m.path[1:], &m.values, 0); m.route != nil {
-			return m
-		}
-		if header.IsHead() {
-			if m.route = r.roots[indexGET].find(m.path[1:], &m.values, 0); m.route != nil {
-				return m
-			}
-		}
+	if found := r.findMethod(header.Method(), m.path); found.route != nil {
+		return found
 	}
-	m.route = r.none
 	if (header.IsGet() || header.IsHead()) && !isInterface(m.path) {
 		m.route = r.page
+	}
+	return m
+}
+
+// findMethod returns the route of a method and a path; its route is nil where the table has none.
+func (r *router) findMethod(method, path []byte) (m match) {
+	m.path = path
+	index := methodIndex(method)
+	if index < 0 || len(path) == 0 {
+		return m
+	}
+	if m.route = r.roots[index].find(path[1:], &m.values, 0); m.route == nil && string(method) == "HEAD" {
+		m.route = r.roots[indexGET].find(path[1:], &m.values, 0)
 	}
 	return m
 }

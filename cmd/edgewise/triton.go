@@ -169,7 +169,8 @@ func (t *tritonFlags) preset() map[string]string {
 		return nil
 	}
 	return map[string]string{
-		"data_dir": filepath.Join(os.TempDir(), "edgewise-"+strconv.Itoa(os.Getpid())), "store.reserve_bytes": "0", "auth": config.AuthOpen, "tls.mode": config.TLSOff,
+		"data_dir": filepath.Join(os.TempDir(), "edgewise-"+strconv.Itoa(os.Getpid())), "store.reserve_bytes": "0", "auth": config.AuthOpen,
+		"http.allowed_hosts": "*", "tls.mode": config.TLSOff,
 		"grpc.max_message_bytes": "2147483647", "grpc.max_inflight_bytes": "2147483648",
 	}
 }

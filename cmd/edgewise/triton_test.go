@@ -143,6 +143,9 @@ func TestTritonFlags(t *testing.T) {
 		{"--trace-config=opentelemetry,bsp_max_queue_size=9", "trace.queue_size", "9"},
 		{"--trace-config=opentelemetry,bsp_schedule_delay=250", "trace.export_delay", "250ms"},
 		{"--trace-config=opentelemetry,bsp_max_export_batch_size=9", "trace.export_batch", "9"},
+		{"--model-repository=/a", "http.allowed_hosts", "[*]"},
+		{"--model-repository=/a --set http.allowed_hosts=a.b", "http.allowed_hosts", "[a.b]"},
+		{"--http-port=9000", "http.allowed_hosts", "[]"},
 		{"--allow-client-shm=true", "shared_memory.enabled", "true"},
 		{"--id=a --set server.id=b", "server.id", "b"},
 	} {

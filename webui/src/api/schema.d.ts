@@ -1337,6 +1337,8 @@ export interface components {
             rights: components["schemas"]["Right"][];
             /** @description the models it may use, * at the end of a name stands for anything; empty for all */
             models: string[];
+            /** @description origins whose web pages may use it, * for any; empty for none but the box's own page */
+            origins?: string[];
             /** @description requests a second, 0 for no bound */
             rate?: number;
             /** @description requests at a time, 0 for no bound */
@@ -1351,6 +1353,7 @@ export interface components {
             name: string;
             rights: components["schemas"]["Right"][];
             models?: string[];
+            origins?: string[];
             rate?: number;
             concurrency?: number;
             expires?: components["schemas"]["Time"];
@@ -1364,6 +1367,7 @@ export interface components {
             name?: string;
             rights?: components["schemas"]["Right"][];
             models?: string[];
+            origins?: string[];
             rate?: number;
             concurrency?: number;
             disabled?: boolean;
