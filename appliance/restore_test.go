@@ -360,21 +360,37 @@ func FuzzBackup(f *testing.F) {
 	})
 	f.Add([]byte(`{"format":1,"models":[{"name":"cat","versions":[{"id":{"name":"cat","version":1}}]}],"buckets":{"users":{"bert":"e30="}}}`))
 	f.Add([]byte(`{"format":1,"models":[null,{"name":"a","versions":[null]}],"settings":null,"buckets":{"drafts":null}}`))
+	// What is refused changes nothing, so the storage serves until something is restored.
+	base, s := f.TempDir(), (*storage)(nil)
+	f.Cleanup(func() {
+		if s != nil {
+			s.close(f)
+		}
+	})
 	f.Fuzz(func(t *testing.T, manifest []byte) {
-		s := openStorage(t, t.TempDir())
+		if s == nil {
+			dir, err := os.MkdirTemp(base, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			s = openStorage(t, dir)
+		}
 		before := s.state(t)
 		err := s.take(t.Context(), withManifest(t, file, func([]byte) []byte { return manifest }))
 		if err != nil {
 			if diff := cmp.Diff(before, s.state(t)); diff != "" {
 				t.Fatalf("refused with %v, and something has changed:\n%s", err, diff)
 			}
+			return
 		}
 		stored := s.state(t)
 		s.close(t)
-		if found, err := store.CheckDocuments(s.dir, checkDocument); err != nil || len(found) > 0 {
+		dir := s.dir
+		s = nil
+		if found, err := store.CheckDocuments(dir, checkDocument); err != nil || len(found) > 0 {
 			t.Fatalf("the doctor finds %v, %v", found, err)
 		}
-		again := openStorage(t, s.dir)
+		again := openStorage(t, dir)
 		defer again.close(t)
 		if now := again.state(t); !maps.Equal(now.Documents, stored.Documents) || !cmp.Equal(now.Records, stored.Records) {
 			t.Fatalf("the next start finds something else:\n%s", cmp.Diff(stored, now))
