@@ -13,7 +13,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// busyBox counts how many cores the runs of all its instances keep busy.
+// busyBox counts how many threads the runs of all its instances have. The threads that a solo run has beside its own do not count: they go
+// on, with a lower priority, when another run gets their cores.
 type busyBox struct {
 	mu        sync.Mutex
 	now, most int
@@ -49,9 +50,9 @@ func (w *worker) Run(ctx context.Context, in []edgewise.Tensor, want []string) (
 	if edgewise.CallOf(ctx).Alone {
 		threads = max(threads, w.wide)
 	}
-	w.box.use(threads)
+	w.box.use(w.threads)
 	result, err := w.recorder.Run(ctx, in, want)
-	w.box.use(-threads)
+	w.box.use(-w.threads)
 	if err == nil {
 		result.Wide = threads > w.threads
 	}
