@@ -12,8 +12,8 @@ const (
 // out, the rest keeps its amplitude. It keeps the beginning in place. rate is 1 or more; at the sound's own rate the
 // sound itself is returned.
 //
-// The filter is a sinc under a Kaiser window, one set of taps for each of the rate/gcd phases. Memory for the taps is
-// bounded: phases beyond maxPhases share the nearest one.
+// The filter is a sinc under a Kaiser window, one set of taps for each of the rate/gcd phases. The taps of all of them are
+// bounded by a megabyte: phases beyond maxPhases to a sample of the lower rate share the nearest one.
 func (s Sound) Resample(rate int) Sound {
 	if rate == s.Rate || len(s.Samples) == 0 {
 		return Sound{Rate: rate, Samples: s.Samples}
@@ -37,7 +37,7 @@ type filterBank struct {
 }
 
 func newFilterBank(from, to int) *filterBank {
-	phases := min(to/gcd(from, to), maxPhases)
+	phases := min(to/gcd(from, to), maxPhases*min(from, to)/from)
 	cutoff := resampleBand * min(1, float64(to)/float64(from))
 	bank := &filterBank{phases: phases, half: int(math.Ceil(resampleZeros / cutoff)), taps: make([][]float32, phases+1)}
 	for p := range bank.taps {

@@ -123,12 +123,12 @@ func (f *wavFormat) sample() func([]byte) float64 {
 	return nil
 }
 
-// finite replaces what is no number by silence.
+// finite replaces what is no number, or what 32 bits do not hold, by silence.
 func finite(v float64) float64 {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return 0
+	if v >= -math.MaxFloat32 && v <= math.MaxFloat32 {
+		return v
 	}
-	return v
+	return 0
 }
 
 // mix returns the mean of the channels. Samples of an incomplete last moment are left out.

@@ -89,6 +89,19 @@ func TestNoNumbersBecomeSilence(t *testing.T) {
 	if err != nil || sound.Samples[0] != 0 || sound.Samples[1] != 0 {
 		t.Errorf("got %v, %v, want two zeros", sound.Samples, err)
 	}
+	sound, err = DecodeSound(wav(3, 1, 8000, 64, binary.LittleEndian.AppendUint64(nil, math.Float64bits(-1e300))))
+	if err != nil || sound.Samples[0] != 0 {
+		t.Errorf("got %v, %v, want a zero for what 32 bits do not hold", sound.Samples, err)
+	}
+}
+
+func TestTapsOfTwoRatesAreBounded(t *testing.T) {
+	for _, rates := range [][2]int{{MaxSampleRate - 1, 16000}, {MaxSampleRate - 1, MinSampleRate}, {44101, 16000}, {MinSampleRate + 1, MaxSampleRate}} {
+		bank := newFilterBank(rates[0], rates[1])
+		if n := len(bank.taps) * 2 * bank.half; n > 1<<18 {
+			t.Errorf("from %d to %d: %d taps, want at most %d", rates[0], rates[1], n, 1<<18)
+		}
+	}
 }
 
 func TestSoundIsRefused(t *testing.T) {
