@@ -22,3 +22,4 @@
 export * from "./tensor";
 export * from "./host";
 export * from "./kernel";
+export * from "./sound";

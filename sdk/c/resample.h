@@ -11,8 +11,10 @@
 #define EW_RESAMPLE_ZEROS 24
 #define EW_RESAMPLE_BETA 8.6
 #define EW_RESAMPLE_BAND 0.95
-#define EW_RESAMPLE_PHASES 4096 /* fractions of a sample at which an output sample may lie; others are rounded */
-#define EW_RESAMPLE_RATE 768000 /* the highest rate that is taken */
+#define EW_RESAMPLE_PHASES 4096 /* fractions of a sample of the lower rate at which an output sample may lie; others are rounded */
+
+/* The sine of pi * r is r times this polynomial of r * r, for r from -0.5 to 0.5. The SDKs share it: their C libraries' sines differ. */
+static const double ew_sine[11] = {3.141592653589793, -5.16771278004997, 2.5501640398773455, -0.5992645293207921, 0.08214588661112823, -0.0073704309457143504, 0.00046630280576761255, -2.1915353447830217e-05, 7.952054001475513e-07, -2.2948428997269873e-08, 5.392664662608129e-10};
 
 /* 1 / (k!)^2 of every other k, from the least on. */
 static const double ew_bessel_even[11] = {1.0, 0.25, 0.001736111111111111, 1.9290123456790124e-06, 6.151187326782565e-10, 7.594058428126623e-14, 4.358389823304995e-18, 1.3157800456783586e-22, 2.2843403570804838e-27, 2.4395962632753253e-32, 1.6894710964510564e-37};
@@ -26,15 +28,24 @@ static inline double ew_bessel(double x) {
 	return even + t * odd;
 }
 
+/* The sine of pi * t over pi * t; t is less than 2^31 to both sides. */
+static inline double ew_sinc(double t) {
+	if (t == 0) return 1;
+	double whole = floor(t + 0.5), r = t - whole, s = r * r, p = ew_sine[10];
+#pragma clang loop unroll(full)
+	for (int k = 9; k >= 0; k--) p = p * s + ew_sine[k];
+	return ((int32_t)whole & 1 ? -r * p : r * p) / (EW_PI * t);
+}
+
 /* The taps of one phase, which sum to 1: the value at offset after the half-th of them. */
 static inline void ew_resample_phase(float *taps, int half, double offset, double cutoff, double window) {
 	double sum = 0;
 	for (int k = 0; k < 2 * half; k++) {
-		double x = k - half + 1 - offset, at = x / half, angle = EW_PI * cutoff * x;
-		double sinc = angle == 0 ? 1 : sin(angle) / angle;
+		double x = k - half + 1 - offset, at = x / half;
 		double kaiser = at < -1 || at > 1 ? 0 : ew_bessel(EW_RESAMPLE_BETA * sqrt(1 - at * at)) / window;
-		taps[k] = (float)(sinc * kaiser);
-		sum += sinc * kaiser;
+		double tap = ew_sinc(cutoff * x) * kaiser;
+		taps[k] = (float)tap;
+		sum += tap;
 	}
 	for (int k = 0; k < 2 * half; k++) taps[k] = (float)(taps[k] / sum);
 }
@@ -52,22 +63,30 @@ static inline float ew_dot(const float *a, const float *b, size_t n) {
 	return total;
 }
 
-/* Brings a sound to rate. Beyond both ends there is silence. False after ew_fail. */
-static inline bool ew_resample(ew_sound *sound, uint32_t rate) {
-	uint32_t from = sound->rate, a = from, b = rate;
-	if (from == rate) return true;
-	if (from > EW_RESAMPLE_RATE) {
-		ew_fail("the sound has %u samples a second: at most %d are taken", from, EW_RESAMPLE_RATE);
-		return false;
-	}
+/* How many phases there are between two rates: the taps of all of them stay below a megabyte. */
+static inline uint32_t ew_resample_phases(uint32_t from, uint32_t to) {
+	uint32_t a = from, b = to;
 	while (b) {
 		uint32_t rest = a % b;
 		a = b, b = rest;
 	}
-	uint32_t phases = rate / a < EW_RESAMPLE_PHASES ? rate / a : EW_RESAMPLE_PHASES;
+	uint32_t most = from > to ? (uint32_t)((uint64_t)EW_RESAMPLE_PHASES * to / from) : EW_RESAMPLE_PHASES;
+	return to / a < most ? to / a : most;
+}
+
+/* Brings a sound to rate. Beyond both ends there is silence. False after ew_fail. */
+static inline bool ew_resample(ew_sound *sound, uint32_t rate, uint32_t limit) {
+	uint32_t from = sound->rate;
+	if (!ew_rate("the sound has", from) || !ew_rate("the sound is brought to", rate)) return false;
+	uint64_t count = ((uint64_t)sound->count * rate + from - 1) / from;
+	if (count > limit) {
+		ew_fail("the sound has %llu samples at %u a second: at most %u are taken", (unsigned long long)count, rate, limit);
+		return false;
+	}
+	if (from == rate) return true;
+	uint32_t phases = ew_resample_phases(from, rate);
 	double cutoff = EW_RESAMPLE_BAND * fmin(1, (double)rate / from);
 	int half = (int)ceil(EW_RESAMPLE_ZEROS / cutoff);
-	uint64_t count = ((uint64_t)sound->count * rate + from - 1) / from;
 	float *bank = EW_ARRAY(float, (uint64_t)(phases + 1) * 2 * (uint64_t)half), *to = EW_ARRAY(float, count);
 	if (!bank || !to) return false;
 	double window = ew_bessel(EW_RESAMPLE_BETA);

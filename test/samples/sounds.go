@@ -8,7 +8,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// WAV makes a WAV file of n samples in each channel: of integers of 8 to 32 bits (code 1), or of floats of 32 (code 3).
+// WAV makes a WAV file of n samples in each channel: of integers of 8 to 32 bits (code 1), or of floats of 32 or 64 (code 3).
 func WAV(n, rate, channels, bits, code int) []byte {
 	var data []byte
 	for i := range n {
@@ -29,6 +29,8 @@ func WAV(n, rate, channels, bits, code int) []byte {
 
 func appendSample(data []byte, v float64, bits, code int) []byte {
 	switch {
+	case code == 3 && bits == 64:
+		return binary.LittleEndian.AppendUint64(data, math.Float64bits(v))
 	case code == 3:
 		return binary.LittleEndian.AppendUint32(data, math.Float32bits(float32(v)))
 	case bits == 8:

@@ -15,25 +15,20 @@
 static const ew_list *process(const ew_list *inputs) {
 	const ew_tensor *file = ew_input(inputs, "sound", EW_BYTES);
 	int64_t rate, frame, context;
-	if (!file || !ew_parameter_int("rate", 16000, 1, 768000, &rate) || !ew_parameter_int("frame", 512, 1, 1 << 20, &frame) || !ew_parameter_int("context", 64, 0, 1 << 20, &context)) return NULL;
+	if (!file || !ew_parameter_int("rate", 16000, EW_MIN_SAMPLE_RATE, EW_MAX_SAMPLE_RATE, &rate) || !ew_parameter_int("frame", 512, 1, 1 << 20, &frame) || !ew_parameter_int("context", 64, 0, 1 << 20, &context)) return NULL;
 	ew_span bytes;
 	uint64_t offset = 0;
 	ew_sound sound = {0};
-	if (!ew_next(file, &offset, &bytes) || !ew_read_sound(bytes, &sound)) return NULL;
-	if (!ew_resample(&sound, (uint32_t)rate)) return NULL;
+	/* Only the step's memory bounds the sound. */
+	if (!ew_next(file, &offset, &bytes) || !ew_read_sound(bytes, UINT32_MAX, &sound) || !ew_resample(&sound, (uint32_t)rate, UINT32_MAX)) return NULL;
 
-	int64_t frames = (sound.count + frame - 1) / frame, width = context + frame;
+	uint32_t frames = 0, width = (uint32_t)(context + frame), rest = sound.count % (uint32_t)frame;
+	const float *to = ew_frames(&sound, width, (uint32_t)frame, (uint32_t)context, rest ? (uint32_t)frame - rest : 0, UINT32_MAX, &frames);
 	ew_list *outputs = ew_outputs(2);
-	float *to = ew_output(outputs, "frame", EW_FP32, EW_SHAPE(frames, width));
+	if (!to || !ew_output_view(outputs, "frame", EW_FP32, EW_SHAPE(frames, width), to, (uint64_t)frames * width * sizeof *to)) return NULL;
 	int64_t *samples = ew_output(outputs, "samples", EW_INT64, EW_SHAPE(1));
-	if (!to || !samples) return NULL;
+	if (!samples) return NULL;
 	*samples = sound.count;
-	for (int64_t i = 0; i < frames; i++, to += width) {
-		int64_t from = i * frame - context;
-		int64_t low = from < 0 ? -from : 0, high = from + width > (int64_t)sound.count ? (int64_t)sound.count - from : width;
-		memset(to, 0, (size_t)width * sizeof *to);
-		if (low < high) memcpy(to + low, sound.samples + from + low, (size_t)(high - low) * sizeof *to);
-	}
 	return outputs;
 }
 

@@ -92,8 +92,8 @@ static const ew_list *process(const ew_list *inputs) {
 	uint64_t offset = 0;
 	ew_sound sound = {0};
 	char model[129] = "vad";
-	if (!file || !ew_next(file, &offset, &bytes) || !ew_read_sound(bytes, &sound)) return NULL;
-	if (!ew_resample(&sound, RATE)) return NULL;
+	if (!file || !ew_next(file, &offset, &bytes) || !ew_read_sound(bytes, UINT32_MAX, &sound)) return NULL;
+	if (!ew_resample(&sound, RATE, UINT32_MAX)) return NULL; /* only the step's memory bounds the sound */
 	if (sound.count == 0) return ew_fail("the sound is empty: want at least one sample");
 	if (name.len >= sizeof model) return ew_fail("parameter \"model\": want at most 128 bytes");
 	if (name.data) model[ew_format(model, sizeof model - 1, "%.*s", (int)name.len, (const char *)name.data)] = 0;

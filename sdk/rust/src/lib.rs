@@ -21,11 +21,14 @@
 mod abi;
 mod kernel;
 mod output;
+mod resample;
+mod sound;
 mod tensor;
 
 pub use abi::{infer, last_error, log, parameter, Level};
 pub use kernel::*;
 pub use output::Outputs;
+pub use sound::{read_sound, Sound, MAX_CHANNELS, MAX_SAMPLE_RATE, MIN_SAMPLE_RATE};
 pub use tensor::{type_name, BFloat16, Bool, Element, Half, List, Tensor, View, BYTES};
 
 #[doc(hidden)]
