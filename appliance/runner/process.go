@@ -12,6 +12,8 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -121,6 +123,19 @@ func (b *Backend) access(members []*Instance) Access {
 	return a
 }
 
+// maxTitle bounds the name that a child has in lists of processes, in bytes.
+const maxTitle = 200
+
+// title names the versions of a child, for lists of processes: its first argument, which the program does not read.
+func title(members []*Instance) string {
+	var names []string
+	for _, i := range members {
+		names = append(names, i.id.Name+":"+strconv.FormatInt(i.id.Version, 10))
+	}
+	text := "edgewise [" + strings.Join(names, " ") + "]"
+	return text[:min(len(text), maxTitle)]
+}
+
 // index is the number by which the child knows a member.
 func (p *process) index(i *Instance) uint64 { return uint64(slices.Index(p.members, i)) }
 
@@ -148,7 +163,7 @@ func (p *process) own(b *Backend, a Access, files []*os.File, started chan<- err
 		return
 	}
 	cmd := &exec.Cmd{
-		Path: program, Args: append([]string{"edgewise"}, b.config.Arguments...), Env: a.Environment, Dir: "/",
+		Path: program, Args: append([]string{title(p.members)}, b.config.Arguments...), Env: a.Environment, Dir: "/",
 		Stdout: input, Stderr: input, ExtraFiles: files,
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 	}

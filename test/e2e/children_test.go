@@ -34,6 +34,9 @@ func TestTheKernelEndsAModelBeforeTheBox(t *testing.T) {
 	if child, own := oomScore(t, children[0]), oomScore(t, strconv.Itoa(b.cmd.Process.Pid)); child < 800 || child <= own {
 		t.Errorf("the process of a model has the score %d, the box %d", child, own)
 	}
+	if title, err := os.ReadFile("/proc/" + children[0] + "/cmdline"); err != nil || !strings.HasPrefix(string(title), "edgewise [sum:1]\x00") {
+		t.Errorf("the process of a model is called %q, %v", title, err)
+	}
 	b.stop()
 }
 
