@@ -61,7 +61,7 @@ func TestHostNames(t *testing.T) {
 			}
 			defer func() { _ = c.Close() }()
 			_ = c.SetDeadline(time.Now().Add(20 * time.Second))
-			_, _ = fmt.Fprintf(c, "GET /v2/health/live HTTP/1.1\r\nHost: %s\r\n\r\n", test.host)
+			_, _ = fmt.Fprintf(c, "GET /api/v1/setup HTTP/1.1\r\nHost: %s\r\n\r\n", test.host)
 			res, err := http.ReadResponse(bufio.NewReader(c), nil)
 			if err != nil {
 				t.Fatal(err)
