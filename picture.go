@@ -13,9 +13,6 @@ const (
 	MaxPictures    = 1024    // of a tensor
 )
 
-// SharedArenaParameter is the model parameter that is "on" for a model whose sessions on a GPU take what they compute in from one arena.
-const SharedArenaParameter = "gpu_shared_arena"
-
 // PicturesParameter is the model parameter that is "off" for a model on a GPU whose pictures are made into tensors on the CPU.
 const PicturesParameter = "gpu_pictures"
 

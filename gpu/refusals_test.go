@@ -13,7 +13,7 @@ import (
 
 // refusing are the files whose texts say why a GPU, or a model on one, is refused.
 var refusing = []string{
-	"find.go", "provider/open.go", "provider/search.go", "provider/file.go", "provider/code.go", "cuda/driver.go", "onnx/accelerate.go", "onnx/accelerated.go", "onnx/arena.go",
+	"find.go", "provider/open.go", "provider/search.go", "provider/file.go", "provider/code.go", "cuda/driver.go", "onnx/accelerate.go", "onnx/accelerated.go",
 	"onnx/providers.go", "onnx/plan.go", "../appliance/devices.go", "../appliance/placement.go", "../appliance/gpumemory.go", "../appliance/resident.go", "../appliance/throttle.go",
 }
 

@@ -40,7 +40,6 @@ var backendParameters = map[string]parameter{
 	"gpu_memory_bytes":                              {"a number of bytes", number(math.MaxInt64)},
 	"gpu_residency":                                 oneOf("always", "on_demand"),
 	edgewise.PicturesParameter:                      oneOf("on", "off"),
-	edgewise.SharedArenaParameter:                   oneOf("on", "off"),
 	"isolation":                                     {"none, process, or group: and a name of 1 to 64 letters, digits, '.', '_' or '-'", regexp.MustCompile(`^(none|process|group:[A-Za-z0-9._-]{1,64})$`).MatchString},
 	"session.set_denormal_as_zero":                  oneOf("0", "1"),
 	"session.disable_quant_qdq":                     oneOf("0", "1"),

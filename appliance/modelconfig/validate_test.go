@@ -305,7 +305,7 @@ func TestValidateCountsTheProblemsBeyondItsBound(t *testing.T) {
 func TestBackendParametersAreChecked(t *testing.T) {
 	for key := range backendParameters {
 		for value, ok := range map[string]bool{"0": true, "": false, "-1": false, "true": false, "1e3": false, "99999999999999999999": false} {
-			ok = ok && !strings.HasPrefix(key, "memory.") && !slices.Contains([]string{"max_queue_delay", "isolation", edgewise.ProfileParameter, SwapParameter, edgewise.PipelineParameter, "gpu_residency", edgewise.PicturesParameter, edgewise.SharedArenaParameter}, key)
+			ok = ok && !strings.HasPrefix(key, "memory.") && !slices.Contains([]string{"max_queue_delay", "isolation", edgewise.ProfileParameter, SwapParameter, edgewise.PipelineParameter, "gpu_residency", edgewise.PicturesParameter}, key)
 			m := complete(t, fmt.Sprintf(`parameters { key: %q value { string_value: %q } }`, key, value), validSignature)
 			err := Validate(m, validFiles, nil)
 			if (err == nil) != ok {

@@ -111,8 +111,6 @@ type gpuLoad struct {
 	sessions []session
 	rings    []*ring
 	kernel   *preprocess.Kernel // nil: there is none
-	shared   bool               // the sessions share an arena
-	compute  *cuda.Stream       // on which they then compute; nil: each on its own
 }
 
 // undo gives back what a load that failed has made.
@@ -121,7 +119,7 @@ func (l *gpuLoad) undo() error {
 	if l.kernel != nil {
 		errs = append(errs, l.kernel.Close())
 	}
-	return errors.Join(append(errs, closeStream(l.compute), l.ctx.Close())...)
+	return errors.Join(append(errs, l.ctx.Close())...)
 }
 
 func (l *gpuLoad) load(ctx context.Context) (edgewise.Instance, error) {
@@ -140,10 +138,6 @@ func (l *gpuLoad) load(ctx context.Context) (edgewise.Instance, error) {
 	if graphs && !ringed {
 		return nil, edgewise.Errorf("onnx.Load", edgewise.Unsupported, "model %v: optimization.cuda.graphs: a graph needs inputs and outputs whose sizes are all fixed but for the batch", l.version.ID)
 	}
-	if err := l.shareArena(); err != nil {
-		return nil, err
-	}
-	config.Compute = l.compute
 	picture := ""
 	if ringed {
 		if picture, err = l.addKernel(&config); err != nil {
@@ -156,7 +150,7 @@ func (l *gpuLoad) load(ctx context.Context) (edgewise.Instance, error) {
 		}
 	}
 	a := newAccelerated(l.version.ID, l.on, l.ctx, l.sessions, l.rings)
-	a.picture, a.kernel, a.compute = picture, l.kernel, l.compute
+	a.picture, a.kernel = picture, l.kernel
 	if err := a.warm(ctx, graphs); err != nil {
 		return nil, edgewise.Errorf("onnx.Load", edgewise.KindOf(err), "model %v: its first run on %v failed: %w", l.version.ID, l.on, err)
 	}
@@ -231,9 +225,6 @@ func (l *gpuLoad) session(stream *cuda.Stream, graphs bool) (*ort.Session, error
 	options.IntraThreads, options.InterThreads, options.Parallel, options.Spin = 1, 1, false, false
 	if options.Providers, err = providers(l.version.Model, l.on.Index, stream, graphs); err != nil {
 		return nil, err
-	}
-	if l.shared {
-		options.ConfigEntries[ort.SharedArenaEntry] = "1"
 	}
 	folder, file := modelFile(l.dir, l.version.Model)
 	s, err := lib.NewSession(filepath.Join(folder, file), names(l.file.Inputs), names(l.file.Outputs), options)

@@ -24,8 +24,7 @@ type accelerated struct {
 	slots    chan *slot // idle; nil: there are no rings
 	picture  string     // the input that can be made of pictures; empty: none
 	kernel   *preprocess.Kernel
-	compute  *cuda.Stream // of all rings; nil: each has its own
-	pads     atomic.Bool  // batches may be computed with rows of zeros behind them
+	pads     atomic.Bool // batches may be computed with rows of zeros behind them
 }
 
 // session is what the plain way runs on.
@@ -212,7 +211,7 @@ func (a *accelerated) Close() error {
 	if a.kernel != nil {
 		errs = append(errs, a.kernel.Close())
 	}
-	return errors.Join(append(errs, closeStream(a.compute), a.ctx.Close())...)
+	return errors.Join(append(errs, a.ctx.Close())...)
 }
 
 // release gives rings and sessions back, in the order in which they lean on each other.

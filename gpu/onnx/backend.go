@@ -32,7 +32,6 @@ type Backend struct {
 	open   func() (*ort.Library, error)
 
 	machine func() (*machine, error) // opened by the first load on a GPU
-	arenas  arenas
 }
 
 var _ edgewise.Backend = (*Backend)(nil)

@@ -38,7 +38,6 @@ type ringConfig struct {
 	Buckets []int // rows, ascending; {1} for a model without a batch dimension
 	Batched bool
 	Slots   int
-	Compute *cuda.Stream       // on which runs are put, and which stays its owner's; nil: a stream of its own
 	Kernel  *preprocess.Kernel // makes the input Picture of pictures; nil: runs have none
 	Picture int                // number of that input
 	// Bind makes a run over memory of the device, which it puts on the compute stream. id tells bindings apart, from 1.
@@ -89,11 +88,7 @@ func newRing(c ringConfig) (r *ring, err error) {
 			err = errors.Join(err, r.close())
 		}
 	}()
-	r.compute = c.Compute
 	for _, s := range []**cuda.Stream{&r.in, &r.compute, &r.out} {
-		if *s != nil {
-			continue
-		}
 		if *s, err = c.Context.MakeStream(); err != nil {
 			return r, err
 		}
@@ -207,7 +202,7 @@ func (r *ring) close() error {
 		}
 	}
 	for _, s := range []*cuda.Stream{r.in, r.compute, r.out} {
-		if s != nil && s != r.config.Compute {
+		if s != nil {
 			errs = append(errs, s.Close())
 		}
 	}

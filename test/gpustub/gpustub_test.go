@@ -5,7 +5,6 @@ package gpustub
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -166,49 +165,6 @@ func TestThePlainWayCopiesAndWaits(t *testing.T) {
 	}
 	if err := i.Close(); err != nil {
 		t.Error(err)
-	}
-}
-
-// TestSessionsOfOneProcessShareAnArena loads two sessions, each with an arena of its own and both with one, and counts what the provider takes of
-// the device: the second session finds in the arena what the first has given back.
-func TestSessionsOfOneProcessShareAnArena(t *testing.T) {
-	took := map[string]int{}
-	for _, sharing := range []string{"off", "on"} {
-		i, _, trace, err := load(t, onnxgen.MLP(1), &edgewise.Model{
-			MaxBatchSize: 64, InstanceGroup: []edgewise.InstanceGroup{{Kind: edgewise.KindGPU, Count: 2}},
-			Parameters: map[string]edgewise.ModelParam{edgewise.SharedArenaParameter: {StringValue: sharing}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range 4 { // through both
-			in := edgewise.Tensor{Name: onnxgen.MLP(1).Graph.Inputs[0].Name, Type: edgewise.FP32, Shape: edgewise.Shape{3, 64}, Data: make([]byte, 3*64*4)}
-			r, err := i.Run(context.Background(), []edgewise.Tensor{in}, []string{onnxgen.MLP(1).Graph.Outputs[0].Name})
-			if err != nil {
-				t.Fatal(err)
-			}
-			r.Free()
-		}
-		for line := range strings.Lines(content(t, trace)) {
-			var n int
-			if _, err := fmt.Sscanf(line, "malloc %d", &n); err == nil {
-				took[sharing] += n
-			}
-		}
-		if err := i.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-	if took["on"] == 0 || took["on"] >= took["off"] {
-		t.Errorf("two sessions take %d bytes from one arena, and %d from two", took["on"], took["off"])
-	}
-	t.Logf("two sessions take %d bytes from one arena, and %d from two", took["on"], took["off"])
-	_, _, _, err := load(t, onnxgen.MLP(1), &edgewise.Model{
-		MaxBatchSize: 2, Optimization: &edgewise.Optimization{CUDA: &edgewise.CUDAOptimization{Graphs: true}},
-		Parameters: map[string]edgewise.ModelParam{edgewise.SharedArenaParameter: {StringValue: "on"}},
-	})
-	if edgewise.KindOf(err) != edgewise.Unsupported || !strings.Contains(err.Error(), "exclude each other") {
-		t.Errorf("with graphs: %v", err)
 	}
 }
 

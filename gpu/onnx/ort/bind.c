@@ -1,6 +1,5 @@
 #include "bind.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,14 +7,12 @@
 enum {
 	GET_ERROR_CODE = 1,
 	GET_ERROR_MESSAGE = 2,
-	CREATE_ENVIRONMENT = 3,
 	CREATE_RUN_OPTIONS = 39,
 	CREATE_TENSOR_WITH_DATA = 49,
 	GET_TENSOR_DATA = 51,
 	CREATE_MEMORY_INFO = 68,
 	ALLOCATOR_FREE = 76,
 	GET_ALLOCATOR = 78,
-	RELEASE_ENVIRONMENT = 92,
 	RELEASE_STATUS = 93,
 	RELEASE_MEMORY_INFO = 94,
 	RELEASE_VALUE = 96,
@@ -28,8 +25,6 @@ enum {
 	BIND_INPUT = 136,
 	BIND_OUTPUT = 137,
 	GET_BOUND_VALUES = 140,
-	RELEASE_ARENA = 157,
-	CREATE_ARENA = 164,
 	ADD_RUN_OPTION = 165,
 	APPEND_TENSORRT = 170,
 	CREATE_TENSORRT_OPTIONS = 171,
@@ -41,7 +36,6 @@ enum {
 	UPDATE_CUDA_OPTIONS = 206,
 	READ_CUDA_OPTIONS = 207,
 	RELEASE_CUDA_OPTIONS = 208,
-	REGISTER_ALLOCATOR = 259,
 };
 
 enum { CODE_FAIL = 1, DEVICE_ALLOCATOR = 0, MEMORY_DEFAULT = 0 };
@@ -78,26 +72,6 @@ static char *read_back(const ew_api *api, int slot, const void *options) {
 	}
 	free(e.message);
 	return copy;
-}
-
-enum { ARENA_ALLOCATOR = 1, LOG_FATAL = 4 };
-
-ew_error ew_share_arena(const ew_api *api, int device, size_t most, int same) {
-	char id[16];
-	snprintf(id, sizeof id, "%d", device);
-	const char *keys[] = {"max_mem", "arena_extend_strategy"}, *option = "device_id", *value = id;
-	const size_t values[] = {most, same != 0 ? 1 : 0};
-	void *environment, *arena = NULL, *memory = NULL;
-	// The environment is one for the process; making it again counts it up and returns the one that there is.
-	TRY(CALL(CREATE_ENVIRONMENT, status *, int, const char *, void **)(LOG_FATAL, "edgewise", &environment));
-	ew_error e = take(api, CALL(CREATE_ARENA, status *, const char *const *, const size_t *, size_t, void **)(keys, values, 2, &arena));
-	if (e.code == 0) e = take(api, CALL(CREATE_MEMORY_INFO, status *, const char *, int, int, int, void **)("Cuda", ARENA_ALLOCATOR, device, MEMORY_DEFAULT, &memory));
-	if (e.code == 0) e = take(api, CALL(REGISTER_ALLOCATOR, status *, void *, const char *, const void *, const void *, const char *const *, const char *const *, size_t)(
-		environment, "CUDAExecutionProvider", memory, arena, &option, &value, 1));
-	if (memory != NULL) CALL(RELEASE_MEMORY_INFO, void, void *)(memory);
-	if (arena != NULL) CALL(RELEASE_ARENA, void, void *)(arena);
-	CALL(RELEASE_ENVIRONMENT, void, void *)(environment);
-	return e;
 }
 
 ew_error ew_append_provider(const ew_api *api, void *options, int provider, const char *const *keys, const char *const *values, size_t n, char **effective) {

@@ -11,11 +11,6 @@ enum { EW_CUDA = 0, EW_TENSORRT = 1 };
 // effective is set to all options as the provider reads them, to be freed; NULL when they cannot be read back.
 ew_error ew_append_provider(const ew_api *api, void *options, int provider, const char *const *keys, const char *const *values, size_t n, char **effective);
 
-// ew_share_arena makes an arena of a device's memory that every session of this process takes from whose entry session.use_env_allocators is
-// 1. most bounds its bytes, 0: nothing does; same says that it grows by what is asked for, and not by powers of two. A process makes one for
-// a device.
-ew_error ew_share_arena(const ew_api *api, int device, size_t most, int same);
-
 // ew_providers lists the providers that a library was built with, separated by spaces, to be freed.
 ew_error ew_providers(const ew_api *api, char **names);
 
