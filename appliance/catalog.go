@@ -291,7 +291,7 @@ func (c catalog) unlabel(ctx context.Context, r *edgewise.Record, id edgewise.Mo
 			}
 			continue
 		}
-		if _, err := c.library.SetLabel(withCause(ctx, causeRemove), id.Name, l.Name, highest); err != nil {
+		if _, err := c.library.SetLabel(edgewise.WithCause(ctx, admin.CauseRemove), id.Name, l.Name, highest); err != nil {
 			return err
 		}
 	}

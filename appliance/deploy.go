@@ -171,7 +171,7 @@ func (j *jobs) promote(ctx context.Context, made *job, id edgewise.ModelID) erro
 		j.setStep(made, stepWarm, admin.StepRunning)
 	})
 	defer forget()
-	if _, err := j.app.library.SetLabel(withCause(ctx, causeUpload), id.Name, edgewise.LiveLabel, id.Version); err != nil {
+	if _, err := j.app.library.SetLabel(edgewise.WithCause(ctx, admin.CauseUpload), id.Name, edgewise.LiveLabel, id.Version); err != nil {
 		return err
 	}
 	j.setStep(made, stepLoad, admin.StepDone)

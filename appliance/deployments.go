@@ -17,36 +17,6 @@ const (
 	dropDeployments = 1_000
 )
 
-// Why a label moved.
-const (
-	causeUpload   = "upload"
-	causeLabel    = "label"
-	causeRollback = "rollback"
-	causeRemove   = "remove"
-	causeLoad     = "load"
-	causeImport   = "import"
-	causePublish  = "publish"
-	causeStep     = "step"
-	causeRestore  = "restore"
-)
-
-type causeKey struct{}
-
-// withCause says why labels move under a context.
-func withCause(ctx context.Context, cause string) context.Context {
-	if _, said := ctx.Value(causeKey{}).(string); said {
-		return ctx
-	}
-	return context.WithValue(ctx, causeKey{}, cause)
-}
-
-func causeOf(ctx context.Context) string {
-	if cause, ok := ctx.Value(causeKey{}).(string); ok {
-		return cause
-	}
-	return causeLabel
-}
-
 // deployments is the history of what served when. Nothing in it is changed.
 type deployments struct {
 	documents edgewise.Documents
@@ -59,8 +29,12 @@ func (d *deployments) note(ctx context.Context, model, label string, from, to in
 	if d == nil {
 		return
 	}
+	cause := edgewise.CauseOf(ctx)
+	if cause == "" {
+		cause = admin.CauseLabel
+	}
 	e := admin.Deployment{
-		Time: time.Now().UTC(), Model: model, Label: label, From: from, To: to, Actor: edgewise.ActorOf(ctx), Cause: causeOf(ctx), Done: failed == nil,
+		Time: time.Now().UTC(), Model: model, Label: label, From: from, To: to, Actor: edgewise.ActorOf(ctx), Cause: cause, Done: failed == nil,
 		Milliseconds: time.Since(began).Milliseconds(),
 	}
 	if failed != nil {

@@ -3,6 +3,8 @@ package appliance
 import (
 	"context"
 
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/api/repository"
 )
 
@@ -35,7 +37,7 @@ func (a *App) importVersion(ctx context.Context, v repository.Version, promote b
 		}
 	}
 	upload, files := v.Upload("import")
-	_, err := a.library.Push(withCause(ctx, causeImport), upload, promote)
+	_, err := a.library.Push(edgewise.WithCause(ctx, admin.CauseImport), upload, promote)
 	if closing := files.Close(); err == nil {
 		err = closing
 	}

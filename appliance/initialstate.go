@@ -2,12 +2,11 @@ package appliance
 
 import (
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
+	"github.com/edgewise-ai/edgewise/store"
 )
 
 // initialStates makes the tensors that a model's sequences begin with, by the name of the state's input and without a
@@ -45,28 +44,11 @@ func initialState(input string, from edgewise.InitialState, dir string) (edgewis
 		return t, err
 	}
 	var err error
-	if t.Data, err = readBounded(filepath.Join(dir, modelconfig.InitialStateFolder, filepath.FromSlash(from.DataFile)), modelconfig.MaxStateBytes); err != nil {
+	if t.Data, err = store.ReadBounded(filepath.Join(dir, modelconfig.InitialStateFolder, filepath.FromSlash(from.DataFile)), modelconfig.MaxStateBytes); err != nil {
 		return t, err
 	}
 	if err := t.Check(); err != nil {
 		return t, fmt.Errorf("file %q: %w", from.DataFile, err)
 	}
 	return t, nil
-}
-
-// readBounded reads a file of at most limit bytes.
-func readBounded(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(data)) > limit {
-		return nil, fmt.Errorf("file %q has more than %d bytes", filepath.Base(path), limit)
-	}
-	return data, nil
 }

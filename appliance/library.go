@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/cache"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
@@ -72,7 +73,7 @@ func (l *library) Push(ctx context.Context, up edgewise.Upload, promote bool) (*
 		}
 		return v, nil
 	}
-	if _, err := l.SetLabel(withCause(ctx, causeUpload), v.ID.Name, edgewise.LiveLabel, v.ID.Version); err != nil {
+	if _, err := l.SetLabel(edgewise.WithCause(ctx, admin.CauseUpload), v.ID.Name, edgewise.LiveLabel, v.ID.Version); err != nil {
 		return v, edgewise.Errorf("appliance.Push", edgewise.KindOf(err), "model %v is stored but was not made live: %w", v.ID, err)
 	}
 	return v, nil
@@ -233,7 +234,7 @@ func (l *library) Rollback(ctx context.Context, name, label string) (edgewise.La
 	if target == 0 {
 		return l.store.Rollback(ctx, name, label) // which says why there is none
 	}
-	return l.moveLabel(withCause(ctx, causeRollback), edgewise.ModelID{Name: name, Version: target}, label, func() (edgewise.Label, error) {
+	return l.moveLabel(edgewise.WithCause(ctx, admin.CauseRollback), edgewise.ModelID{Name: name, Version: target}, label, func() (edgewise.Label, error) {
 		return l.store.Rollback(ctx, name, label)
 	})
 }
@@ -265,7 +266,7 @@ func (l *library) RemoveLabel(ctx context.Context, name, label string) error {
 	if err := l.store.RemoveLabel(ctx, name, label); err != nil {
 		return err
 	}
-	l.history.note(withCause(ctx, causeRemove), name, label, from, 0, time.Now(), nil)
+	l.history.note(edgewise.WithCause(ctx, admin.CauseRemove), name, label, from, 0, time.Now(), nil)
 	l.tell(edgewise.ModelID{Name: name}, "label")
 	return l.refresh(name)
 }
@@ -340,7 +341,7 @@ func (l *library) begin(ctx context.Context, name string) error {
 	}
 	if record.Label(edgewise.LiveLabel) == 0 && len(record.Versions) > 0 {
 		highest := record.Versions[len(record.Versions)-1].ID.Version
-		_, err := l.setLabel(withCause(ctx, causeLoad), name, edgewise.LiveLabel, highest)
+		_, err := l.setLabel(edgewise.WithCause(ctx, admin.CauseLoad), name, edgewise.LiveLabel, highest)
 		return err
 	}
 	return l.wish(ctx, name, true)

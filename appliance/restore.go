@@ -53,11 +53,11 @@ func (j *jobs) prepareRestore(ctx context.Context, made *job, data, folder strin
 
 func readBackup(folder string) (*backup, error) {
 	const op = "appliance.readBackup"
-	text, err := readBounded(filepath.Join(folder, backupManifest), maxManifest)
+	text, err := store.ReadBounded(filepath.Join(folder, backupManifest), maxManifest)
 	if err != nil {
 		return nil, edgewise.Errorf(op, edgewise.Invalid, "this is no backup: it has no %s", backupManifest)
 	}
-	want, err := readBounded(filepath.Join(folder, backupDigest), 2*sha256.Size)
+	want, err := store.ReadBounded(filepath.Join(folder, backupDigest), 2*sha256.Size)
 	sum := sha256.Sum256(text)
 	if err != nil || string(want) != hex.EncodeToString(sum[:]) {
 		return nil, edgewise.Errorf(op, edgewise.Corrupt, "the backup is damaged: its manifest does not have the digest in %s", backupDigest)
@@ -77,7 +77,7 @@ func readBackup(folder string) (*backup, error) {
 // Behind that, models are loaded and labels of models that were here move one after the other, as if a person had moved them: a version
 // that cannot be loaded is named in the error, and leaves everything else restored. A restore can be repeated.
 func (a *App) restore(ctx context.Context, m *backup, withAccounts bool) error {
-	ctx = withCause(ctx, causeRestore)
+	ctx = edgewise.WithCause(ctx, admin.CauseRestore)
 	r, err := a.bring(ctx, m, withAccounts)
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/update"
+	"github.com/edgewise-ai/edgewise/store"
 )
 
 // When a start is a safe one. A model that ends the program is met twice before it is left out. A loss of power is no model's
@@ -94,7 +95,7 @@ func openSafeStart(dir string, logger *slog.Logger) *safeStart {
 }
 
 func readStarts(path string) (s starts, err error) {
-	text, err := readBounded(path, maxStartsBytes)
+	text, err := store.ReadBounded(path, maxStartsBytes)
 	if os.IsNotExist(err) {
 		return s, nil
 	}

@@ -76,7 +76,7 @@ func (w *workshop) DeployStep(ctx context.Context, name string, d admin.StepDepl
 	for _, f := range files {
 		size += int64(len(f.text))
 	}
-	return w.push(withCause(ctx, causeStep), edgewise.Upload{Model: name, Origin: "editor", Size: size, Next: texts(files...)}, d.Promote, d.Notes)
+	return w.push(edgewise.WithCause(ctx, admin.CauseStep), edgewise.Upload{Model: name, Origin: "editor", Size: size, Next: texts(files...)}, d.Promote, d.Notes)
 }
 
 // trialName is what a step is called while it is tried.

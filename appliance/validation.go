@@ -183,7 +183,7 @@ func (w *workshop) Publish(ctx context.Context, id string, p admin.Publish) (*ed
 	if err != nil {
 		return nil, err
 	}
-	v, err := w.push(withCause(ctx, causePublish), edgewise.Upload{Model: d.Name, Origin: "draft", Size: int64(len(text)), Next: texts(named{draftFile, text})}, p.Promote, p.Notes)
+	v, err := w.push(edgewise.WithCause(ctx, admin.CausePublish), edgewise.Upload{Model: d.Name, Origin: "draft", Size: int64(len(text)), Next: texts(named{draftFile, text})}, p.Promote, p.Notes)
 	if err != nil {
 		return v, err
 	}

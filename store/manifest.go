@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -65,7 +64,7 @@ func digestOf(model []byte, files []edgewise.File) (edgewise.Digest, error) {
 
 // readManifest reads the manifest in a version's folder and checks that it is about id and agrees with itself.
 func readManifest(folder string, id edgewise.ModelID) (*edgewise.Version, error) {
-	data, err := readBounded(filepath.Join(folder, manifestFile), MaxManifestBytes)
+	data, err := ReadBounded(filepath.Join(folder, manifestFile), MaxManifestBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -120,9 +119,8 @@ func checkStored(v *edgewise.Version) error {
 	return nil
 }
 
-var errTooLong = errors.New("file is longer than allowed")
-
-func readBounded(path string, limit int64) ([]byte, error) {
+// ReadBounded reads a file of at most limit bytes. The error of a longer file names both.
+func ReadBounded(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -130,7 +128,7 @@ func readBounded(path string, limit int64) ([]byte, error) {
 	defer func() { _ = f.Close() }()
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(data)) > limit {
-		return nil, errTooLong
+		return nil, fmt.Errorf("file %q has more than %d bytes", filepath.Base(path), limit)
 	}
 	return data, err
 }

@@ -126,6 +126,19 @@ type TLSUpload struct {
 	Key         string `json:"key"`
 }
 
+// Why a label moved.
+const (
+	CauseUpload   = "upload"
+	CauseLabel    = "label" // a client moved it
+	CauseRollback = "rollback"
+	CauseRemove   = "remove"
+	CauseLoad     = "load"
+	CauseImport   = "import"
+	CausePublish  = "publish" // a draft was published
+	CauseStep     = "step"    // a step was compiled in the page
+	CauseRestore  = "restore"
+)
+
 // Deployment says that a label moved, or was to.
 type Deployment struct {
 	Number       uint64    `json:"number"`
@@ -135,8 +148,8 @@ type Deployment struct {
 	From         int64     `json:"from"` // 0: none
 	To           int64     `json:"to"`   // 0: none
 	Actor        string    `json:"actor"`
-	Cause        string    `json:"cause"`
-	Done         bool      `json:"done"` // false: it failed and nothing changed
+	Cause        string    `json:"cause"` // one of the Cause constants
+	Done         bool      `json:"done"`  // false: it failed and nothing changed
 	Error        string    `json:"error,omitempty"`
 	Milliseconds int64     `json:"milliseconds"`
 }
