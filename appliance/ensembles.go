@@ -2,11 +2,14 @@ package appliance
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
+	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/ensemble"
 	"github.com/edgewise-ai/edgewise/store"
@@ -23,32 +26,45 @@ func isEnsemble(m *edgewise.Model) bool {
 }
 
 // putEnsemble pins what an ensemble runs, checks the graph against that, and stores the version. What it is pinned to is
-// part of the declaration, so the version's digest covers the whole pipeline.
-func (l *library) putEnsemble(ctx context.Context, staging *store.Staging, v edgewise.Version) (*edgewise.Version, error) {
-	if err := ensemble.Validate(v.Model, make([]*edgewise.Model, steps(v.Model))); err != nil {
-		return nil, err
-	}
+// part of the declaration, so the version's digest covers the whole pipeline. declared is what is wrong with the
+// declaration already; the error reports it with everything else.
+func (l *library) putEnsemble(ctx context.Context, staging *store.Staging, v edgewise.Version, declared error) (*edgewise.Version, error) {
 	unlock, err := l.locks.lock(ctx, pinsLock)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	pinned, parts, err := ensemble.Pin(v.Model, l.record)
-	if err != nil {
-		return nil, err
-	}
-	if err := ensemble.Validate(pinned, models(parts)); err != nil {
+	pinned, _, err := ensemble.Pin(v.Model, l.record)
+	if err := errors.Join(declared, err); err != nil {
 		return nil, err
 	}
 	v.Model = pinned
 	return l.store.Put(ctx, staging, v)
 }
 
-func steps(m *edgewise.Model) int {
-	if m.EnsembleScheduling == nil {
-		return 0
+// ensembleOf completes the declaration of an ensemble that is not stored. With an error the model is nil, unless only what it
+// declares is wrong.
+func ensembleOf(declared *edgewise.Model, name string, d modelconfig.Defaults) (*edgewise.Model, error) {
+	files := []string{draftFile}
+	identified, err := modelconfig.Identify(declared, name, files)
+	if err != nil {
+		return nil, err
 	}
-	return len(m.EnsembleScheduling.Step)
+	m, err := modelconfig.Complete(identified, name, files, nil, d)
+	if err != nil {
+		return nil, err
+	}
+	return m, modelconfig.Validate(m, files, nil)
+}
+
+// checkEnsemble reports everything that is wrong with an ensemble. Steps that run one of the models beside are compared
+// with nothing: these are to be stored before the ensemble.
+func (l *library) checkEnsemble(m *edgewise.Model, beside []string) error {
+	if slices.ContainsFunc(stepsOf(m), func(name string) bool { return slices.Contains(beside, name) }) {
+		return ensemble.Validate(m, make([]*edgewise.Model, len(m.EnsembleScheduling.Step)))
+	}
+	_, _, err := ensemble.Pin(m, l.record)
+	return err
 }
 
 func models(versions []*edgewise.Version) []*edgewise.Model {

@@ -157,7 +157,8 @@ func TestAnEnsembleInsideAnotherHoldsItsParts(t *testing.T) {
 func TestEnsemblesThatAreRefusedAreNotStored(t *testing.T) {
 	h := newHouse(t)
 	_, err := h.pushEnsemble("E", both)
-	h.wantRefusal(err, edgewise.NotFound, "in ensemble 'E', step 0: there is no model 'a' on this box")
+	h.wantRefusal(err, edgewise.NotFound,
+		"in ensemble 'E', step 0: there is no model 'a' on this box\nin ensemble 'E', step 1: there is no model 'b' on this box")
 	_, err = h.push("a", "a1", 0, true)
 	h.must(err)
 	_, err = h.push("b", "b1", 0, false)

@@ -14,7 +14,6 @@ import (
 	"github.com/edgewise-ai/edgewise/api/repository"
 	"github.com/edgewise-ai/edgewise/appliance/proposal"
 	"github.com/edgewise-ai/edgewise/appliance/uploads"
-	"github.com/edgewise-ai/edgewise/ensemble"
 )
 
 const (
@@ -26,10 +25,11 @@ const (
 // candidate is a version in an upload.
 type candidate struct {
 	version repository.Version
-	stored  int64 // the number it was stored under; 0: it is not
-	last    bool  // of its model in the upload
-	named   bool  // the archive says its number
-	chosen  bool  // its configuration is what a person chose here
+	stored  int64    // the number it was stored under; 0: it is not
+	last    bool     // of its model in the upload
+	named   bool     // the archive says its number
+	chosen  bool     // its configuration is what a person chose here
+	beside  []string // the names of all models of the upload
 }
 
 // prepare finds out what an upload is, up to the point where a person decides.
@@ -90,8 +90,13 @@ func candidates(f uploads.File, kind, data, folder string) ([]*candidate, error)
 		return nil, err
 	}
 	var list []*candidate
+	var names []string
+	for _, v := range versions {
+		names = append(names, v.ID.Name)
+	}
 	for i, v := range versions {
-		list = append(list, &candidate{version: v, named: named, last: i+1 == len(versions) || versions[i+1].ID.Name != v.ID.Name})
+		last := i+1 == len(versions) || names[i+1] != names[i]
+		list = append(list, &candidate{version: v, named: named, last: last, beside: names})
 	}
 	return list, nil
 }
@@ -227,6 +232,9 @@ func (a *App) examine(ctx context.Context, c *candidate, dir string) (u admin.Un
 	defer func() { _ = os.RemoveAll(dir) }()
 	name := c.version.ID.Name
 	m, err := a.library.understand(ctx, name, dir, files)
+	if m != nil && isEnsemble(m) {
+		err = errors.Join(err, a.library.checkEnsemble(m, c.beside))
+	}
 	if err != nil {
 		return u, outside(err, dir)
 	}
@@ -245,7 +253,7 @@ func (a *App) examine(ctx context.Context, c *candidate, dir string) (u admin.Un
 		}
 	}
 	if isEnsemble(m) {
-		return u, ensemble.Validate(m, make([]*edgewise.Model, steps(m)))
+		return u, nil
 	}
 	if u.Inspection, err = a.library.inspect(ctx, dir, m); err != nil {
 		return u, outside(err, dir)

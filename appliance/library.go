@@ -110,12 +110,12 @@ func (l *library) put(ctx context.Context, up edgewise.Upload) (*edgewise.Versio
 		return nil, err
 	}
 	m, err := l.understand(ctx, up.Model, staging.Dir(), files)
+	v := edgewise.Version{ID: edgewise.ModelID{Name: up.Model, Version: up.Version}, Model: m, Origin: up.Origin}
+	if m != nil && isEnsemble(m) {
+		return l.putEnsemble(ctx, staging, v, err)
+	}
 	if err != nil {
 		return nil, err
-	}
-	v := edgewise.Version{ID: edgewise.ModelID{Name: up.Model, Version: up.Version}, Model: m, Origin: up.Origin}
-	if isEnsemble(m) {
-		return l.putEnsemble(ctx, staging, v)
 	}
 	return l.store.Put(ctx, staging, v)
 }
@@ -143,7 +143,8 @@ func receive(ctx context.Context, staging *store.Staging, up edgewise.Upload) ([
 }
 
 // understand makes the model that a folder of files declares: its configuration, completed from what the backend reads
-// in the model's file, and held against it.
+// in the model's file, and compared with it. With an error the model is nil, unless everything but its declaration's
+// contents could be understood: then whatever else is wrong can be reported with it.
 func (l *library) understand(ctx context.Context, name, dir string, files []string) (*edgewise.Model, error) {
 	declared, err := modelconfig.Read(dir, name)
 	if err != nil {
@@ -172,7 +173,7 @@ func (l *library) completed(ctx context.Context, declared *edgewise.Model, name,
 		return nil, err
 	}
 	if err := modelconfig.Validate(m, files, inspection); err != nil {
-		return nil, err
+		return m, err
 	}
 	if err := checkSums(ctx, m, dir); err != nil {
 		return nil, err

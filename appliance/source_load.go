@@ -10,6 +10,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/repository"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
+	"github.com/edgewise-ai/edgewise/ensemble"
 )
 
 // change is what a load gives in place of what stands in the model's folder, for this load alone.
@@ -97,10 +98,8 @@ func (s *sources) beginOne(ctx context.Context, name string, c change) error {
 	if len(steps) > 0 && !c.nesting {
 		return errNests
 	}
-	for _, step := range steps {
-		if err := s.beginStep(ctx, name, step, c); err != nil {
-			return s.refused(name, contents, edgewise.Errorf("appliance.Load", edgewise.KindOf(err), "ensemble '%s' depends on '%s' which has no loaded version: %w", name, step, err))
-		}
+	if err := s.beginSteps(ctx, name, declared, c); err != nil {
+		return s.refused(name, contents, err)
 	}
 	numbers := picked(declared.VersionPolicy, contents.Numbers())
 	if len(numbers) == 0 {
@@ -174,6 +173,26 @@ func stepsOf(m *edgewise.Model) []string {
 		}
 	}
 	return names
+}
+
+// beginSteps begins to load what an ensemble runs. When some of that cannot be loaded, the error reports everything that is
+// wrong with the ensemble.
+func (s *sources) beginSteps(ctx context.Context, name string, declared *edgewise.Model, c change) error {
+	var problems []error
+	for _, step := range stepsOf(declared) {
+		if err := s.beginStep(ctx, name, step, c); err != nil {
+			problems = append(problems, edgewise.Errorf("appliance.Load", edgewise.KindOf(err),
+				"ensemble '%s' depends on '%s' which has no loaded version: %w", name, step, err))
+		}
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	m, err := ensembleOf(declared, name, s.library.config.Defaults)
+	if problems = append(problems, err); m != nil {
+		problems = append(problems, ensemble.Validate(m, ensemble.Known(m, s.library.record)))
+	}
+	return errors.Join(problems...)
 }
 
 // beginStep begins to load what an ensemble runs, unless it is there already. A model that no repository has may be in

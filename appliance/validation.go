@@ -37,16 +37,7 @@ func (w *workshop) draftModel(d admin.Draft) (*edgewise.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := []string{draftFile}
-	identified, err := modelconfig.Identify(declared, d.Name, files)
-	if err != nil {
-		return nil, err
-	}
-	m, err := modelconfig.Complete(identified, d.Name, files, nil, w.library.config.Defaults)
-	if err != nil {
-		return nil, err
-	}
-	return m, modelconfig.Validate(m, files, nil)
+	return ensembleOf(declared, d.Name, w.library.config.Defaults)
 }
 
 // draftConfig is the configuration of a draft under the draft's name, as the platform that drafts are of, and with nothing
@@ -86,53 +77,43 @@ func (w *workshop) Validate(id string) (admin.Validation, error) {
 	if m == nil || m.EnsembleScheduling == nil {
 		return v, nil
 	}
-	parts := make([]*edgewise.Model, len(m.EnsembleScheduling.Step))
 	known := map[string]admin.Tensor{}
 	for _, t := range append(admin.NewTensors(m.Inputs()), admin.NewTensors(m.Outputs())...) {
 		known[t.Name] = t
 	}
-	for i, s := range m.EnsembleScheduling.Step {
-		step, part := w.draftStep(s)
-		if part == nil {
-			text := "step " + strconv.Itoa(i) + ": model " + strconv.Quote(s.ModelName) + " is not stored, or has no such version"
-			v.Problems = append(v.Problems, admin.DraftProblem{Text: text, Step: &i})
-		} else {
-			parts[i] = part.Model
-			learnTensors(known, s, step)
-		}
+	for _, s := range m.EnsembleScheduling.Step {
+		step := w.draftStep(s)
+		learnTensors(known, s, step)
 		v.Steps = append(v.Steps, step)
 	}
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		v.Tensors = append(v.Tensors, known[name])
 	}
-	if err := ensemble.Validate(m, parts); err != nil {
+	if _, _, err := ensemble.Pin(m, w.library.record); err != nil {
 		v.Problems = append(v.Problems, problems(err)...)
-	} else if !slices.Contains(parts, nil) {
-		if _, _, err := ensemble.Pin(m, w.library.record); err != nil {
-			v.Problems = append(v.Problems, problems(err)...)
-		}
 	}
 	v.Valid = len(v.Problems) == 0
 	return v, nil
 }
 
-// draftStep says what a step would run; part is nil when there is nothing.
-func (w *workshop) draftStep(s edgewise.EnsembleStep) (step admin.DraftStep, part *edgewise.Version) {
-	step = admin.DraftStep{Model: s.ModelName, Inputs: []admin.Tensor{}, Outputs: []admin.Tensor{}}
+// draftStep returns what a step would run; without a version and tensors when that is not stored.
+func (w *workshop) draftStep(s edgewise.EnsembleStep) admin.DraftStep {
+	step := admin.DraftStep{Model: s.ModelName, Inputs: []admin.Tensor{}, Outputs: []admin.Tensor{}}
 	r := w.library.record(s.ModelName)
 	if r == nil {
-		return step, nil
+		return step
 	}
 	number := s.ModelVersion
 	if number <= 0 {
 		number = r.Label(edgewise.LiveLabel)
 	}
-	if part = r.Version(number); part == nil {
-		return step, nil
+	part := r.Version(number)
+	if part == nil {
+		return step
 	}
 	step.Version, step.Ready = part.ID.Version, w.engine.VersionReady(part.ID) == nil
 	step.Inputs, step.Outputs = admin.NewTensors(part.Model.Inputs()), admin.NewTensors(part.Model.Outputs())
-	return step, part
+	return step
 }
 
 // learnTensors notes the types of the tensors that a step takes and makes, under the ensemble's names.

@@ -12,24 +12,8 @@ import (
 // then nothing is compared with it. The error is of kind Invalid.
 func Validate(m *edgewise.Model, parts []*edgewise.Model) error {
 	c := &checker{m: m}
-	c.whole()
-	if m.EnsembleScheduling == nil || len(m.EnsembleScheduling.Step) == 0 || len(m.EnsembleScheduling.Step) > MaxSteps {
-		return c.err()
-	}
-	for i := range m.EnsembleScheduling.Step {
-		c.declared(i, &m.EnsembleScheduling.Step[i])
-	}
-	if err := c.err(); err != nil { // names that are missing would be reported again and again
-		return err
-	}
-	c.g = newGraph(m, parts)
-	c.connections()
-	for i := range c.g.steps {
-		c.mapped(i)
-		c.types(i)
-		c.batching(i)
-		c.fanOut(i)
-		c.condition(i)
+	if c.declaration() {
+		c.connected(parts)
 	}
 	return c.err()
 }
@@ -38,16 +22,32 @@ func Validate(m *edgewise.Model, parts []*edgewise.Model) error {
 type checker struct {
 	m        *edgewise.Model
 	g        *graph
+	nameless bool         // a tensor has no name, or one beyond the bounds: no graph can be made of the steps
+	unnamed  map[int]bool // steps that name no model, or no version, that there could be
+	// A step has an empty input_map, or output_map: tensors that no step uses, or makes, are a consequence of that.
+	inputless, outputless bool
+
 	problems []string
 	more     int
+	kind     edgewise.Kind // of all problems; Invalid when they differ
 }
 
 func (c *checker) problem(format string, args ...any) {
+	c.add(edgewise.Invalid, fmt.Sprintf(format, args...))
+}
+
+// add notes a problem of a kind.
+func (c *checker) add(kind edgewise.Kind, text string) {
+	if len(c.problems) == 0 {
+		c.kind = kind
+	} else if c.kind != kind {
+		c.kind = edgewise.Invalid
+	}
 	if len(c.problems) == MaxProblems {
 		c.more++
 		return
 	}
-	c.problems = append(c.problems, fmt.Sprintf("in ensemble '%s', %s", c.m.Name, fmt.Sprintf(format, args...)))
+	c.problems = append(c.problems, fmt.Sprintf("in ensemble '%s', %s", c.m.Name, text))
 }
 
 func (c *checker) err() error {
@@ -58,9 +58,35 @@ func (c *checker) err() error {
 	if c.more > 0 {
 		text += fmt.Sprintf("\n... and %d more", c.more)
 	}
-	err := edgewise.Errorf("ensemble.Validate", edgewise.Invalid, "%s", text)
+	err := edgewise.Errorf("ensemble.Validate", c.kind, "%s", text)
 	err.Model = edgewise.ModelID{Name: c.m.Name}
 	return err
+}
+
+// declaration checks what the configuration says by itself, and tells whether a graph can be made of its steps.
+func (c *checker) declaration() bool {
+	c.whole()
+	if c.m.EnsembleScheduling == nil || len(c.m.EnsembleScheduling.Step) == 0 || len(c.m.EnsembleScheduling.Step) > MaxSteps {
+		return false
+	}
+	c.unnamed = map[int]bool{}
+	for i := range c.m.EnsembleScheduling.Step {
+		c.declared(i, &c.m.EnsembleScheduling.Step[i])
+	}
+	return !c.nameless
+}
+
+// connected checks the graph that the steps make.
+func (c *checker) connected(parts []*edgewise.Model) {
+	c.g = newGraph(c.m, parts)
+	c.connections()
+	for i := range c.g.steps {
+		c.mapped(i)
+		c.types(i)
+		c.batching(i)
+		c.fanOut(i)
+		c.condition(i)
+	}
 }
 
 // whole checks what the configuration says beside its steps.
@@ -106,15 +132,17 @@ func (c *checker) declared(i int, s *edgewise.EnsembleStep) {
 	label := fmt.Sprintf("step %d (model '%.*s')", i, edgewise.MaxNameBytes, s.ModelName)
 	if err := edgewise.CheckName(s.ModelName); err != nil {
 		c.problem("step %d: model_name: %v", i, err)
+		c.unnamed[i] = true
 	}
 	if s.ModelVersion < -1 || s.ModelVersion == 0 {
 		c.problem("%s: model_version: want a version, or -1 for the live one, got %d", label, s.ModelVersion)
+		c.unnamed[i] = true
 	}
 	if s.ModelNamespace != "" {
 		c.problem("%s: model_namespace is not served: models have one name on this box", label)
 	}
-	c.names(label+": input_map", s.InputMap)
-	c.names(label+": output_map", s.OutputMap)
+	c.names(label+": input_map", s.InputMap, &c.inputless)
+	c.names(label+": output_map", s.OutputMap, &c.outputless)
 	if d := s.Condition; d != nil {
 		c.short(label+": condition: tensor", d.Tensor)
 		for _, name := range sortedKeys(d.DefaultOutput) {
@@ -126,14 +154,16 @@ func (c *checker) declared(i int, s *edgewise.EnsembleStep) {
 	}
 }
 
-// names checks the entries of a map.
-func (c *checker) names(what string, entries map[string]string) {
+// names checks the entries of a map, and notes in empty when there are none.
+func (c *checker) names(what string, entries map[string]string, empty *bool) {
 	if n := len(entries); n == 0 || n > MaxTensors {
 		c.problem("%s has %d entries: want 1 to %d", what, n, MaxTensors)
+		c.nameless, *empty = c.nameless || n > MaxTensors, *empty || n == 0
 	}
 	for _, name := range sortedKeys(entries) {
 		if name == "" || entries[name] == "" {
 			c.problem("%s leads from '%.64s' to '%.64s': both need a name", what, name, entries[name])
+			c.nameless = true
 		}
 		c.short(what, name, entries[name])
 	}
@@ -144,6 +174,7 @@ func (c *checker) short(what string, names ...string) {
 	for _, name := range names {
 		if len(name) > MaxTensorName {
 			c.problem("%s: the name '%.64s...' has %d bytes, at most %d are allowed", what, name, len(name), MaxTensorName)
+			c.nameless = true
 		}
 	}
 }
@@ -169,6 +200,7 @@ func (c *checker) connections() {
 	for i := range g.tensors {
 		t := &g.tensors[i]
 		switch {
+		case t.producer == nobody && c.outputless, t.producer != nobody && len(t.consumers) == 0 && !t.output && c.inputless:
 		case t.producer == nobody && t.output && len(t.consumers) == 0:
 			c.problem("no step makes output '%s'", t.name)
 		case t.producer == nobody:
@@ -248,7 +280,7 @@ func (c *checker) mapped(i int) {
 		}
 	}
 	for _, in := range s.model.Input {
-		if !there[in.Name] && !in.Optional {
+		if len(s.inputs) > 0 && !there[in.Name] && !in.Optional {
 			c.problem("%s: input '%s' of the model is missing in input_map", s.label, in.Name)
 		}
 	}

@@ -275,10 +275,10 @@ func wantProblems(t *testing.T, err error, want []string) {
 func TestProblemsBeyondTheBoundAreCounted(t *testing.T) {
 	m := chain()
 	for range 120 {
-		m.EnsembleScheduling.Step = append(m.EnsembleScheduling.Step, stepOf("", names{"x": "x"}, names{"y": "z"}))
+		m.EnsembleScheduling.Step = append(m.EnsembleScheduling.Step, stepOf("", names{"x": "x"}, names{"y": strings.Repeat("z", MaxTensorName+1)}))
 	}
 	err := Validate(m, nil)
-	if err == nil || !strings.HasSuffix(err.Error(), fmt.Sprintf("\n... and %d more", 120-MaxProblems)) {
+	if err == nil || !strings.HasSuffix(err.Error(), fmt.Sprintf("\n... and %d more", 2*120-MaxProblems)) {
 		t.Errorf("got %v", err)
 	}
 }

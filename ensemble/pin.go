@@ -11,44 +11,76 @@ import (
 // Pin returns m with the exact version and digest of everything its steps run, and those versions, one for each step.
 // record returns what is stored about a model, nil when there is nothing. A step with model_version -1 is pinned to its
 // model's live version. A step that comes pinned keeps its version, and is refused when that is not stored with the same
-// digest. m is not changed. Errors: NotFound (a model or version is not stored), Conflict (a model without a live
-// version, or another digest), Invalid (an ensemble that contains itself, or more than MaxNesting inside each other).
+// digest. m is complete, and is not changed. The error reports everything that is wrong with m, also what Validate
+// finds, one problem a line. Its kind is the one of all problems, and Invalid when they differ: NotFound (a model or
+// version is not stored), Conflict (a model without a live version, or another digest), Invalid (an ensemble that
+// contains itself, more than MaxNesting inside each other, and what Validate finds).
 func Pin(m *edgewise.Model, record func(name string) *edgewise.Record) (*edgewise.Model, []*edgewise.Version, error) {
+	c := &checker{m: m}
+	graphed := c.declaration()
+	if c.unnamed == nil {
+		return nil, nil, c.err()
+	}
 	p := &pinner{name: m.Name, record: record, depths: map[edgewise.ModelID]int{}}
 	pinned, scheduling := *m, *m.EnsembleScheduling
 	scheduling.Step = slices.Clone(scheduling.Step)
 	pinned.EnsembleScheduling = &scheduling
 	parts := make([]*edgewise.Version, len(scheduling.Step))
+	known := make([]*edgewise.Model, len(parts))
 	for i := range scheduling.Step {
+		if c.unnamed[i] {
+			continue
+		}
 		s := &scheduling.Step[i]
-		v, err := p.resolve(i, s)
+		v, err := p.pin(i, s)
 		if err != nil {
-			return nil, nil, err
+			c.add(edgewise.KindOf(err), err.Error())
+			continue
 		}
-		if _, err := p.depth(v, []string{m.Name}); err != nil {
-			return nil, nil, err
-		}
-		parts[i] = v
+		parts[i], known[i] = v, v.Model
 		s.Pinned = &edgewise.EnsemblePin{Version: v.ID.Version, Digest: v.Digest}
+	}
+	if graphed {
+		c.connected(known)
+	}
+	if err := c.err(); err != nil {
+		return nil, nil, err
 	}
 	return &pinned, parts, nil
 }
 
+// Known returns the models that the steps of m would be pinned to, one for each step, nil where there is none.
+func Known(m *edgewise.Model, record func(name string) *edgewise.Record) []*edgewise.Model {
+	p := &pinner{name: m.Name, record: record}
+	known := make([]*edgewise.Model, len(m.EnsembleScheduling.Step))
+	for i := range known {
+		if v, err := p.resolve(i, &m.EnsembleScheduling.Step[i]); err == nil {
+			known[i] = v.Model
+		}
+	}
+	return known
+}
+
 // Parts returns the versions that a pinned ensemble runs, one for each step. Errors: Conflict when one is not stored or
-// stored with another digest.
+// stored with another digest; all of them are reported, one a line.
 func Parts(m *edgewise.Model, record func(name string) *edgewise.Record) ([]*edgewise.Version, error) {
+	c := &checker{m: m}
 	p := &pinner{name: m.Name, record: record}
 	parts := make([]*edgewise.Version, len(m.EnsembleScheduling.Step))
 	for i := range m.EnsembleScheduling.Step {
 		s := &m.EnsembleScheduling.Step[i]
 		if s.Pinned == nil {
-			return nil, p.fail(edgewise.Conflict, "step %d (model '%s') was never pinned: push the ensemble again", i, s.ModelName)
+			c.add(edgewise.Conflict, fmt.Sprintf("step %d (model '%s') was never pinned: push the ensemble again", i, s.ModelName))
+			continue
 		}
 		v, err := p.resolve(i, s)
 		if err != nil {
-			return nil, edgewise.Errorf("ensemble.Parts", edgewise.Conflict, "%w", err)
+			c.add(edgewise.Conflict, err.Error())
 		}
 		parts[i] = v
+	}
+	if err := c.err(); err != nil {
+		return nil, err
 	}
 	return parts, nil
 }
@@ -57,6 +89,18 @@ type pinner struct {
 	name   string
 	record func(name string) *edgewise.Record
 	depths map[edgewise.ModelID]int // of the versions looked at so far
+}
+
+// pin returns the version that a step is to run, unless that would put ensembles too deep into each other.
+func (p *pinner) pin(i int, s *edgewise.EnsembleStep) (*edgewise.Version, error) {
+	v, err := p.resolve(i, s)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := p.depth(v, []string{p.name}); err != nil {
+		return nil, err
+	}
+	return v, nil
 }
 
 // resolve returns the version that a step is to run.
@@ -116,7 +160,5 @@ func (p *pinner) depth(v *edgewise.Version, path []string) (deepest int, err err
 }
 
 func (p *pinner) fail(kind edgewise.Kind, format string, args ...any) error {
-	err := edgewise.Errorf("ensemble.Pin", kind, "in ensemble '%s', %w", p.name, fmt.Errorf(format, args...))
-	err.Model = edgewise.ModelID{Name: p.name}
-	return err
+	return edgewise.Errorf("ensemble.Pin", kind, format, args...)
 }

@@ -107,6 +107,47 @@ func TestPin(t *testing.T) {
 	}
 }
 
+// TestEverythingThatIsWrongIsReportedAtOnce pins an ensemble with a fault of each kind.
+func TestEverythingThatIsWrongIsReportedAtOnce(t *testing.T) {
+	s := shelf{}
+	s.put(model("cat", 0, []string{"x:FP32[-1]", "other:FP32[-1]"}, y), 1, 1)
+	s.put(model("staged", 0, one, y), 1, 0)
+	m := pipeline(0, []string{"x:INT64[-1]"}, []string{"y:FP32[-1]"},
+		stepOf("cat", names{"x": "x"}, names{"y": "first"}),                 // the wrong type, and an input that is not mapped
+		stepOf("dog", names{"x": "first"}, names{"y": "dog"}),               // no such model
+		stepOf("staged", names{"x": "dog"}, names{"y": "staged"}),           // no live version
+		stepOf("cat", names{"x": "b", "other": "dog"}, names{"y": "a"}),     // a circle
+		stepOf("cat", names{"x": "a", "other": "dog"}, names{"y": "b"}),     //
+		stepOf("cat", nil, names{"y": "y"}),                                 // no input_map
+		stepOf("E", names{"x": "staged"}, names{"y": "inside"}),             // itself; and a tensor that nobody uses
+		stepOf("cat", names{"x": "nowhere", "other": "x"}, names{"z": "z"}), // an output that the model does not have
+	)
+	m.EnsembleScheduling.Step[7].ModelVersion = 9 // no such version
+	s.put(model("E", 0, one, y), 1, 1)
+	_, _, err := Pin(m, s.record)
+	wantProblems(t, err, []string{
+		"step 5 (model 'cat'): input_map has 0 entries",
+		"step 1: there is no model 'dog' on this box",
+		"step 2: model 'staged' has no live version",
+		"it contains itself: E -> E",
+		"step 7: model 'cat' has no version 9",
+		"no step makes tensor 'nowhere'",
+		"steps wait for each other in a circle: step 3 (model 'cat')",
+		"step 0 (model 'cat'): input 'other' of the model is missing in input_map",
+		"tensor 'x': the ensemble takes it of type INT64",
+	})
+}
+
+// TestOneKindOfProblemIsTheKindOfTheError has two steps that fail in the same way.
+func TestOneKindOfProblemIsTheKindOfTheError(t *testing.T) {
+	m := pipeline(0, one, y, stepOf("dog", names{"x": "x"}, names{"y": "mid"}), stepOf("bird", names{"x": "mid"}, names{"y": "y"}))
+	_, _, err := Pin(m, shelf{}.record)
+	want := "in ensemble 'E', step 0: there is no model 'dog' on this box\nin ensemble 'E', step 1: there is no model 'bird' on this box"
+	if err == nil || err.Error() != want || edgewise.KindOf(err) != edgewise.NotFound {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestNestingIsBounded(t *testing.T) {
 	s := shelf{}
 	s.put(model("m0", 0, one, y), 1, 1)
