@@ -6,6 +6,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
+	"github.com/edgewise-ai/edgewise/appliance/sched/trial"
 	"github.com/edgewise-ai/edgewise/store"
 )
 
@@ -37,7 +38,7 @@ func initialState(input string, from edgewise.InitialState, dir string) (edgewis
 		return t, fmt.Errorf("dims %v take more than %d bytes", from.Dims, modelconfig.MaxStateBytes)
 	}
 	if from.DataFile == "" {
-		t.Data = zeroData(from.DataType, n)
+		t.Data, _ = trial.Zeros(from.DataType, n)
 		return t, nil
 	}
 	if err := edgewise.CheckPath(from.DataFile); err != nil {

@@ -1,15 +1,14 @@
 package appliance
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/sched/trial"
 	"github.com/edgewise-ai/edgewise/wasm"
 )
 
@@ -41,9 +40,9 @@ func tryOnce(ctx context.Context, m *edgewise.Model, s edgewise.Inferer) (unveri
 	}
 	for _, size := range sizes {
 		for _, value := range []float64{1, 0.5} { // not 0: a model that divides integers by it would end its process
-			req, reason := requestOf(m, size, value)
-			if req == nil {
-				return reason, nil
+			req, made := requestOf(m, size, value)
+			if made != nil {
+				return fmt.Sprintf("no request can be made: %v", made), nil
 			}
 			resp, failed := s.Infer(ctx, req)
 			if failed == nil {
@@ -75,58 +74,19 @@ func ownFault(m *edgewise.Model, err error) bool {
 	default:
 		return false
 	}
-	return !guessed(m) && !slices.ContainsFunc(m.Inputs(), func(in edgewise.Spec) bool { return !isFloat(in.Type) })
+	return !guessed(m) && !slices.ContainsFunc(m.Inputs(), func(in edgewise.Spec) bool { return !trial.IsFloat(in.Type) })
 }
 
-func isFloat(t edgewise.DataType) bool {
-	return slices.Contains([]edgewise.DataType{edgewise.FP16, edgewise.BF16, edgewise.FP32, edgewise.FP64}, t)
-}
-
-// requestOf makes a request of the required inputs of a model, all of one value, and of one size where the size is open. It
-// returns nil and why when there is no such request.
-func requestOf(m *edgewise.Model, size int64, value float64) (req *edgewise.Request, reason string) {
-	req = &edgewise.Request{ID: "verification", Model: edgewise.ModelID{Name: m.Name}}
+// requestOf makes a request of the required inputs of a model, all of one value, and of one size where the size is open.
+func requestOf(m *edgewise.Model, open int64, value float64) (*edgewise.Request, error) {
+	size := trial.Size{Rows: min(open, int64(m.MaxBatchSize)), Open: open, Bytes: verifyBytes}
+	inputs, err := trial.Inputs(m, size, trial.Same(value))
+	if err != nil {
+		return nil, err
+	}
+	req := &edgewise.Request{ID: "verification", Model: edgewise.ModelID{Name: m.Name}, Inputs: inputs}
 	if m.SequenceBatching != nil {
 		req.Sequence = edgewise.Sequence{ID: math.MaxInt32, Start: true, End: true}
 	}
-	for _, in := range m.Inputs() {
-		if in.Optional {
-			continue
-		}
-		if in.Type == edgewise.Bytes {
-			return nil, fmt.Sprintf("input %q takes text or files, which cannot be made up", in.Name)
-		}
-		shape := slices.Clone(in.Shape)
-		for d := range shape {
-			if d == 0 && m.MaxBatchSize > 0 {
-				shape[d] = min(size, int64(m.MaxBatchSize))
-			} else if shape[d] < 0 {
-				shape[d] = size
-			}
-		}
-		n, ok := shape.Elements()
-		if !ok || n > verifyBytes/in.Type.Size() {
-			return nil, fmt.Sprintf("input %q takes more than %d MiB", in.Name, verifyBytes>>20)
-		}
-		req.Inputs = append(req.Inputs, edgewise.Tensor{Name: in.Name, Type: in.Type, Shape: shape, Data: constant(in.Type, n, value)})
-	}
-	return req, ""
-}
-
-// constant returns the bytes of n elements of one value; integers are 1 whatever it is.
-func constant(t edgewise.DataType, n int64, value float64) []byte {
-	var one []byte
-	switch t {
-	case edgewise.FP16:
-		one = binary.LittleEndian.AppendUint16(nil, map[float64]uint16{1: 0x3c00, 0.5: 0x3800}[value])
-	case edgewise.BF16:
-		one = binary.LittleEndian.AppendUint16(nil, uint16(math.Float32bits(float32(value))>>16))
-	case edgewise.FP32:
-		one = binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(value)))
-	case edgewise.FP64:
-		one = binary.LittleEndian.AppendUint64(nil, math.Float64bits(value))
-	default:
-		one = append([]byte{1}, make([]byte, t.Size()-1)...)
-	}
-	return bytes.Repeat(one, int(n))
+	return req, nil
 }

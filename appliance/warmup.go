@@ -2,12 +2,14 @@ package appliance
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/sched/trial"
 )
 
 // maxWarmupBytes bounds the bytes of one warm-up input.
@@ -32,24 +34,18 @@ func warmupRequests(m *edgewise.Model, dir string) ([]*edgewise.Request, error) 
 }
 
 func warmupTensor(name string, in edgewise.WarmupInput, batched bool, batch int64, dir string) (edgewise.Tensor, error) {
-	t := edgewise.Tensor{Name: name, Type: in.DataType, Shape: in.Dims}
+	shape := in.Dims
 	if batched {
-		t.Shape = append(edgewise.Shape{max(batch, 1)}, in.Dims...)
+		shape = append(edgewise.Shape{max(batch, 1)}, in.Dims...)
 	}
-	elements, ok := t.Shape.Elements()
-	if !ok || elements > maxWarmupBytes/max(t.Type.Size(), 4) {
-		return t, fmt.Errorf("shape %v has a negative size or takes more than %d bytes", t.Shape, maxWarmupBytes)
-	}
-	var err error
+	fill := trial.Zeros
 	switch {
 	case in.InputDataFile != "":
-		t.Data, err = warmupFile(dir, in.InputDataFile)
-	case in.RandomData:
-		t.Data = randomData(t.Type, elements)
-	default:
-		t.Data = zeroData(t.Type, elements)
+		fill = func(edgewise.DataType, int64) ([]byte, error) { return warmupFile(dir, in.InputDataFile) }
+	case in.RandomData: // the same at every load
+		fill = trial.Random(rand.New(rand.NewPCG(1, 2)), trial.Range{High: 1, Integers: math.MaxInt64})
 	}
-	return t, err
+	return trial.Tensor(name, in.DataType, shape, maxWarmupBytes, fill)
 }
 
 func warmupFile(dir, name string) ([]byte, error) {
@@ -65,34 +61,4 @@ func warmupFile(dir, name string) ([]byte, error) {
 		return nil, fmt.Errorf("file %q has %d bytes, at most %d are allowed", name, info.Size(), maxWarmupBytes)
 	}
 	return os.ReadFile(path)
-}
-
-// zeroData is zeros, or empty strings.
-func zeroData(t edgewise.DataType, elements int64) []byte {
-	if t == edgewise.Bytes {
-		return make([]byte, 4*elements)
-	}
-	return make([]byte, elements*t.Size())
-}
-
-// randomData is the same at every load. Floating-point bytes are small numbers; a random pattern could be NaN.
-func randomData(t edgewise.DataType, elements int64) []byte {
-	data := zeroData(t, elements)
-	r := rand.New(rand.NewPCG(1, 2))
-	switch t {
-	case edgewise.Bytes:
-	case edgewise.Bool:
-		for i := range data {
-			data[i] = byte(r.IntN(2))
-		}
-	case edgewise.FP16, edgewise.FP32, edgewise.FP64, edgewise.BF16:
-		for i := range data {
-			data[i] = byte(r.IntN(0x40)) // no sign, no exponent of NaN or infinity
-		}
-	default:
-		for i := range data {
-			data[i] = byte(r.IntN(256))
-		}
-	}
-	return data
 }

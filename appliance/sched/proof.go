@@ -2,14 +2,15 @@ package sched
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/sched/trial"
 )
 
 // Proof says what is known, before a version has run, of whether the rows of its batches depend on each other. Requests are
@@ -28,17 +29,10 @@ const (
 	proofParts    = 3                      // requests whose rows are merged
 	proofRows     = 6                      // of them together, at most
 	proofPartRuns = 3 * proofRows          // rows that a round runs
-	stringBytes   = 8                      // of a random string with its length
 )
 
-// sample says what random inputs of a trial look like.
-type sample struct {
-	low, high float64 // of floating-point numbers
-	integers  int64   // integers are from 0 to this, without it
-}
-
 // samples are the rounds of a proof. Integers are small first: many are indexes, lengths or masks.
-var samples = [...]sample{{-1, 1, 2}, {0, 1, 10}, {-1, 1, 30}, {0, 1, 100}}
+var samples = [...]trial.Range{{Low: -1, High: 1, Integers: 2}, {High: 1, Integers: 10}, {Low: -1, High: 1, Integers: 30}, {High: 1, Integers: 100}}
 
 // The numbers of a request are a sample's times a power of ten between these exponents: a model that rounds, or saturates, may
 // hide for all others that its rows depend on each other.
@@ -60,7 +54,7 @@ func (s *Scheduler) prove(ctx context.Context) (refuted string) {
 	start, agreed := time.Now(), 0
 	looks := samples[:]
 	for range proofPasses {
-		var accepted []sample
+		var accepted []trial.Range
 		for _, look := range looks {
 			took := time.Since(start)
 			if (agreed >= len(samples) && took > proofTime || agreed > 0 && took > proofSlow) && p.constant() == "" {
@@ -108,13 +102,13 @@ type proof struct {
 func (p *proof) begin(ctx context.Context) (refuted string) {
 	var failure error
 	for _, p.open = range openSizes {
-		inputs, ok := p.inputs(1, samples[0])
-		if !ok {
-			return fmt.Sprintf("its inputs are too large for a trial, which takes %d MiB", proofBytes>>20)
+		inputs, err := p.inputs(1, samples[0])
+		if err != nil {
+			return fmt.Sprintf("no trial can be made: %v", err)
 		}
 		start := time.Now()
 		first, cancel := context.WithTimeout(ctx, trialTimeout)
-		_, err := p.s.sampled(first, inputs)
+		_, err = p.s.sampled(first, inputs)
 		late := first.Err() != nil
 		cancel()
 		switch took := time.Since(start); {
@@ -146,12 +140,12 @@ func (p *proof) parts() []int {
 }
 
 // round runs requests one by one and together, and compares. The error is that of a run, which says nothing about rows.
-func (p *proof) round(ctx context.Context, look sample) (refuted string, err error) {
+func (p *proof) round(ctx context.Context, look trial.Range) (refuted string, err error) {
 	var requests, alone [][]edgewise.Tensor
 	for _, rows := range p.parts() {
-		inputs, ok := p.inputs(rows, look)
-		if !ok {
-			return "", errSampleSize
+		inputs, err := p.inputs(rows, look)
+		if err != nil {
+			return "", err
 		}
 		outputs, err := p.s.sampled(ctx, inputs)
 		if err != nil {
@@ -174,8 +168,6 @@ func (p *proof) round(ctx context.Context, look sample) (refuted string, err err
 	}
 	return "", nil
 }
-
-var errSampleSize = fmt.Errorf("its inputs take more than %d MiB", proofBytes>>20)
 
 // compare holds output i of a batch against those of its parts.
 func (p *proof) compare(whole *edgewise.Tensor, parts [][]edgewise.Tensor, i int, requests [][]edgewise.Tensor) error {
@@ -234,20 +226,7 @@ func (p *proof) constant() string {
 
 // sampled runs inputs once and returns copies of the outputs.
 func (s *Scheduler) sampled(ctx context.Context, inputs []edgewise.Tensor) (outputs []edgewise.Tensor, err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			err = edgewise.Errorf("sched.prove", edgewise.Internal, "the instance panicked on random inputs: %v", cause)
-		}
-	}()
-	seat := s.account.seat()
-	if !seat.try() {
-		seat.wait()
-	}
-	defer seat.give()
-	if s.guest {
-		ctx = seat.with(ctx)
-	}
-	result, err := s.instance.Run(ctx, inputs, s.checker.names)
+	result, _, err := s.runTrial(ctx, inputs)
 	if err != nil {
 		return nil, err
 	}
@@ -261,61 +240,21 @@ func (s *Scheduler) sampled(ctx context.Context, inputs []edgewise.Tensor) (outp
 
 // narrowed is a random part of a sample, times a magnitude: the largest number, the smallest and the mean of two requests are
 // then others.
-func (p *proof) narrowed(look sample) sample {
+func (p *proof) narrowed(look trial.Range) trial.Range {
 	times := math.Pow(10, leastPower+(mostPower-leastPower)*p.random.Float64())
-	low := look.low + (look.high-look.low)*p.random.Float64()
-	high := low + (look.high-low)*p.random.Float64()
-	return sample{times * low, times * high, 1 + p.random.Int64N(look.integers)}
+	low := look.Low + (look.High-look.Low)*p.random.Float64()
+	high := low + (look.High-low)*p.random.Float64()
+	return trial.Range{Low: times * low, High: times * high, Integers: 1 + p.random.Int64N(look.Integers)}
 }
 
-// inputs makes the required inputs of a random request, as the backend sees them. ok is false when they are too large.
-func (p *proof) inputs(rows int, look sample) (inputs []edgewise.Tensor, ok bool) {
-	look = p.narrowed(look)
-	for _, spec := range p.s.version.Model.Inputs() {
-		if spec.Optional {
-			continue
-		}
-		shape := slices.Clone(spec.Shape)
-		for d := range shape {
-			if shape[d] < 0 {
-				shape[d] = p.open
-			}
-		}
-		shape[0] = int64(rows)
-		n, counted := shape.Elements()
-		size := spec.Type.Size()
-		if size == 0 {
-			size = stringBytes
-		}
-		if !counted || n > proofBytes/proofRows/size*int64(rows) {
-			return nil, false
-		}
-		inputs = append(inputs, edgewise.Tensor{
-			Name: spec.Name, Type: spec.Type, Shape: p.s.checker.inputs[spec.Name].reshape.apply(shape), Data: p.data(spec.Type, n, look),
-		})
+// inputs makes the required inputs of a random request, as the backend sees them.
+func (p *proof) inputs(rows int, look trial.Range) ([]edgewise.Tensor, error) {
+	size := trial.Size{Rows: int64(rows), Open: p.open, Bytes: proofBytes / proofRows * int64(rows)}
+	inputs, err := p.s.trialInputs(size, trial.Random(p.random, p.narrowed(look)))
+	if err == nil && len(inputs) == 0 {
+		err = errors.New("the model has no required inputs")
 	}
-	return inputs, len(inputs) > 0
-}
-
-// data makes n random elements.
-func (p *proof) data(t edgewise.DataType, n int64, look sample) []byte {
-	data := alignedBytes(int(n * t.Size()))[:0]
-	for range n {
-		switch t {
-		case edgewise.Bytes:
-			data = edgewise.AppendElement(data, strconv.FormatInt(p.random.Int64N(look.integers), 10))
-		case edgewise.FP16, edgewise.BF16, edgewise.FP32, edgewise.FP64:
-			data = appendFloat(data, t, look.low+(look.high-look.low)*p.random.Float64())
-		case edgewise.Bool:
-			data = append(data, byte(p.random.IntN(2)))
-		default:
-			v := uint64(p.random.Int64N(look.integers))
-			for range t.Size() {
-				data, v = append(data, byte(v)), v>>8
-			}
-		}
-	}
-	return data
+	return inputs, err
 }
 
 // joined puts the rows of requests behind each other.

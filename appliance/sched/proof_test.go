@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/sched/trial"
 )
 
 // function is an instance that makes an output of the rows of an input, which have two numbers each.
@@ -120,7 +121,7 @@ func TestRequestsAreMergedOnlyWhereRowsAreSeenToBeIndependent(t *testing.T) {
 		}}, nil, &Proof{}, true, "a trial at load"},
 		{"too slow to try", &function{rows: double, took: time.Second}, nil, &Proof{}, false, "a run of one row took 1s"},
 		{"too slow to end", &function{rows: double, took: time.Hour}, nil, &Proof{}, false, "a run of one row took 2s"},
-		{"too large to try", &function{rows: double}, func(m *edgewise.Model) { m.Input[0].Dims = edgewise.Shape{100 << 20} }, &Proof{}, false, "its inputs are too large for a trial"},
+		{"too large to try", &function{rows: double}, func(m *edgewise.Model) { m.Input[0].Dims = edgewise.Shape{100 << 20} }, &Proof{}, false, `no trial can be made: input "x": shape [1,104857600] has a negative size or takes more than`},
 		{"a variable size", &function{rows: double}, func(m *edgewise.Model) { m.Input[0].Dims = edgewise.Shape{-1, 2} }, &Proof{}, false, "has shape"},
 		{"batches of two", &function{rows: double}, func(m *edgewise.Model) { m.MaxBatchSize = 2 }, &Proof{}, true, "a trial at load"},
 		{"no batches", &function{rows: double}, func(m *edgewise.Model) { m.DynamicBatching = nil }, &Proof{}, false, "no dynamic_batching"},
@@ -159,7 +160,7 @@ func TestRequestsAreMergedOnlyWhereRowsAreSeenToBeIndependent(t *testing.T) {
 }
 
 func TestNumbersAreComparedByTheirType(t *testing.T) {
-	number := func(t edgewise.DataType, v float64) []byte { return appendFloat(nil, t, v) }
+	number := func(t edgewise.DataType, v float64) []byte { return trial.AppendFloat(nil, t, v) }
 	for _, test := range []struct {
 		name  string
 		t     edgewise.DataType

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/sched/trial"
 )
 
 // StateBudget bounds the bytes that the implicit states of sequences take, of all versions together. nil: no bound.
@@ -92,11 +93,8 @@ func zeroState(name string, t edgewise.DataType, dims edgewise.Shape) edgewise.T
 		}
 	}
 	n, _ := shape.Elements()
-	size := t.Size()
-	if t == edgewise.Bytes {
-		size = 4 // the length of an empty string
-	}
-	return edgewise.Tensor{Name: name, Type: t, Shape: shape, Data: alignedBytes(int(n * size))[:n*size]}
+	data, _ := trial.Zeros(t, n)
+	return edgewise.Tensor{Name: name, Type: t, Shape: shape, Data: data}
 }
 
 // of returns the state that a request of a sequence finds. start: it begins anew.

@@ -88,17 +88,3 @@ func float(t edgewise.DataType, data []byte) float64 {
 	}
 	return sign * math.Ldexp(1024+fraction, exponent-25)
 }
-
-// appendFloat appends a number as an element of a floating-point type.
-func appendFloat(to []byte, t edgewise.DataType, v float64) []byte {
-	le := binary.LittleEndian
-	switch t {
-	case edgewise.FP64:
-		return le.AppendUint64(to, math.Float64bits(v))
-	case edgewise.FP32:
-		return le.AppendUint32(to, math.Float32bits(float32(v)))
-	case edgewise.BF16:
-		return le.AppendUint16(to, uint16(math.Float32bits(float32(v))>>16))
-	}
-	return le.AppendUint16(to, edgewise.Half(float32(v)))
-}

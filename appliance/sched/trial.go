@@ -3,10 +3,10 @@ package sched
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/sched/trial"
 )
 
 const (
@@ -26,8 +26,9 @@ func (s *Scheduler) try(ctx context.Context) {
 	if s.queue.single.Load() || s.queue.former.asked || s.ragged != nil {
 		return
 	}
-	one, ok := s.zeros(1)
-	if !ok {
+	size := trial.Size{Rows: 1, Open: -1, Bytes: trialBytes}
+	one, err := s.trialInputs(size, trial.Zeros)
+	if err != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, trialTimeout)
@@ -36,20 +37,21 @@ func (s *Scheduler) try(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	size := max(min(s.queue.former.most, trialSize, trialBytes/max(bytesOf(one), 1), int(trialTime/2/max(took, 1))), 2)
-	many, ok := s.zeros(size)
-	if !ok {
+	rows := max(min(s.queue.former.most, trialSize, trialBytes/max(bytesOf(one), 1), int(trialTime/2/max(took, 1))), 2)
+	size.Rows = int64(rows)
+	many, err := s.trialInputs(size, trial.Zeros)
+	if err != nil {
 		return
 	}
 	alone, together, ok := s.race(ctx, one, many)
 	if !ok {
 		return
 	}
-	gain := alone.Seconds() * float64(size) / max(together.Seconds(), 1e-9)
+	gain := alone.Seconds() * float64(rows) / max(together.Seconds(), 1e-9)
 	if gain < trialGain {
-		s.apart(fmt.Sprintf("a batch of %d does not pay: it is %.2f times as fast as its rows one by one", size, gain))
+		s.apart(fmt.Sprintf("a batch of %d does not pay: it is %.2f times as fast as its rows one by one", rows, gain))
 	}
-	s.logger.Info("tried whether batches pay", "model", s.version.ID.String(), "size", size, "gain", gain, "batching", gain >= trialGain)
+	s.logger.Info("tried whether batches pay", "model", s.version.ID.String(), "size", rows, "gain", gain, "batching", gain >= trialGain)
 }
 
 // race runs both batches in turn and returns the shortest time of each. The first run of each shape is not measured.
@@ -76,9 +78,22 @@ func (s *Scheduler) race(ctx context.Context, one, many []edgewise.Tensor) (alon
 
 // clock runs inputs once.
 func (s *Scheduler) clock(ctx context.Context, inputs []edgewise.Tensor) (took time.Duration, err error) {
+	result, took, err := s.runTrial(ctx, inputs)
+	if err != nil {
+		return 0, err
+	}
+	result.Free()
+	return took, nil
+}
+
+// runTrial runs inputs once, outside the queue and the statistics. took is the time of the run, without its wait for
+// cores.
+func (s *Scheduler) runTrial(
+	ctx context.Context, inputs []edgewise.Tensor,
+) (result *edgewise.Result, took time.Duration, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			err = edgewise.Errorf("sched.try", edgewise.Internal, "the instance panicked on zeros: %v", cause)
+			err = edgewise.Errorf("sched.runTrial", edgewise.Internal, "the instance panicked in a trial: %v", cause)
 		}
 	}()
 	seat := s.account.seat()
@@ -90,37 +105,17 @@ func (s *Scheduler) clock(ctx context.Context, inputs []edgewise.Tensor) (took t
 		ctx = seat.with(ctx)
 	}
 	start := time.Now()
-	result, err := s.instance.Run(ctx, inputs, s.checker.names)
-	if err != nil {
-		return 0, err
-	}
-	took = time.Since(start)
-	result.Free()
-	return took, nil
+	result, err = s.instance.Run(ctx, inputs, s.checker.names)
+	return result, time.Since(start), err
 }
 
-// zeros makes the required inputs of a batch, as the backend sees them. ok is false when a size is variable or a tensor
-// has more than trialBytes.
-func (s *Scheduler) zeros(batch int) (inputs []edgewise.Tensor, ok bool) {
-	for _, spec := range s.version.Model.Inputs() {
-		if spec.Optional {
-			continue
-		}
-		shape := slices.Clone(spec.Shape)
-		shape[0] = int64(batch)
-		n, ok := shape.Elements()
-		size := spec.Type.Size()
-		if spec.Type == edgewise.Bytes {
-			size = 4 // the length of an empty string
-		}
-		if !ok || n > trialBytes/max(size, 1) {
-			return nil, false
-		}
-		inputs = append(inputs, edgewise.Tensor{
-			Name: spec.Name, Type: spec.Type, Shape: s.checker.inputs[spec.Name].reshape.apply(shape), Data: alignedBytes(int(n * size))[:n*size],
-		})
+// trialInputs makes the required inputs of a request, as the backend sees them.
+func (s *Scheduler) trialInputs(size trial.Size, fill trial.Fill) ([]edgewise.Tensor, error) {
+	inputs, err := trial.Inputs(s.version.Model, size, fill)
+	for i := range inputs {
+		inputs[i].Shape = s.checker.inputs[inputs[i].Name].reshape.apply(inputs[i].Shape)
 	}
-	return inputs, true
+	return inputs, err
 }
 
 func bytesOf(tensors []edgewise.Tensor) int {

@@ -78,7 +78,7 @@ var layers = []layer{
 	{[]string{"appliance/document", "appliance/tarfile"}, nil, "syntax knows nothing of models"},
 	{[]string{"appliance/config", "appliance/modelconfig"}, []string{"appliance/document"}, "both read strict documents"},
 	{
-		[]string{"wasm/...", "ensemble/...", "store/...", "webui/...", "appliance/manager", "appliance/sched", "appliance/cache", "appliance/sharedmemory", "appliance/runner", "appliance/observe", "appliance/apistatus", "appliance/listen", "appliance/blocks", "appliance/update"},
+		[]string{"wasm/...", "ensemble/...", "store/...", "webui/...", "appliance/manager", "appliance/sched/...", "appliance/cache", "appliance/sharedmemory", "appliance/runner", "appliance/observe", "appliance/apistatus", "appliance/listen", "appliance/blocks", "appliance/update"},
 		nil, "parts never import parts: they meet in package appliance, through the root's words",
 	},
 	{
