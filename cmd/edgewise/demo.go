@@ -100,6 +100,9 @@ func (p *program) demoVAD() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if sound, err = sound.Resample(demo.SpeechRate, tensorfile.MaxFileBytes); err != nil {
+				return err
+			}
 			box, err := p.box()
 			if err != nil {
 				return err
@@ -110,7 +113,7 @@ func (p *program) demoVAD() *cobra.Command {
 				bar.ChangeMax(total)
 				_ = bar.Set(done)
 			}
-			speech, err := vad.Find(cmd.Context(), sound.Resample(demo.SpeechRate).Samples)
+			speech, err := vad.Find(cmd.Context(), sound.Samples)
 			_ = bar.Finish()
 			if err != nil {
 				return err

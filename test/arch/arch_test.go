@@ -98,7 +98,7 @@ var layers = []layer{
 		[]string{"wasm", "sdk", "appliance/modelconfig", "api/kserve", "cmd/edgewise/tensorfile"},
 		"the workshop runs steps as the box does, without the box",
 	},
-	{[]string{"cmd/..."}, []string{"appliance", "appliance/config", "appliance/update/...", "wasm", "gpu", "api/...", "cmd/..."}, "the program turns the key and talks to the box as any client does"},
+	{[]string{"cmd/..."}, []string{"appliance", "appliance/config", "appliance/update/...", "wasm/...", "gpu", "api/...", "sdk/go", "cmd/..."}, "the program turns the key and talks to the box as any client does"},
 	{[]string{"test/...", "configs/..."}, []string{"..."}, "tests may look everywhere"},
 }
 

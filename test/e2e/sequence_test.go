@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/cmd/edgewise/tensorfile"
+	guest "github.com/edgewise-ai/edgewise/sdk/go"
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 	"github.com/edgewise-ai/edgewise/test/real"
 )
@@ -61,11 +61,14 @@ func speechFrames(t *testing.T) [][]byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sound, err := tensorfile.DecodeSound(file)
+	sound, err := guest.ReadSound(file, 1<<24)
 	if err != nil {
 		t.Fatal(err)
 	}
-	samples := append(make([]float32, 64), sound.Resample(16_000).Samples...)
+	if sound, err = sound.Resample(16_000, 1<<24); err != nil {
+		t.Fatal(err)
+	}
+	samples := append(make([]float32, 64), sound.Samples...)
 	var frames [][]byte
 	for at := 0; at+576 <= len(samples); at += 512 {
 		var frame []byte

@@ -12,7 +12,6 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/step"
-	"github.com/edgewise-ai/edgewise/cmd/edgewise/tensorfile"
 	guest "github.com/edgewise-ai/edgewise/sdk/go"
 	"github.com/edgewise-ai/edgewise/test/samples"
 )
@@ -275,35 +274,5 @@ func sameBits(t *testing.T, what string, got, want []float32) {
 			t.Errorf("%s: value %d is %v, want %v", what, i, got[i], want[i])
 			return
 		}
-	}
-}
-
-// TestSoundHelpersDoWhatTheCommandDoes holds the SDKs' helpers to the reader of the command line, which is written
-// independently: the same samples, to the bit where they are only read, and the same files refused.
-func TestSoundHelpersDoWhatTheCommandDoes(t *testing.T) {
-	all := append(append(goodSounds(), badSounds()...), changed(5000)...)
-	for _, a := range all {
-		a.limit = 1 << 24
-		got, err := guest.ReadSound(a.file, a.limit)
-		want, wantErr := tensorfile.DecodeSound(a.file)
-		if (err == nil) != (wantErr == nil) {
-			t.Errorf("%s: %v, the command has %v", a.name, err, wantErr)
-		}
-		if err != nil || wantErr != nil {
-			continue
-		}
-		sameBits(t, a.name, got.Samples, want.Samples)
-		loud := false
-		for _, v := range want.Samples {
-			loud = loud || v > 2 || v < -2
-		}
-		if a.rate == 0 || a.rate < guest.MinSampleRate || a.rate > guest.MaxSampleRate || loud {
-			continue
-		}
-		if got, err = got.Resample(a.rate, a.limit); err != nil {
-			t.Errorf("%s: %v", a.name, err)
-			continue
-		}
-		same(t, a.name, got.Samples, want.Resample(a.rate).Samples, 4e-6, 4e-6)
 	}
 }

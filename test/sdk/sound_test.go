@@ -8,7 +8,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/demo"
-	"github.com/edgewise-ai/edgewise/cmd/edgewise/tensorfile"
+	guest "github.com/edgewise-ai/edgewise/sdk/go"
 	"github.com/edgewise-ai/edgewise/test/samples"
 )
 
@@ -22,7 +22,7 @@ func TestSoundIsCutIntoFrames(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			file := samples.WAV(tt.n, 16000, tt.channels, tt.bits, tt.f)
-			sound, err := tensorfile.DecodeSound(file)
+			sound, err := guest.ReadSound(file, 1<<24)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -49,11 +49,13 @@ func TestSoundIsBroughtToTheRateOfTheModel(t *testing.T) {
 	l := gallery(t, "sound_frames", nil)
 	for _, rate := range []int{8000, 11025, 15999, 22050, 44100, 48000, 96000} {
 		file := samples.WAV(rate/10, rate, 1, 16, 1)
-		sound, err := tensorfile.DecodeSound(file)
+		sound, err := guest.ReadSound(file, 1<<24)
 		if err != nil {
 			t.Fatal(err)
 		}
-		sound = sound.Resample(16000)
+		if sound, err = sound.Resample(16000, 1<<24); err != nil {
+			t.Fatal(err)
+		}
 		outputs := run(t, l, parameters{"context", "0"}, samples.Elements("sound", file))
 		if got := binary.LittleEndian.Uint64(outputs["samples"].Data); got != uint64(len(sound.Samples)) {
 			t.Fatalf("%d a second: %d samples, want %d", rate, got, len(sound.Samples))
@@ -63,9 +65,9 @@ func TestSoundIsBroughtToTheRateOfTheModel(t *testing.T) {
 }
 
 func TestSpeechStepDoesWhatTheDemoDoes(t *testing.T) {
-	native, guest := &box{answer: samples.Speech}, &box{answer: samples.Speech}
+	native, stepped := &box{answer: samples.Speech}, &box{answer: samples.Speech}
 	file := samples.WAV(300*512-100, 16000, 1, 16, 1)
-	sound, err := tensorfile.DecodeSound(file)
+	sound, err := guest.ReadSound(file, 1<<24)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,13 +75,13 @@ func TestSpeechStepDoesWhatTheDemoDoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	outputs := run(t, gallery(t, "speech", guest), nil, samples.Elements("sound", file))
-	if len(want.Segments) < 2 || len(guest.requests) != len(native.requests) {
-		t.Fatalf("%d segments in the demo; %d requests, want %d", len(want.Segments), len(guest.requests), len(native.requests))
+	outputs := run(t, gallery(t, "speech", stepped), nil, samples.Elements("sound", file))
+	if len(want.Segments) < 2 || len(stepped.requests) != len(native.requests) {
+		t.Fatalf("%d segments in the demo; %d requests, want %d", len(want.Segments), len(stepped.requests), len(native.requests))
 	}
 	for i, r := range native.requests {
 		for k := range r.Inputs {
-			if !bytes.Equal(r.Inputs[k].Data, guest.requests[i].Inputs[k].Data) {
+			if !bytes.Equal(r.Inputs[k].Data, stepped.requests[i].Inputs[k].Data) {
 				t.Fatalf("request %d: input %q differs from the demo's", i, r.Inputs[k].Name)
 			}
 		}

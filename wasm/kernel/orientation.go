@@ -2,13 +2,19 @@ package kernel
 
 import "encoding/binary"
 
-// maxSegments bounds how many segments of a JPEG file are looked at for its orientation.
+// maxSegments bounds how many segments of a JPEG file are searched for its orientation.
 const maxSegments = 64
 
-// orientation reads the EXIF orientation of a JPEG file, 1 when it has none or it is damaged: it is a hint.
-func orientation(file []byte) int {
+// Orientation returns the EXIF orientation of a JPEG file, 1 to 8. It returns 1, upright, for a file that states none
+// and for a damaged one: the orientation is a hint.
+//
+// Source: CIPA DC-008 (EXIF 2.3), 4.5.4 and 4.6.4; TIFF 6.0, section 2.
+func Orientation(file []byte) int {
 	at := 2
 	for range maxSegments {
+		for at+4 < len(file) && file[at] == 0xff && file[at+1] == 0xff { // fill bytes
+			at++
+		}
 		if at+4 > len(file) || file[at] != 0xff {
 			return 1
 		}
@@ -52,8 +58,8 @@ func tagOrientation(tiff []byte) int {
 	return 1
 }
 
-// turn writes the pixels of src, of a size before turning, into dst as an orientation from 2 to 8 says.
-func turn(dst, src []byte, s Size, orientation int, check Check) {
+// Turn writes the pixels of src, whose size is that before turning, into dst as an orientation from 1 to 8 says.
+func Turn(dst, src []byte, s Size, orientation int, check Check) {
 	p := pacer{check: check}
 	w, h, n := s.Width, s.Height, s.Channels
 	outW := w

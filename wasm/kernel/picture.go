@@ -56,7 +56,7 @@ func readInfo(file []byte) (Info, error) {
 	case bytes.HasPrefix(file, []byte("\xff\xd8")):
 		info.Format = JPEG
 		config, err = jpegConfig(file)
-		info.turn = orientation(file)
+		info.turn = Orientation(file)
 	case bytes.HasPrefix(file, []byte("\x89PNG\r\n\x1a\n")):
 		info.Format = PNG
 		config, err = png.DecodeConfig(bytes.NewReader(file))
@@ -137,7 +137,7 @@ func Decode(dst, file []byte, count int, turned bool, check Check) (int, error) 
 	if err := info.decode(straight, file, count, check); err != nil {
 		return 0, err
 	}
-	turn(dst, straight, size, info.turn, check)
+	Turn(dst, straight, size, info.turn, check)
 	return size.Bytes(), nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/image/webp"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/wasm/kernel"
 )
 
 // MaxPixels bounds a picture's width times its height. It is checked before any pixel is decoded. A picture at the
@@ -64,7 +65,7 @@ func DecodePicture(data []byte) (*image.RGBA, error) {
 		if err != nil {
 			return nil, err
 		}
-		return orient(onWhite(picture), exifOrientation(data)), nil
+		return upright(onWhite(picture), data), nil
 	}
 	return nil, edgewise.Errorf("tensorfile.DecodePicture", edgewise.Invalid, "not a picture: want PNG, JPEG, GIF, WebP, BMP or TIFF")
 }
@@ -105,6 +106,25 @@ func checkSize(width, height int) error {
 		return edgewise.Errorf("tensorfile.DecodePicture", edgewise.TooLarge, "a picture of %dx%d pixels: at most %d pixels are allowed", width, height, MaxPixels)
 	}
 	return nil
+}
+
+// upright returns a picture as the EXIF orientation of its file says.
+func upright(picture *image.RGBA, file []byte) *image.RGBA {
+	orientation := 1
+	if hasMagic(file, "\xff\xd8") {
+		orientation = kernel.Orientation(file)
+	}
+	if orientation == 1 {
+		return picture
+	}
+	size := picture.Rect.Size()
+	turned := image.Rect(0, 0, size.X, size.Y)
+	if orientation >= 5 {
+		turned = image.Rect(0, 0, size.Y, size.X)
+	}
+	result := image.NewRGBA(turned)
+	kernel.Turn(result.Pix, picture.Pix, kernel.Size{Width: size.X, Height: size.Y, Channels: 4}, orientation, func() {})
+	return result
 }
 
 // onWhite returns picture with its origin at 0,0 and white under its transparent parts.

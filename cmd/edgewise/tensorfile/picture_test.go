@@ -16,6 +16,8 @@ import (
 	"golang.org/x/image/tiff"
 
 	"github.com/edgewise-ai/edgewise"
+
+	"github.com/edgewise-ai/edgewise/wasm/kernel"
 )
 
 // chart is a picture of one distinct colour a pixel.
@@ -109,11 +111,11 @@ func withOrientation(file []byte, orientation uint16, order binary.AppendByteOrd
 	block := append([]byte("Exif\x00\x00"), mark...)
 	block = order.AppendUint16(block, 42)
 	block = order.AppendUint32(block, 8)
-	block = order.AppendUint16(block, 2)                                     // two fields
-	block = append(order.AppendUint16(block, 0x010f), make([]byte, 10)...)   // Make
-	block = order.AppendUint16(order.AppendUint16(block, orientationTag), 3) // a short,
-	block = order.AppendUint16(order.AppendUint32(block, 1), orientation)    // one of them
-	block = append(block, make([]byte, 6)...)                                // padding, no next directory
+	block = order.AppendUint16(block, 2)                                   // two fields
+	block = append(order.AppendUint16(block, 0x010f), make([]byte, 10)...) // Make
+	block = order.AppendUint16(order.AppendUint16(block, 0x0112), 3)       // a short,
+	block = order.AppendUint16(order.AppendUint32(block, 1), orientation)  // one of them
+	block = append(block, make([]byte, 6)...)                              // padding, no next directory
 	head := binary.BigEndian.AppendUint16([]byte{0xff, 0xd8, 0xff, 0xff, 0xe1}, uint16(len(block)+2))
 	return append(append(head, block...), file[2:]...)
 }
@@ -183,12 +185,12 @@ func TestABrokenOrientationMeansUpright(t *testing.T) {
 		withOrientation(file, 6, binary.LittleEndian, "MM"), // read in the other order: far beyond the block
 		file,
 	} {
-		if got := exifOrientation(data); got != 1 {
+		if got := kernel.Orientation(data); got != 1 {
 			t.Errorf("orientation %d, want 1", got)
 		}
 	}
 	for n := range len(file) {
-		exifOrientation(withOrientation(file, 6, binary.BigEndian, "MM")[:n])
+		kernel.Orientation(withOrientation(file, 6, binary.BigEndian, "MM")[:n])
 	}
 }
 
