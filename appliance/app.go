@@ -36,16 +36,17 @@ type Hooks struct {
 func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	d, err := a.open()
 	if err != nil {
-		a.safe.undo()
+		a.safe.Undo()
 		return errors.Join(err, a.closeBox(), a.store.Close())
 	}
+	safe := a.safe.Active() // until it is left
 	served := d.serve()
 	d.announce(hooks)
 	if err := a.welcome(d, hooks); err != nil {
 		a.logger.Error("letting programs on this machine in", "error", err)
 	}
 	a.watch.learn(a.library.Records())
-	if !a.safe.Active() {
+	if !safe {
 		a.library.start()
 	}
 	a.uploads.Start()
@@ -61,21 +62,20 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	work.Go(func() { a.keep(background) })
 	work.Go(func() { a.accounts.Watch(background) })
 	work.Go(func() { a.watchOver(background) })
-	work.Go(func() { a.updates.run(background) })
+	work.Go(func() { a.system.Run(background) })
 	var runtime sync.WaitGroup
 	failed := make(chan error, 1)
 	runtime.Go(func() { a.devices.found() })
 	work.Go(func() { a.devices.watch(background) })
 	work.Go(func() {
-		if err := a.load(background, imports); err != nil {
-			failed <- err
-			return
+		if !safe {
+			if err := a.load(background, imports); err != nil {
+				failed <- err
+				return
+			}
 		}
 		runtime.Wait()
-		if !a.safe.Active() {
-			work.Go(func() { a.library.sources.watch(background) })
-			work.Go(func() { a.safe.settled(background) })
-		}
+		work.Go(func() { a.followRepositories(background, safe) })
 		// The collector sets its next goal by what is in use: without this by what starting took, several times what serving does.
 		debug.FreeOSMemory()
 		if background.Err() == nil && hooks.Ready != nil {
@@ -95,11 +95,8 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	return err
 }
 
-// load brings the box to serve what it is to serve, and waits for that. In a safe start that is nothing.
+// load imports and loads what the appliance is to serve, and waits for that.
 func (a *App) load(ctx context.Context, imports []string) error {
-	if a.safe.Active() {
-		return nil
-	}
 	a.importAll(ctx, imports)
 	if err := a.library.sources.start(ctx); err != nil {
 		return err
@@ -138,7 +135,7 @@ func (a *App) shutdown(d *doors) error {
 		a.logger.Warn("the last traces were not exported", "error", failed)
 	}
 	if err == nil {
-		a.safe.wentWell()
+		a.safe.Succeeded()
 		a.logger.Info("stopped")
 	}
 	return err

@@ -217,8 +217,8 @@ func (b *box) System() admin.System {
 	if usage, err := a.store.Usage(); err == nil {
 		s.Disk.Used, s.Disk.Free = usage.Bytes, usage.Free
 	}
-	now := a.updates.Update()
-	s.Update, s.FailedBoot, s.SafeStart = &now, a.updates.failedBoot(), a.safe.show()
+	now := a.system.Update()
+	s.Update, s.FailedBoot, s.SafeStart = &now, a.system.FailedBoot(), a.safe.Describe()
 	s.Warnings = append(a.updateWarnings(), a.warnings(s)...)
 	return s
 }

@@ -19,8 +19,11 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/observe"
+	"github.com/edgewise-ai/edgewise/appliance/safestart"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/appliance/sharedmemory"
+	"github.com/edgewise-ai/edgewise/appliance/update"
+	"github.com/edgewise-ai/edgewise/appliance/update/helper"
 	"github.com/edgewise-ai/edgewise/appliance/uploads"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
 	"github.com/edgewise-ai/edgewise/store"
@@ -54,8 +57,8 @@ type App struct {
 	notes     notes
 	history   *deployments
 	watch     *watch
-	updates   *updates
-	safe      *safeStart
+	system    *system
+	safe      *safestart.Counter
 	pointer   string // file that tells the command line about this box; empty: there is none
 
 	tracer  *observe.Tracer
@@ -95,8 +98,9 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 			Limiter: limiter(c), States: sched.NewStateBudget(int64(c.Engine.SequenceStateBytes)), CoreCount: cores(c), Cores: budget, GPUs: a.devices.usable, GPUMemory: newGPUMemory(a.devices.usable, logger), Slowed: a.devices.slowed, Pictures: newPictureTakers(), Gap: c.Engine.SwapWithoutRoom == config.SwapGap,
 		},
 	}
-	a.updates, a.safe = newUpdates(a), openSafeStart(c.DataDir, logger.With("part", "start"))
-	a.library.loading, a.library.loaded = a.safe.loading, a.watch.history.Loaded
+	a.system = &system{a.newUpdates(packaging(), helper.Client{}, update.BootID()), a, make(chan struct{})}
+	a.safe = safestart.Open(c.DataDir, logger.With("part", "start"))
+	a.library.loading, a.library.loaded = a.safe.Loading, a.watch.history.Loaded
 	a.library.sources = newSources(a.library, c.Repository, logger.With("part", "repository"))
 	a.manager = manager.New(manager.Config{
 		Load: a.library.load, Replaces: replaces, Concurrency: c.Engine.LoadConcurrency, LoadTimeout: c.Engine.LoadTimeout, Logger: logger.With("part", "manager"),
@@ -110,7 +114,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		Engine: a.engine, Library: a.library, Shared: a.shared, Log: logger.With("part", "http"), Budget: a.budget, Name: c.Server.ID, Version: Version,
 		Metrics: a.metrics(), Labels: a.library.labels, Logging: logs, Tracing: a.tracer,
 		Accounts: accounts{a.accounts}, Open: a.openMode(), MetricsPublic: func() bool { return a.box.Settings().MetricsPublic }, Box: a.box,
-		Uploads: receiver{a.uploads, int64(c.Upload.MaxBytes)}, Jobs: a.jobs, Catalog: catalog{a}, Workshop: &workshop{App: a}, Activity: observer{a.watch}, Page: page, System: a.updates,
+		Uploads: receiver{a.uploads, int64(c.Upload.MaxBytes)}, Jobs: a.jobs, Catalog: catalog{a}, Workshop: &workshop{App: a}, Activity: observer{a.watch}, Page: page, System: a.system,
 	})
 	if err == nil && c.GRPC.Address != "" {
 		a.grpc, err = grpcapi.New(a.grpcConfig(), grpcapi.Deps{
@@ -119,7 +123,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		})
 	}
 	if err != nil {
-		a.safe.undo()
+		a.safe.Undo()
 		return nil, errors.Join(err, a.closeBox(), a.store.Close())
 	}
 	return a, nil

@@ -19,6 +19,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 	"github.com/edgewise-ai/edgewise/appliance/update"
 	"github.com/edgewise-ai/edgewise/appliance/update/helper"
+	"github.com/edgewise-ai/edgewise/appliance/updates"
 	"github.com/edgewise-ai/edgewise/test/fakerauc"
 	"github.com/edgewise-ai/edgewise/test/fakesystem"
 )
@@ -44,9 +45,13 @@ func newMachine(t *testing.T, how update.Packaging) *machineOf {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	m := &machineOf{system: fakesystem.New(how.Version), socket: filepath.Join(dir, "s"), data: filepath.Join(dir, "data"), boot: "boot1", how: how}
+	m := &machineOf{
+		system: fakesystem.New(how.Version), socket: filepath.Join(dir, "s"), data: filepath.Join(dir, "data"),
+		boot: "boot1", how: how,
+	}
 	c := helper.Config{
-		Folder: filepath.Join(dir, "helper"), Keys: dir, Data: m.data, Image: how.Kind == update.Image, User: uint32(os.Getuid()), Downgrade: filepath.Join(dir, "older"),
+		Folder: filepath.Join(dir,
+			"helper"), Keys: dir, Data: m.data, Image: how.Kind == update.Image, User: uint32(os.Getuid()), Downgrade: filepath.Join(dir, "older"),
 		Health: time.Second, Steady: 5 * time.Millisecond, Run: m.system.Run, Running: func() bool { return true }, Log: slog.New(slog.DiscardHandler),
 	}
 	m.sign = fakesystem.Key(t, dir)
@@ -68,14 +73,15 @@ func (m *machineOf) start(t *testing.T, use func(t *testing.T, h *running, anna 
 	t.Helper()
 	t.Run("box", func(t *testing.T) {
 		h := runBoxWith(t, func(c *config.Config) { c.DataDir = m.data }, func(a *App) {
-			a.updates.how, a.updates.helper, a.updates.boot = m.how, helper.Client{Path: m.socket}, m.boot
+			a.system.Updates = a.newUpdates(m.how, helper.Client{Path: m.socket}, m.boot)
 		})
 		anna := h.visitor()
 		if h.welcome.ClaimCode != "" {
 			anna = h.claim()
 		} else {
 			var s admin.Session
-			if status, text := anna.ask("POST", "/api/v1/session", admin.Login{User: "anna", Password: annasPassword}, &s); status != 200 {
+			if status, text := anna.ask("POST", "/api/v1/session", admin.Login{User: "anna", Password: annasPassword},
+				&s); status != 200 {
 				t.Fatalf("login: %d %s", status, text)
 			}
 			anna.header.Set("X-CSRF-Token", s.CSRF)
@@ -143,16 +149,18 @@ func TestABoxOfSlotsIsUpdated(t *testing.T) {
 			t.Fatalf("send: %d %s", status, text)
 		}
 		s := await(t, anna, "installed", func(s admin.System) bool { return s.Update.Job.State == admin.UpdateReady })
-		if u := s.Update; !u.Restart || u.Booted != "A" || u.Next != "B" || u.Job.Version != "1.1.0" || u.Job.Percent != 100 || len(u.Slots) != 2 || s.Version != Version {
+		if u := s.Update; !u.Restart || u.Booted != "A" || u.Next != "B" || u.Job.Version != "1.1.0" ||
+			u.Job.Percent != 100 || len(u.Slots) != 2 || s.Version != Version {
 			t.Errorf("ready: %+v", u)
 		}
 		if m.system.Ran("systemd-run") {
 			t.Fatal("it restarts by itself")
 		}
-		if entries, err := os.ReadDir(filepath.Join(m.data, updateFolder)); err != nil || len(entries) != 1 {
+		if entries, err := os.ReadDir(filepath.Join(m.data, updates.Folder)); err != nil || len(entries) != 1 {
 			t.Errorf("the update is kept: %v, %v", entries, err)
 		}
-		if status, text := anna.ask("POST", "/api/v1/system/restart", nil, nil); status != 202 || !m.system.Ran("systemd-run --quiet --collect --on-active=1s systemctl reboot") {
+		if status, text := anna.ask("POST", "/api/v1/system/restart", nil, nil); status != 202 ||
+			!m.system.Ran("systemd-run --quiet --collect --on-active=1s systemctl reboot") {
 			t.Errorf("restart: %d %s, ran %q", status, text, m.system.Commands())
 		}
 		var page admin.AuditPage
@@ -165,7 +173,8 @@ func TestABoxOfSlotsIsUpdated(t *testing.T) {
 	m.boot, m.how.Version = "boot2", "1.1.0"
 	m.start(t, func(t *testing.T, _ *running, anna *visitor) {
 		s := await(t, anna, "the result", func(s admin.System) bool { return s.Update.Last != nil })
-		if u := s.Update; u.Last.Error != "" || u.Last.Version != "1.1.0" || u.Last.From != "1.0.0" || u.Restart || u.Booted != "B" || u.Previous != "1.0.0" || s.FailedBoot != nil {
+		if u := s.Update; u.Last.Error != "" || u.Last.Version != "1.1.0" || u.Last.From != "1.0.0" || u.Restart ||
+			u.Booted != "B" || u.Previous != "1.0.0" || s.FailedBoot != nil {
 			t.Errorf("after the restart: %+v, last %+v", u, u.Last)
 		}
 		if status, text := anna.ask("POST", "/api/v1/system/rollback", nil, nil); status != 202 {
@@ -177,7 +186,8 @@ func TestABoxOfSlotsIsUpdated(t *testing.T) {
 
 func TestAFailedStartIsTold(t *testing.T) {
 	m := newMachine(t, flashed())
-	m.system.Journal(`[{"index":-2,"boot_id":"boot1"},{"index":-1,"boot_id":"bad"},{"index":0,"boot_id":"boot3"}]`, map[string]string{"bad": "edgewise: exec format error"})
+	m.system.Journal(`[{"index":-2,"boot_id":"boot1"},{"index":-1,"boot_id":"bad"},{"index":0,"boot_id":"boot3"}]`,
+		map[string]string{"bad": "edgewise: exec format error"})
 	m.start(t, func(t *testing.T, _ *running, anna *visitor) {
 		if status, text := anna.send("", "", aBundle("1.1.0").Bytes()); status != 202 {
 			t.Fatalf("send: %d %s", status, text)
@@ -198,13 +208,16 @@ func TestAFailedStartIsTold(t *testing.T) {
 		}
 		release()
 		s = await(t, anna, "the news", func(s admin.System) bool { return s.FailedBoot != nil })
-		if f := s.FailedBoot; f.Version != "1.1.0" || f.Slot != "B" || f.Runs != "A" || f.LogBytes == 0 || s.Update.Last.Error == "" || s.Warnings[0].Code != "failed_boot" {
+		if f := s.FailedBoot; f.Version != "1.1.0" || f.Slot != "B" || f.Runs != "A" || f.LogBytes == 0 ||
+			s.Update.Last.Error == "" || s.Warnings[0].Code != "failed_boot" {
 			t.Errorf("told: %+v, last %+v, %+v", f, s.Update.Last, s.Warnings)
 		}
-		if status, text := anna.ask("GET", "/api/v1/system/failed-boot/log", nil, nil); status != 200 || !strings.Contains(text, "exec format error") {
+		if status, text := anna.ask("GET", "/api/v1/system/failed-boot/log", nil, nil); status != 200 ||
+			!strings.Contains(text, "exec format error") {
 			t.Errorf("log: %d %s", status, text)
 		}
-		if status, text := anna.send("", "", aBundle("1.1.0").Bytes()); status != 202 || !strings.Contains(text, "did not start on this box") || !strings.Contains(text, `"state":"waiting"`) {
+		if status, text := anna.send("", "", aBundle("1.1.0").Bytes()); status != 202 ||
+			!strings.Contains(text, "did not start on this box") || !strings.Contains(text, `"state":"waiting"`) {
 			t.Errorf("the same again: %d %s", status, text)
 		}
 		if status, text := anna.ask("DELETE", "/api/v1/system/failed-boot", nil, nil); status != 204 {
@@ -222,8 +235,8 @@ func TestAFailedStartIsTold(t *testing.T) {
 	})
 }
 
-// TestAnUpdateFromAStickIsTold installs past the box and restarts before it has looked: the slot that ran before stays good, and
-// what became of the update is told.
+// TestAnUpdateFromAStickIsTold installs past the box and restarts before it has looked: the slot that ran before stays
+// good, and what became of the update is told.
 func TestAnUpdateFromAStickIsTold(t *testing.T) {
 	m := newMachine(t, flashed())
 	m.start(t, func(t *testing.T, h *running, _ *visitor) { waitForRan(t, m, "A") })
@@ -232,34 +245,21 @@ func TestAnUpdateFromAStickIsTold(t *testing.T) {
 	m.boot, m.how.Version = "boot2", "1.1.0"
 	m.start(t, func(t *testing.T, _ *running, anna *visitor) {
 		s := await(t, anna, "the result", func(s admin.System) bool { return s.Update.Last != nil })
-		if l := s.Update.Last; l.Version != "1.1.0" || l.From != "1.0.0" || l.Error != "" || s.FailedBoot != nil || !m.rauc.Good("A") {
+		if l := s.Update.Last; l.Version != "1.1.0" || l.From != "1.0.0" || l.Error != "" || s.FailedBoot != nil ||
+			!m.rauc.Good("A") {
 			t.Errorf("told: %+v, %+v, slot A good %v", l, s.FailedBoot, m.rauc.Good("A"))
 		}
 	})
-	m.system.Journal(`[{"index":-1,"boot_id":"bad"},{"index":0,"boot_id":"boot5"}]`, map[string]string{"bad": "edgewise: exec format error"})
+	m.system.Journal(`[{"index":-1,"boot_id":"bad"},{"index":0,"boot_id":"boot5"}]`,
+		map[string]string{"bad": "edgewise: exec format error"})
 	m.rauc.Stick("1.2.0")
 	m.rauc.Fail("B")
 	m.boot = "boot5"
 	m.start(t, func(t *testing.T, _ *running, anna *visitor) {
 		s := await(t, anna, "the news", func(s admin.System) bool { return s.FailedBoot != nil })
-		if f := s.FailedBoot; f.Version != "1.2.0" || f.Slot != "A" || f.Runs != "B" || f.LogBytes == 0 || s.Update.Last.Version != "1.2.0" || s.Update.Last.Error == "" {
+		if f := s.FailedBoot; f.Version != "1.2.0" || f.Slot != "A" || f.Runs != "B" || f.LogBytes == 0 ||
+			s.Update.Last.Version != "1.2.0" || s.Update.Last.Error == "" {
 			t.Errorf("told: %+v, last %+v", f, s.Update.Last)
-		}
-	})
-}
-
-// TestARestartAfterAnInstallationFromAStick is asked for at once: what was wrong when the box last looked is over.
-func TestARestartAfterAnInstallationFromAStick(t *testing.T) {
-	m := newMachine(t, flashed())
-	m.start(t, func(t *testing.T, h *running, anna *visitor) {
-		m.rauc.Busy(true)
-		h.app.updates.look(t.Context())
-		if status, text := anna.ask("POST", "/api/v1/system/restart", nil, nil); status != 503 || !strings.Contains(text, "already processing") {
-			t.Errorf("during the installation: %d %s", status, text)
-		}
-		m.rauc.Busy(false)
-		if status, text := anna.ask("POST", "/api/v1/system/restart", nil, nil); status != 202 {
-			t.Errorf("behind it: %d %s", status, text)
 		}
 	})
 }
@@ -268,7 +268,7 @@ func TestARestartAfterAnInstallationFromAStick(t *testing.T) {
 func waitForRan(t *testing.T, m *machineOf, slot string) {
 	t.Helper()
 	waitUntil(t, func() bool {
-		h, err := update.ReadHistory(filepath.Join(m.data, updateFolder, updateHistory))
+		h, err := update.ReadHistory(filepath.Join(m.data, updates.Folder, updates.HistoryFile))
 		return err == nil && h.Ran != nil && h.Ran.Slot == slot
 	})
 }
@@ -295,15 +295,19 @@ func TestUpdatesThatAreRefused(t *testing.T) {
 		}{
 			{"a stranger's signature", foreign.Bytes(), 400, "unable to get local issuer certificate"},
 			{"another kind of box", otherKind.Bytes(), 400, `the bundle is for \"toaster\": this box is \"edgewise-x86-64\"`},
-			{"a package", fakesystem.Edgewise("1.1.0").Bytes(), 400, "the file is a Debian package: want edgewise-VERSION.raucb"},
+			{
+				"a package", fakesystem.Edgewise("1.1.0").Bytes(), 400,
+				"the file is a Debian package: want edgewise-VERSION.raucb",
+			},
 			{"a picture", []byte("a holiday picture"), 400, "the file is no update of Edgewise"},
 			{"nothing", nil, 400, "the file is no update of Edgewise"},
 		} {
 			t.Run(tt.name, func(t *testing.T) {
-				if status, text := anna.send("?confirmed=true", "", tt.content); status != tt.status || !strings.Contains(text, tt.text) {
+				if status, text := anna.send("?confirmed=true", "", tt.content); status != tt.status ||
+					!strings.Contains(text, tt.text) {
 					t.Errorf("%d %s", status, text)
 				}
-				if u := h.app.updates.Update(); u.Job.State != admin.UpdateFailed || u.Job.Error == "" || u.Restart {
+				if u := h.app.system.Update(); u.Job.State != admin.UpdateFailed || u.Job.Error == "" || u.Restart {
 					t.Errorf("job %+v", u.Job)
 				}
 			})
@@ -312,14 +316,16 @@ func TestUpdatesThatAreRefused(t *testing.T) {
 			t.Errorf("flipped bytes are found while it is written: %d %s", status, text)
 		}
 		await(t, anna, "flipped bytes", func(s admin.System) bool {
-			return s.Update.Job.State == admin.UpdateFailed && strings.Contains(s.Update.Job.Error, "Input/output error") && !s.Update.Restart
+			return s.Update.Job.State == admin.UpdateFailed && strings.Contains(s.Update.Job.Error, "Input/output error") &&
+				!s.Update.Restart
 		})
 		operator := h.login(anna, "operator")
 		if status, _ := operator.send("", "", aBundle("1.1.0").Bytes()); status != 403 {
 			t.Errorf("an operator updates the system: %d", status)
 		}
 		for _, path := range []string{"restart", "factory-reset", "rollback"} {
-			if status, _ := operator.ask("POST", "/api/v1/system/"+path, map[string]string{"confirm": "erase"}, nil); status != 403 {
+			if status, _ := operator.ask("POST", "/api/v1/system/"+path, map[string]string{"confirm": "erase"},
+				nil); status != 403 {
 				t.Errorf("an operator does %s: %d", path, status)
 			}
 		}
@@ -332,20 +338,24 @@ func TestUpdatesThatAreRefused(t *testing.T) {
 func TestWhatIsOlderWaitsForAConfirmation(t *testing.T) {
 	m := newMachine(t, flashed())
 	m.start(t, func(t *testing.T, _ *running, anna *visitor) {
-		if status, text := anna.send("", "", aBundle("0.9.0").Bytes()); status != 202 || !strings.Contains(text, "Version 0.9.0 is older than 1.0.0") {
+		if status, text := anna.send("", "", aBundle("0.9.0").Bytes()); status != 202 ||
+			!strings.Contains(text, "Version 0.9.0 is older than 1.0.0") {
 			t.Fatalf("%d %s", status, text)
 		}
 		if status, text := anna.ask("POST", "/api/v1/system/update/install", admin.UpdateInstall{}, nil); status != 409 {
 			t.Errorf("without a confirmation: %d %s", status, text)
 		}
-		if status, text := anna.ask("DELETE", "/api/v1/system/update", nil, nil); status != 200 || !strings.Contains(text, `"state":"canceled"`) {
+		if status, text := anna.ask("DELETE", "/api/v1/system/update", nil, nil); status != 200 ||
+			!strings.Contains(text, `"state":"canceled"`) {
 			t.Errorf("given up: %d %s", status, text)
 		}
-		if status, _ := anna.ask("POST", "/api/v1/system/update/install", admin.UpdateInstall{Confirmed: true}, nil); status != 409 {
+		if status, _ := anna.ask("POST", "/api/v1/system/update/install", admin.UpdateInstall{Confirmed: true},
+			nil); status != 409 {
 			t.Errorf("what was given up is installed: %d", status)
 		}
 		anna.send("", "", aBundle("0.9.0").Bytes())
-		if status, text := anna.ask("POST", "/api/v1/system/update/install", admin.UpdateInstall{Confirmed: true}, nil); status != 202 {
+		if status, text := anna.ask("POST", "/api/v1/system/update/install", admin.UpdateInstall{Confirmed: true},
+			nil); status != 202 {
 			t.Errorf("confirmed: %d %s", status, text)
 		}
 		await(t, anna, "installed", func(s admin.System) bool { return s.Update.Restart && s.Update.Next == "B" })
@@ -368,7 +378,8 @@ func TestAnUpdateThatIsWrittenIsNotStoppedAndNotDoubled(t *testing.T) {
 		await(t, anna, "60 %", func(s admin.System) bool {
 			return s.Update.Job.Percent == 60 && s.Update.Job.Doing == "Copying image to rootfs.1"
 		})
-		if status, text := anna.ask("DELETE", "/api/v1/system/update", nil, nil); status != 409 || !strings.Contains(text, "cannot be stopped") {
+		if status, text := anna.ask("DELETE", "/api/v1/system/update", nil, nil); status != 409 ||
+			!strings.Contains(text, "cannot be stopped") {
 			t.Errorf("cancel: %d %s", status, text)
 		}
 		if status, text := anna.send("", "", aBundle("1.2.0").Bytes()); status != 429 && status != 503 {
@@ -444,17 +455,20 @@ func TestAPackageIsUpdatedAndRolledBack(t *testing.T) {
 		if status, text := anna.send("", "", good); status != 403 || !strings.Contains(text, ".minisig") {
 			t.Errorf("without a signature: %d %s", status, text)
 		}
-		if status, text := anna.send("", m.sign(dies.Bytes()), good); status != 403 || !strings.Contains(text, "changed or cut off") {
+		if status, text := anna.send("", m.sign(dies.Bytes()), good); status != 403 ||
+			!strings.Contains(text, "changed or cut off") {
 			t.Errorf("with another's: %d %s", status, text)
 		}
-		if status, text := anna.send("", m.sign(good), good); status != 202 || !strings.Contains(text, `"state":"ready"`) || m.system.Installed() != "1.0.0" {
+		if status, text := anna.send("", m.sign(good), good); status != 202 || !strings.Contains(text, `"state":"ready"`) ||
+			m.system.Installed() != "1.0.0" {
 			t.Fatalf("%d %s, installed %s", status, text, m.system.Installed())
 		}
 		if status, text := anna.ask("POST", "/api/v1/system/restart", nil, nil); status != 202 {
 			t.Fatalf("restart: %d %s", status, text)
 		}
 		await(t, anna, "installed", func(s admin.System) bool {
-			return m.system.Installed() == "1.1.0" && s.Update.Last != nil && s.Update.Last.Error == "" && s.Update.Previous == "1.0.0"
+			return m.system.Installed() == "1.1.0" && s.Update.Last != nil && s.Update.Last.Error == "" &&
+				s.Update.Previous == "1.0.0"
 		})
 	})
 	m.how.Version = "1.1.0"
@@ -466,7 +480,8 @@ func TestAPackageIsUpdatedAndRolledBack(t *testing.T) {
 			t.Fatalf("restart: %d %s", status, text)
 		}
 		await(t, anna, "put back", func(s admin.System) bool {
-			return m.system.Installed() == "1.1.0" && s.Update.Last.Version == "1.2.0" && strings.Contains(s.Update.Last.Error, "the version before it is back")
+			return m.system.Installed() == "1.1.0" && s.Update.Last.Version == "1.2.0" &&
+				strings.Contains(s.Update.Last.Error, "the version before it is back")
 		})
 		if status, text := anna.ask("POST", "/api/v1/system/rollback", nil, nil); status != 202 {
 			t.Fatalf("rollback: %d %s", status, text)
@@ -480,10 +495,12 @@ func TestAPackageIsUpdatedAndRolledBack(t *testing.T) {
 func TestTheBoxIsErasedOnlyWithTheWord(t *testing.T) {
 	m := newMachine(t, flashed())
 	m.start(t, func(t *testing.T, _ *running, anna *visitor) {
-		if status, text := anna.ask("POST", "/api/v1/system/factory-reset", admin.FactoryReset{Confirm: "yes"}, nil); status != 400 || !strings.Contains(text, `"field":"confirm"`) || m.system.Ran("grub-editenv") {
+		if status, text := anna.ask("POST", "/api/v1/system/factory-reset", admin.FactoryReset{Confirm: "yes"},
+			nil); status != 400 || !strings.Contains(text, `"field":"confirm"`) || m.system.Ran("grub-editenv") {
 			t.Errorf("another word: %d %s", status, text)
 		}
-		if status, text := anna.ask("POST", "/api/v1/system/factory-reset", admin.FactoryReset{Confirm: admin.ResetWord}, nil); status != 202 || !m.system.Ran("grub-editenv /efi/EFI/debian/grubenv set FACTORY=1") {
+		if status, text := anna.ask("POST", "/api/v1/system/factory-reset", admin.FactoryReset{Confirm: admin.ResetWord},
+			nil); status != 202 || !m.system.Ran("grub-editenv /efi/EFI/debian/grubenv set FACTORY=1") {
 			t.Errorf("the word: %d %s, ran %q", status, text, m.system.Commands())
 		}
 	})
@@ -493,13 +510,16 @@ func TestAProgramInAFolderIsNotUpdated(t *testing.T) {
 	h := runBox(t, nil)
 	anna := h.claim()
 	var s admin.System
-	if anna.ask("GET", "/api/v1/system", nil, &s); s.Update.Kind != "folder" || s.Update.Possible || !strings.Contains(s.Update.Takes, "replace its folder") {
+	if anna.ask("GET", "/api/v1/system", nil, &s); s.Update.Kind != "folder" || s.Update.Possible ||
+		!strings.Contains(s.Update.Takes, "replace its folder") {
 		t.Errorf("got %+v", s.Update)
 	}
-	if status, text := anna.send("", "", aBundle("9").Bytes()); status != 501 && status != 400 || !strings.Contains(text, "replace its folder") {
+	if status, text := anna.send("", "", aBundle("9").Bytes()); status != 501 && status != 400 ||
+		!strings.Contains(text, "replace its folder") {
 		t.Errorf("send: %d %s", status, text)
 	}
-	if status, text := anna.ask("POST", "/api/v1/system/factory-reset", admin.FactoryReset{Confirm: admin.ResetWord}, nil); status == 202 || !strings.Contains(text, "remove its data folder") {
+	if status, text := anna.ask("POST", "/api/v1/system/factory-reset", admin.FactoryReset{Confirm: admin.ResetWord},
+		nil); status == 202 || !strings.Contains(text, "remove its data folder") {
 		t.Errorf("reset: %d %s", status, text)
 	}
 	if status, text := anna.ask("DELETE", "/api/v1/system/safe-start", nil, nil); status != 409 {
@@ -518,7 +538,8 @@ func TestAnUpdateIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = res.Body.Close() }()
-	if text, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(string(text), "an update of the system") {
+	if text, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusRequestEntityTooLarge ||
+		!strings.Contains(string(text), "an update of the system") {
 		t.Errorf("%d %s", res.StatusCode, text)
 	}
 }

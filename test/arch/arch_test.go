@@ -73,16 +73,29 @@ type layer struct {
 	reason  string
 }
 
+var parts = []string{
+	"wasm/...", "ensemble/...", "store/...", "webui/...", "appliance/manager", "appliance/sched/...", "appliance/cache",
+	"appliance/sharedmemory", "appliance/runner", "appliance/observe", "appliance/apistatus", "appliance/listen",
+	"appliance/blocks", "appliance/update",
+}
+
+var partsForPeople = []string{
+	"appliance/auth", "appliance/certificate", "appliance/machine", "appliance/activity", "appliance/uploads",
+	"appliance/proposal",
+}
+
+var services = []string{
+	"appliance/safestart",
+	"appliance/updates",
+}
+
 var layers = []layer{
 	{[]string{"."}, nil, "the words depend on nothing, so that everybody can use them"},
 	{[]string{"appliance/document", "appliance/tarfile"}, nil, "syntax knows nothing of models"},
 	{[]string{"appliance/config", "appliance/modelconfig"}, []string{"appliance/document"}, "both read strict documents"},
+	{parts, nil, "parts never import parts: they meet in package appliance, through the root's words"},
 	{
-		[]string{"wasm/...", "ensemble/...", "store/...", "webui/...", "appliance/manager", "appliance/sched/...", "appliance/cache", "appliance/sharedmemory", "appliance/runner", "appliance/observe", "appliance/apistatus", "appliance/listen", "appliance/blocks", "appliance/update"},
-		nil, "parts never import parts: they meet in package appliance, through the root's words",
-	},
-	{
-		[]string{"appliance/auth", "appliance/certificate", "appliance/machine", "appliance/activity", "appliance/uploads", "appliance/proposal"},
+		partsForPeople,
 		[]string{"api/admin", "appliance/tarfile"},
 		"parts that a person looks at speak the words of the border, so that nobody translates them twice",
 	},
@@ -91,6 +104,14 @@ var layers = []layer{
 	{[]string{"gpu/..."}, []string{"gpu/..."}, "what lies between a model and a GPU: it knows the borders below gpu/ and nothing else of the house"},
 	{[]string{"api/..."}, []string{"api/..."}, "what crosses the border of the box knows nothing of its inside"},
 	{[]string{"appliance/httpapi", "appliance/grpcapi"}, []string{"appliance/apistatus", "appliance/blocks", "appliance/listen", "appliance/tarfile", "api/..."}, "a door translates; it does not decide"},
+	{
+		services,
+		slices.Concat(parts, partsForPeople, []string{
+			"api/...", "gpu/...", "sdk", "appliance/config", "appliance/document", "appliance/modelconfig",
+			"appliance/update/helper",
+		}),
+		"services import parts, and use each other through interfaces that they declare themselves: appliance wires them",
+	},
 	{[]string{"appliance"}, []string{"..."}, "the house knows everybody"},
 	{[]string{"sdk/..."}, []string{"sdk/..."}, "guests know the ABI and nothing of the house"},
 	{
