@@ -119,40 +119,16 @@ func (c catalog) Compare(_ context.Context, name string, from, to int64) (admin.
 		return admin.Comparison{}, err
 	}
 	index := c.engine.Index()
-	out := admin.Comparison{From: admin.NewVersion(a, index), To: admin.NewVersion(b, index), Same: a.Digest == b.Digest, Differences: []admin.Difference{}}
-	out.Differences = append(out.Differences, tensorDifferences("input", a.Model.Inputs(), b.Model.Inputs())...)
-	out.Differences = append(out.Differences, tensorDifferences("output", a.Model.Outputs(), b.Model.Outputs())...)
+	out := admin.Comparison{
+		From: admin.NewVersion(a, index), To: admin.NewVersion(b, index), Same: a.Digest == b.Digest,
+		Differences: append([]admin.Difference{}, signatureDifferences(a.Model, b.Model)...),
+	}
 	configured, err := configDifferences(a.Model, b.Model)
 	if err != nil {
 		return out, err
 	}
 	out.Differences = append(append(out.Differences, configured...), fileDifferences(a.Files, b.Files)...)
 	return out, nil
-}
-
-// tensorDifferences compares what clients send, or get. What a client of the old version cannot cope with is breaking: an
-// input that is gone or new and needed, an output that is gone, or one with another type or shape.
-func tensorDifferences(what string, from, to []edgewise.Spec) []admin.Difference {
-	var list []admin.Difference
-	text := func(s edgewise.Spec) string { return fmt.Sprintf("%v %v", s.Type, s.Shape) }
-	find := func(list []edgewise.Spec, name string) int {
-		return slices.IndexFunc(list, func(s edgewise.Spec) bool { return s.Name == name })
-	}
-	for _, s := range from {
-		i := find(to, s.Name)
-		switch {
-		case i < 0:
-			list = append(list, admin.Difference{What: what + " " + s.Name, Change: "removed", From: text(s), Breaking: true})
-		case text(s) != text(to[i]):
-			list = append(list, admin.Difference{What: what + " " + s.Name, Change: "changed", From: text(s), To: text(to[i]), Breaking: true})
-		}
-	}
-	for _, s := range to {
-		if find(from, s.Name) < 0 {
-			list = append(list, admin.Difference{What: what + " " + s.Name, Change: "added", To: text(s), Breaking: what == "input" && !s.Optional})
-		}
-	}
-	return list
 }
 
 // configDifferences compares declarations member by member, but for the tensors.

@@ -193,3 +193,45 @@ func TestABackupBringsEverythingToAnotherBox(t *testing.T) {
 		t.Errorf("a spoilt backup is %s", j.State)
 	}
 }
+
+// TestMovesOfALabelSayWhatChangedInTheSignature follows one change through each answer, the history and the log.
+func TestMovesOfALabelSayWhatChangedInTheSignature(t *testing.T) {
+	_, anna := runReal(t)
+	anna.live("net", adding(1))
+	want := func(where string, got []admin.Difference, input string) {
+		t.Helper()
+		if len(got) != 4 || !got[0].Breaking || got[0].What != "input "+input || got[3].Breaking {
+			t.Errorf("%s: %+v", where, got)
+		}
+	}
+	understood := func(j admin.Job) []admin.Difference { return j.Understood.Models[0].SignatureChanges }
+	job := anna.settled(anna.upload("net.onnx", onnxgen.MLP(2).Bytes(), nil))
+	want("before the activation", understood(job), "x")
+	res := anna.tus("POST", "/api/v1/models/net/versions?promote=true&file=model.onnx", onnxgen.MLP(2).Bytes(), "Content-Type", "application/octet-stream")
+	var v admin.Version
+	if err := json.Unmarshal([]byte(res.Header.Get("X-Body")), &v); err != nil || v.Version != 2 {
+		t.Fatalf("%d %s", res.StatusCode, res.Header.Get("X-Body"))
+	}
+	want("the answer to the push", v.SignatureChanges, "x")
+	var moved admin.LabelMove
+	anna.ask("PUT", "/api/v1/models/net/labels/live", admin.SetLabel{Version: 1}, &moved)
+	want("the answer to the label", moved.SignatureChanges, "input")
+	anna.ask("POST", "/api/v1/models/net/rollback", nil, &moved)
+	want("the answer to the rollback", moved.SignatureChanges, "x")
+	var deployments []admin.Deployment
+	anna.ask("GET", "/api/v1/models/net/deployments?limit=10", nil, &deployments)
+	want("the history", deployments[0].SignatureChanges, "x")
+	if first := deployments[len(deployments)-1]; first.From != 0 || first.SignatureChanges != nil {
+		t.Errorf("the first version: %+v", first)
+	}
+	if _, logs := anna.ask("GET", "/api/v1/logs?limit=200", nil, nil); !strings.Contains(logs, "input x was removed (FP32 [-1,4]): clients may fail; ") {
+		t.Errorf("the log: %s", logs)
+	}
+	// The same tensors again: nothing is said.
+	anna.live("net", onnxgen.MLP(3).Bytes())
+	var same []admin.Deployment
+	anna.ask("GET", "/api/v1/models/net/deployments?limit=1", nil, &same)
+	if same[0].To != 3 || same[0].SignatureChanges != nil {
+		t.Errorf("%+v", same[0])
+	}
+}

@@ -24,8 +24,8 @@ type deployments struct {
 	logger    *slog.Logger
 }
 
-// note writes that a label moved, or did not.
-func (d *deployments) note(ctx context.Context, model, label string, from, to int64, began time.Time, failed error) {
+// note writes that a label moved, or did not. e says which label of which model, and between which versions.
+func (d *deployments) note(ctx context.Context, e admin.Deployment, began time.Time, failed error) {
 	if d == nil {
 		return
 	}
@@ -33,12 +33,10 @@ func (d *deployments) note(ctx context.Context, model, label string, from, to in
 	if cause == "" {
 		cause = admin.CauseLabel
 	}
-	e := admin.Deployment{
-		Time: time.Now().UTC(), Model: model, Label: label, From: from, To: to, Actor: edgewise.ActorOf(ctx), Cause: cause, Done: failed == nil,
-		Milliseconds: time.Since(began).Milliseconds(),
-	}
+	e.Time, e.Actor, e.Cause, e.Done = time.Now().UTC(), edgewise.ActorOf(ctx), cause, failed == nil
+	e.Milliseconds = time.Since(began).Milliseconds()
 	if failed != nil {
-		e.Error = failed.Error()
+		e.Error, e.SignatureChanges = failed.Error(), nil
 	}
 	err := d.documents.Update(func(tx edgewise.DocumentsTx) error {
 		number, err := tx.Append(deploymentsBucket, func(number uint64) ([]byte, error) {
@@ -51,7 +49,7 @@ func (d *deployments) note(ctx context.Context, model, label string, from, to in
 		return tx.Drop(deploymentsBucket, dropDeployments)
 	})
 	if err != nil {
-		d.logger.Error("the history of deployments was not written", "model", model, "label", label, "version", to, "error", err)
+		d.logger.Error("the history of deployments was not written", "model", e.Model, "label", e.Label, "version", e.To, "error", err)
 	}
 	d.publish("deployment", e)
 }

@@ -247,6 +247,7 @@ func (a *App) examine(ctx context.Context, c *candidate, dir string) (u admin.Un
 	}
 	if record, err := a.library.Record(name); err == nil {
 		u.Exists = true
+		u.SignatureChanges = signatureChanges(record.Version(record.Label(edgewise.LiveLabel)), &edgewise.Version{Model: m})
 		if same := c.sameAs(record); same != nil {
 			u.SameAs = same.ID.Version
 			u.Warnings = append(u.Warnings, fmt.Sprintf("Version %d of %q has the same files already.", same.ID.Version, name))

@@ -11,6 +11,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/cache"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
@@ -57,7 +58,7 @@ type libraryConfig struct {
 
 // Push stores an upload as a new version, after everything that can be refused has been refused. With promote the
 // label live moves to it once it is loaded; when that fails the version stays stored and the error says so.
-func (l *library) Push(ctx context.Context, up edgewise.Upload, promote bool) (*edgewise.Version, error) {
+func (l *library) Push(ctx context.Context, up edgewise.Upload, promote bool) (*httpapi.Pushed, error) {
 	if err := l.sources.foreign("appliance.Push", up.Model); err != nil {
 		return nil, err
 	}
@@ -69,14 +70,15 @@ func (l *library) Push(ctx context.Context, up edgewise.Upload, promote bool) (*
 	l.tell(v.ID, "stored")
 	if !promote {
 		if err := l.stored(ctx, v.ID.Name); err != nil {
-			return v, edgewise.Errorf("appliance.Push", edgewise.KindOf(err), "model %v is stored: %w", v.ID, err)
+			return &httpapi.Pushed{Version: v}, edgewise.Errorf("appliance.Push", edgewise.KindOf(err), "model %v is stored: %w", v.ID, err)
 		}
-		return v, nil
+		return &httpapi.Pushed{Version: v}, nil
 	}
-	if _, err := l.SetLabel(edgewise.WithCause(ctx, admin.CauseUpload), v.ID.Name, edgewise.LiveLabel, v.ID.Version); err != nil {
-		return v, edgewise.Errorf("appliance.Push", edgewise.KindOf(err), "model %v is stored but was not made live: %w", v.ID, err)
+	moved, err := l.SetLabel(edgewise.WithCause(ctx, admin.CauseUpload), v.ID.Name, edgewise.LiveLabel, v.ID.Version)
+	if err != nil {
+		return &httpapi.Pushed{Version: v}, edgewise.Errorf("appliance.Push", edgewise.KindOf(err), "model %v is stored but was not made live: %w", v.ID, err)
 	}
-	return v, nil
+	return &httpapi.Pushed{Version: v, SignatureChanges: moved.SignatureChanges}, nil
 }
 
 // stored tells the manager of a new version that no label moves to, which the model's policy may ask for.
@@ -195,45 +197,46 @@ func (l *library) inspect(ctx context.Context, dir string, m *edgewise.Model) (*
 }
 
 // SetLabel moves a label to a version. The version is loaded first: when that fails, the label stays where it is.
-func (l *library) SetLabel(ctx context.Context, name, label string, version int64) (edgewise.Label, error) {
+func (l *library) SetLabel(ctx context.Context, name, label string, version int64) (admin.LabelMove, error) {
 	if err := l.sources.foreign("appliance.SetLabel", name); err != nil {
-		return edgewise.Label{}, err
+		return admin.LabelMove{}, err
 	}
 	if err := edgewise.CheckLabel(label); err != nil {
-		return edgewise.Label{}, edgewise.Errorf("appliance.SetLabel", edgewise.Invalid, "%w", err)
+		return admin.LabelMove{}, edgewise.Errorf("appliance.SetLabel", edgewise.Invalid, "%w", err)
 	}
 	unlock, err := l.locks.lock(ctx, name)
 	if err != nil {
-		return edgewise.Label{}, err
+		return admin.LabelMove{}, err
 	}
 	defer unlock()
 	return l.setLabel(ctx, name, label, version)
 }
 
 // setLabel is SetLabel with the model's lock held.
-func (l *library) setLabel(ctx context.Context, name, label string, version int64) (edgewise.Label, error) {
+func (l *library) setLabel(ctx context.Context, name, label string, version int64) (admin.LabelMove, error) {
 	return l.moveLabel(ctx, edgewise.ModelID{Name: name, Version: version}, label, func() (edgewise.Label, error) {
 		return l.store.SetLabel(ctx, name, label, version)
 	})
 }
 
 // Rollback moves a label to the last version it pointed to that still exists, loading that first.
-func (l *library) Rollback(ctx context.Context, name, label string) (edgewise.Label, error) {
+func (l *library) Rollback(ctx context.Context, name, label string) (admin.LabelMove, error) {
 	if err := l.sources.foreign("appliance.Rollback", name); err != nil {
-		return edgewise.Label{}, err
+		return admin.LabelMove{}, err
 	}
 	unlock, err := l.locks.lock(ctx, name)
 	if err != nil {
-		return edgewise.Label{}, err
+		return admin.LabelMove{}, err
 	}
 	defer unlock()
 	record, err := l.store.Record(name)
 	if err != nil {
-		return edgewise.Label{}, err
+		return admin.LabelMove{}, err
 	}
 	target := rollbackTarget(record, label)
 	if target == 0 {
-		return l.store.Rollback(ctx, name, label) // which says why there is none
+		_, err := l.store.Rollback(ctx, name, label) // which says why there is none
+		return admin.LabelMove{}, err
 	}
 	return l.moveLabel(edgewise.WithCause(ctx, admin.CauseRollback), edgewise.ModelID{Name: name, Version: target}, label, func() (edgewise.Label, error) {
 		return l.store.Rollback(ctx, name, label)
@@ -267,7 +270,8 @@ func (l *library) RemoveLabel(ctx context.Context, name, label string) error {
 	if err := l.store.RemoveLabel(ctx, name, label); err != nil {
 		return err
 	}
-	l.history.note(edgewise.WithCause(ctx, admin.CauseRemove), name, label, from, 0, time.Now(), nil)
+	removed := admin.Deployment{Model: name, Label: label, From: from}
+	l.history.note(edgewise.WithCause(ctx, admin.CauseRemove), removed, time.Now(), nil)
 	l.tell(edgewise.ModelID{Name: name}, "label")
 	return l.refresh(name)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/cache"
 	"github.com/edgewise-ai/edgewise/appliance/config"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/store"
@@ -122,7 +123,7 @@ func newHouse(t *testing.T) *house {
 }
 
 // push uploads a version of one file with that content.
-func (h *house) push(name, content string, version int64, promote bool) (*edgewise.Version, error) {
+func (h *house) push(name, content string, version int64, promote bool) (*httpapi.Pushed, error) {
 	up := uploadOf(name, struct{ path, content string }{"model.onnx", content})
 	up.Version = version
 	return h.Push(h.t.Context(), up, promote)

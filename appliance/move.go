@@ -6,16 +6,38 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
 )
 
 // moveLabel tries a version, then moves a label to it, then waits until requests reach it. The model's lock is held.
-func (l *library) moveLabel(ctx context.Context, to edgewise.ModelID, label string, move func() (edgewise.Label, error)) (moved edgewise.Label, err error) {
+func (l *library) moveLabel(ctx context.Context, to edgewise.ModelID, label string, move func() (edgewise.Label, error)) (moved admin.LabelMove, err error) {
 	began, from := time.Now(), l.labelled(to.Name, label)
+	changes := l.signatureChanges(to.Name, from, to.Version)
 	defer func() {
-		l.history.note(ctx, to.Name, label, from, to.Version, began, err)
+		e := admin.Deployment{Model: to.Name, Label: label, From: from, To: to.Version, SignatureChanges: changes}
+		l.history.note(ctx, e, began, err)
 		l.tell(to, "label")
 	}()
-	return l.tryAndMove(ctx, to, label, move)
+	moved.Label, err = l.tryAndMove(ctx, to, label, move)
+	if err != nil {
+		return moved, err
+	}
+	moved.SignatureChanges = changes
+	attributes := []any{"model", to.Name, "label", label, "version", to.Version}
+	if len(changes) > 0 {
+		attributes = append(attributes, "signature_changes", changesIn(changes))
+	}
+	l.logger.Info("label moved", attributes...)
+	return moved, nil
+}
+
+// signatureChanges compares the tensors of two versions of a model; see the function.
+func (l *library) signatureChanges(name string, from, to int64) []admin.Difference {
+	r := l.record(name)
+	if r == nil {
+		return nil
+	}
+	return signatureChanges(r.Version(from), r.Version(to))
 }
 
 // labelled returns the version a label points to, 0 for none.
@@ -41,11 +63,7 @@ func (l *library) tryAndMove(ctx context.Context, to edgewise.ModelID, label str
 	if err != nil {
 		return edgewise.Label{}, errors.Join(err, l.refresh(to.Name))
 	}
-	if err := l.refresh(to.Name); err != nil {
-		return moved, err
-	}
-	l.logger.Info("label moved", "model", to.Name, "label", moved.Name, "version", moved.Version)
-	return moved, nil
+	return moved, l.refresh(to.Name)
 }
 
 // try loads a version beside those that serve, or, for the label live and where that is configured, in their place. It

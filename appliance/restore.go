@@ -245,7 +245,7 @@ func (r *restoring) activate(ctx context.Context) error {
 			a.library.tell(v.ID, "stored")
 		}
 		for _, l := range m.Labels {
-			a.history.note(ctx, m.Name, l.Name, 0, l.Version, time.Now(), nil)
+			a.history.note(ctx, admin.Deployment{Model: m.Name, Label: l.Name, To: l.Version}, time.Now(), nil)
 			a.library.tell(edgewise.ModelID{Name: m.Name, Version: l.Version}, "label")
 		}
 		wanted[m.Name] = m.Wanted

@@ -146,7 +146,7 @@ func example(t testing.TB) []byte {
 		if _, err := s.store.SetLabel(ctx, name, "live", 2); err != nil {
 			t.Fatal(err)
 		}
-		s.history.note(ctx, name, "live", 0, 2, time.Now(), nil)
+		s.history.note(ctx, admin.Deployment{Model: name, Label: "live", To: 2}, time.Now(), nil)
 	}
 	_, made := s.accounts.CreateUser(admin.UserNew{Name: "anna", Role: "admin", Password: "a staple for my paper"})
 	_, keyed := s.accounts.CreateKey(admin.KeyNew{Name: "camera", Rights: []string{"infer"}}, &edgewise.Principal{Kind: "person", Name: "anna", Rights: edgewise.AllRights})

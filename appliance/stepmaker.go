@@ -15,6 +15,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/sdk"
 )
@@ -67,7 +68,7 @@ func stepFiles(module []byte, config string, source map[string]string) ([]named,
 }
 
 // DeployStep stores a compiled step with its source.
-func (w *workshop) DeployStep(ctx context.Context, name string, d admin.StepDeploy) (*edgewise.Version, error) {
+func (w *workshop) DeployStep(ctx context.Context, name string, d admin.StepDeploy) (*httpapi.Pushed, error) {
 	files, err := stepFiles(d.Wasm, d.Config, d.Source)
 	if err != nil {
 		return nil, err

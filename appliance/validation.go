@@ -13,6 +13,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/ensemble"
 )
@@ -155,7 +156,7 @@ func problems(err error) []admin.DraftProblem {
 }
 
 // Publish stores a draft as a version of its ensemble.
-func (w *workshop) Publish(ctx context.Context, id string, p admin.Publish) (*edgewise.Version, error) {
+func (w *workshop) Publish(ctx context.Context, id string, p admin.Publish) (*httpapi.Pushed, error) {
 	d, err := w.Draft(id)
 	if err != nil {
 		return nil, err
@@ -172,7 +173,7 @@ func (w *workshop) Publish(ctx context.Context, id string, p admin.Publish) (*ed
 }
 
 // push stores an upload, with notes, and makes it live unless promote says no.
-func (w *workshop) push(ctx context.Context, up edgewise.Upload, promote *bool, text string) (*edgewise.Version, error) {
+func (w *workshop) push(ctx context.Context, up edgewise.Upload, promote *bool, text string) (*httpapi.Pushed, error) {
 	if len(text) > maxNotes {
 		return nil, edgewise.Errorf("appliance.push", edgewise.TooLarge, "the notes have %d bytes: at most %d are allowed", len(text), maxNotes)
 	}

@@ -37,16 +37,26 @@ type Version struct {
 
 	Health   *edgewise.Health   `json:"health,omitempty"`   // of one that is ready
 	Batching *edgewise.Batching `json:"batching,omitempty"` // of a version that is ready
+
+	// SignatureChanges are those from the version that was live before; only in the answer to an upload that went live.
+	SignatureChanges []Difference `json:"signature_changes,omitempty"`
 }
 
-// SetLabel is the body of PUT /api/v1/models/{name}/labels/{label}. The answer is an edgewise.Label.
+// SetLabel is the body of PUT /api/v1/models/{name}/labels/{label}. The answer is a LabelMove.
 type SetLabel struct {
 	Version int64 `json:"version"`
 }
 
-// Rollback is the body of POST /api/v1/models/{name}/rollback. The answer is an edgewise.Label.
+// Rollback is the body of POST /api/v1/models/{name}/rollback. The answer is a LabelMove.
 type Rollback struct {
 	Label string `json:"label"`
+}
+
+// LabelMove is a label after it has moved.
+type LabelMove struct {
+	edgewise.Label
+	// SignatureChanges are those from the version that the label pointed to before, breaking ones first, at most 32.
+	SignatureChanges []Difference `json:"signature_changes,omitempty"`
 }
 
 // NewModel describes a model. statuses may hold those of other models too.

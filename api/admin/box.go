@@ -152,6 +152,8 @@ type Deployment struct {
 	Done         bool      `json:"done"`  // false: it failed and nothing changed
 	Error        string    `json:"error,omitempty"`
 	Milliseconds int64     `json:"milliseconds"`
+
+	SignatureChanges []Difference `json:"signature_changes,omitempty"` // breaking ones first, at most 32
 }
 
 // ModelEvent says that something about a model has changed.

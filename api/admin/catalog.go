@@ -2,6 +2,7 @@ package admin
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
@@ -58,6 +59,21 @@ type Difference struct {
 	From     string `json:"from,omitempty"`
 	To       string `json:"to,omitempty"`
 	Breaking bool   `json:"breaking,omitempty"`
+}
+
+// String says what has changed, in one line.
+func (d Difference) String() string {
+	text := d.What + " was " + d.Change
+	switch {
+	case d.From != "" && d.To != "":
+		text += fmt.Sprintf(" from %s to %s", d.From, d.To)
+	case d.From+d.To != "":
+		text += fmt.Sprintf(" (%s)", d.From+d.To)
+	}
+	if d.Breaking {
+		text += ": clients may fail"
+	}
+	return text
 }
 
 // Comparison is what differs between two versions.

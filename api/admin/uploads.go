@@ -88,6 +88,9 @@ type UnderstoodModel struct {
 	Warnings     []string             `json:"warnings"`
 	Proposals    []Proposal           `json:"proposals,omitempty"`
 	Stored       int64                `json:"stored,omitempty"`
+
+	// SignatureChanges are those from the live version of the model, breaking ones first, at most 32.
+	SignatureChanges []Difference `json:"signature_changes,omitempty"`
 }
 
 // Tensor is the signature of a tensor as a client sends or gets it.

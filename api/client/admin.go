@@ -36,15 +36,15 @@ func (c *Client) Propose(ctx context.Context, id edgewise.ModelID) ([]admin.Prop
 }
 
 // Promote points a label to a version, once the box has loaded it.
-func (c *Client) Promote(ctx context.Context, name, label string, version int64) (edgewise.Label, error) {
-	var l edgewise.Label
+func (c *Client) Promote(ctx context.Context, name, label string, version int64) (admin.LabelMove, error) {
+	var l admin.LabelMove
 	err := c.call(ctx, http.MethodPut, labelPath(name, label), admin.SetLabel{Version: version}, &l)
 	return l, err
 }
 
 // Rollback points a label to where it pointed before.
-func (c *Client) Rollback(ctx context.Context, name, label string) (edgewise.Label, error) {
-	var l edgewise.Label
+func (c *Client) Rollback(ctx context.Context, name, label string) (admin.LabelMove, error) {
+	var l admin.LabelMove
 	err := c.call(ctx, http.MethodPost, modelPath(name)+"/rollback", admin.Rollback{Label: label}, &l)
 	return l, err
 }

@@ -42,6 +42,12 @@ type Engine interface {
 // VersionStatistics is what was measured of one version.
 type VersionStatistics = kserve.VersionStatistics
 
+// Pushed is a version that was stored.
+type Pushed struct {
+	*edgewise.Version
+	SignatureChanges []admin.Difference // from the version that was live before, when this one is live
+}
+
 // Library is what the administration routes need of the box. All methods are safe for concurrent use. What they return
 // is shared and not modified.
 type Library interface {
@@ -50,15 +56,15 @@ type Library interface {
 	// Push stores a new version and, with promote, points the label live to it. It pulls the files of up, and the
 	// version exists only if up.Next ended in io.EOF. Errors: those of up, Invalid, TooLarge, Exists, Unsupported,
 	// Exhausted, Corrupt.
-	Push(ctx context.Context, up edgewise.Upload, promote bool) (*edgewise.Version, error)
+	Push(ctx context.Context, up edgewise.Upload, promote bool) (*Pushed, error)
 	// Records returns every model, by name.
 	Records() []*edgewise.Record
 	// Record returns one model. Errors: NotFound.
 	Record(name string) (*edgewise.Record, error)
 	// SetLabel points a label to a version, making it if need be. Errors: NotFound, Invalid.
-	SetLabel(ctx context.Context, name, label string, version int64) (edgewise.Label, error)
+	SetLabel(ctx context.Context, name, label string, version int64) (admin.LabelMove, error)
 	// Rollback points a label to where it pointed before. Errors: NotFound, Conflict when there is nowhere to go.
-	Rollback(ctx context.Context, name, label string) (edgewise.Label, error)
+	Rollback(ctx context.Context, name, label string) (admin.LabelMove, error)
 	// RemoveLabel forgets a label. Errors: NotFound, Conflict for the label live.
 	RemoveLabel(ctx context.Context, name, label string) error
 	// DeleteVersion deletes one version. Errors: NotFound, Conflict while a label points to it.

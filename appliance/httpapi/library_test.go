@@ -38,7 +38,7 @@ func (l *fakeLibrary) Room(size int64) error {
 	return edgewise.Errorf("fake.Room", edgewise.Exhausted, "no room for %d bytes", size)
 }
 
-func (l *fakeLibrary) Push(_ context.Context, up edgewise.Upload, promote bool) (*edgewise.Version, error) {
+func (l *fakeLibrary) Push(_ context.Context, up edgewise.Upload, promote bool) (*Pushed, error) {
 	files := make(map[string]string)
 	for {
 		path, _, body, err := up.Next()
@@ -57,7 +57,8 @@ func (l *fakeLibrary) Push(_ context.Context, up edgewise.Upload, promote bool) 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sizes = append(l.sizes, up.Size)
-	return l.put(up, files, promote)
+	v, err := l.put(up, files, promote)
+	return &Pushed{Version: v}, err
 }
 
 func (l *fakeLibrary) put(up edgewise.Upload, files map[string]string, promote bool) (*edgewise.Version, error) {
@@ -120,18 +121,18 @@ func (l *fakeLibrary) Record(name string) (*edgewise.Record, error) {
 	return nil, &edgewise.Error{Op: "fake", Kind: edgewise.NotFound, Model: id, Err: edgewise.Errorf("fake", edgewise.NotFound, "model %v is not stored", id)}
 }
 
-func (l *fakeLibrary) SetLabel(_ context.Context, name, label string, version int64) (edgewise.Label, error) {
+func (l *fakeLibrary) SetLabel(_ context.Context, name, label string, version int64) (admin.LabelMove, error) {
 	if _, err := l.Record(name); err != nil {
-		return edgewise.Label{}, err
+		return admin.LabelMove{}, err
 	}
-	return edgewise.Label{Name: label, Version: version, Changed: created, History: []int64{1}}, nil
+	return admin.LabelMove{Label: edgewise.Label{Name: label, Version: version, Changed: created, History: []int64{1}}}, nil
 }
 
-func (l *fakeLibrary) Rollback(_ context.Context, name, label string) (edgewise.Label, error) {
+func (l *fakeLibrary) Rollback(_ context.Context, name, label string) (admin.LabelMove, error) {
 	if label != edgewise.LiveLabel {
-		return edgewise.Label{}, edgewise.Errorf("fake", edgewise.Conflict, "label %q of model %q has no earlier version", label, name)
+		return admin.LabelMove{}, edgewise.Errorf("fake", edgewise.Conflict, "label %q of model %q has no earlier version", label, name)
 	}
-	return edgewise.Label{Name: label, Version: 1, Changed: created}, nil
+	return admin.LabelMove{Label: edgewise.Label{Name: label, Version: 1, Changed: created}}, nil
 }
 
 func (l *fakeLibrary) RemoveLabel(_ context.Context, name, label string) error {

@@ -30,16 +30,23 @@ func (s *Server) upload(c *fiber.Ctx) error {
 	}
 	ctx, cancel := context.WithCancel(s.as(c))
 	defer cancel()
-	v, err := s.deps.Library.Push(ctx, up, promote)
+	pushed, err := s.deps.Library.Push(ctx, up, promote)
 	if in.err != nil && !in.ended {
 		err = in.err // whatever the store made of it
 	}
 	if err != nil {
 		return err
 	}
-	c.Set(fiber.HeaderLocation, "/api/v1/models/"+v.ID.Name+"/versions/"+strconv.FormatInt(v.ID.Version, 10))
+	c.Set(fiber.HeaderLocation, "/api/v1/models/"+pushed.ID.Name+"/versions/"+strconv.FormatInt(pushed.ID.Version, 10))
+	return s.created(c, pushed)
+}
+
+// created answers with a version that was stored.
+func (s *Server) created(c *fiber.Ctx, pushed *Pushed) error {
+	v := admin.NewVersion(pushed.Version, s.deps.Engine.Index())
+	v.SignatureChanges = pushed.SignatureChanges
 	c.Status(fiber.StatusCreated)
-	return writeJSON(c, admin.NewVersion(v, s.deps.Engine.Index()))
+	return writeJSON(c, v)
 }
 
 // newUpload describes the upload that a request's path, query and headers ask for.

@@ -25,14 +25,14 @@ type Workshop interface {
 	// Trace runs a draft once. Errors: NotFound, Invalid, Unavailable when a step's model is not ready.
 	Trace(ctx context.Context, id string, req *edgewise.Request) (admin.Trace, error)
 	// Publish stores a draft as a version. Errors: NotFound, and those of Library.Push.
-	Publish(ctx context.Context, id string, p admin.Publish) (*edgewise.Version, error)
+	Publish(ctx context.Context, id string, p admin.Publish) (*Pushed, error)
 	// Gallery lists the steps that come with the box, StepLibrary the files that every step imports.
 	Gallery() []admin.GalleryStep
 	StepLibrary() map[string]string
 	// TryStep runs a compiled step once. Errors: Invalid, TooLarge.
 	TryStep(ctx context.Context, t admin.StepTrial) (admin.Trace, error)
 	// DeployStep stores a compiled step as a version. Errors: those of Library.Push.
-	DeployStep(ctx context.Context, name string, d admin.StepDeploy) (*edgewise.Version, error)
+	DeployStep(ctx context.Context, name string, d admin.StepDeploy) (*Pushed, error)
 }
 
 // maxStepBytes bounds the body of a request that carries a compiled step, in base64, and its source.
@@ -130,15 +130,14 @@ func (s *Server) publishDraft(c *fiber.Ctx) error {
 	return s.stored(c)(s.deps.Workshop.Publish(s.as(c), id, ask))
 }
 
-// stored answers with a version that was made.
-func (s *Server) stored(c *fiber.Ctx) func(*edgewise.Version, error) error {
-	return func(v *edgewise.Version, err error) error {
+// stored answers with a version that was made, or with the error.
+func (s *Server) stored(c *fiber.Ctx) func(*Pushed, error) error {
+	return func(pushed *Pushed, err error) error {
 		if err != nil {
 			return err
 		}
-		target(c, v.ID.String())
-		c.Status(fiber.StatusCreated)
-		return writeJSON(c, admin.NewVersion(v, s.deps.Engine.Index()))
+		target(c, pushed.ID.String())
+		return s.created(c, pushed)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/api/client"
 )
 
@@ -76,10 +77,18 @@ func (p *program) modelRollback() *cobra.Command {
 	return cmd
 }
 
-func (p *program) printLabel(name string, l edgewise.Label) error {
+func (p *program) printLabel(name string, l admin.LabelMove) error {
 	return p.print(l, func(w io.Writer) {
 		fmt.Fprintf(w, "model %q: label %q points to version %d\n", name, l.Name, l.Version)
+		describeChanges(w, l.SignatureChanges)
 	})
+}
+
+// describeChanges lists what a move of a label has changed in the signature.
+func describeChanges(w io.Writer, list []admin.Difference) {
+	for _, d := range list {
+		fmt.Fprintf(w, "  signature: %v\n", d)
+	}
 }
 
 func (p *program) modelRemove() *cobra.Command {

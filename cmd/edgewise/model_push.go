@@ -66,6 +66,7 @@ func describePush(w io.Writer, v *admin.Version, live bool) {
 	if v.Health != nil && v.Health.Unverified != "" {
 		fmt.Fprintf(w, "  not verified: %s\n", v.Health.Unverified)
 	}
+	describeChanges(w, v.SignatureChanges)
 }
 
 // pathVersion makes a version of one file, stored as model.onnx, model.wasm or config.pbtxt by its extension, with the

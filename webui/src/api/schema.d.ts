@@ -1655,6 +1655,11 @@ export interface components {
             /** @description where it pointed before, latest last */
             history?: number[];
         };
+        LabelMove: components["schemas"]["Label"] & {
+            signature_changes?: components["schemas"]["SignatureChanges"];
+        };
+        /** @description what differs in inputs and outputs from the version that the label pointed to before, breaking changes first; the comparison of the two versions has all. Left out when nothing differs, and for a label that pointed to nothing */
+        SignatureChanges: components["schemas"]["Difference"][];
         File: {
             path: string;
             /** Format: int64 */
@@ -1681,6 +1686,7 @@ export interface components {
             notes?: string;
             health?: components["schemas"]["Health"];
             batching?: components["schemas"]["Batching"];
+            signature_changes?: components["schemas"]["SignatureChanges"];
         };
         /** @description what the latest requests to a version that is ready came to since it was loaded; refused requests are not among them */
         Health: {
@@ -1887,6 +1893,7 @@ export interface components {
             error?: string;
             /** Format: int64 */
             milliseconds?: number;
+            signature_changes?: components["schemas"]["SignatureChanges"];
         };
         Upload: {
             id: string;
@@ -1954,6 +1961,7 @@ export interface components {
              * @description the version it was stored as, once it is
              */
             stored?: number;
+            signature_changes?: components["schemas"]["SignatureChanges"];
         };
         Proposal: {
             /** @description such as image classification */
@@ -3658,7 +3666,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Label"];
+                    "application/json": components["schemas"]["LabelMove"];
                 };
             };
             default: components["responses"]["Error"];
@@ -3707,7 +3715,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Label"];
+                    "application/json": components["schemas"]["LabelMove"];
                 };
             };
             default: components["responses"]["Error"];
