@@ -1,7 +1,7 @@
 import type { Route } from './lib/router.svelte';
 import Home from './pages/Home.svelte';
 
-/** Every address of the page. Each is a chunk of its own, but for the one that most readers begin with. */
+/** Every route of the page. Each is loaded as its own chunk except Home. */
 export const routes: Route[] = [
   { pattern: '/', load: async () => ({ default: Home }) },
   { pattern: '/models', load: () => import('./pages/Models.svelte') },
@@ -10,7 +10,7 @@ export const routes: Route[] = [
   { pattern: '/ensembles', load: () => import('./pages/ensembles/Ensembles.svelte') },
   { pattern: '/ensembles/:id', load: () => import('./pages/ensembles/Editor.svelte') },
   { pattern: '/steps', load: () => import('./pages/steps/Steps.svelte') },
-  { pattern: '/steps/edit', load: () => import('./pages/steps/Workshop.svelte') },
+  { pattern: '/steps/edit', load: () => import('./pages/steps/StepEditor.svelte') },
   { pattern: '/activity', load: () => import('./pages/activity/Activity.svelte') },
   { pattern: '/activity/:tab', load: () => import('./pages/activity/Activity.svelte') },
   { pattern: '/settings', load: () => import('./pages/settings/Settings.svelte') },

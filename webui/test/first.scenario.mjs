@@ -18,7 +18,7 @@ export default () => scenario({}, async (box, visitor) => {
 
   await page.getByLabel('Claim code').fill(box.code.toLowerCase().replaceAll('-', ' '));
   await page.getByRole('button', { name: 'Claim this box' }).click();
-  await page.getByLabel('What shall this box be called?').waitFor();
+  await page.getByLabel('Name of this box').waitFor();
 
   // A second browser lands at the login, and a reload on the right step.
   const second = await Visitor.start(box, { browser: visitor.browser });
@@ -26,19 +26,19 @@ export default () => scenario({}, async (box, visitor) => {
   await second.page.getByRole('button', { name: 'Log in' }).waitFor();
   await second.stop();
   await page.reload();
-  await page.getByLabel('What shall this box be called?').fill('Line 3 camera');
-  await page.getByRole('button', { name: 'Go on' }).click();
+  await page.getByLabel('Name of this box').fill('Line 3 camera');
+  await page.getByRole('button', { name: 'Continue' }).click();
   await page.getByRole('heading', { name: /connection is/ }).waitFor();
   await page.reload();
   await page.getByRole('heading', { name: /connection is/ }).waitFor();
-  await page.getByRole('button', { name: 'Go on' }).click();
+  await page.getByRole('button', { name: 'Continue' }).click();
   await page.getByRole('button', { name: 'Add a model' }).click();
 
   // The model: dropped, understood, activated, asked.
   await page.getByRole('heading', { name: 'Models', level: 1 }).waitFor();
   await page.locator('#choose-file').setInputFiles(join(root, 'dist/demo/models/ocr_direction/1/model.onnx'));
   const job = page.getByRole('article', { name: /Job of model.onnx/ });
-  await job.getByText('Ready when you are').waitFor();
+  await job.getByText('Ready to activate').waitFor();
   await job.getByText('softmax_0.tmp_0').first().waitFor();
   await job.getByLabel('Name').fill('direction');
   await job.getByRole('button', { name: 'Activate' }).click();
@@ -47,7 +47,7 @@ export default () => scenario({}, async (box, visitor) => {
   await page.locator('input[type=file]').setInputFiles(sample('text.png'));
   await page.getByRole('button', { name: 'Run', exact: true }).click();
   await page.getByRole('region', { name: 'Output softmax_0.tmp_0' }).waitFor({ timeout: patience });
-  check((await page.getByText(/there and back/).innerText()).includes('version 1'), 'the answer names its version');
+  check((await page.getByText(/round trip/).innerText()).includes('version 1'), 'the answer names its version');
 
   // Out and in again; a wrong password is refused, and none is ever in an address.
   await page.getByRole('button', { name: 'Colours and account' }).click();

@@ -22,7 +22,7 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   const asked = await admin.fetch('/v2/models/faces/infer', { method: 'POST', body: readFileSync(sample('face.jpg')), headers: { 'Content-Type': 'image/jpeg' } });
   check(asked.ok, `asking: ${asked.status}`);
   const one = page.getByRole('region', { name: 'One request' });
-  await one.getByText('Waits in the queue').first().waitFor();
+  await one.getByText('Queue', { exact: true }).first().waitFor();
   await one.getByRole('heading', { name: /^faces/ }).waitFor();
   for (const name of ['face_input', 'anchors']) await one.getByText(name, { exact: true }).first().waitFor();
 

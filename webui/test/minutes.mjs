@@ -26,11 +26,11 @@ try {
   await page.getByLabel('Password', { exact: true }).fill(password);
   await shot('minutes-1-claim');
   await page.getByRole('button', { name: 'Claim this box' }).click();
-  await page.getByLabel('What shall this box be called?').fill('Line 3 camera');
+  await page.getByLabel('Name of this box').fill('Line 3 camera');
   await shot('minutes-2-name');
-  await page.getByRole('button', { name: 'Go on' }).click();
+  await page.getByRole('button', { name: 'Continue' }).click();
   await page.getByRole('heading', { name: /connection is/ }).waitFor();
-  await page.getByRole('button', { name: 'Go on' }).click();
+  await page.getByRole('button', { name: 'Continue' }).click();
   await page.getByRole('button', { name: 'Add a model' }).click();
 
   // 3. Add a model: here a copy of one of the demo's, as a file of the reader's own.
@@ -39,7 +39,7 @@ try {
   copyFileSync(join(root, 'dist/demo/models/ocr_direction/1/model.onnx'), mine);
   await page.locator('#choose-file').setInputFiles(mine);
   const job = page.getByRole('article', { name: 'Job of direction.onnx' });
-  await job.getByText('Ready when you are').waitFor();
+  await job.getByText('Ready to activate').waitFor();
   await shot('minutes-3-understood');
   await job.getByRole('button', { name: 'Activate' }).click();
   await job.getByRole('link', { name: /^Try/ }).waitFor();
@@ -58,9 +58,9 @@ try {
   await page.getByRole('link', { name: 'Settings, Keys' }).click();
   await page.getByRole('button', { name: 'New key' }).click();
   await page.getByLabel('Name').fill('my first key');
-  await page.getByRole('button', { name: 'Make the key' }).click();
+  await page.getByRole('button', { name: 'Create the key' }).click();
   const secret = (await page.getByRole('region', { name: 'The key' }).innerText()).trim();
-  await page.getByRole('button', { name: 'I have it' }).click();
+  await page.getByRole('button', { name: 'Done' }).click();
   // The page does not know where the picture lies on the reader's disk.
   const answer = spawnSync('bash', ['-c', call], { cwd: join(root, 'configs/demo/samples'), env: { ...process.env, EDGEWISE_KEY: secret }, encoding: 'utf8' });
   check(/"name":"box"/.test(answer.stdout), `the call in curl: ${call}\n${answer.stdout}${answer.stderr}`);
@@ -68,7 +68,7 @@ try {
 
   // 5. Where did the time go?
   await page.getByRole('link', { name: 'Activity', exact: true }).first().click();
-  await page.getByText('Waits in the queue').first().waitFor();
+  await page.getByText('Queue', { exact: true }).first().waitFor();
   await shot('minutes-6-activity');
   await visitor.stop();
 } catch (failure) {

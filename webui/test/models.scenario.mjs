@@ -79,7 +79,7 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   await dialog.getByText('faces version 1').waitFor();
   problems.push(...(await inspect(page, 'the question before deleting')));
   check(await dialog.getByRole('button', { name: 'Delete', exact: true }).isDisabled(), 'deleting needs an agreement');
-  await dialog.getByLabel('Delete them, too').check();
+  await dialog.getByLabel('Delete them too').check();
   await dialog.getByRole('button', { name: 'Delete', exact: true }).click();
   await page.getByRole('heading', { name: 'Models', level: 1 }).waitFor();
   await until('the models to be gone', async () => !(await admin.call('GET', '/models')).some((m) => m.name === 'faces' || m.name === 'face'));

@@ -35,7 +35,7 @@ export default () => scenario({}, async (box, outer) => {
   cable.pull();
   const began = Date.now();
   await page.getByText(/^Last update \d+ s ago$/).waitFor();
-  await page.getByText(/What you see is from then/).waitFor();
+  await page.getByText(/The page shows the last known state/).waitFor();
   await page.waitForTimeout(Math.max(0, off - (Date.now() - began)));
   const before = await sent();
   cable.plug();
@@ -52,7 +52,7 @@ export default () => scenario({}, async (box, outer) => {
   await page.waitForTimeout(3000);
   await visitor.context.setOffline(false);
   const job = page.getByRole('article', { name: 'Job of far.tar' });
-  await job.getByText('Ready when you are').waitFor({ timeout: 2 * patience });
+  await job.getByText('Ready to activate').waitFor({ timeout: 2 * patience });
   await job.getByRole('button', { name: 'Activate' }).click();
   await job.getByText('Done').waitFor({ timeout: patience });
   const file = (await admin.call('GET', '/models/far')).versions[0].files.find((f) => f.path.endsWith('notes.bin'));

@@ -45,11 +45,11 @@ export default () => scenario({ disk, set: { 'store.reserve_bytes': String(Math.
     const alert = job.getByRole('alert');
     await alert.getByText(`${step} failed`).waitFor();
     check(why.test(await alert.innerText()), `${name}: the page says ${await alert.innerText()}`);
-    await job.getByRole('button', { name: 'Throw away' }).click();
+    await job.getByRole('button', { name: 'Discard' }).click();
     await job.waitFor({ state: 'detached' });
   }
   await choose(file('notes.txt', 'hello'));
-  await page.getByText(/notes.txt is not something that the box takes/).waitFor();
+  await page.getByText(/notes.txt is not a file that the box accepts/).waitFor();
   equal(await admin.call('GET', '/models'), [], 'models after what was refused');
 
   // Two at once; one is cancelled, taken back, and cancelled for good. The other one does not notice.
@@ -99,7 +99,7 @@ export default () => scenario({ disk, set: { 'store.reserve_bytes': String(Math.
   check(/free|left/.test(full), `the page says ${full}`);
   rmSync(filler);
   await upward(1024 * MB);
-  await refused.getByRole('button', { name: 'Go on' }).click();
+  await refused.getByRole('button', { name: 'Resume' }).click();
   await page.getByRole('article', { name: 'Job of large.onnx' }).getByText('Read the model failed').waitFor({ timeout: 2 * patience });
   equal((await admin.call('GET', '/models')).length, 0, 'models at the end');
   rmSync(base, { recursive: true, force: true });

@@ -84,7 +84,7 @@ export default () => scenario({ context: { timezoneId: 'Asia/Tokyo', locale: 'en
   await visitor.open('/models', 'Models');
   await page.locator('#choose-folder').setInputFiles(join(base, 'gauge'));
   const job = page.getByRole('article', { name: 'Job of gauge.tar' });
-  await job.getByText('Ready when you are').waitFor();
+  await job.getByText('Ready to activate').waitFor();
   asking = true;
   const answers = [];
   const meanwhile = (async () => { while (asking) { answers.push(await answer('')); await new Promise((r) => setTimeout(r, 20)); } })();
@@ -96,7 +96,7 @@ export default () => scenario({ context: { timezoneId: 'Asia/Tokyo', locale: 'en
   check(answers.length > 3 && answers.every((a) => a === 12), `while it failed the device heard ${[...new Set(answers)]}`);
   problems.push(...(await inspect(page, 'a smoke test that failed')));
   equal(problems, [], 'what axe found');
-  await job.getByRole('button', { name: 'Throw away' }).click();
+  await job.getByRole('button', { name: 'Discard' }).click();
   await visitor.open('/models/gauge', 'gauge');
   await page.getByText('Serving').first().waitFor();
   equal((await admin.call('GET', '/models/gauge')).labels.find((l) => l.name === 'live').version, 2, 'the live version');

@@ -55,17 +55,17 @@ export default () => scenario({ imports: ['dist/demo/models'] }, async (box, vis
   await new Promise((r) => setTimeout(r, 1100));
   await visitor.login();
   await visitor.open('/settings/keys', 'Settings');
-  await page.getByRole('button', { name: 'Make the first key' }).click();
+  await page.getByRole('button', { name: 'Create a key' }).click();
   await page.getByLabel('Name').fill('camera');
   await page.getByLabel('Only these models').fill('vad');
   const problems = await inspect(page, 'a new key');
-  await page.getByRole('button', { name: 'Make the key' }).click();
+  await page.getByRole('button', { name: 'Create the key' }).click();
   const secret = (await page.getByRole('region', { name: 'The key' }).innerText()).trim();
   check(secret.startsWith('ek_'), `the key is ${secret}`);
   problems.push(...(await inspect(page, 'the key, once')));
   for (let i = 0; i < 3; i++) await page.keyboard.press('Escape'); // a key that is shown once is not closed by chance
   equal((await page.getByRole('region', { name: 'The key' }).innerText()).trim(), secret, 'the key after Escape');
-  await page.getByRole('button', { name: 'I have it' }).click();
+  await page.getByRole('button', { name: 'Done' }).click();
   check(!(await page.content()).includes(secret), 'the key is still in the page');
   const ask = (path) => fetch(box.url + path, { headers: { Authorization: `Bearer ${secret}` } }).then((r) => r.status);
   equal([await ask('/v2/models/vad'), await ask('/v2/models/face'), await ask('/api/v1/users')], [200, 403, 403], 'what the key may do');

@@ -50,15 +50,15 @@ try {
   await shot(page, 'models-dark');
   await light();
   await page.locator('#choose-file').setInputFiles(join(root, 'dist/demo/models/ocr_direction/1/model.onnx'));
-  await page.getByText('Ready when you are').waitFor();
+  await page.getByText('Ready to activate').waitFor();
   await page.waitForTimeout(400);
   await shot(page, 'upload-light');
-  await page.getByRole('button', { name: 'Throw away' }).click();
+  await page.getByRole('button', { name: 'Discard' }).click();
   await page.waitForTimeout(7000);
 
   await visitor.open('/models/faces', 'faces');
   await page.getByRole('button', { name: '5 min', exact: true }).click();
-  await page.getByText('Time to answer').waitFor();
+  await page.getByText('Latency', { exact: true }).waitFor();
   await page.waitForTimeout(1500);
   await shot(page, 'model-light');
   await visitor.open('/models/faces/versions', 'faces');
@@ -99,7 +99,7 @@ try {
   await shot(page, 'step-dark');
   await page.setViewportSize({ width: 1280, height: 860 });
   await visitor.open('/activity/requests?model=text', 'Activity');
-  await page.getByText('Waits in the queue').first().waitFor();
+  await page.getByText('Queue', { exact: true }).first().waitFor();
   await page.waitForTimeout(500);
   await shot(page, 'activity-dark');
   await light();

@@ -14,7 +14,7 @@ export default () => scenario({}, async (box, visitor) => {
   const claim = async (code) => {
     await page.getByLabel('Claim code').fill(code);
     await page.getByRole('button', { name: 'Claim this box' }).click();
-    await page.getByRole('button', { name: 'Claim this box' }).or(page.getByLabel('What shall this box be called?')).and(page.locator(':enabled')).waitFor();
+    await page.getByRole('button', { name: 'Claim this box' }).or(page.getByLabel('Name of this box')).and(page.locator(':enabled')).waitFor();
   };
   await page.getByLabel('Your name on this box').fill('anna');
   await page.getByLabel('Password', { exact: true }).fill('short');
@@ -28,7 +28,7 @@ export default () => scenario({}, async (box, visitor) => {
   await until('the pause to be over', async () => {
     await page.waitForTimeout(4000);
     await claim(box.code);
-    return page.getByLabel('What shall this box be called?').isVisible();
+    return page.getByLabel('Name of this box').isVisible();
   });
 
   // Each step stays done, here and elsewhere.
@@ -38,17 +38,17 @@ export default () => scenario({}, async (box, visitor) => {
     await page.reload();
     await ready.waitFor();
   };
-  await step(page.getByLabel('What shall this box be called?'));
-  await page.getByLabel('What shall this box be called?').fill('Dock 4');
-  await page.getByRole('button', { name: 'Go on' }).click();
+  await step(page.getByLabel('Name of this box'));
+  await page.getByLabel('Name of this box').fill('Dock 4');
+  await page.getByRole('button', { name: 'Continue' }).click();
   await step(page.getByRole('heading', { name: /connection is/ }));
   const other = await Visitor.start(box, { browser: visitor.browser, context: { storageState: await visitor.context.storageState() } });
   await other.page.goto(box.url);
   await other.page.getByRole('heading', { name: /connection is/ }).waitFor();
-  await other.page.getByRole('button', { name: 'Go on' }).click();
+  await other.page.getByRole('button', { name: 'Continue' }).click();
   await other.page.getByRole('heading', { name: 'Your first model' }).waitFor();
   await other.stop();
-  await page.getByRole('button', { name: 'Go on' }).click(); // done already: it is no mistake to do it again
+  await page.getByRole('button', { name: 'Continue' }).click(); // done already: it is no mistake to do it again
   await step(page.getByRole('heading', { name: 'Your first model' }));
   await page.getByRole('button', { name: 'Later' }).click();
   await page.getByRole('heading', { name: 'Home', level: 1 }).waitFor();

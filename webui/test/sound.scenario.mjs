@@ -27,9 +27,9 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   await dialog.getByText('2 s').waitFor();
   await dialog.getByRole('button', { name: 'Stop and use it' }).click();
   await page.getByText('recording', { exact: true }).waitFor();
-  const before = await page.getByText(/there and back/).innerText();
+  const before = await page.getByText(/round trip/).innerText();
   await page.getByRole('button', { name: 'Run', exact: true }).click();
-  await until('another answer', async () => (await page.getByText(/there and back/).innerText()) !== before);
+  await until('another answer', async () => (await page.getByText(/round trip/).innerText()) !== before);
   equal(await page.getByRole('alert').count(), 0, 'complaints about the recording');
   check(await start.isVisible(), 'the answer is not shown');
 

@@ -73,7 +73,7 @@ export default () => scenario({}, async (box, visitor) => {
   await page.getByRole('button', { name: 'Graph' }).click();
   await page.getByRole('textbox', { name: 'x' }).fill('[[2, 3]]');
   await page.getByRole('button', { name: 'Run the draft' }).click();
-  await page.getByRole('article', { name: /^Tensor/ }).filter({ hasText: 'made by 1. doubled' }).waitFor();
+  await page.getByRole('article', { name: /^Tensor/ }).filter({ hasText: 'from step 1. doubled' }).waitFor();
   const failed = page.getByLabel('Step 2: trapping');
   await failed.getByText('failed').waitFor();
   check((await failed.getAttribute('class')).includes('problem'), 'the step that failed is not outlined');

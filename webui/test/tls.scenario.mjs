@@ -25,11 +25,11 @@ export default () => scenario({ tls: true, imports: ['dist/demo/models'] }, asyn
   await page.getByLabel('Your name on this box').fill('anna');
   await page.getByLabel('Password', { exact: true }).fill(password);
   await page.getByRole('button', { name: 'Claim this box' }).click();
-  await page.getByRole('button', { name: 'Go on' }).click();
+  await page.getByRole('button', { name: 'Continue' }).click();
   await page.getByRole('heading', { name: 'The connection is encrypted' }).waitFor();
   const shown = (await page.getByText(/([0-9A-F]{2}[: ]?){32}/i).first().innerText()).replaceAll(/[^0-9A-F]/gi, '').toUpperCase();
   equal(shown.slice(0, 64), own.replaceAll(':', ''), 'the fingerprint in the page');
-  await page.getByRole('button', { name: 'Go on' }).click();
+  await page.getByRole('button', { name: 'Continue' }).click();
   await page.getByRole('button', { name: 'Later' }).click();
   await page.getByRole('heading', { name: 'Home', level: 1 }).waitFor();
   const cookie = (await visitor.context.cookies()).find((c) => c.name.includes('edgewise'));
@@ -59,7 +59,7 @@ export default () => scenario({ tls: true, imports: ['dist/demo/models'] }, asyn
   await page.getByRole('button', { name: 'Use it' }).click();
   await page.getByText('On, with your certificate').waitFor();
   await until('the new certificate', async () => (await fingerprint()) !== own);
-  await page.getByRole('button', { name: 'Back to the box’s own' }).or(page.getByRole('button', { name: "Back to the box's own" })).click();
-  await page.getByText('On, with the box’s own certificate').waitFor();
+  await page.getByRole('button', { name: 'Use the self-signed certificate' }).click();
+  await page.getByText('On, with a self-signed certificate').waitFor();
   rmSync(base, { recursive: true, force: true });
 });

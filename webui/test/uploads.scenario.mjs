@@ -41,7 +41,7 @@ export default () => scenario({}, async (box, outer) => {
   await wrong.getByText('Read the model failed').waitFor();
   const problems = await inspect(page, 'a job that failed');
   equal(await admin.call('GET', '/models'), [], 'models after a wrong file');
-  await wrong.getByRole('button', { name: 'Throw away' }).click();
+  await wrong.getByRole('button', { name: 'Discard' }).click();
   await wrong.waitFor({ state: 'detached' });
 
   // A large one: the line is cut, then the box is killed in the middle and comes back; the upload goes on by itself.
@@ -67,10 +67,10 @@ export default () => scenario({}, async (box, outer) => {
   await page.reload();
   await page.getByRole('heading', { name: 'Models', level: 1 }).waitFor();
   await page.locator('#choose-folder').setInputFiles(join(base, 'heavy'));
-  await transfer.getByText('went on where it was').waitFor();
+  await transfer.getByText('resumed').waitFor();
   await session.send('Network.emulateNetworkConditions', { offline: false, latency: 0, downloadThroughput: -1, uploadThroughput: -1 });
   const job = page.getByRole('article', { name: 'Job of heavy.tar' });
-  await job.getByText('Ready when you are').waitFor({ timeout: 3 * patience });
+  await job.getByText('Ready to activate').waitFor({ timeout: 3 * patience });
   problems.push(...(await inspect(page, 'a job that waits')));
   await job.getByRole('button', { name: 'Activate' }).click();
   await job.getByText('Done').waitFor({ timeout: 2 * patience });

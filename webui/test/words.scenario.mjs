@@ -25,7 +25,7 @@ export default () => scenario({}, async (box, visitor) => {
   writeFileSync(file, times(2, false, evil('x'), evil('y')));
   await visitor.open('/models', 'Models');
   await page.locator('#choose-file').setInputFiles(file);
-  await page.getByText('Ready when you are').waitFor();
+  await page.getByText('Ready to activate').waitFor();
   await shows('file', 'x', 'y');
   await page.getByLabel('Name').fill('words');
   await page.getByLabel('Notes').fill(evil('notes'));
@@ -58,7 +58,7 @@ export default () => scenario({}, async (box, visitor) => {
   await page.getByRole('button', { name: 'Graph' }).click();
   await shows('x', 'y');
   await visitor.open('/activity/requests', 'Activity');
-  await page.getByText('Waits in the queue').first().waitFor();
+  await page.getByText('Queue', { exact: true }).first().waitFor();
   await shows('box');
   await visitor.open('/activity/logs', 'Activity');
   await page.getByRole('log').getByText('version ready').first().waitFor();

@@ -1,15 +1,15 @@
 import url from './worker?worker&url';
 
 export type Asked = { source: string };
-/** A module, or what the compiler had against the source. */
+/** The compiled module, or the messages of the compiler. */
 export type Compiled = { wasm: Uint8Array<ArrayBuffer> | null; text: string; milliseconds: number };
 /** A message of the compiler, at a place of the source: lines and columns from 1. */
 export type Message = { severity: 'error' | 'warning' | 'info'; line: number; column: number; length: number; text: string };
 
-/** A compilation that takes longer than this has run into the weeds. */
+/** The time limit of a compilation. */
 const patience = 120_000;
 
-/** The one place where a text becomes the address of a script: that of the worker, and no other. */
+/** The only trusted script URL: the worker's. */
 function address(): string {
   const script = new URL(url, location.href).href;
   const types = (globalThis as { trustedTypes?: { createPolicy: (name: string, rules: object) => { createScriptURL: (text: string) => string } } }).trustedTypes;
@@ -17,7 +17,7 @@ function address(): string {
 }
 let policy: { createScriptURL: (text: string) => string } | undefined;
 
-/** Starts the compiler ahead of its first use, which fetches it from the box. */
+/** Loads the compiler from the box before its first use. */
 export function warm(): void {
   if (!worker && !idle) idle = begin();
 }
@@ -39,7 +39,7 @@ export async function compile(source: string): Promise<Compiled> {
   }
 }
 
-/** A compilation that the reader did not want to wait for. */
+/** A cancelled compilation. */
 export class Cancelled extends Error {}
 
 /** Ends the compilation that runs, if one does. */
@@ -56,7 +56,7 @@ function begin(): Running {
   let answer: ((c: Compiled) => void) | null = null;
   let refuse: (why: Error) => void = () => {};
   const broken = new Promise<never>((_, reject) => (refuse = reject));
-  broken.catch(() => {}); // whoever asks is told
+  broken.catch(() => {}); // callers receive the error
   const ready = new Promise<void>((resolve) => {
     thread.onmessage = (e: MessageEvent<Compiled | 'ready'>) => (e.data === 'ready' ? resolve() : answer?.(e.data));
   });
@@ -81,7 +81,7 @@ function begin(): Running {
 const head = /(ERROR|WARNING|INFO)\s+([A-Z]+\d+):?\s*(.*)/;
 const place = /in ~?([\w./-]+)\((\d+),(\d+)\)/;
 
-/** What the compiler said, by place. Messages about other files than the step stand at its first line. */
+/** The messages of the compiler by position. Messages about other files are reported at the first line. */
 export function messages(text: string): Message[] {
   const list: Message[] = [];
   for (const line of text.split('\n')) {

@@ -4,8 +4,8 @@ import { library } from 'virtual:sdk';
 import type { Asked, Compiled } from './compile';
 
 /**
- * Compiles AssemblyScript to WebAssembly. Its response is the only one of the box whose policy lets WebAssembly be made of
- * bytes, and which reaches nothing but its own scripts: the compiler is a program of 14 MB that nobody here has read.
+ * Compiles AssemblyScript to WebAssembly. Only its response has a content security policy that allows compiling WebAssembly from
+ * bytes, and it can load only its own scripts: the compiler is 14 MB of unreviewed code.
  */
 const files = new Map(Object.entries(library));
 
@@ -30,5 +30,5 @@ self.onmessage = async (e: MessageEvent<Asked>) => {
   self.postMessage(answer);
 };
 
-// The compiler's own start is asynchronous: a question that came before would be lost, so the page waits for this.
+// The compiler starts asynchronously and would lose an earlier message, so the page waits for this one.
 self.postMessage('ready');

@@ -13,7 +13,7 @@ export type Tick = Schemas['Tick'];
 export type History = Schemas['History'];
 export type Trace = Schemas['Trace'];
 
-/** An answer of the box that is an error, or no answer: status 0. */
+/** An error response of the box; status 0 when there was no response. */
 export class Failure extends Error {
   constructor(
     message: string,
@@ -23,37 +23,37 @@ export class Failure extends Error {
   ) {
     super(message);
   }
-  /** What a reader can copy for whoever helps. */
+  /** The details that a user copies for support. */
   get details(): string {
     return JSON.stringify({ request: this.request, status: this.status, ...this.body }, null, 2);
   }
 }
 
-/** Asks the reader for a login or a password; false when they would rather not. */
+/** Asks the user for a login or a password; false when the user cancels. */
 export type Challenge = (kind: 'login' | 'confirm') => Promise<boolean>;
 
 const credentials = { csrf: '', challenge: (async () => false) as Challenge };
 
-/** Sets what requests carry, and who is asked when the box wants more. */
+/** Sets the headers of requests, and the handler of login and confirmation challenges. */
 export function identify(change: Partial<typeof credentials>): void {
   Object.assign(credentials, change);
 }
 
-/** The headers that every request other than GET carries. */
+/** The headers of every request other than GET. */
 export function csrfHeaders(): Record<string, string> {
   return credentials.csrf ? { 'X-CSRF-Token': credentials.csrf } : {};
 }
 
 export type Options = {
   method?: string;
-  body?: unknown; // sent as JSON, unless it is bytes
+  body?: unknown; // JSON, or bytes
   headers?: Record<string, string>;
   signal?: AbortSignal;
-  /** Do not ask for a login when the box wants one. */
+  /** Do not open a login on 401. */
   silent?: boolean;
 };
 
-/** Sends a request and returns its answer when the box agrees. */
+/** Sends a request and returns its response when it succeeded. */
 export async function send(path: string, options: Options = {}): Promise<Response> {
   const method = options.method ?? (options.body === undefined ? 'GET' : 'POST');
   const response = await transmit(path, method, options);
@@ -85,7 +85,7 @@ async function transmit(path: string, method: string, options: Options): Promise
   }
   if (method !== 'GET' && method !== 'HEAD') Object.assign(headers, csrfHeaders());
   try {
-    // What is deleted when the page is left is deleted all the same.
+    // A deletion is completed even when the page is closed.
     return await fetch(path, { method, headers, body, signal: options.signal, credentials: 'same-origin', ...(method === 'DELETE' ? { keepalive: true } : {}) });
   } catch (cause) {
     if (options.signal?.aborted) throw cause;
@@ -99,7 +99,7 @@ async function read(response: Response, request: string): Promise<Failure> {
   try {
     body = JSON.parse(text);
   } catch {
-    // not ours: something between the box and the page answered
+    // the response is not from the box but from a proxy
   }
   const message = body.error ?? (text.length > 0 && text.length < 300 && !text.startsWith('<') ? text : `The box answered with status ${response.status}.`);
   return new Failure(sentence(message), response.status, body, request);
@@ -111,19 +111,19 @@ function sentence(text: string): string {
   return /[.!?]$/.test(first) ? first : first + '.';
 }
 
-/** Asks /api/v1 for JSON. */
+/** Reads JSON from /api/v1. */
 export async function get<T>(path: string, options: Options = {}): Promise<T> {
   return (await send('/api/v1' + path, options)).json();
 }
 
-/** Sends JSON to /api/v1 and reads the answer, undefined when it is empty. */
+/** Sends JSON to /api/v1 and reads the response; undefined when it is empty. */
 export async function call<T = void>(method: string, path: string, body?: unknown, options: Options = {}): Promise<T> {
   const response = await send('/api/v1' + path, { ...options, method, body });
   const text = await response.text();
   return (text ? JSON.parse(text) : undefined) as T;
 }
 
-/** Whatever was thrown, as a Failure. */
+/** Converts any thrown value to a Failure. */
 export function failure(thrown: unknown): Failure {
   if (thrown instanceof Failure) return thrown;
   if (thrown instanceof TypeError && /fetch|network/i.test(thrown.message)) return new Failure('The connection to the box broke off. Try it again.', 0);

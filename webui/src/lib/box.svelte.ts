@@ -2,25 +2,25 @@ import { get, type Deployment, type Model, type Schemas, type System, type Tick,
 import { live } from './live.svelte';
 import { Order } from './order';
 
-/** How many seconds of ticks are kept for the small curves. */
+/** Seconds of statistics kept for the small charts. */
 const keep = 90;
-/** How many changes are kept. */
+/** Deployments kept. */
 const mostDeployments = 20;
 
-/** What every page shows of the box: its models, how it is, and the last seconds of its numbers. */
+/** The state of the box that all pages share: models, health and recent statistics. */
 class Box {
   models = $state.raw<Model[] | null>(null);
   system = $state.raw<System | null>(null);
   deployments = $state.raw<Deployment[] | null>(null);
   ticks = $state.raw<Tick[]>([]);
   trouble = $state.raw<Failure | null>(null);
-  /** How many milliseconds the clock of this device is before the box's, whose times the page shows. */
+  /** How far the clock of this device is ahead of the box, in milliseconds. Times are those of the box. */
   skew = $state(0);
   private timer = 0;
   private asked = 0;
   private order = new Order();
   private ends: (() => void)[] = [];
-  /** What each model did in a second: a long list asks for it many times. */
+  /** Statistics of each model per second, cached for long lists. */
   private sums = new WeakMap<Tick, Map<string, Sum>>();
 
   get tick(): Tick | null {
@@ -31,12 +31,12 @@ class Box {
     return this.models?.find((m) => m.name === name);
   }
 
-  /** What a model did in the last seconds, oldest first. */
+  /** Recent statistics of a model, oldest first. */
   series(name: string, field: keyof Sum): number[] {
     return this.ticks.map((t) => this.sum(t).get(name)?.[field] ?? 0);
   }
 
-  /** What all versions of a model did in the last second. */
+  /** The statistics of all versions of a model in the last second. */
   now(name: string): Sum {
     return (this.tick && this.sum(this.tick).get(name)) ?? { requests: 0, p95_us: 0 };
   }
@@ -53,7 +53,7 @@ class Box {
     return made;
   }
 
-  /** Begins to ask and to listen; what it returns ends that, and forgets what was known. */
+  /** Starts polling and listening; the returned function stops both and clears the state. */
   start(): () => void {
     this.ends = [
       live.on<Schemas['ModelEvent']>('model', () => this.soon()),
@@ -73,7 +73,7 @@ class Box {
     for (const end of this.ends.splice(0)) end();
     clearTimeout(this.timer);
     clearTimeout(this.asked);
-    this.order.overtake();
+    this.order.invalidate();
     this.models = this.system = this.deployments = this.trouble = null;
     this.ticks = [];
   }
@@ -96,7 +96,7 @@ class Box {
     if (this.ends.length) this.timer = window.setTimeout(() => this.refresh(), 30_000);
   }
 
-  /** Reads again once after a burst of events. */
+  /** Reloads once after a burst of events. */
   private soon(): void {
     clearTimeout(this.asked);
     this.asked = window.setTimeout(() => this.refresh(), 150);
@@ -105,7 +105,7 @@ class Box {
 
 type Sum = { requests: number; p95_us: number };
 
-/** Changes that two answers tell of, each once, the latest first. None is ever edited. */
+/** Merges two lists of deployments without duplicates, newest first. */
 function joined(a: Deployment[], b: Deployment[]): Deployment[] {
   const all = new Map([...b, ...a].map((d) => [d.number, d]));
   return [...all.values()].sort((x, y) => y.number - x.number).slice(0, mostDeployments);
@@ -113,7 +113,7 @@ function joined(a: Deployment[], b: Deployment[]): Deployment[] {
 
 export const box = new Box();
 
-/** The version that answers requests that name none, 0 for none. */
+/** The live version; 0 for none. */
 export function liveVersion(model: Model): number {
   return model.labels.find((l) => l.name === 'live')?.version ?? 0;
 }
@@ -122,7 +122,7 @@ export function versionOf(model: Model, version: number): Version | undefined {
   return model.versions.find((v) => v.version === version);
 }
 
-/** Where a rollback would lead, 0 for nowhere. */
+/** The version that a rollback would make live; 0 for none. */
 export function previousVersion(model: Model): number {
   const history = model.labels.find((l) => l.name === 'live')?.history ?? [];
   return history.at(-1) ?? 0;
@@ -130,13 +130,13 @@ export function previousVersion(model: Model): number {
 
 export type Standing = { tone: 'good' | 'warn' | 'bad' | 'idle'; text: string; reason: string };
 
-/** What the latest requests to a version came to, in words. */
+/** The result of the latest requests to a version as a sentence. */
 export function failing(health: NonNullable<Version['health']>): string {
   const last = health.last_error;
   return `${health.failed} of the last ${health.recent} requests have failed.${last ? ` The last error (${last.code}): ${last.message}` : ''}`;
 }
 
-/** How a model stands, in a word, with the reason when it is not well. */
+/** The state of a model in a word, with the reason when it is unhealthy. */
 export function standing(model: Model): Standing {
   const at = liveVersion(model);
   const version = versionOf(model, at);

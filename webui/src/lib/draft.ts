@@ -2,13 +2,13 @@ import { Failure, type TensorInfo } from './api';
 import { inputKinds, layout, type InputKind } from './guess';
 import { decode, elements, misfit, numbers, type Tensor, unfit } from './tensor';
 
-/** What a reader has entered for one input. */
+/** The entered value of one input. */
 export type Draft = {
   kind: InputKind;
   file: Blob | null;
   fileName: string;
   text: string;
-  /** Shape for what is typed as a flat list, and for raw files. */
+  /** The shape of a flat list or a raw file. */
   shape: string;
   fill: 'typed' | 'zeros' | 'random';
   range: '0 to 1' | '0 to 255' | '-1 to 1' | 'ImageNet';
@@ -16,7 +16,7 @@ export type Draft = {
   fit: 'stretch' | 'letterbox';
   rate: number;
   skip: boolean;
-  /** The type and the shape that the form was made for. */
+  /** The data type and shape that the form was created for. */
   of: string;
 };
 
@@ -44,19 +44,19 @@ export function draft(info: TensorInfo): Draft {
   };
 }
 
-/** The form for an input that may have changed since: of what was entered, what can still be meant stays. */
+/** The form for an input whose signature may have changed: values that still fit are kept. */
 export function renewed(info: TensorInfo, old: Draft | undefined): Draft {
   if (!old) return draft(info);
   if (old.of === signature(info)) return old;
   return { ...draft(info), file: old.file, fileName: old.fileName };
 }
 
-/** The failure of one input, which the form shows there. */
+/** An error of one input, shown beside it. */
 export function wrong(info: TensorInfo, text: string): Failure {
   return new Failure(text, 0, { input: info.name });
 }
 
-/** Makes the tensor that a reader described; null for an optional input that they left out. */
+/** Builds the tensor of an input; null for an optional input that was left out. */
 export async function tensor(info: TensorInfo, d: Draft): Promise<Tensor | null> {
   if (d.skip && info.optional) return null;
   const made = await make(info, d);
@@ -82,7 +82,7 @@ async function texts(info: TensorInfo, d: Draft): Promise<Tensor> {
   const open = dims.some((n) => n < 0);
   const rest = dims.reduce((a, n) => (n < 0 ? a : a * n), 1);
   const lines = open || rest > 1 ? d.text.split('\n') : [d.text];
-  if (open ? lines.length % rest !== 0 : lines.length !== rest) throw wrong(info, `${info.name} takes ${open ? 'a multiple of ' : ''}${rest} texts, one a line, not ${lines.length}.`);
+  if (open ? lines.length % rest !== 0 : lines.length !== rest) throw wrong(info, `${info.name} expects ${open ? 'a multiple of ' : ''}${rest} texts, one a line, not ${lines.length}.`);
   const shape = dims.map((n, i) => (n < 0 ? (i === dims.lastIndexOf(-1) ? lines.length / rest : 1) : n));
   return { name: info.name, datatype: 'BYTES', shape, data: lines.map((l) => new TextEncoder().encode(l)) };
 }
@@ -95,7 +95,7 @@ function typed(info: TensorInfo, d: Draft): Tensor {
   }
   const { values, shape } = parse(info, d.text);
   const found = shape ?? shapeFor(info, values.length, shapeOf(info, d));
-  if (elements(found) !== values.length) throw wrong(info, `${info.name}: ${values.length} numbers do not fill the shape [${found.join(', ')}], which takes ${elements(found)}.`);
+  if (elements(found) !== values.length) throw wrong(info, `${info.name}: ${values.length} numbers do not fill the shape [${found.join(', ')}], which holds ${elements(found)}.`);
   for (const v of values) {
     const reason = misfit(info.datatype, v);
     if (reason) throw wrong(info, `${info.name}: ${reason}.`);
@@ -122,17 +122,17 @@ function shapeOf(info: TensorInfo, d: Draft): number[] {
 
 const named: Record<string, number> = { true: 1, false: 0, nan: NaN, inf: Infinity, infinity: Infinity, '-inf': -Infinity, '-infinity': -Infinity };
 
-/** Types whose numbers may be more than a double holds. */
+/** Types whose numbers may exceed a double. */
 const large = /^U?INT64$/;
 
-/** The number that a word means, whole where a double would not hold it; null for none. */
+/** Parses a number, as a bigint where a double is not exact; null when it is not a number. */
 function number(word: string, datatype: string): number | bigint | null {
   if (large.test(datatype) && /^-?\d{16,}$/.test(word)) return BigInt(word);
   const value = Number(word);
   return Number.isFinite(value) ? value : (named[word.toLowerCase()] ?? null);
 }
 
-/** Numbers as a list or as JSON; nested lists carry their shape. */
+/** Parses a list of numbers or JSON; nested lists have a shape. */
 export function parse(info: TensorInfo, text: string): { values: (number | bigint)[]; shape: number[] | null } {
   const trimmed = text.trim();
   if (!trimmed.startsWith('[')) {
@@ -145,7 +145,7 @@ export function parse(info: TensorInfo, text: string): { values: (number | bigin
   }
   let tree: unknown;
   try {
-    // A number of more digits than a double holds is read as a word, and made whole again below.
+    // A number with more digits than a double holds is quoted here and parsed as a bigint below.
     tree = JSON.parse(large.test(info.datatype) ? trimmed.replace(/(?<![\w.+-])-?\d{16,}(?![\d.eE])/g, '"$&"') : trimmed);
   } catch (cause) {
     throw wrong(info, `${info.name} is not JSON: ${(cause as Error).message}.`);
@@ -159,7 +159,7 @@ export function parse(info: TensorInfo, text: string): { values: (number | bigin
   return { values: values as (number | bigint)[], shape: shape.length > 1 ? shape : null };
 }
 
-/** Whether nested lists have one shape throughout. */
+/** Whether nested lists have a regular shape. */
 function regular(tree: unknown, shape: number[]): boolean {
   if (shape.length === 0) return !Array.isArray(tree);
   return Array.isArray(tree) && tree.length === shape[0] && tree.every((t) => regular(t, shape.slice(1)));
@@ -172,11 +172,11 @@ async function raw(info: TensorInfo, d: Draft): Promise<Tensor> {
   const bytes = new Uint8Array(await d.file.arrayBuffer());
   const count = bytes.length / (sizes[info.datatype] ?? 1);
   const shape = shapeFor(info, count, shapeOf(info, d));
-  if (elements(shape) !== count) throw wrong(info, `${info.name}: the file holds ${count} numbers, the shape [${shape.join(', ')}] takes ${elements(shape)}.`);
+  if (elements(shape) !== count) throw wrong(info, `${info.name}: the file holds ${count} numbers, the shape [${shape.join(', ')}] holds ${elements(shape)}.`);
   return { name: info.name, datatype: info.datatype, shape, data: decode(info.datatype, bytes) as Tensor['data'] };
 }
 
-/** The picture at the size that the model takes, as numbers in its order. */
+/** The picture at the size of the input, as numbers in its order. */
 async function pixels(info: TensorInfo, d: Draft): Promise<Tensor> {
   const at = layout(info);
   if (!at) throw wrong(info, `${info.name} does not look like a picture.`);
@@ -222,7 +222,7 @@ function drawn(picture: ImageBitmap, w: number, h: number, fit: Draft['fit']): U
   return context.getImageData(0, 0, w, h).data;
 }
 
-/** Sound as one channel of samples at the rate that the model wants. */
+/** Sound as mono samples at the rate of the model. */
 async function samples(info: TensorInfo, d: Draft): Promise<Tensor> {
   if (!d.file) throw wrong(info, `Choose or record a sound for ${info.name}.`);
   if (!(d.rate >= 3000 && d.rate <= 192_000)) throw wrong(info, `${info.name}: give 3,000 to 192,000 samples a second.`);

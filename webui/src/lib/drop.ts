@@ -1,11 +1,11 @@
 import { tar, type Entry } from './tar';
 
-/** What the reader dropped or chose, ready to be sent as one file. */
+/** One file to upload, from files that were dropped or chosen. */
 export type Parcel = { name: string; blob: Blob; what: 'file' | 'folder' };
 
 const known = /\.(onnx|wasm|zip|tar|edgewise-backup)$/i;
 
-/** Takes apart what was dropped. Folders become archives; files that the box takes stay as they are. */
+/** Reads dropped items. Folders become archives; accepted files are sent unchanged. */
 export async function parcels(items: DataTransferItemList): Promise<Parcel[]> {
   const roots = [...items].map((i) => i.webkitGetAsEntry()).filter((e) => e !== null);
   const list: Parcel[] = [];
@@ -16,7 +16,7 @@ export async function parcels(items: DataTransferItemList): Promise<Parcel[]> {
   return list;
 }
 
-/** The same for files that were chosen; those of a chosen folder carry their path. */
+/** The same for chosen files; files of a chosen folder have a path. */
 export function chosen(files: FileList): Parcel[] {
   const folders = new Map<string, Entry[]>();
   const list: Parcel[] = [];
@@ -29,7 +29,7 @@ export function chosen(files: FileList): Parcel[] {
 }
 
 function single(file: File): Parcel {
-  if (!known.test(file.name)) throw new Error(`${file.name} is not something that the box takes. It takes .onnx and .wasm files, folders, and .zip or .tar archives of them.`);
+  if (!known.test(file.name)) throw new Error(`${file.name} is not a file that the box accepts: give .onnx and .wasm files, folders, and .zip or .tar archives of them.`);
   return { name: file.name, blob: file, what: 'file' };
 }
 
@@ -40,7 +40,7 @@ function folder(name: string, entries: Entry[]): Parcel {
   return { name: name + '.tar', blob: tar(rooted(name, visible)), what: 'folder' };
 }
 
-/** A folder of one model keeps its name, which is the model's; one of several models is the repository itself. */
+/** A folder with one model keeps its name, the model name; a folder with several models is a repository. */
 export function rooted(name: string, entries: Entry[]): Entry[] {
   const one = entries.some((e) => /^(\d+\/|[^/]+$)/.test(e.path));
   return one ? entries.map((e) => ({ ...e, path: `${name}/${e.path}` })) : entries;

@@ -1,16 +1,16 @@
 import type { TensorInfo } from './api';
 
-/** A tensor at the border of an ensemble, as its configuration declares it. */
+/** An input or output of an ensemble, as its configuration declares it. */
 export type Border = { name: string; data_type: string; dims: number[]; [more: string]: unknown };
-/** A step: which model, and what its tensors are called in the ensemble. Members that the page does not know stay as they are. */
+/** A step: its model and the names of its tensors in the ensemble. Unknown members are kept. */
 export type Step = { model_name: string; model_version: number; input_map: Record<string, string>; output_map: Record<string, string>; [more: string]: unknown };
-/** The configuration of an ensemble. It is never changed: each edit makes another. */
+/** The configuration of an ensemble. It is immutable: each edit returns a new one. */
 export type Config = { platform: string; max_batch_size?: number; input: Border[]; output: Border[]; ensemble_scheduling: { step: Step[]; [more: string]: unknown }; [more: string]: unknown };
-/** What a model takes and gives. */
+/** The signature of a model. */
 export type Ports = { inputs: TensorInfo[]; outputs: TensorInfo[] };
 /** An end of a connection: a port of a step, or of the ensemble itself (step -1). */
 export type End = { step: number; port: string };
-/** What the ensemble's own new tensors are dragged from and to. */
+/** The port that new inputs and outputs of the ensemble are dragged from and to. */
 export const fresh = '+';
 
 export const maxSteps = 100;
@@ -19,7 +19,7 @@ export function empty(): Config {
   return { platform: 'ensemble', max_batch_size: 0, input: [], output: [], ensemble_scheduling: { step: [] } };
 }
 
-/** A configuration as the box gives it, with the lists that the page counts on. */
+/** A configuration of the box, with absent lists filled in. */
 export function complete(config: Record<string, unknown>): Config {
   const scheduling = (config.ensemble_scheduling ?? {}) as { step?: Partial<Step>[] };
   return {
@@ -45,7 +45,7 @@ const change = (c: Config, at: number, s: Partial<Step>): Config => withSteps(c,
 export const wire = (dataType: string): string => dataType.replace('TYPE_', '').replace('STRING', 'BYTES');
 const declared = (datatype: string): string => 'TYPE_' + datatype.replace('BYTES', 'STRING');
 
-/** A border tensor as a client sends it. */
+/** An input or output as clients see it. */
 export function info(c: Config, b: Border): TensorInfo {
   const dims = b.dims.map(Number);
   return { name: b.name, datatype: wire(b.data_type), shape: (c.max_batch_size ?? 0) > 0 ? [-1, ...dims] : dims };
@@ -56,7 +56,7 @@ function border(c: Config, name: string, t: TensorInfo): Border {
   return { name, data_type: declared(t.datatype), dims: (c.max_batch_size ?? 0) > 0 ? shape.slice(1) : [...shape] };
 }
 
-/** Why a tensor cannot go where another is wanted; empty when it can. */
+/** Why a tensor does not fit another signature; empty when it fits. */
 export function mismatch(from: TensorInfo, to: TensorInfo): string {
   if (from.datatype !== to.datatype) return `“${to.name}” wants ${to.datatype}, and “${from.name}” is ${from.datatype}`;
   if (from.shape === null || to.shape === null) return '';
@@ -65,7 +65,7 @@ export function mismatch(from: TensorInfo, to: TensorInfo): string {
   return at < 0 ? '' : `“${to.name}” wants ${to.shape[at]} in dimension ${at + 1}, and “${from.name}” has ${from.shape[at]}`;
 }
 
-/** Where each tensor of the ensemble comes from. */
+/** The port that produces each tensor of the ensemble. */
 export function makers(c: Config): Map<string, End> {
   const found = new Map<string, End>(c.input.map((b) => [b.name, { step: -1, port: b.name }]));
   steps(c).forEach((s, i) => Object.entries(s.output_map).forEach(([port, tensor]) => { if (tensor && !found.has(tensor)) found.set(tensor, { step: i, port }); }));
@@ -82,7 +82,7 @@ export function connections(c: Config): { from: End; to: End; tensor: string }[]
   return list;
 }
 
-/** Whether a step needs, by way of others, what another makes. */
+/** Whether a step depends on another, directly or through others. */
 function needs(c: Config, step: number, other: number, seen = new Set<number>()): boolean {
   if (step === other) return true;
   if (seen.has(step)) return false;
@@ -102,7 +102,7 @@ export function refusal(c: Config, from: End, to: End, signatures: Signatures): 
   return fanned(c, to) ? (source.datatype === target.datatype ? '' : mismatch(source, target)) : mismatch(source, target);
 }
 
-/** A step that runs once for each row may want another shape than the whole tensor has. */
+/** A step that runs once for each row may need another shape than the whole tensor. */
 function fanned(c: Config, to: End): boolean {
   return to.step >= 0 && steps(c)[to.step]?.fan_out !== undefined;
 }
@@ -112,7 +112,7 @@ function borderInfo(c: Config, list: Border[], name: string): TensorInfo | undef
   return found && info(c, found);
 }
 
-/** A name that no tensor of the ensemble has yet. */
+/** An unused name for a tensor of the ensemble. */
 export function freeName(c: Config, wanted: string): string {
   const taken = new Set([...makers(c).keys(), ...c.output.map((b) => b.name)]);
   const base = wanted.replace(/[^A-Za-z0-9_.:-]/g, '_') || 'tensor';
@@ -120,7 +120,7 @@ export function freeName(c: Config, wanted: string): string {
   for (let n = 2; ; n++) if (!taken.has(`${base}_${n}`)) return `${base}_${n}`;
 }
 
-/** Connects two ends that `refusal` has nothing against. */
+/** Connects two ends that `refusal` allows. */
 export function connect(c: Config, from: End, to: End, signatures: Signatures): Config {
   if (from.step === -1 && from.port === fresh) {
     const want = signatures(to.step)?.inputs.find((t) => t.name === to.port);
@@ -138,7 +138,7 @@ function setInput(c: Config, to: End, tensor: string): Config {
   return change(c, to.step, { input_map: { ...steps(c)[to.step]!.input_map, [to.port]: tensor } });
 }
 
-/** Gives the tensor of a step's output a name where it has none. */
+/** Names the tensor of a step's output if it has no name. */
 function named(c: Config, from: End): [Config, string] {
   const has = steps(c)[from.step]!.output_map[from.port];
   if (has) return [c, has];
@@ -153,12 +153,12 @@ function toOutput(c: Config, from: End, to: End, signatures: Signatures): Config
   return rename(disconnectTensor(next, to.port, from), tensor, to.port);
 }
 
-/** Takes a name away from whoever makes it, but for one end. */
+/** Removes a tensor name from every output except one. */
 function disconnectTensor(c: Config, tensor: string, except: End): Config {
   return withSteps(c, steps(c).map((s, i) => ({ ...s, output_map: Object.fromEntries(Object.entries(s.output_map).filter(([port, t]) => t !== tensor || (i === except.step && port === except.port))) })));
 }
 
-/** Calls a tensor something else, wherever it is used between steps. */
+/** Renames a tensor wherever steps use it. */
 export function rename(c: Config, from: string, to: string): Config {
   if (from === to) return c;
   const swap = (map: Record<string, string>) => Object.fromEntries(Object.entries(map).map(([k, v]) => [k, v === from ? to : v]));
@@ -171,13 +171,13 @@ export function disconnect(c: Config, to: End): Config {
   return change(c, to.step, { input_map: without(steps(c)[to.step]!.input_map, to.port) });
 }
 
-/** Adds a step of a model behind the others; none of its tensors is connected. */
+/** Appends a step of a model without connections. */
 export function addStep(c: Config, model: string): Config {
   if (steps(c).length >= maxSteps) throw new Error(`An ensemble has at most ${maxSteps} steps here.`);
   return withSteps(c, [...steps(c), { model_name: model, model_version: -1, input_map: {}, output_map: {} }]);
 }
 
-/** Takes a step away, with the outputs of the ensemble that it made and what others read of it. */
+/** Removes a step, the outputs of the ensemble that it produced and the inputs connected to it. */
 export function removeStep(c: Config, at: number): Config {
   const gone = new Set(Object.values(steps(c)[at]!.output_map));
   const left = steps(c).filter((_, i) => i !== at).map((s) => ({ ...s, input_map: Object.fromEntries(Object.entries(s.input_map).filter(([, t]) => !gone.has(t))) }));

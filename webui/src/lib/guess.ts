@@ -1,10 +1,10 @@
 import type { TensorInfo } from './api';
 import type { Tensor } from './tensor';
 
-/** How a reader gives an input. */
+/** How the user enters an input. */
 export type InputKind = 'picture' | 'pixels' | 'sound' | 'samples' | 'text' | 'file' | 'numbers';
 
-/** Where the sides of a picture stand in a shape; -1: any size. */
+/** The sides of a picture in a shape; -1: any size. */
 export type Layout = { channels: number; height: number; width: number; first: boolean; rank: number };
 
 /** How an output is drawn. */
@@ -14,13 +14,13 @@ const pictureWords = /image|picture|photo|img|pixel|frame|jpe?g|png/i;
 const soundWords = /audio|sound|speech|wav|voice|pcm|samples?$/i;
 const float = (datatype: string) => /^(FP|BF)/.test(datatype);
 
-/** Reads a shape as that of a picture, null when it is none. */
+/** Reads a shape as the shape of a picture; null when it is not one. */
 export function layout(info: TensorInfo): Layout | null {
   const shape = info.shape;
   if (!shape || !/^(FP16|FP32|BF16|UINT8)$/.test(info.datatype)) return null;
   const sides = shape.length === 4 ? shape.slice(1) : shape.length === 3 ? shape : null;
   if (!sides) return null;
-  // One plane among three dimensions may be anything: only whole pictures of that kind are taken for one.
+  // Three dimensions with one plane are ambiguous: only complete pictures are accepted.
   const isChannels = (n: number) => n === 3 || n === 4 || (n === 1 && (shape.length === 4 || info.datatype === 'UINT8'));
   const isSide = (n: number) => n === -1 || n >= 8;
   const [a, b, c] = sides as [number, number, number];
@@ -29,7 +29,7 @@ export function layout(info: TensorInfo): Layout | null {
   return null;
 }
 
-/** The ways to give an input, the likeliest first. */
+/** The kinds of value for an input, most likely first. */
 export function inputKinds(info: TensorInfo): InputKind[] {
   if (info.datatype === 'BYTES') {
     const rest: InputKind[] = ['text', 'picture', 'sound', 'file'];
@@ -45,7 +45,7 @@ export function inputKinds(info: TensorInfo): InputKind[] {
 
 const width = (t: Tensor) => t.shape.at(-1) ?? 1;
 
-/** Whether an output may be boxes: rows of four numbers, or of four points. */
+/** Whether an output may hold boxes: rows of four numbers, or of four points. */
 export function isBoxes(t: Tensor): boolean {
   if (!float(t.datatype) && !/^U?INT/.test(t.datatype)) return false;
   const shape = t.shape[0] === 1 && t.shape.length > 2 && t.shape.length !== 3 ? t.shape.slice(1) : t.shape;
@@ -59,7 +59,7 @@ const classWords = /class|logit|softmax|label|categor/i;
 const share = (v: number) => v >= 0 && v <= 1;
 const whole = (values: readonly number[]) => values.every(share) && Math.abs(values.reduce((a, b) => a + b, 0) - 1) < 0.02;
 
-/** Whether an output speaks of classes: by its name, as shares of one, or as what a classifier answers before it makes shares. */
+/** Whether an output holds classes: by its name, as probabilities, or as the logits of a classifier. */
 function isClasses(t: Tensor): boolean {
   const rows = t.shape.slice(0, -1).reduce((a, b) => a * b, 1);
   if (!float(t.datatype) || rows !== 1 || t.shape.length > 2 || width(t) < 2 || width(t) > 100_000) return false;
@@ -68,7 +68,7 @@ function isClasses(t: Tensor): boolean {
   return whole(values) || (t.shape.length === 2 && width(t) >= 10 && !values.every(share));
 }
 
-/** How an output reads best. A picture among the inputs is needed to draw boxes on. */
+/** The best view of an output. Boxes need a picture among the inputs. */
 export function view(t: Tensor, picture: boolean): View {
   if (t.datatype === 'BYTES') return 'text';
   if (picture && isBoxes(t)) return 'boxes';
@@ -79,11 +79,11 @@ export function view(t: Tensor, picture: boolean): View {
   return 'numbers';
 }
 
-/** Scores as probabilities: those that are not yet go through softmax. */
+/** Scores as probabilities: logits go through softmax. */
 export function probabilities(scores: readonly number[]): number[] {
   if (whole(scores)) return [...scores];
   const top = scores.reduce((a, s) => (s > a ? s : a), -Infinity);
-  // An infinite score takes all; one that is no number has no share.
+  // An infinite score has probability 1, NaN has 0.
   const e = scores.map((s) => (s === top ? 1 : Number.isNaN(s) ? 0 : Math.exp(s - top)));
   const total = e.reduce((a, b) => a + b, 0);
   return e.map((x) => (total > 0 ? x / total : 0));
@@ -91,7 +91,7 @@ export function probabilities(scores: readonly number[]): number[] {
 
 export type Ranked = { index: number; label: string; value: number };
 
-/** The highest k of some values with their names, the highest first. */
+/** The k highest values with their names, highest first. */
 export function top(values: readonly number[], labels: readonly string[] | undefined, k: number): Ranked[] {
   return values
     .map((value, index) => ({ index, label: labels?.[index] || `class ${index}`, value }))
@@ -102,7 +102,7 @@ export function top(values: readonly number[], labels: readonly string[] | undef
 export type Box = { points: [number, number][]; score: number | null; text: string };
 export type BoxForm = 'x1 y1 x2 y2' | 'y1 x1 y2 x2' | 'centre and size' | 'corner and size';
 
-/** Boxes in parts of the picture, 0 to 1, with what other outputs say of the same rows. */
+/** Boxes in fractions of the picture, 0 to 1, with the scores and classes of the same rows in other outputs. */
 export function boxes(t: Tensor, others: readonly Tensor[], size: { width: number; height: number }, form: BoxForm): Box[] {
   const flat = Array.from(t.data as Float32Array, Number);
   const each = t.shape.at(-1) === 2 ? 8 : 4;

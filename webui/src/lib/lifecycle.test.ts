@@ -27,7 +27,7 @@ type Answer = { status?: number; body: unknown } | Error;
 let answers: Record<string, Answer> = {};
 let sent: { what: string; keepalive: boolean }[] = [];
 const settle = async () => { for (let i = 0; i < 30; i++) await vi.advanceTimersByTimeAsync(0); };
-const event = (name: string, data: unknown) => live['take']({ event: name, data: JSON.stringify(data), id: '' });
+const event = (name: string, data: unknown) => live['dispatch']({ event: name, data: JSON.stringify(data), id: '' });
 const polls = () => sent.filter((s) => s.what === 'GET /models').length;
 
 beforeEach(() => {
@@ -117,7 +117,7 @@ describe('what is announced', () => {
     expect(sent).toEqual([]);
   });
   it('is done before a log-out, which says when it failed', async () => {
-    who.take({ authenticated: true, rights: ['read'], csrf: 'x' } as never);
+    who.accept({ authenticated: true, rights: ['read'], csrf: 'x' } as never);
     answers['DELETE /keys/k'] = { body: null };
     answers['DELETE /session'] = new TypeError('fetch failed');
     toasts.soon('The key was revoked.', () => call('DELETE', '/keys/k'));
@@ -129,7 +129,7 @@ describe('what is announced', () => {
 
 describe('a session that has ended', () => {
   it('asks for no login at a box that was reset, and shows its set-up', async () => {
-    who.take({ authenticated: true, rights: ['read'], csrf: 'x' } as never);
+    who.accept({ authenticated: true, rights: ['read'], csrf: 'x' } as never);
     answers['GET /models'] = { status: 401, body: { error: 'log in', reason: 'login_required' } };
     answers['GET /setup'] = { body: { claimed: false, auth: 'accounts' } };
     answers['GET /session'] = { body: { authenticated: false, rights: [] } };
@@ -137,7 +137,7 @@ describe('a session that has ended', () => {
     expect([who.asking, who.setup?.claimed, who.session?.authenticated]).toEqual([null, false, false]);
   });
   it('asks for a login where there are accounts, also while a password is asked for', async () => {
-    who.take({ authenticated: true, rights: ['read'], csrf: 'x' } as never);
+    who.accept({ authenticated: true, rights: ['read'], csrf: 'x' } as never);
     answers['GET /setup'] = { body: { claimed: true, auth: 'accounts' } };
     answers['GET /keys'] = { status: 403, body: { error: 'confirm', reason: 'confirm_required' } };
     const asked = get('/keys').catch((e: Error) => e.message);

@@ -1,6 +1,6 @@
 import { who } from './session.svelte';
 
-/** What the page is told without asking. */
+/** An event of the box. */
 export const basics = ['model', 'job', 'statistics', 'deployment', 'settings'];
 const always = ['hello', 'ping', 'gap'];
 const extras = ['log', 'request'] as const;
@@ -9,7 +9,7 @@ type Message = { event: string; data: string; id: string };
 type Post = { kind: 'event'; message: Message } | { kind: 'want'; tab: string; extras: Extra[]; gone?: boolean } | { kind: 'leader' };
 type Handler = (data: never) => void;
 
-/** The box pings every 5 s: two of them missing and a little more means that nothing arrives any more. */
+/** The box pings every 5 s; the stream is dead when two pings are missing. */
 export const staleAfter = 11_000;
 
 /**
@@ -18,7 +18,7 @@ export const staleAfter = 11_000;
  * no locks (plain HTTP) each visible tab has its own stream and gives it up when it is hidden.
  */
 class Live {
-  /** When the last event came, in milliseconds; 0: none yet. */
+  /** The time of the last event in milliseconds; 0: none yet. */
   last = $state(0);
   now = $state(Date.now());
   private handlers = new Map<string, Set<Handler>>();
@@ -36,7 +36,7 @@ class Live {
   get fresh(): boolean {
     return this.last > 0 && this.now - this.last < staleAfter;
   }
-  /** Whole seconds since anything was heard. */
+  /** Whole seconds since the last event. */
   get age(): number {
     return Math.max(0, Math.round((this.now - this.last) / 1000));
   }
@@ -106,7 +106,7 @@ class Live {
   private share(): void {
     this.channel = new BroadcastChannel('edgewise.live');
     this.channel.onmessage = (e: MessageEvent<Post>) => {
-      if (e.data.kind === 'event') this.take(e.data.message);
+      if (e.data.kind === 'event') this.dispatch(e.data.message);
       else if (e.data.kind === 'leader') this.announce();
       else this.note(e.data.tab, e.data.gone ? [] : e.data.extras);
     };
@@ -131,13 +131,13 @@ class Live {
     for (const event of [...always, ...basics, ...extras]) {
       source.addEventListener(event, (e: MessageEvent<string>) => {
         const message = { event, data: e.data, id: e.lastEventId };
-        this.take(message);
+        this.dispatch(message);
         if (this.shared(event)) this.channel?.postMessage({ kind: 'event', message } satisfies Post);
       });
     }
   }
 
-  /** Whether other tabs are to be told of an event: of what only some want, when one of them does. */
+  /** Whether an event is forwarded to other tabs: optional events only when a tab subscribed to them. */
   private shared(event: string): boolean {
     const extra = extras.find((x) => x === event);
     return !extra || [...this.wanted].some(([tab, wants]) => tab !== this.tab && wants.has(extra));
@@ -148,9 +148,9 @@ class Live {
     this.source = null;
   }
 
-  private take(message: Message): void {
+  private dispatch(message: Message): void {
     if (message.id) this.lastId = message.id;
-    // A log may bring thousands of events a second: what shows their age is told of a few of them.
+    // A log may send thousands of events per second: the age is updated for a few of them.
     const now = Date.now();
     if (now - this.last > 250) this.last = this.now = now;
     const set = this.handlers.get(message.event);
@@ -159,7 +159,7 @@ class Live {
     for (const handler of [...set]) handler(data);
   }
 
-  /** A stream that was refused or that has gone quiet is opened anew; a refused one may mean that the session is over. */
+  /** Reopens a stream that was refused or is silent. A refusal may mean that the session ended. */
   private tick(): void {
     this.now = Date.now();
     if (!this.leading || (document.hidden && !this.channel)) return;

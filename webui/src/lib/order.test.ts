@@ -21,7 +21,7 @@ class Asked {
 }
 const asked = (path: string) => Asked.all.filter((a) => a.path === '/api/v1' + path);
 const settle = async () => { for (let i = 0; i < 30; i++) await vi.advanceTimersByTimeAsync(0); };
-const event = (name: string, data: unknown) => live['take']({ event: name, data: JSON.stringify(data), id: '' });
+const event = (name: string, data: unknown) => live['dispatch']({ event: name, data: JSON.stringify(data), id: '' });
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -36,7 +36,7 @@ describe('the order of questions', () => {
     const [first, second, third] = [order.ask(), order.ask(), order.ask()];
     expect([second(), first(), third()]).toEqual([true, false, true]);
     const fourth = order.ask();
-    order.overtake();
+    order.invalidate();
     const fifth = order.ask();
     expect([fourth(), fifth()]).toEqual([false, true]);
   });
@@ -44,9 +44,9 @@ describe('the order of questions', () => {
     const order = new Order();
     const good = vi.fn();
     const bad = vi.fn();
-    const old = [order.take(Promise.resolve('old'), good, bad), order.take(Promise.reject(new Error('old')), good, bad)];
-    order.overtake();
-    await Promise.all([...old, order.take(Promise.resolve('new'), good, bad)]);
+    const old = [order.apply(Promise.resolve('old'), good, bad), order.apply(Promise.reject(new Error('old')), good, bad)];
+    order.invalidate();
+    await Promise.all([...old, order.apply(Promise.resolve('new'), good, bad)]);
     expect([good.mock.calls, bad.mock.calls]).toEqual([[['new']], []]);
   });
 });
@@ -136,7 +136,7 @@ describe('an update', () => {
   it('is where the last event said, not where an answer from before did', async () => {
     const update = (state: string) => ({ job: { state } }) as never;
     void updates.refresh();
-    updates['take'](update('done'));
+    updates['apply'](update('done'));
     asked('/system/update')[0]!.answer(update('installing'));
     await settle();
     expect(updates.now?.job?.state).toBe('done');
@@ -146,7 +146,7 @@ describe('an update', () => {
 describe('a session', () => {
   it('that has begun is not ended by an answer from before', async () => {
     void who.load();
-    who.take({ authenticated: true, rights: ['read'], csrf: 'x' } as never);
+    who.accept({ authenticated: true, rights: ['read'], csrf: 'x' } as never);
     asked('/session')[0]!.answer({ authenticated: false, rights: [] });
     asked('/setup')[0]!.answer({});
     await settle();

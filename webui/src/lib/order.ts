@@ -1,12 +1,12 @@
 /**
- * The order of questions to the box. Their answers may arrive in another one, and what was asked for early may arrive after
- * something newer is known: such an answer is dropped.
+ * Orders concurrent requests to the box. Responses may arrive out of order, and an event may carry newer state than a
+ * response that arrives later: a superseded response is dropped.
  */
 export class Order {
   private asked = 0;
   private known = 0;
 
-  /** Begins a question. What it returns is asked once, when the answer is there: whether that answer still counts. */
+  /** Begins a request. Call the returned function once, with the response: it tells whether the response is current. */
   ask(): () => boolean {
     const number = ++this.asked;
     return () => {
@@ -16,13 +16,13 @@ export class Order {
     };
   }
 
-  /** Something is known, or wanted, that makes all that was asked for until now old. */
-  overtake(): void {
+  /** Marks all requests that have begun as superseded. */
+  invalidate(): void {
     this.known = this.asked;
   }
 
-  /** Hands on an answer, or what came instead of one, unless it is old by then. */
-  async take<T>(question: Promise<T>, answer: (value: T) => void, trouble: (thrown: unknown) => void): Promise<void> {
+  /** Passes the response, or the error, to a callback unless the request was superseded. */
+  async apply<T>(question: Promise<T>, answer: (value: T) => void, trouble: (thrown: unknown) => void): Promise<void> {
     const counts = this.ask();
     try {
       const value = await question;

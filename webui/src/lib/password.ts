@@ -1,4 +1,4 @@
-/** How hard a password is to guess, 0 (not at all) to 4, in words that say what helps. */
+/** The strength of a password from 0 (weak) to 4, with advice. */
 export function strength(password: string, least: number): { score: number; text: string } {
   const length = [...password].length;
   if (length === 0) return { score: 0, text: `At least ${least} characters. A few words that only you put together are best.` };

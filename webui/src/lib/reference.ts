@@ -1,11 +1,11 @@
-/** What the reference page shows of one operation. */
+/** One operation as the API page shows it. */
 export type Operation = { id: string; method: string; path: string; summary: string; description: string; tag: string; right: string; parameters: { name: string; where: string; required: boolean; type: string; description: string }[]; body: string[]; answers: { status: string; description: string; schema: string }[]; schema: string };
 
 type Tree = Record<string, unknown>;
 
 const methods = ['get', 'post', 'put', 'patch', 'delete', 'head', 'options'];
 
-/** Reads the operations out of an OpenAPI document that was parsed already. */
+/** Reads the operations of a parsed OpenAPI document. */
 export function operations(document: Tree): Operation[] {
   const list: Operation[] = [];
   for (const [path, item] of Object.entries((document.paths ?? {}) as Record<string, Tree>)) {
@@ -39,7 +39,7 @@ function type(document: Tree, schema: Tree | undefined): string {
   return [s.type].flat().join(' | ') + (s.format ? ` (${s.format})` : '');
 }
 
-/** A schema as an outline: members, types and what they mean, three levels deep. */
+/** A schema as an outline: members, types and descriptions, three levels deep. */
 export function shown(document: Tree, schema: Tree | undefined, depth = 0): string {
   if (!schema) return '';
   const s = resolve(document, schema);
@@ -55,10 +55,10 @@ export function shown(document: Tree, schema: Tree | undefined, depth = 0): stri
   return `{\n${lines.join('\n')}\n${'  '.repeat(depth)}}`;
 }
 
-/** A call of an operation for a terminal. */
+/** The curl command of an operation. */
 export function curl(base: string, o: Operation): string {
   const path = o.path.replace(/\{(\w+)\}/g, (_, n) => '$' + n.toUpperCase());
-  const lines = [`curl ${base.startsWith('https:') ? '--cacert edgewise-authority.pem ' : ''}${o.method === 'GET' ? '' : `-X ${o.method} `}"${base}${path}"`, '-H "Authorization: Bearer $EDGEWISE_KEY"'];
+  const lines = [`curl ${base.startsWith('https:') ? '--cacert edgewise-ca.pem ' : ''}${o.method === 'GET' ? '' : `-X ${o.method} `}"${base}${path}"`, '-H "Authorization: Bearer $EDGEWISE_KEY"'];
   if (o.body.includes('application/json')) lines.push("-H 'Content-Type: application/json' -d '{ … }'");
   else if (o.body.length) lines.push(`-H 'Content-Type: ${o.body[0]}' --data-binary @file`);
   return lines.join(' \\\n  ');

@@ -4,12 +4,12 @@ import { toasts } from './toast.svelte';
 
 type Right = Schemas['Right'];
 
-/** Who is at the page, and what the page waits for them to do. */
+/** The session of the user, and the login or confirmation that the page waits for. */
 class Who {
   session = $state<Session | null>(null);
   setup = $state<Schemas['Setup'] | null>(null);
   trouble = $state<Failure | null>(null);
-  /** What the page asks for at the moment, over whatever is open. */
+  /** The open challenge: a login or a confirmation of the password. */
   asking = $state<'login' | 'confirm' | null>(null);
   private answer: ((ok: boolean) => void) | null = null;
   private pending: Promise<boolean> | null = null;
@@ -29,26 +29,26 @@ class Who {
       const [session, setup] = await Promise.all([get<Session>('/session', { silent: true }), get<Schemas['Setup']>('/setup', { silent: true })]);
       if (!counts()) return;
       this.setup = setup;
-      this.take(session);
+      this.accept(session);
       this.trouble = null;
     } catch (thrown) {
       if (counts()) this.trouble = failure(thrown);
     }
   }
 
-  /** Whoever has just logged in is not logged out again by an answer from before. */
-  take(session: Session): void {
-    this.order.overtake();
+  /** A response from before the login does not end the new session. */
+  accept(session: Session): void {
+    this.order.invalidate();
     this.session = session;
     identify({ csrf: session.csrf ?? '' });
   }
 
   async login(user: string, password: string): Promise<void> {
-    this.take(await call<Session>('POST', '/session', { user, password }, { silent: true }));
+    this.accept(await call<Session>('POST', '/session', { user, password }, { silent: true }));
   }
 
   async confirm(password: string): Promise<void> {
-    this.take(await call<Session>('POST', '/session/confirm', { password }, { silent: true }));
+    this.accept(await call<Session>('POST', '/session/confirm', { password }, { silent: true }));
   }
 
   async logout(): Promise<void> {
@@ -62,7 +62,7 @@ class Who {
     await this.load();
   }
 
-  /** Asks once for all requests that wait for the same answer. */
+  /** Opens one challenge for all requests that wait for it. */
   challenge(kind: 'login' | 'confirm'): Promise<boolean> {
     if (!this.session?.authenticated) return Promise.resolve(false);
     this.pending ??= this.ask(kind).finally(() => {
@@ -71,7 +71,7 @@ class Who {
     return this.pending;
   }
 
-  /** A box that was reset has nobody who could log in: it shows its set-up. */
+  /** A box after a factory reset has no users: the page shows the setup. */
   private async ask(kind: 'login' | 'confirm'): Promise<boolean> {
     if (kind === 'login') {
       const setup = await get<Schemas['Setup']>('/setup', { silent: true }).catch(() => null);
@@ -86,7 +86,7 @@ class Who {
     });
   }
 
-  /** The session ended while a password was asked for: now a login is. */
+  /** The session ended while a confirmation was open: a login replaces it. */
   ended(): void {
     if (this.asking) this.asking = 'login';
   }

@@ -6,10 +6,10 @@ export type Snippet = { name: string; text: string };
 
 const most = 48;
 
-/** What every call needs of a program: whether it crosses an encrypted line, and whether the box wants a key. */
+/** What every snippet needs to know: whether TLS is used and whether a key is required. */
 type Way = { secure: boolean; keyed: boolean };
 
-/** The same call for a terminal and two languages. Long values are left for the reader to fill in. */
+/** The same request for curl, Python and JavaScript. Long values are placeholders. */
 export function snippets(base: string, detail: VersionDetail, drafts: readonly Draft[], live: boolean, sent: readonly Tensor[], keyed = true): Snippet[] {
   const path = `/v2/models/${encodeURIComponent(detail.name)}${live ? '' : `/versions/${detail.version}`}/infer`;
   const way = { secure: base.startsWith('https:'), keyed };
@@ -18,7 +18,7 @@ export function snippets(base: string, detail: VersionDetail, drafts: readonly D
   return json(base + path, way, { ...detail, inputs: detail.inputs.filter((info, i) => !(info.optional && drafts[i]?.skip)) }, sent);
 }
 
-/** The media type of a model whose one input is a file, which it takes as it is. */
+/** The media type of a model whose only input is a file. */
 function whole(detail: VersionDetail, drafts: readonly Draft[]): string {
   const only = detail.inputs.length === 1 && detail.inputs[0]!.datatype === 'BYTES' ? drafts[0] : undefined;
   if (only?.kind === 'picture') return only.file?.type || 'image/jpeg';
@@ -26,7 +26,7 @@ function whole(detail: VersionDetail, drafts: readonly Draft[]): string {
   return '';
 }
 
-const authority = 'edgewise-authority.pem';
+const authority = 'edgewise-ca.pem';
 
 function curl(url: string, way: Way, ...rest: string[]): Snippet {
   const lines = [`curl ${way.secure ? `--cacert ${authority} ` : ''}${quote(url)}`, ...(way.keyed ? ['-H "Authorization: Bearer $EDGEWISE_KEY"'] : []), ...rest];

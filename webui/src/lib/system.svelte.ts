@@ -5,20 +5,20 @@ import { who } from './session.svelte';
 
 export type SystemUpdate = Schemas['SystemUpdate'];
 
-/** A box that still answers after this many milliseconds does not restart. */
+/** A box that still answers after this many milliseconds did not restart. */
 const mostLeaving = 60_000;
 const busyStates = ['receiving', 'checking', 'installing'];
 
-/** How the box is updated, and what goes on there. It listens to the box only while somebody looks. */
+/** The state of updates of the box. It subscribes to events only while a page shows it. */
 class Updates {
   now = $state.raw<SystemUpdate | null>(null);
   trouble = $state.raw<Failure | null>(null);
   sending = $state(false);
   /** The box was asked to restart and has not answered since. */
   away = $state(false);
-  /** The trouble of a question that is asked again and again: an answer ends it. */
+  /** The error of polling; a response clears it. */
   private lost: Failure | null = null;
-  /** When the box was told to go, which start that ended, and whether it was gone since. */
+  /** The time of the restart request, the start time before it, and whether the box has been unreachable since. */
   private left = 0;
   private started = '';
   private down = false;
@@ -31,11 +31,11 @@ class Updates {
     return this.sending || busyStates.includes(this.now?.job?.state ?? '');
   }
 
-  /** Begins to look; what it returns ends that. */
+  /** Starts watching; the returned function stops it. */
   watch(): () => void {
     void this.refresh();
     this.source = new EventSource('/api/v1/events?topics=update');
-    this.source.addEventListener('update', (e: MessageEvent<string>) => this.take(JSON.parse(e.data) as SystemUpdate));
+    this.source.addEventListener('update', (e: MessageEvent<string>) => this.apply(JSON.parse(e.data) as SystemUpdate));
     this.timer = window.setInterval(() => void this.refresh(), 2500);
     return () => {
       this.source?.close();
@@ -44,9 +44,9 @@ class Updates {
     };
   }
 
-  /** What the box has said now: what it was asked for before is older. */
-  private take(now: SystemUpdate): void {
-    this.order.overtake();
+  /** Applies a state of the box; responses of earlier requests are older. */
+  private apply(now: SystemUpdate): void {
+    this.order.invalidate();
     this.now = now;
   }
 
@@ -61,12 +61,12 @@ class Updates {
     } catch (thrown) {
       const f = failure(thrown);
       if (!this.away) this.trouble = this.lost = f;
-      else if (f.status === 401) await who.load(); // it is back, and knows this session no longer
+      else if (f.status === 401) await who.load(); // the box is back, and the session ended
       else this.down = true;
     }
   }
 
-  /** The box answers. It may not have gone yet: it is back when it was away, or has started since. */
+  /** The box answered. It has restarted when it was unreachable or its start time changed. */
   private async back(): Promise<void> {
     await box.refresh();
     if (this.down || box.system?.started !== this.started || Date.now() - this.left > mostLeaving) this.away = false;
@@ -84,7 +84,7 @@ class Updates {
       const headers: Record<string, string> = { 'Content-Type': 'application/octet-stream' };
       if (signature) headers['Edgewise-Signature'] = btoa(await signature.text());
       const answer = await send('/api/v1/system/update', { method: 'POST', body: file, headers, signal: this.stopper.signal });
-      this.take((await answer.json()) as SystemUpdate);
+      this.apply((await answer.json()) as SystemUpdate);
     } catch (thrown) {
       if (!this.stopper.signal.aborted) this.trouble = failure(thrown);
     } finally {
@@ -94,12 +94,12 @@ class Updates {
     }
   }
 
-  /** Asks for a change; true when the box agrees. */
+  /** Requests a change; true when it succeeded. */
   async ask(method: string, path: string, body?: unknown): Promise<boolean> {
     this.trouble = null;
     try {
       const answer = await call<SystemUpdate | undefined>(method, path, body);
-      if (answer) this.take(answer);
+      if (answer) this.apply(answer);
       await box.refresh();
       return true;
     } catch (thrown) {
@@ -113,7 +113,7 @@ class Updates {
     this.stopper?.abort();
   }
 
-  /** Asks for something behind which the box goes away for a while. */
+  /** Requests a change that restarts the box. */
   async leave(path: string, body?: unknown): Promise<boolean> {
     this.started = box.system?.started ?? '';
     const agreed = await this.ask('POST', path, body);
@@ -124,7 +124,7 @@ class Updates {
 
 export const updates = new Updates();
 
-/** What a row of the page says of a slot. */
+/** The text of a slot. */
 export function slotText(slot: SystemUpdate['slots'][number], now: SystemUpdate): string {
   const parts = [slot.version ? `version ${slot.version}` : 'as flashed'];
   if (slot.name === now.booted) parts.push('runs now');
@@ -135,7 +135,7 @@ export function slotText(slot: SystemUpdate['slots'][number], now: SystemUpdate)
 
 export type SafeStart = NonNullable<System['safe_start']>;
 
-/** The names of the models under suspicion, without their versions. */
+/** The names of the suspected models, without versions. */
 export function suspects(safe: SafeStart): string[] {
   return [...new Set(safe.models.map((m) => m.replace(/:\d+$/, '')))];
 }

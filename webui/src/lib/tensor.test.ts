@@ -36,11 +36,11 @@ describe('what is typed', () => {
     ['INT64', '9223372036854775808', /does not fit into INT64/], ['BOOL', '2', /does not fit into BOOL/], ['FP16', '70000', /more than FP16 holds/], ['FP32', '1e39', /more than FP32 holds/],
     ['INT64', 'nan', /not a whole number/], ['FP64', '1e400', /“1e400” is not a number/], ['FP32', '["12345678901234567"]', /is not a number/],
   ])('%s does not become another number: %s', async (datatype, text, why) => await expect(typed(datatype, text)).rejects.toThrow(why));
-  it('makes one text of each line where an input takes several', async () => {
+  it('makes one text of each line for an input of several elements', async () => {
     const two = await typed('BYTES', 'a\nb', [2]);
     expect([two!.shape, two!.data.length]).toEqual([[2], 2]);
     expect((await typed('BYTES', 'a\nb\nc\nd', [-1, 2]))!.shape).toEqual([2, 2]);
-    await expect(typed('BYTES', 'a', [2])).rejects.toThrow('x takes 2 texts, one a line, not 1.');
+    await expect(typed('BYTES', 'a', [2])).rejects.toThrow('x expects 2 texts, one a line, not 1.');
   });
   it('is asked for anew when the input has become another, and its file stays', () => {
     const old = { ...draft(info('x', 'FP32', [4])), fileName: 'a.bin', text: '1, 2, 3, 4' };

@@ -1,6 +1,6 @@
 import { Failure, send, type TensorInfo } from './api';
 
-/** A dense, row-major block of numbers, or texts for BYTES. */
+/** A dense, row-major tensor of numbers, or of byte strings for BYTES. */
 export type Tensor = { name: string; datatype: string; shape: number[]; data: Numbers | Uint8Array[] };
 export type Numbers = Float32Array | Float64Array | Int8Array | Int16Array | Int32Array | BigInt64Array | Uint8Array | Uint16Array | Uint32Array | BigUint64Array;
 
@@ -13,7 +13,7 @@ export function elements(shape: readonly number[]): number {
   return shape.reduce((a, b) => a * b, 1);
 }
 
-/** The numbers of a tensor's bytes; those of 16 bits become 32-bit ones. */
+/** Decodes the numbers of a tensor; 16-bit floats become 32-bit floats. */
 export function decode(datatype: string, bytes: Uint8Array): Numbers | Uint8Array[] {
   const own = bytes.slice();
   if (datatype === 'BYTES') return texts(own);
@@ -50,7 +50,7 @@ function brain(bits: number): number {
   return scratch.getFloat32(0);
 }
 
-/** The whole number nearest to a positive one, and of two that are as near the even one, as IEEE 754 rounds. */
+/** Rounds a positive number to the nearest integer, ties to even, as IEEE 754. */
 function even(value: number): number {
   const low = Math.floor(value);
   const rest = value - low;
@@ -77,7 +77,7 @@ export function toHalf(value: number): number {
   return sign | ((exponent << 10) + even(fraction / 8192));
 }
 
-/** The bytes of a tensor as they travel. */
+/** The binary form of a tensor. */
 export function encode(tensor: Tensor): Uint8Array<ArrayBuffer> {
   if (tensor.datatype === 'BYTES') return framed(tensor.data as Uint8Array[]);
   const data = tensor.data as Numbers;
@@ -98,7 +98,7 @@ function framed(list: Uint8Array[]): Uint8Array<ArrayBuffer> {
   return out;
 }
 
-/** Numbers of a tensor's type from what somebody typed or a picture holds. */
+/** Converts numbers to the type of a tensor. */
 export function numbers(datatype: string, values: readonly (number | bigint)[]): Numbers {
   const large = (v: number | bigint) => (typeof v === 'bigint' ? v : BigInt(Math.trunc(v)));
   if (datatype === 'INT64') return BigInt64Array.from(values, large);
@@ -119,7 +119,7 @@ function bounds(datatype: string): [bigint, bigint] | null {
 
 const rounded: Record<string, (v: number) => number> = { FP16: (v) => half(toHalf(v)), BF16: (v) => brain(toBrain(v)), FP32: Math.fround };
 
-/** Why a number cannot be an element of a type, which would make another of it; empty when it can. */
+/** Why a type cannot hold a number exactly; empty when it can. */
 export function misfit(datatype: string, value: number | bigint): string {
   const range = bounds(datatype);
   if (!range) return Number.isFinite(Number(value)) && !Number.isFinite((rounded[datatype] ?? Number)(Number(value))) ? `${value} is more than ${datatype} holds` : '';
@@ -127,7 +127,7 @@ export function misfit(datatype: string, value: number | bigint): string {
   return value < range[0] || value > range[1] ? `${value} does not fit into ${datatype}, which goes from ${range[0]} to ${range[1]}` : '';
 }
 
-/** An answer of the box. */
+/** An inference response. */
 export type Answer = { model: string; version: string; outputs: Tensor[]; milliseconds: number; number: number; parameters: Record<string, unknown> };
 
 /** A request in the v2 protocol's binary form. */
@@ -150,7 +150,7 @@ export function pack(inputs: Tensor[], parameters?: Record<string, unknown>): { 
 
 type Output = { name: string; datatype: string; shape: number[]; data?: unknown[]; parameters?: { binary_data_size?: number } };
 
-/** Reads an answer, whose JSON has a length when tensors follow it. */
+/** Reads a response; the JSON has a length when binary tensors follow it. */
 export function unpack(bytes: Uint8Array, head: number): { meta: Record<string, unknown>; outputs: Tensor[] } {
   const meta = JSON.parse(new TextDecoder().decode(bytes.subarray(0, head || bytes.length)));
   let at = head;
@@ -170,7 +170,7 @@ function fromJSON(o: Output): Tensor['data'] {
   return numbers(o.datatype, flat.map(Number));
 }
 
-/** Asks a model, 0 for its live version. */
+/** Runs a model; version 0 is the live version. */
 export async function infer(model: string, version: number, inputs: Tensor[], signal?: AbortSignal): Promise<Answer> {
   const { body, head } = pack(inputs);
   const began = performance.now();
@@ -182,7 +182,7 @@ export async function infer(model: string, version: number, inputs: Tensor[], si
   return { model: String(meta.model_name), version: String(meta.model_version), outputs, milliseconds, number: Number(response.headers.get('Edgewise-Request') ?? 0), parameters: (meta.parameters ?? {}) as Record<string, unknown> };
 }
 
-/** Whether the shape of a tensor is one that a model takes; the reason when it is not. */
+/** Checks the shape of a tensor against a model; returns the reason when it does not fit. */
 export function unfit(want: TensorInfo, got: readonly number[]): string {
   if (want.shape === null) return '';
   if (want.shape.length !== got.length) return `wants ${want.shape.length} dimensions, not ${got.length}`;

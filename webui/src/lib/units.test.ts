@@ -35,7 +35,7 @@ describe('calls for programs', () => {
   const detail = { name: 'm', version: 2, inputs: [{ name: 'x', datatype: 'BOOL', shape: [1, 2] }], outputs: [{ name: 'y', datatype: 'FP32', shape: [1] }] } as never;
   const text = (base: string, keyed: boolean) => snippets(base, detail, [], false, [{ name: 'x', datatype: 'BOOL', shape: [1, 2], data: Uint8Array.of(1, 0) }], keyed).map((s) => s.text);
   it('trust the box over TLS alone', () => {
-    for (const call of text('https://box', true)) expect(call).toContain('edgewise-authority.pem');
+    for (const call of text('https://box', true)) expect(call).toContain('edgewise-ca.pem');
     for (const call of text('http://127.0.0.1:8000', true)) expect(call).not.toMatch(/authority|ssl|cacert/);
   });
   it('carry a key where the box wants one', () => {

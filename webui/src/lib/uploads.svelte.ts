@@ -9,35 +9,35 @@ export type Transfer = {
   name: string;
   size: number;
   sent: number;
-  /** Bytes a second, over the last seconds. */
+  /** Bytes per second over the last seconds. */
   speed: number;
   state: 'waiting' | 'sending' | 'paused' | 'reconnecting' | 'sent' | 'failed';
-  /** Cancelled, for as long as that can be taken back. */
+  /** The upload is cancelled, and that can still be undone. */
   gone: boolean;
   resumed: boolean;
-  /** Why the box lets it wait; empty when it has not said so. */
+  /** Why the box defers the upload; empty when it gave no reason. */
   why: string;
   trouble: Failure | null;
-  job: string; // of the box, once it is known
+  job: string; // the id of the import job, once it is known
 };
 
-/** The box takes two uploads of a person at once; the others wait here. */
+/** The box accepts two uploads of a user at once; the others wait here. */
 const together = 2;
-/** Answers that are not the end: none at all, somebody else writes, too much at once, the box is starting or behind a proxy. */
+/** Statuses after which an upload is retried: no response, a concurrent writer, rate limits, a starting box, a proxy. */
 const passing = new Set([0, 409, 423, 429, 502, 503, 504]);
 const busy = new Set([423, 429]);
 const patience = [0, 500, 1000, 2000, 4000, 8000, 8000, 8000, 8000, 8000, 15_000, 15_000, 15_000, 30_000, 30_000, 30_000, 60_000, 60_000, 60_000, 60_000];
 
-/** Whether job is what was before known. A box that has started again begins a job anew, and counts from its beginning. */
+/** Whether job is older than the known state. A restarted box restarts a job and its revision. */
 function earlier(job: Job, known: Job): boolean {
   return job.created === known.created && job.revision < known.revision;
 }
 
-/** Everything that is on its way to the box, and the jobs that work on what has arrived. */
+/** The uploads to the box and their import jobs. */
 class Uploads {
   transfers = $state<Transfer[]>([]);
   jobs = $state.raw<Job[]>([]);
-  /** Jobs that were thrown away, for as long as that can be taken back. */
+  /** Jobs that were discarded, while that can still be undone. */
   hidden = $state.raw<string[]>([]);
   private running = new Map<string, Upload>();
   private retried = new Set<string>();
@@ -45,16 +45,16 @@ class Uploads {
   /** Fetched once, with the first upload. */
   private protocol: Promise<typeof import('tus-js-client')> | null = null;
 
-  /** Jobs that still want something of the reader, or are under way. */
+  /** Jobs that run or wait for the user. */
   get open(): Job[] {
     return this.jobs.filter((j) => !this.hidden.includes(j.id) && (j.state === 'running' || j.state === 'staged' || j.state === 'failed'));
   }
 
-  /** Begins to listen for jobs; what it returns ends that, stops what is sent and forgets all: the next reader may be another. */
+  /** Listens for jobs. The returned function stops listening, stops all uploads and clears the state for the next user. */
   start(): () => void {
     const ends = [live.on<Job>('job', (job) => this.note(job)), live.on<unknown>('gap', () => this.refresh())];
     void this.refresh();
-    // Events tell of jobs as they go; where none arrive, the page asks while something is under way.
+    // Jobs report their progress as events. Without events the page polls while a job runs.
     const timer = setInterval(() => { if (!live.fresh && this.jobs.some((j) => j.state === 'running')) void this.refresh(); }, 2000);
     return () => {
       clearInterval(timer);
@@ -75,15 +75,15 @@ class Uploads {
     const told = new Map(answer.map((j) => [j.id, j]));
     const known = new Map(this.jobs.map((j) => [j.id, j]));
     this.jobs = [
-      ...this.jobs.filter((j) => !told.has(j.id) && !before.has(j.id)), // they came while the box was asked
-      ...answer.filter((j) => known.has(j.id) || !before.has(j.id)) // the others were thrown away meanwhile
+      ...this.jobs.filter((j) => !told.has(j.id) && !before.has(j.id)), // they began during the request
+      ...answer.filter((j) => known.has(j.id) || !before.has(j.id)) // the others were discarded during the request
         .map((j) => (known.has(j.id) && earlier(j, known.get(j.id)!) ? known.get(j.id)! : j)),
     ];
   }
 
   note(job: Job): void {
     const at = this.jobs.findIndex((j) => j.id === job.id);
-    if (at >= 0 && earlier(job, this.jobs[at]!)) return; // an answer that an event has overtaken
+    if (at >= 0 && earlier(job, this.jobs[at]!)) return; // an event was newer than this response
     this.jobs = at < 0 ? [job, ...this.jobs] : this.jobs.with(at, job);
   }
 
@@ -99,7 +99,7 @@ class Uploads {
   pause(key: string): void {
     void this.running.get(key)?.abort();
     this.change(key, { state: 'paused', speed: 0 });
-    this.fill(); // another may go in its place
+    this.fill(); // start a waiting upload
   }
 
   resume(key: string): void {
@@ -107,7 +107,7 @@ class Uploads {
     this.fill();
   }
 
-  /** Stops an upload and removes what has arrived of it, unless the reader takes that back. */
+  /** Stops an upload and removes what has arrived of it, unless the user undoes that. */
   cancel(key: string): void {
     const before = this.find(key);
     if (!before) return;
@@ -130,7 +130,7 @@ class Uploads {
     this.transfers = this.transfers.filter((t) => t.key !== key);
   }
 
-  /** Throws a job away with what it holds, unless the reader takes that back. One that is under way is stopped at once. */
+  /** Discards a job and its files, unless the user undoes that. A running job is stopped at once. */
   discard(job: Job): void {
     const gone = () => call('DELETE', `/jobs/${job.id}`).then(() => { this.jobs = this.jobs.filter((j) => j.id !== job.id); });
     if (job.state !== 'staged') {
@@ -220,7 +220,7 @@ class Uploads {
     });
   }
 
-  /** The session has ended. Asking for the jobs asks for a login; behind it the upload goes on, once. */
+  /** The session has ended. The request for the jobs opens a login, after which the upload resumes once. */
   private again(key: string): void {
     if (this.retried.has(key)) return;
     this.retried.add(key);
@@ -239,7 +239,7 @@ function upload(of: Upload | undefined): string {
   return of?.url?.split('/').at(-1) ?? '';
 }
 
-/** What makes two choices the same file: an upload that broke off goes on when it is chosen again. */
+/** The identity of a chosen file: an interrupted upload resumes when the same file is chosen again. */
 async function fingerprint(name: string, blob: Blob): Promise<string> {
   const changed = blob instanceof File ? blob.lastModified : 0;
   return ['edgewise', name, blob.size, changed].join('|');
@@ -250,7 +250,7 @@ function reason(error: Error, text: string): Failure {
     const body = JSON.parse(text);
     if (body.error) return new Failure(body.error, 0, body, 'upload');
   } catch {
-    // the box did not answer in words
+    // the response has no message
   }
   return error.message.includes('tus:') ? new Failure('The connection to the box was lost, and it has not come back. Nothing that was sent is lost: go on when the box can be reached.', 0, {}, error.message) : failure(error);
 }

@@ -12,7 +12,7 @@ const colours = HighlightStyle.define([
   { tag: [t.function(t.variableName), t.function(t.propertyName)], color: 'light-dark(#3a54c9, #a5b4ff)' },
 ]);
 
-/** AssemblyScript and its colours, without completions, which would cost the page more than the editor itself. */
+/** Syntax colours of AssemblyScript, without completions, which would be larger than the editor itself. */
 export function script(): Extension {
   const language = LRLanguage.define({
     name: 'assemblyscript',

@@ -9,10 +9,10 @@ const quiet = 600;
 const mostUndo = 100;
 
 type Places = Record<string, { x: number; y: number }>;
-/** A configuration with the places that its steps had. */
+/** A configuration with the positions of its steps. */
 type Held = { config: Config; places: Places };
 
-/** Where steps stand that are called by their numbers, when they get other ones: `to` tells the new number, -1 for none. */
+/** Moves positions to new step numbers: `to` returns the new number, -1 for a removed step. */
 function renumbered(places: Places, to: (step: number) => number): Places {
   return Object.fromEntries(Object.entries(places).flatMap(([id, at]) => {
     const step = /^s(\d+)$/.exec(id);
@@ -22,7 +22,7 @@ function renumbered(places: Places, to: (step: number) => number): Places {
   }));
 }
 
-/** One draft that is being edited: its configuration, what the box thinks of it, and the way back. */
+/** One draft that is being edited: its configuration, its validation and its undo history. */
 export class Workspace {
   draft = $state.raw<Draft | null>(null);
   config = $state.raw<Config | null>(null);
@@ -31,7 +31,7 @@ export class Workspace {
   places = $state.raw<Places>({});
   saving = $state<'saved' | 'waiting' | 'saving' | 'failed'>('saved');
   trouble = $state<Failure | null>(null);
-  /** What somebody else has stored meanwhile. */
+  /** The version that another user has stored since. */
   conflict = $state.raw<Draft | null>(null);
   private past = $state.raw<Held[]>([]);
   private future = $state.raw<Held[]>([]);
@@ -47,14 +47,14 @@ export class Workspace {
   async load(): Promise<void> {
     this.trouble = null;
     try {
-      this.take(await get<Draft>(`/drafts/${this.id}`));
+      this.apply(await get<Draft>(`/drafts/${this.id}`));
       await this.judge();
     } catch (thrown) {
       this.trouble = failure(thrown);
     }
   }
 
-  private take(draft: Draft): void {
+  private apply(draft: Draft): void {
     this.draft = draft;
     this.config = complete(draft.config as Record<string, unknown>);
     this.places = (draft.layout as { places?: Places } | undefined)?.places ?? {};
@@ -62,14 +62,14 @@ export class Workspace {
     for (const s of steps(this.config)) void this.learn(s.model_name);
   }
 
-  /** What the model of a step takes and gives, as soon as it is known. */
+  /** The signature of the model of a step, once it is known. */
   signature = (step: number): Ports | undefined => {
     const s = this.config && steps(this.config)[step];
     if (!s) return undefined;
     return this.ports.get(s.model_name) ?? this.validation?.steps[step];
   };
 
-  /** Asks the box for the signature of a model, once. */
+  /** Loads the signature of a model once. */
   async learn(name: string): Promise<void> {
     if (this.ports.has(name) || !name) return;
     try {
@@ -90,7 +90,7 @@ export class Workspace {
     this.set(next);
   }
 
-  /** Adds a step; says why when there is no room for it. */
+  /** Adds a step; reports when the ensemble has too many. */
   add(model: string): void {
     try {
       if (this.config) this.edit(addStep(this.config, model));
@@ -99,14 +99,14 @@ export class Workspace {
     }
   }
 
-  /** Takes a step away; the others stay where they stand. */
+  /** Removes a step; the others keep their positions. */
   remove(step: number): void {
     if (!this.config) return;
     this.edit(removeStep(this.config, step));
     this.places = renumbered(this.places, (n) => (n === step ? -1 : n > step ? n - 1 : n));
   }
 
-  /** Changes a step with its neighbour, each with its place. */
+  /** Swaps a step and its position with its neighbour. */
   shift(step: number, by: 1 | -1): void {
     if (!this.config) return;
     this.edit(moveStep(this.config, step, by));
@@ -115,7 +115,7 @@ export class Workspace {
 
   private back(held: Held): void {
     const same = this.config && steps(this.config).map((s) => s.model_name).join() === steps(held.config).map((s) => s.model_name).join();
-    if (!same) this.places = held.places; // its numbers are those of other steps
+    if (!same) this.places = held.places; // the numbers of the steps changed
     this.set(held.config);
   }
 
@@ -152,7 +152,7 @@ export class Workspace {
     this.timer = window.setTimeout(() => void this.save(), quiet);
   }
 
-  /** Stores what there is now; whoever calls it may rely on the box having it afterwards. */
+  /** Saves the draft; when it returns, the box has stored it. */
   save(): Promise<void> {
     clearTimeout(this.timer);
     this.writing = this.writing.then(() => this.write());
@@ -177,14 +177,14 @@ export class Workspace {
   }
 
   private async judge(): Promise<void> {
-    await this.judged.take(call<Schemas['Validation']>('POST', `/drafts/${this.id}/validation`), (v) => (this.validation = v), () => {});
+    await this.judged.apply(call<Schemas['Validation']>('POST', `/drafts/${this.id}/validation`), (v) => (this.validation = v), () => {});
   }
 
-  /** Ends a conflict: with what the other has stored, or with what is here. */
+  /** Resolves a conflict with the stored version or with this one. */
   settle(theirs: boolean): void {
     if (!this.conflict || !this.draft) return;
     if (theirs) {
-      this.take(this.conflict);
+      this.apply(this.conflict);
       this.saving = 'saved';
       void this.judge();
       return;

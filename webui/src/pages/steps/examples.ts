@@ -2,7 +2,7 @@ import { classes, scale } from 'virtual:sdk';
 import limit from './limit.step?raw';
 import invert from './invert.step?raw';
 
-/** A step to begin from. `sample` is what it is tried with: inputs by name, as the form takes them. */
+/** A step to start from. `sample` is its test input: inputs by name, as the form accepts them. */
 export type Example = { name: string; title: string; about: string; source: string; sample: Record<string, string> };
 
 export const examples: Example[] = [
