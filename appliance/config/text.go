@@ -129,12 +129,30 @@ func Write(w io.Writer, c Config) error {
 			}
 			indent, name = "  ", child
 		}
-		fmt.Fprintf(&b, "%s# %s\n%s# Default %s; %s", indent, key.Doc, indent, key.Default, key.Unit)
+		comment(&b, indent, key.Doc)
+		limits := fmt.Sprintf("Default %s; %s", key.Default, key.Unit)
 		if key.Want != "" {
-			fmt.Fprintf(&b, "; %s", key.Want)
+			limits += "; " + key.Want
 		}
-		fmt.Fprintf(&b, ".\n%s%s: %s\n", indent, name, text(rows[i].field(&c)))
+		comment(&b, indent, limits+".")
+		fmt.Fprintf(&b, "%s%s: %s\n", indent, name, text(rows[i].field(&c)))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// lineWidth is where comments of the file are wrapped.
+const lineWidth = 120
+
+// comment writes a comment, wrapped between words.
+func comment(b *strings.Builder, indent, doc string) {
+	line := indent + "#"
+	for word := range strings.FieldsSeq(doc) {
+		if len(line)+1+len(word) > lineWidth {
+			b.WriteString(line + "\n")
+			line = indent + "#"
+		}
+		line += " " + word
+	}
+	b.WriteString(line + "\n")
 }

@@ -50,7 +50,7 @@ export interface paths {
         /**
          * Claim the box with the code on its console, and make the first admin
          * @description The answer logs the admin in. 10 wrong codes pause all claims for 30 s (429 with Retry-After). A box that is claimed
-         *     already answers 409; go on to the login.
+         *     already answers 409; continue to the login.
          */
         post: operations["claim"];
         delete?: never;
@@ -87,14 +87,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Who the caller is
+         * The authenticated caller
          * @description Answers 200 for everybody; `authenticated` says whether the caller is known.
          */
         get: operations["getSession"];
         put?: never;
         /**
          * Log in
-         * @description An address may try once a second, 5 times a minute and 20 times an hour (429 with Retry-After).
+         * @description An address may try once per second, 5 times per minute and 20 times per hour (429 with Retry-After).
          */
         post: operations["login"];
         /** Log out */
@@ -130,7 +130,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Give the password again, for operations that give power away */
+        /** Confirm the password, for operations that grant rights */
         post: operations["confirm"];
         delete?: never;
         options?: never;
@@ -179,10 +179,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Everybody who may log in */
+        /** The users */
         get: operations["listUsers"];
         put?: never;
-        /** Make a user */
+        /** Create a user */
         post: operations["createUser"];
         delete?: never;
         options?: never;
@@ -205,8 +205,8 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change a user's role or password, or switch the account off
-         * @description What is left out stays. The last admin can be neither demoted nor switched off (409).
+         * Change a user's role or password, or disable the account
+         * @description What is left out stays. The last admin can be neither demoted nor disabled (409).
          */
         patch: operations["changeUser"];
         trace?: never;
@@ -221,7 +221,7 @@ export interface paths {
         /** The API keys, without their secrets */
         get: operations["listKeys"];
         put?: never;
-        /** Make an API key; its secret is in this answer and nowhere else */
+        /** Create an API key; only this response contains its secret */
         post: operations["createKey"];
         delete?: never;
         options?: never;
@@ -243,7 +243,7 @@ export interface paths {
         delete: operations["deleteKey"];
         options?: never;
         head?: never;
-        /** Change what a key may do, or switch it off; what is left out stays */
+        /** Change the rights of a key, or disable it; omitted members stay */
         patch: operations["changeKey"];
         trace?: never;
     };
@@ -254,7 +254,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Who changed what, latest first */
+        /** The audit log, newest first */
         get: operations["listAudit"];
         put?: never;
         post?: never;
@@ -271,7 +271,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Compute the chain of hashes anew */
+        /** Verify the chain of hashes */
         get: operations["verifyAudit"];
         put?: never;
         post?: never;
@@ -288,7 +288,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What the box is and how it is */
+        /** The state of the box */
         get: operations["getSystem"];
         put?: never;
         post?: never;
@@ -305,7 +305,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** How the box is updated and where that stands */
+        /** The state of updates */
         get: operations["getUpdate"];
         put?: never;
         /**
@@ -316,7 +316,7 @@ export interface paths {
          */
         post: operations["sendUpdate"];
         /**
-         * Give an update up, also one that is ready
+         * Cancel an update, also one that is ready
          * @description One that is being written into the slot that does not run cannot be stopped (409); it can be given up when it is ready.
          */
         delete: operations["cancelUpdate"];
@@ -334,7 +334,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Go on with an update that waits for a confirmation */
+        /** Continue with an update that waits for a confirmation */
         post: operations["installUpdate"];
         delete?: never;
         options?: never;
@@ -406,7 +406,7 @@ export interface paths {
         get?: never;
         put?: never;
         post?: never;
-        /** Take the news of a failed start away */
+        /** Dismiss the report of a failed start */
         delete: operations["acknowledgeFailedBoot"];
         options?: never;
         head?: never;
@@ -454,7 +454,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What models run on */
+        /** The devices that models run on */
         get: operations["listDevices"];
         put?: never;
         post?: never;
@@ -471,7 +471,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What can be changed while the box runs */
+        /** The settings, which can be changed while the box runs */
         get: operations["getSettings"];
         put?: never;
         post?: never;
@@ -508,10 +508,10 @@ export interface paths {
         };
         /** The certificate in use */
         get: operations["getTLS"];
-        /** Use another certificate; new connections get it at once */
+        /** Use another certificate for new connections */
         put: operations["setTLS"];
         post?: never;
-        /** Go back to a certificate of the box's own authority, made anew */
+        /** Return to a new certificate of the box's CA */
         delete: operations["resetTLS"];
         options?: never;
         head?: never;
@@ -525,7 +525,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The certificate of the box's own authority, to be trusted by browsers and clients */
+        /** The certificate of the box's CA, to be trusted by browsers and clients */
         get: operations["getAuthority"];
         put?: never;
         post?: never;
@@ -643,7 +643,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What the box reads in a version's files */
+        /** The inspection of a version's files */
         get: operations["inspectVersion"];
         put?: never;
         post?: never;
@@ -738,7 +738,7 @@ export interface paths {
          */
         put: operations["setLabel"];
         post?: never;
-        /** Forget a label */
+        /** Delete a label */
         delete: operations["removeLabel"];
         options?: never;
         head?: never;
@@ -754,7 +754,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Point a label to where it pointed before */
+        /** Roll a label back */
         post: operations["rollback"];
         delete?: never;
         options?: never;
@@ -769,7 +769,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What served when, latest first; never edited */
+        /** The deployments of a model, newest first */
         get: operations["listModelDeployments"];
         put?: never;
         post?: never;
@@ -786,7 +786,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What served when, of all models, latest first */
+        /** The deployments of all models, newest first */
         get: operations["listDeployments"];
         put?: never;
         post?: never;
@@ -817,7 +817,7 @@ export interface paths {
          */
         post: operations["createUpload"];
         delete?: never;
-        /** What the upload server can (tus 1.0.0) */
+        /** The capabilities of the upload server (tus 1.0.0) */
         options: operations["uploadOptions"];
         head?: never;
         patch?: never;
@@ -836,7 +836,7 @@ export interface paths {
         get: operations["getUpload"];
         put?: never;
         post?: never;
-        /** Give an upload up (tus termination) */
+        /** Cancel an upload (tus termination) */
         delete: operations["cancelUpload"];
         options?: never;
         /** How much has arrived (tus core); ends a connection that still holds the upload */
@@ -855,7 +855,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What goes on after the last byte of an upload, latest first */
+        /** The import jobs of uploads, newest first */
         get: operations["listJobs"];
         put?: never;
         post?: never;
@@ -879,7 +879,7 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Cancel a job, or throw its files away
+         * Cancel a job, or discard its files
          * @description What it has stored already stays stored.
          */
         delete: operations["discardJob"];
@@ -898,8 +898,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Go on with a staged job, under other names if wanted; restore, when it holds a backup
-         * @description Also goes on with a job that has failed behind the inspection, from the step that failed. A restore needs the right admin and a fresh password.
+         * Continue with a staged job, under other names if wanted; restore, when it holds a backup
+         * @description Also continues with a job that has failed behind the inspection, from the step that failed. A restore needs the right admin and a fresh password.
          */
         post: operations["activateJob"];
         delete?: never;
@@ -932,7 +932,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Ensembles that are being made */
+        /** The drafts of ensembles */
         get: operations["listDrafts"];
         put?: never;
         /** Begin a draft; at most 100 are kept */
@@ -1118,10 +1118,10 @@ export interface paths {
         };
         /**
          * What happens, as it happens (text/event-stream)
-         * @description Each event has an id; `Last-Event-ID` (or `after`) goes on behind it, out of the last 1,000. Where that is not enough the
+         * @description Each event has an id; `Last-Event-ID` (or `after`) continues after it, out of the last 1,000. Where that is not enough the
          *     first event is `gap`. Events and their data: `hello` {id, time}, `ping` {time} every 5 s, `model` (a ModelEvent: the state of
-         *     a version changed, or a model, label or note), `job` (a Job), `statistics` (a Tick, once a second), `log` (a LogLine),
-         *     `deployment` (a Deployment), `request` (a RequestSummary, at most 10 a second), `settings` (Settings), `update` (a SystemUpdate), `gap` {}. A person
+         *     a version changed, or a model, label or note), `job` (a Job), `statistics` (a Tick, once per second), `log` (a LogLine),
+         *     `deployment` (a Deployment), `request` (a RequestSummary, at most 10 per second), `settings` (Settings), `update` (a SystemUpdate), `gap` {}. A person
          *     sees what the rights allow; `log` needs operate. At most 8 streams of a person and 32 of everybody (429).
          */
         get: operations["streamEvents"];
@@ -1140,7 +1140,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The last lines of the log, latest first; 10,000 are kept */
+        /** The last lines of the log, newest first; 10,000 are kept */
         get: operations["listLogs"];
         put?: never;
         post?: never;
@@ -1157,7 +1157,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The last inference requests, latest first: 1,000 that were answered are kept, and 500 each that failed and that were refused */
+        /** The last inference requests, newest first: 1,000 that were answered are kept, and 500 each that failed and that were refused */
         get: operations["listRequests"];
         put?: never;
         post?: never;
@@ -1339,7 +1339,7 @@ export interface components {
             models: string[];
             /** @description origins whose web pages may use it, * for any; empty for none but the box's own page */
             origins?: string[];
-            /** @description requests a second, 0 for no bound */
+            /** @description requests per second, 0 for no bound */
             rate?: number;
             /** @description requests at a time, 0 for no bound */
             concurrency?: number;
@@ -1923,7 +1923,7 @@ export interface components {
             total?: number;
             error?: components["schemas"]["Error"];
         };
-        /** @description what the box understood of an upload, before it is activated */
+        /** @description the content of an upload, before it is activated */
         Understood: {
             models: components["schemas"]["UnderstoodModel"][];
             backup?: components["schemas"]["BackupSummary"];
@@ -2014,14 +2014,14 @@ export interface components {
             expires?: components["schemas"]["Time"];
             steps: components["schemas"]["JobStep"][];
             understood?: components["schemas"]["Understood"];
-            /** @description activate goes on from the step that failed */
+            /** @description activate continues from the step that failed */
             resumable?: boolean;
         };
         Activate: {
             /** @description another name, where the upload holds one model */
             model?: components["schemas"]["Name"];
             /**
-             * @description false: only store it
+             * @description false: store it without activating
              * @default true
              */
             promote?: boolean;
@@ -2484,7 +2484,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Who the caller is */
+            /** @description The caller */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2973,7 +2973,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It goes on */
+            /** @description It continues */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -4026,7 +4026,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description It goes on */
+            /** @description It continues */
             202: {
                 headers: {
                     [name: string]: unknown;
