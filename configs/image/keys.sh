@@ -3,7 +3,7 @@
 #
 #   configs/image/keys.sh FOLDER
 #
-# A release is signed with keys that never were on a build machine's disk: see docs/decisions/0028-keys-of-a-release.md.
+# A release is signed with keys that never were on a build machine's disk: see docs/decisions/0028-release-keys-below-an-offline-ca.md.
 set -euo pipefail
 
 keys=$1

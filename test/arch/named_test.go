@@ -18,7 +18,7 @@ func TestTheTestsThatDocumentsNameAreThere(t *testing.T) {
 	for _, page := range []struct {
 		path, from string // the heading after which the tables stand; empty: all
 		rows       int    // at least
-	}{{"docs/guides/limits.md", "", 25}, {"docs/compatibility.md", "## Where each row is tested", 25}} {
+	}{{"docs/guides/limits.md", "", 25}, {"docs/compatibility.md", "## Tests of each row", 25}} {
 		text, err := os.ReadFile(filepath.Join("../..", page.path))
 		if err != nil {
 			t.Fatal(err)
