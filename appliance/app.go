@@ -65,8 +65,8 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	work.Go(func() { a.system.Run(background) })
 	var runtime sync.WaitGroup
 	failed := make(chan error, 1)
-	runtime.Go(func() { a.devices.found() })
-	work.Go(func() { a.devices.watch(background) })
+	runtime.Go(func() { a.hardware.Find() })
+	work.Go(func() { a.hardware.Watch(background) })
 	work.Go(func() {
 		if !safe {
 			if err := a.load(background, imports); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/config"
+	"github.com/edgewise-ai/edgewise/appliance/serving"
 	"github.com/edgewise-ai/edgewise/store"
 	"github.com/edgewise-ai/edgewise/test/journal"
 )
@@ -37,8 +38,8 @@ func newApp(t *testing.T, c config.Config) (*App, *journal.Journal) {
 
 // TestMain lets the test program be what the box starts itself as to look for the runtime.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == CheckVerb {
-		os.Exit(CheckRuntime(os.Args[2], os.Stdout))
+	if len(os.Args) == 3 && os.Args[1] == serving.CheckVerb {
+		os.Exit(serving.CheckRuntime(os.Args[2], os.Stdout))
 	}
 	os.Exit(m.Run())
 }

@@ -17,9 +17,9 @@ func (b *box) Devices() []admin.Device {
 	}
 	list := []admin.Device{}
 	var elsewhere []edgewise.ModelID
-	for _, info := range b.app.devices.list()[1:] {
+	for _, info := range b.app.hardware.List()[1:] {
 		d := gpuDevice(info)
-		d.Models = b.app.library.config.GPUMemory.on(info.Device)
+		d.Models = b.app.serving.ModelsOn(info.Device)
 		elsewhere = append(elsewhere, d.Models...)
 		list = append(list, d)
 	}

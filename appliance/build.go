@@ -21,6 +21,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/observe"
 	"github.com/edgewise-ai/edgewise/appliance/safestart"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
+	"github.com/edgewise-ai/edgewise/appliance/serving"
 	"github.com/edgewise-ai/edgewise/appliance/sharedmemory"
 	"github.com/edgewise-ai/edgewise/appliance/update"
 	"github.com/edgewise-ai/edgewise/appliance/update/helper"
@@ -33,19 +34,22 @@ import (
 
 // App is the appliance, built and not yet running.
 type App struct {
-	config  config.Config
-	logger  *slog.Logger
-	store   *store.Store
-	onnx    *onnx.Backend
-	steps   *wasm.Backend
-	devices *devices
-	manager *manager.Manager
-	library *library
-	engine  *engine
-	shared  *sharedmemory.Registry
-	door    *httpapi.Server
-	grpc    *grpcapi.Server // nil: there is none
-	budget  *listen.Budget  // of connections
+	config   config.Config
+	logger   *slog.Logger
+	store    *store.Store
+	onnx     *onnx.Backend
+	steps    *wasm.Backend
+	hardware *serving.Hardware
+	serving  *serving.Loader
+	manager  *manager.Manager
+	library  *library
+	cache    *cache.Cache     // of responses
+	inside   edgewise.Inferer // answers the requests of steps and ensembles
+	engine   *engine
+	shared   *sharedmemory.Registry
+	door     *httpapi.Server
+	grpc     *grpcapi.Server // nil: there is none
+	budget   *listen.Budget  // of connections
 
 	documents *store.Documents
 	accounts  *auth.Accounts
@@ -85,29 +89,27 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	if err := a.openBox(); err != nil {
 		return nil, errors.Join(err, a.closeBox(), a.store.Close())
 	}
-	a.onnx = onnx.New(onnx.Config{Library: c.ONNX.Library, Cores: cores(c), GPU: gpuOptions(c), Logger: logger.With("part", "onnx")})
-	a.devices = newDevices(c, logger.With("part", "devices"))
+	a.onnx = onnx.New(onnx.Config{Library: c.ONNX.Library, Cores: cores(c), GPU: serving.GPUOptions(c), Logger: logger.With("part", "onnx")})
+	a.hardware = serving.NewHardware(c, logger.With("part", "devices"))
 	budget := sched.NewCores(cores(c), machine.Cores("/sys/devices/system/cpu")...)
-	a.steps = newWasm(a, c, budget, logger)
+	a.steps, a.cache = newWasm(a, c, budget, logger), cache.New(int64(c.Engine.ResponseCacheBytes))
 	a.library = &library{
 		history: a.history, changed: a.modelChanged,
-		store: a.store, locks: newLocks(), cache: cache.New(int64(c.Engine.ResponseCacheBytes)), logger: logger.With("part", "library"),
-		config: libraryConfig{
-			Backends: []edgewise.Backend{newIsolation(a.onnx, c, a.devices, logger), a.steps}, Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue,
-			Hold:    sched.Hold{Queued: c.Engine.TestQueued, Backlog: c.Engine.TestBacklog},
-			Limiter: limiter(c), States: sched.NewStateBudget(int64(c.Engine.SequenceStateBytes)), CoreCount: cores(c), Cores: budget, GPUs: a.devices.usable, GPUMemory: newGPUMemory(a.devices.usable, logger), Slowed: a.devices.slowed, Pictures: newPictureTakers(), Gap: c.Engine.SwapWithoutRoom == config.SwapGap,
-		},
+		store: a.store, locks: newLocks(), logger: logger.With("part", "library"),
+		config: libraryConfig{Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue, CoreCount: cores(c)},
 	}
+	a.serving = serving.New(a.servingConfig(budget, logger))
+	a.library.serving = a.serving
 	a.system = &system{a.newUpdates(packaging(), helper.Client{}, update.BootID()), a, make(chan struct{})}
 	a.safe = safestart.Open(c.DataDir, logger.With("part", "start"))
-	a.library.loading, a.library.loaded = a.safe.Loading, a.watch.history.Loaded
+	a.library.loading = a.safe.Loading
 	a.library.sources = newSources(a.library, c.Repository, logger.With("part", "repository"))
 	a.manager = manager.New(manager.Config{
-		Load: a.library.load, Replaces: replaces, Concurrency: c.Engine.LoadConcurrency, LoadTimeout: c.Engine.LoadTimeout, Logger: logger.With("part", "manager"),
+		Load: a.library.load, Replaces: serving.Replaces, Concurrency: c.Engine.LoadConcurrency, LoadTimeout: c.Engine.LoadTimeout, Logger: logger.With("part", "manager"),
 		Footprint: a.library.footprint, Memory: int64(c.Engine.MaxMemoryBytes), SequenceDrain: c.Engine.SequenceDrain,
 	})
 	a.watch.resolve = a.manager.Resolve
-	a.library.manager, a.library.infer = a.manager, a.tracer.Inferer(insider{a.watch, a.manager})
+	a.library.manager, a.inside = a.manager, a.tracer.Inferer(insider{a.watch, a.manager})
 	a.engine = &engine{Manager: a.manager, library: a.library, watch: a.watch, first: timed{a.tracer.Inferer(a.manager)}, safe: a.safe.Active, strict: c.Engine.StrictReadiness}
 	a.shared = sharedmemory.New(c.SharedMemory.Enabled)
 	a.door, err = httpapi.New(doorConfig(c), httpapi.Deps{
@@ -127,6 +129,19 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		return nil, errors.Join(err, a.closeBox(), a.store.Close())
 	}
 	return a, nil
+}
+
+// servingConfig is what loading versions needs.
+func (a *App) servingConfig(budget *sched.Cores, logger *slog.Logger) serving.Config {
+	c := a.config
+	return serving.Config{
+		Backends: []edgewise.Backend{serving.Isolate(a.onnx, c, cores(c), a.hardware, logger), a.steps},
+		Defaults: defaults(c), Devices: a.hardware, CoreCount: cores(c), Cores: budget,
+		Limiter: limiter(c), States: sched.NewStateBudget(int64(c.Engine.SequenceStateBytes)), Cache: a.cache,
+		MaxQueue: c.Engine.MaxQueue, Hold: sched.Hold{Queued: c.Engine.TestQueued, Backlog: c.Engine.TestBacklog},
+		Gap: c.Engine.SwapWithoutRoom == config.SwapGap, Infer: a.nested(), Independent: a.library.independent,
+		Warming: a.library.phases.warming, Loaded: a.watch.history.Loaded, Logger: logger.With("part", "serving"),
+	}
 }
 
 // page finds a file of the page that the program carries.
@@ -229,8 +244,8 @@ func (a *App) metrics() func() ([]byte, string, error) {
 			return usage.Bytes, usage.Free, err
 		},
 		GRPC: a.grpcUsage, Latencies: a.latency, Durations: a.config.Metrics.CounterLatencies, Machine: a.config.Metrics.CPU,
-		Cache:   func() observe.CacheUsage { return observe.CacheUsage(a.library.cache.Usage()) },
-		Devices: a.devices.list, Outcomes: a.watch.history.Outcomes, Unknown: a.watch.history.Unknown,
+		Cache:   func() observe.CacheUsage { return observe.CacheUsage(a.cache.Usage()) },
+		Devices: a.hardware.List, Outcomes: a.watch.history.Outcomes, Unknown: a.watch.history.Unknown,
 	}).Page
 }
 

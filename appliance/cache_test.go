@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/appliance/cache"
 )
 
 // caching uploads a version whose answers are to be kept.
@@ -16,7 +15,6 @@ func (h *house) caching(content string) error {
 
 func TestAModelThatAsksForItIsAnsweredFromTheCache(t *testing.T) {
 	h := newHouse(t)
-	h.cache = cache.New(1 << 20)
 	runs := 0
 	h.backend.hook = func(stage, _ string) error {
 		if stage == "run" {
@@ -28,14 +26,14 @@ func TestAModelThatAsksForItIsAnsweredFromTheCache(t *testing.T) {
 	for range 3 {
 		h.wantAnswer("m", "one")
 	}
-	if runs != 1 || h.cache.Usage().Entries != 1 {
-		t.Errorf("%d runs, cache %+v", runs, h.cache.Usage())
+	if runs != 1 || h.answers.Usage().Entries != 1 {
+		t.Errorf("%d runs, cache %+v", runs, h.answers.Usage())
 	}
 	h.must(h.caching("two"))
 	h.wantAnswer("m", "two")
 	h.must(h.manager.Settle(t.Context(), "m"))
-	if runs != 2 || h.cache.Usage().Entries != 1 {
-		t.Errorf("%d runs, cache %+v after a new version", runs, h.cache.Usage())
+	if runs != 2 || h.answers.Usage().Entries != 1 {
+		t.Errorf("%d runs, cache %+v after a new version", runs, h.answers.Usage())
 	}
 	_, err := h.Rollback(t.Context(), "m", "live")
 	h.must(err)
@@ -46,7 +44,7 @@ func TestAModelThatAsksForItIsAnsweredFromTheCache(t *testing.T) {
 }
 
 func TestAModelThatNeedsACacheIsRefusedWhereThereIsNone(t *testing.T) {
-	h := newHouse(t)
+	h := newHouseWith(t, 0)
 	err := h.caching("one")
 	const want = `model "m" version 1 is stored but was not made live: load failed for model 'm': version 1 is at UNAVAILABLE state: ` +
 		`model "m": response_cache.enable: this box has no cache: engine.response_cache_bytes is 0;`

@@ -12,6 +12,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/api/inference"
+	"github.com/edgewise-ai/edgewise/appliance/sched"
+	"github.com/edgewise-ai/edgewise/appliance/serving"
 )
 
 // TestFailuresAreCountedAndShown asks a live model that works and then fails, over REST and gRPC, as a person and with a key.
@@ -23,7 +25,11 @@ func TestFailuresAreCountedAndShown(t *testing.T) {
 		}
 		return nil
 	}}
-	h := runBoxWith(t, nil, func(a *App) { a.library.config.Backends = []edgewise.Backend{backend} })
+	h := runBoxWith(t, nil, func(a *App) {
+		c := a.servingConfig(sched.NewCores(1), a.logger)
+		c.Backends = []edgewise.Backend{backend}
+		a.library.serving = serving.New(c)
+	})
 	anna := h.claim()
 	camera := h.key(anna, admin.KeyNew{Name: "camera", Rights: []string{"infer"}})
 	up := uploadOf("net", struct{ path, content string }{"model.onnx", "a"})

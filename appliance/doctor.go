@@ -11,6 +11,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/config"
+	"github.com/edgewise-ai/edgewise/appliance/serving"
 	"github.com/edgewise-ai/edgewise/gpu"
 	"github.com/edgewise-ai/edgewise/store"
 )
@@ -43,7 +44,7 @@ func Examine(ctx context.Context, c config.Config, e Examination, logger *slog.L
 	if absolute, err := filepath.Abs(c.DataDir); err == nil {
 		d.DataDir = absolute
 	}
-	found, err := checkApart(ctx, c)
+	found, err := serving.Probe(ctx, c)
 	if err != nil {
 		return d, edgewise.Errorf("appliance.Examine", edgewise.KindOf(err), "looking for the runtime: %w", err)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
-	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/ensemble"
 	"github.com/edgewise-ai/edgewise/store"
 )
@@ -82,22 +81,6 @@ func (l *library) record(name string) *edgewise.Record {
 		r = nil
 	}
 	return l.sources.record(name, r)
-}
-
-// loadEnsemble makes an ensemble ready. The manager has loaded its parts.
-func (l *library) loadEnsemble(v *edgewise.Version, dir string) (edgewise.Servable, error) {
-	parts, err := ensemble.Parts(v.Model, l.record)
-	if err != nil {
-		return nil, err
-	}
-	e, err := ensemble.New(v, parts, ensemble.Config{
-		Infer: l.infer, Check: sched.NewCheck(v.Model), MaxQueue: l.config.MaxQueue, Logger: l.logger, Pictures: l.config.Pictures.take,
-		Independent: l.independent,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return l.withLabels(l.withCache(e, v), v, dir), nil
 }
 
 // independent tells whether the rows of a loaded version's batches do not depend on each other. An ensemble has the batch

@@ -210,7 +210,6 @@ func TestEnsemblesComeBackAfterARestart(t *testing.T) {
 	h.must(h.Load(t.Context(), "E"))
 	h.must(h.manager.Close(t.Context()))
 	h.manager = manager.New(manager.Config{Load: h.load, Concurrency: 1, Logger: h.logger})
-	h.infer = h.manager
 	h.start()
 	h.must(h.manager.Settle(t.Context(), "E"))
 	h.wantBoth("a1 b1")

@@ -13,6 +13,7 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/api/repository"
 	"github.com/edgewise-ai/edgewise/appliance/proposal"
+	"github.com/edgewise-ai/edgewise/appliance/serving"
 	"github.com/edgewise-ai/edgewise/appliance/uploads"
 )
 
@@ -260,7 +261,7 @@ func (a *App) examine(ctx context.Context, c *candidate, dir string) (u admin.Un
 		return u, outside(err, dir)
 	}
 	u.Proposals = proposal.For(m)
-	fit := a.fit(ctx, u.Inspection.ParameterBytes*memoryFactor)
+	fit := a.fit(ctx, u.Inspection.ParameterBytes*serving.MemoryFactor)
 	u.Fit = &fit
 	if !fit.Fits {
 		u.Warnings = append(u.Warnings, fit.Reason)

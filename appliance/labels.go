@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/manager"
 )
 
 // Bounds of a label file. One that crosses them is not used at all: labels that end in the middle would mislead.
@@ -106,24 +107,12 @@ func readLabels(path string) ([]string, error) {
 	return lines, nil
 }
 
-// labelled is a loaded version whose labels are kept until it is closed.
-type labelled struct {
-	edgewise.Servable
-	drop func()
-}
-
 // withLabels keeps a version's labels for as long as it is loaded.
-func (l *library) withLabels(s edgewise.Servable, v *edgewise.Version, dir string) edgewise.Servable {
+func (l *library) withLabels(loaded *manager.Loaded, v *edgewise.Version, dir string) {
 	labels := l.versionLabels(v, dir)
 	if len(labels.outputs) == 0 {
-		return s
+		return
 	}
 	l.labelCache.versions.Store(v.ID, labels)
-	return &labelled{s, func() { l.labelCache.versions.CompareAndDelete(v.ID, labels) }}
-}
-
-// Close drops the labels and closes the version.
-func (s *labelled) Close() error {
-	s.drop()
-	return s.Servable.Close()
+	loaded.OnClose = append(loaded.OnClose, func() { l.labelCache.versions.CompareAndDelete(v.ID, labels) })
 }

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/appliance/cache"
 )
 
 // lendingEcho is an echo whose instances lend memory.
@@ -20,7 +19,6 @@ var _ edgewise.Lender = lendingEcho{}
 
 func TestAModelLendsMemoryUnlessItsRequestsAreLookedAtBeforeTheyRun(t *testing.T) {
 	h := newHouse(t)
-	h.cache = cache.New(1 << 20)
 	h.backend.wrap = func(i *echoInstance) edgewise.Instance { return lendingEcho{i} }
 	for _, test := range []struct {
 		name, config string

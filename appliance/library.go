@@ -10,11 +10,11 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
-	"github.com/edgewise-ai/edgewise/appliance/cache"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
+	"github.com/edgewise-ai/edgewise/appliance/serving"
 	"github.com/edgewise-ai/edgewise/store"
 )
 
@@ -23,37 +23,24 @@ import (
 type library struct {
 	config  libraryConfig
 	store   *store.Store
+	serving *serving.Loader
 	manager *manager.Manager
-	infer   edgewise.Inferer // asks the manager; requests of traced requests are noted
 	locks   *locks
-	cache   *cache.Cache
 	logger  *slog.Logger
 
 	labelCache labelCache
 	groups     overrides
 	sources    *sources
 	phases     phases
-	loading    func(edgewise.ModelID) (done func())         // notes that a version is being loaded; nil: nobody wants to know
-	loaded     func(id edgewise.ModelID, unverified string) // called when a version has been loaded; nil: by nobody
-	history    *deployments                                 // nil: nothing is noted
-	changed    func(id edgewise.ModelID, what string)       // called after a change; nil: by nobody
+	loading    func(edgewise.ModelID) (done func())   // notes that a version is being loaded; nil: nobody wants to know
+	history    *deployments                           // nil: nothing is noted
+	changed    func(id edgewise.ModelID, what string) // called after a change; nil: by nobody
 }
 
 type libraryConfig struct {
-	Backends []edgewise.Backend
-	Defaults modelconfig.Defaults
-	MaxQueue int
-	Hold     sched.Hold // for tests: until when models run nothing
-	// CoreCount is how many cores there are for models, Cores the budget that hands them out.
-	CoreCount int
-	Cores     *sched.Cores
-	Limiter   *sched.Limiter     // nil: rate_limiter has no effect
-	States    *sched.StateBudget // of the states of all sequences
-	Gap       bool               // a version may take the place of its predecessor before it is loaded
-	GPUs      gpus
-	GPUMemory *gpuMemory
-	Slowed    func(edgewise.Device) string // why a GPU is throttled; empty: it is not
-	Pictures  *pictureTakers
+	Defaults  modelconfig.Defaults
+	MaxQueue  int
+	CoreCount int // for models
 }
 
 // Push stores an upload as a new version, after everything that can be refused has been refused. With promote the
@@ -170,7 +157,7 @@ func (l *library) completed(ctx context.Context, declared *edgewise.Model, name,
 			l.logger.Warn("the model is served without a part of it", "model", name, "tensor", o.Name, "reason", o.Reason)
 		}
 	}
-	m, err := modelconfig.Complete(identified, name, files, inspection, l.defaults())
+	m, err := modelconfig.Complete(identified, name, files, inspection, l.serving.Defaults())
 	if err != nil {
 		return nil, err
 	}
@@ -189,11 +176,7 @@ func (l *library) inspect(ctx context.Context, dir string, m *edgewise.Model) (*
 	if isEnsemble(m) {
 		return nil, nil
 	}
-	backend, err := l.backend(m)
-	if err != nil {
-		return nil, err
-	}
-	return backend.Inspect(ctx, dir, m)
+	return l.serving.Inspect(ctx, dir, m)
 }
 
 // SetLabel moves a label to a version. The version is loaded first: when that fails, the label stays where it is.

@@ -19,6 +19,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
+	"github.com/edgewise-ai/edgewise/appliance/serving"
 	"github.com/edgewise-ai/edgewise/store"
 )
 
@@ -92,9 +93,22 @@ type house struct {
 	*library
 	t       *testing.T
 	backend *echo
+	answers *cache.Cache // of models that ask for it
 }
 
-func newHouse(t *testing.T) *house {
+// noGPUs is a machine without a GPU.
+type noGPUs struct{}
+
+func (noGPUs) Usable() ([]edgewise.DeviceInfo, error) {
+	return nil, errors.New("there is none in this test")
+}
+
+func (noGPUs) Slowed(edgewise.Device) string { return "" }
+
+func newHouse(t *testing.T) *house { return newHouseWith(t, 1<<20) }
+
+// newHouseWith makes a house whose cache of answers has a number of bytes.
+func newHouseWith(t *testing.T, cached int64) *house {
 	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
 	s, err := store.Open(t.TempDir(), store.Options{SnapshotEvery: -1, MaxUploads: 32, Logger: logger})
@@ -102,12 +116,14 @@ func newHouse(t *testing.T) *house {
 		t.Fatal(err)
 	}
 	backend := &echo{}
-	l := &library{store: s, locks: newLocks(), cache: cache.New(0), logger: logger, config: libraryConfig{Backends: []edgewise.Backend{backend}, MaxQueue: 100}}
-	l.config.CoreCount, l.config.Cores, l.config.GPUs = 4, sched.NewCores(4), noGPUs
-	l.config.GPUMemory = newGPUMemory(l.config.GPUs, logger)
+	l := &library{store: s, locks: newLocks(), logger: logger, config: libraryConfig{MaxQueue: 100, CoreCount: 4}}
+	answers := cache.New(cached)
+	l.serving = serving.New(serving.Config{
+		Backends: []edgewise.Backend{backend}, Devices: noGPUs{}, CoreCount: 4, Cores: sched.NewCores(4), Cache: answers, MaxQueue: 100,
+		Infer: inferer(func() edgewise.Inferer { return l.manager }), Independent: l.independent, Logger: logger,
+	})
 	l.sources = newSources(l, config.Repository{}, logger)
-	l.manager = manager.New(manager.Config{Load: l.load, Replaces: replaces, Footprint: l.footprint, Memory: houseMemory, Concurrency: 2, Logger: logger})
-	l.infer = l.manager
+	l.manager = manager.New(manager.Config{Load: l.load, Replaces: serving.Replaces, Footprint: l.footprint, Memory: houseMemory, Concurrency: 2, Logger: logger})
 	t.Cleanup(func() {
 		if err := errors.Join(l.manager.Close(context.Background()), s.Close()); err != nil {
 			t.Error(err)
@@ -119,7 +135,7 @@ func newHouse(t *testing.T) *house {
 			t.Errorf("locks left behind: %v", l.locks.held)
 		}
 	})
-	return &house{l, t, backend}
+	return &house{l, t, backend, answers}
 }
 
 // push uploads a version of one file with that content.

@@ -1,12 +1,8 @@
 package appliance
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"maps"
 	"sync"
 
 	"github.com/edgewise-ai/edgewise"
@@ -124,30 +120,4 @@ func paths(v *edgewise.Version) []string {
 		list = append(list, f.Path)
 	}
 	return list
-}
-
-// sameDevices tells whether the instance groups of two models ask for the same devices.
-func sameDevices(a, b *edgewise.Model) bool {
-	wishes := func(m *edgewise.Model) map[string]bool {
-		all := map[string]bool{}
-		for _, g := range m.InstanceGroup {
-			all[fmt.Sprint(g.Kind, g.GPUs)] = true
-		}
-		return all
-	}
-	return maps.Equal(wishes(a), wishes(b))
-}
-
-// sameButInstances tells whether models differ in nothing but instance_group and version_policy. It compares the JSON forms, which tell nil from empty no more than authors can.
-func sameButInstances(a, b *edgewise.Model) (bool, error) {
-	var forms [2][]byte
-	for i, m := range []*edgewise.Model{a, b} {
-		bare := *m
-		bare.InstanceGroup, bare.VersionPolicy = []edgewise.InstanceGroup{}, nil
-		var err error
-		if forms[i], err = json.Marshal(&bare); err != nil {
-			return false, err
-		}
-	}
-	return bytes.Equal(forms[0], forms[1]), nil
 }

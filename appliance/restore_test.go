@@ -22,8 +22,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/auth"
-	"github.com/edgewise-ai/edgewise/appliance/cache"
 	"github.com/edgewise-ai/edgewise/appliance/config"
+	"github.com/edgewise-ai/edgewise/appliance/serving"
 	"github.com/edgewise-ai/edgewise/appliance/uploads"
 	"github.com/edgewise-ai/edgewise/store"
 )
@@ -56,8 +56,8 @@ func openStorage(t testing.TB, dir string) *storage {
 	}
 	a.notes, a.history = notes{a.documents}, &deployments{a.documents, a.publish, logger}
 	a.library = &library{
-		store: a.store, locks: newLocks(), cache: cache.New(0), logger: logger, history: a.history, changed: func(edgewise.ModelID, string) {},
-		config: libraryConfig{Backends: []edgewise.Backend{&echo{}}, MaxQueue: 100},
+		store: a.store, locks: newLocks(), logger: logger, history: a.history, changed: func(edgewise.ModelID, string) {},
+		config: libraryConfig{MaxQueue: 100}, serving: serving.New(serving.Config{Backends: []edgewise.Backend{&echo{}}, Devices: noGPUs{}}),
 	}
 	a.library.sources = newSources(a.library, config.Repository{}, logger)
 	return &storage{a, dir}

@@ -142,7 +142,7 @@ func trialRequest(t admin.StepTrial) (*edgewise.Request, error) {
 
 // runStep loads a step, runs it once and unloads it.
 func (w *workshop) runStep(ctx context.Context, v *edgewise.Version, dir string, req *edgewise.Request) (out admin.Trace, err error) {
-	backend, err := w.library.backend(v.Model)
+	backend, err := w.library.serving.Backend(v.Model)
 	if err != nil {
 		return out, err
 	}

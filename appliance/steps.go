@@ -15,7 +15,7 @@ import (
 func newWasm(a *App, c config.Config, budget *sched.Cores, logger *slog.Logger) *wasm.Backend {
 	return wasm.New(wasm.Config{
 		CacheDir: filepath.Join(c.DataDir, "cache", "wasm"), CacheBytes: int64(c.Wasm.CacheBytes), MaxMemory: int64(c.Wasm.MaxMemoryBytes),
-		RunTimeout: c.Wasm.RunTimeout, Infer: inferer(func() edgewise.Inferer { return a.library.infer }), Cores: budget, Logger: logger.With("part", "wasm"),
+		RunTimeout: c.Wasm.RunTimeout, Infer: a.nested(), Cores: budget, Logger: logger.With("part", "wasm"),
 	})
 }
 
@@ -33,6 +33,9 @@ func (a *App) sweepSteps() {
 		a.logger.Warn("machine code of steps that are gone cannot be removed", "error", err)
 	}
 }
+
+// nested answers the requests that models send to each other.
+func (a *App) nested() edgewise.Inferer { return inferer(func() edgewise.Inferer { return a.inside }) }
 
 // inferer looks up who answers when it is asked: the manager is built after the backends.
 type inferer func() edgewise.Inferer

@@ -14,7 +14,8 @@ import (
 // refusing are the files whose texts say why a GPU, or a model on one, is refused.
 var refusing = []string{
 	"find.go", "provider/open.go", "provider/search.go", "provider/file.go", "provider/code.go", "cuda/driver.go", "onnx/accelerate.go", "onnx/accelerated.go",
-	"onnx/providers.go", "onnx/plan.go", "../appliance/devices.go", "../appliance/placement.go", "../appliance/gpumemory.go", "../appliance/resident.go", "../appliance/throttle.go",
+	"onnx/providers.go", "onnx/plan.go", "../appliance/serving/hardware.go", "../appliance/serving/placement.go",
+	"../appliance/serving/gpumemory.go", "../appliance/serving/resident.go", "../appliance/serving/throttle.go",
 }
 
 // said are texts of these files that refuse nothing: what the log tells, and what stands before a reason of another text.

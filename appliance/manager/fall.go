@@ -8,8 +8,8 @@ import (
 
 // watch makes a version unavailable when the process in which it runs has ended for good.
 func (m *Manager) watch(name string, s *slot, h *handle) {
-	isolated, ok := h.servable.(edgewise.Isolated)
-	if !ok || isolated.Ended() == nil {
+	isolated := h.loaded.Isolated
+	if isolated == nil || isolated.Ended() == nil {
 		return
 	}
 	m.work.Go(func() {

@@ -33,9 +33,9 @@ func TestAVersionWhoseProcessHasEndedIsUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _ := start(t, Config{})
 		var last *mortal
-		m.config.Load = func(_ context.Context, v *edgewise.Version) (edgewise.Servable, error) {
+		m.config.Load = func(_ context.Context, v *edgewise.Version) (*Loaded, error) {
 			last = &mortal{fakeServable: fakeServable{t: t, id: v.ID}, ended: make(chan struct{})}
-			return last, nil
+			return &Loaded{Servable: last, Isolated: last}, nil
 		}
 		m.Want(live(1, 1))
 		if err := m.Settle(t.Context(), "m"); err != nil {
@@ -84,9 +84,9 @@ func TestAVersionWhoseProcessIsStartedAgainIsNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _ := start(t, Config{})
 		process := &mortal{ended: make(chan struct{})}
-		m.config.Load = func(_ context.Context, v *edgewise.Version) (edgewise.Servable, error) {
+		m.config.Load = func(_ context.Context, v *edgewise.Version) (*Loaded, error) {
 			process.fakeServable = fakeServable{t: t, id: v.ID}
-			return process, nil
+			return &Loaded{Servable: process, Isolated: process}, nil
 		}
 		m.Want(live(1, 1))
 		if err := m.Settle(t.Context(), "m"); err != nil {

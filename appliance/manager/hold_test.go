@@ -22,13 +22,13 @@ type house struct {
 
 func newHouse(t *testing.T, c Config) *house {
 	h := &house{t: t, broken: map[string]error{}}
-	c.Load = func(_ context.Context, v *edgewise.Version) (edgewise.Servable, error) {
+	c.Load = func(_ context.Context, v *edgewise.Version) (*Loaded, error) {
 		time.Sleep(time.Second)
 		if err := h.broken[v.ID.Name]; err != nil {
 			return nil, err
 		}
 		h.note("load " + v.ID.Name)
-		return &noted{fakeServable{t: t, id: v.ID}, h}, nil
+		return &Loaded{Servable: &noted{fakeServable{t: t, id: v.ID}, h}}, nil
 	}
 	c.Logger = slog.New(slog.DiscardHandler)
 	h.Manager = New(c)

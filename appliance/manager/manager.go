@@ -15,12 +15,12 @@ import (
 
 // Config configures a Manager.
 type Config struct {
-	// Load makes a servable of a version, warmed up and ready. It runs on a goroutine of its own.
-	Load func(ctx context.Context, v *edgewise.Version) (edgewise.Servable, error)
+	// Load loads a version, which is warmed up and ready then. It runs on a goroutine of its own.
+	Load func(ctx context.Context, v *edgewise.Version) (*Loaded, error)
 	// Footprint estimates what a version takes. It runs where Load does. nil: no version takes anything.
 	Footprint func(ctx context.Context, v *edgewise.Version) (Footprint, error)
 	// Replaces tells whether a ready version has to be loaded anew to become what is stored under its number now; where it
-	// need not be, the version follows as a Resizer. It depends on its arguments alone. nil: none ever has to be.
+	// need not be, the version is resized. It depends on its arguments alone. nil: none ever has to be.
 	Replaces    func(old, now *edgewise.Version) bool
 	Memory      int64         // bytes that all loaded versions may take together; 0: no bound
 	Concurrency int           // loads at the same time; at least 1
@@ -67,16 +67,9 @@ func New(c Config) *Manager {
 	return m
 }
 
-// Resizer is a Servable that can follow a change of its model's instance groups while it serves. Resize returns at once
-// and calls nobody back.
-type Resizer interface {
-	Resize(m *edgewise.Model)
-}
-
 // Want tells what is stored about a model now, and which versions are to be tried: loaded beside the aspired ones,
 // without answering requests that do not name them. Versions that failed to load are loaded again. A version that is
-// ready and differs from what is stored under its number now follows in place, if it is a Resizer, or is replaced: see
-// Config.Replaces. It returns at once; see Settle.
+// ready and differs from what is stored under its number now is resized, or is replaced: see Config.Replaces. It returns at once; see Settle.
 func (m *Manager) Want(r *edgewise.Record, trial ...int64) { m.want(r, 0, trial) }
 
 // Replace is Want with one version on trial that is to take the place of the one that serves. When there is too little
@@ -184,14 +177,14 @@ func (m *Manager) snapshot(name string, mod *model) snapshot {
 // load makes one version ready or says why not. An ensemble's parts are loaded first, and kept until it is unloaded.
 func (m *Manager) load(name string, s *slot) {
 	start := time.Now()
-	servable, err := edgewise.Servable(nil), m.holdParts(s.version)
+	loaded, err := (*Loaded)(nil), m.holdParts(s.version)
 	if err == nil {
-		servable, err = m.loadInTurn(s)
+		loaded, err = m.loadInTurn(s)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s.replaces != nil {
-		m.renewed(name, s, servable, err)
+		m.renewed(name, s, loaded, err)
 		return
 	}
 	if err != nil {
@@ -204,7 +197,7 @@ func (m *Manager) load(name string, s *slot) {
 		m.config.Logger.Error("version failed to load", "model", name, "version", s.version.ID.Version, "kind", s.kind.String(), "reason", s.reason)
 	} else {
 		s.to(edgewise.StateReady, time.Now())
-		s.handle = newHandle(s.version.ID, servable)
+		s.handle = newHandle(s.version.ID, loaded)
 		m.watch(name, s, s.handle)
 		m.config.Logger.Info("version ready", "model", name, "version", s.version.ID.Version, "took", time.Since(start).Round(time.Millisecond).String())
 	}
@@ -212,7 +205,7 @@ func (m *Manager) load(name string, s *slot) {
 }
 
 // loadInTurn loads when fewer versions than allowed are loading, within the time for one load.
-func (m *Manager) loadInTurn(s *slot) (edgewise.Servable, error) {
+func (m *Manager) loadInTurn(s *slot) (*Loaded, error) {
 	m.loads <- struct{}{}
 	defer func() { <-m.loads }()
 	ctx, cancel := m.ctx, context.CancelFunc(func() {})
@@ -224,7 +217,7 @@ func (m *Manager) loadInTurn(s *slot) (edgewise.Servable, error) {
 }
 
 // loadSafely keeps a panic while loading, which is our own bug, from ending the process.
-func (m *Manager) loadSafely(ctx context.Context, s *slot) (loaded edgewise.Servable, err error) {
+func (m *Manager) loadSafely(ctx context.Context, s *slot) (loaded *Loaded, err error) {
 	v := s.version
 	defer func() {
 		if cause := recover(); cause != nil {

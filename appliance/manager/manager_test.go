@@ -53,7 +53,7 @@ type fakeLoader struct {
 	most   int
 }
 
-func (f *fakeLoader) load(ctx context.Context, v *edgewise.Version) (edgewise.Servable, error) {
+func (f *fakeLoader) load(ctx context.Context, v *edgewise.Version) (*Loaded, error) {
 	f.mu.Lock()
 	f.loads = append(f.loads, v.ID.Version)
 	f.now++
@@ -71,7 +71,7 @@ func (f *fakeLoader) load(ctx context.Context, v *edgewise.Version) (edgewise.Se
 	if err != nil {
 		return nil, err
 	}
-	return &fakeServable{t: f.t, id: v.ID, delay: 10 * time.Millisecond}, nil
+	return &Loaded{Servable: &fakeServable{t: f.t, id: v.ID, delay: 10 * time.Millisecond}}, nil
 }
 
 func start(t *testing.T, c Config) (*Manager, *fakeLoader) {
@@ -322,7 +322,7 @@ func TestCloseDrainsAndNamesWhatIsStuck(t *testing.T) {
 }
 
 func TestPanicWhileLoadingIsAFailure(t *testing.T) {
-	m := New(Config{Load: func(context.Context, *edgewise.Version) (edgewise.Servable, error) { panic("ouch") }, Logger: slog.New(slog.DiscardHandler)})
+	m := New(Config{Load: func(context.Context, *edgewise.Version) (*Loaded, error) { panic("ouch") }, Logger: slog.New(slog.DiscardHandler)})
 	m.Want(live(1, 1))
 	want := "load failed for model 'm': version 1 is at UNAVAILABLE state: loading \"m\" version 1 panicked: ouch;"
 	if err := m.Settle(t.Context(), "m"); err == nil || err.Error() != want {

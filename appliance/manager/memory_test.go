@@ -120,7 +120,7 @@ func TestRequestsAreServedWhileALoadBlocks(t *testing.T) {
 		m.Want(live(2, 1))
 		settled(t, m)
 		stuck := make(chan struct{})
-		m.config.Load = func(ctx context.Context, v *edgewise.Version) (edgewise.Servable, error) {
+		m.config.Load = func(ctx context.Context, v *edgewise.Version) (*Loaded, error) {
 			<-stuck
 			return loader.load(ctx, v)
 		}
@@ -154,10 +154,10 @@ func TestInstanceGroupsChangeInPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, loads := &resizer{fakeServable: fakeServable{t: t, id: edgewise.ModelID{Name: "m", Version: 1}}}, 0
 		m, _ := start(t, Config{})
-		m.config.Load = func(context.Context, *edgewise.Version) (edgewise.Servable, error) {
+		m.config.Load = func(context.Context, *edgewise.Version) (*Loaded, error) {
 			loads++
 			time.Sleep(time.Second)
-			return r, nil
+			return &Loaded{Servable: r, Resize: r.Resize}, nil
 		}
 		with := func(count int32) *edgewise.Record {
 			record := live(1, 1)

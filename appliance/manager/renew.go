@@ -29,7 +29,7 @@ func (m *Manager) renew(name string, mod *model) {
 
 // renewed puts a replacement that has been loaded into its place, or leaves the old version there when it could not be.
 // m.mu is held.
-func (m *Manager) renewed(name string, s *slot, servable edgewise.Servable, err error) {
+func (m *Manager) renewed(name string, s *slot, loaded *Loaded, err error) {
 	mod, old, number := m.models[name], s.replaces, s.version.ID.Version
 	delete(mod.beside, s)
 	old.next, s.replaces = nil, nil
@@ -44,7 +44,7 @@ func (m *Manager) renewed(name string, s *slot, servable edgewise.Servable, err 
 		return
 	}
 	s.to(edgewise.StateReady, time.Now())
-	s.handle = newHandle(s.version.ID, servable)
+	s.handle = newHandle(s.version.ID, loaded)
 	leaver := old
 	if mod.slots[number] == old && old.state != edgewise.StateUnloading {
 		mod.slots[number] = s

@@ -41,7 +41,7 @@ func (m *Manager) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.R
 		}
 	}
 	defer h.release()
-	resp, err := h.servable.Infer(ctx, req)
+	resp, err := h.loaded.Infer(ctx, req)
 	if err != nil {
 		return nil, edgewise.About(h.id, err)
 	}
@@ -61,11 +61,6 @@ func (m *Manager) Resolve(id edgewise.ModelID) (resolved edgewise.ModelID, ok bo
 	return id, true
 }
 
-// Lender is a servable that lends memory for inputs of requests to come; see edgewise.Lender.
-type Lender interface {
-	Lend(n int) (data []byte, free func())
-}
-
 // Lend lends n bytes for inputs of a request that is to go to id; nil when there are none to lend. The request may go elsewhere all the same.
 func (m *Manager) Lend(id edgewise.ModelID, n int) (data []byte, free func()) {
 	h, err := m.acquire(id)
@@ -73,10 +68,10 @@ func (m *Manager) Lend(id edgewise.ModelID, n int) (data []byte, free func()) {
 		return nil, nil
 	}
 	defer h.release()
-	if lender, ok := h.servable.(Lender); ok {
-		return lender.Lend(n)
+	if h.loaded.Borrow == nil {
+		return nil, nil
 	}
-	return nil, nil
+	return h.loaded.Borrow(n)
 }
 
 // acquire returns a handle in use; the caller releases it. A handle that was retired since the table was read means
@@ -154,7 +149,7 @@ func (m *Manager) Statistics(id edgewise.ModelID) (edgewise.Statistics, error) {
 		return edgewise.Statistics{}, err
 	}
 	defer h.release()
-	return h.servable.Statistics(), nil
+	return h.loaded.Statistics(), nil
 }
 
 // Statuses returns where every version stands that was asked for, by name and number.

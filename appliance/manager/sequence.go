@@ -10,8 +10,7 @@ import (
 
 // drains tells whether a version that is to be unloaded goes on with its sequences. m.mu is held.
 func (m *Manager) drains(s *slot) bool {
-	_, ok := s.handle.servable.(edgewise.Sequencer)
-	return ok && m.config.SequenceDrain > 0 && !m.closed
+	return s.handle.loaded.Sequences != nil && m.config.SequenceDrain > 0 && !m.closed
 }
 
 // stepAside makes room for versions that are wanted again while they end their sequences: they are loaded anew beside
@@ -43,7 +42,7 @@ func (m *Manager) drain(s *slot) {
 	}
 	ctx, cancel := context.WithTimeout(m.ctx, m.config.SequenceDrain)
 	defer cancel()
-	if err := s.handle.servable.(edgewise.Sequencer).Drain(ctx); err != nil {
+	if err := s.handle.loaded.Sequences.Drain(ctx); err != nil {
 		m.config.Logger.Warn("version is unloaded with sequences in progress", "version", s.version.ID.String(), "waited", m.config.SequenceDrain.String())
 	}
 	m.mu.Lock()
@@ -74,11 +73,7 @@ func (m *Manager) continuing(req *edgewise.Request) *handle {
 }
 
 func holds(h *handle, s edgewise.Sequence) bool {
-	if h == nil {
-		return false
-	}
-	q, ok := h.servable.(edgewise.Sequencer)
-	return ok && q.Holds(s)
+	return h != nil && h.loaded.Sequences != nil && h.loaded.Sequences.Holds(s)
 }
 
 // DrainSequences makes every loaded version refuse new sequences and waits for those in progress to end. Error: ctx's,
@@ -91,14 +86,14 @@ func (m *Manager) DrainSequences(ctx context.Context) error {
 			if t.handle == nil || !t.handle.acquire() {
 				continue
 			}
-			q, ok := t.handle.servable.(edgewise.Sequencer)
-			if !ok {
+			sequences := t.handle.loaded.Sequences
+			if sequences == nil {
 				t.handle.release()
 				continue
 			}
 			work.Go(func() {
 				defer t.handle.release()
-				if q.Drain(ctx) != nil {
+				if sequences.Drain(ctx) != nil {
 					left.Store(true)
 				}
 			})

@@ -64,11 +64,12 @@ func (f *fakeSequencer) Drain(ctx context.Context) error {
 func startSequencers(t *testing.T, drain time.Duration) *Manager {
 	m, loader := start(t, Config{SequenceDrain: drain})
 	load := loader.load
-	m.config.Load = func(ctx context.Context, v *edgewise.Version) (edgewise.Servable, error) {
+	m.config.Load = func(ctx context.Context, v *edgewise.Version) (*Loaded, error) {
 		if _, err := load(ctx, v); err != nil {
 			return nil, err
 		}
-		return &fakeSequencer{fakeServable: fakeServable{t: t, id: v.ID}, held: map[uint64]bool{}}, nil
+		f := &fakeSequencer{fakeServable: fakeServable{t: t, id: v.ID}, held: map[uint64]bool{}}
+		return &Loaded{Servable: f, Sequences: f}, nil
 	}
 	return m
 }

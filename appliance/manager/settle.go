@@ -104,11 +104,10 @@ func (m *Manager) Present(id edgewise.ModelID) error {
 		return nil // it is not ready, which others tell
 	}
 	defer h.release()
-	isolated, ok := h.servable.(edgewise.Isolated)
-	if !ok {
+	if h.loaded.Isolated == nil {
 		return nil
 	}
-	if p, apart := isolated.Process(); apart && p.PID == 0 {
+	if p, apart := h.loaded.Isolated.Process(); apart && p.PID == 0 {
 		return edgewise.Errorf("manager.Present", edgewise.Unavailable, "model %v is not ready: %s", id, p.Reason)
 	}
 	return nil

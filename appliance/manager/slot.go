@@ -55,8 +55,8 @@ func (s *slot) to(state edgewise.State, now time.Time) {
 // follow takes over what is stored about a ready version now.
 func (s *slot) follow(v *edgewise.Version) {
 	s.version = v
-	if r, ok := s.handle.servable.(Resizer); ok {
-		r.Resize(v.Model)
+	if resize := s.handle.loaded.Resize; resize != nil {
+		resize(v.Model)
 	}
 }
 
@@ -69,16 +69,16 @@ func (s *slot) failure() error {
 		"load failed for model '%s': version %d is at UNAVAILABLE state: %s;", s.version.ID.Name, s.version.ID.Version, s.reason)}
 }
 
-// handle counts the users of a servable, so that it is closed after the last one.
+// handle counts the users of a loaded version, so that it is closed after the last one.
 type handle struct {
-	id       edgewise.ModelID
-	servable edgewise.Servable
-	users    atomic.Int64 // the owner counts as one; 0: retired and unused
-	idle     chan struct{}
+	id     edgewise.ModelID
+	loaded *Loaded
+	users  atomic.Int64 // the owner counts as one; 0: retired and unused
+	idle   chan struct{}
 }
 
-func newHandle(id edgewise.ModelID, s edgewise.Servable) *handle {
-	h := &handle{id: id, servable: s, idle: make(chan struct{})}
+func newHandle(id edgewise.ModelID, l *Loaded) *handle {
+	h := &handle{id: id, loaded: l, idle: make(chan struct{})}
 	h.users.Store(1)
 	return h
 }
@@ -102,9 +102,9 @@ func (h *handle) release() {
 	}
 }
 
-// retire gives up the owner's use, waits for the other users and closes the servable. It is called once.
+// retire gives up the owner's use, waits for the other users and closes the version. It is called once.
 func (h *handle) retire() error {
 	h.release()
 	<-h.idle
-	return h.servable.Close()
+	return h.loaded.Close()
 }

@@ -24,6 +24,7 @@ type Config struct {
 	Proof    *Proof   // of whether requests may run together; nil: the configuration says that they may
 	MaxQueue int      // requests that wait; one more is refused as Busy. A model's own max_queue_size goes first
 	Hold     Hold     // for tests; zero: nothing is held back
+	Shared   bool     // another Scheduler of the same instance owns it, and closes it after this one
 	Logger   *slog.Logger
 }
 
@@ -48,6 +49,7 @@ type Scheduler struct {
 	width   width
 	claim   *Claim
 	hold    int            // requests for which the queue waits once the version is warm
+	shared  bool           // another Scheduler closes the instance
 	guest   bool           // runs may ask other models
 	lanes   sync.WaitGroup // running lanes
 	lent    sync.WaitGroup // results whose memory belongs to the instance
@@ -58,14 +60,14 @@ var (
 	_ edgewise.Isolated = (*Scheduler)(nil)
 )
 
-// New starts the lanes of v on an instance, which the Scheduler owns from then on.
+// New starts the lanes of v on an instance, which the Scheduler owns from then on, unless it is Shared.
 func New(v *edgewise.Version, instance edgewise.Instance, c Config) *Scheduler {
 	policies := policiesOf(v.Model)
 	s := &Scheduler{
 		version: v, instance: instance, checker: newChecker(v.Model), padding: c.Padding, ragged: newRagged(v.Model), policies: policies,
 		queue: newQueue(v.Model, policies, c.MaxQueue), jobs: newJobs(), measured: newMeter(), logger: c.Logger,
 		account: c.Cores.open(c.Threads), claim: c.Claim, proof: c.Proof,
-		hold: c.Hold.Queued,
+		hold: c.Hold.Queued, shared: c.Shared,
 	}
 	s.judge()
 	if s.account != nil {
@@ -232,11 +234,14 @@ func (s *Scheduler) Ended() <-chan struct{} {
 }
 
 // Close refuses new requests, runs those that are queued, waits until every response has been released and closes the
-// instance.
+// instance, unless it is Shared.
 func (s *Scheduler) Close() error {
 	s.queue.close()
 	s.lanes.Wait()
 	s.lent.Wait()
 	s.claim.Close()
+	if s.shared {
+		return nil
+	}
 	return s.instance.Close()
 }

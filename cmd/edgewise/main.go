@@ -7,18 +7,18 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/edgewise-ai/edgewise/appliance"
+	"github.com/edgewise-ai/edgewise/appliance/serving"
 	"github.com/edgewise-ai/edgewise/wasm"
 )
 
 func main() {
 	switch { // the box has started itself; no commands for people
-	case len(os.Args) == 2 && os.Args[1] == appliance.ChildVerb:
-		os.Exit(appliance.RunChild())
+	case len(os.Args) == 2 && os.Args[1] == serving.ChildVerb:
+		os.Exit(serving.RunChild())
 	case len(os.Args) == 2 && os.Args[1] == wasm.CompilerVerb:
 		os.Exit(wasm.RunCompiler())
-	case len(os.Args) == 3 && os.Args[1] == appliance.CheckVerb:
-		os.Exit(appliance.CheckRuntime(os.Args[2], os.Stdout))
+	case len(os.Args) == 3 && os.Args[1] == serving.CheckVerb:
+		os.Exit(serving.CheckRuntime(os.Args[2], os.Stdout))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

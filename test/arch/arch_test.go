@@ -86,6 +86,7 @@ var partsForPeople = []string{
 
 var services = []string{
 	"appliance/safestart",
+	"appliance/serving",
 	"appliance/updates",
 }
 
@@ -119,7 +120,7 @@ var layers = []layer{
 		[]string{"wasm", "sdk", "appliance/modelconfig", "api/kserve", "cmd/edgewise/tensorfile"},
 		"the workshop runs steps as the box does, without the box",
 	},
-	{[]string{"cmd/..."}, []string{"appliance", "appliance/config", "appliance/update/...", "wasm/...", "gpu", "api/...", "sdk/go", "cmd/..."}, "the program turns the key and talks to the box as any client does"},
+	{[]string{"cmd/..."}, []string{"appliance", "appliance/config", "appliance/serving", "appliance/update/...", "wasm/...", "gpu", "api/...", "sdk/go", "cmd/..."}, "the program turns the key and talks to the box as any client does"},
 	{[]string{"test/...", "configs/..."}, []string{"..."}, "tests may look everywhere"},
 }
 

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/appliance"
 	"github.com/edgewise-ai/edgewise/appliance/runner"
+	"github.com/edgewise-ai/edgewise/appliance/serving"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
 	"github.com/edgewise-ai/edgewise/test/isolation/faulty"
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
@@ -33,11 +33,11 @@ func TestMain(m *testing.M) {
 			return backend(library), err
 		}))
 	}
-	if len(os.Args) == 2 && os.Args[1] == appliance.ChildVerb {
+	if len(os.Args) == 2 && os.Args[1] == serving.ChildVerb {
 		os.Exit(runner.Serve(faulty.New))
 	}
-	if len(os.Args) == 3 && os.Args[1] == appliance.CheckVerb {
-		os.Exit(appliance.CheckRuntime(os.Args[2], os.Stdout))
+	if len(os.Args) == 3 && os.Args[1] == serving.CheckVerb {
+		os.Exit(serving.CheckRuntime(os.Args[2], os.Stdout))
 	}
 	os.Exit(m.Run())
 }

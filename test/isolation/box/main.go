@@ -15,18 +15,19 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/runner"
+	"github.com/edgewise-ai/edgewise/appliance/serving"
 	"github.com/edgewise-ai/edgewise/test/isolation/faulty"
 	"github.com/edgewise-ai/edgewise/wasm"
 )
 
 func main() {
 	switch {
-	case len(os.Args) == 2 && os.Args[1] == appliance.ChildVerb:
+	case len(os.Args) == 2 && os.Args[1] == serving.ChildVerb:
 		os.Exit(runner.Serve(faulty.New))
 	case len(os.Args) == 2 && os.Args[1] == wasm.CompilerVerb:
 		os.Exit(wasm.RunCompiler())
-	case len(os.Args) == 3 && os.Args[1] == appliance.CheckVerb:
-		os.Exit(appliance.CheckRuntime(os.Args[2], os.Stdout))
+	case len(os.Args) == 3 && os.Args[1] == serving.CheckVerb:
+		os.Exit(serving.CheckRuntime(os.Args[2], os.Stdout))
 	case len(os.Args) != 3:
 		fmt.Fprintln(os.Stderr, "usage: box DATA_FOLDER LIBRARY")
 		os.Exit(2)

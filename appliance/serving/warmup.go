@@ -1,4 +1,4 @@
-package appliance
+package serving
 
 import (
 	"fmt"
@@ -24,7 +24,7 @@ func warmupRequests(m *edgewise.Model, dir string) ([]*edgewise.Request, error) 
 		for name, in := range w.Inputs {
 			t, err := warmupTensor(name, in, m.MaxBatchSize > 0, int64(w.BatchSize), dir)
 			if err != nil {
-				return nil, edgewise.Errorf("appliance.warmup", edgewise.Invalid, "model %q: warm-up %q: input %q: %w", m.Name, w.Name, name, err)
+				return nil, edgewise.Errorf("serving.warmup", edgewise.Invalid, "model %q: warm-up %q: input %q: %w", m.Name, w.Name, name, err)
 			}
 			req.Inputs = append(req.Inputs, t)
 		}

@@ -1,4 +1,4 @@
-package appliance
+package serving
 
 import (
 	"fmt"
@@ -57,9 +57,9 @@ type share struct {
 	evict  func() (ok bool) // gives the memory up and its share back; nil: it does not
 }
 
-func newGPUMemory(usable gpus, logger *slog.Logger) *gpuMemory {
+func newGPUMemory(devices Devices, logger *slog.Logger) *gpuMemory {
 	find := func(on edgewise.Device) edgewise.DeviceInfo {
-		list, _ := usable()
+		list, _ := devices.Usable()
 		for _, d := range list {
 			if d.Device == on {
 				return d
@@ -84,7 +84,7 @@ const keptFree = 512 << 20
 func (g *gpuMemory) take(s *share) error {
 	budget := g.budget(s.device)
 	if s.bytes > budget {
-		return edgewise.Errorf("appliance.take", edgewise.Exhausted, "model %v: it takes %d bytes of %v, which has %d for all models; its parameter %q says what it really takes", s.id, s.bytes, s.device, budget, gpuMemoryParameter)
+		return edgewise.Errorf("serving.take", edgewise.Exhausted, "model %v: it takes %d bytes of %v, which has %d for all models; its parameter %q says what it really takes", s.id, s.bytes, s.device, budget, gpuMemoryParameter)
 	}
 	tried := map[*share]bool{}
 	for {
@@ -94,9 +94,9 @@ func (g *gpuMemory) take(s *share) error {
 			return nil
 		case victim == nil && !g.fitsNow(s):
 			left, _ := g.left(s.device)
-			return edgewise.Errorf("appliance.take", edgewise.Exhausted, "model %v: it takes %d bytes of %v, which shares the machine's memory, and %d are left of that", s.id, s.bytes, s.device, max(left, 0))
+			return edgewise.Errorf("serving.take", edgewise.Exhausted, "model %v: it takes %d bytes of %v, which shares the machine's memory, and %d are left of that", s.id, s.bytes, s.device, max(left, 0))
 		case victim == nil:
-			return edgewise.Errorf("appliance.take", edgewise.Exhausted, "model %v: it takes %d bytes of %v, whose %d are taken by %s", s.id, s.bytes, s.device, budget, g.holders(s.device))
+			return edgewise.Errorf("serving.take", edgewise.Exhausted, "model %v: it takes %d bytes of %v, whose %d are taken by %s", s.id, s.bytes, s.device, budget, g.holders(s.device))
 		}
 		tried[victim] = true
 		if victim.evict() {

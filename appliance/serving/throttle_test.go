@@ -1,4 +1,4 @@
-package appliance
+package serving
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/manager"
 )
 
 // answering is a Servable that answers everything.
@@ -15,12 +16,24 @@ func (answering) Infer(context.Context, *edgewise.Request) (*edgewise.Response, 
 	return &edgewise.Response{}, nil
 }
 
+// slowedGPU is a GPU that is throttled for a reason, which may be none.
+type slowedGPU struct{ reason *string }
+
+func (slowedGPU) Usable() ([]edgewise.DeviceInfo, error) { return []edgewise.DeviceInfo{{}}, nil }
+
+func (g slowedGPU) Slowed(edgewise.Device) string { return *g.reason }
+
 func TestTheLowestPriorityStandsBackWhileAGPUIsThrottled(t *testing.T) {
 	reason := ""
-	l := &library{config: libraryConfig{Slowed: func(edgewise.Device) string { return reason }}}
+	l := New(Config{Devices: slowedGPU{&reason}})
+	throttle := func(v *edgewise.Version, devices []edgewise.Device) edgewise.Servable {
+		loaded := &manager.Loaded{Servable: answering{}}
+		l.withThrottle(loaded, v, devices)
+		return loaded.Servable
+	}
 	v := &edgewise.Version{Model: &edgewise.Model{DynamicBatching: &edgewise.DynamicBatching{PriorityLevels: 3, DefaultPriorityLevel: 2}}}
 	gpu := []edgewise.Device{{Kind: edgewise.GPU}}
-	s := l.withThrottle(answering{}, v, gpu)
+	s := throttle(v, gpu)
 	for _, test := range []struct {
 		reason   string
 		priority uint64
@@ -33,12 +46,12 @@ func TestTheLowestPriorityStandsBackWhileAGPUIsThrottled(t *testing.T) {
 		}
 	}
 	v.Model.DynamicBatching.DefaultPriorityLevel = 3
-	if _, err := l.withThrottle(answering{}, v, gpu).Infer(t.Context(), &edgewise.Request{}); edgewise.KindOf(err) != edgewise.Busy {
+	if _, err := throttle(v, gpu).Infer(t.Context(), &edgewise.Request{}); edgewise.KindOf(err) != edgewise.Busy {
 		t.Errorf("the usual priority is the lowest: %v", err)
 	}
 	v.Model.DynamicBatching.PriorityLevels = 0
 	for _, devices := range [][]edgewise.Device{gpu, {{}}} {
-		if _, guarded := l.withThrottle(answering{}, v, devices).(*throttled); guarded {
+		if _, guarded := throttle(v, devices).(*throttled); guarded {
 			t.Error("a model without priorities, or on the CPU, is guarded")
 		}
 	}

@@ -1,4 +1,4 @@
-package appliance
+package serving
 
 import (
 	"context"
@@ -152,62 +152,29 @@ func (r *resident) Close() error {
 	return i.Close()
 }
 
-// sharing is an instance that stays on its GPU, with the share that it gives back when it is closed.
-type sharing struct {
-	edgewise.Instance
-	edgewise.Isolated
-	memory *gpuMemory
-	share  *share
-}
-
-// Close closes the instance and gives its share back.
-func (s *sharing) Close() error {
-	err := s.Instance.Close()
-	s.memory.give(s.share)
-	return err
-}
-
-// loadGPU loads a version on one GPU, when there is room for it there.
-func (l *library) loadGPU(ctx context.Context, b edgewise.Backend, v *edgewise.Version, dir string, on edgewise.Device) (edgewise.Instance, error) {
-	inspection, err := l.Inspect(ctx, v.ID)
+// loadGPU loads the version on one GPU, when there is room for it there. What it takes of the GPU's memory is returned when it
+// is closed.
+func (t *load) loadGPU(ctx context.Context, on edgewise.Device) (edgewise.Instance, error) {
+	v := t.version
+	inspection, err := t.inspection()
 	if err != nil {
 		return nil, err
 	}
 	s := &share{id: v.ID, device: on, bytes: gpuNeed(v.Model, inspection, on)}
-	load := func(ctx context.Context) (edgewise.Instance, error) { return b.Load(ctx, v, dir, on) }
+	load := func(ctx context.Context) (edgewise.Instance, error) { return t.backend.Load(ctx, v, t.dir, on) }
 	if v.Model.Parameters[residencyParameter].StringValue == residencyOnDemand {
-		return newResident(ctx, l.config.GPUMemory, s, load)
+		return newResident(ctx, t.memory, s, load)
 	}
-	if err := l.config.GPUMemory.take(s); err != nil {
+	if err := t.memory.take(s); err != nil {
 		return nil, err
 	}
+	t.onClose = append(t.onClose, func() { t.memory.give(s) })
 	i, err := load(ctx)
 	if err != nil {
-		l.config.GPUMemory.give(s)
 		return nil, err
 	}
-	return withShare(i, l.config.GPUMemory, s)
-}
-
-// withShare makes an instance give its share back, without hiding what else it can do.
-func withShare(i edgewise.Instance, memory *gpuMemory, s *share) (edgewise.Instance, error) {
-	isolated, ok := i.(edgewise.Isolated)
-	if !ok {
-		memory.give(s)
-		return nil, errors.Join(edgewise.Errorf("appliance.load", edgewise.Internal, "model %v: it is not in a process of its own", s.id), i.Close())
+	if _, isolated := i.(edgewise.Isolated); !isolated {
+		return nil, errors.Join(edgewise.Errorf("serving.Load", edgewise.Internal, "model %v: it is not in a process of its own", v.ID), i.Close())
 	}
-	held := &sharing{i, isolated, memory, s}
-	switch able := i.(type) {
-	case edgewise.Lender:
-		return struct {
-			*sharing
-			edgewise.Lender
-		}{held, able}, nil
-	case edgewise.Allocator:
-		return struct {
-			*sharing
-			edgewise.Allocator
-		}{held, able}, nil
-	}
-	return held, nil
+	return i, nil
 }

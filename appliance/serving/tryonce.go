@@ -1,4 +1,4 @@
-package appliance
+package serving
 
 import (
 	"context"
@@ -54,7 +54,7 @@ func tryOnce(ctx context.Context, m *edgewise.Model, s edgewise.Inferer) (unveri
 	}
 	reason := fmt.Sprintf("a run with ones failed: %v", err)
 	if ownFault(m, err) {
-		return reason, edgewise.Errorf("appliance.tryOnce", edgewise.Invalid, "model %q does not work: it computes nothing of its declared signature: %w", m.Name, err)
+		return reason, edgewise.Errorf("serving.tryOnce", edgewise.Invalid, "model %q does not work: it computes nothing of its declared signature: %w", m.Name, err)
 	}
 	return reason, nil
 }

@@ -1,12 +1,10 @@
-package appliance
+package serving
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
 	"github.com/edgewise-ai/edgewise/wasm"
@@ -21,27 +19,16 @@ type placement struct {
 	wide    int // threads of a run that has the box to itself; 0: as many as any other
 }
 
-// gpus tells which GPUs models can use; the error says why there is none.
-type gpus func() ([]edgewise.DeviceInfo, error)
-
-// list asks; who knows of no GPUs has none.
-func (g gpus) list() ([]edgewise.DeviceInfo, error) {
-	if g == nil {
-		return nil, errors.New("nobody has looked for one")
-	}
-	return g()
-}
-
 // devicesFor reads the instance groups of a model. Groups of KIND_GPU go to the GPUs that they name, or to all; those of KIND_AUTO too
 // when there is a usable one, and else to the CPU. Errors: Unavailable (a GPU is asked for and cannot be used; with the one
 // reason), Unsupported (it asks for both kinds of devices).
-func devicesFor(m *edgewise.Model, usable gpus) ([]edgewise.Device, error) {
-	const op = "appliance.devicesFor"
+func devicesFor(m *edgewise.Model, usable func() ([]edgewise.DeviceInfo, error)) ([]edgewise.Device, error) {
+	const op = "serving.devicesFor"
 	cpu := []edgewise.Device{{}}
 	if m.Platform != onnx.Platform || !slices.ContainsFunc(m.InstanceGroup, func(g edgewise.InstanceGroup) bool { return g.Kind != edgewise.KindCPU }) {
 		return cpu, nil
 	}
-	list, reason := usable.list()
+	list, reason := usable()
 	var devices []edgewise.Device
 	onCPU := false
 	for _, g := range m.InstanceGroup {
@@ -74,8 +61,8 @@ func devicesFor(m *edgewise.Model, usable gpus) ([]edgewise.Device, error) {
 }
 
 // placement decides where a version runs, and how many of its batches run at the same time. Runs on a GPU take no cores.
-func (l *library) placement(m *edgewise.Model) (placement, error) {
-	devices, err := devicesFor(m, l.config.GPUs)
+func (l *Loader) placement(m *edgewise.Model) (placement, error) {
+	devices, err := devicesFor(m, l.config.Devices.Usable)
 	if err != nil {
 		return placement{}, err
 	}
@@ -92,7 +79,7 @@ func (l *library) placement(m *edgewise.Model) (placement, error) {
 
 // lanes is how many batches of a model run at the same time on devices. Of a step it may be one more than there are cores: a run that
 // has become long has left its core, and the next request does not wait for it.
-func (l *library) lanes(m *edgewise.Model, devices []edgewise.Device) int {
+func (l *Loader) lanes(m *edgewise.Model, devices []edgewise.Device) int {
 	if m.Platform == wasm.Platform {
 		return min(m.Instances(), l.config.CoreCount+1)
 	}
@@ -106,32 +93,22 @@ func (l *library) lanes(m *edgewise.Model, devices []edgewise.Device) int {
 	return n
 }
 
-// loadOn loads a version on devices: one instance for each, behind one that spreads runs over them when there are several.
-func (l *library) loadOn(ctx context.Context, b edgewise.Backend, v *edgewise.Version, dir string, devices []edgewise.Device) (edgewise.Instance, error) {
-	switch {
-	case devices[0].Kind == edgewise.CPU:
-		return b.Load(ctx, v, dir, devices[0])
-	case len(devices) == 1:
-		return l.loadGPU(ctx, b, v, dir, devices[0])
+// instance loads the version on its devices: one instance for each, behind one that spreads runs over them when there are
+// several.
+func (t *load) instance(ctx context.Context) (edgewise.Instance, error) {
+	if t.place.devices[0].Kind == edgewise.CPU {
+		return t.backend.Load(ctx, t.version, t.dir, t.place.devices[0])
 	}
 	var list []edgewise.Instance
-	for _, d := range devices {
-		i, err := l.loadGPU(ctx, b, v, dir, d)
+	for _, d := range t.place.devices {
+		i, err := t.loadGPU(ctx, d)
 		if err != nil {
-			for _, loaded := range list {
-				err = errors.Join(err, loaded.Close())
-			}
-			return nil, err
+			return nil, closeAll(err, list, t.onClose)
 		}
 		list = append(list, i)
 	}
+	if len(list) == 1 {
+		return list[0], nil
+	}
 	return newSpread(list), nil
-}
-
-// defaults are the box's answers to what a model's author leaves open.
-func (l *library) defaults() modelconfig.Defaults {
-	d := l.config.Defaults
-	_, reason := l.config.GPUs.list()
-	d.GPU = reason == nil
-	return d
 }

@@ -1,4 +1,4 @@
-package appliance
+package serving
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
 )
@@ -44,16 +45,16 @@ var netModel = &edgewise.Model{
 }
 
 // twoQueues puts both queues in front of g.
-func twoQueues(t *testing.T, g *gallery) (*pictured, *pictureTakers) {
+func twoQueues(t *testing.T, g *gallery) (*pictured, *pictureInputs) {
 	t.Helper()
 	v := &edgewise.Version{ID: edgewise.ModelID{Name: "net", Version: 1}, Model: netModel}
 	as := *v
 	as.Model = pictureModel(netModel, "x")
 	c := sched.Config{Lanes: 1, MaxQueue: 8, Logger: slog.New(slog.DiscardHandler)}
-	takers := newPictureTakers()
-	p := &pictured{plain{sched.New(v, g, c)}, plain{sched.New(&as, lentInstance(g), c)}, v.ID, "x", takers}
-	takers.note(p)
-	return p, takers
+	loaded, inputs := &manager.Loaded{Servable: sched.New(v, g, c)}, newPictureInputs()
+	c.Shared = true
+	inputs.addTo(loaded, v.ID, "x", sched.New(&as, g, c))
+	return loaded.Servable.(*pictured), inputs
 }
 
 // tensorOf makes the tensor of pictures with these widths, of one line each.
@@ -67,8 +68,8 @@ func tensorOf(widths ...int) edgewise.Tensor {
 
 func TestPicturesGoToTheGPUAsBytes(t *testing.T) {
 	g := &gallery{}
-	p, takers := twoQueues(t, g)
-	if !takers.take(p.id, "x") || takers.take(p.id, "y") {
+	p, inputs := twoQueues(t, g)
+	if !inputs.accepts(p.id, "x") || inputs.accepts(p.id, "y") {
 		t.Error("it is not known to take pictures for x alone")
 	}
 	r, err := p.Infer(t.Context(), &edgewise.Request{Inputs: []edgewise.Tensor{tensorOf(3, 3)}})
@@ -86,14 +87,14 @@ func TestPicturesGoToTheGPUAsBytes(t *testing.T) {
 	if st := p.Statistics(); st.Pictures != 2 || st.InferenceCount != 2 || st.Success.Count != 1 || len(st.Batches) != 1 {
 		t.Errorf("%+v", st)
 	}
-	if err := p.Close(); err != nil || g.closed != 1 || takers.take(p.id, "x") {
+	if err := p.Close(); err != nil || g.closed != 1 || inputs.accepts(p.id, "x") {
 		t.Errorf("closed %d times: %v", g.closed, err)
 	}
 }
 
 func TestOtherRequestsGoAsTensors(t *testing.T) {
 	g := &gallery{}
-	p, takers := twoQueues(t, g)
+	p, inputs := twoQueues(t, g)
 	plain := tensorOf(2)
 	plain.Pictures = nil
 	for _, in := range []edgewise.Tensor{plain, tensorOf(1, 2)} {
@@ -109,7 +110,7 @@ func TestOtherRequestsGoAsTensors(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Release()
-	if takers.take(p.id, "x") {
+	if inputs.accepts(p.id, "x") {
 		t.Error("a GPU that has refused is asked again")
 	}
 	for i, in := range g.runs {
@@ -127,15 +128,15 @@ func TestOtherRequestsGoAsTensors(t *testing.T) {
 }
 
 func TestAVersionThatWasLoadedAnewGoesOnTakingPictures(t *testing.T) {
-	takers := newPictureTakers()
+	inputs := newPictureInputs()
 	id := edgewise.ModelID{Name: "net", Version: 1}
 	old, now := &pictured{id: id, input: "x"}, &pictured{id: id, input: "x"}
-	takers.note(old)
-	takers.note(now)
-	if takers.forget(old); !takers.take(id, "x") {
+	inputs.add(old)
+	inputs.add(now)
+	if inputs.remove(old); !inputs.accepts(id, "x") {
 		t.Error("the end of the old one ended the new one's")
 	}
-	if takers.forget(now); takers.take(id, "x") || (*pictureTakers)(nil).take(id, "x") {
+	if inputs.remove(now); inputs.accepts(id, "x") {
 		t.Error("it goes on for ever")
 	}
 }

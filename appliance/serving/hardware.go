@@ -1,4 +1,4 @@
-package appliance
+package serving
 
 import (
 	"context"
@@ -14,27 +14,32 @@ import (
 	"github.com/edgewise-ai/edgewise/gpu/jetson"
 )
 
-// devices is what models run on. GPUs are looked for once, by whoever asks first, in a process of their own.
-type devices struct {
+// Hardware is what models run on. GPUs are looked for once, by the first caller, in a process of their own. Its methods are safe
+// for concurrent use.
+type Hardware struct {
 	cores  int
 	every  time.Duration
 	nvml   string
 	logger *slog.Logger
-	found  func() checked
+	found  func() Report
 
 	mu    sync.Mutex
 	meter *gpu.Meter // nil before it watches, and when there is nothing to watch
 }
 
-func newDevices(c config.Config, logger *slog.Logger) *devices {
-	d := &devices{cores: runtime.NumCPU(), every: c.GPU.TelemetryEvery, nvml: c.GPU.Telemetry, logger: logger}
-	d.found = sync.OnceValue(func() checked { return d.look(c) })
+// NewHardware makes what looks for the hardware that c allows models to use. It does not look yet.
+func NewHardware(c config.Config, logger *slog.Logger) *Hardware {
+	d := &Hardware{cores: runtime.NumCPU(), every: c.GPU.TelemetryEvery, nvml: c.GPU.Telemetry, logger: logger}
+	d.found = sync.OnceValue(func() Report { return d.look(c) })
 	return d
 }
 
-// look looks for the runtime and for GPUs, and tells the log.
-func (d *devices) look(c config.Config) checked {
-	found, err := checkApart(context.Background(), c)
+// Find looks for the runtime and for GPUs, unless that has been done, and waits for it.
+func (d *Hardware) Find() { d.found() }
+
+// look looks for them and logs what it found.
+func (d *Hardware) look(c config.Config) Report {
+	found, err := Probe(context.Background(), c)
 	if err != nil {
 		found.Missing = err.Error()
 		found.GPU = &gpu.Report{Reason: "looking for GPUs failed: " + err.Error()}
@@ -48,7 +53,8 @@ func (d *devices) look(c config.Config) checked {
 		d.logger.Info("runtime found", "runtime", found.Runtime)
 	}
 	for _, device := range found.GPU.Devices {
-		d.logger.Info("GPU found", "device", device.Name, "description", device.Description, "capability", device.Capability, "used", device.Used, "budget", device.Budget, "reason", device.Reason)
+		d.logger.Info("GPU found", "device", device.Name, "description", device.Description, "capability", device.Capability,
+			"used", device.Used, "budget", device.Budget, "reason", device.Reason)
 	}
 	if found.GPU.Reason != "" {
 		d.logger.Info("no GPU is used", "reason", found.GPU.Reason)
@@ -56,8 +62,8 @@ func (d *devices) look(c config.Config) checked {
 	return found
 }
 
-// watch reads the telemetry of GPUs until ctx ends.
-func (d *devices) watch(ctx context.Context) {
+// Watch reads the telemetry of GPUs until ctx ends.
+func (d *Hardware) Watch(ctx context.Context) {
 	list := d.found().GPU.Devices
 	if len(list) == 0 {
 		return
@@ -77,7 +83,7 @@ func (d *devices) watch(ctx context.Context) {
 }
 
 // telemetry returns what was read last of a GPU; nil when it tells nothing.
-func (d *devices) telemetry(uuid string) *edgewise.Telemetry {
+func (d *Hardware) telemetry(uuid string) *edgewise.Telemetry {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.meter == nil {
@@ -86,8 +92,8 @@ func (d *devices) telemetry(uuid string) *edgewise.Telemetry {
 	return d.meter.Last(uuid)
 }
 
-// list returns all devices, the CPU first.
-func (d *devices) list() []edgewise.DeviceInfo {
+// List returns all devices, the CPU first.
+func (d *Hardware) List() []edgewise.DeviceInfo {
 	list := []edgewise.DeviceInfo{cpu(d.cores)}
 	for _, device := range d.found().GPU.Devices {
 		device.Device = edgewise.Device{Kind: edgewise.GPU, Index: len(list) - 1} // it does not travel between processes
@@ -106,10 +112,10 @@ func cpu(cores int) edgewise.DeviceInfo {
 	return info
 }
 
-// usable returns the GPUs that models can run on. When there is none the error says why: the one reason.
-func (d *devices) usable() ([]edgewise.DeviceInfo, error) {
+// Usable returns the GPUs that models can run on. When there is none the error says why.
+func (d *Hardware) Usable() ([]edgewise.DeviceInfo, error) {
 	var usable []edgewise.DeviceInfo
-	for _, device := range d.list() {
+	for _, device := range d.List() {
 		if device.Used && device.Device.Kind == edgewise.GPU {
 			usable = append(usable, device)
 		}
@@ -118,4 +124,14 @@ func (d *devices) usable() ([]edgewise.DeviceInfo, error) {
 		return nil, errors.New(d.found().GPU.Reason)
 	}
 	return usable, nil
+}
+
+// Slowed returns why a GPU is throttled; empty when it is not, or does not tell.
+func (d *Hardware) Slowed(on edgewise.Device) string {
+	for _, info := range d.List() {
+		if info.Device == on {
+			return info.Telemetry.Throttled()
+		}
+	}
+	return ""
 }

@@ -1,4 +1,4 @@
-package appliance
+package serving
 
 import (
 	"context"
@@ -17,35 +17,39 @@ import (
 )
 
 // isolationParameter is the model parameter that says where a model runs, as engine.isolation does for the box; beside
-// that, groupWish and a name put it into a process that it shares with the others of that name.
+// that, groupPrefix and a name put it into a process that it shares with the others of that name.
 const (
 	isolationParameter = "isolation"
-	groupWish          = "group:"
+	groupPrefix        = "group:"
 )
 
-// isolation is a backend that loads each version where the box's configuration and the model's own wish put it: into
-// this process, or into one of its own.
+// isolation is a backend that loads each version where the configuration and the model's own parameter put it: into this process,
+// or into one of its own.
 type isolation struct {
 	edgewise.Backend // in this process
 	outside          edgewise.Backend
 	policy           string // engine.isolation
 }
 
-func newIsolation(b edgewise.Backend, c config.Config, d *devices, logger *slog.Logger) *isolation {
+// Isolate returns a backend that loads the versions of ONNX models where the configuration and their own parameter put them: with
+// b in this process, or in one of their own, which has as many of the cores as b has.
+func Isolate(b *onnx.Backend, c config.Config, cores int, d *Hardware, logger *slog.Logger) edgewise.Backend {
 	return &isolation{
 		Backend: b, policy: c.Engine.Isolation,
 		outside: runner.New(runner.Config{
-			Backend: b, Arguments: []string{ChildVerb}, Options: childOptions{Library: c.ONNX.Library, Cores: cores(c), GPU: gpuOptions(c)}, ReadPaths: ort.Candidates(c.ONNX.Library),
+			Backend: b, Arguments: []string{ChildVerb}, ReadPaths: ort.Candidates(c.ONNX.Library),
+			Options:     childOptions{Library: c.ONNX.Library, Cores: cores, GPU: GPUOptions(c)},
 			Group:       groupOf,
 			Device:      func() runner.Access { return access(d.found().GPU, gpuEnvironment(c)) },
-			LoadTimeout: c.Engine.LoadTimeout, LoadTime: c.Engine.LoadCPUTime, AddressSpace: uint64(c.Engine.MaxAddressSpace), Logger: logger.With("part", "runner"),
+			LoadTimeout: c.Engine.LoadTimeout, LoadTime: c.Engine.LoadCPUTime,
+			AddressSpace: uint64(c.Engine.MaxAddressSpace), Logger: logger.With("part", "runner"),
 		}),
 	}
 }
 
 // groupOf is the name of the group whose process v asks to share; empty when it asks for none.
 func groupOf(v *edgewise.Version) string {
-	name, shares := strings.CutPrefix(v.Model.Parameters[isolationParameter].StringValue, groupWish)
+	name, shares := strings.CutPrefix(v.Model.Parameters[isolationParameter].StringValue, groupPrefix)
 	if !shares {
 		return ""
 	}
@@ -67,7 +71,7 @@ func (i *isolation) Inspect(ctx context.Context, dir string, m *edgewise.Model) 
 	}
 	ins.Settle(m, described)
 	if len(ins.Outputs) == 0 {
-		return nil, edgewise.Errorf("appliance.inspect", edgewise.Unsupported, "model %q: none of its outputs can be served: %s", m.Name, ins.Omitted[0].Reason)
+		return nil, edgewise.Errorf("serving.inspect", edgewise.Unsupported, "model %q: none of its outputs can be served: %s", m.Name, ins.Omitted[0].Reason)
 	}
 	return ins, nil
 }
@@ -99,8 +103,8 @@ func (i *isolation) Load(ctx context.Context, v *edgewise.Version, dir string, o
 		return nil, err
 	}
 	if on.Kind == edgewise.GPU && groupOf(v) != "" {
-		return nil, edgewise.Errorf("appliance.load", edgewise.Unsupported, "model %v: parameter %q is %q, but a model on a GPU has a process of its own for each GPU",
-			v.ID, isolationParameter, groupWish+groupOf(v))
+		return nil, edgewise.Errorf("serving.load", edgewise.Unsupported, "model %v: parameter %q is %q, but a model on a GPU has a process of its own for each GPU",
+			v.ID, isolationParameter, groupPrefix+groupOf(v))
 	}
 	if own || on.Kind == edgewise.GPU { // what a fault on a GPU leaves behind ends with its process only
 		return i.outside.Load(ctx, v, dir, on)
@@ -111,15 +115,15 @@ func (i *isolation) Load(ctx context.Context, v *edgewise.Version, dir string, o
 
 // own tells whether v gets a process that is not the box's. A model may always ask for one that is its own.
 func (i *isolation) own(v *edgewise.Version) (bool, error) {
-	wish := v.Model.Parameters[isolationParameter].StringValue
+	asked := v.Model.Parameters[isolationParameter].StringValue
 	switch {
-	case wish == config.IsolationProcess:
+	case asked == config.IsolationProcess:
 		return true, nil
-	case (wish == config.IsolationNone || groupOf(v) != "") && i.policy == config.IsolationProcess:
-		return false, edgewise.Errorf("appliance.load", edgewise.Unsupported,
+	case (asked == config.IsolationNone || groupOf(v) != "") && i.policy == config.IsolationProcess:
+		return false, edgewise.Errorf("serving.load", edgewise.Unsupported,
 			"model %v: parameter %q is %q, but this box runs every model in a process of its own: set engine.isolation to %q to let models choose",
-			v.ID, isolationParameter, wish, config.IsolationModel)
-	case wish == config.IsolationNone:
+			v.ID, isolationParameter, asked, config.IsolationModel)
+	case asked == config.IsolationNone:
 		return false, nil
 	case groupOf(v) != "":
 		return true, nil
@@ -138,8 +142,8 @@ type childOptions struct {
 	GPU onnx.GPU `json:"gpu"`
 }
 
-// gpuOptions is what the backend takes of the configuration of GPUs.
-func gpuOptions(c config.Config) onnx.GPU {
+// GPUOptions is what the backend needs of the configuration of GPUs.
+func GPUOptions(c config.Config) onnx.GPU {
 	return onnx.GPU{Driver: c.GPU.Driver, Folders: c.GPU.Libraries}
 }
 
@@ -175,7 +179,7 @@ func RunChild() int {
 	return runner.Serve(func(options json.RawMessage) (edgewise.Backend, error) {
 		var o childOptions
 		if err := json.Unmarshal(options, &o); err != nil {
-			return nil, edgewise.Errorf("appliance.RunChild", edgewise.Internal, "options: %w", err)
+			return nil, edgewise.Errorf("serving.RunChild", edgewise.Internal, "options: %w", err)
 		}
 		return onnx.New(onnx.Config{Library: o.Library, Cores: o.Cores, GPU: o.GPU, Logger: logger}), nil
 	})

@@ -1,4 +1,4 @@
-package appliance
+package serving
 
 import (
 	"context"
@@ -9,80 +9,97 @@ import (
 	"sync"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
 )
 
-// pictureTakers are the versions that make their input of pictures themselves, on their GPU.
-type pictureTakers struct {
-	mu    sync.RWMutex
-	takes map[edgewise.ModelID]*pictured
+// pictureInputs are the loaded versions that make one of their inputs of pictures themselves, on their GPU.
+type pictureInputs struct {
+	mu       sync.RWMutex
+	versions map[edgewise.ModelID]*pictured
 }
 
-func newPictureTakers() *pictureTakers {
-	return &pictureTakers{takes: map[edgewise.ModelID]*pictured{}}
+func newPictureInputs() *pictureInputs {
+	return &pictureInputs{versions: map[edgewise.ModelID]*pictured{}}
 }
 
-// take tells whether a version takes pictures for an input.
-func (t *pictureTakers) take(id edgewise.ModelID, input string) bool {
-	if t == nil {
-		return false
-	}
+// accepts tells whether a version accepts pictures for an input.
+func (t *pictureInputs) accepts(id edgewise.ModelID, input string) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	p := t.takes[id]
+	p := t.versions[id]
 	return p != nil && p.input == input
 }
 
-func (t *pictureTakers) note(p *pictured) {
+func (t *pictureInputs) add(p *pictured) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.takes[p.id] = p
+	t.versions[p.id] = p
 }
 
-// forget ends that p takes pictures. Another one of the same version, which has been loaded since, goes on.
-func (t *pictureTakers) forget(p *pictured) {
+// remove ends that p accepts pictures. Another one of the same version, which has been loaded since, still does.
+func (t *pictureInputs) remove(p *pictured) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.takes[p.id] == p {
-		delete(t.takes, p.id)
+	if t.versions[p.id] == p {
+		delete(t.versions, p.id)
 	}
 }
 
-// pictured stands before a version on GPUs whose image input may come as pictures. Such requests have a queue of their own: they are batched
-// with each other, as bytes, and become tensors on the GPU.
+// pictured is a layer in front of a version on GPUs whose image input may come as pictures. Such requests have a queue of their own:
+// they are batched with each other, as bytes, and become tensors on the GPU.
 type pictured struct {
-	scheduler
-	pictures scheduler // over the same instance
+	edgewise.Servable
+	pictures edgewise.Servable // over the same instance
 	id       edgewise.ModelID
 	input    string
-	takers   *pictureTakers
+	inputs   *pictureInputs
 }
 
-// withPictures puts that queue beside a version's own where the version can take pictures, and returns s itself elsewhere.
-func (l *library) withPictures(ctx context.Context, s scheduler, v *edgewise.Version, instance edgewise.Instance, p placement) (scheduler, error) {
-	m := v.Model
-	if p.devices[0].Kind == edgewise.CPU || m.SequenceBatching != nil || wantsCache(m) || l.config.Limiter != nil || m.Parameters[sched.PaddingParameter].StringValue != "" || len(m.BatchInput)+len(m.BatchOutput) > 0 {
-		return s, nil
+// withPictures puts that layer in front of a version that can accept pictures.
+func (t *load) withPictures(loaded *manager.Loaded, instance edgewise.Instance) error {
+	if !t.mayAcceptPictures() {
+		return nil
 	}
-	inspection, err := l.inspectVersion(ctx, v)
+	inspection, err := t.inspection()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	input, ok := onnx.PictureInput(m, inspection)
+	input, ok := onnx.PictureInput(t.version.Model, inspection)
 	if !ok {
-		return s, nil
+		return nil
 	}
-	asBytes := *v
-	asBytes.Model = pictureModel(m, input)
-	queue := sched.New(&asBytes, lentInstance(instance), sched.Config{Lanes: p.lanes, Proof: proved(s), MaxQueue: l.config.MaxQueue, Logger: l.logger})
-	front := &pictured{s, plain{queue}, v.ID, input, l.config.Pictures}
-	l.config.Pictures.note(front)
-	return front, nil
+	asBytes := *t.version
+	asBytes.Model = pictureModel(t.version.Model, input)
+	queue := sched.New(&asBytes, instance, sched.Config{
+		Lanes: t.place.lanes, Proof: proved(loaded), MaxQueue: t.config.MaxQueue, Shared: true, Logger: t.config.Logger,
+	})
+	t.pictures.addTo(loaded, t.version.ID, input, queue)
+	l, devices, resize := t.Loader, t.place.devices, loaded.Resize
+	loaded.Resize = func(m *edgewise.Model) {
+		resize(m)
+		queue.Resize(l.lanes(m, devices))
+	}
+	return nil
+}
+
+// addTo puts the queue of a version's pictures beside its own.
+func (t *pictureInputs) addTo(loaded *manager.Loaded, id edgewise.ModelID, input string, queue edgewise.Servable) {
+	front := &pictured{loaded.Servable, queue, id, input, t}
+	loaded.Servable = front
+	t.add(front)
+}
+
+// mayAcceptPictures tells whether nothing in a version's configuration needs its requests as tensors.
+func (t *load) mayAcceptPictures() bool {
+	m := t.version.Model
+	return t.place.devices[0].Kind == edgewise.GPU && m.SequenceBatching == nil && !wantsCache(m) && t.config.Limiter == nil &&
+		m.Parameters[sched.PaddingParameter].StringValue == "" && len(m.BatchInput)+len(m.BatchOutput) == 0
 }
 
 // proved is what is known of the rows of a version that has been warmed up.
-func proved(s scheduler) *sched.Proof {
+func proved(s edgewise.Servable) *sched.Proof {
 	b := s.Statistics().Batching
 	if b.Independent {
 		return &sched.Proof{Declared: b.Reason}
@@ -100,32 +117,16 @@ func pictureModel(m *edgewise.Model, input string) *edgewise.Model {
 	return &as
 }
 
-// lentInstance is an instance that its user does not close.
-func lentInstance(i edgewise.Instance) edgewise.Instance {
-	lent := unclosed{i}
-	if allocator, ok := i.(edgewise.Allocator); ok {
-		return struct {
-			unclosed
-			edgewise.Allocator
-		}{lent, allocator}
-	}
-	return lent
-}
-
-type unclosed struct{ edgewise.Instance }
-
-func (unclosed) Close() error { return nil }
-
 // Infer answers. A request whose pictures cannot be sent as they are, or that the GPU does not take, is answered as one of tensors.
 func (p *pictured) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
 	asBytes, ok := p.request(req)
 	if !ok {
-		return p.scheduler.Infer(ctx, req)
+		return p.Servable.Infer(ctx, req)
 	}
 	response, err := p.pictures.Infer(ctx, asBytes)
 	if err != nil && edgewise.KindOf(err) == edgewise.Unsupported {
-		p.takers.forget(p)
-		return p.scheduler.Infer(ctx, req)
+		p.inputs.remove(p)
+		return p.Servable.Infer(ctx, req)
 	}
 	return response, err
 }
@@ -167,20 +168,14 @@ func (p *pictured) request(req *edgewise.Request) (*edgewise.Request, bool) {
 
 // Statistics adds up both queues.
 func (p *pictured) Statistics() edgewise.Statistics {
-	st, pictures := p.scheduler.Statistics(), p.pictures.Statistics()
+	st, pictures := p.Servable.Statistics(), p.pictures.Statistics()
 	st.Pictures = pictures.InferenceCount
 	st.Add(pictures)
 	return st
 }
 
-// Resize changes how many batches run at the same time.
-func (p *pictured) Resize(lanes int, m *edgewise.Model) {
-	p.scheduler.Resize(lanes, m)
-	p.pictures.Resize(lanes, m)
-}
-
 // Close closes both queues, that of the instance last.
 func (p *pictured) Close() error {
-	p.takers.forget(p)
-	return errors.Join(p.pictures.Close(), p.scheduler.Close())
+	p.inputs.remove(p)
+	return errors.Join(p.pictures.Close(), p.Servable.Close())
 }

@@ -1,4 +1,4 @@
-package appliance
+package serving
 
 import (
 	"context"
@@ -24,7 +24,7 @@ func TestDevicesOfAModel(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		groups []edgewise.InstanceGroup
-		usable gpus
+		usable func() ([]edgewise.DeviceInfo, error)
 		want   string
 	}{
 		{"CPU", []edgewise.InstanceGroup{group(edgewise.KindCPU)}, two, "[cpu]"},
@@ -128,8 +128,6 @@ func TestAnotherDeviceTakesOver(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func noGPUs() ([]edgewise.DeviceInfo, error) { return nil, errors.New("there is none in this test") }
 
 func TestOnlyCountsChangeWhileAModelIsServed(t *testing.T) {
 	with := func(groups ...edgewise.InstanceGroup) *edgewise.Model { return &edgewise.Model{InstanceGroup: groups} }

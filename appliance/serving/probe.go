@@ -1,4 +1,4 @@
-package appliance
+package serving
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
 )
 
-// CheckVerb is the program's first argument when it is to open ONNX Runtime and the driver of GPUs and say what it found; see
+// CheckVerb is the program's first argument when it is to open ONNX Runtime and the driver of GPUs and write what it found; see
 // CheckRuntime.
 const CheckVerb = "runtime-check"
 
@@ -29,14 +29,14 @@ const (
 	maxRuntimeReport = 1 << 20
 )
 
-// checkOptions travel to the process that looks.
+// checkOptions are handed to the process that looks.
 type checkOptions struct {
 	Library string     `json:"library"`
 	GPU     gpu.Config `json:"gpu"`
 }
 
-// checked is its answer.
-type checked struct {
+// Report is what that process found.
+type Report struct {
 	Runtime string      `json:"runtime,omitempty"` // what was loaded
 	Missing string      `json:"missing,omitempty"` // why nothing was
 	GPU     *gpu.Report `json:"gpu"`
@@ -58,8 +58,8 @@ func CheckRuntime(options string, out io.Writer) int {
 }
 
 // check looks in this process.
-func check(o checkOptions) checked {
-	var c checked
+func check(o checkOptions) Report {
+	var c Report
 	lib, err := onnx.New(onnx.Config{Library: o.Library, Logger: slog.New(slog.DiscardHandler)}).Library()
 	if err != nil {
 		c.Missing = err.Error()
@@ -70,22 +70,23 @@ func check(o checkOptions) checked {
 	return c
 }
 
-// checkApart looks in a process of its own, so that the libraries' memory, and their faults, stay out of this one.
-func checkApart(ctx context.Context, c config.Config) (checked, error) {
+// Probe looks for the runtime and for GPUs in a process of its own, so that the libraries' memory, and their faults, stay out of
+// this one. It takes at most 30 s. Errors: ctx's, and those of starting the process.
+func Probe(ctx context.Context, c config.Config) (Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, runtimeCheckTimeout)
 	defer cancel()
 	options, err := json.Marshal(checkOptions{Library: c.ONNX.Library, GPU: gpuConfig(c)})
 	if err != nil {
-		return checked{}, err
+		return Report{}, err
 	}
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", CheckVerb, string(options))
 	cmd.Env = append(cmd.Environ(), gpuEnvironment(c)...)
 	answer := &limited{left: maxRuntimeReport}
 	cmd.Stdout = answer
 	if err := cmd.Run(); err != nil {
-		return checked{}, errors.Join(ctx.Err(), err)
+		return Report{}, errors.Join(ctx.Err(), err)
 	}
-	var found checked
+	var found Report
 	return found, json.Unmarshal(answer.Bytes(), &found)
 }
 

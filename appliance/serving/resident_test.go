@@ -1,4 +1,4 @@
-package appliance
+package serving
 
 import (
 	"context"
@@ -21,10 +21,17 @@ type card struct {
 }
 
 func newCard(bytes int64) *card {
-	return &card{memory: newGPUMemory(func() ([]edgewise.DeviceInfo, error) {
-		return []edgewise.DeviceInfo{{Device: edgewise.Device{Kind: edgewise.GPU}, Budget: bytes}}, nil
-	}, slog.New(slog.DiscardHandler))}
+	return &card{memory: newGPUMemory(oneGPU(bytes), slog.New(slog.DiscardHandler))}
 }
+
+// oneGPU is a machine whose GPU has a number of bytes for models.
+type oneGPU int64
+
+func (g oneGPU) Usable() ([]edgewise.DeviceInfo, error) {
+	return []edgewise.DeviceInfo{{Device: edgewise.Device{Kind: edgewise.GPU}, Budget: int64(g)}}, nil
+}
+
+func (oneGPU) Slowed(edgewise.Device) string { return "" }
 
 func (c *card) share(name string, bytes int64) *share {
 	return &share{id: edgewise.ModelID{Name: name, Version: 1}, device: edgewise.Device{Kind: edgewise.GPU}, bytes: bytes}
