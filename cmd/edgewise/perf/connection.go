@@ -1,7 +1,6 @@
 package perf
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -34,7 +33,7 @@ type connection struct {
 	buffer     int // bytes
 	raw        net.Conn
 	release    func() bool // forgets the abort of raw
-	reader     *bufio.Reader
+	reader     *answerReader
 	reconnects uint64 // times that the server had closed a connection in use
 }
 
@@ -77,9 +76,9 @@ func (c *connection) connect(ctx context.Context) error {
 	c.raw = raw
 	c.release = context.AfterFunc(ctx, func() { _ = raw.SetDeadline(time.Now().Add(-pastDeadline)) })
 	if c.reader == nil {
-		c.reader = bufio.NewReaderSize(raw, c.buffer)
+		c.reader = newAnswerReader(c.buffer)
 	}
-	c.reader.Reset(raw)
+	c.reader.reset(raw)
 	return nil
 }
 
@@ -113,10 +112,10 @@ func (c *connection) exchange(ctx context.Context) (keep bool, err error) {
 	if writing != nil && !refusedEarly(writing) {
 		return false, writing
 	}
-	if _, err := c.reader.Peek(1); err != nil { // a server may refuse and close while the body is still on its way
+	if _, err := c.reader.buffer.Peek(1); err != nil { // a server may refuse and close while the body is still on its way
 		return false, stale(err)
 	}
-	a, err := readAnswer(c.reader)
+	a, err := c.reader.read()
 	if err != nil {
 		return false, err
 	}
