@@ -160,10 +160,6 @@ func (c *call) explain(err error) error {
 	}
 	var exit *sys.ExitError
 	if errors.As(err, &exit) {
-		if code := exit.ExitCode(); c.Err() != nil && (code == sys.ExitCodeContextCanceled || code == sys.ExitCodeDeadlineExceeded) {
-			c.stopped = true
-			return edgewise.Errorf("wasm.Run", edgewise.KindOf(c.Err()), "step: %s: interrupted: %w", c.export, c.Err())
-		}
 		return edgewise.Errorf("wasm.Run", edgewise.Guest, "step: %s: it called proc_exit(%d)", c.export, exit.ExitCode())
 	}
 	var bug runtime.Error

@@ -114,7 +114,7 @@ var errNotCompiled = errors.New("its machine code is not there")
 // read reads the machine code of p from a folder. The context has ended before: the runtime looks at it before it
 // compiles, not before it reads.
 func (p *program) read(ctx context.Context, folder string) error {
-	e, err := newRuntime(ctx, folder, p.module.MaxPages, p.config.Stopping)
+	e, err := newRuntime(ctx, folder, p.module.MaxPages)
 	if err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ const maxCompilerOutput = 16 << 10
 func (b *Backend) child(ctx context.Context, p *program, folder string) error {
 	c := &b.config
 	task, err := json.Marshal(compilerTask{
-		Folder: folder, Pages: p.module.MaxPages, Stopping: c.Stopping, Memory: uint64(c.CompileMemory), Seconds: uint64(c.CompileTimeout/time.Second)*2 + 2, Output: uint64(c.CompileMemory),
+		Folder: folder, Pages: p.module.MaxPages, Memory: uint64(c.CompileMemory), Seconds: uint64(c.CompileTimeout/time.Second)*2 + 2, Output: uint64(c.CompileMemory),
 	})
 	if err != nil {
 		return err

@@ -22,12 +22,11 @@ const CompilerVerb = "step-compiler"
 
 // compilerTask is what a compiler is told: a line of JSON on its standard input, which the module follows.
 type compilerTask struct {
-	Folder   string   `json:"folder"`   // where it writes the machine code
-	Pages    uint32   `json:"pages"`    // of a guest's memory, at most
-	Stopping Stopping `json:"stopping"` // of guests
-	Memory   uint64   `json:"memory"`   // bytes that it may use for compiling
-	Seconds  uint64   `json:"seconds"`  // of processor time that it may take
-	Output   uint64   `json:"output"`   // bytes of the largest file that it may write
+	Folder  string `json:"folder"`  // where it writes the machine code
+	Pages   uint32 `json:"pages"`   // of a guest's memory, at most
+	Memory  uint64 `json:"memory"`  // bytes that it may use for compiling
+	Seconds uint64 `json:"seconds"` // of processor time that it may take
+	Output  uint64 `json:"output"`  // bytes of the largest file that it may write
 }
 
 // compilerRefusal is what a compiler says of a module that it refuses: a document of JSON on its standard output.
@@ -62,7 +61,7 @@ func RunCompiler() int {
 	if err != nil {
 		return tell(err, compilerFailed)
 	}
-	runtime, err := newRuntime(context.Background(), task.Folder, task.Pages, task.Stopping)
+	runtime, err := newRuntime(context.Background(), task.Folder, task.Pages)
 	if err != nil {
 		return tell(err, compilerFailed)
 	}
@@ -120,13 +119,13 @@ type engine struct {
 
 // newRuntime makes a runtime that reads machine code from a folder, and writes it there. A compiler and the process
 // that runs its code make the same one.
-func newRuntime(ctx context.Context, folder string, pages uint32, stopping Stopping) (*engine, error) {
+func newRuntime(ctx context.Context, folder string, pages uint32) (*engine, error) {
 	cache, err := wazero.NewCompilationCacheWithDir(folder)
 	if err != nil {
 		return nil, edgewise.Errorf("wasm.compile", edgewise.Internal, "folder of compiled steps: %w", err)
 	}
 	config := wazero.NewRuntimeConfig().WithMemoryLimitPages(pages + 1).WithDebugInfoEnabled(false).
-		WithCloseOnContextDone(stopping == Interruption).WithCompilationCache(cache)
+		WithCompilationCache(cache)
 	return &engine{wazero.NewRuntimeWithConfig(ctx, config), cache}, nil
 }
 

@@ -43,21 +43,7 @@ type Config struct {
 	Infer          edgewise.Inferer // what the import "infer" calls; nil: it always fails
 	Cores          Cores            // what models run on, to which guests that run for long give way; nil: none does
 	Logger         *slog.Logger
-	Stopping       Stopping // Fuel, but for measurements
 }
-
-// Stopping is how a running guest is stopped. A box always uses Fuel; the others are there to measure what it costs.
-type Stopping uint8
-
-// The ways to stop a guest.
-const (
-	// Fuel counts what a guest does: it stops at its deadline, at its limits, and where calls nest too deep.
-	Fuel Stopping = iota
-	// Interruption is the runtime's own: a guest stops when the context of its request ends, and for nothing else.
-	Interruption
-	// Never is for trusted guests alone: nothing stops such a guest, and one that loops keeps its thread for ever.
-	Never
-)
 
 // complete returns c with its defaults.
 func (c Config) complete() Config {

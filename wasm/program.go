@@ -67,11 +67,7 @@ func (b *Backend) prepare(s source) (*program, error) {
 	}
 	limits := b.config.limits()
 	limits.Pages = uint32(set.memory / fuel.PageSize)
-	rewrite := fuel.Rewrite
-	if b.config.Stopping != Fuel {
-		rewrite = fuel.Expose
-	}
-	module, err := rewrite(data, limits)
+	module, err := fuel.Rewrite(data, limits)
 	if err != nil {
 		return nil, err
 	}

@@ -33,12 +33,7 @@ func noise(shape edgewise.Shape) edgewise.Tensor {
 
 // clientsOf returns clients of a model in a box.
 func clientsOf(b *box, model string, in edgewise.Tensor, form kserve.Form, core int) (*callers, error) {
-	return clientsWith(b, model, []edgewise.Tensor{in}, nil, form, core)
-}
-
-// clientsWith is clientsOf for several inputs, and some of the outputs.
-func clientsWith(b *box, model string, inputs []edgewise.Tensor, outputs []string, form kserve.Form, core int) (*callers, error) {
-	body, jsonSize, err := kserve.AppendInferRequest(nil, &edgewise.Request{Inputs: inputs, Outputs: outputs}, form, form)
+	body, jsonSize, err := kserve.AppendInferRequest(nil, &edgewise.Request{Inputs: []edgewise.Tensor{in}}, form, form)
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,6 @@ type measurement func(dir string, rounds int) (result, error)
 func scenarios() []scenario {
 	all := []scenario{
 		{"foundation", "serve", serveFigures},
-		{"foundation", "json", jsonFigures},
 		{"foundation", "upload", uploadFigures},
 		{"foundation", "start", startFigures},
 		{"foundation", "idle", idleFigures},
@@ -65,12 +64,6 @@ func scenarios() []scenario {
 	for _, clients := range []int{1, 16} {
 		all = append(all, scenario{"wasm", fmt.Sprintf("step/%d", clients), stepFigures(clients)})
 	}
-	for _, name := range gallery {
-		all = append(all, scenario{"wasm", "fuel/" + name, fuelFigures(name)})
-	}
-	for _, name := range pictureSteps {
-		all = append(all, scenario{"wasm", "native/" + name, nativeFigures(name)})
-	}
 	for _, procs := range []int{1, 2, 4} {
 		all = append(all, scenario{"wasm", fmt.Sprintf("hostile/%d", procs), hostileFigures(procs)})
 	}
@@ -80,12 +73,7 @@ func scenarios() []scenario {
 	for _, isolation := range isolations {
 		all = append(all, scenario{"protocol", "loading/" + isolation, loadingFigures(isolation)})
 	}
-	for _, t := range stepTasks() {
-		all = append(all, scenario{"wasm", "numpy/" + t.name, numpyFigures(t)})
-	}
 	return append(all,
-		scenario{"wasm", "pipeline/one", pipelineFigures(threadings()["one"])},
-		scenario{"wasm", "pipeline/both", pipelineFigures(threadings()["both"])},
 		scenario{"wasm", "python/measurements/1", pythonFigures(measurements(), 1)},
 		scenario{"wasm", "python/measurements/16", pythonFigures(measurements(), 16)},
 		scenario{"wasm", "python/speech", pythonFigures(listen(), 1)},

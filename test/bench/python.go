@@ -14,10 +14,14 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
 )
+
+// pipelineTime is how long one sample of a pipeline takes.
+const pipelineTime = 400 * time.Millisecond
 
 // pythonProgram is the interpreter that Debian's numpy and Pillow belong to.
 const pythonProgram = "/usr/bin/python3"

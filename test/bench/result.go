@@ -86,6 +86,14 @@ func latencies(title, unit string, second float64, sides []side, all []series) g
 	return g
 }
 
+// duration writes seconds with a unit that suits them.
+func duration(seconds float64) string {
+	if seconds < 1e-3 {
+		return fmt.Sprintf("%.3g us", 1e6*seconds)
+	}
+	return fmt.Sprintf("%.3g ms", 1e3*seconds)
+}
+
 func count(clients int) string {
 	if clients == 1 {
 		return "1 client"

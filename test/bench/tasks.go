@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 
@@ -10,6 +11,13 @@ import (
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/step"
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 	"github.com/edgewise-ai/edgewise/test/samples"
+)
+
+// Where "make steps" puts the gallery, and the demo its models and samples.
+const (
+	stepsDir   = "dist/steps"
+	modelsDir  = "dist/demo/models"
+	samplesDir = "configs/demo/samples"
 )
 
 // task is a pipeline that a box and a Python process both have: a step, a model of the box, a step; or, without an ensemble, one step
@@ -150,6 +158,16 @@ func (t *task) putAlone(b *box) error {
 		return err
 	}
 	return pushAs(b, "pipeline", "model.wasm", module, string(own))
+}
+
+// scores are n values of classes.
+func scores(n int) []float32 {
+	r := rand.New(rand.NewPCG(1, 5))
+	all := make([]float32, n)
+	for i := range all {
+		all[i] = float32(10 * r.NormFloat64())
+	}
+	return all
 }
 
 func exists(path string) bool {

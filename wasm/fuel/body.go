@@ -136,10 +136,6 @@ func (m *module) rewrite(i int) ([]byte, error) {
 
 // begin writes what stands before the body of function i.
 func (w *rewriter) begin(i int, results string) {
-	if w.m.free {
-		w.scopes = []scope{{}}
-		return
-	}
 	if w.m.loops[i] {
 		w.fuel = w.local()
 		w.out = appendU32(append(w.out, opGlobalGet), w.counter())
@@ -185,10 +181,10 @@ func (w *rewriter) instructions() {
 			w.reload()
 		case in.op == opReturn && w.wrapped():
 			w.out = appendU32(append(w.out, opBr), uint32(w.s.depth-1))
-		case in.bulk && !small(last, in) && !w.m.free:
+		case in.bulk && !small(last, in):
 			w.length(in)
 			w.copy(in)
-		case in.op == opLoop && !w.m.free:
+		case in.op == opLoop:
 			w.copy(in)
 			w.open(w.s.depth)
 		case in.op == opEnd:

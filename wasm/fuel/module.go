@@ -81,7 +81,6 @@ type module struct {
 	entries  []byte   // of the type section, with the hook's
 	flow     int      // of all bodies so far, see Limits.Flow
 	mutates  bool     // tables change, or segments are dropped
-	free     bool     // nothing is charged
 }
 
 func (m *module) funcType(index uint32) FuncType { return m.types[m.funcs[index]] }

@@ -36,18 +36,12 @@ type Module struct {
 
 // Rewrite decodes a module within limits and adds the charges. The module is not kept.
 // Errors: Invalid and TooLarge, with the section and the byte where the reason stands.
-func Rewrite(data []byte, l Limits) (*Module, error) { return rewrite(data, l, false) }
-
-// Expose is Rewrite without the charges, to measure what they cost: the limits, the exports and the bound on the memory are
-// the same, but the hook is never called, so that nothing stops the module's code. Errors: those of Rewrite.
-func Expose(data []byte, l Limits) (*Module, error) { return rewrite(data, l, true) }
-
-func rewrite(data []byte, l Limits, free bool) (*Module, error) {
+func Rewrite(data []byte, l Limits) (*Module, error) {
 	sections, err := split(data, l)
 	if err != nil {
 		return nil, err
 	}
-	m := &module{limits: l, data: -1, free: free}
+	m := &module{limits: l, data: -1}
 	var names []byte
 	contents := map[byte][]byte{}
 	for _, id := range []byte{typeID, importID, functionID, tableID, memoryID, globalID, exportID, startID, elementID, dataCountID, codeID, dataID} {

@@ -3,7 +3,6 @@ package fuel_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 
@@ -215,33 +214,6 @@ func TestARewrittenModuleDoesWhatTheOriginalDoes(t *testing.T) {
 				if !same(got, want) {
 					t.Errorf("%s: got %v %q, want %v %q (memory equal: %v)", name, got.results, got.trap, want.results, want.trap, got.memory == want.memory)
 				}
-			}
-		})
-	}
-}
-
-// TestAnExposedModuleDoesTheSameAndIsNotCharged holds Expose against the original, and the counter to what it was.
-func TestAnExposedModuleDoesTheSameAndIsNotCharged(t *testing.T) {
-	for _, p := range programs {
-		t.Run(p.name, func(t *testing.T) {
-			original := assemble(t, p.text)
-			exposed, err := fuel.Expose(original, fuel.DefaultLimits())
-			if err != nil {
-				t.Fatal(err)
-			}
-			want, err := run(t, context.Background(), wazero.NewRuntimeConfigCompiler(), original, 0, p.args...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := runRewritten(t, wazero.NewRuntimeConfigCompiler(), exposed, 1<<40, p.args...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !same(got, want) || got.used != 0 || got.calls != 0 {
-				t.Errorf("got %v %q, %d units, %d calls of the hook: want %v %q and none (memory equal: %v)", got.results, got.trap, got.used, got.calls, want.results, want.trap, got.memory == want.memory)
-			}
-			if r := rewrite(t, original); len(exposed.Binary) > len(r.Binary) || !slices.Equal(exposed.Globals, r.Globals) || exposed.Restorable != r.Restorable || exposed.MaxPages != r.MaxPages {
-				t.Errorf("%+v, rewritten %+v", exposed, r)
 			}
 		})
 	}

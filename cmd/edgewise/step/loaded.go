@@ -20,8 +20,6 @@ type Limits struct {
 	Timeout time.Duration    // of one request
 	Start   time.Duration    // of compiling the module, and of each guest's start and description
 	Infer   edgewise.Inferer // the models that the step may call; nil: those of the case that runs
-	// Stopping is how the guest is stopped: as on a box, or in another way, to measure what that costs.
-	Stopping wasm.Stopping
 }
 
 // Loaded is a step that runs here, as a box runs it.
@@ -52,7 +50,7 @@ func Load(ctx context.Context, dir string, l Limits) (*Loaded, error) {
 	}
 	backend := wasm.New(wasm.Config{
 		CacheDir: loaded.cache, MaxMemory: l.Memory, RunTimeout: l.Timeout, CompileTimeout: l.Start, SetupTimeout: l.Start,
-		Infer: l.Infer, Logger: slog.New(loaded.lines), Pause: -1, Stopping: l.Stopping,
+		Infer: l.Infer, Logger: slog.New(loaded.lines), Pause: -1,
 	})
 	if err := loaded.start(ctx, backend, dir, modelName(filepath.Base(absolute))); err != nil {
 		os.RemoveAll(loaded.cache)

@@ -4,7 +4,6 @@ and the model in a box that is asked over a kept connection with binary tensors.
     server.py BOX                  BOX: host:port; prints the port that it listens on
 
 POST /classify and POST /detect take a picture file, POST /measure 64 floats, POST /speech a WAV file. They answer with JSON.
-POST /steps/NAME does what a step does, or two, with numpy alone and no model: tensors in, one after the other, and tensors out.
 """
 import io
 import json
@@ -200,124 +199,6 @@ def speech(file, model):
     return answer
 
 
-SIDE = 416
-
-
-def taps(source, target):
-    """The two samples around each center, and how much the second one counts."""
-    at = np.clip((np.arange(target) + 0.5) * (source / target) - 0.5, 0, source - 1)
-    first = np.minimum(at.astype(np.int64), max(source - 2, 0))
-    return first, np.minimum(first + 1, source - 1), (at - first).astype(np.float32)
-
-
-def frame(pixels, width=640, height=480):
-    """Pixels in, the square tensor of a detector out: bilinear, with the proportions kept, the rest grey."""
-    picture = np.frombuffer(pixels, np.uint8).reshape(height, width, 3)
-    scale = min(SIDE / width, SIDE / height)
-    w, h = (max(1, min(SIDE, int(n * scale + 0.5))) for n in (width, height))
-    x, y = (SIDE - w) // 2, (SIDE - h) // 2
-    left, right, across = taps(width, w)
-    upper, lower, down = taps(height, h)
-    rows = picture[upper].astype(np.float32)  # rows first: there are fewer of them, and they are whole
-    rows += (picture[lower] - rows) * down[:, None, None]
-    small = rows[:, left]
-    small += (rows[:, right] - small) * across[None, :, None]
-    np.floor(small + np.float32(0.5), out=small)
-    tensor = np.full((1, 3, SIDE, SIDE), 114 / 255, np.float32)
-    np.multiply(small.transpose(2, 0, 1), np.float32(1 / 255), out=tensor[0, :, y : y + h, x : x + w])
-    return tensor, (w / width, h / height, x, y, width, height)
-
-
-def probe(tensor):
-    flat = tensor.reshape(-1)
-    return np.array([flat[SIDE * (100 + 61 * i) + 37 + 90 * i + SIDE * SIDE * (i % 3)] for i in range(4)], np.float32)
-
-
-def boxes(head, m):
-    found = yolo(head.reshape(1, 84, -1), m)
-    return (
-        np.array([f["box"] for f in found], np.float32),
-        np.array([f["score"] for f in found], np.float32),
-        np.array([f["class"] for f in found], np.int32),
-    )
-
-
-def faces(scores, values, m, size=256, least=0.5, iou=0.3):
-    """The anchors of BlazeFace: those that overlap the surest become one, at their mean weighted by score."""
-    centers = [np.stack(np.meshgrid((np.arange(n) + 0.5) / n, (np.arange(n) + 0.5) / n), -1).reshape(-1, 2).repeat(k, 0) for n, k in ((16, 2), (8, 6))]
-    sure = np.flatnonzero(scores >= -np.log(1 / least - 1))
-    sure = sure[np.argsort(-scores[sure], kind="stable")]
-    score, value, center = 1 / (1 + np.exp(-scores[sure])), values[sure] / size, np.concatenate(centers)[sure]
-    value[:, :2] += center
-    value[:, 4:] += np.tile(center, 6)
-    low, high = value[:, :2] - value[:, 2:4] / 2, value[:, :2] + value[:, 2:4] / 2
-    area, found, left = value[:, 2] * value[:, 3], [], np.arange(len(sure))
-    while len(left):
-        best = left[0]
-        common = np.maximum(np.minimum(high[left], high[best]) - np.maximum(low[left], low[best]), 0).prod(axis=1)
-        same = common > iou * (area[left] + area[best] - common)
-        same[0] = True
-        ones = left[same]
-        found.append((score[best], (value[ones] * score[ones, None]).sum(axis=0) / score[ones].sum()))
-        left = left[~same]
-    mean = np.array([f[1] for f in found])
-    points = (np.concatenate([mean[:, :2] - mean[:, 2:4] / 2, mean[:, :2] + mean[:, 2:4] / 2, mean[:, 4:]], axis=1).reshape(len(found), -1, 2) * size - [m[2], m[3]]) / [m[0], m[1]]
-    place = points.reshape(len(found), -1)
-    return place[:, :4].astype(np.float32), np.array([f[0] for f in found], np.float32)
-
-
-with open("cmd/edgewise/demo/ppocr_keys_v1.txt", encoding="utf-8") as keys:
-    ALPHABET = [""] + keys.read().removesuffix("\n").split("\n") + [" "]
-
-
-def ctc(probability):
-    """The likeliest class of each column, without repetitions and columns without a character."""
-    best = probability.argmax(axis=2)
-    fresh = (best > 0) & (np.diff(best, axis=1, prepend=0) != 0)
-    text, confidence = b"", []
-    for line, kept, p in zip(best, fresh, probability):
-        some = line[kept]
-        letters = kept & (line != len(ALPHABET) - 1)
-        confidence.append(p[letters, line[letters]].mean() if letters.any() else 0)
-        one = " ".join(word for word in "".join(ALPHABET[c] for c in some).split(" ") if word).encode()
-        text += len(one).to_bytes(4, "little") + one
-    return np.frombuffer(text, np.uint8), np.array(confidence, np.float32)
-
-
-def frames(file):
-    """Frames of 512 samples, each with the last 64 of the one before it."""
-    with wave.open(io.BytesIO(file)) as w:
-        samples = np.frombuffer(w.readframes(w.getnframes()), np.int16).astype(np.float32) / 32768
-    n = -(-len(samples) // FRAME)
-    padded = np.zeros(CONTEXT + n * FRAME, np.float32)
-    padded[CONTEXT : CONTEXT + len(samples)] = samples
-    return (np.ascontiguousarray(np.lib.stride_tricks.sliding_window_view(padded, CONTEXT + FRAME)[::FRAME]),)
-
-
-def floats(body, at=0):
-    return np.frombuffer(body, np.float32, offset=at)
-
-
-def steps(name, body):
-    """Returns the tensors that the steps of a name make of a body."""
-    pixels = 640 * 480 * 3
-    if name == "frame":
-        tensor, m = frame(body)
-        return probe(tensor), np.array(m, np.float32)
-    if name == "yolo":
-        return boxes(floats(body), (1, 1, 0, 0, 1e9, 1e9))
-    if name == "detect":
-        tensor, m = frame(body[:pixels])
-        return (probe(tensor), *boxes(floats(body, pixels), m))
-    if name == "anchors":
-        f = floats(body)
-        scores, values = np.concatenate([f[:512], f[512 * 17 : 512 * 17 + 384]]), np.concatenate([f[512 : 512 * 17], f[512 * 17 + 384 : 896 * 17]])
-        return faces(scores, values.reshape(896, 16), f[896 * 17 :])
-    if name == "ctc":
-        return ctc(floats(body).reshape(5, 40, -1))
-    return frames(body)
-
-
 MODELS = {
     "mlp": ([("input", "FP32", (1, 64))], ["output"]),
     "classifier": ([("input", "FP32", (1, 3, 224, 224))], ["output"]),
@@ -336,11 +217,6 @@ def serve(sock, address):
 
     while (message := client.read()) is not None:
         head, _, body = message
-        if head.startswith("POST /steps/"):
-            parts = [memoryview(np.ascontiguousarray(t)).cast("B") for t in steps(head.split(" ")[1][len("/steps/") :], body)]
-            size = sum(len(p) for p in parts)
-            client.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: %d\r\n\r\n" % size, *parts)
-            continue
         if head.startswith("POST /measure "):
             answer = labels(*model("mlp").infer(standardise(body)))
         elif head.startswith("POST /classify "):
