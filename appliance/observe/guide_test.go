@@ -15,7 +15,7 @@ func TestTheGuideNamesEveryMetric(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, tables, _ := strings.Cut(string(guide), "## Of each version")
+	_, tables, _ := strings.Cut(string(guide), "## For each version")
 	documented := namesIn(regexp.MustCompile("`((?:edgewise|nv)_[a-z0-9_]+)`"), tables)
 	sources, err := filepath.Glob("*.go")
 	if err != nil {
