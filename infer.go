@@ -190,23 +190,23 @@ type Instance interface {
 	Close() error
 }
 
-// Allocator is an Instance that lends memory from which its Run takes inputs without a copy: memory that it shares with
-// another process, or with a device.
+// Allocator is an Instance that allocates memory from which its Run reads inputs without a copy: memory that it shares
+// with another process, or with a device.
 type Allocator interface {
-	// Alloc lends n bytes, aligned to 64. The borrower writes to them only while no Run that reads them is in progress.
-	// free ends the loan, once; no Run reads them then, and it comes before Close. Error: Exhausted.
+	// Alloc returns n bytes, aligned to 64. The caller writes to them only while no Run that reads them is in progress,
+	// and calls free once, when no Run reads them any more and before Close. Error: Exhausted.
 	Alloc(n int) (data []byte, free func(), err error)
 }
 
-// Lender is an Allocator that lends to who is about to make a request, too: what is put there need not be moved once the request runs.
-type Lender interface {
+// BodyAllocator is an Allocator whose memory can be borrowed before a request exists, to receive its body.
+type BodyAllocator interface {
 	Allocator
-	// Lend lends n bytes, aligned to 64, for inputs of a request to come; nil when there are none to lend. free ends the loan, once, when
-	// no Run reads them; it may come after Close. Another process can write to the memory at any time: numbers may stand there, and nothing
-	// that is checked before it is used.
-	Lend(n int) (data []byte, free func())
-	// Lent tells whether data stands in memory of Lend.
-	Lent(data []byte) bool
+	// AllocBody returns n bytes, aligned to 64, for inputs of a later request; nil when none are free. The caller calls
+	// free once, when no Run reads them; it may come after Close. Another process can write to the memory at any time:
+	// it may hold numbers, and nothing that is checked before it is used.
+	AllocBody(n int) (data []byte, free func())
+	// OwnsBody tells whether data is memory of AllocBody.
+	OwnsBody(data []byte) bool
 }
 
 // Placer is an Instance that can make its outputs in memory of its caller, and so saves the caller a copy.

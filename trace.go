@@ -26,7 +26,7 @@ type TraceChange struct {
 
 // TraceStart is what a door knows of a request when it begins.
 type TraceStart struct {
-	Door     string    // "HTTP" or "GRPC"
+	Frontend string    // "HTTP" or "GRPC"
 	Model    ModelID   // as the client named it
 	ID       string    // of the request
 	Received time.Time // when its first byte came, as far as the door knows

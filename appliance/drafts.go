@@ -24,7 +24,7 @@ const (
 // workshop is where ensembles and steps are made.
 type workshop struct{ *App }
 
-var _ httpapi.Workshop = (*workshop)(nil)
+var _ httpapi.Editor = (*workshop)(nil)
 
 // Drafts lists the drafts, latest change first.
 func (w *workshop) Drafts() ([]admin.Draft, error) {

@@ -11,11 +11,11 @@ type lendingEcho struct{ *echoInstance }
 
 func (lendingEcho) Alloc(n int) ([]byte, func(), error) { return make([]byte, n), func() {}, nil }
 
-func (lendingEcho) Lend(n int) ([]byte, func()) { return make([]byte, n), func() {} }
+func (lendingEcho) AllocBody(n int) ([]byte, func()) { return make([]byte, n), func() {} }
 
-func (lendingEcho) Lent([]byte) bool { return false }
+func (lendingEcho) OwnsBody([]byte) bool { return false }
 
-var _ edgewise.Lender = lendingEcho{}
+var _ edgewise.BodyAllocator = lendingEcho{}
 
 func TestAModelLendsMemoryUnlessItsRequestsAreLookedAtBeforeTheyRun(t *testing.T) {
 	h := newHouse(t)
@@ -39,7 +39,7 @@ func TestAModelLendsMemoryUnlessItsRequestsAreLookedAtBeforeTheyRun(t *testing.T
 		if err := h.manager.Await(t.Context(), v.ID); err != nil {
 			t.Fatalf("%s: %v", test.name, err)
 		}
-		data, free := h.manager.Lend(v.ID, 100)
+		data, free := h.manager.AllocBody(v.ID, 100)
 		if (data != nil) != test.lends {
 			t.Errorf("%s: lends %v, want %v", test.name, data != nil, test.lends)
 		}
@@ -47,7 +47,7 @@ func TestAModelLendsMemoryUnlessItsRequestsAreLookedAtBeforeTheyRun(t *testing.T
 			free()
 		}
 	}
-	if data, _ := h.manager.Lend(edgewise.ModelID{Name: "nobody"}, 100); data != nil {
+	if data, _ := h.manager.AllocBody(edgewise.ModelID{Name: "nobody"}, 100); data != nil {
 		t.Error("a model that does not exist lends")
 	}
 }

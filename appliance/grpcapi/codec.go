@@ -77,7 +77,7 @@ func (c *codec) Marshal(v any) (mem.BufferSlice, error) {
 	loan.left.Store(1) // for this function
 	buffers := make(mem.BufferSlice, len(r.pieces))
 	for i, p := range r.pieces {
-		if !p.Lent {
+		if !p.Borrowed {
 			buffers[i] = mem.SliceBuffer(p.Bytes)
 			continue
 		}

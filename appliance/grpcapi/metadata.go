@@ -113,7 +113,7 @@ func (s *Server) trace(ctx context.Context, req *edgewise.Request, received time
 		return ""
 	}
 	return s.deps.Tracing.Begin(edgewise.TraceStart{
-		Door: "GRPC", Model: req.Model, ID: req.ID, Received: received, Parent: first(traceParent), State: first(traceState),
+		Frontend: "GRPC", Model: req.Model, ID: req.ID, Received: received, Parent: first(traceParent), State: first(traceState),
 	})
 }
 

@@ -78,7 +78,7 @@ func (f *fakeTracing) Change(model string, c edgewise.TraceChange) error {
 }
 
 func (f *fakeTracing) Begin(s edgewise.TraceStart) edgewise.TracedRequest {
-	f.tell("begin %s %s %s %s %s %v", s.Door, s.Model.Name, s.ID, s.Parent, s.State, s.Received.IsZero())
+	f.tell("begin %s %s %s %s %s %v", s.Frontend, s.Model.Name, s.ID, s.Parent, s.State, s.Received.IsZero())
 	return &fakeTraced{f}
 }
 

@@ -25,9 +25,9 @@ type Engine interface {
 	// Index returns the status of every version that was ever loaded, and for each model of which none was a Status
 	// with nothing but ID.Name.
 	Index() []edgewise.Status
-	// Lend lends n bytes, aligned to 64, for the tensors of a request that is to go to id, where they need not be copied; nil when there are
-	// none to lend. free ends the loan, once. Another process can change them at any time.
-	Lend(id edgewise.ModelID, n int) (data []byte, free func())
+	// AllocBody returns n bytes, aligned to 64, in which the tensors of a request to id need no copy; nil when none are
+	// free. The caller calls free once. Another process can change them at any time.
+	AllocBody(id edgewise.ModelID, n int) (data []byte, free func())
 	// Load makes the model ready and waits for it; o stands in place of what its folder says. Errors: NotFound, Invalid,
 	// Unsupported, Unavailable (clients may not load), Exhausted, Deadline, Canceled, Internal.
 	Load(ctx context.Context, name string, o edgewise.LoadOverride) error

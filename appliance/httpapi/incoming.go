@@ -65,7 +65,7 @@ func (s *Server) borrow(in *incoming, c *fiber.Ctx, from *stream) (text []byte, 
 		b.Free()
 		return nil, false
 	}
-	tensors, free := s.deps.Engine.Lend(id, int(n))
+	tensors, free := s.deps.Engine.AllocBody(id, int(n))
 	if tensors == nil {
 		b.Free()
 		return nil, false

@@ -86,7 +86,7 @@ func (s *Server) routeTable() []*route {
 		{s.deps.System != nil, s.systemRoutes},
 		{s.deps.Uploads != nil, s.uploadRoutes},
 		{s.deps.Catalog != nil, s.catalogRoutes},
-		{s.deps.Workshop != nil, s.editorRoutes},
+		{s.deps.Editor != nil, s.editorRoutes},
 		{s.deps.Activity != nil, s.activityRoutes},
 	} {
 		if part.there {
@@ -279,8 +279,8 @@ func (s *Server) catalogRoutes() []*route {
 // editorRoutes are about drafts of pipelines and steps.
 func (s *Server) editorRoutes() []*route {
 	const operate, draft = edgewise.Operate, "/api/v1/drafts/:id"
-	show := s.withID(func(_ context.Context, id string) (any, error) { return s.deps.Workshop.Draft(id) })
-	validate := s.withID(func(_ context.Context, id string) (any, error) { return s.deps.Workshop.Validate(id) })
+	show := s.withID(func(_ context.Context, id string) (any, error) { return s.deps.Editor.Draft(id) })
+	validate := s.withID(func(_ context.Context, id string) (any, error) { return s.deps.Editor.Validate(id) })
 	return []*route{
 		get("/api/v1/drafts", s.drafts).may(operate),
 		post("/api/v1/drafts", s.createDraft).may(operate),
@@ -290,8 +290,8 @@ func (s *Server) editorRoutes() []*route {
 		post(draft+"/validation", validate).may(operate),
 		post(draft+"/trace", s.traceDraft).may(operate).running().takes(tensorBody),
 		post(draft+"/publish", s.publishDraft).may(operate).audited("draft.publish"),
-		get("/api/v1/steps/gallery", answer(func() any { return s.deps.Workshop.Gallery() })).may(edgewise.Read),
-		get("/api/v1/steps/library", answer(func() any { return s.deps.Workshop.StepLibrary() })).may(edgewise.Read),
+		get("/api/v1/steps/gallery", answer(func() any { return s.deps.Editor.Gallery() })).may(edgewise.Read),
+		get("/api/v1/steps/library", answer(func() any { return s.deps.Editor.StepLibrary() })).may(edgewise.Read),
 		post("/api/v1/steps/trial", s.tryStep).may(operate).running().takes(stepBody),
 		post("/api/v1/steps/:model/versions", s.deployStep).may(operate).takes(stepBody).audited("step.deploy"),
 	}

@@ -63,10 +63,10 @@ type Deps struct {
 	// Uploads takes files in pieces, Jobs are what is made of them. Nil: the routes about them are not there.
 	Uploads Uploads
 	Jobs    Jobs
-	// Catalog, Workshop and Activity are what the page shows of models, makes of them and watches. Nil: the routes about them
+	// Catalog, Editor and Activity are what the page shows of models, makes of them and watches. Nil: the routes about them
 	// are not there.
 	Catalog  Catalog
-	Workshop Workshop
+	Editor   Editor
 	Activity Activity
 	// System changes the system that the box runs on. Nil: the routes about it are not there.
 	System System

@@ -123,8 +123,8 @@ func echoModel() *edgewise.Model {
 	}
 }
 
-// Lend lends what loan makes.
-func (e *fakeEngine) Lend(id edgewise.ModelID, n int) ([]byte, func()) {
+// AllocBody lends what loan makes.
+func (e *fakeEngine) AllocBody(id edgewise.ModelID, n int) ([]byte, func()) {
 	if e.loan == nil {
 		return nil, nil
 	}

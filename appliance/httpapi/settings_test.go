@@ -123,7 +123,7 @@ func TestInferencesAreTraced(t *testing.T) {
 		t.Fatalf("begun: %v", ts.tracing.begun)
 	}
 	first := ts.tracing.begun[0]
-	if first.Door != "HTTP" || first.Model.Name != "echo" || first.ID != "7" || first.Parent != "00-client-01" || first.State != "a=b" {
+	if first.Frontend != "HTTP" || first.Model.Name != "echo" || first.ID != "7" || first.Parent != "00-client-01" || first.State != "a=b" {
 		t.Errorf("begun: %+v", first)
 	}
 	want := []string{"sending", "end <nil>", "end Request for unknown model: 'none' is not found"}

@@ -63,7 +63,7 @@ func (s *Server) trace(c *fiber.Ctx, req *edgewise.Request) edgewise.TracedReque
 		return nil
 	}
 	t := s.deps.Tracing.Begin(edgewise.TraceStart{
-		Door: "HTTP", Model: req.Model, ID: req.ID, Received: c.Context().Time(),
+		Frontend: "HTTP", Model: req.Model, ID: req.ID, Received: c.Context().Time(),
 		Parent: string(c.Request().Header.Peek(traceParent)), State: string(c.Request().Header.Peek(traceState)),
 	})
 	if t != nil {

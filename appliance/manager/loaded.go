@@ -8,7 +8,7 @@ type Loaded struct {
 	edgewise.Servable
 	Isolated  edgewise.Isolated                      // tells of the process in which it runs
 	Sequences edgewise.Sequencer                     // keeps its sequences
-	Borrow    func(n int) (data []byte, free func()) // returns memory for inputs of a request to come; see edgewise.Lender
+	Borrow    func(n int) (data []byte, free func()) // returns memory for inputs of a request to come; see edgewise.BodyAllocator
 	Resize    func(m *edgewise.Model)                // follows m's instance groups; returns at once and calls nobody back
 	OnClose   []func()                               // called in this order once the Servable has been closed
 }

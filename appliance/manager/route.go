@@ -61,8 +61,9 @@ func (m *Manager) Resolve(id edgewise.ModelID) (resolved edgewise.ModelID, ok bo
 	return id, true
 }
 
-// Lend lends n bytes for inputs of a request that is to go to id; nil when there are none to lend. The request may go elsewhere all the same.
-func (m *Manager) Lend(id edgewise.ModelID, n int) (data []byte, free func()) {
+// AllocBody returns n bytes for inputs of a later request to id; nil when none are free. The request may still run
+// elsewhere.
+func (m *Manager) AllocBody(id edgewise.ModelID, n int) (data []byte, free func()) {
 	h, err := m.acquire(id)
 	if err != nil {
 		return nil, nil

@@ -151,7 +151,7 @@ func (n *traced) moments() []moment {
 // doorMoments are the times of the door, before and after the models'.
 func (r *tracedRequest) doorMoments(end time.Time) (before, after []moment) {
 	receive, send := "HTTP_RECV_", "HTTP_SEND_"
-	if r.start.Door == "GRPC" {
+	if r.start.Frontend == "GRPC" {
 		receive, send = "GRPC_WAITREAD_", "GRPC_SEND_"
 	}
 	received := r.start.Received

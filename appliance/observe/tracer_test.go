@@ -177,7 +177,7 @@ func entries(t *testing.T, path string) []entry {
 func TestTraceFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.json")
 	tr := newTestTracer(t, edgewise.TraceSettings{Levels: []string{"TIMESTAMPS", "TENSORS"}, Rate: 1, Count: -1, File: path}, Export{})
-	start := edgewise.TraceStart{Door: "HTTP", Model: edgewise.ModelID{Name: "outer"}, ID: "7\n", Received: time.Now()}
+	start := edgewise.TraceStart{Frontend: "HTTP", Model: edgewise.ModelID{Name: "outer"}, ID: "7\n", Received: time.Now()}
 	for range 2 {
 		run(t, tr, start)
 	}
@@ -216,7 +216,7 @@ func TestTraceFilesAreNumbered(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace")
 	tr := newTestTracer(t, edgewise.TraceSettings{Levels: []string{"TIMESTAMPS"}, Rate: 1, Count: -1, LogFrequency: 2, File: path}, Export{})
 	for range 5 {
-		run(t, tr, edgewise.TraceStart{Door: "GRPC", Model: edgewise.ModelID{Name: "broken"}})
+		run(t, tr, edgewise.TraceStart{Frontend: "GRPC", Model: edgewise.ModelID{Name: "broken"}})
 	}
 	for i, traces := range []int{2, 2, 1} {
 		n := 0
@@ -393,7 +393,7 @@ func TestTracesAreExported(t *testing.T) {
 		if tr.Begin(edgewise.TraceStart{}) != nil {
 			t.Error("a request without a trace context is traced with rate 0")
 		}
-		start := edgewise.TraceStart{Door: "HTTP", Model: edgewise.ModelID{Name: "outer"}, ID: "7", Received: time.Now(), Parent: "00-" + id + "-" + parent + "-01"}
+		start := edgewise.TraceStart{Frontend: "HTTP", Model: edgewise.ModelID{Name: "outer"}, ID: "7", Received: time.Now(), Parent: "00-" + id + "-" + parent + "-01"}
 		if own := tr.Begin(start).Parent(); !strings.HasPrefix(own, "00-"+id+"-") || strings.Contains(own, parent) {
 			t.Errorf("traceparent of the answer: %s", own)
 		}

@@ -25,10 +25,10 @@ type Instance struct {
 }
 
 var (
-	_ edgewise.Instance = (*Instance)(nil)
-	_ edgewise.Lender   = (*Instance)(nil)
-	_ edgewise.Isolated = (*Instance)(nil)
-	_ edgewise.Padder   = (*Instance)(nil)
+	_ edgewise.Instance      = (*Instance)(nil)
+	_ edgewise.BodyAllocator = (*Instance)(nil)
+	_ edgewise.Isolated      = (*Instance)(nil)
+	_ edgewise.Padder        = (*Instance)(nil)
 )
 
 // Stats are counts since the load, and the child's process id, 0 while there is none.

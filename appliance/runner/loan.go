@@ -6,8 +6,8 @@ import "slices"
 // that: runs must find room beside them. Requests beyond that are copied when they run.
 const maxLoaned = 32 << 20
 
-// Lend returns n bytes of shared memory, aligned to 64, for inputs of a request to come; see edgewise.Lender.
-func (i *Instance) Lend(n int) (data []byte, free func()) {
+// AllocBody returns n bytes of shared memory, aligned to 64, for inputs of a request to come; see edgewise.BodyAllocator.
+func (i *Instance) AllocBody(n int) (data []byte, free func()) {
 	b, dropped := i.arena.loan(int64(n))
 	i.forget(dropped)
 	if b == nil {
@@ -17,7 +17,7 @@ func (i *Instance) Lend(n int) (data []byte, free func()) {
 }
 
 // Lent tells whether data stands in memory of Lend, or of Alloc.
-func (i *Instance) Lent(data []byte) bool {
+func (i *Instance) OwnsBody(data []byte) bool {
 	if i.arena.loans.Load() == 0 {
 		return false
 	}

@@ -11,14 +11,14 @@ import (
 
 func TestALoanCrossesWithoutACopy(t *testing.T) {
 	i := load(t, setUp(fakeOptions{}), t.TempDir())
-	data, free := i.Lend(4000)
+	data, free := i.AllocBody(4000)
 	if len(data) != 4000 || cap(data) != 4000 || uintptr(unsafe.Pointer(&data[0]))%alignment != 0 {
 		t.Fatalf("%d bytes, room for %d, at %p", len(data), cap(data), data)
 	}
 	a, b := floats("a", 1000), floats("b", 10)
 	a.Data = append(data[:0], a.Data...)
-	if !i.Lent(a.Data) || !i.Lent(a.Data[100:200]) || i.Lent(b.Data) || i.Lent(nil) {
-		t.Errorf("lent: %v, a part of it %v, other memory %v, nothing %v", i.Lent(a.Data), i.Lent(a.Data[100:200]), i.Lent(b.Data), i.Lent(nil))
+	if !i.OwnsBody(a.Data) || !i.OwnsBody(a.Data[100:200]) || i.OwnsBody(b.Data) || i.OwnsBody(nil) {
+		t.Errorf("lent: %v, a part of it %v, other memory %v, nothing %v", i.OwnsBody(a.Data), i.OwnsBody(a.Data[100:200]), i.OwnsBody(b.Data), i.OwnsBody(nil))
 	}
 	for range 5 {
 		if err := echo(i, a, b); err != nil {
@@ -29,7 +29,7 @@ func TestALoanCrossesWithoutACopy(t *testing.T) {
 		t.Errorf("%d bytes were copied, want those of the tensor beside the loan", s.CopiedIn)
 	}
 	free()
-	if i.Lent(data) {
+	if i.OwnsBody(data) {
 		t.Error("lent after it was given back")
 	}
 }
@@ -41,7 +41,7 @@ func TestLoansAreBounded(t *testing.T) {
 	const size = 600_000 // of which each takes a block of 1 MiB
 	var back []func()
 	for range 10 {
-		if data, free := i.Lend(size); data != nil {
+		if data, free := i.AllocBody(size); data != nil {
 			back = append(back, free)
 		}
 	}
@@ -52,7 +52,7 @@ func TestLoansAreBounded(t *testing.T) {
 		t.Errorf("a run beside them: %v", err)
 	}
 	back[0]()
-	if data, free := i.Lend(size); data == nil {
+	if data, free := i.AllocBody(size); data == nil {
 		t.Error("nothing is lent after a loan was given back")
 	} else {
 		back[0] = free
@@ -61,7 +61,7 @@ func TestLoansAreBounded(t *testing.T) {
 		free()
 	}
 	for _, n := range []int{0, -1, 5 << 20} {
-		if data, _ := i.Lend(n); data != nil {
+		if data, _ := i.AllocBody(n); data != nil {
 			t.Errorf("%d bytes are lent", n)
 		}
 	}
@@ -80,7 +80,7 @@ func TestLoansBetweenRunsWithLongerOutputsMakeNoEverMoreBlocks(t *testing.T) {
 	both.Data = append(batch[:0], both.Data...)
 	var early int64
 	for n := range 40 {
-		_, free := i.Lend(600_000)
+		_, free := i.AllocBody(600_000)
 		free()
 		if err := echo(i, both); err != nil {
 			t.Fatal(err)
@@ -99,7 +99,7 @@ func TestShelvesGiveWayToOtherLengthsAndToRuns(t *testing.T) {
 	c.MaxArena = 16 << 20
 	i := load(t, c, t.TempDir())
 	for _, n := range []int{100_000, 600_000, 1_500_000, 3 << 20, 100_000} { // in all more than the 4 MiB that may be lent
-		data, free := i.Lend(n)
+		data, free := i.AllocBody(n)
 		if data == nil {
 			t.Fatalf("%d bytes are not lent though nothing else is", n)
 		}
@@ -120,7 +120,7 @@ func TestALoanOutlivesTheChildAndTheInstance(t *testing.T) {
 	}
 	i := instance.(*Instance)
 	a := floats("a", 1000)
-	data, free := i.Lend(4000)
+	data, free := i.AllocBody(4000)
 	a.Data = append(data[:0], a.Data...)
 	if err := echo(i, a); err != nil {
 		t.Fatal(err)
@@ -132,7 +132,7 @@ func TestALoanOutlivesTheChildAndTheInstance(t *testing.T) {
 	if s := i.Stats(); s.CopiedIn != 0 {
 		t.Errorf("%d bytes were copied to the new child", s.CopiedIn)
 	}
-	late, lateFree := i.Lend(4000)
+	late, lateFree := i.AllocBody(4000)
 	if err := i.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestALoanOutlivesTheChildAndTheInstance(t *testing.T) {
 	if late[0] != a.Data[0] {
 		t.Error("the memory does not keep what is written")
 	}
-	if more, _ := i.Lend(4000); more != nil {
+	if more, _ := i.AllocBody(4000); more != nil {
 		t.Error("a closed instance lends")
 	}
 	free()

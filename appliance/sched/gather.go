@@ -17,8 +17,8 @@ const maxKept = 1 << 20
 // gatherer makes the input tensors of batches. It belongs to one lane: its memory is read until the run returns and used
 // again for the next batch, so a lane keeps as much as its largest batch took, and of borrowed memory at most maxKept.
 type gatherer struct {
-	allocator edgewise.Allocator // where the memory comes from; nil: from here
-	lender    edgewise.Lender    // where requests may be made; nil: nowhere
+	allocator edgewise.Allocator     // where the memory comes from; nil: from here
+	lender    edgewise.BodyAllocator // where requests may be made; nil: nowhere
 	inputs    []edgewise.Tensor
 	buffers   []buffer // one for each input
 }
@@ -32,7 +32,7 @@ type buffer struct {
 // newGatherer makes a gatherer in memory from which an instance takes inputs without a copy, if it lends such memory.
 func newGatherer(i edgewise.Instance) gatherer {
 	allocator, _ := i.(edgewise.Allocator)
-	lender, _ := i.(edgewise.Lender)
+	lender, _ := i.(edgewise.BodyAllocator)
 	return gatherer{allocator: allocator, lender: lender}
 }
 
@@ -44,7 +44,7 @@ func (g *gatherer) needed(jobs []*job) bool {
 
 // lent tells whether inputs were made in memory of the instance. When some are not, the instance copies those.
 func (g *gatherer) lent(inputs []edgewise.Tensor) bool {
-	return g.lender != nil && slices.ContainsFunc(inputs, func(t edgewise.Tensor) bool { return g.lender.Lent(t.Data) })
+	return g.lender != nil && slices.ContainsFunc(inputs, func(t edgewise.Tensor) bool { return g.lender.OwnsBody(t.Data) })
 }
 
 // gather concatenates the inputs of jobs, which fit together, on dimension 0. That is the one copy of a batch. Framed

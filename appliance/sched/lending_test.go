@@ -132,12 +132,12 @@ type patron struct {
 	seen []*byte
 }
 
-func (p *patron) Lend(n int) ([]byte, func()) {
+func (p *patron) AllocBody(n int) ([]byte, func()) {
 	data, free, _ := p.Alloc(n)
 	return data, free
 }
 
-func (p *patron) Lent(data []byte) bool {
+func (p *patron) OwnsBody(data []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.lent[unsafe.SliceData(data)] != nil
@@ -155,7 +155,7 @@ func TestALoneRequestMadeInMemoryOfTheInstanceIsNotGathered(t *testing.T) {
 	s := schedulerOf(p, model(), Config{Lanes: 1, MaxQueue: 10})
 	for _, lend := range []bool{true, false, true} {
 		r := request(1, 2)
-		data, free := s.Lend(len(r.Inputs[0].Data))
+		data, free := s.AllocBody(len(r.Inputs[0].Data))
 		if lend {
 			r.Inputs[0].Data = append(data[:0], r.Inputs[0].Data...)
 		}
@@ -176,7 +176,7 @@ func TestALoneRequestMadeInMemoryOfTheInstanceIsNotGathered(t *testing.T) {
 		t.Errorf("%d inputs stood elsewhere, error %v", p.strange, err)
 	}
 	none := schedulerOf(&doubler{}, model(), Config{Lanes: 1, MaxQueue: 10})
-	if data, _ := none.Lend(100); data != nil {
+	if data, _ := none.AllocBody(100); data != nil {
 		t.Error("an instance without memory to lend lends")
 	}
 	if err := none.Close(); err != nil {

@@ -175,10 +175,10 @@ func (s *Scheduler) left(j *job) {
 	<-j.done
 }
 
-// Lend lends n bytes of memory of the instance for inputs of a request to come, nil when it has none to lend; see edgewise.Lender.
-func (s *Scheduler) Lend(n int) (data []byte, free func()) {
-	if lender, ok := s.instance.(edgewise.Lender); ok {
-		return lender.Lend(n)
+// AllocBody lends n bytes of memory of the instance for inputs of a request to come, nil when it has none to lend; see edgewise.BodyAllocator.
+func (s *Scheduler) AllocBody(n int) (data []byte, free func()) {
+	if lender, ok := s.instance.(edgewise.BodyAllocator); ok {
+		return lender.AllocBody(n)
 	}
 	return nil, nil
 }

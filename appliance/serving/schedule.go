@@ -87,7 +87,7 @@ func (t *load) schedule(instance edgewise.Instance, c sched.Config) (
 		loaded.Servable, loaded.Isolated, warm = s, s, s.Warm
 		loaded.Resize = func(m *edgewise.Model) { s.Resize(l.lanes(m, devices)) }
 		if !wantsCache(v.Model) { // the cache looks at tensors, which another process could change in borrowed memory
-			loaded.Borrow = s.Lend
+			loaded.Borrow = s.AllocBody
 		}
 	} else {
 		initial, err := initialStates(v.Model, t.dir)

@@ -41,10 +41,10 @@ type Form struct {
 	Elsewhere func(output int) bool
 }
 
-// Piece is a part of a message. Pieces that are Lent alias the data of an output; the others are memory of their own.
+// Piece is a part of a message. Pieces that are Borrowed alias the data of an output; the others are memory of their own.
 type Piece struct {
 	Bytes []byte
-	Lent  bool
+	Borrowed  bool
 }
 
 // Encode returns the message of an answer, in pieces: outputs from CopyBelow bytes on are not copied. Errors: Internal for
@@ -79,7 +79,7 @@ func Encode(resp *edgewise.Response, form Form) ([]Piece, error) {
 	}
 	for i := range resp.Outputs {
 		if data := form.data(resp, i); len(data) >= CopyBelow {
-			pieces = append(pieces, Piece{Bytes: head[start:cuts[0]]}, Piece{Bytes: data, Lent: true})
+			pieces = append(pieces, Piece{Bytes: head[start:cuts[0]]}, Piece{Bytes: data, Borrowed: true})
 			start, cuts = cuts[0], cuts[1:]
 		}
 	}

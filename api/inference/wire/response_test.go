@@ -56,7 +56,7 @@ func TestEncodedAnswersAreReadByTheGeneratedCode(t *testing.T) {
 			}
 			handed := 0
 			for _, p := range pieces {
-				if p.Lent {
+				if p.Borrowed {
 					handed++
 				}
 			}
@@ -71,7 +71,7 @@ func TestLargeOutputsAreNotCopied(t *testing.T) {
 	data := make([]byte, CopyBelow)
 	resp := &edgewise.Response{Outputs: []edgewise.Tensor{{Name: "y", Type: edgewise.Uint8, Shape: edgewise.Shape{CopyBelow}, Data: data}}}
 	pieces, err := Encode(resp, Form{})
-	if err != nil || len(pieces) != 2 || !pieces[1].Lent || &pieces[1].Bytes[0] != &data[0] {
+	if err != nil || len(pieces) != 2 || !pieces[1].Borrowed || &pieces[1].Bytes[0] != &data[0] {
 		t.Errorf("got %d pieces, %v", len(pieces), err)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 )
 
-// Workshop makes ensembles and steps. All methods are safe for concurrent use.
-type Workshop interface {
+// Editor makes ensembles and steps. All methods are safe for concurrent use.
+type Editor interface {
 	// Drafts lists the drafts, latest change first. The others make, read, save and delete one. Errors: NotFound, Invalid,
 	// TooLarge, Conflict for another revision than the stored one.
 	Drafts() ([]admin.Draft, error)
@@ -54,7 +54,7 @@ func (s *Server) withID(look func(ctx context.Context, id string) (any, error)) 
 }
 
 func (s *Server) drafts(c *fiber.Ctx) error {
-	list, err := s.deps.Workshop.Drafts()
+	list, err := s.deps.Editor.Drafts()
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (s *Server) createDraft(c *fiber.Ctx) error {
 	if err := readBody(c, &ask); err != nil {
 		return err
 	}
-	d, err := s.deps.Workshop.CreateDraft(who(c), ask)
+	d, err := s.deps.Editor.CreateDraft(who(c), ask)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (s *Server) saveDraft(c *fiber.Ctx) error {
 	if err := readBody(c, &ask); err != nil {
 		return err
 	}
-	return s.withID(func(_ context.Context, id string) (any, error) { return s.deps.Workshop.SaveDraft(id, ask) })(c)
+	return s.withID(func(_ context.Context, id string) (any, error) { return s.deps.Editor.SaveDraft(id, ask) })(c)
 }
 
 func (s *Server) deleteDraft(c *fiber.Ctx) error {
@@ -90,7 +90,7 @@ func (s *Server) deleteDraft(c *fiber.Ctx) error {
 		return err
 	}
 	target(c, id)
-	return done(c, s.deps.Workshop.DeleteDraft(id))
+	return done(c, s.deps.Editor.DeleteDraft(id))
 }
 
 // traceDraft runs a draft once: POST /api/v1/drafts/{id}/trace, with the body of an inference request.
@@ -99,7 +99,7 @@ func (s *Server) traceDraft(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	m, err := s.deps.Workshop.DraftModel(id)
+	m, err := s.deps.Editor.DraftModel(id)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (s *Server) traceDraft(c *fiber.Ctx) error {
 		return err
 	}
 	defer req.Release()
-	trace, err := s.deps.Workshop.Trace(s.as(c), id, &req.Request)
+	trace, err := s.deps.Editor.Trace(s.as(c), id, &req.Request)
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (s *Server) publishDraft(c *fiber.Ctx) error {
 			return err
 		}
 	}
-	return s.stored(c)(s.deps.Workshop.Publish(s.as(c), id, ask))
+	return s.stored(c)(s.deps.Editor.Publish(s.as(c), id, ask))
 }
 
 // stored answers with a version that was made, or with the error.
@@ -147,7 +147,7 @@ func (s *Server) tryStep(c *fiber.Ctx) error {
 	if err := readBody(c, &ask); err != nil {
 		return err
 	}
-	trace, err := s.deps.Workshop.TryStep(s.as(c), ask)
+	trace, err := s.deps.Editor.TryStep(s.as(c), ask)
 	if err != nil {
 		return err
 	}
@@ -164,5 +164,5 @@ func (s *Server) deployStep(c *fiber.Ctx) error {
 	if err := readBody(c, &ask); err != nil {
 		return err
 	}
-	return s.stored(c)(s.deps.Workshop.DeployStep(s.as(c), id.Name, ask))
+	return s.stored(c)(s.deps.Editor.DeployStep(s.as(c), id.Name, ask))
 }
