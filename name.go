@@ -29,16 +29,16 @@ func (id ModelID) String() string {
 	return fmt.Sprintf("%q version %d", id.Name, id.Version)
 }
 
-// CheckName tells whether name may name a model: 1 to MaxNameBytes ASCII letters, digits, '_', '-' and '.', the first
+// CheckName tells whether name may name a model: 1 to MaxNameBytes ASCII letters, digits, '_', '-', '.' and ',', the first
 // one a letter, a digit or '_'. Anything else could leave a folder, or look like another name.
-func CheckName(name string) error { return checkName("model name", name) }
+func CheckName(name string) error { return checkName("model name", name, "_-.,") }
 
-// CheckUser tells whether name may be the name of a person who logs in: as CheckName.
-func CheckUser(name string) error { return checkName("user name", name) }
+// CheckUser tells whether name may be the name of a person who logs in: as CheckName, without ','.
+func CheckUser(name string) error { return checkName("user name", name, "_-.") }
 
-// CheckLabel tells whether name may be a label: as CheckName, and not a number, which would read like a version.
+// CheckLabel tells whether name may be a label: as CheckUser, and not a number, which would read like a version.
 func CheckLabel(name string) error {
-	if err := checkName("label", name); err != nil {
+	if err := checkName("label", name, "_-."); err != nil {
 		return err
 	}
 	if strings.Trim(name, "0123456789") == "" {
@@ -47,20 +47,22 @@ func CheckLabel(name string) error {
 	return nil
 }
 
-func checkName(what, name string) error {
+// checkName holds a name against its bounds: letters, digits and the characters of marks.
+func checkName(what, name, marks string) error {
 	if name == "" || len(name) > MaxNameBytes {
 		return fmt.Errorf("%s %.40q has %d bytes: want 1 to %d", what, name, len(name), MaxNameBytes)
 	}
 	for i, r := range name {
-		if !nameRune(r) || (i == 0 && (r == '.' || r == '-')) {
-			return fmt.Errorf("%s %q: character %q at byte %d is not allowed: want ASCII letters, digits, '_', '-' and '.', beginning with a letter, a digit or '_'", what, name, r, i)
+		if !alphanumeric(r) && !strings.ContainsRune(marks, r) || i == 0 && r != '_' && !alphanumeric(r) {
+			return fmt.Errorf("%s %q: character %q at byte %d is not allowed: want ASCII letters, digits and any of %q, beginning with a letter, a digit or '_'",
+				what, name, r, i, marks)
 		}
 	}
 	return nil
 }
 
-func nameRune(r rune) bool {
-	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-' || r == '.'
+func alphanumeric(r rune) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
 }
 
 // CheckPath tells whether p may be the path of a file inside a version: relative, clean, slash-separated UTF-8 without

@@ -9,7 +9,7 @@ func TestCheckUserSpeaksOfUsers(t *testing.T) {
 	if err := CheckUser("ann"); err != nil {
 		t.Error(err)
 	}
-	for _, name := range []string{"", "Ann Smith"} {
+	for _, name := range []string{"", "Ann Smith", "ann,bob"} {
 		if err := CheckUser(name); err == nil || !strings.HasPrefix(err.Error(), "user name ") {
 			t.Errorf("CheckUser(%q) = %v", name, err)
 		}
@@ -23,7 +23,8 @@ func TestCheckName(t *testing.T) {
 		want string // part of the error; empty: allowed
 	}{
 		{"plain", "cat", ""},
-		{"all that is allowed", "_Az09.-x", ""},
+		{"all that is allowed", "_Az09.-,x", ""},
+		{"begins with a comma", ",x", `character ',' at byte 0`},
 		{"longest", strings.Repeat("n", MaxNameBytes), ""},
 		{"empty", "", "has 0 bytes: want 1 to 128"},
 		{"too long", strings.Repeat("n", 300), "has 300 bytes: want 1 to 128"},
@@ -56,7 +57,7 @@ func TestLabelsAreNamesButNotNumbers(t *testing.T) {
 	if err := CheckLabel("canary-2"); err != nil {
 		t.Error(err)
 	}
-	for _, label := range []string{"7", "007", "a/b", ""} {
+	for _, label := range []string{"7", "007", "a/b", "", "a,b"} {
 		if err := CheckLabel(label); err == nil {
 			t.Errorf("label %q is allowed", label)
 		}

@@ -152,7 +152,9 @@ func page(path, acceptEncoding string) (httpapi.PageFile, bool) {
 
 // defaults are the box's answers to what a model's author leaves open: as many instances as there are cores for them.
 func defaults(c config.Config) modelconfig.Defaults {
-	return modelconfig.Defaults{MaxBatchSize: int32(c.Engine.DefaultMaxBatchSize), InstanceCount: int32(cores(c))}
+	return modelconfig.Defaults{
+		MaxBatchSize: int32(c.Engine.DefaultMaxBatchSize), InstanceCount: int32(cores(c)), Strict: !c.Engine.AutoComplete,
+	}
 }
 
 // cores is how many cores the models have, all of them together.

@@ -64,7 +64,7 @@ func (g *graph) adapt() {
 	}
 	for _, out := range g.model.Output {
 		t := &g.tensors[g.index[out.Name]]
-		t.adaption = adaptionOf(t.batches, whole, out.Dims)
+		t.adaption = adaptionOf(t.batches, whole, within(out.Dims, out.Reshape))
 	}
 }
 

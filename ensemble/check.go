@@ -115,16 +115,6 @@ func (c *checker) whole() {
 			c.problem("%s is not allowed: it belongs to the models of the steps", unwanted.field)
 		}
 	}
-	for _, in := range m.Input {
-		if in.Reshape != nil {
-			c.problem("input '%s': reshape is not allowed: it belongs to the models of the steps", in.Name)
-		}
-	}
-	for _, out := range m.Output {
-		if out.Reshape != nil {
-			c.problem("output '%s': reshape is not allowed: it belongs to the models of the steps", out.Name)
-		}
-	}
 }
 
 // declared checks what a step says by itself.

@@ -68,8 +68,6 @@ func TestValidate(t *testing.T) {
 		{"dynamic_batching", func(m *edgewise.Model) { m.DynamicBatching = &edgewise.DynamicBatching{} }, []string{"dynamic_batching is not allowed"}},
 		{"sequence_batching", func(m *edgewise.Model) { m.SequenceBatching = &edgewise.SequenceBatching{} }, []string{"sequence_batching is not allowed"}},
 		{"a model file", func(m *edgewise.Model) { m.DefaultModelFilename = "x" }, []string{"default_model_filename is not allowed"}},
-		{"reshape of an input", func(m *edgewise.Model) { m.Input[0].Reshape = &edgewise.Reshape{} }, []string{"input 'x': reshape is not allowed"}},
-		{"reshape of an output", func(m *edgewise.Model) { m.Output[0].Reshape = &edgewise.Reshape{} }, []string{"output 'y': reshape is not allowed"}},
 
 		{"no model_name", func(m *edgewise.Model) { step(m, 0).ModelName = "" }, []string{"step 0: model_name: model name \"\" has 0 bytes"}},
 		{"model_version 0", func(m *edgewise.Model) { step(m, 1).ModelVersion = 0 }, []string{"step 1 (model 'b'): model_version: want a version, or -1 for the live one, got 0"}},

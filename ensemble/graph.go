@@ -30,11 +30,12 @@ type graph struct {
 // tensor is a tensor of the ensemble.
 type tensor struct {
 	name      string
-	producer  int      // the step that makes it, input or nobody
-	consumers []int    // the steps that wait for it, each once, ascending
-	output    bool     // the ensemble answers with it
-	batches   bool     // its first dimension is that of a batch
-	adaption  adaption // on its way into the answer
+	producer  int                 // the step that makes it, input or nobody
+	consumers []int               // the steps that wait for it, each once, ascending
+	output    bool                // the ensemble answers with it
+	batches   bool                // its first dimension is that of a batch
+	adaption  adaption            // on its way into the answer
+	reshape   *edgewise.Reshaping // between the client's shape and the one in here, nil: they are the same
 }
 
 // Producers that are no step.
@@ -70,14 +71,15 @@ type mapping struct {
 func newGraph(m *edgewise.Model, parts []*edgewise.Model) *graph {
 	g := &graph{model: m, index: map[string]int{}}
 	for _, in := range m.Input {
-		g.tensors[g.tensor(in.Name)].producer = input
+		t := g.tensor(in.Name)
+		g.tensors[t].producer, g.tensors[t].reshape = input, edgewise.NewReshaping(m, in.Dims, in.Reshape)
 	}
 	for i := range m.EnsembleScheduling.Step {
 		g.addStep(&m.EnsembleScheduling.Step[i], parts[i])
 	}
 	for _, out := range m.Output {
 		t := g.tensor(out.Name)
-		g.tensors[t].output = true
+		g.tensors[t].output, g.tensors[t].reshape = true, edgewise.NewReshaping(m, out.Dims, out.Reshape).Inverse()
 		g.outputs = append(g.outputs, t)
 	}
 	g.adapt()

@@ -25,7 +25,7 @@ func (r *run) response() *edgewise.Response {
 			v.Data = slices.Clone(v.Data)
 		}
 		made := &r.e.graph.tensors[t]
-		v.Name, v.Shape = made.name, made.adaption.of(v.Shape)
+		v.Name, v.Shape = made.name, made.reshape.Apply(made.adaption.of(v.Shape))
 		lent = lent || v.lease != nil
 		resp.Outputs = append(resp.Outputs, v.Tensor)
 	}

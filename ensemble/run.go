@@ -105,6 +105,7 @@ func (r *run) begin(ctx context.Context) {
 		for i := range r.req.Inputs {
 			if r.req.Inputs[i].Name == in.Name {
 				r.values[t] = value{Tensor: r.req.Inputs[i], borrowed: true}
+				r.values[t].Shape = g.tensors[t].reshape.Apply(r.values[t].Shape)
 			}
 		}
 	}

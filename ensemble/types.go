@@ -39,7 +39,7 @@ func (c *checker) types(i int) {
 		if own == nil || made == nil || t.producer != i {
 			continue
 		}
-		c.agree(out.tensor, *made, c.own("the ensemble declares it", own.DataType, own.Dims))
+		c.agree(out.tensor, *made, c.own("the ensemble declares it", own.DataType, within(own.Dims, own.Reshape)))
 	}
 }
 
@@ -48,7 +48,7 @@ func (c *checker) maker(t int) *claim {
 	name, producer := c.g.tensors[t].name, c.g.tensors[t].producer
 	if producer == input {
 		in := inputOf(c.m, name)
-		made := c.own("the ensemble takes it", in.DataType, in.Dims)
+		made := c.own("the ensemble takes it", in.DataType, within(in.Dims, in.Reshape))
 		return &made
 	}
 	if producer == nobody || c.g.steps[producer].model == nil {
@@ -69,6 +69,14 @@ func (c *checker) maker(t int) *claim {
 // own is what the ensemble itself says of a tensor.
 func (c *checker) own(who string, data edgewise.DataType, dims edgewise.Shape) claim {
 	return claim{who: who, data: data, shape: batched(c.m, dims), batch: c.m.MaxBatchSize > 0}
+}
+
+// within returns the dims that a tensor of the ensemble has inside of it: its reshape, where it declares one.
+func within(dims edgewise.Shape, r *edgewise.Reshape) edgewise.Shape {
+	if r == nil {
+		return dims
+	}
+	return r.Shape
 }
 
 // dims is the shape without the batch dimension.

@@ -73,7 +73,7 @@ func isBare(entries []os.DirEntry) bool {
 	})
 }
 
-var ownName = regexp.MustCompile(`(?m)^[ \t{]*"?name"?[ \t]*:[ \t]*["']?([A-Za-z0-9_.-]+)`)
+var ownName = regexp.MustCompile(`(?m)^[ \t{]*"?name"?[ \t]*:[ \t]*(?:["']([A-Za-z0-9_.,-]+)|([A-Za-z0-9_.-]+))`)
 
 // rootName is the name of a model whose folder was given in place of a repository.
 func rootName(dir string, entries []os.DirEntry) string {
@@ -82,7 +82,7 @@ func rootName(dir string, entries []os.DirEntry) string {
 			continue
 		}
 		if match := ownName.FindSubmatch(beginning(filepath.Join(dir, e.Name()))); match != nil {
-			return string(match[1])
+			return string(match[1]) + string(match[2])
 		}
 	}
 	return filepath.Base(dir)

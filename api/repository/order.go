@@ -9,7 +9,7 @@ import (
 )
 
 // namedModel finds the models that the steps of an ensemble name, in protobuf text, YAML or JSON.
-var namedModel = regexp.MustCompile(`\bmodel_name"?\s*:\s*["']?([A-Za-z0-9_.-]+)`)
+var namedModel = regexp.MustCompile(`\bmodel_name"?\s*:\s*(?:["']([A-Za-z0-9_.,-]+)|([A-Za-z0-9_.-]+))`)
 
 // inOrder puts each model behind those that its configuration names, and otherwise leaves them as they are: an ensemble
 // can only be stored when what it runs is there. It looks for names and does not understand the configuration; who
@@ -58,7 +58,7 @@ func (v Version) names() []string {
 			continue
 		}
 		for _, match := range namedModel.FindAllSubmatch(beginning(f.Source), -1) {
-			if name := string(match[1]); !slices.Contains(found, name) {
+			if name := string(match[1]) + string(match[2]); !slices.Contains(found, name) {
 				found = append(found, name)
 			}
 		}

@@ -482,7 +482,7 @@ var rows = []row{
 	{
 		"engine.auto_complete", "true or false", anything,
 		"Whether missing parts of a configuration are completed from the model file. Without it a " +
-			"configuration must name the inputs and outputs.",
+			"configuration must name the inputs and outputs, with dims above 0 or -1.",
 		func(c *Config) any { return &c.Engine.AutoComplete },
 	},
 	{

@@ -142,7 +142,7 @@ func TestAdministrationRoutes(t *testing.T) {
 	const stored = `{"name":"m","wanted":true,"labels":[{"name":"live","version":2,"changed":"2026-01-02T03:04:05Z"}],"versions":[{"name":"m","version":1,` +
 		version + `,{"name":"m","version":2,` + version + `],"kind":"onnx"}`
 	const missing = `{"error":"model \"none\" is not stored","code":"not_found","model":"none"}`
-	badName := `{"error":"model name \"a b\": character ' ' at byte 1 is not allowed: want ASCII letters, digits, '_', '-' and '.', beginning with a letter, a digit or '_'","code":"invalid"}`
+	badName := `{"error":"model name \"a b\": character ' ' at byte 1 is not allowed: want ASCII letters, digits and any of \"_-.,\", beginning with a letter, a digit or '_'","code":"invalid"}`
 	checkRoutes(t, ts, []routeCase{
 		{"list", "GET", "/api/v1/models", "", 200, "[" + stored + "]"},
 		{"show", "GET", "/api/v1/models/m", "", 200, stored},

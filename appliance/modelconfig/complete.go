@@ -12,11 +12,17 @@ import (
 //
 // A written max_batch_size of 0 is kept, where Triton replaces it.
 //
-// Errors: those of Identify, and Invalid when m asks for batches and the model has no place for them.
+// Errors: those of Identify, and Invalid when m asks for batches and the model has no place for them, or d.Strict finds
+// something left out.
 func Complete(m *edgewise.Model, name string, files []string, ins *edgewise.Inspection, d Defaults) (*edgewise.Model, error) {
 	c, err := Identify(m, name, files)
 	if err != nil {
 		return nil, err
+	}
+	if d.Strict {
+		if err := strictly(c); err != nil {
+			return nil, err
+		}
 	}
 	if ins != nil && ins.MaxBatchSize != nil && c.MaxBatchSize == Unset {
 		c.MaxBatchSize = *ins.MaxBatchSize

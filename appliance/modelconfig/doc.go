@@ -26,6 +26,7 @@ const Unset int32 = -1
 type Defaults struct {
 	MaxBatchSize  int32 // of a model that can batch, declares no inputs or no outputs and says no max_batch_size; 0: no batching
 	GPU           bool  // models may run on a GPU of the box: an instance group that leaves the kind open stays open until it is loaded
+	Strict        bool  // nothing is filled in from the model's file: the author declares inputs and outputs, by Triton's rules
 	InstanceCount int32 // of an instance group that says no count; below 1: 1; cut so that all groups stay within MaxInstances
 }
 

@@ -11,23 +11,23 @@ import (
 
 // Bounds of a model's configuration.
 const (
-	MaxBatchSize      = 1 << 16 // elements of a batch
-	MaxTensorName     = 512     // bytes of a tensor's name
-	MaxInstances      = 64      // instances of a model, over all groups
-	MaxQueueTime      = 86400e6 // microseconds of any delay or timeout of a queue: a day
-	MaxMetricTags     = 16      // labels that a model adds to its metrics
-	MaxTagValue       = 128     // bytes of such a label's value
-	MaxWarmups        = 64      // warm-up requests, each counted once
-	MaxWarmupCount    = 1000    // repetitions of one warm-up request
-	MaxWarmupBytes    = 1 << 28 // bytes of one warm-up input, for the whole batch
-	MaxThreads        = 256     // threads of an ONNX Runtime session
-	MaxSequences      = 1 << 16 // sequences of a model that have a slot at a time, over all instances
-	MaxStates         = 64      // implicit states of a model
-	MaxStateBytes     = 1 << 26 // bytes of what one state begins with
-	MaxBuckets        = 64      // buckets of a histogram that a model chooses
-	MaxChecksums      = 1024    // files that a repository agent checks
-	MaxResources      = 64      // resources that the rate limiter gives an instance
-	MaxProblems       = 100     // problems told apart; the rest is counted
+	MaxBatchSize   = 1 << 16 // elements of a batch
+	MaxTensorName  = 512     // bytes of a tensor's name
+	MaxInstances   = 64      // instances of a model, over all groups
+	MaxQueueTime   = 86400e6 // microseconds of any delay or timeout of a queue: a day
+	MaxMetricTags  = 16      // labels that a model adds to its metrics
+	MaxTagValue    = 128     // bytes of such a label's value
+	MaxWarmups     = 64      // warm-up requests, each counted once
+	MaxWarmupCount = 1000    // repetitions of one warm-up request
+	MaxWarmupBytes = 1 << 28 // bytes of one warm-up input, for the whole batch
+	MaxThreads     = 256     // threads of an ONNX Runtime session
+	MaxSequences   = 1 << 16 // sequences of a model that have a slot at a time, over all instances
+	MaxStates      = 64      // implicit states of a model
+	MaxStateBytes  = 1 << 26 // bytes of what one state begins with
+	MaxBuckets     = 64      // buckets of a histogram that a model chooses
+	MaxChecksums   = 1024    // files that a repository agent checks
+	MaxResources   = 64      // resources that the rate limiter gives an instance
+	MaxProblems    = 100     // problems told apart; the rest is counted
 )
 
 // Validate reports everything that is wrong with a complete model, one problem a line, each of them naming the model and

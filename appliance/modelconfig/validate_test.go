@@ -199,7 +199,7 @@ func TestValidateRefusesTheRest(t *testing.T) {
 		}
 	}
 	tests := []broken{
-		{"name", func(m *edgewise.Model) { m.Name = "a/b" }, `model name "a/b": character '/' at byte 1 is not allowed: want ASCII letters, digits, '_', '-' and '.', beginning with a letter, a digit or '_'`},
+		{"name", func(m *edgewise.Model) { m.Name = "a/b" }, `model name "a/b": character '/' at byte 1 is not allowed: want ASCII letters, digits and any of "_-.,", beginning with a letter, a digit or '_'`},
 		{"platform", func(m *edgewise.Model) { m.Platform = "x" }, `platform "x" with backend "onnxruntime" is not served by this box: want "onnxruntime_onnx" with "onnxruntime"`},
 		{"model file missing", func(m *edgewise.Model) { m.DefaultModelFilename = "net.onnx" }, `default_model_filename: there is no file "net.onnx" among the model's files`},
 		{"model file outside", func(m *edgewise.Model) { m.DefaultModelFilename = "/model.onnx" }, `default_model_filename: file path "/model.onnx": want a clean path inside the model's folder`},

@@ -24,13 +24,13 @@ type checker struct {
 type tensorRule struct {
 	index   int
 	spec    edgewise.Spec
-	reshape *reshape // nil: the backend sees the client's shape
+	reshape *edgewise.Reshaping // nil: the backend sees the client's shape
 }
 
 // declared returns the shape that the configuration gives to a tensor of this shape. A tensor that has no dimensions in
 // the model is declared with one of size 1, and requests may leave that out.
 func (r *tensorRule) declared(shape edgewise.Shape) edgewise.Shape {
-	if r.reshape == nil || len(r.reshape.to) > 0 || len(shape)+1 != len(r.spec.Shape) {
+	if !r.reshape.Scalar() || len(shape)+1 != len(r.spec.Shape) {
 		return shape
 	}
 	return append(slices.Clip(shape), 1)
@@ -39,13 +39,13 @@ func (r *tensorRule) declared(shape edgewise.Shape) edgewise.Shape {
 func newChecker(m *edgewise.Model) *checker {
 	c := &checker{model: m, least: leastRows(m), inputs: map[string]*tensorRule{}, outputs: map[string]*tensorRule{}}
 	for i, spec := range m.Inputs() {
-		c.inputs[spec.Name] = &tensorRule{index: i, spec: spec, reshape: newReshape(m, m.Input[i].Dims, m.Input[i].Reshape)}
+		c.inputs[spec.Name] = &tensorRule{index: i, spec: spec, reshape: edgewise.NewReshaping(m, m.Input[i].Dims, m.Input[i].Reshape)}
 		if !spec.Optional {
 			c.required++
 		}
 	}
 	for i, spec := range m.Outputs() {
-		c.outputs[spec.Name] = &tensorRule{index: i, spec: spec, reshape: newReshape(m, m.Output[i].Dims, m.Output[i].Reshape).inverse()}
+		c.outputs[spec.Name] = &tensorRule{index: i, spec: spec, reshape: edgewise.NewReshaping(m, m.Output[i].Dims, m.Output[i].Reshape).Inverse()}
 		c.names = append(c.names, spec.Name)
 	}
 	return c
@@ -78,7 +78,7 @@ func (c *checker) check(req *edgewise.Request, j *job) error {
 		if err := c.checkTensor(&in, rule.spec); err != nil {
 			return err
 		}
-		in.Shape = rule.reshape.apply(in.Shape)
+		in.Shape = rule.reshape.Apply(in.Shape)
 		j.inputs = append(j.inputs, in)
 	}
 	c.sort(j.inputs)
@@ -222,7 +222,7 @@ func (c *checker) finish(r *edgewise.Result) error {
 		if rule == nil || out.Type != rule.spec.Type {
 			return edgewise.Errorf("sched.finish", edgewise.Internal, "model %q: the backend made output %q of type %v, which the model does not declare", c.model.Name, out.Name, out.Type)
 		}
-		out.Shape = rule.reshape.apply(out.Shape)
+		out.Shape = rule.reshape.Apply(out.Shape)
 	}
 	return nil
 }

@@ -149,34 +149,6 @@ func TestRequestsWithoutRows(t *testing.T) {
 	}
 }
 
-func TestReshapeCarriesVariableSizesOver(t *testing.T) {
-	tests := []struct {
-		name              string
-		batched           bool
-		from, to, in, out edgewise.Shape
-	}{
-		{"batch alone becomes a vector", true, edgewise.Shape{1}, edgewise.Shape{}, edgewise.Shape{5, 1}, edgewise.Shape{5}},
-		{"fixed", false, edgewise.Shape{4, 2}, edgewise.Shape{8}, edgewise.Shape{4, 2}, edgewise.Shape{8}},
-		{"variable in order", true, edgewise.Shape{-1, 3, -1}, edgewise.Shape{-1, -1, 3}, edgewise.Shape{2, 7, 3, 9}, edgewise.Shape{2, 7, 9, 3}},
-		{"what does not fit stays", false, edgewise.Shape{4, 2}, edgewise.Shape{8}, edgewise.Shape{4, 3}, edgewise.Shape{4, 3}},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			m := &edgewise.Model{}
-			if test.batched {
-				m.MaxBatchSize = 8
-			}
-			r := newReshape(m, test.from, &edgewise.Reshape{Shape: test.to})
-			if got := r.apply(test.in); !got.Equal(test.out) {
-				t.Errorf("got %v, want %v", got, test.out)
-			}
-			if got := r.inverse().apply(test.out); !got.Equal(test.in) {
-				t.Errorf("back: got %v, want %v", got, test.in)
-			}
-		})
-	}
-}
-
 func TestWrongOutputsOfABackendNeverReachAClient(t *testing.T) {
 	tests := []struct {
 		name string

@@ -113,7 +113,7 @@ func (s *Scheduler) runTrial(
 func (s *Scheduler) trialInputs(size trial.Size, fill trial.Fill) ([]edgewise.Tensor, error) {
 	inputs, err := trial.Inputs(s.version.Model, size, fill)
 	for i := range inputs {
-		inputs[i].Shape = s.checker.inputs[inputs[i].Name].reshape.apply(inputs[i].Shape)
+		inputs[i].Shape = s.checker.inputs[inputs[i].Name].reshape.Apply(inputs[i].Shape)
 	}
 	return inputs, err
 }
