@@ -11,6 +11,8 @@ MODELS  := dist/demo/models
 PIPES   := dist/demo/pipelines
 STEPS   := dist/steps
 GO      := go
+# without debug tables, a quarter of the size; traces keep functions and lines
+LDFLAGS := -s -w
 TOOL    := $(GO) tool -modfile=tools.mod
 GOFILES  = $(shell git ls-files --cached --others --exclude-standard '*.go' ':!*.pb.go')
 
@@ -34,7 +36,7 @@ webui/dist/index.html.gz: webui/node_modules/.installed $(PAGE)
 
 ## build: the program with its page, and the runtime library beside it
 build: tools-present runtime webui
-	$(GO) build -trimpath -o $(BIN)/edgewise ./cmd/edgewise
+	$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $(BIN)/edgewise ./cmd/edgewise
 
 ## run: build everything and serve the demo on http://127.0.0.1:8000
 run: build models
@@ -175,7 +177,7 @@ deb: webui tools-present
 	@for arch in $(ARCHES); do \
 	  configs/runtime/fetch.sh $(CACHE)/runtime dist/linux-$$arch/lib $$arch; \
 	  case $$arch in arm64) cross="$(CROSS_arm64)" ;; *) cross= ;; esac; \
-	  env GOOS=linux GOARCH=$$arch $$cross $(GO) build -trimpath -buildvcs=false -o dist/linux-$$arch/edgewise ./cmd/edgewise; \
+	  env GOOS=linux GOARCH=$$arch $$cross $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o dist/linux-$$arch/edgewise ./cmd/edgewise; \
 	  KEYS=$(KEYS) SIGN=$(KEYS)/edgewise.key configs/packages/deb.sh $$arch dist/linux-$$arch/edgewise dist/linux-$$arch/lib $(VERSION) $(PACKAGES); done
 
 ## deb-test: the package in a clean Debian 12: install, serve, upgrade, purge; as root, with mmdebstrap
@@ -188,7 +190,7 @@ oci: webui tools-present
 	@for arch in $(ARCHES); do \
 	  configs/runtime/fetch.sh $(CACHE)/runtime dist/linux-$$arch/lib $$arch; \
 	  case $$arch in arm64) cross="$(CROSS_arm64)" ;; *) cross= ;; esac; \
-	  env GOOS=linux GOARCH=$$arch $$cross $(GO) build -trimpath -buildvcs=false -o dist/linux-$$arch/edgewise ./cmd/edgewise; \
+	  env GOOS=linux GOARCH=$$arch $$cross $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o dist/linux-$$arch/edgewise ./cmd/edgewise; \
 	  configs/oci/oci.sh $$arch dist/linux-$$arch/edgewise dist/linux-$$arch/lib $(VERSION) $(CACHE)/oci dist/oci; done
 
 ## oci-test: that image checked, and run with a read-only root, as nobody, with a repository at /mnt/models; as root
@@ -198,7 +200,7 @@ oci-test: oci models
 ## arm64-test: the program for arm64, made here, answers a request under QEMU with the runtime for arm64; no part of "make test"
 arm64-test: arm64-tools
 	@configs/runtime/fetch.sh $(CACHE)/runtime dist/linux-arm64/lib arm64
-	env GOOS=linux GOARCH=arm64 $(CROSS_arm64) $(GO) build -trimpath -buildvcs=false -o dist/linux-arm64/edgewise ./cmd/edgewise
+	env GOOS=linux GOARCH=arm64 $(CROSS_arm64) $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o dist/linux-arm64/edgewise ./cmd/edgewise
 	$(GO) run ./test/arm64 dist/linux-arm64/edgewise $(CURDIR)/dist/linux-arm64/lib/libonnxruntime.so.1 qemu-aarch64-static /usr/aarch64-linux-gnu/lib
 
 ARM64_TOOLS := gcc-aarch64-linux-gnu libc6-dev-arm64-cross libstdc++6-arm64-cross qemu-user-static
