@@ -94,7 +94,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	budget := sched.NewCores(cores(c), machine.Cores("/sys/devices/system/cpu")...)
 	a.steps, a.cache = newWasm(a, c, budget, logger), cache.New(int64(c.Engine.ResponseCacheBytes))
 	a.library = &library{
-		history: a.history, changed: a.modelChanged,
+		history: a.history, failed: failedLoads{notes{a.documents, failedBucket}, a.logger}, changed: a.modelChanged,
 		store: a.store, locks: newLocks(), logger: logger.With("part", "library"),
 		config: libraryConfig{Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue, CoreCount: cores(c)},
 	}

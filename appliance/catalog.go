@@ -33,6 +33,9 @@ func (c catalog) SetNotes(id edgewise.ModelID, text string) error {
 	if err := c.notes.set(id, text); err != nil {
 		return err
 	}
+	if id.Version != 0 {
+		c.library.failed.keep(id)
+	}
 	c.publish("model", admin.ModelEvent{Model: id.Name, Version: id.Version, What: "notes"})
 	return nil
 }

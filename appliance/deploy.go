@@ -104,7 +104,7 @@ func (j *jobs) deploy(ctx context.Context, made *job, a admin.Activate) error {
 		if !c.last {
 			continue
 		}
-		if err := j.promote(ctx, made, edgewise.ModelID{Name: c.version.ID.Name, Version: c.stored}); err != nil {
+		if err := j.promote(ctx, made, c); err != nil {
 			return err
 		}
 	}
@@ -141,11 +141,11 @@ func (j *jobs) adjust(made *job, a admin.Activate) error {
 
 // storeOne stores a candidate, unless the same was stored already.
 func (j *jobs) storeOne(ctx context.Context, c *candidate, notes string) error {
-	if c.stored != 0 {
-		return nil
-	}
 	library := j.app.library
 	if record, err := library.Record(c.version.ID.Name); err == nil {
+		if c.stored != 0 && record.Version(c.stored) != nil {
+			return nil
+		}
 		if same := c.sameAs(record); same != nil {
 			c.stored = same.ID.Version
 			return j.app.notes.ifAny(same.ID, notes)
@@ -164,14 +164,15 @@ func (j *jobs) storeOne(ctx context.Context, c *candidate, notes string) error {
 }
 
 // promote makes a version live and follows how that goes.
-func (j *jobs) promote(ctx context.Context, made *job, id edgewise.ModelID) error {
+func (j *jobs) promote(ctx context.Context, made *job, c *candidate) error {
+	id := edgewise.ModelID{Name: c.version.ID.Name, Version: c.stored}
 	j.setStep(made, stepLoad, admin.StepRunning)
 	forget := j.app.library.phases.follow(id, func() {
 		j.setStep(made, stepLoad, admin.StepDone)
 		j.setStep(made, stepWarm, admin.StepRunning)
 	})
 	defer forget()
-	if _, err := j.app.library.SetLabel(edgewise.WithCause(ctx, admin.CauseUpload), id.Name, edgewise.LiveLabel, id.Version); err != nil {
+	if _, err := j.app.library.goLive(ctx, id, c.version.ID.Version != 0); err != nil {
 		return err
 	}
 	j.setStep(made, stepLoad, admin.StepDone)

@@ -32,7 +32,7 @@ func (a *App) openBox() error {
 	}
 	a.box = &box{app: a, started: time.Now().UTC()}
 	a.machine = machine.New("/proc")
-	a.notes, a.history = notes{a.documents}, &deployments{a.documents, a.publish, a.logger}
+	a.notes, a.history = notes{a.documents, notesBucket}, &deployments{a.documents, a.publish, a.logger}
 	if err := a.openAccounts(); err != nil {
 		return err
 	}

@@ -32,8 +32,9 @@ type library struct {
 	groups     overrides
 	sources    *sources
 	phases     phases
-	loading    func(edgewise.ModelID) (done func())   // notes that a version is being loaded; nil: nobody wants to know
-	history    *deployments                           // nil: nothing is noted
+	loading    func(edgewise.ModelID) (done func()) // notes that a version is being loaded; nil: nobody wants to know
+	history    *deployments                         // nil: nothing is noted
+	failed     failedLoads
 	changed    func(id edgewise.ModelID, what string) // called after a change; nil: by nobody
 }
 
@@ -44,7 +45,8 @@ type libraryConfig struct {
 }
 
 // Push stores an upload as a new version, after everything that can be refused has been refused. With promote the
-// label live moves to it once it is loaded; when that fails the version stays stored and the error says so.
+// label live moves to it once it is loaded; when that fails the version stays stored until the next upload of the model, and
+// the error says so.
 func (l *library) Push(ctx context.Context, up edgewise.Upload, promote bool) (*httpapi.Pushed, error) {
 	if err := l.sources.foreign("appliance.Push", up.Model); err != nil {
 		return nil, err
@@ -55,13 +57,14 @@ func (l *library) Push(ctx context.Context, up edgewise.Upload, promote bool) (*
 	}
 	l.logger.Info("version stored", "model", v.ID.Name, "version", v.ID.Version, "bytes", v.Size, "digest", string(v.Digest))
 	l.tell(v.ID, "stored")
+	l.dropFailed(ctx, v.ID.Name)
 	if !promote {
 		if err := l.stored(ctx, v.ID.Name); err != nil {
 			return &httpapi.Pushed{Version: v}, edgewise.Errorf("appliance.Push", edgewise.KindOf(err), "model %v is stored: %w", v.ID, err)
 		}
 		return &httpapi.Pushed{Version: v}, nil
 	}
-	moved, err := l.SetLabel(edgewise.WithCause(ctx, admin.CauseUpload), v.ID.Name, edgewise.LiveLabel, v.ID.Version)
+	moved, err := l.goLive(ctx, v.ID, up.Version != 0)
 	if err != nil {
 		return &httpapi.Pushed{Version: v}, edgewise.Errorf("appliance.Push", edgewise.KindOf(err), "model %v is stored but was not made live: %w", v.ID, err)
 	}
@@ -273,6 +276,7 @@ func (l *library) DeleteVersion(ctx context.Context, id edgewise.ModelID) error 
 	if err != nil {
 		return err
 	}
+	l.failed.keep(id)
 	l.logger.Info("version deleted", "model", id.Name, "version", id.Version)
 	l.tell(id, "deleted")
 	return l.refresh(id.Name)
@@ -292,6 +296,7 @@ func (l *library) DeleteModel(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	l.failed.keep(edgewise.ModelID{Name: name})
 	l.logger.Info("model deleted", "model", name)
 	l.tell(edgewise.ModelID{Name: name}, "deleted")
 	l.groups.forget(name)

@@ -115,8 +115,12 @@ func newHouseWith(t *testing.T, cached int64) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
+	documents, err := store.OpenDocuments(t.TempDir(), store.Options{Logger: logger})
+	if err != nil {
+		t.Fatal(err)
+	}
 	backend := &echo{}
-	l := &library{store: s, locks: newLocks(), logger: logger, config: libraryConfig{MaxQueue: 100, CoreCount: 4}}
+	l := &library{failed: failedLoads{notes{documents, failedBucket}, logger}, store: s, locks: newLocks(), logger: logger, config: libraryConfig{MaxQueue: 100, CoreCount: 4}}
 	answers := cache.New(cached)
 	l.serving = serving.New(serving.Config{
 		Backends: []edgewise.Backend{backend}, Devices: noGPUs{}, CoreCount: 4, Cores: sched.NewCores(4), Cache: answers, MaxQueue: 100,
@@ -125,7 +129,7 @@ func newHouseWith(t *testing.T, cached int64) *house {
 	l.sources = newSources(l, config.Repository{}, logger)
 	l.manager = manager.New(manager.Config{Load: l.load, Replaces: serving.Replaces, Footprint: l.footprint, Memory: houseMemory, Concurrency: 2, Logger: logger})
 	t.Cleanup(func() {
-		if err := errors.Join(l.manager.Close(context.Background()), s.Close()); err != nil {
+		if err := errors.Join(l.manager.Close(context.Background()), s.Close(), documents.Close()); err != nil {
 			t.Error(err)
 		}
 		if n := backend.loaded.Load(); n != 0 {

@@ -22,6 +22,7 @@ func (l *library) moveLabel(ctx context.Context, to edgewise.ModelID, label stri
 	if err != nil {
 		return moved, err
 	}
+	l.failed.keep(to)
 	moved.SignatureChanges = changes
 	attributes := []any{"model", to.Name, "label", label, "version", to.Version}
 	if len(changes) > 0 {

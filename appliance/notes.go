@@ -2,17 +2,23 @@ package appliance
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/edgewise-ai/edgewise"
 )
 
 const (
-	notesBucket = "notes"
-	maxNotes    = 10_000 // bytes
+	notesBucket  = "notes"
+	failedBucket = "failed_loads"
+	maxNotes     = 10_000 // bytes
 )
 
-// notes are what people write about models and versions.
-type notes struct{ documents edgewise.Documents }
+// notes are texts about models and versions: what people write about them, and why loads have failed.
+type notes struct {
+	documents edgewise.Documents
+	bucket    string
+}
 
 // noteKey is the key of a model's notes, and of a version's.
 func noteKey(id edgewise.ModelID) string {
@@ -25,7 +31,7 @@ func noteKey(id edgewise.ModelID) string {
 // get returns the notes about a model or a version, "" when there are none.
 func (n notes) get(id edgewise.ModelID) (text string) {
 	_ = n.documents.View(func(tx edgewise.DocumentsTx) error {
-		text = string(tx.Get(notesBucket, noteKey(id)))
+		text = string(tx.Get(n.bucket, noteKey(id)))
 		return nil
 	})
 	return text
@@ -40,9 +46,9 @@ func (n notes) set(id edgewise.ModelID, text string) error {
 	}
 	return n.documents.Update(func(tx edgewise.DocumentsTx) error {
 		if text == "" {
-			return tx.Delete(notesBucket, noteKey(id))
+			return tx.Delete(n.bucket, noteKey(id))
 		}
-		return tx.Put(notesBucket, noteKey(id), []byte(text))
+		return tx.Put(n.bucket, noteKey(id), []byte(text))
 	})
 }
 
@@ -54,11 +60,25 @@ func (n notes) ifAny(id edgewise.ModelID, text string) error {
 	return n.set(id, text)
 }
 
+// versions lists the versions of a model that there are notes about.
+func (n notes) versions(name string) (list []edgewise.ModelID, err error) {
+	err = n.documents.View(func(tx edgewise.DocumentsTx) error {
+		return tx.Each(n.bucket, func(key string, _ []byte) error {
+			model, number, _ := strings.Cut(key, "\x00")
+			if version, err := strconv.ParseInt(number, 10, 64); model == name && err == nil {
+				list = append(list, edgewise.ModelID{Name: name, Version: version})
+			}
+			return nil
+		})
+	})
+	return list, err
+}
+
 // forget removes the notes about a version, or about a model and all its versions.
 func (n notes) forget(id edgewise.ModelID) error {
 	return n.documents.Update(func(tx edgewise.DocumentsTx) error {
 		var keys []string
-		err := tx.Each(notesBucket, func(key string, _ []byte) error {
+		err := tx.Each(n.bucket, func(key string, _ []byte) error {
 			if key == noteKey(id) || id.Version == 0 && len(key) > len(id.Name) && key[:len(id.Name)+1] == id.Name+"\x00" {
 				keys = append(keys, key)
 			}
@@ -66,7 +86,7 @@ func (n notes) forget(id edgewise.ModelID) error {
 		})
 		for _, key := range keys {
 			if err == nil {
-				err = tx.Delete(notesBucket, key)
+				err = tx.Delete(n.bucket, key)
 			}
 		}
 		return err

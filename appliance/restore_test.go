@@ -54,7 +54,7 @@ func openStorage(t testing.TB, dir string) *storage {
 	if a.accounts, err = auth.Open(auth.Config{Documents: a.documents, Times: a.box.sessionTimes, Hashing: cheap}); err != nil {
 		t.Fatalf("the accounts do not open: %v", err)
 	}
-	a.notes, a.history = notes{a.documents}, &deployments{a.documents, a.publish, logger}
+	a.notes, a.history = notes{a.documents, notesBucket}, &deployments{a.documents, a.publish, logger}
 	a.library = &library{
 		store: a.store, locks: newLocks(), logger: logger, history: a.history, changed: func(edgewise.ModelID, string) {},
 		config: libraryConfig{MaxQueue: 100}, serving: serving.New(serving.Config{Backends: []edgewise.Backend{&echo{}}, Devices: noGPUs{}}),

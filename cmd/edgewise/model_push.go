@@ -29,7 +29,8 @@ func (p *program) modelPush() *cobra.Command {
 		Long: "Push uploads PATH: one .onnx or .wasm file, or a folder with it and what belongs to it (config.pbtxt, external data, labels).\n" +
 			"Files in which an .onnx file keeps its weights, such as net.onnx.data, are uploaded with it; more files may be named behind it.\n" +
 			"An ensemble is a configuration alone: one .pbtxt, .yaml or .json file, or a folder with it.\n" +
-			"The box loads the version before it makes it live; when that fails, what was live stays live.",
+			"The box loads the version before it makes it live; when that fails, what was live stays live,\n" +
+			"and the next push replaces the version that failed, unless its number was chosen.",
 		Args: func(cmd *cobra.Command, args []string) error {
 			return arguments("NAME", "PATH")(cmd, args[:min(len(args), 2)])
 		},

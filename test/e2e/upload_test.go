@@ -94,7 +94,12 @@ func TestAnOperatorThatTheRuntimeLacksIsFoundAtLoading(t *testing.T) {
 	contains(t, "answer", text, "version 2 is stored but was not made live", "NoSuchOperator")
 	b.wantBias("cat", "1", 1)
 	contains(t, "list", b.must("--output", "json", "model", "show", "cat"), `"version": 2`)
-	b.must("model", "rm", "cat:2")
+	// The next push of the command line takes its place.
+	b.refuses(4, []string{"version 3 is stored but was not made live", "NoSuchOperator"}, "model", "push", "cat", save(t, m))
+	if shown := b.must("--output", "json", "model", "show", "cat"); strings.Contains(shown, `"version": 2`) {
+		t.Errorf("failed loads pile up: %s", shown)
+	}
+	b.must("model", "rm", "cat:3")
 	b.stop()
 	wantHealthy(t, dir)
 }
