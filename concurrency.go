@@ -79,7 +79,8 @@ func (m *Model) Instances() int {
 	return max(n, 1)
 }
 
-// InstancesOn is how many instances of m its groups put on a GPU: the counts of those that name no GPUs, or this one, at least 1.
+// InstancesOn is how many instances of m its groups put on a GPU: the counts of those that name no GPUs, or this one,
+// at least 1.
 func (m *Model) InstancesOn(gpu Device) int {
 	n := 0
 	for _, g := range m.InstanceGroup {
@@ -91,16 +92,17 @@ func (m *Model) InstancesOn(gpu Device) int {
 	return max(n, 1)
 }
 
-// The model parameter that says how many batches of an instance on a GPU are on their way at a time: while one is computed the
-// next is copied in. It is a number from 1 to MaxPipelineSlots.
+// The model parameter that says how many batches of an instance on a GPU are on their way at a time: while one is
+// computed the next is copied in. It is a number from 1 to MaxPipelineSlots.
 const (
 	PipelineParameter    = "gpu_pipeline_slots"
 	MaxPipelineSlots     = 8
 	defaultPipelineSlots = 2
 )
 
-// BucketsParameter is the model parameter that lists the batch sizes that are computed on a GPU, such as "1,4,16"; a batch between
-// two of them is filled up with zeros. "off": no batch is, and the copies of one batch do not overlap the run of another.
+// BucketsParameter is the model parameter that lists the batch sizes that are computed on a GPU, such as "1,4,16"; a
+// batch between two of them is filled up with zeros. "off": no batch is, and the copies of one batch do not overlap the
+// run of another.
 const BucketsParameter = "gpu_batch_buckets"
 
 // PipelineSlots reads that number. One that cannot be read counts as left out.

@@ -28,8 +28,8 @@ func (d Device) String() string {
 	return fmt.Sprintf("gpu:%d", d.Index)
 }
 
-// DeviceLost tells whether err, or an error that it wraps, says by a method DeviceLost that a device has failed so that nothing
-// runs on it any more in this process. The process ends then, and another one may use the device again.
+// DeviceLost tells whether err, or an error that it wraps, says by a method DeviceLost that a device has failed so that
+// nothing runs on it any more in this process. The process ends then, and another one may use the device again.
 func DeviceLost(err error) bool {
 	var lost interface{ DeviceLost() bool }
 	return errors.As(err, &lost) && lost.DeviceLost()

@@ -14,9 +14,12 @@
 //   - Scheduler: the queue in front of an instance. Lane: one goroutine of it, locked to its thread.
 //   - Servable: a version that answers requests; what the manager hands out.
 //   - Request, Response: one inference, in and out.
-//   - Sequence: requests that belong together and run in order. State: what one of them leaves behind for the next. Slot: a
-//     place for a sequence in an instance. Backlog: sequences that wait for one. Sequencer: a Servable that keeps sequences.
-//   - Step: a model inside an ensemble, which is a model made of models. Pin: the exact version that a step runs.
-//   - Status: what the box says about a version. Statistics: what it has measured about one.
-//   - Kind: the one classification of errors, which only the doors turn into protocol codes.
+//
+// - Sequence: requests that belong together and run in order. State: what one of them leaves behind for the next. Slot:
+// a
+//
+//	  place for a sequence in an instance. Backlog: sequences that wait for one. Sequencer: a Servable that keeps sequences.
+//	- Step: a model inside an ensemble, which is a model made of models. Pin: the exact version that a step runs.
+//	- Status: what the box says about a version. Statistics: what it has measured about one.
+//	- Kind: the one classification of errors, which only the doors turn into protocol codes.
 package edgewise

@@ -4,13 +4,13 @@ package edgewise
 type Documents interface {
 	// View lets fn read one state.
 	View(fn func(tx DocumentsTx) error) error
-	// Update lets fn change documents: all of it is on disk when Update returns nil, and none of it otherwise. Errors: those
-	// of fn, Exhausted when the disk is full, Internal.
+	// Update lets fn change documents: all of it is on disk when Update returns nil, and none of it otherwise. Errors:
+	// those of fn, Exhausted when the disk is full, Internal.
 	Update(fn func(tx DocumentsTx) error) error
 }
 
-// DocumentsTx reads and changes documents in one step. A document is bytes under a bucket and a key. What is returned is
-// valid until the transaction ends. A bucket either has keys or is appended to.
+// DocumentsTx reads and changes documents in one step. A document is bytes under a bucket and a key. What is returned
+// is valid until the transaction ends. A bucket either has keys or is appended to.
 type DocumentsTx interface {
 	// Get returns a document, nil when there is none.
 	Get(bucket, key string) []byte

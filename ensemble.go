@@ -52,8 +52,8 @@ type EnsembleDefault struct {
 	Text   string  `json:"text"`
 }
 
-// EnsembleFanOut asks a step's model about each row of a tensor and joins the answers to one tensor again. A row is what
-// is left of the tensor's dimensions behind the leading ones; the outputs begin with the same leading dimensions.
+// EnsembleFanOut asks a step's model about each row of a tensor and joins the answers to one tensor again. A row is
+// what is left of the tensor's dimensions behind the leading ones; the outputs begin with the same leading dimensions.
 type EnsembleFanOut struct {
 	Input          []string `json:"input"`            // the model's names of the inputs that are cut; the others go whole to each row
 	LeadingDims    uint32   `json:"leading_dims"`     // that count the rows; 0 stands for 1

@@ -54,8 +54,8 @@ func Kinds() []Kind {
 	return all
 }
 
-// Refusal tells whether an error of the kind is about the request, its caller or a bound, and says nothing about the health of
-// the model that it was meant for.
+// Refusal tells whether an error of the kind is about the request, its caller or a bound, and says nothing about the
+// health of the model that it was meant for.
 func (k Kind) Refusal() bool {
 	switch k {
 	case Invalid, Unauthenticated, Denied, NotFound, Exists, Conflict, TooLarge, Busy, Canceled, Unsupported:
@@ -70,8 +70,8 @@ type StepRefusal struct{ Text string }
 // Error returns the words.
 func (r *StepRefusal) Error() string { return "step: " + r.Text }
 
-// Refused tells whether err says nothing about the health of the model that the request was meant for: by its kind, or because
-// a step has refused its input in its own words.
+// Refused tells whether err says nothing about the health of the model that the request was meant for: by its kind, or
+// because a step has refused its input in its own words.
 func Refused(err error) bool {
 	_, own := errors.AsType[*StepRefusal](err)
 	return own || KindOf(err).Refusal()

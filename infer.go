@@ -21,8 +21,8 @@ type Request struct {
 	Arrived    time.Time // when all of it was there; zero: when Infer is called
 }
 
-// Came returns when the request arrived, which is now when nobody has noted it. Everybody who measures it asks this, so that the
-// clock is read once.
+// Came returns when the request arrived, which is now when nobody has noted it. Everybody who measures it asks this, so
+// that the clock is read once.
 func (r *Request) Came() time.Time {
 	if r.Arrived.IsZero() {
 		return time.Now()
@@ -68,7 +68,8 @@ type Timing struct {
 	Infer  time.Duration // running
 	Output time.Duration // taking the output tensors out
 	Batch  int           // elements in the executed batch
-	Guest  Usage         // what a WebAssembly step used for that batch, or an ensemble's steps together; zero for other models
+	// what a WebAssembly step used for that batch, or an ensemble's steps together; zero for other models
+	Guest Usage
 }
 
 // Usage is what a run of a WebAssembly step used.
@@ -81,12 +82,15 @@ type Usage struct {
 
 // Add returns what two runs have used together.
 func (u Usage) Add(other Usage) Usage {
-	return Usage{Fuel: u.Fuel + other.Fuel, Memory: max(u.Memory, other.Memory), Time: u.Time + other.Time, Host: u.Host + other.Host}
+	return Usage{
+		Fuel: u.Fuel + other.Fuel, Memory: max(u.Memory, other.Memory), Time: u.Time + other.Time,
+		Host: u.Host + other.Host,
+	}
 }
 
-// Inferer answers inference requests. Infer is safe for concurrent use and returns only when nobody reads the
-// request's tensors any more. It says Queued before it waits for anything. Errors: Invalid (the request contradicts the
-// model), NotFound (no such model or version), Unavailable (not ready), Busy (a queue is full), Deadline, Canceled, Guest,
+// Inferer answers inference requests. Infer is safe for concurrent use and returns only when nobody reads the request's
+// tensors any more. It says Queued before it waits for anything. Errors: Invalid (the request contradicts the model),
+// NotFound (no such model or version), Unavailable (not ready), Busy (a queue is full), Deadline, Canceled, Guest,
 // Internal.
 type Inferer interface {
 	Infer(ctx context.Context, req *Request) (*Response, error)
@@ -100,9 +104,9 @@ type Exchange struct {
 	Deliver func(*Response) error
 }
 
-// Infer has engine answer req, and delivers. A version may go between the lookup of its label and the run, when the label has
-// moved: the request then goes to where the label points now. When Lookup fails, or says the same again, the engine's error
-// stands. When Deliver fails, the response comes with the error; the caller releases it.
+// Infer has engine answer req, and delivers. A version may go between the lookup of its label and the run, when the
+// label has moved: the request then goes to where the label points now. When Lookup fails, or says the same again, the
+// engine's error stands. When Deliver fails, the response comes with the error; the caller releases it.
 func (x Exchange) Infer(ctx context.Context, engine Inferer, req *Request) (*Response, error) {
 	resp, err := x.follow(ctx, engine, req)
 	if err != nil || x.Deliver == nil {
@@ -136,8 +140,8 @@ func (x Exchange) follow(ctx context.Context, engine Inferer, req *Request) (*Re
 	}
 }
 
-// Frontends is where the frontends of the inference protocol hand over their requests. Each request is handed over once, to one
-// of the two.
+// Frontends is where the frontends of the inference protocol hand over their requests. Each request is handed over
+// once, to one of the two.
 type Frontends interface {
 	// Answer answers req, delivers the answer and counts the request by how that ended. Errors: those of Inferer, and of
 	// x.Deliver; the response has been released then.
@@ -173,8 +177,9 @@ type Sequencer interface {
 type Backend interface {
 	// Platform is the platform it serves, such as "onnxruntime_onnx".
 	Platform() string
-	// Inspect reads the model's files in dir without loading them and without native code; what they leave open, a Describer says. m
-	// is what the author declared so far; files outside dir are never opened. Errors: Invalid (with the reason), TooLarge, Unsupported.
+	// Inspect reads the model's files in dir without loading them and without native code; what they leave open, a
+	// Describer says. m is what the author declared so far; files outside dir are never opened. Errors: Invalid (with the
+	// reason), TooLarge, Unsupported.
 	Inspect(ctx context.Context, dir string, m *Model) (*Inspection, error)
 	// Load makes an instance of v, whose files stand in dir, on a device. dir outlives the instance.
 	// Errors: Invalid, Unsupported, Exhausted, Internal.
@@ -221,8 +226,9 @@ type Placer interface {
 
 // Pinner is an Instance on a device, which reads and writes memory faster when it has been told of it beforehand.
 type Pinner interface {
-	// Pin tells of memory that was mapped from the operating system and begins at a page. unpin ends that, once, before it is
-	// unmapped; no Run uses it then. A Run may also use other memory. Error: Exhausted, Unavailable; the memory can be used all the same.
+	// Pin tells of memory that was mapped from the operating system and begins at a page. unpin ends that, once, before it
+	// is unmapped; no Run uses it then. A Run may also use other memory. Error: Exhausted, Unavailable; the memory can be
+	// used all the same.
 	Pin(memory []byte) (unpin func(), err error)
 }
 
@@ -248,8 +254,9 @@ type Call struct {
 	Depth      int            // how many steps have called each other to get here
 	Pictures   []string       // the outputs that the asker takes as Pictures
 	Alone      bool           // nothing else runs on the box: the run may take Concurrency.Wide cores
-	Core       int            // the core, counted from 1, that nobody else runs on: where the run's thread is best kept; 0: none
-	Queued     bool           // others wait for the model behind it
+	// the core, counted from 1, that nobody else runs on: where the run's thread is best kept; 0: none
+	Core   int
+	Queued bool // others wait for the model behind it
 }
 
 type callKey struct{}
@@ -281,21 +288,23 @@ type Inspection struct {
 	Omitted        []Omitted         `json:"omitted,omitempty"`        // what the file has and is not served
 }
 
-// Omitted is an input or an output of a model file that requests and answers cannot carry, so that the model is served without it.
+// Omitted is an input or an output of a model file that requests and answers cannot carry, so that the model is served
+// without it.
 type Omitted struct {
 	Name   string `json:"name"`
 	Reason string `json:"reason"` // a sentence that names it
 }
 
-// Open tells whether the file leaves the type or the number of dimensions of an output to the runtime, and m does not declare that output.
+// Open tells whether the file leaves the type or the number of dimensions of an output to the runtime, and m does not
+// declare that output.
 func (i *Inspection) Open(m *Model) bool {
 	return slices.ContainsFunc(i.Outputs, func(t TensorInfo) bool {
 		return (t.Type == InvalidType || t.Shape == nil) && m.output(t.Name) == nil
 	})
 }
 
-// Settle gives the outputs that the file leaves open the types and shapes in described, and else the types that m declares. An output that is
-// no tensor of a known type after that is moved to Omitted.
+// Settle gives the outputs that the file leaves open the types and shapes in described, and else the types that m
+// declares. An output that is no tensor of a known type after that is moved to Omitted.
 func (i *Inspection) Settle(m *Model, described []TensorInfo) {
 	var outputs []TensorInfo
 	for _, t := range i.Outputs {
@@ -309,7 +318,9 @@ func (i *Inspection) Settle(m *Model, described []TensorInfo) {
 			t.Type, t.Datatype = declared.DataType, declared.DataType.String()
 		}
 		if t.Type == InvalidType {
-			i.Omitted = append(i.Omitted, Omitted{t.Name, fmt.Sprintf("output %q is %s: answers cannot carry that", t.Name, cmp.Or(t.Datatype, "of an unknown type"))})
+			i.Omitted = append(i.Omitted,
+				Omitted{t.Name, fmt.Sprintf("output %q is %s: answers cannot carry that", t.Name,
+					cmp.Or(t.Datatype, "of an unknown type"))})
 			continue
 		}
 		outputs = append(outputs, t)
@@ -319,8 +330,9 @@ func (i *Inspection) Settle(m *Model, described []TensorInfo) {
 
 // Describer is a Backend that can ask its runtime for what a model's files leave open.
 type Describer interface {
-	// Describe returns what the runtime says of the model's outputs. An output that is no tensor, or of a type that there is none for, has
-	// InvalidType and says in Datatype what it is. The files are loaded for that by native code. Errors: those of Backend.Load.
+	// Describe returns what the runtime says of the model's outputs. An output that is no tensor, or of a type that there
+	// is none for, has InvalidType and says in Datatype what it is. The files are loaded for that by native code. Errors:
+	// those of Backend.Load.
 	Describe(ctx context.Context, dir string, m *Model) ([]TensorInfo, error)
 }
 

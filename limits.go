@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// NameLimit names the limit of the system that err is about, such as that of open files, in an error of the kind Exhausted.
-// Other errors are returned as they are.
+// NameLimit names the limit of the system that err is about, such as that of open files, in an error of the kind
+// Exhausted. Other errors are returned as they are.
 func NameLimit(err error) error {
 	const op = "edgewise.NameLimit"
 	switch {
@@ -26,7 +26,8 @@ func NameLimit(err error) error {
 	return err
 }
 
-// Scores of processes for the kernel, which ends the one with the highest when memory runs out: what can be done without goes first.
+// Scores of processes for the kernel, which ends the one with the highest when memory runs out: what can be done
+// without goes first.
 const (
 	ScoreOfModels = 800  // the process of a model, which is started again
 	ScoreOfChecks = 1000 // a process that looks at something once

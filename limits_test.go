@@ -11,13 +11,15 @@ import (
 
 func TestLimitsOfTheSystemAreNamed(t *testing.T) {
 	for number, want := range map[syscall.Errno]string{
-		syscall.EMFILE: fmt.Sprintf("too many open files: the process may open %d files at once (ulimit -n, LimitNOFILE=)", OpenFiles()),
+		syscall.EMFILE: fmt.Sprintf("too many open files: the process may open %d files at once (ulimit -n, LimitNOFILE=)",
+			OpenFiles()),
 		syscall.ENFILE: "fs.file-max",
 		syscall.EAGAIN: "TasksMax=",
 		syscall.ENOMEM: "MemoryMax=",
 	} {
 		err := NameLimit(&os.SyscallError{Syscall: "socketpair", Err: number})
-		if KindOf(err) != Exhausted || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "socketpair: ") {
+		if KindOf(err) != Exhausted || !strings.Contains(err.Error(), want) ||
+			!strings.HasPrefix(err.Error(), "socketpair: ") {
 			t.Errorf("%v: %v, want %q", number, err, want)
 		}
 	}

@@ -29,8 +29,8 @@ func (id ModelID) String() string {
 	return fmt.Sprintf("%q version %d", id.Name, id.Version)
 }
 
-// CheckName tells whether name may name a model: 1 to MaxNameBytes ASCII letters, digits, '_', '-', '.' and ',', the first
-// one a letter, a digit or '_'. Anything else could leave a folder, or look like another name.
+// CheckName tells whether name may name a model: 1 to MaxNameBytes ASCII letters, digits, '_', '-', '.' and ',', the
+// first one a letter, a digit or '_'. Anything else could leave a folder, or look like another name.
 func CheckName(name string) error { return checkName("model name", name, "_-.,") }
 
 // CheckUser tells whether name may be the name of a person who logs in: as CheckName, without ','.
@@ -54,7 +54,8 @@ func checkName(what, name, marks string) error {
 	}
 	for i, r := range name {
 		if !alphanumeric(r) && !strings.ContainsRune(marks, r) || i == 0 && r != '_' && !alphanumeric(r) {
-			return fmt.Errorf("%s %q: character %q at byte %d is not allowed: want ASCII letters, digits and any of %q, beginning with a letter, a digit or '_'",
+			return fmt.Errorf("%s %q: character %q at byte %d is not allowed: want ASCII letters, digits and any of %q, "+
+				"beginning with a letter, a digit or '_'",
 				what, name, r, i, marks)
 		}
 	}

@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// Order lets requests that arrived one after the other enter their queues one after the other, though each has a goroutine
-// of its own. The zero value is an order without requests. It holds one Place for each request that has arrived and has
-// neither entered a queue nor ended. It is safe for concurrent use.
+// Order lets requests that arrived one after the other enter their queues one after the other, though each has a
+// goroutine of its own. The zero value is an order without requests. It holds one Place for each request that has
+// arrived and has neither entered a queue nor ended. It is safe for concurrent use.
 type Order struct {
 	mu          sync.Mutex // guards the fields below and those of all places
 	first, last *Place
@@ -106,8 +106,8 @@ func (p *Place) unlink() {
 
 type queuedKey struct{}
 
-// WithQueued returns a context for a request of which somebody wants to know when it has entered its queue: from then on
-// no request that comes later can overtake it. f may be called more than once, and by any goroutine; nil: nobody.
+// WithQueued returns a context for a request of which somebody wants to know when it has entered its queue: from then
+// on no request that comes later can overtake it. f may be called more than once, and by any goroutine; nil: nobody.
 func WithQueued(ctx context.Context, f func()) context.Context {
 	return context.WithValue(ctx, queuedKey{}, f)
 }

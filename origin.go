@@ -10,8 +10,8 @@ import (
 // maxOrigin bounds an origin, in bytes: a scheme, a host name and a port.
 const maxOrigin = 300
 
-// CheckOrigin returns nil for an origin as a browser sends it, such as https://shop.example:8443, and for "*", which stands
-// for all. Error: Invalid.
+// CheckOrigin returns nil for an origin as a browser sends it, such as https://shop.example:8443, and for "*", which
+// stands for all. Error: Invalid.
 func CheckOrigin(origin string) error {
 	if origin == "*" {
 		return nil
@@ -23,7 +23,10 @@ func CheckOrigin(origin string) error {
 			"origin %.300q: want http:// or https://, a host in small letters, and a port that is not the scheme's own", origin)}
 	}
 	if port := u.Port(); u.Scheme == "http" && port == "80" || u.Scheme == "https" && port == "443" {
-		return &Error{Op: "edgewise.CheckOrigin", Kind: Invalid, Err: fmt.Errorf("origin %.300q: browsers leave the port %s out", origin, port)}
+		return &Error{
+			Op: "edgewise.CheckOrigin", Kind: Invalid,
+			Err: fmt.Errorf("origin %.300q: browsers leave the port %s out", origin, port),
+		}
 	}
 	return nil
 }

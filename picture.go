@@ -13,12 +13,13 @@ const (
 	MaxPictures    = 1024    // of a tensor
 )
 
-// PicturesParameter is the model parameter that is "off" for a model on a GPU whose pictures are made into tensors on the CPU.
+// PicturesParameter is the model parameter that is "off" for a model on a GPU whose pictures are made into tensors on
+// the CPU.
 const PicturesParameter = "gpu_pictures"
 
-// Picture is a part of a picture that is to become a row of a tensor: three planes, scaled by bilinear interpolation between the centres of
-// pixels, then (value - Mean) * Scale for each channel, value being 0 to 255. Planes says what that is to the last bit; a GPU does the same
-// roundings in the same order.
+// Picture is a part of a picture that is to become a row of a tensor: three planes, scaled by bilinear interpolation
+// between the centres of pixels, then (value - Mean) * Scale for each channel, value being 0 to 255. Planes says what
+// that is to the last bit; a GPU does the same roundings in the same order.
 type Picture struct {
 	Pixels        []byte // of the whole picture, from the top: rows of Stride bytes, three bytes a pixel
 	Stride        int
@@ -27,8 +28,9 @@ type Picture struct {
 	Mean, Scale   [3]float32
 }
 
-// Pictures are what a tensor will be made of, one Picture for each of its rows, which have the shape [3, Height, Width] and are FP32 or FP16.
-// Until somebody calls Tensor.Settle, the tensor's Data has its length and no content. The pixels belong to whom Data belongs.
+// Pictures are what a tensor will be made of, one Picture for each of its rows, which have the shape [3, Height, Width]
+// and are FP32 or FP16. Until somebody calls Tensor.Settle, the tensor's Data has its length and no content. The pixels
+// belong to whom Data belongs.
 type Pictures struct {
 	List          []Picture
 	Width, Height int
@@ -36,8 +38,8 @@ type Pictures struct {
 	make sync.Once
 }
 
-// Settle makes the content of a tensor that has Pictures, once, also when it is called for several copies of the tensor at the same time;
-// for others it does nothing. Whoever reads Data of a tensor that may have Pictures calls it before.
+// Settle makes the content of a tensor that has Pictures, once, also when it is called for several copies of the tensor
+// at the same time; for others it does nothing. Whoever reads Data of a tensor that may have Pictures calls it before.
 func (t *Tensor) Settle() {
 	p := t.Pictures
 	if p == nil {
@@ -53,8 +55,10 @@ func (t *Tensor) Settle() {
 
 // Valid tells whether the part lies within the picture, and the picture within its pixels.
 func (p *Picture) Valid() bool {
-	return p.X >= 0 && p.Y >= 0 && p.Width > 0 && p.Height > 0 && p.Width <= MaxPictureSide && p.Height <= MaxPictureSide && p.X <= MaxPictureSide && p.Y <= MaxPictureSide &&
-		p.Stride <= 3*2*MaxPictureSide && 3*(p.X+p.Width) <= p.Stride && (p.Y+p.Height-1)*p.Stride+3*(p.X+p.Width) <= len(p.Pixels)
+	return p.X >= 0 && p.Y >= 0 && p.Width > 0 && p.Height > 0 && p.Width <= MaxPictureSide &&
+		p.Height <= MaxPictureSide && p.X <= MaxPictureSide && p.Y <= MaxPictureSide &&
+		p.Stride <= 3*2*MaxPictureSide && 3*(p.X+p.Width) <= p.Stride &&
+		(p.Y+p.Height-1)*p.Stride+3*(p.X+p.Width) <= len(p.Pixels)
 }
 
 // Part returns the pixels of the part without gaps: those of the picture where it is the whole of it, else a copy.
@@ -70,8 +74,8 @@ func (p *Picture) Part() []byte {
 	return part
 }
 
-// Planes writes the row, FP32 or FP16, of width times height pixels into to, which has exactly the room, and calls check after each line. The
-// picture is Valid.
+// Planes writes the row, FP32 or FP16, of width times height pixels into to, which has exactly the room, and calls
+// check after each line. The picture is Valid.
 func (p *Picture) Planes(to []byte, kind DataType, width, height int, check func()) {
 	across, down := between(p.Width, width), between(p.Height, height)
 	put := func(i int, v float32) { binary.LittleEndian.PutUint32(to[4*i:], math.Float32bits(v)) }
@@ -98,8 +102,8 @@ type place struct {
 	t             float32
 }
 
-// between returns the places of n pixels along a side of size pixels. Each conversion to float32 rounds, so that no compiler joins a
-// multiplication and an addition.
+// between returns the places of n pixels along a side of size pixels. Each conversion to float32 rounds, so that no
+// compiler joins a multiplication and an addition.
 func between(size, n int) []place {
 	ratio := float32(size) / float32(n)
 	list := make([]place, n)

@@ -11,7 +11,8 @@ import (
 
 func TestHalf(t *testing.T) {
 	for v, want := range map[float32]uint16{
-		0: 0, 1: 0x3c00, -2: 0xc000, 65504: 0x7bff, 65519: 0x7bff, 65520: 0x7c00, 1e9: 0x7c00, 5.9604645e-08: 1, 2.9802322e-08: 0, 6.1035156e-05: 0x0400, 1.00048828125: 0x3c00, 1.0014648: 0x3c02,
+		0: 0, 1: 0x3c00, -2: 0xc000, 65504: 0x7bff, 65519: 0x7bff, 65520: 0x7c00, 1e9: 0x7c00, 5.9604645e-08: 1,
+		2.9802322e-08: 0, 6.1035156e-05: 0x0400, 1.00048828125: 0x3c00, 1.0014648: 0x3c02,
 	} {
 		if got := Half(v); got != want {
 			t.Errorf("%v: %04x, want %04x", v, got, want)
@@ -27,12 +28,16 @@ func drawPicture(r *rapid.T) Picture {
 	w, h := side("w"), side("h")
 	x, y := rapid.IntRange(0, w-1).Draw(r, "x"), rapid.IntRange(0, h-1).Draw(r, "y")
 	stride := 3*w + rapid.IntRange(0, 4).Draw(r, "gap")
-	p := Picture{Stride: stride, X: x, Y: y, Width: rapid.IntRange(1, w-x).Draw(r, "width"), Height: rapid.IntRange(1, h-y).Draw(r, "height"), Scale: [3]float32{1, 1, 1}}
+	p := Picture{
+		Stride: stride, X: x, Y: y, Width: rapid.IntRange(1, w-x).Draw(r, "width"),
+		Height: rapid.IntRange(1, h-y).Draw(r, "height"), Scale: [3]float32{1, 1, 1},
+	}
 	p.Pixels = rapid.SliceOfN(rapid.Byte(), stride*h, stride*h).Draw(r, "pixels")
 	return p
 }
 
-// TestPlanesInterpolate compares with the formula in higher precision, and looks that a picture at its own size stays as it is.
+// TestPlanesInterpolate compares with the formula in higher precision, and looks that a picture at its own size stays
+// as it is.
 func TestPlanesInterpolate(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		p := drawPicture(r)
@@ -48,7 +53,8 @@ func TestPlanesInterpolate(t *testing.T) {
 		for c := range 3 {
 			for y := range h {
 				for x := range w {
-					fx, fy := max((float64(x)+0.5)*float64(p.Width)/float64(w)-0.5, 0), max((float64(y)+0.5)*float64(p.Height)/float64(h)-0.5, 0)
+					fx, fy := max((float64(x)+0.5)*float64(p.Width)/float64(w)-0.5, 0),
+						max((float64(y)+0.5)*float64(p.Height)/float64(h)-0.5, 0)
 					x0, y0 := int(fx), int(fy)
 					tx, ty := fx-float64(x0), fy-float64(y0)
 					want := (at(x0, y0, c)*(1-tx)+at(x0+1, y0, c)*tx)*(1-ty) + (at(x0, y0+1, c)*(1-tx)+at(x0+1, y0+1, c)*tx)*ty
@@ -78,8 +84,11 @@ func TestPartHasNoGaps(t *testing.T) {
 func TestPicturesOutsideTheirPixels(t *testing.T) {
 	good := Picture{Pixels: make([]byte, 48), Stride: 12, Width: 4, Height: 4}
 	for name, change := range map[string]func(*Picture){
-		"nothing": func(p *Picture) { p.Width = 0 }, "before": func(p *Picture) { p.X = -1 }, "beside": func(p *Picture) { p.X = 1 }, "below": func(p *Picture) { p.Y = 1 },
-		"too large": func(p *Picture) { p.Height = MaxPictureSide + 1 }, "a wide row": func(p *Picture) { p.Stride = math.MaxInt / 2 }, "few pixels": func(p *Picture) { p.Pixels = p.Pixels[:47] },
+		"nothing": func(p *Picture) { p.Width = 0 }, "before": func(p *Picture) { p.X = -1 },
+		"beside": func(p *Picture) { p.X = 1 }, "below": func(p *Picture) { p.Y = 1 },
+		"too large":  func(p *Picture) { p.Height = MaxPictureSide + 1 },
+		"a wide row": func(p *Picture) { p.Stride = math.MaxInt / 2 },
+		"few pixels": func(p *Picture) { p.Pixels = p.Pixels[:47] },
 	} {
 		p := good
 		if change(&p); p.Valid() || !good.Valid() {
@@ -90,7 +99,8 @@ func TestPicturesOutsideTheirPixels(t *testing.T) {
 
 func TestATensorIsSettledOnce(t *testing.T) {
 	p := &Pictures{Width: 1, Height: 1, List: []Picture{
-		{Pixels: []byte{1, 2, 3}, Stride: 3, Width: 1, Height: 1, Scale: [3]float32{1, 1, 1}}, {Pixels: []byte{4, 5, 6}, Stride: 3, Width: 1, Height: 1, Mean: [3]float32{4, 0, 0}, Scale: [3]float32{1, 2, 1}},
+		{Pixels: []byte{1, 2, 3}, Stride: 3, Width: 1, Height: 1, Scale: [3]float32{1, 1, 1}},
+		{Pixels: []byte{4, 5, 6}, Stride: 3, Width: 1, Height: 1, Mean: [3]float32{4, 0, 0}, Scale: [3]float32{1, 2, 1}},
 	}}
 	a := Tensor{Type: FP16, Shape: Shape{2, 3, 1, 1}, Data: make([]byte, 12), Pictures: p}
 	b := a

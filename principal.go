@@ -43,7 +43,8 @@ func ParseRights(names []string) (Rights, error) {
 			}
 		}
 		if right == 0 {
-			return 0, Errorf("edgewise.ParseRights", Invalid, "right %.40q does not exist: want one of %s", given, strings.Join(RightNames(), ", "))
+			return 0, Errorf("edgewise.ParseRights", Invalid, "right %.40q does not exist: want one of %s", given,
+				strings.Join(RightNames(), ", "))
 		}
 		set |= right
 	}
@@ -59,8 +60,8 @@ type Principal struct {
 	Models  []string // the models it may name, "*" at the end of one stands for anything; empty: all
 	Session string   // of a person: which session; empty otherwise
 
-	// Lifetime ends when this does not hold any more: the key was deleted, the session has ended, rights were taken away. Its cause
-	// is what the caller is told. Everything that is done for the caller ends with it. Nil: it holds for good.
+	// Lifetime ends when this does not hold any more: the key was deleted, the session has ended, rights were taken away.
+	// Its cause is what the caller is told. Everything that is done for the caller ends with it. Nil: it holds for good.
 	Lifetime context.Context
 }
 
@@ -89,7 +90,8 @@ func (p *Principal) MayName(model string) bool {
 		return true
 	}
 	for _, pattern := range p.Models {
-		if prefix, open := strings.CutSuffix(pattern, "*"); pattern == model && model != "" || open && (prefix == "" || model != "" && strings.HasPrefix(model, prefix)) {
+		if prefix, open := strings.CutSuffix(pattern, "*"); pattern == model && model != "" || open &&
+			(prefix == "" || model != "" && strings.HasPrefix(model, prefix)) {
 			return true
 		}
 	}

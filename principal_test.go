@@ -49,7 +49,8 @@ func TestActorsAreNamedInLogs(t *testing.T) {
 	if got := ActorOf(WithPrincipal(t.Context(), anna)); got != "person:anna" {
 		t.Error(got)
 	}
-	if got := ActorOf(t.Context()) + " " + (&Principal{Kind: "local"}).Actor() + " " + (*Principal)(nil).Actor(); got != "box local nobody" {
+	if got := ActorOf(t.Context()) + " " + (&Principal{Kind: "local"}).Actor() + " " +
+		(*Principal)(nil).Actor(); got != "box local nobody" {
 		t.Error(got)
 	}
 }

@@ -68,7 +68,8 @@ func (s *Statistics) Add(o Statistics) {
 func (s *Statistics) addBatches(others []BatchStatistics) {
 	s.Batches = slices.Clone(s.Batches)
 	for _, o := range others {
-		at, known := slices.BinarySearchFunc(s.Batches, o.Size, func(b BatchStatistics, size uint64) int { return cmp.Compare(b.Size, size) })
+		at, known := slices.BinarySearchFunc(s.Batches, o.Size,
+			func(b BatchStatistics, size uint64) int { return cmp.Compare(b.Size, size) })
 		if !known {
 			s.Batches = slices.Insert(s.Batches, at, o)
 			continue
@@ -96,9 +97,10 @@ type SequenceStatistics struct {
 
 // Process is what is known of the process outside the box's own in which a version runs.
 type Process struct {
-	PID      int    // 0 while there is none
-	Group    string // the name of the group of versions that share it; empty: it is the version's own
-	Resident int64  // bytes of its resident memory, pages that it shares with other processes included; 0 while there is none
+	PID   int    // 0 while there is none
+	Group string // the name of the group of versions that share it; empty: it is the version's own
+	// bytes of its resident memory, pages that it shares with other processes included; 0 while there is none
+	Resident int64
 	Crashes  uint64 // since the version was loaded
 	Copied   uint64 // bytes of tensors that were copied on their way to the process and back, since then
 	Reason   string // why there is none; empty while there is one

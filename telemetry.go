@@ -1,7 +1,7 @@
 package edgewise
 
-// Telemetry is what a device tells of itself at one moment. A nil field is one that the device does not tell: absent is not
-// zero.
+// Telemetry is what a device tells of itself at one moment. A nil field is one that the device does not tell: absent is
+// not zero.
 type Telemetry struct {
 	Utilization *float64 `json:"utilization,omitempty"`         // 0 to 1: the share of time in which it was at work
 	MemoryLoad  *float64 `json:"memory_load,omitempty"`         // 0 to 1: the share of time in which its memory was read or written
@@ -26,8 +26,8 @@ type Telemetry struct {
 	Mode         string             `json:"mode,omitempty"`                 // power mode of a Jetson; empty when it is not told
 }
 
-// Throttled tells why the device works slower than it is asked to, to save itself: too hot, too little power. Empty when it
-// does not. An idle device, or one that an operator has slowed, is not throttled.
+// Throttled tells why the device works slower than it is asked to, to save itself: too hot, too little power. Empty
+// when it does not. An idle device, or one that an operator has slowed, is not throttled.
 func (t *Telemetry) Throttled() string {
 	if t == nil {
 		return ""

@@ -37,7 +37,8 @@ const (
 
 var (
 	wireNames = [dataTypes]string{
-		"INVALID", "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64", "BYTES", "BF16",
+		"INVALID", "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64",
+		"BYTES", "BF16",
 	}
 	typeSizes = [dataTypes]int64{0, 1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8, 0, 2}
 )
@@ -92,7 +93,8 @@ func (t *DataType) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("unknown data type %q: want one of TYPE_BOOL, TYPE_UINT8 .. TYPE_INT64, TYPE_FP16, TYPE_FP32, TYPE_FP64, TYPE_BF16, TYPE_STRING", text)
+	return fmt.Errorf("unknown data type %q: want one of TYPE_BOOL, TYPE_UINT8 .. TYPE_INT64, TYPE_FP16, TYPE_FP32, "+
+		"TYPE_FP64, TYPE_BF16, TYPE_STRING", text)
 }
 
 // Shape is the size of each dimension. In a Spec, -1 stands for any size.
@@ -185,7 +187,8 @@ func (t *Tensor) Check() error {
 		return fmt.Errorf("tensor %q: unknown data type %v", t.Name, t.Type)
 	}
 	if n > math.MaxInt64/size || int64(len(t.Data)) != n*size {
-		return fmt.Errorf("tensor %q: %v%v takes %d elements of %d bytes, got %d bytes", t.Name, t.Type, t.Shape, n, size, len(t.Data))
+		return fmt.Errorf("tensor %q: %v%v takes %d elements of %d bytes, got %d bytes", t.Name, t.Type, t.Shape, n, size,
+			len(t.Data))
 	}
 	return nil
 }
@@ -210,7 +213,8 @@ type FramingError struct {
 func (e *FramingError) Error() string {
 	switch e.Wrong {
 	case CutLength:
-		return fmt.Sprintf("incomplete string length indicator, expecting %d bytes but only %d bytes available", e.Want, e.Got)
+		return fmt.Sprintf("incomplete string length indicator, expecting %d bytes but only %d bytes available", e.Want,
+			e.Got)
 	case CutElement:
 		return fmt.Sprintf("incomplete string data, expecting string of length %d but only %d bytes available", e.Want, e.Got)
 	}

@@ -86,15 +86,43 @@ func TestTensorCheck(t *testing.T) {
 		want   string
 	}{
 		{"good", Tensor{Name: "x", Type: FP32, Shape: Shape{2}, Data: make([]byte, 8)}, ""},
-		{"good strings", Tensor{Name: "x", Type: Bytes, Shape: Shape{2}, Data: AppendElement(AppendElement(nil, "a"), "")}, ""},
+		{
+			"good strings",
+			Tensor{Name: "x", Type: Bytes, Shape: Shape{2}, Data: AppendElement(AppendElement(nil, "a"), "")},
+			"",
+		},
 		{"empty", Tensor{Name: "x", Type: FP64, Shape: Shape{0}, Data: nil}, ""},
-		{"too few bytes", Tensor{Name: "x", Type: FP32, Shape: Shape{2}, Data: make([]byte, 7)}, `tensor "x": FP32[2] takes 2 elements of 4 bytes, got 7 bytes`},
-		{"size overflow", Tensor{Name: "x", Type: FP64, Shape: Shape{math.MaxInt64 / 4}, Data: nil}, "elements of 8 bytes, got 0 bytes"},
-		{"shape overflow", Tensor{Name: "x", Type: FP64, Shape: Shape{1 << 62, 4}, Data: nil}, "has a negative size or too many elements"},
-		{"rank", Tensor{Name: "x", Type: FP32, Shape: make(Shape, 33), Data: nil}, `tensor "x": 33 dimensions, at most 32 are allowed`},
+		{
+			"too few bytes",
+			Tensor{Name: "x", Type: FP32, Shape: Shape{2}, Data: make([]byte, 7)},
+			`tensor "x": FP32[2] takes 2 elements of 4 bytes, got 7 bytes`,
+		},
+		{
+			"size overflow",
+			Tensor{Name: "x", Type: FP64, Shape: Shape{math.MaxInt64 / 4}, Data: nil},
+			"elements of 8 bytes, got 0 bytes",
+		},
+		{
+			"shape overflow",
+			Tensor{Name: "x", Type: FP64, Shape: Shape{1 << 62, 4}, Data: nil},
+			"has a negative size or too many elements",
+		},
+		{
+			"rank",
+			Tensor{Name: "x", Type: FP32, Shape: make(Shape, 33), Data: nil},
+			`tensor "x": 33 dimensions, at most 32 are allowed`,
+		},
 		{"no type", Tensor{Name: "x", Type: InvalidType, Shape: Shape{}, Data: nil}, "unknown data type INVALID"},
-		{"framing", Tensor{Name: "x", Type: Bytes, Shape: Shape{1}, Data: []byte{5, 0, 0, 0, 'a'}}, "expecting string of length 5 but only 1 bytes available"},
-		{"a length beyond everything", Tensor{Name: "x", Type: Bytes, Shape: Shape{1}, Data: []byte{0xff, 0xff, 0xff, 0xff}}, "expecting string of length 4294967295 but only 0 bytes available"},
+		{
+			"framing",
+			Tensor{Name: "x", Type: Bytes, Shape: Shape{1}, Data: []byte{5, 0, 0, 0, 'a'}},
+			"expecting string of length 5 but only 1 bytes available",
+		},
+		{
+			"a length beyond everything",
+			Tensor{Name: "x", Type: Bytes, Shape: Shape{1}, Data: []byte{0xff, 0xff, 0xff, 0xff}},
+			"expecting string of length 4294967295 but only 0 bytes available",
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TraceSettings says which requests are traced and what is noted of them, in the meaning of the inference protocol's trace
-// extension.
+// TraceSettings says which requests are traced and what is noted of them, in the meaning of the inference protocol's
+// trace extension.
 type TraceSettings struct {
 	Levels       []string // "OFF" alone, or of "TIMESTAMPS" and "TENSORS"
 	Rate         int64    // one of so many requests is traced; 0: only those that ask for it
@@ -21,7 +21,8 @@ type TraceSettings struct {
 type TraceChange struct {
 	Levels                    []string
 	Rate, Count, LogFrequency *int64
-	Clear                     []string // settings, by their names in the protocol, that become again what they were at the start, or what the server's are
+	// settings, by their names in the protocol, that become again what they were at the start, or what the server's are
+	Clear []string
 }
 
 // TraceStart is what a door knows of a request when it begins.

@@ -13,7 +13,8 @@ type History struct {
 	Series      []Series  `json:"series"`
 }
 
-// Series is what was measured of a version in each step, oldest first. Times are microseconds; nil where there was no request.
+// Series is what was measured of a version in each step, oldest first. Times are microseconds; nil where there was no
+// request.
 type Series struct {
 	Model    string       `json:"model"`
 	Version  int64        `json:"version"`
@@ -49,7 +50,8 @@ type Tick struct {
 	Models   []TickModel `json:"models"`
 }
 
-// TickModel is what was measured of one version in the last second. Its requests are also those that ensembles and steps made.
+// TickModel is what was measured of one version in the last second. Its requests are also those that ensembles and
+// steps made.
 type TickModel struct {
 	Model    string   `json:"model"`
 	Version  int64    `json:"version"`

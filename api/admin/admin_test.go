@@ -13,8 +13,14 @@ func TestModelCarriesTheStateOfItsOwnVersionsOnly(t *testing.T) {
 		Name:   "cat",
 		Wanted: true,
 		Versions: []*edgewise.Version{
-			{ID: edgewise.ModelID{Name: "cat", Version: 1}, Digest: "d1", Size: 3, Created: time.Unix(0, 0).UTC(), Origin: "upload"},
-			{ID: edgewise.ModelID{Name: "cat", Version: 2}, Digest: "d2", Size: 4, Created: time.Unix(0, 0).UTC(), Origin: "import", Files: []edgewise.File{{Path: "model.onnx", Size: 4, Digest: "f"}}},
+			{
+				ID: edgewise.ModelID{Name: "cat", Version: 1}, Digest: "d1", Size: 3, Created: time.Unix(0, 0).UTC(),
+				Origin: "upload",
+			},
+			{
+				ID: edgewise.ModelID{Name: "cat", Version: 2}, Digest: "d2", Size: 4, Created: time.Unix(0, 0).UTC(),
+				Origin: "import", Files: []edgewise.File{{Path: "model.onnx", Size: 4, Digest: "f"}},
+			},
 		},
 		Labels: []edgewise.Label{{Name: "live", Version: 2, Changed: time.Unix(0, 0).UTC()}},
 	}

@@ -106,7 +106,10 @@ type Tensor struct {
 func NewTensors(specs []edgewise.Spec) []Tensor {
 	list := make([]Tensor, 0, len(specs))
 	for _, s := range specs {
-		list = append(list, Tensor{Name: s.Name, Datatype: s.Type.String(), Shape: append(edgewise.Shape{}, s.Shape...), Optional: s.Optional})
+		list = append(list, Tensor{
+			Name: s.Name, Datatype: s.Type.String(), Shape: append(edgewise.Shape{}, s.Shape...),
+			Optional: s.Optional,
+		})
 	}
 	return list
 }

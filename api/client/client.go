@@ -118,7 +118,9 @@ func unreachable(op, base string, err error) error {
 }
 
 // do sends a request and returns the answer if its status is a success. The caller closes its body. header may be nil.
-func (c *Client) do(ctx context.Context, method, path string, header http.Header, body io.Reader) (*http.Response, error) {
+func (c *Client) do(ctx context.Context, method, path string, header http.Header, body io.Reader) (*http.Response,
+	error,
+) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
 		return nil, edgewise.Errorf("client."+method, edgewise.Invalid, "%w", err)
@@ -159,7 +161,8 @@ func decode(res *http.Response, result any) error {
 		return err
 	}
 	if err := json.Unmarshal(text, result); err != nil {
-		return edgewise.Errorf("client.decode", edgewise.Internal, "%s %s: the answer is not what is expected: %w", res.Request.Method, res.Request.URL, err)
+		return edgewise.Errorf("client.decode", edgewise.Internal, "%s %s: the answer is not what is expected: %w",
+			res.Request.Method, res.Request.URL, err)
 	}
 	return nil
 }
@@ -169,7 +172,8 @@ func decode(res *http.Response, result any) error {
 func readAnswer(res *http.Response) ([]byte, error) {
 	const op, announced = "client.readAnswer", 16 << 20
 	if res.ContentLength > MaxAnswer {
-		return nil, edgewise.Errorf(op, edgewise.TooLarge, "the answer has %d bytes, at most %d are read", res.ContentLength, int64(MaxAnswer))
+		return nil, edgewise.Errorf(op, edgewise.TooLarge, "the answer has %d bytes, at most %d are read", res.ContentLength,
+			int64(MaxAnswer))
 	}
 	var into bytes.Buffer
 	into.Grow(int(max(0, min(res.ContentLength, announced))) + bytes.MinRead)

@@ -37,7 +37,10 @@ func serve(t *testing.T, handler http.HandlerFunc) *Client {
 }
 
 func TestNewRefusesWhatIsNoBaseURL(t *testing.T) {
-	for _, base := range []string{"", "localhost:8000", "ftp://box", "http://", "http://box/?a=b", "http://box/#x", "http://bo x", ":"} {
+	for _, base := range []string{
+		"", "localhost:8000", "ftp://box", "http://", "http://box/?a=b", "http://box/#x",
+		"http://bo x", ":",
+	} {
 		if _, err := New(base); err == nil || edgewise.KindOf(err) != edgewise.Invalid {
 			t.Errorf("New(%q) = %v, want an Invalid error", base, err)
 		}
@@ -53,28 +56,71 @@ func TestEachMethodAsksForItsRoute(t *testing.T) {
 	}{
 		{"Live", "GET /v2/health/live ", func(ctx context.Context, c *Client) error { return c.Live(ctx) }},
 		{"Ready", "GET /v2/health/ready ", func(ctx context.Context, c *Client) error { return c.Ready(ctx) }},
-		{"ServerMetadata", "GET /v2 ", func(ctx context.Context, c *Client) error { _, err := c.ServerMetadata(ctx); return err }},
-		{"ModelMetadata", "GET /v2/models/cat/versions/3 ", func(ctx context.Context, c *Client) error { _, err := c.ModelMetadata(ctx, id); return err }},
-		{"ModelConfig", "GET /v2/models/cat/versions/3/config ", func(ctx context.Context, c *Client) error { _, err := c.ModelConfig(ctx, id); return err }},
-		{"ModelReady", "GET /v2/models/cat/versions/3/ready ", func(ctx context.Context, c *Client) error { return c.ModelReady(ctx, id) }},
-		{"Statistics", "GET /v2/models/cat/versions/3/stats ", func(ctx context.Context, c *Client) error { _, err := c.Statistics(ctx, id); return err }},
+		{"ServerMetadata", "GET /v2 ", func(ctx context.Context, c *Client) error {
+			_,
+				err := c.ServerMetadata(ctx)
+			return err
+		}},
+		{
+			"ModelMetadata", "GET /v2/models/cat/versions/3 ",
+			func(ctx context.Context, c *Client) error { _, err := c.ModelMetadata(ctx, id); return err },
+		},
+		{
+			"ModelConfig", "GET /v2/models/cat/versions/3/config ",
+			func(ctx context.Context, c *Client) error { _, err := c.ModelConfig(ctx, id); return err },
+		},
+		{
+			"ModelReady", "GET /v2/models/cat/versions/3/ready ",
+			func(ctx context.Context, c *Client) error { return c.ModelReady(ctx, id) },
+		},
+		{
+			"Statistics", "GET /v2/models/cat/versions/3/stats ",
+			func(ctx context.Context, c *Client) error { _, err := c.Statistics(ctx, id); return err },
+		},
 		{"Statistics of all", "GET /v2/models/stats ", func(ctx context.Context, c *Client) error {
 			_, err := c.Statistics(ctx, edgewise.ModelID{})
 			return err
 		}},
-		{"Load", "POST /v2/repository/models/cat/load ", func(ctx context.Context, c *Client) error { return c.Load(ctx, "cat") }},
-		{"Unload", "POST /v2/repository/models/cat/unload ", func(ctx context.Context, c *Client) error { return c.Unload(ctx, "cat") }},
-		{"Model", "GET /api/v1/models/cat ", func(ctx context.Context, c *Client) error { _, err := c.Model(ctx, "cat"); return err }},
-		{"Inspect", "GET /api/v1/models/cat/versions/3/inspection ", func(ctx context.Context, c *Client) error { _, err := c.Inspect(ctx, id); return err }},
+		{
+			"Load", "POST /v2/repository/models/cat/load ",
+			func(ctx context.Context, c *Client) error { return c.Load(ctx, "cat") },
+		},
+		{
+			"Unload", "POST /v2/repository/models/cat/unload ",
+			func(ctx context.Context, c *Client) error { return c.Unload(ctx, "cat") },
+		},
+		{"Model", "GET /api/v1/models/cat ", func(ctx context.Context, c *Client) error {
+			_,
+				err := c.Model(ctx, "cat")
+			return err
+		}},
+		{
+			"Inspect", "GET /api/v1/models/cat/versions/3/inspection ",
+			func(ctx context.Context, c *Client) error { _, err := c.Inspect(ctx, id); return err },
+		},
 		{"Promote", `PUT /api/v1/models/cat/labels/live {"version":3}`, func(ctx context.Context, c *Client) error {
 			_, err := c.Promote(ctx, "cat", "live", 3)
 			return err
 		}},
-		{"Rollback", `POST /api/v1/models/cat/rollback {"label":"live"}`, func(ctx context.Context, c *Client) error { _, err := c.Rollback(ctx, "cat", "live"); return err }},
-		{"RemoveLabel", "DELETE /api/v1/models/cat/labels/blue ", func(ctx context.Context, c *Client) error { return c.RemoveLabel(ctx, "cat", "blue") }},
-		{"DeleteVersion", "DELETE /api/v1/models/cat/versions/3 ", func(ctx context.Context, c *Client) error { return c.DeleteVersion(ctx, id) }},
-		{"DeleteModel", "DELETE /api/v1/models/cat ", func(ctx context.Context, c *Client) error { return c.DeleteModel(ctx, "cat") }},
-		{"a name that needs escaping", "GET /api/v1/models/a%2Fb%3Fc ", func(ctx context.Context, c *Client) error { _, err := c.Model(ctx, "a/b?c"); return err }},
+		{
+			"Rollback", `POST /api/v1/models/cat/rollback {"label":"live"}`,
+			func(ctx context.Context, c *Client) error { _, err := c.Rollback(ctx, "cat", "live"); return err },
+		},
+		{
+			"RemoveLabel", "DELETE /api/v1/models/cat/labels/blue ",
+			func(ctx context.Context, c *Client) error { return c.RemoveLabel(ctx, "cat", "blue") },
+		},
+		{
+			"DeleteVersion", "DELETE /api/v1/models/cat/versions/3 ",
+			func(ctx context.Context, c *Client) error { return c.DeleteVersion(ctx, id) },
+		},
+		{"DeleteModel", "DELETE /api/v1/models/cat ", func(ctx context.Context, c *Client) error {
+			return c.DeleteModel(ctx, "cat")
+		}},
+		{
+			"a name that needs escaping", "GET /api/v1/models/a%2Fb%3Fc ",
+			func(ctx context.Context, c *Client) error { _, err := c.Model(ctx, "a/b?c"); return err },
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -104,7 +150,8 @@ func TestListsAreRead(t *testing.T) {
 		}
 	})
 	entries, err := c.Index(t.Context())
-	if want := []kserve.IndexEntry{{Name: "cat", Version: "1", State: "READY"}, {Name: "dog"}}; err != nil || !cmp.Equal(entries, want) {
+	if want := []kserve.IndexEntry{{Name: "cat", Version: "1", State: "READY"}, {Name: "dog"}}; err != nil ||
+		!cmp.Equal(entries, want) {
 		t.Errorf("Index = %v, %v, want %v", entries, err, want)
 	}
 	models, err := c.Models(t.Context())
@@ -120,8 +167,14 @@ func TestErrorsHaveTheKindOfTheBodyOrElseOfTheStatus(t *testing.T) {
 		kind       edgewise.Kind
 		text       string
 	}{
-		{"code in the body", `{"error":"queue is full","code":"busy","model":"cat","version":3}`, 503, edgewise.Busy, "queue is full"},
-		{"error of another server", `{"error":"Request for unknown model: 'x' is not found"}`, 404, edgewise.NotFound, "Request for unknown model: 'x' is not found"},
+		{
+			"code in the body", `{"error":"queue is full","code":"busy","model":"cat","version":3}`, 503, edgewise.Busy,
+			"queue is full",
+		},
+		{
+			"error of another server", `{"error":"Request for unknown model: 'x' is not found"}`, 404, edgewise.NotFound,
+			"Request for unknown model: 'x' is not found",
+		},
 		{"unknown code", `{"error":"boom","code":"surprise"}`, 507, edgewise.Exhausted, "boom"},
 		{"no JSON", "<html>bad gateway</html>", 502, edgewise.Unavailable, "GET URL/v2/health/live: 502 Bad Gateway"},
 		{"empty", "", 400, edgewise.Invalid, "GET URL/v2/health/live: 400 Bad Request"},
@@ -175,7 +228,8 @@ func TestInferSendsAndReadsBothForms(t *testing.T) {
 			return
 		}
 		defer req.Release()
-		answer, jsonSize, _ := kserve.AppendInferResponse(nil, req, &edgewise.Response{ID: req.ID, Model: req.Model, Outputs: req.Inputs})
+		answer, jsonSize, _ := kserve.AppendInferResponse(nil, req,
+			&edgewise.Response{ID: req.ID, Model: req.Model, Outputs: req.Inputs})
 		if jsonSize < len(answer) {
 			w.Header().Set(kserve.HeaderLength, strconv.Itoa(jsonSize))
 		}
@@ -183,7 +237,10 @@ func TestInferSendsAndReadsBothForms(t *testing.T) {
 	})
 	req := &edgewise.Request{
 		ID: "7", Model: edgewise.ModelID{Name: "echo"},
-		Inputs: []edgewise.Tensor{{Name: "x", Type: edgewise.Int32, Shape: edgewise.Shape{2}, Data: []byte{1, 0, 0, 0, 255, 255, 255, 255}}},
+		Inputs: []edgewise.Tensor{{
+			Name: "x", Type: edgewise.Int32, Shape: edgewise.Shape{2},
+			Data: []byte{1, 0, 0, 0, 255, 255, 255, 255},
+		}},
 	}
 	want := &edgewise.Response{ID: "7", Model: edgewise.ModelID{Name: "echo", Version: 1}, Outputs: req.Inputs}
 	for _, in := range []kserve.Form{kserve.JSON, kserve.Binary} {
@@ -212,7 +269,10 @@ func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	add := func(path string, body io.Reader) {
 		sum := sha256.New()
 		n, _ := io.Copy(sum, body)
-		s.files = append(s.files, edgewise.File{Path: path, Size: n, Digest: edgewise.Digest(hex.EncodeToString(sum.Sum(nil)))})
+		s.files = append(s.files, edgewise.File{
+			Path: path, Size: n,
+			Digest: edgewise.Digest(hex.EncodeToString(sum.Sum(nil))),
+		})
 	}
 	if r.Header.Get("Content-Type") == "application/octet-stream" {
 		add(r.URL.Query().Get("file"), r.Body)
@@ -252,7 +312,8 @@ func TestPushSendsOneFileByItselfWithItsLength(t *testing.T) {
 	if err != nil || v.Version != 4 {
 		t.Fatalf("Push = %v, %v", v, err)
 	}
-	if s.length != 5 || s.query != "file=net%2Fmodel.onnx&promote=true&size=5&version=4" || s.header.Get("Expect") != "100-continue" || sent != 5 {
+	if s.length != 5 || s.query != "file=net%2Fmodel.onnx&promote=true&size=5&version=4" ||
+		s.header.Get("Expect") != "100-continue" || sent != 5 {
 		t.Errorf("length %d, query %q, Expect %q, progress %d", s.length, s.query, s.header.Get("Expect"), sent)
 	}
 }
@@ -262,11 +323,13 @@ func TestPushSendsSeveralFilesAsOneArchive(t *testing.T) {
 	c := serve(t, s.ServeHTTP)
 	big := strings.Repeat("w", 3<<20)
 	var sent int64
-	_, err := c.Push(t.Context(), uploadOf(-1, part{"model.onnx", "hello", 5}, part{"data/w", big, 3 << 20}, part{"empty", "", 0}), false, func(n int64) { sent = n })
+	_, err := c.Push(t.Context(), uploadOf(-1, part{"model.onnx", "hello", 5}, part{"data/w", big, 3 << 20},
+		part{"empty", "", 0}), false, func(n int64) { sent = n })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.header.Get("Content-Type") != "application/x-tar" || s.query != "promote=false" || len(s.files) != 3 || s.files[1].Path != "data/w" || s.files[1].Size != 3<<20 {
+	if s.header.Get("Content-Type") != "application/x-tar" || s.query != "promote=false" || len(s.files) != 3 ||
+		s.files[1].Path != "data/w" || s.files[1].Size != 3<<20 {
 		t.Errorf("type %q, query %q, files %v", s.header.Get("Content-Type"), s.query, s.files)
 	}
 	if sent != 5+3<<20 {
@@ -283,11 +346,26 @@ func TestPushReportsWhatIsWrongWithTheUpload(t *testing.T) {
 		text string
 	}{
 		{"no file", uploadOf(0), edgewise.Invalid, `model "cat": the upload has no file`},
-		{"short file", uploadOf(9, part{"model.onnx", "hello", 9}), edgewise.Invalid, `file "model.onnx" does not have the 9 bytes that were declared`},
-		{"long file", uploadOf(4, part{"model.onnx", "hello", 4}), edgewise.Invalid, `file "model.onnx" does not have the 4 bytes that were declared`},
-		{"long file in an archive", uploadOf(-1, part{"model.onnx", "hello", 4}), edgewise.Invalid, `file "model.onnx" does not have the 4 bytes that were declared`},
-		{"size not declared", uploadOf(-1, part{"model.onnx", "hello", -1}), edgewise.Invalid, `file "model.onnx": its size must be declared to send it with others`},
-		{"more files than declared", uploadOf(5, part{"a", "hello", 5}, part{"b", "", 0}), edgewise.Invalid, `the upload declares the 5 bytes of "a" and has more files`},
+		{
+			"short file", uploadOf(9, part{"model.onnx", "hello", 9}), edgewise.Invalid,
+			`file "model.onnx" does not have the 9 bytes that were declared`,
+		},
+		{
+			"long file", uploadOf(4, part{"model.onnx", "hello", 4}), edgewise.Invalid,
+			`file "model.onnx" does not have the 4 bytes that were declared`,
+		},
+		{
+			"long file in an archive", uploadOf(-1, part{"model.onnx", "hello", 4}), edgewise.Invalid,
+			`file "model.onnx" does not have the 4 bytes that were declared`,
+		},
+		{
+			"size not declared", uploadOf(-1, part{"model.onnx", "hello", -1}), edgewise.Invalid,
+			`file "model.onnx": its size must be declared to send it with others`,
+		},
+		{
+			"more files than declared", uploadOf(5, part{"a", "hello", 5}, part{"b", "", 0}), edgewise.Invalid,
+			`the upload declares the 5 bytes of "a" and has more files`,
+		},
 		{"unreadable file", edgewise.Upload{Model: "cat", Size: 9, Next: func() (string, int64, io.Reader, error) {
 			return "model.onnx", 9, iotest.ErrReader(broken), nil
 		}}, edgewise.Corrupt, "bad sector"},
@@ -317,7 +395,10 @@ func TestPushStopsWhenTheBoxRefuses(t *testing.T) {
 func TestPushFindsOutThatAFileChangedOnTheWay(t *testing.T) {
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
-		_ = json.NewEncoder(w).Encode(admin.Version{Name: "cat", Version: 4, Files: []edgewise.File{{Path: "model.onnx", Digest: "beef"}}})
+		_ = json.NewEncoder(w).Encode(admin.Version{
+			Name: "cat", Version: 4,
+			Files: []edgewise.File{{Path: "model.onnx", Digest: "beef"}},
+		})
 	})
 	_, err := c.Push(t.Context(), uploadOf(5, part{"model.onnx", "hello", 5}), true, nil)
 	var e *edgewise.Error
@@ -332,7 +413,8 @@ func TestAnswersOverTheBoundAreNotRead(t *testing.T) {
 		w.WriteHeader(http.StatusOK)
 	})
 	_, err := c.Models(t.Context())
-	if want := "the answer has 1073741825 bytes, at most 1073741824 are read"; err == nil || edgewise.KindOf(err) != edgewise.TooLarge || err.Error() != want {
+	if want := "the answer has 1073741825 bytes, at most 1073741824 are read"; err == nil ||
+		edgewise.KindOf(err) != edgewise.TooLarge || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }

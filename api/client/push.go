@@ -24,9 +24,11 @@ const opPush = "client.Push"
 //
 // The first file must declare its size. If it is all of up.Size it is sent by itself, with its length; otherwise the
 // files are sent as a tar stream and each must declare its size. What the box stored is compared with what was read.
-// Errors: those of up and of the box; Invalid for a size that is missing or wrong; Corrupt when a file did not arrive as it
-// was read.
-func (c *Client) Push(ctx context.Context, up edgewise.Upload, promote bool, progress func(sent int64)) (*admin.Version, error) {
+// Errors: those of up and of the box; Invalid for a size that is missing or wrong; Corrupt when a file did not arrive
+// as it was read.
+func (c *Client) Push(ctx context.Context, up edgewise.Upload, promote bool, progress func(sent int64)) (*admin.Version,
+	error,
+) {
 	if progress == nil {
 		progress = func(int64) {}
 	}
@@ -71,7 +73,9 @@ func (c *Client) Push(ctx context.Context, up edgewise.Upload, promote bool, pro
 // errStopped ends the sender when the answer is there before the body was sent.
 var errStopped = errors.New("the answer came before the end of the upload")
 
-func (c *Client) push(ctx context.Context, path, contentType string, length int64, body io.Reader) (*admin.Version, error) {
+func (c *Client) push(ctx context.Context, path, contentType string, length int64, body io.Reader) (*admin.Version,
+	error,
+) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, body)
 	if err != nil {
 		return nil, edgewise.Errorf(opPush, edgewise.Invalid, "%w", err)
@@ -102,7 +106,8 @@ func (s *sender) single(to io.Writer, path string, size int64, file io.Reader) e
 	s.err = s.copy(to, path, size, file, func() error {
 		_, _, _, err := s.next()
 		if err == nil {
-			return edgewise.Errorf(opPush, edgewise.Invalid, "the upload declares the %d bytes of %q and has more files", size, path)
+			return edgewise.Errorf(opPush, edgewise.Invalid, "the upload declares the %d bytes of %q and has more files", size,
+				path)
 		}
 		if !errors.Is(err, io.EOF) {
 			return err
@@ -185,7 +190,8 @@ func (e *exact) Read(p []byte) (int, error) {
 }
 
 func (e *exact) differs() error {
-	return edgewise.Errorf(opPush, edgewise.Invalid, "file %q does not have the %d bytes that were declared", e.path, e.size)
+	return edgewise.Errorf(opPush, edgewise.Invalid, "file %q does not have the %d bytes that were declared", e.path,
+		e.size)
 }
 
 // counted is a file whose bytes are hashed and counted as they are read.
@@ -213,7 +219,8 @@ func (s *sender) check(v *admin.Version) error {
 		if stored[path] != digest {
 			return &edgewise.Error{
 				Op: opPush, Kind: edgewise.Corrupt, Model: edgewise.ModelID{Name: v.Name, Version: v.Version},
-				Err: errors.New("file " + strconv.Quote(path) + " did not arrive as it was read: it had the SHA-256 " + string(digest) +
+				Err: errors.New("file " + strconv.Quote(path) + " did not arrive as it was read: it had the SHA-256 " +
+					string(digest) +
 					", the box stored " + strconv.Quote(string(stored[path]))),
 			}
 		}

@@ -25,15 +25,18 @@ func (c *Client) System(ctx context.Context) (*admin.System, error) {
 	return &s, c.call(ctx, http.MethodGet, "/api/v1/system", nil, &s)
 }
 
-// SendUpdate sends an update of the box's system, of which the caller remains the owner. signature is that of a package as
-// minisign writes it, empty for a bundle; confirmed takes also what is older than what runs.
-func (c *Client) SendUpdate(ctx context.Context, file *os.File, signature []byte, confirmed bool) (*admin.SystemUpdate, error) {
+// SendUpdate sends an update of the box's system, of which the caller remains the owner. signature is that of a package
+// as minisign writes it, empty for a bundle; confirmed takes also what is older than what runs.
+func (c *Client) SendUpdate(ctx context.Context, file *os.File, signature []byte, confirmed bool) (*admin.SystemUpdate,
+	error,
+) {
 	const op = "client.SendUpdate"
 	info, err := file.Stat()
 	if err != nil {
 		return nil, edgewise.Errorf(op, edgewise.Invalid, "%w", err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+updatePath+"?confirmed="+strconv.FormatBool(confirmed), file)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost,
+		c.base+updatePath+"?confirmed="+strconv.FormatBool(confirmed), file)
 	if err != nil {
 		return nil, edgewise.Errorf(op, edgewise.Invalid, "%w", err)
 	}
@@ -55,9 +58,11 @@ func (c *Client) SendUpdate(ctx context.Context, file *os.File, signature []byte
 	return &u, nil
 }
 
-// AwaitUpdate waits until an update that was sent is ready for a restart. progress, which may be nil, is told of it. Errors:
-// Conflict when it waits for a confirmation, Invalid when it was refused, Canceled.
-func (c *Client) AwaitUpdate(ctx context.Context, u *admin.SystemUpdate, progress func(percent int, doing string)) (*admin.SystemUpdate, error) {
+// AwaitUpdate waits until an update that was sent is ready for a restart. progress, which may be nil, is told of it.
+// Errors: Conflict when it waits for a confirmation, Invalid when it was refused, Canceled.
+func (c *Client) AwaitUpdate(ctx context.Context, u *admin.SystemUpdate, progress func(percent int, doing string)) (
+	*admin.SystemUpdate, error,
+) {
 	const op = "client.AwaitUpdate"
 	ticker := time.NewTicker(updateLook)
 	defer ticker.Stop()

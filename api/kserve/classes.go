@@ -24,7 +24,8 @@ type Classes struct {
 // comes last. Errors: Invalid for type Bytes or Bool, TooLarge over maxClasses.
 func (c Classes) Top(t *edgewise.Tensor, k int) (edgewise.Tensor, error) {
 	if t.Type == edgewise.Bytes || t.Type == edgewise.Bool {
-		return edgewise.Tensor{}, tensorMessage(t.Name, "class result not available for output due to unsupported type '%v'", t.Type)
+		return edgewise.Tensor{}, tensorMessage(t.Name, "class result not available for output due to unsupported type '%v'",
+			t.Type)
 	}
 	shape, rows := t.Shape, int64(1)
 	out := edgewise.Tensor{Name: t.Name, Type: edgewise.Bytes}
@@ -34,7 +35,8 @@ func (c Classes) Top(t *edgewise.Tensor, k int) (edgewise.Tensor, error) {
 	}
 	n, _ := shape.Elements()
 	if n > maxClasses {
-		return edgewise.Tensor{}, tooLarge(maxClasses, "classification output tensor too large: output '%s' has %d classes, at most %d are allowed", t.Name, n, maxClasses)
+		return edgewise.Tensor{}, tooLarge(maxClasses, "classification output tensor too large: output '%s' has %d "+
+			"classes, at most %d are allowed", t.Name, n, maxClasses)
 	}
 	k = min(k, int(n))
 	out.Shape = append(out.Shape, int64(k))

@@ -8,7 +8,8 @@ import (
 	"github.com/edgewise-ai/edgewise/api/kserve"
 )
 
-// TestClassesOfRowsWithoutElements asks for the classes of an output that a model makes up: no bytes, and rows without end.
+// TestClassesOfRowsWithoutElements asks for the classes of an output that a model makes up: no bytes, and rows without
+// end.
 func TestClassesOfRowsWithoutElements(t *testing.T) {
 	answers := make(chan edgewise.Tensor, 1)
 	go func() {

@@ -20,8 +20,9 @@ func (d *Decoder) Infer(model edgewise.ModelID, body []byte, jsonSize int) (*Inf
 	return d.infer(model, text, rest, jsonSize)
 }
 
-// InferApart is Infer of a body whose JSON part, text, stands apart from the binary tensors that come after it. Tensors of type BYTES are
-// framed, and their frames checked later: where others may write to rest, their bytes are to be copied first.
+// InferApart is Infer of a body whose JSON part, text, stands apart from the binary tensors that come after it. Tensors
+// of type BYTES are framed, and their frames checked later: where others may write to rest, their bytes are to be
+// copied first.
 func (d *Decoder) InferApart(model edgewise.ModelID, text, rest []byte) (*InferRequest, error) {
 	return d.infer(model, text, rest, len(text))
 }
@@ -89,7 +90,8 @@ func (m *members) once(bit members, name string) error {
 
 func (d *Decoder) decode(r *InferRequest, text []byte) error {
 	if int64(len(text)) > d.lim.MaxJSON {
-		return tooLarge(d.lim.MaxJSON, "request JSON size of %d bytes exceeds the maximum allowed input size of %d bytes. Use --http-max-input-size to increase the limit.", len(text), d.lim.MaxJSON)
+		return tooLarge(d.lim.MaxJSON, "request JSON size of %d bytes exceeds the maximum allowed input size of %d bytes. "+
+			"Use --http-max-input-size to increase the limit.", len(text), d.lim.MaxJSON)
 	}
 	c := &r.reader
 	*c = tensors{cursor: cursor{b: text, maxDepth: d.lim.MaxDepth}, lim: d.lim, what: "input", memory: &r.memory, intern: r}

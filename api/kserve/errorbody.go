@@ -56,7 +56,10 @@ func (b ErrorBody) Err(op string, status int) *edgewise.Error {
 	if b.Input != "" {
 		err = &TensorError{Tensor: b.Input, Err: err}
 	}
-	return &edgewise.Error{Op: op, Kind: b.kind(status), Model: edgewise.ModelID{Name: b.Model, Version: b.Version}, Limit: b.Limit, Reason: b.Reason, Field: b.Field, Err: err}
+	return &edgewise.Error{
+		Op: op, Kind: b.kind(status), Model: edgewise.ModelID{Name: b.Model, Version: b.Version},
+		Limit: b.Limit, Reason: b.Reason, Field: b.Field, Err: err,
+	}
 }
 
 func (b ErrorBody) kind(status int) edgewise.Kind {

@@ -8,16 +8,20 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// AppendInferRequest appends the body of req, as a client sends it: inputs in the form in, outputs asked for in the form
-// out. jsonSize is the length of the JSON part, to be sent as header HeaderLength whenever it is less than the length
-// of what was appended. The model and version go into the path and not into the body. Errors: Invalid for a tensor
-// that is not well-formed or has no JSON form, and for parameters of other types than string, int64, bool and float64.
+// AppendInferRequest appends the body of req, as a client sends it: inputs in the form in, outputs asked for in the
+// form out. jsonSize is the length of the JSON part, to be sent as header HeaderLength whenever it is less than the
+// length of what was appended. The model and version go into the path and not into the body. Errors: Invalid for a
+// tensor that is not well-formed or has no JSON form, and for parameters of other types than string, int64, bool and
+// float64.
 func AppendInferRequest(dst []byte, req *edgewise.Request, in, out Form) (body []byte, jsonSize int, err error) {
 	size := 256 + 64*len(req.Outputs) + 64*len(req.Parameters)
 	for i := range req.Inputs {
 		t := &req.Inputs[i]
 		if err := t.Check(); err != nil {
-			return dst, 0, &edgewise.Error{Op: opEncode, Kind: edgewise.Invalid, Model: req.Model, Err: &TensorError{Tensor: t.Name, Err: err}}
+			return dst, 0, &edgewise.Error{
+				Op: opEncode, Kind: edgewise.Invalid, Model: req.Model,
+				Err: &TensorError{Tensor: t.Name, Err: err},
+			}
 		}
 		size += 96 + len(t.Name) + len(t.Data)
 		if in == JSON {
@@ -97,8 +101,8 @@ func appendParameters(dst []byte, req *edgewise.Request, out Form) ([]byte, erro
 }
 
 // DecodeInferResponse reads the body of an answer. jsonSize is the length of its JSON part, -1 when the header is
-// absent. Outputs in binary form alias body; there is nothing to release. Errors: Invalid for a body that is no answer of
-// the protocol, TooLarge for a bound of lim.
+// absent. Outputs in binary form alias body; there is nothing to release. Errors: Invalid for a body that is no answer
+// of the protocol, TooLarge for a bound of lim.
 func DecodeInferResponse(body []byte, jsonSize int, lim Limits) (*edgewise.Response, error) {
 	text, rest, err := split(body, jsonSize)
 	if err != nil {
@@ -106,9 +110,13 @@ func DecodeInferResponse(body []byte, jsonSize int, lim Limits) (*edgewise.Respo
 	}
 	lim = lim.WithDefaults()
 	if int64(len(text)) > lim.MaxJSON {
-		return nil, tooLarge(lim.MaxJSON, "the answer has a JSON part of %d bytes, at most %d are allowed", len(text), lim.MaxJSON)
+		return nil, tooLarge(lim.MaxJSON, "the answer has a JSON part of %d bytes, at most %d are allowed", len(text),
+			lim.MaxJSON)
 	}
-	c := &tensors{cursor: cursor{b: text, maxDepth: lim.MaxDepth}, lim: lim, what: "output", memory: new(arena), intern: plainNames{}}
+	c := &tensors{
+		cursor: cursor{b: text, maxDepth: lim.MaxDepth}, lim: lim, what: "output", memory: new(arena),
+		intern: plainNames{},
+	}
 	r := &edgewise.Response{}
 	if err := readResponse(c, r); err != nil {
 		return nil, err
@@ -116,7 +124,8 @@ func DecodeInferResponse(body []byte, jsonSize int, lim Limits) (*edgewise.Respo
 	for i := range c.into {
 		size := c.binary[i]
 		if size > int64(len(rest)) {
-			return nil, tensorMessage(c.into[i].Name, "output '%s' was announced with %d bytes, %d are there", c.into[i].Name, size, len(rest))
+			return nil, tensorMessage(c.into[i].Name, "output '%s' was announced with %d bytes, %d are there", c.into[i].Name,
+				size, len(rest))
 		}
 		if size >= 0 {
 			c.into[i].Data, rest = rest[:size:size], rest[size:]

@@ -12,9 +12,11 @@ import (
 func ForwardHeader(req *edgewise.Request, name, value string) error {
 	switch {
 	case strings.HasPrefix(name, "triton_"), name == "headers", slices.Contains(knownNames[:], name):
-		return invalid("Header '%.100s' is reserved for Triton usage and cannot be forwarded: it is the name of a parameter of the protocol", name)
+		return invalid("Header '%.100s' is reserved for Triton usage and cannot be forwarded: it is the name of a "+
+			"parameter of the protocol", name)
 	case len(req.Parameters) >= DefaultMaxParameters:
-		return tooLarge(DefaultMaxParameters, "the request has more than %d custom parameters, forwarded headers included", DefaultMaxParameters)
+		return tooLarge(DefaultMaxParameters, "the request has more than %d custom parameters, forwarded headers included",
+			DefaultMaxParameters)
 	}
 	if req.Parameters == nil {
 		req.Parameters = map[string]any{}

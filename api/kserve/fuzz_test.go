@@ -26,8 +26,10 @@ func FuzzDecodeInfer(f *testing.F) {
 		}
 		f.Add([]byte(text+rest), size)
 	}
-	f.Add([]byte(`{"inputs":[{"data":[1,[NaN]],"datatype":"BF16","shape":[2],"name":"x"},{"name":"s","datatype":"BYTES","shape":[1],"data":["\ud83d\ude00"]}]}`), -1)
-	f.Add([]byte(`{"inputs":[{"name":"a","datatype":"INT8","shape":[2],"parameters":{"binary_data_size":2}}],"outputs":[{"name":"y","parameters":{"classification":1}}]}AB`), 138)
+	f.Add([]byte(
+		`{"inputs":[{"data":[1,[NaN]],"datatype":"BF16","shape":[2],"name":"x"},{"name":"s","datatype":"BYTES","shape":[1],"data":["\ud83d\ude00"]}]}`), -1)
+	f.Add([]byte(
+		`{"inputs":[{"name":"a","datatype":"INT8","shape":[2],"parameters":{"binary_data_size":2}}],"outputs":[{"name":"y","parameters":{"classification":1}}]}AB`), 138)
 	d := NewDecoder(Limits{MaxDecoded: 1 << 20})
 	f.Fuzz(func(t *testing.T, body []byte, jsonSize int) {
 		before := bytes.Clone(body)
@@ -36,7 +38,8 @@ func FuzzDecodeInfer(f *testing.F) {
 			t.Fatal("the body was written to")
 		}
 		if err != nil {
-			if kind := edgewise.KindOf(err); kind != edgewise.Invalid && kind != edgewise.TooLarge && kind != edgewise.Unsupported {
+			if kind := edgewise.KindOf(err); kind != edgewise.Invalid && kind != edgewise.TooLarge &&
+				kind != edgewise.Unsupported {
 				t.Fatalf("kind %v: %v", kind, err)
 			}
 			return
@@ -82,8 +85,10 @@ func FuzzDecodeInfer(f *testing.F) {
 // FuzzScanFloat compares the scanner with encoding/json, which knows the grammar, and strconv, which knows the value.
 func FuzzScanFloat(f *testing.F) {
 	for _, s := range []string{
-		"0", "-0", "1", "-1.5", "1e5", "1E-5", "0.1", "16777217", "1e39", "3.4028235677973366e38", "1e-46", "00", "01", "1.", ".5", "+1", "-", "1e", "1e+", "0x1p-2", "1_000", "NaN", "Inf",
-		"123456789012345678901234567890", "0.000000000000000000000000000001", "9007199254740993", "1.00000005960464477539062500", "65520", "65519.999999999999999999999999999",
+		"0", "-0", "1", "-1.5", "1e5", "1E-5", "0.1", "16777217", "1e39", "3.4028235677973366e38", "1e-46", "00", "01", "1.",
+		".5", "+1", "-", "1e", "1e+", "0x1p-2", "1_000", "NaN", "Inf",
+		"123456789012345678901234567890", "0.000000000000000000000000000001", "9007199254740993",
+		"1.00000005960464477539062500", "65520", "65519.999999999999999999999999999",
 	} {
 		f.Add(s)
 	}
@@ -131,7 +136,8 @@ func FuzzResponse(f *testing.F) {
 			n = int64(len(data)) / size
 		}
 		out.Shape = edgewise.Shape{n}
-		if out.Check() != nil || out.Type == edgewise.InvalidType || name == "" || len(name) > DefaultMaxName || len(id) > DefaultMaxName {
+		if out.Check() != nil || out.Type == edgewise.InvalidType || name == "" || len(name) > DefaultMaxName ||
+			len(id) > DefaultMaxName {
 			return
 		}
 		if out.Type == edgewise.Bool {

@@ -8,18 +8,22 @@ import (
 )
 
 // Generate makes a request out of the body of the generate extension: one flat JSON object. "id" is as in an inference
-// request. The members of the object "parameters" and all others are inputs where model m has one of that name, and else
-// parameters. An input is a scalar or an array of scalars; its shape follows from m: fixed dimensions divide the number
-// of elements, the last open one takes what is left, others become 1. All outputs are answered. Errors: Invalid,
+// request. The members of the object "parameters" and all others are inputs where model m has one of that name, and
+// else parameters. An input is a scalar or an array of scalars; its shape follows from m: fixed dimensions divide the
+// number of elements, the last open one takes what is left, others become 1. All outputs are answered. Errors: Invalid,
 // TooLarge; a TensorError where one input is at fault.
 func (d *Decoder) Generate(id edgewise.ModelID, m *edgewise.Model, body []byte) (*InferRequest, error) {
 	if int64(len(body)) > d.lim.MaxJSON {
-		return nil, about(id, tooLarge(d.lim.MaxJSON, "request JSON size of %d bytes exceeds the maximum allowed input size of %d bytes. Use --http-max-input-size to increase the limit.", len(body), d.lim.MaxJSON))
+		return nil, about(id, tooLarge(d.lim.MaxJSON, "request JSON size of %d bytes exceeds the maximum allowed input "+
+			"size of %d bytes. Use --http-max-input-size to increase the limit.", len(body), d.lim.MaxJSON))
 	}
 	r := d.request(id)
 	g := generation{
 		d: d, r: r, inputs: m.Inputs(),
-		c: &tensors{cursor: cursor{b: body, maxDepth: d.lim.MaxDepth, key: r.scratch}, lim: d.lim, what: "input", memory: &r.memory, intern: r},
+		c: &tensors{
+			cursor: cursor{b: body, maxDepth: d.lim.MaxDepth, key: r.scratch}, lim: d.lim, what: "input",
+			memory: &r.memory, intern: r,
+		},
 	}
 	err := g.read()
 	r.scratch = g.c.key
@@ -82,7 +86,8 @@ func (g *generation) member(name []byte) error {
 		return g.input(g.inputs[i])
 	}
 	if ch := g.c.next(); ch == '[' || ch == '{' || ch == 'n' {
-		return invalid("parameter '%.100s' has invalid type: the model has no such input, and a parameter is a string, a number or a bool, not %s", name, g.c.found())
+		return invalid("parameter '%.100s' has invalid type: the model has no such input, and a parameter is a string, a "+
+			"number or a bool, not %s", name, g.c.found())
 	}
 	return g.d.parameter(g.r, &g.c.cursor, &g.known, name)
 }
@@ -99,7 +104,8 @@ func (g *generation) input(spec edgewise.Spec) error {
 	t.Name, t.Type = spec.Name, spec.Type
 	var ok bool
 	if t.Shape, ok = fit(spec.Shape, n); !ok {
-		return tensorMessage(spec.Name, "The schema can not convert input '%s' to tensor with proper shape: %d elements do not make shape %v", spec.Name, n, spec.Shape)
+		return tensorMessage(spec.Name, "The schema can not convert input '%s' to tensor with proper shape: %d elements do "+
+			"not make shape %v", spec.Name, n, spec.Shape)
 	}
 	// The value is read as the only one of a text of its own, with the counts of the whole request.
 	own := *g.c
@@ -119,7 +125,8 @@ func (g *generation) value(name string) (text []byte, n int64, err error) {
 	c := &g.c.cursor
 	switch ch := c.next(); ch {
 	case '{', 'n':
-		return nil, 0, tensorMessage(name, "Unable to parse '%s': want a value or an array of values, got %s", name, c.found())
+		return nil, 0, tensorMessage(name, "Unable to parse '%s': want a value or an array of values, got %s", name,
+			c.found())
 	case '[':
 		start := c.p
 		err = c.array(func() error {
@@ -159,9 +166,9 @@ func fit(want edgewise.Shape, n int64) (shape edgewise.Shape, ok bool) {
 	return shape, n == 1
 }
 
-// AppendGenerateResponse appends the answer resp to a generate request: one flat JSON object with each output by its name,
-// as a scalar when it has one element and as a flat array otherwise. Errors: Invalid for an output that has no JSON form,
-// Internal for one that is not well-formed. Then dst is returned as it was.
+// AppendGenerateResponse appends the answer resp to a generate request: one flat JSON object with each output by its
+// name, as a scalar when it has one element and as a flat array otherwise. Errors: Invalid for an output that has no
+// JSON form, Internal for one that is not well-formed. Then dst is returned as it was.
 func AppendGenerateResponse(dst []byte, resp *edgewise.Response) ([]byte, error) {
 	body := append(dst, `{"model_name":`...)
 	body = appendName(body, resp.Model.Name)

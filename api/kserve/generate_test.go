@@ -35,8 +35,14 @@ func TestGenerateMakesTensorsAndParameters(t *testing.T) {
 		Inputs: []edgewise.Tensor{
 			{Name: "text", Type: edgewise.Bytes, Shape: edgewise.Shape{1, 1}, Data: []byte("\x03\x00\x00\x00a\nb")},
 			{Name: "half", Type: edgewise.FP16, Shape: edgewise.Shape{1, 1}, Data: []byte{0, 0x3e}},
-			{Name: "pair", Type: edgewise.FP32, Shape: edgewise.Shape{2, 2}, Data: []byte("\x00\x00\x80\x3f\x00\x00\x00\x40\x00\x00\x40\x40\x00\x00\x80\x40")},
-			{Name: "open", Type: edgewise.Int32, Shape: edgewise.Shape{1, 1, 2, 3}, Data: []byte("\x01\x00\x00\x00\x02\x00\x00\x00\x03\x00\x00\x00\x04\x00\x00\x00\x05\x00\x00\x00\x06\x00\x00\x00")},
+			{
+				Name: "pair", Type: edgewise.FP32, Shape: edgewise.Shape{2, 2},
+				Data: []byte("\x00\x00\x80\x3f\x00\x00\x00\x40\x00\x00\x40\x40\x00\x00\x80\x40"),
+			},
+			{
+				Name: "open", Type: edgewise.Int32, Shape: edgewise.Shape{1, 1, 2, 3},
+				Data: []byte("\x01\x00\x00\x00\x02\x00\x00\x00\x03\x00\x00\x00\x04\x00\x00\x00\x05\x00\x00\x00\x06\x00\x00\x00"),
+			},
 		},
 		Parameters: map[string]any{"top_k": int64(3), "stream": true, "temperature": 0.5, "stop": "x"},
 	}
@@ -57,14 +63,23 @@ func TestGenerateRefuses(t *testing.T) {
 		{"two values", "{}{}", "must not be followed", edgewise.Invalid, ""},
 		{"an id of another type", `{"id":1}`, "Unable to parse 'id'", edgewise.Invalid, ""},
 		{"an id twice", `{"id":"a","id":"b"}`, "twice", edgewise.Invalid, ""},
-		{"too few elements", `{"pair":[1,2,3]}`, "The schema can not convert input 'pair' to tensor with proper shape", edgewise.Invalid, "pair"},
-		{"too many elements", `{"open":[1,2,3]}`, "The schema can not convert input 'open' to tensor with proper shape", edgewise.Invalid, "open"},
+		{
+			"too few elements", `{"pair":[1,2,3]}`, "The schema can not convert input 'pair' to tensor with proper shape",
+			edgewise.Invalid, "pair",
+		},
+		{
+			"too many elements", `{"open":[1,2,3]}`, "The schema can not convert input 'open' to tensor with proper shape",
+			edgewise.Invalid, "open",
+		},
 		{"another type", `{"text":1}`, "want a string", edgewise.Invalid, "text"},
 		{"an array in an array", `{"pair":[[1,2]]}`, "want an array of values, got an array", edgewise.Invalid, "pair"},
 		{"an object", `{"pair":{"a":1}}`, "want a value or an array of values, got an object", edgewise.Invalid, "pair"},
 		{"null", `{"pair":null}`, "got null", edgewise.Invalid, "pair"},
 		{"an input twice", `{"half":1,"parameters":{"half":1}}`, "input 'half' already exists", edgewise.Invalid, "half"},
-		{"an array parameter", `{"stop":["a"]}`, "a parameter is a string, a number or a bool, not an array", edgewise.Invalid, ""},
+		{
+			"an array parameter", `{"stop":["a"]}`, "a parameter is a string, a number or a bool, not an array",
+			edgewise.Invalid, "",
+		},
 		{"a null parameter", `{"stop":null}`, "not null", edgewise.Invalid, ""},
 		{"a reserved parameter", `{"triton_x":1}`, "reserved", edgewise.Invalid, ""},
 		{"parameters that are none", `{"parameters":[1]}`, "not an array", edgewise.Invalid, ""},

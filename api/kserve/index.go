@@ -24,7 +24,10 @@ func NewIndexEntry(s edgewise.Status) IndexEntry {
 	if s.ID.Version == 0 {
 		return IndexEntry{Name: s.ID.Name}
 	}
-	return IndexEntry{Name: s.ID.Name, Version: strconv.FormatInt(s.ID.Version, 10), State: s.State.String(), Reason: s.Reason}
+	return IndexEntry{
+		Name: s.ID.Name, Version: strconv.FormatInt(s.ID.Version, 10), State: s.State.String(),
+		Reason: s.Reason,
+	}
 }
 
 // UnloadRequest is the body of POST /v2/repository/models/M/unload, which may also be empty.

@@ -14,7 +14,8 @@ func (d *Decoder) Media(id edgewise.ModelID, m *edgewise.Model, body []byte) (*I
 		return nil, about(id, err)
 	}
 	if int64(len(body)) > d.lim.MaxDecoded {
-		return nil, about(id, tooLarge(d.lim.MaxDecoded, "input '%s' has %d bytes, at most %d are allowed", in.Name, len(body), d.lim.MaxDecoded))
+		return nil, about(id, tooLarge(d.lim.MaxDecoded, "input '%s' has %d bytes, at most %d are allowed", in.Name,
+			len(body), d.lim.MaxDecoded))
 	}
 	r := d.request(id)
 	if m.MaxBatchSize > 0 {
@@ -40,7 +41,8 @@ func mediaInput(m *edgewise.Model) (*edgewise.ModelInput, error) {
 			continue
 		}
 		if only != nil {
-			return nil, invalid("model '%s' takes no file as the body of a request: it has several inputs, '%s' and '%s' among them", m.Name, only.Name, in.Name)
+			return nil, invalid("model '%s' takes no file as the body of a request: it has several inputs, '%s' and '%s' "+
+				"among them", m.Name, only.Name, in.Name)
 		}
 		only = in
 	}
@@ -48,11 +50,13 @@ func mediaInput(m *edgewise.Model) (*edgewise.ModelInput, error) {
 	case only == nil:
 		return nil, invalid("model '%s' takes no file as the body of a request: it has no required input", m.Name)
 	case only.DataType != edgewise.Bytes:
-		return nil, tensorMessage(only.Name, "model '%s' takes no file as the body of a request: its input '%s' has type %v, not BYTES", m.Name, only.Name, only.DataType)
+		return nil, tensorMessage(only.Name, "model '%s' takes no file as the body of a request: its input '%s' has type "+
+			"%v, not BYTES", m.Name, only.Name, only.DataType)
 	}
 	for _, dim := range only.Dims {
 		if dim > 1 || dim == 0 {
-			return nil, tensorMessage(only.Name, "model '%s' takes no file as the body of a request: its input '%s' has shape %v, not one element", m.Name, only.Name, only.Dims)
+			return nil, tensorMessage(only.Name, "model '%s' takes no file as the body of a request: its input '%s' has shape "+
+				"%v, not one element", m.Name, only.Name, only.Dims)
 		}
 	}
 	return only, nil

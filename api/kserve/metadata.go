@@ -17,7 +17,8 @@ type ServerMetadata struct {
 // Extensions returns the protocol's extensions that the box serves, in the order in which other servers list theirs.
 func Extensions() []string {
 	return []string{
-		"classification", "sequence", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "model_configuration",
+		"classification", "sequence", "model_repository", "model_repository(unload_dependents)", "schedule_policy",
+		"model_configuration",
 		"system_shared_memory", "cuda_shared_memory", "binary_tensor_data", "parameters", "statistics", "trace", "logging",
 	}
 }

@@ -26,7 +26,8 @@ func (d *Decoder) parameter(r *InferRequest, c *cursor, known *knownParameters, 
 		return err
 	}
 	if len(name) > d.lim.MaxName {
-		return tooLarge(d.lim.MaxName, "the name of a parameter has %d bytes, at most %d are allowed", len(name), d.lim.MaxName)
+		return tooLarge(d.lim.MaxName, "the name of a parameter has %d bytes, at most %d are allowed", len(name),
+			d.lim.MaxName)
 	}
 	return d.custom(r, c, string(name))
 }
@@ -37,7 +38,10 @@ type knownParameters struct {
 }
 
 // knownNames are the parameters that the protocol defines for a request.
-var knownNames = [...]string{"sequence_id", "sequence_start", "sequence_end", "priority", "timeout", "binary_data_output"}
+var knownNames = [...]string{
+	"sequence_id", "sequence_start", "sequence_end", "priority", "timeout",
+	"binary_data_output",
+}
 
 // read reads the value of a parameter that the protocol defines. taken is false when name is none of them.
 func (k *knownParameters) read(c *cursor, name []byte) (taken bool, err error) {

@@ -6,17 +6,19 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// Raw makes a request out of a body that is the bytes of the one input of model m, or of the one that is not optional, as a header length of 0 announces. The
-// shape follows from m and the length of the body: a batch of one, and what is left over goes to the one dimension of
-// any size. For an input of type Bytes the body is its one element. All outputs are answered in binary form. The input
-// aliases body unless its type is Bytes. Errors: Invalid, TooLarge.
+// Raw makes a request out of a body that is the bytes of the one input of model m, or of the one that is not optional,
+// as a header length of 0 announces. The shape follows from m and the length of the body: a batch of one, and what is
+// left over goes to the one dimension of any size. For an input of type Bytes the body is its one element. All outputs
+// are answered in binary form. The input aliases body unless its type is Bytes. Errors: Invalid, TooLarge.
 func (d *Decoder) Raw(id edgewise.ModelID, m *edgewise.Model, body []byte) (*InferRequest, error) {
 	in := only(m.Input)
 	if in == nil {
-		return nil, about(id, invalid("Raw request must only have 1 input (found 1) to be deduced but got %d inputs in '%s' model configuration", len(m.Input), id.Name))
+		return nil, about(id, invalid("Raw request must only have 1 input (found 1) to be deduced but got %d inputs in "+
+			"'%s' model configuration", len(m.Input), id.Name))
 	}
 	if int64(len(body)) > d.lim.MaxJSON {
-		return nil, about(id, tooLarge(d.lim.MaxJSON, "Raw input has a byte_size (%d bytes) that exceeds the maximum allowed value of %d bytes. Use --http-max-input-size to increase the limit.", len(body), d.lim.MaxJSON))
+		return nil, about(id, tooLarge(d.lim.MaxJSON, "Raw input has a byte_size (%d bytes) that exceeds the maximum "+
+			"allowed value of %d bytes. Use --http-max-input-size to increase the limit.", len(body), d.lim.MaxJSON))
 	}
 	r := d.request(id)
 	if err := d.raw(r, in, m.MaxBatchSize > 0, body); err != nil {
@@ -55,7 +57,8 @@ func (d *Decoder) raw(r *InferRequest, in *edgewise.ModelInput, batched bool, bo
 		case dim >= 0:
 			known *= dim
 		case open >= 0:
-			return tensorMessage(in.Name, "The shape of the raw input '%s' can not be deduced because there are more than one variable-sized dimension", in.Name)
+			return tensorMessage(in.Name, "The shape of the raw input '%s' can not be deduced because there are more than one "+
+				"variable-sized dimension", in.Name)
 		default:
 			open = len(r.dims)
 		}
@@ -68,7 +71,8 @@ func (d *Decoder) raw(r *InferRequest, in *edgewise.ModelInput, batched bool, bo
 			return tensorMessage(in.Name, "For BYTE datatype raw input '%s', the model must have input shape [1]", in.Name)
 		}
 		if int64(len(body)) > d.lim.MaxDecoded {
-			return tooLarge(d.lim.MaxDecoded, "raw input '%s' has %d bytes, at most %d are allowed", in.Name, len(body), d.lim.MaxDecoded)
+			return tooLarge(d.lim.MaxDecoded, "raw input '%s' has %d bytes, at most %d are allowed", in.Name, len(body),
+				d.lim.MaxDecoded)
 		}
 		t.Data = r.memory.take(4 + len(body))
 		binary.LittleEndian.PutUint32(t.Data, uint32(len(body)))
@@ -76,7 +80,8 @@ func (d *Decoder) raw(r *InferRequest, in *edgewise.ModelInput, batched bool, bo
 	case open >= 0:
 		row := known * in.DataType.Size()
 		if row <= 0 || int64(len(body))%row != 0 {
-			return tensorMessage(in.Name, "The shape of the raw input '%s' can not be deduced: %d bytes are no multiple of %d", in.Name, len(body), row)
+			return tensorMessage(in.Name, "The shape of the raw input '%s' can not be deduced: %d bytes are no multiple of %d",
+				in.Name, len(body), row)
 		}
 		r.dims[open] = int64(len(body)) / row
 	}

@@ -15,7 +15,9 @@ import (
 // It copies the outputs once and reserves room for all of the body up front. Errors: Invalid for an output that has no
 // JSON form or no classes, with a TensorError; Internal for an output that is not well-formed. Then dst is returned as
 // it was.
-func AppendInferResponse(dst []byte, req *InferRequest, resp *edgewise.Response) (body []byte, jsonSize int, err error) {
+func AppendInferResponse(dst []byte, req *InferRequest, resp *edgewise.Response) (body []byte, jsonSize int,
+	err error,
+) {
 	a := answerWriter{req: req, resp: resp}
 	if err := a.prepare(); err != nil {
 		return dst, 0, err

@@ -32,7 +32,8 @@ var logFormats = [...]string{"default", "ISO8601"}
 // On returns the settings after a change of s. Errors: Unsupported (the file), Invalid.
 func (c LogChange) On(s LogSettings) (LogSettings, error) {
 	if c.File != nil {
-		return s, edgewise.Errorf("kserve.LogChange", edgewise.Unsupported, "log file location can not be updated through network protocol")
+		return s, edgewise.Errorf("kserve.LogChange", edgewise.Unsupported, "log file location can not be updated through "+
+			"network protocol")
 	}
 	if c.Format != nil && *c.Format != logFormats[0] && *c.Format != logFormats[1] {
 		return s, invalid("Invalid argument for log_format: %.40q, want %s", *c.Format, strings.Join(logFormats[:], " or "))

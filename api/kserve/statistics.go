@@ -94,8 +94,9 @@ func NewModelStatistics(id edgewise.ModelID, s edgewise.Statistics) ModelStatist
 		ExecutionCount: s.ExecutionCount,
 		InferenceStats: InferenceStatistics{
 			Success: newCount(s.Success), Fail: newCount(s.Fail), Queue: newCount(s.Queue),
-			ComputeInput: newCount(s.ComputeInput), ComputeInfer: newCount(s.ComputeInfer), ComputeOutput: newCount(s.ComputeOutput),
-			CacheHit: newCount(s.CacheHit), CacheMiss: newCount(s.CacheMiss),
+			ComputeInput: newCount(s.ComputeInput), ComputeInfer: newCount(s.ComputeInfer),
+			ComputeOutput: newCount(s.ComputeOutput),
+			CacheHit:      newCount(s.CacheHit), CacheMiss: newCount(s.CacheMiss),
 		},
 		ResponseStats: map[string]ResponseStatistics{},
 		BatchStats:    make([]BatchStatistics, 0, len(s.Batches)),
@@ -109,12 +110,14 @@ func NewModelStatistics(id edgewise.ModelID, s edgewise.Statistics) ModelStatist
 	}
 	for _, b := range s.Batches {
 		m.BatchStats = append(m.BatchStats, BatchStatistics{
-			BatchSize: b.Size, ComputeInput: newCount(b.ComputeInput), ComputeInfer: newCount(b.ComputeInfer), ComputeOutput: newCount(b.ComputeOutput),
+			BatchSize: b.Size, ComputeInput: newCount(b.ComputeInput), ComputeInfer: newCount(b.ComputeInfer),
+			ComputeOutput: newCount(b.ComputeOutput),
 		})
 	}
 	for _, step := range s.Steps {
 		m.EnsembleSteps = append(m.EnsembleSteps, EnsembleStepStatistics{
-			Model: step.Model.Name, Version: strconv.FormatInt(step.Model.Version, 10), Success: newCount(step.Success), Fail: newCount(step.Fail),
+			Model: step.Model.Name, Version: strconv.FormatInt(step.Model.Version, 10), Success: newCount(step.Success),
+			Fail: newCount(step.Fail),
 			Wait: newCount(step.Wait), Rows: step.Rows, Skipped: step.Skipped, Stopped: step.Stopped,
 		})
 	}

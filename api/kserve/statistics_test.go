@@ -21,7 +21,8 @@ func TestStepsStandInTheStatisticsOfEnsemblesOnly(t *testing.T) {
 		t.Errorf("a model that is no ensemble: %s", got)
 	}
 	step := edgewise.StepStatistics{
-		Model: edgewise.ModelID{Name: "cat", Version: 3}, Success: edgewise.Duration{Count: 1, Total: 2 * time.Nanosecond}, Fail: edgewise.Duration{Count: 3, Total: 4},
+		Model: edgewise.ModelID{Name: "cat", Version: 3}, Success: edgewise.Duration{Count: 1, Total: 2 * time.Nanosecond},
+		Fail: edgewise.Duration{Count: 3, Total: 4},
 		Wait: edgewise.Duration{Count: 5, Total: 6}, Rows: 7, Skipped: 8, Stopped: 9,
 	}
 	want := `"ensemble_steps":[{"model_name":"cat","model_version":"3","success":{"count":1,"ns":2},"fail":{"count":3,"ns":4},"wait":{"count":5,"ns":6},"rows":7,"skipped":8,"stopped":9}]`
@@ -31,7 +32,8 @@ func TestStepsStandInTheStatisticsOfEnsemblesOnly(t *testing.T) {
 }
 
 func TestTheMemoryOfAProcessIsTold(t *testing.T) {
-	got := NewModelStatistics(edgewise.ModelID{Name: "m", Version: 1}, edgewise.Statistics{Process: &edgewise.Process{PID: 1, Resident: 4096}}).MemoryUsage
+	got := NewModelStatistics(edgewise.ModelID{Name: "m", Version: 1},
+		edgewise.Statistics{Process: &edgewise.Process{PID: 1, Resident: 4096}}).MemoryUsage
 	if len(got) != 1 || got[0] != (MemoryUsage{Type: "CPU", ByteSize: 4096}) {
 		t.Errorf("got %v", got)
 	}

@@ -117,7 +117,8 @@ func (c *tensors) datatype(t *tensor) error {
 	}
 	var ok bool
 	if t.Type, ok = edgewise.ParseDataType(string(text)); !ok {
-		return tensorMessage(t.Name, "Unable to parse 'datatype': %s is no datatype, want one of BOOL, UINT8, UINT16, UINT32, UINT64, "+
+		return tensorMessage(t.Name, "Unable to parse 'datatype': %s is no datatype, want one of BOOL, UINT8, UINT16, "+
+			"UINT32, UINT64, "+
 			"INT8, INT16, INT32, INT64, FP16, FP32, FP64, BF16, BYTES", short(text))
 	}
 	return nil
@@ -137,7 +138,8 @@ func (c *tensors) shape(t *tensor) error {
 		d, ok := c.unsigned()
 		if !ok || d > math.MaxInt64 {
 			c.p = at
-			return tensorMessage(t.Name, "Unable to parse 'shape': dimension %d is not an integer from 0 to %d", len(c.dims)-start, int64(math.MaxInt64))
+			return tensorMessage(t.Name, "Unable to parse 'shape': dimension %d is not an integer from 0 to %d",
+				len(c.dims)-start, int64(math.MaxInt64))
 		}
 		c.dims = append(c.dims, int64(d))
 		return nil
@@ -247,8 +249,8 @@ func (c *tensors) elements(t *tensor) (int64, error) {
 	return Elements(c.what, t.Name, t.Type, t.Shape)
 }
 
-// Elements returns the number of elements of a tensor, what ("input", "output"), whose bytes an int64 can count. Errors:
-// Invalid for a negative dimension and for more, as a TensorError.
+// Elements returns the number of elements of a tensor, what ("input", "output"), whose bytes an int64 can count.
+// Errors: Invalid for a negative dimension and for more, as a TensorError.
 func Elements(what, name string, t edgewise.DataType, shape edgewise.Shape) (int64, error) {
 	for _, d := range shape {
 		if d < 0 {
@@ -257,11 +259,13 @@ func Elements(what, name string, t edgewise.DataType, shape edgewise.Shape) (int
 	}
 	n, ok := shape.Elements()
 	if !ok {
-		return 0, tensorMessage(name, "invalid shape for %s '%s': shape %v causes total element count to exceed maximum size of %d",
+		return 0, tensorMessage(name, "invalid shape for %s '%s': shape %v causes total element count to exceed maximum "+
+			"size of %d",
 			what, name, shape, int64(math.MaxInt64))
 	}
 	if size := t.Size(); size > 1 && n > math.MaxInt64/size {
-		return 0, tensorMessage(name, "byte size overflow for %s '%s': element count (%d) * data type size (%d) exceeds maximum allowed size (%d)",
+		return 0, tensorMessage(name, "byte size overflow for %s '%s': element count (%d) * data type size (%d) exceeds "+
+			"maximum allowed size (%d)",
 			what, name, n, size, int64(math.MaxInt64))
 	}
 	return n, nil
@@ -282,7 +286,8 @@ func (c *tensors) fill(t *tensor, end int) error {
 			size = 4*n + int64(end-c.p)
 		}
 		if c.sum += size; c.sum > c.lim.MaxDecoded {
-			return tooLarge(c.lim.MaxDecoded, "JSON %s '%s' has a byte_size (%d bytes) that exceeds the maximum allowed value: the tensors of a request sent as JSON may take %d bytes",
+			return tooLarge(c.lim.MaxDecoded, "JSON %s '%s' has a byte_size (%d bytes) that exceeds the maximum allowed "+
+				"value: the tensors of a request sent as JSON may take %d bytes",
 				c.what, t.Name, size, c.lim.MaxDecoded)
 		}
 		e.dst, e.room = c.memory.take(int(size)), n
@@ -295,7 +300,8 @@ func (c *tensors) fill(t *tensor, end int) error {
 		if e.seen < n { // Triton has two wordings
 			words = "Failed to parse 'data' field: shape does not match true shape"
 		}
-		return tensorMessage(e.name, "%s: %s %q: shape %v takes %d elements, data has %d", words, e.what, e.name, t.Shape, n, e.seen)
+		return tensorMessage(e.name, "%s: %s %q: shape %v takes %d elements, data has %d", words, e.what, e.name, t.Shape, n,
+			e.seen)
 	}
 	t.Data = e.dst
 	if t.Type == edgewise.Bytes {
@@ -309,5 +315,8 @@ func tensorMessage(name, format string, args ...any) error {
 	if name == "" {
 		return invalid(format, args...)
 	}
-	return &edgewise.Error{Op: opDecode, Kind: edgewise.Invalid, Err: &TensorError{Tensor: name, Err: fmt.Errorf(format, args...)}}
+	return &edgewise.Error{
+		Op: opDecode, Kind: edgewise.Invalid,
+		Err: &TensorError{Tensor: name, Err: fmt.Errorf(format, args...)},
+	}
 }

@@ -29,7 +29,8 @@ func TraceSettings(s edgewise.TraceSettings) map[string]any {
 		levels = []string{"OFF"}
 	}
 	out := map[string]any{
-		traceLevel: levels, traceRate: strconv.FormatInt(s.Rate, 10), traceCount: strconv.FormatInt(s.Count, 10), traceMode: s.Mode,
+		traceLevel: levels, traceRate: strconv.FormatInt(s.Rate, 10), traceCount: strconv.FormatInt(s.Count, 10),
+		traceMode: s.Mode,
 	}
 	if s.Mode == openTelemetry {
 		for name, value := range s.Options {
@@ -41,9 +42,9 @@ func TraceSettings(s edgewise.TraceSettings) map[string]any {
 	return out
 }
 
-// ParseTraceChange reads the settings that a client wants to change: texts or numbers, and for trace_level a list of texts
-// or one. nil clears a setting. Unknown names are ignored. mode is the one in force, which cannot be changed. Errors:
-// Invalid, Unsupported.
+// ParseTraceChange reads the settings that a client wants to change: texts or numbers, and for trace_level a list of
+// texts or one. nil clears a setting. Unknown names are ignored. mode is the one in force, which cannot be changed.
+// Errors: Invalid, Unsupported.
 func ParseTraceChange(members map[string]any, mode string) (edgewise.TraceChange, error) {
 	var c edgewise.TraceChange
 	for _, name := range []string{traceLevel, traceRate, traceCount, traceFrequency, traceFile, traceMode} {
@@ -68,7 +69,8 @@ func ParseTraceChange(members map[string]any, mode string) (edgewise.TraceChange
 		case traceFrequency:
 			c.LogFrequency, err = traceNumber(name, value, 0, math.MaxUint32)
 		case traceFile:
-			err = edgewise.Errorf("kserve.ParseTraceChange", edgewise.Unsupported, "trace file location can not be updated through network protocol")
+			err = edgewise.Errorf("kserve.ParseTraceChange", edgewise.Unsupported,
+				"trace file location can not be updated through network protocol")
 		case traceMode:
 			err = traceModeIs(value, mode)
 		}
@@ -134,7 +136,8 @@ func traceModeIs(value any, mode string) error {
 	case value == mode:
 		return nil
 	case value == "triton" || value == openTelemetry:
-		return edgewise.Errorf("kserve.ParseTraceChange", edgewise.Unsupported, "trace mode can not be updated through network protocol: it is %s", mode)
+		return edgewise.Errorf("kserve.ParseTraceChange", edgewise.Unsupported,
+			"trace mode can not be updated through network protocol: it is %s", mode)
 	}
 	return invalid("%s is %.40s: want triton or opentelemetry", traceMode, text)
 }

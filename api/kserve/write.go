@@ -91,7 +91,10 @@ func appendStrings(dst []byte, t *edgewise.Tensor) ([]byte, error) {
 	i := 0
 	for element := range edgewise.Elements(t.Data) {
 		if !utf8.Valid(element) {
-			return dst, &edgewise.Error{Op: opEncode, Kind: edgewise.Invalid, Err: &TensorError{Tensor: t.Name, Err: notText(t.Name, i)}}
+			return dst, &edgewise.Error{
+				Op: opEncode, Kind: edgewise.Invalid,
+				Err: &TensorError{Tensor: t.Name, Err: notText(t.Name, i)},
+			}
 		}
 		if i > 0 {
 			dst = append(dst, ',')
@@ -144,7 +147,8 @@ func appendScalars(dst []byte, all map[string]any, comma bool) ([]byte, error) {
 			}
 			dst = appendDouble(dst, v)
 		default:
-			return dst, edgewise.Errorf(opEncode, edgewise.Invalid, "parameter %q is a %T: want a string, int64, bool or float64", name, v)
+			return dst, edgewise.Errorf(opEncode, edgewise.Invalid,
+				"parameter %q is a %T: want a string, int64, bool or float64", name, v)
 		}
 	}
 	return dst, nil

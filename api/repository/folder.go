@@ -21,10 +21,11 @@ type Folder struct {
 	bare bool   // it has no folders of versions: the files in it are version 1
 }
 
-// Folders lists the models of a repository, by name. refused says of each folder that cannot hold a model why. A model's
-// own folder may be given instead of a repository, and so may one that holds nothing but the files of one version, as
-// KServe mounts them at /mnt/models: its name is what its configuration says, otherwise the folder's. Unlike Read it
-// follows links: what is served is copied into the store, not read where it stands. Errors: NotFound, Invalid.
+// Folders lists the models of a repository, by name. refused says of each folder that cannot hold a model why. A
+// model's own folder may be given instead of a repository, and so may one that holds nothing but the files of one
+// version, as KServe mounts them at /mnt/models: its name is what its configuration says, otherwise the folder's.
+// Unlike Read it follows links: what is served is copied into the store, not read where it stands. Errors: NotFound,
+// Invalid.
 func Folders(dir string) (folders []Folder, refused []error, err error) {
 	const op = "repository.Folders"
 	absolute, err := filepath.Abs(dir)
@@ -154,8 +155,8 @@ func (c *Contents) chooseConfig(name string) {
 	slices.SortFunc(c.Shared, byPath)
 }
 
-// FilesOf makes the contents of a model of files by path, such as "1/model.onnx". Errors: Invalid for a path that leaves
-// the model's folder.
+// FilesOf makes the contents of a model of files by path, such as "1/model.onnx". Errors: Invalid for a path that
+// leaves the model's folder.
 func FilesOf(name string, files map[string][]byte) (*Contents, error) {
 	c := &Contents{Name: name, Versions: map[int64][]File{}}
 	for p, data := range files {
@@ -195,7 +196,8 @@ func (c *Contents) Config() (file string, data []byte, err error) {
 				return "", nil, invalid(f.Source, "%w", err)
 			}
 			if len(data) > MaxConfigBytes {
-				return "", nil, edgewise.Errorf("repository.Config", edgewise.TooLarge, "%s: a configuration has at most %d bytes", f.Source, MaxConfigBytes)
+				return "", nil, edgewise.Errorf("repository.Config", edgewise.TooLarge, "%s: a configuration has at most %d bytes",
+					f.Source, MaxConfigBytes)
 			}
 		}
 		return f.Path, data, nil
@@ -215,7 +217,8 @@ func (c *Contents) Numbers() []int64 {
 
 // Version returns the files of one version, the shared ones among them. Errors: Invalid.
 func (c *Contents) Version(number int64) (Version, error) {
-	return merged(edgewise.ModelID{Name: c.Name, Version: number}, c.Name, c.Shared, append(slices.Clone(c.Shared), c.Versions[number]...))
+	return merged(edgewise.ModelID{Name: c.Name, Version: number}, c.Name, c.Shared,
+		append(slices.Clone(c.Shared), c.Versions[number]...))
 }
 
 // Stamp tells two states of a version apart without reading its files: it is over their paths, sizes and times.

@@ -59,14 +59,29 @@ func TestFolders(t *testing.T) {
 		wantVersion string // files of version 1 of the first model
 	}{
 		{"empty", "r", []string{"r/"}, "", 0, ""},
-		{"models", "r", []string{"r/b/1/model.onnx", "r/a/1/model.onnx", "r/a/labels.txt", "r/README", "r/.git/x"}, "a b", 0, "labels.txt model.onnx"},
+		{
+			"models", "r",
+			[]string{"r/b/1/model.onnx", "r/a/1/model.onnx", "r/a/labels.txt", "r/README", "r/.git/x"},
+			"a b", 0,
+			"labels.txt model.onnx",
+		},
 		{"names that none can have", "r", []string{"r/a b/1/model.onnx", "r/a/1/model.onnx"}, "a", 1, "model.onnx"},
 		{"links", "r", []string{"real/1/model.onnx", "r/", "r/a -> ../real"}, "a", 0, "model.onnx"},
 		{"a link to nothing", "r", []string{"r/", "r/a -> ../nothing"}, "", 1, ""},
 		{"one model's folder", "m", []string{"m/1/model.onnx", "m/2/model.onnx"}, "m", 0, "model.onnx"},
 		{"its name is configured", "m", []string{"m/1/model.onnx", "m/config.pbtxt"}, "m", 0, "config.pbtxt model.onnx"},
-		{"a version's files", "models", []string{"models/model.onnx", "models/weights.bin"}, "models", 0, "model.onnx weights.bin"},
-		{"a version's files and a configuration", "models", []string{"models/model.onnx", "models/config.pbtxt"}, "models", 0, "config.pbtxt model.onnx"},
+		{
+			"a version's files", "models",
+			[]string{"models/model.onnx", "models/weights.bin"},
+			"models", 0,
+			"model.onnx weights.bin",
+		},
+		{
+			"a version's files and a configuration", "models",
+			[]string{"models/model.onnx", "models/config.pbtxt"},
+			"models", 0,
+			"config.pbtxt model.onnx",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -95,7 +110,8 @@ func TestFolders(t *testing.T) {
 func TestAFolderIsCalledWhatItsConfigurationSays(t *testing.T) {
 	dir := t.TempDir()
 	lay(t, dir, "1/model.onnx")
-	if err := os.WriteFile(filepath.Join(dir, "config.pbtxt"), []byte("name: \"cat\"\ninput { name: \"x\" }\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "config.pbtxt"), []byte("name: \"cat\"\ninput { name: \"x\" }\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if folders, _, err := Folders(dir); err != nil || names(folders) != "cat" {
@@ -105,7 +121,8 @@ func TestAFolderIsCalledWhatItsConfigurationSays(t *testing.T) {
 
 func TestContents(t *testing.T) {
 	dir := t.TempDir()
-	lay(t, dir, "m/1/model.onnx", "m/3/data/w.bin", "m/3/model.onnx", "m/04/model.onnx", "m/x/y", "m/config.pbtxt", "m/configs/gpu.pbtxt", "m/configs/cpu.pbtxt", "m/.hidden", "m/5")
+	lay(t, dir, "m/1/model.onnx", "m/3/data/w.bin", "m/3/model.onnx", "m/04/model.onnx", "m/x/y", "m/config.pbtxt",
+		"m/configs/gpu.pbtxt", "m/configs/cpu.pbtxt", "m/.hidden", "m/5")
 	f := Folder{Name: "m", Dir: filepath.Join(dir, "m")}
 	for _, test := range []struct{ config, shared, text string }{
 		{"", "04/model.onnx config.pbtxt x/y", "content of m/config.pbtxt"},
@@ -155,7 +172,10 @@ func TestStampsTellChangesApart(t *testing.T) {
 }
 
 func TestFilesOfAClient(t *testing.T) {
-	c, err := FilesOf("m", map[string][]byte{"1/model.onnx": []byte("one"), "labels.txt": []byte("l"), "config.pbtxt": []byte("old")})
+	c, err := FilesOf("m", map[string][]byte{
+		"1/model.onnx": []byte("one"), "labels.txt": []byte("l"),
+		"config.pbtxt": []byte("old"),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,11 +49,10 @@ type File struct {
 	Changed int64  // when it was written, in nanoseconds since 1970; 0 when that is not known
 }
 
-// Read lists the versions in a repository, by model and number; a model whose configuration names others, as an ensemble
-// does, comes behind those. A model's folder may also be given instead of a
-// repository: one with a config file or a numbered folder. Folders whose names are not numbers above 0, or have leading
-// zeros, are not versions, as in Triton. Links are refused, since what they lead to may change. Errors: Invalid with
-// the path.
+// Read lists the versions in a repository, by model and number; a model whose configuration names others, as an
+// ensemble does, comes behind those. A model's folder may also be given instead of a repository: one with a config file
+// or a numbered folder. Folders whose names are not numbers above 0, or have leading zeros, are not versions, as in
+// Triton. Links are refused, since what they lead to may change. Errors: Invalid with the path.
 func Read(dir string) ([]Version, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -128,7 +127,8 @@ func readModel(dir string) ([]Version, error) {
 	slices.Sort(numbers)
 	var versions []Version
 	for _, number := range numbers {
-		v, err := readVersion(edgewise.ModelID{Name: name, Version: number}, filepath.Join(dir, strconv.FormatInt(number, 10)), shared)
+		v, err := readVersion(edgewise.ModelID{Name: name, Version: number},
+			filepath.Join(dir, strconv.FormatInt(number, 10)), shared)
 		if err != nil {
 			return nil, err
 		}

@@ -45,13 +45,31 @@ func TestRead(t *testing.T) {
 		want  string
 	}{
 		{"one model", []string{"cat/1/model.onnx"}, "", `cat/1: model.onnx`},
-		{"shared files come with every version", []string{"cat/config.pbtxt", "cat/labels.txt", "cat/1/model.onnx", "cat/3/model.onnx"}, "", "cat/1: config.pbtxt labels.txt model.onnx; cat/3: config.pbtxt labels.txt model.onnx"},
-		{"folders below", []string{"cat/warmup/x", "cat/1/model.onnx/model.onnx", "cat/1/model.onnx/weights.bin"}, "", "cat/1: model.onnx/model.onnx model.onnx/weights.bin warmup/x"},
+		{"shared files come with every version", []string{
+			"cat/config.pbtxt", "cat/labels.txt", "cat/1/model.onnx",
+			"cat/3/model.onnx",
+		}, "", "cat/1: config.pbtxt labels.txt model.onnx; cat/3: config.pbtxt labels.txt model.onnx"},
+		{
+			"folders below",
+			[]string{"cat/warmup/x", "cat/1/model.onnx/model.onnx", "cat/1/model.onnx/weights.bin"},
+			"",
+			"cat/1: model.onnx/model.onnx model.onnx/weights.bin warmup/x",
+		},
 		{"versions in the order of their numbers", []string{"m/10/a", "m/9/a"}, "", "m/9: a; m/10: a"},
 		{"names that are no versions", []string{"m/1/a", "m/01/b", "m/0/c", "m/x1/d"}, "", "m/1: 0/c 01/b a x1/d"},
 		{"hidden files are left out", []string{".git/config", "m/.cache/x", "m/1/a", "m/1/.DS_Store"}, "", "m/1: a"},
-		{"an empty version beside a configuration", []string{"cat/config.pbtxt", "cat/1/", "cat/2/.gitkeep"}, "", "cat/1: config.pbtxt; cat/2: config.pbtxt"},
-		{"a model's folder itself", []string{"r/cat/config.pbtxt", "r/cat/2/model.onnx"}, "r/cat", "cat/2: config.pbtxt model.onnx"},
+		{
+			"an empty version beside a configuration",
+			[]string{"cat/config.pbtxt", "cat/1/", "cat/2/.gitkeep"},
+			"",
+			"cat/1: config.pbtxt; cat/2: config.pbtxt",
+		},
+		{
+			"a model's folder itself",
+			[]string{"r/cat/config.pbtxt", "r/cat/2/model.onnx"},
+			"r/cat",
+			"cat/2: config.pbtxt model.onnx",
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -84,8 +102,10 @@ func TestReadRefuses(t *testing.T) {
 		{"no version", []string{"cat/config.pbtxt"}, "cat: 0 version folders: want 1 to 10000, named by a number"},
 		{"empty version", []string{"cat/1/"}, "cat/1: it holds no file"},
 		{"empty version beside files", []string{"cat/labels.txt", "cat/1/"}, "cat/1: it holds no file"},
-		{"a file twice", []string{"cat/model.onnx", "cat/1/model.onnx"}, "cat/1: model.onnx stands in the version's folder and in the model's"},
-		{"a link", []string{"cat/1/", "cat/1/model.onnx->/etc/passwd"}, "model.onnx: not a regular file: links and devices are not imported"},
+		{"a file twice", []string{"cat/model.onnx", "cat/1/model.onnx"}, "cat/1: model.onnx stands in the version's folder " +
+			"and in the model's"},
+		{"a link", []string{"cat/1/", "cat/1/model.onnx->/etc/passwd"}, "model.onnx: not a regular file: links and devices " +
+			"are not imported"},
 		{"a bad name", []string{"-cat/1/model.onnx"}, `-cat: model name "-cat": character '-' at byte 0 is not allowed`},
 		{"too deep", []string{"cat/1/a/b/c/d/e/f/g/h/i"}, "is 9 folders deep: at most 8 are allowed"},
 	}

@@ -72,10 +72,12 @@ func TestTheHistoryIsAnHour(t *testing.T) {
 		}
 	}
 	read := h.Read("", time.Hour)
-	if len(read.Series) != 1 || len(read.Series[0].Requests) != Steps || read.Series[0].Requests[0] != 2 || *read.Series[0].P50[Steps-1] < 1000 || !read.End.Equal(now) {
+	if len(read.Series) != 1 || len(read.Series[0].Requests) != Steps || read.Series[0].Requests[0] != 2 ||
+		*read.Series[0].P50[Steps-1] < 1000 || !read.End.Equal(now) {
 		t.Errorf("%+v", read)
 	}
-	if short := h.Read("cat", time.Minute); len(short.Series[0].Errors) != 12 || len(h.Read("dog", time.Minute).Series) != 0 {
+	if short := h.Read("cat", time.Minute); len(short.Series[0].Errors) != 12 ||
+		len(h.Read("dog", time.Minute).Series) != 0 {
 		t.Errorf("%+v", short)
 	}
 	for range Steps*5 + 10 {
@@ -115,7 +117,8 @@ func TestATickSaysWhatClientsAskedForAndWhatModelsRan(t *testing.T) {
 		if tick.Requests != 3 || tick.Errors != 1 {
 			t.Errorf("clients asked %v times with %v errors, want 3 and 1", tick.Requests, tick.Errors)
 		}
-		if len(tick.Models) != 2 || tick.Models[0].Requests != 2 || tick.Models[1].Requests != 6 || tick.Models[1].Errors != 1 || tick.Models[1].P50 == nil {
+		if len(tick.Models) != 2 || tick.Models[0].Requests != 2 || tick.Models[1].Requests != 6 ||
+			tick.Models[1].Errors != 1 || tick.Models[1].P50 == nil {
 			t.Errorf("models %+v", tick.Models)
 		}
 	}
@@ -192,17 +195,21 @@ func TestTheLogIsKeptWithinBounds(t *testing.T) {
 	logger := slog.New(logs.Handler(slog.NewTextHandler(io.Discard, nil))).With("part", "x").WithGroup("g")
 	logger.Warn("first")
 	for i := range MaxLines {
-		logger.Info("line", "i", i, "group", slog.GroupValue(slog.Int("a", 1)), "err", errors.New(strings.Repeat("e", 2*maxLineField)))
+		logger.Info("line", "i", i, "group", slog.GroupValue(slog.Int("a", 1)), "err",
+			errors.New(strings.Repeat("e", 2*maxLineField)))
 	}
 	page := logs.List(LogQuery{Limit: 2, Text: "G.I=99"})
-	if len(page.Lines) != 2 || page.Lines[0].Number != MaxLines+1-(MaxLines-9999)+1-1 && page.Lines[0].Fields[1].Value == "" || page.Next == 0 {
+	if len(page.Lines) != 2 || page.Lines[0].Number != MaxLines+1-(MaxLines-9999)+1-1 &&
+		page.Lines[0].Fields[1].Value == "" || page.Next == 0 {
 		t.Errorf("%+v", page)
 	}
 	line := page.Lines[0]
-	if line.Fields[0] != (admin.LogField{Key: "part", Value: "x"}) || line.Fields[2] != (admin.LogField{Key: "g.group.a", Value: "1"}) || len(line.Fields[3].Value) != maxLineField {
+	if line.Fields[0] != (admin.LogField{Key: "part", Value: "x"}) ||
+		line.Fields[2] != (admin.LogField{Key: "g.group.a", Value: "1"}) || len(line.Fields[3].Value) != maxLineField {
 		t.Errorf("%+v", line.Fields[:3])
 	}
-	if rest := logs.List(LogQuery{Limit: 2, Text: "g.i=99", Before: page.Next}); len(rest.Lines) != 2 || rest.Lines[0].Number >= page.Next {
+	if rest := logs.List(LogQuery{Limit: 2, Text: "g.i=99", Before: page.Next}); len(rest.Lines) != 2 ||
+		rest.Lines[0].Number >= page.Next {
 		t.Errorf("%+v", rest)
 	}
 	if got := logs.List(LogQuery{Limit: 10, Level: "warn"}); len(got.Lines) != 0 || published != MaxLines+1 {
@@ -219,15 +226,24 @@ func TestRequestsAreKeptWithinBounds(t *testing.T) {
 		if i%2 == 1 {
 			failure = edgewise.Errorf("test", kinds[i/2%2], "%s", strings.Repeat("f", 2*maxErrorBytes))
 		}
-		req := &edgewise.Request{Model: edgewise.ModelID{Name: "cat", Version: 1}, Inputs: []edgewise.Tensor{{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{2, 4}}}}
-		resp := &edgewise.Response{Model: req.Model, Timing: edgewise.Timing{Queue: 10, Input: 20, Infer: 30, Output: 5, Batch: 8}}
+		req := &edgewise.Request{
+			Model:  edgewise.ModelID{Name: "cat", Version: 1},
+			Inputs: []edgewise.Tensor{{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{2, 4}}},
+		}
+		resp := &edgewise.Response{Model: req.Model, Timing: edgewise.Timing{
+			Queue: 10, Input: 20, Infer: 30, Output: 5,
+			Batch: 8,
+		}}
 		r.Note(t.Context(), req.Model, req, resp, failure, began, time.Duration(i)*time.Microsecond, nil)
 	}
-	if list := r.List(RequestQuery{Limit: 3, Failed: true, Model: "cat"}); len(list) != 3 || !list[0].Failed || list[0].Code != "guest" || list[1].Code != "busy" || len(list[0].Error) != maxErrorBytes || list[0].Number <= list[1].Number {
+	if list := r.List(RequestQuery{Limit: 3, Failed: true, Model: "cat"}); len(list) != 3 || !list[0].Failed ||
+		list[0].Code != "guest" || list[1].Code != "busy" || len(list[0].Error) != maxErrorBytes ||
+		list[0].Number <= list[1].Number {
 		t.Errorf("%+v", list)
 	}
 	all := r.List(RequestQuery{Limit: 4 * MaxRequests})
-	if len(all) != MaxRequests+2*MaxFailures || !slices.IsSortedFunc(all, func(a, b admin.RequestSummary) int { return int(b.Number) - int(a.Number) }) {
+	if len(all) != MaxRequests+2*MaxFailures || !slices.IsSortedFunc(all,
+		func(a, b admin.RequestSummary) int { return int(b.Number) - int(a.Number) }) {
 		t.Errorf("%d requests are kept, or not in order", len(all))
 	}
 	if list := r.List(RequestQuery{Limit: 9, Slower: 2 * MaxRequests * time.Microsecond}); len(list) != 5 {
@@ -258,7 +274,8 @@ func TestGoodRequestsPushOutNoFailure(t *testing.T) {
 		note(nil)
 		note(edgewise.Errorf("test", edgewise.Invalid, "refused"))
 	}
-	if list := r.List(RequestQuery{Failed: true, Limit: 10 * MaxRequests}); len(list) != MaxFailures+1 || list[MaxFailures].Code != "internal" || list[MaxFailures].Number != 1 {
+	if list := r.List(RequestQuery{Failed: true, Limit: 10 * MaxRequests}); len(list) != MaxFailures+1 ||
+		list[MaxFailures].Code != "internal" || list[MaxFailures].Number != 1 {
 		t.Errorf("%d failed and refused requests are kept, want %d of which the oldest failed", len(list), MaxFailures+1)
 	}
 	if d, err := r.Get(1); err != nil || d.Error != "broken" {
@@ -280,11 +297,14 @@ func TestEveryEndIsCountedOnceByCaller(t *testing.T) {
 		h.Note(id, Outcome{Took: time.Millisecond, Err: edgewise.Errorf("test", kind, "no"), Caller: key})
 	}
 	got := fmt.Sprint(h.Outcomes()[id])
-	if !strings.HasPrefix(got, "[{key:camera busy 1} {key:camera canceled 1}") || !strings.Contains(got, "{key:camera success 1}") || !strings.HasSuffix(got, " {model success 1} {nobody success 1}]") {
+	if !strings.HasPrefix(got, "[{key:camera busy 1} {key:camera canceled 1}") ||
+		!strings.Contains(got, "{key:camera success 1}") ||
+		!strings.HasSuffix(got, " {model success 1} {nobody success 1}]") {
 		t.Errorf("%s", got)
 	}
 	success, fail, kinds := h.Totals(id)
-	if success != (edgewise.Duration{Count: 3, Total: 3 * time.Second}) || fail.Count != uint64(len(edgewise.Kinds())) || len(kinds) != len(edgewise.Kinds()) || fail.Total != 16*time.Millisecond {
+	if success != (edgewise.Duration{Count: 3, Total: 3 * time.Second}) || fail.Count != uint64(len(edgewise.Kinds())) ||
+		len(kinds) != len(edgewise.Kinds()) || fail.Total != 16*time.Millisecond {
 		t.Errorf("%+v, %+v, %v", success, fail, kinds)
 	}
 	tick := h.Tick(time.Now(), func(edgewise.ModelID) (s edgewise.Statistics, ok bool) { return s, false }).Models[0]
@@ -326,7 +346,8 @@ func TestAVersionFailsWhenHalfOfItsLatestRequestsDo(t *testing.T) {
 		{3, nil, false, 3, 0},
 		{2, errBroken, false, 5, 2},
 		{100, edgewise.Errorf("test", edgewise.Invalid, "refused"), false, 5, 2},
-		{100, &edgewise.Error{Kind: edgewise.Guest, Err: fmt.Errorf("in ensemble: %w", &edgewise.StepRefusal{Text: "no picture"})}, false, 5, 2},
+		{100, &edgewise.Error{Kind: edgewise.Guest, Err: fmt.Errorf("in ensemble: %w",
+			&edgewise.StepRefusal{Text: "no picture"})}, false, 5, 2},
 		{1, errBroken, true, 6, 3},
 		{1, nil, false, 7, 3},
 		{100, errBroken, true, healthWindow, healthWindow},

@@ -8,7 +8,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// healthWindow is how many of the latest requests to a version say whether it works. Refused requests are not among them.
+// healthWindow is how many of the latest requests to a version say whether it works. Refused requests are not among
+// them.
 const healthWindow = 32
 
 // health is what the latest requests to a version came to. It is safe for concurrent use; the zero value knows of none.

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The buckets of a histogram of times: below 16 us one each, then 16 for each power of two, so that a percentile is at most
-// 6.25 % too high. The last one holds everything from about 18 minutes on.
+// The buckets of a histogram of times: below 16 us one each, then 16 for each power of two, so that a percentile is at
+// most 6.25 % too high. The last one holds everything from about 18 minutes on.
 const (
 	subBits  = 4
 	subCount = 1 << subBits
@@ -48,8 +48,8 @@ func upper(bucket int) float64 {
 	return float64((uint64(bucket%subCount+subCount+1) << power) - 1)
 }
 
-// percentile returns the time, in microseconds, that a part q of the times between two readings did not exceed; nil when
-// there were none.
+// percentile returns the time, in microseconds, that a part q of the times between two readings did not exceed; nil
+// when there were none.
 func percentile(before, after *counts, q float64) *float64 {
 	total := uint64(0)
 	for i := range after {

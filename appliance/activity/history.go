@@ -20,8 +20,8 @@ const (
 	maxSeries = 256 // versions; those asked longest ago go first
 )
 
-// History is how fast each version was over the last hour. Note may be called by anybody at any time; Tick by one goroutine,
-// once a second.
+// History is how fast each version was over the last hour. Note may be called by anybody at any time; Tick by one
+// goroutine, once a second.
 type History struct {
 	series atomic.Pointer[map[edgewise.ModelID]*series] // a map is not changed once it is there; nil: empty
 	adding sync.Mutex                                   // held while it is replaced
@@ -112,8 +112,8 @@ func (h *History) NoteUnknown() { h.unknown.Add(1) }
 // Unknown returns how many requests named a model or version that did not exist.
 func (h *History) Unknown() uint64 { return h.unknown.Load() }
 
-// Loaded begins to count a version anew in Totals and Health: it has been loaded. unverified is why no run at its load has shown
-// that it works; empty: one has.
+// Loaded begins to count a version anew in Totals and Health: it has been loaded. unverified is why no run at its load
+// has shown that it works; empty: one has.
 func (h *History) Loaded(id edgewise.ModelID, unverified string) {
 	s := h.add(id)
 	h.adding.Lock()
@@ -122,8 +122,8 @@ func (h *History) Loaded(id edgewise.ModelID, unverified string) {
 	s.health.reset(unverified)
 }
 
-// Totals returns how many requests to a version were answered and how many were not since it was loaded, with their times, and
-// these by kind.
+// Totals returns how many requests to a version were answered and how many were not since it was loaded, with their
+// times, and these by kind.
 func (h *History) Totals(id edgewise.ModelID) (success, fail edgewise.Duration, kinds map[edgewise.Kind]uint64) {
 	s := h.all()[id]
 	kinds = map[edgewise.Kind]uint64{}
@@ -156,7 +156,8 @@ func (h *History) Health(id edgewise.ModelID) edgewise.Health {
 	return edgewise.Health{}
 }
 
-// Outcomes returns every version that was asked for in the last hour, with its counts by caller and outcome since the start.
+// Outcomes returns every version that was asked for in the last hour, with its counts by caller and outcome since the
+// start.
 func (h *History) Outcomes() map[edgewise.ModelID][]edgewise.OutcomeCount {
 	all := map[edgewise.ModelID][]edgewise.OutcomeCount{}
 	for id, s := range h.all() {
@@ -202,9 +203,11 @@ func (h *History) remove(gone []edgewise.ModelID) {
 	h.series.Store(&less)
 }
 
-// Tick reads the counters and returns what was measured since the last Tick, without what is said of the whole box. statistics
-// returns what a version's scheduler has measured; ok is false when it is not loaded.
-func (h *History) Tick(now time.Time, statistics func(id edgewise.ModelID) (s edgewise.Statistics, ok bool)) admin.Tick {
+// Tick reads the counters and returns what was measured since the last Tick, without what is said of the whole box.
+// statistics returns what a version's scheduler has measured; ok is false when it is not loaded.
+func (h *History) Tick(now time.Time, statistics func(id edgewise.ModelID) (s edgewise.Statistics,
+	ok bool),
+) admin.Tick {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ticks++
@@ -226,7 +229,8 @@ func (h *History) Tick(now time.Time, statistics func(id edgewise.ModelID) (s ed
 			s.used = now
 		}
 		tick.Models = append(tick.Models, admin.TickModel{
-			Model: s.id.Name, Version: s.id.Version, Requests: p.requests, Errors: p.errors, Refused: p.refused, P50: p.p50, P95: p.p95, P99: p.p99, Queue: p.queue, Batch: p.batch, Pending: p.pending,
+			Model: s.id.Name, Version: s.id.Version, Requests: p.requests, Errors: p.errors, Refused: p.refused, P50: p.p50,
+			P95: p.p95, P99: p.p99, Queue: p.queue, Batch: p.batch, Pending: p.pending,
 		})
 		if step {
 			s.points = append(s.points, between(&s.stepped, &r, StepTime))
@@ -277,8 +281,10 @@ func between(a, b *reading, span time.Duration) point {
 	seconds := span.Seconds()
 	all, failed, refused := since(&a.ends, &b.ends)
 	p := point{
-		requests: all / seconds, errors: failed / seconds, refused: refused / seconds, pending: float64(max(0, b.statistics.Pending)),
-		p50: percentile(&a.times, &b.times, 0.50), p95: percentile(&a.times, &b.times, 0.95), p99: percentile(&a.times, &b.times, 0.99),
+		requests: all / seconds, errors: failed / seconds, refused: refused / seconds,
+		pending: float64(max(0, b.statistics.Pending)),
+		p50:     percentile(&a.times, &b.times, 0.50), p95: percentile(&a.times, &b.times, 0.95),
+		p99: percentile(&a.times, &b.times, 0.99),
 	}
 	x, y := a.statistics, b.statistics
 	if y.ExecutionCount < x.ExecutionCount || y.Queue.Count < x.Queue.Count {
@@ -328,8 +334,10 @@ func (h *History) Read(model string, span time.Duration) admin.History {
 
 func (s *series) read(n int) admin.Series {
 	out := admin.Series{
-		Model: s.id.Name, Version: s.id.Version, Requests: make([]float64, n), Errors: make([]float64, n), Refused: make([]float64, n), Pending: make([]float64, n), Batches: []admin.BatchCount{}, Outcomes: s.callers.list(),
-		P50: make([]*float64, n), P95: make([]*float64, n), P99: make([]*float64, n), Queue: make([]*float64, n), Batch: make([]*float64, n),
+		Model: s.id.Name, Version: s.id.Version, Requests: make([]float64, n), Errors: make([]float64, n),
+		Refused: make([]float64, n), Pending: make([]float64, n), Batches: []admin.BatchCount{}, Outcomes: s.callers.list(),
+		P50: make([]*float64, n), P95: make([]*float64, n), P99: make([]*float64, n), Queue: make([]*float64, n),
+		Batch: make([]*float64, n),
 	}
 	points := s.points[max(0, len(s.points)-n):]
 	for i, p := range points {

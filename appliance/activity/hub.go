@@ -101,8 +101,8 @@ func (l *Listener) tell(e Event) {
 	}
 }
 
-// Listen begins to listen to topics, with what happened after an event's id, 0 for now. gap says that some of it is not kept
-// any more. Errors: Busy when too many listen, or too many of one owner; Unavailable when the box stops.
+// Listen begins to listen to topics, with what happened after an event's id, 0 for now. gap says that some of it is not
+// kept any more. Errors: Busy when too many listen, or too many of one owner; Unavailable when the box stops.
 func (h *Hub) Listen(owner string, topics []string, after uint64) (l *Listener, gap bool, err error) {
 	const op = "activity.Listen"
 	h.mu.Lock()
@@ -117,7 +117,8 @@ func (h *Hub) Listen(owner string, topics []string, after uint64) (l *Listener, 
 	case h.closed:
 		return nil, false, edgewise.Errorf(op, edgewise.Unavailable, "the box is stopping")
 	case own >= MaxPerListener || len(h.listeners) >= MaxListeners:
-		err := edgewise.Errorf(op, edgewise.Busy, "%d streams of events are open, %d of them yours: at most %d of one person and %d of everybody", len(h.listeners), own, MaxPerListener, MaxListeners)
+		err := edgewise.Errorf(op, edgewise.Busy, "%d streams of events are open, %d of them yours: at most %d of one "+
+			"person and %d of everybody", len(h.listeners), own, MaxPerListener, MaxListeners)
 		err.Reason, err.Limit = "rate_limited", MaxPerListener
 		return nil, false, err
 	}

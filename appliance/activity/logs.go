@@ -141,7 +141,8 @@ func (l *Logs) List(q LogQuery) admin.LogPage {
 	defer l.mu.Unlock()
 	for i := range l.lines {
 		line := &l.lines[(l.next+len(l.lines)-1-i)%len(l.lines)]
-		if q.Before > 0 && line.Number >= q.Before || slices.Index(levels, line.Level) < least || text != "" && !holds(line, text) {
+		if q.Before > 0 && line.Number >= q.Before || slices.Index(levels, line.Level) < least || text != "" &&
+			!holds(line, text) {
 			continue
 		}
 		if len(page.Lines) == q.Limit {

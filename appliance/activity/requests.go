@@ -20,8 +20,8 @@ const (
 	maxErrorBytes = 1000
 )
 
-// Requests keeps the latest inference requests: those that were answered, those that failed and those that were refused in rings
-// of their own, so that none of them pushes out others. It is safe for concurrent use.
+// Requests keeps the latest inference requests: those that were answered, those that failed and those that were refused
+// in rings of their own, so that none of them pushes out others. It is safe for concurrent use.
 type Requests struct {
 	mu       sync.Mutex // guards the fields below
 	number   uint64
@@ -132,7 +132,9 @@ type span struct {
 func NewRecording() *Recording { return &Recording{began: time.Now()} }
 
 // Ask notes that a step's model is asked.
-func (r *Recording) Ask(ctx context.Context, step int, req *edgewise.Request) (context.Context, func(*edgewise.Response, error)) {
+func (r *Recording) Ask(ctx context.Context, step int, req *edgewise.Request) (context.Context,
+	func(*edgewise.Response, error),
+) {
 	return r.below(-1).Ask(ctx, step, req)
 }
 
@@ -145,7 +147,9 @@ type nested struct {
 }
 
 // Ask notes that a step's model is asked.
-func (n *nested) Ask(ctx context.Context, step int, req *edgewise.Request) (context.Context, func(*edgewise.Response, error)) {
+func (n *nested) Ask(ctx context.Context, step int, req *edgewise.Request) (context.Context,
+	func(*edgewise.Response, error),
+) {
 	r := n.Recording
 	began := time.Since(r.began)
 	r.mu.Lock()
@@ -167,13 +171,17 @@ func (n *nested) Ask(ctx context.Context, step int, req *edgewise.Request) (cont
 	}
 }
 
-// Note keeps a request that has ended, and came to the version id, and returns its number. recording is nil for a model that is no ensemble.
-func (r *Requests) Note(ctx context.Context, id edgewise.ModelID, req *edgewise.Request, resp *edgewise.Response, failure error, began time.Time, took time.Duration, recording *Recording) uint64 {
+// Note keeps a request that has ended, and came to the version id, and returns its number. recording is nil for a model
+// that is no ensemble.
+func (r *Requests) Note(ctx context.Context, id edgewise.ModelID, req *edgewise.Request, resp *edgewise.Response,
+	failure error, began time.Time, took time.Duration, recording *Recording,
+) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.number++
 	kept := r.place(failure)
-	kept.number, kept.id, kept.model, kept.began, kept.took, kept.failure, kept.steps, kept.elements = r.number, req.ID, id, began, took, failure, recording, elements(req)
+	kept.number, kept.id, kept.model, kept.began, kept.took, kept.failure, kept.steps, kept.elements = r.number, req.ID,
+		id, began, took, failure, recording, elements(req)
 	kept.caller = edgewise.PrincipalOf(ctx)
 	kept.inputs.keep(req.Inputs)
 	kept.timing, kept.outputs.n = edgewise.Timing{}, 0
@@ -194,7 +202,8 @@ func elements(req *edgewise.Request) int {
 
 func (r *request) summary() admin.RequestSummary {
 	s := admin.RequestSummary{
-		Number: r.number, ID: r.id, Time: r.began.UTC(), Model: r.model.Name, Version: r.model.Version, Duration: micro(r.took), Batch: r.timing.Batch,
+		Number: r.number, ID: r.id, Time: r.began.UTC(), Model: r.model.Name, Version: r.model.Version,
+		Duration: micro(r.took), Batch: r.timing.Batch,
 	}
 	if r.caller != nil {
 		s.Caller = r.caller.Actor()
@@ -266,12 +275,16 @@ func (r *Requests) Get(number uint64) (admin.RequestDetail, error) {
 		}
 	}
 	return admin.RequestDetail{}, edgewise.Errorf("activity.Get", edgewise.NotFound,
-		"request %d is not kept: only the last %d that were answered are, and %d each that failed and that were refused", number, MaxRequests, MaxFailures)
+		"request %d is not kept: only the last %d that were answered are, and %d each that failed and that were refused",
+		number, MaxRequests, MaxFailures)
 }
 
 func (r *request) detail() admin.RequestDetail {
 	d := admin.RequestDetail{RequestSummary: r.summary(), Inputs: r.inputs.shown(), Outputs: r.outputs.shown()}
-	d.Spans = []admin.Span{{Name: r.model.Name, Kind: "request", Duration: micro(r.took), Model: r.model.Name, Version: r.model.Version, Error: d.Error}}
+	d.Spans = []admin.Span{{
+		Name: r.model.Name, Kind: "request", Duration: micro(r.took), Model: r.model.Name,
+		Version: r.model.Version, Error: d.Error,
+	}}
 	if r.steps == nil {
 		d.Spans = append(d.Spans, parts(0, 0, r.took, r.timing, r.elements)...)
 		return d
@@ -286,7 +299,8 @@ func (r *request) detail() admin.RequestDetail {
 		}
 		at[i] = len(d.Spans)
 		shown := admin.Span{
-			Name: s.model.Name, Kind: "step", Parent: &parent, Start: micro(s.began), Duration: micro(s.took), Model: s.model.Name, Version: s.model.Version,
+			Name: s.model.Name, Kind: "step", Parent: &parent, Start: micro(s.began), Duration: micro(s.took),
+			Model: s.model.Name, Version: s.model.Version,
 			Fuel: s.timing.Guest.Fuel, Memory: s.timing.Guest.Memory,
 		}
 		if s.failure != nil {

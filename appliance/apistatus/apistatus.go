@@ -45,13 +45,20 @@ var table = [...]Status{
 	edgewise.Conflict:        {HTTP: 409, GRPC: grpcFailedPrecondition, Wording: "the present state does not allow this"},
 	edgewise.TooLarge:        {HTTP: 413, GRPC: grpcInvalidArgument, Wording: "the request is over a limit"},
 	edgewise.Guest:           {HTTP: 422, GRPC: grpcFailedPrecondition, Wording: "a WebAssembly step failed"},
-	edgewise.Busy:            {HTTP: 503, GRPC: grpcUnavailable, Wording: "the server is busy; try again soon", Retry: true},
-	edgewise.Unavailable:     {HTTP: 503, GRPC: grpcUnavailable, Wording: "this is not ready"},
-	edgewise.Exhausted:       {HTTP: 507, GRPC: grpcResourceExhausted, Wording: "memory or disk is used up"},
-	edgewise.Deadline:        {HTTP: 504, GRPC: grpcDeadlineExceeded, Wording: "the time given for this request has passed"},
-	edgewise.Canceled:        {HTTP: StatusCanceled, GRPC: grpcCanceled, Wording: "the request was canceled"},
-	edgewise.Unsupported:     {HTTP: 501, GRPC: grpcUnimplemented, Wording: "this server does not serve such requests"},
-	edgewise.Corrupt:         {HTTP: 500, GRPC: grpcDataLoss, Wording: "stored data is damaged; the server's log has the details"},
+	edgewise.Busy: {
+		HTTP: 503, GRPC: grpcUnavailable, Wording: "the server is busy; try again soon",
+		Retry: true,
+	},
+	edgewise.Unavailable: {HTTP: 503, GRPC: grpcUnavailable, Wording: "this is not ready"},
+	edgewise.Exhausted:   {HTTP: 507, GRPC: grpcResourceExhausted, Wording: "memory or disk is used up"},
+	edgewise.Deadline: {
+		HTTP: 504, GRPC: grpcDeadlineExceeded,
+		Wording: "the time given for this request has passed",
+	},
+	edgewise.Canceled:    {HTTP: StatusCanceled, GRPC: grpcCanceled, Wording: "the request was canceled"},
+	edgewise.Unsupported: {HTTP: 501, GRPC: grpcUnimplemented, Wording: "this server does not serve such requests"},
+	edgewise.Corrupt: {HTTP: 500, GRPC: grpcDataLoss, Wording: "stored data is damaged; the server's log has " +
+		"the details"},
 }
 
 // Of returns the status of a kind. A kind without a row is answered as Internal.

@@ -68,7 +68,10 @@ func TestMessageShowsOnlyTextWrittenForClients(t *testing.T) {
 		want string
 	}{
 		{"classified", edgewise.Errorf("x.Y", edgewise.Invalid, "input %q is missing", "a"), `input "a" is missing`},
-		{"wrapped classified", fmt.Errorf("in ensemble 'e', %w", edgewise.Errorf("x.Y", edgewise.Invalid, "no input")), "in ensemble 'e', no input"},
+		{
+			"wrapped classified", fmt.Errorf("in ensemble 'e', %w", edgewise.Errorf("x.Y", edgewise.Invalid, "no input")),
+			"in ensemble 'e', no input",
+		},
 		{"foreign", path, "internal error; the server's log has the details"},
 		{"deadline", context.DeadlineExceeded, "the time given for this request has passed"},
 		{"without text", &edgewise.Error{Kind: edgewise.NotFound}, "there is no such thing here"},

@@ -81,7 +81,8 @@ func Open(cfg Config) (*Accounts, error) {
 	}
 	a := &Accounts{
 		cfg: cfg, logins: newLimiter(), hash: make(chan struct{}, 1),
-		users: map[string]*user{}, sessions: map[[sha256.Size]byte]*session{}, keys: map[[sha256.Size]byte]*key{}, askers: map[string]*asker{},
+		users: map[string]*user{}, sessions: map[[sha256.Size]byte]*session{}, keys: map[[sha256.Size]byte]*key{},
+		askers: map[string]*asker{},
 	}
 	a.hash <- struct{}{}
 	a.decoy = a.cfg.Hashing.hash(random(16))

@@ -6,8 +6,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// The bounds of what one person asks of models with a session, over all their browsers. A page that tries a model stays far
-// below them; whoever wants more is a program, and takes a key, whose bounds an admin sets.
+// The bounds of what one person asks of models with a session, over all their browsers. A page that tries a model stays
+// far below them; whoever wants more is a program, and takes a key, whose bounds an admin sets.
 const (
 	AskRate     = 50  // requests a second
 	AskBurst    = 100 // that may come at once
@@ -20,7 +20,8 @@ type tokens struct {
 	at    time.Time
 }
 
-// take spends one of at most most tokens, rate of which come back in a second, or says how long to wait for the next one.
+// take spends one of at most most tokens, rate of which come back in a second, or says how long to wait for the next
+// one.
 func (t *tokens) take(now time.Time, rate, most float64) (wait time.Duration) {
 	t.spent = max(0, t.spent-now.Sub(t.at).Seconds()*rate)
 	t.at = now
@@ -37,8 +38,8 @@ type asker struct {
 	tokens  tokens
 }
 
-// Ask counts a request of a person to run something. The caller calls done when it has ended. Errors: Busy with Retry beyond
-// AskRate or AskTogether.
+// Ask counts a request of a person to run something. The caller calls done when it has ended. Errors: Busy with Retry
+// beyond AskRate or AskTogether.
 func (a *Accounts) Ask(p *edgewise.Principal) (done func(), err error) {
 	const op = "auth.Ask"
 	a.mu.Lock()
@@ -50,10 +51,12 @@ func (a *Accounts) Ask(p *edgewise.Principal) (done func(), err error) {
 		a.askers[name] = who
 	}
 	if who.running >= AskTogether {
-		return nil, tooMany(op, AskTogether, time.Second, "%s has %d requests in progress, which is the limit of a person: wait for one of them, or use an API key", p.Actor(), AskTogether)
+		return nil, tooMany(op, AskTogether, time.Second, "%s has %d requests in progress, which is the limit of a person: "+
+			"wait for one of them, or use an API key", p.Actor(), AskTogether)
 	}
 	if wait := who.tokens.take(time.Now(), AskRate, AskBurst); wait > 0 {
-		return nil, tooMany(op, AskRate, wait, "%s may ask %d times a second: wait a moment, or use an API key", p.Actor(), AskRate)
+		return nil, tooMany(op, AskRate, wait, "%s may ask %d times a second: wait a moment, or use an API key", p.Actor(),
+			AskRate)
 	}
 	who.running++
 	return func() {

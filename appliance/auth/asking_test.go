@@ -12,7 +12,8 @@ import (
 func TestAPersonAsksWithinBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _ := claimed(t, newMemory())
-		anna, again, vera := &edgewise.Principal{Kind: "person", Name: "anna", Session: "1"}, &edgewise.Principal{Kind: "person", Name: "Anna", Session: "2"}, &edgewise.Principal{Kind: "person", Name: "vera"}
+		anna, again, vera := &edgewise.Principal{Kind: "person", Name: "anna", Session: "1"},
+			&edgewise.Principal{Kind: "person", Name: "Anna", Session: "2"}, &edgewise.Principal{Kind: "person", Name: "vera"}
 		for range AskBurst {
 			done, err := a.Ask(anna)
 			if err != nil {

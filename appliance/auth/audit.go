@@ -72,7 +72,8 @@ type AuditQuery struct {
 }
 
 func (q AuditQuery) wants(e admin.AuditEntry) bool {
-	return (q.Actor == "" || e.Actor == q.Actor) && (q.Action == "" || e.Action == q.Action || strings.HasPrefix(e.Action, q.Action+"."))
+	return (q.Actor == "" || e.Actor == q.Actor) && (q.Action == "" || e.Action == q.Action ||
+		strings.HasPrefix(e.Action, q.Action+"."))
 }
 
 // Audit reads the audit log, latest first.

@@ -133,7 +133,10 @@ func TestABoxIsClaimedOnce(t *testing.T) {
 	wantKind(t, err, edgewise.Unauthenticated, "not the claim code")
 	_, err = a.Claim(admin.Claim{Code: code, User: "anna", Password: "short"}, Caller{})
 	wantKind(t, err, edgewise.Invalid, "want 12 or more")
-	l, err := a.Claim(admin.Claim{Code: strings.ToLower(strings.ReplaceAll(code, "-", " ")), User: "anna", Password: goodPassword}, Caller{})
+	l, err := a.Claim(admin.Claim{
+		Code: strings.ToLower(strings.ReplaceAll(code, "-", " ")), User: "anna",
+		Password: goodPassword,
+	}, Caller{})
 	if err != nil || l.Session.Role != RoleAdmin || !a.Claimed() {
 		t.Fatalf("%+v, %v", l.Session, err)
 	}
@@ -184,7 +187,10 @@ func TestAHashMatchesItsPasswordAlone(t *testing.T) {
 	if !matches(goodPassword, hash) || matches(goodPassword+"x", hash) || hash == cheap.hash(goodPassword) {
 		t.Error(hash)
 	}
-	for _, bad := range []string{"", "$argon2id$", "$argon2id$v=19$m=99999999,t=1,p=1$AAAA$AAAA", "$argon2id$v=19$m=64,t=0,p=1$AAAA$AAAA", strings.Replace(hash, "argon2id", "argon2i", 1)} {
+	for _, bad := range []string{
+		"", "$argon2id$", "$argon2id$v=19$m=99999999,t=1,p=1$AAAA$AAAA",
+		"$argon2id$v=19$m=64,t=0,p=1$AAAA$AAAA", strings.Replace(hash, "argon2id", "argon2i", 1),
+	} {
 		if matches(goodPassword, bad) {
 			t.Errorf("%q matches", bad)
 		}
@@ -232,7 +238,8 @@ func TestLoginIsLimitedByAddress(t *testing.T) {
 }
 
 func TestAddressesOfOneNetworkCountTogether(t *testing.T) {
-	if network("2001:db8::1") != network("2001:db8::2") || network("2001:db8::1") == network("2001:db8:0:1::1") || network("192.0.2.1") == network("192.0.2.2") || network("::ffff:192.0.2.1") != network("192.0.2.1") {
+	if network("2001:db8::1") != network("2001:db8::2") || network("2001:db8::1") == network("2001:db8:0:1::1") ||
+		network("192.0.2.1") == network("192.0.2.2") || network("::ffff:192.0.2.1") != network("192.0.2.1") {
 		t.Error("networks are told apart wrongly")
 	}
 	l := newLimiter()
@@ -419,14 +426,17 @@ func TestKeysThatAreRefused(t *testing.T) {
 		key   admin.KeyNew
 		field string
 	}{
-		"no name":     {admin.KeyNew{Rights: []string{"read"}}, "name"},
-		"long name":   {admin.KeyNew{Name: strings.Repeat("n", maxKeyName+1), Rights: []string{"read"}}, "name"},
-		"no right":    {admin.KeyNew{Name: "k"}, "rights"},
-		"no such":     {admin.KeyNew{Name: "k", Rights: []string{"fly"}}, "rights"},
-		"bad model":   {admin.KeyNew{Name: "k", Rights: []string{"read"}, Models: []string{"a/b"}}, "models"},
-		"many":        {admin.KeyNew{Name: "k", Rights: []string{"read"}, Models: make([]string, maxKeyModels+1)}, "models"},
-		"no origin":   {admin.KeyNew{Name: "k", Rights: []string{"read"}, Origins: []string{"shop.example"}}, "origins"},
-		"origins":     {admin.KeyNew{Name: "k", Rights: []string{"read"}, Origins: make([]string, maxKeyOrigins+1)}, "origins"},
+		"no name":   {admin.KeyNew{Rights: []string{"read"}}, "name"},
+		"long name": {admin.KeyNew{Name: strings.Repeat("n", maxKeyName+1), Rights: []string{"read"}}, "name"},
+		"no right":  {admin.KeyNew{Name: "k"}, "rights"},
+		"no such":   {admin.KeyNew{Name: "k", Rights: []string{"fly"}}, "rights"},
+		"bad model": {admin.KeyNew{Name: "k", Rights: []string{"read"}, Models: []string{"a/b"}}, "models"},
+		"many":      {admin.KeyNew{Name: "k", Rights: []string{"read"}, Models: make([]string, maxKeyModels+1)}, "models"},
+		"no origin": {admin.KeyNew{Name: "k", Rights: []string{"read"}, Origins: []string{"shop.example"}}, "origins"},
+		"origins": {
+			admin.KeyNew{Name: "k", Rights: []string{"read"}, Origins: make([]string, maxKeyOrigins+1)},
+			"origins",
+		},
 		"rate":        {admin.KeyNew{Name: "k", Rights: []string{"read"}, Rate: -1}, "rate"},
 		"high rate":   {admin.KeyNew{Name: "k", Rights: []string{"read"}, Rate: maxRate + 1}, "rate"},
 		"at a time":   {admin.KeyNew{Name: "k", Rights: []string{"read"}, Concurrency: maxConcurrency + 1}, "concurrency"},
@@ -509,7 +519,10 @@ func TestTheAuditLogIsAChain(t *testing.T) {
 			if i == n/2 {
 				a = open(t, m) // a restart goes on with the chain
 			}
-			if err := a.Record(admin.AuditEntry{Actor: "person:anna", Action: "label.set", Target: rapid.String().Draw(rt, "target")}); err != nil {
+			if err := a.Record(admin.AuditEntry{
+				Actor: "person:anna", Action: "label.set",
+				Target: rapid.String().Draw(rt, "target"),
+			}); err != nil {
 				rt.Fatal(err)
 			}
 		}
@@ -532,12 +545,16 @@ func TestTheAuditLogIsAChain(t *testing.T) {
 func TestTheAuditLogIsReadInPages(t *testing.T) {
 	a := open(t, newMemory())
 	for i := range 5 {
-		if err := a.Record(admin.AuditEntry{Actor: "local", Action: "user.create", Target: fmt.Sprint(i), Detail: strings.Repeat("x", 2*maxAuditField)}); err != nil {
+		if err := a.Record(admin.AuditEntry{
+			Actor: "local", Action: "user.create", Target: fmt.Sprint(i),
+			Detail: strings.Repeat("x", 2*maxAuditField),
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	page, err := a.Audit(AuditQuery{Limit: 2, Action: "user"})
-	if err != nil || len(page.Entries) != 2 || page.Entries[0].Target != "4" || page.Next != 4 || len(page.Entries[0].Detail) != maxAuditField {
+	if err != nil || len(page.Entries) != 2 || page.Entries[0].Target != "4" || page.Next != 4 ||
+		len(page.Entries[0].Detail) != maxAuditField {
 		t.Errorf("%+v, %v", page, err)
 	}
 	page, err = a.Audit(AuditQuery{Limit: 9, Before: page.Next, Actor: "local"})
@@ -553,7 +570,8 @@ func TestAFullDiskChangesNothing(t *testing.T) {
 	m := newMemory()
 	a, l := claimed(t, m)
 	m.full = true
-	if _, err := a.CreateUser(admin.UserNew{Name: "bert", Role: RoleViewer, Password: goodPassword}); err == nil || len(a.Users()) != 1 {
+	if _, err := a.CreateUser(admin.UserNew{Name: "bert", Role: RoleViewer, Password: goodPassword}); err == nil ||
+		len(a.Users()) != 1 {
 		t.Errorf("%v: %v", err, a.Users())
 	}
 	if _, err := a.Person(l.Token); err != nil {

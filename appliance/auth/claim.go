@@ -31,7 +31,9 @@ func (a *Accounts) prepareClaim() error {
 		return nil
 	}
 	a.code = newClaimCode()
-	return a.cfg.Documents.Update(func(tx edgewise.DocumentsTx) error { return tx.Put(claimBucket, claimKey, []byte(a.code)) })
+	return a.cfg.Documents.Update(func(tx edgewise.DocumentsTx) error {
+		return tx.Put(claimBucket, claimKey, []byte(a.code))
+	})
 }
 
 func newClaimCode() string {
@@ -61,8 +63,8 @@ func (a *Accounts) ClaimCode() string {
 	return a.code
 }
 
-// Claim makes the first admin and logs in. Errors: Conflict when the box is claimed, Busy with Retry after ClaimTries wrong
-// codes, Unauthenticated for a wrong code, Invalid with Field.
+// Claim makes the first admin and logs in. Errors: Conflict when the box is claimed, Busy with Retry after ClaimTries
+// wrong codes, Unauthenticated for a wrong code, Invalid with Field.
 func (a *Accounts) Claim(c admin.Claim, from Caller) (Login, error) {
 	const op = "auth.Claim"
 	if err := checkUser(c.User); err != nil {
@@ -111,7 +113,8 @@ func (a *Accounts) checkCode(given string) error {
 	if a.claims.wrong++; a.claims.wrong >= ClaimTries {
 		a.claims = pause{until: time.Now().Add(ClaimPause)}
 	}
-	err := edgewise.Errorf(op, edgewise.Unauthenticated, "this is not the claim code: it stands on the box's console and in its log")
+	err := edgewise.Errorf(op, edgewise.Unauthenticated, "this is not the claim code: it stands on the box's console "+
+		"and in its log")
 	err.Field = "code"
 	return err
 }

@@ -10,13 +10,14 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// AccountBuckets returns the buckets of what a backup with accounts holds, each with the most documents that it may have.
+// AccountBuckets returns the buckets of what a backup with accounts holds, each with the most documents that it may
+// have.
 func AccountBuckets() map[string]int {
 	return map[string]int{usersBucket: MaxUsers, keysBucket: MaxKeys}
 }
 
-// CheckDocument tells whether a document may stand under a key of one of this package's buckets. Documents of other buckets pass. The error
-// names the document and not what it holds. Errors: Invalid.
+// CheckDocument tells whether a document may stand under a key of one of this package's buckets. Documents of other
+// buckets pass. The error names the document and not what it holds. Errors: Invalid.
 func CheckDocument(bucket, key string, value []byte) error {
 	var err error
 	switch bucket {
@@ -103,7 +104,8 @@ func (a *Accounts) load(tx edgewise.DocumentsTx) error {
 				if bucket == usersBucket {
 					a.damagedUsers = true
 				}
-				a.cfg.Log.Error("a document of the accounts is damaged and has no effect: edgewise doctor says more", "bucket", bucket, "document", key, "error", err)
+				a.cfg.Log.Error("a document of the accounts is damaged and has no effect: edgewise doctor says more", "bucket",
+					bucket, "document", key, "error", err)
 			}
 			return nil
 		})

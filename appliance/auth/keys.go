@@ -53,7 +53,10 @@ type key struct {
 }
 
 func (k *key) ready() *key {
-	k.principal = &edgewise.Principal{Kind: "key", Name: k.Name, Rights: k.Rights, Models: k.Models, Origins: k.Origins, Lifetime: k.life.context()}
+	k.principal = &edgewise.Principal{
+		Kind: "key", Name: k.Name, Rights: k.Rights, Models: k.Models, Origins: k.Origins,
+		Lifetime: k.life.context(),
+	}
 	k.tokens = tokens{}
 	return k
 }
@@ -68,7 +71,8 @@ func (k *key) off() error { return unknown("API key " + k.Prefix + "... is switc
 
 func (k *key) public() admin.Key {
 	return admin.Key{
-		ID: k.ID, Name: k.Name, Prefix: k.Prefix, Rights: k.Rights.Names(), Models: append([]string{}, k.Models...), Origins: append([]string{}, k.Origins...), Rate: k.Rate, Concurrency: k.Concurrency,
+		ID: k.ID, Name: k.Name, Prefix: k.Prefix, Rights: k.Rights.Names(), Models: append([]string{}, k.Models...),
+		Origins: append([]string{}, k.Origins...), Rate: k.Rate, Concurrency: k.Concurrency,
 		Disabled: k.Disabled, Created: k.Created, CreatedBy: k.CreatedBy, Expires: k.Expires, LastUsed: k.LastUsed,
 	}
 }
@@ -96,13 +100,15 @@ func (a *Accounts) Keys() []admin.Key {
 	return list
 }
 
-// CreateKey makes a key for by, who cannot give away rights that by lacks. Errors: Invalid with Field, Denied, TooLarge.
+// CreateKey makes a key for by, who cannot give away rights that by lacks. Errors: Invalid with Field, Denied,
+// TooLarge.
 func (a *Accounts) CreateKey(n admin.KeyNew, by *edgewise.Principal) (admin.KeySecret, error) {
 	const op = "auth.CreateKey"
 	secret := newSecret(keyPrefix)
 	hash := digest(secret)
 	k := &key{
-		ID: random(8), Hash: hex.EncodeToString(hash[:]), Name: n.Name, Prefix: secret[:shownPrefix], Models: n.Models, Origins: n.Origins, Rate: n.Rate, Concurrency: n.Concurrency,
+		ID: random(8), Hash: hex.EncodeToString(hash[:]), Name: n.Name, Prefix: secret[:shownPrefix], Models: n.Models,
+		Origins: n.Origins, Rate: n.Rate, Concurrency: n.Concurrency,
 		Created: time.Now().UTC(), CreatedBy: by.Actor(), Expires: n.Expires.UTC(),
 	}
 	if n.Expires.IsZero() {
@@ -135,9 +141,11 @@ func (k *key) grant(names []string, by *edgewise.Principal) error {
 	case err != nil:
 		return wrong("auth.grant", "rights", "%w", err)
 	case rights == 0:
-		return wrong("auth.grant", "rights", "the key has no right: want at least one of %s", strings.Join(edgewise.RightNames(), ", "))
+		return wrong("auth.grant", "rights", "the key has no right: want at least one of %s",
+			strings.Join(edgewise.RightNames(), ", "))
 	case rights&^by.Rights != 0:
-		return edgewise.Errorf("auth.grant", edgewise.Denied, "%s may not give away the rights %s, having not all of them", by.Actor(), strings.Join(rights.Names(), ", "))
+		return edgewise.Errorf("auth.grant", edgewise.Denied, "%s may not give away the rights %s, having not all of them",
+			by.Actor(), strings.Join(rights.Names(), ", "))
 	}
 	k.Rights = rights
 	return nil
@@ -303,7 +311,8 @@ func (a *Accounts) Bearer(secret string, loopback bool) (p *edgewise.Principal, 
 func (k *key) admit(now time.Time) error {
 	const op = "auth.admit"
 	if k.Concurrency > 0 && k.running >= k.Concurrency {
-		return tooMany(op, int64(k.Concurrency), time.Second, "API key %s... has %d requests in progress, which is its limit", k.Prefix, k.Concurrency)
+		return tooMany(op, int64(k.Concurrency), time.Second, "API key %s... has %d requests in progress, which is its limit",
+			k.Prefix, k.Concurrency)
 	}
 	if k.Rate == 0 {
 		return nil
@@ -331,7 +340,8 @@ func (a *Accounts) localPrincipal(secret string, loopback bool) (*edgewise.Princ
 		return nil, unknown("this is not the local token: it changes whenever the box starts")
 	}
 	if !loopback {
-		return nil, edgewise.Errorf("auth.local", edgewise.Denied, "the local token is taken from the box itself only, not over the network: make an API key instead")
+		return nil, edgewise.Errorf("auth.local", edgewise.Denied, "the local token is taken from the box itself only, not "+
+			"over the network: make an API key instead")
 	}
 	return &edgewise.Principal{Kind: "local", Rights: edgewise.AllRights, Lifetime: a.localLife.context()}, nil
 }

@@ -21,7 +21,8 @@ func TestWhatGoesOnEndsWithinASecondOfItsTime(t *testing.T) {
 			defer close(watched)
 			a.Watch(ctx)
 		}()
-		made, err := a.CreateKey(admin.KeyNew{Name: "short", Rights: []string{"infer"}, Expires: time.Now().Add(time.Hour)}, &edgewise.Principal{Rights: edgewise.AllRights})
+		made, err := a.CreateKey(admin.KeyNew{Name: "short", Rights: []string{"infer"}, Expires: time.Now().Add(time.Hour)},
+			&edgewise.Principal{Rights: edgewise.AllRights})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -66,8 +66,8 @@ func (l *limiter) forgetOldest() {
 	delete(l.tries, oldest)
 }
 
-// forgive takes back the last try of an address, which was good. Those before it count: who has an account must not get tries
-// for another one by it.
+// forgive takes back the last try of an address, which was good. Those before it count: who has an account must not get
+// tries for another one by it.
 func (l *limiter) forgive(address string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

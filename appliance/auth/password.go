@@ -94,11 +94,13 @@ func checkPassword(field, user, password string) error {
 	const op = "auth.checkPassword"
 	switch {
 	case len(password) < MinPassword:
-		return wrong(op, field, "the password has %d characters: want %d or more", utf8.RuneCountInString(password), MinPassword)
+		return wrong(op, field, "the password has %d characters: want %d or more", utf8.RuneCountInString(password),
+			MinPassword)
 	case len(password) > MaxPassword:
 		return wrong(op, field, "the password has %d bytes: want at most %d", len(password), MaxPassword)
 	case different(password) < minCharacters:
-		return wrong(op, field, "the password repeats the same %d characters: want %d different ones or more", different(password), minCharacters)
+		return wrong(op, field, "the password repeats the same %d characters: want %d different ones or more",
+			different(password), minCharacters)
 	case len(user) > 3 && strings.Contains(fold(password), fold(user)):
 		return wrong(op, field, "the password holds the user's name: choose one that does not")
 	case common(fold(password)):
@@ -131,10 +133,14 @@ func common(password string) bool {
 
 // commonWords begin the lists of passwords that are tried first.
 var commonWords = []string{
-	"password", "passwort", "passw0rd", "p@ssw0rd", "p@ssword", "qwertyuiop", "qwertzuiop", "azertyuiop", "qwerty", "qwertz", "azerty", "asdfghjkl", "asdfgh", "zxcvbnm", "yxcvbnm",
-	"q1w2e3r4t5y6", "1q2w3e4r5t6y", "1qaz2wsx3edc", "1qaz2wsx", "qazwsxedc", "qazwsx", "abcdefghijkl", "abcdefgh", "abcdef", "abc",
-	"administrator", "admin", "root", "superuser", "letmein", "welcome", "changeme", "iloveyou", "monkey", "dragon", "sunshine", "princess", "football", "baseball", "starwars",
-	"trustno", "master", "shadow", "michael", "superman", "batman", "computer", "internet", "secret", "default", "raspberry", "edgewise", "appliance", "login", "test", "user", "guest", "hello",
+	"password", "passwort", "passw0rd", "p@ssw0rd", "p@ssword", "qwertyuiop", "qwertzuiop", "azertyuiop", "qwerty",
+	"qwertz", "azerty", "asdfghjkl", "asdfgh", "zxcvbnm", "yxcvbnm",
+	"q1w2e3r4t5y6", "1q2w3e4r5t6y", "1qaz2wsx3edc", "1qaz2wsx", "qazwsxedc", "qazwsx", "abcdefghijkl", "abcdefgh",
+	"abcdef", "abc",
+	"administrator", "admin", "root", "superuser", "letmein", "welcome", "changeme", "iloveyou", "monkey", "dragon",
+	"sunshine", "princess", "football", "baseball", "starwars",
+	"trustno", "master", "shadow", "michael", "superman", "batman", "computer", "internet", "secret", "default",
+	"raspberry", "edgewise", "appliance", "login", "test", "user", "guest", "hello",
 }
 
 // random returns n random bytes as lower-case hexadecimal.

@@ -8,7 +8,10 @@ import (
 
 // Reload reads users and keys again, after documents were put there by a restore. Sessions stay.
 func (a *Accounts) Reload() error {
-	fresh := &Accounts{cfg: a.cfg, users: map[string]*user{}, sessions: map[[sha256.Size]byte]*session{}, keys: map[[sha256.Size]byte]*key{}}
+	fresh := &Accounts{
+		cfg: a.cfg, users: map[string]*user{}, sessions: map[[sha256.Size]byte]*session{},
+		keys: map[[sha256.Size]byte]*key{},
+	}
 	if err := a.cfg.Documents.View(func(tx edgewise.DocumentsTx) error { return fresh.load(tx) }); err != nil {
 		return err
 	}

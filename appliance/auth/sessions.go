@@ -34,7 +34,8 @@ type Caller struct {
 	Agent   string // what the browser says it is
 }
 
-// Login is what a new session hands out: the token for the cookie, until when it holds at most, and what the page is told.
+// Login is what a new session hands out: the token for the cookie, until when it holds at most, and what the page is
+// told.
 type Login struct {
 	Token   string
 	Expires time.Time
@@ -84,7 +85,8 @@ func (a *Accounts) begin(u *user, from Caller) (Login, error) {
 	token := random(32)
 	hash := digest(token)
 	s := &session{
-		ID: random(8), Hash: hex.EncodeToString(hash[:]), CSRF: csrf(token), User: u.Name, Address: from.Address, Agent: from.Agent[:min(len(from.Agent), maxAgent)],
+		ID: random(8), Hash: hex.EncodeToString(hash[:]), CSRF: csrf(token), User: u.Name, Address: from.Address,
+		Agent:   from.Agent[:min(len(from.Agent), maxAgent)],
 		Created: now, Used: now, Confirmed: now, saved: now,
 	}
 	if err := a.put(usersBucket, fold(u.Name), &changed); err != nil {
@@ -99,7 +101,8 @@ func (a *Accounts) begin(u *user, from Caller) (Login, error) {
 	return Login{Token: token, Expires: now.Add(total), Session: a.describe(s, &changed)}, nil
 }
 
-// csrf derives the value of the CSRF header from a session's token, so that only who reads the answers of the box knows it.
+// csrf derives the value of the CSRF header from a session's token, so that only who reads the answers of the box knows
+// it.
 func csrf(token string) string {
 	mac := hmac.New(sha256.New, []byte(token))
 	mac.Write([]byte("csrf"))
@@ -194,7 +197,8 @@ func (a *Accounts) Person(token string) (*edgewise.Principal, error) {
 		a.saveSession(s)
 	}
 	rights, _ := role(u.Role)
-	return &edgewise.Principal{Kind: "person", Name: u.Name, Rights: rights, Session: s.ID, Lifetime: s.life.context()}, nil
+	return &edgewise.Principal{Kind: "person", Name: u.Name, Rights: rights, Session: s.ID, Lifetime: s.life.context()},
+		nil
 }
 
 // saveSession stores when a session was used last. What fails here fails again where it matters. a.mu is held.
@@ -218,7 +222,8 @@ func (a *Accounts) CheckCSRF(p *edgewise.Principal, value string) error {
 	if s != nil && subtle.ConstantTimeCompare([]byte(s.CSRF), []byte(value)) == 1 {
 		return nil
 	}
-	err := edgewise.Errorf("auth.CheckCSRF", edgewise.Denied, "the request lacks the header X-CSRF-Token of this session: read it from the session and send it with every change")
+	err := edgewise.Errorf("auth.CheckCSRF", edgewise.Denied, "the request lacks the header X-CSRF-Token of this "+
+		"session: read it from the session and send it with every change")
 	err.Reason = "csrf"
 	return err
 }
@@ -262,8 +267,8 @@ func (a *Accounts) Confirm(p *edgewise.Principal, password string, from Caller) 
 	return a.put(sessionsBucket, s.ID, s)
 }
 
-// Confirmed returns nil when a person gave the password within ConfirmTime. Others have nothing to give. Errors: Denied with
-// Reason confirm_required.
+// Confirmed returns nil when a person gave the password within ConfirmTime. Others have nothing to give. Errors: Denied
+// with Reason confirm_required.
 func (a *Accounts) Confirmed(p *edgewise.Principal) error {
 	if p.Kind != "person" {
 		return nil
@@ -273,7 +278,8 @@ func (a *Accounts) Confirmed(p *edgewise.Principal) error {
 	if s := a.byID(p.Session); s != nil && time.Since(s.Confirmed) < ConfirmTime {
 		return nil
 	}
-	err := edgewise.Errorf("auth.Confirmed", edgewise.Denied, "this needs your password again: it was given more than %v ago", ConfirmTime)
+	err := edgewise.Errorf("auth.Confirmed", edgewise.Denied, "this needs your password again: it was given more "+
+		"than %v ago", ConfirmTime)
 	err.Reason = "confirm_required"
 	return err
 }
@@ -288,7 +294,8 @@ func (a *Accounts) Sessions(p *edgewise.Principal) []admin.SessionInfo {
 	for _, s := range a.sessions {
 		if a.live(s, now) && (s.User == p.Name && p.Kind == "person" || p.Rights&edgewise.Admin != 0) {
 			list = append(list, admin.SessionInfo{
-				ID: s.ID, User: s.User, Address: s.Address, Agent: s.Agent, Created: s.Created, Used: s.Used, Expires: s.Created.Add(total), Current: s.ID == p.Session,
+				ID: s.ID, User: s.User, Address: s.Address, Agent: s.Agent, Created: s.Created, Used: s.Used,
+				Expires: s.Created.Add(total), Current: s.ID == p.Session,
 			})
 		}
 	}

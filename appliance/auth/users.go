@@ -30,7 +30,8 @@ func checkUser(name string) error {
 
 func checkRole(name string) error {
 	if _, ok := role(name); !ok {
-		return wrong("auth.checkRole", "role", "role %.40q does not exist: want %s, %s or %s", name, RoleViewer, RoleOperator, RoleAdmin)
+		return wrong("auth.checkRole", "role", "role %.40q does not exist: want %s, %s or %s", name, RoleViewer, RoleOperator,
+			RoleAdmin)
 	}
 	return nil
 }
@@ -78,8 +79,8 @@ func (a *Accounts) CreateUser(n admin.UserNew) (admin.User, error) {
 	return u.public(), nil
 }
 
-// ChangeUser changes what is not nil. A new password or a switched-off account ends the user's sessions. Errors: NotFound,
-// Invalid with Field, Conflict for the last admin.
+// ChangeUser changes what is not nil. A new password or a switched-off account ends the user's sessions. Errors:
+// NotFound, Invalid with Field, Conflict for the last admin.
 func (a *Accounts) ChangeUser(name string, c admin.UserChange) (admin.User, error) {
 	var hash string
 	if c.Role != nil {
@@ -179,8 +180,8 @@ func lastAdminError(name string) error {
 	return edgewise.Errorf("auth.lastAdmin", edgewise.Conflict, "user %q is the last admin: make another one first", name)
 }
 
-// ChangePassword changes one's own password, and ends one's other sessions. Errors: Unauthenticated with Field for a wrong old
-// one, Busy with Retry after too many tries, Invalid with Field.
+// ChangePassword changes one's own password, and ends one's other sessions. Errors: Unauthenticated with Field for a
+// wrong old one, Busy with Retry after too many tries, Invalid with Field.
 func (a *Accounts) ChangePassword(p *edgewise.Principal, c admin.PasswordChange, from Caller) error {
 	if err := a.checkOwn(p, c.Old, "old", from); err != nil {
 		return err

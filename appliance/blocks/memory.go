@@ -1,4 +1,5 @@
-// Package blocks hands out the memory of requests and answers, and bounds what is used and what is kept for later together.
+// Package blocks hands out the memory of requests and answers, and bounds what is used and what is kept for later
+// together.
 package blocks
 
 import (
@@ -23,10 +24,10 @@ const (
 	releaseDelay = time.Second     // and how long that may wait
 )
 
-// Memory hands out blocks for bodies and answers, at most max bytes at once. Blocks come in classes, four to each power of two,
-// so that the blocks of past requests fit new ones; what a class adds, at most a quarter, is not counted. Blocks that nobody uses
-// take an eighth of max at most, go when there is no room for a new one beside them, and go when they were not needed for a
-// while. It is safe for concurrent use.
+// Memory hands out blocks for bodies and answers, at most max bytes at once. Blocks come in classes, four to each power
+// of two, so that the blocks of past requests fit new ones; what a class adds, at most a quarter, is not counted.
+// Blocks that nobody uses take an eighth of max at most, go when there is no room for a new one beside them, and go
+// when they were not needed for a while. It is safe for concurrent use.
 type Memory struct {
 	max int64
 
@@ -71,8 +72,8 @@ func blockSize(class int) int64 {
 	return int64(4+quarter+1) << (shift - 2)
 }
 
-// Take returns a block of at least n bytes, and room to shift them by less than Alignment. It returns nil when that would
-// exceed the bound.
+// Take returns a block of at least n bytes, and room to shift them by less than Alignment. It returns nil when that
+// would exceed the bound.
 func (m *Memory) Take(n int64) *Block {
 	class := blockClass(n + Alignment)
 	if class >= blockClasses {
@@ -89,7 +90,8 @@ func (m *Memory) Take(n int64) *Block {
 	return b
 }
 
-// reuse counts n bytes and returns a free block of the class, nil when there is none. ok is false when there is no room.
+// reuse counts n bytes and returns a free block of the class, nil when there is none. ok is false when there is no
+// room.
 func (m *Memory) reuse(n int64, class int) (b *Block, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -122,7 +124,8 @@ func (m *Memory) drop(class int) {
 	m.discard(blockSize(class))
 }
 
-// discard notes that memory of n bytes is no longer used, which the collector may not find out for long. The caller holds mu.
+// discard notes that memory of n bytes is no longer used, which the collector may not find out for long. The caller
+// holds mu.
 func (m *Memory) discard(n int64) {
 	m.dropped += n
 	if m.dropped >= releaseBytes && !m.giving {

@@ -10,7 +10,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// entryOverhead is what an answer costs beside its bytes: its key, its place in the order, its tensors' names and shapes.
+// entryOverhead is what an answer costs beside its bytes: its key, its place in the order, its tensors' names and
+// shapes.
 const entryOverhead = 1024
 
 // Cache holds the answers of many versions within one bound; those that were asked for longest ago go first. It is safe

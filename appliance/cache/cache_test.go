@@ -44,7 +44,8 @@ func TestTheSameRequestRunsOnce(t *testing.T) {
 		t.Errorf("%d answers are still lent", v.lent.Load())
 	}
 	st := s.Statistics()
-	if st.CacheHit.Count != 2 || st.CacheMiss.Count != 1 || st.Success.Count != 3 || st.Queue.Count != 3 || st.InferenceCount != 1 || st.LastInference.IsZero() {
+	if st.CacheHit.Count != 2 || st.CacheMiss.Count != 1 || st.Success.Count != 3 || st.Queue.Count != 3 ||
+		st.InferenceCount != 1 || st.LastInference.IsZero() {
 		t.Errorf("statistics %+v", st)
 	}
 }
@@ -100,7 +101,10 @@ func TestWhatTheAnswerDependsOnIsInTheKey(t *testing.T) {
 		{"a parameter as bool", func(r *edgewise.Request) { r.Parameters["n"] = true }},
 		{"a parameter less", func(r *edgewise.Request) { delete(r.Parameters, "n") }},
 	}
-	seen := map[key]string{standard: "the standard request", keyOf(2, two(func(*edgewise.Request) {})): "another load of the version"}
+	seen := map[key]string{
+		standard: "the standard request",
+		keyOf(2, two(func(*edgewise.Request) {})): "another load of the version",
+	}
 	if len(seen) != 2 {
 		t.Error("two loads of a version share their answers")
 	}
@@ -252,7 +256,8 @@ func TestEveryRequestGetsItsOwnAnswer(t *testing.T) {
 		}
 		all.Wait()
 		st := s.Statistics()
-		if u := c.Usage(); u.Bytes > u.Limit || v.lent.Load() != 0 || st.CacheHit.Count+st.CacheMiss.Count != uint64(len(texts)) {
+		if u := c.Usage(); u.Bytes > u.Limit || v.lent.Load() != 0 ||
+			st.CacheHit.Count+st.CacheMiss.Count != uint64(len(texts)) {
 			t.Errorf("usage %+v, %d lent, statistics %+v", u, v.lent.Load(), st)
 		}
 	})

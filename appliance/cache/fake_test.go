@@ -27,7 +27,8 @@ func (c *counter) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.R
 	shape := edgewise.Shape{int64(len(data))}
 	c.lent.Add(1)
 	return &edgewise.Response{
-		ID: req.ID, Model: edgewise.ModelID{Name: "m", Version: 1}, Outputs: []edgewise.Tensor{{Name: "out", Type: edgewise.Uint8, Shape: shape, Data: data}},
+		ID: req.ID, Model: edgewise.ModelID{Name: "m", Version: 1},
+		Outputs: []edgewise.Tensor{{Name: "out", Type: edgewise.Uint8, Shape: shape, Data: data}},
 		Free: func() {
 			clear(data)
 			clear(shape)
@@ -47,9 +48,14 @@ func (c *counter) Close() error {
 }
 
 func version(b *edgewise.DynamicBatching) *edgewise.Version {
-	return &edgewise.Version{ID: edgewise.ModelID{Name: "m", Version: 1}, Model: &edgewise.Model{Name: "m", DynamicBatching: b}}
+	return &edgewise.Version{
+		ID:    edgewise.ModelID{Name: "m", Version: 1},
+		Model: &edgewise.Model{Name: "m", DynamicBatching: b},
+	}
 }
 
 func request(data string) *edgewise.Request {
-	return &edgewise.Request{Inputs: []edgewise.Tensor{{Name: "in", Type: edgewise.Uint8, Shape: edgewise.Shape{int64(len(data))}, Data: []byte(data)}}}
+	return &edgewise.Request{Inputs: []edgewise.Tensor{
+		{Name: "in", Type: edgewise.Uint8, Shape: edgewise.Shape{int64(len(data))}, Data: []byte(data)},
+	}}
 }

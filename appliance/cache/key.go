@@ -13,17 +13,18 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// key stands for everything of a request that its answer depends on. It is a cryptographic hash: a client that could make
-// two requests with one key would be answered with what another client had asked for.
+// key stands for everything of a request that its answer depends on. It is a cryptographic hash: a client that could
+// make two requests with one key would be answered with what another client had asked for.
 type key [sha256.Size]byte
 
-// keyOf returns the key of a request to the version that serial stands for. The order of inputs does not matter, that of
-// the outputs asked for does: it is the order of the answer.
+// keyOf returns the key of a request to the version that serial stands for. The order of inputs does not matter, that
+// of the outputs asked for does: it is the order of the answer.
 func keyOf(serial uint64, req *edgewise.Request) key {
 	w := writer{hash: sha256.New()}
 	w.number(serial)
 	w.number(uint64(len(req.Inputs)))
-	for _, in := range slices.SortedFunc(slices.Values(req.Inputs), func(a, b edgewise.Tensor) int { return cmp.Compare(a.Name, b.Name) }) {
+	for _, in := range slices.SortedFunc(slices.Values(req.Inputs),
+		func(a, b edgewise.Tensor) int { return cmp.Compare(a.Name, b.Name) }) {
 		w.text(in.Name)
 		w.number(uint64(in.Type))
 		w.number(uint64(len(in.Shape)))

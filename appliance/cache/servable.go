@@ -47,7 +47,8 @@ func (s *Servable) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.
 	edgewise.Queued(ctx) // in the order of answers
 	if waiting := turn.wait(ctx); waiting != nil && err == nil {
 		response.Release()
-		return nil, edgewise.Errorf("cache.Infer", edgewise.KindOf(waiting), "model %q: waiting for the answers to earlier requests: %w", s.version.ID.Name, waiting)
+		return nil, edgewise.Errorf("cache.Infer", edgewise.KindOf(waiting), "model %q: waiting for the answers to earlier "+
+			"requests: %w", s.version.ID.Name, waiting)
 	}
 	return response, err
 }
@@ -63,7 +64,10 @@ func (s *Servable) infer(ctx context.Context, req *edgewise.Request) (*edgewise.
 	k := keyOf(s.serial, req)
 	if e := s.cache.get(k); e != nil {
 		s.count(&s.hit, time.Since(start), true)
-		return &edgewise.Response{ID: req.ID, Model: s.version.ID, Outputs: slices.Clone(e.outputs), Parameters: maps.Clone(e.parameters)}, nil
+		return &edgewise.Response{
+			ID: req.ID, Model: s.version.ID, Outputs: slices.Clone(e.outputs),
+			Parameters: maps.Clone(e.parameters),
+		}, nil
 	}
 	looked := time.Since(start)
 	response, err := s.next.Infer(ctx, req)

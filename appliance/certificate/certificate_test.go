@@ -44,7 +44,10 @@ func pemOf(t *testing.T, names ...string) admin.TLSUpload {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return admin.TLSUpload{Certificate: string(p.pem), Key: string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))}
+	return admin.TLSUpload{
+		Certificate: string(p.pem),
+		Key:         string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
+	}
 }
 
 // shown connects and returns the certificate that a client is shown.
@@ -92,7 +95,8 @@ func TestTheBoxIsRecognisedByItsAuthority(t *testing.T) {
 		t.Error("a restart makes another certificate")
 	}
 	more := open(t, dir, "box.local", "192.0.2.7")
-	if d := more.Describe(); d.Fingerprint == i.Describe().Fingerprint || d.AuthorityFingerprint != i.Describe().AuthorityFingerprint || !slices.Contains(d.Names, "192.0.2.7") {
+	if d := more.Describe(); d.Fingerprint == i.Describe().Fingerprint ||
+		d.AuthorityFingerprint != i.Describe().AuthorityFingerprint || !slices.Contains(d.Names, "192.0.2.7") {
 		t.Errorf("a new address: %+v", d)
 	}
 	for _, name := range []string{authorityKeyFile, ownKeyFile} {
@@ -124,7 +128,8 @@ func TestAnUploadedCertificateIsShownAtOnce(t *testing.T) {
 	if err := i.Reset(); err != nil {
 		t.Fatal(err)
 	}
-	if got := names(shown(t, address, i, "box.local")); !slices.Equal(got, []string{"box.local"}) || open(t, dir, "box.local").Describe().Mode != ModeSelfSigned {
+	if got := names(shown(t, address, i, "box.local")); !slices.Equal(got, []string{"box.local"}) ||
+		open(t, dir, "box.local").Describe().Mode != ModeSelfSigned {
 		t.Errorf("after the reset: %v", got)
 	}
 }
@@ -165,7 +170,10 @@ func TestADamagedUploadLeavesTheBoxReachable(t *testing.T) {
 func TestPlainTextIsLedToTLS(t *testing.T) {
 	address := serve(t, open(t, t.TempDir(), "box.local"), never)
 	for name, test := range map[string]struct{ send, want string }{
-		"a page":           {"GET /models?x=1 HTTP/1.1\r\nHost: box.local:8000\r\n\r\n", "308 Permanent Redirect\r\nConnection: close\r\nContent-Type: application/json\r\nLocation: https://box.local:8000/models?x=1\r\n"},
+		"a page": {
+			"GET /models?x=1 HTTP/1.1\r\nHost: box.local:8000\r\n\r\n",
+			"308 Permanent Redirect\r\nConnection: close\r\nContent-Type: application/json\r\nLocation: https://box.local:8000/models?x=1\r\n",
+		},
 		"a POST":           {"POST /v2 HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc", "308 "},
 		"no host":          {"GET / HTTP/1.0\r\n\r\n", "400 "},
 		"no request":       {"hello\r\n\r\n", "400 "},
@@ -207,7 +215,10 @@ func TestPlainTextIsTakenFromThoseWhoMay(t *testing.T) {
 			t.Errorf("%s: %d bytes, %v", scheme, len(got), err)
 		}
 	}
-	for address, want := range map[string]bool{"127.0.0.1:1": true, "[::1]:1": true, "[::ffff:127.0.0.1]:1": true, "192.0.2.1:1": false} {
+	for address, want := range map[string]bool{
+		"127.0.0.1:1": true, "[::1]:1": true, "[::ffff:127.0.0.1]:1": true,
+		"192.0.2.1:1": false,
+	} {
 		tcp, err := net.ResolveTCPAddr("tcp", address)
 		if err != nil || Loopback(tcp) != want {
 			t.Errorf("%s: %v, %v", address, Loopback(tcp), err)
@@ -227,8 +238,8 @@ func TestAMachineMayBeCalledAnything(t *testing.T) {
 	}
 }
 
-// TestAnUploadIsReplacedInOneStep stands in for a power cut at every step of an upload: no file of the second one can be put into
-// its place but the first that would be.
+// TestAnUploadIsReplacedInOneStep stands in for a power cut at every step of an upload: no file of the second one can
+// be put into its place but the first that would be.
 func TestAnUploadIsReplacedInOneStep(t *testing.T) {
 	dir := t.TempDir()
 	i := open(t, dir, "box.local")

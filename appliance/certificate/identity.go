@@ -133,7 +133,8 @@ func (i *Identity) stale(l *leaf) bool {
 	return slices.ContainsFunc(i.names(), func(name string) bool { return !slices.Contains(have, name) })
 }
 
-// names lists what the box's own certificate is for: those of its names that a certificate can have. A machine may be called anything.
+// names lists what the box's own certificate is for: those of its names that a certificate can have. A machine may be
+// called anything.
 func (i *Identity) names() []string {
 	return slices.DeleteFunc(slices.Clone(i.cfg.Names()), func(name string) bool { return name == "" || !visible(name) })
 }
@@ -239,7 +240,8 @@ func (i *Identity) AuthorityPath() string { return i.path(authorityFile) }
 func (i *Identity) Describe() admin.TLS {
 	l := i.current.Load()
 	d := admin.TLS{
-		Mode: ModeSelfSigned, Fingerprint: fingerprint(l.parsed), AuthorityFingerprint: fingerprint(i.authority.parsed), Subject: l.parsed.Subject.String(), Issuer: l.parsed.Issuer.String(),
+		Mode: ModeSelfSigned, Fingerprint: fingerprint(l.parsed), AuthorityFingerprint: fingerprint(i.authority.parsed),
+		Subject: l.parsed.Subject.String(), Issuer: l.parsed.Issuer.String(),
 		Names: names(l.parsed), NotBefore: l.parsed.NotBefore.UTC(), NotAfter: l.parsed.NotAfter.UTC(),
 	}
 	if l.uploaded {

@@ -61,8 +61,9 @@ func template(common string, last time.Duration) *x509.Certificate {
 	serial, _ := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)) // which cannot fail
 	now := time.Now()
 	return &x509.Certificate{
-		SerialNumber: serial.Add(serial, big.NewInt(1)), Subject: pkix.Name{CommonName: common, Organization: []string{"Edgewise"}},
-		NotBefore: now.Add(-backdate), NotAfter: now.Add(last - backdate),
+		SerialNumber: serial.Add(serial, big.NewInt(1)),
+		Subject:      pkix.Name{CommonName: common, Organization: []string{"Edgewise"}},
+		NotBefore:    now.Add(-backdate), NotAfter: now.Add(last - backdate),
 	}
 }
 
@@ -81,8 +82,8 @@ func sign(template, parent *x509.Certificate, key *ecdsa.PrivateKey, by any) (*p
 // maxNames bounds the names of a certificate; a machine may have thousands of addresses.
 const maxNames = 64
 
-// Names lists what this machine can be reached under: its host name, alone and in the local domain, localhost, its addresses,
-// and more.
+// Names lists what this machine can be reached under: its host name, alone and in the local domain, localhost, its
+// addresses, and more.
 func Names(more []string) []string {
 	list := []string{}
 	if host, err := os.Hostname(); err == nil && host != "" && host != "localhost" {

@@ -24,8 +24,8 @@ const (
 	plainWriteTime = 5 * time.Second
 )
 
-// Listener tells TLS from plain text on ln, by the first byte of each connection. Plain text is let through for peers that
-// plain allows; other requests are led to the same address over TLS.
+// Listener tells TLS from plain text on ln, by the first byte of each connection. Plain text is let through for peers
+// that plain allows; other requests are led to the same address over TLS.
 func Listener(ln net.Listener, config *tls.Config, plain func(peer net.Addr) bool) net.Listener {
 	return &listener{ln, config, plain}
 }
@@ -133,7 +133,8 @@ func (c *conn) redirect(ahead []byte) {
 	answer := "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: application/json\r\n"
 	body := `{"error":"this port speaks TLS: ask again with https","code":"invalid"}`
 	if host != "" {
-		answer = fmt.Sprintf("HTTP/1.1 308 Permanent Redirect\r\nConnection: close\r\nContent-Type: application/json\r\nLocation: https://%s%s\r\n", host, target)
+		answer = fmt.Sprintf("HTTP/1.1 308 Permanent Redirect\r\nConnection: close\r\nContent-Type: "+
+			"application/json\r\nLocation: https://%s%s\r\n", host, target)
 	}
 	_ = c.SetDeadline(time.Now().Add(plainWriteTime))
 	_, _ = fmt.Fprintf(c.Conn, "%sContent-Length: %d\r\n\r\n%s", answer, len(body), body)
@@ -143,7 +144,8 @@ func (c *conn) redirect(ahead []byte) {
 func readHead(in *bufio.Reader) (target, host string) {
 	line, err := in.ReadString('\n')
 	parts := strings.Fields(line)
-	if err != nil || len(parts) != 3 || !strings.HasPrefix(parts[1], "/") || strings.HasPrefix(parts[1], "//") || !visible(parts[1]) || !strings.HasPrefix(parts[2], "HTTP/1.") {
+	if err != nil || len(parts) != 3 || !strings.HasPrefix(parts[1], "/") || strings.HasPrefix(parts[1], "//") ||
+		!visible(parts[1]) || !strings.HasPrefix(parts[2], "HTTP/1.") {
 		return "", ""
 	}
 	for {

@@ -122,10 +122,14 @@ func TestDefaultsAreValid(t *testing.T) {
 }
 
 func TestFlagsWinOverEnvironmentOverFileOverDefaults(t *testing.T) {
-	file := write(t, "a.yaml", "log: {level: debug, format: json}\nengine: {max_queue: 5}\nhttp: {max_body_bytes: 134217728, allowed_hosts: [a.b]}\nstore: {snapshot_every: 0}\n")
+	file := write(t, "a.yaml", "log: {level: debug, format: json}\nengine: {max_queue: 5}\nhttp: {max_body_bytes: "+
+		"134217728, allowed_hosts: [a.b]}\nstore: {snapshot_every: 0}\n")
 	c, err := Load(Options{
-		File:  file,
-		Env:   []string{"PATH=/bin", "EDGEWISE_LOG_LEVEL=warn", "EDGEWISE_ENGINE_MAX_QUEUE=6", "EDGEWISE_HTTP_ALLOWED_HOSTS=box.local, edge", "EDGEWISE_METRICS_ENABLED=false", "EDGEWISE_HTTP_IDLE_TIMEOUT=1m30s"},
+		File: file,
+		Env: []string{
+			"PATH=/bin", "EDGEWISE_LOG_LEVEL=warn", "EDGEWISE_ENGINE_MAX_QUEUE=6",
+			"EDGEWISE_HTTP_ALLOWED_HOSTS=box.local, edge", "EDGEWISE_METRICS_ENABLED=false", "EDGEWISE_HTTP_IDLE_TIMEOUT=1m30s",
+		},
 		Flags: map[string]string{"log.level": "error", "http.max_json_bytes": "1MiB"},
 	})
 	if err != nil {
@@ -149,7 +153,8 @@ func TestTheEnvironmentNamesTheFile(t *testing.T) {
 	if c, err := Load(Options{Env: []string{FileVariable + "=" + first}}); err != nil || c.DataDir != "first" {
 		t.Errorf("got %q, %v", c.DataDir, err)
 	}
-	if c, err := Load(Options{File: second, Env: []string{FileVariable + "=" + first}}); err != nil || c.DataDir != "second" {
+	if c, err := Load(Options{File: second, Env: []string{FileVariable + "=" + first}}); err != nil ||
+		c.DataDir != "second" {
 		t.Errorf("got %q, %v", c.DataDir, err)
 	}
 }
@@ -161,11 +166,18 @@ func TestIgnoredVariablesAreLeftAlone(t *testing.T) {
 }
 
 func TestEveryProblemOfEveryPlaceIsReported(t *testing.T) {
-	file := write(t, "a.yaml", "data_dir: \"\"\nhtpp: {}\nhttp:\n  max_connections: many\n  max_body_bytes: 3MB\n  body_timeout: 30\n")
+	file := write(t, "a.yaml", "data_dir: \"\"\nhtpp: {}\nhttp:\n  max_connections: many\n  max_body_bytes: 3MB\n  "+
+		"body_timeout: 30\n")
 	_, err := Load(Options{
-		File:  file,
-		Env:   []string{"EDGEWISE_HTTP_ADRESS=:1", "EDGEWISE_ENGINE_MAX_QUEUE=0", "EDGEWISE_METRICS_ENABLED=yes", "EDGEWISE_UPLOAD_MAX_FILES=x"},
-		Flags: map[string]string{"log.levl": "info", "log.format": "xml", "http.idle_timeout": "soon", "upload.max_bytes": "-1"},
+		File: file,
+		Env: []string{
+			"EDGEWISE_HTTP_ADRESS=:1", "EDGEWISE_ENGINE_MAX_QUEUE=0", "EDGEWISE_METRICS_ENABLED=yes",
+			"EDGEWISE_UPLOAD_MAX_FILES=x",
+		},
+		Flags: map[string]string{
+			"log.levl": "info", "log.format": "xml", "http.idle_timeout": "soon",
+			"upload.max_bytes": "-1",
+		},
 	})
 	want := strings.ReplaceAll(`<file>:2: unknown field "htpp" in the configuration (did you mean "http"?)
 <file>:4: http.max_connections: want an integer from -9223372036854775808 to 9223372036854775807, got the text "many"
@@ -192,16 +204,26 @@ func TestLoadRefusesFiles(t *testing.T) {
 		kind             edgewise.Kind
 	}{
 		{"missing", missing, "configuration file: open " + missing + ": no such file or directory", edgewise.NotFound},
-		{"another syntax", "a.toml", `configuration file "a.toml": want a name that ends in .yaml, .yml or .json`, edgewise.Invalid},
-		{"text format", "a.pbtxt", `configuration file "a.pbtxt": want a name that ends in .yaml, .yml or .json`, edgewise.Invalid},
-		{"too large", write(t, "a.yaml", strings.Repeat(" ", document.MaxBytes+1)), "FILE: document has 262145 bytes: at most 262144 are allowed", edgewise.TooLarge},
+		{
+			"another syntax", "a.toml", `configuration file "a.toml": want a name that ends in .yaml, .yml or .json`,
+			edgewise.Invalid,
+		},
+		{
+			"text format", "a.pbtxt", `configuration file "a.pbtxt": want a name that ends in .yaml, .yml or .json`,
+			edgewise.Invalid,
+		},
+		{
+			"too large", write(t, "a.yaml", strings.Repeat(" ", document.MaxBytes+1)),
+			"FILE: document has 262145 bytes: at most 262144 are allowed", edgewise.TooLarge,
+		},
 		{"syntax", write(t, "a.json", "{\n"), "FILE:2: unexpected end of JSON input", edgewise.Invalid},
 		{"a folder", filepath.Dir(write(t, "a.yaml", "")) + "/.yaml", "", edgewise.NotFound},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := Load(Options{File: tt.file})
-			if err == nil || edgewise.KindOf(err) != tt.kind || tt.want != "" && err.Error() != strings.ReplaceAll(tt.want, "FILE", tt.file) {
+			if err == nil || edgewise.KindOf(err) != tt.kind || tt.want != "" &&
+				err.Error() != strings.ReplaceAll(tt.want, "FILE", tt.file) {
 				t.Errorf("got %v, want %s", err, tt.want)
 			}
 		})
@@ -231,7 +253,10 @@ func TestEveryLimitIsKept(t *testing.T) {
 		{"gpu.devices", "0,1" + strings.Repeat(",1", 62), "0" + strings.Repeat(",1", 64)},
 		{"gpu.devices", "GPU-8b2f,MIG-1/2/3", "GPU-8b2f;0"},
 		{"gpu.max_memory_bytes", "16TiB", "17TiB"},
-		{"http.cors_origins", "https://a.b" + strings.Repeat(",http://x", 63), "https://a.b" + strings.Repeat(",http://x", 64)},
+		{
+			"http.cors_origins", "https://a.b" + strings.Repeat(",http://x", 63),
+			"https://a.b" + strings.Repeat(",http://x", 64),
+		},
 		{"http.cors_origins", "*", "a.b"},
 		{"http.cors_origins", "", "https://a.b/"},
 		{"http.allowed_hosts", "a.b-c,x" + strings.Repeat(",x", 62), "x" + strings.Repeat(",x", 64)},
@@ -261,7 +286,8 @@ func TestEveryLimitIsKept(t *testing.T) {
 		{"wasm.run_timeout", "1ms", "25h"},
 		{"wasm.cache_bytes", "1MiB", "1023KiB"},
 		{"engine.max_queue", "1048576", "1048577"},
-		{"engine.test_queued", "1048576", "1048577"}, {"engine.test_backlog", "1048576", "1048577"},
+		{"engine.test_queued", "1048576", "1048577"},
+		{"engine.test_backlog", "1048576", "1048577"},
 		{"engine.request_timeout", "0s", "-1s"},
 		{"engine.load_timeout", "1s", "999ms"},
 		{"engine.load_concurrency", "64", "65"},
@@ -314,7 +340,8 @@ func TestEveryLimitIsKept(t *testing.T) {
 		if _, err := Load(Options{Flags: map[string]string{tt.key: tt.fits}}); err != nil {
 			t.Errorf("%s = %q: %v", tt.key, tt.fits, err)
 		}
-		if _, err := Load(Options{Flags: map[string]string{tt.key: tt.over}}); err == nil || !strings.Contains(err.Error(), tt.key+": want ") {
+		if _, err := Load(Options{Flags: map[string]string{tt.key: tt.over}}); err == nil ||
+			!strings.Contains(err.Error(), tt.key+": want ") {
 			t.Errorf("%s = %q: got %v", tt.key, tt.over, err)
 		}
 	}
@@ -326,7 +353,10 @@ func TestEveryLimitIsKept(t *testing.T) {
 }
 
 func TestSizesThatContainEachOtherAreHeldTogether(t *testing.T) {
-	_, err := Load(Options{Flags: map[string]string{"http.max_json_bytes": "2MiB", "http.max_body_bytes": "1MiB", "http.max_inflight_bytes": "1000"}})
+	_, err := Load(Options{Flags: map[string]string{
+		"http.max_json_bytes": "2MiB", "http.max_body_bytes": "1MiB",
+		"http.max_inflight_bytes": "1000",
+	}})
 	want := "http.max_inflight_bytes: want 1KiB to 1TiB, got 1000\nhttp.max_json_bytes: want at most http.max_body_bytes, which is 1MiB, got 2MiB\nhttp.max_body_bytes: want at most http.max_inflight_bytes, which is 1000, got 1MiB"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v", err)
@@ -354,7 +384,10 @@ func TestSize(t *testing.T) {
 			t.Errorf("%q: got %d (%v), %v", tt.text, s, s, err)
 		}
 	}
-	for _, text := range []string{"", "B", "MiB", "1.5GiB", "64MB", "64M", "-1", "+1", "0x10", "9223372036854775808", "8388608TiB", "1KiBMiB"} {
+	for _, text := range []string{
+		"", "B", "MiB", "1.5GiB", "64MB", "64M", "-1", "+1", "0x10", "9223372036854775808",
+		"8388608TiB", "1KiBMiB",
+	} {
 		var s Size
 		if err := s.UnmarshalText([]byte(text)); err == nil {
 			t.Errorf("%q: got %d", text, s)
@@ -390,7 +423,10 @@ func TestWhatIsWrittenIsReadBack(t *testing.T) {
 }
 
 func TestTritonsVariablesStandForKeys(t *testing.T) {
-	env := []string{"TRITONSERVER_DELAY_SCHEDULER=4", "TRITONSERVER_BACKLOG_DELAY_SCHEDULER=2", "TRITONSERVER_OTHER=x", "EDGEWISE_ENGINE_TEST_BACKLOG=3"}
+	env := []string{
+		"TRITONSERVER_DELAY_SCHEDULER=4", "TRITONSERVER_BACKLOG_DELAY_SCHEDULER=2", "TRITONSERVER_OTHER=x",
+		"EDGEWISE_ENGINE_TEST_BACKLOG=3",
+	}
 	c, err := Load(Options{Env: env})
 	if err != nil || c.Engine.TestQueued != 4 || c.Engine.TestBacklog != 3 {
 		t.Errorf("got %d and %d, %v", c.Engine.TestQueued, c.Engine.TestBacklog, err)

@@ -39,7 +39,10 @@ func Keys() []Key {
 	defaults := Default()
 	keys := make([]Key, len(rows))
 	for i, r := range rows {
-		keys[i] = Key{Name: r.name, Env: variable(r.name), Default: text(r.field(&defaults)), Unit: r.unit, Want: r.limit.want, Doc: r.doc}
+		keys[i] = Key{
+			Name: r.name, Env: variable(r.name), Default: text(r.field(&defaults)), Unit: r.unit,
+			Want: r.limit.want, Doc: r.doc,
+		}
 	}
 	return keys
 }
@@ -112,7 +115,8 @@ var rows = []row{
 		func(c *Config) any { return &c.HTTP.ForwardHeaders },
 	},
 	{
-		"http.restricted_api", "list of APIs:header=value", limit{restrictionWant, areRestrictions},
+		"http.restricted_api", "list of APIs:header=value",
+		limit{restrictionWant, areRestrictions},
 		"Parts of the inference protocol that are answered only to requests with a header of that value. The " +
 			"APIs of one group are separated by ';'.",
 		func(c *Config) any { return &c.HTTP.RestrictedAPI },
@@ -197,7 +201,8 @@ var rows = []row{
 		func(c *Config) any { return &c.GRPC.Address },
 	},
 	{
-		"grpc.max_message_bytes", "bytes", limit{"1KiB to 2147483647, the protocol's own bound", size(KiB, 2*GiB-1).ok},
+		"grpc.max_message_bytes", "bytes",
+		limit{"1KiB to 2147483647, the protocol's own bound", size(KiB, 2*GiB-1).ok},
 		"Maximum message of a client, before and after decompression. Clients that send more get " +
 			"RESOURCE_EXHAUSTED.",
 		func(c *Config) any { return &c.GRPC.MaxMessageBytes },
@@ -285,7 +290,8 @@ var rows = []row{
 		func(c *Config) any { return &c.GRPC.ForwardHeaders },
 	},
 	{
-		"grpc.restricted_api", "list of APIs:key=value", limit{restrictionWant, areRestrictions},
+		"grpc.restricted_api", "list of APIs:key=value",
+		limit{restrictionWant, areRestrictions},
 		"As http.restricted_api; the metadata's key is triton-grpc-protocol- and the key given here.",
 		func(c *Config) any { return &c.GRPC.RestrictedAPI },
 	},
@@ -328,7 +334,8 @@ var rows = []row{
 	},
 
 	{
-		"repository.folders", "list of paths", limit{"at most 64 paths", atMost(64)},
+		"repository.folders", "list of paths",
+		limit{"at most 64 paths", atMost(64)},
 		"Folders in Triton's repository layout. Their models are imported into the store and served under the " +
 			"folders' version numbers. One model's folder, or a folder with the files of one version alone, may " +
 			"be given too.",
@@ -341,7 +348,8 @@ var rows = []row{
 		func(c *Config) any { return &c.Repository.ControlMode },
 	},
 	{
-		"repository.load_models", "list of names", limit{"at most 10000 names", atMost(10_000)},
+		"repository.load_models", "list of names",
+		limit{"at most 10000 names", atMost(10_000)},
 		"Models that are loaded at the start with control_mode explicit; \"*\" alone for all.",
 		func(c *Config) any { return &c.Repository.LoadModels },
 	},
@@ -403,7 +411,8 @@ var rows = []row{
 		func(c *Config) any { return &c.GPU.TelemetryEvery },
 	},
 	{
-		"gpu.libraries", "list of folders", limit{"at most 64 absolute paths", areFolders},
+		"gpu.libraries", "list of folders",
+		limit{"at most 64 absolute paths", areFolders},
 		"Folders in which NVIDIA's libraries (libcudart, libcublas, libcudnn and others) are searched first. " +
 			"Files that users other than root and the box's own can write are not used.",
 		func(c *Config) any { return &c.GPU.Libraries },
@@ -658,7 +667,8 @@ var rows = []row{
 	},
 
 	{
-		"trace.levels", "list of names", limit{"OFF alone, or of TIMESTAMPS and TENSORS", areTraceLevels},
+		"trace.levels", "list of names",
+		limit{"OFF alone, or of TIMESTAMPS and TENSORS", areTraceLevels},
 		"What traces contain.",
 		func(c *Config) any { return &c.Trace.Levels },
 	},
@@ -690,12 +700,14 @@ var rows = []row{
 		func(c *Config) any { return &c.Trace.LogFrequency },
 	},
 	{
-		"trace.url", "URL", limit{"an http or https URL", isURL},
+		"trace.url", "URL",
+		limit{"an http or https URL", isURL},
 		"URL of an OpenTelemetry collector (OTLP over HTTP).",
 		func(c *Config) any { return &c.Trace.URL },
 	},
 	{
-		"trace.resource", "list of name=value", limit{"at most 64 pairs", arePairs},
+		"trace.resource", "list of name=value",
+		limit{"at most 64 pairs", arePairs},
 		"Resource attributes of traces, beside service.name.",
 		func(c *Config) any { return &c.Trace.Resource },
 	},
@@ -759,7 +771,10 @@ func atMost(n int) func(field any) bool {
 }
 
 func oneOf(names ...string) limit {
-	return limit{"one of " + strings.Join(names, ", "), func(field any) bool { return slices.Contains(names, *field.(*string)) }}
+	return limit{
+		"one of " + strings.Join(names, ", "),
+		func(field any) bool { return slices.Contains(names, *field.(*string)) },
+	}
 }
 
 func isAddress(field any) bool {
@@ -773,7 +788,8 @@ func isAddress(field any) bool {
 
 func isAddressOrEmpty(field any) bool { return *field.(*string) == "" || isAddress(field) }
 
-var hostName = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$`)
+var hostName = regexp.MustCompile(
+	`^[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$`)
 
 // maxListed bounds the entries of a list.
 const maxListed = 64

@@ -10,7 +10,10 @@ import (
 
 // APIs are the parts of the inference protocol that can be restricted, by Triton's names.
 func APIs() []string {
-	return []string{"health", "metadata", "inference", "shared-memory", "model-config", "model-repository", "statistics", "trace", "logging"}
+	return []string{
+		"health", "metadata", "inference", "shared-memory", "model-config", "model-repository", "statistics",
+		"trace", "logging",
+	}
 }
 
 const restrictionWant = "groups such as health;metadata:key=value, each API in one group"

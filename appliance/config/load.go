@@ -26,8 +26,8 @@ type Options struct {
 }
 
 // Load reads the configuration: flags over environment over file over defaults. All problems of all places are reported
-// together, one a line, each with its file and line, its variable or its flag. Errors: Invalid, NotFound (the file is not
-// there), TooLarge (the file), Internal (the file cannot be read).
+// together, one a line, each with its file and line, its variable or its flag. Errors: Invalid, NotFound (the file is
+// not there), TooLarge (the file), Internal (the file cannot be read).
 func Load(o Options) (Config, error) {
 	c := Default()
 	env := variables(o.Env)
@@ -120,8 +120,8 @@ func tritonVariable(name string) string {
 	return ""
 }
 
-// variables returns those of the environment that begin with envPrefix, and those of Triton's that stand for a key, under
-// our names. Where both are there ours goes first.
+// variables returns those of the environment that begin with envPrefix, and those of Triton's that stand for a key,
+// under our names. Where both are there ours goes first.
 func variables(environ []string) map[string]string {
 	env, triton := map[string]string{}, map[string]string{}
 	for _, entry := range environ {
@@ -177,10 +177,12 @@ func (c Config) Validate() error {
 		}
 	}
 	if c.HTTP.MaxJSONBytes > c.HTTP.MaxBodyBytes {
-		p.add(fmt.Errorf("http.max_json_bytes: want at most http.max_body_bytes, which is %v, got %v", c.HTTP.MaxBodyBytes, c.HTTP.MaxJSONBytes))
+		p.add(fmt.Errorf("http.max_json_bytes: want at most http.max_body_bytes, which is %v, got %v", c.HTTP.MaxBodyBytes,
+			c.HTTP.MaxJSONBytes))
 	}
 	if c.HTTP.MaxBodyBytes > c.HTTP.MaxInflightBytes {
-		p.add(fmt.Errorf("http.max_body_bytes: want at most http.max_inflight_bytes, which is %v, got %v", c.HTTP.MaxInflightBytes, c.HTTP.MaxBodyBytes))
+		p.add(fmt.Errorf("http.max_body_bytes: want at most http.max_inflight_bytes, which is %v, got %v",
+			c.HTTP.MaxInflightBytes, c.HTTP.MaxBodyBytes))
 	}
 	p.add(c.apart())
 	return p.err()
@@ -189,12 +191,17 @@ func (c Config) Validate() error {
 // apart refuses one address for two servers, but for port 0, which is another one each time.
 func (c Config) apart() error {
 	of := map[string]string{}
-	for _, server := range []struct{ key, address string }{{"http.address", c.HTTP.Address}, {"grpc.address", c.GRPC.Address}, {"metrics.address", c.Metrics.Address}} {
+	for _, server := range []struct{ key, address string }{
+		{"http.address", c.HTTP.Address},
+		{"grpc.address", c.GRPC.Address},
+		{"metrics.address", c.Metrics.Address},
+	} {
 		if server.address == "" || strings.HasSuffix(server.address, ":0") {
 			continue
 		}
 		if other := of[server.address]; other != "" {
-			return fmt.Errorf("%s and %s: two servers cannot listen at the same address and port %s", other, server.key, server.address)
+			return fmt.Errorf("%s and %s: two servers cannot listen at the same address and port %s", other, server.key,
+				server.address)
 		}
 		of[server.address] = server.key
 	}

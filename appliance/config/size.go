@@ -33,8 +33,8 @@ func (s Size) String() string {
 	return strconv.FormatInt(int64(s), 10)
 }
 
-// UnmarshalText reads digits and an optional unit out of B, KiB, MiB, GiB and TiB. Decimal units such as MB are refused:
-// half of their readers take them for binary ones.
+// UnmarshalText reads digits and an optional unit out of B, KiB, MiB, GiB and TiB. Decimal units such as MB are
+// refused: half of their readers take them for binary ones.
 func (s *Size) UnmarshalText(text []byte) error {
 	digits, unit := string(text), Size(1)
 	for _, u := range units {

@@ -19,8 +19,8 @@ type Schema struct {
 }
 
 // Decode stores the document in the struct that into points to, matching fields by their json tags. It goes on after a
-// problem; the error is an *Error with all of them, and then *into is half filled. What *into held before stays where the
-// document says nothing; in YAML and JSON a list or a map replaces the one before.
+// problem; the error is an *Error with all of them, and then *into is half filled. What *into held before stays where
+// the document says nothing; in YAML and JSON a list or a map replaces the one before.
 //
 // Structs and maps are read from messages, slices from lists (in protobuf text format also from repeated fields), maps
 // there from entries with key and value. Integers may be decimal, octal or hexadecimal; YAML and JSON may hold them as
@@ -99,7 +99,8 @@ func (d *decoder) message(n *Node, v reflect.Value, path string) {
 	}
 }
 
-// repeats tells whether a field may be written more than once: only in protobuf text format, where each time adds to it.
+// repeats tells whether a field may be written more than once: only in protobuf text format, where each time adds to
+// it.
 func (d *decoder) repeats(field reflect.Value) bool {
 	return d.doc.Syntax == Pbtxt && (field.Kind() == reflect.Slice || field.Kind() == reflect.Map)
 }

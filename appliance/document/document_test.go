@@ -59,7 +59,10 @@ type part struct {
 	More []string `json:"more"`
 }
 
-var schema = Schema{Name: "Sample", Enums: map[string][]string{"sample.mode": {"SLOW", "FAST"}, "part.kind": {"NONE", "SOME"}}}
+var schema = Schema{Name: "Sample", Enums: map[string][]string{
+	"sample.mode": {"SLOW", "FAST"},
+	"part.kind":   {"NONE", "SOME"},
+}}
 
 func decode(syntax Syntax, text string) (sample, error) {
 	var s sample
@@ -83,7 +86,10 @@ func TestDecodeReadsEveryFormOfAValue(t *testing.T) {
 		{"no colon before a message", Pbtxt, `part { id: 7 }`, sample{Part: &part{ID: 7}}},
 		{"angle brackets", Pbtxt, `part < id: 7 >`, sample{Part: &part{ID: 7}}},
 		{"empty message", Pbtxt, `part {}`, sample{Part: &part{}}},
-		{"separators between fields", Pbtxt, `name: "a", count: 1; big: 2 parts { id: 1 }, parts { id: 2 };`, sample{Name: "a", Count: 1, Big: 2, Parts: []part{{ID: 1}, {ID: 2}}}},
+		{
+			"separators between fields", Pbtxt, `name: "a", count: 1; big: 2 parts { id: 1 }, parts { id: 2 };`,
+			sample{Name: "a", Count: 1, Big: 2, Parts: []part{{ID: 1}, {ID: 2}}},
+		},
 		{"list and repeated field mixed", Pbtxt, "dims: [1, 2] dims: 3\ndims: [ ]", sample{Dims: []int64{1, 2, 3}}},
 		{"empty list", Pbtxt, "dims: []", sample{Dims: []int64{}}},
 		{"list of messages", Pbtxt, `parts [ {id: 1}, <id: 2> ]`, sample{Parts: []part{{ID: 1}, {ID: 2}}}},
@@ -92,34 +98,66 @@ func TestDecodeReadsEveryFormOfAValue(t *testing.T) {
 		{"adjacent strings", Pbtxt, "name: \"a\" 'b'\n # c\n \"d\"", sample{Name: "abd"}},
 		{"escapes", Pbtxt, `name: "\n\t\\\"\'\?\x41\101\7\u00e9\U0001F600"`, sample{Name: "\n\t\\\"'?AA\aé😀"}},
 		{"bytes of one letter escaped one by one", Pbtxt, `name: "\303\251\xc3\xa9"`, sample{Name: "éé"}},
-		{"integers", Pbtxt, `count: -0x10 big: - 017 size: 0XfF huge: 18446744073709551615`, sample{Count: -16, Big: -15, Size: 255, Huge: 1<<64 - 1}},
+		{
+			"integers", Pbtxt, `count: -0x10 big: - 017 size: 0XfF huge: 18446744073709551615`,
+			sample{Count: -16, Big: -15, Size: 255, Huge: 1<<64 - 1},
+		},
 		{"floats", Pbtxt, `rate: 1.5f mean: -.5e+3F`, sample{Rate: 1.5, Mean: -500}},
 		{"integer and suffix as floats", Pbtxt, `rate: 2 mean: 10f`, sample{Rate: 2, Mean: 10}},
 		{"true as number", Pbtxt, `on: 1`, sample{On: true}},
 		{"true as letter", Pbtxt, `on: t`, sample{On: true}},
 		{"true capitalised", Pbtxt, `on: True`, sample{On: true}},
 		{"false", Pbtxt, `on: f`, sample{}},
-		{"enumeration names", Pbtxt, `mode: FAST colour: BLUE part { kind: SOME }`, sample{Mode: "FAST", Colour: 1, Part: &part{Kind: "SOME"}}},
+		{
+			"enumeration names", Pbtxt, `mode: FAST colour: BLUE part { kind: SOME }`,
+			sample{Mode: "FAST", Colour: 1, Part: &part{Kind: "SOME"}},
+		},
 		{"enumeration numbers", Pbtxt, `mode: 1 colour: 1`, sample{Mode: "FAST", Colour: 1}},
-		{"map entries", Pbtxt, `tags { key: "a" value: "1" } tags: { value: "2", key: "b" }`, sample{Tags: map[string]string{"a": "1", "b": "2"}}},
-		{"map list", Pbtxt, `deep: [{key: "a", value { id: 1 }}, {key: "b" value: <id: 2>}]`, sample{Deep: map[string]part{"a": {ID: 1}, "b": {ID: 2}}}},
+		{
+			"map entries", Pbtxt, `tags { key: "a" value: "1" } tags: { value: "2", key: "b" }`,
+			sample{Tags: map[string]string{"a": "1", "b": "2"}},
+		},
+		{
+			"map list", Pbtxt, `deep: [{key: "a", value { id: 1 }}, {key: "b" value: <id: 2>}]`,
+			sample{Deep: map[string]part{"a": {ID: 1}, "b": {ID: 2}}},
+		},
 		{"map entry without a value", Pbtxt, `tags { key: "a" }`, sample{Tags: map[string]string{"a": ""}}},
 		{"map key that is a number", Pbtxt, `tags { key: 7 value: "x" }`, sample{Tags: map[string]string{"7": "x"}}},
 		{"byte order mark and carriage returns", Pbtxt, "\ufeffname: \"a\"\r\ncount: 1\r\n", sample{Name: "a", Count: 1}},
 
 		{"yaml nothing", YAML, "", sample{}},
 		{"yaml comments only", YAML, "# a\n---\n# b\n", sample{}},
-		{"yaml block", YAML, "name: a\ndims: [1, -1]\nparts:\n- id: 1\n- {id: 2, kind: SOME}\ntags: {a: x}\ndeep:\n  k: {id: 3}\n", sample{Name: "a", Dims: []int64{1, -1}, Parts: []part{{ID: 1}, {ID: 2, Kind: "SOME"}}, Tags: map[string]string{"a": "x"}, Deep: map[string]part{"k": {ID: 3}}}},
-		{"yaml numbers", YAML, "count: 0x10\nbig: +5\nsize: 0o17\nrate: .inf\nmean: 1e3", sample{Count: 16, Big: 5, Size: 15, Rate: inf32, Mean: 1000}},
-		{"yaml big numbers as text", YAML, `{big: "-9007199254740993", huge: "18446744073709551615"}`, sample{Big: -9007199254740993, Huge: 1<<64 - 1}},
+		{"yaml block", YAML, "name: a\ndims: [1, -1]\nparts:\n- id: 1\n- {id: 2, kind: SOME}\ntags: {a: x}\ndeep:\n  k: " +
+			"{id: 3}\n", sample{
+			Name: "a", Dims: []int64{1, -1}, Parts: []part{{ID: 1}, {ID: 2, Kind: "SOME"}},
+			Tags: map[string]string{"a": "x"}, Deep: map[string]part{"k": {ID: 3}},
+		}},
+		{
+			"yaml numbers", YAML, "count: 0x10\nbig: +5\nsize: 0o17\nrate: .inf\nmean: 1e3",
+			sample{Count: 16, Big: 5, Size: 15, Rate: inf32, Mean: 1000},
+		},
+		{
+			"yaml big numbers as text", YAML, `{big: "-9007199254740993", huge: "18446744073709551615"}`,
+			sample{Big: -9007199254740993, Huge: 1<<64 - 1},
+		},
 		{"yaml bool and enumerations", YAML, "on: True\nmode: FAST\ncolour: BLUE", sample{On: true, Mode: "FAST", Colour: 1}},
 		{"yaml duration", YAML, "wait: 1m30s", sample{Wait: 90 * time.Second}},
 		{"yaml date is text", YAML, "name: 2024-01-02", sample{Name: "2024-01-02"}},
 		{"yaml numeric key", YAML, "tags: {1: x}", sample{Tags: map[string]string{"1": "x"}}},
 
 		{"json nothing", JSON, " \n", sample{}},
-		{"json object", JSON, `{"name":"\u00e9","dims":[1,2],"parts":[{"id":1}],"tags":{"a":"b"},"on":true,"mode":"FAST","colour":1,"mean":1e-3}`, sample{Name: "é", Dims: []int64{1, 2}, Parts: []part{{ID: 1}}, Tags: map[string]string{"a": "b"}, On: true, Mode: "FAST", Colour: 1, Mean: 1e-3}},
-		{"json big numbers both ways", JSON, `{"big":9007199254740993,"huge":"18446744073709551615"}`, sample{Big: 9007199254740993, Huge: 1<<64 - 1}},
+		{
+			"json object", JSON,
+			`{"name":"\u00e9","dims":[1,2],"parts":[{"id":1}],"tags":{"a":"b"},"on":true,"mode":"FAST","colour":1,"mean":1e-3}`,
+			sample{
+				Name: "é", Dims: []int64{1, 2}, Parts: []part{{ID: 1}}, Tags: map[string]string{"a": "b"}, On: true,
+				Mode: "FAST", Colour: 1, Mean: 1e-3,
+			},
+		},
+		{
+			"json big numbers both ways", JSON, `{"big":9007199254740993,"huge":"18446744073709551615"}`,
+			sample{Big: 9007199254740993, Huge: 1<<64 - 1},
+		},
 		{"json infinity as text", JSON, `{"rate":"-Infinity"}`, sample{Rate: -inf32}},
 	}
 	for _, tt := range tests {
@@ -144,7 +182,8 @@ func TestDecodeKeepsWhatTheDocumentLeavesOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(sample{Name: "before", Count: 2, Dims: []int64{2}, Tags: map[string]string{"c": "d"}}, s); diff != "" {
+	if diff := cmp.Diff(sample{Name: "before", Count: 2, Dims: []int64{2}, Tags: map[string]string{"c": "d"}},
+		s); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -190,42 +229,71 @@ func TestDecodeRefuses(t *testing.T) {
 		text   string
 		want   string
 	}{
-		{"int32 overflow", Pbtxt, "count: 2147483648", "file:1: count: want an integer from -2147483648 to 2147483647, got the number 2147483648"},
-		{"int64 overflow", YAML, "big: 9223372036854775808", "file:1: big: want an integer from -9223372036854775808 to 9223372036854775807, got the number 9223372036854775808"},
-		{"uint32 overflow", JSON, `{"size":4294967296}`, "file:1: size: want an integer from 0 to 4294967295, got the number 4294967296"},
-		{"uint64 overflow", Pbtxt, "huge: 18446744073709551616", "file:1: huge: want an integer from 0 to 18446744073709551615, got the number 18446744073709551616"},
+		{"int32 overflow", Pbtxt, "count: 2147483648", "file:1: count: want an integer from -2147483648 to 2147483647, got " +
+			"the number 2147483648"},
+		{"int64 overflow", YAML, "big: 9223372036854775808", "file:1: big: want an integer from -9223372036854775808 to " +
+			"9223372036854775807, got the number 9223372036854775808"},
+		{"uint32 overflow", JSON, `{"size":4294967296}`, "file:1: size: want an integer from 0 to 4294967295, got the " +
+			"number 4294967296"},
+		{"uint64 overflow", Pbtxt, "huge: 18446744073709551616", "file:1: huge: want an integer from 0 to " +
+			"18446744073709551615, got the number 18446744073709551616"},
 		{"negative unsigned", Pbtxt, "size: -1", "file:1: size: want an integer from 0 to 4294967295, got the number -1"},
 		{"float32 overflow", Pbtxt, "rate: 1e39", "file:1: rate: want a number that fits in 32 bits, got the number 1e39"},
-		{"float64 overflow", JSON, `{"mean":1e999}`, "file:1: mean: want a number that fits in 64 bits, got the number 1e999"},
-		{"fraction for an integer", YAML, "count: 1.5", "file:1: count: want an integer from -2147483648 to 2147483647, got the number 1.5"},
-		{"text that is no integer", JSON, `{"big":"0x10"}`, `file:1: big: want an integer from -9223372036854775808 to 9223372036854775807, got the text "0x10"`},
+		{
+			"float64 overflow", JSON, `{"mean":1e999}`,
+			"file:1: mean: want a number that fits in 64 bits, got the number 1e999",
+		},
+		{"fraction for an integer", YAML, "count: 1.5", "file:1: count: want an integer from -2147483648 to 2147483647, " +
+			"got the number 1.5"},
+		{
+			"text that is no integer", JSON, `{"big":"0x10"}`,
+			`file:1: big: want an integer from -9223372036854775808 to 9223372036854775807, got the text "0x10"`,
+		},
 		{"text for a bool", YAML, `on: "true"`, `file:1: on: want true or false, got the text "true"`},
 		{"number for a bool outside pbtxt", JSON, `{"on":1}`, "file:1: on: want true or false, got the number 1"},
 		{"bare word for text", Pbtxt, "name: cat", "file:1: name: want text, got the name cat: put it in quotes"},
 		{"number for text", YAML, "name: 7", "file:1: name: want text, got the number 7: put it in quotes"},
-		{"null", YAML, "part:", "file:1: part: want a message with fields, got no value: leave the field out, or write {} or [] for an empty one"},
-		{"null in JSON", JSON, `{"dims":null}`, "file:1: dims: want a list, got no value: leave the field out, or write {} or [] for an empty one"},
+		{"null", YAML, "part:", "file:1: part: want a message with fields, got no value: leave the field out, or write {} " +
+			"or [] for an empty one"},
+		{"null in JSON", JSON, `{"dims":null}`, "file:1: dims: want a list, got no value: leave the field out, or write {} " +
+			"or [] for an empty one"},
 		{"scalar for a list outside pbtxt", YAML, "dims: 3", "file:1: dims: want a list, got the number 3"},
-		{"list for a scalar", YAML, "count: [3]", "file:1: count: want an integer from -2147483648 to 2147483647, got a list"},
+		{
+			"list for a scalar", YAML, "count: [3]",
+			"file:1: count: want an integer from -2147483648 to 2147483647, got a list",
+		},
 		{"list for a mapping", JSON, `{"tags":[]}`, "file:1: tags: want a mapping, got a list"},
 		{"scalar for a message", Pbtxt, "part: 3", "file:1: part: want a message with fields, got the number 3"},
 		{"duplicate yaml key", YAML, "dims: [1]\ndims: [2]", "file:2: dims is set twice, first in line 1"},
 		{"duplicate json key", JSON, "{\"tags\":{\"a\":\"b\",\n\"a\":\"b\"}}", "file:2: tags[\"a\"] is set twice"},
 		{"duplicate message", Pbtxt, "part {}\npart {}", "file:2: part is set twice, first in line 1"},
 		{"unknown field in a list", JSON, `{"parts":[{},{"x":1}]}`, `file:1: unknown field "x" in parts[1]`},
-		{"field that is not in documents", JSON, `{"Hidden":"x","-":"x"}`, "file:1: unknown field \"Hidden\" in Sample\nfile:1: unknown field \"-\" in Sample"},
+		{"field that is not in documents", JSON, `{"Hidden":"x","-":"x"}`, "file:1: unknown field \"Hidden\" in " +
+			"Sample\nfile:1: unknown field \"-\" in Sample"},
 		{"camel case", JSON, `{"mo_De":"FAST"}`, `file:1: unknown field "mo_De" in Sample (did you mean "mode"?)`},
 		{"enumeration number out of range", Pbtxt, "mode: 2", "file:1: mode: want one of SLOW, FAST, got the number 2"},
 		{"negative enumeration number", JSON, `{"mode":-1}`, "file:1: mode: want one of SLOW, FAST, got the number -1"},
-		{"quoted enumeration in pbtxt", Pbtxt, `mode: "FAST" colour: "BLUE"`, "file:1: mode: write the name FAST without quotes\nfile:1: colour: write the name BLUE without quotes"},
+		{
+			"quoted enumeration in pbtxt", Pbtxt, `mode: "FAST" colour: "BLUE"`,
+			"file:1: mode: write the name FAST without quotes\nfile:1: colour: write the name BLUE without quotes",
+		},
 		{"list for an enumeration", YAML, "mode: []", "file:1: mode: want one of SLOW, FAST, got a list"},
 		{"unknown name of a text type", JSON, `{"colour":"PINK"}`, "file:1: colour: unknown colour PINK"},
-		{"unknown number of a text type", Pbtxt, "colour: 2 colour: 300", "file:1: colour: no name has the number 2\nfile:1: colour is set twice, first in line 1"},
+		{"unknown number of a text type", Pbtxt, "colour: 2 colour: 300", "file:1: colour: no name has the number " +
+			"2\nfile:1: colour is set twice, first in line 1"},
 		{"list for a text type", JSON, `{"colour":[]}`, "file:1: colour: want text, got a list"},
-		{"duration without a unit", YAML, "wait: 30", "file:1: wait: want a time with its unit, such as 30s or 1h30m, got the number 30"},
-		{"map entry without a key", Pbtxt, `tags { value: "x" }`, "file:1: an entry of tags has no key, or one that is not text"},
-		{"map entry with another field", Pbtxt, `tags { key: "k" valu: "x" }`, `file:1: unknown field "valu" in an entry of tags: want key and value`},
-		{"map entry with two values", Pbtxt, `tags { key: "k" value: "x" value: "y" }`, "file:1: value is set twice in an entry of tags"},
+		{"duration without a unit", YAML, "wait: 30", "file:1: wait: want a time with its unit, such as 30s or 1h30m, got " +
+			"the number 30"},
+		{"map entry without a key", Pbtxt, `tags { value: "x" }`, "file:1: an entry of tags has no key, or one that is " +
+			"not text"},
+		{
+			"map entry with another field", Pbtxt, `tags { key: "k" valu: "x" }`,
+			`file:1: unknown field "valu" in an entry of tags: want key and value`,
+		},
+		{
+			"map entry with two values", Pbtxt, `tags { key: "k" value: "x" value: "y" }`,
+			"file:1: value is set twice in an entry of tags",
+		},
 		{"map entry that is text", Pbtxt, `tags: "x"`, `file:1: tags: want an entry with key and value, got the text "x"`},
 	}
 	for _, tt := range tests {
@@ -260,7 +328,10 @@ func TestParseRefuses(t *testing.T) {
 		{"minus before text", Pbtxt, `a: -"x"`, `file:1: want a value, got the text "x"`},
 		{"minus before a name", Pbtxt, `a: -x`, `file:1: want a value, got "x"`},
 		{"two separators", Pbtxt, "a: 1,,", `file:1: want a field name, got ","`},
-		{"string over two lines", Pbtxt, "a: \"x\ny\"", `file:1: string ends at the end of the line: want '"', or \n for a line break`},
+		{
+			"string over two lines", Pbtxt, "a: \"x\ny\"",
+			`file:1: string ends at the end of the line: want '"', or \n for a line break`,
+		},
 		{"string not closed", Pbtxt, "a: 'x", `file:1: string is not closed: want '\''`},
 		{"string that ends in a backslash", Pbtxt, `a: "x\`, "file:1: string is not closed"},
 		{"unknown escape", Pbtxt, `a: "\q"`, `file:1: unknown escape \q`},

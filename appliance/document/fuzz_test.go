@@ -51,17 +51,21 @@ func check(t *testing.T, n *Node, lines, depth int) int {
 }
 
 func FuzzPbtxt(f *testing.F) {
-	fuzz(f, Pbtxt, "", "name: \"a\\x41\\u00e9\" 'b' # c\ncount: -0x1F\n", "part { id: 1 } parts < id: 2 >; parts [ {id: 3} ]",
+	fuzz(f, Pbtxt, "", "name: \"a\\x41\\u00e9\" 'b' # c\ncount: -0x1F\n",
+		"part { id: 1 } parts < id: 2 >; parts [ {id: 3} ]",
 		"dims: [1, 2] dims: 3, rate: 1.5f mean: -inf on: t", `tags { key: "a" value: "b" } deep: [{key: "x", value {id: 1}}]`,
 		"mode: FAST colour: 1 huge: 18446744073709551615", "self { self { self { } } }", `a: "\777\q`)
 }
 
 func FuzzYAML(f *testing.F) {
-	fuzz(f, YAML, "", "name: a\ndims: [1, 2]\nparts:\n- id: 1\n", "tags: {a: b}\ndeep:\n  x: {id: 1}\n", "a: &x 1\nb: *x", "<<: {a: 1}",
-		"on: true\nrate: .inf\nmean: 1_0\nwait: 3s\nself: {self: {}}", "? [a]\n: |\n  b\n", "--- \na: !!binary x\n...\n---\n", "a: \"\\x41\"\n# c")
+	fuzz(f, YAML, "", "name: a\ndims: [1, 2]\nparts:\n- id: 1\n", "tags: {a: b}\ndeep:\n  x: {id: 1}\n", "a: &x 1\nb: *x",
+		"<<: {a: 1}",
+		"on: true\nrate: .inf\nmean: 1_0\nwait: 3s\nself: {self: {}}", "? [a]\n: |\n  b\n", "--- \na: !!binary x\n...\n---\n",
+		"a: \"\\x41\"\n# c")
 }
 
 func FuzzJSON(f *testing.F) {
-	fuzz(f, JSON, "", `{"name":"a","dims":[1,2],"parts":[{"id":"1"}]}`, `{"tags":{"a":"b","a":"c"}}`, `{"on":true,"rate":1e99,"part":null}`,
+	fuzz(f, JSON, "", `{"name":"a","dims":[1,2],"parts":[{"id":"1"}]}`, `{"tags":{"a":"b","a":"c"}}`,
+		`{"on":true,"rate":1e99,"part":null}`,
 		`{"self":{"self":{}},"mode":1,"colour":"RED"}`, "{\n\"a\"\n:\n01}", "[]")
 }

@@ -80,7 +80,8 @@ func (b *builder) yamlMap(y *yaml.Node, depth int) (*Node, error) {
 	for i := 0; err == nil && i < len(y.Content); i += 2 {
 		key := y.Content[i]
 		if key.Kind != yaml.ScalarNode || key.Anchor != "" || key.ShortTag() == "!!merge" {
-			return nil, b.errorf(key.Line, "want a plain name as a key: merge keys, anchors, lists and mappings are not supported here")
+			return nil, b.errorf(key.Line, "want a plain name as a key: merge keys, anchors, lists and mappings are not "+
+				"supported here")
 		}
 		f := Field{Name: key.Value, Line: key.Line}
 		f.Value, err = b.yamlNode(y.Content[i+1], depth+1)
@@ -102,7 +103,10 @@ func (b *builder) yamlList(y *yaml.Node, depth int) (*Node, error) {
 	return n, err
 }
 
-var yamlKinds = map[string]Kind{"!!null": Null, "!!bool": Bool, "!!int": Number, "!!float": Number, "!!str": String, "!!timestamp": String}
+var yamlKinds = map[string]Kind{
+	"!!null": Null, "!!bool": Bool, "!!int": Number, "!!float": Number, "!!str": String,
+	"!!timestamp": String,
+}
 
 func (b *builder) yamlScalar(y *yaml.Node) (*Node, error) {
 	kind, ok := yamlKinds[y.ShortTag()]

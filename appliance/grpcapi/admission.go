@@ -14,7 +14,8 @@ type admission struct {
 	authorize func() (*edgewise.Principal, func(), error) // anew, for one more message
 	done      func()                                      // the request that the call was counted as has ended
 	end       func()                                      // the call has ended
-	used      bool                                        // whether the call's own count has stood for a message; owned by the reader
+	// whether the call's own count has stood for a message; owned by the reader
+	used bool
 }
 
 type admissionKey struct{}
@@ -24,12 +25,14 @@ func admissionOf(ctx context.Context) *admission {
 	return a
 }
 
-// revokeGrace is how long a stream may go on whose caller was revoked, to end with a status that says so. The library writes one of its
-// own when the context of a stream ends.
+// revokeGrace is how long a stream may go on whose caller was revoked, to end with a status that says so. The library
+// writes one of its own when the context of a stream ends.
 const revokeGrace = 500 * time.Millisecond
 
 // enter authorizes a call. The context that it returns carries the caller, and ends when the caller is revoked.
-func (s *Server) enter(ctx context.Context, secret string, from net.Addr, streams bool) (context.Context, *edgewise.Principal, error) {
+func (s *Server) enter(ctx context.Context, secret string, from net.Addr, streams bool) (context.Context,
+	*edgewise.Principal, error,
+) {
 	authorize := func() (*edgewise.Principal, func(), error) { return s.deps.Authorize(secret, from) }
 	caller, done, err := authorize()
 	if err != nil {
@@ -73,9 +76,9 @@ func leave(ctx context.Context) {
 	}
 }
 
-// message admits one message of a stream like a call of its own: it counts against the rate and the concurrency of the caller. The
-// admission of the stream stands for the first one. The caller calls done when the message is answered. Errors: those of
-// Deps.Authorize.
+// message admits one message of a stream like a call of its own: it counts against the rate and the concurrency of the
+// caller. The admission of the stream stands for the first one. The caller calls done when the message is answered.
+// Errors: those of Deps.Authorize.
 func (a *admission) message() (done func(), err error) {
 	if a == nil {
 		return once(nil), nil

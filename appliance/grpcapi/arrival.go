@@ -18,8 +18,8 @@ import (
 // which they arrived whole. One that is still on its way holds nobody up, however slow or large it is. One that has
 // arrived holds others up while it is decoded and checked, and never while it waits in a queue or runs.
 //
-// The messages of one ModelStreamInfer have an order of their own (stream.go). HTTP/2 promises no order between a stream
-// and the calls beside it, and neither does the server.
+// The messages of one ModelStreamInfer have an order of their own (stream.go). HTTP/2 promises no order between a
+// stream and the calls beside it, and neither does the server.
 
 const (
 	prefaceBytes     = 24 // of an HTTP/2 client, before its first frame

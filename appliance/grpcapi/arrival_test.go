@@ -18,7 +18,9 @@ import (
 )
 
 // opened begins a ModelInfer whose request is not sent yet.
-func (ts *testServer) opened(t *testing.T, ctx context.Context, desc grpc.StreamDesc, options ...grpc.CallOption) grpc.ClientStream {
+func (ts *testServer) opened(t *testing.T, ctx context.Context, desc grpc.StreamDesc,
+	options ...grpc.CallOption,
+) grpc.ClientStream {
 	t.Helper()
 	st, err := ts.conn.NewStream(ctx, &desc, inference.GRPCInferenceService_ModelInfer_FullMethodName, options...)
 	if err != nil {
@@ -27,8 +29,11 @@ func (ts *testServer) opened(t *testing.T, ctx context.Context, desc grpc.Stream
 	return st
 }
 
-// sent sends one ModelInfer without waiting for its answer. Those of one goroutine arrive in the order in which they were sent.
-func (ts *testServer) sent(t *testing.T, ctx context.Context, req *request, desc grpc.StreamDesc, options ...grpc.CallOption) grpc.ClientStream {
+// sent sends one ModelInfer without waiting for its answer. Those of one goroutine arrive in the order in which they
+// were sent.
+func (ts *testServer) sent(t *testing.T, ctx context.Context, req *request, desc grpc.StreamDesc,
+	options ...grpc.CallOption,
+) grpc.ClientStream {
 	t.Helper()
 	st := ts.opened(t, ctx, desc, options...)
 	if err := st.SendMsg(req); err != nil {
@@ -76,7 +81,8 @@ func numbered(i, size int) *request {
 	return r
 }
 
-// Together they fit into the window of a connection: a client that has to wait for it sends them in pieces, in any order.
+// Together they fit into the window of a connection: a client that has to wait for it sends them in pieces, in any
+// order.
 func TestCallsOfAConnectionEnterTheQueueInTheOrderOfTheirArrival(t *testing.T) {
 	const n = 400
 	for name, test := range map[string]struct {
@@ -155,11 +161,17 @@ func TestARequestThatEndsWithoutAQueueHoldsNobodyUp(t *testing.T) {
 		queue  func(ctx context.Context, cancel func()) error
 		code   codes.Code
 	}{
-		"malformed":         {change: func(r *request) { r.Inputs[0].Datatype = "X" }, code: codes.InvalidArgument},
-		"for no model":      {change: func(r *request) { r.ModelName = "dog" }, code: codes.NotFound},
-		"handler panics":    {queue: func(context.Context, func()) error { panic("test") }, code: codes.Internal},
-		"client has left":   {queue: func(ctx context.Context, cancel func()) error { cancel(); <-ctx.Done(); return ctx.Err() }, code: codes.Canceled},
-		"refused by engine": {queue: func(context.Context, func()) error { return edgewise.Errorf("fake", edgewise.Busy, "full") }, code: codes.ResourceExhausted},
+		"malformed":      {change: func(r *request) { r.Inputs[0].Datatype = "X" }, code: codes.InvalidArgument},
+		"for no model":   {change: func(r *request) { r.ModelName = "dog" }, code: codes.NotFound},
+		"handler panics": {queue: func(context.Context, func()) error { panic("test") }, code: codes.Internal},
+		"client has left": {queue: func(ctx context.Context, cancel func()) error {
+			cancel()
+			<-ctx.Done()
+			return ctx.Err()
+		}, code: codes.Canceled},
+		"refused by engine": {queue: func(context.Context, func()) error {
+			return edgewise.Errorf("fake", edgewise.Busy, "full")
+		}, code: codes.ResourceExhausted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ts := start(t, nil)
@@ -221,8 +233,10 @@ func FuzzFrameHeadersAreFoundHoweverTheyAreRead(f *testing.F) {
 	f.Add(uint8(1), uint16(300))
 	f.Add(uint8(9), uint16(0))
 	f.Fuzz(func(t *testing.T, step uint8, payload uint16) {
-		text := slices.Concat(make([]byte, prefaceBytes), frame(4, 0, 0, 0), frame(frameHeaders, 4, 1, 20), frame(frameHeaders, 4, 3, int(payload)),
-			frame(frameData, 0, 1, int(payload)), frame(frameData, flagEnd, 3, 7), frame(6, flagEnd, 0, 8), frame(frameData, flagEnd, 1, 0), frame(frameHeaders, 4|flagEnd, 5, 3))
+		text := slices.Concat(make([]byte, prefaceBytes), frame(4, 0, 0, 0), frame(frameHeaders, 4, 1, 20),
+			frame(frameHeaders, 4, 3, int(payload)),
+			frame(frameData, 0, 1, int(payload)), frame(frameData, flagEnd, 3, 7), frame(6, flagEnd, 0, 8),
+			frame(frameData, flagEnd, 1, 0), frame(frameHeaders, 4|flagEnd, 5, 3))
 		a := newArrivals(pieces{bytes: bytes.NewReader(text)})
 		one, three := a.order.NewPlace(), a.order.NewPlace()
 		a.expect(1, one)

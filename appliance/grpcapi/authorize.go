@@ -19,8 +19,8 @@ const authorizationKey = "authorization"
 // use is what looking at a model to run it needs.
 const use = edgewise.Read | edgewise.Infer
 
-// rightsOf returns the rights of which a method needs one, whatever its message says; 0 for those that everybody may call. needOf
-// says what the message needs once it is there.
+// rightsOf returns the rights of which a method needs one, whatever its message says; 0 for those that everybody may
+// call. needOf says what the message needs once it is there.
 func rightsOf(method string) edgewise.Rights {
 	service, name, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
 	if service == "grpc.health.v1.Health" || strings.HasPrefix(service, "grpc.reflection.") {
@@ -31,7 +31,8 @@ func rightsOf(method string) edgewise.Rights {
 		return 0
 	case "ModelReady", "ServerMetadata", "ModelMetadata", "ModelConfig", "ModelStatistics":
 		return use
-	case "ModelInfer", "ModelStreamInfer", "SystemSharedMemoryStatus", "SystemSharedMemoryRegister", "SystemSharedMemoryUnregister",
+	case "ModelInfer", "ModelStreamInfer", "SystemSharedMemoryStatus", "SystemSharedMemoryRegister",
+		"SystemSharedMemoryUnregister",
 		"CudaSharedMemoryStatus", "CudaSharedMemoryRegister", "CudaSharedMemoryUnregister":
 		return edgewise.Infer
 	case "RepositoryIndex":
@@ -60,7 +61,9 @@ func (s *Server) authorize(ctx context.Context, info *tap.Info) (context.Context
 	if p, ok := peer.FromContext(ctx); ok {
 		from = p.Addr
 	}
-	call, caller, err := s.enter(ctx, secret, from, info.FullMethodName == inference.GRPCInferenceService_ModelStreamInfer_FullMethodName)
+	call, caller,
+		err := s.enter(ctx, secret, from,
+		info.FullMethodName == inference.GRPCInferenceService_ModelStreamInfer_FullMethodName)
 	if err != nil {
 		return ctx, err
 	}
@@ -73,17 +76,20 @@ func (s *Server) authorize(ctx context.Context, info *tap.Info) (context.Context
 
 // lacking says which right is missing.
 func lacking(op string, who *edgewise.Principal, need edgewise.Rights) error {
-	return edgewise.Errorf(op, edgewise.Denied, "%s may not do this: it needs the right %s", who.Actor(), strings.Join(need.Names(), " or "))
+	return edgewise.Errorf(op, edgewise.Denied, "%s may not do this: it needs the right %s", who.Actor(),
+		strings.Join(need.Names(), " or "))
 }
 
 func bearer(header metadata.MD) (string, error) {
 	values := header.Get(authorizationKey)
 	if len(values) == 0 {
-		return "", edgewise.Errorf("grpcapi.bearer", edgewise.Unauthenticated, "this needs an API key, in the metadata authorization: Bearer ek_...")
+		return "", edgewise.Errorf("grpcapi.bearer", edgewise.Unauthenticated,
+			"this needs an API key, in the metadata authorization: Bearer ek_...")
 	}
 	kind, secret, _ := strings.Cut(values[0], " ")
 	if !strings.EqualFold(kind, "Bearer") {
-		return "", edgewise.Errorf("grpcapi.bearer", edgewise.Unauthenticated, "authorization of the kind %.20q is not taken: want Bearer and an API key", kind)
+		return "", edgewise.Errorf("grpcapi.bearer", edgewise.Unauthenticated,
+			"authorization of the kind %.20q is not taken: want Bearer and an API key", kind)
 	}
 	return strings.TrimSpace(secret), nil
 }
@@ -94,7 +100,8 @@ func mayName(ctx context.Context, model string) error {
 	if who == nil || who.MayName(model) {
 		return nil
 	}
-	return edgewise.Errorf("grpcapi.mayName", edgewise.Denied, "%s is bound to the models %s", who.Actor(), strings.Join(who.Models, ", "))
+	return edgewise.Errorf("grpcapi.mayName", edgewise.Denied, "%s is bound to the models %s", who.Actor(),
+		strings.Join(who.Models, ", "))
 }
 
 // mayAsk checks the model that a message names, where its kind names one.
@@ -116,7 +123,8 @@ func mayAsk(ctx context.Context, method string, message any) error {
 	return mayName(ctx, "")
 }
 
-// needOf returns the rights of which a message needs one, where messages of its method differ in that; 0 where rightsOf says it all.
+// needOf returns the rights of which a message needs one, where messages of its method differ in that; 0 where rightsOf
+// says it all.
 func needOf(message any) edgewise.Rights {
 	switch m := message.(type) {
 	case *inference.ModelStatisticsRequest:
@@ -137,7 +145,8 @@ func needOf(message any) edgewise.Rights {
 	return 0
 }
 
-// changeOf returns what a message changes, as the audit log calls it; "" for one that changes nothing that the log is about.
+// changeOf returns what a message changes, as the audit log calls it; "" for one that changes nothing that the log is
+// about.
 func changeOf(message any) string {
 	switch m := message.(type) {
 	case *inference.RepositoryModelLoadRequest:

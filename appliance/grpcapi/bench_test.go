@@ -46,7 +46,8 @@ func echoServer(tb testing.TB) string {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	server := grpc.NewServer(grpc.ForceServerCodecV2(frames{}), grpc.MaxRecvMsgSize(LargestMessageBytes), grpc.MaxSendMsgSize(LargestMessageBytes),
+	server := grpc.NewServer(grpc.ForceServerCodecV2(frames{}), grpc.MaxRecvMsgSize(LargestMessageBytes),
+		grpc.MaxSendMsgSize(LargestMessageBytes),
 		grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
 			var message mem.BufferSlice
 			if err := stream.RecvMsg(&message); err != nil {
@@ -92,7 +93,8 @@ func BenchmarkInfer(b *testing.B) {
 				b.SetBytes(int64(size.bytes))
 				b.ReportAllocs()
 				for b.Loop() {
-					if err := conn.Invoke(b.Context(), inference.GRPCInferenceService_ModelInfer_FullMethodName, message, nil); err != nil {
+					if err := conn.Invoke(b.Context(), inference.GRPCInferenceService_ModelInfer_FullMethodName, message,
+						nil); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -14,8 +14,8 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/blocks"
 )
 
-// codec turns messages into bytes and back. The messages with tensors pass through it as bytes: they are gathered out of
-// the transport's frames with one copy, and leave without any.
+// codec turns messages into bytes and back. The messages with tensors pass through it as bytes: they are gathered out
+// of the transport's frames with one copy, and leave without any.
 type codec struct {
 	encoding.CodecV2 // for all others
 	memory           *blocks.Memory

@@ -32,9 +32,10 @@ type Config struct {
 	CertificateFile, KeyFile     string        // PEM; both: the server speaks TLS only
 	ClientCertificateAuthorities string        // PEM file: clients need a certificate of one of these
 
-	CompressionLevel int           // of answers with tensors, from 1 to 9, with gzip; 0: they are not compressed
-	ForwardHeaders   string        // matches the keys of metadata that become parameters of inference requests; empty: none
-	Restricted       []Restriction // the APIs that need a value in the metadata
+	CompressionLevel int // of answers with tensors, from 1 to 9, with gzip; 0: they are not compressed
+	// matches the keys of metadata that become parameters of inference requests; empty: none
+	ForwardHeaders string
+	Restricted     []Restriction // the APIs that need a value in the metadata
 
 	TLS   *tls.Config              // without CertificateFile; nil: plain text
 	Plain func(peer net.Addr) bool // which peers may speak plain text beside TLS; needed with it
@@ -72,10 +73,12 @@ func (c Config) completed() (Config, error) {
 		fill("grpc.max_connection_age_grace", &c.MaxConnectionAgeGrace, 0),
 	}
 	if c.MaxMessageBytes > LargestMessageBytes {
-		problems = append(problems, fmt.Errorf("grpc.max_message_bytes is %d: at most %d is possible", c.MaxMessageBytes, LargestMessageBytes))
+		problems = append(problems, fmt.Errorf("grpc.max_message_bytes is %d: at most %d is possible", c.MaxMessageBytes,
+			LargestMessageBytes))
 	}
 	if c.MaxMessageBytes > c.MaxInflightBytes {
-		problems = append(problems, fmt.Errorf("grpc.max_inflight_bytes is %d: too little for one message of %d bytes", c.MaxInflightBytes, c.MaxMessageBytes))
+		problems = append(problems, fmt.Errorf("grpc.max_inflight_bytes is %d: too little for one message of %d bytes",
+			c.MaxInflightBytes, c.MaxMessageBytes))
 	}
 	if (c.CertificateFile == "") != (c.KeyFile == "") {
 		problems = append(problems, errors.New("grpc.tls_certificate and grpc.tls_key: one without the other is of no use"))

@@ -8,7 +8,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// TestEveryInferenceIsCountedOnce sends requests that end at every stage of the way, as calls of their own and on a stream.
+// TestEveryInferenceIsCountedOnce sends requests that end at every stage of the way, as calls of their own and on a
+// stream.
 func TestEveryInferenceIsCountedOnce(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -20,7 +21,10 @@ func TestEveryInferenceIsCountedOnce(t *testing.T) {
 		{"a label", func(r *request) { r.ModelVersion = "beta" }, nil, "echo 3 success"},
 		{"the model fails", nil, edgewise.Errorf("fake", edgewise.Internal, "broken"), "echo 0 internal"},
 		{"a type that does not exist", func(r *request) { r.Inputs[0].Datatype = "X" }, nil, "echo 0 invalid"},
-		{"the same, by a label", func(r *request) { r.ModelVersion, r.Inputs[0].Datatype = "beta", "X" }, nil, "echo 3 invalid"},
+		{
+			"the same, by a label", func(r *request) { r.ModelVersion, r.Inputs[0].Datatype = "beta", "X" }, nil,
+			"echo 3 invalid",
+		},
 		{"a label that does not exist", func(r *request) { r.ModelVersion = "none" }, nil, "echo 0 invalid"},
 		{"an unknown model", func(r *request) { r.ModelName = "dog" }, nil, "dog 0 not_found"},
 	} {

@@ -1,4 +1,5 @@
-// Package grpcapi is the gRPC door: the inference protocol's service, the standard health service and server reflection.
+// Package grpcapi is the gRPC door: the inference protocol's service, the standard health service and server
+// reflection.
 //
 // What the REST door answers from the bodies of package kserve this one answers from the same bodies, turned into the
 // protocol's messages (translate.go). Only the two calls that carry tensors have code of their own: their messages are

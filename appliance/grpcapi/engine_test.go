@@ -33,7 +33,9 @@ func (e *fakeEngine) onQueue(hook func(ctx context.Context, req *edgewise.Reques
 }
 
 // Answer answers as the box does, without counting by version.
-func (e *fakeEngine) Answer(ctx context.Context, req *edgewise.Request, x edgewise.Exchange) (*edgewise.Response, error) {
+func (e *fakeEngine) Answer(ctx context.Context, req *edgewise.Request, x edgewise.Exchange) (*edgewise.Response,
+	error,
+) {
 	resp, err := x.Infer(ctx, e, req)
 	e.count(req.Model, err)
 	if err != nil {
@@ -87,7 +89,8 @@ func (e *fakeEngine) Infer(ctx context.Context, req *edgewise.Request) (*edgewis
 		return nil, edgewise.Errorf("fake", edgewise.KindOf(err), "given up: %w", err)
 	}
 	if len(req.Inputs) != 1 {
-		return nil, edgewise.Errorf("fake", edgewise.Invalid, "expected 1 inputs but got %d inputs for model 'echo'", len(req.Inputs))
+		return nil, edgewise.Errorf("fake", edgewise.Invalid, "expected 1 inputs but got %d inputs for model 'echo'",
+			len(req.Inputs))
 	}
 	in := req.Inputs[0]
 	data := make([]byte, len(in.Data)) // as a runtime does, so that the input can be used again
@@ -115,11 +118,13 @@ func (e *fakeEngine) VersionReady(id edgewise.ModelID) error {
 func (e *fakeEngine) Version(id edgewise.ModelID) (*edgewise.Version, []int64, error) {
 	switch {
 	case id.Name == "cold":
-		return nil, nil, edgewise.Errorf("fake", edgewise.Unavailable, "Request for unknown model: 'cold' version 1 is not at ready state")
+		return nil, nil, edgewise.Errorf("fake", edgewise.Unavailable, "Request for unknown model: 'cold' version 1 is not "+
+			"at ready state")
 	case id.Name != "echo":
 		return nil, nil, edgewise.Errorf("fake", edgewise.NotFound, "Request for unknown model: '%s' is not found", id.Name)
 	case id.Version != 0 && id.Version != 3:
-		return nil, nil, edgewise.Errorf("fake", edgewise.NotFound, "Request for unknown model: 'echo' version %d is not found", id.Version)
+		return nil, nil, edgewise.Errorf("fake", edgewise.NotFound, "Request for unknown model: 'echo' version %d is "+
+			"not found", id.Version)
 	}
 	return &edgewise.Version{ID: edgewise.ModelID{Name: "echo", Version: 3}, Model: echoModel()}, []int64{1, 3}, nil
 }
@@ -129,14 +134,26 @@ func echoModel() *edgewise.Model {
 	return &edgewise.Model{
 		Name: "echo", Platform: "onnxruntime_onnx", Backend: "onnxruntime", MaxBatchSize: 8,
 		VersionPolicy: &edgewise.VersionPolicy{Latest: &edgewise.LatestVersions{NumVersions: 2}},
-		Input:         []edgewise.ModelInput{{Name: "x", DataType: edgewise.FP32, Format: edgewise.FormatNone, Dims: edgewise.Shape{-1}, Optional: true, Reshape: &edgewise.Reshape{Shape: edgewise.Shape{1, -1}}}},
-		Output:        []edgewise.ModelOutput{{Name: "y", DataType: edgewise.Bytes, Dims: edgewise.Shape{1 << 40}, LabelFilename: "labels.txt"}},
-		InstanceGroup: []edgewise.InstanceGroup{{Name: "echo_0", Kind: edgewise.KindCPU, Count: 2, GPUs: []int32{}, RateLimiter: &edgewise.RateLimiter{Priority: 2}}},
+		Input: []edgewise.ModelInput{{
+			Name: "x", DataType: edgewise.FP32, Format: edgewise.FormatNone,
+			Dims: edgewise.Shape{-1}, Optional: true, Reshape: &edgewise.Reshape{Shape: edgewise.Shape{1, -1}},
+		}},
+		Output: []edgewise.ModelOutput{{
+			Name: "y", DataType: edgewise.Bytes, Dims: edgewise.Shape{1 << 40},
+			LabelFilename: "labels.txt",
+		}},
+		InstanceGroup: []edgewise.InstanceGroup{{
+			Name: "echo_0", Kind: edgewise.KindCPU, Count: 2, GPUs: []int32{},
+			RateLimiter: &edgewise.RateLimiter{Priority: 2},
+		}},
 		DynamicBatching: &edgewise.DynamicBatching{
 			PreferredBatchSize: []int32{4, 8}, MaxQueueDelay: 1 << 40, PreserveOrdering: true,
 		},
 		MetricTags: map[string]string{"site": "roof"}, Parameters: map[string]edgewise.ModelParam{"k": {StringValue: "v"}},
-		ModelWarmup:   []edgewise.ModelWarmup{{Name: "w", BatchSize: 1, Inputs: map[string]edgewise.WarmupInput{"x": {DataType: edgewise.FP32, Dims: edgewise.Shape{1}, ZeroData: true}}}},
+		ModelWarmup: []edgewise.ModelWarmup{{
+			Name: "w", BatchSize: 1,
+			Inputs: map[string]edgewise.WarmupInput{"x": {DataType: edgewise.FP32, Dims: edgewise.Shape{1}, ZeroData: true}},
+		}},
 		ResponseCache: &edgewise.ResponseCache{Enable: true},
 	}
 }

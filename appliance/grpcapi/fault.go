@@ -39,7 +39,9 @@ func (s *Server) fail(method string, err error) error {
 }
 
 // unary stands around every call with one request: it counts, translates errors and survives panics.
-func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any,
+	err error,
+) {
 	defer func() {
 		err = s.ended(ctx, info.FullMethod, recover(), err)
 		leave(ctx)
@@ -55,7 +57,9 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 }
 
 // streaming stands around every call with a stream.
-func (s *Server) streaming(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+func (s *Server) streaming(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
+	handler grpc.StreamHandler,
+) (err error) {
 	defer func() {
 		err = s.ended(stream.Context(), info.FullMethod, recover(), err)
 		leave(stream.Context())
@@ -81,7 +85,8 @@ func (s *Server) ended(ctx context.Context, method string, panicked any, err err
 // panicked makes an error of a panic, which is logged with its stack.
 func (s *Server) panicked(method string, value any) error {
 	s.panics.Add(1)
-	s.deps.Log.Error("BUG: a handler panicked", "method", method, "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
+	s.deps.Log.Error("BUG: a handler panicked", "method", method, "panic", fmt.Sprint(value), "stack",
+		string(debug.Stack()))
 	return &edgewise.Error{Op: "grpcapi." + method, Kind: edgewise.Internal}
 }
 
@@ -106,7 +111,8 @@ func (s *Server) admit(ctx context.Context, info *tap.Info) (context.Context, er
 }
 
 func (s *Server) noMemory() error {
-	return edgewise.Errorf("grpcapi.noMemory", edgewise.Busy, "the messages of all requests together may take %d bytes (grpc.max_inflight_bytes), and those in progress leave too little", s.cfg.MaxInflightBytes)
+	return edgewise.Errorf("grpcapi.noMemory", edgewise.Busy, "the messages of all requests together may take %d bytes "+
+		"(grpc.max_inflight_bytes), and those in progress leave too little", s.cfg.MaxInflightBytes)
 }
 
 // CallCount is how many calls of a method have ended with a code.
@@ -142,7 +148,10 @@ func (c *calls) list() []CallCount {
 	defer c.mu.Unlock()
 	list := make([]CallCount, 0, len(c.seen))
 	for k, n := range c.seen {
-		list = append(list, CallCount{Method: k.method[strings.LastIndexByte(k.method, '/')+1:], Code: k.code.String(), Count: n})
+		list = append(list, CallCount{
+			Method: k.method[strings.LastIndexByte(k.method, '/')+1:], Code: k.code.String(),
+			Count: n,
+		})
 	}
 	slices.SortFunc(list, func(a, b CallCount) int {
 		return strings.Compare(a.Method+" "+a.Code, b.Method+" "+b.Code)

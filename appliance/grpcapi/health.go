@@ -15,8 +15,8 @@ import (
 // watchEvery is how often a watcher of the health service looks whether something has changed.
 const watchEvery = time.Second
 
-// health is the standard health service: SERVING while the box is ready. It knows the whole server, under the empty name,
-// and the inference service.
+// health is the standard health service: SERVING while the box is ready. It knows the whole server, under the empty
+// name, and the inference service.
 type health struct {
 	grpc_health_v1.UnimplementedHealthServer
 	server *Server
@@ -33,7 +33,9 @@ func (h *health) status(service string) grpc_health_v1.HealthCheckResponse_Servi
 }
 
 // Check answers once. The code is NOT_FOUND for a service that there is not.
-func (h *health) Check(_ context.Context, req *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
+func (h *health) Check(_ context.Context, req *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse,
+	error,
+) {
 	st := h.status(req.GetService())
 	if st == grpc_health_v1.HealthCheckResponse_SERVICE_UNKNOWN {
 		return nil, status.Errorf(codes.NotFound, "unknown service %.200q", req.GetService())
@@ -42,7 +44,9 @@ func (h *health) Check(_ context.Context, req *grpc_health_v1.HealthCheckRequest
 }
 
 // Watch answers at once, and whenever the answer changes, until the client leaves or the server stops.
-func (h *health) Watch(req *grpc_health_v1.HealthCheckRequest, stream grpc.ServerStreamingServer[grpc_health_v1.HealthCheckResponse]) error {
+func (h *health) Watch(req *grpc_health_v1.HealthCheckRequest,
+	stream grpc.ServerStreamingServer[grpc_health_v1.HealthCheckResponse],
+) error {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
 	sent := grpc_health_v1.HealthCheckResponse_UNKNOWN

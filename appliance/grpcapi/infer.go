@@ -15,7 +15,9 @@ import (
 )
 
 // handleInfer is ModelInfer as the library calls it.
-func (s *Server) handleInfer(_ any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+func (s *Server) handleInfer(_ any, ctx context.Context, decode func(any) error,
+	interceptor grpc.UnaryServerInterceptor,
+) (any, error) {
 	arrived := arrivalOf(ctx)
 	defer arrived.end()
 	in := &received{at: time.Now()}
@@ -62,7 +64,9 @@ func (s *Server) refuse(ctx context.Context, req *wire.Request, received time.Ti
 }
 
 // run answers one request that has been read. Nobody reads its tensors when run returns.
-func (s *Server) run(ctx context.Context, req *wire.Request, received time.Time, form wire.Form, place *edgewise.Place) (out *reply, err error) {
+func (s *Server) run(ctx context.Context, req *wire.Request, received time.Time, form wire.Form,
+	place *edgewise.Place,
+) (out *reply, err error) {
 	counted := false
 	defer func() {
 		if err != nil && !counted {

@@ -55,7 +55,10 @@ func raw(n int) *request {
 	for i := range data {
 		data[i] = byte(i * 7)
 	}
-	return &request{ModelName: "echo", Id: "a", Inputs: []*input{{Name: "x", Datatype: "UINT8", Shape: []int64{int64(n)}}}, RawInputContents: [][]byte{data}}
+	return &request{
+		ModelName: "echo", Id: "a", Inputs: []*input{{Name: "x", Datatype: "UINT8", Shape: []int64{int64(n)}}},
+		RawInputContents: [][]byte{data},
+	}
 }
 
 func TestRawTensorsComeBackExact(t *testing.T) {
@@ -73,10 +76,12 @@ func TestRawTensorsComeBackExact(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got.ModelName != "echo" || got.ModelVersion != "3" || got.Id != "a" || got.Parameters["n"].GetInt64Param() != int64(n) || len(got.Outputs) != 1 {
+				if got.ModelName != "echo" || got.ModelVersion != "3" || got.Id != "a" ||
+					got.Parameters["n"].GetInt64Param() != int64(n) || len(got.Outputs) != 1 {
 					t.Errorf("answer %.300v", got)
 				}
-				if out := got.Outputs[0]; out.Name != "y" || out.Datatype != "UINT8" || len(out.Shape) != 1 || out.Shape[0] != int64(n) || out.Contents != nil {
+				if out := got.Outputs[0]; out.Name != "y" || out.Datatype != "UINT8" || len(out.Shape) != 1 ||
+					out.Shape[0] != int64(n) || out.Contents != nil {
 					t.Errorf("output %v", out)
 				}
 				if !bytes.Equal(got.RawOutputContents[0], req.RawInputContents[0]) {
@@ -88,7 +93,8 @@ func TestRawTensorsComeBackExact(t *testing.T) {
 			})
 		}
 	}
-	eventually(t, "the release of every answer", func() bool { return ts.engine.infers.Load() == ts.engine.released.Load() })
+	eventually(t, "the release of every answer",
+		func() bool { return ts.engine.infers.Load() == ts.engine.released.Load() })
 }
 
 func TestTypedContentsOfEveryType(t *testing.T) {
@@ -107,13 +113,25 @@ func TestTypedContentsOfEveryType(t *testing.T) {
 		{"UINT8", &contents{UintContents: []uint32{0, 255}}, []byte{0, 255}},
 		{"UINT16", &contents{UintContents: []uint32{1, 65535}}, []byte{1, 0, 255, 255}},
 		{"UINT32", &contents{UintContents: []uint32{1, math.MaxUint32}}, []byte{1, 0, 0, 0, 255, 255, 255, 255}},
-		{"UINT64", &contents{Uint64Contents: []uint64{1, math.MaxUint64}}, le.AppendUint64(le.AppendUint64(nil, 1), math.MaxUint64)},
-		{"FP32", &contents{Fp32Contents: []float32{1.5, float32(math.Inf(-1))}}, le.AppendUint32(le.AppendUint32(nil, math.Float32bits(1.5)), 0xff800000)},
-		{"FP64", &contents{Fp64Contents: []float64{1.5, -2}}, le.AppendUint64(le.AppendUint64(nil, math.Float64bits(1.5)), math.Float64bits(-2))},
+		{
+			"UINT64", &contents{Uint64Contents: []uint64{1, math.MaxUint64}},
+			le.AppendUint64(le.AppendUint64(nil, 1), math.MaxUint64),
+		},
+		{
+			"FP32", &contents{Fp32Contents: []float32{1.5, float32(math.Inf(-1))}},
+			le.AppendUint32(le.AppendUint32(nil, math.Float32bits(1.5)), 0xff800000),
+		},
+		{
+			"FP64", &contents{Fp64Contents: []float64{1.5, -2}},
+			le.AppendUint64(le.AppendUint64(nil, math.Float64bits(1.5)), math.Float64bits(-2)),
+		},
 		{"BYTES", &contents{BytesContents: [][]byte{[]byte("ab"), nil}}, []byte{2, 0, 0, 0, 'a', 'b', 0, 0, 0, 0}},
 	} {
 		t.Run(test.datatype, func(t *testing.T) {
-			req := &request{ModelName: "echo", ModelVersion: "3", Inputs: []*input{{Name: "x", Datatype: test.datatype, Shape: []int64{2}, Contents: test.contents}}}
+			req := &request{
+				ModelName: "echo", ModelVersion: "3",
+				Inputs: []*input{{Name: "x", Datatype: test.datatype, Shape: []int64{2}, Contents: test.contents}},
+			}
 			got, err := ts.client.ModelInfer(t.Context(), req)
 			if err != nil {
 				t.Fatal(err)
@@ -133,14 +151,32 @@ func TestParametersReachTheEngine(t *testing.T) {
 		want   edgewise.Request
 	}{
 		{"none", nil, edgewise.Request{}},
-		{"sequence by number", params{"sequence_id": intParam(7), "sequence_start": boolParam(true)}, edgewise.Request{Sequence: edgewise.Sequence{ID: 7, Start: true}}},
-		{"sequence by large number", params{"sequence_id": uintParam(math.MaxUint64), "sequence_end": boolParam(true)}, edgewise.Request{Sequence: edgewise.Sequence{ID: math.MaxUint64, End: true}}},
+		{
+			"sequence by number",
+			params{"sequence_id": intParam(7), "sequence_start": boolParam(true)},
+			edgewise.Request{Sequence: edgewise.Sequence{ID: 7, Start: true}},
+		},
+		{
+			"sequence by large number",
+			params{"sequence_id": uintParam(math.MaxUint64), "sequence_end": boolParam(true)},
+			edgewise.Request{Sequence: edgewise.Sequence{ID: math.MaxUint64, End: true}},
+		},
 		{"sequence by name", params{"sequence_id": textParam("s")}, edgewise.Request{Sequence: edgewise.Sequence{Name: "s"}}},
 		{"priority", params{"priority": uintParam(2)}, edgewise.Request{Priority: 2}},
 		{"priority as int64", params{"priority": intParam(2)}, edgewise.Request{Priority: 2}},
 		{"timeout", params{"timeout": intParam(1500)}, edgewise.Request{Timeout: 1500 * time.Microsecond}},
-		{"longest timeout", params{"timeout": intParam(math.MaxInt64)}, edgewise.Request{Timeout: math.MaxInt64 / 1000 * time.Microsecond}},
-		{"custom", params{"b": boolParam(true), "i": intParam(-1), "s": textParam("x"), "d": doubleParam(0.5), "u": uintParam(3), "v": uintParam(1 << 63)}, edgewise.Request{Parameters: map[string]any{"b": true, "i": int64(-1), "s": "x", "d": 0.5, "u": int64(3), "v": float64(1 << 63)}}},
+		{
+			"longest timeout",
+			params{"timeout": intParam(math.MaxInt64)},
+			edgewise.Request{Timeout: math.MaxInt64 / 1000 * time.Microsecond},
+		},
+		{"custom", params{
+			"b": boolParam(true), "i": intParam(-1), "s": textParam("x"), "d": doubleParam(0.5),
+			"u": uintParam(3), "v": uintParam(1 << 63),
+		}, edgewise.Request{Parameters: map[string]any{
+			"b": true, "i": int64(-1), "s": "x", "d": 0.5, "u": int64(3),
+			"v": float64(1 << 63),
+		}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var got edgewise.Request
@@ -153,7 +189,8 @@ func TestParametersReachTheEngine(t *testing.T) {
 			if _, err := ts.client.ModelInfer(t.Context(), req); err != nil {
 				t.Fatal(err)
 			}
-			if fmt.Sprint(got.Parameters) != fmt.Sprint(test.want.Parameters) || got.Sequence != test.want.Sequence || got.Priority != test.want.Priority || got.Timeout != test.want.Timeout {
+			if fmt.Sprint(got.Parameters) != fmt.Sprint(test.want.Parameters) || got.Sequence != test.want.Sequence ||
+				got.Priority != test.want.Priority || got.Timeout != test.want.Timeout {
 				t.Errorf("got %+v", got)
 			}
 			if got.ID != "a" || got.Model.Name != "echo" || len(got.Outputs) != 1 || got.Outputs[0] != "y" {
@@ -167,15 +204,19 @@ func TestClassification(t *testing.T) {
 	ts := start(t, nil)
 	req := &request{
 		ModelName: "echo",
-		Inputs:    []*input{{Name: "x", Datatype: "FP32", Shape: []int64{1, 3}, Contents: &contents{Fp32Contents: []float32{1, 10, -2}}}},
-		Outputs:   []*wanted{{Name: "y", Parameters: params{"classification": intParam(2)}}},
+		Inputs: []*input{{
+			Name: "x", Datatype: "FP32", Shape: []int64{1, 3},
+			Contents: &contents{Fp32Contents: []float32{1, 10, -2}},
+		}},
+		Outputs: []*wanted{{Name: "y", Parameters: params{"classification": intParam(2)}}},
 	}
 	got, err := ts.client.ModelInfer(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := edgewise.AppendElement(edgewise.AppendElement(nil, "10.000000:1:one"), "1.000000:0:zero")
-	if out := got.Outputs[0]; out.Datatype != "BYTES" || fmt.Sprint(out.Shape) != "[1 2]" || !bytes.Equal(got.RawOutputContents[0], want) {
+	if out := got.Outputs[0]; out.Datatype != "BYTES" || fmt.Sprint(out.Shape) != "[1 2]" ||
+		!bytes.Equal(got.RawOutputContents[0], want) {
 		t.Errorf("got %v", got)
 	}
 	eventually(t, "the release", func() bool { return ts.engine.released.Load() == 1 })
@@ -184,13 +225,17 @@ func TestClassification(t *testing.T) {
 func TestSharedMemoryRoundTrip(t *testing.T) {
 	ts := start(t, nil)
 	for _, name := range []string{"in", "out"} {
-		if _, err := ts.client.SystemSharedMemoryRegister(t.Context(), &inference.SystemSharedMemoryRegisterRequest{Name: name, Key: "/" + name, ByteSize: 16}); err != nil {
+		if _, err := ts.client.SystemSharedMemoryRegister(t.Context(),
+			&inference.SystemSharedMemoryRegisterRequest{Name: name, Key: "/" + name, ByteSize: 16}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	copy(ts.shared.regions["in"][4:], "12345678")
 	place := func(region string, offset, size int64) params {
-		return params{"shared_memory_region": textParam(region), "shared_memory_offset": intParam(offset), "shared_memory_byte_size": intParam(size)}
+		return params{
+			"shared_memory_region": textParam(region), "shared_memory_offset": intParam(offset),
+			"shared_memory_byte_size": intParam(size),
+		}
 	}
 	req := &request{
 		ModelName: "echo", Inputs: []*input{{Name: "x", Datatype: "UINT8", Shape: []int64{8}, Parameters: place("in", 4, 8)}},
@@ -200,7 +245,8 @@ func TestSharedMemoryRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got.RawOutputContents) != 1 || len(got.RawOutputContents[0]) != 0 || string(ts.shared.regions["out"][:9]) != "12345678\x00" {
+	if len(got.RawOutputContents) != 1 || len(got.RawOutputContents[0]) != 0 ||
+		string(ts.shared.regions["out"][:9]) != "12345678\x00" {
 		t.Errorf("answer %v, region %q", got, ts.shared.regions["out"])
 	}
 	status, err := ts.client.SystemSharedMemoryStatus(t.Context(), &inference.SystemSharedMemoryStatusRequest{})
@@ -209,7 +255,8 @@ func TestSharedMemoryRoundTrip(t *testing.T) {
 	}
 	req.Outputs[0].Parameters = place("out", 0, 7)
 	_, err = ts.client.ModelInfer(t.Context(), req)
-	wantStatus(t, err, codes.InvalidArgument, "shared memory size specified with the request for output 'y' (7 bytes) should be at least 8 bytes to hold the results")
+	wantStatus(t, err, codes.InvalidArgument, "shared memory size specified with the request for output 'y' (7 bytes) "+
+		"should be at least 8 bytes to hold the results")
 	req.Inputs[0].Parameters = place("gone", 0, 8)
 	_, err = ts.client.ModelInfer(t.Context(), req)
 	wantStatus(t, err, codes.NotFound, "Unable to find shared memory region: 'gone'")

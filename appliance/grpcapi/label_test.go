@@ -41,7 +41,8 @@ func TestALabelStandsForItsVersion(t *testing.T) {
 		text                 string
 	}{
 		{"a label", "echo", "beta", codes.OK, ""},
-		{"another label", "echo", "gamma", codes.InvalidArgument, "failed to get model version from specified version string 'gamma': want a number above 0 or a label of the model"},
+		{"another label", "echo", "gamma", codes.InvalidArgument, "failed to get model version from specified version " +
+			"string 'gamma': want a number above 0 or a label of the model"},
 		{"a label of another case", "echo", "Beta", codes.InvalidArgument, "version string 'Beta'"},
 		{"what can be no label", "echo", "../beta", codes.InvalidArgument, "version string '../beta'"},
 		{"a label of a model that is not there", "dog", "beta", codes.InvalidArgument, "version string 'beta'"},
@@ -55,7 +56,8 @@ func TestALabelStandsForItsVersion(t *testing.T) {
 			wantStatus(t, err, test.code, test.text)
 			_, err = c.ModelStatistics(ctx, &inference.ModelStatisticsRequest{Name: test.model, Version: test.version})
 			wantStatus(t, err, test.code, test.text)
-			answer, err := c.ModelInfer(ctx, changed(func(r *request) { r.ModelName, r.ModelVersion = test.model, test.version }))
+			answer, err := c.ModelInfer(ctx,
+				changed(func(r *request) { r.ModelName, r.ModelVersion = test.model, test.version }))
 			wantStatus(t, err, test.code, test.text)
 			if err == nil && answer.ModelVersion != "3" {
 				t.Errorf("the answer is of version %q", answer.ModelVersion)

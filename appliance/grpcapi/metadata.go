@@ -45,7 +45,8 @@ func (s *Server) allowed(ctx context.Context, method string) error {
 		}
 		values := metadata.ValueFromIncomingContext(ctx, restrictedPrefix+r.Key)
 		if len(values) == 0 || subtle.ConstantTimeCompare([]byte(values[0]), []byte(r.Value)) == 0 {
-			return edgewise.Errorf("grpcapi.allowed", edgewise.Unavailable, "This protocol is restricted, expecting header '%s%s'", restrictedPrefix, r.Key)
+			return edgewise.Errorf("grpcapi.allowed", edgewise.Unavailable, "This protocol is restricted, expecting "+
+				"header '%s%s'", restrictedPrefix, r.Key)
 		}
 	}
 	return nil
@@ -113,7 +114,8 @@ func (s *Server) trace(ctx context.Context, req *edgewise.Request, received time
 		return ""
 	}
 	return s.deps.Tracing.Begin(edgewise.TraceStart{
-		Frontend: "GRPC", Model: req.Model, ID: req.ID, Received: received, Parent: first(traceParent), State: first(traceState),
+		Frontend: "GRPC", Model: req.Model, ID: req.ID, Received: received, Parent: first(traceParent),
+		State: first(traceState),
 	})
 }
 

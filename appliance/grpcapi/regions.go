@@ -24,49 +24,71 @@ type SharedMemory interface {
 }
 
 // SystemSharedMemoryStatus lists a region, or all.
-func (s *service) SystemSharedMemoryStatus(_ context.Context, req *inference.SystemSharedMemoryStatusRequest) (*inference.SystemSharedMemoryStatusResponse, error) {
+func (s *service) SystemSharedMemoryStatus(_ context.Context, req *inference.SystemSharedMemoryStatusRequest) (
+	*inference.SystemSharedMemoryStatusResponse, error,
+) {
 	list, err := s.deps.Shared.Status(req.GetName())
 	if err != nil {
 		return nil, err
 	}
 	regions := make(map[string]*inference.SystemSharedMemoryStatusResponse_RegionStatus, len(list))
 	for _, r := range list {
-		regions[r.Name] = &inference.SystemSharedMemoryStatusResponse_RegionStatus{Name: r.Name, Key: r.Key, Offset: uint64(r.Offset), ByteSize: uint64(r.Size)}
+		regions[r.Name] = &inference.SystemSharedMemoryStatusResponse_RegionStatus{
+			Name: r.Name, Key: r.Key,
+			Offset: uint64(r.Offset), ByteSize: uint64(r.Size),
+		}
 	}
 	return &inference.SystemSharedMemoryStatusResponse{Regions: regions}, nil
 }
 
 // SystemSharedMemoryRegister gives a part of a shared memory object a name.
-func (s *service) SystemSharedMemoryRegister(_ context.Context, req *inference.SystemSharedMemoryRegisterRequest) (*inference.SystemSharedMemoryRegisterResponse, error) {
+func (s *service) SystemSharedMemoryRegister(_ context.Context, req *inference.SystemSharedMemoryRegisterRequest) (
+	*inference.SystemSharedMemoryRegisterResponse, error,
+) {
 	if req.GetOffset() > math.MaxInt64 || req.GetByteSize() > math.MaxInt64 {
-		return nil, edgewise.Errorf("grpcapi.SystemSharedMemoryRegister", edgewise.Invalid, "shared memory region '%.200s': offset %d and byte_size %d: want at most %d", req.GetName(), req.GetOffset(), req.GetByteSize(), int64(math.MaxInt64))
+		return nil, edgewise.Errorf("grpcapi.SystemSharedMemoryRegister", edgewise.Invalid,
+			"shared memory region '%.200s': offset %d and byte_size %d: want at most %d", req.GetName(), req.GetOffset(),
+			req.GetByteSize(), int64(math.MaxInt64))
 	}
-	region := edgewise.Region{Name: req.GetName(), Key: req.GetKey(), Offset: int64(req.GetOffset()), Size: int64(req.GetByteSize())}
+	region := edgewise.Region{
+		Name: req.GetName(), Key: req.GetKey(), Offset: int64(req.GetOffset()),
+		Size: int64(req.GetByteSize()),
+	}
 	return &inference.SystemSharedMemoryRegisterResponse{}, s.deps.Shared.Register(region)
 }
 
 // SystemSharedMemoryUnregister forgets a region, or all.
-func (s *service) SystemSharedMemoryUnregister(_ context.Context, req *inference.SystemSharedMemoryUnregisterRequest) (*inference.SystemSharedMemoryUnregisterResponse, error) {
+func (s *service) SystemSharedMemoryUnregister(_ context.Context, req *inference.SystemSharedMemoryUnregisterRequest) (
+	*inference.SystemSharedMemoryUnregisterResponse, error,
+) {
 	return &inference.SystemSharedMemoryUnregisterResponse{}, s.deps.Shared.Unregister(req.GetName())
 }
 
 // CudaSharedMemoryStatus lists the regions in a GPU's memory, of which there are none.
-func (*service) CudaSharedMemoryStatus(_ context.Context, req *inference.CudaSharedMemoryStatusRequest) (*inference.CudaSharedMemoryStatusResponse, error) {
+func (*service) CudaSharedMemoryStatus(_ context.Context, req *inference.CudaSharedMemoryStatusRequest) (
+	*inference.CudaSharedMemoryStatusResponse, error,
+) {
 	if name := req.GetName(); name != "" {
-		return nil, edgewise.Errorf("grpcapi.CudaSharedMemoryStatus", edgewise.NotFound, "Unable to find cuda shared memory region: '%.200s'", name)
+		return nil, edgewise.Errorf("grpcapi.CudaSharedMemoryStatus", edgewise.NotFound,
+			"Unable to find cuda shared memory region: '%.200s'", name)
 	}
 	return &inference.CudaSharedMemoryStatusResponse{}, nil
 }
 
 // CudaSharedMemoryRegister refuses as a server without a GPU does.
-func (s *service) CudaSharedMemoryRegister(_ context.Context, req *inference.CudaSharedMemoryRegisterRequest) (*inference.CudaSharedMemoryRegisterResponse, error) {
+func (s *service) CudaSharedMemoryRegister(_ context.Context, req *inference.CudaSharedMemoryRegisterRequest) (
+	*inference.CudaSharedMemoryRegisterResponse, error,
+) {
 	if err := s.deps.Shared.Allowed(); err != nil {
 		return nil, err
 	}
-	return nil, edgewise.Errorf("grpcapi.CudaSharedMemoryRegister", edgewise.Invalid, "failed to register CUDA shared memory region: '%.200s', GPUs not supported", req.GetName())
+	return nil, edgewise.Errorf("grpcapi.CudaSharedMemoryRegister", edgewise.Invalid,
+		"failed to register CUDA shared memory region: '%.200s', GPUs not supported", req.GetName())
 }
 
 // CudaSharedMemoryUnregister forgets what was never registered.
-func (s *service) CudaSharedMemoryUnregister(context.Context, *inference.CudaSharedMemoryUnregisterRequest) (*inference.CudaSharedMemoryUnregisterResponse, error) {
+func (s *service) CudaSharedMemoryUnregister(context.Context, *inference.CudaSharedMemoryUnregisterRequest) (
+	*inference.CudaSharedMemoryUnregisterResponse, error,
+) {
 	return &inference.CudaSharedMemoryUnregisterResponse{}, s.deps.Shared.Allowed()
 }

@@ -10,7 +10,9 @@ import (
 )
 
 // RepositoryIndex lists what the box holds.
-func (s *service) RepositoryIndex(_ context.Context, req *inference.RepositoryIndexRequest) (*inference.RepositoryIndexResponse, error) {
+func (s *service) RepositoryIndex(_ context.Context, req *inference.RepositoryIndexRequest) (
+	*inference.RepositoryIndexResponse, error,
+) {
 	if err := noRepository(req.GetRepositoryName()); err != nil {
 		return nil, err
 	}
@@ -24,7 +26,9 @@ func (s *service) RepositoryIndex(_ context.Context, req *inference.RepositoryIn
 }
 
 // RepositoryModelLoad makes a model ready and answers when it is.
-func (s *service) RepositoryModelLoad(_ context.Context, req *inference.RepositoryModelLoadRequest) (*inference.RepositoryModelLoadResponse, error) {
+func (s *service) RepositoryModelLoad(_ context.Context, req *inference.RepositoryModelLoadRequest) (
+	*inference.RepositoryModelLoadResponse, error,
+) {
 	if err := noRepository(req.GetRepositoryName()); err != nil {
 		return nil, err
 	}
@@ -61,9 +65,11 @@ func override(parameters map[string]*inference.ModelRepositoryParameter) (edgewi
 		}
 		switch {
 		case key == "config":
-			return o, edgewise.Errorf(op, edgewise.Invalid, "invalid value type for load parameter '%s', expected string_param.", key)
+			return o, edgewise.Errorf(op, edgewise.Invalid, "invalid value type for load parameter '%s', expected string_param.",
+				key)
 		case isFile:
-			return o, edgewise.Errorf(op, edgewise.Invalid, "invalid value type for load parameter '%.200s', expected bytes_param.", key)
+			return o, edgewise.Errorf(op, edgewise.Invalid, "invalid value type for load parameter '%.200s', expected "+
+				"bytes_param.", key)
 		}
 		return o, edgewise.Errorf(op, edgewise.Invalid, "unrecognized load parameter '%.100s'.", key)
 	}
@@ -71,7 +77,9 @@ func override(parameters map[string]*inference.ModelRepositoryParameter) (edgewi
 }
 
 // RepositoryModelUnload stops serving a model and answers at once. Parameters that it does not know are ignored.
-func (s *service) RepositoryModelUnload(_ context.Context, req *inference.RepositoryModelUnloadRequest) (*inference.RepositoryModelUnloadResponse, error) {
+func (s *service) RepositoryModelUnload(_ context.Context, req *inference.RepositoryModelUnloadRequest) (
+	*inference.RepositoryModelUnloadResponse, error,
+) {
 	if err := noRepository(req.GetRepositoryName()); err != nil {
 		return nil, err
 	}
@@ -79,7 +87,8 @@ func (s *service) RepositoryModelUnload(_ context.Context, req *inference.Reposi
 	if value, ok := req.GetParameters()["unload_dependents"]; ok {
 		choice, ok := value.GetParameterChoice().(*inference.ModelRepositoryParameter_BoolParam)
 		if !ok {
-			return nil, edgewise.Errorf("grpcapi.RepositoryModelUnload", edgewise.Invalid, "invalid value type for 'unload_dependents' parameter, expected bool_param.")
+			return nil, edgewise.Errorf("grpcapi.RepositoryModelUnload", edgewise.Invalid,
+				"invalid value type for 'unload_dependents' parameter, expected bool_param.")
 		}
 		dependents = choice.BoolParam
 	}
@@ -88,7 +97,8 @@ func (s *service) RepositoryModelUnload(_ context.Context, req *inference.Reposi
 
 func noRepository(name string) error {
 	if name != "" {
-		return edgewise.Errorf("grpcapi.noRepository", edgewise.Unsupported, "'repository_name' specification is not supported")
+		return edgewise.Errorf("grpcapi.noRepository", edgewise.Unsupported,
+			"'repository_name' specification is not supported")
 	}
 	return nil
 }

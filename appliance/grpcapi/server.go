@@ -35,8 +35,8 @@ type Deps struct {
 	Version    string         // of the server, in its metadata
 	Extensions []string       // of the protocol, in the server's metadata
 
-	// Labelled returns the version that a label of a model points to now; 0: there is no such model or label. Nil: there are
-	// none.
+	// Labelled returns the version that a label of a model points to now; 0: there is no such model or label. Nil: there
+	// are none.
 	Labelled func(model, label string) int64
 	// Labels returns the labels of an output's elements, by index. Nil, or returning nil: there are none.
 	Labels func(id edgewise.ModelID, output string) []string
@@ -48,8 +48,8 @@ type Deps struct {
 	// Authorize returns who a secret belongs to; done, which may be nil, is called when the call has ended. Nil: everybody
 	// may do everything. Errors: Unauthenticated, Denied, Busy.
 	Authorize func(secret string, peer net.Addr) (who *edgewise.Principal, done func(), err error)
-	// Record writes a line about a call that changed something, or tried to; who is nil when accounts are off. Nil: there is
-	// no such log.
+	// Record writes a line about a call that changed something, or tried to; who is nil when accounts are off. Nil: there
+	// is no such log.
 	Record func(who *edgewise.Principal, from, action, target string, err error)
 }
 
@@ -87,7 +87,8 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	}
 	registerDeflate()
 	s := &Server{
-		cfg: cfg, deps: deps, memory: blocks.New(cfg.MaxInflightBytes), limits: kserve.Limits{MaxDecoded: cfg.MaxDecodedBytes}.WithDefaults(),
+		cfg: cfg, deps: deps, memory: blocks.New(cfg.MaxInflightBytes),
+		limits:   kserve.Limits{MaxDecoded: cfg.MaxDecodedBytes}.WithDefaults(),
 		draining: make(chan struct{}),
 	}
 	if s.forwarded, err = headerPattern(cfg.ForwardHeaders); err != nil {
@@ -135,11 +136,14 @@ func (s *Server) register() {
 	reflection.Register(s.grpc)
 }
 
-// Serve answers calls from ln until Shutdown is called, and then returns nil; it closes ln. It may be called for several
-// listeners at once. Errors: Conflict after Shutdown, Internal when ln fails.
+// Serve answers calls from ln until Shutdown is called, and then returns nil; it closes ln. It may be called for
+// several listeners at once. Errors: Conflict after Shutdown, Internal when ln fails.
 func (s *Server) Serve(ln net.Listener) error {
 	const op = "grpcapi.Serve"
-	l := listen.New(ln, listen.Options{Max: s.cfg.MaxConnections, Key: "grpc.max_connections", Budget: s.deps.Budget, Log: s.deps.Log})
+	l := listen.New(ln, listen.Options{
+		Max: s.cfg.MaxConnections, Key: "grpc.max_connections", Budget: s.deps.Budget,
+		Log: s.deps.Log,
+	})
 	s.mu.Lock()
 	closing := s.closing
 	if !closing {
@@ -163,8 +167,8 @@ func (s *Server) isClosing() bool {
 }
 
 // Shutdown stops listening, waits until the calls in progress are answered or ctx ends, cuts off what is left, and
-// returns when no handler runs any more. Streams end when what was read from them is answered. It is called once. Errors:
-// Deadline when calls were cut off, or did not end even then.
+// returns when no handler runs any more. Streams end when what was read from them is answered. It is called once.
+// Errors: Deadline when calls were cut off, or did not end even then.
 func (s *Server) Shutdown(ctx context.Context) error {
 	const op = "grpcapi.Shutdown"
 	s.mu.Lock()
@@ -190,7 +194,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	defer timer.Stop()
 	select {
 	case <-drained:
-		return edgewise.Errorf(op, edgewise.Deadline, "%d gRPC connections were cut off with calls in progress: %w", cut, ctx.Err())
+		return edgewise.Errorf(op, edgewise.Deadline, "%d gRPC connections were cut off with calls in progress: %w", cut,
+			ctx.Err())
 	case <-timer.C:
 		return edgewise.Errorf(op, edgewise.Deadline, "gRPC calls did not end within %v of being cut off", cutTime)
 	}

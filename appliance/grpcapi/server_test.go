@@ -40,10 +40,17 @@ func start(t testing.TB, change func(c *Config), dial ...grpc.DialOption) *testS
 	if change != nil {
 		change(&cfg)
 	}
-	ts := &testServer{engine: &fakeEngine{}, shared: &fakeShared{}, tracing: &fakeTracing{settings: edgewise.TraceSettings{Levels: []string{"OFF"}, Rate: 1000, Count: -1, Mode: "triton"}}, log: &journal.Journal{}, served: make(chan error, 1)}
+	ts := &testServer{
+		engine: &fakeEngine{}, shared: &fakeShared{},
+		tracing: &fakeTracing{settings: edgewise.TraceSettings{
+			Levels: []string{"OFF"}, Rate: 1000, Count: -1,
+			Mode: "triton",
+		}}, log: &journal.Journal{}, served: make(chan error, 1),
+	}
 	var err error
 	ts.Server, err = New(cfg, Deps{
-		Engine: ts.engine, Shared: ts.shared, Log: slog.New(slog.NewTextHandler(ts.log, nil)), Name: "edgewise", Version: "1.2.3", Extensions: kserve.Extensions(),
+		Engine: ts.engine, Shared: ts.shared, Log: slog.New(slog.NewTextHandler(ts.log, nil)), Name: "edgewise",
+		Version: "1.2.3", Extensions: kserve.Extensions(),
 		Labelled: func(model, label string) int64 {
 			if model == "echo" && label == "beta" {
 				return ts.beta.version()

@@ -17,7 +17,8 @@ type service struct {
 	*Server
 }
 
-// description is the service as the generated code describes it, but for the two calls whose messages are not generated.
+// description is the service as the generated code describes it, but for the two calls whose messages are not
+// generated.
 func (s *Server) description() *grpc.ServiceDesc {
 	d := inference.GRPCInferenceService_ServiceDesc
 	d.Methods, d.Streams = slices.Clone(d.Methods), slices.Clone(d.Streams)
@@ -45,7 +46,9 @@ func (s *service) ServerReady(context.Context, *inference.ServerReadyRequest) (*
 }
 
 // ModelReady tells whether requests to a model are answered. Those to a model that nobody knows are not.
-func (s *service) ModelReady(_ context.Context, req *inference.ModelReadyRequest) (*inference.ModelReadyResponse, error) {
+func (s *service) ModelReady(_ context.Context, req *inference.ModelReadyRequest) (*inference.ModelReadyResponse,
+	error,
+) {
 	id, err := s.model(req.GetName(), req.GetVersion())
 	if err == nil {
 		err = s.deps.Engine.VersionReady(id)
@@ -57,12 +60,17 @@ func (s *service) ModelReady(_ context.Context, req *inference.ModelReadyRequest
 }
 
 // ServerMetadata describes the box.
-func (s *service) ServerMetadata(context.Context, *inference.ServerMetadataRequest) (*inference.ServerMetadataResponse, error) {
-	return &inference.ServerMetadataResponse{Name: s.deps.Name, Version: s.deps.Version, Extensions: s.deps.Extensions}, nil
+func (s *service) ServerMetadata(context.Context, *inference.ServerMetadataRequest) (*inference.ServerMetadataResponse,
+	error,
+) {
+	return &inference.ServerMetadataResponse{Name: s.deps.Name, Version: s.deps.Version, Extensions: s.deps.Extensions},
+		nil
 }
 
 // ModelMetadata describes what a model takes and makes.
-func (s *service) ModelMetadata(_ context.Context, req *inference.ModelMetadataRequest) (*inference.ModelMetadataResponse, error) {
+func (s *service) ModelMetadata(_ context.Context, req *inference.ModelMetadataRequest) (
+	*inference.ModelMetadataResponse, error,
+) {
 	v, ready, err := s.version(req.GetName(), req.GetVersion())
 	if err != nil {
 		return nil, err
@@ -71,7 +79,9 @@ func (s *service) ModelMetadata(_ context.Context, req *inference.ModelMetadataR
 }
 
 // ModelConfig returns a model's declaration.
-func (s *service) ModelConfig(_ context.Context, req *inference.ModelConfigRequest) (*inference.ModelConfigResponse, error) {
+func (s *service) ModelConfig(_ context.Context, req *inference.ModelConfigRequest) (*inference.ModelConfigResponse,
+	error,
+) {
 	v, _, err := s.version(req.GetName(), req.GetVersion())
 	if err != nil {
 		return nil, err
@@ -89,7 +99,9 @@ func (s *service) version(name, version string) (*edgewise.Version, []int64, err
 }
 
 // ModelStatistics returns what was measured of a model, or of all when no name is given.
-func (s *service) ModelStatistics(_ context.Context, req *inference.ModelStatisticsRequest) (*inference.ModelStatisticsResponse, error) {
+func (s *service) ModelStatistics(_ context.Context, req *inference.ModelStatisticsRequest) (
+	*inference.ModelStatisticsResponse, error,
+) {
 	var id edgewise.ModelID
 	if req.GetName() != "" || req.GetVersion() != "" {
 		var err error

@@ -33,11 +33,14 @@ func TestMetadataCalls(t *testing.T) {
 	ready, err := c.ServerReady(ctx, &inference.ServerReadyRequest{})
 	wantText(t, ready, err, `ready: true`)
 	server, err := c.ServerMetadata(ctx, &inference.ServerMetadataRequest{})
-	wantText(t, server, err, `name: "edgewise" version: "1.2.3" extensions: ["classification", "sequence", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "model_configuration", "system_shared_memory", "cuda_shared_memory", "binary_tensor_data", "parameters", "statistics", "trace", "logging"]`)
+	wantText(t, server, err,
+		`name: "edgewise" version: "1.2.3" extensions: ["classification", "sequence", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "model_configuration", "system_shared_memory", "cuda_shared_memory", "binary_tensor_data", "parameters", "statistics", "trace", "logging"]`)
 	model, err := c.ModelMetadata(ctx, &inference.ModelMetadataRequest{Name: "echo"})
-	wantText(t, model, err, `name: "echo" versions: ["1", "3"] platform: "onnxruntime_onnx" inputs: {name: "x" datatype: "FP32" shape: [-1, -1]} outputs: {name: "y" datatype: "BYTES" shape: [-1, 1099511627776]}`)
+	wantText(t, model, err,
+		`name: "echo" versions: ["1", "3"] platform: "onnxruntime_onnx" inputs: {name: "x" datatype: "FP32" shape: [-1, -1]} outputs: {name: "y" datatype: "BYTES" shape: [-1, 1099511627776]}`)
 	index, err := c.RepositoryIndex(ctx, &inference.RepositoryIndexRequest{})
-	wantText(t, index, err, `models: {name: "echo" version: "3" state: "READY"} models: {name: "cold" version: "1" state: "UNAVAILABLE" reason: "unloaded"} models: {name: "new"}`)
+	wantText(t, index, err,
+		`models: {name: "echo" version: "3" state: "READY"} models: {name: "cold" version: "1" state: "UNAVAILABLE" reason: "unloaded"} models: {name: "new"}`)
 	index, err = c.RepositoryIndex(ctx, &inference.RepositoryIndexRequest{Ready: true})
 	wantText(t, index, err, `models: {name: "echo" version: "3" state: "READY"}`)
 	stats := `model_stats: {name: "echo" version: "3" last_inference: 1234 inference_count: 7 execution_count: 3
@@ -69,7 +72,15 @@ func TestMetadataCalls(t *testing.T) {
 	for _, test := range []struct {
 		name, version string
 		want          bool
-	}{{"echo", "", true}, {"echo", "3", true}, {"echo", "9", false}, {"cold", "", false}, {"dog", "", false}, {"dog", "1", false}, {"", "", false}} {
+	}{
+		{"echo", "", true},
+		{"echo", "3", true},
+		{"echo", "9", false},
+		{"cold", "", false},
+		{"dog", "", false},
+		{"dog", "1", false},
+		{"", "", false},
+	} {
 		got, err := c.ModelReady(ctx, &inference.ModelReadyRequest{Name: test.name, Version: test.version})
 		if err != nil || got.Ready != test.want {
 			t.Errorf("%q version %q: ready %v, %v", test.name, test.version, got, err)
@@ -111,14 +122,23 @@ func TestRepositoryCalls(t *testing.T) {
 	ts := start(t, nil)
 	ctx, c := t.Context(), ts.client
 	flag := func(v bool) *inference.ModelRepositoryParameter {
-		return &inference.ModelRepositoryParameter{ParameterChoice: &inference.ModelRepositoryParameter_BoolParam{BoolParam: v}}
+		return &inference.ModelRepositoryParameter{ParameterChoice: &inference.ModelRepositoryParameter_BoolParam{
+			BoolParam: v,
+		}}
 	}
-	text := &inference.ModelRepositoryParameter{ParameterChoice: &inference.ModelRepositoryParameter_StringParam{StringParam: "{}"}}
-	if _, err := c.RepositoryModelLoad(ctx, &inference.RepositoryModelLoadRequest{ModelName: "echo"}); err != nil || !ts.engine.loaded.Load() {
+	text := &inference.ModelRepositoryParameter{ParameterChoice: &inference.ModelRepositoryParameter_StringParam{
+		StringParam: "{}",
+	}}
+	if _, err := c.RepositoryModelLoad(ctx, &inference.RepositoryModelLoadRequest{ModelName: "echo"}); err != nil ||
+		!ts.engine.loaded.Load() {
 		t.Errorf("load: %v", err)
 	}
-	unload := &inference.RepositoryModelUnloadRequest{ModelName: "echo", Parameters: map[string]*inference.ModelRepositoryParameter{"unload_dependents": flag(true)}}
-	if _, err := c.RepositoryModelUnload(ctx, unload); err != nil || ts.engine.loaded.Load() || !ts.engine.dependents.Load() {
+	unload := &inference.RepositoryModelUnloadRequest{
+		ModelName:  "echo",
+		Parameters: map[string]*inference.ModelRepositoryParameter{"unload_dependents": flag(true)},
+	}
+	if _, err := c.RepositoryModelUnload(ctx, unload); err != nil || ts.engine.loaded.Load() ||
+		!ts.engine.dependents.Load() {
 		t.Errorf("unload: %v", err)
 	}
 	for _, test := range []struct {
@@ -127,7 +147,10 @@ func TestRepositoryCalls(t *testing.T) {
 		code                   codes.Code
 		load, unload           string
 	}{
-		{"r", "echo", "", nil, codes.Unimplemented, "'repository_name' specification is not supported", "'repository_name' specification is not supported"},
+		{
+			"r", "echo", "", nil, codes.Unimplemented, "'repository_name' specification is not supported",
+			"'repository_name' specification is not supported",
+		},
 		{"", "dog", "", nil, codes.NotFound, "failed to load 'dog'", "Request for unknown model: 'dog' is not found"},
 		{"", "a/b", "", nil, codes.InvalidArgument, "must not contain path traversal characters", ""},
 		{"", "echo", "x", text, codes.InvalidArgument, "unrecognized load parameter 'x'.", ""},
@@ -136,23 +159,38 @@ func TestRepositoryCalls(t *testing.T) {
 		if test.key != "" {
 			values[test.key] = test.value
 		}
-		_, err := c.RepositoryModelLoad(ctx, &inference.RepositoryModelLoadRequest{RepositoryName: test.repository, ModelName: test.model, Parameters: values})
+		_, err := c.RepositoryModelLoad(ctx, &inference.RepositoryModelLoadRequest{
+			RepositoryName: test.repository,
+			ModelName:      test.model, Parameters: values,
+		})
 		wantStatus(t, err, test.code, test.load)
-		_, err = c.RepositoryModelUnload(ctx, &inference.RepositoryModelUnloadRequest{RepositoryName: test.repository, ModelName: test.model, Parameters: values})
+		_, err = c.RepositoryModelUnload(ctx, &inference.RepositoryModelUnloadRequest{
+			RepositoryName: test.repository,
+			ModelName:      test.model, Parameters: values,
+		})
 		if test.unload != "" { // otherwise it is none of unload's business
 			wantStatus(t, err, test.code, test.unload)
 		}
 	}
-	file := &inference.ModelRepositoryParameter{ParameterChoice: &inference.ModelRepositoryParameter_BytesParam{BytesParam: []byte("onnx")}}
-	load := &inference.RepositoryModelLoadRequest{ModelName: "echo", Parameters: map[string]*inference.ModelRepositoryParameter{"config": text, "file:1/model.onnx": file}}
+	file := &inference.ModelRepositoryParameter{ParameterChoice: &inference.ModelRepositoryParameter_BytesParam{
+		BytesParam: []byte("onnx"),
+	}}
+	load := &inference.RepositoryModelLoadRequest{
+		ModelName:  "echo",
+		Parameters: map[string]*inference.ModelRepositoryParameter{"config": text, "file:1/model.onnx": file},
+	}
 	if _, err := c.RepositoryModelLoad(ctx, load); err != nil {
 		t.Error(err)
 	}
-	if o := ts.engine.override.Load(); string(o.Config) != "{}" || len(o.Files) != 1 || string(o.Files["1/model.onnx"]) != "onnx" {
+	if o := ts.engine.override.Load(); string(o.Config) != "{}" || len(o.Files) != 1 ||
+		string(o.Files["1/model.onnx"]) != "onnx" {
 		t.Errorf("the engine was given %q", o)
 	}
 	for key, value := range map[string]*inference.ModelRepositoryParameter{"config": file, "file:1/model.onnx": text} {
-		_, err := c.RepositoryModelLoad(ctx, &inference.RepositoryModelLoadRequest{ModelName: "echo", Parameters: map[string]*inference.ModelRepositoryParameter{key: value}})
+		_, err := c.RepositoryModelLoad(ctx, &inference.RepositoryModelLoadRequest{
+			ModelName:  "echo",
+			Parameters: map[string]*inference.ModelRepositoryParameter{key: value},
+		})
 		wantStatus(t, err, codes.InvalidArgument, "invalid value type for load parameter '"+key+"', expected")
 	}
 	unload.Parameters["unload_dependents"] = text
@@ -175,7 +213,9 @@ func TestRegionCalls(t *testing.T) {
 	wantStatus(t, err, codes.InvalidArgument, "want at most")
 	_, err = c.SystemSharedMemoryRegister(ctx, &inference.SystemSharedMemoryRegisterRequest{Name: "s", Offset: 1 << 63})
 	wantStatus(t, err, codes.InvalidArgument, "want at most")
-	if _, err := c.SystemSharedMemoryUnregister(ctx, &inference.SystemSharedMemoryUnregisterRequest{Name: "r"}); err != nil {
+	if _, err := c.SystemSharedMemoryUnregister(ctx, &inference.SystemSharedMemoryUnregisterRequest{
+		Name: "r",
+	}); err != nil {
 		t.Error(err)
 	}
 	_, err = c.SystemSharedMemoryStatus(ctx, &inference.SystemSharedMemoryStatusRequest{Name: "r"})
@@ -223,7 +263,11 @@ func TestReflectionDescribesTheService(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask := &grpc_reflection_v1.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: "inference.GRPCInferenceService"}}
+	ask := &grpc_reflection_v1.ServerReflectionRequest{
+		MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileContainingSymbol{
+			FileContainingSymbol: "inference.GRPCInferenceService",
+		},
+	}
 	if err := stream.Send(ask); err != nil {
 		t.Fatal(err)
 	}

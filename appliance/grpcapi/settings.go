@@ -20,7 +20,9 @@ type Logging interface {
 
 // TraceSetting changes trace settings and tells what holds then. A setting without a value is cleared; unknown ones are
 // ignored.
-func (s *service) TraceSetting(_ context.Context, req *inference.TraceSettingRequest) (*inference.TraceSettingResponse, error) {
+func (s *service) TraceSetting(_ context.Context, req *inference.TraceSettingRequest) (*inference.TraceSettingResponse,
+	error,
+) {
 	model := req.GetModelName()
 	if model != "" {
 		id, err := s.model(model, "")
@@ -72,7 +74,9 @@ func traceMembers(req *inference.TraceSettingRequest) map[string]any {
 }
 
 // LogSettings changes log settings and tells what holds then. Unknown settings are ignored.
-func (s *service) LogSettings(_ context.Context, req *inference.LogSettingsRequest) (*inference.LogSettingsResponse, error) {
+func (s *service) LogSettings(_ context.Context, req *inference.LogSettingsRequest) (*inference.LogSettingsResponse,
+	error,
+) {
 	var change kserve.LogChange
 	for _, name := range slices.Sorted(keysOf(req.GetSettings())) {
 		if err := logChange(&change, name, req.GetSettings()[name]); err != nil {
@@ -91,8 +95,11 @@ func (s *service) LogSettings(_ context.Context, req *inference.LogSettingsReque
 		return &value{ParameterChoice: &inference.LogSettingsResponse_SettingValue_StringParam{StringParam: s}}
 	}
 	return &inference.LogSettingsResponse{Settings: map[string]*value{
-		"log_file": text(l.File), "log_info": flag(l.Info), "log_warning": flag(l.Warning), "log_error": flag(l.Error), "log_format": text(l.Format),
-		"log_verbose_level": {ParameterChoice: &inference.LogSettingsResponse_SettingValue_Uint32Param{Uint32Param: l.Verbose}},
+		"log_file": text(l.File), "log_info": flag(l.Info), "log_warning": flag(l.Warning), "log_error": flag(l.Error),
+		"log_format": text(l.Format),
+		"log_verbose_level": {ParameterChoice: &inference.LogSettingsResponse_SettingValue_Uint32Param{
+			Uint32Param: l.Verbose,
+		}},
 	}}, nil
 }
 
@@ -140,5 +147,6 @@ func logChange(c *kserve.LogChange, name string, value *inference.LogSettingsReq
 	default:
 		return nil
 	}
-	return edgewise.Errorf("grpcapi.LogSettings", edgewise.Invalid, "invalid value type for log setting '%s', expected %s", name, expected)
+	return edgewise.Errorf("grpcapi.LogSettings", edgewise.Invalid, "invalid value type for log setting '%s', expected %s",
+		name, expected)
 }

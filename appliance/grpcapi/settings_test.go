@@ -105,11 +105,23 @@ func TestTraceSetting(t *testing.T) {
 		{"ask of a model", "echo", "", codes.OK, state(`"OFF"`, "1000")},
 		{"unknown", "", `settings: {key: "x" value: {value: "1"}}`, codes.OK, state(`"OFF"`, "1000")},
 		{"unknown model", "dog", "", codes.NotFound, "Request for unknown model : dog"},
-		{"off and on", "", `settings: {key: "trace_level" value: {value: ["OFF", "TENSORS"]}}`, codes.InvalidArgument, "OFF stands beside other trace levels"},
-		{"a bad rate", "", `settings: {key: "trace_rate" value: {value: "x"}}`, codes.InvalidArgument, "trace_rate is \"x\": want a number"},
+		{
+			"off and on", "", `settings: {key: "trace_level" value: {value: ["OFF", "TENSORS"]}}`, codes.InvalidArgument,
+			"OFF stands beside other trace levels",
+		},
+		{
+			"a bad rate", "", `settings: {key: "trace_rate" value: {value: "x"}}`, codes.InvalidArgument,
+			"trace_rate is \"x\": want a number",
+		},
 		{"two rates", "", `settings: {key: "trace_rate" value: {value: ["1", "2"]}}`, codes.InvalidArgument, "want a number"},
-		{"a file", "", `settings: {key: "trace_file" value: {value: "f"}}`, codes.Unimplemented, "trace file location can not be updated through network protocol"},
-		{"on", "", `settings: {key: "trace_level" value: {value: ["TIMESTAMPS", "TENSORS"]}} settings: {key: "trace_rate" value: {value: "2"}}`, codes.OK, state(`"TIMESTAMPS", "TENSORS"`, "2")},
+		{
+			"a file", "", `settings: {key: "trace_file" value: {value: "f"}}`, codes.Unimplemented,
+			"trace file location can not be updated through network protocol",
+		},
+		{
+			"on", "",
+			`settings: {key: "trace_level" value: {value: ["TIMESTAMPS", "TENSORS"]}} settings: {key: "trace_rate" value: {value: "2"}}`, codes.OK, state(`"TIMESTAMPS", "TENSORS"`, "2"),
+		},
 		{"clear", "echo", `settings: {key: "trace_rate" value: {}}`, codes.OK, state(`"TIMESTAMPS", "TENSORS"`, "2")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -136,7 +148,8 @@ func TestInferencesAreTraced(t *testing.T) {
 	ts.tracing.settings.Levels = []string{"TIMESTAMPS"}
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "traceparent", "00-client-01", "tracestate", "a=b")
 	var head metadata.MD
-	if _, err := ts.client.ModelInfer(ctx, raw(8), grpc.Header(&head)); err != nil || len(head.Get("traceparent")) != 1 || head.Get("traceparent")[0] != "00-own-span-01" {
+	if _, err := ts.client.ModelInfer(ctx, raw(8), grpc.Header(&head)); err != nil || len(head.Get("traceparent")) != 1 ||
+		head.Get("traceparent")[0] != "00-own-span-01" {
 		t.Errorf("%v, %v", head, err)
 	}
 	bad := raw(8)
@@ -164,12 +177,31 @@ func TestLogSettings(t *testing.T) {
 		{"ask", "", codes.OK, state("true", 0, "default")},
 		{"unknown", `settings: {key: "x" value: {bool_param: true}}`, codes.OK, state("true", 0, "default")},
 		{"no value", `settings: {key: "log_verbose_level" value: {}}`, codes.OK, state("true", 0, "default")},
-		{"another kind", `settings: {key: "log_info" value: {uint32_param: 1}}`, codes.InvalidArgument, "invalid value type for log setting 'log_info', expected bool_param"},
-		{"another kind of number", `settings: {key: "log_verbose_level" value: {bool_param: true}}`, codes.InvalidArgument, "expected uint32_param"},
-		{"another kind of text", `settings: {key: "log_format" value: {bool_param: true}}`, codes.InvalidArgument, "expected string_param"},
-		{"a file", `settings: {key: "log_file" value: {string_param: "f"}} settings: {key: "log_info" value: {bool_param: false}}`, codes.Unimplemented, "log file location can not be updated through network protocol"},
-		{"a bad format", `settings: {key: "log_format" value: {string_param: "xml"}}`, codes.InvalidArgument, "Invalid argument for log_format"},
-		{"a change", `settings: {key: "log_info" value: {bool_param: false}} settings: {key: "log_verbose_level" value: {uint32_param: 2}} settings: {key: "log_format" value: {string_param: "ISO8601"}}`, codes.OK, state("false", 2, "ISO8601")},
+		{
+			"another kind", `settings: {key: "log_info" value: {uint32_param: 1}}`, codes.InvalidArgument,
+			"invalid value type for log setting 'log_info', expected bool_param",
+		},
+		{
+			"another kind of number", `settings: {key: "log_verbose_level" value: {bool_param: true}}`, codes.InvalidArgument,
+			"expected uint32_param",
+		},
+		{
+			"another kind of text", `settings: {key: "log_format" value: {bool_param: true}}`, codes.InvalidArgument,
+			"expected string_param",
+		},
+		{
+			"a file",
+			`settings: {key: "log_file" value: {string_param: "f"}} settings: {key: "log_info" value: {bool_param: false}}`,
+			codes.Unimplemented, "log file location can not be updated through network protocol",
+		},
+		{
+			"a bad format", `settings: {key: "log_format" value: {string_param: "xml"}}`, codes.InvalidArgument,
+			"Invalid argument for log_format",
+		},
+		{
+			"a change",
+			`settings: {key: "log_info" value: {bool_param: false}} settings: {key: "log_verbose_level" value: {uint32_param: 2}} settings: {key: "log_format" value: {string_param: "ISO8601"}}`, codes.OK, state("false", 2, "ISO8601"),
+		},
 		{"it has changed", "", codes.OK, state("false", 2, "ISO8601")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -210,7 +242,13 @@ func TestMetadataBecomesParameters(t *testing.T) {
 
 func TestRestrictedProtocols(t *testing.T) {
 	ts := start(t, func(c *Config) {
-		c.Restricted = []Restriction{{[]string{"inference", "health"}, "infer", "s3cret"}, {[]string{"model-repository", "shared-memory", "metadata", "model-config", "statistics", "trace", "logging"}, "admin", "root"}}
+		c.Restricted = []Restriction{
+			{[]string{"inference", "health"}, "infer", "s3cret"},
+			{
+				[]string{"model-repository", "shared-memory", "metadata", "model-config", "statistics", "trace", "logging"},
+				"admin", "root",
+			},
+		}
 	})
 	c := ts.client
 	stream := func(ctx context.Context) error {
@@ -232,8 +270,12 @@ func TestRestrictedProtocols(t *testing.T) {
 			_, err := c.ServerLive(ctx, &inference.ServerLiveRequest{})
 			return err
 		}},
-		"ModelInfer": {"infer", "s3cret", func(ctx context.Context) error { _, err := c.ModelInfer(ctx, raw(8)); return err }},
-		"stream":     {"infer", "s3cret", stream},
+		"ModelInfer": {"infer", "s3cret", func(ctx context.Context) error {
+			_,
+				err := c.ModelInfer(ctx, raw(8))
+			return err
+		}},
+		"stream": {"infer", "s3cret", stream},
 		"metadata": {"admin", "root", func(ctx context.Context) error {
 			_, err := c.ServerMetadata(ctx, &inference.ServerMetadataRequest{})
 			return err
@@ -266,7 +308,8 @@ func TestRestrictedProtocols(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			key := "triton-grpc-protocol-" + test.key
 			wantStatus(t, test.call(t.Context()), codes.Unavailable, "This protocol is restricted, expecting header '"+key+"'")
-			wantStatus(t, test.call(metadata.AppendToOutgoingContext(t.Context(), key, "wrong")), codes.Unavailable, "This protocol is restricted")
+			wantStatus(t, test.call(metadata.AppendToOutgoingContext(t.Context(), key, "wrong")), codes.Unavailable,
+				"This protocol is restricted")
 			if err := test.call(metadata.AppendToOutgoingContext(t.Context(), key, test.value)); err != nil {
 				t.Error(err)
 			}
@@ -294,7 +337,8 @@ func TestAnswersAreCompressed(t *testing.T) {
 	for _, level := range []int{0, 9} {
 		seen := &sizes{}
 		ts := start(t, func(c *Config) { c.CompressionLevel = level })
-		conn, err := grpc.NewClient(ts.address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.UseCompressor(gzip.Name)), grpc.WithStatsHandler(seen))
+		conn, err := grpc.NewClient(ts.address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithDefaultCallOptions(grpc.UseCompressor(gzip.Name)), grpc.WithStatsHandler(seen))
 		if err != nil {
 			t.Fatal(err)
 		}

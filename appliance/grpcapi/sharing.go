@@ -15,8 +15,8 @@ type sharing struct {
 	windows []edgewise.Window // one for each of the request's answers; nil where the output is not shared
 }
 
-// share reads the inputs that are in shared memory into memory of the box, and opens where outputs are to go. Inputs are
-// copied because their owner can change them at any time, also between a check and the use of what was checked.
+// share reads the inputs that are in shared memory into memory of the box, and opens where outputs are to go. Inputs
+// are copied because their owner can change them at any time, also between a check and the use of what was checked.
 func (s *Server) share(req *wire.Request) (sh sharing, err error) {
 	defer func() {
 		if err != nil {
@@ -75,7 +75,8 @@ func (sh sharing) deliver(req *wire.Request, resp *edgewise.Response) error {
 		out := &resp.Outputs[at]
 		if size := int64(len(out.Data)); size > w.Size() {
 			return edgewise.Errorf("grpcapi.deliver", edgewise.Invalid,
-				"shared memory size specified with the request for output '%s' (%d bytes) should be at least %d bytes to hold the results", out.Name, w.Size(), size)
+				"shared memory size specified with the request for output '%s' (%d bytes) should be at least %d bytes to hold "+
+					"the results", out.Name, w.Size(), size)
 		}
 		if err := w.Write(out.Data); err != nil {
 			return err

@@ -149,7 +149,8 @@ func TestCallsAreRefusedWhileMemoryIsFull(t *testing.T) {
 	}
 	ts.memory.Return(DefaultMaxInflightBytes)
 	calls := ts.Statistics().Calls
-	if len(calls) != 2 || calls[0] != (CallCount{"ModelInfer", "Unavailable", 1}) || calls[1] != (CallCount{"ServerLive", "OK", 1}) {
+	if len(calls) != 2 || calls[0] != (CallCount{"ModelInfer", "Unavailable", 1}) ||
+		calls[1] != (CallCount{"ServerLive", "OK", 1}) {
 		t.Errorf("calls %v", calls)
 	}
 }
@@ -178,15 +179,22 @@ func TestBadConfigurationsAreRefused(t *testing.T) {
 		cfg  Config
 		text string
 	}{
-		{Config{MaxMessageBytes: 1 << 31, MaxInflightBytes: 1 << 32}, "grpc.max_message_bytes is 2147483648: at most 2147483647"},
+		{Config{MaxMessageBytes: 1 << 31, MaxInflightBytes: 1 << 32}, "grpc.max_message_bytes is 2147483648: at most " +
+			"2147483647"},
 		{Config{MaxMessageBytes: -1}, "grpc.max_message_bytes is -1"},
 		{Config{MaxInflightBytes: 1}, "grpc.max_inflight_bytes is 1: too little"},
 		{Config{MaxStreams: -1}, "grpc.max_streams is -1"},
 		{Config{CertificateFile: "x"}, "grpc.tls_certificate and grpc.tls_key"},
 		{Config{ClientCertificateAuthorities: "x"}, "grpc.tls_client_authorities needs"},
 		{Config{CertificateFile: file, KeyFile: file}, "grpc.tls_certificate "},
-		{Config{CertificateFile: identity.certificate, KeyFile: identity.key, ClientCertificateAuthorities: file}, "no certificate in it"},
-		{Config{CertificateFile: identity.certificate, KeyFile: identity.key, ClientCertificateAuthorities: file + "x"}, "grpc.tls_client_authorities: "},
+		{
+			Config{CertificateFile: identity.certificate, KeyFile: identity.key, ClientCertificateAuthorities: file},
+			"no certificate in it",
+		},
+		{
+			Config{CertificateFile: identity.certificate, KeyFile: identity.key, ClientCertificateAuthorities: file + "x"},
+			"grpc.tls_client_authorities: ",
+		},
 	} {
 		_, err := New(test.cfg, Deps{Log: slog.New(slog.DiscardHandler)})
 		if err == nil || edgewise.KindOf(err) != edgewise.Invalid || !strings.Contains(err.Error(), test.text) {
@@ -210,8 +218,9 @@ func newIdentity(t *testing.T, by *identity) *identity {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		IsCA: by == nil, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA:        by == nil, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	parent, signer := template, key
@@ -226,11 +235,17 @@ func newIdentity(t *testing.T, by *identity) *identity {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := &identity{certificate: filepath.Join(t.TempDir(), "cert.pem"), key: filepath.Join(t.TempDir(), "key.pem"), private: key}
+	i := &identity{
+		certificate: filepath.Join(t.TempDir(), "cert.pem"), key: filepath.Join(t.TempDir(), "key.pem"),
+		private: key,
+	}
 	if i.parsed, err = x509.ParseCertificate(der); err != nil {
 		t.Fatal(err)
 	}
-	for path, b := range map[string]*pem.Block{i.certificate: {Type: "CERTIFICATE", Bytes: der}, i.key: {Type: "PRIVATE KEY", Bytes: private}} {
+	for path, b := range map[string]*pem.Block{
+		i.certificate: {Type: "CERTIFICATE", Bytes: der},
+		i.key:         {Type: "PRIVATE KEY", Bytes: private},
+	} {
 		if err := os.WriteFile(path, pem.EncodeToMemory(b), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -243,7 +258,11 @@ func dialTLS(t *testing.T, ts *testServer, authority *identity, own ...tls.Certi
 	t.Helper()
 	pool := x509.NewCertPool()
 	pool.AddCert(authority.parsed)
-	conn := ts.dial(t, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: pool, Certificates: own, MinVersion: tls.VersionTLS12})))
+	conn := ts.dial(t,
+		grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
+			RootCAs: pool, Certificates: own,
+			MinVersion: tls.VersionTLS12,
+		})))
 	_, err := inference.NewGRPCInferenceServiceClient(conn).ModelInfer(t.Context(), raw(100_000))
 	return err
 }
@@ -256,7 +275,9 @@ func TestTLS(t *testing.T) {
 		t.Error(err)
 	}
 	wantStatus(t, dialTLS(t, ts, stranger), codes.Unavailable, "certificate")
-	_, err := inference.NewGRPCInferenceServiceClient(ts.dial(t, grpc.WithTransportCredentials(insecure.NewCredentials()))).ServerLive(t.Context(), &inference.ServerLiveRequest{})
+	_, err := inference.NewGRPCInferenceServiceClient(
+		ts.dial(t, grpc.WithTransportCredentials(insecure.NewCredentials()))).ServerLive(t.Context(),
+		&inference.ServerLiveRequest{})
 	wantStatus(t, err, codes.Unavailable, "")
 }
 

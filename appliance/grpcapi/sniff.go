@@ -37,7 +37,8 @@ func (s *sniffing) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo
 	case s.plain(raw.RemoteAddr()):
 		return read, plainText{credentials.CommonAuthInfo{SecurityLevel: credentials.NoSecurity}}, nil
 	}
-	return nil, nil, edgewise.Errorf("grpcapi.ServerHandshake", edgewise.Denied, "%v speaks plain text: this port speaks TLS", raw.RemoteAddr())
+	return nil, nil, edgewise.Errorf("grpcapi.ServerHandshake", edgewise.Denied,
+		"%v speaks plain text: this port speaks TLS", raw.RemoteAddr())
 }
 
 // Clone returns a copy.
@@ -46,7 +47,9 @@ func (s *sniffing) Clone() credentials.TransportCredentials {
 }
 
 // ClientHandshake is not used by a server.
-func (s *sniffing) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (s *sniffing) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo,
+	error,
+) {
 	return s.TransportCredentials.ClientHandshake(ctx, authority, raw)
 }
 

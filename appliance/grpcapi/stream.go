@@ -16,8 +16,8 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/apistatus"
 )
 
-// maxPending bounds the requests of one stream that are in progress or answered and not yet written. When they are so many
-// the stream is not read on, and the client is slowed down by its window.
+// maxPending bounds the requests of one stream that are in progress or answered and not yet written. When they are so
+// many the stream is not read on, and the client is slowed down by its window.
 const maxPending = 64
 
 // statusKey is the metadata with which a client asks that an error ends the stream with its status.
@@ -86,7 +86,8 @@ func (s *Server) finish(stream grpc.ServerStream, r *reader, strict bool) error 
 }
 
 func errStopping() error {
-	return edgewise.Errorf("grpcapi.errStopping", edgewise.Unavailable, "GRPC server is shutting down and has stopped accepting new requests.")
+	return edgewise.Errorf("grpcapi.errStopping", edgewise.Unavailable, "GRPC server is shutting down and has stopped "+
+		"accepting new requests.")
 }
 
 // answer waits for the answer to p and writes it. An error is a message, unless strict: then it ends the stream.

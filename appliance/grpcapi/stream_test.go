@@ -59,7 +59,8 @@ func TestStreamKeepsOrder(t *testing.T) {
 	}()
 	for i := range n {
 		got, err := st.Recv()
-		if err != nil || got.ErrorMessage != "" || got.InferResponse.Id != fmt.Sprint(i) || len(got.InferResponse.RawOutputContents[0]) != 5000+i*13 {
+		if err != nil || got.ErrorMessage != "" || got.InferResponse.Id != fmt.Sprint(i) ||
+			len(got.InferResponse.RawOutputContents[0]) != 5000+i*13 {
 			t.Fatalf("answer %d: %.200v, %v", i, got, err)
 		}
 		if got.InferResponse.RawOutputContents[0][1] != 7 {
@@ -78,7 +79,12 @@ func TestStreamErrorsAreMessages(t *testing.T) {
 	send(t, st, "a", 1, func(r *request) { r.ModelName = "dog" })
 	send(t, st, "b", 1, func(r *request) { r.Inputs[0].Datatype = "X" })
 	send(t, st, "c", 1, nil)
-	for _, want := range []struct{ id, text string }{{"a", "Request for unknown model: 'dog' is not found"}, {"b", "input 'x': 'X' is no datatype, want one of BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FP16, FP32, FP64, BF16, BYTES"}, {"c", ""}} {
+	for _, want := range []struct{ id, text string }{
+		{"a", "Request for unknown model: 'dog' is not found"},
+		{"b", "input 'x': 'X' is no datatype, want one of BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, " +
+			"FP16, FP32, FP64, BF16, BYTES"},
+		{"c", ""},
+	} {
 		got, err := st.Recv()
 		if err != nil || got.ErrorMessage != want.text || got.InferResponse.GetId() != want.id {
 			t.Errorf("got %v, %v; want %v", got, err, want)

@@ -92,7 +92,10 @@ func (s *Server) session(c *fiber.Ctx) error {
 
 func (s *Server) describe(p *edgewise.Principal) admin.Session {
 	if s.deps.Accounts == nil || s.deps.Open {
-		return admin.Session{Authenticated: true, Auth: authOpen, Claimed: true, Kind: openVisitor.Kind, Role: "admin", Rights: openVisitor.Rights.Names()}
+		return admin.Session{
+			Authenticated: true, Auth: authOpen, Claimed: true, Kind: openVisitor.Kind, Role: "admin",
+			Rights: openVisitor.Rights.Names(),
+		}
 	}
 	d := s.deps.Accounts.Describe(p)
 	d.Auth = authAccounts
@@ -148,7 +151,8 @@ func (s *Server) welcome(c *fiber.Ctx, l NewLogin) error {
 // setCookie sets the session's cookie, or takes it away when expires is in the past.
 func (s *Server) setCookie(c *fiber.Ctx, token string, expires time.Time) {
 	c.Cookie(&fiber.Cookie{
-		Name: s.cookieName(c.Context()), Value: token, Path: "/", Expires: expires, Secure: secure(c.Context()), HTTPOnly: true, SameSite: fiber.CookieSameSiteStrictMode,
+		Name: s.cookieName(c.Context()), Value: token, Path: "/", Expires: expires, Secure: secure(c.Context()),
+		HTTPOnly: true, SameSite: fiber.CookieSameSiteStrictMode,
 	})
 }
 
@@ -346,7 +350,8 @@ func queryNumber(c *fiber.Ctx, name string, otherwise, least, most int64) (int64
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < least || n > most {
-		return 0, edgewise.Errorf("httpapi.queryNumber", edgewise.Invalid, "query parameter %s is %.40q: want a number from %d to %d", name, strings.Clone(text), least, most)
+		return 0, edgewise.Errorf("httpapi.queryNumber", edgewise.Invalid, "query parameter %s is %.40q: want a number "+
+			"from %d to %d", name, strings.Clone(text), least, most)
 	}
 	return n, nil
 }
@@ -354,8 +359,13 @@ func queryNumber(c *fiber.Ctx, name string, otherwise, least, most int64) (int64
 // readBody reads a body that is there and JSON, and in which every member is known.
 func readBody(c *fiber.Ctx, into any) error {
 	const op = "httpapi.readBody"
-	if kind, _, err := mime.ParseMediaType(string(c.Request().Header.ContentType())); err != nil || kind != fiber.MIMEApplicationJSON {
-		return &special{fasthttp.StatusUnsupportedMediaType, edgewise.Errorf(op, edgewise.Invalid, "content type %.80q: want %s", string(c.Request().Header.ContentType()), fiber.MIMEApplicationJSON)}
+	if kind, _, err := mime.ParseMediaType(string(c.Request().Header.ContentType())); err != nil ||
+		kind != fiber.MIMEApplicationJSON {
+		return &special{
+			fasthttp.StatusUnsupportedMediaType,
+			edgewise.Errorf(op, edgewise.Invalid, "content type %.80q: want %s", string(c.Request().Header.ContentType()),
+				fiber.MIMEApplicationJSON),
+		}
 	}
 	if err := noEncoding(c); err != nil {
 		return err

@@ -54,8 +54,8 @@ type Activity interface {
 	Logs(q LogQuery) admin.LogPage
 	Requests(q RequestQuery) []admin.RequestSummary
 	Request(number uint64) (admin.RequestDetail, error)
-	// Listen begins to listen, with what happened after an event's id; gap says that some of it is not kept any more. Errors:
-	// Busy, Unavailable.
+	// Listen begins to listen, with what happened after an event's id; gap says that some of it is not kept any more.
+	// Errors: Busy, Unavailable.
 	Listen(owner string, topics []string, after uint64) (l Listening, gap bool, err error)
 	// LastEvent returns the id of the latest event.
 	LastEvent() uint64
@@ -83,10 +83,12 @@ func (s *Server) logs(c *fiber.Ctx) error {
 	const op = "httpapi.logs"
 	q := LogQuery{Level: strings.Clone(c.Query("level")), Text: strings.Clone(c.Query("q"))}
 	if !slices.Contains([]string{"", "debug", "info", "warn", "error"}, q.Level) {
-		return edgewise.Errorf(op, edgewise.Invalid, "query parameter level is %.40q: want debug, info, warn or error", q.Level)
+		return edgewise.Errorf(op, edgewise.Invalid, "query parameter level is %.40q: want debug, info, warn or error",
+			q.Level)
 	}
 	if len(q.Text) > maxLogText {
-		return edgewise.Errorf(op, edgewise.Invalid, "query parameter q has %d bytes: want at most %d", len(q.Text), maxLogText)
+		return edgewise.Errorf(op, edgewise.Invalid, "query parameter q has %d bytes: want at most %d", len(q.Text),
+			maxLogText)
 	}
 	before, err := queryNumber(c, "before", 0, 1, 1<<62)
 	if err != nil {
@@ -131,8 +133,8 @@ func (s *Server) request(c *fiber.Ctx) error {
 // pingTime is how often a stream of events says that it is there.
 const pingTime = 5 * time.Second
 
-// lookTime is how often it looks whether its client is there: a page that is loaded anew has left the last one's stream behind, and
-// a person may have only a few.
+// lookTime is how often it looks whether its client is there: a page that is loaded anew has left the last one's stream
+// behind, and a person may have only a few.
 const lookTime = 250 * time.Millisecond
 
 // allTopics are the events that there are, those behind the first few only for who asks for them.
@@ -207,7 +209,8 @@ func (s *Server) topics(c *fiber.Ctx) ([]string, error) {
 	var topics []string
 	for _, t := range asked {
 		if !slices.Contains(allTopics(), t) {
-			return nil, edgewise.Errorf(op, edgewise.Invalid, "query parameter topics: there is no topic %.40q: want some of %s", t, strings.Join(allTopics(), ", "))
+			return nil, edgewise.Errorf(op, edgewise.Invalid, "query parameter topics: there is no topic %.40q: want some of %s",
+				t, strings.Join(allTopics(), ", "))
 		}
 		if operating := t == "log" || t == "job"; operating && who(c).Rights&edgewise.Operate == 0 {
 			if c.Query("topics") == "" {
@@ -230,7 +233,8 @@ func lastEvent(c *fiber.Ctx) (uint64, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 63)
 	if err != nil {
-		return 0, edgewise.Errorf("httpapi.lastEvent", edgewise.Invalid, "last event %.40q: want its number", strings.Clone(text))
+		return 0, edgewise.Errorf("httpapi.lastEvent", edgewise.Invalid, "last event %.40q: want its number",
+			strings.Clone(text))
 	}
 	return n, nil
 }

@@ -74,7 +74,8 @@ func (s *Server) setLabel(c *fiber.Ctx) error {
 		return err
 	}
 	if ask.Version <= 0 {
-		return edgewise.Errorf("httpapi.setLabel", edgewise.Invalid, `the body names no version: want {"version": N} with N of 1 or more`)
+		return edgewise.Errorf("httpapi.setLabel", edgewise.Invalid,
+			`the body names no version: want {"version": N} with N of 1 or more`)
 	}
 	detail(c, "label "+label+" to version "+strconv.FormatInt(ask.Version, 10))
 	set, err := s.deps.Library.SetLabel(s.as(c), id.Name, label, ask.Version)
@@ -133,7 +134,9 @@ func (s *Server) deleteModel(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	return s.remove(c, id, func(ctx context.Context, id edgewise.ModelID) error { return s.deps.Library.DeleteModel(ctx, id.Name) })
+	return s.remove(c, id, func(ctx context.Context, id edgewise.ModelID) error {
+		return s.deps.Library.DeleteModel(ctx, id.Name)
+	})
 }
 
 // done answers 204 unless there is an error.

@@ -79,7 +79,8 @@ func TestTensorsOfABodyAreAligned(t *testing.T) {
 	m := blocks.New(1 << 30)
 	for n := range 200 {
 		b := m.Take(1000)
-		start := bodyStart([]byte(strings.Repeat("0", 3) + string(rune('0'+n/100)) + string(rune('0'+n/10%10)) + string(rune('0'+n%10))))
+		start := bodyStart([]byte(strings.Repeat("0", 3) + string(rune('0'+n/100)) + string(rune('0'+n/10%10)) +
+			string(rune('0'+n%10))))
 		if at := uintptr(unsafe.Pointer(&b.Bytes[start+n])); at%blocks.Alignment != 0 {
 			t.Errorf("after %d bytes of JSON the tensor begins at %#x", n, at)
 		}

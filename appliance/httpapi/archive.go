@@ -35,7 +35,10 @@ type archive struct {
 }
 
 func newArchive(body *checked, cfg Config) *archive {
-	return &archive{body: body, tar: tarfile.NewReader(body), maxBytes: cfg.MaxUploadBytes, maxFiles: cfg.MaxUploadFiles, seen: make(map[string]bool)}
+	return &archive{
+		body: body, tar: tarfile.NewReader(body), maxBytes: cfg.MaxUploadBytes, maxFiles: cfg.MaxUploadFiles,
+		seen: make(map[string]bool),
+	}
 }
 
 // next is the archive's Upload.Next. Errors: Invalid, TooLarge, and those of the body.
@@ -68,7 +71,8 @@ func (a *archive) count(kind byte) error {
 		a.files++
 	}
 	if a.files > a.maxFiles || a.folders > a.maxFiles {
-		return edgewise.Errorf("httpapi.archive", edgewise.TooLarge, "the archive has more than %d files or folders (upload.max_files)", a.maxFiles)
+		return edgewise.Errorf("httpapi.archive", edgewise.TooLarge, "the archive has more than %d files or folders "+
+			"(upload.max_files)", a.maxFiles)
 	}
 	return nil
 }
@@ -92,16 +96,19 @@ func (a *archive) check(entry *tar.Header) (string, error) {
 			return "", nil
 		}
 	default:
-		return "", edgewise.Errorf(op, edgewise.Invalid, "archive entry %.200q is of type %q: only regular files and folders are taken", entry.Name, entry.Typeflag)
+		return "", edgewise.Errorf(op, edgewise.Invalid, "archive entry %.200q is of type %q: only regular files and "+
+			"folders are taken", entry.Name, entry.Typeflag)
 	}
 	if err := edgewise.CheckPath(name); err != nil {
 		return "", edgewise.Errorf(op, edgewise.Invalid, "archive: %w", err)
 	}
 	if entry.Size > a.maxBytes {
-		return "", edgewise.Errorf(op, edgewise.TooLarge, "archive entry %.200q has %d bytes, an upload may have %d (upload.max_bytes)", entry.Name, entry.Size, a.maxBytes)
+		return "", edgewise.Errorf(op, edgewise.TooLarge, "archive entry %.200q has %d bytes, an upload may have %d "+
+			"(upload.max_bytes)", entry.Name, entry.Size, a.maxBytes)
 	}
 	if sparse(entry) {
-		return "", edgewise.Errorf(op, edgewise.Invalid, "archive entry %.200q is sparse: pack it without --sparse", entry.Name)
+		return "", edgewise.Errorf(op, edgewise.Invalid, "archive entry %.200q is sparse: pack it without --sparse",
+			entry.Name)
 	}
 	if err := a.place(name, entry.Typeflag == tar.TypeReg); err != nil {
 		return "", err

@@ -116,10 +116,12 @@ func (s *Server) metricsPublic(r *route) bool {
 
 // nobody is the error for a request without credentials.
 func (s *Server) nobody() error {
-	err := edgewise.Errorf("httpapi.authorize", edgewise.Unauthenticated, "this needs an API key, as Authorization: Bearer ek_..., or a login")
+	err := edgewise.Errorf("httpapi.authorize", edgewise.Unauthenticated, "this needs an API key, as Authorization: "+
+		"Bearer ek_..., or a login")
 	err.Reason = "login_required"
 	if !s.deps.Accounts.Claimed() {
-		err.Err, err.Reason = errorText("this box has no users yet: open its page and claim it with the code on its console, or give an API key as Authorization: Bearer ek_..."), "setup_required"
+		err.Err, err.Reason = errorText("this box has no users yet: open its page and claim it with the code on its "+
+			"console, or give an API key as Authorization: Bearer ek_..."), "setup_required"
 	}
 	return err
 }
@@ -148,7 +150,8 @@ func (s *Server) recognise(ctx *fasthttp.RequestCtx, r *state) error {
 func (s *Server) bearer(r *state, given []byte, fromThisDevice bool) (err error) {
 	kind, secret, _ := strings.Cut(string(given), " ")
 	if !strings.EqualFold(kind, "Bearer") {
-		return edgewise.Errorf("httpapi.bearer", edgewise.Unauthenticated, "authorization of the kind %.20q is not taken: want Bearer and an API key", kind)
+		return edgewise.Errorf("httpapi.bearer", edgewise.Unauthenticated, "authorization of the kind %.20q is not taken: "+
+			"want Bearer and an API key", kind)
 	}
 	r.caller, r.done, err = s.deps.Accounts.Bearer(strings.TrimSpace(secret), fromThisDevice)
 	return err
@@ -166,7 +169,8 @@ func (r *state) checkRestriction(header *fasthttp.RequestHeader) error {
 	if need == nil || subtle.ConstantTimeCompare(header.Peek(need.Header), []byte(need.Value)) == 1 {
 		return nil
 	}
-	return edgewise.Errorf("httpapi.authorize", edgewise.Denied, "This API is restricted, expecting header '%s'", need.Header)
+	return edgewise.Errorf("httpapi.authorize", edgewise.Denied, "This API is restricted, expecting header '%s'",
+		need.Header)
 }
 
 // permit decides whether the caller has the right that the route needs.
@@ -253,7 +257,8 @@ func loopback(ctx *fasthttp.RequestCtx) bool {
 // audit writes a line about a request that changed something, or tried to.
 func (s *Server) audit(ctx *fasthttp.RequestCtx, r *state) {
 	status := ctx.Response.StatusCode()
-	if r.action == "" || s.deps.Accounts == nil || status == fasthttp.StatusTooManyRequests || r.caller == nil && !r.public {
+	if r.action == "" || s.deps.Accounts == nil || status == fasthttp.StatusTooManyRequests || r.caller == nil &&
+		!r.public {
 		return
 	}
 	e := admin.AuditEntry{Actor: r.actor, Address: address(ctx), Action: r.action, Target: r.target, Detail: r.detail}

@@ -93,7 +93,8 @@ func (b *stream) failure(cause error) error {
 	var timeout net.Error
 	if errors.As(b.conn.broken, &timeout) && timeout.Timeout() {
 		return &special{fasthttp.StatusRequestTimeout, edgewise.Errorf(op, edgewise.Deadline,
-			"the body stalled after %d bytes: fewer than %d arrived within %v (http.body_timeout)", b.received, bodyProgress, b.timeout)}
+			"the body stalled after %d bytes: fewer than %d arrived within %v (http.body_timeout)", b.received, bodyProgress,
+			b.timeout)}
 	}
 	if b.chunks != nil && b.conn.broken == nil {
 		return edgewise.Errorf(op, edgewise.Invalid, "the body is badly framed after %d bytes: %w", b.received, cause)
@@ -101,8 +102,9 @@ func (b *stream) failure(cause error) error {
 	return edgewise.Errorf(op, edgewise.Invalid, "the body broke off after %d bytes", b.received)
 }
 
-// readBody reads the whole body into a block of which the caller becomes the owner, placed so that what follows the JSON
-// part of an inference request is aligned. The block is nil when there is no body. Errors: Busy, and those of stream.Read.
+// readBody reads the whole body into a block of which the caller becomes the owner, placed so that what follows the
+// JSON part of an inference request is aligned. The block is nil when there is no body. Errors: Busy, and those of
+// stream.Read.
 func (s *Server) readBody(ctx *fasthttp.RequestCtx, in *stream) (*blocks.Block, []byte, error) {
 	if in.ended || in.length == 0 {
 		in.ended = true
@@ -146,7 +148,8 @@ func (s *Server) readBody(ctx *fasthttp.RequestCtx, in *stream) (*blocks.Block, 
 }
 
 func (s *Server) noMemory() error {
-	return edgewise.Errorf("httpapi.readBody", edgewise.Busy, "the bodies of all requests together may take %d bytes (http.max_inflight_bytes), and those in progress leave too little", s.cfg.MaxInflightBytes)
+	return edgewise.Errorf("httpapi.readBody", edgewise.Busy, "the bodies of all requests together may take %d bytes "+
+		"(http.max_inflight_bytes), and those in progress leave too little", s.cfg.MaxInflightBytes)
 }
 
 // bodyStart returns where in an aligned block a body begins whose first n bytes, as told by header, are JSON, so that

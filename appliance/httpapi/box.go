@@ -9,7 +9,8 @@ import (
 
 // Box is what the routes about the box itself need. All methods are safe for concurrent use.
 type Box interface {
-	// Setup returns the state of the setup, but for what is known of the request. FinishStep marks a step. Errors: NotFound.
+	// Setup returns the state of the setup, but for what is known of the request. FinishStep marks a step. Errors:
+	// NotFound.
 	Setup() admin.Setup
 	FinishStep(step string) error
 	// System and Devices describe the box.

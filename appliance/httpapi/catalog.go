@@ -110,7 +110,8 @@ func (s *Server) file(c *fiber.Ctx) error {
 		return err
 	}
 	c.Set(fiber.HeaderContentType, mimeFile)
-	c.Set(fiber.HeaderContentDisposition, `attachment; filename="`+strings.Map(quotable, path[strings.LastIndexByte(path, '/')+1:])+`"`)
+	c.Set(fiber.HeaderContentDisposition, `attachment; filename="`+strings.Map(quotable,
+		path[strings.LastIndexByte(path, '/')+1:])+`"`)
 	return c.SendStream(body, int(size))
 }
 

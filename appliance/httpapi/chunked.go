@@ -87,7 +87,8 @@ func (c *chunked) size() (size int64, err error) {
 		case b == ';' && digits > 0:
 			extension = true
 		default:
-			return 0, fmt.Errorf("chunk %d: %q in the line before it: want 1 to %d hexadecimal digits, and CR LF", c.count+1, b, maxChunkDigits)
+			return 0, fmt.Errorf("chunk %d: %q in the line before it: want 1 to %d hexadecimal digits, and CR LF", c.count+1, b,
+				maxChunkDigits)
 		}
 	}
 	return 0, fmt.Errorf("chunk %d: the line before it has more than %d bytes", c.count+1, maxChunkLine)

@@ -79,10 +79,12 @@ func (c Config) completed() (Config, error) {
 		fill("engine.request_timeout", &c.RequestTimeout, 0),
 	}
 	if c.MaxInferBytes > largestInferBytes {
-		problems = append(problems, fmt.Errorf("http.max_body_bytes is %d: at most %d is possible", c.MaxInferBytes, int64(largestInferBytes)))
+		problems = append(problems, fmt.Errorf("http.max_body_bytes is %d: at most %d is possible", c.MaxInferBytes,
+			int64(largestInferBytes)))
 	}
 	if largest := max(c.MaxInferBytes, c.MaxBodyBytes); largest > c.MaxInflightBytes {
-		problems = append(problems, fmt.Errorf("http.max_inflight_bytes is %d: too little for one body of %d bytes", c.MaxInflightBytes, largest))
+		problems = append(problems, fmt.Errorf("http.max_inflight_bytes is %d: too little for one body of %d bytes",
+			c.MaxInflightBytes, largest))
 	}
 	return c, errors.Join(problems...)
 }

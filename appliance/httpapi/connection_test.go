@@ -18,7 +18,8 @@ import (
 
 // httpRequest is a request as it goes over the wire.
 func httpRequest(path, headers, body string) string {
-	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n%s\r\n%s", path, len(body), headers, body)
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n%s\r\n%s", path, len(body), headers,
+		body)
 }
 
 // numbers is the body of an inference that is told apart by its id and its one number.
@@ -60,14 +61,16 @@ func TestTheLengthOfABodyMayChange(t *testing.T) {
 	}
 }
 
-// Whatever a connection brings, in whatever pieces, one after the other or many at a time: its answers are those that each request has
-// alone.
+// Whatever a connection brings, in whatever pieces, one after the other or many at a time: its answers are those that
+// each request has alone.
 func TestAnyMixOfRequestsOnOneConnectionIsAnsweredInOrder(t *testing.T) {
 	ts := startServer(t, func(c *Config) { c.MaxHeaderBytes = 16 << 10 })
 	binary, jsonSize := binaryInfer(300)
 	requests := []string{
-		httpRequest(echoPath, "", numbers("a", 1)), httpRequest(echoPath, "", numbers("bb", 22)), httpRequest(echoPath, "", numbers("ccc", 333)),
-		httpRequest(echoPath, "", numbers("a", 1)), httpRequest(echoPath, "", numbers("", 4)), inferRequest(binary, jsonSize), inferRequest(binaryInfer(5000)),
+		httpRequest(echoPath, "", numbers("a", 1)), httpRequest(echoPath, "", numbers("bb", 22)),
+		httpRequest(echoPath, "", numbers("ccc", 333)),
+		httpRequest(echoPath, "", numbers("a", 1)), httpRequest(echoPath, "", numbers("", 4)), inferRequest(binary, jsonSize),
+		inferRequest(binaryInfer(5000)),
 		httpRequest("/v2/models/echo/versions/1/infer", "", numbers("v", 5)),
 		httpRequest(echoPath, "", "{}"), httpRequest(echoPath, "X: y\r\n", numbers("a", 1)),
 		httpRequest(echoPath, "Content-Type: text/plain\r\n", "hello POST "+echoPath+" HTTP/1.1\r\n\r\n"),
@@ -162,7 +165,8 @@ func (f *fakeKeys) Bearer(secret string, _ bool) (*edgewise.Principal, func(), e
 		return nil, nil, edgewise.Errorf("fake", edgewise.Unauthenticated, "this key is not known")
 	}
 	f.asked.Add(1)
-	return &edgewise.Principal{Kind: "key", Name: "camera", Rights: edgewise.Infer, Models: []string{"echo"}}, func() { f.ended.Add(1) }, nil
+	return &edgewise.Principal{Kind: "key", Name: "camera", Rights: edgewise.Infer, Models: []string{"echo"}},
+		func() { f.ended.Add(1) }, nil
 }
 
 func TestAKeyIsLookedAtWithEveryRequest(t *testing.T) {

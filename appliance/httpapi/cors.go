@@ -35,8 +35,8 @@ func hasOrigin(list []string, origin string) bool {
 	return slices.Contains(list, anyOrigin) || slices.Contains(list, origin)
 }
 
-// opensTo tells whether pages of other sites may use the route at all: not what only people do who are logged in, or who
-// are about to be.
+// opensTo tells whether pages of other sites may use the route at all: not what only people do who are logged in, or
+// who are about to be.
 func (r *route) opensTo() bool { return r.rights != 0 || r.public && r.method == "GET" }
 
 // originConfigured tells whether every caller may come from an origin.
@@ -61,7 +61,8 @@ func (s *Server) checkOrigin(h *head, header *fasthttp.RequestHeader) error {
 }
 
 func originDenied(origin, host []byte) error {
-	return edgewise.Errorf("httpapi.checkOrigin", edgewise.Denied, "a page of origin %.260q may not change this server, which was addressed as %.260q: "+
+	return edgewise.Errorf("httpapi.checkOrigin", edgewise.Denied, "a page of origin %.260q may not change this server, "+
+		"which was addressed as %.260q: "+
 		"http.cors_origins and the origins of an API key name those that may", origin, host)
 }
 
@@ -116,8 +117,13 @@ func (s *Server) preflight(ctx *fasthttp.RequestCtx, r *state) bool {
 		return false
 	}
 	header := &ctx.Response.Header
-	header.Set(fiber.HeaderVary, strings.Join([]string{fiber.HeaderOrigin, fiber.HeaderAccessControlRequestMethod, fiber.HeaderAccessControlRequestHeaders}, ", "))
-	if wanted := s.router.findMethod(method, r.path); wanted.route == nil || !wanted.opensTo() || !s.originKnown(r.origin) {
+	header.Set(fiber.HeaderVary,
+		strings.Join([]string{
+			fiber.HeaderOrigin, fiber.HeaderAccessControlRequestMethod,
+			fiber.HeaderAccessControlRequestHeaders,
+		}, ", "))
+	if wanted := s.router.findMethod(method, r.path); wanted.route == nil || !wanted.opensTo() ||
+		!s.originKnown(r.origin) {
 		s.writeError(ctx, edgewise.Errorf("httpapi.preflight", edgewise.Denied,
 			"a page of origin %.260q may not send %.20q to this path: see http.cors_origins", r.origin, method))
 		return true

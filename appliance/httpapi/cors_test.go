@@ -17,7 +17,10 @@ const keyOrigin = "https://shop.example"
 func (originKeys) Bearer(secret string, _ bool) (*edgewise.Principal, func(), error) {
 	switch secret {
 	case "ek_shop":
-		return &edgewise.Principal{Kind: "key", Name: "shop", Rights: edgewise.Infer | edgewise.Read, Origins: []string{keyOrigin}}, nil, nil
+		return &edgewise.Principal{
+			Kind: "key", Name: "shop", Rights: edgewise.Infer | edgewise.Read,
+			Origins: []string{keyOrigin},
+		}, nil, nil
 	case "ek_plain":
 		return &edgewise.Principal{Kind: "key", Name: "plain", Rights: edgewise.AllRights}, nil, nil
 	}
@@ -44,31 +47,137 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 		status       int
 		allowed      string // Access-Control-Allow-Origin
 	}{
-		{"configured, with a key", []string{"http://app.example"}, false, "POST", infer, []string{"Origin", "http://app.example", "Authorization", "Bearer ek_plain"}, 200, "http://app.example"},
-		{"configured, without a key", []string{"http://app.example"}, false, "POST", infer, []string{"Origin", "http://app.example"}, 401, "http://app.example"},
-		{"configured, a public route", []string{"http://app.example"}, false, "GET", "/v2/health/live", []string{"Origin", "http://app.example"}, 200, "http://app.example"},
-		{"configured, a cookie", []string{"http://app.example"}, false, "POST", infer, []string{"Origin", "http://app.example", "Cookie", "edgewise=anna"}, 401, "http://app.example"},
-		{"configured, a cookie, reading", []string{"http://app.example"}, false, "GET", "/api/v1/models", []string{"Origin", "http://app.example", "Cookie", "edgewise=anna"}, 401, "http://app.example"},
-		{"all, a cookie", []string{"*"}, false, "GET", "/api/v1/models", []string{"Origin", "http://any.example", "Cookie", "edgewise=anna"}, 401, "http://any.example"},
-		{"all, with a key", []string{"*"}, false, "POST", infer, []string{"Origin", "null", "Authorization", "Bearer ek_plain"}, 200, "null"},
-		{"all, open", []string{"*"}, true, "POST", infer, []string{"Origin", "http://any.example"}, 200, "http://any.example"},
+		{
+			"configured, with a key",
+			[]string{"http://app.example"},
+			false, "POST", infer,
+			[]string{"Origin", "http://app.example", "Authorization", "Bearer ek_plain"},
+			200, "http://app.example",
+		},
+		{
+			"configured, without a key",
+			[]string{"http://app.example"},
+			false, "POST", infer,
+			[]string{"Origin", "http://app.example"},
+			401, "http://app.example",
+		},
+		{
+			"configured, a public route",
+			[]string{"http://app.example"},
+			false, "GET", "/v2/health/live",
+			[]string{"Origin", "http://app.example"},
+			200, "http://app.example",
+		},
+		{
+			"configured, a cookie",
+			[]string{"http://app.example"},
+			false, "POST", infer,
+			[]string{"Origin", "http://app.example", "Cookie", "edgewise=anna"},
+			401, "http://app.example",
+		},
+		{
+			"configured, a cookie, reading",
+			[]string{"http://app.example"},
+			false, "GET", "/api/v1/models",
+			[]string{"Origin", "http://app.example", "Cookie", "edgewise=anna"},
+			401, "http://app.example",
+		},
+		{
+			"all, a cookie",
+			[]string{"*"},
+			false, "GET", "/api/v1/models",
+			[]string{"Origin", "http://any.example", "Cookie", "edgewise=anna"},
+			401, "http://any.example",
+		},
+		{
+			"all, with a key",
+			[]string{"*"},
+			false, "POST", infer,
+			[]string{"Origin", "null", "Authorization", "Bearer ek_plain"},
+			200, "null",
+		},
+		{
+			"all, open",
+			[]string{"*"},
+			true, "POST", infer,
+			[]string{"Origin", "http://any.example"},
+			200,
+			"http://any.example",
+		},
 		{"none, open", nil, true, "POST", infer, []string{"Origin", "http://any.example"}, 403, ""},
 		{"none, open, reading", nil, true, "GET", "/v2", []string{"Origin", "http://any.example"}, 200, ""},
-		{"another scheme", []string{"http://app.example"}, false, "POST", infer, []string{"Origin", "https://app.example", "Authorization", "Bearer ek_plain"}, 403, ""},
-		{"another port", []string{"http://app.example"}, false, "POST", infer, []string{"Origin", "http://app.example:81", "Authorization", "Bearer ek_plain"}, 403, ""},
-		{"a longer name", []string{"http://app.example"}, false, "POST", infer, []string{"Origin", "http://app.example.evil.example", "Authorization", "Bearer ek_plain"}, 403, ""},
-		{"of a key", nil, false, "POST", infer, []string{"Origin", keyOrigin, "Authorization", "Bearer ek_shop"}, 200, keyOrigin},
-		{"of a key, reading", nil, false, "GET", "/v2", []string{"Origin", keyOrigin, "Authorization", "Bearer ek_shop"}, 200, keyOrigin},
-		{"of a key, a right that it lacks", nil, false, "POST", "/v2/repository/models/echo/load", []string{"Origin", keyOrigin, "Authorization", "Bearer ek_shop"}, 403, keyOrigin},
-		{"of another key", nil, false, "POST", infer, []string{"Origin", keyOrigin, "Authorization", "Bearer ek_plain"}, 403, ""},
-		{"of another key, reading", nil, false, "GET", "/v2", []string{"Origin", keyOrigin, "Authorization", "Bearer ek_plain"}, 200, ""},
+		{
+			"another scheme",
+			[]string{"http://app.example"},
+			false, "POST", infer,
+			[]string{"Origin", "https://app.example", "Authorization", "Bearer ek_plain"},
+			403, "",
+		},
+		{
+			"another port",
+			[]string{"http://app.example"},
+			false, "POST", infer,
+			[]string{"Origin", "http://app.example:81", "Authorization", "Bearer ek_plain"},
+			403, "",
+		},
+		{
+			"a longer name",
+			[]string{"http://app.example"},
+			false, "POST", infer,
+			[]string{"Origin", "http://app.example.evil.example", "Authorization", "Bearer ek_plain"},
+			403, "",
+		},
+		{
+			"of a key", nil, false, "POST", infer,
+			[]string{"Origin", keyOrigin, "Authorization", "Bearer ek_shop"},
+			200,
+			keyOrigin,
+		},
+		{
+			"of a key, reading", nil, false, "GET", "/v2",
+			[]string{"Origin", keyOrigin, "Authorization", "Bearer ek_shop"},
+			200,
+			keyOrigin,
+		},
+		{
+			"of a key, a right that it lacks", nil, false, "POST", "/v2/repository/models/echo/load",
+			[]string{"Origin", keyOrigin, "Authorization", "Bearer ek_shop"},
+			403, keyOrigin,
+		},
+		{
+			"of another key", nil, false, "POST", infer,
+			[]string{"Origin", keyOrigin, "Authorization", "Bearer ek_plain"},
+			403,
+			"",
+		},
+		{
+			"of another key, reading", nil, false, "GET", "/v2",
+			[]string{"Origin", keyOrigin, "Authorization", "Bearer ek_plain"},
+			200, "",
+		},
 		{"of a key, without it", nil, false, "POST", infer, []string{"Origin", keyOrigin}, 403, ""},
-		{"another than the key's", nil, false, "POST", infer, []string{"Origin", "http://evil.example", "Authorization", "Bearer ek_shop"}, 403, ""},
+		{
+			"another than the key's", nil, false, "POST", infer,
+			[]string{"Origin", "http://evil.example", "Authorization", "Bearer ek_shop"},
+			403, "",
+		},
 		{"the server's own page", nil, false, "POST", infer, []string{"Origin", "own", "Cookie", "edgewise=anna"}, 200, ""},
 		{"no origin", nil, false, "POST", infer, []string{"Authorization", "Bearer ek_shop"}, 200, ""},
 		{"a login", []string{"*"}, false, "POST", "/api/v1/session", []string{"Origin", "http://any.example"}, 403, ""},
-		{"what only people do", []string{"*"}, false, "POST", "/api/v1/session/confirm", []string{"Origin", "http://any.example", "Cookie", "edgewise=anna"}, 403, ""},
-		{"a route that is none", []string{"http://app.example"}, false, "GET", "/v2/none", []string{"Origin", "http://app.example", "Authorization", "Bearer ek_plain"}, 404, "http://app.example"},
+		{
+			"what only people do",
+			[]string{"*"},
+			false, "POST", "/api/v1/session/confirm",
+			[]string{"Origin", "http://any.example", "Cookie", "edgewise=anna"},
+			403, "",
+		},
+		{
+			"a route that is none",
+			[]string{"http://app.example"},
+			false, "GET", "/v2/none",
+			[]string{"Origin", "http://app.example", "Authorization", "Bearer ek_plain"},
+			404, "http://app.example",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ts := startServerWith(t, func(c *Config) { c.Origins = test.origins }, func(s *Server) {
@@ -87,7 +196,8 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 				t.Errorf("answer %d %s, want %d", resp.StatusCode, body, test.status)
 			}
 			wantShared(t, resp, test.allowed)
-			if varies := strings.Contains(strings.Join(resp.Header.Values("Vary"), ","), "Origin"); test.allowed != "" && !varies {
+			if varies := strings.Contains(strings.Join(resp.Header.Values("Vary"), ","), "Origin"); test.allowed != "" &&
+				!varies {
 				t.Errorf("Vary: %q", resp.Header.Values("Vary"))
 			}
 		})
@@ -136,8 +246,10 @@ func TestPreflights(t *testing.T) {
 				return
 			}
 			for name, want := range map[string]string{
-				"Access-Control-Allow-Methods": test.method, "Access-Control-Allow-Headers": "*, Authorization", "Access-Control-Max-Age": "600",
-				"Access-Control-Allow-Private-Network": "true", "Vary": "Origin, Access-Control-Request-Method, Access-Control-Request-Headers",
+				"Access-Control-Allow-Methods": test.method, "Access-Control-Allow-Headers": "*, Authorization",
+				"Access-Control-Max-Age":               "600",
+				"Access-Control-Allow-Private-Network": "true", "Vary": "Origin, Access-Control-Request-Method, " +
+					"Access-Control-Request-Headers",
 			} {
 				if got := resp.Header.Get(name); got != want {
 					t.Errorf("%s %q, want %q", name, got, want)

@@ -2,8 +2,8 @@ package httpapi
 
 import "time"
 
-// slackShare is the part of a time limit by which it may be over too early: moving the limit of a socket takes locks and
-// timers, and on a busy connection every request moves it several times without waiting under it.
+// slackShare is the part of a time limit by which it may be over too early: moving the limit of a socket takes locks
+// and timers, and on a busy connection every request moves it several times without waiting under it.
 const slackShare = 64
 
 // deadline is a time limit of a socket, which is moved when somebody is about to wait under it and no sooner.

@@ -22,7 +22,11 @@ func TestDeadlineMovesTheSocketWhenItMust(t *testing.T) {
 		{"again at once", []step{{0, time.Minute, true}, {0, time.Minute, false}}},
 		{"within the slack", []step{{0, 64 * time.Second, true}, {time.Second, 64 * time.Second, false}}},
 		{"beyond the slack", []step{{0, 64 * time.Second, true}, {time.Second + 1, 64 * time.Second, true}}},
-		{"slack does not add up", []step{{0, 64 * time.Second, true}, {600 * time.Millisecond, 64 * time.Second, false}, {600 * time.Millisecond, 64 * time.Second, true}}},
+		{"slack does not add up", []step{
+			{0, 64 * time.Second, true},
+			{600 * time.Millisecond, 64 * time.Second, false},
+			{600 * time.Millisecond, 64 * time.Second, true},
+		}},
 		{"a shorter one", []step{{0, time.Minute, true}, {0, time.Second, true}}},
 		{"a much longer one", []step{{0, time.Second, true}, {0, time.Minute, true}}},
 		{"none any more", []step{{0, time.Second, true}, {0, 0, true}, {0, 0, false}}},

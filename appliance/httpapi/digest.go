@@ -36,7 +36,8 @@ func newChecked(reader io.Reader, header string) (*checked, error) {
 		text, closed := strings.CutSuffix(text, ":")
 		sum, err := base64.StdEncoding.DecodeString(text)
 		if !opened || !closed || err != nil || len(sum) != sha256.Size {
-			return nil, edgewise.Errorf(op, edgewise.Invalid, "Content-Digest %.120q: want sha-256=:<base64 of %d bytes>:", header, sha256.Size)
+			return nil, edgewise.Errorf(op, edgewise.Invalid, "Content-Digest %.120q: want sha-256=:<base64 of %d bytes>:",
+				header, sha256.Size)
 		}
 		c.want = sum
 		return c, nil

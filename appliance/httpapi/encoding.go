@@ -28,8 +28,8 @@ const (
 
 // expand replaces an encoded body of an inference by what it stands for: Content-Encoding gzip, or deflate, which is a
 // zlib stream. Lengths that the protocol's headers and parameters give are those of the expanded body. The block, nil
-// when the body is not encoded, holds the new body and is the caller's. Errors: Unsupported, Invalid, Busy; TooLarge over
-// http.max_json_bytes, however small the body was that was sent.
+// when the body is not encoded, holds the new body and is the caller's. Errors: Unsupported, Invalid, Busy; TooLarge
+// over http.max_json_bytes, however small the body was that was sent.
 func (s *Server) expand(c *fiber.Ctx) (*blocks.Block, error) {
 	encoding := c.Request().Header.Peek(fiber.HeaderContentEncoding)
 	if len(encoding) == 0 || equalFold(encoding, "identity") {
@@ -45,7 +45,8 @@ func (s *Server) expand(c *fiber.Ctx) (*blocks.Block, error) {
 		plain, err = zlib.NewReader(bytes.NewReader(body))
 	default:
 		c.Set(fiber.HeaderAcceptEncoding, encodings)
-		return nil, edgewise.Errorf("httpapi.expand", edgewise.Unsupported, "Unsupported compression type: content encoding %.40q, want gzip or deflate", bytes.Clone(encoding))
+		return nil, edgewise.Errorf("httpapi.expand", edgewise.Unsupported, "Unsupported compression type: content "+
+			"encoding %.40q, want gzip or deflate", bytes.Clone(encoding))
 	}
 	if err != nil {
 		return nil, notEncoded(encoding, err)
@@ -76,7 +77,8 @@ func (s *Server) readExpanded(plain io.Reader, encoding []byte, start int, room 
 			b.Free()
 			return nil, 0, &edgewise.Error{
 				Op: "httpapi.expand", Kind: edgewise.TooLarge, Limit: limit,
-				Err: errors.New("Decompressed data size exceeds the maximum allowed value of " + strconv.FormatInt(limit, 10) + " bytes. Use --http-max-input-size to increase the limit."),
+				Err: errors.New("Decompressed data size exceeds the maximum allowed value of " + strconv.FormatInt(limit, 10) +
+					" bytes. Use --http-max-input-size to increase the limit."),
 			}
 		case errors.Is(err, io.EOF):
 			return b, size, nil
@@ -98,17 +100,20 @@ func (s *Server) readExpanded(plain io.Reader, encoding []byte, start int, room 
 }
 
 func notEncoded(encoding []byte, err error) error {
-	return edgewise.Errorf("httpapi.expand", edgewise.Invalid, "the body is not what its content encoding %.40q says: %w", bytes.Clone(encoding), err)
+	return edgewise.Errorf("httpapi.expand", edgewise.Invalid, "the body is not what its content encoding %.40q says: %w",
+		bytes.Clone(encoding), err)
 }
 
-// noEncoding refuses a body whose bytes are not what they stand for, on routes that take none such. Errors: Unsupported.
+// noEncoding refuses a body whose bytes are not what they stand for, on routes that take none such. Errors:
+// Unsupported.
 func noEncoding(c *fiber.Ctx) error {
 	encoding := c.Request().Header.Peek(fiber.HeaderContentEncoding)
 	if len(encoding) == 0 || equalFold(encoding, "identity") {
 		return nil
 	}
 	c.Set(fiber.HeaderAcceptEncoding, "identity")
-	return edgewise.Errorf("httpapi.noEncoding", edgewise.Unsupported, "content encoding %.40q is not supported here: send the body as it is", bytes.Clone(encoding))
+	return edgewise.Errorf("httpapi.noEncoding", edgewise.Unsupported, "content encoding %.40q is not supported here: "+
+		"send the body as it is", bytes.Clone(encoding))
 }
 
 // encoders keeps encoders for reuse: each takes hundreds of kilobytes.
@@ -141,8 +146,8 @@ func (e *encoders) get(encoding string, w io.Writer) (enc encoder, put func()) {
 	return kept, func() { pool.Put(kept) }
 }
 
-// encode compresses the answer of an inference where the client asks for that. The answer stays as it is when there is no
-// memory for the compressed one.
+// encode compresses the answer of an inference where the client asks for that. The answer stays as it is when there is
+// no memory for the compressed one.
 func (s *Server) encode(c *fiber.Ctx) {
 	accept := c.Request().Header.Peek(fiber.HeaderAcceptEncoding)
 	if len(accept) == 0 {
@@ -188,8 +193,8 @@ func (f *fixed) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// acceptable returns which of gzip, deflate and identity the value of Accept-Encoding likes best: the highest weight, the
-// first of several that are equal. Anything that cannot be read is left out, and so is a weight of 0.
+// acceptable returns which of gzip, deflate and identity the value of Accept-Encoding likes best: the highest weight,
+// the first of several that are equal. Anything that cannot be read is left out, and so is a weight of 0.
 func acceptable(value string) string {
 	best, highest := "identity", 0.0
 	for part := range strings.SplitSeq(value, ",") {

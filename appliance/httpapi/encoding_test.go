@@ -39,10 +39,18 @@ func TestEncodedBodiesAreExpandedInPlace(t *testing.T) {
 	ts := startServer(t, nil)
 	for _, n := range []int{1, 1000, 200_000} {
 		body, head := binaryInfer(n)
-		for _, test := range []struct{ encoding, body string }{{"gzip", gzipped(t, body)}, {"GZIP", gzipped(t, body)}, {"deflate", deflated(t, body)}, {"identity", body}} {
+		for _, test := range []struct{ encoding, body string }{
+			{"gzip", gzipped(t, body)},
+			{"GZIP", gzipped(t, body)},
+			{"deflate", deflated(t, body)},
+			{"identity", body},
+		} {
 			var at uintptr
-			ts.engine.hook = func(_ context.Context, req *edgewise.Request) { at = uintptr(unsafe.Pointer(&req.Inputs[0].Data[0])) }
-			resp, answer := ts.do(t, "POST", "/v2/models/echo/infer", test.body, "Content-Encoding", test.encoding, "Inference-Header-Content-Length", fmt.Sprint(head), "Accept-Encoding", "identity")
+			ts.engine.hook = func(_ context.Context, req *edgewise.Request) {
+				at = uintptr(unsafe.Pointer(&req.Inputs[0].Data[0]))
+			}
+			resp, answer := ts.do(t, "POST", "/v2/models/echo/infer", test.body, "Content-Encoding", test.encoding,
+				"Inference-Header-Content-Length", fmt.Sprint(head), "Accept-Encoding", "identity")
 			if resp.StatusCode != 200 || !strings.HasSuffix(answer, body[head:]) || resp.Header.Get("Content-Encoding") != "" {
 				t.Errorf("%d floats as %s: %d %.200q", n, test.encoding, resp.StatusCode, answer)
 			}
@@ -62,9 +70,15 @@ func TestBadEncodingsAreRefused(t *testing.T) {
 		want                       string
 	}{
 		{"not gzip", "infer", "gzip", tinyInfer, 400, `the body is not what its content encoding \"gzip\" says`},
-		{"not a zlib stream", "infer", "deflate", tinyInfer, 400, `the body is not what its content encoding \"deflate\" says`},
+		{
+			"not a zlib stream", "infer", "deflate", tinyInfer, 400,
+			`the body is not what its content encoding \"deflate\" says`,
+		},
 		{"cut off", "infer", "gzip", gzipped(t, tinyInfer)[:40], 400, "unexpected EOF"},
-		{"a bad checksum", "infer", "deflate", deflated(t, tinyInfer)[:len(deflated(t, tinyInfer))-1] + "\x00", 400, "invalid checksum"},
+		{
+			"a bad checksum", "infer", "deflate", deflated(t, tinyInfer)[:len(deflated(t, tinyInfer))-1] + "\x00", 400,
+			"invalid checksum",
+		},
 		{"nothing", "infer", "gzip", "", 400, "EOF"},
 		{"expands over the limit", "infer", "gzip", bomb, 400, `"code":"too_large","limit":1048576`},
 		{"unknown", "infer", "br", tinyInfer, 501, "Unsupported compression type"},
@@ -102,7 +116,8 @@ func TestAnswersAreEncodedAsAsked(t *testing.T) {
 		{"gzip;x, deflate; q = 0.1", "deflate"},
 	} {
 		t.Run(test.accept, func(t *testing.T) {
-			resp, answer := ts.do(t, "POST", "/v2/models/echo/infer", body, "Inference-Header-Content-Length", fmt.Sprint(head), "Accept-Encoding", test.accept)
+			resp, answer := ts.do(t, "POST", "/v2/models/echo/infer", body, "Inference-Header-Content-Length", fmt.Sprint(head),
+				"Accept-Encoding", test.accept)
 			if got := resp.Header.Get("Content-Encoding"); resp.StatusCode != 200 || got != test.want {
 				t.Fatalf("answer %d with encoding %q, want %q", resp.StatusCode, got, test.want)
 			}
@@ -132,7 +147,8 @@ func TestAnAnswerThatDoesNotFitWhenEncodedStaysPlain(t *testing.T) {
 	ts := startServer(t, func(c *Config) {
 		c.MaxInferBytes, c.MaxBodyBytes, c.MaxInflightBytes = 8<<10, 4<<10, 10_000
 	})
-	resp, answer := ts.do(t, "POST", "/v2/models/echo/infer", body, "Inference-Header-Content-Length", fmt.Sprint(head), "Accept-Encoding", "gzip")
+	resp, answer := ts.do(t, "POST", "/v2/models/echo/infer", body, "Inference-Header-Content-Length", fmt.Sprint(head),
+		"Accept-Encoding", "gzip")
 	if resp.StatusCode != 200 || resp.Header.Get("Content-Encoding") != "" || !strings.HasSuffix(answer, body[head:]) {
 		t.Errorf("answer %d with encoding %q, %d bytes", resp.StatusCode, resp.Header.Get("Content-Encoding"), len(answer))
 	}

@@ -36,7 +36,8 @@ func (s *Server) writeError(ctx *fasthttp.RequestCtx, err error) {
 	body.Error = apistatus.Message(err)
 	status := apistatus.Of(kind)
 	if status.HTTP == fasthttp.StatusInternalServerError {
-		s.deps.Log.Error("request failed", "method", string(ctx.Method()), "path", string(ctx.Path()), "kind", kind.String(), "error", err)
+		s.deps.Log.Error("request failed", "method", string(ctx.Method()), "path", string(ctx.Path()), "kind", kind.String(),
+			"error", err)
 	}
 	if status.Retry {
 		ctx.Response.Header.Set(fiber.HeaderRetryAfter, strconv.Itoa(retryAfter))
@@ -52,7 +53,8 @@ func (s *Server) writeError(ctx *fasthttp.RequestCtx, err error) {
 	if kind == edgewise.Unauthenticated {
 		ctx.Response.Header.Set(fiber.HeaderWWWAuthenticate, "Bearer")
 	}
-	if kind == edgewise.TooLarge && s.router.find(&ctx.Request.Header).isProtocol() { // as Triton's clients know it; the body's code says which it is
+	// as Triton's clients know it; the body's code says which it is
+	if kind == edgewise.TooLarge && s.router.find(&ctx.Request.Header).isProtocol() {
 		status.HTTP = fasthttp.StatusBadRequest
 	}
 	var better *special

@@ -53,7 +53,8 @@ func TestForwardedHeadersAreBounded(t *testing.T) {
 		headers = append(headers, fmt.Sprintf("h%d", i), "v")
 	}
 	resp, text := ts.do(t, "POST", "/v2/models/echo/infer", echoBody, headers...)
-	if resp.StatusCode != 400 || !strings.Contains(string(text), "more than 256 custom parameters, forwarded headers included") {
+	if resp.StatusCode != 400 || !strings.Contains(string(text), "more than 256 custom parameters, forwarded headers "+
+		"included") {
 		t.Errorf("%d %s", resp.StatusCode, text)
 	}
 }
@@ -66,7 +67,13 @@ func TestABadPatternIsRefused(t *testing.T) {
 
 func TestRestrictedAPIs(t *testing.T) {
 	ts := startServer(t, func(c *Config) {
-		c.Restricted = []Restriction{{[]string{"health", "inference"}, "api-key", "s3cret"}, {[]string{"model-repository", "logging", "trace", "statistics", "shared-memory", "model-config", "metadata"}, "admin-key", "root"}}
+		c.Restricted = []Restriction{
+			{[]string{"health", "inference"}, "api-key", "s3cret"},
+			{
+				[]string{"model-repository", "logging", "trace", "statistics", "shared-memory", "model-config", "metadata"},
+				"admin-key", "root",
+			},
+		}
 	})
 	for _, test := range []struct{ method, path, body, key, value string }{
 		{"GET", "/v2/health/live", "", "api-key", "s3cret"},

@@ -27,8 +27,8 @@ type wire struct {
 
 var errFraming = errors.New("not a request of RFC 9112")
 
-// strict reads requests in the one form that RFC 9112 has for each part. It stops at the first byte that has another, and
-// behind a request after which the connection ends.
+// strict reads requests in the one form that RFC 9112 has for each part. It stops at the first byte that has another,
+// and behind a request after which the connection ends.
 func strict(sent []byte) []string {
 	w := &wire{rest: sent}
 	for {
@@ -58,7 +58,8 @@ func (w *wire) request() (last bool, err error) {
 		return false, errFraming
 	}
 	w.rest = rest
-	if parts[2] == "HTTP/1.0" && bytes.HasPrefix(rest, []byte("\n")) { // no headers: all lines of the head may end in LF alone
+	// no headers: all lines of the head may end in LF alone
+	if parts[2] == "HTTP/1.0" && bytes.HasPrefix(rest, []byte("\n")) {
 		w.requests = append(w.requests, fmt.Sprintf("%s %s ", parts[0], parts[1]))
 		return true, nil
 	}
@@ -86,7 +87,8 @@ func (w *wire) request() (last bool, err error) {
 }
 
 func token(s string) bool {
-	return s != "" && strings.Trim(s, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
+	return s != "" &&
+		strings.Trim(s, "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
 
 func (w *wire) body(fields map[string][]string, protocol string) (body []byte, chunked bool, err error) {
@@ -221,11 +223,18 @@ var framings = []struct {
 	{"GET /v2 HTTP/1.1\r\nHost: a\r\n\r\n", 1},
 	{"\r\nGET /v2 HTTP/1.1\r\nHost: a\r\n\r\nGET /metrics HTTP/1.1\r\nHost: a\r\n\r\n", 2},
 	{"POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabcGET /v2 HTTP/1.1\r\nHost: a\r\n\r\n", 2},
-	{"POST /v2/logging HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabcPUT /x HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", 2},
-	{"POST /v2/logging HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\nGET /v2 HTTP/1.1\r\nHost: a\r\n\r\n", 1},
-	{"POST /api/v1/models/m/versions HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n00\r\n\r\n", 1},
-	{"POST /v2/logging HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\nGET /v2 HTTP/1.1\r\nHost: a\r\n\r\n", 0},
-	{"POST /v2/logging HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0x3\r\nabc\r\n0\r\n\r\nGET /v2 HTTP/1.1\r\nHost: a\r\n\r\n", 0},
+	{"POST /v2/logging HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabcPUT /x HTTP/1.1\r\nHost: a\r\nContent-Length: " +
+		"0\r\n\r\n", 2},
+	{"POST /v2/logging HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\nGET /v2 " +
+		"HTTP/1.1\r\nHost: a\r\n\r\n", 1},
+	{
+		"POST /api/v1/models/m/versions HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n00\r\n\r\n",
+		1,
+	},
+	{"POST /v2/logging HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\nGET /v2 " +
+		"HTTP/1.1\r\nHost: a\r\n\r\n", 0},
+	{"POST /v2/logging HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0x3\r\nabc\r\n0\r\n\r\nGET /v2 " +
+		"HTTP/1.1\r\nHost: a\r\n\r\n", 0},
 	{"POST /v2/logging HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\nGET /v2 HTTP/1.1\r\nHost: a\r\n\r\n", 0},
 	{"POST /v2/logging HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc", 0},
 	{"POST /v2/logging HTTP/1.1\r\nHost: a\r\nContent-Length: +3\r\n\r\nabc", 0},
@@ -238,7 +247,8 @@ var framings = []struct {
 	{"HEAD / HTTP/1.0\n\n\r\n\r\n", 1},
 	{"GET /v2 HTTP/1.0\n\nGET /metrics HTTP/1.1\r\nHost: a\r\n\r\n", 1},
 	{"GET /v2 HTTP/1.0\r\n\r\nGET /v2 HTTP/1.0\r\n\r\n", 1},
-	{"GET /v2 HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n{}GET /v2 HTTP/1.1\r\nHost: a\r\n\r\n", 2},
+	{"GET /v2 HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n{}GET /v2 HTTP/1.1\r\nHost: " +
+		"a\r\n\r\n", 2},
 	{"HEAD /v2 HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}DELETE /api/v1/models/m HTTP/1.1\r\nHost: a\r\n\r\n", 2},
 }
 

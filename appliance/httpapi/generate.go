@@ -13,7 +13,8 @@ const (
 	eventEnd    = "\n\n"
 )
 
-// generate answers POST /v2/models/{name}[/versions/{version}]/generate: tensors by their names in one flat JSON object.
+// generate answers POST /v2/models/{name}[/versions/{version}]/generate: tensors by their names in one flat JSON
+// object.
 func (s *Server) generate(c *fiber.Ctx) error {
 	return s.runGenerate(c, func(resp *edgewise.Response) error {
 		c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
@@ -21,8 +22,8 @@ func (s *Server) generate(c *fiber.Ctx) error {
 	})
 }
 
-// generateStream answers POST /v2/models/{name}[/versions/{version}]/generate_stream with server-sent events: one, since
-// every model of this box has one answer to a request. What fails before the answer is a plain error.
+// generateStream answers POST /v2/models/{name}[/versions/{version}]/generate_stream with server-sent events: one,
+// since every model of this box has one answer to a request. What fails before the answer is a plain error.
 func (s *Server) generateStream(c *fiber.Ctx) error {
 	return s.runGenerate(c, func(resp *edgewise.Response) error {
 		c.Set(fiber.HeaderContentType, eventStream)

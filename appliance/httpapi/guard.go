@@ -111,7 +111,8 @@ func (s *Server) refusal(header *fasthttp.RequestHeader) error {
 	if err := s.admit(header); err != nil {
 		return err
 	}
-	return edgewise.Errorf("httpapi.serve", edgewise.Busy, "the request was refused a moment ago, for a reason that has gone: try again")
+	return edgewise.Errorf("httpapi.serve", edgewise.Busy, "the request was refused a moment ago, for a reason that has "+
+		"gone: try again")
 }
 
 // refuse answers a request whose body is not read, or not to its end.
@@ -129,7 +130,8 @@ func closeAfter(ctx *fasthttp.RequestCtx) {
 // connOf returns the connection of a request; all come from a listener.
 func connOf(ctx *fasthttp.RequestCtx) *conn { return ctx.Conn().(*conn) }
 
-// recovered turns a panic of a handler into an answer. What the handler had in its hands is unknown: the connection ends.
+// recovered turns a panic of a handler into an answer. What the handler had in its hands is unknown: the connection
+// ends.
 func (s *Server) recovered(ctx *fasthttp.RequestCtx) {
 	cause := recover()
 	if cause == nil {
@@ -143,7 +145,8 @@ func (s *Server) recovered(ctx *fasthttp.RequestCtx) {
 // panicked counts and logs a panic and returns what the client is told.
 func (s *Server) panicked(cause any, method, path string) error {
 	s.panics.Add(1)
-	s.deps.Log.Error("request handler panicked", "method", method, "path", path, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+	s.deps.Log.Error("request handler panicked", "method", method, "path", path, "panic", fmt.Sprint(cause), "stack",
+		string(debug.Stack()))
 	return &edgewise.Error{Op: "httpapi.serve", Kind: edgewise.Internal}
 }
 
@@ -161,7 +164,8 @@ func (s *Server) unreadable(ctx *fasthttp.RequestCtx, err error) {
 			"the request line and headers may have at most %d bytes", s.cfg.MaxHeaderBytes)}
 	case errors.As(err, &timeout) && timeout.Timeout():
 		answer = &special{fasthttp.StatusRequestTimeout, edgewise.Errorf(op, edgewise.Deadline,
-			"the request did not arrive in time (http.header_timeout %v, http.body_timeout %v)", s.cfg.HeaderTimeout, s.cfg.BodyTimeout)}
+			"the request did not arrive in time (http.header_timeout %v, http.body_timeout %v)", s.cfg.HeaderTimeout,
+			s.cfg.BodyTimeout)}
 	}
 	s.refuse(ctx, answer)
 }

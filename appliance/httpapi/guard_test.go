@@ -91,13 +91,24 @@ func TestBodiesOverTheLimitAreRefusedAndTheConnectionCloses(t *testing.T) {
 		{"infer, declared beyond all numbers", "/v2/models/echo/infer", "Content-Length: 999999999999999999", "x"},
 		{"infer, chunked", "/v2/models/echo/infer", "Transfer-Encoding: chunked", chunks(strings.Repeat("x", mib+1), 64<<10)},
 		{"other route, declared", "/v2/repository/index", "Content-Length: 65537", strings.Repeat("x", 65537)},
-		{"other route, chunked", "/v2/repository/index", "Transfer-Encoding: chunked", chunks(strings.Repeat("x", 65537), 1000)},
-		{"upload, declared", "/api/v1/models/m/versions", "Content-Type: application/octet-stream\r\nContent-Length: 4194305", strings.Repeat("x", 4*mib+1)},
-		{"upload, chunked", "/api/v1/models/m/versions", "Content-Type: application/octet-stream\r\nTransfer-Encoding: chunked", chunks(strings.Repeat("x", 4*mib+1), 128<<10)},
+		{
+			"other route, chunked", "/v2/repository/index", "Transfer-Encoding: chunked",
+			chunks(strings.Repeat("x", 65537), 1000),
+		},
+		{
+			"upload, declared", "/api/v1/models/m/versions", "Content-Type: application/octet-stream\r\nContent-Length: 4194305",
+			strings.Repeat("x", 4*mib+1),
+		},
+		{
+			"upload, chunked", "/api/v1/models/m/versions",
+			"Content-Type: application/octet-stream\r\nTransfer-Encoding: chunked",
+			chunks(strings.Repeat("x", 4*mib+1), 128<<10),
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := dial(t, ts)
-			go p.send("POST " + test.path + " HTTP/1.1\r\nHost: localhost\r\n" + test.headers + "\r\n\r\n" + test.body + smuggled)
+			go p.send("POST " + test.path + " HTTP/1.1\r\nHost: localhost\r\n" + test.headers + "\r\n\r\n" + test.body +
+				smuggled)
 			status, body := p.answer("POST")
 			want := 413
 			if strings.HasPrefix(test.path, "/v2/") { // as Triton's clients know it
@@ -157,13 +168,22 @@ func TestAnUnreadBodyIsNeverTheNextRequest(t *testing.T) {
 		{"GET with a body", "GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", 200},
 		{"HEAD with a body", "HEAD /v2/health/live HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", 200},
 		{"refused host", "POST /v2/repository/index HTTP/1.1\r\nHost: evil.example\r\nContent-Length: %d\r\n\r\n", 403},
-		{"refused origin", "POST /v2/repository/index HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\nContent-Length: %d\r\n\r\n", 403},
-		{"upload of an unknown type", "POST /api/v1/models/m/versions HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n", 415},
-		{"upload with a bad name", "POST /api/v1/models/%%00/versions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", 400},
-		{"upload with a bad query", "POST /api/v1/models/m/versions?promote=maybe HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", 400},
-		{"upload of a broken archive", "POST /api/v1/models/m/versions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-tar\r\nContent-Length: %d\r\n\r\n", 400},
-		{"infer of an unknown model", "POST /v2/models/none/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", 400},
-		{"multipart", "POST /v2/repository/index HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: %d\r\n\r\n", 400},
+		{"refused origin", "POST /v2/repository/index HTTP/1.1\r\nHost: localhost\r\nOrigin: " +
+			"http://evil.example\r\nContent-Length: %d\r\n\r\n", 403},
+		{"upload of an unknown type", "POST /api/v1/models/m/versions HTTP/1.1\r\nHost: localhost\r\nContent-Type: " +
+			"text/plain\r\nContent-Length: %d\r\n\r\n", 415},
+		{"upload with a bad name", "POST /api/v1/models/%%00/versions HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +
+			"%d\r\n\r\n", 400},
+		{"upload with a bad query", "POST /api/v1/models/m/versions?promote=maybe HTTP/1.1\r\nHost: " +
+			"localhost\r\nContent-Length: %d\r\n\r\n", 400},
+		{"upload of a broken archive", "POST /api/v1/models/m/versions HTTP/1.1\r\nHost: localhost\r\nContent-Type: " +
+			"application/x-tar\r\nContent-Length: %d\r\n\r\n", 400},
+		{
+			"infer of an unknown model", "POST /v2/models/none/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n",
+			400,
+		},
+		{"multipart", "POST /v2/repository/index HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; " +
+			"boundary=b\r\nContent-Length: %d\r\n\r\n", 400},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := dial(t, ts)
@@ -254,7 +274,8 @@ func TestBadChunksAreRefused(t *testing.T) {
 		for _, path := range []string{"/v2/repository/index", "/v2/models/echo/infer", "/api/v1/models/m/versions"} {
 			t.Run(test.name+" to "+path, func(t *testing.T) {
 				p := dial(t, ts)
-				p.send("POST " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\nTransfer-Encoding: chunked\r\n\r\n" + test.body + smuggled)
+				p.send("POST " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: " +
+					"application/octet-stream\r\nTransfer-Encoding: chunked\r\n\r\n" + test.body + smuggled)
 				_ = p.conn.(*net.TCPConn).CloseWrite()
 				if status, body := p.answer("POST"); status != 400 && status != 413 {
 					t.Errorf("answer %d %s, want 400", status, body)
@@ -272,7 +293,8 @@ func TestBadChunksAreRefused(t *testing.T) {
 func TestChunkExtensionsAreIgnored(t *testing.T) {
 	ts := startServer(t, nil)
 	p := dial(t, ts)
-	p.send("POST /v2/repository/index HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1;a=b; c=\"d\"\r\n{\r\n01;x\r\n}\r\n000\r\n\r\n" + smuggled)
+	p.send("POST /v2/repository/index HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1;a=b; " +
+		"c=\"d\"\r\n{\r\n01;x\r\n}\r\n000\r\n\r\n" + smuggled)
 	if status, body := p.answer("POST"); status != 200 {
 		t.Errorf("answer %d %s, want 200", status, body)
 	}
@@ -315,12 +337,14 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 	p := dial(t, ts)
 	one, head := binaryInfer(1000)
 	request := func(body string, head int) string {
-		return fmt.Sprintf("POST /v2/models/echo/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\nInference-Header-Content-Length: %d\r\n\r\n%s", len(body), head, body)
+		return fmt.Sprintf("POST /v2/models/echo/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: "+
+			"%d\r\nInference-Header-Content-Length: %d\r\n\r\n%s", len(body), head, body)
 	}
 	two, head2 := binaryInfer(20_000)
 	go p.send(request(one, head) + "GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n" + request(two, head2) +
 		"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n" +
-		"POST /v2/repository/index HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks("{}", 1) + smuggled)
+		"POST /v2/repository/index HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks("{}", 1) +
+		smuggled)
 	for i, want := range []struct {
 		status int
 		end    string
@@ -334,8 +358,8 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 	ts.wantNotSmuggled(t)
 }
 
-// TestAFullDiskRefusesBeforeTheBody also lets room come free between the refusal and its answer: the hidden body must not
-// become the next request.
+// TestAFullDiskRefusesBeforeTheBody also lets room come free between the refusal and its answer: the hidden body must
+// not become the next request.
 func TestAFullDiskRefusesBeforeTheBody(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -352,7 +376,8 @@ func TestAFullDiskRefusesBeforeTheBody(t *testing.T) {
 			ts := startServer(t, nil)
 			ts.library.full = test.refused
 			p := dial(t, ts)
-			p.send(fmt.Sprintf("POST /api/v1/models/m/versions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n%sContent-Length: %d\r\n\r\n%s",
+			p.send(fmt.Sprintf("POST /api/v1/models/m/versions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "+
+				"application/octet-stream\r\n%sContent-Length: %d\r\n\r\n%s",
 				test.headers, len(smuggled), test.body))
 			if status, body := p.answer("POST"); status != test.status {
 				t.Errorf("answer %d %s, want %d", status, body, test.status)
@@ -383,7 +408,8 @@ func TestExpectContinueIsAnsweredBeforeTheBody(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := dial(t, ts)
-			p.send(fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n%sContent-Length: %d\r\n\r\n", test.path, test.headers, test.length))
+			p.send(fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n%sContent-Length: %d\r\n\r\n",
+				test.path, test.headers, test.length))
 			if test.refused != 0 {
 				if status, body := p.answer("POST"); status != test.refused {
 					t.Errorf("answer %d %s, want %d", status, body, test.refused)
@@ -410,7 +436,8 @@ func TestExpectContinueIsAnsweredBeforeTheBody(t *testing.T) {
 func TestAClientThatClosedItsHalfIsAnswered(t *testing.T) {
 	p := dial(t, startServer(t, nil))
 	body, head := binaryInfer(30_000)
-	p.send(fmt.Sprintf("POST /v2/models/echo/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\nInference-Header-Content-Length: %d\r\n\r\n%s", len(body), head, body))
+	p.send(fmt.Sprintf("POST /v2/models/echo/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: "+
+		"%d\r\nInference-Header-Content-Length: %d\r\n\r\n%s", len(body), head, body))
 	_ = p.conn.(*net.TCPConn).CloseWrite()
 	if status, answer := p.answer("POST"); status != 200 || !strings.HasSuffix(answer, string(floats(30_000))) {
 		t.Errorf("answer %d of %d bytes", status, len(answer))
@@ -462,7 +489,8 @@ func TestMemoryOfAllRequestsTogetherIsBounded(t *testing.T) {
 	body, head := binaryInfer(200_000) // 800 kB
 	send := func() *probe {
 		p := dial(t, ts)
-		go p.send(fmt.Sprintf("POST /v2/models/echo/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\nInference-Header-Content-Length: %d\r\n\r\n%s", len(body), head, body))
+		go p.send(fmt.Sprintf("POST /v2/models/echo/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: "+
+			"%d\r\nInference-Header-Content-Length: %d\r\n\r\n%s", len(body), head, body))
 		return p
 	}
 	first := []*probe{send(), send()}
@@ -492,7 +520,8 @@ func TestMemoryOfAllRequestsTogetherIsBounded(t *testing.T) {
 func TestAPanicIsAnsweredAndCounted(t *testing.T) {
 	ts := startServer(t, nil)
 	ts.engine.hook = func(context.Context, *edgewise.Request) { panic("boom") }
-	resp, body := ts.do(t, "POST", "/v2/models/echo/infer", `{"inputs":[{"name":"x","datatype":"FP32","shape":[1,1],"data":[1]}]}`)
+	resp, body := ts.do(t, "POST", "/v2/models/echo/infer",
+		`{"inputs":[{"name":"x","datatype":"FP32","shape":[1,1],"data":[1]}]}`)
 	if resp.StatusCode != 500 || strings.Contains(body, "boom") || !strings.Contains(body, `"code":"internal"`) {
 		t.Errorf("answer %d %s, want 500 without the panic's text", resp.StatusCode, body)
 	}

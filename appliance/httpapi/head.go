@@ -185,11 +185,13 @@ func (s *Server) checkHost(h *head) error {
 	host := string(h.host)
 	name, ok := hostname(host)
 	if !ok {
-		return edgewise.Errorf("httpapi.admit", edgewise.Invalid, "host %.260q: want a name or an IP address, and a port if need be", host)
+		return edgewise.Errorf("httpapi.admit", edgewise.Invalid, "host %.260q: want a name or an IP address, and a port "+
+			"if need be", host)
 	}
 	if !s.knows(name) {
 		return edgewise.Errorf("httpapi.admit", edgewise.Denied,
-			"host %.260q is not a name of this server: use its IP address or localhost, or add the name to http.allowed_hosts", name)
+			"host %.260q is not a name of this server: use its IP address or localhost, or add the name to http.allowed_hosts",
+			name)
 	}
 	s.host.Store(&host)
 	return nil

@@ -92,7 +92,10 @@ func TestAJSONPartThatIsCutAnywhereArrives(t *testing.T) {
 	c := dial(t, ts)
 	c.send(whole)
 	want := c.raw()
-	for _, cut := range []int{start, start + 1, start + head - 1, start + head, start + head + 1, start + 30_000, len(whole) - 1} {
+	for _, cut := range []int{
+		start, start + 1, start + head - 1, start + head, start + head + 1, start + 30_000,
+		len(whole) - 1,
+	} {
 		c.send(whole[:cut])
 		time.Sleep(2 * time.Millisecond) // so that it is read alone; nothing depends on it
 		c.send(whole[cut:])
@@ -106,8 +109,10 @@ func TestTensorsWithFramesAreNotReadWhereOthersWrite(t *testing.T) {
 	ts, p, there := patronized(t, nil)
 	text := strings.Repeat("x", minBorrowed)
 	element := edgewise.AppendElement(nil, text)
-	head := fmt.Sprintf(`{"inputs":[{"name":"x","datatype":"BYTES","shape":[1,1],"parameters":{"binary_data_size":%d}}],"parameters":{"binary_data_output":true}}`, len(element))
-	numbers := fmt.Sprintf(`{"inputs":[{"name":"x","datatype":"INT8", "shape":[1,%d],"parameters":{"binary_data_size":%d}}],"parameters":{"binary_data_output":true}}`, len(element), len(element))
+	head := fmt.Sprintf(
+		`{"inputs":[{"name":"x","datatype":"BYTES","shape":[1,1],"parameters":{"binary_data_size":%d}}],"parameters":{"binary_data_output":true}}`, len(element))
+	numbers := fmt.Sprintf(
+		`{"inputs":[{"name":"x","datatype":"INT8", "shape":[1,%d],"parameters":{"binary_data_size":%d}}],"parameters":{"binary_data_output":true}}`, len(element), len(element))
 	numbers += strings.Repeat(" ", max(0, len(head)-len(numbers)))
 	head += strings.Repeat(" ", max(0, len(numbers)-len(head)))
 	c := dial(t, ts)

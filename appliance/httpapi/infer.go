@@ -55,8 +55,8 @@ func (s *Server) infer(c *fiber.Ctx) error {
 	})
 }
 
-// ask has the engine answer req, within the time that inferences have, for as long as the client is there, and traced where that is
-// wanted. The response is write's until it returns.
+// ask has the engine answer req, within the time that inferences have, for as long as the client is there, and traced
+// where that is wanted. The response is write's until it returns.
 func (s *Server) ask(c *fiber.Ctx, req *edgewise.Request, write func(*edgewise.Response) error) (err error) {
 	if err := s.forward(c, req); err != nil {
 		return err
@@ -200,7 +200,10 @@ func answerSize(req *kserve.InferRequest, resp *edgewise.Response) int64 {
 
 // growth returns how many bytes of an answer a byte of an output becomes at most: as text, numbers take several.
 func growth(req *kserve.InferRequest, out *edgewise.Tensor) int64 {
-	if binary := slices.ContainsFunc(req.Answers, func(a kserve.Answer) bool { return a.Name == out.Name && a.Binary }); binary {
+	if binary := slices.ContainsFunc(req.Answers, func(a kserve.Answer) bool {
+		return a.Name == out.Name &&
+			a.Binary
+	}); binary {
 		return 1
 	}
 	switch {

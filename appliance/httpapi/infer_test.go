@@ -19,13 +19,18 @@ import (
 
 // inferRequest is a whole binary inference as it goes over the wire.
 func inferRequest(body string, head int) string {
-	return fmt.Sprintf("POST /v2/models/echo/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\nInference-Header-Content-Length: %d\r\n\r\n%s", len(body), head, body)
+	return fmt.Sprintf("POST /v2/models/echo/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: "+
+		"%d\r\nInference-Header-Content-Length: %d\r\n\r\n%s", len(body), head, body)
 }
 
 func TestJSONInference(t *testing.T) {
 	ts := startServer(t, nil)
-	for _, path := range []string{"/v2/models/echo/infer", "/v2/models/echo/versions/3/infer", "/v2/models/%65cho/infer?x=y"} {
-		resp, body := ts.do(t, "POST", path, `{"id":"a","inputs":[{"name":"x","datatype":"FP32","shape":[1,2],"data":[[1,2.5]]}]}`)
+	for _, path := range []string{
+		"/v2/models/echo/infer", "/v2/models/echo/versions/3/infer",
+		"/v2/models/%65cho/infer?x=y",
+	} {
+		resp, body := ts.do(t, "POST", path,
+			`{"id":"a","inputs":[{"name":"x","datatype":"FP32","shape":[1,2],"data":[[1,2.5]]}]}`)
 		var got struct {
 			ID, ModelName, ModelVersion string
 			Outputs                     []struct {
@@ -38,7 +43,8 @@ func TestJSONInference(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &got); err != nil || resp.StatusCode != 200 || len(got.Outputs) != 1 {
 			t.Fatalf("%s: %d %s: %v", path, resp.StatusCode, body, err)
 		}
-		if got.ID != "a" || got.ModelName != "echo" || got.ModelVersion != "3" || fmt.Sprint(got.Outputs) != "[{y FP32 [1 2] [1 2.5]}]" {
+		if got.ID != "a" || got.ModelName != "echo" || got.ModelVersion != "3" ||
+			fmt.Sprint(got.Outputs) != "[{y FP32 [1 2] [1 2.5]}]" {
 			t.Errorf("%s: %s", path, body)
 		}
 		if kind := resp.Header.Get("Content-Type"); kind != "application/json" {
@@ -55,11 +61,14 @@ func TestBinaryInferenceIsAlignedAndExact(t *testing.T) {
 	for _, n := range []int{1, 10, 1000, 2000, 2048, 100_000, 200_000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			var at uintptr
-			ts.engine.hook = func(_ context.Context, req *edgewise.Request) { at = uintptr(unsafe.Pointer(&req.Inputs[0].Data[0])) }
+			ts.engine.hook = func(_ context.Context, req *edgewise.Request) {
+				at = uintptr(unsafe.Pointer(&req.Inputs[0].Data[0]))
+			}
 			body, head := binaryInfer(n)
 			resp, answer := ts.do(t, "POST", "/v2/models/echo/infer", body, "Inference-Header-Content-Length", fmt.Sprint(head))
 			var size int
-			if _, err := fmt.Sscan(resp.Header.Get("Inference-Header-Content-Length"), &size); err != nil || resp.StatusCode != 200 {
+			if _, err := fmt.Sscan(resp.Header.Get("Inference-Header-Content-Length"), &size); err != nil ||
+				resp.StatusCode != 200 {
 				t.Fatalf("answer %d %.200s: %v", resp.StatusCode, answer, err)
 			}
 			if answer[size:] != string(floats(n)) {
@@ -84,9 +93,16 @@ func TestBadInferencesAreRefused(t *testing.T) {
 	}{
 		{"empty", "/v2/models/echo/infer", "", "", 400, `"code":"invalid"`},
 		{"not JSON", "/v2/models/echo/infer", "hello", "", 400, `"model":"echo"`},
-		{"header no number", "/v2/models/echo/infer", tinyInfer, "x", 400, "Unable to parse Inference-Header-Content-Length, got: x"},
-		{"header over the body", "/v2/models/echo/infer", tinyInfer, "99", 400, "inference header size should be in range (0, 74), got: 99"},
-		{"header below 0", "/v2/models/echo/infer", tinyInfer, "-1", 400, "inference header size should be in range (0, 74), got: -1"},
+		{
+			"header no number", "/v2/models/echo/infer", tinyInfer, "x", 400,
+			"Unable to parse Inference-Header-Content-Length, got: x",
+		},
+		{
+			"header over the body", "/v2/models/echo/infer", tinyInfer, "99", 400,
+			"inference header size should be in range (0, 74), got: 99",
+		},
+		{"header below 0", "/v2/models/echo/infer", tinyInfer, "-1", 400, "inference header size should be in range (0, " +
+			"74), got: -1"},
 		{"unknown model", "/v2/models/none/infer", tinyInfer, "", 404, "Request for unknown model: 'none' is not found"},
 		{"unknown version", "/v2/models/echo/versions/2/infer", tinyInfer, "", 404, "version 2 is not found"},
 		{"not ready", "/v2/models/cold/infer", tinyInfer, "", 503, "is not at ready state"},
@@ -126,20 +142,24 @@ func TestAFileIsRefusedByAModelThatTakesNone(t *testing.T) {
 	ts := startServer(t, nil)
 	for _, kind := range []string{"image/jpeg", "IMAGE/PNG", "audio/wav; rate=16000", "video/mp4"} {
 		resp, body := ts.do(t, "POST", "/v2/models/echo/infer", "file", "Content-Type", kind)
-		if resp.StatusCode != 400 || !strings.Contains(body, "model 'echo' takes no file as the body of a request: its input 'x' has type FP32, not BYTES") {
+		if resp.StatusCode != 400 || !strings.Contains(body, "model 'echo' takes no file as the body of a request: its "+
+			"input 'x' has type FP32, not BYTES") {
 			t.Errorf("%s: %d %s", kind, resp.StatusCode, body)
 		}
 	}
 	for _, form := range []string{"multipart/form-data; boundary=x", "Multipart/Form-Data; boundary=x"} {
 		resp, body := ts.do(t, "POST", "/v2/models/echo/infer", "--x\r\nfile\r\n--x--", "Content-Type", form)
-		if resp.StatusCode != 400 || !strings.Contains(body, "the body is a form (multipart/form-data): send the file itself as the body") {
+		if resp.StatusCode != 400 || !strings.Contains(body, "the body is a form (multipart/form-data): send the file "+
+			"itself as the body") {
 			t.Errorf("%s: %d %s", form, resp.StatusCode, body)
 		}
 	}
-	if resp, body := ts.do(t, "POST", "/v2/models/echo/infer", fourNumbers, "Content-Type", "multipart/form-data"); resp.StatusCode != 200 {
+	if resp, body := ts.do(t, "POST", "/v2/models/echo/infer", fourNumbers, "Content-Type",
+		"multipart/form-data"); resp.StatusCode != 200 {
 		t.Errorf("a request that calls itself a form: %d %s", resp.StatusCode, body)
 	}
-	if resp, body := ts.do(t, "POST", "/v2/models/echo/infer", "file", "Content-Type", "imagery"); resp.StatusCode != 400 || !strings.Contains(body, "want an object") {
+	if resp, body := ts.do(t, "POST", "/v2/models/echo/infer", "file", "Content-Type",
+		"imagery"); resp.StatusCode != 400 || !strings.Contains(body, "want an object") {
 		t.Errorf("another type: %d %s", resp.StatusCode, body)
 	}
 }
@@ -149,8 +169,14 @@ func TestAnAnswerOfTextFitsItsEstimate(t *testing.T) {
 		name string
 		out  edgewise.Tensor
 	}{
-		{"long floats", edgewise.Tensor{Name: "y", Type: edgewise.FP32, Shape: edgewise.Shape{50_000}, Data: bytes.Repeat([]byte{0xff, 0xff, 0x7f, 0xff}, 50_000)}},
-		{"bytes", edgewise.Tensor{Name: "y", Type: edgewise.Uint8, Shape: edgewise.Shape{50_000}, Data: bytes.Repeat([]byte{255}, 50_000)}},
+		{"long floats", edgewise.Tensor{
+			Name: "y", Type: edgewise.FP32, Shape: edgewise.Shape{50_000},
+			Data: bytes.Repeat([]byte{0xff, 0xff, 0x7f, 0xff}, 50_000),
+		}},
+		{"bytes", edgewise.Tensor{
+			Name: "y", Type: edgewise.Uint8, Shape: edgewise.Shape{50_000},
+			Data: bytes.Repeat([]byte{255}, 50_000),
+		}},
 		{"one", edgewise.Tensor{Name: "y", Type: edgewise.Bool, Shape: edgewise.Shape{1}, Data: []byte{1}}},
 	} {
 		req, err := kserve.NewDecoder(kserve.Limits{}).Infer(edgewise.ModelID{Name: "m"}, []byte(tinyInfer), -1)
@@ -171,10 +197,15 @@ func TestAnAnswerOfTextFitsItsEstimate(t *testing.T) {
 func TestEveryKindOfErrorHasItsAnswer(t *testing.T) {
 	ts := startServer(t, nil)
 	for kind, status := range map[edgewise.Kind]int{
-		edgewise.Internal: 500, edgewise.Invalid: 400, edgewise.NotFound: 404, edgewise.Busy: 503, edgewise.Unavailable: 503, edgewise.Exhausted: 507,
-		edgewise.Deadline: 504, edgewise.Canceled: 499, edgewise.Guest: 422, edgewise.Unsupported: 501, edgewise.Corrupt: 500,
+		edgewise.Internal: 500, edgewise.Invalid: 400, edgewise.NotFound: 404, edgewise.Busy: 503, edgewise.Unavailable: 503,
+		edgewise.Exhausted: 507,
+		edgewise.Deadline:  504, edgewise.Canceled: 499, edgewise.Guest: 422, edgewise.Unsupported: 501,
+		edgewise.Corrupt: 500,
 	} {
-		ts.engine.fail = &edgewise.Error{Op: "fake", Kind: kind, Model: edgewise.ModelID{Name: "echo", Version: 3}, Err: fmt.Errorf("it is %v", kind)}
+		ts.engine.fail = &edgewise.Error{
+			Op: "fake", Kind: kind, Model: edgewise.ModelID{Name: "echo", Version: 3},
+			Err: fmt.Errorf("it is %v", kind),
+		}
 		resp, body := ts.do(t, "POST", "/v2/models/echo/infer", tinyInfer)
 		want := fmt.Sprintf(`{"error":"it is %v","code":"%v","model":"echo","version":3}`, kind, kind)
 		if resp.StatusCode != status || body != want {

@@ -12,7 +12,10 @@ import (
 func (l *fakeLibrary) point(label string, version int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.records["echo"] = &edgewise.Record{Name: "echo", Labels: []edgewise.Label{{Name: label, Version: version, Changed: created}}}
+	l.records["echo"] = &edgewise.Record{
+		Name:   "echo",
+		Labels: []edgewise.Label{{Name: label, Version: version, Changed: created}},
+	}
 }
 
 const fourNumbers = `{"inputs":[{"name":"x","datatype":"FP32","shape":[1,4],"data":[1,2,3,4]}]}`
@@ -30,13 +33,20 @@ func TestALabelStandsForItsVersion(t *testing.T) {
 		{"statistics", "GET", "/v2/models/echo/versions/beta/stats", "", 200, ""},
 		{"inference", "POST", "/v2/models/echo/versions/beta/infer", fourNumbers, 200, ""},
 		{"percent-encoded", "POST", "/v2/models/echo/versions/b%65ta/infer", fourNumbers, 200, ""},
-		{"another label", "POST", "/v2/models/echo/versions/gamma/infer", fourNumbers, 404, "'echo' version 'gamma' is not found: want its number, or a label of this model"},
+		{
+			"another label", "POST", "/v2/models/echo/versions/gamma/infer", fourNumbers, 404,
+			"'echo' version 'gamma' is not found: want its number, or a label of this model",
+		},
 		{"a label of another case", "GET", "/v2/models/echo/versions/Beta", "", 404, "'Beta'"},
-		{"a label of a model that is not there", "GET", "/v2/models/none/versions/beta", "", 404, "'none' version 'beta' is not found"},
+		{
+			"a label of a model that is not there", "GET", "/v2/models/none/versions/beta", "", 404,
+			"'none' version 'beta' is not found",
+		},
 		{"no label at all", "GET", "/v2/models/echo/versions/%2e%2e", "", 404, "'..'"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if resp, text := ts.do(t, test.method, test.path, test.body); resp.StatusCode != test.status || !strings.Contains(text, test.part) {
+			if resp, text := ts.do(t, test.method, test.path, test.body); resp.StatusCode != test.status ||
+				!strings.Contains(text, test.part) {
 				t.Errorf("%s %s: %d %s, want %d and %q", test.method, test.path, resp.StatusCode, text, test.status, test.part)
 			}
 		})

@@ -72,7 +72,10 @@ func (l *fakeLibrary) put(up edgewise.Upload, files map[string]string, promote b
 		id.Version = int64(len(record.Versions) + 1)
 	}
 	if record.Version(id.Version) != nil {
-		return nil, &edgewise.Error{Op: "fake", Kind: edgewise.Exists, Model: id, Err: edgewise.Errorf("fake", edgewise.Exists, "model %v exists", id)}
+		return nil, &edgewise.Error{
+			Op: "fake", Kind: edgewise.Exists, Model: id,
+			Err: edgewise.Errorf("fake", edgewise.Exists, "model %v exists", id),
+		}
 	}
 	v := &edgewise.Version{ID: id, Model: echoModel(), Origin: up.Origin, Created: created, Digest: "abc"}
 	for path, text := range files {
@@ -118,19 +121,24 @@ func (l *fakeLibrary) Record(name string) (*edgewise.Record, error) {
 		return r, nil
 	}
 	id := edgewise.ModelID{Name: name}
-	return nil, &edgewise.Error{Op: "fake", Kind: edgewise.NotFound, Model: id, Err: edgewise.Errorf("fake", edgewise.NotFound, "model %v is not stored", id)}
+	return nil, &edgewise.Error{
+		Op: "fake", Kind: edgewise.NotFound, Model: id,
+		Err: edgewise.Errorf("fake", edgewise.NotFound, "model %v is not stored", id),
+	}
 }
 
 func (l *fakeLibrary) SetLabel(_ context.Context, name, label string, version int64) (admin.LabelMove, error) {
 	if _, err := l.Record(name); err != nil {
 		return admin.LabelMove{}, err
 	}
-	return admin.LabelMove{Label: edgewise.Label{Name: label, Version: version, Changed: created, History: []int64{1}}}, nil
+	return admin.LabelMove{Label: edgewise.Label{Name: label, Version: version, Changed: created, History: []int64{1}}},
+		nil
 }
 
 func (l *fakeLibrary) Rollback(_ context.Context, name, label string) (admin.LabelMove, error) {
 	if label != edgewise.LiveLabel {
-		return admin.LabelMove{}, edgewise.Errorf("fake", edgewise.Conflict, "label %q of model %q has no earlier version", label, name)
+		return admin.LabelMove{}, edgewise.Errorf("fake", edgewise.Conflict, "label %q of model %q has no earlier version",
+			label, name)
 	}
 	return admin.LabelMove{Label: edgewise.Label{Name: label, Version: 1, Changed: created}}, nil
 }
@@ -156,7 +164,10 @@ func (l *fakeLibrary) Propose(id edgewise.ModelID) ([]admin.Proposal, error) {
 	if _, err := l.Record(id.Name); err != nil {
 		return nil, err
 	}
-	return []admin.Proposal{{Task: "image classification", Because: "it says so", Steps: []admin.ProposalStep{{Name: "m_labels", Gallery: "labels"}}}}, nil
+	return []admin.Proposal{{
+		Task: "image classification", Because: "it says so",
+		Steps: []admin.ProposalStep{{Name: "m_labels", Gallery: "labels"}},
+	}}, nil
 }
 
 func (l *fakeLibrary) Inspect(_ context.Context, id edgewise.ModelID) (*edgewise.Inspection, error) {

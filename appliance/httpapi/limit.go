@@ -49,11 +49,16 @@ func (l limit) exceeded() error {
 	if l.json { // Triton's words
 		said = "request JSON size exceeds the maximum allowed input size: "
 	}
-	e := edgewise.Errorf("httpapi.admit", edgewise.TooLarge, "%sthe body of %s may have at most %d bytes", said, l.what, l.bytes)
+	e := edgewise.Errorf("httpapi.admit", edgewise.TooLarge, "%sthe body of %s may have at most %d bytes", said, l.what,
+		l.bytes)
 	e.Limit = l.bytes
 	return e
 }
 
 func (l limit) choppy() error {
-	return &edgewise.Error{Op: "httpapi.stream.Read", Kind: edgewise.Invalid, Limit: int64(l.chunks), Err: fmt.Errorf("Chunked request body exceeds maximum of %d non-empty chunks. Send fewer or larger HTTP chunks.", l.chunks)}
+	return &edgewise.Error{
+		Op: "httpapi.stream.Read", Kind: edgewise.Invalid, Limit: int64(l.chunks),
+		Err: fmt.Errorf("Chunked request body exceeds maximum of %d non-empty chunks. Send fewer or larger HTTP chunks.",
+			l.chunks),
+	}
 }

@@ -18,8 +18,8 @@ type Logging interface {
 // logSettings answers GET /v2/logging.
 func (s *Server) logSettings(c *fiber.Ctx) error { return writeJSON(c, s.deps.Logging.Settings()) }
 
-// changeLogSettings answers POST /v2/logging with the settings after the change. Members that are null or unknown change
-// nothing, and neither does a body with anything wrong.
+// changeLogSettings answers POST /v2/logging with the settings after the change. Members that are null or unknown
+// change nothing, and neither does a body with anything wrong.
 func (s *Server) changeLogSettings(c *fiber.Ctx) error {
 	var change kserve.LogChange
 	if err := readJSON(c, &change); err != nil {

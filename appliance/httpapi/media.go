@@ -11,15 +11,16 @@ import (
 var errForm = edgewise.Errorf("httpapi.decode", edgewise.Invalid,
 	"the body is a form (multipart/form-data): send the file itself as the body, with its own type, as \"curl -H 'Content-Type: image/jpeg' --data-binary @FILE\" does")
 
-// isMedia tells whether a body without a JSON part is a file as it is, and no request of the protocol: by its type, or for
-// application/octet-stream, which programs send with any body, because it does not begin as JSON of a request does.
+// isMedia tells whether a body without a JSON part is a file as it is, and no request of the protocol: by its type, or
+// for application/octet-stream, which programs send with any body, because it does not begin as JSON of a request does.
 func (f form) isMedia(body []byte) bool {
 	for _, kind := range [...]string{"image/", "audio/", "video/"} {
 		if hasPrefixFold(f.contentType, kind) {
 			return true
 		}
 	}
-	return !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte{'{'}) && hasPrefixFold(f.contentType, "application/octet-stream")
+	return !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte{'{'}) &&
+		hasPrefixFold(f.contentType, "application/octet-stream")
 }
 
 func hasPrefixFold(text []byte, prefix string) bool {

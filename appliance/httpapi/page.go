@@ -34,8 +34,8 @@ func (s *Server) root(c *fiber.Ctx) error {
 	return s.overview(c)
 }
 
-// page answers with a file of the page, and tells whether there is one for this request. Its addresses without an extension
-// are for browsers: any other client is told that there is nothing.
+// page answers with a file of the page, and tells whether there is one for this request. Its addresses without an
+// extension are for browsers: any other client is told that there is nothing.
 func (s *Server) page(ctx *fasthttp.RequestCtx) bool {
 	request := &ctx.Request
 	name := stateOf(ctx).path
@@ -45,7 +45,8 @@ func (s *Server) page(ctx *fasthttp.RequestCtx) bool {
 	if path.Ext(string(name)) == "" && !bytes.Contains(request.Header.Peek(fiber.HeaderAccept), []byte("text/html")) {
 		return false
 	}
-	file, found := s.deps.Page(string(bytes.TrimPrefix(name, []byte{'/'})), string(request.Header.Peek(fiber.HeaderAcceptEncoding)))
+	file, found := s.deps.Page(string(bytes.TrimPrefix(name, []byte{'/'})),
+		string(request.Header.Peek(fiber.HeaderAcceptEncoding)))
 	if !found {
 		return false
 	}

@@ -51,7 +51,8 @@ func (s *Server) inferenceOf(m *match) (edgewise.ModelID, error) {
 // unknown as any other; a version that is neither a number nor a label makes the path one that does not exist.
 func (s *Server) identify(name, version string) (edgewise.ModelID, error) {
 	if edgewise.CheckName(name) != nil {
-		return edgewise.ModelID{}, edgewise.Errorf("httpapi.identify", edgewise.NotFound, "Request for unknown model: '%.200s' is not found", name)
+		return edgewise.ModelID{}, edgewise.Errorf("httpapi.identify", edgewise.NotFound,
+			"Request for unknown model: '%.200s' is not found", name)
 	}
 	id := edgewise.ModelID{Name: name}
 	if version == "" {
@@ -63,7 +64,8 @@ func (s *Server) identify(name, version string) (edgewise.ModelID, error) {
 	var err error
 	id.Version, err = strconv.ParseInt(version, 10, 64)
 	if err != nil || id.Version == 0 {
-		return id, edgewise.Errorf("httpapi.identify", edgewise.NotFound, "Request for unknown model: '%s' version %.40s is not found", name, version)
+		return id, edgewise.Errorf("httpapi.identify", edgewise.NotFound, "Request for unknown model: '%s' version %.40s "+
+			"is not found", name, version)
 	}
 	return id, nil
 }
@@ -89,7 +91,8 @@ func adminID(c *fiber.Ctx) (edgewise.ModelID, error) {
 func parseVersion(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n <= 0 || text[0] == '+' {
-		return 0, edgewise.Errorf("httpapi.parseVersion", edgewise.Invalid, "version %.40q: want a number from 1 to %d", text, int64(math.MaxInt64))
+		return 0, edgewise.Errorf("httpapi.parseVersion", edgewise.Invalid, "version %.40q: want a number from 1 to %d", text,
+			int64(math.MaxInt64))
 	}
 	return n, nil
 }

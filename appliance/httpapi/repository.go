@@ -65,7 +65,8 @@ func (s *Server) unloadModel(c *fiber.Ctx) error {
 	}
 	dependents := false
 	if value, ok := ask.Parameters["unload_dependents"]; ok && json.Unmarshal(value, &dependents) != nil {
-		return edgewise.Errorf("httpapi.unloadModel", edgewise.Invalid, "Unable to parse 'unload_dependents': it is %.40s, want true or false", value)
+		return edgewise.Errorf("httpapi.unloadModel", edgewise.Invalid, "Unable to parse 'unload_dependents': it is %.40s, "+
+			"want true or false", value)
 	}
 	if err := s.deps.Engine.Unload(s.as(c), name, dependents); err != nil {
 		return err
@@ -74,7 +75,8 @@ func (s *Server) unloadModel(c *fiber.Ctx) error {
 }
 
 func (s *Server) noRepositoryName(*fiber.Ctx) error {
-	return edgewise.Errorf("httpapi.noRepositoryName", edgewise.Unsupported, "'repository_name' specification is not supported")
+	return edgewise.Errorf("httpapi.noRepositoryName", edgewise.Unsupported,
+		"'repository_name' specification is not supported")
 }
 
 func emptyJSON(c *fiber.Ctx) error {
@@ -100,7 +102,8 @@ func readJSON(c *fiber.Ctx, into any) error {
 // bodyProblem says what is wrong with a body.
 func bodyProblem(err error) error {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-		e := edgewise.Errorf("httpapi.readJSON", edgewise.Invalid, "member %q of the body is a %s: want %s", wrong.Field, wrong.Value, wanted(wrong.Type.Kind()))
+		e := edgewise.Errorf("httpapi.readJSON", edgewise.Invalid, "member %q of the body is a %s: want %s", wrong.Field,
+			wrong.Value, wanted(wrong.Type.Kind()))
 		e.Field = wrong.Field
 		return e
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// revokeGrace is how long a request may go on whose caller was revoked, to say so in its answer. Then its connection is cut.
+// revokeGrace is how long a request may go on whose caller was revoked, to say so in its answer. Then its connection is
+// cut.
 const revokeGrace = 500 * time.Millisecond
 
 // holder is a caller as long as a connection is used by it.
@@ -19,13 +20,14 @@ type holder struct {
 
 // held is what a connection knows of its callers.
 type held struct {
-	now  atomic.Pointer[holder] // of the request in progress, until its answer has left; nil: nobody, or one that cannot be revoked
+	// of the request in progress, until its answer has left; nil: nobody, or one that cannot be revoked
+	now  atomic.Pointer[holder]
 	last atomic.Pointer[holder] // of the last request
 	done atomic.Pointer[func()] // ends the request where its answer is a stream
 }
 
-// hold ends the request in progress within a second of the revocation of its caller, whatever it does then: it waits for a model, its
-// body is read, or its answer is written.
+// hold ends the request in progress within a second of the revocation of its caller, whatever it does then: it waits
+// for a model, its body is read, or its answer is written.
 func (c *conn) hold(p *edgewise.Principal) {
 	c.letGo()
 	if p == nil || p.Lifetime == nil {

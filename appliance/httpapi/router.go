@@ -167,7 +167,8 @@ func (r *router) allowed(path []byte) string {
 		if method == "HEAD" {
 			from = indexGET
 		}
-		if len(path) > 0 && (r.roots[i].find(path[1:], &values, 0) != nil || r.roots[from].find(path[1:], &values, 0) != nil) {
+		if len(path) > 0 && (r.roots[i].find(path[1:], &values, 0) != nil ||
+			r.roots[from].find(path[1:], &values, 0) != nil) {
 			list = append(list, method)
 		}
 	}

@@ -21,7 +21,8 @@ func wholeTable(t testing.TB) *Server {
 	s := &Server{}
 	var table []*route
 	for _, part := range []func() []*route{
-		s.metricsRoutes, s.serverRoutes, s.loggingRoutes, s.tracingRoutes, s.modelRoutes, s.sharedMemoryRoutes, s.repositoryRoutes,
+		s.metricsRoutes, s.serverRoutes, s.loggingRoutes, s.tracingRoutes, s.modelRoutes, s.sharedMemoryRoutes,
+		s.repositoryRoutes,
 		s.storeRoutes, s.sessionRoutes, s.accountRoutes, s.boxRoutes, s.systemRoutes, s.uploadRoutes, s.catalogRoutes,
 		s.editorRoutes, s.activityRoutes,
 	} {
@@ -36,15 +37,24 @@ func TestTheRouteOfATarget(t *testing.T) {
 	s := wholeTable(t)
 	for _, test := range []struct{ name, method, target, route, model string }{
 		{"infer", "POST", "/v2/models/cat/infer?x=y", "/v2/models/:model/infer", "cat"},
-		{"infer of a version", "POST", "/v2/models/c%61t/versions/3/infer", "/v2/models/:model/versions/:version/infer", "c%61t"},
+		{
+			"infer of a version", "POST", "/v2/models/c%61t/versions/3/infer", "/v2/models/:model/versions/:version/infer",
+			"c%61t",
+		},
 		{"statistics of all", "GET", "/v2/models/stats", "/v2/models/stats", ""},
 		{"a model", "GET", "/v2/models/cat", "/v2/models/:model", "cat"},
 		{"health", "GET", "/v2/health/live", "/v2/health/live", ""},
 		{"health by HEAD", "HEAD", "/v2/health/live", "/v2/health/live", ""},
 		{"an upload by HEAD", "HEAD", "/api/v1/uploads/abc", "/api/v1/uploads/:id", ""},
-		{"a repository that is called as another route's segment", "POST", "/v2/repository/models/index", "/v2/repository/:repository/index", ""},
+		{
+			"a repository that is called as another route's segment", "POST", "/v2/repository/models/index",
+			"/v2/repository/:repository/index", "",
+		},
 		{"a load", "POST", "/v2/repository/models/cat/load", "/v2/repository/models/:model/load", "cat"},
-		{"a load from a repository", "POST", "/v2/repository/r/models/cat/load", "/v2/repository/:repository/models/:model/load", "cat"},
+		{
+			"a load from a repository", "POST", "/v2/repository/r/models/cat/load",
+			"/v2/repository/:repository/models/:model/load", "cat",
+		},
 		{"the root", "GET", "/", "/", ""},
 		{"the page", "GET", "/models/cat", "page", ""},
 		{"the page, posted", "POST", "/models/cat", "none", ""},
@@ -86,7 +96,8 @@ func TestEveryRouteIsReached(t *testing.T) {
 func TestOnlyTheseRoutesArePublic(t *testing.T) {
 	known := map[string]bool{
 		"GET /": true, "GET /v2/health/live": true, "GET /v2/health/ready": true, "GET /api/v1/openapi.yaml": true,
-		"GET /api/v1/setup": true, "POST /api/v1/setup/claim": true, "GET /api/v1/session": true, "POST /api/v1/session": true,
+		"GET /api/v1/setup": true, "POST /api/v1/setup/claim": true, "GET /api/v1/session": true,
+		"POST /api/v1/session":      true,
 		"GET /api/v1/tls/authority": true, "OPTIONS /api/v1/uploads": true,
 	}
 	for _, r := range wholeTable(t).table {

@@ -1,9 +1,9 @@
 // Package httpapi is the HTTP door: KServe's v2 protocol with Triton's extensions, and the administration of the store.
 //
 // The life of a request: a connection is tracked (conn.go), its headers are judged before anything of its body is read
-// (head.go), the router finds its route (router.go, routes.go), which decides who may call it (authorize.go); its body is
-// read within bounds or handed on as a stream (body.go, guard.go), the handler answers it, and its
-// memory goes back when the answer has left.
+// (head.go), the router finds its route (router.go, routes.go), which decides who may call it (authorize.go); its body
+// is read within bounds or handed on as a stream (body.go, guard.go), the handler answers it, and its memory goes back
+// when the answer has left.
 package httpapi
 
 import (
@@ -63,8 +63,8 @@ type Deps struct {
 	// Uploads takes files in pieces, Jobs are what is made of them. Nil: the routes about them are not there.
 	Uploads Uploads
 	Jobs    Jobs
-	// Catalog, Editor and Activity are what the page shows of models, makes of them and watches. Nil: the routes about them
-	// are not there.
+	// Catalog, Editor and Activity are what the page shows of models, makes of them and watches. Nil: the routes about
+	// them are not there.
 	Catalog  Catalog
 	Editor   Editor
 	Activity Activity
@@ -110,7 +110,10 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if err != nil {
 		return nil, edgewise.Errorf("httpapi.New", edgewise.Invalid, "http: %w", err)
 	}
-	s := &Server{cfg: cfg, deps: deps, memory: blocks.New(cfg.MaxInflightBytes), decoder: kserve.NewDecoder(kserve.Limits{MaxJSON: cfg.MaxJSONBytes})}
+	s := &Server{
+		cfg: cfg, deps: deps, memory: blocks.New(cfg.MaxInflightBytes),
+		decoder: kserve.NewDecoder(kserve.Limits{MaxJSON: cfg.MaxJSONBytes}),
+	}
 	if s.forwarded, err = headerPattern(cfg.ForwardHeaders); err != nil {
 		return nil, edgewise.Errorf("httpapi.New", edgewise.Invalid, "http.forward_headers: %w", err)
 	}
@@ -187,10 +190,12 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	s.cancel()
 	if !s.waitIdle(cutTime) {
-		return edgewise.Errorf("httpapi.Shutdown", edgewise.Deadline, "requests did not end within %v of being cut off", cutTime)
+		return edgewise.Errorf("httpapi.Shutdown", edgewise.Deadline, "requests did not end within %v of being cut off",
+			cutTime)
 	}
 	if err != nil {
-		return edgewise.Errorf("httpapi.Shutdown", edgewise.Deadline, "%d connections were cut off with a request in progress: %w", cut, err)
+		return edgewise.Errorf("httpapi.Shutdown", edgewise.Deadline, "%d connections were cut off with a request in "+
+			"progress: %w", cut, err)
 	}
 	return nil
 }

@@ -33,7 +33,9 @@ type fakeEngine struct {
 }
 
 // Answer answers as the box does, without counting by version.
-func (e *fakeEngine) Answer(ctx context.Context, req *edgewise.Request, x edgewise.Exchange) (*edgewise.Response, error) {
+func (e *fakeEngine) Answer(ctx context.Context, req *edgewise.Request, x edgewise.Exchange) (*edgewise.Response,
+	error,
+) {
 	resp, err := x.Infer(ctx, e, req)
 	e.count(req.Model, err)
 	if err != nil {
@@ -83,7 +85,10 @@ func (e *fakeEngine) Infer(ctx context.Context, req *edgewise.Request) (*edgewis
 	if err := e.VersionReady(req.Model); err != nil {
 		return nil, err
 	}
-	resp := &edgewise.Response{ID: req.ID, Model: edgewise.ModelID{Name: req.Model.Name, Version: 3}, Free: func() { e.released.Add(1) }}
+	resp := &edgewise.Response{
+		ID: req.ID, Model: edgewise.ModelID{Name: req.Model.Name, Version: 3},
+		Free: func() { e.released.Add(1) },
+	}
 	for _, in := range req.Inputs {
 		in.Name = "y"
 		resp.Outputs = append(resp.Outputs, in)
@@ -102,17 +107,20 @@ func (e *fakeEngine) VersionReady(id edgewise.ModelID) error {
 func (e *fakeEngine) Version(id edgewise.ModelID) (*edgewise.Version, []int64, error) {
 	switch {
 	case id.Name == "cold":
-		return nil, nil, edgewise.Errorf("fake", edgewise.Unavailable, "Request for unknown model: 'cold' version 1 is not at ready state")
+		return nil, nil, edgewise.Errorf("fake", edgewise.Unavailable, "Request for unknown model: 'cold' version 1 is not "+
+			"at ready state")
 	case id.Name != "echo":
 		return nil, nil, edgewise.Errorf("fake", edgewise.NotFound, "Request for unknown model: '%s' is not found", id.Name)
 	case id.Version != 0 && id.Version != 1 && id.Version != 3:
-		return nil, nil, edgewise.Errorf("fake", edgewise.NotFound, "Request for unknown model: '%s' version %d is not found", id.Name, id.Version)
+		return nil, nil, edgewise.Errorf("fake", edgewise.NotFound, "Request for unknown model: '%s' version %d is not found",
+			id.Name, id.Version)
 	}
 	ready := []int64{1, 3}
 	if id.Version != 0 {
 		ready = []int64{id.Version}
 	}
-	return &edgewise.Version{ID: edgewise.ModelID{Name: "echo", Version: ready[len(ready)-1]}, Model: echoModel()}, ready, nil
+	return &edgewise.Version{ID: edgewise.ModelID{Name: "echo", Version: ready[len(ready)-1]}, Model: echoModel()}, ready,
+		nil
 }
 
 func echoModel() *edgewise.Model {
@@ -197,10 +205,18 @@ func startServerWith(t testing.TB, change func(*Config), before func(*Server)) *
 	if change != nil {
 		change(&cfg)
 	}
-	ts := &testServer{engine: &fakeEngine{}, library: newFakeLibrary(), shared: &fakeShared{}, tracing: &fakeTracing{settings: edgewise.TraceSettings{Levels: []string{"OFF"}, Rate: 1000, Count: -1, Mode: "triton"}}}
+	ts := &testServer{
+		engine: &fakeEngine{}, library: newFakeLibrary(), shared: &fakeShared{},
+		tracing: &fakeTracing{settings: edgewise.TraceSettings{
+			Levels: []string{"OFF"}, Rate: 1000, Count: -1,
+			Mode: "triton",
+		}},
+	}
 	var err error
 	ts.Server, err = New(cfg, Deps{
-		Engine: ts.engine, Library: ts.library, Shared: ts.shared, Logging: &fakeLogging{kserve.LogSettings{Info: true, Warning: true, Error: true, Format: "default"}}, Tracing: ts.tracing, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Name: "edgewise", Version: "1.2.3",
+		Engine: ts.engine, Library: ts.library, Shared: ts.shared,
+		Logging: &fakeLogging{kserve.LogSettings{Info: true, Warning: true, Error: true, Format: "default"}},
+		Tracing: ts.tracing, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Name: "edgewise", Version: "1.2.3",
 		Metrics: func() ([]byte, string, error) { return []byte("up 1\n"), "text/plain; version=0.0.4", nil },
 		Labels:  func(_ edgewise.ModelID, output string) []string { return []string{output + "-a", output + "-b"} },
 	})
@@ -268,6 +284,7 @@ func floats(n int) []byte {
 
 // binaryInfer returns the body of a binary inference of n floats, and the length of its JSON part.
 func binaryInfer(n int) (string, int) {
-	head := fmt.Sprintf(`{"inputs":[{"name":"x","datatype":"FP32","shape":[1,%d],"parameters":{"binary_data_size":%d}}],"parameters":{"binary_data_output":true}}`, n, 4*n)
+	head := fmt.Sprintf(
+		`{"inputs":[{"name":"x","datatype":"FP32","shape":[1,%d],"parameters":{"binary_data_size":%d}}],"parameters":{"binary_data_output":true}}`, n, 4*n)
 	return head + string(floats(n)), len(head)
 }

@@ -25,7 +25,8 @@ type SharedMemory interface {
 
 // noRegionName refuses to register what has no name.
 func noRegionName(kind string) error {
-	return edgewise.Errorf("httpapi.noRegionName", edgewise.Invalid, "'region name' is necessary to register %s shared memory region", kind)
+	return edgewise.Errorf("httpapi.noRegionName", edgewise.Invalid, "'region name' is necessary to register %s shared "+
+		"memory region", kind)
 }
 
 // regions lists what is registered: GET /v2/systemsharedmemory[/region/{name}]/status.
@@ -65,7 +66,8 @@ func (s *Server) registerRegion(c *fiber.Ctx) error {
 	case ask.Key == nil:
 		return edgewise.Errorf("httpapi.registerRegion", edgewise.Invalid, "Shared memory register request has no 'key'")
 	case ask.ByteSize == nil:
-		return edgewise.Errorf("httpapi.registerRegion", edgewise.Invalid, "Shared memory register request has no 'byte_size'")
+		return edgewise.Errorf("httpapi.registerRegion", edgewise.Invalid,
+			"Shared memory register request has no 'byte_size'")
 	}
 	err = s.deps.Shared.Register(edgewise.Region{Name: name, Key: *ask.Key, Offset: ask.Offset, Size: *ask.ByteSize})
 	switch {
@@ -97,7 +99,8 @@ func (s *Server) deviceRegions(c *fiber.Ctx) error {
 		return err
 	}
 	if name != "" {
-		return edgewise.Errorf("httpapi.deviceRegions", edgewise.NotFound, "Unable to find cuda shared memory region: '%.200s'", name)
+		return edgewise.Errorf("httpapi.deviceRegions", edgewise.NotFound, "Unable to find cuda shared memory region: "+
+			"'%.200s'", name)
 	}
 	return writeJSON(c, []kserve.Region{})
 }
@@ -114,7 +117,8 @@ func (s *Server) registerDeviceRegion(c *fiber.Ctx) error {
 	if name == "" {
 		return noRegionName("cuda")
 	}
-	return edgewise.Errorf("httpapi.registerDeviceRegion", edgewise.Invalid, "failed to register CUDA shared memory region: '%.200s', GPUs not supported", name)
+	return edgewise.Errorf("httpapi.registerDeviceRegion", edgewise.Invalid,
+		"failed to register CUDA shared memory region: '%.200s', GPUs not supported", name)
 }
 
 // unregisterDeviceRegion forgets what was never registered: POST /v2/cudasharedmemory[/region/{name}]/unregister.
@@ -131,8 +135,8 @@ type sharing struct {
 	windows []edgewise.Window // one for each of the request's answers; nil where the output is not shared
 }
 
-// share reads the inputs that are in shared memory into memory of the box, and opens where outputs are to go. Inputs are
-// copied because their owner can change them at any time, also between a check and the use of what was checked.
+// share reads the inputs that are in shared memory into memory of the box, and opens where outputs are to go. Inputs
+// are copied because their owner can change them at any time, also between a check and the use of what was checked.
 func (s *Server) share(req *kserve.InferRequest) (sh sharing, err error) {
 	for i, place := range req.Shared {
 		if !place.Set() {
@@ -188,7 +192,8 @@ func (sh sharing) deliver(req *kserve.InferRequest, resp *edgewise.Response) err
 			}
 			if size := int64(len(out.Data)); size > w.Size() {
 				return edgewise.Errorf("httpapi.deliver", edgewise.Invalid,
-					"shared memory size specified with the request for output '%s' (%d bytes) should be at least %d bytes to hold the results", out.Name, w.Size(), size)
+					"shared memory size specified with the request for output '%s' (%d bytes) should be at least %d bytes to hold "+
+						"the results", out.Name, w.Size(), size)
 			}
 			if err := w.Write(out.Data); err != nil {
 				return err

@@ -56,7 +56,9 @@ func (f *fakeShared) Status(name string) ([]edgewise.Region, error) {
 		}
 		return nil, edgewise.Errorf("fake", edgewise.NotFound, "Unable to find system shared memory region: '%s'", name)
 	}
-	return slices.SortedFunc(maps.Values(f.regions), func(a, b edgewise.Region) int { return cmp.Compare(a.Name, b.Name) }), nil
+	return slices.SortedFunc(maps.Values(f.regions), func(a, b edgewise.Region) int {
+		return cmp.Compare(a.Name, b.Name)
+	}), nil
 }
 
 func (f *fakeShared) Open(name string, offset, size int64) (edgewise.Window, error) {
@@ -87,22 +89,49 @@ func TestSharedMemoryRoutes(t *testing.T) {
 		{"nothing", "GET", "/v2/systemsharedmemory/status", "", 200, "[]"},
 		{"register", "POST", "/v2/systemsharedmemory/region/a/register", `{"key":"/k","offset":8,"byte_size":16}`, 200, ""},
 		{"register without offset", "POST", "/v2/systemsharedmemory/region/b/register", `{"key":"k","byte_size":4}`, 200, ""},
-		{"all", "GET", "/v2/systemsharedmemory/status", "", 200, "[" + a + `,{"name":"b","key":"k","offset":0,"byte_size":4}]`},
+		{
+			"all", "GET", "/v2/systemsharedmemory/status", "", 200,
+			"[" + a + `,{"name":"b","key":"k","offset":0,"byte_size":4}]`,
+		},
 		{"one", "GET", "/v2/systemsharedmemory/region/a/status", "", 200, "[" + a + "]"},
-		{"twice", "POST", "/v2/systemsharedmemory/region/a/register", `{"key":"k","byte_size":4}`, 400, `{"error":"shared memory region 'a' already in manager","code":"invalid"}`},
-		{"no key", "POST", "/v2/systemsharedmemory/region/c/register", `{"byte_size":4}`, 400, `{"error":"Shared memory register request has no 'key'","code":"invalid"}`},
-		{"no size", "POST", "/v2/systemsharedmemory/region/c/register", `{"key":"k"}`, 400, `{"error":"Shared memory register request has no 'byte_size'","code":"invalid"}`},
-		{"unknown", "GET", "/v2/systemsharedmemory/region/c/status", "", 404, `{"error":"Unable to find system shared memory region: 'c'","code":"not_found"}`},
+		{
+			"twice", "POST", "/v2/systemsharedmemory/region/a/register", `{"key":"k","byte_size":4}`, 400,
+			`{"error":"shared memory region 'a' already in manager","code":"invalid"}`,
+		},
+		{
+			"no key", "POST", "/v2/systemsharedmemory/region/c/register", `{"byte_size":4}`, 400,
+			`{"error":"Shared memory register request has no 'key'","code":"invalid"}`,
+		},
+		{
+			"no size", "POST", "/v2/systemsharedmemory/region/c/register", `{"key":"k"}`, 400,
+			`{"error":"Shared memory register request has no 'byte_size'","code":"invalid"}`,
+		},
+		{
+			"unknown", "GET", "/v2/systemsharedmemory/region/c/status", "", 404,
+			`{"error":"Unable to find system shared memory region: 'c'","code":"not_found"}`,
+		},
 		{"unregister an unknown one", "POST", "/v2/systemsharedmemory/region/c/unregister", "", 200, ""},
 		{"unregister one", "POST", "/v2/systemsharedmemory/region/b/unregister", "", 200, ""},
 		{"one left", "GET", "/v2/systemsharedmemory/status", "", 200, "[" + a + "]"},
 		{"unregister all", "POST", "/v2/systemsharedmemory/unregister", "", 200, ""},
 		{"none left", "GET", "/v2/systemsharedmemory/status", "", 200, "[]"},
 		{"device memory", "GET", "/v2/cudasharedmemory/status", "", 200, "[]"},
-		{"device region", "GET", "/v2/cudasharedmemory/region/r/status", "", 404, `{"error":"Unable to find cuda shared memory region: 'r'","code":"not_found"}`},
-		{"registration without a name", "POST", "/v2/systemsharedmemory/register", "{}", 400, `{"error":"'region name' is necessary to register system shared memory region","code":"invalid"}`},
-		{"device registration without a name", "POST", "/v2/cudasharedmemory/register", "{}", 400, `{"error":"'region name' is necessary to register cuda shared memory region","code":"invalid"}`},
-		{"device registration", "POST", "/v2/cudasharedmemory/region/r/register", "{}", 400, `{"error":"failed to register CUDA shared memory region: 'r', GPUs not supported","code":"invalid"}`},
+		{
+			"device region", "GET", "/v2/cudasharedmemory/region/r/status", "", 404,
+			`{"error":"Unable to find cuda shared memory region: 'r'","code":"not_found"}`,
+		},
+		{
+			"registration without a name", "POST", "/v2/systemsharedmemory/register", "{}", 400,
+			`{"error":"'region name' is necessary to register system shared memory region","code":"invalid"}`,
+		},
+		{
+			"device registration without a name", "POST", "/v2/cudasharedmemory/register", "{}", 400,
+			`{"error":"'region name' is necessary to register cuda shared memory region","code":"invalid"}`,
+		},
+		{
+			"device registration", "POST", "/v2/cudasharedmemory/region/r/register", "{}", 400,
+			`{"error":"failed to register CUDA shared memory region: 'r', GPUs not supported","code":"invalid"}`,
+		},
 		{"end of a device registration", "POST", "/v2/cudasharedmemory/region/r/unregister", "", 200, ""},
 	})
 }
@@ -116,7 +145,8 @@ func TestTensorsInSharedMemory(t *testing.T) {
 	}
 	copy(ts.shared.bytes["in"][16:], "sixteen bytes...")
 	input := func(region string) string {
-		return `"inputs":[{"name":"x","datatype":"FP32","shape":[1,4],"parameters":{"shared_memory_region":"` + region + `","shared_memory_offset":16,"shared_memory_byte_size":16}}]`
+		return `"inputs":[{"name":"x","datatype":"FP32","shape":[1,4],"parameters":{"shared_memory_region":"` + region +
+			`","shared_memory_offset":16,"shared_memory_byte_size":16}}]`
 	}
 	output := func(size string) string {
 		return `"outputs":[{"name":"y","parameters":{"shared_memory_region":"out","shared_memory_offset":4,"shared_memory_byte_size":` + size + `}}]`
@@ -129,9 +159,13 @@ func TestTensorsInSharedMemory(t *testing.T) {
 		{"both", "{" + input("in") + "," + output("16") + "}", answer + "}]}", 200},
 		{"more room than needed", "{" + input("in") + "," + output("40") + "}", answer + "}]}", 200},
 		{"the input alone", "{" + input("in") + "}", answer + `,"data":[`, 200},
-		{"too little room", "{" + input("in") + "," + output("8") + "}", "shared memory size specified with the request for output 'y' (8 bytes) should be at least 16 bytes to hold the results", 400},
+		{"too little room", "{" + input("in") + "," + output("8") + "}", "shared memory size specified with the request " +
+			"for output 'y' (8 bytes) should be at least 16 bytes to hold the results", 400},
 		{"unknown region", "{" + input("nobody") + "}", "Unable to find system shared memory region: 'nobody'", 404},
-		{"more than the box may hold", `{"inputs":[{"name":"x","datatype":"FP32","shape":[1,4],"parameters":{"shared_memory_region":"huge","shared_memory_byte_size":16000000}}]}`, "", 503},
+		{
+			"more than the box may hold",
+			`{"inputs":[{"name":"x","datatype":"FP32","shape":[1,4],"parameters":{"shared_memory_region":"huge","shared_memory_byte_size":16000000}}]}`, "", 503,
+		},
 	}
 	for _, test := range tests {
 		clear(ts.shared.bytes["out"])

@@ -64,7 +64,8 @@ func TestShutdownCutsOffWhatDoesNotEnd(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	err := ts.Shutdown(ctx)
-	if err == nil || edgewise.KindOf(err) != edgewise.Deadline || !strings.Contains(err.Error(), "1 connections were cut off") {
+	if err == nil || edgewise.KindOf(err) != edgewise.Deadline ||
+		!strings.Contains(err.Error(), "1 connections were cut off") {
 		t.Errorf("Shutdown: %v, want 1 connection cut off", err)
 	}
 	busy.wantClosed()

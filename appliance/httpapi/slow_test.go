@@ -12,11 +12,15 @@ func TestABodyThatBreaksOffIsNotServed(t *testing.T) {
 	ts := startServer(t, nil)
 	for _, test := range []struct{ name, request string }{
 		{"in the first read", "POST /v2/repository/index HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{}"},
-		{"later", "POST /v2/repository/index HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n" + strings.Repeat(" ", 50_000)},
+		{"later", "POST /v2/repository/index HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n" +
+			strings.Repeat(" ", 50_000)},
 		{"chunked", "POST /v2/repository/index HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"},
-		{"bad chunk", "POST /v2/repository/index HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n"},
-		{"upload", "POST /api/v1/models/m/versions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("x", 60_000)},
-		{"chunked upload", "POST /api/v1/models/m/versions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n"},
+		{"bad chunk", "POST /v2/repository/index HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: " +
+			"chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n"},
+		{"upload", "POST /api/v1/models/m/versions HTTP/1.1\r\nHost: localhost\r\nContent-Type: " +
+			"application/octet-stream\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("x", 60_000)},
+		{"chunked upload", "POST /api/v1/models/m/versions HTTP/1.1\r\nHost: localhost\r\nContent-Type: " +
+			"application/octet-stream\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := dial(t, ts)

@@ -7,8 +7,8 @@ import (
 )
 
 // span bounds inferences. Those that begin shortly after one another share a context, since making and ending one for
-// each took more than reading a small request: they get the timeout, and up to a slackShare of it more. A context ends by
-// itself when its time is over, or when base does.
+// each took more than reading a small request: they get the timeout, and up to a slackShare of it more. A context ends
+// by itself when its time is over, or when base does.
 type span struct {
 	base    context.Context
 	timeout time.Duration // 0: none

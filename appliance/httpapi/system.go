@@ -34,8 +34,8 @@ type NewUpdate struct {
 type System interface {
 	// Update says how the box is updated and where that stands.
 	Update() admin.SystemUpdate
-	// Receive takes an update and begins to install it. Errors: Unsupported, Unavailable, Busy, Exhausted, Invalid, Denied,
-	// Canceled, and those of the body.
+	// Receive takes an update and begins to install it. Errors: Unsupported, Unavailable, Busy, Exhausted, Invalid,
+	// Denied, Canceled, and those of the body.
 	Receive(ctx context.Context, p *edgewise.Principal, n NewUpdate) (admin.SystemUpdate, error)
 	// Install goes on with an update that waits for a confirmation. Errors: Conflict, Busy.
 	Install(ask admin.UpdateInstall) (admin.SystemUpdate, error)
@@ -81,7 +81,10 @@ func (s *Server) receiveUpdate(c *fiber.Ctx) error {
 	const op = "httpapi.receiveUpdate"
 	in := streamOf(c)
 	if kind, _, _ := mime.ParseMediaType(string(c.Request().Header.ContentType())); kind != mimeFile {
-		return &special{fiber.StatusUnsupportedMediaType, edgewise.Errorf(op, edgewise.Invalid, "content type %.100q: want %s", kind, mimeFile)}
+		return &special{
+			fiber.StatusUnsupportedMediaType,
+			edgewise.Errorf(op, edgewise.Invalid, "content type %.100q: want %s", kind, mimeFile),
+		}
 	}
 	if err := noEncoding(c); err != nil {
 		return err
@@ -89,13 +92,17 @@ func (s *Server) receiveUpdate(c *fiber.Ctx) error {
 	signature := c.Get(SignatureHeader)
 	text, err := base64.StdEncoding.DecodeString(signature)
 	if err != nil || len(text) > maxSignature {
-		return edgewise.Errorf(op, edgewise.Invalid, "header %s is not the base64 of a .minisig file of at most %d bytes", SignatureHeader, maxSignature)
+		return edgewise.Errorf(op, edgewise.Invalid, "header %s is not the base64 of a .minisig file of at most %d bytes",
+			SignatureHeader, maxSignature)
 	}
 	confirmed := c.Query("confirmed")
 	if confirmed != "" && confirmed != "true" && confirmed != "false" {
 		return edgewise.Errorf(op, edgewise.Invalid, "query parameter confirmed is %.40q: want true or false", confirmed)
 	}
-	u, err := s.deps.System.Receive(s.as(c), who(c), NewUpdate{Size: in.length, Body: in, Signature: string(text), Confirmed: confirmed == "true"})
+	u, err := s.deps.System.Receive(s.as(c), who(c), NewUpdate{
+		Size: in.length, Body: in, Signature: string(text),
+		Confirmed: confirmed == "true",
+	})
 	if in.err != nil && !in.ended {
 		err = in.err // whatever was made of it
 	}

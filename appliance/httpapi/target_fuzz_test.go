@@ -91,7 +91,10 @@ func FuzzTarget(f *testing.F) {
 	methods := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "get", "CONNECT", "TRACE", "X"}
 	table := wholeTable(f).table
 	for i, r := range table {
-		for _, form := range []string{"%s", "%s#", "%s#/register", "%s/", "%s?x=y", "%s%%23", "%s%%2F", "%s;x", "/.%s", "/x/..%s", "/%s", "%s\x00", "%s ", "http://h%s", "%s//"} {
+		for _, form := range []string{
+			"%s", "%s#", "%s#/register", "%s/", "%s?x=y", "%s%%23", "%s%%2F", "%s;x", "/.%s",
+			"/x/..%s", "/%s", "%s\x00", "%s ", "http://h%s", "%s//",
+		} {
 			f.Add(uint8(i), uint8(i*7), fmt.Sprintf(form, r.path), "localhost")
 		}
 		f.Add(uint8(2), uint8(1), r.path, "[::1")
@@ -112,7 +115,8 @@ func FuzzTarget(f *testing.F) {
 		_ = c.SetDeadline(time.Now().Add(time.Minute))
 		name := methods[int(method)%len(methods)]
 		go func() {
-			_, _ = fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %d\r\nConnection: close\r\n\r\n", name, target, host, key)
+			_, _ = fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %d\r\nConnection: close\r\n\r\n", name,
+				target, host, key)
 		}()
 		br := bufio.NewReader(c)
 		res, err := http.ReadResponse(br, &http.Request{Method: name})
@@ -120,7 +124,8 @@ func FuzzTarget(f *testing.F) {
 			t.Fatalf("no answer: %v", err)
 		}
 		_, _ = io.Copy(io.Discard, res.Body)
-		if n, _ := io.Copy(io.Discard, br); n > 0 && (name != "HEAD" || res.StatusCode != 400) { // the method of what cannot be read is not known
+		// the method of what cannot be read is not known
+		if n, _ := io.Copy(io.Discard, br); n > 0 && (name != "HEAD" || res.StatusCode != 400) {
 			t.Fatalf("%d bytes after the answer", n)
 		}
 		ran := res.Header.Get("X-Ran")
@@ -129,7 +134,8 @@ func FuzzTarget(f *testing.F) {
 		}
 		path, _, _ := strings.Cut(target, "?")
 		host = strings.Trim(host, " \t") // as around any value of a header
-		if strings.ContainsAny(target, "# \x00\\") || strings.ContainsAny(host, "#/\\@ ") || strings.Contains(host, "[") != strings.Contains(host, "]") {
+		if strings.ContainsAny(target, "# \x00\\") || strings.ContainsAny(host, "#/\\@ ") ||
+			strings.Contains(host, "[") != strings.Contains(host, "]") {
 			t.Fatalf("target %q with host %q ran %s", target, host, ran)
 		}
 		if seen := res.Header.Get("X-Path"); seen != path {
@@ -141,7 +147,8 @@ func FuzzTarget(f *testing.F) {
 			}
 			rights := edgewise.Rights(key) & edgewise.AllRights
 			if !r.fits(name, path) || !r.public && r.rights != 0 && r.rights&rights == 0 || r.confirm && key&confirmedBit == 0 {
-				t.Fatalf("%s %q with the key %d ran %s, which needs %s, confirmed %v", name, target, key, ran, r.rights.Names(), r.confirm)
+				t.Fatalf("%s %q with the key %d ran %s, which needs %s, confirmed %v", name, target, key, ran, r.rights.Names(),
+					r.confirm)
 			}
 			return
 		}

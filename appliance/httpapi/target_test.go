@@ -57,7 +57,8 @@ func TestTargetsAndHostsWithTwoMeaningsAreRefused(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := dial(t, ts)
-			p.send(fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer ek_infer\r\nContent-Length: 2\r\n\r\n{}", test.method, test.target, test.host))
+			p.send(fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer ek_infer\r\nContent-Length: 2\r\n\r\n{}",
+				test.method, test.target, test.host))
 			status, body := p.answer(test.method)
 			if status != 400 || !strings.Contains(body, `"error"`) {
 				t.Errorf("answer %d %.200s, want 400", status, body)
@@ -71,13 +72,16 @@ func TestTargetsAndHostsWithTwoMeaningsAreRefused(t *testing.T) {
 func TestTargetsThatResembleARouteAreNotIt(t *testing.T) {
 	ts := startServerWith(t, nil, func(s *Server) { s.deps.Accounts = inferKey{} })
 	for _, target := range []string{
-		"/metrics/", "/metrics%23", "/metric%73", "/metrics;x", "/metrics%2F", "/metrics%00", "/./metrics", "/x/../metrics", "/METRICS",
-		"/v2/models//infer", "/v2/models/echo/infer/", "/v2/models/echo/versions//infer", "/v2/models/echo%2Finfer", "/v2//models/stats",
+		"/metrics/", "/metrics%23", "/metric%73", "/metrics;x", "/metrics%2F", "/metrics%00", "/./metrics", "/x/../metrics",
+		"/METRICS",
+		"/v2/models//infer", "/v2/models/echo/infer/", "/v2/models/echo/versions//infer", "/v2/models/echo%2Finfer",
+		"/v2//models/stats",
 		"/v2/repository/index", "/" + strings.Repeat("a/", 1500),
 	} {
 		p := dial(t, ts)
 		p.send(fmt.Sprintf("GET %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ek_infer\r\n\r\n", target))
-		if status, body := p.answer("GET"); status != 403 && status != 404 && status != 405 || strings.Contains(body, "up 1") {
+		if status, body := p.answer("GET"); status != 403 && status != 404 && status != 405 ||
+			strings.Contains(body, "up 1") {
 			t.Errorf("GET %.80s: %d %.200s", target, status, body)
 		}
 	}

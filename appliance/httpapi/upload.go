@@ -74,12 +74,14 @@ func (s *Server) newUpload(c *fiber.Ctx, in *stream) (up edgewise.Upload, promot
 			up.Size = in.length
 		}
 		if query.size >= 0 && query.size != up.Size {
-			return up, false, edgewise.Errorf("httpapi.upload", edgewise.Invalid, "query parameter size is %d, the body has %d bytes (-1: not said)", query.size, up.Size)
+			return up, false, edgewise.Errorf("httpapi.upload", edgewise.Invalid,
+				"query parameter size is %d, the body has %d bytes (-1: not said)", query.size, up.Size)
 		}
 		up.Next = single(query.file, up.Size, body)
 	case mimeTar:
 		if query.named {
-			return up, false, edgewise.Errorf("httpapi.upload", edgewise.Invalid, "query parameter file goes with %s only: an archive names its files", mimeFile)
+			return up, false, edgewise.Errorf("httpapi.upload", edgewise.Invalid,
+				"query parameter file goes with %s only: an archive names its files", mimeFile)
 		}
 		up.Size = query.size
 		up.Next = newArchive(body, s.cfg).next
@@ -126,10 +128,12 @@ func readUploadQuery(text string) (q uploadQuery, err error) {
 			}
 		case "size":
 			if q.size, err = strconv.ParseInt(value, 10, 64); err != nil || q.size < 0 {
-				err = edgewise.Errorf(op, edgewise.Invalid, "query parameter size is %.40q: want the bytes of all files together", value)
+				err = edgewise.Errorf(op, edgewise.Invalid, "query parameter size is %.40q: want the bytes of all files together",
+					value)
 			}
 		default:
-			err = edgewise.Errorf(op, edgewise.Invalid, "unknown query parameter %.40q: want version, promote, file or size", key)
+			err = edgewise.Errorf(op, edgewise.Invalid, "unknown query parameter %.40q: want version, promote, file or size",
+				key)
 		}
 		if err != nil {
 			return q, err

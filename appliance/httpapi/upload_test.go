@@ -33,7 +33,10 @@ func TestASingleFileIsStored(t *testing.T) {
 	}{
 		{"defaults", "", "model.onnx", 1, true, 100_000, nil},
 		{"named", "?file=weights/a.bin&version=7&promote=false", "weights/a.bin", 7, false, 100_000, nil},
-		{"chunked", "?promote=true", "model.onnx", 1, true, -1, func(s string) io.Reader { return io.MultiReader(strings.NewReader(s)) }},
+		{
+			"chunked", "?promote=true", "model.onnx", 1, true, -1,
+			func(s string) io.Reader { return io.MultiReader(strings.NewReader(s)) },
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ts := startServer(t, nil)
@@ -41,14 +44,17 @@ func TestASingleFileIsStored(t *testing.T) {
 			text := body
 			if test.reader != nil {
 				p := dial(t, ts)
-				go p.send("POST " + uploadPath + test.query + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\nContent-Digest: " + digestOf(body) +
+				go p.send("POST " + uploadPath + test.query + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: " +
+					"application/octet-stream\r\nContent-Digest: " + digestOf(body) +
 					"\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks(body, 7777))
 				if status, answer := p.answer("POST"); status != 201 {
 					t.Fatalf("answer %d %s", status, answer)
 				}
 			} else {
-				resp, answer := ts.do(t, "POST", uploadPath+test.query, text, typeKey, "application/octet-stream", "Content-Digest", digestOf(body))
-				if resp.StatusCode != 201 || resp.Header.Get("Location") != fmt.Sprintf("/api/v1/models/m/versions/%d", test.version) {
+				resp, answer := ts.do(t, "POST", uploadPath+test.query, text, typeKey, "application/octet-stream", "Content-Digest",
+					digestOf(body))
+				if resp.StatusCode != 201 || resp.Header.Get("Location") != fmt.Sprintf("/api/v1/models/m/versions/%d",
+					test.version) {
 					t.Fatalf("answer %d at %q %s", resp.StatusCode, resp.Header.Get("Location"), answer)
 				}
 			}
@@ -98,14 +104,19 @@ func archiveOf(t *testing.T, entries ...entry) string {
 func TestAnArchiveIsStoredFileByFile(t *testing.T) {
 	ts := startServer(t, nil)
 	long := strings.Repeat("d", 120) + "/" + strings.Repeat("f", 120) // does not fit a plain header: PAX
-	body := archiveOf(t, entry{"./", tar.TypeDir, ""}, entry{"./config.pbtxt", tar.TypeReg, "name: 'm'"}, entry{"w/", tar.TypeDir, ""},
-		entry{"w/a.bin", tar.TypeReg, strings.Repeat("x", 100_000)}, entry{"empty", tar.TypeReg, ""}, entry{long, tar.TypeReg, "deep"})
+	body := archiveOf(t, entry{"./", tar.TypeDir, ""}, entry{"./config.pbtxt", tar.TypeReg, "name: 'm'"},
+		entry{"w/", tar.TypeDir, ""},
+		entry{"w/a.bin", tar.TypeReg, strings.Repeat("x", 100_000)}, entry{"empty", tar.TypeReg, ""},
+		entry{long, tar.TypeReg, "deep"})
 	resp, answer := ts.do(t, "POST", uploadPath, body, typeKey, "application/x-tar", "Content-Digest", digestOf(body))
 	if resp.StatusCode != 201 {
 		t.Fatalf("answer %d %s", resp.StatusCode, answer)
 	}
 	id := edgewise.ModelID{Name: "m", Version: 1}
-	for path, want := range map[string]string{"config.pbtxt": "name: 'm'", "w/a.bin": strings.Repeat("x", 100_000), "empty": "", long: "deep"} {
+	for path, want := range map[string]string{
+		"config.pbtxt": "name: 'm'", "w/a.bin": strings.Repeat("x", 100_000),
+		"empty": "", long: "deep",
+	} {
 		if got := ts.library.file(id, path); got != want {
 			t.Errorf("%q holds %d bytes, want %d", path, len(got), len(want))
 		}
@@ -155,21 +166,42 @@ func TestBadUploadsMakeNoVersion(t *testing.T) {
 		{"empty archive", "", archive, "", "", 400, "no entry and no mark of its end"},
 		{"archive of folders", "", archive, archiveOf(t, entry{"a/", tar.TypeDir, ""}), "", 400, "without a file"},
 		{"archive cut off", "", archive, good[:512], "", 400, "not a readable tar archive"},
-		{"archive cut off behind a file", "", archive, good[:len(good)-1024], "", 400, "the mark of its end is missing behind entry"},
+		{
+			"archive cut off behind a file", "", archive, good[:len(good)-1024], "", 400,
+			"the mark of its end is missing behind entry",
+		},
 		{"data after the archive", "", archive, good + strings.Repeat("x", 600), "", 400, "goes on after the end"},
-		{"entry that escapes", "", archive, archiveOf(t, entry{"../x", tar.TypeReg, "x"}), "", 400, "clean path inside the model's folder"},
+		{
+			"entry that escapes", "", archive, archiveOf(t, entry{"../x", tar.TypeReg, "x"}), "", 400,
+			"clean path inside the model's folder",
+		},
 		{"entry that escapes later", "", archive, archiveOf(t, entry{"a/../../x", tar.TypeReg, "x"}), "", 400, "clean path"},
 		{"absolute entry", "", archive, archiveOf(t, entry{"/x", tar.TypeReg, "x"}), "", 400, "clean path"},
 		{"folder that escapes", "", archive, archiveOf(t, entry{"../x/", tar.TypeDir, ""}), "", 400, "clean path"},
-		{"symbolic link", "", archive, archiveOf(t, entry{"x", tar.TypeSymlink, ""}), "", 400, "only regular files and folders"},
+		{
+			"symbolic link", "", archive, archiveOf(t, entry{"x", tar.TypeSymlink, ""}), "", 400,
+			"only regular files and folders",
+		},
 		{"hard link", "", archive, archiveOf(t, entry{"x", tar.TypeLink, ""}), "", 400, "only regular files and folders"},
 		{"device", "", archive, archiveOf(t, entry{"x", tar.TypeBlock, ""}), "", 400, "only regular files and folders"},
 		{"fifo", "", archive, archiveOf(t, entry{"x", tar.TypeFifo, ""}), "", 400, "only regular files and folders"},
 		{"sparse entry", "", archive, sparseEntry(t), "", 400, "only regular files and folders"},
-		{"entry twice", "", archive, archiveOf(t, entry{"x", tar.TypeReg, "1"}, entry{"./x", tar.TypeReg, "2"}), "", 400, "appears twice"},
-		{"file below a file", "", archive, archiveOf(t, entry{"x", tar.TypeReg, "1"}, entry{"x/y", tar.TypeReg, "2"}), "", 400, "which is a file"},
-		{"file where a folder is", "", archive, archiveOf(t, entry{"x/y", tar.TypeReg, "1"}, entry{"x", tar.TypeReg, "2"}), "", 400, "appears twice"},
-		{"too deep", "", archive, archiveOf(t, entry{strings.Repeat("a/", 8) + "b", tar.TypeReg, "x"}), "", 400, "folders deep"},
+		{
+			"entry twice", "", archive, archiveOf(t, entry{"x", tar.TypeReg, "1"}, entry{"./x", tar.TypeReg, "2"}), "", 400,
+			"appears twice",
+		},
+		{
+			"file below a file", "", archive, archiveOf(t, entry{"x", tar.TypeReg, "1"}, entry{"x/y", tar.TypeReg, "2"}), "",
+			400, "which is a file",
+		},
+		{
+			"file where a folder is", "", archive, archiveOf(t, entry{"x/y", tar.TypeReg, "1"}, entry{"x", tar.TypeReg, "2"}),
+			"", 400, "appears twice",
+		},
+		{
+			"too deep", "", archive, archiveOf(t, entry{strings.Repeat("a/", 8) + "b", tar.TypeReg, "x"}), "", 400,
+			"folders deep",
+		},
 		{"too many files", "", archive, archiveOf(t, many...), "", 413, "more than 8 files or folders"},
 		{"too many folders", "", archive, archiveOf(t, folders...), "", 413, "more than 8 files or folders"},
 		{"entry of 8 GB", "", archive, hugeEntry(), "", 413, "an upload may have"},
@@ -240,7 +272,8 @@ func TestAnArchiveMayDeclareItsSize(t *testing.T) {
 	ts := startServer(t, nil)
 	good := archiveOf(t, entry{"model.onnx", tar.TypeReg, "x"})
 	for _, query := range []string{"?size=1", ""} {
-		if resp, body := ts.do(t, "POST", "/api/v1/models/m/versions"+query, good, typeKey, "application/x-tar"); resp.StatusCode != 201 {
+		if resp, body := ts.do(t, "POST", "/api/v1/models/m/versions"+query, good, typeKey,
+			"application/x-tar"); resp.StatusCode != 201 {
 			t.Fatalf("answer %d %s", resp.StatusCode, body)
 		}
 	}

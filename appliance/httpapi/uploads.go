@@ -56,9 +56,10 @@ type Uploads interface {
 	List(p *edgewise.Principal) []admin.Upload
 	// Offset is Get after a sender that still holds the upload was cut off. Errors: NotFound, Busy.
 	Offset(ctx context.Context, p *edgewise.Principal, id string) (admin.Upload, error)
-	// Write takes bytes from an offset on. checksum, where it is not nil, is their SHA-256. Errors: NotFound, Busy, Conflict,
-	// TooLarge, Corrupt, Exhausted, and those of body.
-	Write(ctx context.Context, p *edgewise.Principal, id string, offset int64, body UploadBody, checksum []byte) (admin.Upload, error)
+	// Write takes bytes from an offset on. checksum, where it is not nil, is their SHA-256. Errors: NotFound, Busy,
+	// Conflict, TooLarge, Corrupt, Exhausted, and those of body.
+	Write(ctx context.Context, p *edgewise.Principal, id string, offset int64, body UploadBody,
+		checksum []byte) (admin.Upload, error)
 	// Delete gives an upload up. Errors: NotFound, Busy.
 	Delete(ctx context.Context, p *edgewise.Principal, id string) error
 }
@@ -91,7 +92,8 @@ func tus(c *fiber.Ctx) error {
 	c.Set("Tus-Resumable", tusVersion)
 	if given := c.Get("Tus-Resumable"); given != tusVersion {
 		c.Set("Tus-Version", tusVersion)
-		return &special{fiber.StatusPreconditionFailed, edgewise.Errorf("httpapi.tus", edgewise.Invalid, "header Tus-Resumable is %.20q: want %s", given, tusVersion)}
+		return &special{fiber.StatusPreconditionFailed, edgewise.Errorf("httpapi.tus", edgewise.Invalid,
+			"header Tus-Resumable is %.20q: want %s", given, tusVersion)}
 	}
 	return nil
 }
@@ -123,14 +125,21 @@ func newUpload(c *fiber.Ctx) (n NewUpload, err error) {
 	const op = "httpapi.newUpload"
 	n.Length, err = strconv.ParseInt(c.Get("Upload-Length"), 10, 64)
 	if err != nil || n.Length < 0 {
-		return n, edgewise.Errorf(op, edgewise.Invalid, "header Upload-Length is %.40q: want the bytes of the file", c.Get("Upload-Length"))
+		return n, edgewise.Errorf(op, edgewise.Invalid, "header Upload-Length is %.40q: want the bytes of the file",
+			c.Get("Upload-Length"))
 	}
 	n.Metadata = strings.Clone(c.Get("Upload-Metadata"))
 	if len(n.Metadata) > maxMetadata {
-		return n, &edgewise.Error{Op: op, Kind: edgewise.TooLarge, Limit: maxMetadata, Err: errorText("header Upload-Metadata has more than " + strconv.Itoa(maxMetadata) + " bytes")}
+		return n, &edgewise.Error{
+			Op: op, Kind: edgewise.TooLarge, Limit: maxMetadata,
+			Err: errorText("header Upload-Metadata has more than " + strconv.Itoa(maxMetadata) + " bytes"),
+		}
 	}
 	activate := ""
-	fields := map[string]*string{"filename": &n.Filename, "model": &n.Model, "sha256": &n.SHA256, "notes": &n.Notes, "activate": &activate}
+	fields := map[string]*string{
+		"filename": &n.Filename, "model": &n.Model, "sha256": &n.SHA256, "notes": &n.Notes,
+		"activate": &activate,
+	}
 	for pair := range strings.SplitSeq(n.Metadata, ",") {
 		key, encoded, _ := strings.Cut(strings.TrimSpace(pair), " ")
 		field, known := fields[key]
@@ -205,11 +214,13 @@ func (s *Server) sendUpload(c *fiber.Ctx) error {
 		return err
 	}
 	if kind := string(c.Request().Header.ContentType()); kind != mimeOffset {
-		return &special{fiber.StatusUnsupportedMediaType, edgewise.Errorf(op, edgewise.Invalid, "content type %.80q: want %s", kind, mimeOffset)}
+		return &special{fiber.StatusUnsupportedMediaType, edgewise.Errorf(op, edgewise.Invalid, "content type %.80q: want %s",
+			kind, mimeOffset)}
 	}
 	offset, err := strconv.ParseInt(c.Get("Upload-Offset"), 10, 64)
 	if err != nil || offset < 0 {
-		return edgewise.Errorf(op, edgewise.Invalid, "header Upload-Offset is %.40q: want the bytes that have arrived", c.Get("Upload-Offset"))
+		return edgewise.Errorf(op, edgewise.Invalid, "header Upload-Offset is %.40q: want the bytes that have arrived",
+			c.Get("Upload-Offset"))
 	}
 	checksum, err := uploadChecksum(c.Get("Upload-Checksum"))
 	if err != nil {
@@ -235,7 +246,8 @@ func uploadChecksum(text string) ([]byte, error) {
 	algorithm, encoded, _ := strings.Cut(text, " ")
 	sum, err := base64.StdEncoding.DecodeString(encoded)
 	if algorithm != tusChecksums || err != nil || len(sum) != 32 {
-		return nil, edgewise.Errorf("httpapi.uploadChecksum", edgewise.Invalid, "header Upload-Checksum is %.80q: want %s and the base64 of 32 bytes", text, tusChecksums)
+		return nil, edgewise.Errorf("httpapi.uploadChecksum", edgewise.Invalid,
+			"header Upload-Checksum is %.80q: want %s and the base64 of 32 bytes", text, tusChecksums)
 	}
 	return sum, nil
 }

@@ -26,7 +26,8 @@ func pair(key, value string) string {
 }
 
 func TestTheHeadersOfAnUpload(t *testing.T) {
-	n, err := described("12", pair("filename", "größe.onnx")+","+pair("model", "cat")+" , "+pair("filetype", "x")+",activate "+base64.StdEncoding.EncodeToString([]byte("true")))
+	n, err := described("12", pair("filename", "größe.onnx")+","+pair("model", "cat")+" , "+pair("filetype",
+		"x")+",activate "+base64.StdEncoding.EncodeToString([]byte("true")))
 	if err != nil || n.Length != 12 || n.Filename != "größe.onnx" || n.Model != "cat" || !n.Activate {
 		t.Errorf("%+v, %v", n, err)
 	}

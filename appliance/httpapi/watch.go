@@ -28,8 +28,8 @@ type waiting struct {
 	cancel context.CancelCauseFunc
 }
 
-// watch returns a context that ends with parent, and when the client closes its connection or its side of it. The socket
-// is looked at until unwatch is called.
+// watch returns a context that ends with parent, and when the client closes its connection or its side of it. The
+// socket is looked at until unwatch is called.
 func (c *conn) watch(parent context.Context) context.Context {
 	w := &c.waiting
 	w.mu.Lock()
@@ -62,8 +62,8 @@ func (w *waiting) end(cause error) {
 	}
 }
 
-// look cancels the request of a connection that has waited since the last look and whose client has left. It tells whether
-// a request is in progress.
+// look cancels the request of a connection that has waited since the last look and whose client has left. It tells
+// whether a request is in progress.
 func (c *conn) look() bool {
 	w := &c.waiting
 	turn := w.turn.Load()

@@ -46,7 +46,8 @@ func TestAClientThatLeavesCancelsItsRequest(t *testing.T) {
 			ts := startServer(t, nil)
 			began, ended := waitForEnd(ts, 30*time.Second)
 			p := dial(t, ts)
-			p.send(fmt.Sprintf("POST /v2/models/echo/%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", test.path, len(test.body), test.body))
+			p.send(fmt.Sprintf("POST /v2/models/echo/%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", test.path,
+				len(test.body), test.body))
 			<-began
 			if err := test.leave(p.conn.(*net.TCPConn)); err != nil {
 				t.Fatal(err)
@@ -63,7 +64,8 @@ func TestAClientThatStaysIsAnswered(t *testing.T) {
 	began, ended := waitForEnd(ts, 8*watchInterval)
 	p := dial(t, ts)
 	for range 2 {
-		p.send(fmt.Sprintf("POST /v2/models/echo/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(tinyInfer), tinyInfer))
+		p.send(fmt.Sprintf("POST /v2/models/echo/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s",
+			len(tinyInfer), tinyInfer))
 		<-began
 		// What a client sends ahead is no sign of its leaving.
 		p.send("GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -107,7 +109,8 @@ func TestABodyMayNotHaveTooManyChunks(t *testing.T) {
 			text := fmt.Sprintf("%s%x\r\n%s\r\n0\r\n\r\n", strings.Repeat("1\r\n \r\n", spaces), len(tinyInfer), tinyInfer)
 			go p.send("POST /v2/models/echo/infer HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" + text)
 			status, body := p.answer("POST")
-			if status != test.status || status == 400 && body != `{"error":"Chunked request body exceeds maximum of 65536 non-empty chunks. Send fewer or larger HTTP chunks.","code":"invalid","limit":65536}` {
+			if status != test.status || status == 400 &&
+				body != `{"error":"Chunked request body exceeds maximum of 65536 non-empty chunks. Send fewer or larger HTTP chunks.","code":"invalid","limit":65536}` {
 				t.Errorf("answer %d %s, want %d", status, body, test.status)
 			}
 		})

@@ -8,8 +8,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// Budget bounds the connections of all listeners of a process by the files that it may open: half of them, so that the other half is
-// left for models, uploads and the store. A nil Budget has no bound.
+// Budget bounds the connections of all listeners of a process by the files that it may open: half of them, so that the
+// other half is left for models, uploads and the store. A nil Budget has no bound.
 type Budget struct {
 	files uint64 // that the process may open
 	max   int64
@@ -28,7 +28,8 @@ func (b *Budget) Short(configured int) string {
 	if int64(configured) <= b.max {
 		return ""
 	}
-	return fmt.Sprintf("%d connections are allowed by the configuration, and %d are taken: half of the %d files that the process may open (ulimit -n, LimitNOFILE=)", configured, b.max, b.files)
+	return fmt.Sprintf("%d connections are allowed by the configuration, and %d are taken: half of the %d files that "+
+		"the process may open (ulimit -n, LimitNOFILE=)", configured, b.max, b.files)
 }
 
 // take counts a connection and tells whether there is room for it.

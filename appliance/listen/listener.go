@@ -28,8 +28,8 @@ type Options struct {
 	Log    *slog.Logger
 }
 
-// Listener accepts connections of which at most Max are open at once; those beyond are refused. An accept that fails for want of
-// descriptors or memory is tried again until the listener is closed. It is safe for concurrent use.
+// Listener accepts connections of which at most Max are open at once; those beyond are refused. An accept that fails
+// for want of descriptors or memory is tried again until the listener is closed. It is safe for concurrent use.
 type Listener struct {
 	net.Listener
 	options Options
@@ -53,7 +53,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 				return nil, err
 			}
 			if wait == 0 {
-				l.options.Log.Error("accepting a connection failed, and is tried again", "address", l.Addr().String(), "error", edgewise.NameLimit(err))
+				l.options.Log.Error("accepting a connection failed, and is tried again", "address", l.Addr().String(), "error",
+					edgewise.NameLimit(err))
 			}
 			wait = min(max(2*wait, firstWait), lastWait)
 			l.pause(wait)
@@ -110,14 +111,16 @@ func (l *Listener) admit() error {
 	const op = "listen.admit"
 	if l.open.Add(1) > int64(l.options.Max) {
 		l.open.Add(-1)
-		err := edgewise.Errorf(op, edgewise.Busy, "%d connections are open, which is the limit (%s)", l.options.Max, l.options.Key)
+		err := edgewise.Errorf(op, edgewise.Busy, "%d connections are open, which is the limit (%s)", l.options.Max,
+			l.options.Key)
 		err.Limit = int64(l.options.Max)
 		return err
 	}
 	if !l.options.Budget.take() {
 		l.open.Add(-1)
 		b := l.options.Budget
-		err := edgewise.Errorf(op, edgewise.Busy, "%d connections are open at all ports together, which is half of the %d files that the process may open (ulimit -n, LimitNOFILE=)", b.max, b.files)
+		err := edgewise.Errorf(op, edgewise.Busy, "%d connections are open at all ports together, which is half of the %d "+
+			"files that the process may open (ulimit -n, LimitNOFILE=)", b.max, b.files)
 		err.Limit = b.max
 		return err
 	}
@@ -143,8 +146,8 @@ func (c *Conn) Close() error {
 	return err
 }
 
-// passing tells whether an accept that failed may succeed later. accept(2) hands on errors of the network that waited on the new
-// socket; only those about the listening socket itself are for good.
+// passing tells whether an accept that failed may succeed later. accept(2) hands on errors of the network that waited
+// on the new socket; only those about the listening socket itself are for good.
 func passing(err error) bool {
 	var number syscall.Errno
 	if errors.Is(err, net.ErrClosed) || !errors.As(err, &number) {

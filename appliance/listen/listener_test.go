@@ -56,7 +56,8 @@ func options(max int, out io.Writer) Options {
 
 func TestAFailingAcceptIsTriedAgain(t *testing.T) {
 	for _, number := range []syscall.Errno{
-		syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.ECONNABORTED, syscall.EPROTO, syscall.ENETDOWN, syscall.EHOSTUNREACH, syscall.EPERM,
+		syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.ECONNABORTED, syscall.EPROTO,
+		syscall.ENETDOWN, syscall.EHOSTUNREACH, syscall.EPERM,
 	} {
 		t.Run(number.Error(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -153,7 +154,8 @@ func TestAShortBudgetIsTold(t *testing.T) {
 	if text := newBudget(256).Short(128); text != "" {
 		t.Errorf("128 of 256: %s", text)
 	}
-	if text := newBudget(256).Short(2112); !strings.Contains(text, "2112 connections are allowed by the configuration, and 128 are taken") {
+	if text := newBudget(256).Short(2112); !strings.Contains(text, "2112 connections are allowed by the configuration, "+
+		"and 128 are taken") {
 		t.Errorf("2112 of 256: %s", text)
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Cores returns the numbers of the cores that this process may run on, in the order in which runs are best given to them: one thread
-// of each core before the second ones, and among them the faster ones first. devices is where the system describes them,
-// "/sys/devices/system/cpu" on Linux; what it does not say counts as equal.
+// Cores returns the numbers of the cores that this process may run on, in the order in which runs are best given to
+// them: one thread of each core before the second ones, and among them the faster ones first. devices is where the
+// system describes them, "/sys/devices/system/cpu" on Linux; what it does not say counts as equal.
 func Cores(devices string) []int {
 	var allowed unix.CPUSet
 	if unix.SchedGetaffinity(0, &allowed) != nil {

@@ -19,17 +19,29 @@ func TestCoresAreOrdered(t *testing.T) {
 	}{
 		{"nothing is known", files{}, 3, []int{0, 1, 2}},
 		{"two threads a core, side by side", files{
-			"0/topology/thread_siblings_list": "0-1\n", "1/topology/thread_siblings_list": "0-1\n", "2/topology/thread_siblings_list": "2-3\n", "3/topology/thread_siblings_list": "2-3\n",
+			"0/topology/thread_siblings_list": "0-1\n", "1/topology/thread_siblings_list": "0-1\n",
+			"2/topology/thread_siblings_list": "2-3\n", "3/topology/thread_siblings_list": "2-3\n",
 		}, 4, []int{0, 2, 1, 3}},
 		{"two threads a core, apart", files{
-			"0/topology/thread_siblings_list": "0,2\n", "1/topology/thread_siblings_list": "1,3\n", "2/topology/thread_siblings_list": "0,2\n", "3/topology/thread_siblings_list": "1,3\n",
+			"0/topology/thread_siblings_list": "0,2\n", "1/topology/thread_siblings_list": "1,3\n",
+			"2/topology/thread_siblings_list": "0,2\n", "3/topology/thread_siblings_list": "1,3\n",
 		}, 4, []int{0, 1, 2, 3}},
-		{"slow and fast ones", files{"0/cpu_capacity": "446\n", "1/cpu_capacity": "446\n", "2/cpu_capacity": "1024\n"}, 3, []int{2, 0, 1}},
+		{
+			"slow and fast ones",
+			files{"0/cpu_capacity": "446\n", "1/cpu_capacity": "446\n", "2/cpu_capacity": "1024\n"},
+			3,
+			[]int{2, 0, 1},
+		},
 		{"slow ones before the second threads of fast ones", files{
-			"0/topology/thread_siblings_list": "0-1\n", "1/topology/thread_siblings_list": "0-1\n", "2/topology/thread_siblings_list": "2\n",
-			"0/cpufreq/cpuinfo_max_freq": "5000000\n", "1/cpufreq/cpuinfo_max_freq": "5000000\n", "2/cpufreq/cpuinfo_max_freq": "3800000\n",
+			"0/topology/thread_siblings_list": "0-1\n", "1/topology/thread_siblings_list": "0-1\n",
+			"2/topology/thread_siblings_list": "2\n",
+			"0/cpufreq/cpuinfo_max_freq":      "5000000\n", "1/cpufreq/cpuinfo_max_freq": "5000000\n",
+			"2/cpufreq/cpuinfo_max_freq": "3800000\n",
 		}, 3, []int{0, 2, 1}},
-		{"files that say nothing", files{"0/topology/thread_siblings_list": "x-,9-y\n", "1/topology/thread_siblings_list": "0-99999999999\n", "0/cpu_capacity": "fast\n"}, 2, []int{0, 1}},
+		{"files that say nothing", files{
+			"0/topology/thread_siblings_list": "x-,9-y\n",
+			"1/topology/thread_siblings_list": "0-99999999999\n", "0/cpu_capacity": "fast\n",
+		}, 2, []int{0, 1}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			devices := t.TempDir()

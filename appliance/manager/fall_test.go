@@ -47,7 +47,8 @@ func TestAVersionWhoseProcessHasEndedIsUnavailable(t *testing.T) {
 		}
 		close(last.ended)
 		synctest.Wait()
-		if s := m.Statuses(); len(s) != 1 || s[0].State != edgewise.StateUnavailable || !s[0].Fallen || s[0].Reason != "its process died 5 times" {
+		if s := m.Statuses(); len(s) != 1 || s[0].State != edgewise.StateUnavailable || !s[0].Fallen ||
+			s[0].Reason != "its process died 5 times" {
 			t.Errorf("%+v", s)
 		}
 		for version, want := range map[int64]string{

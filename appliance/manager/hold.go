@@ -6,9 +6,9 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// An ensemble holds the versions that it pins: from before it is loaded until after it was closed they are wanted, beside
-// whatever labels and policies want. A held version answers requests that name it. Versions pin only what was stored
-// before them, so holds cannot form a circle.
+// An ensemble holds the versions that it pins: from before it is loaded until after it was closed they are wanted,
+// beside whatever labels and policies want. A held version answers requests that name it. Versions pin only what was
+// stored before them, so holds cannot form a circle.
 
 // holdParts loads what v pins and waits for it. Whatever it returns, releaseParts is due.
 func (m *Manager) holdParts(v *edgewise.Version) error {

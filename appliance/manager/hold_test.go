@@ -71,7 +71,8 @@ func stored(name string, wanted bool, pins ...string) *edgewise.Record {
 		m.EnsembleScheduling = &edgewise.EnsembleScheduling{}
 	}
 	for _, pin := range pins {
-		m.EnsembleScheduling.Step = append(m.EnsembleScheduling.Step, edgewise.EnsembleStep{ModelName: pin, Pinned: &edgewise.EnsemblePin{Version: 1}})
+		m.EnsembleScheduling.Step = append(m.EnsembleScheduling.Step,
+			edgewise.EnsembleStep{ModelName: pin, Pinned: &edgewise.EnsemblePin{Version: 1}})
 	}
 	return &edgewise.Record{
 		Name: name, Wanted: wanted, Labels: []edgewise.Label{{Name: edgewise.LiveLabel, Version: 1}},
@@ -91,7 +92,10 @@ func (h *house) settle(names ...string) {
 func TestPartsAreLoadedBeforeAndClosedAfterTheirEnsembles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{Concurrency: 1}) // so that an ensemble that waits for its parts must not take their turn
-		h.Start([]*edgewise.Record{stored("E", true, "F", "z", "F"), stored("F", false, "a"), stored("a", false), stored("z", true)})
+		h.Start([]*edgewise.Record{
+			stored("E", true, "F", "z", "F"), stored("F", false, "a"), stored("a", false),
+			stored("z", true),
+		})
 		h.settle("E")
 		h.wantEvents("load z, load a, load F, load E", "load a, load z, load F, load E")
 		if _, err := h.Infer(t.Context(), &edgewise.Request{Model: edgewise.ModelID{Name: "a"}}); err == nil {
@@ -112,7 +116,8 @@ func TestPartsAreLoadedBeforeAndClosedAfterTheirEnsembles(t *testing.T) {
 		if err := h.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if got := strings.Join(h.events, ", "); strings.Index(got, "close E") > strings.Index(got, "close F") || strings.Index(got, "close F") > strings.Index(got, "close a") {
+		if got := strings.Join(h.events, ", "); strings.Index(got, "close E") > strings.Index(got, "close F") ||
+			strings.Index(got, "close F") > strings.Index(got, "close a") {
 			t.Errorf("parts were closed before what uses them: %s", got)
 		}
 	})
@@ -145,7 +150,8 @@ func TestAPartThatFailsIsTheEnsemblesReason(t *testing.T) {
 		h.broken["a"] = edgewise.Errorf("x", edgewise.Exhausted, "out of memory")
 		h.Start([]*edgewise.Record{stored("E", true, "a", "b"), stored("a", false), stored("b", false)})
 		want := "load failed for model 'E': version 1 is at UNAVAILABLE state: in ensemble 'E', load failed for model 'a': version 1 is at UNAVAILABLE state: out of memory;;"
-		if err := h.Settle(t.Context(), "E"); err == nil || err.Error() != want || edgewise.KindOf(err) != edgewise.Exhausted {
+		if err := h.Settle(t.Context(), "E"); err == nil || err.Error() != want ||
+			edgewise.KindOf(err) != edgewise.Exhausted {
 			t.Errorf("got %v, want %s", err, want)
 		}
 		h.settle("b")
@@ -168,7 +174,8 @@ func TestAPartThatIsNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Config{})
 		h.Start([]*edgewise.Record{stored("E", true, "a")})
-		if err := h.Settle(t.Context(), "E"); err == nil || !strings.Contains(err.Error(), `in ensemble 'E', model "a" version 1 is not to be loaded`) {
+		if err := h.Settle(t.Context(), "E"); err == nil ||
+			!strings.Contains(err.Error(), `in ensemble 'E', model "a" version 1 is not to be loaded`) {
 			t.Errorf("got %v", err)
 		}
 		if err := h.Close(t.Context()); err != nil {

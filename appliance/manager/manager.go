@@ -25,7 +25,8 @@ type Config struct {
 	Memory      int64         // bytes that all loaded versions may take together; 0: no bound
 	Concurrency int           // loads at the same time; at least 1
 	LoadTimeout time.Duration // of one load; 0: none
-	// SequenceDrain is how long a version that is to be unloaded goes on answering the sequences that it has begun; 0: not at all.
+	// SequenceDrain is how long a version that is to be unloaded goes on answering the sequences that it has begun; 0: not
+	// at all.
 	SequenceDrain time.Duration
 	Logger        *slog.Logger
 }
@@ -61,7 +62,10 @@ type model struct {
 
 // New makes a manager without any model.
 func New(c Config) *Manager {
-	m := &Manager{config: c, loads: make(chan struct{}, max(c.Concurrency, 1)), models: map[string]*model{}, holds: map[edgewise.ModelID]int{}, changed: make(chan struct{})}
+	m := &Manager{
+		config: c, loads: make(chan struct{}, max(c.Concurrency, 1)), models: map[string]*model{},
+		holds: map[edgewise.ModelID]int{}, changed: make(chan struct{}),
+	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.routes.Store(&table{})
 	return m
@@ -69,7 +73,8 @@ func New(c Config) *Manager {
 
 // Want tells what is stored about a model now, and which versions are to be tried: loaded beside the aspired ones,
 // without answering requests that do not name them. Versions that failed to load are loaded again. A version that is
-// ready and differs from what is stored under its number now is resized, or is replaced: see Config.Replaces. It returns at once; see Settle.
+// ready and differs from what is stored under its number now is resized, or is replaced: see Config.Replaces. It
+// returns at once; see Settle.
 func (m *Manager) Want(r *edgewise.Record, trial ...int64) { m.want(r, 0, trial) }
 
 // Replace is Want with one version on trial that is to take the place of the one that serves. When there is too little
@@ -194,12 +199,14 @@ func (m *Manager) load(name string, s *slot) {
 		if mod := m.models[name]; mod.alone == s.version.ID.Version {
 			mod.alone = 0 // the old one comes back
 		}
-		m.config.Logger.Error("version failed to load", "model", name, "version", s.version.ID.Version, "kind", s.kind.String(), "reason", s.reason)
+		m.config.Logger.Error("version failed to load", "model", name, "version", s.version.ID.Version, "kind",
+			s.kind.String(), "reason", s.reason)
 	} else {
 		s.to(edgewise.StateReady, time.Now())
 		s.handle = newHandle(s.version.ID, loaded)
 		m.watch(name, s, s.handle)
-		m.config.Logger.Info("version ready", "model", name, "version", s.version.ID.Version, "took", time.Since(start).Round(time.Millisecond).String())
+		m.config.Logger.Info("version ready", "model", name, "version", s.version.ID.Version, "took",
+			time.Since(start).Round(time.Millisecond).String())
 	}
 	m.reconcile(name, m.models[name])
 }
@@ -283,7 +290,10 @@ func (mod *model) route(held []int64) *route {
 		r.drain(s)
 	}
 	for number, s := range mod.slots {
-		t := &target{version: s.version, status: edgewise.Status{ID: s.version.ID, State: s.state, Reason: s.reason, Since: s.since, Took: s.took, Fallen: s.fallen}}
+		t := &target{version: s.version, status: edgewise.Status{
+			ID: s.version.ID, State: s.state, Reason: s.reason,
+			Since: s.since, Took: s.took, Fallen: s.fallen,
+		}}
 		if s.state == edgewise.StateReady {
 			t.handle = s.handle
 		}

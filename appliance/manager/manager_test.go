@@ -245,7 +245,8 @@ func TestTrial(t *testing.T) {
 		if got := len(m.Statuses()); got != 1 {
 			t.Errorf("%d versions left after the trials: %v", got, m.Statuses())
 		}
-		if err := m.Await(t.Context(), edgewise.ModelID{Name: "m", Version: 3}); err == nil || edgewise.KindOf(err) != edgewise.Unavailable {
+		if err := m.Await(t.Context(), edgewise.ModelID{Name: "m", Version: 3}); err == nil ||
+			edgewise.KindOf(err) != edgewise.Unavailable {
 			t.Errorf("waiting for a version nobody wants: %v", err)
 		}
 	})
@@ -322,7 +323,10 @@ func TestCloseDrainsAndNamesWhatIsStuck(t *testing.T) {
 }
 
 func TestPanicWhileLoadingIsAFailure(t *testing.T) {
-	m := New(Config{Load: func(context.Context, *edgewise.Version) (*Loaded, error) { panic("ouch") }, Logger: slog.New(slog.DiscardHandler)})
+	m := New(Config{
+		Load:   func(context.Context, *edgewise.Version) (*Loaded, error) { panic("ouch") },
+		Logger: slog.New(slog.DiscardHandler),
+	})
 	m.Want(live(1, 1))
 	want := "load failed for model 'm': version 1 is at UNAVAILABLE state: loading \"m\" version 1 panicked: ouch;"
 	if err := m.Settle(t.Context(), "m"); err == nil || err.Error() != want {

@@ -55,12 +55,14 @@ func (m *Manager) claim(name string, s *slot, f Footprint) (changed <-chan struc
 		return m.changed, nil
 	case f.Gap && mod.successor == s.version.ID.Version && f.Bytes <= free+leaving+m.liveBytes(name, mod):
 		mod.alone = s.version.ID.Version
-		m.config.Logger.Warn("too little memory for two versions: the old one is unloaded before the new one is loaded", "model", name, "version", mod.alone)
+		m.config.Logger.Warn("too little memory for two versions: the old one is unloaded before the new one is loaded",
+			"model", name, "version", mod.alone)
 		m.reconcile(name, mod)
 		return m.changed, nil
 	}
 	return nil, edgewise.Errorf("manager.load", edgewise.Exhausted,
-		"it takes about %d bytes of memory, and %d of the %d bytes for models are free", f.Bytes, max(free+leaving, 0), m.config.Memory)
+		"it takes about %d bytes of memory, and %d of the %d bytes for models are free", f.Bytes, max(free+leaving, 0),
+		m.config.Memory)
 }
 
 // memory returns what all versions take, and what of it is being given back. m.mu is held.
@@ -98,7 +100,8 @@ func (m *Manager) noteGap(name string, mod *model, now time.Time) {
 	case mod.serving == 0 && mod.alone != 0 && mod.gap.IsZero():
 		mod.gap = now
 	case mod.serving != 0 && !mod.gap.IsZero():
-		m.config.Logger.Warn("the model had no version while one took the place of another", "model", name, "gap", now.Sub(mod.gap).Round(time.Millisecond).String())
+		m.config.Logger.Warn("the model had no version while one took the place of another", "model", name, "gap",
+			now.Sub(mod.gap).Round(time.Millisecond).String())
 		mod.gap = time.Time{}
 	}
 }

@@ -13,7 +13,11 @@ import (
 
 // sized makes each version take 60 of 100 bytes.
 func sized(gap bool) Config {
-	return Config{Memory: 100, Footprint: func(context.Context, *edgewise.Version) (Footprint, error) { return Footprint{60, gap}, nil }}
+	return Config{Memory: 100, Footprint: func(context.Context, *edgewise.Version) (Footprint,
+		error,
+	) {
+		return Footprint{60, gap}, nil
+	}}
 }
 
 func settled(t *testing.T, m *Manager) {
@@ -48,7 +52,8 @@ func TestWithoutRoomForTwoASwapMayLeaveAGap(t *testing.T) {
 		m.Replace(live(3, 1), 2)
 		synctest.Wait()
 		_, err := m.Infer(t.Context(), &edgewise.Request{Model: edgewise.ModelID{Name: "m"}})
-		if err == nil || edgewise.KindOf(err) != edgewise.Unavailable || !strings.Contains(err.Error(), "too little memory for both") {
+		if err == nil || edgewise.KindOf(err) != edgewise.Unavailable ||
+			!strings.Contains(err.Error(), "too little memory for both") {
 			t.Errorf("in the gap: %v", err)
 		}
 		if err := m.Await(t.Context(), edgewise.ModelID{Name: "m", Version: 2}); err != nil {
@@ -63,7 +68,8 @@ func TestWithoutRoomForTwoASwapMayLeaveAGap(t *testing.T) {
 			t.Errorf("answered by version %d", got)
 		}
 		m.Want(live(3, 2), 3) // a label beside live: it may not cost the live version
-		if err := m.Await(t.Context(), edgewise.ModelID{Name: "m", Version: 3}); err == nil || edgewise.KindOf(err) != edgewise.Exhausted {
+		if err := m.Await(t.Context(), edgewise.ModelID{Name: "m", Version: 3}); err == nil ||
+			edgewise.KindOf(err) != edgewise.Exhausted {
 			t.Errorf("a version for another label: %v", err)
 		}
 		if got := answer(t, m, 0); got != 2 {
@@ -100,7 +106,10 @@ func TestMemoryOfADrainingVersionIsWaitedFor(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.Forget("m")
-		other := &edgewise.Record{Name: "o", Wanted: true, Labels: []edgewise.Label{{Name: "live", Version: 1}}, Versions: []*edgewise.Version{{ID: edgewise.ModelID{Name: "o", Version: 1}, Model: &edgewise.Model{}}}}
+		other := &edgewise.Record{
+			Name: "o", Wanted: true, Labels: []edgewise.Label{{Name: "live", Version: 1}},
+			Versions: []*edgewise.Version{{ID: edgewise.ModelID{Name: "o", Version: 1}, Model: &edgewise.Model{}}},
+		}
 		m.Want(other)
 		time.AfterFunc(10*time.Second, h.release)
 		begin := time.Now()

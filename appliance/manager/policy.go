@@ -53,10 +53,11 @@ func pickedBy(p *edgewise.VersionPolicy, stored []*edgewise.Version, live int64)
 
 // snapshot is all that the next actions for one model depend on: no clock, no lock.
 type snapshot struct {
-	stored  []int64                  // versions that exist, ascending
-	aspired []int64                  // versions that ought to be ready, ascending
-	trial   []int64                  // versions to be loaded beside them, which answer only requests that name them
-	held    []int64                  // versions that loaded ensembles need, ascending; they answer only requests that name them
+	stored  []int64 // versions that exist, ascending
+	aspired []int64 // versions that ought to be ready, ascending
+	trial   []int64 // versions to be loaded beside them, which answer only requests that name them
+	// versions that loaded ensembles need, ascending; they answer only requests that name them
+	held    []int64
 	live    int64                    // the aspired version that ought to answer version 0; 0: the highest ready
 	alone   int64                    // the version of the trial that the live one has to go for; 0: none
 	serving int64                    // the version that answers version 0 now; 0: none

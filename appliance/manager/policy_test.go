@@ -12,7 +12,10 @@ import (
 func record(n int64, p *edgewise.VersionPolicy, labels map[string]int64) *edgewise.Record {
 	r := &edgewise.Record{Name: "m", Wanted: true}
 	for i := range n {
-		r.Versions = append(r.Versions, &edgewise.Version{ID: edgewise.ModelID{Name: "m", Version: i + 1}, Model: &edgewise.Model{VersionPolicy: p}})
+		r.Versions = append(r.Versions, &edgewise.Version{
+			ID:    edgewise.ModelID{Name: "m", Version: i + 1},
+			Model: &edgewise.Model{VersionPolicy: p},
+		})
 	}
 	for name, v := range labels {
 		r.Labels = append(r.Labels, edgewise.Label{Name: name, Version: v})
@@ -38,7 +41,11 @@ func TestAspired(t *testing.T) {
 		{"latest more than there are", record(2, latest(9), live(2)), "[1 2] live 2"},
 		{"latest 0 is 1", record(2, latest(0), live(2)), "[2] live 2"},
 		{"all", record(3, &edgewise.VersionPolicy{All: &edgewise.AllVersions{}}, live(1)), "[1 2 3] live 1"},
-		{"specific, what exists of it, and the live one", record(3, &edgewise.VersionPolicy{Specific: &edgewise.SpecificVersions{Versions: []int64{1, 9}}}, live(3)), "[1 3] live 3"},
+		{
+			"specific, what exists of it, and the live one",
+			record(3, &edgewise.VersionPolicy{Specific: &edgewise.SpecificVersions{Versions: []int64{1, 9}}}, live(3)),
+			"[1 3] live 3",
+		},
 		{"other labels", record(5, nil, map[string]int64{"live": 2, "canary": 5}), "[2 5] live 2"},
 		{"a label alone", record(5, nil, map[string]int64{"canary": 4}), "[4] live 0"},
 	}
@@ -72,36 +79,129 @@ func TestNext(t *testing.T) {
 	}{
 		{"nothing", snapshot{}, "serve 0 load [] unload [] forget []"},
 		{"first version", snapshot{stored: []int64{1}, aspired: []int64{1}, live: 1}, "serve 0 load [1] unload [] forget []"},
-		{"still loading", snapshot{stored: []int64{1}, aspired: []int64{1}, live: 1, states: states{1: load}}, "serve 0 load [] unload [] forget []"},
-		{"loaded", snapshot{stored: []int64{1}, aspired: []int64{1}, live: 1, states: states{1: up}}, "serve 1 load [] unload [] forget []"},
-		{"the old one serves while the new one loads", snapshot{stored: []int64{1, 2}, aspired: []int64{2}, live: 2, serving: 1, states: states{1: up}}, "serve 1 load [2] unload [] forget []"},
-		{"and until it is loaded", snapshot{stored: []int64{1, 2}, aspired: []int64{2}, live: 2, serving: 1, states: states{1: up, 2: load}}, "serve 1 load [] unload [] forget []"},
-		{"then traffic moves and the old one goes", snapshot{stored: []int64{1, 2}, aspired: []int64{2}, live: 2, serving: 1, states: states{1: up, 2: up}}, "serve 2 load [] unload [1] forget []"},
-		{"a failed new one leaves the old one serving", snapshot{stored: []int64{1, 2}, aspired: []int64{2}, live: 2, serving: 1, states: states{1: up, 2: fail}}, "serve 1 load [] unload [] forget []"},
-		{"unless the old one was deleted", snapshot{stored: []int64{2}, aspired: []int64{2}, live: 2, serving: 1, states: states{1: up, 2: load}}, "serve 0 load [] unload [1] forget []"},
-		{"a failure is not retried by itself", snapshot{stored: []int64{1}, aspired: []int64{1}, live: 1, states: states{1: fail}}, "serve 0 load [] unload [] forget []"},
-		{"a failure nobody wants is forgotten", snapshot{stored: []int64{1, 2}, aspired: []int64{2}, live: 2, serving: 2, states: states{1: fail, 2: up}}, "serve 2 load [] unload [] forget [1]"},
-		{"unwanted while loading: waits for the load", snapshot{stored: []int64{1}, states: states{1: load}}, "serve 0 load [] unload [] forget []"},
-		{"unload all", snapshot{stored: []int64{1, 2}, serving: 2, states: states{1: up, 2: up}}, "serve 0 load [] unload [1 2] forget []"},
-		{"wanted again while unloading: after it is gone", snapshot{stored: []int64{1}, aspired: []int64{1}, live: 1, states: states{1: down}}, "serve 0 load [] unload [] forget []"},
-		{"held beside the live one", snapshot{stored: []int64{1, 2}, aspired: []int64{2}, live: 2, serving: 2, held: []int64{1}, states: states{2: up}}, "serve 2 load [1] unload [] forget []"},
-		{"held and not wanted otherwise", snapshot{stored: []int64{1}, live: 1, held: []int64{1}, states: states{1: up}}, "serve 0 load [] unload [] forget []"},
-		{"the live label leaves a held version", snapshot{stored: []int64{1, 2}, aspired: []int64{2}, live: 2, serving: 1, held: []int64{1}, states: states{1: up, 2: up}}, "serve 2 load [] unload [] forget []"},
-		{"a held failure is kept as the reason", snapshot{stored: []int64{1}, held: []int64{1}, states: states{1: fail}}, "serve 0 load [] unload [] forget []"},
-		{"held and not stored: kept, not loaded", snapshot{held: []int64{1, 2}, states: states{1: up}}, "serve 0 load [] unload [] forget []"},
-		{"trial beside the live one", snapshot{stored: []int64{1, 2}, aspired: []int64{1}, trial: []int64{2}, live: 1, serving: 1, states: states{1: up}}, "serve 1 load [2] unload [] forget []"},
-		{"a trial never serves", snapshot{stored: []int64{1}, trial: []int64{1}, states: states{1: up}}, "serve 0 load [] unload [] forget []"},
-		{"a trial that became live", snapshot{stored: []int64{1, 2}, aspired: []int64{2}, live: 2, serving: 1, states: states{1: up, 2: up}}, "serve 2 load [] unload [1] forget []"},
-		{"without a live label the highest ready one", snapshot{stored: []int64{1, 2, 3}, aspired: []int64{1, 2, 3}, states: states{1: up, 2: up, 3: load}}, "serve 2 load [] unload [] forget []"},
-		{"a version that has to be alone: the others go first", snapshot{stored: []int64{1, 2}, aspired: []int64{1}, trial: []int64{2}, live: 1, serving: 1, alone: 2, states: states{1: up, 2: load}}, "serve 0 load [] unload [1] forget []"},
-		{"what has another label or is part of an ensemble stays", snapshot{stored: []int64{1, 2, 3}, aspired: []int64{1, 3}, trial: []int64{2}, held: []int64{1}, live: 1, serving: 1, alone: 2, states: states{1: up, 2: load, 3: up}}, "serve 0 load [] unload [] forget []"},
-		{"and it serves as soon as it is ready", snapshot{stored: []int64{1, 2}, aspired: []int64{1}, trial: []int64{2}, live: 1, alone: 2, states: states{2: up}}, "serve 2 load [] unload [] forget []"},
-		{"rollback to an unloaded version", snapshot{stored: []int64{1, 2}, aspired: []int64{1}, live: 1, serving: 2, states: states{2: up}}, "serve 2 load [1] unload [] forget []"},
+		{
+			"still loading",
+			snapshot{stored: []int64{1}, aspired: []int64{1}, live: 1, states: states{1: load}},
+			"serve 0 load [] unload [] forget []",
+		},
+		{
+			"loaded",
+			snapshot{stored: []int64{1}, aspired: []int64{1}, live: 1, states: states{1: up}},
+			"serve 1 load [] unload [] forget []",
+		},
+		{"the old one serves while the new one loads", snapshot{
+			stored: []int64{1, 2}, aspired: []int64{2}, live: 2,
+			serving: 1, states: states{1: up},
+		}, "serve 1 load [2] unload [] forget []"},
+		{"and until it is loaded", snapshot{
+			stored: []int64{1, 2}, aspired: []int64{2}, live: 2, serving: 1,
+			states: states{1: up, 2: load},
+		}, "serve 1 load [] unload [] forget []"},
+		{"then traffic moves and the old one goes", snapshot{
+			stored: []int64{1, 2}, aspired: []int64{2}, live: 2, serving: 1,
+			states: states{1: up, 2: up},
+		}, "serve 2 load [] unload [1] forget []"},
+		{"a failed new one leaves the old one serving", snapshot{
+			stored: []int64{1, 2}, aspired: []int64{2}, live: 2,
+			serving: 1, states: states{1: up, 2: fail},
+		}, "serve 1 load [] unload [] forget []"},
+		{"unless the old one was deleted", snapshot{
+			stored: []int64{2}, aspired: []int64{2}, live: 2, serving: 1,
+			states: states{1: up, 2: load},
+		}, "serve 0 load [] unload [1] forget []"},
+		{"a failure is not retried by itself", snapshot{
+			stored: []int64{1}, aspired: []int64{1}, live: 1,
+			states: states{1: fail},
+		}, "serve 0 load [] unload [] forget []"},
+		{"a failure nobody wants is forgotten", snapshot{
+			stored: []int64{1, 2}, aspired: []int64{2}, live: 2, serving: 2,
+			states: states{1: fail, 2: up},
+		}, "serve 2 load [] unload [] forget [1]"},
+		{
+			"unwanted while loading: waits for the load",
+			snapshot{stored: []int64{1}, states: states{1: load}},
+			"serve 0 load [] unload [] forget []",
+		},
+		{
+			"unload all",
+			snapshot{stored: []int64{1, 2}, serving: 2, states: states{1: up, 2: up}},
+			"serve 0 load [] unload [1 2] forget []",
+		},
+		{
+			"wanted again while unloading: after it is gone",
+			snapshot{stored: []int64{1}, aspired: []int64{1}, live: 1, states: states{1: down}},
+			"serve 0 load [] unload [] forget []",
+		},
+		{"held beside the live one", snapshot{
+			stored: []int64{1, 2}, aspired: []int64{2}, live: 2, serving: 2,
+			held: []int64{1}, states: states{2: up},
+		}, "serve 2 load [1] unload [] forget []"},
+		{
+			"held and not wanted otherwise",
+			snapshot{stored: []int64{1}, live: 1, held: []int64{1}, states: states{1: up}},
+			"serve 0 load [] unload [] forget []",
+		},
+		{"the live label leaves a held version", snapshot{
+			stored: []int64{1, 2}, aspired: []int64{2}, live: 2, serving: 1,
+			held: []int64{1}, states: states{1: up, 2: up},
+		}, "serve 2 load [] unload [] forget []"},
+		{
+			"a held failure is kept as the reason",
+			snapshot{stored: []int64{1}, held: []int64{1}, states: states{1: fail}},
+			"serve 0 load [] unload [] forget []",
+		},
+		{
+			"held and not stored: kept, not loaded",
+			snapshot{held: []int64{1, 2}, states: states{1: up}},
+			"serve 0 load [] unload [] forget []",
+		},
+		{"trial beside the live one", snapshot{
+			stored: []int64{1, 2}, aspired: []int64{1}, trial: []int64{2}, live: 1,
+			serving: 1, states: states{1: up},
+		}, "serve 1 load [2] unload [] forget []"},
+		{
+			"a trial never serves",
+			snapshot{stored: []int64{1}, trial: []int64{1}, states: states{1: up}},
+			"serve 0 load [] unload [] forget []",
+		},
+		{"a trial that became live", snapshot{
+			stored: []int64{1, 2}, aspired: []int64{2}, live: 2, serving: 1,
+			states: states{1: up, 2: up},
+		}, "serve 2 load [] unload [1] forget []"},
+		{"without a live label the highest ready one", snapshot{
+			stored: []int64{1, 2, 3}, aspired: []int64{1, 2, 3},
+			states: states{1: up, 2: up, 3: load},
+		}, "serve 2 load [] unload [] forget []"},
+		{
+			"a version that has to be alone: the others go first",
+			snapshot{
+				stored: []int64{1, 2}, aspired: []int64{1}, trial: []int64{2}, live: 1, serving: 1, alone: 2,
+				states: states{1: up, 2: load},
+			},
+			"serve 0 load [] unload [1] forget []",
+		},
+		{
+			"what has another label or is part of an ensemble stays",
+			snapshot{
+				stored: []int64{1, 2, 3}, aspired: []int64{1, 3}, trial: []int64{2}, held: []int64{1}, live: 1, serving: 1,
+				alone: 2, states: states{1: up, 2: load, 3: up},
+			},
+			"serve 0 load [] unload [] forget []",
+		},
+		{"and it serves as soon as it is ready", snapshot{
+			stored: []int64{1, 2}, aspired: []int64{1}, trial: []int64{2},
+			live: 1, alone: 2, states: states{2: up},
+		}, "serve 2 load [] unload [] forget []"},
+		{"rollback to an unloaded version", snapshot{
+			stored: []int64{1, 2}, aspired: []int64{1}, live: 1, serving: 2,
+			states: states{2: up},
+		}, "serve 2 load [1] unload [] forget []"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			p := next(test.s)
-			if got := fmt.Sprintf("serve %d load %v unload %v forget %v", p.serving, p.load, p.unload, p.forget); got != test.want {
+			if got := fmt.Sprintf("serve %d load %v unload %v forget %v", p.serving, p.load, p.unload,
+				p.forget); got != test.want {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
 		})

@@ -39,7 +39,8 @@ func (m *Manager) renewed(name string, s *slot, loaded *Loaded, err error) {
 		old.refused = s.version
 		old.refusal = &edgewise.Error{Op: "manager.load", Kind: edgewise.KindOf(err), Model: s.version.ID, Err: fmt.Errorf(
 			"load failed for model '%s': version %d is at UNAVAILABLE state: %w;", name, number, err)}
-		m.config.Logger.Error("version failed to load and the one before it goes on serving", "model", name, "version", number, "reason", err)
+		m.config.Logger.Error("version failed to load and the one before it goes on serving", "model", name, "version",
+			number, "reason", err)
 		m.reconcile(name, mod)
 		return
 	}

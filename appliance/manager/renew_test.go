@@ -22,7 +22,8 @@ func other(r *edgewise.Record) *edgewise.Record {
 
 func always(*edgewise.Version, *edgewise.Version) bool { return true }
 
-// TestAVersionIsReplacedUnderLoad changes what stands under one number: every request is answered, and the old one goes.
+// TestAVersionIsReplacedUnderLoad changes what stands under one number: every request is answered, and the old one
+// goes.
 func TestAVersionIsReplacedUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, loader := start(t, Config{Replaces: always, Concurrency: 2})
@@ -79,7 +80,8 @@ func TestAReplacementThatFailsLeavesTheOldOne(t *testing.T) {
 		second := other(first)
 		m.Want(second)
 		err := m.Settle(t.Context(), "m")
-		if err == nil || err.Error() != "load failed for model 'm': version 1 is at UNAVAILABLE state: no good;" || edgewise.KindOf(err) != edgewise.Invalid {
+		if err == nil || err.Error() != "load failed for model 'm': version 1 is at UNAVAILABLE state: no good;" ||
+			edgewise.KindOf(err) != edgewise.Invalid {
 			t.Errorf("got %v", err)
 		}
 		if v, _, err := m.Version(edgewise.ModelID{Name: "m"}); err != nil || v != first.Versions[0] || !m.Ready() {

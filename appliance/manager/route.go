@@ -30,8 +30,8 @@ type target struct {
 }
 
 // Infer hands a request to the version it names, or to the one that serves when it names none. One that continues a
-// sequence goes to the version that the sequence has begun with, as long as that is there. An error names the version that the
-// request came to, once there is one.
+// sequence goes to the version that the sequence has begun with, as long as that is there. An error names the version
+// that the request came to, once there is one.
 func (m *Manager) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
 	h := m.continuing(req)
 	if h == nil {
@@ -48,8 +48,8 @@ func (m *Manager) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.R
 	return resp, nil
 }
 
-// Resolve returns the version that id stands for, whether or not it is ready; the version is 0 when none serves. ok is false when
-// there is no such model or version.
+// Resolve returns the version that id stands for, whether or not it is ready; the version is 0 when none serves. ok is
+// false when there is no such model or version.
 func (m *Manager) Resolve(id edgewise.ModelID) (resolved edgewise.ModelID, ok bool) {
 	r := (*m.routes.Load())[id.Name]
 	if r == nil || id.Version != 0 && !slices.Contains(r.stored, id.Version) {
@@ -96,23 +96,28 @@ func (m *Manager) find(id edgewise.ModelID) (*target, error) {
 	case r == nil:
 		return nil, lookupError(edgewise.NotFound, id, "Request for unknown model: '%s' is not found", id.Name)
 	case id.Version == 0 && r.serving == nil && r.replaced:
-		return nil, lookupError(edgewise.Unavailable, id, "model '%s' is not available for a moment: a version takes the place of another, and there is too little memory for both", id.Name)
+		return nil, lookupError(edgewise.Unavailable, id, "model '%s' is not available for a moment: a version takes the "+
+			"place of another, and there is too little memory for both", id.Name)
 	case id.Version == 0 && r.serving == nil:
 		if s, ok := r.fallen(); ok {
-			return nil, lookupError(edgewise.Unavailable, id, "Request for unknown model: '%s' has no available versions: version %d: %s", id.Name, s.ID.Version, s.Reason)
+			return nil, lookupError(edgewise.Unavailable, id, "Request for unknown model: '%s' has no available versions: "+
+				"version %d: %s", id.Name, s.ID.Version, s.Reason)
 		}
 		return nil, lookupError(edgewise.NotFound, id, "Request for unknown model: '%s' has no available versions", id.Name)
 	case id.Version == 0:
 		return r.serving, nil
 	case !slices.Contains(r.stored, id.Version):
-		return nil, lookupError(edgewise.NotFound, id, "Request for unknown model: '%s' version %d is not found", id.Name, id.Version)
+		return nil, lookupError(edgewise.NotFound, id, "Request for unknown model: '%s' version %d is not found", id.Name,
+			id.Version)
 	}
 	t := r.versions[id.Version]
 	if t != nil && t.status.Fallen {
-		return nil, lookupError(edgewise.Unavailable, id, "Request for unknown model: '%s' version %d is not at ready state: %s", id.Name, id.Version, t.status.Reason)
+		return nil, lookupError(edgewise.Unavailable, id, "Request for unknown model: '%s' version %d is not at ready "+
+			"state: %s", id.Name, id.Version, t.status.Reason)
 	}
 	if t == nil || t.handle == nil {
-		return nil, lookupError(edgewise.Unavailable, id, "Request for unknown model: '%s' version %d is not at ready state", id.Name, id.Version)
+		return nil, lookupError(edgewise.Unavailable, id, "Request for unknown model: '%s' version %d is not at ready state",
+			id.Name, id.Version)
 	}
 	return t, nil
 }
@@ -123,9 +128,8 @@ func lookupError(kind edgewise.Kind, id edgewise.ModelID, format string, args ..
 	return err
 }
 
-// Version returns the ready version that id stands for, and the numbers of the ready versions that were asked about, ascending: all of
-// the model, or the one that id names.
-// Errors: NotFound, Unavailable.
+// Version returns the ready version that id stands for, and the numbers of the ready versions that were asked about,
+// ascending: all of the model, or the one that id names. Errors: NotFound, Unavailable.
 func (m *Manager) Version(id edgewise.ModelID) (v *edgewise.Version, ready []int64, err error) {
 	t, err := m.find(id)
 	if err != nil {

@@ -43,7 +43,8 @@ func (m *Manager) drain(s *slot) {
 	ctx, cancel := context.WithTimeout(m.ctx, m.config.SequenceDrain)
 	defer cancel()
 	if err := s.handle.loaded.Sequences.Drain(ctx); err != nil {
-		m.config.Logger.Warn("version is unloaded with sequences in progress", "version", s.version.ID.String(), "waited", m.config.SequenceDrain.String())
+		m.config.Logger.Warn("version is unloaded with sequences in progress", "version", s.version.ID.String(), "waited",
+			m.config.SequenceDrain.String())
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -51,8 +52,8 @@ func (m *Manager) drain(s *slot) {
 	m.publish()
 }
 
-// continuing returns the handle, in use, of a version that is being unloaded and has begun the sequence that req goes on
-// with; nil when req is for those that are ready. A sequence that was started again is the new version's.
+// continuing returns the handle, in use, of a version that is being unloaded and has begun the sequence that req goes
+// on with; nil when req is for those that are ready. A sequence that was started again is the new version's.
 func (m *Manager) continuing(req *edgewise.Request) *handle {
 	if !req.Sequence.Active() || req.Sequence.Start {
 		return nil
@@ -65,7 +66,8 @@ func (m *Manager) continuing(req *edgewise.Request) *handle {
 		return nil
 	}
 	for _, t := range r.draining {
-		if (req.Model.Version == 0 || req.Model.Version == t.version.ID.Version) && holds(t.handle, req.Sequence) && t.handle.acquire() {
+		if (req.Model.Version == 0 || req.Model.Version == t.version.ID.Version) && holds(t.handle, req.Sequence) &&
+			t.handle.acquire() {
 			return t.handle
 		}
 	}

@@ -97,7 +97,8 @@ func (m *Manager) wanted() (list []edgewise.ModelID, ready bool) {
 	return list, !m.closed
 }
 
-// Present returns nil unless the process of a ready version has ended and is being started again. Error: Unavailable, with the reason.
+// Present returns nil unless the process of a ready version has ended and is being started again. Error: Unavailable,
+// with the reason.
 func (m *Manager) Present(id edgewise.ModelID) error {
 	h, err := m.acquire(id)
 	if err != nil {

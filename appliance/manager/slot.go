@@ -60,13 +60,15 @@ func (s *slot) follow(v *edgewise.Version) {
 	}
 }
 
-// failure is why a version is Unavailable, in Triton's words, or could not be replaced; nil when there is nothing wrong.
+// failure is why a version is Unavailable, in Triton's words, or could not be replaced; nil when there is nothing
+// wrong.
 func (s *slot) failure() error {
 	if s.state != edgewise.StateUnavailable {
 		return s.refusal
 	}
 	return &edgewise.Error{Op: "manager.load", Kind: s.kind, Model: s.version.ID, Err: fmt.Errorf(
-		"load failed for model '%s': version %d is at UNAVAILABLE state: %s;", s.version.ID.Name, s.version.ID.Version, s.reason)}
+		"load failed for model '%s': version %d is at UNAVAILABLE state: %s;", s.version.ID.Name, s.version.ID.Version,
+		s.reason)}
 }
 
 // handle counts the users of a loaded version, so that it is closed after the last one.

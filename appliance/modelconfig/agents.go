@@ -20,7 +20,8 @@ var (
 
 // Checksums returns the MD5 sums that m's repository agents want files to have, in lower-case hexadecimal by the path
 // among the version's files. There are several where the configuration of a folder names the same file of several
-// versions: one of them is the version's. The agent knows no other sum; what the store keeps is checked by SHA-256 in any case.
+// versions: one of them is the version's. The agent knows no other sum; what the store keeps is checked by SHA-256 in
+// any case.
 func Checksums(m *edgewise.Model) map[string][]string {
 	sums := map[string][]string{}
 	if m.ModelRepositoryAgents == nil {
@@ -36,8 +37,8 @@ func Checksums(m *edgewise.Model) map[string][]string {
 	return sums
 }
 
-// checksumPath reads a parameter's key, "MD5:" and a path in the model's folder. A version's own folder is left out: the
-// files of a version stand side by side.
+// checksumPath reads a parameter's key, "MD5:" and a path in the model's folder. A version's own folder is left out:
+// the files of a version stand side by side.
 func checksumPath(key string) (path string, ok bool) {
 	path, ok = strings.CutPrefix(key, "MD5:")
 	return strings.TrimPrefix(path, versionFolder.FindString(path)), ok
@@ -72,7 +73,8 @@ func (c *checker) agents() {
 
 // otherAgents tells whether m asks for a repository agent that is not there.
 func otherAgents(m *edgewise.Model) bool {
-	return m.ModelRepositoryAgents != nil && slices.ContainsFunc(m.ModelRepositoryAgents.Agents, func(a edgewise.RepositoryAgent) bool { return a.Name != checksumAgent })
+	return m.ModelRepositoryAgents != nil && slices.ContainsFunc(m.ModelRepositoryAgents.Agents,
+		func(a edgewise.RepositoryAgent) bool { return a.Name != checksumAgent })
 }
 
 // firstResponse is the one family of metrics that a model can change.
@@ -112,7 +114,8 @@ func (c *checker) buckets(what string, buckets []float64) {
 	last := 0.0
 	for _, b := range buckets {
 		if !(b > last) || b > maxBucket {
-			c.problem("%s: want milliseconds above 0 and up to %s, ascending, got %v", what, strconv.FormatFloat(maxBucket, 'g', -1, 64), buckets)
+			c.problem("%s: want milliseconds above 0 and up to %s, ascending, got %v", what,
+				strconv.FormatFloat(maxBucket, 'g', -1, 64), buckets)
 			return
 		}
 		last = b

@@ -14,7 +14,9 @@ import (
 //
 // Errors: those of Identify, and Invalid when m asks for batches and the model has no place for them, or d.Strict finds
 // something left out.
-func Complete(m *edgewise.Model, name string, files []string, ins *edgewise.Inspection, d Defaults) (*edgewise.Model, error) {
+func Complete(m *edgewise.Model, name string, files []string, ins *edgewise.Inspection, d Defaults) (*edgewise.Model,
+	error,
+) {
 	c, err := Identify(m, name, files)
 	if err != nil {
 		return nil, err
@@ -43,7 +45,8 @@ func Complete(m *edgewise.Model, name string, files []string, ins *edgewise.Insp
 // fromSignature fills in the side that is missing, and how the model batches.
 func fromSignature(c *edgewise.Model, ins *edgewise.Inspection, d Defaults) error {
 	if t := unknownRank(c, ins); t != "" {
-		return fail(c.Name, edgewise.Invalid, "input %q has no shape in the model: declare all inputs and outputs with their dims", t)
+		return fail(c.Name, edgewise.Invalid, "input %q has no shape in the model: declare all inputs and outputs with "+
+			"their dims", t)
 	}
 	fixed := unbatchable(ins)
 	switch {
@@ -107,7 +110,10 @@ func signatureInputs(c *edgewise.Model, ins *edgewise.Inspection) []edgewise.Mod
 			continue // an ONNX model has a default for it; a step sees that it is not there
 		}
 		dims, reshape := clientDims(t.Shape, c.MaxBatchSize)
-		inputs = append(inputs, edgewise.ModelInput{Name: t.Name, DataType: t.Type, Dims: dims, Reshape: reshape, Optional: t.Optional})
+		inputs = append(inputs, edgewise.ModelInput{
+			Name: t.Name, DataType: t.Type, Dims: dims, Reshape: reshape,
+			Optional: t.Optional,
+		})
 	}
 	return inputs
 }
@@ -159,7 +165,9 @@ func scalars(c *edgewise.Model, ins *edgewise.Inspection) {
 	}
 }
 
-func scalarReshape(name string, dims edgewise.Shape, r *edgewise.Reshape, maxBatchSize int32, tensors []edgewise.TensorInfo) *edgewise.Reshape {
+func scalarReshape(name string, dims edgewise.Shape, r *edgewise.Reshape, maxBatchSize int32,
+	tensors []edgewise.TensorInfo,
+) *edgewise.Reshape {
 	if r != nil || !dims.Equal(edgewise.Shape{1}) {
 		return r
 	}
@@ -230,7 +238,10 @@ func defaultOptimization(c *edgewise.Model) {
 	if c.Optimization == nil {
 		c.Optimization = &edgewise.Optimization{}
 	}
-	for _, pinned := range []**edgewise.PinnedMemory{&c.Optimization.InputPinnedMemory, &c.Optimization.OutputPinnedMemory} {
+	for _, pinned := range []**edgewise.PinnedMemory{
+		&c.Optimization.InputPinnedMemory,
+		&c.Optimization.OutputPinnedMemory,
+	} {
 		if *pinned == nil {
 			*pinned = &edgewise.PinnedMemory{Enable: true}
 		}

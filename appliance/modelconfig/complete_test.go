@@ -37,7 +37,8 @@ var classifier = signature(
 )
 
 func TestCompletedConfigurationsAreAsRecorded(t *testing.T) {
-	scalars := signature([]edgewise.TensorInfo{info("x", edgewise.Int64, -1), info("s", edgewise.Bytes, -1, -1)}, []edgewise.TensorInfo{info("y", edgewise.BF16, -1)})
+	scalars := signature([]edgewise.TensorInfo{info("x", edgewise.Int64, -1), info("s", edgewise.Bytes, -1, -1)},
+		[]edgewise.TensorInfo{info("y", edgewise.BF16, -1)})
 	tests := []struct {
 		name  string
 		files []string
@@ -138,8 +139,15 @@ func TestMaxBatchSizeIsCompletedFromTheSignature(t *testing.T) {
 		{"written as 2", "max_batch_size: 2", in, out, 2, true},
 		{"fixed first dimension", "", in, fixed, 0, false},
 		{"scalar output", "", in, scalar, 0, false},
-		{"inputs and outputs declared", `input { name: "x" data_type: TYPE_FP32 dims: [-1, 2] } output { name: "y" data_type: TYPE_FP32 dims: [-1, 2] }`, in, out, 0, false},
-		{"inputs and outputs declared, with batches", `max_batch_size: 8 input { name: "x" data_type: TYPE_FP32 dims: 2 } output { name: "y" data_type: TYPE_FP32 dims: 2 }`, in, out, 8, false},
+		{
+			"inputs and outputs declared",
+			`input { name: "x" data_type: TYPE_FP32 dims: [-1, 2] } output { name: "y" data_type: TYPE_FP32 dims: [-1, 2] }`, in,
+			out, 0, false,
+		},
+		{
+			"inputs and outputs declared, with batches",
+			`max_batch_size: 8 input { name: "x" data_type: TYPE_FP32 dims: 2 } output { name: "y" data_type: TYPE_FP32 dims: 2 }`, in, out, 8, false,
+		},
 		{"inputs declared", `input { name: "x" data_type: TYPE_FP32 dims: [2] }`, in, out, 4, true},
 		{"outputs declared", `output { name: "y" data_type: TYPE_FP32 dims: [2] }`, in, out, 4, true},
 	}
@@ -155,7 +163,8 @@ func TestMaxBatchSizeIsCompletedFromTheSignature(t *testing.T) {
 				t.Fatal(err)
 			}
 			if m.MaxBatchSize != tt.want || (m.DynamicBatching != nil) != tt.dynamic {
-				t.Errorf("got max_batch_size %d, dynamic_batching %v, want %d, %v", m.MaxBatchSize, m.DynamicBatching != nil, tt.want, tt.dynamic)
+				t.Errorf("got max_batch_size %d, dynamic_batching %v, want %d, %v", m.MaxBatchSize, m.DynamicBatching != nil,
+					tt.want, tt.dynamic)
 			}
 			if err := Validate(m, []string{"model.onnx"}, ins); err != nil {
 				t.Error(err)
@@ -170,7 +179,8 @@ func TestASequenceSchedulerKeepsDynamicBatchingOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, err = Complete(m, "cat", []string{"model.onnx"}, classifier, testDefaults)
-	if err != nil || m.DynamicBatching != nil || m.SequenceBatching.MaxSequenceIdle != 1_000_000 || m.SequenceBatching.Oldest.PreferredBatchSize[0] != 4 {
+	if err != nil || m.DynamicBatching != nil || m.SequenceBatching.MaxSequenceIdle != 1_000_000 ||
+		m.SequenceBatching.Oldest.PreferredBatchSize[0] != 4 {
 		t.Errorf("got %+v, %v", m.SequenceBatching, err)
 	}
 }
@@ -182,8 +192,14 @@ func TestCompleteRefusesBatchesTheModelHasNoPlaceFor(t *testing.T) {
 		in, out edgewise.TensorInfo
 		want    string
 	}{
-		{"input", info("x", edgewise.FP32, 1, 2), out, `model "cat": max_batch_size is 8, but input "x" has the shape [1,2] in the model, without a variable first dimension: set max_batch_size to 0`},
-		{"output", in, info("y", edgewise.FP32), `model "cat": max_batch_size is 8, but output "y" has the shape [] in the model, without a variable first dimension: set max_batch_size to 0`},
+		{
+			"input", info("x", edgewise.FP32, 1, 2), out,
+			`model "cat": max_batch_size is 8, but input "x" has the shape [1,2] in the model, without a variable first dimension: set max_batch_size to 0`,
+		},
+		{
+			"output", in, info("y", edgewise.FP32),
+			`model "cat": max_batch_size is 8, but output "y" has the shape [] in the model, without a variable first dimension: set max_batch_size to 0`,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -197,7 +213,11 @@ func TestCompleteRefusesBatchesTheModelHasNoPlaceFor(t *testing.T) {
 }
 
 func TestInstanceGroupsAreCompleted(t *testing.T) {
-	m := &edgewise.Model{InstanceGroup: []edgewise.InstanceGroup{{}, {Name: "own", Count: 3, Kind: edgewise.KindCPU}, {GPUs: []int32{0}}}}
+	m := &edgewise.Model{InstanceGroup: []edgewise.InstanceGroup{
+		{},
+		{Name: "own", Count: 3, Kind: edgewise.KindCPU},
+		{GPUs: []int32{0}},
+	}}
 	m, err := Complete(m, "cat", []string{"model.onnx"}, nil, Defaults{InstanceCount: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -218,7 +238,8 @@ func TestGroupsStayOpenWhereThereIsAGPU(t *testing.T) {
 		"model.onnx": {edgewise.KindAuto, edgewise.KindAuto, edgewise.KindCPU},
 		"model.wasm": {edgewise.KindCPU, edgewise.KindCPU, edgewise.KindCPU},
 	} {
-		m, err := Complete(&edgewise.Model{InstanceGroup: slices.Clone(groups)}, "cat", []string{file}, nil, Defaults{InstanceCount: 2, GPU: true})
+		m, err := Complete(&edgewise.Model{InstanceGroup: slices.Clone(groups)}, "cat", []string{file}, nil,
+			Defaults{InstanceCount: 2, GPU: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +255,9 @@ func TestGroupsStayOpenWhereThereIsAGPU(t *testing.T) {
 }
 
 func TestTheLatencyProfileHasOneInstance(t *testing.T) {
-	m := &edgewise.Model{Parameters: map[string]edgewise.ModelParam{edgewise.ProfileParameter: {StringValue: edgewise.ProfileLatency}}}
+	m := &edgewise.Model{Parameters: map[string]edgewise.ModelParam{
+		edgewise.ProfileParameter: {StringValue: edgewise.ProfileLatency},
+	}}
 	m, err := Complete(m, "cat", []string{"model.onnx"}, nil, Defaults{InstanceCount: 8})
 	if err != nil || m.InstanceGroup[0].Count != 1 {
 		t.Errorf("got %+v, %v", m.InstanceGroup, err)
@@ -258,13 +281,28 @@ func TestIdentifyFindsTheModelFile(t *testing.T) {
 		want  []string
 	}{
 		{"by its name", edgewise.Model{}, []string{"config.pbtxt", "model.onnx"}, onnx},
-		{"by its end", edgewise.Model{}, []string{"net.onnx", "net.onnx.data"}, []string{"onnxruntime_onnx", "onnxruntime", "net.onnx"}},
+		{
+			"by its end",
+			edgewise.Model{},
+			[]string{"net.onnx", "net.onnx.data"},
+			[]string{"onnxruntime_onnx", "onnxruntime", "net.onnx"},
+		},
 		{"as a folder", edgewise.Model{}, []string{"model.onnx/model.onnx"}, onnx},
 		{"by the platform", edgewise.Model{Platform: "onnxruntime_onnx"}, []string{"model.onnx"}, onnx},
 		{"by the backend", edgewise.Model{Backend: "onnxruntime"}, []string{"model.onnx"}, onnx},
 		{"by both", edgewise.Model{Platform: "onnxruntime_onnx", Backend: "onnxruntime"}, []string{"model.onnx"}, onnx},
-		{"by the declared file", edgewise.Model{DefaultModelFilename: "net.onnx"}, []string{"model.wasm", "net.onnx"}, []string{"onnxruntime_onnx", "onnxruntime", "net.onnx"}},
-		{"declared without extension", edgewise.Model{Backend: "onnxruntime", DefaultModelFilename: "net"}, []string{"net"}, []string{"onnxruntime_onnx", "onnxruntime", "net"}},
+		{
+			"by the declared file",
+			edgewise.Model{DefaultModelFilename: "net.onnx"},
+			[]string{"model.wasm", "net.onnx"},
+			[]string{"onnxruntime_onnx", "onnxruntime", "net.onnx"},
+		},
+		{
+			"declared without extension",
+			edgewise.Model{Backend: "onnxruntime", DefaultModelFilename: "net"},
+			[]string{"net"},
+			[]string{"onnxruntime_onnx", "onnxruntime", "net"},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -272,7 +310,8 @@ func TestIdentifyFindsTheModelFile(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tt.want, []string{m.Platform, m.Backend, m.DefaultModelFilename}); diff != "" || m.Name != "cat" {
+			if diff := cmp.Diff(tt.want, []string{m.Platform, m.Backend, m.DefaultModelFilename}); diff != "" ||
+				m.Name != "cat" {
 				t.Errorf("name %q %s", m.Name, diff)
 			}
 		})
@@ -287,14 +326,60 @@ func TestIdentifyRefuses(t *testing.T) {
 		kind  edgewise.Kind
 		want  string
 	}{
-		{"another name", edgewise.Model{Name: "dog"}, []string{"model.onnx"}, edgewise.Invalid, `model "cat": the configuration says name "dog": leave it out or write "cat"`},
-		{"no model file", edgewise.Model{}, []string{"net.pt", "nets/net.onnx"}, edgewise.Invalid, `model "cat": there is no model file: want model.onnx or model.wasm, or default_model_filename in the configuration (files: net.pt, nets/net.onnx)`},
-		{"several model files", edgewise.Model{}, []string{"a.onnx", "b.onnx", "c"}, edgewise.Invalid, `model "cat": there are several model files: name one as default_model_filename in the configuration (files: a.onnx, b.onnx)`},
-		{"declared file missing", edgewise.Model{DefaultModelFilename: "net.onnx"}, nil, edgewise.Invalid, `model "cat": there is no file "net.onnx", the model itself`},
-		{"many files", edgewise.Model{}, make([]string, 17), edgewise.Invalid, `model "cat": there is no model file: want model.onnx or model.wasm, or default_model_filename in the configuration (files: , , , , , , , , , , , , , , , , ...)`},
-		{"unknown platform", edgewise.Model{Platform: "tensorrt_plan"}, []string{"model.plan"}, edgewise.Unsupported, `model "cat": platform "tensorrt_plan" is not served by this box: want "onnxruntime_onnx"`},
-		{"unknown backend", edgewise.Model{Backend: "python"}, []string{"model.onnx"}, edgewise.Unsupported, `model "cat": backend "python" is not served by this box: want "onnxruntime"`},
-		{"contradiction", edgewise.Model{Platform: "onnxruntime_onnx", Backend: "python"}, []string{"model.onnx"}, edgewise.Unsupported, `model "cat": platform "onnxruntime_onnx" with backend "python" is not served by this box: want platform "onnxruntime_onnx" with backend "onnxruntime"`},
+		{
+			"another name",
+			edgewise.Model{Name: "dog"},
+			[]string{"model.onnx"},
+			edgewise.Invalid,
+			`model "cat": the configuration says name "dog": leave it out or write "cat"`,
+		},
+		{
+			"no model file",
+			edgewise.Model{},
+			[]string{"net.pt", "nets/net.onnx"},
+			edgewise.Invalid,
+			`model "cat": there is no model file: want model.onnx or model.wasm, or default_model_filename in the configuration (files: net.pt, nets/net.onnx)`,
+		},
+		{
+			"several model files",
+			edgewise.Model{},
+			[]string{"a.onnx", "b.onnx", "c"},
+			edgewise.Invalid,
+			`model "cat": there are several model files: name one as default_model_filename in the configuration (files: a.onnx, b.onnx)`,
+		},
+		{
+			"declared file missing",
+			edgewise.Model{DefaultModelFilename: "net.onnx"},
+			nil, edgewise.Invalid,
+			`model "cat": there is no file "net.onnx", the model itself`,
+		},
+		{
+			"many files",
+			edgewise.Model{},
+			make([]string, 17), edgewise.Invalid,
+			`model "cat": there is no model file: want model.onnx or model.wasm, or default_model_filename in the configuration (files: , , , , , , , , , , , , , , , , ...)`,
+		},
+		{
+			"unknown platform",
+			edgewise.Model{Platform: "tensorrt_plan"},
+			[]string{"model.plan"},
+			edgewise.Unsupported,
+			`model "cat": platform "tensorrt_plan" is not served by this box: want "onnxruntime_onnx"`,
+		},
+		{
+			"unknown backend",
+			edgewise.Model{Backend: "python"},
+			[]string{"model.onnx"},
+			edgewise.Unsupported,
+			`model "cat": backend "python" is not served by this box: want "onnxruntime"`,
+		},
+		{
+			"contradiction",
+			edgewise.Model{Platform: "onnxruntime_onnx", Backend: "python"},
+			[]string{"model.onnx"},
+			edgewise.Unsupported,
+			`model "cat": platform "onnxruntime_onnx" with backend "python" is not served by this box: want platform "onnxruntime_onnx" with backend "onnxruntime"`,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -360,7 +445,9 @@ func TestEmptyDims(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			tensors := []edgewise.TensorInfo{{Name: "x", Type: edgewise.FP32, Shape: test.shape}}
-			ins := &edgewise.Inspection{Inputs: tensors, Outputs: []edgewise.TensorInfo{{Name: "y", Type: edgewise.FP32, Shape: test.shape}}}
+			ins := &edgewise.Inspection{Inputs: tensors, Outputs: []edgewise.TensorInfo{
+				{Name: "y", Type: edgewise.FP32, Shape: test.shape},
+			}}
 			declared := &edgewise.Model{
 				MaxBatchSize: test.maxBatch,
 				Input:        []edgewise.ModelInput{{Name: "x", DataType: edgewise.FP32}},
@@ -379,7 +466,8 @@ func TestEmptyDims(t *testing.T) {
 
 // TestDimensionsOfSizeZero are what some models have.
 func TestDimensionsOfSizeZero(t *testing.T) {
-	ins := signature([]edgewise.TensorInfo{info("x", edgewise.FP32, 0, 3)}, []edgewise.TensorInfo{info("y", edgewise.FP32, 0)})
+	ins := signature([]edgewise.TensorInfo{info("x", edgewise.FP32, 0, 3)},
+		[]edgewise.TensorInfo{info("y", edgewise.FP32, 0)})
 	m, err := Complete(&edgewise.Model{MaxBatchSize: Unset}, "m", []string{"model.onnx"}, ins, Defaults{})
 	if err == nil {
 		err = Validate(m, []string{"model.onnx"}, ins)
@@ -422,7 +510,8 @@ func TestInputsWithoutAShapeMustBeDeclared(t *testing.T) {
 }
 
 func TestOptionalInputsOfAStepStayOptional(t *testing.T) {
-	ins := signature([]edgewise.TensorInfo{info("x", edgewise.FP32, 1, -1), optional(info("map", edgewise.FP32, 1, 6))}, []edgewise.TensorInfo{info("y", edgewise.FP32, -1)})
+	ins := signature([]edgewise.TensorInfo{info("x", edgewise.FP32, 1, -1), optional(info("map", edgewise.FP32, 1, 6))},
+		[]edgewise.TensorInfo{info("y", edgewise.FP32, -1)})
 	m, err := Complete(&edgewise.Model{MaxBatchSize: Unset}, "cat", []string{"model.wasm"}, ins, testDefaults)
 	if err != nil {
 		t.Fatal(err)

@@ -24,10 +24,14 @@ const Unset int32 = -1
 
 // Defaults are the answers of the appliance to what an author leaves open.
 type Defaults struct {
-	MaxBatchSize  int32 // of a model that can batch, declares no inputs or no outputs and says no max_batch_size; 0: no batching
-	GPU           bool  // models may run on a GPU of the box: an instance group that leaves the kind open stays open until it is loaded
-	Strict        bool  // nothing is filled in from the model's file: the author declares inputs and outputs, by Triton's rules
-	InstanceCount int32 // of an instance group that says no count; below 1: 1; cut so that all groups stay within MaxInstances
+	// of a model that can batch, declares no inputs or no outputs and says no max_batch_size; 0: no batching
+	MaxBatchSize int32
+	// models may run on a GPU of the box: an instance group that leaves the kind open stays open until it is loaded
+	GPU bool
+	// nothing is filled in from the model's file: the author declares inputs and outputs, by Triton's rules
+	Strict bool
+	// of an instance group that says no count; below 1: 1; cut so that all groups stay within MaxInstances
+	InstanceCount int32
 }
 
 // platform is one kind of model file.
@@ -84,11 +88,14 @@ func choose(m *edgewise.Model, files []string) (platform, error) {
 	}
 	switch {
 	case m.Platform != "" && m.Backend != "":
-		return platform{}, fail(m.Name, edgewise.Unsupported, "platform %q with backend %q is not served by this box: want platform \"onnxruntime_onnx\" with backend \"onnxruntime\"", m.Platform, m.Backend)
+		return platform{}, fail(m.Name, edgewise.Unsupported, "platform %q with backend %q is not served by this box: want "+
+			"platform \"onnxruntime_onnx\" with backend \"onnxruntime\"", m.Platform, m.Backend)
 	case m.Platform != "":
-		return platform{}, fail(m.Name, edgewise.Unsupported, "platform %q is not served by this box: want \"onnxruntime_onnx\"", m.Platform)
+		return platform{}, fail(m.Name, edgewise.Unsupported, "platform %q is not served by this box: want "+
+			"\"onnxruntime_onnx\"", m.Platform)
 	case m.Backend != "":
-		return platform{}, fail(m.Name, edgewise.Unsupported, "backend %q is not served by this box: want \"onnxruntime\"", m.Backend)
+		return platform{}, fail(m.Name, edgewise.Unsupported, "backend %q is not served by this box: want \"onnxruntime\"",
+			m.Backend)
 	}
 	for _, p := range platforms {
 		if p.file != "" && p.found(m, files) {
@@ -105,7 +112,8 @@ func choose(m *edgewise.Model, files []string) (platform, error) {
 				"there are several model files: name one as default_model_filename in the configuration%s", listed("files", own))
 		}
 	}
-	return platform{}, fail(m.Name, edgewise.Invalid, "there is no model file: want model.onnx or model.wasm, or default_model_filename in the configuration%s", listed("files", files))
+	return platform{}, fail(m.Name, edgewise.Invalid, "there is no model file: want model.onnx or model.wasm, or "+
+		"default_model_filename in the configuration%s", listed("files", files))
 }
 
 func (p platform) agrees(m *edgewise.Model) bool {

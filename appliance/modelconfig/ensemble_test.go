@@ -39,9 +39,11 @@ ensemble_scheduling {
 		{
 			ModelName: "a", ModelVersion: 5, InputMap: map[string]string{"i": "x"}, OutputMap: map[string]string{"o": "y"},
 			Condition: &edgewise.EnsembleCondition{
-				Tensor: "x", Operator: "GREATER_EQUAL", Value: 0.5, Text: "t", Over: "ALL", Otherwise: "STOP", DefaultOutput: map[string]edgewise.EnsembleDefault{},
+				Tensor: "x", Operator: "GREATER_EQUAL", Value: 0.5, Text: "t", Over: "ALL", Otherwise: "STOP",
+				DefaultOutput: map[string]edgewise.EnsembleDefault{},
 			},
-			FanOut: &edgewise.EnsembleFanOut{Input: []string{"i"}, LeadingDims: 2, MaxRows: 9, RowsPerRequest: 4}, Pinned: &edgewise.EnsemblePin{Version: 5, Digest: "abc"},
+			FanOut: &edgewise.EnsembleFanOut{Input: []string{"i"}, LeadingDims: 2, MaxRows: 9, RowsPerRequest: 4},
+			Pinned: &edgewise.EnsemblePin{Version: 5, Digest: "abc"},
 		},
 		{
 			ModelName: "b", ModelVersion: -1, InputMap: map[string]string{}, OutputMap: map[string]string{},
@@ -54,7 +56,8 @@ ensemble_scheduling {
 	if diff := cmp.Diff(want, m.EnsembleScheduling); diff != "" {
 		t.Error(diff)
 	}
-	if m.Platform != "ensemble" || m.Backend != "" || m.Optimization != nil || len(m.InstanceGroup) != 0 || m.MaxBatchSize != 0 {
+	if m.Platform != "ensemble" || m.Backend != "" || m.Optimization != nil || len(m.InstanceGroup) != 0 ||
+		m.MaxBatchSize != 0 {
 		t.Errorf("%+v", m)
 	}
 }

@@ -14,7 +14,8 @@ const guide = "../../docs/guides/model-configuration.md"
 
 func TestTheExamplesAreValidAndSayTheSame(t *testing.T) {
 	files := []string{"labels.txt", "model.onnx"}
-	ins := signature([]edgewise.TensorInfo{info("image", edgewise.FP32, -1, 3, 224, 224)}, []edgewise.TensorInfo{info("scores", edgewise.FP32, -1, 1000)})
+	ins := signature([]edgewise.TensorInfo{info("image", edgewise.FP32, -1, 3, 224, 224)},
+		[]edgewise.TensorInfo{info("scores", edgewise.FP32, -1, 1000)})
 	var first *edgewise.Model
 	for _, file := range []string{"classifier.pbtxt", "classifier.yaml", "classifier.json", "tagger.yaml"} {
 		text, err := os.ReadFile("../../configs/models/" + file)

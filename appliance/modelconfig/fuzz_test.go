@@ -9,7 +9,8 @@ import (
 // FuzzConfig holds that no text panics, and that what is complete has no list or map that is nil.
 func FuzzConfig(f *testing.F) {
 	f.Add(validConfig, uint8(0))
-	f.Add("max_batch_size: 0\nmodel_warmup:\n- {name: w, batch_size: 1, inputs: {x: {dims: [9223372036854775807, 9]}}}\n", uint8(1))
+	f.Add("max_batch_size: 0\nmodel_warmup:\n- {name: w, batch_size: 1, inputs: {x: {dims: [9223372036854775807, 9]}}}\n",
+		uint8(1))
 	f.Add(`{"input":[{"name":"x","dims":[-1,9223372036854775807,2],"reshape":{"shape":[]}}]}`, uint8(2))
 	f.Add(sequenceConfig, uint8(0))
 	f.Add(raggedConfig, uint8(0))

@@ -25,13 +25,18 @@ type madeTensor struct {
 	whole bool           // dims are the whole shape: there is no batch dimension
 }
 
-// made returns the tensors that a configuration declares outside input and output: controls and states of sequences, and
-// what is made from batches.
+// made returns the tensors that a configuration declares outside input and output: controls and states of sequences,
+// and what is made from batches.
 func made(m *edgewise.Model) []madeTensor {
 	var list []madeTensor
 	if b := m.SequenceBatching; b != nil {
 		for _, in := range b.ControlInput {
-			list = append(list, madeTensor{inputSide, "sequence_batching: control_input " + shown(in.Name), in.Name, controlType(in), edgewise.Shape{1}, false})
+			list = append(list, madeTensor{
+				inputSide, "sequence_batching: control_input " + shown(in.Name), in.Name,
+				controlType(in),
+				edgewise.Shape{1},
+				false,
+			})
 		}
 		for _, s := range b.State {
 			what := "sequence_batching: state " + shown(s.InputName)
@@ -79,7 +84,8 @@ func (c *checker) madeOutput(t madeTensor, seen map[string]bool) {
 		case i < 0:
 			c.problem("%s: %s is declared twice", t.what, shown(t.name))
 		case c.m.Output[i].DataType != t.data || !c.m.Output[i].Dims.Equal(t.dims) || c.m.Output[i].Reshape != nil:
-			c.problem("%s: output %s is declared as %s%v, and the state as %s%v: want the same, without reshape", t.what, shown(t.name), configName(c.m.Output[i].DataType), c.m.Output[i].Dims, configName(t.data), t.dims)
+			c.problem("%s: output %s is declared as %s%v, and the state as %s%v: want the same, without reshape", t.what,
+				shown(t.name), configName(c.m.Output[i].DataType), c.m.Output[i].Dims, configName(t.data), t.dims)
 		}
 		return
 	}

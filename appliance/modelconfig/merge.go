@@ -6,8 +6,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// Declared returns what in a declaration, as Read or Parse return it, says that requests may be merged into batches; "" when
-// nothing does, so that the model batches only because the box found that it can.
+// Declared returns what in a declaration, as Read or Parse return it, says that requests may be merged into batches; ""
+// when nothing does, so that the model batches only because the box found that it can.
 func Declared(m *edgewise.Model) string {
 	switch {
 	case m.SequenceBatching != nil:
@@ -20,8 +20,9 @@ func Declared(m *edgewise.Model) string {
 	return ""
 }
 
-// Unshared says which tensor's first dimension has not the name that those of all others have in the model's file, so that
-// it need not be the batch; "" when all have one name. Inputs that have a default stay as they are whatever the batch.
+// Unshared says which tensor's first dimension has not the name that those of all others have in the model's file, so
+// that it need not be the batch; "" when all have one name. Inputs that have a default stay as they are whatever the
+// batch.
 func Unshared(ins *edgewise.Inspection) string {
 	name, of := "", ""
 	for _, side := range []struct {
@@ -37,7 +38,8 @@ func Unshared(ins *edgewise.Inspection) string {
 			case of == "":
 				name, of = t.Dims[0], label
 			case t.Dims[0] != name:
-				return fmt.Sprintf("the first dimension of %s is named %q in the model file, and that of %s %q", label, t.Dims[0], of, name)
+				return fmt.Sprintf("the first dimension of %s is named %q in the model file, and that of %s %q", label, t.Dims[0],
+					of, name)
 			}
 		}
 	}

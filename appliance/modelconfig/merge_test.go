@@ -40,14 +40,30 @@ func TestFirstDimensionsShareOneName(t *testing.T) {
 		inputs, outputs []edgewise.TensorInfo
 		want            string
 	}{
-		{"one name", []edgewise.TensorInfo{tensor("x", "n", ""), tensor("y", "n")}, []edgewise.TensorInfo{tensor("z", "n")}, ""},
+		{
+			"one name",
+			[]edgewise.TensorInfo{tensor("x", "n", ""), tensor("y", "n")},
+			[]edgewise.TensorInfo{tensor("z", "n")},
+			"",
+		},
 		{"a default", []edgewise.TensorInfo{tensor("x", "n"), optional}, []edgewise.TensorInfo{tensor("z", "n")}, ""},
-		{"a product", []edgewise.TensorInfo{tensor("x", "a", "b"), tensor("y", "b", "c")}, []edgewise.TensorInfo{tensor("z", "a", "c")}, `input "y" is named "b" in the model file, and that of input "x" "a"`},
-		{"another output", []edgewise.TensorInfo{tensor("x", "n")}, []edgewise.TensorInfo{tensor("z", "m")}, `output "z" is named "m"`},
+		{
+			"a product",
+			[]edgewise.TensorInfo{tensor("x", "a", "b"), tensor("y", "b", "c")},
+			[]edgewise.TensorInfo{tensor("z", "a", "c")},
+			`input "y" is named "b" in the model file, and that of input "x" "a"`,
+		},
+		{
+			"another output",
+			[]edgewise.TensorInfo{tensor("x", "n")},
+			[]edgewise.TensorInfo{tensor("z", "m")},
+			`output "z" is named "m"`,
+		},
 		{"no name", []edgewise.TensorInfo{tensor("x", "")}, []edgewise.TensorInfo{tensor("z", "")}, `input "x" has no name`},
 		{"no shape", []edgewise.TensorInfo{tensor("x", "n")}, []edgewise.TensorInfo{tensor("z")}, `output "z" has no name`},
 	} {
-		if got := Unshared(&edgewise.Inspection{Inputs: test.inputs, Outputs: test.outputs}); !strings.Contains(got, test.want) || (got == "") != (test.want == "") {
+		if got := Unshared(&edgewise.Inspection{Inputs: test.inputs, Outputs: test.outputs}); !strings.Contains(got,
+			test.want) || (got == "") != (test.want == "") {
 			t.Errorf("%s: %q", test.name, got)
 		}
 	}

@@ -23,24 +23,34 @@ const (
 	SwapGap         = "gap"
 )
 
-// backendParameters are those that the ONNX backend, the scheduler and the box itself obey. Other names are data of the user, which clients read.
+// backendParameters are those that the ONNX backend, the scheduler and the box itself obey. Other names are data of the
+// user, which clients read.
 var backendParameters = map[string]parameter{
-	"intra_op_thread_count":                         threads,
-	"inter_op_thread_count":                         threads,
-	"execution_mode":                                oneOf("0", "1"),
-	"enable_mem_arena":                              oneOf("0", "1"),
-	"enable_mem_pattern":                            oneOf("0", "1"),
-	"memory.enable_memory_arena_shrinkage":          {"devices such as \"cpu:0\", separated by ';'", regexp.MustCompile(`^cpu:0(;cpu:0)*$`).MatchString},
-	"max_queue_delay":                               oneOf("auto"),
-	MemoryParameter:                                 {"a number of bytes", number(math.MaxInt64)},
-	SwapParameter:                                   oneOf(SwapRefuse, SwapGap),
-	edgewise.ProfileParameter:                       oneOf(edgewise.ProfileAdaptive, edgewise.ProfileThroughput, edgewise.ProfileLatency),
-	edgewise.PipelineParameter:                      {"a number of batches from 1 to " + strconv.Itoa(edgewise.MaxPipelineSlots), between(1, edgewise.MaxPipelineSlots)},
-	edgewise.BucketsParameter:                       {"\"off\", or batch sizes separated by ','", regexp.MustCompile(`^(off|[0-9]{1,6}([ ,]+[0-9]{1,6})*)$`).MatchString},
-	"gpu_memory_bytes":                              {"a number of bytes", number(math.MaxInt64)},
-	"gpu_residency":                                 oneOf("always", "on_demand"),
-	edgewise.PicturesParameter:                      oneOf("on", "off"),
-	"isolation":                                     {"none, process, or group: and a name of 1 to 64 letters, digits, '.', '_' or '-'", regexp.MustCompile(`^(none|process|group:[A-Za-z0-9._-]{1,64})$`).MatchString},
+	"intra_op_thread_count": threads,
+	"inter_op_thread_count": threads,
+	"execution_mode":        oneOf("0", "1"),
+	"enable_mem_arena":      oneOf("0", "1"),
+	"enable_mem_pattern":    oneOf("0", "1"),
+	"memory.enable_memory_arena_shrinkage": {
+		"devices such as \"cpu:0\", separated by ';'",
+		regexp.MustCompile(`^cpu:0(;cpu:0)*$`).MatchString,
+	},
+	"max_queue_delay": oneOf("auto"),
+	MemoryParameter:   {"a number of bytes", number(math.MaxInt64)},
+	SwapParameter:     oneOf(SwapRefuse, SwapGap),
+	edgewise.ProfileParameter: oneOf(edgewise.ProfileAdaptive, edgewise.ProfileThroughput,
+		edgewise.ProfileLatency),
+	edgewise.PipelineParameter: {"a number of batches from 1 to " +
+		strconv.Itoa(edgewise.MaxPipelineSlots), between(1, edgewise.MaxPipelineSlots)},
+	edgewise.BucketsParameter: {
+		"\"off\", or batch sizes separated by ','",
+		regexp.MustCompile(`^(off|[0-9]{1,6}([ ,]+[0-9]{1,6})*)$`).MatchString,
+	},
+	"gpu_memory_bytes":         {"a number of bytes", number(math.MaxInt64)},
+	"gpu_residency":            oneOf("always", "on_demand"),
+	edgewise.PicturesParameter: oneOf("on", "off"),
+	"isolation": {"none, process, or group: and a name of 1 to 64 letters, digits, " +
+		"'.', '_' or '-'", regexp.MustCompile(`^(none|process|group:[A-Za-z0-9._-]{1,64})$`).MatchString},
 	"session.set_denormal_as_zero":                  oneOf("0", "1"),
 	"session.disable_quant_qdq":                     oneOf("0", "1"),
 	"session.disable_double_qdq_remover":            oneOf("0", "1"),

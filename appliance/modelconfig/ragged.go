@@ -49,7 +49,9 @@ func (c *checker) matchWhole(t madeTensor, info *edgewise.TensorInfo) {
 
 // scattered tells whether an output is cut by an input's shape.
 func scattered(m *edgewise.Model, output string) bool {
-	return slices.ContainsFunc(m.BatchOutput, func(b edgewise.BatchOutput) bool { return slices.Contains(b.TargetName, output) })
+	return slices.ContainsFunc(m.BatchOutput, func(b edgewise.BatchOutput) bool {
+		return slices.Contains(b.TargetName, output)
+	})
 }
 
 // batches checks allow_ragged_batch, batch_input and batch_output against the rest.
@@ -63,7 +65,8 @@ func (c *checker) batches() {
 		c.problem("%s need max_batch_size above 0", all)
 	}
 	if b := c.m.SequenceBatching; b != nil && b.Oldest == nil && c.m.MaxBatchSize > 1 {
-		c.problem("%s: sequence_batching with the strategy direct excludes them: it makes one batch of all slots; use oldest", all)
+		c.problem("%s: sequence_batching with the strategy direct excludes them: it makes one batch of all slots; use oldest",
+			all)
 	}
 	for _, key := range sorted(c.m.Parameters) {
 		if key == "padding_value" || key == "padding_sizes" {

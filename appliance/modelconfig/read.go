@@ -53,12 +53,18 @@ func readFile(dir, file, name string) (*edgewise.Model, error) {
 
 // schema names what the Go types of edgewise.Model do not: enumerations, in the order of their protobuf numbers.
 var schema = document.Schema{Name: "ModelConfig", Enums: map[string][]string{
-	"InstanceKind":               {string(edgewise.KindAuto), string(edgewise.KindGPU), string(edgewise.KindCPU), string(edgewise.KindModel)},
+	"InstanceKind": {
+		string(edgewise.KindAuto), string(edgewise.KindGPU), string(edgewise.KindCPU),
+		string(edgewise.KindModel),
+	},
 	"TensorFormat":               {string(edgewise.FormatNone), string(edgewise.FormatNHWC), string(edgewise.FormatNCHW)},
 	"SecondaryDevice.kind":       {"KIND_NVDLA"},
 	"Optimization.priority":      {"PRIORITY_DEFAULT", "PRIORITY_MAX", "PRIORITY_MIN"},
 	"QueuePolicy.timeout_action": {timeoutReject, timeoutDelay},
-	"Control.kind":               {"CONTROL_SEQUENCE_START", "CONTROL_SEQUENCE_READY", "CONTROL_SEQUENCE_END", "CONTROL_SEQUENCE_CORRID"},
+	"Control.kind": {
+		"CONTROL_SEQUENCE_START", "CONTROL_SEQUENCE_READY", "CONTROL_SEQUENCE_END",
+		"CONTROL_SEQUENCE_CORRID",
+	},
 	"BatchInput.kind": {
 		"BATCH_ELEMENT_COUNT", "BATCH_ACCUMULATED_ELEMENT_COUNT", "BATCH_ACCUMULATED_ELEMENT_COUNT_WITH_ZERO",
 		"BATCH_MAX_ELEMENT_COUNT_AS_SHAPE", "BATCH_ITEM_SHAPE", "BATCH_ITEM_SHAPE_FLATTEN",
@@ -81,7 +87,8 @@ const (
 func Parse(file string, data []byte) (*edgewise.Model, error) {
 	syntax, ok := document.SyntaxOf(file)
 	if !ok {
-		return nil, edgewise.Errorf("modelconfig.Parse", edgewise.Invalid, "configuration %q: want one of %s", file, strings.Join(Files(), ", "))
+		return nil, edgewise.Errorf("modelconfig.Parse", edgewise.Invalid, "configuration %q: want one of %s", file,
+			strings.Join(Files(), ", "))
 	}
 	doc, err := document.Parse(file, syntax, data)
 	if err != nil {
@@ -95,7 +102,9 @@ func Parse(file string, data []byte) (*edgewise.Model, error) {
 	case n == nil:
 		m.MaxBatchSize = Unset
 	case m.MaxBatchSize < 0:
-		return nil, wrap(&document.Error{Problems: []document.Problem{{File: file, Line: n.Line, Text: "max_batch_size: want 0 (no batching) or more, got " + n.Text}}})
+		return nil,
+			wrap(&document.Error{Problems: []document.Problem{{File: file, Line: n.Line, Text: "max_batch_size: want 0 (no " +
+				"batching) or more, got " + n.Text}}})
 	}
 	return m, nil
 }

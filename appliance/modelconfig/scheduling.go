@@ -28,11 +28,13 @@ func (c *checker) instances() {
 		seen[g.Name] = true
 		c.group(what, g)
 	}
-	if len(c.m.InstanceGroup) > 0 && !slices.ContainsFunc(c.m.InstanceGroup, func(g edgewise.InstanceGroup) bool { return !g.Passive }) {
+	if len(c.m.InstanceGroup) > 0 && !slices.ContainsFunc(c.m.InstanceGroup,
+		func(g edgewise.InstanceGroup) bool { return !g.Passive }) {
 		c.problem("instance_group: every group is passive, so no instance takes requests")
 	}
 	if latency(c.m) && total > 1 {
-		c.problem("instance_group: %d instances over all groups: %s %q runs one at a time, leave count out or write 1", total, edgewise.ProfileParameter, edgewise.ProfileLatency)
+		c.problem("instance_group: %d instances over all groups: %s %q runs one at a time, leave count out or write 1", total,
+			edgewise.ProfileParameter, edgewise.ProfileLatency)
 	}
 	if total > MaxInstances {
 		c.problem("instance_group: %d instances over all groups, at most %d are allowed", total, MaxInstances)
@@ -62,7 +64,9 @@ func (c *checker) rateLimiter(what string, resources []edgewise.RateLimiterResou
 		switch {
 		case r.Name == "" || len(r.Name) > MaxTensorName:
 			c.problem("%s: resources[%d]: name has %d bytes: want 1 to %d", what, i, len(r.Name), MaxTensorName)
-		case slices.ContainsFunc(resources[:i], func(other edgewise.RateLimiterResource) bool { return other.Name == r.Name }):
+		case slices.ContainsFunc(resources[:i], func(other edgewise.RateLimiterResource) bool {
+			return other.Name == r.Name
+		}):
 			c.problem("%s: resource %s stands there twice", what, shown(r.Name))
 		case r.Count > math.MaxInt32:
 			c.problem("%s: resource %s: count: want at most %d, got %d", what, shown(r.Name), math.MaxInt32, r.Count)
@@ -81,7 +85,8 @@ func (c *checker) batching() {
 	}
 	for _, size := range b.PreferredBatchSize {
 		if size < 1 || size > c.m.MaxBatchSize {
-			c.problem("dynamic_batching: preferred_batch_size: want 1 to max_batch_size, which is %d, got %d", c.m.MaxBatchSize, size)
+			c.problem("dynamic_batching: preferred_batch_size: want 1 to max_batch_size, which is %d, got %d", c.m.MaxBatchSize,
+				size)
 		}
 	}
 	c.queueTime("dynamic_batching: max_queue_delay_microseconds", b.MaxQueueDelay)
@@ -93,7 +98,8 @@ func (c *checker) batching() {
 
 func (c *checker) priorities(b *edgewise.DynamicBatching) {
 	if b.PriorityLevels > 0 && b.DefaultPriorityLevel == 0 || b.DefaultPriorityLevel > b.PriorityLevels {
-		c.problem("dynamic_batching: default_priority_level: want 1 to priority_levels, which is %d, got %d", b.PriorityLevels, b.DefaultPriorityLevel)
+		c.problem("dynamic_batching: default_priority_level: want 1 to priority_levels, which is %d, got %d",
+			b.PriorityLevels, b.DefaultPriorityLevel)
 	}
 	if b.PreserveOrdering && b.PriorityLevels > 1 {
 		c.problem("dynamic_batching: preserve_ordering excludes priority_levels above 1, got %d", b.PriorityLevels)
@@ -101,7 +107,8 @@ func (c *checker) priorities(b *edgewise.DynamicBatching) {
 	for _, level := range sorted(b.PriorityQueuePolicy) {
 		n, err := strconv.ParseUint(level, 10, 64)
 		if err != nil || n < 1 || n > b.PriorityLevels {
-			c.problem("dynamic_batching: priority_queue_policy: want levels 1 to priority_levels, which is %d, got %.64q", b.PriorityLevels, level)
+			c.problem("dynamic_batching: priority_queue_policy: want levels 1 to priority_levels, which is %d, got %.64q",
+				b.PriorityLevels, level)
 		}
 	}
 }
@@ -122,7 +129,10 @@ func queuePolicies(m *edgewise.Model) []namedPolicy {
 		policies = append(policies, namedPolicy{"dynamic_batching: default_queue_policy", *b.DefaultQueuePolicy})
 	}
 	for _, level := range sorted(b.PriorityQueuePolicy) {
-		policies = append(policies, namedPolicy{fmt.Sprintf("dynamic_batching: priority_queue_policy[%.64q]", level), b.PriorityQueuePolicy[level]})
+		policies = append(policies, namedPolicy{
+			fmt.Sprintf("dynamic_batching: priority_queue_policy[%.64q]", level),
+			b.PriorityQueuePolicy[level],
+		})
 	}
 	return policies
 }

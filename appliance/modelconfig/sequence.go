@@ -67,11 +67,13 @@ func (c *checker) strategy(b *edgewise.SequenceBatching) {
 		c.queueTime("sequence_batching: oldest: max_queue_delay_microseconds", o.MaxQueueDelay)
 		for _, size := range o.PreferredBatchSize {
 			if size < 1 || size > c.m.MaxBatchSize {
-				c.problem("sequence_batching: oldest: preferred_batch_size: want 1 to max_batch_size, which is %d, got %d", c.m.MaxBatchSize, size)
+				c.problem("sequence_batching: oldest: preferred_batch_size: want 1 to max_batch_size, which is %d, got %d",
+					c.m.MaxBatchSize, size)
 			}
 		}
 		if o.MaxCandidateSequences < 0 {
-			c.problem("sequence_batching: oldest: max_candidate_sequences: want 0 (max_batch_size) or more, got %d", o.MaxCandidateSequences)
+			c.problem("sequence_batching: oldest: max_candidate_sequences: want 0 (max_batch_size) or more, got %d",
+				o.MaxCandidateSequences)
 		} else if o.MaxCandidateSequences > 0 {
 			each = int64(o.MaxCandidateSequences)
 		}
@@ -81,7 +83,8 @@ func (c *checker) strategy(b *edgewise.SequenceBatching) {
 		instances += max(int64(g.Count), 0)
 	}
 	if n := each * max(instances, 1); n > MaxSequences {
-		c.problem("sequence_batching: %d sequences for each of %d instances: at most %d over all instances are allowed", each, max(instances, 1), MaxSequences)
+		c.problem("sequence_batching: %d sequences for each of %d instances: at most %d over all instances are allowed", each,
+			max(instances, 1), MaxSequences)
 	}
 }
 
@@ -117,7 +120,8 @@ func (c *checker) control(what string, control edgewise.Control) {
 	if control.Kind == controlID {
 		allowed := []edgewise.DataType{edgewise.Uint64, edgewise.Int64, edgewise.Uint32, edgewise.Int32, edgewise.Bytes}
 		if !slices.Contains(allowed, control.DataType) {
-			c.problem("%s: data_type of %s: want TYPE_UINT64, TYPE_INT64, TYPE_UINT32, TYPE_INT32 or TYPE_STRING, got %s", what, controlID, configName(control.DataType))
+			c.problem("%s: data_type of %s: want TYPE_UINT64, TYPE_INT64, TYPE_UINT32, TYPE_INT32 or TYPE_STRING, got %s", what,
+				controlID, configName(control.DataType))
 		}
 		if pairs > 0 {
 			c.problem("%s: %s takes no int32_false_true, fp32_false_true or bool_false_true", what, controlID)
@@ -126,7 +130,8 @@ func (c *checker) control(what string, control edgewise.Control) {
 	}
 	switch {
 	case pairs != 1:
-		c.problem("%s: %s: want exactly one of int32_false_true, fp32_false_true and bool_false_true, got %d", what, control.Kind, pairs)
+		c.problem("%s: %s: want exactly one of int32_false_true, fp32_false_true and bool_false_true, got %d", what,
+			control.Kind, pairs)
 	case pair != 2:
 		c.problem("%s: %s: want exactly 2 values, for false and for true, got %d", what, control.Kind, pair)
 	}

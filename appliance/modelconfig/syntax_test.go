@@ -20,7 +20,10 @@ func TestTheThreeSyntaxesSayTheSame(t *testing.T) {
 		m := &edgewise.Model{}
 		draw(t, reflect.ValueOf(m).Elem(), "", nil)
 		want := clone(m)
-		for file, text := range map[string]string{"config.pbtxt": pbtxt(t, want), "config.json": jsonText(t, want), "config.yaml": yamlText(t, want)} {
+		for file, text := range map[string]string{
+			"config.pbtxt": pbtxt(t, want), "config.json": jsonText(t, want),
+			"config.yaml": yamlText(t, want),
+		} {
 			got, err := Parse(file, []byte(text))
 			if err != nil {
 				t.Fatalf("%v\n%s", err, text)
@@ -33,7 +36,8 @@ func TestTheThreeSyntaxesSayTheSame(t *testing.T) {
 }
 
 // anyText leaves out what YAML does not allow unescaped, where JSON does: the test writes YAML by way of JSON.
-var anyText = rapid.StringOfN(rapid.Rune().Filter(func(r rune) bool { return r < 0x7f || unicode.IsPrint(r) }), 0, 8, -1)
+var anyText = rapid.StringOfN(rapid.Rune().Filter(func(r rune) bool { return r < 0x7f || unicode.IsPrint(r) }), 0, 8,
+	-1)
 
 // draw fills v with anything a Model may hold.
 func draw(t *rapid.T, v reflect.Value, name string, enum []string) {

@@ -234,7 +234,8 @@ func (c *checker) match(t tensor, info *edgewise.TensorInfo) {
 	}
 	if c.m.MaxBatchSize > 0 {
 		if !batches(info.Shape) && !info.Optional {
-			c.problem("%s: max_batch_size is %d, but the model's shape %v has no variable first dimension: set max_batch_size to 0", t.what, c.m.MaxBatchSize, info.Shape)
+			c.problem("%s: max_batch_size is %d, but the model's shape %v has no variable first dimension: set "+
+				"max_batch_size to 0", t.what, c.m.MaxBatchSize, info.Shape)
 			return
 		}
 		shape = append(edgewise.Shape{-1}, shape...)

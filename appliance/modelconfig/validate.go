@@ -30,10 +30,10 @@ const (
 	MaxProblems    = 100     // problems told apart; the rest is counted
 )
 
-// Validate reports everything that is wrong with a complete model, one problem a line, each of them naming the model and
-// the field: what contradicts itself, what the files or the signature in ins contradict, and what this build does not
-// serve. files are the paths of the version's files. ins may be nil; then nothing is compared with it. The error is of
-// kind Unsupported when that is all that is wrong, and Invalid otherwise.
+// Validate reports everything that is wrong with a complete model, one problem a line, each of them naming the model
+// and the field: what contradicts itself, what the files or the signature in ins contradict, and what this build does
+// not serve. files are the paths of the version's files. ins may be nil; then nothing is compared with it. The error is
+// of kind Unsupported when that is all that is wrong, and Invalid otherwise.
 func Validate(m *edgewise.Model, files []string, ins *edgewise.Inspection) error {
 	c := &checker{m: m, files: files, ins: ins}
 	c.identity()
@@ -91,8 +91,12 @@ func (c *checker) identity() {
 	if err := edgewise.CheckName(c.m.Name); err != nil {
 		c.problem("%v", err)
 	}
-	if !slices.ContainsFunc(platforms, func(p platform) bool { return p.platform == c.m.Platform && p.backend == c.m.Backend }) {
-		c.problem("platform %q with backend %q is not served by this box: want \"onnxruntime_onnx\" with \"onnxruntime\"", c.m.Platform, c.m.Backend)
+	if !slices.ContainsFunc(platforms, func(p platform) bool {
+		return p.platform == c.m.Platform &&
+			p.backend == c.m.Backend
+	}) {
+		c.problem("platform %q with backend %q is not served by this box: want \"onnxruntime_onnx\" with \"onnxruntime\"",
+			c.m.Platform, c.m.Backend)
 	}
 	if f := c.m.DefaultModelFilename; f != "" && !modelFile(c.files, f) {
 		c.path("default_model_filename", f, f+"/model.onnx")

@@ -18,9 +18,11 @@ func collectGuests(out chan<- prometheus.Metric, g edgewise.GuestStatistics, nam
 	counter("edgewise_guest_fuel_total", "Units of fuel that the step's guests used.", float64(g.Fuel))
 	counter("edgewise_guest_seconds_total", "Time in the guests' own code.", g.Time.Seconds())
 	counter("edgewise_guest_host_seconds_total", "Time in what guests called in the box.", g.Host.Seconds())
-	counter("edgewise_guest_bypassed_total", "Number of failed runs that were answered with their inputs.", float64(g.Bypassed))
+	counter("edgewise_guest_bypassed_total", "Number of failed runs that were answered with their inputs.",
+		float64(g.Bypassed))
 	names = append(names[:len(names):len(names)], "reason")
 	for reason, n := range map[string]uint64{"failed": g.Failed, "trapped": g.Trapped, "stopped": g.Stopped} {
-		send(out, prometheus.CounterValue, "edgewise_guest_failures_total", "Number of runs that a step failed, by how.", float64(n), names, append(values[:len(values):len(values)], reason))
+		send(out, prometheus.CounterValue, "edgewise_guest_failures_total", "Number of runs that a step failed, by how.",
+			float64(n), names, append(values[:len(values):len(values)], reason))
 	}
 }

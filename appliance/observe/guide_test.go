@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestTheGuideNamesEveryMetric compares the names that this package sends with those in docs/guides/metrics.md, both ways.
+// TestTheGuideNamesEveryMetric compares the names that this package sends with those in docs/guides/metrics.md, both
+// ways.
 func TestTheGuideNamesEveryMetric(t *testing.T) {
 	guide, err := os.ReadFile("../../docs/guides/metrics.md")
 	if err != nil {

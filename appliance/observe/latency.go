@@ -49,7 +49,8 @@ const (
 // summaryNames are Triton's.
 var summaryNames = [summaryCount]string{
 	"nv_inference_request_summary_us", "nv_inference_queue_summary_us", "nv_inference_compute_input_summary_us",
-	"nv_inference_compute_infer_summary_us", "nv_inference_compute_output_summary_us", "nv_cache_hit_summary_per_model", "nv_cache_miss_summary_per_model",
+	"nv_inference_compute_infer_summary_us", "nv_inference_compute_output_summary_us", "nv_cache_hit_summary_per_model",
+	"nv_cache_miss_summary_per_model",
 }
 
 // Observe notes that a version answered a request after a total time, of which timing are the parts.
@@ -70,7 +71,8 @@ func (l *Latencies) fresh() *latency {
 	v := &latency{request: newHistogram(), queue: newHistogram()}
 	for i := range summaryCount {
 		if l.config.Summaries {
-			v.summaries = append(v.summaries, prometheus.NewSummary(prometheus.SummaryOpts{Name: summaryNames[i], Objectives: l.config.Quantiles}))
+			v.summaries = append(v.summaries,
+				prometheus.NewSummary(prometheus.SummaryOpts{Name: summaryNames[i], Objectives: l.config.Quantiles}))
 		}
 	}
 	return v
@@ -101,7 +103,8 @@ func (l *Latencies) collect(out chan<- prometheus.Metric, s Sample, names, value
 	v.request.send(out, "edgewise_request_seconds", "Time of successful requests.", names, values)
 	v.queue.send(out, "edgewise_queue_seconds", "Time of successful requests in the queue.", names, values)
 	if l.config.FirstResponse {
-		v.request.sendIn(out, "nv_inference_first_response_histogram_ms", "Time to the first response, in milliseconds.", firstResponseBuckets(s.Version.Model), names, values)
+		v.request.sendIn(out, "nv_inference_first_response_histogram_ms", "Time to the first response, in milliseconds.",
+			firstResponseBuckets(s.Version.Model), names, values)
 	}
 	cached := s.Version.Model.ResponseCache != nil && s.Version.Model.ResponseCache.Enable
 	for i, summary := range v.summaries {
@@ -132,7 +135,8 @@ func sendSummary(out chan<- prometheus.Metric, s prometheus.Summary, name string
 	for _, q := range m.GetSummary().GetQuantile() {
 		quantiles[q.GetQuantile()] = q.GetValue()
 	}
-	metric, err := prometheus.NewConstSummary(prometheus.NewDesc(name, "Times in microseconds.", names, nil), m.GetSummary().GetSampleCount(), m.GetSummary().GetSampleSum(), quantiles, values...)
+	metric, err := prometheus.NewConstSummary(prometheus.NewDesc(name, "Times in microseconds.", names, nil),
+		m.GetSummary().GetSampleCount(), m.GetSummary().GetSampleSum(), quantiles, values...)
 	if err != nil {
 		metric = prometheus.NewInvalidMetric(prometheus.NewDesc(name, "", nil, nil), err)
 	}
@@ -146,7 +150,8 @@ const firstResponseFamily = "nv_inference_first_response_histogram_ms"
 func firstResponseBuckets(m *edgewise.Model) []float64 {
 	if m.ModelMetrics != nil {
 		for _, c := range m.ModelMetrics.MetricControl {
-			if c.MetricIdentifier != nil && c.MetricIdentifier.Family == firstResponseFamily && c.HistogramOptions != nil && len(c.HistogramOptions.Buckets) > 0 {
+			if c.MetricIdentifier != nil && c.MetricIdentifier.Family == firstResponseFamily && c.HistogramOptions != nil &&
+				len(c.HistogramOptions.Buckets) > 0 {
 				return c.HistogramOptions.Buckets
 			}
 		}
@@ -154,8 +159,8 @@ func firstResponseBuckets(m *edgewise.Model) []float64 {
 	return []float64{100, 500, 2000, 5000}
 }
 
-// histogramBounds are the upper bounds of a histogram's buckets, from 10 microseconds to 100 seconds: fine enough that a
-// bucket of Triton's can be made of them.
+// histogramBounds are the upper bounds of a histogram's buckets, from 10 microseconds to 100 seconds: fine enough that
+// a bucket of Triton's can be made of them.
 func histogramBounds() []time.Duration {
 	var bounds []time.Duration
 	for decade := 10 * time.Microsecond; decade <= 10*time.Second; decade *= 10 {
@@ -186,8 +191,10 @@ func (h *histogram) observe(d time.Duration) {
 
 // shownBounds are those on the page, in seconds.
 var shownBounds = []time.Duration{
-	50 * time.Microsecond, 100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond, time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond,
-	10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
+	50 * time.Microsecond, 100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond, time.Millisecond,
+	2500 * time.Microsecond, 5 * time.Millisecond,
+	10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond,
+	500 * time.Millisecond,
 	time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second,
 }
 
@@ -208,9 +215,11 @@ func (h *histogram) sendIn(out chan<- prometheus.Metric, name, help string, buck
 	h.sendWith(out, name, help, bounds, time.Millisecond, names, values)
 }
 
-// sendWith sends the counts up to each bound, by what it is called. A bound between two of the histogram's own counts up to
-// the lower one.
-func (h *histogram) sendWith(out chan<- prometheus.Metric, name, help string, bounds map[float64]time.Duration, unit time.Duration, names, values []string) {
+// sendWith sends the counts up to each bound, by what it is called. A bound between two of the histogram's own counts
+// up to the lower one.
+func (h *histogram) sendWith(out chan<- prometheus.Metric, name, help string, bounds map[float64]time.Duration,
+	unit time.Duration, names, values []string,
+) {
 	cumulative := make([]uint64, len(h.counts))
 	total := uint64(0)
 	for i := range h.counts {
@@ -229,7 +238,8 @@ func (h *histogram) sendWith(out chan<- prometheus.Metric, name, help string, bo
 			buckets[called] = 0
 		}
 	}
-	metric, err := prometheus.NewConstHistogram(prometheus.NewDesc(name, help, names, nil), total, float64(h.sum.Load())/float64(unit), buckets, values...)
+	metric, err := prometheus.NewConstHistogram(prometheus.NewDesc(name, help, names, nil), total,
+		float64(h.sum.Load())/float64(unit), buckets, values...)
 	if err != nil {
 		metric = prometheus.NewInvalidMetric(prometheus.NewDesc(name, help, nil, nil), err)
 	}

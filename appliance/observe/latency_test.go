@@ -31,8 +31,10 @@ func TestLatenciesOnThePage(t *testing.T) {
 		there, never []string
 	}{
 		{"as it comes", LatencyConfig{}, false, []string{
-			`edgewise_request_seconds_bucket{model="cat",version="2",le="5e-05"}`, `edgewise_request_seconds_count{model="cat",version="2"} 3`,
-			`edgewise_queue_seconds_bucket{model="cat",version="2",le="0.0001"} 3`, `edgewise_queue_seconds_sum{model="cat",version="2"} 0.00021`,
+			`edgewise_request_seconds_bucket{model="cat",version="2",le="5e-05"}`,
+			`edgewise_request_seconds_count{model="cat",version="2"} 3`,
+			`edgewise_queue_seconds_bucket{model="cat",version="2",le="0.0001"} 3`,
+			`edgewise_queue_seconds_sum{model="cat",version="2"} 0.00021`,
 		}, []string{"_summary_", "first_response"}},
 		{"first response", LatencyConfig{FirstResponse: true}, false, []string{
 			`# TYPE nv_inference_first_response_histogram_ms histogram`,
@@ -42,11 +44,14 @@ func TestLatenciesOnThePage(t *testing.T) {
 		}, []string{"_summary_"}},
 		{"summaries", LatencyConfig{Summaries: true, Quantiles: quantiles}, false, []string{
 			`# TYPE nv_inference_request_summary_us summary`, `nv_inference_request_summary_us_count{model="cat",version="2"} 3`,
-			`nv_inference_queue_summary_us{model="cat",version="2",quantile="0.5"} 70`, `nv_inference_compute_input_summary_us{model="cat",version="2",quantile="0.99"} 1`,
-			`nv_inference_compute_infer_summary_us_sum{model="cat",version="2"} 6`, `nv_inference_compute_output_summary_us{model="cat",version="2",quantile="0.5"} 3`,
+			`nv_inference_queue_summary_us{model="cat",version="2",quantile="0.5"} 70`,
+			`nv_inference_compute_input_summary_us{model="cat",version="2",quantile="0.99"} 1`,
+			`nv_inference_compute_infer_summary_us_sum{model="cat",version="2"} 6`,
+			`nv_inference_compute_output_summary_us{model="cat",version="2",quantile="0.5"} 3`,
 		}, []string{"first_response", "nv_cache_hit_summary", "nv_cache_miss_summary"}},
 		{"summaries of a cache", LatencyConfig{Summaries: true, Quantiles: quantiles}, true, []string{
-			`nv_cache_hit_summary_per_model_count{model="cat",version="2"} 0`, `nv_cache_miss_summary_per_model_count{model="cat",version="2"} 3`,
+			`nv_cache_hit_summary_per_model_count{model="cat",version="2"} 0`,
+			`nv_cache_miss_summary_per_model_count{model="cat",version="2"} 3`,
 		}, []string{"nv_inference_request_summary_us"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -57,7 +62,11 @@ func TestLatenciesOnThePage(t *testing.T) {
 			s.Samples = func() []Sample { return []Sample{sample} }
 			s.Latencies = NewLatencies(test.config)
 			for range 3 {
-				s.Latencies.Observe(v.ID, 80*time.Microsecond, edgewise.Timing{Queue: 70 * time.Microsecond, Input: time.Microsecond, Infer: 2 * time.Microsecond, Output: 3 * time.Microsecond, Batch: 1})
+				s.Latencies.Observe(v.ID, 80*time.Microsecond,
+					edgewise.Timing{
+						Queue: 70 * time.Microsecond, Input: time.Microsecond, Infer: 2 * time.Microsecond,
+						Output: 3 * time.Microsecond, Batch: 1,
+					})
 			}
 			page := pageOf(t, s)
 			for _, line := range test.there {
@@ -91,8 +100,14 @@ func TestHitsAreSummarisedByThemselves(t *testing.T) {
 
 func TestAModelChoosesItsBuckets(t *testing.T) {
 	m := &edgewise.Model{ModelMetrics: &edgewise.ModelMetrics{MetricControl: []edgewise.MetricControl{
-		{MetricIdentifier: &edgewise.MetricIdentifier{Family: "other"}, HistogramOptions: &edgewise.HistogramOptions{Buckets: []float64{1}}},
-		{MetricIdentifier: &edgewise.MetricIdentifier{Family: firstResponseFamily}, HistogramOptions: &edgewise.HistogramOptions{Buckets: []float64{1, 7}}},
+		{
+			MetricIdentifier: &edgewise.MetricIdentifier{Family: "other"},
+			HistogramOptions: &edgewise.HistogramOptions{Buckets: []float64{1}},
+		},
+		{
+			MetricIdentifier: &edgewise.MetricIdentifier{Family: firstResponseFamily},
+			HistogramOptions: &edgewise.HistogramOptions{Buckets: []float64{1, 7}},
+		},
 	}}}
 	h := newHistogram()
 	for _, d := range []time.Duration{time.Nanosecond, time.Millisecond, 5 * time.Millisecond, time.Hour} {
@@ -101,7 +116,8 @@ func TestAModelChoosesItsBuckets(t *testing.T) {
 	out := make(chan prometheus.Metric, 1)
 	h.sendIn(out, "x", "", firstResponseBuckets(m), nil, nil)
 	got := metricOf(t, <-out).GetHistogram()
-	if len(got.GetBucket()) != 2 || got.GetBucket()[0].GetCumulativeCount() != 2 || got.GetBucket()[1].GetCumulativeCount() != 3 || got.GetSampleCount() != 4 {
+	if len(got.GetBucket()) != 2 || got.GetBucket()[0].GetCumulativeCount() != 2 ||
+		got.GetBucket()[1].GetCumulativeCount() != 3 || got.GetSampleCount() != 4 {
 		t.Errorf("got %v", got)
 	}
 }
@@ -119,8 +135,10 @@ func TestSwitchesOfThePage(t *testing.T) {
 	s := source()
 	page := pageOf(t, s)
 	for _, name := range []string{
-		"nv_inference_request_duration_us", "nv_inference_queue_duration_us", "nv_inference_compute_infer_duration_us", "nv_cpu_utilization ", "nv_cpu_memory_total_bytes ",
-		"nv_cpu_memory_used_bytes ", "nv_pinned_memory_pool_total_bytes 0", "nv_pinned_memory_pool_used_bytes 0", `nv_model_load_duration_secs{_site="roof",model="cat",version="2"} 0`,
+		"nv_inference_request_duration_us", "nv_inference_queue_duration_us", "nv_inference_compute_infer_duration_us",
+		"nv_cpu_utilization ", "nv_cpu_memory_total_bytes ",
+		"nv_cpu_memory_used_bytes ", "nv_pinned_memory_pool_total_bytes 0", "nv_pinned_memory_pool_used_bytes 0",
+		`nv_model_load_duration_secs{_site="roof",model="cat",version="2"} 0`,
 	} {
 		if !strings.Contains(page, name) {
 			t.Errorf("%s is missing", name)

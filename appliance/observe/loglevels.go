@@ -28,8 +28,8 @@ func NewLogLevels(least slog.Level) *LogLevels {
 	return l
 }
 
-// Levels tells what is logged: records of level info, of level warning and of level error, and details, below info, when
-// verbose is not 0.
+// Levels tells what is logged: records of level info, of level warning and of level error, and details, below info,
+// when verbose is not 0.
 func (l *LogLevels) Levels() (info, warning, err bool, verbose uint32) {
 	s := l.state.Load()
 	return s&logInfo != 0, s&logWarning != 0, s&logError != 0, uint32(s / verbosity)

@@ -25,7 +25,8 @@ func TestLogLevelsLetThroughWhatIsSet(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var out bytes.Buffer
 			levels := NewLogLevels(slog.LevelError)
-			logger := levels.Logger(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelError})).With("a", 1).WithGroup("g")
+			logger := levels.Logger(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelError})).With("a",
+				1).WithGroup("g")
 			levels.SetLevels(test.info, test.warning, test.error, test.verbose)
 			logger.Debug("d")
 			logger.Info("i")
@@ -47,7 +48,10 @@ func TestLogLevelsLetThroughWhatIsSet(t *testing.T) {
 }
 
 func TestLogLevelsBeginAtOne(t *testing.T) {
-	for least, want := range map[slog.Level][3]bool{slog.LevelDebug: {true, true, true}, slog.LevelInfo: {true, true, true}, slog.LevelWarn: {false, true, true}, slog.LevelError: {false, false, true}} {
+	for least, want := range map[slog.Level][3]bool{
+		slog.LevelDebug: {true, true, true},
+		slog.LevelInfo:  {true, true, true}, slog.LevelWarn: {false, true, true}, slog.LevelError: {false, false, true},
+	} {
 		i, w, e, v := NewLogLevels(least).Levels()
 		if got := [3]bool{i, w, e}; got != want || (v == 1) != (least == slog.LevelDebug) {
 			t.Errorf("from %v on: %v, verbosity %d", least, got, v)

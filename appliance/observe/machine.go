@@ -28,11 +28,14 @@ func newMachine(root string) *machine {
 // collect sends Triton's gauges of the machine. What cannot be read is left out.
 func (m *machine) collect(out chan<- prometheus.Metric) {
 	if use, ok := m.use(); ok {
-		send(out, prometheus.GaugeValue, "nv_cpu_utilization", "Use of the processors since the page was read last, from 0 to 1.", use, nil, nil)
+		send(out, prometheus.GaugeValue, "nv_cpu_utilization", "Use of the processors since the page was read last, "+
+			"from 0 to 1.", use, nil, nil)
 	}
 	if total, available, ok := m.memory(); ok {
-		send(out, prometheus.GaugeValue, "nv_cpu_memory_total_bytes", "Memory of the machine, in bytes.", float64(total), nil, nil)
-		send(out, prometheus.GaugeValue, "nv_cpu_memory_used_bytes", "Used memory of the machine, in bytes.", float64(total-available), nil, nil)
+		send(out, prometheus.GaugeValue, "nv_cpu_memory_total_bytes", "Memory of the machine, in bytes.", float64(total), nil,
+			nil)
+		send(out, prometheus.GaugeValue, "nv_cpu_memory_used_bytes", "Used memory of the machine, in bytes.",
+			float64(total-available), nil, nil)
 	}
 }
 

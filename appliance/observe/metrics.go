@@ -97,7 +97,8 @@ func decimals(page []byte) []byte {
 	for line := range bytes.Lines(page) {
 		at := bytes.LastIndexByte(line, ' ') + 1
 		text := bytes.TrimSuffix(line[at:], []byte("\n"))
-		if value, err := strconv.ParseFloat(string(text), 64); line[0] != '#' && bytes.IndexByte(text, 'e') > 0 && err == nil {
+		if value, err := strconv.ParseFloat(string(text), 64); line[0] != '#' && bytes.IndexByte(text, 'e') > 0 &&
+			err == nil {
 			line = append(strconv.AppendFloat(append([]byte(nil), line[:at]...), value, 'f', -1, 64), '\n')
 		}
 		out = append(out, line...)
@@ -127,26 +128,34 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		c.machine.collect(out)
 	}
 	// There is no such pool: tensors are pinned by nobody.
-	send(out, prometheus.GaugeValue, "nv_pinned_memory_pool_total_bytes", "Bytes of the pool of pinned memory.", 0, nil, nil)
-	send(out, prometheus.GaugeValue, "nv_pinned_memory_pool_used_bytes", "Used bytes of the pool of pinned memory.", 0, nil, nil)
+	send(out, prometheus.GaugeValue, "nv_pinned_memory_pool_total_bytes", "Bytes of the pool of pinned memory.", 0, nil,
+		nil)
+	send(out, prometheus.GaugeValue, "nv_pinned_memory_pool_used_bytes", "Used bytes of the pool of pinned memory.", 0,
+		nil, nil)
 	statuses := c.source.Statuses()
 	collectLoads(out, samples, statuses)
 	collectStates(out, statuses)
 	collectFallen(out, statuses)
 	send(out, prometheus.GaugeValue, "edgewise_ready", "Whether the box is ready.", truth(c.source.Ready()), nil, nil)
 	cache := c.source.Cache()
-	send(out, prometheus.GaugeValue, "edgewise_response_cache_bytes", "Bytes of kept answers.", float64(cache.Bytes), nil, nil)
-	send(out, prometheus.GaugeValue, "edgewise_response_cache_limit_bytes", "Bytes that kept answers may take.", float64(cache.Limit), nil, nil)
-	send(out, prometheus.GaugeValue, "edgewise_response_cache_entries", "Number of kept answers.", float64(cache.Entries), nil, nil)
-	send(out, prometheus.CounterValue, "edgewise_response_cache_evictions_total", "Number of kept answers that made room for others.", float64(cache.Evicted), nil, nil)
+	send(out, prometheus.GaugeValue, "edgewise_response_cache_bytes", "Bytes of kept answers.", float64(cache.Bytes), nil,
+		nil)
+	send(out, prometheus.GaugeValue, "edgewise_response_cache_limit_bytes", "Bytes that kept answers may take.",
+		float64(cache.Limit), nil, nil)
+	send(out, prometheus.GaugeValue, "edgewise_response_cache_entries", "Number of kept answers.", float64(cache.Entries),
+		nil, nil)
+	send(out, prometheus.CounterValue, "edgewise_response_cache_evictions_total",
+		"Number of kept answers that made room for others.", float64(cache.Evicted), nil, nil)
 	c.collectOutcomes(out)
 	c.collectGRPC(out)
 	if c.source.Devices != nil {
 		collectDevices(out, c.source.Devices())
 	}
 	if used, free, err := c.source.Disk(); err == nil {
-		send(out, prometheus.GaugeValue, "edgewise_store_used_bytes", "Bytes of model files in the store.", float64(used), nil, nil)
-		send(out, prometheus.GaugeValue, "edgewise_store_free_bytes", "Bytes free on the store's disk.", float64(free), nil, nil)
+		send(out, prometheus.GaugeValue, "edgewise_store_used_bytes", "Bytes of model files in the store.", float64(used),
+			nil, nil)
+		send(out, prometheus.GaugeValue, "edgewise_store_free_bytes", "Bytes free on the store's disk.", float64(free), nil,
+			nil)
 	}
 }
 
@@ -158,11 +167,13 @@ func (c *collector) collectOutcomes(out chan<- prometheus.Metric) {
 	names := []string{"model", "version", "caller", "outcome"}
 	for id, counts := range c.source.Outcomes() {
 		for _, n := range counts {
-			send(out, prometheus.CounterValue, "edgewise_inference_requests_total", "Number of inference requests, by who made them and how they ended.", float64(n.Count),
+			send(out, prometheus.CounterValue, "edgewise_inference_requests_total",
+				"Number of inference requests, by who made them and how they ended.", float64(n.Count),
 				names, []string{id.Name, strconv.FormatInt(id.Version, 10), n.Caller, n.Outcome})
 		}
 	}
-	send(out, prometheus.CounterValue, "edgewise_inference_unknown_model_total", "Number of inference requests to a model or version that does not exist.", float64(c.source.Unknown()), nil, nil)
+	send(out, prometheus.CounterValue, "edgewise_inference_unknown_model_total",
+		"Number of inference requests to a model or version that does not exist.", float64(c.source.Unknown()), nil, nil)
 }
 
 func (c *collector) collectGRPC(out chan<- prometheus.Metric) {
@@ -173,11 +184,15 @@ func (c *collector) collectGRPC(out chan<- prometheus.Metric) {
 	if usage == nil {
 		return
 	}
-	send(out, prometheus.GaugeValue, "edgewise_grpc_connections", "Number of open gRPC connections.", float64(usage.Connections), nil, nil)
-	send(out, prometheus.GaugeValue, "edgewise_grpc_inflight_bytes", "Bytes of the gRPC requests that are being answered.", float64(usage.InflightBytes), nil, nil)
-	send(out, prometheus.CounterValue, "edgewise_grpc_panics_total", "Number of gRPC calls that ended in a panic.", float64(usage.Panics), nil, nil)
+	send(out, prometheus.GaugeValue, "edgewise_grpc_connections", "Number of open gRPC connections.",
+		float64(usage.Connections), nil, nil)
+	send(out, prometheus.GaugeValue, "edgewise_grpc_inflight_bytes", "Bytes of the gRPC requests that are being answered.",
+		float64(usage.InflightBytes), nil, nil)
+	send(out, prometheus.CounterValue, "edgewise_grpc_panics_total", "Number of gRPC calls that ended in a panic.",
+		float64(usage.Panics), nil, nil)
 	for _, calls := range usage.Calls {
-		send(out, prometheus.CounterValue, "edgewise_grpc_calls_total", "Number of gRPC calls that have ended, by method and code.", float64(calls.Count), []string{"method", "code"}, []string{calls.Method, calls.Code})
+		send(out, prometheus.CounterValue, "edgewise_grpc_calls_total", "Number of gRPC calls that have ended, by method "+
+			"and code.", float64(calls.Count), []string{"method", "code"}, []string{calls.Method, calls.Code})
 	}
 }
 
@@ -190,15 +205,19 @@ func (c *collector) collectVersion(out chan<- prometheus.Metric, s Sample) {
 	counter("nv_inference_request_success", "Number of successful inference requests.", float64(st.Success.Count))
 	for reason, n := range st.Failures {
 		send(out, prometheus.CounterValue, "nv_inference_request_failure", "Number of failed inference requests.", float64(n),
-			append(names[:len(names):len(names)], "reason"), append(values[:len(values):len(values)], edgewise.FailureReason(reason).String()))
+			append(names[:len(names):len(names)], "reason"),
+			append(values[:len(values):len(values)], edgewise.FailureReason(reason).String()))
 	}
 	for reason, n := range st.Closed {
-		send(out, prometheus.CounterValue, "edgewise_batches_closed_total", "Number of batches, by why they took no more requests.", float64(n),
-			append(names[:len(names):len(names)], "reason"), append(values[:len(values):len(values)], edgewise.CloseReason(reason).String()))
+		send(out, prometheus.CounterValue, "edgewise_batches_closed_total", "Number of batches, by why they took no more "+
+			"requests.", float64(n),
+			append(names[:len(names):len(names)], "reason"),
+			append(values[:len(values):len(values)], edgewise.CloseReason(reason).String()))
 	}
 	counter("nv_inference_count", "Number of inferences performed.", float64(st.InferenceCount))
 	counter("nv_inference_exec_count", "Number of model executions performed.", float64(st.ExecutionCount))
-	send(out, prometheus.GaugeValue, "nv_inference_pending_request_count", "Number of requests waiting to be executed.", float64(st.Pending), names, values)
+	send(out, prometheus.GaugeValue, "nv_inference_pending_request_count", "Number of requests waiting to be executed.",
+		float64(st.Pending), names, values)
 	if c.source.Durations {
 		collectDurations(micros, st)
 	}
@@ -207,10 +226,14 @@ func (c *collector) collectVersion(out chan<- prometheus.Metric, s Sample) {
 	}
 	collectSteps(out, st.Steps, names, values)
 	if cache := s.Version.Model.ResponseCache; cache != nil && cache.Enable {
-		counter("nv_cache_num_hits_per_model", "Number of requests answered from the response cache.", float64(st.CacheHit.Count))
-		counter("nv_cache_num_misses_per_model", "Number of requests whose answers were not in the response cache.", float64(st.CacheMiss.Count))
-		micros("nv_cache_hit_duration_per_model", "Cumulative time of answering from the response cache, in microseconds.", st.CacheHit)
-		micros("nv_cache_miss_duration_per_model", "Cumulative time of looking up and keeping answers, in microseconds.", st.CacheMiss)
+		counter("nv_cache_num_hits_per_model", "Number of requests answered from the response cache.",
+			float64(st.CacheHit.Count))
+		counter("nv_cache_num_misses_per_model", "Number of requests whose answers were not in the response cache.",
+			float64(st.CacheMiss.Count))
+		micros("nv_cache_hit_duration_per_model", "Cumulative time of answering from the response cache, in microseconds.",
+			st.CacheHit)
+		micros("nv_cache_miss_duration_per_model", "Cumulative time of looking up and keeping answers, in microseconds.",
+			st.CacheMiss)
 	}
 	if p := st.Process; p != nil {
 		collectProcess(out, p, names, values)
@@ -252,7 +275,8 @@ func collectLoads(out chan<- prometheus.Metric, samples []Sample, statuses []edg
 	}
 	for _, s := range samples {
 		names, values := labelsOf(s.Version)
-		send(out, prometheus.GaugeValue, "nv_model_load_duration_secs", "Time that the load of the model took, in seconds.", took[s.Version.ID].Took.Seconds(), names, values)
+		send(out, prometheus.GaugeValue, "nv_model_load_duration_secs", "Time that the load of the model took, in seconds.",
+			took[s.Version.ID].Took.Seconds(), names, values)
 	}
 }
 
@@ -260,34 +284,46 @@ func collectLoads(out chan<- prometheus.Metric, samples []Sample, statuses []edg
 func collectProcess(out chan<- prometheus.Metric, p *edgewise.Process, names, values []string) {
 	gauge := func(name, help string, v float64) { send(out, prometheus.GaugeValue, name, help, v, names, values) }
 	gauge("edgewise_process_up", "Whether the version's process runs.", truth(p.PID != 0))
-	gauge("edgewise_process_resident_bytes", "Resident memory of the version's process, shared pages included.", float64(p.Resident))
-	send(out, prometheus.CounterValue, "edgewise_process_crashes_total", "Deaths of the version's process since it was loaded.", float64(p.Crashes), names, values)
-	send(out, prometheus.CounterValue, "edgewise_process_copied_bytes_total", "Bytes of tensors copied between the box and the version's process.", float64(p.Copied), names, values)
+	gauge("edgewise_process_resident_bytes", "Resident memory of the version's process, shared pages included.",
+		float64(p.Resident))
+	send(out, prometheus.CounterValue, "edgewise_process_crashes_total", "Deaths of the version's process since it "+
+		"was loaded.", float64(p.Crashes), names, values)
+	send(out, prometheus.CounterValue, "edgewise_process_copied_bytes_total",
+		"Bytes of tensors copied between the box and the version's process.", float64(p.Copied), names, values)
 }
 
 // collectSteps sends what an ensemble has measured of its steps, labelled with the step's number and model.
 func collectSteps(out chan<- prometheus.Metric, steps []edgewise.StepStatistics, names, values []string) {
 	names = append(names[:len(names):len(names)], "step", "step_model", "step_version", "result")
 	for i, step := range steps {
-		values := append(values[:len(values):len(values)], strconv.Itoa(i), step.Model.Name, strconv.FormatInt(step.Model.Version, 10), "")
+		values := append(values[:len(values):len(values)], strconv.Itoa(i), step.Model.Name,
+			strconv.FormatInt(step.Model.Version, 10), "")
 		count := func(result string, n uint64) {
 			values[len(values)-1] = result
-			send(out, prometheus.CounterValue, "edgewise_ensemble_step_requests_total", "Number of requests of an ensemble that came to a step, by what became of them there.", float64(n), names, values)
+			send(out, prometheus.CounterValue, "edgewise_ensemble_step_requests_total",
+				"Number of requests of an ensemble that came to a step, by what became of them there.", float64(n), names, values)
 		}
 		count("success", step.Success.Count)
 		count("failure", step.Fail.Count)
 		count("skipped", step.Skipped)
 		count("stopped", step.Stopped)
 		values, names := values[:len(values)-1], names[:len(names)-1]
-		send(out, prometheus.CounterValue, "edgewise_ensemble_step_seconds_total", "Cumulative time of successful requests in a step, from asking its model to the answer.", step.Success.Total.Seconds(), names, values)
-		send(out, prometheus.CounterValue, "edgewise_ensemble_step_wait_seconds_total", "Cumulative time of waiting for room under max_inflight_requests.", step.Wait.Total.Seconds(), names, values)
-		send(out, prometheus.CounterValue, "edgewise_ensemble_step_rows_total", "Number of rows that fan-outs asked a step's model about.", float64(step.Rows), names, values)
+		send(out, prometheus.CounterValue, "edgewise_ensemble_step_seconds_total",
+			"Cumulative time of successful requests in a step, from asking its model to the answer.",
+			step.Success.Total.Seconds(), names, values)
+		send(out, prometheus.CounterValue, "edgewise_ensemble_step_wait_seconds_total",
+			"Cumulative time of waiting for room under max_inflight_requests.", step.Wait.Total.Seconds(), names, values)
+		send(out, prometheus.CounterValue, "edgewise_ensemble_step_rows_total",
+			"Number of rows that fan-outs asked a step's model about.", float64(step.Rows), names, values)
 	}
 }
 
 // collectStates counts versions in each state; all four states are always there.
 func collectStates(out chan<- prometheus.Metric, statuses []edgewise.Status) {
-	states := []edgewise.State{edgewise.StateUnavailable, edgewise.StateLoading, edgewise.StateReady, edgewise.StateUnloading}
+	states := []edgewise.State{
+		edgewise.StateUnavailable, edgewise.StateLoading, edgewise.StateReady,
+		edgewise.StateUnloading,
+	}
 	for _, state := range states {
 		n := 0
 		for _, s := range statuses {
@@ -295,7 +331,8 @@ func collectStates(out chan<- prometheus.Metric, statuses []edgewise.Status) {
 				n++
 			}
 		}
-		send(out, prometheus.GaugeValue, "edgewise_versions", "Number of model versions in each state.", float64(n), []string{"state"}, []string{state.String()})
+		send(out, prometheus.GaugeValue, "edgewise_versions", "Number of model versions in each state.", float64(n),
+			[]string{"state"}, []string{state.String()})
 	}
 }
 
@@ -303,13 +340,16 @@ func collectStates(out chan<- prometheus.Metric, statuses []edgewise.Status) {
 func collectFallen(out chan<- prometheus.Metric, statuses []edgewise.Status) {
 	for _, s := range statuses {
 		if s.Fallen {
-			send(out, prometheus.GaugeValue, "edgewise_version_quarantined", "Versions whose process has died so often that it is not started again.", 1,
+			send(out, prometheus.GaugeValue, "edgewise_version_quarantined", "Versions whose process has died so often that "+
+				"it is not started again.", 1,
 				[]string{"model", "version"}, []string{s.ID.Name, strconv.FormatInt(s.ID.Version, 10)})
 		}
 	}
 }
 
-func send(out chan<- prometheus.Metric, kind prometheus.ValueType, name, help string, value float64, names, values []string) {
+func send(out chan<- prometheus.Metric, kind prometheus.ValueType, name, help string, value float64, names,
+	values []string,
+) {
 	metric, err := prometheus.NewConstMetric(prometheus.NewDesc(name, help, names, nil), kind, value, values...)
 	if err != nil {
 		metric = prometheus.NewInvalidMetric(prometheus.NewDesc(name, help, nil, nil), err)

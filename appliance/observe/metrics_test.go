@@ -10,13 +10,17 @@ import (
 )
 
 func source() Source {
-	v := &edgewise.Version{ID: edgewise.ModelID{Name: "cat", Version: 2}, Model: &edgewise.Model{MetricTags: map[string]string{"site": "roof"}}}
+	v := &edgewise.Version{
+		ID:    edgewise.ModelID{Name: "cat", Version: 2},
+		Model: &edgewise.Model{MetricTags: map[string]string{"site": "roof"}},
+	}
 	st := edgewise.Statistics{InferenceCount: 7, ExecutionCount: 3, Pending: 1, Failures: [4]uint64{4, 0, 1, 2}}
 	st.Closed[edgewise.ClosePreferred] = 6
 	st.Process = &edgewise.Process{PID: 5, Resident: 4096, Crashes: 2, Copied: 9}
 	st.Success = edgewise.Duration{Count: 3, Total: 1500 * time.Microsecond}
 	st.Steps = []edgewise.StepStatistics{{
-		Model: edgewise.ModelID{Name: "nose", Version: 4}, Success: edgewise.Duration{Count: 5, Total: 1500 * time.Millisecond}, Fail: edgewise.Duration{Count: 6},
+		Model:   edgewise.ModelID{Name: "nose", Version: 4},
+		Success: edgewise.Duration{Count: 5, Total: 1500 * time.Millisecond}, Fail: edgewise.Duration{Count: 6},
 		Wait: edgewise.Duration{Count: 1, Total: 250 * time.Millisecond}, Rows: 7, Skipped: 8, Stopped: 9,
 	}}
 	return Source{
@@ -32,7 +36,8 @@ func source() Source {
 			return []edgewise.DeviceInfo{{Name: "cpu", Used: true}, {
 				Device: edgewise.Device{Kind: edgewise.GPU}, Name: "gpu:0", UUID: "GPU-1", Budget: 77,
 				Telemetry: &edgewise.Telemetry{
-					Utilization: &load, Power: &watts, Clocks: map[string]float64{"sm": 1e9}, Slowed: []string{edgewise.SlowedHot}, Mode: "MAXN",
+					Utilization: &load, Power: &watts, Clocks: map[string]float64{"sm": 1e9}, Slowed: []string{edgewise.SlowedHot},
+					Mode: "MAXN",
 				},
 			}}
 		},
@@ -132,7 +137,8 @@ func TestAnUnreadableDiskHidesOnlyItsOwnFigures(t *testing.T) {
 	s := source()
 	s.Disk = func() (int64, int64, error) { return 0, 0, errors.New("gone") }
 	page, _, err := New(s).Page()
-	if err != nil || strings.Contains(string(page), "edgewise_store_") || !strings.Contains(string(page), "edgewise_ready 1") {
+	if err != nil || strings.Contains(string(page), "edgewise_store_") ||
+		!strings.Contains(string(page), "edgewise_ready 1") {
 		t.Errorf("error %v, page:\n%s", err, page)
 	}
 }
@@ -142,7 +148,10 @@ func TestWhatADeviceDoesNotTellIsNotOnThePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"nv_gpu_memory_used_bytes", "nv_energy_consumption", "edgewise_device_temperature_celsius", "edgewise_device_rail_watts"} {
+	for _, name := range []string{
+		"nv_gpu_memory_used_bytes", "nv_energy_consumption",
+		"edgewise_device_temperature_celsius", "edgewise_device_rail_watts",
+	} {
 		if strings.Contains(string(page), name) {
 			t.Errorf("%s is on the page", name)
 		}

@@ -140,7 +140,8 @@ func (n *traced) moments() []moment {
 		compute := n.start.Add(t.Queue)
 		in := compute.Add(t.Input)
 		out := in.Add(t.Infer)
-		list = append(list, moment{"COMPUTE_START", compute}, moment{"COMPUTE_INPUT_END", in}, moment{"COMPUTE_OUTPUT_START", out}, moment{"COMPUTE_END", out.Add(t.Output)})
+		list = append(list, moment{"COMPUTE_START", compute}, moment{"COMPUTE_INPUT_END", in},
+			moment{"COMPUTE_OUTPUT_START", out}, moment{"COMPUTE_END", out.Add(t.Output)})
 	}
 	if n.err == nil {
 		list = append(list, moment{"INFER_RESPONSE_COMPLETE", n.end})
@@ -162,5 +163,6 @@ func (r *tracedRequest) doorMoments(end time.Time) (before, after []moment) {
 	if sending.IsZero() {
 		sending = end
 	}
-	return []moment{{receive + "START", received}, {receive + "END", r.begun}}, []moment{{send + "START", sending}, {send + "END", end}}
+	return []moment{{receive + "START", received}, {receive + "END", r.begun}},
+		[]moment{{send + "START", sending}, {send + "END", end}}
 }

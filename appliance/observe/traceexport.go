@@ -30,7 +30,8 @@ type Export struct {
 func (e Export) options() map[string]string {
 	return map[string]string{
 		"url": e.URL, "bsp_max_queue_size": strconv.Itoa(e.QueueSize),
-		"bsp_schedule_delay": strconv.FormatInt(e.Delay.Milliseconds(), 10), "bsp_max_export_batch_size": strconv.Itoa(e.Batch),
+		"bsp_schedule_delay":        strconv.FormatInt(e.Delay.Milliseconds(), 10),
+		"bsp_max_export_batch_size": strconv.Itoa(e.Batch),
 	}
 }
 
@@ -45,7 +46,8 @@ const exportTimeout = 10 * time.Second
 
 func newSpans(e Export) (*spans, error) {
 	const op = "observe.NewTracer"
-	exporter, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(e.URL), otlptracehttp.WithTimeout(exportTimeout))
+	exporter, err := otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(e.URL),
+		otlptracehttp.WithTimeout(exportTimeout))
 	if err != nil {
 		return nil, edgewise.Errorf(op, edgewise.Invalid, "trace.url: %w", err)
 	}
@@ -59,7 +61,8 @@ func newSpans(e Export) (*spans, error) {
 	provider := sdktrace.NewTracerProvider(
 		sdktrace.WithResource(resource.NewSchemaless(attributes...)),
 		sdktrace.WithSampler(sdktrace.AlwaysSample()), // the Tracer has chosen
-		sdktrace.WithBatcher(exporter, sdktrace.WithMaxQueueSize(e.QueueSize), sdktrace.WithBatchTimeout(e.Delay), sdktrace.WithMaxExportBatchSize(e.Batch)),
+		sdktrace.WithBatcher(exporter, sdktrace.WithMaxQueueSize(e.QueueSize), sdktrace.WithBatchTimeout(e.Delay),
+			sdktrace.WithMaxExportBatchSize(e.Batch)),
 	)
 	return &spans{provider, provider.Tracer("github.com/edgewise-ai/edgewise")}, nil
 }
@@ -72,7 +75,8 @@ func (s *spans) begin(r *tracedRequest) {
 	if at.IsZero() {
 		at = r.begun
 	}
-	r.spanContext, r.span = s.tracer.Start(ctx, "InferRequest", oteltrace.WithTimestamp(at), oteltrace.WithSpanKind(oteltrace.SpanKindServer))
+	r.spanContext, r.span = s.tracer.Start(ctx, "InferRequest", oteltrace.WithTimestamp(at),
+		oteltrace.WithSpanKind(oteltrace.SpanKindServer))
 }
 
 // end makes the spans below a request's, and ends that.
@@ -106,7 +110,8 @@ func (s *spans) part(ctx context.Context, n *traced, id string) {
 	}
 	for _, t := range n.tensors {
 		span.AddEvent(t.activity, oteltrace.WithTimestamp(n.end), oteltrace.WithAttributes(
-			attribute.String("tensor.name", t.Name), attribute.String("tensor.dtype", t.Type), attribute.String("tensor.shape", t.Shape), attribute.String("tensor.data", t.Data)))
+			attribute.String("tensor.name", t.Name), attribute.String("tensor.dtype", t.Type),
+			attribute.String("tensor.shape", t.Shape), attribute.String("tensor.data", t.Data)))
 	}
 	if t := n.timing; t.Infer > 0 && len(n.children) == 0 {
 		queued := n.start.Add(t.Queue)

@@ -15,8 +15,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// traceFile writes traces as Triton does: JSON arrays, each whole after every trace. Traces that are counted, or of which a number goes into
-// each file, go into files with a number behind the path; all others into the path itself.
+// traceFile writes traces as Triton does: JSON arrays, each whole after every trace. Traces that are counted, or of
+// which a number goes into each file, go into files with a number behind the path; all others into the path itself.
 type traceFile struct {
 	path   string
 	logger *slog.Logger
@@ -97,8 +97,8 @@ func (a *traceArray) add(path string, text []byte) error {
 	return nil
 }
 
-// mend takes back what a write left that a full disk cut short: the array ends where it did before. Where even that fails, the next
-// trace opens the file anew, and refuses to go on in one that is torn.
+// mend takes back what a write left that a full disk cut short: the array ends where it did before. Where even that
+// fails, the next trace opens the file anew, and refuses to go on in one that is torn.
 func (a *traceArray) mend() error {
 	end := ""
 	if a.size > 0 {
@@ -125,7 +125,8 @@ func (a *traceArray) open(path string) (err error) {
 	}
 	a.size = max(info.Size()-int64(len(arrayEnd)), 0)
 	last := make([]byte, len(arrayEnd))
-	if n, err := a.file.ReadAt(last, a.size); a.size > 0 && (err != nil && !errors.Is(err, io.EOF) || string(last[:n]) != arrayEnd) {
+	if n, err := a.file.ReadAt(last, a.size); a.size > 0 &&
+		(err != nil && !errors.Is(err, io.EOF) || string(last[:n]) != arrayEnd) {
 		a.close()
 		return fmt.Errorf("%s holds something else than traces", path)
 	}

@@ -174,8 +174,9 @@ func (t *Tracer) settings(model string) edgewise.TraceSettings {
 		s = &t.server
 	}
 	out := edgewise.TraceSettings{
-		Levels: s.levels, Rate: *either(s.rate, t.server.rate), Count: *either(s.count, t.server.count), LogFrequency: *either(s.frequency, t.server.frequency),
-		File: t.config.Settings.File, Mode: t.config.Settings.Mode, Options: t.config.Export.options(),
+		Levels: s.levels, Rate: *either(s.rate, t.server.rate), Count: *either(s.count, t.server.count),
+		LogFrequency: *either(s.frequency, t.server.frequency),
+		File:         t.config.Settings.File, Mode: t.config.Settings.Mode, Options: t.config.Export.options(),
 	}
 	if out.Levels == nil {
 		out.Levels = t.server.levels
@@ -195,7 +196,8 @@ func (t *Tracer) Change(model string, change edgewise.TraceChange) error {
 		otherwise = sampler{}
 		if s = t.models[model]; s == nil {
 			if len(t.models) >= maxTracedModels {
-				return edgewise.Errorf("observe.Change", edgewise.Exhausted, "%d models have trace settings of their own: no more can", maxTracedModels)
+				return edgewise.Errorf("observe.Change", edgewise.Exhausted, "%d models have trace settings of their own: no "+
+					"more can", maxTracedModels)
 			}
 			s = &sampler{}
 			t.models[model] = s
@@ -228,7 +230,11 @@ func (s *sampler) change(change edgewise.TraceChange, otherwise sampler) {
 	if change.Levels != nil {
 		s.levels = change.Levels
 	}
-	for _, n := range []struct{ from, to **int64 }{{&change.Rate, &s.rate}, {&change.Count, &s.count}, {&change.LogFrequency, &s.frequency}} {
+	for _, n := range []struct{ from, to **int64 }{
+		{&change.Rate, &s.rate},
+		{&change.Count, &s.count},
+		{&change.LogFrequency, &s.frequency},
+	} {
 		if *n.from != nil {
 			value := **n.from
 			*n.to = &value

@@ -76,7 +76,8 @@ func TestWhichRequestsAreTraced(t *testing.T) {
 }
 
 func TestSettingsOfModels(t *testing.T) {
-	tr := newTestTracer(t, edgewise.TraceSettings{Levels: []string{"OFF"}, Rate: 1000, Count: -1, LogFrequency: 7}, Export{})
+	tr := newTestTracer(t, edgewise.TraceSettings{Levels: []string{"OFF"}, Rate: 1000, Count: -1, LogFrequency: 7},
+		Export{})
 	say := func(model string) string {
 		s := tr.Settings(model)
 		return fmt.Sprint(s.Levels, s.Rate, s.Count, s.LogFrequency)
@@ -113,7 +114,8 @@ func TestSettingsOfModels(t *testing.T) {
 	for i := range maxTracedModels {
 		change(fmt.Sprint("m", i), edgewise.TraceChange{Rate: number(1)})
 	}
-	if err := tr.Change("more", edgewise.TraceChange{Rate: number(1)}); err == nil || edgewise.KindOf(err) != edgewise.Exhausted {
+	if err := tr.Change("more", edgewise.TraceChange{Rate: number(1)}); err == nil ||
+		edgewise.KindOf(err) != edgewise.Exhausted {
 		t.Errorf("one model too many: %v", err)
 	}
 }
@@ -122,7 +124,13 @@ func TestSettingsOfModels(t *testing.T) {
 type pipeline struct{ through edgewise.Inferer }
 
 func (p *pipeline) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
-	resp := &edgewise.Response{Model: edgewise.ModelID{Name: req.Model.Name, Version: 3}, Outputs: []edgewise.Tensor{{Name: "y", Type: edgewise.FP32, Shape: edgewise.Shape{1, 2}, Data: []byte{0, 0, 128, 63, 0, 0, 0, 64}}}}
+	resp := &edgewise.Response{
+		Model: edgewise.ModelID{Name: req.Model.Name, Version: 3},
+		Outputs: []edgewise.Tensor{{
+			Name: "y", Type: edgewise.FP32, Shape: edgewise.Shape{1, 2},
+			Data: []byte{0, 0, 128, 63, 0, 0, 0, 64},
+		}},
+	}
 	switch req.Model.Name {
 	case "outer":
 		_, err := p.through.Infer(ctx, &edgewise.Request{Model: edgewise.ModelID{Name: "inner"}})
@@ -130,7 +138,10 @@ func (p *pipeline) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.
 	case "broken":
 		return nil, errors.New("broken on purpose")
 	}
-	resp.Timing = edgewise.Timing{Queue: time.Microsecond, Input: time.Microsecond, Infer: time.Microsecond, Output: time.Microsecond}
+	resp.Timing = edgewise.Timing{
+		Queue: time.Microsecond, Input: time.Microsecond, Infer: time.Microsecond,
+		Output: time.Microsecond,
+	}
 	return resp, nil
 }
 
@@ -143,8 +154,12 @@ func run(t *testing.T, tr *Tracer, start edgewise.TraceStart) {
 	if trace == nil {
 		t.Fatal("it is not traced")
 	}
-	in := edgewise.Tensor{Name: "x", Type: edgewise.Bytes, Shape: edgewise.Shape{2}, Data: edgewise.AppendElement(edgewise.AppendElement(nil, "a,\"b"), "")}
-	_, err := p.through.Infer(trace.Context(t.Context()), &edgewise.Request{Model: start.Model, ID: start.ID, Inputs: []edgewise.Tensor{in}})
+	in := edgewise.Tensor{
+		Name: "x", Type: edgewise.Bytes, Shape: edgewise.Shape{2},
+		Data: edgewise.AppendElement(edgewise.AppendElement(nil, "a,\"b"), ""),
+	}
+	_, err := p.through.Infer(trace.Context(t.Context()),
+		&edgewise.Request{Model: start.Model, ID: start.ID, Inputs: []edgewise.Tensor{in}})
 	trace.Sending()
 	trace.End(err)
 }
@@ -176,7 +191,10 @@ func entries(t *testing.T, path string) []entry {
 
 func TestTraceFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.json")
-	tr := newTestTracer(t, edgewise.TraceSettings{Levels: []string{"TIMESTAMPS", "TENSORS"}, Rate: 1, Count: -1, File: path}, Export{})
+	tr := newTestTracer(t, edgewise.TraceSettings{
+		Levels: []string{"TIMESTAMPS", "TENSORS"}, Rate: 1, Count: -1,
+		File: path,
+	}, Export{})
 	start := edgewise.TraceStart{Frontend: "HTTP", Model: edgewise.ModelID{Name: "outer"}, ID: "7\n", Received: time.Now()}
 	for range 2 {
 		run(t, tr, start)
@@ -190,7 +208,8 @@ func TestTraceFile(t *testing.T) {
 		case e.Model != "":
 			heads = append(heads, fmt.Sprintf("%d %s %d %q %d", e.ID, e.Model, e.Version, e.Request, e.Parent))
 		case e.What != "":
-			activities = append(activities, fmt.Sprintf("%s %s %s %s %s", e.What, e.Tensor.Name, e.Tensor.DType, e.Tensor.Shape, e.Tensor.Data))
+			activities = append(activities, fmt.Sprintf("%s %s %s %s %s", e.What, e.Tensor.Name, e.Tensor.DType, e.Tensor.Shape,
+				e.Tensor.Data))
 		default:
 			names[e.ID] += e.Times[0].Name + " "
 			if e.ID == 1 && e.Times[0].NS < last {
@@ -199,7 +218,8 @@ func TestTraceFile(t *testing.T) {
 			last = e.Times[0].NS
 		}
 	}
-	if want := []string{`1 outer 3 "7\n" 0`, `2 inner 3 "" 1`, `3 outer 3 "7\n" 0`, `4 inner 3 "" 3`}; !slices.Equal(heads, want) {
+	if want := []string{`1 outer 3 "7\n" 0`, `2 inner 3 "" 1`, `3 outer 3 "7\n" 0`, `4 inner 3 "" 3`}; !slices.Equal(heads,
+		want) {
 		t.Errorf("heads: %v", heads)
 	}
 	const outer = "HTTP_RECV_START HTTP_RECV_END REQUEST_START QUEUE_START INFER_RESPONSE_COMPLETE REQUEST_END HTTP_SEND_START HTTP_SEND_END "
@@ -207,14 +227,18 @@ func TestTraceFile(t *testing.T) {
 	if names[1] != outer || names[2] != inner || names[3] != outer || names[4] != inner {
 		t.Errorf("timestamps: %v", names)
 	}
-	if want := []string{`TENSOR_QUEUE_INPUT x BYTES 2 "a,\"b",""`, `TENSOR_BACKEND_OUTPUT y FP32 1,2 1,2`}; len(activities) != 6 || !slices.Equal(activities[:2], want) {
+	if want := []string{`TENSOR_QUEUE_INPUT x BYTES 2 "a,\"b",""`, `TENSOR_BACKEND_OUTPUT y FP32 1,2 1,2`}; len(
+		activities) != 6 || !slices.Equal(activities[:2], want) {
 		t.Errorf("activities: %q", activities)
 	}
 }
 
 func TestTraceFilesAreNumbered(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace")
-	tr := newTestTracer(t, edgewise.TraceSettings{Levels: []string{"TIMESTAMPS"}, Rate: 1, Count: -1, LogFrequency: 2, File: path}, Export{})
+	tr := newTestTracer(t, edgewise.TraceSettings{
+		Levels: []string{"TIMESTAMPS"}, Rate: 1, Count: -1, LogFrequency: 2,
+		File: path,
+	}, Export{})
 	for range 5 {
 		run(t, tr, edgewise.TraceStart{Frontend: "GRPC", Model: edgewise.ModelID{Name: "broken"}})
 	}
@@ -237,7 +261,8 @@ func TestTraceFilesAreNumbered(t *testing.T) {
 // TestCountedTracesHaveFilesOfTheirOwn counts three traces, then two more, beside a model whose traces are not counted.
 func TestCountedTracesHaveFilesOfTheirOwn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.json")
-	tr := newTestTracer(t, edgewise.TraceSettings{Levels: []string{"TIMESTAMPS"}, Rate: 1, Count: -1, File: path}, Export{})
+	tr := newTestTracer(t, edgewise.TraceSettings{Levels: []string{"TIMESTAMPS"}, Rate: 1, Count: -1, File: path},
+		Export{})
 	change := func(model string, count int64) {
 		if err := tr.Change(model, edgewise.TraceChange{Count: number(count)}); err != nil {
 			t.Fatal(err)
@@ -269,7 +294,8 @@ func TestCountedTracesHaveFilesOfTheirOwn(t *testing.T) {
 func TestATraceThatTheDiskCutShortLeavesNothingBehind(t *testing.T) {
 	for _, before := range []int{0, 1} {
 		path := filepath.Join(t.TempDir(), "trace")
-		tr := newTestTracer(t, edgewise.TraceSettings{Levels: []string{"TIMESTAMPS"}, Rate: 1, Count: -1, File: path}, Export{})
+		tr := newTestTracer(t, edgewise.TraceSettings{Levels: []string{"TIMESTAMPS"}, Rate: 1, Count: -1, File: path},
+			Export{})
 		for range before {
 			run(t, tr, edgewise.TraceStart{Model: edgewise.ModelID{Name: "broken"}})
 		}
@@ -321,7 +347,8 @@ func TestAForeignFileIsNotWrittenTo(t *testing.T) {
 	if err := os.WriteFile(path, []byte("my notes"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run(t, newTestTracer(t, edgewise.TraceSettings{Levels: []string{"TIMESTAMPS"}, Rate: 1, Count: -1, File: path}, Export{}), edgewise.TraceStart{})
+	run(t, newTestTracer(t, edgewise.TraceSettings{Levels: []string{"TIMESTAMPS"}, Rate: 1, Count: -1, File: path},
+		Export{}), edgewise.TraceStart{})
 	if data, err := os.ReadFile(path); err != nil || string(data) != "my notes" {
 		t.Errorf("the file holds %q, %v", data, err)
 	}
@@ -349,7 +376,10 @@ func TestElementsOfEveryType(t *testing.T) {
 		}
 	}
 	n := &traced{}
-	n.note("a", []edgewise.Tensor{{Type: edgewise.Uint8, Data: make([]byte, maxTracedBytes)}, {Type: edgewise.Uint8, Data: make([]byte, maxTracedBytes+1)}})
+	n.note("a", []edgewise.Tensor{
+		{Type: edgewise.Uint8, Data: make([]byte, maxTracedBytes)},
+		{Type: edgewise.Uint8, Data: make([]byte, maxTracedBytes+1)},
+	})
 	if n.tensors[0].Data == "" || n.tensors[1].Data != "" {
 		t.Error("the bound of a tensor's elements is not kept")
 	}
@@ -386,14 +416,20 @@ func TestTracesAreExported(t *testing.T) {
 	const id, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 	got := exported(t, func(url string) {
 		e := Export{URL: url, Resource: map[string]string{"site": "roof"}, QueueSize: 100, Delay: time.Hour, Batch: 50}
-		tr := newTestTracer(t, edgewise.TraceSettings{Levels: []string{"TIMESTAMPS", "TENSORS"}, Rate: 0, Count: -1, Mode: "opentelemetry"}, e)
+		tr := newTestTracer(t, edgewise.TraceSettings{
+			Levels: []string{"TIMESTAMPS", "TENSORS"}, Rate: 0, Count: -1,
+			Mode: "opentelemetry",
+		}, e)
 		if s := tr.Settings(""); s.Options["url"] != url || s.Options["bsp_schedule_delay"] != "3600000" {
 			t.Errorf("options: %v", s.Options)
 		}
 		if tr.Begin(edgewise.TraceStart{}) != nil {
 			t.Error("a request without a trace context is traced with rate 0")
 		}
-		start := edgewise.TraceStart{Frontend: "HTTP", Model: edgewise.ModelID{Name: "outer"}, ID: "7", Received: time.Now(), Parent: "00-" + id + "-" + parent + "-01"}
+		start := edgewise.TraceStart{
+			Frontend: "HTTP", Model: edgewise.ModelID{Name: "outer"}, ID: "7", Received: time.Now(),
+			Parent: "00-" + id + "-" + parent + "-01",
+		}
 		if own := tr.Begin(start).Parent(); !strings.HasPrefix(own, "00-"+id+"-") || strings.Contains(own, parent) {
 			t.Errorf("traceparent of the answer: %s", own)
 		}

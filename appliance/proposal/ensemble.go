@@ -5,8 +5,13 @@ import "github.com/edgewise-ai/edgewise"
 // names lead from a model's tensors to the ensemble's.
 type names map[string]string
 
-func ensemble(name string, in []edgewise.ModelInput, out []edgewise.ModelOutput, steps ...edgewise.EnsembleStep) *edgewise.Model {
-	return &edgewise.Model{Name: name, Platform: "ensemble", Input: in, Output: out, EnsembleScheduling: &edgewise.EnsembleScheduling{Step: steps}}
+func ensemble(name string, in []edgewise.ModelInput, out []edgewise.ModelOutput,
+	steps ...edgewise.EnsembleStep,
+) *edgewise.Model {
+	return &edgewise.Model{
+		Name: name, Platform: "ensemble", Input: in, Output: out,
+		EnsembleScheduling: &edgewise.EnsembleScheduling{Step: steps},
+	}
 }
 
 func step(model string, in, out names) edgewise.EnsembleStep {

@@ -33,17 +33,27 @@ func faces(s signature) *admin.Proposal {
 	if slices.ContainsFunc(wanted, func(w [2]int64) bool { return found[w] == "" }) {
 		return nil
 	}
-	before, after := admin.ProposalStep{Name: s.name + "_input", Gallery: "face_input"}, admin.ProposalStep{Name: s.name + "_boxes", Gallery: "anchors"}
+	before, after := admin.ProposalStep{Name: s.name + "_input", Gallery: "face_input"},
+		admin.ProposalStep{Name: s.name + "_boxes", Gallery: "anchors"}
 	return &admin.Proposal{
 		Task:    "face detection, BlazeFace",
 		Because: fmt.Sprintf("%v of %d pixels, and the outputs are scores and points of 512 and 384 anchors", in, blazeSide),
 		Steps:   []admin.ProposalStep{before, after},
 		Pipeline: ensemble(s.name+"_pipeline",
 			[]edgewise.ModelInput{bytesIn("image", 1)},
-			[]edgewise.ModelOutput{out2("box", edgewise.FP32, -1, 4), out1("score", edgewise.FP32), {Name: "point", DataType: edgewise.FP32, Dims: edgewise.Shape{-1, -1, 2}}},
+			[]edgewise.ModelOutput{
+				out2("box", edgewise.FP32, -1, 4), out1("score", edgewise.FP32),
+				{Name: "point", DataType: edgewise.FP32, Dims: edgewise.Shape{-1, -1, 2}},
+			},
 			step(before.Name, names{"image": "image"}, names{"tensor": "view", "map": "map"}),
-			step(s.name, names{in.tensor: "view"}, names{found[wanted[0]]: "score_512", found[wanted[1]]: "value_512", found[wanted[2]]: "score_384", found[wanted[3]]: "value_384"}),
-			step(after.Name, names{"score": "score_512", "value": "value_512", "score_2": "score_384", "value_2": "value_384", "map": "map"}, names{"box": "box", "score": "score", "point": "point"}),
+			step(s.name, names{in.tensor: "view"}, names{
+				found[wanted[0]]: "score_512", found[wanted[1]]: "value_512",
+				found[wanted[2]]: "score_384", found[wanted[3]]: "value_384",
+			}),
+			step(after.Name, names{
+				"score": "score_512", "value": "value_512", "score_2": "score_384", "value_2": "value_384",
+				"map": "map",
+			}, names{"box": "box", "score": "score", "point": "point"}),
 		),
 	}
 }
@@ -58,7 +68,8 @@ func text(s signature) *admin.Proposal {
 	if !ok || out.Shape[1] != 1 {
 		return nil
 	}
-	before, after := admin.ProposalStep{Name: s.name + "_input", Gallery: "ocr_input"}, admin.ProposalStep{Name: s.name + "_regions", Gallery: "ocr_regions"}
+	before, after := admin.ProposalStep{Name: s.name + "_input", Gallery: "ocr_input"},
+		admin.ProposalStep{Name: s.name + "_regions", Gallery: "ocr_regions"}
 	return &admin.Proposal{
 		Task:    "text detection, PP-OCR",
 		Because: fmt.Sprintf("%v of any size, and output %q is one plane, as of probabilities", in, out.Name),
@@ -85,9 +96,10 @@ func characters(s signature) *admin.Proposal {
 	}
 	after := admin.ProposalStep{Name: s.name + "_text", Gallery: "ctc", Parameters: map[string]string{"alphabet": ""}}
 	return &admin.Proposal{
-		Task:    "text recognition, CTC",
-		Because: fmt.Sprintf("%v of %d pixels in height, and output %q has %d classes in each column: %d characters, which the parameter alphabet must list", in, in.height, out.Name, out.Shape[2], out.Shape[2]-1),
-		Steps:   []admin.ProposalStep{after},
+		Task: "text recognition, CTC",
+		Because: fmt.Sprintf("%v of %d pixels in height, and output %q has %d classes in each column: %d characters, which "+
+			"the parameter alphabet must list", in, in.height, out.Name, out.Shape[2], out.Shape[2]-1),
+		Steps: []admin.ProposalStep{after},
 		Pipeline: ensemble(s.name+"_pipeline",
 			[]edgewise.ModelInput{{Name: "line", DataType: edgewise.FP32, Dims: edgewise.Shape{-1, 3, in.height, -1}}},
 			[]edgewise.ModelOutput{out1("text", edgewise.Bytes), out1("confidence", edgewise.FP32)},
@@ -113,6 +125,9 @@ func speech(s signature) *admin.Proposal {
 	return &admin.Proposal{
 		Task:    "voice activity, Silero VAD",
 		Because: `the inputs are "input", "state" and "sr", and the outputs a probability and the next state`,
-		Steps:   []admin.ProposalStep{{Name: s.name + "_speech", Gallery: "speech", Parameters: map[string]string{"model": s.name, "infer_models": s.name, "infer_calls": "65536"}}},
+		Steps: []admin.ProposalStep{{
+			Name: s.name + "_speech", Gallery: "speech",
+			Parameters: map[string]string{"model": s.name, "infer_models": s.name, "infer_calls": "65536"},
+		}},
 	}
 }

@@ -32,14 +32,18 @@ func classifier(s signature) *admin.Proposal {
 	if in.width > 0 {
 		parameters["size"], parameters["resize"] = decimal(in.width), decimal(in.width*8/7)
 	}
-	before, after := admin.ProposalStep{Name: s.name + "_input", Gallery: "classifier_input", Parameters: parameters}, admin.ProposalStep{Name: s.name + "_labels", Gallery: "labels"}
+	before, after := admin.ProposalStep{Name: s.name + "_input", Gallery: "classifier_input", Parameters: parameters},
+		admin.ProposalStep{Name: s.name + "_labels", Gallery: "labels"}
 	return &admin.Proposal{
 		Task:    "image classification",
 		Because: fmt.Sprintf("%v, and output %q has a number for each of %d classes", in, out.Name, out.Shape[1]),
 		Steps:   []admin.ProposalStep{before, after},
 		Pipeline: ensemble(s.name+"_pipeline",
 			[]edgewise.ModelInput{bytesIn("image", -1)},
-			[]edgewise.ModelOutput{out2("label", edgewise.Bytes, -1, -1), out2("probability", edgewise.FP32, -1, -1), out2("class", edgewise.Int32, -1, -1)},
+			[]edgewise.ModelOutput{
+				out2("label", edgewise.Bytes, -1, -1), out2("probability", edgewise.FP32, -1, -1),
+				out2("class", edgewise.Int32, -1, -1),
+			},
 			step(before.Name, names{"image": "image"}, names{"tensor": "tensor"}),
 			step(s.name, names{in.tensor: "tensor"}, names{out.Name: "scores"}),
 			step(after.Name, names{"scores": "scores"}, names{"label": "label", "probability": "probability", "class": "class"}),
@@ -49,14 +53,18 @@ func classifier(s signature) *admin.Proposal {
 
 // detectorV8 and detectorV5: one picture in, the rows of a YOLO head out. Where both numbers could be places, both fit.
 func detectorV8(s signature) *admin.Proposal {
-	return detector(s, "v8", "[1, 4 + classes, places]", func(d edgewise.Shape) (values, places int64) { return d[1], d[2] }, 4)
+	return detector(s, "v8", "[1, 4 + classes, places]",
+		func(d edgewise.Shape) (values, places int64) { return d[1], d[2] }, 4)
 }
 
 func detectorV5(s signature) *admin.Proposal {
-	return detector(s, "v5", "[1, places, 5 + classes]", func(d edgewise.Shape) (values, places int64) { return d[2], d[1] }, 5)
+	return detector(s, "v5", "[1, places, 5 + classes]",
+		func(d edgewise.Shape) (values, places int64) { return d[2], d[1] }, 5)
 }
 
-func detector(s signature, head, form string, split func(edgewise.Shape) (values, places int64), fixed int64) *admin.Proposal {
+func detector(s signature, head, form string, split func(edgewise.Shape) (values, places int64),
+	fixed int64,
+) *admin.Proposal {
 	in, ok := s.picture()
 	if !ok {
 		return nil
@@ -73,17 +81,22 @@ func detector(s signature, head, form string, split func(edgewise.Shape) (values
 	if in.width > 0 && in.height > 0 {
 		parameters["width"], parameters["height"] = decimal(in.width), decimal(in.height)
 	}
-	before, after := admin.ProposalStep{Name: s.name + "_input", Gallery: "letterbox", Parameters: parameters}, admin.ProposalStep{Name: s.name + "_boxes", Gallery: "yolo", Parameters: map[string]string{"head": head}}
+	before, after := admin.ProposalStep{Name: s.name + "_input", Gallery: "letterbox", Parameters: parameters},
+		admin.ProposalStep{Name: s.name + "_boxes", Gallery: "yolo", Parameters: map[string]string{"head": head}}
 	return &admin.Proposal{
 		Task:    "object detection, YOLO " + head,
 		Because: fmt.Sprintf("%v, and output %q is %v as %s with %d classes", in, out.Name, out.Shape, form, values-fixed),
 		Steps:   []admin.ProposalStep{before, after},
 		Pipeline: ensemble(s.name+"_pipeline",
 			[]edgewise.ModelInput{bytesIn("image", 1)},
-			[]edgewise.ModelOutput{out2("box", edgewise.FP32, -1, 4), out1("score", edgewise.FP32), out1("class", edgewise.Int32), out1("label", edgewise.Bytes)},
+			[]edgewise.ModelOutput{
+				out2("box", edgewise.FP32, -1, 4), out1("score", edgewise.FP32),
+				out1("class", edgewise.Int32), out1("label", edgewise.Bytes),
+			},
 			step(before.Name, names{"image": "image"}, names{"tensor": "tensor", "map": "map"}),
 			step(s.name, names{in.tensor: "tensor"}, names{out.Name: "head"}),
-			step(after.Name, names{"output": "head", "map": "map"}, names{"box": "box", "score": "score", "class": "class", "label": "label"}),
+			step(after.Name, names{"output": "head", "map": "map"},
+				names{"box": "box", "score": "score", "class": "class", "label": "label"}),
 		),
 	}
 }

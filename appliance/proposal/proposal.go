@@ -7,15 +7,18 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 )
 
-// For returns the pipelines that fit a complete model, the likeliest first; none when nothing does, and for models that are
-// no ONNX models.
+// For returns the pipelines that fit a complete model, the likeliest first; none when nothing does, and for models that
+// are no ONNX models.
 func For(m *edgewise.Model) []admin.Proposal {
 	if m.EnsembleScheduling != nil || m.Platform == "wasm" {
 		return nil
 	}
 	s := read(m)
 	var list []admin.Proposal
-	for _, recognise := range []func(signature) *admin.Proposal{speech, faces, text, characters, detectorV8, detectorV5, classifier} {
+	for _, recognise := range []func(signature) *admin.Proposal{
+		speech, faces, text, characters, detectorV8, detectorV5,
+		classifier,
+	} {
 		if p := recognise(s); p != nil {
 			list = append(list, *p)
 		}

@@ -88,13 +88,18 @@ func (r *Registry) Register(region edgewise.Region) error {
 func check(region edgewise.Region) error {
 	switch key := objectOf(region.Key); {
 	case region.Name == "" || len(region.Name) > MaxNameBytes:
-		return edgewise.Errorf(op, edgewise.Invalid, "shared memory region: want a name of 1 to %d bytes, got %d", MaxNameBytes, len(region.Name))
+		return edgewise.Errorf(op, edgewise.Invalid, "shared memory region: want a name of 1 to %d bytes, got %d",
+			MaxNameBytes, len(region.Name))
 	case key == "" || key == "." || key == ".." || len(key) > MaxNameBytes || strings.ContainsAny(key, "/\x00"):
-		return edgewise.Errorf(op, edgewise.Invalid, "cannot register shared memory region '%s' - invalid shm key '%.260s': want the name of a POSIX shared memory object, 1 to %d bytes without '/' but at its beginning", region.Name, region.Key, MaxNameBytes)
+		return edgewise.Errorf(op, edgewise.Invalid, "cannot register shared memory region '%s' - invalid shm key "+
+			"'%.260s': want the name of a POSIX shared memory object, 1 to %d bytes without '/' but at its beginning",
+			region.Name, region.Key, MaxNameBytes)
 	case strings.HasPrefix(key, reserved):
-		return edgewise.Errorf(op, edgewise.Invalid, "cannot register shared memory region '%s' with key '%s' as the key contains the reserved prefix '%s'", region.Name, region.Key, reserved)
+		return edgewise.Errorf(op, edgewise.Invalid, "cannot register shared memory region '%s' with key '%s' as the key "+
+			"contains the reserved prefix '%s'", region.Name, region.Key, reserved)
 	case region.Offset < 0 || region.Size <= 0 || region.Offset+region.Size < 0:
-		return edgewise.Errorf(op, edgewise.Invalid, "failed to register shared memory region '%s': invalid args: offset %d and byte_size %d: want an offset of at least 0 and at least one byte", region.Name, region.Offset, region.Size)
+		return edgewise.Errorf(op, edgewise.Invalid, "failed to register shared memory region '%s': invalid args: offset "+
+			"%d and byte_size %d: want an offset of at least 0 and at least one byte", region.Name, region.Offset, region.Size)
 	}
 	return nil
 }
@@ -115,9 +120,11 @@ func (r *Registry) open(region edgewise.Region) (*os.File, error) {
 	case err != nil:
 		err = edgewise.Errorf(op, edgewise.Invalid, "Unable to open shared memory region: '%s': %w", region.Key, err)
 	case !info.Mode().IsRegular():
-		err = edgewise.Errorf(op, edgewise.Invalid, "Unable to open shared memory region: '%s': it is not a shared memory object", region.Key)
+		err = edgewise.Errorf(op, edgewise.Invalid, "Unable to open shared memory region: '%s': it is not a shared "+
+			"memory object", region.Key)
 	case region.Offset+region.Size > info.Size():
-		err = edgewise.Errorf(op, edgewise.Invalid, "failed to register shared memory region: invalid args: region '%s': offset %d and byte_size %d do not fit into the %d bytes of '%s'",
+		err = edgewise.Errorf(op, edgewise.Invalid, "failed to register shared memory region: invalid args: region '%s': "+
+			"offset %d and byte_size %d do not fit into the %d bytes of '%s'",
 			region.Name, region.Offset, region.Size, info.Size(), region.Key)
 	}
 	if err != nil {
@@ -134,7 +141,8 @@ func (r *Registry) add(o *object) error {
 	case r.regions[name] != nil:
 		return edgewise.Errorf(op, edgewise.Exists, "shared memory region '%s' already in manager", name)
 	case len(r.regions) >= MaxRegions:
-		return edgewise.Errorf(op, edgewise.Exhausted, "shared memory region '%s': %d regions are registered, which is the most", name, MaxRegions)
+		return edgewise.Errorf(op, edgewise.Exhausted, "shared memory region '%s': %d regions are registered, which is "+
+			"the most", name, MaxRegions)
 	default:
 		r.regions[name] = o
 		return nil

@@ -102,7 +102,8 @@ func TestBadRegionsAreRefused(t *testing.T) {
 	}{
 		{"no name", part("", "k", 0, 1), edgewise.Invalid, "want a name of 1 to 255 bytes, got 0"},
 		{"long name", part(strings.Repeat("n", 256), "k", 0, 1), edgewise.Invalid, "want a name of 1 to 255 bytes, got 256"},
-		{"no key", part("r", "", 0, 1), edgewise.Invalid, "cannot register shared memory region 'r' - invalid shm key '': want the name of a POSIX shared memory object"},
+		{"no key", part("r", "", 0, 1), edgewise.Invalid, "cannot register shared memory region 'r' - invalid shm key '': " +
+			"want the name of a POSIX shared memory object"},
 		{"slash alone", part("r", "/", 0, 1), edgewise.Invalid, "invalid shm key '/'"},
 		{"parent", part("r", "..", 0, 1), edgewise.Invalid, "invalid shm key '..'"},
 		{"path", part("r", "../etc/passwd", 0, 1), edgewise.Invalid, "invalid shm key '../etc/passwd'"},
@@ -110,9 +111,13 @@ func TestBadRegionsAreRefused(t *testing.T) {
 		{"NUL", part("r", "k\x00", 0, 1), edgewise.Invalid, "invalid shm key 'k\x00'"},
 		{"long key", part("r", strings.Repeat("k", 256), 0, 1), edgewise.Invalid, "invalid shm key"},
 		{"reserved", part("r", "/triton_python_backend_shm_region_1", 0, 1), edgewise.Invalid, "reserved prefix"},
-		{"reserved behind slashes", part("r", "///triton_python_backend_shm_region_1", 0, 1), edgewise.Invalid, "reserved prefix"},
+		{
+			"reserved behind slashes", part("r", "///triton_python_backend_shm_region_1", 0, 1), edgewise.Invalid,
+			"reserved prefix",
+		},
 		{"slashes alone", part("r", "///", 0, 1), edgewise.Invalid, "invalid shm key '///'"},
-		{"nothing there", part("r", "nobody", 0, 1), edgewise.Invalid, "Unable to open shared memory region: 'nobody': no such file"},
+		{"nothing there", part("r", "nobody", 0, 1), edgewise.Invalid, "Unable to open shared memory region: 'nobody': no " +
+			"such file"},
 		{"link", part("r", "link", 0, 1), edgewise.Invalid, "Unable to open shared memory region: 'link'"},
 		{"folder", part("r", "dir", 0, 1), edgewise.Invalid, "Unable to open shared memory region: 'dir'"},
 		{"empty", part("r", "k", 0, 0), edgewise.Invalid, "failed to register shared memory region 'r': invalid args"},
@@ -145,7 +150,8 @@ func TestBadWindowsAreRefused(t *testing.T) {
 		{"r", 1, 50, edgewise.Invalid, "Invalid offset + byte size for shared memory region: 'r': 1 + 50, of 50 bytes"},
 		{"r", 1, -1, edgewise.Invalid, "Invalid offset + byte size"},
 		{"r", 50, 1, edgewise.Invalid, "Invalid offset for shared memory region: 'r': 50, of 50 bytes"},
-		{"r", 32, 1<<63 - 1, edgewise.Invalid, "Integer overflow detected: byte_size (9223372036854775807) + offset (32) exceeds maximum value"},
+		{"r", 32, 1<<63 - 1, edgewise.Invalid, "Integer overflow detected: byte_size (9223372036854775807) + offset (32) " +
+			"exceeds maximum value"},
 	}
 	for _, test := range tests {
 		_, err := r.Open(test.region, test.offset, test.size)

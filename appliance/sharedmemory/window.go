@@ -26,11 +26,14 @@ func (r *Registry) Open(name string, offset, size int64) (edgewise.Window, error
 	case o == nil:
 		return nil, unknown(name)
 	case offset < 0 || offset > o.region.Size || offset == o.region.Size && size > 0:
-		return nil, edgewise.Errorf(op, edgewise.Invalid, "Invalid offset for shared memory region: '%s': %d, of %d bytes", name, offset, o.region.Size)
+		return nil, edgewise.Errorf(op, edgewise.Invalid, "Invalid offset for shared memory region: '%s': %d, of %d bytes",
+			name, offset, o.region.Size)
 	case size > math.MaxInt64-offset:
-		return nil, edgewise.Errorf(op, edgewise.Invalid, "Integer overflow detected: byte_size (%d) + offset (%d) exceeds maximum value (%d) for region '%s'", size, offset, int64(math.MaxInt64), name)
+		return nil, edgewise.Errorf(op, edgewise.Invalid, "Integer overflow detected: byte_size (%d) + offset (%d) exceeds "+
+			"maximum value (%d) for region '%s'", size, offset, int64(math.MaxInt64), name)
 	case size < 0 || size > o.region.Size-offset:
-		return nil, edgewise.Errorf(op, edgewise.Invalid, "Invalid offset + byte size for shared memory region: '%s': %d + %d, of %d bytes", name, offset, size, o.region.Size)
+		return nil, edgewise.Errorf(op, edgewise.Invalid, "Invalid offset + byte size for shared memory region: '%s': %d + "+
+			"%d, of %d bytes", name, offset, size, o.region.Size)
 	}
 	o.users++
 	return &window{r, o, o.region.Offset + offset, size}, nil
@@ -50,12 +53,13 @@ func (w *window) Read(p []byte) error {
 	return nil
 }
 
-// Write copies p to the beginning of the window. Errors: Invalid (p is larger than the window, or the client has made the
-// object smaller: it is never made larger again).
+// Write copies p to the beginning of the window. Errors: Invalid (p is larger than the window, or the client has made
+// the object smaller: it is never made larger again).
 func (w *window) Write(p []byte) error {
 	name := w.object.region.Name
 	if int64(len(p)) > w.size {
-		return edgewise.Errorf(op, edgewise.Invalid, "shared memory region '%s': %d bytes do not fit into %d", name, len(p), w.size)
+		return edgewise.Errorf(op, edgewise.Invalid, "shared memory region '%s': %d bytes do not fit into %d", name, len(p),
+			w.size)
 	}
 	info, err := w.object.file.Stat()
 	if err == nil && info.Size() < w.offset+int64(len(p)) {

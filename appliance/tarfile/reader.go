@@ -1,5 +1,5 @@
-// Package tarfile reads tar archives and refuses those that were cut off. archive/tar takes the end of its input for the end of the
-// archive, so an archive that was cut off behind a file looks complete to it.
+// Package tarfile reads tar archives and refuses those that were cut off. archive/tar takes the end of its input for
+// the end of the archive, so an archive that was cut off behind a file looks complete to it.
 package tarfile
 
 import (
@@ -10,7 +10,8 @@ import (
 	"io"
 )
 
-// block is the size of a header, of the unit that files are padded to, and of the mark at the end of an archive, in bytes.
+// block is the size of a header, of the unit that files are padded to, and of the mark at the end of an archive, in
+// bytes.
 const block = 512
 
 // Reader is a tar.Reader whose Next returns io.EOF only behind a mark of the end.
@@ -26,8 +27,8 @@ func NewReader(r io.Reader) *Reader {
 	return &Reader{Reader: tar.NewReader(in), in: in}
 }
 
-// Next skips what is left of the current entry and returns the next one, io.EOF behind the last one, and an error that names the last
-// entry where the input ends without the block of zeros that marks the end of an archive.
+// Next skips what is left of the current entry and returns the next one, io.EOF behind the last one, and an error that
+// names the last entry where the input ends without the block of zeros that marks the end of an archive.
 func (r *Reader) Next() (*tar.Header, error) {
 	if r.name != "" {
 		if _, err := io.Copy(io.Discard, r.Reader); err != nil {

@@ -54,7 +54,8 @@ func names(archive []byte) (list []string, err error) {
 
 func TestOnlyAWholeArchiveHasAnEnd(t *testing.T) {
 	long := strings.Repeat("long/", 60) + "name" // takes an entry of its own before that of the file
-	whole := packed(t, tar.Header{Name: "folder/", Typeflag: tar.TypeDir}, tar.Header{Name: "a", Size: 1024}, tar.Header{Name: "b", Size: 700}, tar.Header{Name: long, Size: 3}, tar.Header{Name: "empty"})
+	whole := packed(t, tar.Header{Name: "folder/", Typeflag: tar.TypeDir}, tar.Header{Name: "a", Size: 1024},
+		tar.Header{Name: "b", Size: 700}, tar.Header{Name: long, Size: 3}, tar.Header{Name: "empty"})
 	for n := range len(whole) + 1 {
 		if n%64 != 0 && (n+1)%block != 0 && (n-1)%block != 0 {
 			continue
@@ -98,11 +99,12 @@ func TestAnArchiveMayBeReadInPieces(t *testing.T) {
 	}
 }
 
-// FuzzReader holds two claims against any bytes: what is read before an error is what archive/tar reads, and no proper beginning of a
-// whole archive, up to its last entry, is whole too.
+// FuzzReader holds two claims against any bytes: what is read before an error is what archive/tar reads, and no proper
+// beginning of a whole archive, up to its last entry, is whole too.
 func FuzzReader(f *testing.F) {
 	f.Add(packed(f, tar.Header{Name: "a", Size: 600}), uint16(512))
-	f.Add(append(packed(f, tar.Header{Name: "a", Size: 600}, tar.Header{Name: "b/", Typeflag: tar.TypeDir}), make([]byte, 2*block)...), uint16(1536))
+	f.Add(append(packed(f, tar.Header{Name: "a", Size: 600}, tar.Header{Name: "b/", Typeflag: tar.TypeDir}),
+		make([]byte, 2*block)...), uint16(1536))
 	f.Add([]byte{}, uint16(0))
 	f.Fuzz(func(t *testing.T, archive []byte, cut uint16) {
 		list, err := names(archive)
@@ -118,7 +120,8 @@ func FuzzReader(f *testing.F) {
 		}
 		short, err := names(archive[:cut])
 		if err == nil && len(short) < len(list) && !marked(archive[:cut]) {
-			t.Fatalf("cut off behind %d of %d bytes, with %d of %d entries, it is whole", cut, len(archive), len(short), len(list))
+			t.Fatalf("cut off behind %d of %d bytes, with %d of %d entries, it is whole", cut, len(archive), len(short),
+				len(list))
 		}
 	})
 }

@@ -102,7 +102,8 @@ func (h History) Write(path string) error {
 	return nil
 }
 
-// WriteFile puts a file in the place of another: whoever reads it, also after a loss of power, reads the old or the new one.
+// WriteFile puts a file in the place of another: whoever reads it, also after a loss of power, reads the old or the new
+// one.
 func WriteFile(path string, text []byte, mode os.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {

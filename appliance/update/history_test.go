@@ -14,7 +14,10 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // seen is a machine whose other slot was started in vain, or holds nothing.
 func seen(slot, version string, good bool, next, boot string) Seen {
-	return Seen{Slot: slot, Version: version, Good: good, Next: next, Boot: boot, Time: noon, Other: SeenSlot{Name: map[string]string{"A": "B", "B": "A"}[slot]}}
+	return Seen{
+		Slot: slot, Version: version, Good: good, Next: next, Boot: boot, Time: noon,
+		Other: SeenSlot{Name: map[string]string{"A": "B", "B": "A"}[slot]},
+	}
 }
 
 // with is a machine as seen, with another slot of that kind.
@@ -39,14 +42,56 @@ func TestWhatAStartSays(t *testing.T) {
 		refused []string
 	}{
 		{"the first start", History{}, seen("A", "1.0", true, "A", "boot1"), false, false, "none", "A", nil},
-		{"installed and not restarted", History{Ran: ran, Pending: update}, seen("A", "1.0", true, "A", "boot1"), false, true, "none", "A", nil},
-		{"in the new slot, not checked yet", History{Ran: ran, Pending: update}, seen("B", "1.1", false, "A", "boot2"), false, true, "none", "A", nil},
-		{"in the new slot, checked", History{Ran: ran, Pending: update, Refused: []string{"1.1", "0.5"}}, seen("B", "1.1", true, "A", "boot2"), false, false, "", "B", []string{"0.5"}},
-		{"fallen back", History{Ran: ran, Pending: update}, seen("A", "1.0", true, "A", "boot5"), true, false, "version 1.1 did not pass its check", "A", []string{"1.1"}},
-		{"fallen back, and not checked yet", History{Ran: ran, Pending: update}, seen("A", "1.0", false, "A", "boot5"), true, false, "version 1.1 did not pass its check", "A", []string{"1.1"}},
-		{"a slot that ran well does not start any more", History{Ran: &Ran{"B", "1.1", "boot9"}}, seen("A", "1.0", true, "A", "boot12"), true, false, "none", "A", []string{"1.1"}},
-		{"cut off while it was written", History{Ran: ran, Pending: cut}, seen("A", "1.0", true, "A", "boot2"), false, false, "the installation of version 1.1 was cut off by a restart", "A", nil},
-		{"the other one was chosen", History{Ran: ran, Pending: update}, seen("A", "1.0", true, "B", "boot2").with(0, SeenSlot{Version: "1.1", Good: true, Activated: 1}), false, true, "none", "A", nil},
+		{
+			"installed and not restarted",
+			History{Ran: ran, Pending: update},
+			seen("A", "1.0", true, "A", "boot1"), false, true,
+			"none", "A", nil,
+		},
+		{
+			"in the new slot, not checked yet",
+			History{Ran: ran, Pending: update},
+			seen("B", "1.1", false, "A", "boot2"), false,
+			true, "none", "A", nil,
+		},
+		{
+			"in the new slot, checked",
+			History{Ran: ran, Pending: update, Refused: []string{"1.1", "0.5"}},
+			seen("B", "1.1", true, "A", "boot2"), false, false, "", "B",
+			[]string{"0.5"},
+		},
+		{
+			"fallen back",
+			History{Ran: ran, Pending: update},
+			seen("A", "1.0", true, "A", "boot5"), true, false,
+			"version 1.1 did not pass its check", "A",
+			[]string{"1.1"},
+		},
+		{
+			"fallen back, and not checked yet",
+			History{Ran: ran, Pending: update},
+			seen("A", "1.0", false, "A", "boot5"), true,
+			false, "version 1.1 did not pass its check", "A",
+			[]string{"1.1"},
+		},
+		{
+			"a slot that ran well does not start any more",
+			History{Ran: &Ran{"B", "1.1", "boot9"}},
+			seen("A", "1.0", true, "A", "boot12"), true, false, "none", "A",
+			[]string{"1.1"},
+		},
+		{
+			"cut off while it was written",
+			History{Ran: ran, Pending: cut},
+			seen("A", "1.0", true, "A", "boot2"), false, false,
+			"the installation of version 1.1 was cut off by a restart", "A", nil,
+		},
+		{
+			"the other one was chosen",
+			History{Ran: ran, Pending: update},
+			seen("A", "1.0", true, "B", "boot2").with(0, SeenSlot{Version: "1.1", Good: true, Activated: 1}), false, true,
+			"none", "A", nil,
+		},
 		{"nothing new", History{Ran: ran}, seen("A", "1.0", true, "A", "boot2"), false, false, "none", "A", nil},
 	}
 	for _, tt := range tests {
@@ -56,7 +101,8 @@ func TestWhatAStartSays(t *testing.T) {
 			if next.Last != nil {
 				last = next.Last.Error
 			}
-			if fell != tt.fell || (next.Pending != nil) != tt.pending || last != tt.last || next.Ran.Slot != tt.runs || !slices.Equal(next.Refused, tt.refused) {
+			if fell != tt.fell || (next.Pending != nil) != tt.pending || last != tt.last || next.Ran.Slot != tt.runs ||
+				!slices.Equal(next.Refused, tt.refused) {
 				t.Errorf("fell %v, next %+v, last %q", fell, next, last)
 			}
 			if fell != (next.Fallback != nil) {
@@ -71,7 +117,10 @@ func TestWhatAStartSays(t *testing.T) {
 
 // TestAnUpdateFromAStick follows updates that were made without this program.
 func TestAnUpdateFromAStick(t *testing.T) {
-	before := History{Ran: &Ran{"A", "1.0", "boot1"}, Activated: map[string]uint32{"A": 0, "B": 0}, Refused: []string{"1.1", "0.5"}}
+	before := History{
+		Ran: &Ran{"A", "1.0", "boot1"}, Activated: map[string]uint32{"A": 0, "B": 0},
+		Refused: []string{"1.1", "0.5"},
+	}
 	newer := SeenSlot{Version: "1.1", Good: true, Activated: 1}
 	tried := SeenSlot{Version: "1.1", Activated: 1}
 	old := SeenSlot{Good: true}
@@ -83,8 +132,20 @@ func TestAnUpdateFromAStick(t *testing.T) {
 		ran   Ran
 		last  *Result
 	}{
-		{"it waits for a restart", before, []Seen{seen("A", "1.0", true, "B", "boot1").with(0, newer)}, false, Ran{"A", "1.0", "boot1"}, nil},
-		{"the restart came before anybody looked", before, []Seen{seen("B", "1.1", false, "A", "boot2").with(1, old)}, false, Ran{"A", "1.0", "boot1"}, nil},
+		{
+			"it waits for a restart", before,
+			[]Seen{seen("A", "1.0", true, "B", "boot1").with(0, newer)},
+			false,
+			Ran{"A", "1.0", "boot1"},
+			nil,
+		},
+		{
+			"the restart came before anybody looked", before,
+			[]Seen{seen("B", "1.1", false, "A", "boot2").with(1, old)},
+			false,
+			Ran{"A", "1.0", "boot1"},
+			nil,
+		},
 		{
 			"and it passes its check", before,
 			[]Seen{seen("B", "1.1", false, "A", "boot2").with(1, old), seen("B", "1.1", true, "B", "boot2").with(1, old)},
@@ -99,7 +160,13 @@ func TestAnUpdateFromAStick(t *testing.T) {
 			Ran{"B", "1.1", "boot2"},
 			&Result{ActionUpdate, "1.1", "1.0", noon, ""},
 		},
-		{"it does not start", before, []Seen{seen("A", "1.0", false, "A", "boot5").with(0, tried)}, true, Ran{"A", "1.0", "boot5"}, &Result{ActionUpdate, "1.1", "1.0", noon, "version 1.1 did not pass its check"}},
+		{
+			"it does not start", before,
+			[]Seen{seen("A", "1.0", false, "A", "boot5").with(0, tried)},
+			true,
+			Ran{"A", "1.0", "boot5"},
+			&Result{ActionUpdate, "1.1", "1.0", noon, "version 1.1 did not pass its check"},
+		},
 		{
 			"it does not start, and somebody looked before", before,
 			[]Seen{seen("A", "1.0", true, "B", "boot1").with(0, newer), seen("A", "1.0", false, "A", "boot5").with(0, tried)},
@@ -107,9 +174,28 @@ func TestAnUpdateFromAStick(t *testing.T) {
 			Ran{"A", "1.0", "boot5"},
 			&Result{ActionUpdate, "1.1", "1.0", noon, "version 1.1 did not pass its check"},
 		},
-		{"it was taken back by hand", before, []Seen{seen("A", "1.0", true, "A", "boot1").with(1, tried)}, false, Ran{"A", "1.0", "boot1"}, nil},
-		{"of a program that did not count", History{Ran: before.Ran}, []Seen{seen("A", "1.0", true, "A", "boot2").with(4, SeenSlot{Version: "0.9", Activated: 3})}, false, Ran{"A", "1.0", "boot2"}, nil},
-		{"the other slot was chosen in the menu", before, []Seen{seen("B", "0.9", true, "A", "boot2").with(0, old)}, false, Ran{"B", "0.9", "boot2"}, nil},
+		{
+			"it was taken back by hand", before,
+			[]Seen{seen("A", "1.0", true, "A", "boot1").with(1, tried)},
+			false,
+			Ran{"A", "1.0", "boot1"},
+			nil,
+		},
+		{
+			"of a program that did not count",
+			History{Ran: before.Ran},
+			[]Seen{seen("A", "1.0", true, "A", "boot2").with(4, SeenSlot{Version: "0.9", Activated: 3})},
+			false,
+			Ran{"A", "1.0", "boot2"},
+			nil,
+		},
+		{
+			"the other slot was chosen in the menu", before,
+			[]Seen{seen("B", "0.9", true, "A", "boot2").with(0, old)},
+			false,
+			Ran{"B", "0.9", "boot2"},
+			nil,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -117,7 +203,8 @@ func TestAnUpdateFromAStick(t *testing.T) {
 			for _, now := range tt.looks {
 				h, fell = h.Look(now)
 			}
-			if fell != tt.fell || fell != (h.Fallback != nil) || *h.Ran != tt.ran || (h.Last == nil) != (tt.last == nil) || tt.last != nil && *h.Last != *tt.last {
+			if fell != tt.fell || fell != (h.Fallback != nil) || *h.Ran != tt.ran || (h.Last == nil) != (tt.last == nil) ||
+				tt.last != nil && *h.Last != *tt.last {
 				t.Errorf("fell %v, %+v, ran %+v, last %+v", fell, h, h.Ran, h.Last)
 			}
 			if fell && (h.Fallback.Slot != "B" || h.Fallback.Since != "boot1" || h.Refused[len(h.Refused)-1] != "1.1") {
@@ -131,7 +218,10 @@ func TestAnUpdateFromAStick(t *testing.T) {
 }
 
 func TestAGoodUpdateEndsWhatWasSaidOfAFailedOne(t *testing.T) {
-	h := History{Ran: &Ran{"A", "1.0", "b1"}, Fallback: &Failed{Slot: "B", Version: "1.1"}, Refused: []string{"1.1"}, Pending: &Pending{Slot: "B", Version: "1.2", Boot: "b1", Written: true}}
+	h := History{
+		Ran: &Ran{"A", "1.0", "b1"}, Fallback: &Failed{Slot: "B", Version: "1.1"}, Refused: []string{"1.1"},
+		Pending: &Pending{Slot: "B", Version: "1.2", Boot: "b1", Written: true},
+	}
 	next, _ := h.Look(seen("B", "1.2", true, "A", "b2"))
 	if next.Fallback != nil || next.Last == nil || next.Last.Error != "" {
 		t.Errorf("got %+v", next)

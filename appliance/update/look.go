@@ -26,10 +26,10 @@ type SeenSlot struct {
 	Activated uint32 // how often RAUC has made it the next one
 }
 
-// Look compares what was to happen with what runs. fell is true when a start has failed that was not known of: the slot that
-// did not come up is then to be marked bad, and the one that runs to be kept. A slot that RAUC holds for good has not failed: it was
-// not started, because somebody has chosen the other one. What was installed past this program, such as from a stick, is an
-// update as well. It does not change h.
+// Look compares what was to happen with what runs. fell is true when a start has failed that was not known of: the slot
+// that did not come up is then to be marked bad, and the one that runs to be kept. A slot that RAUC holds for good has
+// not failed: it was not started, because somebody has chosen the other one. What was installed past this program, such
+// as from a stick, is an update as well. It does not change h.
 func (h History) Look(now Seen) (next History, fell bool) {
 	next = h
 	next.Refused = slices.Clone(h.Refused)
@@ -59,7 +59,8 @@ func (h *History) lookPending(p Pending, now Seen) (fell bool) {
 			h.Pending = &p
 		}
 	case p.Slot != now.Slot && !p.Written:
-		h.Last = &Result{p.Action, p.Version, p.From, now.Time, "the installation of version " + p.Version + " was cut off by a restart"}
+		h.Last = &Result{p.Action, p.Version, p.From, now.Time, "the installation of version " + p.Version +
+			" was cut off by a restart"}
 		h.Pending = nil
 	case p.Slot != now.Slot && now.Other.Good: // not started yet: it still is to come
 	case p.Slot != now.Slot:
@@ -73,8 +74,8 @@ func (h *History) lookPending(p Pending, now Seen) (fell bool) {
 	return false
 }
 
-// lookFree looks at what happened without this program: an update from a stick, or a slot that does not start any more. was is
-// what was known before.
+// lookFree looks at what happened without this program: an update from a stick, or a slot that does not start any more.
+// was is what was known before.
 func (h *History) lookFree(was History, now Seen) (fell bool) {
 	switch {
 	case was.Ran == nil || now.Slot == "":
@@ -90,7 +91,8 @@ func (h *History) lookFree(was History, now Seen) (fell bool) {
 		h.Pending = &Pending{now.Other.Name, now.Other.Version, now.Version, ActionUpdate, now.Boot, now.Time, true}
 	case !now.Other.Good && ran.Boot != now.Boot: // it was tried before this start
 		h.fail(now.Other.Name, now.Other.Version, ran.Boot, now)
-		h.Last = &Result{ActionUpdate, now.Other.Version, now.Version, now.Time, "version " + now.Other.Version + " did not pass its check"}
+		h.Last = &Result{ActionUpdate, now.Other.Version, now.Version, now.Time, "version " + now.Other.Version +
+			" did not pass its check"}
 		return true
 	}
 	return false

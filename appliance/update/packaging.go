@@ -67,7 +67,8 @@ const (
 	packageMagic = "!<arch>\n" // an ar archive
 )
 
-// CheckFile tells from the first bytes of a file whether it can be an update of this kind. It moves the offset. Error: Invalid.
+// CheckFile tells from the first bytes of a file whether it can be an update of this kind. It moves the offset. Error:
+// Invalid.
 func (k Kind) CheckFile(f io.Reader) error {
 	head := make([]byte, len(packageMagic))
 	n, _ := io.ReadFull(f, head)

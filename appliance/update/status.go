@@ -11,7 +11,10 @@ import (
 // Status asks RAUC for the state of the box. Errors: Unavailable.
 func (u *Updater) Status(ctx context.Context) (Status, error) {
 	var s Status
-	for name, to := range map[string]*string{"Compatible": &s.Compatible, "BootSlot": &s.Booted, "Operation": &s.Operation, "LastError": &s.LastError} {
+	for name, to := range map[string]*string{
+		"Compatible": &s.Compatible, "BootSlot": &s.Booted, "Operation": &s.Operation,
+		"LastError": &s.LastError,
+	} {
 		text, err := u.text(name)
 		if err != nil {
 			return Status{}, err
@@ -23,7 +26,8 @@ func (u *Updater) Status(ctx context.Context) (Status, error) {
 		return Status{}, edgewise.Errorf("update.Status", edgewise.Unavailable, "asking RAUC for its slots: %w", err)
 	}
 	var primary string
-	if err := u.object.CallWithContext(ctx, installer+".GetPrimary", 0).Store(&primary); err == nil { // an error: none can be booted
+	// an error: none can be booted
+	if err := u.object.CallWithContext(ctx, installer+".GetPrimary", 0).Store(&primary); err == nil {
 		s.Primary = primary
 	}
 	for _, raw := range slots {
@@ -49,7 +53,8 @@ func (r rawSlot) slot() Slot {
 	}
 	activated, _ := r.Values["activated.count"].Value().(uint32)
 	return Slot{
-		Name: text("bootname"), State: text("state"), Good: text("boot-status") == "good", Version: text("bundle.version"), Installed: text("installed.timestamp"),
+		Name: text("bootname"), State: text("state"), Good: text("boot-status") == "good", Version: text("bundle.version"),
+		Installed: text("installed.timestamp"),
 		Activated: activated,
 	}
 }

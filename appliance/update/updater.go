@@ -58,15 +58,18 @@ func Open(ctx context.Context) (*Updater, error) {
 	const op = "update.Open"
 	conn, err := dbus.ConnectSystemBus()
 	if err != nil {
-		return nil, edgewise.Errorf(op, edgewise.Unsupported, "this system is not updated as an image: the system bus does not answer: %w", err)
+		return nil, edgewise.Errorf(op, edgewise.Unsupported, "this system is not updated as an image: the system bus does "+
+			"not answer: %w", err)
 	}
 	u := &Updater{conn: conn, object: conn.Object(service, "/")}
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	var compatible dbus.Variant
-	if err := u.object.CallWithContext(ctx, "org.freedesktop.DBus.Properties.Get", 0, installer, "Compatible").Store(&compatible); err != nil {
+	if err := u.object.CallWithContext(ctx, "org.freedesktop.DBus.Properties.Get", 0, installer,
+		"Compatible").Store(&compatible); err != nil {
 		_ = conn.Close()
-		return nil, edgewise.Errorf(op, edgewise.Unsupported, "this system is not updated as an image: RAUC does not answer: %w", err)
+		return nil, edgewise.Errorf(op, edgewise.Unsupported, "this system is not updated as an image: RAUC does not "+
+			"answer: %w", err)
 	}
 	return u, nil
 }
@@ -94,9 +97,9 @@ func (u *Updater) Inspect(ctx context.Context, path string) (Bundle, error) {
 }
 
 // Install writes a bundle into the slot that does not run and makes it the next to be started; nothing is restarted.
-// progress, which may be nil, is told how far it is, from 0 to 100, in RAUC's words. Errors: Invalid with RAUC's reason,
-// Busy while another is being installed, Canceled when ctx ends (the installation itself then goes on), Unavailable when RAUC
-// ends in the middle: the slot is then not bootable, and the one that runs is untouched.
+// progress, which may be nil, is told how far it is, from 0 to 100, in RAUC's words. Errors: Invalid with RAUC's
+// reason, Busy while another is being installed, Canceled when ctx ends (the installation itself then goes on),
+// Unavailable when RAUC ends in the middle: the slot is then not bootable, and the one that runs is untouched.
 func (u *Updater) Install(ctx context.Context, path string, progress func(percent int, doing string)) error {
 	const op = "update.Install"
 	path, err := filepath.Abs(path)
@@ -113,7 +116,10 @@ func (u *Updater) Install(ctx context.Context, path string, progress func(percen
 	defer u.conn.RemoveSignal(signals)
 	matches := [][]dbus.MatchOption{
 		{dbus.WithMatchObjectPath("/"), dbus.WithMatchSender(service)},
-		{dbus.WithMatchInterface("org.freedesktop.DBus"), dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, service)},
+		{
+			dbus.WithMatchInterface("org.freedesktop.DBus"), dbus.WithMatchMember("NameOwnerChanged"),
+			dbus.WithMatchArg(0, service),
+		},
 	}
 	for _, match := range matches {
 		if err := u.conn.AddMatchSignalContext(ctx, match...); err != nil {
@@ -121,14 +127,17 @@ func (u *Updater) Install(ctx context.Context, path string, progress func(percen
 		}
 		defer func() { _ = u.conn.RemoveMatchSignal(match...) }()
 	}
-	if err := u.object.CallWithContext(ctx, installer+".InstallBundle", 0, path, map[string]dbus.Variant{}).Err; err != nil {
+	if err := u.object.CallWithContext(ctx, installer+".InstallBundle", 0, path,
+		map[string]dbus.Variant{}).Err; err != nil {
 		return edgewise.Errorf(op, edgewise.Invalid, "bundle %s is refused: %w", filepath.Base(path), err)
 	}
 	return u.follow(ctx, filepath.Base(path), signals, progress)
 }
 
 // follow waits for the end of an installation.
-func (u *Updater) follow(ctx context.Context, name string, signals <-chan *dbus.Signal, progress func(int, string)) error {
+func (u *Updater) follow(ctx context.Context, name string, signals <-chan *dbus.Signal,
+	progress func(int, string),
+) error {
 	const op = "update.Install"
 	look := time.NewTicker(lookTime)
 	defer look.Stop()
@@ -147,7 +156,8 @@ func (u *Updater) follow(ctx context.Context, name string, signals <-chan *dbus.
 			case !open:
 				return edgewise.Errorf(op, edgewise.Unavailable, "the system bus has closed the connection")
 			case left(s):
-				return edgewise.Errorf(op, edgewise.Unavailable, "RAUC ended while %s was being installed: the system that runs is untouched; try again", name)
+				return edgewise.Errorf(op, edgewise.Unavailable, "RAUC ended while %s was being installed: the system that runs "+
+					"is untouched; try again", name)
 			case s.Name == installer+".Completed":
 				return u.outcome(name)
 			}

@@ -77,10 +77,14 @@ func TestAnUpdateIsInstalledWithProgress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Booted != "A" || s.Primary != "B" || s.Operation != "idle" || s.LastError != "" || s.Compatible != "edgewise-x86-64" {
+	if s.Booted != "A" || s.Primary != "B" || s.Operation != "idle" || s.LastError != "" ||
+		s.Compatible != "edgewise-x86-64" {
 		t.Errorf("status %+v", s)
 	}
-	if !slices.Contains(s.Slots, Slot{Name: "B", State: "inactive", Good: true, Version: "1.1.0", Installed: "2026-11-21T10:00:00Z", Activated: 1}) || len(s.Slots) != 2 {
+	if !slices.Contains(s.Slots, Slot{
+		Name: "B", State: "inactive", Good: true, Version: "1.1.0",
+		Installed: "2026-11-21T10:00:00Z", Activated: 1,
+	}) || len(s.Slots) != 2 {
 		t.Errorf("slots %+v", s.Slots)
 	}
 	if got := rauc.Installed(); !slices.Equal(got, []string{"1.1.0"}) {
@@ -102,8 +106,12 @@ func TestBundlesThatAreRefused(t *testing.T) {
 		{"a stranger's signature", foreign.Bytes(), "unable to get local issuer certificate", true},
 		{"no bundle", []byte("a holiday picture"), "Invalid bundle format", true},
 		{"cut off", bundle("1.1.0").Bytes()[:20], "Invalid bundle format", true},
-		{"for another kind of box", otherKind.Bytes(), "Compatible mismatch: Expected 'edgewise-x86-64' but bundle manifest has 'toaster'", false},
-		{"older than what runs", bundle("0.9.0").Bytes(), "version 0.9.0 is older than 1.0.0, which runs: confirm a downgrade", false},
+		{"for another kind of box", otherKind.Bytes(), "Compatible mismatch: Expected 'edgewise-x86-64' but bundle " +
+			"manifest has 'toaster'", false},
+		{
+			"older than what runs", bundle("0.9.0").Bytes(),
+			"version 0.9.0 is older than 1.0.0, which runs: confirm a downgrade", false,
+		},
 		{"flipped bytes", broken.Bytes(), "Input/output error", false},
 	}
 	u, rauc, ctx := open(t)

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Compare orders two versions as Debian does: negative when a is older than b. A '~' sorts before everything, also before the
-// end, so that 1.0~rc1 is older than 1.0; digits compare as numbers.
-// See https://www.debian.org/doc/debian-policy/ch-controlfields.html#version
+// Compare orders two versions as Debian does: negative when a is older than b. A '~' sorts before everything, also
+// before the end, so that 1.0~rc1 is older than 1.0; digits compare as numbers. See
+// https://www.debian.org/doc/debian-policy/ch-controlfields.html#version
 func Compare(a, b string) int {
 	aEpoch, a := epoch(a)
 	bEpoch, b := epoch(b)

@@ -25,9 +25,9 @@ type Limits struct {
 	Room  func(size int64) error // tells whether so many bytes more may be written
 }
 
-// Unpack writes the files of a zip or tar archive below dir, which it makes anew. Nothing is written outside it. Entries that
-// are neither file nor folder are refused, and so are paths that edgewise.CheckPath refuses, though an archive may have one
-// folder around everything. Errors: Invalid, TooLarge, Exhausted.
+// Unpack writes the files of a zip or tar archive below dir, which it makes anew. Nothing is written outside it.
+// Entries that are neither file nor folder are refused, and so are paths that edgewise.CheckPath refuses, though an
+// archive may have one folder around everything. Errors: Invalid, TooLarge, Exhausted.
 func Unpack(kind, archive, dir string, limits Limits, progress func(done int64)) error {
 	const op = "uploads.Unpack"
 	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, folderMode)); err != nil {
@@ -99,7 +99,8 @@ func (u *unpacker) zip(archive string, size int64) error {
 	}
 	var declared uint64
 	for _, f := range r.File {
-		if declared += f.UncompressedSize64; declared > uint64(u.limits.Bytes) || f.UncompressedSize64 > uint64(u.limits.Bytes) {
+		if declared += f.UncompressedSize64; declared > uint64(u.limits.Bytes) ||
+			f.UncompressedSize64 > uint64(u.limits.Bytes) {
 			return u.tooLarge()
 		}
 	}
@@ -171,7 +172,8 @@ func (u *unpacker) finish() error {
 // ignored tells whether an entry is what other systems leave in archives.
 func ignored(name string) bool {
 	base := path.Base(name)
-	return strings.HasPrefix(name, "__MACOSX/") || base == ".DS_Store" || base == "Thumbs.db" || strings.HasPrefix(base, "._")
+	return strings.HasPrefix(name, "__MACOSX/") || base == ".DS_Store" || base == "Thumbs.db" ||
+		strings.HasPrefix(base, "._")
 }
 
 func (u *unpacker) add(name string, mode fs.FileMode, body io.Reader) error {
@@ -209,7 +211,8 @@ func (u *unpacker) add(name string, mode fs.FileMode, body io.Reader) error {
 }
 
 func notAFile(name string) error {
-	return edgewise.Errorf("uploads.Unpack", edgewise.Invalid, "entry %.200q is a link or a device: want files and folders alone", name)
+	return edgewise.Errorf("uploads.Unpack", edgewise.Invalid, "entry %.200q is a link or a device: want files and "+
+		"folders alone", name)
 }
 
 func (u *unpacker) write(f *os.File, body io.Reader, name string) error {
@@ -233,13 +236,15 @@ func (u *unpacker) write(f *os.File, body io.Reader, name string) error {
 }
 
 func (u *unpacker) tooLarge() error {
-	err := edgewise.Errorf("uploads.Unpack", edgewise.TooLarge, "the archive holds more than %d bytes, which is the limit for one of its size (upload.max_bytes, and %d times the archive)", u.limits.Bytes, maxRatio)
+	err := edgewise.Errorf("uploads.Unpack", edgewise.TooLarge, "the archive holds more than %d bytes, which is the "+
+		"limit for one of its size (upload.max_bytes, and %d times the archive)", u.limits.Bytes, maxRatio)
 	err.Limit = u.limits.Bytes
 	return err
 }
 
 func (u *unpacker) tooMany() error {
-	err := edgewise.Errorf("uploads.Unpack", edgewise.TooLarge, "the archive holds more than %d files (upload.max_files)", u.limits.Files)
+	err := edgewise.Errorf("uploads.Unpack", edgewise.TooLarge, "the archive holds more than %d files (upload.max_files)",
+		u.limits.Files)
 	err.Limit = int64(u.limits.Files)
 	return err
 }

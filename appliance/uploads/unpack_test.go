@@ -78,7 +78,8 @@ func tarred(t testing.TB, headers ...tar.Header) []byte {
 }
 
 func TestUnpack(t *testing.T) {
-	dir, err := unpackBytes(t, "zip", zipped(t, entry{"cat/1/model.onnx", "net", 0}, entry{"cat/", "", 0}, entry{"./cat/labels.txt", "a", 0}, entry{"__MACOSX/x", "junk", 0}), roomy)
+	dir, err := unpackBytes(t, "zip", zipped(t, entry{"cat/1/model.onnx", "net", 0}, entry{"cat/", "", 0},
+		entry{"./cat/labels.txt", "a", 0}, entry{"__MACOSX/x", "junk", 0}), roomy)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +91,8 @@ func TestUnpack(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "__MACOSX")); !errors.Is(err, fs.ErrNotExist) {
 		t.Error("what the other system left is there")
 	}
-	if _, err := unpackBytes(t, "tar", tarred(t, tar.Header{Name: "a/", Typeflag: tar.TypeDir}, tar.Header{Name: "a/b", Size: 3}), roomy); err != nil {
+	if _, err := unpackBytes(t, "tar", tarred(t, tar.Header{Name: "a/", Typeflag: tar.TypeDir},
+		tar.Header{Name: "a/b", Size: 3}), roomy); err != nil {
 		t.Error(err)
 	}
 }
@@ -108,16 +110,22 @@ func TestArchivesThatAreRefused(t *testing.T) {
 		archive []byte
 		want    edgewise.Kind
 	}{
-		"no zip":             {"zip", []byte("PK\x03\x04 not one"), edgewise.Invalid},
-		"no tar":             {"tar", bytes.Repeat([]byte("x"), 2000), edgewise.Invalid},
-		"empty":              {"zip", zipped(t), edgewise.Invalid},
-		"out of it":          {"zip", zipped(t, entry{"../x", "", 0}), edgewise.Invalid},
-		"out of it, deeper":  {"zip", zipped(t, entry{"a/../../x", "", 0}), edgewise.Invalid},
-		"absolute":           {"zip", zipped(t, entry{"/etc/passwd", "", 0}), edgewise.Invalid},
-		"backslashes":        {"zip", zipped(t, entry{`..\x`, "", 0}), edgewise.Invalid},
-		"a link":             {"zip", zipped(t, entry{"x", "/etc/passwd", fs.ModeSymlink | 0o777}), edgewise.Invalid},
-		"a link in tar":      {"tar", tarred(t, tar.Header{Name: "x", Linkname: "/etc/passwd", Typeflag: tar.TypeSymlink}), edgewise.Invalid},
-		"a hard link in tar": {"tar", tarred(t, tar.Header{Name: "x", Linkname: "../y", Typeflag: tar.TypeLink}), edgewise.Invalid},
+		"no zip":            {"zip", []byte("PK\x03\x04 not one"), edgewise.Invalid},
+		"no tar":            {"tar", bytes.Repeat([]byte("x"), 2000), edgewise.Invalid},
+		"empty":             {"zip", zipped(t), edgewise.Invalid},
+		"out of it":         {"zip", zipped(t, entry{"../x", "", 0}), edgewise.Invalid},
+		"out of it, deeper": {"zip", zipped(t, entry{"a/../../x", "", 0}), edgewise.Invalid},
+		"absolute":          {"zip", zipped(t, entry{"/etc/passwd", "", 0}), edgewise.Invalid},
+		"backslashes":       {"zip", zipped(t, entry{`..\x`, "", 0}), edgewise.Invalid},
+		"a link":            {"zip", zipped(t, entry{"x", "/etc/passwd", fs.ModeSymlink | 0o777}), edgewise.Invalid},
+		"a link in tar": {
+			"tar", tarred(t, tar.Header{Name: "x", Linkname: "/etc/passwd", Typeflag: tar.TypeSymlink}),
+			edgewise.Invalid,
+		},
+		"a hard link in tar": {
+			"tar", tarred(t, tar.Header{Name: "x", Linkname: "../y", Typeflag: tar.TypeLink}),
+			edgewise.Invalid,
+		},
 		"a device in tar":    {"tar", tarred(t, tar.Header{Name: "x", Typeflag: tar.TypeChar}), edgewise.Invalid},
 		"twice":              {"zip", zipped(t, entry{"a", "1", 0}, entry{"a", "2", 0}), edgewise.Invalid},
 		"twice but for case": {"zip", zipped(t, entry{"a", "1", 0}, entry{"A", "2", 0}), edgewise.Invalid},
@@ -133,13 +141,18 @@ func TestArchivesThatAreRefused(t *testing.T) {
 			wantKind(t, err, test.want, "")
 		})
 	}
-	_, err := unpackBytes(t, "zip", zipped(t, entry{"a", "x", 0}), Limits{Bytes: 1 << 20, Files: 10, Room: func(int64) error { return edgewise.Errorf("test", edgewise.Exhausted, "full") }})
+	_, err := unpackBytes(t, "zip", zipped(t, entry{"a", "x", 0}),
+		Limits{
+			Bytes: 1 << 20, Files: 10,
+			Room: func(int64) error { return edgewise.Errorf("test", edgewise.Exhausted, "full") },
+		})
 	wantKind(t, err, edgewise.Exhausted, "full")
 }
 
 func FuzzUnpack(f *testing.F) {
 	f.Add(true, zipped(f, entry{"a/b", "text", 0}, entry{"../x", "", 0}))
-	f.Add(false, tarred(f, tar.Header{Name: "a/b", Size: 3}, tar.Header{Name: "l", Linkname: "../x", Typeflag: tar.TypeSymlink}))
+	f.Add(false, tarred(f, tar.Header{Name: "a/b", Size: 3},
+		tar.Header{Name: "l", Linkname: "../x", Typeflag: tar.TypeSymlink}))
 	f.Fuzz(func(t *testing.T, isZip bool, archive []byte) {
 		kind := "tar"
 		if isZip {

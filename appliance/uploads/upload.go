@@ -93,7 +93,8 @@ func (up *upload) create() error {
 	return errors.Join(f.Close(), up.save())
 }
 
-// save stores the offset and the state of the hash. The bytes before the offset are on disk. After an error what was stored before stands.
+// save stores the offset and the state of the hash. The bytes before the offset are on disk. After an error what was
+// stored before stands.
 func (up *upload) save() error {
 	state, err := up.sum.(encoding.BinaryMarshaler).MarshalBinary()
 	if err != nil {
@@ -145,7 +146,8 @@ func (up *upload) public() admin.Upload {
 	up.mu.Lock()
 	defer up.mu.Unlock()
 	return admin.Upload{
-		ID: up.ID, Filename: up.Filename, Model: up.Model, Length: up.Length, Offset: up.Offset, Created: up.Created, Expires: up.Active.Add(Expiry), Owner: up.Owner,
+		ID: up.ID, Filename: up.Filename, Model: up.Model, Length: up.Length, Offset: up.Offset, Created: up.Created,
+		Expires: up.Active.Add(Expiry), Owner: up.Owner,
 	}
 }
 
@@ -178,11 +180,14 @@ func (up *upload) give() {
 	up.hold.Unlock()
 }
 
-// Write takes the bytes of an upload from an offset on, until body ends or the file is whole. checksum, where it is not nil,
-// is the SHA-256 of the bytes of this body; when they have another, they are taken back. What was read before an error of
-// body is kept, but for one with a checksum; also when that was all of it, and the file is finished. Errors: NotFound, Busy, Conflict for another offset, TooLarge for more bytes
-// than were announced, Corrupt for another checksum, Exhausted, and those of body.
-func (u *Uploads) Write(ctx context.Context, p *edgewise.Principal, id string, offset int64, body Body, checksum []byte) (admin.Upload, error) {
+// Write takes the bytes of an upload from an offset on, until body ends or the file is whole. checksum, where it is not
+// nil, is the SHA-256 of the bytes of this body; when they have another, they are taken back. What was read before an
+// error of body is kept, but for one with a checksum; also when that was all of it, and the file is finished. Errors:
+// NotFound, Busy, Conflict for another offset, TooLarge for more bytes than were announced, Corrupt for another
+// checksum, Exhausted, and those of body.
+func (u *Uploads) Write(ctx context.Context, p *edgewise.Principal, id string, offset int64, body Body,
+	checksum []byte,
+) (admin.Upload, error) {
 	const op = "uploads.Write"
 	up, err := u.find(p, id)
 	if err != nil {
@@ -201,7 +206,8 @@ func (u *Uploads) Write(ctx context.Context, p *edgewise.Principal, id string, o
 		return admin.Upload{}, edgewise.Errorf(op, edgewise.NotFound, "upload %s was canceled", id)
 	}
 	if offset != up.Offset {
-		return up.public(), edgewise.Errorf(op, edgewise.Conflict, "upload %s has %d bytes, not %d: go on from there", id, up.Offset, offset)
+		return up.public(), edgewise.Errorf(op, edgewise.Conflict, "upload %s has %d bytes, not %d: go on from there", id,
+			up.Offset, offset)
 	}
 	if !up.whole() {
 		err = up.receive(body, checksum, u.cfg.Room)
@@ -237,7 +243,8 @@ func (up *upload) receive(body Body, checksum []byte, room func(int64) error) er
 	}
 	if checksum != nil && (err != nil || string(w.piece.Sum(nil)) != string(checksum)) {
 		if err == nil {
-			err = edgewise.Errorf(op, edgewise.Corrupt, "the bytes from %d on do not have the checksum that was sent with them: send them again", begin)
+			err = edgewise.Errorf(op, edgewise.Corrupt, "the bytes from %d on do not have the checksum that was sent with "+
+				"them: send them again", begin)
 		}
 		back := errors.Join(f.Truncate(begin), up.sum.(encoding.BinaryUnmarshaler).UnmarshalBinary(before))
 		up.setOffset(begin)
@@ -269,7 +276,8 @@ func (w *writer) copy(body io.Reader) error {
 		n, err := body.Read(buffer)
 		if n > 0 {
 			if over := w.up.Offset + int64(n) - w.up.Length; over > 0 {
-				return edgewise.Errorf(op, edgewise.TooLarge, "upload %s was announced with %d bytes, and more arrive", w.up.ID, w.up.Length)
+				return edgewise.Errorf(op, edgewise.TooLarge, "upload %s was announced with %d bytes, and more arrive", w.up.ID,
+					w.up.Length)
 			}
 			if err := w.write(buffer[:n]); err != nil {
 				return err
@@ -286,7 +294,8 @@ func (w *writer) copy(body io.Reader) error {
 
 func (w *writer) write(p []byte) error {
 	if _, err := w.file.Write(p); err != nil {
-		return edgewise.Errorf("uploads.Write", edgewise.Exhausted, "upload %s: after %d bytes: %w", w.up.ID, w.up.Offset, bare(err))
+		return edgewise.Errorf("uploads.Write", edgewise.Exhausted, "upload %s: after %d bytes: %w", w.up.ID, w.up.Offset,
+			bare(err))
 	}
 	w.up.sum.Write(p)
 	w.piece.Write(p)

@@ -102,8 +102,8 @@ func (u *Uploads) Start() {
 	}
 }
 
-// Create begins an upload. Errors: Invalid with Field, TooLarge, Busy over MaxPerOwner or MaxTotal, Exhausted when the disk
-// has too little room for it.
+// Create begins an upload. Errors: Invalid with Field, TooLarge, Busy over MaxPerOwner or MaxTotal, Exhausted when the
+// disk has too little room for it.
 func (u *Uploads) Create(f File) (admin.Upload, error) {
 	const op = "uploads.Create"
 	if err := u.check(&f); err != nil {
@@ -125,7 +125,8 @@ func (u *Uploads) Create(f File) (admin.Upload, error) {
 		}
 	}
 	if own >= MaxPerOwner || total >= MaxTotal {
-		err := edgewise.Errorf(op, edgewise.Busy, "%d uploads are unfinished, of them %d your own: finish or cancel one first (at most %d of one person, %d of everybody)", total, own, MaxPerOwner, MaxTotal)
+		err := edgewise.Errorf(op, edgewise.Busy, "%d uploads are unfinished, of them %d your own: finish or cancel one "+
+			"first (at most %d of one person, %d of everybody)", total, own, MaxPerOwner, MaxTotal)
 		err.Reason, err.Limit, err.Retry = "rate_limited", MaxPerOwner, time.Minute
 		return admin.Upload{}, err
 	}
@@ -135,7 +136,8 @@ func (u *Uploads) Create(f File) (admin.Upload, error) {
 	}
 	up := &upload{File: f, dir: filepath.Join(u.cfg.Dir, f.ID), Active: f.Created}
 	if err := up.create(); err != nil {
-		return admin.Upload{}, edgewise.Errorf(op, edgewise.Exhausted, "the upload cannot be begun: %w", errors.Join(bare(err), os.RemoveAll(up.dir)))
+		return admin.Upload{}, edgewise.Errorf(op, edgewise.Exhausted, "the upload cannot be begun: %w",
+			errors.Join(bare(err), os.RemoveAll(up.dir)))
 	}
 	u.all[f.ID] = up
 	return up.public(), nil
@@ -149,7 +151,8 @@ func (u *Uploads) check(f *File) error {
 		return err
 	}
 	if f.Filename == "" {
-		return invalid("filename", "the upload has no file name: want it as filename in its metadata, since the name's end says what the file is")
+		return invalid("filename", "the upload has no file name: want it as filename in its metadata, since the name's end "+
+			"says what the file is")
 	}
 	f.Filename = filepath.Base(strings.ReplaceAll(f.Filename, `\`, "/"))
 	switch {
@@ -165,7 +168,8 @@ func (u *Uploads) check(f *File) error {
 		return invalid("sha256", "sha256 is %.80q: want 64 hexadecimal digits", f.SHA256)
 	}
 	if f.Length > u.cfg.MaxBytes {
-		err := edgewise.Errorf(op, edgewise.TooLarge, "file %.80q has %d bytes: at most %d are allowed (upload.max_bytes)", f.Filename, f.Length, u.cfg.MaxBytes)
+		err := edgewise.Errorf(op, edgewise.TooLarge, "file %.80q has %d bytes: at most %d are allowed (upload.max_bytes)",
+			f.Filename, f.Length, u.cfg.MaxBytes)
 		err.Limit = u.cfg.MaxBytes
 		return err
 	}
@@ -190,7 +194,8 @@ func (u *Uploads) find(p *edgewise.Principal, id string) (*upload, error) {
 	defer u.mu.Unlock()
 	up := u.all[id]
 	if up == nil || up.Owner != p.Actor() && p.Rights&edgewise.Admin == 0 {
-		return nil, edgewise.Errorf("uploads.find", edgewise.NotFound, "there is no upload %.64q: it was finished, canceled or has expired", id)
+		return nil, edgewise.Errorf("uploads.find", edgewise.NotFound, "there is no upload %.64q: it was finished, "+
+			"canceled or has expired", id)
 	}
 	return up, nil
 }
@@ -231,7 +236,8 @@ func (u *Uploads) List(p *edgewise.Principal) []admin.Upload {
 	return list
 }
 
-// Offset returns how much of an upload has arrived, after a sender that still holds it was cut off. Errors: NotFound, Busy.
+// Offset returns how much of an upload has arrived, after a sender that still holds it was cut off. Errors: NotFound,
+// Busy.
 func (u *Uploads) Offset(ctx context.Context, p *edgewise.Principal, id string) (admin.Upload, error) {
 	up, err := u.find(p, id)
 	if err != nil {

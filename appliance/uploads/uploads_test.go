@@ -34,7 +34,8 @@ type box struct {
 func (b *box) open(t testing.TB) *Uploads {
 	t.Helper()
 	u, err := Open(Config{
-		Dir: b.dir, MaxBytes: 1 << 30, Log: slog.New(slog.DiscardHandler), Finished: func(f File) { b.finished = append(b.finished, f) },
+		Dir: b.dir, MaxBytes: 1 << 30, Log: slog.New(slog.DiscardHandler),
+		Finished: func(f File) { b.finished = append(b.finished, f) },
 		Room: func(int64) error {
 			if b.full.Load() {
 				return edgewise.Errorf("test", edgewise.Exhausted, "the disk has 3 bytes free")
@@ -66,8 +67,8 @@ func wantKind(t testing.TB, err error, kind edgewise.Kind, text string) {
 	}
 }
 
-// TestPiecesMakeTheWhole sends a file in any pieces, with senders that break off, wrong offsets, wrong checksums and restarts
-// between them.
+// TestPiecesMakeTheWhole sends a file in any pieces, with senders that break off, wrong offsets, wrong checksums and
+// restarts between them.
 func TestPiecesMakeTheWhole(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -84,7 +85,10 @@ func TestPiecesMakeTheWhole(t *testing.T) {
 			n := rapid.IntRange(0, len(file)-stored).Draw(rt, "piece")
 			piece := file[stored : stored+n]
 			sum := sha256.Sum256(piece)
-			switch rapid.SampledFrom([]string{"send", "send", "checked", "break off", "wrong sum", "wrong offset", "too much", "restart"}).Draw(rt, "do") {
+			switch rapid.SampledFrom([]string{
+				"send", "send", "checked", "break off", "wrong sum", "wrong offset", "too much",
+				"restart",
+			}).Draw(rt, "do") {
 			case "send":
 				_, err = u.Write(t.Context(), anna, id, up.Offset, send(piece), nil)
 				stored += n
@@ -99,15 +103,18 @@ func TestPiecesMakeTheWhole(t *testing.T) {
 				stored += n
 			case "wrong sum":
 				sum[0]++
-				if _, err := u.Write(t.Context(), anna, id, up.Offset, send(piece), sum[:]); err == nil || edgewise.KindOf(err) != edgewise.Corrupt {
+				if _, err := u.Write(t.Context(), anna, id, up.Offset, send(piece), sum[:]); err == nil ||
+					edgewise.KindOf(err) != edgewise.Corrupt {
 					rt.Fatal(err)
 				}
 			case "wrong offset":
-				if _, err := u.Write(t.Context(), anna, id, up.Offset+1, send(piece), nil); err == nil || edgewise.KindOf(err) != edgewise.Conflict {
+				if _, err := u.Write(t.Context(), anna, id, up.Offset+1, send(piece), nil); err == nil ||
+					edgewise.KindOf(err) != edgewise.Conflict {
 					rt.Fatal(err)
 				}
 			case "too much":
-				if _, err := u.Write(t.Context(), anna, id, up.Offset, send(append(bytes.Clone(file[stored:]), 1)), nil); err == nil || edgewise.KindOf(err) != edgewise.TooLarge {
+				if _, err := u.Write(t.Context(), anna, id, up.Offset, send(append(bytes.Clone(file[stored:]), 1)),
+					nil); err == nil || edgewise.KindOf(err) != edgewise.TooLarge {
 					rt.Fatal(err)
 				}
 			case "restart":
@@ -160,7 +167,8 @@ func TestASenderThatHangsIsCutOff(t *testing.T) {
 	hung, cut := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		_, err := u.Write(context.Background(), anna, id, 0, Body{hung, func() { _ = cut.CloseWithError(os.ErrDeadlineExceeded) }}, nil)
+		_, err := u.Write(context.Background(), anna, id, 0,
+			Body{hung, func() { _ = cut.CloseWithError(os.ErrDeadlineExceeded) }}, nil)
 		ended <- err
 	}()
 	_, _ = cut.Write([]byte("abc"))
@@ -238,7 +246,8 @@ func TestUnfinishedUploadsAreBoundedAndExpire(t *testing.T) {
 func TestWhatIsNoUploadIsRemovedAtTheStart(t *testing.T) {
 	b := &box{dir: t.TempDir()}
 	id := create(t, b.open(t), 10)
-	if err := errors.Join(os.Mkdir(filepath.Join(b.dir, "junk"), 0o700), os.WriteFile(filepath.Join(b.dir, id, stateFile), []byte("{"), 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Join(b.dir, "junk"), 0o700),
+		os.WriteFile(filepath.Join(b.dir, id, stateFile), []byte("{"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	b.open(t)
@@ -260,8 +269,8 @@ func TestAFullDiskKeepsWhatHasArrived(t *testing.T) {
 	}
 }
 
-// TestAFileThatIsWholeIsFinishedHoweverItsSenderEnds has the last bytes arrive in a request that breaks off behind them: the sender learns
-// the offset, and has nothing left to send.
+// TestAFileThatIsWholeIsFinishedHoweverItsSenderEnds has the last bytes arrive in a request that breaks off behind
+// them: the sender learns the offset, and has nothing left to send.
 func TestAFileThatIsWholeIsFinishedHoweverItsSenderEnds(t *testing.T) {
 	b := &box{dir: t.TempDir()}
 	u := b.open(t)
@@ -318,7 +327,8 @@ func TestUploadsBeginWhileOthersArrive(t *testing.T) {
 	id := create(t, u, 100)
 	done := make(chan error, 1)
 	go func() {
-		_, err := u.Write(context.Background(), anna, id, 0, Body{iotest.OneByteReader(bytes.NewReader(make([]byte, 100))), func() {}}, nil)
+		_, err := u.Write(context.Background(), anna, id, 0,
+			Body{iotest.OneByteReader(bytes.NewReader(make([]byte, 100))), func() {}}, nil)
 		done <- err
 	}()
 	for range 20 {

@@ -43,7 +43,8 @@ func files(t *testing.T) (*token.FileSet, []parsed) {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && (path != root && strings.HasPrefix(d.Name(), ".") || slices.Contains([]string{"node_modules", "testdata", "bin", "dist", "data"}, d.Name())) {
+		if d.IsDir() && (path != root && strings.HasPrefix(d.Name(), ".") ||
+			slices.Contains([]string{"node_modules", "testdata", "bin", "dist", "data"}, d.Name())) {
 			return fs.SkipDir
 		}
 		if !strings.HasSuffix(path, ".go") {
@@ -54,7 +55,10 @@ func files(t *testing.T) (*token.FileSet, []parsed) {
 			return err
 		}
 		relative, err := filepath.Rel(root, path)
-		all = append(all, parsed{path: relative, folder: filepath.Dir(relative), test: strings.HasSuffix(path, "_test.go"), made: ast.IsGenerated(syntax), syntax: syntax})
+		all = append(all, parsed{
+			path: relative, folder: filepath.Dir(relative), test: strings.HasSuffix(path, "_test.go"),
+			made: ast.IsGenerated(syntax), syntax: syntax,
+		})
 		return err
 	})
 	if err != nil {
@@ -100,11 +104,24 @@ var layers = []layer{
 		[]string{"api/admin", "appliance/tarfile"},
 		"parts that a person looks at speak the words of the border, so that nobody translates them twice",
 	},
-	{[]string{"appliance/update/helper"}, []string{"appliance/update", "appliance/listen"}, "what runs as root to install a package knows versions and signatures, and nothing of the box that asks it"},
-	{[]string{"gpu/cuda", "gpu/nvml", "gpu/jetson", "gpu/provider", "gpu/onnx/ort", "gpu/onnx/onnxfile"}, nil, "each is the border to one thing outside, and knows none of the others"},
-	{[]string{"gpu/..."}, []string{"gpu/..."}, "what lies between a model and a GPU: it knows the borders below gpu/ and nothing else of the house"},
+	{
+		[]string{"appliance/update/helper"},
+		[]string{"appliance/update", "appliance/listen"},
+		"what runs as root to install a package knows versions and signatures, and nothing of the box that asks it",
+	},
+	{
+		[]string{"gpu/cuda", "gpu/nvml", "gpu/jetson", "gpu/provider", "gpu/onnx/ort", "gpu/onnx/onnxfile"},
+		nil,
+		"each is the border to one thing outside, and knows none of the others",
+	},
+	{[]string{"gpu/..."}, []string{"gpu/..."}, "what lies between a model and a GPU: it knows the borders below gpu/ " +
+		"and nothing else of the house"},
 	{[]string{"api/..."}, []string{"api/..."}, "what crosses the border of the box knows nothing of its inside"},
-	{[]string{"appliance/httpapi", "appliance/grpcapi"}, []string{"appliance/apistatus", "appliance/blocks", "appliance/listen", "appliance/tarfile", "api/..."}, "a door translates; it does not decide"},
+	{
+		[]string{"appliance/httpapi", "appliance/grpcapi"},
+		[]string{"appliance/apistatus", "appliance/blocks", "appliance/listen", "appliance/tarfile", "api/..."},
+		"a door translates; it does not decide",
+	},
 	{
 		services,
 		slices.Concat(parts, partsForPeople, []string{
@@ -120,7 +137,10 @@ var layers = []layer{
 		[]string{"wasm", "sdk", "appliance/modelconfig", "api/kserve", "cmd/edgewise/tensorfile"},
 		"the workshop runs steps as the box does, without the box",
 	},
-	{[]string{"cmd/..."}, []string{"appliance", "appliance/config", "appliance/serving", "appliance/update/...", "wasm/...", "gpu", "api/...", "sdk/go", "cmd/..."}, "the program turns the key and talks to the box as any client does"},
+	{[]string{"cmd/..."}, []string{
+		"appliance", "appliance/config", "appliance/serving", "appliance/update/...",
+		"wasm/...", "gpu", "api/...", "sdk/go", "cmd/...",
+	}, "the program turns the key and talks to the box as any client does"},
 	{[]string{"test/...", "configs/..."}, []string{"..."}, "tests may look everywhere"},
 }
 
@@ -216,8 +236,10 @@ func TestEnvironmentIsReadInOnePlace(t *testing.T) {
 			if !ok {
 				continue
 			}
-			if pkg, ok := call.X.(*ast.Ident); ok && pkg.Name == "os" && slices.Contains([]string{"Getenv", "LookupEnv", "Environ"}, call.Sel.Name) {
-				t.Errorf("%v: os.%s: only appliance/config interprets the environment, and cmd/edgewise/main.go hands it over", set.Position(call.Pos()), call.Sel.Name)
+			if pkg, ok := call.X.(*ast.Ident); ok && pkg.Name == "os" &&
+				slices.Contains([]string{"Getenv", "LookupEnv", "Environ"}, call.Sel.Name) {
+				t.Errorf("%v: os.%s: only appliance/config interprets the environment, and cmd/edgewise/main.go hands it over",
+					set.Position(call.Pos()), call.Sel.Name)
 			}
 		}
 	}

@@ -48,12 +48,15 @@ func contentsOf(t edgewise.DataType) protowire.Number {
 // contentsType returns a type whose elements a field holds, for messages.
 func contentsType(number protowire.Number) edgewise.DataType {
 	return [...]edgewise.DataType{
-		contentsBool: edgewise.Bool, contentsInt: edgewise.Int32, contentsInt64: edgewise.Int64, contentsUint: edgewise.Uint32,
-		contentsUint64: edgewise.Uint64, contentsFP32: edgewise.FP32, contentsFP64: edgewise.FP64, contentsBytes: edgewise.Bytes,
+		contentsBool: edgewise.Bool, contentsInt: edgewise.Int32, contentsInt64: edgewise.Int64,
+		contentsUint:   edgewise.Uint32,
+		contentsUint64: edgewise.Uint64, contentsFP32: edgewise.FP32, contentsFP64: edgewise.FP64,
+		contentsBytes: edgewise.Bytes,
 	}[number]
 }
 
-// converter makes tensors of typed contents. It takes memory for what the message holds, never for what a shape declares.
+// converter makes tensors of typed contents. It takes memory for what the message holds, never for what a shape
+// declares.
 type converter struct {
 	limit int64 // bytes of all tensors of a request together, after conversion
 	sum   int64
@@ -69,9 +72,11 @@ func (c *converter) convert(t *edgewise.Tensor, model string, parts [][]byte) ([
 			case f.number < contentsBool || f.number > contentsBytes || f.kind != protowire.BytesType && !elementKind(f):
 				return nil
 			case want == 0:
-				return tensorError(edgewise.Invalid, t.Name, "input '%s' of model '%s': elements of type %v can not be sent in contents, send them in raw_input_contents", t.Name, model, t.Type)
+				return tensorError(edgewise.Invalid, t.Name, "input '%s' of model '%s': elements of type %v can not be sent in "+
+					"contents, send them in raw_input_contents", t.Name, model, t.Type)
 			case f.number != want:
-				return tensorError(edgewise.Invalid, t.Name, "unexpected explicit tensor data for input tensor '%s' for model '%s' of type '%v', expected datatype '%v'",
+				return tensorError(edgewise.Invalid, t.Name, "unexpected explicit tensor data for input tensor '%s' for model "+
+					"'%s' of type '%v', expected datatype '%v'",
 					t.Name, model, contentsType(f.number), t.Type)
 			}
 			data, err = c.append(data, t, f)
@@ -147,7 +152,8 @@ func (c *converter) appendFixed(data []byte, t *edgewise.Tensor, packed []byte) 
 // take counts n bytes of memory.
 func (c *converter) take(n int, name string) error {
 	if c.sum += int64(n); c.sum > c.limit {
-		return tooLarge("input '%s': the tensors of a request sent in typed contents may take %d bytes, send them in raw_input_contents", name, c.limit)
+		return tooLarge("input '%s': the tensors of a request sent in typed contents may take %d bytes, send them in "+
+			"raw_input_contents", name, c.limit)
 	}
 	return nil
 }
@@ -177,7 +183,8 @@ func appendElement(data []byte, t *edgewise.Tensor, v uint64) ([]byte, error) {
 		if contentsOf(t.Type) == contentsInt {
 			number = signed
 		}
-		return nil, tensorError(edgewise.Invalid, t.Name, "input '%s': element %d of its contents is %v, which %v does not hold", t.Name, int64(len(data))/t.Type.Size()-1, number, t.Type)
+		return nil, tensorError(edgewise.Invalid, t.Name, "input '%s': element %d of its contents is %v, which %v does "+
+			"not hold", t.Name, int64(len(data))/t.Type.Size()-1, number, t.Type)
 	}
 	return data, nil
 }

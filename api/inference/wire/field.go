@@ -92,5 +92,8 @@ func tooLarge(format string, args ...any) error {
 
 // tensorError makes an error about one tensor.
 func tensorError(kind edgewise.Kind, name, format string, args ...any) error {
-	return &edgewise.Error{Op: opDecode, Kind: kind, Err: &kserve.TensorError{Tensor: name, Err: fmt.Errorf(format, args...)}}
+	return &edgewise.Error{Op: opDecode, Kind: kind, Err: &kserve.TensorError{
+		Tensor: name,
+		Err:    fmt.Errorf(format, args...),
+	}}
 }

@@ -24,7 +24,8 @@ func FuzzParse(f *testing.F) {
 		}
 		f.Add(b)
 	}
-	f.Add([]byte("\x0a\x01m\x2a\x18\x0a\x01x\x12\x05INT32\x18\x01\x18\x02\x2a\x08\x10\x01\x12\x01\x02\x50\x07")) // packed or not
+	// packed or not
+	f.Add([]byte("\x0a\x01m\x2a\x18\x0a\x01x\x12\x05INT32\x18\x01\x18\x02\x2a\x08\x10\x01\x12\x01\x02\x50\x07"))
 	f.Fuzz(func(t *testing.T, message []byte) {
 		got, err := Parse(message, kserve.Limits{MaxDecoded: 1 << 16})
 		if got == nil {
@@ -45,26 +46,40 @@ func FuzzParse(f *testing.F) {
 func seeds() []*inference.ModelInferRequest {
 	type in = inference.ModelInferRequest_InferInputTensor
 	contents := map[string]*inference.InferTensorContents{
-		"BOOL": {BoolContents: []bool{true}}, "INT8": {IntContents: []int32{-1}}, "INT64": {Int64Contents: []int64{-1}}, "UINT16": {UintContents: []uint32{9}},
-		"UINT64": {Uint64Contents: []uint64{9}}, "FP32": {Fp32Contents: []float32{1}}, "FP64": {Fp64Contents: []float64{1}}, "BYTES": {BytesContents: [][]byte{[]byte("a")}},
+		"BOOL": {BoolContents: []bool{true}}, "INT8": {IntContents: []int32{-1}}, "INT64": {Int64Contents: []int64{-1}},
+		"UINT16": {UintContents: []uint32{9}},
+		"UINT64": {Uint64Contents: []uint64{9}}, "FP32": {Fp32Contents: []float32{1}}, "FP64": {Fp64Contents: []float64{1}},
+		"BYTES": {BytesContents: [][]byte{[]byte("a")}},
 	}
 	var list []*inference.ModelInferRequest
 	for datatype, c := range contents {
-		list = append(list, &inference.ModelInferRequest{ModelName: "m", ModelVersion: "1", Inputs: []*in{{Name: "x", Datatype: datatype, Shape: []int64{1}, Contents: c}}})
+		list = append(list, &inference.ModelInferRequest{
+			ModelName: "m", ModelVersion: "1",
+			Inputs: []*in{{Name: "x", Datatype: datatype, Shape: []int64{1}, Contents: c}},
+		})
 	}
 	return append(list, &inference.ModelInferRequest{
-		ModelName: "m", Id: "i", Inputs: []*in{{Name: "x", Datatype: "FP16", Shape: []int64{2, -1}}, {Name: "z", Datatype: "BYTES"}},
-		Parameters: map[string]*inference.InferParameter{
-			"priority": {ParameterChoice: &inference.InferParameter_Uint64Param{Uint64Param: 1}}, "s": {ParameterChoice: &inference.InferParameter_StringParam{StringParam: "x"}},
+		ModelName: "m", Id: "i", Inputs: []*in{
+			{Name: "x", Datatype: "FP16", Shape: []int64{2, -1}},
+			{Name: "z", Datatype: "BYTES"},
 		},
-		Outputs:          []*inference.ModelInferRequest_InferRequestedOutputTensor{{Name: "y", Parameters: map[string]*inference.InferParameter{"classification": {ParameterChoice: &inference.InferParameter_Int64Param{Int64Param: 1}}}}},
+		Parameters: map[string]*inference.InferParameter{
+			"priority": {ParameterChoice: &inference.InferParameter_Uint64Param{Uint64Param: 1}},
+			"s":        {ParameterChoice: &inference.InferParameter_StringParam{StringParam: "x"}},
+		},
+		Outputs: []*inference.ModelInferRequest_InferRequestedOutputTensor{
+			{Name: "y", Parameters: map[string]*inference.InferParameter{
+				"classification": {ParameterChoice: &inference.InferParameter_Int64Param{Int64Param: 1}},
+			}},
+		},
 		RawInputContents: [][]byte{{1, 2, 3, 4}, {}},
 	})
 }
 
 func compare(t *testing.T, got *Request, want *inference.ModelInferRequest) {
 	t.Helper()
-	if got.ID != want.Id || got.Model.Name != want.ModelName || len(got.Inputs) != len(want.Inputs) || len(got.Outputs) != len(want.Outputs) ||
+	if got.ID != want.Id || got.Model.Name != want.ModelName || len(got.Inputs) != len(want.Inputs) ||
+		len(got.Outputs) != len(want.Outputs) ||
 		len(got.Shared) != len(got.Inputs) || len(got.Answers) != len(got.Outputs) {
 		t.Fatalf("got %+v, want %v", got, want)
 	}

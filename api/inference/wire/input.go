@@ -36,12 +36,14 @@ func (r *Request) readInputs(m message, lim kserve.Limits) error {
 		}
 		switch place := in.parameters.place; {
 		case place.Set() && len(in.contents) > 0:
-			return tensorError(edgewise.Invalid, t.Name, "unexpected 'contents' for input '%s' of model '%s': it is in shared memory", t.Name, r.Model.Name)
+			return tensorError(edgewise.Invalid, t.Name, "unexpected 'contents' for input '%s' of model '%s': it is in "+
+				"shared memory", t.Name, r.Model.Name)
 		case place.Set():
 		case len(m.raw) == 0:
 			t.Data, err = in.converted(&t, r.Model.Name, &c)
 		case len(in.contents) > 0:
-			err = tensorError(edgewise.Invalid, t.Name, "contents field must not be specified when using raw_input_contents for '%s' for model '%s'", t.Name, r.Model.Name)
+			err = tensorError(edgewise.Invalid, t.Name, "contents field must not be specified when using raw_input_contents "+
+				"for '%s' for model '%s'", t.Name, r.Model.Name)
 		case len(rest) == 0:
 			err = noData(t.Name, r.Model.Name)
 		default:
@@ -53,7 +55,8 @@ func (r *Request) readInputs(m message, lim kserve.Limits) error {
 		r.Inputs, r.Shared = append(r.Inputs, t), append(r.Shared, in.parameters.place)
 	}
 	if len(rest) > 0 {
-		return invalid("the request for model '%s' has %d raw_input_contents more than inputs that take them", r.Model.Name, len(rest))
+		return invalid("the request for model '%s' has %d raw_input_contents more than inputs that take them", r.Model.Name,
+			len(rest))
 	}
 	return nil
 }
@@ -108,7 +111,8 @@ func (in *input) tensor(lim kserve.Limits) (edgewise.Tensor, error) {
 	t := edgewise.Tensor{Name: name, Shape: in.shape}
 	var ok bool
 	if t.Type, ok = edgewise.ParseDataType(datatype); !ok {
-		return t, tensorError(edgewise.Invalid, name, "input '%s': '%.40s' is no datatype, want one of BOOL, UINT8, UINT16, UINT32, UINT64, "+
+		return t, tensorError(edgewise.Invalid, name, "input '%s': '%.40s' is no datatype, want one of BOOL, UINT8, "+
+			"UINT16, UINT32, UINT64, "+
 			"INT8, INT16, INT32, INT64, FP16, FP32, FP64, BF16, BYTES", name, datatype)
 	}
 	_, err = kserve.Elements("input", name, t.Type, t.Shape)
@@ -124,7 +128,8 @@ func (in *input) converted(t *edgewise.Tensor, model string, c *converter) ([]by
 }
 
 func noData(name, model string) error {
-	return tensorError(edgewise.Invalid, name, "unable to find data for input tensor '%s' for model '%s' in request.", name, model)
+	return tensorError(edgewise.Invalid, name, "unable to find data for input tensor '%s' for model '%s' in request.",
+		name, model)
 }
 
 // varints calls visit for each of packed numbers.

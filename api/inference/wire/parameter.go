@@ -14,8 +14,8 @@ import (
 // finalResponse is the one parameter of the reserved ones that a client may set.
 const finalResponse = "triton_enable_empty_final_response"
 
-// parameterEntry reads one entry of a map of parameters. The value is a bool, int64, string, float64 or uint64; nil when
-// the entry has none.
+// parameterEntry reads one entry of a map of parameters. The value is a bool, int64, string, float64 or uint64; nil
+// when the entry has none.
 func parameterEntry(entry []byte) (key []byte, value any, err error) {
 	err = fields(entry, func(f field) error {
 		switch {
@@ -80,7 +80,8 @@ func (r *Request) parameter(entry []byte, lim kserve.Limits) error {
 		return err
 	}
 	if strings.HasPrefix(key, "triton_") {
-		return invalid("parameter keys starting with 'triton_' are reserved for Triton usage. Only the following keys starting with 'triton_' are allowed: %s", finalResponse)
+		return invalid("parameter keys starting with 'triton_' are reserved for Triton usage. Only the following keys "+
+			"starting with 'triton_' are allowed: %s", finalResponse)
 	}
 	return r.custom(key, value)
 }
@@ -88,7 +89,8 @@ func (r *Request) parameter(entry []byte, lim kserve.Limits) error {
 func (r *Request) custom(key string, value any) error {
 	switch v := value.(type) {
 	case nil:
-		return invalid("parameter %q has no value: want bool_param, int64_param, string_param, double_param or uint64_param", key)
+		return invalid("parameter %q has no value: want bool_param, int64_param, string_param, double_param or uint64_param",
+			key)
 	case uint64:
 		value = float64(v)
 		if v <= math.MaxInt64 {
@@ -144,8 +146,8 @@ func wrongKind(key, want string) error {
 	return invalid("invalid value type for '%s' parameter, expected %s.", key, want)
 }
 
-// tensorParameters are the parameters of an input or an output that say where its bytes are or what is wanted of it. The
-// others are ignored.
+// tensorParameters are the parameters of an input or an output that say where its bytes are or what is wanted of it.
+// The others are ignored.
 type tensorParameters struct {
 	limit          int // on their number
 	seen           int
@@ -224,7 +226,8 @@ func (p *tensorParameters) ofOutput(name string) (Answer, error) {
 		return Answer{}, err
 	}
 	if p.classification > 0 && p.place.Set() {
-		return Answer{}, tensorError(edgewise.Invalid, name, "shared memory can't be used with classification: output '%s'", name)
+		return Answer{}, tensorError(edgewise.Invalid, name, "shared memory can't be used with classification: output '%s'",
+			name)
 	}
 	return Answer{Classification: int(min(p.classification, math.MaxInt32)), Shared: p.place}, nil
 }

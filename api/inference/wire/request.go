@@ -22,8 +22,9 @@ const (
 	requestRaw          = 7
 )
 
-// Request is a ModelInferRequest. Its tensors alias the message it was read from wherever their bytes stand there as the
-// runtime wants them: in raw_input_contents, and in packed fp32_contents and fp64_contents. Names and other strings do not.
+// Request is a ModelInferRequest. Its tensors alias the message it was read from wherever their bytes stand there as
+// the runtime wants them: in raw_input_contents, and in packed fp32_contents and fp64_contents. Names and other strings
+// do not.
 type Request struct {
 	edgewise.Request
 	Label         string         // names the version in place of Model.Version, which is 0 then; empty: no label does
@@ -48,7 +49,8 @@ type message struct {
 // contents take after conversion. It checks what can be checked without the model. The request is never nil; after an
 // error it has the ID, where there was one to read, and nothing else to rely on.
 //
-// Errors: Invalid; TooLarge for a bound of lim; NotFound for a name that no model can have. They carry the model, and a kserve.TensorError where one tensor is at fault.
+// Errors: Invalid; TooLarge for a bound of lim; NotFound for a name that no model can have. They carry the model, and a
+// kserve.TensorError where one tensor is at fault.
 func Parse(body []byte, lim kserve.Limits) (*Request, error) {
 	lim = lim.WithDefaults()
 	r := &Request{}
@@ -130,11 +132,12 @@ func (r *Request) read(m message, lim kserve.Limits) error {
 }
 
 // ParseModel reads the name and the version of a model as requests give them; an empty version is the one the policy
-// chooses, and one that may be a label is returned as that. Errors: NotFound for a name that no model can have, Invalid for a version that is neither
-// a number nor a label.
+// chooses, and one that may be a label is returned as that. Errors: NotFound for a name that no model can have, Invalid
+// for a version that is neither a number nor a label.
 func ParseModel(name, version string) (id edgewise.ModelID, label string, err error) {
 	if edgewise.CheckName(name) != nil {
-		return edgewise.ModelID{}, "", edgewise.Errorf("wire.ParseModel", edgewise.NotFound, "Request for unknown model: '%.200s' is not found", name)
+		return edgewise.ModelID{}, "", edgewise.Errorf("wire.ParseModel", edgewise.NotFound,
+			"Request for unknown model: '%.200s' is not found", name)
 	}
 	id = edgewise.ModelID{Name: name}
 	if version == "" {
@@ -153,7 +156,8 @@ func ParseModel(name, version string) (id edgewise.ModelID, label string, err er
 
 // NoVersion is the error about a version that is neither a number nor a label of its model.
 func NoVersion(version string) error {
-	return edgewise.Errorf("wire.NoVersion", edgewise.Invalid, "failed to get model version from specified version string '%.40s': want a number above 0 or a label of the model", version)
+	return edgewise.Errorf("wire.NoVersion", edgewise.Invalid, "failed to get model version from specified version "+
+		"string '%.40s': want a number above 0 or a label of the model", version)
 }
 
 // readOutputs reads the outputs that the client names.

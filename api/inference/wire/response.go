@@ -41,14 +41,15 @@ type Form struct {
 	Elsewhere func(output int) bool
 }
 
-// Piece is a part of a message. Pieces that are Borrowed alias the data of an output; the others are memory of their own.
+// Piece is a part of a message. Pieces that are Borrowed alias the data of an output; the others are memory of their
+// own.
 type Piece struct {
-	Bytes []byte
-	Borrowed  bool
+	Bytes    []byte
+	Borrowed bool
 }
 
-// Encode returns the message of an answer, in pieces: outputs from CopyBelow bytes on are not copied. Errors: Internal for
-// an output that is not well-formed or a parameter that has no form.
+// Encode returns the message of an answer, in pieces: outputs from CopyBelow bytes on are not copied. Errors: Internal
+// for an output that is not well-formed or a parameter that has no form.
 func Encode(resp *edgewise.Response, form Form) ([]Piece, error) {
 	// Before the message stands what a stream wraps around it, once its length is known.
 	const wrapper = 1 + 10

@@ -38,9 +38,9 @@ func (c Client) Present() bool {
 	return err == nil && info.Mode()&os.ModeSocket != 0
 }
 
-// Ask asks for one thing and waits for its end, or that of ctx; what was begun goes on. file, which may be nil, is handed over
-// and stays the caller's. doing, which may be nil, is told how far it is. Errors: Unavailable without a helper, and the
-// helper's own.
+// Ask asks for one thing and waits for its end, or that of ctx; what was begun goes on. file, which may be nil, is
+// handed over and stays the caller's. doing, which may be nil, is told how far it is. Errors: Unavailable without a
+// helper, and the helper's own.
 func (c Client) Ask(ctx context.Context, r Request, file *os.File, doing func(string)) (Answer, error) {
 	const op = "helper.Ask"
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", c.path())

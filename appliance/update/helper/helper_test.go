@@ -33,8 +33,10 @@ func begin(t *testing.T, change func(*Config)) *running {
 	dir := t.TempDir()
 	r := &running{t: t, system: fakesystem.New("1.0.0")}
 	r.config = Config{
-		Folder: filepath.Join(dir, "state"), Keys: filepath.Join(dir, "keys"), Data: filepath.Join(dir, "data"), User: uint32(os.Getuid()),
-		Downgrade: filepath.Join(dir, "older"), Health: 300 * time.Millisecond, Steady: 10 * time.Millisecond, Run: r.system.Run, Running: func() bool { return true }, Log: slog.New(slog.DiscardHandler),
+		Folder: filepath.Join(dir, "state"), Keys: filepath.Join(dir, "keys"), Data: filepath.Join(dir, "data"),
+		User:      uint32(os.Getuid()),
+		Downgrade: filepath.Join(dir, "older"), Health: 300 * time.Millisecond, Steady: 10 * time.Millisecond,
+		Run: r.system.Run, Running: func() bool { return true }, Log: slog.New(slog.DiscardHandler),
 	}
 	for _, folder := range []string{r.config.Keys, r.config.Data} {
 		if err := os.Mkdir(folder, 0o700); err != nil {
@@ -113,11 +115,13 @@ func TestASignedPackageIsInstalledAndTakenBack(t *testing.T) {
 		t.Fatal("staging installs")
 	}
 	var said []string
-	if _, err := r.client.Ask(t.Context(), Request{Do: DoApply}, nil, func(text string) { said = append(said, text) }); err != nil {
+	if _, err := r.client.Ask(t.Context(), Request{Do: DoApply}, nil,
+		func(text string) { said = append(said, text) }); err != nil {
 		t.Fatal(err)
 	}
 	st := r.state()
-	if r.system.Installed() != "1.1.0" || st.Previous != "1.0.0" || st.Staged != nil || st.Last.Error != "" || st.Last.Version != "1.1.0" || len(said) != 3 {
+	if r.system.Installed() != "1.1.0" || st.Previous != "1.0.0" || st.Staged != nil || st.Last.Error != "" ||
+		st.Last.Version != "1.1.0" || len(said) != 3 {
 		t.Errorf("after: %+v, said %q", st, said)
 	}
 	for _, version := range []string{"1.0.0", "1.1.0"} { // back, and back from that
@@ -148,8 +152,14 @@ func TestPackagesThatAreRefused(t *testing.T) {
 		{"of another package", good, r.sign(other.Bytes()), edgewise.Denied, "changed or cut off"},
 		{"cut off", good[:len(good)-1], r.sign(good), edgewise.Denied, "changed or cut off"},
 		{"a huge signature", good, strings.Repeat("x", MaxSignature+1), edgewise.Denied, "send the file .minisig"},
-		{"signed, and another program", other.Bytes(), r.sign(other.Bytes()), edgewise.Invalid, `the package is "openssh-server"`},
-		{"signed, and for another machine", arch.Bytes(), r.sign(arch.Bytes()), edgewise.Invalid, "the package is for riscv64"},
+		{
+			"signed, and another program", other.Bytes(), r.sign(other.Bytes()), edgewise.Invalid,
+			`the package is "openssh-server"`,
+		},
+		{
+			"signed, and for another machine", arch.Bytes(), r.sign(arch.Bytes()), edgewise.Invalid,
+			"the package is for riscv64",
+		},
 		{"signed, and no package", []byte("SHA256SUMS"), r.sign([]byte("SHA256SUMS")), edgewise.Invalid, "no Debian package"},
 	}
 	for _, tt := range tests {
@@ -212,7 +222,8 @@ func TestAVersionThatDoesNotComeUpIsTakenBack(t *testing.T) {
 				t.Error("it is installed")
 			}
 			st := r.state()
-			if r.system.Installed() != "1.0.0" || st.Last == nil || !strings.Contains(st.Last.Error, tt.text) || !strings.Contains(st.Last.Error, "the version before it is back") || st.Last.Log == "" || st.Previous != "" {
+			if r.system.Installed() != "1.0.0" || st.Last == nil || !strings.Contains(st.Last.Error, tt.text) ||
+				!strings.Contains(st.Last.Error, "the version before it is back") || st.Last.Log == "" || st.Previous != "" {
 				t.Errorf("installed %s, %+v", r.system.Installed(), st.Last)
 			}
 		})
@@ -248,14 +259,17 @@ func TestNobodyElseMayAsk(t *testing.T) {
 		return
 	}
 	r := begin(t, func(c *Config) { c.User = 65533 })
-	for _, path := range []string{filepath.Dir(r.client.Path), r.client.Path} { // the file's mode is one lock, this is the other
+	// the file's mode is one lock, this is the other
+	for _, path := range []string{filepath.Dir(r.client.Path), r.client.Path} {
 		if err := os.Chmod(path, 0o777); err != nil {
 			t.Fatal(err)
 		}
 	}
 	ask := func(user string) string {
 		out, _ := exec.Command("setpriv", "--reuid", user, "--regid", user, "--clear-groups", "/usr/bin/python3", "-c",
-			"import socket,sys\ns=socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\ntry: s.send(b'{\"do\":\"state\"}\\n')\nexcept BrokenPipeError: pass\nprint(s.recv(4096).decode())", r.client.Path).CombinedOutput()
+			"import socket,sys\ns=socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\ntry: "+
+				"s.send(b'{\"do\":\"state\"}\\n')\nexcept BrokenPipeError: pass\nprint(s.recv(4096).decode())",
+			r.client.Path).CombinedOutput()
 		return string(out)
 	}
 	if got := ask("65532"); !strings.Contains(got, "user 65532 may not ask the helper") {
@@ -273,7 +287,8 @@ func TestTheMachineIsRestartedAndErased(t *testing.T) {
 		command  string
 	}{
 		{"restart of an image", DoRestart, true, "systemd-run --quiet --collect --on-active=1s systemctl reboot"},
-		{"restart of a package", DoRestart, false, "systemd-run --quiet --collect --on-active=1s systemctl restart edgewise.service"},
+		{"restart of a package", DoRestart, false, "systemd-run --quiet --collect --on-active=1s systemctl restart " +
+			"edgewise.service"},
 		{"reset of an image", DoReset, true, "grub-editenv /efi/EFI/debian/grubenv set FACTORY=1"},
 		{"reset of a package", DoReset, false, "systemctl start edgewise.service"},
 	} {
@@ -312,12 +327,16 @@ func TestTheFloorIsOpened(t *testing.T) {
 
 func TestTheLogOfFailedStarts(t *testing.T) {
 	r := begin(t, func(c *Config) { c.Image = true })
-	r.system.Journal(`[{"index":-5,"boot_id":"a1"},{"index":-4,"boot_id":"b2"},{"index":-3,"boot_id":"c3"},{"index":-2,"boot_id":"d4"},{"index":-1,"boot_id":"e5"},{"index":0,"boot_id":"f6"}]`, map[string]string{"b2": "far away", "c3": "first try", "d4": "second try", "e5": strings.Repeat("a long line\n", MaxLog/4) + "third try", "f6": "now"})
+	r.system.Journal(
+		`[{"index":-5,"boot_id":"a1"},{"index":-4,"boot_id":"b2"},{"index":-3,"boot_id":"c3"},{"index":-2,"boot_id":"d4"},{"index":-1,"boot_id":"e5"},{"index":0,"boot_id":"f6"}]`, map[string]string{"b2": "far away", "c3": "first try", "d4": "second try", "e5": strings.Repeat("a long line\n", MaxLog/4) + "third try", "f6": "now"})
 	a, err := r.client.Ask(t.Context(), Request{Do: DoFailures, Since: "a1"}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for text, there := range map[string]bool{"first try": true, "second try": true, "third try": true, "far away": false, "now": false} {
+	for text, there := range map[string]bool{
+		"first try": true, "second try": true, "third try": true, "far away": false,
+		"now": false,
+	} {
 		if strings.Contains(a.Log, text) != there {
 			t.Errorf("%q in the log: want %v", text, there)
 		}
@@ -331,7 +350,9 @@ func TestTheLogOfFailedStarts(t *testing.T) {
 func TestALogOfSignsIsRead(t *testing.T) {
 	r := begin(t, func(c *Config) { c.Image = true })
 	signs := strings.Repeat("\x1b[31m<&>\x1b[0m\n", MaxLog/8)
-	r.system.Journal(`[{"index":-3,"boot_id":"a1"},{"index":-2,"boot_id":"b2"},{"index":-1,"boot_id":"c3"},{"index":0,"boot_id":"d4"}]`, map[string]string{"a1": signs, "b2": signs, "c3": signs})
+	r.system.Journal(
+		`[{"index":-3,"boot_id":"a1"},{"index":-2,"boot_id":"b2"},{"index":-1,"boot_id":"c3"},{"index":0,"boot_id":"d4"}]`,
+		map[string]string{"a1": signs, "b2": signs, "c3": signs})
 	a, err := r.client.Ask(t.Context(), Request{Do: DoFailures}, nil, nil)
 	if err != nil || len(a.Log) < MaxLog/4 {
 		t.Errorf("%d bytes of log, %v", len(a.Log), err)
@@ -360,7 +381,8 @@ func TestFilesThatNobodyWantsAreClosed(t *testing.T) {
 		}
 		defer func() { _ = c.Close() }()
 		for _, piece := range pieces {
-			if _, _, err := c.(*net.UnixConn).WriteMsgUnix([]byte(piece), unix.UnixRights(int(f.Fd())), nil); err != nil && !errors.Is(err, unix.EPIPE) {
+			if _, _, err := c.(*net.UnixConn).WriteMsgUnix([]byte(piece), unix.UnixRights(int(f.Fd())), nil); err != nil &&
+				!errors.Is(err, unix.EPIPE) {
 				t.Fatal(err)
 			}
 		}

@@ -11,7 +11,8 @@ import (
 
 const unit = "edgewise.service"
 
-// apply installs the staged package. When the appliance does not come up with it, the package that ran before is put back.
+// apply installs the staged package. When the appliance does not come up with it, the package that ran before is put
+// back.
 func (s *Server) apply(ctx context.Context, say func(string)) error {
 	const op = "helper.apply"
 	st, err := s.state(ctx)
@@ -50,7 +51,8 @@ func (s *Server) apply(ctx context.Context, say func(string)) error {
 // putBack installs the package that ran before a failed installation.
 func (s *Server) putBack(ctx context.Context, cause error) error {
 	if err := s.install(ctx, s.at(currentFile)); err != nil {
-		return edgewise.Errorf("helper.apply", edgewise.Internal, "%w; putting the version before it back failed too: %w", cause, err)
+		return edgewise.Errorf("helper.apply", edgewise.Internal, "%w; putting the version before it back failed too: %w",
+			cause, err)
 	}
 	return edgewise.Errorf("helper.apply", edgewise.KindOf(cause), "%w; the version before it is back", cause)
 }
@@ -79,7 +81,11 @@ func (s *Server) rollback(ctx context.Context, say func(string)) error {
 		return s.finish(result, s.putBack(ctx, err), func(*State) {})
 	}
 	exchanged := s.at(currentFile + ".was")
-	for _, move := range [][2]string{{s.at(currentFile), exchanged}, {s.at(previousFile), s.at(currentFile)}, {exchanged, s.at(previousFile)}} {
+	for _, move := range [][2]string{
+		{s.at(currentFile), exchanged},
+		{s.at(previousFile), s.at(currentFile)},
+		{exchanged, s.at(previousFile)},
+	} {
 		if err := os.Rename(move[0], move[1]); err != nil {
 			return s.finish(result, edgewise.Errorf(op, edgewise.Internal, "%w", err), func(*State) {})
 		}
@@ -135,7 +141,8 @@ func (s *Server) healthy(ctx context.Context) error {
 		}
 		<-ticker.C
 	}
-	return edgewise.Errorf(op, edgewise.Unavailable, "the new version does not come up and stay up within %v", s.config.Health)
+	return edgewise.Errorf(op, edgewise.Unavailable, "the new version does not come up and stay up within %v",
+		s.config.Health)
 }
 
 // unitLog is the end of what the appliance has logged.

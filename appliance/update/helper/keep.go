@@ -11,8 +11,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// keepCurrent makes sure that the folder has the package which is installed. One that came another way, such as by apt, is
-// packed again of its files.
+// keepCurrent makes sure that the folder has the package which is installed. One that came another way, such as by apt,
+// is packed again of its files.
 func (s *Server) keepCurrent(ctx context.Context, version string) error {
 	if _, err := os.Stat(s.at(currentFile)); err == nil {
 		if _, kept, _, err := s.fields(ctx, s.at(currentFile)); err == nil && kept == version {

@@ -33,7 +33,8 @@ func (s *Server) restart(ctx context.Context) error {
 // later runs a command in a moment, by systemd.
 func (s *Server) later(ctx context.Context, command ...string) error {
 	if !s.config.Running() {
-		return edgewise.Errorf("helper.restart", edgewise.Unsupported, "systemd does not manage this machine: restart it by hand")
+		return edgewise.Errorf("helper.restart", edgewise.Unsupported, "systemd does not manage this machine: restart "+
+			"it by hand")
 	}
 	_, err := s.config.Run(ctx, "systemd-run", append([]string{"--quiet", "--collect", restartDelay}, command...)...)
 	return err
@@ -48,7 +49,8 @@ func (s *Server) reset(ctx context.Context) error {
 		return s.restart(ctx)
 	}
 	if !s.config.Running() {
-		return edgewise.Errorf("helper.reset", edgewise.Unsupported, "systemd does not manage this machine: stop the appliance and remove what is in %s", s.config.Data)
+		return edgewise.Errorf("helper.reset", edgewise.Unsupported, "systemd does not manage this machine: stop the "+
+			"appliance and remove what is in %s", s.config.Data)
 	}
 	if _, err := s.config.Run(ctx, "systemctl", "stop", unit); err != nil {
 		return err
@@ -90,8 +92,8 @@ type start struct {
 	First int64  `json:"first_entry"` // microseconds since 1970
 }
 
-// failures is the log of the starts between the one with the id since and this one, each with its end, the latest last. A
-// start that ended before the data were there has left none.
+// failures is the log of the starts between the one with the id since and this one, each with its end, the latest last.
+// A start that ended before the data were there has left none.
 func (s *Server) failures(ctx context.Context, since string) (string, error) {
 	out, err := s.config.Run(ctx, "journalctl", "--list-boots", "--output=json", "--no-pager")
 	if err != nil {
@@ -117,11 +119,13 @@ func (s *Server) failures(ctx context.Context, since string) (string, error) {
 	failed = failed[max(0, len(failed)-maxFailures):]
 	var log strings.Builder
 	for _, b := range failed {
-		text, err := s.config.Run(ctx, "journalctl", "--quiet", "--boot="+b.ID, "--lines=400", "--output=short-monotonic", "--no-pager")
+		text, err := s.config.Run(ctx, "journalctl", "--quiet", "--boot="+b.ID, "--lines=400", "--output=short-monotonic",
+			"--no-pager")
 		if err != nil {
 			return log.String(), err
 		}
-		log.WriteString("start of " + time.UnixMicro(b.First).UTC().Format(time.RFC3339) + "\n" + tail(string(text), MaxLog/(2*maxFailures)) + "\n\n")
+		log.WriteString("start of " + time.UnixMicro(b.First).UTC().Format(time.RFC3339) + "\n" +
+			tail(string(text), MaxLog/(2*maxFailures)) + "\n\n")
 	}
 	return log.String(), nil
 }

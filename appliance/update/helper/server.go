@@ -74,7 +74,8 @@ func New(c Config) (*Server, error) {
 	return &Server{config: c}, nil
 }
 
-// Serve answers until ctx ends, or until nobody has asked for a while, where linger is not 0. What is worked on is finished.
+// Serve answers until ctx ends, or until nobody has asked for a while, where linger is not 0. What is worked on is
+// finished.
 func (s *Server) Serve(ctx context.Context, unixListener *net.UnixListener, linger time.Duration) error {
 	l := listen.New(unixListener, listen.Options{Max: maxConnections, Key: "connections to the helper", Log: s.config.Log})
 	ctx, stop := context.WithCancel(ctx)

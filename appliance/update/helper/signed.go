@@ -18,7 +18,8 @@ func Keys(folder string) ([]minisign.PublicKey, error) {
 		return nil, edgewise.Errorf(op, edgewise.Internal, "%w", err)
 	}
 	if len(paths) == 0 {
-		return nil, edgewise.Errorf(op, edgewise.Unsupported, "this package was made without the key of a release in %s: nothing that is uploaded can be believed; install the new package by hand", folder)
+		return nil, edgewise.Errorf(op, edgewise.Unsupported, "this package was made without the key of a release in %s: "+
+			"nothing that is uploaded can be believed; install the new package by hand", folder)
 	}
 	var keys []minisign.PublicKey
 	for _, path := range paths {
@@ -36,7 +37,8 @@ func Verify(keys []minisign.PublicKey, content io.ReadSeeker, signature []byte) 
 	const op = "helper.Verify"
 	var sig minisign.Signature
 	if len(signature) > MaxSignature || sig.UnmarshalText(signature) != nil {
-		return edgewise.Errorf(op, edgewise.Denied, "the signature is none that minisign makes: send the file .minisig that belongs to the package")
+		return edgewise.Errorf(op, edgewise.Denied, "the signature is none that minisign makes: send the file .minisig "+
+			"that belongs to the package")
 	}
 	known := false
 	for _, key := range keys {
@@ -56,9 +58,11 @@ func Verify(keys []minisign.PublicKey, content io.ReadSeeker, signature []byte) 
 		}
 	}
 	if !known {
-		return edgewise.Errorf(op, edgewise.Denied, "the package is signed with the key %016X, which this box does not know", sig.KeyID)
+		return edgewise.Errorf(op, edgewise.Denied, "the package is signed with the key %016X, which this box does not know",
+			sig.KeyID)
 	}
-	return edgewise.Errorf(op, edgewise.Denied, "the signature is not of this package: it was changed or cut off on its way")
+	return edgewise.Errorf(op, edgewise.Denied, "the signature is not of this package: it was changed or cut off "+
+		"on its way")
 }
 
 // copyBounded copies at most most bytes of from into a new file of root's alone.

@@ -16,8 +16,8 @@ import (
 // packageName is the only package that the helper installs.
 const packageName = "edgewise"
 
-// stage takes a package: it is copied to where only root writes, and only then looked at, so that nobody can exchange it
-// behind its check.
+// stage takes a package: it is copied to where only root writes, and only then looked at, so that nobody can exchange
+// it behind its check.
 func (s *Server) stage(ctx context.Context, file *os.File, signature string) (State, error) {
 	const op = "helper.stage"
 	if file == nil {
@@ -47,7 +47,9 @@ func (s *Server) stage(ctx context.Context, file *os.File, signature string) (St
 }
 
 // take copies and checks a package.
-func (s *Server) take(ctx context.Context, file *os.File, signature []byte, keys []minisign.PublicKey) (version string, err error) {
+func (s *Server) take(ctx context.Context, file *os.File, signature []byte, keys []minisign.PublicKey) (version string,
+	err error,
+) {
 	const op = "helper.stage"
 	if err := copyBounded(file, s.at(stagedFile), MaxPackage); err != nil {
 		return "", err
@@ -81,7 +83,8 @@ func (s *Server) fields(ctx context.Context, path string) (name, version, arch s
 	}
 	parts := strings.Fields(string(out))
 	if len(parts) != 3 {
-		return "", "", "", edgewise.Errorf("helper.fields", edgewise.Invalid, "the package does not say its name, version and architecture")
+		return "", "", "", edgewise.Errorf("helper.fields", edgewise.Invalid,
+			"the package does not say its name, version and architecture")
 	}
 	return parts[0], parts[1], parts[2], nil
 }

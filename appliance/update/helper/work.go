@@ -28,7 +28,8 @@ func (s *Server) do(ctx context.Context, r Request, file *os.File, say func(stri
 	const op = "helper.do"
 	packages := map[string]bool{DoStage: true, DoApply: true, DoRollback: true}
 	if packages[r.Do] && s.config.Image {
-		return Answer{}, edgewise.Errorf(op, edgewise.Unsupported, "this box was flashed: it is updated with bundles, not with packages")
+		return Answer{}, edgewise.Errorf(op, edgewise.Unsupported, "this box was flashed: it is updated with bundles, not "+
+			"with packages")
 	}
 	switch r.Do {
 	case DoState:
