@@ -21,6 +21,8 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/observe"
 	"github.com/edgewise-ai/edgewise/appliance/safestart"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
+	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
+	"github.com/edgewise-ai/edgewise/appliance/sched/sequence"
 	"github.com/edgewise-ai/edgewise/appliance/serving"
 	"github.com/edgewise-ai/edgewise/appliance/sharedmemory"
 	"github.com/edgewise-ai/edgewise/appliance/update"
@@ -89,14 +91,14 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	if err := a.openBox(); err != nil {
 		return nil, errors.Join(err, a.closeBox(), a.store.Close())
 	}
-	a.onnx = onnx.New(onnx.Config{Library: c.ONNX.Library, Cores: cores(c), GPU: serving.GPUOptions(c), Logger: logger.With("part", "onnx")})
+	a.onnx = onnx.New(onnx.Config{Library: c.ONNX.Library, Cores: coreCount(c), GPU: serving.GPUOptions(c), Logger: logger.With("part", "onnx")})
 	a.hardware = serving.NewHardware(c, logger.With("part", "devices"))
-	budget := sched.NewCores(cores(c), machine.Cores("/sys/devices/system/cpu")...)
+	budget := cores.New(coreCount(c), machine.Cores("/sys/devices/system/cpu")...)
 	a.steps, a.cache = newWasm(a, c, budget, logger), cache.New(int64(c.Engine.ResponseCacheBytes))
 	a.library = &library{
 		history: a.history, failed: failedLoads{notes{a.documents, failedBucket}, a.logger}, changed: a.modelChanged,
 		store: a.store, locks: newLocks(), logger: logger.With("part", "library"),
-		config: libraryConfig{Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue, CoreCount: cores(c)},
+		config: libraryConfig{Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue, CoreCount: coreCount(c)},
 	}
 	a.serving = serving.New(a.servingConfig(budget, logger))
 	a.library.serving = a.serving
@@ -132,12 +134,12 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 }
 
 // servingConfig is what loading versions needs.
-func (a *App) servingConfig(budget *sched.Cores, logger *slog.Logger) serving.Config {
+func (a *App) servingConfig(budget *cores.Budget, logger *slog.Logger) serving.Config {
 	c := a.config
 	return serving.Config{
-		Backends: []edgewise.Backend{serving.Isolate(a.onnx, c, cores(c), a.hardware, logger), a.steps},
-		Defaults: defaults(c), Devices: a.hardware, CoreCount: cores(c), Cores: budget,
-		Limiter: limiter(c), States: sched.NewStateBudget(int64(c.Engine.SequenceStateBytes)), Cache: a.cache,
+		Backends: []edgewise.Backend{serving.Isolate(a.onnx, c, coreCount(c), a.hardware, logger), a.steps},
+		Defaults: defaults(c), Devices: a.hardware, CoreCount: coreCount(c), Cores: budget,
+		Limiter: limiter(c), States: sequence.NewStateBudget(int64(c.Engine.SequenceStateBytes)), Cache: a.cache,
 		MaxQueue: c.Engine.MaxQueue, Hold: sched.Hold{Queued: c.Engine.TestQueued, Backlog: c.Engine.TestBacklog},
 		Gap: c.Engine.SwapWithoutRoom == config.SwapGap, Infer: a.nested(), Independent: a.library.independent,
 		Warming: a.library.phases.warming, Loaded: a.watch.history.Loaded, Logger: logger.With("part", "serving"),
@@ -153,12 +155,12 @@ func page(path, acceptEncoding string) (httpapi.PageFile, bool) {
 // defaults are the box's answers to what a model's author leaves open: as many instances as there are cores for them.
 func defaults(c config.Config) modelconfig.Defaults {
 	return modelconfig.Defaults{
-		MaxBatchSize: int32(c.Engine.DefaultMaxBatchSize), InstanceCount: int32(cores(c)), Strict: !c.Engine.AutoComplete,
+		MaxBatchSize: int32(c.Engine.DefaultMaxBatchSize), InstanceCount: int32(coreCount(c)), Strict: !c.Engine.AutoComplete,
 	}
 }
 
-// cores is how many cores the models have, all of them together.
-func cores(c config.Config) int {
+// coreCount is how many cores the models have, all of them together.
+func coreCount(c config.Config) int {
 	if c.ONNX.Threads == 0 {
 		return runtime.GOMAXPROCS(0)
 	}

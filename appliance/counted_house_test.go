@@ -12,7 +12,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/api/inference"
-	"github.com/edgewise-ai/edgewise/appliance/sched"
+	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
 	"github.com/edgewise-ai/edgewise/appliance/serving"
 )
 
@@ -26,7 +26,7 @@ func TestFailuresAreCountedAndShown(t *testing.T) {
 		return nil
 	}}
 	h := runBoxWith(t, nil, func(a *App) {
-		c := a.servingConfig(sched.NewCores(1), a.logger)
+		c := a.servingConfig(cores.New(1), a.logger)
 		c.Backends = []edgewise.Backend{backend}
 		a.library.serving = serving.New(c)
 	})

@@ -18,7 +18,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
-	"github.com/edgewise-ai/edgewise/appliance/sched"
+	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
 	"github.com/edgewise-ai/edgewise/appliance/serving"
 	"github.com/edgewise-ai/edgewise/store"
 )
@@ -123,7 +123,7 @@ func newHouseWith(t *testing.T, cached int64) *house {
 	l := &library{failed: failedLoads{notes{documents, failedBucket}, logger}, store: s, locks: newLocks(), logger: logger, config: libraryConfig{MaxQueue: 100, CoreCount: 4}}
 	answers := cache.New(cached)
 	l.serving = serving.New(serving.Config{
-		Backends: []edgewise.Backend{backend}, Devices: noGPUs{}, CoreCount: 4, Cores: sched.NewCores(4), Cache: answers, MaxQueue: 100,
+		Backends: []edgewise.Backend{backend}, Devices: noGPUs{}, CoreCount: 4, Cores: cores.New(4), Cache: answers, MaxQueue: 100,
 		Infer: inferer(func() edgewise.Inferer { return l.manager }), Independent: l.independent, Logger: logger,
 	})
 	l.sources = newSources(l, config.Repository{}, logger)

@@ -110,7 +110,7 @@ func (w *workshop) TryStep(ctx context.Context, t admin.StepTrial) (out admin.Tr
 	if err != nil {
 		return out, outside(err, dir)
 	}
-	if err := sched.NewCheck(m)(req); err != nil {
+	if err := sched.NewChecker(m).Check(req); err != nil {
 		return out, err
 	}
 	return w.runStep(ctx, &edgewise.Version{ID: req.Model, Model: m, Digest: edgewise.Digest(trialName)}, dir, req)

@@ -7,12 +7,12 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/config"
-	"github.com/edgewise-ai/edgewise/appliance/sched"
+	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
 	"github.com/edgewise-ai/edgewise/wasm"
 )
 
 // newWasm makes the backend of steps. What a step asks other models goes through their queues, as a client's requests do.
-func newWasm(a *App, c config.Config, budget *sched.Cores, logger *slog.Logger) *wasm.Backend {
+func newWasm(a *App, c config.Config, budget *cores.Budget, logger *slog.Logger) *wasm.Backend {
 	return wasm.New(wasm.Config{
 		CacheDir: filepath.Join(c.DataDir, "cache", "wasm"), CacheBytes: int64(c.Wasm.CacheBytes), MaxMemory: int64(c.Wasm.MaxMemoryBytes),
 		RunTimeout: c.Wasm.RunTimeout, Infer: a.nested(), Cores: budget, Logger: logger.With("part", "wasm"),

@@ -31,7 +31,7 @@ func (w *workshop) Trace(ctx context.Context, id string, req *edgewise.Request) 
 		return admin.Trace{}, err
 	}
 	e, err := ensemble.New(&edgewise.Version{ID: edgewise.ModelID{Name: m.Name}, Model: pinned}, parts, ensemble.Config{
-		Infer: w.manager, Check: sched.NewCheck(pinned), MaxQueue: w.library.config.MaxQueue, Logger: w.logger, Independent: w.library.independent,
+		Infer: w.manager, Check: sched.NewChecker(pinned).Check, MaxQueue: w.library.config.MaxQueue, Logger: w.logger, Independent: w.library.independent,
 	})
 	if err != nil {
 		return admin.Trace{}, err

@@ -117,7 +117,7 @@ func TestAnAdaptiveDelayNeverKeepsALoneClientWaiting(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := batching(edgewise.DynamicBatching{})
 				m.Parameters = map[string]edgewise.ModelParam{delayParameter: {StringValue: delayAuto}}
-				s := schedulerOf(&recorder{takes: 10 * ms}, m, Config{Lanes: 1, MaxQueue: 100})
+				s := schedulerOf(&recorder{takes: 10 * ms}, m, Config{Instances: 1, MaxQueue: 100})
 				if got := fmt.Sprint(outcome(t, s, test.clients)); !strings.HasSuffix(got, test.ends) {
 					t.Errorf("ends %s, want %s", got, test.ends)
 				}
@@ -135,7 +135,7 @@ func TestOrderedResponsesWaitForEarlierOnes(t *testing.T) {
 		t.Run(fmt.Sprint(test.ordered), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := batching(edgewise.DynamicBatching{PreserveOrdering: test.ordered})
-				s := schedulerOf(slower{}, m, Config{Lanes: 2, MaxQueue: 10})
+				s := schedulerOf(slower{}, m, Config{Instances: 2, MaxQueue: 10})
 				if got := fmt.Sprint(outcome(t, s, []client{{0, row(30), nil}, {5 * time.Millisecond, row(10), nil}})); got != test.want {
 					t.Errorf("got %s, want %s", got, test.want)
 				}
@@ -167,7 +167,7 @@ func TestBatchIsCanceledWhenNobodyWaits(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := &recorder{takes: 10 * time.Millisecond}
-				s := schedulerOf(r, batching(edgewise.DynamicBatching{}), Config{Lanes: 1, MaxQueue: 10})
+				s := schedulerOf(r, batching(edgewise.DynamicBatching{}), Config{Instances: 1, MaxQueue: 10})
 				clients := []client{{0, row(1), nil}}
 				for i, d := range test.cancels {
 					clients = append(clients, client{time.Millisecond, row(byte(i)), func(c context.Context) (context.Context, context.CancelFunc) {
@@ -189,7 +189,7 @@ func TestBatchIsCanceledWhenNobodyWaits(t *testing.T) {
 func TestLastReleaseOfABatchGivesItsMemoryBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{takes: 10 * time.Millisecond}
-		s := schedulerOf(r, batching(edgewise.DynamicBatching{MaxQueueDelay: 5000}), Config{Lanes: 1, MaxQueue: 10})
+		s := schedulerOf(r, batching(edgewise.DynamicBatching{MaxQueueDelay: 5000}), Config{Instances: 1, MaxQueue: 10})
 		responses := make(chan *edgewise.Response, 2)
 		for i := range 2 {
 			go func() {
@@ -262,7 +262,7 @@ func TestBatchesThatDoNotPayAreLeftOff(t *testing.T) {
 				if test.change != nil {
 					test.change(m)
 				}
-				s := schedulerOf(test.instance, m, Config{Lanes: 1, MaxQueue: 10})
+				s := schedulerOf(test.instance, m, Config{Instances: 1, MaxQueue: 10})
 				if err := s.Warm(t.Context(), nil); err != nil {
 					t.Fatal(err)
 				}
@@ -282,7 +282,7 @@ func TestLevelsWithoutTheirOwnBoundShareTheBoxs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &doubler{gate: make(chan struct{})}
 		m := batching(edgewise.DynamicBatching{PriorityLevels: 3, DefaultPriorityLevel: 1, PriorityQueuePolicy: map[string]edgewise.QueuePolicy{"3": {MaxQueueSize: 1}}})
-		s := scheduler(d, m, Config{Lanes: 1, MaxQueue: 2})
+		s := scheduler(d, m, Config{Instances: 1, MaxQueue: 2})
 		clients := busy(t, s, 1)
 		send := func(priority uint64) {
 			req := request(1, 2)
@@ -312,7 +312,7 @@ func TestAnyNumberOfPriorityLevels(t *testing.T) {
 		d := &recorder{takes: time.Second}
 		m := batching(edgewise.DynamicBatching{PriorityLevels: math.MaxUint64, DefaultPriorityLevel: math.MaxUint64 - 1, PreferredBatchSize: []int32{1}})
 		m.MaxBatchSize = 1
-		s := schedulerOf(d, m, Config{Lanes: 1, MaxQueue: 2000})
+		s := schedulerOf(d, m, Config{Instances: 1, MaxQueue: 2000})
 		var clients sync.WaitGroup
 		send := func(mark byte, priority uint64) {
 			clients.Go(func() {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
 )
 
 // free is an instance that costs nothing: it returns its input as its output.
@@ -25,9 +26,9 @@ func (free) Close() error { return nil }
 func BenchmarkInfer(b *testing.B) {
 	for _, batches := range []bool{false, true} {
 		for _, callers := range []int{1, 16, 64} {
-			for name, cores := range map[string]*Cores{"none": nil, "shared": NewCores(2)} {
+			for name, budget := range map[string]*cores.Budget{"none": nil, "shared": cores.New(2)} {
 				b.Run(fmt.Sprintf("batching=%v/callers=%d/cores=%s", batches, callers, name), func(b *testing.B) {
-					measure(b, batches, callers, Config{Lanes: 2, Cores: cores, Threads: 1, MaxQueue: 1000, Logger: slog.New(slog.DiscardHandler)})
+					measure(b, batches, callers, Config{Instances: 2, Cores: budget, Threads: 1, MaxQueue: 1000, Logger: slog.New(slog.DiscardHandler)})
 				})
 			}
 		}

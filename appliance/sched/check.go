@@ -9,9 +9,9 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// checker holds requests against a model. Its messages are those of Triton, in Triton's order, because clients match on
-// them: count, names, batch size, data type, shape, bytes.
-type checker struct {
+// Checker compares requests with a model. Its messages are those of Triton, in Triton's order, because clients match on
+// them: count, names, batch size, data type, shape, bytes. It is safe for concurrent use.
+type Checker struct {
 	model    *edgewise.Model
 	least    int64 // rows of a request
 	required int
@@ -36,8 +36,9 @@ func (r *tensorRule) declared(shape edgewise.Shape) edgewise.Shape {
 	return append(slices.Clip(shape), 1)
 }
 
-func newChecker(m *edgewise.Model) *checker {
-	c := &checker{model: m, least: leastRows(m), inputs: map[string]*tensorRule{}, outputs: map[string]*tensorRule{}}
+// NewChecker makes a Checker for m.
+func NewChecker(m *edgewise.Model) *Checker {
+	c := &Checker{model: m, least: leastRows(m), inputs: map[string]*tensorRule{}, outputs: map[string]*tensorRule{}}
 	for i, spec := range m.Inputs() {
 		c.inputs[spec.Name] = &tensorRule{index: i, spec: spec, reshape: edgewise.NewReshaping(m, m.Input[i].Dims, m.Input[i].Reshape)}
 		if !spec.Optional {
@@ -61,48 +62,73 @@ func leastRows(m *edgewise.Model) int64 {
 	return 0
 }
 
-// check makes j of a request, or says why it contradicts the model (kind Invalid).
-func (c *checker) check(req *edgewise.Request, j *job) error {
-	if err := c.checkNames(req); err != nil {
-		return err
-	}
-	batch, err := c.checkBatch(req.Inputs)
+// Checked is a request that agrees with the model.
+type Checked struct {
+	Inputs  []edgewise.Tensor // in the model's order, in the shapes that the configuration declares
+	Outputs []string          // that are wanted; never empty
+	Rows    int               // on dimension 0; 1 for models that do not batch
+}
+
+// Check says why a request contradicts the model (kind Invalid).
+func (c *Checker) Check(req *edgewise.Request) error {
+	_, err := c.Admit(req, nil)
+	return err
+}
+
+// Admit is Check, and returns what the request asks for. The inputs are appended to a list that the caller owns.
+func (c *Checker) Admit(req *edgewise.Request, inputs []edgewise.Tensor) (Checked, error) {
+	checked := Checked{Inputs: inputs, Outputs: req.Outputs}
+	err := c.checkNames(req)
 	if err != nil {
-		return err
+		return checked, err
 	}
-	j.batch, j.want = batch, req.Outputs
+	if checked.Rows, err = c.checkBatch(req.Inputs); err != nil {
+		return checked, err
+	}
 	for i := range req.Inputs {
 		req.Inputs[i].Settle()
 		in, rule := req.Inputs[i], c.inputs[req.Inputs[i].Name]
 		in.Shape = rule.declared(in.Shape)
 		if err := c.checkTensor(&in, rule.spec); err != nil {
-			return err
+			return checked, err
 		}
-		in.Shape = rule.reshape.Apply(in.Shape)
-		j.inputs = append(j.inputs, in)
+		checked.Inputs = append(checked.Inputs, in)
 	}
-	c.sort(j.inputs)
-	if len(j.want) == 0 {
-		j.want = c.names
+	c.sort(checked.Inputs)
+	if len(checked.Outputs) == 0 {
+		checked.Outputs = c.names
+	}
+	return checked, nil
+}
+
+// check makes j of a request: Admit, with the inputs in the shapes of the backend.
+func (c *Checker) check(req *edgewise.Request, j *job) error {
+	checked, err := c.Admit(req, j.inputs)
+	if err != nil {
+		return err
+	}
+	j.batch, j.want, j.inputs = checked.Rows, checked.Outputs, checked.Inputs
+	for i := range j.inputs {
+		j.inputs[i].Shape = c.inputs[j.inputs[i].Name].reshape.Apply(j.inputs[i].Shape)
 	}
 	return nil
 }
 
 // sort puts inputs into the model's order, so that those of two requests can be compared and joined one by one.
-func (c *checker) sort(inputs []edgewise.Tensor) {
+func (c *Checker) sort(inputs []edgewise.Tensor) {
 	slices.SortFunc(inputs, func(a, b edgewise.Tensor) int { return c.inputs[a.Name].index - c.inputs[b.Name].index })
 }
 
-func (c *checker) checkNames(req *edgewise.Request) error {
+func (c *Checker) checkNames(req *edgewise.Request) error {
 	if n := len(req.Inputs); n < c.required || n > len(c.inputs) {
 		return c.wrongCount(req.Inputs)
 	}
 	for i := range req.Inputs {
 		if c.inputs[req.Inputs[i].Name] == nil {
-			return c.invalid("unexpected inference input '%s' for model '%s'", req.Inputs[i].Name, c.model.Name)
+			return c.Invalid("unexpected inference input '%s' for model '%s'", req.Inputs[i].Name, c.model.Name)
 		}
 		if slices.ContainsFunc(req.Inputs[:i], func(t edgewise.Tensor) bool { return t.Name == req.Inputs[i].Name }) {
-			return c.invalid("input '%s' already exists in request", req.Inputs[i].Name)
+			return c.Invalid("input '%s' already exists in request", req.Inputs[i].Name)
 		}
 	}
 	if missing := c.missing(req.Inputs); len(missing) > 0 {
@@ -110,13 +136,13 @@ func (c *checker) checkNames(req *edgewise.Request) error {
 	}
 	for _, name := range req.Outputs {
 		if c.outputs[name] == nil {
-			return c.invalid("unexpected inference output '%s' for model '%s'", name, c.model.Name)
+			return c.Invalid("unexpected inference output '%s' for model '%s'", name, c.model.Name)
 		}
 	}
 	return nil
 }
 
-func (c *checker) wrongCount(got []edgewise.Tensor) error {
+func (c *Checker) wrongCount(got []edgewise.Tensor) error {
 	var names []string
 	for i := range got {
 		names = append(names, got[i].Name)
@@ -128,12 +154,12 @@ func (c *checker) wrongCount(got []edgewise.Tensor) error {
 	text := fmt.Sprintf("%s but got %d inputs for model '%s'. Got input(s) [%s]", want, len(got), c.model.Name, quote(names))
 	missing := c.missing(got)
 	if len(missing) == 0 {
-		return c.invalid("%s, but the model has only [%s].", text, quote(c.declared()))
+		return c.Invalid("%s, but the model has only [%s].", text, quote(c.declared()))
 	}
-	return c.invalid("%s, but missing required input(s) [%s]. Please provide all required input(s).", text, quote(missing))
+	return c.Invalid("%s, but missing required input(s) [%s]. Please provide all required input(s).", text, quote(missing))
 }
 
-func (c *checker) declared() []string {
+func (c *Checker) declared() []string {
 	var names []string
 	for i := range c.model.Input {
 		names = append(names, c.model.Input[i].Name)
@@ -142,7 +168,7 @@ func (c *checker) declared() []string {
 }
 
 // missing lists the required inputs that got lacks, in declared order.
-func (c *checker) missing(got []edgewise.Tensor) []string {
+func (c *Checker) missing(got []edgewise.Tensor) []string {
 	var names []string
 	for i := range c.model.Input {
 		in := &c.model.Input[i]
@@ -155,7 +181,7 @@ func (c *checker) missing(got []edgewise.Tensor) []string {
 
 // checkBatch returns the batch size that all inputs agree on, 1 for models that do not batch. It may be 0: the model
 // runs on no rows, as it does on the runtime alone.
-func (c *checker) checkBatch(inputs []edgewise.Tensor) (int, error) {
+func (c *Checker) checkBatch(inputs []edgewise.Tensor) (int, error) {
 	if c.model.MaxBatchSize == 0 || len(inputs) == 0 { // all inputs may be optional
 		return 1, nil
 	}
@@ -164,30 +190,30 @@ func (c *checker) checkBatch(inputs []edgewise.Tensor) (int, error) {
 		in := &inputs[i]
 		switch {
 		case len(in.Shape) == 0:
-			return 0, c.invalid("input '%s' has no shape but model requires batch dimension for '%s'", in.Name, c.model.Name)
+			return 0, c.Invalid("input '%s' has no shape but model requires batch dimension for '%s'", in.Name, c.model.Name)
 		case i > 0 && in.Shape[0] != batch:
-			return 0, c.invalid("input '%s' batch size does not match other inputs for '%s'", in.Name, c.model.Name)
+			return 0, c.Invalid("input '%s' batch size does not match other inputs for '%s'", in.Name, c.model.Name)
 		}
 		if batch = in.Shape[0]; batch < 0 {
-			return 0, c.invalid("input '%s' of model '%s': shape %v has a negative size", in.Name, c.model.Name, in.Shape)
+			return 0, c.Invalid("input '%s' of model '%s': shape %v has a negative size", in.Name, c.model.Name, in.Shape)
 		}
 	}
 	if batch < c.least {
-		return 0, c.invalid("inference request batch-size must be >= %d for '%s'", c.least, c.model.Name)
+		return 0, c.Invalid("inference request batch-size must be >= %d for '%s'", c.least, c.model.Name)
 	}
 	if batch > int64(c.model.MaxBatchSize) {
-		return 0, c.invalid("inference request batch-size must be <= %d for '%s'", c.model.MaxBatchSize, c.model.Name)
+		return 0, c.Invalid("inference request batch-size must be <= %d for '%s'", c.model.MaxBatchSize, c.model.Name)
 	}
 	return int(batch), nil
 }
 
-func (c *checker) checkTensor(in *edgewise.Tensor, spec edgewise.Spec) error {
+func (c *Checker) checkTensor(in *edgewise.Tensor, spec edgewise.Spec) error {
 	if in.Type != spec.Type {
-		return c.invalid("inference input '%s' data-type is '%v', but model '%s' expects '%v'", in.Name, in.Type, c.model.Name, spec.Type)
+		return c.Invalid("inference input '%s' data-type is '%v', but model '%s' expects '%v'", in.Name, in.Type, c.model.Name, spec.Type)
 	}
 	elements, ok := in.Shape.Elements()
 	if !ok || len(in.Shape) > edgewise.MaxRank {
-		return c.invalid("input '%s' of model '%s': shape %v has a negative size, too many elements or more than %d dimensions", in.Name, c.model.Name, in.Shape, edgewise.MaxRank)
+		return c.Invalid("input '%s' of model '%s': shape %v has a negative size, too many elements or more than %d dimensions", in.Name, c.model.Name, in.Shape, edgewise.MaxRank)
 	}
 	if !spec.Shape.Accepts(in.Shape) {
 		return c.wrongShape(in, spec)
@@ -199,23 +225,23 @@ func (c *checker) checkTensor(in *edgewise.Tensor, spec edgewise.Spec) error {
 		return nil
 	}
 	if want := elements * in.Type.Size(); int64(len(in.Data)) != want {
-		return c.invalid("input byte size mismatch for input '%s' for model '%s'. Expected %d, got %d", in.Name, c.model.Name, want, len(in.Data))
+		return c.Invalid("input byte size mismatch for input '%s' for model '%s'. Expected %d, got %d", in.Name, c.model.Name, want, len(in.Data))
 	}
 	return nil
 }
 
-func (c *checker) wrongShape(in *edgewise.Tensor, spec edgewise.Spec) error {
+func (c *Checker) wrongShape(in *edgewise.Tensor, spec edgewise.Spec) error {
 	note := ""
 	if c.model.MaxBatchSize > 0 {
 		note = " NOTE: Setting a non-zero max_batch_size in the model config requires a batch dimension to be prepended to each input shape. If you want to specify the full shape including the batch dim in your input dims config, try setting max_batch_size to zero."
 	}
-	return c.invalid("unexpected shape for input '%s' for model '%s'. Expected %v, got %v.%s", in.Name, c.model.Name, spec.Shape, in.Shape, note)
+	return c.Invalid("unexpected shape for input '%s' for model '%s'. Expected %v, got %v.%s", in.Name, c.model.Name, spec.Shape, in.Shape, note)
 }
 
 // finish gives the outputs of a run the shapes that the client expects, and refuses a result of another name or type
 // than the model declares. Sizes may differ: files often declare sizes of outputs that their operators do not keep, and
 // the shape in the answer is the true one.
-func (c *checker) finish(r *edgewise.Result) error {
+func (c *Checker) finish(r *edgewise.Result) error {
 	for i := range r.Outputs {
 		out := &r.Outputs[i]
 		rule := c.outputs[out.Name]
@@ -227,7 +253,8 @@ func (c *checker) finish(r *edgewise.Result) error {
 	return nil
 }
 
-func (c *checker) invalid(format string, args ...any) error {
+// Invalid makes an error of kind Invalid that names the model.
+func (c *Checker) Invalid(format string, args ...any) error {
 	return &edgewise.Error{Op: "sched.check", Kind: edgewise.Invalid, Model: edgewise.ModelID{Name: c.model.Name}, Err: fmt.Errorf(format, args...)}
 }
 
@@ -240,18 +267,18 @@ func quote(names []string) string {
 }
 
 // badFraming says what is wrong with the elements of an input, in Triton's words.
-func (c *checker) badFraming(input string, err error) error {
+func (c *Checker) badFraming(input string, err error) error {
 	wrong, ok := errors.AsType[*edgewise.FramingError](err)
 	place := fmt.Sprintf("for inference input '%s' for model '%s'", input, c.model.Name)
 	switch {
 	case !ok:
-		return c.invalid("%w %s", err, place)
+		return c.Invalid("%w %s", err, place)
 	case wrong.Wrong == edgewise.CutLength:
-		return c.invalid("incomplete string length indicator %s, expecting %d bytes but only %d bytes available. Please make sure the string length indicator is in one buffer.", place, wrong.Want, wrong.Got)
+		return c.Invalid("incomplete string length indicator %s, expecting %d bytes but only %d bytes available. Please make sure the string length indicator is in one buffer.", place, wrong.Want, wrong.Got)
 	case wrong.Wrong == edgewise.CutElement:
-		return c.invalid("incomplete string data %s, expecting string of length %d but only %d bytes available", place, wrong.Want, wrong.Got)
+		return c.Invalid("incomplete string data %s, expecting string of length %d but only %d bytes available", place, wrong.Want, wrong.Got)
 	case wrong.Got > wrong.Want:
-		return c.invalid("unexpected number of string elements %d %s, expecting %d", wrong.Got, place, wrong.Want)
+		return c.Invalid("unexpected number of string elements %d %s, expecting %d", wrong.Got, place, wrong.Want)
 	}
-	return c.invalid("expected %d string elements %s, got %d", wrong.Want, place, wrong.Got)
+	return c.Invalid("expected %d string elements %s, got %d", wrong.Want, place, wrong.Got)
 }

@@ -65,7 +65,7 @@ func TestRequestsThatContradictTheModel(t *testing.T) {
 		{"cut string", []edgewise.Tensor{goodA(), unframed}, nil, "incomplete string data for inference input 'B' for model 'M', expecting string of length 3 but only 1 bytes available"},
 		{"too few strings", []edgewise.Tensor{goodA(), short}, nil, "expected 2 string elements for inference input 'B' for model 'M', got 1"},
 	}
-	c := newChecker(twoInputs(8))
+	c := NewChecker(twoInputs(8))
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			err := c.check(&edgewise.Request{Inputs: test.inputs, Outputs: test.outputs}, newJob())
@@ -77,7 +77,7 @@ func TestRequestsThatContradictTheModel(t *testing.T) {
 }
 
 func TestGoodRequestsPass(t *testing.T) {
-	c := newChecker(twoInputs(8))
+	c := NewChecker(twoInputs(8))
 	j := newJob()
 	err := c.check(&edgewise.Request{Inputs: []edgewise.Tensor{goodB(), goodA()}}, j)
 	if err != nil || j.batch != 1 || len(j.want) != 1 || j.want[0] != "Y" || j.inputs[0].Name != "A" || j.inputs[1].Name != "B" {
@@ -112,7 +112,7 @@ func TestShapesOfOneNumber(t *testing.T) {
 			n, _ := test.in.Elements()
 			req := &edgewise.Request{Inputs: []edgewise.Tensor{tensor("x", edgewise.Uint8, test.in, make([]byte, n))}}
 			j := newJob()
-			err := newChecker(&edgewise.Model{Name: "M", MaxBatchSize: test.maxBatch, Input: []edgewise.ModelInput{in}}).check(req, j)
+			err := NewChecker(&edgewise.Model{Name: "M", MaxBatchSize: test.maxBatch, Input: []edgewise.ModelInput{in}}).check(req, j)
 			if (err == nil) != (test.accepted != nil) {
 				t.Fatal(err)
 			}
@@ -141,7 +141,7 @@ func TestRequestsWithoutRows(t *testing.T) {
 			m := twoInputs(8)
 			test.change(m)
 			in := []edgewise.Tensor{tensor("A", edgewise.FP32, edgewise.Shape{0, 16}, nil), tensor("B", edgewise.Bytes, edgewise.Shape{0, 1}, nil)}
-			err := newChecker(m).check(&edgewise.Request{Inputs: in}, newJob())
+			err := NewChecker(m).check(&edgewise.Request{Inputs: in}, newJob())
 			if test.want == "" && err != nil || test.want != "" && (err == nil || err.Error() != test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
@@ -160,7 +160,7 @@ func TestWrongOutputsOfABackendNeverReachAClient(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			err := newChecker(twoInputs(8)).finish(&edgewise.Result{Outputs: []edgewise.Tensor{test.out}})
+			err := NewChecker(twoInputs(8)).finish(&edgewise.Result{Outputs: []edgewise.Tensor{test.out}})
 			if err == nil || err.Error() != test.want || edgewise.KindOf(err) != edgewise.Internal {
 				t.Errorf("got %v, want %s", err, test.want)
 			}
@@ -170,7 +170,7 @@ func TestWrongOutputsOfABackendNeverReachAClient(t *testing.T) {
 
 func TestOutputsMayHaveOtherSizesThanDeclared(t *testing.T) {
 	r := &edgewise.Result{Outputs: []edgewise.Tensor{tensor("Y", edgewise.FP32, edgewise.Shape{1, 2}, nil)}}
-	if err := newChecker(twoInputs(8)).finish(r); err != nil || !r.Outputs[0].Shape.Equal(edgewise.Shape{1, 2}) {
+	if err := NewChecker(twoInputs(8)).finish(r); err != nil || !r.Outputs[0].Shape.Equal(edgewise.Shape{1, 2}) {
 		t.Errorf("shape %v, %v", r.Outputs[0].Shape, err)
 	}
 }

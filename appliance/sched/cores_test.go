@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
 )
 
 // busyBox counts how many threads the runs of all its instances have. The threads that a solo run has beside its own do not count: they go
@@ -87,13 +88,13 @@ func TestRunningThreadsNeverExceedTheCores(t *testing.T) {
 			})
 		}
 		synctest.Test(t, func(t *testing.T) {
-			box, cores := &busyBox{}, NewCores(total)
+			box, budget := &busyBox{}, cores.New(total)
 			var clients sync.WaitGroup
 			var all []*Scheduler
 			for _, v := range versions {
 				w := &worker{box: box, threads: min(v.threads, total), wide: v.wide}
 				w.takes = time.Duration(v.run) * time.Millisecond
-				s := schedulerOf(w, model(), Config{Lanes: v.lanes, Cores: cores, Threads: v.threads, Wide: v.wide, MaxQueue: 100})
+				s := schedulerOf(w, model(), Config{Instances: v.lanes, Cores: budget, Threads: v.threads, SoloThreads: v.wide, MaxQueue: 100})
 				all = append(all, s)
 				for i := range v.requests {
 					clients.Go(func() {
@@ -110,8 +111,8 @@ func TestRunningThreadsNeverExceedTheCores(t *testing.T) {
 			for _, s := range all {
 				_ = s.Close()
 			}
-			if box.most > total || cores.free != total || len(cores.waiting) != 0 {
-				t.Errorf("%d threads at once on %d cores; %d are free afterwards", box.most, total, cores.free)
+			if box.most > total || budget.Idle() != total {
+				t.Errorf("%d threads at once on %d cores; %d are free afterwards", box.most, total, budget.Idle())
 			}
 		})
 	})
@@ -141,7 +142,7 @@ func TestVersionsShareTheCores(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				box, cores := &busyBox{}, NewCores(test.cores)
+				box, budget := &busyBox{}, cores.New(test.cores)
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 				defer cancel()
 				var clients sync.WaitGroup
@@ -150,7 +151,7 @@ func TestVersionsShareTheCores(t *testing.T) {
 				for _, v := range test.versions {
 					w := &worker{box: box, threads: v.threads}
 					w.takes = v.takes
-					s := schedulerOf(w, model(), Config{Lanes: v.lanes, Cores: cores, Threads: v.threads, MaxQueue: 100})
+					s := schedulerOf(w, model(), Config{Instances: v.lanes, Cores: budget, Threads: v.threads, MaxQueue: 100})
 					workers, all = append(workers, w), append(all, s)
 					saturate(ctx, &clients, s, 2*v.lanes)
 				}
@@ -168,10 +169,10 @@ func TestVersionsShareTheCores(t *testing.T) {
 
 // crowded is a scheduler of one lane on a single core that another version keeps for 10 ms from now.
 func crowded(t *testing.T, m *edgewise.Model, takes time.Duration) (r *recorder, s *Scheduler, end func()) {
-	cores := NewCores(1)
-	other := schedulerOf(&recorder{takes: 10 * time.Millisecond}, model(), Config{Lanes: 1, Cores: cores, Threads: 1, MaxQueue: 1})
+	budget := cores.New(1)
+	other := schedulerOf(&recorder{takes: 10 * time.Millisecond}, model(), Config{Instances: 1, Cores: budget, Threads: 1, MaxQueue: 1})
 	r = &recorder{takes: takes}
-	s = schedulerOf(r, m, Config{Lanes: 2, Cores: cores, Threads: 1, MaxQueue: 100})
+	s = schedulerOf(r, m, Config{Instances: 2, Cores: budget, Threads: 1, MaxQueue: 100})
 	var client sync.WaitGroup
 	client.Go(func() {
 		response, err := other.Infer(t.Context(), row(1))
@@ -249,7 +250,7 @@ func TestLanesChangeUnderLoad(t *testing.T) {
 		box := &busyBox{}
 		w := &worker{box: box, threads: 1}
 		w.takes = 10 * time.Millisecond
-		s := schedulerOf(w, model(), Config{Lanes: 1, MaxQueue: 100})
+		s := schedulerOf(w, model(), Config{Instances: 1, MaxQueue: 100})
 		ctx, cancel := context.WithCancel(t.Context())
 		var clients sync.WaitGroup
 		saturate(ctx, &clients, s, 20)
@@ -270,8 +271,8 @@ func TestLanesChangeUnderLoad(t *testing.T) {
 		_ = s.Close()
 		s.Resize(9)
 		synctest.Wait()
-		if s.queue.lanes.there > 2 {
-			t.Errorf("%d lanes were started after Close", s.queue.lanes.there)
+		if s.queue.loops.running > 2 {
+			t.Errorf("%d lanes were started after Close", s.queue.loops.running)
 		}
 	})
 }

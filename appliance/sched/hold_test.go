@@ -12,7 +12,7 @@ import (
 func TestAHeldVersionRunsNothingUntilEnoughRequestsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{takes: 10 * time.Millisecond}
-		s := schedulerOf(r, batching(edgewise.DynamicBatching{}), Config{Lanes: 1, MaxQueue: 100, Hold: Hold{Queued: 6}})
+		s := schedulerOf(r, batching(edgewise.DynamicBatching{}), Config{Instances: 1, MaxQueue: 100, Hold: Hold{Queued: 6}})
 		if err := s.Warm(t.Context(), []*edgewise.Request{row(9)}); err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +39,7 @@ func TestAHeldVersionRunsNothingUntilEnoughRequestsWait(t *testing.T) {
 
 func TestAHeldVersionRunsWhatWaitsWhenItIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := schedulerOf(&recorder{}, batching(edgewise.DynamicBatching{}), Config{Lanes: 1, MaxQueue: 100, Hold: Hold{Queued: 6}})
+		s := schedulerOf(&recorder{}, batching(edgewise.DynamicBatching{}), Config{Instances: 1, MaxQueue: 100, Hold: Hold{Queued: 6}})
 		_ = s.Warm(t.Context(), nil)
 		done := make(chan error, 1)
 		go func() {
@@ -52,41 +52,5 @@ func TestAHeldVersionRunsWhatWaitsWhenItIsClosed(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-	})
-}
-
-func TestHeldSequencesBeginWhenSlotsAndBacklogAreFull(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, &hasher{}, hashModel(0, nil), Config{MaxQueue: 20, Hold: Hold{Queued: 2, Backlog: 2}})
-		defer p.close()
-		if err := p.s.Warm(t.Context(), nil); err != nil {
-			t.Fatal(err)
-		}
-		first, second := p.ask(starts(1), 5, 0), p.ask(ends(1), 7, 0)
-		third := p.ask(starts(2), 3, 0)
-		first.waits(t)
-		second.waits(t)
-		gone := p.ask(starts(3), 1, 0)
-		first.says(t, 31+5) // the fourth request, the second one of the backlog, ends the hold
-		second.says(t, 31*36+7)
-		third.says(t, 31+3)
-		gone.cancel()
-		gone.fails(t, edgewise.Canceled, "context canceled")
-		p.say(ends(2), 1, 31*34+1)
-		p.say(starts(4), 1, 31+1) // nothing is held any more
-	})
-}
-
-func TestACanceledRequestOfAHeldSequenceIsForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := play(t, &hasher{}, hashModel(0, nil), Config{MaxQueue: 20, Hold: Hold{Queued: 2}})
-		defer p.close()
-		_ = p.s.Warm(t.Context(), nil)
-		gone := p.ask(starts(1), 5, 0)
-		gone.cancel()
-		gone.fails(t, edgewise.Canceled, "context canceled")
-		first, second := p.ask(starts(2), 5, 0), p.ask(ends(2), 7, 0)
-		first.says(t, 31+5)
-		second.says(t, 31*36+7)
 	})
 }

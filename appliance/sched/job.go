@@ -10,8 +10,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// job is one request inside the scheduler. Its fields are written by the goroutine of Infer until push, by one lane
-// from take until it sends to done, and by Infer's goroutine again after that or after a successful withdraw. Then it
+// job is one request inside the scheduler. Its fields are written by the goroutine of Infer until push, by one
+// instance loop from take until it sends to done, and by Infer's goroutine again after that or after a successful withdraw. Then it
 // goes back to the pool, so nobody else may keep it.
 type job struct {
 	ctx      context.Context
@@ -107,4 +107,72 @@ func elements(jobs []*job) int {
 		n += j.batch
 	}
 	return n
+}
+
+// group is what the jobs of one batch have in common: a context that ends when nobody waits for any of them.
+type group struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	gone   atomic.Int32 // jobs whose clients have gone, or that were dropped
+	size   atomic.Int32 // jobs of the batch; 0: not known yet
+}
+
+func newGroup() *group {
+	g := &group{}
+	g.ctx, g.cancel = context.WithCancel(context.Background())
+	return g
+}
+
+// abandon notes that nobody waits for j any more. It counts once, whoever calls it.
+func (g *group) abandon(j *job) {
+	if j.gone.CompareAndSwap(false, true) {
+		g.gone.Add(1)
+		g.settle()
+	}
+}
+
+// start sets how many jobs were taken together.
+func (g *group) start(jobs int) {
+	g.size.Store(int32(jobs))
+	g.settle()
+}
+
+func (g *group) settle() {
+	if n := g.size.Load(); n > 0 && g.gone.Load() >= n {
+		g.cancel()
+	}
+}
+
+// order holds answers back until those of all earlier requests have left. Its owner's mutex guards it. Jobs enter it
+// when they are queued, and instance loops take jobs in the same order, so what holds others back is always running.
+type order struct {
+	waiting []*job // in the order of arrival; answered ones behind one that is not
+}
+
+func (o *order) enter(j *job) { o.waiting = append(o.waiting, j) }
+
+// leave removes a job that was withdrawn unanswered from the queue. Those behind it are unanswered too.
+func (o *order) leave(j *job) {
+	for i, k := range o.waiting {
+		if k == j {
+			o.waiting = append(o.waiting[:i], o.waiting[i+1:]...)
+			return
+		}
+	}
+}
+
+// answered notes the answers of jobs and appends to list those that may leave now.
+func (o *order) answered(jobs, list []*job) []*job {
+	for _, j := range jobs {
+		j.answered = true
+	}
+	n := 0
+	for n < len(o.waiting) && o.waiting[n].answered {
+		n++
+	}
+	list = append(list, o.waiting[:n]...)
+	rest := copy(o.waiting, o.waiting[n:])
+	clear(o.waiting[rest:])
+	o.waiting = o.waiting[:rest]
+	return list
 }

@@ -58,7 +58,7 @@ func TestInputsAreGatheredInMemoryOfTheInstance(t *testing.T) {
 			m.DynamicBatching = &edgewise.DynamicBatching{MaxQueueDelay: 1000}
 		}
 		l := &lender{lent: map[*byte][]byte{}}
-		s := schedulerOf(l, m, Config{Lanes: 2, MaxQueue: 100})
+		s := schedulerOf(l, m, Config{Instances: 2, MaxQueue: 100})
 		var all sync.WaitGroup
 		for c := range 8 {
 			all.Go(func() {
@@ -84,7 +84,7 @@ func TestInputsAreGatheredInMemoryOfTheInstance(t *testing.T) {
 
 func TestARequestFailsWhenTheInstanceHasNoMemoryForIt(t *testing.T) {
 	l := &lender{lent: map[*byte][]byte{}, refuse: true}
-	s := schedulerOf(l, model(), Config{Lanes: 1, MaxQueue: 10})
+	s := schedulerOf(l, model(), Config{Instances: 1, MaxQueue: 10})
 	if _, err := s.Infer(t.Context(), request(1, 2)); edgewise.KindOf(err) != edgewise.Exhausted {
 		t.Errorf("got %v", err)
 	}
@@ -106,7 +106,7 @@ func TestLanesKeepLittleBorrowedMemory(t *testing.T) {
 	m.Input[0].Dims, m.Output[0].Dims = edgewise.Shape{-1}, edgewise.Shape{-1}
 	for _, test := range []struct{ floats, kept int }{{1000, 1}, {maxKept / 4, 0}} { // a quarter more is borrowed than needed
 		l := &lender{lent: map[*byte][]byte{}}
-		s := schedulerOf(l, m, Config{Lanes: 1, MaxQueue: 10})
+		s := schedulerOf(l, m, Config{Instances: 1, MaxQueue: 10})
 		in := edgewise.Tensor{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{1, int64(test.floats)}, Data: make([]byte, 4*test.floats)}
 		for range 3 {
 			r, err := s.Infer(t.Context(), &edgewise.Request{Inputs: []edgewise.Tensor{in}})
@@ -152,7 +152,7 @@ func (p *patron) Run(ctx context.Context, in []edgewise.Tensor, want []string) (
 
 func TestALoneRequestMadeInMemoryOfTheInstanceIsNotGathered(t *testing.T) {
 	p := &patron{lender: lender{lent: map[*byte][]byte{}}}
-	s := schedulerOf(p, model(), Config{Lanes: 1, MaxQueue: 10})
+	s := schedulerOf(p, model(), Config{Instances: 1, MaxQueue: 10})
 	for _, lend := range []bool{true, false, true} {
 		r := request(1, 2)
 		data, free := s.AllocBody(len(r.Inputs[0].Data))
@@ -175,7 +175,7 @@ func TestALoneRequestMadeInMemoryOfTheInstanceIsNotGathered(t *testing.T) {
 	if err := s.Close(); err != nil || p.strange > 0 {
 		t.Errorf("%d inputs stood elsewhere, error %v", p.strange, err)
 	}
-	none := schedulerOf(&doubler{}, model(), Config{Lanes: 1, MaxQueue: 10})
+	none := schedulerOf(&doubler{}, model(), Config{Instances: 1, MaxQueue: 10})
 	if data, _ := none.AllocBody(100); data != nil {
 		t.Error("an instance without memory to lend lends")
 	}

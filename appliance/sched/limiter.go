@@ -302,7 +302,7 @@ func (l *Limiter) choose(p *permit, missed map[resource]bool) *limited {
 	idle := slices.DeleteFunc(slices.Clone(p.claim.instances), func(i *limited) bool { return i.busy })
 	slices.SortStableFunc(idle, func(a, b *limited) int { return cmp.Compare(a.scaled(), b.scaled()) })
 	for _, i := range idle {
-		if l.there(i, missed) {
+		if l.available(i, missed) {
 			return i
 		}
 	}
@@ -314,7 +314,7 @@ func (l *Limiter) choose(p *permit, missed map[resource]bool) *limited {
 	return nil
 }
 
-func (l *Limiter) there(i *limited, missed map[resource]bool) bool {
+func (l *Limiter) available(i *limited, missed map[resource]bool) bool {
 	for r, n := range i.needs {
 		if missed[r] || l.pools[r].used+n > l.pools[r].total {
 			return false

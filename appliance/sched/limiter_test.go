@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
 )
 
 // gauge is how much of each resource is in use.
@@ -102,13 +103,13 @@ func TestResourcesAreNeverOverdrawn(t *testing.T) {
 			}
 			models = append(models, d)
 		}
-		cores := NewCores(rapid.IntRange(1, 3).Draw(rt, "cores"))
+		budget := cores.New(rapid.IntRange(1, 3).Draw(rt, "cores"))
 		synctest.Test(t, func(t *testing.T) {
 			l, g := NewLimiter(configured), newGauge()
 			var open, clients sync.WaitGroup
 			for i, d := range models {
 				m := limitedModel(fmt.Sprint(i), int32(d.count), d.priority, false, d.needs)
-				s := employ(t, l, g, m, d.needs, Config{Lanes: d.lanes, Cores: cores, Threads: 1, MaxQueue: 20})
+				s := employ(t, l, g, m, d.needs, Config{Instances: d.lanes, Cores: budget, Threads: 1, MaxQueue: 20})
 				var mine sync.WaitGroup
 				for range d.requests {
 					mine.Go(func() {
@@ -160,7 +161,7 @@ func TestPriorityIsAShareOfTheRuns(t *testing.T) {
 		var clients sync.WaitGroup
 		var schedulers []*Scheduler
 		for name, priority := range map[string]uint32{"first": 1, "second": 2} {
-			s := employ(t, l, g, limitedModel(name, 1, priority, true, need), need, Config{Lanes: 1, MaxQueue: 100})
+			s := employ(t, l, g, limitedModel(name, 1, priority, true, need), need, Config{Instances: 1, MaxQueue: 100})
 			schedulers = append(schedulers, s)
 			for range 60 {
 				clients.Go(func() {
@@ -193,8 +194,8 @@ func TestLargeNeedIsNotStarved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, g := NewLimiter(nil), newGauge()
 		small, large := map[string]int{"R": 1}, map[string]int{"R": 4}
-		s := employ(t, l, g, limitedModel("small", 4, 1, false, small), small, Config{Lanes: 4, MaxQueue: 1000})
-		b := employ(t, l, g, limitedModel("large", 1, 1, false, large), large, Config{Lanes: 1, MaxQueue: 10})
+		s := employ(t, l, g, limitedModel("small", 4, 1, false, small), small, Config{Instances: 4, MaxQueue: 1000})
+		b := employ(t, l, g, limitedModel("large", 1, 1, false, large), large, Config{Instances: 1, MaxQueue: 10})
 		ctx, cancel := context.WithCancel(t.Context())
 		var clients sync.WaitGroup
 		for range 8 {
@@ -265,6 +266,6 @@ func TestPassiveInstancesTakeNoRequests(t *testing.T) {
 	m := limitedModel("m", 1, 1, false, nil)
 	m.InstanceGroup = append(m.InstanceGroup, edgewise.InstanceGroup{Name: "p", Count: 5, Passive: true})
 	if c := m.Concurrency(16); c.Lanes != 1 || len(limitedOf(m)) != 1 {
-		t.Errorf("%d lanes, %d instances", c.Lanes, len(limitedOf(m)))
+		t.Errorf("%d loops, %d instances", c.Lanes, len(limitedOf(m)))
 	}
 }

@@ -2,8 +2,11 @@ package sched
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/sched/trial"
 )
 
 // judge decides from the configuration and the proof, before the version has run, whether requests are merged.
@@ -63,4 +66,121 @@ func (s *Scheduler) report() {
 	if b := s.batching.Load(); s.version.Model.MaxBatchSize > 0 {
 		s.logger.Info("merging of requests into batches", "model", s.version.ID.String(), "merged", b.Merged, "reason", b.Reason)
 	}
+}
+
+const (
+	trialTime    = 300 * time.Millisecond // a trial starts no new round after this
+	trialTimeout = 2 * time.Second        // and is given up after this
+	trialRounds  = 20
+	trialSize    = 16       // elements of the large batch, at most, and as few as half of trialTime lets through
+	trialBytes   = 32 << 20 // of the inputs of the large batch, at most, else there is no trial
+	trialGain    = 1.1      // elements a second, large batch over small: below it batches do not pay
+)
+
+// try measures whether batches pay, on zeros, and switches them off when they do not. It does nothing for models that
+// are not batched, whose configuration asks for batches in so many words, that are told about their batches, or whose inputs
+// have variable sizes. A trial
+// that fails changes nothing: a model need not accept zeros.
+func (s *Scheduler) try(ctx context.Context) {
+	if s.queue.single.Load() || s.queue.batcher.asked || s.ragged != nil {
+		return
+	}
+	size := trial.Size{Rows: 1, Open: -1, Bytes: trialBytes}
+	one, err := s.trialInputs(size, trial.Zeros)
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, trialTimeout)
+	defer cancel()
+	took, err := s.clock(ctx, one)
+	if err != nil {
+		return
+	}
+	rows := max(min(s.queue.batcher.most, trialSize, trialBytes/max(bytesOf(one), 1), int(trialTime/2/max(took, 1))), 2)
+	size.Rows = int64(rows)
+	many, err := s.trialInputs(size, trial.Zeros)
+	if err != nil {
+		return
+	}
+	alone, together, ok := s.race(ctx, one, many)
+	if !ok {
+		return
+	}
+	gain := alone.Seconds() * float64(rows) / max(together.Seconds(), 1e-9)
+	if gain < trialGain {
+		s.apart(fmt.Sprintf("a batch of %d does not pay: it is %.2f times as fast as its rows one by one", rows, gain))
+	}
+	s.logger.Info("tried whether batches pay", "model", s.version.ID.String(), "size", rows, "gain", gain, "batching", gain >= trialGain)
+}
+
+// race runs both batches in turn and returns the shortest time of each. The first run of each shape is not measured.
+func (s *Scheduler) race(ctx context.Context, one, many []edgewise.Tensor) (alone, together time.Duration, ok bool) {
+	start := time.Now()
+	for round := range trialRounds {
+		a, errOne := s.clock(ctx, one)
+		b, errMany := s.clock(ctx, many)
+		switch {
+		case errOne != nil || errMany != nil:
+			return 0, 0, false
+		case round == 0:
+			continue
+		case round == 1:
+			alone, together = a, b
+		}
+		alone, together = min(alone, a), min(together, b)
+		if time.Since(start) > trialTime {
+			break
+		}
+	}
+	return alone, together, true
+}
+
+// clock runs inputs once.
+func (s *Scheduler) clock(ctx context.Context, inputs []edgewise.Tensor) (took time.Duration, err error) {
+	result, took, err := s.runTrial(ctx, inputs)
+	if err != nil {
+		return 0, err
+	}
+	result.Free()
+	return took, nil
+}
+
+// runTrial runs inputs once, outside the queue and the statistics. took is the time of the run, without its wait for
+// cores.
+func (s *Scheduler) runTrial(
+	ctx context.Context, inputs []edgewise.Tensor,
+) (result *edgewise.Result, took time.Duration, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = edgewise.Errorf("sched.runTrial", edgewise.Internal, "the instance panicked in a trial: %v", cause)
+		}
+	}()
+	lease := s.account.Lease()
+	if !lease.Try() {
+		lease.Wait()
+	}
+	defer lease.Release()
+	if s.guest {
+		ctx = lease.Context(ctx)
+	}
+	start := time.Now()
+	result, err = s.instance.Run(ctx, inputs, s.checker.names)
+	return result, time.Since(start), err
+}
+
+// trialInputs makes the required inputs of a request, as the backend sees them.
+func (s *Scheduler) trialInputs(size trial.Size, fill trial.Fill) ([]edgewise.Tensor, error) {
+	inputs, err := trial.Inputs(s.version.Model, size, fill)
+	for i := range inputs {
+		inputs[i].Shape = s.checker.inputs[inputs[i].Name].reshape.Apply(inputs[i].Shape)
+	}
+	return inputs, err
+}
+
+func bytesOf(tensors []edgewise.Tensor) int {
+	n := 0
+	for i := range tensors {
+		n += len(tensors[i].Data)
+	}
+	return n
 }

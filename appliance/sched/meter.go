@@ -9,17 +9,18 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// meter adds up what happens to requests.
-type meter struct {
+// Meter adds up what happens to requests. It is safe for concurrent use.
+type Meter struct {
 	mu      sync.Mutex // guards what follows
 	total   edgewise.Statistics
 	batches map[uint64]*edgewise.BatchStatistics
 }
 
-func newMeter() *meter { return &meter{batches: map[uint64]*edgewise.BatchStatistics{}} }
+// NewMeter makes a Meter that has measured nothing.
+func NewMeter() *Meter { return &Meter{batches: map[uint64]*edgewise.BatchStatistics{}} }
 
-// around lets infer answer a request, and counts what becomes of it.
-func (m *meter) around(ctx context.Context, req *edgewise.Request, infer func(context.Context, *edgewise.Request, time.Time) (*edgewise.Response, error)) (*edgewise.Response, error) {
+// Around lets infer answer a request, and counts what becomes of it.
+func (m *Meter) Around(ctx context.Context, req *edgewise.Request, infer func(context.Context, *edgewise.Request, time.Time) (*edgewise.Response, error)) (*edgewise.Response, error) {
 	start := req.Came()
 	response, err := infer(ctx, req, start)
 	if err != nil {
@@ -31,7 +32,7 @@ func (m *meter) around(ctx context.Context, req *edgewise.Request, infer func(co
 }
 
 // executed counts one run of a batch.
-func (m *meter) executed(batch int, t edgewise.Timing) {
+func (m *Meter) executed(batch int, t edgewise.Timing) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.total.LastInference = time.Now()
@@ -48,7 +49,7 @@ func (m *meter) executed(batch int, t edgewise.Timing) {
 }
 
 // succeeded counts one request that was answered.
-func (m *meter) succeeded(took time.Duration, t edgewise.Timing) {
+func (m *Meter) succeeded(took time.Duration, t edgewise.Timing) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	add(&m.total.Success, took)
@@ -59,23 +60,23 @@ func (m *meter) succeeded(took time.Duration, t edgewise.Timing) {
 }
 
 // failed counts one request that was not.
-func (m *meter) failed(took time.Duration, reason edgewise.FailureReason) {
+func (m *Meter) failed(took time.Duration, reason edgewise.FailureReason) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	add(&m.total.Fail, took)
 	m.total.Failures[reason]++
 }
 
-// reset forgets everything measured so far.
-func (m *meter) reset() {
+// Reset forgets everything measured so far.
+func (m *Meter) Reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.total = edgewise.Statistics{}
 	clear(m.batches)
 }
 
-// read returns a copy, batches ascending by size.
-func (m *meter) read() edgewise.Statistics {
+// Read returns a copy, batches ascending by size.
+func (m *Meter) Read() edgewise.Statistics {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	stats := m.total

@@ -48,7 +48,7 @@ func TestRequestsRunTogetherOnlyWithTheSameOptionalInputs(t *testing.T) {
 			m.Input = append(m.Input, edgewise.ModelInput{Name: name, DataType: edgewise.Uint8, Dims: edgewise.Shape{8}, Optional: true})
 		}
 		a := &adder{}
-		s := schedulerOf(a, m, Config{Lanes: 1, MaxQueue: 100})
+		s := schedulerOf(a, m, Config{Instances: 1, MaxQueue: 100})
 		values := map[byte]byte{'a': 1, 'b': 2, 'c': 4}
 		var all sync.WaitGroup
 		for _, set := range []string{"abc", "a", "a", "ba", "ab", "", "", "b", "c", "bc", "cb"} {

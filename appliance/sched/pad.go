@@ -32,7 +32,7 @@ type padded struct {
 
 // measure sets the sizes of j's named dimensions, which must be the same wherever a name appears, and the sizes that j
 // is filled up to whatever it runs with. Error: Invalid.
-func (p *Padding) measure(j *job, c *checker) error {
+func (p *Padding) measure(j *job, c *Checker) error {
 	if p == nil {
 		return nil
 	}
@@ -46,11 +46,11 @@ func (p *Padding) measure(j *job, c *checker) error {
 			switch {
 			case name < 0:
 			case size < 1:
-				return c.invalid("input '%s' for model '%s': dimension '%s' has size %d, and the model's padding needs 1 or more", in.Name, c.model.Name, p.names[name], size)
+				return c.Invalid("input '%s' for model '%s': dimension '%s' has size %d, and the model's padding needs 1 or more", in.Name, c.model.Name, p.names[name], size)
 			case j.sizes[name] == 0:
 				j.sizes[name] = size
 			case j.sizes[name] != size:
-				return c.invalid("input '%s' for model '%s': dimension '%s' has size %d here and %d in another input, and the model's padding needs one size", in.Name, c.model.Name, p.names[name], size, j.sizes[name])
+				return c.Invalid("input '%s' for model '%s': dimension '%s' has size %d here and %d in another input, and the model's padding needs one size", in.Name, c.model.Name, p.names[name], size, j.sizes[name])
 			}
 		}
 	}
@@ -59,7 +59,7 @@ func (p *Padding) measure(j *job, c *checker) error {
 }
 
 // bounded refuses what would be filled up beyond all bounds. Error: TooLarge.
-func (p *Padding) bounded(j *job, c *checker) error {
+func (p *Padding) bounded(j *job, c *Checker) error {
 	for i := range j.plain {
 		in := &j.plain[i]
 		rule, ok := p.inputs[in.Name]
@@ -129,7 +129,7 @@ func (p *Padding) filled(in edgewise.Tensor, target []int64) edgewise.Tensor {
 	}
 	n, _ := shape.Elements()
 	size := int(n * rule.size)
-	data := alignedBytes(size)[:size]
+	data := AlignedBytes(size)[:size]
 	for at := 0; at < size; at += len(rule.element) {
 		copy(data[at:], rule.element)
 	}

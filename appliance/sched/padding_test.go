@@ -108,7 +108,7 @@ func paddedScheduler(t testing.TB, parameters map[string]string) (*twin, *Schedu
 		t.Fatal(err)
 	}
 	w := &twin{takes: 10 * time.Millisecond}
-	return w, schedulerOf(w, m, Config{Lanes: 1, MaxQueue: 100, Padding: p})
+	return w, schedulerOf(w, m, Config{Instances: 1, MaxQueue: 100, Padding: p})
 }
 
 func TestRulesOfPadding(t *testing.T) {

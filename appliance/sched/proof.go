@@ -131,7 +131,7 @@ func (p *proof) opens() bool {
 
 // parts are the rows of the requests of a round, which fit into a batch: 1, 2 and 3 where there is room for them.
 func (p *proof) parts() []int {
-	left, list := p.s.queue.former.most, []int(nil)
+	left, list := p.s.queue.batcher.most, []int(nil)
 	for rows := 1; rows <= proofParts && left > 0; rows++ {
 		list = append(list, min(rows, left))
 		left -= min(rows, left)

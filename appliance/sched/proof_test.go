@@ -136,7 +136,7 @@ func TestRequestsAreMergedOnlyWhereRowsAreSeenToBeIndependent(t *testing.T) {
 				if test.change != nil {
 					test.change(m)
 				}
-				s := schedulerOf(test.instance, m, Config{Lanes: 1, MaxQueue: 10, Proof: test.proof})
+				s := schedulerOf(test.instance, m, Config{Instances: 1, MaxQueue: 10, Proof: test.proof})
 				if test.proof != nil && test.proof.Declared == "" && s.Statistics().Batching.Merged {
 					t.Error("merged before it has run")
 				}

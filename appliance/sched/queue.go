@@ -10,21 +10,23 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
+// Why a queue refuses a request.
 var (
+	// ErrFull: as many requests wait as may.
 	//lint:ignore ST1005 Triton's text, which clients match
-	errFull = errors.New("Exceeds maximum queue size")
+	ErrFull = errors.New("Exceeds maximum queue size")
 	//lint:ignore ST1005 Triton's text, which clients match
 	errTimeout = errors.New("Request timeout expired")
-	// errClosed is only seen when a lookup raced an unload.
-	errClosed = errors.New("the version is being unloaded and takes no new requests")
+	// ErrClosed is only seen when a lookup raced an unload.
+	ErrClosed = errors.New("the version is being unloaded and takes no new requests")
 )
 
 // queue holds the waiting jobs of one version: a FIFO for each priority level, served strictly in order of priority.
-// Lanes take batches from it, a waiting job can be withdrawn, and answers leave it in order where that is configured.
+// Instance loops take batches from it, a waiting job can be withdrawn, and answers leave it in order where that is configured.
 type queue struct {
-	former former
-	single atomic.Bool // no batches
-	pace   pace
+	batcher batcher
+	single  atomic.Bool // no batches
+	pace    pace
 
 	mu     sync.Mutex // guards what follows
 	ready  sync.Cond  // signalled when a job is added, when a delay is over and when the queue is closed
@@ -33,15 +35,15 @@ type queue struct {
 	load   load
 	yields yields
 	order  *order // nil: answers leave as they come
-	lanes  lanes
+	loops  loops
 	closed bool
 	held   int // jobs for which a test waits before the first one leaves
 	counts [edgewise.CloseReasons]uint64
 }
 
 func newQueue(m *edgewise.Model, policies *policies, maxQueue int) *queue {
-	f, batches := formerOf(m)
-	q := &queue{former: f, levels: newLevels(policies, maxQueue)}
+	f, batches := batcherOf(m)
+	q := &queue{batcher: f, levels: newLevels(policies, maxQueue)}
 	q.single.Store(!batches)
 	q.ready.L = &q.mu
 	if m.DynamicBatching != nil && m.DynamicBatching.PreserveOrdering {
@@ -50,16 +52,16 @@ func newQueue(m *edgewise.Model, policies *policies, maxQueue int) *queue {
 	return q
 }
 
-// push adds j at the end of its level, or returns errFull or errClosed.
+// push adds j at the end of its level, or returns ErrFull or ErrClosed.
 func (q *queue) push(j *job) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := q.levels.get(j.level)
 	switch {
 	case q.closed:
-		return errClosed
+		return ErrClosed
 	case l.room.used >= l.room.limit || q.size >= q.levels.most:
-		return errFull
+		return ErrFull
 	}
 	l.append(j)
 	q.size++
@@ -71,13 +73,14 @@ func (q *queue) push(j *job) error {
 	return nil
 }
 
-// take waits for the next batch and for cores to run it on, and moves its jobs to the lane. What goes into the batch is
-// chosen when the cores are there. It returns false when the queue is closed and empty, and when there is a lane too many.
-func (q *queue) take(l *lane) bool {
+// take waits for the next batch and for cores to run it on, and moves its jobs to the instance loop. The
+// batch is chosen when the cores are granted. It returns false when the queue is closed and empty, and when there is a loop
+// too many.
+func (q *queue) take(l *instanceLoop) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for yielded := false; ; {
-		if q.lanes.leave() {
+		if q.loops.leave() {
 			q.ready.Signal() // what woke this one may be for another
 			return false
 		}
@@ -87,13 +90,13 @@ func (q *queue) take(l *lane) bool {
 			yielded = true
 			q.yield()
 		case p.take > 0 && !l.permit.try():
-			l.seat.give()
+			l.lease.Release()
 			q.mu.Unlock()
 			l.permit.wait()
 			q.mu.Lock()
-		case p.take > 0 && !l.seat.try():
+		case p.take > 0 && !l.lease.Try():
 			q.mu.Unlock()
-			l.seat.wait()
+			l.lease.Wait()
 			q.mu.Lock()
 		case p.take > 0:
 			q.hand(l, p)
@@ -103,7 +106,7 @@ func (q *queue) take(l *lane) bool {
 		default:
 			yielded = false
 			l.wakeAfter(p.wait)
-			l.seat.give()
+			l.lease.Release()
 			l.permit.give()
 			q.ready.Wait()
 		}
@@ -115,7 +118,7 @@ func (q *queue) take(l *lane) bool {
 func (q *queue) yield() {
 	came := q.pass()
 	q.yields.brought(came || q.size > 1)
-	for came && q.size < q.former.most {
+	for came && q.size < q.batcher.most {
 		came = q.pass()
 	}
 }
@@ -129,15 +132,15 @@ func (q *queue) pass() bool {
 	return q.size > before
 }
 
-// plan asks the former. It leaves the jobs that it considered in l.jobs.
-func (q *queue) plan(l *lane) plan {
+// plan asks the batcher. It leaves the jobs that it considered in l.jobs.
+func (q *queue) plan(l *instanceLoop) plan {
 	if q.holds() {
 		return plan{}
 	}
-	m := moment{single: q.single.Load(), ending: q.closed, delay: q.former.delay}
-	if q.former.auto {
+	m := moment{single: q.single.Load(), ending: q.closed, delay: q.batcher.delay}
+	if q.batcher.auto {
 		q.load.forget(q.first(), q.pace.read())
-		m.delay, m.expected = q.pace.autoDelay(q.former.delay), q.load.expected()
+		m.delay, m.expected = q.pace.autoDelay(q.batcher.delay), q.load.expected()
 	}
 	if q.timed() {
 		m.now = time.Now()
@@ -145,12 +148,12 @@ func (q *queue) plan(l *lane) plan {
 	for _, level := range q.levels.list {
 		level.age(m.now)
 	}
-	most := q.former.most + 1
+	most := q.batcher.most + 1
 	if m.single {
 		most = 1
 	}
 	l.jobs = q.front(l.jobs[:0], most)
-	return q.former.form(l.jobs, m)
+	return q.batcher.form(l.jobs, m)
 }
 
 // first is when the job that is served next came; zero without one.
@@ -167,7 +170,7 @@ func (q *queue) first() time.Time {
 
 // timed tells whether a plan needs to know the time.
 func (q *queue) timed() bool {
-	if q.former.delay > 0 || q.former.auto {
+	if q.batcher.delay > 0 || q.batcher.auto {
 		return true
 	}
 	for _, level := range q.levels.list {
@@ -193,8 +196,8 @@ func (q *queue) front(list []*job, n int) []*job {
 	return list
 }
 
-// hand moves the first jobs of l.jobs out of the queue. What is left is for another lane.
-func (q *queue) hand(l *lane, p plan) {
+// hand moves the first jobs of l.jobs out of the queue. The rest is for another instance loop.
+func (q *queue) hand(l *instanceLoop, p plan) {
 	clear(l.jobs[p.take:])
 	l.jobs = l.jobs[:p.take]
 	for _, j := range l.jobs {
@@ -236,7 +239,7 @@ func (q *queue) finish(jobs, list []*job) []*job {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.load.finished(elements(jobs))
-	if q.former.auto {
+	if q.batcher.auto {
 		q.load.rest(time.Now())
 	}
 	if q.order == nil {
@@ -245,7 +248,7 @@ func (q *queue) finish(jobs, list []*job) []*job {
 	return q.order.answered(jobs, list)
 }
 
-// close refuses further jobs and wakes every waiting lane.
+// close refuses further jobs and wakes every waiting instance loop.
 func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -253,7 +256,7 @@ func (q *queue) close() {
 	q.ready.Broadcast()
 }
 
-// wake makes every waiting lane look again.
+// wake makes every waiting instance loop look again.
 func (q *queue) wake() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -272,4 +275,27 @@ func (q *queue) reset() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.counts = [edgewise.CloseReasons]uint64{}
+}
+
+// Hold keeps a version from running anything until as many requests wait as a test wants to see in its batches. Then, for
+// good, the version runs what waits and what comes. Requests of the warm-up are not held back. It is Triton's
+// TRITONSERVER_DELAY_SCHEDULER and TRITONSERVER_BACKLOG_DELAY_SCHEDULER.
+type Hold struct {
+	Queued  int // requests in the queue of a version that batches, or in the slots of its sequences
+	Backlog int // and, with the strategy direct, requests of sequences without a slot
+}
+
+// hold lets nothing leave the queue before n jobs wait.
+func (q *queue) hold(n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.held = n
+}
+
+// holds tells whether nothing may leave the queue yet. What is closed is not held.
+func (q *queue) holds() bool {
+	if q.size >= q.held || q.closed {
+		q.held = 0
+	}
+	return q.held > 0
 }

@@ -112,7 +112,7 @@ func fromBatch(b *edgewise.BatchInput, jobs []*job) (data []byte, shape edgewise
 	}
 	switch b.Kind {
 	case batchLargest:
-		return alignedBytes(int(4 * largest))[:4*largest], edgewise.Shape{largest}, nil
+		return AlignedBytes(int(4 * largest))[:4*largest], edgewise.Shape{largest}, nil
 	case batchShapes:
 		return w.data, edgewise.Shape{int64(elements(jobs)), int64(rank)}, nil
 	}

@@ -127,7 +127,7 @@ func TestRaggedRequestsGetTheirOwn(t *testing.T) {
 		lanes := rapid.IntRange(1, 2).Draw(rt, "lanes")
 		g := &gluer{}
 		synctest.Test(t, func(t *testing.T) {
-			s := schedulerOf(g, glueModel(), Config{Lanes: lanes, MaxQueue: 20})
+			s := schedulerOf(g, glueModel(), Config{Instances: lanes, MaxQueue: 20})
 			var clients sync.WaitGroup
 			for i, shape := range shapes {
 				clients.Go(func() {
@@ -170,7 +170,7 @@ func TestRaggedRequestsGetTheirOwn(t *testing.T) {
 // TestScatterOfTooFewElements answers with less than was sent.
 func TestScatterOfTooFewElements(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := schedulerOf(&gluer{cut: true}, glueModel(), Config{Lanes: 1, MaxQueue: 20})
+		s := schedulerOf(&gluer{cut: true}, glueModel(), Config{Instances: 1, MaxQueue: 20})
 		for _, n := range []int64{1, 5} {
 			_, err := s.Infer(t.Context(), &edgewise.Request{Inputs: []edgewise.Tensor{
 				{Name: "x", Type: edgewise.Uint8, Shape: edgewise.Shape{1, n, 1}, Data: make([]byte, n)}, {Name: "k", Type: edgewise.Uint8, Shape: edgewise.Shape{1, 1}, Data: []byte{1}},
@@ -183,6 +183,71 @@ func TestScatterOfTooFewElements(t *testing.T) {
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// FuzzRagged puts requests of any shapes together and takes the outputs apart again: each gets what it sent. Outputs of any
+// other size are refused.
+func FuzzRagged(f *testing.F) {
+	f.Add([]byte{1, 2, 3, 2, 1, 4, 1, 0, 5}, []byte("abc"), false)
+	f.Add([]byte{3, 1, 1}, []byte{1, 0, 0, 0, 'x', 9, 0, 0, 0}, true)
+	f.Fuzz(func(t *testing.T, sizes, hostile []byte, text bool) {
+		r := &ragged{flat: map[string]bool{"x": true}, scatter: map[string]string{"y": "x"}, made: []edgewise.BatchInput{
+			{Kind: batchSumsZero, TargetName: []string{"ends"}, DataType: edgewise.Int32, SourceInput: []string{"x"}},
+			{Kind: batchShapes, TargetName: []string{"shapes"}, DataType: edgewise.FP32, SourceInput: []string{"x"}},
+		}}
+		kind := edgewise.Uint8
+		if text {
+			kind = edgewise.Bytes
+		}
+		var jobs []*job
+		for ; len(sizes) >= 3 && len(jobs) < 16; sizes = sizes[3:] {
+			shape := edgewise.Shape{int64(sizes[0]%4) + 1, int64(sizes[1] % 5), int64(sizes[2] % 5)}
+			n, _ := shape.Elements()
+			var data []byte
+			for i := range n {
+				if element := byte(len(jobs)) + byte(i); text {
+					data = edgewise.AppendElement(data, string(make([]byte, element%3))+string(rune(element)))
+				} else {
+					data = append(data, element)
+				}
+			}
+			jobs = append(jobs, &job{batch: int(shape[0]), ragged: r, inputs: []edgewise.Tensor{{Name: "x", Type: kind, Shape: shape, Data: data}}})
+		}
+		if len(jobs) == 0 {
+			return
+		}
+		g := gatherer{}
+		gathered, err := g.gather(jobs, elements(jobs))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := r.inputs(gathered, jobs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range all {
+			if err := all[i].Check(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		whole := edgewise.Tensor{Name: "y", Type: kind, Shape: all[0].Shape, Data: all[0].Data}
+		if err := r.distribute([]edgewise.Tensor{whole}, jobs, elements(jobs)); err != nil {
+			t.Fatal(err)
+		}
+		for _, j := range jobs {
+			if out := j.outputs[0]; !out.Shape.Equal(j.inputs[0].Shape) || string(out.Data) != string(j.inputs[0].Data) {
+				t.Fatalf("sent %v, got %v", j.inputs[0], out)
+			}
+		}
+		whole.Data = hostile
+		if r.distribute([]edgewise.Tensor{whole}, jobs, elements(jobs)) == nil {
+			for _, j := range jobs {
+				if err := j.outputs[0].Check(); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
 )
 
 // mirror is an instance that returns its inputs, x as y and s as t, after a while. It fails or panics when a row of x
@@ -164,8 +165,8 @@ func TestEveryRequestGetsOneAnswerItsOwn(t *testing.T) {
 			m.Parameters = map[string]edgewise.ModelParam{delayParameter: {StringValue: delayAuto}}
 		}
 		c := Config{
-			Lanes: rapid.IntRange(1, 3).Draw(rt, "lanes"), MaxQueue: rapid.IntRange(1, 30).Draw(rt, "queue"),
-			Cores: NewCores(rapid.IntRange(1, 3).Draw(rt, "cores")), Threads: rapid.IntRange(0, 2).Draw(rt, "threads"),
+			Instances: rapid.IntRange(1, 3).Draw(rt, "lanes"), MaxQueue: rapid.IntRange(1, 30).Draw(rt, "queue"),
+			Cores: cores.New(rapid.IntRange(1, 3).Draw(rt, "cores")), Threads: rapid.IntRange(0, 2).Draw(rt, "threads"),
 		}
 		resizes := rapid.SliceOfN(rapid.IntRange(1, 4), 0, 4).Draw(rt, "resizes")
 		instance := &mirror{delay: time.Duration(rapid.IntRange(0, 5).Draw(rt, "run")) * time.Millisecond}

@@ -239,7 +239,7 @@ func TestRulesOfTheQueue(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := test.instance
-				s := schedulerOf(r, batching(test.batching), Config{Lanes: 1, MaxQueue: 100})
+				s := schedulerOf(r, batching(test.batching), Config{Instances: 1, MaxQueue: 100})
 				ends := outcome(t, s, test.clients)
 				_ = s.Close()
 				if got := fmt.Sprint(r.batches); got != test.batches {
@@ -270,7 +270,7 @@ func closedAs(s *Scheduler) string {
 func TestCloseRunsWhatIsQueued(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{takes: 10 * time.Millisecond}
-		s := schedulerOf(r, batching(edgewise.DynamicBatching{MaxQueueDelay: 1_000_000}), Config{Lanes: 1, MaxQueue: 100})
+		s := schedulerOf(r, batching(edgewise.DynamicBatching{MaxQueueDelay: 1_000_000}), Config{Instances: 1, MaxQueue: 100})
 		time.AfterFunc(5*time.Millisecond, func() { _ = s.Close() })
 		ends := outcome(t, s, []client{{0, row(1), nil}, {time.Millisecond, row(2), nil}, {6 * time.Millisecond, row(3), nil}})
 		if got := fmt.Sprint(ends, r.batches); got != "[ok 15ms ok 15ms unavailable 6ms] [[1 2]]" {

@@ -1,6 +1,5 @@
-// Package sched stands in front of a loaded version: it checks requests against the model, queues them within a bound,
-// runs them on lanes and measures. A request has exactly one answer: its own. Requests of a sequence are kept in order and
-// find what the one before them left behind.
+// Package sched runs the requests to a loaded version: it checks them against the model, queues them within a bound, forms
+// batches, runs these on instance loops and measures. A request has exactly one answer: its own.
 package sched
 
 import (
@@ -11,48 +10,49 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
 )
 
 // Config configures a Scheduler.
 type Config struct {
-	Lanes    int      // batches that run at the same time, each on its own locked thread; at least 1
-	Cores    *Cores   // what the lanes of all versions run on; nil: as much as they like
-	Threads  int      // cores that one run keeps busy; 0: none, as on another device
-	Wide     int      // cores of a run that has the box to itself, which its instance is told; 0: none is
-	Claim    *Claim   // on what the rate limiter hands out; nil: nothing is needed. Close counts it out
-	Padding  *Padding // of requests that run together; nil: none
-	Proof    *Proof   // of whether requests may run together; nil: the configuration says that they may
-	MaxQueue int      // requests that wait; one more is refused as Busy. A model's own max_queue_size goes first
-	Hold     Hold     // for tests; zero: nothing is held back
-	Shared   bool     // another Scheduler of the same instance owns it, and closes it after this one
-	Logger   *slog.Logger
+	Instances   int           // batches that run at the same time; at least 1
+	Cores       *cores.Budget // of all versions; nil: runs take as many cores as they like
+	Threads     int           // cores that one run keeps busy; 0: none, as on another device
+	SoloThreads int           // cores of a run that has the machine to itself; 0: as many as any run
+	Claim       *Claim        // on resources of the rate limiter, which Close closes; nil: nothing is needed
+	Padding     *Padding      // of requests that run together; nil: none
+	Proof       *Proof        // of whether requests may run together; nil: the configuration says that they may
+	MaxQueue    int           // requests that wait; one more is refused as Busy. A model's own max_queue_size goes first
+	Hold        Hold          // for tests; zero: nothing is held back
+	Shared      bool          // another Scheduler of the same instance owns it, and closes it after this one
+	Logger      *slog.Logger
 }
 
-// Scheduler is the Servable of one version: a queue with priority levels, and lanes that take batches from it. A lane that
-// is free never waits for more requests unless the model's configuration sets a delay.
+// Scheduler is the Servable of one version: a queue with priority levels, and instance loops that take batches from it. A
+// loop that is free never waits for more requests unless the model's configuration sets a delay.
 type Scheduler struct {
 	version  *edgewise.Version
 	instance edgewise.Instance
-	checker  *checker
+	checker  *Checker
 	padding  *Padding
 	ragged   *ragged
 	policies *policies // of the priority levels
 	queue    *queue
 	jobs     *jobs
-	measured *meter
+	measured *Meter
 	logger   *slog.Logger
 
 	proof    *Proof
 	batching atomic.Pointer[edgewise.Batching]
 
-	account *account
-	width   width
+	account *cores.Account
+	solo    soloTrial
 	claim   *Claim
 	hold    int            // requests for which the queue waits once the version is warm
 	shared  bool           // another Scheduler closes the instance
-	guest   bool           // runs may ask other models
-	lanes   sync.WaitGroup // running lanes
-	lent    sync.WaitGroup // results whose memory belongs to the instance
+	guest   bool           // runs may call other models
+	loops   sync.WaitGroup // running instance loops
+	results sync.WaitGroup // whose memory belongs to the instance
 }
 
 var (
@@ -60,28 +60,28 @@ var (
 	_ edgewise.Isolated = (*Scheduler)(nil)
 )
 
-// New starts the lanes of v on an instance, which the Scheduler owns from then on, unless it is Shared.
+// New starts the instance loops of v on an instance, which the Scheduler owns from then on, unless it is Shared.
 func New(v *edgewise.Version, instance edgewise.Instance, c Config) *Scheduler {
 	policies := policiesOf(v.Model)
 	s := &Scheduler{
-		version: v, instance: instance, checker: newChecker(v.Model), padding: c.Padding, ragged: newRagged(v.Model), policies: policies,
-		queue: newQueue(v.Model, policies, c.MaxQueue), jobs: newJobs(), measured: newMeter(), logger: c.Logger,
-		account: c.Cores.open(c.Threads), claim: c.Claim, proof: c.Proof,
+		version: v, instance: instance, checker: NewChecker(v.Model), padding: c.Padding, ragged: newRagged(v.Model), policies: policies,
+		queue: newQueue(v.Model, policies, c.MaxQueue), jobs: newJobs(), measured: NewMeter(), logger: c.Logger,
+		account: c.Cores.Open(c.Threads), claim: c.Claim, proof: c.Proof,
 		hold: c.Hold.Queued, shared: c.Shared,
 	}
 	s.judge()
 	if s.account != nil {
-		s.width.threads = c.Wide
+		s.solo.threads = c.SoloThreads
 	}
 	_, s.guest = instance.(edgewise.Metered)
-	s.Resize(c.Lanes)
+	s.Resize(c.Instances)
 	return s
 }
 
 // Infer checks a request, queues it and waits for its answer. When ctx ends, or its time in the queue is over, while it
 // is still queued, it is withdrawn at once; when it is running, Infer waits for the run to end.
 func (s *Scheduler) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
-	return s.measured.around(ctx, req, s.infer)
+	return s.measured.Around(ctx, req, s.infer)
 }
 
 func (s *Scheduler) infer(ctx context.Context, req *edgewise.Request, start time.Time) (*edgewise.Response, error) {
@@ -99,7 +99,7 @@ func (s *Scheduler) infer(ctx context.Context, req *edgewise.Request, start time
 	j.call.Parameters = req.Parameters
 	s.limit(j, req.Timeout)
 	if j.call.Depth > 0 {
-		defer lend(ctx)()
+		defer cores.Suspend(ctx)()
 	}
 	if err := s.queue.push(j); err != nil {
 		return nil, s.refusal(err)
@@ -154,7 +154,7 @@ func (s *Scheduler) await(j *job) {
 	}
 }
 
-// answered waits for the answer of a job that a lane has taken.
+// answered waits for the answer of a job that an instance loop has taken.
 func (s *Scheduler) answered(j *job) {
 	select {
 	case <-j.done:
@@ -195,7 +195,7 @@ func (s *Scheduler) Warm(ctx context.Context, requests []*edgewise.Request) erro
 		response.Release()
 	}
 	s.try(ctx)
-	s.measured.reset()
+	s.measured.Reset()
 	s.queue.reset()
 	if s.version.Model.DynamicBatching != nil {
 		s.queue.hold(s.hold)
@@ -205,7 +205,7 @@ func (s *Scheduler) Warm(ctx context.Context, requests []*edgewise.Request) erro
 
 // Statistics returns what has been measured so far.
 func (s *Scheduler) Statistics() edgewise.Statistics {
-	stats := s.measured.read()
+	stats := s.measured.Read()
 	size, closed := s.queue.read()
 	stats.Pending, stats.Closed, stats.Batching = int64(size), closed, s.batching.Load()
 	if m, ok := s.instance.(edgewise.Metered); ok {
@@ -237,8 +237,8 @@ func (s *Scheduler) Ended() <-chan struct{} {
 // instance, unless it is Shared.
 func (s *Scheduler) Close() error {
 	s.queue.close()
-	s.lanes.Wait()
-	s.lent.Wait()
+	s.loops.Wait()
+	s.results.Wait()
 	s.claim.Close()
 	if s.shared {
 		return nil

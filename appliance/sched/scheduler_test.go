@@ -15,7 +15,7 @@ import (
 
 func TestAnswerBelongsToItsRequest(t *testing.T) {
 	d := &doubler{}
-	s := scheduler(d, model(), Config{Lanes: 3, MaxQueue: 1000})
+	s := scheduler(d, model(), Config{Instances: 3, MaxQueue: 1000})
 	var clients sync.WaitGroup
 	for i := range 200 {
 		clients.Go(func() {
@@ -43,7 +43,7 @@ func TestAnswerBelongsToItsRequest(t *testing.T) {
 func TestNoMoreRunsThanLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &doubler{gate: make(chan struct{})}
-		s := scheduler(d, model(), Config{Lanes: 2, MaxQueue: 10})
+		s := scheduler(d, model(), Config{Instances: 2, MaxQueue: 10})
 		var clients sync.WaitGroup
 		for range 6 {
 			clients.Go(func() {
@@ -81,7 +81,7 @@ func busy(t *testing.T, s *Scheduler, n int) *sync.WaitGroup {
 func TestFullQueueRefusesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &doubler{gate: make(chan struct{})}
-		s := scheduler(d, model(), Config{Lanes: 1, MaxQueue: 2})
+		s := scheduler(d, model(), Config{Instances: 1, MaxQueue: 2})
 		clients := busy(t, s, 2)
 		_, err := s.Infer(t.Context(), request(1, 2))
 		if err == nil || edgewise.KindOf(err) != edgewise.Busy || err.Error() != "Exceeds maximum queue size" {
@@ -127,7 +127,7 @@ func TestQueuedRequestIsWithdrawn(t *testing.T) {
 					test.model(m)
 				}
 				d := &doubler{gate: make(chan struct{})}
-				s := scheduler(d, m, Config{Lanes: 1, MaxQueue: 5})
+				s := scheduler(d, m, Config{Instances: 1, MaxQueue: 5})
 				first := make(chan struct{})
 				go func() {
 					defer close(first)
@@ -167,7 +167,7 @@ func TestModelsOwnQueueSizeGoesFirst(t *testing.T) {
 		m := model()
 		queuePolicy(edgewise.QueuePolicy{MaxQueueSize: 1})(m)
 		d := &doubler{gate: make(chan struct{})}
-		s := scheduler(d, m, Config{Lanes: 1, MaxQueue: 100})
+		s := scheduler(d, m, Config{Instances: 1, MaxQueue: 100})
 		clients := busy(t, s, 1)
 		if _, err := s.Infer(t.Context(), request(1, 2)); err == nil || edgewise.KindOf(err) != edgewise.Busy {
 			t.Errorf("got %v", err)
@@ -183,7 +183,7 @@ func TestModelsOwnQueueSizeGoesFirst(t *testing.T) {
 func TestCanceledWhileRunningReturnsAfterTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &doubler{gate: make(chan struct{})}
-		s := scheduler(d, model(), Config{Lanes: 1, MaxQueue: 1})
+		s := scheduler(d, model(), Config{Instances: 1, MaxQueue: 1})
 		ctx, cancel := context.WithCancel(t.Context())
 		returned := false
 		done := make(chan struct{})
@@ -219,7 +219,7 @@ func TestFailuresCostOnlyTheirOwnRequest(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			s := scheduler(test.instance, model(), Config{Lanes: 1, MaxQueue: 1})
+			s := scheduler(test.instance, model(), Config{Instances: 1, MaxQueue: 1})
 			_, err := s.Infer(t.Context(), request(1, 2))
 			if err == nil || edgewise.KindOf(err) != test.kind {
 				t.Errorf("got %v", err)
@@ -241,7 +241,7 @@ func TestFailuresCostOnlyTheirOwnRequest(t *testing.T) {
 func TestCloseWaitsForLentOutputs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &doubler{}
-		s := scheduler(d, model(), Config{Lanes: 1, MaxQueue: 1})
+		s := scheduler(d, model(), Config{Instances: 1, MaxQueue: 1})
 		r, err := s.Infer(t.Context(), request(1, 2))
 		if err != nil {
 			t.Fatal(err)
@@ -264,7 +264,7 @@ func TestCloseWaitsForLentOutputs(t *testing.T) {
 }
 
 func TestWarmupLeavesNoTrace(t *testing.T) {
-	s := scheduler(&doubler{}, model(), Config{Lanes: 1, MaxQueue: 1})
+	s := scheduler(&doubler{}, model(), Config{Instances: 1, MaxQueue: 1})
 	if err := s.Warm(t.Context(), []*edgewise.Request{request(1, 2), request(1, 2, 3, 4)}); err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +282,7 @@ func TestWarmupLeavesNoTrace(t *testing.T) {
 }
 
 func TestBatchSizesAreCounted(t *testing.T) {
-	s := scheduler(&doubler{}, model(), Config{Lanes: 1, MaxQueue: 1})
+	s := scheduler(&doubler{}, model(), Config{Instances: 1, MaxQueue: 1})
 	for _, n := range []int{1, 3, 3} {
 		r, err := s.Infer(t.Context(), request(make([]float32, 2*n)...))
 		if err != nil {

@@ -15,6 +15,8 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
+	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
+	"github.com/edgewise-ai/edgewise/appliance/sched/sequence"
 	"github.com/edgewise-ai/edgewise/ensemble"
 )
 
@@ -23,10 +25,10 @@ type Config struct {
 	Backends  []edgewise.Backend
 	Defaults  modelconfig.Defaults // of what models leave open; whether there is a GPU is found out
 	Devices   Devices
-	CoreCount int                // cores for all models together, at least 1
-	Cores     *sched.Cores       // the budget of them
-	Limiter   *sched.Limiter     // nil: rate_limiter has no effect
-	States    *sched.StateBudget // of the states of all sequences; nil: no bound
+	CoreCount int                   // cores for all models together, at least 1
+	Cores     *cores.Budget         // the budget of them
+	Limiter   *sched.Limiter        // nil: rate_limiter has no effect
+	States    *sequence.StateBudget // of the states of all sequences; nil: no bound
 	Cache     *cache.Cache
 	MaxQueue  int        // requests that wait for a version that sets no max_queue_size of its own
 	Hold      sched.Hold // for tests: until when models run nothing
@@ -133,7 +135,7 @@ func (l *Loader) LoadEnsemble(v *edgewise.Version, parts []*edgewise.Version) (*
 		return nil, err
 	}
 	e, err := ensemble.New(v, parts, ensemble.Config{
-		Infer: l.config.Infer, Check: sched.NewCheck(v.Model), MaxQueue: l.config.MaxQueue, Logger: l.config.Logger,
+		Infer: l.config.Infer, Check: sched.NewChecker(v.Model).Check, MaxQueue: l.config.MaxQueue, Logger: l.config.Logger,
 		Pictures: l.pictures.accepts, Independent: l.config.Independent,
 	})
 	if err != nil {

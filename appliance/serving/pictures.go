@@ -73,7 +73,7 @@ func (t *load) withPictures(loaded *manager.Loaded, instance edgewise.Instance) 
 	asBytes := *t.version
 	asBytes.Model = pictureModel(t.version.Model, input)
 	queue := sched.New(&asBytes, instance, sched.Config{
-		Lanes: t.place.lanes, Proof: proved(loaded), MaxQueue: t.config.MaxQueue, Shared: true, Logger: t.config.Logger,
+		Instances: t.place.lanes, Proof: proved(loaded), MaxQueue: t.config.MaxQueue, Shared: true, Logger: t.config.Logger,
 	})
 	t.pictures.addTo(loaded, t.version.ID, input, queue)
 	l, devices, resize := t.Loader, t.place.devices, loaded.Resize

@@ -50,7 +50,7 @@ func twoQueues(t *testing.T, g *gallery) (*pictured, *pictureInputs) {
 	v := &edgewise.Version{ID: edgewise.ModelID{Name: "net", Version: 1}, Model: netModel}
 	as := *v
 	as.Model = pictureModel(netModel, "x")
-	c := sched.Config{Lanes: 1, MaxQueue: 8, Logger: slog.New(slog.DiscardHandler)}
+	c := sched.Config{Instances: 1, MaxQueue: 8, Logger: slog.New(slog.DiscardHandler)}
 	loaded, inputs := &manager.Loaded{Servable: sched.New(v, g, c)}, newPictureInputs()
 	c.Shared = true
 	inputs.addTo(loaded, v.ID, "x", sched.New(&as, g, c))

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/appliance/sched"
+	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
 	"github.com/edgewise-ai/edgewise/wasm"
 )
@@ -14,7 +14,7 @@ import (
 type placement struct {
 	devices []edgewise.Device // one or more GPUs, or the CPU alone
 	lanes   int               // batches at the same time
-	cores   *sched.Cores      // that they are charged for; nil: none
+	cores   *cores.Budget     // that they are charged for; nil: none
 	threads int
 	wide    int // threads of a run that has the box to itself; 0: as many as any other
 }

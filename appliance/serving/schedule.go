@@ -9,6 +9,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
+	"github.com/edgewise-ai/edgewise/appliance/sched/sequence"
 )
 
 // schedulerConfig finds out what can be known of a version's runs before it is loaded, and where it is to run.
@@ -23,7 +24,7 @@ func (t *load) schedulerConfig() (c sched.Config, err error) {
 	if t.place, err = t.placement(t.version.Model); err != nil {
 		return c, err
 	}
-	c.Lanes, c.Cores, c.Threads, c.Wide = t.place.lanes, t.place.cores, t.place.threads, t.place.wide
+	c.Instances, c.Cores, c.Threads, c.SoloThreads = t.place.lanes, t.place.cores, t.place.threads, t.place.wide
 	return c, nil
 }
 
@@ -94,7 +95,7 @@ func (t *load) schedule(instance edgewise.Instance, c sched.Config) (
 		if err != nil {
 			return nil, nil, err
 		}
-		s := sched.NewSequences(v, instance, c, sched.SequenceConfig{Initial: initial, Budget: t.config.States})
+		s := sequence.New(v, instance, c, sequence.Config{Initial: initial, Budget: t.config.States})
 		loaded.Servable, loaded.Isolated, loaded.Sequences, warm = s, s, s, s.Warm
 		loaded.Resize = func(m *edgewise.Model) { s.Resize(l.lanes(m, devices), m) }
 	}

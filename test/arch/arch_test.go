@@ -98,6 +98,11 @@ var layers = []layer{
 	{[]string{"."}, nil, "the words depend on nothing, so that everybody can use them"},
 	{[]string{"appliance/document", "appliance/tarfile"}, nil, "syntax knows nothing of models"},
 	{[]string{"appliance/config", "appliance/modelconfig"}, []string{"appliance/document"}, "both read strict documents"},
+	{
+		[]string{"appliance/sched/sequence"},
+		[]string{"appliance/sched", "appliance/sched/cores", "appliance/sched/trial"},
+		"a sequence batcher stands in front of a scheduler, which knows nothing of sequences",
+	},
 	{parts, nil, "parts never import parts: they meet in package appliance, through the root's words"},
 	{
 		partsForPeople,

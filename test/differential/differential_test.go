@@ -124,7 +124,7 @@ func (s *subject) serve(instance edgewise.Instance, rows bool) {
 	} else {
 		s.covered.outside++
 	}
-	served := sched.New(version, instance, sched.Config{Lanes: 2, MaxQueue: 100, Proof: proof, Logger: slog.New(slog.DiscardHandler)})
+	served := sched.New(version, instance, sched.Config{Instances: 2, MaxQueue: 100, Proof: proof, Logger: slog.New(slog.DiscardHandler)})
 	if err := served.Warm(s.t.Context(), nil); err != nil {
 		s.t.Fatalf("seed %d: %v", s.seed, err)
 	}

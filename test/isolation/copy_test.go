@@ -22,7 +22,7 @@ func scheduled(i edgewise.Instance, inspection *edgewise.Inspection) *sched.Sche
 		m.Output = append(m.Output, edgewise.ModelOutput{Name: out.Name, DataType: out.Type, Dims: out.Shape[1:]})
 	}
 	v := &edgewise.Version{ID: edgewise.ModelID{Name: "m", Version: 1}, Model: m}
-	return sched.New(v, i, sched.Config{Lanes: 2, MaxQueue: 100, Logger: slog.New(slog.DiscardHandler)})
+	return sched.New(v, i, sched.Config{Instances: 2, MaxQueue: 100, Logger: slog.New(slog.DiscardHandler)})
 }
 
 // TestTheCrossingCopiesNothing sends lone requests and batches through a scheduler to a child. Each request's bytes are

@@ -70,7 +70,7 @@ func load(t *testing.T, m *onnxgen.Model, in edgewise.ModelInput, classes int64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := sched.New(v, instance, sched.Config{Lanes: 2, MaxQueue: 100, Logger: slog.New(slog.DiscardHandler)})
+	s := sched.New(v, instance, sched.Config{Instances: 2, MaxQueue: 100, Logger: slog.New(slog.DiscardHandler)})
 	if err := s.Warm(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}

@@ -94,7 +94,7 @@ func TestRaggedBatch(t *testing.T) {
 func ragged(t *testing.T) *sched.Scheduler {
 	t.Helper()
 	v, instance := instanceOf(t, "ragged", onnxgen.Ragged(), raggedConfig)
-	return sched.New(v, instance, sched.Config{Lanes: 1, MaxQueue: 100, Logger: slog.New(slog.DiscardHandler)})
+	return sched.New(v, instance, sched.Config{Instances: 1, MaxQueue: 100, Logger: slog.New(slog.DiscardHandler)})
 }
 
 func numbered(n, from int) *edgewise.Request {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
+	"github.com/edgewise-ai/edgewise/appliance/sched/sequence"
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 )
 
@@ -80,10 +81,10 @@ func sequenceID(id edgewise.DataType, start, end bool) edgewise.Sequence {
 	return edgewise.Sequence{ID: 77, Start: start, End: end}
 }
 
-func loadSequences(t *testing.T, m *onnxgen.Model, config string) *sched.Sequences {
+func loadSequences(t *testing.T, m *onnxgen.Model, config string) *sequence.Batcher {
 	t.Helper()
 	v, instance := instanceOf(t, "m", m, config)
-	s := sched.NewSequences(v, instance, sched.Config{Lanes: 1, MaxQueue: 10, Logger: slog.New(slog.DiscardHandler)}, sched.SequenceConfig{})
+	s := sequence.New(v, instance, sched.Config{Instances: 1, MaxQueue: 10, Logger: slog.New(slog.DiscardHandler)}, sequence.Config{})
 	if err := s.Warm(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func loadSequences(t *testing.T, m *onnxgen.Model, config string) *sched.Sequenc
 }
 
 // tell sends one request and returns what the outputs say, as numbers.
-func tell(t *testing.T, s *sched.Sequences, id edgewise.Sequence, batches bool) map[string]float64 {
+func tell(t *testing.T, s *sequence.Batcher, id edgewise.Sequence, batches bool) map[string]float64 {
 	t.Helper()
 	shape := edgewise.Shape{1}
 	if batches {

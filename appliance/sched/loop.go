@@ -1,0 +1,267 @@
+package sched
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
+)
+
+// instanceLoop runs one batch after the other. It does not keep its thread: the goroutine that waits for the answer
+// continues where the run has ended, on a core whose caches have the answer, and no other thread is woken for it.
+type instanceLoop struct {
+	s        *Scheduler
+	lease    *cores.Lease // on the cores that a run needs
+	permit   *permit      // for the resources that a run needs; nil: none
+	jobs     []*job       // the batch, or the jobs considered for one
+	queued   bool         // others wait behind the batch
+	leaving  []*job
+	group    *group // for the next batch of several
+	gatherer gatherer
+	timer    *time.Timer // wakes the instance loops; nil until one is needed
+}
+
+// Resize changes how many batches run at the same time, n at least 1, while requests are served. Loops that are too many
+// end after the batch that they are running. After Close it does nothing.
+func (s *Scheduler) Resize(n int) {
+	q := s.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return
+	}
+	q.loops.wanted = max(n, 1)
+	for ; q.loops.running < q.loops.wanted; q.loops.running++ {
+		l := &instanceLoop{s: s, lease: s.account.Lease(), permit: s.claim.permit(), gatherer: newGatherer(s.instance)}
+		s.loops.Go(l.loop)
+	}
+	q.ready.Broadcast()
+}
+
+// loops is how many instance loops a queue has and how many it is to have. The queue's mutex guards it.
+type loops struct{ running, wanted int }
+
+// leave tells an instance loop to end, when there are too many.
+func (l *loops) leave() bool {
+	if l.running <= l.wanted {
+		return false
+	}
+	l.running--
+	return true
+}
+
+// loop runs until the queue is closed and empty, or there are more loops than are wanted.
+func (l *instanceLoop) loop() {
+	defer l.lease.Release()
+	defer l.permit.give()
+	defer l.gatherer.release()
+	l.group = newGroup()
+	for l.s.queue.take(l) {
+		l.run()
+		l.permit.pass()
+		l.lease.Pass()
+	}
+	l.group.cancel()
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+}
+
+// wakeAfter makes the waiting instance loops look at the queue again after a time; 0 does nothing.
+func (l *instanceLoop) wakeAfter(d time.Duration) {
+	switch {
+	case d <= 0:
+	case l.timer == nil:
+		l.timer = time.AfterFunc(d, l.s.queue.wake)
+	default:
+		l.timer.Reset(d)
+	}
+}
+
+// dropDead answers the jobs that are cancelled or overdue and returns the others.
+func (l *instanceLoop) dropDead(jobs []*job) []*job {
+	now := time.Now()
+	alive, dead := jobs[:0], []*job(nil)
+	for _, j := range jobs {
+		j.started = now
+		switch {
+		case j.ctx.Err() != nil:
+			j.err = j.ctx.Err()
+		case !j.overdue.IsZero() && !now.Before(j.overdue) && !l.s.policies.of(j.level).delays:
+			j.err = l.s.refusal(errTimeout)
+		default:
+			alive = append(alive, j)
+			continue
+		}
+		if j.group != nil {
+			j.group.abandon(j)
+		}
+		dead = append(dead, j)
+	}
+	if len(dead) > 0 {
+		l.answer(dead)
+	}
+	return alive
+}
+
+// run executes the batch that was taken. A batch that fails is run again request by request, so that one bad request
+// costs its neighbours time and nothing else.
+func (l *instanceLoop) run() {
+	ctx := context.Background()
+	if taken := len(l.jobs); taken > 1 {
+		g := l.group
+		l.group, ctx = newGroup(), g.ctx
+		defer g.cancel()
+		g.start(taken)
+	}
+	jobs := l.dropDead(l.jobs)
+	if len(jobs) > 1 {
+		err := l.attempt(ctx, jobs, jobs[0].started)
+		if err == nil {
+			l.lease.End()
+			l.answer(jobs)
+			return
+		}
+		l.explain(err, jobs)
+	}
+	for i, j := range jobs {
+		j.started = time.Now()
+		if j.err = j.ctx.Err(); j.err == nil {
+			j.err = l.attempt(j.ctx, jobs[i:i+1], j.started)
+		}
+		if i == len(jobs)-1 {
+			l.lease.End()
+		}
+		l.answer(jobs[i : i+1])
+	}
+}
+
+// explain logs why a batch failed. A model whose outputs cannot be split is not batched any more.
+func (l *instanceLoop) explain(err error, jobs []*job) {
+	var broken *unsplittable
+	if errors.As(err, &broken) {
+		l.s.apart("the outputs of a batch could not be split: " + err.Error())
+		l.s.logger.Error("batching is off: the outputs of a batch cannot be split", "model", l.s.version.ID.String(), "error", err)
+		return
+	}
+	l.s.logger.Debug("a batch failed and is run request by request", "model", l.s.version.ID.String(), "requests", len(jobs), "error", err)
+}
+
+// unsplittable marks the error of a split.
+type unsplittable struct{ error }
+
+func (u *unsplittable) Unwrap() error { return u.error }
+
+// attempt executes jobs as one batch. They have their outputs when it returns nil. A panic of the instance, which is our
+// own bug, becomes an Internal error.
+func (l *instanceLoop) attempt(ctx context.Context, jobs []*job, started time.Time) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = l.panicked(cause)
+		}
+	}()
+	total := elements(jobs)
+	l.s.padding.fill(jobs)
+	inputs, gathers := jobs[0].inputs, l.gatherer.needed(jobs) || l.s.ragged != nil
+	if gathers {
+		if inputs, err = l.gatherer.gather(jobs, total); err != nil {
+			return err
+		}
+		if inputs, err = l.s.ragged.inputs(inputs, jobs); err != nil {
+			return err
+		}
+	}
+	gathered := time.Now()
+	compared, solo := l.solo()
+	ctx = l.carry(ctx, jobs, solo)
+	if l.s.guest {
+		ctx = l.lease.Context(ctx)
+	}
+	want := wanted(jobs)
+	result, err := l.s.instance.Run(ctx, inputs, want)
+	l.gatherer.settle()
+	if err != nil {
+		return err
+	}
+	ran := time.Now()
+	l.s.queue.pace.add(ran.Sub(gathered))
+	if compared {
+		l.compare(solo, result.Wide, ran.Sub(gathered))
+	}
+	if err := l.distribute(result, jobs, total); err != nil {
+		result.Free()
+		return err
+	}
+	choose(jobs, want)
+	timing := edgewise.Timing{Input: result.Input, Infer: result.Infer, Output: result.Output, Batch: total, Guest: result.Guest}
+	if gathers {
+		timing.Input += gathered.Sub(started)
+		timing.Output += time.Since(ran)
+	}
+	l.s.measured.executed(total, timing)
+	free := ShareResult(result, len(jobs), &l.s.results)
+	for _, j := range jobs {
+		j.free, j.timing = free, timing
+		j.timing.Queue = j.started.Sub(j.arrived)
+	}
+	return nil
+}
+
+// carry returns a context with what an instance is told of a run: the call of a request that runs by itself; of several,
+// the greatest depth, and no Pictures, since their outputs are split; whether it is a solo run; and on which core it is best
+// kept, when it is long enough for that to matter.
+func (l *instanceLoop) carry(ctx context.Context, jobs []*job, solo bool) context.Context {
+	call := jobs[0].call
+	for _, j := range jobs[1:] {
+		call.Depth, call.Pictures = max(call.Depth, j.call.Depth), nil
+	}
+	if call.Alone = solo; !solo && !l.s.guest && l.s.queue.pace.read() >= shortestSolo {
+		call.Core, call.Queued = l.lease.Core(), l.queued
+	}
+	if len(call.Parameters) == 0 && call.Depth == 0 && len(call.Pictures) == 0 && !call.Alone && call.Core == 0 && !call.Queued {
+		return ctx
+	}
+	return edgewise.WithCall(ctx, call)
+}
+
+// distribute checks the outputs and gives each job its own.
+func (l *instanceLoop) distribute(result *edgewise.Result, jobs []*job, total int) error {
+	if err := l.s.checker.finish(result); err != nil {
+		return err
+	}
+	if l.s.ragged != nil {
+		if err := l.s.ragged.distribute(result.Outputs, jobs, total); err != nil {
+			return &unsplittable{err}
+		}
+		return nil
+	}
+	if len(jobs) == 1 {
+		jobs[0].outputs = result.Outputs
+		return l.s.padding.cut(jobs)
+	}
+	if err := split(result.Outputs, jobs, total); err != nil {
+		return &unsplittable{err}
+	}
+	if err := l.s.padding.cut(jobs); err != nil {
+		return &unsplittable{err}
+	}
+	return nil
+}
+
+func (l *instanceLoop) panicked(cause any) error {
+	l.s.logger.Error("instance panicked", "model", l.s.version.ID.String(), "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+	return edgewise.Errorf("sched.run", edgewise.Internal, "model %v: its instance panicked: %v", l.s.version.ID, cause)
+}
+
+// answer lets the answers of jobs leave, as far as the order of responses allows. A job must not be touched afterwards.
+func (l *instanceLoop) answer(jobs []*job) {
+	l.leaving = l.s.queue.finish(jobs, l.leaving[:0])
+	for i, j := range l.leaving {
+		l.leaving[i] = nil
+		j.done <- struct{}{}
+	}
+}

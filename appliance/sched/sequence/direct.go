@@ -1,0 +1,347 @@
+package sequence
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+// directBatcher holds the slots of the strategy direct with batches: each instance has as many as the batch has rows, and a
+// sequence keeps its row. An instance runs one batch after the other, over all rows up to the last one that has a request.
+// The rows between that have none get READY = false and a copy of another row's data.
+type directBatcher struct {
+	of          *Batcher
+	rows        int
+	delay       time.Duration // a batch waits so long for the utilization below
+	utilization float64       // part of all rows that have a request
+	running     sync.WaitGroup
+	table       *table
+	loops       []*instanceLoop
+}
+
+// slot is a row of an instance.
+type slot struct {
+	loop *instanceLoop
+	row  int
+}
+
+// instanceLoop is one instance: a goroutine that runs its batches. The table's mutex guards rows, used and leaving.
+type instanceLoop struct {
+	direct  *directBatcher
+	rows    []*sequence // nil: free
+	used    int
+	leaving bool          // it accepts no more sequences, and ends with its last one
+	woken   chan struct{} // one token: look again
+	ended   chan struct{} // closed: nothing is left to do
+	buffers map[string][]byte
+}
+
+func newDirectBatcher(b *Batcher) *directBatcher {
+	strategy := b.version.Model.SequenceBatching.Direct
+	d := &directBatcher{of: b, rows: candidates(b.version.Model), table: b.table}
+	if strategy != nil {
+		d.delay = time.Duration(strategy.MaxQueueDelay) * time.Microsecond
+		d.utilization = float64(strategy.MinimumSlotUtilization)
+	}
+	return d
+}
+
+// resize adds instances, or lets the last ones end when their sequences do.
+func (d *directBatcher) resize(instances int) {
+	staying := d.loops[:0:0]
+	for _, l := range d.loops {
+		l.leaving = len(staying) >= instances
+		if !l.leaving {
+			staying = append(staying, l)
+		}
+	}
+	for n := len(staying); n < instances; n++ {
+		l := &instanceLoop{
+			direct: d, rows: make([]*sequence, d.rows), buffers: map[string][]byte{},
+			woken: make(chan struct{}, 1), ended: make(chan struct{}),
+		}
+		d.loops = append(d.loops, l)
+		d.running.Go(l.loop)
+	}
+	for _, l := range append([]*instanceLoop(nil), d.loops...) {
+		l.retire()
+	}
+}
+
+// retire ends an instance that is leaving and has no sequences.
+func (l *instanceLoop) retire() {
+	if !l.leaving || l.used > 0 {
+		return
+	}
+	for i, other := range l.direct.loops {
+		if other == l {
+			l.direct.loops = append(l.direct.loops[:i], l.direct.loops[i+1:]...)
+			close(l.ended)
+			return
+		}
+	}
+}
+
+// close ends every instance. No sequence is left.
+func (d *directBatcher) close() {
+	d.table.mu.Lock()
+	d.resize(0)
+	d.table.mu.Unlock()
+	d.running.Wait()
+}
+
+// take gives a sequence the lowest free row, of the first instance that has it free.
+func (d *directBatcher) take(s *sequence) bool {
+	best := slot{}
+	for _, l := range d.loops {
+		if l.leaving || l.used == len(l.rows) {
+			continue
+		}
+		for row := range l.rows {
+			if l.rows[row] == nil {
+				if best.loop == nil || row < best.row {
+					best = slot{l, row}
+				}
+				break
+			}
+		}
+	}
+	if best.loop == nil {
+		return false
+	}
+	best.loop.rows[best.row] = s
+	best.loop.used++
+	s.slot = best
+	return true
+}
+
+func (d *directBatcher) give(s *sequence) {
+	l := s.slot.loop
+	l.rows[s.slot.row] = nil
+	l.used--
+	s.slot = slot{}
+	l.retire()
+}
+
+func (d *directBatcher) advance(s *sequence) {
+	select {
+	case s.slot.loop.woken <- struct{}{}:
+	default:
+	}
+}
+
+// loop runs batches until the instance has ended.
+func (l *instanceLoop) loop() {
+	var timer *time.Timer
+	for {
+		batch, wait := l.form(time.Now())
+		if len(batch) > 0 {
+			l.run(batch)
+			continue
+		}
+		var due <-chan time.Time
+		if wait > 0 {
+			if timer == nil {
+				timer = time.NewTimer(wait)
+				defer timer.Stop()
+			} else {
+				timer.Reset(wait)
+			}
+			due = timer.C
+		}
+		select {
+		case <-l.woken:
+		case <-due:
+		case <-l.ended:
+			return
+		}
+	}
+}
+
+// form starts the requests of the next batch, by row; a row without one is nil. An empty batch means that there is nothing
+// to run, or not before wait is over.
+func (l *instanceLoop) form(now time.Time) (batch []*request, wait time.Duration) {
+	t := l.direct.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	first, ready := (*request)(nil), 0
+	for _, s := range l.rows {
+		if s == nil || len(s.queue) == 0 {
+			continue
+		}
+		ready++
+		if c := s.queue[0]; first == nil || c.arrived.Before(first.arrived) {
+			first = c
+		}
+	}
+	if first == nil {
+		return nil, 0
+	}
+	age := now.Sub(first.arrived)
+	if age < l.direct.delay && float64(ready) < l.direct.utilization*float64(len(l.rows)) && !t.closed {
+		return nil, l.direct.delay - age
+	}
+	for row, s := range l.rows {
+		if s == nil || len(s.queue) == 0 || !l.join(first, s.queue[0]) {
+			continue
+		}
+		for len(batch) < row {
+			batch = append(batch, nil)
+		}
+		batch = append(batch, t.start(s))
+	}
+	return batch, 0
+}
+
+// join tells whether d can run in one batch with c: the same inputs and states in the same shapes. A request with
+// parameters runs by itself. The states of sequences that have no request running stay as they are.
+func (l *instanceLoop) join(c, d *request) bool {
+	a, b := c.call, d.call
+	if c == d {
+		return true
+	}
+	if len(a.request.Parameters) > 0 || len(b.request.Parameters) > 0 {
+		return false
+	}
+	states := l.direct.of.states
+	return alikeTensors(a.inputs, b.inputs) && alikeTensors(states.peek(&c.of.state, c.start), states.peek(&d.of.state, d.start))
+}
+
+func alikeTensors(a, b []edgewise.Tensor) bool {
+	return slices.EqualFunc(a, b, func(x, y edgewise.Tensor) bool { return x.Name == y.Name && x.Shape.Equal(y.Shape) })
+}
+
+// run runs a batch and answers its requests. A batch that fails is run again request by request, each in its own row.
+func (l *instanceLoop) run(batch []*request) {
+	members := 0
+	for _, c := range batch {
+		if c != nil {
+			members++
+		}
+	}
+	err := l.attempt(batch)
+	if err != nil && members > 1 && anyClientWaits(batch) {
+		l.direct.of.logger.Debug("a batch of sequences failed and is run request by request", "model", l.direct.of.version.ID.String(), "requests", members, "error", err)
+		for row, c := range batch {
+			if c != nil {
+				single := make([]*request, row+1)
+				single[row] = c
+				l.answer(c, l.attempt(single))
+			}
+		}
+		return
+	}
+	for _, c := range batch {
+		if c != nil {
+			l.answer(c, err)
+		}
+	}
+}
+
+func anyClientWaits(batch []*request) bool {
+	for _, c := range batch {
+		if c != nil && c.call.ctx.Err() == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// answer ends the wait of the request's owner, and continues the sequence. err is that of the whole batch.
+func (l *instanceLoop) answer(c *request, err error) {
+	switch {
+	case err != nil:
+		c.call.err = err
+	case c.call.err == nil && c.call.response == nil:
+		c.call.err = edgewise.Errorf("sequence.run", edgewise.Internal, "model %v: a batch left a request without an answer", l.direct.of.version.ID)
+	}
+	l.direct.table.finish(c, c.left(c.call.err))
+	c.granted <- struct{}{}
+}
+
+// attempt runs a batch. Its requests have their responses when it returns nil, or an error of their own.
+func (l *instanceLoop) attempt(batch []*request) error {
+	b := l.direct.of
+	for _, c := range batch {
+		if c != nil {
+			c.call.response, c.call.err = nil, nil
+		}
+	}
+	if len(batch) == 1 {
+		response, err := b.single(batch[0].call.ctx, batch[0])
+		batch[0].call.response = response
+		return err
+	}
+	ctx, end := together(batch)
+	defer end()
+	began := time.Now()
+	response, err := b.runs.Infer(ctx, b.request(leader(batch).call, l.gather(batch), wantedBy(batch)))
+	if err != nil {
+		return err
+	}
+	return l.distribute(response, batch, began)
+}
+
+// leader is the first request of a batch.
+func leader(batch []*request) *request {
+	for _, c := range batch {
+		if c != nil {
+			return c
+		}
+	}
+	return nil
+}
+
+// wantedBy lists the outputs that requests of the batch want, each once.
+func wantedBy(batch []*request) []string {
+	var all []string
+	seen := map[string]bool{}
+	for _, c := range batch {
+		if c == nil {
+			continue
+		}
+		for _, name := range c.call.want {
+			if !seen[name] {
+				seen[name] = true
+				all = append(all, name)
+			}
+		}
+	}
+	return all
+}
+
+// together returns a context that ends when every client of the batch has left.
+func together(batch []*request) (ctx context.Context, end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var waiting atomic.Int32
+	var stops []func() bool
+	depth := 0
+	for _, c := range batch {
+		if c != nil {
+			waiting.Add(1)
+			depth = max(depth, edgewise.CallOf(c.call.ctx).Depth)
+		}
+	}
+	for _, c := range batch {
+		if c != nil {
+			stops = append(stops, context.AfterFunc(c.call.ctx, func() {
+				if waiting.Add(-1) == 0 {
+					cancel()
+				}
+			}))
+		}
+	}
+	if depth > 0 {
+		ctx = edgewise.WithCall(ctx, edgewise.Call{Depth: depth})
+	}
+	return ctx, func() {
+		for _, stop := range stops {
+			stop()
+		}
+		cancel()
+	}
+}
