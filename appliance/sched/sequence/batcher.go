@@ -1,3 +1,5 @@
+// Package sequence runs models whose requests belong to sequences: a Batcher in front of a scheduler keeps the requests of a
+// sequence in order, adds controls and the implicit state, and keeps sequences in slots.
 package sequence
 
 import (
