@@ -17,10 +17,11 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/auth"
+	"github.com/edgewise-ai/edgewise/appliance/editor"
 )
 
 // openBuckets go into every backup, those of accounts only where they are asked for. Sessions never do.
-func openBuckets() []string { return []string{notesBucket, draftsBucket} }
+func openBuckets() []string { return []string{notesBucket, editor.DraftsBucket} }
 
 // Backup writes one file with everything: models, labels, notes, drafts, history and settings, and with accounts users and
 // keys. What is deleted while it is written makes it fail, and the reader of a broken file notices.

@@ -12,6 +12,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/cache"
 	"github.com/edgewise-ai/edgewise/appliance/certificate"
 	"github.com/edgewise-ai/edgewise/appliance/config"
+	"github.com/edgewise-ai/edgewise/appliance/editor"
 	"github.com/edgewise-ai/edgewise/appliance/grpcapi"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 	"github.com/edgewise-ai/edgewise/appliance/listen"
@@ -63,6 +64,7 @@ type App struct {
 	notes     notes
 	history   *deployments
 	watch     *watch
+	editor    *editor.Editor
 	system    *system
 	safe      *safestart.Counter
 	pointer   string // file that tells the command line about this box; empty: there is none
@@ -113,12 +115,13 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	a.watch.resolve = a.manager.Resolve
 	a.library.manager, a.inside = a.manager, a.tracer.Inferer(insider{a.watch, a.manager})
 	a.engine = &engine{Manager: a.manager, library: a.library, watch: a.watch, first: timed{a.tracer.Inferer(a.manager)}, safe: a.safe.Active, strict: c.Engine.StrictReadiness}
+	a.editor = a.newEditor()
 	a.shared = sharedmemory.New(c.SharedMemory.Enabled)
 	a.door, err = httpapi.New(doorConfig(c), httpapi.Deps{
 		Engine: a.engine, Library: a.library, Shared: a.shared, Log: logger.With("part", "http"), Budget: a.budget, Name: c.Server.ID, Version: Version,
 		Metrics: a.metrics(), Labels: a.library.labels, Logging: logs, Tracing: a.tracer,
 		Accounts: accounts{a.accounts}, Open: a.openMode(), MetricsPublic: func() bool { return a.box.Settings().MetricsPublic }, Box: a.box,
-		Uploads: receiver{a.uploads, int64(c.Upload.MaxBytes)}, Jobs: a.jobs, Catalog: catalog{a}, Editor: &workshop{App: a}, Activity: observer{a.watch}, Page: page, System: a.system,
+		Uploads: receiver{a.uploads, int64(c.Upload.MaxBytes)}, Jobs: a.jobs, Catalog: catalog{a}, Editor: a.editor, Activity: observer{a.watch}, Page: page, System: a.system,
 	})
 	if err == nil && c.GRPC.Address != "" {
 		a.grpc, err = grpcapi.New(a.grpcConfig(), grpcapi.Deps{

@@ -62,8 +62,8 @@ func checkActivate(made *job, a admin.Activate) error {
 			return invalid("max_batch_size", "max_batch_size can be chosen for one version without a configuration of its own")
 		}
 	}
-	if len(a.Notes) > maxNotes {
-		return invalid("notes", "the notes have %d bytes: want at most %d", len(a.Notes), maxNotes)
+	if len(a.Notes) > admin.MaxNotesBytes {
+		return invalid("notes", "the notes have %d bytes: want at most %d", len(a.Notes), admin.MaxNotesBytes)
 	}
 	return nil
 }

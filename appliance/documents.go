@@ -10,17 +10,18 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/auth"
+	"github.com/edgewise-ai/edgewise/appliance/editor"
 )
 
-// checkDocument tells whether a document may stand under a key of a bucket of box.db, whose form docs/formats/box.md gives. Buckets of
-// later releases pass. The error names the document and not what it holds. Errors: Invalid.
+// checkDocument tells whether a document may stand under a key of a bucket of box.db, whose form docs/formats/box.md
+// gives. Buckets of later releases pass. The error names the document and not what it holds. Errors: Invalid.
 func checkDocument(bucket, key string, value []byte) error {
 	var err error
 	switch bucket {
 	case notesBucket:
 		err = checkNote(key, value)
-	case draftsBucket:
-		err = checkStoredDraft(key, value)
+	case editor.DraftsBucket:
+		err = editor.CheckDraft(key, value)
 	case boxBucket:
 		_, err = decodeBox(key, value)
 	case deploymentsBucket:
@@ -43,22 +44,10 @@ func checkNote(key string, text []byte) error {
 	if n, err := strconv.ParseInt(number, 10, 64); versioned && (err != nil || n <= 0) {
 		return fmt.Errorf("%.40q is no version", number)
 	}
-	if len(text) > maxNotes || !utf8.Valid(text) {
-		return fmt.Errorf("the notes have %d bytes: want at most %d, as UTF-8", len(text), maxNotes)
+	if len(text) > admin.MaxNotesBytes || !utf8.Valid(text) {
+		return fmt.Errorf("the notes have %d bytes: want at most %d, as UTF-8", len(text), admin.MaxNotesBytes)
 	}
 	return nil
-}
-
-// checkStoredDraft checks a draft as it is stored.
-func checkStoredDraft(id string, value []byte) error {
-	var d admin.Draft
-	if err := json.Unmarshal(value, &d); err != nil {
-		return err
-	}
-	if d.ID != id || len(id) > maxDraftID || strings.Trim(id, "0123456789abcdef") != "" || id == "" {
-		return fmt.Errorf("its id is %.80q: want that of the document, of up to %d hexadecimal digits", d.ID, maxDraftID)
-	}
-	return checkDraft(d)
 }
 
 // decodeBox reads a document of the box itself.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
-	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/ensemble"
 	"github.com/edgewise-ai/edgewise/store"
 )
@@ -39,21 +38,6 @@ func (l *library) putEnsemble(ctx context.Context, staging *store.Staging, v edg
 	}
 	v.Model = pinned
 	return l.store.Put(ctx, staging, v)
-}
-
-// ensembleOf completes the declaration of an ensemble that is not stored. With an error the model is nil, unless only what it
-// declares is wrong.
-func ensembleOf(declared *edgewise.Model, name string, d modelconfig.Defaults) (*edgewise.Model, error) {
-	files := []string{draftFile}
-	identified, err := modelconfig.Identify(declared, name, files)
-	if err != nil {
-		return nil, err
-	}
-	m, err := modelconfig.Complete(identified, name, files, nil, d)
-	if err != nil {
-		return nil, err
-	}
-	return m, modelconfig.Validate(m, files, nil)
 }
 
 // checkEnsemble reports everything that is wrong with an ensemble. Steps that run one of the models beside are compared

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 )
 
@@ -24,7 +24,7 @@ ensemble_scheduling {
   step { model_name: "b" model_version: -1 input_map { key: "in" value: "first" } output_map { key: "out" value: "second" } }
 }`
 
-func (h *house) pushEnsemble(name, config string) (*httpapi.Pushed, error) {
+func (h *house) pushEnsemble(name, config string) (*admin.Pushed, error) {
 	return h.Push(h.t.Context(), uploadOf(name, file{"config.pbtxt", config}), true)
 }
 

@@ -18,7 +18,7 @@ type failedLoads struct {
 // add notes that a version failed to load.
 func (f failedLoads) add(id edgewise.ModelID, cause error) {
 	text := cause.Error()
-	f.report(id, f.notes.set(id, text[:min(len(text), maxNotes)]))
+	f.report(id, f.notes.set(id, text[:min(len(text), admin.MaxNotesBytes)]))
 }
 
 // keep forgets that a version, or one of a model's for version 0, failed to load: no upload replaces it any more.

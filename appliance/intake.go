@@ -12,6 +12,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/api/repository"
+	"github.com/edgewise-ai/edgewise/appliance/apistatus"
 	"github.com/edgewise-ai/edgewise/appliance/proposal"
 	"github.com/edgewise-ai/edgewise/appliance/serving"
 	"github.com/edgewise-ai/edgewise/appliance/uploads"
@@ -129,7 +130,7 @@ func readArchive(f uploads.File, folder string) (versions []repository.Version, 
 			return nil, false, err
 		}
 		v, err := repository.ReadFolder(edgewise.ModelID{Name: name}, dir)
-		return []repository.Version{v}, false, outside(err, dir)
+		return []repository.Version{v}, false, apistatus.HidePath(err, dir)
 	}
 	versions, err = repository.Read(dir)
 	if err == nil && f.Model != "" && onlyOne(versions) {
@@ -137,7 +138,7 @@ func readArchive(f uploads.File, folder string) (versions []repository.Version, 
 			versions[i].ID.Name = f.Model
 		}
 	}
-	return versions, true, outside(err, dir)
+	return versions, true, apistatus.HidePath(err, dir)
 }
 
 // readModelFolder reads a model's folder under another name than it has. It moves it into a folder of its own for that.
@@ -150,20 +151,11 @@ func readModelFolder(dir, alone, name string) ([]repository.Version, error) {
 		return nil, edgewise.Errorf("appliance.readModelFolder", edgewise.Conflict, "the archive cannot be read as model %q", name)
 	}
 	versions, err := repository.Read(renamed)
-	return versions, outside(err, renamed)
+	return versions, apistatus.HidePath(err, renamed)
 }
 
 func onlyOne(versions []repository.Version) bool {
 	return !slices.ContainsFunc(versions, func(v repository.Version) bool { return v.ID.Name != versions[0].ID.Name })
-}
-
-// outside takes the paths of this machine out of a message about what was unpacked.
-func outside(err error, dir string) error {
-	if err == nil {
-		return nil
-	}
-	text := strings.ReplaceAll(strings.ReplaceAll(err.Error(), dir+"/", ""), dir, "the archive")
-	return edgewise.Errorf("appliance.readArchive", edgewise.KindOf(err), "%s", text)
 }
 
 func isVersionFolder(e os.DirEntry) bool {
@@ -237,7 +229,7 @@ func (a *App) examine(ctx context.Context, c *candidate, dir string) (u admin.Un
 		err = errors.Join(err, a.library.checkEnsemble(m, c.beside))
 	}
 	if err != nil {
-		return u, outside(err, dir)
+		return u, apistatus.HidePath(err, dir)
 	}
 	u = admin.UnderstoodModel{
 		Name: name, Kind: admin.KindOf(m), Size: c.version.Size, Files: len(files), MaxBatchSize: m.MaxBatchSize, Config: m,
@@ -258,7 +250,7 @@ func (a *App) examine(ctx context.Context, c *candidate, dir string) (u admin.Un
 		return u, nil
 	}
 	if u.Inspection, err = a.library.inspect(ctx, dir, m); err != nil {
-		return u, outside(err, dir)
+		return u, apistatus.HidePath(err, dir)
 	}
 	u.Proposals = proposal.For(m)
 	fit := a.fit(ctx, u.Inspection.ParameterBytes*serving.MemoryFactor)

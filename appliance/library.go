@@ -10,7 +10,6 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
-	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
@@ -47,7 +46,7 @@ type libraryConfig struct {
 // Push stores an upload as a new version, after everything that can be refused has been refused. With promote the
 // label live moves to it once it is loaded; when that fails the version stays stored until the next upload of the model, and
 // the error says so.
-func (l *library) Push(ctx context.Context, up edgewise.Upload, promote bool) (*httpapi.Pushed, error) {
+func (l *library) Push(ctx context.Context, up edgewise.Upload, promote bool) (*admin.Pushed, error) {
 	if err := l.sources.foreign("appliance.Push", up.Model); err != nil {
 		return nil, err
 	}
@@ -60,15 +59,15 @@ func (l *library) Push(ctx context.Context, up edgewise.Upload, promote bool) (*
 	l.dropFailed(ctx, v.ID.Name)
 	if !promote {
 		if err := l.stored(ctx, v.ID.Name); err != nil {
-			return &httpapi.Pushed{Version: v}, edgewise.Errorf("appliance.Push", edgewise.KindOf(err), "model %v is stored: %w", v.ID, err)
+			return &admin.Pushed{Version: v}, edgewise.Errorf("appliance.Push", edgewise.KindOf(err), "model %v is stored: %w", v.ID, err)
 		}
-		return &httpapi.Pushed{Version: v}, nil
+		return &admin.Pushed{Version: v}, nil
 	}
 	moved, err := l.goLive(ctx, v.ID, up.Version != 0)
 	if err != nil {
-		return &httpapi.Pushed{Version: v}, edgewise.Errorf("appliance.Push", edgewise.KindOf(err), "model %v is stored but was not made live: %w", v.ID, err)
+		return &admin.Pushed{Version: v}, edgewise.Errorf("appliance.Push", edgewise.KindOf(err), "model %v is stored but was not made live: %w", v.ID, err)
 	}
-	return &httpapi.Pushed{Version: v, SignatureChanges: moved.SignatureChanges}, nil
+	return &admin.Pushed{Version: v, SignatureChanges: moved.SignatureChanges}, nil
 }
 
 // stored tells the manager of a new version that no label moves to, which the model's policy may ask for.

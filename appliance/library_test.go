@@ -14,9 +14,9 @@ import (
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/cache"
 	"github.com/edgewise-ai/edgewise/appliance/config"
-	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
 	"github.com/edgewise-ai/edgewise/appliance/serving"
@@ -143,7 +143,7 @@ func newHouseWith(t *testing.T, cached int64) *house {
 }
 
 // push uploads a version of one file with that content.
-func (h *house) push(name, content string, version int64, promote bool) (*httpapi.Pushed, error) {
+func (h *house) push(name, content string, version int64, promote bool) (*admin.Pushed, error) {
 	up := uploadOf(name, struct{ path, content string }{"model.onnx", content})
 	up.Version = version
 	return h.Push(h.t.Context(), up, promote)

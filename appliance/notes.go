@@ -6,12 +6,12 @@ import (
 	"strings"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
 )
 
 const (
 	notesBucket  = "notes"
 	failedBucket = "failed_loads"
-	maxNotes     = 10_000 // bytes
 )
 
 // notes are texts about models and versions: what people write about them, and why loads have failed.
@@ -39,9 +39,10 @@ func (n notes) get(id edgewise.ModelID) (text string) {
 
 // set replaces them; "" removes them. Errors: TooLarge.
 func (n notes) set(id edgewise.ModelID, text string) error {
-	if len(text) > maxNotes {
-		err := edgewise.Errorf("appliance.notes", edgewise.TooLarge, "the notes have %d bytes: at most %d are allowed", len(text), maxNotes)
-		err.Limit, err.Field = maxNotes, "notes"
+	if len(text) > admin.MaxNotesBytes {
+		err := edgewise.Errorf("appliance.notes", edgewise.TooLarge, "the notes have %d bytes: at most %d are allowed",
+			len(text), admin.MaxNotesBytes)
+		err.Limit, err.Field = admin.MaxNotesBytes, "notes"
 		return err
 	}
 	return n.documents.Update(func(tx edgewise.DocumentsTx) error {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/apistatus"
 	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/uploads"
@@ -162,7 +163,7 @@ func (r *restoring) Check(ctx context.Context, v *edgewise.Version, dir string) 
 	}
 	inspection, err := r.app.library.inspect(ctx, dir, v.Model)
 	if err != nil {
-		return outside(err, dir)
+		return apistatus.HidePath(err, dir)
 	}
 	return modelconfig.Validate(v.Model, paths(v), inspection)
 }

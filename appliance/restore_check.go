@@ -13,6 +13,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/auth"
+	"github.com/edgewise-ai/edgewise/appliance/editor"
 	"github.com/edgewise-ai/edgewise/ensemble"
 	"github.com/edgewise-ai/edgewise/store"
 )
@@ -97,7 +98,7 @@ func size(files []edgewise.File) (sum int64) {
 func (a *App) checkBackupDocuments(m *backup) error {
 	const op = "appliance.checkBackup"
 	bounds := auth.AccountBuckets()
-	bounds[notesBucket], bounds[draftsBucket] = maxBackupNotes, maxDrafts
+	bounds[notesBucket], bounds[editor.DraftsBucket] = maxBackupNotes, editor.MaxDrafts
 	for _, bucket := range slices.Sorted(maps.Keys(m.Buckets)) {
 		most, known := bounds[bucket]
 		if !known {

@@ -23,6 +23,7 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/config"
+	"github.com/edgewise-ai/edgewise/appliance/editor"
 	"github.com/edgewise-ai/edgewise/appliance/serving"
 	"github.com/edgewise-ai/edgewise/appliance/uploads"
 	"github.com/edgewise-ai/edgewise/store"
@@ -60,6 +61,7 @@ func openStorage(t testing.TB, dir string) *storage {
 		config: libraryConfig{MaxQueue: 100}, serving: serving.New(serving.Config{Backends: []edgewise.Backend{&echo{}}, Devices: noGPUs{}}),
 	}
 	a.library.sources = newSources(a.library, config.Repository{}, logger)
+	a.editor = a.newEditor()
 	return &storage{a, dir}
 }
 
@@ -150,8 +152,7 @@ func example(t testing.TB) []byte {
 	}
 	_, made := s.accounts.CreateUser(admin.UserNew{Name: "anna", Role: "admin", Password: "a staple for my paper"})
 	_, keyed := s.accounts.CreateKey(admin.KeyNew{Name: "camera", Rights: []string{"infer"}}, &edgewise.Principal{Kind: "person", Name: "anna", Rights: edgewise.AllRights})
-	d := &workshop{s.App}
-	_, drafted := d.CreateDraft(&edgewise.Principal{Name: "anna"}, admin.DraftNew{Name: "both", Config: json.RawMessage("{}")})
+	_, drafted := s.editor.CreateDraft(&edgewise.Principal{Name: "anna"}, admin.DraftNew{Name: "both", Config: json.RawMessage("{}")})
 	_, changed := s.box.ChangeSettings(admin.SettingsChange{Name: ptr("the box")})
 	if err := errors.Join(made, keyed, drafted, changed, s.notes.set(edgewise.ModelID{Name: "cat", Version: 2}, "purrs")); err != nil {
 		t.Fatal(err)
@@ -258,11 +259,11 @@ func TestAMalformedBackupChangesNothing(t *testing.T) {
 		"a draft that is no JSON":         {put("drafts", "ab", "{]"), `drafts: document "ab"`},
 		"a draft under another id":        {put("drafts", "ab", `{"id":"cd","name":"x","config":{}}`), `its id is "cd"`},
 		"notes about no name":             {put("notes", "../x", "text"), "../x"},
-		"notes that are too long":         {put("notes", "cat", strings.Repeat("x", maxNotes+1)), "10001 bytes"},
+		"notes that are too long":         {put("notes", "cat", strings.Repeat("x", admin.MaxNotesBytes+1)), "10001 bytes"},
 		"sessions":                        {put("sessions", "ab", "{}"), `"sessions", which a backup does not have`},
 		"the claim code":                  {put("claim", "code", "AAAA"), `"claim", which a backup does not have`},
 		"settings out of their bounds":    {func(m *backup) { m.Settings.Session = 1 }, "session_seconds is 1"},
-		"too many drafts":                 {func(m *backup) { fillDrafts(m, maxDrafts) }, "101 drafts: at most 100"},
+		"too many drafts":                 {func(m *backup) { fillDrafts(m, editor.MaxDrafts) }, "101 drafts: at most 100"},
 		"a model twice":                   {func(m *backup) { m.Models = append(m.Models, m.Models[0]) }, "in it twice"},
 		"a model that is none":            {func(m *backup) { m.Models[0].Name = "../cat" }, "../cat"},
 		"a version without declaration":   {func(m *backup) { m.Models[1].Versions[1].Model = nil }, "without declaration"},
@@ -301,7 +302,7 @@ func TestAMalformedBackupChangesNothing(t *testing.T) {
 func fillDrafts(m *backup, count int) {
 	for i := range count {
 		id := hex.EncodeToString([]byte{byte(i)})
-		m.Buckets[draftsBucket][id] = []byte(`{"id":"` + id + `","name":"x","config":{}}`)
+		m.Buckets[editor.DraftsBucket][id] = []byte(`{"id":"` + id + `","name":"x","config":{}}`)
 	}
 }
 
@@ -313,7 +314,7 @@ func TestADamagedDocumentDoesNotKeepTheBoxFromStarting(t *testing.T) {
 	}
 	err := s.documents.Update(func(tx edgewise.DocumentsTx) error {
 		return errors.Join(tx.Put("users", "bert", []byte("not JSON")), tx.Put("keys", "ab", []byte("{")), tx.Put("sessions", "ab", []byte("1")),
-			tx.Put(boxBucket, settingsKey, []byte("[]")), tx.Put(draftsBucket, "ab", []byte("{")))
+			tx.Put(boxBucket, settingsKey, []byte("[]")), tx.Put(editor.DraftsBucket, "ab", []byte("{")))
 	})
 	if err != nil {
 		t.Fatal(err)

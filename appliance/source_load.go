@@ -188,7 +188,7 @@ func (s *sources) beginSteps(ctx context.Context, name string, declared *edgewis
 	if len(problems) == 0 {
 		return nil
 	}
-	m, err := ensembleOf(declared, name, s.library.config.Defaults)
+	m, err := modelconfig.Ensemble(declared, name, s.library.config.Defaults)
 	if problems = append(problems, err); m != nil {
 		problems = append(problems, ensemble.Validate(m, ensemble.Known(m, s.library.record)))
 	}

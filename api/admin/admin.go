@@ -42,6 +42,12 @@ type Version struct {
 	SignatureChanges []Difference `json:"signature_changes,omitempty"`
 }
 
+// Pushed is a version that was stored, and what changed in the signature if it was made live.
+type Pushed struct {
+	*edgewise.Version
+	SignatureChanges []Difference // from the version that was live before
+}
+
 // SetLabel is the body of PUT /api/v1/models/{name}/labels/{label}. The answer is a LabelMove.
 type SetLabel struct {
 	Version int64 `json:"version"`

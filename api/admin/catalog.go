@@ -20,6 +20,9 @@ type VersionDetail struct {
 	Fit          *Fit            `json:"fit,omitempty"`
 }
 
+// MaxNotesBytes bounds the notes about a model, and about a version.
+const MaxNotesBytes = 10_000
+
 // Notes is the body of PATCH requests that change notes.
 type Notes struct {
 	Notes string `json:"notes"`

@@ -3,6 +3,7 @@ package apistatus
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/edgewise-ai/edgewise"
 )
@@ -81,4 +82,13 @@ func Message(err error) string {
 	}
 	// What stands around the Error, such as "in ensemble ...", was written by one of us too.
 	return err.Error()
+}
+
+// HidePath returns err without the path of a folder of this machine, in which an archive was unpacked; nil for nil.
+func HidePath(err error, dir string) error {
+	if err == nil {
+		return nil
+	}
+	text := strings.ReplaceAll(strings.ReplaceAll(err.Error(), dir+"/", ""), dir, "the archive")
+	return edgewise.Errorf("apistatus.HidePath", edgewise.KindOf(err), "%s", text)
 }

@@ -18,21 +18,21 @@ type Editor interface {
 	Draft(id string) (admin.Draft, error)
 	SaveDraft(id string, d admin.DraftSave) (admin.Draft, error)
 	DeleteDraft(id string) error
-	// Validate says everything that is wrong with a draft. Errors: NotFound.
+	// Validate lists everything that is wrong with a draft. Errors: NotFound.
 	Validate(id string) (admin.Validation, error)
 	// DraftModel returns a draft as a model. Errors: NotFound, Invalid.
 	DraftModel(id string) (*edgewise.Model, error)
 	// Trace runs a draft once. Errors: NotFound, Invalid, Unavailable when a step's model is not ready.
 	Trace(ctx context.Context, id string, req *edgewise.Request) (admin.Trace, error)
 	// Publish stores a draft as a version. Errors: NotFound, and those of Library.Push.
-	Publish(ctx context.Context, id string, p admin.Publish) (*Pushed, error)
+	Publish(ctx context.Context, id string, p admin.Publish) (*admin.Pushed, error)
 	// Gallery lists the steps that come with the box, StepLibrary the files that every step imports.
 	Gallery() []admin.GalleryStep
 	StepLibrary() map[string]string
 	// TryStep runs a compiled step once. Errors: Invalid, TooLarge.
 	TryStep(ctx context.Context, t admin.StepTrial) (admin.Trace, error)
 	// DeployStep stores a compiled step as a version. Errors: those of Library.Push.
-	DeployStep(ctx context.Context, name string, d admin.StepDeploy) (*Pushed, error)
+	DeployStep(ctx context.Context, name string, d admin.StepDeploy) (*admin.Pushed, error)
 }
 
 // maxStepBytes bounds the body of a request that carries a compiled step, in base64, and its source.
@@ -131,8 +131,8 @@ func (s *Server) publishDraft(c *fiber.Ctx) error {
 }
 
 // stored answers with a version that was made, or with the error.
-func (s *Server) stored(c *fiber.Ctx) func(*Pushed, error) error {
-	return func(pushed *Pushed, err error) error {
+func (s *Server) stored(c *fiber.Ctx) func(*admin.Pushed, error) error {
+	return func(pushed *admin.Pushed, err error) error {
 		if err != nil {
 			return err
 		}

@@ -42,12 +42,6 @@ type Engine interface {
 // VersionStatistics is what was measured of one version.
 type VersionStatistics = kserve.VersionStatistics
 
-// Pushed is a version that was stored.
-type Pushed struct {
-	*edgewise.Version
-	SignatureChanges []admin.Difference // from the version that was live before, when this one is live
-}
-
 // Library is what the administration routes need of the box. All methods are safe for concurrent use. What they return
 // is shared and not modified.
 type Library interface {
@@ -56,7 +50,7 @@ type Library interface {
 	// Push stores a new version and, with promote, points the label live to it. It pulls the files of up, and the
 	// version exists only if up.Next ended in io.EOF. Errors: those of up, Invalid, TooLarge, Exists, Unsupported,
 	// Exhausted, Corrupt.
-	Push(ctx context.Context, up edgewise.Upload, promote bool) (*Pushed, error)
+	Push(ctx context.Context, up edgewise.Upload, promote bool) (*admin.Pushed, error)
 	// Records returns every model, by name.
 	Records() []*edgewise.Record
 	// Record returns one model. Errors: NotFound.

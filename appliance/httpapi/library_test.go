@@ -38,7 +38,7 @@ func (l *fakeLibrary) Room(size int64) error {
 	return edgewise.Errorf("fake.Room", edgewise.Exhausted, "no room for %d bytes", size)
 }
 
-func (l *fakeLibrary) Push(_ context.Context, up edgewise.Upload, promote bool) (*Pushed, error) {
+func (l *fakeLibrary) Push(_ context.Context, up edgewise.Upload, promote bool) (*admin.Pushed, error) {
 	files := make(map[string]string)
 	for {
 		path, _, body, err := up.Next()
@@ -58,7 +58,7 @@ func (l *fakeLibrary) Push(_ context.Context, up edgewise.Upload, promote bool) 
 	defer l.mu.Unlock()
 	l.sizes = append(l.sizes, up.Size)
 	v, err := l.put(up, files, promote)
-	return &Pushed{Version: v}, err
+	return &admin.Pushed{Version: v}, err
 }
 
 func (l *fakeLibrary) put(up edgewise.Upload, files map[string]string, promote bool) (*edgewise.Version, error) {

@@ -42,7 +42,7 @@ func (s *Server) upload(c *fiber.Ctx) error {
 }
 
 // created answers with a version that was stored.
-func (s *Server) created(c *fiber.Ctx, pushed *Pushed) error {
+func (s *Server) created(c *fiber.Ctx, pushed *admin.Pushed) error {
 	v := admin.NewVersion(pushed.Version, s.deps.Engine.Index())
 	v.SignatureChanges = pushed.SignatureChanges
 	c.Status(fiber.StatusCreated)

@@ -291,3 +291,19 @@ func defaultInstances(c *edgewise.Model, d Defaults) {
 
 // onGPU tells whether models of this platform can run on a GPU.
 func onGPU(m *edgewise.Model) bool { return m.Platform == "onnxruntime_onnx" }
+
+// Ensemble returns the ensemble that a declaration without a folder of files comes to under a name. The model is nil when
+// there is an error, unless the model is complete and only its declaration is wrong. Errors: those of Identify, Complete
+// and Validate.
+func Ensemble(declared *edgewise.Model, name string, d Defaults) (*edgewise.Model, error) {
+	files := []string{"config.json"}
+	identified, err := Identify(declared, name, files)
+	if err != nil {
+		return nil, err
+	}
+	m, err := Complete(identified, name, files, nil, d)
+	if err != nil {
+		return nil, err
+	}
+	return m, Validate(m, files, nil)
+}

@@ -89,6 +89,7 @@ var partsForPeople = []string{
 }
 
 var services = []string{
+	"appliance/editor",
 	"appliance/safestart",
 	"appliance/serving",
 	"appliance/updates",

@@ -1,4 +1,4 @@
-package appliance
+package editor
 
 import (
 	"encoding/binary"

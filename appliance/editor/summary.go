@@ -1,4 +1,4 @@
-package appliance
+package editor
 
 import (
 	"encoding/binary"
@@ -8,7 +8,7 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 )
 
-// summarise says what is in a tensor of numbers; nil for text, for half floats and for a tensor without elements.
+// summarise describes a tensor of numbers. It returns nil for text, half floats, and a tensor without elements.
 func summarise(t *edgewise.Tensor) *admin.TensorSummary {
 	size := int(t.Type.Size())
 	number := numberOf(t.Type)
@@ -28,7 +28,7 @@ func summarise(t *edgewise.Tensor) *admin.TensorSummary {
 		}
 		finite++
 		s.Min, s.Max = min(s.Min, x), max(s.Max, x)
-		s.Mean += x/float64(finite) - s.Mean/float64(finite) // the difference of two numbers may be none
+		s.Mean += x/float64(finite) - s.Mean/float64(finite) // the difference of two finite numbers may be infinite
 	}
 	if finite == 0 {
 		s.Min, s.Max = 0, 0
@@ -36,7 +36,7 @@ func summarise(t *edgewise.Tensor) *admin.TensorSummary {
 	return s
 }
 
-// numberOf reads an element of a type; nil when it is no number that Go has.
+// numberOf returns a function that reads an element of a type, nil when Go has no such number.
 func numberOf(t edgewise.DataType) func([]byte) float64 {
 	le := binary.LittleEndian
 	switch t {

@@ -1,4 +1,4 @@
-package appliance
+package editor
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
-	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+	"github.com/edgewise-ai/edgewise/appliance/apistatus"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/sdk"
 )
@@ -32,9 +32,9 @@ const (
 // wasmMagic begins every module.
 var wasmMagic = []byte("\x00asm")
 
-// stepFiles are the files of a version that a step makes.
+// stepFiles returns the files of a step's version. Errors: Invalid with Field.
 func stepFiles(module []byte, config string, source map[string]string) ([]named, error) {
-	const op = "appliance.stepFiles"
+	const op = "editor.stepFiles"
 	invalid := func(field, format string, args ...any) error {
 		err := edgewise.Errorf(op, edgewise.Invalid, format, args...)
 		err.Field = field
@@ -67,8 +67,8 @@ func stepFiles(module []byte, config string, source map[string]string) ([]named,
 	return files, nil
 }
 
-// DeployStep stores a compiled step with its source.
-func (w *workshop) DeployStep(ctx context.Context, name string, d admin.StepDeploy) (*httpapi.Pushed, error) {
+// DeployStep stores a compiled step with its source. Errors: Invalid, TooLarge, and those of Models.Push.
+func (e *Editor) DeployStep(ctx context.Context, name string, d admin.StepDeploy) (*admin.Pushed, error) {
 	files, err := stepFiles(d.Wasm, d.Config, d.Source)
 	if err != nil {
 		return nil, err
@@ -77,15 +77,19 @@ func (w *workshop) DeployStep(ctx context.Context, name string, d admin.StepDepl
 	for _, f := range files {
 		size += int64(len(f.text))
 	}
-	return w.push(edgewise.WithCause(ctx, admin.CauseStep), edgewise.Upload{Model: name, Origin: "editor", Size: size, Next: texts(files...)}, d.Promote, d.Notes)
+	return e.push(edgewise.WithCause(ctx, admin.CauseStep), edgewise.Upload{
+		Model: name, Origin: "editor", Size: size,
+		Next: texts(files...),
+	}, d.Promote, d.Notes)
 }
 
-// trialName is what a step is called while it is tried.
+// trialName is the name of a step during its trial.
 const trialName = "trial"
 
-// TryStep runs a compiled step once. What fails in the step is told in the trace.
-func (w *workshop) TryStep(ctx context.Context, t admin.StepTrial) (out admin.Trace, err error) {
-	const op = "appliance.TryStep"
+// TryStep runs a compiled step once, for at most a minute. A failure of the step is in the trace. Errors: Invalid,
+// Exhausted.
+func (e *Editor) TryStep(ctx context.Context, t admin.StepTrial) (out admin.Trace, err error) {
+	const op = "editor.TryStep"
 	files, err := stepFiles(t.Wasm, t.Config, nil)
 	if err != nil {
 		return out, err
@@ -94,7 +98,7 @@ func (w *workshop) TryStep(ctx context.Context, t admin.StepTrial) (out admin.Tr
 	if err != nil {
 		return out, err
 	}
-	dir, err := os.MkdirTemp(filepath.Join(w.config.DataDir, uploadsFolder), trialName+"-*")
+	dir, err := os.MkdirTemp(e.config.Folder, trialName+"-*")
 	if err != nil {
 		return out, edgewise.Errorf(op, edgewise.Exhausted, "a folder for the trial cannot be made")
 	}
@@ -106,14 +110,14 @@ func (w *workshop) TryStep(ctx context.Context, t admin.StepTrial) (out admin.Tr
 		}
 		paths = append(paths, f.path)
 	}
-	m, err := w.library.understand(ctx, trialName, dir, paths)
+	m, err := e.config.Models.Understand(ctx, trialName, dir, paths)
 	if err != nil {
-		return out, outside(err, dir)
+		return out, apistatus.HidePath(err, dir)
 	}
 	if err := sched.NewChecker(m).Check(req); err != nil {
 		return out, err
 	}
-	return w.runStep(ctx, &edgewise.Version{ID: req.Model, Model: m, Digest: edgewise.Digest(trialName)}, dir, req)
+	return e.runStep(ctx, &edgewise.Version{ID: req.Model, Model: m, Digest: edgewise.Digest(trialName)}, dir, req)
 }
 
 func trialRequest(t admin.StepTrial) (*edgewise.Request, error) {
@@ -121,11 +125,12 @@ func trialRequest(t admin.StepTrial) (*edgewise.Request, error) {
 	for _, in := range t.Inputs {
 		kind, ok := edgewise.ParseDataType(in.Datatype)
 		if !ok {
-			return nil, edgewise.Errorf("appliance.trialRequest", edgewise.Invalid, "input %q: there is no datatype %.20q", in.Name, in.Datatype)
+			return nil, edgewise.Errorf("editor.trialRequest", edgewise.Invalid, "input %q: there is no datatype %.20q", in.Name,
+				in.Datatype)
 		}
 		tensor := edgewise.Tensor{Name: in.Name, Type: kind, Shape: in.Shape, Data: in.Data}
 		if err := tensor.Check(); err != nil {
-			return nil, edgewise.Errorf("appliance.trialRequest", edgewise.Invalid, "%w", err)
+			return nil, edgewise.Errorf("editor.trialRequest", edgewise.Invalid, "%w", err)
 		}
 		req.Inputs = append(req.Inputs, tensor)
 	}
@@ -134,15 +139,18 @@ func trialRequest(t admin.StepTrial) (*edgewise.Request, error) {
 		case string, bool, float64:
 			req.Parameters[key] = value
 		default:
-			return nil, edgewise.Errorf("appliance.trialRequest", edgewise.Invalid, "parameter %q: want text, a number, true or false", key)
+			return nil, edgewise.Errorf("editor.trialRequest", edgewise.Invalid,
+				"parameter %q: want text, a number, true or false", key)
 		}
 	}
 	return req, nil
 }
 
 // runStep loads a step, runs it once and unloads it.
-func (w *workshop) runStep(ctx context.Context, v *edgewise.Version, dir string, req *edgewise.Request) (out admin.Trace, err error) {
-	backend, err := w.library.serving.Backend(v.Model)
+func (e *Editor) runStep(ctx context.Context, v *edgewise.Version, dir string, req *edgewise.Request) (out admin.Trace,
+	err error,
+) {
+	backend, err := e.config.Models.Backend(v.Model)
 	if err != nil {
 		return out, err
 	}
@@ -150,7 +158,7 @@ func (w *workshop) runStep(ctx context.Context, v *edgewise.Version, dir string,
 	defer cancel()
 	instance, err := backend.Load(ctx, v, dir, edgewise.Device{})
 	if err != nil {
-		return out, outside(err, dir)
+		return out, apistatus.HidePath(err, dir)
 	}
 	defer func() { err = errors.Join(err, instance.Close()) }()
 	var want []string
@@ -167,16 +175,19 @@ func (w *workshop) runStep(ctx context.Context, v *edgewise.Version, dir string,
 		out.Error = step.Error
 	} else {
 		defer result.Free()
-		add(&step, edgewise.Timing{Input: result.Input, Infer: result.Infer, Output: result.Output, Batch: 1, Guest: result.Guest})
+		add(&step, edgewise.Timing{
+			Input: result.Input, Infer: result.Infer, Output: result.Output, Batch: 1,
+			Guest: result.Guest,
+		})
 		only := 0
 		t.keep("output", &only, result.Outputs, nil)
 	}
-	out.Duration, out.Steps, out.Tensors = step.Duration, []admin.TraceStep{step}, notNil(t.tensors)
+	out.Duration, out.Steps, out.Tensors = step.Duration, []admin.TraceStep{step}, t.tensors
 	return out, nil
 }
 
-// Gallery lists the steps that come with the box: those in AssemblyScript, which the page compiles, first.
-func (w *workshop) Gallery() []admin.GalleryStep {
+// Gallery lists the steps of the SDK: first those in AssemblyScript, which the page compiles.
+func (e *Editor) Gallery() []admin.GalleryStep {
 	files := sdk.Files()
 	list := []admin.GalleryStep{
 		galleryStep(files, "assemblyscript/example", "classify", "assemblyscript", "step.ts"),
@@ -195,7 +206,10 @@ func (w *workshop) Gallery() []admin.GalleryStep {
 }
 
 func galleryStep(files fs.FS, dir, name, language, main string) admin.GalleryStep {
-	s := admin.GalleryStep{Name: name, Title: strings.ReplaceAll(name, "_", " "), Language: language, Main: main, Source: map[string]string{}}
+	s := admin.GalleryStep{
+		Name: name, Title: strings.ReplaceAll(name, "_", " "), Language: language, Main: main,
+		Source: map[string]string{},
+	}
 	text, err := fs.ReadFile(files, dir+"/"+main)
 	if err != nil {
 		return s
@@ -208,7 +222,7 @@ func galleryStep(files fs.FS, dir, name, language, main string) admin.GallerySte
 	return s
 }
 
-// firstComment is the text of the comment that a source file begins with.
+// firstComment returns the text of the comment that a source file begins with.
 func firstComment(source string) string {
 	var words []string
 	for line := range strings.SplitSeq(source, "\n") {
@@ -222,7 +236,7 @@ func firstComment(source string) string {
 }
 
 // StepLibrary lists the files that every AssemblyScript step imports.
-func (w *workshop) StepLibrary() map[string]string {
+func (e *Editor) StepLibrary() map[string]string {
 	library := map[string]string{}
 	files := sdk.Files()
 	entries, err := fs.ReadDir(files, "assemblyscript")

@@ -1,4 +1,4 @@
-package appliance
+package editor
 
 import (
 	"context"
@@ -14,39 +14,42 @@ import (
 	"github.com/edgewise-ai/edgewise/ensemble"
 )
 
-// Bounds of the tensors in a trace. What is over them is described and left out.
+// Bounds of the tensors in a trace. Larger ones are described without their data.
 const (
 	maxTracedTensor = 4 << 20  // bytes
 	maxTraced       = 64 << 20 // bytes together
 )
 
-// Trace runs a draft once and keeps every tensor. A step that fails is told in the trace.
-func (w *workshop) Trace(ctx context.Context, id string, req *edgewise.Request) (admin.Trace, error) {
-	m, err := w.DraftModel(id)
+// Trace runs a draft once, for at most a minute, and keeps every tensor. A failure of a step is in the trace. Errors:
+// NotFound, Invalid, Unavailable.
+func (e *Editor) Trace(ctx context.Context, id string, req *edgewise.Request) (admin.Trace, error) {
+	m, err := e.DraftModel(id)
 	if err != nil {
 		return admin.Trace{}, err
 	}
-	pinned, parts, err := ensemble.Pin(m, w.library.record)
+	pinned, parts, err := ensemble.Pin(m, e.config.Models.Record)
 	if err != nil {
 		return admin.Trace{}, err
 	}
-	e, err := ensemble.New(&edgewise.Version{ID: edgewise.ModelID{Name: m.Name}, Model: pinned}, parts, ensemble.Config{
-		Infer: w.manager, Check: sched.NewChecker(pinned).Check, MaxQueue: w.library.config.MaxQueue, Logger: w.logger, Independent: w.library.independent,
-	})
+	servable, err := ensemble.New(&edgewise.Version{ID: edgewise.ModelID{Name: m.Name}, Model: pinned}, parts,
+		ensemble.Config{
+			Infer: e.config.Infer, Check: sched.NewChecker(pinned).Check, MaxQueue: e.config.MaxQueue,
+			Logger: e.config.Logger, Independent: e.config.Models.Independent,
+		})
 	if err != nil {
 		return admin.Trace{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, traceTime)
 	defer cancel()
 	t := newTracing(pinned, req)
-	resp, failed := e.Infer(edgewise.WithRecorder(ctx, t), req)
+	resp, failed := servable.Infer(edgewise.WithRecorder(ctx, t), req)
 	defer resp.Release()
 	if failed == nil {
 		t.keep("output", nil, resp.Outputs, nil)
 	} else if edgewise.KindOf(failed) == edgewise.Invalid && len(t.steps) == 0 {
 		return admin.Trace{}, failed // the request contradicts the draft: nothing has run
 	}
-	return t.result(failed), e.Close()
+	return t.result(failed), servable.Close()
 }
 
 // traceTime bounds a traced run.
@@ -64,13 +67,15 @@ type tracing struct {
 }
 
 func newTracing(m *edgewise.Model, req *edgewise.Request) *tracing {
-	t := &tracing{model: m, began: time.Now(), steps: map[int]*admin.TraceStep{}}
+	t := &tracing{model: m, began: time.Now(), steps: map[int]*admin.TraceStep{}, tensors: []admin.TraceTensor{}}
 	t.keep("input", nil, req.Inputs, nil)
 	return t
 }
 
-// Ask notes that a step's model is asked, and what it answers.
-func (t *tracing) Ask(ctx context.Context, step int, req *edgewise.Request) (context.Context, func(*edgewise.Response, error)) {
+// Ask notes a request to the model of a step, and its response.
+func (t *tracing) Ask(ctx context.Context, step int, req *edgewise.Request) (context.Context,
+	func(*edgewise.Response, error),
+) {
 	began := time.Since(t.began)
 	s := t.model.EnsembleScheduling.Step[step]
 	t.mu.Lock()
@@ -112,15 +117,15 @@ func add(s *admin.TraceStep, t edgewise.Timing) {
 
 func micro(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 
-// problem is what people are told of an error.
+// problem returns what clients may read of an error.
 func problem(err error) *admin.ErrorBody {
 	body := kserve.NewErrorBody(err)
 	body.Error = apistatus.Message(err)
 	return &body
 }
 
-// keep copies tensors. names leads from their own names to the ensemble's; nil: they have those. One that is known already is
-// kept once, but an output of the ensemble is called one.
+// keep copies tensors. names maps their names to the ensemble's; nil: they have the ensemble's names. A known tensor is
+// not copied again, but gets the role of an output of the ensemble.
 func (t *tracing) keep(role string, step *int, tensors []edgewise.Tensor, names map[string]string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -141,7 +146,10 @@ func (t *tracing) keep(role string, step *int, tensors []edgewise.Tensor, names 
 			}
 			continue
 		}
-		shown := admin.TraceTensor{Name: name, Role: role, Step: step, Datatype: tensor.Type.String(), Shape: append(edgewise.Shape{}, tensor.Shape...), Bytes: int64(len(tensor.Data)), Summary: summarise(tensor)}
+		shown := admin.TraceTensor{
+			Name: name, Role: role, Step: step, Datatype: tensor.Type.String(),
+			Shape: append(edgewise.Shape{}, tensor.Shape...), Bytes: int64(len(tensor.Data)), Summary: summarise(tensor),
+		}
 		if shown.Bytes <= maxTracedTensor && t.bytes+shown.Bytes <= maxTraced {
 			shown.Data = slices.Clone(tensor.Data)
 			t.bytes += shown.Bytes
@@ -150,7 +158,7 @@ func (t *tracing) keep(role string, step *int, tensors []edgewise.Tensor, names 
 	}
 }
 
-// result is what people are shown.
+// result returns the trace of a run that ended with failed.
 func (t *tracing) result(failed error) admin.Trace {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,4 +1,4 @@
-package appliance
+package editor
 
 import (
 	"bytes"
@@ -13,23 +13,22 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
-	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/ensemble"
 )
 
 const draftFile = "config.json"
 
-// DraftModel returns a draft as a model, as complete as it can be made. Errors: NotFound, Invalid.
-func (w *workshop) DraftModel(id string) (*edgewise.Model, error) {
-	d, err := w.Draft(id)
+// DraftModel returns the model that a draft declares, with the defaults filled in. Errors: NotFound, Invalid.
+func (e *Editor) DraftModel(id string) (*edgewise.Model, error) {
+	d, err := e.Draft(id)
 	if err != nil {
 		return nil, err
 	}
-	return w.draftModel(d)
+	return e.draftModel(d)
 }
 
-func (w *workshop) draftModel(d admin.Draft) (*edgewise.Model, error) {
+func (e *Editor) draftModel(d admin.Draft) (*edgewise.Model, error) {
 	text, err := draftConfig(d)
 	if err != nil {
 		return nil, err
@@ -38,19 +37,20 @@ func (w *workshop) draftModel(d admin.Draft) (*edgewise.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ensembleOf(declared, d.Name, w.library.config.Defaults)
+	return modelconfig.Ensemble(declared, d.Name, e.config.Defaults)
 }
 
-// draftConfig is the configuration of a draft under the draft's name, as the platform that drafts are of, and with nothing
-// pinned.
+// draftConfig returns the configuration of a draft with the draft's name, the platform of ensembles, and no pinned
+// versions.
 func draftConfig(d admin.Draft) ([]byte, error) {
 	members := map[string]any{}
 	decoder := json.NewDecoder(bytes.NewReader(d.Config))
 	decoder.UseNumber()
 	if err := decoder.Decode(&members); err != nil {
-		return nil, edgewise.Errorf("appliance.draftConfig", edgewise.Invalid, "the draft's configuration is no JSON object: %w", err)
+		return nil, edgewise.Errorf("editor.draftConfig", edgewise.Invalid, "the draft's configuration is no JSON object: %w",
+			err)
 	}
-	members["name"], members["platform"] = d.Name, ensemblePlatform
+	members["name"], members["platform"] = d.Name, "ensemble"
 	delete(members, "backend")
 	if scheduling, ok := members["ensemble_scheduling"].(map[string]any); ok {
 		if list, ok := scheduling["step"].([]any); ok {
@@ -64,14 +64,14 @@ func draftConfig(d admin.Draft) ([]byte, error) {
 	return json.Marshal(members)
 }
 
-// Validate says everything that is wrong with a draft, and what is known of its tensors.
-func (w *workshop) Validate(id string) (admin.Validation, error) {
+// Validate lists everything that is wrong with a draft, and the tensors that are known. Errors: NotFound.
+func (e *Editor) Validate(id string) (admin.Validation, error) {
 	v := admin.Validation{Problems: []admin.DraftProblem{}, Tensors: []admin.Tensor{}, Steps: []admin.DraftStep{}}
-	d, err := w.Draft(id)
+	d, err := e.Draft(id)
 	if err != nil {
 		return v, err
 	}
-	m, err := w.draftModel(d)
+	m, err := e.draftModel(d)
 	if err != nil {
 		v.Problems = problems(err)
 	}
@@ -83,14 +83,14 @@ func (w *workshop) Validate(id string) (admin.Validation, error) {
 		known[t.Name] = t
 	}
 	for _, s := range m.EnsembleScheduling.Step {
-		step := w.draftStep(s)
+		step := e.draftStep(s)
 		learnTensors(known, s, step)
 		v.Steps = append(v.Steps, step)
 	}
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		v.Tensors = append(v.Tensors, known[name])
 	}
-	if _, _, err := ensemble.Pin(m, w.library.record); err != nil {
+	if _, _, err := ensemble.Pin(m, e.config.Models.Record); err != nil {
 		v.Problems = append(v.Problems, problems(err)...)
 	}
 	v.Valid = len(v.Problems) == 0
@@ -98,9 +98,9 @@ func (w *workshop) Validate(id string) (admin.Validation, error) {
 }
 
 // draftStep returns what a step would run; without a version and tensors when that is not stored.
-func (w *workshop) draftStep(s edgewise.EnsembleStep) admin.DraftStep {
+func (e *Editor) draftStep(s edgewise.EnsembleStep) admin.DraftStep {
 	step := admin.DraftStep{Model: s.ModelName, Inputs: []admin.Tensor{}, Outputs: []admin.Tensor{}}
-	r := w.library.record(s.ModelName)
+	r := e.config.Models.Record(s.ModelName)
 	if r == nil {
 		return step
 	}
@@ -112,12 +112,12 @@ func (w *workshop) draftStep(s edgewise.EnsembleStep) admin.DraftStep {
 	if part == nil {
 		return step
 	}
-	step.Version, step.Ready = part.ID.Version, w.engine.VersionReady(part.ID) == nil
+	step.Version, step.Ready = part.ID.Version, e.config.Models.VersionReady(part.ID) == nil
 	step.Inputs, step.Outputs = admin.NewTensors(part.Model.Inputs()), admin.NewTensors(part.Model.Outputs())
 	return step
 }
 
-// learnTensors notes the types of the tensors that a step takes and makes, under the ensemble's names.
+// learnTensors adds the inputs and outputs of a step to known, under the ensemble's names.
 func learnTensors(known map[string]admin.Tensor, s edgewise.EnsembleStep, step admin.DraftStep) {
 	learn := func(from []admin.Tensor, names map[string]string) {
 		for _, t := range from {
@@ -137,7 +137,7 @@ var (
 	tensorInProblem = regexp.MustCompile(`tensor '([^']+)'`)
 )
 
-// problems makes a list of an error with a problem a line.
+// problems splits an error into its lines, one problem each.
 func problems(err error) []admin.DraftProblem {
 	list := []admin.DraftProblem{}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
@@ -155,9 +155,10 @@ func problems(err error) []admin.DraftProblem {
 	return list
 }
 
-// Publish stores a draft as a version of its ensemble.
-func (w *workshop) Publish(ctx context.Context, id string, p admin.Publish) (*httpapi.Pushed, error) {
-	d, err := w.Draft(id)
+// Publish stores a draft as a version of its ensemble, and deletes the draft. Errors: NotFound, and those of
+// Models.Push.
+func (e *Editor) Publish(ctx context.Context, id string, p admin.Publish) (*admin.Pushed, error) {
+	d, err := e.Draft(id)
 	if err != nil {
 		return nil, err
 	}
@@ -165,24 +166,32 @@ func (w *workshop) Publish(ctx context.Context, id string, p admin.Publish) (*ht
 	if err != nil {
 		return nil, err
 	}
-	v, err := w.push(edgewise.WithCause(ctx, admin.CausePublish), edgewise.Upload{Model: d.Name, Origin: "draft", Size: int64(len(text)), Next: texts(named{draftFile, text})}, p.Promote, p.Notes)
+	v, err := e.push(edgewise.WithCause(ctx, admin.CausePublish),
+		edgewise.Upload{
+			Model: d.Name, Origin: "draft", Size: int64(len(text)),
+			Next: texts(named{draftFile, text}),
+		}, p.Promote, p.Notes)
 	if err != nil {
 		return v, err
 	}
-	return v, w.DeleteDraft(id)
+	return v, e.DeleteDraft(id)
 }
 
-// push stores an upload, with notes, and makes it live unless promote says no.
-func (w *workshop) push(ctx context.Context, up edgewise.Upload, promote *bool, text string) (*httpapi.Pushed, error) {
-	if len(text) > maxNotes {
-		return nil, edgewise.Errorf("appliance.push", edgewise.TooLarge, "the notes have %d bytes: at most %d are allowed", len(text), maxNotes)
+// push stores an upload with its notes, and makes it live unless promote is false.
+func (e *Editor) push(ctx context.Context, up edgewise.Upload, promote *bool, text string) (*admin.Pushed, error) {
+	if len(text) > admin.MaxNotesBytes {
+		return nil, edgewise.Errorf("editor.push", edgewise.TooLarge, "the notes have %d bytes: at most %d are allowed",
+			len(text), admin.MaxNotesBytes)
 	}
-	v, err := w.library.Push(ctx, up, promote == nil || *promote)
+	v, err := e.config.Models.Push(ctx, up, promote == nil || *promote)
 	if v == nil {
 		return nil, err
 	}
-	if noting := w.notes.ifAny(v.ID, text); err == nil {
-		err = noting
+	if text == "" {
+		return v, err
+	}
+	if failed := e.config.SetNotes(v.ID, text); err == nil {
+		err = failed
 	}
 	return v, err
 }
@@ -193,7 +202,7 @@ type named struct {
 	text []byte
 }
 
-// texts is the Upload.Next of files in memory.
+// texts returns the Upload.Next of files in memory.
 func texts(files ...named) func() (string, int64, io.Reader, error) {
 	return func() (string, int64, io.Reader, error) {
 		if len(files) == 0 {
