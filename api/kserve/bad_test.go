@@ -401,11 +401,11 @@ var badBodies = []badBody{
 	},
 	{name: "a number longer than messages", body: data("INT64", strings.Repeat("9", 60)), text: `input "x": element 0: ` +
 		strings.Repeat("9", 40) + `... does not fit INT64`},
-	{name: "2 for a bool", body: data("BOOL", `true,2`), text: `input "x": element 1: want true, false, 0 or 1, got 2`},
-	{name: "-1 for a bool", body: data("BOOL", `-1`), text: `input "x": element 0: want true, false, 0 or 1, got -1`},
+	{name: "2 for a bool", body: data("BOOL", `true,2`), text: `input "x": element 1: attempt to access JSON non-boolean as boolean: want true, false, 0 or 1, got 2`},
+	{name: "-1 for a bool", body: data("BOOL", `-1`), text: `input "x": element 0: attempt to access JSON non-boolean as boolean: want true, false, 0 or 1, got -1`},
 	{
 		name: "string for a bool", body: data("BOOL", `"true"`),
-		text: `input "x": element 0: want true, false, 0 or 1, got a string`,
+		text: `input "x": element 0: attempt to access JSON non-boolean as boolean: want true, false, 0 or 1, got a string`,
 	},
 	{
 		name: "number for a string", body: data("BYTES", `"a",1`),

@@ -133,7 +133,7 @@ func (e *elements) boolean() error {
 	if !ok {
 		mant, _, end, form := scanDecimal(e.b, e.p)
 		if form != 0 || mant > 1 {
-			return e.wrong("want true, false, 0 or 1")
+			return e.wrong("attempt to access JSON non-boolean as boolean: want true, false, 0 or 1")
 		}
 		v, e.p = mant == 1, end
 	}

@@ -96,7 +96,7 @@ func (g *generation) input(spec edgewise.Spec) error {
 	if slices.ContainsFunc(g.r.Inputs, func(t edgewise.Tensor) bool { return t.Name == spec.Name }) {
 		return tensorMessage(spec.Name, "input '%s' already exists in request", spec.Name)
 	}
-	value, n, err := g.value(spec.Name)
+	value, n, err := g.value(spec)
 	if err != nil {
 		return err
 	}
@@ -120,18 +120,30 @@ func (g *generation) input(spec edgewise.Spec) error {
 	return nil
 }
 
+// mismatch is what Triton says of a value in the place of a string or a bool, before our own words.
+func mismatch(t edgewise.DataType) string {
+	switch t {
+	case edgewise.Bytes:
+		return "attempt to access JSON non-string as string: "
+	case edgewise.Bool:
+		return "attempt to access JSON non-boolean as boolean: "
+	}
+	return ""
+}
+
 // value passes the value of an input and returns it as an array, with the number of its elements.
-func (g *generation) value(name string) (text []byte, n int64, err error) {
+func (g *generation) value(spec edgewise.Spec) (text []byte, n int64, err error) {
 	c := &g.c.cursor
 	switch ch := c.next(); ch {
 	case '{', 'n':
-		return nil, 0, tensorMessage(name, "Unable to parse '%s': want a value or an array of values, got %s", name,
-			c.found())
+		return nil, 0, tensorMessage(spec.Name, "Unable to parse '%s': %swant a value or an array of values, got %s", spec.Name,
+			mismatch(spec.Type), c.found())
 	case '[':
 		start := c.p
 		err = c.array(func() error {
 			if ch := c.next(); ch == '[' || ch == '{' {
-				return tensorMessage(name, "Unable to parse '%s': want an array of values, got %s in it", name, c.found())
+				return tensorMessage(spec.Name, "Unable to parse '%s': %swant an array of values, got %s in it", spec.Name,
+					mismatch(spec.Type), c.found())
 			}
 			n++
 			return c.skip(wordsAllowed)

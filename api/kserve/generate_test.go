@@ -74,6 +74,10 @@ func TestGenerateRefuses(t *testing.T) {
 		{"another type", `{"text":1}`, "want a string", edgewise.Invalid, "text"},
 		{"an array in an array", `{"pair":[[1,2]]}`, "want an array of values, got an array", edgewise.Invalid, "pair"},
 		{"an object", `{"pair":{"a":1}}`, "want a value or an array of values, got an object", edgewise.Invalid, "pair"},
+		{
+			"an object for a string", `{"text":{"a":1}}`, "Unable to parse 'text': attempt to access JSON non-string as string: ",
+			edgewise.Invalid, "text",
+		},
 		{"null", `{"pair":null}`, "got null", edgewise.Invalid, "pair"},
 		{"an input twice", `{"half":1,"parameters":{"half":1}}`, "input 'half' already exists", edgewise.Invalid, "half"},
 		{
