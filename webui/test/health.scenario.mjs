@@ -14,6 +14,12 @@ export default () => scenario({}, async (box, visitor) => {
   await visitor.login();
   await visitor.open('/models', 'Models');
   await page.getByRole('row', { name: /gauge/ }).getByText('Serving').waitFor();
+  await page.getByRole('row', { name: /gauge/ }).getByText('not verified').waitFor();
+  await visitor.open('/models/gauge', 'gauge');
+  await page.getByText('Version 1 is not verified.').waitFor();
+  await visitor.open('/models/gauge/versions', 'gauge');
+  await page.getByRole('row', { name: /^1 / }).getByText('not verified').waitFor();
+  await visitor.open('/models', 'Models');
 
   for (let i = 0; i < 4; i++) equal(await ask(), 500, 'an answer of the broken version');
   await page.getByRole('row', { name: /gauge/ }).getByText('Failing').waitFor();
@@ -29,5 +35,16 @@ export default () => scenario({}, async (box, visitor) => {
   equal(await ask(), 200, 'an answer of the version that works');
   await visitor.open('/models', 'Models');
   await page.getByRole('row', { name: /gauge/ }).getByText('Serving').waitFor();
+  check((await push(times(3, false, 'other'))).ok, 'a version with another input is refused');
+  await visitor.open('/models/gauge/versions', 'gauge');
+  await page.getByText('2 signature changes').first().click();
+  await page.getByText('input x').first().waitFor();
+  await page.getByRole('row', { name: /^2 / }).getByRole('button', { name: 'Activate' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Activate version 2' });
+  await dialog.getByText('input other').waitFor();
+  problems.push(...(await inspect(page, 'a change of the signature')));
+  await dialog.getByRole('button', { name: 'Activate version 2' }).click();
+  await page.getByText('gauge answers with version 2.').waitFor();
+  equal(await ask(), 200, 'an answer of the version that was activated');
   equal(problems, [], 'what axe found');
 });

@@ -128,7 +128,7 @@ export function previousVersion(model: Model): number {
   return history.at(-1) ?? 0;
 }
 
-export type Standing = { tone: 'good' | 'warn' | 'bad' | 'idle'; text: string; reason: string };
+export type Standing = { tone: 'good' | 'warn' | 'bad' | 'idle'; text: string; reason: string; unverified?: string };
 
 /** The result of the latest requests to a version as a sentence. */
 export function failing(health: NonNullable<Version['health']>): string {
@@ -144,7 +144,7 @@ export function standing(model: Model): Standing {
   switch (version.state) {
     case 'READY':
       if (version.health?.failing) return { tone: 'bad', text: 'Failing', reason: failing(version.health) };
-      return { tone: 'good', text: 'Serving', reason: '' };
+      return { tone: 'good', text: 'Serving', reason: '', unverified: version.health?.unverified };
     case 'LOADING':
       return { tone: 'warn', text: 'Loading', reason: '' };
     case 'UNLOADING':

@@ -9,24 +9,42 @@ const known = /\.(onnx|wasm|zip|tar|edgewise-backup)$/i;
 export async function parcels(items: DataTransferItemList): Promise<Parcel[]> {
   const roots = [...items].map((i) => i.webkitGetAsEntry()).filter((e) => e !== null);
   const list: Parcel[] = [];
+  const files: File[] = [];
   for (const root of roots) {
     if (root.isDirectory) list.push(folder(root.name, await walk(root as FileSystemDirectoryEntry, '')));
-    else list.push(single(await open(root as FileSystemFileEntry)));
+    else files.push(await open(root as FileSystemFileEntry));
   }
-  return list;
+  return [...loose(files), ...list];
 }
 
 /** The same for chosen files; files of a chosen folder have a path. */
 export function chosen(files: FileList): Parcel[] {
   const folders = new Map<string, Entry[]>();
-  const list: Parcel[] = [];
+  const list: File[] = [];
   for (const file of files) {
     const [root, ...rest] = file.webkitRelativePath.split('/');
     if (root && rest.length) folders.set(root, [...(folders.get(root) ?? []), { path: rest.join('/'), file }]);
-    else list.push(single(file));
+    else list.push(file);
   }
-  return [...list, ...[...folders].map(([name, entries]) => folder(name, entries))];
+  return [...loose(list), ...[...folders].map(([name, entries]) => folder(name, entries))];
 }
+
+/** Files without a folder: those that belong to an .onnx file, such as net.onnx.data, become one model with it. */
+export function loose(files: File[]): Parcel[] {
+  const models = files.filter((f) => /\.onnx$/i.test(f.name));
+  const beside = new Map<File, File[]>();
+  for (const file of files.filter((f) => !known.test(f.name))) {
+    const owner = models.length === 1 ? models[0] : models.filter((m) => file.name.startsWith(stem(m) + '.')).sort((a, b) => b.name.length - a.name.length)[0];
+    if (owner) beside.set(owner, [...(beside.get(owner) ?? []), file]);
+    else single(file); // which refuses it by name
+  }
+  return files.filter((f) => known.test(f.name)).map((f) => {
+    const others = beside.get(f);
+    return others ? folder(stem(f), [{ path: 'model.onnx', file: f }, ...others.map((file) => ({ path: file.name, file }))]) : single(f);
+  });
+}
+
+const stem = (f: File) => f.name.replace(/\.onnx$/i, '');
 
 function single(file: File): Parcel {
   if (!known.test(file.name)) throw new Error(`${file.name} is not a file that the box accepts: give .onnx and .wasm files, folders, and .zip or .tar archives of them.`);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { messages } from '../compiler/compile';
 import { described } from './describe';
-import { rooted } from './drop';
+import { loose, rooted } from './drop';
 import { draft, parse, tensor } from './draft';
 import { addStep, complete, connect, connections, disconnect, empty, fresh, mismatch, moveStep, refusal, removeStep, steps, type Config, type Ports } from './ensemble';
 import { ago, bytes, duration, shape, span } from './format';
@@ -261,6 +261,15 @@ describe('small things', () => {
     const paths = (list: string[]) => rooted('cat', list.map((path) => ({ path, file }))).map((e) => e.path);
     expect(paths(['1/model.onnx', 'config.pbtxt'])).toEqual(['cat/1/model.onnx', 'cat/config.pbtxt']);
     expect(paths(['a/1/model.onnx', 'b/1/model.onnx'])).toEqual(['a/1/model.onnx', 'b/1/model.onnx']);
+  });
+  it('makes one model of an .onnx file and what lies beside it', async () => {
+    const list = loose(['net.onnx', 'net.onnx.data', 'config.pbtxt'].map((name) => new File(['x'], name)));
+    expect(list.map((p) => [p.name, p.what])).toEqual([['net.tar', 'folder']]);
+    const text = await list[0]!.blob.text();
+    for (const path of ['net/model.onnx', 'net/net.onnx.data', 'net/config.pbtxt']) expect(text).toContain(path);
+    const several = ['net.onnx', 'net.b.onnx', 'net.b.onnx.data', 'step.wasm'].map((name) => new File(['x'], name));
+    expect(loose(several).map((p) => p.name)).toEqual(['net.onnx', 'net.b.tar', 'step.wasm']);
+    expect(() => loose([...several, new File(['x'], 'weights.data')])).toThrow(/weights\.data/);
   });
   it('refuses paths that no archive holds', () => expect(() => tar([{ path: 'x'.repeat(200), file: new Blob() }])).toThrow(/too long/));
   it('reads the reference out of a document', () => {
