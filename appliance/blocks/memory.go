@@ -29,7 +29,8 @@ const (
 // Blocks that nobody uses take an eighth of max at most, go when there is no room for a new one beside them, and go
 // when they were not needed for a while. It is safe for concurrent use.
 type Memory struct {
-	max int64
+	max        int64
+	collecting sync.Mutex // held while discarded memory is given back
 
 	mu       sync.Mutex // guards the fields below
 	inUse    int64
@@ -84,6 +85,7 @@ func (m *Memory) Take(n int64) *Block {
 		return nil
 	}
 	if b == nil {
+		m.collect()
 		b = &Block{owner: m, class: class, Bytes: aligned(int(blockSize(class)))}
 	}
 	b.held = n
@@ -134,12 +136,35 @@ func (m *Memory) discard(n int64) {
 	}
 }
 
-// release gives discarded memory back to the system.
-func (m *Memory) release() {
+// collect gives discarded memory back before a new block would exceed the bound beside it.
+func (m *Memory) collect() {
+	m.collecting.Lock()
+	defer m.collecting.Unlock()
 	m.mu.Lock()
-	m.giving, m.dropped = false, 0
+	needed := m.dropped >= releaseBytes && m.inUse+m.kept+m.dropped > m.max
+	m.mu.Unlock()
+	if needed {
+		m.giveBack()
+	}
+}
+
+// release gives discarded memory back some time after it was discarded.
+func (m *Memory) release() {
+	m.collecting.Lock()
+	defer m.collecting.Unlock()
+	m.giveBack()
+}
+
+// giveBack gives discarded memory back to the system. The caller holds collecting.
+func (m *Memory) giveBack() {
+	m.mu.Lock()
+	m.giving = false
+	dropped := m.dropped
 	m.mu.Unlock()
 	debug.FreeOSMemory()
+	m.mu.Lock()
+	m.dropped -= dropped
+	m.mu.Unlock()
 }
 
 // trim drops the blocks that nobody has needed since the last trim, and goes on while there are others.

@@ -87,6 +87,21 @@ func TestUsedAndKeptStayWithinTheBoundTogether(t *testing.T) {
 	})
 }
 
+func TestDroppedBlocksAreCollectedBeforeTheBoundIsPassed(t *testing.T) {
+	const max, size = 256 << 20, 100 << 20
+	m := New(max)
+	for range 10 {
+		b := m.Take(size)
+		m.mu.Lock()
+		total := m.inUse + m.kept + m.dropped
+		m.mu.Unlock()
+		if total > max+releaseBytes {
+			t.Fatalf("%d MiB are used, kept and dropped, beside a bound of %d MiB", total>>20, max>>20)
+		}
+		b.Free()
+	}
+}
+
 func TestBlocksThatNobodyNeedsAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := New(1 << 30)

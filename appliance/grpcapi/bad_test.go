@@ -316,9 +316,14 @@ func TestLimitsOfMessages(t *testing.T) {
 	wantStatus(t, err, codes.ResourceExhausted, "larger than max")
 	zeros := raw(1)
 	zeros.RawInputContents[0] = make([]byte, 1_000_000)
+	roomy := start(t, func(c *Config) { c.MaxMessageBytes = 10_000; c.MaxInflightBytes = 100_000 })
 	for _, compressor := range []string{"gzip", "deflate"} {
-		_, err = ts.client.ModelInfer(t.Context(), zeros, grpc.UseCompressor(compressor))
+		_, err = roomy.client.ModelInfer(t.Context(), zeros, grpc.UseCompressor(compressor))
 		wantStatus(t, err, codes.ResourceExhausted, "larger than max")
+		_, err = roomy.client.ModelMetadata(t.Context(), &inference.ModelMetadataRequest{Name: strings.Repeat("x", 2<<20)}, grpc.UseCompressor(compressor))
+		wantStatus(t, err, codes.Internal, "larger than max (1048576 bytes)")
+		_, err = ts.client.ModelInfer(t.Context(), zeros, grpc.UseCompressor(compressor)) // more than the memory, first
+		wantStatus(t, err, codes.Unavailable, "grpc.max_inflight_bytes")
 	}
 	long := metadata.AppendToOutgoingContext(t.Context(), "x", strings.Repeat("y", maxHeaderBytes+1))
 	if _, err = ts.client.ServerLive(long, &inference.ServerLiveRequest{}); status.Code(err) == codes.OK {

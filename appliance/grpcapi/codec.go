@@ -14,22 +14,26 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/blocks"
 )
 
-// codec turns messages into bytes and back. The messages with tensors pass through it as bytes: they are gathered out
-// of the transport's frames with one copy, and leave without any.
+// controlBytes bounds a compressed message without tensors or files after decompression.
+const controlBytes = 1 << 20
+
+// codec turns messages into bytes and back. The messages with tensors or files pass through it as bytes: they are
+// gathered out of the transport's frames with one copy, or expanded, into counted memory, and leave without any copy.
 type codec struct {
 	encoding.CodecV2 // for all others
 	memory           *blocks.Memory
+	limit            int64 // of a message after decompression
 }
 
-func newCodec(m *blocks.Memory) *codec {
-	return &codec{CodecV2: encoding.GetCodecV2("proto"), memory: m}
+func newCodec(m *blocks.Memory, limit int64) *codec {
+	return &codec{CodecV2: encoding.GetCodecV2("proto"), memory: m, limit: limit}
 }
 
-// received is a ModelInferRequest as it came. Its bytes are read until release.
+// received is a ModelInferRequest or a RepositoryModelLoadRequest as it came. Its bytes are read until release.
 type received struct {
 	block *blocks.Block
 	bytes []byte
-	busy  bool // there was no memory for it; it has no bytes
+	err   error // why it has no bytes: blocks.ErrFull, or what its compression is
 	at    time.Time
 }
 
@@ -49,22 +53,37 @@ type reply struct {
 // Unmarshal reads a message. data is lent for the call.
 func (c *codec) Unmarshal(data mem.BufferSlice, v any) error {
 	r, ok := v.(*received)
-	if !ok {
+	encoded, compressed := compressionOf(data)
+	switch {
+	case ok && compressed:
+		r.block, r.bytes, r.err = encoded.expand(data, c.memory, c.limit)
+	case ok:
+		r.block, r.bytes, r.err = c.gather(data)
+	case compressed:
+		message, err := encoded.expandSmall(data, controlBytes)
+		if err != nil {
+			return err
+		}
+		return c.CodecV2.Unmarshal(mem.BufferSlice{mem.SliceBuffer(message)}, v)
+	default:
 		return c.CodecV2.Unmarshal(data, v)
 	}
+	return nil
+}
+
+// gather copies a message into a block.
+func (c *codec) gather(data mem.BufferSlice) (b *blocks.Block, message []byte, err error) {
 	size := data.Len()
-	b := c.memory.Take(int64(size) + blocks.Alignment)
-	if b == nil {
-		r.busy = true
-		return nil
+	if b = c.memory.Take(int64(size) + blocks.Alignment); b == nil {
+		return nil, nil, blocks.ErrFull
 	}
 	start := 0
 	if len(data) > 0 {
 		start = -tensorStart(data[0].ReadOnlyData()) & (blocks.Alignment - 1)
 	}
-	r.block, r.bytes = b, b.Bytes[start:start+size:start+size]
-	data.CopyTo(r.bytes)
-	return nil
+	message = b.Bytes[start : start+size : start+size]
+	data.CopyTo(message)
+	return b, message, nil
 }
 
 // Marshal makes the bytes of a message. What it returns is the caller's to free.

@@ -2,6 +2,7 @@ package grpcapi
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/edgewise-ai/edgewise/api/inference"
 	"github.com/edgewise-ai/edgewise/api/inference/wire"
 	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/appliance/blocks"
 )
 
 // handleInfer is ModelInfer as the library calls it.
@@ -43,15 +45,21 @@ func (s *Server) handleInfer(_ any, ctx context.Context, decode func(any) error,
 // parse reads a request, or counts it as one that could not be read. The request is never nil.
 func (s *Server) parse(ctx context.Context, in *received) (req *wire.Request, err error) {
 	req = &wire.Request{}
-	if in.busy {
-		err = s.noMemory()
-	} else {
+	if err = s.arrived(in); err == nil {
 		req, err = wire.Parse(in.bytes, s.limits)
 	}
 	if err != nil {
 		s.refuse(ctx, req, in.at, err)
 	}
 	return req, err
+}
+
+// arrived returns why a message has no bytes. Errors: Busy, Exhausted, Invalid.
+func (s *Server) arrived(in *received) error {
+	if errors.Is(in.err, blocks.ErrFull) {
+		return s.noMemory()
+	}
+	return in.err
 }
 
 // refuse counts a request that the engine does not hear of.

@@ -10,7 +10,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
-	"google.golang.org/grpc/encoding/gzip"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/edgewise-ai/edgewise"
@@ -126,7 +125,7 @@ func (s *Server) compress(ctx context.Context) {
 		_ = grpc.SetSendCompressor(ctx, encoding.Identity)
 		return
 	}
-	if names, err := grpc.ClientSupportedCompressors(ctx); err == nil && slices.Contains(names, gzip.Name) {
-		_ = grpc.SetSendCompressor(ctx, gzip.Name)
+	if names, err := grpc.ClientSupportedCompressors(ctx); err == nil && slices.Contains(names, "gzip") {
+		_ = grpc.SetSendCompressor(ctx, "gzip")
 	}
 }

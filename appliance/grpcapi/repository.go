@@ -4,6 +4,9 @@ import (
 	"context"
 	"strings"
 
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/inference"
 	"github.com/edgewise-ai/edgewise/api/kserve"
@@ -23,6 +26,36 @@ func (s *service) RepositoryIndex(_ context.Context, req *inference.RepositoryIn
 		}
 	}
 	return translate(map[string]any{"models": entries}, &inference.RepositoryIndexResponse{})
+}
+
+// handleLoad is RepositoryModelLoad as the library calls it: its message may have files, so its bytes are counted, twice,
+// until it is answered.
+func (s *Server) handleLoad(
+	api any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor,
+) (any, error) {
+	in := &received{}
+	if err := decode(in); err != nil {
+		return nil, err
+	}
+	defer in.release()
+	req := &inference.RepositoryModelLoadRequest{}
+	err := s.arrived(in)
+	switch {
+	case err != nil:
+	case !in.block.Hold(int64(len(in.bytes))):
+		err = s.noMemory()
+	default:
+		if malformed := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(in.bytes, req); malformed != nil {
+			err = edgewise.Errorf("grpcapi.handleLoad", edgewise.Invalid, "the message is not well-formed: %w", malformed)
+		}
+	}
+	info := &grpc.UnaryServerInfo{Server: s, FullMethod: inference.GRPCInferenceService_RepositoryModelLoad_FullMethodName}
+	return interceptor(ctx, req, info, func(ctx context.Context, _ any) (any, error) {
+		if err != nil {
+			return nil, err
+		}
+		return api.(*service).RepositoryModelLoad(ctx, req)
+	})
 }
 
 // RepositoryModelLoad makes a model ready and answers when it is.

@@ -1,6 +1,7 @@
 package grpcapi
 
 import (
+	"compress/gzip"
 	"context"
 	"log/slog"
 	"net"
@@ -11,7 +12,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/encoding/gzip" // clients may compress with it too
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
@@ -85,7 +85,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if err != nil {
 		return nil, edgewise.Errorf(op, edgewise.Invalid, "grpc: %w", err)
 	}
-	registerDeflate()
+	registerCompressors()
 	s := &Server{
 		cfg: cfg, deps: deps, memory: blocks.New(cfg.MaxInflightBytes),
 		limits:   kserve.Limits{MaxDecoded: cfg.MaxDecodedBytes}.WithDefaults(),
@@ -95,9 +95,11 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		return nil, edgewise.Errorf(op, edgewise.Invalid, "grpc.forward_headers: %w", err)
 	}
 	if cfg.CompressionLevel > 0 {
-		if err := gzip.SetLevel(cfg.CompressionLevel); err != nil {
-			return nil, edgewise.Errorf(op, edgewise.Invalid, "grpc.response_compression: %w", err)
+		if cfg.CompressionLevel > gzip.BestCompression {
+			return nil, edgewise.Errorf(op, edgewise.Invalid, "grpc.response_compression is level %d: at most %d is possible",
+				cfg.CompressionLevel, gzip.BestCompression)
 		}
+		setCompressionLevel(cfg.CompressionLevel)
 	}
 	s.base, s.cancel = context.WithCancel(context.Background())
 	if identity == nil {
@@ -110,7 +112,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 
 func (s *Server) options() []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.ForceServerCodecV2(newCodec(s.memory)),
+		grpc.ForceServerCodecV2(newCodec(s.memory, s.cfg.MaxMessageBytes)),
 		grpc.MaxRecvMsgSize(int(s.cfg.MaxMessageBytes)),
 		grpc.MaxSendMsgSize(LargestMessageBytes),
 		grpc.MaxHeaderListSize(maxHeaderBytes),

@@ -11,20 +11,22 @@ import (
 	"github.com/edgewise-ai/edgewise/api/kserve"
 )
 
-// service has a method for each call. The two that carry tensors are left out: description replaces them.
+// service has a method for each call. ModelInfer and ModelStreamInfer are left out: description replaces them.
 type service struct {
 	inference.UnimplementedGRPCInferenceServiceServer
 	*Server
 }
 
-// description is the service as the generated code describes it, but for the two calls whose messages are not
-// generated.
+// description is the service as the generated code describes it, but for the three calls whose messages may be large.
 func (s *Server) description() *grpc.ServiceDesc {
 	d := inference.GRPCInferenceService_ServiceDesc
 	d.Methods, d.Streams = slices.Clone(d.Methods), slices.Clone(d.Streams)
 	for i := range d.Methods {
-		if d.Methods[i].MethodName == "ModelInfer" {
+		switch d.Methods[i].MethodName {
+		case "ModelInfer":
 			d.Methods[i].Handler = s.handleInfer
+		case "RepositoryModelLoad":
+			d.Methods[i].Handler = s.handleLoad
 		}
 	}
 	for i := range d.Streams {

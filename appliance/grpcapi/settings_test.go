@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/encoding/gzip"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/protobuf/encoding/prototext"
@@ -19,6 +18,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/inference"
 	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/appliance/blocks"
 )
 
 // fakeLogging remembers what it was told.
@@ -320,7 +320,7 @@ func TestRestrictedProtocols(t *testing.T) {
 // sizes notes how many bytes an answer takes on the wire.
 type sizes struct {
 	stats.Handler
-	wire, message int
+	wire int
 }
 
 func (*sizes) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
@@ -329,7 +329,7 @@ func (*sizes) HandleConn(context.Context, stats.ConnStats)                      
 
 func (s *sizes) HandleRPC(_ context.Context, r stats.RPCStats) {
 	if in, ok := r.(*stats.InPayload); ok {
-		s.wire, s.message = in.CompressedLength, in.Length
+		s.wire = in.CompressedLength
 	}
 }
 
@@ -338,17 +338,19 @@ func TestAnswersAreCompressed(t *testing.T) {
 		seen := &sizes{}
 		ts := start(t, func(c *Config) { c.CompressionLevel = level })
 		conn, err := grpc.NewClient(ts.address, grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithDefaultCallOptions(grpc.UseCompressor(gzip.Name)), grpc.WithStatsHandler(seen))
+			grpc.WithDefaultCallOptions(grpc.UseCompressor("gzip"), grpc.ForceCodecV2(newCodec(blocks.New(1<<20), 1<<20))),
+			grpc.WithStatsHandler(seen))
 		if err != nil {
 			t.Fatal(err)
 		}
 		req := raw(1)
 		req.Inputs[0].Shape, req.RawInputContents[0] = []int64{100_000}, make([]byte, 100_000)
-		if _, err := inference.NewGRPCInferenceServiceClient(conn).ModelInfer(t.Context(), req); err != nil {
-			t.Error(err)
+		got, err := inference.NewGRPCInferenceServiceClient(conn).ModelInfer(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if small := seen.wire < 10_000; small != (level > 0) || seen.message < 100_000 {
-			t.Errorf("level %d: %d bytes came for a message of %d", level, seen.wire, seen.message)
+		if message := len(got.RawOutputContents[0]); (seen.wire < 10_000) != (level > 0) || message < 100_000 {
+			t.Errorf("level %d: %d bytes came for a message of %d", level, seen.wire, message)
 		}
 		_ = conn.Close()
 	}

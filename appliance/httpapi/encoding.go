@@ -19,8 +19,7 @@ import (
 )
 
 const (
-	encodings      = "gzip, deflate" // of bodies, for clients that asked for another
-	expansionStart = 4               // how many times its length an expanded body is expected to have at first
+	encodings = "gzip, deflate" // of bodies, for clients that asked for another
 	// encodedMargin is what an encoded answer may take beside a thousandth of its length more than the plain one: data
 	// that does not shrink is stored as it is, in blocks with a head each.
 	encodedMargin = 256
@@ -52,51 +51,22 @@ func (s *Server) expand(c *fiber.Ctx) (*blocks.Block, error) {
 		return nil, notEncoded(encoding, err)
 	}
 	start := bodyStart(c.Request().Header.Peek(kserve.HeaderLength))
-	b, size, err := s.readExpanded(plain, encoding, start, expansionStart*int64(len(body)))
-	if err != nil {
-		return nil, err
+	limit := min(s.cfg.MaxJSONBytes, s.cfg.MaxInferBytes)
+	b, size, err := s.memory.Expand(plain, int64(len(body)), start, limit)
+	switch {
+	case errors.Is(err, blocks.ErrFull):
+		return nil, s.noMemory()
+	case errors.Is(err, blocks.ErrTooLong):
+		return nil, &edgewise.Error{
+			Op: "httpapi.expand", Kind: edgewise.TooLarge, Limit: limit,
+			Err: errors.New("Decompressed data size exceeds the maximum allowed value of " + strconv.FormatInt(limit, 10) +
+				" bytes. Use --http-max-input-size to increase the limit."),
+		}
+	case err != nil:
+		return nil, notEncoded(encoding, err)
 	}
 	c.Request().SetBodyRaw(b.Bytes[start : start+size])
 	return b, nil
-}
-
-// readExpanded reads plain to its end into a block, from start on. Memory grows with what has been read and not with
-// what is announced.
-func (s *Server) readExpanded(plain io.Reader, encoding []byte, start int, room int64) (*blocks.Block, int, error) {
-	limit := min(s.cfg.MaxJSONBytes, s.cfg.MaxInferBytes)
-	b := s.memory.Take(min(room, limit+1))
-	if b == nil {
-		return nil, 0, s.noMemory()
-	}
-	size := 0
-	for {
-		n, err := plain.Read(b.Bytes[start+size:])
-		size += n
-		switch {
-		case int64(size) > limit:
-			b.Free()
-			return nil, 0, &edgewise.Error{
-				Op: "httpapi.expand", Kind: edgewise.TooLarge, Limit: limit,
-				Err: errors.New("Decompressed data size exceeds the maximum allowed value of " + strconv.FormatInt(limit, 10) +
-					" bytes. Use --http-max-input-size to increase the limit."),
-			}
-		case errors.Is(err, io.EOF):
-			return b, size, nil
-		case err != nil:
-			b.Free()
-			return nil, 0, notEncoded(encoding, err)
-		case start+size < len(b.Bytes):
-			continue
-		}
-		larger := s.memory.Take(min(2*int64(len(b.Bytes)), limit+blocks.Alignment+1))
-		if larger == nil {
-			b.Free()
-			return nil, 0, s.noMemory()
-		}
-		copy(larger.Bytes[start:], b.Bytes[start:start+size])
-		b.Free()
-		b = larger
-	}
 }
 
 func notEncoded(encoding []byte, err error) error {
