@@ -20,23 +20,24 @@ const (
 type errArena struct{ need, max int64 }
 
 func (e errArena) Error() string {
-	return fmt.Sprintf("%d more bytes of tensors do not fit into the %d bytes of shared memory that the runs of a model and their results may take", e.need, e.max)
+	return fmt.Sprintf("%d more bytes of tensors do not fit into the %d bytes of shared memory that the runs of a "+
+		"model and their results may take", e.need, e.max)
 }
 
-// arena is the memory that the parent shares with its children, as blocks. A block is used by one run, or lent to one
-// caller of Alloc, at a time; it outlives the child that wrote to it, so results stay readable after a crash.
+// arena is the memory that the parent shares with its children, as blocks. A block belongs to one run or to one caller
+// of Alloc or AllocBody at a time. It outlives the child that wrote to it, so results stay readable after a crash.
 type arena struct {
 	max int64
 
-	mu   sync.Mutex
-	size int64 // of all blocks
-	idle []*block
-	lent map[*block]struct{} // by Alloc and Lend
-	next uint32
+	mu    sync.Mutex
+	size  int64 // of all blocks
+	idle  []*block
+	inUse map[*block]struct{} // by callers of Alloc and AllocBody
+	next  uint32
 
-	loans  atomic.Int64 // by Lend
-	shelf  []*block     // idle, and kept for loans: see loan.go
-	loaned int64        // bytes of the blocks that are on the shelf or lent from it
+	borrowed      atomic.Int64 // by Lend
+	idleBodies    []*block     // see borrow.go
+	borrowedBytes int64        // bytes of the blocks for bodies, idle or in use
 }
 
 // block is one memory file, mapped here and in the child. It cannot shrink, whatever the child does.
@@ -47,11 +48,11 @@ type block struct {
 	seen atomic.Uint64 // the generation of the child that has mapped it, 0: none
 }
 
-func newArena(max int64) *arena { return &arena{max: max, lent: map[*block]struct{}{}} }
+func newArena(max int64) *arena { return &arena{max: max, inUse: map[*block]struct{}{}} }
 
-// take returns a block of at least need bytes, and the blocks that were given up for it. Errors: errArena, or the
+// acquire returns a block of at least need bytes, and the blocks that were given up for it. Errors: errArena, or the
 // system's.
-func (a *arena) take(need int64) (b *block, dropped []uint32, err error) {
+func (a *arena) acquire(need int64) (b *block, dropped []uint32, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if i := fitting(a.idle, need); i >= 0 {
@@ -95,7 +96,7 @@ func (a *arena) makeRoom(size int64) (dropped []uint32) {
 		b.close()
 		dropped = append(dropped, b.id)
 	}
-	for len(a.shelf) > 0 && size > a.max-a.size {
+	for len(a.idleBodies) > 0 && size > a.max-a.size {
 		dropped = append(dropped, a.clear())
 	}
 	return dropped
@@ -118,8 +119,8 @@ func (a *arena) grow(b *block, need int64) (dropped []uint32, err error) {
 	return dropped, nil
 }
 
-// give ends the use of a block.
-func (a *arena) give(b *block) {
+// release ends the use of a block.
+func (a *arena) release(b *block) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.keep(b)
@@ -142,14 +143,14 @@ func (a *arena) keep(b *block) {
 	a.idle = append(a.idle, b)
 }
 
-// find returns the lent block in which data stands, nil when it stands in none.
+// find returns the block in use by a caller in which data stands, nil when it stands in none.
 func (a *arena) find(data []byte) (*block, uint64) {
 	if len(data) == 0 {
 		return nil, 0
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for b := range a.lent {
+	for b := range a.inUse {
 		if at, within := offsetWithin(data, b.data); within {
 			return b, at
 		}
@@ -157,16 +158,16 @@ func (a *arena) find(data []byte) (*block, uint64) {
 	return nil, 0
 }
 
-func (a *arena) lend(b *block) {
+func (a *arena) handOut(b *block) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.lent[b] = struct{}{}
+	a.inUse[b] = struct{}{}
 }
 
-func (a *arena) unlend(b *block) {
+func (a *arena) giveBack(b *block) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.lent, b)
+	delete(a.inUse, b)
 	a.keep(b)
 }
 
@@ -174,10 +175,10 @@ func (a *arena) unlend(b *block) {
 func (a *arena) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, b := range append(a.idle, a.shelf...) {
+	for _, b := range append(a.idle, a.idleBodies...) {
 		b.close()
 	}
-	a.idle, a.shelf, a.max = nil, nil, 0
+	a.idle, a.idleBodies, a.max = nil, nil, 0
 }
 
 // blockSize rounds up to a power of two from minBlock on: blocks are reused more often, and the memory beyond what a

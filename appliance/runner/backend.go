@@ -1,11 +1,11 @@
-// Package runner keeps native code in child processes of the same program: one child a loaded version, or one for a group
-// of them. A crash or a
-// leak costs one model one second, and unloading gives the memory back, because it ends the child.
+// Package runner keeps native code in child processes of the same program: one child a loaded version, or one for a
+// group of them. A crash or a leak costs one model one second, and unloading gives the memory back, because it ends the
+// child.
 //
-// Parent and child share memory blocks for tensors. Each run in flight has a lane: two mailboxes in shared memory, into
-// which the calling thread puts the run and the child's thread the answer, and a socket for descriptors. Where runs are
-// short, both look for a moment before they sleep, on cores that they have chosen for it (core.go). The child is not
-// trusted: every number it writes is checked.
+// Parent and child share memory blocks for tensors. Each run in flight has a channel: two mailboxes in shared memory,
+// into which the calling thread puts the run and the child's thread the answer, and a socket for descriptors. Where
+// runs are short, both look for a moment before they sleep, on cores that they have chosen for it (core.go). The child
+// is not trusted: every number it writes is checked.
 package runner
 
 import (
@@ -22,13 +22,15 @@ import (
 
 // Config configures the backend. Zero durations and sizes take the defaults named beside them.
 type Config struct {
-	Backend     edgewise.Backend                 // answers Platform and Inspect, in this process
-	Arguments   []string                         // with which the program, started again, calls Serve
-	Options     any                              // handed to the child's maker of the backend, as JSON
-	Environment []string                         // of the child, as key=value; nothing else is in it
-	ReadPaths   []string                         // files and folders that the child may read beside the model's folder and the system's libraries
-	Group       func(v *edgewise.Version) string // the name of the group in whose process a version runs; "": one of its own. nil: each has one
-	Device      func() Access                    // what a child on a GPU has beside that; nil: nothing
+	Backend     edgewise.Backend // answers Platform and Inspect, in this process
+	Arguments   []string         // with which the program, started again, calls Serve
+	Options     any              // handed to the child's maker of the backend, as JSON
+	Environment []string         // of the child, as key=value; nothing else is in it
+	// files and folders that the child may read beside the model's folder and the system's libraries
+	ReadPaths []string
+	// the name of the group in whose process a version runs; "": one of its own. nil: each has one
+	Group  func(v *edgewise.Version) string
+	Device func() Access // what a child on a GPU has beside that; nil: nothing
 
 	LoadTimeout  time.Duration // longest start of a child, its load included; 5 minutes
 	LoadTime     time.Duration // most processor time of a load, in whole seconds; 0: none
@@ -38,7 +40,7 @@ type Config struct {
 	MaxCrashes   int           // crashes within CrashWindow that end the restarts; 5
 	CrashWindow  time.Duration // 10 minutes
 	MaxArena     int64         // bytes of shared memory of a version: inputs of runs and results not yet freed; 2 GiB
-	MaxLanes     int           // runs of a child at the same time, others wait; 256
+	MaxRuns      int           // runs of a child at the same time, others wait; 256
 	AddressSpace uint64        // RLIMIT_AS of the child in bytes; 0: none
 	Logger       *slog.Logger
 }
@@ -58,7 +60,7 @@ func (c Config) complete() Config {
 	fill(&c.MaxCrashes, 5)
 	fill(&c.CrashWindow, 10*time.Minute)
 	fill(&c.MaxArena, 2<<30)
-	fill(&c.MaxLanes, 256)
+	fill(&c.MaxRuns, 256)
 	return c
 }
 

@@ -14,7 +14,8 @@ import (
 // memory of the parent, one thread of which is in the same Landlock domain as the child.
 var systemPaths = []string{
 	program, "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache", "/etc/localtime",
-	"/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version", "/proc/sys/vm/overcommit_memory", "/sys/devices/system", "/sys/fs/cgroup", "/sys/kernel/mm", "/dev/urandom",
+	"/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version", "/proc/sys/vm/overcommit_memory",
+	"/sys/devices/system", "/sys/fs/cgroup", "/sys/kernel/mm", "/dev/urandom",
 }
 
 const (
@@ -42,8 +43,8 @@ func rights(version int) landlockAttr {
 	return a
 }
 
-// confine forbids the calling thread, for good, to gain privileges and to touch files outside those of a and systemPaths;
-// every process it starts inherits that. The error says which protection the kernel lacks; the rest holds.
+// confine forbids the calling thread, for good, to gain privileges and to touch files outside those of a and
+// systemPaths; every process it starts inherits that. The error says which protection the kernel lacks; the rest holds.
 func confine(a Access) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("no_new_privs: %w", err)
@@ -100,7 +101,8 @@ func allow(rules int, path string, rights uint64) error {
 		rights = fileRights
 	}
 	rule := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: int32(fd)}
-	_, _, number := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(rules), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+	_, _, number := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(rules), unix.LANDLOCK_RULE_PATH_BENEATH,
+		uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
 	if number != 0 {
 		return fmt.Errorf("a Landlock rule for %s: %w", path, number)
 	}

@@ -45,7 +45,8 @@ func TestLoadsThatFailSayWhy(t *testing.T) {
 }
 
 func TestACrashFailsTheRunsInFlightAndTheModelComesBack(t *testing.T) {
-	for name, call := range map[string]edgewise.Call{"": {}, "on a core": {Core: present() + 1}, "others wait": {Queued: true}, "on a core, others wait": {Core: present() + 1, Queued: true}} {
+	for name, call := range map[string]edgewise.Call{"": {}, "on a core": {Core: currentCore() + 1},
+		"others wait": {Queued: true}, "on a core, others wait": {Core: currentCore() + 1, Queued: true}} {
 		t.Run(name, func(t *testing.T) {
 			i := load(t, setUp(fakeOptions{}), t.TempDir())
 			before := i.Stats().PID
@@ -72,14 +73,15 @@ func TestACrashFailsTheRunsInFlightAndTheModelComesBack(t *testing.T) {
 	}
 }
 
-// TestLongRunsAreAnsweredWhereverTheirCallersWait has more callers than cores, and changes how they wait from run to run.
+// TestLongRunsAreAnsweredWhereverTheirCallersWait has more callers than cores, and changes how they wait from run to
+// run.
 func TestLongRunsAreAnsweredWhereverTheirCallersWait(t *testing.T) {
 	i := load(t, setUp(fakeOptions{}), t.TempDir())
 	var group sync.WaitGroup
 	for caller := range 6 {
 		group.Go(func() {
 			for n := range 200 {
-				i.tempo.ran(2 * quick)
+				i.runProfile.ran(2 * shortRun)
 				ctx := edgewise.WithCall(context.Background(), edgewise.Call{Core: (caller + n) % (runtime.NumCPU() + 1), Queued: (caller+n)%3 == 0})
 				if err := echoWith(ctx, i, floats("a", int64(1+n))); err != nil {
 					t.Error(err)
@@ -130,7 +132,8 @@ func TestAVersionThatKeepsCrashingIsQuarantined(t *testing.T) {
 		t.Error(err)
 	}
 	p, ok := i.Process()
-	if reason := strings.TrimPrefix(want, `model "x" version 1: `); !ok || p.Reason != reason || p.PID != 0 || p.Resident != 0 || p.Crashes != 5 {
+	if reason := strings.TrimPrefix(want, `model "x" version 1: `); !ok || p.Reason != reason || p.PID != 0 ||
+		p.Resident != 0 || p.Crashes != 5 {
 		t.Errorf("%+v", p)
 	}
 }
@@ -185,7 +188,8 @@ func TestBackOffDoublesUpToItsBound(t *testing.T) {
 		got = append(got, backOff(c, n+1))
 	}
 	ms := time.Millisecond
-	want := []time.Duration{100 * ms, 200 * ms, 400 * ms, 800 * ms, 1600 * ms, 3200 * ms, 6400 * ms, 12800 * ms, 25600 * ms, 30000 * ms, 30000 * ms, 30000 * ms}
+	want := []time.Duration{100 * ms, 200 * ms, 400 * ms, 800 * ms, 1600 * ms, 3200 * ms, 6400 * ms, 12800 * ms,
+		25600 * ms, 30000 * ms, 30000 * ms, 30000 * ms}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -231,7 +235,8 @@ func TestAChildThatLiesIsKilledAndNothingElse(t *testing.T) {
 			c.Arguments = []string{liarVerb, name}
 			i := load(t, c, t.TempDir())
 			_, err := i.Run(t.Context(), []edgewise.Tensor{floats("a", 3)}, []string{"y"})
-			if err == nil || edgewise.KindOf(err) != edgewise.Internal || !strings.Contains(err.Error(), "no sound process") && !strings.Contains(err.Error(), "while running") {
+			if err == nil || edgewise.KindOf(err) != edgewise.Internal || !strings.Contains(err.Error(), "no sound process") &&
+				!strings.Contains(err.Error(), "while running") {
 				t.Errorf("got %v", err)
 			}
 			eventually(t, "the crash", func() bool { return i.Stats().Crashes > 0 })

@@ -48,7 +48,8 @@ func describe(b edgewise.Backend, m member) error {
 		return err
 	}
 	if len(content) >= maxFrame {
-		return edgewise.Errorf("runner.describe", edgewise.TooLarge, "model %q: what the runtime says of its outputs takes %d bytes, at most %d are allowed", m.Version.Model.Name, len(content), maxFrame-1)
+		return edgewise.Errorf("runner.describe", edgewise.TooLarge,
+			"model %q: what the runtime says of its outputs takes %d bytes, at most %d are allowed", m.Version.Model.Name, len(content), maxFrame-1)
 	}
 	return send(controlFD, append([]byte{byte(kindDescribed)}, content...), nil, 0)
 }
@@ -73,5 +74,6 @@ func decodeDescription(content []byte) ([]edgewise.TensorInfo, error) {
 }
 
 func impossible(t edgewise.TensorInfo) bool {
-	return len(t.Shape) > edgewise.MaxRank || len(t.Datatype) > maxDatatype || slices.ContainsFunc(t.Shape, func(d int64) bool { return d < -1 })
+	return len(t.Shape) > edgewise.MaxRank || len(t.Datatype) > maxDatatype ||
+		slices.ContainsFunc(t.Shape, func(d int64) bool { return d < -1 })
 }

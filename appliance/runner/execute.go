@@ -11,15 +11,15 @@ import (
 type execution struct {
 	server *server
 	frame  runFrame
-	fd     int       // of the lane's socket
-	back   *mailbox  // of the lane
+	fd     int       // of the channel's socket
+	back   *mailbox  // of the channel
 	now    mapping   // of the block of the outputs
 	old    []mapping // earlier ones, in which tensors may stand until the run has ended
 	next   uint64    // where the next output may stand
 }
 
-// run answers one run within a life: the frame, made in buf, whose old content has been decoded.
-func (s *server) run(l *life, lane uint64, fd int, back *mailbox, f runFrame, buf []byte) ([]byte, error) {
+// run answers one run within a context of the channel: the frame, made in buf, whose old content has been decoded.
+func (s *server) run(l *runContext, channel uint64, fd int, back *mailbox, f runFrame, buf []byte) ([]byte, error) {
 	e := &execution{server: s, frame: f, fd: fd, back: back, now: s.block(f.out), next: f.free}
 	defer e.end()
 	in, err := e.inputs()
@@ -33,9 +33,9 @@ func (s *server) run(l *life, lane uint64, fd int, back *mailbox, f runFrame, bu
 	if padder, ok := s.instance.(edgewise.Padder); ok && f.pads {
 		padder.AllowPadding()
 	}
-	s.host.flights.begin(lane, running{f.run, l.stop})
+	s.host.activeRuns.begin(channel, running{f.run, l.stop})
 	result, err := e.compute(ctx, in)
-	s.host.flights.finish(lane)
+	s.host.activeRuns.finish(channel)
 	l.renew()
 	if err != nil {
 		return nil, err
@@ -47,7 +47,8 @@ func (s *server) run(l *life, lane uint64, fd int, back *mailbox, f runFrame, bu
 	}
 	answer := done.append(buf[:0])
 	if len(answer) > maxFrame {
-		return nil, edgewise.Errorf("runner.Serve", edgewise.TooLarge, "the shapes of %d outputs take more than %d bytes", len(done.outputs), maxFrame)
+		return nil, edgewise.Errorf("runner.Serve", edgewise.TooLarge, "the shapes of %d outputs take more than %d bytes",
+			len(done.outputs), maxFrame)
 	}
 	return answer, nil
 }
@@ -79,8 +80,8 @@ func (e *execution) compute(ctx context.Context, in []edgewise.Tensor) (*edgewis
 	return e.server.instance.Run(ctx, in, e.frame.want)
 }
 
-// place hands out memory of the block. There is none when the block cannot be made large enough: then outputs are copied
-// into what there is, and it is an error when they do not fit.
+// place hands out memory of the block. There is none when the block cannot be made large enough: then outputs are
+// copied into what there is, and it is an error when they do not fit.
 func (e *execution) place(sizes []int64) [][]byte {
 	start := e.next
 	for _, size := range sizes {

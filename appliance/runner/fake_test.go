@@ -18,7 +18,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// The test binary is its own child: childVerb makes it serve the fake backend, and liarVerb one that breaks the protocol.
+// The test binary is its own child: childVerb makes it serve the fake backend, and liarVerb one that breaks the
+// protocol.
 const (
 	childVerb = "runner-child"
 	liarVerb  = "runner-liar"
@@ -232,17 +233,17 @@ func load(t testing.TB, c Config, dir string) *Instance {
 func lie(name string) {
 	_ = send(controlFD, []byte{byte(kindReady)}, nil, 0)
 	buf, rights := make([]byte, maxFrame), make([]byte, 256)
-	_, lanes, err := receiveWith(controlFD, buf, rights)
-	if err != nil || len(lanes) != laneDescriptors {
+	_, channels, err := receiveWith(controlFD, buf, rights)
+	if err != nil || len(channels) != channelDescriptors {
 		os.Exit(0)
 	}
-	memory, err := mapShared(lanes[1], laneBytes)
+	memory, err := mapShared(channels[1], channelBytes)
 	if err != nil {
 		os.Exit(4)
 	}
-	there, back := mailboxes(memory)
-	f, _, _ := next(there, 0, lanes[0], buf, rights)
-	back.post(lies()[name](f))
+	requests, answers := mailboxes(memory)
+	f, _, _ := next(requests, 0, channels[0], buf, rights)
+	answers.post(lies()[name](f))
 	select {}
 }
 

@@ -22,14 +22,14 @@ type kind uint8
 const (
 	kindReady     kind = iota + 1 // child, control: the model is loaded
 	kindFailed                    // child: failure
-	kindLane                      // parent, control: a lane's socket, its memory and its bell are attached; lane, member
-	kindTerminate                 // parent, control: end a run; lane, run
+	kindChannel                   // parent, control: a channel's socket, its memory and its wakePipe are attached; channel, member
+	kindTerminate                 // parent, control: end a run; channel, run
 	kindForget                    // parent, control: unmap a block; block, member
 	kindUnload                    // parent, control: unload a member; member
-	kindRun                       // parent, lane: runFrame
-	kindDone                      // child, lane: doneFrame
-	kindGrow                      // child, lane: the outputs need this many bytes of the block; size
-	kindGrown                     // parent, lane: the block's new size; 0: refused
+	kindRun                       // parent, channel: runFrame
+	kindDone                      // child, channel: doneFrame
+	kindGrow                      // child, channel: the outputs need this many bytes of the block; size
+	kindGrown                     // parent, channel: the block's new size; 0: refused
 	kindDescribed                 // child, control: what the runtime says of the outputs, as JSON
 )
 
@@ -56,7 +56,7 @@ type attached struct {
 // runFrame asks for a run. Outputs go to block out, from byte free on.
 type runFrame struct {
 	run    uint64
-	core   int32  // on which the thread of this lane is to wait for its next run; anywhere
+	core   int32  // on which the thread of this channel is to wait for its next run; anywhere
 	look   uint32 // nanoseconds that it looks for that before it sleeps
 	alone  bool   // nothing else runs on the box
 	pads   bool   // rows may be added
@@ -163,7 +163,8 @@ func fits(in []edgewise.Tensor, want []string) error {
 		size += 2 + len(name)
 	}
 	if size > maxFrame || len(in) > maxTensors || len(want) > maxTensors {
-		return fmt.Errorf("%d inputs and %d outputs: their names and shapes take more than %d bytes, or there are more than %d", len(in), len(want), maxFrame, maxTensors)
+		return fmt.Errorf("%d inputs and %d outputs: their names and shapes take more than %d bytes, or there are more "+
+			"than %d", len(in), len(want), maxFrame, maxTensors)
 	}
 	return nil
 }
@@ -171,13 +172,13 @@ func fits(in []edgewise.Tensor, want []string) error {
 // errFrame is the one thing wrong with a frame: what a peer without a bug never sends.
 var errFrame = errors.New("malformed frame")
 
-// reader takes a frame apart. The first field that is not there ends it: then everything reads as zero.
+// reader decodes a frame. After the first missing field every field reads as zero.
 type reader struct {
 	rest []byte
 	bad  bool
 }
 
-func (r *reader) take(n int) []byte {
+func (r *reader) bytes(n int) []byte {
 	if r.bad || n > len(r.rest) {
 		r.bad = true
 		return make([]byte, n)
@@ -187,11 +188,11 @@ func (r *reader) take(n int) []byte {
 	return field
 }
 
-func (r *reader) u8() byte    { return r.take(1)[0] }
-func (r *reader) u16() int    { return int(binary.LittleEndian.Uint16(r.take(2))) }
-func (r *reader) u32() uint32 { return binary.LittleEndian.Uint32(r.take(4)) }
-func (r *reader) u64() uint64 { return binary.LittleEndian.Uint64(r.take(8)) }
-func (r *reader) str() string { return string(r.take(r.u16())) }
+func (r *reader) u8() byte    { return r.bytes(1)[0] }
+func (r *reader) u16() int    { return int(binary.LittleEndian.Uint16(r.bytes(2))) }
+func (r *reader) u32() uint32 { return binary.LittleEndian.Uint32(r.bytes(4)) }
+func (r *reader) u64() uint64 { return binary.LittleEndian.Uint64(r.bytes(8)) }
+func (r *reader) str() string { return string(r.bytes(r.u16())) }
 
 func (r *reader) flag() bool {
 	b := r.u8()

@@ -17,7 +17,8 @@ func sampleRun() runFrame {
 }
 
 func sampleDone() doneFrame {
-	return doneFrame{run: 7, wide: true, input: 1, infer: 2, output: 3, copied: 4, outputs: []placed{{"", edgewise.Int8, edgewise.Shape{0, 5}, place{3, 64, 0}}}}
+	return doneFrame{run: 7, wide: true, input: 1, infer: 2, output: 3, copied: 4,
+		outputs: []placed{{"", edgewise.Int8, edgewise.Shape{0, 5}, place{3, 64, 0}}}}
 }
 
 func TestFramesSurviveTheCrossing(t *testing.T) {
@@ -65,7 +66,8 @@ func FuzzFrames(f *testing.F) {
 		}
 		body := frame[1:]
 		if done, err := decodeDone(body); err == nil {
-			if again, err := decodeDone(done.append(nil)[1:]); err != nil || !cmp.Equal(done, again, cmp.AllowUnexported(doneFrame{}, placed{}, place{})) {
+			if again, err := decodeDone(done.append(nil)[1:]); err != nil ||
+				!cmp.Equal(done, again, cmp.AllowUnexported(doneFrame{}, placed{}, place{})) {
 				t.Errorf("%v became %v: %v", done, again, err)
 			}
 			for _, o := range done.outputs {

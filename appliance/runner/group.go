@@ -11,11 +11,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// group is the versions that share a process, and whoever starts that again when it dies. A version that shares with
-// nobody is a group of one, without a name.
-//
-// A process can load only what it may read, and that is fixed when it is started. So a version joins by a new process,
-// which loads all members, beside the present one; when that is ready runs go there, and the old one ends after its last.
+// group is the versions that share a process. It starts the process again after a crash. A version that shares with no
+// other one is a group of one, without a name.
 type group struct {
 	backend *Backend
 	name    string
@@ -33,12 +30,13 @@ type group struct {
 	reason     string   // why there is none
 	crashes    []time.Time
 	generation uint64
-	over       bool // it takes no members any more
+	over       bool // no member may join
 }
 
 func newGroup(b *Backend, name string) *group {
 	return &group{
-		backend: b, name: name, closing: make(chan struct{}), ended: make(chan struct{}), fallen: make(chan struct{}), swapped: make(chan struct{}, 1),
+		backend: b, name: name, closing: make(chan struct{}), ended: make(chan struct{}), fallen: make(chan struct{}),
+		swapped: make(chan struct{}, 1),
 	}
 }
 
@@ -129,7 +127,8 @@ func (g *group) start(ctx context.Context, members []*Instance) (*process, error
 	p, err := g.backend.spawn(g, members, generation)
 	if err != nil {
 		err = edgewise.NameLimit(err)
-		return nil, edgewise.Errorf("runner.start", edgewise.KindOf(err), "model %v: %s cannot be started: %w", members[len(members)-1].id, g.noun(), err)
+		return nil, edgewise.Errorf("runner.start", edgewise.KindOf(err), "model %v: %s cannot be started: %w",
+			members[len(members)-1].id, g.noun(), err)
 	}
 	if err = p.loaded(ctx); err == nil {
 		return p, nil
@@ -148,11 +147,11 @@ func (g *group) supervise(p *process) {
 			g.drop().end()
 			return
 		case <-g.swapped:
-			p = g.present()
+			p = g.current()
 			continue
 		case <-p.dead:
 		}
-		if now := g.present(); now != p { // it was replaced, and died after that
+		if now := g.current(); now != p { // it was replaced, and died after that
 			p = now
 			continue
 		}
@@ -169,7 +168,7 @@ func (g *group) supervise(p *process) {
 	}
 }
 
-func (g *group) present() *process {
+func (g *group) current() *process {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.process
@@ -206,12 +205,13 @@ func (g *group) died(p *process, cause string) {
 		g.process = nil
 	}
 	if len(g.members) == 0 {
-		return // the last one is leaving, and nobody misses the process
+		return // the last member is leaving
 	}
 	g.crashes = append(slices.DeleteFunc(g.crashes, func(t time.Time) bool { return now.Sub(t) > config.CrashWindow }), now)
 	g.reason = fmt.Sprintf("%s died (%s) and is being started again", g.noun(), cause)
 	if len(g.crashes) >= config.MaxCrashes {
-		g.reason = fmt.Sprintf("%s died %d times within %v, the last time with: %s; it is not started again before the model is loaded anew", g.noun(), len(g.crashes), config.CrashWindow, cause)
+		g.reason = fmt.Sprintf("%s died %d times within %v, the last time with: %s; it is not started again before the "+
+			"model is loaded anew", g.noun(), len(g.crashes), config.CrashWindow, cause)
 	}
 	for _, i := range g.members {
 		i.stats.crashes.Add(1)
@@ -231,8 +231,8 @@ func (g *group) label(members []*Instance) []any {
 	return []any{"group", g.name, "models", names}
 }
 
-// restart waits for the back-off and starts a process, until one has loaded. It returns nil when the last member has left
-// or the process has crashed too often.
+// restart waits for the back-off and starts a process, until one has loaded. It returns nil when the last member has
+// left or the process has crashed too often.
 func (g *group) restart() *process {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

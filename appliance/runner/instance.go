@@ -13,15 +13,15 @@ import (
 
 // Instance is a version in a child process, its own or one that it shares, which is started again when it dies.
 type Instance struct {
-	backend *Backend
-	group   *group
-	id      edgewise.ModelID
-	task    member
-	arena   *arena
-	stats   counters
-	tempo   tempo
-	pads    atomic.Bool // rows may be added to batches
-	closed  atomic.Bool
+	backend    *Backend
+	group      *group
+	id         edgewise.ModelID
+	task       member
+	arena      *arena
+	stats      counters
+	runProfile runProfile
+	pads       atomic.Bool // rows may be added to batches
+	closed     atomic.Bool
 }
 
 var (
@@ -50,7 +50,8 @@ func newInstance(b *Backend, id edgewise.ModelID, task member) *Instance {
 	return &Instance{backend: b, id: id, task: task, arena: newArena(b.config.MaxArena)}
 }
 
-// AllowPadding lets the child add rows to batches; see edgewise.Padder. Each run says so, also to a child that was started again.
+// AllowPadding lets the child add rows to batches; see edgewise.Padder. Each run says so, also to a child that was
+// started again.
 func (i *Instance) AllowPadding() { i.pads.Store(true) }
 
 // Stats returns what has been counted so far.
@@ -108,13 +109,13 @@ func (i *Instance) Alloc(n int) (data []byte, free func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	i.arena.lend(b)
-	return b.data[:n:n], func() { i.arena.unlend(b) }, nil
+	i.arena.handOut(b)
+	return b.data[:n:n], func() { i.arena.giveBack(b) }, nil
 }
 
 // block takes a block and tells the child which ones were given up for it.
 func (i *Instance) block(need int64) (*block, error) {
-	b, dropped, err := i.arena.take(need)
+	b, dropped, err := i.arena.acquire(need)
 	i.forget(dropped)
 	if err != nil {
 		return nil, i.exhausted(err)
@@ -171,8 +172,8 @@ func (i *Instance) absence() string {
 }
 
 // Run computes in the child. Inputs outside memory of Alloc are copied into shared memory once; outputs are read there
-// in place until Free, strings excepted. A child that is being restarted is not waited for. Errors: those of the child's
-// backend; Unavailable when the child died or is gone; Exhausted when shared memory is used up; TooLarge.
+// in place until Free, strings excepted. A child that is being restarted is not waited for. Errors: those of the
+// child's backend; Unavailable when the child died or is gone; Exhausted when shared memory is used up; TooLarge.
 func (i *Instance) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -185,12 +186,12 @@ func (i *Instance) Run(ctx context.Context, in []edgewise.Tensor, want []string)
 		return nil, err
 	}
 	defer p.users.Done()
-	l, where, err := p.take(ctx, i)
+	l, where, err := p.acquire(ctx, i)
 	if err != nil {
 		return nil, err
 	}
-	defer p.give(l, where.core)
-	r := &run{instance: i, process: p, lane: l, want: want, berth: where}
+	defer p.release(l, where.core)
+	r := &run{instance: i, process: p, channel: l, want: want, waitPlan: where}
 	result, err := r.execute(ctx, in)
 	i.stats.runs.Add(1)
 	if err != nil && ctx.Err() != nil && !errors.Is(err, ctx.Err()) {

@@ -12,8 +12,8 @@ import (
 const maxFiles = 1024
 
 // limit lowers what this process may use: no core files, no files written, few descriptors, and addressSpace bytes of
-// address space unless that is 0. The driver of a GPU takes address space for all the memory that there is, and makes files
-// in memory; so a process on a GPU has no bounds of these two.
+// address space unless that is 0. The driver of a GPU takes address space for all the memory that there is, and makes
+// files in memory; so a process on a GPU has no bounds of these two.
 func limit(addressSpace uint64, onGPU bool) error {
 	files, err := fewerFiles(maxFiles)
 	if err != nil {
@@ -83,7 +83,8 @@ const (
 // x32 marks the numbers of amd64's second set of system calls, which nothing here uses.
 const x32 = 0x40000000
 
-// filter is the program that decides on each system call: what is refused gives EPERM, and signals go to this process only.
+// filter is the program that decides on each system call: what is refused gives EPERM, and signals go to this process
+// only.
 func filter(pid int) []unix.SockFilter {
 	load := func(offset uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
@@ -123,7 +124,8 @@ func refuse() error {
 	}
 	code := filter(unix.Getpid())
 	program := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
-	failed, _, number := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program)))
+	failed, _, number := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
+		uintptr(unsafe.Pointer(&program)))
 	if number != 0 || failed != 0 {
 		return fmt.Errorf("filter of system calls: thread %d: %w", failed, number)
 	}

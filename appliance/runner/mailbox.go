@@ -9,47 +9,48 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Layout of a lane's memory: one mailbox for each direction.
+// Layout of a channel's memory: one mailbox for each direction.
 const (
 	mailboxHead  = 64 // bytes: the word, whether its reader sleeps, and the frame's size
 	mailboxBytes = mailboxHead + maxFrame
-	laneBytes    = 2 * mailboxBytes
+	channelBytes = 2 * mailboxBytes
 )
 
-// mailbox carries frames in one direction of a lane through memory that both sides map, one frame at a time. Who writes
-// puts the frame down, counts the word up, and wakes the reader if it sleeps. Who reads looks for a while, if that is
-// worth it, and then sleeps in the kernel until the word changes.
+// mailbox carries frames in one direction of a channel through memory that both sides map, one frame at a time. The
+// writer stores the frame, increments the word, and wakes the reader if it sleeps. The reader spins for a while, if its
+// wait plan says so, and then sleeps until the word changes.
 //
-// Nothing that the other side can write is believed: the size is bounded, and a frame is copied out before it is read.
+// Nothing that the other side can write is trusted: the size is bounded, and a frame is copied before it is decoded.
 type mailbox struct {
 	word     *atomic.Uint32 // counts frames in steps of frameStep, and has the bit ended; the kernel's futex
 	asleep   *atomic.Uint32 // how the reader is about to sleep, or sleeps; see below
 	size     *atomic.Uint32
 	frame    []byte // of maxFrame bytes
-	patience patience
-	seen     uint32 // the word as the reader knows it
-	bell     *bell  // for a reader that sleeps parked; nil: it does not
+	spinWait spinWait
+	seen     uint32    // the word as the reader knows it
+	wakePipe *wakePipe // on which a parked reader sleeps; nil: it sleeps in the kernel
 }
 
 // How a mailbox's reader sleeps.
 const (
 	awake    = 0
 	inKernel = 1 // on the word, with its thread
-	parked   = 2 // on the bell, without
+	parked   = 2 // on the wake pipe, without its thread
 )
 
-// mailboxes divides a lane's memory: from the parent to the child, and back.
-func mailboxes(memory []byte) (there, back *mailbox) {
-	return newMailbox(memory[:mailboxBytes]), newMailbox(memory[mailboxBytes:laneBytes])
+// mailboxes divides a channel's memory: requests to the child, and its answers.
+func mailboxes(memory []byte) (requests, answers *mailbox) {
+	return newMailbox(memory[:mailboxBytes]), newMailbox(memory[mailboxBytes:channelBytes])
 }
 
 func newMailbox(memory []byte) *mailbox {
 	word := func(at int) *atomic.Uint32 { return (*atomic.Uint32)(unsafe.Pointer(&memory[at])) }
-	return &mailbox{word: word(0), asleep: word(4), size: word(8), frame: memory[mailboxHead:mailboxBytes:mailboxBytes], patience: newPatience()}
+	return &mailbox{word: word(0), asleep: word(4), size: word(8), frame: memory[mailboxHead:mailboxBytes:mailboxBytes],
+		spinWait: newSpinWait()}
 }
 
-// post hands a frame of at most maxFrame bytes over. One of no bytes says that the frame is in the lane's socket, with
-// descriptors beside it.
+// post hands a frame of at most maxFrame bytes over. One of no bytes says that the frame is in the channel's socket,
+// with descriptors beside it.
 func (m *mailbox) post(frame []byte) {
 	copy(m.frame, frame)
 	m.size.Store(uint32(len(frame)))
@@ -57,8 +58,8 @@ func (m *mailbox) post(frame []byte) {
 	m.wake()
 }
 
-// end says that no more frames will come. It believes nothing about how the reader sleeps: who was to wake it may have died after it had
-// said that it would. One that is parked hears that the other end of its bell is closed.
+// end says that no more frames will come. It wakes the reader however it says that it sleeps: the memory belongs to the
+// other side, too. A reader on the wake pipe sees that the write end is closed.
 func (m *mailbox) end() {
 	m.word.Or(ended)
 	m.wakeInKernel()
@@ -67,7 +68,7 @@ func (m *mailbox) end() {
 func (m *mailbox) wake() {
 	switch m.asleep.Swap(awake) {
 	case parked:
-		m.bell.ring()
+		m.wakePipe.wake()
 	case inKernel:
 		m.wakeInKernel()
 	}
@@ -89,13 +90,13 @@ const (
 	futexWake = 1
 )
 
-// wait returns when there is a frame, or false when there will be none. It looks for a time before it sleeps, parked where it may.
+// wait returns true when there is a frame, and false when there will be none. It spins before it sleeps.
 func (m *mailbox) wait(look time.Duration, park bool) bool {
 	if m.seen&ended != 0 {
 		return false
 	}
 	if look > 0 && m.word.Load() == m.seen {
-		m.patience.look(m.word, m.seen, look)
+		m.spinWait.look(m.word, m.seen, look)
 	}
 	for m.word.Load() == m.seen {
 		park = m.sleep(park)
@@ -109,7 +110,7 @@ func (m *mailbox) wait(look time.Duration, park bool) bool {
 // sleep sleeps until the word differs from seen, or a little less. It tells whether it may be parked again.
 func (m *mailbox) sleep(park bool) bool {
 	how := uint32(inKernel)
-	if park = park && m.bell != nil; park {
+	if park = park && m.wakePipe != nil; park {
 		how = parked
 	}
 	m.asleep.Store(how)
@@ -117,16 +118,16 @@ func (m *mailbox) sleep(park bool) bool {
 	switch {
 	case m.word.Load() != m.seen:
 	case park:
-		return m.bell.listen()
+		return m.wakePipe.wait()
 	default:
 		_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(m.word)), futexWait, uintptr(m.seen), 0, 0, 0)
 	}
 	return park
 }
 
-// take waits for a frame, as wait does, and copies it into buf, which has maxFrame bytes. Errors: errFrame when it is
-// longer, io.EOF when there will be none.
-func (m *mailbox) take(buf []byte, look time.Duration, park bool) ([]byte, error) {
+// receive waits for a frame, as wait does, and copies it into buf, which has maxFrame bytes. Errors: errFrame when it
+// is longer, io.EOF when there will be none.
+func (m *mailbox) receive(buf []byte, look time.Duration, park bool) ([]byte, error) {
 	if !m.wait(look, park) {
 		return nil, io.EOF
 	}

@@ -17,11 +17,11 @@ import (
 // sides returns two views of one mailbox, as its two sides have them.
 func sides(t *testing.T) (writer, reader *mailbox) {
 	t.Helper()
-	fd, ours, err := newShared(laneBytes)
+	fd, ours, err := newShared(channelBytes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	theirs, err := mapShared(fd, laneBytes)
+	theirs, err := mapShared(fd, channelBytes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,20 +47,22 @@ func sharedMappings(t *testing.T) int {
 
 func TestFramesArriveInOrderHoweverTheReaderWaits(t *testing.T) {
 	for _, test := range []struct {
-		name  string
-		look  time.Duration
-		pause time.Duration // of the writer before each frame
-		bell  func(*testing.T) *bell
+		name     string
+		look     time.Duration
+		pause    time.Duration // of the writer before each frame
+		wakePipe func(*testing.T) *wakePipe
 	}{
-		{"asleep", 0, 0, nil}, {"looking", time.Second, 0, nil}, {"asleep when it comes", 0, time.Millisecond, nil}, {"it comes while looking", time.Second, time.Millisecond, nil},
-		{"it comes after looking", time.Nanosecond, time.Millisecond, nil}, {"parked", 0, 0, soundBell}, {"parked when it comes", 0, time.Millisecond, soundBell},
-		{"a bell that rings for nothing", 0, time.Millisecond, shrillBell}, {"a bell that is not heard", 0, time.Millisecond, muteBell},
+		{"asleep", 0, 0, nil}, {"looking", time.Second, 0, nil}, {"asleep when it comes", 0, time.Millisecond, nil},
+		{"it comes while looking", time.Second, time.Millisecond, nil},
+		{"it comes after looking", time.Nanosecond, time.Millisecond, nil}, {"parked", 0, 0, soundBell},
+		{"parked when it comes", 0, time.Millisecond, soundBell},
+		{"a wakePipe that rings for nothing", 0, time.Millisecond, shrillBell}, {"a wakePipe that is not heard", 0, time.Millisecond, muteBell},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			writer, reader := sides(t)
-			if test.bell != nil {
-				reader.bell = test.bell(t)
-				writer.bell = reader.bell
+			if test.wakePipe != nil {
+				reader.wakePipe = test.wakePipe(t)
+				writer.wakePipe = reader.wakePipe
 			}
 			taken := make(chan struct{})
 			go func() {
@@ -70,28 +72,28 @@ func TestFramesArriveInOrderHoweverTheReaderWaits(t *testing.T) {
 					<-taken
 				}
 				writer.end()
-				writer.bell.ring() // the end of the child is heard, too
+				writer.wakePipe.wake() // the end of the child is heard, too
 			}()
 			buf := make([]byte, maxFrame)
 			for n := range 300 {
-				frame, err := reader.take(buf, test.look, test.bell != nil)
+				frame, err := reader.receive(buf, test.look, test.wakePipe != nil)
 				if err != nil || !bytes.Equal(frame, bytes.Repeat([]byte{byte(n)}, n+1)) {
 					t.Fatalf("frame %d is %d bytes of %v, %v", n, len(frame), frame[:1], err)
 				}
 				taken <- struct{}{}
 			}
-			if _, err := reader.take(buf, test.look, test.bell != nil); !errors.Is(err, io.EOF) {
+			if _, err := reader.receive(buf, test.look, test.wakePipe != nil); !errors.Is(err, io.EOF) {
 				t.Errorf("after the end: %v", err)
 			}
-			if _, err := reader.take(buf, test.look, test.bell != nil); !errors.Is(err, io.EOF) {
+			if _, err := reader.receive(buf, test.look, test.wakePipe != nil); !errors.Is(err, io.EOF) {
 				t.Errorf("long after the end: %v", err)
 			}
 		})
 	}
 }
 
-func soundBell(t *testing.T) *bell {
-	b, err := newBell()
+func soundBell(t *testing.T) *wakePipe {
+	b, err := newWakePipe()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +105,7 @@ func soundBell(t *testing.T) *bell {
 }
 
 // shrillBell rings all the time, as a hostile child's would.
-func shrillBell(t *testing.T) *bell {
+func shrillBell(t *testing.T) *wakePipe {
 	b := soundBell(t)
 	end := make(chan struct{})
 	var group sync.WaitGroup
@@ -113,7 +115,7 @@ func shrillBell(t *testing.T) *bell {
 			case <-end:
 				return
 			default:
-				b.ring()
+				b.wake()
 			}
 		}
 	})
@@ -124,26 +126,27 @@ func shrillBell(t *testing.T) *bell {
 	return b
 }
 
-func muteBell(t *testing.T) *bell {
+func muteBell(t *testing.T) *wakePipe {
 	deaf := soundBell(t)
 	_ = deaf.file.Close()
-	return &bell{soundBell(t).fd, deaf.file}
+	return &wakePipe{soundBell(t).fd, deaf.file}
 }
 
-// TestAReaderIsWokenWhenWhoWasToWakeItDies has a writer that ends after it took the note that the reader sleeps, and before it woke it.
+// TestAReaderIsWokenWhenWhoWasToWakeItDies has a writer that ends after it took the note that the reader sleeps, and
+// before it woke it.
 func TestAReaderIsWokenWhenWhoWasToWakeItDies(t *testing.T) {
 	for name, park := range map[string]bool{"asleep": false, "parked": true} {
 		t.Run(name, func(t *testing.T) {
 			writer, reader := sides(t)
-			b, err := newBell()
+			b, err := newWakePipe()
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer b.close()
-			reader.bell = b
+			reader.wakePipe = b
 			ended := make(chan error)
 			go func() {
-				_, err := reader.take(make([]byte, maxFrame), 0, park)
+				_, err := reader.receive(make([]byte, maxFrame), 0, park)
 				ended <- err
 			}()
 			eventually(t, "a reader that sleeps", func() bool { return writer.asleep.Load() != awake })
@@ -174,10 +177,10 @@ func TestTheLastFrameIsReadBeforeTheEndIsNoticed(t *testing.T) {
 	writer.post([]byte("last words"))
 	writer.end()
 	buf := make([]byte, maxFrame)
-	if frame, err := reader.take(buf, 0, false); err != nil || string(frame) != "last words" {
+	if frame, err := reader.receive(buf, 0, false); err != nil || string(frame) != "last words" {
 		t.Errorf("%q, %v", frame, err)
 	}
-	if _, err := reader.take(buf, 0, false); !errors.Is(err, io.EOF) {
+	if _, err := reader.receive(buf, 0, false); !errors.Is(err, io.EOF) {
 		t.Error(err)
 	}
 }
@@ -186,7 +189,7 @@ func TestAFrameLongerThanThereIsRoomForIsRefused(t *testing.T) {
 	writer, reader := sides(t)
 	writer.size.Store(maxFrame + 1)
 	writer.word.Add(frameStep)
-	if _, err := reader.take(make([]byte, maxFrame), 0, false); !errors.Is(err, errFrame) {
+	if _, err := reader.receive(make([]byte, maxFrame), 0, false); !errors.Is(err, errFrame) {
 		t.Error(err)
 	}
 }
@@ -195,22 +198,22 @@ func TestAWholeFrameFits(t *testing.T) {
 	writer, reader := sides(t)
 	whole := bytes.Repeat([]byte{7}, maxFrame)
 	writer.post(whole)
-	if frame, err := reader.take(make([]byte, maxFrame), 0, false); err != nil || !bytes.Equal(frame, whole) {
+	if frame, err := reader.receive(make([]byte, maxFrame), 0, false); err != nil || !bytes.Equal(frame, whole) {
 		t.Errorf("%d bytes, %v", len(frame), err)
 	}
 }
 
 func TestLookingIsBoundedAndBecomesRareWhereItFindsNothing(t *testing.T) {
 	writer, _ := sides(t)
-	p := patience{}
+	p := spinWait{}
 	const waits = 640
 	for range waits {
 		if p.look(writer.word, writer.word.Load(), 200*time.Microsecond) {
 			t.Fatal("a word changed that nobody changes")
 		}
 	}
-	if p.pause != mostPause {
-		t.Errorf("%d waits without a look after each, want %d", p.pause, mostPause)
+	if p.pause != maxPause {
+		t.Errorf("%d waits without a look after each, want %d", p.pause, maxPause)
 	}
 	var group sync.WaitGroup
 	group.Go(func() { writer.post(nil) })
@@ -225,7 +228,7 @@ func TestLookingIsBoundedAndBecomesRareWhereItFindsNothing(t *testing.T) {
 
 func TestOnOneCoreALookIsOneYield(t *testing.T) {
 	writer, _ := sides(t)
-	p := patience{alone: true}
+	p := spinWait{alone: true}
 	for range 10 {
 		if p.look(writer.word, 0, time.Hour) {
 			t.Error("a word changed that nobody changes")
@@ -234,28 +237,28 @@ func TestOnOneCoreALookIsOneYield(t *testing.T) {
 }
 
 func TestShortRunsGoWhereTheirCallersAreOnceThereAreSeveral(t *testing.T) {
-	var p tempo
-	if got := p.berth(5, edgewise.Call{}); got != (berth{core: anywhere}) {
+	var p runProfile
+	if got := p.waitPlan(5, edgewise.Call{}); got != (waitPlan{core: anywhere}) {
 		t.Errorf("before anything is known: %+v", got)
 	}
-	p.ran(quick - 1)
-	if got := p.berth(2, edgewise.Call{}); got.lookNext != sharedLook && !(patience{alone: true} == newPatience()) {
-		t.Errorf("in a crowd: %+v", got)
+	p.ran(shortRun - 1)
+	if got := p.waitPlan(2, edgewise.Call{}); got.spinNext != sharedSpin && !(spinWait{alone: true} == newSpinWait()) {
+		t.Errorf("with concurrent runs: %+v", got)
 	}
-	for range crowdMemory {
-		p.berth(1, edgewise.Call{})
+	for range concurrentMemory {
+		p.waitPlan(1, edgewise.Call{})
 	}
-	if got := p.berth(1, edgewise.Call{}); got != (berth{anywhere, answerLook, ownLook, false, false}) {
+	if got := p.waitPlan(1, edgewise.Call{}); got != (waitPlan{anywhere, answerSpin, ownSpin, false, false}) {
 		t.Errorf("alone: %+v", got)
 	}
-	p.ran(quick)
-	if got := p.berth(2, edgewise.Call{}); got != (berth{core: anywhere}) {
+	p.ran(shortRun)
+	if got := p.waitPlan(2, edgewise.Call{}); got != (waitPlan{core: anywhere}) {
 		t.Errorf("long runs: %+v", got)
 	}
-	if got := p.berth(2, edgewise.Call{Core: 3, Queued: true}); got != (berth{core: 2, park: true}) {
+	if got := p.waitPlan(2, edgewise.Call{Core: 3, Queued: true}); got != (waitPlan{core: 2, park: true}) {
 		t.Errorf("long runs that others wait behind: %+v", got)
 	}
-	if got := p.berth(2, edgewise.Call{Core: 3}); got != (berth{core: 2, stay: true}) {
+	if got := p.waitPlan(2, edgewise.Call{Core: 3}); got != (waitPlan{core: 2, stay: true}) {
 		t.Errorf("long runs: %+v", got)
 	}
 }

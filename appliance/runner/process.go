@@ -40,7 +40,7 @@ type process struct {
 	pid        int
 	generation uint64
 	control    int
-	room       chan struct{}  // holds one token for each run in progress
+	slots      chan struct{}  // holds one token for each run in progress
 	users      sync.WaitGroup // runs that were sent here; see group.put
 	runs       atomic.Uint64
 	kernel     *os.Process
@@ -50,9 +50,9 @@ type process struct {
 
 	mu     sync.Mutex // guards what follows, and the use of control for sending
 	reason string     // why it was killed, empty when it was not
-	made   uint64     // lanes so far
-	all    []*lane    // those that have been made
-	idle   []*lane    // those that carry no run
+	made   uint64     // channels so far
+	all    []*channel // those that have been made
+	idle   []*channel // those that carry no run
 	fallen bool       // the child has ended
 	over   bool       // control is closed
 }
@@ -74,7 +74,8 @@ func (b *Backend) spawn(g *group, members []*Instance, generation uint64) (*proc
 		return nil, err
 	}
 	p := &process{
-		group: g, members: members, generation: generation, control: ours, dead: make(chan struct{}), room: make(chan struct{}, b.config.MaxLanes),
+		group: g, members: members, generation: generation, control: ours, dead: make(chan struct{}),
+		slots: make(chan struct{}, b.config.MaxRuns),
 	}
 	child := os.NewFile(uintptr(theirs), "control")
 	started := make(chan error, 1)
@@ -142,10 +143,10 @@ func (p *process) index(i *Instance) uint64 { return uint64(slices.Index(p.membe
 // newest is the member that was added last: the one that is being loaded when the others have been before.
 func (p *process) newest() edgewise.ModelID { return p.members[len(p.members)-1].id }
 
-// childSlack is by how many nanoseconds the timers of a child may be late, on all its threads: it has none that anybody
-// waits for but those of Go's monitor, which looks every 20 us for threads that keep others waiting for as long as it
-// finds one that runs a model. In a child there are no others.
-const childSlack = 5_000_000
+// childTimerSlack is by how many nanoseconds the timers of a child may be late, on all its threads: it has none that
+// anybody waits for but those of Go's monitor, which looks every 20 us for threads that keep others waiting for as long
+// as it finds one that runs a model. In a child there are no others.
+const childTimerSlack = 5_000_000
 
 // own starts the child and waits for its end, on a thread of its own that ends with it: the child dies with that thread
 // should this process be killed, and the confinement that the child inherits from the thread touches no other.
@@ -156,7 +157,7 @@ func (p *process) own(b *Backend, a Access, files []*os.File, started chan<- err
 			b.config.Logger.Warn("the kernel does not keep the processes of models away from other files", "error", lacking)
 		})
 	}
-	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, childSlack, 0, 0, 0) // slower, and right all the same
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, childTimerSlack, 0, 0, 0) // slower, and right all the same
 	output, input, err := os.Pipe()
 	if err != nil {
 		started <- err
@@ -185,7 +186,7 @@ func (p *process) own(b *Backend, a Access, files []*os.File, started chan<- err
 	}
 	p.fallen = true
 	for _, l := range p.all {
-		l.back.end()
+		l.answers.end()
 	}
 	p.mu.Unlock()
 	close(p.dead)
@@ -258,7 +259,7 @@ func (p *process) verdict(frame []byte, err error) error {
 		p.await("killed: its socket was closed and it went on")
 		return edgewise.Errorf("runner.Load", edgewise.Internal, "model %v: %s died (%s) while loading", p.newest(), p.group.noun(), p.cause)
 	case err == nil && kind(frame[0]) == kindReady:
-		Unyield(p.pid)
+		RestorePriority(p.pid)
 		return nil
 	case err == nil && kind(frame[0]) == kindFailed:
 		f, decoding := decodeFailure(frame[1:])
@@ -266,7 +267,8 @@ func (p *process) verdict(frame []byte, err error) error {
 		case decoding == nil && f.run == uint64(len(p.members)-1):
 			return edgewise.Errorf("runner.Load", f.kind, "%s", f.text)
 		case decoding == nil && f.run < uint64(len(p.members)):
-			return edgewise.Errorf("runner.Load", f.kind, "model %v, which shares %s, cannot be loaded again: %s", p.members[f.run].id, p.group.noun(), f.text)
+			return edgewise.Errorf("runner.Load", f.kind, "model %v, which shares %s, cannot be loaded again: %s",
+				p.members[f.run].id, p.group.noun(), f.text)
 		}
 		err = decoding
 	case err == nil:

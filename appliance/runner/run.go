@@ -18,9 +18,9 @@ import (
 type run struct {
 	instance *Instance
 	process  *process
-	lane     *lane
+	channel  *channel
 	want     []string
-	berth    berth
+	waitPlan waitPlan
 	out      *block
 	attach   []*block
 }
@@ -33,15 +33,15 @@ func (r *run) execute(ctx context.Context, in []edgewise.Tensor) (*edgewise.Resu
 		return nil, err
 	}
 	number := r.process.runs.Add(1)
-	frame.run, frame.core, frame.look = number, int32(r.berth.core), uint32(r.berth.lookNext)
+	frame.run, frame.core, frame.look = number, int32(r.waitPlan.core), uint32(r.waitPlan.spinNext)
 	frame.alone, frame.pads = edgewise.CallOf(ctx).Alone, r.instance.pads.Load()
 	filled := time.Since(start)
-	r.lane.run.Store(number)
+	r.channel.run.Store(number)
 	unwatch := r.watch(ctx, number)
-	leave := r.berth.remain()
+	leave := r.waitPlan.pinCaller()
 	done, err := r.exchange(frame)
 	leave()
-	r.lane.run.Store(0)
+	r.channel.run.Store(0)
 	unwatch()
 	if err != nil {
 		r.abandon()
@@ -49,18 +49,18 @@ func (r *run) execute(ctx context.Context, in []edgewise.Tensor) (*edgewise.Resu
 	}
 	result, err := r.result(done)
 	if err != nil {
-		r.instance.arena.give(r.out)
+		r.instance.arena.release(r.out)
 		return nil, r.hostile(err)
 	}
 	result.Input += filled
 	return result, nil
 }
 
-// abandon gives the block back after an error, and gives it up when the child may not have mapped it as long as it is: it may never
-// have room for it, and for a shorter one it has.
+// abandon gives the block back after an error, and gives it up when the child may not have mapped it as long as it is:
+// it may never have room for it, and for a shorter one it has.
 func (r *run) abandon() {
 	if r.out.seen.Load() == r.process.generation {
-		r.instance.arena.give(r.out)
+		r.instance.arena.release(r.out)
 		return
 	}
 	r.instance.arena.drop(r.out)
@@ -116,11 +116,11 @@ func (r *run) exchange(frame runFrame) (doneFrame, error) {
 		descriptors[i] = b.fd
 	}
 	known := uint64(len(r.out.data)) // to the child, which has mapped as much when it runs
-	if err := r.lane.send(frame.append(r.lane.buf[:0]), descriptors); err != nil {
+	if err := r.channel.send(frame.append(r.channel.buf[:0]), descriptors); err != nil {
 		return doneFrame{}, r.lost(err)
 	}
 	for {
-		answer, err := r.lane.receive(r.berth)
+		answer, err := r.channel.receive(r.waitPlan)
 		if err != nil {
 			return doneFrame{}, r.lost(err)
 		}
@@ -156,7 +156,8 @@ func (r *run) exchange(frame runFrame) (doneFrame, error) {
 	}
 }
 
-// attached notes what the child has mapped, and not before it has answered: a run on another lane may overtake this one.
+// attached notes what the child has mapped, and not before it has answered: a run on another channel may overtake this
+// one.
 func (r *run) attached() {
 	for _, b := range r.attach {
 		b.seen.Store(r.process.generation)
@@ -164,15 +165,15 @@ func (r *run) attached() {
 	r.attach = nil
 }
 
-// grow makes the block larger, or refuses; a refused child answers with a failure of kind Exhausted. A block that is long enough
-// already, because the child could not map it when it grew, is handed over once more.
+// grow makes the block larger, or refuses; a refused child answers with a failure of kind Exhausted. A block that is
+// long enough already, because the child could not map it when it grew, is handed over once more.
 func (r *run) grow(need uint64) error {
 	size, descriptors := uint64(0), []int(nil)
 	if need <= uint64(r.instance.backend.config.MaxArena) && r.lengthen(int64(need)) == nil {
 		size, descriptors = uint64(len(r.out.data)), []int{r.out.fd}
 		r.out.seen.Store(0) // as it is now; the next run brings it again
 	}
-	if err := send(r.lane.fd, pair{a: size}.append(nil, kindGrown), descriptors, 0); err != nil {
+	if err := send(r.channel.fd, pair{a: size}.append(nil, kindGrown), descriptors, 0); err != nil {
 		return r.lost(err)
 	}
 	return nil
@@ -215,14 +216,14 @@ func (r *run) result(done doneFrame) (*edgewise.Result, error) {
 		}
 	}
 	r.instance.stats.childOut.Add(int64(done.copied))
-	r.instance.tempo.ran(time.Duration(done.input + done.infer + done.output))
+	r.instance.runProfile.ran(time.Duration(done.input + done.infer + done.output))
 	var freed atomic.Bool
 	arena, block := r.instance.arena, r.out
 	return &edgewise.Result{
 		Outputs: outputs, Input: time.Duration(done.input), Infer: time.Duration(done.infer), Output: time.Duration(done.output), Wide: done.wide,
 		Free: func() {
 			if !freed.Swap(true) {
-				arena.give(block)
+				arena.release(block)
 			}
 		},
 	}, nil
@@ -237,10 +238,10 @@ func (r *run) watch(ctx context.Context, number uint64) (end func()) {
 	told := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(told)
-		r.process.tell(pair{r.lane.id, number}.append(nil, kindTerminate))
+		r.process.tell(pair{r.channel.id, number}.append(nil, kindTerminate))
 		grace := r.instance.backend.config.Grace
 		timer = time.AfterFunc(grace, func() {
-			if r.lane.run.Load() == number {
+			if r.channel.run.Load() == number {
 				r.process.kill(fmt.Sprintf("killed: a run went on for %v after it was told to end", grace))
 			}
 		})
@@ -260,7 +261,8 @@ func (r *run) lost(err error) error {
 		return r.hostile(err)
 	}
 	r.process.await("killed: its socket was closed and it went on")
-	return edgewise.Errorf("runner.Run", edgewise.Unavailable, "model %v: %s died (%s) while running", r.instance.id, r.process.group.noun(), r.process.cause)
+	return edgewise.Errorf("runner.Run", edgewise.Unavailable, "model %v: %s died (%s) while running", r.instance.id,
+		r.process.group.noun(), r.process.cause)
 }
 
 // hostile kills a child that broke the protocol, which makes nothing else it says worth reading.

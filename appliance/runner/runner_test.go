@@ -129,7 +129,7 @@ func TestWhetherARunIsAloneAndWasWideCrosses(t *testing.T) {
 
 func TestManyRunsInFlightEachGetTheirOwnAnswer(t *testing.T) {
 	c := setUp(fakeOptions{})
-	c.MaxLanes = 8
+	c.MaxRuns = 8
 	i := load(t, c, t.TempDir())
 	var group sync.WaitGroup
 	for range 32 {
@@ -263,7 +263,7 @@ func TestInputsInAllocatedMemoryAreNotCopied(t *testing.T) {
 	half := edgewise.Tensor{Name: "b", Type: edgewise.FP32, Shape: edgewise.Shape{1000}, Data: data[4000:]}
 	whole.Data = data
 	var group sync.WaitGroup
-	for range 4 { // runs on several lanes share the memory
+	for range 4 { // runs on several channels share the memory
 		group.Go(func() {
 			if err := echo(i, whole, half); err != nil {
 				t.Error(err)
@@ -412,7 +412,8 @@ func TestTheChildKeepsItsLimits(t *testing.T) {
 	c.Environment = []string{"ONLY=this"}
 	i := load(t, c, t.TempDir())
 	for attempt, want := range map[string]string{
-		"open many files": "too many open files", "much address space": "cannot allocate memory", "dump core": "at most 0 bytes", "environment": "ONLY=this",
+		"open many files": "too many open files", "much address space": "cannot allocate memory",
+		"dump core": "at most 0 bytes", "environment": "ONLY=this",
 	} {
 		r, err := i.Run(t.Context(), nil, []string{attempt})
 		if err != nil {

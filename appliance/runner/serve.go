@@ -22,10 +22,10 @@ import (
 
 // host is the child's side: the versions that the process has loaded, and what they have in common.
 type host struct {
-	task    task
-	cores   unix.CPUSet // on which the process may run
-	servers []*server   // in the order of the task's members
-	flights flights
+	task       task
+	cores      unix.CPUSet // on which the process may run
+	servers    []*server   // in the order of the task's members
+	activeRuns activeRuns
 }
 
 // server is one loaded version, and the blocks that its runs use.
@@ -37,11 +37,11 @@ type server struct {
 	blocks map[uint32]mapping
 }
 
-// flights are the runs in progress.
-type flights struct {
+// activeRuns are the runs in progress.
+type activeRuns struct {
 	mu    sync.Mutex
-	runs  map[uint64]running // by lane
-	early map[uint64]uint64  // by lane: a run that was ended before it had begun
+	runs  map[uint64]running // by channel
+	early map[uint64]uint64  // by channel: a run that was ended before it had begun
 }
 
 // running is a run in progress.
@@ -50,22 +50,22 @@ type running struct {
 	stop context.CancelFunc
 }
 
-// life is a context for the runs of a lane, one after the other. One that was ended is replaced: making one takes as long as a part of
-// a short run.
-type life struct {
+// runContext is a context for the runs of a channel, one after the other. It is replaced after it has ended, because
+// making one takes as long as a part of a short run.
+type runContext struct {
 	context.Context
 	stop context.CancelFunc
 }
 
-func newLife() (l life) {
+func newRunContext() (l runContext) {
 	l.Context, l.stop = context.WithCancel(context.Background())
 	return l
 }
 
-// renew makes the life one that has not ended.
-func (l *life) renew() {
+// renew replaces a context that has ended.
+func (l *runContext) renew() {
 	if l.Err() != nil {
-		*l = newLife()
+		*l = newRunContext()
 	}
 }
 
@@ -74,7 +74,7 @@ func (l *life) renew() {
 // exit code, and only when it was not started by a Backend or the load failed.
 func Serve(backend func(options json.RawMessage) (edgewise.Backend, error)) int {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP) // the parent decides
-	h := &host{flights: flights{runs: map[uint64]running{}, early: map[uint64]uint64{}}}
+	h := &host{activeRuns: activeRuns{runs: map[uint64]running{}, early: map[uint64]uint64{}}}
 	if err := h.prepare(); err != nil {
 		fmt.Fprintln(os.Stderr, "edgewise: a process for a model, which only edgewise itself starts:", err)
 		return 1
@@ -93,8 +93,8 @@ func Serve(backend func(options json.RawMessage) (edgewise.Backend, error)) int 
 	select {} // listen ends the process
 }
 
-// spareProcessors are more of Go's processors than a child needs. While one is free, Go's monitor leaves those of lanes
-// alone that wait in the kernel, and a run finds its own again without asking for it.
+// spareProcessors are more of Go's processors than a child needs. While one is free, Go's monitor leaves those of
+// channels alone that wait in the kernel, and a run finds its own again without asking for it.
 const spareProcessors = 8
 
 // prepare reads the task and lowers the rights of the process.
@@ -119,7 +119,7 @@ func (h *host) prepare() error {
 	if err := json.Unmarshal(content, &h.task); err != nil {
 		return err
 	}
-	if err := dieOfFaults(); err != nil {
+	if err := resetFaultSignals(); err != nil {
 		return err
 	}
 	return errors.Join(limit(h.task.AddressSpace, h.onGPU()), limitTime(h.task.LoadSeconds), refuse())
@@ -129,10 +129,11 @@ func (h *host) onGPU() bool {
 	return slices.ContainsFunc(h.task.Members, func(m member) bool { return m.Device.Kind == edgewise.GPU })
 }
 
-// dieOfFaults gives the signals of faulty native code, and of a load without end, their default action, so that the parent sees which one it was:
-// Go's own handler would print every goroutine and end with a mere exit code.
-func dieOfFaults() error {
-	for _, s := range []syscall.Signal{syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGFPE, syscall.SIGILL, syscall.SIGABRT, syscall.SIGSYS, syscall.SIGXCPU} {
+// resetFaultSignals gives the signals of faulty native code, and of a load without end, their default action, so that
+// the parent sees which one it was: Go's own handler would print every goroutine and end with a mere exit code.
+func resetFaultSignals() error {
+	for _, s := range []syscall.Signal{syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGFPE, syscall.SIGILL, syscall.SIGABRT,
+		syscall.SIGSYS, syscall.SIGXCPU} {
 		action := [4]uint64{} // SIG_DFL, no flags, no restorer, empty mask
 		if _, _, number := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0); number != 0 {
 			return fmt.Errorf("default action of %v: %w", s, number)
@@ -181,7 +182,7 @@ func (h *host) allow() error {
 
 // listen follows the control socket, whose end ends the process, whatever native code is doing.
 func (h *host) listen(ready <-chan struct{}) {
-	buf, rights := make([]byte, maxFrame), make([]byte, unix.CmsgSpace(4*laneDescriptors))
+	buf, rights := make([]byte, maxFrame), make([]byte, unix.CmsgSpace(4*channelDescriptors))
 	for {
 		frame, descriptors, err := receiveWith(controlFD, buf, rights)
 		if err != nil {
@@ -206,12 +207,12 @@ func (h *host) obey(k kind, f pair, descriptors []int) {
 		unix.Exit(1)
 	}
 	switch k {
-	case kindLane:
-		if len(descriptors) == laneDescriptors {
-			go h.servers[member].lane(f.a, descriptors[0], descriptors[1], &bell{fd: descriptors[2]})
+	case kindChannel:
+		if len(descriptors) == channelDescriptors {
+			go h.servers[member].channel(f.a, descriptors[0], descriptors[1], &wakePipe{fd: descriptors[2]})
 		}
 	case kindTerminate:
-		h.flights.terminate(f.a, f.b)
+		h.activeRuns.terminate(f.a, f.b)
 	case kindForget:
 		h.servers[member].forget(uint32(f.a))
 	case kindUnload:
@@ -219,8 +220,8 @@ func (h *host) obey(k kind, f pair, descriptors []int) {
 	}
 }
 
-// laneDescriptors come with a lane: its socket, its memory and the bell of its answers.
-const laneDescriptors = 3
+// channelDescriptors come with a channel: its socket, its memory and the wakePipe of its answers.
+const channelDescriptors = 3
 
 // unload gives up what a version has, of which no run is in progress and no more will come.
 func (s *server) unload() {
@@ -233,14 +234,14 @@ func (s *server) unload() {
 	}
 }
 
-func (f *flights) terminate(lane, run uint64) {
+func (f *activeRuns) terminate(channel, run uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if r, ok := f.runs[lane]; ok && r.run == run {
+	if r, ok := f.runs[channel]; ok && r.run == run {
 		r.stop()
 		return
 	}
-	f.early[lane] = run
+	f.early[channel] = run
 }
 
 func (s *server) forget(id uint32) {
@@ -252,37 +253,37 @@ func (s *server) forget(id uint32) {
 	}
 }
 
-// lane serves the runs of one lane, one after the other, on a thread of its own, until the version is unloaded.
-func (s *server) lane(id uint64, fd, file int, bell *bell) {
-	runtime.LockOSThread() // the thread ends with the lane
-	memory, err := mapShared(file, laneBytes)
+// channel serves the runs of one channel, one after the other, on a thread of its own, until the version is unloaded.
+func (s *server) channel(id uint64, fd, file int, wakePipe *wakePipe) {
+	runtime.LockOSThread() // the thread ends with the channel
+	memory, err := mapShared(file, channelBytes)
 	if err != nil {
 		unix.Exit(1)
 	}
 	_ = unix.Close(file)
-	there, back := mailboxes(memory)
-	back.bell = bell
+	requests, answers := mailboxes(memory)
+	answers.wakePipe = wakePipe
 	buf, rights := make([]byte, maxFrame), make([]byte, unix.CmsgSpace(4*maxAttached))
-	breathed := time.Now()
-	life := newLife()
+	yielded := time.Now()
+	life := newRunContext()
 	for core, look := int32(anywhere), time.Duration(0); ; {
-		f, descriptors, err := next(there, look, fd, buf, rights)
+		f, descriptors, err := next(requests, look, fd, buf, rights)
 		if err != nil {
 			_ = unix.Munmap(memory)
 			_ = unix.Close(fd)
-			_ = unix.Close(bell.fd)
+			_ = unix.Close(wakePipe.fd)
 			return
 		}
 		began := time.Now()
 		err = s.attach(f.attach, descriptors)
 		var answer []byte
 		if err == nil {
-			answer, err = s.run(&life, id, fd, back, f, buf)
+			answer, err = s.run(&life, id, fd, answers, f, buf)
 		}
 		if err != nil {
 			answer = failure{f.run, edgewise.KindOf(err), err.Error()}.append(buf[:0])
 		}
-		back.post(answer)
+		answers.post(answer)
 		if err != nil && edgewise.DeviceLost(err) {
 			unix.Exit(deviceLost)
 		}
@@ -290,16 +291,16 @@ func (s *server) lane(id uint64, fd, file int, bell *bell) {
 			core = f.core
 			moveTo(int(core), &s.host.cores)
 		}
-		if now := time.Now(); outOfBreath(breathed, began, now) {
-			breathed = now
-			breathe(int(core), &s.host.cores)
+		if now := time.Now(); mustYield(yielded, began, now) {
+			yielded = now
+			yieldToScheduler(int(core), &s.host.cores)
 		}
 	}
 }
 
 // next waits for a run. What is not one ends the process. Error: io.EOF when no more will come.
-func next(there *mailbox, look time.Duration, fd int, buf, rights []byte) (f runFrame, descriptors []int, err error) {
-	frame, err := there.take(buf, look, false)
+func next(requests *mailbox, look time.Duration, fd int, buf, rights []byte) (f runFrame, descriptors []int, err error) {
+	frame, err := requests.receive(buf, look, false)
 	if errors.Is(err, io.EOF) {
 		return f, nil, err
 	}
@@ -318,8 +319,8 @@ func next(there *mailbox, look time.Duration, fd int, buf, rights []byte) (f run
 // deviceLost is the exit code of a process whose device runs nothing any more. Another process may use it again.
 const deviceLost = 75
 
-// attach maps blocks that are new. The same one may come on several lanes at a time, and one that only its sender uses longer
-// than it was.
+// attach maps blocks that are new. The same one may come on several channels at a time, and one that only its sender
+// uses longer than it was.
 func (s *server) attach(list []attached, descriptors []int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -373,23 +374,23 @@ func (s *server) block(id uint32) mapping {
 	return s.blocks[id]
 }
 
-func (f *flights) begin(lane uint64, r running) {
+func (f *activeRuns) begin(channel uint64, r running) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.runs[lane] = r
-	if f.early[lane] == r.run {
+	f.runs[channel] = r
+	if f.early[channel] == r.run {
 		r.stop()
 	}
 }
 
-func (f *flights) finish(lane uint64) {
+func (f *activeRuns) finish(channel uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.runs, lane)
+	delete(f.runs, channel)
 }
 
-// grow asks the parent for a longer block and maps it beside the old one, in which inputs and outputs may still stand. The
-// caller unmaps the old one.
+// grow asks the parent for a longer block and maps it beside the old one, in which inputs and outputs may still stand.
+// The caller unmaps the old one.
 func (s *server) grow(id uint32, need uint64, fd int, back *mailbox) (mapping, error) {
 	back.post(pair{a: need}.append(nil, kindGrow))
 	frame, descriptors, err := receiveWith(fd, make([]byte, 64), make([]byte, unix.CmsgSpace(4)))
@@ -401,7 +402,8 @@ func (s *server) grow(id uint32, need uint64, fd int, back *mailbox) (mapping, e
 		return mapping{}, errFrame
 	}
 	if f.a < need || len(descriptors) != 1 {
-		return mapping{}, edgewise.Errorf("runner.Serve", edgewise.Exhausted, "outputs of %d bytes do not fit into the shared memory that the runs of a model may take", need)
+		return mapping{}, edgewise.Errorf("runner.Serve", edgewise.Exhausted,
+			"outputs of %d bytes do not fit into the shared memory that the runs of a model may take", need)
 	}
 	m, err := s.mapped(descriptors[0], int64(f.a))
 	_ = unix.Close(descriptors[0])

@@ -109,7 +109,7 @@ func (i *isolation) Load(ctx context.Context, v *edgewise.Version, dir string, o
 	if own || on.Kind == edgewise.GPU { // what a fault on a GPU leaves behind ends with its process only
 		return i.outside.Load(ctx, v, dir, on)
 	}
-	defer runner.Unyield(os.Getpid())
+	defer runner.RestorePriority(os.Getpid())
 	return i.Backend.Load(ctx, v, dir, on)
 }
 

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Unyield gives all threads of a process the nice value of those that give way the least. A backend loads on a thread that
-// gives way to those that serve, and what native code starts there for its runs inherits that. Where the system does not
-// allow it, no backend gives way.
-func Unyield(pid int) {
-	best := 0 // as the system call counts: 40 gives way the least, 1 the most
+// RestorePriority gives all threads of a process the highest priority, the lowest nice value, that one of them has. A
+// backend loads on a thread of low priority, and threads that native code starts there inherit it. Where the system
+// refuses, all threads keep theirs.
+func RestorePriority(pid int) {
+	best := 0 // as the system call counts: 40 is the highest priority, 1 the lowest
 	for again := true; again; {
 		again = false
 		for _, thread := range threadsOf(pid) {
@@ -21,7 +21,7 @@ func Unyield(pid int) {
 			if err != nil || now == best { // it has ended, or is what it should be
 				continue
 			}
-			again = true // also because one may have been started meanwhile, by one that gives way
+			again = true // also because one may have been started meanwhile, by one of low priority
 			if now > best {
 				best = now
 				continue

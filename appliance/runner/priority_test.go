@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestThreadsOfALoadAreAsNiceAsTheProcess makes a thread nicer than its process, as a load does. Where the system lets no
-// thread take that back it stays so.
+// TestThreadsOfALoadAreAsNiceAsTheProcess makes a thread nicer than its process, as a load does. Where the system lets
+// no thread take that back it stays so.
 func TestThreadsOfALoadAreAsNiceAsTheProcess(t *testing.T) {
 	first := 0
 	for _, thread := range threadsOf(os.Getpid()) {
@@ -40,7 +40,7 @@ func TestThreadsOfALoadAreAsNiceAsTheProcess(t *testing.T) {
 	if may {
 		want = first
 	}
-	Unyield(os.Getpid())
+	RestorePriority(os.Getpid())
 	close(look)
 	if got := <-seen; got != want {
 		t.Errorf("the thread has %d, want %d; %d is the process's", got, want, first)

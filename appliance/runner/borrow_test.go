@@ -18,7 +18,8 @@ func TestALoanCrossesWithoutACopy(t *testing.T) {
 	a, b := floats("a", 1000), floats("b", 10)
 	a.Data = append(data[:0], a.Data...)
 	if !i.OwnsBody(a.Data) || !i.OwnsBody(a.Data[100:200]) || i.OwnsBody(b.Data) || i.OwnsBody(nil) {
-		t.Errorf("lent: %v, a part of it %v, other memory %v, nothing %v", i.OwnsBody(a.Data), i.OwnsBody(a.Data[100:200]), i.OwnsBody(b.Data), i.OwnsBody(nil))
+		t.Errorf("lent: %v, a part of it %v, other memory %v, nothing %v", i.OwnsBody(a.Data), i.OwnsBody(a.Data[100:200]),
+			i.OwnsBody(b.Data), i.OwnsBody(nil))
 	}
 	for range 5 {
 		if err := echo(i, a, b); err != nil {
@@ -26,7 +27,7 @@ func TestALoanCrossesWithoutACopy(t *testing.T) {
 		}
 	}
 	if s := i.Stats(); s.CopiedIn != 5*40 {
-		t.Errorf("%d bytes were copied, want those of the tensor beside the loan", s.CopiedIn)
+		t.Errorf("%d bytes were copied, want those of the tensor beside the borrow", s.CopiedIn)
 	}
 	free()
 	if i.OwnsBody(data) {
@@ -46,14 +47,14 @@ func TestLoansAreBounded(t *testing.T) {
 		}
 	}
 	if len(back) != 4 {
-		t.Errorf("%d loans of 1 MiB, want a quarter of the shared memory", len(back))
+		t.Errorf("%d borrowed of 1 MiB, want a quarter of the shared memory", len(back))
 	}
 	if err := echo(i, floats("a", 1<<20)); err != nil {
 		t.Errorf("a run beside them: %v", err)
 	}
 	back[0]()
 	if data, free := i.AllocBody(size); data == nil {
-		t.Error("nothing is lent after a loan was given back")
+		t.Error("nothing is lent after a borrow was given back")
 	} else {
 		back[0] = free
 	}
@@ -67,8 +68,8 @@ func TestLoansAreBounded(t *testing.T) {
 	}
 }
 
-// A run takes the shortest block and makes it as long as its outputs. When those of loans were among them, the next loan found none of its
-// length and made one more, up to the bound of all shared memory.
+// A run takes the shortest block and makes it as long as its outputs. When those of borrowed were among them, the next
+// borrow found none of its length and made one more, up to the bound of all shared memory.
 func TestLoansBetweenRunsWithLongerOutputsMakeNoEverMoreBlocks(t *testing.T) {
 	i := load(t, setUp(fakeOptions{}), t.TempDir())
 	batch, giveBack, err := i.Alloc(1_200_000)
@@ -104,8 +105,8 @@ func TestShelvesGiveWayToOtherLengthsAndToRuns(t *testing.T) {
 			t.Fatalf("%d bytes are not lent though nothing else is", n)
 		}
 		free()
-		if i.arena.loaned > 4<<20 {
-			t.Errorf("%d bytes are kept for loans", i.arena.loaned)
+		if i.arena.borrowedBytes > 4<<20 {
+			t.Errorf("%d bytes are kept for borrowed", i.arena.borrowedBytes)
 		}
 	}
 	if err := echo(i, floats("a", 3<<20)); err != nil { // which takes all of the 16 MiB

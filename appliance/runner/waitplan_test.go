@@ -8,16 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestALaneBreathesWhereItWaits wants the thread that it comes back on to be where the old one was kept, and the old one to be free.
+// TestALaneBreathesWhereItWaits wants the thread that it comes back on to be where the old one was kept, and the old
+// one to be free.
 func TestALaneBreathesWhereItWaits(t *testing.T) {
 	runtime.LockOSThread() // the thread ends with the test
 	var all unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &all); err != nil {
 		t.Fatal(err)
 	}
-	for _, core := range []int{anywhere, present(), anywhere} {
+	for _, core := range []int{anywhere, currentCore(), anywhere} {
 		moveTo(core, &all)
-		breathe(core, &all)
+		yieldToScheduler(core, &all)
 		want := all
 		if core != anywhere {
 			want.Zero()
@@ -38,9 +39,9 @@ func TestWhoWaitsForALongRunRemainsOnItsCoreUntilItHasEnded(t *testing.T) {
 		}
 		return set
 	}
-	before, core := allowed(), present()
-	for _, b := range []berth{{core: core, stay: true}, {core: core}, {core: anywhere}} {
-		back := b.remain()
+	before, core := allowed(), currentCore()
+	for _, b := range []waitPlan{{core: core, stay: true}, {core: core}, {core: anywhere}} {
+		back := b.pinCaller()
 		if now := allowed(); b.stay && (now.Count() != 1 || !now.IsSet(core)) || !b.stay && now != before {
 			t.Errorf("%+v: may run on %d cores", b, now.Count())
 		}
@@ -54,7 +55,7 @@ func TestWhoWaitsForALongRunRemainsOnItsCoreUntilItHasEnded(t *testing.T) {
 func TestALaneBreathesBeforeItWouldBeTooLate(t *testing.T) {
 	for _, c := range []struct {
 		name      string
-		since, of time.Duration // the last breath, the last run
+		since, of time.Duration // the last maxUnscheduled, the last run
 		want      bool
 	}{
 		{"short runs", 2 * time.Millisecond, 10 * time.Microsecond, false},
@@ -65,7 +66,7 @@ func TestALaneBreathesBeforeItWouldBeTooLate(t *testing.T) {
 		{"a long wait before a run", time.Hour, time.Millisecond, true},
 	} {
 		now := time.Now()
-		if got := outOfBreath(now.Add(-c.since), now.Add(-c.of), now); got != c.want {
+		if got := mustYield(now.Add(-c.since), now.Add(-c.of), now); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}
