@@ -22,7 +22,7 @@ export CGO_CFLAGS  := -O2 -g
 PAGE = $(shell find webui/src webui/build sdk/assemblyscript sdk/template/assemblyscript -type f) webui/index.html webui/vite.config.ts webui/svelte.config.js webui/package-lock.json api/openapi.yaml
 .PHONY: runtime-gpu gpu-stub gpu-test ptx arm64-test arm64-tools
 
-.PHONY: webui page-long pictures browser bus build run demo test check race fuzz bench hostile differential fault soak proto runtime models speech grpc-client python steps toolchains demo-steps onnx-models backend tools-present deb deb-test oci oci-test image image-test image-tools clean
+.PHONY: webui page-long pictures browser bus build run demo quick test check race fuzz bench hostile differential fault soak proto runtime models speech grpc-client python steps toolchains demo-steps onnx-models backend tools-present deb deb-test oci oci-test image image-test image-tools clean
 
 ## webui: the page, into webui/dist, where the program embeds it; nothing is done when nothing has changed
 webui: webui/dist/index.html.gz
@@ -95,6 +95,16 @@ demo-steps: steps
 test: build models speech toolchains grpc-client onnx-models browser bus
 	$(GO) vet ./...
 	$(GO) test -race -timeout 20m ./...
+
+## quick: build, vet, test/arch, and the unit tests of the packages that changed against main, or in the last commit
+quick: tools-present
+	@base=$$(git merge-base HEAD main 2>/dev/null || git rev-parse HEAD); \
+	[ "$$base" != "$$(git rev-parse HEAD)" ] || [ -n "$$(git status --porcelain)" ] || base=HEAD~1; \
+	changed=$$({ git diff --name-only $$base; git ls-files --others --exclude-standard; } | \
+	  sed -n '/^test\//d; s|/[^/]*\.go$$||p; s|^[^/]*\.go$$|.|p' | sort -u | \
+	  while read -r folder; do ls $$folder/*.go >/dev/null 2>&1 && echo ./$$folder; done); \
+	echo "changed:" $$changed; \
+	$(GO) build ./... && $(GO) vet $$changed ./test/arch && $(GO) test $$changed ./test/arch
 
 ## backend: all of ONNX's backend models, of which "make test" serves one in seven, over JSON, binary tensors and gRPC; one of them: ONLY=test_clip
 backend: build onnx-models

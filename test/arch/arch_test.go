@@ -1,5 +1,5 @@
-// Package arch holds the rules of the house as tests: who may import whom, where C code may be, and what every folder
-// and every exported name owes its reader.
+// Package arch holds the rules of the repository as tests: which package may import which, where C code may be, how long
+// lines and functions are, which words are retired, and whether the documents agree with the tree.
 package arch
 
 import (
@@ -71,7 +71,9 @@ func files(t *testing.T) (*token.FileSet, []parsed) {
 }
 
 // layer is a set of folders and what of the project they may import beside the root package and their own subfolders.
+// The table in docs/architecture.md repeats it.
 type layer struct {
+	name    string
 	folders []string // "x/..." stands for x and everything below
 	may     []string
 	reason  string
@@ -83,7 +85,7 @@ var parts = []string{
 	"appliance/blocks", "appliance/update",
 }
 
-var partsForPeople = []string{
+var adminParts = []string{
 	"appliance/auth", "appliance/certificate", "appliance/machine", "appliance/activity", "appliance/uploads",
 	"appliance/proposal",
 }
@@ -96,58 +98,62 @@ var services = []string{
 }
 
 var layers = []layer{
-	{[]string{"."}, nil, "the words depend on nothing, so that everybody can use them"},
-	{[]string{"appliance/document", "appliance/tarfile"}, nil, "syntax knows nothing of models"},
-	{[]string{"appliance/config", "appliance/modelconfig"}, []string{"appliance/document"}, "both read strict documents"},
+	{"types", []string{"."}, nil, "the shared types import nothing, so that every package can use them"},
+	{"syntax", []string{"appliance/document", "appliance/tarfile"}, nil, "syntax is independent of models"},
 	{
-		[]string{"appliance/sched/sequence"},
+		"readers", []string{"appliance/config", "appliance/modelconfig"}, []string{"appliance/document"},
+		"both read strict documents",
+	},
+	{
+		"sequences", []string{"appliance/sched/sequence"},
 		[]string{"appliance/sched", "appliance/sched/cores", "appliance/sched/trial"},
 		"a sequence batcher stands in front of a scheduler, which knows nothing of sequences",
 	},
-	{parts, nil, "parts never import parts: they meet in package appliance, through the root's words"},
+	{"parts", parts, nil, "parts do not import parts: package appliance connects them through types of the root"},
 	{
-		partsForPeople,
-		[]string{"api/admin", "appliance/tarfile"},
-		"parts that a person looks at speak the words of the border, so that nobody translates them twice",
+		"admin parts", adminParts, []string{"api/admin", "appliance/tarfile"},
+		"parts behind the administration API use its bodies, so that no package translates them",
 	},
 	{
-		[]string{"appliance/update/helper"},
-		[]string{"appliance/update", "appliance/listen"},
-		"what runs as root to install a package knows versions and signatures, and nothing of the box that asks it",
+		"helper", []string{"appliance/update/helper"}, []string{"appliance/update", "appliance/listen"},
+		"the privileged helper knows versions and signatures, and nothing of the appliance that calls it",
 	},
 	{
-		[]string{"gpu/cuda", "gpu/nvml", "gpu/jetson", "gpu/provider", "gpu/onnx/ort", "gpu/onnx/onnxfile"},
-		nil,
-		"each is the border to one thing outside, and knows none of the others",
+		"native libraries",
+		[]string{"gpu/cuda", "gpu/nvml", "gpu/jetson", "gpu/provider", "gpu/onnx/ort", "gpu/onnx/onnxfile"}, nil,
+		"each wraps one library or format, and knows none of the others",
 	},
-	{[]string{"gpu/..."}, []string{"gpu/..."}, "what lies between a model and a GPU: it knows the borders below gpu/ " +
-		"and nothing else of the house"},
-	{[]string{"api/..."}, []string{"api/..."}, "what crosses the border of the box knows nothing of its inside"},
+	{"gpu", []string{"gpu/..."}, []string{"gpu/..."}, "GPU packages know the wrappers below gpu/ and nothing else"},
+	{"api", []string{"api/..."}, []string{"api/..."}, "bodies of the API know nothing of the appliance"},
 	{
-		[]string{"appliance/httpapi", "appliance/grpcapi"},
+		"frontends", []string{"appliance/httpapi", "appliance/grpcapi"},
 		[]string{"appliance/apistatus", "appliance/blocks", "appliance/listen", "appliance/tarfile", "api/..."},
-		"a door translates; it does not decide",
+		"a frontend translates requests; it does not decide",
 	},
 	{
-		services,
-		slices.Concat(parts, partsForPeople, []string{
+		"services", services,
+		slices.Concat(parts, adminParts, []string{
 			"api/...", "gpu/...", "sdk", "appliance/config", "appliance/document", "appliance/modelconfig",
 			"appliance/update/helper",
 		}),
-		"services import parts, and use each other through interfaces that they declare themselves: appliance wires them",
+		"services import parts, and use each other through interfaces that they declare: package appliance connects them",
 	},
-	{[]string{"appliance"}, []string{"..."}, "the house knows everybody"},
-	{[]string{"sdk/..."}, []string{"sdk/..."}, "guests know the ABI and nothing of the house"},
+	{"appliance", []string{"appliance"}, []string{"..."}, "package appliance connects all others"},
+	{"sdk", []string{"sdk/..."}, []string{"sdk/..."}, "guests know the ABI and nothing of the appliance"},
 	{
-		[]string{"cmd/edgewise/step"},
+		"step command", []string{"cmd/edgewise/step"},
 		[]string{"wasm", "sdk", "appliance/modelconfig", "api/kserve", "cmd/edgewise/tensorfile"},
-		"the workshop runs steps as the box does, without the box",
+		"the command runs steps as the appliance does, without the appliance",
 	},
-	{[]string{"cmd/..."}, []string{
-		"appliance", "appliance/config", "appliance/serving", "appliance/update/...",
-		"wasm/...", "gpu", "api/...", "sdk/go", "cmd/...",
-	}, "the program turns the key and talks to the box as any client does"},
-	{[]string{"test/...", "configs/..."}, []string{"..."}, "tests may look everywhere"},
+	{
+		"commands", []string{"cmd/..."},
+		[]string{
+			"appliance", "appliance/config", "appliance/serving", "appliance/update/...",
+			"wasm/...", "gpu", "api/...", "sdk/go", "cmd/...",
+		},
+		"commands start the appliance, or call it as any client does",
+	},
+	{"tests", []string{"test/...", "configs/..."}, []string{"..."}, "tests may import everything"},
 }
 
 func matches(pattern, folder string) bool {
@@ -205,16 +211,16 @@ var heavy = map[string][]string{
 	"golang.org/x/image":           {"cmd/...", "configs/...", "wasm/kernel"},
 }
 
-func TestHeavyLibrariesStayInTheirRoom(t *testing.T) {
+func TestHeavyLibrariesStayInTheirPackage(t *testing.T) {
 	_, all := files(t)
 	for _, f := range all {
 		if f.test || matches("test/...", f.folder) {
 			continue
 		}
 		for _, imported := range f.imports() {
-			for library, rooms := range heavy {
-				if strings.HasPrefix(imported, library) && !matchesAny(rooms, f.folder) {
-					t.Errorf("%s imports %s, which belongs to %v", f.path, imported, rooms)
+			for library, folders := range heavy {
+				if strings.HasPrefix(imported, library) && !matchesAny(folders, f.folder) {
+					t.Errorf("%s imports %s, which belongs to %v", f.path, imported, folders)
 				}
 			}
 		}

@@ -1,0 +1,153 @@
+package arch
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const architecture = "docs/architecture.md"
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../..", path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// section returns what stands below a heading of a document, up to the next one.
+func section(t *testing.T, path, heading string) string {
+	t.Helper()
+	_, text, found := strings.Cut(read(t, path), "\n## "+heading+"\n")
+	if !found {
+		t.Fatalf("%s has no section %q", path, heading)
+	}
+	text, _, _ = strings.Cut(text, "\n## ")
+	return text
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(filepath.Join("../..", name))
+	return err == nil
+}
+
+// TestTheTreeIsThatOfTheRepository compares the tree in docs/architecture.md with the folders that hold Go code. Folders
+// below test, configs and sdk may be left out.
+func TestTheTreeIsThatOfTheRepository(t *testing.T) {
+	_, tree, _ := strings.Cut(section(t, architecture, "The tree"), "```\n")
+	tree, _, _ = strings.Cut(tree, "```")
+	listed := map[string]bool{}
+	var parents []string
+	for line := range strings.Lines(tree) {
+		name := strings.TrimLeft(line, " ")
+		depth := (len(line) - len(name)) / 2
+		name, _, _ = strings.Cut(name, " ")
+		folder, isFolder := strings.CutSuffix(strings.TrimSpace(name), "/")
+		if !isFolder || depth > len(parents) {
+			continue // *.go, or the second line of a description
+		}
+		folder = path.Join(append(parents[:depth:depth], folder)...)
+		parents = append(parents[:depth:depth], path.Base(folder))
+		if depth == 0 {
+			parents = []string{folder}
+		}
+		listed[folder] = true
+		if !exists(folder) {
+			t.Errorf("%s lists %s, which is not there", architecture, folder)
+		}
+	}
+	_, all := files(t)
+	folders := map[string]bool{}
+	for _, f := range all {
+		folders[f.folder] = true
+	}
+	for _, folder := range slices.Sorted(maps.Keys(folders)) {
+		if folder != "." && !listed[folder] && !matchesAny([]string{"test/...", "configs/...", "sdk/..."}, folder) {
+			t.Errorf("%s does not list %s", architecture, folder)
+		}
+	}
+}
+
+// TestTheImportTableIsDocumented compares the table in docs/architecture.md with the layers that TestImportsPointOneWay
+// enforces.
+func TestTheImportTableIsDocumented(t *testing.T) {
+	code := func(names []string) string {
+		switch {
+		case len(names) == 0:
+			return "nothing"
+		case names[0] == "...":
+			return "all"
+		}
+		return "`" + strings.ReplaceAll(strings.Join(names, "` `"), "/...", "") + "`"
+	}
+	var want strings.Builder
+	for _, l := range layers {
+		fmt.Fprintf(&want, "| %s | %s | %s |\n", l.name, strings.Replace(code(l.folders), "`.`", "the root", 1), code(l.may))
+	}
+	if !strings.Contains(section(t, architecture, "Imports"), want.String()) {
+		t.Errorf("the table in %s differs from the layers of test/arch; it should be\n%s", architecture, want.String())
+	}
+}
+
+// namedFile is a file in backquotes, by its path from the root.
+var namedFile = regexp.MustCompile("`([\\w.*-]+(?:/[\\w.*-]+)*\\.(?:go|md|yaml|mjs|svelte|ts|sh|proto|c|h))`")
+
+// link is a relative link of a document.
+var link = regexp.MustCompile(`\]\(([^)#:\s]+)(?:#[^)]*)?\)`)
+
+// TestDocumentsNameFilesThatExist follows the relative links of every document, and the files that docs/architecture.md and
+// CONTRIBUTING.md name.
+func TestDocumentsNameFilesThatExist(t *testing.T) {
+	for _, document := range []string{architecture, "CONTRIBUTING.md"} {
+		for _, name := range namedFile.FindAllStringSubmatch(read(t, document), -1) {
+			if matches, _ := filepath.Glob(filepath.Join("../..", name[1])); len(matches) == 0 {
+				t.Errorf("%s names %s, which is not there", document, name[1])
+			}
+		}
+	}
+	documents, links := markdown(t), 0
+	for _, document := range documents {
+		for _, to := range link.FindAllStringSubmatch(read(t, document), -1) {
+			links++
+			if !exists(path.Join(path.Dir(document), to[1])) {
+				t.Errorf("%s links to %s, which is not there", document, to[1])
+			}
+		}
+	}
+	if links < 100 {
+		t.Errorf("only %d links were found in %d documents", links, len(documents))
+	}
+}
+
+// markdown lists the documents of the repository.
+func markdown(t *testing.T) []string {
+	t.Helper()
+	var list []string
+	err := filepath.WalkDir("../..", func(file string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (slices.Contains([]string{"node_modules", "bin", "dist", "data"}, d.Name()) ||
+			strings.HasPrefix(d.Name(), ".") && file != "../.."):
+			return fs.SkipDir
+		case strings.HasSuffix(file, ".md"):
+			relative, err := filepath.Rel("../..", file)
+			list = append(list, relative)
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
