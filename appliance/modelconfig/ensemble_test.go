@@ -80,3 +80,25 @@ func TestTheExamplesOfEnsemblesAreValid(t *testing.T) {
 		}
 	}
 }
+
+// TestTheTransactionPolicyOfAnEnsemble shows one for each ensemble, as Triton does, and none for other models.
+func TestTheTransactionPolicyOfAnEnsemble(t *testing.T) {
+	const steps = `ensemble_scheduling { step { model_name: "a" } }`
+	for declared, want := range map[string]*edgewise.ModelTransactionPolicy{
+		steps: {},
+		steps + ` model_transaction_policy { decoupled: false }`: {},
+		steps + ` model_transaction_policy { decoupled: true }`:  {Decoupled: true},
+		`platform: "onnxruntime_onnx"`:                           nil,
+	} {
+		m, err := Parse("config.pbtxt", []byte(declared))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m, err = Complete(m, "e", []string{"model.onnx"}, nil, testDefaults); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, m.ModelTransactionPolicy); diff != "" {
+			t.Errorf("%s: %s", declared, diff)
+		}
+	}
+}
