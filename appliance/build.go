@@ -95,7 +95,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	}
 	a.onnx = onnx.New(onnx.Config{Library: c.ONNX.Library, Cores: coreCount(c), GPU: serving.GPUOptions(c), Logger: logger.With("part", "onnx")})
 	a.hardware = serving.NewHardware(c, logger.With("part", "devices"))
-	budget := cores.New(coreCount(c), machine.Cores("/sys/devices/system/cpu")...)
+	budget := coreBudget(c)
 	a.steps, a.cache = newWasm(a, c, budget, logger), cache.New(int64(c.Engine.ResponseCacheBytes))
 	a.library = &library{
 		history: a.history, failed: failedLoads{notes{a.documents, failedBucket}, a.logger}, changed: a.modelChanged,
@@ -168,6 +168,15 @@ func coreCount(c config.Config) int {
 		return runtime.GOMAXPROCS(0)
 	}
 	return c.ONNX.Threads
+}
+
+// coreBudget is the budget of the cores that the models have; with engine.pin_cores it knows which they are.
+func coreBudget(c config.Config) *cores.Budget {
+	var numbers []int
+	if c.Engine.PinCores {
+		numbers = machine.Cores("/sys/devices/system/cpu")
+	}
+	return cores.New(coreCount(c), numbers...)
 }
 
 // limiter is the rate limiter, nil when it is off.

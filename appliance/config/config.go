@@ -194,6 +194,7 @@ type Engine struct {
 	DefaultMaxBatchSize int           `json:"default_max_batch_size"`
 	AutoComplete        bool          `json:"auto_complete"`
 	StrictReadiness     bool          `json:"strict_readiness"`
+	PinCores            bool          `json:"pin_cores"`
 	Isolation           string        `json:"isolation"`
 	MaxMemoryBytes      Size          `json:"max_memory_bytes"`
 	SwapWithoutRoom     string        `json:"swap_without_room"`

@@ -500,6 +500,13 @@ var rows = []row{
 		func(c *Config) any { return &c.Engine.StrictReadiness },
 	},
 	{
+		"engine.pin_cores", "true or false", anything,
+		"Whether runs of 1 ms and more on one thread are each kept on a core that no other such run has. More " +
+			"throughput with few clients, above all beside other programs of lower priority; runs of other " +
+			"programs on that core are waited for.",
+		func(c *Config) any { return &c.Engine.PinCores },
+	},
+	{
 		"engine.isolation", "name", oneOf(IsolationProcess, IsolationModel, IsolationNone),
 		"Where native code runs. process: each version in a child process of its own, so that a crash or a " +
 			"leak affects that model only. none: in the server's process, some microseconds faster, except for " +
