@@ -208,7 +208,7 @@ func (b *box) System() admin.System {
 	a := b.app
 	s := admin.System{
 		Name: b.Settings().Name, Version: Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Hostname: hostname(),
-		Started: b.started, Time: time.Now().UTC(), Auth: a.config.Auth, Ready: a.engine.Ready(), Memory: a.machine.Memory(), CPU: a.machine.CPU(),
+		Started: b.started, Time: time.Now().UTC(), Auth: a.config.Auth, Ready: a.engine.Ready(), Memory: machineMemory(), CPU: a.cpu(),
 		Components: components(), Disk: admin.Disk{Reserve: int64(a.config.Store.ReserveBytes)},
 	}
 	b.mu.Lock()

@@ -1,18 +1,31 @@
 package appliance
 
 import (
+	"runtime"
 	"slices"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/host"
 )
+
+// machineMemory returns the memory of the machine, and what this process has resident.
+func machineMemory() admin.Memory {
+	var m admin.Memory
+	m.Total, m.Available, _ = host.Memory("/")
+	m.Box, _ = host.ProcessBytes("/", 0, host.Resident)
+	return m
+}
+
+// cpu returns the number of cores, and their load when the watch read it last.
+func (a *App) cpu() admin.CPU { return admin.CPU{Cores: runtime.NumCPU(), Load: a.processors.Last()} }
 
 // Devices lists what models run on: the CPU, then the GPUs that were found, also those that are not used.
 func (b *box) Devices() []admin.Device {
-	memory, cpu := b.app.machine.Memory(), b.app.machine.CPU()
+	memory, cpu := machineMemory(), b.app.cpu()
 	used := memory.Total - memory.Available
 	first := admin.Device{
-		Name: edgewise.Device{}.String(), Kind: "cpu", Description: b.app.machine.Model(), Cores: cpu.Cores, Load: &cpu.Load,
+		Name: edgewise.Device{}.String(), Kind: "cpu", Description: host.Processor("/"), Cores: cpu.Cores, Load: &cpu.Load,
 		MemoryTotal: memory.Total, MemoryUsed: &used, Models: []edgewise.ModelID{}, Used: true,
 	}
 	list := []admin.Device{}

@@ -16,7 +16,6 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/grpcapi"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 	"github.com/edgewise-ai/edgewise/appliance/listen"
-	"github.com/edgewise-ai/edgewise/appliance/machine"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/observe"
@@ -30,6 +29,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/update/helper"
 	"github.com/edgewise-ai/edgewise/appliance/uploads"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
+	"github.com/edgewise-ai/edgewise/host"
 	"github.com/edgewise-ai/edgewise/store"
 	"github.com/edgewise-ai/edgewise/wasm"
 	"github.com/edgewise-ai/edgewise/webui"
@@ -54,20 +54,20 @@ type App struct {
 	grpc     *grpcapi.Server // nil: there is none
 	budget   *listen.Budget  // of connections
 
-	documents *store.Documents
-	accounts  *auth.Accounts
-	identity  *certificate.Identity // nil: TLS is off
-	machine   *machine.Machine
-	box       *box
-	uploads   *uploads.Uploads
-	jobs      *jobs
-	notes     notes
-	history   *deployments
-	watch     *watch
-	editor    *editor.Editor
-	system    *system
-	safe      *safestart.Counter
-	pointer   string // file that tells the command line about this box; empty: there is none
+	documents  *store.Documents
+	accounts   *auth.Accounts
+	identity   *certificate.Identity // nil: TLS is off
+	processors *host.Load
+	box        *box
+	uploads    *uploads.Uploads
+	jobs       *jobs
+	notes      notes
+	history    *deployments
+	watch      *watch
+	editor     *editor.Editor
+	system     *system
+	safe       *safestart.Counter
+	pointer    string // file that tells the command line about this box; empty: there is none
 
 	tracer  *observe.Tracer
 	latency *observe.Latencies
@@ -174,7 +174,7 @@ func coreCount(c config.Config) int {
 func coreBudget(c config.Config) *cores.Budget {
 	var numbers []int
 	if c.Engine.PinCores {
-		numbers = machine.Cores("/sys/devices/system/cpu")
+		numbers = host.Cores("/")
 	}
 	return cores.New(coreCount(c), numbers...)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/certificate"
 	"github.com/edgewise-ai/edgewise/appliance/config"
-	"github.com/edgewise-ai/edgewise/appliance/machine"
+	"github.com/edgewise-ai/edgewise/host"
 	"github.com/edgewise-ai/edgewise/store"
 )
 
@@ -31,7 +31,7 @@ func (a *App) openBox() error {
 		return err
 	}
 	a.box = &box{app: a, started: time.Now().UTC()}
-	a.machine = machine.New("/proc")
+	a.processors = host.NewLoad("/")
 	a.notes, a.history = notes{a.documents, notesBucket}, &deployments{a.documents, a.publish, a.logger}
 	if err := a.openAccounts(); err != nil {
 		return err

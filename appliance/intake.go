@@ -273,7 +273,7 @@ func (c *candidate) sameAs(r *edgewise.Record) *edgewise.Version {
 
 // fit says whether a version that needs so many bytes finds room beside those in memory.
 func (a *App) fit(ctx context.Context, needs int64) admin.Fit {
-	f := admin.Fit{Needs: needs, Limit: int64(a.config.Engine.MaxMemoryBytes), Available: a.machine.Memory().Available, Fits: true}
+	f := admin.Fit{Needs: needs, Limit: int64(a.config.Engine.MaxMemoryBytes), Available: machineMemory().Available, Fits: true}
 	for _, s := range a.manager.Statuses() {
 		v, _, err := a.manager.Version(s.ID)
 		if s.State != edgewise.StateReady || err != nil {

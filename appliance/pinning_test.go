@@ -4,11 +4,11 @@ import (
 	"testing"
 
 	"github.com/edgewise-ai/edgewise/appliance/config"
-	"github.com/edgewise-ai/edgewise/appliance/machine"
+	"github.com/edgewise-ai/edgewise/host"
 )
 
 func TestRunsArePinnedToCoresOnlyWithTheOption(t *testing.T) {
-	numbers := machine.Cores("/sys/devices/system/cpu")
+	numbers := host.Cores("/")
 	for _, pin := range []bool{false, true} {
 		c := config.Default()
 		c.Engine.PinCores, c.ONNX.Threads = pin, len(numbers)

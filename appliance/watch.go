@@ -187,13 +187,13 @@ func (a *App) watchOver(ctx context.Context) {
 		case now := <-ticker.C:
 			a.watch.kept.Store(0)
 			a.watch.told.Store(0)
-			a.machine.Look()
+			a.processors.Read()
 			a.tellStates(states)
 			tick := a.watch.history.Tick(now, func(id edgewise.ModelID) (edgewise.Statistics, bool) {
 				s, err := a.manager.Statistics(id)
 				return s, err == nil
 			})
-			tick.Ready, tick.CPU, tick.Memory = a.engine.Ready(), a.machine.CPU().Load, a.machine.Memory().Box
+			tick.Ready, tick.CPU, tick.Memory = a.engine.Ready(), a.processors.Last(), machineMemory().Box
 			a.publish("statistics", tick)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/edgewise-ai/edgewise/gpu/cuda"
 	"github.com/edgewise-ai/edgewise/gpu/jetson"
 	"github.com/edgewise-ai/edgewise/gpu/provider"
+	"github.com/edgewise-ai/edgewise/host"
 )
 
 // Config says where to look.
@@ -146,7 +147,7 @@ const reserved = 512 << 20
 // An integrated device has what the machine has available.
 func budget(c Config, d edgewise.DeviceInfo) int64 {
 	most := d.MemoryTotal
-	if _, available, ok := jetson.Memory(c.root()); ok && d.Integrated {
+	if _, available, ok := host.Memory(c.root()); ok && d.Integrated {
 		most = min(most, available)
 	}
 	if c.Budget > 0 {

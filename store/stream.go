@@ -6,9 +6,9 @@ import (
 	"encoding/hex"
 	"hash"
 	"io"
-	"unsafe"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/aligned"
 )
 
 const (
@@ -49,10 +49,7 @@ func (g *Staging) stream(ctx context.Context, out file, want edgewise.File, r io
 type ring [ringBuffers][]byte
 
 func newRing() *ring {
-	memory := make([]byte, ringBuffers*bufferBytes+directBlock)
-	if past := int(uintptr(unsafe.Pointer(unsafe.SliceData(memory))) % directBlock); past > 0 {
-		memory = memory[directBlock-past:]
-	}
+	memory := aligned.Bytes(ringBuffers*bufferBytes, directBlock)
 	var r ring
 	for i := range r {
 		r[i] = memory[i*bufferBytes:][:bufferBytes:bufferBytes]

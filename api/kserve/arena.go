@@ -1,6 +1,6 @@
 package kserve
 
-import "unsafe"
+import "github.com/edgewise-ai/edgewise/aligned"
 
 const (
 	alignment  = 64      // bytes; what vector instructions of the runtimes like
@@ -21,7 +21,7 @@ func (a *arena) take(n int) []byte {
 	room := (n + alignment - 1) &^ (alignment - 1)
 	a.total += room
 	if a.used+room > len(a.block) {
-		a.block = alignedBlock(max(room, a.want, arenaFirst))
+		a.block = aligned.Bytes(max(room, a.want, arenaFirst), alignment)
 		a.used = 0
 	}
 	taken := a.block[a.used : a.used+n : a.used+n]
@@ -36,10 +36,4 @@ func (a *arena) reset() {
 	if len(a.block) > arenaKept || len(a.block) < a.want {
 		a.block = nil
 	}
-}
-
-func alignedBlock(n int) []byte {
-	raw := make([]byte, n+alignment-1)
-	skip := int(-uintptr(unsafe.Pointer(unsafe.SliceData(raw))) & (alignment - 1))
-	return raw[skip : skip+n : skip+n]
 }

@@ -7,7 +7,8 @@ import (
 	"runtime/debug"
 	"sync"
 	"time"
-	"unsafe"
+
+	"github.com/edgewise-ai/edgewise/aligned"
 )
 
 const (
@@ -86,7 +87,7 @@ func (m *Memory) Take(n int64) *Block {
 	}
 	if b == nil {
 		m.collect()
-		b = &Block{owner: m, class: class, Bytes: aligned(int(blockSize(class)))}
+		b = &Block{owner: m, class: class, Bytes: aligned.Bytes(int(blockSize(class)), Alignment)}
 	}
 	b.held = n
 	return b
@@ -258,11 +259,4 @@ func (b *Block) Free() {
 		m.trimming = true
 		time.AfterFunc(trimInterval, m.trim)
 	}
-}
-
-// aligned returns n bytes that begin at a multiple of Alignment. The collector does not move them.
-func aligned(n int) []byte {
-	raw := make([]byte, n+Alignment)
-	skip := -uintptr(unsafe.Pointer(&raw[0])) & (Alignment - 1)
-	return raw[skip : int(skip)+n : int(skip)+n]
 }

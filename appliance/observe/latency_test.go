@@ -1,8 +1,6 @@
 package observe
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -149,44 +147,6 @@ func TestSwitchesOfThePage(t *testing.T) {
 	for _, name := range []string{"_duration_us", "nv_cpu_"} {
 		if strings.Contains(page, name) {
 			t.Errorf("%s is there", name)
-		}
-	}
-}
-
-func TestMachine(t *testing.T) {
-	root := t.TempDir()
-	write := func(name, text string) {
-		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, ok := newMachine(root).use(); ok {
-		t.Error("there is nothing to read")
-	}
-	write("stat", "cpu  100 0 100 700 100 0 0 0 50 50\ncpu0 1 2 3\n")
-	m := newMachine(root)
-	write("stat", "cpu  130 0 120 740 110 0 0 0 99 99\n")
-	if use, ok := m.use(); !ok || use != 0.5 {
-		t.Errorf("the use is %v, %v", use, ok)
-	}
-	write("stat", "cpu  131 0 120 740 110 0 0 0 99 99\n")
-	if use, _ := m.use(); use != 0.5 {
-		t.Errorf("the use of an instant is %v", use)
-	}
-	write("meminfo", "MemTotal:       1000 kB\nMemFree: 1 kB\nMemAvailable:    400 kB\n")
-	if total, available, ok := m.memory(); !ok || total != 1000<<10 || available != 400<<10 {
-		t.Errorf("memory is %d, %d, %v", total, available, ok)
-	}
-	for _, bad := range []string{"", "MemTotal: x kB\nMemAvailable: 1 kB\n", "MemTotal: 1 kB\nMemAvailable: 2 kB\n"} {
-		write("meminfo", bad)
-		if _, _, ok := m.memory(); ok {
-			t.Errorf("%q is taken", bad)
-		}
-	}
-	for _, bad := range []string{"", "intr 1 2 3 4 5\n", "cpu 1 2\n", "cpu a b c d e f\n"} {
-		write("stat", bad)
-		if _, _, ok := m.ticks(); ok {
-			t.Errorf("%q is taken", bad)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func New(s Source) *Metrics {
 	r := prometheus.NewRegistry()
 	c := &collector{source: s}
 	if s.Machine {
-		c.machine = newMachine("/proc")
+		c.machine = newMachine("/")
 	}
 	r.MustRegister(c, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return &Metrics{r}

@@ -45,8 +45,10 @@ func TestLoadsThatFailSayWhy(t *testing.T) {
 }
 
 func TestACrashFailsTheRunsInFlightAndTheModelComesBack(t *testing.T) {
-	for name, call := range map[string]edgewise.Call{"": {}, "on a core": {Core: currentCore() + 1},
-		"others wait": {Queued: true}, "on a core, others wait": {Core: currentCore() + 1, Queued: true}} {
+	for name, call := range map[string]edgewise.Call{
+		"": {}, "on a core": {Core: currentCore() + 1},
+		"others wait": {Queued: true}, "on a core, others wait": {Core: currentCore() + 1, Queued: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			i := load(t, setUp(fakeOptions{}), t.TempDir())
 			before := i.Stats().PID
@@ -188,8 +190,10 @@ func TestBackOffDoublesUpToItsBound(t *testing.T) {
 		got = append(got, backOff(c, n+1))
 	}
 	ms := time.Millisecond
-	want := []time.Duration{100 * ms, 200 * ms, 400 * ms, 800 * ms, 1600 * ms, 3200 * ms, 6400 * ms, 12800 * ms,
-		25600 * ms, 30000 * ms, 30000 * ms, 30000 * ms}
+	want := []time.Duration{
+		100 * ms, 200 * ms, 400 * ms, 800 * ms, 1600 * ms, 3200 * ms, 6400 * ms, 12800 * ms,
+		25600 * ms, 30000 * ms, 30000 * ms, 30000 * ms,
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -33,9 +33,9 @@ func (s *server) run(l *runContext, channel uint64, fd int, back *mailbox, f run
 	if padder, ok := s.instance.(edgewise.Padder); ok && f.pads {
 		padder.AllowPadding()
 	}
-	s.host.activeRuns.begin(channel, running{f.run, l.stop})
+	s.child.activeRuns.begin(channel, running{f.run, l.stop})
 	result, err := e.compute(ctx, in)
-	s.host.activeRuns.finish(channel)
+	s.child.activeRuns.finish(channel)
 	l.renew()
 	if err != nil {
 		return nil, err

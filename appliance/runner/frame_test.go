@@ -17,8 +17,10 @@ func sampleRun() runFrame {
 }
 
 func sampleDone() doneFrame {
-	return doneFrame{run: 7, wide: true, input: 1, infer: 2, output: 3, copied: 4,
-		outputs: []placed{{"", edgewise.Int8, edgewise.Shape{0, 5}, place{3, 64, 0}}}}
+	return doneFrame{
+		run: 7, wide: true, input: 1, infer: 2, output: 3, copied: 4,
+		outputs: []placed{{"", edgewise.Int8, edgewise.Shape{0, 5}, place{3, 64, 0}}},
+	}
 }
 
 func TestFramesSurviveTheCrossing(t *testing.T) {

@@ -3,12 +3,10 @@ package runner
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"strconv"
 	"sync/atomic"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/host"
 )
 
 // Instance is a version in a child process, its own or one that it shares, which is started again when it dies.
@@ -74,24 +72,11 @@ func (i *Instance) Process() (edgewise.Process, bool) {
 	s := i.Stats()
 	p := edgewise.Process{PID: s.PID, Group: i.group.name, Crashes: uint64(s.Crashes), Copied: uint64(s.Copied())}
 	if p.PID != 0 {
-		p.Resident = resident(p.PID)
+		p.Resident, _ = host.ProcessBytes("/", p.PID, host.Resident)
 		return p, true
 	}
 	p.Reason = i.absence()
 	return p, true
-}
-
-// resident returns the resident bytes of a process, 0 when it is not there any more.
-func resident(pid int) int64 {
-	content, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
-	if err != nil {
-		return 0
-	}
-	var size, pages int64
-	if _, err := fmt.Sscan(string(content), &size, &pages); err != nil {
-		return 0
-	}
-	return pages * int64(os.Getpagesize())
 }
 
 // Close ends the child, and with it gives all its memory back. A child that is shared with others unloads the model.

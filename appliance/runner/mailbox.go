@@ -45,8 +45,10 @@ func mailboxes(memory []byte) (requests, answers *mailbox) {
 
 func newMailbox(memory []byte) *mailbox {
 	word := func(at int) *atomic.Uint32 { return (*atomic.Uint32)(unsafe.Pointer(&memory[at])) }
-	return &mailbox{word: word(0), asleep: word(4), size: word(8), frame: memory[mailboxHead:mailboxBytes:mailboxBytes],
-		spinWait: newSpinWait()}
+	return &mailbox{
+		word: word(0), asleep: word(4), size: word(8), frame: memory[mailboxHead:mailboxBytes:mailboxBytes],
+		spinWait: newSpinWait(),
+	}
 }
 
 // post hands a frame of at most maxFrame bytes over. One of no bytes says that the frame is in the channel's socket,

@@ -52,11 +52,15 @@ func TestFramesArriveInOrderHoweverTheReaderWaits(t *testing.T) {
 		pause    time.Duration // of the writer before each frame
 		wakePipe func(*testing.T) *wakePipe
 	}{
-		{"asleep", 0, 0, nil}, {"looking", time.Second, 0, nil}, {"asleep when it comes", 0, time.Millisecond, nil},
+		{"asleep", 0, 0, nil},
+		{"looking", time.Second, 0, nil},
+		{"asleep when it comes", 0, time.Millisecond, nil},
 		{"it comes while looking", time.Second, time.Millisecond, nil},
-		{"it comes after looking", time.Nanosecond, time.Millisecond, nil}, {"parked", 0, 0, soundBell},
+		{"it comes after looking", time.Nanosecond, time.Millisecond, nil},
+		{"parked", 0, 0, soundBell},
 		{"parked when it comes", 0, time.Millisecond, soundBell},
-		{"a wakePipe that rings for nothing", 0, time.Millisecond, shrillBell}, {"a wakePipe that is not heard", 0, time.Millisecond, muteBell},
+		{"a wakePipe that rings for nothing", 0, time.Millisecond, shrillBell},
+		{"a wakePipe that is not heard", 0, time.Millisecond, muteBell},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			writer, reader := sides(t)

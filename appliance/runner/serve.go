@@ -20,8 +20,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// host is the child's side: the versions that the process has loaded, and what they have in common.
-type host struct {
+// child is the process's side: the versions that the process has loaded, and what they have in common.
+type child struct {
 	task       task
 	cores      unix.CPUSet // on which the process may run
 	servers    []*server   // in the order of the task's members
@@ -30,7 +30,7 @@ type host struct {
 
 // server is one loaded version, and the blocks that its runs use.
 type server struct {
-	host     *host
+	child    *child
 	instance edgewise.Instance
 
 	mu     sync.Mutex
@@ -74,7 +74,7 @@ func (l *runContext) renew() {
 // exit code, and only when it was not started by a Backend or the load failed.
 func Serve(backend func(options json.RawMessage) (edgewise.Backend, error)) int {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP) // the parent decides
-	h := &host{activeRuns: activeRuns{runs: map[uint64]running{}, early: map[uint64]uint64{}}}
+	h := &child{activeRuns: activeRuns{runs: map[uint64]running{}, early: map[uint64]uint64{}}}
 	if err := h.prepare(); err != nil {
 		fmt.Fprintln(os.Stderr, "edgewise: a process for a model, which only edgewise itself starts:", err)
 		return 1
@@ -98,7 +98,7 @@ func Serve(backend func(options json.RawMessage) (edgewise.Backend, error)) int 
 const spareProcessors = 8
 
 // prepare reads the task and lowers the rights of the process.
-func (h *host) prepare() error {
+func (h *child) prepare() error {
 	unix.CloseOnExec(controlFD)
 	if err := unix.SchedGetaffinity(0, &h.cores); err != nil {
 		return err
@@ -125,15 +125,17 @@ func (h *host) prepare() error {
 	return errors.Join(limit(h.task.AddressSpace, h.onGPU()), limitTime(h.task.LoadSeconds), refuse())
 }
 
-func (h *host) onGPU() bool {
+func (h *child) onGPU() bool {
 	return slices.ContainsFunc(h.task.Members, func(m member) bool { return m.Device.Kind == edgewise.GPU })
 }
 
 // resetFaultSignals gives the signals of faulty native code, and of a load without end, their default action, so that
 // the parent sees which one it was: Go's own handler would print every goroutine and end with a mere exit code.
 func resetFaultSignals() error {
-	for _, s := range []syscall.Signal{syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGFPE, syscall.SIGILL, syscall.SIGABRT,
-		syscall.SIGSYS, syscall.SIGXCPU} {
+	for _, s := range []syscall.Signal{
+		syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGFPE, syscall.SIGILL, syscall.SIGABRT,
+		syscall.SIGSYS, syscall.SIGXCPU,
+	} {
 		action := [4]uint64{} // SIG_DFL, no flags, no restorer, empty mask
 		if _, _, number := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0); number != 0 {
 			return fmt.Errorf("default action of %v: %w", s, number)
@@ -143,7 +145,7 @@ func resetFaultSignals() error {
 }
 
 // load loads the members, each within its own bound of processor time. It returns the number of the one that failed.
-func (h *host) load(backend func(json.RawMessage) (edgewise.Backend, error)) (number int, err error) {
+func (h *child) load(backend func(json.RawMessage) (edgewise.Backend, error)) (number int, err error) {
 	last := len(h.task.Members) - 1
 	b, err := backend(h.task.Options)
 	if err != nil {
@@ -163,13 +165,13 @@ func (h *host) load(backend func(json.RawMessage) (edgewise.Backend, error)) (nu
 		if err != nil {
 			return n, err
 		}
-		h.servers = append(h.servers, &server{host: h, instance: instance, blocks: map[uint32]mapping{}})
+		h.servers = append(h.servers, &server{child: h, instance: instance, blocks: map[uint32]mapping{}})
 	}
 	return last, limitTime(0)
 }
 
 // allow gives the next load its processor time, beside what the process has taken so far.
-func (h *host) allow() error {
+func (h *child) allow() error {
 	if h.task.LoadSeconds == 0 {
 		return nil
 	}
@@ -181,7 +183,7 @@ func (h *host) allow() error {
 }
 
 // listen follows the control socket, whose end ends the process, whatever native code is doing.
-func (h *host) listen(ready <-chan struct{}) {
+func (h *child) listen(ready <-chan struct{}) {
 	buf, rights := make([]byte, maxFrame), make([]byte, unix.CmsgSpace(4*channelDescriptors))
 	for {
 		frame, descriptors, err := receiveWith(controlFD, buf, rights)
@@ -198,7 +200,7 @@ func (h *host) listen(ready <-chan struct{}) {
 }
 
 // obey does what the parent says on the control socket.
-func (h *host) obey(k kind, f pair, descriptors []int) {
+func (h *child) obey(k kind, f pair, descriptors []int) {
 	member := f.b
 	if k == kindUnload {
 		member = f.a
@@ -289,11 +291,11 @@ func (s *server) channel(id uint64, fd, file int, wakePipe *wakePipe) {
 		}
 		if look = time.Duration(f.look); f.core != core {
 			core = f.core
-			moveTo(int(core), &s.host.cores)
+			moveTo(int(core), &s.child.cores)
 		}
 		if now := time.Now(); mustYield(yielded, began, now) {
 			yielded = now
-			yieldToScheduler(int(core), &s.host.cores)
+			yieldToScheduler(int(core), &s.child.cores)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/gpu/jetson"
+	"github.com/edgewise-ai/edgewise/host"
 )
 
 // The model parameters for the memory of GPUs.
@@ -70,7 +70,7 @@ func newGPUMemory(devices Devices, logger *slog.Logger) *gpuMemory {
 	return &gpuMemory{
 		logger: logger, budget: func(on edgewise.Device) int64 { return find(on).Budget },
 		left: func(on edgewise.Device) (int64, bool) {
-			_, available, ok := jetson.Memory("/")
+			_, available, ok := host.Memory("/")
 			return available - keptFree, ok && find(on).Integrated
 		},
 	}

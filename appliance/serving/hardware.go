@@ -11,7 +11,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/gpu"
-	"github.com/edgewise-ai/edgewise/gpu/jetson"
+	"github.com/edgewise-ai/edgewise/host"
 )
 
 // Hardware is what models run on. GPUs are looked for once, by the first caller, in a process of their own. Its methods are safe
@@ -105,7 +105,7 @@ func (d *Hardware) List() []edgewise.DeviceInfo {
 
 func cpu(cores int) edgewise.DeviceInfo {
 	info := edgewise.DeviceInfo{Name: "cpu", Kind: "cpu", Description: runtime.GOARCH, Used: true, Cores: cores}
-	if total, available, ok := jetson.Memory("/"); ok {
+	if total, available, ok := host.Memory("/"); ok {
 		used, all := float64(total-available), float64(total)
 		info.MemoryTotal, info.Telemetry = total, &edgewise.Telemetry{MemoryTotal: &all, MemoryUsed: &used}
 	}

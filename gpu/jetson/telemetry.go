@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/host"
 )
 
 // Telemetry reads what the board tells at this moment.
@@ -56,32 +57,9 @@ func (b *Board) readGPU(t *edgewise.Telemetry) {
 }
 
 func (b *Board) readMemory(t *edgewise.Telemetry) {
-	total, available, ok := Memory(b.root)
+	total, available, ok := host.Memory(b.root)
 	set(&t.MemoryTotal, float64(total), ok)
 	set(&t.MemoryUsed, float64(total-available), ok)
-}
-
-// Memory returns the bytes of memory that there are below root, and those that can still be had, which is what a GPU without
-// memory of its own can take.
-func Memory(root string) (total, available int64, ok bool) {
-	found := 0
-	for lines := bufio.NewScanner(strings.NewReader(read(root, "proc/meminfo"))); lines.Scan(); {
-		fields := strings.Fields(lines.Text())
-		if len(fields) < 2 {
-			continue
-		}
-		kib, err := strconv.ParseInt(fields[1], 10, 64)
-		switch {
-		case err != nil || kib < 0 || kib > 1<<50:
-		case fields[0] == "MemTotal:":
-			total = kib << 10
-			found++
-		case fields[0] == "MemAvailable:":
-			available = kib << 10
-			found++
-		}
-	}
-	return total, available, found == 2 && available <= total
 }
 
 // Bounds of a temperature that a sensor may tell; others mean that the part is switched off.

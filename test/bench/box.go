@@ -3,14 +3,15 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/edgewise-ai/edgewise/api/client"
+	"github.com/edgewise-ai/edgewise/host"
 )
 
 // box is the built program, serving from a data folder.
@@ -80,19 +81,10 @@ func startBuild(program string, core int, environment []string, dataDir string, 
 }
 
 // resident returns the box's resident memory in MiB.
-func (b *box) resident() (float64, error) { return b.status("VmRSS") }
-
-// status reads a line of the kernel's account of the process, in MiB.
-func (b *box) status(name string) (float64, error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.cmd.Process.Pid))
-	if err != nil {
-		return 0, err
+func (b *box) resident() (float64, error) {
+	n, ok := host.ProcessBytes("/", b.cmd.Process.Pid, host.Resident)
+	if !ok {
+		return 0, errors.New("the box's resident memory cannot be read")
 	}
-	for line := range strings.Lines(string(data)) {
-		if rest, ok := strings.CutPrefix(line, name+":"); ok {
-			kb, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 64)
-			return kb / 1024, err
-		}
-	}
-	return 0, fmt.Errorf("no %s in the process's status", name)
+	return float64(n) / (1 << 20), nil
 }

@@ -17,6 +17,7 @@ import (
 	ortgo "github.com/yalue/onnxruntime_go"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/aligned"
 )
 
 // call is the memory of one run, taken from its session's idle calls and given back when the result is released.
@@ -174,21 +175,20 @@ func describe(t *C.ew_tensor, pins *runtime.Pinner, from *edgewise.Tensor) {
 	}
 	t.size = C.uint64_t(len(from.Data))
 	t.data = nil
-	if data := aligned(from); len(data) > 0 {
+	if data := alignedData(from); len(data) > 0 {
 		pins.Pin(&data[0])
 		t.data = unsafe.Pointer(&data[0])
 	}
 }
 
-// aligned returns the tensor's bytes where its elements may be read as such. Bytes from the doors are: only a tensor
+// alignedData returns the tensor's bytes where its elements may be read as such. Bytes from the doors are: only a tensor
 // that follows another one of an odd length in the same body is copied.
-func aligned(t *edgewise.Tensor) []byte {
+func alignedData(t *edgewise.Tensor) []byte {
 	size := t.Type.Size()
 	if size <= 1 || len(t.Data) == 0 || uintptr(unsafe.Pointer(&t.Data[0]))%uintptr(size) == 0 {
 		return t.Data
 	}
-	words := make([]uint64, (len(t.Data)+7)/8)
-	data := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), len(t.Data))
+	data := aligned.Bytes(len(t.Data), int(size))
 	copy(data, t.Data)
 	return data
 }

@@ -1,4 +1,4 @@
-package machine
+package host
 
 import (
 	"cmp"
@@ -12,9 +12,10 @@ import (
 )
 
 // Cores returns the numbers of the cores that this process may run on, in the order in which runs are best given to
-// them: one thread of each core before the second ones, and among them the faster ones first. devices is where the
-// system describes them, "/sys/devices/system/cpu" on Linux; what it does not say counts as equal.
-func Cores(devices string) []int {
+// them: one thread of each core before the second ones, and among them the faster ones first. What the system
+// does not tell counts as equal.
+func Cores(root string) []int {
+	devices := filepath.Join(root, "sys/devices/system/cpu")
 	var allowed unix.CPUSet
 	if unix.SchedGetaffinity(0, &allowed) != nil {
 		return nil

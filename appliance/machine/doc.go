@@ -1,2 +1,0 @@
-// Package machine reads what the machine has and does: memory and processors.
-package machine
