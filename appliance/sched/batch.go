@@ -14,12 +14,13 @@ import (
 // alignment of a batch's tensors: a cache line, and the widest vector register.
 const alignment = 64
 
-// maxKept is how many bytes of memory of the instance an instance loop keeps for an input between batches: all loops share
-// that memory.
+// maxKept is how many bytes of memory of the instance an instance loop keeps for an input between batches: all loops
+// share that memory.
 const maxKept = 1 << 20
 
-// gatherer makes the input tensors of batches. It belongs to one instance loop: its memory is read until the run returns and
-// reused for the next batch, so a loop keeps as much as its largest batch took, and of the instance's memory at most maxKept.
+// gatherer makes the input tensors of batches. It belongs to one instance loop: its memory is read until the run
+// returns and reused for the next batch, so a loop keeps as much as its largest batch took, and of the instance's
+// memory at most maxKept.
 type gatherer struct {
 	allocator edgewise.Allocator     // where the memory comes from; nil: from here
 	bodies    edgewise.BodyAllocator // of buffers that requests borrow; nil: the instance has none
@@ -30,7 +31,7 @@ type gatherer struct {
 // buffer is memory whose capacity is used again.
 type buffer struct {
 	data []byte
-	free func() // nil when there is nothing to give back
+	free func() // nil: nothing is to be freed
 }
 
 // newGatherer makes a gatherer in memory from which an instance takes inputs without a copy, if it has such memory.
@@ -48,7 +49,9 @@ func (g *gatherer) needed(jobs []*job) bool {
 
 // borrowed tells whether inputs are in buffers borrowed from the instance. It copies those that are not.
 func (g *gatherer) borrowed(inputs []edgewise.Tensor) bool {
-	return g.bodies != nil && slices.ContainsFunc(inputs, func(t edgewise.Tensor) bool { return g.bodies.OwnsBody(t.Data) })
+	return g.bodies != nil && slices.ContainsFunc(
+		inputs, func(t edgewise.Tensor) bool { return g.bodies.OwnsBody(t.Data) },
+	)
 }
 
 // gather concatenates the inputs of jobs, which fit together, on dimension 0. That is the one copy of a batch. Framed
@@ -108,7 +111,7 @@ func (b *buffer) release() {
 	*b = buffer{}
 }
 
-// settle gives back what is not to be kept after a run.
+// settle frees the memory that is not kept after a run.
 func (g *gatherer) settle() {
 	for i := range g.buffers {
 		if b := &g.buffers[i]; b.free != nil && cap(b.data) > maxKept {
@@ -186,7 +189,7 @@ func Split(outputs []edgewise.Tensor, n, total int, rows func(k int) int) (Parts
 	return parts, nil
 }
 
-// rows is what is left of a tensor that is cut from the front.
+// rows is the rest of a tensor that is cut from the front.
 type rows struct {
 	whole *edgewise.Tensor
 	total int
@@ -196,7 +199,10 @@ type rows struct {
 
 func newRows(t *edgewise.Tensor, total int) (*rows, error) {
 	if len(t.Shape) == 0 || t.Shape[0] != int64(total) {
-		return nil, edgewise.Errorf("sched.split", edgewise.Internal, "output %q of a batch of %d has shape %v: dimension 0 is not the batch", t.Name, total, t.Shape)
+		return nil, edgewise.Errorf(
+			"sched.split", edgewise.Internal, "output %q of a batch of %d has shape %v: dimension 0 is not the batch",
+			t.Name, total, t.Shape,
+		)
 	}
 	per, ok := t.Shape[1:].Elements()
 	size := max(t.Type.Size(), 1)
@@ -220,7 +226,7 @@ func (r *rows) cut(n int64) ([]byte, error) {
 	return part, nil
 }
 
-// framedSize returns the bytes that the first n framed elements of data take, -1 when there are fewer.
+// framedSize returns the bytes of the first n framed elements of data, -1 when data has fewer.
 func framedSize(data []byte, n int64) int64 {
 	at := int64(0)
 	for ; n > 0; n-- {
@@ -236,7 +242,10 @@ func framedSize(data []byte, n int64) int64 {
 }
 
 func wrongSize(t *edgewise.Tensor, total int) error {
-	return edgewise.Errorf("sched.split", edgewise.Internal, "output %q of a batch of %d: %d bytes are not shape %v of type %v", t.Name, total, len(t.Data), t.Shape, t.Type)
+	return edgewise.Errorf(
+		"sched.split", edgewise.Internal, "output %q of a batch of %d: %d bytes are not shape %v of type %v", t.Name,
+		total, len(t.Data), t.Shape, t.Type,
+	)
 }
 
 // sharedResult is a result whose memory the responses of a batch share.
@@ -263,8 +272,8 @@ func (s *sharedResult) release() {
 	s.held.Done()
 }
 
-// wanted returns the outputs that jobs of one batch want, each once; in the order of the jobs' own list when they have the
-// same.
+// wanted returns the outputs that jobs of one batch want, each once; in the order of the jobs' own list when they have
+// the same.
 func wanted(jobs []*job) []string {
 	same := func(j *job) bool { return slices.Equal(j.want, jobs[0].want) }
 	if !slices.ContainsFunc(jobs, func(j *job) bool { return !same(j) }) {

@@ -14,7 +14,7 @@ type batcher struct {
 	preferred []int         // sizes to aim at, ascending; never empty
 	delay     time.Duration // how long the oldest job may wait for others; 0: never while an instance loop is free
 	auto      bool          // the delay adapts itself, see load
-	asked     bool          // the configuration asks for batches in so many words: they are made without a trial
+	asked     bool          // the configuration asks for batches explicitly: no trial is made
 }
 
 // moment is what a batcher has to know beside the waiting jobs.
@@ -155,13 +155,13 @@ const (
 	tinyRun = 200 * time.Microsecond
 )
 
-// load is how many elements are in the scheduler, in the present round and in the one before. A round ends when a batch
-// is taken. It tells an adaptive delay whom to expect: whoever was here in the last two rounds and is not running now.
-// A client that has been alone for two rounds is expected alone, and so is one that comes after a quiet time: they never
-// wait.
+// load is how many elements are in the scheduler, in the present period and in the one before. A period ends when a
+// batch is taken. An adaptive delay derives from it how many elements to expect: those seen in the last two periods
+// that are not running now. A client that was single for two periods is expected to stay single, and so is one that
+// arrives after an idle time: neither ever waits.
 type load struct {
 	waiting, running, peak, previous int
-	quiet                            time.Time // since when nobody was here; zero: somebody is, or it does not matter
+	idle                             time.Time // since when no element is here; zero: some are, or it does not matter
 }
 
 func (l *load) arrived(n int) {
@@ -178,23 +178,23 @@ func (l *load) taken(n int) {
 
 func (l *load) finished(n int) { l.running -= n }
 
-// rest notes that nobody is here, if that is so.
+// rest notes the time when the last element has left.
 func (l *load) rest(now time.Time) {
 	if l.waiting+l.running == 0 {
-		l.quiet = now
+		l.idle = now
 	}
 }
 
-// forget expects nobody any more when the one that came first did so later than a run takes: whoever comes again after an
-// answer would have been here.
+// forget expects no further elements when the first request arrived later than a run takes after the scheduler became
+// idle: clients that send again after an answer would have been here.
 func (l *load) forget(came time.Time, run time.Duration) {
-	if l.quiet.IsZero() || came.IsZero() {
+	if l.idle.IsZero() || came.IsZero() {
 		return
 	}
-	if came.Sub(l.quiet) > run {
+	if came.Sub(l.idle) > run {
 		l.previous, l.peak = 0, l.waiting+l.running
 	}
-	l.quiet = time.Time{}
+	l.idle = time.Time{}
 }
 
 // expected is at least 1.
@@ -220,7 +220,7 @@ func (p *pace) tiny() bool {
 }
 
 // autoDelay is half an execution: the wait for more requests must cost less than they save. Tiny runs
-// wait for nobody, since a timer takes longer than they do; they yield.
+// never wait, since a timer takes longer than they do; they yield.
 func (p *pace) autoDelay(configured time.Duration) time.Duration {
 	if p.tiny() {
 		return 0
@@ -232,9 +232,9 @@ func (p *pace) autoDelay(configured time.Duration) time.Duration {
 	return min(p.read()/2, most)
 }
 
-// yields decides whether an instance loop yields before it takes a batch of tiny runs. A yield that brought no further job
-// makes the next ones rarer, down to one in mostRare: it costs a single client next to nothing and still notices other
-// clients. One that did brings them all back. Its owner's mutex guards it.
+// yields decides whether an instance loop yields before it takes a batch of tiny runs. A yield that brought no further
+// job makes the next ones rarer, down to one in mostRare: it costs a single client next to nothing and still notices
+// other clients. One that did brings them all back. Its owner's mutex guards it.
 type yields struct{ pause, skip int }
 
 const mostRare = 32

@@ -7,7 +7,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// waiting makes jobs of the given sizes; a negative one has another shape. They arrived one millisecond after the other.
+// waiting makes jobs of the given sizes; a negative one has another shape. They arrived one millisecond after the
+// other.
 func waiting(epoch time.Time, sizes ...int) []*job {
 	var list []*job
 	for i, n := range sizes {
@@ -38,28 +39,74 @@ func TestFormer(t *testing.T) {
 		{"nothing", []int{8}, nil, moment{}, 0, 0, plan{}},
 		{"one job is not kept waiting", []int{8}, []int{1}, moment{}, 0, 0, plan{take: 1, reason: edgewise.CloseIdle}},
 		{"all that is there", []int{8}, []int{1, 2, 3}, moment{}, 0, 0, plan{take: 3, reason: edgewise.CloseIdle}},
-		{"up to the largest batch", []int{8}, []int{1, 2, 5, 1}, moment{}, 0, 0, plan{take: 3, reason: edgewise.CloseFull}},
-		{"a job that would exceed it closes", []int{8}, []int{4, 3, 2, 1}, moment{}, 0, 0, plan{take: 2, reason: edgewise.CloseFull}},
-		{"the first mismatch closes", []int{8}, []int{1, 1, -1, 1}, moment{}, 0, 0, plan{take: 2, reason: edgewise.CloseShape}},
+		{"up to the largest batch", []int{8}, []int{1, 2, 5, 1}, moment{}, 0, 0, plan{
+			take: 3, reason: edgewise.CloseFull,
+		}},
+		{"a job that would exceed it closes", []int{8}, []int{4, 3, 2, 1}, moment{}, 0, 0, plan{
+			take: 2, reason: edgewise.CloseFull,
+		}},
+		{"the first mismatch closes", []int{8}, []int{1, 1, -1, 1}, moment{}, 0, 0, plan{
+			take: 2, reason: edgewise.CloseShape,
+		}},
 		{"batching off", []int{8}, []int{1, 1}, moment{single: true}, 0, 0, plan{take: 1, reason: edgewise.CloseOff}},
 		{"a job as large as a batch", []int{8}, []int{8, 1}, moment{}, 0, 0, plan{take: 1, reason: edgewise.CloseFull}},
-		{"the largest preferred size", []int{2, 4}, []int{1, 1, 1, 1, 1}, moment{}, 0, 0, plan{take: 4, reason: edgewise.ClosePreferred}},
-		{"the reachable preferred size", []int{2, 4}, []int{1, 1, 1}, moment{}, 0, 0, plan{take: 2, reason: edgewise.ClosePreferred}},
-		{"what is there without a preferred one", []int{4}, []int{1, 1}, moment{}, 0, 0, plan{take: 2, reason: edgewise.CloseIdle}},
-		{"stepping over the largest preferred size", []int{4}, []int{3, 2}, moment{}, 0, 0, plan{take: 1, reason: edgewise.ClosePreferred}},
-		{"a job above every preferred size", []int{4}, []int{6}, moment{}, 0, 0, plan{take: 1, reason: edgewise.ClosePreferred}},
+		{"the largest preferred size", []int{2, 4}, []int{1, 1, 1, 1, 1}, moment{}, 0, 0, plan{
+			take: 4, reason: edgewise.ClosePreferred,
+		}},
+		{"the reachable preferred size", []int{2, 4}, []int{1, 1, 1}, moment{}, 0, 0, plan{
+			take: 2, reason: edgewise.ClosePreferred,
+		}},
+		{"what is there without a preferred one", []int{4}, []int{1, 1}, moment{}, 0, 0, plan{
+			take: 2, reason: edgewise.CloseIdle,
+		}},
+		{"stepping over the largest preferred size", []int{4}, []int{3, 2}, moment{}, 0, 0, plan{
+			take: 1, reason: edgewise.ClosePreferred,
+		}},
+		{"a job above every preferred size", []int{4}, []int{6}, moment{}, 0, 0, plan{
+			take: 1, reason: edgewise.ClosePreferred,
+		}},
 		{"a delay waits for the oldest", []int{8}, []int{1, 1}, moment{delay: 5 * ms}, 2 * ms, 0, plan{wait: 3 * ms}},
-		{"a delay ends", []int{8}, []int{1, 1}, moment{delay: 5 * ms}, 5 * ms, 0, plan{take: 2, reason: edgewise.CloseDelay}},
-		{"a delay ends behind a preferred size", []int{2, 8}, []int{1, 1, 1}, moment{delay: 5 * ms}, 5 * ms, 0, plan{take: 3, reason: edgewise.CloseDelay}},
-		{"a delay stops at a preferred size", []int{2}, []int{1, 1}, moment{delay: 5 * ms}, ms, 0, plan{take: 2, reason: edgewise.ClosePreferred}},
-		{"a delay stops when full", []int{8}, []int{4, 4}, moment{delay: 5 * ms}, ms, 0, plan{take: 2, reason: edgewise.CloseFull}},
-		{"a delay stops at a mismatch", []int{8}, []int{1, -1}, moment{delay: 5 * ms}, ms, 0, plan{take: 1, reason: edgewise.CloseShape}},
-		{"a delay takes half of a request's time", []int{8}, []int{1}, moment{delay: 5 * ms}, ms, 4 * ms, plan{wait: ms}},
-		{"and no more", []int{8}, []int{1, 1}, moment{delay: 5 * ms}, 2 * ms, 4 * ms, plan{take: 2, reason: edgewise.CloseDeadline}},
-		{"a request's time that leaves the whole delay", []int{8}, []int{1}, moment{delay: 5 * ms}, ms, 12 * ms, plan{wait: 4 * ms}},
-		{"nothing more comes when closing", []int{8}, []int{1}, moment{delay: 5 * ms, ending: true}, ms, 0, plan{take: 1, reason: edgewise.CloseIdle}},
-		{"everybody expected is here", []int{8}, []int{1, 1}, moment{delay: 5 * ms, expected: 2}, ms, 0, plan{take: 2, reason: edgewise.CloseIdle}},
-		{"somebody is expected", []int{8}, []int{1, 1}, moment{delay: 5 * ms, expected: 3}, ms, 0, plan{wait: 4 * ms}},
+		{"a delay ends", []int{8}, []int{1, 1}, moment{delay: 5 * ms}, 5 * ms, 0, plan{
+			take: 2, reason: edgewise.CloseDelay,
+		}},
+		{"a delay ends behind a preferred size", []int{2, 8}, []int{1, 1, 1}, moment{delay: 5 * ms}, 5 * ms, 0, plan{
+			take: 3, reason: edgewise.CloseDelay,
+		}},
+		{"a delay stops at a preferred size", []int{2}, []int{1, 1}, moment{delay: 5 * ms}, ms, 0, plan{
+			take: 2, reason: edgewise.ClosePreferred,
+		}},
+		{"a delay stops when full", []int{8}, []int{4, 4}, moment{delay: 5 * ms}, ms, 0, plan{
+			take: 2, reason: edgewise.CloseFull,
+		}},
+		{"a delay stops at a mismatch", []int{8}, []int{1, -1}, moment{delay: 5 * ms}, ms, 0, plan{
+			take: 1, reason: edgewise.CloseShape,
+		}},
+		{
+			"a delay takes half of a request's time",
+			[]int{8},
+			[]int{1},
+			moment{delay: 5 * ms},
+			ms, 4 * ms,
+			plan{wait: ms},
+		},
+		{"and no more", []int{8}, []int{1, 1}, moment{delay: 5 * ms}, 2 * ms, 4 * ms, plan{
+			take: 2, reason: edgewise.CloseDeadline,
+		}},
+		{
+			"a request's time that leaves the whole delay",
+			[]int{8},
+			[]int{1},
+			moment{delay: 5 * ms},
+			ms, 12 * ms,
+			plan{wait: 4 * ms},
+		},
+		{"nothing more comes when closing", []int{8}, []int{1}, moment{delay: 5 * ms, ending: true}, ms, 0, plan{
+			take: 1, reason: edgewise.CloseIdle,
+		}},
+		{"everybody expected is here", []int{8}, []int{1, 1}, moment{delay: 5 * ms, expected: 2}, ms, 0, plan{
+			take: 2, reason: edgewise.CloseIdle,
+		}},
+		{"more are expected", []int{8}, []int{1, 1}, moment{delay: 5 * ms, expected: 3}, ms, 0, plan{wait: 4 * ms}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -108,7 +155,7 @@ func TestJobsThatFit(t *testing.T) {
 	}
 }
 
-func TestLoneClientsAreExpectedAlone(t *testing.T) {
+func TestASingleClientIsExpectedToStaySingle(t *testing.T) {
 	var l load
 	round := func(clients int) int {
 		l.arrived(clients)

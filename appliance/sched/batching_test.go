@@ -39,7 +39,9 @@ func (r *recorder) Run(ctx context.Context, in []edgewise.Tensor, want []string)
 	if slices.Contains(rows, byte(r.fails)) && r.fails != 0 {
 		return nil, errors.New("bad row")
 	}
-	out := edgewise.Tensor{Name: "y", Type: edgewise.FP32, Shape: slices.Clone(in[0].Shape), Data: slices.Clone(in[0].Data)}
+	out := edgewise.Tensor{
+		Name: "y", Type: edgewise.FP32, Shape: slices.Clone(in[0].Shape), Data: slices.Clone(in[0].Data),
+	}
 	if r.alone {
 		out.Shape[0], out.Data = 1, out.Data[:8]
 	}
@@ -98,8 +100,8 @@ func outcome(t *testing.T, s *Scheduler, clients []client) []string {
 	return ends
 }
 
-// TestAnAdaptiveDelayNeverKeepsALoneClientWaiting sends bursts and lone requests and looks at how long each waits.
-func TestAnAdaptiveDelayNeverKeepsALoneClientWaiting(t *testing.T) {
+// TestAnAdaptiveDelayNeverKeepsASingleClientWaiting sends bursts and single requests and looks at how long each waits.
+func TestAnAdaptiveDelayNeverKeepsASingleClientWaiting(t *testing.T) {
 	const ms = time.Millisecond
 	burst := []client{{0, row(1), nil}, {ms, row(2), nil}, {ms, row(3), nil}} // answered at 10 and 20 ms
 	tests := []struct {
@@ -107,10 +109,16 @@ func TestAnAdaptiveDelayNeverKeepsALoneClientWaiting(t *testing.T) {
 		clients []client
 		ends    string
 	}{
-		{"alone from the start", []client{{0, row(1), nil}, {11 * ms, row(2), nil}, {50 * ms, row(3), nil}}, "[ok 10ms ok 21ms ok 60ms]"},
+		{"alone from the start", []client{
+			{0, row(1), nil}, {11 * ms, row(2), nil}, {50 * ms, row(3), nil},
+		}, "[ok 10ms ok 21ms ok 60ms]"},
 		{"after a burst and a quiet time", append(burst, client{50 * ms, row(4), nil}), "ok 60ms]"},
-		{"right after a burst others may follow, for half a run", append(burst, client{21 * ms, row(4), nil}), "ok 36ms]"},
-		{"and when they do, it does not wait for the rest of the time", append(burst, client{21 * ms, row(4), nil}, client{22 * ms, row(5), nil}, client{22 * ms, row(6), nil}), "ok 32ms ok 32ms ok 32ms]"},
+		{"right after a burst others may follow, for half a run", append(
+			burst, client{21 * ms, row(4), nil},
+		), "ok 36ms]"},
+		{"and when they do, it does not wait for the rest of the time", append(
+			burst, client{21 * ms, row(4), nil}, client{22 * ms, row(5), nil}, client{22 * ms, row(6), nil},
+		), "ok 32ms ok 32ms ok 32ms]"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -136,7 +144,9 @@ func TestOrderedResponsesWaitForEarlierOnes(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := batching(edgewise.DynamicBatching{PreserveOrdering: test.ordered})
 				s := schedulerOf(slower{}, m, Config{Instances: 2, MaxQueue: 10})
-				if got := fmt.Sprint(outcome(t, s, []client{{0, row(30), nil}, {5 * time.Millisecond, row(10), nil}})); got != test.want {
+				if got := fmt.Sprint(
+					outcome(t, s, []client{{0, row(30), nil}, {5 * time.Millisecond, row(10), nil}}),
+				); got != test.want {
 					t.Errorf("got %s, want %s", got, test.want)
 				}
 				_ = s.Close()
@@ -155,7 +165,7 @@ func (slower) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*ed
 
 func (slower) Close() error { return nil }
 
-func TestBatchIsCanceledWhenNobodyWaits(t *testing.T) {
+func TestBatchIsCanceledWhenAllClientsHaveLeft(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		cancels []time.Duration
@@ -170,7 +180,9 @@ func TestBatchIsCanceledWhenNobodyWaits(t *testing.T) {
 				s := schedulerOf(r, batching(edgewise.DynamicBatching{}), Config{Instances: 1, MaxQueue: 10})
 				clients := []client{{0, row(1), nil}}
 				for i, d := range test.cancels {
-					clients = append(clients, client{time.Millisecond, row(byte(i)), func(c context.Context) (context.Context, context.CancelFunc) {
+					clients = append(clients, client{time.Millisecond, row(byte(i)), func(c context.Context) (
+						context.Context, context.CancelFunc,
+					) {
 						c, cancel := context.WithCancel(c)
 						time.AfterFunc(d, cancel)
 						return c, cancel
@@ -246,13 +258,29 @@ func TestBatchesThatDoNotPayAreLeftOff(t *testing.T) {
 		{"they do not, and a run is slow", priced{per: 200 * ms}, nil, true},
 		{"too slow to tell", priced{per: time.Hour}, nil, false},
 		{"zeros fail", priced{fail: errors.New("no zeros")}, nil, false},
-		{"a preferred size asks for them", priced{per: 10 * ms}, func(m *edgewise.Model) { m.DynamicBatching.PreferredBatchSize = []int32{2} }, false},
-		{"a delay asks for them", priced{per: 10 * ms}, func(m *edgewise.Model) { m.DynamicBatching.MaxQueueDelay = 1 }, false},
-		{"the completed default does not ask", priced{per: 10 * ms}, func(m *edgewise.Model) { m.DynamicBatching.PreferredBatchSize = []int32{4} }, true},
+		{
+			"a preferred size asks for them",
+			priced{per: 10 * ms},
+			func(m *edgewise.Model) { m.DynamicBatching.PreferredBatchSize = []int32{2} }, false,
+		},
+		{
+			"a delay asks for them",
+			priced{per: 10 * ms},
+			func(m *edgewise.Model) { m.DynamicBatching.MaxQueueDelay = 1 }, false,
+		},
+		{
+			"the completed default does not ask",
+			priced{per: 10 * ms},
+			func(m *edgewise.Model) { m.DynamicBatching.PreferredBatchSize = []int32{4} }, true,
+		},
 		{"an adaptive delay does not ask", priced{per: 10 * ms}, func(m *edgewise.Model) {
 			m.Parameters = map[string]edgewise.ModelParam{"max_queue_delay": {StringValue: "auto"}}
 		}, true},
-		{"a variable size cannot be tried", priced{per: 10 * ms}, func(m *edgewise.Model) { m.Input[0].Dims = edgewise.Shape{-1} }, false},
+		{
+			"a variable size cannot be tried",
+			priced{per: 10 * ms},
+			func(m *edgewise.Model) { m.Input[0].Dims = edgewise.Shape{-1} }, false,
+		},
 		{"a model that does not batch", priced{base: ms}, func(m *edgewise.Model) { m.DynamicBatching = nil }, true},
 	}
 	for _, test := range tests {
@@ -281,7 +309,12 @@ func TestBatchesThatDoNotPayAreLeftOff(t *testing.T) {
 func TestLevelsWithoutTheirOwnBoundShareTheBoxs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &doubler{gate: make(chan struct{})}
-		m := batching(edgewise.DynamicBatching{PriorityLevels: 3, DefaultPriorityLevel: 1, PriorityQueuePolicy: map[string]edgewise.QueuePolicy{"3": {MaxQueueSize: 1}}})
+		m := batching(
+			edgewise.DynamicBatching{
+				PriorityLevels: 3, DefaultPriorityLevel: 1,
+				PriorityQueuePolicy: map[string]edgewise.QueuePolicy{"3": {MaxQueueSize: 1}},
+			},
+		)
 		s := scheduler(d, m, Config{Instances: 1, MaxQueue: 2})
 		clients := busy(t, s, 1)
 		send := func(priority uint64) {
@@ -305,12 +338,17 @@ func TestLevelsWithoutTheirOwnBoundShareTheBoxs(t *testing.T) {
 	})
 }
 
-// TestAnyNumberOfPriorityLevels queues requests of a thousand of 2^64-1 levels: they run in the order of their levels, and what is empty is
-// forgotten.
+// TestAnyNumberOfPriorityLevels queues requests of a thousand of 2^64-1 levels: they run in the order of their levels,
+// and what is empty is forgotten.
 func TestAnyNumberOfPriorityLevels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &recorder{takes: time.Second}
-		m := batching(edgewise.DynamicBatching{PriorityLevels: math.MaxUint64, DefaultPriorityLevel: math.MaxUint64 - 1, PreferredBatchSize: []int32{1}})
+		m := batching(
+			edgewise.DynamicBatching{
+				PriorityLevels: math.MaxUint64, DefaultPriorityLevel: math.MaxUint64 - 1,
+				PreferredBatchSize: []int32{1},
+			},
+		)
 		m.MaxBatchSize = 1
 		s := schedulerOf(d, m, Config{Instances: 1, MaxQueue: 2000})
 		var clients sync.WaitGroup
@@ -326,7 +364,7 @@ func TestAnyNumberOfPriorityLevels(t *testing.T) {
 			})
 			synctest.Wait()
 		}
-		send('0', 1) // the lane has it
+		send('0', 1) // the instance loop has it
 		send('d', 0)
 		send('z', math.MaxUint64)
 		send('b', math.MaxUint64/2)

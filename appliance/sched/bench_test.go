@@ -28,7 +28,13 @@ func BenchmarkInfer(b *testing.B) {
 		for _, callers := range []int{1, 16, 64} {
 			for name, budget := range map[string]*cores.Budget{"none": nil, "shared": cores.New(2)} {
 				b.Run(fmt.Sprintf("batching=%v/callers=%d/cores=%s", batches, callers, name), func(b *testing.B) {
-					measure(b, batches, callers, Config{Instances: 2, Cores: budget, Threads: 1, MaxQueue: 1000, Logger: slog.New(slog.DiscardHandler)})
+					measure(
+						b, batches, callers,
+						Config{
+							Instances: 2, Cores: budget, Threads: 1, MaxQueue: 1000,
+							Logger: slog.New(slog.DiscardHandler),
+						},
+					)
 				})
 			}
 		}

@@ -40,13 +40,17 @@ func (r *tensorRule) declared(shape edgewise.Shape) edgewise.Shape {
 func NewChecker(m *edgewise.Model) *Checker {
 	c := &Checker{model: m, least: leastRows(m), inputs: map[string]*tensorRule{}, outputs: map[string]*tensorRule{}}
 	for i, spec := range m.Inputs() {
-		c.inputs[spec.Name] = &tensorRule{index: i, spec: spec, reshape: edgewise.NewReshaping(m, m.Input[i].Dims, m.Input[i].Reshape)}
+		c.inputs[spec.Name] = &tensorRule{
+			index: i, spec: spec, reshape: edgewise.NewReshaping(m, m.Input[i].Dims, m.Input[i].Reshape),
+		}
 		if !spec.Optional {
 			c.required++
 		}
 	}
 	for i, spec := range m.Outputs() {
-		c.outputs[spec.Name] = &tensorRule{index: i, spec: spec, reshape: edgewise.NewReshaping(m, m.Output[i].Dims, m.Output[i].Reshape).Inverse()}
+		c.outputs[spec.Name] = &tensorRule{
+			index: i, spec: spec, reshape: edgewise.NewReshaping(m, m.Output[i].Dims, m.Output[i].Reshape).Inverse(),
+		}
 		c.names = append(c.names, spec.Name)
 	}
 	return c
@@ -151,12 +155,16 @@ func (c *Checker) wrongCount(got []edgewise.Tensor) error {
 	if c.required != len(c.inputs) {
 		want = fmt.Sprintf("expected number of inputs between %d and %d", c.required, len(c.inputs))
 	}
-	text := fmt.Sprintf("%s but got %d inputs for model '%s'. Got input(s) [%s]", want, len(got), c.model.Name, quote(names))
+	text := fmt.Sprintf(
+		"%s but got %d inputs for model '%s'. Got input(s) [%s]", want, len(got), c.model.Name, quote(names),
+	)
 	missing := c.missing(got)
 	if len(missing) == 0 {
 		return c.Invalid("%s, but the model has only [%s].", text, quote(c.declared()))
 	}
-	return c.Invalid("%s, but missing required input(s) [%s]. Please provide all required input(s).", text, quote(missing))
+	return c.Invalid(
+		"%s, but missing required input(s) [%s]. Please provide all required input(s).", text, quote(missing),
+	)
 }
 
 func (c *Checker) declared() []string {
@@ -190,12 +198,16 @@ func (c *Checker) checkBatch(inputs []edgewise.Tensor) (int, error) {
 		in := &inputs[i]
 		switch {
 		case len(in.Shape) == 0:
-			return 0, c.Invalid("input '%s' has no shape but model requires batch dimension for '%s'", in.Name, c.model.Name)
+			return 0, c.Invalid(
+				"input '%s' has no shape but model requires batch dimension for '%s'", in.Name, c.model.Name,
+			)
 		case i > 0 && in.Shape[0] != batch:
 			return 0, c.Invalid("input '%s' batch size does not match other inputs for '%s'", in.Name, c.model.Name)
 		}
 		if batch = in.Shape[0]; batch < 0 {
-			return 0, c.Invalid("input '%s' of model '%s': shape %v has a negative size", in.Name, c.model.Name, in.Shape)
+			return 0, c.Invalid(
+				"input '%s' of model '%s': shape %v has a negative size", in.Name, c.model.Name, in.Shape,
+			)
 		}
 	}
 	if batch < c.least {
@@ -209,11 +221,17 @@ func (c *Checker) checkBatch(inputs []edgewise.Tensor) (int, error) {
 
 func (c *Checker) checkTensor(in *edgewise.Tensor, spec edgewise.Spec) error {
 	if in.Type != spec.Type {
-		return c.Invalid("inference input '%s' data-type is '%v', but model '%s' expects '%v'", in.Name, in.Type, c.model.Name, spec.Type)
+		return c.Invalid(
+			"inference input '%s' data-type is '%v', but model '%s' expects '%v'", in.Name, in.Type, c.model.Name,
+			spec.Type,
+		)
 	}
 	elements, ok := in.Shape.Elements()
 	if !ok || len(in.Shape) > edgewise.MaxRank {
-		return c.Invalid("input '%s' of model '%s': shape %v has a negative size, too many elements or more than %d dimensions", in.Name, c.model.Name, in.Shape, edgewise.MaxRank)
+		return c.Invalid(
+			"input '%s' of model '%s': shape %v has a negative size, too many elements or more than %d dimensions",
+			in.Name, c.model.Name, in.Shape, edgewise.MaxRank,
+		)
 	}
 	if !spec.Shape.Accepts(in.Shape) {
 		return c.wrongShape(in, spec)
@@ -225,7 +243,10 @@ func (c *Checker) checkTensor(in *edgewise.Tensor, spec edgewise.Spec) error {
 		return nil
 	}
 	if want := elements * in.Type.Size(); int64(len(in.Data)) != want {
-		return c.Invalid("input byte size mismatch for input '%s' for model '%s'. Expected %d, got %d", in.Name, c.model.Name, want, len(in.Data))
+		return c.Invalid(
+			"input byte size mismatch for input '%s' for model '%s'. Expected %d, got %d", in.Name, c.model.Name, want,
+			len(in.Data),
+		)
 	}
 	return nil
 }
@@ -233,9 +254,14 @@ func (c *Checker) checkTensor(in *edgewise.Tensor, spec edgewise.Spec) error {
 func (c *Checker) wrongShape(in *edgewise.Tensor, spec edgewise.Spec) error {
 	note := ""
 	if c.model.MaxBatchSize > 0 {
-		note = " NOTE: Setting a non-zero max_batch_size in the model config requires a batch dimension to be prepended to each input shape. If you want to specify the full shape including the batch dim in your input dims config, try setting max_batch_size to zero."
+		note = " NOTE: Setting a non-zero max_batch_size in the model config requires a batch dimension to be " +
+			"prepended to each input shape. If you want to specify the full shape including the batch dim in " +
+			"your input dims config, try setting max_batch_size to zero."
 	}
-	return c.Invalid("unexpected shape for input '%s' for model '%s'. Expected %v, got %v.%s", in.Name, c.model.Name, spec.Shape, in.Shape, note)
+	return c.Invalid(
+		"unexpected shape for input '%s' for model '%s'. Expected %v, got %v.%s", in.Name, c.model.Name, spec.Shape,
+		in.Shape, note,
+	)
 }
 
 // finish gives the outputs of a run the shapes that the client expects, and refuses a result of another name or type
@@ -246,7 +272,11 @@ func (c *Checker) finish(r *edgewise.Result) error {
 		out := &r.Outputs[i]
 		rule := c.outputs[out.Name]
 		if rule == nil || out.Type != rule.spec.Type {
-			return edgewise.Errorf("sched.finish", edgewise.Internal, "model %q: the backend made output %q of type %v, which the model does not declare", c.model.Name, out.Name, out.Type)
+			return edgewise.Errorf(
+				"sched.finish", edgewise.Internal,
+				"model %q: the backend made output %q of type %v, which the model does not declare", c.model.Name,
+				out.Name, out.Type,
+			)
 		}
 		out.Shape = rule.reshape.Apply(out.Shape)
 	}
@@ -255,7 +285,10 @@ func (c *Checker) finish(r *edgewise.Result) error {
 
 // Invalid makes an error of kind Invalid that names the model.
 func (c *Checker) Invalid(format string, args ...any) error {
-	return &edgewise.Error{Op: "sched.check", Kind: edgewise.Invalid, Model: edgewise.ModelID{Name: c.model.Name}, Err: fmt.Errorf(format, args...)}
+	return &edgewise.Error{
+		Op: "sched.check", Kind: edgewise.Invalid, Model: edgewise.ModelID{Name: c.model.Name},
+		Err: fmt.Errorf(format, args...),
+	}
 }
 
 // quote lists names as Triton does: 'a','b'.
@@ -274,9 +307,16 @@ func (c *Checker) badFraming(input string, err error) error {
 	case !ok:
 		return c.Invalid("%w %s", err, place)
 	case wrong.Wrong == edgewise.CutLength:
-		return c.Invalid("incomplete string length indicator %s, expecting %d bytes but only %d bytes available. Please make sure the string length indicator is in one buffer.", place, wrong.Want, wrong.Got)
+		return c.Invalid(
+			"incomplete string length indicator %s, expecting %d bytes but only %d bytes available. Please make "+
+				"sure the string length indicator is in one buffer.",
+			place, wrong.Want, wrong.Got,
+		)
 	case wrong.Wrong == edgewise.CutElement:
-		return c.Invalid("incomplete string data %s, expecting string of length %d but only %d bytes available", place, wrong.Want, wrong.Got)
+		return c.Invalid(
+			"incomplete string data %s, expecting string of length %d but only %d bytes available", place, wrong.Want,
+			wrong.Got,
+		)
 	case wrong.Got > wrong.Want:
 		return c.Invalid("unexpected number of string elements %d %s, expecting %d", wrong.Got, place, wrong.Want)
 	}

@@ -28,7 +28,9 @@ func goodA() edgewise.Tensor {
 }
 
 func goodB() edgewise.Tensor {
-	return tensor("B", edgewise.Bytes, edgewise.Shape{1, 2}, edgewise.AppendElement(edgewise.AppendElement(nil, "a\x00b"), ""))
+	return tensor(
+		"B", edgewise.Bytes, edgewise.Shape{1, 2}, edgewise.AppendElement(edgewise.AppendElement(nil, "a\x00b"), ""),
+	)
 }
 
 func TestRequestsThatContradictTheModel(t *testing.T) {
@@ -44,26 +46,98 @@ func TestRequestsThatContradictTheModel(t *testing.T) {
 		outputs []string
 		want    string
 	}{
-		{"too few", []edgewise.Tensor{goodA()}, nil, "expected number of inputs between 2 and 3 but got 1 inputs for model 'M'. Got input(s) ['A'], but missing required input(s) ['B']. Please provide all required input(s)."},
-		{"none", nil, nil, "expected number of inputs between 2 and 3 but got 0 inputs for model 'M'. Got input(s) [], but missing required input(s) ['A','B']. Please provide all required input(s)."},
-		{"optional instead of required", []edgewise.Tensor{goodA(), tensor("C", edgewise.Int8, edgewise.Shape{1, 1}, []byte{1})}, nil, "expected number of inputs between 2 and 3 but got 2 inputs for model 'M'. Got input(s) ['A','C'], but missing required input(s) ['B']. Please provide all required input(s)."},
-		{"too many", []edgewise.Tensor{goodA(), goodB(), goodA(), goodB()}, nil, "expected number of inputs between 2 and 3 but got 4 inputs for model 'M'. Got input(s) ['A','B','A','B'], but the model has only ['A','B','C']."},
-		{"unknown", []edgewise.Tensor{goodA(), tensor("X", edgewise.FP32, nil, nil)}, nil, "unexpected inference input 'X' for model 'M'"},
+		{
+			"too few",
+			[]edgewise.Tensor{goodA()},
+			nil,
+			"expected number of inputs between 2 and 3 but got 1 inputs for model 'M'. Got input(s) ['A'], but " +
+				"missing required input(s) ['B']. Please provide all required input(s).",
+		},
+		{
+			"none", nil, nil,
+			"expected number of inputs between 2 and 3 but got 0 inputs for model 'M'. Got input(s) [], but " +
+				"missing required input(s) ['A','B']. Please provide all required input(s).",
+		},
+		{
+			"optional instead of required",
+			[]edgewise.Tensor{goodA(), tensor("C", edgewise.Int8, edgewise.Shape{1, 1}, []byte{1})},
+			nil,
+			"expected number of inputs between 2 and 3 but got 2 inputs for model 'M'. Got input(s) ['A','C'], but " +
+				"missing required input(s) ['B']. Please provide all required input(s).",
+		},
+		{
+			"too many",
+			[]edgewise.Tensor{goodA(), goodB(), goodA(), goodB()},
+			nil,
+			"expected number of inputs between 2 and 3 but got 4 inputs for model 'M'. Got input(s) " +
+				"['A','B','A','B'], but the model has only ['A','B','C'].",
+		},
+		{"unknown", []edgewise.Tensor{
+			goodA(), tensor("X", edgewise.FP32, nil, nil),
+		}, nil, "unexpected inference input 'X' for model 'M'"},
 		{"twice", []edgewise.Tensor{goodA(), goodA()}, nil, "input 'A' already exists in request"},
-		{"unknown output", []edgewise.Tensor{goodA(), goodB()}, []string{"Y", "Z"}, "unexpected inference output 'Z' for model 'M'"},
-		{"no batch dimension", []edgewise.Tensor{goodA(), tensor("B", edgewise.Bytes, edgewise.Shape{}, nil)}, nil, "input 'B' has no shape but model requires batch dimension for 'M'"},
-		{"different batches", []edgewise.Tensor{goodA(), tensor("B", edgewise.Bytes, edgewise.Shape{2, 1}, nil)}, nil, "input 'B' batch size does not match other inputs for 'M'"},
-		{"batch too large", []edgewise.Tensor{tensor("A", edgewise.FP32, edgewise.Shape{9, 16}, nil), tensor("B", edgewise.Bytes, edgewise.Shape{9, 1}, nil)}, nil, "inference request batch-size must be <= 8 for 'M'"},
-		{"negative batch", []edgewise.Tensor{tensor("A", edgewise.FP32, edgewise.Shape{-1, 16}, nil), tensor("B", edgewise.Bytes, edgewise.Shape{-1, 1}, nil)}, nil, "input 'A' of model 'M': shape [-1,16] has a negative size"},
-		{"data type", []edgewise.Tensor{tensor("A", edgewise.Int32, edgewise.Shape{1, 16}, make([]byte, 64)), goodB()}, nil, "inference input 'A' data-type is 'INT32', but model 'M' expects 'FP32'"},
-		{"shape", []edgewise.Tensor{tensor("A", edgewise.FP32, edgewise.Shape{1, 15}, make([]byte, 60)), goodB()}, nil, "unexpected shape for input 'A' for model 'M'. Expected [-1,16], got [1,15]. NOTE: Setting a non-zero max_batch_size"},
-		{"rank", []edgewise.Tensor{tensor("A", edgewise.FP32, edgewise.Shape{1, 16, 1}, make([]byte, 64)), goodB()}, nil, "unexpected shape for input 'A' for model 'M'. Expected [-1,16], got [1,16,1]. NOTE"},
-		{"negative size", []edgewise.Tensor{goodA(), tensor("B", edgewise.Bytes, edgewise.Shape{1, -1}, nil)}, nil, "input 'B' of model 'M': shape [1,-1] has a negative size"},
-		{"too many elements", []edgewise.Tensor{goodA(), tensor("B", edgewise.Bytes, edgewise.Shape{1, 1 << 62, 4}, nil)}, nil, "input 'B' of model 'M': shape [1,4611686018427387904,4] has a negative size, too many elements"},
-		{"too few bytes", []edgewise.Tensor{tensor("A", edgewise.FP32, edgewise.Shape{1, 16}, make([]byte, 60)), goodB()}, nil, "input byte size mismatch for input 'A' for model 'M'. Expected 64, got 60"},
-		{"cut length", []edgewise.Tensor{goodA(), cut}, nil, "incomplete string length indicator for inference input 'B' for model 'M', expecting 4 bytes but only 2 bytes available. Please"},
-		{"cut string", []edgewise.Tensor{goodA(), unframed}, nil, "incomplete string data for inference input 'B' for model 'M', expecting string of length 3 but only 1 bytes available"},
-		{"too few strings", []edgewise.Tensor{goodA(), short}, nil, "expected 2 string elements for inference input 'B' for model 'M', got 1"},
+		{
+			"unknown output",
+			[]edgewise.Tensor{goodA(), goodB()},
+			[]string{"Y", "Z"},
+			"unexpected inference output 'Z' for model 'M'",
+		},
+		{"no batch dimension", []edgewise.Tensor{
+			goodA(), tensor("B", edgewise.Bytes, edgewise.Shape{}, nil),
+		}, nil, "input 'B' has no shape but model requires batch dimension for 'M'"},
+		{"different batches", []edgewise.Tensor{
+			goodA(), tensor("B", edgewise.Bytes, edgewise.Shape{2, 1}, nil),
+		}, nil, "input 'B' batch size does not match other inputs for 'M'"},
+		{"batch too large", []edgewise.Tensor{
+			tensor("A", edgewise.FP32, edgewise.Shape{9, 16}, nil),
+			tensor("B", edgewise.Bytes, edgewise.Shape{9, 1}, nil),
+		}, nil, "inference request batch-size must be <= 8 for 'M'"},
+		{"negative batch", []edgewise.Tensor{
+			tensor("A", edgewise.FP32, edgewise.Shape{-1, 16}, nil),
+			tensor("B", edgewise.Bytes, edgewise.Shape{-1, 1}, nil),
+		}, nil, "input 'A' of model 'M': shape [-1,16] has a negative size"},
+		{"data type", []edgewise.Tensor{
+			tensor("A", edgewise.Int32, edgewise.Shape{1, 16}, make([]byte, 64)), goodB(),
+		}, nil, "inference input 'A' data-type is 'INT32', but model 'M' expects 'FP32'"},
+		{
+			"shape",
+			[]edgewise.Tensor{tensor("A", edgewise.FP32, edgewise.Shape{1, 15}, make([]byte, 60)), goodB()},
+			nil,
+			"unexpected shape for input 'A' for model 'M'. Expected [-1,16], got [1,15]. NOTE: Setting a non-zero " +
+				"max_batch_size",
+		},
+		{"rank", []edgewise.Tensor{
+			tensor("A", edgewise.FP32, edgewise.Shape{1, 16, 1}, make([]byte, 64)), goodB(),
+		}, nil, "unexpected shape for input 'A' for model 'M'. Expected [-1,16], got [1,16,1]. NOTE"},
+		{"negative size", []edgewise.Tensor{
+			goodA(), tensor("B", edgewise.Bytes, edgewise.Shape{1, -1}, nil),
+		}, nil, "input 'B' of model 'M': shape [1,-1] has a negative size"},
+		{"too many elements", []edgewise.Tensor{
+			goodA(), tensor("B", edgewise.Bytes, edgewise.Shape{1, 1 << 62, 4}, nil),
+		}, nil, "input 'B' of model 'M': shape [1,4611686018427387904,4] has a negative size, too many elements"},
+		{"too few bytes", []edgewise.Tensor{
+			tensor("A", edgewise.FP32, edgewise.Shape{1, 16}, make([]byte, 60)), goodB(),
+		}, nil, "input byte size mismatch for input 'A' for model 'M'. Expected 64, got 60"},
+		{
+			"cut length",
+			[]edgewise.Tensor{goodA(), cut},
+			nil,
+			"incomplete string length indicator for inference input 'B' for model 'M', expecting 4 bytes but only " +
+				"2 bytes available. Please",
+		},
+		{
+			"cut string",
+			[]edgewise.Tensor{goodA(), unframed},
+			nil,
+			"incomplete string data for inference input 'B' for model 'M', expecting string of length 3 but only 1 " +
+				"bytes available",
+		},
+		{
+			"too few strings",
+			[]edgewise.Tensor{goodA(), short},
+			nil,
+			"expected 2 string elements for inference input 'B' for model 'M', got 1",
+		},
 	}
 	c := NewChecker(twoInputs(8))
 	for _, test := range tests {
@@ -112,7 +186,9 @@ func TestShapesOfOneNumber(t *testing.T) {
 			n, _ := test.in.Elements()
 			req := &edgewise.Request{Inputs: []edgewise.Tensor{tensor("x", edgewise.Uint8, test.in, make([]byte, n))}}
 			j := newJob()
-			err := NewChecker(&edgewise.Model{Name: "M", MaxBatchSize: test.maxBatch, Input: []edgewise.ModelInput{in}}).check(req, j)
+			err := NewChecker(
+				&edgewise.Model{Name: "M", MaxBatchSize: test.maxBatch, Input: []edgewise.ModelInput{in}},
+			).check(req, j)
 			if (err == nil) != (test.accepted != nil) {
 				t.Fatal(err)
 			}
@@ -131,8 +207,14 @@ func TestRequestsWithoutRows(t *testing.T) {
 		want   string
 	}{
 		{"any model", func(*edgewise.Model) {}, ""},
-		{"sequences", func(m *edgewise.Model) { m.SequenceBatching = &edgewise.SequenceBatching{} }, "inference request batch-size must be >= 1 for 'M'"},
-		{"ragged batches", func(m *edgewise.Model) { m.Input[0].AllowRaggedBatch = true }, "inference request batch-size must be >= 1 for 'M'"},
+		{
+			"sequences", func(m *edgewise.Model) { m.SequenceBatching = &edgewise.SequenceBatching{} },
+			"inference request batch-size must be >= 1 for 'M'",
+		},
+		{
+			"ragged batches", func(m *edgewise.Model) { m.Input[0].AllowRaggedBatch = true },
+			"inference request batch-size must be >= 1 for 'M'",
+		},
 		{"padding", func(m *edgewise.Model) {
 			m.Parameters = map[string]edgewise.ModelParam{PaddingParameter: {StringValue: "0"}}
 		}, "inference request batch-size must be >= 1 for 'M'"},
@@ -140,7 +222,10 @@ func TestRequestsWithoutRows(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			m := twoInputs(8)
 			test.change(m)
-			in := []edgewise.Tensor{tensor("A", edgewise.FP32, edgewise.Shape{0, 16}, nil), tensor("B", edgewise.Bytes, edgewise.Shape{0, 1}, nil)}
+			in := []edgewise.Tensor{
+				tensor("A", edgewise.FP32, edgewise.Shape{0, 16}, nil),
+				tensor("B", edgewise.Bytes, edgewise.Shape{0, 1}, nil),
+			}
 			err := NewChecker(m).check(&edgewise.Request{Inputs: in}, newJob())
 			if test.want == "" && err != nil || test.want != "" && (err == nil || err.Error() != test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
@@ -155,8 +240,12 @@ func TestWrongOutputsOfABackendNeverReachAClient(t *testing.T) {
 		out  edgewise.Tensor
 		want string
 	}{
-		{"unknown name", tensor("Q", edgewise.FP32, edgewise.Shape{1, 1}, nil), `model "M": the backend made output "Q" of type FP32, which the model does not declare`},
-		{"other type", tensor("Y", edgewise.Int8, edgewise.Shape{1, 1}, nil), `model "M": the backend made output "Y" of type INT8, which the model does not declare`},
+		{"unknown name", tensor(
+			"Q", edgewise.FP32, edgewise.Shape{1, 1}, nil,
+		), `model "M": the backend made output "Q" of type FP32, which the model does not declare`},
+		{"other type", tensor(
+			"Y", edgewise.Int8, edgewise.Shape{1, 1}, nil,
+		), `model "M": the backend made output "Y" of type INT8, which the model does not declare`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -14,14 +14,14 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
 )
 
-// busyBox counts how many threads the runs of all its instances have. The threads that a solo run has beside its own do not count: they go
-// on, with a lower priority, when another run gets their cores.
-type busyBox struct {
+// machineLoad counts how many threads the runs of all its instances have. The threads that a solo run has beside its own do
+// not count: they go on, with a lower priority, when another run gets their cores.
+type machineLoad struct {
 	mu        sync.Mutex
 	now, most int
 }
 
-func (b *busyBox) use(n int) {
+func (b *machineLoad) use(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.now += n
@@ -29,7 +29,7 @@ func (b *busyBox) use(n int) {
 }
 
 // peak returns the most since it was asked last.
-func (b *busyBox) peak() int {
+func (b *machineLoad) peak() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	most := b.most
@@ -40,9 +40,9 @@ func (b *busyBox) peak() int {
 // worker is an instance whose runs take a while on some threads.
 type worker struct {
 	recorder
-	box     *busyBox
+	machine *machineLoad
 	threads int
-	wide    int           // threads of a run that is told that it is alone; 0: as ever
+	wide    int           // threads of a run that is a solo run; 0: as ever
 	worked  time.Duration // core time
 }
 
@@ -51,9 +51,9 @@ func (w *worker) Run(ctx context.Context, in []edgewise.Tensor, want []string) (
 	if edgewise.CallOf(ctx).Alone {
 		threads = max(threads, w.wide)
 	}
-	w.box.use(w.threads)
+	w.machine.use(w.threads)
 	result, err := w.recorder.Run(ctx, in, want)
-	w.box.use(-w.threads)
+	w.machine.use(-w.threads)
 	if err == nil {
 		result.Wide = threads > w.threads
 	}
@@ -79,22 +79,25 @@ func saturate(ctx context.Context, clients *sync.WaitGroup, s *Scheduler, n int)
 func TestRunningThreadsNeverExceedTheCores(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		total := rapid.IntRange(1, 6).Draw(rt, "cores")
-		type version struct{ lanes, threads, wide, run, requests int }
+		type version struct{ instances, threads, wide, run, requests int }
 		var versions []version
 		for range rapid.IntRange(1, 4).Draw(rt, "versions") {
 			versions = append(versions, version{
-				rapid.IntRange(1, 4).Draw(rt, "lanes"), rapid.IntRange(1, 8).Draw(rt, "threads"), rapid.IntRange(0, total).Draw(rt, "wide"),
+				rapid.IntRange(1, 4).Draw(rt, "instances"), rapid.IntRange(1, 8).Draw(rt, "threads"), rapid.IntRange(0, total).Draw(rt, "wide"),
 				rapid.IntRange(0, 5).Draw(rt, "run"), rapid.IntRange(1, 60).Draw(rt, "requests"),
 			})
 		}
 		synctest.Test(t, func(t *testing.T) {
-			box, budget := &busyBox{}, cores.New(total)
+			machine, budget := &machineLoad{}, cores.New(total)
 			var clients sync.WaitGroup
 			var all []*Scheduler
 			for _, v := range versions {
-				w := &worker{box: box, threads: min(v.threads, total), wide: v.wide}
+				w := &worker{machine: machine, threads: min(v.threads, total), wide: v.wide}
 				w.takes = time.Duration(v.run) * time.Millisecond
-				s := schedulerOf(w, model(), Config{Instances: v.lanes, Cores: budget, Threads: v.threads, SoloThreads: v.wide, MaxQueue: 100})
+				s := schedulerOf(
+					w, model(),
+					Config{Instances: v.instances, Cores: budget, Threads: v.threads, SoloThreads: v.wide, MaxQueue: 100},
+				)
 				all = append(all, s)
 				for i := range v.requests {
 					clients.Go(func() {
@@ -111,8 +114,8 @@ func TestRunningThreadsNeverExceedTheCores(t *testing.T) {
 			for _, s := range all {
 				_ = s.Close()
 			}
-			if box.most > total || budget.Idle() != total {
-				t.Errorf("%d threads at once on %d cores; %d are free afterwards", box.most, total, budget.Idle())
+			if machine.most > total || budget.Idle() != total {
+				t.Errorf("%d threads at once on %d cores; %d are free afterwards", machine.most, total, budget.Idle())
 			}
 		})
 	})
@@ -122,9 +125,9 @@ func TestRunningThreadsNeverExceedTheCores(t *testing.T) {
 func TestVersionsShareTheCores(t *testing.T) {
 	const ms = time.Millisecond
 	type version struct {
-		lanes, threads int
-		takes          time.Duration
-		least          time.Duration // core time that is its due
+		instances, threads int
+		takes              time.Duration
+		least              time.Duration // core time that is its due
 	}
 	tests := []struct {
 		name     string
@@ -134,32 +137,38 @@ func TestVersionsShareTheCores(t *testing.T) {
 		{"alone it has all cores", 2, []version{{2, 1, 10 * ms, 1990 * ms * 2}}},
 		{"two alike", 2, []version{{2, 1, 10 * ms, 1900 * ms}, {2, 1, 10 * ms, 1900 * ms}}},
 		{"one core", 1, []version{{1, 1, 10 * ms, 900 * ms}, {1, 1, 10 * ms, 900 * ms}}},
-		{"many lanes do not count", 2, []version{{8, 1, 10 * ms, 1900 * ms}, {1, 1, 10 * ms, 1900 * ms}}},
+		{"many instances do not count", 2, []version{{8, 1, 10 * ms, 1900 * ms}, {1, 1, 10 * ms, 1900 * ms}}},
 		{"long runs do not count", 2, []version{{2, 1, 50 * ms, 1800 * ms}, {2, 1, 2 * ms, 1800 * ms}}},
 		{"three", 3, []version{{3, 1, 10 * ms, 1850 * ms}, {3, 1, 30 * ms, 1850 * ms}, {3, 1, 3 * ms, 1850 * ms}}},
-		{"one that needs all cores is not starved", 2, []version{{1, 2, 10 * ms, 1700 * ms}, {2, 1, 10 * ms, 1700 * ms}}},
+		{"one that needs all cores is not starved", 2, []version{
+			{1, 2, 10 * ms, 1700 * ms}, {2, 1, 10 * ms, 1700 * ms},
+		}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				box, budget := &busyBox{}, cores.New(test.cores)
+				machine, budget := &machineLoad{}, cores.New(test.cores)
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 				defer cancel()
 				var clients sync.WaitGroup
 				var workers []*worker
 				var all []*Scheduler
 				for _, v := range test.versions {
-					w := &worker{box: box, threads: v.threads}
+					w := &worker{machine: machine, threads: v.threads}
 					w.takes = v.takes
-					s := schedulerOf(w, model(), Config{Instances: v.lanes, Cores: budget, Threads: v.threads, MaxQueue: 100})
+					s := schedulerOf(
+						w, model(), Config{Instances: v.instances, Cores: budget, Threads: v.threads, MaxQueue: 100},
+					)
 					workers, all = append(workers, w), append(all, s)
-					saturate(ctx, &clients, s, 2*v.lanes)
+					saturate(ctx, &clients, s, 2*v.instances)
 				}
 				clients.Wait()
 				for i, s := range all {
 					_ = s.Close()
 					if got := workers[i].worked; got < test.versions[i].least {
-						t.Errorf("version %d has worked for %v of core time, its due is %v", i, got, test.versions[i].least)
+						t.Errorf(
+							"version %d has worked for %v of core time, its due is %v", i, got, test.versions[i].least,
+						)
 					}
 				}
 			})
@@ -167,10 +176,12 @@ func TestVersionsShareTheCores(t *testing.T) {
 	}
 }
 
-// crowded is a scheduler of one lane on a single core that another version keeps for 10 ms from now.
+// crowded is a scheduler of one instance loop on a single core that another version keeps for 10 ms from now.
 func crowded(t *testing.T, m *edgewise.Model, takes time.Duration) (r *recorder, s *Scheduler, end func()) {
 	budget := cores.New(1)
-	other := schedulerOf(&recorder{takes: 10 * time.Millisecond}, model(), Config{Instances: 1, Cores: budget, Threads: 1, MaxQueue: 1})
+	other := schedulerOf(
+		&recorder{takes: 10 * time.Millisecond}, model(), Config{Instances: 1, Cores: budget, Threads: 1, MaxQueue: 1},
+	)
 	r = &recorder{takes: takes}
 	s = schedulerOf(r, m, Config{Instances: 2, Cores: budget, Threads: 1, MaxQueue: 100})
 	var client sync.WaitGroup
@@ -243,12 +254,12 @@ func TestRulesWhileCoresAreTaken(t *testing.T) {
 	}
 }
 
-// TestLanesChangeUnderLoad changes the number of lanes all the time: no request is lost, and the runs at the same time
+// TestInstancesChangeUnderLoad changes the number of instances all the time: no request is lost, and the runs at the same time
 // follow.
-func TestLanesChangeUnderLoad(t *testing.T) {
+func TestInstancesChangeUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		box := &busyBox{}
-		w := &worker{box: box, threads: 1}
+		machine := &machineLoad{}
+		w := &worker{machine: machine, threads: 1}
 		w.takes = 10 * time.Millisecond
 		s := schedulerOf(w, model(), Config{Instances: 1, MaxQueue: 100})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -257,10 +268,10 @@ func TestLanesChangeUnderLoad(t *testing.T) {
 		for _, n := range []int{4, 1, 8, 3, 0, 2} {
 			s.Resize(n)
 			time.Sleep(20 * time.Millisecond) // runs that began before end
-			box.peak()
+			machine.peak()
 			time.Sleep(100 * time.Millisecond)
-			if most := box.peak(); most != max(n, 1) {
-				t.Errorf("%d runs at once with %d lanes", most, n)
+			if most := machine.peak(); most != max(n, 1) {
+				t.Errorf("%d runs at once with %d instance loops", most, n)
 			}
 		}
 		if st := s.Statistics(); st.Fail.Count != 0 || st.Success.Count == 0 {
@@ -272,7 +283,7 @@ func TestLanesChangeUnderLoad(t *testing.T) {
 		s.Resize(9)
 		synctest.Wait()
 		if s.queue.loops.running > 2 {
-			t.Errorf("%d lanes were started after Close", s.queue.loops.running)
+			t.Errorf("%d instance loops were started after Close", s.queue.loops.running)
 		}
 	})
 }

@@ -17,7 +17,7 @@ type doubler struct {
 	panics  bool
 	running atomic.Int32
 	most    atomic.Int32 // runs at the same time
-	lent    atomic.Int32 // results not yet freed
+	inUse   atomic.Int32 // results not yet freed
 	closed  atomic.Bool
 }
 
@@ -35,18 +35,18 @@ func (d *doubler) Run(ctx context.Context, in []edgewise.Tensor, want []string) 
 	case d.fail != nil:
 		return nil, d.fail
 	}
-	d.lent.Add(1)
+	d.inUse.Add(1)
 	out := edgewise.Tensor{Name: want[0], Type: edgewise.FP32, Shape: in[0].Shape, Data: make([]byte, len(in[0].Data))}
 	for i := 0; i < len(out.Data); i += 4 {
 		x := math.Float32frombits(binary.LittleEndian.Uint32(in[0].Data[i:]))
 		binary.LittleEndian.PutUint32(out.Data[i:], math.Float32bits(2*x))
 	}
-	return &edgewise.Result{Outputs: []edgewise.Tensor{out}, Free: func() { d.lent.Add(-1) }}, nil
+	return &edgewise.Result{Outputs: []edgewise.Tensor{out}, Free: func() { d.inUse.Add(-1) }}, nil
 }
 
 func (d *doubler) Close() error {
-	if d.lent.Load() != 0 {
-		panic("closed with results lent")
+	if d.inUse.Load() != 0 {
+		panic("closed with results in use")
 	}
 	d.closed.Store(true)
 	return nil

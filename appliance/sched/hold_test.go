@@ -12,7 +12,9 @@ import (
 func TestAHeldVersionRunsNothingUntilEnoughRequestsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{takes: 10 * time.Millisecond}
-		s := schedulerOf(r, batching(edgewise.DynamicBatching{}), Config{Instances: 1, MaxQueue: 100, Hold: Hold{Queued: 6}})
+		s := schedulerOf(
+			r, batching(edgewise.DynamicBatching{}), Config{Instances: 1, MaxQueue: 100, Hold: Hold{Queued: 6}},
+		)
 		if err := s.Warm(t.Context(), []*edgewise.Request{row(9)}); err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +41,10 @@ func TestAHeldVersionRunsNothingUntilEnoughRequestsWait(t *testing.T) {
 
 func TestAHeldVersionRunsWhatWaitsWhenItIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := schedulerOf(&recorder{}, batching(edgewise.DynamicBatching{}), Config{Instances: 1, MaxQueue: 100, Hold: Hold{Queued: 6}})
+		s := schedulerOf(
+			&recorder{}, batching(edgewise.DynamicBatching{}),
+			Config{Instances: 1, MaxQueue: 100, Hold: Hold{Queued: 6}},
+		)
 		_ = s.Warm(t.Context(), nil)
 		done := make(chan error, 1)
 		go func() {

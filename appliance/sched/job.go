@@ -10,9 +10,9 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// job is one request inside the scheduler. Its fields are written by the goroutine of Infer until push, by one
-// instance loop from take until it sends to done, and by Infer's goroutine again after that or after a successful withdraw. Then it
-// goes back to the pool, so nobody else may keep it.
+// job is one request inside the scheduler. Its fields are written by the goroutine of Infer until push, by one instance
+// loop from take until it sends to done, and by Infer's goroutine again after that or after a successful withdraw. Then
+// it goes back to the pool, so nothing else may keep it.
 type job struct {
 	ctx      context.Context
 	inputs   []edgewise.Tensor // in the model's order, in the backend's shapes
@@ -34,7 +34,7 @@ type job struct {
 	bucket   []int64           // what they are padded to at least
 	target   []int64           // and in the present batch
 	ragged   *ragged           // what the model wants to know of its batches; nil: nothing
-	group    *group            // the batch it was taken into with others; nil when alone
+	group    *group            // the batch that it runs in with others; nil when it runs by itself
 	gone     atomic.Bool       // counted by its group as abandoned
 	list     *fifo             // where it waits; nil when it does not. Guarded by the queue's mutex, as are the links
 	prev     *job
@@ -53,18 +53,21 @@ func newJob() *job { return &job{done: make(chan struct{}, 1)} }
 
 func (p *jobs) get() *job { return p.pool.Get().(*job) }
 
-// put takes a job back that nobody refers to any more. It lets go of the request's memory.
+// put returns a job to the pool. No reference to it, nor from it to the memory of the request, is left.
 func (p *jobs) put(j *job) {
 	clear(j.inputs)
 	clear(j.plain)
-	*j = job{inputs: j.inputs[:0], plain: j.plain[:0], sizes: j.sizes[:0], bucket: j.bucket[:0], target: j.target[:0], done: j.done}
+	*j = job{
+		inputs: j.inputs[:0], plain: j.plain[:0], sizes: j.sizes[:0], bucket: j.bucket[:0], target: j.target[:0],
+		done: j.done,
+	}
 	p.pool.Put(j)
 }
 
-// fits tells whether k can run in one batch with j: the same inputs in the same shapes but for dimension 0 and for what is
-// padded; the outputs wanted may differ. Types are the model's, so they are equal. Parameters are a
-// request's own. A job without rows runs alone: it has no part of a batch's outputs. So does one without inputs: nothing
-// says how many rows it has.
+// fits tells whether k can run in one batch with j: the same inputs in the same shapes, except dimension 0 and padded
+// dimensions; the outputs wanted may differ. Types are the model's, so they are equal. A job with parameters runs by
+// itself. So does a job without rows, which has no part of a batch's outputs, and one without inputs, whose number of
+// rows is unknown.
 func (j *job) fits(k *job) bool {
 	if j.batch == 0 || k.batch == 0 || len(j.inputs) == 0 {
 		return false
@@ -109,7 +112,7 @@ func elements(jobs []*job) int {
 	return n
 }
 
-// group is what the jobs of one batch have in common: a context that ends when nobody waits for any of them.
+// group is what the jobs of one batch have in common: a context that ends when all their clients have left.
 type group struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -123,7 +126,7 @@ func newGroup() *group {
 	return g
 }
 
-// abandon notes that nobody waits for j any more. It counts once, whoever calls it.
+// abandon notes that the client of j has left. It counts once, however often it is called.
 func (g *group) abandon(j *job) {
 	if j.gone.CompareAndSwap(false, true) {
 		g.gone.Add(1)

@@ -10,14 +10,14 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// Limiter is the rate limiter of the box. Models name resources that an instance needs while it runs, and a priority; an
-// instance runs only while there is enough of everything that it needs. How much there is of a resource is configured, or
-// is the largest need of any loaded instance. Resources that are not global are counted for each device.
+// Limiter is the rate limiter of the server. Models name resources that an instance needs while it runs, and a
+// priority; an instance runs only while enough of each resource that it needs is free. The amount of a resource is
+// configured, or is the largest need of any loaded instance. Resources that are not global are counted for each device.
 //
 // Among those that wait, the instance goes first that has run the least, where a run of priority p counts p times. One
 // that lacks something holds back those behind it that need the same, or it could wait for ever.
 type Limiter struct {
-	configured map[string]int // how much there is, by name
+	configured map[string]int // amounts, by name
 
 	mu      sync.Mutex // guards what follows, and all claims and permits
 	claims  []*Claim
@@ -25,16 +25,16 @@ type Limiter struct {
 	waiting []*permit // in the order of their arrival
 }
 
-// resource is a counted thing: of one device, or of the box.
+// resource is a counted thing: of one device, or global.
 type resource struct {
 	name   string
 	global bool
 }
 
-// pool is how much there is of a resource, and how much of it is in use.
+// pool is the amount of a resource, and how much of it is in use.
 type pool struct{ total, used int }
 
-// NewLimiter makes a limiter. resources says how much there is of those that are bounded by the box, by name.
+// NewLimiter makes a limiter. resources are the configured amounts, by name.
 func NewLimiter(resources map[string]int) *Limiter {
 	return &Limiter{configured: resources, pools: map[resource]*pool{}}
 }
@@ -57,8 +57,8 @@ type limited struct {
 // scaled is what instances are ordered by.
 func (i *limited) scaled() uint64 { return i.runs * i.priority }
 
-// Open counts a version's instances in. Errors: Invalid, when one of them needs more than there is, or when a resource is
-// global here and not in another place. A nil Limiter makes a nil Claim.
+// Open adds a version's instances. Errors: Invalid, when one of them needs more than the configured amount, or when a
+// resource is global in one place and not in another. A nil Limiter makes a nil Claim.
 func (l *Limiter) Open(m *edgewise.Model) (*Claim, error) {
 	if l == nil {
 		return nil, nil
@@ -100,17 +100,27 @@ func limitedOf(m *edgewise.Model) []*limited {
 	return list
 }
 
-// check tells what keeps c from being counted in. l.mu is held, as below.
+// check says why the instances of c cannot be added. l.mu is held, as below.
 func (l *Limiter) check(c *Claim) error {
 	for _, i := range c.instances {
 		for r, n := range i.needs {
 			if total, ok := l.configured[r.name]; ok && n > total {
-				return l.invalid(c, "Resource count for \"%s\" is limited to %d which will prevent scheduling of one or more model instances, the minimum required count is %d", r.name, total, n)
+				return l.invalid(
+					c,
+					"Resource count for \"%s\" is limited to %d which will prevent scheduling of one or more model "+
+						"instances, the minimum required count is %d",
+					r.name, total, n,
+				)
 			}
 			other := resource{r.name, !r.global}
 			for _, known := range append(slices.Clone(l.claims), c) {
 				if slices.ContainsFunc(known.instances, func(k *limited) bool { return k.needs[other] > 0 }) && n > 0 {
-					return l.invalid(c, "Resource \"%s\" is present as both global and device-specific resource in the model configuration.", r.name)
+					return l.invalid(
+						c,
+						"Resource \"%s\" is present as both global and device-specific resource in the model "+
+							"configuration.",
+						r.name,
+					)
 				}
 			}
 		}
@@ -119,10 +129,13 @@ func (l *Limiter) check(c *Claim) error {
 }
 
 func (l *Limiter) invalid(c *Claim, format string, args ...any) error {
-	return edgewise.Errorf("sched.Open", edgewise.Invalid, "model %q: instance_group: rate_limiter: %w", c.model, fmt.Errorf(format, args...))
+	return edgewise.Errorf(
+		"sched.Open", edgewise.Invalid, "model %q: instance_group: rate_limiter: %w", c.model,
+		fmt.Errorf(format, args...),
+	)
 }
 
-// measure sets how much there is of everything.
+// measure sets the amounts of all resources.
 func (l *Limiter) measure() {
 	for _, p := range l.pools {
 		p.total = 0
@@ -147,8 +160,8 @@ func (l *Limiter) measure() {
 	l.serve()
 }
 
-// Resize follows a change of a version's instance groups. Runs in progress keep what they have until they end. On an error,
-// one of Open, nothing has changed.
+// Resize follows a change of a version's instance groups. Runs in progress keep what they have until they end. On an
+// error, one of Open, nothing has changed.
 func (c *Claim) Resize(m *edgewise.Model) error {
 	if c == nil {
 		return nil
@@ -171,7 +184,7 @@ func (c *Claim) Resize(m *edgewise.Model) error {
 	return err
 }
 
-// Close counts the version's instances out. None of them runs or waits.
+// Close removes the version's instances. None of them runs or waits.
 func (c *Claim) Close() {
 	if c == nil {
 		return
@@ -182,7 +195,7 @@ func (c *Claim) Close() {
 	c.limiter.measure()
 }
 
-// permit is a lane's right to run as one of its version's instances. Its owner alone calls its methods.
+// permit is an instance loop's right to run as one of its version's instances. Its owner alone calls its methods.
 type permit struct {
 	claim   *Claim
 	held    *limited
@@ -224,8 +237,8 @@ func (p *permit) wait() {
 	<-p.granted
 }
 
-// pass ends a run. What it needed is kept for the next one, unless one goes first that waits. Without that, two that
-// exclude each other would run in turn whatever their priorities are.
+// pass ends a run. The permit keeps its resources for the next run, unless an instance that waits goes first. Without
+// that, two instances that exclude each other would alternate whatever their priorities are.
 func (p *permit) pass() {
 	if p == nil || p.held == nil {
 		return
@@ -243,7 +256,7 @@ func (p *permit) pass() {
 	l.waiting = slices.DeleteFunc(l.waiting, func(other *permit) bool { return other == p })
 }
 
-// give gives back what was taken and not used, if anything was.
+// give returns resources that were taken and not used, if any.
 func (p *permit) give() {
 	if p == nil || p.held == nil {
 		return
@@ -264,11 +277,11 @@ func (p *permit) release() {
 	p.held = nil
 }
 
-// serve lets those run that can, in order.
+// serve grants permits to waiting instances that can run, in the order of their rank.
 func (l *Limiter) serve() {
 	order := slices.Clone(l.waiting)
 	slices.SortStableFunc(order, func(a, b *permit) int { return cmp.Compare(a.rank(), b.rank()) })
-	missed := map[resource]bool{} // what one before lacks
+	missed := map[resource]bool{} // resources that a permit before lacks
 	for _, p := range order {
 		i := l.choose(p, missed)
 		if i == nil {
@@ -296,8 +309,8 @@ func (p *permit) rank() uint64 {
 	return best
 }
 
-// choose returns an idle instance that can run now, the one first that has run the least. When there is none it notes what
-// that one lacks.
+// choose returns the idle instance that has run the least among those that can run now. Without one it adds the
+// resources that the first idle instance lacks to missed.
 func (l *Limiter) choose(p *permit, missed map[resource]bool) *limited {
 	idle := slices.DeleteFunc(slices.Clone(p.claim.instances), func(i *limited) bool { return i.busy })
 	slices.SortStableFunc(idle, func(a, b *limited) int { return cmp.Compare(a.scaled(), b.scaled()) })

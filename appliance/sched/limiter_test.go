@@ -58,7 +58,9 @@ func limitedModel(name string, count int32, priority uint32, global bool, needs 
 	m.Name = name
 	limits := &edgewise.RateLimiter{Priority: priority}
 	for r, n := range needs {
-		limits.Resources = append(limits.Resources, edgewise.RateLimiterResource{Name: r, Global: global, Count: uint32(n)})
+		limits.Resources = append(
+			limits.Resources, edgewise.RateLimiterResource{Name: r, Global: global, Count: uint32(n)},
+		)
 	}
 	m.InstanceGroup = []edgewise.InstanceGroup{{Name: "g", Count: count, RateLimiter: limits}}
 	return m
@@ -84,16 +86,16 @@ func TestResourcesAreNeverOverdrawn(t *testing.T) {
 			configured["A"] = 6
 		}
 		type drawnModel struct {
-			needs            map[string]int
-			count, requests  int
-			priority         uint32
-			lanes, resizesTo int
+			needs                map[string]int
+			count, requests      int
+			priority             uint32
+			instances, resizesTo int
 		}
 		var models []drawnModel
 		for range rapid.IntRange(1, 4).Draw(rt, "models") {
 			d := drawnModel{
 				needs: map[string]int{}, count: rapid.IntRange(1, 3).Draw(rt, "count"), requests: rapid.IntRange(1, 10).Draw(rt, "requests"),
-				priority: rapid.Uint32Range(0, 3).Draw(rt, "priority"), lanes: rapid.IntRange(1, 3).Draw(rt, "lanes"), resizesTo: rapid.IntRange(0, 3).Draw(rt, "resizes"),
+				priority: rapid.Uint32Range(0, 3).Draw(rt, "priority"), instances: rapid.IntRange(1, 3).Draw(rt, "instances"), resizesTo: rapid.IntRange(0, 3).Draw(rt, "resizes"),
 			}
 			for _, r := range []string{"A", "B"} {
 				if n := rapid.IntRange(0, 5).Draw(rt, r); n > 0 {
@@ -109,7 +111,7 @@ func TestResourcesAreNeverOverdrawn(t *testing.T) {
 			var open, clients sync.WaitGroup
 			for i, d := range models {
 				m := limitedModel(fmt.Sprint(i), int32(d.count), d.priority, false, d.needs)
-				s := employ(t, l, g, m, d.needs, Config{Instances: d.lanes, Cores: budget, Threads: 1, MaxQueue: 20})
+				s := employ(t, l, g, m, d.needs, Config{Instances: d.instances, Cores: budget, Threads: 1, MaxQueue: 20})
 				var mine sync.WaitGroup
 				for range d.requests {
 					mine.Go(func() {

@@ -25,8 +25,8 @@ type instanceLoop struct {
 	timer    *time.Timer // wakes the instance loops; nil until one is needed
 }
 
-// Resize changes how many batches run at the same time, n at least 1, while requests are served. Loops that are too many
-// end after the batch that they are running. After Close it does nothing.
+// Resize changes how many batches run at the same time, n at least 1, while requests are served. Loops that are too
+// many end after the batch that they are running. After Close it does nothing.
 func (s *Scheduler) Resize(n int) {
 	q := s.queue
 	q.mu.Lock()
@@ -145,10 +145,15 @@ func (l *instanceLoop) explain(err error, jobs []*job) {
 	var broken *unsplittable
 	if errors.As(err, &broken) {
 		l.s.apart("the outputs of a batch could not be split: " + err.Error())
-		l.s.logger.Error("batching is off: the outputs of a batch cannot be split", "model", l.s.version.ID.String(), "error", err)
+		l.s.logger.Error(
+			"batching is off: the outputs of a batch cannot be split", "model", l.s.version.ID.String(), "error", err,
+		)
 		return
 	}
-	l.s.logger.Debug("a batch failed and is run request by request", "model", l.s.version.ID.String(), "requests", len(jobs), "error", err)
+	l.s.logger.Debug(
+		"a batch failed and is run request by request", "model", l.s.version.ID.String(), "requests", len(jobs),
+		"error", err,
+	)
 }
 
 // unsplittable marks the error of a split.
@@ -156,8 +161,8 @@ type unsplittable struct{ error }
 
 func (u *unsplittable) Unwrap() error { return u.error }
 
-// attempt executes jobs as one batch. They have their outputs when it returns nil. A panic of the instance, which is our
-// own bug, becomes an Internal error.
+// attempt executes jobs as one batch. They have their outputs when it returns nil. A panic of the instance, which is
+// our own bug, becomes an Internal error.
 func (l *instanceLoop) attempt(ctx context.Context, jobs []*job, started time.Time) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -197,7 +202,9 @@ func (l *instanceLoop) attempt(ctx context.Context, jobs []*job, started time.Ti
 		return err
 	}
 	choose(jobs, want)
-	timing := edgewise.Timing{Input: result.Input, Infer: result.Infer, Output: result.Output, Batch: total, Guest: result.Guest}
+	timing := edgewise.Timing{
+		Input: result.Input, Infer: result.Infer, Output: result.Output, Batch: total, Guest: result.Guest,
+	}
 	if gathers {
 		timing.Input += gathered.Sub(started)
 		timing.Output += time.Since(ran)
@@ -211,9 +218,9 @@ func (l *instanceLoop) attempt(ctx context.Context, jobs []*job, started time.Ti
 	return nil
 }
 
-// carry returns a context with what an instance is told of a run: the call of a request that runs by itself; of several,
-// the greatest depth, and no Pictures, since their outputs are split; whether it is a solo run; and on which core it is best
-// kept, when it is long enough for that to matter.
+// carry returns a context with the hints of a run for the instance: the call of a request that runs by itself; of
+// several, the greatest depth, and no Pictures, since their outputs are split; whether it is a solo run; and on which
+// core it is best kept, when it is long enough for that to matter.
 func (l *instanceLoop) carry(ctx context.Context, jobs []*job, solo bool) context.Context {
 	call := jobs[0].call
 	for _, j := range jobs[1:] {
@@ -222,7 +229,7 @@ func (l *instanceLoop) carry(ctx context.Context, jobs []*job, solo bool) contex
 	if call.Alone = solo; !solo && !l.s.guest && l.s.queue.pace.read() >= shortestSolo {
 		call.Core, call.Queued = l.lease.Core(), l.queued
 	}
-	if len(call.Parameters) == 0 && call.Depth == 0 && len(call.Pictures) == 0 && !call.Alone && call.Core == 0 && !call.Queued {
+	if len(call.Parameters)+len(call.Pictures) == 0 && call.Depth == 0 && !call.Alone && call.Core == 0 && !call.Queued {
 		return ctx
 	}
 	return edgewise.WithCall(ctx, call)
@@ -253,7 +260,10 @@ func (l *instanceLoop) distribute(result *edgewise.Result, jobs []*job, total in
 }
 
 func (l *instanceLoop) panicked(cause any) error {
-	l.s.logger.Error("instance panicked", "model", l.s.version.ID.String(), "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+	l.s.logger.Error(
+		"instance panicked", "model", l.s.version.ID.String(), "panic", fmt.Sprint(cause), "stack",
+		string(debug.Stack()),
+	)
 	return edgewise.Errorf("sched.run", edgewise.Internal, "model %v: its instance panicked: %v", l.s.version.ID, cause)
 }
 

@@ -35,11 +35,14 @@ func (s *Scheduler) judge() {
 // settle makes the proof that the version needs, before it answers requests.
 func (s *Scheduler) settle(ctx context.Context) {
 	m := s.version.Model
-	if s.proof == nil || s.proof.Declared != "" || s.proof.Refuted != "" || m.MaxBatchSize < 2 || m.DynamicBatching == nil {
+	known := s.proof == nil || s.proof.Declared != "" || s.proof.Refuted != ""
+	if known || m.MaxBatchSize < 2 || m.DynamicBatching == nil {
 		s.report()
 		return
 	}
-	decision := edgewise.Batching{Merged: true, Independent: true, Reason: "a trial at load found that rows do not depend on each other"}
+	decision := edgewise.Batching{
+		Merged: true, Independent: true, Reason: "a trial at load found that rows do not depend on each other",
+	}
 	if refuted := s.prove(ctx); refuted != "" {
 		decision = edgewise.Batching{Reason: refuted}
 	}
@@ -64,7 +67,9 @@ func (s *Scheduler) apart(reason string) {
 // report logs the decision, for versions that have a batch dimension.
 func (s *Scheduler) report() {
 	if b := s.batching.Load(); s.version.Model.MaxBatchSize > 0 {
-		s.logger.Info("merging of requests into batches", "model", s.version.ID.String(), "merged", b.Merged, "reason", b.Reason)
+		s.logger.Info(
+			"merging of requests into batches", "model", s.version.ID.String(), "merged", b.Merged, "reason", b.Reason,
+		)
 	}
 }
 
@@ -73,12 +78,12 @@ const (
 	trialTimeout = 2 * time.Second        // and is given up after this
 	trialRounds  = 20
 	trialSize    = 16       // elements of the large batch, at most, and as few as half of trialTime lets through
-	trialBytes   = 32 << 20 // of the inputs of the large batch, at most, else there is no trial
+	trialBytes   = 32 << 20 // of the inputs of the large batch, at most; larger ones are not tried
 	trialGain    = 1.1      // elements a second, large batch over small: below it batches do not pay
 )
 
 // try measures whether batches pay, on zeros, and switches them off when they do not. It does nothing for models that
-// are not batched, whose configuration asks for batches in so many words, that are told about their batches, or whose inputs
+// are not batched, whose configuration asks for batches explicitly, that have ragged inputs, or whose inputs
 // have variable sizes. A trial
 // that fails changes nothing: a model need not accept zeros.
 func (s *Scheduler) try(ctx context.Context) {
@@ -110,7 +115,10 @@ func (s *Scheduler) try(ctx context.Context) {
 	if gain < trialGain {
 		s.apart(fmt.Sprintf("a batch of %d does not pay: it is %.2f times as fast as its rows one by one", rows, gain))
 	}
-	s.logger.Info("tried whether batches pay", "model", s.version.ID.String(), "size", rows, "gain", gain, "batching", gain >= trialGain)
+	s.logger.Info(
+		"tried whether batches pay", "model", s.version.ID.String(), "size", rows, "gain", gain, "batching",
+		gain >= trialGain,
+	)
 }
 
 // race runs both batches in turn and returns the shortest time of each. The first run of each shape is not measured.

@@ -20,7 +20,10 @@ type Meter struct {
 func NewMeter() *Meter { return &Meter{batches: map[uint64]*edgewise.BatchStatistics{}} }
 
 // Around lets infer answer a request, and counts what becomes of it.
-func (m *Meter) Around(ctx context.Context, req *edgewise.Request, infer func(context.Context, *edgewise.Request, time.Time) (*edgewise.Response, error)) (*edgewise.Response, error) {
+func (m *Meter) Around(
+	ctx context.Context, req *edgewise.Request,
+	infer func(context.Context, *edgewise.Request, time.Time) (*edgewise.Response, error),
+) (*edgewise.Response, error) {
 	start := req.Came()
 	response, err := infer(ctx, req, start)
 	if err != nil {

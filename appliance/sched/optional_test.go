@@ -45,7 +45,10 @@ func TestRequestsRunTogetherOnlyWithTheSameOptionalInputs(t *testing.T) {
 			Output: []edgewise.ModelOutput{{Name: "y", DataType: edgewise.Uint8, Dims: edgewise.Shape{8}}},
 		}
 		for _, name := range []string{"a", "b", "c"} {
-			m.Input = append(m.Input, edgewise.ModelInput{Name: name, DataType: edgewise.Uint8, Dims: edgewise.Shape{8}, Optional: true})
+			m.Input = append(
+				m.Input,
+				edgewise.ModelInput{Name: name, DataType: edgewise.Uint8, Dims: edgewise.Shape{8}, Optional: true},
+			)
 		}
 		a := &adder{}
 		s := schedulerOf(a, m, Config{Instances: 1, MaxQueue: 100})
@@ -60,7 +63,12 @@ func TestRequestsRunTogetherOnlyWithTheSameOptionalInputs(t *testing.T) {
 						data[k] = values[set[i]]
 					}
 					want += values[set[i]]
-					req.Inputs = append(req.Inputs, edgewise.Tensor{Name: set[i : i+1], Type: edgewise.Uint8, Shape: edgewise.Shape{1, 8}, Data: data})
+					req.Inputs = append(
+						req.Inputs,
+						edgewise.Tensor{
+							Name: set[i : i+1], Type: edgewise.Uint8, Shape: edgewise.Shape{1, 8}, Data: data,
+						},
+					)
 				}
 				r, err := s.Infer(t.Context(), req)
 				if err != nil || r.Outputs[0].Data[7] != want || len(r.Outputs[0].Data) != 8 {

@@ -12,7 +12,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// shower answers each wanted output with the first byte of its name added to the input, and notes what it was asked for.
+// shower answers each wanted output with the first byte of its name added to the input, and notes what it was asked
+// for.
 type shower struct{ runs []string }
 
 func (s *shower) Run(_ context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
@@ -38,7 +39,9 @@ func TestEachRequestOfABatchGetsTheOutputsThatItWants(t *testing.T) {
 			Input: []edgewise.ModelInput{{Name: "x", DataType: edgewise.Uint8, Dims: edgewise.Shape{1}}},
 		}
 		for _, name := range []string{"a", "b", "c"} {
-			m.Output = append(m.Output, edgewise.ModelOutput{Name: name, DataType: edgewise.Uint8, Dims: edgewise.Shape{1}})
+			m.Output = append(
+				m.Output, edgewise.ModelOutput{Name: name, DataType: edgewise.Uint8, Dims: edgewise.Shape{1}},
+			)
 		}
 		i := &shower{}
 		s := schedulerOf(i, m, Config{Instances: 1, MaxQueue: 100})
@@ -46,7 +49,9 @@ func TestEachRequestOfABatchGetsTheOutputsThatItWants(t *testing.T) {
 		for n, want := range []string{"a", "b", "ca", "b", "c", "b", ""} {
 			all.Go(func() {
 				req := &edgewise.Request{
-					Inputs: []edgewise.Tensor{{Name: "x", Type: edgewise.Uint8, Shape: edgewise.Shape{1, 1}, Data: []byte{byte(n)}}},
+					Inputs: []edgewise.Tensor{
+						{Name: "x", Type: edgewise.Uint8, Shape: edgewise.Shape{1, 1}, Data: []byte{byte(n)}},
+					},
 				}
 				if want != "" {
 					req.Outputs = strings.Split(want, "")

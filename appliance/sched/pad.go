@@ -8,7 +8,7 @@ import (
 
 const (
 	// paddingSpread bounds how many times larger a dimension may be than that of another request of the batch, when no
-	// sizes are configured: what is filled up is computed, too, and takes memory.
+	// sizes are configured: the padding is computed, too, and takes memory.
 	paddingSpread = 2
 	// MaxPaddedBytes bounds one input of a request after padding.
 	MaxPaddedBytes = 1 << 30
@@ -46,11 +46,18 @@ func (p *Padding) measure(j *job, c *Checker) error {
 			switch {
 			case name < 0:
 			case size < 1:
-				return c.Invalid("input '%s' for model '%s': dimension '%s' has size %d, and the model's padding needs 1 or more", in.Name, c.model.Name, p.names[name], size)
+				return c.Invalid(
+					"input '%s' for model '%s': dimension '%s' has size %d, and the model's padding needs 1 or more",
+					in.Name, c.model.Name, p.names[name], size,
+				)
 			case j.sizes[name] == 0:
 				j.sizes[name] = size
 			case j.sizes[name] != size:
-				return c.Invalid("input '%s' for model '%s': dimension '%s' has size %d here and %d in another input, and the model's padding needs one size", in.Name, c.model.Name, p.names[name], size, j.sizes[name])
+				return c.Invalid(
+					"input '%s' for model '%s': dimension '%s' has size %d here and %d in another input, and the "+
+						"model's padding needs one size",
+					in.Name, c.model.Name, p.names[name], size, j.sizes[name],
+				)
 			}
 		}
 	}
@@ -67,7 +74,11 @@ func (p *Padding) bounded(j *job, c *Checker) error {
 			continue
 		}
 		if n, ok := rule.resized(in.Shape, j.bucket).Elements(); !ok || n > MaxPaddedBytes/rule.size {
-			return edgewise.Errorf("sched.measure", edgewise.TooLarge, "input '%s' for model '%s' of shape %v takes more than %d bytes when it is padded", in.Name, c.model.Name, in.Shape, MaxPaddedBytes)
+			return edgewise.Errorf(
+				"sched.measure", edgewise.TooLarge,
+				"input '%s' for model '%s' of shape %v takes more than %d bytes when it is padded", in.Name,
+				c.model.Name, in.Shape, MaxPaddedBytes,
+			)
 		}
 	}
 	return nil
@@ -148,8 +159,8 @@ func (r padded) resized(shape edgewise.Shape, sizes []int64) edgewise.Shape {
 	return out
 }
 
-// cut takes what was filled in out of the outputs of jobs, which have been run together. Error: Internal, when an output
-// has not the sizes that its dimensions' names promise.
+// cut takes what was filled in out of the outputs of jobs, which have been run together. Error: Internal, when an
+// output has not the sizes that its dimensions' names promise.
 func (p *Padding) cut(jobs []*job) error {
 	if p == nil {
 		return nil
@@ -165,7 +176,12 @@ func (p *Padding) cut(jobs []*job) error {
 				continue
 			}
 			if len(out.Shape) != len(rule.dims)+1 || !rule.resized(out.Shape, j.target).Equal(out.Shape) {
-				return edgewise.Errorf("sched.cut", edgewise.Internal, "output %q of inputs that were padded has shape %v: its dimensions are not those of the inputs with the same names", out.Name, out.Shape)
+				return edgewise.Errorf(
+					"sched.cut", edgewise.Internal,
+					"output %q of inputs that were padded has shape %v: its dimensions are not those of the inputs "+
+						"with the same names",
+					out.Name, out.Shape,
+				)
 			}
 			shape := rule.resized(out.Shape, j.sizes)
 			n, _ := shape.Elements()

@@ -22,8 +22,9 @@ const (
 	MaxPaddingSize  = 1 << 20
 )
 
-// NewPadding reads what m says of padding; nil when it says nothing. Which dimensions of its tensors are the same is told
-// by their names in the model file. Errors, of kind Invalid: padding cannot be done or its outputs could not be cut back.
+// NewPadding reads what m says of padding; nil when it says nothing. Which dimensions of its tensors are the same is
+// told by their names in the model file. Errors, of kind Invalid: padding cannot be done or its outputs could not be
+// cut back.
 func NewPadding(m *edgewise.Model, file *edgewise.Inspection) (*Padding, error) {
 	if _, ok := m.Parameters[PaddingParameter]; !ok {
 		return nil, paddingWithoutValue(m)
@@ -55,7 +56,10 @@ func NewPadding(m *edgewise.Model, file *edgewise.Inspection) (*Padding, error) 
 }
 
 func badPadding(m *edgewise.Model, format string, args ...any) error {
-	return edgewise.Errorf("sched.NewPadding", edgewise.Invalid, "model %q: "+PaddingParameter+": "+format, append([]any{m.Name}, args...)...)
+	return edgewise.Errorf(
+		"sched.NewPadding", edgewise.Invalid, "model %q: "+PaddingParameter+": "+format,
+		append([]any{m.Name}, args...)...,
+	)
 }
 
 // paddingWithoutValue refuses the parameters that only make sense beside PaddingParameter.
@@ -85,8 +89,12 @@ func (p *Padding) readSizes(m *edgewise.Model) error {
 	}
 	for field := range strings.SplitSeq(text.StringValue, ",") {
 		n, err := strconv.ParseInt(strings.TrimSpace(field), 10, 64)
-		if err != nil || n < 1 || n > MaxPaddingSize || len(p.sizes) > 0 && n <= p.sizes[len(p.sizes)-1] || len(p.sizes) == MaxPaddingSizes {
-			return badPadding(m, "%s: want up to %d sizes from 1 to %d, ascending and separated by commas, got %.64q", PaddingSizesParameter, MaxPaddingSizes, MaxPaddingSize, text.StringValue)
+		descends := len(p.sizes) > 0 && n <= p.sizes[len(p.sizes)-1]
+		if err != nil || n < 1 || n > MaxPaddingSize || descends || len(p.sizes) == MaxPaddingSizes {
+			return badPadding(
+				m, "%s: want up to %d sizes from 1 to %d, ascending and separated by commas, got %.64q",
+				PaddingSizesParameter, MaxPaddingSizes, MaxPaddingSize, text.StringValue,
+			)
 		}
 		p.sizes = append(p.sizes, n)
 	}
@@ -120,7 +128,9 @@ func (p *Padding) addInput(m *edgewise.Model, in *edgewise.ModelInput, file *edg
 }
 
 // rule finds the names of a tensor's variable dimensions. Those of inputs become known, those of outputs must be.
-func (p *Padding) rule(m *edgewise.Model, what, name string, dims edgewise.Shape, tensors []edgewise.TensorInfo) (padded, error) {
+func (p *Padding) rule(
+	m *edgewise.Model, what, name string, dims edgewise.Shape, tensors []edgewise.TensorInfo,
+) (padded, error) {
 	rule := padded{dims: make([]int, len(dims))}
 	for d, size := range dims {
 		rule.dims[d] = -1
@@ -131,9 +141,16 @@ func (p *Padding) rule(m *edgewise.Model, what, name string, dims edgewise.Shape
 		at := slices.Index(p.names, dimension)
 		switch {
 		case dimension == "":
-			return rule, badPadding(m, "%s %q: dimension %d has no name in the model file, so it cannot be told which sizes belong together", what, name, d+1)
+			return rule, badPadding(
+				m,
+				"%s %q: dimension %d has no name in the model file, so it cannot be told which sizes belong together",
+				what, name, d+1,
+			)
 		case at < 0 && what == "output":
-			return rule, badPadding(m, "output %q: dimension %d, %q, is no dimension of an input, so it could not be cut back", name, d+1, dimension)
+			return rule, badPadding(
+				m, "output %q: dimension %d, %q, is no dimension of an input, so it could not be cut back", name, d+1,
+				dimension,
+			)
 		case at < 0:
 			at = len(p.names)
 			p.names = append(p.names, dimension)
@@ -172,8 +189,8 @@ func (p *Padding) addOutput(m *edgewise.Model, out *edgewise.ModelOutput, file *
 	return nil
 }
 
-// encode writes a number as one element. ok is false when the type cannot hold it, and for half precision when it is not
-// 0.
+// encode writes a number as one element. ok is false when the type cannot hold it, and for half precision when it is
+// not 0.
 func encode(t edgewise.DataType, text string) (element []byte, ok bool) {
 	size := int(t.Size())
 	whole := func(signed bool) ([]byte, bool) {

@@ -34,8 +34,12 @@ func wide(parameters map[string]string) (*edgewise.Model, *edgewise.Inspection) 
 		m.Parameters[key] = edgewise.ModelParam{StringValue: value}
 	}
 	return m, &edgewise.Inspection{
-		Inputs:  []edgewise.TensorInfo{{Name: "x", Dims: []string{"n", "h", "w"}}, {Name: "m", Dims: []string{"n", "w"}}},
-		Outputs: []edgewise.TensorInfo{{Name: "y", Dims: []string{"n", "h", "w"}}, {Name: "z", Dims: []string{"n", "w"}}},
+		Inputs: []edgewise.TensorInfo{
+			{Name: "x", Dims: []string{"n", "h", "w"}}, {Name: "m", Dims: []string{"n", "w"}},
+		},
+		Outputs: []edgewise.TensorInfo{
+			{Name: "y", Dims: []string{"n", "h", "w"}}, {Name: "z", Dims: []string{"n", "w"}},
+		},
 	}
 }
 
@@ -69,7 +73,12 @@ func (w *twin) Run(_ context.Context, in []edgewise.Tensor, want []string) (*edg
 	var outputs []edgewise.Tensor
 	for _, name := range want {
 		from := in[map[string]int{"y": 0, "z": 1}[name]]
-		outputs = append(outputs, edgewise.Tensor{Name: name, Type: from.Type, Shape: slices.Clone(from.Shape), Data: slices.Clone(from.Data)})
+		outputs = append(
+			outputs,
+			edgewise.Tensor{
+				Name: name, Type: from.Type, Shape: slices.Clone(from.Shape), Data: slices.Clone(from.Data),
+			},
+		)
 	}
 	return &edgewise.Result{Outputs: outputs, Free: func() {}}, nil
 }
@@ -115,9 +124,11 @@ func TestRulesOfPadding(t *testing.T) {
 	type sizes struct{ n, h, w int64 }
 	value := map[string]string{"padding_value": "-7", "padding_value.m": "9"}
 	with := func(key, text string) map[string]string {
-		return map[string]string{"padding_value": value["padding_value"], "padding_value.m": value["padding_value.m"], key: text}
+		return map[string]string{
+			"padding_value": value["padding_value"], "padding_value.m": value["padding_value.m"], key: text,
+		}
 	}
-	first := sizes{8, 1, 1} // keeps the lane busy while the others queue
+	first := sizes{8, 1, 1} // keeps the instance loop busy while the others queue
 	tests := []struct {
 		name       string
 		parameters map[string]string
@@ -125,12 +136,24 @@ func TestRulesOfPadding(t *testing.T) {
 		shapes     string
 		fill       [2]int
 	}{
-		{"the same size needs none", value, []sizes{first, {1, 2, 3}, {1, 2, 3}}, "[[8,1,1][8,1] [2,2,3][2,3]]", [2]int{}},
-		{"up to the largest of the batch", value, []sizes{first, {1, 2, 3}, {2, 1, 4}}, "[[8,1,1][8,1] [3,2,4][3,4]]", [2]int{2 + 2*4, 1}},
-		{"more than twice the size begins a batch", value, []sizes{first, {1, 2, 3}, {1, 2, 7}}, "[[8,1,1][8,1] [1,2,3][1,3] [1,2,7][1,7]]", [2]int{}},
-		{"a lone request too, up to the next size", with("padding_sizes", "4, 8"), []sizes{{1, 1, 3}}, "[[1,4,4][1,4]]", [2]int{16 - 3, 1}},
-		{"requests with the same next size run together", with("padding_sizes", "4,8"), []sizes{first, {1, 1, 4}, {1, 3, 1}, {1, 3, 5}}, "[[8,4,4][8,4] [2,4,4][2,4] [1,4,8][1,8]]", [2]int{8*15 + 12 + 13 + 32 - 15, 8*3 + 3 + 3}},
-		{"beyond the largest size there is none", with("padding_sizes", "2"), []sizes{{1, 3, 2}}, "[[1,3,2][1,2]]", [2]int{}},
+		{"the same size needs none", value, []sizes{
+			first, {1, 2, 3}, {1, 2, 3},
+		}, "[[8,1,1][8,1] [2,2,3][2,3]]", [2]int{}},
+		{"up to the largest of the batch", value, []sizes{
+			first, {1, 2, 3}, {2, 1, 4},
+		}, "[[8,1,1][8,1] [3,2,4][3,4]]", [2]int{2 + 2*4, 1}},
+		{"more than twice the size begins a batch", value, []sizes{
+			first, {1, 2, 3}, {1, 2, 7},
+		}, "[[8,1,1][8,1] [1,2,3][1,3] [1,2,7][1,7]]", [2]int{}},
+		{"a single request too, up to the next size", with(
+			"padding_sizes", "4, 8",
+		), []sizes{{1, 1, 3}}, "[[1,4,4][1,4]]", [2]int{16 - 3, 1}},
+		{"requests with the same next size run together", with("padding_sizes", "4,8"), []sizes{
+			first, {1, 1, 4}, {1, 3, 1}, {1, 3, 5},
+		}, "[[8,4,4][8,4] [2,4,4][2,4] [1,4,8][1,8]]", [2]int{8*15 + 12 + 13 + 32 - 15, 8*3 + 3 + 3}},
+		{"beyond the largest size there is none", with(
+			"padding_sizes", "2",
+		), []sizes{{1, 3, 2}}, "[[1,3,2][1,2]]", [2]int{}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -253,21 +276,53 @@ func TestPaddingThatIsRefused(t *testing.T) {
 		change     func(*edgewise.Model, *edgewise.Inspection)
 		want       string
 	}{
-		{"sizes without a value", map[string]string{"padding_sizes": "1"}, nil, `it is not set, and "padding_sizes" has no effect without it`},
+		{"sizes without a value", map[string]string{
+			"padding_sizes": "1",
+		}, nil, `it is not set, and "padding_sizes" has no effect without it`},
 		{"not a number", map[string]string{"padding_value": "x"}, nil, `input "x": "x" is not a INT16 to pad with`},
-		{"out of range", map[string]string{"padding_value": "40000"}, nil, `input "x": "40000" is not a INT16 to pad with`},
-		{"no such input", map[string]string{"padding_value": "0", "padding_value.q": "1"}, nil, `input "q" has no dimension of variable size`},
-		{"sizes that fall", map[string]string{"padding_value": "0", "padding_sizes": "8,4"}, nil, "want up to 64 sizes from 1 to 1048576, ascending"},
-		{"a size beyond the bound", map[string]string{"padding_value": "0", "padding_sizes": "1048577"}, nil, "want up to 64 sizes"},
-		{"too many sizes", map[string]string{"padding_value": "0", "padding_sizes": ascending(MaxPaddingSizes + 1)}, nil, "want up to 64 sizes"},
-		{"no batches", on, func(m *edgewise.Model, _ *edgewise.Inspection) { m.MaxBatchSize = 0 }, "it needs a max_batch_size above 0"},
+		{"out of range", map[string]string{
+			"padding_value": "40000",
+		}, nil, `input "x": "40000" is not a INT16 to pad with`},
+		{"no such input", map[string]string{
+			"padding_value": "0", "padding_value.q": "1",
+		}, nil, `input "q" has no dimension of variable size`},
+		{"sizes that fall", map[string]string{
+			"padding_value": "0", "padding_sizes": "8,4",
+		}, nil, "want up to 64 sizes from 1 to 1048576, ascending"},
+		{"a size beyond the bound", map[string]string{
+			"padding_value": "0", "padding_sizes": "1048577",
+		}, nil, "want up to 64 sizes"},
+		{"too many sizes", map[string]string{
+			"padding_value": "0", "padding_sizes": ascending(MaxPaddingSizes + 1),
+		}, nil, "want up to 64 sizes"},
+		{"no batches", on, func(
+			m *edgewise.Model, _ *edgewise.Inspection,
+		) {
+			m.MaxBatchSize = 0
+		}, "it needs a max_batch_size above 0"},
 		{"fixed sizes", on, func(m *edgewise.Model, _ *edgewise.Inspection) {
 			m.Input[0].Dims, m.Input[1].Dims = edgewise.Shape{2, 2}, edgewise.Shape{2}
 		}, "no input has a dimension of variable size"},
-		{"a dimension without a name", on, func(_ *edgewise.Model, f *edgewise.Inspection) { f.Inputs[0].Dims[2] = "" }, `input "x": dimension 2 has no name in the model file`},
-		{"an output of another size", on, func(_ *edgewise.Model, f *edgewise.Inspection) { f.Outputs[0].Dims[2] = "w/2" }, `output "y": dimension 2, "w/2", is no dimension of an input, so it could not be cut back`},
-		{"strings", on, func(m *edgewise.Model, _ *edgewise.Inspection) { m.Input[0].DataType = edgewise.Bytes }, `input "x": "0" is not a BYTES to pad with`},
-		{"strings as output", on, func(m *edgewise.Model, _ *edgewise.Inspection) { m.Output[1].DataType = edgewise.Bytes }, `output "z" of type BYTES cannot be cut back`},
+		{"a dimension without a name", on, func(
+			_ *edgewise.Model, f *edgewise.Inspection,
+		) {
+			f.Inputs[0].Dims[2] = ""
+		}, `input "x": dimension 2 has no name in the model file`},
+		{
+			"an output of another size", on,
+			func(_ *edgewise.Model, f *edgewise.Inspection) { f.Outputs[0].Dims[2] = "w/2" },
+			`output "y": dimension 2, "w/2", is no dimension of an input, so it could not be cut back`,
+		},
+		{"strings", on, func(
+			m *edgewise.Model, _ *edgewise.Inspection,
+		) {
+			m.Input[0].DataType = edgewise.Bytes
+		}, `input "x": "0" is not a BYTES to pad with`},
+		{"strings as output", on, func(
+			m *edgewise.Model, _ *edgewise.Inspection,
+		) {
+			m.Output[1].DataType = edgewise.Bytes
+		}, `output "z" of type BYTES cannot be cut back`},
 		{"a reshape", on, func(m *edgewise.Model, _ *edgewise.Inspection) {
 			m.Input[0].Reshape = &edgewise.Reshape{Shape: edgewise.Shape{-1, -1}}
 		}, `input "x" has a reshape`},

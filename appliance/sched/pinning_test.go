@@ -48,8 +48,8 @@ func TestLongRunsHaveACoreEach(t *testing.T) {
 		want    []int // the cores of runs, once they are known to be long
 		queued  bool  // whether runs are told that others wait
 	}{
-		{"one for each lane", cores.New(2, 3, 0), 1, 5 * time.Millisecond, 6, []int{1, 4}, true},
-		{"nobody waits", cores.New(2, 3, 0), 1, 5 * time.Millisecond, 1, []int{4}, false},
+		{"one for each instance loop", cores.New(2, 3, 0), 1, 5 * time.Millisecond, 6, []int{1, 4}, true},
+		{"none waits", cores.New(2, 3, 0), 1, 5 * time.Millisecond, 1, []int{4}, false},
 		{"short runs", cores.New(2, 3, 0), 1, 50 * time.Microsecond, 6, []int{0}, false},
 		{"runs of several threads", cores.New(2, 3, 0), 2, 5 * time.Millisecond, 6, []int{0}, true},
 		{"the numbers are not known", cores.New(2), 1, 5 * time.Millisecond, 6, []int{0}, true},
@@ -59,7 +59,9 @@ func TestLongRunsHaveACoreEach(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := &placed{takes: test.takes, present: map[int]int{}}
-				s := schedulerOf(e, model(), Config{Instances: 2, Cores: test.cores, Threads: test.threads, MaxQueue: 100})
+				s := schedulerOf(
+					e, model(), Config{Instances: 2, Cores: test.cores, Threads: test.threads, MaxQueue: 100},
+				)
 				defer s.Close()
 				var group sync.WaitGroup
 				for range test.clients {

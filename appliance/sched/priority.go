@@ -23,8 +23,8 @@ type level struct {
 // room counts waiting jobs against a bound. Levels without a bound of their own share one.
 type room struct{ limit, used int }
 
-// levels are the priority levels that have waiting jobs, and some that had, in the order in which they are served. A model may have any
-// number of them: those without jobs are forgotten while there are more than keptLevels.
+// levels are the priority levels that have waiting jobs, and some that had, in the order in which they are served. A
+// model may have any number of them: those without jobs are forgotten while there are more than keptLevels.
 type levels struct {
 	policies *policies
 	shared   *room
@@ -50,7 +50,9 @@ func newLevels(p *policies, maxQueue int) levels {
 
 // get returns the level of a number.
 func (l *levels) get(number uint64) *level {
-	at, found := slices.BinarySearchFunc(l.list, number, func(have *level, want uint64) int { return cmp.Compare(have.number, want) })
+	at, found := slices.BinarySearchFunc(
+		l.list, number, func(have *level, want uint64) int { return cmp.Compare(have.number, want) },
+	)
 	if found {
 		return l.list[at]
 	}
@@ -109,7 +111,7 @@ const actionDelay = "DELAY"
 
 // policy is what a queue policy of a model says of one priority level.
 type policy struct {
-	maxQueue       int           // 0: the box's bound, which all such levels share
+	maxQueue       int           // 0: engine.max_queue, which all such levels share
 	defaultTimeout time.Duration // in the queue; 0: none
 	override       bool          // a request may shorten it
 	delays         bool          // overdue requests wait behind the others; otherwise they are refused
@@ -118,7 +120,7 @@ type policy struct {
 // policies are the policies of a model's priority levels, of which there may be any number. Level 1 is served first.
 type policies struct {
 	levels   uint64            // at least 1
-	standard uint64            // of requests that ask for none, or for one that there is not
+	standard uint64            // of requests without a priority, or with one that does not exist
 	usual    policy            // of every level that is not in own
 	own      map[uint64]policy // by level
 }
@@ -129,7 +131,9 @@ func policiesOf(m *edgewise.Model) *policies {
 	if b == nil {
 		return p
 	}
-	p.levels, p.standard, p.usual = max(b.PriorityLevels, 1), max(b.DefaultPriorityLevel, 1), policyOf(b.DefaultQueuePolicy)
+	p.levels, p.standard, p.usual = max(b.PriorityLevels, 1), max(b.DefaultPriorityLevel, 1), policyOf(
+		b.DefaultQueuePolicy,
+	)
 	for name, q := range b.PriorityQueuePolicy {
 		if level, err := strconv.ParseUint(name, 10, 64); err == nil {
 			if p.own == nil {

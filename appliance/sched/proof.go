@@ -13,18 +13,18 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/sched/trial"
 )
 
-// Proof says what is known, before a version has run, of whether the rows of its batches depend on each other. Requests are
-// merged only where they do not. A nil Proof is the word of the model's configuration that they do not.
+// Proof says what is known, before a version has run, of whether the rows of its batches depend on each other. Requests
+// are merged only where they do not. A nil Proof is the word of the model's configuration that they do not.
 type Proof struct {
 	Declared string // what in the configuration says so; empty: a trial at load has to find it
-	Refuted  string // why they may depend on each other whatever a trial finds; empty: nothing speaks against it
+	Refuted  string // why they may depend on each other whatever a trial finds; empty: no reason is known
 }
 
 const (
 	proofTime     = 100 * time.Millisecond // a proof that has had a round of each sample begins no new one after this
 	proofSlow     = 2 * time.Second        // and one that has had any, after this
 	proofTimeout  = 10 * time.Second       // and is given up after this
-	proofBytes    = 64 << 20               // of an input of its largest batch, at most, else there is none
+	proofBytes    = 64 << 20               // of an input of its largest batch, at most; larger ones are not tried
 	proofPasses   = 32                     // over the samples, while there is time
 	proofParts    = 3                      // requests whose rows are merged
 	proofRows     = 6                      // of them together, at most
@@ -32,18 +32,24 @@ const (
 )
 
 // samples are the rounds of a proof. Integers are small first: many are indexes, lengths or masks.
-var samples = [...]trial.Range{{Low: -1, High: 1, Integers: 2}, {High: 1, Integers: 10}, {Low: -1, High: 1, Integers: 30}, {High: 1, Integers: 100}}
+var samples = [...]trial.Range{
+	{Low: -1, High: 1, Integers: 2},
+	{High: 1, Integers: 10},
+	{Low: -1, High: 1, Integers: 30},
+	{High: 1, Integers: 100},
+}
 
-// The numbers of a request are a sample's times a power of ten between these exponents: a model that rounds, or saturates, may
-// hide for all others that its rows depend on each other.
+// The numbers of a request are a sample's times a power of ten between these exponents: a model that rounds, or
+// saturates, may hide for all others that its rows depend on each other.
 const leastPower, mostPower = -1, 2.5
 
 // openSizes are tried in turn for dimensions of variable size, until the model takes one.
 var openSizes = [...]int64{8, 32, 224}
 
-// prove finds out whether the outputs of a batch are those of its rows: random requests of several sizes run one by one, and
-// merged in two orders. It returns why they may not be merged, "" when they may. A model that takes none of the random
-// inputs, or answers the same whatever they are, is not proven: its author has to declare what cannot be seen.
+// prove finds out whether the outputs of a batch are those of its rows: random requests of several sizes run one by
+// one, and merged in two orders. It returns why they may not be merged, "" when they may. A model that takes none of
+// the random inputs, or answers the same whatever they are, is not proven: its author has to declare what cannot be
+// seen.
 func (s *Scheduler) prove(ctx context.Context) (refuted string) {
 	ctx, cancel := context.WithTimeout(ctx, proofTimeout)
 	defer cancel()
@@ -113,7 +119,10 @@ func (p *proof) begin(ctx context.Context) (refuted string) {
 		cancel()
 		switch took := time.Since(start); {
 		case late || took > proofTimeout/proofPartRuns:
-			return fmt.Sprintf("a run of one row took %v, and a trial of several %v at most", took.Round(time.Millisecond), proofTimeout)
+			return fmt.Sprintf(
+				"a run of one row took %v, and a trial of several %v at most", took.Round(time.Millisecond),
+				proofTimeout,
+			)
 		case err == nil || !p.opens():
 			return ""
 		}
@@ -176,7 +185,9 @@ func (p *proof) compare(whole *edgewise.Tensor, parts [][]edgewise.Tensor, i int
 		total += inputs[0].Shape[0]
 	}
 	if len(whole.Shape) == 0 || whole.Shape[0] != total {
-		return fmt.Errorf("output %q of a batch of %d has shape %v: dimension 0 is not the batch", whole.Name, total, whole.Shape)
+		return fmt.Errorf(
+			"output %q of a batch of %d has shape %v: dimension 0 is not the batch", whole.Name, total, whole.Shape,
+		)
 	}
 	rest, err := newRows(whole, int(total))
 	if err != nil {
@@ -190,9 +201,14 @@ func (p *proof) compare(whole *edgewise.Tensor, parts [][]edgewise.Tensor, i int
 		case err != nil:
 			return err
 		case len(part.Shape) == 0 || part.Shape[0] != rows || !part.Shape[1:].Equal(whole.Shape[1:]):
-			return fmt.Errorf("output %q has shape %v for %d rows, and %v in a batch of %d", whole.Name, part.Shape, rows, whole.Shape, total)
+			return fmt.Errorf(
+				"output %q has shape %v for %d rows, and %v in a batch of %d", whole.Name, part.Shape, rows,
+				whole.Shape, total,
+			)
 		case !alike(whole.Type, data, part.Data, scale):
-			return fmt.Errorf("output %q of random rows is another one in a batch than alone: rows depend on each other", whole.Name)
+			return fmt.Errorf(
+				"output %q of random rows is another one in a batch than alone: rows depend on each other", whole.Name,
+			)
 		}
 	}
 	p.varied[whole.Name] = p.varied[whole.Name] || varies(whole, int(total))
@@ -214,7 +230,7 @@ func varies(t *edgewise.Tensor, total int) bool {
 	return false
 }
 
-// constant names an output that was the same for all rows so far; "" when there is none.
+// constant names an output that was the same for all rows so far; "": none.
 func (p *proof) constant() string {
 	for _, name := range p.s.checker.names {
 		if !p.varied[name] {
@@ -238,8 +254,8 @@ func (s *Scheduler) sampled(ctx context.Context, inputs []edgewise.Tensor) (outp
 	return outputs, nil
 }
 
-// narrowed is a random part of a sample, times a magnitude: the largest number, the smallest and the mean of two requests are
-// then others.
+// narrowed is a random part of a sample, times a magnitude: the largest number, the smallest and the mean of two
+// requests are then others.
 func (p *proof) narrowed(look trial.Range) trial.Range {
 	times := math.Pow(10, leastPower+(mostPower-leastPower)*p.random.Float64())
 	low := look.Low + (look.High-look.Low)*p.random.Float64()

@@ -77,7 +77,9 @@ func TestRequestsAreMergedOnlyWhereRowsAreSeenToBeIndependent(t *testing.T) {
 		{"rows by themselves", &function{rows: double}, nil, &Proof{}, true, "a trial at load"},
 		{"nobody asks", &function{rows: double}, nil, nil, true, "the configuration says so"},
 		{"declared", &function{rows: double}, nil, &Proof{Declared: "its author says so"}, true, "its author says so"},
-		{"refuted before it runs", &function{rows: double}, nil, &Proof{Refuted: "dimensions have other names"}, false, "other names"},
+		{"refuted before it runs", &function{rows: double}, nil, &Proof{
+			Refuted: "dimensions have other names",
+		}, false, "other names"},
 		{"the mean of all rows is taken away", &function{rows: func(rows [][2]float32) [][2]float32 {
 			mean := float32(0)
 			for _, r := range rows {
@@ -99,14 +101,26 @@ func TestRequestsAreMergedOnlyWhereRowsAreSeenToBeIndependent(t *testing.T) {
 		{"how many rows there are", &function{rows: func(rows [][2]float32) [][2]float32 {
 			return each(func(r [2]float32) [2]float32 { return [2]float32{r[0], float32(len(rows))} })(rows)
 		}}, nil, &Proof{}, false, "another one in a batch"},
-		{"another number of rows", &function{rows: func(rows [][2]float32) [][2]float32 { return append(rows, rows[0]) }}, nil, &Proof{}, false, "dimension 0 is not the batch"},
-		{"numbers of its own", &function{rows: each(func(r [2]float32) [2]float32 { return [2]float32{r[0], rand.Float32()} })}, nil, &Proof{}, false, "another one in a batch"},
-		{"always the same", &function{rows: each(func([2]float32) [2]float32 { return [2]float32{1, 2} })}, nil, &Proof{}, false, "was the same for all random rows"},
-		{"nothing that is a number", &function{rows: each(func([2]float32) [2]float32 { return [2]float32{float32(math.NaN()), 0} })}, nil, &Proof{}, false, "was the same for all random rows"},
+		{"another number of rows", &function{
+			rows: func(rows [][2]float32) [][2]float32 { return append(rows, rows[0]) },
+		}, nil, &Proof{}, false, "dimension 0 is not the batch"},
+		{"numbers of its own", &function{
+			rows: each(func(r [2]float32) [2]float32 { return [2]float32{r[0], rand.Float32()} }),
+		}, nil, &Proof{}, false, "another one in a batch"},
+		{"always the same", &function{
+			rows: each(func([2]float32) [2]float32 { return [2]float32{1, 2} }),
+		}, nil, &Proof{}, false, "was the same for all random rows"},
+		{"nothing that is a number", &function{
+			rows: each(func([2]float32) [2]float32 { return [2]float32{float32(math.NaN()), 0} }),
+		}, nil, &Proof{}, false, "was the same for all random rows"},
 		{"another order of adding", &function{rows: func(rows [][2]float32) [][2]float32 {
-			return each(func(r [2]float32) [2]float32 { return [2]float32{r[0] * (1 + 1e-6*float32(len(rows))), r[1]} })(rows)
+			return each(
+				func(r [2]float32) [2]float32 { return [2]float32{r[0] * (1 + 1e-6*float32(len(rows))), r[1]} },
+			)(rows)
 		}}, nil, &Proof{}, true, "a trial at load"},
-		{"it refuses all", &function{rows: double, err: func([]edgewise.Tensor) error { return errors.New("an index is out of range") }}, nil, &Proof{}, false, "takes no random inputs: an index is out of range"},
+		{"it refuses all", &function{
+			rows: double, err: func([]edgewise.Tensor) error { return errors.New("an index is out of range") },
+		}, nil, &Proof{}, false, "takes no random inputs: an index is out of range"},
 		{"it refuses batches", &function{rows: double, err: func(in []edgewise.Tensor) error {
 			if in[0].Shape[0] > 3 {
 				return errors.New("too many rows")
@@ -119,14 +133,36 @@ func TestRequestsAreMergedOnlyWhereRowsAreSeenToBeIndependent(t *testing.T) {
 			}
 			return nil
 		}}, nil, &Proof{}, true, "a trial at load"},
-		{"too slow to try", &function{rows: double, took: time.Second}, nil, &Proof{}, false, "a run of one row took 1s"},
+		{"too slow to try", &function{
+			rows: double, took: time.Second,
+		}, nil, &Proof{}, false, "a run of one row took 1s"},
 		{"too slow to end", &function{rows: double, took: time.Hour}, nil, &Proof{}, false, "a run of one row took 2s"},
-		{"too large to try", &function{rows: double}, func(m *edgewise.Model) { m.Input[0].Dims = edgewise.Shape{100 << 20} }, &Proof{}, false, `no trial can be made: input "x": shape [1,104857600] has a negative size or takes more than`},
-		{"a variable size", &function{rows: double}, func(m *edgewise.Model) { m.Input[0].Dims = edgewise.Shape{-1, 2} }, &Proof{}, false, "has shape"},
-		{"batches of two", &function{rows: double}, func(m *edgewise.Model) { m.MaxBatchSize = 2 }, &Proof{}, true, "a trial at load"},
-		{"no batches", &function{rows: double}, func(m *edgewise.Model) { m.DynamicBatching = nil }, &Proof{}, false, "no dynamic_batching"},
-		{"batches of one", &function{rows: double}, func(m *edgewise.Model) { m.MaxBatchSize = 1 }, &Proof{}, false, "max_batch_size is 1"},
-		{"no batch dimension", &function{rows: double}, func(m *edgewise.Model) { m.MaxBatchSize, m.DynamicBatching = 0, nil }, &Proof{}, false, "max_batch_size is 0"},
+		{
+			"too large to try", &function{rows: double},
+			func(m *edgewise.Model) { m.Input[0].Dims = edgewise.Shape{100 << 20} }, &Proof{}, false,
+			`no trial can be made: input "x": shape [1,104857600] has a negative size or takes more than`,
+		},
+		{
+			"a variable size", &function{rows: double},
+			func(m *edgewise.Model) { m.Input[0].Dims = edgewise.Shape{-1, 2} }, &Proof{}, false, "has shape",
+		},
+		{
+			"batches of two", &function{rows: double}, func(m *edgewise.Model) { m.MaxBatchSize = 2 }, &Proof{}, true,
+			"a trial at load",
+		},
+		{
+			"no batches", &function{rows: double}, func(m *edgewise.Model) { m.DynamicBatching = nil }, &Proof{}, false,
+			"no dynamic_batching",
+		},
+		{
+			"batches of one", &function{rows: double}, func(m *edgewise.Model) { m.MaxBatchSize = 1 }, &Proof{}, false,
+			"max_batch_size is 1",
+		},
+		{
+			"no batch dimension", &function{rows: double},
+			func(m *edgewise.Model) { m.MaxBatchSize, m.DynamicBatching = 0, nil }, &Proof{}, false,
+			"max_batch_size is 0",
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -144,7 +180,9 @@ func TestRequestsAreMergedOnlyWhereRowsAreSeenToBeIndependent(t *testing.T) {
 					t.Fatal(err)
 				}
 				b := s.Statistics().Batching
-				if b.Merged != test.merged || s.queue.single.Load() == test.merged || !strings.Contains(b.Reason, test.reason) {
+				if b.Merged != test.merged || s.queue.single.Load() == test.merged || !strings.Contains(
+					b.Reason, test.reason,
+				) {
 					t.Errorf("%+v, want merged %v because %q", b, test.merged, test.reason)
 				}
 				if b.Independent != (test.instance.pads > 0) || b.Merged && !b.Independent {
@@ -178,7 +216,9 @@ func TestNumbersAreComparedByTheirType(t *testing.T) {
 		{"brain", edgewise.BF16, number(edgewise.BF16, 1), number(edgewise.BF16, 1.01), 1, true},
 		{"no numbers", edgewise.FP32, number(edgewise.FP32, math.NaN()), number(edgewise.FP32, -math.NaN()), 1, true},
 		{"one no number", edgewise.FP32, number(edgewise.FP32, math.NaN()), number(edgewise.FP32, 0), 1, false},
-		{"infinities", edgewise.FP16, number(edgewise.FP16, math.Inf(1)), number(edgewise.FP16, math.Inf(-1)), 1, false},
+		{"infinities", edgewise.FP16, number(edgewise.FP16, math.Inf(1)), number(
+			edgewise.FP16, math.Inf(-1),
+		), 1, false},
 		{"integers", edgewise.Int32, []byte{1, 0, 0, 0}, []byte{2, 0, 0, 0}, 1000, false},
 		{"strings", edgewise.Bytes, edgewise.AppendElement(nil, "a"), edgewise.AppendElement(nil, "a"), 0, true},
 		{"length", edgewise.FP32, number(edgewise.FP32, 1), nil, 1, false},

@@ -22,7 +22,8 @@ var (
 )
 
 // queue holds the waiting jobs of one version: a FIFO for each priority level, served strictly in order of priority.
-// Instance loops take batches from it, a waiting job can be withdrawn, and answers leave it in order where that is configured.
+// Instance loops take batches from it, a waiting job can be withdrawn, and answers leave it in order where that is
+// configured.
 type queue struct {
 	batcher batcher
 	single  atomic.Bool // no batches
@@ -73,9 +74,9 @@ func (q *queue) push(j *job) error {
 	return nil
 }
 
-// take waits for the next batch and for cores to run it on, and moves its jobs to the instance loop. The
-// batch is chosen when the cores are granted. It returns false when the queue is closed and empty, and when there is a loop
-// too many.
+// take waits for the next batch and for cores to run it on, and moves its jobs to the instance loop. The batch is
+// chosen when the cores are granted. It returns false when the queue is closed and empty, and when there is a loop too
+// many.
 func (q *queue) take(l *instanceLoop) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -113,8 +114,8 @@ func (q *queue) take(l *instanceLoop) bool {
 	}
 }
 
-// yield lets others run: whoever is about to push does so. When that brought somebody, others may be on their way, until there
-// are enough for a batch. That nobody came to several that wait already says nothing against the next yield.
+// yield lets goroutines run that are about to push a job. After a job was pushed it yields again, until a batch is
+// full. Where several jobs wait already, a yield without a new job does not make the next yields rarer.
 func (q *queue) yield() {
 	came := q.pass()
 	q.yields.brought(came || q.size > 1)
@@ -277,8 +278,8 @@ func (q *queue) reset() {
 	q.counts = [edgewise.CloseReasons]uint64{}
 }
 
-// Hold keeps a version from running anything until as many requests wait as a test wants to see in its batches. Then, for
-// good, the version runs what waits and what comes. Requests of the warm-up are not held back. It is Triton's
+// Hold keeps a version from running anything until as many requests wait as a test wants to see in its batches. Then,
+// for good, the version runs what waits and what comes. Requests of the warm-up are not held back. It is Triton's
 // TRITONSERVER_DELAY_SCHEDULER and TRITONSERVER_BACKLOG_DELAY_SCHEDULER.
 type Hold struct {
 	Queued  int // requests in the queue of a version that batches, or in the slots of its sequences

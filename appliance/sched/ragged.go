@@ -108,7 +108,10 @@ func fromBatch(b *edgewise.BatchInput, jobs []*job) (data []byte, shape edgewise
 		}
 	}
 	if w.over {
-		return nil, nil, edgewise.Errorf("sched.gather", edgewise.TooLarge, "a batch input made of '%s' does not fit into %v: its elements are too many", b.SourceInput[0], b.DataType)
+		return nil, nil, edgewise.Errorf(
+			"sched.gather", edgewise.TooLarge,
+			"a batch input made of '%s' does not fit into %v: its elements are too many", b.SourceInput[0], b.DataType,
+		)
 	}
 	switch b.Kind {
 	case batchLargest:
@@ -146,8 +149,8 @@ func inputNamed(j *job, name string) *edgewise.Tensor {
 	return &j.inputs[slices.IndexFunc(j.inputs, func(t edgewise.Tensor) bool { return t.Name == name })]
 }
 
-// distribute gives each job its part of a batch's outputs: those that are scattered by what its input was, the others by
-// rows. It sets the jobs' outputs only when all of them can be had. Error: Internal.
+// distribute gives each job its part of a batch's outputs: those that are scattered by what its input was, the others
+// by rows. It sets the jobs' outputs only when all of them can be had. Error: Internal.
 func (r *ragged) distribute(outputs []edgewise.Tensor, jobs []*job, total int) error {
 	var rows []edgewise.Tensor
 	for i := range outputs {
@@ -188,7 +191,10 @@ func scatter(whole *edgewise.Tensor, source string, jobs []*job, parts [][]edgew
 		if bytes < 0 || bytes > int64(len(data)) {
 			return wrongScatter(whole, source, jobs)
 		}
-		parts[k] = append(parts[k], edgewise.Tensor{Name: whole.Name, Type: whole.Type, Shape: slices.Clone(shape), Data: data[:bytes:bytes]})
+		parts[k] = append(
+			parts[k],
+			edgewise.Tensor{Name: whole.Name, Type: whole.Type, Shape: slices.Clone(shape), Data: data[:bytes:bytes]},
+		)
 		data = data[bytes:]
 	}
 	if len(data) > 0 {
@@ -202,7 +208,11 @@ func wrongScatter(whole *edgewise.Tensor, source string, jobs []*job) error {
 	for _, j := range jobs {
 		n += elementsOf(inputNamed(j, source))
 	}
-	return edgewise.Errorf("sched.scatter", edgewise.Internal, "output %q of shape %v is to be scattered as input %q, which has %d elements in the batch", whole.Name, whole.Shape, source, n)
+	return edgewise.Errorf(
+		"sched.scatter", edgewise.Internal,
+		"output %q of shape %v is to be scattered as input %q, which has %d elements in the batch", whole.Name,
+		whole.Shape, source, n,
+	)
 }
 
 // inOrder merges two lists of outputs into the order of a third one.

@@ -21,7 +21,10 @@ import (
 func ofShape(shape ...int64) *job {
 	s := edgewise.Shape(shape)
 	n, _ := s.Elements()
-	return &job{batch: int(shape[0]), inputs: []edgewise.Tensor{{Name: "x", Type: edgewise.FP32, Shape: s, Data: make([]byte, 4*n)}}}
+	return &job{
+		batch:  int(shape[0]),
+		inputs: []edgewise.Tensor{{Name: "x", Type: edgewise.FP32, Shape: s, Data: make([]byte, 4*n)}},
+	}
 }
 
 func TestBatchInputs(t *testing.T) {
@@ -41,7 +44,12 @@ func TestBatchInputs(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.kind, func(t *testing.T) {
 			for _, kind := range []edgewise.DataType{edgewise.Int32, edgewise.FP32} {
-				r := &ragged{flat: map[string]bool{"x": true}, made: []edgewise.BatchInput{{Kind: test.kind, TargetName: []string{"a", "b"}, DataType: kind, SourceInput: []string{"x"}}}}
+				r := &ragged{
+					flat: map[string]bool{"x": true},
+					made: []edgewise.BatchInput{
+						{Kind: test.kind, TargetName: []string{"a", "b"}, DataType: kind, SourceInput: []string{"x"}},
+					},
+				}
 				var want []byte
 				for _, n := range test.want {
 					bits := uint32(n)
@@ -50,7 +58,9 @@ func TestBatchInputs(t *testing.T) {
 					}
 					want = binary.LittleEndian.AppendUint32(want, bits)
 				}
-				all, err := r.inputs([]edgewise.Tensor{{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{4, 2, 3}}}, jobs)
+				all, err := r.inputs(
+					[]edgewise.Tensor{{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{4, 2, 3}}}, jobs,
+				)
 				if err != nil || len(all) != 3 || !all[0].Shape.Equal(edgewise.Shape{14}) {
 					t.Fatalf("%v, %v", all, err)
 				}
@@ -87,11 +97,15 @@ func (g *gluer) Run(_ context.Context, in []edgewise.Tensor, want []string) (*ed
 	}
 	g.runs = append(g.runs, list)
 	if len(x.Shape) != 1 || len(x.Data) != int(x.Shape[0]) || ends.Name != "ends" || list[len(list)-1] != x.Shape[0] {
-		return nil, edgewise.Errorf("gluer", edgewise.Invalid, "x is %v of %d bytes, ends are %v", x.Shape, len(x.Data), list)
+		return nil, edgewise.Errorf(
+			"gluer", edgewise.Invalid, "x is %v of %d bytes, ends are %v", x.Shape, len(x.Data), list,
+		)
 	}
 	var outputs []edgewise.Tensor
 	for _, name := range want {
-		out := edgewise.Tensor{Name: name, Type: edgewise.Uint8, Shape: slices.Clone(x.Shape), Data: slices.Clone(x.Data)}
+		out := edgewise.Tensor{
+			Name: name, Type: edgewise.Uint8, Shape: slices.Clone(x.Shape), Data: slices.Clone(x.Data),
+		}
 		if name == "z" { // by rows
 			k := in[slices.IndexFunc(in, func(t edgewise.Tensor) bool { return t.Name == "k" })]
 			out.Shape, out.Data = slices.Clone(k.Shape), slices.Clone(k.Data)
@@ -109,10 +123,20 @@ func glueModel() *edgewise.Model {
 	any1, any2 := edgewise.Shape{-1}, edgewise.Shape{-1, -1}
 	return &edgewise.Model{
 		Name: "glue", MaxBatchSize: 8, DynamicBatching: &edgewise.DynamicBatching{MaxQueueDelay: 1000},
-		Input:       []edgewise.ModelInput{{Name: "x", DataType: edgewise.Uint8, Dims: any2, AllowRaggedBatch: true}, {Name: "k", DataType: edgewise.Uint8, Dims: edgewise.Shape{1}}},
-		Output:      []edgewise.ModelOutput{{Name: "z", DataType: edgewise.Uint8, Dims: edgewise.Shape{1}}, {Name: "y", DataType: edgewise.Uint8, Dims: any1}},
-		BatchInput:  []edgewise.BatchInput{{Kind: batchSums, TargetName: []string{"ends"}, DataType: edgewise.Int32, SourceInput: []string{"x"}}},
-		BatchOutput: []edgewise.BatchOutput{{Kind: batchScatterInput, TargetName: []string{"y"}, SourceInput: []string{"x"}}},
+		Input: []edgewise.ModelInput{
+			{Name: "x", DataType: edgewise.Uint8, Dims: any2, AllowRaggedBatch: true},
+			{Name: "k", DataType: edgewise.Uint8, Dims: edgewise.Shape{1}},
+		},
+		Output: []edgewise.ModelOutput{
+			{Name: "z", DataType: edgewise.Uint8, Dims: edgewise.Shape{1}},
+			{Name: "y", DataType: edgewise.Uint8, Dims: any1},
+		},
+		BatchInput: []edgewise.BatchInput{
+			{Kind: batchSums, TargetName: []string{"ends"}, DataType: edgewise.Int32, SourceInput: []string{"x"}},
+		},
+		BatchOutput: []edgewise.BatchOutput{
+			{Kind: batchScatterInput, TargetName: []string{"y"}, SourceInput: []string{"x"}},
+		},
 	}
 }
 
@@ -124,17 +148,21 @@ func TestRaggedRequestsGetTheirOwn(t *testing.T) {
 			return edgewise.Shape{size("batch", 1), size("rows", 1), size("columns", 1)}
 		}), 1, 12).Draw(rt, "shapes")
 		outputs := rapid.SampledFrom([][]string{nil, {"y"}, {"y", "z"}}).Draw(rt, "outputs")
-		lanes := rapid.IntRange(1, 2).Draw(rt, "lanes")
+		instances := rapid.IntRange(1, 2).Draw(rt, "instances")
 		g := &gluer{}
 		synctest.Test(t, func(t *testing.T) {
-			s := schedulerOf(g, glueModel(), Config{Instances: lanes, MaxQueue: 20})
+			s := schedulerOf(g, glueModel(), Config{Instances: instances, MaxQueue: 20})
 			var clients sync.WaitGroup
 			for i, shape := range shapes {
 				clients.Go(func() {
 					n, _ := shape.Elements()
-					x, k := slices.Repeat([]byte{byte(i + 1)}, int(n)), slices.Repeat([]byte{byte(i + 100)}, int(shape[0]))
+					x, k := slices.Repeat([]byte{byte(i + 1)}, int(n)), slices.Repeat(
+						[]byte{byte(i + 100)}, int(shape[0]),
+					)
 					r, err := s.Infer(t.Context(), &edgewise.Request{Outputs: outputs, Inputs: []edgewise.Tensor{
-						{Name: "x", Type: edgewise.Uint8, Shape: shape, Data: x}, {Name: "k", Type: edgewise.Uint8, Shape: edgewise.Shape{shape[0], 1}, Data: k},
+						{
+							Name: "x", Type: edgewise.Uint8, Shape: shape, Data: x,
+						}, {Name: "k", Type: edgewise.Uint8, Shape: edgewise.Shape{shape[0], 1}, Data: k},
 					}})
 					if err != nil {
 						t.Error(err)
@@ -173,9 +201,13 @@ func TestScatterOfTooFewElements(t *testing.T) {
 		s := schedulerOf(&gluer{cut: true}, glueModel(), Config{Instances: 1, MaxQueue: 20})
 		for _, n := range []int64{1, 5} {
 			_, err := s.Infer(t.Context(), &edgewise.Request{Inputs: []edgewise.Tensor{
-				{Name: "x", Type: edgewise.Uint8, Shape: edgewise.Shape{1, n, 1}, Data: make([]byte, n)}, {Name: "k", Type: edgewise.Uint8, Shape: edgewise.Shape{1, 1}, Data: []byte{1}},
+				{
+					Name: "x", Type: edgewise.Uint8, Shape: edgewise.Shape{1, n, 1}, Data: make([]byte, n),
+				}, {Name: "k", Type: edgewise.Uint8, Shape: edgewise.Shape{1, 1}, Data: []byte{1}},
 			}})
-			want := fmt.Sprintf(`output "y" of shape [%d] is to be scattered as input "x", which has %d elements in the batch`, n, n)
+			want := fmt.Sprintf(
+				`output "y" of shape [%d] is to be scattered as input "x", which has %d elements in the batch`, n, n,
+			)
 			if err == nil || !strings.Contains(err.Error(), want) || edgewise.KindOf(err) != edgewise.Internal {
 				t.Errorf("got %v, want %s", err, want)
 			}
@@ -187,8 +219,8 @@ func TestScatterOfTooFewElements(t *testing.T) {
 	})
 }
 
-// FuzzRagged puts requests of any shapes together and takes the outputs apart again: each gets what it sent. Outputs of any
-// other size are refused.
+// FuzzRagged puts requests of any shapes together and takes the outputs apart again: each gets what it sent. Outputs of
+// any other size are refused.
 func FuzzRagged(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 2, 1, 4, 1, 0, 5}, []byte("abc"), false)
 	f.Add([]byte{3, 1, 1}, []byte{1, 0, 0, 0, 'x', 9, 0, 0, 0}, true)
@@ -213,7 +245,13 @@ func FuzzRagged(f *testing.F) {
 					data = append(data, element)
 				}
 			}
-			jobs = append(jobs, &job{batch: int(shape[0]), ragged: r, inputs: []edgewise.Tensor{{Name: "x", Type: kind, Shape: shape, Data: data}}})
+			jobs = append(
+				jobs,
+				&job{
+					batch: int(shape[0]), ragged: r,
+					inputs: []edgewise.Tensor{{Name: "x", Type: kind, Shape: shape, Data: data}},
+				},
+			)
 		}
 		if len(jobs) == 0 {
 			return

@@ -21,7 +21,7 @@ import (
 // begins with a marker, and it keeps what it returned in memory that it scribbles over when it is freed.
 type mirror struct {
 	mu      sync.Mutex
-	lent    int
+	inUse   int
 	largest int
 	delay   time.Duration
 }
@@ -50,7 +50,7 @@ func (m *mirror) Run(ctx context.Context, in []edgewise.Tensor, want []string) (
 		}
 	}
 	m.mu.Lock()
-	m.lent++
+	m.inUse++
 	m.largest = max(m.largest, int(x.Shape[0]))
 	m.mu.Unlock()
 	var outputs []edgewise.Tensor
@@ -59,14 +59,19 @@ func (m *mirror) Run(ctx context.Context, in []edgewise.Tensor, want []string) (
 		if name == "t" {
 			from = in[1]
 		}
-		outputs = append(outputs, edgewise.Tensor{Name: name, Type: from.Type, Shape: slices.Clone(from.Shape), Data: slices.Clone(from.Data)})
+		outputs = append(
+			outputs,
+			edgewise.Tensor{
+				Name: name, Type: from.Type, Shape: slices.Clone(from.Shape), Data: slices.Clone(from.Data),
+			},
+		)
 	}
 	return &edgewise.Result{Outputs: outputs, Free: func() {
 		for _, t := range outputs {
 			clear(t.Data)
 		}
 		m.mu.Lock()
-		m.lent--
+		m.inUse--
 		m.mu.Unlock()
 	}}, nil
 }
@@ -74,8 +79,8 @@ func (m *mirror) Run(ctx context.Context, in []edgewise.Tensor, want []string) (
 func (m *mirror) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.lent != 0 {
-		return errors.New("closed with results lent")
+	if m.inUse != 0 {
+		return errors.New("closed with results in use")
 	}
 	return nil
 }
@@ -165,7 +170,7 @@ func TestEveryRequestGetsOneAnswerItsOwn(t *testing.T) {
 			m.Parameters = map[string]edgewise.ModelParam{delayParameter: {StringValue: delayAuto}}
 		}
 		c := Config{
-			Instances: rapid.IntRange(1, 3).Draw(rt, "lanes"), MaxQueue: rapid.IntRange(1, 30).Draw(rt, "queue"),
+			Instances: rapid.IntRange(1, 3).Draw(rt, "instances"), MaxQueue: rapid.IntRange(1, 30).Draw(rt, "queue"),
 			Cores: cores.New(rapid.IntRange(1, 3).Draw(rt, "cores")), Threads: rapid.IntRange(0, 2).Draw(rt, "threads"),
 		}
 		resizes := rapid.SliceOfN(rapid.IntRange(1, 4), 0, 4).Draw(rt, "resizes")
@@ -221,7 +226,10 @@ func (d drawn) run(t *testing.T, s *Scheduler) {
 		names = []string{"y", "t"}
 	}
 	for i, name := range names {
-		want := d.request.Inputs[slices.IndexFunc(d.request.Inputs, func(in edgewise.Tensor) bool { return in.Name == map[string]string{"y": "x", "t": "s"}[name] })]
+		want := d.request.Inputs[slices.IndexFunc(
+			d.request.Inputs,
+			func(in edgewise.Tensor) bool { return in.Name == map[string]string{"y": "x", "t": "s"}[name] },
+		)]
 		out := response.Outputs[i]
 		if out.Name != name || !out.Shape.Equal(want.Shape) || !bytes.Equal(out.Data, want.Data) {
 			t.Errorf("output %s: got %v %v, want %v %v", name, out.Shape, out.Data, want.Shape, want.Data)
@@ -235,7 +243,7 @@ func (d drawn) judge(t *testing.T, err error) {
 	switch edgewise.KindOf(err) {
 	case edgewise.Canceled:
 		if d.cancels == 0 {
-			t.Errorf("a request that nobody canceled: %v", err)
+			t.Errorf("a request that no client canceled: %v", err)
 		}
 	case edgewise.Deadline:
 		if d.deadline == 0 {

@@ -13,14 +13,14 @@ import (
 
 // The rules of the queue. Each is a row of the table below, unless another test is named.
 //
-//  1. A free lane takes what is there at once, a lone request too.
-//  2. What queues while all lanes are busy runs together.
+//  1. A free instance loop takes what is queued at once, a single request too.
+//  2. What queues while all instance loops are busy runs together.
 //  3. A batch has at most max_batch_size elements; a request is never split over two.
 //  4. Requests are served in order within a level.
 //  5. The first request with other shapes or other inputs begins the next batch. Other wanted outputs do not:
 //     TestEachRequestOfABatchGetsTheOutputsThatItWants.
 //  6. Without a delay the largest preferred size that is there runs, and what is there when none is.
-//  7. With a delay the oldest request waits that long for company, and no longer.
+//  7. With a delay the oldest request waits that long for more requests, and no longer.
 //  8. A delay ends at a preferred size, at max_batch_size, at a request that does not fit, and when the version is closed.
 //  9. A delay takes at most half of the time that a request or its client's deadline allows. A timeout of the queue's
 //     policy does not end it: it refuses, as in Triton.
@@ -28,15 +28,15 @@ import (
 //  11. DELAY: overdue requests wait behind the others of their level. REJECT: they are refused at once.
 //  12. A request's own timeout counts without any configuration; with one as in TestQueuedRequestIsWithdrawn.
 //  13. A request that is cancelled or past its deadline leaves the queue at once.
-//  14. A level has room for max_queue_size requests, the others share the box's bound:
+//  14. A level has room for max_queue_size requests, the others share the configured bound:
 //     TestLevelsWithoutTheirOwnBoundShareTheBoxs, TestFullQueueRefusesAtOnce, TestModelsOwnQueueSizeGoesFirst.
 //  15. preserve_ordering: answers leave in order, also behind one that failed: TestOrderedResponsesWaitForEarlierOnes.
 //  16. A batch that fails is run again request by request.
-//  17. A batch is cancelled when nobody waits for any of its requests: TestBatchIsCanceledWhenNobodyWaits.
+//  17. A batch is cancelled when none waits for any of its requests: TestBatchIsCanceledWhenAllClientsHaveLeft.
 //  18. Outputs that cannot be split end batching.
-//  19. An adaptive delay: TestAnAdaptiveDelayNeverKeepsALoneClientWaiting.
+//  19. An adaptive delay: TestAnAdaptiveDelayNeverKeepsASingleClientWaiting.
 //  20. Nothing runs without cores: TestRulesWhileCoresAreTaken, TestRunningThreadsNeverExceedTheCores.
-//  21. Lanes come and go while requests are served: TestLanesChangeUnderLoad.
+//  21. Instances come and go while requests are served: TestInstancesChangeUnderLoad.
 //  22. Padding: TestRulesOfPadding.
 //  23. Each batch is counted by why it was closed, in the last column.
 //  24. Close runs what is queued and refuses what comes: TestCloseRunsWhatIsQueued.
@@ -55,7 +55,11 @@ func TestRulesOfTheQueue(t *testing.T) {
 		}
 	}
 	levels := edgewise.DynamicBatching{PriorityLevels: 3, DefaultPriorityLevel: 2}
-	delays := edgewise.DynamicBatching{DefaultQueuePolicy: &edgewise.QueuePolicy{TimeoutAction: "DELAY", DefaultTimeout: us(5), AllowTimeoutOverride: true}}
+	delays := edgewise.DynamicBatching{
+		DefaultQueuePolicy: &edgewise.QueuePolicy{
+			TimeoutAction: "DELAY", DefaultTimeout: us(5), AllowTimeoutOverride: true,
+		},
+	}
 	policy := func(p edgewise.QueuePolicy, preferred ...int32) edgewise.DynamicBatching {
 		return edgewise.DynamicBatching{MaxQueueDelay: us(50), DefaultQueuePolicy: &p, PreferredBatchSize: preferred}
 	}
@@ -83,9 +87,15 @@ func TestRulesOfTheQueue(t *testing.T) {
 		ends     string
 		closed   string // reasons, as often as they were counted
 	}{
-		{"a lone request does not wait", edgewise.DynamicBatching{}, &recorder{takes: 10 * ms}, []client{{0, row(1), nil}}, "[[1]]", "[ok 10ms]", "idle"},
 		{
-			"what queues while the lane is busy runs together",
+			"a single request does not wait",
+			edgewise.DynamicBatching{},
+			&recorder{takes: 10 * ms},
+			[]client{{0, row(1), nil}},
+			"[[1]]", "[ok 10ms]", "idle",
+		},
+		{
+			"what queues while the instance loop is busy runs together",
 			edgewise.DynamicBatching{},
 			&recorder{takes: 10 * ms},
 			[]client{{0, row(1), nil}, {1 * ms, row(2), nil}, {2 * ms, row(3), nil}, {3 * ms, row(4), nil}},
@@ -95,7 +105,14 @@ func TestRulesOfTheQueue(t *testing.T) {
 			"no more than max_batch_size",
 			edgewise.DynamicBatching{},
 			&recorder{takes: 10 * ms},
-			[]client{{0, row(1), nil}, {1 * ms, row(2), nil}, {2 * ms, row(3), nil}, {3 * ms, row(4), nil}, {4 * ms, row(5), nil}, {5 * ms, row(6), nil}},
+			[]client{
+				{0, row(1), nil},
+				{1 * ms, row(2), nil},
+				{2 * ms, row(3), nil},
+				{3 * ms, row(4), nil},
+				{4 * ms, row(5), nil},
+				{5 * ms, row(6), nil},
+			},
 			"[[1] [2 3 4 5] [6]]", "[ok 10ms ok 20ms ok 20ms ok 20ms ok 20ms ok 30ms]", "full idle idle",
 		},
 		{
@@ -123,7 +140,11 @@ func TestRulesOfTheQueue(t *testing.T) {
 			"requests run together though their timeouts are shorter than the delay",
 			edgewise.DynamicBatching{MaxQueueDelay: us(50)},
 			&recorder{takes: 10 * ms},
-			[]client{{0, with(row(1), 0, 20*ms), nil}, {3 * ms, with(row(2), 0, 20*ms), nil}, {9 * ms, with(row(3), 0, 20*ms), nil}},
+			[]client{
+				{0, with(row(1), 0, 20*ms), nil},
+				{3 * ms, with(row(2), 0, 20*ms), nil},
+				{9 * ms, with(row(3), 0, 20*ms), nil},
+			},
 			"[[1 2 3]]", "[ok 20ms ok 20ms ok 20ms]", "deadline",
 		},
 		{
@@ -149,12 +170,23 @@ func TestRulesOfTheQueue(t *testing.T) {
 		},
 		{
 			"priorities are strict", levels, &recorder{takes: 10 * ms},
-			[]client{{0, request(make([]float32, 8)...), nil}, {1 * ms, with(row(3), 3, 0), nil}, {2 * ms, with(row(9), 9, 0), nil}, {3 * ms, row(2), nil}, {4 * ms, with(row(1), 1, 0), nil}, {5 * ms, with(row(4), 2, 0), nil}},
+			[]client{
+				{0, request(make([]float32, 8)...), nil},
+				{1 * ms, with(row(3), 3, 0), nil},
+				{2 * ms, with(row(9), 9, 0), nil},
+				{3 * ms, row(2), nil},
+				{4 * ms, with(row(1), 1, 0), nil},
+				{5 * ms, with(row(4), 2, 0), nil},
+			},
 			"[[0 0 0 0] [1 9 2 4] [3]]", "[ok 10ms ok 30ms ok 20ms ok 20ms ok 20ms ok 20ms]", "full full idle",
 		},
 		{
 			"overdue requests wait behind the others", delays, &recorder{takes: 10 * ms},
-			[]client{{0, request(make([]float32, 8)...), nil}, {1 * ms, with(row(1), 0, 2*ms), nil}, {6 * ms, request(make([]float32, 8)...), nil}},
+			[]client{
+				{0, request(make([]float32, 8)...), nil},
+				{1 * ms, with(row(1), 0, 2*ms), nil},
+				{6 * ms, request(make([]float32, 8)...), nil},
+			},
 			"[[0 0 0 0] [0 0 0 0] [1]]", "[ok 10ms ok 30ms ok 20ms]", "full full idle",
 		},
 		{
@@ -182,7 +214,13 @@ func TestRulesOfTheQueue(t *testing.T) {
 			"outputs that cannot be split end batching",
 			edgewise.DynamicBatching{},
 			&recorder{takes: 10 * ms, alone: true},
-			[]client{{0, row(1), nil}, {1 * ms, row(2), nil}, {2 * ms, row(3), nil}, {35 * ms, row(4), nil}, {36 * ms, row(5), nil}},
+			[]client{
+				{0, row(1), nil},
+				{1 * ms, row(2), nil},
+				{2 * ms, row(3), nil},
+				{35 * ms, row(4), nil},
+				{36 * ms, row(5), nil},
+			},
 			"[[1] [2 3] [2] [3] [4] [5]]", "[ok 10ms ok 30ms ok 40ms ok 50ms ok 60ms]", "idle idle off off",
 		},
 		{
@@ -270,9 +308,13 @@ func closedAs(s *Scheduler) string {
 func TestCloseRunsWhatIsQueued(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{takes: 10 * time.Millisecond}
-		s := schedulerOf(r, batching(edgewise.DynamicBatching{MaxQueueDelay: 1_000_000}), Config{Instances: 1, MaxQueue: 100})
+		s := schedulerOf(
+			r, batching(edgewise.DynamicBatching{MaxQueueDelay: 1_000_000}), Config{Instances: 1, MaxQueue: 100},
+		)
 		time.AfterFunc(5*time.Millisecond, func() { _ = s.Close() })
-		ends := outcome(t, s, []client{{0, row(1), nil}, {time.Millisecond, row(2), nil}, {6 * time.Millisecond, row(3), nil}})
+		ends := outcome(
+			t, s, []client{{0, row(1), nil}, {time.Millisecond, row(2), nil}, {6 * time.Millisecond, row(3), nil}},
+		)
 		if got := fmt.Sprint(ends, r.batches); got != "[ok 15ms ok 15ms unavailable 6ms] [[1 2]]" {
 			t.Errorf("got %s", got)
 		}

@@ -1,5 +1,5 @@
-// Package sched runs the requests to a loaded version: it checks them against the model, queues them within a bound, forms
-// batches, runs these on instance loops and measures. A request has exactly one answer: its own.
+// Package sched runs the requests to a loaded version: it checks them against the model, queues them within a bound,
+// forms batches, runs these on instance loops and measures. A request has exactly one answer: its own.
 package sched
 
 import (
@@ -28,8 +28,8 @@ type Config struct {
 	Logger      *slog.Logger
 }
 
-// Scheduler is the Servable of one version: a queue with priority levels, and instance loops that take batches from it. A
-// loop that is free never waits for more requests unless the model's configuration sets a delay.
+// Scheduler is the Servable of one version: a queue with priority levels, and instance loops that take batches from it.
+// A loop that is free never waits for more requests unless the model's configuration sets a delay.
 type Scheduler struct {
 	version  *edgewise.Version
 	instance edgewise.Instance
@@ -64,7 +64,8 @@ var (
 func New(v *edgewise.Version, instance edgewise.Instance, c Config) *Scheduler {
 	policies := policiesOf(v.Model)
 	s := &Scheduler{
-		version: v, instance: instance, checker: NewChecker(v.Model), padding: c.Padding, ragged: newRagged(v.Model), policies: policies,
+		version: v, instance: instance, checker: NewChecker(v.Model),
+		padding: c.Padding, ragged: newRagged(v.Model), policies: policies,
 		queue: newQueue(v.Model, policies, c.MaxQueue), jobs: newJobs(), measured: NewMeter(), logger: c.Logger,
 		account: c.Cores.Open(c.Threads), claim: c.Claim, proof: c.Proof,
 		hold: c.Hold.Queued, shared: c.Shared,
@@ -112,8 +113,8 @@ func (s *Scheduler) infer(ctx context.Context, req *edgewise.Request, start time
 	return &edgewise.Response{ID: req.ID, Model: s.version.ID, Outputs: j.outputs, Timing: j.timing, Free: j.free}, nil
 }
 
-// limit sets how long j may wait. A timeout that the model's queue policy sets is no reason to run sooner, as in Triton: who
-// waits longer for a batch is refused.
+// limit sets how long j may wait. A timeout that the model's queue policy sets is no reason to run sooner, as in
+// Triton: who waits longer for a batch is refused.
 func (s *Scheduler) limit(j *job, requested time.Duration) {
 	p := s.policies.of(j.level)
 	if timeout := p.timeout(requested); timeout > 0 {
@@ -175,10 +176,11 @@ func (s *Scheduler) left(j *job) {
 	<-j.done
 }
 
-// AllocBody lends n bytes of memory of the instance for inputs of a request to come, nil when it has none to lend; see edgewise.BodyAllocator.
+// AllocBody returns n bytes of memory of the instance for the inputs of a request, nil when it has none; see
+// edgewise.BodyAllocator.
 func (s *Scheduler) AllocBody(n int) (data []byte, free func()) {
-	if lender, ok := s.instance.(edgewise.BodyAllocator); ok {
-		return lender.AllocBody(n)
+	if bodies, ok := s.instance.(edgewise.BodyAllocator); ok {
+		return bodies.AllocBody(n)
 	}
 	return nil, nil
 }

@@ -40,7 +40,7 @@ func TestAnswerBelongsToItsRequest(t *testing.T) {
 	}
 }
 
-func TestNoMoreRunsThanLanes(t *testing.T) {
+func TestNoMoreRunsThanInstances(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &doubler{gate: make(chan struct{})}
 		s := scheduler(d, model(), Config{Instances: 2, MaxQueue: 10})
@@ -64,7 +64,7 @@ func TestNoMoreRunsThanLanes(t *testing.T) {
 	})
 }
 
-// busy fills both the lane and the queue of a scheduler with one lane and a queue of n.
+// busy fills both the instance loop and the queue of a scheduler with one instance loop and a queue of n.
 func busy(t *testing.T, s *Scheduler, n int) *sync.WaitGroup {
 	var clients sync.WaitGroup
 	for range n + 1 {
@@ -113,11 +113,22 @@ func TestQueuedRequestIsWithdrawn(t *testing.T) {
 		{"deadline", nil, func(c context.Context) (context.Context, context.CancelFunc) {
 			return context.WithTimeout(c, 3*time.Second)
 		}, 0, 3 * time.Second, edgewise.Deadline},
-		{"own timeout without configuration", nil, context.WithCancel, 20 * time.Millisecond, 20 * time.Millisecond, edgewise.Unavailable},
-		{"default timeout of the model", queuePolicy(edgewise.QueuePolicy{DefaultTimeout: 5000}), context.WithCancel, 0, 5 * time.Millisecond, edgewise.Unavailable},
-		{"no override allowed", queuePolicy(edgewise.QueuePolicy{DefaultTimeout: 5000}), context.WithCancel, time.Millisecond, 5 * time.Millisecond, edgewise.Unavailable},
-		{"smaller override", queuePolicy(edgewise.QueuePolicy{DefaultTimeout: 5000, AllowTimeoutOverride: true}), context.WithCancel, time.Millisecond, time.Millisecond, edgewise.Unavailable},
-		{"larger override is ignored", queuePolicy(edgewise.QueuePolicy{DefaultTimeout: 5000, AllowTimeoutOverride: true}), context.WithCancel, time.Second, 5 * time.Millisecond, edgewise.Unavailable},
+		{
+			"own timeout without configuration", nil, context.WithCancel, 20 * time.Millisecond, 20 * time.Millisecond,
+			edgewise.Unavailable,
+		},
+		{"default timeout of the model", queuePolicy(
+			edgewise.QueuePolicy{DefaultTimeout: 5000},
+		), context.WithCancel, 0, 5 * time.Millisecond, edgewise.Unavailable},
+		{"no override allowed", queuePolicy(
+			edgewise.QueuePolicy{DefaultTimeout: 5000},
+		), context.WithCancel, time.Millisecond, 5 * time.Millisecond, edgewise.Unavailable},
+		{"smaller override", queuePolicy(
+			edgewise.QueuePolicy{DefaultTimeout: 5000, AllowTimeoutOverride: true},
+		), context.WithCancel, time.Millisecond, time.Millisecond, edgewise.Unavailable},
+		{"larger override is ignored", queuePolicy(
+			edgewise.QueuePolicy{DefaultTimeout: 5000, AllowTimeoutOverride: true},
+		), context.WithCancel, time.Second, 5 * time.Millisecond, edgewise.Unavailable},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -214,7 +225,9 @@ func TestFailuresCostOnlyTheirOwnRequest(t *testing.T) {
 		reason   edgewise.FailureReason
 	}{
 		{"error", &doubler{fail: errors.New("boom")}, edgewise.Internal, edgewise.FailureBackend},
-		{"bad input found late", &doubler{fail: edgewise.Errorf("x", edgewise.Invalid, "no")}, edgewise.Invalid, edgewise.FailureOther},
+		{"bad input found late", &doubler{
+			fail: edgewise.Errorf("x", edgewise.Invalid, "no"),
+		}, edgewise.Invalid, edgewise.FailureOther},
 		{"panic", &doubler{panics: true}, edgewise.Internal, edgewise.FailureBackend},
 	}
 	for _, test := range tests {

@@ -8,8 +8,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// A solo run is one that has the machine to itself: it is told so and may take more cores, where the instance can and where
-// measurements show a gain.
+// A solo run has the machine to itself. Its instance is told so, and it may take more cores, where the instance can use
+// them and a trial shows a gain.
 
 const (
 	shortestSolo = time.Millisecond // a shorter run gains nothing from a second thread
@@ -23,7 +23,8 @@ const (
 	soloGain     = 1.15             // median time on one core over that on more: below it the cores are left to others
 )
 
-// solo tells whether the run that l is about to begin is a solo run, whose time is compared, and whether it is extended.
+// solo tells whether the run that l is about to begin is a solo run, whose time is compared, and whether it is
+// extended.
 func (l *instanceLoop) solo() (compared, extended bool) {
 	t, expected := &l.s.solo, l.s.queue.pace.read()
 	if t.threads == 0 || expected < shortestSolo/edgewise.MostWide || !l.lease.Solo() {
@@ -52,7 +53,8 @@ type soloTrial struct {
 	doubt           int             // what left is after the next verdict that they do not pay; 0: firstDoubt
 }
 
-// next tells whether the next solo run, which is expected to take some time, is extended. In a trial every other one is.
+// next tells whether the next solo run, which is expected to take some time, is extended. In a trial every other one
+// is.
 func (t *soloTrial) next(expected time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,23 +11,23 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
 )
 
-// elastic is an instance that takes part of the time when it is told that it is alone, and makes use of that.
+// elastic is an instance that takes part of the time when it is a solo run, and makes use of that.
 type elastic struct {
 	doubler
-	takes, wide time.Duration
+	takes, solo time.Duration
 	idle        bool // it makes no use of it
 
-	mu   sync.Mutex
-	told []bool // of each run
+	mu       sync.Mutex
+	extended []bool // of each run
 }
 
 func (e *elastic) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
 	alone := edgewise.CallOf(ctx).Alone
 	e.mu.Lock()
-	e.told = append(e.told, alone)
+	e.extended = append(e.extended, alone)
 	e.mu.Unlock()
 	if alone && !e.idle {
-		time.Sleep(e.wide)
+		time.Sleep(e.solo)
 	} else {
 		time.Sleep(e.takes)
 	}
@@ -38,16 +38,16 @@ func (e *elastic) Run(ctx context.Context, in []edgewise.Tensor, want []string) 
 	return r, err
 }
 
-// since returns how many runs there were from one on, and how many of them were told that they are alone.
-func (e *elastic) since(from int) (runs, told int) {
+// since returns how many runs there were from one on, and how many of them were extended.
+func (e *elastic) since(from int) (runs, extended int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, t := range e.told[from:] {
+	for _, t := range e.extended[from:] {
 		if t {
-			told++
+			extended++
 		}
 	}
-	return len(e.told) - from, told
+	return len(e.extended) - from, extended
 }
 
 // idle returns how many cores nobody has, when all have done what they can.
@@ -68,18 +68,19 @@ func ask(t *testing.T, s *Scheduler, n int) {
 	}
 }
 
-// trialRuns is how many lone runs a trial takes, the first ones included that have to pass before a run counts as alone.
+// trialRuns is how many solo runs a trial takes, the first ones included that have to pass before a run counts as
+// alone.
 const trialRuns = cores.SoloAfter + 2*(trialFirst+trialEach) - 1
 
-func TestALoneClientsRunsAreWideWhereThatPays(t *testing.T) {
+func TestSoloRunsAreExtendedWhereThatPays(t *testing.T) {
 	const ms = time.Millisecond
 	tests := []struct {
 		name        string
-		takes, wide time.Duration
+		takes, solo time.Duration
 		idle        bool
 		threads     int
 		runs        int // after the trial
-		told        int // of them
+		extended    int // of them
 	}{
 		{"twice as fast", 4 * ms, 2 * ms, false, 2, 100, 100},
 		{"a little faster", 4 * ms, 3800 * time.Microsecond, false, 2, firstDoubt, 0},
@@ -88,23 +89,31 @@ func TestALoneClientsRunsAreWideWhereThatPays(t *testing.T) {
 		{"half a second", 500 * ms, 300 * ms, false, 2, 100, 100},
 		{"too long to ask", 1200 * ms, 600 * ms, false, 2, 100, 0},
 		{"no threads for it", 4 * ms, 2 * ms, false, 0, 100, 0},
-		{"an instance that cannot", 4 * ms, 2 * ms, true, 2, mostRefused + 200, mostRefused - (trialRuns - cores.SoloAfter)},
+		{
+			"an instance that cannot", 4 * ms, 2 * ms, true, 2, mostRefused + 200,
+			mostRefused - (trialRuns - cores.SoloAfter),
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := &elastic{takes: test.takes, wide: test.wide, idle: test.idle}
-				s := schedulerOf(e, model(), Config{Instances: 2, Cores: cores.New(2), Threads: 1, SoloThreads: test.threads, MaxQueue: 10})
+				e := &elastic{takes: test.takes, solo: test.solo, idle: test.idle}
+				s := schedulerOf(
+					e, model(),
+					Config{Instances: 2, Cores: cores.New(2), Threads: 1, SoloThreads: test.threads, MaxQueue: 10},
+				)
 				defer s.Close()
 				ask(t, s, cores.SoloAfter)
-				if _, told := e.since(0); told != 0 {
-					t.Errorf("%d of the first %d runs were told that they are alone", told, cores.SoloAfter)
+				if _, extended := e.since(0); extended != 0 {
+					t.Errorf("%d of the first %d runs were extended", extended, cores.SoloAfter)
 				}
 				ask(t, s, trialRuns-cores.SoloAfter)
 				before, _ := e.since(0)
 				ask(t, s, test.runs)
-				if runs, told := e.since(before); runs != test.runs || told != test.told {
-					t.Errorf("%d of %d runs were told that they are alone, want %d of %d", told, runs, test.told, test.runs)
+				if runs, extended := e.since(before); runs != test.runs || extended != test.extended {
+					t.Errorf(
+						"%d of %d runs were extended, want %d of %d", extended, runs, test.extended, test.runs,
+					)
 				}
 			})
 		})
@@ -113,34 +122,39 @@ func TestALoneClientsRunsAreWideWhereThatPays(t *testing.T) {
 
 func TestAVerdictIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := &elastic{takes: 4 * time.Millisecond, wide: 6 * time.Millisecond}
-		s := schedulerOf(e, model(), Config{Instances: 1, Cores: cores.New(2), Threads: 1, SoloThreads: 2, MaxQueue: 10})
+		e := &elastic{takes: 4 * time.Millisecond, solo: 6 * time.Millisecond}
+		s := schedulerOf(
+			e, model(), Config{Instances: 1, Cores: cores.New(2), Threads: 1, SoloThreads: 2, MaxQueue: 10},
+		)
 		defer s.Close()
 		ask(t, s, trialRuns)
-		const trial, each = 2*(trialFirst+trialEach) - 1, trialFirst + trialEach // runs of a later trial, and those of them that are wide
+		const trial, each = 2*(trialFirst+trialEach) - 1, trialFirst + trialEach // runs of a later trial, and those of them that are solo
 		for _, pause := range []int{firstDoubt, 2 * firstDoubt, 4 * firstDoubt, rejectedRuns, rejectedRuns} {
 			before, _ := e.since(0)
 			ask(t, s, pause+trial)
-			if _, told := e.since(before); told != each {
-				t.Errorf("%d of the %d runs after the verdict were told that they are alone, want the %d of the next trial", told, pause+trial, each)
+			if _, extended := e.since(before); extended != each {
+				t.Errorf(
+					"%d of the %d runs after the verdict were extended, want the %d of the next trial",
+					extended, pause+trial, each,
+				)
 			}
 		}
 		ask(t, s, rejectedRuns)
 		before, _ := e.since(0)
-		e.wide = 2 * time.Millisecond // the machine has become quiet
+		e.solo = 2 * time.Millisecond // the machine has become quiet
 		ask(t, s, trialRuns-cores.SoloAfter+100)
-		if _, told := e.since(before); told < 100 {
-			t.Errorf("%d runs were told that they are alone after another trial", told)
+		if _, extended := e.since(before); extended < 100 {
+			t.Errorf("%d runs were extended after another trial", extended)
 		}
 	})
 }
 
-// TestCompanyEndsWideRuns lets a second client come while a wide run is on its way: it has a core at once, and the next runs have one
-// core each, until one client has been alone again for a while.
-func TestCompanyEndsWideRuns(t *testing.T) {
+// TestConcurrentRunsEndExtendedOnes lets a second client come while an extended run is on its way: it has a core at once, and the next
+// runs have one core each, until one client has been alone again for a while.
+func TestConcurrentRunsEndExtendedOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		budget := cores.New(2)
-		e := &elastic{takes: 4 * time.Millisecond, wide: 2 * time.Millisecond}
+		e := &elastic{takes: 4 * time.Millisecond, solo: 2 * time.Millisecond}
 		s := schedulerOf(e, model(), Config{Instances: 2, Cores: budget, Threads: 1, SoloThreads: 2, MaxQueue: 10})
 		defer s.Close()
 		ask(t, s, trialRuns+10)
@@ -149,7 +163,7 @@ func TestCompanyEndsWideRuns(t *testing.T) {
 		clients.Go(func() { ask(t, s, 1) })
 		time.Sleep(time.Millisecond)
 		if n := idle(budget); n != 0 {
-			t.Errorf("%d cores are free during a wide run", n)
+			t.Errorf("%d cores are free during an extended run", n)
 		}
 		start := time.Now()
 		clients.Go(func() { ask(t, s, 1) })
@@ -157,31 +171,31 @@ func TestCompanyEndsWideRuns(t *testing.T) {
 		if took := time.Since(start); took != 4*time.Millisecond { // a run on one core
 			t.Errorf("who came meanwhile had its answer after %v", took)
 		}
-		if runs, told := e.since(before); runs != 2 || told != 1 {
-			t.Errorf("%d of %d runs were told that they are alone, want 1 of 2", told, runs)
+		if runs, extended := e.since(before); runs != 2 || extended != 1 {
+			t.Errorf("%d of %d runs were extended, want 1 of 2", extended, runs)
 		}
 		if n := idle(budget); n != 2 {
 			t.Errorf("%d cores are free afterwards", n)
 		}
 		ask(t, s, cores.SoloAfter-1)
-		if _, told := e.since(before); told != 1 {
-			t.Errorf("%d runs were told that they are alone so soon after company", told)
+		if _, extended := e.since(before); extended != 1 {
+			t.Errorf("%d runs were extended so soon after concurrent runs", extended)
 		}
 		ask(t, s, 10)
-		if _, told := e.since(before); told < 10 {
-			t.Errorf("%d runs were told that they are alone, want 10", told)
+		if _, extended := e.since(before); extended < 10 {
+			t.Errorf("%d runs were extended, want 10", extended)
 		}
 	})
 }
 
-// TestOtherVersionsAreCompany runs two versions beside each other: neither is alone.
-func TestOtherVersionsAreCompany(t *testing.T) {
+// TestRunsOfOtherVersionsAreConcurrent runs two versions beside each other: neither is alone.
+func TestRunsOfOtherVersionsAreConcurrent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		budget := cores.New(2)
 		var clients sync.WaitGroup
 		var list []*elastic
 		for range 2 {
-			e := &elastic{takes: 4 * time.Millisecond, wide: 2 * time.Millisecond}
+			e := &elastic{takes: 4 * time.Millisecond, solo: 2 * time.Millisecond}
 			s := schedulerOf(e, model(), Config{Instances: 1, Cores: budget, Threads: 1, SoloThreads: 2, MaxQueue: 10})
 			defer s.Close()
 			list = append(list, e)
@@ -189,18 +203,18 @@ func TestOtherVersionsAreCompany(t *testing.T) {
 		}
 		clients.Wait()
 		for _, e := range list {
-			if runs, told := e.since(0); runs != 100 || told > 0 {
-				t.Errorf("%d of %d runs were told that they are alone", told, runs)
+			if runs, extended := e.since(0); runs != 100 || extended > 0 {
+				t.Errorf("%d of %d runs were extended", extended, runs)
 			}
 		}
 	})
 }
 
-// TestAWideRunThatFailsGivesItsCoresBack also runs batches again request by request.
-func TestAWideRunThatFailsGivesItsCoresBack(t *testing.T) {
+// TestAnExtendedRunThatFailsReleasesItsCores also runs batches again request by request.
+func TestAnExtendedRunThatFailsReleasesItsCores(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		budget := cores.New(4)
-		e := &elastic{takes: 4 * time.Millisecond, wide: 2 * time.Millisecond}
+		e := &elastic{takes: 4 * time.Millisecond, solo: 2 * time.Millisecond}
 		m := model()
 		m.DynamicBatching = &edgewise.DynamicBatching{MaxQueueDelay: 1000}
 		s := schedulerOf(e, m, Config{Instances: 1, Cores: budget, Threads: 1, SoloThreads: 4, MaxQueue: 10})

@@ -78,13 +78,27 @@ func TestOutputsThatCannotBeSplit(t *testing.T) {
 		out  edgewise.Tensor
 		want string
 	}{
-		{"scalar", tensor("y", edgewise.Int8, edgewise.Shape{}, []byte{1}), `output "y" of a batch of 3 has shape []: dimension 0 is not the batch`},
-		{"other dimension 0", tensor("y", edgewise.Int8, edgewise.Shape{1, 3}, []byte{1, 2, 3}), `output "y" of a batch of 3 has shape [1,3]: dimension 0 is not the batch`},
-		{"too few bytes", tensor("y", edgewise.Int8, edgewise.Shape{3}, []byte{1, 2}), `output "y" of a batch of 3: 2 bytes are not shape [3] of type INT8`},
-		{"too many bytes", tensor("y", edgewise.Int8, edgewise.Shape{3}, []byte{1, 2, 3, 4}), `output "y" of a batch of 3: 4 bytes are not shape [3] of type INT8`},
-		{"too few strings", tensor("y", edgewise.Bytes, edgewise.Shape{3}, two), `output "y" of a batch of 3: 10 bytes are not shape [3] of type BYTES`},
-		{"cut string", tensor("y", edgewise.Bytes, edgewise.Shape{3}, append(two, 9, 0, 0, 0, 1)), `output "y" of a batch of 3: 15 bytes are not shape [3] of type BYTES`},
-		{"too many elements", tensor("y", edgewise.FP64, edgewise.Shape{3, 1 << 61}, nil), `output "y" of a batch of 3: 0 bytes are not shape [3,2305843009213693952] of type FP64`},
+		{"scalar", tensor(
+			"y", edgewise.Int8, edgewise.Shape{}, []byte{1},
+		), `output "y" of a batch of 3 has shape []: dimension 0 is not the batch`},
+		{"other dimension 0", tensor(
+			"y", edgewise.Int8, edgewise.Shape{1, 3}, []byte{1, 2, 3},
+		), `output "y" of a batch of 3 has shape [1,3]: dimension 0 is not the batch`},
+		{"too few bytes", tensor(
+			"y", edgewise.Int8, edgewise.Shape{3}, []byte{1, 2},
+		), `output "y" of a batch of 3: 2 bytes are not shape [3] of type INT8`},
+		{"too many bytes", tensor(
+			"y", edgewise.Int8, edgewise.Shape{3}, []byte{1, 2, 3, 4},
+		), `output "y" of a batch of 3: 4 bytes are not shape [3] of type INT8`},
+		{"too few strings", tensor(
+			"y", edgewise.Bytes, edgewise.Shape{3}, two,
+		), `output "y" of a batch of 3: 10 bytes are not shape [3] of type BYTES`},
+		{"cut string", tensor(
+			"y", edgewise.Bytes, edgewise.Shape{3}, append(two, 9, 0, 0, 0, 1),
+		), `output "y" of a batch of 3: 15 bytes are not shape [3] of type BYTES`},
+		{"too many elements", tensor(
+			"y", edgewise.FP64, edgewise.Shape{3, 1 << 61}, nil,
+		), `output "y" of a batch of 3: 0 bytes are not shape [3,2305843009213693952] of type FP64`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -14,10 +14,10 @@ import (
 // caller is a guest that asks another model, several times at once, and then works for as long as it does.
 type caller struct {
 	recorder
-	other *Scheduler
-	box   *busyBox
-	calls int
-	fails chan error
+	other   *Scheduler
+	machine *machineLoad
+	calls   int
+	fails   chan error
 }
 
 func (c *caller) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
@@ -33,8 +33,8 @@ func (c *caller) Run(ctx context.Context, in []edgewise.Tensor, want []string) (
 		})
 	}
 	calls.Wait()
-	c.box.use(1)
-	defer c.box.use(-1)
+	c.machine.use(1)
+	defer c.machine.use(-1)
 	return c.recorder.Run(ctx, in, want)
 }
 
@@ -44,11 +44,14 @@ func (*caller) GuestStatistics() edgewise.GuestStatistics { return edgewise.Gues
 func TestGuestsThatWaitForOtherModelsHoldNoCores(t *testing.T) {
 	for _, calls := range []int{1, 3} {
 		synctest.Test(t, func(t *testing.T) {
-			box, budget := &busyBox{}, cores.New(2)
-			inner := &worker{box: box, threads: 1}
+			machine, budget := &machineLoad{}, cores.New(2)
+			inner := &worker{machine: machine, threads: 1}
 			inner.takes = 5 * time.Millisecond
 			other := schedulerOf(inner, model(), Config{Instances: 2, Cores: budget, Threads: 1, MaxQueue: 100})
-			guest := &caller{recorder: recorder{takes: 10 * time.Millisecond}, other: other, box: box, calls: calls, fails: make(chan error, 100)}
+			guest := &caller{
+				recorder: recorder{takes: 10 * time.Millisecond}, other: other, machine: machine, calls: calls,
+				fails: make(chan error, 100),
+			}
 			s := schedulerOf(guest, model(), Config{Instances: 2, Cores: budget, Threads: 1, MaxQueue: 100})
 			var clients sync.WaitGroup
 			for range 6 {
@@ -62,8 +65,11 @@ func TestGuestsThatWaitForOtherModelsHoldNoCores(t *testing.T) {
 			}
 			clients.Wait()
 			_, _ = s.Close(), other.Close()
-			if len(guest.fails) > 0 || box.most > 2 || budget.Idle() != 2 {
-				t.Errorf("%d calls: %d failed, %d ran at once, %d cores are free", calls, len(guest.fails), box.most, budget.Idle())
+			if len(guest.fails) > 0 || machine.most > 2 || budget.Idle() != 2 {
+				t.Errorf(
+					"%d calls: %d failed, %d ran at once, %d cores are free", calls, len(guest.fails), machine.most,
+					budget.Idle(),
+				)
 			}
 		})
 	}

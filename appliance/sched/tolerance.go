@@ -24,8 +24,8 @@ func tolerance(t edgewise.DataType) float64 {
 	return 0
 }
 
-// alike tells whether two lists of elements are the same within the tolerance of their type; scale is the largest number
-// around. What is not a number is the same as what is not a number, and infinity as infinity of the same sign.
+// alike tells whether two lists of elements are the same within the tolerance of their type; scale is the largest
+// number around. NaN equals NaN, and infinity equals infinity of the same sign.
 func alike(t edgewise.DataType, a, b []byte, scale float64) bool {
 	most := tolerance(t)
 	if most == 0 || bytes.Equal(a, b) {

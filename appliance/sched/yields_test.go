@@ -6,17 +6,17 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-func TestYieldsBecomeRareWithoutCompany(t *testing.T) {
+func TestYieldsBecomeRareWithoutOtherRequests(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
-		company func(n int) bool // whether the n-th yield brings a job
+		brings  func(n int) bool // whether the n-th yield brings a job
 		chances int
 		least   int
 		most    int
 	}{
 		{"alone", func(int) bool { return false }, 3200, 100, 110},
 		{"always together", func(int) bool { return true }, 3200, 3200, 3200},
-		{"company that comes late", func(n int) bool { return n > 50 }, 3200, 1700, 1900},
+		{"a job that comes late", func(n int) bool { return n > 50 }, 3200, 1700, 1900},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var y yields
@@ -24,7 +24,7 @@ func TestYieldsBecomeRareWithoutCompany(t *testing.T) {
 			for range tc.chances {
 				if y.due() {
 					n++
-					y.brought(tc.company(n))
+					y.brought(tc.brings(n))
 				}
 			}
 			if n < tc.least || n > tc.most {
@@ -34,7 +34,7 @@ func TestYieldsBecomeRareWithoutCompany(t *testing.T) {
 	}
 }
 
-func TestAYieldThatFindsCompanyAlreadyThereIsNotHeldAgainstTheNext(t *testing.T) {
+func TestAYieldBesideWaitingRequestsDoesNotMakeTheNextOnesRarer(t *testing.T) {
 	for waiting, due := range map[int]bool{1: false, 2: true, 5: true} {
 		q := newQueue(&edgewise.Model{}, policiesOf(&edgewise.Model{}), 8)
 		for range waiting {

@@ -1,5 +1,5 @@
-// Package cores shares the processor cores of the machine between the runs of all versions: a run holds a lease on as many
-// cores as it has threads.
+// Package cores shares the processor cores of the machine between the runs of all versions: a run holds a lease on as
+// many cores as it has threads.
 package cores
 
 import (
@@ -8,28 +8,28 @@ import (
 	"time"
 )
 
-// Budget is the cores that the instance loops of all versions share: a batch runs only while its loop holds as many cores
-// as the run has threads. So the sum of running loops times threads never exceeds the cores, however many models are
-// loaded.
+// Budget is the cores that the instance loops of all versions share: a batch runs only while its loop holds as many
+// cores as the run has threads. So the sum of running loops times threads never exceeds the cores, however many models
+// are loaded.
 //
-// It is fair between versions: free cores go to the waiting version that has used the least core time. A version that was
-// idle begins with what the version served last had used: it neither saves up nor pays for the past. A version that needs
-// more cores than are free holds the others back until they are free, or it would wait for ever. Within a version
+// It is fair between versions: free cores go to the waiting version that has used the least core time. A version that
+// was idle begins with what the version served last had used: it neither saves up nor pays for the past. A version that
+// needs more cores than are free holds the others back until they are free, or it would wait for ever. Within a version
 // priorities are strict: the batch is chosen when the cores are granted, not before.
 type Budget struct {
-	mu      sync.Mutex // guards the fields below, and all accounts and leases
-	total   int
-	free    int
-	clock   time.Duration // core time that the version served last had used then
-	solo    int           // consecutive runs without a concurrent one
-	ended   atomic.Int64  // cores that are held and whose run has ended
-	wide    *Lease        // the lease that was extended for a solo run; nil: none
-	waiting []*Lease      // in order of arrival
-	pinning pinning
+	mu       sync.Mutex // guards the fields below, and all accounts and leases
+	total    int
+	free     int
+	clock    time.Duration // core time that the version served last had used then
+	solo     int           // consecutive runs without a concurrent one
+	ended    atomic.Int64  // cores that are held and whose run has ended
+	extended *Lease        // the lease that was extended for a solo run; nil: none
+	waiting  []*Lease      // in order of arrival
+	pinning  pinning
 }
 
-// New makes a budget of n cores, at least 1. Where numbers are those of n cores, more than one, in the order of preference,
-// a lease on one core names a core that no other such lease has.
+// New makes a budget of n cores, at least 1. Where numbers are those of n cores, more than one, in the order of
+// preference, a lease on one core names a core that no other such lease has.
 func New(n int, numbers ...int) *Budget {
 	b := &Budget{total: max(n, 1), free: max(n, 1)}
 	if len(numbers) == n && n > 1 {
@@ -51,8 +51,8 @@ func (b *Budget) Idle() int {
 	return b.free
 }
 
-// Open begins an account for runs of so many threads; nil for a nil budget and for runs without threads. A run never needs
-// more cores than the budget has.
+// Open begins an account for runs of so many threads; nil for a nil budget and for runs without threads. A run never
+// needs more cores than the budget has.
 func (b *Budget) Open(threads int) *Account {
 	if b == nil || threads < 1 {
 		return nil
@@ -106,8 +106,8 @@ func (b *Budget) serve() {
 	for len(b.waiting) > 0 {
 		next := b.next()
 		l := b.waiting[next]
-		if l.account.width > b.free && b.wide != nil {
-			b.shrink(b.wide)
+		if l.account.width > b.free && b.extended != nil {
+			b.shrink(b.extended)
 		}
 		if l.account.width > b.free {
 			return
@@ -129,8 +129,8 @@ func (b *Budget) next() int {
 	return next
 }
 
-// Solo runs: a model that one client calls, one request after the other, leaves all cores but one idle. A run that has the
-// machine to itself may hold more cores than others.
+// Solo runs: a model that one client calls, one request after the other, leaves all cores but one idle. A run that has
+// the machine to itself may hold more cores than others.
 
 // SoloAfter is how many consecutive runs without a concurrent one make the next run count as solo.
 const SoloAfter = 8
@@ -147,13 +147,13 @@ func (b *Budget) concurrent(l *Lease) bool {
 	return busy > 0 || len(b.waiting) > 0
 }
 
-// shrink takes back what Extend granted: at the end of the run, or sooner when another lease waits for cores. The run keeps
-// its threads, but they have a lower priority than those of other runs.
+// shrink releases the cores that Extend granted: at the end of the run, or sooner when another lease waits for cores.
+// The run keeps its threads, but they have a lower priority than those of other runs.
 func (b *Budget) shrink(l *Lease) {
 	if l.more == 0 {
 		return
 	}
 	l.account.used += time.Since(l.since) * time.Duration(l.more)
 	b.free += l.more
-	l.more, b.wide = 0, nil
+	l.more, b.extended = 0, nil
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Lease is the hold of one instance loop on its cores. Its owner alone calls its methods; a run that the owner made calls
-// Suspend and Budget.Leave with the context of Lease.Context.
+// Lease is one instance loop's claim on cores of the budget. Its owner alone calls its methods; a run that the owner
+// started calls Suspend and Budget.Leave with the context of Lease.Context.
 type Lease struct {
 	account   *Account
 	held      bool
@@ -56,8 +56,8 @@ func (l *Lease) Wait() {
 	<-l.granted
 }
 
-// End notes that the run on the cores has ended, before its answers leave, and releases what Extend took: the next request
-// may be on another instance loop before this one calls Pass, and is not concurrent with it.
+// End notes that the run on the cores has ended, before its answers leave, and releases what Extend took: the next
+// request may be on another instance loop before this one calls Pass, and is not concurrent with it.
 func (l *Lease) End() {
 	if l.account == nil || !l.held || l.ended {
 		return
@@ -84,8 +84,8 @@ func (l *Lease) restart() {
 	}
 }
 
-// Pass ends a run: the lease keeps the cores for the next one, unless a version waits for cores that has used less. Without
-// keeping them, a version with one loop would miss a grant whenever its run and another one end together.
+// Pass ends a run: the lease keeps the cores for the next one, unless a version waits for cores that has used less.
+// Without keeping them, a version with one loop would miss a grant whenever its run and another one end together.
 func (l *Lease) Pass() {
 	if l.account == nil || !l.held {
 		return
@@ -136,8 +136,8 @@ func (l *Lease) Solo() bool {
 	return l.held && b.isSolo(l)
 }
 
-// Extend takes more cores for a solo run that is about to begin, up to threads in all, and tells whether it did. They are
-// taken back when the run ends, or when another lease waits for cores.
+// Extend takes more cores for a solo run that is about to begin, up to threads in all, and tells whether it did. They
+// are taken back when the run ends, or when another lease waits for cores.
 func (l *Lease) Extend(threads int) bool {
 	b := l.account.budget
 	b.mu.Lock()
@@ -150,7 +150,7 @@ func (l *Lease) Extend(threads int) bool {
 		return false
 	}
 	b.free -= more
-	l.more, b.wide = more, l
+	l.more, b.extended = more, l
 	return true
 }
 
@@ -165,9 +165,9 @@ func (l *Lease) Context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, leaseKey{}, l)
 }
 
-// Suspend releases the cores of the guest whose run has ctx while the guest waits for another model: guests that held all
-// cores would wait for ever for models that get none. resume waits for the cores again. Where several calls suspend one
-// lease at a time, the last resume does. Any other context has no lease.
+// Suspend releases the cores of the guest whose run has ctx while the guest waits for another model: guests that held
+// all cores would wait for ever for models that get none. resume waits for the cores again. Where several calls suspend
+// one lease at a time, the last resume does. Any other context has no lease.
 func Suspend(ctx context.Context) (resume func()) {
 	l, ok := ctx.Value(leaseKey{}).(*Lease)
 	if !ok {
@@ -198,8 +198,8 @@ func (l *Lease) resume() {
 	}
 }
 
-// Leave releases the cores of the guest whose run has ctx, for the rest of that run: a guest that runs for long lets models
-// go first, and continues where Idle says that cores are free. Any other context has no lease.
+// Leave releases the cores of the guest whose run has ctx, for the rest of that run: a guest that runs for long lets
+// models go first, and continues where Idle says that cores are free. Any other context has no lease.
 func (b *Budget) Leave(ctx context.Context) {
 	l, ok := ctx.Value(leaseKey{}).(*Lease)
 	if !ok {

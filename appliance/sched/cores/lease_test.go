@@ -6,7 +6,8 @@ import (
 	"testing/synctest"
 )
 
-// TestALongRunLeavesItsCores lets a run of a guest give its core back: another version gets it, and the instance loop continues afterwards.
+// TestALongRunLeavesItsCores lets a run of a guest give its core back: another version gets it, and the instance loop
+// continues afterwards.
 func TestALongRunLeavesItsCores(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := New(1)

@@ -1,5 +1,5 @@
-// Package sequence runs models whose requests belong to sequences: a Batcher in front of a scheduler keeps the requests of a
-// sequence in order, adds controls and the implicit state, and keeps sequences in slots.
+// Package sequence runs models whose requests belong to sequences: a Batcher in front of a scheduler keeps the requests
+// of a sequence in order, adds controls and the implicit state, and keeps sequences in slots.
 package sequence
 
 import (
@@ -18,11 +18,12 @@ import (
 )
 
 // Batcher is the Servable of one version with sequence_batching, in front of a Scheduler. It keeps the requests of a
-// sequence in order, one at a time, adds the control inputs and the state that the last request of the sequence left, and
-// keeps as many sequences running as there are slots; others wait in a backlog. No sequence sees the data of another.
+// sequence in order, one at a time, adds the control inputs and the state that the last request of the sequence left,
+// and keeps as many sequences running as there are slots; others wait in a backlog. No sequence sees the data of
+// another.
 //
-// A request that fails leaves the sequence as it was. A request whose client leaves before the answer ends the sequence,
-// because the next one would find a state without it: the requests behind it are canceled.
+// A request that fails leaves the sequence as it was. A request whose client leaves before the answer ends the
+// sequence, because the next one would find a state without it: the requests behind it are canceled.
 type Batcher struct {
 	version  *edgewise.Version
 	runs     *sched.Scheduler // runs the model with its control and state tensors
@@ -76,8 +77,8 @@ func New(v *edgewise.Version, instance edgewise.Instance, c sched.Config, own Co
 	return b
 }
 
-// Infer answers one request of a sequence after those before it. When ctx ends while it waits it is withdrawn at once, and
-// the requests behind it with it; when it is running, Infer waits for the run to end.
+// Infer answers one request of a sequence after those before it. When ctx ends while it waits it is withdrawn at once,
+// and the requests behind it with it; when it is running, Infer waits for the run to end.
 func (b *Batcher) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
 	return b.measured.Around(ctx, req, b.infer)
 }
@@ -104,7 +105,9 @@ func (b *Batcher) infer(ctx context.Context, req *edgewise.Request, start time.T
 	defer b.table.inflight.Done()
 	edgewise.Queued(ctx)
 	if c.restarts {
-		b.logger.Warn("a sequence is started again before its end", "model", b.version.ID.String(), "sequence", id.String())
+		b.logger.Warn(
+			"a sequence is started again before its end", "model", b.version.ID.String(), "sequence", id.String(),
+		)
 	}
 	if err := b.await(c, id); err != nil {
 		return nil, err
@@ -120,11 +123,20 @@ func (b *Batcher) checkSequence(req *edgewise.Request, rows int) error {
 	id := req.Sequence
 	switch {
 	case rows > 1:
-		return b.checker.Invalid("inference request to model '%s' must specify batch-size 1 due to requirements of sequence batcher", b.version.ID.Name)
+		return b.checker.Invalid(
+			"inference request to model '%s' must specify batch-size 1 due to requirements of sequence batcher",
+			b.version.ID.Name,
+		)
 	case !id.Active():
-		return b.checker.Invalid("inference request to model '%s' must specify a non-zero or non-empty correlation ID", b.version.ID.Name)
+		return b.checker.Invalid(
+			"inference request to model '%s' must specify a non-zero or non-empty correlation ID", b.version.ID.Name,
+		)
 	case len(id.Name) > MaxIDBytes:
-		err := edgewise.Errorf("sequence.check", edgewise.Invalid, "inference request to model '%s': the correlation ID has %d bytes, at most %d are allowed", b.version.ID.Name, len(id.Name), MaxIDBytes)
+		err := edgewise.Errorf(
+			"sequence.check", edgewise.Invalid,
+			"inference request to model '%s': the correlation ID has %d bytes, at most %d are allowed",
+			b.version.ID.Name, len(id.Name), MaxIDBytes,
+		)
 		err.Limit = MaxIDBytes
 		return err
 	}
@@ -137,7 +149,10 @@ func (b *Batcher) checkSequence(req *edgewise.Request, rows int) error {
 		if id.Name != "" {
 			got = edgewise.Bytes
 		}
-		return b.checker.Invalid("sequence batching control '%s' data-type is '%v', but model '%s' expects '%v'", c.name, got, b.version.ID.Name, c.dataType)
+		return b.checker.Invalid(
+			"sequence batching control '%s' data-type is '%v', but model '%s' expects '%v'", c.name, got,
+			b.version.ID.Name, c.dataType,
+		)
 	}
 	return nil
 }
@@ -150,7 +165,11 @@ func (b *Batcher) refusal(err error, id correlationID) error {
 		e.Kind = edgewise.Busy
 	case errors.Is(err, errUnknown):
 		e.Kind = edgewise.Invalid
-		e.Err = fmt.Errorf("inference request for sequence %v to model '%s' must specify the START flag on the first request of the sequence", id, b.version.ID.Name)
+		e.Err = fmt.Errorf(
+			"inference request for sequence %v to model '%s' must specify the START flag on the first request of "+
+				"the sequence",
+			id, b.version.ID.Name,
+		)
 	case errors.Is(err, errCanceled):
 		e.Kind = edgewise.Canceled
 		e.Err = fmt.Errorf("inference request for sequence %v to model '%s': %w", id, b.version.ID.Name, err)
@@ -202,7 +221,9 @@ func (c *request) left(err error) bool { return err != nil && c.call.ctx.Err() !
 // single runs a request by itself and keeps the state that it leaves.
 func (b *Batcher) single(ctx context.Context, c *request) (*edgewise.Response, error) {
 	rows := []signal{b.signal(c)}
-	inputs := append(make([]edgewise.Tensor, 0, len(c.call.inputs)+len(b.controls)+len(b.states.rules)), c.call.inputs...)
+	inputs := append(
+		make([]edgewise.Tensor, 0, len(c.call.inputs)+len(b.controls)+len(b.states.rules)), c.call.inputs...,
+	)
 	for i := range b.controls {
 		inputs = append(inputs, b.controls[i].tensor(rows, b.states.batches))
 	}
@@ -228,7 +249,8 @@ func (b *Batcher) signal(c *request) signal {
 // request makes a request of the model as it runs.
 func (b *Batcher) request(call *call, inputs []edgewise.Tensor, want []string) *edgewise.Request {
 	return &edgewise.Request{
-		ID: call.request.ID, Model: b.version.ID, Inputs: inputs, Outputs: b.states.wanted(want), Parameters: call.request.Parameters,
+		ID: call.request.ID, Model: b.version.ID, Inputs: inputs, Outputs: b.states.wanted(want),
+		Parameters: call.request.Parameters,
 	}
 }
 

@@ -32,8 +32,14 @@ func BenchmarkSequence(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/callers=%d", name, callers), func(b *testing.B) {
 				m := hashModel(16, edit)
 				m.Output = m.Output[:1]
-				c := sched.Config{Instances: 2, Cores: cores.New(2), Threads: 1, MaxQueue: 1000, Logger: slog.New(slog.DiscardHandler)}
-				s := New(&edgewise.Version{ID: edgewise.ModelID{Name: "m", Version: 1}, Model: m}, freeState{}, c, Config{Initial: ones()})
+				c := sched.Config{
+					Instances: 2, Cores: cores.New(2), Threads: 1, MaxQueue: 1000,
+					Logger: slog.New(slog.DiscardHandler),
+				}
+				s := New(
+					&edgewise.Version{ID: edgewise.ModelID{Name: "m", Version: 1}, Model: m}, freeState{}, c,
+					Config{Initial: ones()},
+				)
 				b.ReportAllocs()
 				var all sync.WaitGroup
 				for n := range callers {

@@ -10,9 +10,9 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// directBatcher holds the slots of the strategy direct with batches: each instance has as many as the batch has rows, and a
-// sequence keeps its row. An instance runs one batch after the other, over all rows up to the last one that has a request.
-// The rows between that have none get READY = false and a copy of another row's data.
+// directBatcher holds the slots of the strategy direct with batches: each instance has as many as the batch has rows,
+// and a sequence keeps its row. An instance runs one batch after the other, over all rows up to the last one that has a
+// request. The rows between that have none get READY = false and a copy of another row's data.
 type directBatcher struct {
 	of          *Batcher
 	rows        int
@@ -162,8 +162,8 @@ func (l *instanceLoop) loop() {
 	}
 }
 
-// form starts the requests of the next batch, by row; a row without one is nil. An empty batch means that there is nothing
-// to run, or not before wait is over.
+// form starts the requests of the next batch, by row; a row without one is nil. An empty batch means that there is
+// nothing to run, or not before wait is over.
 func (l *instanceLoop) form(now time.Time) (batch []*request, wait time.Duration) {
 	t := l.direct.table
 	t.mu.Lock()
@@ -208,7 +208,9 @@ func (l *instanceLoop) join(c, d *request) bool {
 		return false
 	}
 	states := l.direct.of.states
-	return alikeTensors(a.inputs, b.inputs) && alikeTensors(states.peek(&c.of.state, c.start), states.peek(&d.of.state, d.start))
+	return alikeTensors(a.inputs, b.inputs) && alikeTensors(
+		states.peek(&c.of.state, c.start), states.peek(&d.of.state, d.start),
+	)
 }
 
 func alikeTensors(a, b []edgewise.Tensor) bool {
@@ -225,7 +227,10 @@ func (l *instanceLoop) run(batch []*request) {
 	}
 	err := l.attempt(batch)
 	if err != nil && members > 1 && anyClientWaits(batch) {
-		l.direct.of.logger.Debug("a batch of sequences failed and is run request by request", "model", l.direct.of.version.ID.String(), "requests", members, "error", err)
+		l.direct.of.logger.Debug(
+			"a batch of sequences failed and is run request by request", "model", l.direct.of.version.ID.String(),
+			"requests", members, "error", err,
+		)
 		for row, c := range batch {
 			if c != nil {
 				single := make([]*request, row+1)
@@ -257,7 +262,10 @@ func (l *instanceLoop) answer(c *request, err error) {
 	case err != nil:
 		c.call.err = err
 	case c.call.err == nil && c.call.response == nil:
-		c.call.err = edgewise.Errorf("sequence.run", edgewise.Internal, "model %v: a batch left a request without an answer", l.direct.of.version.ID)
+		c.call.err = edgewise.Errorf(
+			"sequence.run", edgewise.Internal, "model %v: a batch left a request without an answer",
+			l.direct.of.version.ID,
+		)
 	}
 	l.direct.table.finish(c, c.left(c.call.err))
 	c.granted <- struct{}{}

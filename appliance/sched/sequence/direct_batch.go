@@ -67,8 +67,8 @@ func (l *instanceLoop) below(rows []edgewise.Tensor) edgewise.Tensor {
 	return edgewise.Tensor{Name: rows[0].Name, Type: rows[0].Type, Shape: shape, Data: data}
 }
 
-// distribute gives each request of a batch its row of the outputs, and its sequence the state. Error: Internal, when the
-// outputs cannot be split by rows; then no state has changed.
+// distribute gives each request of a batch its row of the outputs, and its sequence the state. Error: Internal, when
+// the outputs cannot be split by rows; then no state has changed.
 func (l *instanceLoop) distribute(response *edgewise.Response, batch []*request, began time.Time) error {
 	b := l.direct.of
 	parts, err := sched.Split(response.Outputs, len(batch), len(batch), func(int) int { return 1 })

@@ -14,13 +14,13 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/sched"
 )
 
-// hasher is an instance with a state: y = 31 state + x, which is the next state, and id is the sequence. Rows with START
-// begin with the state 1 whatever they are given. It keeps what it returned in memory that it scribbles over when it is
-// freed, and fails on markers.
+// hasher is an instance with a state: y = 31 state + x, which is the next state, and id is the sequence. Rows with
+// START begin with the state 1 whatever they are given. It keeps what it returned in memory that it scribbles over when
+// it is freed, and fails on markers.
 type hasher struct {
 	mu     sync.Mutex // guards what follows
 	delay  time.Duration
-	lent   int
+	inUse  int
 	rows   []int // of each run
 	ready  []int // rows with a request, of each run
 	seen   [][]int64
@@ -83,7 +83,7 @@ func (h *hasher) Run(ctx context.Context, in []edgewise.Tensor, want []string) (
 		}
 	}
 	h.rows, h.ready, h.seen = append(h.rows, n), append(h.ready, live), append(h.seen, ids)
-	h.lent++
+	h.inUse++
 	shape := in[slices.IndexFunc(in, func(t edgewise.Tensor) bool { return t.Name == "x" })].Shape
 	var outputs []edgewise.Tensor
 	for _, name := range want {
@@ -91,14 +91,16 @@ func (h *hasher) Run(ctx context.Context, in []edgewise.Tensor, want []string) (
 		if name == "id" {
 			data = slices.Clone(id)
 		}
-		outputs = append(outputs, edgewise.Tensor{Name: name, Type: edgewise.Int64, Shape: slices.Clone(shape), Data: data})
+		outputs = append(
+			outputs, edgewise.Tensor{Name: name, Type: edgewise.Int64, Shape: slices.Clone(shape), Data: data},
+		)
 	}
 	return &edgewise.Result{Outputs: outputs, Free: func() {
 		for _, t := range outputs {
 			clear(t.Data)
 		}
 		h.mu.Lock()
-		h.lent--
+		h.inUse--
 		h.mu.Unlock()
 	}}, nil
 }
@@ -106,8 +108,8 @@ func (h *hasher) Run(ctx context.Context, in []edgewise.Tensor, want []string) (
 func (h *hasher) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.lent != 0 {
-		return errors.New("closed with results lent")
+	if h.inUse != 0 {
+		return errors.New("closed with results in use")
 	}
 	return nil
 }
@@ -128,8 +130,10 @@ func hashModel(batch int32, edit func(*edgewise.SequenceBatching)) *edgewise.Mod
 	}
 	return &edgewise.Model{
 		Name: "hash", MaxBatchSize: batch, SequenceBatching: b,
-		Input:         []edgewise.ModelInput{{Name: "x", DataType: edgewise.Int64, Dims: one}},
-		Output:        []edgewise.ModelOutput{{Name: "y", DataType: edgewise.Int64, Dims: one}, {Name: "id", DataType: edgewise.Int64, Dims: one}},
+		Input: []edgewise.ModelInput{{Name: "x", DataType: edgewise.Int64, Dims: one}},
+		Output: []edgewise.ModelOutput{
+			{Name: "y", DataType: edgewise.Int64, Dims: one}, {Name: "id", DataType: edgewise.Int64, Dims: one},
+		},
 		InstanceGroup: []edgewise.InstanceGroup{{Name: "g", Kind: edgewise.KindCPU, Count: 1}},
 	}
 }
@@ -140,19 +144,26 @@ func oldest(n int32) func(*edgewise.SequenceBatching) {
 
 func direct(delay time.Duration, share float32) func(*edgewise.SequenceBatching) {
 	return func(b *edgewise.SequenceBatching) {
-		b.Direct = &edgewise.DirectStrategy{MaxQueueDelay: uint64(delay / time.Microsecond), MinimumSlotUtilization: share}
+		b.Direct = &edgewise.DirectStrategy{
+			MaxQueueDelay: uint64(delay / time.Microsecond), MinimumSlotUtilization: share,
+		}
 	}
 }
 
 // ones is what the states of hasher begin with.
 func ones() []edgewise.Tensor {
-	return []edgewise.Tensor{{Name: "state", Type: edgewise.Int64, Shape: edgewise.Shape{1}, Data: []byte{1, 0, 0, 0, 0, 0, 0, 0}}}
+	return []edgewise.Tensor{
+		{Name: "state", Type: edgewise.Int64, Shape: edgewise.Shape{1}, Data: []byte{1, 0, 0, 0, 0, 0, 0, 0}},
+	}
 }
 
 func batcherOf(i edgewise.Instance, m *edgewise.Model, c sched.Config, budget *StateBudget) *Batcher {
 	c.Logger = slog.New(slog.DiscardHandler)
 	c.Instances, c.MaxQueue = max(c.Instances, 1), max(c.MaxQueue, 1)
-	return New(&edgewise.Version{ID: edgewise.ModelID{Name: m.Name, Version: 3}, Model: m}, i, c, Config{Initial: ones(), Budget: budget})
+	return New(
+		&edgewise.Version{ID: edgewise.ModelID{Name: m.Name, Version: 3}, Model: m}, i, c,
+		Config{Initial: ones(), Budget: budget},
+	)
 }
 
 // step is one request of a sequence.

@@ -20,7 +20,10 @@ type board struct {
 
 func newBoard(t *testing.T) *board {
 	b := &board{t: t, forgot: map[*sequence]int{}, numbers: map[*request]int{}, last: map[*sequence]int{}}
-	b.table = &table{idleLimit: time.Hour, maxQueue: 12, live: map[correlationID]*sequence{}, forget: func(s *sequence) { b.forgot[s]++ }}
+	b.table = &table{
+		idleLimit: time.Hour, maxQueue: 12, live: map[correlationID]*sequence{},
+		forget: func(s *sequence) { b.forgot[s]++ },
+	}
 	b.slots = &oldestSlots{table: b.table, each: 2}
 	b.table.slots = b.slots
 	b.slots.resize(1)
@@ -31,7 +34,10 @@ func newBoard(t *testing.T) *board {
 func (b *board) move(what, whom, how byte) {
 	switch what % 8 {
 	case 0, 1, 2:
-		c := &request{start: how&1 != 0, end: how&2 != 0, arrived: time.Now(), granted: make(chan struct{}, 1), call: &call{request: &edgewise.Request{}}}
+		c := &request{
+			start: how&1 != 0, end: how&2 != 0, arrived: time.Now(), granted: make(chan struct{}, 1),
+			call: &call{request: &edgewise.Request{}},
+		}
 		if how&4 != 0 {
 			c.call.request.Timeout = time.Minute
 		}
@@ -129,7 +135,10 @@ func (b *board) check() {
 	case waiting != t.waiting || waiting > t.maxQueue:
 		b.t.Fatalf("%d requests wait, the table says %d", waiting, t.waiting)
 	case hasSlot != b.slots.used || hasSlot+t.backlog.size != t.held:
-		b.t.Fatalf("%d sequences have slots, the table says %d; %d are in the backlog, of %d", hasSlot, b.slots.used, t.backlog.size, t.held)
+		b.t.Fatalf(
+			"%d sequences have slots, the table says %d; %d are in the backlog, of %d", hasSlot, b.slots.used,
+			t.backlog.size, t.held,
+		)
 	case t.backlog.size > 0 && b.slots.used < b.slots.limit:
 		b.t.Fatal("a slot is free and a sequence waits")
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/sched"
 )
 
-// Warm runs requests before the version is announced as ready, each as a sequence of its own: with START, READY and END,
-// and with initial states. Then it tries whether batches pay. The statistics count none of that.
+// Warm runs requests before the version is announced as ready, each as a sequence of its own: with START, READY and
+// END, and with initial states. Then it tries whether batches pay. The statistics count none of that.
 func (b *Batcher) Warm(ctx context.Context, requests []*edgewise.Request) error {
 	var plain []*edgewise.Request
 	for _, req := range requests {
@@ -74,7 +74,8 @@ func (b *Batcher) Resize(n int, m *edgewise.Model) {
 // with those that had a request.
 func (b *Batcher) Statistics() edgewise.Statistics {
 	stats, executed := b.measured.Read(), b.runs.Statistics()
-	stats.LastInference, stats.ExecutionCount, stats.Batches = executed.LastInference, executed.ExecutionCount, executed.Batches
+	stats.LastInference, stats.Batches = executed.LastInference, executed.Batches
+	stats.ExecutionCount = executed.ExecutionCount
 	stats.InferenceCount = executed.InferenceCount - min(uint64(b.spare.Load()), executed.InferenceCount)
 	stats.Closed, stats.Guest, stats.Process = executed.Closed, executed.Guest, executed.Process
 	sequences, waiting := b.table.read()
@@ -116,25 +117,30 @@ func (b *Batcher) Close() error {
 }
 
 // plainModel returns the model of a version with sequences as its runs see it: the control and state tensors are inputs
-// and outputs like others, and requests of different sequences run together as in a dynamic batcher (strategy oldest), or
-// each by itself (direct, where batches are made of slots before they are queued).
+// and outputs like others, and requests of different sequences run together as in a dynamic batcher (strategy oldest),
+// or each by itself (direct, where batches are made of slots before they are queued).
 func plainModel(m *edgewise.Model) *edgewise.Model {
 	plain := *m
 	b := m.SequenceBatching
 	plain.SequenceBatching = nil
 	plain.Input, plain.Output = slices.Clone(m.Input), slices.Clone(m.Output)
 	for _, c := range controlsOf(b) {
-		plain.Input = append(plain.Input, edgewise.ModelInput{Name: c.name, DataType: c.dataType, Dims: edgewise.Shape{1}})
+		plain.Input = append(
+			plain.Input, edgewise.ModelInput{Name: c.name, DataType: c.dataType, Dims: edgewise.Shape{1}},
+		)
 	}
 	for _, s := range b.State {
 		plain.Input = append(plain.Input, edgewise.ModelInput{Name: s.InputName, DataType: s.DataType, Dims: s.Dims})
 		if !slices.ContainsFunc(m.Output, func(out edgewise.ModelOutput) bool { return out.Name == s.OutputName }) {
-			plain.Output = append(plain.Output, edgewise.ModelOutput{Name: s.OutputName, DataType: s.DataType, Dims: s.Dims})
+			plain.Output = append(
+				plain.Output, edgewise.ModelOutput{Name: s.OutputName, DataType: s.DataType, Dims: s.Dims},
+			)
 		}
 	}
 	if b.Oldest != nil {
 		plain.DynamicBatching = &edgewise.DynamicBatching{
-			PreferredBatchSize: b.Oldest.PreferredBatchSize, MaxQueueDelay: b.Oldest.MaxQueueDelay, PreserveOrdering: b.Oldest.PreserveOrdering,
+			PreferredBatchSize: b.Oldest.PreferredBatchSize, MaxQueueDelay: b.Oldest.MaxQueueDelay,
+			PreserveOrdering: b.Oldest.PreserveOrdering,
 		}
 	}
 	return &plain

@@ -34,7 +34,9 @@ type drawnSequence struct {
 
 func drawSequence(t *rapid.T, number int) drawnSequence {
 	s := drawnSequence{
-		id: edgewise.Sequence{ID: uint64(number + 1)}, begins: time.Duration(rapid.IntRange(0, 20).Draw(t, "begins")) * time.Millisecond,
+		id: edgewise.Sequence{ID: uint64(number + 1)}, begins: time.Duration(
+			rapid.IntRange(0, 20).Draw(t, "begins"),
+		) * time.Millisecond,
 		ends: rapid.Bool().Draw(t, "ends"), piped: rapid.Bool().Draw(t, "piped"),
 	}
 	for range rapid.IntRange(1, 6).Draw(t, "steps") {
@@ -56,7 +58,9 @@ func drawSequence(t *rapid.T, number int) drawnSequence {
 func TestSequencesNeverMix(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		batch := rapid.SampledFrom([]int32{0, 1, 4}).Draw(rt, "batch")
-		strategy := rapid.SampledFrom([]func(*edgewise.SequenceBatching){oldest(0), oldest(3), direct(0, 0), direct(2*time.Millisecond, 0.5), nil}).Draw(rt, "strategy")
+		strategy := rapid.SampledFrom(
+			[]func(*edgewise.SequenceBatching){oldest(0), oldest(3), direct(0, 0), direct(2*time.Millisecond, 0.5), nil},
+		).Draw(rt, "strategy")
 		m := hashModel(batch, strategy)
 		m.SequenceBatching.MaxSequenceIdle = 50_000
 		if o := m.SequenceBatching.Oldest; o != nil && batch > 1 {
@@ -72,7 +76,9 @@ func TestSequencesNeverMix(t *testing.T) {
 		resizes := rapid.SliceOfN(rapid.IntRange(1, 4), 0, 3).Draw(rt, "resizes")
 		budget := NewStateBudget(1 << 20)
 		synctest.Test(t, func(t *testing.T) {
-			s := batcherOf(instance, m, sched.Config{Instances: rapid.IntRange(1, 2).Draw(rt, "lanes"), MaxQueue: 100}, budget)
+			s := batcherOf(
+				instance, m, sched.Config{Instances: rapid.IntRange(1, 2).Draw(rt, "instances"), MaxQueue: 100}, budget,
+			)
 			var all sync.WaitGroup
 			for _, c := range clients {
 				all.Go(func() { c.run(t, s, batch > 0) })
@@ -136,7 +142,7 @@ func (c drawnSequence) judge(t *testing.T, st drawnStep, err error, started bool
 	switch edgewise.KindOf(err) {
 	case edgewise.Canceled:
 		if st.cancels == 0 {
-			t.Errorf("a request that nobody canceled: %v", err)
+			t.Errorf("a request that no client canceled: %v", err)
 		}
 		return false
 	case edgewise.Internal:

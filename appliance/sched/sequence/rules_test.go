@@ -111,12 +111,12 @@ func TestSequenceRefuses(t *testing.T) {
 		{"text for a number", hashModel(4, nil), step(true, edgewise.Sequence{Name: "a", Start: true}, 1), "sequence batching control 'CORRID' data-type is 'BYTES', but model 'hash' expects 'INT64'"},
 		{"number for text", text, step(true, starts(1), 1), "sequence batching control 'CORRID' data-type is 'UINT64', but model 'hash' expects 'BYTES'"},
 		{"long name", text, step(true, edgewise.Sequence{Name: strings.Repeat("a", MaxIDBytes+1), Start: true}, 1), "the correlation ID has 129 bytes, at most 128 are allowed"},
-		{"inputs of the box", hashModel(4, nil), func() *edgewise.Request {
+		{"inputs of the appliance", hashModel(4, nil), func() *edgewise.Request {
 			r := step(true, starts(1), 1)
 			r.Inputs = append(r.Inputs, edgewise.Tensor{Name: "state", Type: edgewise.Int64, Shape: edgewise.Shape{1, 1}, Data: make([]byte, 8)})
 			return r
 		}(), "expected 1 inputs but got 2 inputs"},
-		{"outputs of the box", hashModel(4, nil), func() *edgewise.Request {
+		{"outputs of the appliance", hashModel(4, nil), func() *edgewise.Request {
 			r := step(true, starts(1), 1)
 			r.Outputs = []string{"next"}
 			return r

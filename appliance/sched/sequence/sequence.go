@@ -47,8 +47,8 @@ type sequence struct {
 	state   stateStore // what its last request left behind
 }
 
-// request is one request of a sequence. Its owner is the goroutine of Infer; the table's mutex guards the fields that are
-// not said to be its owner's.
+// request is one request of a sequence. Its owner is the goroutine of Infer; the table's mutex guards the fields that
+// are not said to be its owner's.
 type request struct {
 	of         *sequence
 	start, end bool // set by its owner before it enters
@@ -69,8 +69,8 @@ type call struct {
 	err      error
 }
 
-// limit notes how long c may wait. The time of a sequence in the backlog is over when that of one of its requests is, as
-// in Triton.
+// limit notes how long c may wait. The time of a sequence in the backlog is over when that of one of its requests is,
+// as in Triton.
 func (s *sequence) limit(c *request) {
 	timeout := c.call.request.Timeout
 	if until := c.arrived.Add(timeout); timeout > 0 && (s.expires.IsZero() || until.Before(s.expires)) {

@@ -18,7 +18,7 @@ type StateBudget struct {
 // NewStateBudget makes a budget of so many bytes, at least 1.
 func NewStateBudget(limit int64) *StateBudget { return &StateBudget{limit: max(limit, 1)} }
 
-// Used returns the bytes that are taken now.
+// Used returns the bytes in use.
 func (b *StateBudget) Used() int64 {
 	if b == nil {
 		return 0
@@ -66,7 +66,9 @@ type stateStore struct {
 func newStates(m *edgewise.Model, initial []edgewise.Tensor, budget *StateBudget) *states {
 	s := &states{model: m, budget: budget, batches: m.MaxBatchSize > 0}
 	for _, state := range m.SequenceBatching.State {
-		r := stateRule{input: state.InputName, output: state.OutputName, dataType: state.DataType, dims: s.row(state.Dims)}
+		r := stateRule{
+			input: state.InputName, output: state.OutputName, dataType: state.DataType, dims: s.row(state.Dims),
+		}
 		if i := slices.IndexFunc(initial, func(t edgewise.Tensor) bool { return t.Name == state.InputName }); i >= 0 {
 			r.initial = initial[i]
 			r.initial.Shape = s.row(initial[i].Shape)
@@ -130,7 +132,11 @@ func (s *states) keep(store *stateStore, outputs []edgewise.Tensor) error {
 		bytes += int64(len(t.Data))
 	}
 	if !s.budget.take(bytes - store.bytes) {
-		err := edgewise.Errorf("sequence.keep", edgewise.Exhausted, "model %q: the state of a sequence takes %d bytes, and the states of all sequences together at most %d", s.model.Name, bytes, s.budget.limit)
+		err := edgewise.Errorf(
+			"sequence.keep", edgewise.Exhausted,
+			"model %q: the state of a sequence takes %d bytes, and the states of all sequences together at most %d",
+			s.model.Name, bytes, s.budget.limit,
+		)
 		err.Limit = s.budget.limit
 		return err
 	}
@@ -157,12 +163,18 @@ func (s *states) find(r *stateRule, outputs []edgewise.Tensor) (*edgewise.Tensor
 		switch {
 		case t.Name != r.output:
 		case t.Type != r.dataType || !r.dims.Accepts(t.Shape):
-			return nil, edgewise.Errorf("sequence.keep", edgewise.Internal, "model %q: state output %q is %v%v, and the state's dims are %v%v", s.model.Name, t.Name, t.Type, t.Shape, r.dataType, r.dims)
+			return nil, edgewise.Errorf(
+				"sequence.keep", edgewise.Internal, "model %q: state output %q is %v%v, and the state's dims are %v%v",
+				s.model.Name, t.Name, t.Type, t.Shape, r.dataType, r.dims,
+			)
 		default:
 			return t, nil
 		}
 	}
-	return nil, edgewise.Errorf("sequence.keep", edgewise.Internal, "model %q: the backend did not make state output %q", s.model.Name, r.output)
+	return nil, edgewise.Errorf(
+		"sequence.keep", edgewise.Internal, "model %q: the backend did not make state output %q", s.model.Name,
+		r.output,
+	)
 }
 
 // forget gives the memory of a state back.

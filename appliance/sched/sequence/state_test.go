@@ -22,7 +22,11 @@ func TestControlTensors(t *testing.T) {
 		}
 		return data
 	}
-	rows := []signal{{start: true, ready: true, id: correlationID{id: 1<<40 + 7}}, {start: true, end: true}, {end: true, ready: true, id: correlationID{id: 9}}}
+	rows := []signal{
+		{start: true, ready: true, id: correlationID{id: 1<<40 + 7}},
+		{start: true, end: true},
+		{end: true, ready: true, id: correlationID{id: 9}},
+	}
 	named := []signal{{ready: true, id: correlationID{name: "ab"}}, {}}
 	tests := []struct {
 		name  string
@@ -31,21 +35,41 @@ func TestControlTensors(t *testing.T) {
 		kind  edgewise.DataType
 		bytes []byte
 	}{
-		{"start as int32", edgewise.Control{Kind: controlStart, Int32FalseTrue: []int32{-1, 2}}, rows, edgewise.Int32, words(2, math.MaxUint32, math.MaxUint32)},
-		{"end as fp32", edgewise.Control{Kind: controlEnd, FP32FalseTrue: []float32{0.5, 1}}, rows, edgewise.FP32, words(f(0.5), f(0.5), f(1))},
-		{"ready as bool", edgewise.Control{Kind: controlReady, BoolFalseTrue: []bool{false, true}}, rows, edgewise.Bool, []byte{1, 0, 1}},
-		{"ready the other way round", edgewise.Control{Kind: controlReady, BoolFalseTrue: []bool{true, false}}, rows, edgewise.Bool, []byte{0, 1, 0}},
-		{"id as uint64", edgewise.Control{Kind: controlID, DataType: edgewise.Uint64}, rows, edgewise.Uint64, words(7, 1<<8, 0, 0, 9, 0)},
-		{"id as int64", edgewise.Control{Kind: controlID, DataType: edgewise.Int64}, rows, edgewise.Int64, words(7, 1<<8, 0, 0, 9, 0)},
-		{"id as uint32", edgewise.Control{Kind: controlID, DataType: edgewise.Uint32}, rows, edgewise.Uint32, words(7, 0, 9)},
-		{"id as int32", edgewise.Control{Kind: controlID, DataType: edgewise.Int32}, rows, edgewise.Int32, words(7, 0, 9)},
-		{"id as text", edgewise.Control{Kind: controlID, DataType: edgewise.Bytes}, named, edgewise.Bytes, append(words(2), 'a', 'b', 0, 0, 0, 0)},
+		{"start as int32", edgewise.Control{
+			Kind: controlStart, Int32FalseTrue: []int32{-1, 2},
+		}, rows, edgewise.Int32, words(2, math.MaxUint32, math.MaxUint32)},
+		{"end as fp32", edgewise.Control{
+			Kind: controlEnd, FP32FalseTrue: []float32{0.5, 1},
+		}, rows, edgewise.FP32, words(f(0.5), f(0.5), f(1))},
+		{"ready as bool", edgewise.Control{
+			Kind: controlReady, BoolFalseTrue: []bool{false, true},
+		}, rows, edgewise.Bool, []byte{1, 0, 1}},
+		{"ready the other way round", edgewise.Control{
+			Kind: controlReady, BoolFalseTrue: []bool{true, false},
+		}, rows, edgewise.Bool, []byte{0, 1, 0}},
+		{"id as uint64", edgewise.Control{
+			Kind: controlID, DataType: edgewise.Uint64,
+		}, rows, edgewise.Uint64, words(7, 1<<8, 0, 0, 9, 0)},
+		{"id as int64", edgewise.Control{
+			Kind: controlID, DataType: edgewise.Int64,
+		}, rows, edgewise.Int64, words(7, 1<<8, 0, 0, 9, 0)},
+		{"id as uint32", edgewise.Control{
+			Kind: controlID, DataType: edgewise.Uint32,
+		}, rows, edgewise.Uint32, words(7, 0, 9)},
+		{"id as int32", edgewise.Control{
+			Kind: controlID, DataType: edgewise.Int32,
+		}, rows, edgewise.Int32, words(7, 0, 9)},
+		{"id as text", edgewise.Control{Kind: controlID, DataType: edgewise.Bytes}, named, edgewise.Bytes, append(
+			words(2), 'a', 'b', 0, 0, 0, 0,
+		)},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			c := controlOf("c", test.give)
 			got := c.tensor(test.rows, true)
-			if got.Name != "c" || got.Type != test.kind || !got.Shape.Equal(edgewise.Shape{int64(len(test.rows)), 1}) || !slices.Equal(got.Data, test.bytes) {
+			if got.Name != "c" || got.Type != test.kind || !got.Shape.Equal(
+				edgewise.Shape{int64(len(test.rows)), 1},
+			) || !slices.Equal(got.Data, test.bytes) {
 				t.Errorf("got %+v, want %v %v", got, test.kind, test.bytes)
 			}
 			one := c.tensor(test.rows[:1], false)
@@ -84,7 +108,9 @@ func sizeModel() *edgewise.Model {
 		Output: []edgewise.ModelOutput{{Name: "y", DataType: edgewise.FP32, Dims: edgewise.Shape{1}}},
 		SequenceBatching: &edgewise.SequenceBatching{
 			MaxSequenceIdle: 1e9, Oldest: &edgewise.OldestStrategy{MaxCandidateSequences: 4},
-			State: []edgewise.SequenceState{{InputName: "state", OutputName: "next", DataType: edgewise.FP32, Dims: edgewise.Shape{2, -1}}},
+			State: []edgewise.SequenceState{
+				{InputName: "state", OutputName: "next", DataType: edgewise.FP32, Dims: edgewise.Shape{2, -1}},
+			},
 		},
 	}
 }
@@ -95,11 +121,14 @@ func sizes(z *sizer, budget *StateBudget) *Batcher {
 }
 
 func sizeRequest(id edgewise.Sequence) *edgewise.Request {
-	return &edgewise.Request{Sequence: id, Inputs: []edgewise.Tensor{{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{1}, Data: floats(0)}}}
+	return &edgewise.Request{
+		Sequence: id,
+		Inputs:   []edgewise.Tensor{{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{1}, Data: floats(0)}},
+	}
 }
 
-// TestStateGrowsWithinTheBudget crosses the bound on the bytes of all states: the request fails, the sequence stays as it
-// was, and goes on when another one has ended.
+// TestStateGrowsWithinTheBudget crosses the bound on the bytes of all states: the request fails, the sequence stays as
+// it was, and goes on when another one has ended.
 func TestStateGrowsWithinTheBudget(t *testing.T) {
 	budget := NewStateBudget(47)
 	s := sizes(&sizer{}, budget)

@@ -136,7 +136,7 @@ func TestOldestRunsSequencesTogether(t *testing.T) {
 		}
 		again.says(t, 31*36+7)
 		if waited := time.Since(begin); waited != 102*time.Millisecond {
-			t.Errorf("a lone request waited %v", waited)
+			t.Errorf("a single request waited %v", waited)
 		}
 		outside.waits(t)
 		p.say(ends(1), 0, 31*(31*36+7))

@@ -35,9 +35,9 @@ type table struct {
 	closed   bool
 	hold     sched.Hold    // for tests: until when no request begins
 	stopped  []*sequence   // that would have begun
-	empty    chan struct{} // closed when draining and none is held; nil until somebody waits
+	empty    chan struct{} // closed when draining and none is held; nil until drain is called
 	forget   func(*sequence)
-	inflight sync.WaitGroup              // requests that have entered; whoever entered one counts it out
+	inflight sync.WaitGroup              // requests that have entered; Infer, which entered one, calls Done
 	counts   edgewise.SequenceStatistics // Expired and Restarted
 }
 
@@ -145,7 +145,7 @@ func (t *table) start(s *sequence) *request {
 	return c
 }
 
-// finish notes that a request of a sequence has run. broken: the sequence cannot go on, because its client has left.
+// finish notes that a request of a sequence has run. broken: the sequence cannot continue, because its client has left.
 func (t *table) finish(c *request, broken bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -157,7 +157,7 @@ func (t *table) finish(c *request, broken bool) {
 	t.next(s)
 }
 
-// withdraw takes back a request that waits, and with it those behind it, and tells whether it did.
+// withdraw removes a request that waits, and those behind it, and tells whether it did.
 func (t *table) withdraw(c *request) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -196,7 +196,7 @@ func (t *table) fail(c *request, err error) {
 	c.granted <- struct{}{}
 }
 
-// settle drops a sequence that nothing is left of, or lets it go on.
+// settle drops a sequence without requests, or continues it.
 func (t *table) settle(s *sequence) {
 	switch {
 	case s.hasSlot:
@@ -206,8 +206,8 @@ func (t *table) settle(s *sequence) {
 	}
 }
 
-// overdue fails all requests of c's sequence when it is still in the backlog and its time there is over. It tells whether
-// c has to wait no longer for that.
+// overdue fails all requests of c's sequence when it is still in the backlog and its time there is over. It tells
+// whether c has to wait no longer for that.
 func (t *table) overdue(c *request, now time.Time) (settled bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -337,7 +337,7 @@ func (t *table) close() {
 	t.release()
 }
 
-// read returns what is to be told of the table.
+// read returns the statistics of the table.
 func (t *table) read() (stats edgewise.SequenceStatistics, waiting int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -358,7 +358,8 @@ type slots interface {
 	resize(instances int)
 }
 
-// oldestSlots are the slots of sequences whose requests run as ordinary requests: each times as many as there are instances.
+// oldestSlots are the slots of sequences whose requests run as ordinary requests: each times as many as there are
+// instances.
 type oldestSlots struct {
 	table       *table
 	each        int

@@ -54,11 +54,21 @@ func TestInputsAreOfTheSizesThatAreAskedFor(t *testing.T) {
 		size trial.Size
 		want string
 	}{
-		{"too large", trial.Size{Rows: 3, Open: 5, Bytes: 119}, `[3,5,2] has a negative size or takes more than 119 bytes`},
-		{"too many", trial.Size{Rows: math.MaxInt64, Open: 5, Bytes: math.MaxInt64}, `[9223372036854775807,5,2] has a negative`},
+		{
+			"too large",
+			trial.Size{Rows: 3, Open: 5, Bytes: 119},
+			`[3,5,2] has a negative size or takes more than 119 bytes`,
+		},
+		{
+			"too many",
+			trial.Size{Rows: math.MaxInt64, Open: 5, Bytes: math.MaxInt64},
+			`[9223372036854775807,5,2] has a negative`,
+		},
 		{"no open sizes", trial.Size{Rows: 3, Open: -1, Bytes: 120}, `[3,-1,2] has a negative size`},
 	} {
-		if _, err := trial.Inputs(m, test.size, trial.Zeros); err == nil || !strings.Contains(err.Error(), `input "x": shape `+test.want) {
+		if _, err := trial.Inputs(m, test.size, trial.Zeros); err == nil || !strings.Contains(
+			err.Error(), `input "x": shape `+test.want,
+		) {
 			t.Errorf("%s: %v, want %s", test.name, err, test.want)
 		}
 	}

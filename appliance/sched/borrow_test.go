@@ -9,34 +9,34 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// lender is a doubler that lends memory and counts the inputs that do not stand in it.
-type lender struct {
+// allocating is a doubler that allocates memory for inputs and counts the inputs that are elsewhere.
+type allocating struct {
 	doubler
 	mu      sync.Mutex
-	lent    map[*byte][]byte
+	inUse   map[*byte][]byte
 	strange int
 	refuse  bool
 }
 
-func (l *lender) Alloc(n int) ([]byte, func(), error) {
+func (l *allocating) Alloc(n int) ([]byte, func(), error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.refuse {
-		return nil, nil, edgewise.Errorf("lender", edgewise.Exhausted, "no memory")
+		return nil, nil, edgewise.Errorf("allocating", edgewise.Exhausted, "no memory")
 	}
 	data := make([]byte, n)
-	l.lent[&data[0]] = data
+	l.inUse[&data[0]] = data
 	return data, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		delete(l.lent, &data[0])
+		delete(l.inUse, &data[0])
 	}, nil
 }
 
-func (l *lender) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
+func (l *allocating) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
 	l.mu.Lock()
 	for i := range in {
-		if l.lent[unsafe.SliceData(in[i].Data)] == nil {
+		if l.inUse[unsafe.SliceData(in[i].Data)] == nil {
 			l.strange++
 		}
 	}
@@ -44,9 +44,9 @@ func (l *lender) Run(ctx context.Context, in []edgewise.Tensor, want []string) (
 	return l.doubler.Run(ctx, in, want)
 }
 
-func (l *lender) Close() error {
-	if len(l.lent) > 0 {
-		panic("closed with memory lent")
+func (l *allocating) Close() error {
+	if len(l.inUse) > 0 {
+		panic("closed with memory in use")
 	}
 	return l.doubler.Close()
 }
@@ -57,7 +57,7 @@ func TestInputsAreGatheredInMemoryOfTheInstance(t *testing.T) {
 		if batching {
 			m.DynamicBatching = &edgewise.DynamicBatching{MaxQueueDelay: 1000}
 		}
-		l := &lender{lent: map[*byte][]byte{}}
+		l := &allocating{inUse: map[*byte][]byte{}}
 		s := schedulerOf(l, m, Config{Instances: 2, MaxQueue: 100})
 		var all sync.WaitGroup
 		for c := range 8 {
@@ -83,7 +83,7 @@ func TestInputsAreGatheredInMemoryOfTheInstance(t *testing.T) {
 }
 
 func TestARequestFailsWhenTheInstanceHasNoMemoryForIt(t *testing.T) {
-	l := &lender{lent: map[*byte][]byte{}, refuse: true}
+	l := &allocating{inUse: map[*byte][]byte{}, refuse: true}
 	s := schedulerOf(l, model(), Config{Instances: 1, MaxQueue: 10})
 	if _, err := s.Infer(t.Context(), request(1, 2)); edgewise.KindOf(err) != edgewise.Exhausted {
 		t.Errorf("got %v", err)
@@ -101,13 +101,16 @@ func TestARequestFailsWhenTheInstanceHasNoMemoryForIt(t *testing.T) {
 	}
 }
 
-func TestLanesKeepLittleBorrowedMemory(t *testing.T) {
+func TestInstanceLoopsKeepLittleBorrowedMemory(t *testing.T) {
 	m := model()
 	m.Input[0].Dims, m.Output[0].Dims = edgewise.Shape{-1}, edgewise.Shape{-1}
 	for _, test := range []struct{ floats, kept int }{{1000, 1}, {maxKept / 4, 0}} { // a quarter more is borrowed than needed
-		l := &lender{lent: map[*byte][]byte{}}
+		l := &allocating{inUse: map[*byte][]byte{}}
 		s := schedulerOf(l, m, Config{Instances: 1, MaxQueue: 10})
-		in := edgewise.Tensor{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{1, int64(test.floats)}, Data: make([]byte, 4*test.floats)}
+		in := edgewise.Tensor{
+			Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{1, int64(test.floats)},
+			Data: make([]byte, 4*test.floats),
+		}
 		for range 3 {
 			r, err := s.Infer(t.Context(), &edgewise.Request{Inputs: []edgewise.Tensor{in}})
 			if err != nil {
@@ -116,8 +119,8 @@ func TestLanesKeepLittleBorrowedMemory(t *testing.T) {
 			r.Release()
 		}
 		l.mu.Lock()
-		if len(l.lent) != test.kept {
-			t.Errorf("%d floats: %d buffers are kept", test.floats, len(l.lent))
+		if len(l.inUse) != test.kept {
+			t.Errorf("%d floats: %d buffers are kept", test.floats, len(l.inUse))
 		}
 		l.mu.Unlock()
 		if err := s.Close(); err != nil || l.strange > 0 {
@@ -126,37 +129,37 @@ func TestLanesKeepLittleBorrowedMemory(t *testing.T) {
 	}
 }
 
-// patron is a lender that lends to requests, too, and notes where the inputs of its runs stood.
-type patron struct {
-	lender
+// bodyAllocating is a allocating that lends to requests, too, and notes where the inputs of its runs stood.
+type bodyAllocating struct {
+	allocating
 	seen []*byte
 }
 
-func (p *patron) AllocBody(n int) ([]byte, func()) {
+func (p *bodyAllocating) AllocBody(n int) ([]byte, func()) {
 	data, free, _ := p.Alloc(n)
 	return data, free
 }
 
-func (p *patron) OwnsBody(data []byte) bool {
+func (p *bodyAllocating) OwnsBody(data []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.lent[unsafe.SliceData(data)] != nil
+	return p.inUse[unsafe.SliceData(data)] != nil
 }
 
-func (p *patron) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
+func (p *bodyAllocating) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
 	p.mu.Lock()
 	p.seen = append(p.seen, unsafe.SliceData(in[0].Data))
 	p.mu.Unlock()
-	return p.lender.Run(ctx, in, want)
+	return p.allocating.Run(ctx, in, want)
 }
 
-func TestALoneRequestMadeInMemoryOfTheInstanceIsNotGathered(t *testing.T) {
-	p := &patron{lender: lender{lent: map[*byte][]byte{}}}
+func TestASingleRequestInABorrowedBufferIsNotGathered(t *testing.T) {
+	p := &bodyAllocating{allocating: allocating{inUse: map[*byte][]byte{}}}
 	s := schedulerOf(p, model(), Config{Instances: 1, MaxQueue: 10})
-	for _, lend := range []bool{true, false, true} {
+	for _, borrow := range []bool{true, false, true} {
 		r := request(1, 2)
 		data, free := s.AllocBody(len(r.Inputs[0].Data))
-		if lend {
+		if borrow {
 			r.Inputs[0].Data = append(data[:0], r.Inputs[0].Data...)
 		}
 		got, err := s.Infer(t.Context(), r)
@@ -166,8 +169,8 @@ func TestALoneRequestMadeInMemoryOfTheInstanceIsNotGathered(t *testing.T) {
 		if string(got.Outputs[0].Data) != string(floats(2, 4)) {
 			t.Error("another answer")
 		}
-		if here := p.seen[len(p.seen)-1] == unsafe.SliceData(data); here != lend {
-			t.Errorf("lent %v: it ran where it was made: %v", lend, here)
+		if here := p.seen[len(p.seen)-1] == unsafe.SliceData(data); here != borrow {
+			t.Errorf("inUse %v: it ran where it was made: %v", borrow, here)
 		}
 		got.Release()
 		free()
@@ -177,7 +180,7 @@ func TestALoneRequestMadeInMemoryOfTheInstanceIsNotGathered(t *testing.T) {
 	}
 	none := schedulerOf(&doubler{}, model(), Config{Instances: 1, MaxQueue: 10})
 	if data, _ := none.AllocBody(100); data != nil {
-		t.Error("an instance without memory to lend lends")
+		t.Error("an instance without memory of its own allocates a body")
 	}
 	if err := none.Close(); err != nil {
 		t.Error(err)
