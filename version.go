@@ -29,6 +29,15 @@ func (v *Version) StoredID() ModelID {
 	return ModelID{Name: v.ID.Name, Version: v.Stored}
 }
 
+// Paths lists the paths of the version's files, sorted.
+func (v *Version) Paths() []string {
+	list := make([]string, len(v.Files))
+	for i, f := range v.Files {
+		list[i] = f.Path
+	}
+	return list
+}
+
 // File is one file of a version.
 type File struct {
 	Path   string `json:"path"` // relative, slash-separated, as CheckPath allows

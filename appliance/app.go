@@ -45,9 +45,9 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	if err := a.welcome(d, hooks); err != nil {
 		a.logger.Error("letting programs on this machine in", "error", err)
 	}
-	a.watch.learn(a.library.Records())
+	a.watch.learn(a.registry.Records())
 	if !safe {
-		a.library.start()
+		a.registry.Start()
 	}
 	a.uploads.Start()
 	a.engine.started.Store(true)
@@ -98,7 +98,7 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 // load imports and loads what the appliance is to serve, and waits for that.
 func (a *App) load(ctx context.Context, imports []string) error {
 	a.importAll(ctx, imports)
-	if err := a.library.sources.start(ctx); err != nil {
+	if err := a.repositories.Start(ctx); err != nil {
 		return err
 	}
 	a.settle(ctx)
@@ -107,7 +107,7 @@ func (a *App) load(ctx context.Context, imports []string) error {
 
 // settle waits until every model has been loaded or has failed; what failed is in the log already.
 func (a *App) settle(ctx context.Context) {
-	for _, r := range a.library.Records() {
+	for _, r := range a.registry.Records() {
 		if err := a.manager.Settle(ctx, r.Name); err != nil && ctx.Err() != nil {
 			return
 		}

@@ -18,10 +18,11 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/editor"
+	"github.com/edgewise-ai/edgewise/appliance/registry"
 )
 
 // openBuckets go into every backup, those of accounts only where they are asked for. Sessions never do.
-func openBuckets() []string { return []string{notesBucket, editor.DraftsBucket} }
+func openBuckets() []string { return []string{registry.NotesBucket, editor.DraftsBucket} }
 
 // Backup writes one file with everything: models, labels, notes, drafts, history and settings, and with accounts users and
 // keys. What is deleted while it is written makes it fail, and the reader of a broken file notices.
@@ -59,7 +60,7 @@ func (a *App) describeBackup(withAccounts bool) (*backup, error) {
 		Format: backupFormat, Name: settings.Name, Version: Version, Created: time.Now().UTC().Truncate(time.Second), Models: []backupModel{}, Settings: &settings,
 		Buckets: map[string]map[string][]byte{},
 	}
-	for _, r := range a.library.Records() {
+	for _, r := range a.registry.Records() {
 		m.Models = append(m.Models, backupModel{Name: r.Name, Wanted: r.Wanted, Labels: append([]edgewise.Label{}, r.Labels...), Versions: r.Versions})
 	}
 	buckets := openBuckets()
@@ -81,7 +82,7 @@ func (a *App) describeBackup(withAccounts bool) (*backup, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.Deployments, err = a.history.list("", maxBackupHistory)
+	m.Deployments, err = a.history.List("", maxBackupHistory)
 	slices.Reverse(m.Deployments)
 	return m, err
 }

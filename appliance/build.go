@@ -1,6 +1,7 @@
 package appliance
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"runtime"
@@ -19,6 +20,8 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/observe"
+	"github.com/edgewise-ai/edgewise/appliance/registry"
+	"github.com/edgewise-ai/edgewise/appliance/repository"
 	"github.com/edgewise-ai/edgewise/appliance/safestart"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
@@ -37,22 +40,23 @@ import (
 
 // App is the appliance, built and not yet running.
 type App struct {
-	config   config.Config
-	logger   *slog.Logger
-	store    *store.Store
-	onnx     *onnx.Backend
-	steps    *wasm.Backend
-	hardware *serving.Hardware
-	serving  *serving.Loader
-	manager  *manager.Manager
-	library  *library
-	cache    *cache.Cache     // of responses
-	inside   edgewise.Inferer // answers the requests of steps and ensembles
-	engine   *engine
-	shared   *sharedmemory.Registry
-	door     *httpapi.Server
-	grpc     *grpcapi.Server // nil: there is none
-	budget   *listen.Budget  // of connections
+	config       config.Config
+	logger       *slog.Logger
+	store        *store.Store
+	onnx         *onnx.Backend
+	steps        *wasm.Backend
+	hardware     *serving.Hardware
+	serving      *serving.Loader
+	manager      *manager.Manager
+	registry     *registry.Registry
+	repositories *repository.Repositories
+	cache        *cache.Cache     // of responses
+	inside       edgewise.Inferer // answers the requests of steps and ensembles
+	engine       *engine
+	shared       *sharedmemory.Registry
+	door         *httpapi.Server
+	grpc         *grpcapi.Server // nil: there is none
+	budget       *listen.Budget  // of connections
 
 	documents  *store.Documents
 	accounts   *auth.Accounts
@@ -61,8 +65,8 @@ type App struct {
 	box        *box
 	uploads    *uploads.Uploads
 	jobs       *jobs
-	notes      notes
-	history    *deployments
+	notes      registry.Notes
+	history    *registry.History
 	watch      *watch
 	editor     *editor.Editor
 	system     *system
@@ -97,36 +101,28 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	a.hardware = serving.NewHardware(c, logger.With("part", "devices"))
 	budget := coreBudget(c)
 	a.steps, a.cache = newWasm(a, c, budget, logger), cache.New(int64(c.Engine.ResponseCacheBytes))
-	a.library = &library{
-		history: a.history, failed: failedLoads{notes{a.documents, failedBucket}, a.logger}, changed: a.modelChanged,
-		store: a.store, locks: newLocks(), logger: logger.With("part", "library"),
-		config: libraryConfig{Defaults: defaults(c), MaxQueue: c.Engine.MaxQueue, CoreCount: coreCount(c)},
-	}
 	a.serving = serving.New(a.servingConfig(budget, logger))
-	a.library.serving = a.serving
 	a.system = &system{a.newUpdates(packaging(), helper.Client{}, update.BootID()), a, make(chan struct{})}
 	a.safe = safestart.Open(c.DataDir, logger.With("part", "start"))
-	a.library.loading = a.safe.Loading
-	a.library.sources = newSources(a.library, c.Repository, logger.With("part", "repository"))
-	a.manager = manager.New(manager.Config{
-		Load: a.library.load, Replaces: serving.Replaces, Concurrency: c.Engine.LoadConcurrency, LoadTimeout: c.Engine.LoadTimeout, Logger: logger.With("part", "manager"),
-		Footprint: a.library.footprint, Memory: int64(c.Engine.MaxMemoryBytes), SequenceDrain: c.Engine.SequenceDrain,
-	})
+	a.openRegistry()
 	a.watch.resolve = a.manager.Resolve
-	a.library.manager, a.inside = a.manager, a.tracer.Inferer(insider{a.watch, a.manager})
-	a.engine = &engine{Manager: a.manager, library: a.library, watch: a.watch, first: timed{a.tracer.Inferer(a.manager)}, safe: a.safe.Active, strict: c.Engine.StrictReadiness}
+	a.inside = a.tracer.Inferer(insider{a.watch, a.manager})
+	a.engine = &engine{
+		Manager: a.manager, registry: a.registry, repositories: a.repositories, watch: a.watch,
+		first: timed{a.tracer.Inferer(a.manager)}, safe: a.safe.Active, strict: c.Engine.StrictReadiness,
+	}
 	a.editor = a.newEditor()
 	a.shared = sharedmemory.New(c.SharedMemory.Enabled)
 	a.door, err = httpapi.New(doorConfig(c), httpapi.Deps{
-		Engine: a.engine, Library: a.library, Shared: a.shared, Log: logger.With("part", "http"), Budget: a.budget, Name: c.Server.ID, Version: Version,
-		Metrics: a.metrics(), Labels: a.library.labels, Logging: logs, Tracing: a.tracer,
+		Engine: a.engine, Library: a.registry, Shared: a.shared, Log: logger.With("part", "http"), Budget: a.budget, Name: c.Server.ID, Version: Version,
+		Metrics: a.metrics(), Labels: a.registry.Classes, Logging: logs, Tracing: a.tracer,
 		Accounts: accounts{a.accounts}, Open: a.openMode(), MetricsPublic: func() bool { return a.box.Settings().MetricsPublic }, Box: a.box,
 		Uploads: receiver{a.uploads, int64(c.Upload.MaxBytes)}, Jobs: a.jobs, Catalog: catalog{a}, Editor: a.editor, Activity: observer{a.watch}, Page: page, System: a.system,
 	})
 	if err == nil && c.GRPC.Address != "" {
 		a.grpc, err = grpcapi.New(a.grpcConfig(), grpcapi.Deps{
-			Engine: a.engine, Shared: a.shared, Log: logger.With("part", "grpc"), Budget: a.budget, Name: c.Server.ID, Version: Version, Extensions: kserve.Extensions(), Labels: a.library.labels, Logging: logs, Tracing: a.tracer,
-			Labelled: a.library.labelled, Authorize: a.grpcAuthorize(), Record: a.recordCall,
+			Engine: a.engine, Shared: a.shared, Log: logger.With("part", "grpc"), Budget: a.budget, Name: c.Server.ID, Version: Version, Extensions: kserve.Extensions(), Labels: a.registry.Classes, Logging: logs, Tracing: a.tracer,
+			Labelled: a.registry.Labelled, Authorize: a.grpcAuthorize(), Record: a.recordCall,
 		})
 	}
 	if err != nil {
@@ -134,6 +130,26 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		return nil, errors.Join(err, a.closeBox(), a.store.Close())
 	}
 	return a, nil
+}
+
+// openRegistry makes what is stored be served.
+func (a *App) openRegistry() {
+	c, logger := a.config, a.logger
+	a.manager = manager.New(manager.Config{
+		Load: func(ctx context.Context, v *edgewise.Version) (*manager.Loaded, error) {
+			return a.registry.LoadVersion(ctx, v)
+		},
+		Replaces: serving.Replaces, Concurrency: c.Engine.LoadConcurrency, LoadTimeout: c.Engine.LoadTimeout, Logger: logger.With("part", "manager"),
+		Footprint: func(ctx context.Context, v *edgewise.Version) (manager.Footprint, error) {
+			return a.registry.Footprint(ctx, v)
+		},
+		Memory: int64(c.Engine.MaxMemoryBytes), SequenceDrain: c.Engine.SequenceDrain,
+	})
+	a.registry = registry.New(registry.Config{
+		Store: a.store, Serving: a.serving, Manager: a.manager, Documents: a.documents, History: a.history, Loading: a.safe.Loading, Changed: a.modelChanged,
+		Logger: logger.With("part", "registry"),
+	})
+	a.repositories = repository.New(c.Repository, a.registry, defaults(c), logger.With("part", "repository"))
 }
 
 // servingConfig is what loading versions needs.
@@ -144,8 +160,8 @@ func (a *App) servingConfig(budget *cores.Budget, logger *slog.Logger) serving.C
 		Defaults: defaults(c), Devices: a.hardware, CoreCount: coreCount(c), Cores: budget,
 		Limiter: limiter(c), States: sequence.NewStateBudget(int64(c.Engine.SequenceStateBytes)), Cache: a.cache,
 		MaxQueue: c.Engine.MaxQueue, Hold: sched.Hold{Queued: c.Engine.TestQueued, Backlog: c.Engine.TestBacklog},
-		Gap: c.Engine.SwapWithoutRoom == config.SwapGap, Infer: a.nested(), Independent: a.library.independent,
-		Warming: a.library.phases.warming, Loaded: a.watch.history.Loaded, Logger: logger.With("part", "serving"),
+		Gap: c.Engine.SwapWithoutRoom == config.SwapGap, Infer: a.nested(), Independent: func(id edgewise.ModelID) bool { return a.manager.Independent(id) },
+		Loaded: a.watch.history.Loaded, Logger: logger.With("part", "serving"),
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+	"github.com/edgewise-ai/edgewise/ensemble"
 )
 
 // catalog is what the page shows of models.
@@ -23,18 +24,18 @@ type catalog struct{ *App }
 var _ httpapi.Catalog = catalog{}
 
 // Notes returns what people wrote about a model or a version.
-func (c catalog) Notes(id edgewise.ModelID) string { return c.notes.get(id) }
+func (c catalog) Notes(id edgewise.ModelID) string { return c.notes.Get(id) }
 
 // SetNotes replaces it.
 func (c catalog) SetNotes(id edgewise.ModelID, text string) error {
 	if _, err := c.stored(id); err != nil {
 		return err
 	}
-	if err := c.notes.set(id, text); err != nil {
+	if err := c.notes.Set(id, text); err != nil {
 		return err
 	}
 	if id.Version != 0 {
-		c.library.failed.keep(id)
+		c.registry.Keep(id)
 	}
 	c.publish("model", admin.ModelEvent{Model: id.Name, Version: id.Version, What: "notes"})
 	return nil
@@ -42,7 +43,7 @@ func (c catalog) SetNotes(id edgewise.ModelID, text string) error {
 
 // stored returns a stored version; nil when id names none of a model that is stored. Errors: NotFound.
 func (a *App) stored(id edgewise.ModelID) (*edgewise.Version, error) {
-	r, err := a.library.Record(id.Name)
+	r, err := a.registry.Record(id.Name)
 	if err != nil || id.Version == 0 {
 		return nil, err
 	}
@@ -65,12 +66,12 @@ func (c catalog) Detail(ctx context.Context, id edgewise.ModelID) (admin.Version
 		Version: admin.NewVersion(v, c.engine.Index()), Platform: v.Model.Platform, MaxBatchSize: v.Model.MaxBatchSize, Config: v.Model,
 		Inputs: admin.NewTensors(v.Model.Inputs()), Outputs: admin.NewTensors(v.Model.Outputs()), LabelNames: c.labelsOf(id),
 	}
-	d.Notes = c.notes.get(id)
+	d.Notes = c.notes.Get(id)
 	for i := range d.Outputs {
-		labels := c.library.labels(id, d.Outputs[i].Name)
+		labels := c.registry.Classes(id, d.Outputs[i].Name)
 		d.Outputs[i].Labels = labels[:min(len(labels), maxShownLabels)]
 	}
-	if needs, err := c.library.footprint(ctx, v); err == nil {
+	if needs, err := c.registry.Footprint(ctx, v); err == nil {
 		fit := c.fit(ctx, needs.Bytes)
 		d.Fit = &fit
 	}
@@ -80,7 +81,7 @@ func (c catalog) Detail(ctx context.Context, id edgewise.ModelID) (admin.Version
 // labelsOf lists the labels that point to a version.
 func (a *App) labelsOf(id edgewise.ModelID) []string {
 	names := []string{}
-	if r := a.library.record(id.Name); r != nil {
+	if r := a.registry.Lookup(id.Name); r != nil {
 		for _, l := range r.Labels {
 			if l.Version == id.Version {
 				names = append(names, l.Name)
@@ -124,7 +125,7 @@ func (c catalog) Compare(_ context.Context, name string, from, to int64) (admin.
 	index := c.engine.Index()
 	out := admin.Comparison{
 		From: admin.NewVersion(a, index), To: admin.NewVersion(b, index), Same: a.Digest == b.Digest,
-		Differences: append([]admin.Difference{}, signatureDifferences(a.Model, b.Model)...),
+		Differences: append([]admin.Difference{}, admin.SignatureDifferences(a.Model, b.Model)...),
 	}
 	configured, err := configDifferences(a.Model, b.Model)
 	if err != nil {
@@ -199,93 +200,26 @@ func (c catalog) Dependants(id edgewise.ModelID) ([]admin.Dependant, error) {
 		return nil, err
 	}
 	list := []admin.Dependant{}
-	for _, v := range c.dependants(id) {
+	for _, v := range c.registry.Dependants(id) {
 		list = append(list, admin.Dependant{Name: v.Name, Version: v.Version, Labels: c.labelsOf(v)})
 	}
 	return list, nil
 }
 
-// dependants lists them in the order in which they can be deleted.
-func (a *App) dependants(id edgewise.ModelID) []edgewise.ModelID {
-	var found []edgewise.ModelID
-	seen := map[edgewise.ModelID]bool{}
-	var visit func(id edgewise.ModelID)
-	visit = func(id edgewise.ModelID) {
-		for _, r := range a.library.Records() {
-			for _, v := range r.Versions {
-				pinned := slices.ContainsFunc(v.Model.Pins(), func(pin edgewise.ModelID) bool {
-					return pin.Name == id.Name && (id.Version == 0 || pin.Version == id.Version)
-				})
-				if pinned && !seen[v.ID] {
-					seen[v.ID] = true
-					visit(v.ID)
-					found = append(found, v.ID)
-				}
-			}
-		}
-	}
-	visit(id)
-	return found
-}
-
-// DeleteDependants deletes them: a model whose versions all go is deleted whole; of others the labels that point to them are
-// moved to the highest version that stays.
+// DeleteDependants deletes the versions of ensembles that run a version.
 func (c catalog) DeleteDependants(ctx context.Context, id edgewise.ModelID) error {
-	for _, v := range c.dependants(id) {
-		r := c.library.record(v.Name)
-		if r == nil {
-			continue
-		}
-		if len(r.Versions) == 1 {
-			if err := c.library.DeleteModel(ctx, v.Name); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := c.unlabel(ctx, r, v); err != nil {
-			return err
-		}
-		if err := c.library.DeleteVersion(ctx, v); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// unlabel takes the labels off a version that is to be deleted.
-func (c catalog) unlabel(ctx context.Context, r *edgewise.Record, id edgewise.ModelID) error {
-	highest := int64(0)
-	for _, v := range r.Versions {
-		if v.ID != id {
-			highest = v.ID.Version
-		}
-	}
-	for _, l := range r.Labels {
-		if l.Version != id.Version {
-			continue
-		}
-		if l.Name != edgewise.LiveLabel {
-			if err := c.library.RemoveLabel(ctx, id.Name, l.Name); err != nil {
-				return err
-			}
-			continue
-		}
-		if _, err := c.library.SetLabel(edgewise.WithCause(ctx, admin.CauseRemove), id.Name, l.Name, highest); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.registry.DeleteDependants(ctx, id)
 }
 
 // Deployments returns what served when.
 func (c catalog) Deployments(model string, limit int) ([]admin.Deployment, error) {
-	return c.history.list(model, limit)
+	return c.history.List(model, limit)
 }
 
 // Ensembles lists the ensembles with what was measured of their steps.
 func (c catalog) Ensembles() []admin.Ensemble {
 	list := []admin.Ensemble{}
-	for _, r := range c.library.Records() {
+	for _, r := range c.registry.Records() {
 		if len(r.Versions) == 0 {
 			continue
 		}
@@ -294,7 +228,7 @@ func (c catalog) Ensembles() []admin.Ensemble {
 		if v == nil {
 			v = r.Versions[len(r.Versions)-1]
 		}
-		if !isEnsemble(v.Model) {
+		if !ensemble.Is(v.Model) {
 			continue
 		}
 		e := admin.Ensemble{Name: r.Name, Version: v.ID.Version, Live: live != nil, Config: v.Model, Steps: []admin.EnsembleStep{}}

@@ -135,7 +135,7 @@ func TestAnEnsembleIsDraftedTracedAndPublished(t *testing.T) {
 	if status, _ := anna.ask("DELETE", "/api/v1/models/first", nil, nil); status != 409 {
 		t.Errorf("a model that is needed: %d", status)
 	}
-	if status, text := anna.ask("DELETE", "/api/v1/models/first?dependants=true", nil, nil); status != 204 || h.app.library.record("sums") != nil {
+	if status, text := anna.ask("DELETE", "/api/v1/models/first?dependants=true", nil, nil); status != 204 || h.app.registry.Lookup("sums") != nil {
 		t.Errorf("with what needs it: %d %s", status, text)
 	}
 }

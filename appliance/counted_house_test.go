@@ -14,12 +14,13 @@ import (
 	"github.com/edgewise-ai/edgewise/api/inference"
 	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
 	"github.com/edgewise-ai/edgewise/appliance/serving"
+	"github.com/edgewise-ai/edgewise/test/models"
 )
 
 // TestFailuresAreCountedAndShown asks a live model that works and then fails, over REST and gRPC, as a person and with a key.
 func TestFailuresAreCountedAndShown(t *testing.T) {
 	var failing atomic.Bool
-	backend := &echo{hook: func(stage, _ string) error {
+	backend := &models.Echo{Hook: func(stage, _ string) error {
 		if stage == "run" && failing.Load() {
 			return edgewise.Errorf("echo.Run", edgewise.Internal, "the accelerator is on fire")
 		}
@@ -28,12 +29,12 @@ func TestFailuresAreCountedAndShown(t *testing.T) {
 	h := runBoxWith(t, nil, func(a *App) {
 		c := a.servingConfig(cores.New(1), a.logger)
 		c.Backends = []edgewise.Backend{backend}
-		a.library.serving = serving.New(c)
+		*a.serving = *serving.New(c)
 	})
 	anna := h.claim()
 	camera := h.key(anna, admin.KeyNew{Name: "camera", Rights: []string{"infer"}})
-	up := uploadOf("net", struct{ path, content string }{"model.onnx", "a"})
-	if _, err := h.app.library.Push(t.Context(), up, true); err != nil {
+	up := models.Upload("net", models.File{"model.onnx", "a"})
+	if _, err := h.app.registry.Push(t.Context(), up, true); err != nil {
 		t.Fatal(err)
 	}
 	input := map[string]any{"inputs": []any{map[string]any{"name": "in", "datatype": "BYTES", "shape": []int{1}, "data": []string{"?"}}}}

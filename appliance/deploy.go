@@ -141,18 +141,18 @@ func (j *jobs) adjust(made *job, a admin.Activate) error {
 
 // storeOne stores a candidate, unless the same was stored already.
 func (j *jobs) storeOne(ctx context.Context, c *candidate, notes string) error {
-	library := j.app.library
-	if record, err := library.Record(c.version.ID.Name); err == nil {
+	stored := j.app.registry
+	if record, err := stored.Record(c.version.ID.Name); err == nil {
 		if c.stored != 0 && record.Version(c.stored) != nil {
 			return nil
 		}
 		if same := c.sameAs(record); same != nil {
 			c.stored = same.ID.Version
-			return j.app.notes.ifAny(same.ID, notes)
+			return j.app.notes.SetIfAny(same.ID, notes)
 		}
 	}
 	upload, files := c.version.Upload(uploadOrigin)
-	v, err := library.Push(ctx, upload, false)
+	v, err := stored.Push(ctx, upload, false)
 	if closing := files.Close(); err == nil {
 		err = closing
 	}
@@ -160,19 +160,19 @@ func (j *jobs) storeOne(ctx context.Context, c *candidate, notes string) error {
 		return err
 	}
 	c.stored = v.ID.Version
-	return j.app.notes.ifAny(v.ID, notes)
+	return j.app.notes.SetIfAny(v.ID, notes)
 }
 
 // promote makes a version live and follows how that goes.
 func (j *jobs) promote(ctx context.Context, made *job, c *candidate) error {
 	id := edgewise.ModelID{Name: c.version.ID.Name, Version: c.stored}
 	j.setStep(made, stepLoad, admin.StepRunning)
-	forget := j.app.library.phases.follow(id, func() {
+	forget := j.app.serving.Follow(id, func() {
 		j.setStep(made, stepLoad, admin.StepDone)
 		j.setStep(made, stepWarm, admin.StepRunning)
 	})
 	defer forget()
-	if _, err := j.app.library.goLive(ctx, id, c.version.ID.Version != 0); err != nil {
+	if _, err := j.app.registry.GoLive(ctx, id, c.version.ID.Version != 0); err != nil {
 		return err
 	}
 	j.setStep(made, stepLoad, admin.StepDone)

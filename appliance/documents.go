@@ -11,6 +11,7 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/editor"
+	"github.com/edgewise-ai/edgewise/appliance/registry"
 )
 
 // checkDocument tells whether a document may stand under a key of a bucket of box.db, whose form docs/formats/box.md
@@ -18,13 +19,13 @@ import (
 func checkDocument(bucket, key string, value []byte) error {
 	var err error
 	switch bucket {
-	case notesBucket:
+	case registry.NotesBucket:
 		err = checkNote(key, value)
 	case editor.DraftsBucket:
 		err = editor.CheckDraft(key, value)
 	case boxBucket:
 		_, err = decodeBox(key, value)
-	case deploymentsBucket:
+	case registry.DeploymentsBucket:
 		err = json.Unmarshal(value, &admin.Deployment{})
 	default:
 		return auth.CheckDocument(bucket, key, value)

@@ -6,65 +6,12 @@ import (
 	"testing"
 
 	"github.com/edgewise-ai/edgewise/api/admin"
-	"github.com/edgewise-ai/edgewise/appliance/config"
+	"github.com/edgewise-ai/edgewise/test/models"
 )
-
-// faulty is an ensemble of every kind of fault; "a" and "b" have the input "in" and the output "out", both BYTES.
-const faulty = `{"platform": "ensemble",
- "input": [{"name": "in", "data_type": "TYPE_INT64", "dims": [1]}],
- "output": [{"name": "out", "data_type": "TYPE_STRING", "dims": [1]}, {"name": "late", "dims": [1]}],
- "ensemble_scheduling": {"step": [
-  {"model_name": "a", "model_version": -1, "input_map": {"in": "in"}, "output_map": {"out": "out"}},
-  {"model_name": "dog", "model_version": -1, "input_map": {"in": "out"}, "output_map": {"out": "late"}},
-  {"model_name": "b", "model_version": -1, "input_map": {"wrong": "second"}, "output_map": {"out": "first"}},
-  {"model_name": "b", "model_version": -1, "input_map": {"in": "first"}, "output_map": {"out": "second"}}]}}`
-
-// faults are what is to be said about it, but for the model that is missing.
-var faults = []string{
-	`output "late": data_type is missing`,
-	"tensor 'in': the ensemble takes it of type INT64, but step 0 (model 'a') takes it as input 'in' of type BYTES",
-	"step 2 (model 'b'): input_map names input 'wrong', which the model does not have",
-	"step 2 (model 'b'): input 'in' of the model is missing in input_map",
-	"steps wait for each other in a circle",
-}
-
-func wantFaults(t *testing.T, text string, more ...string) {
-	t.Helper()
-	for _, want := range append(more, faults...) {
-		if !strings.Contains(text, want) {
-			t.Errorf("missing: %s\nin: %s", want, text)
-		}
-	}
-}
-
-func TestAPushReportsEveryFaultOfAnEnsemble(t *testing.T) {
-	h := newHouse(t)
-	for _, name := range []string{"a", "b"} {
-		_, err := h.push(name, name, 0, true)
-		h.must(err)
-	}
-	_, err := h.Push(t.Context(), uploadOf("E", file{"config.json", faulty}), true)
-	wantFaults(t, err.Error(), "step 1: there is no model 'dog' on this box")
-}
-
-func TestALoadFromARepositoryReportsEveryFaultOfAnEnsemble(t *testing.T) {
-	f := newFolder(t, config.ControlExplicit)
-	f.write("a/1/model.onnx", "a")
-	f.write("b/1/model.onnx", "b")
-	f.write("E/1/keep", "")
-	f.write("E/config.json", faulty)
-	err := f.load("E")
-	wantFaults(t, err.Error(), "load failed for model 'E'", "ensemble 'E' depends on 'dog' which has no loaded version: failed to load 'dog'")
-	if strings.Contains(err.Error(), "there is no model 'dog'") {
-		t.Errorf("the missing model is named twice: %v", err)
-	}
-	f.write("dog/1/model.onnx", "dog")
-	wantFaults(t, f.load("E").Error(), "load failed for model 'E'")
-}
 
 func TestAnUploadAndADraftReportEveryFaultOfAnEnsemble(t *testing.T) {
 	_, anna := runReal(t)
-	spoken := strings.NewReplacer(`"a"`, `"first"`, `"b"`, `"second"`, `{"in":`, `{"x":`, `{"out":`, `{"y":`).Replace(faulty)
+	spoken := strings.NewReplacer(`"a"`, `"first"`, `"b"`, `"second"`, `{"in":`, `{"x":`, `{"out":`, `{"y":`).Replace(models.Faulty)
 	anna.live("first", adding(1))
 	anna.live("second", adding(2))
 	want := []string{

@@ -7,6 +7,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/ensemble"
 )
 
 // maxGraphNodes bounds the nodes of a graph that is shown.
@@ -55,7 +56,7 @@ func notNil[T any](list []T) []T {
 }
 
 func ensembleGraph(m *edgewise.Model) *admin.Graph {
-	declared := declaredInspection(m)
+	declared := ensemble.Inspection(m)
 	g := &admin.Graph{Kind: "ensemble", Inputs: notNil(declared.Inputs), Outputs: notNil(declared.Outputs), Nodes: []admin.GraphNode{}}
 	for _, s := range m.EnsembleScheduling.Step {
 		n := admin.GraphNode{Name: s.ModelName, Op: s.ModelName, Inputs: sortedValues(s.InputMap), Outputs: sortedValues(s.OutputMap)}

@@ -14,6 +14,7 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/certificate"
 	"github.com/edgewise-ai/edgewise/appliance/config"
+	"github.com/edgewise-ai/edgewise/appliance/registry"
 	"github.com/edgewise-ai/edgewise/host"
 	"github.com/edgewise-ai/edgewise/store"
 )
@@ -32,7 +33,7 @@ func (a *App) openBox() error {
 	}
 	a.box = &box{app: a, started: time.Now().UTC()}
 	a.processors = host.NewLoad("/")
-	a.notes, a.history = notes{a.documents, notesBucket}, &deployments{a.documents, a.publish, a.logger}
+	a.notes, a.history = registry.NewNotes(a.documents), registry.NewHistory(a.documents, a.publish, a.logger)
 	if err := a.openAccounts(); err != nil {
 		return err
 	}
@@ -198,10 +199,10 @@ func (a *App) keep(ctx context.Context) {
 // deleted.
 func (a *App) modelChanged(id edgewise.ModelID, what string) {
 	if what == "stored" || what == "deleted" {
-		a.watch.learn(a.library.Records())
+		a.watch.learn(a.registry.Records())
 	}
 	if what == "deleted" {
-		if err := a.notes.forget(id); err != nil {
+		if err := a.notes.Forget(id); err != nil {
 			a.logger.Error("removing the notes about what was deleted", "model", id.String(), "error", err)
 		}
 	}

@@ -31,13 +31,13 @@ func (a *App) importAll(ctx context.Context, folders []string) {
 }
 
 func (a *App) importVersion(ctx context.Context, v repository.Version, promote bool) error {
-	if record, err := a.library.Record(v.ID.Name); err == nil {
+	if record, err := a.registry.Record(v.ID.Name); err == nil {
 		if stored := record.Version(v.ID.Version); stored != nil {
 			return v.SameAs(stored.Files)
 		}
 	}
 	upload, files := v.Upload("import")
-	_, err := a.library.Push(edgewise.WithCause(ctx, admin.CauseImport), upload, promote)
+	_, err := a.registry.Push(edgewise.WithCause(ctx, admin.CauseImport), upload, promote)
 	if closing := files.Close(); err == nil {
 		err = closing
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/proposal"
 	"github.com/edgewise-ai/edgewise/appliance/serving"
 	"github.com/edgewise-ai/edgewise/appliance/uploads"
+	"github.com/edgewise-ai/edgewise/ensemble"
 )
 
 const (
@@ -224,9 +225,9 @@ func (a *App) examine(ctx context.Context, c *candidate, dir string) (u admin.Un
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	name := c.version.ID.Name
-	m, err := a.library.understand(ctx, name, dir, files)
-	if m != nil && isEnsemble(m) {
-		err = errors.Join(err, a.library.checkEnsemble(m, c.beside))
+	m, err := a.registry.Understand(ctx, name, dir, files)
+	if m != nil && ensemble.Is(m) {
+		err = errors.Join(err, a.registry.CheckEnsemble(m, c.beside))
 	}
 	if err != nil {
 		return u, apistatus.HidePath(err, dir)
@@ -238,18 +239,18 @@ func (a *App) examine(ctx context.Context, c *candidate, dir string) (u admin.Un
 	if c.named {
 		u.Version = c.version.ID.Version
 	}
-	if record, err := a.library.Record(name); err == nil {
+	if record, err := a.registry.Record(name); err == nil {
 		u.Exists = true
-		u.SignatureChanges = signatureChanges(record.Version(record.Label(edgewise.LiveLabel)), &edgewise.Version{Model: m})
+		u.SignatureChanges = admin.SignatureChanges(record.Version(record.Label(edgewise.LiveLabel)), &edgewise.Version{Model: m})
 		if same := c.sameAs(record); same != nil {
 			u.SameAs = same.ID.Version
 			u.Warnings = append(u.Warnings, fmt.Sprintf("Version %d of %q has the same files already.", same.ID.Version, name))
 		}
 	}
-	if isEnsemble(m) {
+	if ensemble.Is(m) {
 		return u, nil
 	}
-	if u.Inspection, err = a.library.inspect(ctx, dir, m); err != nil {
+	if u.Inspection, err = a.registry.InspectFolder(ctx, dir, m); err != nil {
 		return u, apistatus.HidePath(err, dir)
 	}
 	u.Proposals = proposal.For(m)
@@ -279,7 +280,7 @@ func (a *App) fit(ctx context.Context, needs int64) admin.Fit {
 		if s.State != edgewise.StateReady || err != nil {
 			continue
 		}
-		if print, err := a.library.footprint(ctx, v); err == nil {
+		if print, err := a.registry.Footprint(ctx, v); err == nil {
 			f.Taken += print.Bytes
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/apistatus"
 	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
+	"github.com/edgewise-ai/edgewise/appliance/registry"
 	"github.com/edgewise-ai/edgewise/appliance/uploads"
 	"github.com/edgewise-ai/edgewise/ensemble"
 	"github.com/edgewise-ai/edgewise/store"
@@ -123,7 +124,7 @@ var _ store.ImportSource = (*restoring)(nil)
 // plan lists what is to be imported: versions that are not stored, and labels and wishes of models that are not.
 func (r *restoring) plan() {
 	for _, model := range r.backup.inOrder() {
-		stored := r.app.library.record(model.Name)
+		stored := r.app.registry.Lookup(model.Name)
 		m := store.Import{Name: model.Name}
 		for _, v := range model.Versions {
 			if stored != nil && stored.Version(v.ID.Version) != nil {
@@ -154,18 +155,18 @@ func (r *restoring) Open(f edgewise.File) (io.ReadCloser, error) {
 
 // Check holds a declaration that comes from elsewhere against its files, as an upload's.
 func (r *restoring) Check(ctx context.Context, v *edgewise.Version, dir string) error {
-	if isEnsemble(v.Model) {
-		parts, err := ensemble.Parts(v.Model, r.backup.beside(r.app.library.record))
+	if ensemble.Is(v.Model) {
+		parts, err := ensemble.Parts(v.Model, r.backup.beside(r.app.registry.Lookup))
 		if err != nil {
 			return err
 		}
-		return ensemble.Validate(v.Model, models(parts))
+		return ensemble.Validate(v.Model, ensemble.ModelsOf(parts))
 	}
-	inspection, err := r.app.library.inspect(ctx, dir, v.Model)
+	inspection, err := r.app.registry.InspectFolder(ctx, dir, v.Model)
 	if err != nil {
 		return apistatus.HidePath(err, dir)
 	}
-	return modelconfig.Validate(v.Model, paths(v), inspection)
+	return modelconfig.Validate(v.Model, v.Paths(), inspection)
 }
 
 // beside returns a look-up of models that finds what is stored and what the backup holds.
@@ -215,10 +216,10 @@ func (r *restoring) write(tx edgewise.DocumentsTx) error {
 		}
 	}
 	for _, e := range r.backup.Deployments {
-		if r.app.library.record(e.Model) != nil {
+		if r.app.registry.Lookup(e.Model) != nil {
 			continue // its history is here
 		}
-		_, err := tx.Append(deploymentsBucket, func(number uint64) ([]byte, error) {
+		_, err := tx.Append(registry.DeploymentsBucket, func(number uint64) ([]byte, error) {
 			e.Number = number
 			return json.Marshal(e)
 		})
@@ -243,11 +244,11 @@ func (r *restoring) activate(ctx context.Context) error {
 	wanted := map[string]bool{}
 	for _, m := range r.imports {
 		for _, v := range m.Versions {
-			a.library.tell(v.ID, "stored")
+			a.registry.Tell(v.ID, "stored")
 		}
 		for _, l := range m.Labels {
-			a.history.note(ctx, admin.Deployment{Model: m.Name, Label: l.Name, To: l.Version}, time.Now(), nil)
-			a.library.tell(edgewise.ModelID{Name: m.Name, Version: l.Version}, "label")
+			a.history.Note(ctx, admin.Deployment{Model: m.Name, Label: l.Name, To: l.Version}, time.Now(), nil)
+			a.registry.Tell(edgewise.ModelID{Name: m.Name, Version: l.Version}, "label")
 		}
 		wanted[m.Name] = m.Wanted
 	}
@@ -257,9 +258,9 @@ func (r *restoring) activate(ctx context.Context) error {
 		case !r.isNew[model.Name]:
 			failed = append(failed, r.moveLabels(ctx, model))
 		case wanted[model.Name]:
-			failed = append(failed, a.library.settle(ctx, model.Name))
+			failed = append(failed, a.serve(ctx, model.Name))
 		default:
-			failed = append(failed, a.library.stored(ctx, model.Name))
+			failed = append(failed, a.registry.Refresh(ctx, model.Name))
 		}
 	}
 	if err := errors.Join(failed...); err != nil {
@@ -268,19 +269,27 @@ func (r *restoring) activate(ctx context.Context) error {
 	return nil
 }
 
+// serve serves a model as it is stored now and waits for that.
+func (a *App) serve(ctx context.Context, name string) error {
+	if err := a.registry.Refresh(ctx, name); err != nil {
+		return err
+	}
+	return a.registry.Settle(ctx, name)
+}
+
 // moveLabels points the labels of a model that was here to where the backup has them.
 func (r *restoring) moveLabels(ctx context.Context, model backupModel) error {
-	library := r.app.library
+	stored := r.app.registry
 	for _, l := range model.Labels {
-		if library.labelled(model.Name, l.Name) == l.Version {
+		if stored.Labelled(model.Name, l.Name) == l.Version {
 			continue
 		}
-		if _, err := library.SetLabel(ctx, model.Name, l.Name, l.Version); err != nil {
+		if _, err := stored.SetLabel(ctx, model.Name, l.Name, l.Version); err != nil {
 			return err
 		}
 	}
 	if !model.Wanted {
-		return library.Unload(ctx, model.Name)
+		return stored.Unload(ctx, model.Name)
 	}
 	return nil
 }

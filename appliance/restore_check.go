@@ -14,6 +14,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/editor"
+	"github.com/edgewise-ai/edgewise/appliance/registry"
 	"github.com/edgewise-ai/edgewise/ensemble"
 	"github.com/edgewise-ai/edgewise/store"
 )
@@ -52,10 +53,10 @@ func (a *App) checkBackupModel(model backupModel, seen map[string]bool) error {
 		return edgewise.Errorf(op, edgewise.Invalid, "the backup: model %q is in it twice", model.Name)
 	}
 	seen[model.Name] = true
-	if err := a.library.sources.foreign(op, model.Name); err != nil {
+	if err := a.registry.Changeable(op, model.Name); err != nil {
 		return err
 	}
-	record := a.library.record(model.Name)
+	record := a.registry.Lookup(model.Name)
 	numbers := map[int64]bool{}
 	for i, v := range model.Versions {
 		switch {
@@ -98,7 +99,7 @@ func size(files []edgewise.File) (sum int64) {
 func (a *App) checkBackupDocuments(m *backup) error {
 	const op = "appliance.checkBackup"
 	bounds := auth.AccountBuckets()
-	bounds[notesBucket], bounds[editor.DraftsBucket] = maxBackupNotes, editor.MaxDrafts
+	bounds[registry.NotesBucket], bounds[editor.DraftsBucket] = maxBackupNotes, editor.MaxDrafts
 	for _, bucket := range slices.Sorted(maps.Keys(m.Buckets)) {
 		most, known := bounds[bucket]
 		if !known {

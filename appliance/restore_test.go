@@ -24,9 +24,11 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/editor"
+	"github.com/edgewise-ai/edgewise/appliance/registry"
 	"github.com/edgewise-ai/edgewise/appliance/serving"
 	"github.com/edgewise-ai/edgewise/appliance/uploads"
 	"github.com/edgewise-ai/edgewise/store"
+	"github.com/edgewise-ai/edgewise/test/models"
 )
 
 // storage is as much of a box as stores what a backup brings, in a data folder of its own. Nothing is loaded.
@@ -55,12 +57,11 @@ func openStorage(t testing.TB, dir string) *storage {
 	if a.accounts, err = auth.Open(auth.Config{Documents: a.documents, Times: a.box.sessionTimes, Hashing: cheap}); err != nil {
 		t.Fatalf("the accounts do not open: %v", err)
 	}
-	a.notes, a.history = notes{a.documents, notesBucket}, &deployments{a.documents, a.publish, logger}
-	a.library = &library{
-		store: a.store, locks: newLocks(), logger: logger, history: a.history, changed: func(edgewise.ModelID, string) {},
-		config: libraryConfig{MaxQueue: 100}, serving: serving.New(serving.Config{Backends: []edgewise.Backend{&echo{}}, Devices: noGPUs{}}),
-	}
-	a.library.sources = newSources(a.library, config.Repository{}, logger)
+	a.notes, a.history = registry.NewNotes(a.documents), registry.NewHistory(a.documents, a.publish, logger)
+	loader := serving.New(serving.Config{Backends: []edgewise.Backend{&models.Echo{}}, Devices: models.NoGPUs{}})
+	a.registry = registry.New(registry.Config{
+		Store: a.store, Serving: loader, Documents: a.documents, History: a.history, Logger: logger,
+	})
 	a.editor = a.newEditor()
 	return &storage{a, dir}
 }
@@ -92,7 +93,7 @@ func (s *storage) state(t testing.TB) state {
 				return err
 			}
 		}
-		tx.Forward(deploymentsBucket, func(number uint64, value []byte) bool {
+		tx.Forward(registry.DeploymentsBucket, func(number uint64, value []byte) bool {
 			now.Documents["deployments/"+string(rune(number))] = string(value)
 			return true
 		})
@@ -137,7 +138,7 @@ func example(t testing.TB) []byte {
 			if _, err := g.Add(ctx, "model.onnx", -1, strings.NewReader(name+content)); err != nil {
 				t.Fatal(err)
 			}
-			m, err := s.library.understand(ctx, name, g.Dir(), []string{"model.onnx"})
+			m, err := s.registry.Understand(ctx, name, g.Dir(), []string{"model.onnx"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -148,13 +149,13 @@ func example(t testing.TB) []byte {
 		if _, err := s.store.SetLabel(ctx, name, "live", 2); err != nil {
 			t.Fatal(err)
 		}
-		s.history.note(ctx, admin.Deployment{Model: name, Label: "live", To: 2}, time.Now(), nil)
+		s.history.Note(ctx, admin.Deployment{Model: name, Label: "live", To: 2}, time.Now(), nil)
 	}
 	_, made := s.accounts.CreateUser(admin.UserNew{Name: "anna", Role: "admin", Password: "a staple for my paper"})
 	_, keyed := s.accounts.CreateKey(admin.KeyNew{Name: "camera", Rights: []string{"infer"}}, &edgewise.Principal{Kind: "person", Name: "anna", Rights: edgewise.AllRights})
 	_, drafted := s.editor.CreateDraft(&edgewise.Principal{Name: "anna"}, admin.DraftNew{Name: "both", Config: json.RawMessage("{}")})
 	_, changed := s.box.ChangeSettings(admin.SettingsChange{Name: ptr("the box")})
-	if err := errors.Join(made, keyed, drafted, changed, s.notes.set(edgewise.ModelID{Name: "cat", Version: 2}, "purrs")); err != nil {
+	if err := errors.Join(made, keyed, drafted, changed, s.notes.Set(edgewise.ModelID{Name: "cat", Version: 2}, "purrs")); err != nil {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer

@@ -56,7 +56,7 @@ func (s *system) LeaveSafeStart() error {
 			"this is no safe start: all models that are wanted are loaded already, or have failed")
 	}
 	a.logger.Info("the safe start is over: models are loaded again")
-	a.library.start()
+	a.registry.Start()
 	close(s.left)
 	a.publish("settings", a.box.Settings())
 	return nil
@@ -71,13 +71,13 @@ func (a *App) followRepositories(ctx context.Context, safe bool) {
 			return
 		case <-a.system.left:
 		}
-		if err := a.library.sources.start(ctx); err != nil && ctx.Err() == nil {
+		if err := a.repositories.Start(ctx); err != nil && ctx.Err() == nil {
 			a.logger.Error("loading from repositories", "error", err)
 		}
 		a.settle(ctx)
 	}
 	var work sync.WaitGroup
 	work.Go(func() { a.safe.AwaitSteady(ctx) })
-	a.library.sources.watch(ctx)
+	a.repositories.Watch(ctx)
 	work.Wait()
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/test/models"
 )
 
 // answers answers every request, and keeps the last.
@@ -74,11 +75,12 @@ func (h *heard) Ask(ctx context.Context, step int, _ *edgewise.Request) (context
 
 // TestStepsOfAnEnsembleAreTimed asks an ensemble of two models, with and without somebody else who listens.
 func TestStepsOfAnEnsembleAreTimed(t *testing.T) {
-	h := withBoth(t)
+	h := models.New(t, 0)
+	h.PushBoth()
 	in := edgewise.Tensor{Name: "in", Type: edgewise.Bytes, Shape: edgewise.Shape{1}, Data: edgewise.AppendElement(nil, "?")}
 	other := &heard{}
 	for _, ctx := range []context.Context{t.Context(), edgewise.WithRecorder(t.Context(), other)} {
-		r, err := timed{h.manager}.Infer(ctx, &edgewise.Request{Model: edgewise.ModelID{Name: "E"}, Inputs: []edgewise.Tensor{in}, Parameters: map[string]any{"timing": true}})
+		r, err := timed{h.Manager}.Infer(ctx, &edgewise.Request{Model: edgewise.ModelID{Name: "E"}, Inputs: []edgewise.Tensor{in}, Parameters: map[string]any{"timing": true}})
 		if err != nil {
 			t.Fatal(err)
 		}

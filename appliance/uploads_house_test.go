@@ -120,7 +120,7 @@ func TestAnUploadIsUnderstoodBeforeItIsActivated(t *testing.T) {
 	if m.Name != "mlp" || m.Kind != "onnx" || len(m.Inputs) == 0 || len(m.Outputs) == 0 || m.Fit == nil || !m.Fit.Fits || m.Exists {
 		t.Errorf("understood: %+v", m)
 	}
-	if len(h.app.library.Records()) != 0 {
+	if len(h.app.registry.Records()) != 0 {
 		t.Error("it is in the store before somebody has activated it")
 	}
 	notes := "activated"

@@ -10,6 +10,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/activity"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 	"github.com/edgewise-ai/edgewise/appliance/observe"
+	"github.com/edgewise-ai/edgewise/ensemble"
 )
 
 // watch is what the box remembers of what it does, for people.
@@ -46,7 +47,7 @@ func (w *watch) learn(records []*edgewise.Record) {
 	names := map[string]bool{}
 	for _, r := range records {
 		for _, v := range r.Versions {
-			names[r.Name] = names[r.Name] || isEnsemble(v.Model)
+			names[r.Name] = names[r.Name] || ensemble.Is(v.Model)
 		}
 	}
 	w.ensembles.Store(&names)
@@ -133,7 +134,7 @@ func (w *watch) counted(v *edgewise.Version, st *edgewise.Statistics) {
 	st.Success, st.Fail, st.Failures = success, fail, [4]uint64{}
 	for kind, n := range kinds {
 		reason := edgewise.FailureReasonOf(kind)
-		if reason == edgewise.FailureBackend && isEnsemble(v.Model) {
+		if reason == edgewise.FailureBackend && ensemble.Is(v.Model) {
 			reason = edgewise.FailureOther // the backend is a step's, which counts it
 		}
 		st.Failures[reason] += n

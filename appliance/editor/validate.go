@@ -50,7 +50,7 @@ func draftConfig(d admin.Draft) ([]byte, error) {
 		return nil, edgewise.Errorf("editor.draftConfig", edgewise.Invalid, "the draft's configuration is no JSON object: %w",
 			err)
 	}
-	members["name"], members["platform"] = d.Name, "ensemble"
+	members["name"], members["platform"] = d.Name, ensemble.Platform
 	delete(members, "backend")
 	if scheduling, ok := members["ensemble_scheduling"].(map[string]any); ok {
 		if list, ok := scheduling["step"].([]any); ok {

@@ -157,6 +157,13 @@ func (m *Manager) Statistics(id edgewise.ModelID) (edgewise.Statistics, error) {
 	return h.loaded.Statistics(), nil
 }
 
+// Independent tells whether the rows of a ready version's batches do not depend on each other. An ensemble has the batch dimension
+// that its author has given it.
+func (m *Manager) Independent(id edgewise.ModelID) bool {
+	measured, err := m.Statistics(id)
+	return err == nil && (measured.Batching == nil || measured.Batching.Independent)
+}
+
 // Statuses returns where every version stands that was asked for, by name and number.
 func (m *Manager) Statuses() []edgewise.Status {
 	var all []edgewise.Status

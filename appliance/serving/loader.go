@@ -37,8 +37,6 @@ type Config struct {
 	Infer edgewise.Inferer
 	// Independent tells whether the rows of a loaded version's batches do not depend on each other.
 	Independent func(edgewise.ModelID) bool
-	// Warming is called when a version has been loaded and is to be warmed up. nil: nobody is told.
-	Warming func(edgewise.ModelID)
 	// Loaded is called when a version is ready. unverified says why no run has shown that it works; "" when one has.
 	// nil: nobody is told.
 	Loaded func(id edgewise.ModelID, unverified string)
@@ -58,11 +56,12 @@ type Loader struct {
 	config   Config
 	memory   *gpuMemory
 	pictures *pictureInputs
+	phases   *phases
 }
 
 // New makes a Loader.
 func New(c Config) *Loader {
-	return &Loader{config: c, memory: newGPUMemory(c.Devices, c.Logger), pictures: newPictureInputs()}
+	return &Loader{config: c, memory: newGPUMemory(c.Devices, c.Logger), pictures: newPictureInputs(), phases: &phases{}}
 }
 
 // load is one version on its way to answering requests.
@@ -151,9 +150,7 @@ func (l *Loader) LoadEnsemble(v *edgewise.Version, parts []*edgewise.Version) (*
 func (t *load) warm(
 	ctx context.Context, loaded *manager.Loaded, warm func(context.Context, []*edgewise.Request) error,
 ) (unverified string, err error) {
-	if t.config.Warming != nil {
-		t.config.Warming(t.version.ID)
-	}
+	t.phases.warming(t.version.ID)
 	requests, err := warmupRequests(t.version.Model, t.dir)
 	if err != nil {
 		return "", err

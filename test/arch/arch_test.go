@@ -92,6 +92,8 @@ var adminParts = []string{
 
 var services = []string{
 	"appliance/editor",
+	"appliance/registry",
+	"appliance/repository",
 	"appliance/safestart",
 	"appliance/serving",
 	"appliance/updates",

@@ -1,0 +1,63 @@
+package admin
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/edgewise-ai/edgewise"
+)
+
+func TestChangesThatClientsMayFailWith(t *testing.T) {
+	tensor := func(name string, t edgewise.DataType, optional bool, dims ...int64) edgewise.ModelInput {
+		return edgewise.ModelInput{Name: name, DataType: t, Dims: dims, Optional: optional}
+	}
+	for _, test := range []struct {
+		name     string
+		from, to []edgewise.ModelInput
+		want     []Difference
+	}{
+		{"nothing", []edgewise.ModelInput{tensor("x", edgewise.FP32, false, 4)}, []edgewise.ModelInput{tensor("x", edgewise.FP32, false, 4)}, nil},
+		{
+			"another shape",
+			[]edgewise.ModelInput{tensor("x", edgewise.FP32, false, 4)},
+			[]edgewise.ModelInput{tensor("x", edgewise.FP32, false, 8)},
+			[]Difference{{What: "input x", Change: "changed", From: "FP32 [4]", To: "FP32 [8]", Breaking: true}},
+		},
+		{
+			"an input became optional",
+			[]edgewise.ModelInput{tensor("x", edgewise.FP32, false, 4)},
+			[]edgewise.ModelInput{tensor("x", edgewise.FP32, true, 4)},
+			[]Difference{{What: "input x", Change: "changed", From: "FP32 [4]", To: "FP32 [4], optional"}},
+		},
+		{
+			"an input became required",
+			[]edgewise.ModelInput{tensor("x", edgewise.FP32, true, 4)},
+			[]edgewise.ModelInput{tensor("x", edgewise.FP32, false, 4)},
+			[]Difference{{What: "input x", Change: "changed", From: "FP32 [4], optional", To: "FP32 [4]", Breaking: true}},
+		},
+		{
+			"an optional input, and breaking ones first",
+			[]edgewise.ModelInput{tensor("x", edgewise.FP32, true, 4), tensor("y", edgewise.FP32, false, 4)},
+			[]edgewise.ModelInput{tensor("x", edgewise.FP32, true, 4), tensor("z", edgewise.FP32, true, 4)},
+			[]Difference{
+				{What: "input y", Change: "removed", From: "FP32 [4]", Breaking: true}, {What: "input z", Change: "added", To: "FP32 [4], optional"},
+			},
+		},
+	} {
+		got := SignatureChanges(&edgewise.Version{Model: &edgewise.Model{Input: test.from}}, &edgewise.Version{Model: &edgewise.Model{Input: test.to}})
+		if fmt.Sprint(got) != fmt.Sprint(test.want) {
+			t.Errorf("%s: %v, want %v", test.name, got, test.want)
+		}
+	}
+}
+
+func TestSignatureChangesAreBounded(t *testing.T) {
+	var many edgewise.Model
+	for i := range 2 * maxSignatureChanges {
+		many.Output = append(many.Output, edgewise.ModelOutput{Name: fmt.Sprint("y", i), DataType: edgewise.FP32})
+	}
+	got := SignatureChanges(&edgewise.Version{Model: &many}, &edgewise.Version{Model: &edgewise.Model{}})
+	if len(got) != maxSignatureChanges {
+		t.Errorf("%d changes", len(got))
+	}
+}

@@ -1,0 +1,98 @@
+package registry
+
+import (
+	"context"
+	"crypto/md5" //nolint:gosec // what Triton's checksum agent knows; the store has its own digests
+	"encoding/hex"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
+	"github.com/edgewise-ai/edgewise/appliance/sched"
+	"github.com/edgewise-ai/edgewise/ensemble"
+)
+
+// Understand makes the model that a folder of files declares: its configuration, completed from what the backend reads
+// in the model's file, and compared with it. With an error the model is nil, unless everything but its declaration's
+// contents could be understood: then whatever else is wrong can be reported with it.
+func (g *Registry) Understand(ctx context.Context, name, dir string, files []string) (*edgewise.Model, error) {
+	declared, err := modelconfig.Read(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	return g.completed(ctx, declared, name, dir, files)
+}
+
+// completed is what a declaration comes to for the files in a folder.
+func (g *Registry) completed(ctx context.Context, declared *edgewise.Model, name, dir string, files []string) (*edgewise.Model, error) {
+	identified, err := modelconfig.Identify(declared, name, files)
+	if err != nil {
+		return nil, err
+	}
+	inspection, err := g.InspectFolder(ctx, dir, identified)
+	if err != nil {
+		return nil, err
+	}
+	if inspection != nil {
+		for _, o := range inspection.Omitted {
+			g.logger.Warn("the model is served without a part of it", "model", name, "tensor", o.Name, "reason", o.Reason)
+		}
+	}
+	m, err := modelconfig.Complete(identified, name, files, inspection, g.config.Serving.Defaults())
+	if err != nil {
+		return nil, err
+	}
+	if err := modelconfig.Validate(m, files, inspection); err != nil {
+		return m, err
+	}
+	if err := checkSums(ctx, m, dir); err != nil {
+		return nil, err
+	}
+	_, err = sched.NewPadding(m, inspection)
+	return m, err
+}
+
+// InspectFolder reads the model's file in a folder with its backend. An ensemble has none: there is nothing to be read.
+func (g *Registry) InspectFolder(ctx context.Context, dir string, m *edgewise.Model) (*edgewise.Inspection, error) {
+	if ensemble.Is(m) {
+		return nil, nil
+	}
+	return g.config.Serving.Inspect(ctx, dir, m)
+}
+
+// checkSums holds the files in dir against the sums that a model's checksum agent wants. Errors: Corrupt, with the file
+// and both sums; Internal.
+func checkSums(ctx context.Context, m *edgewise.Model, dir string) error {
+	sums := modelconfig.Checksums(m)
+	for _, path := range slices.Sorted(maps.Keys(sums)) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		got, err := sumOf(filepath.Join(dir, filepath.FromSlash(path)))
+		if err != nil {
+			return edgewise.Errorf("registry.checkSums", edgewise.Internal, "model %q: file %q: %w", m.Name, path, err)
+		}
+		if !slices.Contains(sums[path], got) {
+			return edgewise.Errorf("registry.checkSums", edgewise.Corrupt, "model %q: file %q is not what the checksum agent expects: MD5 %s, want %s", m.Name, path, got, strings.Join(sums[path], " or "))
+		}
+	}
+	return nil
+}
+
+func sumOf(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	h := md5.New() //nolint:gosec // as above
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}

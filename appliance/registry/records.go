@@ -1,0 +1,84 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/proposal"
+	"github.com/edgewise-ai/edgewise/ensemble"
+)
+
+// Records returns everything that is stored, by model name.
+func (g *Registry) Records() []*edgewise.Record {
+	var list []*edgewise.Record
+	for _, r := range g.store.Records() {
+		if r = g.imported.record(r.Name, r); r != nil && len(r.Versions) > 0 {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// Record returns what is stored about one model. Error: NotFound.
+func (g *Registry) Record(name string) (*edgewise.Record, error) {
+	r, err := g.store.Record(name)
+	if err != nil {
+		return nil, err
+	}
+	if r = g.imported.record(name, r); len(r.Versions) == 0 {
+		return nil, edgewise.Errorf("registry.Record", edgewise.NotFound, "there is no model %q", name)
+	}
+	return r, nil
+}
+
+// Lookup returns what is stored about a model, nil when nothing is. What it returns is shared and not modified.
+func (g *Registry) Lookup(name string) *edgewise.Record {
+	r, err := g.store.Record(name)
+	if err != nil {
+		r = nil
+	}
+	return g.imported.record(name, r)
+}
+
+// Inspect reads a stored version's files.
+func (g *Registry) Inspect(ctx context.Context, id edgewise.ModelID) (*edgewise.Inspection, error) {
+	record, err := g.Record(id.Name)
+	if err != nil {
+		return nil, err
+	}
+	v := record.Version(id.Version)
+	if v == nil {
+		return nil, edgewise.Errorf("registry.Inspect", edgewise.NotFound, "model %q has no version %d", id.Name, id.Version)
+	}
+	return g.inspectVersion(ctx, v)
+}
+
+// Propose returns pipelines that a version may be meant for.
+func (g *Registry) Propose(id edgewise.ModelID) ([]admin.Proposal, error) {
+	r, err := g.Record(id.Name)
+	if err != nil {
+		return nil, err
+	}
+	v := r.Version(id.Version)
+	if v == nil {
+		return nil, edgewise.Errorf("registry.Propose", edgewise.NotFound, "model %q has no version %d", id.Name, id.Version)
+	}
+	return proposal.For(v.Model), nil
+}
+
+func (g *Registry) inspectVersion(ctx context.Context, v *edgewise.Version) (*edgewise.Inspection, error) {
+	if ensemble.Is(v.Model) {
+		return ensemble.Inspection(v.Model), nil
+	}
+	dir, err := g.store.Dir(v.StoredID())
+	if err != nil {
+		return nil, err
+	}
+	inspection, err := g.InspectFolder(ctx, dir, v.Model)
+	if err != nil {
+		return nil, fmt.Errorf("model %v: %w", v.ID, err)
+	}
+	return inspection, nil
+}

@@ -1,0 +1,277 @@
+// Package registry keeps what is stored of models, and which version answers: versions, labels, deployments, pins of ensembles.
+// The desired state is stored before it is acted on, and a label moves only to a version that has been loaded.
+package registry
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/manager"
+	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
+	"github.com/edgewise-ai/edgewise/ensemble"
+	"github.com/edgewise-ai/edgewise/store"
+)
+
+// Serving is what a Registry needs to load versions. All methods are safe for concurrent use.
+type Serving interface {
+	// Load makes a version ready to serve, whose files stand in dir. declared is the configuration of its author; nil: that in
+	// dir. dir outlives what is returned. Errors: Invalid, Unsupported, Unavailable, Exhausted, Internal.
+	Load(ctx context.Context, v *edgewise.Version, dir string, declared *edgewise.Model) (*manager.Loaded, error)
+	// LoadEnsemble makes an ensemble ready to serve that runs parts, in the order of its steps. They are loaded, and outlive it.
+	LoadEnsemble(v *edgewise.Version, parts []*edgewise.Version) (*manager.Loaded, error)
+	// Footprint estimates what a version takes while it is loaded. Errors: those of Inspect.
+	Footprint(ctx context.Context, v *edgewise.Version, dir string) (manager.Footprint, error)
+	// Inspect reads the model's files in dir. m is what its author has declared so far. Errors: Invalid, TooLarge, Unsupported.
+	Inspect(ctx context.Context, dir string, m *edgewise.Model) (*edgewise.Inspection, error)
+	// Defaults returns what holds for what a model's author leaves open.
+	Defaults() modelconfig.Defaults
+}
+
+// Config configures a Registry.
+type Config struct {
+	Store   *store.Store
+	Serving Serving
+	Manager *manager.Manager // loads by LoadVersion
+	// Documents keep which versions failed to load.
+	Documents edgewise.Documents
+	History   *History // nil: deployments are not noted
+	// Loading notes that a version is being loaded until done is called. nil: nobody needs to know.
+	Loading func(edgewise.ModelID) (done func())
+	// Changed is called after a change of a model, or of a version of it. nil: nobody needs to know.
+	Changed func(id edgewise.ModelID, what string)
+	Logger  *slog.Logger
+}
+
+// Registry changes what is stored and what is served, in that order. Changes to one model happen one after the other. It is safe
+// for concurrent use.
+type Registry struct {
+	config  Config
+	store   *store.Store
+	manager *manager.Manager
+	logger  *slog.Logger
+	locks   *locks
+
+	classes   classCache
+	overrides overrides
+	imported  imported
+	failed    failedLoads
+}
+
+// New makes a Registry.
+func New(c Config) *Registry {
+	return &Registry{
+		config: c, store: c.Store, manager: c.Manager, logger: c.Logger, locks: newLocks(),
+		failed:   failedLoads{Notes{c.Documents, FailedBucket}, c.Logger},
+		imported: imported{records: map[string]*edgewise.Record{}, open: map[edgewise.ModelID]int{}, held: map[string]bool{}},
+	}
+}
+
+// Push stores an upload as a new version, after everything that can be refused has been refused. With promote the
+// label live moves to it once it is loaded; when that fails the version stays stored until the next upload of the model, and
+// the error says so.
+func (g *Registry) Push(ctx context.Context, up edgewise.Upload, promote bool) (*admin.Pushed, error) {
+	if err := g.Changeable("registry.Push", up.Model); err != nil {
+		return nil, err
+	}
+	v, err := g.put(ctx, up)
+	if err != nil {
+		return nil, err
+	}
+	g.logger.Info("version stored", "model", v.ID.Name, "version", v.ID.Version, "bytes", v.Size, "digest", string(v.Digest))
+	g.Tell(v.ID, "stored")
+	g.dropFailed(ctx, v.ID.Name)
+	if !promote {
+		if err := g.Refresh(ctx, v.ID.Name); err != nil {
+			return &admin.Pushed{Version: v}, edgewise.Errorf("registry.Push", edgewise.KindOf(err), "model %v is stored: %w", v.ID, err)
+		}
+		return &admin.Pushed{Version: v}, nil
+	}
+	moved, err := g.GoLive(ctx, v.ID, up.Version != 0)
+	if err != nil {
+		return &admin.Pushed{Version: v}, edgewise.Errorf("registry.Push", edgewise.KindOf(err), "model %v is stored but was not made live: %w", v.ID, err)
+	}
+	return &admin.Pushed{Version: v, SignatureChanges: moved.SignatureChanges}, nil
+}
+
+// Refresh makes a model be served as it is stored now. It returns at once; see Settle.
+func (g *Registry) Refresh(ctx context.Context, name string) error {
+	unlock, err := g.Lock(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return g.refresh(name)
+}
+
+// Room tells whether an upload of size bytes could begin now.
+func (g *Registry) Room(size int64) error { return g.store.Room(size) }
+
+func (g *Registry) put(ctx context.Context, up edgewise.Upload) (*edgewise.Version, error) {
+	if err := edgewise.CheckName(up.Model); err != nil {
+		return nil, edgewise.Errorf("registry.Push", edgewise.Invalid, "%w", err)
+	}
+	staging, err := g.store.Begin(ctx, up.Size)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err := staging.Discard(); err != nil {
+			g.logger.Error("discarding an upload", "model", up.Model, "error", err)
+		}
+	}()
+	files, err := receive(ctx, staging, up)
+	if err != nil {
+		return nil, err
+	}
+	m, err := g.Understand(ctx, up.Model, staging.Dir(), files)
+	v := edgewise.Version{ID: edgewise.ModelID{Name: up.Model, Version: up.Version}, Model: m, Origin: up.Origin}
+	if m != nil && ensemble.Is(m) {
+		return g.putEnsemble(ctx, staging, v, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return g.store.Put(ctx, staging, v)
+}
+
+// receive stages every file of an upload and returns their paths.
+func receive(ctx context.Context, staging *store.Staging, up edgewise.Upload) ([]string, error) {
+	var files []string
+	for {
+		path, size, body, err := up.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if _, err := staging.Add(ctx, path, size, body); err != nil {
+			return nil, err
+		}
+		files = append(files, path)
+	}
+	if len(files) == 0 {
+		return nil, edgewise.Errorf("registry.Push", edgewise.Invalid, "model %q: the upload holds no file", up.Model)
+	}
+	return files, nil
+}
+
+// DeleteVersion deletes a version that no label points to and no ensemble pins.
+func (g *Registry) DeleteVersion(ctx context.Context, id edgewise.ModelID) error {
+	if err := g.Changeable("registry.DeleteVersion", id.Name); err != nil {
+		return err
+	}
+	unlock, err := g.Lock(ctx, id.Name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	err = g.unpinned(ctx, id, func() error { return g.store.DeleteVersion(ctx, id) })
+	if err != nil {
+		return err
+	}
+	g.failed.keep(id)
+	g.logger.Info("version deleted", "model", id.Name, "version", id.Version)
+	g.Tell(id, "deleted")
+	return g.refresh(id.Name)
+}
+
+// DeleteModel deletes a model with all its versions and labels, unless an ensemble pins one of them.
+func (g *Registry) DeleteModel(ctx context.Context, name string) error {
+	if err := g.Changeable("registry.DeleteModel", name); err != nil {
+		return err
+	}
+	unlock, err := g.Lock(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	err = g.unpinned(ctx, edgewise.ModelID{Name: name}, func() error { return g.store.DeleteModel(ctx, name) })
+	if err != nil {
+		return err
+	}
+	g.failed.keep(edgewise.ModelID{Name: name})
+	g.logger.Info("model deleted", "model", name)
+	g.Tell(edgewise.ModelID{Name: name}, "deleted")
+	g.overrides.forget(name)
+	g.manager.Forget(name)
+	return nil
+}
+
+// Load makes a model ready and waits for it, as it is stored. A model that has no live version gets its highest one.
+func (g *Registry) Load(ctx context.Context, name string) error {
+	if err := g.begin(ctx, name); err != nil {
+		return err
+	}
+	return g.manager.Settle(ctx, name)
+}
+
+// Settle waits until nothing is loading or unloading for a model, and returns the first failure among the versions that are wanted.
+func (g *Registry) Settle(ctx context.Context, name string) error { return g.manager.Settle(ctx, name) }
+
+// begin stores that a model is to be served and starts to load it.
+func (g *Registry) begin(ctx context.Context, name string) error {
+	unlock, err := g.Lock(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	g.overrides.forget(name)
+	record, err := g.store.Record(name)
+	if err != nil {
+		return err
+	}
+	if record.Label(edgewise.LiveLabel) == 0 && len(record.Versions) > 0 {
+		highest := record.Versions[len(record.Versions)-1].ID.Version
+		_, err := g.setLabel(edgewise.WithCause(ctx, admin.CauseLoad), name, edgewise.LiveLabel, highest)
+		return err
+	}
+	return g.setDesired(ctx, name, true)
+}
+
+// Unload stops serving a model and remembers that. Requests in flight are answered. What a served ensemble runs is not
+// unloaded. Versions that were loaded only because an ensemble runs them go with it.
+func (g *Registry) Unload(ctx context.Context, name string) error {
+	unlock, err := g.Lock(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if users := g.servedEnsembles(name); len(users) > 0 {
+		return edgewise.Errorf("registry.Unload", edgewise.Conflict, "model %q cannot be unloaded while an ensemble runs it: %s: unload that first", name, listed(users))
+	}
+	g.overrides.forget(name)
+	return g.setDesired(ctx, name, false)
+}
+
+// setDesired stores whether a model is to be served. The model's lock is held.
+func (g *Registry) setDesired(ctx context.Context, name string, wanted bool) error {
+	if err := g.store.SetWanted(ctx, name, wanted); err != nil {
+		return err
+	}
+	return g.refresh(name)
+}
+
+// refresh tells the manager what is stored about a model now, and ends a trial. The model's lock is held: otherwise an
+// older state could overtake a newer one, or end the trial of another caller.
+func (g *Registry) refresh(name string) error {
+	record, err := g.store.Record(name)
+	if err != nil && edgewise.KindOf(err) == edgewise.NotFound {
+		g.manager.Forget(name)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	g.manager.Want(g.overrides.apply(record))
+	return nil
+}
+
+// Start begins to load every model that is stored as wanted.
+func (g *Registry) Start() {
+	g.manager.Start(g.store.Records())
+}
