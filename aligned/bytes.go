@@ -3,7 +3,8 @@ package aligned
 
 import "unsafe"
 
-// Bytes returns n bytes, all 0, that begin at a multiple of alignment, a power of two. The collector does not move them.
+// Bytes returns n bytes, all 0, that begin at a multiple of alignment, a power of two. The collector does not move
+// them.
 func Bytes(n, alignment int) []byte {
 	raw := make([]byte, n+alignment-1)
 	skip := int(-uintptr(unsafe.Pointer(unsafe.SliceData(raw))) & uintptr(alignment-1))

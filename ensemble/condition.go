@@ -42,7 +42,10 @@ func (g *graph) addCondition(s *step, declared *edgewise.EnsembleStep) {
 	if c == nil {
 		return
 	}
-	s.condition = &condition{tensor: g.tensor(c.Tensor), operator: c.Operator, value: c.Value, text: c.Text, all: c.Over == overAll, stop: c.Otherwise == stop}
+	s.condition = &condition{
+		tensor: g.tensor(c.Tensor), operator: c.Operator, value: c.Value, text: c.Text,
+		all: c.Over == overAll, stop: c.Otherwise == stop,
+	}
 	s.waits = append(s.waits, s.condition.tensor)
 	for _, out := range s.outputs {
 		d, there := c.DefaultOutput[out.name]

@@ -42,9 +42,24 @@ func TestConditionHolds(t *testing.T) {
 		{"all text not equal", condition{operator: notEqual, text: "cow", all: true}, text("dog", "cat"), true},
 		{"any text not equal", condition{operator: notEqual, text: "dog"}, text("dog", "dog"), false},
 		{"any text of nothing", condition{operator: equal}, text(), false},
-		{"true is 1", condition{operator: equal, value: 1}, edgewise.Tensor{Type: edgewise.Bool, Shape: edgewise.Shape{2}, Data: []byte{0, 1}}, true},
-		{"signed", condition{operator: less, value: 0}, edgewise.Tensor{Type: edgewise.Int16, Shape: edgewise.Shape{1}, Data: []byte{0xff, 0xff}}, true},
-		{"unsigned", condition{operator: less, value: 0}, edgewise.Tensor{Type: edgewise.Uint16, Shape: edgewise.Shape{1}, Data: []byte{0xff, 0xff}}, false},
+		{
+			"true is 1",
+			condition{operator: equal, value: 1},
+			edgewise.Tensor{Type: edgewise.Bool, Shape: edgewise.Shape{2}, Data: []byte{0, 1}},
+			true,
+		},
+		{
+			"signed",
+			condition{operator: less, value: 0},
+			edgewise.Tensor{Type: edgewise.Int16, Shape: edgewise.Shape{1}, Data: []byte{0xff, 0xff}},
+			true,
+		},
+		{
+			"unsigned",
+			condition{operator: less, value: 0},
+			edgewise.Tensor{Type: edgewise.Uint16, Shape: edgewise.Shape{1}, Data: []byte{0xff, 0xff}},
+			false,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := test.condition.holds(&test.tensor); got != test.want {
@@ -62,7 +77,10 @@ func TestElementsHoldWhatTheySay(t *testing.T) {
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		kind := rapid.SampledFrom(types).Draw(rt, "type")
-		x := rapid.OneOf(rapid.Float64(), rapid.Custom(func(rt *rapid.T) float64 { return float64(rapid.IntRange(-70000, 70000).Draw(rt, "n")) })).Draw(rt, "x")
+		x := rapid.OneOf(rapid.Float64(), rapid.Custom(func(rt *rapid.T) float64 {
+			return float64(rapid.IntRange(-70000,
+				70000).Draw(rt, "n"))
+		})).Draw(rt, "x")
 		data, ok := element(kind, x)
 		if !ok {
 			return
@@ -125,7 +143,8 @@ func cascade(t testing.TB, c *edgewise.EnsembleCondition) (*zoo, *Ensemble) {
 	large := stepOf("large", names{"x": "x"}, names{"y": "y"})
 	large.Condition = c
 	behind := stepOf("small", names{"x": "y"}, names{"y": "z"})
-	return z, z.ensemble(pipeline(0, one, []string{"y:FP32[-1]", "z:FP32[-1]", "s:FP32[-1]"}, stepOf("small", names{"x": "x"}, names{"y": "s"}), large, behind))
+	return z, z.ensemble(pipeline(0, one, []string{"y:FP32[-1]", "z:FP32[-1]", "s:FP32[-1]"},
+		stepOf("small", names{"x": "x"}, names{"y": "s"}), large, behind))
 }
 
 func TestAStepThatIsSkippedHasItsDefault(t *testing.T) {
@@ -139,7 +158,10 @@ func TestAStepThatIsSkippedHasItsDefault(t *testing.T) {
 		{"the request's own input", edgewise.EnsembleDefault{Tensor: "x"}, 6},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			z, e := cascade(t, &edgewise.EnsembleCondition{Tensor: "s", Operator: less, Value: 5, Over: overAny, Otherwise: skip, DefaultOutput: map[string]edgewise.EnsembleDefault{"y": test.instead}})
+			z, e := cascade(t, &edgewise.EnsembleCondition{
+				Tensor: "s", Operator: less, Value: 5, Over: overAny, Otherwise: skip,
+				DefaultOutput: map[string]edgewise.EnsembleDefault{"y": test.instead},
+			})
 			if got := answerOf(t, ask(t, e, request(2)), "y"); got[0] != 102 {
 				t.Errorf("when it runs: %v", got)
 			}

@@ -17,8 +17,8 @@ type Config struct {
 	MaxQueue int                           // requests that wait at a step for max_inflight_requests; one more is refused as Busy
 	Logger   *slog.Logger
 
-	// Independent tells whether the rows of a version's batches do not depend on each other, so that a fan-out that does not say
-	// rows_per_request may send several in one request; nil: those of all versions do not.
+	// Independent tells whether the rows of a version's batches do not depend on each other, so that a fan-out that does
+	// not say rows_per_request may send several in one request; nil: those of all versions do not.
 	Independent func(id edgewise.ModelID) bool
 
 	// Pictures tells whether a version takes an input as edgewise.Pictures at this moment; nil: none does. It is cheap.
@@ -67,8 +67,8 @@ func New(v *edgewise.Version, parts []*edgewise.Version, c Config) (*Ensemble, e
 
 // Infer runs the steps that the wanted outputs need. It returns when all of them have returned, also when one has
 // failed or ctx has ended; the steps then still in progress are canceled. An output that was not made, because a
-// condition stopped its step or one before it, is left out of the response, whose parameter "stopped_at" names the model
-// of that step. Errors: those of Config.Check, and those of the steps as "in ensemble 'E', ..." with their kind.
+// condition stopped its step or one before it, is left out of the response, whose parameter "stopped_at" names the
+// model of that step. Errors: those of Config.Check, and those of the steps as "in ensemble 'E', ..." with their kind.
 func (e *Ensemble) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
 	start := time.Now()
 	if !e.enter() {
@@ -109,7 +109,10 @@ func (e *Ensemble) infer(ctx context.Context, req *edgewise.Request) (*edgewise.
 
 // fail says of a step's error where it happened. Its kind stays.
 func (e *Ensemble) fail(cause error) error {
-	return &edgewise.Error{Op: "ensemble.Infer", Kind: edgewise.KindOf(cause), Model: e.version.ID, Err: fmt.Errorf("in ensemble '%s', %w", e.version.ID.Name, cause)}
+	return &edgewise.Error{
+		Op: "ensemble.Infer", Kind: edgewise.KindOf(cause), Model: e.version.ID,
+		Err: fmt.Errorf("in ensemble '%s', %w", e.version.ID.Name, cause),
+	}
 }
 
 func (e *Ensemble) enter() bool {

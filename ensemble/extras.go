@@ -66,7 +66,8 @@ func (c *checker) condition(i int) {
 		c.problem("%s: condition: tensor is missing", s.label)
 	}
 	if c.m.MaxBatchSize > 0 {
-		c.problem("%s: condition: the ensemble must have max_batch_size 0, got %d: the elements of a batch cannot take different ways", s.label, c.m.MaxBatchSize)
+		c.problem("%s: condition: the ensemble must have max_batch_size 0, got %d: the elements of a batch cannot take "+
+			"different ways", s.label, c.m.MaxBatchSize)
 	}
 	c.comparison(s, d)
 	if d.Otherwise == stop && len(d.DefaultOutput) > 0 {

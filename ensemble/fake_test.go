@@ -122,14 +122,17 @@ func (z *zoo) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Respo
 	if z.stops[req.Model.Name] {
 		parameters = map[string]any{"stopped_at": "inner"}
 	}
-	return &edgewise.Response{Model: req.Model, Parameters: parameters, Outputs: out, Timing: edgewise.Timing{Batch: 1, Infer: 1}, Free: func() {
-		z.lent.Add(-1)
-		for _, t := range kept {
-			for i := range t.Data {
-				t.Data[i] = 0xEE
+	return &edgewise.Response{
+		Model: req.Model, Parameters: parameters, Outputs: out,
+		Timing: edgewise.Timing{Batch: 1, Infer: 1}, Free: func() {
+			z.lent.Add(-1)
+			for _, t := range kept {
+				for i := range t.Data {
+					t.Data[i] = 0xEE
+				}
 			}
-		}
-	}}, nil
+		},
+	}, nil
 }
 
 // requests returns how often a model was asked.

@@ -61,7 +61,8 @@ func TestFanOutAsksAboutEachRow(t *testing.T) {
 			if got := z.requests("m"); got != test.requests {
 				t.Errorf("%d requests, want %d", got, test.requests)
 			}
-			if test.rows > 0 && test.requests < 50 && !slices.ContainsFunc(z.asked["m"], func(r *edgewise.Request) bool { return r.Inputs[0].Shape.String() == test.shape }) {
+			if test.rows > 0 && test.requests < 50 &&
+				!slices.ContainsFunc(z.asked["m"], func(r *edgewise.Request) bool { return r.Inputs[0].Shape.String() == test.shape }) {
 				t.Errorf("no request of shape %s", test.shape)
 			}
 			if z.most("m") > fanOutWindow {
@@ -152,10 +153,20 @@ func TestFanOutFailures(t *testing.T) {
 		kind   edgewise.Kind
 		want   string
 	}{
-		{"more rows than allowed", plus(0), 17, edgewise.TooLarge, "in ensemble 'E', step 0 (model 'm'): [17] is more than max_rows, which is 16"},
+		{
+			"more rows than allowed", plus(0), 17, edgewise.TooLarge,
+			"in ensemble 'E', step 0 (model 'm'): [17] is more than max_rows, which is 16",
+		},
 		{"a row that fails", failing, 5, edgewise.Guest, "in ensemble 'E', row 8 is bad"},
-		{"answers of different shapes", odd, 5, edgewise.Internal, "in ensemble 'E', step 0 (model 'm'): output 'y' of a fan-out cannot be joined: the rows from 1 on are FP32[1,3], the first ones have FP32[2]"},
-		{"a panic", func(context.Context, *edgewise.Request) ([]edgewise.Tensor, error) { panic("broken") }, 3, edgewise.Internal, "in ensemble 'E', step 0 (model 'm') panicked: broken"},
+		{
+			"answers of different shapes", odd, 5, edgewise.Internal,
+			"in ensemble 'E', step 0 (model 'm'): output 'y' of a fan-out cannot be joined: the rows from 1 on are " +
+				"FP32[1,3], the first ones have FP32[2]",
+		},
+		{
+			"a panic", func(context.Context, *edgewise.Request) ([]edgewise.Tensor, error) { panic("broken") }, 3,
+			edgewise.Internal, "in ensemble 'E', step 0 (model 'm') panicked: broken",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			z := newZoo(t)
@@ -176,10 +187,12 @@ func TestInputsOfAFanOutWithOtherNumbersOfRows(t *testing.T) {
 	s.FanOut = &edgewise.EnsembleFanOut{Input: []string{"x", "z"}}
 	e := z.ensemble(pipeline(0, []string{"x:FP32[-1,2]", "z:FP32[-1,2]"}, []string{"y:FP32[-1,2]"}, s))
 	_, err := e.Infer(t.Context(), &edgewise.Request{Inputs: []edgewise.Tensor{matrix("x", 3, 2), matrix("z", 2, 2)}})
-	if err == nil || err.Error() != "in ensemble 'E', step 0 (model 'm'): inputs 'x' and 'z' have other numbers of rows: [3] and [2]" || edgewise.KindOf(err) != edgewise.Invalid {
+	if err == nil || err.Error() != "in ensemble 'E', step 0 (model 'm'): inputs 'x' and 'z' have other numbers of "+
+		"rows: [3] and [2]" || edgewise.KindOf(err) != edgewise.Invalid {
 		t.Errorf("got %v", err)
 	}
-	if got := answerOf(t, ask(t, e, &edgewise.Request{Inputs: []edgewise.Tensor{matrix("x", 2, 2), matrix("z", 2, 2)}}), "y"); !slices.Equal(got, []float32{0, 2, 4, 6}) {
+	if got := answerOf(t, ask(t, e, &edgewise.Request{Inputs: []edgewise.Tensor{matrix("x", 2, 2), matrix("z", 2, 2)}}),
+		"y"); !slices.Equal(got, []float32{0, 2, 4, 6}) {
 		t.Errorf("%v", got)
 	}
 }

@@ -17,8 +17,8 @@ func (refuser) Infer(context.Context, *edgewise.Request) (*edgewise.Response, er
 	return nil, errors.New("refused")
 }
 
-// FuzzValidate reads a declaration as JSON. Whatever it holds, Validate reports or accepts it, and what it accepts can be
-// run.
+// FuzzValidate reads a declaration as JSON. Whatever it holds, Validate reports or accepts it, and what it accepts can
+// be run.
 func FuzzValidate(f *testing.F) {
 	add := func(m *edgewise.Model) {
 		text, err := json.Marshal(m)
@@ -33,7 +33,8 @@ func FuzzValidate(f *testing.F) {
 	add(fan)
 	skips := chain()
 	skips.EnsembleScheduling.Step[1].Condition = &edgewise.EnsembleCondition{
-		Tensor: "x", Operator: greater, Over: overAny, Otherwise: skip, DefaultOutput: map[string]edgewise.EnsembleDefault{"y": {Dims: edgewise.Shape{2}, Value: 1}},
+		Tensor: "x", Operator: greater, Over: overAny, Otherwise: skip,
+		DefaultOutput: map[string]edgewise.EnsembleDefault{"y": {Dims: edgewise.Shape{2}, Value: 1}},
 	}
 	add(skips)
 	add(pipeline(0, []string{"x:FP32[-1]"}, []string{"y:FP32[-1]"}, stepOf("two", names{"x": "x", "z": "w"}, names{"y": "y", "w": "w"})))

@@ -7,8 +7,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// gate lets a number of requests of one step through at a time. They enter the queue of the step's model in the order in
-// which they came.
+// gate lets a number of requests of one step through at a time. They enter the queue of the step's model in the order
+// in which they came.
 type gate struct {
 	tokens  chan struct{}  // one for each request inside; nil: no bound
 	order   edgewise.Order // of those that wait

@@ -99,7 +99,10 @@ func (g *graph) tensor(name string) int {
 
 func (g *graph) addStep(declared *edgewise.EnsembleStep, part *edgewise.Model) {
 	number := len(g.steps)
-	s := step{id: edgewise.ModelID{Name: declared.ModelName}, label: fmt.Sprintf("step %d (model '%s')", number, declared.ModelName), model: part}
+	s := step{
+		id:    edgewise.ModelID{Name: declared.ModelName},
+		label: fmt.Sprintf("step %d (model '%s')", number, declared.ModelName), model: part,
+	}
 	if declared.Pinned != nil {
 		s.id.Version = declared.Pinned.Version
 	}

@@ -6,20 +6,22 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// reading is the one step that reads a tensor, and the name of its model's input; step is nobody when several do, or when the tensor has to be
-// there for something else.
+// reading is the one step that reads a tensor, and the name of its model's input; step is nobody when several do, or
+// when the tensor has to be there for something else.
 type reading struct {
 	step  int
 	input string
 }
 
-// readers finds, for each tensor, who could take it as pictures: a tensor that one step reads, once and in the shape that it has. An output of the ensemble has
-// to be there, and so has what a condition looks at, what a fan-out cuts or joins, and what a default hands on.
+// readers finds, for each tensor, who could take it as pictures: a tensor that one step reads, once and in the shape
+// that it has. An output of the ensemble has to be there, and so has what a condition looks at, what a fan-out cuts or
+// joins, and what a default hands on.
 func (g *graph) readers() []reading {
 	list := make([]reading, len(g.tensors))
 	for t := range list {
 		list[t].step = nobody
-		if producer := g.tensors[t].producer; producer >= 0 && g.steps[producer].fan == nil && len(g.tensors[t].consumers) == 1 && !g.tensors[t].output {
+		if producer := g.tensors[t].producer; producer >= 0 && g.steps[producer].fan == nil &&
+			len(g.tensors[t].consumers) == 1 && !g.tensors[t].output {
 			list[t] = g.steps[g.tensors[t].consumers[0]].reading(t, g.tensors[t].consumers[0])
 		}
 	}
@@ -49,7 +51,8 @@ func (s *step) reading(t, number int) reading {
 	return r
 }
 
-// withPictures tells the model of step s which of its outputs, the numbers in at, are taken as pictures by the model that reads them.
+// withPictures tells the model of step s which of its outputs, the numbers in at, are taken as pictures by the model
+// that reads them.
 func (r *run) withPictures(ctx context.Context, s *step, at []int) context.Context {
 	call := edgewise.CallOf(ctx)
 	if takes := r.e.config.Pictures; takes != nil {

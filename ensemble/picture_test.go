@@ -9,8 +9,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// TestOnlyATensorThatOneStepReadsIsTakenAsPictures builds ensembles in which a picture's tensor is read in different ways, and looks what the
-// step that makes it is told.
+// TestOnlyATensorThatOneStepReadsIsTakenAsPictures builds ensembles in which a picture's tensor is read in different
+// ways, and looks what the step that makes it is told.
 func TestOnlyATensorThatOneStepReadsIsTakenAsPictures(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -52,8 +52,14 @@ func TestOnlyATensorThatOneStepReadsIsTakenAsPictures(t *testing.T) {
 			m := model("pipeline", 0, []string{"in:FP32[-1]"}, []string{"out:FP32[-1]"})
 			m.Platform = "ensemble"
 			m.EnsembleScheduling = &edgewise.EnsembleScheduling{Step: []edgewise.EnsembleStep{
-				{ModelName: "prepare", ModelVersion: 1, InputMap: map[string]string{"x": "in"}, OutputMap: map[string]string{"y": "t"}, Pinned: &edgewise.EnsemblePin{Version: 1}},
-				{ModelName: "net", ModelVersion: 1, InputMap: map[string]string{"x": "t"}, OutputMap: map[string]string{"y": "out"}, Pinned: &edgewise.EnsemblePin{Version: 1}},
+				{
+					ModelName: "prepare", ModelVersion: 1, InputMap: map[string]string{"x": "in"},
+					OutputMap: map[string]string{"y": "t"}, Pinned: &edgewise.EnsemblePin{Version: 1},
+				},
+				{
+					ModelName: "net", ModelVersion: 1, InputMap: map[string]string{"x": "t"}, OutputMap: map[string]string{"y": "out"},
+					Pinned: &edgewise.EnsemblePin{Version: 1},
+				},
 			}}
 			test.change(m)
 			var parts []*edgewise.Version
@@ -69,7 +75,8 @@ func TestOnlyATensorThatOneStepReadsIsTakenAsPictures(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := e.Infer(edgewise.WithCall(t.Context(), edgewise.Call{Pictures: []string{"out", "y"}}), &edgewise.Request{Inputs: []edgewise.Tensor{{Name: "in", Type: edgewise.FP32, Shape: edgewise.Shape{1}, Data: []byte{0, 0, 0, 0}}}})
+			r, err := e.Infer(edgewise.WithCall(t.Context(), edgewise.Call{Pictures: []string{"out", "y"}}),
+				&edgewise.Request{Inputs: []edgewise.Tensor{{Name: "in", Type: edgewise.FP32, Shape: edgewise.Shape{1}, Data: []byte{0, 0, 0, 0}}}})
 			if err != nil {
 				t.Fatal(err)
 			}

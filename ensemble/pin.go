@@ -10,8 +10,8 @@ import (
 
 // Pin returns m with the exact version and digest of everything its steps run, and those versions, one for each step.
 // record returns what is stored about a model, nil when there is nothing. A step with model_version -1 is pinned to its
-// model's live version. A step that comes pinned keeps its version, and is refused when that is not stored with the same
-// digest. m is complete, and is not changed. The error reports everything that is wrong with m, also what Validate
+// model's live version. A step that comes pinned keeps its version, and is refused when that is not stored with the
+// same digest. m is complete, and is not changed. The error reports everything that is wrong with m, also what Validate
 // finds, one problem a line. Its kind is the one of all problems, and Invalid when they differ: NotFound (a model or
 // version is not stored), Conflict (a model without a live version, or another digest), Invalid (an ensemble that
 // contains itself, more than MaxNesting inside each other, and what Validate finds).
@@ -118,7 +118,8 @@ func (p *pinner) resolve(i int, s *edgewise.EnsembleStep) (*edgewise.Version, er
 	}
 	if number == -1 {
 		if number = r.Label(edgewise.LiveLabel); number == 0 {
-			return nil, p.fail(edgewise.Conflict, "step %d: model '%s' has no live version: promote one, or name a version in model_version", i, s.ModelName)
+			return nil, p.fail(edgewise.Conflict,
+				"step %d: model '%s' has no live version: promote one, or name a version in model_version", i, s.ModelName)
 		}
 	}
 	v := r.Version(number)
@@ -126,7 +127,8 @@ func (p *pinner) resolve(i int, s *edgewise.EnsembleStep) (*edgewise.Version, er
 		return nil, p.fail(edgewise.NotFound, "step %d: model '%s' has no version %d", i, s.ModelName, number)
 	}
 	if s.Pinned != nil && s.Pinned.Digest != "" && s.Pinned.Digest != v.Digest {
-		return nil, p.fail(edgewise.Conflict, "step %d: model '%s' version %d has the digest %.12s, pinned is %.12s", i, s.ModelName, number, v.Digest, s.Pinned.Digest)
+		return nil, p.fail(edgewise.Conflict, "step %d: model '%s' version %d has the digest %.12s, pinned is %.12s", i,
+			s.ModelName, number, v.Digest, s.Pinned.Digest)
 	}
 	return v, nil
 }
@@ -147,7 +149,8 @@ func (p *pinner) depth(v *edgewise.Version, path []string) (deepest int, err err
 	for _, id := range pins {
 		r := p.record(id.Name)
 		if r == nil || r.Version(id.Version) == nil {
-			return 0, p.fail(edgewise.Conflict, "ensemble '%s' version %d runs model '%s' version %d, which is not stored", v.ID.Name, v.ID.Version, id.Name, id.Version)
+			return 0, p.fail(edgewise.Conflict, "ensemble '%s' version %d runs model '%s' version %d, which is not stored",
+				v.ID.Name, v.ID.Version, id.Name, id.Version)
 		}
 		d, err := p.depth(r.Version(id.Version), path)
 		if err != nil {

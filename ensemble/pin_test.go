@@ -20,7 +20,10 @@ func (s shelf) put(m *edgewise.Model, version, live int64) *edgewise.Version {
 		r = &edgewise.Record{Name: m.Name}
 		s[m.Name] = r
 	}
-	v := &edgewise.Version{ID: edgewise.ModelID{Name: m.Name, Version: version}, Model: m, Digest: edgewise.Digest(fmt.Sprintf("digest of %s %d", m.Name, version))}
+	v := &edgewise.Version{
+		ID: edgewise.ModelID{Name: m.Name, Version: version}, Model: m,
+		Digest: edgewise.Digest(fmt.Sprintf("digest of %s %d", m.Name, version)),
+	}
 	r.Versions = append(r.Versions, v)
 	r.Labels = nil
 	if live != 0 {
@@ -72,11 +75,17 @@ func TestPin(t *testing.T) {
 		{"what it is pinned to", wrapper("E", "cat", -1), pin(1, "digest of cat 1"), 0, `"cat" version 1`},
 		{"what it is pinned to without a digest", wrapper("E", "cat", -1), pin(1, ""), 0, `"cat" version 1`},
 		{"a digest of the live version", wrapper("E", "cat", -1), pin(0, "digest of cat 2"), 0, `"cat" version 2`},
-		{"another digest", wrapper("E", "cat", -1), pin(1, "digest of cat 2"), edgewise.Conflict, "step 0: model 'cat' version 1 has the digest digest of ca, pinned is digest of ca"},
+		{
+			"another digest", wrapper("E", "cat", -1), pin(1, "digest of cat 2"), edgewise.Conflict,
+			"step 0: model 'cat' version 1 has the digest digest of ca, pinned is digest of ca",
+		},
 		{"two numbers", wrapper("E", "cat", 3), pin(1, ""), edgewise.Invalid, "step 0 (model 'cat'): model_version is 3, pinned is 1"},
 		{"no such model", wrapper("E", "dog", -1), nil, edgewise.NotFound, "step 0: there is no model 'dog' on this box"},
 		{"no such version", wrapper("E", "cat", 9), nil, edgewise.NotFound, "step 0: model 'cat' has no version 9"},
-		{"no live version", wrapper("E", "staged", -1), nil, edgewise.Conflict, "step 0: model 'staged' has no live version: promote one, or name a version in model_version"},
+		{
+			"no live version", wrapper("E", "staged", -1), nil, edgewise.Conflict,
+			"step 0: model 'staged' has no live version: promote one, or name a version in model_version",
+		},
 		{"itself", wrapper("E", "E", -1), nil, edgewise.Invalid, "it contains itself: E -> E"},
 		{"itself inside another", wrapper("inner", "E", -1), nil, edgewise.Invalid, "it contains itself: inner -> E -> inner"},
 	} {
@@ -173,7 +182,8 @@ func TestManyWaysToTheSameEnsemble(t *testing.T) {
 	s.put(model("m0", 0, one, y), 1, 1)
 	for i := range MaxNesting {
 		inner := fmt.Sprint("m", i)
-		m := pipeline(0, one, []string{"y:FP32[-1]", "z:FP32[-1]"}, stepOf(inner, names{"x": "x"}, names{"y": "y"}), stepOf(inner, names{"x": "x"}, names{"y": "z"}))
+		m := pipeline(0, one, []string{"y:FP32[-1]", "z:FP32[-1]"}, stepOf(inner, names{"x": "x"}, names{"y": "y"}),
+			stepOf(inner, names{"x": "x"}, names{"y": "z"}))
 		m.Name = fmt.Sprint("m", i+1)
 		looked := 0
 		pinned, _, err := Pin(m, func(name string) *edgewise.Record {

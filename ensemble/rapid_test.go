@@ -82,7 +82,8 @@ func (w *world) drawStep(rt *rapid.T, i int) edgewise.EnsembleStep {
 	if rapid.IntRange(0, 2).Draw(rt, "conditional") == 0 {
 		s.Condition = &edgewise.EnsembleCondition{
 			Tensor: rapid.SampledFrom(w.tensors).Draw(rt, "on"), Value: float64(rapid.IntRange(-20, 20).Draw(rt, "value")),
-			Operator: rapid.SampledFrom([]string{less, greater}).Draw(rt, "operator"), Over: rapid.SampledFrom([]string{overAny, overAll}).Draw(rt, "over"), Otherwise: stop,
+			Operator: rapid.SampledFrom([]string{less, greater}).Draw(rt, "operator"),
+			Over:     rapid.SampledFrom([]string{overAny, overAll}).Draw(rt, "over"), Otherwise: stop,
 		}
 		if rapid.Bool().Draw(rt, "skips") {
 			s.Condition.Otherwise = skip
@@ -166,7 +167,8 @@ func TestEveryRequestGetsItsOwnAnswerOnce(t *testing.T) {
 		w := drawWorld(rt, t)
 		for i := range 6 {
 			w.clients = append(w.clients, client{
-				float32(rapid.IntRange(0, 1000).Draw(rt, "base") + i), drawWanted(rt, w.model), time.Duration(rapid.IntRange(0, 12).Draw(rt, "patience")) * time.Millisecond,
+				float32(rapid.IntRange(0, 1000).Draw(rt, "base") + i), drawWanted(rt, w.model),
+				time.Duration(rapid.IntRange(0, 12).Draw(rt, "patience")) * time.Millisecond,
 			})
 		}
 		var problems []error
@@ -235,7 +237,8 @@ func (w *world) ask(ctx context.Context, e *Ensemble, c client) error {
 		if made[name] == nil {
 			continue
 		}
-		if at == len(r.Outputs) || r.Outputs[at].Name != name || !slices.Equal(values(r.Outputs[at]), made[name]) || r.Outputs[at].Check() != nil {
+		if at == len(r.Outputs) || r.Outputs[at].Name != name || !slices.Equal(values(r.Outputs[at]), made[name]) ||
+			r.Outputs[at].Check() != nil {
 			return fmt.Errorf("request %v: output %s is not %v: %v", base, name, made[name], r.Outputs)
 		}
 		at++

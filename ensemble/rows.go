@@ -43,8 +43,8 @@ func (g *graph) addFan(s *step, declared *edgewise.EnsembleStep) {
 	s.fan = f
 }
 
-// separate makes fan-outs ask about one row at a time where the rows of a batch may depend on each other and the ensemble's
-// author has not said how many go together.
+// separate makes fan-outs ask about one row at a time where the rows of a batch may depend on each other and the
+// ensemble's author has not said how many go together.
 func (g *graph) separate(parts []*edgewise.Version, independent func(edgewise.ModelID) bool) {
 	for i := range g.steps {
 		s := &g.steps[i]
@@ -65,16 +65,19 @@ func (f *fan) count(s *step, names []mapping, inputs []edgewise.Tensor) (leading
 		shape := inputs[i].Shape
 		switch {
 		case len(shape) < f.leading:
-			return nil, 0, edgewise.Errorf("ensemble.fanOut", edgewise.Invalid, "%s: input '%s' has shape %v: its rows are counted by %d dimensions", s.label, names[i].name, shape, f.leading)
+			return nil, 0, edgewise.Errorf("ensemble.fanOut", edgewise.Invalid,
+				"%s: input '%s' has shape %v: its rows are counted by %d dimensions", s.label, names[i].name, shape, f.leading)
 		case first == "":
 			first, leading = names[i].name, shape[:f.leading]
 		case !leading.Equal(shape[:f.leading]):
-			return nil, 0, edgewise.Errorf("ensemble.fanOut", edgewise.Invalid, "%s: inputs '%s' and '%s' have other numbers of rows: %v and %v", s.label, first, names[i].name, leading, shape[:f.leading])
+			return nil, 0, edgewise.Errorf("ensemble.fanOut", edgewise.Invalid,
+				"%s: inputs '%s' and '%s' have other numbers of rows: %v and %v", s.label, first, names[i].name, leading, shape[:f.leading])
 		}
 	}
 	n, ok := leading.Elements()
 	if !ok || n > int64(f.most) {
-		return nil, 0, edgewise.Errorf("ensemble.fanOut", edgewise.TooLarge, "%s: %v is more than max_rows, which is %d", s.label, leading, f.most)
+		return nil, 0, edgewise.Errorf("ensemble.fanOut", edgewise.TooLarge, "%s: %v is more than max_rows, which is %d",
+			s.label, leading, f.most)
 	}
 	return leading, int(n), nil
 }
@@ -100,7 +103,8 @@ func (f *fan) cut(s *step, names []mapping, inputs []edgewise.Tensor, rows int) 
 			}
 			size, ok := sizeOf(inputs[i].Type, part.Shape, rest)
 			if !ok {
-				return nil, edgewise.Errorf("ensemble.fanOut", edgewise.Internal, "%s: input '%s': %d bytes are not shape %v", s.label, names[i].name, len(inputs[i].Data), inputs[i].Shape)
+				return nil, edgewise.Errorf("ensemble.fanOut", edgewise.Internal, "%s: input '%s': %d bytes are not shape %v",
+					s.label, names[i].name, len(inputs[i].Data), inputs[i].Shape)
 			}
 			part.Data, rest = rest[:size:size], rest[size:]
 		}
@@ -147,7 +151,8 @@ func (f *fan) join(name string, leading edgewise.Shape, rows int, answers []*edg
 			want = append(edgewise.Shape{int64(n)}, row...)
 		}
 		if a.Type != out.Type || !a.Shape.Equal(want) {
-			return out, fmt.Errorf("output '%s' of a fan-out cannot be joined: the rows from %d on are %v%v, the first ones have %v%v", name, i*f.each, a.Type, a.Shape, out.Type, row)
+			return out, fmt.Errorf("output '%s' of a fan-out cannot be joined: the rows from %d on are %v%v, the first ones "+
+				"have %v%v", name, i*f.each, a.Type, a.Shape, out.Type, row)
 		}
 		size += len(a.Data)
 	}

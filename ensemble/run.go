@@ -49,7 +49,8 @@ func newRun(ctx context.Context, cancel context.CancelFunc, e *Ensemble, req *ed
 	g := e.graph
 	r := &run{
 		e: e, req: req, ctx: edgewise.WithQueued(ctx, nil), cancel: cancel, stopped: nobody, queued: make([]func(), len(g.steps)),
-		needed: make([]bool, len(g.steps)), values: make([]value, len(g.tensors)), waiting: make([]int, len(g.steps)), uses: make([]int, len(g.tensors)),
+		needed: make([]bool, len(g.steps)), values: make([]value, len(g.tensors)), waiting: make([]int, len(g.steps)),
+		uses: make([]int, len(g.tensors)),
 	}
 	for i, t := range g.outputs {
 		if r.wants(g.tensors[t].name) {
@@ -94,8 +95,8 @@ func (r *run) need(steps []bool) {
 	}
 }
 
-// begin gives the graph its inputs and runs until this goroutine finds nothing more to do. The ensemble's request, whose
-// context ctx is, has entered its queue when those of the first steps have.
+// begin gives the graph its inputs and runs until this goroutine finds nothing more to do. The ensemble's request,
+// whose context ctx is, has entered its queue when those of the first steps have.
 func (r *run) begin(ctx context.Context) {
 	g := r.e.graph
 	var ready []int
@@ -139,8 +140,8 @@ func (r *run) arrived(t int, ready []int) []int {
 	return ready
 }
 
-// work runs the steps that are ready and those that become ready: one after the other on this goroutine, and where there
-// are several at a time, the others beside it.
+// work runs the steps that are ready and those that become ready: one after the other on this goroutine, and where
+// there are several at a time, the others beside it.
 func (r *run) work(ready []int) {
 	for len(ready) > 0 {
 		for _, other := range ready[1:] {
@@ -195,8 +196,8 @@ func (r *run) fail(err error) {
 	r.cancel()
 }
 
-// keep makes the outputs of a step the values of their tensors, and returns its response when none of them is used. r.mu
-// is held.
+// keep makes the outputs of a step the values of their tensors, and returns its response when none of them is used.
+// r.mu is held.
 func (r *run) keep(s int, out *outcome) (free []*lease) {
 	if out.lease != nil {
 		r.leases = append(r.leases, out.lease)

@@ -272,7 +272,8 @@ func TestBackpressure(t *testing.T) {
 		if took := time.Since(start); took != 33*time.Second || z.most("slow") != 2 {
 			t.Errorf("66 requests by two took %v, %d at a time", took, z.most("slow"))
 		}
-		if len(failed) != 2 || edgewise.KindOf(failed[0]) != edgewise.Busy || failed[0].Error() != "in ensemble 'E', max_inflight_requests is reached and 64 requests wait already" {
+		if len(failed) != 2 || edgewise.KindOf(failed[0]) != edgewise.Busy ||
+			failed[0].Error() != "in ensemble 'E', max_inflight_requests is reached and 64 requests wait already" {
 			t.Errorf("refused: %v", failed)
 		}
 		if s := e.Statistics(); s.Steps[1].Wait.Count != 64 || s.Success.Count != 66 {
@@ -323,7 +324,8 @@ func TestCloseWaitsAndThenRefuses(t *testing.T) {
 		default:
 			synctest.Wait()
 		}
-		if s := e.Statistics(); s.Success.Count != 1 || s.InferenceCount != 1 || s.ExecutionCount != 1 || s.ComputeInfer.Total != 4 || s.Steps[0].Success.Count != 1 {
+		if s := e.Statistics(); s.Success.Count != 1 || s.InferenceCount != 1 || s.ExecutionCount != 1 ||
+			s.ComputeInfer.Total != 4 || s.Steps[0].Success.Count != 1 {
 			t.Errorf("statistics %+v", s)
 		}
 		if _, err := e.Infer(t.Context(), request(1)); err == nil || edgewise.KindOf(err) != edgewise.Unavailable {
@@ -342,7 +344,8 @@ func TestAModelThatAnswersWithoutAnOutput(t *testing.T) {
 	}
 }
 
-// TestAStepThatWaitsForTheEnsembleIsNotAsked asks an ensemble on behalf of a step that stands in it: it could wait for its own lane.
+// TestAStepThatWaitsForTheEnsembleIsNotAsked asks an ensemble on behalf of a step that stands in it: it could wait for
+// its own lane.
 func TestAStepThatWaitsForTheEnsembleIsNotAsked(t *testing.T) {
 	z, m := diamond(t)
 	e := z.ensemble(m)

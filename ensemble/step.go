@@ -138,7 +138,8 @@ func (r *run) want(s *step) (names []string, at []int) {
 // ask sends one request to a step's model.
 func (r *run) ask(ctx context.Context, i int, inputs []edgewise.Tensor, want []string) (*edgewise.Response, error) {
 	if s := &r.e.graph.steps[i]; edgewise.Calls(ctx, s.id.Name) {
-		return nil, edgewise.Errorf("ensemble.ask", edgewise.Guest, "%s waits for this answer already: steps cannot call each other in a circle", s.label)
+		return nil, edgewise.Errorf("ensemble.ask", edgewise.Guest,
+			"%s waits for this answer already: steps cannot call each other in a circle", s.label)
 	}
 	gate := r.e.gates[i]
 	start := time.Now()

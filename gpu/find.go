@@ -36,8 +36,8 @@ type Report struct {
 	Reason     string                `json:"reason,omitempty"`    // the one reason why none is used; empty when one is
 }
 
-// Find looks at the machine. It opens the driver and NVIDIA's libraries and leaves them open, so a process of its own is the
-// place to call it in.
+// Find looks at the machine. It opens the driver and NVIDIA's libraries and leaves them open, so a process of its own
+// is the place to call it in.
 func Find(c Config) *Report {
 	r := &Report{}
 	if c.Off {
@@ -143,8 +143,8 @@ func describe(c Config, index int, d cuda.Device) edgewise.DeviceInfo {
 // counted as a model's.
 const reserved = 512 << 20
 
-// budget is what models may take of a device: what the configuration says; otherwise all but a tenth and what is reserved.
-// An integrated device has what the machine has available.
+// budget is what models may take of a device: what the configuration says; otherwise all but a tenth and what is
+// reserved. An integrated device has what the machine has available.
 func budget(c Config, d edgewise.DeviceInfo) int64 {
 	most := d.MemoryTotal
 	if _, available, ok := host.Memory(c.root()); ok && d.Integrated {

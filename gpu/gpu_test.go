@@ -38,14 +38,18 @@ func newMachine(t *testing.T) *machine {
 	m.library(m.runtime, "libonnxruntime_providers_shared.so")
 	m.library(m.runtime, "libonnxruntime_providers_cuda.so", "libcudart.so.13", "libcublasLt.so.13", "libcublas.so.13")
 	m.config = gpu.Config{
-		Driver: fakegpu.Build(t, "libcuda"), Folders: []string{m.cuda}, Runtime: filepath.Join(m.runtime, "libonnxruntime.so.1"), Root: t.TempDir(),
+		Driver: fakegpu.Build(t, "libcuda"), Folders: []string{m.cuda},
+		Runtime: filepath.Join(m.runtime, "libonnxruntime.so.1"), Root: t.TempDir(),
 	}
 	return m
 }
 
 func (m *machine) library(dir, name string, needs ...string) {
 	m.t.Helper()
-	arguments := []string{"-shared", "-fPIC", "-x", "c", "-Wl,-soname," + name, "-Wl,--no-as-needed", "-o", filepath.Join(dir, name), "/dev/null", "-x", "none"}
+	arguments := []string{
+		"-shared", "-fPIC", "-x", "c", "-Wl,-soname," + name, "-Wl,--no-as-needed", "-o",
+		filepath.Join(dir, name), "/dev/null", "-x", "none",
+	}
 	for _, need := range needs {
 		arguments = append(arguments, filepath.Join(m.cuda, need))
 	}
@@ -62,7 +66,8 @@ func TestGPUThatIsUsed(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	d := r.Devices[1]
-	if !d.Used || d.Name != "gpu:1" || d.Description != "Fake GPU 1" || d.Capability != "9.0" || d.MemoryTotal != 1<<30 || d.Cores != 8 || d.Device.Index != 1 {
+	if !d.Used || d.Name != "gpu:1" || d.Description != "Fake GPU 1" || d.Capability != "9.0" || d.MemoryTotal != 1<<30 ||
+		d.Cores != 8 || d.Device.Index != 1 {
 		t.Errorf("%+v", d)
 	}
 	if d.Budget != 1<<29 {
@@ -90,7 +95,10 @@ func TestTheOneReason(t *testing.T) {
 		{"old driver", func(*machine) { control.Set(fakegpu.DriverVersion, 12040) }, "it serves CUDA 12.4, and the provider needs CUDA 13"},
 		{"no runtime", func(m *machine) { m.config.Runtime = "" }, "ONNX Runtime was not found"},
 		{"no provider", func(m *machine) { remove(m, m.runtime, "libonnxruntime_providers_cuda.so") }, "provider for CUDA is missing"},
-		{"half a provider", func(m *machine) { remove(m, m.runtime, "libonnxruntime_providers_shared.so") }, "libonnxruntime_providers_shared.so is not in"},
+		{
+			"half a provider", func(m *machine) { remove(m, m.runtime, "libonnxruntime_providers_shared.so") },
+			"libonnxruntime_providers_shared.so is not in",
+		},
 		{"broken library", func(m *machine) {
 			if err := os.WriteFile(filepath.Join(m.cuda, "libcublas.so.13"), []byte("no library"), 0o600); err != nil {
 				m.t.Fatal(err)
@@ -140,7 +148,8 @@ func TestIntegratedDeviceHasWhatTheMachineHas(t *testing.T) {
 	control.Set(fakegpu.Capability, 87)
 	r := gpu.Find(m.config)
 	available := int64(53901312 << 10)
-	if want := available - available/10 - 512<<20; len(r.Devices) != 1 || r.Devices[0].Budget != want || !r.Devices[0].Integrated || !strings.Contains(r.Board, "tegra234") {
+	if want := available - available/10 - 512<<20; len(r.Devices) != 1 || r.Devices[0].Budget != want ||
+		!r.Devices[0].Integrated || !strings.Contains(r.Board, "tegra234") {
 		t.Errorf("%+v, want a budget of %d", r, want)
 	}
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/edgewise-ai/edgewise/gpu/nvml"
 )
 
-// Meter reads the telemetry of devices from time to time and hands out what it read last, so that nobody waits for a slow
-// sensor.
+// Meter reads the telemetry of devices from time to time and hands out what it read last, so that nobody waits for a
+// slow sensor.
 type Meter struct {
 	read func(uuid string) *edgewise.Telemetry
 	last atomic.Pointer[map[string]*edgewise.Telemetry]
 }
 
-// NewMeter opens the sources that there are. library is the path of NVML, empty: searched. root is that of the file system,
-// empty: "/". missing says why NVML tells nothing; on a Jetson that is in order.
+// NewMeter opens the sources that there are. library is the path of NVML, empty: searched. root is that of the file
+// system, empty: "/". missing says why NVML tells nothing; on a Jetson that is in order.
 func NewMeter(library, root string) (m *Meter, missing error) {
 	board := jetson.Find(Config{Root: root}.root())
 	n, missing := nvml.Open(nvml.Candidates(library))

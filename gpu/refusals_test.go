@@ -13,15 +13,19 @@ import (
 
 // refusing are the files whose texts say why a GPU, or a model on one, is refused.
 var refusing = []string{
-	"find.go", "provider/open.go", "provider/search.go", "provider/file.go", "provider/code.go", "cuda/driver.go", "onnx/accelerate.go", "onnx/accelerated.go",
+	"find.go", "provider/open.go", "provider/search.go", "provider/file.go", "provider/code.go", "cuda/driver.go",
+	"onnx/accelerate.go", "onnx/accelerated.go",
 	"onnx/providers.go", "onnx/plan.go", "../appliance/serving/hardware.go", "../appliance/serving/placement.go",
 	"../appliance/serving/gpumemory.go", "../appliance/serving/resident.go", "../appliance/serving/throttle.go",
 }
 
-// said are texts of these files that refuse nothing: what the log tells, and what stands before a reason of another text.
+// said are texts of these files that refuse nothing: what the log tells, and what stands before a reason of another
+// text.
 var said = []string{
-	"GPU found", "no GPU is used", "runtime found", "no runtime for ONNX models", "GPUs tell nothing of their load and temperature", "a model gave its memory up for another",
-	"cannot open shared object file", "pictures are made into tensors on the CPU", "provider of a session", "CUDA driver ", ", %d.%d and later",
+	"GPU found", "no GPU is used", "runtime found", "no runtime for ONNX models",
+	"GPUs tell nothing of their load and temperature", "a model gave its memory up for another",
+	"cannot open shared object file", "pictures are made into tensors on the CPU", "provider of a session", "CUDA driver ",
+	", %d.%d and later",
 }
 
 // verbs are what is filled in.
@@ -44,7 +48,8 @@ func texts(t *testing.T, path string) []string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if words := regexp.MustCompile(`[A-Za-z]{2,}`).FindAllString(verbs.ReplaceAllString(text, ""), -1); len(words) >= 3 && strings.Contains(text, " ") {
+		if words := regexp.MustCompile(`[A-Za-z]{2,}`).FindAllString(verbs.ReplaceAllString(text, ""), -1); len(words) >= 3 &&
+			strings.Contains(text, " ") {
 			list = append(list, text)
 		}
 		return true

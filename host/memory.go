@@ -16,8 +16,8 @@ func Memory(root string) (total, available int64, ok bool) {
 	return total, available, known && ok && available <= total
 }
 
-// AvailableMemory returns how many bytes this process can still have: on the machine, and in its container where that is
-// bounded. 0: unknown.
+// AvailableMemory returns how many bytes this process can still have: on the machine, and in its container where that
+// is bounded. 0: unknown.
 func AvailableMemory(root string) int64 {
 	_, available, _ := Memory(root)
 	limit, bounded := number(filepath.Join(root, "sys/fs/cgroup/memory.max"))

@@ -16,8 +16,8 @@ import (
 // benchBytes is the size of the file that the upload benchmark moves.
 const benchBytes = 1 << 30
 
-// BenchmarkUploadAgainstCopy alternates an upload of 1 GiB with a plain copy and fsync of the same file, and reports how
-// fast the upload is in units of the copy (copy/upload: 1 is equal) and how much the process grew.
+// BenchmarkUploadAgainstCopy alternates an upload of 1 GiB with a plain copy and fsync of the same file, and reports
+// how fast the upload is in units of the copy (copy/upload: 1 is equal) and how much the process grew.
 func BenchmarkUploadAgainstCopy(b *testing.B) {
 	dir := b.TempDir()
 	source := filepath.Join(dir, "source")

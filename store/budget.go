@@ -66,7 +66,8 @@ func (b *budget) room(op string, extra int64) error {
 		return fail(op, edgewise.ModelID{}, "asking for the free room of the disk", err)
 	}
 	if need := b.promised + extra; free-need < b.reserve {
-		return edgewise.Errorf(op, edgewise.Exhausted, "the disk is too full: uploads need %d bytes, %d are free, %d of them are reserved", need, free, b.reserve)
+		return edgewise.Errorf(op, edgewise.Exhausted,
+			"the disk is too full: uploads need %d bytes, %d are free, %d of them are reserved", need, free, b.reserve)
 	}
 	return nil
 }

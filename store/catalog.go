@@ -63,7 +63,8 @@ func splitVersionKey(k []byte) (id edgewise.ModelID, ok bool) {
 	return edgewise.ModelID{Name: string(name), Version: int64(binary.BigEndian.Uint64(number))}, true
 }
 
-// openBolt opens a bbolt file, making it with the mode where it may. It reports a damaged file as an error, whatever way bbolt takes to say so.
+// openBolt opens a bbolt file, making it with the mode where it may. It reports a damaged file as an error, whatever
+// way bbolt takes to say so.
 func openBolt(path string, mode os.FileMode, readOnly bool) (db *bbolt.DB, err error) {
 	var opened *os.File
 	o := &bbolt.Options{

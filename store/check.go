@@ -178,7 +178,8 @@ func (e *examiner) refs(tx *bbolt.Tx) error {
 		var entry blobEntry
 		digest := edgewise.Digest(k)
 		if err := json.Unmarshal(value, &entry); err != nil || entry.Refs != want[digest] {
-			e.report.find(edgewise.ModelID{}, catalogFile, "", "blob %.12s is counted %d times and named by %d versions", digest, entry.Refs, want[digest])
+			e.report.find(edgewise.ModelID{}, catalogFile, "", "blob %.12s is counted %d times and named by %d versions", digest,
+				entry.Refs, want[digest])
 		}
 		delete(want, digest)
 		return nil

@@ -48,8 +48,8 @@ func (f sharingFile) Clone(from *os.File) io.ReadCloser {
 	return in
 }
 
-// TestFilesShareTheirBytesWhereTheDiskCan stores a file on a disk that can share blocks, on one that refuses, and on the
-// real one, and changes it afterwards: the version has what was there.
+// TestFilesShareTheirBytesWhereTheDiskCan stores a file on a disk that can share blocks, on one that refuses, and on
+// the real one, and changes it afterwards: the version has what was there.
 func TestFilesShareTheirBytesWhereTheDiskCan(t *testing.T) {
 	whole := bytes.Repeat([]byte("0123456789abcdef"), 200_000)
 	for _, test := range []struct {
@@ -66,8 +66,14 @@ func TestFilesShareTheirBytesWhereTheDiskCan(t *testing.T) {
 		{name: "a part of a file", disk: func(n *int) disk { return sharingDisk{clones: n} }, from: 16, size: int64(len(whole)) - 16},
 		{name: "refused", disk: func(n *int) disk { return sharingDisk{clones: n, refuses: true} }, size: int64(len(whole))},
 		{name: "the disk that there is", disk: func(*int) disk { return osDisk{} }, size: int64(len(whole))},
-		{name: "more than declared", disk: func(n *int) disk { return sharingDisk{clones: n} }, size: 10, clones: 1, kind: edgewise.Invalid, fails: true},
-		{name: "less than declared", disk: func(n *int) disk { return sharingDisk{clones: n} }, size: int64(len(whole)) + 1, clones: 1, kind: edgewise.Invalid, fails: true},
+		{
+			name: "more than declared", disk: func(n *int) disk { return sharingDisk{clones: n} }, size: 10, clones: 1,
+			kind: edgewise.Invalid, fails: true,
+		},
+		{
+			name: "less than declared", disk: func(n *int) disk { return sharingDisk{clones: n} }, size: int64(len(whole)) + 1,
+			clones: 1, kind: edgewise.Invalid, fails: true,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "model.onnx")

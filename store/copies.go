@@ -67,8 +67,8 @@ func (c *copies) loop(ctx context.Context) {
 	}
 }
 
-// first returns how long to wait for the first snapshot, so that a box which restarts often makes them too. It notes whether the file
-// changed since the last one.
+// first returns how long to wait for the first snapshot, so that a box which restarts often makes them too. It notes
+// whether the file changed since the last one.
 func (c *copies) first(now time.Time) time.Duration {
 	last := time.Time{}
 	if times, err := listSnapshots(c.folder, c.prefix); err == nil && len(times) > 0 {
@@ -153,7 +153,8 @@ func parseSnapshot(prefix, name string) (at time.Time, ok bool) {
 	return at, err == nil
 }
 
-// listSnapshots returns when the snapshots in a folder were made, the oldest first. A folder that is not there has none.
+// listSnapshots returns when the snapshots in a folder were made, the oldest first. A folder that is not there has
+// none.
 func listSnapshots(folder, prefix string) ([]time.Time, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -13,7 +13,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// documentsFile is the file of Documents in the data folder, for its owner alone, and so is the folder of its snapshots.
+// documentsFile is the file of Documents in the data folder, for its owner alone, and so is the folder of its
+// snapshots.
 const (
 	documentsFile       = "box.db"
 	documentsMode       = 0o600
@@ -28,17 +29,18 @@ const (
 	DefaultDocumentsSnapshots     = 8
 )
 
-// Documents keeps what belongs to the box and not to a model: accounts, logs, drafts. A document is bytes under a bucket
-// and a key. It is a file beside the catalog, so that copies of the catalog hold no secrets. It is safe for concurrent use.
+// Documents keeps what belongs to the box and not to a model: accounts, logs, drafts. A document is bytes under a
+// bucket and a key. It is a file beside the catalog, so that copies of the catalog hold no secrets. It is safe for
+// concurrent use.
 type Documents struct {
 	db     *bbolt.DB
 	path   string
 	copies *copies
 }
 
-// OpenDocuments opens the documents of a data folder that exists, making the file when it is not there. Of the options it uses
-// SnapshotEvery and Snapshots, which have defaults of their own, and Logger. Errors: Conflict when another process has it open, Corrupt,
-// Internal.
+// OpenDocuments opens the documents of a data folder that exists, making the file when it is not there. Of the options
+// it uses SnapshotEvery and Snapshots, which have defaults of their own, and Logger. Errors: Conflict when another
+// process has it open, Corrupt, Internal.
 func OpenDocuments(dir string, o Options) (*Documents, error) {
 	o.SnapshotEvery = cmp.Or(o.SnapshotEvery, DefaultDocumentsSnapshotEvery)
 	o.Snapshots = cmp.Or(o.Snapshots, DefaultDocumentsSnapshots)
@@ -54,7 +56,10 @@ func OpenDocuments(dir string, o Options) (*Documents, error) {
 	if err := errors.Join(os.MkdirAll(folder, documentsFolderMode), removePartial(folder)); err != nil {
 		return nil, errors.Join(failFolder("store.OpenDocuments", "making folder", folder, err), d.db.Close())
 	}
-	d.copies = &copies{disk: o.disk, log: o.Logger, db: d.db, file: d.path, folder: folder, prefix: documentsPrefix, every: o.SnapshotEvery, keep: o.Snapshots}
+	d.copies = &copies{
+		disk: o.disk, log: o.Logger, db: d.db, file: d.path, folder: folder, prefix: documentsPrefix,
+		every: o.SnapshotEvery, keep: o.Snapshots,
+	}
 	d.copies.start()
 	return d, nil
 }
@@ -77,7 +82,8 @@ func openDocuments(dir string) (*Documents, error) {
 	if edgewise.KindOf(err) == edgewise.Conflict {
 		return nil, err
 	}
-	return nil, edgewise.Errorf("store.OpenDocuments", edgewise.Corrupt, "%s cannot be read: %w: edgewise doctor --repair puts its latest snapshot back", path, err)
+	return nil, edgewise.Errorf("store.OpenDocuments", edgewise.Corrupt,
+		"%s cannot be read: %w: edgewise doctor --repair puts its latest snapshot back", path, err)
 }
 
 // documentsSchema is the number of the file's format.
@@ -191,8 +197,8 @@ func (t documentsTx) Append(bucket string, encode func(number uint64) ([]byte, e
 	return number, b.Put(binary.BigEndian.AppendUint64(nil, number), value)
 }
 
-// Backward calls fn for what was appended to a bucket, latest first, as long as fn returns true; only what has a smaller
-// number than before, unless that is 0.
+// Backward calls fn for what was appended to a bucket, latest first, as long as fn returns true; only what has a
+// smaller number than before, unless that is 0.
 func (t documentsTx) Backward(bucket string, before uint64, fn func(number uint64, value []byte) bool) {
 	b := t.tx.Bucket([]byte(bucket))
 	if b == nil {

@@ -15,8 +15,8 @@ import (
 // DocumentCheck tells whether a document may stand under a key of a bucket. The error says what is wrong with it.
 type DocumentCheck func(bucket, key string, value []byte) error
 
-// CheckDocuments examines the documents of a data folder that no box serves from: all pages of the file, and each document by check. A
-// missing file is whole. It changes nothing. Kind of error: Conflict when the file is in use.
+// CheckDocuments examines the documents of a data folder that no box serves from: all pages of the file, and each
+// document by check. A missing file is whole. It changes nothing. Kind of error: Conflict when the file is in use.
 func CheckDocuments(dir string, check DocumentCheck) ([]Finding, error) {
 	if _, err := os.Lstat(filepath.Join(dir, documentsFile)); errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -41,7 +41,8 @@ type badDocument struct {
 	problem     string
 }
 
-// examineDocuments returns the documents that check refuses. Kinds of error: Corrupt for a file that cannot be read as a whole, Conflict.
+// examineDocuments returns the documents that check refuses. Kinds of error: Corrupt for a file that cannot be read as
+// a whole, Conflict.
 func examineDocuments(dir string, check DocumentCheck) (bad []badDocument, err error) {
 	d, err := openDocuments(dir)
 	if err != nil {
@@ -81,10 +82,10 @@ func readDocuments(tx *bbolt.Tx, check DocumentCheck) (bad []badDocument, err er
 	return bad, err
 }
 
-// RepairDocuments makes the documents of a data folder readable again while no box serves from it, and says what it did: a file that is
-// damaged as a whole moves into the folder quarantine, and its newest readable snapshot takes its place; documents that check refuses
-// are removed. Before anything is changed, a copy of the file is in quarantine. Kinds of error: Conflict when the folder is in use,
-// Exhausted when the disk is full.
+// RepairDocuments makes the documents of a data folder readable again while no box serves from it, and says what it
+// did: a file that is damaged as a whole moves into the folder quarantine, and its newest readable snapshot takes its
+// place; documents that check refuses are removed. Before anything is changed, a copy of the file is in quarantine.
+// Kinds of error: Conflict when the folder is in use, Exhausted when the disk is full.
 func RepairDocuments(dir string, check DocumentCheck) ([]Finding, error) {
 	const op = "store.RepairDocuments"
 	l := layout(dir)

@@ -26,7 +26,8 @@ func TestDocumentsAreThereAgainAfterARestart(t *testing.T) {
 	dir := t.TempDir()
 	d := mustOpenDocuments(t, dir)
 	err := d.Update(func(tx edgewise.DocumentsTx) error {
-		return errors.Join(tx.Put("a", "x", []byte("1")), tx.Put("a", "y", []byte("2")), tx.Put("b", "x", []byte("3")), tx.Delete("a", "y"), tx.Delete("none", "y"))
+		return errors.Join(tx.Put("a", "x", []byte("1")), tx.Put("a", "y", []byte("2")), tx.Put("b", "x", []byte("3")),
+			tx.Delete("a", "y"), tx.Delete("none", "y"))
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -7,12 +7,13 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// readerKey stands beside schemaKey: the lowest schema that a program must know to read a file. Where it is missing, that is
-// the file's own. A release that only adds, which is the rule, raises the schema and leaves the reader: the release before it,
-// to which a rollback goes back, opens what it has written and leaves alone what it does not know.
+// readerKey stands beside schemaKey: the lowest schema that a program must know to read a file. Where it is missing,
+// that is the file's own. A release that only adds, which is the rule, raises the schema and leaves the reader: the
+// release before it, to which a rollback goes back, opens what it has written and leaves alone what it does not know.
 var readerKey = []byte("reader")
 
-// checkFormat returns the schema of a file, 0 when it has none. Errors: Corrupt; Unsupported when it needs a newer reader.
+// checkFormat returns the schema of a file, 0 when it has none. Errors: Corrupt; Unsupported when it needs a newer
+// reader.
 func checkFormat(tx *bbolt.Tx, what string, known int) (int, error) {
 	meta := tx.Bucket(metaBucket)
 	if meta == nil {
@@ -27,7 +28,8 @@ func checkFormat(tx *bbolt.Tx, what string, known int) (int, error) {
 		return 0, err
 	}
 	if reader > known {
-		return n, edgewise.Errorf("store.Open", edgewise.Unsupported, "%s has schema %d, which can be read from schema %d on, and this release knows schema %d: use a newer edgewise", what, n, reader, known)
+		return n, edgewise.Errorf("store.Open", edgewise.Unsupported,
+			"%s has schema %d, which can be read from schema %d on, and this release knows schema %d: use a newer edgewise", what, n, reader, known)
 	}
 	return n, nil
 }

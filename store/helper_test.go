@@ -36,7 +36,10 @@ func closeStore(t testing.TB, s *Store) {
 
 // model returns a declaration that is told from others by its name.
 func model(name string) *edgewise.Model {
-	return &edgewise.Model{Name: name, Platform: "onnxruntime_onnx", Input: []edgewise.ModelInput{{Name: "x<&>", DataType: edgewise.FP32, Dims: edgewise.Shape{-1, 3}}}}
+	return &edgewise.Model{
+		Name: name, Platform: "onnxruntime_onnx",
+		Input: []edgewise.ModelInput{{Name: "x<&>", DataType: edgewise.FP32, Dims: edgewise.Shape{-1, 3}}},
+	}
 }
 
 // upload puts files (path to content) as a version; number 0 takes the next one.

@@ -27,8 +27,8 @@ type ImportSource interface {
 	Check(ctx context.Context, v *edgewise.Version, dir string) error
 }
 
-// Batch holds versions of any number of models that begin to exist together. It takes one of Options.MaxUploads places until it
-// is put or discarded. It is not safe for concurrent use.
+// Batch holds versions of any number of models that begin to exist together. It takes one of Options.MaxUploads places
+// until it is put or discarded. It is not safe for concurrent use.
 type Batch struct {
 	store    *Store
 	imports  []Import
@@ -37,17 +37,19 @@ type Batch struct {
 	promised int64 // bytes of versions that have no staging yet
 }
 
-// Stage copies the files of a batch into the data folder and checks them. Nothing exists until the batch is put. The caller ends it
-// with Put or Discard.
+// Stage copies the files of a batch into the data folder and checks them. Nothing exists until the batch is put. The
+// caller ends it with Put or Discard.
 //
-// Kinds of error: those of the source, and of Begin and Add; Corrupt for a version that has another digest than it should.
+// Kinds of error: those of the source, and of Begin and Add; Corrupt for a version that has another digest than it
+// should.
 func (s *Store) Stage(ctx context.Context, list []Import, from ImportSource) (*Batch, error) {
 	const op = "store.Stage"
 	b := &Batch{store: s, imports: list}
 	for _, m := range list {
 		for _, v := range m.Versions {
 			if v.Size < 0 || v.Size > s.options.MaxVersionBytes {
-				return nil, refuse(op, edgewise.TooLarge, v.ID, "model %s has %d bytes: at most %d are allowed", v.ID, v.Size, s.options.MaxVersionBytes)
+				return nil, refuse(op, edgewise.TooLarge, v.ID, "model %s has %d bytes: at most %d are allowed", v.ID, v.Size,
+					s.options.MaxVersionBytes)
 			}
 			b.promised += v.Size
 		}
@@ -71,7 +73,10 @@ func (b *Batch) stage(ctx context.Context, v *edgewise.Version, from ImportSourc
 	g := b.store.staging(v.Size)
 	g.shared = true
 	b.promised -= v.Size
-	b.parts = append(b.parts, &publication{store: b.store, staging: g, version: &edgewise.Version{ID: v.ID, Model: v.Model, Origin: v.Origin}, want: v.Digest})
+	b.parts = append(b.parts, &publication{
+		store: b.store, staging: g,
+		version: &edgewise.Version{ID: v.ID, Model: v.Model, Origin: v.Origin}, want: v.Digest,
+	})
 	if err := g.prepare(); err != nil {
 		return fail(op, v.ID, "making a folder for model "+v.ID.String(), err)
 	}
@@ -109,8 +114,9 @@ func addFrom(ctx context.Context, g *Staging, f edgewise.File, from ImportSource
 	return nil
 }
 
-// Put makes everything in the batch exist, versions, labels and wishes, in one transaction, and ends it. When it returns nil all of it
-// survives a loss of power. When it returns an error there is none of it, with the exception that Staging.Put has.
+// Put makes everything in the batch exist, versions, labels and wishes, in one transaction, and ends it. When it
+// returns nil all of it survives a loss of power. When it returns an error there is none of it, with the exception that
+// Staging.Put has.
 //
 // Kinds of error: those of Staging.Put; Conflict for labels of a model that is stored; those of CheckLabels.
 func (b *Batch) Put(ctx context.Context) error {
@@ -167,8 +173,8 @@ func (s *Store) checkImport(op string, m Import) error {
 	return CheckLabels(m.Name, m.Labels, m.Versions)
 }
 
-// CheckLabels tells whether a model with these versions may have these labels. Kinds of error: Invalid for a bad name, the same name
-// twice, or a version that is not there; TooLarge over MaxLabels.
+// CheckLabels tells whether a model with these versions may have these labels. Kinds of error: Invalid for a bad name,
+// the same name twice, or a version that is not there; TooLarge over MaxLabels.
 func CheckLabels(name string, labels []edgewise.Label, versions []*edgewise.Version) error {
 	const op = "store.CheckLabels"
 	id := edgewise.ModelID{Name: name}
@@ -188,7 +194,8 @@ func CheckLabels(name string, labels []edgewise.Label, versions []*edgewise.Vers
 		case !there[l.Version]:
 			return invalid(op, id, "label %q of model %q points to version %d, which is not there", l.Name, name, l.Version)
 		case len(l.History) > edgewise.MaxLabelHistory:
-			return refuse(op, edgewise.TooLarge, id, "label %q of model %q has a history of %d versions: at most %d are allowed", l.Name, name, len(l.History), edgewise.MaxLabelHistory)
+			return refuse(op, edgewise.TooLarge, id, "label %q of model %q has a history of %d versions: at most %d are allowed",
+				l.Name, name, len(l.History), edgewise.MaxLabelHistory)
 		}
 		seen[l.Name] = true
 	}

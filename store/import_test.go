@@ -103,16 +103,39 @@ func TestABatchThatIsRefusedLeavesNothing(t *testing.T) {
 		}, edgewise.Exists, `"cat" version 1`},
 		"labels of a stored model":    {func(l []Import, _ *texts) { l[1].Name, l[1].Wanted = "cat", true }, edgewise.Conflict, `"cat"`},
 		"a label without its version": {func(l []Import, _ *texts) { l[0].Labels[0].Version = 9 }, edgewise.Invalid, "version 9"},
-		"a label twice":               {func(l []Import, _ *texts) { l[0].Labels = append(l[0].Labels, l[0].Labels[0]) }, edgewise.Invalid, "twice"},
-		"a label that is a number":    {func(l []Import, _ *texts) { l[0].Labels[0].Name = "7" }, edgewise.Invalid, "must not look like a version"},
-		"a version twice":             {func(l []Import, _ *texts) { l[0].Versions = append(l[0].Versions, l[0].Versions[0]) }, edgewise.Conflict, `"far" version 2`},
-		"another digest":              {func(l []Import, _ *texts) { l[1].Versions[0].Digest = digestOfText("x") }, edgewise.Corrupt, "instead of"},
-		"other content":               {func(_ []Import, f *texts) { f.byDigest[digestOfText("second")] = "secxnd" }, edgewise.Corrupt, "SHA-256"},
-		"too few bytes":               {func(_ []Import, f *texts) { f.byDigest[digestOfText("second")] = "sec" }, edgewise.Invalid, "3 came"},
-		"a path out of it":            {func(l []Import, _ *texts) { l[1].Versions[0].Files[0].Path = "../x" }, edgewise.Invalid, "../x"},
-		"a name that is none":         {func(l []Import, _ *texts) { l[1].Versions[0].ID.Name = "../x" }, edgewise.Invalid, "../x"},
-		"a number too high":           {func(l []Import, _ *texts) { l[1].Versions[0].ID.Version = edgewise.MaxVersion + 1 }, edgewise.Invalid, "too high"},
-		"a check that fails":          {func(_ []Import, f *texts) { f.check = func(*edgewise.Version, string) error { return cause } }, edgewise.Unsupported, "no"},
+		"a label twice": {
+			func(l []Import, _ *texts) { l[0].Labels = append(l[0].Labels, l[0].Labels[0]) },
+			edgewise.Invalid, "twice",
+		},
+		"a label that is a number": {
+			func(l []Import, _ *texts) { l[0].Labels[0].Name = "7" }, edgewise.Invalid,
+			"must not look like a version",
+		},
+		"a version twice": {func(l []Import,
+			_ *texts,
+		) {
+			l[0].Versions = append(l[0].Versions, l[0].Versions[0])
+		}, edgewise.Conflict, `"far" version 2`},
+		"another digest": {
+			func(l []Import, _ *texts) { l[1].Versions[0].Digest = digestOfText("x") },
+			edgewise.Corrupt, "instead of",
+		},
+		"other content": {
+			func(_ []Import, f *texts) { f.byDigest[digestOfText("second")] = "secxnd" },
+			edgewise.Corrupt, "SHA-256",
+		},
+		"too few bytes":       {func(_ []Import, f *texts) { f.byDigest[digestOfText("second")] = "sec" }, edgewise.Invalid, "3 came"},
+		"a path out of it":    {func(l []Import, _ *texts) { l[1].Versions[0].Files[0].Path = "../x" }, edgewise.Invalid, "../x"},
+		"a name that is none": {func(l []Import, _ *texts) { l[1].Versions[0].ID.Name = "../x" }, edgewise.Invalid, "../x"},
+		"a number too high": {
+			func(l []Import, _ *texts) { l[1].Versions[0].ID.Version = edgewise.MaxVersion + 1 },
+			edgewise.Invalid, "too high",
+		},
+		"a check that fails": {func(_ []Import,
+			f *texts,
+		) {
+			f.check = func(*edgewise.Version, string) error { return cause }
+		}, edgewise.Unsupported, "no"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, t.TempDir(), quiet())
@@ -120,7 +143,10 @@ func TestABatchThatIsRefusedLeavesNothing(t *testing.T) {
 			before := s.Records()
 			from := &texts{byDigest: map[edgewise.Digest]string{}}
 			list := []Import{
-				{Name: "far", Wanted: true, Labels: []edgewise.Label{{Name: "live", Version: 2}}, Versions: []*edgewise.Version{from.version(t, "far", 2, map[string]string{"a": "first"})}},
+				{
+					Name: "far", Wanted: true, Labels: []edgewise.Label{{Name: "live", Version: 2}},
+					Versions: []*edgewise.Version{from.version(t, "far", 2, map[string]string{"a": "first"})},
+				},
 				{Name: "near", Versions: []*edgewise.Version{from.version(t, "near", 1, map[string]string{"b": "second"})}},
 			}
 			test.spoil(list, from)

@@ -10,9 +10,9 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// SetLabel points a label of a model to a version, remembers where it pointed before, and records that the box is to serve
-// the model, all in one step. A label that points there already stays as it is. Readers see the old or the new version, and
-// so does the box after a loss of power.
+// SetLabel points a label of a model to a version, remembers where it pointed before, and records that the box is to
+// serve the model, all in one step. A label that points there already stays as it is. Readers see the old or the new
+// version, and so does the box after a loss of power.
 //
 // Kinds of error: Invalid for a name that edgewise.CheckLabel refuses, NotFound when there is no such model or version,
 // TooLarge over MaxLabels, Exhausted when the disk is full.
@@ -46,8 +46,8 @@ func (s *Store) SetLabel(ctx context.Context, name, label string, version int64)
 	return s.writeLabel(op, id, next)
 }
 
-// Rollback points a label to where it pointed before, skipping versions that were deleted, and records that the box is to
-// serve the model. It walks back one step at each call; the version it leaves is not remembered.
+// Rollback points a label to where it pointed before, skipping versions that were deleted, and records that the box is
+// to serve the model. It walks back one step at each call; the version it leaves is not remembered.
 //
 // Kinds of error: NotFound when there is no such model or label, Conflict when nothing that it pointed to still exists,
 // Exhausted when the disk is full.

@@ -61,7 +61,8 @@ func (g *Staging) complete(op string, v edgewise.Version) error {
 		return invalid(op, v.ID, "version %d of model %q is negative", v.ID.Version, v.ID.Name)
 	}
 	if v.ID.Version > edgewise.MaxVersion {
-		return invalid(op, v.ID, "version %d of model %q is too high: an upload may have numbers up to %d", v.ID.Version, v.ID.Name, int64(edgewise.MaxVersion))
+		return invalid(op, v.ID, "version %d of model %q is too high: an upload may have numbers up to %d", v.ID.Version,
+			v.ID.Name, int64(edgewise.MaxVersion))
 	}
 	if v.Model == nil {
 		return invalid(op, v.ID, "model %s has no declaration", v.ID)
@@ -123,7 +124,8 @@ func (s *Store) number(op string, id edgewise.ModelID) (int64, error) {
 		return 0, refuse(op, edgewise.Conflict, id, "model %s was deleted: its number is not used again", id)
 	}
 	if s.occupied(id) {
-		return 0, refuse(op, edgewise.Conflict, id, "the place of model %s is taken by a folder that the catalog does not know: run edgewise doctor --repair", id)
+		return 0, refuse(op, edgewise.Conflict, id,
+			"the place of model %s is taken by a folder that the catalog does not know: run edgewise doctor --repair", id)
 	}
 	return id.Version, nil
 }
@@ -183,7 +185,8 @@ func (p *publication) carry(op string) error {
 		return refuse(op, edgewise.Corrupt, v.ID, "model %s has the digest %.12s instead of %.12s", v.ID, v.Digest, p.want)
 	}
 	if len(text) > MaxManifestBytes {
-		return refuse(op, edgewise.TooLarge, v.ID, "model %s: declaration and list of files take %d bytes: at most %d are allowed", v.ID, len(text), MaxManifestBytes)
+		return refuse(op, edgewise.TooLarge, v.ID,
+			"model %s: declaration and list of files take %d bytes: at most %d are allowed", v.ID, len(text), MaxManifestBytes)
 	}
 	for _, f := range v.Files {
 		if err := p.share(f); err != nil {
@@ -254,8 +257,8 @@ func (p *publication) move() error {
 	return d.SyncDir(model)
 }
 
-// undo takes back what a failed run did, as far as the disk lets it: the sweep at the next Open does the rest. It leaves
-// everything when the failed commit turns out to have reached the catalog.
+// undo takes back what a failed run did, as far as the disk lets it: the sweep at the next Open does the rest. It
+// leaves everything when the failed commit turns out to have reached the catalog.
 func (p *publication) undo() {
 	s, v := p.store, p.version
 	if s.view.Load().version(v.ID) != nil || s.broken != nil {
@@ -278,7 +281,8 @@ func (p *publication) undo() {
 	}
 }
 
-// settled removes the mark of a version folder whose transaction is done. A mark that stays is removed by the next Open.
+// settled removes the mark of a version folder whose transaction is done. A mark that stays is removed by the next
+// Open.
 func (s *Store) settled(id edgewise.ModelID) {
 	_ = s.tidy("remove the mark of a finished change", s.disk.Remove(filepath.Join(s.root.version(id), pendingFile)))
 }

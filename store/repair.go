@@ -19,11 +19,11 @@ import (
 // of every version and compares its SHA-256; mends a file or a blob from its other copy; moves what cannot be mended
 // into the folder quarantine with the reason beside it; and writes the catalog anew from the manifests. Labels and
 // wishes come from the catalog, else from the newest snapshot that can be read; a model that neither knows gets the
-// label live on its highest version and is wanted. Nothing is deleted. The old catalog is kept, among the snapshots when
-// it can be read, else in quarantine.
+// label live on its highest version and is wanted. Nothing is deleted. The old catalog is kept, among the snapshots
+// when it can be read, else in quarantine.
 //
-// Kinds of error: NotFound without such a folder, Conflict when it is in use, Unsupported when a newer release wrote the
-// catalog, Exhausted when the disk is full. After an error Repair may be run again.
+// Kinds of error: NotFound without such a folder, Conflict when it is in use, Unsupported when a newer release wrote
+// the catalog, Exhausted when the disk is full. After an error Repair may be run again.
 func Repair(ctx context.Context, dir string, o Options) (*Report, error) {
 	const op = "store.Repair"
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
@@ -92,7 +92,8 @@ func (r *repair) run(ctx context.Context) error {
 func (r *repair) readOld() error {
 	c, err := readContents(r.root.catalog())
 	if err == nil && c.schema > schema { // what only the newer one knows would be lost
-		return edgewise.Errorf("store.Repair", edgewise.Unsupported, "the catalog has schema %d and this release knows schema %d: repair it with the release that wrote it", c.schema, schema)
+		return edgewise.Errorf("store.Repair", edgewise.Unsupported,
+			"the catalog has schema %d and this release knows schema %d: repair it with the release that wrote it", c.schema, schema)
 	}
 	if err == nil {
 		r.old, r.readable, r.complete, r.report.Source = c, true, len(c.problems) == 0, catalogFile
@@ -161,7 +162,8 @@ func (r *repair) carryLabels() {
 			id := edgewise.ModelID{Name: name, Version: highest[name]}
 			r.setLabel(name, edgewise.Label{Name: edgewise.LiveLabel, Version: id.Version, Changed: r.now})
 			r.next.wanted[name] = true
-			r.report.find(edgewise.ModelID{Name: name}, "", fmt.Sprintf("label live points to version %d, and the model is wanted", id.Version), "its labels are not known")
+			r.report.find(edgewise.ModelID{Name: name}, "",
+				fmt.Sprintf("label live points to version %d, and the model is wanted", id.Version), "its labels are not known")
 			continue
 		}
 		if r.old.wanted[name] {

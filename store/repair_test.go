@@ -62,11 +62,17 @@ func TestRepairMendsWhatHasAnotherCopy(t *testing.T) {
 		says string
 	}{
 		{"file is missing", func(l layout) { _ = os.Remove(filepath.Join(l.files(cat(1)), "model.onnx")) }, "made again from its blob"},
-		{"file was replaced", func(l layout) { replace(t, filepath.Join(l.files(cat(3)), "deep/er/x.bin"), "only hers") }, "made again from its blob"},
+		{
+			"file was replaced", func(l layout) { replace(t, filepath.Join(l.files(cat(3)), "deep/er/x.bin"), "only hers") },
+			"made again from its blob",
+		},
 		{"folder of files is missing", func(l layout) { _ = os.RemoveAll(l.files(cat(3))) }, "made again from its blob"},
 		{"version folder is missing", func(l layout) { _ = os.RemoveAll(l.version(cat(3))) }, "written again from the catalog"},
 		{"model folder is missing", func(l layout) { _ = os.RemoveAll(l.model("cat")) }, "written again from the catalog"},
-		{"manifest is missing", func(l layout) { _ = os.Remove(filepath.Join(l.version(cat(2)), manifestFile)) }, "written again from the catalog"},
+		{
+			"manifest is missing", func(l layout) { _ = os.Remove(filepath.Join(l.version(cat(2)), manifestFile)) },
+			"written again from the catalog",
+		},
 		{"manifest was altered", func(l layout) {
 			path := filepath.Join(l.version(cat(2)), manifestFile)
 			text, _ := os.ReadFile(path)
@@ -104,7 +110,8 @@ func TestRepairMendsWhatHasAnotherCopy(t *testing.T) {
 func TestRepairQuarantinesWhatIsSpoiltInEveryCopy(t *testing.T) {
 	dir, _ := broken(t, func(l layout) { overwrite(t, l.blob(hashOf("two")), "TWO") })
 	s, r := repaired(t, dir)
-	says(t, r, `model "cat" version 2`, `"model.onnx" has SHA-256`, "moved to quarantine", `label "live" pointed to version 2, which is lost -> now points to version 3`)
+	says(t, r, `model "cat" version 2`, `"model.onnx" has SHA-256`, "moved to quarantine",
+		`label "live" pointed to version 2, which is lost -> now points to version 3`)
 	rec, err := s.Record("cat")
 	if err != nil || rec.Version(2) != nil || rec.Version(1) == nil || rec.Label("live") != 3 || rec.Label("back") != 1 {
 		t.Fatalf("record %+v, %v", rec, err)
@@ -141,7 +148,8 @@ func TestRepairWithoutCatalogUsesTheNewestSnapshot(t *testing.T) {
 		replace(t, l.snapshot(time.Now().Add(time.Hour)), "newest and unreadable")
 	})
 	s, r := repaired(t, dir)
-	says(t, r, "snapshots/catalog-", "snapshot cannot be read", "taken as deleted", `model "newer": its labels are not known -> label live points to version 3`)
+	says(t, r, "snapshots/catalog-", "snapshot cannot be read", "taken as deleted",
+		`model "newer": its labels are not known -> label live points to version 3`)
 	dog, _ := s.Record("dog")
 	newer, _ := s.Record("newer")
 	got, _ := s.Record("cat")

@@ -181,7 +181,8 @@ func (g *Staging) write(ctx context.Context, path string, size int64, r io.Reade
 	}
 	out, err := d.Create(filepath.Join(g.Dir(), filepath.FromSlash(path)))
 	if errors.Is(err, os.ErrExist) { // a file system that takes two names for one
-		return edgewise.File{}, invalid("store.Add", edgewise.ModelID{}, "file %q was sent twice: this disk does not tell its name from another", path)
+		return edgewise.File{}, invalid("store.Add", edgewise.ModelID{},
+			"file %q was sent twice: this disk does not tell its name from another", path)
 	}
 	if err != nil {
 		return edgewise.File{}, err

@@ -56,8 +56,14 @@ func TestBadFilesAreRefused(t *testing.T) {
 		{"over the bound", -1, "x", -1, many(101), edgewise.TooLarge, "100 bytes"},
 		{"declared over the total", 10, "x", 10, many(10), edgewise.Invalid, "10 bytes that were declared"},
 		{"over the total", 10, "x", -1, many(10), edgewise.Invalid, "10 bytes that were declared"},
-		{"body that was cut off", -1, "x", -1, io.MultiReader(many(9), iotest.ErrReader(io.ErrUnexpectedEOF)), edgewise.Invalid, "unexpected EOF"},
-		{"body whose error wraps an end", -1, "x", -1, io.MultiReader(many(9), iotest.ErrReader(fmt.Errorf("unpacking: %w", io.EOF))), edgewise.Invalid, "unpacking"},
+		{
+			"body that was cut off", -1, "x", -1, io.MultiReader(many(9), iotest.ErrReader(io.ErrUnexpectedEOF)),
+			edgewise.Invalid, "unexpected EOF",
+		},
+		{
+			"body whose error wraps an end", -1, "x", -1,
+			io.MultiReader(many(9), iotest.ErrReader(fmt.Errorf("unpacking: %w", io.EOF))), edgewise.Invalid, "unpacking",
+		},
 		{"body whose sender left", -1, "x", -1, iotest.ErrReader(context.Canceled), edgewise.Canceled, "canceled"},
 		{"body that says nothing", -1, "x", -1, mute{}, edgewise.Invalid, "multiple Read calls"},
 	}
@@ -123,10 +129,18 @@ func TestBadVersionsAreRefused(t *testing.T) {
 		{"name with a slash", -1, 1, edgewise.Version{ID: edgewise.ModelID{Name: "a/b"}, Model: model("a")}, edgewise.Invalid, "a/b"},
 		{"name that leaves", -1, 1, edgewise.Version{ID: edgewise.ModelID{Name: ".."}, Model: model("a")}, edgewise.Invalid, `".."`},
 		{"look-alike name", -1, 1, edgewise.Version{ID: edgewise.ModelID{Name: "сat"}, Model: model("a")}, edgewise.Invalid, "not allowed"},
-		{"negative number", -1, 1, edgewise.Version{ID: edgewise.ModelID{Name: "cat", Version: -1}, Model: model("cat")}, edgewise.Invalid, "negative"},
+		{
+			"negative number", -1, 1,
+			edgewise.Version{ID: edgewise.ModelID{Name: "cat", Version: -1}, Model: model("cat")},
+			edgewise.Invalid, "negative",
+		},
 		{"no declaration", -1, 1, edgewise.Version{ID: edgewise.ModelID{Name: "cat"}}, edgewise.Invalid, "no declaration"},
 		{"no files", -1, 0, edgewise.Version{ID: edgewise.ModelID{Name: "cat"}, Model: model("cat")}, edgewise.Invalid, "no files"},
-		{"less than declared", 9, 1, edgewise.Version{ID: edgewise.ModelID{Name: "cat"}, Model: model("cat")}, edgewise.Invalid, "9 bytes were declared and 1 came"},
+		{
+			"less than declared", 9, 1,
+			edgewise.Version{ID: edgewise.ModelID{Name: "cat"}, Model: model("cat")},
+			edgewise.Invalid, "9 bytes were declared and 1 came",
+		},
 		{"huge declaration", -1, 1, edgewise.Version{ID: edgewise.ModelID{Name: "cat"}, Model: huge}, edgewise.TooLarge, "at most 16777216"},
 	}
 	for _, c := range cases {
@@ -264,7 +278,8 @@ func TestAnySizeIsStoredAsSent(t *testing.T) {
 	t.Parallel()
 	s := openLazy(t, t.TempDir(), lazyDisk{})
 	rapid.Check(t, func(t *rapid.T) {
-		size := rapid.OneOf(rapid.IntRange(0, 100), rapid.IntRange(bufferBytes-2, bufferBytes+2), rapid.IntRange(ringBuffers*bufferBytes-1, (2*ringBuffers+1)*bufferBytes+1)).Draw(t, "size")
+		size := rapid.OneOf(rapid.IntRange(0, 100), rapid.IntRange(bufferBytes-2, bufferBytes+2),
+			rapid.IntRange(ringBuffers*bufferBytes-1, (2*ringBuffers+1)*bufferBytes+1)).Draw(t, "size")
 		data := make([]byte, size)
 		r := rand.NewChaCha8([32]byte{byte(size)})
 		_, _ = r.Read(data)

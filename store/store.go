@@ -55,7 +55,8 @@ func Open(dir string, o Options) (*Store, error) {
 	s.sweep()
 	s.damaged = s.findDamage()
 	s.copies = &copies{
-		disk: s.disk, log: s.log, db: s.db, file: s.root.catalog(), folder: s.root.snapshots(), prefix: catalogPrefix, every: o.SnapshotEvery, keep: o.Snapshots,
+		disk: s.disk, log: s.log, db: s.db, file: s.root.catalog(), folder: s.root.snapshots(), prefix: catalogPrefix,
+		every: o.SnapshotEvery, keep: o.Snapshots,
 	}
 	s.copies.start()
 	s.writer <- struct{}{}
@@ -112,7 +113,8 @@ func (s *Store) ensureCatalog(path string) error {
 		return err
 	}
 	if len(ids) > 0 {
-		return edgewise.Errorf("store.Open", edgewise.Corrupt, "the catalog %s is missing though %d versions are in %s: run edgewise doctor --repair",
+		return edgewise.Errorf("store.Open", edgewise.Corrupt,
+			"the catalog %s is missing though %d versions are in %s: run edgewise doctor --repair",
 			path, len(ids), s.root.models())
 	}
 	return writeCatalog(s.disk, path, newContents())
@@ -183,8 +185,8 @@ func (s *Store) update(op string, id edgewise.ModelID, change func(*bbolt.Tx) er
 	return s.updateAll(op, id, []string{id.Name}, change)
 }
 
-// updateAll changes the entries of the named models in one transaction and publishes the outcome. The caller is the writer. id is what an
-// error is about.
+// updateAll changes the entries of the named models in one transaction and publishes the outcome. The caller is the
+// writer. id is what an error is about.
 func (s *Store) updateAll(op string, id edgewise.ModelID, names []string, change func(*bbolt.Tx) error) error {
 	var next *view
 	committing := false

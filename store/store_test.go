@@ -162,7 +162,10 @@ func TestRefusedChangesSayWhy(t *testing.T) {
 		says string
 	}{
 		{"delete a labelled version", func() error { return s.DeleteVersion(ctx, cat1) }, edgewise.Conflict, "beta, live"},
-		{"delete an absent version", func() error { return s.DeleteVersion(ctx, edgewise.ModelID{Name: "cat", Version: 9}) }, edgewise.NotFound, "no version 9"},
+		{
+			"delete an absent version", func() error { return s.DeleteVersion(ctx, edgewise.ModelID{Name: "cat", Version: 9}) },
+			edgewise.NotFound, "no version 9",
+		},
 		{"delete an absent model", func() error { return s.DeleteModel(ctx, "dog") }, edgewise.NotFound, `"dog"`},
 		{"label an absent version", func() error { _, err := s.SetLabel(ctx, "cat", "live", 2); return err }, edgewise.NotFound, "no version 2"},
 		{"label an absent model", func() error { _, err := s.SetLabel(ctx, "dog", "live", 1); return err }, edgewise.NotFound, `"dog"`},
@@ -171,7 +174,11 @@ func TestRefusedChangesSayWhy(t *testing.T) {
 		{"remove an absent label", func() error { return s.RemoveLabel(ctx, "cat", "gone") }, edgewise.NotFound, `"gone"`},
 		{"roll back an absent label", func() error { _, err := s.Rollback(ctx, "cat", "gone"); return err }, edgewise.NotFound, `"gone"`},
 		{"want an absent model", func() error { return s.SetWanted(ctx, "dog", true) }, edgewise.NotFound, `"dog"`},
-		{"folder of an absent version", func() error { _, err := s.Dir(edgewise.ModelID{Name: "cat", Version: 2}); return err }, edgewise.NotFound, "no version 2"},
+		{"folder of an absent version", func() error {
+			_,
+				err := s.Dir(edgewise.ModelID{Name: "cat", Version: 2})
+			return err
+		}, edgewise.NotFound, "no version 2"},
 		{"record of an absent model", func() error { _, err := s.Record("dog"); return err }, edgewise.NotFound, `"dog"`},
 	}
 	for _, c := range tables {

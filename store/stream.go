@@ -23,8 +23,8 @@ const (
 	maxEmptyReads = 100
 )
 
-// stream writes r to out, hashing it on the way, and syncs. Where r is a file whose bytes out can share they are only hashed. want.Size is the declared size, -1 when none. A
-// second goroutine hashes while this one reads and writes.
+// stream writes r to out, hashing it on the way, and syncs. Where r is a file whose bytes out can share they are only
+// hashed. want.Size is the declared size, -1 when none. A second goroutine hashes while this one reads and writes.
 func (g *Staging) stream(ctx context.Context, out file, want edgewise.File, r io.Reader) (edgewise.File, error) {
 	buffers := g.store.rings.Get().(*ring)
 	h := startHashing()

@@ -26,22 +26,23 @@ var _ edgewise.Backend = (*Backend)(nil)
 func New(c Config) *Backend {
 	c = c.complete()
 	return &Backend{
-		config: c, cache: &cache{dir: c.CacheDir, bytes: c.CacheBytes}, reading: make(chan struct{}, 1), compiling: make(chan struct{}, 1), large: make(chan struct{}, 1), turns: newTurns(c.Cores),
+		config: c, cache: &cache{dir: c.CacheDir, bytes: c.CacheBytes}, reading: make(chan struct{}, 1),
+		compiling: make(chan struct{}, 1), large: make(chan struct{}, 1), turns: newTurns(c.Cores),
 	}
 }
 
 // Platform returns "wasm".
 func (b *Backend) Platform() string { return Platform }
 
-// Sweep removes the machine code of modules that are not stored any more from the cache. stored tells whether a file of that digest is.
-// Machine code that was used within the last hour stays.
+// Sweep removes the machine code of modules that are not stored any more from the cache. stored tells whether a file of
+// that digest is. Machine code that was used within the last hour stays.
 func (b *Backend) Sweep(stored func(edgewise.Digest) bool) error {
 	return b.cache.sweep(time.Now(), stored)
 }
 
-// Inspect reads the module named by m in dir, has it compiled, which is kept in the cache, sets up a guest and asks it for its
-// description, each within Config.SetupTimeout and the limits of any guest. Errors: Invalid and TooLarge (the module,
-// or what m says), Guest (its set-up failed, or it did not answer).
+// Inspect reads the module named by m in dir, has it compiled, which is kept in the cache, sets up a guest and asks it
+// for its description, each within Config.SetupTimeout and the limits of any guest. Errors: Invalid and TooLarge (the
+// module, or what m says), Guest (its set-up failed, or it did not answer).
 func (b *Backend) Inspect(ctx context.Context, dir string, m *edgewise.Model) (*edgewise.Inspection, error) {
 	p, err := b.build(ctx, source{path: modelFile(dir, m), id: edgewise.ModelID{Name: m.Name}, model: m, again: true})
 	if err != nil {
@@ -87,8 +88,8 @@ func modelFile(dir string, m *edgewise.Model) string {
 	return filepath.Join(dir, DefaultFilename)
 }
 
-// guests is how many a version has: one for each instance that its configuration asks for, and one more, so that results
-// can stay in a guest's memory while all instances run.
+// guests is how many a version has: one for each instance that its configuration asks for, and one more, so that
+// results can stay in a guest's memory while all instances run.
 func guests(m *edgewise.Model) int {
 	n := 0
 	for _, g := range m.InstanceGroup {

@@ -68,7 +68,8 @@ func benchmarkModule(b *testing.B, module []byte, config wazero.RuntimeConfig) {
 	r := wazero.NewRuntimeWithConfig(ctx, config)
 	defer func() { _ = r.Close(ctx) }()
 	i32 := []api.ValueType{api.ValueTypeI32}
-	if _, err := r.NewHostModuleBuilder(fuel.HookModule).NewFunctionBuilder().WithGoFunction(api.GoFunc(refill), i32, i32).Export(fuel.HookName).Instantiate(ctx); err != nil {
+	if _, err := r.NewHostModuleBuilder(fuel.HookModule).NewFunctionBuilder().WithGoFunction(api.GoFunc(refill), i32,
+		i32).Export(fuel.HookName).Instantiate(ctx); err != nil {
 		b.Fatal(err)
 	}
 	mod, err := r.Instantiate(ctx, module)
@@ -115,13 +116,14 @@ func BenchmarkGuest(b *testing.B) {
 	}
 }
 
-// BenchmarkStop lets two guests loop until a deadline, with the garbage collector running all the time, and reports the longest
-// and the mean time that a guest ran past it.
+// BenchmarkStop lets two guests loop until a deadline, with the garbage collector running all the time, and reports the
+// longest and the mean time that a guest ran past it.
 func BenchmarkStop(b *testing.B) {
 	for _, procs := range []int{1, 2, 4} {
 		b.Run(fmt.Sprintf("procs-%d", procs), func(b *testing.B) {
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
-			s := load(b, Config{Pause: -1}, model(), prelude+`(func (export "edgewise_process") (param i32) (result i32) loop $l br $l end unreachable)`)
+			s := load(b, Config{Pause: -1}, model(),
+				prelude+`(func (export "edgewise_process") (param i32) (result i32) loop $l br $l end unreachable)`)
 			collect, done := make(chan struct{}), make(chan struct{})
 			go func() {
 				defer close(done)

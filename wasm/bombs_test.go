@@ -25,7 +25,10 @@ func TestModulesThatAreHardToCompileCostNothing(t *testing.T) {
 		t.Run(bomb.Name, func(t *testing.T) {
 			dir, cacheDir := folder(t, bomb.Make()), filepath.Join(t.TempDir(), "cache")
 			before := taken()
-			_, err := New(Config{CacheDir: cacheDir, CompileTimeout: time.Second, CompileMemory: 128 << 20, SetupTimeout: time.Minute}).Inspect(t.Context(), dir, model())
+			_, err := New(Config{
+				CacheDir: cacheDir, CompileTimeout: time.Second, CompileMemory: 128 << 20,
+				SetupTimeout: time.Minute,
+			}).Inspect(t.Context(), dir, model())
 			if err != nil && !refusedForSize(err) {
 				t.Errorf("it is refused with %v", err)
 			}
@@ -81,7 +84,8 @@ func TestACompilerEndsAtItsLimits(t *testing.T) {
 		{"memory", " bytes takes more than 32 MiB of memory to compile", Config{CompileMemory: 32 << 20, CompileTimeout: 10 * time.Minute}},
 	} {
 		_, err := New(test.config).Inspect(t.Context(), module, model())
-		if err == nil || edgewise.KindOf(err) != edgewise.TooLarge || !strings.HasPrefix(err.Error(), `model "step": its module of `) || !strings.HasSuffix(err.Error(), test.want) {
+		if err == nil || edgewise.KindOf(err) != edgewise.TooLarge ||
+			!strings.HasPrefix(err.Error(), `model "step": its module of `) || !strings.HasSuffix(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want %s", test.name, err, test.want)
 		}
 	}

@@ -23,8 +23,8 @@ func kept(t *testing.T, dir string) (files []string) {
 	return files
 }
 
-// TestADamagedCacheIsNotRead damages each file of a cache at many places. The runtime would allocate whatever size stands
-// in a file.
+// TestADamagedCacheIsNotRead damages each file of a cache at many places. The runtime would allocate whatever size
+// stands in a file.
 func TestADamagedCacheIsNotRead(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cache")
 	module := folder(t, assemble(t, identity))

@@ -20,12 +20,12 @@ import (
 
 const (
 	slice = 1 << 17 // units of fuel between two looks at the clock: some ten microseconds
-	// yield is how often a guest lets others run while guests have all of the runtime's threads: nobody sleeps then who would be woken for
-	// nothing, so that costs next to nothing.
+	// yield is how often a guest lets others run while guests have all of the runtime's threads: nobody sleeps then who
+	// would be woken for nothing, so that costs next to nothing.
 	yield = 100 * time.Microsecond
 
-	// rareYield is how often otherwise. Yielding wakes a sleeping thread, for nothing where nobody waits: some 20 us. What has to stop all
-	// threads, such as the garbage collector, does so at the next look at the clock.
+	// rareYield is how often otherwise. Yielding wakes a sleeping thread, for nothing where nobody waits: some 20 us. What
+	// has to stop all threads, such as the garbage collector, does so at the next look at the clock.
 	rareYield = 4 * time.Millisecond
 )
 
@@ -60,7 +60,10 @@ type call struct {
 // begin makes a call. The deadline is the earlier of the context's and timeout from now.
 func begin(ctx context.Context, p *program, timeout time.Duration, units int64) *call {
 	now := time.Now()
-	c := &call{Context: ctx, p: p, deadline: now.Add(timeout), timeout: timeout, fuel: units, yielded: now, turn: turn{slice: shortSlice, began: now}}
+	c := &call{
+		Context: ctx, p: p, deadline: now.Add(timeout), timeout: timeout, fuel: units, yielded: now,
+		turn: turn{slice: shortSlice, began: now},
+	}
 	if d, ok := ctx.Deadline(); ok && d.Before(c.deadline) {
 		c.deadline, c.timeout = d, 0
 	}
@@ -203,8 +206,8 @@ func where(trace string) string {
 	return " in function " + strings.Join(names, ", called by ")
 }
 
-// frame names the function of a line of a trace: by its name, or by its index in the module as it was uploaded, which is one less than in the
-// rewritten one.
+// frame names the function of a line of a trace: by its name, or by its index in the module as it was uploaded, which
+// is one less than in the rewritten one.
 func frame(line string) string {
 	name, _, _ := strings.Cut(line, "(")
 	name = strings.TrimPrefix(name, ".")

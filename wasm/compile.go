@@ -171,7 +171,8 @@ const maxCompilerOutput = 16 << 10
 func (b *Backend) child(ctx context.Context, p *program, folder string) error {
 	c := &b.config
 	task, err := json.Marshal(compilerTask{
-		Folder: folder, Pages: p.module.MaxPages, Memory: uint64(c.CompileMemory), Seconds: uint64(c.CompileTimeout/time.Second)*2 + 2, Output: uint64(c.CompileMemory),
+		Folder: folder, Pages: p.module.MaxPages, Memory: uint64(c.CompileMemory),
+		Seconds: uint64(c.CompileTimeout/time.Second)*2 + 2, Output: uint64(c.CompileMemory),
 	})
 	if err != nil {
 		return err

@@ -26,7 +26,8 @@ const (
 	DefaultMaxPause       = 30 * time.Second
 )
 
-// MaxMemory bounds Config.MaxMemory: a memory of 32 bits ends at 4 GiB, and clearing a large one keeps a thread that long.
+// MaxMemory bounds Config.MaxMemory: a memory of 32 bits ends at 4 GiB, and clearing a large one keeps a thread that
+// long.
 const MaxMemory = 1 << 30
 
 // Config configures the backend. Zero stands for the default of a field.

@@ -182,12 +182,21 @@ func tensorInfos(list []describedTensor) []edgewise.TensorInfo {
 
 // declared is the inspection of a module without a description: what its author declares stands.
 func declared(m *edgewise.Model) *edgewise.Inspection {
-	ins := &edgewise.Inspection{Opsets: map[string]int64{}, Operators: map[string]int{}, Metadata: map[string]string{}, Inputs: []edgewise.TensorInfo{}, Outputs: []edgewise.TensorInfo{}}
+	ins := &edgewise.Inspection{
+		Opsets: map[string]int64{}, Operators: map[string]int{}, Metadata: map[string]string{},
+		Inputs: []edgewise.TensorInfo{}, Outputs: []edgewise.TensorInfo{},
+	}
 	for _, in := range m.Input {
-		ins.Inputs = append(ins.Inputs, edgewise.TensorInfo{Name: in.Name, Type: in.DataType, Datatype: in.DataType.String(), Shape: seen(m, in.Dims, in.Reshape), Optional: in.Optional})
+		ins.Inputs = append(ins.Inputs, edgewise.TensorInfo{
+			Name: in.Name, Type: in.DataType, Datatype: in.DataType.String(),
+			Shape: seen(m, in.Dims, in.Reshape), Optional: in.Optional,
+		})
 	}
 	for _, out := range m.Output {
-		ins.Outputs = append(ins.Outputs, edgewise.TensorInfo{Name: out.Name, Type: out.DataType, Datatype: out.DataType.String(), Shape: seen(m, out.Dims, out.Reshape)})
+		ins.Outputs = append(ins.Outputs, edgewise.TensorInfo{
+			Name: out.Name, Type: out.DataType,
+			Datatype: out.DataType.String(), Shape: seen(m, out.Dims, out.Reshape),
+		})
 	}
 	return ins
 }

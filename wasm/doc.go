@@ -6,6 +6,6 @@
 // guests, instances of the module, each of which runs one request at a time.
 //
 // A guest that was stopped, that trapped or that returned what cannot be is dropped; its place is filled outside the
-// path of requests. Between requests a guest is put back to its state after set-up, unless its configuration says that it is stateful.
-// The bytes of a large result stay in the guest's memory until the result is released.
+// path of requests. Between requests a guest is put back to its state after set-up, unless its configuration says that
+// it is stateful. The bytes of a large result stay in the guest's memory until the result is released.
 package wasm

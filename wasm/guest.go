@@ -89,7 +89,8 @@ func (g *guest) close() {
 	g.p.guests.Add(-1)
 }
 
-// keep copies the guest's state, to bring every guest of the program back to it. Only a restorable module's is all there.
+// keep copies the guest's state, to bring every guest of the program back to it. Only a restorable module's is all
+// there.
 func (g *guest) keep() *state {
 	view, _ := g.linear.Read(0, g.linear.Size())
 	kept := &state{memory: bytes.Clone(bytes.TrimRight(view, "\x00")), size: g.memory.size, globals: make([]uint64, len(g.globals))}

@@ -38,8 +38,8 @@ type arguments struct {
 	mem   api.Memory
 }
 
-// callsBetweenLooks is how many imports a guest may call between two looks at the clock. Its own fuel says nothing of the time they take: a
-// loop that does little but call them would be looked at after a hundred thousand calls.
+// callsBetweenLooks is how many imports a guest may call between two looks at the clock. Its own fuel says nothing of
+// the time they take: a loop that does little but call them would be looked at after a hundred thousand calls.
 const callsBetweenLooks = 64
 
 // bind makes what the runtime calls.

@@ -72,7 +72,8 @@ func ask(t *testing.T, s *step, ctx context.Context, what byte) (*edgewise.Resul
 func TestImportsAnswer(t *testing.T) {
 	var logged bytes.Buffer
 	others := &answering{}
-	s := load(t, Config{Infer: others, Logger: slog.New(slog.NewTextHandler(&logged, nil))}, model("what", "of the model", ParamModels, "good, absent"), talking)
+	s := load(t, Config{Infer: others, Logger: slog.New(slog.NewTextHandler(&logged, nil))},
+		model("what", "of the model", ParamModels, "good, absent"), talking)
 
 	for _, test := range []struct {
 		parameters map[string]any
@@ -106,7 +107,10 @@ func TestImportsAnswer(t *testing.T) {
 		want string
 	}{
 		{edgewise.WithCall(t.Context(), edgewise.Call{Depth: MaxInferDepth}), "infer: more than 4 steps call each other"},
-		{edgewise.WithCaller(t.Context(), "absent"), `infer: model "absent" waits for this answer already: steps cannot call each other in a circle`},
+		{
+			edgewise.WithCaller(t.Context(), "absent"),
+			`infer: model "absent" waits for this answer already: steps cannot call each other in a circle`,
+		},
 	} {
 		if _, err := ask(t, s, refused.ctx, 3); err == nil || err.Error() != `model "step" version 1: step: `+refused.want {
 			t.Errorf("got %v, want %s", err, refused.want)
@@ -122,7 +126,10 @@ func TestImportsAnswer(t *testing.T) {
 		}
 		r.Free()
 	}
-	for _, want := range []string{`level=INFO msg=step model=step version=1 text="a line"`, `level=ERROR msg=step model=step version=1 text=what`} {
+	for _, want := range []string{
+		`level=INFO msg=step model=step version=1 text="a line"`,
+		`level=ERROR msg=step model=step version=1 text=what`,
+	} {
 		if !strings.Contains(logged.String(), want) {
 			t.Errorf("the log lacks %s:\n%s", want, &logged)
 		}
@@ -185,10 +192,12 @@ func TestADescriptionFillsInTheSignature(t *testing.T) {
 		t.Fatal(err)
 	}
 	in, out := ins.Inputs[0], ins.Outputs[0]
-	if *ins.MaxBatchSize != 8 || in.Name != "a" || in.Type != edgewise.Bytes || !in.Optional || !in.Shape.Equal(edgewise.Shape{-1, 2}) || out.Type != edgewise.FP16 {
+	if *ins.MaxBatchSize != 8 || in.Name != "a" || in.Type != edgewise.Bytes || !in.Optional ||
+		!in.Shape.Equal(edgewise.Shape{-1, 2}) || out.Type != edgewise.FP16 {
 		t.Errorf("%+v", ins)
 	}
-	if ins.Metadata["parameter.p"] != `default "3": of three` || ins.Metadata["tensor.b"] != "out" || ins.Metadata["version"] != "1" || ins.Producer != "n" {
+	if ins.Metadata["parameter.p"] != `default "3": of three` || ins.Metadata["tensor.b"] != "out" ||
+		ins.Metadata["version"] != "1" || ins.Producer != "n" {
 		t.Errorf("%v", ins.Metadata)
 	}
 }

@@ -104,7 +104,8 @@ func meet(t *testing.T, h *hostile.Module) string {
 		}
 		return outcome(err)
 	}
-	instance, err := b.Load(t.Context(), &edgewise.Version{ID: edgewise.ModelID{Name: "hostile", Version: 1}, Model: m}, dir, edgewise.Device{})
+	instance, err := b.Load(t.Context(), &edgewise.Version{ID: edgewise.ModelID{Name: "hostile", Version: 1}, Model: m},
+		dir, edgewise.Device{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +153,8 @@ func TestModulesCutAnywhereAreRefused(t *testing.T) {
 func TestTrapsLeakNothing(t *testing.T) {
 	bodies := map[string]string{
 		"trap": "unreachable", "lie": "i32.const -8", "nothing": "i32.const 0",
-		"recursion": "(call $process (local.get 0))", "memory": "loop $l (br_if $l (i32.ne (memory.grow (i32.const 1)) (i32.const -1))) end unreachable",
+		"recursion": "(call $process (local.get 0))",
+		"memory":    "loop $l (br_if $l (i32.ne (memory.grow (i32.const 1)) (i32.const -1))) end unreachable",
 	}
 	for name, body := range bodies {
 		t.Run(name, func(t *testing.T) {

@@ -68,8 +68,8 @@ func parameterText(v any) string {
 	return ""
 }
 
-// importInfer runs another model. It is refused with a reason that the step can read, unless the step points outside its memory or its
-// own time is over: that stops it.
+// importInfer runs another model. It is refused with a reason that the step can read, unless the step points outside
+// its memory or its own time is over: that stops it.
 func importInfer(a arguments) {
 	name := a.bytes("model", 0)
 	if reason := a.mayInfer(name); reason != "" {
@@ -106,13 +106,15 @@ func (a arguments) mayInfer(name []byte) string {
 	case c.nested:
 		return "infer: it is running already: edgewise_alloc must not call it"
 	case len(name) > edgewise.MaxNameBytes || !slices.Contains(c.p.settings.models, string(name)):
-		return "infer: model " + strconv.Quote(clean(string(name), edgewise.MaxNameBytes)) + " is not on the list of the parameter " + strconv.Quote(ParamModels)
+		return "infer: model " + strconv.Quote(clean(string(name), edgewise.MaxNameBytes)) +
+			" is not on the list of the parameter " + strconv.Quote(ParamModels)
 	case string(name) == c.p.id.Name || edgewise.Calls(c.Context, string(name)):
 		return "infer: model " + strconv.Quote(string(name)) + " waits for this answer already: steps cannot call each other in a circle"
 	case c.p.config.Infer == nil:
 		return "infer: there is no other model here"
 	case c.infers >= c.p.settings.infers:
-		return "infer: more than " + strconv.Itoa(c.p.settings.infers) + " calls in one request, which is the parameter " + strconv.Quote(ParamInfers)
+		return "infer: more than " + strconv.Itoa(c.p.settings.infers) + " calls in one request, which is the parameter " +
+			strconv.Quote(ParamInfers)
 	case edgewise.CallOf(c.Context).Depth >= MaxInferDepth:
 		return "infer: more than " + strconv.Itoa(MaxInferDepth) + " steps call each other"
 	}
@@ -135,7 +137,8 @@ func (a arguments) infer(name string, inputs []edgewise.Tensor) (uint32, error) 
 		size += len(response.Outputs[i].Data)
 	}
 	if size > MaxInferBytes {
-		return 0, edgewise.Errorf("wasm.infer", edgewise.TooLarge, "infer: model %q answered with %d bytes: at most %d are allowed", name, size, MaxInferBytes)
+		return 0, edgewise.Errorf("wasm.infer", edgewise.TooLarge,
+			"infer: model %q answered with %d bytes: at most %d are allowed", name, size, MaxInferBytes)
 	}
 	// A function of its own: the guest may be inside edgewise_alloc further up.
 	pointer, err := c.writeList(c.g.module.ExportedFunction(exportAlloc), response.Outputs)

@@ -46,7 +46,8 @@ func layout(tensors []edgewise.Tensor) plan {
 func (c *call) writeList(alloc api.Function, tensors []edgewise.Tensor) (uint32, error) {
 	l := layout(tensors)
 	if l.size > math.MaxInt32 {
-		return 0, edgewise.Errorf("wasm.Run", edgewise.TooLarge, "step: the tensors take %d bytes: at most %d fit into a step", l.size, math.MaxInt32)
+		return 0, edgewise.Errorf("wasm.Run", edgewise.TooLarge,
+			"step: the tensors take %d bytes: at most %d fit into a step", l.size, math.MaxInt32)
 	}
 	stack := [2]uint64{l.size, dataAlign}
 	if err := c.invoke(exportAlloc, alloc, stack[:]); err != nil {
@@ -56,11 +57,14 @@ func (c *call) writeList(alloc api.Function, tensors []edgewise.Tensor) (uint32,
 	memory := uint64(c.g.linear.Size())
 	switch {
 	case base == 0:
-		return 0, edgewise.Errorf("wasm.Run", edgewise.Guest, "step: edgewise_alloc has no memory for %d bytes of tensors: the memory has %d of at most %d", l.size, memory, uint64(c.p.module.MaxPages)*65536)
+		return 0, edgewise.Errorf("wasm.Run", edgewise.Guest,
+			"step: edgewise_alloc has no memory for %d bytes of tensors: the memory has %d of at most %d", l.size, memory,
+			uint64(c.p.module.MaxPages)*65536)
 	case base%dataAlign != 0:
 		return 0, edgewise.Errorf("wasm.Run", edgewise.Guest, "step: edgewise_alloc returned %d, which is not a multiple of %d", base, dataAlign)
 	case uint64(base)+l.size > memory:
-		return 0, edgewise.Errorf("wasm.Run", edgewise.Guest, "step: edgewise_alloc returned %d: %d bytes there leave the memory, which has %d", base, l.size, memory)
+		return 0, edgewise.Errorf("wasm.Run", edgewise.Guest,
+			"step: edgewise_alloc returned %d: %d bytes there leave the memory, which has %d", base, l.size, memory)
 	}
 	block, _ := c.g.linear.Read(base, uint32(l.size))
 	fill(block, base, l, tensors)
@@ -97,7 +101,8 @@ type lister struct {
 	err    *edgewise.Error
 }
 
-// field names what is looked at. It becomes text where something is wrong with that: most lists are read for every request.
+// field names what is looked at. It becomes text where something is wrong with that: most lists are read for every
+// request.
 type field struct {
 	index int    // of the tensor, while it has no name
 	name  string // of the tensor

@@ -57,8 +57,8 @@ type grower interface {
 	Grow(pages uint32) (uint32, bool)
 }
 
-// resize makes the memory as small as it was, by growing it: growing is what makes the runtime ask for its buffer again. The
-// module declares a page more than it may have, so that there is always room to grow.
+// resize makes the memory as small as it was, by growing it: growing is what makes the runtime ask for its buffer
+// again. The module declares a page more than it may have, so that there is always room to grow.
 func (m *memory) resize(g grower, size int) bool {
 	if size == m.size {
 		return true

@@ -7,8 +7,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// latePicture is one call of image_tensor. What it asks for is done when the step has returned: by the model behind it where that takes
-// pictures, else here.
+// latePicture is one call of image_tensor. What it asks for is done when the step has returned: by the model behind it
+// where that takes pictures, else here.
 type latePicture struct {
 	src, dst          uint32 // where the pixels and the row stand in the guest's memory
 	srcSize, dstSize  uint32 // bytes
@@ -78,8 +78,8 @@ func (a arguments) crop(p *edgewise.Picture) {
 	}
 }
 
-// finishPictures does what image_tensor was asked for, in order, and leaves to others what makes up a whole output that the asker takes as
-// pictures. An error is an *edgewise.Error; the guest must be dropped then.
+// finishPictures does what image_tensor was asked for, in order, and leaves to others what makes up a whole output that
+// the asker takes as pictures. An error is an *edgewise.Error; the guest must be dropped then.
 func (c *call) finishPictures(outputs []edgewise.Tensor) (err error) {
 	if len(c.pictures) == 0 {
 		return nil
@@ -115,7 +115,8 @@ func (c *call) finishPictures(outputs []edgewise.Tensor) (err error) {
 	return nil
 }
 
-// misplaced refuses a picture that would write into an output of another type: that output's content was checked before.
+// misplaced refuses a picture that would write into an output of another type: that output's content was checked
+// before.
 func (l *latePicture) misplaced(memory []byte, outputs []edgewise.Tensor) error {
 	for i := range outputs {
 		t := &outputs[i]
@@ -124,7 +125,8 @@ func (l *latePicture) misplaced(memory []byte, outputs []edgewise.Tensor) error 
 		}
 		begin := uint64(offset(memory, t.Data))
 		if begin < uint64(l.dst)+uint64(l.dstSize) && uint64(l.dst) < begin+uint64(len(t.Data)) {
-			return edgewise.Errorf("wasm.Run", edgewise.Guest, "step: image_tensor: dst overlaps output %q, whose dtype is %v and not %v", t.Name, t.Type, l.kind)
+			return edgewise.Errorf("wasm.Run", edgewise.Guest,
+				"step: image_tensor: dst overlaps output %q, whose dtype is %v and not %v", t.Name, t.Type, l.kind)
 		}
 	}
 	return nil

@@ -9,8 +9,9 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// picturing makes the output t, two rows of 3 planes of 2x1 pixels at 8192, of pictures of 2x2 pixels whose bytes are at 2048. The first element
-// of its input chooses what it asks of image_tensor; it fails with the reason when that is refused.
+// picturing makes the output t, two rows of 3 planes of 2x1 pixels at 8192, of pictures of 2x2 pixels whose bytes are
+// at 2048. The first element of its input chooses what it asks of image_tensor; it fails with the reason when that is
+// refused.
 const picturing = `
 (import "edgewise_v1" "image_tensor" (func $tensor (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32)))
 (import "edgewise_v1" "fail" (func $fail (param i32 i32)))
@@ -50,7 +51,8 @@ func picturer(t *testing.T) *step {
 	return load(t, Config{}, m, picturing)
 }
 
-// The rows that picturing makes, less the means 1, 0 and 2: of the lower half of the picture as it is, and of all of it, made half as high.
+// The rows that picturing makes, less the means 1, 0 and 2: of the lower half of the picture as it is, and of all of
+// it, made half as high.
 var (
 	lower = [6]float32{5, 8, 7, 10, 6, 9}
 	all   = [6]float32{2, 5, 4, 7, 3, 6}
@@ -84,7 +86,8 @@ func TestATensorOfPicturesIsThereWhenTheStepHasReturned(t *testing.T) {
 	}
 }
 
-// TestOnlyAWholeOutputIsLeftToItsReader asks for pictures: an output that is made of them row by row stays undone, any other is made.
+// TestOnlyAWholeOutputIsLeftToItsReader asks for pictures: an output that is made of them row by row stays undone, any
+// other is made.
 func TestOnlyAWholeOutputIsLeftToItsReader(t *testing.T) {
 	s := picturer(t)
 	for _, test := range []struct {
@@ -129,7 +132,8 @@ func TestOnlyAWholeOutputIsLeftToItsReader(t *testing.T) {
 func TestWhatImageTensorRefuses(t *testing.T) {
 	s := picturer(t)
 	for what, want := range map[uint32]string{
-		3: "dtype is neither FP32 (11) nor FP16 (10)", 4: "src and dst overlap", 5: "crop: it is not within src", 6: "dst: a picture of 0 x 1 pixels", 7: "dst: a side is too large", 8: "more calls in one request",
+		3: "dtype is neither FP32 (11) nor FP16 (10)", 4: "src and dst overlap", 5: "crop: it is not within src",
+		6: "dst: a picture of 0 x 1 pixels", 7: "dst: a side is too large", 8: "more calls in one request",
 	} {
 		if _, err := s.picture(t, what); err == nil || !strings.Contains(err.Error(), "image_tensor: "+want) {
 			t.Errorf("%d: %v", what, err)

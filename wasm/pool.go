@@ -63,15 +63,16 @@ func newPool(ctx context.Context, p *program, size int) (*pool, error) {
 	return l, nil
 }
 
-// asideAfter is what putting a guest back may take inside the path of a request; asideBytes is the memory of a guest from which it takes
-// about as long.
+// asideAfter is what putting a guest back may take inside the path of a request; asideBytes is the memory of a guest
+// from which it takes about as long.
 const (
 	asideAfter = 30 * time.Microsecond
 	asideBytes = 512 << 10
 )
 
-// restoring measures how long it takes to put a guest back, once its memory has been touched: the least of a few tries, since one that
-// was interrupted would have every request of the version pay for a new guest, and for the pages of its memory.
+// restoring measures how long it takes to put a guest back, once its memory has been touched: the least of a few tries,
+// since one that was interrupted would have every request of the version pay for a new guest, and for the pages of its
+// memory.
 func restoring(g *guest) time.Duration {
 	least := never * time.Nanosecond
 	for range restoreTries {
@@ -84,7 +85,8 @@ func restoring(g *guest) time.Duration {
 
 const restoreTries = 5
 
-// take returns an idle guest, waiting for one. Errors: Deadline, Canceled, Unavailable (guests failed one after the other).
+// take returns an idle guest, waiting for one. Errors: Deadline, Canceled, Unavailable (guests failed one after the
+// other).
 func (l *pool) take(ctx context.Context) (*guest, error) {
 	l.mu.Lock()
 	if l.closed || l.broken != nil {
@@ -113,10 +115,12 @@ func (l *pool) refusal() error {
 	case l.closed:
 		return edgewise.Errorf("wasm.Run", edgewise.Unavailable, "step: it is being unloaded")
 	case l.broken != nil:
-		return edgewise.Errorf("wasm.Run", edgewise.Unavailable, "step: it failed and failure_policy is fail, so it does not run until it is loaded again: %w", l.broken)
+		return edgewise.Errorf("wasm.Run", edgewise.Unavailable,
+			"step: it failed and failure_policy is fail, so it does not run until it is loaded again: %w", l.broken)
 	}
 	pause := max(time.Until(l.resumes), 0).Round(time.Millisecond)
-	return edgewise.Errorf("wasm.Run", edgewise.Unavailable, "step: paused for %v after %d failures in a row, the last one: %w", pause, l.failures, l.last)
+	return edgewise.Errorf("wasm.Run", edgewise.Unavailable,
+		"step: paused for %v after %d failures in a row, the last one: %w", pause, l.failures, l.last)
 }
 
 func (l *pool) await(ctx context.Context, ch chan *guest) (*guest, error) {

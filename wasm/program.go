@@ -55,7 +55,8 @@ type source struct {
 	again bool // what a compiler said against it earlier does not count
 }
 
-// prepare reads and checks a module and makes it stoppable. Errors: Invalid, TooLarge (the module), Internal (the disk).
+// prepare reads and checks a module and makes it stoppable. Errors: Invalid, TooLarge (the module), Internal (the
+// disk).
 func (b *Backend) prepare(s source) (*program, error) {
 	data, err := readModule(s.path, b.config.limits().Bytes)
 	if err != nil {
@@ -75,8 +76,10 @@ func (b *Backend) prepare(s source) (*program, error) {
 		return nil, err
 	}
 	return &program{
-		config: b.config, settings: set, id: s.id, module: module, size: len(data), model: s.model.Parameters, large: b.large, turns: b.turns, running: &b.running,
-		threads: runtime.GOMAXPROCS(0), epoch: time.Now(), seed: sha256.Sum256(data), logger: b.config.Logger.With("model", s.model.Name, "version", s.id.Version),
+		config: b.config, settings: set, id: s.id, module: module, size: len(data), model: s.model.Parameters, large: b.large,
+		turns: b.turns, running: &b.running,
+		threads: runtime.GOMAXPROCS(0), epoch: time.Now(), seed: sha256.Sum256(data),
+		logger: b.config.Logger.With("model", s.model.Name, "version", s.id.Version),
 	}, nil
 }
 
@@ -109,7 +112,8 @@ func readModule(path string, limit int) ([]byte, error) {
 // hosts defines the modules that a step may import from.
 func (p *program) hosts(ctx context.Context) error {
 	i32 := []api.ValueType{api.ValueTypeI32}
-	_, err := p.runtime.NewHostModuleBuilder(fuel.HookModule).NewFunctionBuilder().WithGoFunction(api.GoFunc(refill), i32, i32).Export(fuel.HookName).Instantiate(ctx)
+	_, err := p.runtime.NewHostModuleBuilder(fuel.HookModule).NewFunctionBuilder().WithGoFunction(api.GoFunc(refill), i32,
+		i32).Export(fuel.HookName).Instantiate(ctx)
 	if err != nil {
 		return err
 	}
@@ -120,7 +124,8 @@ func (p *program) hosts(ctx context.Context) error {
 		builder := p.runtime.NewHostModuleBuilder(name)
 		for _, f := range functions {
 			t := f.sign.funcType()
-			builder = builder.NewFunctionBuilder().WithGoModuleFunction(f.bind(), []api.ValueType(t.Params), []api.ValueType(t.Results)).Export(f.name)
+			builder = builder.NewFunctionBuilder().WithGoModuleFunction(f.bind(), []api.ValueType(t.Params),
+				[]api.ValueType(t.Results)).Export(f.name)
 		}
 		if _, err := builder.Instantiate(ctx); err != nil {
 			return err

@@ -115,11 +115,13 @@ func bypassProblems(m *edgewise.Model) []string {
 	var problems []string
 	for i, out := range m.Output {
 		if i >= len(m.Input) {
-			return append(problems, fmt.Sprintf("failure_policy bypass: there is no input for output %q: want as many inputs as outputs at least", out.Name))
+			return append(problems, fmt.Sprintf("failure_policy bypass: there is no input for output %q: want as many inputs "+
+				"as outputs at least", out.Name))
 		}
 		in := m.Input[i]
 		if in.DataType != out.DataType || !in.Dims.Equal(out.Dims) || in.Optional || in.Reshape != nil || out.Reshape != nil {
-			problems = append(problems, fmt.Sprintf("failure_policy bypass: output %q is %v%v and input %q, which would stand for it, is %v%v", out.Name, out.DataType, out.Dims, in.Name, in.DataType, in.Dims))
+			problems = append(problems, fmt.Sprintf("failure_policy bypass: output %q is %v%v and input %q, which would "+
+				"stand for it, is %v%v", out.Name, out.DataType, out.Dims, in.Name, in.DataType, in.Dims))
 		}
 	}
 	return problems

@@ -11,8 +11,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// counting is a step whose output is how often it ran, by four kinds of state: a global, memory, grown memory and memory's size. The
-// output has the bytes of the input list's record, so the input is four numbers.
+// counting is a step whose output is how often it ran, by four kinds of state: a global, memory, grown memory and
+// memory's size. The output has the bytes of the input list's record, so the input is four numbers.
 const counting = prelude + `
 (global $n (mut i32) (i32.const 0)) (global $wide (mut i64) (i64.const 0))
 (func (export "edgewise_process") (param $in i32) (result i32) (local $d i32)
@@ -61,7 +61,8 @@ func TestNothingIsLeftBetweenRequests(t *testing.T) {
 	}
 }
 
-// sprawling takes a mebibyte, marks the last page of it, and traps when it finds a mark. A guest of that size is put back beside the requests.
+// sprawling takes a mebibyte, marks the last page of it, and traps when it finds a mark. A guest of that size is put
+// back beside the requests.
 const sprawling = prelude + `(func (export "edgewise_process") (param $in i32) (result i32)
   (if (i32.gt_u (memory.size) (i32.const 2)) (then unreachable))
   (if (i32.eq (memory.grow (i32.const 16)) (i32.const -1)) (then unreachable))
@@ -180,7 +181,8 @@ func TestRepeatedTrapsPauseAStep(t *testing.T) {
 		}
 	}
 	err := try(s, 1)
-	if edgewise.KindOf(err) != edgewise.Unavailable || !strings.Contains(err.Error(), "failures in a row, the last one: step: edgewise_process: trap: unreachable") {
+	if edgewise.KindOf(err) != edgewise.Unavailable ||
+		!strings.Contains(err.Error(), "failures in a row, the last one: step: edgewise_process: trap: unreachable") {
 		t.Errorf("%v", err)
 	}
 }
@@ -261,7 +263,8 @@ func TestACanceledRequestLeavesTheQueueOfGuests(t *testing.T) {
 }
 
 func TestTheFuelLimitEndsARun(t *testing.T) {
-	s := load(t, Config{Pause: -1}, model(ParamFuel, "1000000"), prelude+`(func (export "edgewise_process") (param i32) (result i32) loop $l br $l end unreachable)`)
+	s := load(t, Config{Pause: -1}, model(ParamFuel, "1000000"),
+		prelude+`(func (export "edgewise_process") (param i32) (result i32) loop $l br $l end unreachable)`)
 	_, err := s.Run(t.Context(), floats(1), []string{"x"})
 	if edgewise.KindOf(err) != edgewise.Guest || !strings.Contains(err.Error(), "units of fuel: at most 1000000 are allowed") {
 		t.Errorf("%v", err)
@@ -291,7 +294,8 @@ func TestSettingsAreChecked(t *testing.T) {
 	}
 	m := model(ParamPolicy, "bypass")
 	m.Output[0].DataType = edgewise.Int32
-	if _, err := New(Config{}).Inspect(t.Context(), dir, m); err == nil || !strings.Contains(err.Error(), `failure_policy bypass: output "x" is INT32`) {
+	if _, err := New(Config{}).Inspect(t.Context(), dir, m); err == nil ||
+		!strings.Contains(err.Error(), `failure_policy bypass: output "x" is INT32`) {
 		t.Errorf("%v", err)
 	}
 }

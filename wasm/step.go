@@ -34,9 +34,10 @@ func newStep(v *edgewise.Version, p *program, l *pool) *step {
 	return s
 }
 
-// Run runs the step on one guest. The outputs stand in the guest's memory where another one is free to go on, else they are copied.
-// Errors: Guest (the step failed, trapped, was stopped for what it used, or returned what cannot be), Deadline, Canceled,
-// Unavailable (its guests failed one after the other), TooLarge (the inputs do not fit into a step), Internal.
+// Run runs the step on one guest. The outputs stand in the guest's memory where another one is free to go on, else they
+// are copied. Errors: Guest (the step failed, trapped, was stopped for what it used, or returned what cannot be),
+// Deadline, Canceled, Unavailable (its guests failed one after the other), TooLarge (the inputs do not fit into a
+// step), Internal.
 func (s *step) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
 	g, err := s.pool.take(ctx)
 	if err != nil {
@@ -114,7 +115,8 @@ func (s *step) run(c *call, in []edgewise.Tensor, want []string, result *edgewis
 // reason is the error of a step that returned 0.
 func (c *call) reason() error {
 	if !c.failed {
-		return edgewise.Errorf("wasm.Run", edgewise.Guest, "step: edgewise_process returned 0 without a reason: want a list of outputs, or a call of fail")
+		return edgewise.Errorf("wasm.Run", edgewise.Guest,
+			"step: edgewise_process returned 0 without a reason: want a list of outputs, or a call of fail")
 	}
 	return &edgewise.Error{Op: "wasm.Run", Kind: edgewise.Guest, Err: &edgewise.StepRefusal{Text: c.failure}}
 }
@@ -148,7 +150,8 @@ func (s *step) checkOutput(t *edgewise.Tensor, in []edgewise.Tensor) error {
 		return edgewise.Errorf("wasm.Run", edgewise.Guest, "step: output %q: shape is %v: the model declares %v", t.Name, t.Shape, spec.Shape)
 	}
 	if s.version.Model.MaxBatchSize > 0 && len(in) > 0 && t.Shape[0] != in[0].Shape[0] {
-		return edgewise.Errorf("wasm.Run", edgewise.Guest, "step: output %q: shape is %v: dimension 0 is the batch, which has %d", t.Name, t.Shape, in[0].Shape[0])
+		return edgewise.Errorf("wasm.Run", edgewise.Guest,
+			"step: output %q: shape is %v: dimension 0 is the batch, which has %d", t.Name, t.Shape, in[0].Shape[0])
 	}
 	return nil
 }

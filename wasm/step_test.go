@@ -13,7 +13,8 @@ import (
 	"github.com/edgewise-ai/edgewise/test/wat"
 )
 
-// prelude is what every step of these tests begins with: memory, a bump allocator whose pointer is a global, and the set-up.
+// prelude is what every step of these tests begins with: memory, a bump allocator whose pointer is a global, and the
+// set-up.
 const prelude = hostile.Prelude
 
 // identity returns its input list as outputs.
@@ -102,7 +103,8 @@ func TestARunawayIsStoppedAtItsDeadline(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
 	defer cancel()
 	_, err := s.Run(ctx, floats(1), []string{"x"})
-	if err == nil || edgewise.KindOf(err) != edgewise.Deadline || !strings.Contains(err.Error(), `model "step" version 1: step: edgewise_process: stopped: the request's time is over`) {
+	if err == nil || edgewise.KindOf(err) != edgewise.Deadline ||
+		!strings.Contains(err.Error(), `model "step" version 1: step: edgewise_process: stopped: the request's time is over`) {
 		t.Errorf("%v", err)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// TestAGuestIsLookedAtByItsImports calls imports so often that it must be looked at, and does so little else that its fuel would not have it
-// looked at: a request that is over ends there.
+// TestAGuestIsLookedAtByItsImports calls imports so often that it must be looked at, and does so little else that its
+// fuel would not have it looked at: a request that is over ends there.
 func TestAGuestIsLookedAtByItsImports(t *testing.T) {
 	const calls = `(import "edgewise_v1" "last_error" (func $error (param i32 i32) (result i32)))` + prelude + `
 (func (export "edgewise_process") (param $in i32) (result i32) (local $i i32)

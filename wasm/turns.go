@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// A guest has the core of its lane for a while. One that runs longer leaves it, and goes on in turns, on cores that no model wants.
+// A guest has the core of its lane for a while. One that runs longer leaves it, and goes on in turns, on cores that no
+// model wants.
 
 const (
 	fairSlice    = 100 * time.Millisecond // that a guest has its core
@@ -30,8 +31,8 @@ type Cores interface {
 	Leave(ctx context.Context)
 }
 
-// turns are what long guests of all versions run in, first come first served: as many at a time as there are cores, less one, but at
-// least one.
+// turns are what long guests of all versions run in, first come first served: as many at a time as there are cores,
+// less one, but at least one.
 type turns struct {
 	cores Cores
 	most  int

@@ -67,7 +67,8 @@ func TestALongGuestGoesOnOnIdleCores(t *testing.T) {
 	})
 }
 
-// TestModelsGoBeforeALongGuest has models on all cores: a guest is left a twentieth of the time, and all of it when they are done.
+// TestModelsGoBeforeALongGuest has models on all cores: a guest is left a twentieth of the time, and all of it when
+// they are done.
 func TestModelsGoBeforeALongGuest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, b := turnsOf(2, 0)
@@ -180,7 +181,8 @@ func TestAVersionOnProbation(t *testing.T) {
 func TestTurnsEndWithTheRun(t *testing.T) {
 	b := &budget{count: 2}
 	b.idle.Store(2)
-	s := load(t, Config{RunTimeout: 300 * time.Millisecond, Pause: -1, Cores: b}, model(), prelude+`(func (export "edgewise_process") (param i32) (result i32) loop $l br $l end i32.const 0)`)
+	s := load(t, Config{RunTimeout: 300 * time.Millisecond, Pause: -1, Cores: b}, model(),
+		prelude+`(func (export "edgewise_process") (param i32) (result i32) loop $l br $l end i32.const 0)`)
 	for range 2 {
 		if _, err := s.Run(t.Context(), floats(3), []string{"x"}); edgewise.KindOf(err) != edgewise.Guest {
 			t.Fatal(err)

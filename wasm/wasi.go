@@ -109,7 +109,8 @@ func wasiClock(a arguments) {
 	a.put64("time", a.u32(2), uint64(now.Truncate(clockStep)))
 }
 
-// wasiRandom fills memory from a generator that is seeded by the module, so that a run can be repeated. It keeps no secret.
+// wasiRandom fills memory from a generator that is seeded by the module, so that a run can be repeated. It keeps no
+// secret.
 func wasiRandom(a arguments) {
 	dst := a.bytes("buf", 0)
 	source := a.c.random()

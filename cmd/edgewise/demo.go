@@ -29,16 +29,18 @@ func (p *program) demo() *cobra.Command {
 }
 
 func (p *program) demoOCR() *cobra.Command {
-	return p.demoPicture("ocr", "Read the text in a picture", func(ctx context.Context, box *client.Client, picture *image.RGBA) (drawable, error) {
-		models := demo.OCRModels{Detect: "ocr_detect", Direction: "ocr_direction", Recognise: "ocr_recognize"}
-		return demo.NewOCR(box, models).Read(ctx, picture)
-	})
+	return p.demoPicture("ocr", "Read the text in a picture",
+		func(ctx context.Context, box *client.Client, picture *image.RGBA) (drawable, error) {
+			models := demo.OCRModels{Detect: "ocr_detect", Direction: "ocr_direction", Recognise: "ocr_recognize"}
+			return demo.NewOCR(box, models).Read(ctx, picture)
+		})
 }
 
 func (p *program) demoFace() *cobra.Command {
-	return p.demoPicture("face", "Find the faces in a picture", func(ctx context.Context, box *client.Client, picture *image.RGBA) (drawable, error) {
-		return demo.NewFaceDetector(box, "face").Find(ctx, picture)
-	})
+	return p.demoPicture("face", "Find the faces in a picture",
+		func(ctx context.Context, box *client.Client, picture *image.RGBA) (drawable, error) {
+			return demo.NewFaceDetector(box, "face").Find(ctx, picture)
+		})
 }
 
 // drawable is what a demo finds in a picture.

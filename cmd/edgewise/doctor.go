@@ -84,9 +84,16 @@ func gpus(w io.Writer, r *gpu.Report) {
 		if !d.Used {
 			state = "not used: " + d.Reason
 		}
-		fmt.Fprintf(w, "%-10s %s, compute capability %s, %s; %s\n", d.Name, d.Description, d.Capability, humanize.IBytes(uint64(d.MemoryTotal)), state)
+		fmt.Fprintf(w, "%-10s %s, compute capability %s, %s; %s\n", d.Name, d.Description, d.Capability,
+			humanize.IBytes(uint64(d.MemoryTotal)), state)
 	}
-	for _, line := range [][2]string{{"board", r.Board}, {"driver", r.Driver}, {"provider", r.Provider}, {"code", r.Code}, {"tensorrt", r.TensorRT}} {
+	for _, line := range [][2]string{
+		{"board", r.Board},
+		{"driver", r.Driver},
+		{"provider", r.Provider},
+		{"code", r.Code},
+		{"tensorrt", r.TensorRT},
+	} {
 		if line[1] != "" {
 			fmt.Fprintf(w, "%-10s %s\n", line[0], line[1])
 		}

@@ -9,8 +9,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// asGetopt rewrites a command's arguments as getopt_long reads them, which is what reads Triton's: a flag may be shortened as long as only
-// one begins so, and a truth value may stand apart from its flag. Errors: that of a beginning that several flags have.
+// asGetopt rewrites a command's arguments as getopt_long reads them, which is what reads Triton's: a flag may be
+// shortened as long as only one begins so, and a truth value may stand apart from its flag. Errors: that of a beginning
+// that several flags have.
 func asGetopt(cmd *cobra.Command, arguments []string) ([]string, error) {
 	flags := flagsOf(cmd)
 	out := make([]string, 0, len(arguments))

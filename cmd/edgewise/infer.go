@@ -65,7 +65,8 @@ func (p *program) infer() *cobra.Command {
 			return p.printOutputs(res)
 		},
 	}
-	cmd.Flags().StringArrayVarP(&inputs, "input", "i", nil, "an input, as name=FILE; the name may be left out when the model has one input; may be repeated")
+	cmd.Flags().StringArrayVarP(&inputs, "input", "i", nil,
+		"an input, as name=FILE; the name may be left out when the model has one input; may be repeated")
 	cmd.Flags().StringVar(&save, "save", "", "write each output to DIR/<name>.npy instead of printing it")
 	cmd.Flags().StringVar(&scale, "scale", "raw", "range of a picture's samples: raw (0..255), unit (0..1) or signed (-1..1)")
 	cmd.Flags().StringVar(&format, "format", "", "layout of a picture: FORMAT_NHWC or FORMAT_NCHW; default: what the shape tells")
@@ -129,7 +130,8 @@ func readInputs(arguments []string, m *kserve.ModelMetadata, o tensorfile.Option
 		}
 		kind, ok := edgewise.ParseDataType(m.Inputs[i].Datatype)
 		if !ok {
-			return nil, edgewise.Errorf("infer", edgewise.Unsupported, "input %q has type %q, which this program does not know", name, m.Inputs[i].Datatype)
+			return nil, edgewise.Errorf("infer", edgewise.Unsupported, "input %q has type %q, which this program does not know",
+				name, m.Inputs[i].Datatype)
 		}
 		t, err := tensorfile.Read(file, edgewise.Spec{Name: name, Type: kind, Shape: m.Inputs[i].Shape}, o)
 		if err != nil {
@@ -163,8 +165,8 @@ func inputNames(m *kserve.ModelMetadata) string {
 	return strings.Join(names, ", ")
 }
 
-// saveOutputs writes one .npy file for each output. Characters that a file name cannot hold become underscores; where two names become
-// the same one, the later has one more behind it.
+// saveOutputs writes one .npy file for each output. Characters that a file name cannot hold become underscores; where
+// two names become the same one, the later has one more behind it.
 func saveOutputs(dir string, outputs []edgewise.Tensor) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

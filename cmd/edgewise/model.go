@@ -19,7 +19,8 @@ func (p *program) model() *cobra.Command {
 		Args:  cobra.ArbitraryArgs,
 		RunE:  unknownCommand,
 	}
-	cmd.AddCommand(p.modelPush(), p.modelImport(), p.modelList(), p.modelShow(), p.modelPropose(), p.modelPromote(), p.modelRollback(), p.modelRemove())
+	cmd.AddCommand(p.modelPush(), p.modelImport(), p.modelList(), p.modelShow(), p.modelPropose(), p.modelPromote(),
+		p.modelRollback(), p.modelRemove())
 	return cmd
 }
 

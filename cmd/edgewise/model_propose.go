@@ -19,7 +19,8 @@ func (p *program) modelPropose() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "propose NAME",
 		Short: "Say which pipelines of the gallery's steps a model may be meant for",
-		Long: "Propose looks at a model's inputs and outputs. For each pipeline that fits it prints what speaks for it, the steps to push (from\n" +
+		Long: "Propose looks at a model's inputs and outputs. For each pipeline that fits it prints what speaks for it, " +
+			"the steps to push (from\n" +
 			"sdk/gallery, \"make steps\" builds them) with the parameters of their configuration, and the configuration of the pipeline,\n" +
 			"which \"edgewise model push\" takes as a .json file.",
 		Args: arguments("NAME"),

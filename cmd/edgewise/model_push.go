@@ -159,7 +159,8 @@ func storedName(path string) (string, error) {
 		return "config" + ext, nil
 	}
 	return "", edgewise.Errorf("model.push", edgewise.Invalid,
-		"%s: its name does not tell what it is: want one that ends in .onnx or .wasm (a model) or in .pbtxt, .yaml, .yml or .json (an ensemble), or a folder", path)
+		"%s: its name does not tell what it is: want one that ends in .onnx or .wasm (a model) or in .pbtxt, .yaml, .yml "+
+			"or .json (an ensemble), or a folder", path)
 }
 
 // push uploads a version with a progress bar.

@@ -78,7 +78,8 @@ func (f *perfFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.format, "format", "", "layout of a picture: FORMAT_NHWC or FORMAT_NCHW; default: what the shape tells")
 	flags.BoolVar(&f.asJSON, "json", false, "tensors as JSON in both directions instead of binary")
 	flags.DurationVar(&o.Warmup, "warmup", 2*time.Second, fmt.Sprintf("sent and not counted before each step, up to %v", perf.MaxWarmup))
-	flags.DurationVar(&o.Window, "window", 3*time.Second, fmt.Sprintf("length of a measurement window, %v to %v", perf.MinWindow, perf.MaxWindow))
+	flags.DurationVar(&o.Window, "window", 3*time.Second,
+		fmt.Sprintf("length of a measurement window, %v to %v", perf.MinWindow, perf.MaxWindow))
 	flags.Float64Var(&o.Stability, "stability", 10, "percent that the last three windows may differ from their mean")
 	flags.IntVar(&o.MaxWindows, "max-windows", 10, fmt.Sprintf("windows until a step is given up as not stable, 3 to %d", perf.MaxWindows))
 	flags.DurationVar(&o.Timeout, "timeout", 30*time.Second, fmt.Sprintf("for one request, %v to %v", perf.MinTimeout, perf.MaxTimeout))

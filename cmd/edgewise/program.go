@@ -121,7 +121,8 @@ func exitCode(err error) int {
 	switch edgewise.KindOf(err) {
 	case edgewise.NotFound:
 		return exitNotFound
-	case edgewise.Invalid, edgewise.Exists, edgewise.Conflict, edgewise.TooLarge, edgewise.Unsupported, edgewise.Denied, edgewise.Unauthenticated, edgewise.Guest:
+	case edgewise.Invalid, edgewise.Exists, edgewise.Conflict, edgewise.TooLarge, edgewise.Unsupported, edgewise.Denied,
+		edgewise.Unauthenticated, edgewise.Guest:
 		return exitRefused
 	case edgewise.Unavailable, edgewise.Busy, edgewise.Deadline, edgewise.Canceled:
 		return exitUnavailable
@@ -133,9 +134,10 @@ func exitCode(err error) int {
 
 func (p *program) root() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "edgewise",
-		Short:         "An inference appliance for the edge: versioned models, served over REST",
-		Long:          "Edgewise serves ONNX models from a versioned store. \"edgewise serve\" is the box; the other commands talk to one.\n\n" + exitHelp,
+		Use:   "edgewise",
+		Short: "An inference appliance for the edge: versioned models, served over REST",
+		Long: "Edgewise serves ONNX models from a versioned store. \"edgewise serve\" is the box; the other " +
+			"commands talk to one.\n\n" + exitHelp,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Version:       appliance.Version,
@@ -147,17 +149,20 @@ func (p *program) root() *cobra.Command {
 		},
 	}
 	root.PersistentFlags().StringVar(&p.server, "server", defaultServer, "base URL of the box")
-	root.PersistentFlags().StringVar(&p.token, "token", "", "API key for the box; default: "+tokenVariable+", else, on this machine, what a box of the same user has left for it")
+	root.PersistentFlags().StringVar(&p.token, "token", "",
+		"API key for the box; default: "+tokenVariable+", else, on this machine, what a box of the same user has left for it")
 	root.PersistentFlags().StringVar(&p.authority, "ca", "", "PEM file with the authority of the box's certificate")
 	root.PersistentFlags().StringVarP(&p.output, "output", "o", "text", "text or json")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(p.serve(), p.model(), p.infer(), p.perf(), p.step(), p.demo(), p.doctor(), p.update(), p.user(), p.helper(), p.configuration(), p.version())
+	root.AddCommand(p.serve(), p.model(), p.infer(), p.perf(), p.step(), p.demo(), p.doctor(), p.update(), p.user(),
+		p.helper(), p.configuration(), p.version())
 	return root
 }
 
-// arguments checks the number of arguments and names them when it is wrong. One in brackets, behind all others, may be left out.
+// arguments checks the number of arguments and names them when it is wrong. One in brackets, behind all others, may be
+// left out.
 func arguments(names ...string) cobra.PositionalArgs {
 	needed := len(names)
 	for needed > 0 && strings.HasPrefix(names[needed-1], "[") {
@@ -185,7 +190,8 @@ func unknownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return usageError{fmt.Errorf("want a command below %q: one of %s", cmd.CommandPath(), want)}
 	}
-	return usageError{fmt.Errorf("unknown command %q for %q: want one of %s; see %s --help", args[0], cmd.CommandPath(), want, cmd.CommandPath())}
+	return usageError{fmt.Errorf("unknown command %q for %q: want one of %s; see %s --help", args[0], cmd.CommandPath(),
+		want, cmd.CommandPath())}
 }
 
 // box returns a client of the box.

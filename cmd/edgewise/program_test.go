@@ -11,7 +11,8 @@ func TestABoxWithACertificateOfItsOwnLeadsToTheFlagForIt(t *testing.T) {
 	defer box.Close()
 	var out, stderr strings.Builder
 	p := &program{out: &out, err: &stderr}
-	if code := p.run(t.Context(), []string{"--server", box.URL, "model", "list"}); code != exitUnavailable || !strings.Contains(stderr.String(), "--ca takes") {
+	if code := p.run(t.Context(), []string{"--server", box.URL, "model", "list"}); code != exitUnavailable ||
+		!strings.Contains(stderr.String(), "--ca takes") {
 		t.Errorf("exit code %d: %s", code, stderr.String())
 	}
 }

@@ -99,8 +99,10 @@ func (p *program) serve() *cobra.Command {
 	}
 	s.flags(cmd)
 	triton.register(cmd)
-	cmd.Flags().StringArrayVar(&imports, "import", nil, "import a folder in Triton's repository layout before getting ready; what is stored already is skipped; may be repeated")
-	cmd.Flags().StringVar(&accounts, "auth", "", "accounts or open; open: whoever reaches the box may do everything, for a closed network or a test")
+	cmd.Flags().StringArrayVar(&imports, "import", nil,
+		"import a folder in Triton's repository layout before getting ready; what is stored already is skipped; may be repeated")
+	cmd.Flags().StringVar(&accounts, "auth", "",
+		"accounts or open; open: whoever reaches the box may do everything, for a closed network or a test")
 	cmd.Flags().StringVar(&hint, "hint", "", "print commands to try once ready; \"demo\" for those of the demo's models")
 	return cmd
 }

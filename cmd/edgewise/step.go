@@ -46,7 +46,10 @@ func (p *program) stepNew() *cobra.Command {
 			if err := step.New(args[0], args[0], l); err != nil {
 				return err
 			}
-			return p.print(map[string]string{"step": args[0], "language": l.String(), "source": filepath.Join(args[0], l.Source())}, func(w io.Writer) {
+			return p.print(map[string]string{
+				"step": args[0], "language": l.String(),
+				"source": filepath.Join(args[0], l.Source()),
+			}, func(w io.Writer) {
 				fmt.Fprintf(w, "made %s; next:\n  cd %s\n", filepath.Join(args[0], l.Source()), args[0])
 				if l == step.AssemblyScript {
 					fmt.Fprintln(w, "  npm install")
@@ -84,7 +87,8 @@ func (p *program) stepBuild() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&target, "target", "", "where the module goes; default DIR/"+step.ModuleFile)
-	cmd.Flags().StringVar(&modules, "modules", "", "a folder with node_modules, for AssemblyScript; default: the step's own, and the folders above it")
+	cmd.Flags().StringVar(&modules, "modules", "",
+		"a folder with node_modules, for AssemblyScript; default: the step's own, and the folders above it")
 	return cmd
 }
 
@@ -210,7 +214,8 @@ func writeOutcomes(w io.Writer, outcomes []step.Outcome) {
 		if o.Problem != "" {
 			result = "FAILED: " + o.Problem
 		}
-		fmt.Fprintf(table, "%s\t%d\t%s\t%v\t%v\t%s\n", o.Case, o.Used.Fuel, kibibytes(o.Used.Memory), short(o.Used.Guest), short(o.Used.Host), result)
+		fmt.Fprintf(table, "%s\t%d\t%s\t%v\t%v\t%s\n", o.Case, o.Used.Fuel, kibibytes(o.Used.Memory), short(o.Used.Guest),
+			short(o.Used.Host), result)
 	}
 	table.Flush()
 	for _, o := range outcomes {

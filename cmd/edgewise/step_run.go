@@ -44,7 +44,8 @@ func (p *program) stepRun() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVarP(&f.inputs, "input", "i", nil, "an input, as name=FILE; the name may be left out when the step has one input; may be repeated")
+	flags.StringArrayVarP(&f.inputs, "input", "i", nil,
+		"an input, as name=FILE; the name may be left out when the step has one input; may be repeated")
 	flags.StringArrayVarP(&f.parameters, "parameter", "p", nil, "a parameter of the request, as name=value; may be repeated")
 	flags.StringVar(&f.save, "save", "", "write each output to FOLDER/<name>.npy instead of printing it")
 	flags.StringVar(&f.record, "record", "", "write the request and the answer as the new case DIR/"+step.CasesFolder+"/NAME.json")
@@ -68,7 +69,8 @@ func (p *program) runStep(cmd *cobra.Command, loaded *step.Loaded, dir string, f
 	}
 	defer response.Release()
 	guest := response.Timing.Guest
-	fmt.Fprintf(p.err, "fuel %d, memory %s, guest %v, host calls %v\n", guest.Fuel, kibibytes(guest.Memory), short(guest.Time), short(guest.Host))
+	fmt.Fprintf(p.err, "fuel %d, memory %s, guest %v, host calls %v\n", guest.Fuel, kibibytes(guest.Memory),
+		short(guest.Time), short(guest.Host))
 	if f.record != "" {
 		path, err := step.NewCase(dir, f.record, req, response)
 		if err != nil {

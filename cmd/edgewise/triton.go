@@ -133,7 +133,8 @@ func (t *tritonFlags) addresses(base config.Config, all map[string]string) error
 		}
 		presentHost, presentPort, err := net.SplitHostPort(d.present)
 		if err != nil { // it is switched off in the configuration, and on here
-			presentHost, presentPort = "127.0.0.1", strconv.Itoa(map[string]int{"http.address": 8000, "grpc.address": 8001, "metrics.address": 8002}[d.key])
+			presentHost, presentPort = "127.0.0.1",
+				strconv.Itoa(map[string]int{"http.address": 8000, "grpc.address": 8001, "metrics.address": 8002}[d.key])
 		}
 		if !hasHost {
 			host = presentHost
@@ -162,8 +163,9 @@ func (t *tritonFlags) tls(all map[string]string) {
 	}
 }
 
-// preset is how a box that is started as Triton is differs: it takes messages as large as gRPC has them, and does without a data
-// folder that outlives it, accounts, and TLS unless it is asked for. Everything that is set in any other way goes first.
+// preset is how a box that is started as Triton is differs: it takes messages as large as gRPC has them, and does
+// without a data folder that outlives it, accounts, and TLS unless it is asked for. Everything that is set in any other
+// way goes first.
 func (t *tritonFlags) preset() map[string]string {
 	if t.values["repository.folders"] == "" {
 		return nil

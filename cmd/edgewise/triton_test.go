@@ -172,7 +172,8 @@ func TestOtherCommandsHaveNoneOfTheseFlags(t *testing.T) {
 }
 
 func TestTritonFlagsGoBeforeTheEnvironment(t *testing.T) {
-	c, _, err := parsed([]string{"EDGEWISE_HTTP_ADDRESS=:7000", "EDGEWISE_GRPC_ADDRESS=", "EDGEWISE_SHUTDOWN_TIMEOUT=9s"}, "--http-port=9000", "--grpc-port=9001", "--exit-timeout-secs=5")
+	c, _, err := parsed([]string{"EDGEWISE_HTTP_ADDRESS=:7000", "EDGEWISE_GRPC_ADDRESS=", "EDGEWISE_SHUTDOWN_TIMEOUT=9s"},
+		"--http-port=9000", "--grpc-port=9001", "--exit-timeout-secs=5")
 	if err != nil || c.HTTP.Address != ":9000" || c.GRPC.Address != "127.0.0.1:9001" || c.Shutdown.Timeout != 5*time.Second {
 		t.Errorf("got %q, %q, %v, %v", c.HTTP.Address, c.GRPC.Address, c.Shutdown.Timeout, err)
 	}
@@ -219,30 +220,34 @@ func TestFlagsThatAreRefused(t *testing.T) {
 		"--backend-config=onnxruntime":   "want backend,name=value",
 		"--log-verbose=-1":               "log.verbose",
 		"--log-verbose=much":             "log.verbose",
-		"--log=true":                     "option '--log' is ambiguous; possibilities: '--log-error' '--log-file' '--log-format' '--log-info' '--log-verbose' '--log-warning'",
-		"--http-restricted-api=health:a=b --http-restricted-api=metadata,health:c=d":           "restricted api 'health' can not be specified in multiple config groups",
-		"--grpc-restricted-protocol=health:a=b --grpc-restricted-protocol=metadata,health:c=d": "restricted protocol 'health' can not be specified in multiple config groups",
-		"--grpc-restricted-protocol=model-reposit:k=v":                                         "unknown restricted protocol 'model-reposit'",
-		"--model-load-gpu-limit=-1:0.6":                                                        "expects device ID >= 0, got -1",
-		"--model-load-gpu-limit=0:-0.4":                                                        "expects limit fraction to be in range [0.0, 1.0], got -0.4",
-		"--model-load-gpu-limit=0":                                                             "want device:fraction",
-		"--grpc-infer-thread-count=1":                                                          "must be in the range 2 to 128",
-		"--grpc-infer-thread-count=129":                                                        "must be in the range 2 to 128",
-		"--grpc-max-response-pool-size=0":                                                      "must be greater than 0",
-		"--http-thread-count=x":                                                                "want a whole number",
-		"--model-config-name=":                                                                 "empty argument for --model-config-name",
-		"--cache-config=local,size=1048576 --response-cache-byte-size=1048576":                 "the response cache is given twice",
-		"--http-port=8000 --grpc-port=8000":                                                    "at the same address and port",
-		"--log-format=xml":                                                                     "want default or ISO8601",
-		"--trace-config=x":                                                                     "want name=value",
-		"--trace-config=triton,x=1":                                                            "there is no setting",
-		"--trace-level=LOW":                                                                    "want OFF, TIMESTAMPS or TENSORS",
-		"--http-max-input-size=0":                                                              "--http-max-input-size must be greater than 0",
-		"--http-max-input-size=-1024":                                                          "--http-max-input-size must be greater than 0",
-		"--http-restricted-api=health":                                                         "want API,API:key=value",
-		"--http-restricted-api=x:k=v":                                                          "unknown restricted api 'x'",
-		"--metrics-config=x":                                                                   "want name=value",
-		"--grpc-infer-response-compression-level=most":                                         "grpc.response_compression: want one of",
+		"--log=true": "option '--log' is ambiguous; possibilities: '--log-error' '--log-file' " +
+			"'--log-format' '--log-info' '--log-verbose' '--log-warning'",
+		"--http-restricted-api=health:a=b --http-restricted-api=metadata,health:c=d": "restricted api 'health' " +
+			"can not be specified in multiple config groups",
+		"--grpc-restricted-protocol=health:a=b --grpc-restricted-protocol=metadata,health:c=d": "restricted protocol " +
+			"'health' can not be specified in multiple config groups",
+		"--grpc-restricted-protocol=model-reposit:k=v": "unknown restricted protocol 'model-reposit'",
+		"--model-load-gpu-limit=-1:0.6":                "expects device ID >= 0, got -1",
+		"--model-load-gpu-limit=0:-0.4": "expects limit fraction " +
+			"to be in range [0.0, 1.0], got -0.4",
+		"--model-load-gpu-limit=0":        "want device:fraction",
+		"--grpc-infer-thread-count=1":     "must be in the range 2 to 128",
+		"--grpc-infer-thread-count=129":   "must be in the range 2 to 128",
+		"--grpc-max-response-pool-size=0": "must be greater than 0",
+		"--http-thread-count=x":           "want a whole number",
+		"--model-config-name=":            "empty argument for --model-config-name",
+		"--cache-config=local,size=1048576 --response-cache-byte-size=1048576": "the response cache is given twice",
+		"--http-port=8000 --grpc-port=8000":                                    "at the same address and port",
+		"--log-format=xml":                                                     "want default or ISO8601",
+		"--trace-config=x":                                                     "want name=value",
+		"--trace-config=triton,x=1":                                            "there is no setting",
+		"--trace-level=LOW":                                                    "want OFF, TIMESTAMPS or TENSORS",
+		"--http-max-input-size=0":                                              "--http-max-input-size must be greater than 0",
+		"--http-max-input-size=-1024":                                          "--http-max-input-size must be greater than 0",
+		"--http-restricted-api=health":                                         "want API,API:key=value",
+		"--http-restricted-api=x:k=v":                                          "unknown restricted api 'x'",
+		"--metrics-config=x":                                                   "want name=value",
+		"--grpc-infer-response-compression-level=most":                         "grpc.response_compression: want one of",
 	} {
 		if _, _, err := parsed(nil, strings.Fields(arguments)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", arguments, err, want)
@@ -281,8 +286,8 @@ func TestAFolderForTheStoreIsMadeAndRemoved(t *testing.T) {
 	}
 }
 
-// TestTheFolderOfABoxThatWasKilledIsTakenOver starts a box where one with the same process number was killed, as in a container that
-// is started again.
+// TestTheFolderOfABoxThatWasKilledIsTakenOver starts a box where one with the same process number was killed, as in a
+// container that is started again.
 func TestTheFolderOfABoxThatWasKilledIsTakenOver(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	c, triton, err := parsed(nil, "--model-repository=/x")

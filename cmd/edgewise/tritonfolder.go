@@ -11,8 +11,9 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/config"
 )
 
-// temporary makes the folder of preset, when it is the one in force. remove takes it away. In a container every box has the same
-// number as a process, so the folder may be there from one that was killed: it is emptied when nobody holds it.
+// temporary makes the folder of preset, when it is the one in force. remove takes it away. In a container every box has
+// the same number as a process, so the folder may be there from one that was killed: it is emptied when nobody holds
+// it.
 func (t *tritonFlags) temporary(c config.Config) (remove func(), err error) {
 	if p := t.preset(); p == nil || c.DataDir != p["data_dir"] {
 		return func() {}, nil
@@ -27,7 +28,8 @@ func (t *tritonFlags) temporary(c config.Config) (remove func(), err error) {
 	}, nil
 }
 
-// hold makes a folder, or empties one of this user's, and keeps others of this program from taking it until it is closed.
+// hold makes a folder, or empties one of this user's, and keeps others of this program from taking it until it is
+// closed.
 func hold(path string) (held *os.File, err error) {
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err

@@ -114,7 +114,10 @@ func otherFlags() []tritonFlag {
 		{name: "log-format", apply: logFormat},
 		key("log-file", "log.file"),
 		truth("allow-metrics", "metrics.enabled"), kept("metrics-address"), kept("metrics-port"),
-		{name: "allow-gpu-metrics", yes: true, apply: pointless("allow-gpu-metrics", "what GPUs tell is on the metrics page wherever one is found").apply},
+		{
+			name: "allow-gpu-metrics", yes: true,
+			apply: pointless("allow-gpu-metrics", "what GPUs tell is on the metrics page wherever one is found").apply,
+		},
 		truth("allow-cpu-metrics", "metrics.cpu"),
 		pointless("metrics-interval-ms", "every answer of the metrics page is read at that moment"),
 		{name: "metrics-config", apply: metricsConfig},
@@ -130,7 +133,10 @@ func otherFlags() []tritonFlag {
 		pointless("cuda-virtual-address-size", noPools),
 		pointless("min-supported-compute-capability", "ONNX Runtime's provider says which GPUs it has code for; \"edgewise doctor\" shows them"),
 		pointless("buffer-manager-thread-count", "tensors are gathered where they are run"),
-		{name: "enable-peer-access", yes: true, apply: pointless("enable-peer-access", "a version has a process of its own for each GPU, and GPUs exchange nothing").apply},
+		{
+			name: "enable-peer-access", yes: true,
+			apply: pointless("enable-peer-access", "a version has a process of its own for each GPU, and GPUs exchange nothing").apply,
+		},
 		truth("allow-client-shm", "shared_memory.enabled"),
 	}
 }

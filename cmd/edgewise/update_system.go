@@ -36,7 +36,8 @@ func (p *program) updateCancel() *cobra.Command {
 }
 
 func (p *program) updateRollback() *cobra.Command {
-	return p.updateAsk("rollback", "Go back to the version that ran before", "the version before is next; a box that was flashed goes back with its next restart",
+	return p.updateAsk("rollback", "Go back to the version that ran before",
+		"the version before is next; a box that was flashed goes back with its next restart",
 		func(ctx context.Context, box *client.Client) error { return box.RollBackSystem(ctx) })
 }
 

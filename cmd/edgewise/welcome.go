@@ -83,8 +83,8 @@ func greet(w io.Writer, welcome appliance.Welcome) {
 	fmt.Fprintln(w)
 }
 
-// demoHint prints commands to try and the answers to expect. The commands find the box at server, and the token of its machine
-// in the file token.
+// demoHint prints commands to try and the answers to expect. The commands find the box at server, and the token of its
+// machine in the file token.
 func demoHint(w io.Writer, welcome appliance.Welcome, server, token string) {
 	key, flag := "", ""
 	if server != defaultServer {

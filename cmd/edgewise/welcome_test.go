@@ -18,7 +18,13 @@ func TestHintsLeadToTheBoxThatPrintsThem(t *testing.T) {
 		want    []string
 		never   string
 	}{
-		{"the usual port", appliance.Welcome{URLs: []string{defaultServer}}, defaultServer, []string{"bin/edgewise model list", "cat /box/admin.token"}, "--server"},
+		{
+			"the usual port",
+			appliance.Welcome{URLs: []string{defaultServer}},
+			defaultServer,
+			[]string{"bin/edgewise model list", "cat /box/admin.token"},
+			"--server",
+		},
 		{
 			"another port",
 			appliance.Welcome{URLs: []string{"http://127.0.0.1:9000"}},
@@ -27,7 +33,13 @@ func TestHintsLeadToTheBoxThatPrintsThem(t *testing.T) {
 			"FLAG",
 		},
 		{"a key", appliance.Welcome{URLs: []string{defaultServer}, Key: "ek_1"}, defaultServer, []string{"Bearer ek_1"}, "admin.token"},
-		{"no accounts", appliance.Welcome{URLs: []string{defaultServer}, Open: true}, defaultServer, []string{"curl " + defaultServer + "/metrics"}, "Bearer"},
+		{
+			"no accounts",
+			appliance.Welcome{URLs: []string{defaultServer}, Open: true},
+			defaultServer,
+			[]string{"curl " + defaultServer + "/metrics"},
+			"Bearer",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var b strings.Builder

@@ -58,7 +58,8 @@ func checkLayout(layout, arch string) (*checked, error) {
 		return nil, err
 	}
 	if c.config.platform != (platform{arch, "linux"}) || len(m.Layers) == 0 || len(m.Layers) != len(c.config.RootFS.DiffIDs) {
-		return nil, fmt.Errorf("the configuration is for %v with %d layers: want linux/%s with %d", c.config.platform, len(c.config.RootFS.DiffIDs), arch, len(m.Layers))
+		return nil, fmt.Errorf("the configuration is for %v with %d layers: want linux/%s with %d", c.config.platform,
+			len(c.config.RootFS.DiffIDs), arch, len(m.Layers))
 	}
 	c.layers = m.Layers
 	for i, d := range m.Layers {

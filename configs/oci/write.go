@@ -92,7 +92,8 @@ func write(o options) (descriptor, error) {
 		return descriptor{}, err
 	}
 	config, err := o.blob(typeConfig, image{
-		Created: o.time.Format(time.RFC3339), platform: platform{o.arch, "linux"}, Config: o.settings(), RootFS: rootFS{"layers", []string{diffID}},
+		Created: o.time.Format(time.RFC3339), platform: platform{o.arch, "linux"}, Config: o.settings(),
+		RootFS: rootFS{"layers", []string{diffID}},
 	})
 	if err != nil {
 		return descriptor{}, err
@@ -115,8 +116,9 @@ func (o options) settings() settings {
 		Entrypoint: []string{"/usr/lib/edgewise/edgewise"}, Cmd: []string{"serve", "--config", "/etc/edgewise/appliance.yaml"},
 		Volumes: map[string]struct{}{"/var/lib/edgewise": {}},
 		Labels: map[string]string{
-			"org.opencontainers.image.title": "Edgewise", "org.opencontainers.image.version": o.version, "org.opencontainers.image.licenses": "Apache-2.0",
-			"org.opencontainers.image.source": "https://github.com/edgewise-ai/edgewise",
+			"org.opencontainers.image.title": "Edgewise", "org.opencontainers.image.version": o.version,
+			"org.opencontainers.image.licenses": "Apache-2.0",
+			"org.opencontainers.image.source":   "https://github.com/edgewise-ai/edgewise",
 		},
 	}
 }
@@ -219,7 +221,8 @@ func add(t *tar.Writer, path, name string, at time.Time) error {
 	return err
 }
 
-// list puts an image into the layout's index, in place of one of the same platform, and removes blobs that nothing names.
+// list puts an image into the layout's index, in place of one of the same platform, and removes blobs that nothing
+// names.
 func (o options) list(m descriptor) error {
 	all := index{Version: 2, MediaType: typeIndex}
 	if text, err := os.ReadFile(filepath.Join(o.out, "index.json")); err == nil {

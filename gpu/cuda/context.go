@@ -16,8 +16,8 @@ type Ctx struct {
 // Device returns the context's device.
 func (c *Ctx) Device() Device { return c.device }
 
-// Integrated tells whether the device works in the memory of the CPU, as on a Jetson: then pinned memory is its own memory
-// too, and nothing need be copied.
+// Integrated tells whether the device works in the memory of the CPU, as on a Jetson: then pinned memory is its own
+// memory too, and nothing need be copied.
 func (c *Ctx) Integrated() bool { return c.integrated }
 
 // Close ends this use of the context. Everything made in it has been closed.
@@ -25,8 +25,8 @@ func (c *Ctx) Close() error {
 	return c.driver.check("Close", C.cu_release(c.driver.c, c.device.handle))
 }
 
-// Synchronize waits until everything that was begun in the context has ended. It returns the error that made the context
-// unusable when there was one, also when that error was met elsewhere in this process.
+// Synchronize waits until everything that was begun in the context has ended. It returns the error that made the
+// context unusable when there was one, also when that error was met elsewhere in this process.
 func (c *Ctx) Synchronize() error {
 	return c.driver.check("Synchronize", C.cu_synchronize(c.driver.c, c.handle))
 }

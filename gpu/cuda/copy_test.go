@@ -38,7 +38,8 @@ func TestSynchronousCopiesTakeAnyMemory(t *testing.T) {
 	c := retain(t)
 	p := alloc(t, c, 5)
 	got := make([]byte, 5)
-	if err := errors.Join(c.MemcpyHtoD(p, []byte("hello")), c.MemcpyDtoH(got, p), c.MemcpyHtoD(p, nil), c.MemcpyDtoH(nil, p)); err != nil || string(got) != "hello" {
+	if err := errors.Join(c.MemcpyHtoD(p, []byte("hello")), c.MemcpyDtoH(got, p), c.MemcpyHtoD(p, nil),
+		c.MemcpyDtoH(nil, p)); err != nil || string(got) != "hello" {
 		t.Errorf("%q, %v", got, err)
 	}
 }

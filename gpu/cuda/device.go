@@ -80,8 +80,8 @@ func (d Device) ComputeCapability() (major, minor int, err error) {
 	return major, minor, err
 }
 
-// Retain returns the device's primary context, which takes some hundred MiB of its memory when nobody in this process has it
-// yet.
+// Retain returns the device's primary context, which takes some hundred MiB of its memory when nobody in this process
+// has it yet.
 func (d Device) Retain() (*Ctx, error) {
 	c := &Ctx{driver: d.driver, device: d}
 	if err := d.driver.check("Retain", C.cu_retain(d.driver.c, d.handle, &c.handle)); err != nil {

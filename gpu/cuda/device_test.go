@@ -37,7 +37,8 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 
 func TestDriverThatRefusesToStart(t *testing.T) {
 	for code, want := range map[cuda.Result]string{
-		cuda.NoDevice: "no device", cuda.SystemDriverMismatch: "do not match", cuda.Unknown: "unknown error", cuda.CompatNotSupportedOnDevice: "compatibility",
+		cuda.NoDevice: "no device", cuda.SystemDriverMismatch: "do not match", cuda.Unknown: "unknown error",
+		cuda.CompatNotSupportedOnDevice: "compatibility",
 	} {
 		control.Reset()
 		control.Set(fakegpu.InitCode, int64(code))
@@ -69,7 +70,8 @@ func TestDeviceIsDescribed(t *testing.T) {
 	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		t.Fatal(err)
 	}
-	if name != "Fake GPU 1" || uuid != "GPU-00000000-0000-0000-0000-000000000001" || bus != "0000:02:00.0" || memory != 1<<30 || major != 8 || minor != 7 {
+	if name != "Fake GPU 1" || uuid != "GPU-00000000-0000-0000-0000-000000000001" || bus != "0000:02:00.0" ||
+		memory != 1<<30 || major != 8 || minor != 7 {
 		t.Errorf("%s %s %s %d %d.%d", name, uuid, bus, memory, major, minor)
 	}
 	if _, err := d.GetDevice(2); edgewise.KindOf(err) != edgewise.Unavailable {

@@ -29,8 +29,8 @@ type Version int
 // String returns it as 13.0.
 func (v Version) String() string { return fmt.Sprintf("%d.%d", int(v)/1000, int(v)%1000/10) }
 
-// Candidates returns the names under which the driver is looked for, in order: the configured path alone when there is one.
-// The later ones are where Jetsons and containers keep it.
+// Candidates returns the names under which the driver is looked for, in order: the configured path alone when there is
+// one. The later ones are where Jetsons and containers keep it.
 func Candidates(configured string) []string {
 	if configured != "" {
 		return []string{configured}
@@ -41,9 +41,9 @@ func Candidates(configured string) []string {
 	}
 }
 
-// Open loads the first driver of candidates that there is, and initialises it. Errors: Unavailable (there is no driver, or it
-// is of another version than its kernel module, or it finds no device; the message says which). errors.As finds the Result
-// when the driver was there and refused.
+// Open loads the first driver of candidates that there is, and initialises it. Errors: Unavailable (there is no driver,
+// or it is of another version than its kernel module, or it finds no device; the message says which). errors.As finds
+// the Result when the driver was there and refused.
 func Open(candidates []string) (*Driver, error) {
 	const op = "cuda.Open"
 	var told string

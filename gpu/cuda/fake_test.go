@@ -8,8 +8,8 @@ import (
 	"github.com/edgewise-ai/edgewise/test/fakegpu"
 )
 
-// The fake is one library for the whole process, so its state is too: one control page, and a fault that sticks has to have
-// a process of its own.
+// The fake is one library for the whole process, so its state is too: one control page, and a fault that sticks has to
+// have a process of its own.
 var control *fakegpu.Control
 
 func TestMain(m *testing.M) {

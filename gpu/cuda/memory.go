@@ -14,7 +14,8 @@ import (
 // DevicePtr is an address in a device's memory.
 type DevicePtr uint64
 
-// MemAlloc takes n bytes of the device's memory, aligned to 256. The caller gives them back with MemFree. Error: Exhausted.
+// MemAlloc takes n bytes of the device's memory, aligned to 256. The caller gives them back with MemFree. Error:
+// Exhausted.
 func (c *Ctx) MemAlloc(n int64) (DevicePtr, error) {
 	var p C.cu_ptr
 	err := c.driver.check("MemAlloc", C.cu_alloc(c.driver.c, c.handle, &p, C.size_t(n)))
@@ -46,7 +47,8 @@ func (c *Ctx) hostFlags() C.uint {
 	return hostPortable
 }
 
-// MemHostAlloc takes n bytes, at least 1, of pinned host memory, aligned to a page. Its content is not defined. Error: Exhausted.
+// MemHostAlloc takes n bytes, at least 1, of pinned host memory, aligned to a page. Its content is not defined. Error:
+// Exhausted.
 func (c *Ctx) MemHostAlloc(n int64) (*Pinned, error) {
 	var p unsafe.Pointer
 	if err := c.driver.check("MemHostAlloc", C.cu_host_alloc(c.driver.c, c.handle, &p, C.size_t(n), c.hostFlags())); err != nil {
@@ -55,8 +57,8 @@ func (c *Ctx) MemHostAlloc(n int64) (*Pinned, error) {
 	return &Pinned{ctx: c, data: unsafe.Slice((*byte)(p), n)}, nil
 }
 
-// MemHostRegister pins memory that was mapped from the operating system, such as memory shared with another process. It must
-// not be Go's memory, and stays mapped until Close. It begins at a page.
+// MemHostRegister pins memory that was mapped from the operating system, such as memory shared with another process. It
+// must not be Go's memory, and stays mapped until Close. It begins at a page.
 func (c *Ctx) MemHostRegister(data []byte) (*Pinned, error) {
 	if len(data) == 0 {
 		return nil, edgewise.Errorf("cuda.MemHostRegister", edgewise.Invalid, "MemHostRegister: no bytes")
@@ -107,7 +109,8 @@ func (p *Pinned) part(call string, offset, n int64) (unsafe.Pointer, error) {
 	return unsafe.Pointer(&p.data[offset]), nil
 }
 
-// MemcpyHtoDAsync begins to copy n bytes, at least 1, of pinned memory to the device. They are not changed until the stream has got there.
+// MemcpyHtoDAsync begins to copy n bytes, at least 1, of pinned memory to the device. They are not changed until the
+// stream has got there.
 func (s *Stream) MemcpyHtoDAsync(to DevicePtr, from *Pinned, offset, n int64) error {
 	at, err := from.part("MemcpyHtoDAsync", offset, n)
 	if err != nil {
@@ -116,7 +119,8 @@ func (s *Stream) MemcpyHtoDAsync(to DevicePtr, from *Pinned, offset, n int64) er
 	return s.check("MemcpyHtoDAsync", C.cu_to_device(s.ctx.driver.c, s.ctx.handle, C.cu_ptr(to), at, C.size_t(n), s.handle))
 }
 
-// MemcpyDtoHAsync begins to copy n bytes, at least 1, from the device to pinned memory. They are there when the stream has got there.
+// MemcpyDtoHAsync begins to copy n bytes, at least 1, from the device to pinned memory. They are there when the stream
+// has got there.
 func (s *Stream) MemcpyDtoHAsync(to *Pinned, offset int64, from DevicePtr, n int64) error {
 	at, err := to.part("MemcpyDtoHAsync", offset, n)
 	if err != nil {

@@ -22,7 +22,8 @@ type Module struct {
 	handle C.cu_handle
 }
 
-// LoadData loads PTX, which the driver compiles for its device. The error of PTX that it refuses has the compiler's words.
+// LoadData loads PTX, which the driver compiles for its device. The error of PTX that it refuses has the compiler's
+// words.
 func (c *Ctx) LoadData(ptx string) (*Module, error) {
 	m := &Module{ctx: c}
 	image := C.CString(ptx)
@@ -70,10 +71,12 @@ func (f *Function) Launch(grid, block Dim3, shared uint32, on *Stream, arguments
 	if len(arguments) > MaxArguments {
 		return edgewise.Errorf("cuda.Launch", edgewise.Internal, "Launch: %d arguments, at most %d", len(arguments), MaxArguments)
 	}
-	g, b := [3]C.uint32_t{C.uint32_t(grid.X), C.uint32_t(grid.Y), C.uint32_t(grid.Z)}, [3]C.uint32_t{C.uint32_t(block.X), C.uint32_t(block.Y), C.uint32_t(block.Z)}
+	g, b := [3]C.uint32_t{C.uint32_t(grid.X), C.uint32_t(grid.Y), C.uint32_t(grid.Z)},
+		[3]C.uint32_t{C.uint32_t(block.X), C.uint32_t(block.Y), C.uint32_t(block.Z)}
 	var list [MaxArguments]C.uint64_t
 	for i, a := range arguments {
 		list[i] = C.uint64_t(a)
 	}
-	return on.check("Launch", C.cu_launch(f.ctx.driver.c, f.ctx.handle, f.handle, &g[0], &b[0], C.uint32_t(shared), on.handle, &list[0], C.int(len(arguments))))
+	return on.check("Launch", C.cu_launch(f.ctx.driver.c, f.ctx.handle, f.handle, &g[0], &b[0], C.uint32_t(shared),
+		on.handle, &list[0], C.int(len(arguments))))
 }

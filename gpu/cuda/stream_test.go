@@ -38,8 +38,8 @@ func TestEventsOrderStreams(t *testing.T) {
 	}
 }
 
-// TestCopiesOverlapKernels proves that the three engines work at the same time when streams let them: copies of 40 ms each and
-// kernels of 40 ms each take much less together than one after the other.
+// TestCopiesOverlapKernels proves that the three engines work at the same time when streams let them: copies of 40 ms
+// each and kernels of 40 ms each take much less together than one after the other.
 func TestCopiesOverlapKernels(t *testing.T) {
 	c := retain(t)
 	const n, each, times = 1 << 20, 40 * time.Millisecond, 4

@@ -30,7 +30,10 @@ func Find(root string) *Board {
 	if i < 0 {
 		return nil
 	}
-	b := &Board{root: root, Chip: strings.TrimPrefix(compatible[i], "nvidia,"), Model: strings.TrimRight(read(root, "proc/device-tree/model"), "\x00")}
+	b := &Board{
+		root: root, Chip: strings.TrimPrefix(compatible[i], "nvidia,"),
+		Model: strings.TrimRight(read(root, "proc/device-tree/model"), "\x00"),
+	}
 	b.Release = release(read(root, "etc/nv_tegra_release"))
 	b.gpu = b.findGPU()
 	return b
@@ -55,7 +58,8 @@ func (b *Board) findGPU() []string {
 	for _, folder := range glob(b.root, "sys/class/devfreq/*") {
 		name := strings.TrimRight(read("", filepath.Join(folder, "device/of_node/name")), "\x00\n")
 		base := filepath.Base(folder)
-		if slices.Contains(gpuNames, name) || strings.HasPrefix(base, "gpu-gpc") || strings.HasSuffix(base, ".gpu") || strings.HasSuffix(base, ".ga10b") || strings.HasSuffix(base, ".gv11b") {
+		if slices.Contains(gpuNames, name) || strings.HasPrefix(base, "gpu-gpc") || strings.HasSuffix(base, ".gpu") ||
+			strings.HasSuffix(base, ".ga10b") || strings.HasSuffix(base, ".gv11b") {
 			found = append(found, folder)
 		}
 	}

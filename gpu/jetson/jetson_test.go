@@ -32,7 +32,8 @@ func TestOrin(t *testing.T) {
 		t.Fatalf("found %v", b)
 	}
 	s := b.Telemetry()
-	if !near(s.Utilization, 0.347) || !near(s.Temperature, 51.5) || !near(s.Power, 12.5) || !near(s.MemoryTotal, 62878<<20) || !near(s.MemoryUsed, 10240<<20) {
+	if !near(s.Utilization, 0.347) || !near(s.Temperature, 51.5) || !near(s.Power, 12.5) ||
+		!near(s.MemoryTotal, 62878<<20) || !near(s.MemoryUsed, 10240<<20) {
 		t.Errorf("load %v, %v degrees, %v W, memory %v of %v", s.Utilization, s.Temperature, s.Power, s.MemoryUsed, s.MemoryTotal)
 	}
 	if s.Clocks["graphics"] != 816e6 || s.MaxClocks["graphics"] != 1300.5e6 || s.Clocks["memory"] != 3199e6 || s.Mode != "MODE_30W" {
@@ -76,7 +77,8 @@ func TestNoJetson(t *testing.T) {
 	}
 }
 
-// TestDamagedTreesGiveAbsentValues takes files away, and puts garbage into others, and looks that nothing impossible is told.
+// TestDamagedTreesGiveAbsentValues takes files away, and puts garbage into others, and looks that nothing impossible is
+// told.
 func TestDamagedTreesGiveAbsentValues(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		root, err := os.MkdirTemp("", "edgewise-jetson-")
@@ -102,7 +104,10 @@ func TestDamagedTreesGiveAbsentValues(t *testing.T) {
 			case 1:
 				_ = os.WriteFile(path, rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(r, "bytes"), 0o600)
 			case 2:
-				_ = os.WriteFile(path, []byte(rapid.SampledFrom([]string{"", "-256000", "1e999", "NaN", "-1", "\n\n", "pmode:", "MemTotal: -5 kB\nMemAvailable: 9 kB"}).Draw(r, "text")), 0o600)
+				_ = os.WriteFile(path, []byte(rapid.SampledFrom([]string{
+					"", "-256000", "1e999", "NaN", "-1", "\n\n", "pmode:",
+					"MemTotal: -5 kB\nMemAvailable: 9 kB",
+				}).Draw(r, "text")), 0o600)
 			}
 		}
 		s := jetson.Find(root).Telemetry()

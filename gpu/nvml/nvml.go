@@ -19,7 +19,8 @@ import (
 // MaxDevices bounds how many devices are read.
 const MaxDevices = 64
 
-// Library is NVML, opened and initialised. A process opens it once and keeps it. Its methods are safe for concurrent use.
+// Library is NVML, opened and initialised. A process opens it once and keeps it. Its methods are safe for concurrent
+// use.
 type Library struct {
 	c             *C.nv_library
 	driverVersion string
@@ -61,7 +62,8 @@ func Open(candidates []string) (*Library, error) {
 		}
 		return l, l.list()
 	}
-	return nil, edgewise.Errorf(op, edgewise.Unavailable, "NVML was not found, so GPUs tell nothing of themselves: tried %s: %s", strings.Join(candidates, ", "), told)
+	return nil, edgewise.Errorf(op, edgewise.Unavailable,
+		"NVML was not found, so GPUs tell nothing of themselves: tried %s: %s", strings.Join(candidates, ", "), told)
 }
 
 func open(name string) (*C.nv_library, string) {
@@ -114,7 +116,8 @@ func (l *Library) Devices() []string {
 	return list
 }
 
-// Read returns what the device with that UUID tells at this moment. Errors: NotFound, Unavailable (it has fallen off the bus).
+// Read returns what the device with that UUID tells at this moment. Errors: NotFound, Unavailable (it has fallen off
+// the bus).
 func (l *Library) Read(uuid string) (*edgewise.Telemetry, error) {
 	for _, d := range l.devices {
 		if d.uuid != uuid {

@@ -65,8 +65,10 @@ func TestEverythingThatADeviceTells(t *testing.T) {
 		got  *float64
 		want float64
 	}{
-		"utilization": {s.Utilization, 0.83}, "memory load": {s.MemoryLoad, 0.41}, "total": {s.MemoryTotal, 24152899584}, "used": {s.MemoryUsed, 1 << 30},
-		"temperature": {s.Temperature, 61}, "power": {s.Power, 68.25}, "limit": {s.PowerLimit, 72}, "energy": {s.Energy, 123456.789}, "fan": {s.Fan, 0.3}, "ecc": {s.ECCErrors, 2},
+		"utilization": {s.Utilization, 0.83}, "memory load": {s.MemoryLoad, 0.41}, "total": {s.MemoryTotal, 24152899584},
+		"used":        {s.MemoryUsed, 1 << 30},
+		"temperature": {s.Temperature, 61}, "power": {s.Power, 68.25}, "limit": {s.PowerLimit, 72},
+		"energy": {s.Energy, 123456.789}, "fan": {s.Fan, 0.3}, "ecc": {s.ECCErrors, 2},
 	} {
 		if v.got == nil || *v.got < v.want*0.999999 || *v.got > v.want*1.000001 {
 			t.Errorf("%s: %v, want %v", name, v.got, v.want)
@@ -108,7 +110,10 @@ func TestLostDevice(t *testing.T) {
 
 func TestNoNVML(t *testing.T) {
 	tell(t, "init 9\n")
-	for want, path := range map[string]string{"was not found": "libnotthere.so", "not NVML": "libm.so.6", "Driver Not Loaded": fakegpu.Build(t, "libnvidia-ml")} {
+	for want, path := range map[string]string{
+		"was not found": "libnotthere.so", "not NVML": "libm.so.6",
+		"Driver Not Loaded": fakegpu.Build(t, "libnvidia-ml"),
+	} {
 		if _, err := nvml.Open([]string{path}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v", path, err)
 		}

@@ -52,8 +52,8 @@ func (b *Backend) openMachine() (*machine, error) {
 	return m, nil
 }
 
-// loadGPU makes an instance on a GPU: as many sessions as the model's instance groups put there, each with a ring where the
-// model's sizes are known, and all of them have run once for each batch size.
+// loadGPU makes an instance on a GPU: as many sessions as the model's instance groups put there, each with a ring where
+// the model's sizes are known, and all of them have run once for each batch size.
 func (b *Backend) loadGPU(ctx context.Context, v *edgewise.Version, dir string, on edgewise.Device) (edgewise.Instance, error) {
 	inspection, err := b.Inspect(ctx, dir, v.Model)
 	if err != nil {
@@ -64,7 +64,9 @@ func (b *Backend) loadGPU(ctx context.Context, v *edgewise.Version, dir string, 
 		return nil, edgewise.Errorf("onnx.Load", edgewise.Unavailable, "model %v: it cannot run on %v: %w", v.ID, on, err)
 	}
 	if ops := needCuDNN(inspection); !m.cudnn && len(ops) > 0 {
-		return nil, edgewise.Errorf("onnx.Load", edgewise.Unsupported, "model %v: it cannot run on %v: %s need cuDNN, and %s was not found; install it, or use KIND_CPU", v.ID, on, strings.Join(ops, ", "), provider.CuDNN)
+		return nil, edgewise.Errorf("onnx.Load", edgewise.Unsupported,
+			"model %v: it cannot run on %v: %s need cuDNN, and %s was not found; install it, or use KIND_CPU", v.ID, on,
+			strings.Join(ops, ", "), provider.CuDNN)
 	}
 	device, err := m.driver.GetDevice(on.Index)
 	if err != nil {
@@ -136,7 +138,8 @@ func (l *gpuLoad) load(ctx context.Context) (edgewise.Instance, error) {
 	}
 	graphs := m.Optimization != nil && m.Optimization.CUDA != nil && m.Optimization.CUDA.Graphs
 	if graphs && !ringed {
-		return nil, edgewise.Errorf("onnx.Load", edgewise.Unsupported, "model %v: optimization.cuda.graphs: a graph needs inputs and outputs whose sizes are all fixed but for the batch", l.version.ID)
+		return nil, edgewise.Errorf("onnx.Load", edgewise.Unsupported,
+			"model %v: optimization.cuda.graphs: a graph needs inputs and outputs whose sizes are all fixed but for the batch", l.version.ID)
 	}
 	picture := ""
 	if ringed {
@@ -157,8 +160,8 @@ func (l *gpuLoad) load(ctx context.Context) (edgewise.Instance, error) {
 	return a, nil
 }
 
-// addKernel loads the kernel for a model whose input can be made of pictures. A device that does not take it makes none, and says so in the
-// log; one that is lost fails the load.
+// addKernel loads the kernel for a model whose input can be made of pictures. A device that does not take it makes
+// none, and says so in the log; one that is lost fails the load.
 func (l *gpuLoad) addKernel(c *ringConfig) (picture string, err error) {
 	picture, ok := PictureInput(l.version.Model, l.file)
 	if !ok {
@@ -168,7 +171,8 @@ func (l *gpuLoad) addKernel(c *ringConfig) (picture string, err error) {
 		if edgewise.DeviceLost(err) {
 			return "", err
 		}
-		l.backend.config.Logger.Warn("pictures are made into tensors on the CPU", "model", l.version.ID.String(), "device", l.on.String(), "error", err)
+		l.backend.config.Logger.Warn("pictures are made into tensors on the CPU", "model", l.version.ID.String(), "device",
+			l.on.String(), "error", err)
 		return picture, nil
 	}
 	c.Kernel, c.Picture = l.kernel, pictureInput(c.Inputs)
@@ -202,7 +206,10 @@ func (l *gpuLoad) add(ctx context.Context, config ringConfig, ringed, graphs boo
 		if graphs {
 			entries["gpu_graph_id"] = strconv.Itoa(id)
 		}
-		return made.NewBinding(ort.BindingConfig{Inputs: inputs, Outputs: outputs, Memory: ort.DeviceMemory, Device: l.on.Index, RunEntries: entries})
+		return made.NewBinding(ort.BindingConfig{
+			Inputs: inputs, Outputs: outputs, Memory: ort.DeviceMemory,
+			Device: l.on.Index, RunEntries: entries,
+		})
 	}
 	r, err := newRing(config)
 	if err != nil {
@@ -240,8 +247,8 @@ func (l *gpuLoad) session(stream *cuda.Stream, graphs bool) (*ort.Session, error
 // graphRuns are the runs after which a graph of a batch size has been captured: two to settle, one to capture.
 const graphRuns = 3
 
-// warm runs every batch size once, so that no request waits for a search of kernels; for graphs, in every slot, until they have
-// been captured.
+// warm runs every batch size once, so that no request waits for a search of kernels; for graphs, in every slot, until
+// they have been captured.
 func (a *accelerated) warm(ctx context.Context, graphs bool) error {
 	for _, r := range a.rings {
 		for i, s := range r.slots {

@@ -11,8 +11,8 @@ import (
 	"github.com/edgewise-ai/edgewise/gpu/preprocess"
 )
 
-// accelerated is a version on a GPU: one or several sessions of it. Batches whose sizes are known beforehand go through rings;
-// others take the plain way, in which ONNX Runtime itself copies in, runs, copies out and waits.
+// accelerated is a version on a GPU: one or several sessions of it. Batches whose sizes are known beforehand go through
+// rings; others take the plain way, in which ONNX Runtime itself copies in, runs, copies out and waits.
 type accelerated struct {
 	version  edgewise.ModelID
 	device   edgewise.Device
@@ -41,10 +41,13 @@ var (
 	_ edgewise.Padder    = (*accelerated)(nil)
 )
 
-// newAccelerated puts sessions and their rings, of which there are as many or none, behind one instance, which owns them and the
-// context.
+// newAccelerated puts sessions and their rings, of which there are as many or none, behind one instance, which owns
+// them and the context.
 func newAccelerated(v edgewise.ModelID, on edgewise.Device, ctx *cuda.Ctx, sessions []session, rings []*ring) *accelerated {
-	a := &accelerated{version: v, device: on, ctx: ctx, pins: &pins{ctx: ctx}, sessions: sessions, plain: make(chan session, len(sessions)), rings: rings}
+	a := &accelerated{
+		version: v, device: on, ctx: ctx, pins: &pins{ctx: ctx}, sessions: sessions,
+		plain: make(chan session, len(sessions)), rings: rings,
+	}
 	for _, s := range sessions {
 		a.plain <- s
 	}
@@ -59,7 +62,8 @@ func newAccelerated(v edgewise.ModelID, on edgewise.Device, ctx *cuda.Ctx, sessi
 	return a
 }
 
-// AllowPadding lets batches be computed in the next larger bucket. Without it only those that fill one go through rings.
+// AllowPadding lets batches be computed in the next larger bucket. Without it only those that fill one go through
+// rings.
 func (a *accelerated) AllowPadding() { a.pads.Store(true) }
 
 // Alloc lends pinned memory, out of which inputs are copied to the device as they stand.
@@ -186,8 +190,8 @@ func (a *accelerated) direct(ctx context.Context, in []edgewise.Tensor, want []s
 	return s.Run(ctx, in, want)
 }
 
-// judge looks whether the device still works after a run has failed: an error that the runtime words may be one that no later
-// run survives.
+// judge looks whether the device still works after a run has failed: an error that the runtime words may be one that no
+// later run survives.
 func (a *accelerated) judge(err error) error {
 	if edgewise.DeviceLost(err) {
 		return a.lost(err)
@@ -202,7 +206,8 @@ func (a *accelerated) judge(err error) error {
 }
 
 func (a *accelerated) lost(err error) error {
-	return edgewise.Errorf("onnx.Run", edgewise.Unavailable, "model %v: %v has stopped working and is started anew: %w", a.version, a.device, err)
+	return edgewise.Errorf("onnx.Run", edgewise.Unavailable, "model %v: %v has stopped working and is started anew: %w",
+		a.version, a.device, err)
 }
 
 // Close gives everything back.

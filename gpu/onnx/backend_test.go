@@ -30,7 +30,10 @@ func load(t *testing.T, m *onnxgen.Model, parameters map[string]edgewise.ModelPa
 	if err := m.Save(dir); err != nil {
 		t.Fatal(err)
 	}
-	v := &edgewise.Version{ID: edgewise.ModelID{Name: "m", Version: 1}, Model: &edgewise.Model{Name: "m", Platform: Platform, Parameters: parameters}}
+	v := &edgewise.Version{
+		ID:    edgewise.ModelID{Name: "m", Version: 1},
+		Model: &edgewise.Model{Name: "m", Platform: Platform, Parameters: parameters},
+	}
 	instance, err := backend(t).Load(t.Context(), v, dir, edgewise.Device{})
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +115,8 @@ func TestOnlyWantedOutputsInTheOrderWanted(t *testing.T) {
 	a := edgewise.Tensor{Name: "a", Type: edgewise.FP32, Shape: edgewise.Shape{1, 16}, Data: floats(slices.Repeat([]float32{5}, 16)...)}
 	b := edgewise.Tensor{Name: "b", Type: edgewise.FP32, Shape: edgewise.Shape{1, 16}, Data: floats(slices.Repeat([]float32{2}, 16)...)}
 	both := infer(t, i, []string{"diff", "sum"}, b, a)
-	if string(both[0].Data) != string(floats(slices.Repeat([]float32{3}, 16)...)) || string(both[1].Data) != string(floats(slices.Repeat([]float32{7}, 16)...)) {
+	if string(both[0].Data) != string(floats(slices.Repeat([]float32{3}, 16)...)) ||
+		string(both[1].Data) != string(floats(slices.Repeat([]float32{7}, 16)...)) {
 		t.Errorf("diff and sum are %v", both)
 	}
 	if one := infer(t, i, []string{"sum"}, a, b); len(one) != 1 || one[0].Name != "sum" {
@@ -134,7 +138,8 @@ func TestUnalignedInput(t *testing.T) {
 
 func TestOptionalInputAndExternalData(t *testing.T) {
 	external := load(t, onnxgen.External(), nil)
-	out := infer(t, external, []string{"y"}, edgewise.Tensor{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{1, 4}, Data: floats(1, 2, 3, 4)})
+	out := infer(t, external, []string{"y"},
+		edgewise.Tensor{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{1, 4}, Data: floats(1, 2, 3, 4)})
 	if string(out[0].Data) != string(floats(20, 30)) {
 		t.Errorf("a model with external data answers %v", out[0])
 	}
@@ -300,9 +305,14 @@ func TestOptionsTakeEffect(t *testing.T) {
 		"enable_mem_pattern": {StringValue: "0"}, "session.set_denormal_as_zero": {StringValue: "1"}, "mine": {StringValue: "x"},
 		"memory.enable_memory_arena_shrinkage": {StringValue: "cpu:0"}, edgewise.ProfileParameter: {StringValue: edgewise.ProfileLatency},
 	}
-	options, err := sessionOptions(&edgewise.Model{Parameters: parameters, Optimization: &edgewise.Optimization{Graph: &edgewise.GraphOptimization{Level: -1}}}, 3)
-	if err != nil || options.IntraThreads != 3 || !options.Spin || !options.Parallel || !options.NoArena || !options.NoMemPattern || options.Optimization != -1 ||
-		options.ConfigEntries["session.set_denormal_as_zero"] != "1" || len(options.ConfigEntries) != 1 || options.RunEntries["memory.enable_memory_arena_shrinkage"] != "cpu:0" {
+	options, err := sessionOptions(&edgewise.Model{
+		Parameters:   parameters,
+		Optimization: &edgewise.Optimization{Graph: &edgewise.GraphOptimization{Level: -1}},
+	}, 3)
+	if err != nil || options.IntraThreads != 3 || !options.Spin || !options.Parallel || !options.NoArena ||
+		!options.NoMemPattern || options.Optimization != -1 ||
+		options.ConfigEntries["session.set_denormal_as_zero"] != "1" || len(options.ConfigEntries) != 1 ||
+		options.RunEntries["memory.enable_memory_arena_shrinkage"] != "cpu:0" {
 		t.Errorf("options %+v, %v", options, err)
 	}
 	delete(parameters, "enable_mem_arena") // shrinking needs an arena

@@ -25,8 +25,9 @@ func (p placed) RunInto(ctx context.Context, in []edgewise.Tensor, want []string
 	return p.Session.RunInto(ctx, in, want, place)
 }
 
-// keep keeps the calling goroutine and its thread on a core, counted from 1, until back is called; 0 leaves them where they are. A
-// run that begins where another one is going on stays there for long: the kernel moves what is running seldom.
+// keep keeps the calling goroutine and its thread on a core, counted from 1, until back is called; 0 leaves them where
+// they are. A run that begins where another one is going on stays there for long: the kernel moves what is running
+// seldom.
 func keep(core int) (back func()) {
 	var before, only unix.CPUSet
 	if core == 0 {

@@ -22,7 +22,8 @@ func (b *Backend) Describe(ctx context.Context, dir string, m *edgewise.Model) (
 	}
 	lib, err := b.open()
 	if err != nil {
-		return nil, edgewise.Errorf("onnx.Describe", edgewise.KindOf(err), "the model's file leaves the type or the shape of an output to the runtime: %w", err)
+		return nil, edgewise.Errorf("onnx.Describe", edgewise.KindOf(err),
+			"the model's file leaves the type or the shape of an output to the runtime: %w", err)
 	}
 	session, err := lib.NewSession(filepath.Join(folder, file), nil, nil, ort.Options{Optimization: asWritten})
 	if err != nil {

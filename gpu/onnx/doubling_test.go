@@ -37,7 +37,8 @@ type compiled struct {
 
 func (c compiled) Close() error { return c.module.Close() }
 
-// doubling makes an instance on a context that doubles rows of n numbers. It owns the context from then on, also when it fails.
+// doubling makes an instance on a context that doubles rows of n numbers. It owns the context from then on, also when
+// it fails.
 func doubling(ctx *cuda.Ctx, n int, buckets []int, slots int) (*accelerated, error) {
 	l := &gpuLoad{ctx: ctx}
 	a, err := l.doubling(n, buckets, slots)
@@ -75,8 +76,8 @@ func (l *gpuLoad) doubling(n int, buckets []int, slots int) (*accelerated, error
 	return a, a.warm(context.Background(), false)
 }
 
-// numbers makes a batch of rows with n numbers each, all of them v, in memory that the instance has pinned, or in other memory when it
-// pins none.
+// numbers makes a batch of rows with n numbers each, all of them v, in memory that the instance has pinned, or in other
+// memory when it pins none.
 func numbers(a *accelerated, rows, n int, v float32) (in edgewise.Tensor, free func()) {
 	data, free, err := a.Alloc(4 * n * rows)
 	if err != nil {

@@ -16,8 +16,8 @@ func TestMain(m *testing.M) {
 	os.Exit(fakegpu.Main(m, func(c *fakegpu.Control) { control = c }))
 }
 
-// retain makes a context of the fake device, which is as it is at first but for words. finish closes what was made in it, and looks that nothing is left and
-// nothing was misused.
+// retain makes a context of the fake device, which is as it is at first but for words. finish closes what was made in
+// it, and looks that nothing is left and nothing was misused.
 func retain(t testing.TB, words map[fakegpu.Word]int64) (ctx *cuda.Ctx, finish func(io.Closer)) {
 	t.Helper()
 	control.Reset()

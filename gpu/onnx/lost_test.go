@@ -28,7 +28,8 @@ func TestLostDeviceIsSaid(t *testing.T) {
 	in.Name = inputName()
 	for range 2 {
 		_, err := a.Run(context.Background(), []edgewise.Tensor{in}, []string{outputName(s)})
-		if !edgewise.DeviceLost(err) || edgewise.KindOf(err) != edgewise.Unavailable || !strings.Contains(err.Error(), "gpu:0 has stopped working") {
+		if !edgewise.DeviceLost(err) || edgewise.KindOf(err) != edgewise.Unavailable ||
+			!strings.Contains(err.Error(), "gpu:0 has stopped working") {
 			t.Errorf("got %v", err)
 		}
 	}

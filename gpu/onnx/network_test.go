@@ -15,8 +15,8 @@ import (
 	"github.com/edgewise-ai/edgewise/test/real"
 )
 
-// late runs a session of ONNX Runtime on the CPU, over the fake device's memory, as a provider would on a stream: when the
-// stream has got there.
+// late runs a session of ONNX Runtime on the CPU, over the fake device's memory, as a provider would on a stream: when
+// the stream has got there.
 type late struct {
 	*ort.Binding
 	compute *cuda.Stream

@@ -37,7 +37,8 @@ func sessionOptions(m *edgewise.Model, cores int) (ort.Options, error) {
 		case configEntries[key]:
 			o.ConfigEntries[key] = value.StringValue
 		case strings.HasPrefix(key, "session."):
-			return o, edgewise.Errorf("onnx.Load", edgewise.Unsupported, "model %q: parameter %q: this session configuration entry is not on the list of those a model may set", m.Name, key)
+			return o, edgewise.Errorf("onnx.Load", edgewise.Unsupported,
+				"model %q: parameter %q: this session configuration entry is not on the list of those a model may set", m.Name, key)
 		}
 	}
 	return o, p.err
@@ -79,7 +80,8 @@ func (p *parameters) number(key string, otherwise int) int {
 	}
 	n, err := strconv.Atoi(value.StringValue)
 	if err != nil && p.err == nil {
-		p.err = edgewise.Errorf("onnx.Load", edgewise.Invalid, "model %q: parameter %q: want a whole number, got %q", p.model.Name, key, value.StringValue)
+		p.err = edgewise.Errorf("onnx.Load", edgewise.Invalid, "model %q: parameter %q: want a whole number, got %q",
+			p.model.Name, key, value.StringValue)
 	}
 	return n
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/edgewise-ai/edgewise/test/fakegpu"
 )
 
-// TestCopiesOverlapRuns proves the pipeline: with 20 ms for each copy and each run, batches through three slots take much less
-// time than through one, and every one of them has its own answer.
+// TestCopiesOverlapRuns proves the pipeline: with 20 ms for each copy and each run, batches through three slots take
+// much less time than through one, and every one of them has its own answer.
 func TestCopiesOverlapRuns(t *testing.T) {
 	const tries, enough = 5, 1.5 // a busy machine may take the time that was gained
 	gain := 0.0

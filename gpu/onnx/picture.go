@@ -20,9 +20,10 @@ const maxPixels = 256 << 20
 // NormalInput is the name under which a run gets what is done to the channels of the pictures of an input.
 func NormalInput(input string) string { return input + ".normal" }
 
-// PictureInput tells whether a version on a GPU can be run with pictures in place of an input, and which: the one FP32 or FP16 input of three
-// planes of a fixed size. Such a run has for it UINT8[batch, height, width, 3], pictures of any one size, and FP32[batch, NormalSize] under the
-// name NormalInput; the device makes the input of them, as edgewise.Picture says. It fails with Unsupported where the device cannot.
+// PictureInput tells whether a version on a GPU can be run with pictures in place of an input, and which: the one FP32
+// or FP16 input of three planes of a fixed size. Such a run has for it UINT8[batch, height, width, 3], pictures of any
+// one size, and FP32[batch, NormalSize] under the name NormalInput; the device makes the input of them, as
+// edgewise.Picture says. It fails with Unsupported where the device cannot.
 func PictureInput(m *edgewise.Model, file *edgewise.Inspection) (input string, ok bool) {
 	if m.Parameters[edgewise.PicturesParameter].StringValue == "off" || m.MaxBatchSize < 1 {
 		return "", false
@@ -42,12 +43,14 @@ func PictureInput(m *edgewise.Model, file *edgewise.Inspection) (input string, o
 	return inputs[at].name, true
 }
 
-// pictureInput returns the number of the one input that can be made of pictures, -1 when there is none or more than one.
+// pictureInput returns the number of the one input that can be made of pictures, -1 when there is none or more than
+// one.
 func pictureInput(inputs []plan) int {
 	found := -1
 	for i := range inputs {
 		p := &inputs[i]
-		if p.kind != edgewise.FP32 && p.kind != edgewise.FP16 || len(p.row) != 3 || p.row[0] != 3 || p.row[1] > edgewise.MaxPictureSide || p.row[2] > edgewise.MaxPictureSide {
+		if p.kind != edgewise.FP32 && p.kind != edgewise.FP16 || len(p.row) != 3 || p.row[0] != 3 ||
+			p.row[1] > edgewise.MaxPictureSide || p.row[2] > edgewise.MaxPictureSide {
 			continue
 		}
 		if found >= 0 {
@@ -70,7 +73,8 @@ func picturesOf(in []edgewise.Tensor, input string, rows int) *pictures {
 	var p pictures
 	for i := range in {
 		switch t := &in[i]; {
-		case t.Name == input && t.Type == edgewise.Uint8 && len(t.Shape) == 4 && t.Shape[0] == int64(rows) && t.Shape[3] == 3 && t.Shape[1] <= edgewise.MaxPictureSide && t.Shape[2] <= edgewise.MaxPictureSide:
+		case t.Name == input && t.Type == edgewise.Uint8 && len(t.Shape) == 4 && t.Shape[0] == int64(rows) &&
+			t.Shape[3] == 3 && t.Shape[1] <= edgewise.MaxPictureSide && t.Shape[2] <= edgewise.MaxPictureSide:
 			p.pixels, p.size = t.Data, preprocess.Size{Width: int(t.Shape[2]), Height: int(t.Shape[1])}
 		case t.Name == NormalInput(input) && t.Type == edgewise.FP32 && t.Shape.Equal(edgewise.Shape{int64(rows), NormalSize}):
 			p.normals = make([]preprocess.Normal, rows)
@@ -138,7 +142,8 @@ func (e *easel) take(c *cuda.Ctx, n int) error {
 	return err
 }
 
-// copyPictures brings the pictures of a batch to the device, with a table of where each of them is, and fills the bucket with zeros.
+// copyPictures brings the pictures of a batch to the device, with a table of where each of them is, and fills the
+// bucket with zeros.
 func (b *batch) copyPictures(r *ring, to *buffer, used, all int64) error {
 	c, e, p := r.config.Context, &b.slot.easel, b.pictures
 	if err := e.take(c, len(p.pixels)); err != nil {
@@ -163,7 +168,8 @@ func (b *batch) copyPictures(r *ring, to *buffer, used, all int64) error {
 		copy(e.pixels.host.Bytes(), p.pixels)
 		from, at = e.pixels.host, 0
 	}
-	err := errors.Join(r.in.MemcpyHtoDAsync(e.pixels.device, from, at, int64(len(p.pixels))), r.in.MemcpyHtoDAsync(e.table.device, e.table.host, 0, int64(len(table))))
+	err := errors.Join(r.in.MemcpyHtoDAsync(e.pixels.device, from, at, int64(len(p.pixels))),
+		r.in.MemcpyHtoDAsync(e.table.device, e.table.host, 0, int64(len(table))))
 	if err == nil && all > used {
 		err = r.in.MemsetD8Async(to.device+cuda.DevicePtr(used), 0, all-used)
 	}
@@ -176,7 +182,8 @@ func (c *ringConfig) pictureSize() preprocess.Size {
 	return preprocess.Size{Width: int(row[2]), Height: int(row[1])}
 }
 
-// paint begins to make the input of the pictures, on the compute stream: one launch for as many rows as have the same arithmetic.
+// paint begins to make the input of the pictures, on the compute stream: one launch for as many rows as have the same
+// arithmetic.
 func (b *batch) paint(r *ring) error {
 	plan, to := &r.config.Inputs[r.config.Picture], b.slot.inputs[r.config.Picture].device
 	normals := b.pictures.normals
@@ -186,7 +193,8 @@ func (b *batch) paint(r *ring) error {
 			n++
 		}
 		table := b.slot.easel.table.device + cuda.DevicePtr(preprocess.TableSize(first))
-		if err := r.config.Kernel.Run(r.compute, table, n, to+cuda.DevicePtr(plan.size*int64(first)), plan.kind, r.config.pictureSize(), normals[first]); err != nil {
+		if err := r.config.Kernel.Run(r.compute, table, n, to+cuda.DevicePtr(plan.size*int64(first)), plan.kind,
+			r.config.pictureSize(), normals[first]); err != nil {
 			return err
 		}
 		first += n

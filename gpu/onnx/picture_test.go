@@ -23,8 +23,8 @@ import (
 // planes are what the identity model of these tests takes: three planes of 4x5.
 var planes = edgewise.Shape{3, 5, 4}
 
-// viewer loads a model that returns its input, FP32 or FP16 planes, and puts rings with the fake device in front of it, as for a model that
-// takes pictures.
+// viewer loads a model that returns its input, FP32 or FP16 planes, and puts rings with the fake device in front of it,
+// as for a model that takes pictures.
 func viewer(t *testing.T, ctx *cuda.Ctx, kind edgewise.DataType, buckets []int) *accelerated {
 	t.Helper()
 	dir := t.TempDir()
@@ -51,10 +51,13 @@ func viewer(t *testing.T, ctx *cuda.Ctx, kind edgewise.DataType, buckets []int) 
 		t.Fatal(err)
 	}
 	in, out, _ := plans(m, inspection, buckets[len(buckets)-1], 2)
-	c := ringConfig{Context: ctx, Inputs: in, Outputs: out, Buckets: buckets, Batched: true, Slots: 2, Bind: func(compute *cuda.Stream, inputs, outputs []ort.Bound, _ int) (bound, error) {
-		b, err := s.NewBinding(ort.BindingConfig{Inputs: inputs, Outputs: outputs, Memory: ort.HostMemory})
-		return late{b, compute}, err
-	}}
+	c := ringConfig{
+		Context: ctx, Inputs: in, Outputs: out, Buckets: buckets, Batched: true, Slots: 2,
+		Bind: func(compute *cuda.Stream, inputs, outputs []ort.Bound, _ int) (bound, error) {
+			b, err := s.NewBinding(ort.BindingConfig{Inputs: inputs, Outputs: outputs, Memory: ort.HostMemory})
+			return late{b, compute}, err
+		},
+	}
 	l := &gpuLoad{backend: b, version: &edgewise.Version{Model: m}, ctx: ctx, file: inspection}
 	if _, err := l.addKernel(&c); err != nil {
 		t.Fatal(err)
@@ -92,8 +95,9 @@ func views(list []edgewise.Picture, kind edgewise.DataType) (in []edgewise.Tenso
 	}, want
 }
 
-// TestPicturesBecomeTensorsOnTheDevice draws batches of pictures and compares what a model is given on the fake device with what it would be given
-// on the CPU: the bytes are the same, for each type, in memory of its own and in that of the CPU.
+// TestPicturesBecomeTensorsOnTheDevice draws batches of pictures and compares what a model is given on the fake device
+// with what it would be given on the CPU: the bytes are the same, for each type, in memory of its own and in that of
+// the CPU.
 func TestPicturesBecomeTensorsOnTheDevice(t *testing.T) {
 	for _, kind := range []edgewise.DataType{edgewise.FP32, edgewise.FP16} {
 		for _, integrated := range []int64{0, 1} {
@@ -106,7 +110,8 @@ func TestPicturesBecomeTensorsOnTheDevice(t *testing.T) {
 					for range rapid.IntRange(1, 4).Draw(r, "pictures") {
 						mean := float32(rapid.IntRange(0, 1).Draw(r, "mean")) // neighbours with the same arithmetic share a launch
 						list = append(list, edgewise.Picture{
-							Pixels: rapid.SliceOfN(rapid.Byte(), 3*w*h, 3*w*h).Draw(r, "pixels"), Stride: 3 * w, Width: w, Height: h, Mean: [3]float32{mean, 2, 3}, Scale: [3]float32{1, 0.5, 1 / 57.0},
+							Pixels: rapid.SliceOfN(rapid.Byte(), 3*w*h, 3*w*h).Draw(r, "pixels"), Stride: 3 * w, Width: w, Height: h,
+							Mean: [3]float32{mean, 2, 3}, Scale: [3]float32{1, 0.5, 1 / 57.0},
 						})
 					}
 					in, want := views(list, kind)
@@ -123,7 +128,11 @@ func TestPicturesBecomeTensorsOnTheDevice(t *testing.T) {
 					}
 					result.Free()
 				})
-				plain, err := a.Run(context.Background(), []edgewise.Tensor{{Name: "x", Type: kind, Shape: append(edgewise.Shape{1}, planes...), Data: make([]byte, 60*kind.Size())}}, []string{"y"})
+				plain, err := a.Run(context.Background(),
+					[]edgewise.Tensor{{
+						Name: "x", Type: kind, Shape: append(edgewise.Shape{1}, planes...),
+						Data: make([]byte, 60*kind.Size()),
+					}}, []string{"y"})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -141,7 +150,8 @@ func TestRunsOfPicturesThatTheDeviceDoesNotTake(t *testing.T) {
 	good, _ := views([]edgewise.Picture{one}, edgewise.FP32)
 	many, _ := views([]edgewise.Picture{one, one, one}, edgewise.FP32)
 	for name, in := range map[string][]edgewise.Tensor{
-		"more than there are rows": many, "no pixels": good[1:], "fewer pixels": {{Name: "x", Type: edgewise.Uint8, Shape: edgewise.Shape{1, 2, 2, 3}, Data: good[0].Data[:11]}, good[1]},
+		"more than there are rows": many, "no pixels": good[1:],
+		"fewer pixels":   {{Name: "x", Type: edgewise.Uint8, Shape: edgewise.Shape{1, 2, 2, 3}, Data: good[0].Data[:11]}, good[1]},
 		"other channels": {{Name: "x", Type: edgewise.Uint8, Shape: edgewise.Shape{1, 2, 3, 2}, Data: good[0].Data}, good[1]},
 	} {
 		if _, err := a.Run(context.Background(), in, []string{"y"}); edgewise.KindOf(err) != edgewise.Unsupported {

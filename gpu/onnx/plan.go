@@ -17,8 +17,8 @@ const (
 	maxRing      = 1 << 30 // bytes of the slots of an instance; with more the plain way is taken
 )
 
-// buckets returns the batch sizes that are computed, ascending, the last one being max_batch_size: powers of two, and those that
-// the model prefers. nil: the plain way is to be taken.
+// buckets returns the batch sizes that are computed, ascending, the last one being max_batch_size: powers of two, and
+// those that the model prefers. nil: the plain way is to be taken.
 func buckets(m *edgewise.Model) ([]int, error) {
 	text := m.Parameters[edgewise.BucketsParameter].StringValue
 	if text == "off" {
@@ -29,7 +29,8 @@ func buckets(m *edgewise.Model) ([]int, error) {
 	for _, field := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }) {
 		n, err := strconv.Atoi(field)
 		if err != nil || n < 1 || n > most {
-			return nil, edgewise.Errorf("onnx.Load", edgewise.Invalid, "model %q: parameter %q: %q is no batch size from 1 to max_batch_size %d", m.Name, edgewise.BucketsParameter, field, most)
+			return nil, edgewise.Errorf("onnx.Load", edgewise.Invalid,
+				"model %q: parameter %q: %q is no batch size from 1 to max_batch_size %d", m.Name, edgewise.BucketsParameter, field, most)
 		}
 		list = append(list, n)
 	}
@@ -46,13 +47,14 @@ func buckets(m *edgewise.Model) ([]int, error) {
 	list = append(list, most)
 	slices.Sort(list)
 	if list = slices.Compact(list); len(list) > MaxBuckets {
-		return nil, edgewise.Errorf("onnx.Load", edgewise.Invalid, "model %q: %d batch sizes in %q, at most %d are allowed", m.Name, len(list), edgewise.BucketsParameter, MaxBuckets)
+		return nil, edgewise.Errorf("onnx.Load", edgewise.Invalid, "model %q: %d batch sizes in %q, at most %d are allowed",
+			m.Name, len(list), edgewise.BucketsParameter, MaxBuckets)
 	}
 	return list, nil
 }
 
-// plans returns the tensors of a model whose sizes are all known but for the batch; ok is false when one is not, when they
-// take more than a ring may, and when an output is an input of the graph.
+// plans returns the tensors of a model whose sizes are all known but for the batch; ok is false when one is not, when
+// they take more than a ring may, and when an output is an input of the graph.
 func plans(m *edgewise.Model, file *edgewise.Inspection, rows, slots int) (inputs, outputs []plan, ok bool) {
 	batched := m.MaxBatchSize > 0
 	if slices.ContainsFunc(file.Outputs, func(out edgewise.TensorInfo) bool {

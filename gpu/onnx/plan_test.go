@@ -10,7 +10,11 @@ import (
 
 func TestBuckets(t *testing.T) {
 	with := func(most int32, parameter string, preferred ...int32) *edgewise.Model {
-		return &edgewise.Model{Name: "m", MaxBatchSize: most, DynamicBatching: &edgewise.DynamicBatching{PreferredBatchSize: preferred}, Parameters: map[string]edgewise.ModelParam{edgewise.BucketsParameter: {StringValue: parameter}}}
+		return &edgewise.Model{
+			Name: "m", MaxBatchSize: most,
+			DynamicBatching: &edgewise.DynamicBatching{PreferredBatchSize: preferred},
+			Parameters:      map[string]edgewise.ModelParam{edgewise.BucketsParameter: {StringValue: parameter}},
+		}
 	}
 	many := make([]string, MaxBuckets+1)
 	for i := range many {

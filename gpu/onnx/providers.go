@@ -10,9 +10,9 @@ import (
 	"github.com/edgewise-ai/edgewise/gpu/onnx/ort"
 )
 
-// providers returns what a model runs on, first choice first, with every option of a provider in one map: a later update would
-// forget the earlier ones. A model that names accelerators gets those; any other gets CUDA. stream, where there is one, is the
-// one that the session works on.
+// providers returns what a model runs on, first choice first, with every option of a provider in one map: a later
+// update would forget the earlier ones. A model that names accelerators gets those; any other gets CUDA. stream, where
+// there is one, is the one that the session works on.
 func providers(m *edgewise.Model, device int, stream *cuda.Stream, graphs bool) ([]ort.Provider, error) {
 	cudaOptions := map[string]string{
 		"device_id":                 strconv.Itoa(device),
@@ -35,12 +35,14 @@ func providers(m *edgewise.Model, device int, stream *cuda.Stream, graphs bool) 
 			addStream(options, stream)
 			list = append(list, ort.Provider{Kind: ort.TensorRT, Options: options})
 		default:
-			return nil, edgewise.Errorf("onnx.Load", edgewise.Unsupported, "model %q: gpu_execution_accelerator %q: ONNX models know cuda and tensorrt", m.Name, a.Name)
+			return nil, edgewise.Errorf("onnx.Load", edgewise.Unsupported,
+				"model %q: gpu_execution_accelerator %q: ONNX models know cuda and tensorrt", m.Name, a.Name)
 		}
 	}
 	for key := range cudaParameters { // Triton's own place for these
 		if value, ok := m.Parameters[key]; ok {
-			if err := settle(m, edgewise.Accelerator{Name: "cuda", Parameters: map[string]string{key: value.StringValue}}, cudaParameters, cudaOptions); err != nil {
+			if err := settle(m, edgewise.Accelerator{Name: "cuda", Parameters: map[string]string{key: value.StringValue}},
+				cudaParameters, cudaOptions); err != nil {
 				return nil, err
 			}
 		}
@@ -94,7 +96,10 @@ var (
 
 	// tensorRTParameters are by Triton's names and by ONNX Runtime's. Those that name files or folders are not among them.
 	tensorRTParameters = map[string]parameter{
-		"precision_mode":                 {"", map[string]string{"FP32": "", "FP16": "trt_fp16_enable", "BF16": "trt_bf16_enable", "INT8": "trt_int8_enable"}},
+		"precision_mode": {
+			"",
+			map[string]string{"FP32": "", "FP16": "trt_fp16_enable", "BF16": "trt_bf16_enable", "INT8": "trt_int8_enable"},
+		},
 		"max_workspace_size_bytes":       {"trt_max_workspace_size", nil},
 		"trt_max_workspace_size":         {"trt_max_workspace_size", nil},
 		"trt_fp16_enable":                {"trt_fp16_enable", boolean},
@@ -114,11 +119,13 @@ func settle(m *edgewise.Model, a edgewise.Accelerator, known map[string]paramete
 	for name, value := range a.Parameters {
 		p, ok := known[name]
 		if !ok {
-			return edgewise.Errorf("onnx.Load", edgewise.Unsupported, "model %q: accelerator %q: parameter %q is not on the list of those a model may set", m.Name, a.Name, name)
+			return edgewise.Errorf("onnx.Load", edgewise.Unsupported,
+				"model %q: accelerator %q: parameter %q is not on the list of those a model may set", m.Name, a.Name, name)
 		}
 		if p.names == nil {
 			if _, err := strconv.ParseUint(value, 10, 63); err != nil {
-				return edgewise.Errorf("onnx.Load", edgewise.Invalid, "model %q: accelerator %q: parameter %q: want a whole number, got %q", m.Name, a.Name, name, value)
+				return edgewise.Errorf("onnx.Load", edgewise.Invalid,
+					"model %q: accelerator %q: parameter %q: want a whole number, got %q", m.Name, a.Name, name, value)
 			}
 			options[p.key] = value
 			continue
@@ -126,7 +133,8 @@ func settle(m *edgewise.Model, a edgewise.Accelerator, known map[string]paramete
 		meant, ok := p.names[value]
 		switch {
 		case !ok:
-			return edgewise.Errorf("onnx.Load", edgewise.Invalid, "model %q: accelerator %q: parameter %q: want one of %s, got %q", m.Name, a.Name, name, strings.Join(sortedKeys(p.names), ", "), value)
+			return edgewise.Errorf("onnx.Load", edgewise.Invalid,
+				"model %q: accelerator %q: parameter %q: want one of %s, got %q", m.Name, a.Name, name, strings.Join(sortedKeys(p.names), ", "), value)
 		case p.key != "":
 			options[p.key] = meant
 		case meant != "": // the value is the name of a switch

@@ -14,7 +14,10 @@ func accelerator(name string, parameters map[string]string) *edgewise.Model {
 }
 
 func TestProviderOptions(t *testing.T) {
-	usual := map[string]string{"device_id": "1", "arena_extend_strategy": "kSameAsRequested", "cudnn_conv_algo_search": "HEURISTIC", "do_copy_in_default_stream": "1"}
+	usual := map[string]string{
+		"device_id": "1", "arena_extend_strategy": "kSameAsRequested",
+		"cudnn_conv_algo_search": "HEURISTIC", "do_copy_in_default_stream": "1",
+	}
 	with := func(m map[string]string, more ...string) map[string]string {
 		m = maps.Clone(m)
 		for i := 0; i < len(more); i += 2 {
@@ -28,11 +31,23 @@ func TestProviderOptions(t *testing.T) {
 		want  []ort.Provider
 	}{
 		{"nothing said", &edgewise.Model{}, []ort.Provider{{Kind: ort.CUDA, Options: usual}}},
-		{"Triton's numbers", accelerator("cuda", map[string]string{"cudnn_conv_algo_search": "0", "gpu_mem_limit": "1000"}), []ort.Provider{{Kind: ort.CUDA, Options: with(usual, "cudnn_conv_algo_search", "EXHAUSTIVE", "gpu_mem_limit", "1000")}}},
+		{
+			"Triton's numbers", accelerator("cuda", map[string]string{"cudnn_conv_algo_search": "0", "gpu_mem_limit": "1000"}),
+			[]ort.Provider{{Kind: ort.CUDA, Options: with(usual, "cudnn_conv_algo_search", "EXHAUSTIVE", "gpu_mem_limit", "1000")}},
+		},
 		{"Triton's parameters", &edgewise.Model{Parameters: map[string]edgewise.ModelParam{"arena_extend_strategy": {StringValue: "0"}}}, []ort.Provider{{Kind: ort.CUDA, Options: with(usual, "arena_extend_strategy", "kNextPowerOfTwo")}}},
-		{"precision", accelerator("cuda", map[string]string{"use_tf32": "false", "prefer_nhwc": "1"}), []ort.Provider{{Kind: ort.CUDA, Options: with(usual, "use_tf32", "0", "prefer_nhwc", "1")}}},
-		{"TensorRT", accelerator("tensorrt", map[string]string{"precision_mode": "FP16", "max_workspace_size_bytes": "1073741824"}), []ort.Provider{
-			{Kind: ort.TensorRT, Options: map[string]string{"device_id": "1", "trt_fp16_enable": "1", "trt_max_workspace_size": "1073741824"}}, {Kind: ort.CUDA, Options: usual},
+		{
+			"precision", accelerator("cuda", map[string]string{"use_tf32": "false", "prefer_nhwc": "1"}),
+			[]ort.Provider{{Kind: ort.CUDA, Options: with(usual, "use_tf32", "0", "prefer_nhwc", "1")}},
+		},
+		{"TensorRT", accelerator("tensorrt", map[string]string{
+			"precision_mode":           "FP16",
+			"max_workspace_size_bytes": "1073741824",
+		}), []ort.Provider{
+			{Kind: ort.TensorRT, Options: map[string]string{
+				"device_id": "1", "trt_fp16_enable": "1",
+				"trt_max_workspace_size": "1073741824",
+			}}, {Kind: ort.CUDA, Options: usual},
 		}},
 	} {
 		list, err := providers(test.model, 1, nil, false)

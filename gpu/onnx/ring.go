@@ -12,16 +12,16 @@ import (
 	"github.com/edgewise-ai/edgewise/gpu/preprocess"
 )
 
-// ring runs batches of one session on a device, several at a time: while one is computed, the next is copied in and the last
-// one out, on a stream each. Each batch has a slot of its own, with its own memory on both sides, which stays where it is from
-// load to close.
+// ring runs batches of one session on a device, several at a time: while one is computed, the next is copied in and the
+// last one out, on a stream each. Each batch has a slot of its own, with its own memory on both sides, which stays
+// where it is from load to close.
 //
 //	in stream       copy A | copy B | ...
 //	compute stream         | run A  | run B | ...
 //	out stream                      | copy A| ...
 //
-// A batch is computed in the smallest bucket that it fits in; the rest of the bucket is zeros. Events order the streams, and
-// one mutex the calls that fill them, so that the streams see batches in one order.
+// A batch is computed in the smallest bucket that it fits in; the rest of the bucket is zeros. Events order the
+// streams, and one mutex the calls that fill them, so that the streams see batches in one order.
 type ring struct {
 	config           ringConfig
 	in, compute, out *cuda.Stream
@@ -146,7 +146,10 @@ func (c *ringConfig) bounds(plans []plan, buffers []buffer, rows int) []ort.Boun
 	list := make([]ort.Bound, len(plans))
 	for i := range plans {
 		p := &plans[i]
-		list[i] = ort.Bound{Name: p.name, Type: p.kind, Shape: p.shape(rows, c.Batched), Address: uintptr(buffers[i].device), Size: p.size * int64(rows)}
+		list[i] = ort.Bound{
+			Name: p.name, Type: p.kind, Shape: p.shape(rows, c.Batched), Address: uintptr(buffers[i].device),
+			Size: p.size * int64(rows),
+		}
 	}
 	return list
 }
@@ -248,8 +251,8 @@ func (r *ring) begin(b *batch) error {
 	return err
 }
 
-// settle waits until nothing is on its way any more, after a batch has failed: nobody may read its inputs or write to its outputs after
-// that. The error of the batch says more than those of the waits.
+// settle waits until nothing is on its way any more, after a batch has failed: nobody may read its inputs or write to
+// its outputs after that. The error of the batch says more than those of the waits.
 func (r *ring) settle() {
 	for _, s := range []*cuda.Stream{r.in, r.compute, r.out} {
 		_ = s.Synchronize()

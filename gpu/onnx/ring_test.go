@@ -13,7 +13,8 @@ import (
 	"github.com/edgewise-ai/edgewise/test/fakegpu"
 )
 
-// TestRingComputesWhatThePlainWayDoes sends batches of every size, from several sides at a time, out of memory of each kind.
+// TestRingComputesWhatThePlainWayDoes sends batches of every size, from several sides at a time, out of memory of each
+// kind.
 func TestRingComputesWhatThePlainWayDoes(t *testing.T) {
 	for _, integrated := range []int64{0, 1} {
 		t.Run(fmt.Sprintf("integrated %d", integrated), func(t *testing.T) {

@@ -12,14 +12,15 @@ const (
 	spareWeights = 4
 )
 
-// roomFor returns nil where a second copy of a model's weights may be made, of so many bytes. root is where /proc and /sys are.
-// Errors: Exhausted.
+// roomFor returns nil where a second copy of a model's weights may be made, of so many bytes. root is where /proc and
+// /sys are. Errors: Exhausted.
 func roomFor(weights int64, root string) error {
 	if weights <= smallWeights {
 		return nil
 	}
 	if available := host.AvailableMemory(root); available < spareWeights*weights {
-		return edgewise.Errorf("onnx.roomFor", edgewise.Exhausted, "%d bytes of memory are available, want %d times the weights of %d bytes", available, spareWeights, weights)
+		return edgewise.Errorf("onnx.roomFor", edgewise.Exhausted,
+			"%d bytes of memory are available, want %d times the weights of %d bytes", available, spareWeights, weights)
 	}
 	return nil
 }

@@ -21,8 +21,8 @@ import (
 // quiet are the functions of the driver that no error comes of: their answers are words for messages.
 var quiet = map[string]bool{"cuDriverGetVersion": true, "cuGetErrorName": true, "cuGetErrorString": true}
 
-// releases are the functions that give something back. One that fails leaves at most what it was to give back; the function that makes a
-// context current stands before each of them.
+// releases are the functions that give something back. One that fails leaves at most what it was to give back; the
+// function that makes a context current stands before each of them.
 var releases = map[string]bool{
 	"cuDevicePrimaryCtxRelease_v2": true, "cuMemFree_v2": true, "cuMemFreeHost": true, "cuMemHostUnregister": true, "cuStreamDestroy_v2": true,
 	"cuEventDestroy_v2": true, "cuModuleUnload": true, "cuCtxSetCurrent": true,
@@ -48,12 +48,14 @@ func functions(t *testing.T) []string {
 // running is the fault of a kernel while it runs.
 const running = "kernel"
 
-// mostPlaces bounds at how many of its calls a function is made to fail; of one that is called more often, they are spread evenly.
+// mostPlaces bounds at how many of its calls a function is made to fail; of one that is called more often, they are
+// spread evenly.
 const mostPlaces = 60
 
-// TestEveryFaultAtEveryCall makes each function of the driver fail at each of its calls in the whole life of an instance, for once and
-// for good. A fault that passes fails the load or one batch and nothing else; one that stays fails everything after it and says so.
-// Nothing hangs, nothing is left, and no answer is torn: a batch is right, or has an error and nobody writes to its memory any more.
+// TestEveryFaultAtEveryCall makes each function of the driver fail at each of its calls in the whole life of an
+// instance, for once and for good. A fault that passes fails the load or one batch and nothing else; one that stays
+// fails everything after it and says so. Nothing hangs, nothing is left, and no answer is torn: a batch is right, or
+// has an error and nobody writes to its memory any more.
 func TestEveryFaultAtEveryCall(t *testing.T) {
 	path := fakegpu.Build(t, "libcuda")
 	for _, symbol := range functions(t) {
@@ -81,12 +83,13 @@ func TestEveryFaultAtEveryCall(t *testing.T) {
 	control.Reset()
 }
 
-// unused are the functions that stand outside the life of an instance, and those that are called after another has failed only.
-// TestEveryCallReportsItsFault of package cuda knows them.
+// unused are the functions that stand outside the life of an instance, and those that are called after another has
+// failed only. TestEveryCallReportsItsFault of package cuda knows them.
 var unused = map[string]bool{
 	"cuDeviceGetCount": true, "cuDeviceGetName": true, "cuDeviceGetUuid_v2": true, "cuDeviceTotalMem_v2": true, "cuDeviceGetPCIBusId": true,
-	"cuMemGetInfo_v2": true, "cuMemHostGetDevicePointer_v2": true, "cuMemcpyDtoDAsync_v2": true, "cuMemcpyHtoD_v2": true, "cuMemcpyDtoH_v2": true,
-	"cuStreamQuery": true, "cuEventQuery": true, "cuEventElapsedTime": true,
+	"cuMemGetInfo_v2": true, "cuMemHostGetDevicePointer_v2": true, "cuMemcpyDtoDAsync_v2": true, "cuMemcpyHtoD_v2": true,
+	"cuMemcpyDtoH_v2": true,
+	"cuStreamQuery":   true, "cuEventQuery": true, "cuEventElapsedTime": true,
 	"cuCtxSynchronize": true, "cuStreamSynchronize": true,
 }
 
@@ -156,7 +159,8 @@ func live(t *testing.T, path string) lived {
 	}
 }
 
-// lifeRow is the numbers of a row, and lifeBatches the rows of the batches of a life, which come from two sides at a time.
+// lifeRow is the numbers of a row, and lifeBatches the rows of the batches of a life, which come from two sides at a
+// time.
 const lifeRow = 16
 
 var lifeBatches = []int{1, 2, 3, 4, 3}

@@ -20,9 +20,9 @@ const (
 	wideIdle = time.Minute
 )
 
-// wide is a version on the CPU that makes itself a second session with several threads for runs that have the box to themselves. It is
-// made when such runs follow each other, beside the requests, and closed when they have stopped. Its first run is held against
-// one of the plain session: where a single byte of the answers differs, it is not used.
+// wide is a version on the CPU that makes itself a second session with several threads for runs that have the box to
+// themselves. It is made when such runs follow each other, beside the requests, and closed when they have stopped. Its
+// first run is held against one of the plain session: where a single byte of the answers differs, it is not used.
 type wide struct {
 	*ort.Session // one thread a run
 	model        edgewise.ModelID
@@ -110,7 +110,8 @@ func (w *wide) again(ctx context.Context, failed error, run func(*ort.Session) (
 	return result, err
 }
 
-// take lends the second session, if it is there, and tells whether its answers are known to be right. Else it has it made.
+// take lends the second session, if it is there, and tells whether its answers are known to be right. Else it has it
+// made.
 func (w *wide) take() (second *ort.Session, checked bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

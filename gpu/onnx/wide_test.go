@@ -34,7 +34,8 @@ func opener(t *testing.T, m *onnxgen.Model) func(threads int) (*ort.Session, err
 	}
 	dir := saved(t, m)
 	return func(threads int) (*ort.Session, error) {
-		return lib.NewSession(filepath.Join(dir, DefaultFilename), []string{"input"}, []string{"output"}, ort.Options{IntraThreads: threads, Spin: threads > 1, Rest: true, Nice: wideNice * (threads - 1)})
+		return lib.NewSession(filepath.Join(dir, DefaultFilename), []string{"input"}, []string{"output"},
+			ort.Options{IntraThreads: threads, Spin: threads > 1, Rest: true, Nice: wideNice * (threads - 1)})
 	}
 }
 
@@ -45,7 +46,8 @@ func elastic(t *testing.T, plain, second func(threads int) (*ort.Session, error)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newWide(s, edgewise.ModelID{Name: "m", Version: 1}, func() (*ort.Session, error) { return second(2) }, slog.New(slog.DiscardHandler))
+	return newWide(s, edgewise.ModelID{Name: "m", Version: 1}, func() (*ort.Session, error) { return second(2) },
+		slog.New(slog.DiscardHandler))
 }
 
 // ask runs once and tells whether the run was wide. Every answer must be the same as all others.
@@ -89,7 +91,8 @@ func TestASecondSessionIsMadeUsedAndGivenUp(t *testing.T) {
 		if !ask(t, w, true, want) || ask(t, w, false, want) {
 			t.Error("a run that is told that it is alone is wide, and no other")
 		}
-		r, err := w.RunInto(edgewise.WithCall(t.Context(), edgewise.Call{Alone: true}), measurements(), []string{"output"}, func(sizes []int64) [][]byte { return make([][]byte, len(sizes)) })
+		r, err := w.RunInto(edgewise.WithCall(t.Context(), edgewise.Call{Alone: true}), measurements(), []string{"output"},
+			func(sizes []int64) [][]byte { return make([][]byte, len(sizes)) })
 		if err != nil || !r.Wide || !bytes.Equal(r.Outputs[0].Data, want) {
 			t.Fatal(r, err)
 		}
@@ -142,12 +145,15 @@ func TestASecondSessionThatIsOfNoUse(t *testing.T) {
 	}
 }
 
-// reshaping gives its input back in the shape [64], which it takes from the input's first number where fragile is set: it
-// fails where that says something else.
+// reshaping gives its input back in the shape [64], which it takes from the input's first number where fragile is set:
+// it fails where that says something else.
 func reshaping(fragile bool) *onnxgen.Model {
 	shape := onnxgen.Node{Op: "Identity", In: []string{"all"}, Out: []string{"shape"}}
 	if fragile {
-		shape = onnxgen.Node{Op: "Cast", In: []string{"one"}, Out: []string{"shape"}, Attributes: []onnxgen.Attribute{onnxgen.IntAttribute("to", int64(onnxgen.TypeOf(edgewise.Int64)))}}
+		shape = onnxgen.Node{
+			Op: "Cast", In: []string{"one"}, Out: []string{"shape"},
+			Attributes: []onnxgen.Attribute{onnxgen.IntAttribute("to", int64(onnxgen.TypeOf(edgewise.Int64)))},
+		}
 	}
 	return &onnxgen.Model{Graph: onnxgen.Graph{
 		Nodes: []onnxgen.Node{
@@ -155,9 +161,12 @@ func reshaping(fragile bool) *onnxgen.Model {
 			shape,
 			{Op: "Reshape", In: []string{"input", "shape"}, Out: []string{"output"}},
 		},
-		Initializers: []onnxgen.Tensor{onnxgen.Ints64("from", []int64{1}, 0), onnxgen.Ints64("to", []int64{1}, 1), onnxgen.Ints64("all", []int64{1}, 64)},
-		Inputs:       []onnxgen.Value{{Name: "input", Type: onnxgen.Float, Dims: onnxgen.Dims(64)}},
-		Outputs:      []onnxgen.Value{{Name: "output", Type: onnxgen.Float, Dims: []onnxgen.Dim{{Name: "n"}}}},
+		Initializers: []onnxgen.Tensor{
+			onnxgen.Ints64("from", []int64{1}, 0), onnxgen.Ints64("to", []int64{1}, 1),
+			onnxgen.Ints64("all", []int64{1}, 64),
+		},
+		Inputs:  []onnxgen.Value{{Name: "input", Type: onnxgen.Float, Dims: onnxgen.Dims(64)}},
+		Outputs: []onnxgen.Value{{Name: "output", Type: onnxgen.Float, Dims: []onnxgen.Dim{{Name: "n"}}}},
 	}}
 }
 
@@ -165,7 +174,10 @@ func TestAWideRunThatFailsIsRunOnOneThread(t *testing.T) {
 	w := elastic(t, opener(t, reshaping(false)), opener(t, reshaping(true)))
 	run := func(first float32) bool {
 		t.Helper()
-		in := []edgewise.Tensor{{Name: "input", Type: edgewise.FP32, Shape: edgewise.Shape{64}, Data: floats(append([]float32{first}, make([]float32, 63)...)...)}}
+		in := []edgewise.Tensor{{
+			Name: "input", Type: edgewise.FP32, Shape: edgewise.Shape{64},
+			Data: floats(append([]float32{first}, make([]float32, 63)...)...),
+		}}
 		r, err := w.Run(edgewise.WithCall(t.Context(), edgewise.Call{Alone: true}), in, []string{"output"})
 		if err != nil {
 			t.Fatal(err)
@@ -236,7 +248,8 @@ func TestWhichVersionsHaveWideRuns(t *testing.T) {
 			for key, value := range test.parameters {
 				m.Parameters[key] = edgewise.ModelParam{StringValue: value}
 			}
-			i, err := b.Load(t.Context(), &edgewise.Version{ID: edgewise.ModelID{Name: "m", Version: 1}, Model: m}, saved(t, onnxgen.MLP(1)), edgewise.Device{})
+			i, err := b.Load(t.Context(), &edgewise.Version{ID: edgewise.ModelID{Name: "m", Version: 1}, Model: m},
+				saved(t, onnxgen.MLP(1)), edgewise.Device{})
 			if err != nil {
 				t.Fatal(err)
 			}

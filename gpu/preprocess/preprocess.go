@@ -1,6 +1,6 @@
-// Package preprocess makes tensors of pictures on a GPU: a batch of pictures of any sizes, as bytes, becomes one tensor of planes, cut
-// out, scaled and normalised by one kernel. The result is that of edgewise.Picture.Planes, bit for bit: both do the same roundings in the same
-// order.
+// Package preprocess makes tensors of pictures on a GPU: a batch of pictures of any sizes, as bytes, becomes one tensor
+// of planes, cut out, scaled and normalised by one kernel. The result is that of edgewise.Picture.Planes, bit for bit:
+// both do the same roundings in the same order.
 package preprocess
 
 import (
@@ -28,8 +28,8 @@ func (s Size) ok() bool {
 	return s.Width > 0 && s.Height > 0 && s.Width <= MaxSide && s.Height <= MaxSide
 }
 
-// Part is what is wanted of a picture: Size pixels from (X, Y) on. Stride is the bytes from row to row of the whole picture, whose pixels
-// are three bytes.
+// Part is what is wanted of a picture: Size pixels from (X, Y) on. Stride is the bytes from row to row of the whole
+// picture, whose pixels are three bytes.
 type Part struct {
 	X, Y   int
 	Size   Size
@@ -77,20 +77,27 @@ func (k *Kernel) Close() error { return k.module.Close() }
 // TableSize is the bytes of the table of n pictures.
 func TableSize(n int) int64 { return int64(n) * descriptor }
 
-// Table writes the descriptions of pictures, which Run reads from the device, into to, which has TableSize bytes. Error: Invalid.
+// Table writes the descriptions of pictures, which Run reads from the device, into to, which has TableSize bytes.
+// Error: Invalid.
 func Table(to []byte, list []Source, out Size) error {
 	if len(list) > MaxPictures || !out.ok() || int64(len(to)) != TableSize(len(list)) {
-		return edgewise.Errorf("preprocess.Table", edgewise.Invalid, "%d pictures to %dx%d in a table of %d bytes: at most %d pictures and %d pixels a side", len(list), out.Width, out.Height, len(to), MaxPictures, MaxSide)
+		return edgewise.Errorf("preprocess.Table", edgewise.Invalid,
+			"%d pictures to %dx%d in a table of %d bytes: at most %d pictures and %d pixels a side", len(list), out.Width,
+			out.Height, len(to), MaxPictures, MaxSide)
 	}
 	for i, s := range list {
 		p := s.Part
 		if !p.Size.ok() || p.X < 0 || p.Y < 0 || p.X > MaxSide || p.Y > MaxSide || 3*(p.X+p.Size.Width) > p.Stride {
-			return edgewise.Errorf("preprocess.Table", edgewise.Invalid, "picture %d: %dx%d pixels at (%d, %d) of rows of %d bytes", i, p.Size.Width, p.Size.Height, p.X, p.Y, p.Stride)
+			return edgewise.Errorf("preprocess.Table", edgewise.Invalid,
+				"picture %d: %dx%d pixels at (%d, %d) of rows of %d bytes", i, p.Size.Width, p.Size.Height, p.X, p.Y, p.Stride)
 		}
 		d := to[i*descriptor : (i+1)*descriptor]
 		sx, sy := ratios(p.Size, out)
 		binary.LittleEndian.PutUint64(d, uint64(s.At)+uint64(p.Y*p.Stride+3*p.X))
-		for j, word := range []uint32{uint32(p.Stride), uint32(p.Size.Width), uint32(p.Size.Height), math.Float32bits(sx), math.Float32bits(sy), 0} {
+		for j, word := range []uint32{
+			uint32(p.Stride), uint32(p.Size.Width), uint32(p.Size.Height), math.Float32bits(sx),
+			math.Float32bits(sy), 0,
+		} {
 			binary.LittleEndian.PutUint32(d[8+4*j:], word)
 		}
 	}
@@ -105,8 +112,8 @@ func ratios(part, out Size) (sx, sy float32) {
 // threads of a block.
 const threads = 256
 
-// Run begins to make the tensor of n pictures on a stream: n times three planes of the size out, as kind says FP32 or FP16. table and to are
-// in the device's memory.
+// Run begins to make the tensor of n pictures on a stream: n times three planes of the size out, as kind says FP32 or
+// FP16. table and to are in the device's memory.
 func (k *Kernel) Run(on *cuda.Stream, table cuda.DevicePtr, n int, to cuda.DevicePtr, kind edgewise.DataType, out Size, normal Normal) error {
 	f := k.f32
 	switch {

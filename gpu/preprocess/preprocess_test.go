@@ -16,7 +16,8 @@ import (
 	"github.com/edgewise-ai/edgewise/test/fakegpu"
 )
 
-// TestKernelIsThatOfItsSource makes the checked-in PTX anew where clang 19 is; PTX of another release is worded otherwise.
+// TestKernelIsThatOfItsSource makes the checked-in PTX anew where clang 19 is; PTX of another release is worded
+// otherwise.
 func TestKernelIsThatOfItsSource(t *testing.T) {
 	if _, err := exec.LookPath("clang-19"); err != nil {
 		t.Log("clang-19 is not here: the kernel is not made anew")
@@ -154,7 +155,10 @@ func TestDeviceAndCPUAgreeBitForBit(t *testing.T) {
 		}
 		f32, f16 := d.run(list, edgewise.FP32, out, normal), d.run(list, edgewise.FP16, out, normal)
 		for n, i := range list {
-			p := edgewise.Picture{Pixels: i.data, Stride: i.part.Stride, X: i.part.X, Y: i.part.Y, Width: i.part.Size.Width, Height: i.part.Size.Height, Mean: normal.Mean, Scale: normal.Scale}
+			p := edgewise.Picture{
+				Pixels: i.data, Stride: i.part.Stride, X: i.part.X, Y: i.part.Y, Width: i.part.Size.Width,
+				Height: i.part.Size.Height, Mean: normal.Mean, Scale: normal.Scale,
+			}
 			for kind, got := range map[edgewise.DataType][]byte{edgewise.FP32: f32, edgewise.FP16: f16} {
 				want := make([]byte, len(got)/len(list))
 				p.Planes(want, kind, out.Width, out.Height, func() {})

@@ -18,7 +18,8 @@ type Code struct {
 // None tells that nothing was found: the library may keep its code in a way that is not known here.
 func (c Code) None() bool { return len(c.Binaries) == 0 && len(c.PTX) == 0 }
 
-// Runs tells whether a GPU runs the code. The binaries of an integrated GPU are its own: those of others do not run there.
+// Runs tells whether a GPU runs the code. The binaries of an integrated GPU are its own: those of others do not run
+// there.
 func (c Code) Runs(major, minor int, integrated bool) bool {
 	have := 10*major + minor
 	for _, b := range c.Binaries {
@@ -44,8 +45,8 @@ func (c Code) String() string {
 	return text[2:]
 }
 
-// The containers in which CUDA's compiler puts code into a library: a header, then entries with headers of their own, one
-// for each generation.
+// The containers in which CUDA's compiler puts code into a library: a header, then entries with headers of their own,
+// one for each generation.
 const (
 	section    = ".nv_fatbin"
 	magic      = 0xBA55ED50
@@ -113,8 +114,8 @@ func skip(s *elf.Section, at int64, ahead []byte) (int64, error) {
 	return max(int64(n)&^7, 8), nil
 }
 
-// container reads the entries of one container. An entry's header holds its kind, the size of itself and of what follows, and
-// the generation.
+// container reads the entries of one container. An entry's header holds its kind, the size of itself and of what
+// follows, and the generation.
 func (c *Code) container(s *elf.Section, at, end int64, entries *int) error {
 	header := make([]byte, entrySize)
 	for at+entrySize <= end {

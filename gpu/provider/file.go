@@ -46,7 +46,10 @@ func Read(dir, name string) (*File, error) {
 }
 
 // order is that in which NVIDIA's libraries are opened: those that others need come first.
-var order = []string{"libcudart.", "libcublasLt.", "libcublas.", "libcurand.", "libcufft.", "libnvrtc.", "libcudnn.", "libnvinfer.", "libnvonnxparser."}
+var order = []string{
+	"libcudart.", "libcublasLt.", "libcublas.", "libcurand.", "libcufft.", "libnvrtc.", "libcudnn.",
+	"libnvinfer.", "libnvonnxparser.",
+}
 
 func rank(name string) int {
 	return slices.IndexFunc(order, func(prefix string) bool { return strings.HasPrefix(name, prefix) })

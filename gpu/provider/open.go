@@ -16,8 +16,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// Open opens a library, which stays open until the process ends. What is open already is what the dynamic linker takes for a
-// name that another library asks for. Error: Unavailable, with the linker's own words.
+// Open opens a library, which stays open until the process ends. What is open already is what the dynamic linker takes
+// for a name that another library asks for. Error: Unavailable, with the linker's own words.
 func Open(path string) error {
 	runtime.LockOSThread() // the linker keeps its last error for the thread
 	defer runtime.UnlockOSThread()
@@ -29,8 +29,8 @@ func Open(path string) error {
 	return nil
 }
 
-// OpenAll searches and opens what f needs, and what it may need. It returns what was found of each, with the first problem
-// of a library that is not optional as the error.
+// OpenAll searches and opens what f needs, and what it may need. It returns what was found of each, with the first
+// problem of a library that is not optional as the error.
 func (f *File) OpenAll(folders []string) ([]Library, error) {
 	var list []Library
 	var first error

@@ -16,12 +16,13 @@ type Library struct {
 	Optional bool   `json:"optional,omitempty"` // only some models need it
 }
 
-// Folders returns the folders in which NVIDIA's libraries are looked for, in order: those of the configuration, the folder
-// "cuda" beside ONNX Runtime, then where the toolkit, the system's packages and Python's packages put them.
+// Folders returns the folders in which NVIDIA's libraries are looked for, in order: those of the configuration, the
+// folder "cuda" beside ONNX Runtime, then where the toolkit, the system's packages and Python's packages put them.
 func Folders(configured []string, runtimeDir string) []string {
 	system := map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[runtime.GOARCH]
 	list := append([]string{}, configured...)
-	list = append(list, filepath.Join(runtimeDir, "cuda"), "/usr/local/cuda/lib64", filepath.Join("/usr/lib", system), filepath.Join("/usr/lib", system, "nvidia"))
+	list = append(list, filepath.Join(runtimeDir, "cuda"), "/usr/local/cuda/lib64", filepath.Join("/usr/lib", system),
+		filepath.Join("/usr/lib", system, "nvidia"))
 	for _, pattern := range []string{"/usr/local/lib/python3*/*-packages/nvidia/*/lib", "/usr/lib/python3*/*-packages/nvidia/*/lib"} {
 		found, _ := filepath.Glob(pattern) // the pattern is a good one
 		list = append(list, found...)
@@ -29,8 +30,8 @@ func Folders(configured []string, runtimeDir string) []string {
 	return list
 }
 
-// Search finds a library in the first folder that has it. A file that others than root and the box's own user could have
-// written is not taken, because it becomes part of the process.
+// Search finds a library in the first folder that has it. A file that others than root and the box's own user could
+// have written is not taken, because it becomes part of the process.
 func Search(name string, folders []string) Library {
 	for _, folder := range folders {
 		path := filepath.Join(folder, name)

@@ -147,7 +147,10 @@ func encode(list List) uint32 {
 		}
 		name := free
 		free += (copy(block[free:], t.Name) + 7) &^ 7
-		for f, v := range [...]uint32{base + uint32(name), uint32(len(t.Name)), uint32(t.Type), uint32(len(t.Shape)), base + uint32(shape), address(t.Data), uint32(len(t.Data)), 0} {
+		for f, v := range [...]uint32{
+			base + uint32(name), uint32(len(t.Name)), uint32(t.Type), uint32(len(t.Shape)),
+			base + uint32(shape), address(t.Data), uint32(len(t.Data)), 0,
+		} {
 			binary.LittleEndian.PutUint32(record[4*f:], v)
 		}
 	}

@@ -89,7 +89,8 @@ func ResizeImage(src []byte, srcW, srcH int, dst []byte, dstW, dstH, channels in
 	if !long(src, srcW, srcH, channels) || !long(dst, dstW, dstH, channels) {
 		return errBuffer
 	}
-	return result(imageResize(pointer(src), uint32(srcW), uint32(srcH), pointer(dst), uint32(dstW), uint32(dstH), uint32(channels), uint32(mode)))
+	return result(imageResize(pointer(src), uint32(srcW), uint32(srcH), pointer(dst), uint32(dstW), uint32(dstH),
+		uint32(channels), uint32(mode)))
 }
 
 // LetterboxImage fits interleaved pixels into dst, keeping their proportions, and fills the rest with fill.
@@ -98,16 +99,19 @@ func LetterboxImage(src []byte, srcW, srcH int, dst []byte, dstW, dstH, channels
 	if !long(src, srcW, srcH, channels) || !long(dst, dstW, dstH, channels) {
 		return l, errBuffer
 	}
-	err := result(imageLetterbox(pointer(src), uint32(srcW), uint32(srcH), pointer(dst), uint32(dstW), uint32(dstH), uint32(channels), uint32(mode), uint32(fill), unsafe.Pointer(&l)))
+	err := result(imageLetterbox(pointer(src), uint32(srcW), uint32(srcH), pointer(dst), uint32(dstW), uint32(dstH),
+		uint32(channels), uint32(mode), uint32(fill), unsafe.Pointer(&l)))
 	return l, err
 }
 
 // NormalizeImage writes (x - mean) * scale for each channel of interleaved pixels; nil stands for all 0 and all 1.
 func NormalizeImage(src []byte, w, h, channels int, dst []float32, layout Layout, mean, scale []float32) error {
-	if !long(src, w, h, channels) || !long(dst, w, h, channels) || mean != nil && !long(mean, channels) || scale != nil && !long(scale, channels) {
+	if !long(src, w, h, channels) || !long(dst, w, h, channels) || mean != nil && !long(mean, channels) || scale != nil &&
+		!long(scale, channels) {
 		return errBuffer
 	}
-	return result(imageNormalize(pointer(src), uint32(w), uint32(h), uint32(channels), pointer(dst), uint32(FP32), uint32(layout), pointer(mean), pointer(scale)))
+	return result(imageNormalize(pointer(src), uint32(w), uint32(h), uint32(channels), pointer(dst), uint32(FP32),
+		uint32(layout), pointer(mean), pointer(scale)))
 }
 
 // Softmax turns each row of cols values into probabilities. dst may be src.
@@ -150,7 +154,8 @@ func imageDecode(src unsafe.Pointer, size, flags, channels uint32, dst unsafe.Po
 func imageResize(src unsafe.Pointer, srcW, srcH uint32, dst unsafe.Pointer, dstW, dstH, channels, mode uint32) int32
 
 //go:wasmimport edgewise_v1 image_letterbox
-func imageLetterbox(src unsafe.Pointer, srcW, srcH uint32, dst unsafe.Pointer, dstW, dstH, channels, mode, fill uint32, l unsafe.Pointer) int32
+func imageLetterbox(src unsafe.Pointer, srcW, srcH uint32, dst unsafe.Pointer, dstW, dstH, channels, mode, fill uint32,
+	l unsafe.Pointer) int32
 
 //go:wasmimport edgewise_v1 image_normalize
 func imageNormalize(src unsafe.Pointer, w, h, channels uint32, dst unsafe.Pointer, dtype, flags uint32, mean, scale unsafe.Pointer) int32

@@ -32,7 +32,8 @@ var (
 	}
 )
 
-// bessel is the modified Bessel function of the first kind of order zero, by its power series; x is at most resampleBeta.
+// bessel is the modified Bessel function of the first kind of order zero, by its power series; x is at most
+// resampleBeta.
 func bessel(x float64) float64 {
 	t := float64(x*x) / 4
 	u, even, odd := float64(t*t), besselEven[10], besselOdd[10]
@@ -129,8 +130,8 @@ func filterBank(from, to, phases int) (bank []float32, half int) {
 	return bank, half
 }
 
-// Resample returns the sound at another rate; at its own it is the sound itself. Beyond both ends there is silence. limit
-// is the most samples, of four bytes each, that it may make.
+// Resample returns the sound at another rate; at its own it is the sound itself. Beyond both ends there is silence.
+// limit is the most samples, of four bytes each, that it may make.
 func (s Sound) Resample(rate, limit int) (Sound, error) {
 	from := s.Rate
 	if err := checkRate("the sound has", from); err != nil {

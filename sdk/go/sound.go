@@ -25,9 +25,9 @@ type wav struct{ code, channels, rate, bits int }
 func u16le(p []byte) int { return int(p[0]) | int(p[1])<<8 }
 func u32le(p []byte) int { return u16le(p) | u16le(p[2:])<<16 }
 
-// ReadSound reads a WAV file: integers of 8, 16, 24 or 32 bits or floats of 32 or 64. Channels are mixed into one by their
-// mean. A chunk that says it is longer than the file, as recorders leave it when they are cut off, ends with the file.
-// limit is the most samples, of four bytes each, that it may make: what the step's memory holds.
+// ReadSound reads a WAV file: integers of 8, 16, 24 or 32 bits or floats of 32 or 64. Channels are mixed into one by
+// their mean. A chunk that says it is longer than the file, as recorders leave it when they are cut off, ends with the
+// file. limit is the most samples, of four bytes each, that it may make: what the step's memory holds.
 func ReadSound(file []byte, limit int) (Sound, error) {
 	if len(file) < 12 || string(file[:4]) != "RIFF" || string(file[8:12]) != "WAVE" {
 		return Sound{}, errors.New("the sound is not a WAV file")
@@ -79,7 +79,8 @@ func checkRate(what string, rate int) error {
 	if rate >= MinSampleRate && rate <= MaxSampleRate {
 		return nil
 	}
-	return errors.New(what + " " + strconv.Itoa(rate) + " samples a second: want " + strconv.Itoa(MinSampleRate) + " to " + strconv.Itoa(MaxSampleRate))
+	return errors.New(what + " " + strconv.Itoa(rate) + " samples a second: want " + strconv.Itoa(MinSampleRate) + " to " +
+		strconv.Itoa(MaxSampleRate))
 }
 
 func tooLong(what string, limit int) error {
@@ -142,7 +143,8 @@ func (s Sound) Frames(width, hop, before, after, limit int) ([]float32, error) {
 		frames = 1 + (all-width)/hop
 	}
 	if frames > limit/width {
-		return nil, errors.New(strconv.Itoa(frames) + " frames of " + strconv.Itoa(width) + " samples: at most " + strconv.Itoa(limit) + " samples are taken")
+		return nil, errors.New(strconv.Itoa(frames) + " frames of " + strconv.Itoa(width) + " samples: at most " +
+			strconv.Itoa(limit) + " samples are taken")
 	}
 	to := make([]float32, frames*width)
 	for i := range frames {

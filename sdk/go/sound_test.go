@@ -66,7 +66,12 @@ func TestNoNumbersBecomeSilence(t *testing.T) {
 }
 
 func TestTapsOfTwoRatesAreBounded(t *testing.T) {
-	for _, rates := range [][2]int{{MaxSampleRate - 1, 16000}, {MaxSampleRate - 1, MinSampleRate}, {44101, 16000}, {MinSampleRate + 1, MaxSampleRate}} {
+	for _, rates := range [][2]int{
+		{MaxSampleRate - 1, 16000},
+		{MaxSampleRate - 1, MinSampleRate},
+		{44101, 16000},
+		{MinSampleRate + 1, MaxSampleRate},
+	} {
 		bank, _ := filterBank(rates[0], rates[1], phasesOf(rates[0], rates[1]))
 		if n := len(bank); n > 1<<18 {
 			t.Errorf("from %d to %d: %d taps, want at most %d", rates[0], rates[1], n, 1<<18)
@@ -93,7 +98,16 @@ func resampled(t *testing.T, s Sound, rate int) Sound {
 }
 
 func TestResamplingKeepsATone(t *testing.T) {
-	for _, rates := range [][2]int{{8000, 16000}, {22050, 16000}, {44100, 16000}, {48000, 16000}, {96000, 16000}, {16000, 44100}, {11025, 16000}, {44101, 16000}} {
+	for _, rates := range [][2]int{
+		{8000, 16000},
+		{22050, 16000},
+		{44100, 16000},
+		{48000, 16000},
+		{96000, 16000},
+		{16000, 44100},
+		{11025, 16000},
+		{44101, 16000},
+	} {
 		for _, hertz := range []float64{100, 1000, 3300} {
 			t.Run(fmt.Sprint(rates, hertz), func(t *testing.T) {
 				got := resampled(t, tone(rates[0], hertz), rates[1])

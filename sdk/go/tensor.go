@@ -29,7 +29,10 @@ const (
 
 // String returns the name on the wire, such as "FP32".
 func (t DataType) String() string {
-	names := [...]string{"?", "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64", "BYTES", "BF16"}
+	names := [...]string{
+		"?", "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16",
+		"FP32", "FP64", "BYTES", "BF16",
+	}
 	if int(t) < len(names) {
 		return names[t]
 	}
@@ -79,7 +82,8 @@ func TypeOf[E Element]() DataType {
 	return BF16
 }
 
-// Tensor is a named block of elements. Data are the little-endian elements, row-major; of an input, they may be written to.
+// Tensor is a named block of elements. Data are the little-endian elements, row-major; of an input, they may be written
+// to.
 type Tensor struct {
 	Name  string
 	Type  DataType

@@ -50,7 +50,10 @@ func TestAViewIsTheTensorItself(t *testing.T) {
 func TestInputNamesWhatIsWrong(t *testing.T) {
 	list := List{Of("x", []int8{1}), Scalar("s", uint16(7)), OfBytes("b", []string{"b"})}
 	tests := []struct{ name, want string }{
-		{"x", `input "x" is INT8: want FP32`}, {"y", `input "y" is missing`}, {"b", `input "b" is BYTES: want FP32`}, {"s", `input "s" is UINT16: want FP32`},
+		{"x", `input "x" is INT8: want FP32`},
+		{"y", `input "y" is missing`},
+		{"b", `input "b" is BYTES: want FP32`},
+		{"s", `input "s" is UINT16: want FP32`},
 	}
 	for _, tt := range tests {
 		if _, err := Input[float32](list, tt.name); err == nil || err.Error() != tt.want {
@@ -70,7 +73,8 @@ func TestInputNamesWhatIsWrong(t *testing.T) {
 
 func TestEveryTypeHasItsNumber(t *testing.T) {
 	got := []DataType{
-		TypeOf[bool](), TypeOf[uint8](), TypeOf[uint16](), TypeOf[uint32](), TypeOf[uint64](), TypeOf[int8](), TypeOf[int16](), TypeOf[int32](), TypeOf[int64](),
+		TypeOf[bool](), TypeOf[uint8](), TypeOf[uint16](), TypeOf[uint32](), TypeOf[uint64](), TypeOf[int8](),
+		TypeOf[int16](), TypeOf[int32](), TypeOf[int64](),
 		TypeOf[Half](), TypeOf[float32](), TypeOf[float64](), Bytes, TypeOf[BFloat16](),
 	}
 	for i, d := range got {

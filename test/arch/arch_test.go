@@ -1,5 +1,5 @@
-// Package arch holds the rules of the repository as tests: which package may import which, where C code may be, how long
-// lines and functions are, which words are retired, and whether the documents agree with the tree.
+// Package arch holds the rules of the repository as tests: which package may import which, where C code may be, how
+// long lines and functions are, which words are retired, and whether the documents agree with the tree.
 package arch
 
 import (
@@ -107,32 +107,40 @@ var layers = []layer{
 	{"foundations", foundations, nil, "what every package can use imports nothing"},
 	{"syntax", []string{"appliance/document", "appliance/tarfile"}, nil, "syntax is independent of models"},
 	{
-		"readers", []string{"appliance/config", "appliance/modelconfig"}, []string{"appliance/document"},
+		"readers",
+		[]string{"appliance/config", "appliance/modelconfig"},
+		[]string{"appliance/document"},
 		"both read strict documents",
 	},
 	{
-		"sequences", []string{"appliance/sched/sequence"},
+		"sequences",
+		[]string{"appliance/sched/sequence"},
 		[]string{"appliance/sched", "appliance/sched/cores", "appliance/sched/trial"},
 		"a sequence batcher stands in front of a scheduler, which knows nothing of sequences",
 	},
 	{"parts", parts, nil, "parts do not import parts: package appliance connects them through types of the root"},
 	{
-		"admin parts", adminParts, []string{"api/admin", "appliance/tarfile"},
+		"admin parts", adminParts,
+		[]string{"api/admin", "appliance/tarfile"},
 		"parts behind the administration API use its bodies, so that no package translates them",
 	},
 	{
-		"helper", []string{"appliance/update/helper"}, []string{"appliance/update", "appliance/listen"},
+		"helper",
+		[]string{"appliance/update/helper"},
+		[]string{"appliance/update", "appliance/listen"},
 		"the privileged helper knows versions and signatures, and nothing of the appliance that calls it",
 	},
 	{
 		"native libraries",
-		[]string{"gpu/cuda", "gpu/nvml", "gpu/jetson", "gpu/provider", "gpu/onnx/ort", "gpu/onnx/onnxfile"}, nil,
+		[]string{"gpu/cuda", "gpu/nvml", "gpu/jetson", "gpu/provider", "gpu/onnx/ort", "gpu/onnx/onnxfile"},
+		nil,
 		"each wraps one library or format, and knows none of the others",
 	},
 	{"gpu", []string{"gpu/..."}, []string{"gpu/..."}, "GPU packages know the wrappers below gpu/ and nothing else"},
 	{"api", []string{"api/..."}, []string{"api/..."}, "bodies of the API know nothing of the appliance"},
 	{
-		"frontends", []string{"appliance/httpapi", "appliance/grpcapi"},
+		"frontends",
+		[]string{"appliance/httpapi", "appliance/grpcapi"},
 		[]string{"appliance/apistatus", "appliance/blocks", "appliance/listen", "appliance/tarfile", "api/..."},
 		"a frontend translates requests; it does not decide",
 	},
@@ -147,12 +155,14 @@ var layers = []layer{
 	{"appliance", []string{"appliance"}, []string{"..."}, "package appliance connects all others"},
 	{"sdk", []string{"sdk/..."}, []string{"sdk/..."}, "guests know the ABI and nothing of the appliance"},
 	{
-		"step command", []string{"cmd/edgewise/step"},
+		"step command",
+		[]string{"cmd/edgewise/step"},
 		[]string{"wasm", "sdk", "appliance/modelconfig", "api/kserve", "cmd/edgewise/tensorfile"},
 		"the command runs steps as the appliance does, without the appliance",
 	},
 	{
-		"commands", []string{"cmd/..."},
+		"commands",
+		[]string{"cmd/..."},
 		[]string{
 			"appliance", "appliance/config", "appliance/serving", "appliance/update/...",
 			"wasm/...", "gpu", "api/...", "sdk/go", "cmd/...",

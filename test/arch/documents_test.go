@@ -40,8 +40,8 @@ func exists(name string) bool {
 	return err == nil
 }
 
-// TestTheTreeIsThatOfTheRepository compares the tree in docs/architecture.md with the folders that hold Go code. Folders
-// below test, configs and sdk may be left out.
+// TestTheTreeIsThatOfTheRepository compares the tree in docs/architecture.md with the folders that hold Go code.
+// Folders below test, configs and sdk may be left out.
 func TestTheTreeIsThatOfTheRepository(t *testing.T) {
 	_, tree, _ := strings.Cut(section(t, architecture, "The tree"), "```\n")
 	tree, _, _ = strings.Cut(tree, "```")
@@ -104,8 +104,8 @@ var namedFile = regexp.MustCompile("`([\\w.*-]+(?:/[\\w.*-]+)*\\.(?:go|md|yaml|m
 // link is a relative link of a document.
 var link = regexp.MustCompile(`\]\(([^)#:\s]+)(?:#[^)]*)?\)`)
 
-// TestDocumentsNameFilesThatExist follows the relative links of every document, and the files that docs/architecture.md and
-// CONTRIBUTING.md name.
+// TestDocumentsNameFilesThatExist follows the relative links of every document, and the files that docs/architecture.md
+// and CONTRIBUTING.md name.
 func TestDocumentsNameFilesThatExist(t *testing.T) {
 	for _, document := range []string{architecture, "CONTRIBUTING.md"} {
 		for _, name := range namedFile.FindAllStringSubmatch(read(t, document), -1) {

@@ -11,8 +11,8 @@ import (
 // named is a test as documents name it: `folder TestName` or `folder TestName/name of a case`.
 var named = regexp.MustCompile("`([a-z0-9/]+) (Test\\w+)(?:/([^`]+))?`")
 
-// TestTheTestsThatDocumentsNameAreThere reads tables whose rows each name a test: of the limits, which one crosses it; of the
-// protocol, where it is tested. A row that names none, or one that is not there, is an error.
+// TestTheTestsThatDocumentsNameAreThere reads tables whose rows each name a test: of the limits, which one crosses it;
+// of the protocol, where it is tested. A row that names none, or one that is not there, is an error.
 func TestTheTestsThatDocumentsNameAreThere(t *testing.T) {
 	sources := map[string]string{}
 	for _, page := range []struct {

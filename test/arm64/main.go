@@ -1,5 +1,5 @@
-// Command arm64 starts the program for arm64 under an emulator, loads a small model on the CPU, asks it, and looks at the answer. "make arm64-test"
-// runs it.
+// Command arm64 starts the program for arm64 under an emulator, loads a small model on the CPU, asks it, and looks at
+// the answer. "make arm64-test" runs it.
 //
 //	arm64 PROGRAM RUNTIME EMULATOR LIBRARIES   e.g. ... qemu-aarch64-static /usr/aarch64-linux-gnu/lib
 package main
@@ -29,7 +29,8 @@ func main() {
 	}
 }
 
-// cpuinfo is what Linux says of two cores for arm64. ONNX Runtime reads it, and does not stand that of another processor.
+// cpuinfo is what Linux says of two cores for arm64. ONNX Runtime reads it, and does not stand that of another
+// processor.
 const cpuinfo = `processor	: 0
 BogoMIPS	: 50.00
 Features	: fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm lrcpc dcpop asimddp
@@ -76,7 +77,8 @@ func run(program, library, emulator, libraries string) (err error) {
 	}
 	// In the box's own process: a user-mode emulator does not start the program again for a process of a model.
 	b, err := gpubox.Start(context.Background(), gpubox.Config{
-		Emulator: []string{emulator}, Program: program, Library: library, Driver: "/nonexistent/libcuda.so.1", Models: filepath.Join(dir, "models"), Data: filepath.Join(dir, "data"),
+		Emulator: []string{emulator}, Program: program, Library: library, Driver: "/nonexistent/libcuda.so.1",
+		Models: filepath.Join(dir, "models"), Data: filepath.Join(dir, "data"),
 		Ready: []string{"addsub"}, More: []string{"engine.isolation=none"}, Log: os.Stderr,
 	})
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 )
 
-// What a change does to speed is less than what a shared machine does between two runs. So a build is held against the one before
-// it in one run, in turns, by the same requests.
+// What a change does to speed is less than what a shared machine does between two runs. So a build is held against the
+// one before it in one run, in turns, by the same requests.
 
 // rivalry is a load that two builds are held against each other with.
 type rivalry struct {
@@ -77,7 +77,8 @@ func (r *rivalry) measure(dir, other string, clients, rounds int) (result, error
 	var figures []figure
 	for i, isolation := range isolations {
 		now, before := all[i], all[len(isolations)+i]
-		figures = append(figures, known(fmt.Sprintf("%s, %s, isolation %s: this build / the other", r.name, count(clients), isolation), now.over(before), "x",
+		figures = append(figures, known(fmt.Sprintf("%s, %s, isolation %s: this build / the other", r.name, count(clients),
+			isolation), now.over(before), "x",
 			fmt.Sprintf("%.0f/s against %.0f/s, p50 %+.1f us, %d rounds", now.rate(), before.rate(), 1e6*now.added(before), rounds)))
 	}
 	return result{Figures: figures, Grids: []grid{latencies(r.name+", "+count(clients), "us", 1e6, sides, all)}}, nil

@@ -22,7 +22,8 @@ func settings() []setting {
 	for _, of := range []struct{ size, delay int }{{4, 200}, {8, 200}, {16, 500}, {32, 500}, {64, 1000}} {
 		all = append(all, setting{
 			fmt.Sprintf("%d within %d us", of.size, of.delay),
-			fmt.Sprintf("max_batch_size: %d\ndynamic_batching { preferred_batch_size: [ %d ] max_queue_delay_microseconds: %d }\n", of.size, of.size, of.delay),
+			fmt.Sprintf("max_batch_size: %d\ndynamic_batching { preferred_batch_size: [ %d ] max_queue_delay_microseconds: "+
+				"%d }\n", of.size, of.size, of.delay),
 		})
 	}
 	return all

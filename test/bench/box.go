@@ -45,7 +45,10 @@ const builtProgram = "bin/edgewise"
 
 // startBuild is startBoxWith for any build of the program.
 func startBuild(program string, core int, environment []string, dataDir string, settings ...string) (*box, error) {
-	settings = append([]string{"http.address=127.0.0.1:0", "metrics.address=", "grpc.address=127.0.0.1:0", "data_dir=" + dataDir, "store.reserve_bytes=0", "auth=open", "log.level=warn"}, settings...)
+	settings = append([]string{
+		"http.address=127.0.0.1:0", "metrics.address=", "grpc.address=127.0.0.1:0",
+		"data_dir=" + dataDir, "store.reserve_bytes=0", "auth=open", "log.level=warn",
+	}, settings...)
 	cmd := exec.Command(program, "serve")
 	for _, s := range settings {
 		cmd.Args = append(cmd.Args, "--set", s)

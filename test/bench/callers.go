@@ -86,7 +86,8 @@ func (c *callers) run(n int, during time.Duration, latencies *perf.Histogram) er
 			return err
 		}
 	}
-	request := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\n%sContent-Length: %d\r\n\r\n%s", c.path, c.address, c.headers, len(c.body), c.body)
+	request := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\n%sContent-Length: %d\r\n\r\n%s", c.path, c.address,
+		c.headers, len(c.body), c.body)
 	l := &loop{poll: poll, all: all, request: request, events: make([]unix.EpollEvent, n), spin: c.core != anywhere}
 	now := time.Now()
 	for i := range all {
@@ -162,8 +163,8 @@ func (l *loop) drain() error {
 	return nil
 }
 
-// wait returns what has become ready. With a core of its own the loop does not sleep: a server pays for waking whoever it
-// answers, and clients on other machines would not cost it that.
+// wait returns what has become ready. With a core of its own the loop does not sleep: a server pays for waking whoever
+// it answers, and clients on other machines would not cost it that.
 func (l *loop) wait() ([]unix.EpollEvent, error) {
 	timeout := int(stallTime / time.Millisecond)
 	if l.spin {
@@ -197,7 +198,8 @@ func connect(address string) (fd int, err error) {
 	if fd, err = unix.Dup(int(file.Fd())); err != nil {
 		return 0, err
 	}
-	// BBR, where it is the system's choice, paces what is sent: on loopback its timers wake both sides for every few packets.
+	// BBR, where it is the system's choice, paces what is sent: on loopback its timers wake both sides for every few
+	// packets.
 	_ = unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, "cubic")
 	return fd, unix.SetNonblock(fd, true)
 }

@@ -25,8 +25,8 @@ const (
 	crashLoad    = 0.3 // of what the box can answer
 )
 
-// crashFigures compare the tail of a model's latency with and without a second one that crashes in a run and a third one
-// that crashes in its load, once each in a window. Latency counts from when a request was due.
+// crashFigures compare the tail of a model's latency with and without a second one that crashes in a run and a third
+// one that crashes in its load, once each in a window. Latency counts from when a request was due.
 func crashFigures(dir string, rounds int) (r result, err error) {
 	path := filepath.Join(dir, "model.onnx")
 	if err := os.WriteFile(path, onnxgen.MobileNetV2(1).Bytes(), 0o644); err != nil {
@@ -69,9 +69,11 @@ func crashFigures(dir string, rounds int) (r result, err error) {
 		failed += uint64(alone.Failed) + uint64(beside.Failed)
 	}
 	change := 100 * (median(crashing)/median(quiet) - 1)
-	detail := fmt.Sprintf("%.1f ms without, %.1f ms with; %d windows of %v each, %.0f arrivals/s of MobileNetV2", median(quiet), median(crashing), rounds, crashWindow, crashLoad*full.rate)
+	detail := fmt.Sprintf("%.1f ms without, %.1f ms with; %d windows of %v each, %.0f arrivals/s of MobileNetV2",
+		median(quiet), median(crashing), rounds, crashWindow, crashLoad*full.rate)
 	r.Figures = []figure{
-		atMost("failed requests to another model while two crash", float64(failed), 0, "", fmt.Sprintf("%d connections, %d crashes in runs and %d in loads", crashClients, rounds, rounds)),
+		atMost("failed requests to another model while two crash", float64(failed), 0, "",
+			fmt.Sprintf("%d connections, %d crashes in runs and %d in loads", crashClients, rounds, rounds)),
 		atMost("p99 of another model while two crash, change", change, 10, "%", detail),
 	}
 	return r, nil
@@ -80,10 +82,11 @@ func crashFigures(dir string, rounds int) (r result, err error) {
 // window sends arrivals at a rate to the model that does not crash.
 func window(b *box, rate float64) (perf.Step, error) { return arrivals(b, rate, crashWindow, 1) }
 
-// arrivals sends requests to the model at times that do not depend on the answers, and that a seed determines. A latency counts from when the
-// request was due.
+// arrivals sends requests to the model at times that do not depend on the answers, and that a seed determines. A
+// latency counts from when the request was due.
 func arrivals(b *box, rate float64, during time.Duration, seed uint64) (perf.Step, error) {
-	request, err := perf.NewRequest("http://"+b.address, &edgewise.Request{Model: edgewise.ModelID{Name: "model"}, Inputs: []edgewise.Tensor{noise(picture)}}, kserve.Binary, perf.Access{})
+	request, err := perf.NewRequest("http://"+b.address,
+		&edgewise.Request{Model: edgewise.ModelID{Name: "model"}, Inputs: []edgewise.Tensor{noise(picture)}}, kserve.Binary, perf.Access{})
 	if err != nil {
 		return perf.Step{}, err
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 )
 
-// A crossing takes a hundredth of what a request to a large model takes, whose time moves by a tenth from second to second.
+// A crossing takes a hundredth of what a request to a large model takes, whose time moves by a tenth from second to
+// second.
 const (
 	crossingTime  = 150 * time.Millisecond
 	crossingTurns = 12 // a round
@@ -49,5 +50,6 @@ func crossing(m *machine, folder string, rounds int, name string, model *onnxgen
 		return figure{}, err
 	}
 	return atMost("child process, added p50 of a batch: "+name, 1e6*all[1].added(all[0]), 40, "us",
-		fmt.Sprintf("p50 of a request %.1f us against %.1f us, %d rounds of %d turns", 1e6*all[1].p50(), 1e6*all[0].p50(), rounds, crossingTurns)), nil
+		fmt.Sprintf("p50 of a request %.1f us against %.1f us, %d rounds of %d turns", 1e6*all[1].p50(), 1e6*all[0].p50(),
+			rounds, crossingTurns)), nil
 }

@@ -27,8 +27,8 @@ const (
 	tailWindow   = 2 * time.Second
 )
 
-// hostileFigures sends the corpus of hostile modules to a box on a number of the runtime's threads, whose collector runs all the
-// time, while a model is under load.
+// hostileFigures sends the corpus of hostile modules to a box on a number of the runtime's threads, whose collector
+// runs all the time, while a model is under load.
 func hostileFigures(procs int) measurement {
 	return func(dir string, rounds int) (r result, err error) {
 		s := &siege{procs: procs, pairs: tailPairs * rounds, traps: hostileTraps}
@@ -131,8 +131,8 @@ func (s *siege) harm(ctx context.Context) (err error) {
 	return errors.Join(err, s.attack.Prepare(ctx))
 }
 
-// tails measures the model beside them with and without hostile calls, in short windows in turn, so that both sides see the same machine.
-// Both windows of a pair have the same arrivals, and every other pair begins with the other side.
+// tails measures the model beside them with and without hostile calls, in short windows in turn, so that both sides see
+// the same machine. Both windows of a pair have the same arrivals, and every other pair begins with the other side.
 func (s *siege) tails(ctx context.Context) error {
 	for pair := range s.pairs {
 		for turn := range 2 {
@@ -184,7 +184,8 @@ func (s *siege) load() (stop func()) {
 				return
 			case <-ticks.C:
 			}
-			response, err := s.box.client.Infer(context.Background(), &edgewise.Request{Model: edgewise.ModelID{Name: "model"}, Inputs: []edgewise.Tensor{in}})
+			response, err := s.box.client.Infer(context.Background(),
+				&edgewise.Request{Model: edgewise.ModelID{Name: "model"}, Inputs: []edgewise.Tensor{in}})
 			s.victims.Add(1)
 			if err != nil {
 				s.lost.Add(1)
@@ -211,13 +212,21 @@ func (s *siege) figures() []figure {
 	change := 100 * (p99(&s.beside)/p99(quiet) - 1)
 	growth := "from 10 % of the traps on"
 	return []figure{
-		atMost(threads+"failed requests to another model", float64(s.lost.Load()), 0, "", fmt.Sprintf("%d requests; %d modules refused, %d accepted, called %d times, paused %d times; the box did not end",
-			s.victims.Load(), s.refused, s.accepted, s.called, s.paused)),
-		atMost(threads+"latest stop after its limit", ms(latest.Late), 20, "ms", fmt.Sprintf("%s; %d stops, up to two at once, seen by the client; median %.2f ms, p90 %.2f ms", latest.Module, of, ms(s.stops[of/2].Late), ms(s.stops[of*9/10].Late))),
+		atMost(threads+"failed requests to another model", float64(s.lost.Load()), 0, "",
+			fmt.Sprintf("%d requests; %d modules refused, %d accepted, called %d times, paused %d times; the box did not end",
+				s.victims.Load(), s.refused, s.accepted, s.called, s.paused)),
+		atMost(threads+"latest stop after its limit", ms(latest.Late), 20, "ms",
+			fmt.Sprintf("%s; %d stops, up to two at once, seen by the client; median %.2f ms, p90 %.2f ms", latest.Module, of,
+				ms(s.stops[of/2].Late), ms(s.stops[of*9/10].Late))),
 		atMost(threads+"guests that are left", float64(s.after.Guests), 0, "", fmt.Sprintf("after %d traps", s.trapped)),
-		atMost(threads+"goroutines that are left", float64(max(s.after.Goroutines-s.before.Goroutines, 0)), 4, "", fmt.Sprintf("%d before, %d after; connections have some", s.before.Goroutines, s.after.Goroutines)),
-		atMost(threads+"growth of resident memory "+growth, s.after.Resident-s.middle.Resident, 16, "MiB", fmt.Sprintf("%.0f MiB before, %.0f MiB then, %.0f MiB after", s.before.Resident, s.middle.Resident, s.after.Resident)),
-		atMost(threads+"p99 of another model, change", change, 10, "%", fmt.Sprintf("%.1f ms without, %.1f ms with %.0f hostile calls/s; %d and %d requests of MobileNetV2, %.0f arrivals/s in %d windows of %v in turn; "+
-			"windows without: %.1f ms in every other one, %.1f ms in the rest", p99(quiet), p99(&s.beside), 1/hostilePace.Seconds(), quiet.Count(), s.beside.Count(), s.rate, 2*s.pairs, tailWindow, even, odd)),
+		atMost(threads+"goroutines that are left", float64(max(s.after.Goroutines-s.before.Goroutines, 0)), 4, "",
+			fmt.Sprintf("%d before, %d after; connections have some", s.before.Goroutines, s.after.Goroutines)),
+		atMost(threads+"growth of resident memory "+growth, s.after.Resident-s.middle.Resident, 16, "MiB",
+			fmt.Sprintf("%.0f MiB before, %.0f MiB then, %.0f MiB after", s.before.Resident, s.middle.Resident, s.after.Resident)),
+		atMost(threads+"p99 of another model, change", change, 10, "%",
+			fmt.Sprintf("%.1f ms without, %.1f ms with %.0f hostile calls/s; %d and %d requests of MobileNetV2, %.0f "+
+				"arrivals/s in %d windows of %v in turn; "+
+				"windows without: %.1f ms in every other one, %.1f ms in the rest", p99(quiet), p99(&s.beside),
+				1/hostilePace.Seconds(), quiet.Count(), s.beside.Count(), s.rate, 2*s.pairs, tailWindow, even, odd)),
 	}
 }

@@ -35,7 +35,8 @@ func residentFigures(dir string, _ int) (r result, err error) {
 	if err != nil {
 		return r, err
 	}
-	detail := fmt.Sprintf("private pages, anonymous ones and those of files; %.1f MiB more of ONNX Runtime's file, shared with other children", library)
+	detail := fmt.Sprintf("private pages, anonymous ones and those of files; %.1f MiB more of ONNX Runtime's file, "+
+		"shared with other children", library)
 	r.Figures = []figure{atMost("resident memory of an idle child, the runtime's file left out", own, 30, "MiB", detail)}
 	return r, nil
 }
@@ -150,8 +151,11 @@ func cycleFigures(dir string, _ int) (r result, err error) {
 	}
 	name := fmt.Sprintf("box's resident memory after %d loads and unloads of 100 MB", loadCycles)
 	r.Figures = []figure{
-		atMost(name+", change", after-before, 5, "MiB", fmt.Sprintf("%.1f MiB before, after %d cycles, and %.1f MiB after; %.0f ms a cycle", before, warmCycles, after, took.Seconds()*1000/loadCycles)),
-		atMost(name+", descriptors left", float64(len(later)-len(descriptors)), 0, "", fmt.Sprintf("%d before, %d after", len(descriptors), len(later))),
+		atMost(name+", change", after-before, 5, "MiB",
+			fmt.Sprintf("%.1f MiB before, after %d cycles, and %.1f MiB after; %.0f ms a cycle", before, warmCycles, after,
+				took.Seconds()*1000/loadCycles)),
+		atMost(name+", descriptors left", float64(len(later)-len(descriptors)), 0, "",
+			fmt.Sprintf("%d before, %d after", len(descriptors), len(later))),
 		atMost(name+", processes left", float64(len(children)-1), 0, "", "beside the one that is loaded"),
 	}
 	return r, nil

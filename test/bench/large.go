@@ -174,15 +174,18 @@ func (l *large) figures(clients, rounds int, all []series) []figure {
 			added := box.added(raw)
 			figures = append(figures,
 				atMost(fmt.Sprintf("MobileNetV2, one client, isolation %s: added p50 / raw p50", m.name), 100*added/raw.p50(), 1.5, "%",
-					fmt.Sprintf("%.0f us over %.2f ms, %d rounds; the floor, which runs on one core, adds %.0f us; the raw loop on both cores takes %.2f ms",
+					fmt.Sprintf("%.0f us over %.2f ms, %d rounds; the floor, which runs on one core, adds %.0f us; the raw loop on "+
+						"both cores takes %.2f ms",
 						1e6*added, 1e3*raw.p50(), rounds, 1e6*floor.added(raw), 1e3*all[6].p50())),
-				atMost(fmt.Sprintf("MobileNetV2, one client, isolation %s: p50 box / Node.js at its best", m.name), box.p50()/min(all[3].p50(), all[4].p50()), 1, "x",
+				atMost(fmt.Sprintf("MobileNetV2, one client, isolation %s: p50 box / Node.js at its best", m.name),
+					box.p50()/min(all[3].p50(), all[4].p50()), 1, "x",
 					fmt.Sprintf("%.2f ms against %.2f ms", 1e3*box.p50(), 1e3*min(all[3].p50(), all[4].p50()))),
 			)
 			continue
 		}
 		figures = append(figures,
-			atLeast(name+": box / raw loop, 2 callers", box.over(raw), 0.9, "x", fmt.Sprintf("%.0f/s of %.0f/s, %d rounds; the floor reaches %.3f", box.rate(), raw.rate(), rounds, floor.over(raw))),
+			atLeast(name+": box / raw loop, 2 callers", box.over(raw), 0.9, "x",
+				fmt.Sprintf("%.0f/s of %.0f/s, %d rounds; the floor reaches %.3f", box.rate(), raw.rate(), rounds, floor.over(raw))),
 			atLeast(name+": box / Node.js at its best", box.over(node), 1.15, "x", fmt.Sprintf("%.0f/s against %.0f/s", box.rate(), node.rate())),
 			atMost(name+": p99 box / Node.js", box.p99()/node.p99(), 1, "x", fmt.Sprintf("%.1f ms against %.1f ms", 1e3*box.p99(), 1e3*node.p99())),
 		)

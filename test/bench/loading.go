@@ -17,15 +17,16 @@ const (
 	betweenLoads = 200 * time.Millisecond // that it stays loaded, and away
 )
 
-// loadingFigures compare the tail of a model's latency with and without a second one of 200 MB that is loaded and unloaded
-// over and over. Latency counts from when a request was due.
+// loadingFigures compare the tail of a model's latency with and without a second one of 200 MB that is loaded and
+// unloaded over and over. Latency counts from when a request was due.
 func loadingFigures(isolation string) measurement {
 	return func(dir string, rounds int) (result, error) { return loading(dir, isolation, rounds) }
 }
 
 func loading(dir, isolation string, rounds int) (r result, err error) {
 	path, heavy := filepath.Join(dir, "model.onnx"), filepath.Join(dir, "heavy.onnx")
-	if err := errors.Join(os.WriteFile(path, onnxgen.MobileNetV2(1).Bytes(), 0o644), os.WriteFile(heavy, onnxgen.Weights(loadedModel, 1).Bytes(), 0o644)); err != nil {
+	if err := errors.Join(os.WriteFile(path, onnxgen.MobileNetV2(1).Bytes(), 0o644),
+		os.WriteFile(heavy, onnxgen.Weights(loadedModel, 1).Bytes(), 0o644)); err != nil {
 		return r, err
 	}
 	b, err := startBox(filepath.Join(dir, "data"), "engine.isolation="+isolation)
@@ -33,7 +34,8 @@ func loading(dir, isolation string, rounds int) (r result, err error) {
 		return r, err
 	}
 	defer func() { _ = b.stop() }()
-	if err := errors.Join(pushFile(b, "model", path, ""), pushFile(b, "heavy", heavy, ""), b.client.Unload(context.Background(), "heavy")); err != nil {
+	if err := errors.Join(pushFile(b, "model", path, ""), pushFile(b, "heavy", heavy, ""),
+		b.client.Unload(context.Background(), "heavy")); err != nil {
 		return r, err
 	}
 	clients, err := clientsOf(b, "model", noise(picture), kserve.Binary, anywhere)
@@ -68,9 +70,11 @@ func loading(dir, isolation string, rounds int) (r result, err error) {
 	}
 	name := ", isolation " + isolation
 	r.Figures = []figure{
-		atMost("failed requests to another model while 200 MB are loaded and unloaded"+name, float64(failed), 0, "", fmt.Sprintf("%d connections, %d loads", crashClients, cycles)),
+		atMost("failed requests to another model while 200 MB are loaded and unloaded"+name, float64(failed), 0, "",
+			fmt.Sprintf("%d connections, %d loads", crashClients, cycles)),
 		atMost("p99 of another model while 200 MB are loaded and unloaded"+name+", change", 100*(median(beside)/median(quiet)-1), 10, "%",
-			fmt.Sprintf("%.1f ms without, %.1f ms with; %d windows of %v each, %.0f arrivals/s of MobileNetV2, %d loads", median(quiet), median(beside), rounds, crashWindow, crashLoad*full.rate, cycles)),
+			fmt.Sprintf("%.1f ms without, %.1f ms with; %d windows of %v each, %.0f arrivals/s of MobileNetV2, %d loads",
+				median(quiet), median(beside), rounds, crashWindow, crashLoad*full.rate, cycles)),
 	}
 	return r, nil
 }

@@ -68,7 +68,8 @@ func scenarios() []scenario {
 		all = append(all, scenario{"wasm", fmt.Sprintf("hostile/%d", procs), hostileFigures(procs)})
 	}
 	for _, door := range []string{"REST", "gRPC"} {
-		all = append(all, scenario{"protocol", door + "/small", protocolFigures(door, smallTensor)}, scenario{"protocol", door + "/large", protocolFigures(door, largeTensor)})
+		all = append(all, scenario{"protocol", door + "/small", protocolFigures(door, smallTensor)},
+			scenario{"protocol", door + "/large", protocolFigures(door, largeTensor)})
 	}
 	for _, isolation := range isolations {
 		all = append(all, scenario{"protocol", "loading/" + isolation, loadingFigures(isolation)})
@@ -78,10 +79,12 @@ func scenarios() []scenario {
 		scenario{"wasm", "python/measurements/16", pythonFigures(measurements(), 16)},
 		scenario{"wasm", "python/speech", pythonFigures(listen(), 1)},
 		scenario{"wasm", "python/detect", pythonFigures(detect(), 1)},
-		scenario{"wasm", "python/classify", pythonFigures(classify(classifierHead, "a JPEG, classifier input, a model that costs little, labels"), 1)},
+		scenario{"wasm", "python/classify", pythonFigures(classify(classifierHead,
+			"a JPEG, classifier input, a model that costs little, labels"), 1)},
 		scenario{"wasm", "python/mobilenet", pythonFigures(classify(mobileNet, "a JPEG, classifier input, MobileNetV2, labels"), 1)},
 		scenario{"engine", "crossing/small", crossingFigures("MLP, 256 bytes in", onnxgen.MLP(1), vector)},
-		scenario{"engine", "isolation/resident", residentFigures}, scenario{"engine", "isolation/cycles", cycleFigures}, scenario{"engine", "isolation/crash", crashFigures},
+		scenario{"engine", "isolation/resident", residentFigures}, scenario{"engine", "isolation/cycles", cycleFigures},
+		scenario{"engine", "isolation/crash", crashFigures},
 		scenario{"engine", "crossing/large", crossingFigures("MobileNetV2, 602 kB in", onnxgen.MobileNetV2(1), picture)},
 	)
 }
@@ -123,7 +126,8 @@ func run(all []scenario, table, only, out string, rounds int) error {
 	return runAll(chosen, out, rounds)
 }
 
-// runAll runs scenarios one after the other. One that fails leaves its lines of the table as they were, and the others go on.
+// runAll runs scenarios one after the other. One that fails leaves its lines of the table as they were, and the others
+// go on.
 func runAll(chosen []scenario, out string, rounds int) error {
 	var failed []error
 	for _, s := range chosen {

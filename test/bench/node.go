@@ -16,8 +16,8 @@ import (
 // nodeDir is where the packages of the Node.js server are installed, at the versions and checksums of its lock file.
 const nodeDir = ".cache/bench-node"
 
-// installNode puts the server of test/bench/node and its packages into nodeDir. No script of a package is run: the native
-// library for this machine comes inside its package.
+// installNode puts the server of test/bench/node and its packages into nodeDir. No script of a package is run: the
+// native library for this machine comes inside its package.
 func installNode() error {
 	if err := os.MkdirAll(nodeDir, 0o755); err != nil {
 		return err
@@ -60,7 +60,8 @@ func startNode(core int, model string, shape edgewise.Shape, workers, threads in
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command("node", "server.mjs", model, inputName, outputName, strings.Join(widths, "x"), strconv.Itoa(workers), strconv.Itoa(threads))
+	cmd := exec.Command("node", "server.mjs", model, inputName, outputName, strings.Join(widths, "x"),
+		strconv.Itoa(workers), strconv.Itoa(threads))
 	cmd.Dir, cmd.Stderr = nodeDir, os.Stderr
 	cmd.Env = append(os.Environ(), "NODE_ENV=production", "ORT_DISABLE_TELEMETRY=1")
 	out, err := cmd.StdoutPipe()
@@ -103,5 +104,6 @@ func nodeVersion() (string, error) {
 		return "", err
 	}
 	out, err := exec.Command("node", "--version").Output()
-	return fmt.Sprintf("node %s, fastify %s, onnxruntime-node %s", strings.TrimSpace(string(out)), p.Dependencies["fastify"], p.Dependencies["onnxruntime-node"]), err
+	return fmt.Sprintf("node %s, fastify %s, onnxruntime-node %s", strings.TrimSpace(string(out)),
+		p.Dependencies["fastify"], p.Dependencies["onnxruntime-node"]), err
 }

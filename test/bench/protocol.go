@@ -98,7 +98,10 @@ func echoCallers(door, addresses string, modes []mode, in edgewise.Tensor) ([]fl
 		return sides, nil
 	}
 	message, err := proto.Marshal(&inference.ModelInferRequest{
-		ModelName: "model", Inputs: []*inference.ModelInferRequest_InferInputTensor{{Name: in.Name, Datatype: in.Type.String(), Shape: in.Shape}}, RawInputContents: [][]byte{in.Data},
+		ModelName: "model", Inputs: []*inference.ModelInferRequest_InferInputTensor{{
+			Name:     in.Name,
+			Datatype: in.Type.String(), Shape: in.Shape,
+		}}, RawInputContents: [][]byte{in.Data},
 	})
 	if err != nil {
 		return nil, err
@@ -132,10 +135,15 @@ func measureFloor(m *machine, title string, callers []floorSide, rounds int) (r 
 	for i := 1; i < len(callers); i++ {
 		name := title + ", " + callers[i].name
 		r.Figures = append(r.Figures,
-			atMost(name+", 1 client: p50 / echo's", alone[i].p50()/alone[0].p50(), floorP50, "x", fmt.Sprintf("%.0f us against %.0f us", 1e6*alone[i].p50(), 1e6*alone[0].p50())),
-			atLeast(fmt.Sprintf("%s, %s: rate / echo's", name, count(manyClients)), together[i].over(together[0]), floorRate, "x", fmt.Sprintf("%.0f/s against %.0f/s", together[i].rate(), together[0].rate())))
+			atMost(name+", 1 client: p50 / echo's", alone[i].p50()/alone[0].p50(), floorP50, "x",
+				fmt.Sprintf("%.0f us against %.0f us", 1e6*alone[i].p50(), 1e6*alone[0].p50())),
+			atLeast(fmt.Sprintf("%s, %s: rate / echo's", name, count(manyClients)), together[i].over(together[0]), floorRate,
+				"x", fmt.Sprintf("%.0f/s against %.0f/s", together[i].rate(), together[0].rate())))
 	}
-	r.Grids = []grid{latencies(title+", "+count(1), "us", 1e6, one, alone), latencies(title+", "+count(manyClients), "us", 1e6, many, together)}
+	r.Grids = []grid{
+		latencies(title+", "+count(1), "us", 1e6, one, alone),
+		latencies(title+", "+count(manyClients), "us", 1e6, many, together),
+	}
 	return r, nil
 }
 

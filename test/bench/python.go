@@ -45,8 +45,8 @@ func startPython(b *box) (*process, string, error) {
 	return p, "127.0.0.1:" + strings.TrimSpace(port), nil
 }
 
-// besidePython starts a box, puts into it what is to be measured, and starts the Python process that does the same at an address.
-// end ends both.
+// besidePython starts a box, puts into it what is to be measured, and starts the Python process that does the same at
+// an address. end ends both.
 func besidePython(dir string, put func(b *box, dir string) error) (b *box, address string, end func(), err error) {
 	if b, err = startBox(dir + "/data"); err != nil {
 		return nil, "", nil, err
@@ -61,8 +61,8 @@ func besidePython(dir string, put func(b *box, dir string) error) (b *box, addre
 	return b, address, func() { _, _ = python.cmd.Process.Kill(), b.stop() }, nil
 }
 
-// pythonFigures holds a pipeline of steps around a model in the box against the same work in a Python process that asks the
-// same box for the same model.
+// pythonFigures holds a pipeline of steps around a model in the box against the same work in a Python process that asks
+// the same box for the same model.
 func pythonFigures(t task, clients int) measurement {
 	return func(dir string, rounds int) (r result, err error) {
 		m, err := newSingleMachine(dir)
@@ -110,7 +110,8 @@ func pythonFigures(t task, clients int) measurement {
 
 // sameAnswer checks that the pipeline and the Python process find the same.
 func (t *task) sameAnswer(b *box, url string, input edgewise.Tensor, body []byte) error {
-	response, err := b.client.Infer(context.Background(), &edgewise.Request{Model: edgewise.ModelID{Name: "pipeline"}, Inputs: []edgewise.Tensor{input}})
+	response, err := b.client.Infer(context.Background(),
+		&edgewise.Request{Model: edgewise.ModelID{Name: "pipeline"}, Inputs: []edgewise.Tensor{input}})
 	if err != nil {
 		return err
 	}

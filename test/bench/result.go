@@ -81,7 +81,10 @@ func (g *grid) markdown() string {
 func latencies(title, unit string, second float64, sides []side, all []series) grid {
 	g := grid{Title: title, Columns: []string{"side", "requests/s", "p50 " + unit, "p99 " + unit}}
 	for i, s := range sides {
-		g.Rows = append(g.Rows, []string{s.name, fmt.Sprintf("%.0f", all[i].rate()), fmt.Sprintf("%.3g", second*all[i].p50()), fmt.Sprintf("%.3g", second*all[i].p99())})
+		g.Rows = append(g.Rows, []string{
+			s.name, fmt.Sprintf("%.0f", all[i].rate()), fmt.Sprintf("%.3g", second*all[i].p50()),
+			fmt.Sprintf("%.3g", second*all[i].p99()),
+		})
 	}
 	return g
 }

@@ -52,7 +52,8 @@ func newSingleMachine(dir string) (*machine, error) {
 	return m, err
 }
 
-// whole tells whether two callers are nearly twice as fast as one; for sides of one thread, whether one is as fast as it can be.
+// whole tells whether two callers are nearly twice as fast as one; for sides of one thread, whether one is as fast as
+// it can be.
 func (m *machine) whole() (bool, error) {
 	one, err := m.probe.loop(1, probeTime)
 	if err != nil {
@@ -66,8 +67,8 @@ func (m *machine) whole() (bool, error) {
 	return two.rate >= realCores*one.rate, err
 }
 
-// interleave measures rounds of all sides in turn and returns the samples of each side. A sample counts when the machine
-// was whole before and after it; otherwise it is repeated, a limited number of times in all.
+// interleave measures rounds of all sides in turn and returns the samples of each side. A sample counts when the
+// machine was whole before and after it; otherwise it is repeated, a limited number of times in all.
 func (m *machine) interleave(rounds int, sides []side) ([]series, error) {
 	all := make([]series, len(sides))
 	patience := 2*rounds*len(sides) + 20
@@ -103,8 +104,8 @@ func (m *machine) interleave(rounds int, sides []side) ([]series, error) {
 	return all, nil
 }
 
-// braid measures rounds of short samples of all sides, turn by turn, and returns those of each side. What the machine does for longer
-// than a turn it does to all of them. A round counts when the machine was whole before and after it.
+// braid measures rounds of short samples of all sides, turn by turn, and returns those of each side. What the machine
+// does for longer than a turn it does to all of them. A round counts when the machine was whole before and after it.
 func (m *machine) braid(rounds, turns int, sides []side) ([]series, error) {
 	all := make([]series, len(sides))
 	before := false

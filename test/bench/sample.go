@@ -45,8 +45,8 @@ func (s series) over(o series) float64 {
 	return median(values)
 }
 
-// quicker returns how many times the time of s goes into that of o, both by the fastest tenth of their calls: the median of the
-// rounds. For one client at a time: what other processes of the machine interrupt does not count.
+// quicker returns how many times the time of s goes into that of o, both by the fastest tenth of their calls: the
+// median of the rounds. For one client at a time: what other processes of the machine interrupt does not count.
 func (s series) quicker(o series) float64 {
 	var values []float64
 	for i := range s {

@@ -16,8 +16,8 @@ const sampleTime = 700 * time.Millisecond
 // picture is the shape of an image for an image network.
 var picture = edgewise.Shape{1, 3, 224, 224}
 
-// serveFigures holds the whole path of a REST request with binary tensors against the raw loop, with models in the box's
-// own process and in child processes, as the box is by default.
+// serveFigures holds the whole path of a REST request with binary tensors against the raw loop, with models in the
+// box's own process and in child processes, as the box is by default.
 func serveFigures(dir string, rounds int) (result, error) {
 	m, err := newMachine(dir)
 	if err != nil {
@@ -55,7 +55,8 @@ func serveFigures(dir string, rounds int) (result, error) {
 	var r result
 	for i, isolation := range modes {
 		served := all[1+i]
-		r.Figures = append(r.Figures, atLeast(fmt.Sprintf("MobileNetV2 over REST, 2 clients, isolation %s / raw loop, 2 callers", isolation), served.over(all[0]), 0.85, "x",
+		r.Figures = append(r.Figures, atLeast(fmt.Sprintf("MobileNetV2 over REST, 2 clients, isolation %s / raw loop, 2 "+
+			"callers", isolation), served.over(all[0]), 0.85, "x",
 			fmt.Sprintf("%.0f/s of %.0f/s, %d rounds; more in the engine's table", served.rate(), all[0].rate(), rounds)))
 	}
 	return r, nil

@@ -31,7 +31,8 @@ func startFigures(dir string, _ int) (result, error) {
 			return result{}, err
 		}
 	}
-	return result{Figures: []figure{atMost("start with 1,000 versions in the catalog, until ready", median(seconds), 1, "s", "median of 5 starts; none of the versions is to be served")}}, nil
+	return result{Figures: []figure{atMost("start with 1,000 versions in the catalog, until ready", median(seconds), 1,
+		"s", "median of 5 starts; none of the versions is to be served")}}, nil
 }
 
 func fillStore(dir string) error {
@@ -58,7 +59,10 @@ func put(s *store.Store, name string, data []byte) error {
 	if _, err := staging.Add(ctx, "model.onnx", int64(len(data)), bytes.NewReader(data)); err != nil {
 		return err
 	}
-	_, err = s.Put(ctx, staging, edgewise.Version{ID: edgewise.ModelID{Name: name}, Model: &edgewise.Model{Name: name, Platform: "onnxruntime_onnx"}, Origin: "bench"})
+	_, err = s.Put(ctx, staging, edgewise.Version{
+		ID:    edgewise.ModelID{Name: name},
+		Model: &edgewise.Model{Name: name, Platform: "onnxruntime_onnx"}, Origin: "bench",
+	})
 	return err
 }
 
@@ -74,5 +78,6 @@ func idleFigures(dir string, _ int) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	return result{Figures: []figure{atMost("resident memory, idle, without models", resident, 60, "MiB", fmt.Sprintf("listening after %.0f ms", float64(b.started.Milliseconds())))}}, nil
+	return result{Figures: []figure{atMost("resident memory, idle, without models", resident, 60, "MiB",
+		fmt.Sprintf("listening after %.0f ms", float64(b.started.Milliseconds())))}}, nil
 }

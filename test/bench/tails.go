@@ -42,7 +42,8 @@ func tails(dir, isolation string) (r result, err error) {
 		return r, err
 	}
 	table := grid{
-		Title:   "MobileNetV2, isolation " + isolation + ", open loop: Poisson arrivals at a part of the throughput with 16 clients; latency in ms",
+		Title: "MobileNetV2, isolation " + isolation +
+			", open loop: Poisson arrivals at a part of the throughput with 16 clients; latency in ms",
 		Columns: []string{"load", "arrivals/s", "p50", "p90", "p99", "p99.9", "slowest"},
 	}
 	for _, part := range []float64{0.5, 0.7, 0.85} {
@@ -55,7 +56,8 @@ func tails(dir, isolation string) (r result, err error) {
 			row = append(row, fmt.Sprintf("%.1f", us/1e3))
 		}
 		table.Rows = append(table.Rows, row)
-		r.Figures = append(r.Figures, known(fmt.Sprintf("MobileNetV2, isolation %s, open loop at %.0f %%: p99", isolation, 100*part), step.Latency.P99/1e3, "ms",
+		r.Figures = append(r.Figures, known(fmt.Sprintf("MobileNetV2, isolation %s, open loop at %.0f %%: p99", isolation,
+			100*part), step.Latency.P99/1e3, "ms",
 			fmt.Sprintf("p50 %.1f ms, p99.9 %.1f ms, %.0f arrivals/s", step.Latency.P50/1e3, step.Latency.P999/1e3, part*full.rate)))
 	}
 	r.Grids = []grid{table}
@@ -64,7 +66,8 @@ func tails(dir, isolation string) (r result, err error) {
 
 // openLoop measures one rate for ten seconds.
 func openLoop(b *box, in edgewise.Tensor, rate float64) (perf.Step, error) {
-	request, err := perf.NewRequest("http://"+b.address, &edgewise.Request{Model: edgewise.ModelID{Name: "model"}, Inputs: []edgewise.Tensor{in}}, kserve.Binary, perf.Access{})
+	request, err := perf.NewRequest("http://"+b.address,
+		&edgewise.Request{Model: edgewise.ModelID{Name: "model"}, Inputs: []edgewise.Tensor{in}}, kserve.Binary, perf.Access{})
 	if err != nil {
 		return perf.Step{}, err
 	}

@@ -20,8 +20,8 @@ const (
 	samplesDir = "configs/demo/samples"
 )
 
-// task is a pipeline that a box and a Python process both have: a step, a model of the box, a step; or, without an ensemble, one step
-// that asks the model.
+// task is a pipeline that a box and a Python process both have: a step, a model of the box, a step; or, without an
+// ensemble, one step that asks the model.
 type task struct {
 	words    string
 	path     string // of the Python process
@@ -54,21 +54,24 @@ func ends(list ...[2]string) (declared, mapped string) {
 
 // aClass is the outputs of the step labels.
 func aClass() (declared, mapped string) {
-	return ends([2]string{"label", "data_type: TYPE_STRING dims: [ -1, -1 ]"}, [2]string{"probability", "data_type: TYPE_FP32 dims: [ -1, -1 ]"}, [2]string{"class", "data_type: TYPE_INT32 dims: [ -1, -1 ]"})
+	return ends([2]string{"label", "data_type: TYPE_STRING dims: [ -1, -1 ]"},
+		[2]string{"probability", "data_type: TYPE_FP32 dims: [ -1, -1 ]"}, [2]string{"class", "data_type: TYPE_INT32 dims: [ -1, -1 ]"})
 }
 
 // measurements is the task of 64 numbers: standardise them, classify, name the likeliest classes.
 func measurements() task {
 	declared, mapped := aClass()
 	return task{
-		words: "64 measurements, standardised, a small network, labels", path: "/measure", finds: "class", model: "mlp", steps: []string{"standardise", "labels"},
+		words: "64 measurements, standardised, a small network, labels", path: "/measure", finds: "class", model: "mlp",
+		steps:   []string{"standardise", "labels"},
 		network: func() *onnxgen.Model { return onnxgen.MLP(1) },
 		input: func() (edgewise.Tensor, []byte, error) {
 			in := noise(vector)
 			in.Name = "raw"
 			return in, in.Data, nil
 		},
-		ensemble: fmt.Sprintf(between, "raw", "data_type: TYPE_FP32 dims: [ -1, 64 ]", declared, "standardise", "features", "", "mlp", "labels", "scores", mapped),
+		ensemble: fmt.Sprintf(between, "raw", "data_type: TYPE_FP32 dims: [ -1, 64 ]", declared, "standardise", "features",
+			"", "mlp", "labels", "scores", mapped),
 	}
 }
 
@@ -76,17 +79,22 @@ func measurements() task {
 func classify(network func() *onnxgen.Model, words string) task {
 	declared, mapped := aClass()
 	return task{
-		words: words, path: "/classify", finds: "class", model: "classifier", network: network, steps: []string{"classifier_input", "labels"}, input: photograph,
-		ensemble: fmt.Sprintf(between, "image", "data_type: TYPE_STRING dims: [ 1 ]", declared, "classifier_input", "tensor", "", "classifier", "labels", "scores", mapped),
+		words: words, path: "/classify", finds: "class", model: "classifier", network: network,
+		steps: []string{"classifier_input", "labels"}, input: photograph,
+		ensemble: fmt.Sprintf(between, "image", "data_type: TYPE_STRING dims: [ 1 ]", declared, "classifier_input", "tensor",
+			"", "classifier", "labels", "scores", mapped),
 	}
 }
 
 // detect is the task of a detector.
 func detect() task {
-	declared, mapped := ends([2]string{"box", "data_type: TYPE_FP32 dims: [ -1, 4 ]"}, [2]string{"score", "data_type: TYPE_FP32 dims: [ -1 ]"}, [2]string{"class", "data_type: TYPE_INT32 dims: [ -1 ]"})
+	declared, mapped := ends([2]string{"box", "data_type: TYPE_FP32 dims: [ -1, 4 ]"},
+		[2]string{"score", "data_type: TYPE_FP32 dims: [ -1 ]"}, [2]string{"class", "data_type: TYPE_INT32 dims: [ -1 ]"})
 	return task{
-		words: "a JPEG, letterbox, a model that costs little, YOLO boxes", path: "/detect", finds: "class", model: "detector", network: detectorHead, steps: []string{"letterbox", "yolo"}, input: photograph,
-		ensemble: fmt.Sprintf(between, "image", "data_type: TYPE_STRING dims: [ 1 ]", declared, "letterbox", "tensor", `output_map { key: "map" value: "map" }`, "detector", "yolo", "output",
+		words: "a JPEG, letterbox, a model that costs little, YOLO boxes", path: "/detect", finds: "class", model: "detector",
+		network: detectorHead, steps: []string{"letterbox", "yolo"}, input: photograph,
+		ensemble: fmt.Sprintf(between, "image", "data_type: TYPE_STRING dims: [ 1 ]", declared, "letterbox", "tensor",
+			`output_map { key: "map" value: "map" }`, "detector", "yolo", "output",
 			`input_map { key: "map" value: "map" } `+mapped),
 	}
 }
@@ -99,7 +107,8 @@ func photograph() (edgewise.Tensor, []byte, error) {
 // listen is the task of the demo's pipeline for sound: a WAV file, and the real model asked about each of its frames.
 func listen() task {
 	return task{
-		words: "6 s of WAV, 198 calls of Silero VAD, stretches of speech", path: "/speech", finds: "start", model: "vad", steps: []string{"speech"},
+		words: "6 s of WAV, 198 calls of Silero VAD, stretches of speech", path: "/speech", finds: "start", model: "vad",
+		steps: []string{"speech"},
 		input: func() (edgewise.Tensor, []byte, error) {
 			file, err := os.ReadFile(filepath.Join(samplesDir, "speech.wav"))
 			return samples.Elements("sound", file), file, err
@@ -147,7 +156,8 @@ func moduleOf(name, dir string) ([]byte, error) {
 func (t *task) putAlone(b *box) error {
 	var config, module, own []byte
 	for file, to := range map[string]*[]byte{
-		filepath.Join(modelsDir, t.model, "config.pbtxt"): &config, filepath.Join(stepsDir, t.steps[0], "1/model.wasm"): &module, filepath.Join(stepsDir, t.steps[0], "config.pbtxt"): &own,
+		filepath.Join(modelsDir, t.model, "config.pbtxt"):   &config,
+		filepath.Join(stepsDir, t.steps[0], "1/model.wasm"): &module, filepath.Join(stepsDir, t.steps[0], "config.pbtxt"): &own,
 	} {
 		var err error
 		if *to, err = os.ReadFile(file); err != nil {
@@ -175,15 +185,18 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// detectorHead makes a model that answers any picture of 640 x 640 with the same head. It costs little, so that what stands
-// before and behind a model is what is compared.
+// detectorHead makes a model that answers any picture of 640 x 640 with the same head. It costs little, so that what
+// stands before and behind a model is what is compared.
 func detectorHead() *onnxgen.Model {
 	head := samples.Detections(8400, 1)
 	return &onnxgen.Model{Graph: onnxgen.Graph{
 		Name: "detector",
 		Nodes: []onnxgen.Node{
 			{Op: "Slice", In: []string{"input", "zero", "one", "axis"}, Out: []string{"row"}},
-			{Op: "ReduceMean", In: []string{"row"}, Out: []string{"mean"}, Attributes: []onnxgen.Attribute{onnxgen.IntsAttribute("axes", 1, 2, 3), onnxgen.IntAttribute("keepdims", 0)}},
+			{
+				Op: "ReduceMean", In: []string{"row"}, Out: []string{"mean"},
+				Attributes: []onnxgen.Attribute{onnxgen.IntsAttribute("axes", 1, 2, 3), onnxgen.IntAttribute("keepdims", 0)},
+			},
 			{Op: "Mul", In: []string{"mean", "nothing"}, Out: []string{"none"}},
 			{Op: "Add", In: []string{"head", "none"}, Out: []string{"output"}},
 		},

@@ -55,7 +55,8 @@ func uploadFigures(dir string, rounds int) (result, error) {
 		ratios, copies, uploads, growths = append(ratios, plain/sent), append(copies, plain), append(uploads, sent), append(growths, growth)
 	}
 	return result{Figures: []figure{
-		atLeast("upload of 1 GiB: plain copy + fsync / upload", median(ratios), 0.7, "x", fmt.Sprintf("%.2f s against %.2f s, %d rounds", median(uploads), median(copies), rounds)),
+		atLeast("upload of 1 GiB: plain copy + fsync / upload", median(ratios), 0.7, "x",
+			fmt.Sprintf("%.2f s against %.2f s, %d rounds", median(uploads), median(copies), rounds)),
 		atMost("growth of resident memory during it", median(growths), 32, "MiB", "peak over before"),
 	}}, nil
 }

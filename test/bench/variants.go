@@ -9,15 +9,16 @@ import (
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 )
 
-// variant is another network that is held against the raw loop and the floor, which run the same network on the same bytes.
+// variant is another network that is held against the raw loop and the floor, which run the same network on the same
+// bytes.
 type variant struct {
 	name  string // in figures
 	model *onnxgen.Model
 	in    edgewise.Tensor
 }
 
-// ofPixels takes pictures as they come from a camera or a decoder: a byte a colour, 150 kB instead of 602, made into numbers
-// inside the network.
+// ofPixels takes pictures as they come from a camera or a decoder: a byte a colour, 150 kB instead of 602, made into
+// numbers inside the network.
 func ofPixels() variant {
 	return variant{"MobileNetV2 of UINT8 pixels", onnxgen.Pixels(onnxgen.MobileNetV2(1)), pixels()}
 }

@@ -38,7 +38,8 @@ func node(t *testing.T, arguments ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "node", arguments...)
 	cmd.Dir = page
 	cmd.WaitDelay = 10 * time.Second
-	cmd.Env = append(os.Environ(), "UPLOAD_MB="+*megabytes, "LINES="+*lines, "MINUTES="+strconv.Itoa(*minutes), "SHOTS="+*shots, "PICTURES="+*pictures, "NO_COLOR=1")
+	cmd.Env = append(os.Environ(), "UPLOAD_MB="+*megabytes, "LINES="+*lines, "MINUTES="+strconv.Itoa(*minutes),
+		"SHOTS="+*shots, "PICTURES="+*pictures, "NO_COLOR=1")
 	return cmd
 }
 
@@ -76,14 +77,16 @@ func TestUnitsOfThePage(t *testing.T) {
 }
 
 func TestThePageIsTypedAndAccessible(t *testing.T) {
-	if out, err := node(t, "node_modules/svelte-check/bin/svelte-check", "--tsconfig", "./tsconfig.json", "--fail-on-warnings").CombinedOutput(); err != nil {
+	if out, err := node(t, "node_modules/svelte-check/bin/svelte-check", "--tsconfig", "./tsconfig.json",
+		"--fail-on-warnings").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 }
 
 func TestTypesAreThoseOfTheDocument(t *testing.T) {
 	made := filepath.Join(t.TempDir(), "schema.d.ts")
-	if out, err := node(t, "node_modules/openapi-typescript/bin/cli.js", "../api/openapi.yaml", "--default-non-nullable=false", "-o", made).CombinedOutput(); err != nil {
+	if out, err := node(t, "node_modules/openapi-typescript/bin/cli.js", "../api/openapi.yaml",
+		"--default-non-nullable=false", "-o", made).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	want, err := os.ReadFile(made)

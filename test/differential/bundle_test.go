@@ -88,7 +88,10 @@ type member struct {
 }
 
 func (m member) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
-	which := edgewise.Tensor{Name: number, Type: edgewise.Int64, Shape: edgewise.Shape{1}, Data: binary.LittleEndian.AppendUint64(nil, m.index)}
+	which := edgewise.Tensor{
+		Name: number, Type: edgewise.Int64, Shape: edgewise.Shape{1},
+		Data: binary.LittleEndian.AppendUint64(nil, m.index),
+	}
 	return m.Instance.Run(ctx, append(slices.Clone(in), which), want)
 }
 

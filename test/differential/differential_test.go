@@ -41,8 +41,8 @@ const (
 // tally counts what a run of the suite has covered.
 type tally struct{ models, merged, declared, together, failing, outside int }
 
-// TestGeneratedModelsAnswerAsTheRuntimeDoes sends requests of eight clients to generated models, half of which run in child
-// processes, and compares every answer with that of a session of ONNX Runtime that nobody else uses.
+// TestGeneratedModelsAnswerAsTheRuntimeDoes sends requests of eight clients to generated models, half of which run in
+// child processes, and compares every answer with that of a session of ONNX Runtime that nobody else uses.
 func TestGeneratedModelsAnswerAsTheRuntimeDoes(t *testing.T) {
 	lib, err := ort.Open([]string{real.Library(t)})
 	if err != nil {
@@ -51,14 +51,18 @@ func TestGeneratedModelsAnswerAsTheRuntimeDoes(t *testing.T) {
 	var covered tally
 	dir := t.TempDir()
 	for begin := 0; begin < *models && !t.Failed(); begin += bundled {
-		b := &batch{t: t, lib: lib, dir: filepath.Join(dir, fmt.Sprint(begin)), first: *first + uint64(begin), n: min(bundled, *models-begin), covered: &covered}
+		b := &batch{
+			t: t, lib: lib, dir: filepath.Join(dir, fmt.Sprint(begin)), first: *first + uint64(begin),
+			n: min(bundled, *models-begin), covered: &covered,
+		}
 		b.run()
 		if begin/bundled%100 == 99 {
 			t.Logf("%d models: %+v", begin+b.n, covered)
 		}
 	}
 	t.Logf("%+v", covered)
-	if *models >= 1000 && (covered.merged < *models/20 || covered.declared < *models/50 || covered.together == 0 || covered.outside < *models/4) {
+	if *models >= 1000 && (covered.merged < *models/20 || covered.declared < *models/50 || covered.together == 0 ||
+		covered.outside < *models/4) {
 		t.Errorf("the suite has not tried what it is for: %+v", covered)
 	}
 }
@@ -154,7 +158,8 @@ func (s *subject) version(b *onnx.Backend, rows bool) (*edgewise.Version, *sched
 	if err != nil {
 		s.t.Fatalf("seed %d: %v", s.seed, err)
 	}
-	if rows && s.random.IntN(2) == 0 && !slices.ContainsFunc(slices.Concat(s.graph.Inputs, s.graph.Outputs), func(v onnxgen.Value) bool { return v.Dims[0].Size > 0 || v.Dims[0].Name == "" && v.Dims[0].Size == 0 }) {
+	if rows && s.random.IntN(2) == 0 && !slices.ContainsFunc(slices.Concat(s.graph.Inputs, s.graph.Outputs),
+		func(v onnxgen.Value) bool { return v.Dims[0].Size > 0 || v.Dims[0].Name == "" && v.Dims[0].Size == 0 }) {
 		declared.DynamicBatching = &edgewise.DynamicBatching{MaxQueueDelay: 200}
 	}
 	m, err := modelconfig.Complete(declared, "m", files, inspection, modelconfig.Defaults{MaxBatchSize: 8})
@@ -211,7 +216,8 @@ func (s *subject) questions() []question {
 	return list
 }
 
-// inputs makes a random request. A name has one size, and so have all first dimensions where the model has a batch size.
+// inputs makes a random request. A name has one size, and so have all first dimensions where the model has a batch
+// size.
 func (s *subject) inputs() []edgewise.Tensor {
 	sizes := map[string]int64{}
 	size := func(d onnxgen.Dim) int64 {
@@ -276,7 +282,8 @@ func (s *subject) compare(served *sched.Scheduler, q question, got []edgewise.Te
 	for _, want := range q.answers {
 		at := slices.IndexFunc(got, func(t edgewise.Tensor) bool { return t.Name == want.Name })
 		if at < 0 || got[at].Type != want.Type || !same(want, got[at].Data) {
-			s.t.Errorf("seed %d: output %q of %v is another one than the runtime's; %+v", s.seed, want.Name, q.in[0].Shape, *served.Statistics().Batching)
+			s.t.Errorf("seed %d: output %q of %v is another one than the runtime's; %+v", s.seed, want.Name, q.in[0].Shape,
+				*served.Statistics().Batching)
 			return
 		}
 	}

@@ -1,3 +1,3 @@
-// Package differential holds what is served against ONNX Runtime itself: generated models, many clients, and memory that is
-// poisoned before each run.
+// Package differential holds what is served against ONNX Runtime itself: generated models, many clients, and memory
+// that is poisoned before each run.
 package differential

@@ -30,7 +30,8 @@ var operators = []func(g *generator, x value) value{
 		for i := range weights {
 			weights[i] = float32(g.random.IntN(9)-4) / 4
 		}
-		return g.node("MatMul", []string{x.name, g.constant(onnxgen.Floats("", []int64{k, m}, weights...))}, x.kind, []onnxgen.Dim{x.dims[0], {Size: m}})
+		return g.node("MatMul", []string{x.name, g.constant(onnxgen.Floats("", []int64{k, m}, weights...))}, x.kind,
+			[]onnxgen.Dim{x.dims[0], {Size: m}})
 	},
 	func(g *generator, x value) value { // rows the other way round
 		g.rows = false

@@ -257,7 +257,8 @@ func (s *backendSuite) transports() []transport {
 func (s *backendSuite) overGRPC(ctx context.Context, req *edgewise.Request) ([]edgewise.Tensor, error) {
 	message := &inference.ModelInferRequest{ModelName: req.Model.Name}
 	for _, in := range req.Inputs {
-		message.Inputs = append(message.Inputs, &inference.ModelInferRequest_InferInputTensor{Name: in.Name, Datatype: in.Type.String(), Shape: in.Shape})
+		message.Inputs = append(message.Inputs,
+			&inference.ModelInferRequest_InferInputTensor{Name: in.Name, Datatype: in.Type.String(), Shape: in.Shape})
 		message.RawInputContents = append(message.RawInputContents, in.Data)
 	}
 	answer, err := s.grpc.ModelInfer(ctx, message)
@@ -270,7 +271,10 @@ func (s *backendSuite) overGRPC(ctx context.Context, req *edgewise.Request) ([]e
 	var list []edgewise.Tensor
 	for i, out := range answer.Outputs {
 		kind, _ := edgewise.ParseDataType(out.Datatype)
-		list = append(list, edgewise.Tensor{Name: out.Name, Type: kind, Shape: append(edgewise.Shape{}, out.Shape...), Data: answer.RawOutputContents[i]})
+		list = append(list, edgewise.Tensor{
+			Name: out.Name, Type: kind, Shape: append(edgewise.Shape{}, out.Shape...),
+			Data: answer.RawOutputContents[i],
+		})
 	}
 	return list, nil
 }

@@ -34,14 +34,15 @@ func TestTheKernelEndsAModelBeforeTheBox(t *testing.T) {
 	if child, own := oomScore(t, children[0]), oomScore(t, strconv.Itoa(b.cmd.Process.Pid)); child < 800 || child <= own {
 		t.Errorf("the process of a model has the score %d, the box %d", child, own)
 	}
-	if title, err := os.ReadFile("/proc/" + children[0] + "/cmdline"); err != nil || !strings.HasPrefix(string(title), "edgewise [sum:1]\x00") {
+	if title, err := os.ReadFile("/proc/" + children[0] + "/cmdline"); err != nil ||
+		!strings.HasPrefix(string(title), "edgewise [sum:1]\x00") {
 		t.Errorf("the process of a model is called %q, %v", title, err)
 	}
 	b.stop()
 }
 
-// TestABoxIsNotReadyWhileTheProcessOfAModelStarts kills the process of a model and stops the one that follows before it has loaded: until it
-// goes on neither the box nor the model is ready.
+// TestABoxIsNotReadyWhileTheProcessOfAModelStarts kills the process of a model and stops the one that follows before it
+// has loaded: until it goes on neither the box nor the model is ready.
 func TestABoxIsNotReadyWhileTheProcessOfAModelStarts(t *testing.T) {
 	t.Parallel()
 	b := serveReady(t, t.TempDir(), "--set", "engine.load_timeout=10m")

@@ -53,7 +53,8 @@ func TestExitCodesTellTheKindOfFailure(t *testing.T) {
 	b.refuses(3, []string{"none.npy"}, "infer", "cat", "-i", "none.npy")
 	b.refuses(2, []string{`"z=none.npy"`, "the inputs x"}, "infer", "cat", "-i", "z=none.npy")
 	b.refuses(4, []string{"live"}, "model", "rm", "cat:1")
-	refuses(t, 5, []string{"http://127.0.0.1:1", "refused; is a box running there?", "--server"}, "--server", "http://127.0.0.1:1", "model", "list")
+	refuses(t, 5, []string{"http://127.0.0.1:1", "refused; is a box running there?", "--server"}, "--server",
+		"http://127.0.0.1:1", "model", "list")
 	refuses(t, 3, []string{"nowhere.yaml"}, "config", "--config", "nowhere.yaml")
 
 	for _, test := range []struct {
@@ -98,8 +99,10 @@ func TestVersionHelpAndCompletion(t *testing.T) {
 
 func TestConfigTellsEveryProblemWithItsPlace(t *testing.T) {
 	t.Parallel()
-	file := write(t, "bad.yaml", []byte("http:\n  max_connections: 0\n  adress: \"127.0.0.1:1\"\nlog:\n  level: loud\nupload:\n  max_files: many\n"))
-	_, stderr, code := run(t, []string{"EDGEWISE_METRICS_ENABLED=perhaps", "EDGEWISE_NO_SUCH=1"}, "config", "--config", file, "--set", "engine.max_queue=-1", "--set", "no.such=1")
+	file := write(t, "bad.yaml", []byte("http:\n  max_connections: 0\n  adress: \"127.0.0.1:1\"\nlog:\n  level: "+
+		"loud\nupload:\n  max_files: many\n"))
+	_, stderr, code := run(t, []string{"EDGEWISE_METRICS_ENABLED=perhaps", "EDGEWISE_NO_SUCH=1"}, "config", "--config",
+		file, "--set", "engine.max_queue=-1", "--set", "no.such=1")
 	if code != 4 {
 		t.Errorf("exit code %d, want 4", code)
 	}
@@ -140,9 +143,18 @@ func TestFlagsWinOverEnvironmentOverFileOverDefaults(t *testing.T) {
 	}{
 		{"defaults", nil, nil, `{"log":{"level":"info","format":"text"},"store":{"snapshots":24}}`},
 		{"file", nil, []string{"--config", file}, `{"log":{"level":"warn","format":"json"},"store":{"snapshots":7}}`},
-		{"file named by the environment", []string{"EDGEWISE_CONFIG=" + file}, nil, `{"log":{"level":"warn","format":"json"},"store":{"snapshots":7}}`},
+		{
+			"file named by the environment",
+			[]string{"EDGEWISE_CONFIG=" + file},
+			nil,
+			`{"log":{"level":"warn","format":"json"},"store":{"snapshots":7}}`,
+		},
 		{"environment", environment, []string{"--config", file}, `{"log":{"level":"error","format":"json"},"store":{"snapshots":8}}`},
-		{"flags", environment, []string{"--config", file, "--set", "log.level=debug"}, `{"log":{"level":"debug","format":"json"},"store":{"snapshots":8}}`},
+		{
+			"flags", environment,
+			[]string{"--config", file, "--set", "log.level=debug"},
+			`{"log":{"level":"debug","format":"json"},"store":{"snapshots":8}}`,
+		},
 	} {
 		if c := got(test.env, test.args...); c != test.want {
 			t.Errorf("%s: %s, want %s", test.name, c, test.want)

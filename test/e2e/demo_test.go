@@ -51,7 +51,8 @@ func TestDemo(t *testing.T) {
 	t.Run("drawing", func(t *testing.T) {
 		out := t.TempDir() + "/drawn.png"
 		b.must("demo", "face", sample(t, "face.jpg"), "--out", out)
-		if drawn, plain := readPicture(t, out), readPicture(t, sample(t, "face.jpg")); drawn.Bounds() != plain.Bounds() || slices.Equal(drawn.Pix, plain.Pix) {
+		if drawn, plain := readPicture(t, out), readPicture(t, sample(t, "face.jpg")); drawn.Bounds() != plain.Bounds() ||
+			slices.Equal(drawn.Pix, plain.Pix) {
 			t.Errorf("nothing was drawn")
 		}
 	})
@@ -116,7 +117,8 @@ func (b *box) wantSpeech(t *testing.T, path string, tolerance float64, want ...s
 // face is where a face is, in pixels of the picture.
 type face struct{ x, y, side float64 } // the middle of its box, and its width
 
-// wantFaces compares the faces that are found: their boxes within a tenth of their sides, their eyes inside the boxes' upper half.
+// wantFaces compares the faces that are found: their boxes within a tenth of their sides, their eyes inside the boxes'
+// upper half.
 func (b *box) wantFaces(t *testing.T, path string, want ...face) {
 	t.Helper()
 	type point [2]float64
@@ -137,7 +139,8 @@ func (b *box) wantFaces(t *testing.T, path string, want ...face) {
 		if math.Abs(got.x-want[i].x) > near || math.Abs(got.y-want[i].y) > near || math.Abs(got.side-want[i].side) > 2*near {
 			t.Errorf("face %d is %+v, want %+v", i, got, want[i])
 		}
-		if !(f.Low[0] < f.LeftEye[0] && f.LeftEye[0] < f.RightEye[0] && f.RightEye[0] < f.High[0] && f.LeftEye[1] < got.y && f.RightEye[1] < got.y) {
+		if !(f.Low[0] < f.LeftEye[0] && f.LeftEye[0] < f.RightEye[0] && f.RightEye[0] < f.High[0] && f.LeftEye[1] < got.y &&
+			f.RightEye[1] < got.y) {
 			t.Errorf("face %d: eyes at %v and %v in the box %v, %v", i, f.LeftEye, f.RightEye, f.Low, f.High)
 		}
 	}

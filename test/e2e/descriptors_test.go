@@ -26,8 +26,8 @@ func lowerFiles(t *testing.T, pid int, files uint64) {
 	}
 }
 
-// TestMoreConnectionsThanDescriptorsDoNotEndTheBox opens more connections at every port than the box may open files, first
-// within the bound that it sets itself and then beyond what it can accept at all, and sees it serve again.
+// TestMoreConnectionsThanDescriptorsDoNotEndTheBox opens more connections at every port than the box may open files,
+// first within the bound that it sets itself and then beyond what it can accept at all, and sees it serve again.
 func TestMoreConnectionsThanDescriptorsDoNotEndTheBox(t *testing.T) {
 	t.Parallel()
 	b := serveWrapped(t, []string{"sh", "-c", `ulimit -n 256 && exec "$0" "$@"`}, t.TempDir(), "--set", "metrics.address=127.0.0.1:0")

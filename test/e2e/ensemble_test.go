@@ -85,13 +85,15 @@ func TestEnsembleFromPushToRollback(t *testing.T) {
 	t.Run("what it runs cannot be taken away", func(t *testing.T) {
 		b.refuses(4, []string{`model "first" version 1 cannot be deleted while an ensemble pins it: "sums" version 1`}, "model", "rm", "first:1")
 		b.refuses(4, []string{`model "second" cannot be deleted while an ensemble pins it`}, "model", "rm", "second")
-		if status, text := b.send(http.MethodPost, "/v2/repository/models/second/unload", nil); status != http.StatusConflict || !strings.Contains(text, `while an ensemble runs it: \"sums\" version 2`) {
+		if status, text := b.send(http.MethodPost, "/v2/repository/models/second/unload",
+			nil); status != http.StatusConflict || !strings.Contains(text, `while an ensemble runs it: \"sums\" version 2`) {
 			t.Errorf("unloading a part: %d %s", status, text)
 		}
 	})
 	t.Run("what is said of it", func(t *testing.T) { wantSumsDescribed(t, b) })
 	t.Run("its errors name it", func(t *testing.T) {
-		status, text := b.send(http.MethodPost, "/v2/models/sums/infer", []byte(`{"inputs":[{"name":"x","datatype":"FP32","shape":[5,4],"data":[`+strings.Repeat("0,", 19)+`0]}]}`))
+		status, text := b.send(http.MethodPost, "/v2/models/sums/infer",
+			[]byte(`{"inputs":[{"name":"x","datatype":"FP32","shape":[5,4],"data":[`+strings.Repeat("0,", 19)+`0]}]}`))
 		if status != http.StatusBadRequest || !strings.Contains(text, "4 for 'sums'") {
 			t.Errorf("%d %s", status, text)
 		}
@@ -117,7 +119,8 @@ func wantSumsDescribed(t *testing.T, b *box) {
 		`edgewise_ensemble_step_requests_total{model="sums",result="success",step="1",step_model="second",step_version="1",version="2"}`,
 		`edgewise_ensemble_step_seconds_total{model="sums",step="0",step_model="first",step_version="2",version="2"}`,
 		`nv_inference_request_success{model="sums",version="2"}`)
-	contains(t, "model show", b.must("model", "show", "sums"), "model sums, served", "[batch,4]", "step 0   first    version 2", "step 1   second   version 1")
+	contains(t, "model show", b.must("model", "show", "sums"), "model sums, served", "[batch,4]",
+		"step 0   first    version 2", "step 1   second   version 1")
 }
 
 // TestImportOfARepositoryWithEnsembles has an ensemble whose name comes before those of its parts, and another inside a
@@ -148,7 +151,8 @@ func TestImportOfARepositoryWithEnsembles(t *testing.T) {
 		}
 	}
 	ensemble("a_chain", 1, ensembleConfig)
-	ensemble("a_chain_of_chains", 1, strings.NewReplacer(`"first"`, `"a_chain"`, `output_map { key: "y" value: "mid" }`, `output_map { key: "y" value: "mid" }`).Replace(ensembleConfig))
+	ensemble("a_chain_of_chains", 1, strings.NewReplacer(`"first"`, `"a_chain"`, `output_map { key: "y" value: "mid" }`,
+		`output_map { key: "y" value: "mid" }`).Replace(ensembleConfig))
 	data := t.TempDir()
 	b := serveReady(t, data, "--import", folder)
 	b.wantSums("a_chain", 1, 11)
@@ -158,18 +162,21 @@ func TestImportOfARepositoryWithEnsembles(t *testing.T) {
 	put("first", 2, 2)
 	ensemble("a_chain", 2, ensembleConfig)
 	b = serveReady(t, data)
-	contains(t, "import", b.must("model", "import", folder), `"first" version 2: live`, `"a_chain" version 1: there already`, `"a_chain" version 2: live`)
+	contains(t, "import", b.must("model", "import", folder), `"first" version 2: live`,
+		`"a_chain" version 1: there already`, `"a_chain" version 2: live`)
 	b.wantSums("a_chain", 2, 12)
 	b.wantSums("a_chain_of_chains", 11, 21)
 }
 
-// TestBatchesFormAcrossRequestsToAnEnsemble sends requests at the same time; their steps meet in the queue of the model.
+// TestBatchesFormAcrossRequestsToAnEnsemble sends requests at the same time; their steps meet in the queue of the
+// model.
 func TestBatchesFormAcrossRequestsToAnEnsemble(t *testing.T) {
 	t.Parallel()
 	b := serveReady(t, t.TempDir())
 	for _, name := range []string{"first", "second"} {
 		dir := save(t, biased(1))
-		if err := os.WriteFile(filepath.Join(dir, "config.pbtxt"), []byte("max_batch_size: 8 dynamic_batching { max_queue_delay_microseconds: 1000000 }"), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "config.pbtxt"),
+			[]byte("max_batch_size: 8 dynamic_batching { max_queue_delay_microseconds: 1000000 }"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		b.must("model", "push", name, dir)
@@ -205,7 +212,8 @@ func modelExample(t *testing.T, name string) string {
 func small() *onnxgen.Model {
 	m := biased(1)
 	m.Graph.Nodes = append(m.Graph.Nodes, onnxgen.Node{
-		Op: "ReduceMax", In: []string{"x"}, Out: []string{"score"}, Attributes: []onnxgen.Attribute{onnxgen.IntAttribute("keepdims", 0), onnxgen.IntsAttribute("axes", 1)},
+		Op: "ReduceMax", In: []string{"x"}, Out: []string{"score"},
+		Attributes: []onnxgen.Attribute{onnxgen.IntAttribute("keepdims", 0), onnxgen.IntsAttribute("axes", 1)},
 	})
 	m.Graph.Outputs = append(m.Graph.Outputs, onnxgen.Value{Name: "score", Type: onnxgen.Float, Dims: onnxgen.Batch()})
 	return m
@@ -234,25 +242,30 @@ func TestTheGateOfTheGuide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stops := strings.Replace(strings.Replace(string(text), "otherwise: SKIP", "otherwise: STOP", 1), "        default_output: {y: {tensor: guess}}\n", "", 1)
+	stops := strings.Replace(strings.Replace(string(text), "otherwise: SKIP", "otherwise: STOP", 1),
+		"        default_output: {y: {tensor: guess}}\n", "", 1)
 	stops = strings.Replace(stops, "output_map: {y: guess, score: score}", "output_map: {score: score}", 1)
 	b.must("model", "push", "gate", write(t, "gate.yaml", []byte(stops)))
-	status, answer := b.send(http.MethodPost, "/v2/models/gate/infer", []byte(`{"inputs":[{"name":"x","datatype":"FP32","shape":[1,4],"data":[1,1,1,1]}]}`))
+	status, answer := b.send(http.MethodPost, "/v2/models/gate/infer",
+		[]byte(`{"inputs":[{"name":"x","datatype":"FP32","shape":[1,4],"data":[1,1,1,1]}]}`))
 	if status != http.StatusOK {
 		t.Errorf("a request that was stopped: %d %s", status, answer)
 	}
 	contains(t, "a request that was stopped", answer, `"stopped_at":"large"`, `"outputs":[]`, `"sequence_start":false`)
 }
 
-// TestTheLinesOfTheGuide asks the demo's models about seven lines through the ensemble, which must answer what the models
-// answer line by line.
+// TestTheLinesOfTheGuide asks the demo's models about seven lines through the ensemble, which must answer what the
+// models answer line by line.
 func TestTheLinesOfTheGuide(t *testing.T) {
 	t.Parallel()
 	b := serveReady(t, t.TempDir(), "--import", real.Models(t))
 	b.must("model", "push", "lines", modelExample(t, "lines.pbtxt"))
 	const rows = 7
 	lines, squeezed := randomTensor("lines", 1, rows, 3, 48, 320), randomTensor("squeezed", 2, rows, 3, 48, 192)
-	r, err := b.client.Infer(t.Context(), &edgewise.Request{Model: edgewise.ModelID{Name: "lines"}, Inputs: []edgewise.Tensor{lines, squeezed}})
+	r, err := b.client.Infer(t.Context(), &edgewise.Request{
+		Model:  edgewise.ModelID{Name: "lines"},
+		Inputs: []edgewise.Tensor{lines, squeezed},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +280,10 @@ func TestTheLinesOfTheGuide(t *testing.T) {
 	}{{"ocr_recognize", lines, r.Outputs[0]}, {"ocr_direction", squeezed, r.Outputs[1]}} {
 		in, out := len(pair.in.Data)/rows, len(pair.out.Data)/rows
 		for row := range rows {
-			one := edgewise.Tensor{Name: "x", Type: edgewise.FP32, Shape: append(edgewise.Shape{1}, pair.in.Shape[1:]...), Data: pair.in.Data[row*in : (row+1)*in]}
+			one := edgewise.Tensor{
+				Name: "x", Type: edgewise.FP32, Shape: append(edgewise.Shape{1}, pair.in.Shape[1:]...),
+				Data: pair.in.Data[row*in : (row+1)*in],
+			}
 			alone, err := b.client.Infer(t.Context(), &edgewise.Request{Model: edgewise.ModelID{Name: pair.model}, Inputs: []edgewise.Tensor{one}})
 			if err != nil {
 				t.Fatal(err)

@@ -70,7 +70,8 @@ func TestExportedModelsArePushedAsTheyAre(t *testing.T) {
 			b.must("model", "push", name+".named", filepath.Join(dir, "net.onnx"), filepath.Join(dir, weights))
 		}
 		packed := packedFiles(t, dir, "net.onnx", weights)
-		if status, answer := b.send(http.MethodPost, "/api/v1/models/"+name+".tar/versions", packed, "Content-Type", mimeTar); status != http.StatusCreated {
+		if status, answer := b.send(http.MethodPost, "/api/v1/models/"+name+".tar/versions", packed, "Content-Type",
+			mimeTar); status != http.StatusCreated {
 			t.Errorf("%s as an archive: %d %s", weights, status, answer)
 		}
 		for _, how := range []string{".alone", ".folder", ".tar"} {

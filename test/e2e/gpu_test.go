@@ -11,8 +11,9 @@ import (
 	"github.com/edgewise-ai/edgewise/test/fakegpu"
 )
 
-// TestTheSameProgramServesWithAndWithoutAGPU runs the built program on this machine as it is, and with a CUDA driver that the test
-// made. In both it serves on the CPU, says the one reason why no GPU is used, and refuses a model that asks for one with that reason.
+// TestTheSameProgramServesWithAndWithoutAGPU runs the built program on this machine as it is, and with a CUDA driver
+// that the test made. In both it serves on the CPU, says the one reason why no GPU is used, and refuses a model that
+// asks for one with that reason.
 func TestTheSameProgramServesWithAndWithoutAGPU(t *testing.T) {
 	t.Parallel()
 	control, err := fakegpu.Open(filepath.Join(t.TempDir(), "control"))
@@ -25,14 +26,25 @@ func TestTheSameProgramServesWithAndWithoutAGPU(t *testing.T) {
 		reason       string
 		metrics      string
 	}{
-		{"no driver", "/nonexistent/libcuda.so.1", []string{"gpu        none used: no CUDA driver was found"}, "no CUDA driver was found", `edgewise_device_used{device="cpu",gpu_uuid=""} 1`},
-		{"a GPU", fakegpu.Build(t, "libcuda"), []string{
-			"gpu:0      Fake GPU 0, compute capability 9.0, 1.0 GiB; not used: ONNX Runtime's provider for CUDA is missing", "driver     CUDA driver 13.0 (",
-		}, "ONNX Runtime's provider for CUDA is missing", `edgewise_device_used{device="gpu:0",gpu_uuid="GPU-00000000-0000-0000-0000-000000000000"} 0`},
+		{
+			"no driver", "/nonexistent/libcuda.so.1",
+			[]string{"gpu        none used: no CUDA driver was found"},
+			"no CUDA driver was found", `edgewise_device_used{device="cpu",gpu_uuid=""} 1`,
+		},
+		{
+			"a GPU", fakegpu.Build(t, "libcuda"),
+			[]string{
+				"gpu:0      Fake GPU 0, compute capability 9.0, 1.0 GiB; not used: ONNX Runtime's provider for CUDA is missing",
+				"driver     CUDA driver 13.0 (",
+			},
+			"ONNX Runtime's provider for CUDA is missing",
+			`edgewise_device_used{device="gpu:0",gpu_uuid="GPU-00000000-0000-0000-0000-000000000000"} 0`,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			environment := []string{"FAKEGPU_CONTROL=" + control.Path}
-			out, stderr, code := run(t, environment, "doctor", "--set", "gpu.driver="+test.driver, "--set", "data_dir="+t.TempDir(), "--set", "store.reserve_bytes=0")
+			out, stderr, code := run(t, environment, "doctor", "--set", "gpu.driver="+test.driver, "--set",
+				"data_dir="+t.TempDir(), "--set", "store.reserve_bytes=0")
 			if code != 0 {
 				t.Errorf("doctor exits with %d: %s", code, stderr)
 			}
@@ -45,7 +57,8 @@ func TestTheSameProgramServesWithAndWithoutAGPU(t *testing.T) {
 				t.Errorf("load of a model that must run on a GPU: %d", status)
 			}
 			contains(t, "load", text, "asks for a GPU, and none is used: ", test.reason)
-			if status, text := b.send(http.MethodPost, "/api/v1/models/cat/versions", biased(1).Bytes(), "Content-Type", mimeFile); status != http.StatusCreated {
+			if status, text := b.send(http.MethodPost, "/api/v1/models/cat/versions", biased(1).Bytes(), "Content-Type",
+				mimeFile); status != http.StatusCreated {
 				t.Errorf("upload: %d %s", status, text)
 			}
 			_, page := b.send(http.MethodGet, "/metrics", nil)
@@ -72,8 +85,8 @@ func onGPU(t *testing.T) string {
 	return dir
 }
 
-// TestWhatAGPUTellsIsInTheMetrics runs the built program with a fake driver and a fake NVML. Triton's names are there for what NVML tells, and only
-// for that; the administration says the same.
+// TestWhatAGPUTellsIsInTheMetrics runs the built program with a fake driver and a fake NVML. Triton's names are there
+// for what NVML tells, and only for that; the administration says the same.
 func TestWhatAGPUTellsIsInTheMetrics(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -82,17 +95,21 @@ func TestWhatAGPUTellsIsInTheMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	told := filepath.Join(dir, "nvml")
-	if err := os.WriteFile(told, []byte("utilization 83\nmemory_utilization 20\nmemory_total 24152899584\nmemory_used 1073741824\npower 68250\nreasons 0x20\n"), 0o600); err != nil {
+	if err := os.WriteFile(told, []byte("utilization 83\nmemory_utilization 20\nmemory_total 24152899584\nmemory_used "+
+		"1073741824\npower 68250\nreasons 0x20\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b := serveWith(t, []string{"FAKEGPU_CONTROL=" + control.Path, "FAKEGPU_NVML=" + told}, t.TempDir(), "--set", "gpu.driver="+fakegpu.Build(t, "libcuda"), "--set", "gpu.telemetry="+fakegpu.Build(t, "libnvidia-ml"))
+	b := serveWith(t, []string{"FAKEGPU_CONTROL=" + control.Path, "FAKEGPU_NVML=" + told}, t.TempDir(), "--set",
+		"gpu.driver="+fakegpu.Build(t, "libcuda"), "--set", "gpu.telemetry="+fakegpu.Build(t, "libnvidia-ml"))
 	b.awaitReady()
 	const uuid = `{gpu_uuid="GPU-00000000-0000-0000-0000-000000000000"}`
 	var page string
-	for end := time.Now().Add(time.Minute); !strings.Contains(page, "nv_gpu_utilization") && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !strings.Contains(page, "nv_gpu_utilization") &&
+		time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		_, page = b.send(http.MethodGet, "/metrics", nil)
 	}
-	contains(t, "metrics", page, "nv_gpu_utilization"+uuid+" 0.83", "nv_gpu_memory_total_bytes"+uuid+" 24152899584", "nv_gpu_memory_used_bytes"+uuid+" 1073741824", "nv_gpu_power_usage"+uuid+" 68.25")
+	contains(t, "metrics", page, "nv_gpu_utilization"+uuid+" 0.83", "nv_gpu_memory_total_bytes"+uuid+" 24152899584",
+		"nv_gpu_memory_used_bytes"+uuid+" 1073741824", "nv_gpu_power_usage"+uuid+" 68.25")
 	for _, absent := range []string{"nv_gpu_power_limit", "nv_energy_consumption", "edgewise_device_fan"} {
 		if strings.Contains(page, absent) {
 			t.Errorf("%s is there, and NVML does not tell it", absent)

@@ -77,7 +77,8 @@ func TestHotSwapUnderLoad(t *testing.T) {
 func (b *box) instances(model string, count int) {
 	b.t.Helper()
 	config := strconv.Quote(fmt.Sprintf(`{"instance_group":[{"count":%d}]}`, count))
-	if status, text := b.send(http.MethodPost, "/v2/repository/models/"+model+"/load", []byte(`{"parameters":{"config":`+config+`}}`), "Content-Type", mimeJSON); status != http.StatusOK {
+	if status, text := b.send(http.MethodPost, "/v2/repository/models/"+model+"/load",
+		[]byte(`{"parameters":{"config":`+config+`}}`), "Content-Type", mimeJSON); status != http.StatusOK {
 		b.t.Fatalf("changing the instances of %s: %d %s", model, status, text)
 	}
 }

@@ -35,11 +35,24 @@ func TestInferFromFiles(t *testing.T) {
 	}{
 		{"npy", "echo", writeNpy(t, "(1, 4)", four), nil, []int64{1, 4}, four},
 		{"npy without batch dimension", "echo", writeNpy(t, "(4,)", four), nil, []int64{1, 4}, four},
-		{"json", "echo", write(t, "x.json", []byte("[[1.5, -2, 0, 1e-3], [4, 5, 6, 7]]")), nil, []int64{2, 4}, append(slices.Clone(four), 4, 5, 6, 7)},
+		{
+			"json", "echo", write(t, "x.json", []byte("[[1.5, -2, 0, 1e-3], [4, 5, 6, 7]]")), nil,
+			[]int64{2, 4},
+			append(slices.Clone(four), 4, 5, 6, 7),
+		},
 		{"bin", "echo", write(t, "x.bin", floatBytes(four)), nil, []int64{1, 4}, four},
 		{"wav", "sound", writeSound(t, []float64{0, 0.5, -0.5, 1}), nil, []int64{1, 4}, []float32{0, 0.5, -0.5, 1}},
-		{"picture", "picture", sixPixels(t), nil, []int64{1, 2, 3, 3}, []float32{0, 0, 0, 255, 0, 0, 0, 255, 0, 0, 0, 255, 255, 255, 255, 51, 102, 204}},
-		{"picture, scaled", "picture", sixPixels(t), []string{"--scale", "unit"}, []int64{1, 2, 3, 3}, []float32{0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 1, 0.2, 0.4, 0.8}},
+		{
+			"picture", "picture", sixPixels(t), nil,
+			[]int64{1, 2, 3, 3},
+			[]float32{0, 0, 0, 255, 0, 0, 0, 255, 0, 0, 0, 255, 255, 255, 255, 51, 102, 204},
+		},
+		{
+			"picture, scaled", "picture", sixPixels(t),
+			[]string{"--scale", "unit"},
+			[]int64{1, 2, 3, 3},
+			[]float32{0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 1, 0.2, 0.4, 0.8},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			args := append([]string{"--output", "json", "infer", test.model, "-i", "x=" + test.file}, test.args...)
@@ -50,7 +63,8 @@ func TestInferFromFiles(t *testing.T) {
 	}
 	t.Run("two inputs saved", func(t *testing.T) { savesOutputs(t, b) })
 	t.Run("text form", func(t *testing.T) {
-		contains(t, "answer", b.must("infer", "echo", "-i", "x="+writeNpy(t, "(1, 4)", four)), `model "echo" version 1`, "y FP32[1,4] 1.5 -2 0 0.001")
+		contains(t, "answer", b.must("infer", "echo", "-i", "x="+writeNpy(t, "(1, 4)", four)), `model "echo" version 1`,
+			"y FP32[1,4] 1.5 -2 0 0.001")
 	})
 	t.Run("refusals", func(t *testing.T) {
 		b.refuses(4, []string{"FP32", "[-1,4]", "[1,3]"}, "infer", "echo", "-i", "x="+writeNpy(t, "(1, 3)", four[:3]))
@@ -76,12 +90,14 @@ func savesOutputs(t *testing.T, b *box) {
 			t.Fatal(err)
 		}
 		if head, body := string(file[:len(file)-64]), file[len(file)-64:]; !strings.HasPrefix(head, "\x93NUMPY") || len(head)%64 != 0 ||
-			!strings.Contains(head, "(1,16,)") || !strings.Contains(head, "<f4") || !slices.Equal(body, floatBytes(slices.Repeat([]float32{want}, 16))) {
+			!strings.Contains(head, "(1,16,)") || !strings.Contains(head, "<f4") ||
+			!slices.Equal(body, floatBytes(slices.Repeat([]float32{want}, 16))) {
 			t.Errorf("%s.npy holds %q", name, file)
 		}
 	}
 	b.upload("wide", "", onnxgen.Identity(edgewise.FP32, onnxgen.Batch(16)...))
-	wantTensor(t, b.must("--output", "json", "infer", "wide", "-i", filepath.Join(out, "sum.npy")), "y", []int64{1, 16}, slices.Repeat([]float32{2}, 16))
+	wantTensor(t, b.must("--output", "json", "infer", "wide", "-i", filepath.Join(out, "sum.npy")), "y", []int64{1, 16},
+		slices.Repeat([]float32{2}, 16))
 }
 
 // wantTensor compares the only output of an answer, each element within one part in ten thousand of 1.
@@ -123,7 +139,14 @@ func writeNpy(t *testing.T, shape string, values []float32) string {
 // sixPixels is a picture of two rows of three pixels.
 func sixPixels(t *testing.T) string {
 	picture := image.NewRGBA(image.Rect(0, 0, 3, 2))
-	for i, c := range []color.RGBA{{0, 0, 0, 255}, {255, 0, 0, 255}, {0, 255, 0, 255}, {0, 0, 255, 255}, {255, 255, 255, 255}, {51, 102, 204, 255}} {
+	for i, c := range []color.RGBA{
+		{0, 0, 0, 255},
+		{255, 0, 0, 255},
+		{0, 255, 0, 255},
+		{0, 0, 255, 255},
+		{255, 255, 255, 255},
+		{51, 102, 204, 255},
+	} {
 		picture.SetRGBA(i%3, i/3, c)
 	}
 	return writePicture(t, picture)

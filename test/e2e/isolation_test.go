@@ -61,7 +61,8 @@ func TestModelsOfAGroupShareAProcessAndComeBackTogether(t *testing.T) {
 	b := serveReady(t, t.TempDir(), "--set", "engine.isolation=model")
 	for name, bias := range map[string]float32{"one": 1, "two": 2, "three": 3} {
 		dir := save(t, biased(bias))
-		if err := os.WriteFile(filepath.Join(dir, "config.pbtxt"), []byte(`parameters { key: "isolation" value { string_value: "group:sums" } }`), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "config.pbtxt"),
+			[]byte(`parameters { key: "isolation" value { string_value: "group:sums" } }`), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		b.must("model", "push", name, dir)

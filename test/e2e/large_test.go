@@ -20,7 +20,8 @@ import (
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 )
 
-// wideFloats is how many numbers a row of the model wide has: enough for memory of the model's process to be asked for them.
+// wideFloats is how many numbers a row of the model wide has: enough for memory of the model's process to be asked for
+// them.
 const wideFloats = 150_000
 
 // wide makes y = x + bias, FP32 [batch,150000].
@@ -64,8 +65,8 @@ func wideVersion(res *http.Response, number float32) (int64, error) {
 	return version, nil
 }
 
-// repeating makes a client whose connections bring the same head again and again, as long as all goes to one model: one that asks for
-// compressed answers has its heads read each time.
+// repeating makes a client whose connections bring the same head again and again, as long as all goes to one model: one
+// that asks for compressed answers has its heads read each time.
 func repeating() *http.Client {
 	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}
 }
@@ -85,9 +86,9 @@ func askWide(client *http.Client, url string, number float32) (int64, error) {
 	return wideVersion(res, number)
 }
 
-// TestLargeTensorsUnderHotSwaps has clients that repeat their requests' heads, so that their tensors arrive in memory of the model's
-// process, while versions come and go, and one client sends so slowly that the version which its tensors were meant for
-// is gone when they are complete.
+// TestLargeTensorsUnderHotSwaps has clients that repeat their requests' heads, so that their tensors arrive in memory
+// of the model's process, while versions come and go, and one client sends so slowly that the version which its tensors
+// were meant for is gone when they are complete.
 func TestLargeTensorsUnderHotSwaps(t *testing.T) {
 	b := serveReady(t, t.TempDir())
 	b.upload("wide", "?promote=true", wide(1))
@@ -125,11 +126,13 @@ func TestLargeTensorsUnderHotSwaps(t *testing.T) {
 	b.stop()
 }
 
-// beginSlowly sends two requests, and half of a third on the same connection; finish sends the rest and returns which version answered.
+// beginSlowly sends two requests, and half of a third on the same connection; finish sends the rest and returns which
+// version answered.
 func (b *box) beginSlowly(t *testing.T) (finish func() (int64, error)) {
 	t.Helper()
 	body, jsonSize := wideBody(7)
-	head := fmt.Sprintf("POST /v2/models/wide/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\nInference-Header-Content-Length: %d\r\n\r\n", len(body), jsonSize)
+	head := fmt.Sprintf("POST /v2/models/wide/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: "+
+		"%d\r\nInference-Header-Content-Length: %d\r\n\r\n", len(body), jsonSize)
 	c, err := net.Dial("tcp", strings.TrimPrefix(b.url, "http://"))
 	if err != nil {
 		t.Fatal(err)

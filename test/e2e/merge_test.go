@@ -25,8 +25,8 @@ func centred(name string) *onnxgen.Model {
 	}}
 }
 
-// TestRequestsAreMergedOnlyWhereThatIsRight asks models of each kind with eight clients, over REST and the default isolation,
-// and looks at what the administration API and the command line say of them.
+// TestRequestsAreMergedOnlyWhereThatIsRight asks models of each kind with eight clients, over REST and the default
+// isolation, and looks at what the administration API and the command line say of them.
 func TestRequestsAreMergedOnlyWhereThatIsRight(t *testing.T) {
 	b := serve(t, t.TempDir())
 	for _, test := range []struct {
@@ -44,7 +44,8 @@ func TestRequestsAreMergedOnlyWhereThatIsRight(t *testing.T) {
 		var seen struct {
 			Batching edgewise.Batching `json:"batching"`
 		}
-		if err := json.Unmarshal([]byte(text), &seen); err != nil || seen.Batching.Independent != test.merged || !strings.Contains(seen.Batching.Reason, test.reason) {
+		if err := json.Unmarshal([]byte(text), &seen); err != nil || seen.Batching.Independent != test.merged ||
+			!strings.Contains(seen.Batching.Reason, test.reason) {
 			t.Errorf("%s: %v, %+v", test.name, err, seen.Batching)
 		}
 		if shown := b.must("model", "show", test.name); !strings.Contains(shown, seen.Batching.Reason) {
@@ -60,7 +61,8 @@ func TestRequestsAreMergedOnlyWhereThatIsRight(t *testing.T) {
 				_, text := b.send(http.MethodPost, "/v2/models/series/infer", []byte(body), "Content-Type", mimeJSON)
 				var a answer
 				want := fmt.Sprint([]float32{float32(v), float32(v), float32(v + 2), float32(v + 4)}, []float32{-1, -2, 1, 2})
-				if err := json.Unmarshal([]byte(text), &a); err != nil || len(a.Outputs) != 2 || fmt.Sprint(a.Outputs[0].Data, a.Outputs[1].Data) != want {
+				if err := json.Unmarshal([]byte(text), &a); err != nil || len(a.Outputs) != 2 ||
+					fmt.Sprint(a.Outputs[0].Data, a.Outputs[1].Data) != want {
 					t.Errorf("%s is answered with %s", body, text)
 					return
 				}

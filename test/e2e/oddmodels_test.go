@@ -25,17 +25,24 @@ func TestOddModels(t *testing.T) {
 	two := `{"inputs":[{"name":"x","datatype":"FP32","shape":[2],"data":[1,-2]}]}`
 	for _, odd := range []oddModel{
 		{"an output without a type", oneNode("Neg", onnxgen.Value{Name: "y"}), two, 200, `"datatype":"FP32","shape":[2],"data":[-1,2]`},
-		{"an output without a shape", oneNode("Neg", onnxgen.Value{Name: "y", Type: onnxgen.Float, Unranked: true}), two, 200, `"shape":[2],"data":[-1,2]`},
+		{
+			"an output without a shape", oneNode("Neg", onnxgen.Value{Name: "y", Type: onnxgen.Float, Unranked: true}), two, 200,
+			`"shape":[2],"data":[-1,2]`,
+		},
 		{"an output of any rank", anyRank(), reshapeTo("[3]", "[1,2,1]"), 200, `"shape":[1,2,1],"data":[1,2]`},
 		{"a shape that cannot be", anyRank(), reshapeTo("[1]", "[7]"), 400, "cannot be reshaped"},
 		{"a sequence beside a tensor", zipMap(), two, 200, `"outputs":[{"name":"label","datatype":"INT64","shape":[1],"data":[1]}]`},
 		{"no rows", batched("Neg"), `{"inputs":[{"name":"x","datatype":"FP32","shape":[0,2],"data":[]}]}`, 200, `"shape":[0,2],"data":[]`},
-		{"a dimension of size 0", onnxgen.Identity(edgewise.FP32, onnxgen.Dims(3, 0)...), `{"inputs":[{"name":"x","datatype":"FP32","shape":[3,0],"data":[]}]}`, 200, `"shape":[3,0],"data":[]`},
+		{
+			"a dimension of size 0", onnxgen.Identity(edgewise.FP32, onnxgen.Dims(3, 0)...),
+			`{"inputs":[{"name":"x","datatype":"FP32","shape":[3,0],"data":[]}]}`, 200, `"shape":[3,0],"data":[]`,
+		},
 		{"a number", onnxgen.Scalar(), `{"inputs":[{"name":"x","datatype":"FP32","shape":[],"data":[4]}]}`, 200, `"data":[8]`},
 	} {
 		t.Run(odd.name, func(t *testing.T) {
 			name := strings.ReplaceAll(odd.name, " ", "-")
-			if status, answer := b.send(http.MethodPost, "/api/v1/models/"+name+"/versions", odd.model.Bytes(), "Content-Type", mimeFile); status != http.StatusCreated {
+			if status, answer := b.send(http.MethodPost, "/api/v1/models/"+name+"/versions", odd.model.Bytes(), "Content-Type",
+				mimeFile); status != http.StatusCreated {
 				t.Fatalf("upload: %d %s", status, answer)
 			}
 			status, answer := b.send(http.MethodPost, "/v2/models/"+name+"/infer", []byte(odd.request), "Content-Type", mimeJSON)
@@ -62,7 +69,8 @@ func TestEmptyBinaryAnswersHaveTheirHeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK || res.Header.Get("Inference-Header-Content-Length") == "" || res.Header.Get("Content-Type") != mimeFile {
+	if res.StatusCode != http.StatusOK || res.Header.Get("Inference-Header-Content-Length") == "" ||
+		res.Header.Get("Content-Type") != mimeFile {
 		t.Errorf("got %d with headers %v, want the length of the JSON part and %s", res.StatusCode, res.Header, mimeFile)
 	}
 }
@@ -111,7 +119,10 @@ func zipMap() *onnxgen.Model {
 			Nodes: []onnxgen.Node{
 				{Op: "ArgMax", In: []string{"x"}, Out: []string{"most"}, Attributes: []onnxgen.Attribute{onnxgen.IntAttribute("axis", 0)}},
 				{Op: "Add", In: []string{"most", "one"}, Out: []string{"label"}},
-				{Op: "ZipMap", Domain: "ai.onnx.ml", In: []string{"x"}, Out: []string{"probabilities"}, Attributes: []onnxgen.Attribute{onnxgen.IntsAttribute("classlabels_int64s", 1, 2)}},
+				{
+					Op: "ZipMap", Domain: "ai.onnx.ml", In: []string{"x"}, Out: []string{"probabilities"},
+					Attributes: []onnxgen.Attribute{onnxgen.IntsAttribute("classlabels_int64s", 1, 2)},
+				},
 			},
 			Initializers: []onnxgen.Tensor{onnxgen.Ints64("one", []int64{1}, 1)},
 			Inputs:       []onnxgen.Value{{Name: "x", Type: onnxgen.Float, Dims: onnxgen.Dims(2)}},

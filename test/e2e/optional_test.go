@@ -49,7 +49,8 @@ func TestOptionalInputsInBatches(t *testing.T) {
 				}
 				bias = fmt.Sprintf(`,{"name":"bias","datatype":"FP32","shape":[%d,4],"data":[%s]}`, rows, list[1:])
 			}
-			got := b.infer("optional", fmt.Sprintf(`{"inputs":[{"name":"x","datatype":"FP32","shape":[%d,4],"data":[%s]}%s]}`, rows, values[1:], bias))
+			got := b.infer("optional", fmt.Sprintf(`{"inputs":[{"name":"x","datatype":"FP32","shape":[%d,4],"data":[%s]}%s]}`,
+				rows, values[1:], bias))
 			if !slices.Equal(got["y"], want) {
 				t.Errorf("request %d: got %v, want %v", n, got, want)
 			}

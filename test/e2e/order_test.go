@@ -39,8 +39,12 @@ const (
 // orderModels imports models with sequences, and an ensemble of one.
 func orderModels(t *testing.T) string {
 	t.Helper()
-	folder := sequenceRepository(t, map[string]string{"direct": sequenceConfig(4, ""), "oldest": sequenceConfig(4, "oldest { max_candidate_sequences: 4 }")})
-	if err := onnxgen.Identity(edgewise.FP32, onnxgen.Dim{Name: "batch"}, onnxgen.Dim{Size: 2}).Save(filepath.Join(folder, "pass", "1")); err != nil {
+	folder := sequenceRepository(t, map[string]string{
+		"direct": sequenceConfig(4, ""),
+		"oldest": sequenceConfig(4, "oldest { max_candidate_sequences: 4 }"),
+	})
+	if err := onnxgen.Identity(edgewise.FP32, onnxgen.Dim{Name: "batch"},
+		onnxgen.Dim{Size: 2}).Save(filepath.Join(folder, "pass", "1")); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.MkdirAll(filepath.Join(folder, "chain", "1"), 0o755); err != nil {
@@ -82,8 +86,8 @@ func orderAnswer(t *testing.T, what string, k int, r *inference.ModelInferRespon
 	return true
 }
 
-// TestSequencesKeepTheOrderOfOneConnection sends requests of sequences one after the other without waiting: calls of one
-// gRPC connection, messages of one stream, and requests that stand behind each other on one HTTP connection.
+// TestSequencesKeepTheOrderOfOneConnection sends requests of sequences one after the other without waiting: calls of
+// one gRPC connection, messages of one stream, and requests that stand behind each other on one HTTP connection.
 func TestSequencesKeepTheOrderOfOneConnection(t *testing.T) {
 	t.Parallel()
 	b := serveReady(t, t.TempDir(), "--import", orderModels(t))
@@ -170,7 +174,8 @@ func pipelined(t *testing.T, b *box, model string, id int) bool {
 	for k := range orderLength {
 		body := fmt.Sprintf(`{"parameters":{"sequence_id":%d,"sequence_start":%v,"sequence_end":%v},"inputs":[{"name":"x","datatype":"FP32","shape":[1,2],"data":[%d,0]}],"outputs":[{"name":"y"}]}`,
 			id, k == 0, k == orderLength-1, 1<<k)
-		all = fmt.Appendf(all, "POST /v2/models/%s/infer HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", model, address, len(body), body)
+		all = fmt.Appendf(all, "POST /v2/models/%s/infer HTTP/1.1\r\nHost: %s\r\nContent-Type: "+
+			"application/json\r\nContent-Length: %d\r\n\r\n%s", model, address, len(body), body)
 	}
 	if _, err := conn.Write(all); err != nil {
 		t.Fatal(err)
@@ -199,7 +204,8 @@ func pipelined(t *testing.T, b *box, model string, id int) bool {
 // TestATimeoutInTheBacklogIsThatOfTheWholeSequence sends a sequence for which there is no slot in one stream.
 func TestATimeoutInTheBacklogIsThatOfTheWholeSequence(t *testing.T) {
 	t.Parallel()
-	b := serveReady(t, t.TempDir(), "--import", sequenceRepository(t, map[string]string{"one": sequenceConfig(1, "") + "instance_group { count: 1 }"}))
+	b := serveReady(t, t.TempDir(), "--import",
+		sequenceRepository(t, map[string]string{"one": sequenceConfig(1, "") + "instance_group { count: 1 }"}))
 	if _, _, err := b.add("one", edgewise.Sequence{ID: 1, Start: true}, 5); err != nil {
 		t.Fatal(err)
 	}

@@ -16,12 +16,14 @@ func TestRateLimiter(t *testing.T) {
 		if err := biased(float32(needs)).Save(filepath.Join(folder, name, "1")); err != nil {
 			t.Fatal(err)
 		}
-		config := fmt.Sprintf("max_batch_size: 4 instance_group { count: 2 rate_limiter { resources { name: \"camera\" count: %d } priority: 2 } }", needs)
+		config := fmt.Sprintf("max_batch_size: 4 instance_group { count: 2 rate_limiter { resources { name: \"camera\" "+
+			"count: %d } priority: 2 } }", needs)
 		if err := os.WriteFile(filepath.Join(folder, name, "config.pbtxt"), []byte(config), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	b := serve(t, t.TempDir(), "--import", folder, "--rate-limit=execution_count", "--rate-limit-resource=camera:2:0", "--rate-limit-resource", "other:1")
+	b := serve(t, t.TempDir(), "--import", folder, "--rate-limit=execution_count", "--rate-limit-resource=camera:2:0",
+		"--rate-limit-resource", "other:1")
 	b.awaitReady()
 	for range 20 {
 		b.wantBias("cat", "1", 2)

@@ -22,8 +22,8 @@ type refusal struct {
 	parts   []string // of the error
 }
 
-// TestUploadsThatAreRefused sends bad uploads one after the other. After each of them nothing is left of it, and the box
-// still serves; at the end the store is whole.
+// TestUploadsThatAreRefused sends bad uploads one after the other. After each of them nothing is left of it, and the
+// box still serves; at the end the store is whole.
 func TestUploadsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -212,7 +212,8 @@ func badConfigurations() []refusal {
 	list := []refusal{
 		{
 			name: "several contradictions are told together",
-			body: configured("max_batch_size: 4\ninput { name: \"x\" data_type: TYPE_INT64 dims: [4] }\ninput { name: \"nosuch\" data_type: TYPE_FP32 dims: [4] }\n" +
+			body: configured("max_batch_size: 4\ninput { name: \"x\" data_type: TYPE_INT64 dims: [4] }\ninput { name: " +
+				"\"nosuch\" data_type: TYPE_FP32 dims: [4] }\n" +
 				"output { name: \"y\" data_type: TYPE_FP32 dims: [5] }\n"),
 			parts: []string{"INT64", "nosuch", "y", "5"},
 		},

@@ -52,24 +52,33 @@ func ports(t *testing.T, n int) []string {
 func tritonBox(t *testing.T, arguments ...string) (b *box, metrics string) {
 	t.Helper()
 	p := ports(t, 3)
-	b = serveAs(t, []string{"TMPDIR=" + t.TempDir()}, append([]string{"--http-port", p[0], "--grpc-port=" + p[1], "--metrics-port", p[2]}, arguments...))
+	b = serveAs(t, []string{"TMPDIR=" + t.TempDir()},
+		append([]string{"--http-port", p[0], "--grpc-port=" + p[1], "--metrics-port", p[2]}, arguments...))
 	return b, "http://127.0.0.1:" + p[2]
 }
 
-// TestATritonCommandLineWorks starts the program with a command line of tritonserver's and drives model control over REST.
+// TestATritonCommandLineWorks starts the program with a command line of tritonserver's and drives model control over
+// REST.
 func TestATritonCommandLineWorks(t *testing.T) {
 	t.Parallel()
 	dir := repositoryOf(t, map[string]*onnxgen.Model{"one/1": biased(1), "one/3": biased(3), "two/1": biased(2)})
 	files := t.TempDir()
 	logFile, traceFile := filepath.Join(files, "log"), filepath.Join(files, "trace.json")
 	b, metrics := tritonBox(t, "--model-repository="+dir, "--model-control-mode", "explicit", "--load-model=one", "--strict-readiness", "true",
-		"--exit-timeout-secs=20", "--http-thread-count=4", "--pinned-memory-pool-byte-size", "0", "--id=box", "--log-file", logFile, "--log-format=default",
+		"--exit-timeout-secs=20", "--http-thread-count=4", "--pinned-memory-pool-byte-size", "0", "--id=box", "--log-file",
+		logFile, "--log-format=default",
 		"--trace-config", "level=TIMESTAMPS", "--trace-config", "rate=1", "--trace-config", "triton,file="+traceFile)
 	b.awaitReady()
 	ask := func(model string, bias int) wire {
-		return wire{"infer", "POST", "/v2/models/" + model + "/infer", zeros, nil, 200, fmt.Sprintf(`"data":[%d,%d,%d,%d]`, bias, bias, bias, bias)}
+		return wire{
+			"infer", "POST", "/v2/models/" + model + "/infer", zeros, nil, 200,
+			fmt.Sprintf(`"data":[%d,%d,%d,%d]`, bias, bias, bias, bias),
+		}
 	}
-	two, err := json.Marshal(map[string]any{"parameters": map[string]string{"config": "{}", "file:5/model.onnx": base64.StdEncoding.EncodeToString(biased(5).Bytes())}})
+	two, err := json.Marshal(map[string]any{"parameters": map[string]string{
+		"config":            "{}",
+		"file:5/model.onnx": base64.StdEncoding.EncodeToString(biased(5).Bytes()),
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,16 +89,28 @@ func TestATritonCommandLineWorks(t *testing.T) {
 		{"not loaded", "POST", "/v2/models/two/infer", zeros, nil, 404, "Request for unknown model: 'two' is not found"},
 		{"load", "POST", "/v2/repository/models/two/load", "", nil, 200, "="},
 		ask("two", 2),
-		{"load with a configuration", "POST", "/v2/repository/models/one/load", `{"parameters":{"config":"{\"version_policy\":{\"all\":{}}}"}}`, nil, 200, "="},
+		{
+			"load with a configuration", "POST", "/v2/repository/models/one/load",
+			`{"parameters":{"config":"{\"version_policy\":{\"all\":{}}}"}}`, nil, 200, "=",
+		},
 		ask("one/versions/1", 1),
 		{"load with files", "POST", "/v2/repository/models/two/load", string(two), nil, 200, "="},
 		ask("two", 5),
-		{"a file outside", "POST", "/v2/repository/models/two/load", `{"parameters":{"config":"{}","file:../x":""}}`, nil, 400, "must stay within model directory"},
+		{
+			"a file outside", "POST", "/v2/repository/models/two/load", `{"parameters":{"config":"{}","file:../x":""}}`, nil,
+			400, "must stay within model directory",
+		},
 		{"load as it stands", "POST", "/v2/repository/models/two/load", "", nil, 200, "="},
 		ask("two", 2),
 		{"unload", "POST", "/v2/repository/models/two/unload", `{"parameters":{"unload_dependents":false}}`, nil, 200, "="},
-		{"load of a model that is not there", "POST", "/v2/repository/models/three/load", "", nil, 400, "failed to load 'three', failed to poll from model repository"},
-		{"ready index", "POST", "/v2/repository/index", `{"ready":true}`, nil, 200, `=[{"name":"one","version":"1","state":"READY"},{"name":"one","version":"3","state":"READY"}]`},
+		{
+			"load of a model that is not there", "POST", "/v2/repository/models/three/load", "", nil, 400,
+			"failed to load 'three', failed to poll from model repository",
+		},
+		{
+			"ready index", "POST", "/v2/repository/index", `{"ready":true}`, nil, 200,
+			`=[{"name":"one","version":"1","state":"READY"},{"name":"one","version":"3","state":"READY"}]`,
+		},
 	} {
 		b.exchange(t, w)
 	}
@@ -109,7 +130,8 @@ func TestATritonCommandLineWorks(t *testing.T) {
 		t.Fatal(err)
 	}
 	var traces []map[string]any
-	if err := json.Unmarshal(traced, &traces); err != nil || !strings.Contains(string(traced), `"model_name":"one"`) || !strings.Contains(string(traced), "COMPUTE_START") {
+	if err := json.Unmarshal(traced, &traces); err != nil || !strings.Contains(string(traced), `"model_name":"one"`) ||
+		!strings.Contains(string(traced), "COMPUTE_START") {
 		t.Errorf("%v: %.500s", err, traced)
 	}
 }
@@ -134,7 +156,10 @@ func TestPollingFollowsTheFolder(t *testing.T) {
 	dir := repositoryOf(t, map[string]*onnxgen.Model{"one/1": biased(1)})
 	b, _ := tritonBox(t, "--model-repository", dir, "--model-control-mode=poll", "--repository-poll-secs=1", "--allow-metrics=false")
 	b.awaitReady()
-	b.exchange(t, wire{"load", "POST", "/v2/repository/models/one/load", "", nil, 503, "explicit model load / unload is not allowed if polling is enabled"})
+	b.exchange(t, wire{
+		"load", "POST", "/v2/repository/models/one/load", "", nil, 503,
+		"explicit model load / unload is not allowed if polling is enabled",
+	})
 	if err := os.MkdirAll(filepath.Join(dir, "one", "2"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +196,10 @@ func TestABrokenModelEndsTheStart(t *testing.T) {
 	b.awaitReady()
 	b.exchange(t, wire{"the good one", "POST", "/v2/models/good/infer", zeros, nil, 200, "[1,1,1,1]"})
 	b.exchange(t, wire{"not ready", "GET", "/v2/health/ready", "", nil, 400, "="})
-	b.exchange(t, wire{"the reason", "POST", "/v2/repository/index", "", nil, 200, `{"name":"bad","version":"1","state":"UNAVAILABLE","reason":"model file`})
+	b.exchange(t, wire{
+		"the reason", "POST", "/v2/repository/index", "", nil, 200,
+		`{"name":"bad","version":"1","state":"UNAVAILABLE","reason":"model file`,
+	})
 	b.stop()
 }
 

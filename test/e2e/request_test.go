@@ -47,7 +47,8 @@ func (b *box) send(method, path string, body []byte, headers ...string) (int, st
 // upload posts a version of one file; it must be taken.
 func (b *box) upload(name, query string, model *onnxgen.Model) {
 	b.t.Helper()
-	if status, answer := b.send(http.MethodPost, "/api/v1/models/"+name+"/versions"+query, model.Bytes(), "Content-Type", mimeFile); status != http.StatusCreated {
+	if status, answer := b.send(http.MethodPost, "/api/v1/models/"+name+"/versions"+query, model.Bytes(), "Content-Type",
+		mimeFile); status != http.StatusCreated {
 		b.t.Fatalf("uploading %s: %d %s", name, status, answer)
 	}
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/edgewise-ai/edgewise/test/real"
 )
 
-// TestSpeechStreamsBySequence sends sounds to the demo's voice activity model frame by frame, several streams at a time,
-// and wants from the box that keeps the state what a client hears that carries it by hand: bit by bit.
+// TestSpeechStreamsBySequence sends sounds to the demo's voice activity model frame by frame, several streams at a
+// time, and wants from the box that keeps the state what a client hears that carries it by hand: bit by bit.
 func TestSpeechStreamsBySequence(t *testing.T) {
 	t.Parallel()
 	frames := speechFrames(t)
@@ -47,7 +47,8 @@ func TestSpeechStreamsBySequence(t *testing.T) {
 			}
 			streams.Wait()
 			_, err := b.speech("vad_stream", edgewise.Sequence{ID: 1}, frames[0])
-			if err == nil || !strings.Contains(err.Error(), "inference request for sequence 1 to model 'vad_stream' must specify the START flag on the first request of the sequence") {
+			if err == nil || !strings.Contains(err.Error(),
+				"inference request for sequence 1 to model 'vad_stream' must specify the START flag on the first request of the sequence") {
 				t.Errorf("after its end: %v", err)
 			}
 			b.stop()
@@ -171,7 +172,8 @@ func (b *box) add(model string, id edgewise.Sequence, x float32) (y []float32, v
 			for i := range 2 {
 				y = append(y, math.Float32frombits(binary.LittleEndian.Uint32(out.Data[4*i:])))
 			}
-		case out.Name == "id" && binary.LittleEndian.Uint64(out.Data) != id.ID, out.Name == "started" && (out.Data[0] == 1) != id.Start, out.Name == "next":
+		case out.Name == "id" && binary.LittleEndian.Uint64(out.Data) != id.ID, out.Name == "started" &&
+			(out.Data[0] == 1) != id.Start, out.Name == "next":
 			b.t.Errorf("%+v is told %s %v", id, out.Name, out.Data)
 		}
 	}
@@ -182,7 +184,8 @@ func (b *box) add(model string, id edgewise.Sequence, x float32) (y []float32, v
 func TestManySequencesAtOnce(t *testing.T) {
 	t.Parallel()
 	folder := sequenceRepository(t, map[string]string{
-		"direct": sequenceConfig(4, "direct { max_queue_delay_microseconds: 500 minimum_slot_utilization: 0.5 }"), "unsaid": sequenceConfig(8, ""),
+		"direct": sequenceConfig(4, "direct { max_queue_delay_microseconds: 500 minimum_slot_utilization: 0.5 }"),
+		"unsaid": sequenceConfig(8, ""),
 		"oldest": sequenceConfig(4, "oldest { max_candidate_sequences: 6 max_queue_delay_microseconds: 500 }"),
 	})
 	b := serveReady(t, t.TempDir(), "--import", folder)
@@ -307,7 +310,8 @@ ensemble_scheduling { step { model_name: "cat" model_version: -1 input_map { key
 	b.refuses(4, []string{"START flag"}, "infer", "cat", "-i", x, "--sequence", "8")
 	b.refuses(2, []string{"--sequence ID"}, "infer", "cat", "-i", x, "--sequence-start")
 	b.refuses(2, []string{"above 0"}, "infer", "cat", "-i", x, "--sequence", "0")
-	if _, _, err := b.add("zoo", edgewise.Sequence{ID: 1}, 1); err == nil || !strings.Contains(err.Error(), "in ensemble 'zoo', ") || !strings.Contains(err.Error(), "must specify the START flag") {
+	if _, _, err := b.add("zoo", edgewise.Sequence{ID: 1}, 1); err == nil ||
+		!strings.Contains(err.Error(), "in ensemble 'zoo', ") || !strings.Contains(err.Error(), "must specify the START flag") {
 		t.Errorf("after its end: %v", err)
 	}
 	b.stop()

@@ -37,7 +37,8 @@ func floats(values ...float32) (data []byte) {
 func TestTensorsTravelInSharedMemory(t *testing.T) {
 	t.Parallel()
 	b := serveReady(t, t.TempDir(), "--set", "shared_memory.enabled=true")
-	if status, text := b.send(http.MethodPost, "/api/v1/models/cat/versions", biased(1).Bytes(), "Content-Type", mimeFile); status != http.StatusCreated {
+	if status, text := b.send(http.MethodPost, "/api/v1/models/cat/versions", biased(1).Bytes(), "Content-Type",
+		mimeFile); status != http.StatusCreated {
 		t.Fatalf("upload: %d %s", status, text)
 	}
 	key, object := sharedObject(t, 64)
@@ -45,7 +46,8 @@ func TestTensorsTravelInSharedMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	const region = "/v2/systemsharedmemory/region/r"
-	if status, text := b.send(http.MethodPost, region+"/register", fmt.Appendf(nil, `{"key":%q,"offset":8,"byte_size":48}`, key)); status != http.StatusOK {
+	if status, text := b.send(http.MethodPost, region+"/register",
+		fmt.Appendf(nil, `{"key":%q,"offset":8,"byte_size":48}`, key)); status != http.StatusOK {
 		t.Fatalf("register: %d %s", status, text)
 	}
 	infer := []byte(`{"inputs":[{"name":"x","datatype":"FP32","shape":[1,4],"parameters":{"shared_memory_region":"r","shared_memory_byte_size":16}}],

@@ -37,9 +37,9 @@ const (
 // soakRest is how long the box may take to come to rest: the door keeps idle workers for up to 20 seconds.
 const soakRest = 40 * time.Second
 
-// TestSoak keeps a box at full load for a while: clients that are answered, clients that give up, clients that are wrong,
-// uploads that take over, uploads that are refused and instances that change. Between the parts it rests. What it holds
-// at rest does not grow, and no request fails that should not.
+// TestSoak keeps a box at full load for a while: clients that are answered, clients that give up, clients that are
+// wrong, uploads that take over, uploads that are refused and instances that change. Between the parts it rests. What
+// it holds at rest does not grow, and no request fails that should not.
 func TestSoak(t *testing.T) {
 	b := serveReady(t, t.TempDir(), "--set", "log.level=error")
 	b.upload("cat", "?promote=true", biased(1))
@@ -91,7 +91,8 @@ func (h held) flat(first held) bool {
 
 // String lists the figures.
 func (h held) String() string {
-	return fmt.Sprintf("%d goroutines, %d descriptors, %.1f MiB; %d children with %.1f MiB", h.goroutines, h.descriptors, float64(h.memory)/(1<<20), h.children, float64(h.childMemory)/(1<<20))
+	return fmt.Sprintf("%d goroutines, %d descriptors, %.1f MiB; %d children with %.1f MiB", h.goroutines, h.descriptors,
+		float64(h.memory)/(1<<20), h.children, float64(h.childMemory)/(1<<20))
 }
 
 // soak is the load.
@@ -151,7 +152,8 @@ func (s *soak) load(d time.Duration) {
 	many(2, func() error { return s.askWide(large, float32(rand.IntN(1000))) })
 	many(2, func() error { return s.giveUp(client) })
 	many(2, func() error {
-		return s.expect(client, "slow", strings.Replace(ones("x", 16), "{", `{"parameters":{"timeout":1000},`, 1), soakTimedOut, http.StatusServiceUnavailable, http.StatusOK)
+		return s.expect(client, "slow", strings.Replace(ones("x", 16), "{", `{"parameters":{"timeout":1000},`, 1),
+			soakTimedOut, http.StatusServiceUnavailable, http.StatusOK)
 	})
 	many(1, func() error { return s.expect(client, "mlp", ones("input", 63), soakWrong, http.StatusBadRequest) })
 	for ctx.Err() == nil && !s.box.t.Failed() {
@@ -238,7 +240,8 @@ func (s *soak) swap() error {
 			return err
 		}
 	}
-	if status, text := b.send(http.MethodPost, "/api/v1/models/broken/versions?promote=true", unloadable().Bytes(), "Content-Type", mimeFile); status != http.StatusBadRequest {
+	if status, text := b.send(http.MethodPost, "/api/v1/models/broken/versions?promote=true", unloadable().Bytes(),
+		"Content-Type", mimeFile); status != http.StatusBadRequest {
 		return fmt.Errorf("a model that does not load: %d %s", status, text)
 	}
 	s.done[soakRefused].Add(1)
@@ -277,7 +280,10 @@ func (s *soak) held() held {
 		}
 		return v
 	}
-	h := held{goroutines: int(number("go_goroutines")), descriptors: int(number("process_open_fds")), memory: int64(number("process_resident_memory_bytes"))}
+	h := held{
+		goroutines: int(number("go_goroutines")), descriptors: int(number("process_open_fds")),
+		memory: int64(number("process_resident_memory_bytes")),
+	}
 	h.children, h.childMemory = childMemory(s.box.t, s.box.cmd.Process.Pid)
 	return h
 }

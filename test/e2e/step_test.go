@@ -10,8 +10,8 @@ import (
 	"github.com/edgewise-ai/edgewise/test/wat"
 )
 
-// describedStep returns its input, and says so: it needs no configuration. With the parameter mode = "fail" it fails, with "trap" it
-// traps, with "loop" it does not end.
+// describedStep returns its input, and says so: it needs no configuration. With the parameter mode = "fail" it fails,
+// with "trap" it traps, with "loop" it does not end.
 const describedStep = `
 (import "edgewise_v1" "parameter" (func $parameter (param i32 i32 i32 i32) (result i32)))
 (import "edgewise_v1" "fail" (func $fail (param i32 i32)))
@@ -66,7 +66,10 @@ func TestAStepIsPushedAndCalled(t *testing.T) {
 	}
 	good()
 	in := edgewise.Tensor{Name: "x", Type: edgewise.Int32, Shape: edgewise.Shape{1}, Data: []byte{1, 2, 3, 4}}
-	r, err := b.client.Infer(t.Context(), &edgewise.Request{Model: edgewise.ModelID{Name: "echo"}, Inputs: []edgewise.Tensor{in}, Parameters: map[string]any{"timing": true}})
+	r, err := b.client.Infer(t.Context(), &edgewise.Request{
+		Model:  edgewise.ModelID{Name: "echo"},
+		Inputs: []edgewise.Tensor{in}, Parameters: map[string]any{"timing": true},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,8 @@ const (
 )
 
 // sixteen is a request of the slow model.
-var sixteen = `{"inputs":[{"name":"x","datatype":"FP32","shape":[1,16],"data":[` + strings.TrimSuffix(strings.Repeat("1,", 16), ",") + `]}]}`
+var sixteen = `{"inputs":[{"name":"x","datatype":"FP32","shape":[1,16],"data":[` +
+	strings.TrimSuffix(strings.Repeat("1,", 16), ",") + `]}]}`
 
 // call is what became of one request.
 type call struct {
@@ -100,7 +101,8 @@ func callUntilRefused(address string, calls chan<- call) {
 // callOnce sends one request and reads its answer; done tells that the connection is used up.
 func callOnce(c net.Conn, reader *bufio.Reader) (result call, done bool) {
 	result.sent = time.Now()
-	if _, err := fmt.Fprintf(c, "POST /v2/models/slow/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(sixteen), sixteen); err != nil {
+	if _, err := fmt.Fprintf(c, "POST /v2/models/slow/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s",
+		len(sixteen), sixteen); err != nil {
 		result.err = err
 		return result, true
 	}
@@ -145,7 +147,8 @@ func TestStopIsBoundedAndSaysWhatItCut(t *testing.T) {
 		t.Logf("the stop took %v", took)
 	}
 	contains(t, "log", b.output(), "1 connections were cut off with a request in progress")
-	if err := <-lost; err == nil || !(errors.Is(err, io.EOF) || strings.Contains(err.Error(), "reset") || strings.Contains(err.Error(), "answered 5")) {
+	if err := <-lost; err == nil || !(errors.Is(err, io.EOF) || strings.Contains(err.Error(), "reset") ||
+		strings.Contains(err.Error(), "answered 5")) {
 		t.Errorf("the client saw %v", err)
 	}
 }
@@ -154,7 +157,8 @@ func TestASecondBoxDoesNotOpenTheSameData(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data-in-use")
 	b := serveReady(t, dir)
-	refuses(t, 4, []string{"data-in-use"}, "serve", "--set", "metrics.address=", "--set", "http.address=127.0.0.1:0", "--set", "grpc.address=127.0.0.1:0", "--set", "data_dir="+dir)
+	refuses(t, 4, []string{"data-in-use"}, "serve", "--set", "metrics.address=", "--set", "http.address=127.0.0.1:0",
+		"--set", "grpc.address=127.0.0.1:0", "--set", "data_dir="+dir)
 	refuses(t, 4, []string{"data-in-use"}, "doctor", "--repair", "--set", "data_dir="+dir)
 	b.upload("cat", "", biased(1))
 	b.wantBias("cat", "1", 1)
@@ -168,5 +172,6 @@ func TestAPortInUseIsNamed(t *testing.T) {
 	}
 	defer func() { _ = taken.Close() }()
 	address := taken.Addr().String()
-	refuses(t, 5, []string{address, "address already in use"}, "serve", "--set", "metrics.address=", "--set", "grpc.address=", "--set", "http.address="+address, "--set", "data_dir="+t.TempDir())
+	refuses(t, 5, []string{address, "address already in use"}, "serve", "--set", "metrics.address=", "--set",
+		"grpc.address=", "--set", "http.address="+address, "--set", "data_dir="+t.TempDir())
 }

@@ -49,7 +49,8 @@ func backendModels(t *testing.T) []backendModel {
 
 // protoTypes are the data types by their number in a TensorProto.
 var protoTypes = map[uint64]edgewise.DataType{
-	1: edgewise.FP32, 2: edgewise.Uint8, 3: edgewise.Int8, 4: edgewise.Uint16, 5: edgewise.Int16, 6: edgewise.Int32, 7: edgewise.Int64, 8: edgewise.Bytes,
+	1: edgewise.FP32, 2: edgewise.Uint8, 3: edgewise.Int8, 4: edgewise.Uint16, 5: edgewise.Int16, 6: edgewise.Int32,
+	7: edgewise.Int64, 8: edgewise.Bytes,
 	9: edgewise.Bool, 10: edgewise.FP16, 11: edgewise.FP64, 12: edgewise.Uint32, 13: edgewise.Uint64, 16: edgewise.BF16,
 }
 

@@ -20,8 +20,8 @@ ensemble_scheduling {
   step { model_name: "echo" model_version: -1 input_map { key: "x" value: "t" } output_map { key: "x" value: "y" } }
 }`
 
-// TestTimingIsToldOverGRPC asks a step and an ensemble of two for their timing by the other protocol. Its parameters are typed: only the
-// boolean true asks for it.
+// TestTimingIsToldOverGRPC asks a step and an ensemble of two for their timing by the other protocol. Its parameters
+// are typed: only the boolean true asks for it.
 func TestTimingIsToldOverGRPC(t *testing.T) {
 	t.Parallel()
 	b := serveReady(t, t.TempDir())
@@ -49,7 +49,11 @@ func TestTimingIsToldOverGRPC(t *testing.T) {
 	}{
 		{name: "a step", model: "echo", asked: yes, numbers: whole},
 		{
-			name: "an ensemble", model: "twice", asked: yes, numbers: append([]string{"timing_step_0_compute_ns", "timing_step_1_compute_ns", "timing_step_0_requests", "timing_step_1_fuel"}, whole...),
+			name: "an ensemble", model: "twice", asked: yes,
+			numbers: append([]string{
+				"timing_step_0_compute_ns", "timing_step_1_compute_ns", "timing_step_0_requests",
+				"timing_step_1_fuel",
+			}, whole...),
 			texts: map[string]string{"timing_step_0_model": "echo", "timing_step_1_model": "echo"},
 		},
 		{name: "not asked", model: "echo"},

@@ -35,7 +35,8 @@ func (b *box) exchange(t *testing.T, w wire) {
 	}
 }
 
-// triton serves "sum" (y = x + 1, FP32[-1,4]), "text" (BYTES [-1,1]) and "half" (FP16 [-1,2]); "late" is loaded, then unloaded.
+// triton serves "sum" (y = x + 1, FP32[-1,4]), "text" (BYTES [-1,1]) and "half" (FP16 [-1,2]); "late" is loaded, then
+// unloaded.
 func triton(t *testing.T) *box {
 	b := serveReady(t, t.TempDir())
 	b.upload("sum", "", biased(1))
@@ -63,16 +64,25 @@ func TestEveryRouteOfTheProtocol(t *testing.T) {
 		{"version ready", "GET", "/v2/models/sum/versions/1/ready", "", nil, 200, "="},
 		{"not ready", "GET", "/v2/models/late/ready", "", nil, 400, "Model version not ready"},
 		{"unknown ready", "GET", "/v2/models/none/ready", "", nil, 400, "Model version not ready"},
-		{"metadata", "GET", "/v2/models/sum", "", nil, 200, `={"name":"sum","versions":["1"],"platform":"onnxruntime_onnx","inputs":[{"name":"x","datatype":"FP32","shape":[-1,4]}],"outputs":[{"name":"y","datatype":"FP32","shape":[-1,4]}]}`},
+		{
+			"metadata", "GET", "/v2/models/sum", "", nil, 200,
+			`={"name":"sum","versions":["1"],"platform":"onnxruntime_onnx","inputs":[{"name":"x","datatype":"FP32","shape":[-1,4]}],"outputs":[{"name":"y","datatype":"FP32","shape":[-1,4]}]}`,
+		},
 		{"metadata of a version", "GET", "/v2/models/text/versions/1", "", nil, 200, `"datatype":"BYTES","shape":[-1,1]`},
 		{"unknown model", "GET", "/v2/models/none", "", nil, 404, unknown},
 		{"unknown version", "GET", "/v2/models/sum/versions/9", "", nil, 404, noVersion},
-		{"version that is none", "GET", "/v2/models/sum/versions/x", "", nil, 404, "'sum' version 'x' is not found: want its number, or a label of this model"},
+		{
+			"version that is none", "GET", "/v2/models/sum/versions/x", "", nil, 404,
+			"'sum' version 'x' is not found: want its number, or a label of this model",
+		},
 		{"configuration", "GET", "/v2/models/sum/config", "", nil, 200, `"dims":[4]`},
 		{"configuration of an unknown version", "GET", "/v2/models/sum/versions/9/config", "", nil, 404, noVersion},
 		{"infer", "POST", "/v2/models/sum/infer", zeros, nil, 200, answer},
 		{"infer of a version", "POST", "/v2/models/sum/versions/1/infer", zeros, nil, 200, answer},
-		{"infer echoes the id", "POST", "/v2/models/sum/infer", `{"id":"a7",` + zeros[1:], nil, 200, `={"id":"a7","model_name":"sum","model_version":"1",` + answer},
+		{
+			"infer echoes the id", "POST", "/v2/models/sum/infer", `{"id":"a7",` + zeros[1:], nil, 200,
+			`={"id":"a7","model_name":"sum","model_version":"1",` + answer,
+		},
 		{"infer of an unknown version", "POST", "/v2/models/sum/versions/9/infer", zeros, nil, 404, noVersion},
 		{"infer with bad JSON", "POST", "/v2/models/sum/infer", "{", nil, 400, "failed to parse the request JSON buffer"},
 		{"infer by GET", "GET", "/v2/models/sum/infer", "", nil, 405, "Method Not Allowed"},
@@ -80,10 +90,16 @@ func TestEveryRouteOfTheProtocol(t *testing.T) {
 		{"statistics of a version", "GET", "/v2/models/sum/versions/1/stats", "", nil, 200, `"name":"sum","version":"1"`},
 		{"statistics of all", "GET", "/v2/models/stats", "", nil, 200, `"name":"text"`},
 		{"statistics of an unknown model", "GET", "/v2/models/none/stats", "", nil, 400, "requested model 'none' is not available"},
-		{"generate", "POST", "/v2/models/text/generate", `{"id":"1","x":"hello"}`, nil, 200, `={"model_name":"text","model_version":"1","id":"1","y":"hello"}`},
+		{
+			"generate", "POST", "/v2/models/text/generate", `{"id":"1","x":"hello"}`, nil, 200,
+			`={"model_name":"text","model_version":"1","id":"1","y":"hello"}`,
+		},
 		{"generate of a version", "POST", "/v2/models/sum/versions/1/generate", `{"x":[0,1,2,3]}`, nil, 200, `"y":[1,2,3,4]}`},
 		{"generate without its input", "POST", "/v2/models/text/generate", `{"z":"hello"}`, nil, 400, "missing required input(s) ['x']"},
-		{"generate_stream", "POST", "/v2/models/text/generate_stream", `{"x":"hello"}`, nil, 200, "=data: {\"model_name\":\"text\",\"model_version\":\"1\",\"y\":\"hello\"}\n\n"},
+		{
+			"generate_stream", "POST", "/v2/models/text/generate_stream", `{"x":"hello"}`, nil, 200,
+			"=data: {\"model_name\":\"text\",\"model_version\":\"1\",\"y\":\"hello\"}\n\n",
+		},
 		{"generate_stream of an unknown model", "POST", "/v2/models/none/generate_stream", `{}`, nil, 404, unknown},
 		{"trace", "GET", "/v2/trace/setting", "", nil, 200, `"trace_level":["OFF"]`},
 		{"trace of a model", "POST", "/v2/models/sum/trace/setting", `{"trace_level":["OFF"]}`, nil, 200, `"trace_rate":"1000"`},
@@ -94,9 +110,15 @@ func TestEveryRouteOfTheProtocol(t *testing.T) {
 		{"index", "POST", "/v2/repository/index", "", nil, 200, `{"name":"late","version":"1","state":"UNAVAILABLE","reason":"unloaded"}`},
 		{"index, a bad type", "POST", "/v2/repository/index", `{"ready":1}`, nil, 400, "ready"},
 		{"load", "POST", "/v2/repository/models/late/load", "{}", nil, 200, "="},
-		{"load of an unknown model", "POST", "/v2/repository/models/none/load", "", nil, 400, "failed to load 'none', failed to poll from model repository"},
+		{
+			"load of an unknown model", "POST", "/v2/repository/models/none/load", "", nil, 400,
+			"failed to load 'none', failed to poll from model repository",
+		},
 		{"unload", "POST", "/v2/repository/models/late/unload", `{"parameters":{"unload_dependents":false}}`, nil, 200, "="},
-		{"unload, a bad type", "POST", "/v2/repository/models/late/unload", `{"parameters":{"unload_dependents":1}}`, nil, 400, "unload_dependents"},
+		{
+			"unload, a bad type", "POST", "/v2/repository/models/late/unload", `{"parameters":{"unload_dependents":1}}`, nil,
+			400, "unload_dependents",
+		},
 		{"a named repository", "POST", "/v2/repository/r/models/sum/load", "", nil, 501, "'repository_name' specification is not supported"},
 		{"index of a named repository", "POST", "/v2/repository/r/index", "", nil, 200, `"name":"sum"`},
 		{"system shared memory", "GET", "/v2/systemsharedmemory/status", "", nil, 200, "=[]"},
@@ -116,8 +138,8 @@ func le32(values ...uint32) string {
 	return string(b)
 }
 
-// TestWhatThePythonClientSends has the bodies and headers of tritonclient.http: its member order and spaces, its spelling of
-// the headers, and requests with a query string.
+// TestWhatThePythonClientSends has the bodies and headers of tritonclient.http: its member order and spaces, its
+// spelling of the headers, and requests with a query string.
 func TestWhatThePythonClientSends(t *testing.T) {
 	t.Parallel()
 	b := triton(t)
@@ -132,29 +154,80 @@ func TestWhatThePythonClientSends(t *testing.T) {
 	for _, w := range []wire{
 		{"binary in and out", "POST", "/v2/models/sum/infer", head + four, length(head), 200, five},
 		{"binary, all outputs", "POST", "/v2/models/sum/versions/1/infer?a=b", unnamed + four, length(unnamed), 200, five},
-		{"a lower-case header", "POST", "/v2/models/sum/infer", head + four, []string{"inference-header-content-length", strconv.Itoa(len(head))}, 200, five},
+		{
+			"a lower-case header", "POST", "/v2/models/sum/infer", head + four,
+			[]string{"inference-header-content-length", strconv.Itoa(len(head))},
+			200, five,
+		},
 		{"text", "POST", "/v2/models/text/infer", text + le32(5) + "hello", length(text), 200, le32(5) + "hello"},
 		{"JSON as octets", "POST", "/v2/models/sum/infer", zeros, []string{"Content-Type", "application/octet-stream"}, 200, `"data":[1,1,1,1]`},
 		{"raw", "POST", "/v2/models/sum/infer", four, []string{"Inference-Header-Content-Length", "0"}, 200, five},
 		{"raw text", "POST", "/v2/models/text/infer", "hello", []string{"Inference-Header-Content-Length", "0"}, 200, le32(5) + "hello"},
-		{"classes", "POST", "/v2/models/sum/infer", `{"inputs":[{"name":"x","shape":[1,4],"datatype":"FP32","data":[0,9,1,2]}],"outputs":[{"name":"y","parameters":{"classification":2,"binary_data":false}}]}`, nil, 200, `"datatype":"BYTES","shape":[1,2],"data":["10.000000:1","3.000000:3"]`},
-		{"parameters", "POST", "/v2/models/sum/infer", `{"parameters":{"priority":1,"timeout":1000000,"mine":"a","n":1,"f":0.5,"b":true},` + zeros[1:], nil, 200, `[1,1,1,1]`},
-		{"FP16 in JSON", "POST", "/v2/models/half/infer", `{"inputs":[{"name":"x","shape":[1,2],"datatype":"FP16","data":[0.5,-2]}]}`, nil, 200, `"datatype":"FP16","shape":[1,2],"data":[0.5,-2]`},
+		{
+			"classes", "POST", "/v2/models/sum/infer",
+			`{"inputs":[{"name":"x","shape":[1,4],"datatype":"FP32","data":[0,9,1,2]}],"outputs":[{"name":"y","parameters":{"classification":2,"binary_data":false}}]}`, nil, 200, `"datatype":"BYTES","shape":[1,2],"data":["10.000000:1","3.000000:3"]`,
+		},
+		{
+			"parameters", "POST", "/v2/models/sum/infer",
+			`{"parameters":{"priority":1,"timeout":1000000,"mine":"a","n":1,"f":0.5,"b":true},` + zeros[1:], nil, 200, `[1,1,1,1]`,
+		},
+		{
+			"FP16 in JSON", "POST", "/v2/models/half/infer",
+			`{"inputs":[{"name":"x","shape":[1,2],"datatype":"FP16","data":[0.5,-2]}]}`, nil, 200,
+			`"datatype":"FP16","shape":[1,2],"data":[0.5,-2]`,
+		},
 		{"a picture", "POST", "/v2/models/text/infer", "\x89PNG", []string{"Content-Type", "image/png"}, 400, "not valid UTF-8"},
-		{"octets", "POST", "/v2/models/text/infer", "plain octets", []string{"Content-Type", "application/octet-stream"}, 200, `"data":["plain octets"]`},
-		{"base64", "POST", "/v2/models/text/infer", `{"inputs":[{"name":"x","shape":[1,1],"datatype":"BYTES","data":["aGVsbG8="],"parameters":{"content_type":"base64"}}]}`, nil, 200, `"data":["hello"]`},
-		{"too few bytes", "POST", "/v2/models/sum/infer", head + four[1:], length(head), 400, "unexpected size for input 'x', expecting 1 additional bytes for model 'sum'"},
-		{"too many bytes", "POST", "/v2/models/sum/infer", head + four + "1", length(head), 400, "unexpected additional input data for model 'sum'"},
+		{
+			"octets", "POST", "/v2/models/text/infer", "plain octets",
+			[]string{"Content-Type", "application/octet-stream"},
+			200,
+			`"data":["plain octets"]`,
+		},
+		{
+			"base64", "POST", "/v2/models/text/infer",
+			`{"inputs":[{"name":"x","shape":[1,1],"datatype":"BYTES","data":["aGVsbG8="],"parameters":{"content_type":"base64"}}]}`, nil, 200, `"data":["hello"]`,
+		},
+		{
+			"too few bytes", "POST", "/v2/models/sum/infer", head + four[1:], length(head), 400,
+			"unexpected size for input 'x', expecting 1 additional bytes for model 'sum'",
+		},
+		{
+			"too many bytes", "POST", "/v2/models/sum/infer", head + four + "1", length(head), 400,
+			"unexpected additional input data for model 'sum'",
+		},
 		{"no header", "POST", "/v2/models/sum/infer", unnamed, nil, 400, "must specify valid 'Infer-Header-Content-Length' in request header"},
-		{"a header that is no number", "POST", "/v2/models/sum/infer", head, []string{"Inference-Header-Content-Length", "x"}, 400, "Unable to parse Inference-Header-Content-Length, got: x"},
-		{"a header over the body", "POST", "/v2/models/sum/infer", zeros, []string{"Inference-Header-Content-Length", "999"}, 400, "inference header size should be in range"},
+		{
+			"a header that is no number", "POST", "/v2/models/sum/infer", head,
+			[]string{"Inference-Header-Content-Length", "x"},
+			400, "Unable to parse Inference-Header-Content-Length, got: x",
+		},
+		{
+			"a header over the body", "POST", "/v2/models/sum/infer", zeros,
+			[]string{"Inference-Header-Content-Length", "999"},
+			400, "inference header size should be in range",
+		},
 		{"a missing input", "POST", "/v2/models/sum/infer", `{"inputs":[]}`, nil, 400, "expected 1 inputs but got 0 inputs for model 'sum'"},
-		{"an unknown input", "POST", "/v2/models/sum/infer", strings.Replace(zeros, `"x"`, `"z"`, 1), nil, 400, "unexpected inference input 'z' for model 'sum'"},
-		{"another datatype", "POST", "/v2/models/sum/infer", strings.Replace(zeros, "FP32", "INT32", 1), nil, 400, "inference input 'x' data-type is 'INT32', but model 'sum' expects 'FP32'"},
-		{"another shape", "POST", "/v2/models/sum/infer", strings.Replace(zeros, "[1,4]", "[2,2]", 1), nil, 400, "unexpected shape for input 'x' for model 'sum'. Expected [-1,4], got [2,2]"},
+		{
+			"an unknown input", "POST", "/v2/models/sum/infer", strings.Replace(zeros, `"x"`, `"z"`, 1), nil, 400,
+			"unexpected inference input 'z' for model 'sum'",
+		},
+		{
+			"another datatype", "POST", "/v2/models/sum/infer", strings.Replace(zeros, "FP32", "INT32", 1), nil, 400,
+			"inference input 'x' data-type is 'INT32', but model 'sum' expects 'FP32'",
+		},
+		{
+			"another shape", "POST", "/v2/models/sum/infer", strings.Replace(zeros, "[1,4]", "[2,2]", 1), nil, 400,
+			"unexpected shape for input 'x' for model 'sum'. Expected [-1,4], got [2,2]",
+		},
 		{"elements that do not fit", "POST", "/v2/models/sum/infer", strings.Replace(zeros, "[1,4]", "[2,4]", 1), nil, 400, `"input":"x"`},
-		{"an unknown output", "POST", "/v2/models/sum/infer", zeros[:len(zeros)-1] + `,"outputs":[{"name":"z"}]}`, nil, 400, "unexpected inference output 'z' for model 'sum'"},
-		{"a reserved parameter", "POST", "/v2/models/sum/infer", `{"parameters":{"triton_x":1},` + zeros[1:], nil, 400, "parameter keys starting with 'triton_' are reserved for Triton usage and should not be specified."},
+		{
+			"an unknown output", "POST", "/v2/models/sum/infer", zeros[:len(zeros)-1] + `,"outputs":[{"name":"z"}]}`, nil, 400,
+			"unexpected inference output 'z' for model 'sum'",
+		},
+		{
+			"a reserved parameter", "POST", "/v2/models/sum/infer", `{"parameters":{"triton_x":1},` + zeros[1:], nil, 400,
+			"parameter keys starting with 'triton_' are reserved for Triton usage and should not be specified.",
+		},
 		{"too deep", "POST", "/v2/models/sum/infer", strings.Repeat("[", 200), nil, 400, ""},
 		{"too deep inside", "POST", "/v2/models/sum/infer", `{"x":` + strings.Repeat("[", 200), nil, 400, `"limit":100`},
 	} {
@@ -211,7 +284,8 @@ func TestTheLogFollowsItsSettings(t *testing.T) {
 	}
 }
 
-// TestAClientThatLeavesEndsItsRunningRequest goes away from a computation of minutes: the next request must not wait for it.
+// TestAClientThatLeavesEndsItsRunningRequest goes away from a computation of minutes: the next request must not wait
+// for it.
 func TestAClientThatLeavesEndsItsRunningRequest(t *testing.T) {
 	t.Parallel()
 	for _, isolation := range []string{"none", "process"} {

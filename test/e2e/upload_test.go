@@ -23,7 +23,8 @@ func TestOfTwoUploadsOfOneVersionOneWins(t *testing.T) {
 		for i := range statuses {
 			body := biased(float32(10*version + i)).Bytes()
 			work.Go(func() {
-				statuses[i], texts[i] = b.send(http.MethodPost, fmt.Sprintf("/api/v1/models/cat/versions?version=%d", version), body, "Content-Type", mimeFile)
+				statuses[i], texts[i] = b.send(http.MethodPost, fmt.Sprintf("/api/v1/models/cat/versions?version=%d", version),
+					body, "Content-Type", mimeFile)
 			})
 		}
 		work.Wait()
@@ -49,7 +50,8 @@ func TestAnUploadThatBreaksOffLeavesNothing(t *testing.T) {
 	before := files(t, dir)
 	body := onnxgen.Weights(4<<20, 1).Bytes()
 	for _, framing := range []string{fmt.Sprintf("Content-Length: %d", len(body)), "Transfer-Encoding: chunked"} {
-		head := "POST /api/v1/models/cat/versions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n" + framing + "\r\n\r\n"
+		head := "POST /api/v1/models/cat/versions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n" +
+			framing + "\r\n\r\n"
 		if strings.Contains(framing, "chunked") {
 			head += fmt.Sprintf("%x\r\n", len(body))
 		}
@@ -109,7 +111,8 @@ func TestAFullDiskIsToldBeforeTheBodyIsSent(t *testing.T) {
 	dir := t.TempDir()
 	b := serveReady(t, dir, "--set", "store.reserve_bytes=16TiB")
 	before := files(t, dir)
-	c := b.raw(t, "POST /api/v1/models/cat/versions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\nExpect: 100-continue\r\nContent-Length: 1000000\r\n\r\n")
+	c := b.raw(t, "POST /api/v1/models/cat/versions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "+
+		"application/octet-stream\r\nExpect: 100-continue\r\nContent-Length: 1000000\r\n\r\n")
 	res, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -22,7 +22,8 @@ func TestAUserIsMadeAndGetsAPasswordAtTheBoxItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	typed := func(input string, arguments ...string) (string, int) {
-		cmd := exec.CommandContext(t.Context(), real.Program(t), append([]string{"--server", b.url, "--token", strings.TrimSpace(string(token))}, arguments...)...)
+		cmd := exec.CommandContext(t.Context(), real.Program(t),
+			append([]string{"--server", b.url, "--token", strings.TrimSpace(string(token))}, arguments...)...)
 		cmd.Stdin = strings.NewReader(input)
 		var out bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &out

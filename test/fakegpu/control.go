@@ -1,6 +1,6 @@
-// Package fakegpu makes libraries that stand in for NVIDIA's in tests: a CUDA driver that works in host memory, and an NVML
-// that reads its values from a file. They are compiled with the system's C compiler, and steered and read through a page of
-// memory that tests share with every process that loads them.
+// Package fakegpu makes libraries that stand in for NVIDIA's in tests: a CUDA driver that works in host memory, and an
+// NVML that reads its values from a file. They are compiled with the system's C compiler, and steered and read through
+// a page of memory that tests share with every process that loads them.
 package fakegpu
 
 import (
@@ -74,8 +74,9 @@ type Control struct {
 	page []byte
 }
 
-// New makes a control page with one device of 1 GiB and compute capability 9.0 under a driver for CUDA 13.0, and points this
-// process, and those that inherit its environment, to it. A process that has loaded a fake already keeps the page it had.
+// New makes a control page with one device of 1 GiB and compute capability 9.0 under a driver for CUDA 13.0, and points
+// this process, and those that inherit its environment, to it. A process that has loaded a fake already keeps the page
+// it had.
 func New(t testing.TB) *Control {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "control")
@@ -87,8 +88,9 @@ func New(t testing.TB) *Control {
 	return c
 }
 
-// Main runs the tests of a package in which many tests share one fake: it is one library for the whole process, so its page is one
-// too, that of FAKEGPU_CONTROL where there is one. hand gets the page before the tests run. Main returns the exit code.
+// Main runs the tests of a package in which many tests share one fake: it is one library for the whole process, so its
+// page is one too, that of FAKEGPU_CONTROL where there is one. hand gets the page before the tests run. Main returns
+// the exit code.
 func Main(m *testing.M, hand func(*Control)) int {
 	dir, err := os.MkdirTemp("", "edgewise-fakegpu-")
 	if err != nil {
@@ -110,7 +112,8 @@ func Main(m *testing.M, hand func(*Control)) int {
 
 // left is what nothing may be left of once everything is closed.
 var left = map[string]Word{
-	"device memory": Allocs, "bytes": Bytes, "pinned memory": Host, "streams": Streams, "events": Events, "modules": Modules, "contexts": Contexts, "registered": Registered,
+	"device memory": Allocs, "bytes": Bytes, "pinned memory": Host, "streams": Streams, "events": Events,
+	"modules": Modules, "contexts": Contexts, "registered": Registered,
 }
 
 // Left says what has not been given back, sorted; empty when nothing is.
@@ -125,8 +128,8 @@ func (c *Control) Left() []string {
 	return list
 }
 
-// Careful returns a function that fails the test when, since Careful was called, something was not given back, was copied out of memory
-// that is not pinned, or would have ended a real driver.
+// Careful returns a function that fails the test when, since Careful was called, something was not given back, was
+// copied out of memory that is not pinned, or would have ended a real driver.
 func (c *Control) Careful(t testing.TB) (check func()) {
 	misuse, pageable := c.Get(Misuse), c.Get(Pageable)
 	return func() {
@@ -187,12 +190,13 @@ func (c *Control) Watch(symbol string) {
 	c.Set(Matched, 0)
 }
 
-// Revive gives this process a new device at its next cuInit, as another process would find it: nothing is lost, nothing is left.
+// Revive gives this process a new device at its next cuInit, as another process would find it: nothing is lost, nothing
+// is left.
 func (c *Control) Revive() { c.Set(revived, c.Get(revived)+1) }
 
-// Fail makes the n-th call from now on of a driver's function fail with code. "kernel" is the running of a kernel. When it
-// is sticky, every call fails after it. Each process counts its own calls. One that can only read the page, which then stands in a
-// file "control" beside the library, and has loaded the library after this, is not meant.
+// Fail makes the n-th call from now on of a driver's function fail with code. "kernel" is the running of a kernel. When
+// it is sticky, every call fails after it. Each process counts its own calls. One that can only read the page, which
+// then stands in a file "control" beside the library, and has loaded the library after this, is not meant.
 func (c *Control) Fail(symbol string, n int, code int32, sticky bool) {
 	c.Set(FaultCode, 0)
 	name := c.page[symbolAt : symbolAt+symbolSize]
@@ -207,8 +211,8 @@ func (c *Control) Fail(symbol string, n int, code int32, sticky bool) {
 	c.Set(FaultCode, int64(code))
 }
 
-// Build compiles a fake, "libcuda" or "libnvidia-ml", and returns the path of the library, which ends with the name that
-// NVIDIA's has. The test fails when there is no C compiler.
+// Build compiles a fake, "libcuda" or "libnvidia-ml", and returns the path of the library, which ends with the name
+// that NVIDIA's has. The test fails when there is no C compiler.
 func Build(t testing.TB, library string) string {
 	t.Helper()
 	path, err := Compile(library, os.TempDir())
@@ -253,7 +257,10 @@ func Compile(library, dir string) (string, error) {
 			return "", err
 		}
 	}
-	arguments := append([]string{"-shared", "-fPIC", "-O1", "-g", "-Wall", "-Werror", "-ffp-contract=off", "-pthread", "-Wl,-soname," + name, "-o", name}, sources[library]...)
+	arguments := append([]string{
+		"-shared", "-fPIC", "-O1", "-g", "-Wall", "-Werror", "-ffp-contract=off", "-pthread",
+		"-Wl,-soname," + name, "-o", name,
+	}, sources[library]...)
 	cc := exec.Command("cc", append(arguments, "-lm", "-ldl")...)
 	cc.Dir = work
 	if out, err := cc.CombinedOutput(); err != nil {

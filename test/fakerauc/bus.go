@@ -14,8 +14,8 @@ const busConfig = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-BUS Bus Con
 <busconfig><type>custom</type><listen>unix:path=PATH</listen><auth>EXTERNAL</auth>
 <policy context="default"><allow send_destination="*" eavesdrop="true"/><allow eavesdrop="true"/><allow own="*"/></policy></busconfig>`
 
-// Bus starts a message bus that ends with the test and returns its address, which is the system bus of this process and of
-// those that it starts.
+// Bus starts a message bus that ends with the test and returns its address, which is the system bus of this process and
+// of those that it starts.
 func Bus(t testing.TB) string {
 	t.Helper()
 	daemon, err := exec.LookPath("dbus-daemon")

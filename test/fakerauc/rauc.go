@@ -63,7 +63,10 @@ type slot struct {
 // Start puts RAUC on the system bus of this process. Slot A runs version, slot B is empty.
 func Start(t testing.TB, version string) *RAUC {
 	t.Helper()
-	r := &RAUC{t: t, slots: map[string]slot{"A": {version, true, 0}, "B": {"", false, 0}}, booted: "A", order: []string{"A", "B"}, downgrade: func() bool { return false }}
+	r := &RAUC{
+		t: t, slots: map[string]slot{"A": {version, true, 0}, "B": {"", false, 0}}, booted: "A",
+		order: []string{"A", "B"}, downgrade: func() bool { return false },
+	}
 	var err error
 	if r.conn, err = dbus.ConnectSystemBus(); err != nil {
 		t.Fatal(err)
@@ -110,7 +113,8 @@ func (r *RAUC) Boot(name string, good bool) {
 	r.prop.SetMust(iface, "BootSlot", name)
 }
 
-// Fail makes the machine run a slot that has passed its check, after three starts of the other one that did not pass theirs.
+// Fail makes the machine run a slot that has passed its check, after three starts of the other one that did not pass
+// theirs.
 func (r *RAUC) Fail(runs string) {
 	r.locked(func() {
 		for name, s := range r.slots {
@@ -218,7 +222,8 @@ func (r *RAUC) work(b Bundle) {
 		case b.Compatible != "edgewise-x86-64":
 			reason = "Compatible mismatch: Expected 'edgewise-x86-64' but bundle manifest has '" + b.Compatible + "'"
 		case b.Version < r.slots[r.booted].version && !r.downgrade():
-			reason = "Pre-install handler error: version " + b.Version + " is older than " + r.slots[r.booted].version + ", which runs: confirm a downgrade to install it"
+			reason = "Pre-install handler error: version " + b.Version + " is older than " + r.slots[r.booted].version +
+				", which runs: confirm a downgrade to install it"
 		}
 	})
 	if reason == "" {

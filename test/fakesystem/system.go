@@ -1,5 +1,5 @@
-// Package fakesystem stands in for dpkg, systemd and the boot menu, for tests of what changes a system on a machine that is
-// not to be changed. A package is an ar archive's first bytes with a Package as JSON behind them.
+// Package fakesystem stands in for dpkg, systemd and the boot menu, for tests of what changes a system on a machine
+// that is not to be changed. A package is an ar archive's first bytes with a Package as JSON behind them.
 package fakesystem
 
 import (
@@ -65,7 +65,8 @@ func (s *System) Installed() string {
 	return s.installed.Version
 }
 
-// Journal sets what the machine remembers of its starts: the list as journalctl prints it, and the log of each by its id.
+// Journal sets what the machine remembers of its starts: the list as journalctl prints it, and the log of each by its
+// id.
 func (s *System) Journal(boots string, logs map[string]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +132,8 @@ func (s *System) Run(_ context.Context, name string, arguments ...string) ([]byt
 	case name == "dpkg-query" && arguments[0] == "--show":
 		return []byte(s.installed.Version), nil
 	case name == "dpkg-query" && arguments[0] == "--status":
-		return []byte("Package: edgewise\nStatus: install ok installed\nVersion: " + s.installed.Version + "\nConffiles:\n /etc/x 00\nDescription: x\n"), nil
+		return []byte("Package: edgewise\nStatus: install ok installed\nVersion: " + s.installed.Version +
+			"\nConffiles:\n /etc/x 00\nDescription: x\n"), nil
 	case name == "dpkg-query":
 		return nil, nil // no files, no scripts
 	case name == "dpkg-deb" && arguments[0] == "--show":

@@ -21,7 +21,8 @@ import (
 // bombs are modules that kept a server compiling for minutes, or took all its memory; the last one is within every
 // limit and takes more memory than a compiler gets.
 var bombs = []string{
-	"blocks-in-a-row-times-locals", "loops-in-a-row-times-locals", "ifs-times-locals", "branch-tables", "branch-tables-times-results", "branches-out-of-nested-loops", "functions-times-parameters",
+	"blocks-in-a-row-times-locals", "loops-in-a-row-times-locals", "ifs-times-locals", "branch-tables",
+	"branch-tables-times-results", "branches-out-of-nested-loops", "functions-times-parameters",
 }
 
 // maxServer bounds the memory of the server, beside its models, while modules are uploaded that would take
@@ -144,7 +145,8 @@ func storeBombs(t *testing.T, dir string) {
 		spec := edgewise.Shape{-1}
 		m := &edgewise.Model{
 			Name: name, Platform: "wasm", Backend: "wasm", InstanceGroup: []edgewise.InstanceGroup{{Count: 1}},
-			Input: []edgewise.ModelInput{{Name: "x", DataType: edgewise.FP32, Dims: spec}}, Output: []edgewise.ModelOutput{{Name: "x", DataType: edgewise.FP32, Dims: spec}},
+			Input:  []edgewise.ModelInput{{Name: "x", DataType: edgewise.FP32, Dims: spec}},
+			Output: []edgewise.ModelOutput{{Name: "x", DataType: edgewise.FP32, Dims: spec}},
 		}
 		v, err := s.Put(t.Context(), g, edgewise.Version{ID: edgewise.ModelID{Name: name}, Model: m, Origin: "fault"})
 		if err != nil {

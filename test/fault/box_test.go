@@ -34,7 +34,8 @@ func startBox(t *testing.T, dir string, settings ...string) *box {
 func launchBox(t *testing.T, dir string, settings ...string) (b *box, ready <-chan string) {
 	t.Helper()
 	b = &box{ended: make(chan struct{})}
-	b.cmd = exec.Command(real.Program(t), "serve", "--set", "metrics.address=", "--set", "http.address=127.0.0.1:0", "--set", "grpc.address=127.0.0.1:0", "--set", "data_dir="+dir, "--set", "store.reserve_bytes=0", "--auth", "open")
+	b.cmd = exec.Command(real.Program(t), "serve", "--set", "metrics.address=", "--set", "http.address=127.0.0.1:0",
+		"--set", "grpc.address=127.0.0.1:0", "--set", "data_dir="+dir, "--set", "store.reserve_bytes=0", "--auth", "open")
 	for _, s := range settings {
 		b.cmd.Args = append(b.cmd.Args, "--set", s)
 	}

@@ -150,6 +150,9 @@ func (c *child) put(ctx context.Context, next *change) error {
 			return errors.Join(err, g.Discard())
 		}
 	}
-	_, err = c.store.Put(ctx, g, edgewise.Version{ID: edgewise.ModelID{Name: next.Model}, Model: &edgewise.Model{Name: next.Model}, Origin: "fault"})
+	_, err = c.store.Put(ctx, g, edgewise.Version{
+		ID:    edgewise.ModelID{Name: next.Model},
+		Model: &edgewise.Model{Name: next.Model}, Origin: "fault",
+	})
 	return errors.Join(err, g.Discard())
 }

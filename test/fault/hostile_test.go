@@ -17,8 +17,8 @@ import (
 
 var traps = flag.Int("fault.traps", 1000, "failing runs of hostile modules")
 
-// TestHostileModulesHurtNobody sends the whole corpus of hostile modules to the real server while a model is under load: each is met as its file
-// says, the model's requests all succeed, and afterwards nothing of them is left.
+// TestHostileModulesHurtNobody sends the whole corpus of hostile modules to the real server while a model is under
+// load: each is met as its file says, the model's requests all succeed, and afterwards nothing of them is left.
 func TestHostileModulesHurtNobody(t *testing.T) {
 	const runTimeout = 100 * time.Millisecond
 	modules, err := hostile.Read(filepath.Join(real.Root(t), "wasm/testdata/hostile"))
@@ -83,5 +83,7 @@ func TestHostileModulesHurtNobody(t *testing.T) {
 	if after.Guests != before.Guests || after.Goroutines > before.Goroutines+10 {
 		t.Errorf("left over: %+v, before: %+v", after, before)
 	}
-	t.Logf("%d refused, %d accepted, latest stop %v after its limit, %d answers of the model beside them; before %+v, after %+v", refused, accepted, slices.MaxFunc(stops, func(a, b hostile.Stop) int { return cmp.Compare(a.Late, b.Late) }), answers, before, after)
+	t.Logf("%d refused, %d accepted, latest stop %v after its limit, %d answers of the model beside them; before %+v, "+
+		"after %+v", refused, accepted, slices.MaxFunc(stops,
+		func(a, b hostile.Stop) int { return cmp.Compare(a.Late, b.Late) }), answers, before, after)
 }

@@ -55,7 +55,8 @@ func TestKilledStoreKeepsWhatItAcknowledged(t *testing.T) {
 	for n := range *cycles {
 		k.cycle(t, n)
 	}
-	t.Logf("%d kills: %d changes acknowledged, %d of the changes in flight took effect and %d did not, %d kills while opening or between changes",
+	t.Logf("%d kills: %d changes acknowledged, %d of the changes in flight took effect and %d did not, %d kills while "+
+		"opening or between changes",
 		*cycles, k.acknowledged, k.tookEffect, k.vanished, k.idle)
 	if *cycles >= 60 && (k.acknowledged == 0 || k.vanished+k.tookEffect == 0) {
 		t.Errorf("the kills came at the wrong moments: nothing was tried")

@@ -15,11 +15,13 @@ import (
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 )
 
-// warmed makes a model warm up with one request when it is loaded, which takes Slow a while: long enough to be killed in.
+// warmed makes a model warm up with one request when it is loaded, which takes Slow a while: long enough to be killed
+// in.
 const warmed = `model_warmup [{ name: "once" batch_size: 1 inputs { key: "x" value { data_type: TYPE_FP32 dims: [ 16 ] zero_data: true } } }]`
 
-// TestAPoisonModelIsLeftOut kills the program again and again while a model is being loaded, as that model may do itself: the
-// third start answers without it and says so, also after a restart; the model is switched off and the other one is loaded.
+// TestAPoisonModelIsLeftOut kills the program again and again while a model is being loaded, as that model may do
+// itself: the third start answers without it and says so, also after a restart; the model is switched off and the other
+// one is loaded.
 func TestAPoisonModelIsLeftOut(t *testing.T) {
 	dir := t.TempDir()
 	b := startBox(t, dir)
@@ -36,7 +38,8 @@ func TestAPoisonModelIsLeftOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.SafeStart == nil || s.Ready || len(s.SafeStart.Models) != 1 || s.SafeStart.Models[0] != "poison:1" || !strings.Contains(s.SafeStart.Text, "poison:1") || s.Warnings[0].Code != "safe_start" {
+		if s.SafeStart == nil || s.Ready || len(s.SafeStart.Models) != 1 || s.SafeStart.Models[0] != "poison:1" ||
+			!strings.Contains(s.SafeStart.Text, "poison:1") || s.Warnings[0].Code != "safe_start" {
 			t.Fatalf("%s: %+v, ready %v, warnings %+v", what, s.SafeStart, s.Ready, s.Warnings)
 		}
 		if states := b.states(t); states["good"] != "UNAVAILABLE" || states["poison"] != "UNAVAILABLE" {
@@ -86,7 +89,8 @@ func TestTryingAgainLoadsThePoisonOnce(t *testing.T) {
 	}
 }
 
-// killWhileLoading starts the program and kills it while it loads a version, until a start no longer does; it returns how many did.
+// killWhileLoading starts the program and kills it while it loads a version, until a start no longer does; it returns
+// how many did.
 func killWhileLoading(t *testing.T, dir, version string) (starts int) {
 	t.Helper()
 	for ; starts < 10; starts++ {
@@ -127,8 +131,8 @@ func counted(t *testing.T, dir string) int {
 	return n
 }
 
-// waitForLoading waits until more than before starts are counted and the last one loads a version; false: the box is ready
-// without that.
+// waitForLoading waits until more than before starts are counted and the last one loads a version; false: the box is
+// ready without that.
 func waitForLoading(t *testing.T, dir, version string, before int, ready <-chan string) bool {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {

@@ -33,8 +33,8 @@ type pieces struct {
 	random  *rand.Rand
 }
 
-// TestKilledUploadsAreWholeOrGoOn kills a box at random moments of uploads. What a box has acknowledged is there after its
-// restart, the sender goes on from there, and what is finished is what was sent.
+// TestKilledUploadsAreWholeOrGoOn kills a box at random moments of uploads. What a box has acknowledged is there after
+// its restart, the sender goes on from there, and what is finished is what was sent.
 func TestKilledUploadsAreWholeOrGoOn(t *testing.T) {
 	seed := chosenSeed(t)
 	random := rand.New(rand.NewPCG(seed, 7))
@@ -98,12 +98,13 @@ func padding(n int) []byte {
 
 func encode(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
-// send sends pieces of random lengths until the file is whole or the box has gone. It tells whether the box has acknowledged
-// all of it.
+// send sends pieces of random lengths until the file is whole or the box has gone. It tells whether the box has
+// acknowledged all of it.
 func (p *pieces) send() bool {
 	for p.learned < int64(len(p.file)) {
 		end := min(int64(len(p.file)), p.learned+1+p.random.Int64N(12<<20))
-		res, _ := p.ask("PATCH", p.at, p.file[p.learned:end], "Upload-Offset", strconv.FormatInt(p.learned, 10), "Content-Type", "application/offset+octet-stream")
+		res, _ := p.ask("PATCH", p.at, p.file[p.learned:end], "Upload-Offset", strconv.FormatInt(p.learned, 10),
+			"Content-Type", "application/offset+octet-stream")
 		if res == nil || res.StatusCode != http.StatusNoContent {
 			return false
 		}

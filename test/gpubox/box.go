@@ -59,7 +59,8 @@ func Start(ctx context.Context, c Config) (*Box, error) {
 	b := &Box{URL: "http://" + address, gone: make(chan struct{}), http: http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1024}}}
 	arguments := []string{"serve", "--auth", "open", "--import", c.Models}
 	for _, setting := range append([]string{
-		"data_dir=" + c.Data, "http.address=" + address, "grpc.address=", "metrics.address=", "onnx.library=" + c.Library, "store.reserve_bytes=0",
+		"data_dir=" + c.Data, "http.address=" + address, "grpc.address=", "metrics.address=", "onnx.library=" + c.Library,
+		"store.reserve_bytes=0",
 		"gpu.driver=" + c.Driver, "gpu.libraries=" + strings.Join(c.Folders, ","),
 	}, c.More...) {
 		arguments = append(arguments, "--set", setting)
@@ -176,7 +177,8 @@ func (b *Box) send(path string, body []byte, headers map[string]string) ([]byte,
 	return text, err
 }
 
-// Load lets clients ask for a time, each its next question when it has its answer, and returns how many answers there were.
+// Load lets clients ask for a time, each its next question when it has its answer, and returns how many answers there
+// were.
 func (b *Box) Load(clients int, each time.Duration, q Question) (answers int, took time.Duration, err error) {
 	var group sync.WaitGroup
 	var mu sync.Mutex
@@ -222,7 +224,8 @@ func (b *Box) Children() ([]int, error) {
 	return all, nil
 }
 
-// Back waits until a question is answered again and returns how long that took since began. Refusals in between are noted by each.
+// Back waits until a question is answered again and returns how long that took since began. Refusals in between are
+// noted by each.
 func (b *Box) Back(q Question, began time.Time, most time.Duration, each func(error)) (time.Duration, error) {
 	for {
 		err := b.Infer(q)
@@ -237,8 +240,8 @@ func (b *Box) Back(q Question, began time.Time, most time.Duration, each func(er
 	}
 }
 
-// Stop sends the server and its children a signal, as a terminal does, and returns how long the end took. Error: it did not end by itself, or not
-// with 0.
+// Stop sends the server and its children a signal, as a terminal does, and returns how long the end took. Error: it did
+// not end by itself, or not with 0.
 func (b *Box) Stop(signal syscall.Signal) (time.Duration, error) {
 	began := time.Now()
 	if err := syscall.Kill(-b.cmd.Process.Pid, signal); err != nil {

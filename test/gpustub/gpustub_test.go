@@ -21,8 +21,8 @@ import (
 	"github.com/edgewise-ai/edgewise/test/real"
 )
 
-// runtimeDir makes a folder with ONNX Runtime and its providers, and below it the stubs. The process has one ONNX Runtime, so it
-// is made once.
+// runtimeDir makes a folder with ONNX Runtime and its providers, and below it the stubs. The process has one ONNX
+// Runtime, so it is made once.
 var runtimeDir string
 
 func TestMain(m *testing.M) {
@@ -85,7 +85,8 @@ func version(m *edgewise.Model) *edgewise.Version {
 	return &edgewise.Version{ID: edgewise.ModelID{Name: "m", Version: 1}, Model: m}
 }
 
-// load loads a model on the fake GPU through the real provider, and returns what the box logged and what the provider did.
+// load loads a model on the fake GPU through the real provider, and returns what the box logged and what the provider
+// did.
 func load(t *testing.T, model *onnxgen.Model, m *edgewise.Model) (edgewise.Instance, *bytes.Buffer, string, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -95,7 +96,10 @@ func load(t *testing.T, model *onnxgen.Model, m *edgewise.Model) (edgewise.Insta
 	trace := filepath.Join(dir, "trace")
 	t.Setenv("GPUSTUB_LOG", trace)
 	log := &bytes.Buffer{}
-	b := onnx.New(onnx.Config{Library: prepare(t), GPU: onnx.GPU{Driver: fakegpu.Build(t, "libcuda")}, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	b := onnx.New(onnx.Config{
+		Library: prepare(t), GPU: onnx.GPU{Driver: fakegpu.Build(t, "libcuda")},
+		Logger: slog.New(slog.NewTextHandler(log, nil)),
+	})
 	i, err := b.Load(t.Context(), version(m), dir, edgewise.Device{Kind: edgewise.GPU})
 	return i, log, trace, err
 }
@@ -140,7 +144,8 @@ func TestBatchesRunOnTheRingsOwnStream(t *testing.T) {
 		t.Errorf("output %v of %d bytes", r.Outputs[0].Shape, len(r.Outputs[0].Data))
 	}
 	r.Free()
-	if ran := strings.TrimPrefix(content(t, trace), warmed); strings.Contains(ran, "memcpy") || strings.Contains(ran, "malloc") || strings.Contains(ran, "wait for") {
+	if ran := strings.TrimPrefix(content(t, trace), warmed); strings.Contains(ran, "memcpy") ||
+		strings.Contains(ran, "malloc") || strings.Contains(ran, "wait for") {
 		t.Errorf("a bound run copied, took memory or waited:\n%s", ran)
 	}
 	if err := i.Close(); err != nil {
@@ -149,7 +154,8 @@ func TestBatchesRunOnTheRingsOwnStream(t *testing.T) {
 }
 
 func TestThePlainWayCopiesAndWaits(t *testing.T) {
-	i, _, trace, err := load(t, onnxgen.MLP(1), &edgewise.Model{MaxBatchSize: 8, Parameters: map[string]edgewise.ModelParam{edgewise.BucketsParameter: {StringValue: "off"}}})
+	i, _, trace, err := load(t, onnxgen.MLP(1),
+		&edgewise.Model{MaxBatchSize: 8, Parameters: map[string]edgewise.ModelParam{edgewise.BucketsParameter: {StringValue: "off"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +166,8 @@ func TestThePlainWayCopiesAndWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Free()
-	if ran := content(t, trace); !strings.Contains(ran, "memcpyAsync 768 ") || !strings.Contains(ran, "memcpyAsync 120 ") || !strings.Contains(ran, "wait for") {
+	if ran := content(t, trace); !strings.Contains(ran, "memcpyAsync 768 ") ||
+		!strings.Contains(ran, "memcpyAsync 120 ") || !strings.Contains(ran, "wait for") {
 		t.Errorf("a plain run did not copy 768 bytes in and 120 out and wait:\n%s", ran)
 	}
 	if err := i.Close(); err != nil {
@@ -169,7 +176,8 @@ func TestThePlainWayCopiesAndWaits(t *testing.T) {
 }
 
 func TestTwoInstances(t *testing.T) {
-	i, _, _, err := load(t, onnxgen.MLP(1), &edgewise.Model{MaxBatchSize: 4, InstanceGroup: []edgewise.InstanceGroup{{Kind: edgewise.KindGPU, Count: 2}}})
+	i, _, _, err := load(t, onnxgen.MLP(1),
+		&edgewise.Model{MaxBatchSize: 4, InstanceGroup: []edgewise.InstanceGroup{{Kind: edgewise.KindGPU, Count: 2}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +187,8 @@ func TestTwoInstances(t *testing.T) {
 }
 
 func TestGraphsAreCapturedForEveryBucket(t *testing.T) {
-	i, _, trace, err := load(t, onnxgen.MLP(1), &edgewise.Model{MaxBatchSize: 2, Optimization: &edgewise.Optimization{CUDA: &edgewise.CUDAOptimization{Graphs: true}}})
+	i, _, trace, err := load(t, onnxgen.MLP(1),
+		&edgewise.Model{MaxBatchSize: 2, Optimization: &edgewise.Optimization{CUDA: &edgewise.CUDAOptimization{Graphs: true}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +202,8 @@ func TestGraphsAreCapturedForEveryBucket(t *testing.T) {
 
 func TestConvolutionsAreRefusedWithoutCuDNN(t *testing.T) {
 	_, _, _, err := load(t, onnxgen.MobileNetV2(1), &edgewise.Model{MaxBatchSize: 1})
-	if edgewise.KindOf(err) != edgewise.Unsupported || !strings.Contains(err.Error(), "Conv, GlobalAveragePool need cuDNN, and libcudnn.so.9 was not found") {
+	if edgewise.KindOf(err) != edgewise.Unsupported ||
+		!strings.Contains(err.Error(), "Conv, GlobalAveragePool need cuDNN, and libcudnn.so.9 was not found") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -29,8 +29,9 @@ const painter = `
   (if (call $tensor (i32.const 2048) (i32.const 2) (i32.const 2) (i32.const 0) (i32.const 8192) (i32.const 2) (i32.const 1) (i32.const 11) (i32.const 0) (i32.const 0)) (then unreachable))
   i32.const 1024)`
 
-// TestPicturesOfAPipelineAreMadeWhereTheirModelSits runs a step that makes a tensor of a picture in front of a model: on the GPU the device makes the
-// tensor, and the box counts it; with the same model on the CPU, or with pictures switched off, the step's end does.
+// TestPicturesOfAPipelineAreMadeWhereTheirModelSits runs a step that makes a tensor of a picture in front of a model:
+// on the GPU the device makes the tensor, and the box counts it; with the same model on the CPU, or with pictures
+// switched off, the step's end does.
 func TestPicturesOfAPipelineAreMadeWhereTheirModelSits(t *testing.T) {
 	module, err := wat.Assemble(painter)
 	if err != nil {

@@ -63,7 +63,8 @@ func startWith(t *testing.T, path, models string, more []string, ready ...string
 	t.Helper()
 	log := &journal.Journal{}
 	b, err := gpubox.Start(t.Context(), gpubox.Config{
-		Program: filepath.Join(real.Root(t), "bin", "edgewise"), Library: prepare(t), Driver: path, Models: models, Data: t.TempDir(), Ready: ready, More: more, Log: log,
+		Program: filepath.Join(real.Root(t), "bin", "edgewise"), Library: prepare(t), Driver: path, Models: models,
+		Data: t.TempDir(), Ready: ready, More: more, Log: log,
 	})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, log)
@@ -75,22 +76,27 @@ func startWith(t *testing.T, path, models string, more []string, ready ...string
 func question(t *testing.T, model string, rows int64) gpubox.Question {
 	t.Helper()
 	m := onnxgen.MLP(1)
-	q, err := gpubox.Ask(model, edgewise.Tensor{Name: m.Graph.Inputs[0].Name, Type: edgewise.FP32, Shape: edgewise.Shape{rows, 64}, Data: make([]byte, rows*64*4)})
+	q, err := gpubox.Ask(model, edgewise.Tensor{
+		Name: m.Graph.Inputs[0].Name, Type: edgewise.FP32,
+		Shape: edgewise.Shape{rows, 64}, Data: make([]byte, rows*64*4),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return q
 }
 
-// back is how soon a model has to answer again. The issue of a lost device is a process that starts again, which a busy machine makes slow.
+// back is how soon a model has to answer again. The issue of a lost device is a process that starts again, which a busy
+// machine makes slow.
 const back = 5 * time.Second
 
-// TestALostDeviceEndsItsProcessAndNothingElse runs the built program. The device of one model is lost: that request fails and says so, its process
-// ends and comes back, and another model answers all the time. The same after kill -9.
+// TestALostDeviceEndsItsProcessAndNothingElse runs the built program. The device of one model is lost: that request
+// fails and says so, its process ends and comes back, and another model answers all the time. The same after kill -9.
 func TestALostDeviceEndsItsProcessAndNothingElse(t *testing.T) {
 	path, control := driver(t)
 	models := repository(t, map[string]string{
-		"onGPU": "max_batch_size: 8\ndynamic_batching {}\ninstance_group { kind: KIND_GPU }\n", "onCPU": "max_batch_size: 8\ninstance_group { kind: KIND_CPU }\n",
+		"onGPU": "max_batch_size: 8\ndynamic_batching {}\ninstance_group { kind: KIND_GPU }\n",
+		"onCPU": "max_batch_size: 8\ninstance_group { kind: KIND_CPU }\n",
 	}, func(string) *onnxgen.Model { return onnxgen.MLP(1) })
 	b, log := start(t, path, models, "onGPU", "onCPU")
 	hit, other := question(t, "onGPU", 3), question(t, "onCPU", 3)
@@ -128,7 +134,9 @@ func TestALostDeviceEndsItsProcessAndNothingElse(t *testing.T) {
 	began := time.Now()
 	err = b.Infer(hit)
 	var r *gpubox.Refused
-	if !errors.As(err, &r) || r.Status != http.StatusServiceUnavailable || !strings.Contains(r.Text, "gpu:0 has stopped working and is started anew") || !strings.Contains(r.Text, "illegal address (CUDA error 700)") {
+	if !errors.As(err, &r) || r.Status != http.StatusServiceUnavailable ||
+		!strings.Contains(r.Text, "gpu:0 has stopped working and is started anew") ||
+		!strings.Contains(r.Text, "illegal address (CUDA error 700)") {
 		t.Errorf("the request that meets it: %v", err)
 	}
 	took, err := b.Back(hit, began, 12*back, refusal)
@@ -190,7 +198,8 @@ func contains(list []int, n int) bool {
 // TestCtrlCEndsABoxWithAModelOnAGPU sends SIGINT to the whole group after a batch, as a terminal does.
 func TestCtrlCEndsABoxWithAModelOnAGPU(t *testing.T) {
 	path, _ := driver(t)
-	models := repository(t, map[string]string{"onGPU": "max_batch_size: 8\ninstance_group { kind: KIND_GPU }\n"}, func(string) *onnxgen.Model { return onnxgen.MLP(1) })
+	models := repository(t, map[string]string{"onGPU": "max_batch_size: 8\ninstance_group { kind: KIND_GPU }\n"},
+		func(string) *onnxgen.Model { return onnxgen.MLP(1) })
 	b, log := start(t, path, models, "onGPU")
 	if err := b.Infer(question(t, "onGPU", 5)); err != nil {
 		t.Fatal(err)
@@ -200,13 +209,15 @@ func TestCtrlCEndsABoxWithAModelOnAGPU(t *testing.T) {
 	}
 }
 
-// TestSeveralGPUs runs one model on two devices and another one where the box chooses, and a third one that names a device that is not there.
+// TestSeveralGPUs runs one model on two devices and another one where the box chooses, and a third one that names a
+// device that is not there.
 func TestSeveralGPUs(t *testing.T) {
 	path, control := driver(t)
 	control.Set(fakegpu.Devices, 2)
 	control.Set(fakegpu.Memory, 8<<30)
 	models := repository(t, map[string]string{
-		"both": "max_batch_size: 8\ninstance_group { kind: KIND_GPU }\n", "second": "max_batch_size: 8\ninstance_group { kind: KIND_GPU gpus: [1] }\n", "open": "max_batch_size: 8\n",
+		"both":   "max_batch_size: 8\ninstance_group { kind: KIND_GPU }\n",
+		"second": "max_batch_size: 8\ninstance_group { kind: KIND_GPU gpus: [1] }\n", "open": "max_batch_size: 8\n",
 	}, func(string) *onnxgen.Model { return onnxgen.MLP(1) })
 	b, log := start(t, path, models, "both", "second", "open")
 	for _, model := range []string{"both", "second", "open"} {
@@ -223,7 +234,8 @@ func TestSeveralGPUs(t *testing.T) {
 	}
 }
 
-// TestModelsOnDemandGiveWay lets two models share a device that has room for one: each answers, because the other one gives its memory up.
+// TestModelsOnDemandGiveWay lets two models share a device that has room for one: each answers, because the other one
+// gives its memory up.
 func TestModelsOnDemandGiveWay(t *testing.T) {
 	path, _ := driver(t) // of 1 GiB, half of which is for models
 	config := "max_batch_size: 8\ninstance_group { kind: KIND_GPU }\nparameters { key: \"gpu_residency\" value { string_value: \"on_demand\" } }\n"
@@ -245,8 +257,8 @@ func TestModelsOnDemandGiveWay(t *testing.T) {
 	}
 }
 
-// TestAThrottledGPUKeepsItsTimeForWhatMatters makes the device too hot: requests of the lowest priority are refused with the reason, others are not,
-// and when it has cooled down all are answered.
+// TestAThrottledGPUKeepsItsTimeForWhatMatters makes the device too hot: requests of the lowest priority are refused
+// with the reason, others are not, and when it has cooled down all are answered.
 func TestAThrottledGPUKeepsItsTimeForWhatMatters(t *testing.T) {
 	path, _ := driver(t)
 	told := filepath.Join(t.TempDir(), "nvml")
@@ -263,7 +275,8 @@ func TestAThrottledGPUKeepsItsTimeForWhatMatters(t *testing.T) {
 	b, log := startWith(t, path, models, []string{"gpu.telemetry=" + fakegpu.Build(t, "libnvidia-ml"), "gpu.telemetry_every=100ms"}, "m")
 	ask := func(priority string) error {
 		values := strings.TrimSuffix(strings.Repeat("0,", 64), ",")
-		_, err := b.Send("/v2/models/m/infer", []byte(`{"parameters":{"priority":`+priority+`},"inputs":[{"name":"input","datatype":"FP32","shape":[1,64],"data":[`+values+`]}]}`))
+		_, err := b.Send("/v2/models/m/infer",
+			[]byte(`{"parameters":{"priority":`+priority+`},"inputs":[{"name":"input","datatype":"FP32","shape":[1,64],"data":[`+values+`]}]}`))
 		return err
 	}
 	if err := errors.Join(ask("1"), ask("2")); err != nil {
@@ -274,7 +287,8 @@ func TestAThrottledGPUKeepsItsTimeForWhatMatters(t *testing.T) {
 	for end := time.Now().Add(time.Minute); r == nil && time.Now().Before(end); {
 		_ = errors.As(ask("2"), &r)
 	}
-	if r == nil || r.Status != http.StatusServiceUnavailable || !strings.Contains(r.Text, "gpu:0 is throttled (hw_thermal_slowdown), and requests of the lowest priority, 2, stand back") {
+	if r == nil || r.Status != http.StatusServiceUnavailable ||
+		!strings.Contains(r.Text, "gpu:0 is throttled (hw_thermal_slowdown), and requests of the lowest priority, 2, stand back") {
 		t.Errorf("the lowest priority: %+v", r)
 	}
 	if err := ask("1"); err != nil {

@@ -122,7 +122,8 @@ func compile(dir, library string, symbols []string) error {
 	if err := os.WriteFile(script, []byte(library+" { global: *; };\n"), 0o600); err != nil {
 		return err
 	}
-	out, err := exec.Command("cc", "-w", "-O1", "-shared", "-fPIC", "-Wl,-soname,"+library, "-Wl,--version-script="+script, "-o", filepath.Join(dir, library), c).CombinedOutput()
+	out, err := exec.Command("cc", "-w", "-O1", "-shared", "-fPIC", "-Wl,-soname,"+library, "-Wl,--version-script="+script,
+		"-o", filepath.Join(dir, library), c).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("cc: %w\n%s", err, out)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/edgewise-ai/edgewise/gpu/cuda"
 )
 
-// copies measures copies to the device and back, out of pinned memory and out of other memory. Pinned memory is to be at least as
-// fast everywhere.
+// copies measures copies to the device and back, out of pinned memory and out of other memory. Pinned memory is to be
+// at least as fast everywhere.
 func (r *report) copies(s settings) (err error) {
 	c, err := open(s)
 	if err != nil {
@@ -57,7 +57,10 @@ func (r *report) copySize(c *cuda.Ctx, stream *cuda.Stream, n int64, each time.D
 	}
 	for _, way := range []string{"in", "out"} {
 		r.copied[way] = speed[way+", pinned"] // of the largest at the end
-		r.add(line{Name: fmt.Sprintf("copy %s, %d KiB, pinned to other", way, n>>10), Value: speed[way+", pinned"] / speed[way+", other"], Unit: "ratio", Gate: 0.98})
+		r.add(line{
+			Name:  fmt.Sprintf("copy %s, %d KiB, pinned to other", way, n>>10),
+			Value: speed[way+", pinned"] / speed[way+", other"], Unit: "ratio", Gate: 0.98,
+		})
 	}
 	return nil
 }

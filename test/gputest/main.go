@@ -1,6 +1,7 @@
-// Command gputest looks at a GPU: what is found, how fast copies are, whether a model computes there what it computes on the CPU,
-// how fast it does so through ONNX Runtime alone and through the box's own path, and whether a server comes back from faults. It
-// prints a table and writes JSON. "make gpu-test" packs it with all it needs; run.sh beside it runs it.
+// Command gputest looks at a GPU: what is found, how fast copies are, whether a model computes there what it computes
+// on the CPU, how fast it does so through ONNX Runtime alone and through the box's own path, and whether a server comes
+// back from faults. It prints a table and writes JSON. "make gpu-test" packs it with all it needs; run.sh beside it
+// runs it.
 package main
 
 import (

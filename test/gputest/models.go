@@ -82,7 +82,8 @@ func (b *bench) load(ctx context.Context, on edgewise.Device, way string) (edgew
 		parameters[edgewise.PipelineParameter] = edgewise.ModelParam{StringValue: "1"}
 	}
 	return b.backend.Load(ctx, &edgewise.Version{
-		ID: edgewise.ModelID{Name: "subject", Version: 1}, Model: &edgewise.Model{Name: "subject", Platform: onnx.Platform, MaxBatchSize: int32(b.most), Parameters: parameters},
+		ID:    edgewise.ModelID{Name: "subject", Version: 1},
+		Model: &edgewise.Model{Name: "subject", Platform: onnx.Platform, MaxBatchSize: int32(b.most), Parameters: parameters},
 	}, b.dir, on)
 }
 
@@ -122,9 +123,15 @@ func (b *bench) way(ctx context.Context, way string, cpu edgewise.Instance) (err
 func (b *bench) judge() {
 	b.add(line{Name: b.name + ": batches of 32 to batches of 1", Value: b.speed["ring32"] / b.speed["ring1"], Unit: "ratio", Gate: b.gain})
 	b.add(line{Name: b.name + ": ring to plain, batches of 32", Value: b.speed["ring32"] / b.speed["plain32"], Unit: "ratio", Gate: 0.98})
-	b.add(line{Name: b.name + ": pinned to other memory, batches of 32", Value: b.speed["ring32"] / b.speed["ring32 other"], Unit: "ratio", Gate: 0.98})
+	b.add(line{
+		Name:  b.name + ": pinned to other memory, batches of 32",
+		Value: b.speed["ring32"] / b.speed["ring32 other"], Unit: "ratio", Gate: 0.98,
+	})
 	share := b.copyShare()
-	overlap := line{Name: fmt.Sprintf("%s: overlap, copies being %.0f %%", b.name, 100*share), Value: b.speed["ring32"] / b.speed["alone32"], Unit: "ratio"}
+	overlap := line{
+		Name:  fmt.Sprintf("%s: overlap, copies being %.0f %%", b.name, 100*share),
+		Value: b.speed["ring32"] / b.speed["alone32"], Unit: "ratio",
+	}
 	if share >= 0.15 {
 		overlap.Gate = 1.15
 	}
@@ -156,7 +163,10 @@ func (b *bench) compare(ctx context.Context, way string, rows int, cpu, gpu edge
 		return err
 	}
 	defer got.Free()
-	l := line{Name: fmt.Sprintf("%s, %s, batch %d: difference to the CPU", b.name, way, rows), Value: b.distance(got.Outputs[0].Data, want.Outputs[0].Data), Unit: "rel. L2"}
+	l := line{
+		Name:  fmt.Sprintf("%s, %s, batch %d: difference to the CPU", b.name, way, rows),
+		Value: b.distance(got.Outputs[0].Data, want.Outputs[0].Data), Unit: "rel. L2",
+	}
 	if !(l.Value <= b.tolerance) && !b.Fake {
 		l.Failed = fmt.Sprintf("more than %g", b.tolerance)
 	}
@@ -167,7 +177,8 @@ func (b *bench) compare(ctx context.Context, way string, rows int, cpu, gpu edge
 	return nil
 }
 
-// loop keeps the device busy with batches, as many at a time as the box would have: out of pinned memory, or of other memory.
+// loop keeps the device busy with batches, as many at a time as the box would have: out of pinned memory, or of other
+// memory.
 func (b *bench) loop(ctx context.Context, way string, rows int, i edgewise.Instance, pinned bool) error {
 	const clients = 3 // one more than there are slots
 	var done atomic.Int64

@@ -12,7 +12,8 @@ import (
 	"github.com/edgewise-ai/edgewise/test/gpubox"
 )
 
-// served starts the program with the subjects on the GPU, measures them as clients do, kills a model's process, and stops the box in both ways.
+// served starts the program with the subjects on the GPU, measures them as clients do, kills a model's process, and
+// stops the box in both ways.
 func (r *report) served(ctx context.Context, s settings) (err error) {
 	dir, err := os.MkdirTemp("", "gputest-")
 	if err != nil {
@@ -32,7 +33,8 @@ func (r *report) served(ctx context.Context, s settings) (err error) {
 		list, names = append(list, m), append(names, name)
 	}
 	b, err := gpubox.Start(ctx, gpubox.Config{
-		Program: s.server, Library: s.library, Driver: s.driver, Folders: s.folders, Models: filepath.Join(dir, "models"), Data: filepath.Join(dir, "data"), Ready: names, Log: os.Stderr,
+		Program: s.server, Library: s.library, Driver: s.driver, Folders: s.folders, Models: filepath.Join(dir, "models"),
+		Data: filepath.Join(dir, "data"), Ready: names, Log: os.Stderr,
 	})
 	if err != nil {
 		return err
@@ -51,7 +53,8 @@ func (r *report) served(ctx context.Context, s settings) (err error) {
 		return err
 	}
 	b, err = gpubox.Start(ctx, gpubox.Config{
-		Program: s.server, Library: s.library, Driver: s.driver, Folders: s.folders, Models: filepath.Join(dir, "models"), Data: filepath.Join(dir, "again"), Ready: names, Log: os.Stderr,
+		Program: s.server, Library: s.library, Driver: s.driver, Folders: s.folders, Models: filepath.Join(dir, "models"),
+		Data: filepath.Join(dir, "again"), Ready: names, Log: os.Stderr,
 	})
 	if err != nil {
 		return err

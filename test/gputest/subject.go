@@ -8,7 +8,8 @@ import (
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 )
 
-// subject is a model that is measured. Its weights are random and always the same ones: what is measured is speed, and that GPU and CPU agree.
+// subject is a model that is measured. Its weights are random and always the same ones: what is measured is speed, and
+// that GPU and CPU agree.
 type subject struct {
 	name      string
 	make      func() *onnxgen.Model
@@ -27,23 +28,34 @@ const (
 	toleranceHalf = 1e-2
 )
 
-// main is the one that is also served: ResNet-50 in FP16 with pictures as bytes, whose preprocessing is part of the model.
+// main is the one that is also served: ResNet-50 in FP16 with pictures as bytes, whose preprocessing is part of the
+// model.
 const mainSubject = "resnet50 fp16 u8"
 
-// subjects are the models. Over stand-ins, which have no convolutions, a model without any takes the place of ResNet-50, under its name.
+// subjects are the models. Over stand-ins, which have no convolutions, a model without any takes the place of
+// ResNet-50, under its name.
 func subjects(fake bool) []subject {
 	resnet := subject{
-		name: mainSubject, make: func() *onnxgen.Model { return onnxgen.ResNet50(1).Half().FromPixels() }, row: edgewise.Shape{224, 224, 3}, kind: edgewise.Uint8, result: edgewise.FP16,
+		name: mainSubject, make: func() *onnxgen.Model { return onnxgen.ResNet50(1).Half().FromPixels() },
+		row: edgewise.Shape{224, 224, 3}, kind: edgewise.Uint8, result: edgewise.FP16,
 		most: 128, cudnn: true, tolerance: toleranceHalf, gain: 8,
 	}
 	if fake {
-		resnet.make, resnet.row, resnet.cudnn = func() *onnxgen.Model { return onnxgen.Dot(8, 1).Half().FromPixels() }, edgewise.Shape{8, 8, 3}, false
+		resnet.make, resnet.row, resnet.cudnn = func() *onnxgen.Model { return onnxgen.Dot(8, 1).Half().FromPixels() },
+			edgewise.Shape{8, 8, 3}, false
 	}
 	return []subject{
-		{name: "mlp", make: func() *onnxgen.Model { return onnxgen.MLP(1) }, row: edgewise.Shape{64}, kind: edgewise.FP32, result: edgewise.FP32, most: 128, tolerance: tolerance},
-		{name: "copies", make: func() *onnxgen.Model { return onnxgen.Twice(3 * 224 * 224) }, row: edgewise.Shape{3 * 224 * 224}, kind: edgewise.FP32, result: edgewise.FP32, most: 32, tolerance: tolerance},
 		{
-			name: "mobilenetv2", make: func() *onnxgen.Model { return onnxgen.MobileNetV2(1) }, row: edgewise.Shape{3, 224, 224}, kind: edgewise.FP32, result: edgewise.FP32,
+			name: "mlp", make: func() *onnxgen.Model { return onnxgen.MLP(1) }, row: edgewise.Shape{64}, kind: edgewise.FP32,
+			result: edgewise.FP32, most: 128, tolerance: tolerance,
+		},
+		{
+			name: "copies", make: func() *onnxgen.Model { return onnxgen.Twice(3 * 224 * 224) },
+			row: edgewise.Shape{3 * 224 * 224}, kind: edgewise.FP32, result: edgewise.FP32, most: 32, tolerance: tolerance,
+		},
+		{
+			name: "mobilenetv2", make: func() *onnxgen.Model { return onnxgen.MobileNetV2(1) }, row: edgewise.Shape{3, 224, 224},
+			kind: edgewise.FP32, result: edgewise.FP32,
 			most: 64, cudnn: true, tolerance: tolerance,
 		},
 		resnet,

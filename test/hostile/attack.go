@@ -35,8 +35,8 @@ parameters { key: "max_memory_mebibyte" value { string_value: "4" } }
 // good returns what it is given.
 const good = Prelude + `(func (export "edgewise_process") (param i32) (result i32) local.get 0)`
 
-// Upload sends the whole corpus, and a good step that some of it call. It returns how many were refused and how many accepted; an
-// error names the first that was not met as its file says.
+// Upload sends the whole corpus, and a good step that some of it call. It returns how many were refused and how many
+// accepted; an error names the first that was not met as its file says.
 func (a *Attack) Upload(ctx context.Context) (refused, accepted int, err error) {
 	module, err := wat.Assemble(good)
 	if err == nil {
@@ -113,7 +113,8 @@ type Stop struct {
 	Late   time.Duration
 }
 
-// CallAll calls every module that was accepted, once. Each must fail as its file says, or be paused since it has failed too often.
+// CallAll calls every module that was accepted, once. Each must fail as its file says, or be paused since it has failed
+// too often.
 func (a *Attack) CallAll(ctx context.Context) (failed, paused int, stops []Stop, err error) {
 	for i := range a.Modules {
 		m := &a.Modules[i]
@@ -143,7 +144,8 @@ func (a *Attack) meet(ctx context.Context, m *Module) (late time.Duration, err e
 	return time.Since(start) - a.RunTimeout, err
 }
 
-// Runaways calls each module that does not end from two clients at once, n times, and returns how late each was stopped.
+// Runaways calls each module that does not end from two clients at once, n times, and returns how late each was
+// stopped.
 func (a *Attack) Runaways(ctx context.Context, n int) (stops []Stop, err error) {
 	for i := range a.Modules {
 		m := &a.Modules[i]

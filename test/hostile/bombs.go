@@ -219,7 +219,8 @@ func addBlockBombs(add adder) {
 		add(kind.name+"-nested-with-results", func(b *builder) {
 			b.types = append(b.types, funcType(0, 128, i32Type), funcType(128, 128, i32Type))
 			const depth = 1_900
-			body := strings.Repeat("\x41\x00", 128) + strings.Repeat(kind.op+uleb(typeFree+1), depth) + strings.Repeat("\x0b", depth) + strings.Repeat("\x1a", 128)
+			body := strings.Repeat("\x41\x00", 128) + strings.Repeat(kind.op+uleb(typeFree+1), depth) + strings.Repeat("\x0b",
+				depth) + strings.Repeat("\x1a", 128)
 			for range 20 {
 				b.function(typeNone, 0, body)
 			}
@@ -244,7 +245,8 @@ func addBlockBombs(add adder) {
 	})
 	add("branch-tables-times-results", func(b *builder) {
 		b.types = append(b.types, funcType(0, 128, i32Type))
-		one := "\x02" + uleb(typeFree) + strings.Repeat("\x41\x00", 128) + get(0) + "\x0e" + uleb(9_990) + strings.Repeat("\x00", 9_991) + "\x0b" + strings.Repeat("\x1a", 128)
+		one := "\x02" + uleb(typeFree) + strings.Repeat("\x41\x00",
+			128) + get(0) + "\x0e" + uleb(9_990) + strings.Repeat("\x00", 9_991) + "\x0b" + strings.Repeat("\x1a", 128)
 		body := strings.Repeat(one, 90)
 		for range 6 {
 			b.function(typeNone, 1, body)

@@ -10,7 +10,8 @@ import (
 	"github.com/edgewise-ai/edgewise/test/wat"
 )
 
-// Prelude is what the modules of the corpus include: memory, a bump allocator whose pointer is a global, and the empty set-up.
+// Prelude is what the modules of the corpus include: memory, a bump allocator whose pointer is a global, and the empty
+// set-up.
 const Prelude = `
 (memory (export "memory") 2 64)
 (global $heap (mut i32) (i32.const 4096))
@@ -26,8 +27,8 @@ const Prelude = `
 (func (export "edgewise_step_v1"))
 `
 
-// Module is one of the corpus: text with three comments in front, which say what it is, whether it is to be refused at "upload" or
-// to fail at "run", and the exact error.
+// Module is one of the corpus: text with three comments in front, which say what it is, whether it is to be refused at
+// "upload" or to fail at "run", and the exact error.
 type Module struct {
 	Name, File, Text string
 	Head             string // the comment that says what it is

@@ -60,7 +60,8 @@ func Look(ctx context.Context, url string) (s State, err error) {
 	return s, nil
 }
 
-// Settled looks until the box has no more guests and goroutines than before, or the time is over, and returns the last look.
+// Settled looks until the box has no more guests and goroutines than before, or the time is over, and returns the last
+// look.
 func Settled(ctx context.Context, url string, before State, during time.Duration) (s State, err error) {
 	for end := time.Now().Add(during); ; {
 		if s, err = Look(ctx, url); err != nil || time.Now().After(end) || s.Guests <= before.Guests && s.Goroutines <= before.Goroutines {

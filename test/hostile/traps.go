@@ -12,8 +12,8 @@ import (
 // mixers are the steps that trap as often as they are asked to. Each is called by one client.
 const mixers = 4
 
-// mixer answers a request whose first byte is 0 and traps in another way for each other value, so that a box has no reason to
-// pause it: it does so when a step has failed five times in a row.
+// mixer answers a request whose first byte is 0 and traps in another way for each other value, so that a box has no
+// reason to pause it: it does so when a step has failed five times in a row.
 const mixer = Prelude + `
 (table 2 funcref)
 (func $deep (result i32) (i32.add (call $deep) (i32.const 1)))
@@ -48,8 +48,8 @@ func (a *Attack) Prepare(ctx context.Context) error {
 	return nil
 }
 
-// Traps fails n requests or some more, of each kind as many, from several clients at once; after every three, each step must answer
-// one. It returns how many failed.
+// Traps fails n requests or some more, of each kind as many, from several clients at once; after every three, each step
+// must answer one. It returns how many failed.
 func (a *Attack) Traps(ctx context.Context, n int) (failed int, err error) {
 	var work sync.WaitGroup
 	var counts [mixers]int

@@ -11,7 +11,8 @@ import (
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 )
 
-// offline: a box without a network device from its first second comes up and passes its check. A cable that comes later works.
+// offline: a box without a network device from its first second comes up and passes its check. A cable that comes later
+// works.
 func (t *trial) offline() error {
 	t.machine.offline = true
 	if err := t.machine.start(); err != nil {
@@ -84,7 +85,8 @@ func (t *trial) secure() error {
 	return nil
 }
 
-// forgedTime is how long a machine is watched that must not start; a machine that may has its menu on the console by then.
+// forgedTime is how long a machine is watched that must not start; a machine that may has its menu on the console by
+// then.
 const forgedTime = 3 * time.Minute
 
 // forged: with Secure Boot on, a boot loader of which a byte was changed is not started.

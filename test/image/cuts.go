@@ -62,8 +62,8 @@ func (t *trial) mark(name string) error {
 	return os.WriteFile(t.machine.file("recording.json"), text, 0o644)
 }
 
-// resume goes on where a test has left the recorded life: with its disk, which is made anew of what was recorded, the machine
-// switched off.
+// resume goes on where a test has left the recorded life: with its disk, which is made anew of what was recorded, the
+// machine switched off.
 func (t *trial) resume() error {
 	if err := t.make(firstRecorded, conditions{}); err != nil {
 		return err
@@ -112,7 +112,8 @@ const uploads = 20
 func (t *trial) upload() error {
 	for n := range uploads {
 		name := fmt.Sprintf("cut%03d", n)
-		if err := t.box.want(http.MethodPost, "/api/v1/models/"+name+"/versions", "application/octet-stream", network(uint64(n)), nil); err != nil {
+		if err := t.box.want(http.MethodPost, "/api/v1/models/"+name+"/versions", "application/octet-stream",
+			network(uint64(n)), nil); err != nil {
 			return err
 		}
 		if t.record != nil {
@@ -179,8 +180,8 @@ func (r *recording) moment(n int) string {
 	return "at the end"
 }
 
-// choose chooses after how many entries the power is cut, in order: at random, as often in each step, and after every write to
-// the boot partition.
+// choose chooses after how many entries the power is cut, in order: at random, as often in each step, and after every
+// write to the boot partition.
 func (r *recording) choose(random *rand.Rand, count int, boot int64) []int {
 	var at []int
 	steps := map[string][]int{}
@@ -199,7 +200,8 @@ func (r *recording) choose(random *rand.Rand, count int, boot int64) []int {
 	return slices.Compact(at)
 }
 
-// chooseBoots chooses which of the cuts are booted: as many in each of the steps, spread over it, at random in their part.
+// chooseBoots chooses which of the cuts are booted: as many in each of the steps, spread over it, at random in their
+// part.
 func (r *recording) chooseBoots(random *rand.Rand, cuts []int, count int, steps []string) map[int]bool {
 	chosen := map[int]bool{}
 	for _, name := range steps {
@@ -243,12 +245,13 @@ func (t *trial) cutAndLook(r *recording) error {
 			t.say("           booted: cut %d of %d, write %d, %s: slot %s, all data", i+1, len(cuts), n, r.moment(n), slot)
 		}
 	}
-	t.say("           %d cuts looked into: GRUB finds slot A %d times, slot B %d times; data whole each time", len(cuts), slots["A"], slots["B"])
+	t.say("           %d cuts looked into: GRUB finds slot A %d times, slot B %d times; data whole each time", len(cuts),
+		slots["A"], slots["B"])
 	return nil
 }
 
-// bootCut starts a machine with the disk that a cut has left: the page answers, the owner gets in, and every model that was
-// acknowledged is there as it was sent.
+// bootCut starts a machine with the disk that a cut has left: the page answers, the owner gets in, and every model that
+// was acknowledged is there as it was sent.
 func (t *trial) bootCut(l *looker, n int, seed uint64) error {
 	if err := t.make(fmt.Sprintf("cut-%d", n), conditions{}); err != nil {
 		return err

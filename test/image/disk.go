@@ -92,13 +92,15 @@ func (d disk) partition(number int) (at, size int64, err error) {
 
 const dataPartition = 4
 
-// data checks the file system of the data partition as a start of the box does, mounts it, does something with it and unmounts it.
+// data checks the file system of the data partition as a start of the box does, mounts it, does something with it and
+// unmounts it.
 func (d disk) data(at string, do func(root string) error) error {
 	first, size, err := d.partition(dataPartition)
 	if err != nil {
 		return err
 	}
-	out, err := exec.CommandContext(context.Background(), "losetup", "--find", "--show", "--offset", strconv.FormatInt(first, 10), "--sizelimit", strconv.FormatInt(size, 10), string(d)).Output()
+	out, err := exec.CommandContext(context.Background(), "losetup", "--find", "--show", "--offset",
+		strconv.FormatInt(first, 10), "--sizelimit", strconv.FormatInt(size, 10), string(d)).Output()
 	if err != nil {
 		return fmt.Errorf("losetup: %w", err)
 	}

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// machineTools stand in for what a slot has: systemctl, mount and GRUB's tool, which work on the files up and grubenv of $FAKE.
+// machineTools stand in for what a slot has: systemctl, mount and GRUB's tool, which work on the files up and grubenv
+// of $FAKE.
 var machineTools = map[string]string{
 	"systemctl": `[ "$2 $3" = "is-active edgewise.service" ] && [ -e "$FAKE/up" ]`,
 	"mount":     `mkdir -p "$6/EFI/debian"; ln -s "$FAKE/grubenv" "$6/EFI/debian/grubenv"`,
@@ -30,8 +31,18 @@ func TestAnOrderlyRestartBeforeTheCheckIsNotCounted(t *testing.T) {
 		given   string // how many tries have been given back in a row
 		mounted bool
 	}{
-		{"in the first minute", map[string]string{"up": "", "grubenv": counted}, "B", strings.Replace(counted, "B_TRY=2", "B_TRY=1", 1), "1", true},
-		{"the tenth in a row", map[string]string{"up": "", "grubenv": counted, "given": "9"}, "B", strings.Replace(counted, "B_TRY=2", "B_TRY=1", 1), "10", true},
+		{
+			"in the first minute",
+			map[string]string{"up": "", "grubenv": counted},
+			"B",
+			strings.Replace(counted, "B_TRY=2", "B_TRY=1", 1), "1", true,
+		},
+		{
+			"the tenth in a row",
+			map[string]string{"up": "", "grubenv": counted, "given": "9"},
+			"B",
+			strings.Replace(counted, "B_TRY=2", "B_TRY=1", 1), "10", true,
+		},
 		{"one in a row too many", map[string]string{"up": "", "grubenv": counted, "given": "10"}, "B", counted, "10", false},
 		{"the check has passed", map[string]string{"up": "", "grubenv": counted}, "A", counted, "", true},
 		{"the check has failed", map[string]string{"up": "", "failed": "", "grubenv": counted}, "B", counted, "", false},
@@ -56,7 +67,8 @@ func TestAnOrderlyRestartBeforeTheCheckIsNotCounted(t *testing.T) {
 			line := filepath.Join(fake, "cmdline")
 			put(t, line, "ro rauc.slot="+tt.slot+" quiet\n")
 			cmd := exec.CommandContext(t.Context(), script, line, filepath.Join(fake, "failed"))
-			cmd.Env = append(os.Environ(), "PATH="+tools+":"+os.Getenv("PATH"), "FAKE="+fake, "RUNTIME_DIRECTORY="+t.TempDir(), "STATE_DIRECTORY="+state)
+			cmd.Env = append(os.Environ(), "PATH="+tools+":"+os.Getenv("PATH"), "FAKE="+fake, "RUNTIME_DIRECTORY="+t.TempDir(),
+				"STATE_DIRECTORY="+state)
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}

@@ -67,7 +67,10 @@ func (t *trial) bootPartition(image disk) error {
 	if t.arch == "arm64" {
 		shim, loader = "BOOTAA64.EFI", "grubaa64.efi"
 	}
-	for _, name := range []string{"EFI/BOOT/" + shim, "EFI/BOOT/" + loader, "EFI/debian/grub.cfg", "EFI/debian/grubenv", "edgewise.conf.example"} {
+	for _, name := range []string{
+		"EFI/BOOT/" + shim, "EFI/BOOT/" + loader, "EFI/debian/grub.cfg", "EFI/debian/grubenv",
+		"edgewise.conf.example",
+	} {
 		if !strings.Contains(string(out), "::/"+name+"\n") {
 			return fmt.Errorf("the boot partition has no %s", name)
 		}
@@ -109,7 +112,8 @@ func absolute(path string) string {
 	return path
 }
 
-// forbidden is what no slot may hold: secrets, a machine's name, package tools' leftovers, and what makes its starter root.
+// forbidden is what no slot may hold: secrets, a machine's name, package tools' leftovers, and what makes its starter
+// root.
 var forbidden = regexp.MustCompile(`(?m)^-[rwx-]*[sS].*$|^-.* squashfs-root/(.*\.key|etc/ssh/.*|root/\.ssh/.*|etc/shadow-|var/.+|usr/share/man/.+)$|^-r[w-][x-].* [1-9][0-9]* \S+ \S+ squashfs-root/etc/machine-id$`)
 
 func (t *trial) slotContents() error {
@@ -122,7 +126,8 @@ func (t *trial) slotContents() error {
 		return fmt.Errorf("the slot holds what it must not: %q", found)
 	}
 	for _, name := range []string{
-		"boot/vmlinuz", "boot/initrd.img", "usr/lib/edgewise/edgewise", "usr/lib/edgewise/lib/libonnxruntime.so.1", "etc/rauc/ca.pem", "usr/share/edgewise/sbom.json",
+		"boot/vmlinuz", "boot/initrd.img", "usr/lib/edgewise/edgewise", "usr/lib/edgewise/lib/libonnxruntime.so.1",
+		"etc/rauc/ca.pem", "usr/share/edgewise/sbom.json",
 		// restarts, the reset by the page and the log of a failed start are the helper's
 		"etc/systemd/system/sockets.target.wants/edgewise-helper.socket",
 	} {
@@ -173,8 +178,8 @@ const (
 
 var exposure = regexp.MustCompile(`Overall exposure level for \S+ ([0-9.]+)`)
 
-// sandboxed measures the unit, and what the processes of models would be as a unit: they inherit its sandbox, and a filter of
-// system calls lets them make no socket (appliance/runner).
+// sandboxed measures the unit, and what the processes of models would be as a unit: they inherit its sandbox, and a
+// filter of system calls lets them make no socket (appliance/runner).
 func (t *trial) sandboxed() error {
 	const unit = "configs/systemd/edgewise.service"
 	text, err := os.ReadFile(unit)
@@ -187,7 +192,8 @@ func (t *trial) sandboxed() error {
 		return err
 	}
 	for path, most := range map[string]int{unit: maxServer, child: maxChild} {
-		out, err := exec.CommandContext(context.Background(), "systemd-analyze", "security", "--offline=true", fmt.Sprintf("--threshold=%d", most), path).CombinedOutput()
+		out, err := exec.CommandContext(context.Background(), "systemd-analyze", "security", "--offline=true",
+			fmt.Sprintf("--threshold=%d", most), path).CombinedOutput()
 		found := exposure.FindSubmatch(out)
 		if err != nil || found == nil {
 			return fmt.Errorf("systemd-analyze: the sandbox of %s: %w: %s", path, err, out)

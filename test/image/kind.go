@@ -24,5 +24,8 @@ func (m *machine) kind() kind {
 			"-machine", "q35,smm=on", "-global", "driver=cfi.pflash01,property=secure,value=on", "-cpu", "max,la57=off", "-vga", "std",
 		}}
 	}
-	return kind{"qemu-system-x86_64", ovmf + "OVMF_CODE_4M.fd", ovmf + "OVMF_VARS_4M.fd", []string{"-machine", "q35", "-cpu", "max,la57=off", "-vga", "std"}}
+	return kind{
+		"qemu-system-x86_64", ovmf + "OVMF_CODE_4M.fd", ovmf + "OVMF_VARS_4M.fd",
+		[]string{"-machine", "q35", "-cpu", "max,la57=off", "-vga", "std"},
+	}
 }

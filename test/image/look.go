@@ -21,8 +21,8 @@ import (
 	"github.com/edgewise-ai/edgewise/test/image/writelog"
 )
 
-// looker makes the disks that cuts leave and looks into them without a start: which slot GRUB would take and whether it is
-// whole, and, with the program's own code, whether the data are.
+// looker makes the disks that cuts leave and looks into them without a start: which slot GRUB would take and whether it
+// is whole, and, with the program's own code, whether the data are.
 type looker struct {
 	r        *recording
 	dir      string

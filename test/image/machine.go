@@ -57,10 +57,12 @@ func (m *machine) arguments() []string {
 		"-serial", "file:"+m.console(), "-monitor", "unix:"+m.file("monitor")+",server,nowait",
 	)
 	// discard: systemd-repart discards free space, and the disk must obey, as an SSD does
-	args = append(args, "-blockdev", "driver=file,node-name=file,discard=unmap,filename="+m.disk, "-blockdev", "driver=raw,node-name=disk,discard=unmap,file=file")
+	args = append(args, "-blockdev", "driver=file,node-name=file,discard=unmap,filename="+m.disk, "-blockdev",
+		"driver=raw,node-name=disk,discard=unmap,file=file")
 	drive := "disk"
 	if m.log != "" {
-		args = append(args, "-blockdev", "driver=file,node-name=log,filename="+m.log, "-blockdev", "driver=blklogwrites,node-name=logged,discard=unmap,file=disk,log=log")
+		args = append(args, "-blockdev", "driver=file,node-name=log,filename="+m.log, "-blockdev",
+			"driver=blklogwrites,node-name=logged,discard=unmap,file=disk,log=log")
 		drive = "logged"
 	}
 	args = append(args, "-device", "virtio-blk-pci,bootindex=1,drive="+drive)
@@ -189,7 +191,8 @@ func (m *machine) read() string {
 	return text[min(m.old, len(text)):]
 }
 
-// forget lets says and read begin behind what the console has said so far: the machine is about to start again by itself.
+// forget lets says and read begin behind what the console has said so far: the machine is about to start again by
+// itself.
 func (m *machine) forget() { m.old += len(m.read()) }
 
 // plug puts a stick into the running machine.

@@ -1,8 +1,9 @@
-// Command image boots the disk image under QEMU and does with it what a person does: claims it, uploads a model, infers,
-// switches it off and on, updates it from a stick, offers it updates that it must refuse, one that never works and one in which a
-// model ends the box, cuts its power, resets it, starts it without a network and with a wrong clock. It prints what each step took and fails when one
-// fails. Results, consoles and screenshots are kept below the image's folder. KVM is not used, so that the times of two
-// machines say the same; they are many times those of hardware. Root is needed where a disk is looked into.
+// Command image boots the disk image under QEMU and does with it what a person does: claims it, uploads a model,
+// infers, switches it off and on, updates it from a stick, offers it updates that it must refuse, one that never works
+// and one in which a model ends the box, cuts its power, resets it, starts it without a network and with a wrong clock.
+// It prints what each step took and fails when one fails. Results, consoles and screenshots are kept below the image's
+// folder. KVM is not used, so that the times of two machines say the same; they are many times those of hardware. Root
+// is needed where a disk is looked into.
 package main
 
 import (
@@ -37,8 +38,8 @@ type trial struct {
 	record  *recording // nil: nothing is logged
 }
 
-// step is a part of the test. A step whose life is "" goes on with the machine of the step before, or, when it is the first,
-// with a copy of the disk of a box that has been claimed; a step of another life begins with a disk of its own.
+// step is a part of the test. A step whose life is "" goes on with the machine of the step before, or, when it is the
+// first, with a copy of the disk of a box that has been claimed; a step of another life begins with a disk of its own.
 type step struct {
 	name string
 	life string

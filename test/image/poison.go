@@ -12,8 +12,8 @@ import (
 // poison is a model of the user's that ends the box when a new release loads it.
 const poison = "poison"
 
-// intolerant is a release with a fault that this model meets. It stands in for a new driver or a new runtime: at the load of the model
-// the box hangs, so that systemd's watchdog has to end it, and in the next start it crashes.
+// intolerant is a release with a fault that this model meets. It stands in for a new driver or a new runtime: at the
+// load of the model the box hangs, so that systemd's watchdog has to end it, and in the next start it crashes.
 var intolerant = map[string]string{
 	dropIn: "[Service]\nExecStartPost=/usr/lib/edgewise/fault\n",
 	"usr/lib/edgewise/fault": `#!/bin/bash
@@ -34,8 +34,8 @@ watch >/dev/null &
 `,
 }
 
-// poison: a release in which a model of the user's ends the box is kept all the same, its slot is good, and the box says what
-// happened; somebody switches the model off, and the others are back.
+// poison: a release in which a model of the user's ends the box is kept all the same, its slot is good, and the box
+// says what happened; somebody switches the model off, and the others are back.
 func (t *trial) poison() error {
 	if err := t.running(); err != nil {
 		return err
@@ -153,8 +153,8 @@ func (t *trial) switchOff() error {
 	return nil
 }
 
-// witnessed finds in the journal of this step's three starts that the watchdog has ended the box once, that it has crashed once,
-// and that no check has failed.
+// witnessed finds in the journal of this step's three starts that the watchdog has ended the box once, that it has
+// crashed once, and that no check has failed.
 func (t *trial) witnessed() error {
 	if err := t.machine.off(t.patience); err != nil {
 		return err

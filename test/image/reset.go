@@ -6,8 +6,8 @@ import (
 	"net/http"
 )
 
-// reset: the page, a file on the boot partition and the boot menu each erase what users have stored; the system stays, in the
-// slot that ran, and the box has another certificate.
+// reset: the page, a file on the boot partition and the boot menu each erase what users have stored; the system stays,
+// in the slot that ran, and the box has another certificate.
 func (t *trial) reset() error {
 	values, err := disk(t.machine.disk).environment()
 	if err != nil {

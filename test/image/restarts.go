@@ -9,8 +9,8 @@ import (
 // orderlyRestarts is one more than a slot has tries.
 const orderlyRestarts = 4
 
-// restarts: somebody restarts the box by its page again and again before the slot's check has ended, and once by the power
-// button: none of these starts is counted, and the slot is kept.
+// restarts: somebody restarts the box by its page again and again before the slot's check has ended, and once by the
+// power button: none of these starts is counted, and the slot is kept.
 func (t *trial) restarts() error {
 	values, err := disk(t.machine.disk).environment()
 	if err != nil {
@@ -48,12 +48,13 @@ func (t *trial) restarts() error {
 	if err := t.marked(slot); err != nil {
 		return err
 	}
-	t.say("           %d starts in a row were each the first try; slot %s is marked good after %.1f s more", orderlyRestarts+2, slot, time.Since(begun).Seconds())
+	t.say("           %d starts in a row were each the first try; slot %s is marked good after %.1f s more",
+		orderlyRestarts+2, slot, time.Since(begun).Seconds())
 	return nil
 }
 
-// unchecked waits until the page of a start lets its user in, and finds that it is the slot's first try and that the check has
-// not ended.
+// unchecked waits until the page of a start lets its user in, and finds that it is the slot's first try and that the
+// check has not ended.
 func (t *trial) unchecked(slot string) error {
 	if _, err := t.machine.says("Edgewise, slot "+slot+" (good 1, try ", t.patience); err != nil {
 		return err

@@ -81,7 +81,8 @@ func (t *trial) update() error {
 	return t.install(filepath.Join(t.image, "edgewise-"+t.newer+".raucb"))
 }
 
-// started: the power is cut; the next start takes the slot that was updated, all data are there, and it passes its check.
+// started: the power is cut; the next start takes the slot that was updated, all data are there, and it passes its
+// check.
 func (t *trial) started() error {
 	t.machine.cut()
 	if err := t.up(); err != nil {
@@ -98,8 +99,8 @@ func (t *trial) started() error {
 
 var shown = regexp.MustCompile(`Edgewise \S+, slot [AB]`)
 
-// fallback: a release whose server ends at once is tried three times; then the slot before it is back, with all data, and the
-// box says what happened and shows what the release said.
+// fallback: a release whose server ends at once is tried three times; then the slot before it is back, with all data,
+// and the box says what happened and shows what the release said.
 func (t *trial) fallback() error {
 	if err := t.running(); err != nil {
 		return err
@@ -188,7 +189,8 @@ func (t *trial) broken(version string) (string, error) {
 // dropIn is a file of a slot that changes the server's unit.
 const dropIn = "etc/systemd/system/edgewise.service.d/90-test.conf"
 
-// changed makes a bundle of the image's slot, as another version, with some files of its own, by their paths. Scripts are those that begin with "#!".
+// changed makes a bundle of the image's slot, as another version, with some files of its own, by their paths. Scripts
+// are those that begin with "#!".
 func (t *trial) changed(version string, files map[string]string) (string, error) {
 	root, slot := t.machine.file("slot"), filepath.Join(t.image, "slot-"+version+".squashfs")
 	defer func() { _, _ = os.RemoveAll(root), os.Remove(slot) }()
@@ -219,7 +221,8 @@ func (t *trial) changed(version string, files map[string]string) (string, error)
 	})
 }
 
-// stick plugs a stick with a bundle in, waits until the console has said one of the texts anew, and takes the stick out.
+// stick plugs a stick with a bundle in, waits until the console has said one of the texts anew, and takes the stick
+// out.
 func (t *trial) stick(bundle string, texts ...string) (string, error) {
 	path := t.machine.file("stick")
 	_ = os.Remove(path)

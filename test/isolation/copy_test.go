@@ -14,7 +14,10 @@ import (
 
 // scheduled puts a scheduler with batching in front of an instance.
 func scheduled(i edgewise.Instance, inspection *edgewise.Inspection) *sched.Scheduler {
-	m := &edgewise.Model{Name: "m", MaxBatchSize: 8, DynamicBatching: &edgewise.DynamicBatching{MaxQueueDelay: 2000, PreferredBatchSize: []int32{4}}}
+	m := &edgewise.Model{
+		Name: "m", MaxBatchSize: 8,
+		DynamicBatching: &edgewise.DynamicBatching{MaxQueueDelay: 2000, PreferredBatchSize: []int32{4}},
+	}
 	for _, in := range inspection.Inputs {
 		m.Input = append(m.Input, edgewise.ModelInput{Name: in.Name, DataType: in.Type, Dims: in.Shape[1:]})
 	}

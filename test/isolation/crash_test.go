@@ -96,8 +96,8 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// TestACrashOfOneModelFailsNoRequestOfOthers lets one model crash in its runs until it is quarantined, and another one in
-// its loads, while 16 clients use two more.
+// TestACrashOfOneModelFailsNoRequestOfOthers lets one model crash in its runs until it is quarantined, and another one
+// in its loads, while 16 clients use two more.
 func TestACrashOfOneModelFailsNoRequestOfOthers(t *testing.T) {
 	box := house(t)
 	for _, name := range []string{"good-a", "good-b", faulty.InRun} {
@@ -124,7 +124,8 @@ func TestACrashOfOneModelFailsNoRequestOfOthers(t *testing.T) {
 		if edgewise.KindOf(err) != edgewise.Unavailable || !strings.Contains(err.Error(), "died (signal: segmentation fault) while running") {
 			t.Errorf("the request that crashed: %v", err)
 		}
-		if err := push(t.Context(), box, faulty.InLoad); err == nil || !strings.Contains(err.Error(), "died (signal: segmentation fault) while loading") {
+		if err := push(t.Context(), box, faulty.InLoad); err == nil ||
+			!strings.Contains(err.Error(), "died (signal: segmentation fault) while loading") {
 			t.Errorf("the load that crashed: %v", err)
 		}
 	}

@@ -246,9 +246,9 @@ func resident(t testing.TB, pid int) int64 {
 const block = 8
 
 // BenchmarkCrossing runs each model in this process, in a child with inputs in shared memory already, as the scheduler
-// puts them there, and in a child with inputs elsewhere, in blocks that take turns. It reports medians: of each side; of
-// what a run takes beside the time that the runtime itself measured, which does not depend on how fast the model is on
-// the core at hand; and as added what the child takes beside it more than this process.
+// puts them there, and in a child with inputs elsewhere, in blocks that take turns. It reports medians: of each side;
+// of what a run takes beside the time that the runtime itself measured, which does not depend on how fast the model is
+// on the core at hand; and as added what the child takes beside it more than this process.
 func BenchmarkCrossing(b *testing.B) {
 	for name, m := range map[string]*onnxgen.Model{"MLP": onnxgen.MLP(1), "MobileNetV2": onnxgen.MobileNetV2(1)} {
 		b.Run(name, func(b *testing.B) {

@@ -11,8 +11,8 @@ import (
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 )
 
-// TestAnOutputThatIsAnInputComesBackFromAChild sends requests of six clients, each with numbers of its own, to a model that
-// has its input among its outputs, in this process and in a child.
+// TestAnOutputThatIsAnInputComesBackFromAChild sends requests of six clients, each with numbers of its own, to a model
+// that has its input among its outputs, in this process and in a child.
 func TestAnOutputThatIsAnInputComesBackFromAChild(t *testing.T) {
 	const clients, requests, width = 6, 100, 32
 	dims := onnxgen.Batch(width)
@@ -39,7 +39,10 @@ func TestAnOutputThatIsAnInputComesBackFromAChild(t *testing.T) {
 				for n := range requests {
 					rows := int64(n%3 + 1)
 					x, y := numbers(rows*width, float32(client*requests+n+1))
-					r, err := s.Infer(t.Context(), &edgewise.Request{Inputs: []edgewise.Tensor{{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{rows, width}, Data: x}}})
+					r, err := s.Infer(t.Context(), &edgewise.Request{Inputs: []edgewise.Tensor{{
+						Name: "x", Type: edgewise.FP32,
+						Shape: edgewise.Shape{rows, width}, Data: x,
+					}}})
 					if err != nil {
 						t.Error(err)
 						return

@@ -30,8 +30,8 @@ func (m *Model) Half() *Model {
 	return m
 }
 
-// FromPixels puts in front of a model whose one input has the shape [batch,3,height,width] what makes that of "pixels", UINT8
-// [batch,height,width,3]: x/127.5 - 1, as planes. It returns the model.
+// FromPixels puts in front of a model whose one input has the shape [batch,3,height,width] what makes that of "pixels",
+// UINT8 [batch,height,width,3]: x/127.5 - 1, as planes. It returns the model.
 func (m *Model) FromPixels() *Model {
 	in := m.Graph.Inputs[0]
 	one := Floats("pixel_scale", nil, 1/127.5)
@@ -53,7 +53,8 @@ func (m *Model) FromPixels() *Model {
 	return m
 }
 
-// Dot makes a classifier without convolutions of pictures of side times side pixels: input FP32 [batch,3,side,side], output FP32 [batch,10].
+// Dot makes a classifier without convolutions of pictures of side times side pixels: input FP32 [batch,3,side,side],
+// output FP32 [batch,10].
 func Dot(side int64, seed uint64) *Model {
 	n := newNetwork("dot", seed)
 	x := n.op("Flatten", []string{"input"}, IntAttribute("axis", 1))
@@ -66,7 +67,9 @@ func Dot(side int64, seed uint64) *Model {
 // Twice makes y = 2x, FP32 [batch,size]: a model that is nearly all copying.
 func Twice(size int64) *Model {
 	return &Model{Graph: Graph{
-		Name: "twice", Nodes: []Node{{Op: "Mul", In: []string{"input", "two"}, Out: []string{"output"}}}, Initializers: []Tensor{Floats("two", nil, 2)},
-		Inputs: []Value{{Name: "input", Type: Float, Dims: Batch(size)}}, Outputs: []Value{{Name: "output", Type: Float, Dims: Batch(size)}},
+		Name: "twice", Nodes: []Node{{Op: "Mul", In: []string{"input", "two"}, Out: []string{"output"}}},
+		Initializers: []Tensor{Floats("two", nil, 2)},
+		Inputs:       []Value{{Name: "input", Type: Float, Dims: Batch(size)}},
+		Outputs:      []Value{{Name: "output", Type: Float, Dims: Batch(size)}},
 	}}
 }

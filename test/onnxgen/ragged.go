@@ -3,9 +3,9 @@ package onnxgen
 import "github.com/edgewise-ai/edgewise"
 
 // Ragged makes a model that is told everything about its batch. x, FP32 [total], are the elements of all requests;
-// double, FP32 [total], is twice that. The others say what the inputs made from the batch were, a row for each request of
-// one element of the batch: counts, FP32; sums, INT32; begins, INT32, without the last one of the list that begins with
-// 0; shapes, INT32 [batch,1]; flat, INT32, the same; largest, INT64, how long most was.
+// double, FP32 [total], is twice that. The others say what the inputs made from the batch were, a row for each request
+// of one element of the batch: counts, FP32; sums, INT32; begins, INT32, without the last one of the list that begins
+// with 0; shapes, INT32 [batch,1]; flat, INT32, the same; largest, INT64, how long most was.
 func Ragged() *Model {
 	total, each := []Dim{{Name: "total"}}, []Dim{{Name: "batch"}}
 	integer := TypeOf(edgewise.Int32)

@@ -2,8 +2,8 @@ package onnxgen
 
 import "github.com/edgewise-ai/edgewise"
 
-// Sequence makes a model with a state: y = x + state, and next, which is the next state, is the same, all FP32 [batch,2].
-// started and id say what the inputs START, BOOL [batch,1], and CORRID, INT64 [batch,1], were.
+// Sequence makes a model with a state: y = x + state, and next, which is the next state, is the same, all FP32
+// [batch,2]. started and id say what the inputs START, BOOL [batch,1], and CORRID, INT64 [batch,1], were.
 func Sequence() *Model {
 	row, one := Batch(2), Batch(1)
 	return &Model{Graph: Graph{

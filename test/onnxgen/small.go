@@ -56,8 +56,8 @@ func OptionalInput() *Model {
 	}}
 }
 
-// OptionalRows makes y = x + bias, FP32 [batch,4], where a request may leave bias, FP32 [batch,4], out: then each row of it
-// is 1, 2, 3, 4.
+// OptionalRows makes y = x + bias, FP32 [batch,4], where a request may leave bias, FP32 [batch,4], out: then each row
+// of it is 1, 2, 3, 4.
 func OptionalRows() *Model {
 	m := OptionalInput()
 	m.Graph.Initializers = []Tensor{Floats("bias", []int64{1, 4}, 1, 2, 3, 4)}

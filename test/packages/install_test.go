@@ -52,7 +52,8 @@ done`,
 func TestAnInstallationWaitsForTheLocksOfOthers(t *testing.T) {
 	for _, lock := range locked {
 		out, calls, err := install(t, "900", lock, lock, "", lock, "")
-		if err != nil || len(calls) != 5 || !strings.Contains(calls[0], "update") || !strings.HasSuffix(calls[4], "install -y --no-install-recommends this that") {
+		if err != nil || len(calls) != 5 || !strings.Contains(calls[0], "update") ||
+			!strings.HasSuffix(calls[4], "install -y --no-install-recommends this that") {
 			t.Errorf("%s:\n%v\n%s\n%s", lock, err, out, strings.Join(calls, "\n"))
 		}
 	}
@@ -64,14 +65,15 @@ func TestAnInstallationEndsWhereWaitingDoesNotHelp(t *testing.T) {
 		{"a lock that is not given back", "0", locked[0], "held its lock for 0 s"},
 	} {
 		out, calls, err := install(t, test.patience, test.answer)
-		if err == nil || len(calls) != 1 || !strings.Contains(out, test.want) || !strings.Contains(out, "missing: this that (on Debian: sudo apt-get install this that)") {
+		if err == nil || len(calls) != 1 || !strings.Contains(out, test.want) ||
+			!strings.Contains(out, "missing: this that (on Debian: sudo apt-get install this that)") {
 			t.Errorf("%s: %v\n%s\n%s", test.name, err, out, strings.Join(calls, "\n"))
 		}
 	}
 }
 
-// TestPackagesAreInstalledInOnePlace holds the Makefile and the scripts that it runs to the installer. A chroot of a test, and an
-// image that is being made, have no other package manager.
+// TestPackagesAreInstalledInOnePlace holds the Makefile and the scripts that it runs to the installer. A chroot of a
+// test, and an image that is being made, have no other package manager.
 func TestPackagesAreInstalledInOnePlace(t *testing.T) {
 	runs := regexp.MustCompile(`(^|[&|;({])\s*apt-get (-\S+ )*(update|install)`)
 	read := 0

@@ -13,8 +13,8 @@ import (
 )
 
 // TestBatchesAreMadeWhereTheyPay loads a tiny dense network, which gains much from batches, and a convolutional one,
-// which gains nothing on a CPU, and looks at what the trial decided. A trial is a measurement, and a busy machine can mislead
-// one of them.
+// which gains nothing on a CPU, and looks at what the trial decided. A trial is a measurement, and a busy machine can
+// mislead one of them.
 func TestBatchesAreMadeWhereTheyPay(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -66,7 +66,8 @@ func load(t *testing.T, m *onnxgen.Model, in edgewise.ModelInput, classes int64)
 		Output:     []edgewise.ModelOutput{{Name: m.Graph.Outputs[0].Name, DataType: edgewise.FP32, Dims: edgewise.Shape{classes}}},
 		Parameters: map[string]edgewise.ModelParam{"intra_op_thread_count": {StringValue: "1"}},
 	}}
-	instance, err := onnx.New(onnx.Config{Library: Library(t), Logger: slog.New(slog.DiscardHandler)}).Load(t.Context(), v, dir, edgewise.Device{})
+	instance, err := onnx.New(onnx.Config{Library: Library(t), Logger: slog.New(slog.DiscardHandler)}).Load(t.Context(), v,
+		dir, edgewise.Device{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +86,8 @@ func serve(t *testing.T, s *sched.Scheduler, in edgewise.ModelInput, n int) {
 	for range n {
 		clients.Go(func() {
 			data := make([]byte, elements*in.DataType.Size())
-			r, err := s.Infer(context.Background(), &edgewise.Request{Inputs: []edgewise.Tensor{{Name: in.Name, Type: in.DataType, Shape: shape, Data: data}}})
+			r, err := s.Infer(context.Background(),
+				&edgewise.Request{Inputs: []edgewise.Tensor{{Name: in.Name, Type: in.DataType, Shape: shape, Data: data}}})
 			if err != nil {
 				t.Error(err)
 				return

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// StartMachine makes of the kill before it a loss of power: the machine is started anew, so that the end of the program was none of
-// a model's doing.
+// StartMachine makes of the kill before it a loss of power: the machine is started anew, so that the end of the program
+// was none of a model's doing.
 func StartMachine(t testing.TB, dir string) {
 	t.Helper()
 	path := filepath.Join(dir, "starts.json")

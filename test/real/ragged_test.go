@@ -35,8 +35,8 @@ dynamic_batching { max_queue_delay_microseconds: 60000000 }
 instance_group { count: 1 }
 `
 
-// TestRaggedBatch runs four requests of different lengths as one batch on ONNX Runtime. Each gets twice what it sent, in
-// its own shape, and the model was told of the batch in every way that there is.
+// TestRaggedBatch runs four requests of different lengths as one batch on ONNX Runtime. Each gets twice what it sent,
+// in its own shape, and the model was told of the batch in every way that there is.
 func TestRaggedBatch(t *testing.T) {
 	s := ragged(t)
 	lengths := []int{3, 1, 7, 4}
@@ -102,7 +102,10 @@ func numbered(n, from int) *edgewise.Request {
 	for i := range n {
 		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(float32(10*from+i)))
 	}
-	return &edgewise.Request{ID: fmt.Sprint(from), Inputs: []edgewise.Tensor{{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{1, int64(n)}, Data: data}}}
+	return &edgewise.Request{
+		ID:     fmt.Sprint(from),
+		Inputs: []edgewise.Tensor{{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{1, int64(n)}, Data: data}},
+	}
 }
 
 func decoded(t edgewise.Tensor) []float64 {

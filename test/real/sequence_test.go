@@ -14,7 +14,8 @@ import (
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 )
 
-// controlled makes a model whose outputs say what its control inputs were: start, end and ready of one type, id of another.
+// controlled makes a model whose outputs say what its control inputs were: start, end and ready of one type, id of
+// another.
 func controlled(flag, id edgewise.DataType, batches bool) *onnxgen.Model {
 	m := &onnxgen.Model{}
 	dims := onnxgen.Dims(1)
@@ -42,14 +43,15 @@ sequence_batching {
 }`, batch, strategy, pair, pair, pair, name)
 }
 
-// TestControlsOfEveryType tells a model on ONNX Runtime about sequences in every type that is allowed, as the box loads it:
-// inputs and outputs of clients are completed from the file.
+// TestControlsOfEveryType tells a model on ONNX Runtime about sequences in every type that is allowed, as the box loads
+// it: inputs and outputs of clients are completed from the file.
 func TestControlsOfEveryType(t *testing.T) {
 	flags := map[edgewise.DataType]struct {
 		pair    string
 		no, yes float64
 	}{
-		edgewise.Bool: {"bool_false_true: [false, true]", 0, 1}, edgewise.Int32: {"int32_false_true: [-7, 7]", -7, 7}, edgewise.FP32: {"fp32_false_true: [0.5, 2]", 0.5, 2},
+		edgewise.Bool: {"bool_false_true: [false, true]", 0, 1}, edgewise.Int32: {"int32_false_true: [-7, 7]", -7, 7},
+		edgewise.FP32: {"fp32_false_true: [0.5, 2]", 0.5, 2},
 	}
 	for _, id := range []edgewise.DataType{edgewise.Uint64, edgewise.Int64, edgewise.Uint32, edgewise.Int32, edgewise.Bytes} {
 		for flag, f := range flags {
@@ -98,7 +100,10 @@ func tell(t *testing.T, s *sequence.Batcher, id edgewise.Sequence, batches bool)
 	if batches {
 		shape = edgewise.Shape{1, 1}
 	}
-	r, err := s.Infer(t.Context(), &edgewise.Request{Sequence: id, Inputs: []edgewise.Tensor{{Name: "x", Type: edgewise.FP32, Shape: shape, Data: make([]byte, 4)}}})
+	r, err := s.Infer(t.Context(), &edgewise.Request{
+		Sequence: id,
+		Inputs:   []edgewise.Tensor{{Name: "x", Type: edgewise.FP32, Shape: shape, Data: make([]byte, 4)}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,2 +1,3 @@
-// Package samples makes what steps are given: pictures, sounds, and what models answer. The same seed gives the same bytes.
+// Package samples makes what steps are given: pictures, sounds, and what models answer. The same seed gives the same
+// bytes.
 package samples

@@ -6,9 +6,9 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// YOLO makes the output of a head with places in clusters, so that boxes overlap: of version 8, [1, 4 + classes, places], or of
-// version 5, [1, places, 5 + classes]. rows holds what it says of each place: center, size, the object's score in version 5, and
-// the scores of the classes.
+// YOLO makes the output of a head with places in clusters, so that boxes overlap: of version 8, [1, 4 + classes,
+// places], or of version 5, [1, places, 5 + classes]. rows holds what it says of each place: center, size, the object's
+// score in version 5, and the scores of the classes.
 func YOLO(v5 bool, places, classes int, seed uint64) (output edgewise.Tensor, rows [][]float32) {
 	r := rand.New(rand.NewPCG(seed, 2))
 	rows = make([][]float32, places)
@@ -26,8 +26,9 @@ func YOLO(v5 bool, places, classes int, seed uint64) (output edgewise.Tensor, ro
 	return yolo(v5, rows), rows
 }
 
-// Detections makes what a v8 head of some places says of a picture with some things in it: 80 classes; one place in sixty is sure of
-// something, some beside each other. A picture of 640 x 640 has 8,400 places, one of 416 x 416 has 3,549.
+// Detections makes what a v8 head of some places says of a picture with some things in it: 80 classes; one place in
+// sixty is sure of something, some beside each other. A picture of 640 x 640 has 8,400 places, one of 416 x 416 has
+// 3,549.
 func Detections(places int, seed uint64) edgewise.Tensor {
 	const classes, each = 80, 60
 	_, rows := YOLO(false, places, classes, seed)
@@ -59,8 +60,8 @@ func yolo(v5 bool, rows [][]float32) edgewise.Tensor {
 	return Floats("output", data, 1, int64(n), int64(places))
 }
 
-// Faces answers as BlazeFace might: sure of a few anchors beside each other, and of more of them at close range. The tensors are
-// scores and places of 512 anchors, then of 384.
+// Faces answers as BlazeFace might: sure of a few anchors beside each other, and of more of them at close range. The
+// tensors are scores and places of 512 anchors, then of 384.
 func Faces(r *rand.Rand) []edgewise.Tensor {
 	var outputs []edgewise.Tensor
 	for i, n := range []int{512, 384} {
@@ -76,12 +77,14 @@ func Faces(r *rand.Rand) []edgewise.Tensor {
 			boxes[a*16+2], boxes[a*16+3] = 50+20*r.Float32(), 50+20*r.Float32()
 		}
 		suffix := []string{"", "_1"}[i]
-		outputs = append(outputs, Floats("Identity"+suffix+":0", scores, 1, int64(n), 1), Floats("Identity_"+[]string{"2", "3"}[i]+":0", boxes, 1, int64(n), 16))
+		outputs = append(outputs, Floats("Identity"+suffix+":0", scores, 1, int64(n), 1),
+			Floats("Identity_"+[]string{"2", "3"}[i]+":0", boxes, 1, int64(n), 16))
 	}
 	return outputs
 }
 
-// Characters answers as PP-OCR's recognition might: in each column of each row a random class, the one before it again, none, or a space.
+// Characters answers as PP-OCR's recognition might: in each column of each row a random class, the one before it again,
+// none, or a space.
 func Characters(r *rand.Rand, rows, columns int64, classes int) edgewise.Tensor {
 	data := make([]float32, int(rows*columns)*classes)
 	for at := 0; at < len(data); at += classes {

@@ -30,8 +30,8 @@ func PNG(picture image.Image) ([]byte, error) {
 	return file.Bytes(), err
 }
 
-// Regions is the heat map of PP-OCR's text detection for a picture with bars of text: level, slanted, upright, one too pale and one
-// too small. It has room for five of them from 640 x 360 pixels on.
+// Regions is the heat map of PP-OCR's text detection for a picture with bars of text: level, slanted, upright, one too
+// pale and one too small. It has room for five of them from 640 x 360 pixels on.
 func Regions(random *rand.Rand, width, height int) []float32 {
 	heat := make([]float32, width*height)
 	bar := func(x, y, w, h, slope, p float64) {

@@ -8,7 +8,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// WAV makes a WAV file of n samples in each channel: of integers of 8 to 32 bits (code 1), or of floats of 32 or 64 (code 3).
+// WAV makes a WAV file of n samples in each channel: of integers of 8 to 32 bits (code 1), or of floats of 32 or 64
+// (code 3).
 func WAV(n, rate, channels, bits, code int) []byte {
 	var data []byte
 	for i := range n {
@@ -18,7 +19,10 @@ func WAV(n, rate, channels, bits, code int) []byte {
 	}
 	var file bytes.Buffer
 	file.WriteString("RIFF\x00\x00\x00\x00WAVELIST\x03\x00\x00\x00abc\x00fmt ")
-	for _, field := range []any{uint32(16), uint16(code), uint16(channels), uint32(rate), uint32(rate * channels * bits / 8), uint16(channels * bits / 8), uint16(bits)} {
+	for _, field := range []any{
+		uint32(16), uint16(code), uint16(channels), uint32(rate),
+		uint32(rate * channels * bits / 8), uint16(channels * bits / 8), uint16(bits),
+	} {
 		_ = binary.Write(&file, binary.LittleEndian, field)
 	}
 	file.WriteString("data")
@@ -44,7 +48,8 @@ func appendSample(data []byte, v float64, bits, code int) []byte {
 	return binary.LittleEndian.AppendUint32(data, uint32(int32(v*2147483647)))
 }
 
-// Speech answers as Silero's voice detection might: it hears speech in some stretches of frames, and counts on in the state it is given.
+// Speech answers as Silero's voice detection might: it hears speech in some stretches of frames, and counts on in the
+// state it is given.
 func Speech(request *edgewise.Request) ([]edgewise.Tensor, error) {
 	var frame float32
 	var state edgewise.Tensor

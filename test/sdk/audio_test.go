@@ -72,7 +72,8 @@ func goodSounds() []audio {
 	for _, kind := range [][2]int{{1, 8}, {1, 16}, {1, 24}, {1, 32}, {3, 32}, {3, 64}} {
 		for _, channels := range []int{1, 2, 3, 64} {
 			for _, n := range []int{0, 1, 500} {
-				a := read(fmt.Sprintf("%d bits of encoding %d, %d channels, %d samples", kind[1], kind[0], channels, n), samples.WAV(n, 16000, channels, kind[1], kind[0]))
+				a := read(fmt.Sprintf("%d bits of encoding %d, %d channels, %d samples", kind[1], kind[0], channels, n),
+					samples.WAV(n, 16000, channels, kind[1], kind[0]))
 				a.width, a.hop, a.before, a.after = 100, 30, 17, 5
 				all = append(all, a)
 			}
@@ -103,7 +104,10 @@ func goodSounds() []audio {
 		}
 		return string(data)
 	}
-	huge := []uint64{math.Float64bits(math.NaN()), math.Float64bits(math.Inf(-1)), math.Float64bits(1e300), math.Float64bits(math.MaxFloat32), math.Float64bits(-1e-310)}
+	huge := []uint64{
+		math.Float64bits(math.NaN()), math.Float64bits(math.Inf(-1)), math.Float64bits(1e300),
+		math.Float64bits(math.MaxFloat32), math.Float64bits(-1e-310),
+	}
 	short := []byte{}
 	for _, bits := range []uint32{0x7fc00000, 0x7f800000, 0xff800000, 0x80000000, 1, 0x7f7fffff} {
 		short = binary.LittleEndian.AppendUint32(short, bits)
@@ -217,9 +221,9 @@ func TestSoundHelpersAnswerAlikeInEverySDK(t *testing.T) {
 	}
 }
 
-// memoryBoundsSounds checks that two million samples are read, resampled and framed in the default memory of a step, that
-// one more than a limit is refused, and that a limit beyond the memory costs its own request and nothing else. C and Rust
-// say how much was asked for; the runtimes of the others stop the step.
+// memoryBoundsSounds checks that two million samples are read, resampled and framed in the default memory of a step,
+// that one more than a limit is refused, and that a limit beyond the memory costs its own request and nothing else. C
+// and Rust say how much was asked for; the runtimes of the others stop the step.
 func memoryBoundsSounds(t *testing.T, l edgewise.Inferer, language step.Language) {
 	t.Helper()
 	const limit = 2 << 20
@@ -246,7 +250,8 @@ func answersAsNative(t *testing.T, l edgewise.Inferer, a audio) {
 	sound, frames, err := a.native()
 	if err != nil {
 		_, got := try(t.Context(), l, a.parameters(), samples.Elements("sound", a.file))
-		if got == nil || !strings.HasSuffix(got.Error(), err.Error()) || edgewise.KindOf(got) != edgewise.Guest || strings.Contains(got.Error(), "trap") {
+		if got == nil || !strings.HasSuffix(got.Error(), err.Error()) || edgewise.KindOf(got) != edgewise.Guest ||
+			strings.Contains(got.Error(), "trap") {
 			t.Errorf("%s: the error is %v: want %q", a.name, got, err)
 		}
 		return

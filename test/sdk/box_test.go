@@ -8,8 +8,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// box answers requests with what its function makes of them, and keeps them: what the native code of the demo sends to a model, and
-// what it makes of the answer, is what the steps must do.
+// box answers requests with what its function makes of them, and keeps them: what the native code of the demo sends to
+// a model, and what it makes of the answer, is what the steps must do.
 type box struct {
 	answer func(*edgewise.Request) ([]edgewise.Tensor, error)
 

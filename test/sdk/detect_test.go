@@ -85,7 +85,8 @@ func TestYOLOFindsWhatTheReferenceFinds(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				output, want := head(v5, 701, 9, m, seed)
 				outputs := run(t, l, p, output, samples.Floats("map", m[:], 1, 6))
-				boxes, scores, classes, labels := samples.Values(outputs["box"]), samples.Values(outputs["score"]), integers(outputs["class"]), texts(outputs["label"])
+				boxes, scores, classes, labels := samples.Values(outputs["box"]), samples.Values(outputs["score"]),
+					integers(outputs["class"]), texts(outputs["label"])
 				if len(scores) != len(want) || len(want) < 20 {
 					t.Fatalf("%d boxes, want %d", len(scores), len(want))
 				}
@@ -107,7 +108,8 @@ func TestYOLOFindsWhatTheReferenceFinds(t *testing.T) {
 	refuses(t, l, nil, `a v8 head has [1, 4 + classes, places]`, samples.Floats("output", make([]float32, 40), 1, 4, 10))
 	refuses(t, l, parameters{"head", "v5"}, `a v5 head has [1, places, 5 + classes]`, samples.Floats("output", make([]float32, 40), 1, 8, 5))
 	refuses(t, l, parameters{"head", "v3"}, `parameter "head" is "v3": want v8 or v5`, samples.Floats("output", make([]float32, 84), 1, 84, 1))
-	refuses(t, l, nil, `scale that is not above 0`, samples.Floats("output", make([]float32, 84), 1, 84, 1), samples.Floats("map", make([]float32, 6), 1, 6))
+	refuses(t, l, nil, `scale that is not above 0`, samples.Floats("output", make([]float32, 84), 1, 84, 1),
+		samples.Floats("map", make([]float32, 6), 1, 6))
 }
 
 // faceModel answers as BlazeFace might, in another way each time.
@@ -116,8 +118,8 @@ func faceModel(seed uint64) func(*edgewise.Request) ([]edgewise.Tensor, error) {
 	return func(*edgewise.Request) ([]edgewise.Tensor, error) { return samples.Faces(r), nil }
 }
 
-// TestFaceStepsDoWhatTheDemoDoes runs the demo's native face detection, and the steps in its place, on the same picture and the same
-// answers of the model: both looks, the whole picture and each face at close range.
+// TestFaceStepsDoWhatTheDemoDoes runs the demo's native face detection, and the steps in its place, on the same picture
+// and the same answers of the model: both looks, the whole picture and each face at close range.
 func TestFaceStepsDoWhatTheDemoDoes(t *testing.T) {
 	input, anchors := gallery(t, "face_input", nil), gallery(t, "anchors", nil)
 	for seed, size := range [][2]int{{320, 240}, {200, 333}, {640, 640}} {
@@ -176,7 +178,8 @@ func sameInput(t *testing.T, what string, got, want []float32) {
 
 func decodeFaces(t *testing.T, l edgewise.Inferer, score string, reply []edgewise.Tensor, m edgewise.Tensor) map[string]edgewise.Tensor {
 	t.Helper()
-	return run(t, l, parameters{"score", score}, renamed(reply[0], "score"), renamed(reply[1], "value"), renamed(reply[2], "score_2"), renamed(reply[3], "value_2"), renamed(m, "map"))
+	return run(t, l, parameters{"score", score}, renamed(reply[0], "score"), renamed(reply[1], "value"),
+		renamed(reply[2], "score_2"), renamed(reply[3], "value_2"), renamed(m, "map"))
 }
 
 func closeViews(boxes []float32) []float32 {
@@ -191,7 +194,8 @@ func closeViews(boxes []float32) []float32 {
 
 func TestAnchorsKeepTheSurestAndTellTheRow(t *testing.T) {
 	l := gallery(t, "anchors", nil)
-	// One grid of 2x2 cells, one anchor each; two rows: in the first anchors 0 and 1 overlap, in the second only 3 is sure.
+	// One grid of 2x2 cells, one anchor each; two rows: in the first anchors 0 and 1 overlap, in the second only 3 is
+	// sure.
 	scores := []float32{2, 1, -9, -9, -9, -9, -9, 3}
 	boxes := make([]float32, 2*4*4)
 	for a := range 8 {

@@ -160,7 +160,10 @@ func TestLetterboxFitsThePictureAndTellsWhereItLies(t *testing.T) {
 		draw.Draw(canvas, image.Rectangle{Min: at, Max: at.Add(image.Pt(w, h))}, scaled(picture, w, h), image.Point{}, draw.Src)
 		want := planes(canvas, 0, 0, 320, 256, [3]float32{}, [3]float32{255, 255, 255}, false)
 		same(t, size.String(), samples.Values(outputs["tensor"]), want, 1e-5, 1.1/255)
-		wantMap := []float32{float32(w) / float32(size.X), float32(h) / float32(size.Y), float32(at.X), float32(at.Y), float32(size.X), float32(size.Y)}
+		wantMap := []float32{
+			float32(w) / float32(size.X), float32(h) / float32(size.Y), float32(at.X), float32(at.Y),
+			float32(size.X), float32(size.Y),
+		}
 		same(t, "map of "+size.String(), samples.Values(outputs["map"]), wantMap, 1e-6, 1e-6)
 	}
 }

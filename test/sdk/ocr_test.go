@@ -45,8 +45,8 @@ func sample(t *testing.T) *image.RGBA {
 	return picture
 }
 
-// ocrModels answer as PP-OCR's models might: text in some places of the picture, one of them turned, some lines on their head, and
-// characters from a fixed sequence of random ones.
+// ocrModels answer as PP-OCR's models might: text in some places of the picture, one of them turned, some lines on
+// their head, and characters from a fixed sequence of random ones.
 type ocrModels struct {
 	random  *rand.Rand
 	classes int
@@ -78,20 +78,24 @@ func (m *ocrModels) answer(request *edgewise.Request) ([]edgewise.Tensor, error)
 	return []edgewise.Tensor{text}, nil
 }
 
-// TestOCRStepsDoWhatTheDemoDoes runs the demo's native text recognition, and the steps in its place, on the same picture and the same
-// answers of the models.
+// TestOCRStepsDoWhatTheDemoDoes runs the demo's native text recognition, and the steps in its place, on the same
+// picture and the same answers of the models.
 func TestOCRStepsDoWhatTheDemoDoes(t *testing.T) {
 	alphabet := keys(t)
 	models := &ocrModels{random: rand.New(rand.NewPCG(1, 2)), classes: len(strings.Split(strings.TrimSuffix(alphabet, "\n"), "\n")) + 2}
 	native := &box{answer: models.answer}
 	picture := sample(t)
-	want, err := demo.NewOCR(native, demo.OCRModels{Detect: "detect", Direction: "direction", Recognise: "recognise"}).Read(t.Context(), picture)
+	want, err := demo.NewOCR(native, demo.OCRModels{
+		Detect: "detect", Direction: "direction",
+		Recognise: "recognise",
+	}).Read(t.Context(), picture)
 	if err != nil {
 		t.Fatal(err)
 	}
 	file := samples.Elements("image", encoded(t, picture))
 	input := run(t, gallery(t, "ocr_input", nil), nil, file)
-	same(t, "detection input", samples.Values(input["tensor"]), samples.Values(native.of("detect")[0].Inputs[0]), 1.01/255/0.224, 1.01/255/0.224)
+	same(t, "detection input", samples.Values(input["tensor"]), samples.Values(native.of("detect")[0].Inputs[0]),
+		1.01/255/0.224, 1.01/255/0.224)
 
 	quads := run(t, gallery(t, "ocr_regions", nil), nil, renamed(models.heat, "heat"), renamed(input["size"], "size"))["quad"]
 	if n := int(quads.Shape[0]); n != 5 || n*2 != len(models.turned) {
@@ -195,7 +199,8 @@ func TestCTCIsGreedyWhereSpacesHaveNoThreshold(t *testing.T) {
 		}
 	}
 	refuses(t, l, nil, `parameter "alphabet" is missing`, columns(1))
-	refuses(t, l, parameters{"alphabet", "a\nb"}, "has 5 classes: the alphabet has 2 characters and a space, and one class is no character", columns(1))
+	refuses(t, l, parameters{"alphabet", "a\nb"},
+		"has 5 classes: the alphabet has 2 characters and a space, and one class is no character", columns(1))
 	refuses(t, l, parameters{"alphabet", "a\nb\nc", "space", "maybe"}, `parameter "space" is "maybe": want true or false`, columns(1))
 	if got := texts(run(t, l, parameters{"alphabet", "a\nb\nc\nd", "space", "false"}, columns(4, 4, 1))["text"])[0]; got != "da" {
 		t.Errorf("%q without a class for the space", got)

@@ -46,8 +46,8 @@ func declared(name string, in, out edgewise.Shape) *edgewise.Model {
 	}
 }
 
-// TestProposalsFitTheModelsAndTheGallery takes models of each family, the demo's real ones among them: what is proposed is
-// a graph that the box accepts, of steps that the gallery has with parameters that they know.
+// TestProposalsFitTheModelsAndTheGallery takes models of each family, the demo's real ones among them: what is proposed
+// is a graph that the box accepts, of steps that the gallery has with parameters that they know.
 func TestProposalsFitTheModelsAndTheGallery(t *testing.T) {
 	folder := func(name string) string { return filepath.Join(real.Models(t), name, "1") }
 	generated := t.TempDir()
@@ -62,13 +62,22 @@ func TestProposalsFitTheModelsAndTheGallery(t *testing.T) {
 		{"BlazeFace", understood(t, folder("face"), "face"), []string{"face detection, BlazeFace"}},
 		{"PP-OCR detection", understood(t, folder("ocr_detect"), "detect"), []string{"text detection, PP-OCR"}},
 		{"PP-OCR recognition", understood(t, folder("ocr_recognize"), "recognize"), []string{"text recognition, CTC"}},
-		{"PP-OCR direction, a classifier of pictures of any size", understood(t, folder("ocr_direction"), "direction"), []string{"image classification"}},
+		{
+			"PP-OCR direction, a classifier of pictures of any size", understood(t, folder("ocr_direction"), "direction"),
+			[]string{"image classification"},
+		},
 		{"Silero VAD", understood(t, folder("vad"), "vad"), []string{"voice activity, Silero VAD"}},
 		{"a classifier of the ImageNet family", understood(t, generated, "mobilenet"), []string{"image classification"}},
-		{"a classifier with pixels last", declared("keras", edgewise.Shape{-1, 299, 299, 3}, edgewise.Shape{-1, 5}), []string{"image classification"}},
+		{
+			"a classifier with pixels last", declared("keras", edgewise.Shape{-1, 299, 299, 3}, edgewise.Shape{-1, 5}),
+			[]string{"image classification"},
+		},
 		{"YOLO v8", declared("yolo", edgewise.Shape{1, 3, 640, 640}, edgewise.Shape{1, 84, 8400}), []string{"object detection, YOLO v8"}},
 		{"YOLO v5", declared("yolo", edgewise.Shape{1, 3, 640, 640}, edgewise.Shape{1, 25200, 85}), []string{"object detection, YOLO v5"}},
-		{"a head that could be either", declared("yolo", edgewise.Shape{1, 3, 640, 640}, edgewise.Shape{1, 600, 800}), []string{"object detection, YOLO v8", "object detection, YOLO v5"}},
+		{
+			"a head that could be either", declared("yolo", edgewise.Shape{1, 3, 640, 640}, edgewise.Shape{1, 600, 800}),
+			[]string{"object detection, YOLO v8", "object detection, YOLO v5"},
+		},
 		{"numbers", declared("mlp", edgewise.Shape{-1, 64}, edgewise.Shape{-1, 10}), nil},
 		{"a picture to a picture", declared("style", edgewise.Shape{1, 3, 224, 224}, edgewise.Shape{1, 3, 224, 224}), nil},
 		{"one number of a picture", declared("age", edgewise.Shape{1, 3, 224, 224}, edgewise.Shape{1, 1}), nil},

@@ -37,12 +37,14 @@ func TestPixelLoopsOfTheSDKAreThoseOfTheKernels(t *testing.T) {
 					if mode == 0 {
 						off = 0
 					}
-					same(t, fmt.Sprintf("%s %v, %d channels, mode %d", do, s, channels, mode), samples.Values(outputs["pure"]), samples.Values(outputs["kernel"]), off, off)
+					same(t, fmt.Sprintf("%s %v, %d channels, mode %d", do, s, channels, mode), samples.Values(outputs["pure"]),
+						samples.Values(outputs["kernel"]), off, off)
 				}
 			}
 			for flags := range 4 {
 				outputs := run(t, l, parameters{"do", "normalize"}, pixels, numbers(s[0], s[1], s[0], s[1], channels, flags))
-				same(t, fmt.Sprintf("normalize %v, %d channels, flags %d", s, channels, flags), samples.Values(outputs["pure"]), samples.Values(outputs["kernel"]), 1e-6, 1e-3)
+				same(t, fmt.Sprintf("normalize %v, %d channels, flags %d", s, channels, flags), samples.Values(outputs["pure"]),
+					samples.Values(outputs["kernel"]), 1e-6, 1e-3)
 			}
 		}
 	}

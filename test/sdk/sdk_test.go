@@ -24,8 +24,8 @@ func toolchain() step.Toolchain {
 	return step.Toolchain{Modules: absolute}
 }
 
-// built builds the step in source into a folder of its own, and returns the folder. A compiler that is missing fails the
-// test: "make toolchains" installs it.
+// built builds the step in source into a folder of its own, and returns the folder. A compiler that is missing fails
+// the test: "make toolchains" installs it.
 func built(t testing.TB, source string) string {
 	t.Helper()
 	dir := t.TempDir()

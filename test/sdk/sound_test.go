@@ -18,7 +18,13 @@ func TestSoundIsCutIntoFrames(t *testing.T) {
 		name                 string
 		n, channels, bits, f int
 	}{
-		{"8 bits", 1000, 1, 8, 1}, {"16 bits", 1024, 1, 16, 1}, {"24 bits, stereo", 1025, 2, 24, 1}, {"32 bits", 513, 1, 32, 1}, {"floats, 3 channels", 511, 3, 32, 3}, {"long floats", 700, 1, 64, 3}, {"nothing", 0, 1, 16, 1},
+		{"8 bits", 1000, 1, 8, 1},
+		{"16 bits", 1024, 1, 16, 1},
+		{"24 bits, stereo", 1025, 2, 24, 1},
+		{"32 bits", 513, 1, 32, 1},
+		{"floats, 3 channels", 511, 3, 32, 3},
+		{"long floats", 700, 1, 64, 3},
+		{"nothing", 0, 1, 16, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			file := samples.WAV(tt.n, 16000, tt.channels, tt.bits, tt.f)
@@ -40,7 +46,8 @@ func TestSoundIsCutIntoFrames(t *testing.T) {
 			}
 		})
 	}
-	refuses(t, l, nil, "the sound has 768001 samples a second: want 1000 to 768000", samples.Elements("sound", samples.WAV(10, 768001, 1, 16, 1)))
+	refuses(t, l, nil, "the sound has 768001 samples a second: want 1000 to 768000",
+		samples.Elements("sound", samples.WAV(10, 768001, 1, 16, 1)))
 	refuses(t, l, nil, "the sound is not a WAV file", samples.Elements("sound", "OggS and so on"))
 	refuses(t, l, nil, "the sound has encoding 7 with 8 bits", samples.Elements("sound", samples.WAV(10, 8000, 1, 8, 7)))
 }

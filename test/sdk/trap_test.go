@@ -13,10 +13,24 @@ import (
 // culprits put a function that traps into the template of each language, and a call of it. want is in the error:
 // the function's name in C, and in the others, which check indices, the place in the source.
 var culprits = map[step.Language]struct{ before, function, call, instead, want string }{
-	step.C:              {"static const ew_list *process", "__attribute__((noinline)) static void culprit(void) { __builtin_trap(); }\n", "if (!x ||", "if (x) culprit();\n\tif (!x ||", "trap: unreachable in function culprit, called by "},
-	step.Rust:           {"fn process", "#[inline(never)]\nfn culprit(v: &[f32]) -> f32 { v[v.len()] }\n\n", "let mut outputs", "let factor = factor + culprit(x.values());\n    let mut outputs", "step.rs:13:"},
-	step.Go:             {"func scale", "//go:noinline\nfunc culprit(v []float32) float32 { return v[len(v)] }\n\n", "y := make", "factor += float64(culprit(x.Values))\n\ty := make", "panic: runtime error: index out of range [1] with length 1 in main.culprit, main.go:14"},
-	step.AssemblyScript: {"function process", "function culprit(v: StaticArray<f32>): f32 { return v[v.length]; }\n\n", "return new Outputs()", "culprit(y);\n  return new Outputs()", "Index out of range in ~lib/staticarray.ts:"},
+	step.C: {
+		"static const ew_list *process",
+		"__attribute__((noinline)) static void culprit(void) { __builtin_trap(); }\n", "if (!x ||",
+		"if (x) culprit();\n\tif (!x ||", "trap: unreachable in function culprit, called by ",
+	},
+	step.Rust: {
+		"fn process", "#[inline(never)]\nfn culprit(v: &[f32]) -> f32 { v[v.len()] }\n\n",
+		"let mut outputs", "let factor = factor + culprit(x.values());\n    let mut outputs", "step.rs:13:",
+	},
+	step.Go: {
+		"func scale", "//go:noinline\nfunc culprit(v []float32) float32 { return v[len(v)] }\n\n",
+		"y := make", "factor += float64(culprit(x.Values))\n\ty := make",
+		"panic: runtime error: index out of range [1] with length 1 in main.culprit, main.go:14",
+	},
+	step.AssemblyScript: {
+		"function process", "function culprit(v: StaticArray<f32>): f32 { return v[v.length]; }\n\n",
+		"return new Outputs()", "culprit(y);\n  return new Outputs()", "Index out of range in ~lib/staticarray.ts:",
+	},
 }
 
 // TestATrapNamesItsFunction traps in a step of each language, as it is built.

@@ -189,7 +189,8 @@ func (f *function) immediates(n node, rest []node) []node {
 // table reads the labels of a br_table; (repeat COUNT label) stands for many.
 func (f *function) table(rest []node) []node {
 	var labels []uint64
-	for len(rest) > 0 && (rest[0].kind == atom && (rest[0].atom[0] == '$' || rest[0].atom[0] >= '0' && rest[0].atom[0] <= '9') || rest[0].head() == "repeat") {
+	for len(rest) > 0 && (rest[0].kind == atom && (rest[0].atom[0] == '$' ||
+		rest[0].atom[0] >= '0' && rest[0].atom[0] <= '9') || rest[0].head() == "repeat") {
 		n := rest[0]
 		count := uint64(1)
 		if n.head() == "repeat" {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Assemble returns the binary form of a module. The text is a (module ...) or the list of its fields. Imports stand before
-// definitions, as the format wants it. Errors name the line.
+// Assemble returns the binary form of a module. The text is a (module ...) or the list of its fields. Imports stand
+// before definitions, as the format wants it. Errors name the line.
 func Assemble(text string) (module []byte, err error) {
 	l := &lexer{text: text, line: 1}
 	nodes, err := l.nodes(0)

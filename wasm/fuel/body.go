@@ -6,7 +6,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// Depth is how deep calls may nest. A function counts one, and one more for every 16 locals: frames are some hundred bytes.
+// Depth is how deep calls may nest. A function counts one, and one more for every 16 locals: frames are some hundred
+// bytes.
 const Depth = 16_000
 
 const (
@@ -65,10 +66,12 @@ func (m *module) checkFlow(s *scanner, results int) {
 	}
 	flow := s.flow(results)
 	if flow > m.limits.Flow {
-		s.r.fail(edgewise.TooLarge, "%d blocks and branches times %d locals and values of blocks: at most %d are allowed", s.joins+1, s.locals+results+s.values, m.limits.Flow)
+		s.r.fail(edgewise.TooLarge, "%d blocks and branches times %d locals and values of blocks: at most %d are allowed",
+			s.joins+1, s.locals+results+s.values, m.limits.Flow)
 	}
 	if m.flow += flow; m.flow > m.limits.ModuleFlow {
-		s.r.fail(edgewise.TooLarge, "blocks and branches times locals, of all functions together, come to %d here: at most %d are allowed", m.flow, m.limits.ModuleFlow)
+		s.r.fail(edgewise.TooLarge, "blocks and branches times locals, of all functions together, come to %d here: at "+
+			"most %d are allowed", m.flow, m.limits.ModuleFlow)
 	}
 }
 
@@ -90,7 +93,8 @@ func constant(last, in instruction) int32 {
 	return 0
 }
 
-// scope is a stretch of code that is charged at once: a function's without its loops, or a loop's without the loops in it.
+// scope is a stretch of code that is charged at once: a function's without its loops, or a loop's without the loops in
+// it.
 type scope struct {
 	depth int   // of the block that opened it
 	cost  int32 // so far
@@ -211,8 +215,8 @@ func (w *rewriter) enter() {
 	w.out = append(w.out, opDrop, opEnd)
 }
 
-// block makes the body a block, so that there is one way out: branches to the function's own label lead there as they are,
-// and returns become such branches.
+// block makes the body a block, so that there is one way out: branches to the function's own label lead there as they
+// are, and returns become such branches.
 func (w *rewriter) block(results string) {
 	w.out = append(w.out, opBlock)
 	switch len(results) {
@@ -339,7 +343,8 @@ func (w *rewriter) close() {
 	w.scopes = w.scopes[:len(w.scopes)-1]
 }
 
-// call copies a call or a reference with the function's new index. A leaf's cost is its caller's, and it leaves the counter alone.
+// call copies a call or a reference with the function's new index. A leaf's cost is its caller's, and it leaves the
+// counter alone.
 func (w *rewriter) call(in instruction) {
 	own := int(in.index) - w.m.imported
 	leaf := in.op == opRefFunc || own >= 0 && w.m.leaf[own] != notLeaf
@@ -380,7 +385,8 @@ func (m *module) rewriteCode() ([]byte, error) {
 		}
 		out = append(appendU32(out, uint32(len(body))), body...)
 		if len(out) > maxGrowth*m.limits.Bytes {
-			return nil, edgewise.Errorf("fuel.Rewrite", edgewise.TooLarge, "module: its code takes more than %d bytes after rewriting", maxGrowth*m.limits.Bytes)
+			return nil, edgewise.Errorf("fuel.Rewrite", edgewise.TooLarge,
+				"module: its code takes more than %d bytes after rewriting", maxGrowth*m.limits.Bytes)
 		}
 	}
 	return out, nil

@@ -135,14 +135,18 @@ func TestALimitIsAlwaysKept(t *testing.T) {
 		{"results", "(type (func (result i32 i32)))", "(type (func (result i32 i32 i32)))"},
 		{"imports", `(import "a" "b" (func))`, `(import "a" "b" (func)) (import "a" "c" (func))`},
 		{"functions", "(func) (func)", "(func) (func) (func)"},
-		{"code", "(func nop nop)", "(func nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop)"},
+		{"code", "(func nop nop)", "(func nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop " +
+			"nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop)"},
 		{"locals", "(func (locals 4 i32))", "(func (locals 5 i32))"},
 		{"locals with parameters", "(func (param i32) (locals 3 i32))", "(func (param i32) (locals 4 i32))"},
 		{"nesting", "(func block block end end)", "(func block block block end end end)"},
 		{"branches", "(func (br_table 0 0 0 (i32.const 0)))", "(func (br_table 0 0 0 0 (i32.const 0)))"},
 		{"tables", "(table 1 funcref)", "(table 1 funcref) (table 1 funcref)"},
 		{"elements", "(table 5 funcref)", "(table 6 funcref)"},
-		{"elements of a segment", "(table 1 funcref) (func $f) (elem func $f $f $f $f $f)", "(table 1 funcref) (func $f) (elem func $f $f $f $f $f $f)"},
+		{
+			"elements of a segment", "(table 1 funcref) (func $f) (elem func $f $f $f $f $f)",
+			"(table 1 funcref) (func $f) (elem func $f $f $f $f $f $f)",
+		},
 		{"globals", "(global i32 (i32.const 0))", "(global i32 (i32.const 0)) (global i32 (i32.const 0))"},
 		{"exports", `(func (export "a"))`, `(func (export "a") (export "b"))`},
 		{"data segments", `(memory 1) (data "a")`, `(memory 1) (data "a") (data "a")`},
@@ -150,12 +154,28 @@ func TestALimitIsAlwaysKept(t *testing.T) {
 		{"pages", "(memory 2)", "(memory 3)"},
 		{"parameters of all types", "(type (func (param i32 i32)))", "(type (func (param i32 i32))) (type (func (result i32)))"},
 		{"blocks times locals", "(func (locals 4 i32) block end)", "(func (locals 4 i32) block end block end)"},
-		{"blocks and branches", "(func block end block end (br_table 0 (i32.const 0)))", "(func block end block end (br_table 0 0 (i32.const 0)) block end)"},
-		{"branches times locals", "(func (locals 2 i32) (block (br_if 0 (i32.const 0))))", "(func (locals 4 i32) (block (br_if 0 (i32.const 0))))"},
+		{
+			"blocks and branches", "(func block end block end (br_table 0 (i32.const 0)))",
+			"(func block end block end (br_table 0 0 (i32.const 0)) block end)",
+		},
+		{
+			"branches times locals", "(func (locals 2 i32) (block (br_if 0 (i32.const 0))))",
+			"(func (locals 4 i32) (block (br_if 0 (i32.const 0))))",
+		},
 		{"labels times locals", "(func (locals 2 i32) (br_table 0 0 0 (i32.const 0)))", "(func (locals 4 i32) (br_table 0 0 0 (i32.const 0)))"},
-		{"blocks times results", "(func (block (result i32) (i32.const 0)) drop)", "(type (func (result i32 i32))) (func (block (type 0) (i32.const 0) (i32.const 0)) drop drop block end block end block end)"},
-		{"blocks times locals of all functions", "(func (locals 4 i32) block end) (func (locals 4 i32))", "(func (locals 4 i32) block end) (func (locals 4 i32) block end)"},
-		{"results of calls", "(func $f (result i32) i32.const 0) (func (call $f) drop)", "(func $f (result i32) i32.const 0) (func call $f drop call $f drop call $f drop call $f drop call $f drop call $f drop call $f drop call $f drop call $f drop)"},
+		{
+			"blocks times results", "(func (block (result i32) (i32.const 0)) drop)",
+			"(type (func (result i32 i32))) (func (block (type 0) (i32.const 0) (i32.const 0)) drop drop block end block end block end)",
+		},
+		{
+			"blocks times locals of all functions", "(func (locals 4 i32) block end) (func (locals 4 i32))",
+			"(func (locals 4 i32) block end) (func (locals 4 i32) block end)",
+		},
+		{
+			"results of calls", "(func $f (result i32) i32.const 0) (func (call $f) drop)",
+			"(func $f (result i32) i32.const 0) (func call $f drop call $f drop call $f drop call $f drop call $f drop call " +
+				"$f drop call $f drop call $f drop call $f drop)",
+		},
 	}
 	for _, test := range tests {
 		if _, err := fuel.Rewrite(assemble(t, test.fits), small); err != nil {
@@ -196,7 +216,8 @@ func TestNamesAreKept(t *testing.T) {
 	r := wazero.NewRuntime(ctx)
 	defer func() { _ = r.Close(ctx) }()
 	hook := api.GoFunc(func(context.Context, []uint64) {})
-	if _, err := r.NewHostModuleBuilder(fuel.HookModule).NewFunctionBuilder().WithGoFunction(hook, []api.ValueType{api.ValueTypeI32}, []api.ValueType{api.ValueTypeI32}).Export(fuel.HookName).Instantiate(ctx); err != nil {
+	if _, err := r.NewHostModuleBuilder(fuel.HookModule).NewFunctionBuilder().WithGoFunction(hook,
+		[]api.ValueType{api.ValueTypeI32}, []api.ValueType{api.ValueTypeI32}).Export(fuel.HookName).Instantiate(ctx); err != nil {
 		t.Fatal(err)
 	}
 	mod, err := r.Instantiate(ctx, m.Binary)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// generator makes a valid module out of bytes: each byte is a choice. When they are used up, choices are the first ones,
-// which end everything.
+// generator makes a valid module out of bytes: each byte is a choice. When they are used up, choices are the first
+// ones, which end everything.
 type generator struct {
 	choices []byte
 	out     strings.Builder
@@ -36,7 +36,8 @@ func (g *generator) module() string {
 (global $g (mut i32) (i32.const 7)) (global $h (mut i64) (i64.const -1)) (data $d "0123456789")`)
 	for i := range g.funcs {
 		g.counter, g.labels = 0, 0
-		g.emit("(func $f%d (type $t) (local $a i32) (local $b i64) (local $v v128) (local $c0 i32) (local $c1 i32) (local $c2 i32) (local $c3 i32)", i)
+		g.emit("(func $f%d (type $t) (local $a i32) (local $b i64) (local $v v128) (local $c0 i32) (local $c1 i32) (local "+
+			"$c2 i32) (local $c3 i32)", i)
 		g.statements(4)
 		g.i32(3)
 		g.i64(3)
@@ -112,7 +113,11 @@ func (g *generator) statement(depth int) {
 	case 16:
 		g.emit("(memory.init $d (i32.const %d) (i32.const 1) (i32.const %d))", g.choose(256), g.choose(12))
 	case 17:
-		g.emit([]string{"(drop (memory.grow (i32.const 1)))", "(drop (table.grow (ref.func $f0) (i32.const 2)))", "(table.fill (i32.const 1) (ref.func $f0) (i32.const 2))", "(data.drop $d)", "(table.copy (i32.const 0) (i32.const 1) (i32.const 3))"}[g.choose(5)])
+		g.emit([]string{
+			"(drop (memory.grow (i32.const 1)))", "(drop (table.grow (ref.func $f0) (i32.const 2)))",
+			"(table.fill (i32.const 1) (ref.func $f0) (i32.const 2))", "(data.drop $d)",
+			"(table.copy (i32.const 0) (i32.const 1) (i32.const 3))",
+		}[g.choose(5)])
 	case 18:
 		g.emit("(local.set $v (i32x4.add (local.get $v) (i32x4.splat")
 		g.operand()

@@ -27,7 +27,8 @@ type Limits struct {
 // DefaultLimits returns limits that compilers' output stays far below, with 64 MiB of memory.
 func DefaultLimits() Limits {
 	return Limits{
-		Bytes: 32 << 20, Types: 10_000, Params: 128, TypeValues: 50_000, Imports: 256, Functions: 50_000, FunctionBytes: 1 << 20, Locals: 5_000, Nesting: 2_000,
+		Bytes: 32 << 20, Types: 10_000, Params: 128, TypeValues: 50_000, Imports: 256, Functions: 50_000,
+		FunctionBytes: 1 << 20, Locals: 5_000, Nesting: 2_000,
 		Branches: 10_000, Joins: 20_000, Flow: 2_000_000, ModuleFlow: 8_000_000,
 		Tables: 16, TableElements: 200_000, Globals: 2_000, Exports: 1_000, Segments: 100_000, Pages: 1024,
 	}

@@ -118,12 +118,16 @@ const (
 )
 
 var sectionNames = [...]string{
-	"custom section", "type section", "import section", "function section", "table section", "memory section", "global section", "export section",
+	"custom section", "type section", "import section", "function section", "table section", "memory section",
+	"global section", "export section",
 	"start section", "element section", "code section", "data section", "data count section",
 }
 
 // order is the place of each section in a module.
-var order = [...]int{typeID: 1, importID: 2, functionID: 3, tableID: 4, memoryID: 5, globalID: 6, exportID: 7, startID: 8, elementID: 9, dataCountID: 10, codeID: 11, dataID: 12}
+var order = [...]int{
+	typeID: 1, importID: 2, functionID: 3, tableID: 4, memoryID: 5, globalID: 6, exportID: 7,
+	startID: 8, elementID: 9, dataCountID: 10, codeID: 11, dataID: 12,
+}
 
 // split cuts a module into its sections, in order, each once, custom ones anywhere.
 func split(data []byte, l Limits) (sections []section, err error) {

@@ -44,7 +44,10 @@ func Rewrite(data []byte, l Limits) (*Module, error) {
 	m := &module{limits: l, data: -1}
 	var names []byte
 	contents := map[byte][]byte{}
-	for _, id := range []byte{typeID, importID, functionID, tableID, memoryID, globalID, exportID, startID, elementID, dataCountID, codeID, dataID} {
+	for _, id := range []byte{
+		typeID, importID, functionID, tableID, memoryID, globalID, exportID, startID, elementID,
+		dataCountID, codeID, dataID,
+	} {
 		s := section{id: id, at: len(data)}
 		found := false
 		for _, have := range sections {
@@ -82,7 +85,10 @@ func Rewrite(data []byte, l Limits) (*Module, error) {
 // finish puts the sections together.
 func (m *module) finish(contents map[byte][]byte, names []byte) *Module {
 	out := []byte("\x00asm\x01\x00\x00\x00")
-	for _, id := range []byte{typeID, importID, functionID, tableID, memoryID, globalID, exportID, startID, elementID, dataCountID, codeID, dataID} {
+	for _, id := range []byte{
+		typeID, importID, functionID, tableID, memoryID, globalID, exportID, startID, elementID,
+		dataCountID, codeID, dataID,
+	} {
 		content, ok := contents[id]
 		if !ok {
 			continue

@@ -89,7 +89,8 @@ func run(t testing.TB, ctx context.Context, config wazero.RuntimeConfig, binary 
 	defer func() { _ = r.Close(ctx) }()
 	m := &meter{limit: limit, slice: 1000}
 	_, err := r.NewHostModuleBuilder(fuel.HookModule).NewFunctionBuilder().
-		WithGoFunction(api.GoFunc(m.refill), []api.ValueType{api.ValueTypeI32}, []api.ValueType{api.ValueTypeI32}).Export(fuel.HookName).Instantiate(ctx)
+		WithGoFunction(api.GoFunc(m.refill), []api.ValueType{api.ValueTypeI32},
+			[]api.ValueType{api.ValueTypeI32}).Export(fuel.HookName).Instantiate(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +203,10 @@ func TestARewrittenModuleDoesWhatTheOriginalDoes(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			original := assemble(t, p.text)
 			rewritten := rewrite(t, original)
-			for name, config := range map[string]wazero.RuntimeConfig{"compiler": wazero.NewRuntimeConfigCompiler(), "interpreter": wazero.NewRuntimeConfigInterpreter()} {
+			for name, config := range map[string]wazero.RuntimeConfig{
+				"compiler":    wazero.NewRuntimeConfigCompiler(),
+				"interpreter": wazero.NewRuntimeConfigInterpreter(),
+			} {
 				want, err := run(t, context.Background(), config, original, 0, p.args...)
 				if err != nil {
 					t.Fatal(err)
@@ -212,7 +216,8 @@ func TestARewrittenModuleDoesWhatTheOriginalDoes(t *testing.T) {
 					t.Fatalf("%s: %v", name, err)
 				}
 				if !same(got, want) {
-					t.Errorf("%s: got %v %q, want %v %q (memory equal: %v)", name, got.results, got.trap, want.results, want.trap, got.memory == want.memory)
+					t.Errorf("%s: got %v %q, want %v %q (memory equal: %v)", name, got.results, got.trap, want.results, want.trap,
+						got.memory == want.memory)
 				}
 			}
 		})

@@ -25,7 +25,8 @@ type scanner struct {
 	passed int // parameters and results of all calls so far
 }
 
-// declared reads the declarations of locals. The reader stands behind their count then; start is where the first group begins.
+// declared reads the declarations of locals. The reader stands behind their count then; start is where the first group
+// begins.
 func (s *scanner) declared(params int) (groups int, start int) {
 	s.locals = params
 	groups = s.r.count("groups of locals", s.m.limits.Locals)
@@ -43,8 +44,8 @@ func (s *scanner) declared(params int) (groups int, start int) {
 	return groups, start
 }
 
-// flow is what the compiler's work on a body grows with: wherever control may come from two places, it looks at every local and at the values
-// of the blocks.
+// flow is what the compiler's work on a body grows with: wherever control may come from two places, it looks at every
+// local and at the values of the blocks.
 func (s *scanner) flow(results int) int {
 	return (s.joins+1)*(s.locals+results+s.values) + s.passed
 }
@@ -166,8 +167,8 @@ func (s *scanner) other(in *instruction) {
 	}
 }
 
-// misc decodes the instructions behind 0xfc. What works on memory costs a unit for 16 bytes, what works on a table a unit
-// for 4 elements.
+// misc decodes the instructions behind 0xfc. What works on memory costs a unit for 16 bytes, what works on a table a
+// unit for 4 elements.
 func (s *scanner) misc(in *instruction) {
 	r := s.r
 	in.sub = r.u32()

@@ -182,8 +182,8 @@ func (m *module) readTables(r *reader) []byte {
 	return recount(n, entries)
 }
 
-// readMemory writes a maximum one page above what the memory may really have: the host enforces that, and needs the room
-// to shrink a memory.
+// readMemory writes a maximum one page above what the memory may really have: the host enforces that, and needs the
+// room to shrink a memory.
 func (m *module) readMemory(r *reader) []byte {
 	n := r.count("memories", 1)
 	if n == 0 {

@@ -49,7 +49,8 @@ func (m *module) readBodies(r *reader) {
 	for range n {
 		size := r.u32()
 		if r.err == nil && int64(size) > int64(m.limits.FunctionBytes) {
-			r.fail(edgewise.TooLarge, "function %d has %d bytes of code: at most %d are allowed", m.imported+len(m.bodies), size, m.limits.FunctionBytes)
+			r.fail(edgewise.TooLarge, "function %d has %d bytes of code: at most %d are allowed", m.imported+len(m.bodies), size,
+				m.limits.FunctionBytes)
 		}
 		m.offsets = append(m.offsets, r.base+r.at)
 		m.bodies = append(m.bodies, r.bytes(int(size)))

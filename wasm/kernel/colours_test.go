@@ -12,9 +12,13 @@ import (
 func TestColoursAreThoseOfTheLibrary(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 8))
 	for _, ratio := range []image.YCbCrSubsampleRatio{
-		image.YCbCrSubsampleRatio444, image.YCbCrSubsampleRatio422, image.YCbCrSubsampleRatio420, image.YCbCrSubsampleRatio440, image.YCbCrSubsampleRatio411, image.YCbCrSubsampleRatio410,
+		image.YCbCrSubsampleRatio444, image.YCbCrSubsampleRatio422, image.YCbCrSubsampleRatio420,
+		image.YCbCrSubsampleRatio440, image.YCbCrSubsampleRatio411, image.YCbCrSubsampleRatio410,
 	} {
-		for _, part := range []image.Rectangle{image.Rect(0, 0, 7, 5), image.Rect(0, 0, 64, 3), image.Rect(3, 1, 22, 6), image.Rect(2, 2, 9, 9), image.Rect(5, 5, 6, 6)} {
+		for _, part := range []image.Rectangle{
+			image.Rect(0, 0, 7, 5), image.Rect(0, 0, 64, 3), image.Rect(3, 1, 22, 6),
+			image.Rect(2, 2, 9, 9), image.Rect(5, 5, 6, 6),
+		} {
 			whole := image.NewYCbCr(image.Rect(0, 0, 64, 16), ratio)
 			for _, plane := range [][]byte{whole.Y, whole.Cb, whole.Cr} {
 				for i := range plane {

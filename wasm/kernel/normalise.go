@@ -12,8 +12,8 @@ type Layout struct {
 	Reverse  bool // channels in reverse order
 }
 
-// Normalise writes (x - mean[c]) * scale[c] for each sample of src. mean and scale have one entry for each channel of src; dst has
-// exactly the room. Every sample is one of 256 values, so each channel has a table.
+// Normalise writes (x - mean[c]) * scale[c] for each sample of src. mean and scale have one entry for each channel of
+// src; dst has exactly the room. Every sample is one of 256 values, so each channel has a table.
 func Normalise(dst, src []byte, s Size, mean, scale []float32, l Layout, check Check) error {
 	if err := s.Valid(); err != nil {
 		return err

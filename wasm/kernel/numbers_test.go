@@ -174,7 +174,8 @@ func single(h uint16) float64 {
 }
 
 func TestHalfIsTheNearest(t *testing.T) {
-	if kernel.Half(float32(math.NaN()))&0x7e00 != 0x7e00 || kernel.Half(float32(math.Inf(-1))) != 0xfc00 || kernel.Half(65520) != 0x7c00 || kernel.Half(65519) != 0x7bff {
+	if kernel.Half(float32(math.NaN()))&0x7e00 != 0x7e00 || kernel.Half(float32(math.Inf(-1))) != 0xfc00 ||
+		kernel.Half(65520) != 0x7c00 || kernel.Half(65519) != 0x7bff {
 		t.Error("the edges are wrong")
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -222,7 +223,10 @@ func TestTopKIsASortedPrefix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cols := rapid.IntRange(1, 40).Draw(t, "cols")
 		k := rapid.IntRange(1, cols).Draw(t, "k")
-		list := rapid.SliceOfN(rapid.SampledFrom([]float32{0, 1, 2, 3, -1, float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 1.5}), cols, cols).Draw(t, "x")
+		list := rapid.SliceOfN(rapid.SampledFrom([]float32{
+			0, 1, 2, 3, -1, float32(math.NaN()), float32(math.Inf(1)),
+			float32(math.Inf(-1)), 1.5,
+		}), cols, cols).Draw(t, "x")
 		order := make([]int, cols)
 		for i := range order {
 			order[i] = i

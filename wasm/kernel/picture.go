@@ -128,7 +128,8 @@ func Decode(dst, file []byte, count int, turned bool, check Check) (int, error) 
 	}
 	size := Size{info.Width, info.Height, count}
 	if len(dst) < size.Bytes() {
-		return 0, fmt.Errorf("dst_len is %d: %d x %d pixels with %d channels take %d bytes", len(dst), size.Width, size.Height, count, size.Bytes())
+		return 0, fmt.Errorf("dst_len is %d: %d x %d pixels with %d channels take %d bytes", len(dst), size.Width,
+			size.Height, count, size.Bytes())
 	}
 	if !turned || info.turn == 1 {
 		return size.Bytes(), info.decode(dst, file, count, check)
@@ -216,7 +217,8 @@ func rowYCbCr(dst []byte, img *image.YCbCr, y, count int) []byte {
 	c := img.COffset(first, y)
 	blue, red := img.Cb[c:], img.Cr[c:]
 	out := dst[:width*count]
-	if shared := img.SubsampleRatio == image.YCbCrSubsampleRatio420 || img.SubsampleRatio == image.YCbCrSubsampleRatio422; shared && first&1 == 0 {
+	if shared := img.SubsampleRatio == image.YCbCrSubsampleRatio420 ||
+		img.SubsampleRatio == image.YCbCrSubsampleRatio422; shared && first&1 == 0 {
 		for k := 0; len(light) > 1 && k < len(blue) && k < len(red); k++ {
 			r, g, b := chroma(blue[k], red[k])
 			paint(out, light[0], r, g, b)

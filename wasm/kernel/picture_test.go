@@ -97,7 +97,8 @@ func TestDecodedPixelsAreTheLibrarys(t *testing.T) {
 				if got := (color.NRGBA{dst[4*i], dst[4*i+1], dst[4*i+2], dst[4*i+3]}); !near(got, c, test.off) {
 					t.Errorf("pixel %d is %v, want %v", i, got, c)
 				}
-				if got := [3]byte(rgb[3*i:]); c.A == 255 && !near(color.NRGBA{got[0], got[1], got[2], 255}, c, test.off) || c.A == 0 && got != [3]byte{} {
+				if got := [3]byte(rgb[3*i:]); c.A == 255 && !near(color.NRGBA{got[0], got[1], got[2], 255}, c, test.off) ||
+					c.A == 0 && got != [3]byte{} {
 					t.Errorf("pixel %d without alpha is %v, want %v", i, got, c)
 				}
 			}
@@ -135,7 +136,8 @@ func TestWebPIsDecoded(t *testing.T) {
 
 // oriented puts an EXIF orientation into a JPEG file.
 func oriented(file []byte, value byte) []byte {
-	exif := []byte("\xff\xe1\x00\x22Exif\x00\x00MM\x00\x2a\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00" + string(value) + "\x00\x00\x00\x00\x00\x00")
+	exif := []byte("\xff\xe1\x00\x22Exif\x00\x00MM\x00\x2a\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00" +
+		string(value) + "\x00\x00\x00\x00\x00\x00")
 	return append(append(append([]byte{}, file[:2]...), exif...), file[2:]...)
 }
 

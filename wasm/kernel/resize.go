@@ -85,7 +85,8 @@ func nearest(x, from, to int) int {
 	return min(int((float64(x)+0.5)*float64(from)/float64(to)), from-1)
 }
 
-// tap is what one sample of the result is made of: source samples from first on, each with its weight. Weights sum to 1.
+// tap is what one sample of the result is made of: source samples from first on, each with its weight. Weights sum to
+// 1.
 type tap struct {
 	first   int
 	weights []float32

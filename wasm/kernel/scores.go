@@ -42,7 +42,8 @@ func softmaxRow(out, in Floats, cols int, p *pacer) {
 
 func matrix(rows, cols int) error {
 	if rows < 0 || cols < 1 || rows > MaxRows || rows*cols > MaxPixels*MaxChannels {
-		return fmt.Errorf("%d rows of %d: at most %d rows and %d numbers are allowed, and at least one column", rows, cols, MaxRows, MaxPixels*MaxChannels)
+		return fmt.Errorf("%d rows of %d: at most %d rows and %d numbers are allowed, and at least one column", rows, cols,
+			MaxRows, MaxPixels*MaxChannels)
 	}
 	return nil
 }

@@ -1,9 +1,10 @@
 package kernel
 
-// The loops that pictures of three colours spend their time in. Where the processor has vectors, rows go through those as far as they
-// reach; the plain loops do the rest, with the same bits.
+// The loops that pictures of three colours spend their time in. Where the processor has vectors, rows go through those
+// as far as they reach; the plain loops do the rest, with the same bits.
 
-// pair is what one pixel of a row is made of: three bytes of the source row from at on, and the three behind them, each with its weight.
+// pair is what one pixel of a row is made of: three bytes of the source row from at on, and the three behind them, each
+// with its weight.
 type pair struct {
 	at        int32
 	near, far float32

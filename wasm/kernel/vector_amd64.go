@@ -5,8 +5,8 @@ import "golang.org/x/sys/cpu"
 // vectors tells whether the processor has those that vector_amd64.s is written for.
 var vectors = cpu.X86.HasAVX2
 
-// weighVector does what weighColours does for the first pixels of a row and returns for how many. It reads seven bytes and writes four
-// numbers for each, so the last ones are left.
+// weighVector does what weighColours does for the first pixels of a row and returns for how many. It reads seven bytes
+// and writes four numbers for each, so the last ones are left.
 func weighVector(dst []float32, src []byte, across []pair) int {
 	if !vectors {
 		return 0
@@ -32,7 +32,8 @@ func blendVector(out []byte, a, b []float32, wa, wb float32) int {
 	return n
 }
 
-// splitVector does what split does for the first pixels, eight at a time, and returns for how many. It reads four bytes more.
+// splitVector does what split does for the first pixels, eight at a time, and returns for how many. It reads four bytes
+// more.
 func splitVector(planes [3]Floats, src []byte, mean, scale [3]float32) int {
 	n := min((len(src)-4)/3, len(planes[0])/4, len(planes[1])/4, len(planes[2])/4) &^ 7
 	if !vectors || n <= 0 {
@@ -42,8 +43,8 @@ func splitVector(planes [3]Floats, src []byte, mean, scale [3]float32) int {
 	return n
 }
 
-// weighAVX2 weighs n pixels, n > 0. For each pair p it reads 7 bytes at src[p.at], and writes 4 numbers, 3 after those of the pixel
-// before.
+// weighAVX2 weighs n pixels, n > 0. For each pair p it reads 7 bytes at src[p.at], and writes 4 numbers, 3 after those
+// of the pixel before.
 //
 //go:noescape
 func weighAVX2(dst *float32, src *byte, across *pair, n int)

@@ -18,8 +18,8 @@ func same(a, b []float32) bool {
 	return len(a) == len(b)
 }
 
-// TestVectorsHaveTheBitsOfThePlainLoops holds whole rows against the plain loops alone, of all widths around those that vectors do at a time.
-// What is behind a row must stay as it was.
+// TestVectorsHaveTheBitsOfThePlainLoops holds whole rows against the plain loops alone, of all widths around those that
+// vectors do at a time. What is behind a row must stay as it was.
 func TestVectorsHaveTheBitsOfThePlainLoops(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		from, to := rapid.IntRange(2, 70).Draw(t, "from"), rapid.IntRange(1, 70).Draw(t, "to")

@@ -58,7 +58,8 @@ func TestCallRefusesAnswersOfAnotherModel(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			b := &box{answer: func(*edgewise.Request) ([]edgewise.Tensor, error) { return []edgewise.Tensor{test.output}, nil }}
 			_, err := call(context.Background(), b, "m", nil, want{"y", edgewise.Shape{2}})
-			if err == nil || edgewise.KindOf(err) != edgewise.Invalid || !strings.Contains(err.Error(), test.message) || !strings.Contains(err.Error(), `model "m"`) {
+			if err == nil || edgewise.KindOf(err) != edgewise.Invalid || !strings.Contains(err.Error(), test.message) ||
+				!strings.Contains(err.Error(), `model "m"`) {
 				t.Errorf("%v: want an invalid error with %q", err, test.message)
 			}
 			if b.released != 1 {

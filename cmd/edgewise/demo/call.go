@@ -51,12 +51,14 @@ func pick(response *edgewise.Response, model string, w want) (output, error) {
 			return output{}, edgewise.Errorf("demo.call", edgewise.Invalid, "model %q: %w", model, err)
 		}
 		if tensor.Type != edgewise.FP32 || !w.shape.Accepts(tensor.Shape) {
-			return output{}, edgewise.Errorf("demo.call", edgewise.Invalid, "model %q: output %q: want FP32%v, got %v%v: it is not the model this demo knows",
+			return output{}, edgewise.Errorf("demo.call", edgewise.Invalid,
+				"model %q: output %q: want FP32%v, got %v%v: it is not the model this demo knows",
 				model, w.name, w.shape, tensor.Type, tensor.Shape)
 		}
 		return output{shape: append(edgewise.Shape{}, tensor.Shape...), values: decodeFloats(tensor.Data)}, nil
 	}
-	return output{}, edgewise.Errorf("demo.call", edgewise.Invalid, "model %q: no output %q: it is not the model this demo knows", model, w.name)
+	return output{}, edgewise.Errorf("demo.call", edgewise.Invalid,
+		"model %q: no output %q: it is not the model this demo knows", model, w.name)
 }
 
 func decodeFloats(data []byte) []float32 {

@@ -103,7 +103,8 @@ func (d *FaceDetector) look(ctx context.Context, picture *image.RGBA, v view, th
 	return found, nil
 }
 
-// view is the square part of a picture that the model is shown, in the picture's pixels. It may reach beyond the picture.
+// view is the square part of a picture that the model is shown, in the picture's pixels. It may reach beyond the
+// picture.
 type view struct {
 	low  Point
 	side float64

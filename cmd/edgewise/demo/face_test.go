@@ -61,7 +61,8 @@ func TestMergeWeighsOverlappingCandidatesByScore(t *testing.T) {
 	if len(got) != 2 || got[0].score != 0.9 || got[1].score != 0.7 {
 		t.Fatalf("got %+v", got)
 	}
-	if want := (10*0.9 + 13*0.6) / 1.5; !near(got[0].center().X, want, 1e-9) || !near(got[0].points[5].X, want, 1e-9) || got[0].size() != (Point{10, 10}) {
+	if want := (10*0.9 + 13*0.6) / 1.5; !near(got[0].center().X, want, 1e-9) || !near(got[0].points[5].X, want, 1e-9) ||
+		got[0].size() != (Point{10, 10}) {
 		t.Errorf("merged as %+v, want x %v", got[0], want)
 	}
 }
@@ -139,7 +140,8 @@ func faceBox(looks ...[][4]float64) *box {
 
 func TestFindLooksTwice(t *testing.T) {
 	b := faceBox(
-		[][4]float64{{0.55, 0.25, 0.5, 0.1}, {0.9, 0.75, 0.5, 0.1}, {0.6, 0.5, 0.25, 0.05}, {0.4, 0.1, 0.1, 0.1}}, // in the whole: the last is too unlikely
+		// in the whole: the last is too unlikely
+		[][4]float64{{0.55, 0.25, 0.5, 0.1}, {0.9, 0.75, 0.5, 0.1}, {0.6, 0.5, 0.25, 0.05}, {0.4, 0.1, 0.1, 0.1}},
 		[][4]float64{{0.6, 0.5, 0.5, 0.4}},                        // the surest first: not sure enough at close range
 		[][4]float64{{0.95, 0.1, 0.1, 0.1}, {0.7, 0.5, 0.5, 0.4}}, // another face beside the one looked at
 		[][4]float64{{0.8, 0.5, 0.55, 0.4}},

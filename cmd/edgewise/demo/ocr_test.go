@@ -67,7 +67,8 @@ func TestReadGivesLinesWithTheirPlaces(t *testing.T) {
 		t.Errorf("printed as %q", got)
 	}
 	data, err := json.Marshal(text)
-	if err != nil || !strings.HasPrefix(string(data), `{"lines":[{"text":"ab","confidence":0.8`) || strings.Count(string(data), `"box":[[`) != 2 {
+	if err != nil || !strings.HasPrefix(string(data), `{"lines":[{"text":"ab","confidence":0.8`) ||
+		strings.Count(string(data), `"box":[[`) != 2 {
 		t.Errorf("as JSON it is %s, %v", data, err)
 	}
 }

@@ -139,7 +139,8 @@ func (r rectangle) quad() Quad {
 	return q.rotated(first)
 }
 
-// convexHull returns the corners of the convex hull in order, by Andrew's monotone chain. points is sorted by X, then Y.
+// convexHull returns the corners of the convex hull in order, by Andrew's monotone chain. points is sorted by X, then
+// Y.
 func convexHull(points []Point) []Point {
 	hull := make([]Point, 0, 2*len(points))
 	turn := func(p Point, floor int) {

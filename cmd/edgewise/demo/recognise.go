@@ -72,8 +72,9 @@ func recogniseInput(lines []*line, batch []int) edgewise.Tensor {
 
 // spaceThreshold is the probability of a space, in the likeliest column between two characters, from which there is
 // one. The model was trained mostly on Chinese, where spaces are rare, and is far too shy of them: on 2,444 gaps within
-// and 576 between English words, drawn in four fonts and sizes, the likeliest class alone misses 350 of the spaces. This
-// threshold misses 1, and adds 21 that are none, nearly all of them beside an @, where none is taken for that reason.
+// and 576 between English words, drawn in four fonts and sizes, the likeliest class alone misses 350 of the spaces.
+// This threshold misses 1, and adds 21 that are none, nearly all of them beside an @, where none is taken for that
+// reason.
 const spaceThreshold = 0.005
 
 // decoded is a text and how sure the model is of it: the mean probability of its characters, 0 for no text.

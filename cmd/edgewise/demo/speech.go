@@ -31,7 +31,8 @@ const (
 	speechPadding    = SpeechRate * 30 / 1000
 )
 
-// VAD finds speech in sound. It is safe for concurrent use; every call of Find is one request a frame, one after the other.
+// VAD finds speech in sound. It is safe for concurrent use; every call of Find is one request a frame, one after the
+// other.
 type VAD struct {
 	box   edgewise.Inferer
 	model string
@@ -81,7 +82,10 @@ func (v *VAD) probabilities(ctx context.Context, samples []float32) ([]float32, 
 	probabilities := make([]float32, 0, total)
 	window := make([]float32, contextSamples+frameSamples)
 	state := make([]float32, stateValues)
-	rate := edgewise.Tensor{Name: "sr", Type: edgewise.Int64, Shape: edgewise.Shape{1}, Data: binary.LittleEndian.AppendUint64(nil, SpeechRate)}
+	rate := edgewise.Tensor{
+		Name: "sr", Type: edgewise.Int64, Shape: edgewise.Shape{1},
+		Data: binary.LittleEndian.AppendUint64(nil, SpeechRate),
+	}
 	for n := range total {
 		copy(window, window[frameSamples:])
 		clear(window[contextSamples+copy(window[contextSamples:], samples[n*frameSamples:]):])

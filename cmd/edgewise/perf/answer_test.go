@@ -39,7 +39,8 @@ func TestAnswersAreReadToTheirEnd(t *testing.T) {
 				t.Errorf("%s, %s: %v", c.name, name, err)
 				continue
 			}
-			if rest, _ := io.ReadAll(r.buffer); a.status != c.status || a.closing != c.closing || string(a.reason) != c.reason || string(rest) != following {
+			if rest, _ := io.ReadAll(r.buffer); a.status != c.status || a.closing != c.closing || string(a.reason) != c.reason ||
+				string(rest) != following {
 				t.Errorf("%s, %s: status %d, closing %v, reason %q, rest %q", c.name, name, a.status, a.closing, a.reason, rest)
 			}
 		}
@@ -66,8 +67,9 @@ func TestAnswerWithoutLengthEndsWithTheConnection(t *testing.T) {
 func TestOnlyTheBeginningOfAnErrorIsKept(t *testing.T) {
 	for name, text := range map[string]string{
 		"length": "HTTP/1.1 500 Oops\r\nContent-Length: 10000\r\n\r\n" + strings.Repeat("x", 10000),
-		"chunks": "HTTP/1.1 500 Oops\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat("3e8\r\n"+strings.Repeat("x", 1000)+"\r\n", 10) + "0\r\n\r\n",
-		"close":  "HTTP/1.1 500 Oops\r\n\r\n" + strings.Repeat("x", 10000),
+		"chunks": "HTTP/1.1 500 Oops\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat("3e8\r\n"+strings.Repeat("x",
+			1000)+"\r\n", 10) + "0\r\n\r\n",
+		"close": "HTTP/1.1 500 Oops\r\n\r\n" + strings.Repeat("x", 10000),
 	} {
 		r := answersOf(strings.NewReader(text))
 		a, err := r.read()
@@ -95,7 +97,8 @@ func TestWrongAnswersAreErrors(t *testing.T) {
 		{"unknown coding", head + "Transfer-Encoding: gzip\r\n\r\n", "unsupported transfer encoding"},
 		{"chunk of no size", head + "Transfer-Encoding: chunked\r\n\r\nxyz\r\n", "invalid byte in chunk length"},
 		{"chunk longer than told", head + "Transfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n", "malformed chunked encoding"},
-		{"long trailer", head + "Transfer-Encoding: chunked\r\n\r\n0\r\n" + strings.Repeat("X: "+strings.Repeat("y", 1000)+"\r\n", 70), "suspiciously long trailer"},
+		{"long trailer", head + "Transfer-Encoding: chunked\r\n\r\n0\r\n" + strings.Repeat("X: "+strings.Repeat("y",
+			1000)+"\r\n", 70), "suspiciously long trailer"},
 		{"interim for ever", strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", interimAnswers), "more than 8 interim answers"},
 	} {
 		_, err := answersOf(strings.NewReader(c.text)).read()
@@ -133,7 +136,8 @@ func FuzzAnswersNeverPanic(f *testing.F) {
 
 func TestReasonIsTheErrorMember(t *testing.T) {
 	for body, want := range map[string]string{
-		`{"error":"model not found"}`: "model not found", `{"other":1}`: `{"other":1}`, " <html> ": "<html>", "\xff": "?", "": "", "a\x1b[31m\nb": "a [31m b",
+		`{"error":"model not found"}`: "model not found", `{"other":1}`: `{"other":1}`, " <html> ": "<html>", "\xff": "?",
+		"": "", "a\x1b[31m\nb": "a [31m b",
 	} {
 		if got := reasonOf([]byte(body)); got != want {
 			t.Errorf("%q: got %q, want %q", body, got, want)

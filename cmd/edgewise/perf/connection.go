@@ -87,7 +87,10 @@ func (c *connection) dial(ctx context.Context) (net.Conn, error) {
 	if !c.request.secure {
 		return d.DialContext(ctx, "tcp", c.request.address)
 	}
-	secure := &tls.Dialer{NetDialer: d, Config: &tls.Config{RootCAs: c.request.roots, ServerName: c.request.serverName, NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12}}
+	secure := &tls.Dialer{NetDialer: d, Config: &tls.Config{
+		RootCAs: c.request.roots, ServerName: c.request.serverName,
+		NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12,
+	}}
 	ctx, cancel := context.WithTimeout(ctx, d.Timeout)
 	defer cancel()
 	return secure.DialContext(ctx, "tcp", c.request.address)

@@ -109,7 +109,8 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 	return h.max
 }
 
-// clamp keeps a bucket's value inside what was seen; the last bucket has no upper end, so that its value is the longest.
+// clamp keeps a bucket's value inside what was seen; the last bucket has no upper end, so that its value is the
+// longest.
 func (h *Histogram) clamp(bucket int, d time.Duration) time.Duration {
 	if bucket == buckets-1 && h.max > MaxLatency {
 		return h.max

@@ -99,7 +99,8 @@ func (in Inputs) tensor(m *kserve.TensorMetadata, random *rand.Rand) (edgewise.T
 	t := edgewise.Tensor{Name: m.Name}
 	var ok bool
 	if t.Type, ok = edgewise.ParseDataType(m.Datatype); !ok {
-		return t, edgewise.Errorf("perf.Inputs", edgewise.Unsupported, "input %q has type %q, which this program does not know", m.Name, m.Datatype)
+		return t, edgewise.Errorf("perf.Inputs", edgewise.Unsupported,
+			"input %q has type %q, which this program does not know", m.Name, m.Datatype)
 	}
 	var err error
 	if t.Shape, err = in.shape(m); err != nil {
@@ -111,7 +112,8 @@ func (in Inputs) tensor(m *kserve.TensorMetadata, random *rand.Rand) (edgewise.T
 		size += stringBytes
 	}
 	if !fits || n > MaxRequestBytes/size {
-		return t, edgewise.Errorf("perf.Inputs", edgewise.TooLarge, "input %q of shape %v has more than %d bytes", m.Name, t.Shape, MaxRequestBytes)
+		return t, edgewise.Errorf("perf.Inputs", edgewise.TooLarge, "input %q of shape %v has more than %d bytes", m.Name,
+			t.Shape, MaxRequestBytes)
 	}
 	t.Data = in.data(t.Type, n, random)
 	return t, nil
@@ -166,7 +168,8 @@ func (in Inputs) repeat(m *kserve.TensorMetadata, t edgewise.Tensor) (edgewise.T
 		return t, invalid("input %q of shape %v cannot be repeated to a batch of %d", t.Name, t.Shape, in.Batch)
 	}
 	if len(t.Data) > MaxRequestBytes/in.Batch {
-		return t, edgewise.Errorf("perf.Inputs", edgewise.TooLarge, "input %q, %d times, has more than %d bytes", t.Name, in.Batch, MaxRequestBytes)
+		return t, edgewise.Errorf("perf.Inputs", edgewise.TooLarge, "input %q, %d times, has more than %d bytes", t.Name,
+			in.Batch, MaxRequestBytes)
 	}
 	t.Shape = slices.Clone(t.Shape)
 	t.Shape[0] = int64(in.Batch)

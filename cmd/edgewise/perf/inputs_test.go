@@ -103,16 +103,36 @@ func TestInputsThatCannotBeMadeAreRefused(t *testing.T) {
 		{"shape of no input", Inputs{Shapes: shaped("y", 1)}, metadata(tensor("x", "FP32", -1)), "no such input", edgewise.Invalid},
 		{"file for no input", Inputs{Given: given("y", 1)}, metadata(tensor("x", "UINT8", -1)), "no such input", edgewise.Invalid},
 		{"shape not taken", Inputs{Shapes: shaped("x", 1, 4)}, metadata(tensor("x", "FP32", -1, 3)), "takes [-1,3]", edgewise.Invalid},
-		{"shape against batch", Inputs{Batch: 2, Shapes: shaped("x", 1, 3)}, metadata(tensor("x", "FP32", -1, 3)), "not the batch of 2", edgewise.Invalid},
+		{
+			"shape against batch",
+			Inputs{Batch: 2, Shapes: shaped("x", 1, 3)},
+			metadata(tensor("x", "FP32", -1, 3)),
+			"not the batch of 2", edgewise.Invalid,
+		},
 		{"batch against fixed", Inputs{Batch: 2}, metadata(tensor("x", "FP32", 1, 3)), "is always 1", edgewise.Invalid},
 		{"file not taken", Inputs{Given: given("x", 1, 4)}, metadata(tensor("x", "UINT8", -1, 3)), "takes [-1,3]", edgewise.Invalid},
-		{"file not repeatable", Inputs{Batch: 4, Given: given("x", 2)}, metadata(tensor("x", "UINT8", -1)), "cannot be repeated", edgewise.Invalid},
+		{
+			"file not repeatable",
+			Inputs{Batch: 4, Given: given("x", 2)},
+			metadata(tensor("x", "UINT8", -1)),
+			"cannot be repeated", edgewise.Invalid,
+		},
 		{"batch too large", Inputs{Batch: MaxBatch + 1}, metadata(tensor("x", "FP32", -1)), "1 to 65536", edgewise.Invalid},
 		{"batch negative", Inputs{Batch: -1}, metadata(tensor("x", "FP32", -1)), "1 to 65536", edgewise.Invalid},
 		{"unknown type", Inputs{}, metadata(tensor("x", "FP8", -1)), "does not know", edgewise.Unsupported},
 		{"too large", Inputs{Shapes: shaped("x", 1<<28+1)}, metadata(tensor("x", "FP32", -1)), "more than 1073741824 bytes", edgewise.TooLarge},
-		{"overflow", Inputs{Shapes: shaped("x", 1<<40, 1<<40)}, metadata(tensor("x", "FP32", -1, -1)), "more than 1073741824 bytes", edgewise.TooLarge},
-		{"repeated too often", Inputs{Batch: MaxBatch, Given: given("x", 1, 16385)}, metadata(tensor("x", "UINT8", -1, -1)), "more than 1073741824 bytes", edgewise.TooLarge},
+		{
+			"overflow",
+			Inputs{Shapes: shaped("x", 1<<40, 1<<40)},
+			metadata(tensor("x", "FP32", -1, -1)),
+			"more than 1073741824 bytes", edgewise.TooLarge,
+		},
+		{
+			"repeated too often",
+			Inputs{Batch: MaxBatch, Given: given("x", 1, 16385)},
+			metadata(tensor("x", "UINT8", -1, -1)),
+			"more than 1073741824 bytes", edgewise.TooLarge,
+		},
 	} {
 		_, _, err := c.in.Make(c.m)
 		if err == nil || !strings.Contains(err.Error(), c.want) || edgewise.KindOf(err) != c.kind {

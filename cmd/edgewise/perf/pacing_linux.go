@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unpaced is a dialer's control: on loopback it has the connection send at once. BBR, where it is the system's choice, spreads what is
-// sent over time and adds tens of milliseconds to some requests, which are neither the server's nor a network's.
+// unpaced is a dialer's control: on loopback it has the connection send at once. BBR, where it is the system's choice,
+// spreads what is sent over time and adds tens of milliseconds to some requests, which are neither the server's nor a
+// network's.
 func unpaced(_, address string, c syscall.RawConn) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil || !net.ParseIP(host).IsLoopback() {

@@ -51,7 +51,8 @@ func build(t *testing.T) program {
 // serve starts a box and waits until it is ready.
 func (p *program) serve(t *testing.T) {
 	t.Helper()
-	c := exec.Command(p.path, "serve", "--set", "metrics.address=", "--set", "http.address=127.0.0.1:0", "--set", "grpc.address=127.0.0.1:0", "--set", "data_dir="+t.TempDir(),
+	c := exec.Command(p.path, "serve", "--set", "metrics.address=", "--set", "http.address=127.0.0.1:0", "--set",
+		"grpc.address=127.0.0.1:0", "--set", "data_dir="+t.TempDir(),
 		"--auth", "open", "--set", "store.reserve_bytes=0", "--set", "onnx.library="+real.Library(t))
 	out, err := c.StdoutPipe()
 	if err != nil {
@@ -106,7 +107,8 @@ func (p program) measure(t *testing.T, flags ...string) report {
 		t.Fatalf("%v: exit code %d, %v\n%s%s", flags, code, err, out, errors)
 	}
 	for _, s := range r.Steps {
-		if s.Requests == 0 || s.Failed > 0 || s.Latency.P50 <= 0 || s.Latency.P50 > s.Latency.Max || s.Server == nil || s.Server.ComputeInfer <= 0 {
+		if s.Requests == 0 || s.Failed > 0 || s.Latency.P50 <= 0 || s.Latency.P50 > s.Latency.Max || s.Server == nil ||
+			s.Server.ComputeInfer <= 0 {
 			t.Errorf("%v: step %+v", flags, s)
 		}
 	}
@@ -184,7 +186,8 @@ func (p program) interrupt(t *testing.T) {
 	if err := c.Wait(); err != nil {
 		t.Fatalf("%v\n%s", err, text.String())
 	}
-	if got := text.String(); !strings.Contains(got, "interrupted") || !strings.Contains(got, "OUTSIDE") || !strings.Contains(got, "requests/s") || strings.Contains(got, "c=3") {
+	if got := text.String(); !strings.Contains(got, "interrupted") || !strings.Contains(got, "OUTSIDE") ||
+		!strings.Contains(got, "requests/s") || strings.Contains(got, "c=3") {
 		t.Errorf("got %s", got)
 	}
 }

@@ -41,14 +41,16 @@ func NewRequest(base string, req *edgewise.Request, form kserve.Form, access Acc
 		size += len(req.Inputs[i].Data)
 	}
 	if size > MaxRequestBytes {
-		return nil, edgewise.Errorf("perf.NewRequest", edgewise.TooLarge, "the inputs have %d bytes, at most %d are allowed", size, MaxRequestBytes)
+		return nil, edgewise.Errorf("perf.NewRequest", edgewise.TooLarge, "the inputs have %d bytes, at most %d are allowed",
+			size, MaxRequestBytes)
 	}
 	body, jsonSize, err := kserve.AppendInferRequest(nil, req, form, form)
 	if err != nil {
 		return nil, err
 	}
 	if len(body) > MaxRequestBytes {
-		return nil, edgewise.Errorf("perf.NewRequest", edgewise.TooLarge, "the request has %d bytes, at most %d are allowed", len(body), MaxRequestBytes)
+		return nil, edgewise.Errorf("perf.NewRequest", edgewise.TooLarge, "the request has %d bytes, at most %d are allowed",
+			len(body), MaxRequestBytes)
 	}
 	fields := "Content-Type: application/json\r\n"
 	if jsonSize < len(body) {

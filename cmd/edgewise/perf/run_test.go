@@ -185,7 +185,8 @@ func TestDifferentFailuresAreBounded(t *testing.T) {
 func TestStepWhereNothingSucceedsIsNotRepeated(t *testing.T) {
 	o := quick()
 	o.MaxWindows = MaxWindows
-	s := run(t, server(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }), o, Load{Concurrency: 1})
+	s := run(t, server(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }),
+		o, Load{Concurrency: 1})
 	if s.Windows != reported || s.Stable || s.Requests != 0 {
 		t.Errorf("%d windows, stable %v, %d answered", s.Windows, s.Stable, s.Requests)
 	}
@@ -275,7 +276,10 @@ func TestServersOwnSplitIsTheDifferenceOfItsCounters(t *testing.T) {
 		}
 		return &kserve.StatisticsBody{ModelStats: []kserve.ModelStatistics{{
 			Name: "m", Version: "1", InferenceCount: 40 * n, ExecutionCount: 5 * n,
-			InferenceStats: kserve.InferenceStatistics{Success: count(0), Queue: count(7), ComputeInput: count(1), ComputeInfer: count(20), ComputeOutput: count(2)},
+			InferenceStats: kserve.InferenceStatistics{
+				Success: count(0), Queue: count(7), ComputeInput: count(1),
+				ComputeInfer: count(20), ComputeOutput: count(2),
+			},
 		}}}, nil
 	}
 	s := run(t, server(t, ok), o, Load{Concurrency: 1})
@@ -331,7 +335,13 @@ func TestOptionsOutOfBoundsAreRefused(t *testing.T) {
 		}
 	}
 	o := quick()
-	for _, loads := range [][]Load{{{}}, {{Concurrency: -1}}, {{Concurrency: MaxConcurrency + 1}}, {{Rate: MaxRate + 1}}, make([]Load, MaxSteps+1)} {
+	for _, loads := range [][]Load{
+		{{}},
+		{{Concurrency: -1}},
+		{{Concurrency: MaxConcurrency + 1}},
+		{{Rate: MaxRate + 1}},
+		make([]Load, MaxSteps+1),
+	} {
 		if _, err := Run(t.Context(), &Request{}, o, loads, nil); err == nil || edgewise.KindOf(err) != edgewise.Invalid {
 			t.Errorf("%v: got %v", loads[0], err)
 		}

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// WriteHead writes the head of the table whose lines WriteLine writes, as the steps are measured. It is 80 columns wide.
+// WriteHead writes the head of the table whose lines WriteLine writes, as the steps are measured. It is 80 columns
+// wide.
 func WriteHead(w io.Writer) {
 	fmt.Fprintf(w, "%-10s %9s %8s %8s %8s %8s %8s %7s\n", "LOAD", "REQ/S", "P50", "P90", "P99", "P99.9", "MAX", "FAILED")
 }
@@ -46,7 +47,8 @@ func notes(s *Step) (list []string) {
 	if s.Behind > behindWorthNoting {
 		list = append(list, fmt.Sprintf("%.3gs behind the schedule at the end: this rate is too high", s.Behind))
 	}
-	if done := float64(s.Requests+s.Failed) / max(s.Seconds, 1e-9); s.Rate > 0 && s.Behind > behindWorthNoting && done < s.Rate*shareOfRateNeeded {
+	if done := float64(s.Requests+s.Failed) / max(s.Seconds, 1e-9); s.Rate > 0 && s.Behind > behindWorthNoting &&
+		done < s.Rate*shareOfRateNeeded {
 		list = append(list, fmt.Sprintf("%.1f of %g requests a second were answered", done, s.Rate))
 	}
 	if d := s.Generator.DelayP99; d > lateWorthNoting && d > s.Latency.P99*shareWorthNoting {

@@ -89,7 +89,8 @@ func copyFiles(from, to string) error {
 			continue
 		}
 		if info.Size() > maxSource {
-			return edgewise.Errorf("step.Build", edgewise.TooLarge, "%s has %d bytes: at most %d are allowed in a step's folder", entry.Name(), info.Size(), maxSource)
+			return edgewise.Errorf("step.Build", edgewise.TooLarge, "%s has %d bytes: at most %d are allowed in a step's folder",
+				entry.Name(), info.Size(), maxSource)
 		}
 		data, err := os.ReadFile(filepath.Join(from, entry.Name()))
 		if err != nil {
@@ -115,7 +116,8 @@ func (b *builder) compile(ctx context.Context, l Language) error {
 	return b.assemblyScript(ctx)
 }
 
-// stackBytes is the stack of a step in C or Rust. It lies below the data, so that an overflow traps and overwrites nothing.
+// stackBytes is the stack of a step in C or Rust. It lies below the data, so that an overflow traps and overwrites
+// nothing.
 const stackBytes = "262144"
 
 func (b *builder) c(ctx context.Context) error {
@@ -124,7 +126,8 @@ func (b *builder) c(ctx context.Context) error {
 		return err
 	}
 	return b.run(ctx, b.dir, nil, clang, "--target=wasm32-wasi", "-mexec-model=reactor", "-std=c11", "-O3", "-msimd128", "-ffp-contract=off",
-		"-Wall", "-Wextra", "-I", sdkFolder, "-Wl,--strip-debug", "-Wl,--stack-first", "-Wl,-z,stack-size="+stackBytes, "-o", b.module, C.Source())
+		"-Wall", "-Wextra", "-I", sdkFolder, "-Wl,--strip-debug", "-Wl,--stack-first", "-Wl,-z,stack-size="+stackBytes, "-o",
+		b.module, C.Source())
 }
 
 func (b *builder) rust(ctx context.Context) error {
@@ -134,7 +137,8 @@ func (b *builder) rust(ctx context.Context) error {
 	}
 	flags := []string{"--edition=2021", "--target=" + rustTarget, "-Copt-level=3", "-Ctarget-feature=+simd128", "-Cpanic=abort"}
 	library := filepath.Join(b.work, "libedgewise.rlib")
-	sdk := append(append([]string{rustc}, flags...), "--crate-name=edgewise", "--crate-type=rlib", "-o", library, filepath.Join(sdkFolder, "src", "lib.rs"))
+	sdk := append(append([]string{rustc}, flags...), "--crate-name=edgewise", "--crate-type=rlib", "-o", library,
+		filepath.Join(sdkFolder, "src", "lib.rs"))
 	if err := b.run(ctx, b.dir, nil, sdk...); err != nil {
 		return err
 	}
@@ -163,7 +167,8 @@ func (b *builder) assemblyScript(ctx context.Context) error {
 	return b.run(ctx, b.dir, nil, command...)
 }
 
-// place moves the module to target. The folder of target is another disk's perhaps: the module is copied beside it first.
+// place moves the module to target. The folder of target is another disk's perhaps: the module is copied beside it
+// first.
 func place(module, target string) error {
 	data, err := os.ReadFile(module)
 	if err != nil {

@@ -51,15 +51,16 @@ type caseFile struct {
 	Log         []string          `json:"log"`
 }
 
-// answer is what another model says to a step that calls it: a fixed response, its inputs under other names, or an error.
+// answer is what another model says to a step that calls it: a fixed response, its inputs under other names, or an
+// error.
 type answer struct {
 	Response json.RawMessage   `json:"response"`
 	Echo     map[string]string `json:"echo"`
 	Error    string            `json:"error"`
 }
 
-// Cases reads the cases in folder, sorted by name. Errors: NotFound (there are none), Invalid (a file is not a case; the message
-// names it), TooLarge.
+// Cases reads the cases in folder, sorted by name. Errors: NotFound (there are none), Invalid (a file is not a case;
+// the message names it), TooLarge.
 func Cases(folder string) ([]Case, error) {
 	paths, err := filepath.Glob(filepath.Join(folder, "*.json"))
 	if err != nil || len(paths) == 0 {
@@ -87,7 +88,8 @@ func readCase(path string) (Case, error) {
 		return c, made(err)
 	}
 	if len(data) > maxCaseBytes {
-		return c, edgewise.Errorf("step.Cases", edgewise.TooLarge, "%s has more than %d bytes: name large tensors in \"files\"", path, maxCaseBytes)
+		return c, edgewise.Errorf("step.Cases", edgewise.TooLarge,
+			"%s has more than %d bytes: name large tensors in \"files\"", path, maxCaseBytes)
 	}
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
@@ -147,7 +149,8 @@ func checkInputs(req *edgewise.Request, m *edgewise.Model) error {
 			return edgewise.Errorf("step.Run", edgewise.Invalid, "%w", err)
 		}
 		if t.Type != specs[k].Type || !specs[k].Shape.Accepts(t.Shape) {
-			return edgewise.Errorf("step.Run", edgewise.Invalid, "input %q: want %v%v, got %v%v", t.Name, specs[k].Type, specs[k].Shape, t.Type, t.Shape)
+			return edgewise.Errorf("step.Run", edgewise.Invalid, "input %q: want %v%v, got %v%v", t.Name, specs[k].Type,
+				specs[k].Shape, t.Type, t.Shape)
 		}
 	}
 	for _, s := range specs {

@@ -47,8 +47,8 @@ func compareBytes(got, want *edgewise.Tensor) string {
 	return fmt.Sprintf("output %q: the framing differs", want.Name)
 }
 
-// close tells whether two elements mean the same: they are equal, both NaN, or numbers within the tolerance, which is absolute up to a
-// wanted value of 1 and relative above. BOOL has no tolerance.
+// close tells whether two elements mean the same: they are equal, both NaN, or numbers within the tolerance, which is
+// absolute up to a wanted value of 1 and relative above. BOOL has no tolerance.
 func close(t edgewise.DataType, a, b []byte, tolerance float64) bool {
 	x, y := value(t, a), value(t, b)
 	if !floating(t) {

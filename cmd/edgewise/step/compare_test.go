@@ -31,8 +31,14 @@ func TestCompareNamesTheFirstDifference(t *testing.T) {
 	nan := float32(math.NaN())
 	ints := edgewise.Tensor{Name: "y", Type: edgewise.Int32, Shape: edgewise.Shape{1}, Data: []byte{1, 0, 0, 0}}
 	other := edgewise.Tensor{Name: "y", Type: edgewise.Int32, Shape: edgewise.Shape{1}, Data: []byte{2, 0, 0, 0}}
-	words := edgewise.Tensor{Name: "y", Type: edgewise.Bytes, Shape: edgewise.Shape{2}, Data: edgewise.AppendElement(edgewise.AppendElement(nil, "a"), "b")}
-	wrong := edgewise.Tensor{Name: "y", Type: edgewise.Bytes, Shape: edgewise.Shape{2}, Data: edgewise.AppendElement(edgewise.AppendElement(nil, "a"), "c")}
+	words := edgewise.Tensor{
+		Name: "y", Type: edgewise.Bytes, Shape: edgewise.Shape{2},
+		Data: edgewise.AppendElement(edgewise.AppendElement(nil, "a"), "b"),
+	}
+	wrong := edgewise.Tensor{
+		Name: "y", Type: edgewise.Bytes, Shape: edgewise.Shape{2},
+		Data: edgewise.AppendElement(edgewise.AppendElement(nil, "a"), "c"),
+	}
 	tests := []struct {
 		name      string
 		got, want edgewise.Tensor
@@ -87,7 +93,10 @@ func TestAValueIsReadAsItsType(t *testing.T) {
 			t.Fatalf("BF16 %#x is read as %v", uint16(v), got)
 		}
 	})
-	for bits, want := range map[uint16]float64{0: 0, 1: 0x1p-24, 0x3c00: 1, 0xc000: -2, 0x7bff: 65504, 0x7c00: math.Inf(1), 0xfc00: math.Inf(-1)} {
+	for bits, want := range map[uint16]float64{
+		0: 0, 1: 0x1p-24, 0x3c00: 1, 0xc000: -2, 0x7bff: 65504, 0x7c00: math.Inf(1),
+		0xfc00: math.Inf(-1),
+	} {
 		if got := half(bits); got != want {
 			t.Errorf("half %#x is %v: want %v", bits, got, want)
 		}

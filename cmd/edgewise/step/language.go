@@ -41,7 +41,8 @@ func ParseLanguage(name string) (Language, error) {
 			return l, nil
 		}
 	}
-	return 0, edgewise.Errorf("step.ParseLanguage", edgewise.Invalid, "language %q: want one of %s", name, strings.Join(languageNames[:], ", "))
+	return 0, edgewise.Errorf("step.ParseLanguage", edgewise.Invalid, "language %q: want one of %s", name,
+		strings.Join(languageNames[:], ", "))
 }
 
 // LanguageOf tells the language of the step in dir by its source file. Errors: NotFound (no such folder), Invalid (none

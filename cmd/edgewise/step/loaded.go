@@ -31,8 +31,9 @@ type Loaded struct {
 	cache    string // folder of the compiled module, which is read and then loaded
 }
 
-// Load loads the module of the step in dir, and its configuration where a config.pbtxt, config.yaml or config.json lies there.
-// The caller closes it. Errors: NotFound (it has not been built), and those of the box: Invalid, TooLarge, Guest.
+// Load loads the module of the step in dir, and its configuration where a config.pbtxt, config.yaml or config.json lies
+// there. The caller closes it. Errors: NotFound (it has not been built), and those of the box: Invalid, TooLarge,
+// Guest.
 func Load(ctx context.Context, dir string, l Limits) (*Loaded, error) {
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
@@ -119,8 +120,8 @@ func (l *Loaded) Close() error {
 	return err
 }
 
-// Infer answers a request, as the box would if nobody else were there. Errors: Invalid (the inputs are not those of the step), Guest,
-// Deadline, Canceled.
+// Infer answers a request, as the box would if nobody else were there. Errors: Invalid (the inputs are not those of the
+// step), Guest, Deadline, Canceled.
 func (l *Loaded) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
 	if err := checkInputs(req, l.Model); err != nil {
 		return nil, err
@@ -130,7 +131,10 @@ func (l *Loaded) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Re
 		return nil, err
 	}
 	timing := edgewise.Timing{Input: result.Input, Infer: result.Infer, Output: result.Output, Batch: 1, Guest: result.Guest}
-	return &edgewise.Response{Model: edgewise.ModelID{Name: l.Model.Name, Version: 1}, Outputs: result.Outputs, Timing: timing, Free: result.Free}, nil
+	return &edgewise.Response{
+		Model: edgewise.ModelID{Name: l.Model.Name, Version: 1}, Outputs: result.Outputs,
+		Timing: timing, Free: result.Free,
+	}, nil
 }
 
 var _ edgewise.Inferer = (*Loaded)(nil)

@@ -18,8 +18,8 @@ const sdkFolder = "edgewise"
 // placeholder stands for the step's name in the templates.
 const placeholder = "STEPNAME"
 
-// New makes the folder dir with a step called name: a template that builds, the SDK, and a case that passes. Nothing that is
-// there is changed. Errors: Invalid (the name), Exists (dir is there and not empty), and those of the disk.
+// New makes the folder dir with a step called name: a template that builds, the SDK, and a case that passes. Nothing
+// that is there is changed. Errors: Invalid (the name), Exists (dir is there and not empty), and those of the disk.
 func New(dir, name string, l Language) error {
 	if err := edgewise.CheckName(name); err != nil {
 		return edgewise.Errorf("step.New", edgewise.Invalid, "%w", err)

@@ -53,8 +53,10 @@ func TestTheSourceFileTellsTheLanguage(t *testing.T) {
 
 func TestNewMakesWhatItsLanguageNeeds(t *testing.T) {
 	want := map[Language][]string{
-		C: {"step.c", "edgewise/edgewise.h", "edgewise/pure.h", "golden/factor.json"}, Rust: {"step.rs", "Cargo.toml", "edgewise/Cargo.toml", "edgewise/src/lib.rs"},
-		Go: {"main.go", "go.mod", "edgewise/go.mod", "edgewise/abi.go"}, AssemblyScript: {"step.ts", "package.json", "package-lock.json", "edgewise/index.ts"},
+		C:              {"step.c", "edgewise/edgewise.h", "edgewise/pure.h", "golden/factor.json"},
+		Rust:           {"step.rs", "Cargo.toml", "edgewise/Cargo.toml", "edgewise/src/lib.rs"},
+		Go:             {"main.go", "go.mod", "edgewise/go.mod", "edgewise/abi.go"},
+		AssemblyScript: {"step.ts", "package.json", "package-lock.json", "edgewise/index.ts"},
 	}
 	for _, l := range Languages() {
 		dir := filepath.Join(t.TempDir(), "cats-2")

@@ -92,7 +92,10 @@ func TestAnAnswerIsRecordedOnce(t *testing.T) {
 func TestANewCaseHoldsRequestAndAnswer(t *testing.T) {
 	dir, l := echoStep(t)
 	in := edgewise.Tensor{Name: "x", Type: edgewise.Int32, Shape: edgewise.Shape{1}, Data: []byte{7, 0, 0, 0}}
-	req := &edgewise.Request{Model: edgewise.ModelID{Name: "echo"}, Inputs: []edgewise.Tensor{in}, Parameters: map[string]any{"factor": int64(2)}}
+	req := &edgewise.Request{
+		Model: edgewise.ModelID{Name: "echo"}, Inputs: []edgewise.Tensor{in},
+		Parameters: map[string]any{"factor": int64(2)},
+	}
 	response, err := l.Infer(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)

@@ -76,7 +76,8 @@ func (t Toolchain) rustc(ctx context.Context) (compiler string, flags []string, 
 	return "", nil, missing("rustc with the target "+rustTarget, rustHint)
 }
 
-// asc returns the command of the AssemblyScript compiler: of the step itself, of a folder above it, of the toolchain, or on the path.
+// asc returns the command of the AssemblyScript compiler: of the step itself, of a folder above it, of the toolchain,
+// or on the path.
 func (t Toolchain) asc(dir string) ([]string, error) {
 	node, ok := found("node")
 	if !ok {

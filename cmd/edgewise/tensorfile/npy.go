@@ -84,7 +84,8 @@ func parseNpy(data []byte) (*npyHeader, []byte, error) {
 		return nil, nil, invalid("it is a NumPy file of version %d: want 1 to 3", version)
 	}
 	if length > MaxNpyHeaderBytes || length > int64(len(rest)) {
-		return nil, nil, invalid("its NumPy header says it has %d bytes: at most %d, and no more than the file has, are allowed", length, MaxNpyHeaderBytes)
+		return nil, nil, invalid("its NumPy header says it has %d bytes: at most %d, and no more than the file has, are "+
+			"allowed", length, MaxNpyHeaderBytes)
 	}
 	header, err := parseNpyHeader(string(rest[:length]))
 	return header, rest[length:], err

@@ -150,11 +150,17 @@ func TestNpyRefusesWhatDoesNotFit(t *testing.T) {
 		{"record type", "cannot read its NumPy header", npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}")},
 		{"too few bytes", "but 3 bytes follow", npy(good, 1, 2, 3)},
 		{"too many bytes", "but 5 bytes follow", npy(good, 1, 2, 3, 4, 5)},
-		{"another type", `convert them with astype("f4")`, npy("{'descr': '<f8', 'fortran_order': False, 'shape': (1,)}", 1, 2, 3, 4, 5, 6, 7, 8)},
+		{
+			"another type", `convert them with astype("f4")`,
+			npy("{'descr': '<f8', 'fortran_order': False, 'shape': (1,)}", 1, 2, 3, 4, 5, 6, 7, 8),
+		},
 		{"objects", "Python objects", npy("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", 1)},
 		{"negative size", "not one of at most 32 sizes", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}", 1, 2, 3, 4)},
 		{"size that overflows", "bytes follow", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387905, 4)}", 1, 2, 3, 4)},
-		{"33 dimensions", "not one of at most 32 sizes", npy("{'descr': '<f4', 'fortran_order': False, 'shape': ("+strings.Repeat("1,", 33)+")}", 1, 2, 3, 4)},
+		{
+			"33 dimensions", "not one of at most 32 sizes",
+			npy("{'descr': '<f4', 'fortran_order': False, 'shape': ("+strings.Repeat("1,", 33)+")}", 1, 2, 3, 4),
+		},
 		{"another shape", "the shape is [2]", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}", 1, 2, 3, 4, 5, 6, 7, 8)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -180,7 +186,10 @@ func FuzzDecodeNpy(f *testing.F) {
 	f.Add(npy("{'descr': '<f4', 'fortran_order': True, 'shape': (1,), }", 1, 2, 3, 4), uint8(edgewise.FP32))
 	f.Add(npy("{'descr': '<U1', 'fortran_order': True, 'shape': (1,), }", 1, 0, 0, 0), uint8(edgewise.Bytes))
 	f.Fuzz(func(t *testing.T, file []byte, kind uint8) {
-		tensor, err := decodeNpy(file, edgewise.Spec{Type: edgewise.Bool + edgewise.DataType(kind)%edgewise.BF16, Shape: edgewise.Shape{-1}}, Options{})
+		tensor, err := decodeNpy(file, edgewise.Spec{
+			Type:  edgewise.Bool + edgewise.DataType(kind)%edgewise.BF16,
+			Shape: edgewise.Shape{-1},
+		}, Options{})
 		tensor.Type = edgewise.Bool + edgewise.DataType(kind)%edgewise.BF16
 		if err == nil && tensor.Check() != nil {
 			t.Fatalf("made a tensor that is none: %v", tensor.Check())

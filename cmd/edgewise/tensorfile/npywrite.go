@@ -63,11 +63,13 @@ func npyStrings(t edgewise.Tensor) (descr string, body []byte, err error) {
 		longest = max(longest, len(element))
 		count++
 		if bytes.HasSuffix(element, []byte{0}) {
-			return "", nil, edgewise.Errorf("tensorfile.WriteNpy", edgewise.Invalid, "tensor %q: element %d ends in NUL, which NumPy strings cannot hold", t.Name, count-1)
+			return "", nil, edgewise.Errorf("tensorfile.WriteNpy", edgewise.Invalid,
+				"tensor %q: element %d ends in NUL, which NumPy strings cannot hold", t.Name, count-1)
 		}
 	}
 	if count > MaxFileBytes/longest {
-		return "", nil, edgewise.Errorf("tensorfile.WriteNpy", edgewise.TooLarge, "tensor %q: %d strings padded to %d bytes are over %d bytes", t.Name, count, longest, MaxFileBytes)
+		return "", nil, edgewise.Errorf("tensorfile.WriteNpy", edgewise.TooLarge,
+			"tensor %q: %d strings padded to %d bytes are over %d bytes", t.Name, count, longest, MaxFileBytes)
 	}
 	body = make([]byte, 0, count*longest)
 	for element := range edgewise.Elements(t.Data) {

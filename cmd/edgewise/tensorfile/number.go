@@ -7,7 +7,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// appendFloat appends value as a floating point element of type t, rounded to nearest even. t is FP16, BF16, FP32 or FP64.
+// appendFloat appends value as a floating point element of type t, rounded to nearest even. t is FP16, BF16, FP32 or
+// FP64.
 func appendFloat(data []byte, t edgewise.DataType, value float64) []byte {
 	switch t {
 	case edgewise.FP16:

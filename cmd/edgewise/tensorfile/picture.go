@@ -103,7 +103,8 @@ func checkSize(width, height int) error {
 		return edgewise.Errorf("tensorfile.DecodePicture", edgewise.Invalid, "a picture of %dx%d pixels has nothing in it", width, height)
 	}
 	if width > MaxPixels/height {
-		return edgewise.Errorf("tensorfile.DecodePicture", edgewise.TooLarge, "a picture of %dx%d pixels: at most %d pixels are allowed", width, height, MaxPixels)
+		return edgewise.Errorf("tensorfile.DecodePicture", edgewise.TooLarge,
+			"a picture of %dx%d pixels: at most %d pixels are allowed", width, height, MaxPixels)
 	}
 	return nil
 }

@@ -236,14 +236,62 @@ func TestPictureBecomesATensor(t *testing.T) {
 		shape  edgewise.Shape
 		values []float64
 	}{
-		{"rows of pixels", edgewise.Spec{Type: edgewise.Uint8, Shape: edgewise.Shape{-1, 2, 3}}, Options{}, edgewise.Shape{1, 2, 3}, []float64{255, 0, 51, 0, 255, 102}},
-		{"planes", edgewise.Spec{Type: edgewise.FP32, Shape: edgewise.Shape{-1, 3, -1, -1}}, Options{}, edgewise.Shape{1, 3, 1, 2}, []float64{255, 0, 0, 255, 51, 102}},
-		{"unit", edgewise.Spec{Type: edgewise.FP64, Shape: edgewise.Shape{3, -1, -1}}, Options{Scale: Unit}, edgewise.Shape{3, 1, 2}, []float64{1, 0, 0, 1, 0.2, 0.4}},
-		{"signed", edgewise.Spec{Type: edgewise.FP64, Shape: edgewise.Shape{3, -1, -1}}, Options{Scale: Signed}, edgewise.Shape{3, 1, 2}, []float64{1, -1, -1, 1, -0.6, -0.2}},
-		{"format given", edgewise.Spec{Type: edgewise.Uint8, Shape: edgewise.Shape{-1, -1, -1}}, Options{Format: edgewise.FormatNHWC}, edgewise.Shape{1, 2, 3}, []float64{255, 0, 51, 0, 255, 102}},
-		{"grey", edgewise.Spec{Type: edgewise.Uint8, Shape: edgewise.Shape{1, -1, -1}}, Options{Format: edgewise.FormatNCHW}, edgewise.Shape{1, 1, 2}, []float64{82, 161}},
-		{"grey without channels", edgewise.Spec{Type: edgewise.Uint8, Shape: edgewise.Shape{-1, -1}}, Options{}, edgewise.Shape{1, 2}, []float64{82, 161}},
-		{"resized", edgewise.Spec{Type: edgewise.Uint8, Shape: edgewise.Shape{1, 1, 1, 3}}, Options{Format: edgewise.FormatNHWC}, edgewise.Shape{1, 1, 1, 3}, []float64{128, 128, 77}},
+		{
+			"rows of pixels",
+			edgewise.Spec{Type: edgewise.Uint8, Shape: edgewise.Shape{-1, 2, 3}},
+			Options{},
+			edgewise.Shape{1, 2, 3},
+			[]float64{255, 0, 51, 0, 255, 102},
+		},
+		{
+			"planes",
+			edgewise.Spec{Type: edgewise.FP32, Shape: edgewise.Shape{-1, 3, -1, -1}},
+			Options{},
+			edgewise.Shape{1, 3, 1, 2},
+			[]float64{255, 0, 0, 255, 51, 102},
+		},
+		{
+			"unit",
+			edgewise.Spec{Type: edgewise.FP64, Shape: edgewise.Shape{3, -1, -1}},
+			Options{Scale: Unit},
+			edgewise.Shape{3, 1, 2},
+			[]float64{1, 0, 0, 1, 0.2, 0.4},
+		},
+		{
+			"signed",
+			edgewise.Spec{Type: edgewise.FP64, Shape: edgewise.Shape{3, -1, -1}},
+			Options{Scale: Signed},
+			edgewise.Shape{3, 1, 2},
+			[]float64{1, -1, -1, 1, -0.6, -0.2},
+		},
+		{
+			"format given",
+			edgewise.Spec{Type: edgewise.Uint8, Shape: edgewise.Shape{-1, -1, -1}},
+			Options{Format: edgewise.FormatNHWC},
+			edgewise.Shape{1, 2, 3},
+			[]float64{255, 0, 51, 0, 255, 102},
+		},
+		{
+			"grey",
+			edgewise.Spec{Type: edgewise.Uint8, Shape: edgewise.Shape{1, -1, -1}},
+			Options{Format: edgewise.FormatNCHW},
+			edgewise.Shape{1, 1, 2},
+			[]float64{82, 161},
+		},
+		{
+			"grey without channels",
+			edgewise.Spec{Type: edgewise.Uint8, Shape: edgewise.Shape{-1, -1}},
+			Options{},
+			edgewise.Shape{1, 2},
+			[]float64{82, 161},
+		},
+		{
+			"resized",
+			edgewise.Spec{Type: edgewise.Uint8, Shape: edgewise.Shape{1, 1, 1, 3}},
+			Options{Format: edgewise.FormatNHWC},
+			edgewise.Shape{1, 1, 1, 3},
+			[]float64{128, 128, 77},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := Read(write(t, "x.png", file), test.spec, test.opts)
@@ -281,12 +329,27 @@ func TestPictureThatTheTensorCannotHoldIsRefused(t *testing.T) {
 		kind          edgewise.Kind
 	}{
 		{"type", "a picture becomes UINT8", edgewise.Spec{Type: edgewise.Int64, Shape: edgewise.Shape{3, -1, -1}}, Options{}, edgewise.Invalid},
-		{"scaled integers", "cannot be scaled", edgewise.Spec{Type: edgewise.Uint8, Shape: edgewise.Shape{3, -1, -1}}, Options{Scale: Unit}, edgewise.Invalid},
+		{
+			"scaled integers", "cannot be scaled",
+			edgewise.Spec{Type: edgewise.Uint8, Shape: edgewise.Shape{3, -1, -1}},
+			Options{Scale: Unit},
+			edgewise.Invalid,
+		},
 		{"rank", "2 or 3 dimensions", edgewise.Spec{Type: edgewise.Uint8, Shape: edgewise.Shape{3}}, Options{}, edgewise.Invalid},
 		{"batch", "2 or 3 dimensions", edgewise.Spec{Type: edgewise.Uint8, Shape: edgewise.Shape{2, 3, -1, -1}}, Options{}, edgewise.Invalid},
 		{"layout", "give the format", edgewise.Spec{Type: edgewise.Uint8, Shape: edgewise.Shape{-1, -1, -1}}, Options{}, edgewise.Invalid},
-		{"channels", "1 or 3 channels, not 5", edgewise.Spec{Type: edgewise.Uint8, Shape: edgewise.Shape{5, -1, -1}}, Options{Format: edgewise.FormatNCHW}, edgewise.Invalid},
-		{"size", "1 to 100000000 pixels", edgewise.Spec{Type: edgewise.Uint8, Shape: edgewise.Shape{3, 10001, 10000}}, Options{}, edgewise.TooLarge},
+		{
+			"channels", "1 or 3 channels, not 5",
+			edgewise.Spec{Type: edgewise.Uint8, Shape: edgewise.Shape{5, -1, -1}},
+			Options{Format: edgewise.FormatNCHW},
+			edgewise.Invalid,
+		},
+		{
+			"size", "1 to 100000000 pixels",
+			edgewise.Spec{Type: edgewise.Uint8, Shape: edgewise.Shape{3, 10001, 10000}},
+			Options{},
+			edgewise.TooLarge,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			path := write(t, "x.png", file)

@@ -71,7 +71,8 @@ func (f *frame) place(format edgewise.TensorFormat) error {
 	case format == edgewise.FormatNCHW || (open && leading && !trailing):
 		f.channels, f.height, f.width = first, first+1, first+2
 	default:
-		return invalid("the shape does not say which dimension is the channels: give the format %s or %s", edgewise.FormatNCHW, edgewise.FormatNHWC)
+		return invalid("the shape does not say which dimension is the channels: give the format %s or %s",
+			edgewise.FormatNCHW, edgewise.FormatNHWC)
 	}
 	return nil
 }
@@ -92,7 +93,8 @@ func (f *frame) fit(picture *image.RGBA) (*image.RGBA, error) {
 	}
 	height, width := f.shape[f.height], f.shape[f.width]
 	if height < 1 || width < 1 || width > MaxPixels/height {
-		return nil, edgewise.Errorf("tensorfile.Read", edgewise.TooLarge, "a picture of %dx%d pixels: 1 to %d pixels are allowed", width, height, MaxPixels)
+		return nil, edgewise.Errorf("tensorfile.Read", edgewise.TooLarge,
+			"a picture of %dx%d pixels: 1 to %d pixels are allowed", width, height, MaxPixels)
 	}
 	if int64(size.X) == width && int64(size.Y) == height {
 		return picture, nil

@@ -54,7 +54,8 @@ type Options struct {
 //   - .wav: all channels mixed into one, as FP32 in -1..1 or as INT16, at the rate of the file.
 //
 // A BYTES input takes a .bin, picture or .wav file unread, as one element. A missing batch dimension of size one is
-// added. The tensor's bytes belong to the caller. Errors: NotFound, Denied, Invalid, TooLarge; the message names the file.
+// added. The tensor's bytes belong to the caller. Errors: NotFound, Denied, Invalid, TooLarge; the message names the
+// file.
 func Read(path string, spec edgewise.Spec, opts Options) (edgewise.Tensor, error) {
 	decode, err := decoder(path, spec)
 	if err != nil {
@@ -73,7 +74,8 @@ func Read(path string, spec edgewise.Spec, opts Options) (edgewise.Tensor, error
 		err = invalid("the shape is %v", tensor.Shape)
 	}
 	if err != nil {
-		return edgewise.Tensor{}, edgewise.Errorf("tensorfile.Read", kindOf(err), "%s: input %q wants %v%v: %w", path, spec.Name, spec.Type, spec.Shape, err)
+		return edgewise.Tensor{}, edgewise.Errorf("tensorfile.Read", kindOf(err), "%s: input %q wants %v%v: %w", path,
+			spec.Name, spec.Type, spec.Shape, err)
 	}
 	return tensor, nil
 }
@@ -100,7 +102,8 @@ func decoder(path string, spec edgewise.Spec) (decodeFunc, error) {
 		return decodePicture, nil
 	}
 	return nil, edgewise.Errorf("tensorfile.Read", edgewise.Invalid,
-		"%s: cannot tell what is in it: want a name that ends in .npy, .json, .bin, .raw, .wav, .png, .jpg, .jpeg, .gif, .webp, .bmp, .tif or .tiff", path)
+		"%s: cannot tell what is in it: want a name that ends in .npy, .json, .bin, .raw, .wav, .png, .jpg, .jpeg, .gif, "+
+			".webp, .bmp, .tif or .tiff", path)
 }
 
 // decodeRaw takes the bytes as they are.

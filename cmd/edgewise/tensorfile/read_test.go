@@ -45,12 +45,21 @@ func TestReadRefusesAndNamesTheFile(t *testing.T) {
 		spec                         edgewise.Spec
 	}{
 		{"unknown extension", "x.txt", "1", "cannot tell what is in it", edgewise.Spec{Type: edgewise.FP32}},
-		{"part of an element", "x.bin", "12345", "5 bytes are not a whole number of 4-byte elements", edgewise.Spec{Type: edgewise.FP32, Shape: edgewise.Shape{-1}}},
+		{
+			"part of an element", "x.bin", "12345", "5 bytes are not a whole number of 4-byte elements",
+			edgewise.Spec{Type: edgewise.FP32, Shape: edgewise.Shape{-1}},
+		},
 		{"too few elements", "x.bin", "1234", "the file has 1 elements", edgewise.Spec{Type: edgewise.FP32, Shape: edgewise.Shape{2}}},
 		{"does not divide", "x.bin", "123", "the file has 3 elements", edgewise.Spec{Type: edgewise.Uint8, Shape: edgewise.Shape{-1, 2}}},
-		{"several open sizes", "x.bin", "123", "do not say how large each -1", edgewise.Spec{Type: edgewise.Uint8, Shape: edgewise.Shape{3, -1, -1}}},
+		{
+			"several open sizes", "x.bin", "123", "do not say how large each -1",
+			edgewise.Spec{Type: edgewise.Uint8, Shape: edgewise.Shape{3, -1, -1}},
+		},
 		{"whole file for two elements", "x.png", "123", "the file has 1 elements", edgewise.Spec{Type: edgewise.Bytes, Shape: edgewise.Shape{2}}},
-		{"shape that overflows", "x.bin", "1", "is too large", edgewise.Spec{Type: edgewise.Uint8, Shape: edgewise.Shape{math.MaxInt64, math.MaxInt64}}},
+		{
+			"shape that overflows", "x.bin", "1", "is too large",
+			edgewise.Spec{Type: edgewise.Uint8, Shape: edgewise.Shape{math.MaxInt64, math.MaxInt64}},
+		},
 		{"no picture", "x.png", "123", "not a picture", edgewise.Spec{Type: edgewise.Uint8, Shape: edgewise.Shape{-1, -1, 3}}},
 		{"no sound", "x.wav", "123", "not a WAV file", edgewise.Spec{Type: edgewise.FP32, Shape: edgewise.Shape{-1}}},
 	} {
@@ -102,11 +111,15 @@ func TestAFileThatGrowsWhileItIsReadIsBounded(t *testing.T) {
 }
 
 func TestBytesInputTakesAFileUnread(t *testing.T) {
-	got, err := Read(write(t, "x.png", []byte("no picture at all")), edgewise.Spec{Name: "x", Type: edgewise.Bytes, Shape: edgewise.Shape{-1, 1}}, Options{})
+	got, err := Read(write(t, "x.png", []byte("no picture at all")),
+		edgewise.Spec{Name: "x", Type: edgewise.Bytes, Shape: edgewise.Shape{-1, 1}}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := edgewise.Tensor{Name: "x", Type: edgewise.Bytes, Shape: edgewise.Shape{1, 1}, Data: edgewise.AppendElement(nil, "no picture at all")}
+	want := edgewise.Tensor{
+		Name: "x", Type: edgewise.Bytes, Shape: edgewise.Shape{1, 1},
+		Data: edgewise.AppendElement(nil, "no picture at all"),
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -121,7 +134,12 @@ func TestReadJSON(t *testing.T) {
 	}{
 		{"nested", "[[1,2],[3,4]]", edgewise.Spec{Type: edgewise.Uint8, Shape: edgewise.Shape{-1, -1}}, edgewise.Shape{2, 2}, []byte{1, 2, 3, 4}},
 		{"flat", "[1,2,3,4]", edgewise.Spec{Type: edgewise.Uint8, Shape: edgewise.Shape{-1, 2}}, edgewise.Shape{2, 2}, []byte{1, 2, 3, 4}},
-		{"without batch", "[[1,2],[3,4]]", edgewise.Spec{Type: edgewise.Uint8, Shape: edgewise.Shape{-1, 2, 2}}, edgewise.Shape{1, 2, 2}, []byte{1, 2, 3, 4}},
+		{
+			"without batch", "[[1,2],[3,4]]",
+			edgewise.Spec{Type: edgewise.Uint8, Shape: edgewise.Shape{-1, 2, 2}},
+			edgewise.Shape{1, 2, 2},
+			[]byte{1, 2, 3, 4},
+		},
 		{"scalar", "7", edgewise.Spec{Type: edgewise.Int8, Shape: edgewise.Shape{1}}, edgewise.Shape{1}, []byte{7}},
 		{"negative", "[-2]", edgewise.Spec{Type: edgewise.Int16, Shape: edgewise.Shape{1}}, edgewise.Shape{1}, []byte{0xfe, 0xff}},
 		{"booleans", "[true,false]", edgewise.Spec{Type: edgewise.Bool, Shape: edgewise.Shape{2}}, edgewise.Shape{2}, []byte{1, 0}},
@@ -129,7 +147,12 @@ func TestReadJSON(t *testing.T) {
 		{"half", "[1.5]", edgewise.Spec{Type: edgewise.FP16, Shape: edgewise.Shape{1}}, edgewise.Shape{1}, []byte{0, 0x3e}},
 		{"brain", "[1.5]", edgewise.Spec{Type: edgewise.BF16, Shape: edgewise.Shape{1}}, edgewise.Shape{1}, []byte{0xc0, 0x3f}},
 		{"integer as float", "[2]", edgewise.Spec{Type: edgewise.FP32, Shape: edgewise.Shape{1}}, edgewise.Shape{1}, []byte{0, 0, 0, 0x40}},
-		{"largest integer", "[18446744073709551615]", edgewise.Spec{Type: edgewise.Uint64, Shape: edgewise.Shape{1}}, edgewise.Shape{1}, []byte{255, 255, 255, 255, 255, 255, 255, 255}},
+		{
+			"largest integer", "[18446744073709551615]",
+			edgewise.Spec{Type: edgewise.Uint64, Shape: edgewise.Shape{1}},
+			edgewise.Shape{1},
+			[]byte{255, 255, 255, 255, 255, 255, 255, 255},
+		},
 		{"empty", "[]", edgewise.Spec{Type: edgewise.FP32, Shape: edgewise.Shape{-1}}, edgewise.Shape{0}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -188,7 +211,10 @@ func FuzzDecodeJSON(f *testing.F) {
 	f.Add([]byte("[[1,2],[3,4]]"), uint8(edgewise.FP32))
 	f.Add([]byte(`["a"]`), uint8(edgewise.Bytes))
 	f.Fuzz(func(t *testing.T, file []byte, kind uint8) {
-		tensor, err := decodeJSON(file, edgewise.Spec{Type: edgewise.Bool + edgewise.DataType(kind)%edgewise.BF16, Shape: edgewise.Shape{-1, -1}}, Options{})
+		tensor, err := decodeJSON(file, edgewise.Spec{
+			Type:  edgewise.Bool + edgewise.DataType(kind)%edgewise.BF16,
+			Shape: edgewise.Shape{-1, -1},
+		}, Options{})
 		tensor.Type = edgewise.Bool + edgewise.DataType(kind)%edgewise.BF16
 		if err == nil && tensor.Check() != nil {
 			t.Fatalf("made a tensor that is none: %v", tensor.Check())

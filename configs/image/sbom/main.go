@@ -1,7 +1,9 @@
-// Command sbom lists what a slot of the image is made of, as CycloneDX, and fails when a file belongs to nothing that it lists.
+// Command sbom lists what a slot of the image is made of, as CycloneDX, and fails when a file belongs to nothing that
+// it lists.
 //
-// Components are Debian's packages (dpkg's status), the Go modules in the program (its build information), the ONNX Runtime
-// beside it, the models of the demo, and the files of this project, which are those of its overlay and what its scripts make.
+// Components are Debian's packages (dpkg's status), the Go modules in the program (its build information), the ONNX
+// Runtime beside it, the models of the demo, and the files of this project, which are those of its overlay and what its
+// scripts make.
 package main
 
 import (
@@ -64,7 +66,8 @@ func main() {
 	}
 }
 
-// slot is what is listed: its folder, its version, the folder of this project's files in it, the version of its ONNX Runtime.
+// slot is what is listed: its folder, its version, the folder of this project's files in it, the version of its ONNX
+// Runtime.
 type slot struct{ root, version, overlay, runtime string }
 
 const program = "usr/lib/edgewise/edgewise"
@@ -89,7 +92,8 @@ func run(s slot, out io.Writer) error {
 	if strays, err := unlisted(s.root, s.overlay); err != nil {
 		return err
 	} else if len(strays) > 0 {
-		return fmt.Errorf("%d files belong to no listed component, the first: %s", len(strays), strings.Join(strays[:min(maxNamed, len(strays))], " "))
+		return fmt.Errorf("%d files belong to no listed component, the first: %s", len(strays),
+			strings.Join(strays[:min(maxNamed, len(strays))], " "))
 	}
 	encoder := json.NewEncoder(out)
 	encoder.SetIndent("", " ")
@@ -154,7 +158,10 @@ func golang(path string) ([]component, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := []component{{Type: "library", Name: "std", Version: info.GoVersion, PURL: "pkg:golang/std@" + strings.TrimPrefix(info.GoVersion, "go")}}
+	list := []component{{
+		Type: "library", Name: "std", Version: info.GoVersion,
+		PURL: "pkg:golang/std@" + strings.TrimPrefix(info.GoVersion, "go"),
+	}}
 	for _, m := range info.Deps {
 		if m.Replace != nil {
 			m = m.Replace

@@ -8,14 +8,19 @@ import (
 	"strings"
 )
 
-// made are files that packages make when they are installed, and that this project's scripts make. A folder ends with '/'.
+// made are files that packages make when they are installed, and that this project's scripts make. A folder ends with
+// '/'.
 var made = []string{
-	"boot/initrd.img", "boot/vmlinuz", "etc/.resolv.conf.systemd-resolved.bak", "etc/default/locale", "etc/motd", "etc/mtab", "etc/security/opasswd", "etc/vconsole.conf", "root/",
+	"boot/initrd.img", "boot/vmlinuz", "etc/.resolv.conf.systemd-resolved.bak", "etc/default/locale", "etc/motd",
+	"etc/mtab", "etc/security/opasswd", "etc/vconsole.conf", "root/",
 	"dev/", "proc/", "run/", "sys/", "tmp/", "var/", "etc/.pwd.lock", "etc/.updated",
-	"etc/alternatives/", "etc/ca-certificates.conf", "etc/dpkg/", "etc/environment", "etc/fstab", "etc/group", "etc/gshadow", "etc/hostname", "etc/hosts",
-	"etc/initramfs-tools/", "etc/ld.so.cache", "etc/locale.conf", "etc/localtime", "etc/machine-id", "etc/modules", "etc/nsswitch.conf", "etc/os-release",
+	"etc/alternatives/", "etc/ca-certificates.conf", "etc/dpkg/", "etc/environment", "etc/fstab", "etc/group",
+	"etc/gshadow", "etc/hostname", "etc/hosts",
+	"etc/initramfs-tools/", "etc/ld.so.cache", "etc/locale.conf", "etc/localtime", "etc/machine-id", "etc/modules",
+	"etc/nsswitch.conf", "etc/os-release",
 	"etc/pam.d/", "etc/passwd", "etc/profile", "etc/rauc/ca.pem", "etc/rc", "etc/resolv.conf", "etc/shadow", "etc/shells", "etc/ssl/certs/",
-	"etc/subgid", "etc/subuid", "etc/systemd/system/", "etc/systemd/user/", "etc/timezone", "etc/apt/", "usr/lib/clock-epoch", "usr/lib/modules/",
+	"etc/subgid", "etc/subuid", "etc/systemd/system/", "etc/systemd/user/", "etc/timezone", "etc/apt/",
+	"usr/lib/clock-epoch", "usr/lib/modules/",
 	"usr/lib/os-release", "usr/lib/systemd/system/", "usr/lib/udev/hwdb.bin", "usr/share/edgewise/",
 	"etc/kernel/", "initrd.img", "vmlinuz", "lib", "bin", "sbin", "usr/sbin/policy-rc.d", "usr/share/info/", "usr/local/man",
 }

@@ -43,7 +43,10 @@ func TestReadKeepsTheGraph(t *testing.T) {
 			{Op: "MatMul", Domain: "ai.onnx", Inputs: []string{"state", "even"}, Outputs: []string{"next"}},
 		},
 	}
-	want := onnxfile.Node{Op: "Loop", Domain: "ai.onnx", Inputs: []string{"trips", "", "start"}, Outputs: []string{"end"}, Graphs: []*onnxfile.Graph{body}}
+	want := onnxfile.Node{
+		Op: "Loop", Domain: "ai.onnx", Inputs: []string{"trips", "", "start"}, Outputs: []string{"end"},
+		Graphs: []*onnxfile.Graph{body},
+	}
 	if diff := cmp.Diff(want, f.Graph.Nodes[2]); diff != "" {
 		t.Errorf("loop (-want +got):\n%s", diff)
 	}
@@ -62,7 +65,10 @@ func TestReadSignature(t *testing.T) {
 	unranked.Graph.Inputs[0] = onnxgen.Value{Name: "x", Extra: message().Nested(2, message().Nested(1, message().Int(1, 1)))}
 	minus := onnxgen.Scalar()
 	minus.Graph.Inputs[0].Extra = nil
-	minus.Graph.Inputs[0] = onnxgen.Value{Name: "x", Extra: message().Nested(2, message().Nested(1, message().Int(1, 1).Nested(2, message().Nested(1, message().Int(1, -1)))))}
+	minus.Graph.Inputs[0] = onnxgen.Value{
+		Name:  "x",
+		Extra: message().Nested(2, message().Nested(1, message().Int(1, 1).Nested(2, message().Nested(1, message().Int(1, -1))))),
+	}
 	for _, c := range []struct {
 		name  string
 		model *onnxgen.Model
@@ -70,7 +76,10 @@ func TestReadSignature(t *testing.T) {
 	}{
 		{"input with a default is optional", onnxgen.OptionalInput(), []edgewise.TensorInfo{x, bias}},
 		{"before IR version 4 it is no input at all", old, []edgewise.TensorInfo{x}},
-		{"scalar has no dimensions", onnxgen.Scalar(), []edgewise.TensorInfo{{Name: "x", Type: edgewise.FP32, Datatype: "FP32", Shape: edgewise.Shape{}}}},
+		{
+			"scalar has no dimensions", onnxgen.Scalar(),
+			[]edgewise.TensorInfo{{Name: "x", Type: edgewise.FP32, Datatype: "FP32", Shape: edgewise.Shape{}}},
+		},
 		{"unknown rank has no shape", unranked, []edgewise.TensorInfo{{Name: "x", Type: edgewise.FP32, Datatype: "FP32"}}},
 		{"size -1 is any size", minus, []edgewise.TensorInfo{{Name: "x", Type: edgewise.FP32, Datatype: "FP32", Shape: edgewise.Shape{-1}}}},
 	} {

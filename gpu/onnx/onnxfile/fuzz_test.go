@@ -79,7 +79,10 @@ func checkParsed(t *testing.T, model []byte, lim Limits) {
 }
 
 func FuzzRead(f *testing.F) {
-	for _, m := range []*onnxgen.Model{onnxgen.Scalar(), onnxgen.External(), onnxgen.OptionalInput(), onnxgen.AddSub(), onnxgen.Identity(edgewise.Bytes)} {
+	for _, m := range []*onnxgen.Model{
+		onnxgen.Scalar(), onnxgen.External(), onnxgen.OptionalInput(), onnxgen.AddSub(),
+		onnxgen.Identity(edgewise.Bytes),
+	} {
 		f.Add(m.Bytes())
 	}
 	lim := DefaultLimits()

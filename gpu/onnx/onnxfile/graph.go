@@ -101,7 +101,8 @@ func (r *graphReader) initializer(t tensor, dims edgewise.Shape, elements, size 
 	}
 	r.names[t.name] = true
 	r.parameters += elements
-	r.graph.Initializers = append(r.graph.Initializers, Initializer{Name: t.name, Type: t.element.name, Shape: dims, Bytes: size, External: t.at})
+	r.graph.Initializers = append(r.graph.Initializers,
+		Initializer{Name: t.name, Type: t.element.name, Shape: dims, Bytes: size, External: t.at})
 	return nil
 }
 

@@ -68,25 +68,63 @@ func TestReadRefusesExternalData(t *testing.T) {
 		{"folder", at("parts"), edgewise.Invalid, "a folder"},
 		{"pipe", at("pipe.bin"), edgewise.Invalid, "a pipe"},
 		{"file as a folder", at("weights.bin/x"), edgewise.Invalid, "is not a folder"},
-		{"offset past the end", outside(weights, entry("offset", "65")), edgewise.Invalid, `16 bytes at offset 65 are not in file "weights.bin", which has 64`},
+		{
+			"offset past the end", outside(weights, entry("offset", "65")), edgewise.Invalid,
+			`16 bytes at offset 65 are not in file "weights.bin", which has 64`,
+		},
 		{"end past the end", outside(weights, entry("offset", "49"), entry("length", "16")), edgewise.Invalid, "are not in file"},
-		{"offset that overflows", outside(weights, entry("offset", "9223372036854775807"), entry("length", "16")), edgewise.Invalid, "are not in file"},
+		{
+			"offset that overflows", outside(weights, entry("offset", "9223372036854775807"), entry("length", "16")),
+			edgewise.Invalid, "are not in file",
+		},
 		{"offset over 64 bits", outside(weights, entry("offset", "18446744073709551616")), edgewise.Invalid, "decimal number"},
 		{"negative offset", outside(weights, entry("offset", "-1")), edgewise.Invalid, "decimal number"},
 		{"signed offset", outside(weights, entry("offset", "+1")), edgewise.Invalid, "decimal number"},
 		{"hexadecimal offset", outside(weights, entry("offset", "0x10")), edgewise.Invalid, "decimal number"},
 		{"empty offset", outside(weights, entry("offset", "")), edgewise.Invalid, "decimal number"},
-		{"other length than the tensor's", outside(weights, entry("length", "12")), edgewise.Invalid, "length 12, but tensor(float)[4] takes 16 bytes"},
+		{
+			"other length than the tensor's", outside(weights, entry("length", "12")), edgewise.Invalid,
+			"length 12, but tensor(float)[4] takes 16 bytes",
+		},
 		{"length 0", outside(weights, entry("length", "0")), edgewise.Invalid, "takes 16 bytes"},
 		{"location twice", outside(weights, entry("location", "/etc/passwd")), edgewise.Invalid, "twice"},
 		{"prepacked weights", outside(weights, entry("prepacked_0", "x|0|16")), edgewise.Unsupported, `key "prepacked_0"`},
-		{"external data without data_location", withInitializer(onnxgen.Tensor{Name: "w", Type: onnxgen.Float, Data: make([]byte, 4), Extra: message().Nested(13, message().String(1, "location").String(2, "weights.bin"))}), edgewise.Invalid, "data_location does not say so"},
-		{"data_location without external data", withInitializer(onnxgen.Tensor{Name: "w", Type: onnxgen.Float, Extra: message().Int(14, 1)}), edgewise.Invalid, "no location"},
-		{"data here and there", withInitializer(onnxgen.Tensor{Name: "w", Type: onnxgen.Float, Dims: []int64{4}, Data: make([]byte, 16), External: []onnxgen.Entry{weights}}), edgewise.Invalid, "given twice"},
-		{"strings", withInitializer(onnxgen.Tensor{Name: "w", Type: onnxgen.String, Dims: []int64{4}, External: []onnxgen.Entry{weights}}), edgewise.Unsupported, "strings"},
-		{"tensor attribute", withAttribute(onnxgen.TensorAttribute("value", onnxgen.Tensor{Name: "w", Type: onnxgen.Float, Dims: []int64{4}, External: []onnxgen.Entry{weights}})), edgewise.Unsupported, "not allowed in a tensor attribute"},
-		{"list of tensors", withAttribute(onnxgen.Attribute{Name: "v", Type: 9, Value: message().Nested(10, (&onnxgen.Tensor{Name: "w", Type: onnxgen.Float, Dims: []int64{4}, External: []onnxgen.Entry{weights}}).Message())}), edgewise.Unsupported, "not allowed in a tensor attribute"},
-		{"bytes beyond counting", withInitializer(onnxgen.Tensor{Name: "w", Type: onnxgen.Float, Dims: []int64{1 << 62}, External: []onnxgen.Entry{weights}}), edgewise.Invalid, "more elements than can be counted"},
+		{
+			"external data without data_location",
+			withInitializer(onnxgen.Tensor{
+				Name: "w", Type: onnxgen.Float, Data: make([]byte, 4),
+				Extra: message().Nested(13, message().String(1, "location").String(2, "weights.bin")),
+			}), edgewise.Invalid,
+			"data_location does not say so",
+		},
+		{
+			"data_location without external data",
+			withInitializer(onnxgen.Tensor{Name: "w", Type: onnxgen.Float, Extra: message().Int(14, 1)}), edgewise.Invalid, "no location",
+		},
+		{"data here and there", withInitializer(onnxgen.Tensor{
+			Name: "w", Type: onnxgen.Float, Dims: []int64{4},
+			Data: make([]byte, 16), External: []onnxgen.Entry{weights},
+		}), edgewise.Invalid, "given twice"},
+		{"strings", withInitializer(onnxgen.Tensor{
+			Name: "w", Type: onnxgen.String, Dims: []int64{4},
+			External: []onnxgen.Entry{weights},
+		}), edgewise.Unsupported, "strings"},
+		{
+			"tensor attribute", withAttribute(onnxgen.TensorAttribute("value",
+				onnxgen.Tensor{Name: "w", Type: onnxgen.Float, Dims: []int64{4}, External: []onnxgen.Entry{weights}})),
+			edgewise.Unsupported, "not allowed in a tensor attribute",
+		},
+		{"list of tensors", withAttribute(onnxgen.Attribute{
+			Name: "v", Type: 9,
+			Value: message().Nested(10, (&onnxgen.Tensor{
+				Name: "w", Type: onnxgen.Float, Dims: []int64{4},
+				External: []onnxgen.Entry{weights},
+			}).Message()),
+		}), edgewise.Unsupported, "not allowed in a tensor attribute"},
+		{"bytes beyond counting", withInitializer(onnxgen.Tensor{
+			Name: "w", Type: onnxgen.Float, Dims: []int64{1 << 62},
+			External: []onnxgen.Entry{weights},
+		}), edgewise.Invalid, "more elements than can be counted"},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, modelFile), r.file, 0o600); err != nil {
@@ -106,8 +144,17 @@ func TestReadAcceptsExternalDataThatFits(t *testing.T) {
 		want    onnxfile.External
 	}{
 		{"location alone", []onnxgen.Entry{{Key: "location", Value: "weights.bin"}}, onnxfile.External{Path: "weights.bin", Length: 16}},
-		{"last bytes of the file", []onnxgen.Entry{{Key: "offset", Value: "48"}, {Key: "location", Value: "weights.bin"}, {Key: "length", Value: "16"}, {Key: "checksum", Value: "x"}}, onnxfile.External{Path: "weights.bin", Offset: 48, Length: 16}},
-		{"file in a folder", []onnxgen.Entry{{Key: "location", Value: "parts/weights.bin"}}, onnxfile.External{Path: "parts/weights.bin", Length: 16}},
+		{"last bytes of the file", []onnxgen.Entry{
+			{Key: "offset", Value: "48"},
+			{Key: "location", Value: "weights.bin"},
+			{Key: "length", Value: "16"},
+			{Key: "checksum", Value: "x"},
+		}, onnxfile.External{Path: "weights.bin", Offset: 48, Length: 16}},
+		{
+			"file in a folder",
+			[]onnxgen.Entry{{Key: "location", Value: "parts/weights.bin"}},
+			onnxfile.External{Path: "parts/weights.bin", Length: 16},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, modelFile), outside(c.entries...), 0o600); err != nil {

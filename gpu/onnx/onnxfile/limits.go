@@ -4,8 +4,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// What the pinned runtime accepts. Source: measured on ONNX Runtime 1.29.0, which answers "max supported IR version: 13"
-// and "official support ... is till opset 26" (5 for ai.onnx.ml, 1 for com.microsoft); the same as ONNX 1.21.
+// What the pinned runtime accepts. Source: measured on ONNX Runtime 1.29.0, which answers "max supported IR version:
+// 13" and "official support ... is till opset 26" (5 for ai.onnx.ml, 1 for com.microsoft); the same as ONNX 1.21.
 const (
 	MaxIRVersion       = 13
 	MaxOpset           = 26 // domain ai.onnx

@@ -175,8 +175,12 @@ func TestReadOfHugeLiesTakesLittleMemory(t *testing.T) {
 		{"file over the limit", length.Encoded(), size, edgewise.TooLarge, "at most 2147483647 are allowed"},
 		{"huge graph", length.Encoded(), 0, edgewise.Invalid, "field number 0"},
 		{"huge producer name", message().Tag(2, 2).Raw(uvarint(size - 16)...).Encoded(), 0, edgewise.TooLarge, "at most 4096"},
-		{"huge metadata value", message().Tag(14, 2).Raw(uvarint(size-16)...).Tag(2, 2).Raw(uvarint(size - 32)...).Encoded(), 0, edgewise.TooLarge, "at most 1048576"},
-		{"huge dimensions", message().Tag(7, 2).Raw(uvarint(size-16)...).Tag(5, 2).Raw(uvarint(size-32)...).Tag(1, 2).Raw(uvarint(size - 48)...).Encoded(), 0, edgewise.TooLarge, "32 dimensions"},
+		{
+			"huge metadata value", message().Tag(14, 2).Raw(uvarint(size-16)...).Tag(2, 2).Raw(uvarint(size - 32)...).Encoded(),
+			0, edgewise.TooLarge, "at most 1048576",
+		},
+		{"huge dimensions", message().Tag(7, 2).Raw(uvarint(size-16)...).Tag(5, 2).Raw(uvarint(size-32)...).Tag(1,
+			2).Raw(uvarint(size - 48)...).Encoded(), 0, edgewise.TooLarge, "32 dimensions"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -28,8 +28,8 @@ type message struct {
 	fields []fieldSpec
 }
 
-// check tells whether f is a field of m, and refuses one of the wrong wire type and a singular one that was seen before:
-// protobuf would merge the two, and readers differ in how.
+// check tells whether f is a field of m, and refuses one of the wrong wire type and a singular one that was seen
+// before: protobuf would merge the two, and readers differ in how.
 func (m *message) check(f field, seen *uint64) (known bool, err error) {
 	if int(f.number) >= len(m.fields) || m.fields[f.number].shape == absent {
 		if m.strict {

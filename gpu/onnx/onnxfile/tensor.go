@@ -155,7 +155,8 @@ func (t *tensor) checkData(elements, size int64) error {
 	case t.raw > 0 && t.raw != size:
 		return invalid("raw_data has %d bytes, but %s%v takes %d", t.raw, t.element.typeName(), t.dims, size)
 	case t.raw == 0 && entries != t.element.stored(elements):
-		return invalid("%s has %d entries, but %s%v takes %d", dataFieldNames[want], entries, t.element.typeName(), t.dims, t.element.stored(elements))
+		return invalid("%s has %d entries, but %s%v takes %d", dataFieldNames[want], entries, t.element.typeName(), t.dims,
+			t.element.stored(elements))
 	}
 	return nil
 }

@@ -44,8 +44,8 @@ type Binding struct {
 	broken  error // it does not
 }
 
-// NewBinding binds tensors once, so that a run names none. The memory stays the caller's and is used by every Run. Errors:
-// Invalid (the model has no such tensor, or one of another type), Internal.
+// NewBinding binds tensors once, so that a run names none. The memory stays the caller's and is used by every Run.
+// Errors: Invalid (the model has no such tensor, or one of another type), Internal.
 func (s *Session) NewBinding(c BindingConfig) (*Binding, error) {
 	keys, values, free := cPairs(c.RunEntries)
 	defer free()
@@ -72,7 +72,8 @@ func (s *Session) NewBinding(c BindingConfig) (*Binding, error) {
 func (b *Binding) bind(names map[string]*C.char, t *Bound, output C.int, c BindingConfig) error {
 	name, ok := names[t.Name]
 	if !ok || len(t.Shape) > edgewise.MaxRank || t.Type == edgewise.Bytes {
-		return edgewise.Errorf("ort.NewBinding", edgewise.Invalid, "tensor %q: the model has none of that name that can be bound, with shape %v", t.Name, t.Shape)
+		return edgewise.Errorf("ort.NewBinding", edgewise.Invalid,
+			"tensor %q: the model has none of that name that can be bound, with shape %v", t.Name, t.Shape)
 	}
 	memory := C.CString(c.Memory)
 	defer C.free(unsafe.Pointer(memory))
@@ -84,9 +85,9 @@ func (b *Binding) bind(names map[string]*C.char, t *Bound, output C.int, c Bindi
 	return failed("ort.NewBinding", edgewise.Invalid, "binding "+t.Name, e)
 }
 
-// Run runs the model on the bound tensors. Where the run entries and the provider's options say so, it returns when the work is
-// on the provider's stream and not yet done. Errors: Internal; Unsupported, for this run and all others, when the runtime puts
-// an output elsewhere than it is bound to.
+// Run runs the model on the bound tensors. Where the run entries and the provider's options say so, it returns when the
+// work is on the provider's stream and not yet done. Errors: Internal; Unsupported, for this run and all others, when
+// the runtime puts an output elsewhere than it is bound to.
 func (b *Binding) Run() error {
 	if b.broken != nil {
 		return b.broken
@@ -109,7 +110,8 @@ func (b *Binding) check() error {
 	}
 	for i := range b.outputs {
 		if uintptr(addresses[i]) != b.outputs[i].Address {
-			return edgewise.Errorf("ort.Run", edgewise.Unsupported, "output %q: ONNX Runtime does not write it to the memory that it is bound to", b.outputs[i].Name)
+			return edgewise.Errorf("ort.Run", edgewise.Unsupported,
+				"output %q: ONNX Runtime does not write it to the memory that it is bound to", b.outputs[i].Name)
 		}
 	}
 	return nil

@@ -24,9 +24,15 @@ func TestBoundRunReadsAndWritesInPlace(t *testing.T) {
 	words := unsafe.Slice((*uint32)(unsafe.Pointer(&memory[0])), 32)
 	in, out := words[:16], words[16:]
 	bound := func(name string, words []uint32) []Bound {
-		return []Bound{{Name: name, Type: edgewise.FP32, Shape: edgewise.Shape{int64(len(words))}, Address: uintptr(unsafe.Pointer(&words[0])), Size: 4 * int64(len(words))}}
+		return []Bound{{
+			Name: name, Type: edgewise.FP32, Shape: edgewise.Shape{int64(len(words))},
+			Address: uintptr(unsafe.Pointer(&words[0])), Size: 4 * int64(len(words)),
+		}}
 	}
-	b, err := s.NewBinding(BindingConfig{Inputs: bound("x", in), Outputs: bound("y", out), Memory: HostMemory, RunEntries: map[string]string{"memory.enable_memory_arena_shrinkage": "cpu:0"}})
+	b, err := s.NewBinding(BindingConfig{
+		Inputs: bound("x", in), Outputs: bound("y", out), Memory: HostMemory,
+		RunEntries: map[string]string{"memory.enable_memory_arena_shrinkage": "cpu:0"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +87,8 @@ func TestProviderThatCannotStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = lib.NewSession(dir+"/model.onnx", []string{"x"}, []string{"y"}, Options{Providers: []Provider{{CUDA, map[string]string{"device_id": "0"}}}})
+	_, err = lib.NewSession(dir+"/model.onnx", []string{"x"}, []string{"y"},
+		Options{Providers: []Provider{{CUDA, map[string]string{"device_id": "0"}}}})
 	if err == nil || edgewise.KindOf(err) != edgewise.Unavailable || !strings.Contains(err.Error(), "the provider for CUDA does not start") {
 		t.Errorf("got %v", err)
 	}

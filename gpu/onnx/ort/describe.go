@@ -35,7 +35,8 @@ func (s *Session) describe(outputs C.int) ([]Value, error) {
 	values := make([]Value, n)
 	for i := range values {
 		var v C.ew_value
-		if err := failed(op, edgewise.Internal, "describing a session's tensor", C.ew_describe(s.lib.api, s.handle, outputs, C.size_t(i), &v)); err != nil {
+		if err := failed(op, edgewise.Internal, "describing a session's tensor",
+			C.ew_describe(s.lib.api, s.handle, outputs, C.size_t(i), &v)); err != nil {
 			return nil, err
 		}
 		values[i] = valueOf(&v)

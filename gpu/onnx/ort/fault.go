@@ -84,9 +84,9 @@ func (s *Session) judge(ctx context.Context, f *fault, in []edgewise.Tensor, wan
 	return edgewise.Errorf("ort.Run", kind, "ONNX Runtime failed: %s", f.message)
 }
 
-// prove runs ones: in the smallest shapes that the model declares, and in the shapes of in; and both again with -1 in the
-// first place, which is a size, an index or an axis that fits where 1 does not. Zeros would end the process where a model
-// divides integers.
+// prove runs ones: in the smallest shapes that the model declares, and in the shapes of in; and both again with -1 in
+// the first place, which is a size, an index or an axis that fits where 1 does not. Zeros would end the process where a
+// model divides integers.
 func (s *Session) prove(ctx context.Context, in []edgewise.Tensor, want []string) {
 	declared, err := s.Inputs()
 	if err != nil {
@@ -126,8 +126,8 @@ func smallestShape(declared []Value, in *edgewise.Tensor) edgewise.Shape {
 // maxOnes bounds the bytes of an input of ones.
 const maxOnes = 64 << 20
 
-// ones returns the bytes of a tensor of ones, or of strings "1"; nil when there would be too many. minus puts -1 into the
-// first place of signed integers.
+// ones returns the bytes of a tensor of ones, or of strings "1"; nil when there would be too many. minus puts -1 into
+// the first place of signed integers.
 func ones(t edgewise.DataType, shape edgewise.Shape, minus bool) []byte {
 	n, ok := shape.Elements()
 	one := oneOf(t)

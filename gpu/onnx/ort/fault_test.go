@@ -63,18 +63,62 @@ func TestWhatInputCausesIsInvalid(t *testing.T) {
 		model *onnxgen.Model
 		bad   []edgewise.Tensor
 	}{
-		{"Reshape", node("Reshape", onnxgen.Float, []onnxgen.Value{anySize("a", onnxgen.Float, 2), anySize("b", onnxgen.Int64, 1)}), []edgewise.Tensor{floats("a", edgewise.Shape{1, 3}, 1, 2, 3), ints("b", edgewise.Shape{1}, 4)}},
+		{
+			"Reshape", node("Reshape", onnxgen.Float,
+				[]onnxgen.Value{anySize("a", onnxgen.Float, 2), anySize("b", onnxgen.Int64, 1)}),
+			[]edgewise.Tensor{floats("a", edgewise.Shape{1, 3}, 1, 2, 3), ints("b", edgewise.Shape{1}, 4)},
+		},
 		{"Reshape of a fixed size", reshapeOfThree(), []edgewise.Tensor{floats("a", three, 1, 2, 3), ints("b", edgewise.Shape{2}, 2, 2)}},
-		{"Gather", node("Gather", onnxgen.Float, []onnxgen.Value{anySize("a", onnxgen.Float, 1), anySize("b", onnxgen.Int64, 1)}), []edgewise.Tensor{floats("a", three, 1, 2, 3), ints("b", edgewise.Shape{1}, 7)}},
-		{"Add", node("Add", onnxgen.Float, []onnxgen.Value{anySize("a", onnxgen.Float, 1), anySize("b", onnxgen.Float, 1)}), []edgewise.Tensor{floats("a", three, 1, 2, 3), floats("b", edgewise.Shape{2}, 1, 2)}},
-		{"MatMul", node("MatMul", onnxgen.Float, []onnxgen.Value{anySize("a", onnxgen.Float, 2), anySize("b", onnxgen.Float, 2)}), []edgewise.Tensor{floats("a", edgewise.Shape{1, 3}, 1, 2, 3), floats("b", edgewise.Shape{1, 2}, 1, 2)}},
-		{"Concat", node("Concat", onnxgen.Float, []onnxgen.Value{anySize("a", onnxgen.Float, 2), anySize("b", onnxgen.Float, 2)}, onnxgen.IntAttribute("axis", 0)), []edgewise.Tensor{floats("a", edgewise.Shape{1, 3}, 1, 2, 3), floats("b", edgewise.Shape{1, 2}, 1, 2)}},
-		{"Expand", node("Expand", onnxgen.Float, []onnxgen.Value{anySize("a", onnxgen.Float, 1), anySize("b", onnxgen.Int64, 1)}), []edgewise.Tensor{floats("a", three, 1, 2, 3), ints("b", edgewise.Shape{1}, 2)}},
-		{"Squeeze", node("Squeeze", onnxgen.Float, []onnxgen.Value{anySize("a", onnxgen.Float, 2), anySize("b", onnxgen.Int64, 1)}), []edgewise.Tensor{floats("a", edgewise.Shape{1, 3}, 1, 2, 3), ints("b", edgewise.Shape{1}, 1)}},
-		{"Tile", node("Tile", onnxgen.Float, []onnxgen.Value{anySize("a", onnxgen.Float, 1), anySize("b", onnxgen.Int64, 1)}), []edgewise.Tensor{floats("a", three, 1, 2, 3), ints("b", edgewise.Shape{1}, -1)}},
-		{"Range", node("Range", onnxgen.Int64, []onnxgen.Value{{Name: "a", Type: onnxgen.Int64}, {Name: "b", Type: onnxgen.Int64}, {Name: "c", Type: onnxgen.Int64}}), []edgewise.Tensor{ints("a", edgewise.Shape{}, 0), ints("b", edgewise.Shape{}, 9), ints("c", edgewise.Shape{}, 0)}},
-		{"TopK", node("TopK", onnxgen.Float, []onnxgen.Value{anySize("a", onnxgen.Float, 1), anySize("b", onnxgen.Int64, 1)}), []edgewise.Tensor{floats("a", three, 1, 2, 3), ints("b", edgewise.Shape{1}, 9)}},
-		{"ConstantOfShape", node("ConstantOfShape", onnxgen.Float, []onnxgen.Value{anySize("a", onnxgen.Int64, 1)}), []edgewise.Tensor{ints("a", edgewise.Shape{1}, -4)}},
+		{
+			"Gather", node("Gather", onnxgen.Float,
+				[]onnxgen.Value{anySize("a", onnxgen.Float, 1), anySize("b", onnxgen.Int64, 1)}),
+			[]edgewise.Tensor{floats("a", three, 1, 2, 3), ints("b", edgewise.Shape{1}, 7)},
+		},
+		{
+			"Add", node("Add", onnxgen.Float, []onnxgen.Value{anySize("a", onnxgen.Float, 1), anySize("b", onnxgen.Float, 1)}),
+			[]edgewise.Tensor{floats("a", three, 1, 2, 3), floats("b", edgewise.Shape{2}, 1, 2)},
+		},
+		{
+			"MatMul", node("MatMul", onnxgen.Float,
+				[]onnxgen.Value{anySize("a", onnxgen.Float, 2), anySize("b", onnxgen.Float, 2)}),
+			[]edgewise.Tensor{floats("a", edgewise.Shape{1, 3}, 1, 2, 3), floats("b", edgewise.Shape{1, 2}, 1, 2)},
+		},
+		{
+			"Concat", node("Concat", onnxgen.Float,
+				[]onnxgen.Value{anySize("a", onnxgen.Float, 2), anySize("b", onnxgen.Float, 2)}, onnxgen.IntAttribute("axis", 0)),
+			[]edgewise.Tensor{floats("a", edgewise.Shape{1, 3}, 1, 2, 3), floats("b", edgewise.Shape{1, 2}, 1, 2)},
+		},
+		{
+			"Expand", node("Expand", onnxgen.Float,
+				[]onnxgen.Value{anySize("a", onnxgen.Float, 1), anySize("b", onnxgen.Int64, 1)}),
+			[]edgewise.Tensor{floats("a", three, 1, 2, 3), ints("b", edgewise.Shape{1}, 2)},
+		},
+		{
+			"Squeeze", node("Squeeze", onnxgen.Float,
+				[]onnxgen.Value{anySize("a", onnxgen.Float, 2), anySize("b", onnxgen.Int64, 1)}),
+			[]edgewise.Tensor{floats("a", edgewise.Shape{1, 3}, 1, 2, 3), ints("b", edgewise.Shape{1}, 1)},
+		},
+		{
+			"Tile", node("Tile", onnxgen.Float, []onnxgen.Value{anySize("a", onnxgen.Float, 1), anySize("b", onnxgen.Int64, 1)}),
+			[]edgewise.Tensor{floats("a", three, 1, 2, 3), ints("b", edgewise.Shape{1}, -1)},
+		},
+		{"Range", node("Range", onnxgen.Int64,
+			[]onnxgen.Value{
+				{Name: "a", Type: onnxgen.Int64},
+				{Name: "b", Type: onnxgen.Int64},
+				{Name: "c", Type: onnxgen.Int64},
+			}), []edgewise.Tensor{
+			ints("a", edgewise.Shape{}, 0),
+			ints("b", edgewise.Shape{}, 9), ints("c", edgewise.Shape{}, 0),
+		}},
+		{
+			"TopK", node("TopK", onnxgen.Float, []onnxgen.Value{anySize("a", onnxgen.Float, 1), anySize("b", onnxgen.Int64, 1)}),
+			[]edgewise.Tensor{floats("a", three, 1, 2, 3), ints("b", edgewise.Shape{1}, 9)},
+		},
+		{
+			"ConstantOfShape", node("ConstantOfShape", onnxgen.Float, []onnxgen.Value{anySize("a", onnxgen.Int64, 1)}),
+			[]edgewise.Tensor{ints("a", edgewise.Shape{1}, -4)},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if test.name == "TopK" {
@@ -102,9 +146,12 @@ func TestABrokenModelIsNotTheClientsFault(t *testing.T) {
 			{Op: "Add", In: []string{"zero", "seven"}, Out: []string{"size"}},
 			{Op: "Reshape", In: []string{"a", "size"}, Out: []string{"y"}},
 		},
-		Initializers: []onnxgen.Tensor{onnxgen.Ints64("nothing", nil, 0), onnxgen.Ints64("one", []int64{1}, 1), onnxgen.Ints64("seven", []int64{1}, 7)},
-		Inputs:       []onnxgen.Value{{Name: "a", Type: onnxgen.Int64, Dims: onnxgen.Dims(2, 3)}},
-		Outputs:      []onnxgen.Value{{Name: "y", Type: onnxgen.Int64, Dims: []onnxgen.Dim{{Name: "n"}}}},
+		Initializers: []onnxgen.Tensor{
+			onnxgen.Ints64("nothing", nil, 0), onnxgen.Ints64("one", []int64{1}, 1),
+			onnxgen.Ints64("seven", []int64{1}, 7),
+		},
+		Inputs:  []onnxgen.Value{{Name: "a", Type: onnxgen.Int64, Dims: onnxgen.Dims(2, 3)}},
+		Outputs: []onnxgen.Value{{Name: "y", Type: onnxgen.Int64, Dims: []onnxgen.Dim{{Name: "n"}}}},
 	}}
 	wantKind(t, sessionOf(t, m), []edgewise.Tensor{ints("a", edgewise.Shape{2, 3}, 1, 2, 3, 4, 5, 6)}, edgewise.Internal)
 }

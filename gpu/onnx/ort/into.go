@@ -11,8 +11,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// form is what a run made of one output. size is 0 where no memory is handed over: strings, small tensors, and outputs that
-// the runtime does not write to such memory.
+// form is what a run made of one output. size is 0 where no memory is handed over: strings, small tensors, and outputs
+// that the runtime does not write to such memory.
 type form struct {
 	kind  edgewise.DataType
 	shape edgewise.Shape
@@ -20,8 +20,8 @@ type form struct {
 }
 
 const (
-	// maxForms bounds for how many combinations of input shapes and wanted outputs a session remembers the outputs' shapes.
-	// Others are made in the runtime's memory.
+	// maxForms bounds for how many combinations of input shapes and wanted outputs a session remembers the outputs'
+	// shapes. Others are made in the runtime's memory.
 	maxForms = 256
 	// minPlaced is the bytes of the smallest output for which memory is handed over: a smaller one is copied sooner.
 	minPlaced = 2 * markBytes
@@ -125,14 +125,15 @@ type destination struct {
 	data []byte
 }
 
-// RunInto is Run with memory for the outputs, as edgewise.Placer describes it. Their sizes are those of the last run with
-// inputs of the same shapes. Where a model makes outputs of another size this time, the run is repeated without that
-// memory, and the session does not ask for any again for inputs of these shapes; the runtime itself refuses to write a
-// tensor into memory of another shape.
+// RunInto is Run with memory for the outputs, as edgewise.Placer describes it. Their sizes are those of the last run
+// with inputs of the same shapes. Where a model makes outputs of another size this time, the run is repeated without
+// that memory, and the session does not ask for any again for inputs of these shapes; the runtime itself refuses to
+// write a tensor into memory of another shape.
 //
-// The runtime does not write every output to the memory that it is handed: an output that is an input of the graph stays
-// where that input is. So the memory is marked before each run, and filled with marks before the first one of a signature.
-// Where a mark is left, the run is repeated without the memory, and the session asks for none for that output again.
+// The runtime does not write every output to the memory that it is handed: an output that is an input of the graph
+// stays where that input is. So the memory is marked before each run, and filled with marks before the first one of a
+// signature. Where a mark is left, the run is repeated without the memory, and the session asks for none for that
+// output again.
 func (s *Session) RunInto(ctx context.Context, in []edgewise.Tensor, want []string, place func(sizes []int64) [][]byte) (*edgewise.Result, error) {
 	var buffer [256]byte
 	key := appendSignature(buffer[:0], in, want)

@@ -86,7 +86,8 @@ func load(path string) (*Library, error) {
 	l := &Library{Path: C.GoString(lib.path), Version: C.GoString(lib.version), api: (*C.ew_api)(lib.api)}
 	if l.api == nil {
 		return nil, edgewise.Errorf("ort.Open", edgewise.Unavailable,
-			"ONNX Runtime %s (%s) does not have C API %d: version %s or newer is needed, %s is the one tested", l.Version, l.Path, apiVersion, OldestVersion, PinnedVersion)
+			"ONNX Runtime %s (%s) does not have C API %d: version %s or newer is needed, %s is the one tested", l.Version,
+			l.Path, apiVersion, OldestVersion, PinnedVersion)
 	}
 	return l, nil
 }

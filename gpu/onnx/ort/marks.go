@@ -34,8 +34,8 @@ func (m *marks) put(into []destination, whole bool) {
 	}
 }
 
-// left returns the indexes of the destinations on which a mark is left, whole or, where all of the memory was marked, in
-// part. Parts are looked for four bytes at a time.
+// left returns the indexes of the destinations on which a mark is left, whole or, where all of the memory was marked,
+// in part. Parts are looked for four bytes at a time.
 func (m *marks) left(into []destination, whole bool) (unwritten []int) {
 	for i := range into {
 		data := into[i].data

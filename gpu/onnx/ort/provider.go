@@ -60,8 +60,8 @@ func failed(op string, kind edgewise.Kind, what string, e C.ew_error) error {
 	return edgewise.Errorf(op, kind, "%s: %s", what, C.GoString(e.message))
 }
 
-// appendTo gives the provider to session options. It returns all of its options as it reads them. Error: Unavailable (its
-// library, or one that it needs, cannot be loaded), Invalid is not told apart from it by ONNX Runtime.
+// appendTo gives the provider to session options. It returns all of its options as it reads them. Error: Unavailable
+// (its library, or one that it needs, cannot be loaded), Invalid is not told apart from it by ONNX Runtime.
 func (p Provider) appendTo(l *Library, options *ortgo.SessionOptions) (effective string, err error) {
 	keys, values, free := cPairs(p.Options)
 	defer free()

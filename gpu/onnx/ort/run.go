@@ -146,7 +146,8 @@ func (c *call) destroy(lib *Library) {
 // fill describes inputs and wanted outputs to C. The inputs' bytes are pinned, not copied.
 func (s *Session) fill(c *call, pins *runtime.Pinner, in []edgewise.Tensor, want []string) error {
 	if len(in) > len(c.inputs) || len(want) > len(c.outputs) {
-		return edgewise.Errorf("ort.Run", edgewise.Invalid, "%d inputs and %d outputs, the model has %d and %d", len(in), len(want), len(c.inputs), len(c.outputs))
+		return edgewise.Errorf("ort.Run", edgewise.Invalid, "%d inputs and %d outputs, the model has %d and %d", len(in),
+			len(want), len(c.inputs), len(c.outputs))
 	}
 	c.c.inputs, c.c.outputs = C.size_t(len(in)), C.size_t(len(want)) // first: give clears as many, also after an error
 	for i := range in {
@@ -181,8 +182,8 @@ func describe(t *C.ew_tensor, pins *runtime.Pinner, from *edgewise.Tensor) {
 	}
 }
 
-// alignedData returns the tensor's bytes where its elements may be read as such. Bytes from the doors are: only a tensor
-// that follows another one of an odd length in the same body is copied.
+// alignedData returns the tensor's bytes where its elements may be read as such. Bytes from the doors are: only a
+// tensor that follows another one of an odd length in the same body is copied.
 func alignedData(t *edgewise.Tensor) []byte {
 	size := t.Type.Size()
 	if size <= 1 || len(t.Data) == 0 || uintptr(unsafe.Pointer(&t.Data[0]))%uintptr(size) == 0 {
@@ -230,15 +231,16 @@ func terminateOn(ctx context.Context, options *ortgo.RunOptions) (end func() err
 	}
 }
 
-// read makes tensors of a call's outputs. Their bytes are ONNX Runtime's own, except for strings, which are framed, and for
-// outputs that the runtime left in the memory of one of the call's inputs, which is read only until Run returns.
+// read makes tensors of a call's outputs. Their bytes are ONNX Runtime's own, except for strings, which are framed, and
+// for outputs that the runtime left in the memory of one of the call's inputs, which is read only until Run returns.
 func (s *Session) read(c *call, inputs int, want []string) ([]edgewise.Tensor, error) {
 	tensors := make([]edgewise.Tensor, len(want))
 	for i, name := range want {
 		t := &c.outputs[i]
 		kind, ok := dataType(int32(t._type))
 		if !ok {
-			return nil, edgewise.Errorf("ort.Run", edgewise.Unsupported, "output %q has ONNX element type %d, which the protocol does not have", name, t._type)
+			return nil, edgewise.Errorf("ort.Run", edgewise.Unsupported,
+				"output %q has ONNX element type %d, which the protocol does not have", name, t._type)
 		}
 		shape := make(edgewise.Shape, t.rank)
 		for d := range shape {

@@ -80,12 +80,13 @@ func (l *Library) NewSession(path string, inputs, outputs []string, o Options) (
 	}
 	return &Session{
 		lib: l, binding: binding, handle: field(binding, "s", "ortSession"),
-		inputs: cNames(inputs), outputs: cNames(outputs), calls: make(chan *call, idleCalls), marks: newMarks(), runOptions: o.RunEntries, effective: effective,
+		inputs: cNames(inputs), outputs: cNames(outputs), calls: make(chan *call, idleCalls), marks: newMarks(),
+		runOptions: o.RunEntries, effective: effective,
 	}, nil
 }
 
-// open loads the file. Loading optimizes the model, which may take a core for seconds. A session with threads of its own is
-// not loaded in the background, because they would stay there.
+// open loads the file. Loading optimizes the model, which may take a core for seconds. A session with threads of its
+// own is not loaded in the background, because they would stay there.
 func (o Options) open(path string, options *ortgo.SessionOptions) (binding *ortgo.DynamicAdvancedSession, err error) {
 	load := func() error {
 		binding, err = ortgo.NewDynamicAdvancedSession(path, nil, nil, options)

@@ -160,7 +160,10 @@ func TestABoundOutputThatIsNotWrittenIsAnError(t *testing.T) {
 		return Bound{Name: name, Type: edgewise.FP32, Shape: in.Shape, Address: uintptr(unsafe.Pointer(&data[0])), Size: int64(len(data))}
 	}
 	first, second := poisoned([]int64{2048})[0], poisoned([]int64{2048})[0]
-	b, err := s.NewBinding(BindingConfig{Inputs: []Bound{at("x", in.Data)}, Outputs: []Bound{at(outputs[0], first), at(outputs[1], second)}, Memory: HostMemory})
+	b, err := s.NewBinding(BindingConfig{
+		Inputs:  []Bound{at("x", in.Data)},
+		Outputs: []Bound{at(outputs[0], first), at(outputs[1], second)}, Memory: HostMemory,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

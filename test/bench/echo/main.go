@@ -1,5 +1,5 @@
-// Command echo answers every request with its own body: over HTTP with the web framework of the appliance, over gRPC with its
-// library. It decodes nothing. What the appliance takes more than this is its own.
+// Command echo answers every request with its own body: over HTTP with the web framework of the appliance, over gRPC
+// with its library. It decodes nothing. What the appliance takes more than this is its own.
 package main
 
 import (

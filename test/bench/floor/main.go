@@ -1,7 +1,7 @@
-// Command floor is the least that a server of a model can be: a thread for each connection, which reads a request in one
-// piece where it can, runs the model on the bytes where they are and writes the output. It understands of HTTP and of the
-// v2 protocol only where the tensor begins, checks nothing, batches nothing and holds one model. What it loses against a
-// loop without sockets is what the operating system's network costs on this machine.
+// Command floor is the least that a server of a model can be: a thread for each connection, which reads a request in
+// one piece where it can, runs the model on the bytes where they are and writes the output. It understands of HTTP and
+// of the v2 protocol only where the tensor begins, checks nothing, batches nothing and holds one model. What it loses
+// against a loop without sockets is what the operating system's network costs on this machine.
 package main
 
 import (

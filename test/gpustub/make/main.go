@@ -1,4 +1,5 @@
-// Command make writes the libraries that stand in for NVIDIA's, the driver among them, into a folder: make PROVIDER TARGET.
+// Command make writes the libraries that stand in for NVIDIA's, the driver among them, into a folder: make PROVIDER
+// TARGET.
 package main
 
 import (

@@ -1,5 +1,6 @@
-// Command prune copies a library with code for GPUs and keeps the code for some generations only, so that it packs small. The
-// containers stay where they are; what is left out of them becomes zeros. It is for tests: what ships is not pruned.
+// Command prune copies a library with code for GPUs and keeps the code for some generations only, so that it packs
+// small. The containers stay where they are; what is left out of them becomes zeros. It is for tests: what ships is not
+// pruned.
 //
 //	prune FROM TO 90
 package main

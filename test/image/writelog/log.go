@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// The format is that of Linux's dm-log-writes: a superblock in the first sector, then entries, each of a sector for its head
-// and of the data.
+// The format is that of Linux's dm-log-writes: a superblock in the first sector, then entries, each of a sector for its
+// head and of the data.
 const (
 	magic   = 0x6a736677736872
 	version = 1
@@ -32,8 +32,8 @@ type Entry struct {
 	Discard bool
 }
 
-// Read reads a log of size bytes. The log of a QEMU that was killed ends anywhere: an entry that is not whole is left out.
-// Errors: a log of another format.
+// Read reads a log of size bytes. The log of a QEMU that was killed ends anywhere: an entry that is not whole is left
+// out. Errors: a log of another format.
 func Read(log io.ReaderAt, size int64) ([]Entry, error) {
 	var head [sector]byte
 	if _, err := log.ReadAt(head[:], 0); err != nil {

@@ -105,8 +105,8 @@ func TestWhatIsNoLogIsRefused(t *testing.T) {
 	}
 }
 
-// TestACutLosesOnlyWhatWasNotFlushed cuts many times: what may be lost is lost now and then, and torn, and what was told to
-// be durable never is.
+// TestACutLosesOnlyWhatWasNotFlushed cuts many times: what may be lost is lost now and then, and torn, and what was
+// told to be durable never is.
 func TestACutLosesOnlyWhatWasNotFlushed(t *testing.T) {
 	log := logged(line{0, 2, 0, 'a'}, line{0, 0, flagFlush, 0}, line{2, 2, 0, 'b'}, line{4, 1, flagFUA, 'c'}, line{5, 2, 0, 'd'})
 	random := rand.New(rand.NewPCG(1, 2))

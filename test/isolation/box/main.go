@@ -1,5 +1,5 @@
-// Command box is a box whose models may be faulty, for measurements: box DATA_FOLDER LIBRARY. It prints as edgewise does
-// and serves until it is told to stop.
+// Command box is a box whose models may be faulty, for measurements: box DATA_FOLDER LIBRARY. It prints as edgewise
+// does and serves until it is told to stop.
 package main
 
 import (

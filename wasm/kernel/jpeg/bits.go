@@ -2,8 +2,8 @@ package jpeg
 
 import "encoding/binary"
 
-// reader gives out the bits of entropy-coded data. It stops at markers, behind which there are zeros; who has taken some of these
-// has read too far.
+// reader gives out the bits of entropy-coded data. It stops at markers, behind which there are zeros; who has taken
+// some of these has read too far.
 type reader struct {
 	file []byte
 	at   int    // the next byte
@@ -48,8 +48,8 @@ func (r *reader) creep(acc uint64, n, at int) (uint64, int, int) {
 // overrun tells whether bits have been taken that are not in the file.
 func (r *reader) overrun() bool { return r.n < r.pad }
 
-// skipRestart goes on behind the next restart marker, which is to be that of a number from 0 to 7. What stands before it is not
-// looked at, as long as it is no marker.
+// skipRestart goes on behind the next restart marker, which is to be that of a number from 0 to 7. What stands before
+// it is not looked at, as long as it is no marker.
 func (r *reader) skipRestart(number int) error {
 	r.acc, r.n, r.pad = 0, 0, 0
 	for ; r.at+1 < len(r.file); r.at++ {
@@ -69,8 +69,8 @@ func (r *reader) skipRestart(number int) error {
 	return errShort
 }
 
-// atEnd tells whether what follows the pixels is the end of the file. Bytes that are no marker, and restart markers, are not
-// looked at.
+// atEnd tells whether what follows the pixels is the end of the file. Bytes that are no marker, and restart markers,
+// are not looked at.
 func (r *reader) atEnd() (end, short bool) {
 	filled := false
 	for at := r.at; at+1 < len(r.file); at++ {

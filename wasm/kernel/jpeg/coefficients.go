@@ -6,12 +6,12 @@ var natural = [block]uint8{
 	35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
 }
 
-// coefficients are those of a block, dequantized, two in each word: that of an even column, plus 1<<32 times that of the next one.
-// Sums, differences and multiples of words are then those of both, as long as each fits into 32 bits.
+// coefficients are those of a block, dequantized, two in each word: that of an even column, plus 1<<32 times that of
+// the next one. Sums, differences and multiples of words are then those of both, as long as each fits into 32 bits.
 type coefficients [block / 2]int64
 
-// read reads a block. seen has a bit for each coefficient that may not be 0, but for the first. Coefficients beyond the block end it,
-// as image/jpeg has it.
+// read reads a block. seen has a bit for each coefficient that may not be 0, but for the first. Coefficients beyond the
+// block end it, as image/jpeg has it.
 func (r *reader) read(b *coefficients, dc, ac *table, quant *[block]int32, prediction *int32) (seen uint64, err error) {
 	*b = coefficients{}
 	acc, n, at := r.acc, r.n, r.at

@@ -49,8 +49,9 @@ func grey(dst, row []byte, channels int) []byte {
 	return dst
 }
 
-// A word holds red, green and blue of a pixel, each as 8 bits and 12 fraction bits, and a bit that is set when it is below 0 or above 255.
-// The colours are those of package image/color, which has 16 fraction bits: one in some thousands is 1 off.
+// A word holds red, green and blue of a pixel, each as 8 bits and 12 fraction bits, and a bit that is set when it is
+// below 0 or above 255. The colours are those of package image/color, which has 16 fraction bits: one in some thousands
+// is 1 off.
 const (
 	lane  = 21
 	part  = 12                               // fraction bits

@@ -16,9 +16,10 @@ type decoder struct {
 // looks is how many units are decoded between two calls of a check: some hundred microseconds of work.
 const looks = 1 << 8
 
-// Decode writes the pixels into dst, which has room for them: 1 channel (grey), 3 (RGB) or 4 (RGBA, opaque), rows from the top. It
-// calls check now and then, which may panic to end the work. Beside dst it takes memory for one row of blocks. Errors: ErrOther
-// (what follows the pixels is not for this package, or the codes are not; dst may have been written to), others (the file is damaged).
+// Decode writes the pixels into dst, which has room for them: 1 channel (grey), 3 (RGB) or 4 (RGBA, opaque), rows from
+// the top. It calls check now and then, which may panic to end the work. Beside dst it takes memory for one row of
+// blocks. Errors: ErrOther (what follows the pixels is not for this package, or the codes are not; dst may have been
+// written to), others (the file is damaged).
 func (p *Picture) Decode(dst []byte, channels int, check func()) error {
 	d := &decoder{Picture: p, reader: reader{file: p.file, at: p.at}, shown: p.Components}
 	if channels == 1 {
@@ -96,7 +97,8 @@ func (d *decoder) next(r *restarts) error {
 	return err
 }
 
-// unit decodes a unit: of each component as many blocks as it has samples against the others. x is its place in the row.
+// unit decodes a unit: of each component as many blocks as it has samples against the others. x is its place in the
+// row.
 func (d *decoder) unit(x int) error {
 	for i := range d.Components {
 		c := &d.components[i]

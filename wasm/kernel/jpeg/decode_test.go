@@ -29,19 +29,23 @@ func decode(file []byte, channels int) ([]byte, *jpeg.Picture, error) {
 
 // colours of the components of a picture.
 var samplings = map[string][][2]int{
-	"grey": {{1, 1}}, "grey, 2 x 2": {{2, 2}}, "4:4:4": {{1, 1}, {1, 1}, {1, 1}}, "4:2:2": {{2, 1}, {1, 1}, {1, 1}}, "4:2:0": {{2, 2}, {1, 1}, {1, 1}},
+	"grey": {{1, 1}}, "grey, 2 x 2": {{2, 2}}, "4:4:4": {{1, 1}, {1, 1}, {1, 1}}, "4:2:2": {{2, 1}, {1, 1}, {1, 1}},
+	"4:2:0": {{2, 2}, {1, 1}, {1, 1}},
 	"4:4:0": {{1, 2}, {1, 1}, {1, 1}}, "4:1:1": {{4, 1}, {1, 1}, {1, 1}}, "4:1:0": {{4, 2}, {1, 1}, {1, 1}},
 	"4:2:2, halves": {{2, 2}, {1, 2}, {1, 2}}, "4:4:0, halves": {{2, 2}, {2, 1}, {2, 1}}, "4:4:4, twice": {{2, 1}, {2, 1}, {2, 1}},
 }
 
-// TestSamplesAreThoseOfTheLibrary holds every sampling, at odd sizes, with and without restart markers, against image/jpeg: samples
-// within 1, colours within what that makes, and nearly all of them equal.
+// TestSamplesAreThoseOfTheLibrary holds every sampling, at odd sizes, with and without restart markers, against
+// image/jpeg: samples within 1, colours within what that makes, and nearly all of them equal.
 func TestSamplesAreThoseOfTheLibrary(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for name, sampling := range samplings {
 		for _, size := range [][2]int{{1, 1}, {8, 8}, {9, 7}, {31, 33}, {64, 17}, {129, 65}} {
 			for _, restart := range []int{0, 1, 3} {
-				o := options{width: size[0], height: size[1], sampling: sampling, restart: restart, coarse: []int{1, 8, 40, 200}[r.IntN(4)], wide: r.IntN(3) == 0, noise: 40 * r.Float64()}
+				o := options{
+					width: size[0], height: size[1], sampling: sampling, restart: restart,
+					coarse: []int{1, 8, 40, 200}[r.IntN(4)], wide: r.IntN(3) == 0, noise: 40 * r.Float64(),
+				}
 				o.frame = []byte{0, 0xc1}[r.IntN(2)]
 				label := fmt.Sprintf("%s, %+v", name, o)
 				compare(t, label, write(r, o))
@@ -68,7 +72,8 @@ func compare(t *testing.T, label string, file []byte) {
 			for c := range channels {
 				d := int(got[i*channels+c]) - int(want[c])
 				if max(d, -d) > most[c] {
-					t.Fatalf("%s, %d channels: sample %d of pixel %d,%d is %d, want %d", label, channels, c, i%p.Width, i/p.Width, got[i*channels+c], want[c])
+					t.Fatalf("%s, %d channels: sample %d of pixel %d,%d is %d, want %d", label, channels, c, i%p.Width, i/p.Width,
+						got[i*channels+c], want[c])
 				}
 				if all++; d != 0 {
 					different++
@@ -81,8 +86,8 @@ func compare(t *testing.T, label string, file []byte) {
 	}
 }
 
-// pixel is a pixel as image/jpeg decodes it, and how far off it may be. A component may be 1 off, which counts 1.402, 0.714, 0.344 and
-// 1.772 times in a colour.
+// pixel is a pixel as image/jpeg decodes it, and how far off it may be. A component may be 1 off, which counts 1.402,
+// 0.714, 0.344 and 1.772 times in a colour.
 func pixel(img image.Image, x, y, channels int) (want [4]byte, most [4]int) {
 	switch img := img.(type) {
 	case *image.Gray:
@@ -199,7 +204,8 @@ func TestOddFilesAreForTheLibrary(t *testing.T) {
 		"no tables":        append(bytes.Clone(plain[:tables]), plain[scan:]...),
 		"two scans":        append(bytes.Clone(plain[:len(plain)-2]), plain[scan:]...),
 		"a comment behind": append(bytes.Clone(plain[:len(plain)-2]), "\xff\xfe\x00\x02\xff\xd9"...),
-		"too many codes":   bytes.Replace(plain, []byte{0xff, 0xc4}, []byte("\xff\xc4\x00\x16\x00\x03\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x02\x03\xff\xc4"), 1),
+		"too many codes": bytes.Replace(plain, []byte{0xff, 0xc4},
+			[]byte("\xff\xc4\x00\x16\x00\x03\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x02\x03\xff\xc4"), 1),
 	} {
 		_, _, err := decode(file, 3)
 		if name == "too many codes" { // a later table takes its place
@@ -246,7 +252,8 @@ func TestWorkCanBeEnded(t *testing.T) {
 	_ = p.Decode(make([]byte, p.Width*p.Height), 1, func() { panic("enough") })
 }
 
-// FuzzDecode holds that no file makes the decoder panic or write behind dst, and that it accepts what image/jpeg accepts.
+// FuzzDecode holds that no file makes the decoder panic or write behind dst, and that it accepts what image/jpeg
+// accepts.
 func FuzzDecode(f *testing.F) {
 	r := rand.New(rand.NewPCG(11, 12))
 	for _, sampling := range samplings {

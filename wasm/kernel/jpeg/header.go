@@ -62,7 +62,8 @@ func Open(file []byte) (*Picture, error) {
 	return p, nil
 }
 
-// Size reads as much of a header as image/jpeg reads for a picture's size: width, height and components. Error: ErrOther.
+// Size reads as much of a header as image/jpeg reads for a picture's size: width, height and components. Error:
+// ErrOther.
 func Size(file []byte) (width, height, components int, err error) {
 	p := &Picture{file: file, adobe: -1}
 	if !p.segments(true) || p.rgb() {
@@ -71,8 +72,8 @@ func Size(file []byte) (width, height, components int, err error) {
 	return p.Width, p.Height, p.Components, nil
 }
 
-// segments reads segment by segment until the pixels begin; for the size alone, until it is known. It tells whether all that it
-// met is what this package reads.
+// segments reads segment by segment until the pixels begin; for the size alone, until it is known. It tells whether all
+// that it met is what this package reads.
 func (p *Picture) segments(size bool) bool {
 	if len(p.file) < 2 || p.file[0] != 0xff || p.file[1] != soi {
 		return false

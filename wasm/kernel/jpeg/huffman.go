@@ -25,7 +25,8 @@ const (
 	entryValue = 17
 )
 
-// build makes a table. It tells whether the codes are such as only sound files have: image/jpeg makes something of others too.
+// build makes a table. It tells whether the codes are such as only sound files have: image/jpeg makes something of
+// others too.
 func (t *table) build(s *spec, ac bool) bool {
 	*t = table{}
 	code, index := 0, 0

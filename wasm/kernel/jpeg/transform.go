@@ -4,9 +4,9 @@ package jpeg
 //
 //	p(x,y) = sum over u,v of c(u) c(v) / 4 * f(u,v) * cos((2x+1) u pi / 16) * cos((2y+1) v pi / 16), c(0) = sqrt(1/2), else 1,
 //
-// by columns, then by rows. Both times all is multiplied by sqrt(8): coefficient 0 of a line then counts once, and coefficient u
-// sqrt(2) cos(u pi / 16) in the first sample. Numbers have fraction bits, and nothing is rounded but the result. With the even
-// coefficients' sum e and the odd ones' o, sample x is e+o and sample 7-x is e-o.
+// by columns, then by rows. Both times all is multiplied by sqrt(8): coefficient 0 of a line then counts once, and
+// coefficient u sqrt(2) cos(u pi / 16) in the first sample. Numbers have fraction bits, and nothing is rounded but the
+// result. With the even coefficients' sum e and the odd ones' o, sample x is e+o and sample 7-x is e-o.
 const (
 	fraction = 13
 	k1       = 11363 // sqrt(2) cos(u pi / 16) for u = 1 to 7, with so many fraction bits
@@ -22,7 +22,8 @@ const (
 	right = 0xf0f0f0f0f0f0f0f0      // coefficients in columns 4 to 7
 )
 
-// transform writes the samples of a block into 8 rows of dst, each stride bytes behind the one before. seen is what read returns.
+// transform writes the samples of a block into 8 rows of dst, each stride bytes behind the one before. seen is what
+// read returns.
 func transform(dst []byte, stride int, b *coefficients, seen uint64) {
 	if seen == 0 {
 		flat(dst, stride, b[0])
@@ -83,7 +84,8 @@ func upper(b *coefficients, w int) {
 	b[w&3+16], b[w&3+20], b[w&3+24], b[w&3+28] = e3-o3, e2-o2, e1-o1, e0-o0
 }
 
-// row transforms a row. The upper half of a word is one too low where the lower half is below 0, which is nothing beside its fraction.
+// row transforms a row. The upper half of a word is one too low where the lower half is below 0, which is nothing
+// beside its fraction.
 func row(out []byte, words []int64) {
 	_, _ = out[7], words[3]
 	x0, x1, x2, x3 := int64(int32(words[0])), words[0]>>32, int64(int32(words[1])), words[1]>>32

@@ -142,7 +142,8 @@ func write(r *rand.Rand, o options) []byte {
 		}
 	}
 	dc, ac := newCodes(dcSymbols), newCodes(acSymbols)
-	w.segment(0xc4, append(append(append([]byte{0}, dc.counts[:]...), dc.symbols...), append(append([]byte{0x10}, ac.counts[:]...), ac.symbols...)...))
+	w.segment(0xc4, append(append(append([]byte{0}, dc.counts[:]...), dc.symbols...),
+		append(append([]byte{0x10}, ac.counts[:]...), ac.symbols...)...))
 	if o.restart > 0 {
 		w.segment(0xdd, []byte{byte(o.restart >> 8), byte(o.restart)})
 	}
