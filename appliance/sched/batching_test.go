@@ -383,3 +383,29 @@ func TestAnyNumberOfPriorityLevels(t *testing.T) {
 		_ = s.Close()
 	})
 }
+
+func TestNothingWaitsForABatchBeforeTheVersionIsAnnounced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := schedulerOf(&recorder{}, batching(edgewise.DynamicBatching{MaxQueueDelay: 5e6, PreferredBatchSize: []int32{4}}), Config{Instances: 1, MaxQueue: 10})
+		defer func() { _ = s.Close() }()
+		start := time.Now()
+		if err := s.Verify(t.Context(), row(1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Warm(t.Context(), []*edgewise.Request{row(2), row(3)}); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); took >= 5*time.Second {
+			t.Errorf("took %v: a request waited for its batch", took)
+		}
+		start = time.Now()
+		response, err := s.Infer(t.Context(), row(4))
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Release()
+		if took := time.Since(start); took != 5*time.Second {
+			t.Errorf("a client's request took %v, want the delay of 5 s", took)
+		}
+	})
+}

@@ -27,6 +27,7 @@ var (
 type queue struct {
 	batcher batcher
 	single  atomic.Bool // no batches
+	eager   atomic.Bool // no job waits for others: the version is not announced yet
 	pace    pace
 
 	mu     sync.Mutex // guards what follows
@@ -138,7 +139,7 @@ func (q *queue) plan(l *instanceLoop) plan {
 	if q.holds() {
 		return plan{}
 	}
-	m := moment{single: q.single.Load(), ending: q.closed, delay: q.batcher.delay}
+	m := moment{single: q.single.Load(), ending: q.closed || q.eager.Load(), delay: q.batcher.delay}
 	if q.batcher.auto {
 		q.load.forget(q.first(), q.pace.read())
 		m.delay, m.expected = q.pace.autoDelay(q.batcher.delay), q.load.expected()

@@ -185,16 +185,27 @@ func (s *Scheduler) AllocBody(n int) (data []byte, free func()) {
 	return nil, nil
 }
 
+// Verify answers a request before the version is announced as ready. It waits for no others to fill its batch, whatever
+// max_queue_delay_microseconds says. The answer is dropped. Verify is called once at a time, and not after Warm.
+func (s *Scheduler) Verify(ctx context.Context, req *edgewise.Request) error {
+	s.queue.eager.Store(true)
+	defer s.queue.eager.Store(false)
+	response, err := s.Infer(ctx, req)
+	if err != nil {
+		return err
+	}
+	response.Release()
+	return nil
+}
+
 // Warm finds out whether requests may be merged, runs requests before the version is announced as ready, and then tries
 // whether batches pay. None of that leaves a trace in the statistics.
 func (s *Scheduler) Warm(ctx context.Context, requests []*edgewise.Request) error {
 	s.settle(ctx)
 	for _, req := range requests {
-		response, err := s.Infer(ctx, req)
-		if err != nil {
+		if err := s.Verify(ctx, req); err != nil {
 			return edgewise.Errorf("sched.Warm", edgewise.KindOf(err), "warm-up %q: %w", req.ID, err)
 		}
-		response.Release()
 	}
 	s.try(ctx)
 	s.measured.Reset()

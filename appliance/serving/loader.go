@@ -109,11 +109,11 @@ func (l *Loader) Load(ctx context.Context, v *edgewise.Version, dir string, decl
 func (t *load) serve(ctx context.Context, instance edgewise.Instance, config sched.Config) (
 	loaded *manager.Loaded, unverified string, err error,
 ) {
-	loaded, warm, err := t.schedule(instance, config)
+	loaded, fresh, err := t.schedule(instance, config)
 	if err != nil {
 		return nil, "", err
 	}
-	if unverified, err = t.warm(ctx, loaded, warm); err == nil {
+	if unverified, err = t.warm(ctx, fresh); err == nil {
 		err = t.withPictures(loaded, instance)
 	}
 	if err != nil {
@@ -146,19 +146,23 @@ func (l *Loader) LoadEnsemble(v *edgewise.Version, parts []*edgewise.Version) (*
 	return loaded, nil
 }
 
+// unannounced is a version in front of which its scheduler stands, and of which clients do not know yet.
+type unannounced interface {
+	Verify(ctx context.Context, req *edgewise.Request) error
+	Warm(ctx context.Context, requests []*edgewise.Request) error
+}
+
 // warm runs the warm-up requests of a version, or makes sure that it works where it declares none; see tryOnce.
-func (t *load) warm(
-	ctx context.Context, loaded *manager.Loaded, warm func(context.Context, []*edgewise.Request) error,
-) (unverified string, err error) {
+func (t *load) warm(ctx context.Context, fresh unannounced) (unverified string, err error) {
 	t.phases.warming(t.version.ID)
 	requests, err := warmupRequests(t.version.Model, t.dir)
 	if err != nil {
 		return "", err
 	}
-	if unverified, err = tryOnce(ctx, t.version.Model, loaded); err != nil {
+	if unverified, err = tryOnce(ctx, t.version.Model, fresh.Verify); err != nil {
 		return "", err
 	}
-	return unverified, warm(ctx, requests)
+	return unverified, fresh.Warm(ctx, requests)
 }
 
 // announce says that a version has been loaded, and why no run has shown that it works; "" when one has.

@@ -1,7 +1,6 @@
 package serving
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
@@ -63,10 +62,10 @@ func (t *load) proof() (*sched.Proof, error) {
 	return &sched.Proof{Refuted: modelconfig.Unshared(inspection)}, nil
 }
 
-// schedule puts the scheduler that a version asks for in front of its instance, and returns what warms it up. When that fails the
+// schedule puts the scheduler that a version asks for in front of its instance. fresh warms it up. When that fails the
 // instance is closed.
 func (t *load) schedule(instance edgewise.Instance, c sched.Config) (
-	loaded *manager.Loaded, warm func(context.Context, []*edgewise.Request) error, err error,
+	loaded *manager.Loaded, fresh unannounced, err error,
 ) {
 	l, v, devices, claim := t.Loader, t.version, t.place.devices, (*sched.Claim)(nil)
 	defer func() {
@@ -85,7 +84,7 @@ func (t *load) schedule(instance edgewise.Instance, c sched.Config) (
 	loaded = &manager.Loaded{OnClose: t.onClose}
 	if v.Model.SequenceBatching == nil {
 		s := sched.New(v, instance, c)
-		loaded.Servable, loaded.Isolated, warm = s, s, s.Warm
+		loaded.Servable, loaded.Isolated, fresh = s, s, s
 		loaded.Resize = func(m *edgewise.Model) { s.Resize(l.lanes(m, devices)) }
 		if !wantsCache(v.Model) { // the cache looks at tensors, which another process could change in borrowed memory
 			loaded.Borrow = s.AllocBody
@@ -96,11 +95,11 @@ func (t *load) schedule(instance edgewise.Instance, c sched.Config) (
 			return nil, nil, err
 		}
 		s := sequence.New(v, instance, c, sequence.Config{Initial: initial, Budget: t.config.States})
-		loaded.Servable, loaded.Isolated, loaded.Sequences, warm = s, s, s, s.Warm
+		loaded.Servable, loaded.Isolated, loaded.Sequences, fresh = s, s, s, s
 		loaded.Resize = func(m *edgewise.Model) { s.Resize(l.lanes(m, devices), m) }
 	}
 	l.withClaim(loaded, v.ID, claim)
-	return loaded, warm, nil
+	return loaded, fresh, nil
 }
 
 // claim enters a version's instances with the rate limiter; nil when it is off. Errors: those of Limiter.Open.

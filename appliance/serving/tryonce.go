@@ -3,7 +3,6 @@ package serving
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -25,7 +24,9 @@ var verifySizes = []int64{1, 8, 32}
 // that it works, "" when one has. The error is the model's own: it has no other inputs than floating-point numbers of fixed
 // shape, computes none of those that were tried, and so will compute nothing. Whatever else a run ends with may be about inputs
 // that had to be guessed: an index, a length, a text, two sizes that belong together.
-func tryOnce(ctx context.Context, m *edgewise.Model, s edgewise.Inferer) (unverified string, err error) {
+func tryOnce(
+	ctx context.Context, m *edgewise.Model, verify func(context.Context, *edgewise.Request) error,
+) (unverified string, err error) {
 	switch {
 	case len(m.ModelWarmup) > 0:
 		return "", nil
@@ -44,12 +45,9 @@ func tryOnce(ctx context.Context, m *edgewise.Model, s edgewise.Inferer) (unveri
 			if made != nil {
 				return fmt.Sprintf("no request can be made: %v", made), nil
 			}
-			resp, failed := s.Infer(ctx, req)
-			if failed == nil {
-				resp.Release()
+			if err = verify(ctx, req); err == nil {
 				return "", nil
 			}
-			err = failed
 		}
 	}
 	reason := fmt.Sprintf("a run with ones failed: %v", err)
@@ -84,9 +82,5 @@ func requestOf(m *edgewise.Model, open int64, value float64) (*edgewise.Request,
 	if err != nil {
 		return nil, err
 	}
-	req := &edgewise.Request{ID: "verification", Model: edgewise.ModelID{Name: m.Name}, Inputs: inputs}
-	if m.SequenceBatching != nil {
-		req.Sequence = edgewise.Sequence{ID: math.MaxInt32, Start: true, End: true}
-	}
-	return req, nil
+	return &edgewise.Request{ID: "verification", Model: edgewise.ModelID{Name: m.Name}, Inputs: inputs}, nil
 }

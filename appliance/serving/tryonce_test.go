@@ -11,12 +11,7 @@ import (
 // trying answers what takes says.
 type trying func(in []edgewise.Tensor) error
 
-func (f trying) Infer(_ context.Context, req *edgewise.Request) (*edgewise.Response, error) {
-	if err := f(req.Inputs); err != nil {
-		return nil, err
-	}
-	return &edgewise.Response{Model: req.Model}, nil
-}
+func (f trying) verify(_ context.Context, req *edgewise.Request) error { return f(req.Inputs) }
 
 func TestAVersionIsRunOnceBeforeItGoesLive(t *testing.T) {
 	model := func(kind edgewise.DataType, dims ...int64) *edgewise.Model {
@@ -54,7 +49,7 @@ func TestAVersionIsRunOnceBeforeItGoesLive(t *testing.T) {
 		{"it declares a warm-up", warm, fails(edgewise.Internal), "", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			unverified, err := tryOnce(t.Context(), test.model, test.run)
+			unverified, err := tryOnce(t.Context(), test.model, test.run.verify)
 			if (err != nil) != test.refused || err == nil && unverified != test.unverified {
 				t.Errorf("got %q, %v", unverified, err)
 			}

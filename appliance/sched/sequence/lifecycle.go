@@ -8,31 +8,27 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/sched"
 )
 
-// Warm runs requests before the version is announced as ready, each as a sequence of its own: with START, READY and
-// END, and with initial states. Then it tries whether batches pay. The statistics count none of that.
+// Verify runs a request before the version is announced as ready, as a sequence of its own: with START, READY and END,
+// and with initial states. See sched.Scheduler.Verify.
+func (b *Batcher) Verify(ctx context.Context, req *edgewise.Request) error {
+	plain, err := b.plain(req)
+	if err != nil {
+		return err
+	}
+	return b.runs.Verify(ctx, plain)
+}
+
+// Warm runs requests as Verify does, and then tries whether batches pay. The statistics count none of that.
 func (b *Batcher) Warm(ctx context.Context, requests []*edgewise.Request) error {
-	var plain []*edgewise.Request
+	var all []*edgewise.Request
 	for _, req := range requests {
-		checked, err := b.checker.Admit(req, nil)
+		plain, err := b.plain(req)
 		if err != nil {
 			return edgewise.Errorf("sequence.Warm", edgewise.KindOf(err), "warm-up %q: %w", req.ID, err)
 		}
-		rows := make([]signal, checked.Rows)
-		for i := range rows {
-			rows[i] = signal{start: true, end: true, ready: true, id: correlationID{id: uint64(i) + 1}}
-		}
-		warm := *req
-		warm.Inputs = append([]edgewise.Tensor(nil), req.Inputs...)
-		for i := range b.controls {
-			warm.Inputs = append(warm.Inputs, b.controls[i].tensor(rows, b.states.batches))
-		}
-		for _, t := range b.states.of(&stateStore{}, true) {
-			warm.Inputs = append(warm.Inputs, repeated(t, checked.Rows))
-		}
-		warm.Outputs = b.states.wanted(checked.Outputs)
-		plain = append(plain, &warm)
+		all = append(all, plain)
 	}
-	err := b.runs.Warm(ctx, plain)
+	err := b.runs.Warm(ctx, all)
 	b.measured.Reset()
 	b.spare.Store(0)
 	if b.version.Model.SequenceBatching.Oldest == nil {
@@ -41,6 +37,29 @@ func (b *Batcher) Warm(ctx context.Context, requests []*edgewise.Request) error 
 		b.table.hold = b.hold
 	}
 	return err
+}
+
+// plain is a request whose rows are sequences of one request each, as the model sees it.
+func (b *Batcher) plain(req *edgewise.Request) (*edgewise.Request, error) {
+	checked, err := b.checker.Admit(req, nil)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]signal, checked.Rows)
+	for i := range rows {
+		rows[i] = signal{start: true, end: true, ready: true, id: correlationID{id: uint64(i) + 1}}
+	}
+	plain := *req
+	plain.Sequence = edgewise.Sequence{}
+	plain.Inputs = append([]edgewise.Tensor(nil), req.Inputs...)
+	for i := range b.controls {
+		plain.Inputs = append(plain.Inputs, b.controls[i].tensor(rows, b.states.batches))
+	}
+	for _, t := range b.states.of(&stateStore{}, true) {
+		plain.Inputs = append(plain.Inputs, repeated(t, checked.Rows))
+	}
+	plain.Outputs = b.states.wanted(checked.Outputs)
+	return &plain, nil
 }
 
 // repeated is a tensor of one row as that of several.
