@@ -229,8 +229,8 @@ func TestAnEnsembleThatStopsInsideAnother(t *testing.T) {
 		}
 		r.Release()
 		req.Outputs = []string{"z"}
-		if r, err := e.Infer(t.Context(), req); err != nil || len(r.Outputs) != 0 || z.lent.Load() != 0 {
-			t.Errorf("fan-out %v: outputs %v, %v; %d responses are held", fan != nil, r.Outputs, err, z.lent.Load())
+		if r, err := e.Infer(t.Context(), req); err != nil || len(r.Outputs) != 0 || z.held.Load() != 0 {
+			t.Errorf("fan-out %v: outputs %v, %v; %d responses are held", fan != nil, r.Outputs, err, z.held.Load())
 		}
 	}
 }

@@ -6,7 +6,7 @@
 // shares batches with everybody else's requests.
 //
 // Who owns the bytes. The inputs of the request are borrowed from the caller until Infer returns. The outputs of a step
-// are lent by its model's response; the tensors of the steps behind it alias that memory and nothing is copied. A
+// belong to its model's response; the tensors of the steps behind it alias that memory and nothing is copied. A
 // response is released when the last step that needs one of its tensors has returned, or, when a tensor of it is an
 // output of the ensemble, when the ensemble's own response is released. Tensors that the ensemble makes itself (the
 // join of several answers of a fan-out, default outputs, an input that a default hands through to an output) are

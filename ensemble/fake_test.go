@@ -21,7 +21,7 @@ type zoo struct {
 	models map[string]*edgewise.Model
 	behave map[string]func(ctx context.Context, req *edgewise.Request) ([]edgewise.Tensor, error)
 
-	lent    atomic.Int64    // responses that were not released
+	held    atomic.Int64    // responses that were not released
 	stops   map[string]bool // models that answer as ensembles that have stopped
 	now     sync.Map        // model name to *atomic.Int64, requests in progress
 	mu      sync.Mutex      // guards asked
@@ -37,7 +37,7 @@ func newZoo(t testing.TB) *zoo {
 		behave: map[string]func(context.Context, *edgewise.Request) ([]edgewise.Tensor, error){},
 	}
 	t.Cleanup(func() {
-		if n := z.lent.Load(); n != 0 {
+		if n := z.held.Load(); n != 0 {
 			t.Errorf("%d responses were never released", n)
 		}
 	})
@@ -116,7 +116,7 @@ func (z *zoo) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Respo
 			}
 		}
 	}
-	z.lent.Add(1)
+	z.held.Add(1)
 	kept := slices.Clone(out)
 	var parameters map[string]any
 	if z.stops[req.Model.Name] {
@@ -125,7 +125,7 @@ func (z *zoo) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Respo
 	return &edgewise.Response{
 		Model: req.Model, Parameters: parameters, Outputs: out,
 		Timing: edgewise.Timing{Batch: 1, Infer: 1}, Free: func() {
-			z.lent.Add(-1)
+			z.held.Add(-1)
 			for _, t := range kept {
 				for i := range t.Data {
 					t.Data[i] = 0xEE

@@ -194,7 +194,7 @@ func (w *world) run(t *testing.T) []error {
 	if s := e.Statistics(); s.Success.Count+s.Fail.Count != uint64(len(w.clients)) {
 		problems = append(problems, fmt.Errorf("%d requests succeeded and %d failed", s.Success.Count, s.Fail.Count))
 	}
-	if n := w.zoo.lent.Load(); n != 0 {
+	if n := w.zoo.held.Load(); n != 0 {
 		problems = append(problems, fmt.Errorf("%d responses were not released", n))
 	}
 	return problems

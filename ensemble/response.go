@@ -15,7 +15,7 @@ const stoppedAt = "stopped_at"
 func (r *run) response() *edgewise.Response {
 	resp := &edgewise.Response{ID: r.req.ID, Model: r.e.version.ID, Timing: r.timing, Parameters: sequenceParameters(r.req.Sequence)}
 	resp.Timing.Batch = r.batch()
-	lent := false
+	shared := false
 	for _, t := range r.wanted {
 		v := r.values[t]
 		if v.absent {
@@ -26,13 +26,13 @@ func (r *run) response() *edgewise.Response {
 		}
 		made := &r.e.graph.tensors[t]
 		v.Name, v.Shape = made.name, made.reshape.Apply(made.adaption.of(v.Shape))
-		lent = lent || v.lease != nil
+		shared = shared || v.lease != nil
 		resp.Outputs = append(resp.Outputs, v.Tensor)
 	}
 	if r.stopped != nobody {
 		resp.Parameters[stoppedAt] = r.e.graph.steps[r.stopped].id.Name
 	}
-	if lent {
+	if shared {
 		resp.Free = r.releaseAll
 	}
 	return resp

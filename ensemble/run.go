@@ -241,7 +241,7 @@ func (r *run) used(s int) (free []*lease) {
 	return free
 }
 
-// releaseAll gives back what is still lent. No step is in progress. Releasing twice does nothing.
+// releaseAll releases the responses that are still held. No step is in progress. Releasing twice does nothing.
 func (r *run) releaseAll() {
 	for _, l := range r.leases {
 		l.response.Release()

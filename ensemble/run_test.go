@@ -185,10 +185,10 @@ func TestFlagsOfTheRequestReachTheSteps(t *testing.T) {
 
 func TestMemoryIsGivenBackWhenTheLastStepHasReadIt(t *testing.T) {
 	z := newZoo(t)
-	var lentToLast int64
+	var heldByLast int64
 	z.add("a", 0, one, y, plus(1))
 	z.add("last", 0, one, y, func(ctx context.Context, req *edgewise.Request) ([]edgewise.Tensor, error) {
-		lentToLast = z.lent.Load()
+		heldByLast = z.held.Load()
 		return plus(1)(ctx, req)
 	})
 	var steps []edgewise.EnsembleStep
@@ -201,16 +201,16 @@ func TestMemoryIsGivenBackWhenTheLastStepHasReadIt(t *testing.T) {
 	steps = append(steps, stepOf("last", names{"x": from}, names{"y": "y"}))
 	e := z.ensemble(pipeline(0, one, []string{"y:FP32[-1]", "t0:FP32[-1]"}, steps...))
 	r := ask(t, e, request(0))
-	if lentToLast != 2 { // the one it reads, and t0, which is an output
-		t.Errorf("%d responses were held while the last step ran, want 2", lentToLast)
+	if heldByLast != 2 { // the one it reads, and t0, which is an output
+		t.Errorf("%d responses were held while the last step ran, want 2", heldByLast)
 	}
-	if z.lent.Load() != 2 || answerOf(t, r, "y")[0] != 6 || answerOf(t, r, "t0")[0] != 1 {
-		t.Errorf("%d responses are held; y %v", z.lent.Load(), answerOf(t, r, "y"))
+	if z.held.Load() != 2 || answerOf(t, r, "y")[0] != 6 || answerOf(t, r, "t0")[0] != 1 {
+		t.Errorf("%d responses are held; y %v", z.held.Load(), answerOf(t, r, "y"))
 	}
 	r.Release()
 	r.Release()
-	if z.lent.Load() != 0 {
-		t.Errorf("%d responses are held after the release", z.lent.Load())
+	if z.held.Load() != 0 {
+		t.Errorf("%d responses are held after the release", z.held.Load())
 	}
 }
 

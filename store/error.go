@@ -11,7 +11,7 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// fail wraps an error of the disk or the catalog once, where it enters the house. doing says what was going on and to
+// fail wraps an error of the disk or the catalog once, where it enters the project's code. doing says what was going on and to
 // which thing, such as `writing file "a.bin"`. Paths of this machine stay out of the message. An error that is one of
 // ours already passes through.
 func fail(op string, id edgewise.ModelID, doing string, err error) *edgewise.Error {

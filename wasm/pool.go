@@ -11,8 +11,8 @@ import (
 // strikes is how many guests in a row may fail before the next one is made after a pause only.
 const strikes = 4
 
-// pool holds the guests of one version. A guest is idle, running, or lent: its memory holds a result. As long as a
-// guest is idle or running, it comes back without anybody's help, so one is never lent: whoever waits gets on.
+// pool holds the guests of one version. A guest is idle, running, or borrowed: its memory holds a result. As long as a
+// guest is idle or running, it returns by itself, so one guest is never borrowed: requests that wait proceed.
 type pool struct {
 	p     *program
 	size  int
@@ -23,7 +23,7 @@ type pool struct {
 
 	mu       sync.Mutex // guards what follows
 	idle     []*guest   // the last used one last: its memory is in the caches
-	lent     int
+	borrowed int
 	waiting  []chan *guest // those who wait, first come first served
 	failures int           // in a row
 	broken   error         // why no guest will come, under the policy fail
@@ -167,22 +167,22 @@ func (l *pool) put(g *guest) {
 	}
 }
 
-// lend tells whether a result may stay in the memory of the running guest.
-func (l *pool) lend() bool {
+// borrow tells whether a result may stay in the memory of the running guest.
+func (l *pool) borrow() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.lent+1 >= l.size {
+	if l.borrowed+1 >= l.size {
 		return false
 	}
-	l.lent++
+	l.borrowed++
 	return true
 }
 
-// returned ends a lend.
+// returned ends a borrow.
 func (l *pool) returned() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lent--
+	l.borrowed--
 }
 
 // recycle takes a guest back after a request that it served. Nobody reads its memory any more.
@@ -309,7 +309,7 @@ func (l *pool) failed(err error) time.Duration {
 	return pause
 }
 
-// close closes every guest. None is running or lent.
+// close closes every guest. None is running or borrowed.
 func (l *pool) close() {
 	l.mu.Lock()
 	l.closed = true

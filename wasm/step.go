@@ -158,7 +158,7 @@ func (s *step) checkOutput(t *edgewise.Tensor, in []edgewise.Tensor) error {
 
 // hand leaves the outputs in the guest's memory until the result is released, or copies them when that guest is needed.
 func (s *step) hand(g *guest, result *edgewise.Result) {
-	if s.pool.lend() {
+	if s.pool.borrow() {
 		var once sync.Once
 		result.Free = func() {
 			once.Do(func() {

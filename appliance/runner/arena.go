@@ -35,7 +35,7 @@ type arena struct {
 	inUse map[*block]struct{} // by callers of Alloc and AllocBody
 	next  uint32
 
-	borrowed      atomic.Int64 // by Lend
+	borrowed      atomic.Int64 // by callers of AllocBody
 	idleBodies    []*block     // see borrow.go
 	borrowedBytes int64        // bytes of the blocks for bodies, idle or in use
 }

@@ -101,7 +101,9 @@ func (f fake) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*ed
 }
 
 // RunInto makes the echo of the first input in the memory that place returns.
-func (f fake) RunInto(ctx context.Context, in []edgewise.Tensor, want []string, place func(sizes []int64) [][]byte) (*edgewise.Result, error) {
+func (f fake) RunInto(
+	ctx context.Context, in []edgewise.Tensor, want []string, place func(sizes []int64) [][]byte,
+) (*edgewise.Result, error) {
 	result, err := f.Run(ctx, in, want)
 	if err != nil {
 		return nil, err

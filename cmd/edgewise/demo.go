@@ -49,7 +49,9 @@ type drawable interface {
 	Draw(picture *image.RGBA) *image.RGBA
 }
 
-func (p *program) demoPicture(name, short string, find func(context.Context, *client.Client, *image.RGBA) (drawable, error)) *cobra.Command {
+func (p *program) demoPicture(
+	name, short string, find func(context.Context, *client.Client, *image.RGBA) (drawable, error),
+) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
 		Use:   name + " PICTURE",

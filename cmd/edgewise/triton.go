@@ -104,15 +104,15 @@ func (t *tritonFlags) with(base config.Config, values map[string]string) (map[st
 	return all, nil
 }
 
-// door is a server with an address and a port of its own flags.
-type door struct {
+// listener is a server with an address and a port of its own flags.
+type listener struct {
 	key, allow, address, port string
 	present                   string
 }
 
 func (t *tritonFlags) addresses(base config.Config, all map[string]string) error {
 	var problems []error
-	for _, d := range []door{
+	for _, d := range []listener{
 		{"http.address", "allow-http", "http-address", "http-port", base.HTTP.Address},
 		{"grpc.address", "allow-grpc", "grpc-address", "grpc-port", base.GRPC.Address},
 		{"metrics.address", "allow-metrics", "metrics-address", "metrics-port", base.Metrics.Address},

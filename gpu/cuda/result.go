@@ -103,7 +103,7 @@ func (r Result) Error() string {
 // DeviceLost tells whether nothing runs on the device any more in this process; see edgewise.DeviceLost.
 func (r Result) DeviceLost() bool { return r.Class() == Sticky }
 
-// kind is how the house sees a Result.
+// kind returns the error kind of a Result.
 func (r Result) kind() edgewise.Kind {
 	switch r.Class() {
 	case Retryable:

@@ -66,7 +66,7 @@ func newAccelerated(v edgewise.ModelID, on edgewise.Device, ctx *cuda.Ctx, sessi
 // rings.
 func (a *accelerated) AllowPadding() { a.pads.Store(true) }
 
-// Alloc lends pinned memory, out of which inputs are copied to the device as they stand.
+// Alloc returns pinned memory, from which inputs are copied to the device without another copy.
 func (a *accelerated) Alloc(n int) (data []byte, free func(), err error) { return a.pins.alloc(n) }
 
 // Pin pins memory that others have made, so that it is copied from and to as it stands.
@@ -78,11 +78,15 @@ func (a *accelerated) Run(ctx context.Context, in []edgewise.Tensor, want []stri
 }
 
 // RunInto runs a batch and puts its outputs where place says. When that is pinned, the device itself writes there.
-func (a *accelerated) RunInto(ctx context.Context, in []edgewise.Tensor, want []string, place func(sizes []int64) [][]byte) (*edgewise.Result, error) {
+func (a *accelerated) RunInto(
+	ctx context.Context, in []edgewise.Tensor, want []string, place func(sizes []int64) [][]byte,
+) (*edgewise.Result, error) {
 	return a.run(ctx, in, want, place)
 }
 
-func (a *accelerated) run(ctx context.Context, in []edgewise.Tensor, want []string, place func(sizes []int64) [][]byte) (*edgewise.Result, error) {
+func (a *accelerated) run(
+	ctx context.Context, in []edgewise.Tensor, want []string, place func(sizes []int64) [][]byte,
+) (*edgewise.Result, error) {
 	b, ok := a.batch(in, want)
 	if !ok && a.picturesAmong(in) {
 		return nil, edgewise.Errorf("onnx.Run", edgewise.Unsupported, "model %v: %v makes no tensors of such pictures", a.version, a.device)
@@ -176,7 +180,9 @@ func (a *accelerated) ring(ctx context.Context, b *batch, place func(sizes []int
 }
 
 // direct runs the plain way, one run of a session at a time.
-func (a *accelerated) direct(ctx context.Context, in []edgewise.Tensor, want []string, place func(sizes []int64) [][]byte) (*edgewise.Result, error) {
+func (a *accelerated) direct(
+	ctx context.Context, in []edgewise.Tensor, want []string, place func(sizes []int64) [][]byte,
+) (*edgewise.Result, error) {
 	var s session
 	select {
 	case s = <-a.plain:

@@ -20,7 +20,9 @@ func (p placed) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*
 }
 
 // RunInto is Session.RunInto there.
-func (p placed) RunInto(ctx context.Context, in []edgewise.Tensor, want []string, place func(sizes []int64) [][]byte) (*edgewise.Result, error) {
+func (p placed) RunInto(
+	ctx context.Context, in []edgewise.Tensor, want []string, place func(sizes []int64) [][]byte,
+) (*edgewise.Result, error) {
 	defer keep(edgewise.CallOf(ctx).Core)()
 	return p.Session.RunInto(ctx, in, want, place)
 }

@@ -14,7 +14,7 @@ type pins struct {
 
 	mu   sync.RWMutex
 	list []*cuda.Pinned
-	idle []*cuda.Pinned // of alloc, to be lent again
+	idle []*cuda.Pinned // of alloc, to be used again
 	kept int64          // bytes of idle
 }
 
@@ -55,10 +55,10 @@ func (p *pins) remove(piece *cuda.Pinned) {
 	p.list = slices.DeleteFunc(p.list, func(q *cuda.Pinned) bool { return q == piece })
 }
 
-// maxKept bounds the bytes of pinned memory that are kept to be lent again.
+// maxKept bounds the bytes of pinned memory that are kept to be used again.
 const maxKept = 256 << 20
 
-// alloc lends pinned memory. Taking it anew is slow, so what comes back is kept.
+// alloc returns pinned memory. Allocating it is slow, so released memory is kept.
 func (p *pins) alloc(n int) (data []byte, free func(), err error) {
 	piece := p.reuse(n)
 	if piece == nil {
@@ -105,7 +105,7 @@ func (p *pins) giveBack(piece *cuda.Pinned) {
 	}
 }
 
-// close gives back what is idle. Nothing is lent or registered any more.
+// close frees the idle memory. None is in use or registered any more.
 func (p *pins) close() error {
 	var errs []error
 	for _, piece := range p.idle {

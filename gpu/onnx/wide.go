@@ -60,22 +60,27 @@ func (w *wide) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*e
 }
 
 // RunInto is Session.RunInto, likewise.
-func (w *wide) RunInto(ctx context.Context, in []edgewise.Tensor, want []string, place func(sizes []int64) [][]byte) (*edgewise.Result, error) {
+func (w *wide) RunInto(
+	ctx context.Context, in []edgewise.Tensor, want []string, place func(sizes []int64) [][]byte,
+) (*edgewise.Result, error) {
 	return w.run(ctx, in, want, func(s *ort.Session) (*edgewise.Result, error) { return s.RunInto(ctx, in, want, place) })
 }
 
-func (w *wide) run(ctx context.Context, in []edgewise.Tensor, want []string, run func(*ort.Session) (*edgewise.Result, error)) (*edgewise.Result, error) {
+func (w *wide) run(
+	ctx context.Context, in []edgewise.Tensor, want []string, run func(*ort.Session,
+	) (*edgewise.Result, error),
+) (*edgewise.Result, error) {
 	call := edgewise.CallOf(ctx)
 	if !call.Alone {
 		defer keep(call.Core)()
 		return run(w.Session)
 	}
-	second, checked := w.take()
+	second, checked := w.acquire()
 	if second == nil {
 		return run(w.Session)
 	}
 	if !checked {
-		defer w.give()
+		defer w.release()
 		result, err := run(w.Session)
 		if err == nil {
 			w.check(ctx, second, in, want, result.Outputs)
@@ -90,7 +95,7 @@ func (w *wide) run(ctx context.Context, in []edgewise.Tensor, want []string, run
 	free := result.Free
 	result.Free = func() {
 		free()
-		w.give()
+		w.release()
 	}
 	return result, nil
 }
@@ -98,21 +103,21 @@ func (w *wide) run(ctx context.Context, in []edgewise.Tensor, want []string, run
 // again runs on one thread what has failed on several. Input that both refuse says nothing against the second session.
 func (w *wide) again(ctx context.Context, failed error, run func(*ort.Session) (*edgewise.Result, error)) (*edgewise.Result, error) {
 	if ctx.Err() != nil {
-		w.give()
+		w.release()
 		return nil, failed
 	}
 	result, err := run(w.Session)
 	if err != nil && edgewise.KindOf(err) == edgewise.Invalid {
-		w.give()
+		w.release()
 		return nil, err
 	}
 	w.refuse(failed)
 	return result, err
 }
 
-// take lends the second session, if it is there, and tells whether its answers are known to be right. Else it has it
-// made.
-func (w *wide) take() (second *ort.Session, checked bool) {
+// acquire returns the second session, if there is one, and whether its answers are known to be right. Otherwise it may
+// begin to open the session.
+func (w *wide) acquire() (second *ort.Session, checked bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
@@ -130,8 +135,8 @@ func (w *wide) take() (second *ort.Session, checked bool) {
 	return nil, false
 }
 
-// give ends a use.
-func (w *wide) give() {
+// release ends a use.
+func (w *wide) release() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.users--

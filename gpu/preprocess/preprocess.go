@@ -114,7 +114,9 @@ const threads = 256
 
 // Run begins to make the tensor of n pictures on a stream: n times three planes of the size out, as kind says FP32 or
 // FP16. table and to are in the device's memory.
-func (k *Kernel) Run(on *cuda.Stream, table cuda.DevicePtr, n int, to cuda.DevicePtr, kind edgewise.DataType, out Size, normal Normal) error {
+func (k *Kernel) Run(
+	on *cuda.Stream, table cuda.DevicePtr, n int, to cuda.DevicePtr, kind edgewise.DataType, out Size, normal Normal,
+) error {
 	f := k.f32
 	switch {
 	case n < 1 || n > MaxPictures || !out.ok() || kind != edgewise.FP32 && kind != edgewise.FP16:

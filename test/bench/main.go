@@ -67,9 +67,9 @@ func scenarios() []scenario {
 	for _, procs := range []int{1, 2, 4} {
 		all = append(all, scenario{"wasm", fmt.Sprintf("hostile/%d", procs), hostileFigures(procs)})
 	}
-	for _, door := range []string{"REST", "gRPC"} {
-		all = append(all, scenario{"protocol", door + "/small", protocolFigures(door, smallTensor)},
-			scenario{"protocol", door + "/large", protocolFigures(door, largeTensor)})
+	for _, protocol := range []string{"REST", "gRPC"} {
+		all = append(all, scenario{"protocol", protocol + "/small", protocolFigures(protocol, smallTensor)},
+			scenario{"protocol", protocol + "/large", protocolFigures(protocol, largeTensor)})
 	}
 	for _, isolation := range isolations {
 		all = append(all, scenario{"protocol", "loading/" + isolation, loadingFigures(isolation)})

@@ -37,7 +37,7 @@ const (
 
 // protocolFigures holds an inference that costs nothing against an echo of the same bytes by the same library: what the
 // protocol, the queue and the way to the model and back take.
-func protocolFigures(door string, elements int64) measurement {
+func protocolFigures(protocol string, elements int64) measurement {
 	return func(dir string, rounds int) (r result, err error) {
 		m, err := newMachine(dir)
 		if err != nil {
@@ -58,11 +58,11 @@ func protocolFigures(door string, elements int64) measurement {
 			return r, err
 		}
 		defer func() { _ = echo.stop() }()
-		callers, err := echoCallers(door, addresses, modes, in)
+		callers, err := echoCallers(protocol, addresses, modes, in)
 		if err != nil {
 			return r, err
 		}
-		title := fmt.Sprintf("%s, %s", door, map[int64]string{smallTensor: "1 element", largeTensor: "16 MiB"}[elements])
+		title := fmt.Sprintf("%s, %s", protocol, map[int64]string{smallTensor: "1 element", largeTensor: "16 MiB"}[elements])
 		return measureFloor(m, title, callers, rounds)
 	}
 }
@@ -83,13 +83,13 @@ func identity() *onnxgen.Model {
 // dialer makes a connection that sends one request after the other.
 type dialer func() (exchange func() error, hangUp func(), err error)
 
-func echoCallers(door, addresses string, modes []mode, in edgewise.Tensor) ([]floorSide, error) {
+func echoCallers(protocol, addresses string, modes []mode, in edgewise.Tensor) ([]floorSide, error) {
 	rest, calls, _ := strings.Cut(addresses, " ")
 	sides := []floorSide{{name: "echo"}}
 	for _, m := range modes {
 		sides = append(sides, floorSide{name: "box, isolation " + m.name})
 	}
-	if door == "REST" {
+	if protocol == "REST" {
 		request := restRequest(modes[0].clients)
 		sides[0].dial = restDialer(rest, request)
 		for i, m := range modes {

@@ -107,7 +107,7 @@ func (a *Attack) call(ctx context.Context, model string, value byte) error {
 	return err
 }
 
-// Stop is how much later than its limit a module that was stopped answered, the way there and back included.
+// Stop is how much later than its limit a module that was stopped answered, the round trip included.
 type Stop struct {
 	Module string
 	Late   time.Duration

@@ -134,7 +134,9 @@ type destination struct {
 // stays where that input is. So the memory is marked before each run, and filled with marks before the first one of a
 // signature. Where a mark is left, the run is repeated without the memory, and the session asks for none for that
 // output again.
-func (s *Session) RunInto(ctx context.Context, in []edgewise.Tensor, want []string, place func(sizes []int64) [][]byte) (*edgewise.Result, error) {
+func (s *Session) RunInto(
+	ctx context.Context, in []edgewise.Tensor, want []string, place func(sizes []int64) [][]byte,
+) (*edgewise.Result, error) {
 	var buffer [256]byte
 	key := appendSignature(buffer[:0], in, want)
 	known := s.forms.of(key)

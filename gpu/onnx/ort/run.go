@@ -182,7 +182,7 @@ func describe(t *C.ew_tensor, pins *runtime.Pinner, from *edgewise.Tensor) {
 	}
 }
 
-// alignedData returns the tensor's bytes where its elements may be read as such. Bytes from the doors are: only a
+// alignedData returns the tensor's bytes where its elements may be read as such. Bytes of requests are: only a
 // tensor that follows another one of an odd length in the same body is copied.
 func alignedData(t *edgewise.Tensor) []byte {
 	size := t.Type.Size()

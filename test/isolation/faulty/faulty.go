@@ -64,7 +64,9 @@ func (i instance) Run(ctx context.Context, in []edgewise.Tensor, want []string) 
 }
 
 // RunInto runs, and crashes on poison.
-func (i instance) RunInto(ctx context.Context, in []edgewise.Tensor, want []string, place func(sizes []int64) [][]byte) (*edgewise.Result, error) {
+func (i instance) RunInto(
+	ctx context.Context, in []edgewise.Tensor, want []string, place func(sizes []int64) [][]byte,
+) (*edgewise.Result, error) {
 	if i.crashes && len(in) > 0 && len(in[0].Data) >= 4 && binary.LittleEndian.Uint32(in[0].Data) == Poison {
 		return nil, i.crash(ctx, in[0], want[0])
 	}
