@@ -41,11 +41,8 @@ func start(t testing.TB, change func(c *Config), dial ...grpc.DialOption) *testS
 		change(&cfg)
 	}
 	ts := &testServer{
-		engine: &fakeEngine{}, shared: &fakeShared{},
-		tracing: &fakeTracing{settings: edgewise.TraceSettings{
-			Levels: []string{"OFF"}, Rate: 1000, Count: -1,
-			Mode: "triton",
-		}}, log: &journal.Journal{}, served: make(chan error, 1),
+		engine: &fakeEngine{}, shared: &fakeShared{}, tracing: noTracing(), log: &journal.Journal{},
+		served: make(chan error, 1),
 	}
 	var err error
 	ts.Server, err = New(cfg, Deps{
@@ -73,7 +70,7 @@ func start(t testing.TB, change func(c *Config), dial ...grpc.DialOption) *testS
 		if ts.isClosing() {
 			return
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := ts.Shutdown(ctx); err != nil {
 			t.Errorf("shutdown: %v", err)
@@ -85,6 +82,23 @@ func start(t testing.TB, change func(c *Config), dial ...grpc.DialOption) *testS
 	ts.conn = ts.dial(t, dial...)
 	ts.client = inference.NewGRPCInferenceServiceClient(ts.conn)
 	return ts
+}
+
+func noTracing() *fakeTracing {
+	return &fakeTracing{settings: edgewise.TraceSettings{
+		Levels: []string{"OFF"}, Rate: 1000, Count: -1, Mode: "triton",
+	}}
+}
+
+// newServer makes a server without a listener.
+func newServer(t *testing.T) (*Server, *fakeEngine) {
+	t.Helper()
+	engine := &fakeEngine{}
+	s, err := New(Config{}, Deps{Engine: engine, Log: slog.New(slog.DiscardHandler), Tracing: noTracing()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, engine
 }
 
 func (ts *testServer) dial(t testing.TB, options ...grpc.DialOption) *grpc.ClientConn {
@@ -112,11 +126,11 @@ func wantStatus(t *testing.T, err error, code codes.Code, text string) {
 // eventually waits until cond holds.
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	for range 1000 {
-		if cond() {
-			return
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(time.Minute); !cond(); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s did not happen", what)
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
-	t.Fatalf("%s did not happen", what)
 }

@@ -37,7 +37,7 @@ func (s *Server) stream(stream grpc.ServerStream) error {
 	if p := edgewise.PrincipalOf(ctx); p != nil && p.Lifetime != nil {
 		defer context.AfterFunc(p.Lifetime, cancel)()
 	}
-	r := &reader{server: s, stream: stream, queue: make(chan *pending, maxPending), ended: make(chan error, 1)}
+	r := &reader{server: s, stream: stream, queue: make(chan *pending, maxPending-1), ended: make(chan error, 1)}
 	s.work.Go(func() { r.read(ctx) })
 	defer func() {
 		// What is in progress is given up. The reader ends when this handler has.
@@ -122,7 +122,7 @@ func asksForStatus(ctx context.Context) bool {
 type reader struct {
 	server *Server
 	stream grpc.ServerStream
-	queue  chan *pending // in the order they were read; closed at the end
+	queue  chan *pending // in the order they were read, each before it starts; closed at the end
 	ended  chan error    // why: nil when the client has closed its side
 	order  edgewise.Order
 }
@@ -139,21 +139,20 @@ func (r *reader) read(ctx context.Context) {
 			r.ended <- err
 			return
 		}
-		p := r.start(ctx, in)
+		p := &pending{done: make(chan struct{})}
 		select {
-		case r.queue <- p:
+		case r.queue <- p: // before the request starts: finish answers what is in the queue, and starts are refused by then
+			r.start(ctx, in, p)
 		case <-ctx.Done():
-			<-p.done
-			p.drop()
+			in.release()
 			r.ended <- ctx.Err()
 			return
 		}
 	}
 }
 
-// start begins to answer one request. It takes over in.
-func (r *reader) start(ctx context.Context, in *received) *pending {
-	p := &pending{done: make(chan struct{})}
+// start begins to answer one request, whose answer it puts into p. It takes over in.
+func (r *reader) start(ctx context.Context, in *received, p *pending) {
 	req, err := r.parse(ctx, in)
 	ended := once(nil)
 	if err == nil {
@@ -163,7 +162,7 @@ func (r *reader) start(ctx context.Context, in *received) *pending {
 		p.id, p.err = req.ID, err
 		in.release()
 		close(p.done)
-		return p
+		return
 	}
 	p.id = req.ID
 	place := r.order.NewPlace()
@@ -180,7 +179,6 @@ func (r *reader) start(ctx context.Context, in *received) *pending {
 		}()
 		p.out, p.err = r.server.run(ctx, req, in.at, wire.Form{Stream: true}, place)
 	})
-	return p
 }
 
 // parse reads one request. The request is never nil.

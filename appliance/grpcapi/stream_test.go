@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/inference"
@@ -163,4 +166,98 @@ func TestStreamSurvivesAPanic(t *testing.T) {
 	if got, err := st.Recv(); err != nil || got.InferResponse.Id != "b" || ts.Statistics().Panics != 1 {
 		t.Errorf("got %v, %v", got, err)
 	}
+}
+
+// fakeStream is the server's side of a stream on which messages have arrived that are all the same.
+type fakeStream struct {
+	grpc.ServerStream
+	ctx      context.Context
+	messages int // that are left to read
+	message  []byte
+	sent     atomic.Int64
+}
+
+func (f *fakeStream) Context() context.Context { return f.ctx }
+
+func (f *fakeStream) RecvMsg(m any) error {
+	if f.messages == 0 {
+		<-f.ctx.Done()
+		return f.ctx.Err()
+	}
+	f.messages--
+	m.(*received).bytes = f.message
+	return nil
+}
+
+func (f *fakeStream) SendMsg(m any) error {
+	f.sent.Add(1)
+	if r, ok := m.(*reply); ok {
+		r.resp.Release()
+	}
+	return nil
+}
+
+// TestStreamEndsWithAnAnswerToEveryRequestThatHasStarted ends a stream while it has as many requests as it may have.
+func TestStreamEndsWithAnAnswerToEveryRequestThatHasStarted(t *testing.T) {
+	message, err := proto.Marshal(raw(8))
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s, engine := newServer(t)
+		var started atomic.Int64
+		release := make(chan struct{})
+		engine.onInfer(func(context.Context, *edgewise.Request) error {
+			started.Add(1)
+			<-release
+			return nil
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		st := &fakeStream{ctx: ctx, messages: 2 * maxPending, message: message}
+		ended := make(chan error, 1)
+		go func() { ended <- s.stream(st) }()
+		synctest.Wait()
+		if n := started.Load(); n != maxPending {
+			t.Errorf("%d requests of a stream are in progress, want %d", n, maxPending)
+		}
+		close(s.draining)
+		synctest.Wait()
+		close(release)
+		if err := <-ended; edgewise.KindOf(err) != edgewise.Unavailable {
+			t.Errorf("the stream ended with %v", err)
+		}
+		if sent := st.sent.Load(); sent < started.Load() {
+			t.Errorf("%d of %d requests that had started were answered", sent, started.Load())
+		}
+		cancel()
+	})
+}
+
+// TestARequestOfAStreamIsQueuedBeforeItStarts: a handler that looks into the queue when the server stops finds it.
+func TestARequestOfAStreamIsQueuedBeforeItStarts(t *testing.T) {
+	message, err := proto.Marshal(raw(8))
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s, engine := newServer(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		r := &reader{
+			server: s, stream: &fakeStream{ctx: ctx, messages: 1, message: message}, queue: make(chan *pending),
+			ended: make(chan error, 1),
+		}
+		go r.read(ctx)
+		synctest.Wait()
+		if n := engine.infers.Load(); n != 0 {
+			t.Errorf("%d requests have started that are not in the queue", n)
+		}
+		p := <-r.queue
+		<-p.done
+		if p.err != nil || engine.infers.Load() != 1 {
+			t.Errorf("%v, %d requests have started", p.err, engine.infers.Load())
+		}
+		p.drop()
+	})
 }
