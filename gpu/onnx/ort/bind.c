@@ -1,19 +1,14 @@
 #include "bind.h"
-
-#include <stdlib.h>
-#include <string.h>
+#include "call.h"
 
 // Slots of the table, counted in the header of API version 24.
 enum {
-	GET_ERROR_CODE = 1,
-	GET_ERROR_MESSAGE = 2,
 	CREATE_RUN_OPTIONS = 39,
 	CREATE_TENSOR_WITH_DATA = 49,
 	GET_TENSOR_DATA = 51,
 	CREATE_MEMORY_INFO = 68,
 	ALLOCATOR_FREE = 76,
 	GET_ALLOCATOR = 78,
-	RELEASE_STATUS = 93,
 	RELEASE_MEMORY_INFO = 94,
 	RELEASE_VALUE = 96,
 	RELEASE_RUN_OPTIONS = 97,
@@ -38,27 +33,7 @@ enum {
 	RELEASE_CUDA_OPTIONS = 208,
 };
 
-enum { CODE_FAIL = 1, DEVICE_ALLOCATOR = 0, MEMORY_DEFAULT = 0 };
-
-typedef void status;
-
-#define CALL(name, result, ...) ((result(*)(__VA_ARGS__))api->slot[name])
-
-static ew_error take(const ew_api *api, status *s) {
-	ew_error e = {0, NULL};
-	if (s == NULL) return e;
-	e.code = CALL(GET_ERROR_CODE, int32_t, const status *)(s);
-	e.message = strdup(CALL(GET_ERROR_MESSAGE, const char *, const status *)(s));
-	CALL(RELEASE_STATUS, void, status *)(s);
-	if (e.code == 0) e.code = CODE_FAIL;
-	return e;
-}
-
-#define TRY(expression)                        \
-	do {                                       \
-		ew_error try_ = take(api, expression); \
-		if (try_.code != 0) return try_;       \
-	} while (0)
+enum { DEVICE_ALLOCATOR = 0, MEMORY_DEFAULT = 0 };
 
 // read_back copies a provider's options as text, if it gives them.
 static char *read_back(const ew_api *api, int slot, const void *options) {

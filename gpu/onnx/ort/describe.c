@@ -1,13 +1,10 @@
 #include "describe.h"
+#include "call.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
 // Slots of the table, counted in the header of API version 24. Those of outputs follow those of inputs.
 enum {
-	GET_ERROR_CODE = 1,
-	GET_ERROR_MESSAGE = 2,
 	GET_COUNT = 30,
 	GET_TYPE_INFO = 33,
 	GET_NAME = 36,
@@ -18,32 +15,9 @@ enum {
 	GET_DIMENSIONS = 62,
 	ALLOCATOR_FREE = 76,
 	GET_ALLOCATOR = 78,
-	RELEASE_STATUS = 93,
 	RELEASE_TYPE_INFO = 98,
 	HAS_SHAPE = 390,
 };
-
-enum { CODE_FAIL = 1 };
-
-typedef void status;
-
-#define CALL(name, result, ...) ((result(*)(__VA_ARGS__))api->slot[name])
-
-static ew_error take(const ew_api *api, status *s) {
-	ew_error e = {0, NULL};
-	if (s == NULL) return e;
-	e.code = CALL(GET_ERROR_CODE, int32_t, const status *)(s);
-	e.message = strdup(CALL(GET_ERROR_MESSAGE, const char *, const status *)(s));
-	CALL(RELEASE_STATUS, void, status *)(s);
-	if (e.code == 0) e.code = CODE_FAIL;
-	return e;
-}
-
-#define TRY(expression)                        \
-	do {                                       \
-		ew_error try_ = take(api, expression); \
-		if (try_.code != 0) return try_;       \
-	} while (0)
 
 ew_error ew_count(const ew_api *api, void *session, int outputs, size_t *n) {
 	return take(api, CALL(GET_COUNT + outputs, status *, const void *, size_t *)(session, n));

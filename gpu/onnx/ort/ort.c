@@ -1,15 +1,11 @@
 #define _GNU_SOURCE
-#include "ort.h"
+#include "call.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 // Slots of the table, counted in the header of API version 24.
 enum {
-	GET_ERROR_CODE = 1,
-	GET_ERROR_MESSAGE = 2,
 	RUN = 9,
 	CREATE_TENSOR = 48,
 	CREATE_TENSOR_WITH_DATA = 49,
@@ -24,7 +20,6 @@ enum {
 	GET_VALUE_TYPE = 67,
 	CREATE_CPU_MEMORY_INFO = 69,
 	GET_ALLOCATOR = 78,
-	RELEASE_STATUS = 93,
 	RELEASE_MEMORY_INFO = 94,
 	RELEASE_VALUE = 96,
 	RELEASE_TYPE_AND_SHAPE = 99,
@@ -32,33 +27,12 @@ enum {
 	GET_STRING_BUFFER = 252,
 };
 
-enum { TYPE_STRING = 8, VALUE_TENSOR = 1, DEVICE_ALLOCATOR = 0, MEMORY_DEFAULT = 0, CODE_FAIL = 1, CODE_INVALID = 2 };
-
-typedef void status;
-
-#define CALL(name, result, ...) ((result(*)(__VA_ARGS__))api->slot[name])
+enum { TYPE_STRING = 8, VALUE_TENSOR = 1, DEVICE_ALLOCATOR = 0, MEMORY_DEFAULT = 0, CODE_INVALID = 2 };
 
 static ew_error failure(int32_t code, const char *message) {
 	ew_error e = {code, strdup(message)};
 	return e;
 }
-
-// take turns a status into an error and frees it.
-static ew_error take(const ew_api *api, status *s) {
-	ew_error e = {0, NULL};
-	if (s == NULL) return e;
-	e.code = CALL(GET_ERROR_CODE, int32_t, const status *)(s);
-	e.message = strdup(CALL(GET_ERROR_MESSAGE, const char *, const status *)(s));
-	CALL(RELEASE_STATUS, void, status *)(s);
-	if (e.code == 0) e.code = CODE_FAIL;
-	return e;
-}
-
-#define TRY(expression)                        \
-	do {                                       \
-		ew_error try_ = take(api, expression); \
-		if (try_.code != 0) return try_;       \
-	} while (0)
 
 ew_library ew_open(const char *path, uint32_t api_version) {
 	ew_library lib = {0};
