@@ -31,8 +31,10 @@ func New(c Config) *Backend {
 	}
 }
 
-// Platform returns "wasm".
-func (b *Backend) Platform() string { return Platform }
+// Formats returns that of steps.
+func (b *Backend) Formats() []edgewise.Format {
+	return []edgewise.Format{{Platform: Platform, Devices: []edgewise.DeviceKind{edgewise.CPU}, Guest: true}}
+}
 
 // Sweep removes the machine code of modules that are not stored any more from the cache. stored tells whether a file of
 // that digest is. Machine code that was used within the last hour stays.

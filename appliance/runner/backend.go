@@ -22,7 +22,7 @@ import (
 
 // Config configures the backend. Zero durations and sizes take the defaults named beside them.
 type Config struct {
-	Backend     edgewise.Backend // answers Platform and Inspect, in this process
+	Backend     edgewise.Backend // answers Formats and Inspect, in this process
 	Arguments   []string         // with which the program, started again, calls Serve
 	Options     any              // handed to the child's maker of the backend, as JSON
 	Environment []string         // of the child, as key=value; nothing else is in it
@@ -85,8 +85,8 @@ var _ edgewise.Backend = (*Backend)(nil)
 // New makes the backend. No child is started before Load.
 func New(c Config) *Backend { return &Backend{config: c.complete(), groups: map[string]*group{}} }
 
-// Platform is that of the wrapped backend.
-func (b *Backend) Platform() string { return b.config.Backend.Platform() }
+// Formats are those of the wrapped backend.
+func (b *Backend) Formats() []edgewise.Format { return b.config.Backend.Formats() }
 
 // Inspect is that of the wrapped backend. It runs no native code.
 func (b *Backend) Inspect(ctx context.Context, dir string, m *edgewise.Model) (*edgewise.Inspection, error) {

@@ -37,7 +37,8 @@ func (b *Backend) Describe(ctx context.Context, dir string, m *edgewise.Model) (
 func describe(b edgewise.Backend, m member) error {
 	d, can := b.(edgewise.Describer)
 	if !can {
-		return edgewise.Errorf("runner.describe", edgewise.Unsupported, "model %q: %s describes no models", m.Version.Model.Name, b.Platform())
+		return edgewise.Errorf("runner.describe", edgewise.Unsupported, "model %q: the backend of platform %q describes no models",
+			m.Version.Model.Name, m.Version.Model.Platform)
 	}
 	outputs, err := d.Describe(context.Background(), m.Dir, m.Version.Model)
 	if err != nil {

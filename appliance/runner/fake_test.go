@@ -48,7 +48,7 @@ type fake struct {
 	dir     string
 }
 
-func (fake) Platform() string { return "fake" }
+func (fake) Formats() []edgewise.Format { return []edgewise.Format{{Platform: "fake"}} }
 
 func (fake) Inspect(context.Context, string, *edgewise.Model) (*edgewise.Inspection, error) {
 	return &edgewise.Inspection{Producer: "fake"}, nil

@@ -71,6 +71,7 @@ type load struct {
 	dir        string
 	declared   *edgewise.Model // the configuration of its author; nil: that in dir
 	backend    edgewise.Backend
+	format     edgewise.Format
 	inspection func() (*edgewise.Inspection, error) // of its files, which are read once
 	place      placement
 	onClose    []func()
@@ -83,11 +84,11 @@ func (l *Loader) Load(ctx context.Context, v *edgewise.Version, dir string, decl
 	if err := l.checkCache(v.Model); err != nil {
 		return nil, err
 	}
-	backend, err := l.Backend(v.Model)
+	backend, format, err := l.find(v.Model)
 	if err != nil {
 		return nil, err
 	}
-	t := &load{Loader: l, version: v, dir: dir, declared: declared, backend: backend}
+	t := &load{Loader: l, version: v, dir: dir, declared: declared, backend: backend, format: format}
 	t.inspection = sync.OnceValues(func() (*edgewise.Inspection, error) { return l.inspect(ctx, v, dir) })
 	config, err := t.schedulerConfig()
 	if err != nil {
@@ -159,7 +160,7 @@ func (t *load) warm(ctx context.Context, fresh unannounced) (unverified string, 
 	if err != nil {
 		return "", err
 	}
-	if unverified, err = tryOnce(ctx, t.version.Model, fresh.Verify); err != nil {
+	if unverified, err = tryOnce(ctx, t.version.Model, t.format, fresh.Verify); err != nil {
 		return "", err
 	}
 	return unverified, fresh.Warm(ctx, requests)
@@ -195,12 +196,20 @@ func wantsCache(m *edgewise.Model) bool { return m.ResponseCache != nil && m.Res
 
 // Backend returns the backend of a model's platform. Error: Unsupported.
 func (l *Loader) Backend(m *edgewise.Model) (edgewise.Backend, error) {
+	b, _, err := l.find(m)
+	return b, err
+}
+
+// find returns the backend of a model's platform, and its format.
+func (l *Loader) find(m *edgewise.Model) (edgewise.Backend, edgewise.Format, error) {
 	for _, b := range l.config.Backends {
-		if b.Platform() == m.Platform {
-			return b, nil
+		for _, f := range b.Formats() {
+			if f.Platform == m.Platform {
+				return b, f, nil
+			}
 		}
 	}
-	return nil, edgewise.Errorf("serving.Backend", edgewise.Unsupported,
+	return nil, edgewise.Format{}, edgewise.Errorf("serving.Backend", edgewise.Unsupported,
 		"model %q: this build has no backend for platform %q", m.Name, m.Platform)
 }
 

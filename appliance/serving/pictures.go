@@ -76,10 +76,10 @@ func (t *load) withPictures(loaded *manager.Loaded, instance edgewise.Instance) 
 		Instances: t.place.lanes, Proof: proved(loaded), MaxQueue: t.config.MaxQueue, Shared: true, Logger: t.config.Logger,
 	})
 	t.pictures.addTo(loaded, t.version.ID, input, queue)
-	l, devices, resize := t.Loader, t.place.devices, loaded.Resize
+	l, format, devices, resize := t.Loader, t.format, t.place.devices, loaded.Resize
 	loaded.Resize = func(m *edgewise.Model) {
 		resize(m)
-		queue.Resize(l.lanes(m, devices))
+		queue.Resize(l.lanes(m, format, devices))
 	}
 	return nil
 }

@@ -6,8 +6,6 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
-	"github.com/edgewise-ai/edgewise/gpu/onnx"
-	"github.com/edgewise-ai/edgewise/wasm"
 )
 
 // placement is where a version runs.
@@ -22,10 +20,11 @@ type placement struct {
 // devicesFor reads the instance groups of a model. Groups of KIND_GPU go to the GPUs that they name, or to all; those of KIND_AUTO too
 // when there is a usable one, and else to the CPU. Errors: Unavailable (a GPU is asked for and cannot be used; with the one
 // reason), Unsupported (it asks for both kinds of devices).
-func devicesFor(m *edgewise.Model, usable func() ([]edgewise.DeviceInfo, error)) ([]edgewise.Device, error) {
+func devicesFor(m *edgewise.Model, f edgewise.Format, usable func() ([]edgewise.DeviceInfo, error)) ([]edgewise.Device, error) {
 	const op = "serving.devicesFor"
 	cpu := []edgewise.Device{{}}
-	if m.Platform != onnx.Platform || !slices.ContainsFunc(m.InstanceGroup, func(g edgewise.InstanceGroup) bool { return g.Kind != edgewise.KindCPU }) {
+	onGPU := func(g edgewise.InstanceGroup) bool { return g.Kind != edgewise.KindCPU }
+	if !slices.Contains(f.Devices, edgewise.GPU) || !slices.ContainsFunc(m.InstanceGroup, onGPU) {
 		return cpu, nil
 	}
 	list, reason := usable()
@@ -61,26 +60,26 @@ func devicesFor(m *edgewise.Model, usable func() ([]edgewise.DeviceInfo, error))
 }
 
 // placement decides where a version runs, and how many of its batches run at the same time. Runs on a GPU take no cores.
-func (l *Loader) placement(m *edgewise.Model) (placement, error) {
-	devices, err := devicesFor(m, l.config.Devices.Usable)
+func (l *Loader) placement(m *edgewise.Model, f edgewise.Format) (placement, error) {
+	devices, err := devicesFor(m, f, l.config.Devices.Usable)
 	if err != nil {
 		return placement{}, err
 	}
-	p := placement{devices: devices, lanes: l.lanes(m, devices)}
+	p := placement{devices: devices, lanes: l.lanes(m, f, devices)}
 	if devices[0].Kind == edgewise.CPU {
 		c := m.Concurrency(l.config.CoreCount)
 		p.cores, p.threads = l.config.Cores, c.Threads()
-		if m.Platform == onnx.Platform {
+		if !f.Guest {
 			p.wide = c.Wide
 		}
 	}
 	return p, nil
 }
 
-// lanes is how many batches of a model run at the same time on devices. Of a step it may be one more than there are cores: a run that
+// lanes is how many batches of a model run at the same time on devices. Of a guest it may be one more than there are cores: a run that
 // has become long has left its core, and the next request does not wait for it.
-func (l *Loader) lanes(m *edgewise.Model, devices []edgewise.Device) int {
-	if m.Platform == wasm.Platform {
+func (l *Loader) lanes(m *edgewise.Model, f edgewise.Format, devices []edgewise.Device) int {
+	if f.Guest {
 		return min(m.Instances(), l.config.CoreCount+1)
 	}
 	if devices[0].Kind == edgewise.CPU {

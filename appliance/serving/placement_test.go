@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 
 	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/gpu/onnx"
 )
 
 func TestDevicesOfAModel(t *testing.T) {
@@ -18,6 +17,7 @@ func TestDevicesOfAModel(t *testing.T) {
 		return []edgewise.DeviceInfo{{Device: edgewise.Device{Kind: edgewise.GPU}}, {Device: edgewise.Device{Kind: edgewise.GPU, Index: 1}}}, nil
 	}
 	none := func() ([]edgewise.DeviceInfo, error) { return nil, errors.New("the driver is too old") }
+	format := edgewise.Format{Devices: []edgewise.DeviceKind{edgewise.CPU, edgewise.GPU}}
 	group := func(kind edgewise.InstanceKind, gpus ...int32) edgewise.InstanceGroup {
 		return edgewise.InstanceGroup{Name: "m_0", Kind: kind, Count: 1, GPUs: gpus}
 	}
@@ -37,7 +37,7 @@ func TestDevicesOfAModel(t *testing.T) {
 		{"a GPU that is not there", []edgewise.InstanceGroup{group(edgewise.KindGPU, 2)}, two, "asks for gpu:2, which is not among the 2"},
 		{"both kinds", []edgewise.InstanceGroup{group(edgewise.KindGPU), group(edgewise.KindCPU)}, two, "use one kind"},
 	} {
-		devices, err := devicesFor(&edgewise.Model{Name: "m", Platform: onnx.Platform, InstanceGroup: test.groups}, test.usable)
+		devices, err := devicesFor(&edgewise.Model{Name: "m", InstanceGroup: test.groups}, format, test.usable)
 		if got := fmt.Sprint(devices); err == nil && got != test.want || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, %v", test.name, devices, err)
 		}

@@ -20,7 +20,7 @@ func (t *load) schedulerConfig() (c sched.Config, err error) {
 	if c.Proof, err = t.proof(); err != nil {
 		return c, err
 	}
-	if t.place, err = t.placement(t.version.Model); err != nil {
+	if t.place, err = t.placement(t.version.Model, t.format); err != nil {
 		return c, err
 	}
 	c.Instances, c.Cores, c.Threads, c.SoloThreads = t.place.lanes, t.place.cores, t.place.threads, t.place.wide
@@ -67,7 +67,7 @@ func (t *load) proof() (*sched.Proof, error) {
 func (t *load) schedule(instance edgewise.Instance, c sched.Config) (
 	loaded *manager.Loaded, fresh unannounced, err error,
 ) {
-	l, v, devices, claim := t.Loader, t.version, t.place.devices, (*sched.Claim)(nil)
+	l, v, format, devices, claim := t.Loader, t.version, t.format, t.place.devices, (*sched.Claim)(nil)
 	defer func() {
 		if err != nil {
 			claim.Close()
@@ -85,7 +85,7 @@ func (t *load) schedule(instance edgewise.Instance, c sched.Config) (
 	if v.Model.SequenceBatching == nil {
 		s := sched.New(v, instance, c)
 		loaded.Servable, loaded.Isolated, fresh = s, s, s
-		loaded.Resize = func(m *edgewise.Model) { s.Resize(l.lanes(m, devices)) }
+		loaded.Resize = func(m *edgewise.Model) { s.Resize(l.lanes(m, format, devices)) }
 		if !wantsCache(v.Model) { // the cache looks at tensors, which another process could change in borrowed memory
 			loaded.Borrow = s.AllocBody
 		}
@@ -96,7 +96,7 @@ func (t *load) schedule(instance edgewise.Instance, c sched.Config) (
 		}
 		s := sequence.New(v, instance, c, sequence.Config{Initial: initial, Budget: t.config.States})
 		loaded.Servable, loaded.Isolated, loaded.Sequences, fresh = s, s, s, s
-		loaded.Resize = func(m *edgewise.Model) { s.Resize(l.lanes(m, devices), m) }
+		loaded.Resize = func(m *edgewise.Model) { s.Resize(l.lanes(m, format, devices), m) }
 	}
 	l.withClaim(loaded, v.ID, claim)
 	return loaded, fresh, nil

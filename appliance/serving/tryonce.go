@@ -8,7 +8,6 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/sched/trial"
-	"github.com/edgewise-ai/edgewise/wasm"
 )
 
 // Bounds of the run that shows that a version works.
@@ -25,12 +24,12 @@ var verifySizes = []int64{1, 8, 32}
 // shape, computes none of those that were tried, and so will compute nothing. Whatever else a run ends with may be about inputs
 // that had to be guessed: an index, a length, a text, two sizes that belong together.
 func tryOnce(
-	ctx context.Context, m *edgewise.Model, verify func(context.Context, *edgewise.Request) error,
+	ctx context.Context, m *edgewise.Model, f edgewise.Format, verify func(context.Context, *edgewise.Request) error,
 ) (unverified string, err error) {
 	switch {
 	case len(m.ModelWarmup) > 0:
 		return "", nil
-	case m.Platform == wasm.Platform:
+	case f.Guest:
 		return "a step is tried with its own tests, not with numbers that mean nothing", nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, verifyTime)

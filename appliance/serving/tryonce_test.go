@@ -49,7 +49,7 @@ func TestAVersionIsRunOnceBeforeItGoesLive(t *testing.T) {
 		{"it declares a warm-up", warm, fails(edgewise.Internal), "", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			unverified, err := tryOnce(t.Context(), test.model, test.run.verify)
+			unverified, err := tryOnce(t.Context(), test.model, edgewise.Format{}, test.run.verify)
 			if (err != nil) != test.refused || err == nil && unverified != test.unverified {
 				t.Errorf("got %q, %v", unverified, err)
 			}

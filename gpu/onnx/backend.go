@@ -50,8 +50,10 @@ func New(c Config) *Backend {
 	return b
 }
 
-// Platform returns "onnxruntime_onnx".
-func (b *Backend) Platform() string { return Platform }
+// Formats returns that of ONNX models.
+func (b *Backend) Formats() []edgewise.Format {
+	return []edgewise.Format{{Platform: Platform, Devices: []edgewise.DeviceKind{edgewise.CPU, edgewise.GPU}}}
+}
 
 // Library opens ONNX Runtime if that has not been done and returns what was loaded, or why nothing was.
 func (b *Backend) Library() (*ort.Library, error) { return b.open() }

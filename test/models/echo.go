@@ -28,8 +28,10 @@ func (e *Echo) at(stage, content string) error {
 	return e.Hook(stage, content)
 }
 
-// Platform is that of ONNX models.
-func (*Echo) Platform() string { return "onnxruntime_onnx" }
+// Formats has the platform of ONNX models.
+func (*Echo) Formats() []edgewise.Format {
+	return []edgewise.Format{{Platform: "onnxruntime_onnx", Devices: []edgewise.DeviceKind{edgewise.CPU, edgewise.GPU}}}
+}
 
 // Inspect finds an input "in" and an output "out", both BYTES.
 func (*Echo) Inspect(context.Context, string, *edgewise.Model) (*edgewise.Inspection, error) {
