@@ -49,7 +49,7 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	if !safe {
 		a.registry.Start()
 	}
-	a.uploads.Start()
+	a.importer.Uploads().Start()
 	a.engine.started.Store(true)
 	a.notify(daemon.SdNotifyReady)
 
@@ -97,7 +97,7 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 
 // load imports and loads what the appliance is to serve, and waits for that.
 func (a *App) load(ctx context.Context, imports []string) error {
-	a.importAll(ctx, imports)
+	a.importer.ImportFolders(ctx, imports)
 	if err := a.repositories.Start(ctx); err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (a *App) shutdown(d *doors) error {
 	a.watch.hub.Close()
 	a.endSequences(ctx)
 	door := d.close(ctx)
-	a.jobs.close()
+	a.importer.Close()
 	if ctx.Err() != nil {
 		// The requests that were cut off are ending now: give them the moment they need to let go of their models.
 		ctx, cancel = context.WithTimeout(context.Background(), closeTimeout)

@@ -177,7 +177,7 @@ func TestImportEndsWithItsContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	a.importAll(ctx, []string{folder})
+	a.importer.ImportFolders(ctx, []string{folder})
 	if strings.Contains(log.String(), "level=ERROR") {
 		t.Errorf("an import that nobody waits for any more is reported:\n%s", log)
 	}

@@ -71,8 +71,20 @@ func (b *box) load() error {
 	})
 }
 
-// adopt takes settings that are stored already.
-func (b *box) adopt(s admin.Settings) {
+// Check returns an error when settings are out of bounds. Errors: Invalid with Field.
+func (b *box) Check(s admin.Settings) error { return checkSettings(s) }
+
+// Put stores settings as part of a transaction; Adopt makes them the current ones when it is committed.
+func (b *box) Put(tx edgewise.DocumentsTx, s admin.Settings) error {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return edgewise.Errorf("appliance.box.Put", edgewise.Internal, "encoding the settings: %w", err)
+	}
+	return tx.Put(boxBucket, settingsKey, text)
+}
+
+// Adopt makes stored settings the current ones.
+func (b *box) Adopt(s admin.Settings) {
 	b.mu.Lock()
 	b.settings = s
 	b.mu.Unlock()

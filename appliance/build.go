@@ -16,6 +16,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/editor"
 	"github.com/edgewise-ai/edgewise/appliance/grpcapi"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+	"github.com/edgewise-ai/edgewise/appliance/importer"
 	"github.com/edgewise-ai/edgewise/appliance/listen"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
@@ -30,7 +31,6 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/sharedmemory"
 	"github.com/edgewise-ai/edgewise/appliance/update"
 	"github.com/edgewise-ai/edgewise/appliance/update/helper"
-	"github.com/edgewise-ai/edgewise/appliance/uploads"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
 	"github.com/edgewise-ai/edgewise/host"
 	"github.com/edgewise-ai/edgewise/store"
@@ -63,8 +63,7 @@ type App struct {
 	identity   *certificate.Identity // nil: TLS is off
 	processors *host.Load
 	box        *box
-	uploads    *uploads.Uploads
-	jobs       *jobs
+	importer   *importer.Importer
 	notes      registry.Notes
 	history    *registry.History
 	watch      *watch
@@ -105,6 +104,10 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	a.system = &system{a.newUpdates(packaging(), helper.Client{}, update.BootID()), a, make(chan struct{})}
 	a.safe = safestart.Open(c.DataDir, logger.With("part", "start"))
 	a.openRegistry()
+	if err := a.openImporter(); err != nil {
+		a.safe.Undo()
+		return nil, errors.Join(err, a.closeBox(), a.store.Close())
+	}
 	a.watch.resolve = a.manager.Resolve
 	a.inside = a.tracer.Inferer(insider{a.watch, a.manager})
 	a.engine = &engine{
@@ -117,7 +120,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		Engine: a.engine, Library: a.registry, Shared: a.shared, Log: logger.With("part", "http"), Budget: a.budget, Name: c.Server.ID, Version: Version,
 		Metrics: a.metrics(), Labels: a.registry.Classes, Logging: logs, Tracing: a.tracer,
 		Accounts: accounts{a.accounts}, Open: a.openMode(), MetricsPublic: func() bool { return a.box.Settings().MetricsPublic }, Box: a.box,
-		Uploads: receiver{a.uploads, int64(c.Upload.MaxBytes)}, Jobs: a.jobs, Catalog: catalog{a}, Editor: a.editor, Activity: observer{a.watch}, Page: page, System: a.system,
+		Uploads: receiver{a.importer.Uploads(), int64(c.Upload.MaxBytes)}, Jobs: a.importer, Catalog: catalog{a}, Editor: a.editor, Activity: observer{a.watch}, Page: page, System: a.system,
 	})
 	if err == nil && c.GRPC.Address != "" {
 		a.grpc, err = grpcapi.New(a.grpcConfig(), grpcapi.Deps{

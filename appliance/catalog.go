@@ -78,6 +78,33 @@ func (c catalog) Detail(ctx context.Context, id edgewise.ModelID) (admin.Version
 	return d, nil
 }
 
+// fit tells whether a version that needs so many bytes finds room beside those in memory.
+func (a *App) fit(ctx context.Context, needs int64) admin.Fit {
+	f := admin.Fit{
+		Needs: needs, Limit: int64(a.config.Engine.MaxMemoryBytes), Available: machineMemory().Available, Fits: true,
+	}
+	for _, s := range a.manager.Statuses() {
+		v, _, err := a.manager.Version(s.ID)
+		if s.State != edgewise.StateReady || err != nil {
+			continue
+		}
+		if print, err := a.registry.Footprint(ctx, v); err == nil {
+			f.Taken += print.Bytes
+		}
+	}
+	switch {
+	case f.Limit > 0 && f.Taken+needs > f.Limit:
+		f.Fits = false
+		f.Reason = fmt.Sprintf("It needs about %d MiB of memory, and of the %d MiB for models (engine.max_memory_bytes) "+
+			"%d are taken.", needs>>20, f.Limit>>20, f.Taken>>20)
+	case f.Available > 0 && needs > f.Available:
+		f.Fits = false
+		f.Reason = fmt.Sprintf("It needs about %d MiB of memory, and the machine has %d MiB left.", needs>>20,
+			f.Available>>20)
+	}
+	return f
+}
+
 // labelsOf lists the labels that point to a version.
 func (a *App) labelsOf(id edgewise.ModelID) []string {
 	names := []string{}
@@ -261,6 +288,11 @@ func mean(d edgewise.Duration) float64 {
 		return 0
 	}
 	return float64(d.Total.Nanoseconds()) / 1000 / float64(d.Count)
+}
+
+// Backup writes a backup of this box.
+func (c catalog) Backup(ctx context.Context, w io.Writer, accounts bool) error {
+	return c.importer.WriteBackup(ctx, w, accounts)
 }
 
 // BackupName is a name for a backup of this box, made now.

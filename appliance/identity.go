@@ -37,9 +37,6 @@ func (a *App) openBox() error {
 	if err := a.openAccounts(); err != nil {
 		return err
 	}
-	if err := a.openUploads(); err != nil {
-		return err
-	}
 	if a.config.TLS.Mode == config.TLSOff {
 		return nil
 	}
@@ -191,7 +188,7 @@ func (a *App) keep(ctx context.Context) {
 		if a.identity != nil {
 			a.identity.Keep()
 		}
-		a.jobs.expired(a.uploads.Sweep(a.jobs.keeps))
+		a.importer.Sweep()
 	}
 }
 

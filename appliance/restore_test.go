@@ -24,6 +24,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/editor"
+	"github.com/edgewise-ai/edgewise/appliance/importer"
 	"github.com/edgewise-ai/edgewise/appliance/registry"
 	"github.com/edgewise-ai/edgewise/appliance/serving"
 	"github.com/edgewise-ai/edgewise/appliance/uploads"
@@ -63,6 +64,10 @@ func openStorage(t testing.TB, dir string) *storage {
 		Store: a.store, Serving: loader, Documents: a.documents, History: a.history, Logger: logger,
 	})
 	a.editor = a.newEditor()
+	a.config.DataDir = dir
+	if err := a.openImporter(); err != nil {
+		t.Fatalf("the uploads do not open: %v", err)
+	}
 	return &storage{a, dir}
 }
 
@@ -83,7 +88,7 @@ type state struct {
 func (s *storage) state(t testing.TB) state {
 	t.Helper()
 	now := state{Records: s.store.Records(), Documents: map[string]string{}, Settings: s.box.Settings()}
-	buckets := append(openBuckets(), boxBucket, "users", "keys")
+	buckets := []string{registry.NotesBucket, editor.DraftsBucket, boxBucket, "users", "keys"}
 	err := s.documents.View(func(tx edgewise.DocumentsTx) error {
 		for _, bucket := range buckets {
 			if err := tx.Each(bucket, func(key string, value []byte) error {
@@ -115,11 +120,11 @@ func (s *storage) take(ctx context.Context, file []byte) error {
 	if err := uploads.Unpack("tar", path, folder, limits, func(int64) {}); err != nil {
 		return err
 	}
-	m, err := readBackup(folder)
+	m, err := importer.ReadBackup(folder)
 	if err != nil {
 		return err
 	}
-	_, err = s.bring(ctx, m, true)
+	_, err = s.importer.Restore(ctx, m, true)
 	return err
 }
 
@@ -159,7 +164,7 @@ func example(t testing.TB) []byte {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := s.Backup(ctx, &b, true); err != nil {
+	if err := s.importer.WriteBackup(ctx, &b, true); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -177,19 +182,19 @@ func withManifest(t testing.TB, file []byte, change func(manifest []byte) []byte
 	if err := uploads.Unpack("tar", path, folder, uploads.Limits{Bytes: 1 << 20, Files: 100, Room: func(int64) error { return nil }}, func(int64) {}); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(folder, backupManifest))
+	text, err := os.ReadFile(filepath.Join(folder, importer.ManifestFile))
 	if err != nil {
 		t.Fatal(err)
 	}
 	text = change(text)
 	sum := sha256.Sum256(text)
-	files := map[string][]byte{backupManifest: text, backupDigest: []byte(hex.EncodeToString(sum[:]))}
-	blobs, err := os.ReadDir(filepath.Join(folder, backupFiles))
+	files := map[string][]byte{importer.ManifestFile: text, importer.DigestFile: []byte(hex.EncodeToString(sum[:]))}
+	blobs, err := os.ReadDir(filepath.Join(folder, importer.FilesFolder))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, blob := range blobs {
-		if files[backupFiles+blob.Name()], err = os.ReadFile(filepath.Join(folder, backupFiles, blob.Name())); err != nil {
+		if files[importer.FilesFolder+blob.Name()], err = os.ReadFile(filepath.Join(folder, importer.FilesFolder, blob.Name())); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -197,9 +202,9 @@ func withManifest(t testing.TB, file []byte, change func(manifest []byte) []byte
 }
 
 // edited is withManifest for a change of the decoded manifest.
-func edited(t testing.TB, file []byte, edit func(m *backup)) []byte {
+func edited(t testing.TB, file []byte, edit func(m *importer.Backup)) []byte {
 	return withManifest(t, file, func(text []byte) []byte {
-		m := &backup{}
+		m := &importer.Backup{}
 		if err := json.Unmarshal(text, m); err != nil {
 			t.Fatal(err)
 		}
@@ -237,8 +242,8 @@ func TestABackupIsRestoredAsAWhole(t *testing.T) {
 // the next start succeeds.
 func TestAMalformedBackupChangesNothing(t *testing.T) {
 	file := example(t)
-	put := func(bucket, key, value string) func(m *backup) {
-		return func(m *backup) {
+	put := func(bucket, key, value string) func(m *importer.Backup) {
+		return func(m *importer.Backup) {
 			if m.Buckets[bucket] == nil {
 				m.Buckets[bucket] = map[string][]byte{}
 			}
@@ -246,40 +251,42 @@ func TestAMalformedBackupChangesNothing(t *testing.T) {
 		}
 	}
 	for name, test := range map[string]struct {
-		edit func(m *backup)
+		edit func(m *importer.Backup)
 		want string
 	}{
-		"a user that is no JSON":          {put("users", "bert", "{"), `users: document "bert": it is not the JSON`},
-		"a user that is a list":           {put("users", "bert", "[]"), `users: document "bert"`},
-		"a user under another name":       {put("users", "bert", `{"name":"carl","role":"admin"}`), `it is of the user "carl"`},
-		"a user with an unknown role":     {put("users", "bert", `{"name":"bert","role":"king"}`), "king"},
-		"a user with a costly hash":       {put("users", "bert", `{"name":"bert","role":"admin","password":"$argon2id$v=19$m=99999999,t=1,p=1$AAAA$AAAA"}`), "not a hash"},
-		"a key that is no JSON":           {put("keys", "ab", "nothing"), `keys: document "ab"`},
-		"a key with a short hash":         {put("keys", "ab", `{"id":"ab","hash":"ff","name":"x","rights":2}`), "64 hexadecimal digits"},
-		"a key with rights beyond all":    {put("keys", "ab", `{"id":"ab","hash":"`+strings.Repeat("ab", 32)+`","name":"x","rights":255}`), "rights 255"},
-		"a draft that is no JSON":         {put("drafts", "ab", "{]"), `drafts: document "ab"`},
-		"a draft under another id":        {put("drafts", "ab", `{"id":"cd","name":"x","config":{}}`), `its id is "cd"`},
-		"notes about no name":             {put("notes", "../x", "text"), "../x"},
-		"notes that are too long":         {put("notes", "cat", strings.Repeat("x", admin.MaxNotesBytes+1)), "10001 bytes"},
-		"sessions":                        {put("sessions", "ab", "{}"), `"sessions", which a backup does not have`},
-		"the claim code":                  {put("claim", "code", "AAAA"), `"claim", which a backup does not have`},
-		"settings out of their bounds":    {func(m *backup) { m.Settings.Session = 1 }, "session_seconds is 1"},
-		"too many drafts":                 {func(m *backup) { fillDrafts(m, editor.MaxDrafts) }, "101 drafts: at most 100"},
-		"a model twice":                   {func(m *backup) { m.Models = append(m.Models, m.Models[0]) }, "in it twice"},
-		"a model that is none":            {func(m *backup) { m.Models[0].Name = "../cat" }, "../cat"},
-		"a version without declaration":   {func(m *backup) { m.Models[1].Versions[1].Model = nil }, "without declaration"},
-		"a version without files":         {func(m *backup) { m.Models[1].Versions[1].Files = nil }, "or files"},
-		"a version with another size":     {func(m *backup) { m.Models[1].Versions[1].Size++ }, "its files have"},
-		"a version with a huge number":    {func(m *backup) { m.Models[1].Versions[1].ID.Version = 1<<63 - 1 }, "numbers from 1"},
-		"a version twice":                 {func(m *backup) { m.Models[1].Versions[1].ID.Version = 1 }, "each once"},
-		"a label to nowhere":              {func(m *backup) { m.Models[1].Labels[0].Version = 7 }, "points to version 7"},
-		"a label that is a number":        {func(m *backup) { m.Models[1].Labels[0].Name = "7" }, "must not look like a version"},
-		"a file out of its folder":        {func(m *backup) { m.Models[1].Versions[1].Files[0].Path = "../../x" }, "../../x"},
-		"a file that is not there":        {func(m *backup) { m.Models[1].Versions[1].Files[0].Digest = edgewise.Digest(strings.Repeat("0", 64)) }, "lacks file"},
-		"a digest out of its folder":      {func(m *backup) { m.Models[1].Versions[1].Files[0].Digest = "../manifest.json" }, "digest"},
-		"a version with another digest":   {func(m *backup) { m.Models[1].Versions[1].Digest = edgewise.Digest(strings.Repeat("0", 64)) }, "instead of 0000"},
-		"a declaration that cannot be":    {func(m *backup) { m.Models[1].Versions[1].Model.MaxBatchSize = -1 }, ""},
-		"a declaration without a backend": {func(m *backup) { m.Models[1].Versions[1].Model.Platform = "abacus" }, "abacus"},
+		"a user that is no JSON":        {put("users", "bert", "{"), `users: document "bert": it is not the JSON`},
+		"a user that is a list":         {put("users", "bert", "[]"), `users: document "bert"`},
+		"a user under another name":     {put("users", "bert", `{"name":"carl","role":"admin"}`), `it is of the user "carl"`},
+		"a user with an unknown role":   {put("users", "bert", `{"name":"bert","role":"king"}`), "king"},
+		"a user with a costly hash":     {put("users", "bert", `{"name":"bert","role":"admin","password":"$argon2id$v=19$m=99999999,t=1,p=1$AAAA$AAAA"}`), "not a hash"},
+		"a key that is no JSON":         {put("keys", "ab", "nothing"), `keys: document "ab"`},
+		"a key with a short hash":       {put("keys", "ab", `{"id":"ab","hash":"ff","name":"x","rights":2}`), "64 hexadecimal digits"},
+		"a key with rights beyond all":  {put("keys", "ab", `{"id":"ab","hash":"`+strings.Repeat("ab", 32)+`","name":"x","rights":255}`), "rights 255"},
+		"a draft that is no JSON":       {put("drafts", "ab", "{]"), `drafts: document "ab"`},
+		"a draft under another id":      {put("drafts", "ab", `{"id":"cd","name":"x","config":{}}`), `its id is "cd"`},
+		"notes about no name":           {put("notes", "../x", "text"), "../x"},
+		"notes that are too long":       {put("notes", "cat", strings.Repeat("x", admin.MaxNotesBytes+1)), "10001 bytes"},
+		"sessions":                      {put("sessions", "ab", "{}"), `"sessions", which a backup does not have`},
+		"the claim code":                {put("claim", "code", "AAAA"), `"claim", which a backup does not have`},
+		"settings out of their bounds":  {func(m *importer.Backup) { m.Settings.Session = 1 }, "session_seconds is 1"},
+		"too many drafts":               {func(m *importer.Backup) { fillDrafts(m, editor.MaxDrafts) }, "101 drafts: at most 100"},
+		"a model twice":                 {func(m *importer.Backup) { m.Models = append(m.Models, m.Models[0]) }, "in it twice"},
+		"a model that is none":          {func(m *importer.Backup) { m.Models[0].Name = "../cat" }, "../cat"},
+		"a version without declaration": {func(m *importer.Backup) { m.Models[1].Versions[1].Model = nil }, "without declaration"},
+		"a version without files":       {func(m *importer.Backup) { m.Models[1].Versions[1].Files = nil }, "or files"},
+		"a version with another size":   {func(m *importer.Backup) { m.Models[1].Versions[1].Size++ }, "its files have"},
+		"a version with a huge number":  {func(m *importer.Backup) { m.Models[1].Versions[1].ID.Version = 1<<63 - 1 }, "numbers from 1"},
+		"a version twice":               {func(m *importer.Backup) { m.Models[1].Versions[1].ID.Version = 1 }, "each once"},
+		"a label to nowhere":            {func(m *importer.Backup) { m.Models[1].Labels[0].Version = 7 }, "points to version 7"},
+		"a label that is a number":      {func(m *importer.Backup) { m.Models[1].Labels[0].Name = "7" }, "must not look like a version"},
+		"a file out of its folder":      {func(m *importer.Backup) { m.Models[1].Versions[1].Files[0].Path = "../../x" }, "../../x"},
+		"a file that is not there": {func(m *importer.Backup) {
+			m.Models[1].Versions[1].Files[0].Digest = edgewise.Digest(strings.Repeat("0", 64))
+		}, "lacks file"},
+		"a digest out of its folder":      {func(m *importer.Backup) { m.Models[1].Versions[1].Files[0].Digest = "../manifest.json" }, "digest"},
+		"a version with another digest":   {func(m *importer.Backup) { m.Models[1].Versions[1].Digest = edgewise.Digest(strings.Repeat("0", 64)) }, "instead of 0000"},
+		"a declaration that cannot be":    {func(m *importer.Backup) { m.Models[1].Versions[1].Model.MaxBatchSize = -1 }, ""},
+		"a declaration without a backend": {func(m *importer.Backup) { m.Models[1].Versions[1].Model.Platform = "abacus" }, "abacus"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openStorage(t, t.TempDir())
@@ -300,7 +307,7 @@ func TestAMalformedBackupChangesNothing(t *testing.T) {
 	}
 }
 
-func fillDrafts(m *backup, count int) {
+func fillDrafts(m *importer.Backup, count int) {
 	for i := range count {
 		id := hex.EncodeToString([]byte{byte(i)})
 		m.Buckets[editor.DraftsBucket][id] = []byte(`{"id":"` + id + `","name":"x","config":{}}`)
@@ -409,7 +416,7 @@ func packed(t testing.TB, files map[string][]byte) []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := addBytes(w, name, files[name], time.Time{}); err != nil {
+		if err := writeEntry(w, name, files[name]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -417,4 +424,10 @@ func packed(t testing.TB, files map[string][]byte) []byte {
 		t.Fatal(err)
 	}
 	return b.Bytes()
+}
+
+func writeEntry(w *tar.Writer, name string, text []byte) error {
+	err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(text)), Typeflag: tar.TypeReg})
+	_, writing := w.Write(text)
+	return errors.Join(err, writing)
 }

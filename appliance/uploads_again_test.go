@@ -1,13 +1,10 @@
 package appliance
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/edgewise-ai/edgewise/api/admin"
-	"github.com/edgewise-ai/edgewise/appliance/uploads"
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 )
 
@@ -84,47 +81,12 @@ func TestAnUploadThatHasExpiredDoesNotGoOn(t *testing.T) {
 	if j.State != admin.JobStaged {
 		t.Fatalf("%s: %s", j.State, states(j))
 	}
-	h.app.jobs.expired([]string{j.ID})
+	h.app.importer.Expire([]string{j.ID})
 	var over admin.Job
 	if anna.ask("GET", "/api/v1/jobs/"+j.ID, nil, &over); over.State != admin.JobCanceled || over.Resumable || over.Ended.IsZero() {
 		t.Errorf("%s resumable %v, ended %v", over.State, over.Resumable, over.Ended)
 	}
 	if status, text := anna.ask("POST", "/api/v1/jobs/"+j.ID+"/activate", nil, nil); status != 409 {
 		t.Errorf("%d %s", status, text)
-	}
-}
-
-// TestAnArchiveIsReadWhateverIsBesideIt reads a model's folder under names that are taken in the upload's folder, and as often as the box
-// starts.
-func TestAnArchiveIsReadWhateverIsBesideIt(t *testing.T) {
-	for _, name := range []string{"data", "unpacked", "state.json", "cat"} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			folder := filepath.Join(dir, "unpacked")
-			if err := os.WriteFile(filepath.Join(dir, "data"), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(dir, "state.json"), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			for range 2 {
-				if err := os.RemoveAll(folder); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.MkdirAll(filepath.Join(folder, "1"), 0o700); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(filepath.Join(folder, "1", "model.onnx"), []byte("net"), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				versions, named, err := readArchive(uploads.File{Filename: "x.zip", Model: name}, folder)
-				if err != nil || !named || len(versions) != 1 || versions[0].ID.Name != name || versions[0].ID.Version != 1 {
-					t.Fatalf("%+v, %v, %v", versions, named, err)
-				}
-				if _, err := os.Stat(versions[0].Files[0].Source); err != nil {
-					t.Error(err)
-				}
-			}
-		})
 	}
 }

@@ -22,18 +22,12 @@ const (
 	maxDraftID    = 64        // hexadecimal digits
 )
 
-// Models is what the editor needs of the stored models.
+// Models is what the editor needs of the registry of models.
 type Models interface {
-	// Record returns what is stored about a model, nil when nothing is.
-	Record(name string) *edgewise.Record
-	// VersionReady returns nil when requests to a version are answered.
-	VersionReady(id edgewise.ModelID) error
-	// Independent tells whether the rows of a loaded version's batches do not depend on each other.
-	Independent(id edgewise.ModelID) bool
+	// Lookup returns what is stored about a model, nil when nothing is.
+	Lookup(name string) *edgewise.Record
 	// Understand returns the model that the files of a folder declare. Errors: Invalid, Unsupported, Corrupt.
 	Understand(ctx context.Context, name, dir string, files []string) (*edgewise.Model, error)
-	// Backend returns the backend that runs a model. Errors: Unsupported.
-	Backend(m *edgewise.Model) (edgewise.Backend, error)
 	// Push stores an upload as a version, and with promote makes it live. The result is not nil when only the latter
 	// failed.
 	Push(ctx context.Context, up edgewise.Upload, promote bool) (*admin.Pushed, error)
@@ -43,12 +37,18 @@ type Models interface {
 type Config struct {
 	Documents edgewise.Documents
 	Models    Models
-	SetNotes  func(id edgewise.ModelID, text string) error // about a version
-	Infer     edgewise.Inferer                             // runs the steps of a traced draft
-	Defaults  modelconfig.Defaults
-	MaxQueue  int    // requests that wait for a traced draft
-	Folder    string // for the files of steps during their trial
-	Logger    *slog.Logger
+	// VersionReady returns nil when requests to a version are answered.
+	VersionReady func(id edgewise.ModelID) error
+	// Independent tells whether the rows of a loaded version's batches do not depend on each other.
+	Independent func(id edgewise.ModelID) bool
+	// Backend returns the backend that runs a model. Errors: Unsupported.
+	Backend  func(m *edgewise.Model) (edgewise.Backend, error)
+	SetNotes func(id edgewise.ModelID, text string) error // about a version
+	Infer    edgewise.Inferer                             // runs the steps of a traced draft
+	Defaults modelconfig.Defaults
+	MaxQueue int    // requests that wait for a traced draft
+	Folder   string // for the files of steps during their trial
+	Logger   *slog.Logger
 }
 
 // Editor makes ensembles and steps. All methods are safe for concurrent use.

@@ -150,7 +150,7 @@ func trialRequest(t admin.StepTrial) (*edgewise.Request, error) {
 func (e *Editor) runStep(ctx context.Context, v *edgewise.Version, dir string, req *edgewise.Request) (out admin.Trace,
 	err error,
 ) {
-	backend, err := e.config.Models.Backend(v.Model)
+	backend, err := e.config.Backend(v.Model)
 	if err != nil {
 		return out, err
 	}

@@ -27,14 +27,14 @@ func (e *Editor) Trace(ctx context.Context, id string, req *edgewise.Request) (a
 	if err != nil {
 		return admin.Trace{}, err
 	}
-	pinned, parts, err := ensemble.Pin(m, e.config.Models.Record)
+	pinned, parts, err := ensemble.Pin(m, e.config.Models.Lookup)
 	if err != nil {
 		return admin.Trace{}, err
 	}
 	servable, err := ensemble.New(&edgewise.Version{ID: edgewise.ModelID{Name: m.Name}, Model: pinned}, parts,
 		ensemble.Config{
 			Infer: e.config.Infer, Check: sched.NewChecker(pinned).Check, MaxQueue: e.config.MaxQueue,
-			Logger: e.config.Logger, Independent: e.config.Models.Independent,
+			Logger: e.config.Logger, Independent: e.config.Independent,
 		})
 	if err != nil {
 		return admin.Trace{}, err

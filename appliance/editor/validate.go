@@ -90,7 +90,7 @@ func (e *Editor) Validate(id string) (admin.Validation, error) {
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		v.Tensors = append(v.Tensors, known[name])
 	}
-	if _, _, err := ensemble.Pin(m, e.config.Models.Record); err != nil {
+	if _, _, err := ensemble.Pin(m, e.config.Models.Lookup); err != nil {
 		v.Problems = append(v.Problems, problems(err)...)
 	}
 	v.Valid = len(v.Problems) == 0
@@ -100,7 +100,7 @@ func (e *Editor) Validate(id string) (admin.Validation, error) {
 // draftStep returns what a step would run; without a version and tensors when that is not stored.
 func (e *Editor) draftStep(s edgewise.EnsembleStep) admin.DraftStep {
 	step := admin.DraftStep{Model: s.ModelName, Inputs: []admin.Tensor{}, Outputs: []admin.Tensor{}}
-	r := e.config.Models.Record(s.ModelName)
+	r := e.config.Models.Lookup(s.ModelName)
 	if r == nil {
 		return step
 	}
@@ -112,7 +112,7 @@ func (e *Editor) draftStep(s edgewise.EnsembleStep) admin.DraftStep {
 	if part == nil {
 		return step
 	}
-	step.Version, step.Ready = part.ID.Version, e.config.Models.VersionReady(part.ID) == nil
+	step.Version, step.Ready = part.ID.Version, e.config.VersionReady(part.ID) == nil
 	step.Inputs, step.Outputs = admin.NewTensors(part.Model.Inputs()), admin.NewTensors(part.Model.Outputs())
 	return step
 }

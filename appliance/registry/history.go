@@ -75,3 +75,12 @@ func (d *History) List(model string, limit int) ([]admin.Deployment, error) {
 	})
 	return list, err
 }
+
+// Append adds a deployment of another box, under the next number of this one.
+func (d *History) Append(tx edgewise.DocumentsTx, e admin.Deployment) error {
+	_, err := tx.Append(DeploymentsBucket, func(number uint64) ([]byte, error) {
+		e.Number = number
+		return json.Marshal(e)
+	})
+	return err
+}

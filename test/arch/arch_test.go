@@ -92,6 +92,7 @@ var adminParts = []string{
 
 var services = []string{
 	"appliance/editor",
+	"appliance/importer",
 	"appliance/registry",
 	"appliance/repository",
 	"appliance/safestart",

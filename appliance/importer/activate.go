@@ -1,4 +1,4 @@
-package appliance
+package importer
 
 import (
 	"context"
@@ -13,17 +13,18 @@ import (
 	"github.com/edgewise-ai/edgewise/api/repository"
 )
 
-// resume makes a job run again that waits for a person, or has failed behind the inspection.
-func (j *jobs) resume(made *job, p *edgewise.Principal, a admin.Activate) error {
-	const op = "appliance.Activate"
-	j.mu.Lock()
-	defer j.mu.Unlock()
+// resume makes a job run again that waits for an activation, or has failed after the inspection.
+func (im *Importer) resume(made *job, p *edgewise.Principal, a admin.Activate) error {
+	const op = "importer.Activate"
+	im.mu.Lock()
+	defer im.mu.Unlock()
 	s := &made.shown
 	if made.backup != nil && p.Rights&edgewise.Admin == 0 {
 		return edgewise.Errorf(op, edgewise.Denied, "%s may not restore a backup: it needs the right admin", p.Actor())
 	}
 	if !s.Resumable {
-		return edgewise.Errorf(op, edgewise.Conflict, "job %s is %s: only one that waits or has failed behind the inspection can go on", s.ID, s.State)
+		return edgewise.Errorf(op, edgewise.Conflict,
+			"job %s is %s: only one that waits or has failed behind the inspection can go on", s.ID, s.State)
 	}
 	if err := checkActivate(made, a); err != nil {
 		return err
@@ -38,27 +39,29 @@ func (j *jobs) resume(made *job, p *edgewise.Principal, a admin.Activate) error 
 	return nil
 }
 
-// checkActivate refuses what cannot be asked of a job that does not run.
+// checkActivate returns an error when a job cannot be activated as a says. Errors: Invalid with Field.
 func checkActivate(made *job, a admin.Activate) error {
-	const op = "appliance.Activate"
+	const op = "importer.Activate"
 	invalid := func(field, format string, args ...any) error {
 		err := edgewise.Errorf(op, edgewise.Invalid, format, args...)
 		err.Field = field
 		return err
 	}
 	if a.Model != "" {
-		if err := edgewiseName(a.Model); err != nil {
+		if err := checkName(a.Model); err != nil {
 			return err
 		}
 		if len(made.found) != 1 {
-			return invalid("model", "the upload holds %d versions: only one that holds one can be given another name", len(made.found))
+			return invalid("model", "the upload holds %d versions: only one that holds one can be given another name",
+				len(made.found))
 		}
 	}
 	if a.MaxBatchSize != nil {
 		if *a.MaxBatchSize < 0 || *a.MaxBatchSize > maxBatch {
 			return invalid("max_batch_size", "max_batch_size is %d: want 0 to %d", *a.MaxBatchSize, maxBatch)
 		}
-		if len(made.found) != 1 || !made.found[0].chosen && slices.ContainsFunc(made.found[0].version.Files, isConfiguration) {
+		if len(made.found) != 1 || !made.found[0].chosen && slices.ContainsFunc(made.found[0].version.Files,
+			isConfiguration) {
 			return invalid("max_batch_size", "max_batch_size can be chosen for one version without a configuration of its own")
 		}
 	}
@@ -75,17 +78,17 @@ func isConfiguration(f repository.File) bool {
 }
 
 // deploy stores the versions of an upload and makes the last one of each model live.
-func (j *jobs) deploy(ctx context.Context, made *job, a admin.Activate) error {
+func (im *Importer) deploy(ctx context.Context, made *job, a admin.Activate) error {
 	promote := a.Promote == nil || *a.Promote
-	if err := j.adjust(made, a); err != nil {
+	if err := im.adjust(made, a); err != nil {
 		return err
 	}
-	err := j.step(made, stepStore, func() error {
+	err := im.step(made, stepStore, func() error {
 		for i, c := range made.found {
-			if err := j.storeOne(ctx, c, a.Notes); err != nil {
+			if err := im.storeOne(ctx, c, a.Notes); err != nil {
 				return err
 			}
-			j.change(made, func(shown *admin.Job) {
+			im.change(made, func(shown *admin.Job) {
 				shown.Understood.Models[i].Name, shown.Understood.Models[i].Stored = c.version.ID.Name, c.stored
 			})
 		}
@@ -96,7 +99,7 @@ func (j *jobs) deploy(ctx context.Context, made *job, a admin.Activate) error {
 	}
 	if !promote {
 		for _, name := range []string{stepLoad, stepWarm, stepReady} {
-			j.setStep(made, name, admin.StepSkipped)
+			im.setStep(made, name, admin.StepSkipped)
 		}
 		return nil
 	}
@@ -104,33 +107,34 @@ func (j *jobs) deploy(ctx context.Context, made *job, a admin.Activate) error {
 		if !c.last {
 			continue
 		}
-		if err := j.promote(ctx, made, c); err != nil {
+		if err := im.promote(ctx, made, c); err != nil {
 			return err
 		}
 	}
 	for _, name := range []string{stepLoad, stepWarm, stepReady} {
-		j.setStep(made, name, admin.StepDone)
+		im.setStep(made, name, admin.StepDone)
 	}
 	return nil
 }
 
-// adjust gives a single version the name and the batch size that a person chose. What it was stored as before is then another one.
-func (j *jobs) adjust(made *job, a admin.Activate) error {
+// adjust gives a single version the chosen name and batch size. It is then another version than one stored before.
+func (im *Importer) adjust(made *job, a admin.Activate) error {
 	if a.Model != "" && a.Model != made.found[0].version.ID.Name {
 		made.found[0].version.ID.Name, made.found[0].stored = a.Model, 0
 	}
 	if a.MaxBatchSize == nil {
 		return nil
 	}
-	_, folder := j.app.uploads.Path(made.file.ID)
+	_, folder := im.uploads.Path(made.file.ID)
 	path := filepath.Join(filepath.Dir(folder), "config.pbtxt")
 	text := fmt.Appendf(nil, "max_batch_size: %d\n", *a.MaxBatchSize)
 	if err := os.WriteFile(path, text, 0o640); err != nil {
-		return edgewise.Errorf("appliance.adjust", edgewise.Exhausted, "the configuration cannot be written")
+		return edgewise.Errorf("importer.adjust", edgewise.Exhausted, "the configuration cannot be written")
 	}
 	c := made.found[0]
 	v := &c.version
-	v.Files = append(slices.DeleteFunc(slices.Clone(v.Files), isConfiguration), repository.File{Path: "config.pbtxt", Source: path, Size: int64(len(text))})
+	v.Files = append(slices.DeleteFunc(slices.Clone(v.Files), isConfiguration),
+		repository.File{Path: "config.pbtxt", Source: path, Size: int64(len(text))})
 	v.Size = 0
 	for _, f := range v.Files {
 		v.Size += f.Size
@@ -140,19 +144,19 @@ func (j *jobs) adjust(made *job, a admin.Activate) error {
 }
 
 // storeOne stores a candidate, unless the same was stored already.
-func (j *jobs) storeOne(ctx context.Context, c *candidate, notes string) error {
-	stored := j.app.registry
-	if record, err := stored.Record(c.version.ID.Name); err == nil {
+func (im *Importer) storeOne(ctx context.Context, c *candidate, notes string) error {
+	models := im.config.Models
+	if record := models.Lookup(c.version.ID.Name); record != nil {
 		if c.stored != 0 && record.Version(c.stored) != nil {
 			return nil
 		}
 		if same := c.sameAs(record); same != nil {
 			c.stored = same.ID.Version
-			return j.app.notes.SetIfAny(same.ID, notes)
+			return im.note(same.ID, notes)
 		}
 	}
 	upload, files := c.version.Upload(uploadOrigin)
-	v, err := stored.Push(ctx, upload, false)
+	v, err := models.Push(ctx, upload, false)
 	if closing := files.Close(); err == nil {
 		err = closing
 	}
@@ -160,22 +164,30 @@ func (j *jobs) storeOne(ctx context.Context, c *candidate, notes string) error {
 		return err
 	}
 	c.stored = v.ID.Version
-	return j.app.notes.SetIfAny(v.ID, notes)
+	return im.note(v.ID, notes)
 }
 
-// promote makes a version live and follows how that goes.
-func (j *jobs) promote(ctx context.Context, made *job, c *candidate) error {
+// promote makes a version live and follows its load.
+func (im *Importer) promote(ctx context.Context, made *job, c *candidate) error {
 	id := edgewise.ModelID{Name: c.version.ID.Name, Version: c.stored}
-	j.setStep(made, stepLoad, admin.StepRunning)
-	forget := j.app.serving.Follow(id, func() {
-		j.setStep(made, stepLoad, admin.StepDone)
-		j.setStep(made, stepWarm, admin.StepRunning)
+	im.setStep(made, stepLoad, admin.StepRunning)
+	forget := im.config.FollowLoad(id, func() {
+		im.setStep(made, stepLoad, admin.StepDone)
+		im.setStep(made, stepWarm, admin.StepRunning)
 	})
 	defer forget()
-	if _, err := j.app.registry.GoLive(ctx, id, c.version.ID.Version != 0); err != nil {
+	if _, err := im.config.Models.GoLive(ctx, id, c.version.ID.Version != 0); err != nil {
 		return err
 	}
-	j.setStep(made, stepLoad, admin.StepDone)
-	j.setStep(made, stepWarm, admin.StepDone)
-	return j.step(made, stepReady, func() error { return j.app.engine.VersionReady(id) })
+	im.setStep(made, stepLoad, admin.StepDone)
+	im.setStep(made, stepWarm, admin.StepDone)
+	return im.step(made, stepReady, func() error { return im.config.VersionReady(id) })
+}
+
+// note stores notes about a version, if there are any.
+func (im *Importer) note(id edgewise.ModelID, text string) error {
+	if text == "" {
+		return nil
+	}
+	return im.config.SetNotes(id, text)
 }

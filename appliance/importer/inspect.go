@@ -1,4 +1,4 @@
-package appliance
+package importer
 
 import (
 	"context"
@@ -14,14 +14,13 @@ import (
 	"github.com/edgewise-ai/edgewise/api/repository"
 	"github.com/edgewise-ai/edgewise/appliance/apistatus"
 	"github.com/edgewise-ai/edgewise/appliance/proposal"
-	"github.com/edgewise-ai/edgewise/appliance/serving"
 	"github.com/edgewise-ai/edgewise/appliance/uploads"
 	"github.com/edgewise-ai/edgewise/ensemble"
 )
 
 const (
 	uploadOrigin = "upload"
-	intakeMode   = 0o750
+	folderMode   = 0o750
 	modelSuffix  = "-model" // of the folder in which a model's folder is given its name
 )
 
@@ -35,58 +34,63 @@ type candidate struct {
 	beside  []string // the names of all models of the upload
 }
 
-// prepare finds out what an upload is, up to the point where a person decides.
-func (j *jobs) prepare(ctx context.Context, made *job) error {
+// prepare verifies, unpacks and inspects an upload. What comes after needs an activation.
+func (im *Importer) prepare(ctx context.Context, made *job) error {
 	kind := uploads.Kind(made.file.Filename)
-	data, folder := j.app.uploads.Path(made.file.ID)
-	if err := j.step(made, stepVerify, func() error { return verify(made.file) }); err != nil {
+	data, folder := im.uploads.Path(made.file.ID)
+	if err := im.step(made, stepVerify, func() error { return verify(made.file) }); err != nil {
 		return err
 	}
 	if kind == "backup" {
-		return j.prepareRestore(ctx, made, data, folder)
+		return im.prepareRestore(ctx, made, data, folder)
 	}
 	if kind == "onnx" || kind == "wasm" {
-		j.setStep(made, stepUnpack, admin.StepSkipped)
-	} else if err := j.step(made, stepUnpack, func() error { return j.unpack(made, kind, data, folder) }); err != nil {
+		im.setStep(made, stepUnpack, admin.StepSkipped)
+	} else if err := im.step(made, stepUnpack, func() error { return im.unpack(made, kind, data, folder) }); err != nil {
 		return err
 	}
-	return j.step(made, stepInspect, func() error {
+	return im.step(made, stepInspect, func() error {
 		found, err := candidates(made.file, kind, data, folder)
 		if err != nil {
 			return err
 		}
 		understood := &admin.Understood{Models: []admin.UnderstoodModel{}}
 		for i, c := range found {
-			m, err := j.app.examine(ctx, c, filepath.Join(filepath.Dir(folder), fmt.Sprintf("look-%d", i)))
+			m, err := im.examine(ctx, c, filepath.Join(filepath.Dir(folder), fmt.Sprintf("inspect-%d", i)))
 			if err != nil {
 				return err
 			}
 			understood.Models = append(understood.Models, m)
 		}
-		j.change(made, func(shown *admin.Job) { made.found, shown.Understood = found, understood })
+		im.change(made, func(shown *admin.Job) { made.found, shown.Understood = found, understood })
 		return nil
 	})
 }
 
-// verify compares the SHA-256 of what has arrived with what the sender said.
+// verify compares the SHA-256 of a file with the one that its sender has given, if any.
 func verify(f uploads.File) error {
 	if f.SHA256 == "" || f.SHA256 == f.Computed {
 		return nil
 	}
-	return edgewise.Errorf("appliance.verify", edgewise.Corrupt, "file %q did not arrive as it was sent: it has the SHA-256 %s, its sender said %s: upload it again", f.Filename, f.Computed, f.SHA256)
+	return edgewise.Errorf("importer.verify", edgewise.Corrupt,
+		"file %q did not arrive as it was sent: it has the SHA-256 %s, its sender said %s: upload it again",
+		f.Filename, f.Computed, f.SHA256)
 }
 
-func (j *jobs) unpack(made *job, kind, data, folder string) error {
-	limits := uploads.Limits{Bytes: int64(j.app.config.Upload.MaxBytes), Files: j.app.config.Upload.MaxFiles, Room: j.app.store.Room}
-	return uploads.Unpack(kind, data, folder, limits, func(done int64) { j.progress(made, stepUnpack, done, 0) })
+func (im *Importer) unpack(made *job, kind, data, folder string) error {
+	limits := uploads.Limits{Bytes: im.config.MaxBytes, Files: im.config.MaxFiles, Room: im.config.Store.Room}
+	return uploads.Unpack(kind, data, folder, limits, func(done int64) { im.progress(made, stepUnpack, done, 0) })
 }
 
 // candidates lists the versions in an upload: one for a file, those of a repository for an archive.
 func candidates(f uploads.File, kind, data, folder string) ([]*candidate, error) {
 	if kind == "onnx" || kind == "wasm" {
 		name := firstName(f.Model, nameOf(f.Filename))
-		v := repository.Version{ID: edgewise.ModelID{Name: name}, Size: f.Length, Files: []repository.File{{Path: "model." + kind, Source: data, Size: f.Length}}}
-		return []*candidate{{version: v, last: true}}, edgewiseName(name)
+		v := repository.Version{
+			ID: edgewise.ModelID{Name: name}, Size: f.Length,
+			Files: []repository.File{{Path: "model." + kind, Source: data, Size: f.Length}},
+		}
+		return []*candidate{{version: v, last: true}}, checkName(name)
 	}
 	versions, named, err := readArchive(f, folder)
 	if err != nil {
@@ -104,12 +108,13 @@ func candidates(f uploads.File, kind, data, folder string) ([]*candidate, error)
 	return list, nil
 }
 
-// readArchive reads what was unpacked: a repository, a model's folder, a version's files, or one folder around any of them.
+// readArchive reads an unpacked archive: a repository, a model's folder, a version's files, or one folder around any of
+// them.
 func readArchive(f uploads.File, folder string) (versions []repository.Version, named bool, err error) {
 	dir := folder
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, false, edgewise.Errorf("appliance.readArchive", edgewise.Internal, "what was unpacked cannot be read")
+		return nil, false, edgewise.Errorf("importer.readArchive", edgewise.Internal, "what was unpacked cannot be read")
 	}
 	inside := ""
 	if len(entries) == 1 && entries[0].IsDir() {
@@ -127,7 +132,7 @@ func readArchive(f uploads.File, folder string) (versions []repository.Version, 
 		return versions, true, err
 	}
 	if slices.ContainsFunc(entries, isModelFile) {
-		if err := edgewiseName(name); err != nil {
+		if err := checkName(name); err != nil {
 			return nil, false, err
 		}
 		v, err := repository.ReadFolder(edgewise.ModelID{Name: name}, dir)
@@ -144,12 +149,13 @@ func readArchive(f uploads.File, folder string) (versions []repository.Version, 
 
 // readModelFolder reads a model's folder under another name than it has. It moves it into a folder of its own for that.
 func readModelFolder(dir, alone, name string) ([]repository.Version, error) {
-	if err := edgewiseName(name); err != nil {
+	if err := checkName(name); err != nil {
 		return nil, err
 	}
 	renamed := filepath.Join(alone, name)
-	if err := errors.Join(os.RemoveAll(alone), os.Mkdir(alone, intakeMode), os.Rename(dir, renamed)); err != nil {
-		return nil, edgewise.Errorf("appliance.readModelFolder", edgewise.Conflict, "the archive cannot be read as model %q", name)
+	if err := errors.Join(os.RemoveAll(alone), os.Mkdir(alone, folderMode), os.Rename(dir, renamed)); err != nil {
+		return nil, edgewise.Errorf("importer.readModelFolder", edgewise.Conflict, "the archive cannot be read as model %q",
+			name)
 	}
 	versions, err := repository.Read(renamed)
 	return versions, apistatus.HidePath(err, renamed)
@@ -164,7 +170,8 @@ func isVersionFolder(e os.DirEntry) bool {
 }
 
 func isModelFile(e os.DirEntry) bool {
-	return !e.IsDir() && (strings.HasSuffix(e.Name(), ".onnx") || strings.HasSuffix(e.Name(), ".wasm") || strings.HasPrefix(e.Name(), "config."))
+	return !e.IsDir() && (strings.HasSuffix(e.Name(), ".onnx") || strings.HasSuffix(e.Name(), ".wasm") ||
+		strings.HasPrefix(e.Name(), "config."))
 }
 
 func firstName(a, b string) string {
@@ -187,25 +194,25 @@ func nameOf(filename string) string {
 	return name[:min(len(name), edgewise.MaxNameBytes)]
 }
 
-func edgewiseName(name string) error {
+func checkName(name string) error {
 	if err := edgewise.CheckName(name); err != nil {
-		bad := edgewise.Errorf("appliance.candidates", edgewise.Invalid, "%w", err)
+		bad := edgewise.Errorf("importer.candidates", edgewise.Invalid, "%w", err)
 		bad.Field = "model"
 		return bad
 	}
 	return nil
 }
 
-// lay puts the files of a candidate side by side in a folder, as the store will.
+// lay links the files of a candidate into a folder, as the store will.
 func (c *candidate) lay(dir string) ([]string, error) {
-	const op = "appliance.lay"
-	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, intakeMode)); err != nil {
+	const op = "importer.lay"
+	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, folderMode)); err != nil {
 		return nil, edgewise.Errorf(op, edgewise.Internal, "a folder to look at the upload cannot be made")
 	}
 	var files []string
 	for _, f := range c.version.Files {
 		target := filepath.Join(dir, filepath.FromSlash(f.Path))
-		err := os.MkdirAll(filepath.Dir(target), intakeMode)
+		err := os.MkdirAll(filepath.Dir(target), folderMode)
 		if err == nil {
 			err = os.Link(f.Source, target)
 		}
@@ -217,17 +224,17 @@ func (c *candidate) lay(dir string) ([]string, error) {
 	return files, nil
 }
 
-// examine says what the box understands of a version that is not stored.
-func (a *App) examine(ctx context.Context, c *candidate, dir string) (u admin.UnderstoodModel, err error) {
+// examine describes a version that is not stored.
+func (im *Importer) examine(ctx context.Context, c *candidate, dir string) (u admin.UnderstoodModel, err error) {
 	files, err := c.lay(dir)
 	if err != nil {
 		return u, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	name := c.version.ID.Name
-	m, err := a.registry.Understand(ctx, name, dir, files)
+	m, err := im.config.Models.Understand(ctx, name, dir, files)
 	if m != nil && ensemble.Is(m) {
-		err = errors.Join(err, a.registry.CheckEnsemble(m, c.beside))
+		err = errors.Join(err, im.config.Models.CheckEnsemble(m, c.beside))
 	}
 	if err != nil {
 		return u, apistatus.HidePath(err, dir)
@@ -239,9 +246,10 @@ func (a *App) examine(ctx context.Context, c *candidate, dir string) (u admin.Un
 	if c.named {
 		u.Version = c.version.ID.Version
 	}
-	if record, err := a.registry.Record(name); err == nil {
+	if record := im.config.Models.Lookup(name); record != nil && len(record.Versions) > 0 {
 		u.Exists = true
-		u.SignatureChanges = admin.SignatureChanges(record.Version(record.Label(edgewise.LiveLabel)), &edgewise.Version{Model: m})
+		u.SignatureChanges = admin.SignatureChanges(record.Version(record.Label(edgewise.LiveLabel)),
+			&edgewise.Version{Model: m})
 		if same := c.sameAs(record); same != nil {
 			u.SameAs = same.ID.Version
 			u.Warnings = append(u.Warnings, fmt.Sprintf("Version %d of %q has the same files already.", same.ID.Version, name))
@@ -250,11 +258,11 @@ func (a *App) examine(ctx context.Context, c *candidate, dir string) (u admin.Un
 	if ensemble.Is(m) {
 		return u, nil
 	}
-	if u.Inspection, err = a.registry.InspectFolder(ctx, dir, m); err != nil {
+	if u.Inspection, err = im.config.Models.InspectFolder(ctx, dir, m); err != nil {
 		return u, apistatus.HidePath(err, dir)
 	}
 	u.Proposals = proposal.For(m)
-	fit := a.fit(ctx, u.Inspection.ParameterBytes*serving.MemoryFactor)
+	fit := im.config.Fit(ctx, u.Inspection.ParameterBytes)
 	u.Fit = &fit
 	if !fit.Fits {
 		u.Warnings = append(u.Warnings, fit.Reason)
@@ -265,30 +273,10 @@ func (a *App) examine(ctx context.Context, c *candidate, dir string) (u admin.Un
 // sameAs returns a stored version with exactly the files of the candidate, nil when there is none.
 func (c *candidate) sameAs(r *edgewise.Record) *edgewise.Version {
 	for _, v := range slices.Backward(r.Versions) {
-		if v.Size == c.version.Size && (!c.named || v.ID.Version == c.version.ID.Version) && c.version.SameAs(v.Files) == nil {
+		if v.Size == c.version.Size && (!c.named || v.ID.Version == c.version.ID.Version) &&
+			c.version.SameAs(v.Files) == nil {
 			return v
 		}
 	}
 	return nil
-}
-
-// fit says whether a version that needs so many bytes finds room beside those in memory.
-func (a *App) fit(ctx context.Context, needs int64) admin.Fit {
-	f := admin.Fit{Needs: needs, Limit: int64(a.config.Engine.MaxMemoryBytes), Available: machineMemory().Available, Fits: true}
-	for _, s := range a.manager.Statuses() {
-		v, _, err := a.manager.Version(s.ID)
-		if s.State != edgewise.StateReady || err != nil {
-			continue
-		}
-		if print, err := a.registry.Footprint(ctx, v); err == nil {
-			f.Taken += print.Bytes
-		}
-	}
-	switch {
-	case f.Limit > 0 && f.Taken+needs > f.Limit:
-		f.Fits, f.Reason = false, fmt.Sprintf("It needs about %d MiB of memory, and of the %d MiB for models (engine.max_memory_bytes) %d are taken.", needs>>20, f.Limit>>20, f.Taken>>20)
-	case f.Available > 0 && needs > f.Available:
-		f.Fits, f.Reason = false, fmt.Sprintf("It needs about %d MiB of memory, and the machine has %d MiB left.", needs>>20, f.Available>>20)
-	}
-	return f
 }

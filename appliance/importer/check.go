@@ -1,4 +1,4 @@
-package appliance
+package importer
 
 import (
 	"context"
@@ -13,18 +13,16 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/auth"
-	"github.com/edgewise-ai/edgewise/appliance/editor"
-	"github.com/edgewise-ai/edgewise/appliance/registry"
 	"github.com/edgewise-ai/edgewise/ensemble"
 	"github.com/edgewise-ai/edgewise/store"
 )
 
-// checkBackup says what would go wrong, before anything is changed: files that are damaged or missing, names and labels that cannot be, documents
-// of another form than this box stores, and versions that are stored here with other content.
-func (a *App) checkBackup(ctx context.Context, m *backup) error {
+// checkBackup says what would go wrong, before anything is changed: files that are damaged or missing, names and labels
+// that cannot be, documents of another form than this box stores, and versions that are stored here with other content.
+func (im *Importer) checkBackup(ctx context.Context, m *Backup) error {
 	checked, seen := map[edgewise.Digest]bool{}, map[string]bool{}
 	for _, model := range m.Models {
-		if err := a.checkBackupModel(model, seen); err != nil {
+		if err := im.checkBackupModel(model, seen); err != nil {
 			return err
 		}
 		for _, v := range model.Versions {
@@ -36,16 +34,16 @@ func (a *App) checkBackup(ctx context.Context, m *backup) error {
 		}
 	}
 	if m.Settings != nil {
-		if err := checkSettings(*m.Settings); err != nil {
-			return edgewise.Errorf("appliance.checkBackup", edgewise.Invalid, "the backup's settings: %w", err)
+		if err := im.config.Settings.Check(*m.Settings); err != nil {
+			return edgewise.Errorf("importer.checkBackup", edgewise.Invalid, "the backup's settings: %w", err)
 		}
 	}
-	return a.checkBackupDocuments(m)
+	return im.checkBackupDocuments(m)
 }
 
 // checkBackupModel checks everything about a model but its files.
-func (a *App) checkBackupModel(model backupModel, seen map[string]bool) error {
-	const op = "appliance.checkBackup"
+func (im *Importer) checkBackupModel(model BackupModel, seen map[string]bool) error {
+	const op = "importer.checkBackup"
 	if err := edgewise.CheckName(model.Name); err != nil {
 		return edgewise.Errorf(op, edgewise.Invalid, "the backup: %w", err)
 	}
@@ -53,26 +51,31 @@ func (a *App) checkBackupModel(model backupModel, seen map[string]bool) error {
 		return edgewise.Errorf(op, edgewise.Invalid, "the backup: model %q is in it twice", model.Name)
 	}
 	seen[model.Name] = true
-	if err := a.registry.Changeable(op, model.Name); err != nil {
+	if err := im.config.Models.Changeable(op, model.Name); err != nil {
 		return err
 	}
-	record := a.registry.Lookup(model.Name)
+	record := im.config.Models.Lookup(model.Name)
 	numbers := map[int64]bool{}
 	for i, v := range model.Versions {
 		switch {
 		case v == nil || v.Model == nil || len(v.Files) == 0:
-			return edgewise.Errorf(op, edgewise.Invalid, "the backup: model %q has a version, at %d, without declaration or files", model.Name, i)
+			return edgewise.Errorf(op, edgewise.Invalid,
+				"the backup: model %q has a version, at %d, without declaration or files", model.Name, i)
 		case v.ID.Name != model.Name || v.ID.Version <= 0 || v.ID.Version > edgewise.MaxVersion || numbers[v.ID.Version]:
-			return edgewise.Errorf(op, edgewise.Invalid, "the backup: model %q has a version with the id %v: want its name, and numbers from 1 to %d, each once", model.Name, v.ID, int64(edgewise.MaxVersion))
+			return edgewise.Errorf(op, edgewise.Invalid,
+				"the backup: model %q has a version with the id %v: want its name, and numbers from 1 to %d, each once",
+				model.Name, v.ID, int64(edgewise.MaxVersion))
 		case v.Size != size(v.Files):
-			return edgewise.Errorf(op, edgewise.Invalid, "the backup: model %v has %d bytes, its files have %d", v.ID, v.Size, size(v.Files))
+			return edgewise.Errorf(op, edgewise.Invalid, "the backup: model %v has %d bytes, its files have %d", v.ID, v.Size,
+				size(v.Files))
 		}
 		numbers[v.ID.Version] = true
 		if record == nil {
 			continue
 		}
 		if stored := record.Version(v.ID.Version); stored != nil && stored.Digest != v.Digest {
-			return edgewise.Errorf(op, edgewise.Exists, "model %v is stored here with other content: delete it first, for versions never change", v.ID)
+			return edgewise.Errorf(op, edgewise.Exists,
+				"model %v is stored here with other content: delete it first, for versions never change", v.ID)
 		}
 	}
 	if len(model.Versions) == 0 && (len(model.Labels) > 0 || model.Wanted) {
@@ -96,37 +99,37 @@ func size(files []edgewise.File) (sum int64) {
 }
 
 // checkBackupDocuments checks the documents, and how many there would be.
-func (a *App) checkBackupDocuments(m *backup) error {
-	const op = "appliance.checkBackup"
+func (im *Importer) checkBackupDocuments(m *Backup) error {
+	const op = "importer.checkBackup"
 	bounds := auth.AccountBuckets()
-	bounds[registry.NotesBucket], bounds[editor.DraftsBucket] = maxBackupNotes, editor.MaxDrafts
+	maps.Copy(bounds, im.config.Buckets)
 	for _, bucket := range slices.Sorted(maps.Keys(m.Buckets)) {
 		most, known := bounds[bucket]
 		if !known {
-			return edgewise.Errorf(op, edgewise.Invalid, "the backup: it holds documents of the kind %.40q, which a backup does not have", bucket)
+			return edgewise.Errorf(op, edgewise.Invalid,
+				"the backup: it holds documents of the kind %.40q, which a backup does not have", bucket)
 		}
 		for _, key := range slices.Sorted(maps.Keys(m.Buckets[bucket])) {
-			if err := checkDocument(bucket, key, m.Buckets[bucket][key]); err != nil {
+			if err := im.config.CheckDocument(bucket, key, m.Buckets[bucket][key]); err != nil {
 				return edgewise.Errorf(op, edgewise.Invalid, "the backup: %w", err)
 			}
 		}
-		if n := a.together(bucket, m.Buckets[bucket]); n > most {
-			return edgewise.Errorf(op, edgewise.TooLarge, "the backup: with what is here there would be %d %s: at most %d are allowed", n, bucket, most)
+		if n := im.together(bucket, m.Buckets[bucket]); n > most {
+			return edgewise.Errorf(op, edgewise.TooLarge,
+				"the backup: with what is here there would be %d %s: at most %d are allowed", n, bucket, most)
 		}
 	}
 	if len(m.Deployments) > maxBackupHistory {
-		return edgewise.Errorf(op, edgewise.TooLarge, "the backup: its history has %d entries: at most %d are allowed", len(m.Deployments), maxBackupHistory)
+		return edgewise.Errorf(op, edgewise.TooLarge, "the backup: its history has %d entries: at most %d are allowed",
+			len(m.Deployments), maxBackupHistory)
 	}
 	return nil
 }
 
-// maxBackupNotes bounds the notes in a backup: one for each file that it may have.
-const maxBackupNotes = maxBackupFiles
-
 // together counts the documents of a bucket that there would be.
-func (a *App) together(bucket string, brought map[string][]byte) int {
+func (im *Importer) together(bucket string, brought map[string][]byte) int {
 	n := len(brought)
-	_ = a.documents.View(func(tx edgewise.DocumentsTx) error {
+	_ = im.config.Documents.View(func(tx edgewise.DocumentsTx) error {
 		return tx.Each(bucket, func(key string, _ []byte) error {
 			if _, both := brought[key]; !both {
 				n++
@@ -138,16 +141,18 @@ func (a *App) together(bucket string, brought map[string][]byte) int {
 }
 
 // checkFile compares a file with its digest, once.
-func (m *backup) checkFile(ctx context.Context, f edgewise.File, checked map[edgewise.Digest]bool) error {
-	const op = "appliance.checkFile"
+func (m *Backup) checkFile(ctx context.Context, f edgewise.File, checked map[edgewise.Digest]bool) error {
+	const op = "importer.checkFile"
 	if err := edgewise.CheckPath(f.Path); err != nil {
 		return edgewise.Errorf(op, edgewise.Invalid, "the backup: %w", err)
 	}
 	if checked[f.Digest] {
 		return nil
 	}
-	if sum, err := hex.DecodeString(string(f.Digest)); err != nil || hex.EncodeToString(sum) != string(f.Digest) || len(sum) != sha256.Size {
-		return edgewise.Errorf(op, edgewise.Invalid, "the backup: file %q has the digest %.80q: want %d hexadecimal digits", f.Path, f.Digest, 2*sha256.Size)
+	if sum, err := hex.DecodeString(string(f.Digest)); err != nil || hex.EncodeToString(sum) != string(f.Digest) ||
+		len(sum) != sha256.Size {
+		return edgewise.Errorf(op, edgewise.Invalid, "the backup: file %q has the digest %.80q: want %d hexadecimal digits",
+			f.Path, f.Digest, 2*sha256.Size)
 	}
 	in, err := os.Open(m.path(f))
 	if err != nil {
@@ -166,20 +171,21 @@ func (m *backup) checkFile(ctx context.Context, f edgewise.File, checked map[edg
 	return nil
 }
 
-func (m *backup) path(f edgewise.File) string {
-	return filepath.Join(m.folder, filepath.FromSlash(backupFiles), string(f.Digest))
+func (m *Backup) path(f edgewise.File) string {
+	return filepath.Join(m.folder, filepath.FromSlash(FilesFolder), string(f.Digest))
 }
 
 // inOrder returns the models so that ensembles come behind the models that they run.
-func (m *backup) inOrder() []backupModel {
+func (m *Backup) inOrder() []BackupModel {
 	depths := m.depths()
 	list := slices.Clone(m.Models)
-	slices.SortStableFunc(list, func(x, y backupModel) int { return depths[x.Name] - depths[y.Name] })
+	slices.SortStableFunc(list, func(x, y BackupModel) int { return depths[x.Name] - depths[y.Name] })
 	return list
 }
 
-// depths says how deep models stand above others: 0 for those that run none. Ensembles in a circle, of which none is valid, have some depth.
-func (m *backup) depths() map[string]int {
+// depths says how deep models stand above others: 0 for those that run none. Ensembles in a circle, of which none is
+// valid, have some depth.
+func (m *Backup) depths() map[string]int {
 	depths := make(map[string]int, len(m.Models))
 	for range ensemble.MaxNesting {
 		for _, model := range m.Models {
