@@ -1,6 +1,6 @@
 // Package edgewise holds the words that every part of the appliance shares, and nothing that runs.
 //
-// One sentence describes the house: everything a client can call is a [Model]; everything that runs a model is a
+// In one sentence: everything a client can call is a [Model]; everything that runs a model is a
 // [Servable]; every folder knows the words in this package and nothing else; only package appliance knows everybody.
 //
 // The words:
@@ -21,5 +21,5 @@
 //	  place for a sequence in an instance. Backlog: sequences that wait for one. Sequencer: a Servable that keeps sequences.
 //	- Step: a model inside an ensemble, which is a model made of models. Pin: the exact version that a step runs.
 //	- Status: what the box says about a version. Statistics: what it has measured about one.
-//	- Kind: the one classification of errors, which only the doors turn into protocol codes.
+//	- Kind: the one classification of errors, which only the frontends turn into protocol codes.
 package edgewise

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Kind classifies an error by what its receiver can do about it. The doors (REST, gRPC, the command line) translate a
+// Kind classifies an error by what its receiver can do about it. The frontends (REST, gRPC, the command line) translate a
 // Kind into their own codes with one table; nothing else looks at the text of an error.
 type Kind uint8
 
@@ -98,7 +98,7 @@ func ModelOf(err error) ModelID {
 	return ModelID{}
 }
 
-// Error is the one error type of the house. Foreign errors are wrapped in it once, where the foreign library ends.
+// Error is the one error type of the project. Foreign errors are wrapped in it once, where the foreign library ends.
 type Error struct {
 	Op    string  // the operation that failed, as "package.Func"; for logs, not for clients
 	Kind  Kind    // what the receiver can do about it

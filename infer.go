@@ -40,7 +40,7 @@ type Sequence struct {
 // Active tells whether the request belongs to a sequence.
 func (s Sequence) Active() bool { return s.ID != 0 || s.Name != "" }
 
-// Response is the answer to a Request. Its outputs are lent to the receiver, who calls Release when they are no longer
+// Response is the answer to a Request. Its outputs are borrowed by the receiver, who calls Release when they are no longer
 // read; a response that is never released keeps its memory.
 type Response struct {
 	ID         string

@@ -157,7 +157,7 @@ func (s Shape) Equal(t Shape) bool {
 // whose elements carry a four-byte length each.
 //
 // Who owns Data. A Request borrows the bytes of its caller until Infer returns; whoever runs the request reads them
-// until then and never afterwards, and nobody writes to them. A Response lends the bytes of its outputs to its
+// until then and never afterwards, and nobody writes to them. The bytes of the outputs of a Response are borrowed by its
 // receiver until Response.Release. That is the whole contract: it is what lets tensor bytes go from the socket's buffer
 // into the runtime, and from the runtime into the answer, with one copy each at most.
 type Tensor struct {

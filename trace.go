@@ -25,12 +25,12 @@ type TraceChange struct {
 	Clear []string
 }
 
-// TraceStart is what a door knows of a request when it begins.
+// TraceStart is what a frontend knows of a request when it begins.
 type TraceStart struct {
 	Frontend string    // "HTTP" or "GRPC"
 	Model    ModelID   // as the client named it
 	ID       string    // of the request
-	Received time.Time // when its first byte came, as far as the door knows
+	Received time.Time // when its first byte came, as far as the frontend knows
 	Parent   string    // the W3C traceparent that came with it; empty: none
 	State    string    // the W3C tracestate that came with it
 }

@@ -41,7 +41,7 @@ type Report struct {
 func Find(c Config) *Report {
 	r := &Report{}
 	if c.Off {
-		r.Reason = "GPUs are switched off: gpu.mode is off"
+		r.Reason = "GPUs are disabled: gpu.mode is off"
 		return r
 	}
 	board := jetson.Find(c.root())

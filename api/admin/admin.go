@@ -1,4 +1,4 @@
-// Package admin holds the JSON bodies of the administration routes below /api/v1, for the door and for its clients.
+// Package admin holds the JSON bodies of the administration routes below /api/v1, for the frontend and its clients.
 package admin
 
 import (

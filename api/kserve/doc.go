@@ -1,4 +1,4 @@
-// Package kserve holds the bodies of the inference protocol's REST form, in both directions: the door of the box reads
+// Package kserve holds the bodies of the inference protocol's REST form, in both directions: the frontend of the box reads
 // requests and writes responses with it, the Go client writes requests and reads responses.
 //
 // The JSON part of a body is read by a scanner of its own that puts the elements of a tensor straight into the memory

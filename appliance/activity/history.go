@@ -112,7 +112,7 @@ func (h *History) NoteUnknown() { h.unknown.Add(1) }
 // Unknown returns how many requests named a model or version that did not exist.
 func (h *History) Unknown() uint64 { return h.unknown.Load() }
 
-// Loaded begins to count a version anew in Totals and Health: it has been loaded. unverified is why no run at its load
+// Loaded begins to count a version again in Totals and Health: it has been loaded. unverified is why no run at its load
 // has shown that it works; empty: one has.
 func (h *History) Loaded(id edgewise.ModelID, unverified string) {
 	s := h.add(id)

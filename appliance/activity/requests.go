@@ -32,7 +32,7 @@ type Requests struct {
 
 // ring keeps the latest requests of one sort.
 type ring struct {
-	kept []request // a place is written anew when its turn comes, so that keeping a request takes no memory
+	kept []request // a place is written again when its turn comes, so that keeping a request takes no memory
 	next int
 }
 

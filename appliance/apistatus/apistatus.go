@@ -16,7 +16,7 @@ type Status struct {
 	Retry   bool   // whether the same request may succeed soon: answered with Retry-After
 }
 
-// The gRPC codes in use, by their numbers in google.rpc.Code, so that no door but one needs the library.
+// The gRPC codes in use, by their numbers in google.rpc.Code, so that only one frontend needs the library.
 const (
 	grpcCanceled           = 1
 	grpcInvalidArgument    = 3

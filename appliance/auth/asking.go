@@ -66,7 +66,7 @@ func (a *Accounts) Ask(p *edgewise.Principal) (done func(), err error) {
 	}, nil
 }
 
-// tooMany is the error for who asks too often.
+// tooMany is the error for too many requests.
 func tooMany(op string, limit int64, wait time.Duration, format string, args ...any) error {
 	err := edgewise.Errorf(op, edgewise.Busy, format, args...)
 	err.Reason, err.Limit, err.Retry = "rate_limited", limit, wait

@@ -97,7 +97,7 @@ func (a *Accounts) Audit(q AuditQuery) (admin.AuditPage, error) {
 	return page, err
 }
 
-// VerifyAudit computes the chain of hashes anew.
+// VerifyAudit computes the chain of hashes again.
 func (a *Accounts) VerifyAudit() (admin.AuditVerification, error) {
 	v := admin.AuditVerification{Whole: true}
 	before, next := "", uint64(0)

@@ -410,7 +410,7 @@ func TestKeysDoWhatTheyAreGivenAndNoMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, err = a.Bearer(made.Secret, false)
-	wantKind(t, err, edgewise.Unauthenticated, "switched off")
+	wantKind(t, err, edgewise.Unauthenticated, "disabled")
 	if err := a.DeleteKey(made.Key.ID); err != nil {
 		t.Fatal(err)
 	}

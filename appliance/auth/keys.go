@@ -67,7 +67,7 @@ func (k *key) expiry() error {
 	return unknown("API key " + k.Prefix + "... has expired at " + k.Expires.Format(time.RFC3339))
 }
 
-func (k *key) off() error { return unknown("API key " + k.Prefix + "... is switched off") }
+func (k *key) off() error { return unknown("API key " + k.Prefix + "... is disabled") }
 
 func (k *key) public() admin.Key {
 	return admin.Key{

@@ -189,7 +189,7 @@ func (a *Accounts) Person(token string) (*edgewise.Principal, error) {
 	}
 	u := a.users[fold(s.User)]
 	if u == nil || u.Disabled {
-		return nil, unknown("the account is switched off")
+		return nil, unknown("the account is disabled")
 	}
 	s.Used = now
 	if now.Sub(s.saved) >= saveUsed {

@@ -28,11 +28,11 @@ func TestMemoryIsCountedExactly(t *testing.T) {
 		t.Fatalf("%d bytes in use, want 10000", m.InUse())
 	}
 	if m.Take(1) != nil || m.Adopt(make([]byte, 1)) != nil {
-		t.Error("more than the maximum was lent")
+		t.Error("more than the maximum was allocated")
 	}
 	a.Free()
 	if c := m.Adopt(make([]byte, 6000)); c == nil {
-		t.Error("memory given back was not lent again")
+		t.Error("freed memory was not allocated again")
 	}
 	b.Free()
 	if n := m.InUse(); n != 6000 {

@@ -40,8 +40,8 @@ func TestTheSameRequestRunsOnce(t *testing.T) {
 			t.Errorf("request %d: %q of run %d", i, text, run)
 		}
 	}
-	if v.lent.Load() != 0 {
-		t.Errorf("%d answers are still lent", v.lent.Load())
+	if v.inUse.Load() != 0 {
+		t.Errorf("%d answers are still in use", v.inUse.Load())
 	}
 	st := s.Statistics()
 	if st.CacheHit.Count != 2 || st.CacheMiss.Count != 1 || st.Success.Count != 3 || st.Queue.Count != 3 ||
@@ -256,9 +256,9 @@ func TestEveryRequestGetsItsOwnAnswer(t *testing.T) {
 		}
 		all.Wait()
 		st := s.Statistics()
-		if u := c.Usage(); u.Bytes > u.Limit || v.lent.Load() != 0 ||
+		if u := c.Usage(); u.Bytes > u.Limit || v.inUse.Load() != 0 ||
 			st.CacheHit.Count+st.CacheMiss.Count != uint64(len(texts)) {
-			t.Errorf("usage %+v, %d lent, statistics %+v", u, v.lent.Load(), st)
+			t.Errorf("usage %+v, %d in use, statistics %+v", u, v.inUse.Load(), st)
 		}
 	})
 }

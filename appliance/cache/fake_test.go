@@ -11,7 +11,7 @@ import (
 // back when the answer is released.
 type counter struct {
 	runs   atomic.Int64
-	lent   atomic.Int64
+	inUse   atomic.Int64
 	closed atomic.Bool
 	before func(context.Context, *edgewise.Request) error // called in each run, unless nil
 }
@@ -25,14 +25,14 @@ func (c *counter) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.R
 	}
 	data := append([]byte{byte(n)}, req.Inputs[0].Data...)
 	shape := edgewise.Shape{int64(len(data))}
-	c.lent.Add(1)
+	c.inUse.Add(1)
 	return &edgewise.Response{
 		ID: req.ID, Model: edgewise.ModelID{Name: "m", Version: 1},
 		Outputs: []edgewise.Tensor{{Name: "out", Type: edgewise.Uint8, Shape: shape, Data: data}},
 		Free: func() {
 			clear(data)
 			clear(shape)
-			c.lent.Add(-1)
+			c.inUse.Add(-1)
 		},
 	}, nil
 }

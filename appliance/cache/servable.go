@@ -80,7 +80,7 @@ func (s *Servable) infer(ctx context.Context, req *edgewise.Request) (*edgewise.
 	return response, nil
 }
 
-// entryOf copies an answer, whose outputs are only lent. One that does not fit is not copied: its entry has no outputs,
+// entryOf copies an answer, whose outputs are borrowed. One that does not fit is not copied: its entry has no outputs,
 // and bytes that no cache takes.
 func (s *Servable) entryOf(k key, r *edgewise.Response) *entry {
 	e := &entry{key: k, owner: s, bytes: entryOverhead}

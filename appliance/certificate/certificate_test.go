@@ -234,7 +234,7 @@ func TestAMachineMayBeCalledAnything(t *testing.T) {
 		t.Errorf("names %v", d.Names)
 	}
 	if i.Keep(); i.Describe().Fingerprint != d.Fingerprint {
-		t.Error("it is made anew each time")
+		t.Error("it is made again each time")
 	}
 }
 

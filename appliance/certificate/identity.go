@@ -124,7 +124,7 @@ func (i *Identity) load() error {
 	return nil
 }
 
-// stale tells whether the box's own certificate is to be made anew.
+// stale tells whether the box's own certificate is to be made again.
 func (i *Identity) stale(l *leaf) bool {
 	if time.Until(l.parsed.NotAfter) < renewBefore || l.parsed.CheckSignatureFrom(i.authority.parsed) != nil {
 		return true
@@ -207,7 +207,7 @@ func invalid(op, field, format string, args ...any) error {
 	return err
 }
 
-// Reset goes back to the box's own certificate, made anew.
+// Reset goes back to the box's own certificate, made again.
 func (i *Identity) Reset() error {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 
 // admission is what a call was let in with. It ends once, with the call at the latest.
 type admission struct {
-	authorize func() (*edgewise.Principal, func(), error) // anew, for one more message
+	authorize func() (*edgewise.Principal, func(), error) // again, for one more message
 	done      func()                                      // the request that the call was counted as has ended
 	end       func()                                      // the call has ended
 	// whether the call's own count has stood for a message; owned by the reader

@@ -50,7 +50,7 @@ type reply struct {
 	resp   *edgewise.Response
 }
 
-// Unmarshal reads a message. data is lent for the call.
+// Unmarshal reads a message. data is borrowed for the call.
 func (c *codec) Unmarshal(data mem.BufferSlice, v any) error {
 	r, ok := v.(*received)
 	encoded, compressed := compressionOf(data)
@@ -92,36 +92,36 @@ func (c *codec) Marshal(v any) (mem.BufferSlice, error) {
 	if !ok {
 		return c.CodecV2.Marshal(v)
 	}
-	loan := &loan{resp: r.resp}
-	loan.left.Store(1) // for this function
+	h := &held{resp: r.resp}
+	h.left.Store(1) // for this function
 	buffers := make(mem.BufferSlice, len(r.pieces))
 	for i, p := range r.pieces {
 		if !p.Borrowed {
 			buffers[i] = mem.SliceBuffer(p.Bytes)
 			continue
 		}
-		loan.left.Add(1)
-		buffers[i] = mem.NewBuffer(&p.Bytes, loan)
+		h.left.Add(1)
+		buffers[i] = mem.NewBuffer(&p.Bytes, h)
 	}
-	loan.end()
+	h.end()
 	return buffers, nil
 }
 
-// loan releases an answer when the last of its outputs has been written.
-type loan struct {
+// held releases an answer when the last of its outputs has been written.
+type held struct {
 	resp *edgewise.Response
 	left atomic.Int64
 }
 
-// Get is never called: a loan only takes buffers back.
-func (*loan) Get(int) *[]byte { panic("BUG: a loan has no buffers") }
+// Get is never called: held only releases buffers.
+func (*held) Get(int) *[]byte { panic("BUG: held has no buffers") }
 
 // Put takes one output back.
-func (l *loan) Put(*[]byte) { l.end() }
+func (h *held) Put(*[]byte) { h.end() }
 
-func (l *loan) end() {
-	if l.left.Add(-1) == 0 {
-		l.resp.Release()
+func (h *held) end() {
+	if h.left.Add(-1) == 0 {
+		h.resp.Release()
 	}
 }
 

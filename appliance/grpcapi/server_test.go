@@ -76,7 +76,7 @@ func start(t testing.TB, change func(c *Config), dial ...grpc.DialOption) *testS
 			t.Errorf("shutdown: %v", err)
 		}
 		if n := ts.Statistics().InflightBytes; n != 0 {
-			t.Errorf("%d bytes are still lent", n)
+			t.Errorf("%d bytes are still in use", n)
 		}
 	})
 	ts.conn = ts.dial(t, dial...)

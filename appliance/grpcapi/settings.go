@@ -53,7 +53,7 @@ func (s *service) TraceSetting(_ context.Context, req *inference.TraceSettingReq
 	return &inference.TraceSettingResponse{Settings: settings}, nil
 }
 
-// traceMembers writes the settings of a request as the REST door gets them.
+// traceMembers writes the settings of a request as the REST frontend gets them.
 func traceMembers(req *inference.TraceSettingRequest) map[string]any {
 	members := map[string]any{}
 	for name, setting := range req.GetSettings() {

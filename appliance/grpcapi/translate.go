@@ -9,7 +9,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// translate makes a message of the body that the REST door would answer with: the protocol gives both forms the same
+// translate makes a message of the body that the REST frontend would answer with: the protocol gives both forms the same
 // names. Members that the message lacks, and enumerators left empty, are left out.
 func translate[T proto.Message](body any, into T) (T, error) {
 	const op = "grpcapi.translate"

@@ -133,11 +133,11 @@ func (s *Server) request(c *fiber.Ctx) error {
 // pingTime is how often a stream of events says that it is there.
 const pingTime = 5 * time.Second
 
-// lookTime is how often it looks whether its client is there: a page that is loaded anew has left the last one's stream
+// lookTime is how often it looks whether its client is there: a page that is loaded again has left the last one's stream
 // behind, and a person may have only a few.
 const lookTime = 250 * time.Millisecond
 
-// allTopics are the events that there are, those behind the first few only for who asks for them.
+// allTopics are the events that there are, those behind the first few only for clients that ask for them.
 func allTopics() []string {
 	return []string{"model", "job", "statistics", "deployment", "settings", "log", "request", "update"}
 }

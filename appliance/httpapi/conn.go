@@ -104,7 +104,7 @@ type conn struct {
 	closed   atomic.Bool
 	heard    atomic.Bool                  // whether the client has sent anything
 	linger   atomic.Bool                  // whether the client may still be sending when the connection is closed
-	answer   atomic.Pointer[blocks.Block] // memory of the last answer, lent to the writer
+	answer   atomic.Pointer[blocks.Block] // memory of the last answer, held for the writer
 	broken   error                        // what the last Read failed with; the libraries above lose it
 	answered bool                         // whether something was written since the last Read
 	waiting  waiting
@@ -114,8 +114,8 @@ type conn struct {
 	writes   deadline
 }
 
-// lend keeps b for the writer of the answer until the next request is read or answered.
-func (c *conn) lend(b *blocks.Block) { c.answer.Swap(b).Free() }
+// keep holds b for the writer of the answer until the next request is read or answered.
+func (c *conn) keep(b *blocks.Block) { c.answer.Swap(b).Free() }
 
 // SetReadDeadline bounds the Reads that follow, give or take a slackShare; one in progress is not touched.
 func (c *conn) SetReadDeadline(t time.Time) error {
@@ -125,7 +125,7 @@ func (c *conn) SetReadDeadline(t time.Time) error {
 
 // Read reads from the client. It is called only when the last answer has left its memory.
 func (c *conn) Read(p []byte) (int, error) {
-	c.lend(nil)
+	c.keep(nil)
 	if err := c.reads.apply(c.Conn.SetReadDeadline); err != nil {
 		c.broken = err
 		return 0, err
@@ -163,7 +163,7 @@ func (c *conn) Write(p []byte) (written int, err error) {
 
 // Close closes the connection, lingering where the client may still be sending. It may be called more than once.
 func (c *conn) Close() error {
-	c.lend(nil)
+	c.keep(nil)
 	if c.closed.Swap(true) {
 		return nil
 	}

@@ -144,7 +144,7 @@ func (s *Server) encode(c *fiber.Ctx) {
 	}
 	c.Set(fiber.HeaderContentEncoding, encoding)
 	c.Response().SetBodyRaw(out.room[:out.used])
-	connOf(c.Context()).lend(b) // which ends the use of the plain one
+	connOf(c.Context()).keep(b) // which ends the use of the plain one
 }
 
 // fixed is a writer into memory that does not grow.

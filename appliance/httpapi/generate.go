@@ -51,7 +51,7 @@ func (s *Server) runGenerate(c *fiber.Ctx, write func(*edgewise.Response) error)
 	return s.ask(c, &req.Request, write)
 }
 
-// writeGenerated writes an answer between two texts, into memory that is lent to the connection.
+// writeGenerated writes an answer between two texts, into memory that the connection holds.
 func (s *Server) writeGenerated(c *fiber.Ctx, resp *edgewise.Response, before, after string) error {
 	size := int64(answerOverhead)
 	for i := range resp.Outputs {
@@ -74,7 +74,7 @@ func (s *Server) writeGenerated(c *fiber.Ctx, resp *edgewise.Response, before, a
 			return s.noMemory()
 		}
 	}
-	connOf(c.Context()).lend(b)
+	connOf(c.Context()).keep(b)
 	c.Response().SetBodyRaw(body)
 	return nil
 }

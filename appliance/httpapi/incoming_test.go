@@ -13,47 +13,47 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// patron lends memory for bodies and notes what becomes of it.
-type patron struct {
+// bodyMemory allocates memory for bodies and notes what becomes of it.
+type bodyMemory struct {
 	mu    sync.Mutex
-	lent  map[*byte]int // bytes, by where they begin
-	loans int
+	borrowed  map[*byte]int // bytes, by where they begin
+	allocations int
 }
 
-func (p *patron) lend(id edgewise.ModelID, n int) ([]byte, func()) {
+func (p *bodyMemory) alloc(id edgewise.ModelID, n int) ([]byte, func()) {
 	if id.Name != "echo" {
 		return nil, nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	data := make([]byte, n)
-	p.lent[&data[0]] = n
-	p.loans++
+	p.borrowed[&data[0]] = n
+	p.allocations++
 	return data, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		clear(data) // who reads on sees it
-		delete(p.lent, &data[0])
+		delete(p.borrowed, &data[0])
 	}
 }
 
-// holds tells whether a tensor begins where a loan does.
-func (p *patron) holds(t edgewise.Tensor) bool {
+// holds tells whether a tensor begins where a allocation does.
+func (p *bodyMemory) holds(t edgewise.Tensor) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(t.Data) > 0 && p.lent[&t.Data[0]] > 0
+	return len(t.Data) > 0 && p.borrowed[&t.Data[0]] > 0
 }
 
-func (p *patron) counts() (loans, open int) {
+func (p *bodyMemory) counts() (allocations, open int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.loans, len(p.lent)
+	return p.allocations, len(p.borrowed)
 }
 
-// patronized is a server whose model lends memory, and which notes whether the first input of a request stood in it.
-func patronized(t *testing.T, change func(*Config)) (ts *testServer, p *patron, there *atomic.Bool) {
-	ts, p, there = startServer(t, change), &patron{lent: map[*byte]int{}}, &atomic.Bool{}
-	ts.engine.loan = p.lend
+// patronized is a server whose model allocates memory, and which notes whether the first input of a request stood in it.
+func patronized(t *testing.T, change func(*Config)) (ts *testServer, p *bodyMemory, there *atomic.Bool) {
+	ts, p, there = startServer(t, change), &bodyMemory{borrowed: map[*byte]int{}}, &atomic.Bool{}
+	ts.engine.alloc = p.alloc
 	ts.engine.hook = func(_ context.Context, req *edgewise.Request) { there.Store(p.holds(req.Inputs[0])) }
 	return ts, p, there
 }
@@ -62,7 +62,7 @@ func TestLargeTensorsArriveInMemoryOfTheModel(t *testing.T) {
 	const least = minBorrowed / 4
 	for _, test := range []struct {
 		floats int
-		lent   bool
+		borrowed   bool
 	}{{least - 1, false}, {least, true}, {150_528, true}} {
 		t.Run(fmt.Sprint(test.floats), func(t *testing.T) {
 			ts, p, there := patronized(t, nil)
@@ -72,13 +72,13 @@ func TestLargeTensorsArriveInMemoryOfTheModel(t *testing.T) {
 			want := c.raw()
 			for range 3 {
 				c.send(inferRequest(body, head))
-				if got := c.raw(); got != want || there.Load() != test.lent {
-					t.Fatalf("lent %v, want %v; the same answer: %v", there.Load(), test.lent, got == want)
+				if got := c.raw(); got != want || there.Load() != test.borrowed {
+					t.Fatalf("borrowed %v, want %v; the same answer: %v", there.Load(), test.borrowed, got == want)
 				}
 			}
-			waitFor(t, func() bool { _, open := p.counts(); return open == 0 }) // an answer arrives before its loan ends
-			if loans, _ := p.counts(); (loans > 0) != test.lent {
-				t.Errorf("%d loans", loans)
+			waitFor(t, func() bool { _, open := p.counts(); return open == 0 }) // an answer arrives before its allocation ends
+			if allocations, _ := p.counts(); (allocations > 0) != test.borrowed {
+				t.Errorf("%d allocations", allocations)
 			}
 		})
 	}
@@ -100,7 +100,7 @@ func TestAJSONPartThatIsCutAnywhereArrives(t *testing.T) {
 		time.Sleep(2 * time.Millisecond) // so that it is read alone; nothing depends on it
 		c.send(whole[cut:])
 		if got := c.raw(); got != want || !there.Load() {
-			t.Errorf("cut at %d: lent %v, the same answer %v", cut, there.Load(), got == want)
+			t.Errorf("cut at %d: borrowed %v, the same answer %v", cut, there.Load(), got == want)
 		}
 	}
 }
@@ -119,15 +119,15 @@ func TestTensorsWithFramesAreNotReadWhereOthersWrite(t *testing.T) {
 	c.send(inferRequest(head+string(element), len(head)))
 	want := c.raw()
 	if !strings.HasSuffix(want, string(element)) || there.Load() {
-		t.Errorf("strings: lent %v, answer %.300q", there.Load(), want)
+		t.Errorf("strings: borrowed %v, answer %.300q", there.Load(), want)
 	}
 	c.send(inferRequest(numbers+string(element), len(numbers)))
 	if c.raw(); !there.Load() {
-		t.Error("numbers are not lent for")
+		t.Error("numbers are not borrowed for")
 	}
 	c.send(inferRequest(head+string(element), len(head)))
 	if got := c.raw(); got != want || there.Load() {
-		t.Errorf("after numbers: lent %v, the same answer: %v", there.Load(), got == want)
+		t.Errorf("after numbers: borrowed %v, the same answer: %v", there.Load(), got == want)
 	}
 	waitFor(t, func() bool { _, open := p.counts(); return open == 0 })
 }
@@ -157,8 +157,8 @@ func TestALoanEndsWithItsRequest(t *testing.T) {
 				t.Errorf("answer %d %s", status, answer)
 			}
 			waitFor(t, func() bool { _, open := p.counts(); return open == 0 })
-			if loans, _ := p.counts(); loans != 1 {
-				t.Errorf("%d loans", loans)
+			if allocations, _ := p.counts(); allocations != 1 {
+				t.Errorf("%d allocations", allocations)
 			}
 		})
 	}
@@ -184,6 +184,6 @@ func TestLoansCountAsBodies(t *testing.T) {
 	waitFor(t, func() bool { return ts.memory.InUse() == held })
 	slow.send(whole[len(whole)/2:])
 	if status, _ := slow.answer("POST"); status != 200 || !there.Load() {
-		t.Errorf("answer %d, lent %v", status, there.Load())
+		t.Errorf("answer %d, borrowed %v", status, there.Load())
 	}
 }

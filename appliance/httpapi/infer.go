@@ -137,7 +137,7 @@ func (s *Server) decode(id edgewise.ModelID, f form, body []byte) (*kserve.Infer
 	return s.decoder.Raw(id, v.Model, body)
 }
 
-// writeInfer writes an answer into memory that is lent to the connection.
+// writeInfer writes an answer into memory that the connection holds.
 func (s *Server) writeInfer(c *fiber.Ctx, req *kserve.InferRequest, resp *edgewise.Response) error {
 	a, err := s.compose(req, resp)
 	if err != nil {
@@ -147,7 +147,7 @@ func (s *Server) writeInfer(c *fiber.Ctx, req *kserve.InferRequest, resp *edgewi
 		c.Set(kserve.HeaderLength, strconv.Itoa(a.jsonSize))
 	}
 	c.Set(fiber.HeaderContentType, a.contentType())
-	connOf(c.Context()).lend(a.block)
+	connOf(c.Context()).keep(a.block)
 	c.Response().SetBodyRaw(a.body)
 	s.encode(c)
 	return nil

@@ -1,4 +1,4 @@
-// Package httpapi is the HTTP door: KServe's v2 protocol with Triton's extensions, and the administration of the store.
+// Package httpapi is the REST frontend: KServe's v2 protocol with Triton's extensions, and the administration of the store.
 //
 // The life of a request: a connection is tracked (conn.go), its headers are judged before anything of its body is read
 // (head.go), the router finds its route (router.go, routes.go), which decides who may call it (authorize.go); its body

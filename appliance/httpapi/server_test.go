@@ -24,7 +24,7 @@ type fakeEngine struct {
 	released atomic.Int64
 	hook     func(ctx context.Context, req *edgewise.Request)  // runs in Infer
 	fail     error                                             // what Infer answers
-	loan     func(id edgewise.ModelID, n int) ([]byte, func()) // nil: nothing is lent
+	alloc     func(id edgewise.ModelID, n int) ([]byte, func()) // nil: no memory
 	failOn   func(req *edgewise.Request) error                 // nil: fail
 	notLive  atomic.Bool
 	mu       sync.Mutex
@@ -131,12 +131,12 @@ func echoModel() *edgewise.Model {
 	}
 }
 
-// AllocBody lends what loan makes.
+// AllocBody returns the memory of alloc.
 func (e *fakeEngine) AllocBody(id edgewise.ModelID, n int) ([]byte, func()) {
-	if e.loan == nil {
+	if e.alloc == nil {
 		return nil, nil
 	}
-	return e.loan(id, n)
+	return e.alloc(id, n)
 }
 
 func (e *fakeEngine) Index() []edgewise.Status {

@@ -181,7 +181,7 @@ func TestTensorsInSharedMemory(t *testing.T) {
 			time.Sleep(time.Millisecond) // the answer's memory goes back once it has left
 		}
 		if ts.shared.open != 0 || ts.memory.InUse() != 0 {
-			t.Errorf("%s: %d windows are open, %d bytes are lent", test.name, ts.shared.open, ts.memory.InUse())
+			t.Errorf("%s: %d windows are open, %d bytes are in use", test.name, ts.shared.open, ts.memory.InUse())
 		}
 	}
 }

@@ -12,16 +12,16 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// house is a manager of models that load after a second, in the order in which they were loaded and closed.
-type house struct {
+// fixture is a manager of models that load after a second, in the order in which they were loaded and closed.
+type fixture struct {
 	*Manager
 	t      *testing.T
 	broken map[string]error
 	events []string
 }
 
-func newHouse(t *testing.T, c Config) *house {
-	h := &house{t: t, broken: map[string]error{}}
+func newFixture(t *testing.T, c Config) *fixture {
+	h := &fixture{t: t, broken: map[string]error{}}
 	c.Load = func(_ context.Context, v *edgewise.Version) (*Loaded, error) {
 		time.Sleep(time.Second)
 		if err := h.broken[v.ID.Name]; err != nil {
@@ -36,14 +36,14 @@ func newHouse(t *testing.T, c Config) *house {
 }
 
 // note appends an event; the manager's mutex guards the list.
-func (h *house) note(event string) {
+func (h *fixture) note(event string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.events = append(h.events, event)
 }
 
 // wantEvents claims that one of these orders was seen.
-func (h *house) wantEvents(orders ...string) {
+func (h *fixture) wantEvents(orders ...string) {
 	h.t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -55,12 +55,12 @@ func (h *house) wantEvents(orders ...string) {
 
 type noted struct {
 	fakeServable
-	house *house
+	fixture *fixture
 }
 
 // Close says that it was called.
 func (n *noted) Close() error {
-	n.house.note("close " + n.id.Name)
+	n.fixture.note("close " + n.id.Name)
 	return n.fakeServable.Close()
 }
 
@@ -80,7 +80,7 @@ func stored(name string, wanted bool, pins ...string) *edgewise.Record {
 	}
 }
 
-func (h *house) settle(names ...string) {
+func (h *fixture) settle(names ...string) {
 	h.t.Helper()
 	for _, name := range names {
 		if err := h.Settle(h.t.Context(), name); err != nil {
@@ -91,7 +91,7 @@ func (h *house) settle(names ...string) {
 
 func TestPartsAreLoadedBeforeAndClosedAfterTheirEnsembles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, Config{Concurrency: 1}) // so that an ensemble that waits for its parts must not take their turn
+		h := newFixture(t, Config{Concurrency: 1}) // so that an ensemble that waits for its parts must not take their turn
 		h.Start([]*edgewise.Record{
 			stored("E", true, "F", "z", "F"), stored("F", false, "a"), stored("a", false),
 			stored("z", true),
@@ -125,7 +125,7 @@ func TestPartsAreLoadedBeforeAndClosedAfterTheirEnsembles(t *testing.T) {
 
 func TestTwoEnsemblesShareAPart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, Config{Concurrency: 4})
+		h := newFixture(t, Config{Concurrency: 4})
 		h.Start([]*edgewise.Record{stored("D", true, "a"), stored("E", true, "a"), stored("a", false)})
 		h.settle("D", "E")
 		h.Want(stored("D", false, "a"))
@@ -146,7 +146,7 @@ func TestTwoEnsemblesShareAPart(t *testing.T) {
 
 func TestAPartThatFailsIsTheEnsemblesReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, Config{Concurrency: 4})
+		h := newFixture(t, Config{Concurrency: 4})
 		h.broken["a"] = edgewise.Errorf("x", edgewise.Exhausted, "out of memory")
 		h.Start([]*edgewise.Record{stored("E", true, "a", "b"), stored("a", false), stored("b", false)})
 		want := "load failed for model 'E': version 1 is at UNAVAILABLE state: in ensemble 'E', load failed for model 'a': version 1 is at UNAVAILABLE state: out of memory;;"
@@ -172,7 +172,7 @@ func TestAPartThatFailsIsTheEnsemblesReason(t *testing.T) {
 
 func TestAPartThatIsNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, Config{})
+		h := newFixture(t, Config{})
 		h.Start([]*edgewise.Record{stored("E", true, "a")})
 		if err := h.Settle(t.Context(), "E"); err == nil ||
 			!strings.Contains(err.Error(), `in ensemble 'E', model "a" version 1 is not to be loaded`) {

@@ -19,7 +19,7 @@ type Config struct {
 	Load func(ctx context.Context, v *edgewise.Version) (*Loaded, error)
 	// Footprint estimates what a version takes. It runs where Load does. nil: no version takes anything.
 	Footprint func(ctx context.Context, v *edgewise.Version) (Footprint, error)
-	// Replaces tells whether a ready version has to be loaded anew to become what is stored under its number now; where it
+	// Replaces tells whether a ready version has to be loaded again to become what is stored under its number now; where it
 	// need not be, the version is resized. It depends on its arguments alone. nil: none ever has to be.
 	Replaces    func(old, now *edgewise.Version) bool
 	Memory      int64         // bytes that all loaded versions may take together; 0: no bound

@@ -13,7 +13,7 @@ func (m *Manager) drains(s *slot) bool {
 	return s.handle.loaded.Sequences != nil && m.config.SequenceDrain > 0 && !m.closed
 }
 
-// stepAside makes room for versions that are wanted again while they end their sequences: they are loaded anew beside
+// stepAside makes room for versions that are wanted again while they end their sequences: they are loaded again beside
 // themselves, which takes what begins then, and nobody waits for the sequences. m.mu is held.
 func (m *Manager) stepAside(name string, mod *model) {
 	for _, number := range m.snapshot(name, mod).wanted() {

@@ -105,7 +105,7 @@ func TestSequenceStaysWithItsVersion(t *testing.T) {
 		want(1, 0, edgewise.Sequence{ID: 1})
 		want(1, 1, edgewise.Sequence{ID: 1})
 		want(0, 2, edgewise.Sequence{ID: 1})
-		want(2, 0, edgewise.Sequence{ID: 2, Start: true}) // anew
+		want(2, 0, edgewise.Sequence{ID: 2, Start: true}) // again
 		want(2, 0, edgewise.Sequence{ID: 2})
 		want(2, 0, edgewise.Sequence{ID: 9, Start: true})
 		want(1, 0, edgewise.Sequence{ID: 3, End: true})

@@ -10,7 +10,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// tracedRequest is the trace of one request, from its door on.
+// tracedRequest is the trace of one request, from the frontend on.
 type tracedRequest struct {
 	tracer              *Tracer
 	start               edgewise.TraceStart
@@ -149,8 +149,8 @@ func (n *traced) moments() []moment {
 	return append(list, moment{"REQUEST_END", n.end})
 }
 
-// doorMoments are the times of the door, before and after the models'.
-func (r *tracedRequest) doorMoments(end time.Time) (before, after []moment) {
+// frontendMoments are the times of the frontend, before and after the models'.
+func (r *tracedRequest) frontendMoments(end time.Time) (before, after []moment) {
 	receive, send := "HTTP_RECV_", "HTTP_SEND_"
 	if r.start.Frontend == "GRPC" {
 		receive, send = "GRPC_WAITREAD_", "GRPC_SEND_"

@@ -83,7 +83,7 @@ func (s *spans) begin(r *tracedRequest) {
 func (s *spans) end(r *tracedRequest, now time.Time, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before, after := r.doorMoments(now)
+	before, after := r.frontendMoments(now)
 	for _, m := range append(before, after...) {
 		r.span.AddEvent(m.name, oteltrace.WithTimestamp(m.at))
 	}

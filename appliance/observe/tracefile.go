@@ -98,7 +98,7 @@ func (a *traceArray) add(path string, text []byte) error {
 }
 
 // mend takes back what a write left that a full disk cut short: the array ends where it did before. Where even that
-// fails, the next trace opens the file anew, and refuses to go on in one that is torn.
+// fails, the next trace opens the file again, and refuses to go on in one that is torn.
 func (a *traceArray) mend() error {
 	end := ""
 	if a.size > 0 {
@@ -138,7 +138,7 @@ func encodeTrace(r *tracedRequest, end time.Time) ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e := &traceEncoder{request: r}
-	before, after := r.doorMoments(end)
+	before, after := r.frontendMoments(end)
 	e.part(r.root, before, after)
 	var b strings.Builder
 	for i, entry := range e.entries {

@@ -145,7 +145,7 @@ func (p *pipeline) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.
 	return resp, nil
 }
 
-// run sends one request through a tracer, as a door does.
+// run sends one request through a tracer, as a frontend does.
 func run(t *testing.T, tr *Tracer, start edgewise.TraceStart) {
 	t.Helper()
 	p := &pipeline{}

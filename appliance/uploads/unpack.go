@@ -25,7 +25,7 @@ type Limits struct {
 	Room  func(size int64) error // tells whether so many bytes more may be written
 }
 
-// Unpack writes the files of a zip or tar archive below dir, which it makes anew. Nothing is written outside it.
+// Unpack writes the files of a zip or tar archive below dir, which it makes again. Nothing is written outside it.
 // Entries that are neither file nor folder are refused, and so are paths that edgewise.CheckPath refuses, though an
 // archive may have one folder around everything. Errors: Invalid, TooLarge, Exhausted.
 func Unpack(kind, archive, dir string, limits Limits, progress func(done int64)) error {

@@ -83,7 +83,7 @@ func read(root, path string) string {
 	defer f.Close()
 	content, err := io.ReadAll(io.LimitReader(f, maxFile))
 	if err != nil {
-		return "" // such as EAGAIN, which a sensor answers while its part is switched off
+		return "" // such as EAGAIN, which a sensor answers while its part is disabled
 	}
 	return string(content)
 }

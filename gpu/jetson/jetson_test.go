@@ -40,7 +40,7 @@ func TestOrin(t *testing.T) {
 		t.Errorf("clocks %v of %v, mode %s", s.Clocks, s.MaxClocks, s.Mode)
 	}
 	if _, cv := s.Temperatures["cv0"]; cv || s.Temperatures["tj"] != 52.25 || len(s.Temperatures) != 3 {
-		t.Errorf("temperatures %v: a part that is switched off has none", s.Temperatures)
+		t.Errorf("temperatures %v: a part that is disabled has none", s.Temperatures)
 	}
 	if len(s.Rails) != 3 || s.Rails["VDD_GPU_SOC"] != 5 || s.Throttled() != "" {
 		t.Errorf("rails %v, slowed by %v", s.Rails, s.Slowed)

@@ -62,7 +62,7 @@ func (b *Board) readMemory(t *edgewise.Telemetry) {
 	set(&t.MemoryUsed, float64(total-available), ok)
 }
 
-// Bounds of a temperature that a sensor may tell; others mean that the part is switched off.
+// Bounds of a temperature that a sensor may tell; others mean that the part is disabled.
 const (
 	coldest = -55
 	hottest = 150

@@ -212,7 +212,7 @@ func (a *accelerated) judge(err error) error {
 }
 
 func (a *accelerated) lost(err error) error {
-	return edgewise.Errorf("onnx.Run", edgewise.Unavailable, "model %v: %v has stopped working and is started anew: %w",
+	return edgewise.Errorf("onnx.Run", edgewise.Unavailable, "model %v: %v has stopped working and is started again: %w",
 		a.version, a.device, err)
 }
 

@@ -195,7 +195,7 @@ func TestWhichModelsTakePictures(t *testing.T) {
 		{"bytes", []edgewise.TensorInfo{info("image", edgewise.Uint8, -1, 3, 8, 8)}, nil, ""},
 		{"interleaved", []edgewise.TensorInfo{info("image", edgewise.FP32, -1, 8, 8, 3)}, nil, ""},
 		{"any size", []edgewise.TensorInfo{info("image", edgewise.FP32, -1, 3, -1, 8)}, nil, ""},
-		{"switched off", []edgewise.TensorInfo{image}, func(m *edgewise.Model) {
+		{"disabled", []edgewise.TensorInfo{image}, func(m *edgewise.Model) {
 			m.Parameters[edgewise.PicturesParameter] = edgewise.ModelParam{StringValue: "off"}
 		}, ""},
 		{"no buckets", []edgewise.TensorInfo{image}, func(m *edgewise.Model) {

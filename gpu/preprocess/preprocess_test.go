@@ -16,11 +16,11 @@ import (
 	"github.com/edgewise-ai/edgewise/test/fakegpu"
 )
 
-// TestKernelIsThatOfItsSource makes the checked-in PTX anew where clang 19 is; PTX of another release is worded
+// TestKernelIsThatOfItsSource makes the checked-in PTX again where clang 19 is; PTX of another release is worded
 // otherwise.
 func TestKernelIsThatOfItsSource(t *testing.T) {
 	if _, err := exec.LookPath("clang-19"); err != nil {
-		t.Log("clang-19 is not here: the kernel is not made anew")
+		t.Log("clang-19 is not here: the kernel is not made again")
 		return
 	}
 	made := filepath.Join(t.TempDir(), "made.ptx")

@@ -11,7 +11,7 @@ output [{ name: "y" data_type: TYPE_FP32 dims: [4] }]
 sequence_batching { direct {} }
 `;
 
-/** Asks for what the box warns of, once for each line: a sequence that begins anew before it has ended. */
+/** Asks for what the box warns of, once for each line: a sequence that begins again before it has ended. */
 async function chatter(box, device, enough) {
   const agent = new Agent({ keepAlive: true, maxSockets: 8 });
   let asked = 0;

@@ -33,7 +33,7 @@ export default () => scenario({ imports: ['dist/demo/models'] }, async (box, vis
   await until('the other models to be ready', async () => {
     const models = await admin.call('GET', '/models');
     const state = (name) => models.find((m) => m.name === name)?.versions.at(-1)?.state;
-    check(state('vad') !== 'READY', 'what was switched off is loaded');
+    check(state('vad') !== 'READY', 'what was disabled is loaded');
     return models.some((m) => m.name !== 'vad' && state(m.name) === 'READY');
   });
   equal(problems, [], 'what axe found');

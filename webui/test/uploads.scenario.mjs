@@ -1,4 +1,4 @@
-// 1 GiB: the connection is cut, the box killed and started again, the page loaded anew; and a file that is no model.
+// 1 GiB: the connection is cut, the box killed and started again, the page loaded again; and a file that is no model.
 import { createHash } from 'node:crypto';
 import { copyFileSync, createReadStream, mkdirSync, mkdtempSync, rmSync, writeFileSync, openSync, writeSync, closeSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -58,8 +58,8 @@ func Encode(resp *edgewise.Response, form Form) ([]Piece, error) {
 		return nil, err
 	}
 	pieces := make([]Piece, 0, 2*len(resp.Outputs)+1)
-	cuts := make([]int, 0, len(resp.Outputs)) // where in head the data of the lent outputs belongs
-	lent := 0
+	cuts := make([]int, 0, len(resp.Outputs)) // where in head the data of the borrowed outputs belongs
+	borrowed := 0
 	for i := range resp.Outputs {
 		data := form.data(resp, i)
 		head = protowire.AppendTag(head, responseRaw, protowire.BytesType)
@@ -69,12 +69,12 @@ func Encode(resp *edgewise.Response, form Form) ([]Piece, error) {
 			continue
 		}
 		cuts = append(cuts, len(head))
-		lent += len(data)
+		borrowed += len(data)
 	}
 	start := wrapper
 	if form.Stream {
 		prefix := protowire.AppendTag(make([]byte, 0, wrapper), streamResponse, protowire.BytesType)
-		prefix = protowire.AppendVarint(prefix, uint64(len(head)-wrapper+lent))
+		prefix = protowire.AppendVarint(prefix, uint64(len(head)-wrapper+borrowed))
 		start -= len(prefix)
 		copy(head[start:], prefix)
 	}
@@ -98,7 +98,7 @@ func (f Form) data(resp *edgewise.Response, output int) []byte {
 	return resp.Outputs[output].Data
 }
 
-// headSize estimates the bytes of everything but the lent outputs, rather too many than too few.
+// headSize estimates the bytes of everything but the borrowed outputs, rather too many than too few.
 func headSize(resp *edgewise.Response) int {
 	n := 64 + len(resp.ID) + len(resp.Model.Name) + 64*(len(resp.Parameters)+1)
 	for i := range resp.Outputs {

@@ -24,13 +24,13 @@ func TestEncodedAnswersAreReadByTheGeneratedCode(t *testing.T) {
 			&inference.ModelInferResponse{ModelName: "m", ModelVersion: "3"}
 		resp.ID = rapid.String().Draw(t, "id")
 		want.Id = resp.ID
-		lent := 0
+		borrowed := 0
 		for range rapid.IntRange(0, 4).Draw(t, "outputs") {
 			name, n := rapid.String().Draw(t, "name"),
 				rapid.SampledFrom([]int{0, 1, 100, CopyBelow - 1, CopyBelow, 70_000}).Draw(t, "bytes")
 			data := make([]byte, n)
 			if n >= CopyBelow {
-				lent++
+				borrowed++
 			}
 			resp.Outputs = append(resp.Outputs, edgewise.Tensor{
 				Name: name, Type: edgewise.Uint8,
@@ -70,8 +70,8 @@ func TestEncodedAnswersAreReadByTheGeneratedCode(t *testing.T) {
 					handed++
 				}
 			}
-			if handed != lent {
-				t.Fatalf("%d outputs were handed over, %d are large", handed, lent)
+			if handed != borrowed {
+				t.Fatalf("%d outputs were handed over, %d are large", handed, borrowed)
 			}
 		}
 	})

@@ -3,7 +3,7 @@ import { go } from './router.svelte';
 const off = 'edgewise.keys.off';
 const pages: Record<string, string> = { h: '/', m: '/models', e: '/ensembles', s: '/steps', a: '/activity', ',': '/settings' };
 
-/** The keys of the page, which the reader can switch off (WCAG 2.1.4). */
+/** The keys of the page, which the reader can disable (WCAG 2.1.4). */
 class Keys {
   enabled = $state(read());
 

@@ -73,7 +73,7 @@ describe('jobs', () => {
     await settle();
     expect(known()).toEqual(['b 1 running', 'a 9 done', 'c 1 running']);
   });
-  it('that were thrown away meanwhile do not come back', async () => {
+  it('that were discarded meanwhile do not come back', async () => {
     uploads.jobs = [job('a', 3, 'staged'), job('b', 3)];
     void uploads.refresh();
     uploads.jobs = uploads.jobs.filter((j) => j.id !== 'a');
@@ -81,7 +81,7 @@ describe('jobs', () => {
     await settle();
     expect(known()).toEqual([]); // b is gone from the box
   });
-  it('that go on after a failure are shown to, and so are those that a restarted box begins anew', () => {
+  it('that go on after a failure are shown to, and so are those that a restarted box begins again', () => {
     uploads.jobs = [job('a', 9, 'failed')];
     uploads.note(job('a', 10));
     expect(known()).toEqual(['a 10 running']);

@@ -27,7 +27,7 @@ function read(): void {
   here.query = new URLSearchParams(location.search);
 }
 
-/** Follows links inside the page without loading it anew. */
+/** Follows links inside the page without loading it again. */
 export function followLinks(): void {
   addEventListener('popstate', read);
   document.addEventListener('click', (e) => {

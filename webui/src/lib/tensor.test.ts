@@ -42,7 +42,7 @@ describe('what is typed', () => {
     expect((await typed('BYTES', 'a\nb\nc\nd', [-1, 2]))!.shape).toEqual([2, 2]);
     await expect(typed('BYTES', 'a', [2])).rejects.toThrow('x expects 2 texts, one a line, not 1.');
   });
-  it('is asked for anew when the input has become another, and its file stays', () => {
+  it('is asked for again when the input has become another, and its file stays', () => {
     const old = { ...draft(info('x', 'FP32', [4])), fileName: 'a.bin', text: '1, 2, 3, 4' };
     expect(renewed(info('x', 'FP32', [4]), old)).toBe(old);
     expect(renewed(info('x', 'FP32', [3]), old)).toMatchObject({ shape: '3', text: '0, 0, 0', fileName: 'a.bin' });

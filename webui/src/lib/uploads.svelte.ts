@@ -139,7 +139,7 @@ class Uploads {
     }
     this.hidden = [...this.hidden, job.id];
     const back = () => { this.hidden = this.hidden.filter((id) => id !== job.id); };
-    toasts.soon(`${job.filename} was thrown away.`, gone, back);
+    toasts.soon(`${job.filename} was discarded.`, gone, back);
   }
 
   async activate(job: Job, options: object): Promise<void> {

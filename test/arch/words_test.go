@@ -1,0 +1,122 @@
+package arch
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// retired are words that this project used in senses of its own, with the field's word for each. They are looked for as
+// whole words in code, comments, the page and the documents.
+var retired = map[string]string{
+	"house":                          "appliance",
+	"doors?":                         "frontend or listener",
+	"familiar":                       "nothing: it is deleted",
+	"vouch":                          "checkCSRF",
+	"workshop":                       "editor",
+	"lend|lends|lent":                "borrowed buffer or lease",
+	"loans?|lender":                  "borrowed buffer or lease",
+	"berths?":                        "wait plan",
+	"tempo":                          "run profile",
+	"anew":                           "again",
+	"who asks":                       "caller",
+	"what is none":                   "invalid",
+	"there and back":                 "round trip",
+	"time to answer":                 "latency",
+	"slowest 5 %":                    "p95 latency",
+	"(throw|throws|thrown) away":     "discard",
+	"(switch|switches|switched) off": "disable",
+	"ready when you are":             "ready to activate",
+}
+
+// excepted are files in which a retired word has its ordinary meaning or is quoted.
+var excepted = []string{
+	"test/arch/words_test.go",
+	"docs/decisions/0037-reuse-a-parsed-request-head.md", // describes code that is deleted
+	"webui/src/Shell.svelte",                             // an icon of that name
+}
+
+// unread are folders whose words and lines are still to be mended. The list only shrinks.
+var unread = []string{}
+
+// texts lists the files that people write: code, documents, the page and configuration.
+func texts(t *testing.T) []string {
+	t.Helper()
+	var list []string
+	_, all := files(t)
+	for _, f := range all {
+		if !f.made {
+			list = append(list, f.path)
+		}
+	}
+	list = append(list, markdown(t)...)
+	for _, pattern := range []string{
+		"webui/src/*", "webui/src/*/*", "webui/src/*/*/*", "webui/test/*.mjs", "configs/*.yaml", "api/openapi.yaml",
+	} {
+		paths, err := filepath.Glob(filepath.Join("../..", pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			if info, err := os.Stat(path); err == nil && !info.IsDir() && !strings.HasSuffix(path, "schema.d.ts") {
+				list = append(list, strings.TrimPrefix(path, "../../"))
+			}
+		}
+	}
+	return slices.DeleteFunc(list, func(path string) bool { return matchesAny(unread, filepath.Dir(path)) })
+}
+
+func TestRetiredWordsAreGone(t *testing.T) {
+	expressions := map[*regexp.Regexp]string{}
+	for word, instead := range retired {
+		expressions[regexp.MustCompile(`(?i)\b(?:`+word+`)\b`)] = instead
+	}
+	for _, path := range texts(t) {
+		if slices.Contains(excepted, path) {
+			continue
+		}
+		number := 0
+		for line := range strings.Lines(read(t, path)) {
+			number++
+			for expression, instead := range expressions {
+				if found := expression.FindString(line); found != "" {
+					t.Errorf("%s:%d: %q: write %s", path, number, found, instead)
+				}
+			}
+		}
+	}
+}
+
+// Bounds of lines in Go files, in characters.
+const (
+	longLine    = 120
+	longestLine = 140
+)
+
+// TestLinesAreShort allows 2 % of the lines of Go files above 120 characters, and none above 140.
+func TestLinesAreShort(t *testing.T) {
+	lines, long := 0, 0
+	for _, path := range texts(t) {
+		if !strings.HasSuffix(path, ".go") {
+			continue
+		}
+		number := 0
+		for line := range strings.Lines(read(t, path)) {
+			number++
+			lines++
+			switch n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); {
+			case n > longestLine:
+				t.Errorf("%s:%d: %d characters, at most %d are allowed", path, number, n, longestLine)
+			case n > longLine:
+				long++
+			}
+		}
+	}
+	if long*50 > lines {
+		t.Errorf("%d of %d lines have more than %d characters, at most 2 %% are allowed", long, lines, longLine)
+	}
+}
