@@ -11,7 +11,7 @@ import (
 // back when the answer is released.
 type counter struct {
 	runs   atomic.Int64
-	inUse   atomic.Int64
+	inUse  atomic.Int64
 	closed atomic.Bool
 	before func(context.Context, *edgewise.Request) error // called in each run, unless nil
 }

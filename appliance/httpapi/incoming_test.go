@@ -15,8 +15,8 @@ import (
 
 // bodyMemory allocates memory for bodies and notes what becomes of it.
 type bodyMemory struct {
-	mu    sync.Mutex
-	borrowed  map[*byte]int // bytes, by where they begin
+	mu          sync.Mutex
+	borrowed    map[*byte]int // bytes, by where they begin
 	allocations int
 }
 
@@ -61,8 +61,8 @@ func patronized(t *testing.T, change func(*Config)) (ts *testServer, p *bodyMemo
 func TestLargeTensorsArriveInMemoryOfTheModel(t *testing.T) {
 	const least = minBorrowed / 4
 	for _, test := range []struct {
-		floats int
-		borrowed   bool
+		floats   int
+		borrowed bool
 	}{{least - 1, false}, {least, true}, {150_528, true}} {
 		t.Run(fmt.Sprint(test.floats), func(t *testing.T) {
 			ts, p, there := patronized(t, nil)

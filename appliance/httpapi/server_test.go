@@ -24,7 +24,7 @@ type fakeEngine struct {
 	released atomic.Int64
 	hook     func(ctx context.Context, req *edgewise.Request)  // runs in Infer
 	fail     error                                             // what Infer answers
-	alloc     func(id edgewise.ModelID, n int) ([]byte, func()) // nil: no memory
+	alloc    func(id edgewise.ModelID, n int) ([]byte, func()) // nil: no memory
 	failOn   func(req *edgewise.Request) error                 // nil: fail
 	notLive  atomic.Bool
 	mu       sync.Mutex

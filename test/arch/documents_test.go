@@ -151,3 +151,41 @@ func markdown(t *testing.T) []string {
 	}
 	return list
 }
+
+var (
+	decisionTitle  = regexp.MustCompile(`^# (\d{4}):? (.+)`)
+	decisionStatus = regexp.MustCompile(`\*\*Status\.\*\* ([A-Z]\w+)`)
+)
+
+// TestTheIndexOfDecisionsIsComplete compares docs/decisions/README.md with the decisions: number, title and status of each,
+// and a reason for each number that was never used.
+func TestTheIndexOfDecisionsIsComplete(t *testing.T) {
+	const folder = "docs/decisions"
+	index := read(t, folder+"/README.md")
+	paths, err := filepath.Glob(filepath.Join("../..", folder, "[0-9]*.md"))
+	if err != nil || len(paths) < 40 {
+		t.Fatalf("%d decisions, %v", len(paths), err)
+	}
+	rows := 0
+	for _, file := range paths {
+		name := filepath.Base(file)
+		text := read(t, folder+"/"+name)
+		title, status := decisionTitle.FindStringSubmatch(text), decisionStatus.FindStringSubmatch(text)
+		if title == nil || title[1] != name[:4] {
+			t.Errorf("%s does not begin with a title of the form \"# %s: ...\"", name, name[:4])
+			continue
+		}
+		if status == nil {
+			t.Errorf("%s has no line \"**Status.** ...\"", name)
+			continue
+		}
+		row := fmt.Sprintf("| %s | [%s](%s) | %s", title[1], title[2], name, status[1])
+		if !strings.Contains(index, row) {
+			t.Errorf("%s/README.md lacks the row %s ... |", folder, row)
+		}
+		rows++
+	}
+	if got := strings.Count(index, "\n| 0"); got != rows {
+		t.Errorf("%s/README.md has %d rows, and there are %d decisions", folder, got, rows)
+	}
+}
