@@ -35,7 +35,8 @@ func TestModelCarriesTheStateOfItsOwnVersionsOnly(t *testing.T) {
 	}
 	want := `{"name":"cat","wanted":true,"labels":[{"name":"live","version":2,"changed":"1970-01-01T00:00:00Z"}],"versions":[` +
 		`{"name":"cat","version":1,"digest":"d1","size":3,"created":"1970-01-01T00:00:00Z","origin":"upload","files":[]},` +
-		`{"name":"cat","version":2,"digest":"d2","size":4,"created":"1970-01-01T00:00:00Z","origin":"import","files":[{"path":"model.onnx","size":4,"digest":"f"}],` +
+		`{"name":"cat","version":2,"digest":"d2","size":4,"created":"1970-01-01T00:00:00Z","origin":"import",` +
+		`"files":[{"path":"model.onnx","size":4,"digest":"f"}],` +
 		`"state":"UNAVAILABLE","reason":"no such file"}]}`
 	if string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)

@@ -20,8 +20,9 @@ func in(datatype, members string) string {
 func data(datatype, elements string) string { return in(datatype, `"data":[`+elements+`]`) }
 
 const (
-	syntax   = "failed to parse the request JSON buffer: "
-	onlyOne  = "Input must set only one of the following fields: 'data', 'binary_data_size' in 'parameters', 'shared_memory_region' in 'parameters'. But"
+	syntax  = "failed to parse the request JSON buffer: "
+	onlyOne = "Input must set only one of the following fields: 'data', 'binary_data_size' in 'parameters', " +
+		"'shared_memory_region' in 'parameters'. But"
 	goodX    = `"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":[1]}]`
 	deepest  = `[[[[[[[[[[1]]]]]]]]]]`
 	allTypes = "want one of BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FP16, FP32, FP64, BF16, BYTES"
@@ -188,12 +189,14 @@ var badBodies = []badBody{
 	{
 		name: "element count overflows",
 		body: `{"inputs":[{"name":"x","datatype":"INT8","shape":[4294967296,4294967296],"data":[1]}]}`,
-		text: "invalid shape for input 'x': shape [4294967296,4294967296] causes total element count to exceed maximum size of 9223372036854775807",
+		text: "invalid shape for input 'x': shape [4294967296,4294967296] causes total element count to exceed maximum " +
+			"size of 9223372036854775807",
 	},
 	{
 		name: "byte size overflows",
 		body: `{"inputs":[{"name":"x","datatype":"FP64","shape":[2305843009213693952],"data":[1]}]}`,
-		text: "byte size overflow for input 'x': element count (2305843009213693952) * data type size (8) exceeds maximum allowed size (9223372036854775807)",
+		text: "byte size overflow for input 'x': element count (2305843009213693952) * data type size (8) exceeds maximum " +
+			"allowed size (9223372036854775807)",
 	},
 	{
 		name: "no datatype", body: `{"inputs":[{"name":"x","shape":[1],"data":[1]}]}`,
@@ -268,7 +271,8 @@ var badBodies = []badBody{
 	},
 	{
 		name: "binary without the header", body: in("FP32", `"parameters":{"binary_data_size":8}`),
-		text: "must specify valid 'Infer-Header-Content-Length' in request header and 'binary_data_size' when passing inputs in binary data format",
+		text: "must specify valid 'Infer-Header-Content-Length' in request header and 'binary_data_size' when passing " +
+			"inputs in binary data format",
 	},
 	{
 		name: "binary part too short", body: in("FP32", `"parameters":{"binary_data_size":8}`) + binaryPart + "12345",
@@ -322,7 +326,8 @@ var badBodies = []badBody{
 	{
 		name: "a shape that the body cannot fill",
 		body: `{"inputs":[{"name":"x","datatype":"FP32","shape":[1000000000],"data":[1,2,3]}]}`,
-		text: `Failed to parse 'data' field: shape does not match true shape: input "x": shape [1000000000] takes 1000000000 elements, data has 3`,
+		text: `Failed to parse 'data' field: shape does not match true shape: input "x": shape [1000000000] takes ` +
+			`1000000000 elements, data has 3`,
 	},
 	{
 		name: "data for an empty shape", body: `{"inputs":[{"name":"x","datatype":"FP32","shape":[0,3],"data":[1]}]}`,
@@ -340,7 +345,8 @@ var badBodies = []badBody{
 	},
 	{
 		name: "more memory than allowed, together",
-		body: `{"inputs":[{"name":"x","datatype":"FP64","shape":[5],"data":[1,2,3,4,5]},{"name":"y","datatype":"FP64","shape":[5],"data":[1,2,3,4,5]}]}`,
+		body: `{"inputs":[{"name":"x","datatype":"FP64","shape":[5],"data":[1,2,3,4,5]},{"name":"y","datatype":"FP64",` +
+			`"shape":[5],"data":[1,2,3,4,5]}]}`,
 		text: "JSON input 'y' has a byte_size (40 bytes) that exceeds the maximum allowed value: the tensors of a request " +
 			"sent as JSON may take 64 bytes", kind: edgewise.TooLarge,
 	},
@@ -401,8 +407,10 @@ var badBodies = []badBody{
 	},
 	{name: "a number longer than messages", body: data("INT64", strings.Repeat("9", 60)), text: `input "x": element 0: ` +
 		strings.Repeat("9", 40) + `... does not fit INT64`},
-	{name: "2 for a bool", body: data("BOOL", `true,2`), text: `input "x": element 1: attempt to access JSON non-boolean as boolean: want true, false, 0 or 1, got 2`},
-	{name: "-1 for a bool", body: data("BOOL", `-1`), text: `input "x": element 0: attempt to access JSON non-boolean as boolean: want true, false, 0 or 1, got -1`},
+	{name: "2 for a bool", body: data("BOOL", `true,2`), text: `input "x": element 1: attempt to access JSON ` +
+		`non-boolean as boolean: want true, false, 0 or 1, got 2`},
+	{name: "-1 for a bool", body: data("BOOL", `-1`), text: `input "x": element 0: attempt to access JSON non-boolean ` +
+		`as boolean: want true, false, 0 or 1, got -1`},
 	{
 		name: "string for a bool", body: data("BOOL", `"true"`),
 		text: `input "x": element 0: attempt to access JSON non-boolean as boolean: want true, false, 0 or 1, got a string`,

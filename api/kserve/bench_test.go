@@ -68,7 +68,8 @@ func referenceDecode(body []byte) (r referenceRequest, err error) {
 	return r, err
 }
 
-const tinyBody = `{"id":"42","inputs":[{"name":"INPUT0","shape":[1,16],"datatype":"FP32","data":[0.5,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15.25]},` +
+const tinyBody = `{"id":"42","inputs":[{"name":"INPUT0","shape":[1,16],"datatype":"FP32","data":[0.5,1,2,3,4,5,6,7,8,` +
+	`9,10,11,12,13,14,15.25]},` +
 	`{"name":"INPUT1","shape":[1,16],"datatype":"FP32","data":[0.5,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15.25]}],"outputs":[{"name":"OUTPUT0"}]}`
 
 func BenchmarkDecodeTiny(b *testing.B) {

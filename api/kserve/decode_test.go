@@ -84,7 +84,8 @@ func TestRequestsAreDecoded(t *testing.T) {
 		},
 		{
 			name: "strings with every escape",
-			body: `{"inputs":[{"name":"x","datatype":"BYTES","shape":[2,2],"data":[["","\"\\\/\b\f\n\r\t"],["\u00e9\ud83d\ude00é","plain text that is long enough"]]}]}`,
+			body: `{"inputs":[{"name":"x","datatype":"BYTES","shape":[2,2],"data":[["","\"\\\/\b\f\n\r\t"],` +
+				`["\u00e9\ud83d\ude00é","plain text that is long enough"]]}]}`,
 			want: edgewise.Request{Inputs: []edgewise.Tensor{{
 				Name: "x", Type: edgewise.Bytes, Shape: edgewise.Shape{2, 2},
 				Data: []byte("\x00\x00\x00\x00\x08\x00\x00\x00\"\\/\b\f\n\r\t\x08\x00\x00\x00é\U0001f600é\x1e\x00\x00\x00plain " +
@@ -94,7 +95,8 @@ func TestRequestsAreDecoded(t *testing.T) {
 		{
 			name: "binary and JSON inputs mixed",
 			body: `{"inputs":[{"name":"a","datatype":"INT8","shape":[2],"parameters":{"binary_data_size":2,"other":[1]}},` +
-				`{"name":"b","datatype":"INT8","shape":[1],"data":[7]},{"name":"c","datatype":"INT8","shape":[1],"parameters":{"binary_data_size":1}}]}` + binaryPart + "ABC",
+				`{"name":"b","datatype":"INT8","shape":[1],"data":[7]},{"name":"c","datatype":"INT8","shape":[1],` +
+				`"parameters":{"binary_data_size":1}}]}` + binaryPart + "ABC",
 			want: edgewise.Request{Inputs: []edgewise.Tensor{
 				{Name: "a", Type: edgewise.Int8, Shape: edgewise.Shape{2}, Data: []byte("AB")},
 				{Name: "b", Type: edgewise.Int8, Shape: edgewise.Shape{1}, Data: []byte{7}},
@@ -103,7 +105,8 @@ func TestRequestsAreDecoded(t *testing.T) {
 		},
 		{
 			name: "parameters of all kinds",
-			body: `{"id":"a\u0062","parameters":{"sequence_id":18446744073709551615,"sequence_start":true,"sequence_end":false,"priority":3,"timeout":1500,` +
+			body: `{"id":"a\u0062","parameters":{"sequence_id":18446744073709551615,"sequence_start":true,` +
+				`"sequence_end":false,"priority":3,"timeout":1500,` +
 				`"binary_data_output":true,"s":"t","i":-5,"b":true,"f":1.5,"big":9223372036854775808},"inputs":[]}`,
 			want: edgewise.Request{
 				ID: "ab", Priority: 3, Timeout: 1500 * time.Microsecond,
@@ -121,14 +124,16 @@ func TestRequestsAreDecoded(t *testing.T) {
 			},
 		},
 		{
-			name:    "outputs",
-			body:    `{"inputs":[],"outputs":[{"name":"y"},{"parameters":{"binary_data":true,"x":null},"name":"z"},{"name":"c","parameters":{"classification":3}}]}`,
+			name: "outputs",
+			body: `{"inputs":[],"outputs":[{"name":"y"},{"parameters":{"binary_data":true,"x":null},"name":"z"},` +
+				`{"name":"c","parameters":{"classification":3}}]}`,
 			want:    edgewise.Request{Outputs: []string{"y", "z", "c"}},
 			answers: []Answer{{Name: "y"}, {Name: "z", Binary: true}, {Name: "c", Classification: 3}},
 		},
 		{
 			name: "unknown members, a model_name among them",
-			body: `{"model_name":"other","x":[{"a":[null,true,-1.5e+3,"\n"]},{}],"inputs":[{"name":"x","zzz":{},"datatype":"UINT8","shape":[1],"data":[7]}]}`,
+			body: `{"model_name":"other","x":[{"a":[null,true,-1.5e+3,"\n"]},{}],"inputs":[{"name":"x","zzz":{},` +
+				`"datatype":"UINT8","shape":[1],"data":[7]}]}`,
 			want: edgewise.Request{Inputs: []edgewise.Tensor{{
 				Name: "x", Type: edgewise.Uint8, Shape: edgewise.Shape{1},
 				Data: []byte{7},
@@ -163,7 +168,8 @@ func TestBinaryInputsAreNotCopied(t *testing.T) {
 
 func TestTensorsFromJSONAreAligned(t *testing.T) {
 	body := []byte(
-		`{"inputs":[{"name":"a","datatype":"INT8","shape":[3],"data":[1,2,3]},{"name":"b","datatype":"BYTES","shape":[1],"data":["abc"]},{"name":"c","datatype":"FP32","shape":[1],"data":[1]}]}`)
+		`{"inputs":[{"name":"a","datatype":"INT8","shape":[3],"data":[1,2,3]},{"name":"b","datatype":"BYTES","shape":[1],` +
+			`"data":["abc"]},{"name":"c","datatype":"FP32","shape":[1],"data":[1]}]}`)
 	d := NewDecoder(Limits{})
 	for range 10 {
 		r, err := d.Infer(model, body, -1)

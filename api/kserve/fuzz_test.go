@@ -27,9 +27,11 @@ func FuzzDecodeInfer(f *testing.F) {
 		f.Add([]byte(text+rest), size)
 	}
 	f.Add([]byte(
-		`{"inputs":[{"data":[1,[NaN]],"datatype":"BF16","shape":[2],"name":"x"},{"name":"s","datatype":"BYTES","shape":[1],"data":["\ud83d\ude00"]}]}`), -1)
+		`{"inputs":[{"data":[1,[NaN]],"datatype":"BF16","shape":[2],"name":"x"},{"name":"s","datatype":"BYTES","shape":[1],`+
+			`"data":["\ud83d\ude00"]}]}`), -1)
 	f.Add([]byte(
-		`{"inputs":[{"name":"a","datatype":"INT8","shape":[2],"parameters":{"binary_data_size":2}}],"outputs":[{"name":"y","parameters":{"classification":1}}]}AB`), 138)
+		`{"inputs":[{"name":"a","datatype":"INT8","shape":[2],"parameters":{"binary_data_size":2}}],"outputs":[{"name":"y",`+
+			`"parameters":{"classification":1}}]}AB`), 138)
 	d := NewDecoder(Limits{MaxDecoded: 1 << 20})
 	f.Fuzz(func(t *testing.T, body []byte, jsonSize int) {
 		before := bytes.Clone(body)

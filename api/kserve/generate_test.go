@@ -98,7 +98,8 @@ func TestGenerateRefuses(t *testing.T) {
 			if err == nil || edgewise.KindOf(err) != test.kind || !strings.Contains(err.Error(), test.want) {
 				t.Fatalf("got %v, want %v with %q", err, test.kind, test.want)
 			}
-			if body := NewErrorBody(err); body.Input != test.input || body.Model != model.Name || (body.Limit != 0) != (test.kind == edgewise.TooLarge) {
+			if body := NewErrorBody(err); body.Input != test.input || body.Model != model.Name ||
+				(body.Limit != 0) != (test.kind == edgewise.TooLarge) {
 				t.Errorf("described as %+v", body)
 			}
 		})
@@ -118,7 +119,10 @@ func TestGenerateAnswersScalarsAndFlatArrays(t *testing.T) {
 	if err != nil || string(body) != want {
 		t.Errorf("got %s, want %s: %v", body, want, err)
 	}
-	bad := &edgewise.Response{Outputs: []edgewise.Tensor{{Name: "t", Type: edgewise.Bytes, Shape: edgewise.Shape{1}, Data: []byte("\x01\x00\x00\x00\xff")}}}
+	bad := &edgewise.Response{Outputs: []edgewise.Tensor{{
+		Name: "t", Type: edgewise.Bytes, Shape: edgewise.Shape{1},
+		Data: []byte("\x01\x00\x00\x00\xff"),
+	}}}
 	if body, err := AppendGenerateResponse([]byte("x"), bad); err == nil || edgewise.KindOf(err) != edgewise.Invalid || string(body) != "x" {
 		t.Errorf("bytes that are no text: %s, %v", body, err)
 	}
@@ -127,7 +131,8 @@ func TestGenerateAnswersScalarsAndFlatArrays(t *testing.T) {
 // FuzzGenerate checks that no body panics the decoder, and that what it accepts has well-formed inputs of the model.
 func FuzzGenerate(f *testing.F) {
 	for _, seed := range []string{
-		`{"id":"7","text":"a","parameters":{"half":1.5,"top_k":3},"pair":[1,2],"open":[NaN]}`, `{"text":["\ud83d\ude00"]}`, `{"pair":[1e5,-Infinity],"timeout":1}`, `{`, `[]`,
+		`{"id":"7","text":"a","parameters":{"half":1.5,"top_k":3},"pair":[1,2],"open":[NaN]}`, `{"text":["\ud83d\ude00"]}`,
+		`{"pair":[1e5,-Infinity],"timeout":1}`, `{`, `[]`,
 	} {
 		f.Add([]byte(seed))
 	}

@@ -59,18 +59,21 @@ func TestResponsesAreEncoded(t *testing.T) {
 				},
 			},
 			want: `{"id":"a\"\\\n\u0001é","model_name":"m","model_version":"2","parameters":{"b":true,"e":1e+300,"f":2.0,"i":-5,"s":"t"},` +
-				`"outputs":[{"name":"y","datatype":"FP32","shape":[1,2],"data":[1,0.1]},{"name":"z","datatype":"BOOL","shape":[2],"data":[true,false]}]}`,
+				`"outputs":[{"name":"y","datatype":"FP32","shape":[1,2],"data":[1,0.1]},{"name":"z","datatype":"BOOL",` +
+				`"shape":[2],"data":[true,false]}]}`,
 		},
 		{
 			name: "floats that JSON does not know", resp: edgewise.Response{Outputs: []edgewise.Tensor{
 				fp32("y", edgewise.Shape{5}, float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)),
 					float32(math.Copysign(0, -1)), 1e-7),
 			}},
-			want: `{"model_name":"m","model_version":"2","outputs":[{"name":"y","datatype":"FP32","shape":[5],"data":[NaN,Infinity,-Infinity,-0,1e-07]}]}`,
+			want: `{"model_name":"m","model_version":"2","outputs":[{"name":"y","datatype":"FP32","shape":[5],"data":[NaN,` +
+				`Infinity,-Infinity,-0,1e-07]}]}`,
 		},
 		{
 			name: "strings", resp: edgewise.Response{Outputs: []edgewise.Tensor{stringsOf("y", "", "a\tb", "\u2028é")}},
-			want: "{\"model_name\":\"m\",\"model_version\":\"2\",\"outputs\":[{\"name\":\"y\",\"datatype\":\"BYTES\",\"shape\":[3],\"data\":[\"\",\"a\\tb\",\"\u2028é\"]}]}",
+			want: "{\"model_name\":\"m\",\"model_version\":\"2\",\"outputs\":[{\"name\":\"y\",\"datatype\":\"BYTES\"," +
+				"\"shape\":[3],\"data\":[\"\",\"a\\tb\",\"\u2028é\"]}]}",
 		},
 		{
 			name: "all binary", req: InferRequest{BinaryOutput: true},
@@ -78,7 +81,8 @@ func TestResponsesAreEncoded(t *testing.T) {
 				stringsOf("y", "\xff"),
 				{Name: "z", Type: edgewise.Int8, Shape: edgewise.Shape{2}, Data: []byte("AB")},
 			}},
-			want: `{"model_name":"m","model_version":"2","outputs":[{"name":"y","datatype":"BYTES","shape":[1],"parameters":{"binary_data_size":5}},` +
+			want: `{"model_name":"m","model_version":"2","outputs":[{"name":"y","datatype":"BYTES","shape":[1],` +
+				`"parameters":{"binary_data_size":5}},` +
 				`{"name":"z","datatype":"INT8","shape":[2],"parameters":{"binary_data_size":2}}]}` + binaryPart +
 				"\x01\x00\x00\x00\xffAB",
 		},
@@ -89,29 +93,34 @@ func TestResponsesAreEncoded(t *testing.T) {
 				Name: "z", Type: edgewise.Int8, Shape: edgewise.Shape{1},
 				Data: []byte("A"),
 			}, {Name: "y", Type: edgewise.Int8, Shape: edgewise.Shape{1}, Data: []byte("B")}}},
-			want: `{"model_name":"m","model_version":"2","outputs":[{"name":"z","datatype":"INT8","shape":[1],"parameters":{"binary_data_size":1}},{"name":"y","datatype":"INT8","shape":[1],"data":[66]}]}` + binaryPart + "A",
+			want: `{"model_name":"m","model_version":"2","outputs":[{"name":"z","datatype":"INT8","shape":[1],` +
+				`"parameters":{"binary_data_size":1}},{"name":"y","datatype":"INT8","shape":[1],"data":[66]}]}` + binaryPart + "A",
 		},
 		{
 			name: "binary without bytes", req: InferRequest{BinaryOutput: true},
 			resp: edgewise.Response{Outputs: []edgewise.Tensor{{Name: "y", Type: edgewise.FP64, Shape: edgewise.Shape{0, 2}}}},
-			want: `{"model_name":"m","model_version":"2","outputs":[{"name":"y","datatype":"FP64","shape":[0,2],"parameters":{"binary_data_size":0}}]}`,
+			want: `{"model_name":"m","model_version":"2","outputs":[{"name":"y","datatype":"FP64","shape":[0,2],` +
+				`"parameters":{"binary_data_size":0}}]}`,
 		},
 		{
 			name: "classes", req: InferRequest{Classes: labels, Answers: []Answer{{Name: "c", Classification: 2}}},
 			resp: edgewise.Response{Outputs: []edgewise.Tensor{fp32("c", edgewise.Shape{2, 3}, 10, 0.25, 10, float32(math.NaN()),
 				-1, float32(math.Inf(-1)))}},
-			want: `{"model_name":"m","model_version":"2","outputs":[{"name":"c","datatype":"BYTES","shape":[2,2],"data":["10.000000:0:zero","10.000000:2:two","-1.000000:1","-inf:2:two"]}]}`,
+			want: `{"model_name":"m","model_version":"2","outputs":[{"name":"c","datatype":"BYTES","shape":[2,2],` +
+				`"data":["10.000000:0:zero","10.000000:2:two","-1.000000:1","-inf:2:two"]}]}`,
 		},
 		{
 			name: "more classes than there are, integers, no batch",
 			req:  InferRequest{Answers: []Answer{{Name: "i", Classification: 9}}},
 			resp: edgewise.Response{Outputs: []edgewise.Tensor{scores}},
-			want: `{"model_name":"m","model_version":"2","outputs":[{"name":"i","datatype":"BYTES","shape":[4],"data":["9223372036854775807:3","5:2","-1:1","-9223372036854775808:0"]}]}`,
+			want: `{"model_name":"m","model_version":"2","outputs":[{"name":"i","datatype":"BYTES","shape":[4],` +
+				`"data":["9223372036854775807:3","5:2","-1:1","-9223372036854775808:0"]}]}`,
 		},
 		{
 			name: "classes in binary form", req: InferRequest{Answers: []Answer{{Name: "c", Classification: 1, Binary: true}}},
 			resp: edgewise.Response{Outputs: []edgewise.Tensor{fp32("c", edgewise.Shape{2}, 1, 2)}},
-			want: `{"model_name":"m","model_version":"2","outputs":[{"name":"c","datatype":"BYTES","shape":[1],"parameters":{"binary_data_size":14}}]}` + binaryPart + "\x0a\x00\x00\x002.000000:1",
+			want: `{"model_name":"m","model_version":"2","outputs":[{"name":"c","datatype":"BYTES","shape":[1],` +
+				`"parameters":{"binary_data_size":14}}]}` + binaryPart + "\x0a\x00\x00\x002.000000:1",
 		},
 	}
 	for _, test := range tests {
@@ -253,7 +262,8 @@ func TestRequestsOfTheClientAreWhatTheServerReads(t *testing.T) {
 }
 
 func TestResponsesOfAServerAreRead(t *testing.T) {
-	body := `{"x":1,"model_version":"2","id":"7","model_name":"m","parameters":{"a":1},"outputs":[{"name":"y","shape":[2],"datatype":"FP32","data":[1,NaN]},` +
+	body := `{"x":1,"model_version":"2","id":"7","model_name":"m","parameters":{"a":1},"outputs":[{"name":"y",` +
+		`"shape":[2],"datatype":"FP32","data":[1,NaN]},` +
 		`{"name":"z","shape":[2],"datatype":"INT8","parameters":{"binary_data_size":2}}]}`
 	got, err := DecodeInferResponse([]byte(body+"AB"), len(body), Limits{})
 	if err != nil {
@@ -342,7 +352,8 @@ func TestBodiesBesideInference(t *testing.T) {
 	}{
 		{
 			"metadata", NewModelMetadata(version, []int64{10, 2}),
-			`{"name":"m","versions":["2","10"],"platform":"onnxruntime","inputs":[{"name":"x","datatype":"BYTES","shape":[-1,-1,3]}],"outputs":[{"name":"y","datatype":"FP32","shape":[-1]}]}`,
+			`{"name":"m","versions":["2","10"],"platform":"onnxruntime","inputs":[{"name":"x","datatype":"BYTES","shape":[-1,` +
+				`-1,3]}],"outputs":[{"name":"y","datatype":"FP32","shape":[-1]}]}`,
 		},
 		{
 			"metadata without batching", NewModelMetadata(unbatched, nil),
@@ -364,7 +375,8 @@ func TestBodiesBesideInference(t *testing.T) {
 		{
 			"statistics of nothing",
 			StatisticsBody{ModelStats: []ModelStatistics{NewModelStatistics(model, edgewise.Statistics{})}},
-			`{"model_stats":[{"name":"m","version":"2","last_inference":0,"inference_count":0,"execution_count":0,"inference_stats":{"success":` + z +
+			`{"model_stats":[{"name":"m","version":"2","last_inference":0,"inference_count":0,"execution_count":0,` +
+				`"inference_stats":{"success":` + z +
 				`,"fail":` + z + `,"queue":` + z + `,"compute_input":` + z + `,"compute_infer":` + z + `,"compute_output":` + z +
 				`,"cache_hit":` + z + `,"cache_miss":` + z +
 				`},"response_stats":{},"batch_stats":[],"memory_usage":[]}]}`,

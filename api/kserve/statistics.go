@@ -13,16 +13,17 @@ type StatisticsBody struct {
 
 // ModelStatistics is what was measured of one version.
 type ModelStatistics struct {
-	Name           string                        `json:"name"`
-	Version        string                        `json:"version"`
-	LastInference  int64                         `json:"last_inference"` // milliseconds since 1970; 0: none yet
-	InferenceCount uint64                        `json:"inference_count"`
-	ExecutionCount uint64                        `json:"execution_count"`
-	InferenceStats InferenceStatistics           `json:"inference_stats"`
-	ResponseStats  map[string]ResponseStatistics `json:"response_stats"` // by place in a stream of answers; empty, as every request has one answer
-	BatchStats     []BatchStatistics             `json:"batch_stats"`
-	MemoryUsage    []MemoryUsage                 `json:"memory_usage"`
-	EnsembleSteps  []EnsembleStepStatistics      `json:"ensemble_steps,omitempty"` // an extension of this box
+	Name           string              `json:"name"`
+	Version        string              `json:"version"`
+	LastInference  int64               `json:"last_inference"` // milliseconds since 1970; 0: none yet
+	InferenceCount uint64              `json:"inference_count"`
+	ExecutionCount uint64              `json:"execution_count"`
+	InferenceStats InferenceStatistics `json:"inference_stats"`
+	// by place in a stream of answers; empty, as every request has one answer
+	ResponseStats map[string]ResponseStatistics `json:"response_stats"`
+	BatchStats    []BatchStatistics             `json:"batch_stats"`
+	MemoryUsage   []MemoryUsage                 `json:"memory_usage"`
+	EnsembleSteps []EnsembleStepStatistics      `json:"ensemble_steps,omitempty"` // an extension of this box
 }
 
 // EnsembleStepStatistics is what an ensemble has measured of one of its steps, from asking the model to its answer.

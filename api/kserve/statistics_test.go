@@ -25,7 +25,8 @@ func TestStepsStandInTheStatisticsOfEnsemblesOnly(t *testing.T) {
 		Fail: edgewise.Duration{Count: 3, Total: 4},
 		Wait: edgewise.Duration{Count: 5, Total: 6}, Rows: 7, Skipped: 8, Stopped: 9,
 	}
-	want := `"ensemble_steps":[{"model_name":"cat","model_version":"3","success":{"count":1,"ns":2},"fail":{"count":3,"ns":4},"wait":{"count":5,"ns":6},"rows":7,"skipped":8,"stopped":9}]`
+	want := `"ensemble_steps":[{"model_name":"cat","model_version":"3","success":{"count":1,"ns":2},"fail":{"count":3,` +
+		`"ns":4},"wait":{"count":5,"ns":6},"rows":7,"skipped":8,"stopped":9}]`
 	if got := text(edgewise.Statistics{Steps: []edgewise.StepStatistics{step}}); !strings.Contains(got, want) {
 		t.Errorf("got %s", got)
 	}

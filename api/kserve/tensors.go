@@ -220,7 +220,8 @@ func (c *tensors) finish(t *tensor) error {
 
 // source checks that the bytes of a tensor of n elements come from exactly one place.
 func (c *tensors) source(t *tensor, n int64) error {
-	const text = "Input must set only one of the following fields: 'data', 'binary_data_size' in 'parameters', 'shared_memory_region' in 'parameters'. But"
+	const text = "Input must set only one of the following fields: 'data', 'binary_data_size' in 'parameters', " +
+		"'shared_memory_region' in 'parameters'. But"
 	switch t.seen & (hasData | hasBinary | hasRegion) {
 	case hasData, hasBinary:
 		return nil

@@ -357,7 +357,8 @@ func TestSizesThatContainEachOtherAreHeldTogether(t *testing.T) {
 		"http.max_json_bytes": "2MiB", "http.max_body_bytes": "1MiB",
 		"http.max_inflight_bytes": "1000",
 	}})
-	want := "http.max_inflight_bytes: want 1KiB to 1TiB, got 1000\nhttp.max_json_bytes: want at most http.max_body_bytes, which is 1MiB, got 2MiB\nhttp.max_body_bytes: want at most http.max_inflight_bytes, which is 1000, got 1MiB"
+	want := "http.max_inflight_bytes: want 1KiB to 1TiB, got 1000\nhttp.max_json_bytes: want at most " +
+		"http.max_body_bytes, which is 1MiB, got 2MiB\nhttp.max_body_bytes: want at most http.max_inflight_bytes, which is 1000, got 1MiB"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v", err)
 	}

@@ -354,8 +354,14 @@ func TestParseRefuses(t *testing.T) {
 		{"two yaml documents", YAML, "a: 1\n---\nb: 1", "file:2: want one YAML document in a file, got more"},
 		{"yaml anchor", YAML, "a: 1\nb: &x 2", "file:2: anchors and aliases are not supported: write the value out"},
 		{"yaml alias", YAML, "a: &x [1]\nb: *x", "file:1: anchors and aliases are not supported: write the value out"},
-		{"yaml merge key", YAML, "<<: {a: 1}", "file:1: want a plain name as a key: merge keys, anchors, lists and mappings are not supported here"},
-		{"yaml list as a key", YAML, "? [a]\n: 1", "file:1: want a plain name as a key: merge keys, anchors, lists and mappings are not supported here"},
+		{
+			"yaml merge key", YAML, "<<: {a: 1}",
+			"file:1: want a plain name as a key: merge keys, anchors, lists and mappings are not supported here",
+		},
+		{
+			"yaml list as a key", YAML, "? [a]\n: 1",
+			"file:1: want a plain name as a key: merge keys, anchors, lists and mappings are not supported here",
+		},
 		{"yaml tag", YAML, "a: !x 1", `file:1: tag "!x" is not supported`},
 		{"yaml binary", YAML, "a: !!binary aGk=", `file:1: tag "!!binary" is not supported`},
 		{"yaml tag on a list", YAML, "a: !!set [1]", `file:1: tag "!!set" is not supported`},
@@ -396,13 +402,22 @@ func TestEveryBoundIsKept(t *testing.T) {
 		over   string
 		want   string
 	}{
-		{"pbtxt bytes", Pbtxt, strings.Repeat(" ", MaxBytes), strings.Repeat(" ", MaxBytes+1), "document has 262145 bytes: at most 262144 are allowed"},
+		{
+			"pbtxt bytes", Pbtxt, strings.Repeat(" ", MaxBytes), strings.Repeat(" ", MaxBytes+1),
+			"document has 262145 bytes: at most 262144 are allowed",
+		},
 		{"pbtxt depth", Pbtxt, nested("a{", "}", MaxDepth-1), nested("a{", "}", MaxDepth), "nested more than 64 deep"},
 		{"yaml depth", YAML, "a: " + nested("[", "]", MaxDepth-1), "a: " + nested("[", "]", MaxDepth), "nested more than 64 deep"},
-		{"json depth", JSON, `{"a":` + nested("[", "]", MaxDepth-1) + "}", `{"a":` + nested("[", "]", MaxDepth) + "}", "nested more than 64 deep"},
-		{"pbtxt values", Pbtxt, "a: [1" + strings.Repeat(",1", MaxNodes-3) + "]", "a: [1" + strings.Repeat(",1", MaxNodes-2) + "]", "more than 65536 values"},
-		{"yaml values", YAML, "a: [1" + strings.Repeat(",1", MaxNodes-3) + "]", "a: [1" + strings.Repeat(",1", MaxNodes-2) + "]", "more than 65536 values"},
-		{"json values", JSON, `{"a":[1` + strings.Repeat(",1", MaxNodes-3) + "]}", `{"a":[1` + strings.Repeat(",1", MaxNodes-2) + "]}", "more than 65536 values"},
+		{
+			"json depth", JSON, `{"a":` + nested("[", "]", MaxDepth-1) + "}", `{"a":` + nested("[", "]", MaxDepth) + "}",
+			"nested more than 64 deep",
+		},
+		{"pbtxt values", Pbtxt, "a: [1" + strings.Repeat(",1", MaxNodes-3) + "]", "a: [1" + strings.Repeat(",1",
+			MaxNodes-2) + "]", "more than 65536 values"},
+		{"yaml values", YAML, "a: [1" + strings.Repeat(",1", MaxNodes-3) + "]", "a: [1" + strings.Repeat(",1",
+			MaxNodes-2) + "]", "more than 65536 values"},
+		{"json values", JSON, `{"a":[1` + strings.Repeat(",1", MaxNodes-3) + "]}", `{"a":[1` + strings.Repeat(",1",
+			MaxNodes-2) + "]}", "more than 65536 values"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

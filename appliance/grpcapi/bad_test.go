@@ -181,7 +181,8 @@ func TestBadRequestsAreRefused(t *testing.T) {
 		},
 		{
 			"reserved parameter", with(params{"triton_x": boolParam(true)}), invalid,
-			"parameter keys starting with 'triton_' are reserved for Triton usage. Only the following keys starting with 'triton_' are allowed: triton_enable_empty_final_response",
+			"parameter keys starting with 'triton_' are reserved for Triton usage. Only the following keys starting with " +
+				"'triton_' are allowed: triton_enable_empty_final_response",
 		},
 		{
 			"final response of another kind", with(params{"triton_enable_empty_final_response": intParam(1)}), invalid,
@@ -320,7 +321,8 @@ func TestLimitsOfMessages(t *testing.T) {
 	for _, compressor := range []string{"gzip", "deflate"} {
 		_, err = roomy.client.ModelInfer(t.Context(), zeros, grpc.UseCompressor(compressor))
 		wantStatus(t, err, codes.ResourceExhausted, "larger than max")
-		_, err = roomy.client.ModelMetadata(t.Context(), &inference.ModelMetadataRequest{Name: strings.Repeat("x", 2<<20)}, grpc.UseCompressor(compressor))
+		_, err = roomy.client.ModelMetadata(t.Context(), &inference.ModelMetadataRequest{Name: strings.Repeat("x", 2<<20)},
+			grpc.UseCompressor(compressor))
 		wantStatus(t, err, codes.Internal, "larger than max (1048576 bytes)")
 		_, err = ts.client.ModelInfer(t.Context(), zeros, grpc.UseCompressor(compressor)) // more than the memory, first
 		wantStatus(t, err, codes.Unavailable, "grpc.max_inflight_bytes")

@@ -34,17 +34,22 @@ func TestMetadataCalls(t *testing.T) {
 	wantText(t, ready, err, `ready: true`)
 	server, err := c.ServerMetadata(ctx, &inference.ServerMetadataRequest{})
 	wantText(t, server, err,
-		`name: "edgewise" version: "1.2.3" extensions: ["classification", "sequence", "model_repository", "model_repository(unload_dependents)", "schedule_policy", "model_configuration", "system_shared_memory", "cuda_shared_memory", "binary_tensor_data", "parameters", "statistics", "trace", "logging"]`)
+		`name: "edgewise" version: "1.2.3" extensions: ["classification", "sequence", "model_repository", `+
+			`"model_repository(unload_dependents)", "schedule_policy", "model_configuration", "system_shared_memory", `+
+			`"cuda_shared_memory", "binary_tensor_data", "parameters", "statistics", "trace", "logging"]`)
 	model, err := c.ModelMetadata(ctx, &inference.ModelMetadataRequest{Name: "echo"})
 	wantText(t, model, err,
-		`name: "echo" versions: ["1", "3"] platform: "onnxruntime_onnx" inputs: {name: "x" datatype: "FP32" shape: [-1, -1]} outputs: {name: "y" datatype: "BYTES" shape: [-1, 1099511627776]}`)
+		`name: "echo" versions: ["1", "3"] platform: "onnxruntime_onnx" inputs: {name: "x" datatype: "FP32" shape: [-1, `+
+			`-1]} outputs: {name: "y" datatype: "BYTES" shape: [-1, 1099511627776]}`)
 	index, err := c.RepositoryIndex(ctx, &inference.RepositoryIndexRequest{})
 	wantText(t, index, err,
-		`models: {name: "echo" version: "3" state: "READY"} models: {name: "cold" version: "1" state: "UNAVAILABLE" reason: "unloaded"} models: {name: "new"}`)
+		`models: {name: "echo" version: "3" state: "READY"} models: {name: "cold" version: "1" state: "UNAVAILABLE" `+
+			`reason: "unloaded"} models: {name: "new"}`)
 	index, err = c.RepositoryIndex(ctx, &inference.RepositoryIndexRequest{Ready: true})
 	wantText(t, index, err, `models: {name: "echo" version: "3" state: "READY"}`)
 	stats := `model_stats: {name: "echo" version: "3" last_inference: 1234 inference_count: 7 execution_count: 3
-		inference_stats: {success: {count: 2 ns: 5} fail: {} queue: {} compute_input: {} compute_infer: {} compute_output: {} cache_hit: {} cache_miss: {count: 1 ns: 9}}
+		inference_stats: {success: {count: 2 ns: 5} fail: {} queue: {} compute_input: {} compute_infer: {} compute_output: {}
+		cache_hit: {} cache_miss: {count: 1 ns: 9}}
 		batch_stats: {batch_size: 4 compute_input: {} compute_infer: {count: 1 ns: 6} compute_output: {}}}`
 	for _, req := range []*inference.ModelStatisticsRequest{{}, {Name: "echo"}, {Name: "echo", Version: "3"}} {
 		got, err := c.ModelStatistics(ctx, req)
@@ -97,12 +102,15 @@ func TestModelConfigIsThatOfREST(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantText(t, got.Config, nil, `name: "echo" platform: "onnxruntime_onnx" backend: "onnxruntime" max_batch_size: 8 version_policy: {latest: {num_versions: 2}}
-		input: {name: "x" data_type: TYPE_FP32 dims: -1 optional: true reshape: {shape: [1, -1]}} output: {name: "y" data_type: TYPE_STRING dims: 1099511627776 label_filename: "labels.txt"}
+	wantText(t, got.Config, nil, `name: "echo" platform: "onnxruntime_onnx" backend: "onnxruntime"
+		max_batch_size: 8 version_policy: {latest: {num_versions: 2}}
+		input: {name: "x" data_type: TYPE_FP32 dims: -1 optional: true reshape: {shape: [1, -1]}}
+		output: {name: "y" data_type: TYPE_STRING dims: 1099511627776 label_filename: "labels.txt"}
 		instance_group: {name: "echo_0" kind: KIND_CPU count: 2 rate_limiter: {priority: 2}}
 		dynamic_batching: {preferred_batch_size: [4, 8] max_queue_delay_microseconds: 1099511627776 preserve_ordering: true}
 		metric_tags: {key: "site" value: "roof"} parameters: {key: "k" value: {string_value: "v"}}
-		model_warmup: {name: "w" batch_size: 1 inputs: {key: "x" value: {data_type: TYPE_FP32 dims: 1 zero_data: true}}} response_cache: {enable: true}`)
+		model_warmup: {name: "w" batch_size: 1 inputs: {key: "x" value: {data_type: TYPE_FP32 dims: 1 zero_data: true}}}
+		response_cache: {enable: true}`)
 	text, err := json.Marshal(echoModel())
 	if err != nil {
 		t.Fatal(err)

@@ -121,7 +121,8 @@ func TestTraceSetting(t *testing.T) {
 		},
 		{
 			"on", "",
-			`settings: {key: "trace_level" value: {value: ["TIMESTAMPS", "TENSORS"]}} settings: {key: "trace_rate" value: {value: "2"}}`, codes.OK, state(`"TIMESTAMPS", "TENSORS"`, "2"),
+			`settings: {key: "trace_level" value: {value: ["TIMESTAMPS", "TENSORS"]}} settings: {key: "trace_rate" value: ` +
+				`{value: "2"}}`, codes.OK, state(`"TIMESTAMPS", "TENSORS"`, "2"),
 		},
 		{"clear", "echo", `settings: {key: "trace_rate" value: {}}`, codes.OK, state(`"TIMESTAMPS", "TENSORS"`, "2")},
 	} {
@@ -157,7 +158,8 @@ func TestInferencesAreTraced(t *testing.T) {
 	bad.ModelName = "dog"
 	_, err := ts.client.ModelInfer(t.Context(), bad)
 	wantStatus(t, err, codes.NotFound, "'dog'")
-	want := "begin GRPC echo a 00-client-01 a=b false|sending|end <nil>|begin GRPC dog a   false|sending|end Request for unknown model: 'dog' is not found"
+	want := "begin GRPC echo a 00-client-01 a=b false|sending|end <nil>|begin GRPC dog a   false|sending|end Request " +
+		"for unknown model: 'dog' is not found"
 	if got := strings.Join(ts.tracing.told, "|"); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
@@ -201,7 +203,8 @@ func TestLogSettings(t *testing.T) {
 		},
 		{
 			"a change",
-			`settings: {key: "log_info" value: {bool_param: false}} settings: {key: "log_verbose_level" value: {uint32_param: 2}} settings: {key: "log_format" value: {string_param: "ISO8601"}}`, codes.OK, state("false", 2, "ISO8601"),
+			`settings: {key: "log_info" value: {bool_param: false}} settings: {key: "log_verbose_level" value: {uint32_param: ` +
+				`2}} settings: {key: "log_format" value: {string_param: "ISO8601"}}`, codes.OK, state("false", 2, "ISO8601"),
 		},
 		{"it has changed", "", codes.OK, state("false", 2, "ISO8601")},
 	} {

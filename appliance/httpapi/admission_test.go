@@ -110,7 +110,8 @@ func FuzzParseHead(f *testing.F) {
 func TestEveryProblemOfAConfigIsReported(t *testing.T) {
 	_, err := Config{MaxConnections: -1, BodyTimeout: -1, MaxInferBytes: 17 << 30, MaxInflightBytes: 5}.completed()
 	want := "http.max_connections is -1: want a positive value\nhttp.body_timeout is -1ns: want a positive value\n" +
-		"http.max_body_bytes is 18253611008: at most 17179869184 is possible\nhttp.max_inflight_bytes is 5: too little for one body of 18253611008 bytes"
+		"http.max_body_bytes is 18253611008: at most 17179869184 is possible\nhttp.max_inflight_bytes is 5: too little for " +
+		"one body of 18253611008 bytes"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}

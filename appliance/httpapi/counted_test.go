@@ -31,7 +31,8 @@ func TestEveryInferenceIsCountedOnce(t *testing.T) {
 		{"too large", "/v2/models/echo/infer", strings.Repeat(" ", 2<<20), nil, nil, "echo 0 too_large"},
 		{
 			"a region that is not there", "/v2/models/echo/infer",
-			`{"inputs":[{"name":"x","datatype":"FP32","shape":[1,1],"parameters":{"shared_memory_region":"none","shared_memory_byte_size":4}}]}`, nil, nil, "echo 0 ",
+			`{"inputs":[{"name":"x","datatype":"FP32","shape":[1,1],"parameters":{"shared_memory_region":"none",` +
+				`"shared_memory_byte_size":4}}]}`, nil, nil, "echo 0 ",
 		},
 		{
 			"the model fails", "/v2/models/echo/infer", oneFloat, nil, edgewise.Errorf("fake", edgewise.Internal, "broken"),
@@ -39,7 +40,8 @@ func TestEveryInferenceIsCountedOnce(t *testing.T) {
 		},
 		{
 			"classes of none", "/v2/models/echo/infer",
-			`{"inputs":[{"name":"x","datatype":"FP32","shape":[1,1],"data":[1]}],"outputs":[{"name":"y","parameters":{"classification":1,"shared_memory_region":"none","shared_memory_byte_size":4}}]}`, nil, nil, "echo 0 ",
+			`{"inputs":[{"name":"x","datatype":"FP32","shape":[1,1],"data":[1]}],"outputs":[{"name":"y",` +
+				`"parameters":{"classification":1,"shared_memory_region":"none","shared_memory_byte_size":4}}]}`, nil, nil, "echo 0 ",
 		},
 		{"not ready", "/v2/models/cold/infer", oneFloat, nil, nil, "cold 0 unavailable"},
 		{"unknown", "/v2/models/none/infer", oneFloat, nil, nil, "none 0 not_found"},

@@ -11,7 +11,8 @@ func TestGenerate(t *testing.T) {
 		{"a version", "POST", "/v2/models/echo/versions/3/generate", `{"id":"7","parameters":{"x":[1,2,3,4]}}`, 200, answer},
 		{
 			"no proper shape", "POST", "/v2/models/echo/generate", `{"x":1}`, 400,
-			`{"error":"The schema can not convert input 'x' to tensor with proper shape: 1 elements do not make shape [-1,4]","code":"invalid","model":"echo","input":"x"}`,
+			`{"error":"The schema can not convert input 'x' to tensor with proper shape: 1 elements do not make shape [-1,4]",` +
+				`"code":"invalid","model":"echo","input":"x"}`,
 		},
 		{"an unknown model", "POST", "/v2/models/none/generate", "{}", 404, noModel},
 		{"an unknown version", "POST", "/v2/models/echo/versions/2/generate", "{}", 404, noVersion},

@@ -110,9 +110,11 @@ func TestTensorsWithFramesAreNotReadWhereOthersWrite(t *testing.T) {
 	text := strings.Repeat("x", minBorrowed)
 	element := edgewise.AppendElement(nil, text)
 	head := fmt.Sprintf(
-		`{"inputs":[{"name":"x","datatype":"BYTES","shape":[1,1],"parameters":{"binary_data_size":%d}}],"parameters":{"binary_data_output":true}}`, len(element))
+		`{"inputs":[{"name":"x","datatype":"BYTES","shape":[1,1],"parameters":{"binary_data_size":%d}}],`+
+			`"parameters":{"binary_data_output":true}}`, len(element))
 	numbers := fmt.Sprintf(
-		`{"inputs":[{"name":"x","datatype":"INT8", "shape":[1,%d],"parameters":{"binary_data_size":%d}}],"parameters":{"binary_data_output":true}}`, len(element), len(element))
+		`{"inputs":[{"name":"x","datatype":"INT8", "shape":[1,%d],"parameters":{"binary_data_size":%d}}],`+
+			`"parameters":{"binary_data_output":true}}`, len(element), len(element))
 	numbers += strings.Repeat(" ", max(0, len(head)-len(numbers)))
 	head += strings.Repeat(" ", max(0, len(numbers)-len(head)))
 	c := dial(t, ts)

@@ -124,7 +124,8 @@ func TestClassesAreLabelledAndRankedInEachElementOfTheBatch(t *testing.T) {
 	ts := startServer(t, nil)
 	resp, body := ts.do(t, "POST", "/v2/models/echo/infer",
 		`{"inputs":[{"name":"x","datatype":"FP32","shape":[2,2],"data":[1,2,4,3]}],"outputs":[{"name":"y","parameters":{"classification":1}}]}`)
-	want := `{"model_name":"echo","model_version":"3","outputs":[{"name":"y","datatype":"BYTES","shape":[2,1],"data":["2.000000:1:y-b","4.000000:0:y-a"]}]}`
+	want := `{"model_name":"echo","model_version":"3","outputs":[{"name":"y","datatype":"BYTES","shape":[2,1],` +
+		`"data":["2.000000:1:y-b","4.000000:0:y-a"]}]}`
 	if resp.StatusCode != 200 || body != want {
 		t.Errorf("answer %d %s, want %s", resp.StatusCode, body, want)
 	}

@@ -9,7 +9,8 @@ import (
 
 // errForm answers a form, in which many programs wrap a file.
 var errForm = edgewise.Errorf("httpapi.decode", edgewise.Invalid,
-	"the body is a form (multipart/form-data): send the file itself as the body, with its own type, as \"curl -H 'Content-Type: image/jpeg' --data-binary @FILE\" does")
+	"the body is a form (multipart/form-data): send the file itself as the body, with its own type, as \"curl -H "+
+		"'Content-Type: image/jpeg' --data-binary @FILE\" does")
 
 // isMedia tells whether a body without a JSON part is a file as it is, and no request of the protocol: by its type, or
 // for application/octet-stream, which programs send with any body, because it does not begin as JSON of a request does.

@@ -43,10 +43,13 @@ const (
 )
 
 func TestInferenceProtocolRoutes(t *testing.T) {
-	const metadata = `"platform":"onnxruntime_onnx","inputs":[{"name":"x","datatype":"FP32","shape":[-1,4]}],"outputs":[{"name":"y","datatype":"FP32","shape":[-1,4]}]}`
+	const metadata = `"platform":"onnxruntime_onnx","inputs":[{"name":"x","datatype":"FP32","shape":[-1,4]}],` +
+		`"outputs":[{"name":"y","datatype":"FP32","shape":[-1,4]}]}`
 	const stats = `{"model_stats":[{"name":"echo","version":"3","last_inference":1700000000123,"inference_count":7,"execution_count":5,` +
-		`"inference_stats":{"success":{"count":7,"ns":70},"fail":{"count":0,"ns":0},"queue":{"count":0,"ns":0},"compute_input":{"count":0,"ns":0},` +
-		`"compute_infer":{"count":0,"ns":0},"compute_output":{"count":0,"ns":0},"cache_hit":{"count":0,"ns":0},"cache_miss":{"count":0,"ns":0}},` +
+		`"inference_stats":{"success":{"count":7,"ns":70},"fail":{"count":0,"ns":0},"queue":{"count":0,"ns":0},` +
+		`"compute_input":{"count":0,"ns":0},` +
+		`"compute_infer":{"count":0,"ns":0},"compute_output":{"count":0,"ns":0},"cache_hit":{"count":0,"ns":0},` +
+		`"cache_miss":{"count":0,"ns":0}},` +
 		`"response_stats":{},"batch_stats":[],"memory_usage":[]}]}`
 	checkRoutes(t, startServer(t, nil), []routeCase{
 		{"live", "GET", "/v2/health/live", "", 200, ""},
@@ -54,7 +57,9 @@ func TestInferenceProtocolRoutes(t *testing.T) {
 		{"ready", "GET", "/v2/health/ready", "", 200, ""},
 		{
 			"server", "GET", "/v2", "", 200,
-			`{"name":"edgewise","version":"1.2.3","extensions":["classification","sequence","model_repository","model_repository(unload_dependents)","schedule_policy","model_configuration","system_shared_memory","cuda_shared_memory","binary_tensor_data","parameters","statistics","trace","logging"]}`,
+			`{"name":"edgewise","version":"1.2.3","extensions":["classification","sequence","model_repository",` +
+				`"model_repository(unload_dependents)","schedule_policy","model_configuration","system_shared_memory",` +
+				`"cuda_shared_memory","binary_tensor_data","parameters","statistics","trace","logging"]}`,
 		},
 		{"model", "GET", "/v2/models/echo", "", 200, `{"name":"echo","versions":["1","3"],` + metadata},
 		{"model version", "GET", "/v2/models/echo/versions/1", "", 200, `{"name":"echo","versions":["1"],` + metadata},
@@ -136,7 +141,8 @@ func TestAnUnhealthyServerAnswers400WithoutABody(t *testing.T) {
 
 func TestRepositoryRoutes(t *testing.T) {
 	ts := startServer(t, nil)
-	const all = `[{"name":"cold","version":"1","state":"UNAVAILABLE","reason":"unloaded"},{"name":"echo","version":"3","state":"READY"},{"name":"never"}]`
+	const all = `[{"name":"cold","version":"1","state":"UNAVAILABLE","reason":"unloaded"},{"name":"echo","version":"3",` +
+		`"state":"READY"},{"name":"never"}]`
 	checkRoutes(t, ts, []routeCase{
 		{"index", "POST", "/v2/repository/index", "", 200, all},
 		{"index, all", "POST", "/v2/repository/index", `{"ready":false}`, 200, all},
@@ -217,11 +223,14 @@ func TestAdministrationRoutes(t *testing.T) {
 			t.Fatalf("upload: %d %s", resp.StatusCode, body)
 		}
 	}
-	const version = `"digest":"abc","size":3,"created":"2026-01-02T03:04:05Z","origin":"upload","files":[{"path":"model.onnx","size":3,"digest":"def"}]}`
-	const stored = `{"name":"m","wanted":true,"labels":[{"name":"live","version":2,"changed":"2026-01-02T03:04:05Z"}],"versions":[{"name":"m","version":1,` +
+	const version = `"digest":"abc","size":3,"created":"2026-01-02T03:04:05Z","origin":"upload",` +
+		`"files":[{"path":"model.onnx","size":3,"digest":"def"}]}`
+	const stored = `{"name":"m","wanted":true,"labels":[{"name":"live","version":2,"changed":"2026-01-02T03:04:05Z"}],` +
+		`"versions":[{"name":"m","version":1,` +
 		version + `,{"name":"m","version":2,` + version + `],"kind":"onnx"}`
 	const missing = `{"error":"model \"none\" is not stored","code":"not_found","model":"none"}`
-	badName := `{"error":"model name \"a b\": character ' ' at byte 1 is not allowed: want ASCII letters, digits and any of \"_-.,\", beginning with a letter, a digit or '_'","code":"invalid"}`
+	badName := `{"error":"model name \"a b\": character ' ' at byte 1 is not allowed: want ASCII letters, digits and ` +
+		`any of \"_-.,\", beginning with a letter, a digit or '_'","code":"invalid"}`
 	checkRoutes(t, ts, []routeCase{
 		{"list", "GET", "/api/v1/models", "", 200, "[" + stored + "]"},
 		{"show", "GET", "/api/v1/models/m", "", 200, stored},
@@ -231,7 +240,8 @@ func TestAdministrationRoutes(t *testing.T) {
 			strings.Repeat("a", 40) + `\" has 300 bytes: want 1 to 128","code":"invalid"}`},
 		{
 			"inspection", "GET", "/api/v1/models/m/versions/1/inspection", "", 200,
-			`{"inputs":null,"outputs":null,"producer":"pytorch","opsets":{"ai.onnx":17},"operators":null,"parameters":0,"parameter_bytes":0,"nodes":2}`,
+			`{"inputs":null,"outputs":null,"producer":"pytorch","opsets":{"ai.onnx":17},"operators":null,"parameters":0,` +
+				`"parameter_bytes":0,"nodes":2}`,
 		},
 		{
 			"proposals", "GET", "/api/v1/models/m/versions/1/proposals", "", 200,

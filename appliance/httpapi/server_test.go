@@ -285,6 +285,7 @@ func floats(n int) []byte {
 // binaryInfer returns the body of a binary inference of n floats, and the length of its JSON part.
 func binaryInfer(n int) (string, int) {
 	head := fmt.Sprintf(
-		`{"inputs":[{"name":"x","datatype":"FP32","shape":[1,%d],"parameters":{"binary_data_size":%d}}],"parameters":{"binary_data_output":true}}`, n, 4*n)
+		`{"inputs":[{"name":"x","datatype":"FP32","shape":[1,%d],"parameters":{"binary_data_size":%d}}],`+
+			`"parameters":{"binary_data_output":true}}`, n, 4*n)
 	return head + string(floats(n)), len(head)
 }

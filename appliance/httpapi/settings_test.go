@@ -84,7 +84,8 @@ func TestLogSettings(t *testing.T) {
 		},
 		{
 			"below 0", "POST", "/v2/logging", `{"log_verbose_level":-1}`, 400,
-			`{"error":"member \"log_verbose_level\" of the body is a number -1: want a whole number of 0 or more","code":"invalid","field":"log_verbose_level"}`,
+			`{"error":"member \"log_verbose_level\" of the body is a number -1: want a whole number of 0 or more",` +
+				`"code":"invalid","field":"log_verbose_level"}`,
 		},
 		{"nothing has changed", "GET", "/v2/logging", "", 200, preset},
 		{"a change", "POST", "/v2/logging", `{"log_info":false,"log_verbose_level":2,"log_format":"ISO8601"}`, 200, changed},
@@ -95,7 +96,8 @@ func TestLogSettings(t *testing.T) {
 
 func TestTraceSettings(t *testing.T) {
 	const off = `{"log_frequency":"0","trace_count":"-1","trace_file":"","trace_level":["OFF"],"trace_mode":"triton","trace_rate":"1000"}`
-	const on = `{"log_frequency":"0","trace_count":"-1","trace_file":"","trace_level":["TIMESTAMPS","TENSORS"],"trace_mode":"triton","trace_rate":"5"}`
+	const on = `{"log_frequency":"0","trace_count":"-1","trace_file":"","trace_level":["TIMESTAMPS","TENSORS"],` +
+		`"trace_mode":"triton","trace_rate":"5"}`
 	cleared := strings.ReplaceAll(on, `"trace_file":""`, `"trace_file":"trace_level;trace_rate;"`)
 	checkRoutes(t, startServer(t, nil), []routeCase{
 		{"of the server", "GET", "/v2/trace/setting", "", 200, off},

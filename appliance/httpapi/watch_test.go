@@ -110,7 +110,8 @@ func TestABodyMayNotHaveTooManyChunks(t *testing.T) {
 			go p.send("POST /v2/models/echo/infer HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" + text)
 			status, body := p.answer("POST")
 			if status != test.status || status == 400 &&
-				body != `{"error":"Chunked request body exceeds maximum of 65536 non-empty chunks. Send fewer or larger HTTP chunks.","code":"invalid","limit":65536}` {
+				body != `{"error":"Chunked request body exceeds maximum of 65536 non-empty chunks. Send fewer or larger HTTP `+
+					`chunks.","code":"invalid","limit":65536}` {
 				t.Errorf("answer %d %s, want %d", status, body, test.status)
 			}
 		})

@@ -149,7 +149,8 @@ func TestAPartThatFailsIsTheEnsemblesReason(t *testing.T) {
 		h := newFixture(t, Config{Concurrency: 4})
 		h.broken["a"] = edgewise.Errorf("x", edgewise.Exhausted, "out of memory")
 		h.Start([]*edgewise.Record{stored("E", true, "a", "b"), stored("a", false), stored("b", false)})
-		want := "load failed for model 'E': version 1 is at UNAVAILABLE state: in ensemble 'E', load failed for model 'a': version 1 is at UNAVAILABLE state: out of memory;;"
+		want := "load failed for model 'E': version 1 is at UNAVAILABLE state: in ensemble 'E', load failed for model 'a': " +
+			"version 1 is at UNAVAILABLE state: out of memory;;"
 		if err := h.Settle(t.Context(), "E"); err == nil || err.Error() != want ||
 			edgewise.KindOf(err) != edgewise.Exhausted {
 			t.Errorf("got %v, want %s", err, want)

@@ -17,7 +17,8 @@ func agent(key, value string) string {
 }
 
 func buckets(list string) string {
-	return `model_metrics { metric_control { metric_identifier { family: "nv_inference_first_response_histogram_ms" } histogram_options { buckets: [` + list + `] } } }`
+	return `model_metrics { metric_control { metric_identifier { family: "nv_inference_first_response_histogram_ms" } ` +
+		`histogram_options { buckets: [` + list + `] } } }`
 }
 
 func TestAgentsAndMetrics(t *testing.T) {

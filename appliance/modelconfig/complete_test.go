@@ -146,7 +146,8 @@ func TestMaxBatchSizeIsCompletedFromTheSignature(t *testing.T) {
 		},
 		{
 			"inputs and outputs declared, with batches",
-			`max_batch_size: 8 input { name: "x" data_type: TYPE_FP32 dims: 2 } output { name: "y" data_type: TYPE_FP32 dims: 2 }`, in, out, 8, false,
+			`max_batch_size: 8 input { name: "x" data_type: TYPE_FP32 dims: 2 } output { name: "y" data_type: TYPE_FP32 dims: 2 }`,
+			in, out, 8, false,
 		},
 		{"inputs declared", `input { name: "x" data_type: TYPE_FP32 dims: [2] }`, in, out, 4, true},
 		{"outputs declared", `output { name: "y" data_type: TYPE_FP32 dims: [2] }`, in, out, 4, true},
@@ -194,11 +195,13 @@ func TestCompleteRefusesBatchesTheModelHasNoPlaceFor(t *testing.T) {
 	}{
 		{
 			"input", info("x", edgewise.FP32, 1, 2), out,
-			`model "cat": max_batch_size is 8, but input "x" has the shape [1,2] in the model, without a variable first dimension: set max_batch_size to 0`,
+			`model "cat": max_batch_size is 8, but input "x" has the shape [1,2] in the model, without a variable first ` +
+				`dimension: set max_batch_size to 0`,
 		},
 		{
 			"output", in, info("y", edgewise.FP32),
-			`model "cat": max_batch_size is 8, but output "y" has the shape [] in the model, without a variable first dimension: set max_batch_size to 0`,
+			`model "cat": max_batch_size is 8, but output "y" has the shape [] in the model, without a variable first ` +
+				`dimension: set max_batch_size to 0`,
 		},
 	}
 	for _, tt := range tests {
@@ -338,7 +341,8 @@ func TestIdentifyRefuses(t *testing.T) {
 			edgewise.Model{},
 			[]string{"net.pt", "nets/net.onnx"},
 			edgewise.Invalid,
-			`model "cat": there is no model file: want model.onnx or model.wasm, or default_model_filename in the configuration (files: net.pt, nets/net.onnx)`,
+			`model "cat": there is no model file: want model.onnx or model.wasm, or default_model_filename in the ` +
+				`configuration (files: net.pt, nets/net.onnx)`,
 		},
 		{
 			"several model files",
@@ -357,7 +361,8 @@ func TestIdentifyRefuses(t *testing.T) {
 			"many files",
 			edgewise.Model{},
 			make([]string, 17), edgewise.Invalid,
-			`model "cat": there is no model file: want model.onnx or model.wasm, or default_model_filename in the configuration (files: , , , , , , , , , , , , , , , , ...)`,
+			`model "cat": there is no model file: want model.onnx or model.wasm, or default_model_filename in the ` +
+				`configuration (files: , , , , , , , , , , , , , , , , ...)`,
 		},
 		{
 			"unknown platform",
@@ -378,7 +383,8 @@ func TestIdentifyRefuses(t *testing.T) {
 			edgewise.Model{Platform: "onnxruntime_onnx", Backend: "python"},
 			[]string{"model.onnx"},
 			edgewise.Unsupported,
-			`model "cat": platform "onnxruntime_onnx" with backend "python" is not served by this box: want platform "onnxruntime_onnx" with backend "onnxruntime"`,
+			`model "cat": platform "onnxruntime_onnx" with backend "python" is not served by this box: want platform ` +
+				`"onnxruntime_onnx" with backend "onnxruntime"`,
 		},
 	}
 	for _, tt := range tests {

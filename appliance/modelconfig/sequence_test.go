@@ -17,7 +17,8 @@ sequence_batching {
     { name: "START" control { kind: CONTROL_SEQUENCE_START fp32_false_true: [0, 1] } },
     { name: "ID" control { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_STRING } }
   ]
-  state { input_name: "s" output_name: "t" data_type: TYPE_INT64 dims: [-1, 3] initial_state { name: "begin" data_type: TYPE_INT64 dims: [2, 3] data_file: "begin.bin" } }
+  state { input_name: "s" output_name: "t"
+    data_type: TYPE_INT64 dims: [-1, 3] initial_state { name: "begin" data_type: TYPE_INT64 dims: [2, 3] data_file: "begin.bin" } }
 }`
 
 var (
@@ -105,15 +106,19 @@ func TestSequenceProblems(t *testing.T) {
 		{"control without a name", `name: "START"`, "", "sequence_batching: control_input[0]: name is empty"},
 		{
 			"a kind twice", `{ name: "ID" control { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_STRING } }`,
-			`{ name: "ID" control { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_STRING } }, { name: "Y" control { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_STRING } }`, `sequence_batching: control_input "Y": CONTROL_SEQUENCE_CORRID stands at another control input, too`,
+			`{ name: "ID" control { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_STRING } }, { name: "Y" control { kind: ` +
+				`CONTROL_SEQUENCE_CORRID data_type: TYPE_STRING } }`, `sequence_batching: control_input "Y": ` +
+				`CONTROL_SEQUENCE_CORRID stands at another control input, too`,
 		},
 		{
 			"no values", "fp32_false_true: [0, 1]", "",
-			`sequence_batching: control_input "START": CONTROL_SEQUENCE_START: want exactly one of int32_false_true, fp32_false_true and bool_false_true, got 0`,
+			`sequence_batching: control_input "START": CONTROL_SEQUENCE_START: want exactly one of int32_false_true, ` +
+				`fp32_false_true and bool_false_true, got 0`,
 		},
 		{
 			"two pairs", "fp32_false_true: [0, 1]", "fp32_false_true: [0, 1] int32_false_true: [0, 1]",
-			`sequence_batching: control_input "START": CONTROL_SEQUENCE_START: want exactly one of int32_false_true, fp32_false_true and bool_false_true, got 2`,
+			`sequence_batching: control_input "START": CONTROL_SEQUENCE_START: want exactly one of int32_false_true, ` +
+				`fp32_false_true and bool_false_true, got 2`,
 		},
 		{
 			"three values", "fp32_false_true: [0, 1]", "fp32_false_true: [0, 1, 2]",
@@ -121,7 +126,8 @@ func TestSequenceProblems(t *testing.T) {
 		},
 		{
 			"type of the id", "CONTROL_SEQUENCE_CORRID data_type: TYPE_STRING", "CONTROL_SEQUENCE_CORRID data_type: TYPE_FP32",
-			`sequence_batching: control_input "ID": data_type of CONTROL_SEQUENCE_CORRID: want TYPE_UINT64, TYPE_INT64, TYPE_UINT32, TYPE_INT32 or TYPE_STRING, got TYPE_FP32`,
+			`sequence_batching: control_input "ID": data_type of CONTROL_SEQUENCE_CORRID: want TYPE_UINT64, TYPE_INT64, ` +
+				`TYPE_UINT32, TYPE_INT32 or TYPE_STRING, got TYPE_FP32`,
 		},
 		{
 			"values of the id", "data_type: TYPE_STRING", "data_type: TYPE_STRING int32_false_true: [0, 1]",

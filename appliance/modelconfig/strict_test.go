@@ -17,7 +17,8 @@ func TestStrictlyDeclaredModelsLeaveNothingToTheFile(t *testing.T) {
 		{"neither inputs nor outputs", func(m *edgewise.Model) { m.Input, m.Output = nil, nil }, []string{
 			`model "m": must specify 'input': engine.auto_complete is false`, `model "m": must specify 'output': engine.auto_complete is false`,
 		}},
-		{"dims of 0", func(m *edgewise.Model) { m.Output[0].Dims = edgewise.Shape{1, 0} }, []string{`output "y": dimension must be integer >= 1, or -1`}},
+		{"dims of 0", func(m *edgewise.Model) { m.Output[0].Dims = edgewise.Shape{1, 0} }, []string{`output "y": dimension ` +
+			`must be integer >= 1, or -1`}},
 		{"an empty reshape without batches", func(m *edgewise.Model) { m.Input[0].Reshape = &edgewise.Reshape{} }, []string{`input "x": cannot have an empty reshape`}},
 		{"an empty reshape with batches", func(m *edgewise.Model) { m.MaxBatchSize, m.Input[0].Reshape = 8, &edgewise.Reshape{} }, nil},
 	} {

@@ -125,7 +125,8 @@ func TestValidateRefusesTensors(t *testing.T) {
 		{
 			"reshape with a bad dim",
 			scores(func(out *edgewise.ModelOutput) { out.Reshape = &edgewise.Reshape{Shape: edgewise.Shape{6, 0}} }),
-			"output \"scores\": reshape: [6,0] and dims [2,3] have different numbers of elements\nmodel \"cat\": output \"scores\": the model wants shape [-1,6], got [-1,6,0] (with the batch dimension that max_batch_size adds in front, after reshape)",
+			"output \"scores\": reshape: [6,0] and dims [2,3] have different numbers of elements\nmodel \"cat\": output " +
+				"\"scores\": the model wants shape [-1,6], got [-1,6,0] (with the batch dimension that max_batch_size adds in front, after reshape)",
 		},
 		{
 			"no type", scores(func(out *edgewise.ModelOutput) { out.DataType = edgewise.InvalidType }),
@@ -162,7 +163,8 @@ func TestValidateRefusesTensors(t *testing.T) {
 
 		{
 			"input that the model lacks", func(m *edgewise.Model) { m.ModelWarmup = nil; m.Input[1].Name = "word" },
-			"input \"word\" is not in the model (it has: image, words)\nmodel \"cat\": input \"words\" is missing: the model needs it, as TYPE_STRING[-1,-1]",
+			"input \"word\" is not in the model (it has: image, words)\nmodel \"cat\": input \"words\" is missing: the model " +
+				"needs it, as TYPE_STRING[-1,-1]",
 		},
 		{
 			"another type", func(m *edgewise.Model) { m.Output[0].DataType = edgewise.Int64 },
@@ -214,7 +216,9 @@ func TestValidateComparesWithModelsThatCannotBatch(t *testing.T) {
 		},
 		{
 			"with batches", `max_batch_size: 2 input { name: "x" data_type: TYPE_FP32 dims: 2 } ` + y,
-			"model \"cat\": input \"x\": max_batch_size is 2, but the model's shape [1,2] has no variable first dimension: set max_batch_size to 0\nmodel \"cat\": output \"y\": max_batch_size is 2, but the model's shape [] has no variable first dimension: set max_batch_size to 0",
+			"model \"cat\": input \"x\": max_batch_size is 2, but the model's shape [1,2] has no variable first dimension: " +
+				"set max_batch_size to 0\nmodel \"cat\": output \"y\": max_batch_size is 2, but the model's shape [] has no " +
+				"variable first dimension: set max_batch_size to 0",
 		},
 	}
 	for _, tt := range tests {
@@ -229,7 +233,8 @@ func TestValidateComparesWithModelsThatCannotBatch(t *testing.T) {
 
 func TestValidateRefusesTypesThatCannotBeServed(t *testing.T) {
 	ins := signature(nil, []edgewise.TensorInfo{{Name: "y", Datatype: "seq(map(int64,float))", Shape: edgewise.Shape{1}}})
-	want := "model \"cat\": output \"y\": data_type is missing\nmodel \"cat\": output \"y\": the model's type is \"seq(map(int64,float))\", which cannot be served"
+	want := "model \"cat\": output \"y\": data_type is missing\nmodel \"cat\": output \"y\": the model's type is " +
+		"\"seq(map(int64,float))\", which cannot be served"
 	if err := Validate(complete(t, "", ins), validFiles, ins); err == nil || err.Error() != want {
 		t.Errorf("got:\n%v\nwant:\n%s", err, want)
 	}
@@ -269,7 +274,8 @@ func TestValidateRefusesTheRest(t *testing.T) {
 	tests := []broken{
 		{
 			"name", func(m *edgewise.Model) { m.Name = "a/b" },
-			`model name "a/b": character '/' at byte 1 is not allowed: want ASCII letters, digits and any of "_-.,", beginning with a letter, a digit or '_'`,
+			`model name "a/b": character '/' at byte 1 is not allowed: want ASCII letters, digits and any of "_-.,", ` +
+				`beginning with a letter, a digit or '_'`,
 		},
 		{
 			"platform", func(m *edgewise.Model) { m.Platform = "x" },
@@ -550,7 +556,8 @@ func TestBackendParametersHaveTheirBounds(t *testing.T) {
 			"devices such as \"cpu:0\", separated by ';', got \"cpu:0;gpu:0\""},
 		{
 			"session.optimized_model_external_initializers_file_name", "/etc/passwd",
-			"parameters: \"session.optimized_model_external_initializers_file_name\" is not on the list of session configuration entries that a model may set",
+			"parameters: \"session.optimized_model_external_initializers_file_name\" is not on the list of session " +
+				"configuration entries that a model may set",
 		},
 		{"ep.context_file_path", "x", "parameters: \"ep.context_file_path\" is not on the list of session configuration " +
 			"entries that a model may set"},
@@ -579,7 +586,9 @@ func TestWhatIsNotServedIsRefusedWithTheReason(t *testing.T) {
 	tests := []struct{ config, want string }{
 		{"sequence_batching { iterative_sequence: true }", "sequence_batching.iterative_sequence: a request has exactly " +
 			"one response"},
-		{`sequence_batching { state { input_name: "s" output_name: "t" data_type: TYPE_FP32 dims: [1] use_growable_memory: true } }`, "sequence_batching.state.use_growable_memory: there is no GPU memory to grow in; a state may have another size with each request as it is"},
+		{`sequence_batching { state { input_name: "s" output_name: "t" data_type: TYPE_FP32 dims: [1] use_growable_memory: ` +
+			`true } }`, "sequence_batching.state.use_growable_memory: there is no GPU memory to grow in; a state may have " +
+			"another size with each request as it is"},
 		{
 			`output { name: "scores" data_type: TYPE_FP32 dims: [6] is_shape_tensor: true }`,
 			"is_shape_tensor: only TensorRT models have shape tensors",
@@ -611,7 +620,8 @@ func TestWhatIsNotServedIsRefusedWithTheReason(t *testing.T) {
 		},
 		{
 			`optimization { execution_accelerators { cpu_execution_accelerator { name: "openvino" } } }`,
-			"optimization.execution_accelerators.cpu_execution_accelerator: the CPU runs models without accelerators: openvino and others are not part of this box",
+			"optimization.execution_accelerators.cpu_execution_accelerator: the CPU runs models without accelerators: " +
+				"openvino and others are not part of this box",
 		},
 	}
 	crossed := map[string]bool{"platform": true} // by TestIdentifyRefuses
@@ -652,7 +662,8 @@ func manyResources() []edgewise.RateLimiterResource {
 
 func TestHintsAndSwitchesThatAreOffAreAccepted(t *testing.T) {
 	m := complete(t, `response_cache { enable: false } model_transaction_policy { decoupled: false } model_operations {}
-optimization { cuda { graphs: true graph_spec { batch_size: 1 } } eager_batching: true input_pinned_memory { enable: false } priority: PRIORITY_MIN }
+optimization { cuda { graphs: true graph_spec { batch_size: 1 }
+} eager_batching: true input_pinned_memory { enable: false } priority: PRIORITY_MIN }
 dynamic_batching { preferred_batch_size: [2, 4] max_queue_delay_microseconds: 100 preserve_ordering: true }`, validSignature)
 	if err := Validate(m, validFiles, validSignature); err != nil {
 		t.Error(err)

@@ -62,10 +62,14 @@ func TestPage(t *testing.T) {
 		`edgewise_batches_closed_total{_site="roof",model="cat",reason="preferred",version="2"} 6`,
 		`edgewise_batches_closed_total{_site="roof",model="cat",reason="off",version="2"} 0`,
 		`nv_inference_count{_site="roof",model="cat",version="2"} 7`,
-		`edgewise_ensemble_step_requests_total{_site="roof",model="cat",result="success",step="0",step_model="nose",step_version="4",version="2"} 5`,
-		`edgewise_ensemble_step_requests_total{_site="roof",model="cat",result="failure",step="0",step_model="nose",step_version="4",version="2"} 6`,
-		`edgewise_ensemble_step_requests_total{_site="roof",model="cat",result="skipped",step="0",step_model="nose",step_version="4",version="2"} 8`,
-		`edgewise_ensemble_step_requests_total{_site="roof",model="cat",result="stopped",step="0",step_model="nose",step_version="4",version="2"} 9`,
+		`edgewise_ensemble_step_requests_total{_site="roof",model="cat",result="success",step="0",step_model="nose",` +
+			`step_version="4",version="2"} 5`,
+		`edgewise_ensemble_step_requests_total{_site="roof",model="cat",result="failure",step="0",step_model="nose",` +
+			`step_version="4",version="2"} 6`,
+		`edgewise_ensemble_step_requests_total{_site="roof",model="cat",result="skipped",step="0",step_model="nose",` +
+			`step_version="4",version="2"} 8`,
+		`edgewise_ensemble_step_requests_total{_site="roof",model="cat",result="stopped",step="0",step_model="nose",` +
+			`step_version="4",version="2"} 9`,
 		`edgewise_ensemble_step_seconds_total{_site="roof",model="cat",step="0",step_model="nose",step_version="4",version="2"} 1.5`,
 		`edgewise_ensemble_step_wait_seconds_total{_site="roof",model="cat",step="0",step_model="nose",step_version="4",version="2"} 0.25`,
 		`edgewise_ensemble_step_rows_total{_site="roof",model="cat",step="0",step_model="nose",step_version="4",version="2"} 7`,

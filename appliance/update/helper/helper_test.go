@@ -328,7 +328,11 @@ func TestTheFloorIsOpened(t *testing.T) {
 func TestTheLogOfFailedStarts(t *testing.T) {
 	r := begin(t, func(c *Config) { c.Image = true })
 	r.system.Journal(
-		`[{"index":-5,"boot_id":"a1"},{"index":-4,"boot_id":"b2"},{"index":-3,"boot_id":"c3"},{"index":-2,"boot_id":"d4"},{"index":-1,"boot_id":"e5"},{"index":0,"boot_id":"f6"}]`, map[string]string{"b2": "far away", "c3": "first try", "d4": "second try", "e5": strings.Repeat("a long line\n", MaxLog/4) + "third try", "f6": "now"})
+		`[{"index":-5,"boot_id":"a1"},{"index":-4,"boot_id":"b2"},{"index":-3,"boot_id":"c3"},{"index":-2,"boot_id":"d4"},`+
+			`{"index":-1,"boot_id":"e5"},{"index":0,"boot_id":"f6"}]`, map[string]string{
+			"b2": "far away", "c3": "first try",
+			"d4": "second try", "e5": strings.Repeat("a long line\n", MaxLog/4) + "third try", "f6": "now",
+		})
 	a, err := r.client.Ask(t.Context(), Request{Do: DoFailures, Since: "a1"}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
