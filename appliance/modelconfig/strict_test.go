@@ -19,7 +19,9 @@ func TestStrictlyDeclaredModelsLeaveNothingToTheFile(t *testing.T) {
 		}},
 		{"dims of 0", func(m *edgewise.Model) { m.Output[0].Dims = edgewise.Shape{1, 0} }, []string{`output "y": dimension ` +
 			`must be integer >= 1, or -1`}},
-		{"an empty reshape without batches", func(m *edgewise.Model) { m.Input[0].Reshape = &edgewise.Reshape{} }, []string{`input "x": cannot have an empty reshape`}},
+		{"an empty reshape without batches", func(m *edgewise.Model) {
+			m.Input[0].Reshape = &edgewise.Reshape{}
+		}, []string{`input "x": cannot have an empty reshape`}},
 		{"an empty reshape with batches", func(m *edgewise.Model) { m.MaxBatchSize, m.Input[0].Reshape = 8, &edgewise.Reshape{} }, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
