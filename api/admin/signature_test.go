@@ -16,7 +16,12 @@ func TestChangesThatClientsMayFailWith(t *testing.T) {
 		from, to []edgewise.ModelInput
 		want     []Difference
 	}{
-		{"nothing", []edgewise.ModelInput{tensor("x", edgewise.FP32, false, 4)}, []edgewise.ModelInput{tensor("x", edgewise.FP32, false, 4)}, nil},
+		{
+			"nothing",
+			[]edgewise.ModelInput{tensor("x", edgewise.FP32, false, 4)},
+			[]edgewise.ModelInput{tensor("x", edgewise.FP32, false, 4)},
+			nil,
+		},
 		{
 			"another shape",
 			[]edgewise.ModelInput{tensor("x", edgewise.FP32, false, 4)},
@@ -44,7 +49,8 @@ func TestChangesThatClientsMayFailWith(t *testing.T) {
 			},
 		},
 	} {
-		got := SignatureChanges(&edgewise.Version{Model: &edgewise.Model{Input: test.from}}, &edgewise.Version{Model: &edgewise.Model{Input: test.to}})
+		got := SignatureChanges(&edgewise.Version{Model: &edgewise.Model{Input: test.from}},
+			&edgewise.Version{Model: &edgewise.Model{Input: test.to}})
 		if fmt.Sprint(got) != fmt.Sprint(test.want) {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)
 		}
