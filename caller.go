@@ -14,7 +14,7 @@ func WithCaller(ctx context.Context, model string) context.Context {
 }
 
 // Calls tells whether the model of a name waits for what is done under ctx. To ask it would be a circle: it could wait
-// for a lane that waits for it.
+// for an instance loop that waits for it.
 func Calls(ctx context.Context, model string) bool { return slices.Contains(callers(ctx), model) }
 
 func callers(ctx context.Context) []string {

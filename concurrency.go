@@ -8,29 +8,29 @@ import (
 // ProfileParameter is the model parameter that chooses how a model uses the cores. Its values are the three profiles.
 const (
 	ProfileParameter  = "execution_profile"
-	ProfileAdaptive   = "adaptive"   // throughput, but a run that has the box to itself may have more cores; the default
-	ProfileThroughput = "throughput" // as many runs at a time as there are cores for them
+	ProfileAdaptive   = "adaptive"   // throughput, but solo runs may have more cores; the default
+	ProfileThroughput = "throughput" // as many concurrent runs as the cores allow
 	ProfileLatency    = "latency"    // one run at a time, on all cores, whose threads spin between runs
 )
 
-// Concurrency is how a model runs on the cores of a box.
+// Concurrency is how a model runs on the cores of a machine.
 type Concurrency struct {
-	Lanes    int  // runs at the same time, at least 1
-	Intra    int  // threads inside an operator, at least 1
-	Inter    int  // operators at the same time, at least 1; above 1 only with Parallel
-	Parallel bool // independent operators of one run may run at the same time
-	Spin     bool // waiting threads keep their cores
-	Wide     int  // threads of a run that has the box to itself, more than Threads; 0: as many as any other
+	Instances int  // runs at the same time, at least 1
+	Intra     int  // threads inside an operator, at least 1
+	Inter     int  // operators at the same time, at least 1; above 1 only with Parallel
+	Parallel  bool // independent operators of one run may run at the same time
+	Spin      bool // waiting threads keep their cores
+	Solo      int  // threads of a run that has the machine to itself, more than Threads; 0: as many as any other
 }
 
-// MostWide bounds Wide: networks that an edge box runs gain little from more.
-const MostWide = 4
+// MaxSoloThreads bounds Solo: the networks of edge appliances gain little from more.
+const MaxSoloThreads = 4
 
 // Threads is how many threads one run keeps busy at most. Each operator that runs beside another one brings the thread
 // that runs it; those inside operators are shared.
 func (c Concurrency) Threads() int { return c.Intra + c.Inter - 1 }
 
-// Concurrency reads how m runs on a number of cores, at least 1. Whatever m says, Lanes times Threads is at most that.
+// Concurrency reads how m runs on a number of cores, at least 1. Whatever m says, Instances times Threads is at most that.
 // It reads intra_op_thread_count and inter_op_thread_count (0: one for each core; 1 when they are left out),
 // execution_mode, the profile and the counts of the instance groups. Numbers that cannot be read count as left out.
 func (m *Model) Concurrency(cores int) Concurrency {
@@ -45,13 +45,13 @@ func (m *Model) Concurrency(cores int) Concurrency {
 	if m.Parameters["execution_mode"].StringValue == "1" {
 		c.Parallel, c.Inter = true, min(m.threads("inter_op_thread_count", 1, cores), cores-c.Intra+1)
 	}
-	c.Lanes = min(m.Instances(), cores/c.Threads())
+	c.Instances = min(m.Instances(), cores/c.Threads())
 	if latency {
-		c.Lanes = 1
+		c.Instances = 1
 	}
 	_, fixed := m.Parameters["intra_op_thread_count"]
-	if wide := min(cores, MostWide); wide > c.Intra && !fixed && !c.Parallel && profile != ProfileThroughput {
-		c.Wide = wide
+	if solo := min(cores, MaxSoloThreads); solo > c.Intra && !fixed && !c.Parallel && profile != ProfileThroughput {
+		c.Solo = solo
 	}
 	return c
 }

@@ -17,100 +17,100 @@ func TestConcurrency(t *testing.T) {
 		cores      int
 		want       Concurrency
 	}{
-		{"one run a core", nil, []int32{4}, 4, Concurrency{Lanes: 4, Intra: 1, Inter: 1, Wide: 4}},
-		{"fewer instances than cores", nil, []int32{1, 2}, 8, Concurrency{Lanes: 3, Intra: 1, Inter: 1, Wide: MostWide}},
-		{"more instances than cores", nil, []int32{16}, 2, Concurrency{Lanes: 2, Intra: 1, Inter: 1, Wide: 2}},
-		{"no group", nil, nil, 2, Concurrency{Lanes: 1, Intra: 1, Inter: 1, Wide: 2}},
+		{"one run a core", nil, []int32{4}, 4, Concurrency{Instances: 4, Intra: 1, Inter: 1, Solo: 4}},
+		{"fewer instances than cores", nil, []int32{1, 2}, 8, Concurrency{Instances: 3, Intra: 1, Inter: 1, Solo: MaxSoloThreads}},
+		{"more instances than cores", nil, []int32{16}, 2, Concurrency{Instances: 2, Intra: 1, Inter: 1, Solo: 2}},
+		{"no group", nil, nil, 2, Concurrency{Instances: 1, Intra: 1, Inter: 1, Solo: 2}},
 		{
 			"threads inside a run",
 			parameters{"intra_op_thread_count": "2"},
 			[]int32{4},
 			4,
-			Concurrency{Lanes: 2, Intra: 2, Inter: 1},
+			Concurrency{Instances: 2, Intra: 2, Inter: 1},
 		},
 		{
 			"threads that do not divide the cores",
 			parameters{"intra_op_thread_count": "3"},
 			[]int32{4},
 			4,
-			Concurrency{Lanes: 1, Intra: 3, Inter: 1},
+			Concurrency{Instances: 1, Intra: 3, Inter: 1},
 		},
 		{
 			"a thread for each core",
 			parameters{"intra_op_thread_count": "0"},
 			[]int32{4},
 			4,
-			Concurrency{Lanes: 1, Intra: 4, Inter: 1},
+			Concurrency{Instances: 1, Intra: 4, Inter: 1},
 		},
 		{
 			"more threads than cores",
 			parameters{"intra_op_thread_count": "64"},
 			[]int32{4},
 			4,
-			Concurrency{Lanes: 1, Intra: 4, Inter: 1},
+			Concurrency{Instances: 1, Intra: 4, Inter: 1},
 		},
 		{
 			"operators one after the other need no threads of their own",
 			parameters{"inter_op_thread_count": "4"},
 			[]int32{4},
 			4,
-			Concurrency{Lanes: 4, Intra: 1, Inter: 1, Wide: 4},
+			Concurrency{Instances: 4, Intra: 1, Inter: 1, Solo: 4},
 		},
 		{
 			"operators beside each other",
 			parameters{"execution_mode": "1", "inter_op_thread_count": "2"},
 			[]int32{4},
 			4,
-			Concurrency{Lanes: 2, Intra: 1, Inter: 2, Parallel: true},
+			Concurrency{Instances: 2, Intra: 1, Inter: 2, Parallel: true},
 		},
 		{"both kinds of threads", parameters{
 			"execution_mode": "1", "inter_op_thread_count": "4",
 			"intra_op_thread_count": "3",
-		}, []int32{4}, 4, Concurrency{Lanes: 1, Intra: 3, Inter: 2, Parallel: true}},
+		}, []int32{4}, 4, Concurrency{Instances: 1, Intra: 3, Inter: 2, Parallel: true}},
 		{
 			"latency",
 			parameters{ProfileParameter: ProfileLatency},
 			[]int32{1},
 			4,
-			Concurrency{Lanes: 1, Intra: 4, Inter: 1, Spin: true},
+			Concurrency{Instances: 1, Intra: 4, Inter: 1, Spin: true},
 		},
 		{
 			"latency with fewer threads is still one at a time",
 			parameters{ProfileParameter: ProfileLatency, "intra_op_thread_count": "2"},
 			[]int32{4},
 			4,
-			Concurrency{Lanes: 1, Intra: 2, Inter: 1, Spin: true},
+			Concurrency{Instances: 1, Intra: 2, Inter: 1, Spin: true},
 		},
 		{
 			"adaptive by name",
 			parameters{ProfileParameter: ProfileAdaptive},
 			[]int32{2},
 			2,
-			Concurrency{Lanes: 2, Intra: 1, Inter: 1, Wide: 2},
+			Concurrency{Instances: 2, Intra: 1, Inter: 1, Solo: 2},
 		},
 		{
 			"one thread because it was asked for",
 			parameters{"intra_op_thread_count": "1"},
 			[]int32{2},
 			2,
-			Concurrency{Lanes: 2, Intra: 1, Inter: 1},
+			Concurrency{Instances: 2, Intra: 1, Inter: 1},
 		},
-		{"one core", nil, []int32{2}, 1, Concurrency{Lanes: 1, Intra: 1, Inter: 1}},
+		{"one core", nil, []int32{2}, 1, Concurrency{Instances: 1, Intra: 1, Inter: 1}},
 		{
 			"throughput by name",
 			parameters{ProfileParameter: ProfileThroughput},
 			[]int32{2},
 			2,
-			Concurrency{Lanes: 2, Intra: 1, Inter: 1},
+			Concurrency{Instances: 2, Intra: 1, Inter: 1},
 		},
 		{
 			"what is no number is left out",
 			parameters{"intra_op_thread_count": "many"},
 			[]int32{2},
 			2,
-			Concurrency{Lanes: 2, Intra: 1, Inter: 1},
+			Concurrency{Instances: 2, Intra: 1, Inter: 1},
 		},
-		{"a box without cores has one", nil, []int32{2}, 0, Concurrency{Lanes: 1, Intra: 1, Inter: 1}},
+		{"a machine without cores has one", nil, []int32{2}, 0, Concurrency{Instances: 1, Intra: 1, Inter: 1}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -144,8 +144,8 @@ func TestLanesTimesThreadsStayWithinTheCores(t *testing.T) {
 		}, rapid.SliceOfN(rapid.Int32Range(0, 64), 0, 3).Draw(t, "counts"))
 		cores := rapid.IntRange(1, 64).Draw(t, "cores")
 		c := m.Concurrency(cores)
-		if c.Lanes < 1 || c.Intra < 1 || c.Inter < 1 || c.Lanes*c.Threads() > cores || c.Wide > min(cores, MostWide) ||
-			c.Wide > 0 && c.Wide <= c.Threads() {
+		if c.Instances < 1 || c.Intra < 1 || c.Inter < 1 || c.Instances*c.Threads() > cores || c.Solo > min(cores, MaxSoloThreads) ||
+			c.Solo > 0 && c.Solo <= c.Threads() {
 			t.Errorf("%+v on %d cores", c, cores)
 		}
 	})

@@ -262,7 +262,7 @@ type Call struct {
 	Parameters map[string]any // custom parameters of the request: string, int64, bool or float64
 	Depth      int            // how many steps have called each other to get here
 	Pictures   []string       // the outputs that the asker takes as Pictures
-	Alone      bool           // nothing else runs on the box: the run may take Concurrency.Wide cores
+	Alone      bool           // nothing else runs on the box: the run may take Concurrency.Solo cores
 	// the core, counted from 1, that nobody else runs on: where the run's thread is best kept; 0: none
 	Core   int
 	Queued bool // others wait for the model behind it

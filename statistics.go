@@ -181,7 +181,7 @@ const (
 	ClosePreferred                    // a preferred size was reached
 	CloseDelay                        // the oldest request had waited as long as the configuration allows
 	CloseShape                        // the next request has other shapes, other inputs or wants other outputs
-	CloseIdle                         // a lane was free and nothing more was waiting
+	CloseIdle                         // an instance loop was free and nothing more was waiting
 	CloseDeadline                     // waiting longer would have outlived a request
 	CloseOff                          // the version does not batch
 	CloseReasons

@@ -151,7 +151,7 @@ func TestRequestsAreServedWhileALoadBlocks(t *testing.T) {
 	})
 }
 
-// resizer counts the lanes that it was given.
+// resizer keeps the numbers of instances that it was given.
 type resizer struct {
 	fakeServable
 	counts []int32
@@ -183,7 +183,7 @@ func TestInstanceGroupsChangeInPlace(t *testing.T) {
 			t.Errorf("version %+v, %v", v, err)
 		}
 		if loads != 1 || len(r.counts) != 2 || r.counts[0] != 2 || r.counts[1] != 4 {
-			t.Errorf("%d loads, lanes %v", loads, r.counts)
+			t.Errorf("%d loads, instances %v", loads, r.counts)
 		}
 	})
 }

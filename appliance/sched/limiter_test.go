@@ -267,7 +267,7 @@ func TestLimiterRefuses(t *testing.T) {
 func TestPassiveInstancesTakeNoRequests(t *testing.T) {
 	m := limitedModel("m", 1, 1, false, nil)
 	m.InstanceGroup = append(m.InstanceGroup, edgewise.InstanceGroup{Name: "p", Count: 5, Passive: true})
-	if c := m.Concurrency(16); c.Lanes != 1 || len(limitedOf(m)) != 1 {
-		t.Errorf("%d loops, %d instances", c.Lanes, len(limitedOf(m)))
+	if c := m.Concurrency(16); c.Instances != 1 || len(limitedOf(m)) != 1 {
+		t.Errorf("%d loops, %d instances", c.Instances, len(limitedOf(m)))
 	}
 }

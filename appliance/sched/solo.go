@@ -27,7 +27,7 @@ const (
 // extended.
 func (l *instanceLoop) solo() (compared, extended bool) {
 	t, expected := &l.s.solo, l.s.queue.pace.read()
-	if t.threads == 0 || expected < shortestSolo/edgewise.MostWide || !l.lease.Solo() {
+	if t.threads == 0 || expected < shortestSolo/edgewise.MaxSoloThreads || !l.lease.Solo() {
 		return false, false
 	}
 	return true, t.next(expected) && l.lease.Extend(t.threads)

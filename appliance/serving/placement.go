@@ -10,11 +10,11 @@ import (
 
 // placement is where a version runs.
 type placement struct {
-	devices []edgewise.Device // one or more GPUs, or the CPU alone
-	lanes   int               // batches at the same time
-	cores   *cores.Budget     // that they are charged for; nil: none
-	threads int
-	wide    int // threads of a run that has the box to itself; 0: as many as any other
+	devices   []edgewise.Device // one or more GPUs, or the CPU alone
+	instances int               // batches at the same time
+	cores     *cores.Budget     // that they are charged for; nil: none
+	threads   int
+	solo      int // threads of a run that has the machine to itself; 0: as many as any other
 }
 
 // devicesFor reads the instance groups of a model. Groups of KIND_GPU go to the GPUs that they name, or to all; those of KIND_AUTO too
@@ -65,25 +65,25 @@ func (l *Loader) placement(m *edgewise.Model, f edgewise.Format) (placement, err
 	if err != nil {
 		return placement{}, err
 	}
-	p := placement{devices: devices, lanes: l.lanes(m, f, devices)}
+	p := placement{devices: devices, instances: l.instances(m, f, devices)}
 	if devices[0].Kind == edgewise.CPU {
 		c := m.Concurrency(l.config.CoreCount)
 		p.cores, p.threads = l.config.Cores, c.Threads()
 		if !f.Guest {
-			p.wide = c.Wide
+			p.solo = c.Solo
 		}
 	}
 	return p, nil
 }
 
-// lanes is how many batches of a model run at the same time on devices. Of a guest it may be one more than there are cores: a run that
-// has become long has left its core, and the next request does not wait for it.
-func (l *Loader) lanes(m *edgewise.Model, f edgewise.Format, devices []edgewise.Device) int {
+// instances is how many batches of a model run at the same time on devices. A guest may have one more than there are cores:
+// a run that computes for long has left its core, and the next request does not wait for it.
+func (l *Loader) instances(m *edgewise.Model, f edgewise.Format, devices []edgewise.Device) int {
 	if f.Guest {
 		return min(m.Instances(), l.config.CoreCount+1)
 	}
 	if devices[0].Kind == edgewise.CPU {
-		return m.Concurrency(l.config.CoreCount).Lanes
+		return m.Concurrency(l.config.CoreCount).Instances
 	}
 	n := 0
 	for _, d := range devices {

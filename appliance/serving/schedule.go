@@ -23,7 +23,7 @@ func (t *load) schedulerConfig() (c sched.Config, err error) {
 	if t.place, err = t.placement(t.version.Model, t.format); err != nil {
 		return c, err
 	}
-	c.Instances, c.Cores, c.Threads, c.SoloThreads = t.place.lanes, t.place.cores, t.place.threads, t.place.wide
+	c.Instances, c.Cores, c.Threads, c.SoloThreads = t.place.instances, t.place.cores, t.place.threads, t.place.solo
 	return c, nil
 }
 
@@ -85,7 +85,7 @@ func (t *load) schedule(instance edgewise.Instance, c sched.Config) (
 	if v.Model.SequenceBatching == nil {
 		s := sched.New(v, instance, c)
 		loaded.Servable, loaded.Isolated, fresh = s, s, s
-		loaded.Resize = func(m *edgewise.Model) { s.Resize(l.lanes(m, format, devices)) }
+		loaded.Resize = func(m *edgewise.Model) { s.Resize(l.instances(m, format, devices)) }
 		if !wantsCache(v.Model) { // the cache looks at tensors, which another process could change in borrowed memory
 			loaded.Borrow = s.AllocBody
 		}
@@ -96,7 +96,7 @@ func (t *load) schedule(instance edgewise.Instance, c sched.Config) (
 		}
 		s := sequence.New(v, instance, c, sequence.Config{Initial: initial, Budget: t.config.States})
 		loaded.Servable, loaded.Isolated, loaded.Sequences, fresh = s, s, s, s
-		loaded.Resize = func(m *edgewise.Model) { s.Resize(l.lanes(m, format, devices), m) }
+		loaded.Resize = func(m *edgewise.Model) { s.Resize(l.instances(m, format, devices), m) }
 	}
 	l.withClaim(loaded, v.ID, claim)
 	return loaded, fresh, nil

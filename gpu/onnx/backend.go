@@ -93,7 +93,7 @@ func (b *Backend) Load(ctx context.Context, v *edgewise.Version, dir string, on 
 	if err != nil {
 		return nil, err
 	}
-	threads := v.Model.Concurrency(b.cores()).Wide
+	threads := v.Model.Concurrency(b.cores()).Solo
 	if threads == 0 {
 		return placed{session}, nil
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // sessionOptions reads the parameters that Triton's ONNX Runtime backend knows, by their names. Without any, a session
-// runs each request on one thread, without spinning: the scheduler's lanes keep the cores busy. A run never has more
+// runs each request on one thread, without spinning: concurrent runs keep the cores busy. A run never has more
 // threads than there are cores for it.
 func sessionOptions(m *edgewise.Model, cores int) (ort.Options, error) {
 	p := parameters{model: m}
