@@ -106,7 +106,7 @@ func TestACallNeedsTheRightsOfItsRoute(t *testing.T) {
 		"read another": h.key(anna, admin.KeyNew{Name: "r2", Rights: []string{"read", "infer"}, Models: []string{"other"}}),
 	} {
 		for _, c := range calls {
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			if secret := key.header.Get("Authorization"); secret != "" {
 				ctx = metadata.AppendToOutgoingContext(ctx, "authorization", secret)
 			}

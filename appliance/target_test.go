@@ -24,7 +24,7 @@ func TestAFragmentDoesNotHideAChangeFromTheAuditLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	_, _ = fmt.Fprintf(c, "POST /api/v1/users# HTTP/1.1\r\nHost: localhost\r\nAuthorization: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", key, len(body), body)
 	res, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
@@ -60,7 +60,7 @@ func TestHostNames(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = c.Close() }()
-			_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+			_ = c.SetDeadline(time.Now().Add(time.Minute))
 			_, _ = fmt.Fprintf(c, "GET /api/v1/setup HTTP/1.1\r\nHost: %s\r\n\r\n", test.host)
 			res, err := http.ReadResponse(bufio.NewReader(c), nil)
 			if err != nil {

@@ -192,14 +192,14 @@ func TestTrapsLeakNothing(t *testing.T) {
 // settled waits until every guest is idle.
 func settled(t *testing.T, s *step) {
 	t.Helper()
-	for range 2000 {
+	idle := func() int {
 		s.pool.mu.Lock()
-		idle := len(s.pool.idle)
-		s.pool.mu.Unlock()
-		if idle == s.pool.size {
-			return
-		}
-		time.Sleep(time.Millisecond)
+		defer s.pool.mu.Unlock()
+		return len(s.pool.idle)
 	}
-	t.Errorf("the guests do not come back")
+	for deadline := time.Now().Add(time.Minute); idle() != s.pool.size; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the guests do not come back")
+		}
+	}
 }

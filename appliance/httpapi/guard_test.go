@@ -30,7 +30,7 @@ func dial(t testing.TB, ts *testServer) *probe {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	return &probe{t: t, conn: c, br: bufio.NewReader(c)}
 }
 
@@ -471,10 +471,7 @@ func TestConnectionsOverTheLimitAreRefused(t *testing.T) {
 	}
 	over.wantClosed()
 	_ = held[0].conn.Close()
-	deadline := time.Now().Add(5 * time.Second)
-	for ts.Server.Statistics().Connections == 3 && time.Now().Before(deadline) {
-		time.Sleep(time.Millisecond)
-	}
+	waitFor(t, func() bool { return ts.Server.Statistics().Connections < 3 })
 	again := dial(t, ts)
 	again.send("GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	if status, _ := again.answer("GET"); status != 200 {

@@ -199,8 +199,8 @@ func startServerWith(t testing.TB, change func(*Config), before func(*Server)) *
 	t.Helper()
 	cfg := Config{
 		MaxConnections: 64, MaxHeaderBytes: 4 << 10, MaxInferBytes: 1 << 20, MaxBodyBytes: 64 << 10, MaxUploadBytes: 4 << 20,
-		MaxUploadFiles: 8, MaxInflightBytes: 8 << 20, HeaderTimeout: 2 * time.Second, BodyTimeout: 2 * time.Second,
-		IdleTimeout: 5 * time.Second, RequestTimeout: 5 * time.Second,
+		MaxUploadFiles: 8, MaxInflightBytes: 8 << 20, HeaderTimeout: time.Minute, BodyTimeout: time.Minute,
+		IdleTimeout: time.Minute, RequestTimeout: time.Minute,
 	}
 	if change != nil {
 		change(&cfg)

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/edgewise-ai/edgewise"
 )
@@ -149,8 +148,7 @@ func TestTensorsInSharedMemory(t *testing.T) {
 			`","shared_memory_offset":16,"shared_memory_byte_size":16}}]`
 	}
 	output := func(size string) string {
-		return `"outputs":[{"name":"y","parameters":{"shared_memory_region":"out","shared_memory_offset":4,` +
-			`"shared_memory_byte_size":` + size + `}}]`
+		return `"outputs":[{"name":"y","parameters":{"shared_memory_region":"out","shared_memory_offset":4,"shared_memory_byte_size":` + size + `}}]`
 	}
 	const answer = `{"model_name":"echo","model_version":"3","outputs":[{"name":"y","datatype":"FP32","shape":[1,4]`
 	tests := []struct {
@@ -165,8 +163,7 @@ func TestTensorsInSharedMemory(t *testing.T) {
 		{"unknown region", "{" + input("nobody") + "}", "Unable to find system shared memory region: 'nobody'", 404},
 		{
 			"more than the box may hold",
-			`{"inputs":[{"name":"x","datatype":"FP32","shape":[1,4],"parameters":{"shared_memory_region":"huge",` +
-				`"shared_memory_byte_size":16000000}}]}`, "", 503,
+			`{"inputs":[{"name":"x","datatype":"FP32","shape":[1,4],"parameters":{"shared_memory_region":"huge","shared_memory_byte_size":16000000}}]}`, "", 503,
 		},
 	}
 	for _, test := range tests {
@@ -179,11 +176,9 @@ func TestTensorsInSharedMemory(t *testing.T) {
 		if wanted := test.status == 200 && strings.Contains(test.body, `"outputs"`); delivered != wanted {
 			t.Errorf("%s: delivered %v", test.name, delivered)
 		}
-		for patience := time.Now().Add(5 * time.Second); ts.memory.InUse() != 0 && time.Now().Before(patience); {
-			time.Sleep(time.Millisecond) // the answer's memory goes back once it has left
-		}
-		if ts.shared.open != 0 || ts.memory.InUse() != 0 {
-			t.Errorf("%s: %d windows are open, %d bytes are in use", test.name, ts.shared.open, ts.memory.InUse())
+		waitFor(t, func() bool { return ts.memory.InUse() == 0 }) // the answer's memory goes back once it has left
+		if ts.shared.open != 0 {
+			t.Errorf("%s: %d windows are open", test.name, ts.shared.open)
 		}
 	}
 }

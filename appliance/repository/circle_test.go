@@ -19,7 +19,7 @@ output { name: "out" data_type: TYPE_STRING dims: 1 }
 ensemble_scheduling { step { model_name: "`+other+`" model_version: -1 input_map { key: "in" value: "in" } output_map { key: "out" value: "out" } } }`)
 		f.write(name+"/1/keep", "")
 	}
-	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	for range 50 {
 		var loads sync.WaitGroup

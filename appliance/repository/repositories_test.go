@@ -89,7 +89,7 @@ func (f *folder) wantIndex(want string) {
 
 func (f *folder) eventually(what string, done func() bool) {
 	f.T.Helper()
-	for end := time.Now().Add(20 * time.Second); !done(); {
+	for end := time.Now().Add(time.Minute); !done(); {
 		if time.Now().After(end) {
 			f.T.Errorf("%s did not come", what)
 			return

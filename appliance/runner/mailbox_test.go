@@ -3,8 +3,10 @@ package runner
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -136,6 +138,16 @@ func muteBell(t *testing.T) *wakePipe {
 	return &wakePipe{soundBell(t).fd, deaf.file}
 }
 
+// threadSleeps tells whether a thread of this process waits in the kernel.
+func threadSleeps(t *testing.T, id int) bool {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/stat", id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Contains(stat, []byte(") S "))
+}
+
 // TestAReaderIsWokenWhenWhoWasToWakeItDies has a writer that ends after it took the note that the reader sleeps, and
 // before it woke it.
 func TestAReaderIsWokenWhenWhoWasToWakeItDies(t *testing.T) {
@@ -148,13 +160,16 @@ func TestAReaderIsWokenWhenWhoWasToWakeItDies(t *testing.T) {
 			}
 			defer b.close()
 			reader.wakePipe = b
-			ended := make(chan error)
+			ended, thread := make(chan error), make(chan int, 1)
 			go func() {
+				runtime.LockOSThread() // the thread ends with the test
+				thread <- unix.Gettid()
 				_, err := reader.receive(make([]byte, maxFrame), 0, park)
 				ended <- err
 			}()
 			eventually(t, "a reader that sleeps", func() bool { return writer.asleep.Load() != awake })
-			time.Sleep(20 * time.Millisecond)
+			id := <-thread
+			eventually(t, "its sleep in the kernel", func() bool { return threadSleeps(t, id) })
 			writer.asleep.Store(awake)
 			_ = unix.Close(b.fd) // what the kernel does for the dead
 			reader.end()
@@ -163,7 +178,7 @@ func TestAReaderIsWokenWhenWhoWasToWakeItDies(t *testing.T) {
 				if !errors.Is(err, io.EOF) {
 					t.Error(err)
 				}
-			case <-time.After(5 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatal("the reader sleeps on")
 			}
 		})

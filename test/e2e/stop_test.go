@@ -8,18 +8,19 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 )
 
-const (
-	slowWork   = 24.0                  // billions of operations: some 100 ms, and four times that with all callers
-	surelyHeld = 75 * time.Millisecond // a request sent this long before the signal has been taken
-)
+// slowWork is in billions of operations: some 100 ms, and four times that with all callers.
+const slowWork = 24.0
 
 // sixteen is a request of the slow model.
 var sixteen = `{"inputs":[{"name":"x","datatype":"FP32","shape":[1,16],"data":[` +
@@ -27,7 +28,7 @@ var sixteen = `{"inputs":[{"name":"x","datatype":"FP32","shape":[1,16],"data":[`
 
 // call is what became of one request.
 type call struct {
-	sent    time.Time
+	number  int64 // in the order in which the requests of all callers were sent, from 1
 	ended   time.Time
 	status  int  // of the answer; 0: there was none
 	partial bool // the answer was cut in the middle
@@ -38,15 +39,16 @@ func TestStopAnswersEveryRequestItTook(t *testing.T) {
 	dir := t.TempDir()
 	b := serveReady(t, dir)
 	b.upload("slow", "", onnxgen.Slow(slowWork))
-	calls := make(chan call, 1<<16)
+	calls, sent := make(chan call, 1<<16), &atomic.Int64{}
 	var work sync.WaitGroup
 	for range callers {
-		work.Go(func() { callUntilRefused(b.address, calls) })
+		work.Go(func() { callUntilRefused(b.address, sent, calls) })
 	}
-	for begun := time.Now(); len(calls) < 2*callers && time.Since(begun) < time.Minute; {
-		time.Sleep(surelyHeld) // until the requests that it holds were sent before the signal
-	}
-	time.Sleep(surelyHeld)
+	var held int64 // every request up to this number is in the queue, runs or is answered
+	await(t, "requests that are queued", func() bool {
+		held = sent.Load()
+		return held > 2*callers && b.taken("slow") == held && sent.Load() == held
+	})
 	stopped := time.Now()
 	b.terminate()
 	if code := b.exitCode(); code != 0 {
@@ -56,18 +58,18 @@ func TestStopAnswersEveryRequestItTook(t *testing.T) {
 	close(calls)
 	answered, inFlight := 0, 0
 	for c := range calls {
-		switch held := stopped.Sub(c.sent) > surelyHeld; {
+		switch taken := c.number <= held; {
 		case c.partial:
 			t.Errorf("an answer was cut in the middle: %v", c.err)
 		case c.status == http.StatusOK:
 			answered++
-			if held && c.ended.After(stopped) {
+			if taken && c.ended.After(stopped) {
 				inFlight++
 			}
 		case c.status != 0 && c.status != http.StatusServiceUnavailable:
 			t.Errorf("answer %d, want 200, or 503 after the signal", c.status)
-		case held:
-			t.Errorf("a request sent %v before the signal was not answered: %d %v", stopped.Sub(c.sent), c.status, c.err)
+		case taken:
+			t.Errorf("request %d of %d that were taken before the signal was not answered: %d %v", c.number, held, c.status, c.err)
 		}
 	}
 	t.Logf("%d answered, %d of them in flight when the signal came", answered, inFlight)
@@ -78,9 +80,32 @@ func TestStopAnswersEveryRequestItTook(t *testing.T) {
 	wantHealthy(t, dir)
 }
 
+// started is how many batches of a model have left its queue: runs that have begun, or are about to.
+func (b *box) started(model string) int64 { return b.series(model, "edgewise_batches_closed_total") }
+
+// taken is how many requests of a model that does not batch are in its queue, run or are answered.
+func (b *box) taken(model string) int64 {
+	return b.series(model, "edgewise_batches_closed_total|nv_inference_pending_request_count")
+}
+
+// series is the sum of a model's series of some metrics.
+func (b *box) series(model, names string) (sum int64) {
+	b.t.Helper()
+	_, page := b.send(http.MethodGet, "/metrics", nil)
+	lines := regexp.MustCompile(`(?m)^(?:` + names + `)\{[^}]*model="` + model + `"[^}]*\} (\d+)$`)
+	for _, match := range lines.FindAllStringSubmatch(page, -1) {
+		n, err := strconv.ParseInt(match[1], 10, 64)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		sum += n
+	}
+	return sum
+}
+
 // callUntilRefused sends one request after the other over one connection, and over a new one when it is closed, until
 // nobody listens any more.
-func callUntilRefused(address string, calls chan<- call) {
+func callUntilRefused(address string, sent *atomic.Int64, calls chan<- call) {
 	for {
 		c, err := net.Dial("tcp", address)
 		if err != nil {
@@ -90,7 +115,7 @@ func callUntilRefused(address string, calls chan<- call) {
 		reader := bufio.NewReader(c)
 		for done := false; !done; {
 			var result call
-			result, done = callOnce(c, reader)
+			result, done = callOnce(c, reader, sent)
 			result.ended = time.Now()
 			calls <- result
 		}
@@ -99,8 +124,8 @@ func callUntilRefused(address string, calls chan<- call) {
 }
 
 // callOnce sends one request and reads its answer; done tells that the connection is used up.
-func callOnce(c net.Conn, reader *bufio.Reader) (result call, done bool) {
-	result.sent = time.Now()
+func callOnce(c net.Conn, reader *bufio.Reader, sent *atomic.Int64) (result call, done bool) {
+	result.number = sent.Add(1)
 	if _, err := fmt.Fprintf(c, "POST /v2/models/slow/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s",
 		len(sixteen), sixteen); err != nil {
 		result.err = err
@@ -135,7 +160,7 @@ func TestStopIsBoundedAndSaysWhatItCut(t *testing.T) {
 		}
 		lost <- err
 	}()
-	time.Sleep(500 * time.Millisecond)
+	await(t, "the run", func() bool { return b.started("slow") == 1 })
 	begun := time.Now()
 	b.terminate()
 	if code := b.exitCode(); code != 5 {

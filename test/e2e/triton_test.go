@@ -294,11 +294,11 @@ func TestAClientThatLeavesEndsItsRunningRequest(t *testing.T) {
 			b.upload("slow", "", onnxgen.Slow(20_000))
 			body := fmt.Sprintf(`{"inputs":[{"name":"x","datatype":"FP32","shape":[1,16],"data":[%s0]}]}`, strings.Repeat("0,", 15))
 			conn := b.raw(t, fmt.Sprintf("POST /v2/models/slow/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
-			time.Sleep(300 * time.Millisecond) // it runs by then
+			await(t, "the run", func() bool { return b.started("slow") == 1 })
 			if err := conn.Close(); err != nil {
 				t.Fatal(err)
 			}
-			for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 				var stats struct {
 					Models []struct {
 						Inference struct {

@@ -75,7 +75,7 @@ func TestAnUploadThatBreaksOffLeavesNothing(t *testing.T) {
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for begun := time.Now(); !done(); time.Sleep(10 * time.Millisecond) {
-		if time.Since(begun) > patience/4 {
+		if time.Since(begun) > patience {
 			t.Fatalf("waiting for %s", what)
 		}
 	}

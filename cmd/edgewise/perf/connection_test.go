@@ -15,7 +15,7 @@ import (
 )
 
 // patience bounds what a test waits for.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // scripted accepts connections and hands each to serve.
 func scripted(t *testing.T, serve func(net.Conn, *bufio.Reader)) *Request {

@@ -127,18 +127,25 @@ func TestRateThatTheServerCannotKeepIsReportedAsBehind(t *testing.T) {
 
 func TestClosedLoopHasAsManyRequestsOnTheWayAsCallers(t *testing.T) {
 	t.Parallel()
+	const callers = 7
 	var now, most atomic.Int64
+	var full sync.Once
+	all := make(chan struct{}) // closed when as many requests are on the way as there are callers
 	run(t, server(t, func(w http.ResponseWriter, r *http.Request) {
 		n := now.Add(1)
 		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 			continue
 		}
-		<-time.After(10 * time.Millisecond)
+		if n == callers {
+			full.Do(func() { close(all) })
+		}
+		<-all
+		<-time.After(time.Millisecond) // so that more of them would meet
 		now.Add(-1)
 		ok(w, r)
-	}), quick(), Load{Concurrency: 7})
-	if most.Load() != 7 {
-		t.Errorf("%d requests at a time, want 7", most.Load())
+	}), quick(), Load{Concurrency: callers})
+	if most.Load() != callers {
+		t.Errorf("%d requests at a time, want %d", most.Load(), callers)
 	}
 }
 
