@@ -6,9 +6,9 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/aligned"
 )
 
 // alignment of a batch's tensors: a cache line, and the widest vector register.
@@ -127,12 +127,9 @@ func (g *gatherer) release() {
 	}
 }
 
-// AlignedBytes returns a buffer for at least size bytes, which begins at a multiple of alignment.
-func AlignedBytes(size int) []byte {
-	memory := make([]byte, size+size/4+alignment)
-	skip := -int(uintptr(unsafe.Pointer(&memory[0]))) & (alignment - 1)
-	return memory[skip:]
-}
+// AlignedBytes returns a buffer for at least size bytes, a quarter more for later ones, that begins at a multiple of
+// alignment.
+func AlignedBytes(size int) []byte { return aligned.Bytes(size+size/4, alignment) }
 
 // split gives each job its part of a batch's outputs; see Split.
 func split(outputs []edgewise.Tensor, jobs []*job, total int) error {
