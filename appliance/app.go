@@ -45,7 +45,7 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	if err := a.welcome(d, hooks); err != nil {
 		a.logger.Error("letting programs on this machine in", "error", err)
 	}
-	a.watch.learn(a.registry.Records())
+	a.monitor.Learn(a.registry.Records())
 	if !safe {
 		a.registry.Start()
 	}
@@ -61,7 +61,7 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	}
 	work.Go(func() { a.keep(background) })
 	work.Go(func() { a.accounts.Watch(background) })
-	work.Go(func() { a.watchOver(background) })
+	work.Go(func() { a.monitor.Run(background, a.monitorSources()) })
 	work.Go(func() { a.system.Run(background) })
 	var runtime sync.WaitGroup
 	failed := make(chan error, 1)
@@ -121,7 +121,7 @@ func (a *App) shutdown(d *doors) error {
 	a.engine.ending.Store(true)
 	ctx, cancel := context.WithTimeout(context.Background(), a.config.Shutdown.Timeout)
 	defer cancel()
-	a.watch.hub.Close()
+	a.monitor.Hub.Close()
 	a.endSequences(ctx)
 	door := d.close(ctx)
 	a.importer.Close()

@@ -11,6 +11,7 @@ import (
 	"github.com/edgewise-ai/edgewise/api/kserve"
 	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/cache"
+	"github.com/edgewise-ai/edgewise/appliance/catalog"
 	"github.com/edgewise-ai/edgewise/appliance/certificate"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/editor"
@@ -20,6 +21,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/listen"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
+	"github.com/edgewise-ai/edgewise/appliance/monitor"
 	"github.com/edgewise-ai/edgewise/appliance/observe"
 	"github.com/edgewise-ai/edgewise/appliance/registry"
 	"github.com/edgewise-ai/edgewise/appliance/repository"
@@ -66,7 +68,8 @@ type App struct {
 	importer   *importer.Importer
 	notes      registry.Notes
 	history    *registry.History
-	watch      *watch
+	monitor    *monitor.Monitor
+	catalog    *catalog.Catalog
 	editor     *editor.Editor
 	system     *system
 	safe       *safestart.Counter
@@ -80,11 +83,11 @@ type App struct {
 // data folder), Corrupt (the catalog; see "edgewise doctor --repair"), Unsupported (a newer schema), Exhausted.
 func New(c config.Config, logger *slog.Logger) (*App, error) {
 	latency := newLatencies(c.Metrics)
-	watch := newWatch(latency)
+	seen := monitor.New(latency)
 	levels := logLevels(c.Log)
 	logs := newLogging(levels, logger.Handler(), c.Log)
-	logger = levels.Logger(watch.logs.Handler(logger.Handler()))
-	a := &App{config: c, logger: logger, watch: watch, latency: latency, budget: listen.NewBudget()}
+	logger = levels.Logger(seen.Logs.Handler(logger.Handler()))
+	a := &App{config: c, logger: logger, monitor: seen, latency: latency, budget: listen.NewBudget()}
 	var err error
 	if a.tracer, err = newTracer(c.Trace, logger.With("part", "trace")); err != nil {
 		return nil, err
@@ -108,19 +111,19 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		a.safe.Undo()
 		return nil, errors.Join(err, a.closeBox(), a.store.Close())
 	}
-	a.watch.resolve = a.manager.Resolve
-	a.inside = a.tracer.Inferer(insider{a.watch, a.manager})
+	a.monitor.Resolve = a.manager.Resolve
+	a.inside = a.tracer.Inferer(a.monitor.Inside(a.manager))
 	a.engine = &engine{
-		Manager: a.manager, registry: a.registry, repositories: a.repositories, watch: a.watch,
+		Manager: a.manager, registry: a.registry, repositories: a.repositories, monitor: a.monitor,
 		first: timed{a.tracer.Inferer(a.manager)}, safe: a.safe.Active, strict: c.Engine.StrictReadiness,
 	}
-	a.editor = a.newEditor()
+	a.editor, a.catalog = a.newEditor(), a.newCatalog()
 	a.shared = sharedmemory.New(c.SharedMemory.Enabled)
 	a.door, err = httpapi.New(doorConfig(c), httpapi.Deps{
 		Engine: a.engine, Library: a.registry, Shared: a.shared, Log: logger.With("part", "http"), Budget: a.budget, Name: c.Server.ID, Version: Version,
 		Metrics: a.metrics(), Labels: a.registry.Classes, Logging: logs, Tracing: a.tracer,
 		Accounts: accounts{a.accounts}, Open: a.openMode(), MetricsPublic: func() bool { return a.box.Settings().MetricsPublic }, Box: a.box,
-		Uploads: receiver{a.importer.Uploads(), int64(c.Upload.MaxBytes)}, Jobs: a.importer, Catalog: catalog{a}, Editor: a.editor, Activity: observer{a.watch}, Page: page, System: a.system,
+		Uploads: receiver{a.importer.Uploads(), int64(c.Upload.MaxBytes)}, Jobs: a.importer, Catalog: modelCatalog{a.catalog, a}, Editor: a.editor, Activity: observer{a.monitor}, Page: page, System: a.system,
 	})
 	if err == nil && c.GRPC.Address != "" {
 		a.grpc, err = grpcapi.New(a.grpcConfig(), grpcapi.Deps{
@@ -164,7 +167,7 @@ func (a *App) servingConfig(budget *cores.Budget, logger *slog.Logger) serving.C
 		Limiter: limiter(c), States: sequence.NewStateBudget(int64(c.Engine.SequenceStateBytes)), Cache: a.cache,
 		MaxQueue: c.Engine.MaxQueue, Hold: sched.Hold{Queued: c.Engine.TestQueued, Backlog: c.Engine.TestBacklog},
 		Gap: c.Engine.SwapWithoutRoom == config.SwapGap, Infer: a.nested(), Independent: func(id edgewise.ModelID) bool { return a.manager.Independent(id) },
-		Loaded: a.watch.history.Loaded, Logger: logger.With("part", "serving"),
+		Loaded: a.monitor.History.Loaded, Logger: logger.With("part", "serving"),
 	}
 }
 
@@ -280,7 +283,7 @@ func (a *App) metrics() func() ([]byte, string, error) {
 		},
 		GRPC: a.grpcUsage, Latencies: a.latency, Durations: a.config.Metrics.CounterLatencies, Machine: a.config.Metrics.CPU,
 		Cache:   func() observe.CacheUsage { return observe.CacheUsage(a.cache.Usage()) },
-		Devices: a.hardware.List, Outcomes: a.watch.history.Outcomes, Unknown: a.watch.history.Unknown,
+		Devices: a.hardware.List, Outcomes: a.monitor.History.Outcomes, Unknown: a.monitor.History.Unknown,
 	}).Page
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
+	"github.com/edgewise-ai/edgewise/appliance/monitor"
 	"github.com/edgewise-ai/edgewise/appliance/observe"
 	"github.com/edgewise-ai/edgewise/appliance/registry"
 	"github.com/edgewise-ai/edgewise/appliance/repository"
@@ -18,7 +19,7 @@ type engine struct {
 	*manager.Manager
 	registry     *registry.Registry
 	repositories *repository.Repositories
-	watch        *watch
+	monitor      *monitor.Monitor
 	first        edgewise.Inferer // what requests from outside come to; App.inside is the way of those from inside
 	safe         func() bool      // whether models are left alone after crashes; nil: they never are
 	strict       bool             // ready means that every wanted version is
@@ -33,12 +34,12 @@ var (
 
 // Answer answers a request from outside, traces it where that is wanted, and counts it; see edgewise.Frontends.
 func (e *engine) Answer(ctx context.Context, req *edgewise.Request, x edgewise.Exchange) (*edgewise.Response, error) {
-	return e.watch.answer(ctx, req, x, frontends{e})
+	return e.monitor.Answer(ctx, req, x, frontends{e})
 }
 
 // Refuse counts a request from outside that could not be read, or may not run; see edgewise.Frontends.
 func (e *engine) Refuse(ctx context.Context, id edgewise.ModelID, took time.Duration, err error) {
-	e.watch.refuse(ctx, id, took, err)
+	e.monitor.Refuse(ctx, id, took, err)
 }
 
 // frontends is what requests from outside come to.
@@ -86,7 +87,7 @@ func (e *engine) Index() []edgewise.Status {
 	all := e.Statuses()
 	for i := range all {
 		s := &all[i]
-		s.Health = e.watch.history.Health(s.ID)
+		s.Health = e.monitor.History.Health(s.ID)
 		if s.State != edgewise.StateReady {
 			continue
 		}
@@ -131,7 +132,7 @@ func (e *engine) samples() []observe.Sample {
 			continue
 		}
 		if statistics, err := e.Manager.Statistics(status.ID); err == nil {
-			e.watch.counted(v, &statistics)
+			e.monitor.Count(v, &statistics)
 			list = append(list, observe.Sample{Version: v, Statistics: statistics})
 		}
 	}

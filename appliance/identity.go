@@ -196,7 +196,7 @@ func (a *App) keep(ctx context.Context) {
 // deleted.
 func (a *App) modelChanged(id edgewise.ModelID, what string) {
 	if what == "stored" || what == "deleted" {
-		a.watch.learn(a.registry.Records())
+		a.monitor.Learn(a.registry.Records())
 	}
 	if what == "deleted" {
 		if err := a.notes.Forget(id); err != nil {
@@ -207,4 +207,4 @@ func (a *App) modelChanged(id edgewise.ModelID, what string) {
 }
 
 // publish tells those who listen what has happened.
-func (a *App) publish(topic string, data any) { a.watch.hub.Publish(topic, data) }
+func (a *App) publish(topic string, data any) { a.monitor.Hub.Publish(topic, data) }

@@ -50,7 +50,7 @@ func (a *App) openImporter() (err error) {
 		MaxBytes: int64(a.config.Upload.MaxBytes), MaxFiles: a.config.Upload.MaxFiles,
 		Store: a.store, Documents: a.documents, Models: a.registry, History: a.history, Settings: a.box,
 		Fit: func(ctx context.Context, parameterBytes int64) admin.Fit {
-			return a.fit(ctx, parameterBytes*serving.MemoryFactor)
+			return a.catalog.Fit(ctx, parameterBytes*serving.MemoryFactor)
 		},
 		FollowLoad:    a.serving.Follow,
 		VersionReady:  func(id edgewise.ModelID) error { return a.engine.VersionReady(id) },

@@ -25,6 +25,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/editor"
 	"github.com/edgewise-ai/edgewise/appliance/importer"
+	"github.com/edgewise-ai/edgewise/appliance/monitor"
 	"github.com/edgewise-ai/edgewise/appliance/registry"
 	"github.com/edgewise-ai/edgewise/appliance/serving"
 	"github.com/edgewise-ai/edgewise/appliance/uploads"
@@ -42,7 +43,7 @@ type storage struct {
 func openStorage(t testing.TB, dir string) *storage {
 	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
-	a := &App{config: config.Default(), logger: logger, watch: newWatch(nil)}
+	a := &App{config: config.Default(), logger: logger, monitor: monitor.New(nil)}
 	var err error
 	if a.store, err = store.Open(dir, store.Options{SnapshotEvery: -1, Logger: logger}); err != nil {
 		t.Fatalf("the store does not open: %v", err)

@@ -91,8 +91,10 @@ var adminParts = []string{
 }
 
 var services = []string{
+	"appliance/catalog",
 	"appliance/editor",
 	"appliance/importer",
+	"appliance/monitor",
 	"appliance/registry",
 	"appliance/repository",
 	"appliance/safestart",

@@ -1,4 +1,5 @@
-package appliance
+// Package catalog describes the stored models to people: versions, notes, graphs, files, differences, dependants.
+package catalog
 
 import (
 	"context"
@@ -9,86 +10,130 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
-	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/ensemble"
+	"github.com/edgewise-ai/edgewise/gpu/onnx/onnxfile"
+	"github.com/edgewise-ai/edgewise/store"
 )
 
-// catalog is what the page shows of models.
-type catalog struct{ *App }
+// Registry is what a Catalog needs of the registry of models.
+type Registry interface {
+	// Records returns everything that is stored, by model name; Record what is stored about one model. Errors: NotFound.
+	Records() []*edgewise.Record
+	Record(name string) (*edgewise.Record, error)
+	// Keep notes that no upload replaces a version that failed to load.
+	Keep(id edgewise.ModelID)
+	// Classes returns the names of an output's elements, nil when it has none.
+	Classes(id edgewise.ModelID, output string) []string
+	// Footprint estimates the memory that a version takes while it is loaded.
+	Footprint(ctx context.Context, v *edgewise.Version) (manager.Footprint, error)
+	// Dependants lists the versions of ensembles that run a version, in the order in which they can be deleted.
+	Dependants(id edgewise.ModelID) []edgewise.ModelID
+	// DeleteDependants deletes them.
+	DeleteDependants(ctx context.Context, id edgewise.ModelID) error
+}
 
-var _ httpapi.Catalog = catalog{}
+// Notes are texts about models and versions.
+type Notes interface {
+	// Get returns a text, "" for none; Set replaces it. Errors: TooLarge.
+	Get(id edgewise.ModelID) string
+	Set(id edgewise.ModelID, text string) error
+}
+
+// Config is what a Catalog works with.
+type Config struct {
+	Registry Registry
+	Notes    Notes
+	Store    *store.Store
+	// History returns the latest deployments of a model, of all models for "", the last one first.
+	History func(model string, limit int) ([]admin.Deployment, error)
+	// Index lists the status of every version that clients see, Statuses those that the manager has.
+	Index, Statuses func() []edgewise.Status
+	Version         func(id edgewise.ModelID) (v *edgewise.Version, ready []int64, err error)
+	Statistics      func(id edgewise.ModelID) (edgewise.Statistics, error)
+	// ONNXFile reads the graph of an ONNX model in a folder.
+	ONNXFile        func(dir string, m *edgewise.Model) (*onnxfile.File, error)
+	MaxMemoryBytes  int64                           // of all models; 0: no limit
+	AvailableMemory func() int64                    // of the machine, in bytes; 0: unknown
+	Publish         func(topic string, message any) // tells listeners of a change
+}
+
+// Catalog describes the stored models. All methods are safe for concurrent use.
+type Catalog struct{ config Config }
+
+// New returns a Catalog.
+func New(c Config) *Catalog { return &Catalog{c} }
 
 // Notes returns what people wrote about a model or a version.
-func (c catalog) Notes(id edgewise.ModelID) string { return c.notes.Get(id) }
+func (c *Catalog) Notes(id edgewise.ModelID) string { return c.config.Notes.Get(id) }
 
-// SetNotes replaces it.
-func (c catalog) SetNotes(id edgewise.ModelID, text string) error {
+// SetNotes replaces it. Errors: NotFound, TooLarge.
+func (c *Catalog) SetNotes(id edgewise.ModelID, text string) error {
 	if _, err := c.stored(id); err != nil {
 		return err
 	}
-	if err := c.notes.Set(id, text); err != nil {
+	if err := c.config.Notes.Set(id, text); err != nil {
 		return err
 	}
 	if id.Version != 0 {
-		c.registry.Keep(id)
+		c.config.Registry.Keep(id)
 	}
-	c.publish("model", admin.ModelEvent{Model: id.Name, Version: id.Version, What: "notes"})
+	c.config.Publish("model", admin.ModelEvent{Model: id.Name, Version: id.Version, What: "notes"})
 	return nil
 }
 
 // stored returns a stored version; nil when id names none of a model that is stored. Errors: NotFound.
-func (a *App) stored(id edgewise.ModelID) (*edgewise.Version, error) {
-	r, err := a.registry.Record(id.Name)
+func (c *Catalog) stored(id edgewise.ModelID) (*edgewise.Version, error) {
+	r, err := c.config.Registry.Record(id.Name)
 	if err != nil || id.Version == 0 {
 		return nil, err
 	}
 	if v := r.Version(id.Version); v != nil {
 		return v, nil
 	}
-	return nil, edgewise.Errorf("appliance.stored", edgewise.NotFound, "model %q has no version %d", id.Name, id.Version)
+	return nil, edgewise.Errorf("catalog.stored", edgewise.NotFound, "model %q has no version %d", id.Name, id.Version)
 }
 
 // maxShownLabels bounds the names of an output's elements that are shown.
 const maxShownLabels = 1000
 
-// Detail describes a version.
-func (c catalog) Detail(ctx context.Context, id edgewise.ModelID) (admin.VersionDetail, error) {
+// Detail describes a version. Errors: NotFound.
+func (c *Catalog) Detail(ctx context.Context, id edgewise.ModelID) (admin.VersionDetail, error) {
 	v, err := c.stored(id)
 	if err != nil {
 		return admin.VersionDetail{}, err
 	}
 	d := admin.VersionDetail{
-		Version: admin.NewVersion(v, c.engine.Index()), Platform: v.Model.Platform, MaxBatchSize: v.Model.MaxBatchSize, Config: v.Model,
+		Version: admin.NewVersion(v,
+			c.config.Index()), Platform: v.Model.Platform, MaxBatchSize: v.Model.MaxBatchSize, Config: v.Model,
 		Inputs: admin.NewTensors(v.Model.Inputs()), Outputs: admin.NewTensors(v.Model.Outputs()), LabelNames: c.labelsOf(id),
 	}
-	d.Notes = c.notes.Get(id)
+	d.Notes = c.config.Notes.Get(id)
 	for i := range d.Outputs {
-		labels := c.registry.Classes(id, d.Outputs[i].Name)
+		labels := c.config.Registry.Classes(id, d.Outputs[i].Name)
 		d.Outputs[i].Labels = labels[:min(len(labels), maxShownLabels)]
 	}
-	if needs, err := c.registry.Footprint(ctx, v); err == nil {
-		fit := c.fit(ctx, needs.Bytes)
+	if needs, err := c.config.Registry.Footprint(ctx, v); err == nil {
+		fit := c.Fit(ctx, needs.Bytes)
 		d.Fit = &fit
 	}
 	return d, nil
 }
 
-// fit tells whether a version that needs so many bytes finds room beside those in memory.
-func (a *App) fit(ctx context.Context, needs int64) admin.Fit {
+// Fit tells whether a version that needs so many bytes finds room beside those in memory.
+func (c *Catalog) Fit(ctx context.Context, needs int64) admin.Fit {
 	f := admin.Fit{
-		Needs: needs, Limit: int64(a.config.Engine.MaxMemoryBytes), Available: machineMemory().Available, Fits: true,
+		Needs: needs, Limit: c.config.MaxMemoryBytes, Available: c.config.AvailableMemory(), Fits: true,
 	}
-	for _, s := range a.manager.Statuses() {
-		v, _, err := a.manager.Version(s.ID)
+	for _, s := range c.config.Statuses() {
+		v, _, err := c.config.Version(s.ID)
 		if s.State != edgewise.StateReady || err != nil {
 			continue
 		}
-		if print, err := a.registry.Footprint(ctx, v); err == nil {
+		if print, err := c.config.Registry.Footprint(ctx, v); err == nil {
 			f.Taken += print.Bytes
 		}
 	}
@@ -106,9 +151,9 @@ func (a *App) fit(ctx context.Context, needs int64) admin.Fit {
 }
 
 // labelsOf lists the labels that point to a version.
-func (a *App) labelsOf(id edgewise.ModelID) []string {
+func (c *Catalog) labelsOf(id edgewise.ModelID) []string {
 	names := []string{}
-	if r := a.registry.Lookup(id.Name); r != nil {
+	if r, err := c.config.Registry.Record(id.Name); err == nil {
 		for _, l := range r.Labels {
 			if l.Version == id.Version {
 				names = append(names, l.Name)
@@ -118,29 +163,29 @@ func (a *App) labelsOf(id edgewise.ModelID) []string {
 	return names
 }
 
-// File opens a file of a version.
-func (c catalog) File(id edgewise.ModelID, path string) (io.ReadCloser, int64, error) {
+// File opens a file of a version. Errors: NotFound, Corrupt.
+func (c *Catalog) File(id edgewise.ModelID, path string) (io.ReadCloser, int64, error) {
 	v, err := c.stored(id)
 	if err != nil {
 		return nil, 0, err
 	}
 	i := slices.IndexFunc(v.Files, func(f edgewise.File) bool { return f.Path == path })
 	if i < 0 {
-		return nil, 0, edgewise.Errorf("appliance.File", edgewise.NotFound, "model %v has no file %q", id, path)
+		return nil, 0, edgewise.Errorf("catalog.File", edgewise.NotFound, "model %v has no file %q", id, path)
 	}
-	dir, err := c.store.Dir(id)
+	dir, err := c.config.Store.Dir(id)
 	if err != nil {
 		return nil, 0, err
 	}
 	f, err := os.Open(filepath.Join(dir, filepath.FromSlash(path)))
 	if err != nil {
-		return nil, 0, edgewise.Errorf("appliance.File", edgewise.Corrupt, "file %q of model %v cannot be opened", path, id)
+		return nil, 0, edgewise.Errorf("catalog.File", edgewise.Corrupt, "file %q of model %v cannot be opened", path, id)
 	}
 	return f, v.Files[i].Size, nil
 }
 
-// Compare says what differs between two versions.
-func (c catalog) Compare(_ context.Context, name string, from, to int64) (admin.Comparison, error) {
+// Compare lists the differences between two versions. Errors: NotFound.
+func (c *Catalog) Compare(_ context.Context, name string, from, to int64) (admin.Comparison, error) {
 	a, err := c.stored(edgewise.ModelID{Name: name, Version: from})
 	if err != nil {
 		return admin.Comparison{}, err
@@ -149,7 +194,7 @@ func (c catalog) Compare(_ context.Context, name string, from, to int64) (admin.
 	if err != nil {
 		return admin.Comparison{}, err
 	}
-	index := c.engine.Index()
+	index := c.config.Index()
 	out := admin.Comparison{
 		From: admin.NewVersion(a, index), To: admin.NewVersion(b, index), Same: a.Digest == b.Digest,
 		Differences: append([]admin.Difference{}, admin.SignatureDifferences(a.Model, b.Model)...),
@@ -171,7 +216,7 @@ func configDifferences(from, to *edgewise.Model) ([]admin.Difference, error) {
 			err = json.Unmarshal(text, &forms[i])
 		}
 		if err != nil {
-			return nil, edgewise.Errorf("appliance.Compare", edgewise.Internal, "%w", err)
+			return nil, edgewise.Errorf("catalog.Compare", edgewise.Internal, "%w", err)
 		}
 	}
 	var list []admin.Difference
@@ -221,32 +266,33 @@ func fileDifferences(from, to []edgewise.File) []admin.Difference {
 	return list
 }
 
-// Dependants lists the versions of ensembles that run a version, themselves or through others, those that nothing runs first.
-func (c catalog) Dependants(id edgewise.ModelID) ([]admin.Dependant, error) {
+// Dependants lists the versions of ensembles that run a version, themselves or through others, those that nothing runs
+// first.
+func (c *Catalog) Dependants(id edgewise.ModelID) ([]admin.Dependant, error) {
 	if _, err := c.stored(id); err != nil {
 		return nil, err
 	}
 	list := []admin.Dependant{}
-	for _, v := range c.registry.Dependants(id) {
+	for _, v := range c.config.Registry.Dependants(id) {
 		list = append(list, admin.Dependant{Name: v.Name, Version: v.Version, Labels: c.labelsOf(v)})
 	}
 	return list, nil
 }
 
 // DeleteDependants deletes the versions of ensembles that run a version.
-func (c catalog) DeleteDependants(ctx context.Context, id edgewise.ModelID) error {
-	return c.registry.DeleteDependants(ctx, id)
+func (c *Catalog) DeleteDependants(ctx context.Context, id edgewise.ModelID) error {
+	return c.config.Registry.DeleteDependants(ctx, id)
 }
 
 // Deployments returns what served when.
-func (c catalog) Deployments(model string, limit int) ([]admin.Deployment, error) {
-	return c.history.List(model, limit)
+func (c *Catalog) Deployments(model string, limit int) ([]admin.Deployment, error) {
+	return c.config.History(model, limit)
 }
 
 // Ensembles lists the ensembles with what was measured of their steps.
-func (c catalog) Ensembles() []admin.Ensemble {
+func (c *Catalog) Ensembles() []admin.Ensemble {
 	list := []admin.Ensemble{}
-	for _, r := range c.registry.Records() {
+	for _, r := range c.config.Registry.Records() {
 		if len(r.Versions) == 0 {
 			continue
 		}
@@ -258,8 +304,11 @@ func (c catalog) Ensembles() []admin.Ensemble {
 		if !ensemble.Is(v.Model) {
 			continue
 		}
-		e := admin.Ensemble{Name: r.Name, Version: v.ID.Version, Live: live != nil, Config: v.Model, Steps: []admin.EnsembleStep{}}
-		statistics, _ := c.manager.Statistics(v.ID)
+		e := admin.Ensemble{
+			Name: r.Name, Version: v.ID.Version, Live: live != nil, Config: v.Model,
+			Steps: []admin.EnsembleStep{},
+		}
+		statistics, _ := c.config.Statistics(v.ID)
 		for i, s := range v.Model.EnsembleScheduling.Step {
 			e.Steps = append(e.Steps, ensembleStep(i, s, statistics))
 		}
@@ -288,15 +337,4 @@ func mean(d edgewise.Duration) float64 {
 		return 0
 	}
 	return float64(d.Total.Nanoseconds()) / 1000 / float64(d.Count)
-}
-
-// Backup writes a backup of this box.
-func (c catalog) Backup(ctx context.Context, w io.Writer, accounts bool) error {
-	return c.importer.WriteBackup(ctx, w, accounts)
-}
-
-// BackupName is a name for a backup of this box, made now.
-func (c catalog) BackupName() string {
-	name := strings.ReplaceAll(c.box.Settings().Name, "/", "_")
-	return fmt.Sprintf("%s-%s.edgewise-backup", name, time.Now().UTC().Format("20060102-150405"))
 }

@@ -1,4 +1,4 @@
-package appliance
+package catalog
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 const maxGraphNodes = 20_000
 
 // Graph returns the structure of a version.
-func (c catalog) Graph(_ context.Context, id edgewise.ModelID) (*admin.Graph, error) {
+func (c *Catalog) Graph(_ context.Context, id edgewise.ModelID) (*admin.Graph, error) {
 	v, err := c.stored(id)
 	if err != nil {
 		return nil, err
@@ -25,25 +25,35 @@ func (c catalog) Graph(_ context.Context, id edgewise.ModelID) (*admin.Graph, er
 	case "onnx":
 		return c.onnxGraph(v)
 	}
-	return nil, edgewise.Errorf("appliance.Graph", edgewise.Unsupported, "model %v is a %s: only ONNX models and ensembles have a graph", id, admin.KindOf(v.Model))
+	return nil, edgewise.Errorf("catalog.Graph", edgewise.Unsupported,
+		"model %v is a %s: only ONNX models and ensembles have a graph", id, admin.KindOf(v.Model))
 }
 
-func (c catalog) onnxGraph(v *edgewise.Version) (*admin.Graph, error) {
-	dir, err := c.store.Dir(v.ID)
+func (c *Catalog) onnxGraph(v *edgewise.Version) (*admin.Graph, error) {
+	dir, err := c.config.Store.Dir(v.ID)
 	if err != nil {
 		return nil, err
 	}
-	f, err := c.onnx.File(dir, v.Model)
+	f, err := c.config.ONNXFile(dir, v.Model)
 	if err != nil {
 		return nil, err
 	}
-	g := &admin.Graph{Kind: "onnx", Inputs: notNil(f.Inputs), Outputs: notNil(f.Outputs), Nodes: []admin.GraphNode{}, Initializers: []edgewise.TensorInfo{}}
+	g := &admin.Graph{
+		Kind: "onnx", Inputs: notNil(f.Inputs), Outputs: notNil(f.Outputs), Nodes: []admin.GraphNode{},
+		Initializers: []edgewise.TensorInfo{},
+	}
 	g.Truncated = len(f.Graph.Nodes) > maxGraphNodes
 	for _, n := range f.Graph.Nodes[:min(len(f.Graph.Nodes), maxGraphNodes)] {
-		g.Nodes = append(g.Nodes, admin.GraphNode{Name: n.Name, Op: n.Op, Domain: n.Domain, Inputs: notNil(n.Inputs), Outputs: notNil(n.Outputs)})
+		g.Nodes = append(g.Nodes, admin.GraphNode{
+			Name: n.Name, Op: n.Op, Domain: n.Domain, Inputs: notNil(n.Inputs),
+			Outputs: notNil(n.Outputs),
+		})
 	}
 	for _, t := range f.Graph.Initializers[:min(len(f.Graph.Initializers), maxGraphNodes)] {
-		g.Initializers = append(g.Initializers, edgewise.TensorInfo{Name: t.Name, Datatype: t.Type, Shape: append(edgewise.Shape{}, t.Shape...)})
+		g.Initializers = append(g.Initializers, edgewise.TensorInfo{
+			Name: t.Name, Datatype: t.Type,
+			Shape: append(edgewise.Shape{}, t.Shape...),
+		})
 	}
 	return g, nil
 }
@@ -57,9 +67,15 @@ func notNil[T any](list []T) []T {
 
 func ensembleGraph(m *edgewise.Model) *admin.Graph {
 	declared := ensemble.Inspection(m)
-	g := &admin.Graph{Kind: "ensemble", Inputs: notNil(declared.Inputs), Outputs: notNil(declared.Outputs), Nodes: []admin.GraphNode{}}
+	g := &admin.Graph{
+		Kind: "ensemble", Inputs: notNil(declared.Inputs), Outputs: notNil(declared.Outputs),
+		Nodes: []admin.GraphNode{},
+	}
 	for _, s := range m.EnsembleScheduling.Step {
-		n := admin.GraphNode{Name: s.ModelName, Op: s.ModelName, Inputs: sortedValues(s.InputMap), Outputs: sortedValues(s.OutputMap)}
+		n := admin.GraphNode{
+			Name: s.ModelName, Op: s.ModelName, Inputs: sortedValues(s.InputMap),
+			Outputs: sortedValues(s.OutputMap),
+		}
 		if s.Pinned != nil {
 			n.Version = s.Pinned.Version
 		}

@@ -1,0 +1,271 @@
+// Package monitor counts requests by how they end, and tells listeners how the appliance and its models are.
+package monitor
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/activity"
+	"github.com/edgewise-ai/edgewise/appliance/observe"
+	"github.com/edgewise-ai/edgewise/ensemble"
+)
+
+// Monitor remembers what the appliance does, for people: events, log lines, requests, and the last hour. The methods of
+// its fields, and its own, are safe for concurrent use.
+type Monitor struct {
+	Hub      *activity.Hub
+	Logs     *activity.Logs
+	History  activity.History
+	Requests activity.Requests
+	latency  *observe.Latencies
+
+	// Resolve returns the version that a name stands for, and whether there is such a model and version. It is set before
+	// the first request.
+	Resolve func(id edgewise.ModelID) (resolved edgewise.ModelID, ok bool)
+
+	ensembles atomic.Pointer[map[string]bool] // names of models of which a version is an ensemble
+	kept      atomic.Int64                    // requests that were kept in this second
+	told      atomic.Int64                    // and that listeners were told of
+}
+
+// Bounds of what is remembered of answered requests in a second. Describing a request takes longer than a small model
+// runs.
+const (
+	keptRequests = 100 // that are kept with their tensors and times; failed and refused ones beside them
+	toldRequests = 10  // that listeners are told of
+)
+
+// New returns a Monitor that measures latencies for the metrics.
+func New(latency *observe.Latencies) *Monitor {
+	w := &Monitor{Hub: activity.NewHub(), latency: latency, Resolve: func(id edgewise.ModelID) (edgewise.ModelID,
+		bool,
+	) {
+		return id, true
+	}}
+	w.Logs = activity.NewLogs(w.Hub.Publish)
+	w.ensembles.Store(&map[string]bool{})
+	return w
+}
+
+// Learn remembers which models are ensembles.
+func (w *Monitor) Learn(records []*edgewise.Record) {
+	names := map[string]bool{}
+	for _, r := range records {
+		for _, v := range r.Versions {
+			names[r.Name] = names[r.Name] || ensemble.Is(v.Model)
+		}
+	}
+	w.ensembles.Store(&names)
+}
+
+// errPanicked is how a request ended whose goroutine panics.
+var errPanicked = edgewise.Errorf("monitor", edgewise.Internal, "answering the request panicked")
+
+// Answer has inner answer a request from outside, delivers the answer, and counts the request once by how that ended.
+func (w *Monitor) Answer(ctx context.Context, req *edgewise.Request, x edgewise.Exchange,
+	inner edgewise.Inferer,
+) (*edgewise.Response, error) {
+	end := ending{req: req, began: req.Came(), err: errPanicked}
+	if (*w.ensembles.Load())[req.Model.Name] {
+		end.recording = activity.NewRecording()
+		ctx = edgewise.WithRecorder(ctx, end.recording)
+	}
+	returned := false
+	defer func() {
+		if !returned {
+			w.ended(ctx, &end)
+		}
+	}()
+	end.resp, end.err = x.Infer(ctx, inner, req)
+	returned = true
+	w.ended(ctx, &end)
+	if end.err != nil {
+		end.resp.Release()
+		return nil, end.err
+	}
+	return end.resp, nil
+}
+
+// Refuse counts a request to id that did not come to be one that could run. Who is not let in is counted and not kept.
+func (w *Monitor) Refuse(ctx context.Context, id edgewise.ModelID, took time.Duration, err error) {
+	w.ended(ctx, &ending{req: &edgewise.Request{Model: id}, err: err, began: time.Now().Add(-took)})
+}
+
+// ending is a request that has ended.
+type ending struct {
+	req       *edgewise.Request
+	resp      *edgewise.Response // also of an answer that was not delivered; nil: there is none
+	err       error
+	began     time.Time
+	recording *activity.Recording // nil: the model is no ensemble
+	inside    bool                // another model made it
+}
+
+// subject returns the version that a request came to. ok is false when the client named none that exists: names that
+// clients make up fill no memory.
+func (w *Monitor) subject(e *ending) (id edgewise.ModelID, ok bool) {
+	if e.resp != nil {
+		return e.resp.Model, true
+	}
+	if id = edgewise.ModelOf(e.err); id.Name != e.req.Model.Name {
+		id = e.req.Model
+	}
+	return w.Resolve(id)
+}
+
+// ended counts a request, for the metrics too: the time is taken once.
+func (w *Monitor) ended(ctx context.Context, e *ending) {
+	took := time.Since(e.began)
+	id, ok := w.subject(e)
+	if !ok {
+		w.History.NoteUnknown()
+		return
+	}
+	if e.err == nil {
+		w.latency.Observe(id, took, e.resp.Timing)
+	}
+	o := activity.Outcome{Took: took, Err: e.err, Caller: edgewise.PrincipalOf(ctx), Inside: e.inside}
+	if !e.inside && w.keeps(e) {
+		o.Number = w.Requests.Note(ctx, id, e.req, e.resp, e.err, e.began, took, e.recording)
+	}
+	w.History.Note(id, o)
+	if o.Number != 0 && w.told.Add(1) <= toldRequests {
+		w.tellRequest(o.Number)
+	}
+}
+
+// Count puts how the requests to a version ended into its statistics: also of those that did not come to its queue, and
+// with an Answer that could not be delivered among the failures.
+func (w *Monitor) Count(v *edgewise.Version, st *edgewise.Statistics) {
+	success, fail, kinds := w.History.Totals(v.ID)
+	st.Success, st.Fail, st.Failures = success, fail, [4]uint64{}
+	for kind, n := range kinds {
+		reason := edgewise.FailureReasonOf(kind)
+		if reason == edgewise.FailureBackend && ensemble.Is(v.Model) {
+			reason = edgewise.FailureOther // the backend is a step's, which counts it
+		}
+		st.Failures[reason] += n
+	}
+}
+
+// keeps tells whether a request is kept with its tensors and times.
+func (w *Monitor) keeps(e *ending) bool {
+	if e.err != nil {
+		kind := edgewise.KindOf(e.err)
+		return kind != edgewise.Unauthenticated && kind != edgewise.Denied
+	}
+	return e.recording != nil || w.kept.Add(1) <= keptRequests
+}
+
+// Inside returns an Inferer that counts the requests that ensembles and steps send to inner.
+func (w *Monitor) Inside(inner edgewise.Inferer) edgewise.Inferer { return insider{w, inner} }
+
+// insider counts the requests that models send to each other.
+type insider struct {
+	watch *Monitor
+	inner edgewise.Inferer
+}
+
+// Infer asks inner, and counts the request.
+func (i insider) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
+	end := ending{req: req, began: time.Now(), inside: true}
+	end.resp, end.err = i.inner.Infer(ctx, req)
+	i.watch.ended(ctx, &end)
+	return end.resp, end.err
+}
+
+func (w *Monitor) tellRequest(number uint64) {
+	if !w.Hub.Wanted("request") {
+		return
+	}
+	if d, err := w.Requests.Get(number); err == nil {
+		w.Hub.Publish("request", d.RequestSummary)
+	}
+}
+
+// interval is how often listeners are told the state of the appliance.
+const interval = time.Second
+
+// Sources are what a Monitor looks at once a second.
+type Sources struct {
+	Statuses   func() []edgewise.Status
+	Statistics func(id edgewise.ModelID) (edgewise.Statistics, error)
+	Complete   func(tick *admin.Tick) // adds what is known of the machine
+	Logger     *slog.Logger
+}
+
+// Run tells listeners once a second the state of the appliance, and changes of the state and health of versions, until
+// ctx ends.
+func (w *Monitor) Run(ctx context.Context, s Sources) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	states := map[edgewise.ModelID]told{}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			w.kept.Store(0)
+			w.told.Store(0)
+			w.tellStates(states, s)
+			tick := w.History.Tick(now, func(id edgewise.ModelID) (edgewise.Statistics, bool) {
+				measured, err := s.Statistics(id)
+				return measured, err == nil
+			})
+			s.Complete(&tick)
+			w.Hub.Publish("statistics", tick)
+		}
+	}
+}
+
+// told is what listeners were told of a version.
+type told struct {
+	status  edgewise.Status
+	failing bool
+}
+
+// tellStates tells of the versions whose state or health is another than in states, and brings that up to date.
+func (w *Monitor) tellStates(states map[edgewise.ModelID]told, sources Sources) {
+	seen := map[edgewise.ModelID]bool{}
+	for _, s := range sources.Statuses() {
+		seen[s.ID] = true
+		before, known := states[s.ID]
+		now := told{s, w.History.Health(s.ID).Failing}
+		states[s.ID] = now
+		if !known || before.status.State != s.State || before.status.Reason != s.Reason {
+			w.Hub.Publish("model", admin.ModelEvent{
+				Model: s.ID.Name, Version: s.ID.Version, What: "state",
+				State: s.State.String(), Reason: s.Reason,
+			})
+		}
+		if before.failing != now.failing {
+			w.tellHealth(s.ID, sources.Logger)
+		}
+	}
+	for id := range states {
+		if !seen[id] {
+			delete(states, id)
+			w.Hub.Publish("model", admin.ModelEvent{Model: id.Name, Version: id.Version, What: "state", Reason: "unloaded"})
+		}
+	}
+}
+
+// tellHealth tells listeners and the log that a version fails, or does no longer.
+func (w *Monitor) tellHealth(id edgewise.ModelID, logger *slog.Logger) {
+	h := w.History.Health(id)
+	w.Hub.Publish("model", admin.ModelEvent{Model: id.Name, Version: id.Version, What: "health"})
+	if !h.Failing {
+		logger.Info("version answers again", "model", id.Name, "version", id.Version)
+		return
+	}
+	reason := ""
+	if h.LastError != nil {
+		reason = h.LastError.Message
+	}
+	logger.Error("version fails", "model", id.Name, "version", id.Version, "failed", h.Failed, "of", h.Recent, "reason",
+		reason)
+}

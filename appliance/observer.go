@@ -1,0 +1,108 @@
+package appliance
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/activity"
+	"github.com/edgewise-ai/edgewise/appliance/catalog"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+	"github.com/edgewise-ai/edgewise/appliance/monitor"
+)
+
+// monitorSources returns what the monitor looks at.
+func (a *App) monitorSources() monitor.Sources {
+	return monitor.Sources{
+		Statuses: a.manager.Statuses, Statistics: a.manager.Statistics, Logger: a.logger,
+		Complete: func(tick *admin.Tick) {
+			a.processors.Read()
+			tick.Ready, tick.CPU, tick.Memory = a.engine.Ready(), a.processors.Last(), machineMemory().Box
+		},
+	}
+}
+
+// newCatalog makes the catalog of the stored models.
+func (a *App) newCatalog() *catalog.Catalog {
+	return catalog.New(catalog.Config{
+		Registry: a.registry, Notes: a.notes, Store: a.store, History: a.history.List,
+		Index:    func() []edgewise.Status { return a.engine.Index() },
+		Statuses: a.manager.Statuses, Version: a.manager.Version, Statistics: a.manager.Statistics,
+		ONNXFile: a.onnx.File, MaxMemoryBytes: int64(a.config.Engine.MaxMemoryBytes),
+		AvailableMemory: func() int64 { return machineMemory().Available }, Publish: a.publish,
+	})
+}
+
+// modelCatalog is what the REST frontend sees of the catalog, and of backups.
+type modelCatalog struct {
+	*catalog.Catalog
+	app *App
+}
+
+var _ httpapi.Catalog = modelCatalog{}
+
+// Backup writes a backup of this box.
+func (m modelCatalog) Backup(ctx context.Context, w io.Writer, accounts bool) error {
+	return m.app.importer.WriteBackup(ctx, w, accounts)
+}
+
+// BackupName returns a name for a backup of this box that is made now.
+func (m modelCatalog) BackupName() string {
+	name := strings.ReplaceAll(m.app.box.Settings().Name, "/", "_")
+	return fmt.Sprintf("%s-%s.edgewise-backup", name, time.Now().UTC().Format("20060102-150405"))
+}
+
+// observer is what the REST frontend sees of the monitor.
+type observer struct{ *monitor.Monitor }
+
+var _ httpapi.Activity = observer{}
+
+// History returns the last span.
+func (o observer) History(model string, span time.Duration) admin.History {
+	return o.Monitor.History.Read(model, span)
+}
+
+// Logs reads the log.
+func (o observer) Logs(q httpapi.LogQuery) admin.LogPage {
+	return o.Monitor.Logs.List(activity.LogQuery(q))
+}
+
+// Requests lists the latest requests.
+func (o observer) Requests(q httpapi.RequestQuery) []admin.RequestSummary {
+	return o.Monitor.Requests.List(activity.RequestQuery(q))
+}
+
+// Request explains one request.
+func (o observer) Request(number uint64) (admin.RequestDetail, error) {
+	return o.Monitor.Requests.Get(number)
+}
+
+// Listen begins to listen.
+func (o observer) Listen(owner string, topics []string, after uint64) (httpapi.Listening, bool, error) {
+	l, gap, err := o.Monitor.Hub.Listen(owner, topics, after)
+	if err != nil {
+		return nil, false, err
+	}
+	return listening{l}, gap, nil
+}
+
+// LastEvent returns the id of the latest event.
+func (o observer) LastEvent() uint64 { return o.Monitor.Hub.Last() }
+
+type listening struct{ *activity.Listener }
+
+// Next waits for an event.
+func (l listening) Next(wait time.Duration) (e httpapi.Event, ok, ended bool) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case got, more := <-l.Events():
+		return httpapi.Event(got), more, !more
+	case <-timer.C:
+		return e, false, false
+	}
+}
