@@ -44,9 +44,9 @@ func SignatureDifferences(from, to *edgewise.Model) []Difference {
 	return append(inputs, tensorDifferences("output", from.Outputs(), to.Outputs())...)
 }
 
-// tensorDifferences compares what clients send, or get. A change that clients of the old version may fail with is breaking:
-// an input that was removed, or added and is required, an output that was removed, another type or shape, and an input that
-// is not optional any more.
+// tensorDifferences compares what clients send, or get. A change that clients of the old version may fail with is
+// breaking: an input that was removed, or added and is required, an output that was removed, another type or shape,
+// and an input that is not optional any more.
 func tensorDifferences(what string, from, to []edgewise.Spec) []Difference {
 	var list []Difference
 	text := func(s edgewise.Spec) string {

@@ -23,14 +23,15 @@ type classCache struct {
 	versions sync.Map // edgewise.ModelID to *versionClasses
 }
 
-// versionClasses are the names of classes of one version's outputs, by name; each file is read when it is first asked for.
+// versionClasses are the names of classes of one version's outputs, by name; each file is read when it is first asked
+// for.
 type versionClasses struct {
 	outputs map[string]func() []string
 }
 
-// Classes returns the names of an output's elements: the lines of the file that label_filename names; for an ensemble without one,
-// those of the model that makes the output. Without a file, or with one that cannot be used, there are none, and classes carry
-// their index alone. The caller must not change them.
+// Classes returns the names of an output's elements: the lines of the file that label_filename names; for an ensemble
+// without one, those of the model that makes the output. Without a file, or with one that cannot be used, there are
+// none, and classes carry their index alone. The caller must not change them.
 func (g *Registry) Classes(id edgewise.ModelID, output string) []string {
 	kept, ok := g.classes.versions.Load(id)
 	if !ok { // it was unloaded since it answered

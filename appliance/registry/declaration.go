@@ -29,7 +29,9 @@ func (g *Registry) Understand(ctx context.Context, name, dir string, files []str
 }
 
 // completed is what a declaration comes to for the files in a folder.
-func (g *Registry) completed(ctx context.Context, declared *edgewise.Model, name, dir string, files []string) (*edgewise.Model, error) {
+func (g *Registry) completed(
+	ctx context.Context, declared *edgewise.Model, name, dir string, files []string,
+) (*edgewise.Model, error) {
 	identified, err := modelconfig.Identify(declared, name, files)
 	if err != nil {
 		return nil, err
@@ -78,7 +80,9 @@ func checkSums(ctx context.Context, m *edgewise.Model, dir string) error {
 			return edgewise.Errorf("registry.checkSums", edgewise.Internal, "model %q: file %q: %w", m.Name, path, err)
 		}
 		if !slices.Contains(sums[path], got) {
-			return edgewise.Errorf("registry.checkSums", edgewise.Corrupt, "model %q: file %q is not what the checksum agent expects: MD5 %s, want %s", m.Name, path, got, strings.Join(sums[path], " or "))
+			return edgewise.Errorf("registry.checkSums", edgewise.Corrupt,
+				"model %q: file %q is not what the checksum agent expects: MD5 %s, want %s",
+				m.Name, path, got, strings.Join(sums[path], " or "))
 		}
 	}
 	return nil

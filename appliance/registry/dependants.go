@@ -8,8 +8,8 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 )
 
-// Dependants lists the versions of ensembles that run a version, themselves or through others, in the order in which they can be
-// deleted. Version 0 stands for all of the model.
+// Dependants lists the versions of ensembles that run a version, themselves or through others, in the order in which
+// they can be deleted. Version 0 stands for all of the model.
 func (g *Registry) Dependants(id edgewise.ModelID) []edgewise.ModelID {
 	var found []edgewise.ModelID
 	seen := map[edgewise.ModelID]bool{}
@@ -32,8 +32,8 @@ func (g *Registry) Dependants(id edgewise.ModelID) []edgewise.ModelID {
 	return found
 }
 
-// DeleteDependants deletes the Dependants of a version: a model whose versions all go is deleted whole; of others the labels that point to them are
-// moved to the highest version that stays.
+// DeleteDependants deletes the Dependants of a version: a model whose versions all go is deleted whole; of others the
+// labels that point to them are moved to the highest version that stays.
 func (g *Registry) DeleteDependants(ctx context.Context, id edgewise.ModelID) error {
 	for _, v := range g.Dependants(id) {
 		r := g.Lookup(v.Name)

@@ -17,10 +17,12 @@ import (
 // name that a model can have. Who also holds a model's lock has taken that first.
 const pinsLock = "(ensembles)"
 
-// putEnsemble pins what an ensemble runs, checks the graph against that, and stores the version. What it is pinned to is
-// part of the declaration, so the version's digest covers the whole pipeline. declared is what is wrong with the
+// putEnsemble pins what an ensemble runs, checks the graph against that, and stores the version. What it is pinned to
+// is part of the declaration, so the version's digest covers the whole pipeline. declared is what is wrong with the
 // declaration already; the error reports it with everything else.
-func (g *Registry) putEnsemble(ctx context.Context, staging *store.Staging, v edgewise.Version, declared error) (*edgewise.Version, error) {
+func (g *Registry) putEnsemble(
+	ctx context.Context, staging *store.Staging, v edgewise.Version, declared error,
+) (*edgewise.Version, error) {
 	unlock, err := g.Lock(ctx, pinsLock)
 	if err != nil {
 		return nil, err
@@ -62,7 +64,8 @@ func (g *Registry) unpinned(ctx context.Context, id edgewise.ModelID, remove fun
 		}
 	}
 	if len(users) > 0 {
-		return edgewise.Errorf("registry.Delete", edgewise.Conflict, "model %v cannot be deleted while an ensemble pins it: %s: delete that first", id, listed(users))
+		return edgewise.Errorf("registry.Delete", edgewise.Conflict,
+			"model %v cannot be deleted while an ensemble pins it: %s: delete that first", id, listed(users))
 	}
 	return remove()
 }

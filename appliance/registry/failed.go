@@ -8,8 +8,8 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 )
 
-// failedLoads are the versions that uploads brought and that could not be loaded when they were to go live, with the reason. The
-// next upload of the model replaces them; see decision 0046.
+// failedLoads are the versions that uploads brought and that could not be loaded when they were to go live, with the
+// reason. The next upload of the model replaces them; see decision 0046.
 type failedLoads struct {
 	notes  Notes
 	logger *slog.Logger
@@ -36,8 +36,8 @@ func (f failedLoads) report(id edgewise.ModelID, err error) {
 	}
 }
 
-// GoLive moves the label live to a version that an upload brought. The next upload of the model replaces the version when that
-// fails, unless the caller has chosen its number.
+// GoLive moves the label live to a version that an upload brought. The next upload of the model replaces the version
+// when that fails, unless the caller has chosen its number.
 func (g *Registry) GoLive(ctx context.Context, id edgewise.ModelID, numbered bool) (admin.LabelMove, error) {
 	moved, err := g.SetLabel(edgewise.WithCause(ctx, admin.CauseUpload), id.Name, edgewise.LiveLabel, id.Version)
 	if err != nil && !numbered {
@@ -49,7 +49,8 @@ func (g *Registry) GoLive(ctx context.Context, id edgewise.ModelID, numbered boo
 // Keep has no upload replace a version that failed to load, or any of a model's for version 0.
 func (g *Registry) Keep(id edgewise.ModelID) { g.failed.keep(id) }
 
-// dropFailed deletes the versions of a model that failed to load. One that has a label, or that an ensemble pins, stays.
+// dropFailed deletes the versions of a model that failed to load. One that has a label, or that an ensemble pins,
+// stays.
 func (g *Registry) dropFailed(ctx context.Context, name string) {
 	list, err := g.failed.notes.Versions(name)
 	g.failed.report(edgewise.ModelID{Name: name}, err)

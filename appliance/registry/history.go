@@ -55,7 +55,8 @@ func (d *History) Note(ctx context.Context, e admin.Deployment, began time.Time,
 		return tx.Drop(DeploymentsBucket, dropDeployments)
 	})
 	if err != nil {
-		d.logger.Error("the history of deployments was not written", "model", e.Model, "label", e.Label, "version", e.To, "error", err)
+		d.logger.Error("the history of deployments was not written",
+			"model", e.Model, "label", e.Label, "version", e.To, "error", err)
 	}
 	d.publish("deployment", e)
 }

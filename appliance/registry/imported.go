@@ -10,9 +10,10 @@ import (
 // originRepository is the Origin of versions that a model repository's folder brought.
 const originRepository = "repository"
 
-// imported are the models that model repositories have brought. What stands in a model's folder may change under the same version
-// number, and what is stored never does: so each state of a version is stored under a number of the store's own, and the
-// repositories' records say which of them stands for which public number now. All others see public numbers only.
+// imported are the models that model repositories have brought. What stands in a model's folder may change under the
+// same version number, and what is stored never does: so each state of a version is stored under a number of the
+// store's own, and the repositories' records say which of them stands for which public number now. All others see
+// public numbers only.
 type imported struct {
 	mu      sync.Mutex // guards what follows
 	records map[string]*edgewise.Record
@@ -49,16 +50,18 @@ func (i *imported) uses(stored edgewise.ModelID) bool {
 	return false
 }
 
-// Changeable returns nil for a model that may be changed in the store. Error: Conflict for one that a model repository has brought,
-// whose folder says what it is.
+// Changeable returns nil for a model that may be changed in the store. Error: Conflict for one that a model
+// repository has brought, whose folder says what it is.
 func (g *Registry) Changeable(op, name string) error {
 	if g.imported.record(name, nil) == nil {
 		return nil
 	}
-	return edgewise.Errorf(op, edgewise.Conflict, "model %q comes from a model repository: change its folder, and load it", name)
+	return edgewise.Errorf(op,
+		edgewise.Conflict, "model %q comes from a model repository: change its folder, and load it", name)
 }
 
-// Lock waits for the lock of a model, and returns what releases it. Other names that no model can have may be locked, too. Error: ctx's.
+// Lock waits for the lock of a model, and returns what releases it. Other names that no model can have may be locked,
+// too. Error: ctx's.
 func (g *Registry) Lock(ctx context.Context, name string) (unlock func(), err error) {
 	return g.locks.lock(ctx, name)
 }
@@ -83,8 +86,8 @@ func (g *Registry) Import(ctx context.Context, up edgewise.Upload) (*edgewise.Ve
 	return g.put(ctx, up)
 }
 
-// Hold keeps what is imported of a model from being deleted until release is called, which deletes what nobody uses. The model's lock is
-// held.
+// Hold keeps what is imported of a model from being deleted until release is called, which deletes what nobody uses.
+// The model's lock is held.
 func (g *Registry) Hold(name string) (release func()) {
 	g.imported.mu.Lock()
 	defer g.imported.mu.Unlock()
@@ -124,8 +127,8 @@ func (g *Registry) Withdraw(name string) {
 	g.Sweep(context.Background(), name)
 }
 
-// Sweep deletes what is imported of a model, or of all for the empty name, and neither in its record nor loaded any more. While some
-// of it is held, release does that.
+// Sweep deletes what is imported of a model, or of all for the empty name, and neither in its record nor loaded any
+// more. While some of it is held, release does that.
 func (g *Registry) Sweep(ctx context.Context, name string) {
 	for _, r := range g.store.Records() {
 		if name == "" || r.Name == name {

@@ -91,7 +91,9 @@ func (g *Registry) RemoveLabel(ctx context.Context, name, label string) error {
 }
 
 // moveLabel tries a version, then moves a label to it, then waits until requests reach it. The model's lock is held.
-func (g *Registry) moveLabel(ctx context.Context, to edgewise.ModelID, label string, move func() (edgewise.Label, error)) (moved admin.LabelMove, err error) {
+func (g *Registry) moveLabel(
+	ctx context.Context, to edgewise.ModelID, label string, move func() (edgewise.Label, error),
+) (moved admin.LabelMove, err error) {
 	began, from := time.Now(), g.Labelled(to.Name, label)
 	changes := g.signatureChanges(to.Name, from, to.Version)
 	defer func() {
@@ -137,7 +139,9 @@ func (g *Registry) Tell(id edgewise.ModelID, what string) {
 	}
 }
 
-func (g *Registry) tryAndMove(ctx context.Context, to edgewise.ModelID, label string, move func() (edgewise.Label, error)) (edgewise.Label, error) {
+func (g *Registry) tryAndMove(
+	ctx context.Context, to edgewise.ModelID, label string, move func() (edgewise.Label, error),
+) (edgewise.Label, error) {
 	if err := g.try(ctx, to, label); err != nil {
 		return edgewise.Label{}, errors.Join(err, g.refresh(to.Name))
 	}

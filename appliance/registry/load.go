@@ -8,7 +8,8 @@ import (
 	"github.com/edgewise-ai/edgewise/ensemble"
 )
 
-// LoadVersion makes a stored version ready to serve. The files of one that a repository brought stay until it is closed.
+// LoadVersion makes a stored version ready to serve. The files of one that a repository brought stay until it is
+// closed.
 func (g *Registry) LoadVersion(ctx context.Context, v *edgewise.Version) (*manager.Loaded, error) {
 	dir, err := g.store.Dir(v.StoredID())
 	if err != nil {

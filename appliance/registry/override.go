@@ -10,8 +10,8 @@ import (
 	"github.com/edgewise-ai/edgewise/ensemble"
 )
 
-// overrides are the configurations that stored versions have until they are loaded again as they are stored. They do not
-// survive a restart. The zero value is empty.
+// overrides are the configurations that stored versions have until they are loaded again as they are stored. They do
+// not survive a restart. The zero value is empty.
 type overrides struct {
 	mu       sync.Mutex // guards what follows
 	models   map[string]*edgewise.Version
@@ -63,9 +63,9 @@ func (o *overrides) apply(r *edgewise.Record) *edgewise.Record {
 	return &changed
 }
 
-// Reconfigure makes a model's live version ready with another configuration, given as JSON, and waits for it. What it was
-// answers until then. Where nothing but instance_group differs nothing is loaded again. It holds until the next Load,
-// Unload or restart. Errors: NotFound, Invalid, Unsupported for an ensemble.
+// Reconfigure makes a model's live version ready with another configuration, given as JSON, and waits for it. What it
+// was answers until then. Where nothing but instance_group differs nothing is loaded again. It holds until the next
+// Load, Unload or restart. Errors: NotFound, Invalid, Unsupported for an ensemble.
 func (g *Registry) Reconfigure(ctx context.Context, name string, config []byte) error {
 	unlock, err := g.Lock(ctx, name)
 	if err != nil {
@@ -94,7 +94,8 @@ func (g *Registry) reconfigure(ctx context.Context, name string, config []byte) 
 		return edgewise.Errorf(op, edgewise.NotFound, "model %q has no live version to configure", name)
 	}
 	if ensemble.Is(v.Model) {
-		return edgewise.Errorf(op, edgewise.Unsupported, "model %v is an ensemble, pinned to what it runs: push a new version with the configuration it needs", v.ID)
+		return edgewise.Errorf(op,
+			edgewise.Unsupported, "model %v is an ensemble, pinned to what it runs: push a new version with the configuration it needs", v.ID)
 	}
 	dir, err := g.store.Dir(v.ID)
 	if err != nil {

@@ -1,5 +1,6 @@
-// Package registry keeps what is stored of models, and which version answers: versions, labels, deployments, pins of ensembles.
-// The desired state is stored before it is acted on, and a label moves only to a version that has been loaded.
+// Package registry keeps what is stored of models, and which version answers: versions, labels, deployments, pins of
+// ensembles. The desired state is stored before it is acted on, and a label moves only to a version that has been
+// loaded.
 package registry
 
 import (
@@ -18,14 +19,17 @@ import (
 
 // Serving is what a Registry needs to load versions. All methods are safe for concurrent use.
 type Serving interface {
-	// Load makes a version ready to serve, whose files stand in dir. declared is the configuration of its author; nil: that in
-	// dir. dir outlives what is returned. Errors: Invalid, Unsupported, Unavailable, Exhausted, Internal.
+	// Load makes a version ready to serve, whose files stand in dir. declared is the configuration of its author;
+	// nil: that in dir. dir outlives what is returned. Errors: Invalid, Unsupported, Unavailable, Exhausted,
+	// Internal.
 	Load(ctx context.Context, v *edgewise.Version, dir string, declared *edgewise.Model) (*manager.Loaded, error)
-	// LoadEnsemble makes an ensemble ready to serve that runs parts, in the order of its steps. They are loaded, and outlive it.
+	// LoadEnsemble makes an ensemble ready to serve that runs parts, in the order of its steps. They are loaded, and
+	// outlive it.
 	LoadEnsemble(v *edgewise.Version, parts []*edgewise.Version) (*manager.Loaded, error)
 	// Footprint estimates what a version takes while it is loaded. Errors: those of Inspect.
 	Footprint(ctx context.Context, v *edgewise.Version, dir string) (manager.Footprint, error)
-	// Inspect reads the model's files in dir. m is what its author has declared so far. Errors: Invalid, TooLarge, Unsupported.
+	// Inspect reads the model's files in dir. m is what its author has declared so far. Errors: Invalid, TooLarge,
+	// Unsupported.
 	Inspect(ctx context.Context, dir string, m *edgewise.Model) (*edgewise.Inspection, error)
 	// Defaults returns what holds for what a model's author leaves open.
 	Defaults() modelconfig.Defaults
@@ -46,8 +50,8 @@ type Config struct {
 	Logger  *slog.Logger
 }
 
-// Registry changes what is stored and what is served, in that order. Changes to one model happen one after the other. It is safe
-// for concurrent use.
+// Registry changes what is stored and what is served, in that order. Changes to one model happen one after the other.
+// It is safe for concurrent use.
 type Registry struct {
 	config  Config
 	store   *store.Store
@@ -71,8 +75,8 @@ func New(c Config) *Registry {
 }
 
 // Push stores an upload as a new version, after everything that can be refused has been refused. With promote the
-// label live moves to it once it is loaded; when that fails the version stays stored until the next upload of the model, and
-// the error says so.
+// label live moves to it once it is loaded; when that fails the version stays stored until the next upload of the
+// model, and the error says so.
 func (g *Registry) Push(ctx context.Context, up edgewise.Upload, promote bool) (*admin.Pushed, error) {
 	if err := g.Changeable("registry.Push", up.Model); err != nil {
 		return nil, err
@@ -81,18 +85,21 @@ func (g *Registry) Push(ctx context.Context, up edgewise.Upload, promote bool) (
 	if err != nil {
 		return nil, err
 	}
-	g.logger.Info("version stored", "model", v.ID.Name, "version", v.ID.Version, "bytes", v.Size, "digest", string(v.Digest))
+	g.logger.Info("version stored",
+		"model", v.ID.Name, "version", v.ID.Version, "bytes", v.Size, "digest", string(v.Digest))
 	g.Tell(v.ID, "stored")
 	g.dropFailed(ctx, v.ID.Name)
 	if !promote {
 		if err := g.Refresh(ctx, v.ID.Name); err != nil {
-			return &admin.Pushed{Version: v}, edgewise.Errorf("registry.Push", edgewise.KindOf(err), "model %v is stored: %w", v.ID, err)
+			return &admin.Pushed{Version: v}, edgewise.Errorf("registry.Push", edgewise.KindOf(err),
+				"model %v is stored: %w", v.ID, err)
 		}
 		return &admin.Pushed{Version: v}, nil
 	}
 	moved, err := g.GoLive(ctx, v.ID, up.Version != 0)
 	if err != nil {
-		return &admin.Pushed{Version: v}, edgewise.Errorf("registry.Push", edgewise.KindOf(err), "model %v is stored but was not made live: %w", v.ID, err)
+		return &admin.Pushed{Version: v}, edgewise.Errorf("registry.Push", edgewise.KindOf(err),
+			"model %v is stored but was not made live: %w", v.ID, err)
 	}
 	return &admin.Pushed{Version: v, SignatureChanges: moved.SignatureChanges}, nil
 }
@@ -210,7 +217,8 @@ func (g *Registry) Load(ctx context.Context, name string) error {
 	return g.manager.Settle(ctx, name)
 }
 
-// Settle waits until nothing is loading or unloading for a model, and returns the first failure among the versions that are wanted.
+// Settle waits until nothing is loading or unloading for a model, and returns the first failure among the versions
+// that are wanted.
 func (g *Registry) Settle(ctx context.Context, name string) error { return g.manager.Settle(ctx, name) }
 
 // begin stores that a model is to be served and starts to load it.
@@ -242,7 +250,8 @@ func (g *Registry) Unload(ctx context.Context, name string) error {
 	}
 	defer unlock()
 	if users := g.servedEnsembles(name); len(users) > 0 {
-		return edgewise.Errorf("registry.Unload", edgewise.Conflict, "model %q cannot be unloaded while an ensemble runs it: %s: unload that first", name, listed(users))
+		return edgewise.Errorf("registry.Unload", edgewise.Conflict,
+			"model %q cannot be unloaded while an ensemble runs it: %s: unload that first", name, listed(users))
 	}
 	g.overrides.forget(name)
 	return g.setDesired(ctx, name, false)

@@ -9,9 +9,9 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// Load makes a model ready and waits for it: as its folder says, or else as it is stored, or as o says for this load alone. Errors:
-// Unavailable (clients do not control what is loaded), Unsupported, and why the load failed: Invalid, in Triton's words, for what is
-// wrong with the model.
+// Load makes a model ready and waits for it: as its folder says, or else as it is stored, or as o says for this load
+// alone. Errors: Unavailable (clients do not control what is loaded), Unsupported, and why the load failed: Invalid,
+// in Triton's words, for what is wrong with the model.
 func (s *Repositories) Load(ctx context.Context, name string, o edgewise.LoadOverride) error {
 	if err := s.controllable(); err != nil {
 		return err
@@ -20,15 +20,18 @@ func (s *Repositories) Load(ctx context.Context, name string, o edgewise.LoadOve
 	case s.enabled() && (s.has(name) || o.Files != nil || s.registry.Lookup(name) == nil):
 		return failedLoad(name, s.load(ctx, name, change{config: o.Config, files: o.Files}))
 	case o.Files != nil:
-		return edgewise.Errorf("repository.Load", edgewise.Unsupported, "model %q comes from no model repository, and versions in the store never change: push a new version with the files that it needs", name)
+		return edgewise.Errorf("repository.Load", edgewise.Unsupported,
+			"model %q comes from no model repository, and versions in the store never change: push a new version with the files that it needs",
+			name)
 	case o.Config != nil:
 		return s.registry.Reconfigure(ctx, name, o.Config)
 	}
 	return failedLoad(name, s.registry.Load(ctx, name))
 }
 
-// failedLoad gives the failure of a load the kind that clients of the protocol know: what is wrong with a model, or that
-// there is none, is Invalid, in Triton's words. What the machine lacks, and what is our own fault, stays what it is.
+// failedLoad gives the failure of a load the kind that clients of the protocol know: what is wrong with a model, or
+// that there is none, is Invalid, in Triton's words. What the machine lacks, and what is our own fault, stays what it
+// is.
 func failedLoad(name string, err error) error {
 	if err == nil {
 		return nil
@@ -37,7 +40,8 @@ func failedLoad(name string, err error) error {
 	switch edgewise.KindOf(err) {
 	case edgewise.NotFound:
 		if !strings.HasPrefix(err.Error(), "failed to load ") && !strings.HasPrefix(err.Error(), "load failed ") {
-			invalid = edgewise.Errorf("repository.Load", edgewise.Invalid, "failed to load '%s', failed to poll from model repository", name)
+			invalid = edgewise.Errorf("repository.Load", edgewise.Invalid,
+				"failed to load '%s', failed to poll from model repository", name)
 		}
 	case edgewise.Unsupported, edgewise.Guest, edgewise.Corrupt, edgewise.TooLarge:
 	default:
@@ -64,8 +68,8 @@ func (s *Repositories) Unload(ctx context.Context, name string, dependents bool)
 	return nil
 }
 
-// Index completes the statuses of versions that were asked for by the models that were not: the live version as unloaded, or the name
-// alone when there is none. It sorts them by name.
+// Index completes the statuses of versions that were asked for by the models that were not: the live version as
+// unloaded, or the name alone when there is none. It sorts them by name.
 func (s *Repositories) Index(all []edgewise.Status) []edgewise.Status {
 	known := map[string]bool{}
 	for i := range all {

@@ -25,8 +25,8 @@ type change struct {
 
 func (c change) none() bool { return c.config == nil && c.files == nil }
 
-// load makes a model ready as its folder says, or as c does, and waits for it. A model that is ready and whose folder has not
-// changed is left alone. Errors: Invalid, in Triton's words.
+// load makes a model ready as its folder says, or as c does, and waits for it. A model that is ready and whose folder
+// has not changed is left alone. Errors: Invalid, in Triton's words.
 func (s *Repositories) load(ctx context.Context, name string, c change) error {
 	if err := s.begin(ctx, name, c); err != nil {
 		return err
@@ -71,8 +71,9 @@ func (s *Repositories) begin(ctx context.Context, name string, c change) error {
 	return s.beginOne(ctx, name, c)
 }
 
-// nestingLock is held while an ensemble begins to load with what it runs, which takes the locks of several models: ensembles that say that they
-// run each other would wait for each other. It is no name that a model can have, and is taken before those.
+// nestingLock is held while an ensemble begins to load with what it runs, which takes the locks of several models:
+// ensembles that say that they run each other would wait for each other. It is no name that a model can have, and is
+// taken before those.
 const nestingLock = "(ensembles that load)"
 
 // errNests says that a model runs others, and that nestingLock is to be held for that.
@@ -103,7 +104,8 @@ func (s *Repositories) beginOne(ctx context.Context, name string, c change) erro
 	}
 	numbers := picked(declared.VersionPolicy, contents.Numbers())
 	if len(numbers) == 0 {
-		return s.unpolled(name, contents, edgewise.Errorf("repository.Load", edgewise.Invalid, "at least one version must be available under the version policy of model '%s'", name))
+		return s.unpolled(name, contents, edgewise.Errorf("repository.Load", edgewise.Invalid,
+			"at least one version must be available under the version policy of model '%s'", name))
 	}
 	next := &source{versions: map[int64]*edgewise.Version{}, stamps: map[int64]string{}, wanted: true, steps: steps, declared: c.stamp()}
 	old := s.brought(name)
@@ -130,11 +132,14 @@ func (s *Repositories) put(name string, next *source) {
 func (s *Repositories) read(name string, c change) (*layout.Contents, error) {
 	if c.files != nil {
 		if c.config == nil {
-			return nil, edgewise.Errorf("repository.Load", edgewise.Invalid, "failed to load '%s', failed to poll from model repository: Load parameter 'config' must be specified for model file override", name)
+			return nil, edgewise.Errorf("repository.Load", edgewise.Invalid,
+				"failed to load '%s', failed to poll from model repository: Load parameter 'config' must be specified for model file override",
+				name)
 		}
 		contents, err := layout.FilesOf(name, c.files)
 		if err != nil {
-			return nil, edgewise.Errorf("repository.Load", edgewise.KindOf(err), "failed to load '%s', failed to poll from model repository: %w", name, err)
+			return nil, edgewise.Errorf("repository.Load", edgewise.KindOf(err),
+				"failed to load '%s', failed to poll from model repository: %w", name, err)
 		}
 		contents.SetConfig(configOfLoad, c.config)
 		return contents, nil
@@ -157,13 +162,14 @@ func declaration(c *layout.Contents) (*edgewise.Model, error) {
 	}
 	m, err := modelconfig.Parse(file, data)
 	if err == nil && m.Name != "" && m.Name != c.Name {
-		err = edgewise.Errorf("repository.Load", edgewise.Invalid, "unexpected directory name '%s' for model '%s', directory name must equal model name", c.Name, m.Name)
+		err = edgewise.Errorf("repository.Load", edgewise.Invalid,
+			"unexpected directory name '%s' for model '%s', directory name must equal model name", c.Name, m.Name)
 	}
 	return m, err
 }
 
-// beginSteps begins to load what an ensemble runs. When some of that cannot be loaded, the error reports everything that is
-// wrong with the ensemble.
+// beginSteps begins to load what an ensemble runs. When some of that cannot be loaded, the error reports everything
+// that is wrong with the ensemble.
 func (s *Repositories) beginSteps(ctx context.Context, name string, declared *edgewise.Model, c change) error {
 	var problems []error
 	for _, step := range ensemble.StepModels(declared) {
@@ -187,7 +193,8 @@ func (s *Repositories) beginSteps(ctx context.Context, name string, declared *ed
 func (s *Repositories) beginStep(ctx context.Context, ensemble, step string, c change) error {
 	above := append(slices.Clone(c.above), ensemble)
 	if slices.Contains(above, step) {
-		return edgewise.Errorf("repository.Load", edgewise.Invalid, "circular dependency between ensembles: %s", listedNames(append(above, step)))
+		return edgewise.Errorf("repository.Load", edgewise.Invalid,
+			"circular dependency between ensembles: %s", listedNames(append(above, step)))
 	}
 	if m := s.brought(step); m != nil && s.serves(m) || m == nil && !s.has(step) && s.registry.Lookup(step) != nil {
 		return nil
@@ -216,8 +223,8 @@ func picked(p *edgewise.VersionPolicy, numbers []int64) []int64 {
 	return numbers[max(0, len(numbers)-n):]
 }
 
-// take stores one version of a model for next, or keeps what old has of it when nothing has changed. What an ensemble runs
-// is pinned anew each time.
+// take stores one version of a model for next, or keeps what old has of it when nothing has changed. What an ensemble
+// runs is pinned anew each time.
 func (s *Repositories) take(ctx context.Context, c *layout.Contents, number int64, old, next *source) error {
 	files, err := c.Version(number)
 	if err != nil {
@@ -230,7 +237,8 @@ func (s *Repositories) take(ctx context.Context, c *layout.Contents, number int6
 		return nil
 	}
 	if old == nil && s.registry.Uploaded(c.Name) {
-		return edgewise.Errorf("repository.Load", edgewise.Exists, "model '%s' was uploaded to this box: delete it there, or give the folder another name", c.Name)
+		return edgewise.Errorf("repository.Load", edgewise.Exists,
+			"model '%s' was uploaded to this box: delete it there, or give the folder another name", c.Name)
 	}
 	upload, closer := files.Upload("")
 	v, err := s.registry.Import(ctx, upload)
@@ -250,10 +258,12 @@ func (s *Repositories) take(ctx context.Context, c *layout.Contents, number int6
 	return nil
 }
 
-// refused notes why a version of a model could not be loaded, and says so in Triton's words. What serves goes on serving.
+// refused notes why a version of a model could not be loaded, and says so in Triton's words. What serves goes on
+// serving.
 func (s *Repositories) refused(name string, c *layout.Contents, cause error) error {
 	id := s.noteFailure(name, c, cause)
-	err := edgewise.Errorf("repository.Load", loadKind(cause), "load failed for model '%s': version %d is at UNAVAILABLE state: %w;", name, id.Version, cause)
+	err := edgewise.Errorf("repository.Load", loadKind(cause),
+		"load failed for model '%s': version %d is at UNAVAILABLE state: %w;", name, id.Version, cause)
 	err.Model = id
 	return err
 }
@@ -261,7 +271,8 @@ func (s *Repositories) refused(name string, c *layout.Contents, cause error) err
 // unpolled is refused for a model whose folder does not say what to load.
 func (s *Repositories) unpolled(name string, c *layout.Contents, cause error) error {
 	id := s.noteFailure(name, c, cause)
-	err := edgewise.Errorf("repository.Load", loadKind(cause), "failed to load '%s', failed to poll from model repository: %w", name, cause)
+	err := edgewise.Errorf("repository.Load", loadKind(cause),
+		"failed to load '%s', failed to poll from model repository: %w", name, cause)
 	err.Model = id
 	return err
 }
@@ -307,7 +318,8 @@ func (s *Repositories) again(ctx context.Context, step string) {
 	now := s.brought(step)
 	for _, name := range s.users(step, func(m *source) bool { return m.stopped || m.wanted && m.outdated(step, now) }) {
 		if err := s.load(ctx, name, change{}); err != nil {
-			s.logger.Error("an ensemble failed to load after a model that it runs", "ensemble", name, "model", step, "error", err)
+			s.logger.Error("an ensemble failed to load after a model that it runs",
+				"ensemble", name, "model", step, "error", err)
 		}
 	}
 }

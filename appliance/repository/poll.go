@@ -15,8 +15,8 @@ type poller struct {
 	tried   map[string]string // the state of each model's folder that was loaded last, or failed to
 }
 
-// How long a folder has to stand still before it is loaded, and how often that is looked at: a copy in progress is not a
-// model yet.
+// How long a folder has to stand still before it is loaded, and how often that is looked at: a copy in progress is
+// not a model yet.
 const (
 	settleTime  = 200 * time.Millisecond
 	settleTries = 25

@@ -1,5 +1,5 @@
-// Package repository brings what model repositories hold into the registry: folders in Triton's layout, loaded at the start, when
-// they change, or when a client asks for it.
+// Package repository brings what model repositories hold into the registry: folders in Triton's layout, loaded at the
+// start, when they change, or when a client asks for it.
 package repository
 
 import (
@@ -27,8 +27,8 @@ type Registry interface {
 	Lookup(name string) *edgewise.Record
 	// Uploaded tells whether a version of a model is stored that no repository has brought.
 	Uploaded(name string) bool
-	// Import stores a version that a repository brings, under the next number of the store. Errors: those of the upload, Invalid,
-	// TooLarge, Unsupported, Exhausted, Corrupt.
+	// Import stores a version that a repository brings, under the next number of the store. Errors: those of the
+	// upload, Invalid, TooLarge, Unsupported, Exhausted, Corrupt.
 	Import(ctx context.Context, up edgewise.Upload) (*edgewise.Version, error)
 	// Hold keeps what is imported of a model from being deleted until release is called. The model's lock is held.
 	Hold(name string) (release func())
@@ -54,8 +54,8 @@ type Registry interface {
 	Sweep(ctx context.Context, name string)
 }
 
-// Repositories are the model repositories: folders in Triton's layout, each of which feeds the registry. Its methods are safe for
-// concurrent use.
+// Repositories are the model repositories: folders in Triton's layout, each of which feeds the registry. Its methods
+// are safe for concurrent use.
 type Repositories struct {
 	config   config.Repository
 	registry Registry
@@ -112,7 +112,8 @@ func (s *Repositories) enabled() bool { return len(s.config.Folders) > 0 }
 // controllable returns nil when clients may load and unload models. Its words are Triton's.
 func (s *Repositories) controllable() error {
 	if s.enabled() && s.config.ControlMode != config.ControlExplicit {
-		return edgewise.Errorf("repository.Load", edgewise.Unavailable, "explicit model load / unload is not allowed if polling is enabled")
+		return edgewise.Errorf("repository.Load", edgewise.Unavailable,
+			"explicit model load / unload is not allowed if polling is enabled")
 	}
 	return nil
 }
@@ -143,15 +144,18 @@ func (s *Repositories) contents(name string) (*layout.Contents, error) {
 	found, err := s.folders(name)
 	switch {
 	case err != nil:
-		return nil, edgewise.Errorf(op, edgewise.Unavailable, "failed to load '%s', failed to poll from model repository: %w", name, err)
+		return nil, edgewise.Errorf(op,
+			edgewise.Unavailable, "failed to load '%s', failed to poll from model repository: %w", name, err)
 	case len(found[name]) == 0:
 		return nil, edgewise.Errorf(op, edgewise.Invalid, "failed to load '%s', failed to poll from model repository", name)
 	case len(found[name]) > 1:
-		return nil, edgewise.Errorf(op, edgewise.Invalid, "failed to load '%s', failed to poll from model repository: %s", name, duplicateReason)
+		return nil, edgewise.Errorf(op,
+			edgewise.Invalid, "failed to load '%s', failed to poll from model repository: %s", name, duplicateReason)
 	}
 	c, err := found[name][0].Contents(s.config.ConfigName)
 	if err != nil {
-		return nil, edgewise.Errorf(op, edgewise.Invalid, "failed to load '%s', failed to poll from model repository: %w", name, err)
+		return nil, edgewise.Errorf(op,
+			edgewise.Invalid, "failed to load '%s', failed to poll from model repository: %w", name, err)
 	}
 	return c, nil
 }
@@ -214,14 +218,15 @@ func (s *Repositories) atStart() ([]string, error) {
 		return wanted, nil
 	}
 	if s.config.ControlMode == config.ControlExplicit && len(wanted) > 1 {
-		return nil, edgewise.Errorf("repository.Run", edgewise.Invalid, "Wildcard model name '*' must be the ONLY startup model if specified at all.")
+		return nil, edgewise.Errorf("repository.Run", edgewise.Invalid,
+			"Wildcard model name '*' must be the ONLY startup model if specified at all.")
 	}
 	found, _ := s.folders("") // start tells of a folder that cannot be read
 	return slices.Sorted(maps.Keys(found)), nil
 }
 
-// Initialized tells whether every repository could be read. As in Triton a box without one of them is not even live: an orchestrator
-// starts it again, and polling finds the folder when it is back.
+// Initialized tells whether every repository could be read. As in Triton a box without one of them is not even live:
+// an orchestrator starts it again, and polling finds the folder when it is back.
 func (s *Repositories) Initialized() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

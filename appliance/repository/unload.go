@@ -101,8 +101,8 @@ func (s *Repositories) forget(ctx context.Context, name string) error {
 	return nil
 }
 
-// index completes what the manager says by what only the repositories know: models that were never loaded, by name alone,
-// and versions that were refused before they could be loaded.
+// index completes what the manager says by what only the repositories know: models that were never loaded, by name
+// alone, and versions that were refused before they could be loaded.
 func (s *Repositories) index(known map[string]bool) []edgewise.Status {
 	var list []edgewise.Status
 	found, err := s.folders("")
@@ -129,8 +129,8 @@ func (s *Repositories) index(known map[string]bool) []edgewise.Status {
 	return list
 }
 
-// Explain completes the error of the manager about a model that it does not know: a repository may have brought one that was
-// refused before the manager was told of it. The messages are Triton's.
+// Explain completes the error of the manager about a model that it does not know: a repository may have brought one
+// that was refused before the manager was told of it. The messages are Triton's.
 func (s *Repositories) Explain(id edgewise.ModelID, err error) error {
 	if edgewise.KindOf(err) != edgewise.NotFound {
 		return err
@@ -141,12 +141,14 @@ func (s *Repositories) Explain(id edgewise.ModelID, err error) error {
 	if m == nil || len(m.versions) > 0 {
 		return err
 	}
-	known := edgewise.Errorf("repository.Explain", edgewise.NotFound, "Request for unknown model: '%s' has no available versions", id.Name)
+	known := edgewise.Errorf("repository.Explain", edgewise.NotFound,
+		"Request for unknown model: '%s' has no available versions", id.Name)
 	if id.Version != 0 {
 		if !slices.ContainsFunc(m.states, func(st edgewise.Status) bool { return st.ID == id }) {
 			return err
 		}
-		known = edgewise.Errorf("repository.Explain", edgewise.Unavailable, "Request for unknown model: '%s' version %d is not at ready state", id.Name, id.Version)
+		known = edgewise.Errorf("repository.Explain", edgewise.Unavailable,
+			"Request for unknown model: '%s' version %d is not at ready state", id.Name, id.Version)
 	}
 	known.Model = id
 	return known

@@ -16,8 +16,8 @@ import (
 const (
 	// gpuMemoryParameter is what a version takes of each GPU, instead of the box's estimate.
 	gpuMemoryParameter = "gpu_memory_bytes"
-	// residencyParameter is residencyOnDemand for a model that gives its memory up for others while nobody asks for it, and is
-	// loaded by the first request after that.
+	// residencyParameter is residencyOnDemand for a model that gives its memory up for others while nobody asks for
+	// it, and is loaded by the first request after that.
 	residencyParameter = "gpu_residency"
 	residencyOnDemand  = "on_demand"
 )
@@ -25,8 +25,8 @@ const (
 const (
 	// contextBytes is what the process of a version takes of a GPU before it has loaded anything.
 	contextBytes = 400 << 20
-	// weightFactor is what a version takes of a GPU, as a percentage of its weights: the weights themselves, and what is computed
-	// between them.
+	// weightFactor is what a version takes of a GPU, as a percentage of its weights: the weights themselves, and what
+	// is computed between them.
 	weightFactor = 150
 )
 
@@ -76,15 +76,18 @@ func newGPUMemory(devices Devices, logger *slog.Logger) *gpuMemory {
 	}
 }
 
-// keptFree is what a load on a device that shares the machine's memory leaves to everybody else: beyond it the kernel ends processes.
+// keptFree is what a load on a device that shares the machine's memory leaves to everybody else: beyond it the kernel
+// ends processes.
 const keptFree = 512 << 20
 
-// take enters s into the book. Where there is too little room, those that can be evicted are, the one asked for longest ago first.
-// Error: Exhausted, which names who has the memory.
+// take enters s into the book. Where there is too little room, those that can be evicted are, the one asked for
+// longest ago first. Error: Exhausted, which names who has the memory.
 func (g *gpuMemory) take(s *share) error {
 	budget := g.budget(s.device)
 	if s.bytes > budget {
-		return edgewise.Errorf("serving.take", edgewise.Exhausted, "model %v: it takes %d bytes of %v, which has %d for all models; its parameter %q says what it really takes", s.id, s.bytes, s.device, budget, gpuMemoryParameter)
+		return edgewise.Errorf("serving.take", edgewise.Exhausted,
+			"model %v: it takes %d bytes of %v, which has %d for all models; its parameter %q says what it really takes",
+			s.id, s.bytes, s.device, budget, gpuMemoryParameter)
 	}
 	tried := map[*share]bool{}
 	for {
@@ -94,13 +97,17 @@ func (g *gpuMemory) take(s *share) error {
 			return nil
 		case victim == nil && !g.fitsNow(s):
 			left, _ := g.left(s.device)
-			return edgewise.Errorf("serving.take", edgewise.Exhausted, "model %v: it takes %d bytes of %v, which shares the machine's memory, and %d are left of that", s.id, s.bytes, s.device, max(left, 0))
+			return edgewise.Errorf("serving.take", edgewise.Exhausted,
+				"model %v: it takes %d bytes of %v, which shares the machine's memory, and %d are left of that",
+				s.id, s.bytes, s.device, max(left, 0))
 		case victim == nil:
-			return edgewise.Errorf("serving.take", edgewise.Exhausted, "model %v: it takes %d bytes of %v, whose %d are taken by %s", s.id, s.bytes, s.device, budget, g.holders(s.device))
+			return edgewise.Errorf("serving.take", edgewise.Exhausted,
+				"model %v: it takes %d bytes of %v, whose %d are taken by %s", s.id, s.bytes, s.device, budget, g.holders(s.device))
 		}
 		tried[victim] = true
 		if victim.evict() {
-			g.logger.Info("a model gave its memory up for another", "model", victim.id.String(), "device", s.device.String(), "bytes", victim.bytes, "for", s.id.String())
+			g.logger.Info("a model gave its memory up for another",
+				"model", victim.id.String(), "device", s.device.String(), "bytes", victim.bytes, "for", s.id.String())
 		}
 	}
 }

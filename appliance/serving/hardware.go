@@ -14,8 +14,8 @@ import (
 	"github.com/edgewise-ai/edgewise/host"
 )
 
-// Hardware is what models run on. GPUs are looked for once, by the first caller, in a process of their own. Its methods are safe
-// for concurrent use.
+// Hardware is what models run on. GPUs are looked for once, by the first caller, in a process of their own. Its
+// methods are safe for concurrent use.
 type Hardware struct {
 	cores  int
 	every  time.Duration

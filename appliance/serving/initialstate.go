@@ -19,7 +19,8 @@ func initialStates(m *edgewise.Model, dir string) ([]edgewise.Tensor, error) {
 		for _, initial := range s.InitialState {
 			t, err := initialState(s.InputName, initial, dir)
 			if err != nil {
-				return nil, edgewise.Errorf("serving.initialStates", edgewise.Invalid, "model %q: state %q: initial_state: %w", m.Name, s.InputName, err)
+				return nil, edgewise.Errorf("serving.initialStates", edgewise.Invalid,
+					"model %q: state %q: initial_state: %w", m.Name, s.InputName, err)
 			}
 			list = append(list, t)
 		}

@@ -23,16 +23,16 @@ const (
 	groupPrefix        = "group:"
 )
 
-// isolation is a backend that loads each version where the configuration and the model's own parameter put it: into this process,
-// or into one of its own.
+// isolation is a backend that loads each version where the configuration and the model's own parameter put it: into
+// this process, or into one of its own.
 type isolation struct {
 	edgewise.Backend // in this process
 	outside          edgewise.Backend
 	policy           string // engine.isolation
 }
 
-// Isolate returns a backend that loads the versions of ONNX models where the configuration and their own parameter put them: with
-// b in this process, or in one of their own, which has as many of the cores as b has.
+// Isolate returns a backend that loads the versions of ONNX models where the configuration and their own parameter
+// put them: with b in this process, or in one of their own, which has as many of the cores as b has.
 func Isolate(b *onnx.Backend, c config.Config, cores int, d *Hardware, logger *slog.Logger) edgewise.Backend {
 	return &isolation{
 		Backend: b, policy: c.Engine.Isolation,
@@ -71,7 +71,8 @@ func (i *isolation) Inspect(ctx context.Context, dir string, m *edgewise.Model) 
 	}
 	ins.Settle(m, described)
 	if len(ins.Outputs) == 0 {
-		return nil, edgewise.Errorf("serving.inspect", edgewise.Unsupported, "model %q: none of its outputs can be served: %s", m.Name, ins.Omitted[0].Reason)
+		return nil, edgewise.Errorf("serving.inspect", edgewise.Unsupported,
+			"model %q: none of its outputs can be served: %s", m.Name, ins.Omitted[0].Reason)
 	}
 	return ins, nil
 }
@@ -97,13 +98,16 @@ func (i *isolation) describe(ctx context.Context, dir string, m *edgewise.Model)
 
 // Load loads v into the process that is chosen for it. Error: Unsupported when v asks for less than a process of its
 // own and the box does not let models choose that, or asks to share one on a GPU.
-func (i *isolation) Load(ctx context.Context, v *edgewise.Version, dir string, on edgewise.Device) (edgewise.Instance, error) {
+func (i *isolation) Load(
+	ctx context.Context, v *edgewise.Version, dir string, on edgewise.Device,
+) (edgewise.Instance, error) {
 	own, err := i.own(v)
 	if err != nil {
 		return nil, err
 	}
 	if on.Kind == edgewise.GPU && groupOf(v) != "" {
-		return nil, edgewise.Errorf("serving.load", edgewise.Unsupported, "model %v: parameter %q is %q, but a model on a GPU has a process of its own for each GPU",
+		return nil, edgewise.Errorf("serving.load", edgewise.Unsupported,
+			"model %v: parameter %q is %q, but a model on a GPU has a process of its own for each GPU",
 			v.ID, isolationParameter, groupPrefix+groupOf(v))
 	}
 	if own || on.Kind == edgewise.GPU { // what a fault on a GPU leaves behind ends with its process only

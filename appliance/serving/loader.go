@@ -1,5 +1,5 @@
-// Package serving makes a stored version answer requests: it places the version on devices, has its backend load it, puts
-// a scheduler and the layers that its configuration asks for in front of it, warms it up, and unloads it.
+// Package serving makes a stored version answer requests: it places the version on devices, has its backend load it,
+// puts a scheduler and the layers that its configuration asks for in front of it, warms it up, and unloads it.
 package serving
 
 import (
@@ -77,10 +77,13 @@ type load struct {
 	onClose    []func()
 }
 
-// Load makes a version ready to serve, whose files stand in dir: its backend loads it, a scheduler stands in front of it, and it
-// has answered its warm-up requests. declared is the configuration of its author; nil: that in dir. dir outlives what is
-// returned. Errors: Unsupported, Unavailable (no usable device), Exhausted, Invalid, those of the backend.
-func (l *Loader) Load(ctx context.Context, v *edgewise.Version, dir string, declared *edgewise.Model) (*manager.Loaded, error) {
+// Load makes a version ready to serve, whose files stand in dir: its backend loads it, a scheduler stands in front of
+// it, and it has answered its warm-up requests. declared is the configuration of its author; nil: that in dir. dir
+// outlives what is returned. Errors: Unsupported, Unavailable (no usable device), Exhausted, Invalid, those of the
+// backend.
+func (l *Loader) Load(
+	ctx context.Context, v *edgewise.Version, dir string, declared *edgewise.Model,
+) (*manager.Loaded, error) {
 	if err := l.checkCache(v.Model); err != nil {
 		return nil, err
 	}
@@ -128,8 +131,8 @@ func (t *load) serve(ctx context.Context, instance edgewise.Instance, config sch
 	return loaded, unverified, nil
 }
 
-// LoadEnsemble makes an ensemble ready to serve that runs parts, in the order of its steps. They are loaded, and outlive it.
-// Errors: Unsupported, those of ensemble.New.
+// LoadEnsemble makes an ensemble ready to serve that runs parts, in the order of its steps. They are loaded, and
+// outlive it. Errors: Unsupported, those of ensemble.New.
 func (l *Loader) LoadEnsemble(v *edgewise.Version, parts []*edgewise.Version) (*manager.Loaded, error) {
 	if err := l.checkCache(v.Model); err != nil {
 		return nil, err
@@ -213,7 +216,8 @@ func (l *Loader) find(m *edgewise.Model) (edgewise.Backend, edgewise.Format, err
 		"model %q: this build has no backend for platform %q", m.Name, m.Platform)
 }
 
-// Inspect reads the model's files in dir. m is what its author has declared so far. Errors: Unsupported, those of the backend.
+// Inspect reads the model's files in dir. m is what its author has declared so far. Errors: Unsupported, those of the
+// backend.
 func (l *Loader) Inspect(ctx context.Context, dir string, m *edgewise.Model) (*edgewise.Inspection, error) {
 	backend, err := l.Backend(m)
 	if err != nil {
@@ -242,12 +246,13 @@ func (l *Loader) Defaults() modelconfig.Defaults {
 // ModelsOn lists the versions that have memory of a GPU.
 func (l *Loader) ModelsOn(gpu edgewise.Device) []edgewise.ModelID { return l.memory.on(gpu) }
 
-// MemoryFactor is what a version takes in memory, as a multiple of its weights: the file as it is parsed, the weights, and
-// their copy in the layout that the runtime's kernels want. Measured: a file of 102 MB takes 190 to 260 MiB.
+// MemoryFactor is what a version takes in memory, as a multiple of its weights: the file as it is parsed, the
+// weights, and their copy in the layout that the runtime's kernels want. Measured: a file of 102 MB takes 190 to 260
+// MiB.
 const MemoryFactor = 3
 
-// Footprint estimates what a version, whose files stand in dir, takes while it is loaded, and whether it may take the place of
-// its predecessor. Errors: those of Inspect.
+// Footprint estimates what a version, whose files stand in dir, takes while it is loaded, and whether it may take the
+// place of its predecessor. Errors: those of Inspect.
 func (l *Loader) Footprint(ctx context.Context, v *edgewise.Version, dir string) (manager.Footprint, error) {
 	f := manager.Footprint{Gap: l.config.Gap}
 	if choice, ok := v.Model.Parameters[modelconfig.SwapParameter]; ok {

@@ -47,8 +47,8 @@ func (t *pictureInputs) remove(p *pictured) {
 	}
 }
 
-// pictured is a layer in front of a version on GPUs whose image input may come as pictures. Such requests have a queue of their own:
-// they are batched with each other, as bytes, and become tensors on the GPU.
+// pictured is a layer in front of a version on GPUs whose image input may come as pictures. Such requests have a
+// queue of their own: they are batched with each other, as bytes, and become tensors on the GPU.
 type pictured struct {
 	edgewise.Servable
 	pictures edgewise.Servable // over the same instance
@@ -117,7 +117,8 @@ func pictureModel(m *edgewise.Model, input string) *edgewise.Model {
 	return &as
 }
 
-// Infer answers. A request whose pictures cannot be sent as they are, or that the GPU does not take, is answered as one of tensors.
+// Infer answers. A request whose pictures cannot be sent as they are, or that the GPU does not take, is answered as
+// one of tensors.
 func (p *pictured) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
 	asBytes, ok := p.request(req)
 	if !ok {
@@ -131,8 +132,8 @@ func (p *pictured) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.
 	return response, err
 }
 
-// request turns the pictures of a request into tensors of bytes. Those of one request have to be of one size, because they are rows of one
-// tensor.
+// request turns the pictures of a request into tensors of bytes. Those of one request have to be of one size, because
+// they are rows of one tensor.
 func (p *pictured) request(req *edgewise.Request) (*edgewise.Request, bool) {
 	at := slices.IndexFunc(req.Inputs, func(t edgewise.Tensor) bool { return t.Name == p.input && t.Pictures != nil })
 	if at < 0 {

@@ -17,10 +17,12 @@ type placement struct {
 	solo      int // threads of a run that has the machine to itself; 0: as many as any other
 }
 
-// devicesFor reads the instance groups of a model. Groups of KIND_GPU go to the GPUs that they name, or to all; those of KIND_AUTO too
-// when there is a usable one, and else to the CPU. Errors: Unavailable (a GPU is asked for and cannot be used; with the one
-// reason), Unsupported (it asks for both kinds of devices).
-func devicesFor(m *edgewise.Model, f edgewise.Format, usable func() ([]edgewise.DeviceInfo, error)) ([]edgewise.Device, error) {
+// devicesFor reads the instance groups of a model. Groups of KIND_GPU go to the GPUs that they name, or to all; those
+// of KIND_AUTO too when there is a usable one, and else to the CPU. Errors: Unavailable (a GPU is asked for and
+// cannot be used; with the one reason), Unsupported (it asks for both kinds of devices).
+func devicesFor(
+	m *edgewise.Model, f edgewise.Format, usable func() ([]edgewise.DeviceInfo, error),
+) ([]edgewise.Device, error) {
 	const op = "serving.devicesFor"
 	cpu := []edgewise.Device{{}}
 	onGPU := func(g edgewise.InstanceGroup) bool { return g.Kind != edgewise.KindCPU }
@@ -36,11 +38,15 @@ func devicesFor(m *edgewise.Model, f edgewise.Format, usable func() ([]edgewise.
 			continue
 		}
 		if reason != nil {
-			return nil, edgewise.Errorf(op, edgewise.Unavailable, "model %q: instance group %q asks for a GPU, and none is used: %w; use KIND_CPU, or see \"edgewise doctor\"", m.Name, g.Name, reason)
+			return nil, edgewise.Errorf(op, edgewise.Unavailable,
+				"model %q: instance group %q asks for a GPU, and none is used: %w; use KIND_CPU, or see \"edgewise doctor\"",
+				m.Name, g.Name, reason)
 		}
 		for _, index := range g.GPUs {
 			if !slices.ContainsFunc(list, func(d edgewise.DeviceInfo) bool { return d.Device.Index == int(index) }) {
-				return nil, edgewise.Errorf(op, edgewise.Unavailable, "model %q: instance group %q asks for gpu:%d, which is not among the %d that can be used", m.Name, g.Name, index, len(list))
+				return nil, edgewise.Errorf(op, edgewise.Unavailable,
+					"model %q: instance group %q asks for gpu:%d, which is not among the %d that can be used",
+					m.Name, g.Name, index, len(list))
 			}
 		}
 		for _, d := range list {
@@ -54,12 +60,14 @@ func devicesFor(m *edgewise.Model, f edgewise.Format, usable func() ([]edgewise.
 	case len(devices) == 0:
 		return cpu, nil
 	case onCPU:
-		return nil, edgewise.Errorf(op, edgewise.Unsupported, "model %q: its instance groups ask for the CPU and for GPUs: use one kind", m.Name)
+		return nil, edgewise.Errorf(op, edgewise.Unsupported,
+			"model %q: its instance groups ask for the CPU and for GPUs: use one kind", m.Name)
 	}
 	return devices, nil
 }
 
-// placement decides where a version runs, and how many of its batches run at the same time. Runs on a GPU take no cores.
+// placement decides where a version runs, and how many of its batches run at the same time. Runs on a GPU take no
+// cores.
 func (l *Loader) placement(m *edgewise.Model, f edgewise.Format) (placement, error) {
 	devices, err := devicesFor(m, f, l.config.Devices.Usable)
 	if err != nil {
@@ -76,8 +84,8 @@ func (l *Loader) placement(m *edgewise.Model, f edgewise.Format) (placement, err
 	return p, nil
 }
 
-// instances is how many batches of a model run at the same time on devices. A guest may have one more than there are cores:
-// a run that computes for long has left its core, and the next request does not wait for it.
+// instances is how many batches of a model run at the same time on devices. A guest may have one more than there are
+// cores: a run that computes for long has left its core, and the next request does not wait for it.
 func (l *Loader) instances(m *edgewise.Model, f edgewise.Format, devices []edgewise.Device) int {
 	if f.Guest {
 		return min(m.Instances(), l.config.CoreCount+1)
@@ -92,8 +100,8 @@ func (l *Loader) instances(m *edgewise.Model, f edgewise.Format, devices []edgew
 	return n
 }
 
-// instance loads the version on its devices: one instance for each, behind one that spreads runs over them when there are
-// several.
+// instance loads the version on its devices: one instance for each, behind one that spreads runs over them when there
+// are several.
 func (t *load) instance(ctx context.Context) (edgewise.Instance, error) {
 	if t.place.devices[0].Kind == edgewise.CPU {
 		return t.backend.Load(ctx, t.version, t.dir, t.place.devices[0])

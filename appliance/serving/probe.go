@@ -18,8 +18,8 @@ import (
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
 )
 
-// CheckVerb is the program's first argument when it is to open ONNX Runtime and the driver of GPUs and write what it found; see
-// CheckRuntime.
+// CheckVerb is the program's first argument when it is to open ONNX Runtime and the driver of GPUs and write what it
+// found; see CheckRuntime.
 const CheckVerb = "runtime-check"
 
 const (
@@ -42,8 +42,8 @@ type Report struct {
 	GPU     *gpu.Report `json:"gpu"`
 }
 
-// CheckRuntime is the life of a process that opens ONNX Runtime, CUDA's driver and the libraries between them. options is what
-// the box that starts it hands over. It writes what it found and returns the exit code.
+// CheckRuntime is the life of a process that opens ONNX Runtime, CUDA's driver and the libraries between them.
+// options is what the box that starts it hands over. It writes what it found and returns the exit code.
 func CheckRuntime(options string, out io.Writer) int {
 	_ = edgewise.EndEarly(0, edgewise.ScoreOfChecks)
 	var o checkOptions
@@ -70,8 +70,8 @@ func check(o checkOptions) Report {
 	return c
 }
 
-// Probe looks for the runtime and for GPUs in a process of its own, so that the libraries' memory, and their faults, stay out of
-// this one. It takes at most 30 s. Errors: ctx's, and those of starting the process.
+// Probe looks for the runtime and for GPUs in a process of its own, so that the libraries' memory, and their faults,
+// stay out of this one. It takes at most 30 s. Errors: ctx's, and those of starting the process.
 func Probe(ctx context.Context, c config.Config) (Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, runtimeCheckTimeout)
 	defer cancel()
@@ -109,7 +109,8 @@ func gpuConfig(c config.Config) gpu.Config {
 	return gpu.Config{Off: c.GPU.Mode == config.GPUOff, Driver: c.GPU.Driver, Folders: c.GPU.Libraries, Budget: int64(c.GPU.MaxMemoryBytes)}
 }
 
-// gpuEnvironment is what the driver of GPUs reads, the same for every process, so that all of them count the GPUs alike.
+// gpuEnvironment is what the driver of GPUs reads, the same for every process, so that all of them count the GPUs
+// alike.
 func gpuEnvironment(c config.Config) []string {
 	environment := []string{"CUDA_DEVICE_ORDER=PCI_BUS_ID", "CUDA_MODULE_LOADING=LAZY"}
 	if len(c.GPU.Devices) > 0 {

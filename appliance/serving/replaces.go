@@ -11,8 +11,8 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 )
 
-// Replaces tells whether a loaded version has to be loaded anew to become another one: unless nothing but instance groups
-// and the version policy differ, which need no load.
+// Replaces tells whether a loaded version has to be loaded anew to become another one: unless nothing but instance
+// groups and the version policy differ, which need no load.
 func Replaces(old, now *edgewise.Version) bool {
 	if old.Model == now.Model && slices.Equal(old.Files, now.Files) {
 		return false
@@ -38,8 +38,8 @@ func sameDevices(a, b *edgewise.Model) bool {
 	return maps.Equal(asked(a), asked(b))
 }
 
-// sameButInstances tells whether models differ in nothing but instance_group and version_policy. It compares the JSON forms, in
-// which nil and empty are the same, as they are for authors.
+// sameButInstances tells whether models differ in nothing but instance_group and version_policy. It compares the JSON
+// forms, in which nil and empty are the same, as they are for authors.
 func sameButInstances(a, b *edgewise.Model) (bool, error) {
 	var forms [2][]byte
 	for i, m := range []*edgewise.Model{a, b} {

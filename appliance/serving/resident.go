@@ -8,8 +8,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// resident is an instance on a GPU with its share of the GPU's memory. One that is on demand can be evicted, which unloads it
-// while its version stays ready: the next run loads it again and waits for that.
+// resident is an instance on a GPU with its share of the GPU's memory. One that is on demand can be evicted, which
+// unloads it while its version stays ready: the next run loads it again and waits for that.
 type resident struct {
 	memory *gpuMemory
 	share  *share
@@ -29,7 +29,9 @@ var (
 )
 
 // newResident loads an instance that can be evicted.
-func newResident(ctx context.Context, memory *gpuMemory, s *share, load func(context.Context) (edgewise.Instance, error)) (*resident, error) {
+func newResident(
+	ctx context.Context, memory *gpuMemory, s *share, load func(context.Context) (edgewise.Instance, error),
+) (*resident, error) {
 	r := &resident{memory: memory, share: s, load: load}
 	r.idle = sync.NewCond(&r.mu)
 	s.evict = r.evict
@@ -152,8 +154,8 @@ func (r *resident) Close() error {
 	return i.Close()
 }
 
-// loadGPU loads the version on one GPU, when there is room for it there. What it takes of the GPU's memory is returned when it
-// is closed.
+// loadGPU loads the version on one GPU, when there is room for it there. What it takes of the GPU's memory is
+// returned when it is closed.
 func (t *load) loadGPU(ctx context.Context, on edgewise.Device) (edgewise.Instance, error) {
 	v := t.version
 	inspection, err := t.inspection()
@@ -174,7 +176,8 @@ func (t *load) loadGPU(ctx context.Context, on edgewise.Device) (edgewise.Instan
 		return nil, err
 	}
 	if _, isolated := i.(edgewise.Isolated); !isolated {
-		return nil, errors.Join(edgewise.Errorf("serving.Load", edgewise.Internal, "model %v: it is not in a process of its own", v.ID), i.Close())
+		return nil, errors.Join(edgewise.Errorf("serving.Load", edgewise.Internal,
+			"model %v: it is not in a process of its own", v.ID), i.Close())
 	}
 	return i, nil
 }

@@ -39,8 +39,8 @@ func (t *load) padding() (*sched.Padding, error) {
 	return sched.NewPadding(t.version.Model, inspection)
 }
 
-// proof is what the author's configuration, and the names of dimensions in the model's file, say of whether its requests may be
-// merged. What a stored version was completed to does not say who chose it.
+// proof is what the author's configuration, and the names of dimensions in the model's file, say of whether its
+// requests may be merged. What a stored version was completed to does not say who chose it.
 func (t *load) proof() (*sched.Proof, error) {
 	declared, err := t.declared, error(nil)
 	if declared == nil {
@@ -79,7 +79,8 @@ func (t *load) schedule(instance edgewise.Instance, c sched.Config) (
 	}
 	c.Claim = claim
 	if c.Hold != (sched.Hold{}) {
-		c.Logger.Warn("a test holds requests back (engine.test_queued, engine.test_backlog)", "model", v.ID.String(), "until", c.Hold)
+		c.Logger.Warn("a test holds requests back (engine.test_queued, engine.test_backlog)",
+			"model", v.ID.String(), "until", c.Hold)
 	}
 	loaded = &manager.Loaded{OnClose: t.onClose}
 	if v.Model.SequenceBatching == nil {

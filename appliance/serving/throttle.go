@@ -7,8 +7,9 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 )
 
-// throttled is a layer in front of a version on GPUs. While one of them works slower than it is asked to, because it is too hot or
-// has too little power, requests of the lowest priority are refused, so that the others are answered in time.
+// throttled is a layer in front of a version on GPUs. While one of them works slower than it is asked to, because it
+// is too hot or has too little power, requests of the lowest priority are refused, so that the others are answered in
+// time.
 type throttled struct {
 	edgewise.Servable
 	id           edgewise.ModelID

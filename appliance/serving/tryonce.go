@@ -19,10 +19,11 @@ const (
 // verifySizes are tried in turn for dimensions of variable size, until the model takes one.
 var verifySizes = []int64{1, 8, 32}
 
-// tryOnce runs a version that declares no warm-up once with tensors of its declared signature. unverified says why no run has shown
-// that it works, "" when one has. The error is the model's own: it has no other inputs than floating-point numbers of fixed
-// shape, computes none of those that were tried, and so will compute nothing. Whatever else a run ends with may be about inputs
-// that had to be guessed: an index, a length, a text, two sizes that belong together.
+// tryOnce runs a version that declares no warm-up once with tensors of its declared signature. unverified says why no
+// run has shown that it works, "" when one has. The error is the model's own: it has no other inputs than
+// floating-point numbers of fixed shape, computes none of those that were tried, and so will compute nothing.
+// Whatever else a run ends with may be about inputs that had to be guessed: an index, a length, a text, two sizes
+// that belong together.
 func tryOnce(
 	ctx context.Context, m *edgewise.Model, f edgewise.Format, verify func(context.Context, *edgewise.Request) error,
 ) (unverified string, err error) {
@@ -51,13 +52,14 @@ func tryOnce(
 	}
 	reason := fmt.Sprintf("a run with ones failed: %v", err)
 	if ownFault(m, err) {
-		return reason, edgewise.Errorf("serving.tryOnce", edgewise.Invalid, "model %q does not work: it computes nothing of its declared signature: %w", m.Name, err)
+		return reason, edgewise.Errorf("serving.tryOnce", edgewise.Invalid,
+			"model %q does not work: it computes nothing of its declared signature: %w", m.Name, err)
 	}
 	return reason, nil
 }
 
-// guessed tells whether a required input has a dimension of variable size. A batch is one: what looks like it may be a length of
-// which the model wants some.
+// guessed tells whether a required input has a dimension of variable size. A batch is one: what looks like it may be
+// a length of which the model wants some.
 func guessed(m *edgewise.Model) bool {
 	return slices.ContainsFunc(m.Inputs(), func(in edgewise.Spec) bool {
 		return !in.Optional && (m.MaxBatchSize > 0 || slices.Contains(in.Shape, -1))
@@ -74,7 +76,8 @@ func ownFault(m *edgewise.Model, err error) bool {
 	return !guessed(m) && !slices.ContainsFunc(m.Inputs(), func(in edgewise.Spec) bool { return !trial.IsFloat(in.Type) })
 }
 
-// requestOf makes a request of the required inputs of a model, all of one value, and of one size where the size is open.
+// requestOf makes a request of the required inputs of a model, all of one value, and of one size where the size is
+// open.
 func requestOf(m *edgewise.Model, open int64, value float64) (*edgewise.Request, error) {
 	size := trial.Size{Rows: min(open, int64(m.MaxBatchSize)), Open: open, Bytes: verifyBytes}
 	inputs, err := trial.Inputs(m, size, trial.Same(value))

@@ -24,7 +24,8 @@ func warmupRequests(m *edgewise.Model, dir string) ([]*edgewise.Request, error) 
 		for name, in := range w.Inputs {
 			t, err := warmupTensor(name, in, m.MaxBatchSize > 0, int64(w.BatchSize), dir)
 			if err != nil {
-				return nil, edgewise.Errorf("serving.warmup", edgewise.Invalid, "model %q: warm-up %q: input %q: %w", m.Name, w.Name, name, err)
+				return nil, edgewise.Errorf("serving.warmup", edgewise.Invalid,
+					"model %q: warm-up %q: input %q: %w", m.Name, w.Name, name, err)
 			}
 			req.Inputs = append(req.Inputs, t)
 		}
@@ -33,7 +34,9 @@ func warmupRequests(m *edgewise.Model, dir string) ([]*edgewise.Request, error) 
 	return requests, nil
 }
 
-func warmupTensor(name string, in edgewise.WarmupInput, batched bool, batch int64, dir string) (edgewise.Tensor, error) {
+func warmupTensor(
+	name string, in edgewise.WarmupInput, batched bool, batch int64, dir string,
+) (edgewise.Tensor, error) {
 	shape := in.Dims
 	if batched {
 		shape = append(edgewise.Shape{max(batch, 1)}, in.Dims...)

@@ -1,5 +1,5 @@
-// Package models is a registry of models on a real store for tests, with a backend whose models answer with the content of their
-// file, and without a frontend.
+// Package models is a registry of models on a real store for tests, with a backend whose models answer with the
+// content of their file, and without a frontend.
 package models
 
 import (

@@ -48,7 +48,8 @@ func (r *Registry) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.
 	return r.Manager.Infer(ctx, req)
 }
 
-// New makes a Registry with a cache of a number of bytes for answers. It is closed with the test, which fails when an instance was not.
+// New makes a Registry with a cache of a number of bytes for answers. It is closed with the test, which fails when an
+// instance was not.
 func New(t *testing.T, cached int64) *Registry {
 	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
