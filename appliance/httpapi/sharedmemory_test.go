@@ -148,7 +148,8 @@ func TestTensorsInSharedMemory(t *testing.T) {
 			`","shared_memory_offset":16,"shared_memory_byte_size":16}}]`
 	}
 	output := func(size string) string {
-		return `"outputs":[{"name":"y","parameters":{"shared_memory_region":"out","shared_memory_offset":4,"shared_memory_byte_size":` + size + `}}]`
+		return `"outputs":[{"name":"y","parameters":{"shared_memory_region":"out","shared_memory_offset":4,` +
+			`"shared_memory_byte_size":` + size + `}}]`
 	}
 	const answer = `{"model_name":"echo","model_version":"3","outputs":[{"name":"y","datatype":"FP32","shape":[1,4]`
 	tests := []struct {
@@ -163,7 +164,8 @@ func TestTensorsInSharedMemory(t *testing.T) {
 		{"unknown region", "{" + input("nobody") + "}", "Unable to find system shared memory region: 'nobody'", 404},
 		{
 			"more than the box may hold",
-			`{"inputs":[{"name":"x","datatype":"FP32","shape":[1,4],"parameters":{"shared_memory_region":"huge","shared_memory_byte_size":16000000}}]}`, "", 503,
+			`{"inputs":[{"name":"x","datatype":"FP32","shape":[1,4],"parameters":{"shared_memory_region":"huge",` +
+				`"shared_memory_byte_size":16000000}}]}`, "", 503,
 		},
 	}
 	for _, test := range tests {
