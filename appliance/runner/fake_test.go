@@ -23,23 +23,33 @@ import (
 const (
 	childVerb = "runner-child"
 	liarVerb  = "runner-liar"
+
+	describingLiarVerb = "runner-describing-liar"
 )
 
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == childVerb {
 		os.Exit(Serve(func(options json.RawMessage) (edgewise.Backend, error) {
 			f := fake{}
-			return f, json.Unmarshal(options, &f.options)
+			err := json.Unmarshal(options, &f.options)
+			if f.options.Describe == "cannot" {
+				return struct{ edgewise.Backend }{f}, err
+			}
+			return f, err
 		}))
 	}
 	if len(os.Args) == 3 && os.Args[1] == liarVerb {
 		lie(os.Args[2])
 	}
+	if len(os.Args) == 3 && os.Args[1] == describingLiarVerb {
+		lieAboutModel(os.Args[2])
+	}
 	os.Exit(m.Run())
 }
 
 type fakeOptions struct {
-	Load string // what Load does: "", "crash", "hang", "burn", "refuse"
+	Describe string // what Describe does; see fake.Describe
+	Load     string // what Load does: "", "crash", "hang", "burn", "refuse"
 }
 
 // fake is a backend and an instance whose outputs tell it what to do.
