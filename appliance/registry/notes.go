@@ -57,14 +57,6 @@ func (n Notes) Set(id edgewise.ModelID, text string) error {
 	})
 }
 
-// SetIfAny sets notes unless text is empty.
-func (n Notes) SetIfAny(id edgewise.ModelID, text string) error {
-	if text == "" {
-		return nil
-	}
-	return n.Set(id, text)
-}
-
 // Versions lists the versions of a model that there are notes about.
 func (n Notes) Versions(name string) (list []edgewise.ModelID, err error) {
 	err = n.documents.View(func(tx edgewise.DocumentsTx) error {
