@@ -298,7 +298,7 @@ func Default() Config {
 		GPU:  GPU{Mode: GPUAuto, TelemetryEvery: 2 * time.Second, Libraries: []string{}, Devices: []string{}},
 		Engine: Engine{
 			MaxQueue: 1024, RequestTimeout: time.Minute, LoadTimeout: 5 * time.Minute, LoadConcurrency: 1,
-			DefaultMaxBatchSize: 4, AutoComplete: true, StrictReadiness: true,
+			DefaultMaxBatchSize: 4, AutoComplete: true, StrictReadiness: true, PinCores: true,
 			Isolation: IsolationProcess, SwapWithoutRoom: SwapRefuse, LoadCPUTime: 5 * time.Minute, ResponseCacheBytes: 64 * MiB,
 			RateLimit: RateLimitOff, RateLimitResources: []string{}, SequenceStateBytes: 256 * MiB,
 			SequenceDrain: 10 * time.Second,
