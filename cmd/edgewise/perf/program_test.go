@@ -168,7 +168,7 @@ func TestProgram(t *testing.T) {
 
 // interrupt sends SIGINT in the second of three steps.
 func (p program) interrupt(t *testing.T) {
-	c := p.command(t, "perf", "mlp", "--concurrency", "1,2,3", "--warmup", "100ms", "--window", "100ms", "--max-windows", "3", "--chart")
+	c := p.command(t, "perf", "mlp", "--concurrency", "1,2,3", "--warmup", "100ms", "--window", "1s", "--max-windows", "3", "--chart")
 	out, err := c.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
