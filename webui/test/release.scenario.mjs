@@ -58,10 +58,10 @@ export default () => scenario({ context: { timezoneId: 'Asia/Tokyo', locale: 'en
   await page.getByRole('row', { name: /^2 / }).getByText('line-3').waitFor();
 
   // What differs is told by name, and what a client may notice is marked.
-  await page.getByRole('listitem').filter({ hasText: 'output same' }).getByText('added').waitFor();
+  await page.getByRole('listitem').filter({ hasText: /^output same/ }).getByText('added').waitFor();
   await page.getByLabel('Compare this version').selectOption('2');
   await page.getByLabel('with this version').selectOption('1');
-  await page.getByRole('listitem').filter({ hasText: 'output same' }).getByText('clients may notice').waitFor();
+  await page.getByRole('listitem').filter({ hasText: /^output same/ }).getByText('clients may notice').waitFor();
 
   // A version that nothing needs goes with a way back.
   await page.getByRole('button', { name: 'More about version 1' }).click();

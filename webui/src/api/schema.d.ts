@@ -605,7 +605,7 @@ export interface paths {
         put?: never;
         /**
          * Store a version in one request, as the command line does
-         * @description The page uploads through /uploads, which can be resumed. The body is one file or a tar archive.
+         * @description The page uploads through /uploads, which can be resumed. The body is one file or a tar archive. A version that cannot be loaded stays stored until the next upload of the model; it is kept when its number was chosen, and once it has a label or notes.
          */
         post: operations["pushVersion"];
         delete?: never;
@@ -1208,6 +1208,7 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        ModelName: string;
         Name: string;
         /** @description SHA-256 */
         Digest: string;
@@ -2019,7 +2020,7 @@ export interface components {
         };
         Activate: {
             /** @description another name, where the upload holds one model */
-            model?: components["schemas"]["Name"];
+            model?: components["schemas"]["ModelName"];
             /**
              * @description false: store it without activating
              * @default true
@@ -2060,7 +2061,7 @@ export interface components {
             steps: components["schemas"]["EnsembleStepStatistics"][];
         };
         DraftNew: {
-            name: components["schemas"]["Name"];
+            name: components["schemas"]["ModelName"];
             /** @description a ModelConfig with ensemble_scheduling; may be unfinished */
             config: Record<string, never>;
             /** @description where the page draws things; not read by the box */
@@ -2072,7 +2073,7 @@ export interface components {
             base?: number;
         };
         DraftSave: {
-            name?: components["schemas"]["Name"];
+            name?: components["schemas"]["ModelName"];
             config: Record<string, never>;
             layout?: Record<string, never>;
             /** Format: int64 */
@@ -2373,7 +2374,7 @@ export interface components {
     parameters: {
         id: string;
         user: components["schemas"]["Name"];
-        model: components["schemas"]["Name"];
+        model: components["schemas"]["ModelName"];
         label: components["schemas"]["Name"];
         version: number;
         /** @description delete the ensembles that pin it too */
