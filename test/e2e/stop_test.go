@@ -38,7 +38,9 @@ type call struct {
 func TestStopAnswersEveryRequestItTook(t *testing.T) {
 	dir := t.TempDir()
 	b := serveReady(t, dir)
-	b.upload("slow", "", onnxgen.Slow(slowWork))
+	slow := onnxgen.Slow(slowWork)
+	slow.Graph.Inputs[0].Dims, slow.Graph.Outputs[0].Dims = onnxgen.Dims(1, 16), onnxgen.Dims(1, 16) // a run for each request
+	b.upload("slow", "", slow)
 	calls, sent := make(chan call, 1<<16), &atomic.Int64{}
 	var work sync.WaitGroup
 	for range callers {
