@@ -1,14 +1,14 @@
 package edgewise
 
-// Reshaping leads from one declared shape of a tensor to another one with as many elements. Sizes that stand for -1 are
-// carried over in order. A nil Reshaping changes nothing.
+// Reshaping maps one declared shape of a tensor to another one with the same number of elements. Dimensions of variable
+// size (-1) keep their sizes, in order. A nil Reshaping changes nothing.
 type Reshaping struct {
 	batched  bool // dimension 0 is the batch and is kept
 	from, to Shape
 }
 
-// NewReshaping returns the way from the client's shape of a tensor of m to the one behind it: dims and reshape are those
-// of its declaration. It is nil without a reshape.
+// NewReshaping returns the mapping from the client's shape of a tensor of m to the model's. dims and r are its declared
+// dims and reshape. The result is nil when r is nil.
 func NewReshaping(m *Model, dims Shape, r *Reshape) *Reshaping {
 	if r == nil {
 		return nil
@@ -16,7 +16,7 @@ func NewReshaping(m *Model, dims Shape, r *Reshape) *Reshaping {
 	return &Reshaping{batched: m.MaxBatchSize > 0, from: dims, to: r.Shape}
 }
 
-// Inverse leads back: outputs go to the client's shape.
+// Inverse returns the opposite mapping, from the model's shape to the client's, as outputs need it.
 func (r *Reshaping) Inverse() *Reshaping {
 	if r == nil {
 		return nil

@@ -8,9 +8,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// strictly reports everything in which m, as its author declared it, relies on the model's file: inputs or outputs that
-// are left out, dims of 0, and an empty reshape without batches, none of which Triton takes in a configuration. The error
-// is of kind Invalid.
+// strictly reports what Triton refuses in a configuration that is not completed from the model's file: missing inputs or
+// outputs, dims of 0, and an empty reshape without max_batch_size. The error has the kind Invalid and names each problem.
 func strictly(m *edgewise.Model) error {
 	var problems []string
 	add := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
