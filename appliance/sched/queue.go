@@ -155,7 +155,21 @@ func (q *queue) plan(l *instanceLoop) plan {
 		most = 1
 	}
 	l.jobs = q.front(l.jobs[:0], most)
-	return q.batcher.form(l.jobs, m)
+	p := q.batcher.form(l.jobs, m)
+	if soonest := q.soonest(); p.wait > 0 && !soonest.IsZero() {
+		p.wait = min(p.wait, soonest.Sub(m.now))
+	}
+	return p
+}
+
+// soonest is when the next job steps behind the others because it is overdue; zero: none does.
+func (q *queue) soonest() (first time.Time) {
+	for _, level := range q.levels.list {
+		if at := level.soonest; !at.IsZero() && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	return first
 }
 
 // first is when the job that is served next came; zero without one.
@@ -172,15 +186,7 @@ func (q *queue) first() time.Time {
 
 // timed tells whether a plan needs to know the time.
 func (q *queue) timed() bool {
-	if q.batcher.delay > 0 || q.batcher.auto {
-		return true
-	}
-	for _, level := range q.levels.list {
-		if !level.soonest.IsZero() {
-			return true
-		}
-	}
-	return false
+	return q.batcher.delay > 0 || q.batcher.auto || !q.soonest().IsZero()
 }
 
 // front appends the first jobs to list, at most n.

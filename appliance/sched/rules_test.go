@@ -25,7 +25,8 @@ import (
 //  9. A delay takes at most half of the time that a request or its client's deadline allows. A timeout of the queue's
 //     policy does not end it: it refuses, as in Triton.
 //  10. Levels are served strictly in order; a priority of 0 or out of range is the default level.
-//  11. DELAY: overdue requests wait behind the others of their level. REJECT: they are refused at once.
+//  11. DELAY: overdue requests wait behind the others of their level. REJECT: they are refused at once. What this
+//     leaves at the front runs at once: TestAnOverdueRequestStepsAsideInTime.
 //  12. A request's own timeout counts without any configuration; with one as in TestQueuedRequestIsWithdrawn.
 //  13. A request that is cancelled or past its deadline leaves the queue at once.
 //  14. A level has room for max_queue_size requests, the others share the configured bound:
@@ -292,6 +293,29 @@ func TestRulesOfTheQueue(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAnOverdueRequestStepsAsideInTime has a request between two others whose sizes make a preferred batch without it.
+func TestAnOverdueRequestStepsAsideInTime(t *testing.T) {
+	const ms = time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		m := batching(edgewise.DynamicBatching{
+			MaxQueueDelay: 50_000, PreferredBatchSize: []int32{4, 8},
+			DefaultQueuePolicy: &edgewise.QueuePolicy{
+				TimeoutAction: "DELAY", DefaultTimeout: 60_000, AllowTimeoutOverride: true,
+			},
+		})
+		m.MaxBatchSize = 8
+		r := &recorder{takes: 10 * ms}
+		s := schedulerOf(r, m, Config{Instances: 1, MaxQueue: 100})
+		first, overdue, last := request(1, 1, 1, 1), request(2, 2), request(3, 3, 3, 3)
+		overdue.Timeout = 10 * ms
+		ends := outcome(t, s, []client{{0, first, nil}, {ms, overdue, nil}, {2 * ms, last, nil}})
+		_ = s.Close()
+		if got := fmt.Sprint(ends, " ", closedAs(s)); got != "[ok 21ms ok 61ms ok 21ms] preferred delay" {
+			t.Errorf("got %s", got)
+		}
+	})
 }
 
 // closedAs lists why batches were closed.
