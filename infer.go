@@ -150,7 +150,8 @@ type Frontends interface {
 	Refuse(ctx context.Context, id ModelID, took time.Duration, err error)
 }
 
-// LoadOverride is what a load gives in place of what a model's folder holds, for that load alone.
+// LoadOverride is what a load gives in place of what a model's folder holds. Files hold for that load alone; a
+// configuration without files holds until the folder changes or the model is unloaded.
 type LoadOverride struct {
 	Config []byte            // JSON; nil: the folder's own
 	Files  map[string][]byte // by path in the model's folder, such as "1/model.onnx"; not nil: only these exist

@@ -222,9 +222,20 @@ func (c *Contents) Version(number int64) (Version, error) {
 }
 
 // Stamp tells two states of a version apart without reading its files: it is over their paths, sizes and times.
-func (v Version) Stamp() string {
+func (v Version) Stamp() string { return stampOf(v.Files) }
+
+// Stamp tells two states of a model apart as that of a Version does.
+func (c *Contents) Stamp() string {
+	stamps := stampOf(c.Shared)
+	for _, number := range c.Numbers() {
+		stamps += fmt.Sprintf(" %d %s", number, stampOf(c.Versions[number]))
+	}
+	return stamps
+}
+
+func stampOf(files []File) string {
 	h := sha256.New()
-	for _, f := range v.Files {
+	for _, f := range files {
 		_, _ = fmt.Fprintf(h, "%s\x00%d\x00%d\x00%x\n", f.Path, f.Size, f.Changed, sha256.Sum256(f.Data))
 	}
 	return hex.EncodeToString(h.Sum(nil))

@@ -2,8 +2,6 @@ package repository
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"slices"
 
@@ -13,7 +11,8 @@ import (
 	"github.com/edgewise-ai/edgewise/ensemble"
 )
 
-// change is what a load gives in place of what stands in the model's folder, for this load alone.
+// change is what a load gives in place of what stands in the model's folder. Files hold for this load alone; a
+// configuration without files holds until the folder changes or the model is unloaded.
 type change struct {
 	config []byte            // JSON; nil: the folder's
 	files  map[string][]byte // by path inside the model's folder; nil: the folder's, otherwise only these exist
@@ -22,8 +21,6 @@ type change struct {
 
 	nesting bool // nestingLock is held
 }
-
-func (c change) none() bool { return c.config == nil && c.files == nil }
 
 // load makes a model ready as its folder says, or as c does, and waits for it. A model that is ready and whose folder
 // has not changed is left alone. Errors: Invalid, in Triton's words.
@@ -87,7 +84,7 @@ func (s *Repositories) beginOne(ctx context.Context, name string, c change) erro
 	}
 	defer unlock()
 	defer s.registry.Hold(name)()
-	contents, err := s.read(name, c)
+	contents, kept, err := s.read(name, c)
 	if err != nil {
 		return err
 	}
@@ -107,7 +104,9 @@ func (s *Repositories) beginOne(ctx context.Context, name string, c change) erro
 		return s.unpolled(name, contents, edgewise.Errorf("repository.Load", edgewise.Invalid,
 			"at least one version must be available under the version policy of model '%s'", name))
 	}
-	next := &source{versions: map[int64]*edgewise.Version{}, stamps: map[int64]string{}, wanted: true, steps: steps, declared: c.stamp()}
+	next := &source{
+		versions: map[int64]*edgewise.Version{}, stamps: map[int64]string{}, wanted: true, steps: steps, kept: kept,
+	}
 	old := s.brought(name)
 	next.asked = !c.step || old != nil && old.wanted && old.asked
 	for _, number := range numbers {
@@ -128,27 +127,57 @@ func (s *Repositories) put(name string, next *source) {
 	s.registry.Serve(r)
 }
 
-// read is the model as the folder has it, changed by what came with the load.
-func (s *Repositories) read(name string, c change) (*layout.Contents, error) {
+// kept is a configuration that came with a load, and the state of the folder that it replaced one of.
+type kept struct {
+	config []byte
+	folder string
+}
+
+// read is the model as the folder has it, changed by what came with the load, or with the load before while the folder
+// is as it was. It returns the configuration that a next load keeps; nil: none.
+func (s *Repositories) read(name string, c change) (*layout.Contents, *kept, error) {
 	if c.files != nil {
-		if c.config == nil {
-			return nil, edgewise.Errorf("repository.Load", edgewise.Invalid,
-				"failed to load '%s', failed to poll from model repository: Load parameter 'config' must be specified for model file override",
-				name)
-		}
-		contents, err := layout.FilesOf(name, c.files)
-		if err != nil {
-			return nil, edgewise.Errorf("repository.Load", edgewise.KindOf(err),
-				"failed to load '%s', failed to poll from model repository: %w", name, err)
-		}
-		contents.SetConfig(configOfLoad, c.config)
-		return contents, nil
+		contents, err := given(name, c)
+		return contents, nil, err
 	}
 	contents, err := s.contents(name)
-	if err == nil && c.config != nil {
-		contents.SetConfig(configOfLoad, c.config)
+	if err != nil {
+		return nil, nil, err
 	}
-	return contents, err
+	stamp := contents.Stamp()
+	keep := &kept{c.config, stamp}
+	if c.config == nil {
+		keep = s.keeps(name, stamp)
+	}
+	if keep != nil {
+		contents.SetConfig(configOfLoad, keep.config)
+	}
+	return contents, keep, nil
+}
+
+// keeps returns the configuration that came with the load that a model serves as, unless its folder has changed.
+func (s *Repositories) keeps(name, stamp string) *kept {
+	if m := s.brought(name); m != nil && m.wanted && m.kept != nil && m.kept.folder == stamp {
+		return m.kept
+	}
+	return nil
+}
+
+// given is the model of the files that came with a load.
+func given(name string, c change) (*layout.Contents, error) {
+	if c.config == nil {
+		return nil, edgewise.Errorf("repository.Load", edgewise.Invalid,
+			"failed to load '%s', failed to poll from model repository: "+
+				"Load parameter 'config' must be specified for model file override",
+			name)
+	}
+	contents, err := layout.FilesOf(name, c.files)
+	if err != nil {
+		return nil, edgewise.Errorf("repository.Load", edgewise.KindOf(err),
+			"failed to load '%s', failed to poll from model repository: %w", name, err)
+	}
+	contents.SetConfig(configOfLoad, c.config)
+	return contents, nil
 }
 
 // configOfLoad is the name of a configuration that came with a load.
@@ -301,15 +330,6 @@ func loadKind(cause error) edgewise.Kind {
 		return kind
 	}
 	return edgewise.Invalid
-}
-
-// stamp tells apart what came with loads; "" for nothing.
-func (c change) stamp() string {
-	if c.none() {
-		return ""
-	}
-	sum := sha256.Sum256(c.config)
-	return hex.EncodeToString(sum[:])
 }
 
 // again stores and loads anew the ensembles that run a model whose version has been replaced, and those that were

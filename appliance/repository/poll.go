@@ -2,7 +2,6 @@ package repository
 
 import (
 	"context"
-	"strconv"
 	"strings"
 	"time"
 
@@ -91,11 +90,7 @@ func (p *poller) state(folders []layout.Folder) string {
 		if err != nil {
 			return err.Error()
 		}
-		for _, number := range c.Numbers() {
-			if v, err := c.Version(number); err == nil {
-				b.WriteString(f.Dir + strconv.FormatInt(number, 10) + v.Stamp())
-			}
-		}
+		b.WriteString(f.Dir + c.Stamp())
 	}
 	return b.String()
 }

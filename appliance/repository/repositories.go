@@ -72,7 +72,7 @@ type Repositories struct {
 type source struct {
 	versions map[int64]*edgewise.Version // by public number, as they are to be served
 	stamps   map[int64]string            // of their files, when they were stored
-	declared string                      // stamp of a configuration that came with the load; such a load is not repeated
+	kept     *kept                       // the configuration that came with the load; nil: the folder's
 	wanted   bool
 	asked    bool     // by its own name, not because an ensemble runs it
 	steps    []string // models that it runs

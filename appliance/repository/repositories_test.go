@@ -183,7 +183,7 @@ func TestVersionPolicies(t *testing.T) {
 	f.WantRefusal(f.load("m"), edgewise.Invalid, "failed to load 'm', failed to poll from model repository: at least one version must be available under the version policy of model 'm'")
 }
 
-func TestOverridesHoldForOneLoad(t *testing.T) {
+func TestOverridesOfALoad(t *testing.T) {
 	f := newFolder(t, config.ControlExplicit)
 	f.write("m/1/model.onnx", "one")
 	load := func(o edgewise.LoadOverride) error { return f.sources.Load(t.Context(), "m", o) }
@@ -192,13 +192,23 @@ func TestOverridesHoldForOneLoad(t *testing.T) {
 		f.Must(err)
 		return v.Model.Parameters["a"].StringValue
 	}
-	f.Must(load(edgewise.LoadOverride{Config: []byte(`{"parameters": {"a": {"string_value": "b"}}}`)}))
-	if got := parameter(); got != "b" {
-		t.Errorf("the parameter is %q", got)
-	}
-	f.Must(f.load("m"))
-	if got := parameter(); got != "" {
-		t.Errorf("after a plain load the parameter is %q", got)
+	b := edgewise.LoadOverride{Config: []byte(`{"parameters": {"a": {"string_value": "b"}}}`)}
+	for _, test := range []struct {
+		after string
+		do    func() error
+		want  string
+	}{
+		{"a load with a configuration", func() error { return load(b) }, "b"},
+		{"a plain load of the same folder", func() error { return nil }, "b"},
+		{"a change of the folder", func() error { f.write("m/labels.txt", "cat"); return nil }, ""},
+		{"another load with a configuration", func() error { return load(b) }, "b"},
+		{"an unload", func() error { return f.sources.Unload(t.Context(), "m", false) }, ""},
+	} {
+		f.Must(test.do())
+		f.Must(f.load("m"))
+		if got := parameter(); got != test.want {
+			t.Errorf("a plain load after %s: the parameter is %q, want %q", test.after, got, test.want)
+		}
 	}
 	f.Must(load(edgewise.LoadOverride{Config: []byte("{}"), Files: map[string][]byte{"7/model.onnx": []byte("seven")}}))
 	f.WantAnswer("m", "seven")

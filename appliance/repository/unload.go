@@ -60,7 +60,7 @@ func (s *Repositories) drop(ctx context.Context, name string, stopped bool) erro
 		s.mu.Unlock()
 		return nil
 	}
-	next := &source{versions: m.versions, stamps: m.stamps, declared: m.declared, steps: m.steps, stopped: stopped}
+	next := &source{versions: m.versions, stamps: m.stamps, steps: m.steps, stopped: stopped}
 	for number := range m.versions {
 		next.states = append(next.states, unloaded(edgewise.ModelID{Name: name, Version: number}))
 	}
