@@ -162,8 +162,8 @@ func (l *instanceLoop) loop() {
 	}
 }
 
-// form starts the requests of the next batch, by row; a row without one is nil. An empty batch means that there is
-// nothing to run, or not before wait is over.
+// form starts the requests of the next batch, by row; a row without one is nil, also one whose request does not fit.
+// An empty batch means that there is nothing to run, or not before wait is over.
 func (l *instanceLoop) form(now time.Time) (batch []*request, wait time.Duration) {
 	t := l.direct.table
 	t.mu.Lock()
@@ -186,13 +186,15 @@ func (l *instanceLoop) form(now time.Time) (batch []*request, wait time.Duration
 		return nil, l.direct.delay - age
 	}
 	for row, s := range l.rows {
-		if s == nil || len(s.queue) == 0 || !l.join(first, s.queue[0]) {
+		if s == nil || len(s.queue) == 0 {
 			continue
 		}
-		for len(batch) < row {
+		for len(batch) <= row {
 			batch = append(batch, nil)
 		}
-		batch = append(batch, t.start(s))
+		if l.join(first, s.queue[0]) {
+			batch[row] = t.start(s)
+		}
 	}
 	return batch, 0
 }

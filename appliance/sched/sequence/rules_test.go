@@ -33,10 +33,14 @@ type asked struct {
 
 // ask sends a request and waits until it is somewhere.
 func (p *player) ask(id edgewise.Sequence, x int64, timeout time.Duration) *asked {
-	ctx, cancel := context.WithCancel(p.t.Context())
-	a := &asked{done: make(chan struct{}), cancel: cancel}
 	req := step(p.batches, id, x)
 	req.Timeout = timeout
+	return p.request(req)
+}
+
+func (p *player) request(req *edgewise.Request) *asked {
+	ctx, cancel := context.WithCancel(p.t.Context())
+	a := &asked{done: make(chan struct{}), cancel: cancel}
 	go func() {
 		defer close(a.done)
 		a.response, a.err = p.s.Infer(ctx, req)

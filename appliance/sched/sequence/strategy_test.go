@@ -95,6 +95,26 @@ func TestRows(t *testing.T) {
 	})
 }
 
+// TestRowsWithARequestThatDoesNotFitAreThere lets a request of the last row run by itself, as one with parameters does.
+func TestRowsWithARequestThatDoesNotFitAreThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &hasher{delay: time.Millisecond}
+		p := play(t, h, hashModel(4, direct(0, 0)), sched.Config{MaxQueue: 9})
+		defer p.close()
+		busy := p.ask(starts(1), 5, 0)
+		two := p.ask(starts(2), 5, 0)
+		req := step(true, starts(3), 5)
+		req.Parameters = map[string]any{"a": "b"}
+		alone := p.request(req)
+		for _, a := range []*asked{busy, two, alone} {
+			a.says(t, 31+5)
+		}
+		if got := fmt.Sprint(h.seen); got != "[[1] [0 2 0] [0 0 3]]" {
+			t.Errorf("rows %v", got)
+		}
+	})
+}
+
 // TestSlotUtilization waits for half of the rows, and not longer than the delay.
 func TestSlotUtilization(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
