@@ -80,7 +80,8 @@ type visitor struct {
 }
 
 func (h *running) visitor(header ...string) *visitor {
-	v := &visitor{h, &http.Client{Transport: conform(h.t, &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}})}, http.Header{}}
+	v := &visitor{h, &http.Client{Transport: conform(h.t,
+		&http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}})}, http.Header{}}
 	for i := 0; i < len(header); i += 2 {
 		v.header.Set(header[i], header[i+1])
 	}
@@ -134,7 +135,10 @@ func (h *running) claim() *visitor {
 	h.t.Helper()
 	v := h.visitor()
 	var s admin.Session
-	if status, text := v.ask("POST", "/api/v1/setup/claim", admin.Claim{Code: h.welcome.ClaimCode, User: "anna", Password: anna}, &s); status != 200 || !s.Authenticated || s.CSRF == "" {
+	if status, text := v.ask("POST", "/api/v1/setup/claim", admin.Claim{
+		Code: h.welcome.ClaimCode, User: "anna",
+		Password: anna,
+	}, &s); status != 200 || !s.Authenticated || s.CSRF == "" {
 		h.t.Fatalf("claim: %d %s", status, text)
 	}
 	v.header.Set("X-CSRF-Token", s.CSRF)
@@ -144,7 +148,8 @@ func (h *running) claim() *visitor {
 // login makes a user with a role and logs in.
 func (h *running) login(by *visitor, role string) *visitor {
 	h.t.Helper()
-	if status, text := by.ask("POST", "/api/v1/users", admin.UserNew{Name: role, Role: role, Password: "a staple for " + role[:2]}, nil); status != 201 {
+	if status, text := by.ask("POST", "/api/v1/users", admin.UserNew{Name: role, Role: role, Password: "a staple for " +
+		role[:2]}, nil); status != 201 {
 		h.t.Fatalf("user: %d %s", status, text)
 	}
 	v := h.visitor()
@@ -255,7 +260,10 @@ func TestRolesEndWhereTheyShould(t *testing.T) {
 func TestNoRoleDoesMoreThanItMay(t *testing.T) {
 	h := runBox(t, nil)
 	anna := h.claim()
-	for role, rights := range map[string]edgewise.Rights{"viewer": edgewise.Read | edgewise.Infer, "operator": edgewise.Read | edgewise.Infer | edgewise.Operate} {
+	for role, rights := range map[string]edgewise.Rights{
+		"viewer":   edgewise.Read | edgewise.Infer,
+		"operator": edgewise.Read | edgewise.Infer | edgewise.Operate,
+	} {
 		who := h.login(anna, role)
 		denied, looked := 0, 0
 		for _, r := range h.app.door.Routes() {
@@ -331,7 +339,8 @@ func TestKeysAreBoundToTheirModels(t *testing.T) {
 	anna := h.claim()
 	camera := h.key(anna, admin.KeyNew{Name: "camera", Rights: []string{"infer", "read"}, Models: []string{"face*"}})
 	for path, want := range map[string]int{
-		"/v2": 200, "/v2/models/face_2": 404, "/v2/models/f%61ce_2": 404, "/v2/models/text": 403, "/v2/models/t%65xt": 403, "/v2/models/stats": 403, "/api/v1/models": 403, "/metrics": 403, "/v2/health/ready": 200,
+		"/v2": 200, "/v2/models/face_2": 404, "/v2/models/f%61ce_2": 404, "/v2/models/text": 403,
+		"/v2/models/t%65xt": 403, "/v2/models/stats": 403, "/api/v1/models": 403, "/metrics": 403, "/v2/health/ready": 200,
 		"/api/v1/session": 200, "/api/v1/users": 403,
 	} {
 		if status, text := camera.ask("GET", path, nil, nil); status != want {
@@ -435,7 +444,10 @@ func TestWhatChangesIsInTheAuditLog(t *testing.T) {
 		}
 		got = append(got, e.Actor+" "+e.Action+" "+e.Target+failed)
 	}
-	want := []string{"person:anna box.claim ", "person:anna user.create viewer", "person:viewer session.login ", "person:viewer model.delete cat failed", "person:eve session.login  failed"}
+	want := []string{
+		"person:anna box.claim ", "person:anna user.create viewer", "person:viewer session.login ",
+		"person:viewer model.delete cat failed", "person:eve session.login  failed",
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -473,7 +485,8 @@ func TestOpenModeLetsEverybodyIn(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	var system admin.System
-	if status, _ := h.visitor().ask("GET", "/api/v1/system", nil, &system); status != 200 || !slices.ContainsFunc(system.Warnings, func(w admin.Warning) bool { return w.Code == "auth_open" }) {
+	if status, _ := h.visitor().ask("GET", "/api/v1/system", nil, &system); status != 200 ||
+		!slices.ContainsFunc(system.Warnings, func(w admin.Warning) bool { return w.Code == "auth_open" }) {
 		t.Errorf("%d %+v", status, system.Warnings)
 	}
 }
@@ -508,14 +521,19 @@ func TestSettingsAreCheckedAndKept(t *testing.T) {
 	h := runBox(t, nil)
 	anna := h.claim()
 	var s admin.Settings
-	if status, text := anna.ask("PATCH", "/api/v1/settings", map[string]any{"name": "shed", "metrics_public": true}, &s); status != 200 || s.Name != "shed" {
+	if status, text := anna.ask("PATCH", "/api/v1/settings", map[string]any{"name": "shed", "metrics_public": true},
+		&s); status != 200 || s.Name != "shed" {
 		t.Errorf("%d %s", status, text)
 	}
 	if status, _ := h.visitor().ask("GET", "/metrics", nil, nil); status != 200 {
 		t.Errorf("public metrics answer %d", status)
 	}
-	for field, value := range map[string]any{"name": strings.Repeat("n", maxBoxName+1), "session_idle_seconds": minSessionIdle - 1, "session_seconds": maxSession + 1} {
-		if status, text := anna.ask("PATCH", "/api/v1/settings", map[string]any{field: value}, nil); status != 400 || !strings.Contains(text, `"field":"`+field+`"`) {
+	for field, value := range map[string]any{
+		"name":                 strings.Repeat("n", maxBoxName+1),
+		"session_idle_seconds": minSessionIdle - 1, "session_seconds": maxSession + 1,
+	} {
+		if status, text := anna.ask("PATCH", "/api/v1/settings", map[string]any{field: value}, nil); status != 400 ||
+			!strings.Contains(text, `"field":"`+field+`"`) {
 			t.Errorf("%s: %d %s", field, status, text)
 		}
 	}

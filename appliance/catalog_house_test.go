@@ -17,24 +17,30 @@ func TestModelsAreComparedLabelledAndRolledBack(t *testing.T) {
 	anna.live("net", onnxgen.MLP(1).Bytes())
 	anna.live("net", onnxgen.MLP(2).Bytes())
 	var c admin.Comparison
-	if status, text := anna.ask("GET", "/api/v1/models/net/comparison?from=1&to=2", nil, &c); status != 200 || c.Same || len(c.Differences) == 0 {
+	if status, text := anna.ask("GET", "/api/v1/models/net/comparison?from=1&to=2", nil, &c); status != 200 || c.Same ||
+		len(c.Differences) == 0 {
 		t.Errorf("%d %s", status, text)
 	}
-	if status, text := anna.ask("GET", "/api/v1/models/net/comparison?from=1", nil, nil); status != 400 || !strings.Contains(text, "query parameter to") {
+	if status, text := anna.ask("GET", "/api/v1/models/net/comparison?from=1", nil, nil); status != 400 ||
+		!strings.Contains(text, "query parameter to") {
 		t.Errorf("%d %s", status, text)
 	}
 	var g admin.Graph
-	if status, text := anna.ask("GET", "/api/v1/models/net/versions/1/graph", nil, &g); status != 200 || len(g.Nodes) == 0 || len(g.Initializers) == 0 || g.Kind != "onnx" {
+	if status, text := anna.ask("GET", "/api/v1/models/net/versions/1/graph", nil, &g); status != 200 ||
+		len(g.Nodes) == 0 || len(g.Initializers) == 0 || g.Kind != "onnx" {
 		t.Errorf("%d %.200s", status, text)
 	}
 	var d admin.VersionDetail
-	if status, text := anna.ask("GET", "/api/v1/models/net/versions/2", nil, &d); status != 200 || !slices.Equal(d.LabelNames, []string{"live"}) || d.State != "READY" {
+	if status, text := anna.ask("GET", "/api/v1/models/net/versions/2", nil, &d); status != 200 ||
+		!slices.Equal(d.LabelNames, []string{"live"}) || d.State != "READY" {
 		t.Errorf("%d %s", status, text)
 	}
-	if status, text := anna.ask("PATCH", "/api/v1/models/net", admin.Notes{Notes: "<b>bold</b>"}, nil); status != 200 || !strings.Contains(text, `\u003cb\u003e`) {
+	if status, text := anna.ask("PATCH", "/api/v1/models/net", admin.Notes{Notes: "<b>bold</b>"}, nil); status != 200 ||
+		!strings.Contains(text, `\u003cb\u003e`) {
 		t.Errorf("%d %s", status, text)
 	}
-	if status, text := anna.ask("GET", "/api/v1/models/net/versions/1/file?path=model.onnx", nil, nil); status != 200 || text != string(onnxgen.MLP(1).Bytes()) {
+	if status, text := anna.ask("GET", "/api/v1/models/net/versions/1/file?path=model.onnx", nil, nil); status != 200 ||
+		text != string(onnxgen.MLP(1).Bytes()) {
 		t.Errorf("the file: %d, %d bytes", status, len(text))
 	}
 	if status, _ := anna.ask("GET", "/api/v1/models/net/versions/1/file?path=../../manifest.json", nil, nil); status != 400 {
@@ -51,7 +57,8 @@ func TestModelsAreComparedLabelledAndRolledBack(t *testing.T) {
 }
 
 // sums is an ensemble of two models that add to their input.
-const sums = `{"max_batch_size": 4, "input": [{"name": "in", "data_type": "TYPE_FP32", "dims": [4]}], "output": [{"name": "out", "data_type": "TYPE_FP32", "dims": [4]}],
+const sums = `{"max_batch_size": 4, "input": [{"name": "in", "data_type": "TYPE_FP32", "dims": [4]}],
+  "output": [{"name": "out", "data_type": "TYPE_FP32", "dims": [4]}],
  "ensemble_scheduling": {"step": [
   {"model_name": "first", "model_version": -1, "input_map": {"x": "in"}, "output_map": {"y": "between"}},
   {"model_name": "second", "model_version": -1, "input_map": {"x": "between"}, "output_map": {"y": "out"}}]}}`
@@ -82,9 +89,13 @@ func TestAnEnsembleIsDraftedTracedAndPublished(t *testing.T) {
 	if status, text := anna.ask("POST", "/api/v1/drafts/"+d.ID+"/validation", nil, &v); !v.Valid || len(v.Tensors) != 3 || !v.Steps[0].Ready {
 		t.Fatalf("%d %s", status, text)
 	}
-	input := map[string]any{"inputs": []any{map[string]any{"name": "in", "datatype": "FP32", "shape": []int{1, 4}, "data": []float32{1, 2, 3, 4}}}}
+	input := map[string]any{"inputs": []any{map[string]any{
+		"name": "in", "datatype": "FP32", "shape": []int{1, 4},
+		"data": []float32{1, 2, 3, 4},
+	}}}
 	var trace admin.Trace
-	if status, text := anna.ask("POST", "/api/v1/drafts/"+d.ID+"/trace", input, &trace); status != 200 || trace.Error != nil || len(trace.Steps) != 2 || trace.Steps[1].State != "done" {
+	if status, text := anna.ask("POST", "/api/v1/drafts/"+d.ID+"/trace", input, &trace); status != 200 ||
+		trace.Error != nil || len(trace.Steps) != 2 || trace.Steps[1].State != "done" {
 		t.Fatalf("%d %s", status, text)
 	}
 	var seen []string
@@ -97,7 +108,10 @@ func TestAnEnsembleIsDraftedTracedAndPublished(t *testing.T) {
 	if status, _ := anna.ask("PUT", "/api/v1/drafts/"+d.ID, admin.DraftSave{Config: d.Config, Revision: d.Revision + 1}, nil); status != 409 {
 		t.Errorf("another revision: %d", status)
 	}
-	if status, text := anna.ask("PUT", "/api/v1/drafts/"+d.ID, admin.DraftSave{Config: d.Config, Layout: json.RawMessage(`{"x":1}`), Revision: d.Revision}, &d); status != 200 || d.Revision != 2 {
+	if status, text := anna.ask("PUT", "/api/v1/drafts/"+d.ID, admin.DraftSave{
+		Config: d.Config,
+		Layout: json.RawMessage(`{"x":1}`), Revision: d.Revision,
+	}, &d); status != 200 || d.Revision != 2 {
 		t.Errorf("%d %s", status, text)
 	}
 	if status, text := anna.ask("POST", "/api/v1/drafts/"+d.ID+"/publish", admin.Publish{Notes: "drawn"}, nil); status != 201 {
@@ -125,7 +139,8 @@ func TestAnEnsembleIsDraftedTracedAndPublished(t *testing.T) {
 		t.Errorf("%+v", detail.Spans)
 	}
 	var dependants []admin.Dependant
-	if anna.ask("GET", "/api/v1/models/first/dependants", nil, &dependants); len(dependants) != 1 || dependants[0].Name != "sums" || !slices.Equal(dependants[0].Labels, []string{"live"}) {
+	if anna.ask("GET", "/api/v1/models/first/dependants", nil, &dependants); len(dependants) != 1 ||
+		dependants[0].Name != "sums" || !slices.Equal(dependants[0].Labels, []string{"live"}) {
 		t.Errorf("%+v", dependants)
 	}
 	var ensembles []admin.Ensemble
@@ -135,7 +150,8 @@ func TestAnEnsembleIsDraftedTracedAndPublished(t *testing.T) {
 	if status, _ := anna.ask("DELETE", "/api/v1/models/first", nil, nil); status != 409 {
 		t.Errorf("a model that is needed: %d", status)
 	}
-	if status, text := anna.ask("DELETE", "/api/v1/models/first?dependants=true", nil, nil); status != 204 || h.app.registry.Lookup("sums") != nil {
+	if status, text := anna.ask("DELETE", "/api/v1/models/first?dependants=true", nil, nil); status != 204 ||
+		h.app.registry.Lookup("sums") != nil {
 		t.Errorf("with what needs it: %d %s", status, text)
 	}
 }
@@ -181,7 +197,10 @@ func TestABackupBringsEverythingToAnotherBox(t *testing.T) {
 			}
 		}
 	}
-	input := map[string]any{"inputs": []any{map[string]any{"name": "in", "datatype": "FP32", "shape": []int{1, 4}, "data": []float32{1, 2, 3, 4}}}}
+	input := map[string]any{"inputs": []any{map[string]any{
+		"name": "in", "datatype": "FP32", "shape": []int{1, 4},
+		"data": []float32{1, 2, 3, 4},
+	}}}
 	if status, text := olga.ask("POST", "/v2/models/sums/infer", input, nil); status != 200 || !strings.Contains(text, "[12") {
 		t.Errorf("%d %s", status, text)
 	}
@@ -207,7 +226,8 @@ func TestMovesOfALabelSayWhatChangedInTheSignature(t *testing.T) {
 	understood := func(j admin.Job) []admin.Difference { return j.Understood.Models[0].SignatureChanges }
 	job := anna.settled(anna.upload("net.onnx", onnxgen.MLP(2).Bytes(), nil))
 	want("before the activation", understood(job), "x")
-	res := anna.tus("POST", "/api/v1/models/net/versions?promote=true&file=model.onnx", onnxgen.MLP(2).Bytes(), "Content-Type", "application/octet-stream")
+	res := anna.tus("POST", "/api/v1/models/net/versions?promote=true&file=model.onnx", onnxgen.MLP(2).Bytes(),
+		"Content-Type", "application/octet-stream")
 	var v admin.Version
 	if err := json.Unmarshal([]byte(res.Header.Get("X-Body")), &v); err != nil || v.Version != 2 {
 		t.Fatalf("%d %s", res.StatusCode, res.Header.Get("X-Body"))
@@ -224,7 +244,8 @@ func TestMovesOfALabelSayWhatChangedInTheSignature(t *testing.T) {
 	if first := deployments[len(deployments)-1]; first.From != 0 || first.SignatureChanges != nil {
 		t.Errorf("the first version: %+v", first)
 	}
-	if _, logs := anna.ask("GET", "/api/v1/logs?limit=200", nil, nil); !strings.Contains(logs, "input x was removed (FP32 [-1,4]): clients may fail; ") {
+	if _, logs := anna.ask("GET", "/api/v1/logs?limit=200", nil, nil); !strings.Contains(logs,
+		"input x was removed (FP32 [-1,4]): clients may fail; ") {
 		t.Errorf("the log: %s", logs)
 	}
 	// The same tensors again: nothing is said.

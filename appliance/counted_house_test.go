@@ -53,10 +53,16 @@ func TestFailuresAreCountedAndShown(t *testing.T) {
 	}
 	ask(anna, input, 500)
 	ask(anna, map[string]any{"inputs": "no"}, 400)
-	ask(camera, map[string]any{"inputs": []any{map[string]any{"name": "other", "datatype": "BYTES", "shape": []int{1}, "data": []string{"?"}}}}, 400)
+	ask(camera, map[string]any{"inputs": []any{map[string]any{
+		"name": "other", "datatype": "BYTES", "shape": []int{1},
+		"data": []string{"?"},
+	}}}, 400)
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", camera.header.Get("Authorization"))
 	client := h.callers(insecure.NewCredentials())
-	if _, err := client.ModelInfer(ctx, &inference.ModelInferRequest{ModelName: "net", Inputs: []*inference.ModelInferRequest_InferInputTensor{{Name: "in", Datatype: "X"}}}); err == nil {
+	if _, err := client.ModelInfer(ctx, &inference.ModelInferRequest{
+		ModelName: "net",
+		Inputs:    []*inference.ModelInferRequest_InferInputTensor{{Name: "in", Datatype: "X"}},
+	}); err == nil {
 		t.Fatal("a type that does not exist is answered")
 	}
 	if status, _ := camera.ask("POST", "/v2/models/none/infer", input, nil); status != 404 {
@@ -94,7 +100,9 @@ func TestFailuresAreCountedAndShown(t *testing.T) {
 	}
 	var m map[string]any
 	anna.ask("GET", "/api/v1/models/net", nil, &m)
-	if got := fmt.Sprint(m["versions"].([]any)[0].(map[string]any)["health"]); !strings.Contains(got, "failed:5") || !strings.Contains(got, "failing:false") || !strings.Contains(got, "the accelerator is on fire") || !strings.Contains(got, "recent:13") {
+	if got := fmt.Sprint(m["versions"].([]any)[0].(map[string]any)["health"]); !strings.Contains(got, "failed:5") ||
+		!strings.Contains(got, "failing:false") || !strings.Contains(got, "the accelerator is on fire") ||
+		!strings.Contains(got, "recent:13") {
 		t.Errorf("health %s", got)
 	}
 	failing.Store(true)

@@ -37,7 +37,8 @@ func TestAnUploadAndADraftReportEveryFaultOfAnEnsemble(t *testing.T) {
 		}
 	}
 	// What an archive brings itself is not missed.
-	archive := zipOf(t, "sums/1/keep", "", "sums/config.json", strings.Replace(sums, `"second"`, `"third"`, 1), "third/1/model.onnx", string(adding(3)))
+	archive := zipOf(t, "sums/1/keep", "", "sums/config.json", strings.Replace(sums, `"second"`, `"third"`, 1),
+		"third/1/model.onnx", string(adding(3)))
 	if job := anna.settled(anna.upload("all.zip", archive, nil)); job.State != admin.JobStaged {
 		t.Errorf("an archive of an ensemble: %s", states(job))
 	}

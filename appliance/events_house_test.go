@@ -125,7 +125,10 @@ func (s *stream) next(t *testing.T) (e event) {
 func TestTheLastHourIsKept(t *testing.T) {
 	_, anna := runReal(t)
 	anna.live("first", adding(1))
-	input := map[string]any{"inputs": []any{map[string]any{"name": "x", "datatype": "FP32", "shape": []int{1, 4}, "data": []float32{1, 2, 3, 4}}}}
+	input := map[string]any{"inputs": []any{map[string]any{
+		"name": "x", "datatype": "FP32", "shape": []int{1, 4},
+		"data": []float32{1, 2, 3, 4},
+	}}}
 	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		if status, text := anna.ask("POST", "/v2/models/first/infer", input, nil); status != 200 {

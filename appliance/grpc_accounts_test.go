@@ -36,7 +36,10 @@ func TestTheGRPCDoorTakesTheSameKeys(t *testing.T) {
 	camera := h.key(anna, admin.KeyNew{Name: "camera", Rights: []string{"infer"}, Models: []string{"face*"}}).header.Get("Authorization")
 	loader := h.key(anna, admin.KeyNew{Name: "loader", Rights: []string{"operate", "read"}}).header.Get("Authorization")
 	once := h.key(anna, admin.KeyNew{Name: "once", Rights: []string{"read"}, Rate: 0.001}).header.Get("Authorization")
-	for _, with := range []credentials.TransportCredentials{insecure.NewCredentials(), credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})} {
+	for _, with := range []credentials.TransportCredentials{
+		insecure.NewCredentials(),
+		credentials.NewTLS(&tls.Config{InsecureSkipVerify: true}),
+	} {
 		client := h.callers(with)
 		ask := func(key string, call func(ctx context.Context) error) codes.Code {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -111,7 +114,8 @@ func TestTheGRPCDoorTakesTheSameKeys(t *testing.T) {
 		}
 	}
 	var page admin.AuditPage
-	if anna.ask("GET", "/api/v1/audit?action=model", nil, &page); len(page.Entries) != 2 || page.Entries[0].Actor != "key:loader" || page.Entries[0].Target != "none" || page.Entries[0].Error == "" {
+	if anna.ask("GET", "/api/v1/audit?action=model", nil, &page); len(page.Entries) != 2 ||
+		page.Entries[0].Actor != "key:loader" || page.Entries[0].Target != "none" || page.Entries[0].Error == "" {
 		t.Errorf("the audit log: %+v", page.Entries)
 	}
 }
@@ -123,7 +127,8 @@ func TestPlainTextIsRefusedWhereTLSIsRequired(t *testing.T) {
 	if _, err := h.callers(insecure.NewCredentials()).ServerLive(ctx, &inference.ServerLiveRequest{}); err == nil {
 		t.Error("gRPC in plain text is taken")
 	}
-	if _, err := h.callers(credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})).ServerLive(ctx, &inference.ServerLiveRequest{}); err != nil {
+	if _, err := h.callers(credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})).ServerLive(ctx,
+		&inference.ServerLiveRequest{}); err != nil {
 		t.Error(err)
 	}
 	plain := h.visitor()
@@ -139,7 +144,10 @@ func TestALabelIsAVersionAtBothDoors(t *testing.T) {
 	key := h.key(anna, admin.KeyNew{Name: "line", Rights: []string{"infer", "read"}})
 	client := h.callers(insecure.NewCredentials())
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", key.header.Get("Authorization"))
-	input := &inference.ModelInferRequest_InferInputTensor{Name: "x", Datatype: "FP32", Shape: []int64{1, 4}, Contents: &inference.InferTensorContents{Fp32Contents: []float32{1, 2, 3, 4}}}
+	input := &inference.ModelInferRequest_InferInputTensor{
+		Name: "x", Datatype: "FP32", Shape: []int64{1, 4},
+		Contents: &inference.InferTensorContents{Fp32Contents: []float32{1, 2, 3, 4}},
+	}
 	anna.live("net", adding(1))
 	anna.live("net", adding(2))
 	for _, version := range []int64{1, 2} {
@@ -147,7 +155,10 @@ func TestALabelIsAVersionAtBothDoors(t *testing.T) {
 			t.Fatalf("%d %s", status, text)
 		}
 		want := strconv.FormatInt(version, 10)
-		answer, err := client.ModelInfer(ctx, &inference.ModelInferRequest{ModelName: "net", ModelVersion: "beta", Inputs: []*inference.ModelInferRequest_InferInputTensor{input}})
+		answer, err := client.ModelInfer(ctx, &inference.ModelInferRequest{
+			ModelName: "net", ModelVersion: "beta",
+			Inputs: []*inference.ModelInferRequest_InferInputTensor{input},
+		})
 		if err != nil || answer.ModelVersion != want {
 			t.Errorf("gRPC, version %s: %v %v", want, answer, err)
 		}

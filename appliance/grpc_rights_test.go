@@ -27,7 +27,9 @@ type sameCall struct {
 }
 
 // only makes a call of a method whose answer nobody looks at.
-func only[Q, A, O any](f func(c inference.GRPCInferenceServiceClient, ctx context.Context, req Q, o ...O) (A, error), req Q) func(context.Context, inference.GRPCInferenceServiceClient) error {
+func only[Q, A, O any](f func(c inference.GRPCInferenceServiceClient, ctx context.Context, req Q, o ...O) (A, error),
+	req Q,
+) func(context.Context, inference.GRPCInferenceServiceClient) error {
 	return func(ctx context.Context, c inference.GRPCInferenceServiceClient) error {
 		_, err := f(c, ctx, req)
 		return err
@@ -37,7 +39,9 @@ func only[Q, A, O any](f func(c inference.GRPCInferenceServiceClient, ctx contex
 func sameCalls() []sameCall {
 	type C = inference.GRPCInferenceServiceClient
 	level := map[string]*inference.TraceSettingRequest_SettingValue{"trace_level": {Value: []string{"OFF"}}}
-	verbose := map[string]*inference.LogSettingsRequest_SettingValue{"log_verbose_level": {ParameterChoice: &inference.LogSettingsRequest_SettingValue_Uint32Param{}}}
+	verbose := map[string]*inference.LogSettingsRequest_SettingValue{
+		"log_verbose_level": {ParameterChoice: &inference.LogSettingsRequest_SettingValue_Uint32Param{}},
+	}
 	stream := func(ctx context.Context, c C) error {
 		s, err := c.ModelStreamInfer(ctx)
 		if err == nil {
@@ -63,22 +67,62 @@ func sameCalls() []sameCall {
 		{"ModelStreamInfer", stream, "POST", "/v2/models/none/infer", map[string]any{}},
 		{"ModelStatistics of one", only(C.ModelStatistics, &inference.ModelStatisticsRequest{Name: "none"}), "GET", "/v2/models/none/stats", nil},
 		{"ModelStatistics of all", only(C.ModelStatistics, &inference.ModelStatisticsRequest{}), "GET", "/v2/models/stats", nil},
-		{"ModelStatistics of all versions 1", only(C.ModelStatistics, &inference.ModelStatisticsRequest{Version: "1"}), "GET", "/v2/models/stats", nil},
+		{
+			"ModelStatistics of all versions 1", only(C.ModelStatistics, &inference.ModelStatisticsRequest{Version: "1"}), "GET",
+			"/v2/models/stats", nil,
+		},
 		{"RepositoryIndex", only(C.RepositoryIndex, &inference.RepositoryIndexRequest{}), "POST", "/v2/repository/index", nil},
-		{"RepositoryModelLoad", only(C.RepositoryModelLoad, &inference.RepositoryModelLoadRequest{ModelName: "none"}), "POST", "/v2/repository/models/none/load", nil},
-		{"RepositoryModelUnload", only(C.RepositoryModelUnload, &inference.RepositoryModelUnloadRequest{ModelName: "none"}), "POST", "/v2/repository/models/none/unload", nil},
-		{"SystemSharedMemoryStatus", only(C.SystemSharedMemoryStatus, &inference.SystemSharedMemoryStatusRequest{}), "GET", "/v2/systemsharedmemory/status", nil},
-		{"SystemSharedMemoryRegister", only(C.SystemSharedMemoryRegister, &inference.SystemSharedMemoryRegisterRequest{Name: "r"}), "POST", "/v2/systemsharedmemory/region/r/register", map[string]any{}},
-		{"SystemSharedMemoryUnregister", only(C.SystemSharedMemoryUnregister, &inference.SystemSharedMemoryUnregisterRequest{}), "POST", "/v2/systemsharedmemory/unregister", nil},
-		{"CudaSharedMemoryStatus", only(C.CudaSharedMemoryStatus, &inference.CudaSharedMemoryStatusRequest{}), "GET", "/v2/cudasharedmemory/status", nil},
-		{"CudaSharedMemoryRegister", only(C.CudaSharedMemoryRegister, &inference.CudaSharedMemoryRegisterRequest{Name: "r"}), "POST", "/v2/cudasharedmemory/region/r/register", map[string]any{}},
-		{"CudaSharedMemoryUnregister", only(C.CudaSharedMemoryUnregister, &inference.CudaSharedMemoryUnregisterRequest{}), "POST", "/v2/cudasharedmemory/unregister", nil},
+		{
+			"RepositoryModelLoad", only(C.RepositoryModelLoad, &inference.RepositoryModelLoadRequest{ModelName: "none"}), "POST",
+			"/v2/repository/models/none/load", nil,
+		},
+		{
+			"RepositoryModelUnload", only(C.RepositoryModelUnload, &inference.RepositoryModelUnloadRequest{ModelName: "none"}),
+			"POST", "/v2/repository/models/none/unload", nil,
+		},
+		{
+			"SystemSharedMemoryStatus", only(C.SystemSharedMemoryStatus, &inference.SystemSharedMemoryStatusRequest{}), "GET",
+			"/v2/systemsharedmemory/status", nil,
+		},
+		{
+			"SystemSharedMemoryRegister", only(C.SystemSharedMemoryRegister, &inference.SystemSharedMemoryRegisterRequest{Name: "r"}),
+			"POST", "/v2/systemsharedmemory/region/r/register",
+			map[string]any{},
+		},
+		{"SystemSharedMemoryUnregister", only(C.SystemSharedMemoryUnregister,
+			&inference.SystemSharedMemoryUnregisterRequest{}), "POST", "/v2/systemsharedmemory/unregister", nil},
+		{
+			"CudaSharedMemoryStatus", only(C.CudaSharedMemoryStatus, &inference.CudaSharedMemoryStatusRequest{}), "GET",
+			"/v2/cudasharedmemory/status", nil,
+		},
+		{
+			"CudaSharedMemoryRegister", only(C.CudaSharedMemoryRegister, &inference.CudaSharedMemoryRegisterRequest{Name: "r"}),
+			"POST", "/v2/cudasharedmemory/region/r/register",
+			map[string]any{},
+		},
+		{
+			"CudaSharedMemoryUnregister", only(C.CudaSharedMemoryUnregister, &inference.CudaSharedMemoryUnregisterRequest{}),
+			"POST", "/v2/cudasharedmemory/unregister", nil,
+		},
 		{"TraceSetting read", only(C.TraceSetting, &inference.TraceSettingRequest{}), "GET", "/v2/trace/setting", nil},
-		{"TraceSetting of one read", only(C.TraceSetting, &inference.TraceSettingRequest{ModelName: "none"}), "GET", "/v2/models/none/trace/setting", nil},
-		{"TraceSetting changed", only(C.TraceSetting, &inference.TraceSettingRequest{Settings: level}), "POST", "/v2/trace/setting", map[string]any{"trace_level": []string{"OFF"}}},
-		{"TraceSetting of one changed", only(C.TraceSetting, &inference.TraceSettingRequest{ModelName: "none", Settings: level}), "POST", "/v2/models/none/trace/setting", map[string]any{"trace_level": []string{"OFF"}}},
+		{
+			"TraceSetting of one read", only(C.TraceSetting, &inference.TraceSettingRequest{ModelName: "none"}), "GET",
+			"/v2/models/none/trace/setting", nil,
+		},
+		{
+			"TraceSetting changed", only(C.TraceSetting, &inference.TraceSettingRequest{Settings: level}), "POST",
+			"/v2/trace/setting",
+			map[string]any{"trace_level": []string{"OFF"}},
+		},
+		{"TraceSetting of one changed", only(C.TraceSetting, &inference.TraceSettingRequest{
+			ModelName: "none",
+			Settings:  level,
+		}), "POST", "/v2/models/none/trace/setting", map[string]any{"trace_level": []string{"OFF"}}},
 		{"LogSettings read", only(C.LogSettings, &inference.LogSettingsRequest{}), "GET", "/v2/logging", nil},
-		{"LogSettings changed", only(C.LogSettings, &inference.LogSettingsRequest{Settings: verbose}), "POST", "/v2/logging", map[string]any{"log_verbose_level": 0}},
+		{
+			"LogSettings changed", only(C.LogSettings, &inference.LogSettingsRequest{Settings: verbose}), "POST", "/v2/logging",
+			map[string]any{"log_verbose_level": 0},
+		},
 	}
 }
 

@@ -70,14 +70,18 @@ func (c *conforming) RoundTrip(req *http.Request) (*http.Response, error) {
 	bare.URL.Path, bare.URL.RawPath = strings.TrimPrefix(req.URL.Path, "/api/v1"), ""
 	route, parameters, err := c.router.FindRoute(bare)
 	if err != nil {
-		if res.StatusCode != http.StatusNotFound && res.StatusCode != http.StatusUnauthorized && res.StatusCode != http.StatusMethodNotAllowed && res.StatusCode != http.StatusForbidden {
+		if res.StatusCode != http.StatusNotFound && res.StatusCode != http.StatusUnauthorized &&
+			res.StatusCode != http.StatusMethodNotAllowed && res.StatusCode != http.StatusForbidden {
 			c.t.Errorf("%s %s answers %d and is not in the document: %v", req.Method, req.URL.Path, res.StatusCode, err)
 		}
 		return res, nil
 	}
 	in := &openapi3filter.ResponseValidationInput{
 		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: bare, PathParams: parameters, Route: route},
-		Status:                 res.StatusCode, Header: res.Header, Options: &openapi3filter.Options{IncludeResponseStatus: true, ExcludeResponseBody: !strings.HasPrefix(res.Header.Get("Content-Type"), "application/json")},
+		Status:                 res.StatusCode, Header: res.Header, Options: &openapi3filter.Options{
+			IncludeResponseStatus: true,
+			ExcludeResponseBody:   !strings.HasPrefix(res.Header.Get("Content-Type"), "application/json"),
+		},
 	}
 	in.SetBodyBytes(body)
 	if err := openapi3filter.ValidateResponse(context.Background(), in); err != nil {
@@ -140,7 +144,8 @@ func TestTheDocumentSaysWhoMay(t *testing.T) {
 			}
 			confirm, _ := op.Extensions["x-confirm"].(bool)
 			if !ok || right != op.Extensions["x-right"] || confirm != rule.Confirm {
-				t.Errorf("%s %s: the document says %v, confirm %v; the table says %s, confirm %v", method, path, op.Extensions["x-right"], confirm, right, rule.Confirm)
+				t.Errorf("%s %s: the document says %v, confirm %v; the table says %s, confirm %v", method, path,
+					op.Extensions["x-right"], confirm, right, rule.Confirm)
 			}
 		}
 	}

@@ -38,7 +38,9 @@ func TestThePageIsServedBesideTheInterfaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = res.Body.Close()
-	if policy := res.Header.Get("Content-Security-Policy"); res.StatusCode != http.StatusOK || !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") || res.Header.Get("X-Content-Type-Options") != "nosniff" {
+	if policy := res.Header.Get("Content-Security-Policy"); res.StatusCode != http.StatusOK ||
+		!strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") ||
+		res.Header.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("%d %v", res.StatusCode, res.Header)
 	}
 }

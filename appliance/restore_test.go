@@ -158,7 +158,8 @@ func example(t testing.TB) []byte {
 		s.history.Note(ctx, admin.Deployment{Model: name, Label: "live", To: 2}, time.Now(), nil)
 	}
 	_, made := s.accounts.CreateUser(admin.UserNew{Name: "anna", Role: "admin", Password: "a staple for my paper"})
-	_, keyed := s.accounts.CreateKey(admin.KeyNew{Name: "camera", Rights: []string{"infer"}}, &edgewise.Principal{Kind: "person", Name: "anna", Rights: edgewise.AllRights})
+	_, keyed := s.accounts.CreateKey(admin.KeyNew{Name: "camera", Rights: []string{"infer"}},
+		&edgewise.Principal{Kind: "person", Name: "anna", Rights: edgewise.AllRights})
 	_, drafted := s.editor.CreateDraft(&edgewise.Principal{Name: "anna"}, admin.DraftNew{Name: "both", Config: json.RawMessage("{}")})
 	_, changed := s.box.ChangeSettings(admin.SettingsChange{Name: ptr("the box")})
 	if err := errors.Join(made, keyed, drafted, changed, s.notes.Set(edgewise.ModelID{Name: "cat", Version: 2}, "purrs")); err != nil {
@@ -180,7 +181,10 @@ func withManifest(t testing.TB, file []byte, change func(manifest []byte) []byte
 	if err := os.WriteFile(path, file, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := uploads.Unpack("tar", path, folder, uploads.Limits{Bytes: 1 << 20, Files: 100, Room: func(int64) error { return nil }}, func(int64) {}); err != nil {
+	if err := uploads.Unpack("tar", path, folder, uploads.Limits{
+		Bytes: 1 << 20, Files: 100,
+		Room: func(int64) error { return nil },
+	}, func(int64) {}); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join(folder, importer.ManifestFile))
@@ -255,14 +259,16 @@ func TestAMalformedBackupChangesNothing(t *testing.T) {
 		edit func(m *importer.Backup)
 		want string
 	}{
-		"a user that is no JSON":        {put("users", "bert", "{"), `users: document "bert": it is not the JSON`},
-		"a user that is a list":         {put("users", "bert", "[]"), `users: document "bert"`},
-		"a user under another name":     {put("users", "bert", `{"name":"carl","role":"admin"}`), `it is of the user "carl"`},
-		"a user with an unknown role":   {put("users", "bert", `{"name":"bert","role":"king"}`), "king"},
-		"a user with a costly hash":     {put("users", "bert", `{"name":"bert","role":"admin","password":"$argon2id$v=19$m=99999999,t=1,p=1$AAAA$AAAA"}`), "not a hash"},
-		"a key that is no JSON":         {put("keys", "ab", "nothing"), `keys: document "ab"`},
-		"a key with a short hash":       {put("keys", "ab", `{"id":"ab","hash":"ff","name":"x","rights":2}`), "64 hexadecimal digits"},
-		"a key with rights beyond all":  {put("keys", "ab", `{"id":"ab","hash":"`+strings.Repeat("ab", 32)+`","name":"x","rights":255}`), "rights 255"},
+		"a user that is no JSON":      {put("users", "bert", "{"), `users: document "bert": it is not the JSON`},
+		"a user that is a list":       {put("users", "bert", "[]"), `users: document "bert"`},
+		"a user under another name":   {put("users", "bert", `{"name":"carl","role":"admin"}`), `it is of the user "carl"`},
+		"a user with an unknown role": {put("users", "bert", `{"name":"bert","role":"king"}`), "king"},
+		"a user with a costly hash": {put("users", "bert",
+			`{"name":"bert","role":"admin","password":"$argon2id$v=19$m=99999999,t=1,p=1$AAAA$AAAA"}`), "not a hash"},
+		"a key that is no JSON":   {put("keys", "ab", "nothing"), `keys: document "ab"`},
+		"a key with a short hash": {put("keys", "ab", `{"id":"ab","hash":"ff","name":"x","rights":2}`), "64 hexadecimal digits"},
+		"a key with rights beyond all": {put("keys", "ab", `{"id":"ab","hash":"`+strings.Repeat("ab",
+			32)+`","name":"x","rights":255}`), "rights 255"},
 		"a draft that is no JSON":       {put("drafts", "ab", "{]"), `drafts: document "ab"`},
 		"a draft under another id":      {put("drafts", "ab", `{"id":"cd","name":"x","config":{}}`), `its id is "cd"`},
 		"notes about no name":           {put("notes", "../x", "text"), "../x"},
@@ -284,8 +290,11 @@ func TestAMalformedBackupChangesNothing(t *testing.T) {
 		"a file that is not there": {func(m *importer.Backup) {
 			m.Models[1].Versions[1].Files[0].Digest = edgewise.Digest(strings.Repeat("0", 64))
 		}, "lacks file"},
-		"a digest out of its folder":      {func(m *importer.Backup) { m.Models[1].Versions[1].Files[0].Digest = "../manifest.json" }, "digest"},
-		"a version with another digest":   {func(m *importer.Backup) { m.Models[1].Versions[1].Digest = edgewise.Digest(strings.Repeat("0", 64)) }, "instead of 0000"},
+		"a digest out of its folder": {func(m *importer.Backup) { m.Models[1].Versions[1].Files[0].Digest = "../manifest.json" }, "digest"},
+		"a version with another digest": {func(m *importer.Backup) {
+			m.Models[1].Versions[1].Digest = edgewise.Digest(
+				strings.Repeat("0", 64))
+		}, "instead of 0000"},
 		"a declaration that cannot be":    {func(m *importer.Backup) { m.Models[1].Versions[1].Model.MaxBatchSize = -1 }, ""},
 		"a declaration without a backend": {func(m *importer.Backup) { m.Models[1].Versions[1].Model.Platform = "abacus" }, "abacus"},
 	} {

@@ -145,14 +145,18 @@ func TestWhateverAKeyDoesEndsWithIt(t *testing.T) {
 			return h.began(t, v.begin(t, "POST", "/v2/models/slow/infer", "application/json", strings.NewReader(input)))
 		}, "401 Unauthorized"},
 		{"generate_stream", func(t *testing.T, v *visitor) <-chan string {
-			return h.began(t, v.begin(t, "POST", "/v2/models/slow/generate_stream", "application/json", strings.NewReader(`{"x":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}`)))
+			return h.began(t, v.begin(t, "POST", "/v2/models/slow/generate_stream", "application/json",
+				strings.NewReader(`{"x":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}`)))
 		}, "401 Unauthorized"},
 		{"a gRPC inference", func(t *testing.T, v *visitor) <-chan string {
 			client, ended := h.callers(credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})), make(chan string, 1)
 			ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", v.header.Get("Authorization"))
 			go func() {
 				_, err := client.ModelInfer(ctx, &inference.ModelInferRequest{
-					ModelName: "slow", Inputs: []*inference.ModelInferRequest_InferInputTensor{{Name: "x", Datatype: "FP32", Shape: []int64{1, 16}}}, RawInputContents: [][]byte{make([]byte, 64)},
+					ModelName: "slow", Inputs: []*inference.ModelInferRequest_InferInputTensor{{
+						Name: "x", Datatype: "FP32",
+						Shape: []int64{1, 16},
+					}}, RawInputContents: [][]byte{make([]byte, 64)},
 				})
 				ended <- status.Code(err).String()
 			}()
@@ -321,7 +325,10 @@ func TestEveryEndOfASessionEndsItsStreams(t *testing.T) {
 	})
 	t.Run("one's own password keeps the session", func(t *testing.T) {
 		events := anna.followEvents(t, "/api/v1/events")
-		if status, text := anna.ask("PUT", "/api/v1/session/password", admin.PasswordChange{Old: password, New: "another horse battery"}, nil); status >= 300 {
+		if status, text := anna.ask("PUT", "/api/v1/session/password", admin.PasswordChange{
+			Old: password,
+			New: "another horse battery",
+		}, nil); status >= 300 {
 			t.Fatal(status, text)
 		}
 		goesOn(t, "events", events)
@@ -332,7 +339,10 @@ func TestMessagesOfAStreamCountAgainstTheirKey(t *testing.T) {
 	h, anna := runReal(t)
 	anna.live("slow", onnxgen.Slow(100).Bytes())
 	slow := &inference.ModelInferRequest{
-		ModelName: "slow", Inputs: []*inference.ModelInferRequest_InferInputTensor{{Name: "x", Datatype: "FP32", Shape: []int64{1, 16}}}, RawInputContents: [][]byte{make([]byte, 64)},
+		ModelName: "slow", Inputs: []*inference.ModelInferRequest_InferInputTensor{{
+			Name: "x", Datatype: "FP32",
+			Shape: []int64{1, 16},
+		}}, RawInputContents: [][]byte{make([]byte, 64)},
 	}
 	client := h.callers(credentials.NewTLS(&tls.Config{InsecureSkipVerify: true}))
 	for _, test := range []struct {
@@ -341,8 +351,18 @@ func TestMessagesOfAStreamCountAgainstTheirKey(t *testing.T) {
 		send *inference.ModelInferRequest
 		want []string // parts of the errors of the messages, in order; empty: there is none
 	}{
-		{"rate", admin.KeyNew{Name: "rare", Rights: []string{"infer"}, Rate: 0.001}, &inference.ModelInferRequest{ModelName: "none"}, []string{"unknown model", "may make 0.001 requests a second"}},
-		{"concurrency", admin.KeyNew{Name: "two", Rights: []string{"infer"}, Concurrency: 2}, slow, []string{"", "", "has 2 requests in progress, which is its limit"}},
+		{
+			"rate",
+			admin.KeyNew{Name: "rare", Rights: []string{"infer"}, Rate: 0.001},
+			&inference.ModelInferRequest{ModelName: "none"},
+			[]string{"unknown model", "may make 0.001 requests a second"},
+		},
+		{
+			"concurrency",
+			admin.KeyNew{Name: "two", Rights: []string{"infer"}, Concurrency: 2},
+			slow,
+			[]string{"", "", "has 2 requests in progress, which is its limit"},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			key := h.key(anna, test.key).header.Get("Authorization")
@@ -374,7 +394,8 @@ func TestACallThatIsRefusedHoldsNoPlaceOfItsKey(t *testing.T) {
 	key := h.key(anna, admin.KeyNew{Name: "reader", Rights: []string{"read"}, Concurrency: 1}).header.Get("Authorization")
 	client := h.callers(credentials.NewTLS(&tls.Config{InsecureSkipVerify: true}))
 	for range 3 {
-		_, err := client.ModelInfer(metadata.AppendToOutgoingContext(t.Context(), "authorization", key), &inference.ModelInferRequest{ModelName: "none"})
+		_, err := client.ModelInfer(metadata.AppendToOutgoingContext(t.Context(), "authorization", key),
+			&inference.ModelInferRequest{ModelName: "none"})
 		if status.Code(err) != codes.PermissionDenied {
 			t.Errorf("%v", err)
 		}

@@ -25,7 +25,9 @@ func TestAFragmentDoesNotHideAChangeFromTheAuditLog(t *testing.T) {
 	}
 	defer func() { _ = c.Close() }()
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
-	_, _ = fmt.Fprintf(c, "POST /api/v1/users# HTTP/1.1\r\nHost: localhost\r\nAuthorization: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", key, len(body), body)
+	_, _ = fmt.Fprintf(c,
+		"POST /api/v1/users# HTTP/1.1\r\nHost: localhost\r\nAuthorization: %s\r\nContent-Type: "+
+			"application/json\r\nContent-Length: %d\r\n\r\n%s", key, len(body), body)
 	res, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -55,7 +55,8 @@ func TestARequestCanAskWhereItsTimeGoes(t *testing.T) {
 			}
 			delete(r.Parameters, "timing_total_ns")
 			want = map[string]any{
-				"own": "x", "timing_queue_ns": int64(1), "timing_input_ns": int64(2), "timing_compute_ns": int64(30), "timing_output_ns": int64(4), "timing_batch": int64(5),
+				"own": "x", "timing_queue_ns": int64(1), "timing_input_ns": int64(2), "timing_compute_ns": int64(
+					30), "timing_output_ns": int64(4), "timing_batch": int64(5),
 				"timing_guest_ns": int64(20), "timing_host_ns": int64(10), "timing_fuel": int64(6), "timing_memory_bytes": int64(7),
 			}
 		}
@@ -80,12 +81,16 @@ func TestStepsOfAnEnsembleAreTimed(t *testing.T) {
 	in := edgewise.Tensor{Name: "in", Type: edgewise.Bytes, Shape: edgewise.Shape{1}, Data: edgewise.AppendElement(nil, "?")}
 	other := &heard{}
 	for _, ctx := range []context.Context{t.Context(), edgewise.WithRecorder(t.Context(), other)} {
-		r, err := timed{h.Manager}.Infer(ctx, &edgewise.Request{Model: edgewise.ModelID{Name: "E"}, Inputs: []edgewise.Tensor{in}, Parameters: map[string]any{"timing": true}})
+		r, err := timed{h.Manager}.Infer(ctx, &edgewise.Request{
+			Model:  edgewise.ModelID{Name: "E"},
+			Inputs: []edgewise.Tensor{in}, Parameters: map[string]any{"timing": true},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		p := r.Parameters
-		if p["timing_step_0_model"] != "a" || p["timing_step_1_model"] != "b" || p["timing_step_0_requests"] != int64(1) || p["timing_step_1_version"] != int64(1) {
+		if p["timing_step_0_model"] != "a" || p["timing_step_1_model"] != "b" || p["timing_step_0_requests"] != int64(1) ||
+			p["timing_step_1_version"] != int64(1) {
 			t.Errorf("%v", p)
 		}
 		steps := time.Duration(0)

@@ -52,7 +52,9 @@ func newMachine(t *testing.T, how update.Packaging) *machineOf {
 	c := helper.Config{
 		Folder: filepath.Join(dir,
 			"helper"), Keys: dir, Data: m.data, Image: how.Kind == update.Image, User: uint32(os.Getuid()), Downgrade: filepath.Join(dir, "older"),
-		Health: time.Second, Steady: 5 * time.Millisecond, Run: m.system.Run, Running: func() bool { return true }, Log: slog.New(slog.DiscardHandler),
+		Health: time.Second, Steady: 5 * time.Millisecond, Run: m.system.Run, Running: func() bool {
+			return true
+		}, Log: slog.New(slog.DiscardHandler),
 	}
 	m.sign = fakesystem.Key(t, dir)
 	if how.Kind == update.Image {
@@ -530,7 +532,9 @@ func TestAProgramInAFolderIsNotUpdated(t *testing.T) {
 func TestAnUpdateIsBounded(t *testing.T) {
 	h := runBox(t, nil)
 	anna := h.claim()
-	req := "POST /api/v1/system/update HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2147483649\r\nContent-Type: application/octet-stream\r\nCookie: " + anna.header.Get("Cookie") + "\r\nX-CSRF-Token: " + anna.header.Get("X-CSRF-Token") + "\r\n\r\n"
+	req := "POST /api/v1/system/update HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2147483649\r\nContent-Type: " +
+		"application/octet-stream\r\nCookie: " + anna.header.Get("Cookie") + "\r\nX-CSRF-Token: " +
+		anna.header.Get("X-CSRF-Token") + "\r\n\r\n"
 	conn, reader := h.raw(req)
 	defer func() { _ = conn.Close() }()
 	res, err := http.ReadResponse(reader, nil)

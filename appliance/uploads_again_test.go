@@ -25,7 +25,8 @@ func unloadableOf(bias float32) []byte {
 // TestAnUploadThatWasNotUnderstoodDoesNotGoOn has one good and one bad model in an archive.
 func TestAnUploadThatWasNotUnderstoodDoesNotGoOn(t *testing.T) {
 	_, anna := runReal(t)
-	j := anna.settled(anna.upload("two.zip", zipOf(t, "a/1/model.onnx", string(onnxgen.MLP(1).Bytes()), "b/1/model.onnx", "%PDF-1.7 and more"), nil))
+	j := anna.settled(anna.upload("two.zip", zipOf(t, "a/1/model.onnx", string(onnxgen.MLP(1).Bytes()), "b/1/model.onnx",
+		"%PDF-1.7 and more"), nil))
 	if j.State != admin.JobFailed || j.Resumable || !strings.Contains(states(j), "inspect:failed") {
 		t.Fatalf("%s resumable %v: %s", j.State, j.Resumable, states(j))
 	}
@@ -34,7 +35,8 @@ func TestAnUploadThatWasNotUnderstoodDoesNotGoOn(t *testing.T) {
 	}
 }
 
-// TestAnotherNameIsAnotherModel goes on with an upload that was stored under one name and did not load, under the name of a model that serves.
+// TestAnotherNameIsAnotherModel goes on with an upload that was stored under one name and did not load, under the name
+// of a model that serves.
 func TestAnotherNameIsAnotherModel(t *testing.T) {
 	_, anna := runReal(t)
 	anna.live("net", adding(1))
@@ -46,7 +48,8 @@ func TestAnotherNameIsAnotherModel(t *testing.T) {
 	if status, text := anna.ask("POST", "/api/v1/jobs/"+j.ID+"/activate", admin.Activate{Model: "net"}, nil); status != 202 {
 		t.Fatalf("%d %s", status, text)
 	}
-	if again := anna.settled(j.ID); again.State != admin.JobFailed || !strings.Contains(states(again), "load:failed") || again.Understood.Models[0].Stored != 3 {
+	if again := anna.settled(j.ID); again.State != admin.JobFailed || !strings.Contains(states(again), "load:failed") ||
+		again.Understood.Models[0].Stored != 3 {
 		t.Errorf("%s: %s, stored as %+v", again.State, states(again), again.Understood.Models)
 	}
 	var m admin.Model

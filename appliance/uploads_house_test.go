@@ -112,7 +112,8 @@ func TestAnUploadIsUnderstoodBeforeItIsActivated(t *testing.T) {
 	sum := sha256.Sum256(file)
 	id := anna.upload("My model.onnx", file, map[string]string{"model": "mlp", "sha256": hex.EncodeToString(sum[:]), "notes": "the first"})
 	j := anna.settled(id)
-	if j.State != admin.JobStaged || states(j) != "verify:done unpack:skipped inspect:done store:waiting load:waiting warm:waiting ready:waiting" {
+	if j.State != admin.JobStaged ||
+		states(j) != "verify:done unpack:skipped inspect:done store:waiting load:waiting warm:waiting ready:waiting" {
 		t.Fatalf("%s: %s", j.State, states(j))
 	}
 	m := j.Understood.Models[0]
@@ -124,23 +125,28 @@ func TestAnUploadIsUnderstoodBeforeItIsActivated(t *testing.T) {
 	}
 	notes := "activated"
 	var begun admin.Job
-	if status, text := anna.ask("POST", "/api/v1/jobs/"+id+"/activate", admin.Activate{Model: "net", Notes: notes}, &begun); status != 202 || begun.Revision <= j.Revision {
+	if status, text := anna.ask("POST", "/api/v1/jobs/"+id+"/activate", admin.Activate{Model: "net", Notes: notes},
+		&begun); status != 202 || begun.Revision <= j.Revision {
 		t.Fatalf("%d %s, after revision %d", status, text, j.Revision)
 	}
 	j = anna.settled(id)
 	if j.Revision < begun.Revision+8 { // four steps begin and end
 		t.Errorf("revision %d after %d", j.Revision, begun.Revision)
 	}
-	if j.State != admin.JobDone || states(j) != "verify:done unpack:skipped inspect:done store:done load:done warm:done ready:done" || j.Understood.Models[0].Stored != 1 {
+	if j.State != admin.JobDone ||
+		states(j) != "verify:done unpack:skipped inspect:done store:done load:done warm:done ready:done" ||
+		j.Understood.Models[0].Stored != 1 {
 		t.Fatalf("%s: %s %+v", j.State, states(j), j.Understood)
 	}
 	var model admin.Model
-	if status, _ := anna.ask("GET", "/api/v1/models/net", nil, &model); status != 200 || model.Versions[0].Notes != notes || model.Label("live") != 1 || model.Kind != "onnx" {
+	if status, _ := anna.ask("GET", "/api/v1/models/net", nil, &model); status != 200 ||
+		model.Versions[0].Notes != notes || model.Label("live") != 1 || model.Kind != "onnx" {
 		t.Errorf("%d %+v", status, model)
 	}
 	var deployments []admin.Deployment
 	anna.ask("GET", "/api/v1/deployments", nil, &deployments)
-	if len(deployments) != 1 || deployments[0].Cause != "upload" || deployments[0].Actor != "person:anna" || !deployments[0].Done || deployments[0].To != 1 {
+	if len(deployments) != 1 || deployments[0].Cause != "upload" || deployments[0].Actor != "person:anna" ||
+		!deployments[0].Done || deployments[0].To != 1 {
 		t.Errorf("%+v", deployments)
 	}
 	again := anna.settled(anna.upload("net.onnx", file, nil))
@@ -164,12 +170,15 @@ func TestUploadsFailByName(t *testing.T) {
 		body             []byte
 		metadata         map[string]string
 	}{
-		"a PDF":        {"doc.onnx", "inspect", "", []byte("%PDF-1.7 and more"), nil},
-		"another hash": {"mlp.onnx", "verify", "did not arrive as it was sent", onnxgen.MLP(1).Bytes(), map[string]string{"sha256": strings.Repeat("0", 64)}},
-		"no zip":       {"x.zip", "unpack", "no zip archive", []byte("no zip"), nil},
-		"a bomb":       {"bomb.zip", "unpack", "limit", bomb.Bytes(), nil},
-		"out of it":    {"path.zip", "unpack", "clean path", zipOf(t, "../../etc/passwd", "x"), nil},
-		"no backup":    {"x.edgewise-backup", "unpack", "no tar archive", bytes.Repeat([]byte("no backup "), 200), nil},
+		"a PDF": {"doc.onnx", "inspect", "", []byte("%PDF-1.7 and more"), nil},
+		"another hash": {
+			"mlp.onnx", "verify", "did not arrive as it was sent", onnxgen.MLP(1).Bytes(),
+			map[string]string{"sha256": strings.Repeat("0", 64)},
+		},
+		"no zip":    {"x.zip", "unpack", "no zip archive", []byte("no zip"), nil},
+		"a bomb":    {"bomb.zip", "unpack", "limit", bomb.Bytes(), nil},
+		"out of it": {"path.zip", "unpack", "clean path", zipOf(t, "../../etc/passwd", "x"), nil},
+		"no backup": {"x.edgewise-backup", "unpack", "no tar archive", bytes.Repeat([]byte("no backup "), 200), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := anna.settled(anna.upload(test.file, test.body, test.metadata))
@@ -239,7 +248,8 @@ func TestUploadsAreTheirOwnersAndBounded(t *testing.T) {
 	h, anna := runReal(t)
 	olga := h.login(anna, "operator")
 	begin := func(v *visitor, length string) *http.Response {
-		return v.tus("POST", "/api/v1/uploads", nil, "Upload-Length", length, "Upload-Metadata", "filename "+base64.StdEncoding.EncodeToString([]byte("a.onnx")))
+		return v.tus("POST", "/api/v1/uploads", nil, "Upload-Length", length, "Upload-Metadata",
+			"filename "+base64.StdEncoding.EncodeToString([]byte("a.onnx")))
 	}
 	first := begin(olga, "10").Header.Get("Location")
 	if begin(olga, "10").StatusCode != 201 {
@@ -262,21 +272,29 @@ func TestUploadsAreTheirOwnersAndBounded(t *testing.T) {
 		status int
 		header []string
 	}{
-		"another offset":      {409, []string{"Upload-Offset", "3", "Content-Type", "application/offset+octet-stream"}},
-		"no offset":           {400, []string{"Content-Type", "application/offset+octet-stream"}},
-		"another type":        {415, []string{"Upload-Offset", "0", "Content-Type", "text/plain"}},
-		"another protocol":    {412, []string{"Upload-Offset", "0", "Content-Type", "application/offset+octet-stream", "Tus-Resumable", "0.2.2"}},
-		"a wrong checksum":    {460, []string{"Upload-Offset", "0", "Content-Type", "application/offset+octet-stream", "Upload-Checksum", "sha256 " + base64.StdEncoding.EncodeToString(make([]byte, 32))}},
-		"an unknown checksum": {400, []string{"Upload-Offset", "0", "Content-Type", "application/offset+octet-stream", "Upload-Checksum", "md5 AAAA"}},
+		"another offset":   {409, []string{"Upload-Offset", "3", "Content-Type", "application/offset+octet-stream"}},
+		"no offset":        {400, []string{"Content-Type", "application/offset+octet-stream"}},
+		"another type":     {415, []string{"Upload-Offset", "0", "Content-Type", "text/plain"}},
+		"another protocol": {412, []string{"Upload-Offset", "0", "Content-Type", "application/offset+octet-stream", "Tus-Resumable", "0.2.2"}},
+		"a wrong checksum": {460, []string{
+			"Upload-Offset", "0", "Content-Type", "application/offset+octet-stream",
+			"Upload-Checksum", "sha256 " + base64.StdEncoding.EncodeToString(make([]byte, 32)),
+		}},
+		"an unknown checksum": {400, []string{
+			"Upload-Offset", "0", "Content-Type", "application/offset+octet-stream",
+			"Upload-Checksum", "md5 AAAA",
+		}},
 	} {
 		if res := olga.tus("PATCH", first, []byte("abc"), test.header...); res.StatusCode != test.status {
 			t.Errorf("%s: %d %s, want %d", name, res.StatusCode, res.Header.Get("X-Body"), test.status)
 		}
 	}
-	if res := olga.tus("PATCH", first, []byte("0123456789ab"), "Upload-Offset", "0", "Content-Type", "application/offset+octet-stream"); res.StatusCode != 413 {
+	if res := olga.tus("PATCH", first, []byte("0123456789ab"), "Upload-Offset", "0", "Content-Type",
+		"application/offset+octet-stream"); res.StatusCode != 413 {
 		t.Errorf("more than was announced: %d %s", res.StatusCode, res.Header.Get("X-Body"))
 	}
-	if res := olga.tus("HEAD", first, nil); res.StatusCode != 200 || res.Header.Get("Upload-Offset") != "0" || res.Header.Get("Upload-Length") != "10" || res.Header.Get("Upload-Metadata") == "" {
+	if res := olga.tus("HEAD", first, nil); res.StatusCode != 200 || res.Header.Get("Upload-Offset") != "0" ||
+		res.Header.Get("Upload-Length") != "10" || res.Header.Get("Upload-Metadata") == "" {
 		t.Errorf("%d %v", res.StatusCode, res.Header)
 	}
 	if res := olga.tus("DELETE", first, nil); res.StatusCode != 204 || olga.tus("HEAD", first, nil).StatusCode != 404 {

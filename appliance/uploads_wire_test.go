@@ -32,10 +32,12 @@ func TestABodyThatIsRefusedIsNotTheNextRequest(t *testing.T) {
 	h := runBox(t, nil)
 	h.claim()
 	for name, head := range map[string]string{
-		"an upload without credentials": "PATCH /api/v1/uploads/abcdefgh HTTP/1.1\r\nHost: localhost\r\nTus-Resumable: 1.0.0\r\nUpload-Offset: 0\r\nContent-Type: application/offset+octet-stream\r\n",
-		"a push without credentials":    "POST /api/v1/models/cat/versions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n",
-		"an inference":                  "POST /v2/models/cat/infer HTTP/1.1\r\nHost: localhost\r\n",
-		"a login that is none":          "POST /api/v1/session HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n",
+		"an upload without credentials": "PATCH /api/v1/uploads/abcdefgh HTTP/1.1\r\nHost: localhost\r\nTus-Resumable: " +
+			"1.0.0\r\nUpload-Offset: 0\r\nContent-Type: application/offset+octet-stream\r\n",
+		"a push without credentials": "POST /api/v1/models/cat/versions HTTP/1.1\r\nHost: localhost\r\nContent-Type: " +
+			"application/octet-stream\r\n",
+		"an inference":         "POST /v2/models/cat/infer HTTP/1.1\r\nHost: localhost\r\n",
+		"a login that is none": "POST /api/v1/session HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			smuggled := "GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -61,8 +63,10 @@ func TestABodyThatIsRefusedIsNotTheNextRequest(t *testing.T) {
 
 func TestASenderThatHangsLetsGoWhenItComesBack(t *testing.T) {
 	h, anna := runReal(t)
-	at := anna.tus("POST", "/api/v1/uploads", nil, "Upload-Length", "100000", "Upload-Metadata", "filename "+base64.StdEncoding.EncodeToString([]byte("a.onnx"))).Header.Get("Location")
-	h.raw(fmt.Sprintf("PATCH %s HTTP/1.1\r\nHost: localhost\r\nCookie: %s\r\nX-CSRF-Token: %s\r\nTus-Resumable: 1.0.0\r\nUpload-Offset: 0\r\nContent-Type: application/offset+octet-stream\r\nContent-Length: 100000\r\n\r\n%s",
+	at := anna.tus("POST", "/api/v1/uploads", nil, "Upload-Length", "100000", "Upload-Metadata",
+		"filename "+base64.StdEncoding.EncodeToString([]byte("a.onnx"))).Header.Get("Location")
+	h.raw(fmt.Sprintf("PATCH %s HTTP/1.1\r\nHost: localhost\r\nCookie: %s\r\nX-CSRF-Token: %s\r\nTus-Resumable: "+
+		"1.0.0\r\nUpload-Offset: 0\r\nContent-Type: application/offset+octet-stream\r\nContent-Length: 100000\r\n\r\n%s",
 		at, anna.header.Get("Cookie"), anna.header.Get("X-CSRF-Token"), strings.Repeat("a", 30000)))
 	deadline := time.Now().Add(2 * time.Minute)
 	for {
@@ -79,7 +83,8 @@ func TestASenderThatHangsLetsGoWhenItComesBack(t *testing.T) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	if res := anna.tus("PATCH", at, []byte(strings.Repeat("b", 70000)), "Upload-Offset", "30000", "Content-Type", "application/offset+octet-stream"); res.StatusCode != 204 || res.Header.Get("Upload-Offset") != "100000" {
+	if res := anna.tus("PATCH", at, []byte(strings.Repeat("b", 70000)), "Upload-Offset", "30000", "Content-Type",
+		"application/offset+octet-stream"); res.StatusCode != 204 || res.Header.Get("Upload-Offset") != "100000" {
 		t.Errorf("%d %v", res.StatusCode, res.Header)
 	}
 }
@@ -102,7 +107,8 @@ func TestAVersionThatDoesNotLoadChangesNothing(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	var deployments []admin.Deployment
-	if anna.ask("GET", "/api/v1/models/net/deployments", nil, &deployments); deployments[0].Done || deployments[0].Error == "" || deployments[0].To != 2 {
+	if anna.ask("GET", "/api/v1/models/net/deployments", nil, &deployments); deployments[0].Done ||
+		deployments[0].Error == "" || deployments[0].To != 2 {
 		t.Errorf("%+v", deployments)
 	}
 	var begun admin.Job

@@ -45,7 +45,9 @@ func newZoo(t testing.TB) *zoo {
 }
 
 // add makes a model: inputs and outputs are written as "x:FP32[1,-1]", with '?' behind the name of an optional input.
-func (z *zoo) add(name string, maxBatch int32, in, out []string, behave func(context.Context, *edgewise.Request) ([]edgewise.Tensor, error)) {
+func (z *zoo) add(name string, maxBatch int32, in, out []string, behave func(context.Context,
+	*edgewise.Request) ([]edgewise.Tensor, error),
+) {
 	z.models[name] = model(name, maxBatch, in, out)
 	z.behave[name] = behave
 }

@@ -17,7 +17,8 @@ const picturing = `
 (import "edgewise_v1" "fail" (func $fail (param i32 i32)))
 (import "edgewise_v1" "last_error" (func $error (param i32 i32) (result i32)))
 ` + prelude + `
-(data (i32.const 1024) "\01\00\00\00\00\00\00\00" "\50\04\00\00\01\00\00\00\0b\00\00\00\04\00\00\00\58\04\00\00\00\20\00\00\30\00\00\00\00\00\00\00")
+(data (i32.const 1024) "\01\00\00\00\00\00\00\00"
+  "\50\04\00\00\01\00\00\00\0b\00\00\00\04\00\00\00\58\04\00\00\00\20\00\00\30\00\00\00\00\00\00\00")
 (data (i32.const 1104) "t")
 (data (i32.const 1112) "\02\00\00\00\00\00\00\00\03\00\00\00\00\00\00\00\01\00\00\00\00\00\00\00\02\00\00\00\00\00\00\00")
 (data (i32.const 1200) "\00\00\80\3f\00\00\00\00\00\00\00\40")
@@ -25,24 +26,34 @@ const picturing = `
 (data (i32.const 2048) "\00\01\02\03\04\05\06\07\08\09\0a\0b")
 (data (i32.const 8192) "abcdefgh")
 (func $make (param $crop i32) (param $dst i32) (param $width i32) (param $type i32)
-  (if (i32.lt_s (call $tensor (i32.const 2048) (i32.const 2) (i32.const 2) (local.get $crop) (local.get $dst) (local.get $width) (i32.const 1) (local.get $type) (i32.const 1200) (i32.const 0)) (i32.const 0))
+  (if (i32.lt_s (call $tensor (i32.const 2048) (i32.const 2) (i32.const 2) (local.get $crop) (local.get $dst)
+    (local.get $width) (i32.const 1) (local.get $type) (i32.const 1200) (i32.const 0)) (i32.const 0))
     (then (call $fail (i32.const 512) (call $error (i32.const 512) (i32.const 200))))))
 (func (export "edgewise_process") (param $in i32) (result i32) (local $d i32)
   (local.set $d (i32.load (i32.load (i32.add (local.get $in) (i32.const 28)))))
   (if (i32.eq (local.get $d) (i32.const 0)) (then
-    (call $make (i32.const 1216) (i32.const 8192) (i32.const 2) (i32.const 11)) (call $make (i32.const 0) (i32.const 8216) (i32.const 2) (i32.const 11))
+    (call $make (i32.const 1216) (i32.const 8192) (i32.const 2) (i32.const 11)) (call $make (i32.const 0)
+      (i32.const 8216) (i32.const 2) (i32.const 11))
     (if (i32.ne (i32.load (i32.const 8192)) (i32.const 0x64636261)) (then unreachable))))
   (if (i32.eq (local.get $d) (i32.const 1)) (then
     (call $make (i32.const 0) (i32.const 8216) (i32.const 2) (i32.const 11))))
   (if (i32.eq (local.get $d) (i32.const 2)) (then
-    (call $make (i32.const 0) (i32.const 8192) (i32.const 2) (i32.const 11)) (call $make (i32.const 0) (i32.const 8192) (i32.const 2) (i32.const 11)) (call $make (i32.const 1216) (i32.const 8216) (i32.const 2) (i32.const 11))))
-  (if (i32.eq (local.get $d) (i32.const 3)) (then (call $make (i32.const 0) (i32.const 8192) (i32.const 2) (i32.const 12)) (return (i32.const 0))))
-  (if (i32.eq (local.get $d) (i32.const 4)) (then (call $make (i32.const 0) (i32.const 2050) (i32.const 2) (i32.const 11)) (return (i32.const 0))))
-  (if (i32.eq (local.get $d) (i32.const 5)) (then (i32.store (i32.const 1216) (i32.const 1)) (call $make (i32.const 1216) (i32.const 8192) (i32.const 2) (i32.const 11)) (return (i32.const 0))))
-  (if (i32.eq (local.get $d) (i32.const 6)) (then (call $make (i32.const 0) (i32.const 8192) (i32.const 0) (i32.const 11)) (return (i32.const 0))))
-  (if (i32.eq (local.get $d) (i32.const 7)) (then (call $make (i32.const 0) (i32.const 8192) (i32.const 20000) (i32.const 11)) (return (i32.const 0))))
+    (call $make (i32.const 0) (i32.const 8192) (i32.const 2) (i32.const 11)) (call $make (i32.const 0)
+      (i32.const 8192) (i32.const 2) (i32.const 11)) (call $make (i32.const 1216) (i32.const 8216) (i32.const 2)
+      (i32.const 11))))
+  (if (i32.eq (local.get $d) (i32.const 3)) (then (call $make (i32.const 0) (i32.const 8192) (i32.const 2)
+    (i32.const 12)) (return (i32.const 0))))
+  (if (i32.eq (local.get $d) (i32.const 4)) (then (call $make (i32.const 0) (i32.const 2050) (i32.const 2)
+    (i32.const 11)) (return (i32.const 0))))
+  (if (i32.eq (local.get $d) (i32.const 5)) (then (i32.store (i32.const 1216) (i32.const 1))
+    (call $make (i32.const 1216) (i32.const 8192) (i32.const 2) (i32.const 11)) (return (i32.const 0))))
+  (if (i32.eq (local.get $d) (i32.const 6)) (then (call $make (i32.const 0) (i32.const 8192) (i32.const 0)
+    (i32.const 11)) (return (i32.const 0))))
+  (if (i32.eq (local.get $d) (i32.const 7)) (then (call $make (i32.const 0) (i32.const 8192) (i32.const 20000)
+    (i32.const 11)) (return (i32.const 0))))
   (if (i32.eq (local.get $d) (i32.const 8)) (then (local.set $in (i32.const 1025))
-    loop $l (call $make (i32.const 0) (i32.const 8192) (i32.const 2) (i32.const 11)) (br_if $l (local.tee $in (i32.sub (local.get $in) (i32.const 1)))) end (return (i32.const 0))))
+    loop $l (call $make (i32.const 0) (i32.const 8192) (i32.const 2) (i32.const 11)) (br_if $l (local.tee $in
+      (i32.sub (local.get $in) (i32.const 1)))) end (return (i32.const 0))))
   i32.const 1024)`
 
 func picturer(t *testing.T) *step {
@@ -151,14 +162,16 @@ func TestWhatImageTensorRefuses(t *testing.T) {
 const overwriting = `
 (import "edgewise_v1" "image_tensor" (func $tensor (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32)))
 ` + prelude + `
-(data (i32.const 1024) "\01\00\00\00\00\00\00\00" "\50\04\00\00\01\00\00\00\0d\00\00\00\01\00\00\00\58\04\00\00\00\20\00\00\08\00\00\00\00\00\00\00")
+(data (i32.const 1024) "\01\00\00\00\00\00\00\00"
+  "\50\04\00\00\01\00\00\00\0d\00\00\00\01\00\00\00\58\04\00\00\00\20\00\00\08\00\00\00\00\00\00\00")
 (data (i32.const 1104) "s")
 (data (i32.const 1112) "\01\00\00\00\00\00\00\00")
 (data (i32.const 2048) "\00\01\02\03\04\05\06\07\08\09\0a\0b")
 (data (i32.const 8192) "\04\00\00\00abcd")
 (func (export "edgewise_process") (param $in i32) (result i32) (local $d i32)
   (local.set $d (i32.load (i32.load (i32.add (local.get $in) (i32.const 28)))))
-  (drop (call $tensor (i32.const 2048) (i32.const 2) (i32.const 2) (i32.const 0) (i32.add (i32.const 8168) (local.get $d)) (i32.const 2) (i32.const 1) (i32.const 11) (i32.const 0) (i32.const 0)))
+  (drop (call $tensor (i32.const 2048) (i32.const 2) (i32.const 2) (i32.const 0) (i32.add (i32.const 8168)
+    (local.get $d)) (i32.const 2) (i32.const 1) (i32.const 11) (i32.const 0) (i32.const 0)))
   i32.const 1024)`
 
 func TestAPictureIsNeverWrittenIntoAnOutputOfStrings(t *testing.T) {

@@ -73,7 +73,8 @@ func TestEveryFormHasItsOwnTag(t *testing.T) {
 }
 
 func TestOnlyTheWorkersScriptsMayMakeWebAssembly(t *testing.T) {
-	if strings.Contains(policy, "wasm") || !strings.Contains(workerPolicy, "'wasm-unsafe-eval'") || !strings.Contains(workerPolicy, "connect-src data:;") {
+	if strings.Contains(policy, "wasm") || !strings.Contains(workerPolicy, "'wasm-unsafe-eval'") ||
+		!strings.Contains(workerPolicy, "connect-src data:;") {
 		t.Errorf("policies: %q and %q", policy, workerPolicy)
 	}
 }

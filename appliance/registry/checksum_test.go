@@ -35,7 +35,10 @@ func TestChecksumAgent(t *testing.T) {
 		want             string
 	}{
 		{"right", "MD5:1/model.onnx", strings.ToUpper(good), 0, ""},
-		{"wrong", "MD5:model.onnx", strings.Repeat("0", 32), edgewise.Corrupt, `file "model.onnx" is not what the checksum agent expects: MD5 ` + good + ", want " + strings.Repeat("0", 32)},
+		{
+			"wrong", "MD5:model.onnx", strings.Repeat("0", 32), edgewise.Corrupt,
+			`file "model.onnx" is not what the checksum agent expects: MD5 ` + good + ", want " + strings.Repeat("0", 32),
+		},
 		{"no file", "MD5:other", good, edgewise.Internal, `file "other"`},
 	}
 	for _, test := range tests {

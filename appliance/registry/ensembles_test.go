@@ -54,8 +54,10 @@ func TestWhatAnEnsembleRunsIsNotTakenFromIt(t *testing.T) {
 	h.Must(err)
 	h.WantRefusal(h.DeleteVersion(t.Context(), edgewise.ModelID{Name: "a", Version: 1}), edgewise.Conflict,
 		`model "a" version 1 cannot be deleted while an ensemble pins it: "E" version 1: delete that first`)
-	h.WantRefusal(h.DeleteModel(t.Context(), "b"), edgewise.Conflict, `model "b" cannot be deleted while an ensemble pins it: "E" version 1: delete that first`)
-	h.WantRefusal(h.Unload(t.Context(), "a"), edgewise.Conflict, `model "a" cannot be unloaded while an ensemble runs it: "E" version 1: unload that first`)
+	h.WantRefusal(h.DeleteModel(t.Context(), "b"), edgewise.Conflict,
+		`model "b" cannot be deleted while an ensemble pins it: "E" version 1: delete that first`)
+	h.WantRefusal(h.Unload(t.Context(), "a"), edgewise.Conflict,
+		`model "a" cannot be unloaded while an ensemble runs it: "E" version 1: unload that first`)
 	h.WantBoth("a1 b1")
 
 	h.Must(h.Unload(t.Context(), "E"))
@@ -82,14 +84,17 @@ func TestWhatAnEnsembleRunsIsNotTakenFromIt(t *testing.T) {
 
 func TestAnEnsembleInsideAnotherHoldsItsParts(t *testing.T) {
 	h := withBoth(t)
-	outer := strings.NewReplacer(`model_name: "b"`, `model_name: "E"`, `key: "out" value: "second"`, `key: "second" value: "second"`).Replace(models.Both)
+	outer := strings.NewReplacer(`model_name: "b"`, `model_name: "E"`, `key: "out" value: "second"`,
+		`key: "second" value: "second"`).Replace(models.Both)
 	_, err := h.PushEnsemble("outer", outer)
 	h.Must(err)
 	if got := h.AskBoth(edgewise.ModelID{Name: "outer"}); got != "a1 b1" {
 		t.Errorf("answered %q", got)
 	}
-	h.WantRefusal(h.Unload(t.Context(), "E"), edgewise.Conflict, `model "E" cannot be unloaded while an ensemble runs it: "outer" version 1: unload that first`)
-	h.WantRefusal(h.Unload(t.Context(), "b"), edgewise.Conflict, `model "b" cannot be unloaded while an ensemble runs it: "E" version 1, "outer" version 1: unload that first`)
+	h.WantRefusal(h.Unload(t.Context(), "E"), edgewise.Conflict,
+		`model "E" cannot be unloaded while an ensemble runs it: "outer" version 1: unload that first`)
+	h.WantRefusal(h.Unload(t.Context(), "b"), edgewise.Conflict,
+		`model "b" cannot be unloaded while an ensemble runs it: "E" version 1, "outer" version 1: unload that first`)
 	_, err = h.PushEnsemble("E", strings.ReplaceAll(outer, `model_name: "E"`, `model_name: "outer"`))
 	h.WantRefusal(err, edgewise.Invalid, "in ensemble 'E', it contains itself: E -> outer -> E")
 }
@@ -104,14 +109,16 @@ func TestEnsemblesThatAreRefusedAreNotStored(t *testing.T) {
 	_, err = h.PushFile("b", "b1", 0, false)
 	h.Must(err)
 	_, err = h.PushEnsemble("E", models.Both)
-	h.WantRefusal(err, edgewise.Conflict, "in ensemble 'E', step 1: model 'b' has no live version: promote one, or name a version in model_version")
+	h.WantRefusal(err, edgewise.Conflict,
+		"in ensemble 'E', step 1: model 'b' has no live version: promote one, or name a version in model_version")
 	_, err = h.PushEnsemble("E", strings.ReplaceAll(models.Both, "TYPE_STRING", "TYPE_FP32"))
 	if err == nil {
 		t.Error("an ensemble of other types was stored")
 	}
 	_, err = h.PushEnsemble("E", `platform: "ensemble" output { name: "y" data_type: TYPE_FP32 dims: 1 }`)
 	h.WantRefusal(err, edgewise.Invalid, `in ensemble 'E', ensemble_scheduling is missing: platform "ensemble" needs its steps`)
-	_, err = h.Push(t.Context(), models.Upload("E", models.File{"config.pbtxt", strings.Replace(models.Both, `"ensemble"`, `"onnxruntime_onnx"`, 1)}, models.File{"model.onnx", "x"}), true)
+	_, err = h.Push(t.Context(), models.Upload("E", models.File{"config.pbtxt", strings.Replace(models.Both, `"ensemble"`,
+		`"onnxruntime_onnx"`, 1)}, models.File{"model.onnx", "x"}), true)
 	if err == nil || !strings.Contains(err.Error(), `in ensemble 'E', platform is "onnxruntime_onnx"`) {
 		t.Errorf("an ensemble with a model file: %v", err)
 	}
@@ -128,7 +135,8 @@ func TestAnEnsembleOfAPartThatDoesNotLoadIsNotLive(t *testing.T) {
 	_, err := h.PushFile("a", "x", 0, false)
 	h.Must(err)
 	v, err := h.PushEnsemble("E", strings.Replace(models.Both, "-1", "2", 1))
-	want := `model "E" version 2 is stored but was not made live: load failed for model 'E': version 2 is at UNAVAILABLE state: in ensemble 'E', ` +
+	want := `model "E" version 2 is stored but was not made live: load failed for model 'E': version 2 is at ` +
+		`UNAVAILABLE state: in ensemble 'E', ` +
 		`load failed for model 'a': version 2 is at UNAVAILABLE state: broken on purpose;;`
 	h.WantRefusal(err, edgewise.Invalid, want)
 	if v == nil || v.ID.Version != 2 {
@@ -158,8 +166,10 @@ func TestEnsemblesComeBackAfterARestart(t *testing.T) {
 
 func TestLabelsOfAnEnsembleAreThoseOfItsParts(t *testing.T) {
 	h := newHouse(t)
-	config := `input { name: "in" data_type: TYPE_STRING dims: 1 } output { name: "out" data_type: TYPE_STRING dims: 1 label_filename: "labels.txt" }`
-	_, err := h.Push(t.Context(), models.Upload("a", models.File{"model.onnx", "a1"}, models.File{"config.pbtxt", config}, models.File{"labels.txt", "cat\ndog\n"}), true)
+	config := `input { name: "in" data_type: TYPE_STRING dims: 1 } output { name: "out" data_type: TYPE_STRING dims: 1 ` +
+		`label_filename: "labels.txt" }`
+	_, err := h.Push(t.Context(), models.Upload("a", models.File{"model.onnx", "a1"}, models.File{"config.pbtxt", config},
+		models.File{"labels.txt", "cat\ndog\n"}), true)
 	h.Must(err)
 	_, err = h.PushFile("b", "b1", 0, true)
 	h.Must(err)
@@ -178,7 +188,8 @@ func TestWhatIsReadOfAnEnsemble(t *testing.T) {
 	h := withBoth(t)
 	ins, err := h.Inspect(t.Context(), edgewise.ModelID{Name: "E", Version: 1})
 	h.Must(err)
-	if fmt.Sprint(ins.Steps) != `["a" version 1 "b" version 1]` || len(ins.Inputs) != 1 || len(ins.Outputs) != 2 || ins.Inputs[0].Datatype != "BYTES" || !ins.Outputs[1].Shape.Equal(edgewise.Shape{1}) {
+	if fmt.Sprint(ins.Steps) != `["a" version 1 "b" version 1]` || len(ins.Inputs) != 1 || len(ins.Outputs) != 2 ||
+		ins.Inputs[0].Datatype != "BYTES" || !ins.Outputs[1].Shape.Equal(edgewise.Shape{1}) {
 		t.Errorf("%+v", ins)
 	}
 }

@@ -32,7 +32,8 @@ func TestWideEnsemblesAreFollowedOnce(t *testing.T) {
 			if level == 1 {
 				from = "out"
 			}
-			fmt.Fprintf(&config, "step { model_name: \"level%d\" model_version: %d input_map { key: \"in\" value: \"in\" } output_map { key: \"%s\" value: \"out%d\" } }\n", level-1, i+1, from, i)
+			fmt.Fprintf(&config, "step { model_name: \"level%d\" model_version: %d input_map { key: \"in\" value: \"in\" } "+
+				"output_map { key: \"%s\" value: \"out%d\" } }\n", level-1, i+1, from, i)
 		}
 		config.WriteString("}\n")
 		for range wide {
@@ -44,7 +45,8 @@ func TestWideEnsemblesAreFollowedOnce(t *testing.T) {
 	go func() {
 		defer close(done)
 		found := h.Dependants(edgewise.ModelID{Name: "level0", Version: 1})
-		if want := wide * (ensemble.MaxNesting - 1); len(found) != want || found[0].Name != fmt.Sprint("level", ensemble.MaxNesting-1) || found[want-1].Name != "level1" {
+		if want := wide * (ensemble.MaxNesting - 1); len(found) != want || found[0].Name != fmt.Sprint("level",
+			ensemble.MaxNesting-1) || found[want-1].Name != "level1" {
 			t.Errorf("%d versions run it, want %d, those that nothing runs first: %v", len(found), want, found)
 		}
 		top := h.Lookup(fmt.Sprint("level", ensemble.MaxNesting-1)).Version(1)

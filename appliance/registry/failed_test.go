@@ -59,7 +59,8 @@ func TestWhatAnyoneAskedToKeepIsNotReplaced(t *testing.T) {
 	config := fmt.Sprintf(`platform: "ensemble"
 input { name: "in" data_type: TYPE_STRING dims: 1 }
 output { name: "out" data_type: TYPE_STRING dims: 1 }
-ensemble_scheduling { step { model_name: "m" model_version: %d input_map { key: "in" value: "in" } output_map { key: "out" value: "out" } } }`, pinned.Version)
+ensemble_scheduling { step { model_name: "m" model_version: %d input_map { key: "in" value: "in" }
+  output_map { key: "out" value: "out" } } }`, pinned.Version)
 	_, err = h.Push(t.Context(), models.Upload("E", models.File{"config.pbtxt", config}), false)
 	h.Must(err)
 	_, err = h.PushFile("m", "good", 0, true)

@@ -99,7 +99,8 @@ func TestWaitingForAnotherChangeEndsWithItsContext(t *testing.T) {
 	_, setting := h.SetLabel(ctx, "m", edgewise.LiveLabel, 1)
 	_, rolling := h.Rollback(ctx, "m", edgewise.LiveLabel)
 	for name, err := range map[string]error{
-		"SetLabel": setting, "Rollback": rolling, "RemoveLabel": h.RemoveLabel(ctx, "m", "beta"), "Load": h.Load(ctx, "m"), "Unload": h.Unload(ctx, "m"),
+		"SetLabel": setting, "Rollback": rolling, "RemoveLabel": h.RemoveLabel(ctx, "m", "beta"), "Load": h.Load(ctx,
+			"m"), "Unload": h.Unload(ctx, "m"),
 		"DeleteVersion": h.DeleteVersion(ctx, edgewise.ModelID{Name: "m", Version: 1}), "DeleteModel": h.DeleteModel(ctx, "m"),
 	} {
 		if err == nil || edgewise.KindOf(err) != edgewise.Canceled {
@@ -194,7 +195,8 @@ func TestAVersionThatFailsItsWarmUpGivesItsMemoryBack(t *testing.T) {
 	h.Must(err)
 	_, err = h.Push(t.Context(), models.Upload("m", []models.File{
 		{"model.onnx", "faulty"},
-		{"config.pbtxt", `model_warmup { name: "w" batch_size: 1 inputs { key: "in" value { data_type: TYPE_STRING dims: 1 zero_data: true } } }`},
+		{"config.pbtxt", `model_warmup { name: "w" batch_size: 1 inputs { key: "in" value { data_type: TYPE_STRING ` +
+			`dims: 1 zero_data: true } } }`},
 	}...), true)
 	if err == nil {
 		t.Error("a version that fails its warm-up went live")

@@ -89,7 +89,8 @@ func TestReconfigureRefuses(t *testing.T) {
 
 // pushSized stores a version that takes so many bytes of memory, with another parameter.
 func (h *house) pushSized(content, bytes, swap string) error {
-	config := `parameters { key: "memory_bytes" value { string_value: "` + bytes + `" } } parameters { key: "swap_without_room" value { string_value: "` + swap + `" } }`
+	config := `parameters { key: "memory_bytes" value { string_value: "` + bytes +
+		`" } } parameters { key: "swap_without_room" value { string_value: "` + swap + `" } }`
 	_, err := h.Push(h.T.Context(), models.Upload("m", models.File{"model.onnx", content}, models.File{"config.pbtxt", config}), true)
 	return err
 }
@@ -97,7 +98,8 @@ func (h *house) pushSized(content, bytes, swap string) error {
 func TestSwapsWithoutRoomDoAsTheModelSays(t *testing.T) {
 	h := newHouse(t)
 	h.Must(h.pushSized("one", "60", "refuse"))
-	if err := h.pushSized("two", "70", "refuse"); err == nil || edgewise.KindOf(err) != edgewise.Exhausted || !strings.Contains(err.Error(), "it takes about 70 bytes") {
+	if err := h.pushSized("two", "70", "refuse"); err == nil || edgewise.KindOf(err) != edgewise.Exhausted ||
+		!strings.Contains(err.Error(), "it takes about 70 bytes") {
 		t.Errorf("a swap without room: %v", err)
 	}
 	h.WantAnswer("m", "one")

@@ -69,7 +69,8 @@ func TestABrokenVersionIsStoredAndNeverLive(t *testing.T) {
 	_, err := h.PushFile("m", "good", 0, true)
 	h.Must(err)
 	v, err := h.PushFile("m", "x", 0, true)
-	want := `model "m" version 2 is stored but was not made live: load failed for model 'm': version 2 is at UNAVAILABLE state: broken on purpose;`
+	want := `model "m" version 2 is stored but was not made live: load failed for model 'm': version 2 is at ` +
+		`UNAVAILABLE state: broken on purpose;`
 	if err == nil || err.Error() != want || edgewise.KindOf(err) != edgewise.Invalid || v.ID.Version != 2 {
 		t.Errorf("got %v, want %s", err, want)
 	}

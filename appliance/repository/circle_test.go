@@ -16,7 +16,8 @@ func TestEnsemblesInACircleDoNotWaitForEachOther(t *testing.T) {
 		f.write(name+"/config.pbtxt", `platform: "ensemble"
 input { name: "in" data_type: TYPE_STRING dims: 1 }
 output { name: "out" data_type: TYPE_STRING dims: 1 }
-ensemble_scheduling { step { model_name: "`+other+`" model_version: -1 input_map { key: "in" value: "in" } output_map { key: "out" value: "out" } } }`)
+ensemble_scheduling { step { model_name: "`+other+`" model_version: -1 input_map { key: "in" value: "in" } `+
+			`output_map { key: "out" value: "out" } } }`)
 		f.write(name+"/1/keep", "")
 	}
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)

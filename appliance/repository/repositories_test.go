@@ -180,7 +180,9 @@ func TestVersionPolicies(t *testing.T) {
 	f := newFolder(t, config.ControlExplicit)
 	f.write("m/1/model.onnx", "one")
 	f.write("m/config.pbtxt", "version_policy { specific { versions: 2 } }")
-	f.WantRefusal(f.load("m"), edgewise.Invalid, "failed to load 'm', failed to poll from model repository: at least one version must be available under the version policy of model 'm'")
+	f.WantRefusal(f.load("m"), edgewise.Invalid,
+		"failed to load 'm', failed to poll from model repository: at least one version must be available under the "+
+			"version policy of model 'm'")
 }
 
 func TestOverridesOfALoad(t *testing.T) {
@@ -217,10 +219,15 @@ func TestOverridesOfALoad(t *testing.T) {
 	f.WantAnswer("m", "one")
 	f.wantIndex("m/1 READY")
 
-	f.Must(f.sources.Load(t.Context(), "new", edgewise.LoadOverride{Config: []byte("{}"), Files: map[string][]byte{"1/model.onnx": []byte("from the client")}}))
+	f.Must(f.sources.Load(t.Context(), "new", edgewise.LoadOverride{
+		Config: []byte("{}"),
+		Files:  map[string][]byte{"1/model.onnx": []byte("from the client")},
+	}))
 	f.WantAnswer("new", "from the client")
 
-	f.WantRefusal(load(edgewise.LoadOverride{Files: map[string][]byte{"1/model.onnx": nil}}), edgewise.Invalid, "failed to load 'm', failed to poll from model repository: Load parameter 'config' must be specified for model file override")
+	f.WantRefusal(load(edgewise.LoadOverride{Files: map[string][]byte{"1/model.onnx": nil}}), edgewise.Invalid,
+		"failed to load 'm', failed to poll from model repository: Load parameter 'config' must be specified for model "+
+			"file override")
 	for _, path := range []string{"../m/1/model.onnx", "/etc/passwd", "1/../../x", ""} {
 		err := load(edgewise.LoadOverride{Config: []byte("{}"), Files: map[string][]byte{path: nil}})
 		if err == nil || edgewise.KindOf(err) != edgewise.Invalid || !strings.Contains(err.Error(), "must stay within model directory") {
@@ -228,7 +235,8 @@ func TestOverridesOfALoad(t *testing.T) {
 		}
 	}
 	err := load(edgewise.LoadOverride{Config: []byte("{")})
-	f.WantRefusal(err, edgewise.Invalid, "failed to load 'm', failed to poll from model repository: config.json:1: unexpected end of JSON input")
+	f.WantRefusal(err, edgewise.Invalid,
+		"failed to load 'm', failed to poll from model repository: config.json:1: unexpected end of JSON input")
 	f.WantAnswer("m", "one")
 }
 
@@ -282,7 +290,8 @@ func TestStartFails(t *testing.T) {
 	f.write("m/1/model.onnx", "x")
 	f.write("n/1/model.onnx", "good")
 	f.sources.config.ExitOnError = true
-	if err := f.sources.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "failed to load all models: load failed for model 'm'") {
+	if err := f.sources.Start(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "failed to load all models: load failed for model 'm'") {
 		t.Errorf("got %v", err)
 	}
 	f.WantAnswer("n", "good")
@@ -299,7 +308,8 @@ func TestTheSameModelInTwoRepositories(t *testing.T) {
 	f.sources.config.Folders = append(f.sources.config.Folders, second)
 	f.write("m/1/model.onnx", "one")
 	f.Must(os.MkdirAll(filepath.Join(second, "m", "1"), 0o755))
-	f.WantRefusal(f.load("m"), edgewise.Invalid, "failed to load 'm', failed to poll from model repository: model appears in two or more repositories")
+	f.WantRefusal(f.load("m"), edgewise.Invalid,
+		"failed to load 'm', failed to poll from model repository: model appears in two or more repositories")
 	f.wantIndex("m (model appears in two or more repositories)")
 }
 
@@ -343,7 +353,8 @@ func TestALoadThatFailsIsInvalid(t *testing.T) {
 	f := newFolder(t, config.ControlExplicit)
 	f.write("d/1/model.onnx", "one")
 	f.write("d/config.pbtxt", "model_transaction_policy { decoupled: true }")
-	f.WantRefusal(f.load("d"), edgewise.Invalid, `load failed for model 'd': version 1 is at UNAVAILABLE state: model "d": model_transaction_policy.decoupled: a request has exactly one response;`)
+	f.WantRefusal(f.load("d"), edgewise.Invalid, `load failed for model 'd': version 1 is at UNAVAILABLE state: model `+
+		`"d": model_transaction_policy.decoupled: a request has exactly one response;`)
 	for id, want := range map[edgewise.ModelID]string{
 		{Name: "d"}:             "Request for unknown model: 'd' has no available versions",
 		{Name: "d", Version: 1}: "Request for unknown model: 'd' version 1 is not at ready state",
@@ -444,7 +455,8 @@ func TestALoadFromARepositoryReportsEveryFaultOfAnEnsemble(t *testing.T) {
 	f.write("E/1/keep", "")
 	f.write("E/config.json", models.Faulty)
 	err := f.load("E")
-	models.WantFaults(t, err.Error(), "load failed for model 'E'", "ensemble 'E' depends on 'dog' which has no loaded version: failed to load 'dog'")
+	models.WantFaults(t, err.Error(), "load failed for model 'E'",
+		"ensemble 'E' depends on 'dog' which has no loaded version: failed to load 'dog'")
 	if strings.Contains(err.Error(), "there is no model 'dog'") {
 		t.Errorf("the missing model is named twice: %v", err)
 	}

@@ -25,7 +25,10 @@ func TestLoadsThatFailSayWhy(t *testing.T) {
 	}{
 		{"refused", "refuse", "a model of the wrong kind", edgewise.Unsupported},
 		{"crash", "crash", `model "x" version 1: its process died (signal: segmentation fault) while loading`, edgewise.Internal},
-		{"too much processor time", "burn", `model "x" version 1: its process died (signal: CPU time limit exceeded) while loading`, edgewise.Internal},
+		{
+			"too much processor time", "burn",
+			`model "x" version 1: its process died (signal: CPU time limit exceeded) while loading`, edgewise.Internal,
+		},
 		{"too slow", "hang", `model "x" version 1: its load was ended: context deadline exceeded`, edgewise.Deadline},
 	}
 	for _, tt := range tests {
@@ -141,7 +144,8 @@ func TestAVersionThatKeepsCrashingIsQuarantined(t *testing.T) {
 	}
 	<-i.Ended()
 	err := fails(t, i, "invalid", edgewise.Unavailable)
-	want := `model "x" version 1: its process died 5 times within 10m0s, the last time with: signal: segmentation fault; it is not started again before the model is loaded anew`
+	want := `model "x" version 1: its process died 5 times within 10m0s, the last time with: signal: segmentation ` +
+		`fault; it is not started again before the model is loaded anew`
 	if err.Error() != want {
 		t.Error(err)
 	}

@@ -110,7 +110,8 @@ func TestACrashOfOneMemberIsOneOfAllAndAllComeBack(t *testing.T) {
 	var group sync.WaitGroup
 	group.Go(func() {
 		_, err := other.Run(context.Background(), nil, []string{"stuck"})
-		if err == nil || err.Error() != `model "other" version 1: the process of its group "g" died (signal: segmentation fault) while running` || edgewise.KindOf(err) != edgewise.Unavailable {
+		if err == nil || err.Error() != `model "other" version 1: the process of its group "g" died (signal: segmentation fault) while running` ||
+			edgewise.KindOf(err) != edgewise.Unavailable {
 			t.Errorf("a run of another member got %v", err)
 		}
 	})
@@ -135,7 +136,8 @@ func TestAGroupThatKeepsCrashingIsQuarantinedAndFoundedAnew(t *testing.T) {
 		fails(t, one, "crash", edgewise.Unavailable)
 		eventually(t, "the count of a crash", func() bool { return other.Stats().Crashes == int64(n+1) })
 	}
-	want := `the process of its group "g" died 5 times within 10m0s, the last time with: signal: segmentation fault; it is not started again before the model is loaded anew`
+	want := `the process of its group "g" died 5 times within 10m0s, the last time with: signal: segmentation fault; ` +
+		`it is not started again before the model is loaded anew`
 	for _, i := range []*Instance{one, other} {
 		<-i.Ended()
 		if p, _ := i.Process(); p.Reason != want || p.PID != 0 || p.Crashes != 5 {
@@ -190,7 +192,8 @@ func TestAMemberThatCannotBeLoadedAgainIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = join(b, "other", t.TempDir())
-	if err == nil || err.Error() != `model "one" version 1, which shares the process of its group "g", cannot be loaded again: told to refuse` {
+	if err == nil || err.Error() != `model "one" version 1, which shares the process of its group "g", cannot be `+
+		`loaded again: told to refuse` {
 		t.Error(err)
 	}
 	if err := echo(one, floats("a", 5)); err != nil {

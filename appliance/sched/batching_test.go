@@ -219,7 +219,8 @@ func TestLastReleaseOfABatchGivesItsMemoryBack(t *testing.T) {
 			}
 		}
 		_ = s.Close()
-		if st := s.Statistics(); st.InferenceCount != 2 || st.ExecutionCount != 1 || st.Success.Count != 2 || len(st.Batches) != 1 || st.Batches[0].Size != 2 || st.Closed[edgewise.CloseDelay] != 1 {
+		if st := s.Statistics(); st.InferenceCount != 2 || st.ExecutionCount != 1 || st.Success.Count != 2 ||
+			len(st.Batches) != 1 || st.Batches[0].Size != 2 || st.Closed[edgewise.CloseDelay] != 1 {
 			t.Errorf("statistics %+v", st)
 		}
 	})
@@ -386,7 +387,8 @@ func TestAnyNumberOfPriorityLevels(t *testing.T) {
 
 func TestNothingWaitsForABatchBeforeTheVersionIsAnnounced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := schedulerOf(&recorder{}, batching(edgewise.DynamicBatching{MaxQueueDelay: 5e6, PreferredBatchSize: []int32{4}}), Config{Instances: 1, MaxQueue: 10})
+		s := schedulerOf(&recorder{}, batching(edgewise.DynamicBatching{MaxQueueDelay: 5e6, PreferredBatchSize: []int32{4}}),
+			Config{Instances: 1, MaxQueue: 10})
 		defer func() { _ = s.Close() }()
 		start := time.Now()
 		if err := s.Verify(t.Context(), row(1)); err != nil {

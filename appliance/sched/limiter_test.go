@@ -95,7 +95,8 @@ func TestResourcesAreNeverOverdrawn(t *testing.T) {
 		for range rapid.IntRange(1, 4).Draw(rt, "models") {
 			d := drawnModel{
 				needs: map[string]int{}, count: rapid.IntRange(1, 3).Draw(rt, "count"), requests: rapid.IntRange(1, 10).Draw(rt, "requests"),
-				priority: rapid.Uint32Range(0, 3).Draw(rt, "priority"), instances: rapid.IntRange(1, 3).Draw(rt, "instances"), resizesTo: rapid.IntRange(0, 3).Draw(rt, "resizes"),
+				priority: rapid.Uint32Range(0, 3).Draw(rt, "priority"), instances: rapid.IntRange(1, 3).Draw(rt,
+					"instances"), resizesTo: rapid.IntRange(0, 3).Draw(rt, "resizes"),
 			}
 			for _, r := range []string{"A", "B"} {
 				if n := rapid.IntRange(0, 5).Draw(rt, r); n > 0 {
@@ -239,7 +240,8 @@ func TestLimiterRefuses(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	const much = `model "x": instance_group: rate_limiter: Resource count for "R" is limited to 3 which will prevent scheduling of one or more model instances, the minimum required count is 4`
+	const much = `model "x": instance_group: rate_limiter: Resource count for "R" is limited to 3 which will prevent ` +
+		`scheduling of one or more model instances, the minimum required count is 4`
 	const both = `Resource "S" is present as both global and device-specific resource in the model configuration.`
 	_, err = l.Open(limitedModel("x", 1, 1, false, map[string]int{"R": 4}))
 	refused(err, much)

@@ -37,7 +37,8 @@ func FuzzGatherAndSplitAreInverse(f *testing.F) {
 			}
 			for k, j := range list {
 				for i := range j.inputs {
-					if in, out := j.inputs[i], j.outputs[i]; in.Name != out.Name || in.Type != out.Type || !in.Shape.Equal(out.Shape) || !bytes.Equal(in.Data, out.Data) {
+					if in, out := j.inputs[i], j.outputs[i]; in.Name != out.Name || in.Type != out.Type ||
+						!in.Shape.Equal(out.Shape) || !bytes.Equal(in.Data, out.Data) {
 						t.Errorf("job %d: got %+v, want %+v", k, out, in)
 					}
 				}

@@ -42,7 +42,8 @@ func TestModelsRunWhereTheBoxAndTheyThemselvesPutThem(t *testing.T) {
 		i := &isolation{inside, outside, test.policy}
 		m := &edgewise.Model{Parameters: map[string]edgewise.ModelParam{"isolation": {StringValue: test.wish}}}
 		_, err := i.Load(t.Context(), &edgewise.Version{Model: m}, "", edgewise.Device{})
-		if inside.asked != test.inside || outside.asked != test.outside || (err != nil) != (test.kind != 0) || err != nil && edgewise.KindOf(err) != test.kind {
+		if inside.asked != test.inside || outside.asked != test.outside || (err != nil) != (test.kind != 0) || err != nil &&
+			edgewise.KindOf(err) != test.kind {
 			t.Errorf("%+v: %d inside, %d outside, error %v", test, inside.asked, outside.asked, err)
 		}
 	}

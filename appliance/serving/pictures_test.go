@@ -31,7 +31,10 @@ func (g *gallery) Run(_ context.Context, in []edgewise.Tensor, _ []string) (*edg
 	}
 	g.runs = append(g.runs, slices.Clone(in)) // the scheduler uses its own again
 	n := in[0].Shape[0]
-	return &edgewise.Result{Outputs: []edgewise.Tensor{{Name: "y", Type: edgewise.Uint8, Shape: edgewise.Shape{n, 1}, Data: make([]byte, n)}}, Free: func() {}}, nil
+	return &edgewise.Result{Outputs: []edgewise.Tensor{{
+		Name: "y", Type: edgewise.Uint8, Shape: edgewise.Shape{n, 1},
+		Data: make([]byte, n),
+	}}, Free: func() {}}, nil
 }
 
 func (g *gallery) Close() error {
@@ -61,9 +64,15 @@ func twoQueues(t *testing.T, g *gallery) (*pictured, *pictureInputs) {
 func tensorOf(widths ...int) edgewise.Tensor {
 	p := &edgewise.Pictures{Width: 2, Height: 1}
 	for i, w := range widths {
-		p.List = append(p.List, edgewise.Picture{Pixels: []byte{byte(i), 1, 2, 3, 4, 5, 6, 7, 8}[:3*w], Stride: 3 * w, Width: w, Height: 1, Mean: [3]float32{float32(i)}, Scale: [3]float32{1, 1, 1}})
+		p.List = append(p.List, edgewise.Picture{
+			Pixels: []byte{byte(i), 1, 2, 3, 4, 5, 6, 7, 8}[:3*w], Stride: 3 * w,
+			Width: w, Height: 1, Mean: [3]float32{float32(i)}, Scale: [3]float32{1, 1, 1},
+		})
 	}
-	return edgewise.Tensor{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{int64(len(widths)), 3, 1, 2}, Data: make([]byte, 24*len(widths)), Pictures: p}
+	return edgewise.Tensor{
+		Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{int64(len(widths)), 3, 1, 2},
+		Data: make([]byte, 24*len(widths)), Pictures: p,
+	}
 }
 
 func TestPicturesGoToTheGPUAsBytes(t *testing.T) {
@@ -78,7 +87,8 @@ func TestPicturesGoToTheGPUAsBytes(t *testing.T) {
 	}
 	r.Release()
 	in := g.runs[0]
-	if len(in) != 2 || in[0].Type != edgewise.Uint8 || !in[0].Shape.Equal(edgewise.Shape{2, 1, 3, 3}) || in[0].Data[9] != 1 || in[1].Name != onnx.NormalInput("x") || len(in[1].Data) != 4*2*onnx.NormalSize {
+	if len(in) != 2 || in[0].Type != edgewise.Uint8 || !in[0].Shape.Equal(edgewise.Shape{2, 1, 3, 3}) ||
+		in[0].Data[9] != 1 || in[1].Name != onnx.NormalInput("x") || len(in[1].Data) != 4*2*onnx.NormalSize {
 		t.Errorf("the instance was given %v", in)
 	}
 	if mean := math.Float32frombits(binary.LittleEndian.Uint32(in[1].Data[4*onnx.NormalSize:])); mean != 1 {

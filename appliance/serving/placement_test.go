@@ -33,7 +33,12 @@ func TestDevicesOfAModel(t *testing.T) {
 		{"two groups", []edgewise.InstanceGroup{group(edgewise.KindGPU, 1), group(edgewise.KindGPU, 0, 1)}, two, "[gpu:1 gpu:0]"},
 		{"left open", []edgewise.InstanceGroup{group(edgewise.KindAuto)}, two, "[gpu:0 gpu:1]"},
 		{"left open without a GPU", []edgewise.InstanceGroup{group(edgewise.KindAuto)}, none, "[cpu]"},
-		{"no GPU", []edgewise.InstanceGroup{group(edgewise.KindGPU)}, none, `instance group "m_0" asks for a GPU, and none is used: the driver is too old; use KIND_CPU`},
+		{
+			"no GPU",
+			[]edgewise.InstanceGroup{group(edgewise.KindGPU)},
+			none,
+			`instance group "m_0" asks for a GPU, and none is used: the driver is too old; use KIND_CPU`,
+		},
 		{"a GPU that is not there", []edgewise.InstanceGroup{group(edgewise.KindGPU, 2)}, two, "asks for gpu:2, which is not among the 2"},
 		{"both kinds", []edgewise.InstanceGroup{group(edgewise.KindGPU), group(edgewise.KindCPU)}, two, "use one kind"},
 	} {
@@ -134,7 +139,8 @@ func TestOnlyCountsChangeWhileAModelIsServed(t *testing.T) {
 	cpu, gpu := edgewise.InstanceGroup{Kind: edgewise.KindCPU, Count: 1}, edgewise.InstanceGroup{Kind: edgewise.KindGPU, GPUs: []int32{0}}
 	more := cpu
 	more.Count = 5
-	if !sameDevices(with(cpu), with(more)) || sameDevices(with(cpu), with(gpu)) || sameDevices(with(gpu), with(edgewise.InstanceGroup{Kind: edgewise.KindGPU, GPUs: []int32{1}})) {
+	if !sameDevices(with(cpu), with(more)) || sameDevices(with(cpu), with(gpu)) ||
+		sameDevices(with(gpu), with(edgewise.InstanceGroup{Kind: edgewise.KindGPU, GPUs: []int32{1}})) {
 		t.Error("devices and counts are not told apart")
 	}
 }

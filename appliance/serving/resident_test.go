@@ -39,7 +39,11 @@ func (c *card) share(name string, bytes int64) *share {
 
 func (c *card) resident(t *testing.T, name string, bytes int64) *resident {
 	t.Helper()
-	r, err := newResident(t.Context(), c.memory, c.share(name, bytes), func(context.Context) (edgewise.Instance, error) { return c.load(name), nil })
+	r, err := newResident(t.Context(), c.memory, c.share(name, bytes), func(context.Context) (edgewise.Instance,
+		error,
+	) {
+		return c.load(name), nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,14 +120,17 @@ func TestWhatIsUsedOrStaysIsNotEvicted(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = c.memory.take(c.share("b", 80))
-	if edgewise.KindOf(err) != edgewise.Exhausted || !strings.Contains(err.Error(), `are taken by model "fixed" version 1 (120), model "a" version 1 (80)`) && !strings.Contains(err.Error(), "fixed") {
+	if edgewise.KindOf(err) != edgewise.Exhausted ||
+		!strings.Contains(err.Error(), `are taken by model "fixed" version 1 (120), model "a" version 1 (80)`) &&
+			!strings.Contains(err.Error(), "fixed") {
 		t.Errorf("a result that is not freed was evicted: %v", err)
 	}
 	held.Free()
 	if err := c.memory.take(c.share("b", 80)); err != nil {
 		t.Error(err)
 	}
-	if err := c.memory.take(c.share("huge", 201)); edgewise.KindOf(err) != edgewise.Exhausted || !strings.Contains(err.Error(), "gpu_memory_bytes") {
+	if err := c.memory.take(c.share("huge", 201)); edgewise.KindOf(err) != edgewise.Exhausted ||
+		!strings.Contains(err.Error(), "gpu_memory_bytes") {
 		t.Errorf("more than there is: %v", err)
 	}
 	if _, err := a.Run(context.Background(), nil, nil); edgewise.KindOf(err) != edgewise.Exhausted {
@@ -135,7 +142,11 @@ func TestWhatIsUsedOrStaysIsNotEvicted(t *testing.T) {
 
 func TestALoadThatFailsGivesItsShareBack(t *testing.T) {
 	c := newCard(100)
-	_, err := newResident(t.Context(), c.memory, c.share("a", 100), func(context.Context) (edgewise.Instance, error) { return nil, errors.New("no") })
+	_, err := newResident(t.Context(), c.memory, c.share("a", 100), func(context.Context) (edgewise.Instance,
+		error,
+	) {
+		return nil, errors.New("no")
+	})
 	if err == nil || len(c.memory.taken) != 0 {
 		t.Errorf("%v, %d shares", err, len(c.memory.taken))
 	}
@@ -177,7 +188,10 @@ func TestManyModelsShareOneCard(t *testing.T) {
 }
 
 func TestWhatAModelTakes(t *testing.T) {
-	m := &edgewise.Model{InstanceGroup: []edgewise.InstanceGroup{{Kind: edgewise.KindGPU, Count: 2}}, Parameters: map[string]edgewise.ModelParam{}}
+	m := &edgewise.Model{
+		InstanceGroup: []edgewise.InstanceGroup{{Kind: edgewise.KindGPU, Count: 2}},
+		Parameters:    map[string]edgewise.ModelParam{},
+	}
 	on := edgewise.Device{Kind: edgewise.GPU}
 	if got := gpuNeed(m, &edgewise.Inspection{ParameterBytes: 100 << 20}, on); got != contextBytes+(100<<20)/100*300 {
 		t.Errorf("two instances of 100 MiB: %d", got)
@@ -188,7 +202,8 @@ func TestWhatAModelTakes(t *testing.T) {
 	}
 }
 
-// TestADeviceThatSharesTheMachinesMemory has a budget of the start, and by now less is left: what can give way does, and then the load is refused.
+// TestADeviceThatSharesTheMachinesMemory has a budget of the start, and by now less is left: what can give way does,
+// and then the load is refused.
 func TestADeviceThatSharesTheMachinesMemory(t *testing.T) {
 	c := newCard(1000)
 	a := c.resident(t, "a", 100)
@@ -202,7 +217,8 @@ func TestADeviceThatSharesTheMachinesMemory(t *testing.T) {
 		t.Errorf("loaded %s, %d on the device", got, c.on)
 	}
 	err := c.memory.take(c.share("large", 200))
-	if edgewise.KindOf(err) != edgewise.Exhausted || !strings.Contains(err.Error(), "which shares the machine's memory, and 150 are left of that") {
+	if edgewise.KindOf(err) != edgewise.Exhausted ||
+		!strings.Contains(err.Error(), "which shares the machine's memory, and 150 are left of that") {
 		t.Errorf("more than is left: %v", err)
 	}
 	for _, r := range []*resident{a, b} {

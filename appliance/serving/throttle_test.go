@@ -38,10 +38,14 @@ func TestTheLowestPriorityStandsBackWhileAGPUIsThrottled(t *testing.T) {
 		reason   string
 		priority uint64
 		served   bool
-	}{{"", 3, true}, {edgewise.SlowedHot, 3, false}, {edgewise.SlowedHot, 2, true}, {edgewise.SlowedHot, 1, true}, {edgewise.SlowedHot, 0, true}} {
+	}{{"", 3, true}, {edgewise.SlowedHot, 3, false}, {edgewise.SlowedHot, 2, true}, {
+		edgewise.SlowedHot, 1,
+		true,
+	}, {edgewise.SlowedHot, 0, true}} {
 		reason = test.reason
 		_, err := s.Infer(t.Context(), &edgewise.Request{Priority: test.priority})
-		if (err == nil) != test.served || err != nil && (edgewise.KindOf(err) != edgewise.Busy || !strings.Contains(err.Error(), "gpu:0 is throttled (sw_thermal_slowdown)")) {
+		if (err == nil) != test.served || err != nil && (edgewise.KindOf(err) != edgewise.Busy ||
+			!strings.Contains(err.Error(), "gpu:0 is throttled (sw_thermal_slowdown)")) {
 			t.Errorf("%+v: %v", test, err)
 		}
 	}

@@ -44,8 +44,12 @@ func TestAVersionIsRunOnceBeforeItGoesLive(t *testing.T) {
 			return nil
 		}, "", false},
 		{"it has no time", model(edgewise.FP32, 2), fails(edgewise.Deadline), "a run with ones failed: no", false},
-		{"it takes text", model(edgewise.Bytes, 1), fails(edgewise.Internal), `no request can be made: input "x": text and files cannot be made up`, false},
-		{"it takes too much", model(edgewise.FP32, 1<<40), fails(edgewise.Internal), `no request can be made: input "x": shape [1099511627776] has a negative size or takes more than 33554432 bytes`, false},
+		{
+			"it takes text", model(edgewise.Bytes, 1), fails(edgewise.Internal),
+			`no request can be made: input "x": text and files cannot be made up`, false,
+		},
+		{"it takes too much", model(edgewise.FP32, 1<<40), fails(edgewise.Internal), `no request can be made: input ` +
+			`"x": shape [1099511627776] has a negative size or takes more than 33554432 bytes`, false},
 		{"it declares a warm-up", warm, fails(edgewise.Internal), "", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -53,7 +57,8 @@ func TestAVersionIsRunOnceBeforeItGoesLive(t *testing.T) {
 			if (err != nil) != test.refused || err == nil && unverified != test.unverified {
 				t.Errorf("got %q, %v", unverified, err)
 			}
-			if err != nil && edgewise.KindOf(err) != edgewise.Invalid || err != nil && !strings.Contains(err.Error(), `model "m" does not work: it computes nothing of its declared signature: no`) {
+			if err != nil && edgewise.KindOf(err) != edgewise.Invalid || err != nil &&
+				!strings.Contains(err.Error(), `model "m" does not work: it computes nothing of its declared signature: no`) {
 				t.Errorf("got %v", err)
 			}
 		})

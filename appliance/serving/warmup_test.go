@@ -31,15 +31,49 @@ func TestWarmupRequests(t *testing.T) {
 		bytes    int
 		err      string
 	}{
-		{"zeros", 0, edgewise.ModelWarmup{Inputs: map[string]edgewise.WarmupInput{"x": input(edgewise.FP32, 2, 3)}}, 1, edgewise.Shape{2, 3}, 24, ""},
-		{"a batch, three times", 8, edgewise.ModelWarmup{BatchSize: 4, Count: 3, Inputs: map[string]edgewise.WarmupInput{"x": input(edgewise.FP64, 2)}}, 3, edgewise.Shape{4, 2}, 64, ""},
-		{"empty strings", 0, edgewise.ModelWarmup{Inputs: map[string]edgewise.WarmupInput{"x": input(edgewise.Bytes, 3)}}, 1, edgewise.Shape{3}, 12, ""},
+		{
+			"zeros", 0,
+			edgewise.ModelWarmup{Inputs: map[string]edgewise.WarmupInput{"x": input(edgewise.FP32, 2, 3)}},
+			1,
+			edgewise.Shape{2, 3},
+			24, "",
+		},
+		{"a batch, three times", 8, edgewise.ModelWarmup{
+			BatchSize: 4, Count: 3,
+			Inputs: map[string]edgewise.WarmupInput{"x": input(edgewise.FP64, 2)},
+		}, 3, edgewise.Shape{4, 2}, 64, ""},
+		{
+			"empty strings", 0,
+			edgewise.ModelWarmup{Inputs: map[string]edgewise.WarmupInput{"x": input(edgewise.Bytes, 3)}},
+			1,
+			edgewise.Shape{3},
+			12, "",
+		},
 		{"random", 0, edgewise.ModelWarmup{Inputs: map[string]edgewise.WarmupInput{"x": random}}, 1, edgewise.Shape{2}, 4, ""},
 		{"from a file", 0, edgewise.ModelWarmup{Inputs: map[string]edgewise.WarmupInput{"x": file}}, 1, edgewise.Shape{2}, 8, ""},
-		{"file that is not there", 0, edgewise.ModelWarmup{Name: "w", Inputs: map[string]edgewise.WarmupInput{"x": missing}}, 0, nil, 0, `model "m": warm-up "w": input "x": stat`},
-		{"file outside", 0, edgewise.ModelWarmup{Inputs: map[string]edgewise.WarmupInput{"x": escaping}}, 0, nil, 0, "want a clean path inside the model's folder"},
-		{"too large", 0, edgewise.ModelWarmup{Inputs: map[string]edgewise.WarmupInput{"x": input(edgewise.FP32, 1<<40)}}, 0, nil, 0, "takes more than 1073741824 bytes"},
-		{"negative", 0, edgewise.ModelWarmup{Inputs: map[string]edgewise.WarmupInput{"x": input(edgewise.FP32, -1)}}, 0, nil, 0, "has a negative size"},
+		{
+			"file that is not there", 0,
+			edgewise.ModelWarmup{Name: "w", Inputs: map[string]edgewise.WarmupInput{"x": missing}},
+			0, nil, 0, `model "m": warm-up "w": input "x": stat`,
+		},
+		{
+			"file outside", 0,
+			edgewise.ModelWarmup{Inputs: map[string]edgewise.WarmupInput{"x": escaping}},
+			0, nil, 0,
+			"want a clean path inside the model's folder",
+		},
+		{
+			"too large", 0,
+			edgewise.ModelWarmup{Inputs: map[string]edgewise.WarmupInput{"x": input(edgewise.FP32, 1<<40)}},
+			0,
+			nil, 0, "takes more than 1073741824 bytes",
+		},
+		{
+			"negative", 0,
+			edgewise.ModelWarmup{Inputs: map[string]edgewise.WarmupInput{"x": input(edgewise.FP32, -1)}},
+			0, nil,
+			0, "has a negative size",
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -181,10 +181,12 @@ func TestTritonFlagsGoBeforeTheEnvironment(t *testing.T) {
 
 // TestPointlessFlagsAreNoted gives every flag that has no effect here.
 func TestPointlessFlagsAreNoted(t *testing.T) {
-	flags := strings.Fields(`--http-thread-count=4 --grpc-infer-thread-count=4 --grpc-infer-allocation-pool-size=8 --grpc-max-response-pool-size=8
+	flags := strings.Fields(`--http-thread-count=4 --grpc-infer-thread-count=4 --grpc-infer-allocation-pool-size=8
+	  --grpc-max-response-pool-size=8
 		--grpc-http2-max-pings-without-data=2 --grpc-http2-max-ping-strikes=2 --backend-directory=/x --repoagent-directory=/x --cache-directory=/x
 		--host-policy=0,numa-node=0 --model-load-gpu-limit=0:0.5 --min-supported-compute-capability=6.0 --pinned-memory-pool-byte-size=0
-		--cuda-memory-pool-byte-size=0:0 --cuda-virtual-address-size=0:1 --buffer-manager-thread-count=0 --enable-peer-access=true --allow-gpu-metrics=true
+		--cuda-memory-pool-byte-size=0:0 --cuda-virtual-address-size=0:1 --buffer-manager-thread-count=0
+		  --enable-peer-access=true --allow-gpu-metrics=true
 		--metrics-interval-ms=2000 --sagemaker-port=1 --vertex-ai-port=1 --backend-config=tensorflow,version=2 --metrics-config=x=y`)
 	_, triton, err := parsed(nil, flags...)
 	if err != nil {

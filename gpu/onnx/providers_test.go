@@ -10,7 +10,12 @@ import (
 )
 
 func accelerator(name string, parameters map[string]string) *edgewise.Model {
-	return &edgewise.Model{Name: "m", Optimization: &edgewise.Optimization{ExecutionAccelerators: &edgewise.ExecutionAccelerators{GPU: []edgewise.Accelerator{{Name: name, Parameters: parameters}}}}}
+	return &edgewise.Model{
+		Name: "m",
+		Optimization: &edgewise.Optimization{ExecutionAccelerators: &edgewise.ExecutionAccelerators{
+			GPU: []edgewise.Accelerator{{Name: name, Parameters: parameters}},
+		}},
+	}
 }
 
 func TestProviderOptions(t *testing.T) {
@@ -35,7 +40,15 @@ func TestProviderOptions(t *testing.T) {
 			"Triton's numbers", accelerator("cuda", map[string]string{"cudnn_conv_algo_search": "0", "gpu_mem_limit": "1000"}),
 			[]ort.Provider{{Kind: ort.CUDA, Options: with(usual, "cudnn_conv_algo_search", "EXHAUSTIVE", "gpu_mem_limit", "1000")}},
 		},
-		{"Triton's parameters", &edgewise.Model{Parameters: map[string]edgewise.ModelParam{"arena_extend_strategy": {StringValue: "0"}}}, []ort.Provider{{Kind: ort.CUDA, Options: with(usual, "arena_extend_strategy", "kNextPowerOfTwo")}}},
+		{
+			"Triton's parameters",
+			&edgewise.Model{Parameters: map[string]edgewise.ModelParam{"arena_extend_strategy": {
+				StringValue: "0",
+			}}},
+			[]ort.Provider{
+				{Kind: ort.CUDA, Options: with(usual, "arena_extend_strategy", "kNextPowerOfTwo")},
+			},
+		},
 		{
 			"precision", accelerator("cuda", map[string]string{"use_tf32": "false", "prefer_nhwc": "1"}),
 			[]ort.Provider{{Kind: ort.CUDA, Options: with(usual, "use_tf32", "0", "prefer_nhwc", "1")}},

@@ -303,7 +303,8 @@ func TestTheLinesOfTheGuide(t *testing.T) {
 // classesOfOneLine asks for the direction of a line as a class, whose name is the part's label.
 func classesOfOneLine() string {
 	zeros := func(n int) string { return strings.Repeat("0,", n-1) + "0" }
-	return `{"inputs":[{"name":"lines","datatype":"FP32","shape":[0,3,48,320],"data":[]},{"name":"squeezed","datatype":"FP32","shape":[1,3,48,192],"data":[` + zeros(3*48*192) + `]}],` +
+	return `{"inputs":[{"name":"lines","datatype":"FP32","shape":[0,3,48,320],"data":[]},{"name":"squeezed",` +
+		`"datatype":"FP32","shape":[1,3,48,192],"data":[` + zeros(3*48*192) + `]}],` +
 		`"outputs":[{"name":"upside_down","parameters":{"classification":1}}]}`
 }
 

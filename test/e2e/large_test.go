@@ -34,7 +34,8 @@ func wide(bias float32) *onnxgen.Model {
 
 // wideBody is a request of one row in which every number is the same, and the length of its JSON part.
 func wideBody(number float32) (body []byte, jsonSize int) {
-	text := fmt.Sprintf(`{"inputs":[{"name":"x","datatype":"FP32","shape":[1,%d],"parameters":{"binary_data_size":%d}}],"parameters":{"binary_data_output":true}}`, wideFloats, 4*wideFloats)
+	text := fmt.Sprintf(`{"inputs":[{"name":"x","datatype":"FP32","shape":[1,%d],`+
+		`"parameters":{"binary_data_size":%d}}],"parameters":{"binary_data_output":true}}`, wideFloats, 4*wideFloats)
 	row := binary.LittleEndian.AppendUint32(nil, math.Float32bits(number))
 	return append([]byte(text), bytes.Repeat(row, wideFloats)...), len(text)
 }

@@ -105,7 +105,8 @@ func anyRank() *onnxgen.Model {
 }
 
 func reshapeTo(rank, shape string) string {
-	return `{"inputs":[{"name":"x","datatype":"FP32","shape":[2],"data":[1,2]},{"name":"shape","datatype":"INT64","shape":` + rank + `,"data":` + shape + `}]}`
+	return `{"inputs":[{"name":"x","datatype":"FP32","shape":[2],"data":[1,2]},{"name":"shape","datatype":"INT64",` +
+		`"shape":` + rank + `,"data":` + shape + `}]}`
 }
 
 // zipMap is how exporters of classical models end: a label, and a sequence of maps from class to probability.

@@ -172,7 +172,8 @@ func pipelined(t *testing.T, b *box, model string, id int) bool {
 	defer func() { _ = conn.Close() }()
 	var all []byte
 	for k := range orderLength {
-		body := fmt.Sprintf(`{"parameters":{"sequence_id":%d,"sequence_start":%v,"sequence_end":%v},"inputs":[{"name":"x","datatype":"FP32","shape":[1,2],"data":[%d,0]}],"outputs":[{"name":"y"}]}`,
+		body := fmt.Sprintf(`{"parameters":{"sequence_id":%d,"sequence_start":%v,"sequence_end":%v},`+
+			`"inputs":[{"name":"x","datatype":"FP32","shape":[1,2],"data":[%d,0]}],"outputs":[{"name":"y"}]}`,
 			id, k == 0, k == orderLength-1, 1<<k)
 		all = fmt.Appendf(all, "POST /v2/models/%s/infer HTTP/1.1\r\nHost: %s\r\nContent-Type: "+
 			"application/json\r\nContent-Length: %d\r\n\r\n%s", model, address, len(body), body)

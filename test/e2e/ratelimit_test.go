@@ -30,6 +30,7 @@ func TestRateLimiter(t *testing.T) {
 		b.wantBias("dog", "1", 1)
 	}
 	log := strings.ReplaceAll(b.output(), `\`, "")
-	contains(t, "the log", log, `Resource count for "camera" is limited to 2 which will prevent scheduling of one or more model instances, the minimum required count is 3`)
+	contains(t, "the log", log, `Resource count for "camera" is limited to 2 which will prevent scheduling of one or `+
+		`more model instances, the minimum required count is 3`)
 	b.stop()
 }

@@ -117,7 +117,8 @@ func (b *box) speechByHand(frames [][]byte) [][]byte {
 func sequenceConfig(batch int, rest string) string {
 	return fmt.Sprintf(`max_batch_size: %d
 input { name: "x" data_type: TYPE_FP32 dims: [2] }
-output [ { name: "y" data_type: TYPE_FP32 dims: [2] }, { name: "started" data_type: TYPE_BOOL dims: [1] }, { name: "id" data_type: TYPE_INT64 dims: [1] } ]
+output [ { name: "y" data_type: TYPE_FP32 dims: [2] }, { name: "started" data_type: TYPE_BOOL dims: [1] },
+  { name: "id" data_type: TYPE_INT64 dims: [1] } ]
 sequence_batching {
   max_sequence_idle_microseconds: 60000000
   control_input [

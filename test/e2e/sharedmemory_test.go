@@ -50,10 +50,12 @@ func TestTensorsTravelInSharedMemory(t *testing.T) {
 		fmt.Appendf(nil, `{"key":%q,"offset":8,"byte_size":48}`, key)); status != http.StatusOK {
 		t.Fatalf("register: %d %s", status, text)
 	}
-	infer := []byte(`{"inputs":[{"name":"x","datatype":"FP32","shape":[1,4],"parameters":{"shared_memory_region":"r","shared_memory_byte_size":16}}],
+	infer := []byte(`{"inputs":[{"name":"x","datatype":"FP32","shape":[1,4],
+  "parameters":{"shared_memory_region":"r","shared_memory_byte_size":16}}],
 		"outputs":[{"name":"y","parameters":{"shared_memory_region":"r","shared_memory_offset":16,"shared_memory_byte_size":16}}]}`)
 	status, text := b.send(http.MethodPost, "/v2/models/cat/infer", infer)
-	if want := `{"model_name":"cat","model_version":"1","outputs":[{"name":"y","datatype":"FP32","shape":[1,4]}]}`; status != http.StatusOK || text != want {
+	if want := `{"model_name":"cat","model_version":"1","outputs":[{"name":"y","datatype":"FP32",` +
+		`"shape":[1,4]}]}`; status != http.StatusOK || text != want {
 		t.Fatalf("infer: %d %s", status, text)
 	}
 	got := make([]byte, 16)

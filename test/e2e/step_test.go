@@ -17,7 +17,9 @@ const describedStep = `
 (import "edgewise_v1" "fail" (func $fail (param i32 i32)))
 (memory (export "memory") 2)
 (data (i32.const 0) "mode" "no luck")
-(data (i32.const 100) "\80\00\00\00{\22name\22:\22echo\22,\22inputs\22:[{\22name\22:\22x\22,\22datatype\22:\22INT32\22,\22shape\22:[-1]}],\22outputs\22:[{\22name\22:\22x\22,\22datatype\22:\22INT32\22,\22shape\22:[-1]}]}")
+(data (i32.const 100) "\80\00\00\00{\22name\22:\22echo\22,"
+  "\22inputs\22:[{\22name\22:\22x\22,\22datatype\22:\22INT32\22,\22shape\22:[-1]}],"
+  "\22outputs\22:[{\22name\22:\22x\22,\22datatype\22:\22INT32\22,\22shape\22:[-1]}]}")
 (func (export "edgewise_step_v1"))
 (func (export "edgewise_alloc") (param i32 i32) (result i32) i32.const 4096)
 (func (export "edgewise_describe") (result i32) i32.const 100)

@@ -66,7 +66,8 @@ func TestEveryRouteOfTheProtocol(t *testing.T) {
 		{"unknown ready", "GET", "/v2/models/none/ready", "", nil, 400, "Model version not ready"},
 		{
 			"metadata", "GET", "/v2/models/sum", "", nil, 200,
-			`={"name":"sum","versions":["1"],"platform":"onnxruntime_onnx","inputs":[{"name":"x","datatype":"FP32","shape":[-1,4]}],"outputs":[{"name":"y","datatype":"FP32","shape":[-1,4]}]}`,
+			`={"name":"sum","versions":["1"],"platform":"onnxruntime_onnx","inputs":[{"name":"x","datatype":"FP32",` +
+				`"shape":[-1,4]}],"outputs":[{"name":"y","datatype":"FP32","shape":[-1,4]}]}`,
 		},
 		{"metadata of a version", "GET", "/v2/models/text/versions/1", "", nil, 200, `"datatype":"BYTES","shape":[-1,1]`},
 		{"unknown model", "GET", "/v2/models/none", "", nil, 404, unknown},
@@ -145,12 +146,15 @@ func TestWhatThePythonClientSends(t *testing.T) {
 	b := triton(t)
 	four := string(floatBytes([]float32{1, 2, 3, 4}))
 	five := string(floatBytes([]float32{2, 3, 4, 5}))
-	head := `{"id":"1","inputs":[{"name":"x","shape":[1,4],"datatype":"FP32","parameters":{"binary_data_size":16}}],"outputs":[{"name":"y","parameters":{"binary_data":true}}]}`
-	unnamed := `{"inputs":[{"name":"x","shape":[1,4],"datatype":"FP32","parameters":{"binary_data_size":16}}],"parameters":{"binary_data_output":true}}`
+	head := `{"id":"1","inputs":[{"name":"x","shape":[1,4],"datatype":"FP32","parameters":{"binary_data_size":16}}],` +
+		`"outputs":[{"name":"y","parameters":{"binary_data":true}}]}`
+	unnamed := `{"inputs":[{"name":"x","shape":[1,4],"datatype":"FP32","parameters":{"binary_data_size":16}}],` +
+		`"parameters":{"binary_data_output":true}}`
 	length := func(head string) []string {
 		return []string{"Inference-Header-Content-Length", strconv.Itoa(len(head)), "Content-Type", "application/octet-stream"}
 	}
-	text := `{"inputs":[{"name":"x","shape":[1,1],"datatype":"BYTES","parameters":{"binary_data_size":9}}],"parameters":{"binary_data_output":true}}`
+	text := `{"inputs":[{"name":"x","shape":[1,1],"datatype":"BYTES","parameters":{"binary_data_size":9}}],` +
+		`"parameters":{"binary_data_output":true}}`
 	for _, w := range []wire{
 		{"binary in and out", "POST", "/v2/models/sum/infer", head + four, length(head), 200, five},
 		{"binary, all outputs", "POST", "/v2/models/sum/versions/1/infer?a=b", unnamed + four, length(unnamed), 200, five},
@@ -165,7 +169,9 @@ func TestWhatThePythonClientSends(t *testing.T) {
 		{"raw text", "POST", "/v2/models/text/infer", "hello", []string{"Inference-Header-Content-Length", "0"}, 200, le32(5) + "hello"},
 		{
 			"classes", "POST", "/v2/models/sum/infer",
-			`{"inputs":[{"name":"x","shape":[1,4],"datatype":"FP32","data":[0,9,1,2]}],"outputs":[{"name":"y","parameters":{"classification":2,"binary_data":false}}]}`, nil, 200, `"datatype":"BYTES","shape":[1,2],"data":["10.000000:1","3.000000:3"]`,
+			`{"inputs":[{"name":"x","shape":[1,4],"datatype":"FP32","data":[0,9,1,2]}],` +
+				`"outputs":[{"name":"y","parameters":{"classification":2,` +
+				`"binary_data":false}}]}`, nil, 200, `"datatype":"BYTES","shape":[1,2],"data":["10.000000:1","3.000000:3"]`,
 		},
 		{
 			"parameters", "POST", "/v2/models/sum/infer",
@@ -185,7 +191,8 @@ func TestWhatThePythonClientSends(t *testing.T) {
 		},
 		{
 			"base64", "POST", "/v2/models/text/infer",
-			`{"inputs":[{"name":"x","shape":[1,1],"datatype":"BYTES","data":["aGVsbG8="],"parameters":{"content_type":"base64"}}]}`, nil, 200, `"data":["hello"]`,
+			`{"inputs":[{"name":"x","shape":[1,1],"datatype":"BYTES","data":["aGVsbG8="],` +
+				`"parameters":{"content_type":"base64"}}]}`, nil, 200, `"data":["hello"]`,
 		},
 		{
 			"too few bytes", "POST", "/v2/models/sum/infer", head + four[1:], length(head), 400,

@@ -166,7 +166,8 @@ func (k *killer) compare(t *testing.T, n int, got *state, pending *change) {
 	}
 	k.state.apply(pending)
 	if after := cmp.Diff(k.state.models, got.models); after != "" {
-		t.Fatalf("cycle %d: %+v is neither done nor undone; against the state without it:\n%s\nagainst the state with it:\n%s", n, *pending, before, after)
+		t.Fatalf("cycle %d: %+v is neither done nor undone; against the state without it:\n%s\nagainst the state with it:\n%s",
+			n, *pending, before, after)
 	}
 	k.tookEffect++
 }

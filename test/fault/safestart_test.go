@@ -17,7 +17,8 @@ import (
 
 // warmed makes a model warm up with one request when it is loaded, which takes Slow a while: long enough to be killed
 // in.
-const warmed = `model_warmup [{ name: "once" batch_size: 1 inputs { key: "x" value { data_type: TYPE_FP32 dims: [ 16 ] zero_data: true } } }]`
+const warmed = `model_warmup [{ name: "once" batch_size: 1 inputs { key: "x" value { data_type: TYPE_FP32 ` +
+	`dims: [ 16 ] zero_data: true } } }]`
 
 // TestAPoisonModelIsLeftOut kills the program again and again while a model is being loaded, as that model may do
 // itself: the third start answers without it and says so, also after a restart; the model is switched off and the other

@@ -21,12 +21,14 @@ import (
 const painter = `
 (import "edgewise_v1" "image_tensor" (func $tensor (param i32 i32 i32 i32 i32 i32 i32 i32 i32 i32) (result i32)))
 ` + hostile.Prelude + `
-(data (i32.const 1024) "\01\00\00\00\00\00\00\00" "\50\04\00\00\01\00\00\00\0b\00\00\00\04\00\00\00\58\04\00\00\00\20\00\00\18\00\00\00\00\00\00\00")
+(data (i32.const 1024) "\01\00\00\00\00\00\00\00"
+  "\50\04\00\00\01\00\00\00\0b\00\00\00\04\00\00\00\58\04\00\00\00\20\00\00\18\00\00\00\00\00\00\00")
 (data (i32.const 1104) "t")
 (data (i32.const 1112) "\01\00\00\00\00\00\00\00\03\00\00\00\00\00\00\00\01\00\00\00\00\00\00\00\02\00\00\00\00\00\00\00")
 (data (i32.const 2048) "\00\01\02\03\04\05\06\07\08\09\0a\0b")
 (func (export "edgewise_process") (param $in i32) (result i32)
-  (if (call $tensor (i32.const 2048) (i32.const 2) (i32.const 2) (i32.const 0) (i32.const 8192) (i32.const 2) (i32.const 1) (i32.const 11) (i32.const 0) (i32.const 0)) (then unreachable))
+  (if (call $tensor (i32.const 2048) (i32.const 2) (i32.const 2) (i32.const 0) (i32.const 8192) (i32.const 2)
+    (i32.const 1) (i32.const 11) (i32.const 0) (i32.const 0)) (then unreachable))
   i32.const 1024)`
 
 // TestPicturesOfAPipelineAreMadeWhereTheirModelSits runs a step that makes a tensor of a picture in front of a model:
@@ -37,9 +39,11 @@ func TestPicturesOfAPipelineAreMadeWhereTheirModelSits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	step := `platform: "wasm" input { name: "x" data_type: TYPE_FP32 dims: [1] } output { name: "t" data_type: TYPE_FP32 dims: [-1, 3, 1, 2] }` + "\n"
+	step := `platform: "wasm" input { name: "x" data_type: TYPE_FP32 dims: [1] } output { name: "t" ` +
+		`data_type: TYPE_FP32 dims: [-1, 3, 1, 2] }` + "\n"
 	pipeline := func(net string) string {
-		return `platform: "ensemble" input { name: "x" data_type: TYPE_FP32 dims: [1] } output { name: "y" data_type: TYPE_FP32 dims: [-1, 3, 1, 2] }
+		return `platform: "ensemble" input { name: "x" data_type: TYPE_FP32 dims: [1] } output { name: "y"
+  data_type: TYPE_FP32 dims: [-1, 3, 1, 2] }
 ensemble_scheduling { step { model_name: "paint" model_version: -1 input_map { key: "x" value: "x" } output_map { key: "t" value: "t" } }
 step { model_name: "` + net + `" model_version: -1 input_map { key: "x" value: "t" } output_map { key: "y" value: "y" } } }` + "\n"
 	}

@@ -238,7 +238,8 @@ func TestSeveralGPUs(t *testing.T) {
 // gives its memory up.
 func TestModelsOnDemandGiveWay(t *testing.T) {
 	path, _ := driver(t) // of 1 GiB, half of which is for models
-	config := "max_batch_size: 8\ninstance_group { kind: KIND_GPU }\nparameters { key: \"gpu_residency\" value { string_value: \"on_demand\" } }\n"
+	config := "max_batch_size: 8\ninstance_group { kind: KIND_GPU }\nparameters { key: \"gpu_residency\" value { " +
+		"string_value: \"on_demand\" } }\n"
 	models := repository(t, map[string]string{"a": config, "b": config}, func(string) *onnxgen.Model { return onnxgen.MLP(1) })
 	b, log := start(t, path, models, "a", "b")
 	for _, model := range []string{"a", "b", "a", "b"} {

@@ -18,8 +18,10 @@ const raggedConfig = `
 max_batch_size: 4
 input { name: "x" data_type: TYPE_FP32 dims: [-1] allow_ragged_batch: true }
 output [
-  { name: "double" data_type: TYPE_FP32 dims: [-1] }, { name: "counts" data_type: TYPE_FP32 dims: [1] }, { name: "sums" data_type: TYPE_INT32 dims: [1] },
-  { name: "begins" data_type: TYPE_INT32 dims: [1] }, { name: "shapes" data_type: TYPE_INT32 dims: [1] }, { name: "flat" data_type: TYPE_INT32 dims: [1] },
+  { name: "double" data_type: TYPE_FP32 dims: [-1] }, { name: "counts" data_type: TYPE_FP32 dims: [1] },
+    { name: "sums" data_type: TYPE_INT32 dims: [1] },
+  { name: "begins" data_type: TYPE_INT32 dims: [1] }, { name: "shapes" data_type: TYPE_INT32 dims: [1] },
+    { name: "flat" data_type: TYPE_INT32 dims: [1] },
   { name: "largest" data_type: TYPE_INT64 dims: [1] }
 ]
 batch_input [

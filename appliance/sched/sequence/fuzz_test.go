@@ -151,9 +151,10 @@ func (b *board) check() {
 
 // FuzzSequenceTable plays any program on the table. At its end nothing is left of any sequence.
 func FuzzSequenceTable(f *testing.F) {
-	f.Add([]byte{0, 0, 1, 0, 0, 0, 0, 0, 2, 3, 0, 0, 3, 0, 0, 3, 0, 0})                            // three requests of one sequence
-	f.Add([]byte{0, 0, 1, 0, 1, 1, 0, 2, 5, 0, 3, 1, 6, 2, 1, 3, 0, 1, 5, 0, 0})                   // a backlog, one overdue, one broken
-	f.Add([]byte{0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 2, 5, 1, 0, 7, 0, 0, 3, 0, 0, 6, 0, 0, 7, 0, 2}) // a restart, canceled before it; other slots
+	f.Add([]byte{0, 0, 1, 0, 0, 0, 0, 0, 2, 3, 0, 0, 3, 0, 0, 3, 0, 0})          // three requests of one sequence
+	f.Add([]byte{0, 0, 1, 0, 1, 1, 0, 2, 5, 0, 3, 1, 6, 2, 1, 3, 0, 1, 5, 0, 0}) // a backlog, one overdue, one broken
+	// a restart, canceled before it; other slots
+	f.Add([]byte{0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 2, 5, 1, 0, 7, 0, 0, 3, 0, 0, 6, 0, 0, 7, 0, 2})
 	f.Fuzz(func(t *testing.T, program []byte) {
 		b := newBoard(t)
 		for ; len(program) >= 3; program = program[3:] {

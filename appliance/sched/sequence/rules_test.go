@@ -107,14 +107,26 @@ func TestSequenceRefuses(t *testing.T) {
 		req  *edgewise.Request
 		want string
 	}{
-		{"no id", hashModel(4, nil), step(true, edgewise.Sequence{Start: true}, 1), "inference request to model 'hash' must specify a non-zero or non-empty correlation ID"},
+		{
+			"no id", hashModel(4, nil), step(true, edgewise.Sequence{Start: true}, 1),
+			"inference request to model 'hash' must specify a non-zero or non-empty correlation ID",
+		},
 		{"batch", hashModel(4, nil), two, "inference request to model 'hash' must specify batch-size 1 due to requirements of sequence batcher"},
 		{"not started", hashModel(4, nil), step(true, goes(42), 1), "inference request for sequence 42 " + startFlag},
 		{"ends what is not started", hashModel(4, nil), step(true, ends(42), 1), "inference request for sequence 42 " + startFlag},
 		{"not started, by name", text, step(true, edgewise.Sequence{Name: "a"}, 1), "inference request for sequence a " + startFlag},
-		{"text for a number", hashModel(4, nil), step(true, edgewise.Sequence{Name: "a", Start: true}, 1), "sequence batching control 'CORRID' data-type is 'BYTES', but model 'hash' expects 'INT64'"},
-		{"number for text", text, step(true, starts(1), 1), "sequence batching control 'CORRID' data-type is 'UINT64', but model 'hash' expects 'BYTES'"},
-		{"long name", text, step(true, edgewise.Sequence{Name: strings.Repeat("a", MaxIDBytes+1), Start: true}, 1), "the correlation ID has 129 bytes, at most 128 are allowed"},
+		{
+			"text for a number", hashModel(4, nil), step(true, edgewise.Sequence{Name: "a", Start: true}, 1),
+			"sequence batching control 'CORRID' data-type is 'BYTES', but model 'hash' expects 'INT64'",
+		},
+		{
+			"number for text", text, step(true, starts(1), 1),
+			"sequence batching control 'CORRID' data-type is 'UINT64', but model 'hash' expects 'BYTES'",
+		},
+		{
+			"long name", text, step(true, edgewise.Sequence{Name: strings.Repeat("a", MaxIDBytes+1), Start: true}, 1),
+			"the correlation ID has 129 bytes, at most 128 are allowed",
+		},
 		{"inputs of the appliance", hashModel(4, nil), func() *edgewise.Request {
 			r := step(true, starts(1), 1)
 			r.Inputs = append(r.Inputs, edgewise.Tensor{Name: "state", Type: edgewise.Int64, Shape: edgewise.Shape{1, 1}, Data: make([]byte, 8)})

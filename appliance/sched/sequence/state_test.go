@@ -168,7 +168,8 @@ func TestStateOfAnotherShape(t *testing.T) {
 	r.Release()
 	if want := `state output "next" is FP32[2,2], and the state's dims are FP32[2,-1]`; err != nil {
 		t.Errorf("a state that fits by chance: %v", err)
-	} else if _, err = s.Infer(t.Context(), sizeRequest(goes(1))); err == nil || !strings.Contains(err.Error(), strings.ReplaceAll(want, "[2,2]", "[3,2]")) {
+	} else if _, err = s.Infer(t.Context(), sizeRequest(goes(1))); err == nil ||
+		!strings.Contains(err.Error(), strings.ReplaceAll(want, "[2,2]", "[3,2]")) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	if err := s.Close(); err != nil {

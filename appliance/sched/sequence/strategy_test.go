@@ -61,7 +61,8 @@ func TestWarmUpOfSequences(t *testing.T) {
 			t.Errorf("statistics %+v %+v", st, st.Sequences)
 		}
 		req.Inputs[0].Data = nil
-		if err := p.s.Warm(t.Context(), []*edgewise.Request{req}); err == nil || !strings.Contains(err.Error(), `warm-up "r": input byte size mismatch`) {
+		if err := p.s.Warm(t.Context(), []*edgewise.Request{req}); err == nil ||
+			!strings.Contains(err.Error(), `warm-up "r": input byte size mismatch`) {
 			t.Errorf("a warm-up that cannot run: %v", err)
 		}
 		p.say(starts(1), 5, 31+5)
