@@ -15,7 +15,7 @@ type poller struct {
 }
 
 // How long a folder has to stand still before it is loaded, and how often that is looked at: a copy in progress is
-// not a model yet.
+// not a model yet. Folders that have changed are waited for together.
 const (
 	settleTime  = 200 * time.Millisecond
 	settleTries = 25
@@ -32,12 +32,16 @@ func (p *poller) look(ctx context.Context) {
 	s.mu.Lock()
 	s.missing = false
 	s.mu.Unlock()
-	for name, folders := range found {
-		if ctx.Err() != nil {
+	moving := p.changed(found)
+	for try := 0; try < settleTries && len(moving) > 0; try++ {
+		select {
+		case <-time.After(settleTime):
+		case <-ctx.Done():
 			return
 		}
-		p.follow(ctx, name, folders)
+		p.follow(ctx, p.takeStill(&moving))
 	}
+	p.follow(ctx, moving)
 	for name := range p.tried {
 		if len(found[name]) > 0 {
 			continue
@@ -50,35 +54,62 @@ func (p *poller) look(ctx context.Context) {
 	}
 }
 
-func (p *poller) follow(ctx context.Context, name string, folders []layout.Folder) {
-	s := p.sources
-	seen := p.state(folders)
-	if seen == p.tried[name] {
-		return
+// changedModel is a model whose folders have changed, and the state in which they were seen last.
+type changedModel struct {
+	name    string
+	folders []layout.Folder
+	seen    string
+}
+
+func (p *poller) changed(found map[string][]layout.Folder) []changedModel {
+	var list []changedModel
+	for name, folders := range found {
+		if seen := p.state(folders); seen != p.tried[name] {
+			list = append(list, changedModel{name, folders, seen})
+		}
 	}
-	for range settleTries {
-		timer := time.NewTimer(settleTime)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+	return list
+}
+
+// takeStill removes from moving the models whose folders have not changed since they were seen last, and returns them.
+func (p *poller) takeStill(moving *[]changedModel) (still []changedModel) {
+	rest := (*moving)[:0]
+	for _, m := range *moving {
+		before := m.seen
+		if m.seen = p.state(m.folders); m.seen == before {
+			still = append(still, m)
+		} else {
+			rest = append(rest, m)
+		}
+	}
+	*moving = rest
+	return still
+}
+
+// follow begins to load models, and then waits for all of them.
+func (p *poller) follow(ctx context.Context, list []changedModel) {
+	s := p.sources
+	var begun []string
+	for _, m := range list {
+		if ctx.Err() != nil {
 			return
 		}
-		before := seen
-		if seen = p.state(folders); seen == before {
-			break
+		p.tried[m.name] = m.seen
+		var err error
+		if len(m.folders) > 1 { // nobody can say which of them is meant
+			s.logger.Error("model is unloaded: it appears in two or more repositories", "model", m.name)
+			err = s.unload(ctx, m.name, false)
+		} else if err = s.begin(ctx, m.name, change{}); err == nil {
+			begun = append(begun, m.name)
+		}
+		if err != nil {
+			s.logger.Error("a change of a model's folder cannot be followed", "model", m.name, "error", err)
 		}
 	}
-	p.tried[name] = seen
-	if len(folders) > 1 { // nobody can say which of them is meant
-		s.logger.Error("model is unloaded: it appears in two or more repositories", "model", name)
-		if err := s.unload(ctx, name, false); err != nil {
-			s.logger.Error("model failed to unload", "model", name, "error", err)
+	for _, name := range begun {
+		if err := s.settle(ctx, name); err != nil && ctx.Err() == nil {
+			s.logger.Error("model failed to load", "model", name, "error", err)
 		}
-		return
-	}
-	if err := s.load(ctx, name, change{}); err != nil && ctx.Err() == nil {
-		s.logger.Error("model failed to load", "model", name, "error", err)
 	}
 }
 

@@ -425,6 +425,22 @@ func TestAMissingRepositoryIsNotLive(t *testing.T) {
 	}
 }
 
+// TestPollingWaitsForChangedFoldersTogether has 30 models whose folders are new: 200 ms each would be six seconds.
+func TestPollingWaitsForChangedFoldersTogether(t *testing.T) {
+	f := newFolder(t, config.ControlPoll)
+	for i := range 30 {
+		f.write(fmt.Sprintf("m%d/1/model.onnx", i), "one")
+	}
+	begin := time.Now()
+	(&poller{sources: f.sources, tried: map[string]string{}}).look(t.Context())
+	if took := time.Since(begin); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	for i := range 30 {
+		f.WantAnswer(fmt.Sprintf("m%d", i), "one")
+	}
+}
+
 // TestPollingUnloadsAModelThatAppearsTwice copies a model into a second repository, and takes it out of the first.
 func TestPollingUnloadsAModelThatAppearsTwice(t *testing.T) {
 	f := newFolder(t, config.ControlPoll)
