@@ -65,12 +65,16 @@ func (e *engine) Version(id edgewise.ModelID) (v *edgewise.Version, ready []int6
 // Live tells whether the box works at all. A stopping box still does: it drains.
 func (e *engine) Live() bool { return e.started.Load() && e.repositories.Initialized() }
 
-// Ready tells whether requests should be sent here.
+// Ready tells whether requests should be sent here. Without strict readiness models may have failed to load, but
+// those of the repositories have been tried: Triton does not listen before.
 func (e *engine) Ready() bool {
-	if e.safe != nil && e.safe() {
+	switch {
+	case e.safe != nil && e.safe() || !e.Live() || e.ending.Load():
 		return false
+	case e.strict:
+		return e.Manager.Ready() && e.repositories.Ready()
 	}
-	return e.Live() && !e.ending.Load() && (!e.strict || e.Manager.Ready() && e.repositories.Ready())
+	return e.repositories.Loaded()
 }
 
 // VersionReady returns nil when requests to id are answered.

@@ -410,8 +410,8 @@ func TestAMissingRepositoryIsNotLive(t *testing.T) {
 			}
 			f.sources.config.ExitOnError = false
 			f.Must(f.sources.Start(t.Context()))
-			if f.live() || f.ready() {
-				t.Errorf("live %v, ready %v", f.live(), f.ready())
+			if f.live() || f.ready() || !f.sources.Loaded() {
+				t.Errorf("live %v, ready %v, loaded %v", f.live(), f.ready(), f.sources.Loaded())
 			}
 			f.Must(os.Mkdir(away, 0o755))
 			if mode != config.ControlPoll {

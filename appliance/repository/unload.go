@@ -154,6 +154,13 @@ func (s *Repositories) Explain(id edgewise.ModelID, err error) error {
 	return known
 }
 
+// Loaded tells whether what is wanted from the beginning has been loaded, or has failed to.
+func (s *Repositories) Loaded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.loading
+}
+
 // Ready tells whether every model that is wanted could be brought.
 func (s *Repositories) Ready() bool {
 	s.mu.Lock()
