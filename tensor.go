@@ -35,18 +35,54 @@ const (
 	dataTypes
 )
 
-var (
-	wireNames = [dataTypes]string{
-		"INVALID", "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64",
-		"BYTES", "BF16",
-	}
-	typeSizes = [dataTypes]int64{0, 1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8, 0, 2}
+// class is what the bits of an element stand for.
+type class uint8
+
+const (
+	noNumber class = iota
+	boolean
+	unsigned
+	signed
+	floating
 )
+
+// dataTypeTable describes the element types.
+var dataTypeTable = [dataTypes]struct {
+	name     string // on the wire
+	size     int64  // bytes of an element; 0: it varies
+	class    class
+	exponent int // bits of a floating-point number's exponent
+}{
+	InvalidType: {name: "INVALID"},
+	Bool:        {"BOOL", 1, boolean, 0},
+	Uint8:       {"UINT8", 1, unsigned, 0},
+	Uint16:      {"UINT16", 2, unsigned, 0},
+	Uint32:      {"UINT32", 4, unsigned, 0},
+	Uint64:      {"UINT64", 8, unsigned, 0},
+	Int8:        {"INT8", 1, signed, 0},
+	Int16:       {"INT16", 2, signed, 0},
+	Int32:       {"INT32", 4, signed, 0},
+	Int64:       {"INT64", 8, signed, 0},
+	FP16:        {"FP16", 2, floating, 5},
+	FP32:        {"FP32", 4, floating, 8},
+	FP64:        {"FP64", 8, floating, 11},
+	Bytes:       {name: "BYTES"},
+	BF16:        {"BF16", 2, floating, 8},
+}
+
+// DataTypes returns every element type but InvalidType, in order. Tables that must be total are tested against it.
+func DataTypes() []DataType {
+	var all []DataType
+	for t := Bool; t < dataTypes; t++ {
+		all = append(all, t)
+	}
+	return all
+}
 
 // String returns the name used on the wire, such as FP32 or BYTES.
 func (t DataType) String() string {
 	if t < dataTypes {
-		return wireNames[t]
+		return dataTypeTable[t].name
 	}
 	return fmt.Sprintf("DataType(%d)", uint8(t))
 }
@@ -54,15 +90,27 @@ func (t DataType) String() string {
 // Size returns the bytes of one element, 0 for Bytes and InvalidType.
 func (t DataType) Size() int64 {
 	if t < dataTypes {
-		return typeSizes[t]
+		return dataTypeTable[t].size
 	}
 	return 0
 }
 
+// IsFloat tells whether the elements are floating-point numbers.
+func (t DataType) IsFloat() bool { return t < dataTypes && dataTypeTable[t].class == floating }
+
+// IsSigned tells whether the elements are integers with a sign.
+func (t DataType) IsSigned() bool { return t < dataTypes && dataTypeTable[t].class == signed }
+
+// IsUnsigned tells whether the elements are integers without a sign.
+func (t DataType) IsUnsigned() bool { return t < dataTypes && dataTypeTable[t].class == unsigned }
+
+// ExponentBits returns the bits of the exponent of a floating-point type. One bit is the sign, the others the mantissa.
+func (t DataType) ExponentBits() int { return dataTypeTable[t].exponent }
+
 // ParseDataType reads a wire name. ok is false when there is no such type.
 func ParseDataType(name string) (t DataType, ok bool) {
 	for t := Bool; t < dataTypes; t++ {
-		if wireNames[t] == name {
+		if dataTypeTable[t].name == name {
 			return t, true
 		}
 	}

@@ -2,6 +2,7 @@ package ensemble
 
 import (
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/scalar"
 )
 
 // The words of a condition, as a configuration has them.
@@ -74,7 +75,7 @@ func (c *condition) holds(t *edgewise.Tensor) bool {
 	}
 	size := int(t.Type.Size())
 	for at := 0; at+size <= len(t.Data); at += size {
-		if matches := c.compare(number(t.Type, t.Data[at:])); matches != c.all {
+		if matches := c.compare(scalar.Float(t.Type, t.Data[at:])); matches != c.all {
 			return matches
 		}
 	}

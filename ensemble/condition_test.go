@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/scalar"
 	"pgregory.net/rapid"
 )
 
@@ -89,7 +90,7 @@ func TestElementsHoldWhatTheySay(t *testing.T) {
 		if kind == edgewise.FP32 {
 			want = float64(float32(x))
 		}
-		if got := number(kind, data); int64(len(data)) != kind.Size() || got != want {
+		if got := scalar.Float(kind, data); int64(len(data)) != kind.Size() || got != want {
 			rt.Errorf("%v of %v: % x, read as %v", x, kind, data, got)
 		}
 	})

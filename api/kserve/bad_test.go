@@ -25,7 +25,7 @@ const (
 		"'shared_memory_region' in 'parameters'. But"
 	goodX    = `"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":[1]}]`
 	deepest  = `[[[[[[[[[[1]]]]]]]]]]`
-	allTypes = "want one of BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FP16, FP32, FP64, BF16, BYTES"
+	allTypes = "want one of BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FP16, FP32, FP64, BYTES, BF16"
 )
 
 type badBody struct {

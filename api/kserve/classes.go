@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/scalar"
 )
 
 // maxClasses bounds the elements of an output, for one element of the batch, that is answered as classes: all of them
@@ -19,12 +20,39 @@ type Classes struct {
 	Labels  func(output string) []string // by index; nil, or returning nil: there are none
 }
 
+// Apply returns resp with classes in place of the outputs of which the client of req wants them; resp itself when it
+// wants none. resp stays the owner of the outputs. Errors: those of Top; Internal for an output that is not
+// well-formed.
+func (c Classes) Apply(req *Inference, resp *edgewise.Response) (*edgewise.Response, error) {
+	shown := resp
+	for i := range resp.Outputs {
+		out := &resp.Outputs[i]
+		if err := out.Check(); err != nil {
+			return nil, edgewise.About(resp.Model, edgewise.Errorf(opEncode, edgewise.Internal, "%w", err))
+		}
+		k := req.Answer(out.Name).Classification
+		if k == 0 {
+			continue
+		}
+		top, err := c.Top(out, k)
+		if err != nil {
+			return nil, edgewise.About(resp.Model, err)
+		}
+		if shown == resp {
+			shown = &edgewise.Response{ID: resp.ID, Model: resp.Model, Parameters: resp.Parameters}
+			shown.Outputs = slices.Clone(resp.Outputs)
+		}
+		shown.Outputs[i] = top
+	}
+	return shown, nil
+}
+
 // Top returns, in place of t, the k highest elements of each element of the batch as text:
 // "<value>:<index>" or "<value>:<index>:<label>". Elements of equal value are in the order of their indices, and NaN
 // comes last. Errors: Invalid for type Bytes or Bool, TooLarge over maxClasses.
 func (c Classes) Top(t *edgewise.Tensor, k int) (edgewise.Tensor, error) {
 	if t.Type == edgewise.Bytes || t.Type == edgewise.Bool {
-		return edgewise.Tensor{}, tensorMessage(t.Name, "class result not available for output due to unsupported type '%v'",
+		return edgewise.Tensor{}, TensorErrorf(t.Name, "class result not available for output due to unsupported type '%v'",
 			t.Type)
 	}
 	shape, rows := t.Shape, int64(1)
@@ -90,10 +118,10 @@ func (r *ranking) append(dst, row []byte, k int, labels []string) []byte {
 
 // appendPlain appends the number at the start of data: integers as they are, floats with six digits after the point.
 func appendPlain(dst []byte, typ edgewise.DataType, data []byte) []byte {
-	if !isFloat(typ) {
+	if !typ.IsFloat() {
 		return appendElement(dst, typ, data)
 	}
-	v, _ := floatAt(typ, data)
+	v := scalar.Float(typ, data)
 	switch {
 	case math.IsNaN(v):
 		return append(dst, "nan"...)
@@ -105,32 +133,16 @@ func appendPlain(dst []byte, typ edgewise.DataType, data []byte) []byte {
 	return strconv.AppendFloat(dst, v, 'f', 6, 64)
 }
 
-func isFloat(typ edgewise.DataType) bool {
-	return typ == edgewise.FP16 || typ == edgewise.BF16 || typ == edgewise.FP32 || typ == edgewise.FP64
-}
-
 // sortKey returns a number that orders elements as their values do. It is 0 for NaN.
 func sortKey(typ edgewise.DataType, data []byte) uint64 {
 	const top = 1 << 63
-	switch typ {
-	case edgewise.Uint8:
-		return uint64(data[0])
-	case edgewise.Uint16:
-		return uint64(binary.LittleEndian.Uint16(data))
-	case edgewise.Uint32:
-		return uint64(binary.LittleEndian.Uint32(data))
-	case edgewise.Uint64:
-		return binary.LittleEndian.Uint64(data)
-	case edgewise.Int8:
-		return uint64(int64(int8(data[0]))) ^ top
-	case edgewise.Int16:
-		return uint64(int64(int16(binary.LittleEndian.Uint16(data)))) ^ top
-	case edgewise.Int32:
-		return uint64(int64(int32(binary.LittleEndian.Uint32(data)))) ^ top
-	case edgewise.Int64:
-		return binary.LittleEndian.Uint64(data) ^ top
+	switch bits := scalar.Bits(typ, data); {
+	case typ.IsSigned():
+		return bits ^ top
+	case !typ.IsFloat():
+		return bits
 	}
-	v, _ := floatAt(typ, data)
+	v := scalar.Float(typ, data)
 	bits := math.Float64bits(v + 0) // -0 becomes 0, which it is equal to
 	switch {
 	case math.IsNaN(v):

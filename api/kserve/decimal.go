@@ -1,6 +1,7 @@
 package kserve
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"math/bits"
@@ -176,6 +177,39 @@ func parseFloat(text []byte, bitSize int) (v float64, ok bool) {
 func parseUint(digits []byte) (v uint64, ok bool) {
 	v, err := strconv.ParseUint(unsafe.String(unsafe.SliceData(digits), len(digits)), 10, 64)
 	return v, err == nil
+}
+
+// compareDecimal compares the size of the JSON number text, leaving its sign out, with v, which is above 0 and has no
+// more than 200 decimal digits. It returns -1, 0 or 1 as bytes.Compare does.
+func compareDecimal(text []byte, v float64) int {
+	digits, point := significant(text)
+	other, otherPoint := significant(strconv.AppendFloat(nil, v, 'e', 200, 64))
+	switch {
+	case len(digits) == 0:
+		return -1
+	case point < otherPoint:
+		return -1
+	case point > otherPoint:
+		return 1
+	}
+	return bytes.Compare(digits, other)
+}
+
+// significant returns the digits of a number from the first to the last that is not 0, and where the point is: the
+// number is 0.digits * 10^point.
+func significant(text []byte) (digits []byte, point int) {
+	text = bytes.TrimPrefix(text, []byte("-"))
+	exp := 0
+	if e := bytes.IndexAny(text, "eE"); e >= 0 {
+		_, exp, _, _ = scanExponent(text, e+1, 0, 0, 0)
+		text = text[:e]
+	}
+	whole, fraction, _ := bytes.Cut(text, []byte("."))
+	digits = append(append(make([]byte, 0, len(text)), whole...), fraction...)
+	point = len(whole) + exp
+	trimmed := bytes.TrimLeft(digits, "0")
+	point -= len(digits) - len(trimmed)
+	return bytes.TrimRight(trimmed, "0"), point
 }
 
 var powers10 = [16]uint64{1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000}

@@ -2,9 +2,34 @@ package kserve
 
 import (
 	"errors"
+	"math"
+	"strconv"
 
 	"github.com/edgewise-ai/edgewise"
 )
+
+// HeaderLength is the name of the HTTP header that gives the length of a body's JSON part.
+const HeaderLength = "Inference-Header-Content-Length"
+
+// ParseHeaderLength reads the value of the header HeaderLength of a body of bodyLen bytes, after decompression. The
+// result is between 0 and bodyLen; 0 announces a raw binary request. Errors: Invalid.
+func ParseHeaderLength(value string, bodyLen int) (int, error) {
+	n, err := strconv.ParseInt(value, 10, 32)
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return 0, invalid("Unable to parse %s, value is out of range [ %d, %d ], got: %s",
+			HeaderLength, math.MinInt32, math.MaxInt32, short([]byte(value)))
+	case err != nil:
+		return 0, invalid("Unable to parse %s, got: %s", HeaderLength, short([]byte(value)))
+	case n < 0 || n > int64(bodyLen):
+		return 0, outOfRange(bodyLen, int(n))
+	}
+	return int(n), nil
+}
+
+func outOfRange(bodyLen, jsonSize int) error {
+	return invalid("inference header size should be in range (0, %d), got: %d", bodyLen, jsonSize)
+}
 
 // Infer decodes the body of an inference request to model. jsonSize is the length of its JSON part as ParseHeaderLength
 // returned it, or -1 when the header is absent and all of the body is JSON. (A length of 0 is a raw binary request, see
@@ -15,7 +40,7 @@ import (
 func (d *Decoder) Infer(model edgewise.ModelID, body []byte, jsonSize int) (*InferRequest, error) {
 	text, rest, err := split(body, jsonSize)
 	if err != nil {
-		return nil, about(model, err)
+		return nil, edgewise.About(model, err)
 	}
 	return d.infer(model, text, rest, jsonSize)
 }
@@ -35,7 +60,7 @@ func (d *Decoder) infer(model edgewise.ModelID, text, rest []byte, jsonSize int)
 	}
 	if err != nil {
 		r.Release()
-		return nil, about(model, err)
+		return nil, edgewise.About(model, err)
 	}
 	return r, nil
 }
@@ -49,13 +74,6 @@ func split(body []byte, jsonSize int) (text, rest []byte, err error) {
 		return nil, nil, outOfRange(len(body), jsonSize)
 	}
 	return body[:jsonSize:jsonSize], body[jsonSize:], nil
-}
-
-func about(model edgewise.ModelID, err error) error {
-	if e, ok := errors.AsType[*edgewise.Error](err); ok {
-		e.Model = model
-	}
-	return err
 }
 
 // The members of a request and of a tensor, as bits.
@@ -96,9 +114,9 @@ func (d *Decoder) decode(r *InferRequest, text []byte) error {
 	c := &r.reader
 	*c = tensors{cursor: cursor{b: text, maxDepth: d.lim.MaxDepth}, lim: d.lim, what: "input", memory: &r.memory, intern: r}
 	defer func() { c.b = nil }() // the body is its owner's
-	c.key, c.dims, c.into, c.binary, c.shared = r.scratch, r.dims, r.Inputs, r.binary, r.Shared
+	c.key, c.dims, c.into, c.binary = r.scratch, r.dims, &r.Inference, r.binary
 	err := d.root(r, c)
-	r.scratch, r.dims, r.Inputs, r.binary, r.Shared = c.key, c.dims, c.into, c.binary, c.shared
+	r.scratch, r.dims, r.binary = c.key, c.dims, c.binary
 	return err
 }
 
@@ -200,20 +218,11 @@ func (d *Decoder) output(r *InferRequest, c *tensors) error {
 		return err
 	case seen&hasName == 0 || answer.Name == "":
 		return invalid("Unable to parse 'name': output %d has none", len(r.Outputs))
-	case answer.Classification > 0 && answer.Shared.Set():
-		return tensorMessage(answer.Name, "shared memory can't be used with classification: output '%s'", answer.Name)
 	}
 	if err := answer.Shared.check("output", answer.Name, seen); err != nil {
 		return err
 	}
-	for _, before := range r.Outputs {
-		if before == answer.Name {
-			return tensorMessage(answer.Name, "output '%s' already exists in request", answer.Name)
-		}
-	}
-	r.Outputs = append(r.Outputs, answer.Name)
-	r.Answers = append(r.Answers, answer)
-	return nil
+	return r.AddOutput(answer)
 }
 
 // parameters reads the parameters of a requested output.
@@ -251,10 +260,10 @@ func (r *InferRequest) takeBinary(rest []byte, jsonSize int) error {
 		case size < 0:
 			continue
 		case size > 0 && jsonSize < 0:
-			return tensorMessage(in.Name, "must specify valid 'Infer-Header-Content-Length' in request header and "+
+			return TensorErrorf(in.Name, "must specify valid 'Infer-Header-Content-Length' in request header and "+
 				"'binary_data_size' when passing inputs in binary data format")
 		case size > int64(len(rest)):
-			return tensorMessage(in.Name, "unexpected size for input '%s', expecting %d additional bytes for model '%s'",
+			return TensorErrorf(in.Name, "unexpected size for input '%s', expecting %d additional bytes for model '%s'",
 				in.Name, size-int64(len(rest)), r.Model.Name)
 		}
 		in.Data, rest = rest[:size:size], rest[size:]

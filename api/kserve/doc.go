@@ -1,5 +1,5 @@
-// Package kserve holds the bodies of the inference protocol's REST form, in both directions: the frontend of the box reads
-// requests and writes responses with it, the Go client writes requests and reads responses.
+// Package kserve holds the bodies of the inference protocol's REST form, in both directions: the frontend of the box
+// reads requests and writes responses with it, the Go client writes requests and reads responses.
 //
 // The JSON part of a body is read by a scanner of its own that puts the elements of a tensor straight into the memory
 // the runtime reads. It is strict: what RFC 8259 does not allow is refused, with two exceptions in tensors of a

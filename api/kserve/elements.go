@@ -3,10 +3,10 @@ package kserve
 import (
 	"encoding/base64"
 	"encoding/binary"
-	"fmt"
 	"math"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/scalar"
 )
 
 // elements reads the "data" of one tensor: arrays in arrays of any shape, whose elements in reading order go to dst.
@@ -25,29 +25,7 @@ type elements struct {
 }
 
 // array reads one array.
-func (e *elements) array() error {
-	if err := e.enter(); err != nil {
-		return err
-	}
-	if e.next() == ']' {
-		e.leave()
-		return nil
-	}
-	for {
-		if err := e.run(); err != nil {
-			return err
-		}
-		switch e.next() {
-		case ',':
-			e.p++
-		case ']':
-			e.leave()
-			return nil
-		default:
-			return e.bad(badArrayComma)
-		}
-	}
-}
+func (e *elements) array() error { return e.cursor.array(e.run) }
 
 // run reads an array, or elements up to the next array or the end of this one.
 func (e *elements) run() error {
@@ -112,20 +90,17 @@ func (e *elements) floats() error {
 
 // element reads one element of any type but FP32.
 func (e *elements) element() error {
-	switch e.typ {
-	case edgewise.Bool:
+	switch {
+	case e.typ == edgewise.Bool:
 		return e.boolean()
-	case edgewise.Bytes:
+	case e.typ == edgewise.Bytes:
 		return e.bytes()
-	case edgewise.FP64:
+	case e.typ == edgewise.FP64:
 		return e.double()
-	case edgewise.FP16:
-		return e.half(fp16)
-	case edgewise.BF16:
-		return e.half(bf16)
-	default:
-		return e.integer()
+	case e.typ.IsFloat():
+		return e.narrow()
 	}
+	return e.integer()
 }
 
 func (e *elements) boolean() error {
@@ -165,7 +140,7 @@ func (e *elements) integer() error {
 	size := e.typ.Size()
 	limit := uint64(1)<<(8*size-1) - 1 // of a signed type
 	switch {
-	case e.typ < edgewise.Int8: // unsigned
+	case !e.typ.IsSigned():
 		limit = limit<<1 | 1
 		if form&negative != 0 {
 			limit = 0
@@ -203,22 +178,20 @@ func (e *elements) double() error {
 	return nil
 }
 
-func (e *elements) half(n narrow) error {
+// narrow reads a floating-point number of less than 32 bits. It is rounded from a float64; where that is in the middle
+// between two elements, the text decides.
+func (e *elements) narrow() error {
 	start := e.p
 	v, err := e.float(64)
 	if err != nil {
 		return err
 	}
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		e.put(2, uint64(n.special(v)))
-		return nil
-	}
 	text := e.b[start:e.p]
-	bits, ok := n.round(v, text)
+	bits, ok := scalar.Round(e.typ, v, func() int { return compareDecimal(text, math.Abs(v)) })
 	if !ok {
 		return e.fault("element %d: %s does not fit %v", e.seen, short(text), e.typ)
 	}
-	e.put(2, uint64(bits))
+	e.put(e.typ.Size(), bits)
 	return nil
 }
 
@@ -308,14 +281,5 @@ func (e *elements) wrong(want string) error {
 }
 
 func (e *elements) fault(format string, args ...any) error {
-	return tensorFault(e.what, e.name, format, args...)
-}
-
-// tensorFault makes an Invalid error about one tensor. what is "input" or "output".
-func tensorFault(what, name, format string, args ...any) error {
-	return &edgewise.Error{
-		Op:   opDecode,
-		Kind: edgewise.Invalid,
-		Err:  &TensorError{Tensor: name, Err: fmt.Errorf("%s %q: "+format, append([]any{what, name}, args...)...)},
-	}
+	return TensorErrorf(e.name, "%s %q: "+format, append([]any{e.what, e.name}, args...)...)
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/scalar"
 )
 
 // scan reads the elements of one tensor, given as the inside of its array.
@@ -163,20 +164,30 @@ func decimal(text string) *big.Float {
 	return v
 }
 
-// nearest finds the bits of the value of n nearest to text by trying all of them, with exact arithmetic.
-func nearest(n narrow, text string) uint16 {
+// valueOf returns the value of an element of two bytes.
+func valueOf(typ edgewise.DataType, bits uint16) float64 {
+	return scalar.Float(typ, binary.LittleEndian.AppendUint16(nil, bits))
+}
+
+// infinity returns the bits of a type of two bytes for infinity; those of finite numbers without a sign are smaller.
+func infinity(typ edgewise.DataType) uint16 {
+	return binary.LittleEndian.Uint16(scalar.AppendFloat(nil, typ, math.Inf(1)))
+}
+
+// nearest finds the bits of the value of typ nearest to text by trying all of them, with exact arithmetic.
+func nearest(typ edgewise.DataType, text string) uint16 {
 	want := decimal(text)
-	low, high := uint16(0), uint16(2*n.bias+1)<<n.mant-1 // the largest finite value
-	for low < high {                                     // the highest value not above want
+	low, high := uint16(0), infinity(typ)-1 // the largest finite value
+	for low < high {                        // the highest value not above want
 		middle := low + (high-low+1)/2
-		if big.NewFloat(float64(n.value(middle))).Cmp(want) > 0 {
+		if big.NewFloat(valueOf(typ, middle)).Cmp(want) > 0 {
 			high = middle - 1
 		} else {
 			low = middle
 		}
 	}
-	below := new(big.Float).SetPrec(2000).Sub(want, big.NewFloat(float64(n.value(low))))
-	above := new(big.Float).SetPrec(2000).Sub(big.NewFloat(float64(n.value(low+1))), want)
+	below := new(big.Float).SetPrec(2000).Sub(want, big.NewFloat(valueOf(typ, low)))
+	above := new(big.Float).SetPrec(2000).Sub(big.NewFloat(valueOf(typ, low+1)), want)
 	if c := below.Cmp(above); c > 0 || c == 0 && low%2 == 1 {
 		low++
 	}
@@ -186,24 +197,21 @@ func nearest(n narrow, text string) uint16 {
 	return low
 }
 
-// overflow returns the least value that does not fit n: half a step above the largest one.
-func overflow(n narrow) float64 {
-	largest := uint16(2*n.bias+1)<<n.mant - 1
-	return float64(n.value(largest)) + float64(n.value(largest)-n.value(largest-1))/2
+// overflow returns the least value that does not fit typ: half a step above the largest one.
+func overflow(typ edgewise.DataType) float64 {
+	largest := infinity(typ) - 1
+	return valueOf(typ, largest) + (valueOf(typ, largest)-valueOf(typ, largest-1))/2
 }
 
 func TestHalvesAreRoundedToTheNearestEven(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	d := NewDecoder(Limits{})
-	for _, test := range []struct {
-		typ edgewise.DataType
-		n   narrow
-	}{{edgewise.FP16, fp16}, {edgewise.BF16, bf16}} {
+	for _, typ := range []edgewise.DataType{edgewise.FP16, edgewise.BF16} {
 		for range 20_000 {
-			bits := uint16(rng.UintN(uint(2*test.n.bias+1) << test.n.mant))
-			v := overflow(test.n)
-			if bits+1 < uint16(2*test.n.bias+1)<<test.n.mant {
-				v = (float64(test.n.value(bits)) + float64(test.n.value(bits+1))) / 2 // a middle
+			bits := uint16(rng.UintN(uint(infinity(typ))))
+			v := overflow(typ)
+			if bits+1 < infinity(typ) {
+				v = (valueOf(typ, bits) + valueOf(typ, bits+1)) / 2 // a middle
 			}
 			text := strconv.FormatFloat(v, 'e', 150, 64)
 			mantissa, exponent, _ := strings.Cut(text, "e")
@@ -216,25 +224,25 @@ func TestHalvesAreRoundedToTheNearestEven(t *testing.T) {
 					text = digits[:len(digits)-1] + string(last) + strings.Repeat("9", 180) + "e" + exponent
 				}
 			case 2:
-				text = strconv.FormatFloat(float64(test.n.value(bits)), 'g', -1, 64)
+				text = strconv.FormatFloat(valueOf(typ, bits), 'g', -1, 64)
 			case 3:
 				text = strconv.FormatFloat(v*(0.9+rng.Float64()/5), 'g', -1, 64)
 			}
 			if rng.IntN(2) == 0 {
 				text = "-" + text
 			}
-			got, err := scan(d, test.typ, 1, []byte(text))
-			if decimal(text).Cmp(big.NewFloat(overflow(test.n))) >= 0 {
+			got, err := scan(d, typ, 1, []byte(text))
+			if decimal(text).Cmp(big.NewFloat(overflow(typ))) >= 0 {
 				if err == nil {
-					t.Fatalf("%s as %v: accepted as %x", text, test.typ, got)
+					t.Fatalf("%s as %v: accepted as %x", text, typ, got)
 				}
 				continue
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := nearest(test.n, text); binary.LittleEndian.Uint16(got) != want {
-				t.Fatalf("%s as %v: got %04x, want %04x", text, test.typ, got, want)
+			if want := nearest(typ, text); binary.LittleEndian.Uint16(got) != want {
+				t.Fatalf("%s as %v: got %04x, want %04x", text, typ, got, want)
 			}
 		}
 	}
@@ -255,10 +263,9 @@ func TestEveryHalfSurvivesTheWayThroughJSON(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n := map[edgewise.DataType]narrow{edgewise.FP16: fp16, edgewise.BF16: bf16}[typ]
 		for bits := range 1 << 16 {
 			back := binary.LittleEndian.Uint16(got[2*bits:])
-			if v := n.value(uint16(bits)); back != uint16(bits) && !math.IsNaN(float64(v)) {
+			if v := valueOf(typ, uint16(bits)); back != uint16(bits) && !math.IsNaN(v) {
 				t.Fatalf("%v %04x (%v) came back as %04x", typ, bits, v, back)
 			}
 		}

@@ -30,7 +30,7 @@ func AppendInferRequest(dst []byte, req *edgewise.Request, in, out Form) (body [
 	}
 	body = slices.Grow(dst, size)
 	if body, err = appendRequest(body, req, in, out); err != nil {
-		return dst, 0, about(req.Model, err)
+		return dst, 0, edgewise.About(req.Model, err)
 	}
 	jsonSize = len(body) - len(dst)
 	if in == Binary {
@@ -115,29 +115,29 @@ func DecodeInferResponse(body []byte, jsonSize int, lim Limits) (*edgewise.Respo
 	}
 	c := &tensors{
 		cursor: cursor{b: text, maxDepth: lim.MaxDepth}, lim: lim, what: "output", memory: new(arena),
-		intern: plainNames{},
+		intern: plainNames{}, into: &Inference{},
 	}
 	r := &edgewise.Response{}
 	if err := readResponse(c, r); err != nil {
 		return nil, err
 	}
-	for i := range c.into {
-		size := c.binary[i]
+	r.Outputs = c.into.Inputs
+	for i := range r.Outputs {
+		out, size := &r.Outputs[i], c.binary[i]
 		if size > int64(len(rest)) {
-			return nil, tensorMessage(c.into[i].Name, "output '%s' was announced with %d bytes, %d are there", c.into[i].Name,
-				size, len(rest))
+			return nil, TensorErrorf(out.Name, "output '%s' was announced with %d bytes, %d are there", out.Name, size,
+				len(rest))
 		}
 		if size >= 0 {
-			c.into[i].Data, rest = rest[:size:size], rest[size:]
+			out.Data, rest = rest[:size:size], rest[size:]
 		}
-		if err := c.into[i].Check(); err != nil {
-			return nil, tensorMessage(c.into[i].Name, "%w", err)
+		if err := out.Check(); err != nil {
+			return nil, TensorErrorf(out.Name, "%w", err)
 		}
 	}
 	if len(rest) > 0 {
 		return nil, invalid("the answer has %d bytes after its last output", len(rest))
 	}
-	r.Outputs = c.into
 	return r, nil
 }
 
@@ -208,15 +208,6 @@ func readParameters(c *tensors, r *edgewise.Response) error {
 		if len(r.Parameters) >= c.lim.MaxParameters {
 			return tooLarge(c.lim.MaxParameters, "the answer has more than %d parameters", c.lim.MaxParameters)
 		}
-		name := string(raw)
-		v, err := c.scalar(name)
-		if err != nil {
-			return err
-		}
-		if r.Parameters == nil {
-			r.Parameters = make(map[string]any)
-		}
-		r.Parameters[name] = v
-		return nil
+		return c.parameter(&r.Parameters, string(raw))
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/scalar"
 )
 
 // FuzzDecodeInfer checks that no body panics the decoder, that what it accepts is well-formed by itself and by
@@ -112,7 +113,7 @@ func FuzzScanFloat(f *testing.F) {
 		}
 		got, err := scan(d, edgewise.FP16, 1, []byte(s))
 		if v, _ := strconv.ParseFloat(s, 64); err == nil && math.Abs(v) < 65504 {
-			back := float64(fp16.value(uint16(got[0]) | uint16(got[1])<<8))
+			back := scalar.Float(edgewise.FP16, got)
 			if step := math.Ldexp(1, max(math.Ilogb(v), -14)-10); math.Abs(back-v) > step/2 {
 				t.Fatalf("%q as FP16 is %v", s, back)
 			}
@@ -175,12 +176,11 @@ func FuzzResponse(f *testing.F) {
 // sameNumbers tells whether two tensors of a floating type differ in the bits of NaN only, which text does not carry.
 func sameNumbers(typ edgewise.DataType, a, b []byte) bool {
 	size := int(typ.Size())
-	if !isFloat(typ) || len(a) != len(b) {
+	if !typ.IsFloat() || len(a) != len(b) {
 		return false
 	}
 	for at := 0; at < len(a); at += size {
-		x, _ := floatAt(typ, a[at:])
-		y, _ := floatAt(typ, b[at:])
+		x, y := scalar.Float(typ, a[at:]), scalar.Float(typ, b[at:])
 		if math.IsNaN(x) != math.IsNaN(y) || !math.IsNaN(x) && !bytes.Equal(a[at:at+size], b[at:at+size]) {
 			return false
 		}

@@ -14,7 +14,7 @@ import (
 // TooLarge; a TensorError where one input is at fault.
 func (d *Decoder) Generate(id edgewise.ModelID, m *edgewise.Model, body []byte) (*InferRequest, error) {
 	if int64(len(body)) > d.lim.MaxJSON {
-		return nil, about(id, tooLarge(d.lim.MaxJSON, "request JSON size of %d bytes exceeds the maximum allowed input "+
+		return nil, edgewise.About(id, tooLarge(d.lim.MaxJSON, "request JSON size of %d bytes exceeds the maximum allowed input "+
 			"size of %d bytes. Use --http-max-input-size to increase the limit.", len(body), d.lim.MaxJSON))
 	}
 	r := d.request(id)
@@ -29,7 +29,7 @@ func (d *Decoder) Generate(id edgewise.ModelID, m *edgewise.Model, body []byte) 
 	r.scratch = g.c.key
 	if err != nil {
 		r.Release()
-		return nil, about(id, err)
+		return nil, edgewise.About(id, err)
 	}
 	r.BinaryOutput = false
 	return r, nil
@@ -93,9 +93,6 @@ func (g *generation) member(name []byte) error {
 }
 
 func (g *generation) input(spec edgewise.Spec) error {
-	if slices.ContainsFunc(g.r.Inputs, func(t edgewise.Tensor) bool { return t.Name == spec.Name }) {
-		return tensorMessage(spec.Name, "input '%s' already exists in request", spec.Name)
-	}
 	value, n, err := g.value(spec)
 	if err != nil {
 		return err
@@ -104,7 +101,7 @@ func (g *generation) input(spec edgewise.Spec) error {
 	t.Name, t.Type = spec.Name, spec.Type
 	var ok bool
 	if t.Shape, ok = fit(spec.Shape, n); !ok {
-		return tensorMessage(spec.Name, "The schema can not convert input '%s' to tensor with proper shape: %d elements do "+
+		return TensorErrorf(spec.Name, "The schema can not convert input '%s' to tensor with proper shape: %d elements do "+
 			"not make shape %v", spec.Name, n, spec.Shape)
 	}
 	// The value is read as the only one of a text of its own, with the counts of the whole request.
@@ -115,9 +112,8 @@ func (g *generation) input(spec edgewise.Spec) error {
 	if err != nil {
 		return err
 	}
-	g.r.Inputs = append(g.r.Inputs, t.Tensor)
 	g.r.binary = append(g.r.binary, -1)
-	return nil
+	return g.r.AddInput(t.Tensor, Place{})
 }
 
 // mismatch is what Triton says of a value in the place of a string or a bool, before our own words.
@@ -136,13 +132,13 @@ func (g *generation) value(spec edgewise.Spec) (text []byte, n int64, err error)
 	c := &g.c.cursor
 	switch ch := c.next(); ch {
 	case '{', 'n':
-		return nil, 0, tensorMessage(spec.Name, "Unable to parse '%s': %swant a value or an array of values, got %s", spec.Name,
+		return nil, 0, TensorErrorf(spec.Name, "Unable to parse '%s': %swant a value or an array of values, got %s", spec.Name,
 			mismatch(spec.Type), c.found())
 	case '[':
 		start := c.p
 		err = c.array(func() error {
 			if ch := c.next(); ch == '[' || ch == '{' {
-				return tensorMessage(spec.Name, "Unable to parse '%s': %swant an array of values, got %s in it", spec.Name,
+				return TensorErrorf(spec.Name, "Unable to parse '%s': %swant an array of values, got %s in it", spec.Name,
 					mismatch(spec.Type), c.found())
 			}
 			n++
@@ -192,7 +188,7 @@ func AppendGenerateResponse(dst []byte, resp *edgewise.Response) ([]byte, error)
 	for i := range resp.Outputs {
 		var err error
 		if body, err = appendFlat(body, &resp.Outputs[i]); err != nil {
-			return dst, about(resp.Model, err)
+			return dst, edgewise.About(resp.Model, err)
 		}
 	}
 	if len(resp.Parameters) > 0 {

@@ -5,7 +5,10 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/edgewise-ai/edgewise"
 )
 
 // parameters reads the parameters of a request: those the protocol knows into their fields, the others into Parameters.
@@ -116,14 +119,19 @@ func (d *Decoder) custom(r *InferRequest, c *cursor, name string) error {
 	if len(r.Parameters) >= d.lim.MaxParameters {
 		return tooLarge(d.lim.MaxParameters, "the request has more than %d custom parameters", d.lim.MaxParameters)
 	}
+	return c.parameter(&r.Parameters, name)
+}
+
+// parameter reads the value of a parameter into a map.
+func (c *cursor) parameter(to *map[string]any, name string) error {
 	v, err := c.scalar(name)
 	if err != nil {
 		return err
 	}
-	if r.Parameters == nil {
-		r.Parameters = make(map[string]any)
+	if *to == nil {
+		*to = make(map[string]any)
 	}
-	r.Parameters[name] = v
+	(*to)[name] = v
 	return nil
 }
 
@@ -154,4 +162,22 @@ func (c *cursor) scalar(name string) (any, error) {
 		return v, nil
 	}
 	return nil, invalid("parameter %q: want a string, a number or a bool, got %s", name, c.found())
+}
+
+// ForwardHeader makes a request's header one of its parameters. Errors: Invalid for the name of a parameter that the
+// protocol defines, TooLarge for too many parameters.
+func ForwardHeader(req *edgewise.Request, name, value string) error {
+	switch {
+	case strings.HasPrefix(name, "triton_"), name == "headers", slices.Contains(knownNames[:], name):
+		return invalid("Header '%.100s' is reserved for Triton usage and cannot be forwarded: it is the name of a "+
+			"parameter of the protocol", name)
+	case len(req.Parameters) >= DefaultMaxParameters:
+		return tooLarge(DefaultMaxParameters, "the request has more than %d custom parameters, forwarded headers included",
+			DefaultMaxParameters)
+	}
+	if req.Parameters == nil {
+		req.Parameters = map[string]any{}
+	}
+	req.Parameters[name] = value
+	return nil
 }

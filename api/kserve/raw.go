@@ -13,17 +13,17 @@ import (
 func (d *Decoder) Raw(id edgewise.ModelID, m *edgewise.Model, body []byte) (*InferRequest, error) {
 	in := only(m.Input)
 	if in == nil {
-		return nil, about(id, invalid("Raw request must only have 1 input (found 1) to be deduced but got %d inputs in "+
+		return nil, edgewise.About(id, invalid("Raw request must only have 1 input (found 1) to be deduced but got %d inputs in "+
 			"'%s' model configuration", len(m.Input), id.Name))
 	}
 	if int64(len(body)) > d.lim.MaxJSON {
-		return nil, about(id, tooLarge(d.lim.MaxJSON, "Raw input has a byte_size (%d bytes) that exceeds the maximum "+
+		return nil, edgewise.About(id, tooLarge(d.lim.MaxJSON, "Raw input has a byte_size (%d bytes) that exceeds the maximum "+
 			"allowed value of %d bytes. Use --http-max-input-size to increase the limit.", len(body), d.lim.MaxJSON))
 	}
 	r := d.request(id)
 	if err := d.raw(r, in, m.MaxBatchSize > 0, body); err != nil {
 		r.Release()
-		return nil, about(id, err)
+		return nil, edgewise.About(id, err)
 	}
 	r.BinaryOutput = true
 	return r, nil
@@ -57,7 +57,7 @@ func (d *Decoder) raw(r *InferRequest, in *edgewise.ModelInput, batched bool, bo
 		case dim >= 0:
 			known *= dim
 		case open >= 0:
-			return tensorMessage(in.Name, "The shape of the raw input '%s' can not be deduced because there are more than one "+
+			return TensorErrorf(in.Name, "The shape of the raw input '%s' can not be deduced because there are more than one "+
 				"variable-sized dimension", in.Name)
 		default:
 			open = len(r.dims)
@@ -68,24 +68,79 @@ func (d *Decoder) raw(r *InferRequest, in *edgewise.ModelInput, batched bool, bo
 	switch {
 	case in.DataType == edgewise.Bytes:
 		if open >= 0 || known != 1 {
-			return tensorMessage(in.Name, "For BYTE datatype raw input '%s', the model must have input shape [1]", in.Name)
+			return TensorErrorf(in.Name, "For BYTE datatype raw input '%s', the model must have input shape [1]", in.Name)
 		}
 		if int64(len(body)) > d.lim.MaxDecoded {
 			return tooLarge(d.lim.MaxDecoded, "raw input '%s' has %d bytes, at most %d are allowed", in.Name, len(body),
 				d.lim.MaxDecoded)
 		}
-		t.Data = r.memory.take(4 + len(body))
-		binary.LittleEndian.PutUint32(t.Data, uint32(len(body)))
-		copy(t.Data[4:], body)
+		t.Data = r.frame(body)
 	case open >= 0:
 		row := known * in.DataType.Size()
 		if row <= 0 || int64(len(body))%row != 0 {
-			return tensorMessage(in.Name, "The shape of the raw input '%s' can not be deduced: %d bytes are no multiple of %d",
+			return TensorErrorf(in.Name, "The shape of the raw input '%s' can not be deduced: %d bytes are no multiple of %d",
 				in.Name, len(body), row)
 		}
 		r.dims[open] = int64(len(body)) / row
 	}
-	r.Inputs = append(r.Inputs, t)
-	r.binary = append(r.binary, -1)
-	return nil
+	return r.AddInput(t, Place{})
+}
+
+// frame returns a copy of body as the one element of a tensor of type Bytes.
+func (r *InferRequest) frame(body []byte) []byte {
+	data := r.memory.take(4 + len(body))
+	binary.LittleEndian.PutUint32(data, uint32(len(body)))
+	copy(data[4:], body)
+	return data
+}
+
+// Media makes a request out of a body that is a file: the one element of the one required input of model m, which has
+// type Bytes. All outputs are answered as JSON. The body is copied. Errors: Invalid, TooLarge.
+func (d *Decoder) Media(id edgewise.ModelID, m *edgewise.Model, body []byte) (*InferRequest, error) {
+	in, err := mediaInput(m)
+	if err != nil {
+		return nil, edgewise.About(id, err)
+	}
+	if int64(len(body)) > d.lim.MaxDecoded {
+		return nil, edgewise.About(id, tooLarge(d.lim.MaxDecoded, "input '%s' has %d bytes, at most %d are allowed", in.Name,
+			len(body), d.lim.MaxDecoded))
+	}
+	r := d.request(id)
+	if m.MaxBatchSize > 0 {
+		r.dims = append(r.dims, 1)
+	}
+	for range in.Dims {
+		r.dims = append(r.dims, 1)
+	}
+	return r, r.AddInput(edgewise.Tensor{Name: in.Name, Type: in.DataType, Shape: r.dims, Data: r.frame(body)}, Place{})
+}
+
+// mediaInput returns the input that a file goes to.
+func mediaInput(m *edgewise.Model) (*edgewise.ModelInput, error) {
+	var only *edgewise.ModelInput
+	for i := range m.Input {
+		in := &m.Input[i]
+		if in.Optional {
+			continue
+		}
+		if only != nil {
+			return nil, invalid("model '%s' takes no file as the body of a request: it has several inputs, '%s' and '%s' "+
+				"among them", m.Name, only.Name, in.Name)
+		}
+		only = in
+	}
+	switch {
+	case only == nil:
+		return nil, invalid("model '%s' takes no file as the body of a request: it has no required input", m.Name)
+	case only.DataType != edgewise.Bytes:
+		return nil, TensorErrorf(only.Name, "model '%s' takes no file as the body of a request: its input '%s' has type "+
+			"%v, not BYTES", m.Name, only.Name, only.DataType)
+	}
+	for _, dim := range only.Dims {
+		if dim > 1 || dim == 0 {
+			return nil, TensorErrorf(only.Name, "model '%s' takes no file as the body of a request: its input '%s' has shape "+
+				"%v, not one element", m.Name, only.Name, only.Dims)
+		}
+	}
+	return only, nil
 }

@@ -1,30 +1,19 @@
 package kserve
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/aligned"
 )
 
-// InferRequest is a decoded inference request, together with what the client said about the form of the answer.
-//
-// Whoever decoded it calls Release once the answer has been encoded. Until then the body it was decoded from must stay
-// as it is: tensors sent in binary form alias it, at any alignment. Tensors sent as JSON live in memory of the request,
-// 64-byte aligned. Nothing of the request may be read after Release, names and other strings excepted.
-type InferRequest struct {
+// Inference is an inference request with what its client says of the places of its tensors and of the answer. All forms
+// of the protocol, JSON, binary and gRPC, are read into one.
+type Inference struct {
 	edgewise.Request
-	Answers      []Answer // one for each of Outputs, in the same order
-	Shared       []Place  // one for each of Inputs: where its bytes are, if not in the body
-	BinaryOutput bool     // the form of outputs when Outputs is empty, that is when the client named none
-	Classes      Classes  // for outputs wanted as classes; set by who knows the model, before the answer is encoded
-
-	decoder *Decoder
-	memory  arena
-	dims    []int64 // what the shapes of Inputs are cut from
-	binary  []int64 // for each of Inputs: its bytes after the JSON part, -1 when it is not there
-	scratch []byte
-	reader  tensors
-	names   map[string]string // of tensors seen before, so that most requests allocate none
+	Answers []Answer // one for each of Outputs, in the same order
+	Shared  []Place  // one for each of Inputs: where its bytes are, if not in the message
 }
 
 // Answer says how the client wants one output.
@@ -44,6 +33,61 @@ type Place struct {
 // Set tells whether it is a place at all.
 func (p Place) Set() bool { return p.Region != "" }
 
+// Answer returns what the client says of an output; the zero value but for the name when it does not name it.
+func (r *Inference) Answer(output string) Answer {
+	for _, a := range r.Answers {
+		if a.Name == output {
+			return a
+		}
+	}
+	return Answer{Name: output}
+}
+
+// AddInput adds an input, whose bytes are at a place when that is set. Errors: Invalid for a name that is there
+// already.
+func (r *Inference) AddInput(t edgewise.Tensor, at Place) error { return r.add("input", t, at) }
+
+// add is AddInput; what is "input" or "output", for messages: the outputs of an answer are collected in the same way.
+func (r *Inference) add(what string, t edgewise.Tensor, at Place) error {
+	if slices.ContainsFunc(r.Inputs, func(before edgewise.Tensor) bool { return before.Name == t.Name }) {
+		return TensorErrorf(t.Name, "%s '%s' already exists in request", what, t.Name)
+	}
+	r.Inputs, r.Shared = append(r.Inputs, t), append(r.Shared, at)
+	return nil
+}
+
+// AddOutput adds an output that the client names. Errors: Invalid for a name that is there already, and for classes in
+// shared memory.
+func (r *Inference) AddOutput(a Answer) error {
+	switch {
+	case a.Classification > 0 && a.Shared.Set():
+		return TensorErrorf(a.Name, "shared memory can't be used with classification: output '%s'", a.Name)
+	case slices.Contains(r.Outputs, a.Name):
+		return TensorErrorf(a.Name, "output '%s' already exists in request", a.Name)
+	}
+	r.Outputs, r.Answers = append(r.Outputs, a.Name), append(r.Answers, a)
+	return nil
+}
+
+// InferRequest is an inference request decoded from a REST body.
+//
+// Whoever decoded it calls Release once the answer has been encoded. Until then the body it was decoded from must stay
+// as it is: tensors sent in binary form alias it, at any alignment. Tensors sent as JSON live in memory of the request,
+// 64-byte aligned. Nothing of the request may be read after Release, names and other strings excepted.
+type InferRequest struct {
+	Inference
+	BinaryOutput bool    // the form of outputs when Outputs is empty, that is when the client named none
+	Classes      Classes // for outputs wanted as classes; set before the answer is encoded
+
+	decoder *Decoder
+	memory  arena
+	dims    []int64 // what the shapes of Inputs are cut from
+	binary  []int64 // for each of Inputs: its bytes after the JSON part, -1 when it is not there
+	scratch []byte
+	reader  tensors
+	names   map[string]string // of tensors seen before, so that most requests allocate none
+}
+
 const (
 	namesKept    = 256 // names remembered by one pooled request
 	nameSizeKept = 128 // bytes of the longest of them
@@ -60,10 +104,8 @@ func (r *InferRequest) Release() {
 	clear(r.Answers)
 	clear(r.Outputs)
 	clear(r.Shared)
-	inputs, outputs := r.Inputs[:0], r.Outputs[:0]
-	r.Request = edgewise.Request{Inputs: inputs, Outputs: outputs}
-	r.Answers, r.dims, r.binary = r.Answers[:0], r.dims[:0], r.binary[:0]
-	r.Shared = r.Shared[:0]
+	r.Request = edgewise.Request{Inputs: r.Inputs[:0], Outputs: r.Outputs[:0]}
+	r.Answers, r.Shared, r.dims, r.binary = r.Answers[:0], r.Shared[:0], r.dims[:0], r.binary[:0]
 	r.BinaryOutput, r.Classes, r.decoder = false, Classes{}, nil
 	if cap(r.scratch) > arenaKept {
 		r.scratch = nil
@@ -107,4 +149,40 @@ func (d *Decoder) request(model edgewise.ModelID) *InferRequest {
 	r.decoder = d
 	r.Model = model
 	return r
+}
+
+const (
+	alignment  = 64      // bytes; what vector instructions of the runtimes like
+	arenaKept  = 4 << 20 // bytes of a block that is kept for the next request
+	arenaFirst = 1 << 10 // bytes of the smallest block
+)
+
+// arena hands out the memory of the tensors of one request, each 64-byte aligned, and gives it back in one step.
+type arena struct {
+	block []byte
+	used  int
+	total int // handed out since the last reset, rounded up
+	want  int // what the request before needed: the next block has room for as much
+}
+
+// take returns n bytes of undefined content.
+func (a *arena) take(n int) []byte {
+	room := (n + alignment - 1) &^ (alignment - 1)
+	a.total += room
+	if a.used+room > len(a.block) {
+		a.block = aligned.Bytes(max(room, a.want, arenaFirst), alignment)
+		a.used = 0
+	}
+	taken := a.block[a.used : a.used+n : a.used+n]
+	a.used += room
+	return taken
+}
+
+// reset takes back everything. A block over arenaKept is left to the garbage collector.
+func (a *arena) reset() {
+	a.want = min(a.total, arenaKept)
+	a.used, a.total = 0, 0
+	if len(a.block) > arenaKept || len(a.block) < a.want {
+		a.block = nil
+	}
 }

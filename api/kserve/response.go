@@ -18,18 +18,19 @@ import (
 func AppendInferResponse(dst []byte, req *InferRequest, resp *edgewise.Response) (body []byte, jsonSize int,
 	err error,
 ) {
-	a := answerWriter{req: req, resp: resp}
-	if err := a.prepare(); err != nil {
+	shown, err := req.Classes.Apply(&req.Inference, resp)
+	if err != nil {
 		return dst, 0, err
 	}
+	a := answerWriter{req: req, resp: shown}
 	body = slices.Grow(dst, a.size())
 	if body, err = a.json(body); err != nil {
 		return dst, 0, err
 	}
 	jsonSize = len(body) - len(dst)
-	for i := range resp.Outputs {
-		if req.sendsBytes(resp.Outputs[i].Name) {
-			body = append(body, a.output(i).Data...)
+	for i := range shown.Outputs {
+		if req.sendsBytes(shown.Outputs[i].Name) {
+			body = append(body, shown.Outputs[i].Data...)
 		}
 	}
 	return body, jsonSize, nil
@@ -48,55 +49,21 @@ func (r *InferRequest) sendsBytes(output string) bool {
 
 // answer returns what the client said about an output.
 func (r *InferRequest) answer(name string) Answer {
-	for i := range r.Answers {
-		if r.Answers[i].Name == name {
-			return r.Answers[i]
-		}
-	}
-	return Answer{Name: name, Binary: r.BinaryOutput && len(r.Answers) == 0}
+	answer := r.Answer(name)
+	answer.Binary = answer.Binary || r.BinaryOutput && len(r.Answers) == 0
+	return answer
 }
 
 type answerWriter struct {
-	req     *InferRequest
-	resp    *edgewise.Response
-	classes []edgewise.Tensor // instead of the outputs at the same place, where they have a name
-}
-
-// prepare checks the outputs and makes the classes that are wanted.
-func (a *answerWriter) prepare() error {
-	for i := range a.resp.Outputs {
-		out := &a.resp.Outputs[i]
-		if err := out.Check(); err != nil {
-			return &edgewise.Error{Op: opEncode, Kind: edgewise.Internal, Model: a.resp.Model, Err: err}
-		}
-		k := a.req.answer(out.Name).Classification
-		if k == 0 {
-			continue
-		}
-		if a.classes == nil {
-			a.classes = make([]edgewise.Tensor, len(a.resp.Outputs))
-		}
-		var err error
-		if a.classes[i], err = a.req.Classes.Top(out, k); err != nil {
-			return about(a.resp.Model, err)
-		}
-	}
-	return nil
-}
-
-// output returns the output to send at place i.
-func (a *answerWriter) output(i int) *edgewise.Tensor {
-	if a.classes != nil && a.classes[i].Name != "" {
-		return &a.classes[i]
-	}
-	return &a.resp.Outputs[i]
+	req  *InferRequest
+	resp *edgewise.Response // with the classes that are wanted
 }
 
 // size estimates the bytes of the body, rather too many than too few.
 func (a *answerWriter) size() int {
 	n := 128 + len(a.resp.ID) + len(a.resp.Model.Name) + 64*len(a.resp.Parameters)
 	for i := range a.resp.Outputs {
-		out := a.output(i)
+		out := &a.resp.Outputs[i]
 		n += 96 + len(out.Name) + 8*len(out.Shape)
 		switch answer := a.req.answer(out.Name); {
 		case answer.Shared.Set():
@@ -154,8 +121,8 @@ func (a *answerWriter) json(dst []byte) ([]byte, error) {
 			f = Binary
 		}
 		var err error
-		if dst, err = appendTensor(dst, a.output(i), f); err != nil {
-			return dst, about(a.resp.Model, err)
+		if dst, err = appendTensor(dst, &a.resp.Outputs[i], f); err != nil {
+			return dst, edgewise.About(a.resp.Model, err)
 		}
 	}
 	return append(dst, "]}"...), nil

@@ -88,7 +88,7 @@ func TestResponsesAreEncoded(t *testing.T) {
 		},
 		{
 			name: "binary_data_output says nothing of outputs that are named",
-			req:  InferRequest{BinaryOutput: true, Answers: []Answer{{Name: "y"}, {Name: "z", Binary: true}}},
+			req:  InferRequest{BinaryOutput: true, Inference: Inference{Answers: []Answer{{Name: "y"}, {Name: "z", Binary: true}}}},
 			resp: edgewise.Response{Outputs: []edgewise.Tensor{{
 				Name: "z", Type: edgewise.Int8, Shape: edgewise.Shape{1},
 				Data: []byte("A"),
@@ -103,7 +103,7 @@ func TestResponsesAreEncoded(t *testing.T) {
 				`"parameters":{"binary_data_size":0}}]}`,
 		},
 		{
-			name: "classes", req: InferRequest{Classes: labels, Answers: []Answer{{Name: "c", Classification: 2}}},
+			name: "classes", req: InferRequest{Classes: labels, Inference: Inference{Answers: []Answer{{Name: "c", Classification: 2}}}},
 			resp: edgewise.Response{Outputs: []edgewise.Tensor{fp32("c", edgewise.Shape{2, 3}, 10, 0.25, 10, float32(math.NaN()),
 				-1, float32(math.Inf(-1)))}},
 			want: `{"model_name":"m","model_version":"2","outputs":[{"name":"c","datatype":"BYTES","shape":[2,2],` +
@@ -111,13 +111,13 @@ func TestResponsesAreEncoded(t *testing.T) {
 		},
 		{
 			name: "more classes than there are, integers, no batch",
-			req:  InferRequest{Answers: []Answer{{Name: "i", Classification: 9}}},
+			req:  InferRequest{Inference: Inference{Answers: []Answer{{Name: "i", Classification: 9}}}},
 			resp: edgewise.Response{Outputs: []edgewise.Tensor{scores}},
 			want: `{"model_name":"m","model_version":"2","outputs":[{"name":"i","datatype":"BYTES","shape":[4],` +
 				`"data":["9223372036854775807:3","5:2","-1:1","-9223372036854775808:0"]}]}`,
 		},
 		{
-			name: "classes in binary form", req: InferRequest{Answers: []Answer{{Name: "c", Classification: 1, Binary: true}}},
+			name: "classes in binary form", req: InferRequest{Inference: Inference{Answers: []Answer{{Name: "c", Classification: 1, Binary: true}}}},
 			resp: edgewise.Response{Outputs: []edgewise.Tensor{fp32("c", edgewise.Shape{2}, 1, 2)}},
 			want: `{"model_name":"m","model_version":"2","outputs":[{"name":"c","datatype":"BYTES","shape":[1],` +
 				`"parameters":{"binary_data_size":14}}]}` + binaryPart + "\x0a\x00\x00\x002.000000:1",
@@ -144,7 +144,7 @@ func TestResponsesAreEncoded(t *testing.T) {
 
 func TestResponsesThatCannotBeEncoded(t *testing.T) {
 	classes := func(name string) InferRequest {
-		return InferRequest{Answers: []Answer{{Name: name, Classification: 1}}}
+		return InferRequest{Inference: Inference{Answers: []Answer{{Name: name, Classification: 1}}}}
 	}
 	tests := []struct {
 		name string

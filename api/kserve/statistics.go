@@ -19,11 +19,11 @@ type ModelStatistics struct {
 	InferenceCount uint64              `json:"inference_count"`
 	ExecutionCount uint64              `json:"execution_count"`
 	InferenceStats InferenceStatistics `json:"inference_stats"`
-	// by place in a stream of answers; empty, as every request has one answer
-	ResponseStats map[string]ResponseStatistics `json:"response_stats"`
-	BatchStats    []BatchStatistics             `json:"batch_stats"`
-	MemoryUsage   []MemoryUsage                 `json:"memory_usage"`
-	EnsembleSteps []EnsembleStepStatistics      `json:"ensemble_steps,omitempty"` // an extension of this box
+	// by place in a stream of answers; always empty, as every request has one answer
+	ResponseStats map[string]struct{}      `json:"response_stats"`
+	BatchStats    []BatchStatistics        `json:"batch_stats"`
+	MemoryUsage   []MemoryUsage            `json:"memory_usage"`
+	EnsembleSteps []EnsembleStepStatistics `json:"ensemble_steps,omitempty"` // an extension of this box
 }
 
 // EnsembleStepStatistics is what an ensemble has measured of one of its steps, from asking the model to its answer.
@@ -99,7 +99,7 @@ func NewModelStatistics(id edgewise.ModelID, s edgewise.Statistics) ModelStatist
 			ComputeOutput: newCount(s.ComputeOutput),
 			CacheHit:      newCount(s.CacheHit), CacheMiss: newCount(s.CacheMiss),
 		},
-		ResponseStats: map[string]ResponseStatistics{},
+		ResponseStats: map[string]struct{}{},
 		BatchStats:    make([]BatchStatistics, 0, len(s.Batches)),
 		MemoryUsage:   []MemoryUsage{},
 	}
@@ -127,14 +127,4 @@ func NewModelStatistics(id edgewise.ModelID, s edgewise.Statistics) ModelStatist
 
 func newCount(d edgewise.Duration) StatisticsCount {
 	return StatisticsCount{Count: d.Count, NS: uint64(max(d.Total, 0))}
-}
-
-// ResponseStatistics splits the time of the answers at one place in a stream of them.
-type ResponseStatistics struct {
-	ComputeInfer  StatisticsCount `json:"compute_infer"`
-	ComputeOutput StatisticsCount `json:"compute_output"`
-	Success       StatisticsCount `json:"success"`
-	Fail          StatisticsCount `json:"fail"`
-	EmptyResponse StatisticsCount `json:"empty_response"`
-	Cancel        StatisticsCount `json:"cancel"`
 }

@@ -1,8 +1,8 @@
 package kserve
 
 import (
-	"fmt"
 	"math"
+	"strings"
 
 	"github.com/edgewise-ai/edgewise"
 )
@@ -22,9 +22,8 @@ type tensors struct {
 	count  int // tensors met, inputs and outputs together
 	sum    int64
 
-	into   []edgewise.Tensor
-	binary []int64 // for each of into: its bytes after the JSON part, -1 when it is not there
-	shared []Place // for each of into
+	into   *Inference // its Inputs are the tensors
+	binary []int64    // for each of them: its bytes after the JSON part, -1 when it is not there
 	dims   []int64
 }
 
@@ -50,7 +49,7 @@ func (c *tensors) list(member string) error {
 			return tooLarge(c.lim.MaxTensors, "the request has more than %d inputs and outputs", c.lim.MaxTensors)
 		}
 		if c.next() != '{' {
-			return invalid("Unable to parse '%s': %s %d is %s, want an object", member, c.what, len(c.into), c.found())
+			return invalid("Unable to parse '%s': %s %d is %s, want an object", member, c.what, len(c.into.Inputs), c.found())
 		}
 		return c.one()
 	})
@@ -64,15 +63,8 @@ func (c *tensors) one() error {
 	if err := c.finish(&t); err != nil {
 		return err
 	}
-	for i := range c.into {
-		if c.into[i].Name == t.Name {
-			return tensorMessage(t.Name, "%s '%s' already exists in request", c.what, t.Name)
-		}
-	}
-	c.into = append(c.into, t.Tensor)
 	c.binary = append(c.binary, t.binary)
-	c.shared = append(c.shared, t.shared)
-	return nil
+	return c.into.add(c.what, t.Tensor, t.shared)
 }
 
 func (c *tensors) member(t *tensor, name []byte) error {
@@ -117,28 +109,26 @@ func (c *tensors) datatype(t *tensor) error {
 	}
 	var ok bool
 	if t.Type, ok = edgewise.ParseDataType(string(text)); !ok {
-		return tensorMessage(t.Name, "Unable to parse 'datatype': %s is no datatype, want one of BOOL, UINT8, UINT16, "+
-			"UINT32, UINT64, "+
-			"INT8, INT16, INT32, INT64, FP16, FP32, FP64, BF16, BYTES", short(text))
+		return TensorErrorf(t.Name, "Unable to parse 'datatype': %s is no datatype, want one of %s", short(text), Datatypes())
 	}
 	return nil
 }
 
 func (c *tensors) shape(t *tensor) error {
 	if c.next() != '[' {
-		return tensorMessage(t.Name, "Unable to parse 'shape': want an array, got %s", c.found())
+		return TensorErrorf(t.Name, "Unable to parse 'shape': want an array, got %s", c.found())
 	}
 	start := len(c.dims)
 	err := c.array(func() error {
 		if len(c.dims)-start >= edgewise.MaxRank {
-			return tensorMessage(t.Name, "Unable to parse 'shape': more than %d dimensions", edgewise.MaxRank)
+			return TensorErrorf(t.Name, "Unable to parse 'shape': more than %d dimensions", edgewise.MaxRank)
 		}
 		c.next()
 		at := c.p
 		d, ok := c.unsigned()
 		if !ok || d > math.MaxInt64 {
 			c.p = at
-			return tensorMessage(t.Name, "Unable to parse 'shape': dimension %d is not an integer from 0 to %d",
+			return TensorErrorf(t.Name, "Unable to parse 'shape': dimension %d is not an integer from 0 to %d",
 				len(c.dims)-start, int64(math.MaxInt64))
 		}
 		c.dims = append(c.dims, int64(d))
@@ -151,7 +141,7 @@ func (c *tensors) shape(t *tensor) error {
 // parameters reads the parameters of a tensor. Those that say nothing about its bytes are ignored.
 func (c *tensors) parameters(t *tensor) error {
 	if c.next() != '{' {
-		return tensorMessage(t.Name, "Unable to parse 'parameters': want an object, got %s", c.found())
+		return TensorErrorf(t.Name, "Unable to parse 'parameters': want an object, got %s", c.found())
 	}
 	return c.object(func(name []byte) error {
 		switch string(name) {
@@ -180,7 +170,7 @@ func (c *tensors) parameters(t *tensor) error {
 func (c *tensors) data(t *tensor) error {
 	const needed = hasName | hasShape | hasDatatype
 	if c.next() != '[' {
-		return tensorMessage(t.Name, "Unable to parse 'data': want an array, got %s", c.found())
+		return TensorErrorf(t.Name, "Unable to parse 'data': want an array, got %s", c.found())
 	}
 	if t.seen&needed != needed || t.Type == edgewise.Bytes {
 		t.dataAt = c.p
@@ -196,11 +186,11 @@ func (c *tensors) finish(t *tensor) error {
 		name string
 	}{{hasName, "name"}, {hasDatatype, "datatype"}, {hasShape, "shape"}} {
 		if t.seen&m.bit == 0 {
-			return tensorMessage(t.Name, "Unable to parse '%s': %s %d has none", m.name, c.what, len(c.into))
+			return TensorErrorf(t.Name, "Unable to parse '%s': %s %d has none", m.name, c.what, len(c.into.Inputs))
 		}
 	}
 	if t.Name == "" {
-		return invalid("Unable to parse 'name': %s %d has none", c.what, len(c.into))
+		return invalid("Unable to parse 'name': %s %d has none", c.what, len(c.into.Inputs))
 	}
 	n, err := c.elements(t)
 	if err != nil {
@@ -231,7 +221,7 @@ func (c *tensors) source(t *tensor, n int64) error {
 		if n == 0 {
 			return nil
 		}
-		return tensorMessage(t.Name, text+" no field is set")
+		return TensorErrorf(t.Name, text+" no field is set")
 	}
 	set := ""
 	for _, m := range [...]struct {
@@ -242,7 +232,16 @@ func (c *tensors) source(t *tensor, n int64) error {
 			set += m.name
 		}
 	}
-	return tensorMessage(t.Name, text+" set%s", set)
+	return TensorErrorf(t.Name, text+" set%s", set)
+}
+
+// Datatypes returns the names of the data types, for messages.
+func Datatypes() string {
+	var names []string
+	for _, t := range edgewise.DataTypes() {
+		names = append(names, t.String())
+	}
+	return strings.Join(names, ", ")
 }
 
 // elements is Elements of a tensor.
@@ -255,17 +254,17 @@ func (c *tensors) elements(t *tensor) (int64, error) {
 func Elements(what, name string, t edgewise.DataType, shape edgewise.Shape) (int64, error) {
 	for _, d := range shape {
 		if d < 0 {
-			return 0, tensorMessage(name, "invalid shape for %s '%s': shape %v has a negative dimension", what, name, shape)
+			return 0, TensorErrorf(name, "invalid shape for %s '%s': shape %v has a negative dimension", what, name, shape)
 		}
 	}
 	n, ok := shape.Elements()
 	if !ok {
-		return 0, tensorMessage(name, "invalid shape for %s '%s': shape %v causes total element count to exceed maximum "+
+		return 0, TensorErrorf(name, "invalid shape for %s '%s': shape %v causes total element count to exceed maximum "+
 			"size of %d",
 			what, name, shape, int64(math.MaxInt64))
 	}
 	if size := t.Size(); size > 1 && n > math.MaxInt64/size {
-		return 0, tensorMessage(name, "byte size overflow for %s '%s': element count (%d) * data type size (%d) exceeds "+
+		return 0, TensorErrorf(name, "byte size overflow for %s '%s': element count (%d) * data type size (%d) exceeds "+
 			"maximum allowed size (%d)",
 			what, name, n, size, int64(math.MaxInt64))
 	}
@@ -301,7 +300,7 @@ func (c *tensors) fill(t *tensor, end int) error {
 		if e.seen < n { // Triton has two wordings
 			words = "Failed to parse 'data' field: shape does not match true shape"
 		}
-		return tensorMessage(e.name, "%s: %s %q: shape %v takes %d elements, data has %d", words, e.what, e.name, t.Shape, n,
+		return TensorErrorf(e.name, "%s: %s %q: shape %v takes %d elements, data has %d", words, e.what, e.name, t.Shape, n,
 			e.seen)
 	}
 	t.Data = e.dst
@@ -311,13 +310,43 @@ func (c *tensors) fill(t *tensor, end int) error {
 	return nil
 }
 
-// tensorMessage makes an Invalid error about one tensor, or about none when its name is not known yet.
-func tensorMessage(name, format string, args ...any) error {
-	if name == "" {
-		return invalid(format, args...)
+// parameter reads one of the parameters that put a tensor into shared memory. known tells whether name is one of them.
+func (p *Place) parameter(c *tensors, seen *members, name []byte) (known bool, err error) {
+	switch string(name) {
+	case "shared_memory_region":
+		if err := seen.once(hasRegion, "shared_memory_region"); err != nil {
+			return true, err
+		}
+		text, err := c.string("shared_memory_region", c.lim.MaxName)
+		p.Region = string(text)
+		return true, err
+	case "shared_memory_byte_size":
+		p.Size, err = c.bytes(seen, hasRegionSize, "shared_memory_byte_size")
+	case "shared_memory_offset":
+		p.Offset, err = c.bytes(seen, hasRegionOffset, "shared_memory_offset")
+	default:
+		return false, nil
 	}
-	return &edgewise.Error{
-		Op: opDecode, Kind: edgewise.Invalid,
-		Err: &TensorError{Tensor: name, Err: fmt.Errorf(format, args...)},
+	return true, err
+}
+
+func (c *tensors) bytes(seen *members, bit members, name string) (int64, error) {
+	if err := seen.once(bit, name); err != nil {
+		return 0, err
 	}
+	n, err := c.cursor.count(name)
+	return int64(min(n, math.MaxInt64)), err
+}
+
+// check holds what was read of a tensor's place together.
+func (p *Place) check(what, name string, seen members) error {
+	switch {
+	case seen&hasRegion == 0:
+		return nil
+	case p.Region == "":
+		return TensorErrorf(name, "Unable to parse 'shared_memory_region': %s '%s' names none", what, name)
+	case seen&hasRegionSize == 0:
+		return TensorErrorf(name, "Unable to parse 'shared_memory_byte_size': %s '%s' has none", what, name)
+	}
+	return nil
 }

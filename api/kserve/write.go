@@ -1,7 +1,6 @@
 package kserve
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -9,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/scalar"
 )
 
 // appendElements appends the elements of t, which is well-formed, as a flat JSON array.
@@ -33,41 +33,14 @@ func appendElements(dst []byte, t *edgewise.Tensor) ([]byte, error) {
 
 // appendElement appends the number at the start of data.
 func appendElement(dst []byte, typ edgewise.DataType, data []byte) []byte {
-	switch typ {
-	case edgewise.Bool:
-		return strconv.AppendBool(dst, data[0] != 0)
-	case edgewise.Uint8:
-		return strconv.AppendUint(dst, uint64(data[0]), 10)
-	case edgewise.Uint16:
-		return strconv.AppendUint(dst, uint64(binary.LittleEndian.Uint16(data)), 10)
-	case edgewise.Uint32:
-		return strconv.AppendUint(dst, uint64(binary.LittleEndian.Uint32(data)), 10)
-	case edgewise.Uint64:
-		return strconv.AppendUint(dst, binary.LittleEndian.Uint64(data), 10)
-	case edgewise.Int8:
-		return strconv.AppendInt(dst, int64(int8(data[0])), 10)
-	case edgewise.Int16:
-		return strconv.AppendInt(dst, int64(int16(binary.LittleEndian.Uint16(data))), 10)
-	case edgewise.Int32:
-		return strconv.AppendInt(dst, int64(int32(binary.LittleEndian.Uint32(data))), 10)
-	case edgewise.Int64:
-		return strconv.AppendInt(dst, int64(binary.LittleEndian.Uint64(data)), 10)
+	if !typ.IsFloat() {
+		return scalar.AppendInteger(dst, typ, data)
 	}
-	v, bitSize := floatAt(typ, data)
-	return appendFloat(dst, v, bitSize)
-}
-
-// floatAt returns the float at the start of data, and the size of the Go type that it is exact in.
-func floatAt(typ edgewise.DataType, data []byte) (v float64, bitSize int) {
-	switch typ {
-	case edgewise.FP16:
-		return float64(fp16.value(binary.LittleEndian.Uint16(data))), 32
-	case edgewise.BF16:
-		return float64(bf16.value(binary.LittleEndian.Uint16(data))), 32
-	case edgewise.FP32:
-		return float64(math.Float32frombits(binary.LittleEndian.Uint32(data))), 32
+	bitSize := 32 // of the Go type in which the element is exact
+	if typ == edgewise.FP64 {
+		bitSize = 64
 	}
-	return math.Float64frombits(binary.LittleEndian.Uint64(data)), 64
+	return appendFloat(dst, scalar.Float(typ, data), bitSize)
 }
 
 func appendFloat(dst []byte, v float64, bitSize int) []byte {

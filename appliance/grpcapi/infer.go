@@ -42,7 +42,7 @@ func (s *Server) handleInfer(_ any, ctx context.Context, decode func(any) error,
 	})
 }
 
-// parse reads a request, or counts it as one that could not be read. The request is never nil.
+// parse parses a request, or counts it as failed. The request is never nil.
 func (s *Server) parse(ctx context.Context, in *received) (req *wire.Request, err error) {
 	req = &wire.Request{}
 	if err = s.arrived(in); err == nil {
@@ -62,7 +62,7 @@ func (s *Server) arrived(in *received) error {
 	return in.err
 }
 
-// refuse counts a request that the engine does not hear of.
+// refuse counts a request that does not reach the engine.
 func (s *Server) refuse(ctx context.Context, req *wire.Request, received time.Time, err error) {
 	id := req.Model
 	if named, missing := s.labelled(id, req.Label); missing == nil {
@@ -71,7 +71,7 @@ func (s *Server) refuse(ctx context.Context, req *wire.Request, received time.Ti
 	s.deps.Engine.Refuse(ctx, id, time.Since(received), err)
 }
 
-// run answers one request that has been read. Nobody reads its tensors when run returns.
+// run answers one parsed request. Its tensors are no longer read when run returns.
 func (s *Server) run(ctx context.Context, req *wire.Request, received time.Time, form wire.Form,
 	place *edgewise.Place,
 ) (out *reply, err error) {
@@ -130,7 +130,7 @@ func (s *Server) run(ctx context.Context, req *wire.Request, received time.Time,
 	return out, nil
 }
 
-// encode makes the message of an answer and writes what goes into shared memory.
+// encode makes the message of a response and writes the outputs that go into shared memory.
 func (s *Server) encode(req *wire.Request, resp *edgewise.Response, sh sharing, form wire.Form) ([]wire.Piece, error) {
 	if err := sh.deliver(req, resp); err != nil {
 		return nil, err
@@ -146,9 +146,9 @@ func (s *Server) encode(req *wire.Request, resp *edgewise.Response, sh sharing, 
 	return wire.Encode(shown, form)
 }
 
-// classify returns the answer with classes in place of the outputs of which the client wants them.
+// classify returns the response with classes in place of the outputs for which the client wants them.
 func (s *Server) classify(req *wire.Request, resp *edgewise.Response) (*edgewise.Response, error) {
-	if !slices.ContainsFunc(req.Answers, func(a wire.Answer) bool { return a.Classification > 0 }) {
+	if !slices.ContainsFunc(req.Answers, func(a kserve.Answer) bool { return a.Classification > 0 }) {
 		return resp, nil
 	}
 	var classes kserve.Classes
@@ -158,21 +158,5 @@ func (s *Server) classify(req *wire.Request, resp *edgewise.Response) (*edgewise
 	if s.deps.Labels != nil {
 		classes.Labels = func(output string) []string { return s.deps.Labels(resp.Model, output) }
 	}
-	shown := *resp
-	shown.Free, shown.Outputs = nil, slices.Clone(resp.Outputs)
-	for i := range shown.Outputs {
-		k := req.Answer(shown.Outputs[i].Name).Classification
-		if k == 0 {
-			continue
-		}
-		if err := shown.Outputs[i].Check(); err != nil {
-			return nil, edgewise.Errorf("grpcapi.classify", edgewise.Internal, "%w", err)
-		}
-		top, err := classes.Top(&shown.Outputs[i], k)
-		if err != nil {
-			return nil, err
-		}
-		shown.Outputs[i] = top
-	}
-	return &shown, nil
+	return classes.Apply(&req.Inference, resp)
 }

@@ -85,7 +85,7 @@ func TestStreamErrorsAreMessages(t *testing.T) {
 	for _, want := range []struct{ id, text string }{
 		{"a", "Request for unknown model: 'dog' is not found"},
 		{"b", "input 'x': 'X' is no datatype, want one of BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, " +
-			"FP16, FP32, FP64, BF16, BYTES"},
+			"FP16, FP32, FP64, BYTES, BF16"},
 		{"c", ""},
 	} {
 		got, err := st.Recv()

@@ -1,11 +1,10 @@
 package observe
 
 import (
-	"encoding/binary"
-	"math"
 	"strconv"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/scalar"
 )
 
 // elements writes the elements of a tensor, separated by commas: numbers as such, text as JSON strings, and the short
@@ -29,21 +28,13 @@ func elements(t edgewise.Tensor) string {
 }
 
 func appendNumber(out []byte, typ edgewise.DataType, data []byte) []byte {
-	var wide [8]byte
-	copy(wide[:], data)
-	bits := binary.LittleEndian.Uint64(wide[:])
-	switch typ {
-	case edgewise.Bool:
-		return strconv.AppendBool(out, bits != 0)
-	case edgewise.Int8, edgewise.Int16, edgewise.Int32, edgewise.Int64:
-		shift := 64 - 8*len(data)
-		return strconv.AppendInt(out, int64(bits<<shift)>>shift, 10)
-	case edgewise.FP32:
-		return strconv.AppendFloat(out, float64(math.Float32frombits(uint32(bits))), 'g', -1, 32)
-	case edgewise.FP64:
-		return strconv.AppendFloat(out, math.Float64frombits(bits), 'g', -1, 64)
-	case edgewise.FP16, edgewise.BF16:
-		return strconv.AppendUint(append(out, "0x"...), bits, 16)
+	switch {
+	case typ == edgewise.FP32:
+		return strconv.AppendFloat(out, scalar.Float(typ, data), 'g', -1, 32)
+	case typ == edgewise.FP64:
+		return strconv.AppendFloat(out, scalar.Float(typ, data), 'g', -1, 64)
+	case typ.IsFloat():
+		return strconv.AppendUint(append(out, "0x"...), scalar.Bits(typ, data), 16)
 	}
-	return strconv.AppendUint(out, bits, 10)
+	return scalar.AppendInteger(out, typ, data)
 }

@@ -1,13 +1,12 @@
 package sched
 
 import (
-	"encoding/binary"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/scalar"
 )
 
 // The model parameters of padding.
@@ -192,35 +191,19 @@ func (p *Padding) addOutput(m *edgewise.Model, out *edgewise.ModelOutput, file *
 // encode writes a number as one element. ok is false when the type cannot hold it, and for half precision when it is
 // not 0.
 func encode(t edgewise.DataType, text string) (element []byte, ok bool) {
-	size := int(t.Size())
-	whole := func(signed bool) ([]byte, bool) {
-		var n uint64
-		var err error
-		if signed {
-			var v int64
-			v, err = strconv.ParseInt(text, 10, 8*size)
-			n = uint64(v)
-		} else {
-			n, err = strconv.ParseUint(text, 10, 8*size)
-		}
-		return binary.LittleEndian.AppendUint64(nil, n)[:size], err == nil
-	}
-	switch t {
-	case edgewise.Bool:
+	switch {
+	case t == edgewise.Bool:
 		return []byte{map[string]byte{"1": 1}[text]}, text == "0" || text == "1"
-	case edgewise.Int8, edgewise.Int16, edgewise.Int32, edgewise.Int64:
-		return whole(true)
-	case edgewise.Uint8, edgewise.Uint16, edgewise.Uint32, edgewise.Uint64:
-		return whole(false)
-	case edgewise.FP32:
-		v, err := strconv.ParseFloat(text, 32)
-		return binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(v))), err == nil
-	case edgewise.FP64:
-		v, err := strconv.ParseFloat(text, 64)
-		return binary.LittleEndian.AppendUint64(nil, math.Float64bits(v)), err == nil
-	case edgewise.FP16, edgewise.BF16:
-		v, err := strconv.ParseFloat(text, 64)
-		return []byte{0, 0}, err == nil && v == 0
+	case t.IsSigned(), t.IsUnsigned():
+		bits, ok := scalar.ParseInteger(t, text)
+		return scalar.AppendBits(nil, t, bits), ok
+	case t.IsFloat():
+		size := 64
+		if t == edgewise.FP32 {
+			size = 32
+		}
+		v, err := strconv.ParseFloat(text, size)
+		return scalar.AppendFloat(nil, t, v), err == nil && (t.Size() > 2 || v == 0)
 	}
 	return nil, false
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/appliance/sched/trial"
+	"github.com/edgewise-ai/edgewise/scalar"
 )
 
 // function is an instance that makes an output of the rows of an input, which have two numbers each.
@@ -198,7 +198,7 @@ func TestRequestsAreMergedOnlyWhereRowsAreSeenToBeIndependent(t *testing.T) {
 }
 
 func TestNumbersAreComparedByTheirType(t *testing.T) {
-	number := func(t edgewise.DataType, v float64) []byte { return trial.AppendFloat(nil, t, v) }
+	number := func(t edgewise.DataType, v float64) []byte { return scalar.AppendFloat(nil, t, v) }
 	for _, test := range []struct {
 		name  string
 		t     edgewise.DataType
@@ -232,7 +232,7 @@ func TestNumbersAreComparedByTheirType(t *testing.T) {
 			if kind == edgewise.BF16 && v == 1024 {
 				continue
 			}
-			if got := float(kind, number(kind, v)); got != v {
+			if got := scalar.Float(kind, number(kind, v)); got != v {
 				t.Errorf("%v %v is read as %v", kind, v, got)
 			}
 		}

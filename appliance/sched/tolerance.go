@@ -2,10 +2,10 @@ package sched
 
 import (
 	"bytes"
-	"encoding/binary"
 	"math"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/scalar"
 )
 
 // tolerance is how much two outputs of the same rows may differ, for each type, as a part of the largest number of the
@@ -36,7 +36,7 @@ func alike(t edgewise.DataType, a, b []byte, scale float64) bool {
 	}
 	size := int(t.Size())
 	for at := 0; at+size <= len(a); at += size {
-		x, y := float(t, a[at:]), float(t, b[at:])
+		x, y := scalar.Float(t, a[at:]), scalar.Float(t, b[at:])
 		if x == y || math.IsNaN(x) && math.IsNaN(y) {
 			continue
 		}
@@ -54,37 +54,9 @@ func magnitude(t *edgewise.Tensor) (most float64) {
 	}
 	size := int(t.Type.Size())
 	for at := 0; at+size <= len(t.Data); at += size {
-		if v := math.Abs(float(t.Type, t.Data[at:])); v > most && !math.IsInf(v, 0) {
+		if v := math.Abs(scalar.Float(t.Type, t.Data[at:])); v > most && !math.IsInf(v, 0) {
 			most = v
 		}
 	}
 	return most
-}
-
-// float reads a floating-point number.
-func float(t edgewise.DataType, data []byte) float64 {
-	le := binary.LittleEndian
-	switch t {
-	case edgewise.FP64:
-		return math.Float64frombits(le.Uint64(data))
-	case edgewise.FP32:
-		return float64(math.Float32frombits(le.Uint32(data)))
-	case edgewise.BF16:
-		return float64(math.Float32frombits(uint32(le.Uint16(data)) << 16))
-	}
-	bits := le.Uint16(data)
-	sign, exponent, fraction := float64(1), int(bits>>10&31), float64(bits&1023)
-	if bits>>15 == 1 {
-		sign = -1
-	}
-	switch exponent {
-	case 0:
-		return sign * math.Ldexp(fraction, -24)
-	case 31:
-		if fraction != 0 {
-			return math.NaN()
-		}
-		return math.Inf(int(sign))
-	}
-	return sign * math.Ldexp(1024+fraction, exponent-25)
 }

@@ -73,7 +73,7 @@ func ownFault(m *edgewise.Model, err error) bool {
 	default:
 		return false
 	}
-	return !guessed(m) && !slices.ContainsFunc(m.Inputs(), func(in edgewise.Spec) bool { return !trial.IsFloat(in.Type) })
+	return !guessed(m) && !slices.ContainsFunc(m.Inputs(), func(in edgewise.Spec) bool { return !in.Type.IsFloat() })
 }
 
 // requestOf makes a request of the required inputs of a model, all of one value, and of one size where the size is

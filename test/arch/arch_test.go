@@ -103,7 +103,7 @@ var services = []string{
 }
 
 // foundations are packages that every layer may import, as it may the root.
-var foundations = []string{"aligned", "host"}
+var foundations = []string{"aligned", "host", "scalar"}
 
 var layers = []layer{
 	{"types", []string{"."}, nil, "the shared types import nothing, so that every package can use them"},
@@ -136,8 +136,8 @@ var layers = []layer{
 	{
 		"native libraries",
 		[]string{"gpu/cuda", "gpu/nvml", "gpu/jetson", "gpu/provider", "gpu/onnx/ort", "gpu/onnx/onnxfile"},
-		nil,
-		"each wraps one library or format, and knows none of the others",
+		[]string{"gpu/onnx/onnxfile"},
+		"each wraps one library or format; ONNX Runtime has the element types of ONNX files",
 	},
 	{"gpu", []string{"gpu/..."}, []string{"gpu/..."}, "GPU packages know the wrappers below gpu/ and nothing else"},
 	{"api", []string{"api/..."}, []string{"api/..."}, "bodies of the API know nothing of the appliance"},

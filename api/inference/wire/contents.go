@@ -2,12 +2,13 @@ package wire
 
 import (
 	"encoding/binary"
-	"math"
 	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/scalar"
 )
 
 // The numbers of InferTensorContents' fields.
@@ -24,23 +25,24 @@ const (
 
 // contentsOf returns the field that holds elements of a type, 0 for types that have none.
 func contentsOf(t edgewise.DataType) protowire.Number {
-	switch t {
-	case edgewise.Bool:
+	large := t.Size() == 8
+	switch {
+	case t == edgewise.Bool:
 		return contentsBool
-	case edgewise.Int8, edgewise.Int16, edgewise.Int32:
-		return contentsInt
-	case edgewise.Int64:
-		return contentsInt64
-	case edgewise.Uint8, edgewise.Uint16, edgewise.Uint32:
-		return contentsUint
-	case edgewise.Uint64:
-		return contentsUint64
-	case edgewise.FP32:
+	case t == edgewise.FP32:
 		return contentsFP32
-	case edgewise.FP64:
+	case t == edgewise.FP64:
 		return contentsFP64
-	case edgewise.Bytes:
+	case t == edgewise.Bytes:
 		return contentsBytes
+	case t.IsSigned() && large:
+		return contentsInt64
+	case t.IsSigned():
+		return contentsInt
+	case t.IsUnsigned() && large:
+		return contentsUint64
+	case t.IsUnsigned():
+		return contentsUint
 	}
 	return 0
 }
@@ -72,10 +74,10 @@ func (c *converter) convert(t *edgewise.Tensor, model string, parts [][]byte) ([
 			case f.number < contentsBool || f.number > contentsBytes || f.kind != protowire.BytesType && !elementKind(f):
 				return nil
 			case want == 0:
-				return tensorError(edgewise.Invalid, t.Name, "input '%s' of model '%s': elements of type %v can not be sent in "+
+				return kserve.TensorErrorf(t.Name, "input '%s' of model '%s': elements of type %v can not be sent in "+
 					"contents, send them in raw_input_contents", t.Name, model, t.Type)
 			case f.number != want:
-				return tensorError(edgewise.Invalid, t.Name, "unexpected explicit tensor data for input tensor '%s' for model "+
+				return kserve.TensorErrorf(t.Name, "unexpected explicit tensor data for input tensor '%s' for model "+
 					"'%s' of type '%v', expected datatype '%v'",
 					t.Name, model, contentsType(f.number), t.Type)
 			}
@@ -160,31 +162,24 @@ func (c *converter) take(n int, name string) error {
 
 // appendElement appends one number as an element of t. Errors: Invalid when the type does not hold it.
 func appendElement(data []byte, t *edgewise.Tensor, v uint64) ([]byte, error) {
-	signed, unsigned := int64(int32(v)), uint64(uint32(v))
-	ok := true
-	switch t.Type {
-	case edgewise.Bool:
-		return append(data, byte(protowire.EncodeBool(protowire.DecodeBool(v)))), nil
-	case edgewise.Int8:
-		data, ok = append(data, byte(v)), math.MinInt8 <= signed && signed <= math.MaxInt8
-	case edgewise.Int16:
-		data, ok = binary.LittleEndian.AppendUint16(data, uint16(v)), math.MinInt16 <= signed && signed <= math.MaxInt16
-	case edgewise.Uint8:
-		data, ok = append(data, byte(v)), unsigned <= math.MaxUint8
-	case edgewise.Uint16:
-		data, ok = binary.LittleEndian.AppendUint16(data, uint16(v)), unsigned <= math.MaxUint16
-	case edgewise.Int32, edgewise.Uint32, edgewise.FP32:
-		return binary.LittleEndian.AppendUint32(data, uint32(v)), nil
-	default:
-		return binary.LittleEndian.AppendUint64(data, v), nil
+	field := contentsOf(t.Type)
+	switch field {
+	case contentsBool:
+		v = protowire.EncodeBool(protowire.DecodeBool(v))
+	case contentsInt:
+		v = uint64(int32(v))
+	case contentsUint:
+		v = uint64(uint32(v))
 	}
-	if !ok {
-		number := any(unsigned)
-		if contentsOf(t.Type) == contentsInt {
-			number = signed
-		}
-		return nil, tensorError(edgewise.Invalid, t.Name, "input '%s': element %d of its contents is %v, which %v does "+
-			"not hold", t.Name, int64(len(data))/t.Type.Size()-1, number, t.Type)
+	at := len(data)
+	data = scalar.AppendBits(data, t.Type, v)
+	if scalar.Bits(t.Type, data[at:]) == v {
+		return data, nil
 	}
-	return data, nil
+	number := any(v)
+	if field == contentsInt {
+		number = int64(v)
+	}
+	return nil, kserve.TensorErrorf(t.Name, "input '%s': element %d of its contents is %v, which %v does not hold",
+		t.Name, int64(at)/t.Type.Size(), number, t.Type)
 }

@@ -7,7 +7,6 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/api/kserve"
 )
 
 const (
@@ -88,12 +87,4 @@ func invalid(format string, args ...any) error {
 
 func tooLarge(format string, args ...any) error {
 	return edgewise.Errorf(opDecode, edgewise.TooLarge, format, args...)
-}
-
-// tensorError makes an error about one tensor.
-func tensorError(kind edgewise.Kind, name, format string, args ...any) error {
-	return &edgewise.Error{Op: opDecode, Kind: kind, Err: &kserve.TensorError{
-		Tensor: name,
-		Err:    fmt.Errorf(format, args...),
-	}}
 }

@@ -1,8 +1,6 @@
 package wire
 
 import (
-	"slices"
-
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/edgewise-ai/edgewise"
@@ -31,18 +29,15 @@ func (r *Request) readInputs(m message, lim kserve.Limits) error {
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(r.Inputs, func(before edgewise.Tensor) bool { return before.Name == t.Name }) {
-			return tensorError(edgewise.Invalid, t.Name, "input '%s' already exists in request", t.Name)
-		}
 		switch place := in.parameters.place; {
 		case place.Set() && len(in.contents) > 0:
-			return tensorError(edgewise.Invalid, t.Name, "unexpected 'contents' for input '%s' of model '%s': it is in "+
+			return kserve.TensorErrorf(t.Name, "unexpected 'contents' for input '%s' of model '%s': it is in "+
 				"shared memory", t.Name, r.Model.Name)
 		case place.Set():
 		case len(m.raw) == 0:
 			t.Data, err = in.converted(&t, r.Model.Name, &c)
 		case len(in.contents) > 0:
-			err = tensorError(edgewise.Invalid, t.Name, "contents field must not be specified when using raw_input_contents "+
+			err = kserve.TensorErrorf(t.Name, "contents field must not be specified when using raw_input_contents "+
 				"for '%s' for model '%s'", t.Name, r.Model.Name)
 		case len(rest) == 0:
 			err = noData(t.Name, r.Model.Name)
@@ -52,7 +47,9 @@ func (r *Request) readInputs(m message, lim kserve.Limits) error {
 		if err != nil {
 			return err
 		}
-		r.Inputs, r.Shared = append(r.Inputs, t), append(r.Shared, in.parameters.place)
+		if err := r.AddInput(t, in.parameters.place); err != nil {
+			return err
+		}
 	}
 	if len(rest) > 0 {
 		return invalid("the request for model '%s' has %d raw_input_contents more than inputs that take them", r.Model.Name,
@@ -111,9 +108,8 @@ func (in *input) tensor(lim kserve.Limits) (edgewise.Tensor, error) {
 	t := edgewise.Tensor{Name: name, Shape: in.shape}
 	var ok bool
 	if t.Type, ok = edgewise.ParseDataType(datatype); !ok {
-		return t, tensorError(edgewise.Invalid, name, "input '%s': '%.40s' is no datatype, want one of BOOL, UINT8, "+
-			"UINT16, UINT32, UINT64, "+
-			"INT8, INT16, INT32, INT64, FP16, FP32, FP64, BF16, BYTES", name, datatype)
+		return t, kserve.TensorErrorf(name, "input '%s': '%.40s' is no datatype, want one of %s", name, datatype,
+			kserve.Datatypes())
 	}
 	_, err = kserve.Elements("input", name, t.Type, t.Shape)
 	return t, err
@@ -128,7 +124,7 @@ func (in *input) converted(t *edgewise.Tensor, model string, c *converter) ([]by
 }
 
 func noData(name, model string) error {
-	return tensorError(edgewise.Invalid, name, "unable to find data for input tensor '%s' for model '%s' in request.",
+	return kserve.TensorErrorf(name, "unable to find data for input tensor '%s' for model '%s' in request.",
 		name, model)
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
 )
 
@@ -209,25 +208,13 @@ func (p *tensorParameters) fault(err error) {
 func (p *tensorParameters) check(what, name string) error {
 	switch {
 	case p.wrong != nil:
-		return tensorError(edgewise.Invalid, name, "%s '%s': %w", what, name, p.wrong)
+		return kserve.TensorErrorf(name, "%s '%s': %w", what, name, p.wrong)
 	case p.named && p.place.Region == "":
-		return tensorError(edgewise.Invalid, name, "%s '%s': 'shared_memory_region' names none", what, name)
+		return kserve.TensorErrorf(name, "%s '%s': 'shared_memory_region' names none", what, name)
 	case p.named && !p.sized:
-		return tensorError(edgewise.Invalid, name, "%s '%s': 'shared_memory_byte_size' is missing", what, name)
+		return kserve.TensorErrorf(name, "%s '%s': 'shared_memory_byte_size' is missing", what, name)
 	case !p.named && (p.sized || p.offset):
-		return tensorError(edgewise.Invalid, name, "%s '%s': 'shared_memory_region' is missing", what, name)
+		return kserve.TensorErrorf(name, "%s '%s': 'shared_memory_region' is missing", what, name)
 	}
 	return nil
-}
-
-// ofOutput returns what is wanted of an output.
-func (p *tensorParameters) ofOutput(name string) (Answer, error) {
-	if err := p.check("output", name); err != nil {
-		return Answer{}, err
-	}
-	if p.classification > 0 && p.place.Set() {
-		return Answer{}, tensorError(edgewise.Invalid, name, "shared memory can't be used with classification: output '%s'",
-			name)
-	}
-	return Answer{Classification: int(min(p.classification, math.MaxInt32)), Shared: p.place}, nil
 }

@@ -1,8 +1,7 @@
 package wire
 
 import (
-	"errors"
-	"slices"
+	"math"
 	"strconv"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -26,17 +25,9 @@ const (
 // the runtime wants them: in raw_input_contents, and in packed fp32_contents and fp64_contents. Names and other strings
 // do not.
 type Request struct {
-	edgewise.Request
-	Label         string         // names the version in place of Model.Version, which is 0 then; empty: no label does
-	Shared        []kserve.Place // one for each of Inputs: where its bytes are, if not in the message
-	Answers       []Answer       // one for each of Outputs
-	FinalResponse bool           // the client wants to be told which answer is the last one
-}
-
-// Answer says how the client wants one output. The zero value is the tensor, in the message.
-type Answer struct {
-	Classification int          // so many best elements instead of the tensor; 0: the tensor
-	Shared         kserve.Place // where the tensor is to be written instead of into the message
+	kserve.Inference
+	Label         string // names the version in place of Model.Version, which is 0 then; empty: no label does
+	FinalResponse bool   // the client wants to be told which answer is the last one
 }
 
 // message is a ModelInferRequest of which only the frame has been read.
@@ -63,15 +54,10 @@ func Parse(body []byte, lim kserve.Limits) (*Request, error) {
 	if err == nil {
 		err = r.read(m, lim)
 	}
-	return r, about(r.Model, err)
-}
-
-// about adds the model to an error.
-func about(id edgewise.ModelID, err error) error {
-	if e, ok := errors.AsType[*edgewise.Error](err); ok {
-		e.Model = id
+	if err != nil {
+		err = edgewise.About(r.Model, err)
 	}
-	return err
+	return r, err
 }
 
 // frame cuts a message into its fields. After an error it has what was read before.
@@ -165,7 +151,7 @@ func (r *Request) readOutputs(messages [][]byte, lim kserve.Limits) error {
 	if len(messages) == 0 {
 		return nil
 	}
-	r.Outputs, r.Answers = make([]string, 0, len(messages)), make([]Answer, 0, len(messages))
+	r.Outputs, r.Answers = make([]string, 0, len(messages)), make([]kserve.Answer, 0, len(messages))
 	for _, m := range messages {
 		var name []byte
 		params := tensorParameters{limit: lim.MaxParameters}
@@ -185,22 +171,15 @@ func (r *Request) readOutputs(messages [][]byte, lim kserve.Limits) error {
 		if err != nil {
 			return err
 		}
-		if slices.Contains(r.Outputs, output) {
-			return tensorError(edgewise.Invalid, output, "output '%s' already exists in request", output)
-		}
-		answer, err := params.ofOutput(output)
-		if err != nil {
+		if err := params.check("output", output); err != nil {
 			return err
 		}
-		r.Outputs, r.Answers = append(r.Outputs, output), append(r.Answers, answer)
+		answer := kserve.Answer{
+			Name: output, Classification: int(min(params.classification, math.MaxInt32)), Shared: params.place,
+		}
+		if err := r.AddOutput(answer); err != nil {
+			return err
+		}
 	}
 	return nil
-}
-
-// Answer returns what the client said about an output.
-func (r *Request) Answer(output string) Answer {
-	if i := slices.Index(r.Outputs, output); i >= 0 {
-		return r.Answers[i]
-	}
-	return Answer{}
 }

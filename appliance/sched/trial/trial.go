@@ -4,15 +4,14 @@ package trial
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/scalar"
 )
 
 const (
@@ -84,8 +83,8 @@ func Same(number float64) Fill {
 		switch {
 		case t == edgewise.Bytes:
 			return nil, errors.New("text and files cannot be made up")
-		case IsFloat(t):
-			one = AppendFloat(nil, t, number)
+		case t.IsFloat():
+			one = scalar.AppendFloat(nil, t, number)
 		default:
 			one = append([]byte{1}, make([]byte, t.Size()-1)...)
 		}
@@ -108,8 +107,8 @@ func Random(random *rand.Rand, within Range) Fill {
 			case t == edgewise.Bytes:
 				number := random.Int64N(min(within.Integers, stringValues))
 				data = edgewise.AppendElement(data, strconv.FormatInt(number, 10))
-			case IsFloat(t):
-				data = AppendFloat(data, t, within.Low+(within.High-within.Low)*random.Float64())
+			case t.IsFloat():
+				data = scalar.AppendFloat(data, t, within.Low+(within.High-within.Low)*random.Float64())
 			case t == edgewise.Bool:
 				data = append(data, byte(random.IntN(2)))
 			default:
@@ -121,23 +120,4 @@ func Random(random *rand.Rand, within Range) Fill {
 		}
 		return data, nil
 	}
-}
-
-// IsFloat tells whether t is a floating-point type.
-func IsFloat(t edgewise.DataType) bool {
-	return t == edgewise.FP16 || t == edgewise.BF16 || t == edgewise.FP32 || t == edgewise.FP64
-}
-
-// AppendFloat appends a number as an element of a floating-point type. The lower bits of a BF16 are cut off.
-func AppendFloat(to []byte, t edgewise.DataType, v float64) []byte {
-	le := binary.LittleEndian
-	switch t {
-	case edgewise.FP64:
-		return le.AppendUint64(to, math.Float64bits(v))
-	case edgewise.FP32:
-		return le.AppendUint32(to, math.Float32bits(float32(v)))
-	case edgewise.BF16:
-		return le.AppendUint16(to, uint16(math.Float32bits(float32(v))>>16))
-	}
-	return le.AppendUint16(to, edgewise.Half(float32(v)))
 }

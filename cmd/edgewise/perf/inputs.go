@@ -1,13 +1,12 @@
 package perf
 
 import (
-	"encoding/binary"
-	"math"
 	"math/rand/v2"
 	"slices"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/scalar"
 )
 
 // MaxBatch bounds the batch of one request.
@@ -29,7 +28,7 @@ type Inputs struct {
 // dimension of every input is of any size.
 //
 // A first dimension of any size is taken for the batch. Every other dimension of any size needs a shape. Random floats
-// are in 0..1 (16-bit ones in 0.5..1), integers in 0..127, booleans are both, strings are 16 letters and digits.
+// are in 0..1, integers in 0..127, booleans are both, strings are 16 letters and digits.
 //
 // Errors: Invalid for a name that m does not have, a shape that the input does not take, a dimension nobody gave and a
 // bound of MaxBatch; TooLarge for an input over MaxRequestBytes; Unsupported for a type unknown here.
@@ -195,16 +194,10 @@ func (in Inputs) data(kind edgewise.DataType, n int64, random *rand.Rand) []byte
 
 // putRandom writes one element; its range is told at Make.
 func putRandom(e []byte, kind edgewise.DataType, random *rand.Rand) {
-	switch kind {
-	case edgewise.FP32:
-		binary.LittleEndian.PutUint32(e, math.Float32bits(random.Float32()))
-	case edgewise.FP64:
-		binary.LittleEndian.PutUint64(e, math.Float64bits(random.Float64()))
-	case edgewise.FP16:
-		binary.LittleEndian.PutUint16(e, 0x3800|uint16(random.Uint32N(1<<10)))
-	case edgewise.BF16:
-		binary.LittleEndian.PutUint16(e, 0x3f00|uint16(random.Uint32N(1<<7)))
-	case edgewise.Bool:
+	switch {
+	case kind.IsFloat():
+		scalar.AppendFloat(e[:0], kind, random.Float64())
+	case kind == edgewise.Bool:
 		e[0] = byte(random.Uint32N(2))
 	default:
 		e[0] = byte(random.Uint32N(128))

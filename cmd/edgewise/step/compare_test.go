@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/edgewise-ai/edgewise"
 )
 
@@ -75,33 +73,5 @@ func TestCompareNamesTheFirstDifference(t *testing.T) {
 				t.Errorf("%q: want %q", got, tt.problem)
 			}
 		})
-	}
-}
-
-func TestAValueIsReadAsItsType(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		v := rapid.Int16().Draw(t, "v")
-		data := binary.LittleEndian.AppendUint16(nil, uint16(v))
-		if got := value(edgewise.Int16, data); got != float64(v) {
-			t.Fatalf("INT16 %d is read as %v", v, got)
-		}
-		if got := value(edgewise.Uint16, data); got != float64(uint16(v)) {
-			t.Fatalf("UINT16 %d is read as %v", uint16(v), got)
-		}
-		bits := uint32(uint16(v)) << 16
-		if got := value(edgewise.BF16, data); got != float64(math.Float32frombits(bits)) && !math.IsNaN(got) {
-			t.Fatalf("BF16 %#x is read as %v", uint16(v), got)
-		}
-	})
-	for bits, want := range map[uint16]float64{
-		0: 0, 1: 0x1p-24, 0x3c00: 1, 0xc000: -2, 0x7bff: 65504, 0x7c00: math.Inf(1),
-		0xfc00: math.Inf(-1),
-	} {
-		if got := half(bits); got != want {
-			t.Errorf("half %#x is %v: want %v", bits, got, want)
-		}
-	}
-	if !math.IsNaN(half(0x7e00)) {
-		t.Error("half 0x7e00 is a number")
 	}
 }

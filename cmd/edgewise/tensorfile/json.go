@@ -2,12 +2,13 @@ package tensorfile
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"io"
+	"math"
 	"strconv"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/scalar"
 )
 
 // decodeJSON reads nested arrays, or one flat array, of numbers, booleans or strings.
@@ -125,29 +126,20 @@ func (a *jsonArray) element(token json.Token) error {
 }
 
 func (a *jsonArray) number(text string) error {
-	if isFloat(a.t) {
+	if a.t.IsFloat() {
 		value, err := strconv.ParseFloat(text, 64)
-		if err != nil || overflows(a.t, value) {
+		element := scalar.AppendFloat(nil, a.t, value)
+		if err != nil || math.IsInf(scalar.Float(a.t, element), 0) {
 			return invalid("number %.40s does not fit in %v", text, a.t)
 		}
-		a.data = appendFloat(a.data, a.t, value)
+		a.data = append(a.data, element...)
 		return nil
 	}
-	size := int(a.t.Size())
-	var bits uint64
-	var err error
-	switch a.t {
-	case edgewise.Uint8, edgewise.Uint16, edgewise.Uint32, edgewise.Uint64:
-		bits, err = strconv.ParseUint(text, 10, size*8)
-	default:
-		var signed int64
-		signed, err = strconv.ParseInt(text, 10, size*8)
-		bits = uint64(signed)
-	}
-	if err != nil {
+	bits, ok := scalar.ParseInteger(a.t, text)
+	if !ok {
 		return invalid("number %.40s is not an integer that fits in %v", text, a.t)
 	}
-	a.data = append(a.data, binary.LittleEndian.AppendUint64(nil, bits)[:size]...)
+	a.data = scalar.AppendBits(a.data, a.t, bits)
 	return nil
 }
 

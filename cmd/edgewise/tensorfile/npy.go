@@ -17,11 +17,21 @@ const npyMagic = "\x93NUMPY"
 // MaxNpyHeaderBytes bounds the header of an .npy file.
 const MaxNpyHeaderBytes = 1 << 20
 
-// npyTypes are the NumPy type codes without their byte order. Strings and bit patterns are treated apart.
-var npyTypes = map[string]edgewise.DataType{
-	"b1": edgewise.Bool, "u1": edgewise.Uint8, "u2": edgewise.Uint16, "u4": edgewise.Uint32, "u8": edgewise.Uint64,
-	"i1": edgewise.Int8, "i2": edgewise.Int16, "i4": edgewise.Int32, "i8": edgewise.Int64,
-	"f2": edgewise.FP16, "f4": edgewise.FP32, "f8": edgewise.FP64, "V2": edgewise.BF16,
+// npyCode returns the NumPy type code of a data type, not Bytes, without its byte order. Floating-point types that
+// NumPy does not have are bit patterns (V).
+func npyCode(t edgewise.DataType) string {
+	letter := "V"
+	switch {
+	case t == edgewise.Bool:
+		letter = "b"
+	case t.IsUnsigned():
+		letter = "u"
+	case t.IsSigned():
+		letter = "i"
+	case t == edgewise.FP16 || t == edgewise.FP32 || t == edgewise.FP64:
+		letter = "f"
+	}
+	return letter + strconv.FormatInt(t.Size(), 10)
 }
 
 // npyHeader is the Python dictionary at the front of an .npy file.
@@ -118,8 +128,8 @@ func (h *npyHeader) check(want edgewise.DataType, got int64) (size int64, err er
 		if kind == 'U' {
 			size *= 4
 		}
-	} else if t, ok := npyTypes[h.code]; ok && t == want {
-		size = t.Size()
+	} else if want != edgewise.Bytes && h.code == npyCode(want) {
+		size = want.Size()
 	} else {
 		return 0, h.mismatch(want)
 	}
@@ -137,10 +147,8 @@ func (h *npyHeader) mismatch(want edgewise.DataType) error {
 	if h.code[0] == 'O' {
 		return invalid("it holds Python objects, which are never read: save an array of plain elements")
 	}
-	for code, t := range npyTypes {
-		if t == want && t != edgewise.BF16 {
-			return invalid("its elements are %s: convert them with astype(%q)", h.code, code)
-		}
+	if code := npyCode(want); want != edgewise.Bytes && code[0] != 'V' {
+		return invalid("its elements are %s: convert them with astype(%q)", h.code, code)
 	}
 	return invalid("its elements are %s", h.code)
 }

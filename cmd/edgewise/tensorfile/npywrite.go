@@ -45,15 +45,11 @@ func npyBody(t edgewise.Tensor) (descr string, body []byte, err error) {
 	if t.Type == edgewise.Bytes {
 		return npyStrings(t)
 	}
-	for code, known := range npyTypes {
-		if known == t.Type && t.Type.Size() == 1 {
-			return "|" + code, t.Data, nil
-		}
-		if known == t.Type {
-			return "<" + code, t.Data, nil
-		}
+	order := "<"
+	if t.Type.Size() == 1 {
+		order = "|"
 	}
-	return "", nil, edgewise.Errorf("tensorfile.WriteNpy", edgewise.Invalid, "tensor %q: type %v has no NumPy form", t.Name, t.Type)
+	return order + npyCode(t.Type), t.Data, nil
 }
 
 func npyStrings(t edgewise.Tensor) (descr string, body []byte, err error) {

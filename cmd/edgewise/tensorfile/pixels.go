@@ -6,6 +6,7 @@ import (
 	"golang.org/x/image/draw"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/scalar"
 )
 
 // decodePicture makes a tensor of a picture.
@@ -34,7 +35,7 @@ type frame struct {
 }
 
 func newFrame(spec edgewise.Spec, opts Options) (*frame, error) {
-	if spec.Type != edgewise.Uint8 && !isFloat(spec.Type) {
+	if spec.Type != edgewise.Uint8 && !spec.Type.IsFloat() {
 		return nil, invalid("a picture becomes UINT8, FP16, BF16, FP32 or FP64")
 	}
 	if spec.Type == edgewise.Uint8 && opts.Scale != Raw {
@@ -140,9 +141,9 @@ func (f *frame) append(data []byte, sample byte) []byte {
 	case f.t == edgewise.Uint8:
 		return append(data, sample)
 	case f.scale == Unit:
-		return appendFloat(data, f.t, float64(sample)/255)
+		return scalar.AppendFloat(data, f.t, float64(sample)/255)
 	case f.scale == Signed:
-		return appendFloat(data, f.t, float64(sample)/127.5-1)
+		return scalar.AppendFloat(data, f.t, float64(sample)/127.5-1)
 	}
-	return appendFloat(data, f.t, float64(sample))
+	return scalar.AppendFloat(data, f.t, float64(sample))
 }

@@ -1,14 +1,12 @@
 package tensorfile
 
 import (
-	"encoding/binary"
 	"math"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"github.com/edgewise-ai/edgewise"
 )
@@ -220,63 +218,4 @@ func FuzzDecodeJSON(f *testing.F) {
 			t.Fatalf("made a tensor that is none: %v", tensor.Check())
 		}
 	})
-}
-
-// widen returns the value of a binary16, by the definition of the format.
-func widen(bits uint16) float64 {
-	sign, exponent, fraction := 1.0, int(bits>>10&0x1f), float64(bits&0x3ff)
-	if bits&0x8000 != 0 {
-		sign = -1
-	}
-	switch exponent {
-	case 0:
-		return sign * math.Ldexp(fraction, -24)
-	case 0x1f:
-		return sign * math.Inf(1)
-	}
-	return sign * math.Ldexp(1024+fraction, exponent-25)
-}
-
-func TestHalfIsTheNearestHalfEvenOnATie(t *testing.T) {
-	for bits := uint16(0); bits < 0x7c00; bits++ {
-		value := widen(bits)
-		if got := half(value); got != bits {
-			t.Fatalf("half(%v) is %#x, want %#x", value, got, bits)
-		}
-		next := widen(bits + 1)
-		if bits+1 == 0x7c00 {
-			next = 65536
-		}
-		even := bits + bits&1
-		if got := half((value + next) / 2); got != even {
-			t.Fatalf("half(%v), between %#x and the next, is %#x, want %#x", (value+next)/2, bits, got, even)
-		}
-		if got := half(-value); got != bits|0x8000 {
-			t.Fatalf("half(%v) is %#x, want %#x", -value, got, bits|0x8000)
-		}
-	}
-	if got := half(math.NaN()); got&0x7c00 != 0x7c00 || got&0x3ff == 0 {
-		t.Errorf("half(NaN) is %#x: not a NaN", got)
-	}
-}
-
-func TestBrainIsTheNearestBrainFloat(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		value := rapid.Float32Range(-3.38e38, 3.38e38).Draw(t, "value") // what is beyond becomes infinite
-		got := math.Float32frombits(uint32(brain(float64(value))) << 16)
-		low := math.Float32frombits(math.Float32bits(value) &^ 0xffff)
-		high := math.Float32frombits(math.Float32bits(value)&^0xffff + 0x10000)
-		if math.Abs(float64(value)-float64(got)) > min(math.Abs(float64(value)-float64(low)), math.Abs(float64(value)-float64(high))) {
-			t.Fatalf("brain(%v) is %v, though %v and %v are there", value, got, low, high)
-		}
-	})
-	if got := brain(math.NaN()); got&0x7f80 != 0x7f80 || got&0x7f == 0 {
-		t.Errorf("brain(NaN) is %#x: not a NaN", got)
-	}
-}
-
-func TestAppendFloatKeepsDoubles(t *testing.T) {
-	if got := math.Float64frombits(binary.LittleEndian.Uint64(appendFloat(nil, edgewise.FP64, 0.1))); got != 0.1 {
-		t.Errorf("0.1 became %v", got)
-	}
 }

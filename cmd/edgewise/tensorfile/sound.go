@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/scalar"
 	guest "github.com/edgewise-ai/edgewise/sdk/go"
 )
 
@@ -28,7 +29,7 @@ func decodeWAV(data []byte) (guest.Sound, error) { return guest.ReadSound(data, 
 
 // decodeSound makes a tensor of a WAV file.
 func decodeSound(data []byte, spec edgewise.Spec, _ Options) (edgewise.Tensor, error) {
-	if spec.Type != edgewise.Int16 && !isFloat(spec.Type) {
+	if spec.Type != edgewise.Int16 && !spec.Type.IsFloat() {
 		return edgewise.Tensor{}, invalid("sound becomes FP16, BF16, FP32, FP64 or INT16")
 	}
 	sound, err := decodeWAV(data)
@@ -45,7 +46,7 @@ func decodeSound(data []byte, spec edgewise.Spec, _ Options) (edgewise.Tensor, e
 			body = binary.LittleEndian.AppendUint16(body, uint16(int16(clamp16(s))))
 			continue
 		}
-		body = appendFloat(body, spec.Type, float64(s))
+		body = scalar.AppendFloat(body, spec.Type, float64(s))
 	}
 	return edgewise.Tensor{Shape: shape, Data: body}, nil
 }

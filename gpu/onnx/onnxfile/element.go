@@ -59,6 +59,26 @@ var elements = [...]element{
 	26: {"int2", edgewise.InvalidType, 2, int32Data},
 }
 
+// onnxNumbers are the ONNX numbers of data types.
+var onnxNumbers = func() map[edgewise.DataType]int32 {
+	m := map[edgewise.DataType]int32{}
+	for number, e := range elements {
+		if e.host != edgewise.InvalidType {
+			m[e.host] = int32(number)
+		}
+	}
+	return m
+}()
+
+// Number returns the ONNX number of a data type, 0 for InvalidType.
+func Number(t edgewise.DataType) int32 { return onnxNumbers[t] }
+
+// DataType returns the data type with an ONNX number. ok is false for types that requests cannot carry.
+func DataType(number int32) (t edgewise.DataType, ok bool) {
+	e, err := elementOf(number)
+	return e.host, err == nil && e.host != edgewise.InvalidType
+}
+
 // elementOf returns the element type with an ONNX number.
 func elementOf(number int32) (element, error) {
 	if number <= 0 || int(number) >= len(elements) {

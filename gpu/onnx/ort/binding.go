@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/gpu/onnx/onnxfile"
 )
 
 // The names of memory in which a bound tensor can be.
@@ -77,7 +78,7 @@ func (b *Binding) bind(names map[string]*C.char, t *Bound, output C.int, c Bindi
 	}
 	memory := C.CString(c.Memory)
 	defer C.free(unsafe.Pointer(memory))
-	d := C.ew_tensor{_type: C.int32_t(onnxTypes[t.Type]), rank: C.int32_t(len(t.Shape)), size: C.uint64_t(t.Size)}
+	d := C.ew_tensor{_type: C.int32_t(onnxfile.Number(t.Type)), rank: C.int32_t(len(t.Shape)), size: C.uint64_t(t.Size)}
 	for i, size := range t.Shape {
 		d.shape[i] = C.int64_t(size)
 	}

@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/gpu/onnx/onnxfile"
 )
 
 // Value is what a session says of one of its inputs or outputs, inferred types and shapes included.
@@ -50,7 +51,7 @@ func valueOf(v *C.ew_value) Value {
 	if !value.Tensor {
 		return value
 	}
-	value.Type, _ = dataType(int32(v.tensor._type))
+	value.Type, _ = onnxfile.DataType(int32(v.tensor._type))
 	if v.ranked == 0 {
 		return value
 	}

@@ -3,13 +3,12 @@ package ort
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
-	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/scalar"
 )
 
 // The codes of ONNX Runtime's errors that input can cause.
@@ -135,24 +134,18 @@ func ones(t edgewise.DataType, shape edgewise.Shape, minus bool) []byte {
 		return nil
 	}
 	data := bytes.Repeat(one, int(n))
-	if minus && n > 0 && t >= edgewise.Int8 && t <= edgewise.Int64 {
+	if minus && n > 0 && t.IsSigned() {
 		copy(data, bytes.Repeat([]byte{0xff}, len(one)))
 	}
 	return data
 }
 
 func oneOf(t edgewise.DataType) []byte {
-	switch t {
-	case edgewise.Bytes:
+	switch {
+	case t == edgewise.Bytes:
 		return edgewise.AppendElement(nil, "1")
-	case edgewise.FP16:
-		return []byte{0x00, 0x3c}
-	case edgewise.BF16:
-		return []byte{0x80, 0x3f}
-	case edgewise.FP32:
-		return binary.LittleEndian.AppendUint32(nil, math.Float32bits(1))
-	case edgewise.FP64:
-		return binary.LittleEndian.AppendUint64(nil, math.Float64bits(1))
+	case t.IsFloat():
+		return scalar.AppendFloat(nil, t, 1)
 	}
 	return append([]byte{1}, make([]byte, max(t.Size()-1, 0))...)
 }

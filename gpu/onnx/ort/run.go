@@ -18,6 +18,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/aligned"
+	"github.com/edgewise-ai/edgewise/gpu/onnx/onnxfile"
 )
 
 // call is the memory of one run, taken from its session's idle calls and given back when the result is released.
@@ -169,7 +170,7 @@ func (s *Session) fill(c *call, pins *runtime.Pinner, in []edgewise.Tensor, want
 }
 
 func describe(t *C.ew_tensor, pins *runtime.Pinner, from *edgewise.Tensor) {
-	t._type = C.int32_t(onnxTypes[from.Type])
+	t._type = C.int32_t(onnxfile.Number(from.Type))
 	t.rank = C.int32_t(len(from.Shape))
 	for d, size := range from.Shape {
 		t.shape[d] = C.int64_t(size)
@@ -237,7 +238,7 @@ func (s *Session) read(c *call, inputs int, want []string) ([]edgewise.Tensor, e
 	tensors := make([]edgewise.Tensor, len(want))
 	for i, name := range want {
 		t := &c.outputs[i]
-		kind, ok := dataType(int32(t._type))
+		kind, ok := onnxfile.DataType(int32(t._type))
 		if !ok {
 			return nil, edgewise.Errorf("ort.Run", edgewise.Unsupported,
 				"output %q has ONNX element type %d, which the protocol does not have", name, t._type)

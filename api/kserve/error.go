@@ -2,6 +2,7 @@ package kserve
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 
 	"github.com/edgewise-ai/edgewise"
@@ -18,6 +19,15 @@ func (e *TensorError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the wrapped error.
 func (e *TensorError) Unwrap() error { return e.Err }
+
+// TensorErrorf makes an error of kind Invalid about one tensor, or about none when its name is not known yet.
+func TensorErrorf(name, format string, args ...any) error {
+	err := fmt.Errorf(format, args...)
+	if name != "" {
+		err = &TensorError{Tensor: name, Err: err}
+	}
+	return &edgewise.Error{Op: opDecode, Kind: edgewise.Invalid, Err: err}
+}
 
 // ErrorBody is the body of every answer that is an error. Error is all that the protocol has; the other members let
 // programs decide without reading it.
@@ -68,30 +78,28 @@ func (b ErrorBody) kind(status int) edgewise.Kind {
 			return k
 		}
 	}
-	switch status {
-	case http.StatusUnauthorized:
-		return edgewise.Unauthenticated
-	case http.StatusForbidden:
-		return edgewise.Denied
-	case http.StatusNotFound:
-		return edgewise.NotFound
-	case http.StatusConflict:
-		return edgewise.Conflict
-	case http.StatusRequestEntityTooLarge:
-		return edgewise.TooLarge
-	case http.StatusTooManyRequests:
-		return edgewise.Busy
-	case http.StatusServiceUnavailable, http.StatusBadGateway:
-		return edgewise.Unavailable
-	case http.StatusGatewayTimeout, http.StatusRequestTimeout:
-		return edgewise.Deadline
-	case http.StatusNotImplemented, http.StatusMethodNotAllowed:
-		return edgewise.Unsupported
-	case http.StatusInsufficientStorage:
-		return edgewise.Exhausted
+	if k, ok := kinds[status]; ok {
+		return k
 	}
 	if status >= 400 && status < 500 {
 		return edgewise.Invalid
 	}
 	return edgewise.Internal
+}
+
+// kinds are those of answers without a code, by their HTTP status.
+var kinds = map[int]edgewise.Kind{
+	http.StatusUnauthorized:          edgewise.Unauthenticated,
+	http.StatusForbidden:             edgewise.Denied,
+	http.StatusNotFound:              edgewise.NotFound,
+	http.StatusConflict:              edgewise.Conflict,
+	http.StatusRequestEntityTooLarge: edgewise.TooLarge,
+	http.StatusTooManyRequests:       edgewise.Busy,
+	http.StatusServiceUnavailable:    edgewise.Unavailable,
+	http.StatusBadGateway:            edgewise.Unavailable,
+	http.StatusGatewayTimeout:        edgewise.Deadline,
+	http.StatusRequestTimeout:        edgewise.Deadline,
+	http.StatusNotImplemented:        edgewise.Unsupported,
+	http.StatusMethodNotAllowed:      edgewise.Unsupported,
+	http.StatusInsufficientStorage:   edgewise.Exhausted,
 }
