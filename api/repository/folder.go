@@ -99,6 +99,20 @@ type Contents struct {
 // Contents reads what stands in the folder. configName chooses the configuration configs/<configName>.pbtxt where there
 // is one; "" chooses none. Errors: NotFound when the folder has gone, Invalid with the path.
 func (f Folder) Contents(configName string) (*Contents, error) {
+	c, err := f.files(walk{follow: true})
+	if err != nil {
+		return nil, err
+	}
+	if f.bare {
+		c.Versions[1] = slices.DeleteFunc(slices.Clone(c.Shared), func(f File) bool { return isConfig(f.Path) })
+		c.Shared = slices.DeleteFunc(c.Shared, func(f File) bool { return !isConfig(f.Path) })
+	}
+	c.chooseConfig(configName)
+	return c, nil
+}
+
+// files lists the files of the model, each folder with a walk as empty as empty.
+func (f Folder) files(empty walk) (*Contents, error) {
 	entries, err := os.ReadDir(f.Dir)
 	if err != nil {
 		return nil, edgewise.Errorf("repository.Contents", edgewise.NotFound, "model '%s': %w", f.Name, err)
@@ -106,36 +120,29 @@ func (f Folder) Contents(configName string) (*Contents, error) {
 	c := &Contents{Name: f.Name, Versions: map[int64][]File{}}
 	for _, entry := range entries {
 		number, isVersion := versionNumber(entry.Name())
-		source := filepath.Join(f.Dir, entry.Name())
-		w := &walk{links: maxLinks}
-		if isVersion && !f.bare {
-			info, err := os.Stat(source)
-			if err != nil {
-				return nil, invalid(source, "%w", err)
-			}
-			if !info.IsDir() {
-				continue
-			}
-			err = w.below(source, "")
-			c.Versions[number] = w.files
-			if err != nil {
+		source, w := filepath.Join(f.Dir, entry.Name()), empty
+		if !isVersion || f.bare {
+			if err := w.add(source, entry.Name()); err != nil {
 				return nil, err
 			}
+			c.Shared = append(c.Shared, w.files...)
 			continue
 		}
-		if err := w.add(source, entry.Name()); err != nil {
+		info, err := w.stat(source)
+		switch {
+		case err != nil:
+			return nil, invalid(source, "%w", err)
+		case !info.IsDir(): // a file that is named like a version
+			continue
+		}
+		if err := w.below(source, ""); err != nil {
 			return nil, err
 		}
-		c.Shared = append(c.Shared, w.files...)
-	}
-	if f.bare {
-		c.Versions[1] = slices.DeleteFunc(slices.Clone(c.Shared), func(f File) bool { return isConfig(f.Path) })
-		c.Shared = slices.DeleteFunc(c.Shared, func(f File) bool { return !isConfig(f.Path) })
+		c.Versions[number] = w.files
 	}
 	if len(c.Versions) > MaxVersions {
 		return nil, invalid(f.Dir, "more than %d version folders", MaxVersions)
 	}
-	c.chooseConfig(configName)
 	return c, nil
 }
 
@@ -217,8 +224,7 @@ func (c *Contents) Numbers() []int64 {
 
 // Version returns the files of one version, the shared ones among them. Errors: Invalid.
 func (c *Contents) Version(number int64) (Version, error) {
-	return merged(edgewise.ModelID{Name: c.Name, Version: number}, c.Name, c.Shared,
-		append(slices.Clone(c.Shared), c.Versions[number]...))
+	return merged(edgewise.ModelID{Name: c.Name, Version: number}, c.Name, c.Shared, c.Versions[number])
 }
 
 // Stamp tells two states of a version apart without reading its files: it is over their paths, sizes and times.
@@ -246,10 +252,18 @@ func byPath(a, b File) int { return strings.Compare(a.Path, b.Path) }
 // maxLinks bounds how many links to folders are followed inside one another, so that a circle of them ends.
 const maxLinks = 8
 
-// walk collects files and follows links.
+// walk collects files. It refuses links unless it follows them.
 type walk struct {
-	files []File
-	links int
+	follow bool
+	files  []File
+	links  int // to folders, followed inside one another
+}
+
+func (w *walk) stat(source string) (os.FileInfo, error) {
+	if w.follow {
+		return os.Stat(source)
+	}
+	return os.Lstat(source)
 }
 
 // below adds what stands in a folder, under the path prefix.
@@ -271,20 +285,22 @@ func (w *walk) add(source, name string) error {
 	if strings.HasPrefix(path.Base(name), ".") {
 		return nil
 	}
-	info, err := os.Stat(source)
+	info, err := w.stat(source)
 	if err != nil {
 		return invalid(source, "%w", err)
 	}
 	if link, err := os.Lstat(source); err == nil && link.Mode()&os.ModeSymlink != 0 && info.IsDir() {
-		if w.links == 0 {
+		if w.links == maxLinks {
 			return invalid(source, "links to folders lead through more than %d of them", maxLinks)
 		}
-		w.links--
-		defer func() { w.links++ }()
+		w.links++
+		defer func() { w.links-- }()
 	}
 	switch {
 	case info.IsDir():
 		return w.below(source, name)
+	case !info.Mode().IsRegular() && !w.follow:
+		return invalid(source, "not a regular file: links and devices are not imported")
 	case !info.Mode().IsRegular():
 		return invalid(source, "not a regular file")
 	case len(w.files) >= MaxFiles:

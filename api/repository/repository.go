@@ -12,9 +12,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -99,36 +97,21 @@ func versionNumber(name string) (int64, bool) {
 }
 
 func readModel(dir string) ([]Version, error) {
-	name := filepath.Base(dir)
-	if err := edgewise.CheckName(name); err != nil {
+	f := Folder{Name: filepath.Base(dir), Dir: dir}
+	if err := edgewise.CheckName(f.Name); err != nil {
 		return nil, invalid(dir, "%w", err)
 	}
-	entries, err := os.ReadDir(dir)
+	c, err := f.files(walk{})
 	if err != nil {
-		return nil, invalid(dir, "%w", err)
+		return nil, err
 	}
-	var numbers []int64
-	var shared []File
-	for _, entry := range entries {
-		number, isVersion := versionNumber(entry.Name())
-		switch {
-		case strings.HasPrefix(entry.Name(), "."):
-		case entry.IsDir() && isVersion:
-			numbers = append(numbers, number)
-		default:
-			if shared, err = collect(shared, dir, entry.Name()); err != nil {
-				return nil, err
-			}
-		}
+	if len(c.Versions) == 0 {
+		return nil, invalid(dir, "0 version folders: want 1 to %d, named by a number", MaxVersions)
 	}
-	if len(numbers) == 0 || len(numbers) > MaxVersions {
-		return nil, invalid(dir, "%d version folders: want 1 to %d, named by a number", len(numbers), MaxVersions)
-	}
-	slices.Sort(numbers)
 	var versions []Version
-	for _, number := range numbers {
-		v, err := readVersion(edgewise.ModelID{Name: name, Version: number},
-			filepath.Join(dir, strconv.FormatInt(number, 10)), shared)
+	for _, number := range c.Numbers() {
+		v, err := merged(edgewise.ModelID{Name: f.Name, Version: number},
+			filepath.Join(dir, strconv.FormatInt(number, 10)), c.Shared, c.Versions[number])
 		if err != nil {
 			return nil, err
 		}
@@ -143,19 +126,16 @@ func ReadFolder(id edgewise.ModelID, dir string) (Version, error) {
 	if err != nil {
 		return Version{}, invalid(dir, "%w", err)
 	}
-	return readVersion(id, absolute, nil)
-}
-
-func readVersion(id edgewise.ModelID, dir string, shared []File) (Version, error) {
-	files, err := collect(slices.Clone(shared), dir, ".")
-	if err != nil {
+	var w walk
+	if err := w.below(absolute, ""); err != nil {
 		return Version{}, err
 	}
-	return merged(id, dir, shared, files)
+	return merged(id, absolute, nil, w.files)
 }
 
-// merged makes a version of its files, of which those in shared are from outside its own folder dir.
-func merged(id edgewise.ModelID, dir string, shared, files []File) (Version, error) {
+// merged makes a version of the files in its own folder dir and of the shared ones.
+func merged(id edgewise.ModelID, dir string, shared, own []File) (Version, error) {
+	files := slices.Concat(shared, own)
 	slices.SortFunc(files, byPath)
 	v := Version{ID: id, Files: files}
 	for i, f := range files {
@@ -164,47 +144,13 @@ func merged(id edgewise.ModelID, dir string, shared, files []File) (Version, err
 		}
 		v.Size += f.Size
 	}
-	if len(files) == len(shared) && !slices.ContainsFunc(shared, func(f File) bool { return isConfig(f.Path) }) {
+	switch {
+	case len(files) > MaxFiles:
+		return Version{}, invalid(dir, "more than %d files", MaxFiles)
+	case len(own) == 0 && !slices.ContainsFunc(shared, func(f File) bool { return isConfig(f.Path) }):
 		return Version{}, invalid(dir, "it holds no file")
 	}
 	return v, nil
-}
-
-// collect adds the regular files at and below dir/start, with paths relative to dir.
-func collect(files []File, dir, start string) ([]File, error) {
-	err := filepath.WalkDir(filepath.Join(dir, start), func(source string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return invalid(source, "%w", err)
-		}
-		relative, err := filepath.Rel(dir, source)
-		if err != nil {
-			return invalid(source, "%w", err)
-		}
-		switch {
-		case relative != "." && strings.HasPrefix(d.Name(), "."):
-			if d.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		case d.IsDir():
-			return nil
-		case !d.Type().IsRegular():
-			return invalid(source, "not a regular file: links and devices are not imported")
-		case len(files) >= MaxFiles:
-			return invalid(dir, "more than %d files", MaxFiles)
-		}
-		info, err := d.Info()
-		if err != nil {
-			return invalid(source, "%w", err)
-		}
-		clean := path.Clean(filepath.ToSlash(relative))
-		if err := edgewise.CheckPath(clean); err != nil {
-			return invalid(source, "%w", err)
-		}
-		files = append(files, File{Path: clean, Source: source, Size: info.Size()})
-		return nil
-	})
-	return files, err
 }
 
 // SameAs returns nil when a stored version holds exactly the files of this one, and otherwise that versions never
