@@ -5,6 +5,8 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,6 +40,18 @@ type Client struct {
 
 // Option changes a Client while it is made.
 type Option func(*Client)
+
+// WithToken makes the client send an API key, or the local token of a box, with every request.
+func WithToken(token string) Option { return func(c *Client) { c.token = token } }
+
+// WithAuthorities makes the client trust the boxes whose certificates these authorities have signed, and no others.
+func WithAuthorities(pool *x509.CertPool) Option {
+	return func(c *Client) {
+		if t, ok := c.http.Transport.(*http.Transport); ok {
+			t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+		}
+	}
+}
 
 // New returns a client of the box at the URL base, such as "http://127.0.0.1:8000". Errors: Invalid for a base that is
 // no http or https URL.
@@ -143,6 +157,23 @@ func (c *Client) call(ctx context.Context, method, path string, body, result any
 		header, reader = http.Header{"Content-Type": {"application/json"}}, bytes.NewReader(text)
 	}
 	res, err := c.do(ctx, method, path, header, reader)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	return decode(res, result)
+}
+
+// send posts a body of length bytes, -1 when that is not known, and reads the answer into result. A server that refuses
+// answers before the body is sent.
+func (c *Client) send(ctx context.Context, path string, header http.Header, length int64, body io.Reader, result any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, body)
+	if err != nil {
+		return edgewise.Errorf("client.send", edgewise.Invalid, "%w", err)
+	}
+	req.ContentLength, req.Header = length, header
+	req.Header.Set("Expect", "100-continue")
+	res, err := c.answer(req)
 	if err != nil {
 		return err
 	}

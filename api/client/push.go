@@ -58,7 +58,9 @@ func (c *Client) Push(ctx context.Context, up edgewise.Upload, promote bool, pro
 		defer close(done)
 		_ = to.CloseWithError(write(to, path, size, file))
 	}()
-	v, err := c.push(ctx, modelPath(up.Model)+"/versions?"+query.Encode(), contentType, length, body)
+	v := new(admin.Version)
+	err = c.send(ctx, modelPath(up.Model)+"/versions?"+query.Encode(), http.Header{"Content-Type": {contentType}}, length, body,
+		v)
 	_ = body.CloseWithError(errStopped)
 	<-done
 	switch {
@@ -72,25 +74,6 @@ func (c *Client) Push(ctx context.Context, up edgewise.Upload, promote bool, pro
 
 // errStopped ends the sender when the answer is there before the body was sent.
 var errStopped = errors.New("the answer came before the end of the upload")
-
-func (c *Client) push(ctx context.Context, path, contentType string, length int64, body io.Reader) (*admin.Version,
-	error,
-) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, body)
-	if err != nil {
-		return nil, edgewise.Errorf(opPush, edgewise.Invalid, "%w", err)
-	}
-	req.ContentLength = length
-	req.Header.Set("Content-Type", contentType)
-	req.Header.Set("Expect", "100-continue") // a box that refuses says so before gigabytes were sent
-	res, err := c.answer(req)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = res.Body.Close() }()
-	v := new(admin.Version)
-	return v, decode(res, v)
-}
 
 // sender writes the files of an upload into the body of a request.
 type sender struct {

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"net/http"
 	"os"
 	"strconv"
@@ -30,32 +29,16 @@ func (c *Client) System(ctx context.Context) (*admin.System, error) {
 func (c *Client) SendUpdate(ctx context.Context, file *os.File, signature []byte, confirmed bool) (*admin.SystemUpdate,
 	error,
 ) {
-	const op = "client.SendUpdate"
 	info, err := file.Stat()
 	if err != nil {
-		return nil, edgewise.Errorf(op, edgewise.Invalid, "%w", err)
+		return nil, edgewise.Errorf("client.SendUpdate", edgewise.Invalid, "%w", err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost,
-		c.base+updatePath+"?confirmed="+strconv.FormatBool(confirmed), file)
-	if err != nil {
-		return nil, edgewise.Errorf(op, edgewise.Invalid, "%w", err)
-	}
-	req.ContentLength = info.Size()
-	req.Header.Set("Content-Type", "application/octet-stream")
-	req.Header.Set("Expect", "100-continue") // a refusal comes before the bytes
+	header := http.Header{"Content-Type": {"application/octet-stream"}}
 	if len(signature) > 0 {
-		req.Header.Set("Edgewise-Signature", base64.StdEncoding.EncodeToString(signature))
+		header.Set("Edgewise-Signature", base64.StdEncoding.EncodeToString(signature))
 	}
-	res, err := c.answer(req)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = res.Body.Close() }()
 	var u admin.SystemUpdate
-	if err := json.NewDecoder(res.Body).Decode(&u); err != nil {
-		return nil, edgewise.Errorf(op, edgewise.Internal, "%w", err)
-	}
-	return &u, nil
+	return &u, c.send(ctx, updatePath+"?confirmed="+strconv.FormatBool(confirmed), header, info.Size(), file, &u)
 }
 
 // AwaitUpdate waits until an update that was sent is ready for a restart. progress, which may be nil, is told of it.
