@@ -16,7 +16,7 @@ func TestGuestsAreReported(t *testing.T) {
 		Fuel: 7, Memory: 65536, Time: time.Second, Host: 2 * time.Second, Failed: 1, Trapped: 2,
 		Stopped: 3, Bypassed: 4, Instances: 5, Created: 6,
 	}
-	collectGuests(out, g, []string{"model"}, []string{"m"})
+	collectGuests(sink{out: out}.with("model", "m"), g)
 	close(out)
 	var all strings.Builder
 	for m := range out {

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,7 +13,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// LatencyConfig says what is measured of each answered request, beside what the parts count themselves.
+// LatencyConfig says which latencies of successful requests are measured for the metrics.
 type LatencyConfig struct {
 	FirstResponse bool                // Triton's histogram of milliseconds
 	Summaries     bool                // Triton's summaries of microseconds
@@ -53,7 +54,7 @@ var summaryNames = [summaryCount]string{
 	"nv_cache_miss_summary_per_model",
 }
 
-// Observe notes that a version answered a request after a total time, of which timing are the parts.
+// Observe records the latency of a request that a version answered; timing are its parts.
 func (l *Latencies) Observe(id edgewise.ModelID, total time.Duration, t edgewise.Timing) {
 	kept, ok := l.versions.Load(id)
 	if !ok {
@@ -78,7 +79,7 @@ func (l *Latencies) fresh() *latency {
 	return v
 }
 
-// summarise takes the parts of a request that ran; one that was answered out of the cache has none.
+// summarise records the parts of a request. A response from the cache has none.
 func (v *latency) summarise(total time.Duration, t edgewise.Timing) {
 	micros := func(which int, d time.Duration) { v.summaries[which].Observe(float64(d) / float64(time.Microsecond)) }
 	micros(summaryRequest, total)
@@ -93,25 +94,25 @@ func (v *latency) summarise(total time.Duration, t edgewise.Timing) {
 	micros(summaryMiss, max(total-t.Queue-t.Input-t.Infer-t.Output, 0))
 }
 
-// collect sends what was measured of a version, and forgets versions that are no longer there.
-func (l *Latencies) collect(out chan<- prometheus.Metric, s Sample, names, values []string) {
+// collect sends the latencies of a version.
+func (l *Latencies) collect(to sink, s Sample) {
 	kept, ok := l.versions.Load(s.Version.ID)
 	if !ok {
 		kept = l.fresh() // all zero, so that the series are there from the start
 	}
 	v := kept.(*latency)
-	v.request.send(out, "edgewise_request_seconds", "Time of successful requests.", names, values)
-	v.queue.send(out, "edgewise_queue_seconds", "Time of successful requests in the queue.", names, values)
+	to.histogram("edgewise_request_seconds", "Latency of successful requests.", v.request, shownBuckets, time.Second)
+	to.histogram("edgewise_queue_seconds", "Queue time of successful requests.", v.queue, shownBuckets, time.Second)
 	if l.config.FirstResponse {
-		v.request.sendIn(out, "nv_inference_first_response_histogram_ms", "Time to the first response, in milliseconds.",
-			firstResponseBuckets(s.Version.Model), names, values)
+		to.histogram(firstResponseFamily, "Time to the first response, in milliseconds.", v.request,
+			firstResponseBuckets(s.Version.Model), time.Millisecond)
 	}
 	cached := s.Version.Model.ResponseCache != nil && s.Version.Model.ResponseCache.Enable
 	for i, summary := range v.summaries {
 		if ofCache := i == summaryHit || i == summaryMiss; ofCache && !cached || i == summaryRequest && cached {
 			continue
 		}
-		sendSummary(out, summary, summaryNames[i], names, values)
+		to.summary(summaryNames[i], summary)
 	}
 }
 
@@ -125,22 +126,20 @@ func (l *Latencies) keep(samples []Sample) {
 	})
 }
 
-func sendSummary(out chan<- prometheus.Metric, s prometheus.Summary, name string, names, values []string) {
+func (s sink) summary(name string, of prometheus.Summary) {
+	const help = "Times in microseconds."
 	var m dto.Metric
-	if err := s.Write(&m); err != nil {
-		out <- prometheus.NewInvalidMetric(prometheus.NewDesc(name, "", nil, nil), err)
+	if err := of.Write(&m); err != nil {
+		s.send(nil, err, name, help)
 		return
 	}
 	quantiles := map[float64]float64{}
 	for _, q := range m.GetSummary().GetQuantile() {
 		quantiles[q.GetQuantile()] = q.GetValue()
 	}
-	metric, err := prometheus.NewConstSummary(prometheus.NewDesc(name, "Times in microseconds.", names, nil),
-		m.GetSummary().GetSampleCount(), m.GetSummary().GetSampleSum(), quantiles, values...)
-	if err != nil {
-		metric = prometheus.NewInvalidMetric(prometheus.NewDesc(name, "", nil, nil), err)
-	}
-	out <- metric
+	metric, err := prometheus.NewConstSummary(s.describe(name, help), m.GetSummary().GetSampleCount(),
+		m.GetSummary().GetSampleSum(), quantiles, s.values...)
+	s.send(metric, err, name, help)
 }
 
 // firstResponseFamily is the one histogram whose buckets a model's configuration may choose.
@@ -172,6 +171,10 @@ func histogramBounds() []time.Duration {
 }
 
 // histogram counts durations. It is safe for concurrent use.
+//
+// Its bounds are the exact buckets of Prometheus. The histograms of package activity and of the load generator are
+// other types: they compute percentiles, for which their buckets are as narrow as the error that each of them allows,
+// and the load generator's is not shared between goroutines.
 type histogram struct {
 	bounds []time.Duration
 	counts []atomic.Uint64 // one more than bounds
@@ -189,59 +192,33 @@ func (h *histogram) observe(d time.Duration) {
 	h.sum.Add(int64(d))
 }
 
-// shownBounds are those on the page, in seconds.
-var shownBounds = []time.Duration{
-	50 * time.Microsecond, 100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond, time.Millisecond,
-	2500 * time.Microsecond, 5 * time.Millisecond,
-	10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond,
-	500 * time.Millisecond,
-	time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second,
+// shownBuckets are those on the page, in seconds.
+var shownBuckets = []float64{
+	50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1, 2.5, 5, 10,
 }
 
-func (h *histogram) send(out chan<- prometheus.Metric, name, help string, names, values []string) {
-	bounds := make(map[float64]time.Duration, len(shownBounds))
-	for _, b := range shownBounds {
-		bounds[b.Seconds()] = b
-	}
-	h.sendWith(out, name, help, bounds, time.Second, names, values)
-}
-
-// sendIn sends the histogram with buckets in milliseconds.
-func (h *histogram) sendIn(out chan<- prometheus.Metric, name, help string, buckets []float64, names, values []string) {
-	bounds := make(map[float64]time.Duration, len(buckets))
-	for _, b := range buckets {
-		bounds[b] = time.Duration(b * float64(time.Millisecond))
-	}
-	h.sendWith(out, name, help, bounds, time.Millisecond, names, values)
-}
-
-// sendWith sends the counts up to each bound, by what it is called. A bound between two of the histogram's own counts
+// histogram sends the counts up to each bucket, which is in unit. A bucket between two bounds of the histogram counts
 // up to the lower one.
-func (h *histogram) sendWith(out chan<- prometheus.Metric, name, help string, bounds map[float64]time.Duration,
-	unit time.Duration, names, values []string,
-) {
+func (s sink) histogram(name, help string, h *histogram, buckets []float64, unit time.Duration) {
 	cumulative := make([]uint64, len(h.counts))
 	total := uint64(0)
 	for i := range h.counts {
 		total += h.counts[i].Load()
 		cumulative[i] = total
 	}
-	buckets := make(map[float64]uint64, len(bounds))
-	for called, bound := range bounds {
-		i, exact := slices.BinarySearch(h.bounds, bound)
+	counts := make(map[float64]uint64, len(buckets))
+	for _, bucket := range buckets {
+		i, exact := slices.BinarySearch(h.bounds, time.Duration(math.Round(bucket*float64(unit))))
 		switch {
 		case exact:
-			buckets[called] = cumulative[i]
+			counts[bucket] = cumulative[i]
 		case i > 0:
-			buckets[called] = cumulative[i-1]
+			counts[bucket] = cumulative[i-1]
 		default:
-			buckets[called] = 0
+			counts[bucket] = 0
 		}
 	}
-	metric, err := prometheus.NewConstHistogram(prometheus.NewDesc(name, help, names, nil), total,
-		float64(h.sum.Load())/float64(unit), buckets, values...)
-	if err != nil {
-		metric = prometheus.NewInvalidMetric(prometheus.NewDesc(name, help, nil, nil), err)
-	}
-	out <- metric
+	metric, err := prometheus.NewConstHistogram(s.describe(name, help), total,
+		float64(h.sum.Load())/float64(unit), counts, s.values...)
+	s.send(metric, err, name, help)
 }

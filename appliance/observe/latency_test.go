@@ -87,8 +87,8 @@ func TestHitsAreSummarisedByThemselves(t *testing.T) {
 	l.Observe(id, time.Millisecond, edgewise.Timing{})
 	kept, _ := l.versions.Load(id)
 	out := make(chan prometheus.Metric, 10)
-	sendSummary(out, kept.(*latency).summaries[summaryHit], "hit", nil, nil)
-	sendSummary(out, kept.(*latency).summaries[summaryMiss], "miss", nil, nil)
+	sink{out: out}.summary("hit", kept.(*latency).summaries[summaryHit])
+	sink{out: out}.summary("miss", kept.(*latency).summaries[summaryMiss])
 	for i, want := range []uint64{1, 0} {
 		if m := metricOf(t, <-out); m.GetSummary().GetSampleCount() != want {
 			t.Errorf("summary %d has %d samples, want %d", i, m.GetSummary().GetSampleCount(), want)
@@ -112,7 +112,7 @@ func TestAModelChoosesItsBuckets(t *testing.T) {
 		h.observe(d)
 	}
 	out := make(chan prometheus.Metric, 1)
-	h.sendIn(out, "x", "", firstResponseBuckets(m), nil, nil)
+	sink{out: out}.histogram("x", "", h, firstResponseBuckets(m), time.Millisecond)
 	got := metricOf(t, <-out).GetHistogram()
 	if len(got.GetBucket()) != 2 || got.GetBucket()[0].GetCumulativeCount() != 2 ||
 		got.GetBucket()[1].GetCumulativeCount() != 3 || got.GetSampleCount() != 4 {
