@@ -1,5 +1,5 @@
-// Package cache keeps answers, so that a request that has been answered is not run again. It stands in front of a
-// version's queue: a hit neither waits nor runs.
+// Package cache is the response cache: an equal request is answered without another run. It stands in front of a
+// version's queue: a hit is neither queued nor run.
 package cache
 
 import (
@@ -10,24 +10,23 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// entryOverhead is what an answer costs beside its bytes: its key, its place in the order, its tensors' names and
-// shapes.
+// entryOverhead is the bytes counted for an entry beside its outputs: its key, its place in the list, names and shapes.
 const entryOverhead = 1024
 
-// Cache holds the answers of many versions within one bound; those that were asked for longest ago go first. It is safe
-// for concurrent use.
+// Cache holds responses of many versions within one bound; the least recently used are evicted first. It is safe for
+// concurrent use.
 type Cache struct {
 	limit   int64
-	serials atomic.Uint64 // the last that was given to a version
+	serials atomic.Uint64 // the last serial of a version
 
 	mu      sync.Mutex // guards what follows
 	entries map[key]*list.Element
-	recent  *list.List // of *entry, the last asked for in front
+	recent  *list.List // of *entry, the most recently used in front
 	bytes   int64
 	evicted uint64
 }
 
-// entry is one answer. Its outputs are never changed; whoever was given them may read them after they were evicted.
+// entry is one response. Its outputs are never changed; they may be read after the entry is evicted.
 type entry struct {
 	key        key
 	owner      *Servable
@@ -36,11 +35,11 @@ type entry struct {
 	bytes      int64
 }
 
-// Usage is how full the cache is.
+// Usage is the memory that the cache uses.
 type Usage struct {
 	Bytes, Limit int64
 	Entries      int
-	Evicted      uint64 // entries that had to make room, since the start
+	Evicted      uint64 // entries evicted since the start
 }
 
 // New makes a cache of at most limit bytes. With a limit of 0 it holds nothing.
@@ -48,14 +47,14 @@ func New(limit int64) *Cache {
 	return &Cache{limit: limit, entries: map[key]*list.Element{}, recent: list.New()}
 }
 
-// Usage returns how full the cache is.
+// Usage returns the present usage.
 func (c *Cache) Usage() Usage {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return Usage{Bytes: c.bytes, Limit: c.limit, Entries: len(c.entries), Evicted: c.evicted}
 }
 
-// get returns the answer to a key, nil when there is none.
+// get returns the entry of a key, or nil.
 func (c *Cache) get(k key) *entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,7 +66,7 @@ func (c *Cache) get(k key) *entry {
 	return at.Value.(*entry)
 }
 
-// put keeps an answer, unless it is larger than the whole cache, its owner has been closed, or the key has one already.
+// put adds an entry, unless it is larger than the whole cache, its owner is closed, or the key has an entry.
 func (c *Cache) put(e *entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,7 +81,7 @@ func (c *Cache) put(e *entry) {
 	c.bytes += e.bytes
 }
 
-// drop removes every answer of a version, and keeps none that comes later.
+// drop removes all entries of a version, and makes put refuse later ones.
 func (c *Cache) drop(owner *Servable) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

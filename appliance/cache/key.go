@@ -13,12 +13,12 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// key stands for everything of a request that its answer depends on. It is a cryptographic hash: a client that could
-// make two requests with one key would be answered with what another client had asked for.
+// key is a hash of the parts of a request that its response depends on. It is cryptographic: with two requests of one
+// key a client could read the response to another client.
 type key [sha256.Size]byte
 
-// keyOf returns the key of a request to the version that serial stands for. The order of inputs does not matter, that
-// of the outputs asked for does: it is the order of the answer.
+// keyOf returns the key of a request to the version with a serial. The order of inputs does not matter; that of the
+// requested outputs does: it is the order of the response.
 func keyOf(serial uint64, req *edgewise.Request) key {
 	w := writer{hash: sha256.New()}
 	w.number(serial)

@@ -10,14 +10,14 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// Servable answers from the cache what it can, and has the rest answered by the version behind it.
+// Servable answers requests from the cache, and passes those without an entry to a version.
 type Servable struct {
 	next    edgewise.Servable
 	version *edgewise.Version
 	cache   *Cache
-	serial  uint64 // of this load: what another load of the same version answered is not taken
-	order   *order // nil: answers leave as they come
-	closed  bool   // guarded by the cache's mutex
+	serial  uint64          // of this load: entries of another load of the version are not used
+	order   *edgewise.Order // nil: responses are not ordered
+	closed  bool            // guarded by the cache's mutex
 
 	mu        sync.Mutex // guards what follows
 	hit, miss edgewise.Duration
@@ -30,22 +30,23 @@ var _ edgewise.Servable = (*Servable)(nil)
 func (c *Cache) Wrap(v *edgewise.Version, next edgewise.Servable) *Servable {
 	s := &Servable{next: next, version: v, cache: c, serial: c.serials.Add(1)}
 	if b := v.Model.DynamicBatching; b != nil && b.PreserveOrdering {
-		s.order = newOrder()
+		s.order = &edgewise.Order{}
 	}
 	return s
 }
 
-// Infer answers from the cache, or has the request answered and keeps the answer. Requests of a sequence are not kept:
-// their answers depend on what was before. With preserve_ordering an answer waits for those to earlier requests.
+// Infer answers from the cache, or passes the request on and keeps the response. Requests of a sequence are passed on:
+// their responses depend on earlier ones. With preserve_ordering a response waits for those to earlier requests.
 func (s *Servable) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
 	if s.order == nil {
 		return s.infer(ctx, req)
 	}
-	turn := s.order.arrive()
-	defer turn.leave()
+	place := s.order.NewPlace()
+	place.Take()
+	defer place.Leave()
 	response, err := s.infer(ctx, req)
-	edgewise.Queued(ctx) // in the order of answers
-	if waiting := turn.wait(ctx); waiting != nil && err == nil {
+	edgewise.Queued(ctx) // responses are ordered
+	if waiting := place.Wait(ctx); waiting != nil && err == nil {
 		response.Release()
 		return nil, edgewise.Errorf("cache.Infer", edgewise.KindOf(waiting), "model %q: waiting for the answers to earlier "+
 			"requests: %w", s.version.ID.Name, waiting)
@@ -80,8 +81,8 @@ func (s *Servable) infer(ctx context.Context, req *edgewise.Request) (*edgewise.
 	return response, nil
 }
 
-// entryOf copies an answer, whose outputs are borrowed. One that does not fit is not copied: its entry has no outputs,
-// and bytes that no cache takes.
+// entryOf copies a response, whose outputs are borrowed. A response larger than the cache is not copied, and put
+// refuses its entry.
 func (s *Servable) entryOf(k key, r *edgewise.Response) *entry {
 	e := &entry{key: k, owner: s, bytes: entryOverhead}
 	for _, out := range r.Outputs {
@@ -110,8 +111,7 @@ func (s *Servable) count(d *edgewise.Duration, took time.Duration, hit bool) {
 	}
 }
 
-// Statistics returns what the version has measured, with the hits among its successful requests, as the inference
-// protocol counts them.
+// Statistics returns the statistics of the version. Hits count as successful requests, as in the inference protocol.
 func (s *Servable) Statistics() edgewise.Statistics {
 	st := s.next.Statistics()
 	s.mu.Lock()
@@ -126,7 +126,7 @@ func (s *Servable) Statistics() edgewise.Statistics {
 	return st
 }
 
-// Close forgets the version's answers and closes it.
+// Close removes the version's entries and closes it.
 func (s *Servable) Close() error {
 	s.cache.drop(s)
 	return s.next.Close()
