@@ -1,3 +1,3 @@
-// Package activity remembers what a box has done lately, within bounds and in memory: the lines of its log, the
-// requests it answered, how fast each version was over the last hour; and it tells those who listen what happens.
+// Package activity keeps the recent activity of the appliance in bounded memory: log lines, requests, and the request
+// rates and latencies of each version over the last hour. It publishes events to listeners.
 package activity

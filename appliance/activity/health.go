@@ -8,19 +8,19 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// healthWindow is how many of the latest requests to a version say whether it works. Refused requests are not among
-// them.
+// healthWindow is the number of the latest requests to a version that decide whether it fails. Refused requests do not
+// count.
 const healthWindow = 32
 
-// health is what the latest requests to a version came to. It is safe for concurrent use; the zero value knows of none.
+// health is the outcomes of the latest requests to a version. It is safe for concurrent use; the zero value has none.
 type health struct {
 	window atomic.Uint64 // the upper half: how many requests there are; the lower: the latest in bit 0, 1 for a failed one
 	last   atomic.Pointer[lastError]
 
-	unverified atomic.Pointer[string] // why no run at its load has shown that it works; nil: one has, or nothing is known
+	unverified atomic.Pointer[string] // why no run at the load has verified the version; nil: one has, or it is not known
 }
 
-// lastError is how the latest failed request failed.
+// lastError is the error of the latest failed request.
 type lastError struct {
 	at      time.Time
 	kind    edgewise.Kind
@@ -28,7 +28,7 @@ type lastError struct {
 	number  uint64 // of the request among those that are kept
 }
 
-// add notes a request that was answered or failed.
+// add counts a request that was answered or failed.
 func (h *health) add(failed bool) {
 	for {
 		old := h.window.Load()
@@ -43,14 +43,14 @@ func (h *health) add(failed bool) {
 	}
 }
 
-// reset forgets everything: another load of the version is another try.
+// reset forgets all requests: the version was loaded again.
 func (h *health) reset(unverified string) {
 	h.window.Store(0)
 	h.last.Store(nil)
 	h.unverified.Store(&unverified)
 }
 
-// read says how it is. A version fails when half of the latest requests or more have failed.
+// read returns the health. A version fails when at least half of the latest requests have failed.
 func (h *health) read() edgewise.Health {
 	w := h.window.Load()
 	shown := edgewise.Health{Recent: int(w >> 32), Failed: bits.OnesCount32(uint32(w))}

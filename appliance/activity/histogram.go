@@ -15,7 +15,7 @@ const (
 	buckets  = subCount * (powers + 1)
 )
 
-// counts are how many times fell into each bucket.
+// counts are the numbers of times in each bucket.
 type counts [buckets]uint64
 
 // histogram counts times. It is safe for concurrent use.
@@ -48,8 +48,7 @@ func upper(bucket int) float64 {
 	return float64((uint64(bucket%subCount+subCount+1) << power) - 1)
 }
 
-// percentile returns the time, in microseconds, that a part q of the times between two readings did not exceed; nil
-// when there were none.
+// percentile returns the quantile q, in microseconds, of the times added between two readings; nil without times.
 func percentile(before, after *counts, q float64) *float64 {
 	total := uint64(0)
 	for i := range after {

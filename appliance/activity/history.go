@@ -17,23 +17,23 @@ import (
 const (
 	StepTime  = 5 * time.Second
 	Steps     = 720 // an hour
-	maxSeries = 256 // versions; those asked longest ago go first
+	maxSeries = 256 // versions; the least recently used are removed first
 )
 
-// History is how fast each version was over the last hour. Note may be called by anybody at any time; Tick by one
-// goroutine, once a second.
+// History is the request rates and latencies of each version over the last hour. Note is safe for concurrent use; one
+// goroutine calls Tick once a second.
 type History struct {
-	series atomic.Pointer[map[edgewise.ModelID]*series] // a map is not changed once it is there; nil: empty
-	adding sync.Mutex                                   // held while it is replaced
+	series atomic.Pointer[map[edgewise.ModelID]*series] // a stored map is not changed; nil: empty
+	adding sync.Mutex                                   // held while the map is replaced
 
 	unknown atomic.Uint64 // requests to models that do not exist
 
-	mu    sync.Mutex // guards what Tick keeps in series, and ticks
+	mu    sync.Mutex // guards the fields of series that Tick writes, and ticks
 	ticks int        // since the last step
 	end   time.Time  // of the last step
 }
 
-// series is one version.
+// series is the history of one version.
 type series struct {
 	id      edgewise.ModelID
 	times   histogram // of the requests that were answered
@@ -41,24 +41,24 @@ type series struct {
 	spent   spent
 	health  health
 
-	loaded totals // what was counted before the version was loaded the last time; guarded by History.adding
+	loaded totals // the counts when the version was loaded the last time; guarded by History.adding
 
 	begun, stepped reading // at the last second, and the last step
 	points         []point // the latest Steps, oldest first
 	used           time.Time
 }
 
-// totals are what requests came to, and the time that they took.
+// totals are the outcomes of requests and their total times.
 type totals struct {
 	ends          ends
 	answered, not time.Duration
 }
 
-// reading is what the counters say at one moment.
+// reading is the values of the counters at one time.
 type reading struct {
 	times      counts
 	ends       ends
-	inside     ends // of these, what other models asked for
+	inside     ends // of these, the requests of other models
 	statistics edgewise.Statistics
 }
 
@@ -73,8 +73,8 @@ type Outcome struct {
 	Took   time.Duration
 	Err    error // nil: it was answered
 	Caller *edgewise.Principal
-	Inside bool   // another model made it
-	Number uint64 // under which it is kept; 0: it is not
+	Inside bool   // another model sent it
+	Number uint64 // of the request in Requests; 0: it is not kept
 }
 
 func (o *Outcome) caller() caller {
@@ -106,14 +106,14 @@ func (h *History) Note(id edgewise.ModelID, o Outcome) {
 	}
 }
 
-// NoteUnknown counts a request to a model or version that does not exist.
+// NoteUnknown counts a request to an unknown model or version.
 func (h *History) NoteUnknown() { h.unknown.Add(1) }
 
-// Unknown returns how many requests named a model or version that did not exist.
+// Unknown returns the number of requests to unknown models or versions.
 func (h *History) Unknown() uint64 { return h.unknown.Load() }
 
-// Loaded begins to count a version again in Totals and Health: it has been loaded. unverified is why no run at its load
-// has shown that it works; empty: one has.
+// Loaded resets Totals and Health of a version that has been loaded. unverified is why no run at the load has verified
+// it; empty: one has.
 func (h *History) Loaded(id edgewise.ModelID, unverified string) {
 	s := h.add(id)
 	h.adding.Lock()
@@ -122,8 +122,8 @@ func (h *History) Loaded(id edgewise.ModelID, unverified string) {
 	s.health.reset(unverified)
 }
 
-// Totals returns how many requests to a version were answered and how many were not since it was loaded, with their
-// times, and these by kind.
+// Totals returns the number and times of the successful and of the other requests to a version since it was loaded, and
+// the other ones by kind.
 func (h *History) Totals(id edgewise.ModelID) (success, fail edgewise.Duration, kinds map[edgewise.Kind]uint64) {
 	s := h.all()[id]
 	kinds = map[edgewise.Kind]uint64{}
@@ -148,7 +148,7 @@ func (h *History) Totals(id edgewise.ModelID) (success, fail edgewise.Duration, 
 	return success, fail, kinds
 }
 
-// Health says what the latest requests to a version came to.
+// Health returns the health of a version, by its latest requests.
 func (h *History) Health(id edgewise.ModelID) edgewise.Health {
 	if s := h.all()[id]; s != nil {
 		return s.health.read()
@@ -156,8 +156,8 @@ func (h *History) Health(id edgewise.ModelID) edgewise.Health {
 	return edgewise.Health{}
 }
 
-// Outcomes returns every version that was asked for in the last hour, with its counts by caller and outcome since the
-// start.
+// Outcomes returns the number of requests by caller and outcome since the start, of every version used in the last
+// hour.
 func (h *History) Outcomes() map[edgewise.ModelID][]edgewise.OutcomeCount {
 	all := map[edgewise.ModelID][]edgewise.OutcomeCount{}
 	for id, s := range h.all() {
@@ -179,7 +179,7 @@ func (h *History) all() map[edgewise.ModelID]*series {
 	return nil
 }
 
-// add returns the series of a version, which it makes unless somebody was faster.
+// add returns the series of a version, and makes it if it is missing.
 func (h *History) add(id edgewise.ModelID) *series {
 	h.adding.Lock()
 	defer h.adding.Unlock()
@@ -203,8 +203,8 @@ func (h *History) remove(gone []edgewise.ModelID) {
 	h.series.Store(&less)
 }
 
-// Tick reads the counters and returns what was measured since the last Tick, without what is said of the whole box.
-// statistics returns what a version's scheduler has measured; ok is false when it is not loaded.
+// Tick reads the counters and returns the rates and latencies since the last Tick, without the state of the machine.
+// statistics returns the statistics of a version's scheduler; ok is false when it is not loaded.
 func (h *History) Tick(now time.Time, statistics func(id edgewise.ModelID) (s edgewise.Statistics,
 	ok bool),
 ) admin.Tick {
@@ -256,7 +256,7 @@ func (s *series) reading() (r reading) {
 	return r
 }
 
-// forget removes the versions that were not asked for the whole time, and those over maxSeries. h.mu is held.
+// forget removes the versions not used within the length of the history, and those over maxSeries. h.mu is held.
 func (h *History) forget(now time.Time) {
 	var kept []*series
 	var gone []edgewise.ModelID
@@ -276,7 +276,7 @@ func (h *History) forget(now time.Time) {
 	}
 }
 
-// between is what happened between two readings. A version that was loaded again counts from 0.
+// between returns the rates and latencies between two readings. The statistics of a version start at 0 at each load.
 func between(a, b *reading, span time.Duration) point {
 	seconds := span.Seconds()
 	all, failed, refused := since(&a.ends, &b.ends)
@@ -301,7 +301,7 @@ func between(a, b *reading, span time.Duration) point {
 	return p
 }
 
-// since is how many requests ended between two readings, how many of them failed, and how many were refused.
+// since returns the number of requests that ended between two readings, that failed, and that were refused.
 func since(a, b *ends) (all, failed, refused float64) {
 	var between ends
 	for i := range b {

@@ -10,20 +10,20 @@ import (
 
 // Bounds of the events.
 const (
-	MaxEvents      = 1000 // kept for those who come back
+	MaxEvents      = 1000 // kept for listeners that reconnect
 	MaxListeners   = 32
-	MaxPerListener = 8   // of one person or key; one that was left is noticed within a second
-	backlog        = 256 // events that may wait for one listener; one that is slower misses some and is told so
+	MaxPerListener = 8   // of one user or key; a closed connection is noticed within a second
+	backlog        = 256 // events queued for one listener; further ones are dropped, and Missed reports that
 )
 
-// Event is something that happened. Data is JSON.
+// Event is one event of a topic. Data is JSON.
 type Event struct {
 	ID    uint64
 	Topic string
 	Data  []byte
 }
 
-// Hub hands out events. It is safe for concurrent use.
+// Hub publishes events to listeners. It is safe for concurrent use.
 type Hub struct {
 	mu        sync.Mutex // guards the fields below
 	last      uint64
@@ -32,15 +32,15 @@ type Hub struct {
 	closed    bool
 }
 
-// NewHub returns a hub to which nobody listens.
+// NewHub returns a hub without listeners.
 func NewHub() *Hub { return &Hub{listeners: map[*Listener]bool{}} }
 
-// transient tells whether events of a topic are told once and not kept: the next one says it all again.
+// transient tells whether events of a topic are not kept: the next event replaces them.
 func transient(topic string) bool {
 	return topic == "statistics" || topic == "request" || topic == "log"
 }
 
-// Publish tells everybody who listens to a topic.
+// Publish sends an event to the listeners of a topic.
 func (h *Hub) Publish(topic string, data any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -49,7 +49,7 @@ func (h *Hub) Publish(topic string, data any) {
 	}
 	text, err := json.Marshal(data)
 	if err != nil {
-		return // what is published is made of text and numbers
+		return // all published types can be encoded
 	}
 	h.last++
 	e := Event{h.last, topic, text}
@@ -66,7 +66,7 @@ func (h *Hub) Publish(topic string, data any) {
 	}
 }
 
-// Wanted tells whether anybody listens to a topic.
+// Wanted tells whether a topic has listeners.
 func (h *Hub) Wanted(topic string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -82,7 +82,7 @@ func (h *Hub) wanted(topic string) bool {
 	return false
 }
 
-// Listener is somebody who listens. It is used by one goroutine.
+// Listener receives the events of topics. It is used by one goroutine.
 type Listener struct {
 	hub    *Hub
 	owner  string
@@ -101,8 +101,9 @@ func (l *Listener) tell(e Event) {
 	}
 }
 
-// Listen begins to listen to topics, with what happened after an event's id, 0 for now. gap says that some of it is not
-// kept any more. Errors: Busy when too many listen, or too many of one owner; Unavailable when the box stops.
+// Listen returns a listener of topics that receives the events after the event with an id; 0: only new events. gap
+// tells that some of them are no longer kept. Errors: Busy with too many listeners, or too many of one owner;
+// Unavailable when the appliance stops.
 func (h *Hub) Listen(owner string, topics []string, after uint64) (l *Listener, gap bool, err error) {
 	const op = "activity.Listen"
 	h.mu.Lock()
@@ -135,10 +136,10 @@ func (h *Hub) Listen(owner string, topics []string, after uint64) (l *Listener, 
 	return l, gap || l.missed, nil
 }
 
-// Events returns what happens. It is closed when the box stops.
+// Events returns the channel of events. It is closed when the appliance stops.
 func (l *Listener) Events() <-chan Event { return l.events }
 
-// Missed tells whether events were dropped since it was last asked, because the listener was too slow.
+// Missed tells whether events were dropped since the last call, because the listener was too slow.
 func (l *Listener) Missed() bool {
 	l.hub.mu.Lock()
 	defer l.hub.mu.Unlock()
@@ -154,7 +155,7 @@ func (h *Hub) Last() uint64 {
 	return h.last
 }
 
-// Close stops listening. It may be called more than once.
+// Close removes the listener. It may be called more than once.
 func (l *Listener) Close() {
 	l.hub.mu.Lock()
 	defer l.hub.mu.Unlock()

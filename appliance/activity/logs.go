@@ -11,7 +11,7 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 )
 
-// Bounds of the log that is kept.
+// Bounds of the kept log.
 const (
 	MaxLines     = 10_000
 	maxLineField = 2_000 // bytes of a message or of a value
@@ -28,10 +28,10 @@ type Logs struct {
 	number uint64
 }
 
-// NewLogs returns an empty log, which tells publish of each line.
+// NewLogs returns an empty log, which publishes each line.
 func NewLogs(publish func(topic string, data any)) *Logs { return &Logs{publish: publish} }
 
-// Handler returns a handler that hands lines on to another one and keeps them.
+// Handler returns a handler that keeps lines and passes them to another one.
 func (l *Logs) Handler(next slog.Handler) slog.Handler { return &handler{logs: l, next: next} }
 
 type handler struct {
@@ -41,12 +41,12 @@ type handler struct {
 	fields []admin.LogField
 }
 
-// Enabled tells whether the other handler wants such lines.
+// Enabled tells whether the next handler is enabled.
 func (h *handler) Enabled(ctx context.Context, level slog.Level) bool {
 	return h.next.Enabled(ctx, level)
 }
 
-// Handle keeps a line and hands it on.
+// Handle keeps a line and passes it on.
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	fields := slices.Clone(h.fields)
 	r.Attrs(func(a slog.Attr) bool {
@@ -124,10 +124,10 @@ func (l *Logs) add(line admin.LogLine) {
 	l.publish("log", line)
 }
 
-// LogQuery says which lines are wanted.
+// LogQuery selects lines.
 type LogQuery struct {
 	Level  string // the least severe; empty: all
-	Text   string // a part of the line, whatever its case; empty: all
+	Text   string // a part of the line, without regard to case; empty: all
 	Before uint64 // only lines with a smaller number; 0: all
 	Limit  int
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 )
 
-// Bounds of the requests that are kept.
+// Bounds of the kept requests.
 const (
-	MaxRequests   = 1000 // that were answered
-	MaxFailures   = 500  // that failed, and as many that were refused
+	MaxRequests   = 1000 // answered requests
+	MaxFailures   = 500  // failed requests, and as many refused ones
 	maxSpans      = 256  // of one request
 	maxTensors    = 8    // inputs, and outputs, of one request that are described
 	maxKeptRank   = 8    // dimensions of one of them
 	maxErrorBytes = 1000
 )
 
-// Requests keeps the latest inference requests: those that were answered, those that failed and those that were refused
-// in rings of their own, so that none of them pushes out others. It is safe for concurrent use.
+// Requests keeps the latest inference requests: answered, failed and refused ones in a ring each, so that many of one
+// sort do not displace the others. It is safe for concurrent use.
 type Requests struct {
 	mu       sync.Mutex // guards the fields below
 	number   uint64
@@ -30,13 +30,13 @@ type Requests struct {
 	refused  ring
 }
 
-// ring keeps the latest requests of one sort.
+// ring keeps the latest requests of one sort, in the order of their ends.
 type ring struct {
-	kept []request // a place is written again when its turn comes, so that keeping a request takes no memory
+	kept []request // overwritten when full, so that keeping a request allocates nothing
 	next int
 }
 
-// place returns where the next request goes, when most are kept.
+// place returns the place of the next request in a ring of at most most.
 func (r *ring) place(most int) *request {
 	if len(r.kept) < most {
 		r.kept = append(r.kept, request{})
@@ -47,7 +47,7 @@ func (r *ring) place(most int) *request {
 	return &r.kept[at]
 }
 
-// latest returns the request that came back steps before the latest one; nil: so many are not kept.
+// latest returns the request that is back places before the latest one; nil: the ring has fewer.
 func (r *ring) latest(back int) *request {
 	if back >= len(r.kept) {
 		return nil
@@ -55,7 +55,7 @@ func (r *ring) latest(back int) *request {
 	return &r.kept[(r.next+len(r.kept)-1-back)%len(r.kept)]
 }
 
-// place returns where a request goes that ended with err.
+// place returns the place of a request that ended with err.
 func (r *Requests) place(err error) *request {
 	outcome := outcomeOf(err)
 	switch {
@@ -67,7 +67,7 @@ func (r *Requests) place(err error) *request {
 	return r.failed.place(MaxFailures)
 }
 
-// request is one that was answered, or failed.
+// request is a request that has ended.
 type request struct {
 	number          uint64
 	id              string
@@ -112,7 +112,7 @@ func (t *tensors) shown() []admin.Tensor {
 	return list
 }
 
-// Recording records what an ensemble asks of its steps: the Recorder of one request.
+// Recording records the requests of an ensemble to its steps: the Recorder of one request.
 type Recording struct {
 	began time.Time
 
@@ -131,7 +131,7 @@ type span struct {
 // NewRecording begins to record a request.
 func NewRecording() *Recording { return &Recording{began: time.Now()} }
 
-// Ask notes that a step's model is asked.
+// Ask records the start of a request to a step's model; the function that it returns records the end.
 func (r *Recording) Ask(ctx context.Context, step int, req *edgewise.Request) (context.Context,
 	func(*edgewise.Response, error),
 ) {
@@ -146,7 +146,7 @@ type nested struct {
 	parent int
 }
 
-// Ask notes that a step's model is asked.
+// Ask records a request to a step's model, as Recording.Ask.
 func (n *nested) Ask(ctx context.Context, step int, req *edgewise.Request) (context.Context,
 	func(*edgewise.Response, error),
 ) {
@@ -171,8 +171,8 @@ func (n *nested) Ask(ctx context.Context, step int, req *edgewise.Request) (cont
 	}
 }
 
-// Note keeps a request that has ended, and came to the version id, and returns its number. recording is nil for a model
-// that is no ensemble.
+// Note keeps a request to the version id that has ended, and returns its number. recording is nil unless the model is
+// an ensemble.
 func (r *Requests) Note(ctx context.Context, id edgewise.ModelID, req *edgewise.Request, resp *edgewise.Response,
 	failure error, began time.Time, took time.Duration, recording *Recording,
 ) uint64 {
@@ -192,7 +192,7 @@ func (r *Requests) Note(ctx context.Context, id edgewise.ModelID, req *edgewise.
 	return kept.number
 }
 
-// elements guesses how many elements of a batch a request brings: the first dimension of its first input.
+// elements guesses the batch size of a request: the first dimension of its first input.
 func elements(req *edgewise.Request) int {
 	if len(req.Inputs) > 0 && len(req.Inputs[0].Shape) > 0 {
 		return int(req.Inputs[0].Shape[0])
@@ -221,7 +221,7 @@ func message(err error) string {
 	return text[:min(len(text), maxErrorBytes)]
 }
 
-// RequestQuery says which requests are wanted.
+// RequestQuery selects requests.
 type RequestQuery struct {
 	Model  string // empty: any
 	Failed bool   // only those that failed
@@ -229,7 +229,7 @@ type RequestQuery struct {
 	Limit  int
 }
 
-// List returns the latest requests first.
+// List returns the selected requests, latest first.
 func (r *Requests) List(q RequestQuery) []admin.RequestSummary {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -244,7 +244,7 @@ func (r *Requests) List(q RequestQuery) []admin.RequestSummary {
 	return list
 }
 
-// backward goes through everything that is kept, the latest request first. r.mu is held.
+// backward yields all kept requests, latest first. r.mu is held.
 func (r *Requests) backward() iter.Seq[*request] {
 	return func(yield func(*request) bool) {
 		rings := []*ring{&r.answered, &r.failed, &r.refused}
@@ -265,7 +265,7 @@ func (r *Requests) backward() iter.Seq[*request] {
 	}
 }
 
-// Get returns one request as a waterfall. Errors: NotFound when it is not kept any more.
+// Get returns one request with the spans of its parts. Errors: NotFound when it is no longer kept.
 func (r *Requests) Get(number uint64) (admin.RequestDetail, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -275,8 +275,8 @@ func (r *Requests) Get(number uint64) (admin.RequestDetail, error) {
 		}
 	}
 	return admin.RequestDetail{}, edgewise.Errorf("activity.Get", edgewise.NotFound,
-		"request %d is not kept: only the last %d that were answered are, and %d each that failed and that were refused",
-		number, MaxRequests, MaxFailures)
+		"request %d is not kept: only the last %d answered requests are, and the last %d failed and %d refused ones",
+		number, MaxRequests, MaxFailures, MaxFailures)
 }
 
 func (r *request) detail() admin.RequestDetail {
@@ -312,7 +312,7 @@ func (r *request) detail() admin.RequestDetail {
 	return d
 }
 
-// parts splits a run into what its scheduler measured, one behind the other; what is left over stands before the queue.
+// parts splits a run into the times that its scheduler measured, in sequence; half of the rest stands before the queue.
 func parts(parent int, began, took time.Duration, t edgewise.Timing, own int) []admin.Span {
 	if t.Batch == 0 {
 		return nil

@@ -12,19 +12,19 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// maxCallers bounds the callers of one version that are told apart; all others are counted as OtherCallers.
+// maxCallers bounds the callers of one version that are counted apart; all others are counted as OtherCallers.
 const maxCallers = 32
 
-// The names of callers that are nobody's own.
+// The names of callers that are not an account.
 const (
 	OtherCallers  = "others"
-	InsideCallers = "model" // another model of the box: an ensemble, or a step
+	InsideCallers = "model" // another model: an ensemble, or a step
 )
 
-// outcomes is how many ways there are for a request to end: it is answered, or it fails with one of the kinds.
+// outcomes is the number of outcomes of a request: success, or an error of one of the kinds.
 const outcomes = 17
 
-// answered is the outcome of a request that was answered; a failed one has 1 and its kind.
+// answered is the outcome success; that of an error is 1 plus its kind.
 const answered = 0
 
 func outcomeOf(err error) int {
@@ -34,7 +34,7 @@ func outcomeOf(err error) int {
 	return 1 + int(edgewise.KindOf(err))
 }
 
-// outcomeName is the outcome as it stands in metrics and in the administration interface.
+// outcomeName is the name of an outcome in metrics and in the administration API.
 func outcomeName(outcome int) string {
 	if outcome == answered {
 		return "success"
@@ -44,10 +44,10 @@ func outcomeName(outcome int) string {
 
 func refused(outcome int) bool { return outcome != answered && edgewise.Kind(outcome-1).Refusal() }
 
-// ends are how many requests ended in each way.
+// ends are the numbers of requests by outcome.
 type ends [outcomes]uint64
 
-// sums returns how many requests there were, how many of them failed, and how many were refused.
+// sums returns the number of all requests, of failed and of refused ones.
 func (e *ends) sums() (all, failed, declined uint64) {
 	for outcome, n := range e {
 		all += n
@@ -61,12 +61,12 @@ func (e *ends) sums() (all, failed, declined uint64) {
 	return all, failed, declined
 }
 
-// caller is who made a request: the parts of an Actor, which need not be put together to be counted.
+// caller is the caller of a request: the parts of an Actor, which are joined only to be shown.
 type caller struct{ kind, name string }
 
 func (c caller) String() string { return (&edgewise.Principal{Kind: c.kind, Name: c.name}).Actor() }
 
-// tally counts requests by how they ended. It is safe for concurrent use.
+// tally counts requests by outcome. It is safe for concurrent use.
 type tally [outcomes]atomic.Uint64
 
 func (t *tally) read() (e ends) {
@@ -76,13 +76,13 @@ func (t *tally) read() (e ends) {
 	return e
 }
 
-// callers counts the requests to a version by who made them. It is safe for concurrent use; the zero value is empty.
+// callers counts the requests to a version by caller. It is safe for concurrent use; the zero value is empty.
 type callers struct {
-	tallies atomic.Pointer[map[caller]*tally] // a map is not changed once it is there; nil: empty
-	adding  sync.Mutex                        // held while it is replaced
+	tallies atomic.Pointer[map[caller]*tally] // a stored map is not changed; nil: empty
+	adding  sync.Mutex                        // held while the map is replaced
 }
 
-// of returns the tally of a caller, or that of the others when there are too many.
+// of returns the tally of a caller, or that of OtherCallers beyond maxCallers.
 func (c *callers) of(who caller) *tally {
 	if t := c.all()[who]; t != nil {
 		return t
@@ -108,7 +108,7 @@ func (c *callers) all() map[caller]*tally {
 	return nil
 }
 
-// read returns what everybody's requests came to, and of them those that other models made.
+// read returns the outcomes of all requests, and of those that other models sent.
 func (c *callers) read() (all, inside ends) {
 	for who, t := range c.all() {
 		e := t.read()
@@ -138,7 +138,7 @@ func (c *callers) list() []edgewise.OutcomeCount {
 	return list
 }
 
-// spent adds up the time of requests: those that were answered, and those that were not.
+// spent is the total time of requests: of successful ones, and of the others.
 type spent struct{ answered, not atomic.Int64 }
 
 func (s *spent) add(outcome int, took time.Duration) {

@@ -9,9 +9,9 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// admission is what a call was let in with. It ends once, with the call at the latest.
+// admission is an authorized call. It ends once, with the call at the latest.
 type admission struct {
-	authorize func() (*edgewise.Principal, func(), error) // again, for one more message
+	authorize func() (*edgewise.Principal, func(), error) // authorizes one more message
 	done      func()                                      // the request that the call was counted as has ended
 	end       func()                                      // the call has ended
 	// whether the call's own count has stood for a message; owned by the reader
@@ -25,8 +25,8 @@ func admissionOf(ctx context.Context) *admission {
 	return a
 }
 
-// revokeGrace is how long a stream may go on whose caller was revoked, to end with a status that says so. The library
-// writes one of its own when the context of a stream ends.
+// revokeGrace is the time that a stream has after its caller was revoked, to end with a status that says so. When the
+// context of a stream ends, the library writes a status of its own.
 const revokeGrace = 500 * time.Millisecond
 
 // enter authorizes a call. The context that it returns carries the caller, and ends when the caller is revoked.
@@ -69,7 +69,7 @@ func once(f func()) func() {
 	return sync.OnceFunc(f)
 }
 
-// leave ends what enter began, before the client has its answer: its next call finds room.
+// leave ends the admission of a call before the response is written: the client's next call finds room.
 func leave(ctx context.Context) {
 	if a := admissionOf(ctx); a != nil {
 		a.end()

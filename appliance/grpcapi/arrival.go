@@ -13,10 +13,10 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// The library starts the handlers of one connection in any order. So a ModelInfer has a place in the order of its
+// The library starts the handlers of one connection in any order. So each ModelInfer has a place in the order of its
 // connection, which it takes when the last frame of its request is read: requests enter their queues in the order in
-// which they arrived whole. One that is still on its way holds nobody up, however slow or large it is. One that has
-// arrived holds others up while it is decoded and checked, and never while it waits in a queue or runs.
+// which they arrived completely. A request that is not complete delays no other, however slow or large it is. A
+// complete request delays later ones while it is decoded and validated, and not while it is queued or runs.
 //
 // The messages of one ModelStreamInfer have an order of their own (stream.go). HTTP/2 promises no order between a
 // stream and the calls beside it, and neither does the server.
@@ -31,8 +31,9 @@ const (
 	flagEnd      = 1 // END_STREAM, of frameData and frameHeaders
 )
 
-// arrivals is a connection that sees the frame headers which the library reads. The library reads frame by frame,
-// without a buffer of its own, so that a call's tap handle runs before anything behind its HEADERS frame is seen.
+// arrivals is a connection that parses the headers of the frames that the library reads. The library reads frame by
+// frame, without a buffer of its own, so that a call's tap handle runs before a frame behind its HEADERS frame is
+// parsed.
 type arrivals struct {
 	net.Conn
 	reader *bufio.Reader
@@ -42,7 +43,7 @@ type arrivals struct {
 	header [frameHeaderBytes]byte
 	have   int // bytes of header
 	opened uint32
-	whole  bool // the stream opened is complete with its HEADERS
+	whole  bool // the stream that opened last is complete with its HEADERS
 
 	mu      sync.Mutex                 // guards pending
 	pending map[uint32]*edgewise.Place // of open calls, by stream
@@ -55,14 +56,14 @@ func newArrivals(conn net.Conn) *arrivals {
 	}
 }
 
-// Read reads for the library. One goroutine at a time calls it, which also runs the tap handle.
+// Read is called by the library, by one goroutine at a time, which also runs the tap handle.
 func (a *arrivals) Read(p []byte) (int, error) {
 	n, err := a.reader.Read(p)
 	a.observe(p[:n])
 	return n, err
 }
 
-// observe finds the frame headers in what was read.
+// observe finds the frame headers in bytes that were read.
 func (a *arrivals) observe(p []byte) {
 	for len(p) > 0 {
 		if a.skip > 0 {
@@ -81,7 +82,7 @@ func (a *arrivals) observe(p []byte) {
 	}
 }
 
-// frame looks at a frame header: length (3 bytes), type, flags, stream (4).
+// frame parses a frame header: length (3 bytes), type, flags, stream (4).
 func (a *arrivals) frame() {
 	h := &a.header
 	a.skip = int(h[0])<<16 | int(h[1])<<8 | int(h[2])
@@ -102,7 +103,7 @@ func (a *arrivals) frame() {
 	}
 }
 
-// expect notes the place of a stream whose last frame is still to come; nil ends that.
+// expect sets the place of a stream whose last frame has not arrived; nil removes it.
 func (a *arrivals) expect(stream uint32, place *edgewise.Place) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -123,7 +124,7 @@ type arrival struct {
 
 type arrivalKey struct{}
 
-// arriving gives the call whose HEADERS frame was read last its place. It runs in the tap handle.
+// arriving makes the place of the call whose HEADERS frame was read last. It runs in the tap handle.
 func arriving(ctx context.Context) context.Context {
 	p, _ := peer.FromContext(ctx)
 	if p == nil {
@@ -139,11 +140,11 @@ func arriving(ctx context.Context) context.Context {
 	} else {
 		v.conn.expect(v.id, v.place)
 	}
-	v.stop = context.AfterFunc(ctx, v.leave) // a call may end without ever having had a handler
+	v.stop = context.AfterFunc(ctx, v.leave) // a call may end before its handler starts
 	return context.WithValue(ctx, arrivalKey{}, v)
 }
 
-// arrivalOf returns a call's place. One of a connection that is not observed is before nobody.
+// arrivalOf returns a call's place. Calls of a connection that is not observed are in no order.
 func arrivalOf(ctx context.Context) *arrival {
 	if v, ok := ctx.Value(arrivalKey{}).(*arrival); ok {
 		return v
@@ -165,8 +166,8 @@ func (v *arrival) leave() {
 	}
 }
 
-// inOrder waits for the request's place, and returns a context in which the place is left when the request has entered
-// its queue.
+// inOrder waits until earlier requests have entered their queues. With the context that it returns, the request leaves
+// its place when it has entered its own.
 func inOrder(ctx context.Context, place *edgewise.Place) (context.Context, error) {
 	if err := place.Wait(ctx); err != nil {
 		return ctx, edgewise.Errorf("grpcapi.inOrder", edgewise.KindOf(err), "waiting for earlier requests: %w", err)
@@ -174,12 +175,12 @@ func inOrder(ctx context.Context, place *edgewise.Place) (context.Context, error
 	return edgewise.WithQueued(ctx, place.Leave), nil
 }
 
-// observed makes arrivals of the connections of its credentials; nil: of connections in plain text.
+// observed are credentials whose connections are arrivals.
 type observed struct {
 	credentials.TransportCredentials
 }
 
-// arrivalInfo is what a call's peer says of its connection.
+// arrivalInfo is the AuthInfo of a call's peer, with the connection.
 type arrivalInfo struct {
 	credentials.AuthInfo
 	arrivals *arrivals
@@ -195,7 +196,7 @@ func (i arrivalInfo) GetCommonAuthInfo() credentials.CommonAuthInfo {
 	return credentials.CommonAuthInfo{}
 }
 
-// ServerHandshake does that of the credentials.
+// ServerHandshake does the handshake of the credentials and wraps the connection.
 func (o observed) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := o.TransportCredentials.ServerHandshake(raw)
 	if err != nil {

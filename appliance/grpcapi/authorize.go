@@ -16,40 +16,59 @@ import (
 // authorizationKey is the metadata that carries an API key, as "Bearer ek_...".
 const authorizationKey = "authorization"
 
-// use is what looking at a model to run it needs.
-const use = edgewise.Read | edgewise.Infer
-
-// rightsOf returns the rights of which a method needs one, whatever its message says; 0 for those that everybody may
-// call. needOf says what the message needs once it is there.
-func rightsOf(method string) edgewise.Rights {
-	service, name, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
-	if service == "grpc.health.v1.Health" || strings.HasPrefix(service, "grpc.reflection.") {
-		return 0
-	}
-	switch name {
-	case "ServerLive", "ServerReady":
-		return 0
-	case "ModelReady", "ServerMetadata", "ModelMetadata", "ModelConfig", "ModelStatistics":
-		return use
-	case "ModelInfer", "ModelStreamInfer", "SystemSharedMemoryStatus", "SystemSharedMemoryRegister",
-		"SystemSharedMemoryUnregister",
-		"CudaSharedMemoryStatus", "CudaSharedMemoryRegister", "CudaSharedMemoryUnregister":
-		return edgewise.Infer
-	case "RepositoryIndex":
-		return edgewise.Read
-	case "TraceSetting":
-		return edgewise.Read | edgewise.Operate
-	case "LogSettings":
-		return edgewise.Read | edgewise.Admin
-	case "RepositoryModelLoad", "RepositoryModelUnload":
-		return edgewise.Operate
-	}
-	return edgewise.Admin // what is new
+// method describes a call of the inference service, as a route describes a request of REST.
+type method struct {
+	api    string          // the group of APIs that it belongs to, by Triton's name
+	rights edgewise.Rights // of which the caller needs one; 0: everybody may call it. needOf: what its message needs
+	action string          // the name in the audit log of what the method changes; empty: nothing
 }
 
-// authorize decides from a call's metadata whether it goes on, and returns a context that carries who calls.
+// use are the rights to look at a model to run it.
+const use = edgewise.Read | edgewise.Infer
+
+// methods are those of the inference service.
+var methods = map[string]method{
+	"ServerLive":                   {api: "health"},
+	"ServerReady":                  {api: "health"},
+	"ModelReady":                   {"health", use, ""},
+	"ServerMetadata":               {"metadata", use, ""},
+	"ModelMetadata":                {"metadata", use, ""},
+	"ModelConfig":                  {"model-config", use, ""},
+	"ModelStatistics":              {"statistics", use, ""},
+	"ModelInfer":                   {"inference", edgewise.Infer, ""},
+	"ModelStreamInfer":             {"inference", edgewise.Infer, ""},
+	"SystemSharedMemoryStatus":     {"shared-memory", edgewise.Infer, ""},
+	"SystemSharedMemoryRegister":   {"shared-memory", edgewise.Infer, ""},
+	"SystemSharedMemoryUnregister": {"shared-memory", edgewise.Infer, ""},
+	"CudaSharedMemoryStatus":       {"shared-memory", edgewise.Infer, ""},
+	"CudaSharedMemoryRegister":     {"shared-memory", edgewise.Infer, ""},
+	"CudaSharedMemoryUnregister":   {"shared-memory", edgewise.Infer, ""},
+	"RepositoryIndex":              {"model-repository", edgewise.Read, ""},
+	"RepositoryModelLoad":          {"model-repository", edgewise.Operate, "model.load"},
+	"RepositoryModelUnload":        {"model-repository", edgewise.Operate, "model.unload"},
+	"TraceSetting":                 {"trace", edgewise.Read | edgewise.Operate, "tracing.change"},
+	"LogSettings":                  {"logging", edgewise.Read | edgewise.Admin, "logging.change"},
+}
+
+// methodOf returns the description of a method by its full name. Health checks and reflection are open to everybody; a
+// method that is not in the table needs the right admin.
+func methodOf(full string) method {
+	service, name, _ := strings.Cut(strings.TrimPrefix(full, "/"), "/")
+	switch {
+	case service == "grpc.health.v1.Health":
+		return method{api: "health"}
+	case strings.HasPrefix(service, "grpc.reflection."):
+		return method{}
+	}
+	if m, ok := methods[name]; ok {
+		return m
+	}
+	return method{rights: edgewise.Admin}
+}
+
+// authorize authorizes a call from its metadata, and returns a context that carries the caller.
 func (s *Server) authorize(ctx context.Context, info *tap.Info) (context.Context, error) {
-	need := rightsOf(info.FullMethodName)
+	need := methodOf(info.FullMethodName).rights
 	if s.deps.Authorize == nil || need == 0 {
 		return ctx, nil
 	}
@@ -61,9 +80,8 @@ func (s *Server) authorize(ctx context.Context, info *tap.Info) (context.Context
 	if p, ok := peer.FromContext(ctx); ok {
 		from = p.Addr
 	}
-	call, caller,
-		err := s.enter(ctx, secret, from,
-		info.FullMethodName == inference.GRPCInferenceService_ModelStreamInfer_FullMethodName)
+	streams := info.FullMethodName == inference.GRPCInferenceService_ModelStreamInfer_FullMethodName
+	call, caller, err := s.enter(ctx, secret, from, streams)
 	if err != nil {
 		return ctx, err
 	}
@@ -74,7 +92,7 @@ func (s *Server) authorize(ctx context.Context, info *tap.Info) (context.Context
 	return call, nil
 }
 
-// lacking says which right is missing.
+// lacking makes the error about a missing right.
 func lacking(op string, who *edgewise.Principal, need edgewise.Rights) error {
 	return edgewise.Errorf(op, edgewise.Denied, "%s may not do this: it needs the right %s", who.Actor(),
 		strings.Join(need.Names(), " or "))
@@ -89,12 +107,12 @@ func bearer(header metadata.MD) (string, error) {
 	kind, secret, _ := strings.Cut(values[0], " ")
 	if !strings.EqualFold(kind, "Bearer") {
 		return "", edgewise.Errorf("grpcapi.bearer", edgewise.Unauthenticated,
-			"authorization of the kind %.20q is not taken: want Bearer and an API key", kind)
+			"authorization of the kind %.20q is not accepted: want Bearer and an API key", kind)
 	}
 	return strings.TrimSpace(secret), nil
 }
 
-// mayName refuses a caller that is bound to models what is not about one of them.
+// mayName refuses a model to a caller whose key is bound to other models.
 func mayName(ctx context.Context, model string) error {
 	who := edgewise.PrincipalOf(ctx)
 	if who == nil || who.MayName(model) {
@@ -104,18 +122,18 @@ func mayName(ctx context.Context, model string) error {
 		strings.Join(who.Models, ", "))
 }
 
-// mayAsk checks the model that a message names, where its kind names one.
+// mayAsk authorizes a message: its settings, and the model that it names.
 func mayAsk(ctx context.Context, method string, message any) error {
 	if edgewise.PrincipalOf(ctx) == nil || strings.HasSuffix(method, "/ServerMetadata") {
 		return nil
 	}
-	if need := needOf(message); need != 0 && edgewise.PrincipalOf(ctx).Rights&need == 0 {
+	if need := needOf(method, message); need != 0 && edgewise.PrincipalOf(ctx).Rights&need == 0 {
 		return lacking("grpcapi.mayAsk", edgewise.PrincipalOf(ctx), need)
 	}
 	switch m := message.(type) {
 	case interface{ GetModelName() string }:
 		return mayName(ctx, m.GetModelName())
-	case *received: // an inference, whose model is known when it has been read
+	case *received: // the model of an inference is known when its message has been parsed
 		return nil
 	case interface{ GetName() string }:
 		return mayName(ctx, m.GetName())
@@ -123,52 +141,36 @@ func mayAsk(ctx context.Context, method string, message any) error {
 	return mayName(ctx, "")
 }
 
-// needOf returns the rights of which a message needs one, where messages of its method differ in that; 0 where rightsOf
-// says it all.
-func needOf(message any) edgewise.Rights {
-	switch m := message.(type) {
-	case *inference.ModelStatisticsRequest:
-		if m.GetName() == "" { // of all models
-			return edgewise.Read
-		}
-	case *inference.TraceSettingRequest:
-		if len(m.GetSettings()) > 0 {
-			return edgewise.Operate
-		}
-		return edgewise.Read
-	case *inference.LogSettingsRequest:
-		if len(m.GetSettings()) > 0 {
-			return edgewise.Admin
-		}
+// needOf returns the rights of which a message needs one, where messages of its method differ in that; 0 where the
+// rights of the method say it all.
+func needOf(method string, message any) edgewise.Rights {
+	if m, ok := message.(*inference.ModelStatisticsRequest); ok && m.GetName() == "" { // of all models
 		return edgewise.Read
 	}
-	return 0
+	switch settings, changes := settingsOf(message); {
+	case !settings:
+		return 0
+	case changes:
+		return methodOf(method).rights &^ edgewise.Read
+	}
+	return edgewise.Read
 }
 
-// changeOf returns what a message changes, as the audit log calls it; "" for one that changes nothing that the log is
-// about.
-func changeOf(message any) string {
+// settingsOf tells whether a message is about settings, and whether it changes any.
+func settingsOf(message any) (settings, changes bool) {
 	switch m := message.(type) {
-	case *inference.RepositoryModelLoadRequest:
-		return "model.load"
-	case *inference.RepositoryModelUnloadRequest:
-		return "model.unload"
 	case *inference.TraceSettingRequest:
-		if len(m.GetSettings()) > 0 {
-			return "tracing.change"
-		}
+		return true, len(m.GetSettings()) > 0
 	case *inference.LogSettingsRequest:
-		if len(m.GetSettings()) > 0 {
-			return "logging.change"
-		}
+		return true, len(m.GetSettings()) > 0
 	}
-	return ""
+	return false, false
 }
 
 // record writes a line to the audit log about a call that changed something, or tried to.
-func (s *Server) record(ctx context.Context, message any, err error) {
-	action := changeOf(message)
-	if action == "" || s.deps.Record == nil {
+func (s *Server) record(ctx context.Context, method string, message any, err error) {
+	action := methodOf(method).action
+	if settings, changes := settingsOf(message); action == "" || settings && !changes || s.deps.Record == nil {
 		return
 	}
 	target, from := "", ""

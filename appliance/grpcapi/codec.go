@@ -29,11 +29,11 @@ func newCodec(m *blocks.Memory, limit int64) *codec {
 	return &codec{CodecV2: encoding.GetCodecV2("proto"), memory: m, limit: limit}
 }
 
-// received is a ModelInferRequest or a RepositoryModelLoadRequest as it came. Its bytes are read until release.
+// received is the message of a ModelInferRequest or a RepositoryModelLoadRequest. Its bytes are read until release.
 type received struct {
 	block *blocks.Block
 	bytes []byte
-	err   error // why it has no bytes: blocks.ErrFull, or what its compression is
+	err   error // why it has no bytes: blocks.ErrFull, or an error of its compression
 	at    time.Time
 }
 
@@ -43,8 +43,8 @@ func (r *received) release() {
 	r.block, r.bytes = nil, nil
 }
 
-// reply is an answer with tensors on its way out. It is marshalled exactly once; the outputs are released when the
-// transport has written them.
+// reply is a response with tensors. It is marshalled exactly once; the outputs are released when the transport has
+// written them.
 type reply struct {
 	pieces []wire.Piece
 	resp   *edgewise.Response
@@ -86,7 +86,7 @@ func (c *codec) gather(data mem.BufferSlice) (b *blocks.Block, message []byte, e
 	return b, message, nil
 }
 
-// Marshal makes the bytes of a message. What it returns is the caller's to free.
+// Marshal makes the bytes of a message, which the caller frees.
 func (c *codec) Marshal(v any) (mem.BufferSlice, error) {
 	r, ok := v.(*reply)
 	if !ok {
@@ -107,7 +107,7 @@ func (c *codec) Marshal(v any) (mem.BufferSlice, error) {
 	return buffers, nil
 }
 
-// held releases an answer when the last of its outputs has been written.
+// held releases a response when the last of its outputs has been written.
 type held struct {
 	resp *edgewise.Response
 	left atomic.Int64
@@ -116,7 +116,7 @@ type held struct {
 // Get is never called: held only releases buffers.
 func (*held) Get(int) *[]byte { panic("BUG: held has no buffers") }
 
-// Put takes one output back.
+// Put ends the use of one output.
 func (h *held) Put(*[]byte) { h.end() }
 
 func (h *held) end() {
@@ -126,7 +126,8 @@ func (h *held) end() {
 }
 
 // tensorStart returns where in a ModelInferRequest, of which the beginning is given, the bytes of the first tensor in
-// raw_input_contents begin; 0 when that is not to be seen. Placed well, they need no second copy to be aligned.
+// raw_input_contents begin; 0 when the beginning does not tell. A message placed accordingly needs no second copy to be
+// aligned.
 func tensorStart(beginning []byte) int {
 	const rawInputContents = 7
 	rest := beginning

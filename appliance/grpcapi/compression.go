@@ -22,14 +22,14 @@ import (
 
 const (
 	// mark begins compressed data, and the index of the compression follows. No message begins with a field of the
-	// number 0; what a client sends so of its own accord is expanded within the same bounds.
+	// number 0. Data with a mark that a client has made is expanded within the same bounds.
 	mark      = "\x00compressed"
 	markBytes = len(mark) + 1
 
 	peekBytes = 4 << 10 // of an expanded message, to find where its first tensor begins
 )
 
-// compression is one that clients may use.
+// compression is a compression that clients may use.
 type compression struct {
 	name   string
 	reader func(io.Reader) (io.ReadCloser, error)
@@ -41,7 +41,7 @@ type resetWriter interface {
 	Reset(w io.Writer)
 }
 
-// compressions returns what clients may use. Deflate is a zlib stream.
+// compressions returns the compressions that clients may use. Deflate is a zlib stream.
 func compressions() []compression {
 	return []compression{
 		{
@@ -127,8 +127,7 @@ func compressionOf(data mem.BufferSlice) (c compression, ok bool) {
 	return all[index], true
 }
 
-// open returns a reader of what the data behind a mark is expanded to. The data is the caller's to close. Error:
-// Invalid.
+// open returns a reader of the expanded data behind a mark. The caller closes the data. Error: Invalid.
 func (c compression) open(data *mem.Reader) (plain io.Reader, err error) {
 	if _, err = data.Discard(markBytes); err == nil {
 		plain, err = c.reader(data)
@@ -151,7 +150,7 @@ func (c compression) expand(
 		return nil, nil, err
 	}
 	buffered := bufio.NewReaderSize(plain, peekBytes)
-	beginning, _ := buffered.Peek(peekBytes) // an error comes again when it is read
+	beginning, _ := buffered.Peek(peekBytes) // Read returns an error again
 	start := -tensorStart(beginning) & (blocks.Alignment - 1)
 	b, size, err := memory.Expand(buffered, int64(data.Len()), start, limit)
 	if err != nil {

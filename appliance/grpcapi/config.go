@@ -20,15 +20,15 @@ type Config struct {
 	MaxDecodedBytes  int64         // of the tensors of a request sent in typed contents, after conversion
 	MaxConnections   int           // open at once
 	MaxStreams       int           // calls in progress on one connection
-	ConnectTimeout   time.Duration // for a new connection to say that it speaks the protocol, TLS included
-	RequestTimeout   time.Duration // for one inference; 0: no bound beside the client's own
+	ConnectTimeout   time.Duration // for the handshakes of a new connection, TLS included
+	RequestTimeout   time.Duration // for one inference; 0: the client's timeout alone
 
-	KeepaliveTime                time.Duration // without a sign of the client, before it is asked for one
-	KeepaliveTimeout             time.Duration // for its answer
-	KeepaliveMinInterval         time.Duration // between the questions of a client; one that asks more often is cut off
-	KeepalivePermitWithoutCalls  bool          // whether a client may ask while it has no call in progress
-	MaxConnectionAge             time.Duration // after which a client is told to connect again; 0: never
-	MaxConnectionAgeGrace        time.Duration // for its calls in progress then; 0: no bound
+	KeepaliveTime                time.Duration // without activity of a client, before the server pings it
+	KeepaliveTimeout             time.Duration // for the client's answer to a ping
+	KeepaliveMinInterval         time.Duration // between pings of a client; a client that pings more often is disconnected
+	KeepalivePermitWithoutCalls  bool          // whether a client may ping without a call in progress
+	MaxConnectionAge             time.Duration // after which a connection is closed; 0: never
+	MaxConnectionAgeGrace        time.Duration // for calls in progress when it is closed; 0: no bound
 	CertificateFile, KeyFile     string        // PEM; both: the server speaks TLS only
 	ClientCertificateAuthorities string        // PEM file: clients need a certificate of one of these
 

@@ -19,13 +19,13 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/apistatus"
 )
 
-// statusOf returns what clients may know of err.
+// statusOf returns the status of err for clients.
 func statusOf(err error) *status.Status {
 	return status.New(codes.Code(apistatus.Of(edgewise.KindOf(err)).GRPC), apistatus.Message(err))
 }
 
-// fail returns the status of err as an error, and logs the rest where there is any. What has a status already, such as
-// errors of the library, keeps it.
+// fail returns the status of err as an error, and logs internal errors. An error that has a status already, such as
+// those of the library, keeps it.
 func (s *Server) fail(method string, err error) error {
 	var has interface{ GRPCStatus() *status.Status }
 	if err == nil || errors.As(err, &has) {
@@ -38,7 +38,8 @@ func (s *Server) fail(method string, err error) error {
 	return st.Err()
 }
 
-// unary stands around every call with one request: it counts, translates errors and survives panics.
+// unary is the interceptor of every call with one request: it authorizes, counts, translates errors and recovers
+// panics.
 func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any,
 	err error,
 ) {
@@ -52,11 +53,11 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	if err = mayAsk(ctx, info.FullMethod, req); err == nil {
 		resp, err = handler(ctx, req)
 	}
-	s.record(ctx, req, err)
+	s.record(ctx, info.FullMethod, req, err)
 	return resp, err
 }
 
-// streaming stands around every call with a stream.
+// streaming is the interceptor of every call with a stream.
 func (s *Server) streaming(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
 	handler grpc.StreamHandler,
 ) (err error) {
@@ -70,7 +71,7 @@ func (s *Server) streaming(srv any, stream grpc.ServerStream, info *grpc.StreamS
 	return handler(srv, stream)
 }
 
-// ended accounts for a call and returns what the client is told.
+// ended counts a call and returns the error for the client.
 func (s *Server) ended(ctx context.Context, method string, panicked any, err error) error {
 	if panicked != nil {
 		err = s.panicked(method, panicked)
@@ -82,7 +83,7 @@ func (s *Server) ended(ctx context.Context, method string, panicked any, err err
 	return err
 }
 
-// panicked makes an error of a panic, which is logged with its stack.
+// panicked logs a panic with its stack and returns the error for the client.
 func (s *Server) panicked(method string, value any) error {
 	s.panics.Add(1)
 	s.deps.Log.Error("BUG: a handler panicked", "method", method, "panic", fmt.Sprint(value), "stack",
@@ -90,8 +91,8 @@ func (s *Server) panicked(method string, value any) error {
 	return &edgewise.Error{Op: "grpcapi." + method, Kind: edgewise.Internal}
 }
 
-// admit refuses calls that arrive while the memory for requests is used up, before anything of them is read. Calls that
-// carry no tensors are let in: they are how a person finds out what is going on.
+// admit refuses inferences that arrive while the memory for requests is used up, before their messages are read, and
+// authorizes all calls.
 func (s *Server) admit(ctx context.Context, info *tap.Info) (context.Context, error) {
 	if s.memory.Full() && strings.HasSuffix(info.FullMethodName, "Infer") {
 		err := statusOf(s.noMemory()).Err()
@@ -122,7 +123,7 @@ type CallCount struct {
 	Count  uint64
 }
 
-// calls counts what has ended.
+// calls counts the calls that have ended.
 type calls struct {
 	mu   sync.Mutex // guards seen
 	seen map[call]uint64

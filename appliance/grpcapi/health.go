@@ -12,11 +12,11 @@ import (
 	"github.com/edgewise-ai/edgewise/api/inference"
 )
 
-// watchEvery is how often a watcher of the health service looks whether something has changed.
+// watchEvery is the interval at which a watcher of the health service is told changes.
 const watchEvery = time.Second
 
-// health is the standard health service: SERVING while the box is ready. It knows the whole server, under the empty
-// name, and the inference service.
+// health is the standard health service: SERVING while the server is ready. Its services are the whole server, with the
+// empty name, and the inference service.
 type health struct {
 	grpc_health_v1.UnimplementedHealthServer
 	server *Server
@@ -32,7 +32,7 @@ func (h *health) status(service string) grpc_health_v1.HealthCheckResponse_Servi
 	return grpc_health_v1.HealthCheckResponse_NOT_SERVING
 }
 
-// Check answers once. The code is NOT_FOUND for a service that there is not.
+// Check returns the present status. The code is NOT_FOUND for an unknown service.
 func (h *health) Check(_ context.Context, req *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse,
 	error,
 ) {
@@ -43,7 +43,7 @@ func (h *health) Check(_ context.Context, req *grpc_health_v1.HealthCheckRequest
 	return &grpc_health_v1.HealthCheckResponse{Status: st}, nil
 }
 
-// Watch answers at once, and whenever the answer changes, until the client leaves or the server stops.
+// Watch sends the present status and every change, until the client leaves or the server stops.
 func (h *health) Watch(req *grpc_health_v1.HealthCheckRequest,
 	stream grpc.ServerStreamingServer[grpc_health_v1.HealthCheckResponse],
 ) error {

@@ -14,8 +14,8 @@ func (s *Server) model(name, version string) (edgewise.ModelID, error) {
 	return s.labelled(id, label)
 }
 
-// labelled returns the version of id's model that a label points to now, and id itself where no label is named. A
-// client that names a label goes along when it moves. Errors: Invalid, as for any version that is not one.
+// labelled returns the version of id's model that a label points to now, and id itself when label is empty. Errors:
+// Invalid, as for a version that is neither a number nor a label.
 func (s *Server) labelled(id edgewise.ModelID, label string) (edgewise.ModelID, error) {
 	if label == "" {
 		return id, nil

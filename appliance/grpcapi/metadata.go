@@ -5,7 +5,6 @@ import (
 	"crypto/subtle"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -24,7 +23,7 @@ type Restriction struct {
 
 const restrictedPrefix = "triton-grpc-protocol-"
 
-// headerPattern compiles a pattern of metadata keys, which does not tell capitals from small letters unless it says so.
+// headerPattern compiles a pattern of metadata keys, which ignores case unless it says otherwise.
 func headerPattern(pattern string) (*regexp.Regexp, error) {
 	if pattern == "" {
 		return nil, nil
@@ -37,7 +36,7 @@ func (s *Server) allowed(ctx context.Context, method string) error {
 	if len(s.cfg.Restricted) == 0 {
 		return nil
 	}
-	api := apiOf(method[strings.LastIndexByte(method, '/')+1:])
+	api := methodOf(method).api
 	for _, r := range s.cfg.Restricted {
 		if !slices.Contains(r.APIs, api) {
 			continue
@@ -49,33 +48,6 @@ func (s *Server) allowed(ctx context.Context, method string) error {
 		}
 	}
 	return nil
-}
-
-// apiOf is the API that a call belongs to, by Triton's names.
-func apiOf(method string) string {
-	switch method {
-	case "ServerLive", "ServerReady", "ModelReady", "Check", "Watch", "List":
-		return "health"
-	case "ServerMetadata", "ModelMetadata":
-		return "metadata"
-	case "ModelInfer", "ModelStreamInfer":
-		return "inference"
-	case "ModelConfig":
-		return "model-config"
-	case "ModelStatistics":
-		return "statistics"
-	case "TraceSetting":
-		return "trace"
-	case "LogSettings":
-		return "logging"
-	}
-	switch {
-	case strings.HasPrefix(method, "Repository"):
-		return "model-repository"
-	case strings.Contains(method, "SharedMemory"):
-		return "shared-memory"
-	}
-	return ""
 }
 
 // forward makes parameters of the metadata whose keys match. Errors: Invalid.
@@ -118,8 +90,8 @@ func (s *Server) trace(ctx context.Context, req *edgewise.Request, received time
 	})
 }
 
-// compress has the answers of a call compressed, where that is configured and the client takes it. Left alone, the
-// library would compress the answers to those who compress their requests.
+// compress makes the library compress the responses of a call, if that is configured and the client accepts it. By
+// default the library compresses the responses to clients that compress their requests.
 func (s *Server) compress(ctx context.Context) {
 	if s.cfg.CompressionLevel == 0 {
 		_ = grpc.SetSendCompressor(ctx, encoding.Identity)

@@ -64,7 +64,7 @@ func (s *service) SystemSharedMemoryUnregister(_ context.Context, req *inference
 	return &inference.SystemSharedMemoryUnregisterResponse{}, s.deps.Shared.Unregister(req.GetName())
 }
 
-// CudaSharedMemoryStatus lists the regions in a GPU's memory, of which there are none.
+// CudaSharedMemoryStatus returns an empty list: memory of a GPU is not shared.
 func (*service) CudaSharedMemoryStatus(_ context.Context, req *inference.CudaSharedMemoryStatusRequest) (
 	*inference.CudaSharedMemoryStatusResponse, error,
 ) {
@@ -75,7 +75,7 @@ func (*service) CudaSharedMemoryStatus(_ context.Context, req *inference.CudaSha
 	return &inference.CudaSharedMemoryStatusResponse{}, nil
 }
 
-// CudaSharedMemoryRegister refuses as a server without a GPU does.
+// CudaSharedMemoryRegister refuses, in the words of a Triton without GPUs.
 func (s *service) CudaSharedMemoryRegister(_ context.Context, req *inference.CudaSharedMemoryRegisterRequest) (
 	*inference.CudaSharedMemoryRegisterResponse, error,
 ) {
@@ -86,7 +86,7 @@ func (s *service) CudaSharedMemoryRegister(_ context.Context, req *inference.Cud
 		"failed to register CUDA shared memory region: '%.200s', GPUs not supported", req.GetName())
 }
 
-// CudaSharedMemoryUnregister forgets what was never registered.
+// CudaSharedMemoryUnregister succeeds: no region is registered.
 func (s *service) CudaSharedMemoryUnregister(context.Context, *inference.CudaSharedMemoryUnregisterRequest) (
 	*inference.CudaSharedMemoryUnregisterResponse, error,
 ) {

@@ -12,7 +12,7 @@ import (
 	"github.com/edgewise-ai/edgewise/api/kserve"
 )
 
-// RepositoryIndex lists what the box holds.
+// RepositoryIndex lists the versions and their states.
 func (s *service) RepositoryIndex(_ context.Context, req *inference.RepositoryIndexRequest) (
 	*inference.RepositoryIndexResponse, error,
 ) {
@@ -28,8 +28,8 @@ func (s *service) RepositoryIndex(_ context.Context, req *inference.RepositoryIn
 	return translate(map[string]any{"models": entries}, &inference.RepositoryIndexResponse{})
 }
 
-// handleLoad is RepositoryModelLoad as the library calls it: its message may have files, so its bytes are counted, twice,
-// until it is answered.
+// handleLoad is the handler of RepositoryModelLoad. Its message may hold files, so its bytes are counted until the
+// response, twice: as the message and as the parsed request.
 func (s *Server) handleLoad(
 	api any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor,
 ) (any, error) {
@@ -58,7 +58,7 @@ func (s *Server) handleLoad(
 	})
 }
 
-// RepositoryModelLoad makes a model ready and answers when it is.
+// RepositoryModelLoad loads a model and answers when the model is ready.
 func (s *service) RepositoryModelLoad(_ context.Context, req *inference.RepositoryModelLoadRequest) (
 	*inference.RepositoryModelLoadResponse, error,
 ) {
@@ -75,7 +75,7 @@ func (s *service) RepositoryModelLoad(_ context.Context, req *inference.Reposito
 	return &inference.RepositoryModelLoadResponse{}, s.deps.Engine.Load(s.base, req.GetModelName(), override)
 }
 
-// override reads what a load gives in place of what the model's folder holds.
+// override reads the configuration and the files that a load gives in place of those in the model's folder.
 func override(parameters map[string]*inference.ModelRepositoryParameter) (edgewise.LoadOverride, error) {
 	const op = "grpcapi.RepositoryModelLoad"
 	var o edgewise.LoadOverride
@@ -109,7 +109,7 @@ func override(parameters map[string]*inference.ModelRepositoryParameter) (edgewi
 	return o, nil
 }
 
-// RepositoryModelUnload stops serving a model and answers at once. Parameters that it does not know are ignored.
+// RepositoryModelUnload stops serving a model and answers at once. Unknown parameters are ignored.
 func (s *service) RepositoryModelUnload(_ context.Context, req *inference.RepositoryModelUnloadRequest) (
 	*inference.RepositoryModelUnloadResponse, error,
 ) {

@@ -25,7 +25,7 @@ import (
 // cutTime bounds how long Shutdown waits for handlers whose connections it has cut.
 const cutTime = 5 * time.Second
 
-// Deps are the parts that the server speaks to. All but Labelled, Labels and Authorize are required.
+// Deps are the parts that the server calls. All but Labelled, Labels, Authorize and Record are required.
 type Deps struct {
 	Engine     Engine
 	Shared     SharedMemory
@@ -35,22 +35,22 @@ type Deps struct {
 	Version    string         // of the server, in its metadata
 	Extensions []string       // of the protocol, in the server's metadata
 
-	// Labelled returns the version that a label of a model points to now; 0: there is no such model or label. Nil: there
-	// are none.
+	// Labelled returns the version that a label of a model points to now, 0 without such a model or label. Nil: models
+	// have no labels.
 	Labelled func(model, label string) int64
-	// Labels returns the labels of an output's elements, by index. Nil, or returning nil: there are none.
+	// Labels returns the labels of an output's elements, by index. Nil, or returning nil: elements have no labels.
 	Labels func(id edgewise.ModelID, output string) []string
 	// Logging changes what is logged.
 	Logging Logging
 	// Tracing traces requests.
 	Tracing edgewise.Tracing
 
-	// Authorize returns who a secret belongs to; done, which may be nil, is called when the call has ended. Nil: everybody
-	// may do everything. Errors: Unauthenticated, Denied, Busy.
-	Authorize func(secret string, peer net.Addr) (who *edgewise.Principal, done func(), err error)
-	// Record writes a line about a call that changed something, or tried to; who is nil when accounts are off. Nil: there
-	// is no such log.
-	Record func(who *edgewise.Principal, from, action, target string, err error)
+	// Authorize returns the caller that a secret belongs to; done, which may be nil, is called when the call has ended.
+	// Nil: all callers have all rights. Errors: Unauthenticated, Denied, Busy.
+	Authorize func(secret string, peer net.Addr) (caller *edgewise.Principal, done func(), err error)
+	// Record writes the audit log's line about a call that changes something, or failed to; caller is nil without
+	// accounts. Nil: no log is written.
+	Record func(caller *edgewise.Principal, from, action, target string, err error)
 }
 
 // Server answers gRPC calls. It is safe for concurrent use.
@@ -168,9 +168,9 @@ func (s *Server) isClosing() bool {
 	return s.closing
 }
 
-// Shutdown stops listening, waits until the calls in progress are answered or ctx ends, cuts off what is left, and
-// returns when no handler runs any more. Streams end when what was read from them is answered. It is called once.
-// Errors: Deadline when calls were cut off, or did not end even then.
+// Shutdown stops listening, waits until the calls in progress are answered or ctx ends, disconnects the remaining
+// clients, and returns when no handler runs any more. A stream ends when the requests read from it are answered. It is
+// called once. Errors: Deadline when clients were disconnected, or their calls did not end even then.
 func (s *Server) Shutdown(ctx context.Context) error {
 	const op = "grpcapi.Shutdown"
 	s.mu.Lock()
@@ -203,7 +203,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
-// Statistics is what the server counts about itself.
+// Statistics are the counters of the server.
 type Statistics struct {
 	Connections   int    // open now
 	InflightBytes int64  // memory of inference requests, now

@@ -17,7 +17,8 @@ type service struct {
 	*Server
 }
 
-// description is the service as the generated code describes it, but for the three calls whose messages may be large.
+// description is the generated description of the service, with other handlers for the three calls whose messages may
+// be large.
 func (s *Server) description() *grpc.ServiceDesc {
 	d := inference.GRPCInferenceService_ServiceDesc
 	d.Methods, d.Streams = slices.Clone(d.Methods), slices.Clone(d.Streams)
@@ -37,17 +38,17 @@ func (s *Server) description() *grpc.ServiceDesc {
 	return &d
 }
 
-// ServerLive tells whether the box works at all.
+// ServerLive tells whether the server is live.
 func (s *service) ServerLive(context.Context, *inference.ServerLiveRequest) (*inference.ServerLiveResponse, error) {
 	return &inference.ServerLiveResponse{Live: s.deps.Engine.Live()}, nil
 }
 
-// ServerReady tells whether requests should be sent here.
+// ServerReady tells whether the server accepts requests and every wanted model is ready.
 func (s *service) ServerReady(context.Context, *inference.ServerReadyRequest) (*inference.ServerReadyResponse, error) {
 	return &inference.ServerReadyResponse{Ready: s.deps.Engine.Ready()}, nil
 }
 
-// ModelReady tells whether requests to a model are answered. Those to a model that nobody knows are not.
+// ModelReady tells whether a model is ready. An unknown model is not ready.
 func (s *service) ModelReady(_ context.Context, req *inference.ModelReadyRequest) (*inference.ModelReadyResponse,
 	error,
 ) {
@@ -61,7 +62,7 @@ func (s *service) ModelReady(_ context.Context, req *inference.ModelReadyRequest
 	return &inference.ModelReadyResponse{Ready: err == nil}, nil
 }
 
-// ServerMetadata describes the box.
+// ServerMetadata returns the name, version and extensions of the server.
 func (s *service) ServerMetadata(context.Context, *inference.ServerMetadataRequest) (*inference.ServerMetadataResponse,
 	error,
 ) {
@@ -69,7 +70,7 @@ func (s *service) ServerMetadata(context.Context, *inference.ServerMetadataReque
 		nil
 }
 
-// ModelMetadata describes what a model takes and makes.
+// ModelMetadata returns the signature of a model.
 func (s *service) ModelMetadata(_ context.Context, req *inference.ModelMetadataRequest) (
 	*inference.ModelMetadataResponse, error,
 ) {
@@ -80,7 +81,7 @@ func (s *service) ModelMetadata(_ context.Context, req *inference.ModelMetadataR
 	return translate(kserve.NewModelMetadata(v, ready), &inference.ModelMetadataResponse{})
 }
 
-// ModelConfig returns a model's declaration.
+// ModelConfig returns a model's configuration.
 func (s *service) ModelConfig(_ context.Context, req *inference.ModelConfigRequest) (*inference.ModelConfigResponse,
 	error,
 ) {
@@ -100,7 +101,7 @@ func (s *service) version(name, version string) (*edgewise.Version, []int64, err
 	return s.deps.Engine.Version(id)
 }
 
-// ModelStatistics returns what was measured of a model, or of all when no name is given.
+// ModelStatistics returns the statistics of a model, or of all models without a name.
 func (s *service) ModelStatistics(_ context.Context, req *inference.ModelStatisticsRequest) (
 	*inference.ModelStatisticsResponse, error,
 ) {

@@ -2,6 +2,7 @@ package grpcapi
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/edgewise-ai/edgewise"
@@ -9,17 +10,17 @@ import (
 	"github.com/edgewise-ai/edgewise/api/kserve"
 )
 
-// Logging is what the log settings need of the box. All methods are safe for concurrent use.
+// Logging reads and changes the log settings. All methods are safe for concurrent use.
 type Logging interface {
-	// Settings tells what is logged, and how.
+	// Settings returns the settings in force.
 	Settings() kserve.LogSettings
-	// Change changes that until the box stops, all of it or nothing, and returns what holds then. Errors: Unsupported,
+	// Change applies all of c, until the process ends, or nothing, and returns the settings in force. Errors: Unsupported,
 	// Invalid.
 	Change(c kserve.LogChange) (kserve.LogSettings, error)
 }
 
-// TraceSetting changes trace settings and tells what holds then. A setting without a value is cleared; unknown ones are
-// ignored.
+// TraceSetting changes trace settings and returns those in force. A setting without a value is cleared; unknown ones
+// are ignored.
 func (s *service) TraceSetting(_ context.Context, req *inference.TraceSettingRequest) (*inference.TraceSettingResponse,
 	error,
 ) {
@@ -53,7 +54,7 @@ func (s *service) TraceSetting(_ context.Context, req *inference.TraceSettingReq
 	return &inference.TraceSettingResponse{Settings: settings}, nil
 }
 
-// traceMembers writes the settings of a request as the REST frontend gets them.
+// traceMembers converts the settings of a request to the form of the REST body.
 func traceMembers(req *inference.TraceSettingRequest) map[string]any {
 	members := map[string]any{}
 	for name, setting := range req.GetSettings() {
@@ -73,12 +74,12 @@ func traceMembers(req *inference.TraceSettingRequest) map[string]any {
 	return members
 }
 
-// LogSettings changes log settings and tells what holds then. Unknown settings are ignored.
+// LogSettings changes log settings and returns those in force. Unknown settings are ignored.
 func (s *service) LogSettings(_ context.Context, req *inference.LogSettingsRequest) (*inference.LogSettingsResponse,
 	error,
 ) {
 	var change kserve.LogChange
-	for _, name := range slices.Sorted(keysOf(req.GetSettings())) {
+	for _, name := range slices.Sorted(maps.Keys(req.GetSettings())) {
 		if err := logChange(&change, name, req.GetSettings()[name]); err != nil {
 			return nil, err
 		}
@@ -101,16 +102,6 @@ func (s *service) LogSettings(_ context.Context, req *inference.LogSettingsReque
 			Uint32Param: l.Verbose,
 		}},
 	}}, nil
-}
-
-func keysOf[V any](m map[string]V) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
 }
 
 // logChange adds one setting to a change.

@@ -9,14 +9,14 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/blocks"
 )
 
-// sharing is what one request has open of shared memory.
+// sharing is the shared memory that one request has open.
 type sharing struct {
 	inputs  []*blocks.Block
 	windows []edgewise.Window // one for each of the request's answers; nil where the output is not shared
 }
 
-// share reads the inputs that are in shared memory into memory of the box, and opens where outputs are to go. Inputs
-// are copied because their owner can change them at any time, also between a check and the use of what was checked.
+// share copies the inputs that are in shared memory, and opens the windows of the outputs. Inputs are copied because
+// the client can change them at any time, also between their validation and their use.
 func (s *Server) share(req *wire.Request) (sh sharing, err error) {
 	defer func() {
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 // tlsRecord is the first byte of a TLS connection; a call in plain text begins with a letter.
 const tlsRecord = 0x16
 
-// sniffing speaks TLS, and plain text to the peers that may.
+// sniffing are credentials that accept TLS, and plain text from the peers that may use it.
 type sniffing struct {
 	credentials.TransportCredentials // of TLS
 	plain                            func(peer net.Addr) bool
@@ -24,7 +24,7 @@ func newSniffing(config *tls.Config, plain func(net.Addr) bool) credentials.Tran
 	return &sniffing{credentials.NewTLS(config), plain}
 }
 
-// ServerHandshake finds out what the client speaks.
+// ServerHandshake tells TLS from plain text by the first byte.
 func (s *sniffing) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	first := make([]byte, 1)
 	if _, err := io.ReadFull(raw, first); err != nil {
@@ -53,13 +53,13 @@ func (s *sniffing) ClientHandshake(ctx context.Context, authority string, raw ne
 	return s.TransportCredentials.ClientHandshake(ctx, authority, raw)
 }
 
-// plainText says that nothing protects a connection.
+// plainText is the AuthInfo of an unprotected connection.
 type plainText struct{ credentials.CommonAuthInfo }
 
 // AuthType names it.
 func (plainText) AuthType() string { return "insecure" }
 
-// prefixed gives back what was read to find out.
+// prefixed is a connection whose first bytes were read before.
 type prefixed struct {
 	net.Conn
 	first []byte

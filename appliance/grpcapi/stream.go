@@ -16,11 +16,11 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/apistatus"
 )
 
-// maxPending bounds the requests of one stream that are in progress or answered and not yet written. When they are so
-// many the stream is not read on, and the client is slowed down by its window.
+// maxPending bounds the requests of one stream that are in progress or answered and not yet written. At the bound the
+// stream is not read, and the client's flow-control window fills.
 const maxPending = 64
 
-// statusKey is the metadata with which a client asks that an error ends the stream with its status.
+// statusKey is the metadata of clients that want an error to end the stream with its status.
 const statusKey = "triton_grpc_error"
 
 // pending is one request of a stream.
@@ -31,7 +31,7 @@ type pending struct {
 	err  error
 }
 
-// stream answers ModelStreamInfer: requests run side by side, answers leave in the order of the requests.
+// stream answers ModelStreamInfer: requests run concurrently, responses are written in the order of the requests.
 func (s *Server) stream(stream grpc.ServerStream) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	if p := edgewise.PrincipalOf(ctx); p != nil && p.Lifetime != nil {
@@ -40,7 +40,7 @@ func (s *Server) stream(stream grpc.ServerStream) error {
 	r := &reader{server: s, stream: stream, queue: make(chan *pending, maxPending-1), ended: make(chan error, 1)}
 	s.work.Go(func() { r.read(ctx) })
 	defer func() {
-		// What is in progress is given up. The reader ends when this handler has.
+		// Requests in progress are canceled. The reader ends after this handler.
 		cancel()
 		s.work.Go(func() {
 			for p := range r.queue {
@@ -68,7 +68,7 @@ func (s *Server) stream(stream grpc.ServerStream) error {
 	}
 }
 
-// finish answers what has been read of a stream when the server stops.
+// finish answers the requests that have been read from a stream when the server stops.
 func (s *Server) finish(stream grpc.ServerStream, r *reader, strict bool) error {
 	for {
 		select {
@@ -90,9 +90,9 @@ func errStopping() error {
 		"accepting new requests.")
 }
 
-// answer waits for the answer to p and writes it. An error is a message, unless strict: then it ends the stream.
+// answer waits for the response to p and writes it. An error is a message; if strict, it ends the stream.
 func (s *Server) answer(stream grpc.ServerStream, p *pending, strict bool) error {
-	<-p.done // soon, also when the client has gone: the engine gives up then
+	<-p.done // soon, also when the client has left: the engine cancels the request
 	if p.err == nil {
 		return stream.SendMsg(p.out)
 	}
@@ -105,7 +105,7 @@ func (s *Server) answer(stream grpc.ServerStream, p *pending, strict bool) error
 	})
 }
 
-// drop releases an answer that is not written.
+// drop releases a response that is not written.
 func (p *pending) drop() {
 	if p.out != nil {
 		p.out.resp.Release()
@@ -141,7 +141,7 @@ func (r *reader) read(ctx context.Context) {
 		}
 		p := &pending{done: make(chan struct{})}
 		select {
-		case r.queue <- p: // before the request starts: finish answers what is in the queue, and starts are refused by then
+		case r.queue <- p: // before the request starts: finish answers the queue, and later requests are refused
 			r.start(ctx, in, p)
 		case <-ctx.Done():
 			in.release()
@@ -151,7 +151,7 @@ func (r *reader) read(ctx context.Context) {
 	}
 }
 
-// start begins to answer one request, whose answer it puts into p. It takes over in.
+// start starts one request, whose response it puts into p. It owns in.
 func (r *reader) start(ctx context.Context, in *received, p *pending) {
 	req, err := r.parse(ctx, in)
 	ended := once(nil)

@@ -9,8 +9,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// translate makes a message of the body that the REST frontend would answer with: the protocol gives both forms the same
-// names. Members that the message lacks, and enumerators left empty, are left out.
+// translate converts the body of a REST response to a message: the protocol gives members the same names in both.
+// Members that the message lacks are left out.
 func translate[T proto.Message](body any, into T) (T, error) {
 	const op = "grpcapi.translate"
 	text, err := json.Marshal(body)

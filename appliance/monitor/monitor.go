@@ -1,4 +1,4 @@
-// Package monitor counts requests by how they end, and tells listeners how the appliance and its models are.
+// Package monitor counts requests by outcome, and publishes the state of the appliance and its models.
 package monitor
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/edgewise-ai/edgewise/ensemble"
 )
 
-// Monitor remembers what the appliance does, for people: events, log lines, requests, and the last hour. The methods of
-// its fields, and its own, are safe for concurrent use.
+// Monitor keeps the recent activity of the appliance: events, log lines, requests, and the history of an hour. Its
+// methods and those of its fields are safe for concurrent use.
 type Monitor struct {
 	Hub      *activity.Hub
 	Logs     *activity.Logs
@@ -23,20 +23,19 @@ type Monitor struct {
 	Requests activity.Requests
 	latency  *observe.Latencies
 
-	// Resolve returns the version that a name stands for, and whether there is such a model and version. It is set before
-	// the first request.
+	// Resolve returns the version that id stands for, and whether it exists. It is set before the first request.
 	Resolve func(id edgewise.ModelID) (resolved edgewise.ModelID, ok bool)
 
 	ensembles atomic.Pointer[map[string]bool] // names of models of which a version is an ensemble
-	kept      atomic.Int64                    // requests that were kept in this second
-	told      atomic.Int64                    // and that listeners were told of
+	kept      atomic.Int64                    // requests kept in this second
+	told      atomic.Int64                    // requests published in this second
 }
 
-// Bounds of what is remembered of answered requests in a second. Describing a request takes longer than a small model
-// runs.
+// Bounds of the answered requests that are kept and published in a second: describing a request takes longer than a
+// small model runs.
 const (
-	keptRequests = 100 // that are kept with their tensors and times; failed and refused ones beside them
-	toldRequests = 10  // that listeners are told of
+	keptRequests = 100 // kept with their tensors and times; failed and refused ones are kept beyond it
+	toldRequests = 10  // published
 )
 
 // New returns a Monitor that measures latencies for the metrics.
@@ -51,7 +50,7 @@ func New(latency *observe.Latencies) *Monitor {
 	return w
 }
 
-// Learn remembers which models are ensembles.
+// Learn records which models are ensembles.
 func (w *Monitor) Learn(records []*edgewise.Record) {
 	names := map[string]bool{}
 	for _, r := range records {
@@ -62,10 +61,10 @@ func (w *Monitor) Learn(records []*edgewise.Record) {
 	w.ensembles.Store(&names)
 }
 
-// errPanicked is how a request ended whose goroutine panics.
+// errPanicked is the error of a request whose goroutine panics.
 var errPanicked = edgewise.Errorf("monitor", edgewise.Internal, "answering the request panicked")
 
-// Answer has inner answer a request from outside, delivers the answer, and counts the request once by how that ended.
+// Answer answers a client's request by inner, delivers the response, and counts the request once, by its outcome.
 func (w *Monitor) Answer(ctx context.Context, req *edgewise.Request, x edgewise.Exchange,
 	inner edgewise.Inferer,
 ) (*edgewise.Response, error) {
@@ -90,7 +89,7 @@ func (w *Monitor) Answer(ctx context.Context, req *edgewise.Request, x edgewise.
 	return end.resp, nil
 }
 
-// Refuse counts a request to id that did not come to be one that could run. Who is not let in is counted and not kept.
+// Refuse counts a request to id that was refused before it could run. Unauthorized requests are counted and not kept.
 func (w *Monitor) Refuse(ctx context.Context, id edgewise.ModelID, took time.Duration, err error) {
 	w.ended(ctx, &ending{req: &edgewise.Request{Model: id}, err: err, began: time.Now().Add(-took)})
 }
@@ -98,15 +97,15 @@ func (w *Monitor) Refuse(ctx context.Context, id edgewise.ModelID, took time.Dur
 // ending is a request that has ended.
 type ending struct {
 	req       *edgewise.Request
-	resp      *edgewise.Response // also of an answer that was not delivered; nil: there is none
+	resp      *edgewise.Response // also when it was not delivered; nil: none
 	err       error
 	began     time.Time
 	recording *activity.Recording // nil: the model is no ensemble
-	inside    bool                // another model made it
+	inside    bool                // another model sent it
 }
 
-// subject returns the version that a request came to. ok is false when the client named none that exists: names that
-// clients make up fill no memory.
+// subject returns the version that a request was for. ok is false for an unknown version: names that clients make up
+// take no memory.
 func (w *Monitor) subject(e *ending) (id edgewise.ModelID, ok bool) {
 	if e.resp != nil {
 		return e.resp.Model, true
@@ -117,7 +116,7 @@ func (w *Monitor) subject(e *ending) (id edgewise.ModelID, ok bool) {
 	return w.Resolve(id)
 }
 
-// ended counts a request, for the metrics too: the time is taken once.
+// ended counts a request, also for the metrics, with one reading of the clock.
 func (w *Monitor) ended(ctx context.Context, e *ending) {
 	took := time.Since(e.began)
 	id, ok := w.subject(e)
@@ -138,15 +137,15 @@ func (w *Monitor) ended(ctx context.Context, e *ending) {
 	}
 }
 
-// Count puts how the requests to a version ended into its statistics: also of those that did not come to its queue, and
-// with an Answer that could not be delivered among the failures.
+// Count sets the outcomes of the requests to a version in its statistics. Requests that did not reach its queue count,
+// and a response that could not be delivered counts as a failure.
 func (w *Monitor) Count(v *edgewise.Version, st *edgewise.Statistics) {
 	success, fail, kinds := w.History.Totals(v.ID)
 	st.Success, st.Fail, st.Failures = success, fail, [4]uint64{}
 	for kind, n := range kinds {
 		reason := edgewise.FailureReasonOf(kind)
 		if reason == edgewise.FailureBackend && ensemble.Is(v.Model) {
-			reason = edgewise.FailureOther // the backend is a step's, which counts it
+			reason = edgewise.FailureOther // a step's backend failed, and the step counts it
 		}
 		st.Failures[reason] += n
 	}
@@ -164,13 +163,13 @@ func (w *Monitor) keeps(e *ending) bool {
 // Inside returns an Inferer that counts the requests that ensembles and steps send to inner.
 func (w *Monitor) Inside(inner edgewise.Inferer) edgewise.Inferer { return insider{w, inner} }
 
-// insider counts the requests that models send to each other.
+// insider counts the requests between models.
 type insider struct {
 	watch *Monitor
 	inner edgewise.Inferer
 }
 
-// Infer asks inner, and counts the request.
+// Infer answers by inner, and counts the request.
 func (i insider) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
 	end := ending{req: req, began: time.Now(), inside: true}
 	end.resp, end.err = i.inner.Infer(ctx, req)
@@ -187,19 +186,19 @@ func (w *Monitor) tellRequest(number uint64) {
 	}
 }
 
-// interval is how often listeners are told the state of the appliance.
+// interval is the time between two reports of the state of the appliance.
 const interval = time.Second
 
-// Sources are what a Monitor looks at once a second.
+// Sources are read once a second by Run.
 type Sources struct {
 	Statuses   func() []edgewise.Status
 	Statistics func(id edgewise.ModelID) (edgewise.Statistics, error)
-	Complete   func(tick *admin.Tick) // adds what is known of the machine
+	Complete   func(tick *admin.Tick) // adds the state of the machine
 	Logger     *slog.Logger
 }
 
-// Run tells listeners once a second the state of the appliance, and changes of the state and health of versions, until
-// ctx ends.
+// Run publishes the state of the appliance once a second, and changes of the state and health of versions, until ctx
+// ends.
 func (w *Monitor) Run(ctx context.Context, s Sources) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -222,13 +221,13 @@ func (w *Monitor) Run(ctx context.Context, s Sources) {
 	}
 }
 
-// told is what listeners were told of a version.
+// told is the published state of a version.
 type told struct {
 	status  edgewise.Status
 	failing bool
 }
 
-// tellStates tells of the versions whose state or health is another than in states, and brings that up to date.
+// tellStates publishes the versions whose state or health differs from states, and updates states.
 func (w *Monitor) tellStates(states map[edgewise.ModelID]told, sources Sources) {
 	seen := map[edgewise.ModelID]bool{}
 	for _, s := range sources.Statuses() {
@@ -254,7 +253,7 @@ func (w *Monitor) tellStates(states map[edgewise.ModelID]told, sources Sources) 
 	}
 }
 
-// tellHealth tells listeners and the log that a version fails, or does no longer.
+// tellHealth publishes and logs that a version fails, or no longer does.
 func (w *Monitor) tellHealth(id edgewise.ModelID, logger *slog.Logger) {
 	h := w.History.Health(id)
 	w.Hub.Publish("model", admin.ModelEvent{Model: id.Name, Version: id.Version, What: "health"})

@@ -1,6 +1,6 @@
-// Package sharedmemory lets clients on the same machine hand over tensors in POSIX shared memory. A region is read and
-// written through its file and never mapped: a client that shrinks it meanwhile gets an error, where a mapping would
-// raise SIGBUS in the box.
+// Package sharedmemory exchanges tensors with clients on the same machine in POSIX shared memory. A region is read and
+// written through its file and never mapped: when a client shrinks it, a read fails, where a mapping would raise
+// SIGBUS.
 package sharedmemory
 
 import (
@@ -32,7 +32,7 @@ const (
 	reserved = "triton_python_backend_shm_region_"
 )
 
-// disabled is what clients of Triton know for a server that does not share memory.
+// disabled is Triton's message of a server that does not share memory.
 const disabled = "Client shared memory is disabled. Start the server with '--allow-client-shm=true' to enable."
 
 // Registry holds the regions. It is safe for concurrent use.
@@ -51,7 +51,7 @@ type object struct {
 	users  int // requests in flight, and one while it is registered
 }
 
-// New makes a registry. One that is not enabled refuses to register, and is empty.
+// New makes a registry. A registry that is not enabled refuses all regions.
 func New(enabled bool) *Registry {
 	return &Registry{enabled: enabled, folder: folder, regions: map[string]*object{}}
 }
@@ -149,8 +149,8 @@ func (r *Registry) add(o *object) error {
 	}
 }
 
-// Unregister forgets a region; requests in flight keep it until they end. A name that nobody registered is no error, as
-// in Triton; the empty name stands for all. Errors: Unsupported (the registry is not enabled).
+// Unregister removes a region, or all for the empty name; requests in flight keep a region until they end. An unknown
+// name is no error, as in Triton. Errors: Unsupported (the registry is not enabled).
 func (r *Registry) Unregister(name string) error {
 	if !r.enabled {
 		return edgewise.Errorf(op, edgewise.Unsupported, disabled)
