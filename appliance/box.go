@@ -17,7 +17,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/certificate"
 	"github.com/edgewise-ai/edgewise/appliance/config"
-	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi/administration"
 )
 
 // box is what the doors see of the appliance as a thing with a name, settings and a state.
@@ -33,7 +33,7 @@ type box struct {
 	grpcAt   string
 }
 
-var _ httpapi.Box = (*box)(nil)
+var _ administration.Box = (*box)(nil)
 
 const (
 	boxBucket   = "box"

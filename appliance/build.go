@@ -37,7 +37,6 @@ import (
 	"github.com/edgewise-ai/edgewise/host"
 	"github.com/edgewise-ai/edgewise/store"
 	"github.com/edgewise-ai/edgewise/wasm"
-	"github.com/edgewise-ai/edgewise/webui"
 )
 
 // App is the appliance, built and not yet running.
@@ -119,12 +118,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	}
 	a.editor, a.catalog = a.newEditor(), a.newCatalog()
 	a.shared = sharedmemory.New(c.SharedMemory.Enabled)
-	a.door, err = httpapi.New(doorConfig(c), httpapi.Deps{
-		Engine: a.engine, Library: a.registry, Shared: a.shared, Log: logger.With("part", "http"), Budget: a.budget, Name: c.Server.ID, Version: Version,
-		Metrics: a.metrics(), Labels: a.registry.Classes, Logging: logs, Tracing: a.tracer,
-		Accounts: accounts{a.accounts}, Open: a.openMode(), MetricsPublic: func() bool { return a.box.Settings().MetricsPublic }, Box: a.box,
-		Uploads: receiver{a.importer.Uploads(), int64(c.Upload.MaxBytes)}, Jobs: a.importer, Catalog: modelCatalog{a.catalog, a}, Editor: a.editor, Activity: observer{a.monitor}, Page: page, System: a.system,
-	})
+	a.door, err = a.newREST(logs)
 	if err == nil && c.GRPC.Address != "" {
 		a.grpc, err = grpcapi.New(a.grpcConfig(), grpcapi.Deps{
 			Engine: a.engine, Shared: a.shared, Log: logger.With("part", "grpc"), Budget: a.budget, Name: c.Server.ID, Version: Version, Extensions: kserve.Extensions(), Labels: a.registry.Classes, Logging: logs, Tracing: a.tracer,
@@ -171,12 +165,6 @@ func (a *App) servingConfig(budget *cores.Budget, logger *slog.Logger) serving.C
 	}
 }
 
-// page finds a file of the page that the program carries.
-func page(path, acceptEncoding string) (httpapi.PageFile, bool) {
-	asset, found := webui.Find(path, acceptEncoding)
-	return httpapi.PageFile(asset), found
-}
-
 // defaults are the box's answers to what a model's author leaves open: as many instances as there are cores for them.
 func defaults(c config.Config) modelconfig.Defaults {
 	return modelconfig.Defaults{
@@ -207,17 +195,6 @@ func limiter(c config.Config) *sched.Limiter {
 		return nil
 	}
 	return sched.NewLimiter(c.Engine.Resources())
-}
-
-func doorConfig(c config.Config) httpapi.Config {
-	return httpapi.Config{
-		MaxConnections: c.HTTP.MaxConnections, MaxJSONBytes: int64(c.HTTP.MaxJSONBytes), MaxInferBytes: int64(c.HTTP.MaxBodyBytes), MaxUploadBytes: int64(c.Upload.MaxBytes) + tarOverhead,
-		MaxUploadFiles: c.Upload.MaxFiles, MaxInflightBytes: int64(c.HTTP.MaxInflightBytes), HeaderTimeout: c.HTTP.HeaderTimeout,
-		BodyTimeout: c.HTTP.BodyTimeout, WriteTimeout: c.HTTP.WriteTimeout, IdleTimeout: c.HTTP.IdleTimeout, RequestTimeout: c.Engine.RequestTimeout, AllowedHosts: answeredHosts(c), Origins: c.HTTP.CORSOrigins,
-		ForwardHeaders: c.HTTP.ForwardHeaders, Restricted: restrictions(c.HTTP.RestrictedAPI, func(r config.Restriction) httpapi.Restriction {
-			return httpapi.Restriction{APIs: r.APIs, Header: r.Key, Value: r.Value}
-		}),
-	}
 }
 
 // restrictions reads the groups of restricted APIs in a door's own type. They have been validated.
@@ -266,9 +243,6 @@ func snapshotEvery(c config.Config) time.Duration {
 	}
 	return c.Store.SnapshotEvery
 }
-
-// tarOverhead is what an archive of many files may take beside their bytes.
-const tarOverhead = 64 << 20
 
 // metrics returns the metrics page, nil when it is switched off.
 func (a *App) metrics() func() ([]byte, string, error) {

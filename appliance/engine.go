@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+	"github.com/edgewise-ai/edgewise/api/kserve"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/monitor"
 	"github.com/edgewise-ai/edgewise/appliance/observe"
@@ -26,11 +26,6 @@ type engine struct {
 	started      atomic.Bool      // the stored wishes have been repeated
 	ending       atomic.Bool      // the box is stopping
 }
-
-var (
-	_ httpapi.Engine  = (*engine)(nil)
-	_ httpapi.Library = (*registry.Registry)(nil)
-)
 
 // Answer answers a request from outside, traces it where that is wanted, and counts it; see edgewise.Frontends.
 func (e *engine) Answer(ctx context.Context, req *edgewise.Request, x edgewise.Exchange) (*edgewise.Response, error) {
@@ -114,11 +109,11 @@ func (e *engine) Unload(ctx context.Context, name string, dependents bool) error
 }
 
 // Statistics returns what was measured of the versions that id stands for.
-func (e *engine) Statistics(id edgewise.ModelID) ([]httpapi.VersionStatistics, error) {
-	var list []httpapi.VersionStatistics
+func (e *engine) Statistics(id edgewise.ModelID) ([]kserve.VersionStatistics, error) {
+	var list []kserve.VersionStatistics
 	for _, s := range e.samples() {
 		if (id.Name == "" || s.Version.ID.Name == id.Name) && (id.Version == 0 || s.Version.ID.Version == id.Version) {
-			list = append(list, httpapi.VersionStatistics{ID: s.Version.ID, Statistics: s.Statistics})
+			list = append(list, kserve.VersionStatistics{ID: s.Version.ID, Statistics: s.Statistics})
 		}
 	}
 	if len(list) == 0 && id.Name != "" {

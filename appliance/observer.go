@@ -11,7 +11,7 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/activity"
 	"github.com/edgewise-ai/edgewise/appliance/catalog"
-	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi/administration"
 	"github.com/edgewise-ai/edgewise/appliance/monitor"
 )
 
@@ -43,7 +43,7 @@ type modelCatalog struct {
 	app *App
 }
 
-var _ httpapi.Catalog = modelCatalog{}
+var _ administration.Catalog = modelCatalog{}
 
 // Backup writes a backup of this box.
 func (m modelCatalog) Backup(ctx context.Context, w io.Writer, accounts bool) error {
@@ -59,7 +59,7 @@ func (m modelCatalog) BackupName() string {
 // observer is what the REST frontend sees of the monitor.
 type observer struct{ *monitor.Monitor }
 
-var _ httpapi.Activity = observer{}
+var _ administration.Activity = observer{}
 
 // History returns the last span.
 func (o observer) History(model string, span time.Duration) admin.History {
@@ -67,12 +67,12 @@ func (o observer) History(model string, span time.Duration) admin.History {
 }
 
 // Logs reads the log.
-func (o observer) Logs(q httpapi.LogQuery) admin.LogPage {
+func (o observer) Logs(q administration.LogQuery) admin.LogPage {
 	return o.Monitor.Logs.List(activity.LogQuery(q))
 }
 
 // Requests lists the latest requests.
-func (o observer) Requests(q httpapi.RequestQuery) []admin.RequestSummary {
+func (o observer) Requests(q administration.RequestQuery) []admin.RequestSummary {
 	return o.Monitor.Requests.List(activity.RequestQuery(q))
 }
 
@@ -82,7 +82,7 @@ func (o observer) Request(number uint64) (admin.RequestDetail, error) {
 }
 
 // Listen begins to listen.
-func (o observer) Listen(owner string, topics []string, after uint64) (httpapi.Listening, bool, error) {
+func (o observer) Listen(owner string, topics []string, after uint64) (administration.Listening, bool, error) {
 	l, gap, err := o.Monitor.Hub.Listen(owner, topics, after)
 	if err != nil {
 		return nil, false, err
@@ -96,12 +96,12 @@ func (o observer) LastEvent() uint64 { return o.Monitor.Hub.Last() }
 type listening struct{ *activity.Listener }
 
 // Next waits for an event.
-func (l listening) Next(wait time.Duration) (e httpapi.Event, ok, ended bool) {
+func (l listening) Next(wait time.Duration) (e administration.Event, ok, ended bool) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case got, more := <-l.Events():
-		return httpapi.Event(got), more, !more
+		return administration.Event(got), more, !more
 	case <-timer.C:
 		return e, false, false
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/editor"
-	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi/administration"
 	"github.com/edgewise-ai/edgewise/appliance/importer"
 	"github.com/edgewise-ai/edgewise/appliance/registry"
 	"github.com/edgewise-ai/edgewise/appliance/serving"
@@ -23,13 +23,13 @@ type receiver struct {
 	most int64
 }
 
-var _ httpapi.Uploads = receiver{}
+var _ administration.Uploads = receiver{}
 
 // MaxBytes bounds a file.
 func (r receiver) MaxBytes() int64 { return r.most }
 
 // Create begins an upload of p.
-func (r receiver) Create(p *edgewise.Principal, n httpapi.NewUpload) (admin.Upload, error) {
+func (r receiver) Create(p *edgewise.Principal, n administration.NewUpload) (admin.Upload, error) {
 	return r.Uploads.Create(uploads.File{
 		Owner: p.Actor(), Length: n.Length, Metadata: n.Metadata, Filename: n.Filename, Model: n.Model,
 		SHA256: n.SHA256, Notes: n.Notes, Activate: n.Activate,
@@ -37,7 +37,7 @@ func (r receiver) Create(p *edgewise.Principal, n httpapi.NewUpload) (admin.Uplo
 }
 
 // Write stores bytes of an upload.
-func (r receiver) Write(ctx context.Context, p *edgewise.Principal, id string, offset int64, body httpapi.UploadBody,
+func (r receiver) Write(ctx context.Context, p *edgewise.Principal, id string, offset int64, body administration.UploadBody,
 	checksum []byte,
 ) (admin.Upload, error) {
 	return r.Uploads.Write(ctx, p, id, offset, uploads.Body(body), checksum)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
-	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi/administration"
 	"github.com/edgewise-ai/edgewise/appliance/update"
 	"github.com/edgewise-ai/edgewise/appliance/update/helper"
 	"github.com/edgewise-ai/edgewise/appliance/updates"
@@ -21,7 +21,7 @@ type system struct {
 	left chan struct{} // closed when a safe start is left
 }
 
-var _ httpapi.System = (*system)(nil)
+var _ administration.System = (*system)(nil)
 
 // newUpdates returns the updates of a program that was installed in a known way.
 func (a *App) newUpdates(p update.Packaging, h helper.Client, boot string) *updates.Updates {
@@ -44,7 +44,7 @@ func packaging() update.Packaging {
 }
 
 // Receive stores an update and begins to install it.
-func (s *system) Receive(ctx context.Context, p *edgewise.Principal, n httpapi.NewUpdate) (admin.SystemUpdate, error) {
+func (s *system) Receive(ctx context.Context, p *edgewise.Principal, n administration.NewUpdate) (admin.SystemUpdate, error) {
 	return s.Updates.Receive(ctx, p, updates.Upload(n))
 }
 

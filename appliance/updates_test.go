@@ -16,7 +16,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/config"
-	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi/administration"
 	"github.com/edgewise-ai/edgewise/appliance/update"
 	"github.com/edgewise-ai/edgewise/appliance/update/helper"
 	"github.com/edgewise-ai/edgewise/appliance/updates"
@@ -124,7 +124,7 @@ func (v *visitor) send(query, signature string, content []byte) (int, string) {
 	req.Header = v.header.Clone()
 	req.Header.Set("Content-Type", "application/octet-stream")
 	if signature != "" {
-		req.Header.Set(httpapi.SignatureHeader, base64.StdEncoding.EncodeToString([]byte(signature)))
+		req.Header.Set(administration.SignatureHeader, base64.StdEncoding.EncodeToString([]byte(signature)))
 	}
 	res, err := v.client.Do(req)
 	if err != nil {

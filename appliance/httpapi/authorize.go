@@ -1,11 +1,9 @@
 package httpapi
 
 import (
-	"context"
 	"crypto/subtle"
 	"encoding/json"
-	"net"
-	"net/netip"
+	"errors"
 	"net/url"
 	"strings"
 
@@ -25,54 +23,35 @@ const (
 	csrfHeader = "X-CSRF-Token"
 )
 
-// state is what the server knows of the request in progress on a connection.
-type state struct {
-	match                             // its route
-	caller        *edgewise.Principal // nil: not known
-	cookie        bool                // the caller was recognised by the cookie
-	done          func()              // ends the caller's request; nil: nothing to end
-	origin        []byte              // of the page of another site that asks; nil: none
-	originAllowed bool                // that page may read the answer
-	body          *stream
-
-	counted bool // it is an inference, and the engine counts it
-
-	actor, target, detail string // for the audit log; filled in by handlers
+// Accounts is what authorization needs of the appliance. All methods are safe for concurrent use.
+type Accounts interface {
+	// Claimed tells whether somebody may log in.
+	Claimed() bool
+	// Person returns the person that a session's token belongs to. Errors: Unauthenticated.
+	Person(token string) (*edgewise.Principal, error)
+	// Bearer returns the principal that a secret belongs to; done, which may be nil, is called when the request has
+	// ended. Errors: Unauthenticated, Denied, Busy.
+	Bearer(secret string, loopback bool) (p *edgewise.Principal, done func(), err error)
+	// HasOrigin tells whether there is a key that may be used by pages of an origin.
+	HasOrigin(origin string) bool
+	// Ask counts a person's request to run something; done is called when it has ended. Errors: Busy.
+	Ask(p *edgewise.Principal) (done func(), err error)
+	// CheckCSRF tells whether value is what the session's page was told. Errors: Denied.
+	CheckCSRF(p *edgewise.Principal, value string) error
+	// Confirmed returns nil when a person gave the password a moment ago. Errors: Denied.
+	Confirmed(p *edgewise.Principal) error
+	// Record writes a line to the audit log.
+	Record(e admin.AuditEntry) error
 }
-
-// stateOf returns the state of the request in progress on a connection.
-func stateOf(ctx *fasthttp.RequestCtx) *state { return &connOf(ctx).state }
-
-// streamOf returns the body of the request in progress.
-func streamOf(c *fiber.Ctx) *stream { return stateOf(c.Context()).body }
-
-// who returns the caller, nil when it is not known.
-func who(c *fiber.Ctx) *edgewise.Principal { return stateOf(c.Context()).caller }
-
-// as returns a context for work that outlives the connection and carries who asked for it.
-func (s *Server) as(c *fiber.Ctx) context.Context {
-	return edgewise.WithPrincipal(s.base, who(c))
-}
-
-// asked returns ctx with who asked; everybody is nobody in particular.
-func asked(ctx context.Context, who *edgewise.Principal) context.Context {
-	if who != openVisitor {
-		return edgewise.WithPrincipal(ctx, who)
-	}
-	return ctx
-}
-
-// openVisitor is everybody when accounts are off.
-var openVisitor = &edgewise.Principal{Kind: "open", Rights: edgewise.AllRights}
 
 // authorize finds out who calls, and decides from the headers and the route alone whether a request goes on. Errors:
 // Unauthenticated, Denied, Busy.
-func (s *Server) authorize(ctx *fasthttp.RequestCtx, r *state) error {
+func (s *Server) authorize(ctx *fasthttp.RequestCtx, r *Request) error {
 	if err := r.checkRestriction(&ctx.Request.Header); err != nil {
 		return err
 	}
 	if s.deps.Accounts == nil || s.deps.Open {
-		r.caller = openVisitor
+		r.Caller = everybody
 		return s.permitOrigin(&ctx.Request.Header, r)
 	}
 	if r.route == s.router.page {
@@ -82,13 +61,13 @@ func (s *Server) authorize(ctx *fasthttp.RequestCtx, r *state) error {
 	if err := s.permitOrigin(&ctx.Request.Header, r); err != nil {
 		return err
 	}
-	if r.public || s.metricsPublic(r.route) {
+	if r.route.Public || r.route.PublicIf != nil && r.route.PublicIf() {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if r.caller == nil {
+	if r.Caller == nil {
 		return s.nobody()
 	}
 	if err := r.permit(); err != nil {
@@ -98,20 +77,15 @@ func (s *Server) authorize(ctx *fasthttp.RequestCtx, r *state) error {
 }
 
 // close ends a request that is answered.
-func (s *Server) close(ctx *fasthttp.RequestCtx, r *state) {
+func (s *Server) close(ctx *fasthttp.RequestCtx, r *Request) {
 	switch {
 	case r.done == nil:
 	case ctx.Response.IsBodyStream():
-		connOf(ctx).held.done.Store(&r.done) // the request goes on while its answer is written
+		r.conn.held.done.Store(&r.done) // the request goes on while its answer is written
 	default:
 		r.done()
 	}
 	s.audit(ctx, r)
-}
-
-// metricsPublic tells whether this is the metrics page, and the configuration opens it to everybody.
-func (s *Server) metricsPublic(r *route) bool {
-	return r.path == "/metrics" && s.deps.MetricsPublic != nil && s.deps.MetricsPublic()
 }
 
 // nobody is the error for a request without credentials.
@@ -120,40 +94,36 @@ func (s *Server) nobody() error {
 		"Bearer ek_..., or a login")
 	err.Reason = "login_required"
 	if !s.deps.Accounts.Claimed() {
-		err.Err, err.Reason = errorText("this box has no users yet: open its page and claim it with the code on its "+
+		err.Err, err.Reason = errors.New("this box has no users yet: open its page and claim it with the code on its "+
 			"console, or give an API key as Authorization: Bearer ek_..."), "setup_required"
 	}
 	return err
 }
 
-type errorText string
-
-func (e errorText) Error() string { return string(e) }
-
 // recognise finds out who calls. The caller stays nil when there are no credentials.
-func (s *Server) recognise(ctx *fasthttp.RequestCtx, r *state) error {
+func (s *Server) recognise(ctx *fasthttp.RequestCtx, r *Request) error {
 	header := &ctx.Request.Header
 	if given := header.Peek(fiber.HeaderAuthorization); len(given) > 0 {
-		return s.bearer(r, given, loopback(ctx))
+		return s.bearer(r, given, r.fromLoopback())
 	}
-	token := header.Cookie(s.cookieName(ctx))
+	token := header.Cookie(r.CookieName())
 	if len(token) == 0 || r.origin != nil || fromElsewhere(header) {
 		return nil
 	}
 	var err error
-	r.caller, err = s.deps.Accounts.Person(string(token))
-	r.cookie = r.caller != nil
+	r.Caller, err = s.deps.Accounts.Person(string(token))
+	r.cookie = r.Caller != nil
 	return err
 }
 
 // bearer finds out who calls with the value of an Authorization header.
-func (s *Server) bearer(r *state, given []byte, fromThisDevice bool) (err error) {
+func (s *Server) bearer(r *Request, given []byte, fromThisDevice bool) (err error) {
 	kind, secret, _ := strings.Cut(string(given), " ")
 	if !strings.EqualFold(kind, "Bearer") {
 		return edgewise.Errorf("httpapi.bearer", edgewise.Unauthenticated, "authorization of the kind %.20q is not taken: "+
 			"want Bearer and an API key", kind)
 	}
-	r.caller, r.done, err = s.deps.Accounts.Bearer(strings.TrimSpace(secret), fromThisDevice)
+	r.Caller, r.done, err = s.deps.Accounts.Bearer(strings.TrimSpace(secret), fromThisDevice)
 	return err
 }
 
@@ -164,8 +134,8 @@ func fromElsewhere(header *fasthttp.RequestHeader) bool {
 }
 
 // checkRestriction refuses a request without the header that its route needs.
-func (r *state) checkRestriction(header *fasthttp.RequestHeader) error {
-	need := r.restriction
+func (r *Request) checkRestriction(header *fasthttp.RequestHeader) error {
+	need := r.route.restriction
 	if need == nil || subtle.ConstantTimeCompare(header.Peek(need.Header), []byte(need.Value)) == 1 {
 		return nil
 	}
@@ -174,16 +144,16 @@ func (r *state) checkRestriction(header *fasthttp.RequestHeader) error {
 }
 
 // permit decides whether the caller has the right that the route needs.
-func (r *state) permit() error {
+func (r *Request) permit() error {
 	const op = "httpapi.permit"
-	if r.rights != 0 && r.caller.Rights&r.rights == 0 {
+	if r.route.Rights != 0 && r.Caller.Rights&r.route.Rights == 0 {
 		err := edgewise.Errorf(op, edgewise.Denied, "%s may not do this: it needs the right %s",
-			r.caller.Actor(), strings.Join(r.rights.Names(), " or "))
+			r.Caller.Actor(), strings.Join(r.route.Rights.Names(), " or "))
 		err.Reason = "right_missing"
 		return err
 	}
-	if r.rights == 0 && r.caller.Kind != "person" {
-		err := edgewise.Errorf(op, edgewise.Denied, "this is for people who are logged in, not for %s", r.caller.Actor())
+	if r.route.Rights == 0 && r.Caller.Kind != "person" {
+		err := edgewise.Errorf(op, edgewise.Denied, "this is for people who are logged in, not for %s", r.Caller.Actor())
 		err.Reason = "right_missing"
 		return err
 	}
@@ -192,81 +162,52 @@ func (r *state) permit() error {
 
 // permitModel refuses to a key that is bound to models everything that is not about one of them, but for what the
 // server is.
-func (r *state) permitModel() error {
-	if len(r.caller.Models) == 0 || r.aboutServer {
+func (r *Request) permitModel() error {
+	if len(r.Caller.Models) == 0 || r.route.AboutServer {
 		return nil
 	}
 	name, err := url.PathUnescape(string(r.value("model")))
-	if err == nil && r.caller.MayName(name) {
+	if err == nil && r.Caller.MayName(name) {
 		return nil
 	}
 	denied := edgewise.Errorf("httpapi.permitModel", edgewise.Denied, "%s is bound to the models %s",
-		r.caller.Actor(), strings.Join(r.caller.Models, ", "))
+		r.Caller.Actor(), strings.Join(r.Caller.Models, ", "))
 	denied.Reason = "right_missing"
 	return denied
 }
 
 // checkSession decides whether a request with a cookie comes from the person and not from a page of somebody else,
 // whether the person is still there, and whether this happens too often.
-func (s *Server) checkSession(ctx *fasthttp.RequestCtx, r *state) error {
+func (s *Server) checkSession(ctx *fasthttp.RequestCtx, r *Request) error {
 	if r.cookie && !isSafe(&ctx.Request.Header) {
-		if err := s.deps.Accounts.CheckCSRF(r.caller, string(ctx.Request.Header.Peek(csrfHeader))); err != nil {
+		if err := s.deps.Accounts.CheckCSRF(r.Caller, string(ctx.Request.Header.Peek(csrfHeader))); err != nil {
 			return err
 		}
 	}
-	if r.confirm {
-		return s.deps.Accounts.Confirmed(r.caller)
+	if r.route.Confirm {
+		return s.deps.Accounts.Confirmed(r.Caller)
 	}
-	if r.runs && r.cookie {
+	if r.route.Runs && r.cookie {
 		var err error
-		r.done, err = s.deps.Accounts.Ask(r.caller)
+		r.done, err = s.deps.Accounts.Ask(r.Caller)
 		return err
 	}
 	return nil
 }
 
-// cookieName is the name of the session's cookie on this connection.
-func (s *Server) cookieName(ctx *fasthttp.RequestCtx) string {
-	if secure(ctx) {
-		return secureCookie
-	}
-	return plainCookie
-}
-
-// secure tells whether a request came over TLS.
-func secure(ctx *fasthttp.RequestCtx) bool {
-	c, ok := connOf(ctx).Conn.(interface{ Secure() bool })
-	return ok && c.Secure()
-}
-
-// address returns the IP address that a request comes from.
-func address(ctx *fasthttp.RequestCtx) string {
-	host, _, err := net.SplitHostPort(ctx.RemoteAddr().String())
-	if err != nil {
-		return ctx.RemoteAddr().String()
-	}
-	return host
-}
-
-// loopback tells whether a request comes from the box itself.
-func loopback(ctx *fasthttp.RequestCtx) bool {
-	ip, err := netip.ParseAddr(address(ctx))
-	return err == nil && ip.Unmap().IsLoopback()
-}
-
 // audit writes a line about a request that changed something, or tried to.
-func (s *Server) audit(ctx *fasthttp.RequestCtx, r *state) {
+func (s *Server) audit(ctx *fasthttp.RequestCtx, r *Request) {
 	status := ctx.Response.StatusCode()
-	if r.action == "" || s.deps.Accounts == nil || status == fasthttp.StatusTooManyRequests || r.caller == nil &&
-		!r.public {
+	if r.route.Action == "" || s.deps.Accounts == nil || status == fasthttp.StatusTooManyRequests || r.Caller == nil &&
+		!r.route.Public {
 		return
 	}
-	e := admin.AuditEntry{Actor: r.actor, Address: address(ctx), Action: r.action, Target: r.target, Detail: r.detail}
+	e := admin.AuditEntry{Actor: r.Actor, Address: r.Address(), Action: r.route.Action, Target: r.Target, Detail: r.Detail}
 	if e.Actor == "" {
-		e.Actor = r.caller.Actor()
+		e.Actor = r.Caller.Actor()
 	}
 	if e.Target == "" {
-		e.Target = string(r.value("model"))
+		e.Target = r.Param("model")
 	}
 	if status >= fasthttp.StatusBadRequest {
 		var body kserve.ErrorBody

@@ -23,8 +23,8 @@ const (
 	maxChunks = 65_536
 )
 
-// stream is a request's body on its way in. Each bodyProgress bytes of it have their own deadline.
-type stream struct {
+// Stream is a request's body on its way in. Each bodyProgress bytes of it have their own deadline.
+type Stream struct {
 	reader   io.Reader
 	conn     *conn
 	limit    limit
@@ -38,10 +38,10 @@ type stream struct {
 }
 
 // newStream returns the body of a request. Where there is none it is at its end.
-func (s *Server) newStream(ctx *fasthttp.RequestCtx) *stream {
+func (s *Server) newStream(ctx *fasthttp.RequestCtx) *Stream {
 	client := connOf(ctx)
-	in := &stream{
-		reader: ctx.RequestBodyStream(), conn: client, limit: client.state.limit, timeout: s.cfg.BodyTimeout,
+	in := &Stream{
+		reader: ctx.RequestBodyStream(), conn: client, limit: client.request.route.limit, timeout: s.cfg.BodyTimeout,
 		length: int64(ctx.Request.Header.ContentLength()),
 	}
 	if in.length == rawLength {
@@ -57,7 +57,7 @@ func (s *Server) newStream(ctx *fasthttp.RequestCtx) *stream {
 
 // Read reads the body; io.EOF is its true end. Errors: TooLarge, Deadline (answered with status 408) when too little
 // arrives in time, Invalid when the client broke off, framed the body badly or cut it into too many chunks.
-func (b *stream) Read(p []byte) (int, error) {
+func (b *Stream) Read(p []byte) (int, error) {
 	if b.err != nil || len(p) == 0 {
 		return 0, b.err
 	}
@@ -83,18 +83,44 @@ func (b *stream) Read(p []byte) (int, error) {
 	return n, b.err
 }
 
+// Length returns the bytes of the body that the headers announce; -1 for a chunked body.
+func (b *Stream) Length() int64 { return b.length }
+
+// Failure returns why the body could not be read to its end; nil when it was, or when no Read has failed.
+func (b *Stream) Failure() error {
+	if b.ended {
+		return nil
+	}
+	return b.err
+}
+
+// Fill reads all of p. Errors: those of Read.
+func (b *Stream) Fill(p []byte) error {
+	_, err := io.ReadFull(b, p)
+	return err
+}
+
+// Finish reads the end of a body of known length of which all bytes have been read. Errors: those of Read.
+func (b *Stream) Finish() error {
+	var none [1]byte
+	if _, err := b.Read(none[:]); !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
 // whole tells whether the body is complete now that its reader has ended. The library ends a body of known length
 // without an error where the client broke off, too.
-func (b *stream) whole() bool { return b.length < 0 || b.received == b.length }
+func (b *Stream) whole() bool { return b.length < 0 || b.received == b.length }
 
 // failure says why reading failed with cause.
-func (b *stream) failure(cause error) error {
-	const op = "httpapi.stream.Read"
+func (b *Stream) failure(cause error) error {
+	const op = "httpapi.Stream.Read"
 	var timeout net.Error
 	if errors.As(b.conn.broken, &timeout) && timeout.Timeout() {
-		return &special{fasthttp.StatusRequestTimeout, edgewise.Errorf(op, edgewise.Deadline,
+		return WithStatus(fasthttp.StatusRequestTimeout, edgewise.Errorf(op, edgewise.Deadline,
 			"the body stalled after %d bytes: fewer than %d arrived within %v (http.body_timeout)", b.received, bodyProgress,
-			b.timeout)}
+			b.timeout))
 	}
 	if b.chunks != nil && b.conn.broken == nil {
 		return edgewise.Errorf(op, edgewise.Invalid, "the body is badly framed after %d bytes: %w", b.received, cause)
@@ -104,8 +130,8 @@ func (b *stream) failure(cause error) error {
 
 // readBody reads the whole body into a block of which the caller becomes the owner, placed so that what follows the
 // JSON part of an inference request is aligned. The block is nil when there is no body. Errors: Busy, and those of
-// stream.Read.
-func (s *Server) readBody(ctx *fasthttp.RequestCtx, in *stream) (*blocks.Block, []byte, error) {
+// Stream.Read.
+func (s *Server) readBody(ctx *fasthttp.RequestCtx, in *Stream) (*blocks.Block, []byte, error) {
 	if in.ended || in.length == 0 {
 		in.ended = true
 		return nil, nil, nil
@@ -119,9 +145,9 @@ func (s *Server) readBody(ctx *fasthttp.RequestCtx, in *stream) (*blocks.Block, 
 	}
 	b := s.memory.Take(room)
 	if b == nil {
-		return nil, nil, s.noMemory()
+		return nil, nil, s.NoMemory()
 	}
-	start := bodyStart(ctx.Request.Header.Peek(kserve.HeaderLength))
+	start := BodyStart(ctx.Request.Header.Peek(kserve.HeaderLength))
 	var size int
 	for {
 		n, err := in.Read(b.Bytes[start+size:])
@@ -139,7 +165,7 @@ func (s *Server) readBody(ctx *fasthttp.RequestCtx, in *stream) (*blocks.Block, 
 		larger := s.memory.Take(min(2*int64(len(b.Bytes)), in.limit.bytes+1))
 		if larger == nil {
 			b.Free()
-			return nil, nil, s.noMemory()
+			return nil, nil, s.NoMemory()
 		}
 		copy(larger.Bytes[start:], b.Bytes[start:start+size])
 		b.Free()
@@ -147,14 +173,15 @@ func (s *Server) readBody(ctx *fasthttp.RequestCtx, in *stream) (*blocks.Block, 
 	}
 }
 
-func (s *Server) noMemory() error {
+// NoMemory is the error of a request for which Memory has too little left.
+func (s *Server) NoMemory() error {
 	return edgewise.Errorf("httpapi.readBody", edgewise.Busy, "the bodies of all requests together may take %d bytes "+
 		"(http.max_inflight_bytes), and those in progress leave too little", s.cfg.MaxInflightBytes)
 }
 
-// bodyStart returns where in an aligned block a body begins whose first n bytes, as told by header, are JSON, so that
+// BodyStart returns where in an aligned block a body begins whose first n bytes, as told by header, are JSON, so that
 // the byte after them is aligned.
-func bodyStart(header []byte) int {
+func BodyStart(header []byte) int {
 	n, err := strconv.ParseUint(string(header), 10, 31)
 	if err != nil {
 		return 0
@@ -162,4 +189,4 @@ func bodyStart(header []byte) int {
 	return int(-n & (blocks.Alignment - 1))
 }
 
-var _ io.Reader = (*stream)(nil)
+var _ io.Reader = (*Stream)(nil)

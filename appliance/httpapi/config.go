@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
 )
 
@@ -38,6 +39,12 @@ type Config struct {
 	Restricted []Restriction
 }
 
+// Restriction is a group of the protocol's APIs that are answered only to requests with a header of a value.
+type Restriction struct {
+	APIs          []string // by Triton's names, such as "model-repository"
+	Header, Value string
+}
+
 // Defaults of Config.
 const (
 	DefaultMaxConnections   = 1024
@@ -57,6 +64,13 @@ const (
 // bodyProgress is how many bytes of a body must arrive within each BodyTimeout. A sender that drips single bytes is as
 // stalled as one that sends none.
 const bodyProgress = 16 << 10
+
+const (
+	// maxStepBytes bounds the body of a request that carries a compiled step, in base64, and its source.
+	maxStepBytes = 40 << 20
+	// maxUpdateBytes bounds an update of the system.
+	maxUpdateBytes = 2 << 30
+)
 
 // largestInferBytes bounds MaxInferBytes.
 const largestInferBytes = 16 << 30
@@ -97,4 +111,62 @@ func fill[T int | int64 | time.Duration](key string, value *T, preset T) error {
 		*value = preset
 	}
 	return nil
+}
+
+// BodyKind says what the body of a route carries, which bounds it.
+type BodyKind int
+
+// The kinds of bodies.
+const (
+	SmallBody   BodyKind = iota // JSON with a few members
+	TensorBody                  // tensors
+	LoadBody                    // a model's files in base64
+	StepBody                    // a compiled step in base64
+	VersionBody                 // files of a version
+	UploadBody                  // a piece of an upload
+	UpdateBody                  // an update of the system
+)
+
+// limitOf returns the bound of a body.
+func (c *Config) limitOf(kind BodyKind) limit {
+	switch kind {
+	case TensorBody:
+		return limit{what: "an inference request (http.max_body_bytes)", bytes: c.MaxInferBytes, chunks: maxChunks}
+	case LoadBody:
+		return limit{what: "a load with files (http.max_body_bytes)", bytes: c.MaxInferBytes, chunks: maxChunks, json: true}
+	case StepBody:
+		return limit{what: "a request with a compiled step", bytes: maxStepBytes, chunks: maxChunks, json: true}
+	case VersionBody, UploadBody:
+		return limit{what: "an upload (upload.max_bytes)", bytes: c.MaxUploadBytes}
+	case UpdateBody:
+		return limit{what: "an update of the system", bytes: maxUpdateBytes}
+	}
+	return limit{what: "this request", bytes: c.MaxBodyBytes, chunks: maxChunks, json: true}
+}
+
+// limit bounds the body of a request.
+type limit struct {
+	what   string // what is bounded, for messages
+	bytes  int64
+	chunks int  // of a chunked body; 0: any number
+	json   bool // the body is JSON
+}
+
+func (l limit) exceeded() error {
+	said := ""
+	if l.json { // Triton's words
+		said = "request JSON size exceeds the maximum allowed input size: "
+	}
+	e := edgewise.Errorf("httpapi.admit", edgewise.TooLarge, "%sthe body of %s may have at most %d bytes", said, l.what,
+		l.bytes)
+	e.Limit = l.bytes
+	return e
+}
+
+func (l limit) choppy() error {
+	return &edgewise.Error{
+		Op: "httpapi.Stream.Read", Kind: edgewise.Invalid, Limit: int64(l.chunks),
+		Err: fmt.Errorf("Chunked request body exceeds maximum of %d non-empty chunks. Send fewer or larger HTTP chunks.",
+			l.chunks),
+	}
 }

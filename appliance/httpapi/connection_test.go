@@ -1,4 +1,4 @@
-package httpapi
+package httpapi_test
 
 import (
 	"bufio"
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 )
 
 // httpRequest is a request as it goes over the wire.
@@ -64,7 +65,7 @@ func TestTheLengthOfABodyMayChange(t *testing.T) {
 // Whatever a connection brings, in whatever pieces, one after the other or many at a time: its answers are those that
 // each request has alone.
 func TestAnyMixOfRequestsOnOneConnectionIsAnsweredInOrder(t *testing.T) {
-	ts := startServer(t, func(c *Config) { c.MaxHeaderBytes = 16 << 10 })
+	ts := startServer(t, func(c *httpapi.Config) { c.MaxHeaderBytes = 16 << 10 })
 	binary, jsonSize := binaryInfer(300)
 	requests := []string{
 		httpRequest(echoPath, "", numbers("a", 1)), httpRequest(echoPath, "", numbers("bb", 22)),
@@ -154,7 +155,7 @@ func (p *probe) one() string {
 
 // fakeKeys knows one key, as long as it is not revoked.
 type fakeKeys struct {
-	Accounts
+	httpapi.Accounts
 	revoked atomic.Bool
 	asked   atomic.Int64
 	ended   atomic.Int64
@@ -171,7 +172,7 @@ func (f *fakeKeys) Bearer(secret string, _ bool) (*edgewise.Principal, func(), e
 
 func TestAKeyIsLookedAtWithEveryRequest(t *testing.T) {
 	keys := &fakeKeys{}
-	ts := startServerWith(t, nil, func(s *Server) { s.deps.Accounts = keys })
+	ts := startServerWith(t, nil, func(d *httpapi.Deps) { d.Accounts = keys })
 	var who atomic.Value
 	ts.engine.hook = func(ctx context.Context, _ *edgewise.Request) { who.Store(edgewise.ActorOf(ctx)) }
 	p := dial(t, ts)

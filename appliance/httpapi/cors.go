@@ -37,7 +37,7 @@ func hasOrigin(list []string, origin string) bool {
 
 // opensTo tells whether pages of other sites may use the route at all: not what only people do who are logged in, or
 // who are about to be.
-func (r *route) opensTo() bool { return r.rights != 0 || r.public && r.method == "GET" }
+func (r *Route) opensTo() bool { return r.Rights != 0 || r.Public && r.Method == "GET" }
 
 // originConfigured tells whether every caller may come from an origin.
 func (s *Server) originConfigured(origin []byte) bool {
@@ -54,7 +54,7 @@ func (s *Server) checkOrigin(h *head, header *fasthttp.RequestHeader) error {
 	if isSafe(header) || !foreign(h.origin, h.host) {
 		return nil
 	}
-	if s.router.find(header).opensTo() && s.originKnown(h.origin) {
+	if s.router.find(header).route.opensTo() && s.originKnown(h.origin) {
 		return nil
 	}
 	return originDenied(h.origin, h.host)
@@ -80,11 +80,11 @@ func foreignOrigin(header *fasthttp.RequestHeader) []byte {
 }
 
 // permitOrigin decides whether a caller may come from the origin of a request, once the caller is known. Error: Denied.
-func (s *Server) permitOrigin(header *fasthttp.RequestHeader, r *state) error {
-	if r.origin == nil || !r.opensTo() {
+func (s *Server) permitOrigin(header *fasthttp.RequestHeader, r *Request) error {
+	if r.origin == nil || !r.route.opensTo() {
 		return nil // checkOrigin has refused changes
 	}
-	byKey := r.caller != nil && hasOrigin(r.caller.Origins, string(r.origin))
+	byKey := r.Caller != nil && hasOrigin(r.Caller.Origins, string(r.origin))
 	r.originAllowed = byKey || s.originConfigured(r.origin)
 	if r.originAllowed || isSafe(header) {
 		return nil
@@ -93,7 +93,7 @@ func (s *Server) permitOrigin(header *fasthttp.RequestHeader, r *state) error {
 }
 
 // allowOrigin tells a browser that a page of another site may read the answer, where it may.
-func (s *Server) allowOrigin(ctx *fasthttp.RequestCtx, r *state) {
+func (s *Server) allowOrigin(ctx *fasthttp.RequestCtx, r *Request) {
 	header := &ctx.Response.Header
 	if r.origin != nil || len(s.cfg.Origins) > 0 {
 		header.Add(fiber.HeaderVary, fiber.HeaderOrigin)
@@ -110,7 +110,7 @@ func (s *Server) allowOrigin(ctx *fasthttp.RequestCtx, r *state) {
 
 // preflight answers a browser that asks whether a page of another site may send a request, and tells whether this was
 // such a question. The key is not in it: what some caller may do from there is answered with yes.
-func (s *Server) preflight(ctx *fasthttp.RequestCtx, r *state) bool {
+func (s *Server) preflight(ctx *fasthttp.RequestCtx, r *Request) bool {
 	ask := &ctx.Request.Header
 	method := ask.Peek(fiber.HeaderAccessControlRequestMethod)
 	if r.origin == nil || !ask.IsOptions() || len(method) == 0 {
@@ -122,7 +122,7 @@ func (s *Server) preflight(ctx *fasthttp.RequestCtx, r *state) bool {
 			fiber.HeaderOrigin, fiber.HeaderAccessControlRequestMethod,
 			fiber.HeaderAccessControlRequestHeaders,
 		}, ", "))
-	if wanted := s.router.findMethod(method, r.path); wanted.route == nil || !wanted.opensTo() ||
+	if wanted := s.router.findMethod(method, r.path); wanted.route == nil || !wanted.route.opensTo() ||
 		!s.originKnown(r.origin) {
 		s.writeError(ctx, edgewise.Errorf("httpapi.preflight", edgewise.Denied,
 			"a page of origin %.260q may not send %.20q to this path: see http.cors_origins", r.origin, method))

@@ -1,4 +1,4 @@
-package httpapi
+package httpapi_test
 
 import (
 	"net/http"
@@ -7,10 +7,11 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 )
 
 // originKeys knows a key for pages of one origin, a key without origins, and one person.
-type originKeys struct{ Accounts }
+type originKeys struct{ httpapi.Accounts }
 
 const keyOrigin = "https://shop.example"
 
@@ -180,10 +181,9 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			ts := startServerWith(t, func(c *Config) { c.Origins = test.origins }, func(s *Server) {
+			ts := startServerWith(t, func(c *httpapi.Config) { c.Origins = test.origins }, func(d *httpapi.Deps) {
 				if !test.open {
-					s.deps.Accounts = originKeys{}
-					s.addRoutes()
+					d.Accounts = originKeys{}
 				}
 			})
 			for i, h := range test.headers {
@@ -232,10 +232,8 @@ func TestPreflights(t *testing.T) {
 		{"an administration route", "/api/v1/models/m/labels/live", "http://app.example", "PUT", 204, "http://app.example"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			ts := startServerWith(t, func(c *Config) { c.Origins = []string{"http://app.example"} }, func(s *Server) {
-				s.deps.Accounts, s.table = originKeys{}, wholeTable(t).table
-				s.router = &router{roots: wholeTable(t).router.roots, page: s.router.page, none: s.router.none}
-			})
+			ts := &testServer{Server: wholeTable(t, httpapi.Config{Origins: []string{"http://app.example"}}, originKeys{})}
+			ts.listen(t)
 			resp, body := ts.do(t, "OPTIONS", test.path, "", "Origin", test.origin, "Access-Control-Request-Method", test.method,
 				"Access-Control-Request-Headers", "authorization,content-type", "Access-Control-Request-Private-Network", "true")
 			if resp.StatusCode != test.status {

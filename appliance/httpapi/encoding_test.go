@@ -1,4 +1,4 @@
-package httpapi
+package httpapi_test
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/blocks"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 )
 
 func gzipped(t testing.TB, plain string) string {
@@ -144,7 +145,7 @@ func TestAnswersAreEncodedAsAsked(t *testing.T) {
 
 func TestAnAnswerThatDoesNotFitWhenEncodedStaysPlain(t *testing.T) {
 	body, head := binaryInfer(1000)
-	ts := startServer(t, func(c *Config) {
+	ts := startServer(t, func(c *httpapi.Config) {
 		c.MaxInferBytes, c.MaxBodyBytes, c.MaxInflightBytes = 8<<10, 4<<10, 10_000
 	})
 	resp, answer := ts.do(t, "POST", "/v2/models/echo/infer", body, "Inference-Header-Content-Length", fmt.Sprint(head),

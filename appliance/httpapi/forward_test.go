@@ -1,4 +1,4 @@
-package httpapi
+package httpapi_test
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi/inference"
 )
 
 const echoBody = `{"inputs":[{"name":"x","shape":[1,4],"datatype":"FP32","data":[1,2,3,4]}]}`
@@ -23,7 +25,7 @@ func TestHeadersBecomeParameters(t *testing.T) {
 	} {
 		for _, route := range []string{"infer", "generate"} {
 			t.Run(test.name+" "+route, func(t *testing.T) {
-				ts := startServer(t, func(c *Config) { c.ForwardHeaders = test.pattern })
+				ts := startServer(t, func(c *httpapi.Config) { c.ForwardHeaders = test.pattern })
 				got := ""
 				ts.engine.hook = func(_ context.Context, req *edgewise.Request) {
 					for name, value := range req.Parameters {
@@ -47,7 +49,7 @@ func TestHeadersBecomeParameters(t *testing.T) {
 }
 
 func TestForwardedHeadersAreBounded(t *testing.T) {
-	ts := startServer(t, func(c *Config) { c.ForwardHeaders, c.MaxHeaderBytes = "^h", 64<<10 })
+	ts := startServer(t, func(c *httpapi.Config) { c.ForwardHeaders, c.MaxHeaderBytes = "^h", 64<<10 })
 	headers := []string{}
 	for i := range 257 {
 		headers = append(headers, fmt.Sprintf("h%d", i), "v")
@@ -60,14 +62,18 @@ func TestForwardedHeadersAreBounded(t *testing.T) {
 }
 
 func TestABadPatternIsRefused(t *testing.T) {
-	if _, err := New(Config{ForwardHeaders: "("}, Deps{}); err == nil || edgewise.KindOf(err) != edgewise.Invalid {
+	s, err := httpapi.New(httpapi.Config{ForwardHeaders: "("}, httpapi.Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := inference.Register(s, inference.Deps{}); err == nil || edgewise.KindOf(err) != edgewise.Invalid {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestRestrictedAPIs(t *testing.T) {
-	ts := startServer(t, func(c *Config) {
-		c.Restricted = []Restriction{
+	ts := startServer(t, func(c *httpapi.Config) {
+		c.Restricted = []httpapi.Restriction{
 			{[]string{"health", "inference"}, "api-key", "s3cret"},
 			{
 				[]string{"model-repository", "logging", "trace", "statistics", "shared-memory", "model-config", "metadata"},

@@ -1,7 +1,9 @@
-package httpapi
+package httpapi_test
 
 import (
 	"testing"
+
+	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 )
 
 func TestGenerate(t *testing.T) {
@@ -38,7 +40,7 @@ func TestGenerateStreamAnswersWithEvents(t *testing.T) {
 }
 
 func TestGenerateReleasesItsAnswers(t *testing.T) {
-	ts := startServer(t, func(c *Config) { c.MaxInferBytes, c.MaxBodyBytes, c.MaxInflightBytes = 300, 300, 1000 })
+	ts := startServer(t, func(c *httpapi.Config) { c.MaxInferBytes, c.MaxBodyBytes, c.MaxInflightBytes = 300, 300, 1000 })
 	resp, body := ts.do(t, "POST", "/v2/models/echo/generate", `{"x":[1,2,3,4]}`)
 	if resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "1" || ts.engine.released.Load() != 1 {
 		t.Errorf("without memory for the answer: %d %s", resp.StatusCode, body)

@@ -42,8 +42,11 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 	s.enter()
 	defer s.leave()
 	defer s.recovered(ctx)
-	r := stateOf(ctx)
-	*r = state{match: s.router.find(&ctx.Request.Header), origin: foreignOrigin(&ctx.Request.Header)}
+	client := connOf(ctx)
+	r := &client.request
+	*r = Request{
+		match: s.router.find(&ctx.Request.Header), origin: foreignOrigin(&ctx.Request.Header), conn: client, server: s,
+	}
 	if len(ctx.Request.Header.Peek(refusedHeader)) > 0 {
 		s.refuse(ctx, s.refusal(&ctx.Request.Header))
 		return
@@ -61,13 +64,13 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 		s.turnAway(ctx, err)
 		return
 	}
-	connOf(ctx).hold(r.caller)
-	r.body = s.newStream(ctx)
-	if r.stream {
+	client.hold(r.Caller)
+	r.Stream = s.newStream(ctx)
+	if r.route.Stream {
 		s.answer(ctx, r)
 		return
 	}
-	b, body, err := s.readBody(ctx, r.body)
+	b, body, err := s.readBody(ctx, r.Stream)
 	if err != nil {
 		s.refuse(ctx, err)
 		return
@@ -78,20 +81,24 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 }
 
 // answer runs the handler of a request, and closes the connection when the body was not read to its end.
-func (s *Server) answer(ctx *fasthttp.RequestCtx, r *state) {
-	c := s.app.AcquireCtx(ctx)
-	defer s.app.ReleaseCtx(c)
-	if err := r.handler(c); err != nil {
-		if why := connOf(ctx).revoked(); why != nil {
+func (s *Server) answer(ctx *fasthttp.RequestCtx, r *Request) {
+	r.Ctx = s.app.AcquireCtx(ctx)
+	defer s.app.ReleaseCtx(r.Ctx)
+	err := r.checkParams()
+	if err == nil {
+		err = r.route.Handler(r)
+	}
+	if err != nil {
+		if why := r.conn.revoked(); why != nil {
 			err = why
 		}
 		s.writeError(ctx, err)
 	}
-	if r.isAdministration() {
+	if r.route.isAdministration() {
 		ctx.Response.Header.Set(fiber.HeaderCacheControl, "no-store")
 		ctx.Response.Header.Set(fiber.HeaderXContentTypeOptions, "nosniff")
 	}
-	if !r.body.ended {
+	if !r.Stream.ended {
 		closeAfter(ctx)
 	}
 }
@@ -156,16 +163,16 @@ func (s *Server) unreadable(ctx *fasthttp.RequestCtx, err error) {
 	var small *fasthttp.ErrSmallBuffer
 	var timeout net.Error
 	ctx.Response.Reset()
-	stateOf(ctx).counted = true // what it was meant for is not known
+	requestOf(ctx).Counted = true // what it was meant for is not known
 	answer := error(edgewise.Errorf(op, edgewise.Invalid, "this is not a readable HTTP request"))
 	switch {
 	case errors.As(err, &small):
-		answer = &special{fasthttp.StatusRequestHeaderFieldsTooLarge, edgewise.Errorf(op, edgewise.TooLarge,
-			"the request line and headers may have at most %d bytes", s.cfg.MaxHeaderBytes)}
+		answer = WithStatus(fasthttp.StatusRequestHeaderFieldsTooLarge, edgewise.Errorf(op, edgewise.TooLarge,
+			"the request line and headers may have at most %d bytes", s.cfg.MaxHeaderBytes))
 	case errors.As(err, &timeout) && timeout.Timeout():
-		answer = &special{fasthttp.StatusRequestTimeout, edgewise.Errorf(op, edgewise.Deadline,
+		answer = WithStatus(fasthttp.StatusRequestTimeout, edgewise.Errorf(op, edgewise.Deadline,
 			"the request did not arrive in time (http.header_timeout %v, http.body_timeout %v)", s.cfg.HeaderTimeout,
-			s.cfg.BodyTimeout)}
+			s.cfg.BodyTimeout))
 	}
 	s.refuse(ctx, answer)
 }

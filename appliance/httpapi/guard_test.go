@@ -1,4 +1,4 @@
-package httpapi
+package httpapi_test
 
 import (
 	"bufio"
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 )
 
 // probe is a raw connection.
@@ -269,7 +270,7 @@ func TestBadChunksAreRefused(t *testing.T) {
 		{"a huge size", "fffffffffffffff\r\n{}\r\n0\r\n\r\n"},
 		{"a LF in an extension", "2;a\n\r\n{}\r\n0\r\n\r\n"},
 		{"a NUL in an extension", "2;a\x00\r\n{}\r\n0\r\n\r\n"},
-		{"a long extension", "2;" + strings.Repeat("a", maxChunkLine) + "\r\n{}\r\n0\r\n\r\n"},
+		{"a long extension", "2;" + strings.Repeat("a", httpapi.MaxChunkLine) + "\r\n{}\r\n0\r\n\r\n"},
 	} {
 		for _, path := range []string{"/v2/repository/index", "/v2/models/echo/infer", "/api/v1/models/m/versions"} {
 			t.Run(test.name+" to "+path, func(t *testing.T) {
@@ -455,7 +456,7 @@ func TestHeadersOverTheLimitAreRefused(t *testing.T) {
 }
 
 func TestConnectionsOverTheLimitAreRefused(t *testing.T) {
-	ts := startServer(t, func(c *Config) { c.MaxConnections = 3 })
+	ts := startServer(t, func(c *httpapi.Config) { c.MaxConnections = 3 })
 	var held []*probe
 	for range 3 {
 		p := dial(t, ts)
@@ -480,7 +481,7 @@ func TestConnectionsOverTheLimitAreRefused(t *testing.T) {
 }
 
 func TestMemoryOfAllRequestsTogetherIsBounded(t *testing.T) {
-	ts := startServer(t, func(c *Config) { c.MaxInflightBytes = 2 << 20 })
+	ts := startServer(t, func(c *httpapi.Config) { c.MaxInflightBytes = 2 << 20 })
 	entered, proceed := make(chan struct{}), make(chan struct{})
 	ts.engine.hook = func(context.Context, *edgewise.Request) { entered <- struct{}{}; <-proceed }
 	body, head := binaryInfer(200_000) // 800 kB

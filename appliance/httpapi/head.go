@@ -108,8 +108,8 @@ func (s *Server) admit(header *fasthttp.RequestHeader) error {
 	switch {
 	case err != nil || n > route.limit.bytes:
 		return route.limit.exceeded()
-	case route.body == versionBody:
-		return s.deps.Library.Room(n)
+	case route.Room != nil:
+		return route.Room(n)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package httpapi
+package httpapi_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 )
 
 // bodyMemory allocates memory for bodies and notes what becomes of it.
@@ -50,8 +51,11 @@ func (p *bodyMemory) counts() (allocations, open int) {
 	return p.allocations, len(p.borrowed)
 }
 
+// borrowedFrom is from how many bytes on tensors arrive in memory of the model.
+const borrowedFrom = 64 << 10
+
 // patronized is a server whose model allocates memory, and which notes whether the first input of a request stood in it.
-func patronized(t *testing.T, change func(*Config)) (ts *testServer, p *bodyMemory, there *atomic.Bool) {
+func patronized(t *testing.T, change func(*httpapi.Config)) (ts *testServer, p *bodyMemory, there *atomic.Bool) {
 	ts, p, there = startServer(t, change), &bodyMemory{borrowed: map[*byte]int{}}, &atomic.Bool{}
 	ts.engine.alloc = p.alloc
 	ts.engine.hook = func(_ context.Context, req *edgewise.Request) { there.Store(p.holds(req.Inputs[0])) }
@@ -59,7 +63,7 @@ func patronized(t *testing.T, change func(*Config)) (ts *testServer, p *bodyMemo
 }
 
 func TestLargeTensorsArriveInMemoryOfTheModel(t *testing.T) {
-	const least = minBorrowed / 4
+	const least = borrowedFrom / 4
 	for _, test := range []struct {
 		floats   int
 		borrowed bool
@@ -107,7 +111,7 @@ func TestAJSONPartThatIsCutAnywhereArrives(t *testing.T) {
 
 func TestTensorsWithFramesAreNotReadWhereOthersWrite(t *testing.T) {
 	ts, p, there := patronized(t, nil)
-	text := strings.Repeat("x", minBorrowed)
+	text := strings.Repeat("x", borrowedFrom)
 	element := edgewise.AppendElement(nil, text)
 	head := fmt.Sprintf(
 		`{"inputs":[{"name":"x","datatype":"BYTES","shape":[1,1],"parameters":{"binary_data_size":%d}}],`+
@@ -149,7 +153,7 @@ func TestALoanEndsWithItsRequest(t *testing.T) {
 		{"a client that leaves", whole[:len(whole)/2], true, 400},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			ts, p, _ := patronized(t, func(c *Config) { c.BodyTimeout = 200 * time.Millisecond })
+			ts, p, _ := patronized(t, func(c *httpapi.Config) { c.BodyTimeout = 200 * time.Millisecond })
 			c := dial(t, ts)
 			c.send(test.second)
 			if test.leave {
@@ -167,7 +171,7 @@ func TestALoanEndsWithItsRequest(t *testing.T) {
 }
 
 func TestLoansCountAsBodies(t *testing.T) {
-	ts, p, there := patronized(t, func(c *Config) { c.MaxInflightBytes = 2 << 20 })
+	ts, p, there := patronized(t, func(c *httpapi.Config) { c.MaxInflightBytes = 2 << 20 })
 	body, head := binaryInfer(200_000) // of which two and an answer are too much
 	whole := inferRequest(body, head)
 	slow, quick := dial(t, ts), dial(t, ts)
@@ -175,15 +179,15 @@ func TestLoansCountAsBodies(t *testing.T) {
 		c.send(whole)
 		c.raw()
 	}
-	waitFor(t, func() bool { return ts.memory.InUse() == 0 }) // an answer arrives before its memory is given back
+	waitFor(t, func() bool { return ts.Memory().InUse() == 0 }) // an answer arrives before its memory is given back
 	slow.send(whole[:len(whole)/2])
 	waitFor(t, func() bool { _, open := p.counts(); return open == 1 })
-	held := ts.memory.InUse()
+	held := ts.Memory().InUse()
 	quick.send(whole)
 	if status, answer := quick.answer("POST"); status != 503 || !strings.Contains(answer, "http.max_inflight_bytes") {
 		t.Errorf("answer %d %s, want 503", status, answer)
 	}
-	waitFor(t, func() bool { return ts.memory.InUse() == held })
+	waitFor(t, func() bool { return ts.Memory().InUse() == held })
 	slow.send(whole[len(whole)/2:])
 	if status, _ := slow.answer("POST"); status != 200 || !there.Load() {
 		t.Errorf("answer %d, borrowed %v", status, there.Load())

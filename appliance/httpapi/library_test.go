@@ -1,4 +1,4 @@
-package httpapi
+package httpapi_test
 
 import (
 	"context"
@@ -175,4 +175,13 @@ func (l *fakeLibrary) Inspect(_ context.Context, id edgewise.ModelID) (*edgewise
 		return nil, err
 	}
 	return &edgewise.Inspection{Producer: "pytorch", Opsets: map[string]int64{"ai.onnx": 17}, Nodes: 2}, nil
+}
+
+// labelled returns the version that a label points to; 0 for none.
+func (l *fakeLibrary) labelled(name, label string) int64 {
+	record, err := l.Record(name)
+	if err != nil {
+		return 0
+	}
+	return record.Label(label)
 }

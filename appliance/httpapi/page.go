@@ -5,7 +5,8 @@ import (
 	"path"
 
 	"github.com/gofiber/fiber/v2"
-	"github.com/valyala/fasthttp"
+
+	"github.com/edgewise-ai/edgewise"
 )
 
 // PageFile is one file of the page, in the form that one client takes. Body is not modified.
@@ -18,27 +19,38 @@ type PageFile struct {
 	Policy       string // Content-Security-Policy
 }
 
+// addPage adds the routes of the page, and what answers where the table has no route.
+func (s *Server) addPage() {
+	s.router = &router{
+		page: &Route{Method: "GET", Handler: s.pageFile, Public: true},
+		none: &Route{Handler: s.unrouted, Rights: edgewise.Admin},
+	}
+	s.router.page.complete(s.cfg)
+	s.router.none.complete(s.cfg)
+	s.Handle(Route{Method: "GET", Path: "/", Handler: s.root, Public: true})
+}
+
 // pageFile answers GET outside the interfaces.
-func (s *Server) pageFile(c *fiber.Ctx) error {
-	if s.page(c.Context()) {
+func (s *Server) pageFile(r *Request) error {
+	if s.page(r) {
 		return nil
 	}
-	return s.unrouted(c)
+	return s.unrouted(r)
 }
 
 // root tells a person with a browser or curl where they are: the one gets the page, the other a list.
-func (s *Server) root(c *fiber.Ctx) error {
-	if s.page(c.Context()) {
+func (s *Server) root(r *Request) error {
+	if s.page(r) {
 		return nil
 	}
-	return s.overview(c)
+	return s.overview(r)
 }
 
 // page answers with a file of the page, and tells whether there is one for this request. Its addresses without an
 // extension are for browsers: any other client is told that there is nothing.
-func (s *Server) page(ctx *fasthttp.RequestCtx) bool {
-	request := &ctx.Request
-	name := stateOf(ctx).path
+func (s *Server) page(r *Request) bool {
+	ctx := r.Context()
+	request, name := &ctx.Request, r.path
 	if s.deps.Page == nil {
 		return false
 	}
@@ -71,4 +83,20 @@ func (s *Server) page(ctx *fasthttp.RequestCtx) bool {
 	ctx.SetStatusCode(fiber.StatusOK)
 	ctx.Response.SetBodyRaw(file.Body)
 	return true
+}
+
+// overview names the useful URLs.
+func (s *Server) overview(r *Request) error {
+	return r.WriteJSON(map[string]any{
+		"name":    s.deps.Name,
+		"version": s.deps.Version,
+		"urls": map[string]string{
+			"server metadata":  "/v2",
+			"readiness":        "/v2/health/ready",
+			"inference":        "/v2/models/{model}/infer",
+			"models":           "/api/v1/models",
+			"metrics":          "/metrics",
+			"model repository": "/v2/repository/index",
+		},
+	})
 }

@@ -1,29 +1,31 @@
-package httpapi
+package httpapi_test
 
 import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 )
 
-func pageOf(path, _ string) (PageFile, bool) {
+func pageOf(path, _ string) (httpapi.PageFile, bool) {
 	switch path {
 	case "assets/a.js":
-		return PageFile{
+		return httpapi.PageFile{
 			Body: []byte("let a"), Type: "text/javascript", Encoding: "br", ETag: `"a"`,
 			CacheControl: "immutable", Policy: "default-src 'none'",
 		}, true
 	case "assets/gone.js":
-		return PageFile{}, false
+		return httpapi.PageFile{}, false
 	}
-	return PageFile{
+	return httpapi.PageFile{
 		Body: []byte("<html>"), Type: "text/html", ETag: `"h"`, CacheControl: "no-cache",
 		Policy: "default-src 'none'",
 	}, true
 }
 
 func TestBrowsersGetThePageAndProgramsTheTruth(t *testing.T) {
-	ts := startServerWith(t, nil, func(s *Server) { s.deps.Page = pageOf })
+	ts := startServerWith(t, nil, func(d *httpapi.Deps) { d.Page = pageOf })
 	tests := []struct {
 		name, method, path, accept string
 		status                     int
@@ -65,7 +67,7 @@ func TestBrowsersGetThePageAndProgramsTheTruth(t *testing.T) {
 }
 
 func TestThePageCarriesItsPolicyAndIsNotSentTwice(t *testing.T) {
-	ts := startServerWith(t, nil, func(s *Server) { s.deps.Page = pageOf })
+	ts := startServerWith(t, nil, func(d *httpapi.Deps) { d.Page = pageOf })
 	resp, _ := ts.do(t, "GET", "/assets/a.js", "", "Accept-Encoding", "br")
 	for name, want := range map[string]string{
 		"Content-Security-Policy": "default-src 'none'", "X-Content-Type-Options": "nosniff",

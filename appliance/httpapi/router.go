@@ -24,15 +24,15 @@ var interfaces = [...]string{"v2", "api", "metrics"}
 // nothing is decoded, joined or cleaned, and letters keep their case. It is not changed once it is made.
 type router struct {
 	roots [len(methods)]node
-	page  *route // of GET and HEAD outside the interfaces
-	none  *route // of everything else
+	page  *Route // of GET and HEAD outside the interfaces
+	none  *Route // of everything else
 }
 
 // node is a place in the tree of one method: what may follow the segments that lead to it.
 type node struct {
 	fixed []child
 	param *node // for a segment that is not empty and not in fixed, or leads nowhere there
-	route *route
+	route *Route
 }
 
 // child is a fixed segment and what may follow it. Lists are short, and comparing is quicker than hashing.
@@ -54,14 +54,14 @@ func (n *node) child(segment []byte) *node {
 // match is what the router found: a route, and the segments of the path that stand for its parameters, percent-encoded
 // as they came. They are valid as long as the request is.
 type match struct {
-	*route
+	route  *Route
 	path   []byte
 	values [maxParams][]byte
 }
 
 // value returns the segment that stands for a parameter; nil when the route has none of that name.
 func (m *match) value(name string) []byte {
-	for i, have := range m.params {
+	for i, have := range m.route.params {
 		if have == name {
 			return m.values[i]
 		}
@@ -69,17 +69,11 @@ func (m *match) value(name string) []byte {
 	return nil
 }
 
-// newRouter makes a router of a table. Two routes of the same method and path are a fault of the table.
-func newRouter(table []*route, page, none *route) *router {
-	r := &router{page: page, none: none}
-	for _, entry := range table {
-		r.roots[methodIndex([]byte(entry.method))].add(entry)
-	}
-	return r
-}
+// add adds a line of the table. Two of the same method and path are a fault of the table.
+func (r *router) add(entry *Route) { r.roots[methodIndex([]byte(entry.Method))].add(entry) }
 
-func (n *node) add(entry *route) {
-	for segment := range strings.SplitSeq(entry.path[1:], "/") {
+func (n *node) add(entry *Route) {
+	for segment := range strings.SplitSeq(entry.Path[1:], "/") {
 		if name, ok := strings.CutPrefix(segment, ":"); ok {
 			entry.params = append(entry.params, name)
 			if n.param == nil {
@@ -96,7 +90,7 @@ func (n *node) add(entry *route) {
 		n = next
 	}
 	if n.route != nil || len(entry.params) > maxParams {
-		panic("BUG: the route " + entry.method + " " + entry.path + " is in the table twice or has too many parameters")
+		panic("BUG: the route " + entry.Method + " " + entry.Path + " is in the table twice or has too many parameters")
 	}
 	n.route = entry
 }
@@ -133,7 +127,7 @@ func (r *router) findMethod(method, path []byte) (m match) {
 }
 
 // find walks down along path, without its first slash. Segments that are fixed come before parameters.
-func (n *node) find(path []byte, values *[maxParams][]byte, used int) *route {
+func (n *node) find(path []byte, values *[maxParams][]byte, used int) *Route {
 	segment, rest, more := path, []byte(nil), false
 	if at := bytes.IndexByte(path, '/'); at >= 0 {
 		segment, rest, more = path[:at], path[at+1:], true
@@ -151,7 +145,7 @@ func (n *node) find(path []byte, values *[maxParams][]byte, used int) *route {
 }
 
 // end is find behind a segment that n stands for; more tells whether there is another one.
-func (n *node) end(rest []byte, more bool, values *[maxParams][]byte, used int) *route {
+func (n *node) end(rest []byte, more bool, values *[maxParams][]byte, used int) *Route {
 	if !more {
 		return n.route
 	}

@@ -1,11 +1,15 @@
-package httpapi
+package httpapi_test
 
 import (
+	"log/slog"
 	"testing"
 
 	"github.com/valyala/fasthttp"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi/administration"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi/inference"
 )
 
 func headerOf(method, target string) *fasthttp.RequestHeader {
@@ -16,25 +20,32 @@ func headerOf(method, target string) *fasthttp.RequestHeader {
 }
 
 // wholeTable is a server with every route. Its handlers are not to be called.
-func wholeTable(t testing.TB) *Server {
+func wholeTable(t testing.TB, cfg httpapi.Config, accounts httpapi.Accounts) *httpapi.Server {
 	t.Helper()
-	s := &Server{}
-	var table []*route
-	for _, part := range []func() []*route{
-		s.metricsRoutes, s.serverRoutes, s.loggingRoutes, s.tracingRoutes, s.modelRoutes, s.sharedMemoryRoutes,
-		s.repositoryRoutes,
-		s.storeRoutes, s.sessionRoutes, s.accountRoutes, s.boxRoutes, s.systemRoutes, s.uploadRoutes, s.catalogRoutes,
-		s.editorRoutes, s.activityRoutes,
-	} {
-		table = append(table, part()...)
+	s, err := httpapi.New(cfg, httpapi.Deps{Log: slog.New(slog.DiscardHandler), Accounts: accounts})
+	if err != nil {
+		t.Fatal(err)
 	}
-	s.table = append(table, get("/", s.root).forAll())
-	s.router = newRouter(s.table, &route{path: "page", public: true}, &route{path: "none", rights: edgewise.Admin})
+	if _, err := inference.Register(s, inference.Deps{
+		Metrics: func() ([]byte, string, error) { return nil, "", nil }, Logging: &fakeLogging{}, Tracing: &fakeTracing{},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	administration.Register(s, administration.Deps{
+		Models: newFakeLibrary(), Accounts: allAccounts{}, Box: struct{ administration.Box }{},
+		Uploads: struct{ administration.Uploads }{}, Jobs: struct{ administration.Jobs }{},
+		Catalog: struct{ administration.Catalog }{}, Editor: struct{ administration.Editor }{},
+		Activity: struct{ administration.Activity }{}, System: struct{ administration.System }{},
+	})
+	s.NameRest()
 	return s
 }
 
+// allAccounts makes the routes about accounts be there.
+type allAccounts struct{ administration.Accounts }
+
 func TestTheRouteOfATarget(t *testing.T) {
-	s := wholeTable(t)
+	s := wholeTable(t, httpapi.Config{}, nil)
 	for _, test := range []struct{ name, method, target, route, model string }{
 		{"infer", "POST", "/v2/models/cat/infer?x=y", "/v2/models/:model/infer", "cat"},
 		{
@@ -76,19 +87,19 @@ func TestTheRouteOfATarget(t *testing.T) {
 		{"no slash", "GET", "v2", "none", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			m := s.router.find(headerOf(test.method, test.target))
-			if m.route.path != test.route || string(m.value("model")) != test.model {
-				t.Errorf("route %q, model %q; want %q, %q", m.route.path, m.value("model"), test.route, test.model)
+			r, model := s.Find(headerOf(test.method, test.target))
+			if r.Path != test.route || string(model) != test.model {
+				t.Errorf("route %q, model %q; want %q, %q", r.Path, model, test.route, test.model)
 			}
 		})
 	}
 }
 
 func TestEveryRouteIsReached(t *testing.T) {
-	s := wholeTable(t)
-	for _, want := range s.table {
-		if got := s.router.find(headerOf(want.method, want.path)); got.route != want {
-			t.Errorf("%s %s is hidden by %s", want.method, want.path, got.route.path)
+	s := wholeTable(t, httpapi.Config{}, nil)
+	for _, want := range s.Routes() {
+		if got, _ := s.Find(headerOf(want.Method, want.Path)); got.Method != want.Method || got.Path != want.Path {
+			t.Errorf("%s %s is hidden by %s", want.Method, want.Path, got.Path)
 		}
 	}
 }
@@ -100,29 +111,29 @@ func TestOnlyTheseRoutesArePublic(t *testing.T) {
 		"POST /api/v1/session":      true,
 		"GET /api/v1/tls/authority": true, "OPTIONS /api/v1/uploads": true,
 	}
-	for _, r := range wholeTable(t).table {
-		if r.public != known[r.method+" "+r.path] {
-			t.Errorf("%s %s: public %v", r.method, r.path, r.public)
+	for _, r := range wholeTable(t, httpapi.Config{}, nil).Routes() {
+		if r.Public != known[r.Method+" "+r.Path] {
+			t.Errorf("%s %s: public %v", r.Method, r.Path, r.Public)
 		}
-		if r.public && (r.rights != 0 || r.confirm) {
-			t.Errorf("%s %s is public and wants more", r.method, r.path)
+		if r.Public && (r.Rights != 0 || r.Confirm) {
+			t.Errorf("%s %s is public and wants more", r.Method, r.Path)
 		}
 	}
 }
 
 func TestFindingARouteAllocatesNothing(t *testing.T) {
-	s, h := wholeTable(t), headerOf("POST", "/v2/models/ocr_recognize/versions/3/infer")
-	if n := testing.AllocsPerRun(100, func() { s.router.find(h) }); n != 0 {
+	s, h := wholeTable(t, httpapi.Config{}, nil), headerOf("POST", "/v2/models/ocr_recognize/versions/3/infer")
+	if n := testing.AllocsPerRun(100, func() { s.Find(h) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
 
 func BenchmarkFindARoute(b *testing.B) {
-	s, h := wholeTable(b), headerOf("POST", "/v2/models/ocr_recognize/infer")
+	s, h := wholeTable(b, httpapi.Config{}, nil), headerOf("POST", "/v2/models/ocr_recognize/infer")
 	b.ReportAllocs()
 	for b.Loop() {
-		if m := s.router.find(h); m.rights != edgewise.Infer {
-			b.Fatal(m)
+		if r, _ := s.Find(h); r.Rights != edgewise.Infer {
+			b.Fatal(r)
 		}
 	}
 }

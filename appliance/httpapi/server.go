@@ -1,9 +1,11 @@
-// Package httpapi is the REST frontend: KServe's v2 protocol with Triton's extensions, and the administration of the store.
+// Package httpapi is the transport of the REST frontend: connections, the reading and bounding of requests, the route
+// table, authorization of the matched route, and errors. The handlers are in the packages below it: inference has
+// KServe's v2 protocol with Triton's extensions, administration has /api/v1.
 //
-// The life of a request: a connection is tracked (conn.go), its headers are judged before anything of its body is read
-// (head.go), the router finds its route (router.go, routes.go), which decides who may call it (authorize.go); its body
-// is read within bounds or handed on as a stream (body.go, guard.go), the handler answers it, and its memory goes back
-// when the answer has left.
+// The life of a request: a connection is tracked (conn.go), its headers are checked before anything of its body is read
+// (head.go), the router finds its route (router.go), which decides who may call it (authorize.go); its body is read
+// within bounds or handed on as a stream (body.go, guard.go), the handler answers it, and its memory goes back when the
+// answer has left.
 package httpapi
 
 import (
@@ -11,7 +13,6 @@ import (
 	"log/slog"
 	"math"
 	"net"
-	"regexp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,7 +21,6 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/api/kserve"
 	"github.com/edgewise-ai/edgewise/appliance/blocks"
 	"github.com/edgewise-ai/edgewise/appliance/listen"
 )
@@ -31,45 +31,18 @@ const answerBuffer = 16 << 10
 // cutTime bounds how long Shutdown waits for handlers whose connections it has cut.
 const cutTime = 5 * time.Second
 
-// Deps are the parts that the server speaks to. All but Metrics, Labels, Logging and Tracing are required.
+// Deps are the parts that the server uses. Log is required.
 type Deps struct {
-	Engine  Engine
-	Library Library
-	Shared  SharedMemory
 	Log     *slog.Logger
-	Name    string // of the server, in its metadata
-	Version string // of the server, in its metadata
-
-	// Metrics returns the metrics page and its content type. Nil: there is no such page.
-	Metrics func() (page []byte, contentType string, err error)
-	// Labels returns the labels of an output's elements, by index. Nil, or returning nil: there are none.
-	Labels func(id edgewise.ModelID, output string) []string
-	// Logging changes what is logged. Nil: the routes of the log settings are not there.
-	Logging Logging
-	// Tracing traces requests. Nil: nothing is traced, and the routes of the trace settings are not there.
-	Tracing edgewise.Tracing
+	Name    string // of the server, on its overview
+	Version string // of the server, on its overview
 
 	// Budget bounds the connections of all servers together. Nil: nothing does.
 	Budget *listen.Budget
-
-	// Accounts knows who may do what. Nil: everybody may do everything.
+	// Accounts authenticates callers. Nil: everybody may do everything.
 	Accounts Accounts
 	// Open says that everybody may do everything though there are accounts.
 	Open bool
-	// MetricsPublic tells whether the metrics page is for everybody. Nil: it is not.
-	MetricsPublic func() bool
-	// Box describes the box and changes its settings. Nil: the routes about it are not there.
-	Box Box
-	// Uploads takes files in pieces, Jobs are what is made of them. Nil: the routes about them are not there.
-	Uploads Uploads
-	Jobs    Jobs
-	// Catalog, Editor and Activity are what the page shows of models, makes of them and watches. Nil: the routes about
-	// them are not there.
-	Catalog  Catalog
-	Editor   Editor
-	Activity Activity
-	// System changes the system that the box runs on. Nil: the routes about it are not there.
-	System System
 	// Page finds a file of the page by its path, without the slash that it begins with, in a form that an Accept-Encoding
 	// header takes. Nil: there is no page.
 	Page func(path, acceptEncoding string) (PageFile, bool)
@@ -81,15 +54,11 @@ type Server struct {
 	deps    Deps
 	http    *fasthttp.Server
 	app     *fiber.App // of the contexts that handlers get
-	table   []*route
+	table   []*Route
 	router  *router
 	memory  *blocks.Memory
-	decoder *kserve.Decoder
 	panics  atomic.Uint64
-
-	encoders  encoders
-	forwarded *regexp.Regexp // names of headers that become parameters; nil: none
-	watcher   watcher
+	watcher watcher
 
 	span   span            // of inferences
 	base   context.Context // of all requests; ends when Shutdown stops waiting for them
@@ -104,19 +73,13 @@ type Server struct {
 	idle      chan struct{} // made by Shutdown, closed when serving falls to 0
 }
 
-// New makes a server that does not listen yet. Errors: Invalid, with every problem of cfg.
+// New makes a server that does not listen yet and has the routes of the page only. Errors: Invalid, with every problem of cfg.
 func New(cfg Config, deps Deps) (*Server, error) {
 	cfg, err := cfg.completed()
 	if err != nil {
 		return nil, edgewise.Errorf("httpapi.New", edgewise.Invalid, "http: %w", err)
 	}
-	s := &Server{
-		cfg: cfg, deps: deps, memory: blocks.New(cfg.MaxInflightBytes),
-		decoder: kserve.NewDecoder(kserve.Limits{MaxJSON: cfg.MaxJSONBytes}),
-	}
-	if s.forwarded, err = headerPattern(cfg.ForwardHeaders); err != nil {
-		return nil, edgewise.Errorf("httpapi.New", edgewise.Invalid, "http.forward_headers: %w", err)
-	}
+	s := &Server{cfg: cfg, deps: deps, memory: blocks.New(cfg.MaxInflightBytes)}
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.span.base, s.span.timeout = s.base, cfg.RequestTimeout
 	app := fiber.New(fiber.Config{
@@ -131,7 +94,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		IdleTimeout:                  cfg.IdleTimeout,
 	})
 	s.app = app
-	s.addRoutes()
+	s.addPage()
 	s.http = app.Server()
 	s.http.Handler = s.serve
 	s.http.HeaderReceived = s.headerReceived
@@ -140,16 +103,14 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	return s, nil
 }
 
-// addRoutes makes the router of the table.
-func (s *Server) addRoutes() {
-	s.table = s.routeTable()
-	page := &route{method: "GET", handler: s.pageFile, public: true}
-	none := &route{handler: s.unrouted, rights: edgewise.Admin}
-	for _, r := range append([]*route{page, none}, s.table...) {
-		r.complete(s.cfg)
-	}
-	s.router = newRouter(s.table, page, none)
-}
+// Config returns the bounds of the server, complete.
+func (s *Server) Config() *Config { return &s.cfg }
+
+// Log returns the logger of the server.
+func (s *Server) Log() *slog.Logger { return s.deps.Log }
+
+// Memory returns the memory of bodies and answers, which is bounded by Config.MaxInflightBytes.
+func (s *Server) Memory() *blocks.Memory { return s.memory }
 
 // Serve answers requests from ln until Shutdown is called, and then returns nil; it closes ln. It may be called for
 // several listeners at once. Errors: Conflict after Shutdown, Internal when ln fails.

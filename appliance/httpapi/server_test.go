@@ -1,4 +1,4 @@
-package httpapi
+package httpapi_test
 
 import (
 	"context"
@@ -16,6 +16,9 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi/administration"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi/inference"
 )
 
 // fakeEngine serves the models "echo" (FP32 x[-1] to y, versions 1 and 3) and "cold" (not ready).
@@ -164,11 +167,11 @@ func (e *fakeEngine) known(name string) error {
 	return nil
 }
 
-func (e *fakeEngine) Statistics(id edgewise.ModelID) ([]VersionStatistics, error) {
+func (e *fakeEngine) Statistics(id edgewise.ModelID) ([]kserve.VersionStatistics, error) {
 	if id.Name != "" && id.Name != "echo" {
 		return nil, edgewise.Errorf("fake", edgewise.Invalid, "requested model '%s' is not available", id.Name)
 	}
-	return []VersionStatistics{{
+	return []kserve.VersionStatistics{{
 		ID: edgewise.ModelID{Name: "echo", Version: 3},
 		Statistics: edgewise.Statistics{
 			LastInference: time.UnixMilli(1700000000123), InferenceCount: 7, ExecutionCount: 5,
@@ -179,7 +182,7 @@ func (e *fakeEngine) Statistics(id edgewise.ModelID) ([]VersionStatistics, error
 
 // testServer is a server on a real listener.
 type testServer struct {
-	*Server
+	*httpapi.Server
 	engine  *fakeEngine
 	library *fakeLibrary
 	shared  *fakeShared
@@ -189,15 +192,15 @@ type testServer struct {
 }
 
 // startServer starts a server with small limits and stops it when the test ends.
-func startServer(t testing.TB, change func(*Config)) *testServer {
+func startServer(t testing.TB, change func(*httpapi.Config)) *testServer {
 	t.Helper()
 	return startServerWith(t, change, nil)
 }
 
-// startServerWith is startServer with something done to the server before it serves.
-func startServerWith(t testing.TB, change func(*Config), before func(*Server)) *testServer {
+// startServerWith is startServer with something done to what the transport gets.
+func startServerWith(t testing.TB, change func(*httpapi.Config), parts func(*httpapi.Deps)) *testServer {
 	t.Helper()
-	cfg := Config{
+	cfg := httpapi.Config{
 		MaxConnections: 64, MaxHeaderBytes: 4 << 10, MaxInferBytes: 1 << 20, MaxBodyBytes: 64 << 10, MaxUploadBytes: 4 << 20,
 		MaxUploadFiles: 8, MaxInflightBytes: 8 << 20, HeaderTimeout: time.Minute, BodyTimeout: time.Minute,
 		IdleTimeout: time.Minute, RequestTimeout: time.Minute,
@@ -213,19 +216,35 @@ func startServerWith(t testing.TB, change func(*Config), before func(*Server)) *
 		}},
 	}
 	var err error
-	ts.Server, err = New(cfg, Deps{
-		Engine: ts.engine, Library: ts.library, Shared: ts.shared,
+	deps := httpapi.Deps{Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Name: "edgewise", Version: "1.2.3"}
+	if parts != nil {
+		parts(&deps)
+	}
+	if ts.Server, err = httpapi.New(cfg, deps); err != nil {
+		t.Fatal(err)
+	}
+	protocol, err := inference.Register(ts.Server, inference.Deps{
+		Engine: ts.engine, Shared: ts.shared, Name: "edgewise", Version: "1.2.3", Labelled: ts.library.labelled,
 		Logging: &fakeLogging{kserve.LogSettings{Info: true, Warning: true, Error: true, Format: "default"}},
-		Tracing: ts.tracing, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Name: "edgewise", Version: "1.2.3",
+		Tracing: ts.tracing,
 		Metrics: func() ([]byte, string, error) { return []byte("up 1\n"), "text/plain; version=0.0.4", nil },
 		Labels:  func(_ edgewise.ModelID, output string) []string { return []string{output + "-a", output + "-b"} },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if before != nil {
-		before(ts.Server)
+	administered := administration.Deps{Statuses: ts.engine.Index, Models: ts.library, Decode: protocol.Decode}
+	if deps.Accounts != nil {
+		administered.Accounts = allAccounts{}
 	}
+	administration.Register(ts.Server, administered)
+	ts.listen(t)
+	return ts
+}
+
+// listen begins to serve, until the test ends.
+func (ts *testServer) listen(t testing.TB) {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -245,7 +264,6 @@ func startServerWith(t testing.TB, change func(*Config), before func(*Server)) *
 			t.Errorf("%d bytes of bodies and answers were never given back", n)
 		}
 	})
-	return ts
 }
 
 // do sends a request through a fresh client and returns the answer with its whole body.

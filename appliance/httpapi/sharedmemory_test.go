@@ -1,4 +1,4 @@
-package httpapi
+package httpapi_test
 
 import (
 	"cmp"
@@ -178,7 +178,7 @@ func TestTensorsInSharedMemory(t *testing.T) {
 		if wanted := test.status == 200 && strings.Contains(test.body, `"outputs"`); delivered != wanted {
 			t.Errorf("%s: delivered %v", test.name, delivered)
 		}
-		waitFor(t, func() bool { return ts.memory.InUse() == 0 }) // the answer's memory goes back once it has left
+		waitFor(t, func() bool { return ts.Memory().InUse() == 0 }) // the answer's memory goes back once it has left
 		if ts.shared.open != 0 {
 			t.Errorf("%s: %d windows are open", test.name, ts.shared.open)
 		}

@@ -1,4 +1,4 @@
-package httpapi
+package httpapi_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 )
 
 const tinyInfer = `{"inputs":[{"name":"x","datatype":"FP32","shape":[1,4],"data":[1,2,3,4]}]}`
@@ -72,7 +73,7 @@ func TestShutdownCutsOffWhatDoesNotEnd(t *testing.T) {
 }
 
 func TestARequestEndsAtItsDeadline(t *testing.T) {
-	ts := startServer(t, func(c *Config) { c.RequestTimeout = 20 * time.Millisecond })
+	ts := startServer(t, func(c *httpapi.Config) { c.RequestTimeout = 20 * time.Millisecond })
 	ts.engine.hook = func(ctx context.Context, _ *edgewise.Request) { <-ctx.Done() }
 	resp, body := ts.do(t, "POST", "/v2/models/echo/infer", tinyInfer)
 	if resp.StatusCode != 504 || !strings.Contains(body, `"code":"deadline"`) {
@@ -81,7 +82,7 @@ func TestARequestEndsAtItsDeadline(t *testing.T) {
 }
 
 func TestIdleConnectionsAreClosed(t *testing.T) {
-	ts := startServer(t, func(c *Config) { c.IdleTimeout = 50 * time.Millisecond })
+	ts := startServer(t, func(c *httpapi.Config) { c.IdleTimeout = 50 * time.Millisecond })
 	p := dial(t, ts)
 	p.send("GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	p.answer("GET")
@@ -89,7 +90,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 }
 
 func TestAClientThatDoesNotReadIsDropped(t *testing.T) {
-	ts := startServer(t, func(c *Config) {
+	ts := startServer(t, func(c *httpapi.Config) {
 		c.WriteTimeout, c.MaxInferBytes, c.MaxInflightBytes = 100*time.Millisecond, 32<<20, 128<<20
 	})
 	body, head := binaryInfer(7 << 20)

@@ -1,4 +1,4 @@
-package httpapi
+package httpapi_test
 
 import (
 	"net"
@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 )
 
 func TestABodyThatBreaksOffIsNotServed(t *testing.T) {
@@ -56,7 +58,7 @@ func TestSlowSendersAreCutOff(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			ts := startServer(t, func(c *Config) { c.HeaderTimeout, c.BodyTimeout = 200*time.Millisecond, 200*time.Millisecond })
+			ts := startServer(t, func(c *httpapi.Config) { c.HeaderTimeout, c.BodyTimeout = 200*time.Millisecond, 200*time.Millisecond })
 			p := dial(t, ts)
 			p.send(test.request)
 			stop := make(chan struct{})
@@ -89,12 +91,12 @@ func TestSlowSendersAreCutOff(t *testing.T) {
 
 func TestASlowBodyWithProgressIsTaken(t *testing.T) {
 	t.Parallel()
-	ts := startServer(t, func(c *Config) { c.BodyTimeout = 2 * time.Second })
+	ts := startServer(t, func(c *httpapi.Config) { c.BodyTimeout = 2 * time.Second })
 	p := dial(t, ts)
 	p.send("POST /v2/models/echo/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 163840\r\n\r\n")
 	for range 10 {
 		time.Sleep(250 * time.Millisecond) // the pace of the sender is what is tested
-		p.send(strings.Repeat(" ", bodyProgress))
+		p.send(strings.Repeat(" ", httpapi.BodyProgress))
 	}
 	if status, body := p.answer("POST"); status != 400 {
 		t.Errorf("answer %d %s, want 400 for a body of spaces, after more than one timeout", status, body)

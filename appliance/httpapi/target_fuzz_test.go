@@ -1,24 +1,23 @@
-package httpapi
+package httpapi_test
 
 import (
 	"bufio"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp/fasthttputil"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 )
 
 // bitKeys knows a key for every set of rights: its secret is their number. Only keys with confirmedBit are confirmed.
-type bitKeys struct{ Accounts }
+type bitKeys struct{ httpapi.Accounts }
 
 const confirmedBit = 1 << 7
 
@@ -42,26 +41,14 @@ func (bitKeys) Confirmed(p *edgewise.Principal) error {
 // recorder is a server with every route, whose handlers only say which route they are of.
 func recorder(f *testing.F) *fasthttputil.InmemoryListener {
 	f.Helper()
-	s, err := New(Config{HeaderTimeout: time.Minute}, Deps{Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		f.Fatal(err)
-	}
-	s.deps.Accounts = bitKeys{}
-	whole := wholeTable(f)
-	s.table = whole.table
-	page, none := *s.router.page, *s.router.none
-	page.method, page.path = "*", "page"
-	none.method, none.path = "*", "none"
-	for _, r := range append([]*route{&page, &none}, s.table...) {
-		r.complete(s.cfg)
-		r.action = ""
-		r.handler = func(c *fiber.Ctx) error {
-			c.Set("X-Ran", r.method+" "+r.path)
-			c.Set("X-Path", string(c.Context().URI().PathOriginal()))
+	s := wholeTable(f, httpapi.Config{HeaderTimeout: time.Minute}, bitKeys{})
+	s.HandleAll(func(route httpapi.Route) httpapi.Handler {
+		return func(r *httpapi.Request) error {
+			r.Set("X-Ran", route.Method+" "+route.Path)
+			r.Set("X-Path", string(r.Context().URI().PathOriginal()))
 			return nil
 		}
-	}
-	s.router = &router{roots: whole.router.roots, page: &page, none: &none}
+	})
 	ln := fasthttputil.NewInmemoryListener()
 	go func() { _ = s.Serve(ln) }()
 	f.Cleanup(func() { _ = s.Shutdown(f.Context()) })
@@ -69,9 +56,9 @@ func recorder(f *testing.F) *fasthttputil.InmemoryListener {
 }
 
 // fits tells whether a route may answer a request, by the plainest reading of both.
-func (r *route) fits(method, path string) bool {
-	want, got := strings.Split(r.path, "/"), strings.Split(path, "/")
-	if len(want) != len(got) || r.method != method && (r.method != "GET" || method != "HEAD") {
+func fits(r httpapi.Route, method, path string) bool {
+	want, got := strings.Split(r.Path, "/"), strings.Split(path, "/")
+	if len(want) != len(got) || r.Method != method && (r.Method != "GET" || method != "HEAD") {
 		return false
 	}
 	for i := range want {
@@ -89,16 +76,16 @@ func (r *route) fits(method, path string) bool {
 // with its right. A target or a host that can be read in two ways runs nothing.
 func FuzzTarget(f *testing.F) {
 	methods := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "get", "CONNECT", "TRACE", "X"}
-	table := wholeTable(f).table
+	table := wholeTable(f, httpapi.Config{}, nil).Routes()
 	for i, r := range table {
 		for _, form := range []string{
 			"%s", "%s#", "%s#/register", "%s/", "%s?x=y", "%s%%23", "%s%%2F", "%s;x", "/.%s",
 			"/x/..%s", "/%s", "%s\x00", "%s ", "http://h%s", "%s//",
 		} {
-			f.Add(uint8(i), uint8(i*7), fmt.Sprintf(form, r.path), "localhost")
+			f.Add(uint8(i), uint8(i*7), fmt.Sprintf(form, r.Path), "localhost")
 		}
-		f.Add(uint8(2), uint8(1), r.path, "[::1")
-		f.Add(uint8(0), uint8(15), strings.ToUpper(r.path), "localhost:8000")
+		f.Add(uint8(2), uint8(1), r.Path, "[::1")
+		f.Add(uint8(0), uint8(15), strings.ToUpper(r.Path), "localhost:8000")
 	}
 	f.Add(uint8(0), uint8(15), "/", "loCAlhost  ")
 	f.Add(uint8(0), uint8(1), "/"+strings.Repeat("a/", 4000), "[::1]:80")
@@ -142,13 +129,13 @@ func FuzzTarget(f *testing.F) {
 			t.Fatalf("the path of target %q is %q for its handler %s", target, seen, ran)
 		}
 		for _, r := range table {
-			if r.method+" "+r.path != ran {
+			if r.Method+" "+r.Path != ran {
 				continue
 			}
 			rights := edgewise.Rights(key) & edgewise.AllRights
-			if !r.fits(name, path) || !r.public && r.rights != 0 && r.rights&rights == 0 || r.confirm && key&confirmedBit == 0 {
-				t.Fatalf("%s %q with the key %d ran %s, which needs %s, confirmed %v", name, target, key, ran, r.rights.Names(),
-					r.confirm)
+			if !fits(r, name, path) || !r.Public && r.Rights != 0 && r.Rights&rights == 0 || r.Confirm && key&confirmedBit == 0 {
+				t.Fatalf("%s %q with the key %d ran %s, which needs %s, confirmed %v", name, target, key, ran, r.Rights.Names(),
+					r.Confirm)
 			}
 			return
 		}
@@ -156,8 +143,8 @@ func FuzzTarget(f *testing.F) {
 			t.Fatalf("%s %q with the key %d ran %s", name, target, key, ran)
 		}
 		for _, r := range table {
-			if r.fits(name, path) {
-				t.Fatalf("%s %q ran %s instead of %s", name, target, ran, r.path)
+			if fits(r, name, path) {
+				t.Fatalf("%s %q ran %s instead of %s", name, target, ran, r.Path)
 			}
 		}
 	})

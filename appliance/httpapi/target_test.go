@@ -1,4 +1,4 @@
-package httpapi
+package httpapi_test
 
 import (
 	"fmt"
@@ -6,10 +6,11 @@ import (
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 )
 
 // inferKey knows one key, which may run models and nothing else.
-type inferKey struct{ Accounts }
+type inferKey struct{ httpapi.Accounts }
 
 func (inferKey) Bearer(secret string, _ bool) (*edgewise.Principal, func(), error) {
 	if secret != "ek_infer" {
@@ -22,7 +23,7 @@ func (inferKey) Claimed() bool { return true }
 
 // Two readers of these requests may disagree about what they ask for.
 func TestTargetsAndHostsWithTwoMeaningsAreRefused(t *testing.T) {
-	ts := startServerWith(t, nil, func(s *Server) { s.deps.Accounts = inferKey{} })
+	ts := startServerWith(t, nil, func(d *httpapi.Deps) { d.Accounts = inferKey{} })
 	for _, test := range []struct{ name, method, target, host string }{
 		{"a fragment behind a private page", "GET", "/metrics#", "localhost"},
 		{"a fragment that looks like a path", "POST", "/v2/logging#/register", "localhost"},
@@ -70,7 +71,7 @@ func TestTargetsAndHostsWithTwoMeaningsAreRefused(t *testing.T) {
 
 // These have one meaning, which is not that of the route that they resemble.
 func TestTargetsThatResembleARouteAreNotIt(t *testing.T) {
-	ts := startServerWith(t, nil, func(s *Server) { s.deps.Accounts = inferKey{} })
+	ts := startServerWith(t, nil, func(d *httpapi.Deps) { d.Accounts = inferKey{} })
 	for _, target := range []string{
 		"/metrics/", "/metrics%23", "/metric%73", "/metrics;x", "/metrics%2F", "/metrics%00", "/./metrics", "/x/../metrics",
 		"/METRICS",

@@ -1,4 +1,4 @@
-package httpapi
+package httpapi_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 )
 
 // waitForEnd makes inferences wait until their context ends, or for limit.
@@ -61,7 +62,7 @@ func TestAClientThatLeavesCancelsItsRequest(t *testing.T) {
 
 func TestAClientThatStaysIsAnswered(t *testing.T) {
 	ts := startServer(t, nil)
-	began, ended := waitForEnd(ts, 8*watchInterval)
+	began, ended := waitForEnd(ts, 8*httpapi.WatchInterval)
 	p := dial(t, ts)
 	for range 2 {
 		p.send(fmt.Sprintf("POST /v2/models/echo/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s",
@@ -85,10 +86,10 @@ func TestTheWatcherStopsWhenNothingHappens(t *testing.T) {
 	ts := startServer(t, nil)
 	for range 2 { // it begins again, too
 		ts.do(t, "GET", "/v2/health/live", "")
-		if !ts.watcher.on.Load() {
+		if !ts.WatcherOn() {
 			t.Error("a request does not begin it")
 		}
-		for end := time.Now().Add(time.Minute); ts.watcher.on.Load(); time.Sleep(watchInterval) {
+		for end := time.Now().Add(time.Minute); ts.WatcherOn(); time.Sleep(httpapi.WatchInterval) {
 			if time.Now().After(end) {
 				t.Fatal("it does not end")
 			}
@@ -102,7 +103,7 @@ func TestABodyMayNotHaveTooManyChunks(t *testing.T) {
 		name   string
 		chunks int
 		status int
-	}{{"as many as are allowed", maxChunks, 200}, {"too many", maxChunks + 1, 400}} {
+	}{{"as many as are allowed", httpapi.MaxChunks, 200}, {"too many", httpapi.MaxChunks + 1, 400}} {
 		t.Run(test.name, func(t *testing.T) {
 			p := dial(t, ts)
 			spaces := test.chunks - 1

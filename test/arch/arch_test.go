@@ -144,8 +144,14 @@ var layers = []layer{
 	{
 		"frontends",
 		[]string{"appliance/httpapi", "appliance/grpcapi"},
-		[]string{"appliance/apistatus", "appliance/blocks", "appliance/listen", "appliance/tarfile", "api/..."},
+		[]string{"appliance/apistatus", "appliance/blocks", "appliance/listen", "api/..."},
 		"a frontend translates requests; it does not decide",
+	},
+	{
+		"REST handlers",
+		[]string{"appliance/httpapi/inference", "appliance/httpapi/administration"},
+		[]string{"appliance/httpapi", "appliance/blocks", "appliance/tarfile", "api/..."},
+		"handlers use the transport and know nothing of each other",
 	},
 	{
 		"services", services,
@@ -215,7 +221,7 @@ func TestImportsPointOneWay(t *testing.T) {
 
 // heavy names the one folder that may import a heavy library, so that it can be replaced there.
 var heavy = map[string][]string{
-	"github.com/gofiber/fiber":     {"appliance/httpapi"},
+	"github.com/gofiber/fiber":     {"appliance/httpapi/..."},
 	"github.com/valyala/fasthttp":  {"appliance/httpapi"},
 	"google.golang.org/grpc":       {"appliance/grpcapi", "api/..."},
 	"github.com/bufbuild":          {"api/inference/generate"},
@@ -461,6 +467,35 @@ func TestNoCommittedPathOfAMachine(t *testing.T) {
 			if strings.Contains(string(source), word) {
 				t.Errorf("%s contains %q", f.path, word)
 			}
+		}
+	}
+}
+
+// Bounds of the lines of a package that people write, without tests.
+const (
+	largestPackage   = 4500
+	largestAppliance = 2500 // package appliance connects the others and does nothing else
+)
+
+// crowded are packages that are still above the bound. The list only shrinks.
+var crowded = []string{"store"}
+
+// TestPackagesAreSmall holds that one person can have a package in mind.
+func TestPackagesAreSmall(t *testing.T) {
+	set, all := files(t)
+	lines := map[string]int{}
+	for _, f := range all {
+		if !f.test && !f.made {
+			lines[f.folder] += set.File(f.syntax.Pos()).LineCount()
+		}
+	}
+	for folder, n := range lines {
+		bound := largestPackage
+		if folder == "appliance" {
+			bound = largestAppliance
+		}
+		if over := n > bound; over != slices.Contains(crowded, folder) {
+			t.Errorf("%s has %d lines without tests, at most %d are allowed: exception %v", folder, n, bound, !over)
 		}
 	}
 }

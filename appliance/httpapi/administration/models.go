@@ -1,0 +1,195 @@
+package administration
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api"
+	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+// Models is what the routes about stored models need of the registry. All methods are safe for concurrent use. What they
+// return is shared and not modified.
+type Models interface {
+	// Room tells whether an upload of size bytes could begin now, before its body is asked for. Errors: Exhausted.
+	Room(size int64) error
+	// Push stores a new version and, with promote, points the label live to it. It pulls the files of up, and the
+	// version exists only if up.Next ended in io.EOF. Errors: those of up, Invalid, TooLarge, Exists, Unsupported,
+	// Exhausted, Corrupt.
+	Push(ctx context.Context, up edgewise.Upload, promote bool) (*admin.Pushed, error)
+	// Records returns every model, by name.
+	Records() []*edgewise.Record
+	// Record returns one model. Errors: NotFound.
+	Record(name string) (*edgewise.Record, error)
+	// SetLabel points a label to a version, making it if need be. Errors: NotFound, Invalid.
+	SetLabel(ctx context.Context, name, label string, version int64) (admin.LabelMove, error)
+	// Rollback points a label to where it pointed before. Errors: NotFound, Conflict when there is nowhere to go.
+	Rollback(ctx context.Context, name, label string) (admin.LabelMove, error)
+	// RemoveLabel forgets a label. Errors: NotFound, Conflict for the label live.
+	RemoveLabel(ctx context.Context, name, label string) error
+	// DeleteVersion deletes one version. Errors: NotFound, Conflict while a label points to it.
+	DeleteVersion(ctx context.Context, id edgewise.ModelID) error
+	// DeleteModel deletes a model with all its versions. Errors: NotFound.
+	DeleteModel(ctx context.Context, name string) error
+	// Inspect returns what is known of a version's files. Errors: NotFound, Unsupported.
+	Inspect(ctx context.Context, id edgewise.ModelID) (*edgewise.Inspection, error)
+	// Propose returns pipelines that a version may be meant for, the likeliest first. Errors: NotFound.
+	Propose(id edgewise.ModelID) ([]admin.Proposal, error)
+}
+
+// Paths of a model and of one of its versions.
+const (
+	modelPath   = "/api/v1/models/:model"
+	versionPath = modelPath + "/versions/:version"
+)
+
+// modelRoutes are about stored models, their versions and labels.
+func (h *handlers) modelRoutes() []httpapi.Route {
+	const read, operate = edgewise.Read, edgewise.Operate
+	return []httpapi.Route{
+		{Method: "GET", Path: "/api/v1/openapi.yaml", Handler: document, Public: true},
+		{Method: "GET", Path: "/api/v1/models", Handler: get(h.models), Rights: read},
+		{Method: "GET", Path: modelPath, Handler: showModel(h.model), Rights: read},
+		{Method: "DELETE", Path: modelPath, Handler: runModel(h.deleteModel), Rights: operate, Action: "model.delete"},
+		{
+			Method: "POST", Path: modelPath + "/versions", Handler: h.push, Rights: operate, Action: "version.push",
+			Body: httpapi.VersionBody, Stream: true, Room: h.Models.Room,
+		},
+		{
+			Method: "DELETE", Path: versionPath, Handler: runModel(h.deleteVersion), Rights: operate,
+			Action: "version.delete",
+		},
+		{Method: "GET", Path: versionPath + "/inspection", Handler: showModel(h.inspection), Rights: read},
+		{Method: "GET", Path: versionPath + "/proposals", Handler: showModel(h.proposals), Rights: read},
+		{
+			Method: "PUT", Path: modelPath + "/labels/:label", Handler: showModel(h.setLabel), Rights: operate,
+			Action: "label.set",
+		},
+		{
+			Method: "DELETE", Path: modelPath + "/labels/:label", Handler: runModel(h.removeLabel), Rights: operate,
+			Action: "label.remove",
+		},
+		{
+			Method: "POST", Path: modelPath + "/rollback", Handler: showModel(h.rollback), Rights: operate,
+			Action: "label.rollback",
+		},
+	}
+}
+
+// document is the OpenAPI document: GET /api/v1/openapi.yaml.
+func document(r *httpapi.Request) error {
+	r.Set(fiber.HeaderContentType, "application/yaml")
+	return r.Send(api.OpenAPI)
+}
+
+// models lists what is stored: GET /api/v1/models.
+func (h *handlers) models() []admin.Model {
+	records, statuses := h.Models.Records(), h.Statuses()
+	models := make([]admin.Model, len(records))
+	for i, r := range records {
+		models[i] = h.noted(admin.NewModel(r, statuses))
+	}
+	return models
+}
+
+// model shows one model with its versions and labels: GET /api/v1/models/{name}.
+func (h *handlers) model(_ *httpapi.Request, id edgewise.ModelID) (admin.Model, error) {
+	record, err := h.Models.Record(id.Name)
+	if err != nil {
+		return admin.Model{}, err
+	}
+	return h.noted(admin.NewModel(record, h.Statuses())), nil
+}
+
+// noted adds what people wrote about a model and its versions.
+func (h *handlers) noted(m admin.Model) admin.Model {
+	if h.Catalog == nil {
+		return m
+	}
+	m.Notes = h.Catalog.Notes(edgewise.ModelID{Name: m.Name})
+	for i := range m.Versions {
+		m.Versions[i].Notes = h.Catalog.Notes(edgewise.ModelID{Name: m.Name, Version: m.Versions[i].Version})
+	}
+	return m
+}
+
+// inspection shows what is known of a version's files: GET /api/v1/models/{name}/versions/{version}/inspection.
+func (h *handlers) inspection(r *httpapi.Request, id edgewise.ModelID) (*edgewise.Inspection, error) {
+	return h.Models.Inspect(r.WorkContext(), id)
+}
+
+// proposals lists pipelines that a version may be meant for: GET /api/v1/models/{name}/versions/{version}/proposals.
+func (h *handlers) proposals(_ *httpapi.Request, id edgewise.ModelID) ([]admin.Proposal, error) {
+	list, err := h.Models.Propose(id)
+	return append([]admin.Proposal{}, list...), err
+}
+
+// setLabel points a label to a version: PUT /api/v1/models/{name}/labels/{label} with {"version": N}.
+func (h *handlers) setLabel(r *httpapi.Request, id edgewise.ModelID) (set admin.LabelMove, err error) {
+	label := r.Param("label")
+	if err := checkLabel(label); err != nil {
+		return set, err
+	}
+	var ask admin.SetLabel
+	if err := r.ReadJSON(&ask); err != nil {
+		return set, err
+	}
+	if ask.Version <= 0 {
+		return set, edgewise.Errorf("administration.setLabel", edgewise.Invalid,
+			`the body names no version: want {"version": N} with N of 1 or more`)
+	}
+	r.Detail = "label " + label + " to version " + strconv.FormatInt(ask.Version, 10)
+	return h.Models.SetLabel(r.WorkContext(), id.Name, label, ask.Version)
+}
+
+// removeLabel forgets a label: DELETE /api/v1/models/{name}/labels/{label}.
+func (h *handlers) removeLabel(r *httpapi.Request, id edgewise.ModelID) error {
+	label := r.Param("label")
+	if err := checkLabel(label); err != nil {
+		return err
+	}
+	return h.Models.RemoveLabel(r.WorkContext(), id.Name, label)
+}
+
+// rollback points a label to where it pointed before: POST /api/v1/models/{name}/rollback, with an empty body or
+// {"label": "live"}.
+func (h *handlers) rollback(r *httpapi.Request, id edgewise.ModelID) (set admin.LabelMove, err error) {
+	ask := admin.Rollback{Label: edgewise.LiveLabel}
+	if err := r.ReadJSON(&ask); err != nil {
+		return set, err
+	}
+	if err := checkLabel(ask.Label); err != nil {
+		return set, err
+	}
+	return h.Models.Rollback(r.WorkContext(), id.Name, ask.Label)
+}
+
+// deleteVersion deletes one version: DELETE /api/v1/models/{name}/versions/{version}.
+func (h *handlers) deleteVersion(r *httpapi.Request, id edgewise.ModelID) error {
+	if err := h.deleteDependants(r, id); err != nil {
+		return err
+	}
+	r.Detail = "version " + strconv.FormatInt(id.Version, 10)
+	return h.Models.DeleteVersion(r.WorkContext(), id)
+}
+
+// deleteModel deletes a model with all its versions: DELETE /api/v1/models/{name}.
+func (h *handlers) deleteModel(r *httpapi.Request, id edgewise.ModelID) error {
+	if err := h.deleteDependants(r, id); err != nil {
+		return err
+	}
+	return h.Models.DeleteModel(r.WorkContext(), id.Name)
+}
+
+// deleteDependants deletes what depends on a version or a model, where the query has dependants=true.
+func (h *handlers) deleteDependants(r *httpapi.Request, id edgewise.ModelID) error {
+	if h.Catalog == nil || r.Query("dependants") != "true" {
+		return nil
+	}
+	r.Detail = "with what depends on it"
+	return h.Catalog.DeleteDependants(r.WorkContext(), id)
+}

@@ -1,0 +1,100 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/appliance/apistatus"
+)
+
+// retryAfter is the advice, in seconds, to a client that is refused because the box is busy.
+const retryAfter = 1
+
+// WithStatus returns err with a status of HTTP that fits better than that of its kind.
+func WithStatus(status int, err error) error { return &special{status, err} }
+
+// special is an error with a status of its own.
+type special struct {
+	status int
+	err    error
+}
+
+func (e *special) Error() string { return e.err.Error() }
+func (e *special) Unwrap() error { return e.err }
+
+// writeError answers with what clients may know of err, and logs the rest where there is any.
+func (s *Server) writeError(ctx *fasthttp.RequestCtx, err error) {
+	s.countRefusal(ctx, err)
+	kind := edgewise.KindOf(err)
+	body := kserve.NewErrorBody(err)
+	body.Error = apistatus.Message(err)
+	status := apistatus.Of(kind)
+	if status.HTTP == fasthttp.StatusInternalServerError {
+		s.deps.Log.Error("request failed", "method", string(ctx.Method()), "path", string(ctx.Path()), "kind", kind.String(),
+			"error", err)
+	}
+	if status.Retry {
+		ctx.Response.Header.Set(fiber.HeaderRetryAfter, strconv.Itoa(retryAfter))
+	}
+	if own, ok := errors.AsType[*edgewise.Error](err); ok {
+		if own.Reason == "rate_limited" {
+			status.HTTP = fasthttp.StatusTooManyRequests
+		}
+		if own.Retry > 0 {
+			ctx.Response.Header.Set(fiber.HeaderRetryAfter, strconv.FormatInt(int64(math.Ceil(own.Retry.Seconds())), 10))
+		}
+	}
+	if kind == edgewise.Unauthenticated {
+		ctx.Response.Header.Set(fiber.HeaderWWWAuthenticate, "Bearer")
+	}
+	// as Triton's clients know it; the body's code says which it is
+	if kind == edgewise.TooLarge && s.router.find(&ctx.Request.Header).route.isProtocol() {
+		status.HTTP = fasthttp.StatusBadRequest
+	}
+	var better *special
+	if errors.As(err, &better) {
+		status.HTTP = better.status
+	}
+	writeFault(ctx, status.HTTP, body)
+}
+
+// countRefusal counts an inference that ends with err before the engine has received it.
+func (s *Server) countRefusal(ctx *fasthttp.RequestCtx, err error) {
+	r := requestOf(ctx)
+	if r.Counted || r.route == nil || r.route.Refused == nil {
+		return
+	}
+	r.Counted = true
+	r.route.Refused(r.attribute(context.Background()), r, time.Since(ctx.Time()), err)
+}
+
+func writeFault(ctx *fasthttp.RequestCtx, status int, body kserve.ErrorBody) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		text = []byte(`{"error":"internal error","code":"internal"}`) // strings and numbers always marshal
+	}
+	ctx.SetStatusCode(status)
+	ctx.SetContentType(fiber.MIMEApplicationJSON)
+	ctx.SetBody(text)
+}
+
+// unrouted answers what the table has no route for.
+func (s *Server) unrouted(r *Request) error {
+	ctx := r.Context()
+	if allowed := s.router.allowed(r.path); allowed != "" {
+		ctx.Response.Header.Set(fiber.HeaderAllow, allowed)
+		writeFault(ctx, fiber.StatusMethodNotAllowed, kserve.ErrorBody{Error: "Method Not Allowed"})
+		return nil
+	}
+	writeFault(ctx, fiber.StatusNotFound, kserve.ErrorBody{Error: "Not Found"})
+	return nil
+}

@@ -1,0 +1,110 @@
+package inference
+
+import (
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/appliance/blocks"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+)
+
+// minBorrowed is from how many bytes of tensors on memory of the model is asked for: copying fewer takes no longer than
+// asking.
+const minBorrowed = 64 << 10
+
+// incoming is the body of an inference request. It is in one block. Where the model offers memory for tensors, they
+// arrive there (decision 0038), and only the JSON part before them is in the block.
+type incoming struct {
+	id       edgewise.ModelID
+	body     []byte // or its JSON part, where tensors are elsewhere
+	block    *blocks.Block
+	tensors  []byte        // in memory of the model, which another process can write to; nil: they are in the block
+	free     func()        // ends the use of tensors; nil where they are
+	expanded *blocks.Block // the body as it is without its content encoding; nil: it had none
+	framed   *blocks.Block // copies of tensors whose content is checked before it is used; nil: there are none
+}
+
+// receive reads the body of an inference request. The caller releases it. Errors: Busy, NotFound, and those of
+// Stream.Read and expand.
+func (h *Handlers) receive(r *httpapi.Request) (in incoming, err error) {
+	var unknown error
+	in.id, unknown = h.modelID(r)
+	if unknown != nil || !h.borrow(&in, r) {
+		in.block, in.body, err = r.ReadBody()
+	} else if err = r.Stream.Fill(in.body); err == nil {
+		if err = r.Stream.Fill(in.tensors); err == nil {
+			err = r.Stream.Finish()
+		}
+	}
+	if err == nil {
+		r.Request().SetBodyRaw(in.body)
+		err = unknown
+	}
+	if err == nil {
+		err = h.expand(r, &in)
+	}
+	if err != nil {
+		in.release()
+		return incoming{}, err
+	}
+	return in, nil
+}
+
+// borrow makes room for the JSON part of a body, and for its tensors in memory of their model. It returns false when
+// the request does not say how long they are, or the model has no memory to offer.
+func (h *Handlers) borrow(in *incoming, r *httpapi.Request) bool {
+	header, length := &r.Request().Header, r.Stream.Length()
+	if length < minBorrowed || len(header.Peek(fiber.HeaderContentEncoding)) > 0 {
+		return false
+	}
+	jsonSize, err := kserve.ParseHeaderLength(string(header.Peek(kserve.HeaderLength)), int(length))
+	n := length - int64(jsonSize)
+	if err != nil || jsonSize == 0 || n < minBorrowed {
+		return false
+	}
+	b := h.Memory().Take(int64(jsonSize))
+	if b == nil || !b.Hold(n) {
+		b.Free()
+		return false
+	}
+	if in.tensors, in.free = h.Engine.AllocBody(in.id, int(n)); in.tensors == nil {
+		b.Free()
+		return false
+	}
+	in.block, in.body = b, b.Bytes[:jsonSize]
+	return true
+}
+
+func (in *incoming) release() {
+	in.block.Free()
+	in.expanded.Free()
+	in.framed.Free()
+	if in.free != nil {
+		in.free()
+	}
+}
+
+// copyFramed copies the tensors whose elements have frames out of the memory that others can write to. Error: Busy.
+func (h *Handlers) copyFramed(in *incoming, req *kserve.InferRequest) error {
+	total := int64(0)
+	for i := range req.Inputs {
+		if req.Inputs[i].Type == edgewise.Bytes {
+			total += int64(len(req.Inputs[i].Data))
+		}
+	}
+	if total == 0 {
+		return nil
+	}
+	if in.framed = h.Memory().Take(total); in.framed == nil {
+		return h.NoMemory()
+	}
+	room := in.framed.Bytes
+	for i := range req.Inputs {
+		if t := &req.Inputs[i]; t.Type == edgewise.Bytes {
+			n := copy(room, t.Data)
+			t.Data, room = room[:n:n], room[n:]
+		}
+	}
+	return nil
+}

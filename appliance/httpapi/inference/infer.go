@@ -1,0 +1,261 @@
+package inference
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/appliance/blocks"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+)
+
+// What the JSON part of an answer is expected to take: beside its tensors, and for each of them.
+const (
+	answerOverhead = 1 << 10
+	outputOverhead = 128
+)
+
+// infer answers one inference: POST /v2/models/{name}[/versions/{version}]/infer. Binary tensors are read where the
+// socket put them; those of the answer are copied once, into the memory that the socket is written from.
+func (h *Handlers) infer(r *httpapi.Request) error {
+	in, err := h.receive(r)
+	if err != nil {
+		return err
+	}
+	defer in.release()
+	req, err := h.decode(r, &in)
+	if err != nil {
+		return err
+	}
+	defer req.Release()
+	sh, err := h.share(req)
+	if err != nil {
+		return err
+	}
+	defer sh.close()
+	return h.ask(r, &req.Request, func(resp *edgewise.Response) error {
+		if err := sh.deliver(req, resp); err != nil {
+			return err
+		}
+		h.setClasses(req, resp.Model)
+		return h.writeInfer(r, req, resp)
+	})
+}
+
+// ask has the engine answer req, within the time that inferences have, for as long as the client is there, and traced
+// where that is wanted. The response is write's until it returns.
+func (h *Handlers) ask(r *httpapi.Request, req *edgewise.Request, write func(*edgewise.Response) error) (err error) {
+	if err := h.forward(r, req); err != nil {
+		return err
+	}
+	req.Arrived = time.Now()
+	ctx := r.Begin(req.Arrived)
+	defer r.End()
+	trace := h.trace(r, req)
+	if trace != nil {
+		ctx = trace.Context(ctx)
+		defer func() { trace.End(err) }()
+	}
+	r.Counted = true
+	resp, err := h.Engine.Answer(ctx, req, edgewise.Exchange{
+		Lookup: func() (edgewise.ModelID, error) { return h.modelID(r) },
+		Deliver: func(resp *edgewise.Response) error {
+			if trace != nil {
+				trace.Sending()
+			}
+			return write(resp)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	resp.Release()
+	return nil
+}
+
+// forward makes parameters of the request's headers whose names match, in the client's spelling. Errors: Invalid.
+func (h *Handlers) forward(r *httpapi.Request, req *edgewise.Request) error {
+	if h.forwarded == nil {
+		return nil
+	}
+	for line := range bytes.Lines(r.Request().Header.RawHeaders()) {
+		name, value, ok := bytes.Cut(bytes.TrimRight(line, "\r\n"), []byte{':'})
+		if !ok || !h.forwarded.Match(name) {
+			continue
+		}
+		if err := kserve.ForwardHeader(req, string(name), string(bytes.Trim(value, " \t"))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setClasses tells the encoder what it needs to know of the model where the client wants classes.
+func (h *Handlers) setClasses(req *kserve.InferRequest, id edgewise.ModelID) {
+	if !slices.ContainsFunc(req.Answers, func(a kserve.Answer) bool { return a.Classification > 0 }) {
+		return
+	}
+	req.Classes = kserve.Classes{}
+	if v, _, err := h.Engine.Version(id); err == nil {
+		req.Classes.Batched = v.Model.MaxBatchSize > 0
+	}
+	if h.Labels != nil {
+		req.Classes.Labels = func(output string) []string { return h.Labels(id, output) }
+	}
+}
+
+// decode reads the body of an inference request.
+func (h *Handlers) decode(r *httpapi.Request, in *incoming) (*kserve.InferRequest, error) {
+	if in.tensors == nil {
+		return h.Decode(r, in.id, in.body)
+	}
+	req, err := h.decoder.InferApart(in.id, in.body, in.tensors)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.copyFramed(in, req); err != nil {
+		req.Release()
+		return nil, err
+	}
+	return req, nil
+}
+
+// Decode reads the body of an inference request to a model, which may be a file as it is, by what the headers say of it.
+// The request aliases body. Errors: Invalid, TooLarge, NotFound, Unavailable.
+func (h *Handlers) Decode(r *httpapi.Request, id edgewise.ModelID, body []byte) (*kserve.InferRequest, error) {
+	header := &r.Request().Header
+	jsonSize := header.Peek(kserve.HeaderLength)
+	if len(jsonSize) == 0 {
+		if isMedia(header.ContentType(), body) {
+			v, _, err := h.Engine.Version(id)
+			if err != nil {
+				return nil, err
+			}
+			return h.decoder.Media(id, v.Model, body)
+		}
+		req, err := h.decoder.Infer(id, body, -1)
+		if err != nil && hasPrefixFold(header.ContentType(), fiber.MIMEMultipartForm) {
+			return nil, errForm
+		}
+		return req, err
+	}
+	size, err := kserve.ParseHeaderLength(string(jsonSize), len(body))
+	if err != nil {
+		return nil, err
+	}
+	if size > 0 {
+		return h.decoder.Infer(id, body, size)
+	}
+	v, _, err := h.Engine.Version(id)
+	if err != nil {
+		return nil, err
+	}
+	return h.decoder.Raw(id, v.Model, body)
+}
+
+// writeInfer writes an answer into memory that the connection holds.
+func (h *Handlers) writeInfer(r *httpapi.Request, req *kserve.InferRequest, resp *edgewise.Response) error {
+	a, err := h.compose(req, resp)
+	if err != nil {
+		return err
+	}
+	if a.binary {
+		r.Set(kserve.HeaderLength, strconv.Itoa(a.jsonSize))
+	}
+	r.Set(fiber.HeaderContentType, a.contentType())
+	r.Keep(a.block)
+	r.Response().SetBodyRaw(a.body)
+	h.encode(r)
+	return nil
+}
+
+// composed is the body of an answer.
+type composed struct {
+	block    *blocks.Block // where it stands; the receiver's
+	body     []byte
+	jsonSize int
+	binary   bool // it has a binary part behind its JSON part
+}
+
+func (a *composed) contentType() string {
+	if a.binary {
+		return fiber.MIMEOctetStream
+	}
+	return fiber.MIMEApplicationJSON
+}
+
+// compose makes the body of an answer. Errors: Busy, and those of kserve.AppendInferResponse.
+func (h *Handlers) compose(req *kserve.InferRequest, resp *edgewise.Response) (a composed, err error) {
+	b := h.Memory().Take(answerSize(req, resp))
+	if b == nil {
+		return a, h.NoMemory()
+	}
+	body, jsonSize, err := kserve.AppendInferResponse(b.Bytes[:0], req, resp)
+	if err != nil {
+		b.Free()
+		return a, err
+	}
+	if cap(body) != cap(b.Bytes) { // it outgrew the estimate
+		b.Free()
+		if b = h.Memory().Adopt(body); b == nil {
+			return a, h.NoMemory()
+		}
+	}
+	return composed{block: b, body: body, jsonSize: jsonSize, binary: req.Binary(resp)}, nil
+}
+
+// answerSize estimates the bytes of an answer, rather too many than too few: an estimate that holds saves a copy.
+func answerSize(req *kserve.InferRequest, resp *edgewise.Response) int64 {
+	size := int64(answerOverhead)
+	for i := range resp.Outputs {
+		out := &resp.Outputs[i]
+		size += outputOverhead + int64(len(out.Name)+8*len(out.Shape)) + int64(len(out.Data))*growth(req, out)
+	}
+	return size
+}
+
+// growth returns how many bytes of an answer a byte of an output becomes at most: as text, numbers take several.
+func growth(req *kserve.InferRequest, out *edgewise.Tensor) int64 {
+	if binary := slices.ContainsFunc(req.Answers, func(a kserve.Answer) bool {
+		return a.Name == out.Name &&
+			a.Binary
+	}); binary {
+		return 1
+	}
+	switch {
+	case len(req.Answers) == 0 && req.BinaryOutput:
+		return 1
+	case out.Type == edgewise.Bytes:
+		return 2
+	case out.Type.Size() == 1:
+		return 6
+	}
+	return 4
+}
+
+// errForm answers a form, in which many programs wrap a file.
+var errForm = edgewise.Errorf("inference.Decode", edgewise.Invalid,
+	"the body is a form (multipart/form-data): send the file itself as the body, with its own type, as \"curl -H "+
+		"'Content-Type: image/jpeg' --data-binary @FILE\" does")
+
+// isMedia tells whether a body without a JSON part is a file as it is, and no request of the protocol: by its type, or
+// for application/octet-stream, which programs send with any body, because it does not begin as JSON of a request does.
+func isMedia(contentType, body []byte) bool {
+	for _, kind := range [...]string{"image/", "audio/", "video/"} {
+		if hasPrefixFold(contentType, kind) {
+			return true
+		}
+	}
+	return !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte{'{'}) &&
+		hasPrefixFold(contentType, fiber.MIMEOctetStream)
+}
+
+func hasPrefixFold(text []byte, prefix string) bool {
+	return len(text) >= len(prefix) && strings.EqualFold(string(text[:len(prefix)]), prefix)
+}

@@ -1,0 +1,65 @@
+package appliance
+
+import (
+	"github.com/edgewise-ai/edgewise/appliance/config"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi/administration"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi/inference"
+	"github.com/edgewise-ai/edgewise/appliance/registry"
+	"github.com/edgewise-ai/edgewise/webui"
+)
+
+var (
+	_ inference.Engine      = (*engine)(nil)
+	_ administration.Models = (*registry.Registry)(nil)
+)
+
+// newREST makes the REST frontend with its routes.
+func (a *App) newREST(logs inference.Logging) (*httpapi.Server, error) {
+	c := a.config
+	s, err := httpapi.New(restConfig(c), httpapi.Deps{
+		Log: a.logger.With("part", "http"), Budget: a.budget, Name: c.Server.ID, Version: Version,
+		Accounts: a.accounts, Open: a.openMode(), Page: page,
+	})
+	if err != nil {
+		return nil, err
+	}
+	protocol, err := inference.Register(s, inference.Deps{
+		Engine: a.engine, Shared: a.shared, Name: c.Server.ID, Version: Version, Metrics: a.metrics(),
+		MetricsPublic: func() bool { return a.box.Settings().MetricsPublic },
+		Labelled:      a.registry.Labelled, Labels: a.registry.Classes, Logging: logs, Tracing: a.tracer,
+	})
+	if err != nil {
+		return nil, err
+	}
+	administration.Register(s, administration.Deps{
+		Statuses: a.engine.Index, Models: a.registry, Decode: protocol.Decode,
+		Accounts: accounts{a.accounts}, Open: a.openMode(), Box: a.box,
+		Uploads: receiver{a.importer.Uploads(), int64(c.Upload.MaxBytes)}, Jobs: a.importer,
+		Catalog: modelCatalog{a.catalog, a}, Editor: a.editor, Activity: observer{a.monitor}, System: a.system,
+	})
+	return s, nil
+}
+
+// page finds a file of the page that the program carries.
+func page(path, acceptEncoding string) (httpapi.PageFile, bool) {
+	asset, found := webui.Find(path, acceptEncoding)
+	return httpapi.PageFile(asset), found
+}
+
+func restConfig(c config.Config) httpapi.Config {
+	return httpapi.Config{
+		MaxConnections: c.HTTP.MaxConnections, MaxJSONBytes: int64(c.HTTP.MaxJSONBytes),
+		MaxInferBytes: int64(c.HTTP.MaxBodyBytes), MaxUploadBytes: int64(c.Upload.MaxBytes) + tarOverhead,
+		MaxUploadFiles: c.Upload.MaxFiles, MaxInflightBytes: int64(c.HTTP.MaxInflightBytes),
+		HeaderTimeout: c.HTTP.HeaderTimeout, BodyTimeout: c.HTTP.BodyTimeout, WriteTimeout: c.HTTP.WriteTimeout,
+		IdleTimeout: c.HTTP.IdleTimeout, RequestTimeout: c.Engine.RequestTimeout,
+		AllowedHosts: answeredHosts(c), Origins: c.HTTP.CORSOrigins, ForwardHeaders: c.HTTP.ForwardHeaders,
+		Restricted: restrictions(c.HTTP.RestrictedAPI, func(r config.Restriction) httpapi.Restriction {
+			return httpapi.Restriction{APIs: r.APIs, Header: r.Key, Value: r.Value}
+		}),
+	}
+}
+
+// tarOverhead is what an archive of many files may take beside their bytes.
+const tarOverhead = 64 << 20
