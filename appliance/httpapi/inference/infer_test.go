@@ -23,14 +23,15 @@ func TestAnAnswerOfTextFitsItsEstimate(t *testing.T) {
 		}},
 		{"one", edgewise.Tensor{Name: "y", Type: edgewise.Bool, Shape: edgewise.Shape{1}, Data: []byte{1}}},
 	} {
-		req, err := kserve.NewDecoder(kserve.Limits{}).Infer(edgewise.ModelID{Name: "m"}, []byte(`{"inputs":[{"name":"x","datatype":"FP32","shape":[1,1],"data":[1]}]}`), -1)
+		body := []byte(`{"inputs":[{"name":"x","datatype":"FP32","shape":[1,1],"data":[1]}]}`)
+		req, err := kserve.NewDecoder(kserve.Limits{}).Infer(edgewise.ModelID{Name: "m"}, body, -1)
 		if err != nil {
 			t.Fatal(err)
 		}
 		resp := &edgewise.Response{Outputs: []edgewise.Tensor{test.out}}
 		size := answerSize(req, resp)
 		room := make([]byte, 0, size)
-		body, _, err := kserve.AppendInferResponse(room, req, resp)
+		body, _, err = kserve.AppendInferResponse(room, req, resp)
 		if err != nil || cap(body) != cap(room) {
 			t.Errorf("%s: estimated %d bytes, the answer took %d: %v", test.name, size, len(body), err)
 		}
