@@ -22,7 +22,7 @@ export CGO_CFLAGS  := -O2 -g
 PAGE = $(shell find webui/src webui/build sdk/assemblyscript sdk/template/assemblyscript -type f) webui/index.html webui/vite.config.ts webui/svelte.config.js webui/package-lock.json api/openapi.yaml
 .PHONY: runtime-gpu gpu-stub gpu-test ptx arm64-test arm64-tools
 
-.PHONY: webui page-long pictures browser bus build run demo quick test check race fuzz bench hostile differential fault soak proto runtime models speech grpc-client python steps toolchains demo-steps onnx-models backend tools-present deb deb-test oci oci-test image image-test image-tools clean
+.PHONY: webui page-long pictures browser bus build run demo quick test check race fuzz bench hostile differential fault soak proto runtime models speech grpc-client python steps toolchains wabt demo-steps onnx-models backend tools-present deb deb-test oci oci-test image image-test image-tools clean
 
 ## webui: the page, into webui/dist, where the program embeds it; nothing is done when nothing has changed
 webui: webui/dist/index.html.gz
@@ -54,7 +54,7 @@ runtime-gpu: runtime
 	@configs/runtime/fetch-gpu.sh $(CACHE)/runtime $(BIN)/lib
 
 ## gpu-stub: the real provider for CUDA over libraries that stand in for NVIDIA's, on a machine without a GPU
-gpu-stub: build
+gpu-stub: build wabt
 	@configs/runtime/fetch-gpu.sh $(CACHE)/runtime $(CACHE)/gpu
 	$(GO) test -count=1 -tags gpustub ./test/gpustub
 
@@ -92,9 +92,9 @@ demo-steps: steps
 	@for module in configs/demo/steps/*.wasm; do cp $(STEPS)/$$(basename $$module .wasm)/1/model.wasm $$module; done
 
 ## test: every test, with the race detector
-test: build models speech toolchains grpc-client onnx-models browser bus
+test: build models speech toolchains wabt grpc-client onnx-models browser bus
 	$(GO) vet ./...
-	$(GO) test -race -timeout 20m ./...
+	$(GO) test -race -timeout 60m ./...
 
 ## quick: build, vet, test/arch, and the unit tests of the packages that changed against main, or in the last commit
 quick: tools-present
@@ -122,21 +122,21 @@ pictures: build models browser
 	node webui/test/screenshots.mjs docs/screenshots
 
 ## check: format, vet, static analysis, architecture, race detector
-check: build models speech toolchains grpc-client onnx-models browser bus
+check: build models speech toolchains wabt grpc-client onnx-models browser bus
 	@test -z "$$($(TOOL) gofumpt -l $(GOFILES))" || { echo "not formatted:"; $(TOOL) gofumpt -l $(GOFILES); exit 1; }
 	$(GO) vet ./...
 	$(TOOL) staticcheck ./...
 	$(TOOL) go-errorlint ./...
 	$(GO) test -count=1 ./test/arch
-	$(GO) test -race -timeout 20m ./...
+	$(GO) test -race -timeout 60m ./...
 
 ## race: the race detector alone
-race: build models toolchains
-	$(GO) test -race -timeout 20m ./...
+race: build models toolchains wabt
+	$(GO) test -race -timeout 60m ./...
 
 ## fuzz: every fuzz target for FUZZTIME each
 FUZZTIME ?= 60s
-fuzz: build
+fuzz: build wabt
 	@for pkg in $$($(GO) list ./...); do \
 	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
 	    echo "== $$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg; \
@@ -150,7 +150,7 @@ differential: build
 
 ## fault: the long kill loop: CYCLES times kill -9 at a random moment
 CYCLES ?= 500
-fault: build
+fault: build wabt
 	$(GO) test -count=1 -timeout 60m ./test/fault -fault.cycles=$(CYCLES) -fault.uploads=200 -v
 
 ## soak: full load with uploads, swaps, cancels and failures for SOAK, and SWAPS hot swaps in each isolation mode
@@ -163,11 +163,11 @@ soak: build
 TABLE ?= all
 ONLY  ?=
 AGAINST ?=
-bench: build models steps python
+bench: build models steps python wabt
 	$(GO) run ./test/bench -table $(TABLE) -only "$(ONLY)" -against "$(AGAINST)"
 
 ## hostile: hostile modules against the real server, 100,000 traps of them, with its figures
-hostile: build
+hostile: build wabt
 	$(GO) run ./test/bench -table wasm -only hostile
 
 ## proto: the Go code of the gRPC protocol, from its .proto files
@@ -245,6 +245,10 @@ image-test: image
 	configs/image/slot.sh $(VERSION)+next $(PACKAGES)/edgewise_$(VERSION)_$(ARCH).deb $(KEYS)/ca.pem $(CACHE)/image$(ARCHED) $(IMAGE)$(ARCHED)
 	configs/image/bundle.sh $(VERSION)+next $(KEYS) $(IMAGE)$(ARCHED)
 	$(GO) run ./test/image -arch $(ARCH) -image $(IMAGE)$(ARCHED) -keys $(KEYS) -version $(VERSION) -newer $(VERSION)+next -only "$(ONLY)" $(IMAGE_TEST)
+
+# wabt: the assembler of the tests' WebAssembly modules
+wabt:
+	@command -v wat2wasm >/dev/null || configs/debian/install.sh "the tests assemble WebAssembly modules with" wabt
 
 speech:
 	@command -v espeak-ng >/dev/null || configs/debian/install.sh "the voice tests speak with" espeak-ng

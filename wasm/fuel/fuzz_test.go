@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -13,6 +11,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 	"pgregory.net/rapid"
 
+	"github.com/edgewise-ai/edgewise/test/hostile"
 	"github.com/edgewise-ai/edgewise/test/wat"
 	"github.com/edgewise-ai/edgewise/wasm/fuel"
 )
@@ -83,17 +82,13 @@ func FuzzRewrite(f *testing.F) {
 	for _, p := range programs {
 		f.Add(assemble(f, p.text))
 	}
-	files, err := filepath.Glob("../testdata/hostile/*.wat")
+	corpus, err := hostile.Read("../testdata/hostile")
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
-		if module, err := wat.Assemble(string(text)); err == nil && len(module) < 1<<12 {
-			f.Add(module)
+	for _, m := range corpus {
+		if len(m.Binary) < 1<<12 {
+			f.Add(m.Binary)
 		}
 	}
 	f.Fuzz(func(t *testing.T, module []byte) {
@@ -137,8 +132,8 @@ func TestALimitIsAlwaysKept(t *testing.T) {
 		{"functions", "(func) (func)", "(func) (func) (func)"},
 		{"code", "(func nop nop)", "(func nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop " +
 			"nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop nop)"},
-		{"locals", "(func (locals 4 i32))", "(func (locals 5 i32))"},
-		{"locals with parameters", "(func (param i32) (locals 3 i32))", "(func (param i32) (locals 4 i32))"},
+		{"locals", "(func (local i32 i32 i32 i32))", "(func (local i32 i32 i32 i32 i32))"},
+		{"locals with parameters", "(func (param i32) (local i32 i32 i32))", "(func (param i32) (local i32 i32 i32 i32))"},
 		{"nesting", "(func block block end end)", "(func block block block end end end)"},
 		{"branches", "(func (br_table 0 0 0 (i32.const 0)))", "(func (br_table 0 0 0 0 (i32.const 0)))"},
 		{"tables", "(table 1 funcref)", "(table 1 funcref) (table 1 funcref)"},
@@ -153,23 +148,23 @@ func TestALimitIsAlwaysKept(t *testing.T) {
 		{"element segments", `(func $f) (elem func $f)`, `(func $f) (elem func $f) (elem func $f)`},
 		{"pages", "(memory 2)", "(memory 3)"},
 		{"parameters of all types", "(type (func (param i32 i32)))", "(type (func (param i32 i32))) (type (func (result i32)))"},
-		{"blocks times locals", "(func (locals 4 i32) block end)", "(func (locals 4 i32) block end block end)"},
+		{"blocks times locals", "(func (local i32 i32 i32 i32) block end)", "(func (local i32 i32 i32 i32) block end block end)"},
 		{
 			"blocks and branches", "(func block end block end (br_table 0 (i32.const 0)))",
 			"(func block end block end (br_table 0 0 (i32.const 0)) block end)",
 		},
 		{
-			"branches times locals", "(func (locals 2 i32) (block (br_if 0 (i32.const 0))))",
-			"(func (locals 4 i32) (block (br_if 0 (i32.const 0))))",
+			"branches times locals", "(func (local i32 i32) (block (br_if 0 (i32.const 0))))",
+			"(func (local i32 i32 i32 i32) (block (br_if 0 (i32.const 0))))",
 		},
-		{"labels times locals", "(func (locals 2 i32) (br_table 0 0 0 (i32.const 0)))", "(func (locals 4 i32) (br_table 0 0 0 (i32.const 0)))"},
+		{"labels times locals", "(func (local i32 i32) (br_table 0 0 0 (i32.const 0)))", "(func (local i32 i32 i32 i32) (br_table 0 0 0 (i32.const 0)))"},
 		{
 			"blocks times results", "(func (block (result i32) (i32.const 0)) drop)",
 			"(type (func (result i32 i32))) (func (block (type 0) (i32.const 0) (i32.const 0)) drop drop block end block end block end)",
 		},
 		{
-			"blocks times locals of all functions", "(func (locals 4 i32) block end) (func (locals 4 i32))",
-			"(func (locals 4 i32) block end) (func (locals 4 i32) block end)",
+			"blocks times locals of all functions", "(func (local i32 i32 i32 i32) block end) (func (local i32 i32 i32 i32))",
+			"(func (local i32 i32 i32 i32) block end) (func (local i32 i32 i32 i32) block end)",
 		},
 		{
 			"results of calls", "(func $f (result i32) i32.const 0) (func (call $f) drop)",

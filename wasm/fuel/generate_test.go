@@ -114,8 +114,8 @@ func (g *generator) statement(depth int) {
 		g.emit("(memory.init $d (i32.const %d) (i32.const 1) (i32.const %d))", g.choose(256), g.choose(12))
 	case 17:
 		g.emit([]string{
-			"(drop (memory.grow (i32.const 1)))", "(drop (table.grow (ref.func $f0) (i32.const 2)))",
-			"(table.fill (i32.const 1) (ref.func $f0) (i32.const 2))", "(data.drop $d)",
+			"(drop (memory.grow (i32.const 1)))", "(drop (table.grow 0 (ref.func $f0) (i32.const 2)))",
+			"(table.fill 0 (i32.const 1) (ref.func $f0) (i32.const 2))", "(data.drop $d)",
 			"(table.copy (i32.const 0) (i32.const 1) (i32.const 3))",
 		}[g.choose(5)])
 	case 18:
@@ -242,7 +242,7 @@ func (g *generator) i32(depth int) {
 		g.i32(depth - 1)
 		g.emit("i32.const 3 i32.and call_indirect (type $t) drop")
 	case 11:
-		g.emit("(i32.add (memory.size) (table.size))")
+		g.emit("(i32.add (memory.size) (table.size 0))")
 	}
 }
 

@@ -180,7 +180,7 @@ var programs = []struct {
 	{"tables", `(type $t (func (result i32))) (table 4 20 funcref) (elem (i32.const 0) $a $b) (elem declare func $c)
 		(func $a (result i32) i32.const 1) (func $b (result i32) i32.const 2) (func $c (result i32) i32.const 40)
 		(func (export "f") (result i32) (table.set 0 (i32.const 2) (ref.func $c)) (drop (table.grow 0 (ref.null func) (i32.const 3)))
-		(i32.add (call_indirect (type $t) (i32.const 2)) (i32.add (call_indirect (type $t) (i32.const 1)) (table.size))))`, nil},
+		(i32.add (call_indirect (type $t) (i32.const 2)) (i32.add (call_indirect (type $t) (i32.const 1)) (table.size 0))))`, nil},
 	{"a missing element", `(table 4 funcref) (func (export "f") (call_indirect (param) (i32.const 3)))`, nil},
 	{"globals and imports of globals", `(global $g (mut i64) (i64.const 5)) (global $h i32 (i32.const 7)) (func (export "f") (result i64)
 		(global.set $g (i64.add (global.get $g) (i64.extend_i32_u (global.get $h)))) (global.get $g))`, nil},

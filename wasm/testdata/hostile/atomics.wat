@@ -3,4 +3,4 @@
 ;; want: module: code of function 2, byte 175: instruction 0xfe 254 is not part of WebAssembly 2.0
 (include "prelude")
 (func (export "edgewise_process") (param $in i32) (result i32) 
-byte 0xfe byte 0x03 byte 0x00 local.get $in)
+atomic.fence local.get $in)

@@ -1,4 +1,4 @@
 ;; a component
 ;; when: upload
 ;; want: module: header, byte 0: version 0d000100 is not a core module of version 1 (a component is not one)
-(bytes "\00asm\0d\00\01\00")
+(module binary "\00asm\0d\00\01\00")

@@ -1,4 +1,4 @@
 ;; a number of six bytes
 ;; when: upload
 ;; want: module: section header, byte 14: a number takes more than 5 bytes
-(bytes "\00asm\01\00\00\00\01\80\80\80\80\80\00")
+(module binary "\00asm\01\00\00\00\01\80\80\80\80\80\00")

@@ -4,4 +4,4 @@
 (table 1 funcref)
 (include "prelude")
 (func (export "edgewise_process") (param $in i32) (result i32) 
-loop $l (drop (table.grow (ref.null func) (i32.const 100000))) br $l end unreachable)
+loop $l (drop (table.grow 0 (ref.null func) (i32.const 100000))) br $l end unreachable)

@@ -3,4 +3,4 @@
 ;; want: module: code of function 2, byte 175: instruction 0x12 18 is not part of WebAssembly 2.0
 (include "prelude")
 (func (export "edgewise_process") (param $in i32) (result i32) 
-byte 0x12 byte 0x00 local.get $in)
+return_call 0 local.get $in)
