@@ -3,12 +3,9 @@ package wasm
 import (
 	"os"
 	"testing"
+
+	"github.com/edgewise-ai/edgewise/test/real"
 )
 
 // TestMain lets the test program be the compiler that a backend starts.
-func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == CompilerVerb {
-		os.Exit(RunCompiler())
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { os.Exit(real.MainOfSteps(m, CompilerVerb, RunCompiler)) }

@@ -1,9 +1,15 @@
-// Package real leads tests to the real things that make has fetched: the runtime library and the demo's models.
+// Package real leads tests to the real things that make has fetched or built: the runtime library, the demo's models,
+// and the program.
 package real
 
 import (
+	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -21,21 +27,69 @@ func Pipelines(t testing.TB) string { return need(t, "make models", "dist", "dem
 // Samples returns the folder of the demo's sample inputs.
 func Samples(t testing.TB) string { return need(t, "git checkout", "configs", "demo", "samples") }
 
-// Program returns the path of the built program.
-func Program(t testing.TB) string { return need(t, "make build", "bin", "edgewise") }
-
-// Root returns the root of the checkout.
-func Root(t testing.TB) string {
-	dir, err := os.Getwd()
+// Program returns the path of the program, which the first call of a test process builds from the sources as they are:
+// a stale program is not tested.
+func Program(t testing.TB) string {
+	t.Helper()
+	path, err := program()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return path
+}
+
+// program builds bin/edgewise as "make build" does. Go leaves a program that is up to date as it is; the lock keeps the
+// tests of several packages from building at the same time.
+var program = sync.OnceValues(func() (path string, err error) {
+	root, err := root()
+	if err != nil {
+		return "", err
+	}
+	bin, err := os.Open(filepath.Join(root, "bin"))
+	if err != nil {
+		return "", fmt.Errorf("%w: run \"make build\" first", err)
+	}
+	defer func() { err = errors.Join(err, bin.Close()) }() // ends the lock, too
+	if err := syscall.Flock(int(bin.Fd()), syscall.LOCK_EX); err != nil {
+		return "", err
+	}
+	path = programIn(root)
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "./cmd/edgewise")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the program under test: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+func programIn(root string) string { return filepath.Join(root, "bin", "edgewise") }
+
+// Root returns the root of the checkout.
+func Root(t testing.TB) string {
+	t.Helper()
+	dir, err := root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func root() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	return rootOf(dir)
+}
+
+// rootOf returns the folder of go.mod, which is a package's or above it.
+func rootOf(dir string) (string, error) {
 	for ; ; dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
+			return dir, nil
 		}
 		if dir == filepath.Dir(dir) {
-			t.Fatal("no go.mod above the test's folder")
+			return "", errors.New("no go.mod above the test's folder")
 		}
 	}
 }
