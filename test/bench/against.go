@@ -57,7 +57,7 @@ func (r *rivalry) measure(dir, other string, clients, rounds int) (result, error
 	}
 	var sides []side
 	for _, program := range []string{builtProgram, other} {
-		modes, err := startModesOf(program, filepath.Join(dir, fmt.Sprint(len(sides))), r.server, path, r.config, noise(r.shape))
+		modes, err := startModes(program, filepath.Join(dir, fmt.Sprint(len(sides))), r.server, path, r.config, noise(r.shape))
 		defer stopModes(modes)
 		if err != nil {
 			return result{}, err
@@ -67,7 +67,7 @@ func (r *rivalry) measure(dir, other string, clients, rounds int) (result, error
 			if err != nil {
 				return result{}, err
 			}
-			sides = append(sides, side{program + ", isolation " + mode.name, func() (sample, error) { return load.loop(clients, tinyTime) }})
+			sides = append(sides, load.side(program+", isolation "+mode.name, clients, tinyTime))
 		}
 	}
 	all, err := m.interleave(rounds, sides)

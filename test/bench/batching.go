@@ -40,7 +40,7 @@ func batching(dir string, n, rounds int) (r result, err error) {
 	if err != nil {
 		return r, err
 	}
-	b, err := startBoxOn(serverCore, filepath.Join(dir, "data"), "engine.isolation=none")
+	b, err := startBuild(builtProgram, serverCore, nil, filepath.Join(dir, "data"), "engine.isolation=none")
 	if err != nil {
 		return r, err
 	}
@@ -55,7 +55,7 @@ func batching(dir string, n, rounds int) (r result, err error) {
 		if err != nil {
 			return r, err
 		}
-		sides = append(sides, side{of.name, func() (sample, error) { return c.loop(n, batchingTime) }})
+		sides = append(sides, c.side(of.name, n, batchingTime))
 	}
 	all, err := m.interleave(rounds, sides)
 	if err != nil {

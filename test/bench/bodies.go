@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"os"
 	"strings"
 
 	"github.com/edgewise-ai/edgewise"
@@ -69,12 +68,4 @@ func pushAs(b *box, name, file string, model []byte, config string) error {
 	}}
 	_, err := b.client.Push(context.Background(), up, true, nil)
 	return err
-}
-
-func pushFile(b *box, name, path, config string) error {
-	model, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	return push(b, name, model, config)
 }

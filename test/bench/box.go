@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -25,25 +24,15 @@ type box struct {
 	errors  bytes.Buffer
 }
 
-// startBox starts the program with its standard settings but those given, as key=value.
-func startBox(dataDir string, settings ...string) (*box, error) {
-	return startBoxOn(anywhere, dataDir, settings...)
-}
-
-// startBoxOn keeps the program on one core.
-func startBoxOn(core int, dataDir string, settings ...string) (*box, error) {
-	return startBoxWith(core, nil, dataDir, settings...)
-}
-
-// startBoxWith is startBoxOn with more variables in the environment.
-func startBoxWith(core int, environment []string, dataDir string, settings ...string) (*box, error) {
-	return startBuild(builtProgram, core, environment, dataDir, settings...)
-}
-
 // builtProgram is what is measured.
 const builtProgram = "bin/edgewise"
 
-// startBuild is startBoxWith for any build of the program.
+// startBox starts the program with its standard settings but those given, as key=value.
+func startBox(dataDir string, settings ...string) (*box, error) {
+	return startBuild(builtProgram, anywhere, nil, dataDir, settings...)
+}
+
+// startBuild starts any build of the program, on a core or anywhere, with more variables in the environment.
 func startBuild(program string, core int, environment []string, dataDir string, settings ...string) (*box, error) {
 	settings = append([]string{
 		"http.address=127.0.0.1:0", "metrics.address=", "grpc.address=127.0.0.1:0",
@@ -53,34 +42,30 @@ func startBuild(program string, core int, environment []string, dataDir string, 
 	for _, s := range settings {
 		cmd.Args = append(cmd.Args, "--set", s)
 	}
-	if environment != nil {
-		cmd.Env = append(os.Environ(), environment...)
-	}
-	b := &box{}
+	cmd.Env = append(os.Environ(), environment...)
+	return startServer(core, cmd)
+}
+
+// startServer starts a program that prints what edgewise does, and waits until it is ready.
+func startServer(core int, cmd *exec.Cmd) (b *box, err error) {
+	b = &box{}
 	cmd.Stderr = &b.errors
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
 	begin := time.Now()
-	if b.process, err = start(core, cmd); err != nil {
-		return nil, err
-	}
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		if _, address, ok := strings.Cut(lines.Text(), " takes gRPC at "); ok {
+	b.process, err = launch(core, cmd, func(line string) (ready bool) {
+		if _, address, ok := strings.Cut(line, " takes gRPC at "); ok {
 			b.grpc = address
 		}
-		if _, url, ok := strings.Cut(lines.Text(), " listens on "); ok {
+		if _, url, ok := strings.Cut(line, " listens on "); ok {
 			b.started, b.address = time.Since(begin), strings.TrimPrefix(url, "http://")
 		}
-		if lines.Text() == "ready" {
-			b.ready = time.Since(begin)
-			b.client, err = client.New("http://" + b.address)
-			return b, err
-		}
+		b.ready = time.Since(begin)
+		return line == "ready"
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, b.errors.String())
 	}
-	return nil, fmt.Errorf("the box did not get ready: %s", b.errors.String())
+	b.client, err = client.New("http://" + b.address)
+	return b, err
 }
 
 // resident returns the box's resident memory in MiB.

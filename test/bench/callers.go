@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -35,9 +34,6 @@ type caller struct {
 	since  time.Time
 }
 
-// anywhere is no core in particular.
-const anywhere = -1
-
 const (
 	answerBytes = 1 << 20
 	stallTime   = 10 * time.Second
@@ -50,21 +46,25 @@ func (c *callers) loop(n int, during time.Duration) (s sample, err error) {
 	if c.core == anywhere {
 		threads = min(n, 2)
 	}
-	var work sync.WaitGroup
-	latencies, errs := make([]perf.Histogram, threads), make([]error, threads)
-	for i := range threads {
-		work.Go(func() {
-			runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
-			if errs[i] = stayOn(c.core); errs[i] == nil {
-				errs[i] = c.run((n+i)/threads, during, &latencies[i])
-			}
-		})
-	}
-	work.Wait()
-	for i := range threads - 1 {
-		latencies[0].Merge(&latencies[1+i])
-	}
-	return newSample(&latencies[0], during), errors.Join(errs...)
+	return together(threads, during, func(i int, latencies *perf.Histogram) error {
+		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
+		if err := stayOn(c.core); err != nil {
+			return err
+		}
+		return c.run((n+i)/threads, during, latencies)
+	})
+}
+
+// side is that loop as a side that is compared.
+func (c *callers) side(name string, n int, during time.Duration) side {
+	return side{name, func() (sample, error) { return c.loop(n, during) }}
+}
+
+// at returns the same clients of another server.
+func (c *callers) at(address, path string) *callers {
+	other := *c
+	other.address, other.path = address, path
+	return &other
 }
 
 // run serves n connections for a while.
@@ -86,8 +86,7 @@ func (c *callers) run(n int, during time.Duration, latencies *perf.Histogram) er
 			return err
 		}
 	}
-	request := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\n%sContent-Length: %d\r\n\r\n%s", c.path, c.address,
-		c.headers, len(c.body), c.body)
+	request := c.request()
 	l := &loop{poll: poll, all: all, request: request, events: make([]unix.EpollEvent, n), spin: c.core != anywhere}
 	now := time.Now()
 	for i := range all {
@@ -105,6 +104,12 @@ func (c *callers) run(n int, during time.Duration, latencies *perf.Histogram) er
 	}
 	*latencies = l.latencies
 	return l.drain()
+}
+
+// request is what each client sends.
+func (c *callers) request() []byte {
+	return fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: localhost\r\n%sContent-Length: %d\r\n\r\n%s", c.path, c.headers,
+		len(c.body), c.body)
 }
 
 // loop is the state of callers.run.

@@ -1,18 +1,15 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/api/client"
 	"github.com/edgewise-ai/edgewise/api/kserve"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/perf"
 	"github.com/edgewise-ai/edgewise/test/isolation/faulty"
@@ -26,75 +23,94 @@ const (
 )
 
 // crashFigures compare the tail of a model's latency with and without a second one that crashes in a run and a third
-// one that crashes in its load, once each in a window. Latency counts from when a request was due.
+// one that crashes in its load, once each in a window.
 func crashFigures(dir string, rounds int) (r result, err error) {
-	path := filepath.Join(dir, "model.onnx")
-	if err := os.WriteFile(path, onnxgen.MobileNetV2(1).Bytes(), 0o644); err != nil {
-		return r, err
-	}
-	small := filepath.Join(dir, "small.onnx")
-	if err := os.WriteFile(small, onnxgen.MLP(1).Bytes(), 0o644); err != nil {
-		return r, err
-	}
 	b, err := startFaulty(dir)
 	if err != nil {
 		return r, err
 	}
 	defer func() { _ = b.stop() }()
-	if err := errors.Join(pushFile(b, "model", path, ""), pushFile(b, faulty.InRun, small, "")); err != nil {
+	if err := push(b, faulty.InRun, onnxgen.MLP(1).Bytes(), ""); err != nil {
 		return r, err
 	}
-	clients, err := clientsOf(b, "model", noise(picture), kserve.Binary, anywhere)
+	t, err := tailBeside(b, rounds, func(context.Context) error { return crashBoth(b) })
 	if err != nil {
 		return r, err
 	}
-	full, err := clients.loop(crashClients, 2*sampleTime)
-	if err != nil {
-		return r, err
-	}
-	var quiet, crashing []float64
-	failed := uint64(0)
-	for range rounds {
-		alone, err := window(b, crashLoad*full.rate)
-		if err != nil {
-			return r, err
-		}
-		done := make(chan error, 1)
-		go func() { done <- crashBoth(b, small) }()
-		beside, err := window(b, crashLoad*full.rate)
-		if err := errors.Join(err, <-done); err != nil {
-			return r, err
-		}
-		quiet, crashing = append(quiet, alone.Latency.P99/1e3), append(crashing, beside.Latency.P99/1e3)
-		failed += uint64(alone.Failed) + uint64(beside.Failed)
-	}
-	change := 100 * (median(crashing)/median(quiet) - 1)
-	detail := fmt.Sprintf("%.1f ms without, %.1f ms with; %d windows of %v each, %.0f arrivals/s of MobileNetV2",
-		median(quiet), median(crashing), rounds, crashWindow, crashLoad*full.rate)
 	r.Figures = []figure{
-		atMost("failed requests to another model while two crash", float64(failed), 0, "",
+		atMost("failed requests to another model while two crash", t.failed, 0, "",
 			fmt.Sprintf("%d connections, %d crashes in runs and %d in loads", crashClients, rounds, rounds)),
-		atMost("p99 of another model while two crash, change", change, 10, "%", detail),
+		atMost("p99 of another model while two crash, change", t.change(), 10, "%", t.detail()),
 	}
 	return r, nil
 }
 
-// window sends arrivals at a rate to the model that does not crash.
-func window(b *box, rate float64) (perf.Step, error) { return arrivals(b, rate, crashWindow, 1) }
+// besides is how MobileNetV2 answered alone, and while something happened beside it, in windows in turn.
+type besides struct {
+	alone, beside []float64 // p99 of each window, in ms
+	failed        float64   // requests
+	rate          float64   // arrivals a second
+}
 
-// arrivals sends requests to the model at times that do not depend on the answers, and that a seed determines. A
-// latency counts from when the request was due.
+// tailBeside measures a box's latency with and without what disturb does for as long as its context, or once. Latency
+// counts from when a request was due.
+func tailBeside(b *box, rounds int, disturb func(context.Context) error) (t besides, err error) {
+	if err := push(b, "model", onnxgen.MobileNetV2(1).Bytes(), ""); err != nil {
+		return t, err
+	}
+	clients, err := clientsOf(b, "model", noise(picture), kserve.Binary, anywhere)
+	if err != nil {
+		return t, err
+	}
+	full, err := clients.loop(crashClients, 2*sampleTime)
+	if err != nil {
+		return t, err
+	}
+	t.rate = crashLoad * full.rate
+	for range rounds {
+		alone, err := arrivals(b, t.rate, crashWindow, 1)
+		if err != nil {
+			return t, err
+		}
+		ctx, end := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() { done <- disturb(ctx) }()
+		beside, err := arrivals(b, t.rate, crashWindow, 1)
+		end()
+		if err := errors.Join(err, <-done); err != nil {
+			return t, err
+		}
+		t.alone, t.beside = append(t.alone, alone.Latency.P99/1e3), append(t.beside, beside.Latency.P99/1e3)
+		t.failed += float64(alone.Failed) + float64(beside.Failed)
+	}
+	return t, nil
+}
+
+// change is that of the p99, in percent.
+func (t *besides) change() float64 { return 100 * (median(t.beside)/median(t.alone) - 1) }
+
+func (t *besides) detail() string {
+	return fmt.Sprintf("%.1f ms without, %.1f ms with; %d windows of %v each, %.0f arrivals/s of MobileNetV2",
+		median(t.alone), median(t.beside), len(t.alone), crashWindow, t.rate)
+}
+
+// arrivals is openLoop within the connections that callers have.
 func arrivals(b *box, rate float64, during time.Duration, seed uint64) (perf.Step, error) {
+	return openLoop(b, rate, perf.Options{
+		Warmup: 100 * time.Millisecond, Window: during / 3, MaxConnections: crashClients, Seed: seed,
+	})
+}
+
+// openLoop sends requests to the model at times that do not depend on the answers, and that a seed determines, in three
+// windows. A latency counts from when the request was due.
+func openLoop(b *box, rate float64, o perf.Options) (perf.Step, error) {
+	o.Stability, o.MaxWindows, o.Timeout, o.Arrivals, o.Batch = 100, 3, 10*time.Second, perf.Poisson, 1
 	request, err := perf.NewRequest("http://"+b.address,
 		&edgewise.Request{Model: edgewise.ModelID{Name: "model"}, Inputs: []edgewise.Tensor{noise(picture)}}, kserve.Binary, perf.Access{})
 	if err != nil {
 		return perf.Step{}, err
 	}
-	options := perf.Options{
-		Warmup: 100 * time.Millisecond, Window: during / 3, Stability: 100, MaxWindows: 3, Timeout: 10 * time.Second,
-		MaxConnections: crashClients, Arrivals: perf.Poisson, Seed: seed, Batch: 1,
-	}
-	steps, err := perf.Run(context.Background(), request, options, []perf.Load{{Rate: rate}}, nil)
+	steps, err := perf.Run(context.Background(), request, o, []perf.Load{{Rate: rate}}, nil)
 	if err == nil && len(steps) != 1 {
 		err = fmt.Errorf("%d steps", len(steps))
 	}
@@ -105,7 +121,7 @@ func arrivals(b *box, rate float64, during time.Duration, seed uint64) (perf.Ste
 }
 
 // crashBoth lets one model crash in a run and another one in its load.
-func crashBoth(b *box, path string) error {
+func crashBoth(b *box) error {
 	ctx := context.Background()
 	in := edgewise.Tensor{Name: "input", Type: edgewise.FP32, Shape: edgewise.Shape{1, 64}, Data: make([]byte, 256)}
 	in.Data[0] = faulty.Poison
@@ -114,7 +130,7 @@ func crashBoth(b *box, path string) error {
 	if err == nil || !strings.Contains(err.Error(), "segmentation fault") {
 		return fmt.Errorf("the run did not crash: %w", err)
 	}
-	if err := pushFile(b, faulty.InLoad, path, ""); err == nil || !strings.Contains(err.Error(), "segmentation fault") {
+	if err := push(b, faulty.InLoad, onnxgen.MLP(1).Bytes(), ""); err == nil || !strings.Contains(err.Error(), "segmentation fault") {
 		return fmt.Errorf("the load did not crash: %w", err)
 	}
 	time.Sleep(crashWindow)
@@ -132,23 +148,5 @@ func startFaulty(dir string) (*box, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(program, filepath.Join(dir, "data"), library)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	b := &box{}
-	if b.process, err = start(anywhere, cmd); err != nil {
-		return nil, err
-	}
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		if _, url, ok := strings.Cut(lines.Text(), " listens on "); ok {
-			b.address = strings.TrimPrefix(url, "http://")
-		}
-		if lines.Text() == "ready" {
-			b.client, err = client.New("http://" + b.address)
-			return b, err
-		}
-	}
-	return nil, errors.New("the faulty box did not get ready")
+	return startServer(anywhere, exec.Command(program, filepath.Join(dir, "data"), library))
 }

@@ -21,29 +21,29 @@ const (
 // a batch, and the difference of the medians is what crossing over and back adds.
 func crossingFigures(name string, model *onnxgen.Model, shape edgewise.Shape) measurement {
 	return func(dir string, rounds int) (r result, err error) {
-		m, err := newMachine(dir)
-		if err != nil {
-			return r, err
-		}
-		f, err := crossing(m, dir, rounds, name, model, shape)
+		f, err := crossing(dir, rounds, name, model, shape)
 		r.Figures = []figure{f}
 		return r, err
 	}
 }
 
-func crossing(m *machine, folder string, rounds int, name string, model *onnxgen.Model, shape edgewise.Shape) (figure, error) {
+func crossing(folder string, rounds int, name string, model *onnxgen.Model, shape edgewise.Shape) (figure, error) {
+	m, err := newMachine(folder)
+	if err != nil {
+		return figure{}, err
+	}
 	path := filepath.Join(folder, "model.onnx")
 	if err := os.WriteFile(path, model.Bytes(), 0o644); err != nil {
 		return figure{}, err
 	}
-	modes, err := startModes(folder, anywhere, path, "", noise(shape))
+	modes, err := startModes(builtProgram, folder, anywhere, path, "", noise(shape))
 	defer stopModes(modes)
 	if err != nil {
 		return figure{}, err
 	}
 	var sides []side
 	for _, m := range modes {
-		sides = append(sides, side{m.name, func() (sample, error) { return m.clients.loop(1, crossingTime) }})
+		sides = append(sides, m.clients.side(m.name, 1, crossingTime))
 	}
 	all, err := m.braid(rounds, crossingTurns, sides)
 	if err != nil {

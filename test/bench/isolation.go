@@ -1,17 +1,15 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
+	"github.com/edgewise-ai/edgewise/test/processes"
 )
 
 const (
@@ -27,85 +25,30 @@ func residentFigures(dir string, _ int) (r result, err error) {
 		return r, err
 	}
 	defer func() { _ = b.stop() }()
-	children, err := childrenOf(b.cmd.Process.Pid)
+	children, err := processes.Children(b.cmd.Process.Pid)
 	if err != nil || len(children) != 1 {
 		return r, fmt.Errorf("children %v: %w", children, err)
 	}
-	own, library, err := privateMemory(children[0])
+	own, library, err := processes.PrivateBytes(children[0])
 	if err != nil {
 		return r, err
 	}
 	detail := fmt.Sprintf("private pages, anonymous ones and those of files; %.1f MiB more of ONNX Runtime's file, "+
-		"shared with other children", library)
-	r.Figures = []figure{atMost("resident memory of an idle child, the runtime's file left out", own, 30, "MiB", detail)}
+		"shared with other children", float64(library)/(1<<20))
+	r.Figures = []figure{atMost("resident memory of an idle child, the runtime's file left out", float64(own)/(1<<20), 30, "MiB", detail)}
 	return r, nil
 }
 
 // pushed starts a box and pushes one model.
 func pushed(dir, name string, m *onnxgen.Model) (*box, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, err
-	}
-	path := filepath.Join(dir, "model.onnx")
-	if err := os.WriteFile(path, m.Bytes(), 0o644); err != nil {
-		return nil, err
-	}
 	b, err := startBox(filepath.Join(dir, "data"))
 	if err != nil {
 		return nil, err
 	}
-	if err := pushFile(b, name, path, ""); err != nil {
+	if err := push(b, name, m.Bytes(), ""); err != nil {
 		return nil, errors.Join(err, b.stop())
 	}
 	return b, nil
-}
-
-// childrenOf returns the process ids of a process's children.
-func childrenOf(pid int) ([]int, error) {
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	if err != nil {
-		return nil, err
-	}
-	var all []int
-	for _, path := range threads {
-		list, _ := os.ReadFile(path) // the thread may have ended
-		for _, field := range strings.Fields(string(list)) {
-			child, err := strconv.Atoi(field)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, child)
-		}
-	}
-	return all, nil
-}
-
-// privateMemory returns the MiB of a process's private pages, those of ONNX Runtime's file apart.
-func privateMemory(pid int) (own, library float64, err error) {
-	f, err := os.Open(fmt.Sprintf("/proc/%d/smaps", pid))
-	if err != nil {
-		return 0, 0, err
-	}
-	defer func() { _ = f.Close() }()
-	into := &own
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		fields := strings.Fields(lines.Text())
-		switch {
-		case len(fields) >= 5 && !strings.HasSuffix(fields[0], ":"):
-			into = &own
-			if strings.Contains(lines.Text(), "libonnxruntime") {
-				into = &library
-			}
-		case len(fields) == 3 && strings.HasPrefix(fields[0], "Private_"):
-			kb, err := strconv.ParseFloat(fields[1], 64)
-			if err != nil {
-				return 0, 0, err
-			}
-			*into += kb / 1024
-		}
-	}
-	return own, library, lines.Err()
 }
 
 // cycleFigures load and unload a big model over and over.
@@ -145,7 +88,7 @@ func cycleFigures(dir string, _ int) (r result, err error) {
 	if err != nil {
 		return r, err
 	}
-	children, err := childrenOf(b.cmd.Process.Pid)
+	children, err := processes.Children(b.cmd.Process.Pid)
 	if err != nil {
 		return r, err
 	}

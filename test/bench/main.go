@@ -43,30 +43,22 @@ func scenarios() []scenario {
 		{"foundation", "start", startFigures},
 		{"foundation", "idle", idleFigures},
 	}
-	for _, clients := range []int{1, 2, 4, 16} {
-		all = append(all, scenario{"engine", fmt.Sprintf("large/%d", clients), largeFigures(clients)})
+	each := func(table, kind string, counts []int, of func(count int) measurement) {
+		for _, n := range counts {
+			all = append(all, scenario{table, fmt.Sprintf("%s/%d", kind, n), of(n)})
+		}
 	}
-	for _, clients := range []int{1, 2, 4, 16} {
-		all = append(all, scenario{"engine", fmt.Sprintf("pixels/%d", clients), variantFigures(ofPixels, clients)})
-	}
-	for _, clients := range []int{1, 2, 4, 16} {
-		all = append(all, scenario{"engine", fmt.Sprintf("heavier/%d", clients), variantFigures(heavier, clients)})
-	}
-	for _, clients := range []int{1, 16, 64} {
-		all = append(all, scenario{"engine", fmt.Sprintf("tiny/%d", clients), tinyFigures(clients)})
-	}
-	for _, clients := range []int{1, 2, 4, 8, 16, 32, 64} {
-		all = append(all, scenario{"engine", fmt.Sprintf("batching/%d", clients), batchingFigures(clients)})
-	}
+	few := []int{1, 2, 4, 16}
+	each("engine", "large", few, func(clients int) measurement { return networkFigures(mobileNetV2, clients) })
+	each("engine", "pixels", few, func(clients int) measurement { return networkFigures(ofPixels, clients) })
+	each("engine", "heavier", few, func(clients int) measurement { return networkFigures(heavier, clients) })
+	each("engine", "tiny", []int{1, 16, 64}, tinyFigures)
+	each("engine", "batching", []int{1, 2, 4, 8, 16, 32, 64}, batchingFigures)
 	for _, isolation := range isolations {
 		all = append(all, scenario{"engine", "tails/" + isolation, tailFigures(isolation)})
 	}
-	for _, clients := range []int{1, 16} {
-		all = append(all, scenario{"wasm", fmt.Sprintf("step/%d", clients), stepFigures(clients)})
-	}
-	for _, procs := range []int{1, 2, 4} {
-		all = append(all, scenario{"wasm", fmt.Sprintf("hostile/%d", procs), hostileFigures(procs)})
-	}
+	each("wasm", "step", []int{1, 16}, stepFigures)
+	each("wasm", "hostile", []int{1, 2, 4}, hostileFigures)
 	for _, protocol := range []string{"REST", "gRPC"} {
 		all = append(all, scenario{"protocol", protocol + "/small", protocolFigures(protocol, smallTensor)},
 			scenario{"protocol", protocol + "/large", protocolFigures(protocol, largeTensor)})

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -44,53 +43,24 @@ func installNode() error {
 	return cmd.Run()
 }
 
-// node is the server of test/bench/node with one model.
-type node struct {
-	*process
-	address string
-}
-
-// startNode starts it with a number of processes, of so many threads of ONNX Runtime each.
-func startNode(core int, model string, shape edgewise.Shape, workers, threads int) (*node, error) {
+// startNode starts the server of test/bench/node with one model and a number of processes, of so many threads of ONNX
+// Runtime each.
+func startNode(core int, model string, shape edgewise.Shape, workers, threads int) (p *process, address string, err error) {
 	var widths []string
 	for _, d := range shape[1:] {
 		widths = append(widths, strconv.FormatInt(d, 10))
 	}
-	model, err := filepath.Abs(model)
-	if err != nil {
-		return nil, err
+	if model, err = filepath.Abs(model); err != nil {
+		return nil, "", err
+	}
+	if err := installNode(); err != nil {
+		return nil, "", err
 	}
 	cmd := exec.Command("node", "server.mjs", model, inputName, outputName, strings.Join(widths, "x"),
 		strconv.Itoa(workers), strconv.Itoa(threads))
-	cmd.Dir, cmd.Stderr = nodeDir, os.Stderr
+	cmd.Dir = nodeDir
 	cmd.Env = append(os.Environ(), "NODE_ENV=production", "ORT_DISABLE_TELEMETRY=1")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	n := &node{}
-	if n.process, err = start(core, cmd); err != nil {
-		return nil, err
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	port, ok := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
-	if !ok {
-		return nil, fmt.Errorf("the Node.js server did not start: %q: %w", line, err)
-	}
-	n.address = "127.0.0.1:" + port
-	return n, nil
-}
-
-// clients returns clients that send what clients of a box send, to the path of another form.
-func (n *node) clients(like *callers, path string) *callers {
-	c := *like
-	c.address, c.path = n.address, path
-	return &c
-}
-
-// bare returns clients that send nothing but the bytes of a tensor.
-func (n *node) bare(in edgewise.Tensor, core int) *callers {
-	return &callers{address: n.address, path: "/bare", headers: "Content-Type: application/octet-stream\r\n", body: in.Data, core: core}
+	return launchAt(core, cmd)
 }
 
 // nodeVersion returns what the server is made of.

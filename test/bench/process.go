@@ -1,12 +1,23 @@
 package main
 
 import (
+	"bufio"
+	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/edgewise-ai/edgewise"
 )
+
+// anywhere is no core in particular.
+const anywhere = -1
 
 // process is a server that the benchmark started. It ends with the benchmark, however that ends.
 type process struct {
@@ -33,6 +44,54 @@ func start(core int, cmd *exec.Cmd) (*process, error) {
 		}
 	}()
 	return p, <-started
+}
+
+// launch is start for a program that prints lines when it is ready: it returns when told has returned true for one.
+func launch(core int, cmd *exec.Cmd, told func(line string) bool) (*process, error) {
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	p, err := start(core, cmd)
+	if err != nil {
+		return nil, err
+	}
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if told(lines.Text()) {
+			return p, nil
+		}
+	}
+	return nil, fmt.Errorf("%s did not start", strings.Join(cmd.Args, " "))
+}
+
+// launchAt is launch for a program whose first line is "listening on ADDRESS".
+func launchAt(core int, cmd *exec.Cmd) (p *process, address string, err error) {
+	cmd.Stderr = os.Stderr
+	p, err = launch(core, cmd, func(line string) (listens bool) {
+		address, listens = strings.CutPrefix(line, "listening on ")
+		return listens
+	})
+	return p, address, err
+}
+
+// startProgram builds and starts one of the programs below test/bench.
+func startProgram(dir string, core int, name string, arguments ...string) (*process, string, error) {
+	program := filepath.Join(dir, name)
+	build := exec.Command("go", "build", "-trimpath", "-o", program, "./test/bench/"+name)
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		return nil, "", err
+	}
+	return launchAt(core, exec.Command(program, arguments...))
+}
+
+// startFloor starts test/bench/floor with a model, anywhere.
+func startFloor(dir, model string, in edgewise.Tensor) (*process, string, error) {
+	arguments := []string{model, in.Name, in.Type.String(), outputName}
+	for _, d := range in.Shape {
+		arguments = append(arguments, strconv.FormatInt(d, 10))
+	}
+	return startProgram(dir, anywhere, "floor", arguments...)
 }
 
 // stop ends the process in order and waits for it.

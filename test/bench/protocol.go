@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -12,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -48,7 +46,7 @@ func protocolFigures(protocol string, elements int64) measurement {
 		if err := os.WriteFile(path, identity().Bytes(), 0o644); err != nil {
 			return r, err
 		}
-		modes, err := startModes(dir, anywhere, path, identityConfig, in)
+		modes, err := startModes(builtProgram, dir, anywhere, path, identityConfig, in)
 		defer stopModes(modes)
 		if err != nil {
 			return r, err
@@ -83,14 +81,14 @@ func identity() *onnxgen.Model {
 // dialer makes a connection that sends one request after the other.
 type dialer func() (exchange func() error, hangUp func(), err error)
 
-func echoCallers(protocol, addresses string, modes []mode, in edgewise.Tensor) ([]floorSide, error) {
+func echoCallers(protocol, addresses string, modes []mode, in edgewise.Tensor) ([]echoSide, error) {
 	rest, calls, _ := strings.Cut(addresses, " ")
-	sides := []floorSide{{name: "echo"}}
+	sides := []echoSide{{name: "echo"}}
 	for _, m := range modes {
-		sides = append(sides, floorSide{name: "box, isolation " + m.name})
+		sides = append(sides, echoSide{name: "box, isolation " + m.name})
 	}
 	if protocol == "REST" {
-		request := restRequest(modes[0].clients)
+		request := modes[0].clients.request()
 		sides[0].dial = restDialer(rest, request)
 		for i, m := range modes {
 			sides[1+i].dial = restDialer(m.box.address, request)
@@ -113,12 +111,12 @@ func echoCallers(protocol, addresses string, modes []mode, in edgewise.Tensor) (
 	return sides, nil
 }
 
-type floorSide struct {
+type echoSide struct {
 	name string
 	dial dialer
 }
 
-func measureFloor(m *machine, title string, callers []floorSide, rounds int) (r result, err error) {
+func measureFloor(m *machine, title string, callers []echoSide, rounds int) (r result, err error) {
 	var one, many []side
 	for _, c := range callers {
 		one = append(one, side{c.name, func() (sample, error) { return closedLoop(c.dial, 1, protocolTime) }})
@@ -149,38 +147,25 @@ func measureFloor(m *machine, title string, callers []floorSide, rounds int) (r 
 
 // closedLoop runs n clients for a while, each of which waits for its answer before it asks again.
 func closedLoop(dial dialer, n int, during time.Duration) (sample, error) {
-	var work sync.WaitGroup
-	all, errs := make([]perf.Histogram, n), make([]error, n)
 	begin := time.Now().Add(warmTime)
-	for i := range n {
-		work.Go(func() {
-			exchange, hangUp, err := dial()
-			if errs[i] = err; err != nil {
-				return
+	return together(n, during, func(_ int, latencies *perf.Histogram) error {
+		exchange, hangUp, err := dial()
+		if err != nil {
+			return err
+		}
+		defer hangUp()
+		for now := time.Now(); now.Before(begin.Add(during)); {
+			if err := exchange(); err != nil {
+				return err
 			}
-			defer hangUp()
-			for now := time.Now(); now.Before(begin.Add(during)); {
-				if errs[i] = exchange(); errs[i] != nil {
-					return
-				}
-				then := now
-				now = time.Now()
-				if then.After(begin) {
-					all[i].Record(now.Sub(then))
-				}
+			then := now
+			now = time.Now()
+			if then.After(begin) {
+				latencies.Record(now.Sub(then))
 			}
-		})
-	}
-	work.Wait()
-	for i := 1; i < n; i++ {
-		all[0].Merge(&all[i])
-	}
-	return newSample(&all[0], during), errors.Join(errs...)
-}
-
-// restRequest is what clients of the box send.
-func restRequest(c *callers) []byte {
-	return fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: localhost\r\n%sContent-Length: %d\r\n\r\n%s", c.path, c.headers, len(c.body), c.body)
+		}
+		return nil
+	})
 }
 
 func restDialer(address string, request []byte) dialer {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -10,10 +9,8 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"os"
 	"os/exec"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
@@ -28,21 +25,11 @@ const pythonProgram = "/usr/bin/python3"
 
 // startPython starts test/bench/python, which asks a box for its models, and returns its address.
 func startPython(b *box) (*process, string, error) {
-	cmd := exec.Command(pythonProgram, "test/bench/python/server.py", b.address)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
+	p, address, err := launchAt(anywhere, exec.Command(pythonProgram, "test/bench/python/server.py", b.address))
 	if err != nil {
-		return nil, "", err
+		err = fmt.Errorf("%w (\"make python\" installs numpy and Pillow)", err)
 	}
-	p, err := start(anywhere, cmd)
-	if err != nil {
-		return nil, "", err
-	}
-	port, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		return nil, "", fmt.Errorf("the Python process did not start (\"make python\" installs numpy and Pillow): %w", err)
-	}
-	return p, "127.0.0.1:" + strings.TrimSpace(port), nil
+	return p, address, err
 }
 
 // besidePython starts a box, puts into it what is to be measured, and starts the Python process that does the same at
@@ -90,8 +77,7 @@ func pythonFigures(t task, clients int) measurement {
 		}
 		p := &callers{address: address, path: t.path, headers: "Content-Type: application/octet-stream\r\n", body: body, core: anywhere}
 		sides := []side{
-			{"steps in the box", func() (sample, error) { return c.loop(clients, pipelineTime) }},
-			{"Python behind a socket", func() (sample, error) { return p.loop(clients, pipelineTime) }},
+			c.side("steps in the box", clients, pipelineTime), p.side("Python behind a socket", clients, pipelineTime),
 		}
 		all, err := m.interleave(rounds, sides)
 		if err != nil {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
@@ -19,16 +18,7 @@ type raw struct {
 	outputs []string
 }
 
-func newRaw(model string, in edgewise.Tensor) (*raw, error) {
-	return newRawOf(model, in, ort.Options{})
-}
-
-// newLone is a raw loop for one caller, with a thread on each of the two cores.
-func newLone(model string, in edgewise.Tensor) (*raw, error) {
-	return newRawOf(model, in, ort.Options{IntraThreads: 2, Spin: true, Rest: true})
-}
-
-func newRawOf(model string, in edgewise.Tensor, o ort.Options) (*raw, error) {
+func newRaw(model string, in edgewise.Tensor, o ort.Options) (*raw, error) {
 	lib, err := ort.Open([]string{"bin/lib/libonnxruntime.so.1"})
 	if err != nil {
 		return nil, err
@@ -42,27 +32,18 @@ func newRawOf(model string, in edgewise.Tensor, o ort.Options) (*raw, error) {
 
 // loop runs a number of callers for a while, each on a thread of its own.
 func (r *raw) loop(callers int, during time.Duration) (sample, error) {
-	var wait sync.WaitGroup
-	latencies := make([]perf.Histogram, callers)
-	failures := make([]error, callers)
 	begin := time.Now()
-	for i := range callers {
-		wait.Go(func() {
-			runtime.LockOSThread()
-			failures[i] = r.call(begin.Add(during), &latencies[i])
-		})
-	}
-	wait.Wait()
-	took := time.Since(begin)
-	for i := 1; i < callers; i++ {
-		latencies[0].Merge(&latencies[i])
-	}
-	for _, err := range failures {
-		if err != nil {
-			return sample{}, err
-		}
-	}
-	return newSample(&latencies[0], took), nil
+	s, err := together(callers, during, func(_ int, latencies *perf.Histogram) error {
+		runtime.LockOSThread()
+		return r.call(begin.Add(during), latencies)
+	})
+	s.rate *= during.Seconds() / time.Since(begin).Seconds() // the last calls end later
+	return s, err
+}
+
+// side is that loop as a side that is compared.
+func (r *raw) side(name string, callers int, during time.Duration) side {
+	return side{name, func() (sample, error) { return r.loop(callers, during) }}
 }
 
 func (r *raw) call(end time.Time, latencies *perf.Histogram) error {

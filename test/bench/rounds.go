@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/gpu/onnx/ort"
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 )
 
@@ -39,7 +40,7 @@ func newMachine(dir string) (*machine, error) {
 	if err := os.WriteFile(path, onnxgen.MLP(1).Bytes(), 0o644); err != nil {
 		return nil, err
 	}
-	probe, err := newRaw(path, noise(edgewise.Shape{probeBatch, 64}))
+	probe, err := newRaw(path, noise(edgewise.Shape{probeBatch, 64}), ort.Options{})
 	return &machine{probe: probe}, err
 }
 

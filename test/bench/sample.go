@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/perf"
@@ -21,50 +23,61 @@ func newSample(latencies *perf.Histogram, took time.Duration) sample {
 	}
 }
 
+// together runs n callers for a while, each in a goroutine of its own, and returns what they did.
+func together(n int, during time.Duration, call func(i int, latencies *perf.Histogram) error) (sample, error) {
+	var work sync.WaitGroup
+	latencies, errs := make([]perf.Histogram, n), make([]error, n)
+	for i := range n {
+		work.Go(func() { errs[i] = call(i, &latencies[i]) })
+	}
+	work.Wait()
+	for i := 1; i < n; i++ {
+		latencies[0].Merge(&latencies[i])
+	}
+	return newSample(&latencies[0], during), errors.Join(errs...)
+}
+
 // series are the samples of one side, one for each round.
 type series []sample
 
-func (s series) rate() float64 { return median(s.each(func(x sample) float64 { return x.rate })) }
-func (s series) p50() float64  { return median(s.each(func(x sample) float64 { return x.p50 })) }
-func (s series) p99() float64  { return median(s.each(func(x sample) float64 { return x.p99 })) }
+func (s series) rate() float64 { return s.median(func(x sample) float64 { return x.rate }) }
+func (s series) p50() float64  { return s.median(func(x sample) float64 { return x.p50 }) }
+func (s series) p99() float64  { return s.median(func(x sample) float64 { return x.p99 }) }
 
-func (s series) each(of func(sample) float64) []float64 {
+// quick is the time within which the fastest tenth of the calls were answered.
+func (s series) quick() float64 { return s.median(func(x sample) float64 { return x.p10 }) }
+
+func (s series) median(of func(sample) float64) float64 {
 	var values []float64
 	for _, x := range s {
 		values = append(values, of(x))
 	}
-	return values
+	return median(values)
 }
 
-// over returns the median of the ratios of two sides' rates, round by round.
+// beside returns the median of what two sides come to together, round by round.
+func (s series) beside(o series, of func(s, o sample) float64) float64 {
+	var values []float64
+	for i := range s {
+		values = append(values, of(s[i], o[i]))
+	}
+	return median(values)
+}
+
+// over returns the ratio of two sides' rates.
 func (s series) over(o series) float64 {
-	var values []float64
-	for i := range s {
-		values = append(values, s[i].rate/o[i].rate)
-	}
-	return median(values)
+	return s.beside(o, func(s, o sample) float64 { return s.rate / o.rate })
 }
 
-// quicker returns how many times the time of s goes into that of o, both by the fastest tenth of their calls: the
-// median of the rounds. For one client at a time: what other processes of the machine interrupt does not count.
+// quicker returns how many times the time of s goes into that of o, both by the fastest tenth of their calls. For one
+// client at a time: what other processes of the machine interrupt does not count.
 func (s series) quicker(o series) float64 {
-	var values []float64
-	for i := range s {
-		values = append(values, o[i].p10/s[i].p10)
-	}
-	return median(values)
+	return s.beside(o, func(s, o sample) float64 { return o.p10 / s.p10 })
 }
 
-// quick is the time within which the fastest tenth of the calls were answered.
-func (s series) quick() float64 { return median(s.each(func(x sample) float64 { return x.p10 })) }
-
-// added returns the median of the differences of two sides' median latencies in seconds, round by round.
+// added returns the difference of two sides' median latencies in seconds.
 func (s series) added(o series) float64 {
-	var values []float64
-	for i := range s {
-		values = append(values, s[i].p50-o[i].p50)
-	}
-	return median(values)
+	return s.beside(o, func(s, o sample) float64 { return s.p50 - o.p50 })
 }
 
 // median returns the middle of the values, which are at least one.

@@ -37,7 +37,7 @@ func stepFigures(clients int) measurement {
 		if err != nil {
 			return r, err
 		}
-		b, err := startBoxOn(serverCore, filepath.Join(dir, "data"), "engine.isolation=none")
+		b, err := startBuild(builtProgram, serverCore, nil, filepath.Join(dir, "data"), "engine.isolation=none")
 		if err != nil {
 			return r, err
 		}
@@ -62,7 +62,7 @@ func stepFigures(clients int) measurement {
 			if err != nil {
 				return r, err
 			}
-			sides = append(sides, side{"identity, " + name, func() (sample, error) { return c.loop(clients, stepTime) }})
+			sides = append(sides, c.side("identity, "+name, clients, stepTime))
 		}
 		all, err := m.interleave(rounds, sides)
 		if err != nil {

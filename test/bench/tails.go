@@ -1,13 +1,10 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
-	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/perf"
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
@@ -20,20 +17,15 @@ func tailFigures(isolation string) measurement {
 }
 
 func tails(dir, isolation string) (r result, err error) {
-	path := filepath.Join(dir, "mobilenetv2.onnx")
-	if err := os.WriteFile(path, onnxgen.MobileNetV2(1).Bytes(), 0o644); err != nil {
-		return r, err
-	}
-	in := noise(picture)
 	b, err := startBox(filepath.Join(dir, "data"), "engine.isolation="+isolation)
 	if err != nil {
 		return r, err
 	}
 	defer func() { _ = b.stop() }()
-	if err := pushFile(b, "model", path, ""); err != nil {
+	if err := push(b, "model", onnxgen.MobileNetV2(1).Bytes(), ""); err != nil {
 		return r, err
 	}
-	clients, err := clientsOf(b, "model", in, kserve.Binary, anywhere)
+	clients, err := clientsOf(b, "model", noise(picture), kserve.Binary, anywhere)
 	if err != nil {
 		return r, err
 	}
@@ -47,7 +39,12 @@ func tails(dir, isolation string) (r result, err error) {
 		Columns: []string{"load", "arrivals/s", "p50", "p90", "p99", "p99.9", "slowest"},
 	}
 	for _, part := range []float64{0.5, 0.7, 0.85} {
-		step, err := openLoop(b, in, part*full.rate)
+		step, err := openLoop(b, part*full.rate, perf.Options{
+			Warmup: time.Second, Window: 4 * time.Second, MaxConnections: 256, Seed: 1,
+		})
+		if err == nil && step.Failed > 0 {
+			err = fmt.Errorf("%d requests of the open loop failed", step.Failed)
+		}
 		if err != nil {
 			return r, err
 		}
@@ -62,25 +59,4 @@ func tails(dir, isolation string) (r result, err error) {
 	}
 	r.Grids = []grid{table}
 	return r, nil
-}
-
-// openLoop measures one rate for ten seconds.
-func openLoop(b *box, in edgewise.Tensor, rate float64) (perf.Step, error) {
-	request, err := perf.NewRequest("http://"+b.address,
-		&edgewise.Request{Model: edgewise.ModelID{Name: "model"}, Inputs: []edgewise.Tensor{in}}, kserve.Binary, perf.Access{})
-	if err != nil {
-		return perf.Step{}, err
-	}
-	options := perf.Options{
-		Warmup: time.Second, Window: 4 * time.Second, Stability: 100, MaxWindows: 3, Timeout: 10 * time.Second,
-		MaxConnections: 256, Arrivals: perf.Poisson, Seed: 1, Batch: 1,
-	}
-	steps, err := perf.Run(context.Background(), request, options, []perf.Load{{Rate: rate}}, nil)
-	if err != nil {
-		return perf.Step{}, err
-	}
-	if len(steps) != 1 || steps[0].Failed > 0 {
-		return perf.Step{}, fmt.Errorf("%d requests of the open loop failed", steps[0].Failed)
-	}
-	return steps[0], nil
 }

@@ -154,20 +154,22 @@ func moduleOf(name, dir string) ([]byte, error) {
 
 // putAlone puts a model of the demo and a step that asks it into a box.
 func (t *task) putAlone(b *box) error {
-	var config, module, own []byte
-	for file, to := range map[string]*[]byte{
-		filepath.Join(modelsDir, t.model, "config.pbtxt"):   &config,
-		filepath.Join(stepsDir, t.steps[0], "1/model.wasm"): &module, filepath.Join(stepsDir, t.steps[0], "config.pbtxt"): &own,
+	for _, m := range []struct{ name, folder, file string }{
+		{t.model, filepath.Join(modelsDir, t.model), "model.onnx"}, {"pipeline", filepath.Join(stepsDir, t.steps[0]), "model.wasm"},
 	} {
-		var err error
-		if *to, err = os.ReadFile(file); err != nil {
+		config, err := os.ReadFile(filepath.Join(m.folder, "config.pbtxt"))
+		if err != nil {
+			return err
+		}
+		data, err := os.ReadFile(filepath.Join(m.folder, "1", m.file))
+		if err != nil {
+			return err
+		}
+		if err := pushAs(b, m.name, m.file, data, string(config)); err != nil {
 			return err
 		}
 	}
-	if err := pushFile(b, t.model, filepath.Join(modelsDir, t.model, "1/model.onnx"), string(config)); err != nil {
-		return err
-	}
-	return pushAs(b, "pipeline", "model.wasm", module, string(own))
+	return nil
 }
 
 // scores are n values of classes.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
@@ -40,31 +41,24 @@ func tiny(dir string, clients, rounds int) (r result, err error) {
 		return r, err
 	}
 	in := noise(vector)
-	modes, err := startModes(dir, serverCore, path, tinyConfig, in)
+	modes, err := startModes(builtProgram, dir, serverCore, path, tinyConfig, in)
 	defer stopModes(modes)
 	if err != nil {
 		return r, err
 	}
-	framework, noop, err := startNoop(dir, serverCore, tinyAnswer)
+	framework, noop, err := startProgram(dir, serverCore, "noop", strconv.Itoa(tinyAnswer))
 	if err != nil {
 		return r, err
 	}
 	defer func() { _ = framework.stop() }()
-	if err := installNode(); err != nil {
-		return r, err
-	}
-	node, err := startNode(serverCore, path, vector, 1, 1)
+	server, node, err := startNode(serverCore, path, vector, 1, 1)
 	if err != nil {
 		return r, err
 	}
-	defer func() { _ = node.stop() }()
-	parties, err := tinyParties(noop, modes, node, in)
+	defer func() { _ = server.stop() }()
+	sides, err := tinySides(noop, modes, node, in, clients)
 	if err != nil {
 		return r, err
-	}
-	var sides []side
-	for _, p := range parties {
-		sides = append(sides, side{p.name, func() (sample, error) { return p.clients.loop(clients, tinyTime) }})
 	}
 	all, err := m.interleave(rounds, sides)
 	if err != nil {
@@ -77,13 +71,7 @@ func tiny(dir string, clients, rounds int) (r result, err error) {
 	return r, nil
 }
 
-// party is who is measured.
-type party struct {
-	name    string
-	clients *callers
-}
-
-// The order of tinyParties.
+// The order of tinySides.
 const (
 	tinyNoop = iota
 	tinyNone
@@ -94,9 +82,7 @@ const (
 	tinyNodeJSON
 )
 
-func tinyParties(noop string, modes []mode, node *node, in edgewise.Tensor) ([]party, error) {
-	nothing := *modes[0].clients
-	nothing.address, nothing.path = noop, "/"
+func tinySides(noop string, modes []mode, node string, in edgewise.Tensor, clients int) ([]side, error) {
 	var texts []*callers
 	for _, m := range modes {
 		text, err := clientsOf(m.box, "model", in, kserve.JSON, clientCore)
@@ -105,15 +91,17 @@ func tinyParties(noop string, modes []mode, node *node, in edgewise.Tensor) ([]p
 		}
 		texts = append(texts, text)
 	}
-	return []party{
-		{"web framework, handler that does nothing", &nothing},
-		{"box, isolation none, binary", modes[0].clients},
-		{"box, isolation process, binary", modes[1].clients},
-		{"Node.js, binary", node.clients(modes[0].clients, "/v2")},
-		{"box, isolation none, JSON", texts[0]},
-		{"box, isolation process, JSON", texts[1]},
-		{"Node.js, JSON", node.clients(texts[0], "/json")},
-		{"Node.js, bare bytes without a protocol", node.bare(in, clientCore)},
+	binary := modes[0].clients
+	bare := &callers{address: node, path: "/bare", headers: "Content-Type: application/octet-stream\r\n", body: in.Data, core: clientCore}
+	return []side{
+		binary.at(noop, "/").side("web framework, handler that does nothing", clients, tinyTime),
+		binary.side("box, isolation none, binary", clients, tinyTime),
+		modes[1].clients.side("box, isolation process, binary", clients, tinyTime),
+		binary.at(node, "/v2").side("Node.js, binary", clients, tinyTime),
+		texts[0].side("box, isolation none, JSON", clients, tinyTime),
+		texts[1].side("box, isolation process, JSON", clients, tinyTime),
+		texts[0].at(node, "/json").side("Node.js, JSON", clients, tinyTime),
+		bare.side("Node.js, bare bytes without a protocol", clients, tinyTime),
 	}, nil
 }
 

@@ -35,7 +35,7 @@ func TestModelsHaveTheParametersOfTheirArchitecture(t *testing.T) {
 	}{
 		{"MLP", onnxgen.MLP(1), 64*128 + 128 + 128*128 + 128 + 128*64 + 64 + 64*10 + 10, 7},
 		{"MobileNetV2", onnxgen.MobileNetV2(1), 3_504_872 - 17_056 + 35*2, 100},
-		{"MobileNetV2 of pixels", onnxgen.Pixels(onnxgen.MobileNetV2(1)), 3_504_872 - 17_056 + 35*2 + 2, 104},
+		{"MobileNetV2 of pixels", onnxgen.MobileNetV2(1).FromPixels(), 3_504_872 - 17_056 + 35*2 + 2, 104},
 		{"ResNet50", onnxgen.ResNet50(1), 25_557_032 - 26_560, 122},
 		{"External", onnxgen.External(), 10, 1},
 		{"AddSub", onnxgen.AddSub(), 0, 2},

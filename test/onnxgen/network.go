@@ -150,23 +150,6 @@ func mobileNetV2(name string, seed uint64, tenths int64) *Model {
 	return n.classify(x, last)
 }
 
-// Pixels returns an image network that takes pictures as cameras and decoders give them: input UINT8 [batch,224,224,3],
-// made into m's own input by v/127.5 - 1 inside the network. m is not to be used again.
-func Pixels(m *Model) *Model {
-	const first = "pixels"
-	n := &network{graph: Graph{Name: m.Graph.Name, Initializers: m.Graph.Initializers}, made: len(m.Graph.Initializers) + len(m.Graph.Nodes)}
-	x := n.op("Transpose", []string{first}, IntsAttribute("perm", 0, 3, 1, 2))
-	x = n.op("Cast", []string{x}, IntAttribute("to", int64(Float)))
-	x = n.op("Mul", []string{x, n.constant(Floats("", nil, 1/127.5))})
-	n.graph.Nodes = append(n.graph.Nodes, Node{
-		Op: "Sub", In: []string{x, n.constant(Floats("", nil, 1))},
-		Out: []string{m.Graph.Inputs[0].Name},
-	})
-	n.graph.Nodes = append(n.graph.Nodes, m.Graph.Nodes...)
-	n.graph.Inputs, n.graph.Outputs = []Value{{Name: first, Type: Uint8, Dims: Batch(224, 224, 3)}}, m.Graph.Outputs
-	return &Model{Graph: n.graph}
-}
-
 // ResNet50 makes the image network of that name with random weights: input FP32 [batch,3,224,224], output FP32
 // [batch,1000], about 102 MB.
 func ResNet50(seed uint64) *Model {

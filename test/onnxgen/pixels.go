@@ -34,15 +34,13 @@ func (m *Model) Half() *Model {
 // UINT8 [batch,height,width,3]: x/127.5 - 1, as planes. It returns the model.
 func (m *Model) FromPixels() *Model {
 	in := m.Graph.Inputs[0]
-	one := Floats("pixel_scale", nil, 1/127.5)
-	if in.Type == Float16 {
-		one = Tensor{Name: "pixel_scale", Type: Float16, Data: binary.LittleEndian.AppendUint16(nil, edgewise.Half(1/127.5))}
+	constant := func(name string, value float32) Tensor {
+		if in.Type == Float16 {
+			return Tensor{Name: name, Type: Float16, Data: binary.LittleEndian.AppendUint16(nil, edgewise.Half(value))}
+		}
+		return Floats(name, nil, value)
 	}
-	shift := Floats("pixel_shift", nil, 1)
-	if in.Type == Float16 {
-		shift = Tensor{Name: "pixel_shift", Type: Float16, Data: binary.LittleEndian.AppendUint16(nil, edgewise.Half(1))}
-	}
-	m.Graph.Initializers = append(m.Graph.Initializers, one, shift)
+	m.Graph.Initializers = append(m.Graph.Initializers, constant("pixel_scale", 1/127.5), constant("pixel_shift", 1))
 	m.Graph.Nodes = append([]Node{
 		{Op: "Transpose", In: []string{"pixels"}, Out: []string{"pixel_planes"}, Attributes: []Attribute{IntsAttribute("perm", 0, 3, 1, 2)}},
 		{Op: "Cast", In: []string{"pixel_planes"}, Out: []string{"pixel_values"}, Attributes: []Attribute{IntAttribute("to", int64(in.Type))}},

@@ -35,7 +35,7 @@ const answerSchema = {
 if (cluster.isPrimary && Number(workers) > 1) {
 	let listening = 0
 	cluster.on('listening', (_, address) => {
-		if (++listening === Number(workers)) console.log(`listening on ${address.port}`)
+		if (++listening === Number(workers)) console.log(`listening on 127.0.0.1:${address.port}`)
 	})
 	cluster.on('exit', () => process.exit(1))
 	for (let i = 0; i < Number(workers); i++) cluster.fork()
@@ -85,5 +85,5 @@ async function serve() {
 		return { model_name: 'model', outputs: [{ name: output, datatype: 'FP32', shape: result.dims, data: Array.from(result.data) }] }
 	})
 	const address = await app.listen({ port: 0, host: '127.0.0.1' })
-	if (cluster.isPrimary) console.log(`listening on ${new URL(address).port}`)
+	if (cluster.isPrimary) console.log(`listening on ${new URL(address).host}`)
 }

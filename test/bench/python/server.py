@@ -1,7 +1,7 @@
 """A process of pre- and post-processing behind a socket, as it is written where a server has no steps: Pillow and numpy, vectorised,
 and the model in a box that is asked over a kept connection with binary tensors.
 
-    server.py BOX                  BOX: host:port; prints the port that it listens on
+    server.py BOX                  BOX: host:port; prints the address that it listens at
 
 POST /classify and POST /detect take a picture file, POST /measure 64 floats, POST /speech a WAV file. They answer with JSON.
 """
@@ -232,7 +232,7 @@ def serve(sock, address):
 
 def main():
     listener = socket.create_server(("127.0.0.1", 0))
-    print(listener.getsockname()[1], flush=True)
+    print("listening on 127.0.0.1:%d" % listener.getsockname()[1], flush=True)
     while True:
         sock, _ = listener.accept()
         threading.Thread(target=serve, args=(sock, sys.argv[1]), daemon=True).start()

@@ -1,0 +1,57 @@
+// Package processes looks at the processes of programs under test.
+package processes
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Children returns the process ids of a process's children, by the threads that started them.
+func Children(pid int) (pids []int, err error) {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil || len(threads) == 0 {
+		return nil, fmt.Errorf("process %d has no threads: %w", pid, err)
+	}
+	for _, path := range threads {
+		list, _ := os.ReadFile(path) // a thread that has just ended has no children
+		for _, field := range strings.Fields(string(list)) {
+			child, err := strconv.Atoi(field)
+			if err != nil {
+				return nil, err
+			}
+			pids = append(pids, child)
+		}
+	}
+	return pids, nil
+}
+
+// PrivateBytes returns the bytes of a process's private pages, those of ONNX Runtime's file apart.
+func PrivateBytes(pid int) (own, library int64, err error) {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/smaps", pid))
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { _ = f.Close() }()
+	into, lines := &own, bufio.NewScanner(f)
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		switch {
+		case len(fields) >= 5 && !strings.HasSuffix(fields[0], ":"): // the head of a mapping
+			into = &own
+			if strings.Contains(lines.Text(), "libonnxruntime") {
+				into = &library
+			}
+		case len(fields) == 3 && strings.HasPrefix(fields[0], "Private_"):
+			kb, err := strconv.ParseInt(fields[1], 10, 64)
+			if err != nil {
+				return 0, 0, err
+			}
+			*into += kb << 10
+		}
+	}
+	return own, library, lines.Err()
+}
