@@ -41,16 +41,11 @@ func (b *box) forget() {
 // answers waits for the page.
 func (b *box) answers(within time.Duration) (took time.Duration, err error) {
 	begun := time.Now()
-	for {
-		var status int
-		if status, _, err = b.do(http.MethodGet, "/", "", nil); err == nil && status == http.StatusOK {
-			return time.Since(begun), nil
-		}
-		if time.Since(begun) > within {
-			return 0, fmt.Errorf("the page has not answered within %v: %d %w", within, status, err)
-		}
-		time.Sleep(time.Second)
-	}
+	err = await(within, "the page answers", func() (bool, error) {
+		err := b.want(http.MethodGet, "/", "", nil, nil)
+		return err == nil, err
+	})
+	return time.Since(begun), err
 }
 
 func (b *box) do(method, path, kind string, body []byte) (int, []byte, error) {
@@ -107,28 +102,22 @@ func (b *box) push(model, file string, patience time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if err := b.want(http.MethodPost, "/api/v1/models/"+model+"/versions", "application/octet-stream", body, nil); err != nil {
-		return err
-	}
-	if err := b.want(http.MethodPut, "/api/v1/models/"+model+"/labels/live", "application/json", []byte(`{"version":1}`), nil); err != nil {
-		return err
-	}
-	return b.ready(model, patience)
+	path := "/api/v1/models/" + model
+	return inOrder(
+		func() error { return b.want(http.MethodPost, path+"/versions", "application/octet-stream", body, nil) },
+		func() error {
+			return b.want(http.MethodPut, path+"/labels/live", "application/json", []byte(`{"version":1}`), nil)
+		},
+		func() error { return b.ready(model, patience) },
+	)
 }
 
 // ready waits until a model is ready.
 func (b *box) ready(model string, within time.Duration) error {
-	end := time.Now().Add(within)
-	for {
-		status, _, err := b.do(http.MethodGet, "/v2/models/"+model+"/ready", "", nil)
-		if err == nil && status == http.StatusOK {
-			return nil
-		}
-		if time.Now().After(end) {
-			return fmt.Errorf("model %s is not ready after %v: %d %w", model, within, status, err)
-		}
-		time.Sleep(time.Second)
-	}
+	return await(within, "model "+model+" is ready", func() (bool, error) {
+		err := b.want(http.MethodGet, "/v2/models/"+model+"/ready", "", nil, nil)
+		return err == nil, err
+	})
 }
 
 // voice checks the digest of what the demo's pipeline hears.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -23,16 +22,12 @@ func (t *trial) offline() error {
 			return err
 		}
 	}
-	if err := t.machine.screenshot("screen"); err != nil {
-		return err
-	}
-	if err := t.marked("A"); err != nil { // the page and a golden inference have answered, inside
-		return err
-	}
-	if err := t.machine.monitor("netdev_add " + t.machine.net()); err != nil {
-		return err
-	}
-	if err := t.machine.monitor("device_add usb-net,netdev=net,bus=usb.0"); err != nil {
+	if err := inOrder(
+		func() error { return t.machine.screenshot("screen") },
+		t.good, // the page and a golden inference have answered, inside
+		func() error { return t.machine.monitor("netdev_add " + t.machine.net()) },
+		func() error { return t.machine.monitor("device_add usb-net,netdev=net,bus=usb.0") },
+	); err != nil {
 		return err
 	}
 	took, err := t.box.answers(t.patience)
@@ -46,31 +41,20 @@ func (t *trial) offline() error {
 // clock: a box whose battery is empty stands at the time of its release, says so, works and takes an update.
 func (t *trial) clock() error {
 	t.machine.clock = "1970-01-02T00:00:00"
-	if err := t.on(); err != nil {
-		return err
-	}
-	if _, err := t.machine.says("The clock is not set", t.patience); err != nil {
-		return err
-	}
-	if err := t.claim(); err != nil {
-		return err
-	}
-	if err := t.marked("A"); err != nil {
-		return err
-	}
-	return t.install(filepath.Join(t.image, "edgewise-"+t.newer+".raucb"))
+	return inOrder(
+		t.on,
+		func() error {
+			_, err := t.machine.says("The clock is not set", t.patience)
+			return err
+		},
+		t.claim, t.good, t.update,
+	)
 }
 
 // secure: with Secure Boot on and Microsoft's keys the box starts, and its kernel knows.
 func (t *trial) secure() error {
 	t.machine.conditions.secure = true
-	if err := t.on(); err != nil {
-		return err
-	}
-	if err := t.marked("A"); err != nil {
-		return err
-	}
-	if err := t.machine.off(t.patience); err != nil {
+	if err := inOrder(t.on, t.good, func() error { return t.machine.off(t.patience) }); err != nil {
 		return err
 	}
 	log, err := disk(t.machine.disk).journal(t.machine.file("data"), "")

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,10 +17,10 @@ type disk string
 
 // fresh makes the disk of a box that was just flashed: the image on a disk of 4 GiB.
 func (t *trial) fresh(to string) error {
-	err := executeAll([][]string{
-		{"cp", "--sparse=always", filepath.Join(t.image, "edgewise-"+t.version+".img"), to},
-		{"truncate", "-s", "4G", to},
-	})
+	err := disk(filepath.Join(t.image, "edgewise-"+t.version+".img")).copy(to)
+	if err == nil {
+		err = os.Truncate(to, 4<<30)
+	}
 	if err != nil || t.words == "" {
 		return err
 	}
@@ -108,7 +109,7 @@ func (d disk) data(at string, do func(root string) error) error {
 	defer func() { _ = execute("losetup", "--detach", device) }()
 	if out, err := exec.CommandContext(context.Background(), "e2fsck", "-p", device).CombinedOutput(); err != nil {
 		var exit *exec.ExitError
-		if !asExit(err, &exit) || exit.ExitCode() > 1 { // 1: mended without a person
+		if !errors.As(err, &exit) || exit.ExitCode() > 1 { // 1: mended without a person
 			return fmt.Errorf("the data's file system wants a person: %w: %s", err, out)
 		}
 	}
@@ -135,15 +136,6 @@ func (d disk) journal(at, unit string) (string, error) {
 		return err
 	})
 	return text, err
-}
-
-func executeAll(commands [][]string) error {
-	for _, command := range commands {
-		if err := execute(command...); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func execute(command ...string) error {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"regexp"
 	"strings"
-	"time"
 )
 
 // claimCode finds the claim code on a console that shows the fingerprint, too.
@@ -40,10 +39,7 @@ const ownModel = "dist/demo/models/face/1/model.onnx"
 
 // model: a model of the user's is uploaded, and the demo's pipeline answers.
 func (t *trial) model() error {
-	if err := t.box.push("mine", ownModel, t.patience); err != nil {
-		return err
-	}
-	return t.voice()
+	return inOrder(func() error { return t.box.push("mine", ownModel, t.patience) }, t.voice)
 }
 
 // voice waits for the demo's pipeline and the model that it asks, and compares its answer.
@@ -59,28 +55,25 @@ func (t *trial) good() error { return t.marked("A") }
 
 // marked waits until GRUB's variables say that a slot is good, with no try counted.
 func (t *trial) marked(slot string) error {
-	end := time.Now().Add(t.patience)
-	for {
+	return await(t.patience, "slot "+slot+" is marked good", func() (bool, error) {
 		values, err := disk(t.machine.disk).environment() // read while the box writes it: an error may pass
-		if err == nil && values[slot+"_TRY"] == "0" && values[slot+"_OK"] == "1" && strings.HasPrefix(values["ORDER"], slot) {
-			return nil
+		if err == nil {
+			err = fmt.Errorf("the variables are %v", values)
 		}
-		if time.Now().After(end) {
-			return fmt.Errorf("slot %s is not marked good after %v: %v %w", slot, t.patience, values, err)
+		if values[slot+"_TRY"] == "0" && values[slot+"_OK"] == "1" && strings.HasPrefix(values["ORDER"], slot) {
+			return true, nil
 		}
-		time.Sleep(time.Second)
-	}
+		return false, err
+	})
 }
 
 // whole finds the user's model as it was, and the demo's pipeline.
 func (t *trial) whole() error {
-	if err := t.box.ready("mine", t.patience); err != nil {
-		return err
-	}
-	if err := t.box.holds("mine", ownModel); err != nil {
-		return err
-	}
-	return t.voice()
+	return inOrder(
+		func() error { return t.box.ready("mine", t.patience) },
+		func() error { return t.box.holds("mine", ownModel) },
+		t.voice,
+	)
 }
 
 // keep: the power button switches the box off in order. Its disk is kept, for the steps that begin with a claimed box.

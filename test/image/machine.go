@@ -168,17 +168,12 @@ func (m *machine) says(text string, within time.Duration) (string, error) {
 
 // matches waits for what matches, as says does.
 func (m *machine) matches(text *regexp.Regexp, within time.Duration) (string, error) {
-	end := time.Now().Add(within)
-	for {
-		all := m.read()
-		if text.MatchString(all) {
-			return all, nil
-		}
-		if time.Now().After(end) {
-			return all, fmt.Errorf("the console has not said %q within %v: see %s", text, within, m.console())
-		}
-		time.Sleep(500 * time.Millisecond)
-	}
+	var all string
+	err := await(within, fmt.Sprintf("the console, which is in %s, says %q", m.console(), text), func() (bool, error) {
+		all = m.read()
+		return text.MatchString(all), nil
+	})
+	return all, err
 }
 
 // read returns what the console of this start has said so far, without what was forgotten.

@@ -11,7 +11,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -220,12 +219,7 @@ func (t *trial) running() error {
 }
 
 // up switches the machine on and logs in once the page answers.
-func (t *trial) up() error {
-	if err := t.on(); err != nil {
-		return err
-	}
-	return t.login()
-}
+func (t *trial) up() error { return inOrder(t.on, t.login) }
 
 func (t *trial) login() error {
 	return t.box.enter("/api/v1/session", map[string]string{"user": "admin", "password": password})
@@ -244,4 +238,26 @@ func (t *trial) on() error {
 	return nil
 }
 
-func asExit(err error, to **exec.ExitError) bool { return errors.As(err, to) }
+// inOrder does steps up to the first that fails, and returns its error.
+func inOrder(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// await tries once a second until try is done, and returns its error then. The error of a try that is not done is only
+// told when the time is over.
+func await(within time.Duration, what string, try func() (done bool, err error)) error {
+	for end := time.Now().Add(within); ; time.Sleep(time.Second) {
+		done, err := try()
+		if done {
+			return err
+		}
+		if time.Now().After(end) {
+			return errors.Join(fmt.Errorf("%s: not within %v", what, within), err)
+		}
+	}
+}

@@ -62,22 +62,15 @@ func (t *trial) poison() error {
 	}
 	t.say("           restart to the safe start that is marked good: %.1f s", time.Since(begun).Seconds())
 	t.machine.cut()
-	if err := t.up(); err != nil {
-		return err
-	}
-	if err := t.isSafe(slot); err != nil { // until somebody says otherwise
-		return err
-	}
-	if err := t.switchOff(); err != nil {
-		return err
-	}
-	if err := t.restart("Edgewise " + version + ", slot " + slot); err != nil {
-		return err
-	}
-	if err := errors.Join(t.login(), t.whole(), t.marked(slot)); err != nil {
-		return err
-	}
-	return t.witnessed()
+	return inOrder(
+		t.up,
+		func() error { return t.isSafe(slot) }, // until somebody says otherwise
+		t.switchOff,
+		func() error { return t.restart("Edgewise " + version + ", slot " + slot) },
+		t.login, t.whole,
+		func() error { return t.marked(slot) },
+		t.witnessed,
+	)
 }
 
 // restart restarts the machine by the page, and waits until its console says a text and the page answers.
@@ -99,31 +92,27 @@ type system struct {
 		Text   string
 		Models []string
 	} `json:"safe_start"`
-	Warnings []struct{ Code string }
+	Warnings []warning
 }
+
+type warning struct{ Code string }
 
 // warns tells whether the page's first screen has a warning.
 func (s system) warns(code string) bool {
-	for _, w := range s.Warnings {
-		if w.Code == code {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(s.Warnings, warning{code})
 }
 
 // isSafe waits for a safe start that names the model, and for the mark that the slot is good.
 func (t *trial) isSafe(slot string) error {
-	end := time.Now().Add(t.patience)
 	var s system
-	for s.SafeStart == nil {
-		if time.Now().After(end) {
-			return fmt.Errorf("there is no safe start within %v", t.patience)
-		}
-		time.Sleep(time.Second)
-		if err := t.box.want(http.MethodGet, "/api/v1/system", "", nil, &s); err != nil { // it is being started again
+	if err := await(t.patience, "there is a safe start", func() (bool, error) {
+		err := t.box.want(http.MethodGet, "/api/v1/system", "", nil, &s)
+		if err != nil { // it is being started again
 			_ = t.login()
 		}
+		return s.SafeStart != nil, nil
+	}); err != nil {
+		return err
 	}
 	t.say("           the box says: %s", s.SafeStart.Text)
 	if !slices.Contains(s.SafeStart.Models, poison+":1") || !s.warns("safe_start") {
@@ -134,17 +123,15 @@ func (t *trial) isSafe(slot string) error {
 
 // switchOff switches the model off that ends the box and lets the others be loaded.
 func (t *trial) switchOff() error {
-	if err := t.box.want(http.MethodPost, "/v2/repository/models/"+poison+"/unload", "application/json", []byte("{}"), nil); err != nil {
-		return err
-	}
-	if err := t.box.want(http.MethodDelete, "/api/v1/system/safe-start", "", nil, nil); err != nil {
-		return err
-	}
-	if err := t.whole(); err != nil {
-		return err
-	}
 	var s system
-	if err := t.box.want(http.MethodGet, "/api/v1/system", "", nil, &s); err != nil {
+	if err := inOrder(
+		func() error {
+			return t.box.want(http.MethodPost, "/v2/repository/models/"+poison+"/unload", "application/json", []byte("{}"), nil)
+		},
+		func() error { return t.box.want(http.MethodDelete, "/api/v1/system/safe-start", "", nil, nil) },
+		t.whole,
+		func() error { return t.box.want(http.MethodGet, "/api/v1/system", "", nil, &s) },
+	); err != nil {
 		return err
 	}
 	if s.SafeStart != nil {

@@ -29,19 +29,13 @@ func (t *trial) restarts() error {
 			return err
 		}
 	}
-	if err := t.unchecked(slot); err != nil {
-		return err
-	}
-	if err := t.machine.off(t.patience); err != nil {
+	if err := inOrder(func() error { return t.unchecked(slot) }, func() error { return t.machine.off(t.patience) }); err != nil {
 		return err
 	}
 	if values, err = disk(t.machine.disk).environment(); err != nil || values[slot+"_TRY"] != "0" {
 		return fmt.Errorf("the box was switched off in order, and its start was counted: %v %w", values, err)
 	}
-	if err := t.machine.start(); err != nil {
-		return err
-	}
-	if err := t.unchecked(slot); err != nil {
+	if err := inOrder(t.machine.start, func() error { return t.unchecked(slot) }); err != nil {
 		return err
 	}
 	begun := time.Now()

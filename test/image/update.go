@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -141,28 +142,21 @@ func (t *trial) fallback() error {
 
 // told waits until the box says which version did not start, and finds in the log what it said.
 func (t *trial) told(version string) error {
-	end := time.Now().Add(t.patience)
-	for {
-		var box struct {
-			system
-			FailedBoot *struct {
-				Version, Text string
-			} `json:"failed_boot"`
-		}
-		if err := t.box.want(http.MethodGet, "/api/v1/system", "", nil, &box); err != nil {
-			return err
-		}
-		if f := box.FailedBoot; f != nil {
-			t.say("           the box says: %s", f.Text)
-			if f.Version != version || !box.warns("failed_boot") {
-				return fmt.Errorf("the box says that version %s has failed: want %s, and a warning: %+v", f.Version, version, box.Warnings)
-			}
-			break
-		}
-		if time.Now().After(end) {
-			return fmt.Errorf("the box says nothing of a failed start within %v", t.patience)
-		}
-		time.Sleep(time.Second)
+	var box struct {
+		system
+		FailedBoot *struct {
+			Version, Text string
+		} `json:"failed_boot"`
+	}
+	if err := await(t.patience, "the box says that a start failed", func() (bool, error) {
+		err := t.box.want(http.MethodGet, "/api/v1/system", "", nil, &box)
+		return err != nil || box.FailedBoot != nil, err
+	}); err != nil {
+		return err
+	}
+	t.say("           the box says: %s", box.FailedBoot.Text)
+	if box.FailedBoot.Version != version || !box.warns("failed_boot") {
+		return fmt.Errorf("the box says that version %s has failed: want %s, and a warning: %+v", box.FailedBoot.Version, version, box.Warnings)
 	}
 	status, log, err := t.box.do(http.MethodGet, "/api/v1/system/failed-boot/log", "", nil)
 	if err != nil {
@@ -215,10 +209,10 @@ func (t *trial) changed(version string, files map[string]string) (string, error)
 		return "", err
 	}
 	_ = os.Remove(slot)
-	return filepath.Join(t.image, "edgewise-"+version+".raucb"), executeAll([][]string{
-		{"mksquashfs", root, slot, "-comp", "gzip", "-Xcompression-level", "1", "-noappend", "-quiet", "-no-progress"},
-		{"configs/image/bundle.sh", version, t.keys, t.image},
-	})
+	if err := execute("mksquashfs", root, slot, "-comp", "gzip", "-Xcompression-level", "1", "-noappend", "-quiet", "-no-progress"); err != nil {
+		return "", err
+	}
+	return filepath.Join(t.image, "edgewise-"+version+".raucb"), execute("configs/image/bundle.sh", version, t.keys, t.image)
 }
 
 // stick plugs a stick with a bundle in, waits until the console has said one of the texts anew, and takes the stick
@@ -239,19 +233,18 @@ func (t *trial) stick(bundle string, texts ...string) (string, error) {
 	if err := t.machine.plug(path); err != nil {
 		return "", err
 	}
-	end := time.Now().Add(t.patience)
-	for {
-		after := t.machine.read()[len(before):]
-		for _, text := range texts {
-			if i := strings.Index(after, text); i >= 0 && strings.Contains(after[i:], "\n") {
-				return after, t.machine.unplug()
-			}
-		}
-		if time.Now().After(end) {
-			return "", fmt.Errorf("the console has said none of %q within %v", texts, t.patience)
-		}
-		time.Sleep(time.Second)
+	var after string
+	err := await(t.patience, fmt.Sprintf("the console says one of %q", texts), func() (bool, error) {
+		after = t.machine.read()[len(before):]
+		return slices.ContainsFunc(texts, func(text string) bool {
+			_, rest, said := strings.Cut(after, text)
+			return said && strings.Contains(rest, "\n")
+		}), nil
+	})
+	if err != nil {
+		return "", err
 	}
+	return after, t.machine.unplug()
 }
 
 // bundled makes a bundle of the image's slot under another version.
