@@ -72,6 +72,14 @@ func TestEveryFormHasItsOwnTag(t *testing.T) {
 	}
 }
 
+// TestAProgramWithoutItsPageCanBeBuilt needs the one file of the folder that is committed: without any, nothing builds.
+func TestAProgramWithoutItsPageCanBeBuilt(t *testing.T) {
+	asset, found := find(stub, "")
+	if !found || !bytes.Contains(asset.Body, []byte("make webui")) {
+		t.Errorf("webui/dist/%s: found %v, %.80q", stub, found, asset.Body)
+	}
+}
+
 func TestOnlyTheWorkersScriptsMayMakeWebAssembly(t *testing.T) {
 	if strings.Contains(policy, "wasm") || !strings.Contains(workerPolicy, "'wasm-unsafe-eval'") ||
 		!strings.Contains(workerPolicy, "connect-src data:;") {
