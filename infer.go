@@ -72,6 +72,15 @@ type Timing struct {
 	Guest Usage
 }
 
+// Add adds the times of another request, and what its steps used.
+func (t *Timing) Add(other Timing) {
+	t.Queue += other.Queue
+	t.Input += other.Input
+	t.Infer += other.Infer
+	t.Output += other.Output
+	t.Guest = t.Guest.Add(other.Guest)
+}
+
 // Usage is what a run of a WebAssembly step used.
 type Usage struct {
 	Fuel   uint64        // units of about one instruction
@@ -267,6 +276,7 @@ type Call struct {
 	// the core, counted from 1, that nobody else runs on: where the run's thread is best kept; 0: none
 	Core   int
 	Queued bool // others wait for the model behind it
+	Trial  bool // the inputs are made up, to find out whether the version works
 }
 
 type callKey struct{}

@@ -130,6 +130,12 @@ type Duration struct {
 	Total time.Duration
 }
 
+// Add counts one thing that took so long.
+func (d *Duration) Add(took time.Duration) {
+	d.Count++
+	d.Total += took
+}
+
 // BatchStatistics is what was measured for executions of one batch size.
 type BatchStatistics struct {
 	Size                                      uint64

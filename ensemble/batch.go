@@ -5,7 +5,7 @@ import "github.com/edgewise-ai/edgewise"
 // An ensemble may connect models that batch with models that do not. Where a tensor goes from one kind to the other its
 // shape is adapted as in Triton: a batch dimension of 1 is put in front, or taken away, when the shape fits only then.
 
-// adaption is what becomes of a tensor's shape on its way to who reads it.
+// adaption is how a tensor's shape changes on its way to its reader.
 type adaption struct {
 	kind adaptionKind
 	dims edgewise.Shape // that the reader declares, without a batch dimension

@@ -2,6 +2,8 @@ package ensemble
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/edgewise-ai/edgewise"
@@ -135,7 +137,7 @@ func (c *checker) declared(i int, s *edgewise.EnsembleStep) {
 	c.names(label+": output_map", s.OutputMap, &c.outputless)
 	if d := s.Condition; d != nil {
 		c.short(label+": condition: tensor", d.Tensor)
-		for _, name := range sortedKeys(d.DefaultOutput) {
+		for _, name := range slices.Sorted(maps.Keys(d.DefaultOutput)) {
 			c.short(label+": condition: default_output", name, d.DefaultOutput[name].Tensor)
 		}
 	}
@@ -150,7 +152,7 @@ func (c *checker) names(what string, entries map[string]string, empty *bool) {
 		c.problem("%s has %d entries: want 1 to %d", what, n, MaxTensors)
 		c.nameless, *empty = c.nameless || n > MaxTensors, *empty || n == 0
 	}
-	for _, name := range sortedKeys(entries) {
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
 		if name == "" || entries[name] == "" {
 			c.problem("%s leads from '%.64s' to '%.64s': both need a name", what, name, entries[name])
 			c.nameless = true

@@ -46,10 +46,7 @@ var _ edgewise.Servable = (*Ensemble)(nil)
 // New makes v ready to answer. parts are the versions that its steps run, one for each, as Parts returns them; the
 // Inferer must answer for them until Close has returned. Errors: those of Validate.
 func New(v *edgewise.Version, parts []*edgewise.Version, c Config) (*Ensemble, error) {
-	models := make([]*edgewise.Model, len(parts))
-	for i, part := range parts {
-		models[i] = part.Model
-	}
+	models := ModelsOf(parts)
 	if err := Validate(v.Model, models); err != nil {
 		return nil, err
 	}

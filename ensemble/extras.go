@@ -1,6 +1,7 @@
 package ensemble
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/edgewise-ai/edgewise"
@@ -73,7 +74,7 @@ func (c *checker) condition(i int) {
 	if d.Otherwise == stop && len(d.DefaultOutput) > 0 {
 		c.problem("%s: condition: default_output goes with otherwise: SKIP", s.label)
 	}
-	for _, name := range sortedKeys(d.DefaultOutput) {
+	for _, name := range slices.Sorted(maps.Keys(d.DefaultOutput)) {
 		if !slices.ContainsFunc(s.outputs, func(out mapping) bool { return out.name == name }) {
 			c.problem("%s: condition: default_output names output '%s', which is not in output_map", s.label, name)
 		}

@@ -19,7 +19,7 @@ import (
 type zoo struct {
 	t      testing.TB
 	models map[string]*edgewise.Model
-	behave map[string]func(ctx context.Context, req *edgewise.Request) ([]edgewise.Tensor, error)
+	behave map[string]behaviour
 
 	held    atomic.Int64    // responses that were not released
 	stops   map[string]bool // models that answer as ensembles that have stopped
@@ -31,10 +31,13 @@ type zoo struct {
 	independent func(edgewise.ModelID) bool
 }
 
+// behaviour answers a request to a model of the zoo.
+type behaviour func(context.Context, *edgewise.Request) ([]edgewise.Tensor, error)
+
 func newZoo(t testing.TB) *zoo {
 	z := &zoo{
 		t: t, models: map[string]*edgewise.Model{}, asked: map[string][]*edgewise.Request{}, perStep: map[string]int64{},
-		behave: map[string]func(context.Context, *edgewise.Request) ([]edgewise.Tensor, error){},
+		behave: map[string]behaviour{},
 	}
 	t.Cleanup(func() {
 		if n := z.held.Load(); n != 0 {
@@ -45,9 +48,7 @@ func newZoo(t testing.TB) *zoo {
 }
 
 // add makes a model: inputs and outputs are written as "x:FP32[1,-1]", with '?' behind the name of an optional input.
-func (z *zoo) add(name string, maxBatch int32, in, out []string, behave func(context.Context,
-	*edgewise.Request) ([]edgewise.Tensor, error),
-) {
+func (z *zoo) add(name string, maxBatch int32, in, out []string, behave behaviour) {
 	z.models[name] = model(name, maxBatch, in, out)
 	z.behave[name] = behave
 }
@@ -221,7 +222,7 @@ func values(t edgewise.Tensor) []float32 {
 }
 
 // plus is a model that adds a number to every element of all its inputs together: y = sum(inputs) + n.
-func plus(n float32) func(context.Context, *edgewise.Request) ([]edgewise.Tensor, error) {
+func plus(n float32) behaviour {
 	return func(_ context.Context, req *edgewise.Request) ([]edgewise.Tensor, error) {
 		sum := values(req.Inputs[0])
 		for _, in := range req.Inputs[1:] {

@@ -120,11 +120,7 @@ func (f *rowsRun) outcome(leading edgewise.Shape, rows int, at []int) (*outcome,
 	s := &f.run.e.graph.steps[f.step]
 	out := s.nothing()
 	for _, answer := range f.answers {
-		out.timing.Queue += answer.Timing.Queue
-		out.timing.Input += answer.Timing.Input
-		out.timing.Infer += answer.Timing.Infer
-		out.timing.Output += answer.Timing.Output
-		out.timing.Guest = out.timing.Guest.Add(answer.Timing.Guest)
+		out.timing.Add(answer.Timing)
 	}
 	if len(f.answers) == 1 {
 		out.lease = &lease{response: f.answers[0]}

@@ -148,7 +148,7 @@ func TestFanOutFailures(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name   string
-		behave func(context.Context, *edgewise.Request) ([]edgewise.Tensor, error)
+		behave behaviour
 		rows   int
 		kind   edgewise.Kind
 		want   string

@@ -2,6 +2,7 @@ package ensemble
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/edgewise-ai/edgewise"
@@ -106,7 +107,7 @@ func (g *graph) addStep(declared *edgewise.EnsembleStep, part *edgewise.Model) {
 	if declared.Pinned != nil {
 		s.id.Version = declared.Pinned.Version
 	}
-	for _, name := range sortedKeys(declared.InputMap) {
+	for _, name := range slices.Sorted(maps.Keys(declared.InputMap)) {
 		s.inputs = append(s.inputs, mapping{name: name, tensor: g.tensor(declared.InputMap[name]), optional: optionalInput(part, name)})
 	}
 	for _, name := range outputOrder(declared.OutputMap, part) {
@@ -140,7 +141,7 @@ func outputOrder(outputs map[string]string, part *edgewise.Model) []string {
 			}
 		}
 	}
-	for _, name := range sortedKeys(outputs) {
+	for _, name := range slices.Sorted(maps.Keys(outputs)) {
 		if !slices.Contains(names, name) {
 			names = append(names, name)
 		}
@@ -228,13 +229,4 @@ func (g *graph) mark(needed []bool, t int) {
 	for _, wanted := range g.steps[s].waits {
 		g.mark(needed, wanted)
 	}
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -29,15 +29,15 @@ func (m *meter) succeeded(took time.Duration, t edgewise.Timing) {
 	m.total.LastInference = time.Now()
 	m.total.ExecutionCount++
 	m.total.InferenceCount += uint64(t.Batch)
-	add(&m.total.Success, took)
-	add(&m.total.Queue, t.Queue)
-	add(&m.total.ComputeInput, t.Input)
-	add(&m.total.ComputeInfer, t.Infer)
-	add(&m.total.ComputeOutput, t.Output)
+	m.total.Success.Add(took)
+	m.total.Queue.Add(t.Queue)
+	m.total.ComputeInput.Add(t.Input)
+	m.total.ComputeInfer.Add(t.Infer)
+	m.total.ComputeOutput.Add(t.Output)
 	b := m.batch(uint64(t.Batch))
-	add(&b.ComputeInput, t.Input)
-	add(&b.ComputeInfer, t.Infer)
-	add(&b.ComputeOutput, t.Output)
+	b.ComputeInput.Add(t.Input)
+	b.ComputeInfer.Add(t.Infer)
+	b.ComputeOutput.Add(t.Output)
 }
 
 // batch returns the figures of requests of a size, which stay in ascending order.
@@ -58,7 +58,7 @@ func (m *meter) failed(took time.Duration, err error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	add(&m.total.Fail, took)
+	m.total.Fail.Add(took)
 	m.total.Failures[reason]++
 }
 
@@ -75,9 +75,4 @@ func (m *meter) read() edgewise.Statistics {
 	stats := m.total
 	stats.Steps, stats.Batches = slices.Clone(m.total.Steps), slices.Clone(m.total.Batches)
 	return stats
-}
-
-func add(d *edgewise.Duration, took time.Duration) {
-	d.Count++
-	d.Total += took
 }

@@ -3,6 +3,7 @@ package ensemble
 import (
 	"context"
 	"runtime/debug"
+	"slices"
 	"sync"
 
 	"github.com/edgewise-ai/edgewise"
@@ -17,7 +18,7 @@ type run struct {
 	wanted []int          // tensors to answer with, in the order of the response
 	needed []bool         // steps
 	others sync.WaitGroup // goroutines beside that of Infer
-	queued []func()       // by step: says that its request has entered its queue; nil: nobody wants to know
+	queued []func()       // by step: reports that its request has entered its queue; nil: not reported
 
 	// A value is written once, before the steps that wait for it begin; they read it without the lock.
 	values []value
@@ -53,8 +54,11 @@ func newRun(ctx context.Context, cancel context.CancelFunc, e *Ensemble, req *ed
 		uses: make([]int, len(g.tensors)),
 	}
 	for i, t := range g.outputs {
-		if r.wants(g.tensors[t].name) {
-			r.need(g.needs[i])
+		if len(req.Outputs) > 0 && !slices.Contains(req.Outputs, g.tensors[t].name) {
+			continue
+		}
+		for step, needed := range g.needs[i] {
+			r.needed[step] = r.needed[step] || needed
 		}
 	}
 	if len(req.Outputs) == 0 {
@@ -75,24 +79,6 @@ func newRun(ctx context.Context, cancel context.CancelFunc, e *Ensemble, req *ed
 		}
 	}
 	return r
-}
-
-func (r *run) wants(output string) bool {
-	if len(r.req.Outputs) == 0 {
-		return true
-	}
-	for _, name := range r.req.Outputs {
-		if name == output {
-			return true
-		}
-	}
-	return false
-}
-
-func (r *run) need(steps []bool) {
-	for i, needed := range steps {
-		r.needed[i] = r.needed[i] || needed
-	}
 }
 
 // begin gives the graph its inputs and runs until this goroutine finds nothing more to do. The ensemble's request,
@@ -212,11 +198,7 @@ func (r *run) keep(s int, out *outcome) (free []*lease) {
 		}
 		r.values[o.tensor] = v
 	}
-	r.timing.Queue += out.timing.Queue
-	r.timing.Input += out.timing.Input
-	r.timing.Infer += out.timing.Infer
-	r.timing.Output += out.timing.Output
-	r.timing.Guest = r.timing.Guest.Add(out.timing.Guest)
+	r.timing.Add(out.timing)
 	if out.stopped && (r.stopped == nobody || s < r.stopped) {
 		r.stopped = s
 	}

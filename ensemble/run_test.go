@@ -18,9 +18,7 @@ var one, two = []string{"x:FP32[-1]"}, []string{"x:FP32[-1]", "z:FP32[-1]"}
 var y = []string{"y:FP32[-1]"}
 
 // after answers like behave, after a time.
-func after(d time.Duration, behave func(context.Context, *edgewise.Request) ([]edgewise.Tensor,
-	error),
-) func(context.Context, *edgewise.Request) ([]edgewise.Tensor, error) {
+func after(d time.Duration, behave behaviour) behaviour {
 	return func(ctx context.Context, req *edgewise.Request) ([]edgewise.Tensor, error) {
 		select {
 		case <-time.After(d):

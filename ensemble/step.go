@@ -7,7 +7,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// outcome is what a step has made: a value for each of its outputs.
+// outcome is the result of a step: a value for each of its outputs.
 type outcome struct {
 	values  []value
 	lease   *lease // of the model's response, nil when the values do not alias it
@@ -42,10 +42,10 @@ func (r *run) step(i int) (*outcome, error) {
 	took := time.Since(start)
 	r.e.measured.step(i, func(st *edgewise.StepStatistics) {
 		if err != nil {
-			add(&st.Fail, took)
+			st.Fail.Add(took)
 			return
 		}
-		add(&st.Success, took)
+		st.Success.Add(took)
 	})
 	return out, err
 }
@@ -146,7 +146,7 @@ func (r *run) ask(ctx context.Context, i int, inputs []edgewise.Tensor, want []s
 	entered, err := gate.enter(ctx)
 	if entered.waited {
 		took := time.Since(start)
-		r.e.measured.step(i, func(st *edgewise.StepStatistics) { add(&st.Wait, took) })
+		r.e.measured.step(i, func(st *edgewise.StepStatistics) { st.Wait.Add(took) })
 	}
 	if err != nil {
 		return nil, err

@@ -112,6 +112,10 @@ func TestImportsAnswer(t *testing.T) {
 			edgewise.WithCaller(t.Context(), "absent"),
 			`infer: model "absent" waits for this answer already: steps cannot call each other in a circle`,
 		},
+		{
+			edgewise.WithCall(t.Context(), edgewise.Call{Trial: true}),
+			"infer: this is a trial with made-up inputs: it calls no other model",
+		},
 	} {
 		if _, err := ask(t, s, refused.ctx, 3); err == nil || err.Error() != `model "step" version 1: step: `+refused.want {
 			t.Errorf("got %v, want %s", err, refused.want)
@@ -143,11 +147,11 @@ func TestImportsAnswer(t *testing.T) {
 // TestALogIsLimited logs more lines than are allowed.
 func TestALogIsLimited(t *testing.T) {
 	var logged bytes.Buffer
-	s := load(t, Config{Logger: slog.New(slog.NewTextHandler(&logged, nil))}, model(), `(import "edgewise_v1" "log" `+
-		`(func $log (param i32 i32 i32)))`+prelude+`
+	s := load(t, Config{Logger: slog.New(slog.NewTextHandler(&logged, nil))}, model(), `(import "edgewise_v1" "log"
+	  (func $log (param i32 i32 i32)))`+prelude+`
 (func (export "edgewise_process") (param $in i32) (result i32) (local $n i32) (local.set $n (i32.const 1000))
-loop $l (call $log (i32.const 1) (i32.const 0) (i32.const 100000)) (br_if $l (local.tee $n (i32.sub (local.get $n)
-  (i32.const 1)))) end local.get $in)`)
+loop $l (call $log (i32.const 1) (i32.const 0) (i32.const 100000))
+  (br_if $l (local.tee $n (i32.sub (local.get $n) (i32.const 1)))) end local.get $in)`)
 	r, err := s.Run(t.Context(), floats(1), []string{"x"})
 	if err != nil {
 		t.Fatal(err)
@@ -177,8 +181,8 @@ func TestAPictureIsDecodedInAStep(t *testing.T) {
 	}
 	s := load(t, Config{}, model(), `(import "edgewise_v1" "image_decode" (func $decode (param i32 i32 i32 i32 i32 i32) (result i32)))
 `+prelude+`(data (i32.const 100) "`+text.String()+`") (func (export "edgewise_process") (param $in i32) (result i32)
-(if (i32.ne (i32.const 4) (call $decode (i32.const 100) (i32.const `+fmt.Sprint(file.Len())+`) (i32.const 0) `+
-		`(i32.const 1) (i32.load offset=28 (local.get $in)) (i32.const 4))) (then unreachable)) local.get $in)`)
+(if (i32.ne (i32.const 4) (call $decode (i32.const 100) (i32.const `+fmt.Sprint(file.Len())+`) (i32.const 0)
+  (i32.const 1) (i32.load offset=28 (local.get $in)) (i32.const 4))) (then unreachable)) local.get $in)`)
 	r, err := s.Run(t.Context(), floats(1), []string{"x"})
 	if err != nil || r.Outputs[0].Data[0] != 77 {
 		t.Fatalf("%v, %v", r, err)
@@ -187,14 +191,14 @@ func TestAPictureIsDecodedInAStep(t *testing.T) {
 }
 
 func TestADescriptionFillsInTheSignature(t *testing.T) {
-	text := `{"name":"n","version":"1","description":"d","max_batch_size":8,"inputs":[{"name":"a","datatype":"BYTES",` +
-		`"shape":[-1,2],"optional":true}],` +
+	text := `{"name":"n","version":"1","description":"d","max_batch_size":8,` +
+		`"inputs":[{"name":"a","datatype":"BYTES","shape":[-1,2],"optional":true}],` +
 		`"outputs":[{"name":"b","datatype":"FP16","shape":[-1],"description":"out"}],` +
 		`"parameters":[{"name":"p","default":"3","description":"of three"}]}`
 	module := assemble(t, prelude+fmt.Sprintf(`(data (i32.const 0) "\%02x\%02x\00\00" "%s")
 	  (func (export "edgewise_describe") (result i32) i32.const 0)
-(func (export "edgewise_process") (param i32)
-  (result i32) i32.const 0)`, len(text)&255, len(text)>>8, strings.ReplaceAll(text, `"`, `\22`)))
+(func (export "edgewise_process") (param i32) (result i32) i32.const 0)`,
+		len(text)&255, len(text)>>8, strings.ReplaceAll(text, `"`, `\22`)))
 	ins, err := New(Config{}).Inspect(t.Context(), folder(t, module), &edgewise.Model{Name: "m"})
 	if err != nil {
 		t.Fatal(err)

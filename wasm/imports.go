@@ -105,6 +105,8 @@ func (a arguments) mayInfer(name []byte) string {
 		return "infer: only edgewise_process may call it"
 	case c.nested:
 		return "infer: it is running already: edgewise_alloc must not call it"
+	case edgewise.CallOf(c.Context).Trial:
+		return "infer: this is a trial with made-up inputs: it calls no other model"
 	case len(name) > edgewise.MaxNameBytes || !slices.Contains(c.p.settings.models, string(name)):
 		return "infer: model " + strconv.Quote(clean(string(name), edgewise.MaxNameBytes)) +
 			" is not on the list of the parameter " + strconv.Quote(ParamModels)

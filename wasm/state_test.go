@@ -46,10 +46,10 @@ func numbers(t *testing.T, s *step) [4]uint32 {
 }
 
 func TestNothingIsLeftBetweenRequests(t *testing.T) {
-	for name, text := range map[string]string{"put back": counting, "made anew": touching} {
+	for name, text := range map[string]string{"put back": counting, "replaced": touching} {
 		t.Run(name, func(t *testing.T) {
 			s := load(t, Config{}, model(), text)
-			if s.pool.fresh != (name == "made anew") {
+			if s.pool.fresh != (name == "replaced") {
 				t.Logf("fresh guests: %v", s.pool.fresh) // whichever takes less time
 			}
 			for range 20 {
@@ -170,7 +170,7 @@ func try(s *step, first byte) error {
 func TestRepeatedTrapsPauseAStep(t *testing.T) {
 	s := load(t, Config{Pause: time.Hour}, model(ParamMemory, "4"), sometimes)
 	deadline := time.Now().Add(time.Minute)
-	for guests := s.pool.size + strikes; guests > 0; { // those that there are, and those that are made anew at once
+	for guests := s.pool.size + strikes; guests > 0; { // those that there are, and those that replace them at once
 		switch kind := edgewise.KindOf(try(s, 1)); {
 		case kind == edgewise.Guest:
 			guests--
@@ -236,6 +236,41 @@ func TestThePolicyBypassAnswersWithTheInputs(t *testing.T) {
 	}
 	if m := s.GuestStatistics(); m.Bypassed != 1 || m.Trapped != 1 {
 		t.Errorf("%+v", m)
+	}
+}
+
+// TestATrialLeavesNoTrace tries steps with made-up inputs: the next request meets neither state nor failures of those.
+func TestATrialLeavesNoTrace(t *testing.T) {
+	trial := edgewise.WithCall(t.Context(), edgewise.Call{Trial: true})
+	m := model(ParamStateful, "true")
+	m.InstanceGroup[0].Count = 1
+	counts := load(t, Config{}, m, counting)
+	for range 10 {
+		r, err := counts.Run(trial, floats(4), []string{"x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := binary.LittleEndian.Uint32(r.Outputs[0].Data); n != 1 {
+			t.Fatalf("a trial meets the state of %d runs before", n-1)
+		}
+		r.Free()
+	}
+	if n := numbers(t, counts)[0]; n != 1 {
+		t.Errorf("the first request meets the state of %d trials", n-1)
+	}
+	fails := load(t, Config{}, model(ParamPolicy, "fail"), sometimes)
+	if _, err := fails.Run(trial, floats(2), []string{"x"}); edgewise.KindOf(err) != edgewise.Guest {
+		t.Errorf("got %v, want a trap", err)
+	}
+	if m := fails.GuestStatistics(); m.Trapped != 0 {
+		t.Errorf("%d traps are counted", m.Trapped)
+	}
+	if err := try(fails, 0); err != nil {
+		t.Errorf("a request after a trial: %v", err)
+	}
+	passes := load(t, Config{}, model(ParamPolicy, "bypass"), sometimes)
+	if _, err := passes.Run(trial, floats(2), []string{"x"}); edgewise.KindOf(err) != edgewise.Guest {
+		t.Errorf("got %v, want a trap: a bypass would hide it", err)
 	}
 }
 

@@ -229,7 +229,8 @@ func (l *instanceLoop) carry(ctx context.Context, jobs []*job, solo bool) contex
 	if call.Alone = solo; !solo && !l.s.guest && l.s.queue.pace.read() >= shortestSolo {
 		call.Core, call.Queued = l.lease.Core(), l.queued
 	}
-	if len(call.Parameters)+len(call.Pictures) == 0 && call.Depth == 0 && !call.Alone && call.Core == 0 && !call.Queued {
+	hinted := call.Alone || call.Core > 0 || call.Queued || call.Trial
+	if len(call.Parameters)+len(call.Pictures) == 0 && call.Depth == 0 && !hinted {
 		return ctx
 	}
 	return edgewise.WithCall(ctx, call)

@@ -46,27 +46,27 @@ func (m *Meter) executed(batch int, t edgewise.Timing) {
 		b = &edgewise.BatchStatistics{Size: uint64(batch)}
 		m.batches[uint64(batch)] = b
 	}
-	add(&b.ComputeInput, t.Input)
-	add(&b.ComputeInfer, t.Infer)
-	add(&b.ComputeOutput, t.Output)
+	b.ComputeInput.Add(t.Input)
+	b.ComputeInfer.Add(t.Infer)
+	b.ComputeOutput.Add(t.Output)
 }
 
 // succeeded counts one request that was answered.
 func (m *Meter) succeeded(took time.Duration, t edgewise.Timing) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	add(&m.total.Success, took)
-	add(&m.total.Queue, t.Queue)
-	add(&m.total.ComputeInput, t.Input)
-	add(&m.total.ComputeInfer, t.Infer)
-	add(&m.total.ComputeOutput, t.Output)
+	m.total.Success.Add(took)
+	m.total.Queue.Add(t.Queue)
+	m.total.ComputeInput.Add(t.Input)
+	m.total.ComputeInfer.Add(t.Infer)
+	m.total.ComputeOutput.Add(t.Output)
 }
 
 // failed counts one request that was not.
 func (m *Meter) failed(took time.Duration, reason edgewise.FailureReason) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	add(&m.total.Fail, took)
+	m.total.Fail.Add(took)
 	m.total.Failures[reason]++
 }
 
@@ -88,9 +88,4 @@ func (m *Meter) Read() edgewise.Statistics {
 	}
 	slices.SortFunc(stats.Batches, func(a, b edgewise.BatchStatistics) int { return int(a.Size) - int(b.Size) })
 	return stats
-}
-
-func add(d *edgewise.Duration, took time.Duration) {
-	d.Count++
-	d.Total += took
 }

@@ -64,3 +64,38 @@ func TestAVersionIsRunOnceBeforeItGoesLive(t *testing.T) {
 		})
 	}
 }
+
+func TestAStepIsVerifiedWhenItAnswersOrRefuses(t *testing.T) {
+	m := &edgewise.Model{Name: "m", Input: []edgewise.ModelInput{
+		{Name: "file", DataType: edgewise.Bytes, Dims: edgewise.Shape{2}}, {Name: "x", DataType: edgewise.FP32, Dims: edgewise.Shape{2}},
+	}}
+	for _, test := range []struct {
+		name       string
+		fails      error
+		unverified string
+	}{
+		{"it answers", nil, ""},
+		{"it refuses the inputs", edgewise.Errorf("test", edgewise.Guest, "model m: %w", &edgewise.StepRefusal{Text: "no picture"}), ""},
+		{"it traps", edgewise.Errorf("test", edgewise.Guest, "trap: unreachable"), "a run with ones failed: trap: unreachable"},
+		{"it has no time", edgewise.Errorf("test", edgewise.Deadline, "stopped"), "a run with ones failed: stopped"},
+		{"its inputs are too large", edgewise.Errorf("test", edgewise.TooLarge, "no"), "a run with ones failed: no"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			verify := func(ctx context.Context, req *edgewise.Request) error {
+				if !edgewise.CallOf(ctx).Trial {
+					t.Error("the run does not say that its inputs are made up")
+				}
+				for _, in := range req.Inputs {
+					if err := in.Check(); err != nil {
+						t.Error(err)
+					}
+				}
+				return test.fails
+			}
+			unverified, err := tryOnce(t.Context(), m, edgewise.Format{Guest: true}, verify)
+			if err != nil || unverified != test.unverified {
+				t.Errorf("got %q, %v, want %q", unverified, err, test.unverified)
+			}
+		})
+	}
+}

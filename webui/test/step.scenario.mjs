@@ -38,6 +38,12 @@ export default () => scenario({}, async (box, visitor) => {
   check(response.ok, `asking the step: ${await response.clone().text()}`);
   equal((await response.json()).outputs[0].data, [8, 10], 'what the deployed step answers');
 
+  // A trial at the load has run it, so nothing marks it as not verified.
+  equal(answer.versions[0].health?.unverified, undefined, 'why the step is not verified');
+  await visitor.open('/models', 'Models');
+  await page.getByRole('row', { name: /doubled/ }).getByText('Serving').waitFor();
+  equal(await page.getByText('not verified').count(), 0, 'marks "not verified"');
+
   // Its source came along: it can be edited again.
   await visitor.open('/steps/edit?model=doubled', 'doubled');
   await page.getByText('edgewise_describe').first().waitFor();
@@ -56,6 +62,8 @@ export default () => scenario({}, async (box, visitor) => {
   await page.getByRole('dialog').getByLabel('Name').fill('trapping');
   await page.getByRole('dialog').getByRole('button', { name: 'Deploy' }).click();
   await page.waitForURL(/\/models\/trapping/, { timeout: 120_000 });
+  await page.getByText('Version 1 is not verified.').waitFor();
+  await page.getByText(/a run with ones failed: .*trap: unreachable/).first().waitFor();
   await visitor.open('/ensembles', 'Ensembles');
   await page.getByRole('button', { name: 'New ensemble' }).click();
   await page.getByLabel('Name').fill('chain');
