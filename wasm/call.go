@@ -20,12 +20,12 @@ import (
 
 const (
 	slice = 1 << 17 // units of fuel between two looks at the clock: some ten microseconds
-	// yield is how often a guest lets others run while guests have all of the runtime's threads: nobody sleeps then who
-	// would be woken for nothing, so that costs next to nothing.
+	// yield is how often a guest yields while guests occupy all of the runtime's threads. No thread sleeps then that
+	// yielding would wake, so it costs next to nothing.
 	yield = 100 * time.Microsecond
 
-	// rareYield is how often otherwise. Yielding wakes a sleeping thread, for nothing where nobody waits: some 20 us. What
-	// has to stop all threads, such as the garbage collector, does so at the next look at the clock.
+	// rareYield is how often it yields otherwise: waking a sleeping thread takes some 20 us, also when nothing waits for
+	// it. The garbage collector, which stops all threads, need not wait for that: it does so at the next look at the clock.
 	rareYield = 4 * time.Millisecond
 )
 
@@ -76,12 +76,12 @@ type ending struct{ err *edgewise.Error }
 func (s *ending) Error() string { return s.err.Error() }
 func (s *ending) Unwrap() error { return s.err }
 
-// end stops the guest that called an import.
+// end stops the guest that called an import, with an error.
 func (c *call) end(kind edgewise.Kind, format string, args ...any) {
 	panic(&ending{edgewise.Errorf("wasm.Run", kind, format, args...)})
 }
 
-// stop ends a guest that did nothing wrong but take too much.
+// stop ends a guest that used too much, and did nothing else wrong.
 func (c *call) stop(kind edgewise.Kind, format string, args ...any) {
 	c.stopped = true
 	c.end(kind, format, args...)
@@ -102,8 +102,8 @@ func refill(ctx context.Context, stack []uint64) {
 	stack[0] = slice
 }
 
-// check ends the guest when its time or its fuel is over, and lets other goroutines run now and then: without that, a
-// guest on the only thread would keep away those who would cancel it.
+// check ends the guest when its time or its fuel is over, and lets other goroutines run now and then: a guest on the
+// only thread would otherwise keep the goroutine that cancels it from running.
 func (c *call) check(used int64) {
 	if used > c.fuel {
 		c.stop(edgewise.Guest, "step: %s: stopped after %d units of fuel: at most %d are allowed", c.export, used, c.fuel)
@@ -191,12 +191,23 @@ const maxFrames = 4
 // panicking are what functions begin with that Rust calls to panic: the place of the fault is outside.
 var panicking = []string{"rust_", "__rust", "_ZN3std", "_ZN4core"}
 
-// where names the innermost functions of a trace: where the trap was, and who called that.
+// where names the innermost functions of a trace: where the trap was, and who called that; each with the line of the
+// source, where the module says it.
 func where(trace string) string {
 	var names []string
+	kept := false // the frame that a line of the source belongs to
 	for line := range strings.SplitSeq(strings.TrimSpace(trace), "\n") {
-		name := frame(strings.TrimSpace(line))
-		if name != "" && len(names) < maxFrames && !slices.ContainsFunc(panicking, func(p string) bool { return strings.HasPrefix(name, p) }) {
+		line = strings.TrimSpace(line)
+		if at, place, ok := strings.Cut(line, ": "); ok && strings.HasPrefix(at, "0x") {
+			if kept {
+				names[len(names)-1] += " (" + place + ")"
+			}
+			continue
+		}
+		name := frame(line)
+		kept = name != "" && len(names) < maxFrames &&
+			!slices.ContainsFunc(panicking, func(p string) bool { return strings.HasPrefix(name, p) })
+		if kept {
 			names = append(names, name)
 		}
 	}

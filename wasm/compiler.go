@@ -124,8 +124,7 @@ func newRuntime(ctx context.Context, folder string, pages uint32) (*engine, erro
 	if err != nil {
 		return nil, edgewise.Errorf("wasm.compile", edgewise.Internal, "folder of compiled steps: %w", err)
 	}
-	config := wazero.NewRuntimeConfig().WithMemoryLimitPages(pages + 1).WithDebugInfoEnabled(false).
-		WithCompilationCache(cache)
+	config := wazero.NewRuntimeConfig().WithMemoryLimitPages(pages + 1).WithCompilationCache(cache)
 	return &engine{wazero.NewRuntimeWithConfig(ctx, config), cache}, nil
 }
 

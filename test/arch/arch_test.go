@@ -166,7 +166,7 @@ var layers = []layer{
 	{
 		"step command",
 		[]string{"cmd/edgewise/step"},
-		[]string{"wasm", "sdk", "appliance/modelconfig", "api/kserve", "cmd/edgewise/tensorfile"},
+		[]string{"wasm/...", "sdk", "appliance/modelconfig", "api/kserve", "cmd/edgewise/tensorfile"},
 		"the command runs steps as the appliance does, without the appliance",
 	},
 	{

@@ -10,13 +10,13 @@ import (
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/step"
 )
 
-// culprits put a function that traps into the template of each language, and a call of it. want is in the error:
-// the function's name in C, and in the others, which check indices, the place in the source.
+// culprits put a function that traps into the template of each language, and a call of it. want is in the error: the
+// place in the source.
 var culprits = map[step.Language]struct{ before, function, call, instead, want string }{
 	step.C: {
 		"static const ew_list *process",
 		"__attribute__((noinline)) static void culprit(void) { __builtin_trap(); }\n", "if (!x ||",
-		"if (x) culprit();\n\tif (!x ||", "trap: unreachable in function culprit, called by ",
+		"if (x) culprit();\n\tif (!x ||", "trap: unreachable in function culprit (step.c:10), called by ",
 	},
 	step.Rust: {
 		"fn process", "#[inline(never)]\nfn culprit(v: &[f32]) -> f32 { v[v.len()] }\n\n",

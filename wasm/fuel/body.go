@@ -111,19 +111,23 @@ type rewriter struct {
 	scratch int   // local for lengths; -1: none is needed yet
 	fuel    int   // local that holds the counter, in functions with loops: a register is faster than memory; -1: none
 	weight  int32 // of the function's frame; 0: it calls nobody, so it is not counted
+
+	lines  []Line // of the instructions to come, as they stand in the body
+	placed []Line // of those written, as they stand in out
 }
 
-// rewrite returns the body of function i with its charges, without its length.
-func (m *module) rewrite(i int) ([]byte, error) {
+// rewrite returns the body of function i with its charges, without its length, and its source lines.
+func (m *module) rewrite(i int) ([]byte, []Line, error) {
 	s := m.scanner(i)
 	t := m.funcType(uint32(m.imported + i))
 	groups, start := s.declared(len(t.Params))
 	w := &rewriter{m: m, s: s, scratch: -1, fuel: -1, out: make([]byte, 0, len(s.r.data)*5/4+64)}
+	w.lines = within(m.lines, m.offsets[i]-m.code, m.offsets[i]-m.code+len(m.bodies[i]))
 	declarations := s.r.data[start:s.r.at]
 	w.begin(i, t.Results)
 	w.instructions()
 	if s.r.err != nil {
-		return nil, s.r.err
+		return nil, nil, s.r.err
 	}
 	if w.wrapped() {
 		w.leave()
@@ -135,7 +139,10 @@ func (m *module) rewrite(i int) ([]byte, error) {
 	} else {
 		body = append(appendU32(body, uint32(groups)), declarations...)
 	}
-	return append(body, w.out...), nil
+	for k := range w.placed {
+		w.placed[k].At += uint32(len(body))
+	}
+	return append(body, w.out...), w.placed, nil
 }
 
 // begin writes what stands before the body of function i.
@@ -175,6 +182,7 @@ func (w *rewriter) instructions() {
 		if w.s.r.err != nil {
 			return
 		}
+		w.place(in.start)
 		w.cost(in.static + constant(last, in))
 		switch {
 		case in.op == opCall || in.op == opRefFunc:
@@ -198,6 +206,19 @@ func (w *rewriter) instructions() {
 			w.copy(in)
 		}
 		last = in
+	}
+}
+
+// place notes where the source line of the instruction at start is written, when one begins there.
+func (w *rewriter) place(start int) {
+	begun := 0
+	for begun < len(w.lines) && int(w.lines[begun].At) <= start {
+		begun++
+	}
+	if begun > 0 {
+		l := w.lines[begun-1]
+		l.At = uint32(len(w.out))
+		w.placed, w.lines = append(w.placed, l), w.lines[begun:]
 	}
 }
 
@@ -225,7 +246,7 @@ func (w *rewriter) block(results string) {
 	case 1:
 		w.out = append(w.out, results[0])
 	default:
-		w.out = appendS32(w.out, w.m.resultType(results))
+		w.out = appendSigned(w.out, w.m.resultType(results))
 	}
 }
 
@@ -256,7 +277,7 @@ func (w *rewriter) leave() {
 // frame changes the count of frames.
 func (w *rewriter) frame(op byte) {
 	w.out = appendU32(append(w.out, opGlobalGet), w.depth())
-	w.out = append(appendS32(append(w.out, opI32Const), w.weight), op)
+	w.out = append(appendSigned(append(w.out, opI32Const), int64(w.weight)), op)
 	w.out = appendU32(append(w.out, opGlobalSet), w.depth())
 }
 
@@ -269,19 +290,19 @@ const TooDeep = math.MinInt32
 var tooDeep = []byte{0x80, 0x80, 0x80, 0x80, 0x78}
 
 // resultType returns the index of a type without parameters, which is added when the module has none such.
-func (m *module) resultType(results string) int32 {
+func (m *module) resultType(results string) int64 {
 	for i, t := range m.types {
 		if t.Params == "" && t.Results == results {
-			return int32(i)
+			return int64(i)
 		}
 	}
 	for i, r := range m.added {
 		if r == results {
-			return int32(len(m.types) + 1 + i)
+			return int64(len(m.types) + 1 + i)
 		}
 	}
 	m.added = append(m.added, results)
-	return int32(len(m.types) + len(m.added))
+	return int64(len(m.types) + len(m.added))
 }
 
 // cost adds units to what the present scope is charged.
@@ -379,11 +400,16 @@ func (m *module) rewriteCode() ([]byte, error) {
 	}
 	out := appendU32(nil, uint32(len(m.bodies)))
 	for i := range m.bodies {
-		body, err := m.rewrite(i)
+		body, lines, err := m.rewrite(i)
 		if err != nil {
 			return nil, err
 		}
-		out = append(appendU32(out, uint32(len(body))), body...)
+		out = appendU32(out, uint32(len(body)))
+		for _, l := range lines {
+			l.At += uint32(len(out))
+			m.placed = append(m.placed, l)
+		}
+		out = append(out, body...)
 		if len(out) > maxGrowth*m.limits.Bytes {
 			return nil, edgewise.Errorf("fuel.Rewrite", edgewise.TooLarge,
 				"module: its code takes more than %d bytes after rewriting", maxGrowth*m.limits.Bytes)

@@ -12,5 +12,6 @@
 //
 // The package reads the binary format within Limits and never panics on any input. It does not check types: that is
 // left to the runtime that compiles the result. But it refuses every index out of range, so that a module can neither
-// reach nor forge what the rewriting adds. Custom sections are left out, except the names of functions.
+// reach nor forge what the rewriting adds. Custom sections are left out, except the names of functions
+// and the lines of their source.
 package fuel

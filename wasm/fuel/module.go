@@ -1,6 +1,8 @@
 package fuel
 
 import (
+	"slices"
+
 	"github.com/edgewise-ai/edgewise"
 )
 
@@ -80,6 +82,9 @@ type module struct {
 	added    []string // results of the types that the rewriting adds behind the hook's
 	entries  []byte   // of the type section, with the hook's
 	flow     int      // of all bodies so far, see Limits.Flow
+	lines    []Line   // of the source, as they stand in the module; nil: it has none
+	placed   []Line   // the same, as they stand in the rewritten module
+	code     int      // offset of the code section's content in the module
 	mutates  bool     // tables change, or segments are dropped
 }
 
@@ -123,10 +128,9 @@ var sectionNames = [...]string{
 	"start section", "element section", "code section", "data section", "data count section",
 }
 
-// order is the place of each section in a module.
-var order = [...]int{
-	typeID: 1, importID: 2, functionID: 3, tableID: 4, memoryID: 5, globalID: 6, exportID: 7,
-	startID: 8, elementID: 9, dataCountID: 10, codeID: 11, dataID: 12,
+// order is the order of the sections in a module.
+var order = []byte{
+	typeID, importID, functionID, tableID, memoryID, globalID, exportID, startID, elementID, dataCountID, codeID, dataID,
 }
 
 // split cuts a module into its sections, in order, each once, custom ones anywhere.
@@ -143,7 +147,7 @@ func split(data []byte, l Limits) (sections []section, err error) {
 			r.invalid("this is not a WebAssembly module: it begins with %q", magic[:4])
 		}
 	}
-	last := 0
+	last := -1
 	for r.more() {
 		r.what = "section header"
 		id := r.byte()
@@ -156,10 +160,11 @@ func split(data []byte, l Limits) (sections []section, err error) {
 		s := section{id: id, at: r.at}
 		s.data = r.bytes(int(size))
 		if id != customID {
-			if order[id] <= last {
+			place := slices.Index(order, id)
+			if place <= last {
 				r.invalid("it stands in the wrong place, or twice")
 			}
-			last = order[id]
+			last = place
 		}
 		sections = append(sections, s)
 	}

@@ -1,7 +1,5 @@
 package fuel
 
-import "sort"
-
 // maxNamesBytes bounds the names that are kept. They only serve messages.
 const maxNamesBytes = 4 << 20
 
@@ -25,22 +23,18 @@ func (m *module) names(data []byte) []byte {
 func (m *module) functionNames(data []byte) []byte {
 	r := &reader{data: data, what: "name section"}
 	n := r.count("names", len(m.funcs))
-	type entry struct {
-		index uint32
-		name  string
-	}
-	var list []entry
-	for range n {
+	entries := appendU32(nil, uint32(n))
+	for next := uint32(0); n > 0 && r.err == nil; n-- {
 		i := r.index("function", len(m.funcs))
-		list = append(list, entry{m.shifted(i), r.name()})
+		name := r.name()
+		if i < next {
+			return nil
+		}
+		next = i + 1
+		entries = append(appendU32(appendU32(entries, m.shifted(i)), uint32(len(name))), name...)
 	}
-	if r.err != nil || !sort.SliceIsSorted(list, func(i, j int) bool { return list[i].index < list[j].index }) {
+	if r.err != nil {
 		return nil
 	}
-	entries := appendU32(nil, uint32(n))
-	for _, e := range list {
-		entries = append(appendU32(appendU32(entries, e.index), uint32(len(e.name))), e.name...)
-	}
-	out := append(appendU32([]byte("\x04name\x01"), uint32(len(entries))), entries...)
-	return out
+	return append(appendU32([]byte("\x04name\x01"), uint32(len(entries))), entries...)
 }

@@ -144,13 +144,12 @@ func appendU32(dst []byte, v uint32) []byte {
 	return append(dst, byte(v))
 }
 
-// appendS32 writes a number that is not negative as a signed one.
-func appendS32(dst []byte, v int32) []byte {
-	for v >= 0x40 {
+func appendSigned(dst []byte, v int64) []byte {
+	for v < -0x40 || v >= 0x40 {
 		dst = append(dst, byte(v)|0x80)
 		v >>= 7
 	}
-	return append(dst, byte(v))
+	return append(dst, byte(v)&0x7f)
 }
 
 // padded is the length of a number written by putPadded.

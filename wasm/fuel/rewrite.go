@@ -1,6 +1,7 @@
 package fuel
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -44,22 +45,14 @@ func Rewrite(data []byte, l Limits) (*Module, error) {
 	m := &module{limits: l, data: -1}
 	var names []byte
 	contents := map[byte][]byte{}
-	for _, id := range []byte{
-		typeID, importID, functionID, tableID, memoryID, globalID, exportID, startID, elementID,
-		dataCountID, codeID, dataID,
-	} {
-		s := section{id: id, at: len(data)}
-		found := false
-		for _, have := range sections {
-			if have.id == id {
-				s, found = have, true
-			}
-		}
-		if !found && id != typeID && id != importID && id != globalID && id != exportID {
+	for _, id := range order {
+		s := section{id: id, at: len(data), data: []byte{0}} // an empty one, where what is added needs it
+		at := slices.IndexFunc(sections, func(have section) bool { return have.id == id })
+		switch {
+		case at >= 0:
+			s = sections[at]
+		case id != typeID && id != importID && id != globalID && id != exportID:
 			continue
-		}
-		if !found {
-			s.data = []byte{0}
 		}
 		if contents[id], err = m.read(s); err != nil {
 			return nil, err
@@ -71,6 +64,9 @@ func Rewrite(data []byte, l Limits) (*Module, error) {
 	for _, s := range sections {
 		if s.id == customID && names == nil {
 			names = m.names(s.data)
+		}
+		if s.id == customID && m.lines == nil {
+			m.lines = readLines(s.data)
 		}
 	}
 	if _, ok := contents[codeID]; ok {
@@ -85,18 +81,16 @@ func Rewrite(data []byte, l Limits) (*Module, error) {
 // finish puts the sections together.
 func (m *module) finish(contents map[byte][]byte, names []byte) *Module {
 	out := []byte("\x00asm\x01\x00\x00\x00")
-	for _, id := range []byte{
-		typeID, importID, functionID, tableID, memoryID, globalID, exportID, startID, elementID,
-		dataCountID, codeID, dataID,
-	} {
-		content, ok := contents[id]
-		if !ok {
-			continue
+	for _, id := range order {
+		if content, ok := contents[id]; ok {
+			out = append(appendU32(append(out, id), uint32(len(content))), content...)
 		}
-		out = append(appendU32(append(out, id), uint32(len(content))), content...)
 	}
 	if names != nil {
 		out = append(appendU32(append(out, customID), uint32(len(names))), names...)
+	}
+	if len(m.placed) > 0 {
+		out = appendDebug(out, m.placed, len(contents[codeID]))
 	}
 	result := &Module{
 		Binary: out, Imports: m.imports, Exports: m.exports, Pages: m.pages, MaxPages: m.ceiling,
@@ -128,39 +122,23 @@ func (m *Module) Export(name string, kind ExternKind) *Export {
 
 // String returns the type as (i32, i64) -> i32.
 func (t FuncType) String() string {
-	var b strings.Builder
-	list := func(types string) {
-		b.WriteByte('(')
-		for i := range len(types) {
-			if i > 0 {
-				b.WriteString(", ")
-			}
-			b.WriteString(typeName(types[i]))
+	list := func(types string) string {
+		names := make([]string, len(types))
+		for i := range names {
+			names[i] = typeName(types[i])
 		}
-		b.WriteByte(')')
+		return "(" + strings.Join(names, ", ") + ")"
 	}
-	list(t.Params)
-	b.WriteString(" -> ")
-	list(t.Results)
-	return b.String()
+	return list(t.Params) + " -> " + list(t.Results)
+}
+
+var typeNames = map[byte]string{
+	I32: "i32", I64: "i64", F32: "f32", F64: "f64", V128: "v128", FuncRef: "funcref", ExternRef: "externref",
 }
 
 func typeName(t byte) string {
-	switch t {
-	case I32:
-		return "i32"
-	case I64:
-		return "i64"
-	case F32:
-		return "f32"
-	case F64:
-		return "f64"
-	case V128:
-		return "v128"
-	case FuncRef:
-		return "funcref"
-	case ExternRef:
-		return "externref"
+	if name, known := typeNames[t]; known {
+		return name
 	}
 	return "0x" + strconv.FormatUint(uint64(t), 16)
 }

@@ -153,15 +153,15 @@ var programs = []struct {
 		(else (i32.add (call $fib (i32.sub (local.get 0) (i32.const 1))) (call $fib (i32.sub (local.get 0) (i32.const 2)))))))`, []uint64{20}},
 	{"a leaf in a loop", `(func $leaf (param i32) (result i32) (i32.mul (local.get 0) (i32.const 3)))
 		(func (export "f") (param $n i32) (result i32) (local $s i32)
-		loop $l (local.set $s (i32.add (call $leaf (local.get $n)) (local.get $s))) (br_if $l (local.tee $n (i32.sub
-		  (local.get $n) (i32.const 1)))) end local.get $s)`, []uint64{5000}},
+		loop $l (local.set $s (i32.add (call $leaf (local.get $n)) (local.get $s)))
+		  (br_if $l (local.tee $n (i32.sub (local.get $n) (i32.const 1)))) end local.get $s)`, []uint64{5000}},
 	{"br_table", `(func (export "f") (param $n i32) (result i32) (local $s i32)
 		loop $l block $c block $b block $a (br_table $a $b $c (i32.rem_u (local.get $n) (i32.const 4))) end
 		(local.set $s (i32.add (local.get $s) (i32.const 1))) br $c end (local.set $s (i32.add (local.get $s) (i32.const 100))) end
 		(br_if $l (local.tee $n (i32.sub (local.get $n) (i32.const 1)))) end local.get $s)`, []uint64{1000}},
 	{"a br_table that goes back", `(func (export "f") (param $n i32) (result i32)
-		block $o loop $l (local.set $n (i32.sub (local.get $n) (i32.const 1))) (br_table $l $o (i32.eqz
-		  (local.get $n))) end end (i32.const 9))`, []uint64{1000}},
+		block $o loop $l (local.set $n (i32.sub (local.get $n) (i32.const 1))) (br_table $l $o (i32.eqz (local.get $n))) end
+		  end (i32.const 9))`, []uint64{1000}},
 	{"multiple values through a loop", `(func (export "f") (param $n i32) (result i32 i64)
 		(local $x i64) i32.const 1 i64.const 2
 		loop $l (param i32 i64) (result i32 i64) i64.const 3 i64.mul local.set $x i32.const 5 i32.add local.get $x
@@ -187,8 +187,9 @@ var programs = []struct {
 	{"start", `(memory (export "memory") 1) (func $s (i32.store (i32.const 4) (i32.const 99)) (call $t))
 	  (func $t (i32.store (i32.const 8) (i32.const 98))) (start $s)
 		(func (export "f") (result i32) (i32.load (i32.const 8)))`, nil},
-	{"growing", `(memory (export "memory") 1 3) (func (export "f") (result i32) (i32.add (i32.mul (i32.const 100) ` +
-		`(memory.grow (i32.const 1))) (i32.add (i32.mul (i32.const 10) (memory.grow (i32.const 5))) (memory.size))))`, nil},
+	{"growing", `(memory (export "memory") 1 3) (func (export "f") (result i32)
+	  (i32.add (i32.mul (i32.const 100) (memory.grow (i32.const 1)))
+	  (i32.add (i32.mul (i32.const 10) (memory.grow (i32.const 5))) (memory.size))))`, nil},
 	{"unreachable", `(func (export "f") unreachable loop $l br $l end)`, nil},
 	{"dead code", `(memory 1) (func (export "f") (result i32) i32.const 3 return memory.fill loop $l br $l end i32.const 4)`, nil},
 	{"divide by zero", `(func (export "f") (param i32) (result i32) (i32.div_u (i32.const 1) (local.get 0)))`, []uint64{0}},
@@ -199,15 +200,16 @@ var programs = []struct {
 		  (else loop $c end (local.set $s (i32.xor (local.get $s) (local.get $i)))))
 		(br_if $b (i32.lt_u (local.tee $j (i32.add (local.get $j) (i32.const 1))) (i32.const 50))) end
 		(br_if $a (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (local.get $n))) end local.get $s)`, []uint64{60}},
-	{"returns of several values from within blocks", `(func $two (param i32) (result i32 i64) block block (br_if 1
-	  (i32.eqz (local.get 0))) (return (i32.const 1) (i64.const 2)) end end (call $none) (i32.const 3) (i64.const 4))
+	{"returns of several values from within blocks", `(func $two (param i32) (result i32 i64)
+		block block (br_if 1 (i32.eqz (local.get 0))) (return (i32.const 1) (i64.const 2)) end end
+		(call $none) (i32.const 3) (i64.const 4))
 		(func $none) (func $g call $none return) (func (export "f") (param $n i32) (result i32 i64 i32) call $g
 		  (call $two (local.get $n)) (call $two (i32.const 0)) drop)`, []uint64{1}},
-	{"branches to the function itself", `(func $a (result i32) (call $b) drop (br 0 (i32.const 5))) ` +
-		`(func $b (result i32) (call $c) block (result i32) (br_table 0 1 (i32.const 6) (i32.const 1)) end) (func $c) ` +
-		`(func (export "f") (result i32) (i32.add (call $a) (call $b)))`, nil},
-	{"select with a type", `(func (export "f") (param i32) (result i32) (select (result i32) (i32.const 3) ` +
-		`(i32.const 4) (local.get 0)))`, []uint64{1}},
+	{"branches to the function itself", `(func $a (result i32) (call $b) drop (br 0 (i32.const 5)))
+	  (func $b (result i32) (call $c) block (result i32) (br_table 0 1 (i32.const 6) (i32.const 1)) end) (func $c)
+	  (func (export "f") (result i32) (i32.add (call $a) (call $b)))`, nil},
+	{"select with a type", `(func (export "f") (param i32) (result i32)
+	  (select (result i32) (i32.const 3) (i32.const 4) (local.get 0)))`, []uint64{1}},
 }
 
 func TestARewrittenModuleDoesWhatTheOriginalDoes(t *testing.T) {

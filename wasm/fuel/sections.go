@@ -212,7 +212,7 @@ func (m *module) readGlobals(r *reader) []byte {
 		entries = m.expression(r, entries)
 		m.globals = append(m.globals, g)
 	}
-	depth := append(appendS32([]byte{I32, 1, opI32Const}, Depth), opEnd)
+	depth := append(appendSigned([]byte{I32, 1, opI32Const}, Depth), opEnd)
 	return recount(n, entries, []byte{I32, 1, opI32Const, 0, opEnd}, depth)
 }
 

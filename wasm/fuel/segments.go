@@ -42,6 +42,7 @@ func (m *module) readElements(r *reader) []byte {
 }
 
 func (m *module) readBodies(r *reader) {
+	m.code = r.base
 	n := r.count("function bodies", m.limits.Functions)
 	if own := len(m.funcs) - m.imported; r.err == nil && n != own {
 		r.invalid("%d function bodies for %d functions", n, own)

@@ -103,7 +103,8 @@ func copyFiles(from, to string) error {
 	return nil
 }
 
-// compile keeps the names of functions in the module, a few percent of its bytes: the error of a trap has them.
+// compile keeps the names of functions in the module, and of C, whose code reports no faults itself, the lines of the
+// source: the error of a trap has them.
 func (b *builder) compile(ctx context.Context, l Language) error {
 	switch l {
 	case C:
@@ -125,9 +126,13 @@ func (b *builder) c(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return b.run(ctx, b.dir, nil, clang, "--target=wasm32-wasi", "-mexec-model=reactor", "-std=c11", "-O3", "-msimd128", "-ffp-contract=off",
-		"-Wall", "-Wextra", "-I", sdkFolder, "-Wl,--strip-debug", "-Wl,--stack-first", "-Wl,-z,stack-size="+stackBytes, "-o",
+	err = b.run(ctx, b.dir, nil, clang, "--target=wasm32-wasi", "-mexec-model=reactor", "-std=c11", "-O3", "-msimd128", "-ffp-contract=off",
+		"-Wall", "-Wextra", "-gline-tables-only", "-I", sdkFolder, "-Wl,--stack-first", "-Wl,-z,stack-size="+stackBytes, "-o",
 		b.module, C.Source())
+	if err != nil {
+		return err
+	}
+	return keepLines(b.module)
 }
 
 func (b *builder) rust(ctx context.Context) error {
