@@ -19,8 +19,8 @@ import (
 var workloads = []struct{ name, text string }{
 	{"normalise-scalar", `(memory (export "memory") 16) (func (export "f") (local $i i32)
 		loop $l
-		(f32.store offset=200000 (i32.shl (local.get $i) (i32.const 2)) (f32.mul (f32.sub (f32.convert_i32_u (i32.load8_u
-		  (local.get $i))) (f32.const 127)) (f32.const 0.017)))
+		(f32.store offset=200000 (i32.shl (local.get $i) (i32.const 2))
+		  (f32.mul (f32.sub (f32.convert_i32_u (i32.load8_u (local.get $i))) (f32.const 127)) (f32.const 0.017)))
 		(br_if $l (i32.ne (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 150528))) end)`},
 	{"multiply-simd", `(memory (export "memory") 16) (func (export "f") (local $i i32)
 		loop $l
@@ -32,8 +32,8 @@ var workloads = []struct{ name, text string }{
 		(br_if $l (i32.ne (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 500000))) end local.get $s)`},
 	{"nested-4x4", `(memory (export "memory") 16) (func (export "f") (local $i i32) (local $k i32)
 		loop $o (local.set $k (i32.const 0)) loop $l
-		(i32.store (i32.shl (local.get $k) (i32.const 2)) (i32.add (i32.mul (local.get $i) (local.get $k))
-		  (i32.load (i32.shl (local.get $k) (i32.const 2)))))
+		(i32.store (i32.shl (local.get $k) (i32.const 2))
+		  (i32.add (i32.mul (local.get $i) (local.get $k)) (i32.load (i32.shl (local.get $k) (i32.const 2)))))
 		(br_if $l (i32.ne (local.tee $k (i32.add (local.get $k) (i32.const 1))) (i32.const 4))) end
 		(br_if $o (i32.ne (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.const 50000))) end)`},
 	{"calls-fib", `(func $fib (param i32) (result i32)
@@ -106,7 +106,7 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// BenchmarkGuest is what a guest costs that is made anew.
+// BenchmarkGuest is what a new guest costs.
 func BenchmarkGuest(b *testing.B) {
 	s := load(b, Config{}, model(), identity)
 	for b.Loop() {

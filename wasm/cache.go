@@ -99,8 +99,8 @@ func (c *cache) open() error {
 	return err
 }
 
-// keep makes a staged folder the entry of a module, and removes entries that were used longest ago while there is
-// more than there may be. A refusal is kept in place of machine code. It returns the entry, or the error for which
+// keep makes a staged folder the entry of a module, and removes the least recently used entries while the cache is
+// larger than its limit. A refusal is kept in place of machine code. It returns the entry, or the error for which
 // it cannot be kept.
 func (c *cache) keep(staged, key string, refused error) (entry string, err error) {
 	if refused != nil {
@@ -163,7 +163,7 @@ func digestOf(path string) ([]byte, error) {
 	return h.Sum(nil), err
 }
 
-// key returns the secret key, and makes one when there is none that can be used: all entries are strange to it.
+// key returns the secret key. It makes one when there is none that can be used: all entries are invalid under that.
 func (c *cache) key() ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -197,7 +197,7 @@ type cached struct {
 	at   time.Time // when it was used
 }
 
-// entries lists the cache, what was used longest ago first.
+// entries lists the cache, the least recently used entry first.
 func (c *cache) entries() ([]cached, error) {
 	folders, err := os.ReadDir(c.dir)
 	if err != nil {

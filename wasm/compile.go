@@ -47,14 +47,7 @@ func (b *Backend) build(ctx context.Context, s source) (*program, error) {
 		return nil, err
 	}
 	defer cleanup()
-	if err := b.read(ctx, p, folder); err != nil {
-		return nil, err
-	}
-	if p.runtime == nil {
-		return nil, edgewise.Errorf("wasm.compile", edgewise.Internal,
-			"model %q: its module was compiled, and the machine code is not there", s.model.Name)
-	}
-	return p, nil
+	return p, b.read(ctx, p, folder)
 }
 
 func acquire(ctx context.Context, tokens chan struct{}, what string) error {

@@ -1,6 +1,7 @@
 package wasm
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 
@@ -48,29 +49,15 @@ type Config struct {
 
 // complete returns c with its defaults.
 func (c Config) complete() Config {
-	or := func(d *time.Duration, otherwise time.Duration) {
-		if *d == 0 {
-			*d = otherwise
-		}
-	}
-	or(&c.CompileTimeout, DefaultCompileTimeout)
-	or(&c.SetupTimeout, DefaultSetupTimeout)
-	or(&c.RunTimeout, DefaultRunTimeout)
-	or(&c.Pause, DefaultPause)
-	or(&c.MaxPause, DefaultMaxPause)
-	if c.MaxMemory == 0 {
-		c.MaxMemory = DefaultMaxMemory
-	}
-	c.MaxMemory = min(c.MaxMemory, MaxMemory) / fuel.PageSize * fuel.PageSize
-	if c.CompileMemory == 0 {
-		c.CompileMemory = DefaultCompileMemory
-	}
-	if c.CacheBytes == 0 {
-		c.CacheBytes = DefaultCacheBytes
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.CompileTimeout = cmp.Or(c.CompileTimeout, DefaultCompileTimeout)
+	c.SetupTimeout = cmp.Or(c.SetupTimeout, DefaultSetupTimeout)
+	c.RunTimeout = cmp.Or(c.RunTimeout, DefaultRunTimeout)
+	c.Pause = cmp.Or(c.Pause, DefaultPause)
+	c.MaxPause = cmp.Or(c.MaxPause, DefaultMaxPause)
+	c.MaxMemory = min(cmp.Or(c.MaxMemory, DefaultMaxMemory), MaxMemory) / fuel.PageSize * fuel.PageSize
+	c.CompileMemory = cmp.Or(c.CompileMemory, DefaultCompileMemory)
+	c.CacheBytes = cmp.Or(c.CacheBytes, DefaultCacheBytes)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }
 

@@ -186,17 +186,14 @@ func declared(m *edgewise.Model) *edgewise.Inspection {
 		Opsets: map[string]int64{}, Operators: map[string]int{}, Metadata: map[string]string{},
 		Inputs: []edgewise.TensorInfo{}, Outputs: []edgewise.TensorInfo{},
 	}
+	info := func(name string, t edgewise.DataType, shape edgewise.Shape, optional bool) edgewise.TensorInfo {
+		return edgewise.TensorInfo{Name: name, Type: t, Datatype: t.String(), Shape: shape, Optional: optional}
+	}
 	for _, in := range m.Input {
-		ins.Inputs = append(ins.Inputs, edgewise.TensorInfo{
-			Name: in.Name, Type: in.DataType, Datatype: in.DataType.String(),
-			Shape: seen(m, in.Dims, in.Reshape), Optional: in.Optional,
-		})
+		ins.Inputs = append(ins.Inputs, info(in.Name, in.DataType, seen(m, in.Dims, in.Reshape), in.Optional))
 	}
 	for _, out := range m.Output {
-		ins.Outputs = append(ins.Outputs, edgewise.TensorInfo{
-			Name: out.Name, Type: out.DataType,
-			Datatype: out.DataType.String(), Shape: seen(m, out.Dims, out.Reshape),
-		})
+		ins.Outputs = append(ins.Outputs, info(out.Name, out.DataType, seen(m, out.Dims, out.Reshape), false))
 	}
 	return ins
 }

@@ -30,7 +30,7 @@ func lookup(functions []hostFunction, name string) (signature, bool) {
 	return ":", false
 }
 
-// arguments are what a guest passed to an import. Reading them stops a guest that points outside its memory.
+// arguments are those that a guest passed to an import. A guest that points outside its memory is stopped when they are read.
 type arguments struct {
 	c     *call
 	name  string // of the import

@@ -33,7 +33,7 @@ func kernels() []hostFunction {
 	return list
 }
 
-// pace lets a kernel be stopped between two rows.
+// pace stops a kernel between two rows when the guest is to end.
 func (a arguments) pace() { a.c.check(a.c.used()) }
 
 // flags of image_info and image_decode.

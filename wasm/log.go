@@ -17,7 +17,7 @@ const (
 	levelError
 )
 
-// slogLevel translates a level; what a guest makes up is an error.
+// slogLevel translates a level. A level that the ABI does not define is an error.
 func (l level) slogLevel() slog.Level {
 	switch l {
 	case levelDebug:

@@ -1,6 +1,8 @@
 package wasm
 
 import (
+	"syscall"
+
 	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/edgewise-ai/edgewise"
@@ -20,9 +22,9 @@ var (
 	_ experimental.LinearMemory    = (*memory)(nil)
 )
 
-// newMemory reserves address space. Errors: Exhausted.
+// newMemory maps address space, all zeros, that takes no memory until it is touched. Errors: Exhausted.
 func newMemory(most int64) (*memory, error) {
-	space, err := reserve(int(most))
+	space, err := syscall.Mmap(-1, 0, max(int(most), 1), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
 		return nil, edgewise.Errorf("wasm.newMemory", edgewise.Exhausted, "reserve %d bytes of address space for a step: %w", most, err)
 	}
@@ -47,7 +49,7 @@ func (m *memory) Reallocate(size uint64) []byte {
 // Free gives the address space back. It may be called again.
 func (m *memory) Free() {
 	if m.space != nil {
-		release(m.space)
+		_ = syscall.Munmap(m.space) // the only error is that it was not mapped, which cannot be
 		m.space = nil
 	}
 }

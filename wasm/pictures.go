@@ -7,8 +7,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// latePicture is one call of image_tensor. What it asks for is done when the step has returned: by the model behind it
-// where that takes pictures, else here.
+// latePicture is one call of image_tensor. Its picture is made when the step has returned: by the model that reads the
+// output, where it takes pictures, else here.
 type latePicture struct {
 	src, dst          uint32 // where the pixels and the row stand in the guest's memory
 	srcSize, dstSize  uint32 // bytes
@@ -78,8 +78,8 @@ func (a arguments) crop(p *edgewise.Picture) {
 	}
 }
 
-// finishPictures does what image_tensor was asked for, in order, and leaves to others what makes up a whole output that
-// the asker takes as pictures. An error is an *edgewise.Error; the guest must be dropped then.
+// finishPictures makes the pictures of image_tensor, in the order of its calls. Pictures that make up a whole output,
+// which the caller takes as pictures, are left to the caller. An error is an *edgewise.Error; the guest must be dropped then.
 func (c *call) finishPictures(outputs []edgewise.Tensor) (err error) {
 	if len(c.pictures) == 0 {
 		return nil

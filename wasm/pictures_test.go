@@ -32,15 +32,15 @@ const picturing = `
 (func (export "edgewise_process") (param $in i32) (result i32) (local $d i32)
   (local.set $d (i32.load (i32.load (i32.add (local.get $in) (i32.const 28)))))
   (if (i32.eq (local.get $d) (i32.const 0)) (then
-    (call $make (i32.const 1216) (i32.const 8192) (i32.const 2) (i32.const 11)) (call $make (i32.const 0)
-      (i32.const 8216) (i32.const 2) (i32.const 11))
+    (call $make (i32.const 1216) (i32.const 8192) (i32.const 2) (i32.const 11))
+      (call $make (i32.const 0) (i32.const 8216) (i32.const 2) (i32.const 11))
     (if (i32.ne (i32.load (i32.const 8192)) (i32.const 0x64636261)) (then unreachable))))
   (if (i32.eq (local.get $d) (i32.const 1)) (then
     (call $make (i32.const 0) (i32.const 8216) (i32.const 2) (i32.const 11))))
   (if (i32.eq (local.get $d) (i32.const 2)) (then
-    (call $make (i32.const 0) (i32.const 8192) (i32.const 2) (i32.const 11)) (call $make (i32.const 0)
-      (i32.const 8192) (i32.const 2) (i32.const 11)) (call $make (i32.const 1216) (i32.const 8216) (i32.const 2)
-      (i32.const 11))))
+    (call $make (i32.const 0) (i32.const 8192) (i32.const 2) (i32.const 11))
+      (call $make (i32.const 0) (i32.const 8192) (i32.const 2) (i32.const 11))
+      (call $make (i32.const 1216) (i32.const 8216) (i32.const 2) (i32.const 11))))
   (if (i32.eq (local.get $d) (i32.const 3)) (then (call $make (i32.const 0) (i32.const 8192) (i32.const 2)
     (i32.const 12)) (return (i32.const 0))))
   (if (i32.eq (local.get $d) (i32.const 4)) (then (call $make (i32.const 0) (i32.const 2050) (i32.const 2)
@@ -52,8 +52,8 @@ const picturing = `
   (if (i32.eq (local.get $d) (i32.const 7)) (then (call $make (i32.const 0) (i32.const 8192) (i32.const 20000)
     (i32.const 11)) (return (i32.const 0))))
   (if (i32.eq (local.get $d) (i32.const 8)) (then (local.set $in (i32.const 1025))
-    loop $l (call $make (i32.const 0) (i32.const 8192) (i32.const 2) (i32.const 11)) (br_if $l (local.tee $in
-      (i32.sub (local.get $in) (i32.const 1)))) end (return (i32.const 0))))
+    loop $l (call $make (i32.const 0) (i32.const 8192) (i32.const 2) (i32.const 11))
+      (br_if $l (local.tee $in (i32.sub (local.get $in) (i32.const 1)))) end (return (i32.const 0))))
   i32.const 1024)`
 
 func picturer(t *testing.T) *step {
@@ -170,8 +170,8 @@ const overwriting = `
 (data (i32.const 8192) "\04\00\00\00abcd")
 (func (export "edgewise_process") (param $in i32) (result i32) (local $d i32)
   (local.set $d (i32.load (i32.load (i32.add (local.get $in) (i32.const 28)))))
-  (drop (call $tensor (i32.const 2048) (i32.const 2) (i32.const 2) (i32.const 0) (i32.add (i32.const 8168)
-    (local.get $d)) (i32.const 2) (i32.const 1) (i32.const 11) (i32.const 0) (i32.const 0)))
+  (drop (call $tensor (i32.const 2048) (i32.const 2) (i32.const 2) (i32.const 0)
+    (i32.add (i32.const 8168) (local.get $d)) (i32.const 2) (i32.const 1) (i32.const 11) (i32.const 0) (i32.const 0)))
   i32.const 1024)`
 
 func TestAPictureIsNeverWrittenIntoAnOutputOfStrings(t *testing.T) {

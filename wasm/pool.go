@@ -32,7 +32,7 @@ type pool struct {
 	closed   bool
 }
 
-// newPool makes all guests of p. Whether a guest is put back or made anew is decided by what took less time.
+// newPool makes all guests of p. Whether a guest is put back or replaced is decided by what took less time.
 func newPool(ctx context.Context, p *program, size int) (*pool, error) {
 	l := &pool{p: p, size: size, done: make(chan struct{})}
 	var making time.Duration

@@ -44,7 +44,7 @@ const maxModels = 64
 
 // parseSettings reads the parameters and reports everything that is wrong with them.
 func parseSettings(m *edgewise.Model, c Config) (settings, error) {
-	s := settings{infers: DefaultInfers, fuel: never, memory: c.MaxMemory}
+	s := settings{memory: c.MaxMemory}
 	var problems []string
 	problem := func(name, want string) {
 		problems = append(problems, fmt.Sprintf("parameter %q: want %s, got %.64q", name, want, m.Parameters[name].StringValue))
@@ -76,26 +76,23 @@ func parseSettings(m *edgewise.Model, c Config) (settings, error) {
 			}
 		}
 	}
-	if v, ok := value(ParamInfers); ok {
-		n, err := strconv.Atoi(v)
-		if err != nil || n < 1 || n > MaxInfers {
-			problem(ParamInfers, fmt.Sprintf("a number of calls from 1 to %d", MaxInfers))
+	number := func(name string, otherwise, most int64, want string) int64 {
+		v, ok := value(name)
+		if !ok {
+			return otherwise
 		}
-		s.infers = n
-	}
-	if v, ok := value(ParamFuel); ok {
 		n, err := strconv.ParseInt(v, 10, 64)
-		if err != nil || n < 1 {
-			problem(ParamFuel, "a number of units from 1")
+		if err != nil || n < 1 || n > most {
+			problem(name, want)
 		}
-		s.fuel = n
+		return n
 	}
-	if v, ok := value(ParamMemory); ok {
-		n, err := strconv.ParseInt(v, 10, 32)
-		if err != nil || n < 1 || n<<20 > c.MaxMemory {
-			problem(ParamMemory, fmt.Sprintf("a number of MiB from 1 to %d, which is what the box allows", c.MaxMemory>>20))
-		}
-		s.memory = n << 20 / fuel.PageSize * fuel.PageSize
+	s.infers = int(number(ParamInfers, DefaultInfers, MaxInfers, fmt.Sprintf("a number of calls from 1 to %d", MaxInfers)))
+	s.fuel = number(ParamFuel, never, never, "a number of units from 1")
+	most := c.MaxMemory >> 20
+	want := fmt.Sprintf("a number of MiB from 1 to %d, which is what the box allows", most)
+	if _, ok := value(ParamMemory); ok {
+		s.memory = number(ParamMemory, 0, most, want) << 20 / fuel.PageSize * fuel.PageSize
 	}
 	if len(problems) == 0 && s.policy == bypass {
 		problems = bypassProblems(m)

@@ -7,32 +7,32 @@ import (
 	"time"
 )
 
-// A guest has the core of its lane for a while. One that runs longer leaves it, and goes on in turns, on cores that no
-// model wants.
+// A guest has the core of its instance loop for a slice of time. A guest that runs longer is long: it leaves that core
+// and continues in turns, on cores that no model wants (decision 0034).
 
 const (
-	fairSlice    = 100 * time.Millisecond // that a guest has its core
-	shortSlice   = 2 * time.Millisecond   // that it has while it is set up
-	probation    = time.Minute            // of a version of which a guest was stopped for its time or its fuel
-	probationGap = 9 * time.Millisecond   // between two turns of a long guest of it, each of leastTurn
+	fairSlice    = 100 * time.Millisecond // how long a guest has its core
+	shortSlice   = 2 * time.Millisecond   // the same, while it is set up
+	probation    = time.Minute            // of a version whose guest was stopped for its time or its fuel
+	probationGap = 9 * time.Millisecond   // between two turns of a long guest on probation, each of leastTurn
 	turnLength   = 5 * time.Millisecond   // of a long guest, while others wait for one
-	leastTurn    = time.Millisecond       // of a long guest, also when a model wants its core
-	patience     = 20 * time.Millisecond  // after which it has that: a twentieth of the time at least
-	lookEvery    = time.Millisecond       // at whether there is room
+	leastTurn    = time.Millisecond       // the least turn of a long guest, also when a model wants its core
+	patience     = 20 * time.Millisecond  // after which it has a turn: a twentieth of the time at least
+	lookEvery    = time.Millisecond       // how often a waiting guest looks for a core
 )
 
 // Cores is the box's budget of cores, which models run on.
 type Cores interface {
 	// Count returns how many there are.
 	Count() int
-	// Idle returns how many are held and wanted by nobody.
+	// Idle returns how many are free; 0 while a model waits for some.
 	Idle() int
-	// Leave gives back those that the run under a context holds, for the rest of that run.
+	// Leave releases the cores of the run whose context is given, for the rest of that run.
 	Leave(ctx context.Context)
 }
 
-// turns are what long guests of all versions run in, first come first served: as many at a time as there are cores,
-// less one, but at least one.
+// turns schedules the long guests of all versions, first come first served: as many at a time as there are cores, less
+// one, but at least one.
 type turns struct {
 	cores Cores
 	most  int
@@ -57,14 +57,14 @@ func (t *turns) enter(one *turn) {
 	t.queue = append(t.queue, one)
 }
 
-// leave ends that.
+// leave takes a guest out of the queue.
 func (t *turns) leave(one *turn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.queue = slices.DeleteFunc(t.queue, func(o *turn) bool { return o == one })
 }
 
-// admit gives a turn to the first in the queue: on an idle core, or to one that has waited too long.
+// admit gives a turn to the first guest in the queue: on an idle core, or when it has waited too long.
 func (t *turns) admit(one *turn, overdue bool) bool {
 	idle := t.cores.Idle()
 	t.mu.Lock()
@@ -92,17 +92,17 @@ func (t *turns) end() {
 	t.running--
 }
 
-// turn is where a call stands.
+// turn is the state of one call in turns.
 type turn struct {
-	slice     time.Duration // that it has its core
+	slice     time.Duration // how long it has its core
 	probation bool
 	began     time.Time // the call; of a long one, its turn
 	long      bool
 	has       bool // a turn
-	kept      bool // it holds what others wait for, so it goes on
+	kept      bool // it holds a token that others wait for, so it continues
 }
 
-// share is called now and then while a guest runs. It returns when the guest may go on, or stops it as check does.
+// share is called now and then while a guest runs. It returns when the guest may continue, or stops it as check does.
 func (c *call) share(now time.Time) {
 	t := c.p.turns
 	if t == nil || c.turn.kept {
@@ -155,7 +155,7 @@ func (c *call) rest() {
 	}
 }
 
-// resume goes on behind something that a long guest has waited for, and that may have given it a core.
+// resume continues a long guest after a wait that may have given it a core.
 func (c *call) resume() {
 	if c.turn.long {
 		c.p.turns.cores.Leave(c.Context)

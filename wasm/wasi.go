@@ -55,7 +55,8 @@ func wasiFunctions() []hostFunction {
 }
 
 // wasiRefused lists the functions that only refuse, with their types.
-const wasiRefused = `fd_advise=iIIi:i fd_allocate=iII:i fd_datasync=i:i fd_fdstat_set_flags=ii:i fd_fdstat_set_rights=iII:i fd_filestat_get=ii:i
+const wasiRefused = `fd_advise=iIIi:i fd_allocate=iII:i fd_datasync=i:i fd_fdstat_set_flags=ii:i
+fd_fdstat_set_rights=iII:i fd_filestat_get=ii:i
 fd_filestat_set_size=iI:i fd_filestat_set_times=iIIi:i fd_pread=iiiIi:i fd_prestat_get=ii:i fd_prestat_dir_name=iii:i fd_pwrite=iiiIi:i
 fd_read=iiii:i fd_readdir=iiiIi:i fd_renumber=ii:i fd_sync=i:i fd_tell=ii:i path_create_directory=iii:i path_filestat_get=iiiii:i
 path_filestat_set_times=iiiiIIi:i path_link=iiiiiii:i path_open=iiiiiIIii:i path_readlink=iiiiii:i path_remove_directory=iii:i

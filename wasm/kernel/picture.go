@@ -55,7 +55,7 @@ func readInfo(file []byte) (Info, error) {
 	switch {
 	case bytes.HasPrefix(file, []byte("\xff\xd8")):
 		info.Format = JPEG
-		config, err = jpegConfig(file)
+		config, err = stdlib.DecodeConfig(bytes.NewReader(file))
 		info.turn = Orientation(file)
 	case bytes.HasPrefix(file, []byte("\x89PNG\r\n\x1a\n")):
 		info.Format = PNG
@@ -71,18 +71,6 @@ func readInfo(file []byte) (Info, error) {
 	}
 	info.Width, info.Height, info.Channels = config.Width, config.Height, channels(config.ColorModel)
 	return info, info.Valid()
-}
-
-// jpegConfig reads a header as image/jpeg does, which is asked where package jpeg does not know.
-func jpegConfig(file []byte) (image.Config, error) {
-	width, height, components, err := jpeg.Size(file)
-	switch {
-	case err != nil:
-		return stdlib.DecodeConfig(bytes.NewReader(file))
-	case components == 1:
-		return image.Config{ColorModel: color.GrayModel, Width: width, Height: height}, nil
-	}
-	return image.Config{ColorModel: color.YCbCrModel, Width: width, Height: height}, nil
 }
 
 func channels(m color.Model) int {
@@ -178,100 +166,42 @@ func decode(f Format, r io.Reader) (image.Image, error) {
 	return webp.Decode(r)
 }
 
-// pixels writes a picture's pixels. The common forms of decoders are read directly, others through package draw.
+// pixels writes a picture's pixels. Grey and the light of colours are copied; all else goes through package draw.
 func pixels(dst []byte, img image.Image, count int, check Check) {
 	b := img.Bounds()
 	p := pacer{check: check}
+	row := image.NewNRGBA(image.Rect(0, 0, b.Dx(), 1))
+	var into draw.Image = row
+	switch img.(type) {
+	case *image.YCbCr, *image.Gray: // opaque, so that both forms have the same bytes; the one that package draw is fast for
+		into = &image.RGBA{Pix: row.Pix, Stride: row.Stride, Rect: row.Rect}
+	}
+	for y := b.Min.Y; y < b.Max.Y; y++ {
+		p.add(32 * b.Dx())
+		if light := grey(img, y); count == 1 && light != nil {
+			dst = dst[copy(dst, light):]
+			continue
+		}
+		pix := row.Pix
+		if source, ok := img.(*image.NRGBA); ok {
+			pix = source.Pix[source.PixOffset(b.Min.X, y):][:4*b.Dx()]
+		} else {
+			draw.Draw(into, row.Rect, img, image.Pt(b.Min.X, y), draw.Src)
+		}
+		dst = rowNRGBA(dst, pix, count)
+	}
+}
+
+// grey returns a row of a picture's light, nil when it has none by itself.
+func grey(img image.Image, y int) []byte {
+	b := img.Bounds()
 	switch img := img.(type) {
 	case *image.YCbCr:
-		for y := b.Min.Y; y < b.Max.Y; y++ {
-			dst = rowYCbCr(dst, img, y, count)
-			p.add(8 * b.Dx())
-		}
+		return img.Y[img.YOffset(b.Min.X, y):][:b.Dx()]
 	case *image.Gray:
-		for y := range b.Dy() {
-			dst = rowGray(dst, img.Pix[y*img.Stride:][:b.Dx()], count)
-			p.add(b.Dx())
-		}
-	case *image.NRGBA:
-		for y := range b.Dy() {
-			dst = rowNRGBA(dst, img.Pix[y*img.Stride:][:4*b.Dx()], count)
-			p.add(4 * b.Dx())
-		}
-	default:
-		row := image.NewNRGBA(image.Rect(0, 0, b.Dx(), 1))
-		for y := range b.Dy() {
-			draw.Draw(row, row.Rect, img, image.Pt(b.Min.X, b.Min.Y+y), draw.Src)
-			dst = rowNRGBA(dst, row.Pix, count)
-			p.add(32 * b.Dx())
-		}
+		return img.Pix[img.PixOffset(b.Min.X, y):][:b.Dx()]
 	}
-}
-
-func rowYCbCr(dst []byte, img *image.YCbCr, y, count int) []byte {
-	width, first := img.Rect.Dx(), img.Rect.Min.X
-	light := img.Y[img.YOffset(first, y):][:width]
-	if count == 1 {
-		return dst[copy(dst, light):]
-	}
-	c := img.COffset(first, y)
-	blue, red := img.Cb[c:], img.Cr[c:]
-	out := dst[:width*count]
-	if shared := img.SubsampleRatio == image.YCbCrSubsampleRatio420 ||
-		img.SubsampleRatio == image.YCbCrSubsampleRatio422; shared && first&1 == 0 {
-		for k := 0; len(light) > 1 && k < len(blue) && k < len(red); k++ {
-			r, g, b := chroma(blue[k], red[k])
-			paint(out, light[0], r, g, b)
-			paint(out[count:], light[1], r, g, b)
-			light, out = light[2:], out[2*count:]
-		}
-	}
-	for x := first + width - len(light); len(light) > 0; x++ {
-		at := img.COffset(x, y)
-		r, g, b := chroma(img.Cb[at], img.Cr[at])
-		paint(out, light[0], r, g, b)
-		light, out = light[1:], out[count:]
-	}
-	if count == 4 {
-		for at := 3; at < 4*width; at += 4 {
-			dst[at] = 255
-		}
-	}
-	return dst[width*count:]
-}
-
-// chroma is what a pixel's colour adds to its light, in 65536ths (JFIF 1.02, with the rounding of package color).
-func chroma(cb, cr uint8) (r, g, b int32) {
-	u, v := int32(cb)-128, int32(cr)-128
-	return 91881 * v, -22554*u - 46802*v, 116130 * u
-}
-
-// paint writes red, green and blue of a pixel.
-func paint(dst []byte, light uint8, r, g, b int32) {
-	y := int32(light) * 0x10101
-	dst = dst[:3]
-	dst[0], dst[1], dst[2] = clamped(y+r), clamped(y+g), clamped(y+b)
-}
-
-func clamped(v int32) uint8 {
-	if uint32(v)>>24 == 0 {
-		return uint8(v >> 16)
-	}
-	return uint8(^(v >> 31))
-}
-
-func rowGray(dst, row []byte, count int) []byte {
-	if count == 1 {
-		return dst[copy(dst, row):]
-	}
-	for _, v := range row {
-		dst[0], dst[1], dst[2] = v, v, v
-		if count == 4 {
-			dst[3] = 255
-		}
-		dst = dst[count:]
-	}
-	return dst
+	return nil
 }
 
 // rowNRGBA lays transparent pixels over black where dst has no alpha.

@@ -82,7 +82,7 @@ func (d *decoder) units() int { return (d.Width + 8*d.h - 1) / (8 * d.h) }
 // restarts counts units between restart markers.
 type restarts struct{ left, number int }
 
-// next begins a unit: at a restart marker all starts anew.
+// next begins a unit. At a restart marker the predictions start from zero.
 func (d *decoder) next(r *restarts) error {
 	if d.restart == 0 {
 		return nil

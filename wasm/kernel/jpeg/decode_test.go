@@ -128,9 +128,9 @@ func TestFilesOfOthers(t *testing.T) {
 func same(t *testing.T, label string, file []byte) (decided bool) {
 	t.Helper()
 	config, wrong := stdlib.DecodeConfig(bytes.NewReader(file))
-	w, h, _, err := jpeg.Size(file)
-	if err == nil && (wrong != nil || config.Width != w || config.Height != h) {
-		t.Fatalf("%s: %d x %d; image/jpeg finds %+v, %v", label, w, h, config, wrong)
+	p, err := jpeg.Open(file)
+	if err == nil && (wrong != nil || config.Width != p.Width || config.Height != p.Height) {
+		t.Fatalf("%s: %d x %d; image/jpeg finds %+v, %v", label, p.Width, p.Height, config, wrong)
 	}
 	if wrong == nil && config.Width*config.Height > 1<<20 {
 		return false
@@ -217,19 +217,6 @@ func TestOddFilesAreForTheLibrary(t *testing.T) {
 		if !errors.Is(err, jpeg.ErrOther) {
 			t.Errorf("%s: %v, want ErrOther", name, err)
 		}
-	}
-}
-
-// TestSizeIsThatOfTheLibrary reads headers alone.
-func TestSizeIsThatOfTheLibrary(t *testing.T) {
-	r := rand.New(rand.NewPCG(7, 8))
-	file := write(r, options{width: 300, height: 20, sampling: samplings["4:2:0"], coarse: 50, segments: "\xff\xe0\x00\x07JFIF\x00"})
-	frame := bytes.Index(file, []byte{0xff, 0xc0})
-	if w, h, n, err := jpeg.Size(file[:frame+19]); err != nil || w != 300 || h != 20 || n != 3 {
-		t.Errorf("%d x %d, %d components, %v", w, h, n, err)
-	}
-	if _, _, _, err := jpeg.Size(file[:frame+18]); !errors.Is(err, jpeg.ErrOther) {
-		t.Errorf("a cut frame: %v", err)
 	}
 }
 

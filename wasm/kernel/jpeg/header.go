@@ -56,25 +56,14 @@ type Picture struct {
 // Open reads a header up to the pixels. The picture refers to the file. Error: ErrOther.
 func Open(file []byte) (*Picture, error) {
 	p := &Picture{file: file, adobe: -1}
-	if !p.segments(false) || !p.simple() {
+	if !p.segments() || !p.simple() {
 		return nil, ErrOther
 	}
 	return p, nil
 }
 
-// Size reads as much of a header as image/jpeg reads for a picture's size: width, height and components. Error:
-// ErrOther.
-func Size(file []byte) (width, height, components int, err error) {
-	p := &Picture{file: file, adobe: -1}
-	if !p.segments(true) || p.rgb() {
-		return 0, 0, 0, ErrOther
-	}
-	return p.Width, p.Height, p.Components, nil
-}
-
-// segments reads segment by segment until the pixels begin; for the size alone, until it is known. It tells whether all
-// that it met is what this package reads.
-func (p *Picture) segments(size bool) bool {
+// segments reads segment by segment until the pixels begin. It tells whether all that it met is what this package reads.
+func (p *Picture) segments() bool {
 	if len(p.file) < 2 || p.file[0] != 0xff || p.file[1] != soi {
 		return false
 	}
@@ -92,14 +81,12 @@ func (p *Picture) segments(size bool) bool {
 		}
 		body := p.file[at : at+length-2]
 		at += len(body)
-		switch {
-		case marker == sos:
+		if marker == sos {
 			p.at = at
-			return p.Components > 0 && (size || p.scan(body))
-		case !p.segment(marker, body):
+			return p.Components > 0 && p.scan(body)
+		}
+		if !p.segment(marker, body) {
 			return false
-		case size && p.jfif && p.Components > 0:
-			return true
 		}
 	}
 }
