@@ -123,3 +123,32 @@ func TestATensorIsSettledOnce(t *testing.T) {
 	plain := Tensor{Data: []byte{1}}
 	plain.Settle()
 }
+
+// single is what a half stands for.
+func single(h uint16) float64 {
+	sign, exponent, fraction := 1-2*float64(h>>15), int(h>>10&31), float64(h&0x3ff)
+	switch exponent {
+	case 0:
+		return sign * fraction * math.Pow(2, -24)
+	case 31:
+		return sign * math.Inf(1)
+	}
+	return sign * (1 + fraction/1024) * math.Pow(2, float64(exponent-15))
+}
+
+func TestHalfIsTheNearest(t *testing.T) {
+	if Half(float32(math.NaN()))&0x7e00 != 0x7e00 || Half(float32(math.Inf(-1))) != 0xfc00 ||
+		Half(65520) != 0x7c00 || Half(65519) != 0x7bff {
+		t.Error("the edges are wrong")
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		v := rapid.Float32Range(-65504, 65504).Draw(t, "v")
+		h := Half(v)
+		distance := math.Abs(single(h) - float64(v))
+		for _, other := range []uint16{h - 1, h + 1} {
+			if other&0x7c00 != 0x7c00 && other>>15 == h>>15 && math.Abs(single(other)-float64(v)) < distance {
+				t.Errorf("%v is %#x (%v), but %#x is nearer", v, h, single(h), other)
+			}
+		}
+	})
+}

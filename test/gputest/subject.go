@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/scalar"
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 )
 
@@ -98,35 +99,9 @@ func (m *subject) distance(a, b []byte) float64 {
 	size := int(m.result.Size())
 	var difference, norm float64
 	for i := 0; i < len(a); i += size {
-		x, y := m.value(a[i:]), m.value(b[i:])
+		x, y := scalar.Float(m.result, a[i:]), scalar.Float(m.result, b[i:])
 		difference += (x - y) * (x - y)
 		norm += y * y
 	}
 	return math.Sqrt(difference / max(norm, 1e-30))
-}
-
-func (m *subject) value(data []byte) float64 {
-	if m.result == edgewise.FP16 {
-		return half(binary.LittleEndian.Uint16(data))
-	}
-	return float64(math.Float32frombits(binary.LittleEndian.Uint32(data)))
-}
-
-// half reads an FP16.
-func half(bits uint16) float64 {
-	exponent, fraction := int(bits>>10&31), float64(bits&1023)
-	v := math.Ldexp(1+fraction/1024, exponent-15)
-	switch exponent {
-	case 0:
-		v = math.Ldexp(fraction, -24)
-	case 31:
-		v = math.Inf(1)
-		if fraction != 0 {
-			v = math.NaN()
-		}
-	}
-	if bits>>15 != 0 {
-		return -v
-	}
-	return v
 }

@@ -3,6 +3,8 @@ package kernel
 import (
 	"encoding/binary"
 	"math"
+
+	"github.com/edgewise-ai/edgewise"
 )
 
 // Layout is how Normalise writes a picture.
@@ -77,7 +79,7 @@ func plane(dst, src []byte, c, n, first, step int, table *[256]float32, p *pacer
 func planeHalf(dst, src []byte, c, n, first, step int, table *[256]float32, p *pacer) {
 	var half [256]uint16
 	for v := range half {
-		half[v] = Half(table[v])
+		half[v] = edgewise.Half(table[v])
 	}
 	out := 2 * first
 	for begin := c; begin < len(src); begin += n * stride {
@@ -87,33 +89,4 @@ func planeHalf(dst, src []byte, c, n, first, step int, table *[256]float32, p *p
 		}
 		p.add(stride)
 	}
-}
-
-// Half returns v as an IEEE 754 half, rounded to nearest, ties to even.
-func Half(v float32) uint16 {
-	bits := math.Float32bits(v)
-	sign := uint16(bits >> 16 & 0x8000)
-	exponent, fraction := int(bits>>23&0xff)-127, bits&0x7fffff
-	switch {
-	case exponent == 128 && fraction != 0:
-		return sign | 0x7e00
-	case exponent > 15:
-		return sign | 0x7c00
-	case exponent >= -14:
-		return sign | uint16(round(uint32(exponent+15)<<23|fraction, 13))
-	case exponent >= -25:
-		return sign | uint16(round(fraction|1<<23, uint(-1-exponent)))
-	}
-	return sign
-}
-
-// round drops bits, to nearest, ties to even.
-func round(v uint32, drop uint) uint32 {
-	half := uint32(1) << (drop - 1)
-	rest := v & (1<<drop - 1)
-	v >>= drop
-	if rest > half || rest == half && v&1 == 1 {
-		v++
-	}
-	return v
 }

@@ -9,14 +9,6 @@ const face = readFileSync(sample('face.jpg'));
 const text = readFileSync(sample('text.png'));
 const shot = (page, name, options = {}) => page.screenshot({ path: join(folder, name + '.png'), ...options });
 try {
-  const first = await Visitor.start(box, { viewport: { width: 1180, height: 820 } });
-  await first.page.goto(box.url);
-  await first.page.getByLabel('Claim code').fill(box.code);
-  await first.page.getByLabel('Your name on this box').fill('anna');
-  await first.page.getByLabel('Password', { exact: true }).fill('seven herons under a bridge');
-  await shot(first.page, 'setup-light');
-  await first.stop();
-
   const admin = await box.claim();
   await admin.call('PATCH', '/settings', { name: 'Line 3 camera' });
   const config = readFileSync(join(root, 'configs/demo/pipelines/faces/config.pbtxt'), 'utf8').replace('# Faces', '# Faces, second edition:');
@@ -34,43 +26,12 @@ try {
   const visitor = await Visitor.start(box, { viewport: { width: 1280, height: 860 } });
   const { page } = visitor;
   visitor.context.setDefaultTimeout(240_000); // nobody waits for these
-  const light = () => page.emulateMedia({ colorScheme: 'light' });
   const dark = async () => { await page.emulateMedia({ colorScheme: 'dark' }); await page.waitForTimeout(400); };
   await visitor.login();
   await page.waitForTimeout(100_000); // as long as the small curves are
   await page.getByText('Serving').first().waitFor();
   await shot(page, 'home-light');
-  await dark();
-  await shot(page, 'home-dark');
-  await light();
 
-  await visitor.open('/models', 'Models');
-  await page.waitForTimeout(8000);
-  await dark();
-  await shot(page, 'models-dark');
-  await light();
-  await page.locator('#choose-file').setInputFiles(join(root, 'dist/demo/models/ocr_direction/1/model.onnx'));
-  await page.getByText('Ready to activate').waitFor();
-  await page.waitForTimeout(400);
-  await shot(page, 'upload-light');
-  await page.getByRole('button', { name: 'Discard' }).click();
-  await page.waitForTimeout(7000);
-
-  await visitor.open('/models/faces', 'faces');
-  await page.getByRole('button', { name: '5 min', exact: true }).click();
-  await page.getByText('Latency', { exact: true }).waitFor();
-  await page.waitForTimeout(1500);
-  await shot(page, 'model-light');
-  await visitor.open('/models/faces/versions', 'faces');
-  await page.getByText('What served when').waitFor();
-  await page.waitForTimeout(800);
-  await shot(page, 'versions-light');
-  await visitor.open('/models/face/graph', 'face');
-  await page.locator('.svelte-flow__node').first().waitFor();
-  await page.waitForTimeout(800);
-  await dark();
-  await shot(page, 'graph-dark');
-  await light();
   await visitor.open('/models/faces/try', 'faces');
   await page.locator('input[type=file]').setInputFiles(sample('face.jpg'));
   await page.getByRole('button', { name: 'Run', exact: true }).click();
@@ -98,21 +59,13 @@ try {
   await page.waitForTimeout(500);
   await shot(page, 'step-dark');
   await page.setViewportSize({ width: 1280, height: 860 });
-  await visitor.open('/activity/requests?model=text', 'Activity');
-  await page.getByText('Queue', { exact: true }).first().waitFor();
-  await page.waitForTimeout(500);
-  await shot(page, 'activity-dark');
-  await light();
-  await visitor.open('/settings/security', 'Settings');
-  await shot(page, 'settings-light');
 
-  for (const [name, path, scheme] of [['phone-home-dark', '/', 'dark'], ['phone-models-light', '/models', 'light']]) {
-    const phone = await Visitor.start(box, { browser: visitor.browser, viewport: { width: 390, height: 844 }, dark: scheme === 'dark', context: { hasTouch: true, isMobile: true, storageState: await visitor.context.storageState() } });
-    await phone.page.goto(box.url + path);
-    await phone.page.waitForTimeout(name.includes('home') ? 60_000 : 6000);
-    await shot(phone.page, name);
-    await phone.context.close();
-  }
+  const phone = await Visitor.start(box, { browser: visitor.browser, viewport: { width: 390, height: 844 }, context: { hasTouch: true, isMobile: true, storageState: await visitor.context.storageState() } });
+  await phone.page.goto(box.url + '/models');
+  await phone.page.getByText('Serving').first().waitFor();
+  await phone.page.waitForTimeout(6000);
+  await shot(phone.page, 'phone-light');
+  await phone.context.close();
   running = false;
   await traffic;
   await visitor.stop();

@@ -21,9 +21,8 @@ const (
 	requestRaw          = 7
 )
 
-// Request is a ModelInferRequest. Its tensors alias the message it was read from wherever their bytes stand there as
-// the runtime wants them: in raw_input_contents, and in packed fp32_contents and fp64_contents. Names and other strings
-// do not.
+// Request is a ModelInferRequest. Its tensors alias the message that it was read from where the message has their bytes
+// in the runtime's form: in raw_input_contents, and in packed fp32_contents and fp64_contents. Strings are copied.
 type Request struct {
 	kserve.Inference
 	Label         string // names the version in place of Model.Version, which is 0 then; empty: no label does

@@ -29,8 +29,8 @@ const (
 // finalParameter tells the client of a stream whether an answer is the last one to its request.
 const finalParameter = "triton_final_response"
 
-// CopyBelow is the size in bytes below which the data of an output is copied into the message's head: less work than
-// handing it over.
+// CopyBelow is the size in bytes below which the data of an output is copied into the message's head: that costs less
+// than a piece of its own.
 const CopyBelow = 4 << 10
 
 // Form says which message an answer is put into.
@@ -51,7 +51,7 @@ type Piece struct {
 // Encode returns the message of an answer, in pieces: outputs from CopyBelow bytes on are not copied. Errors: Internal
 // for an output that is not well-formed or a parameter that has no form.
 func Encode(resp *edgewise.Response, form Form) ([]Piece, error) {
-	// Before the message stands what a stream wraps around it, once its length is known.
+	// In front of the message is room for the field of a stream, which needs the length of the message.
 	const wrapper = 1 + 10
 	head, err := appendHead(make([]byte, wrapper, wrapper+headSize(resp)), resp, form.Final)
 	if err != nil {
