@@ -90,6 +90,10 @@ func TestEveryRouteOfTheProtocol(t *testing.T) {
 		{"statistics", "GET", "/v2/models/sum/stats", "", nil, 200, `"inference_count":3,"execution_count":3`},
 		{"statistics of a version", "GET", "/v2/models/sum/versions/1/stats", "", nil, 200, `"name":"sum","version":"1"`},
 		{"statistics of all", "GET", "/v2/models/stats", "", nil, 200, `"name":"text"`},
+		{
+			"statistics of an unknown version", "GET", "/v2/models/sum/versions/9/stats", "", nil,
+			400, "requested model version is not available for model 'sum'",
+		},
 		{"statistics of an unknown model", "GET", "/v2/models/none/stats", "", nil, 400, "requested model 'none' is not available"},
 		{
 			"generate", "POST", "/v2/models/text/generate", `{"id":"1","x":"hello"}`, nil, 200,
