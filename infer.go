@@ -183,15 +183,6 @@ type Sequencer interface {
 	Drain(ctx context.Context) error
 }
 
-// Format is a kind of model that a Backend loads.
-type Format struct {
-	Platform string       // that its models have, such as "onnxruntime_onnx"
-	Devices  []DeviceKind // that its versions can run on; the CPU is one of them
-	// Guest says that its versions are guests, such as WebAssembly steps: a run takes one core, and leaves it to others when it
-	// takes long; no request is made up to try them.
-	Guest bool
-}
-
 // Backend loads versions of some formats. All methods are safe for concurrent use.
 type Backend interface {
 	// Formats are the formats that it loads, at least one, each with a platform of its own. They do not change.

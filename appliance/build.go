@@ -149,7 +149,7 @@ func (a *App) openRegistry() {
 		Store: a.store, Serving: a.serving, Manager: a.manager, Documents: a.documents, History: a.history, Loading: a.safe.Loading, Changed: a.modelChanged,
 		Logger: logger.With("part", "registry"),
 	})
-	a.repositories = repository.New(c.Repository, a.registry, defaults(c), logger.With("part", "repository"))
+	a.repositories = repository.New(c.Repository, repositories(c.Repository.Folders), a.registry, defaults(c), logger.With("part", "repository"))
 }
 
 // servingConfig is what loading versions needs.
@@ -168,7 +168,7 @@ func (a *App) servingConfig(budget *cores.Budget, logger *slog.Logger) serving.C
 // defaults are the box's answers to what a model's author leaves open: as many instances as there are cores for them.
 func defaults(c config.Config) modelconfig.Defaults {
 	return modelconfig.Defaults{
-		MaxBatchSize: int32(c.Engine.DefaultMaxBatchSize), InstanceCount: int32(coreCount(c)), Strict: !c.Engine.AutoComplete,
+		Formats: Formats(), MaxBatchSize: int32(c.Engine.DefaultMaxBatchSize), InstanceCount: int32(coreCount(c)), Strict: !c.Engine.AutoComplete,
 	}
 }
 

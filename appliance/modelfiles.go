@@ -2,13 +2,38 @@ package appliance
 
 import (
 	"path/filepath"
+	"slices"
+	"strings"
 
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/repository"
+	"github.com/edgewise-ai/edgewise/ensemble"
+	"github.com/edgewise-ai/edgewise/gpu/onnx"
 	"github.com/edgewise-ai/edgewise/gpu/onnx/onnxfile"
+	"github.com/edgewise-ai/edgewise/wasm"
 )
 
-// ExternalFiles returns the files beside an ONNX file that its weights stand in, relative to its folder. Error: the
-// file is no ONNX file that this build reads, or one of those files is missing or too short.
+// Formats returns the formats of models that this build serves. A backend is named here and in App.servingConfig, and
+// nowhere else.
+func Formats() edgewise.Formats {
+	return slices.Concat((*onnx.Backend)(nil).Formats(), (*wasm.Backend)(nil).Formats(), []edgewise.Format{ensemble.Format()})
+}
+
+// repositories returns the model repositories at the places that a configuration names: folders of this machine.
+func repositories(places []string) []repository.Repository {
+	var list []repository.Repository
+	for _, place := range places {
+		list = append(list, repository.Dir(place, Formats().Files()...))
+	}
+	return list
+}
+
+// ExternalFiles returns the files beside a model's file that its weights stand in, relative to its folder; none for a
+// file that is no ONNX file. Error: this build does not read the file, or one of those files is missing or too short.
 func ExternalFiles(model string) ([]string, error) {
+	if !strings.EqualFold(filepath.Ext(model), filepath.Ext(onnx.DefaultFilename)) {
+		return nil, nil
+	}
 	f, err := onnxfile.Read(filepath.Dir(model), filepath.Base(model), onnxfile.DefaultLimits())
 	if err != nil {
 		return nil, err

@@ -48,7 +48,7 @@ func (a *App) openImporter() (err error) {
 	a.importer, err = importer.New(importer.Config{
 		Folder: filepath.Join(a.config.DataDir, uploadsFolder), Version: Version,
 		MaxBytes: int64(a.config.Upload.MaxBytes), MaxFiles: a.config.Upload.MaxFiles,
-		Store: a.store, Documents: a.documents, Models: a.registry, History: a.history, Settings: a.box,
+		Formats: Formats(), Store: a.store, Documents: a.documents, Models: a.registry, History: a.history, Settings: a.box,
 		Fit: func(ctx context.Context, parameterBytes int64) admin.Fit {
 			return a.catalog.Fit(ctx, parameterBytes*serving.MemoryFactor)
 		},

@@ -33,7 +33,7 @@ func (a *App) newREST(logs inference.Logging) (*httpapi.Server, error) {
 		return nil, err
 	}
 	administration.Register(s, administration.Deps{
-		Statuses: a.engine.Index, Models: a.registry, Decode: protocol.Decode,
+		Statuses: a.engine.Index, Models: a.registry, Formats: Formats(), Decode: protocol.Decode,
 		Accounts: accounts{a.accounts}, Open: a.openMode(), Box: a.box,
 		Uploads: receiver{a.importer.Uploads(), int64(c.Upload.MaxBytes)}, Jobs: a.importer,
 		Catalog: modelCatalog{a.catalog, a}, Editor: a.editor, Activity: observer{a.monitor}, System: a.system,

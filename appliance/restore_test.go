@@ -60,7 +60,7 @@ func openStorage(t testing.TB, dir string) *storage {
 		t.Fatalf("the accounts do not open: %v", err)
 	}
 	a.notes, a.history = registry.NewNotes(a.documents), registry.NewHistory(a.documents, a.publish, logger)
-	loader := serving.New(serving.Config{Backends: []edgewise.Backend{&models.Echo{}}, Devices: models.NoGPUs{}})
+	loader := serving.New(serving.Config{Backends: []edgewise.Backend{&models.Echo{}}, Defaults: defaults(a.config), Devices: models.NoGPUs{}})
 	a.registry = registry.New(registry.Config{
 		Store: a.store, Serving: loader, Documents: a.documents, History: a.history, Logger: logger,
 	})

@@ -99,8 +99,8 @@ func (c *checker) whole() {
 	} else if n := len(m.EnsembleScheduling.Step); n == 0 || n > MaxSteps {
 		c.problem("%d steps: want 1 to %d", n, MaxSteps)
 	}
-	if m.Platform != "ensemble" {
-		c.problem("platform is %q: ensemble_scheduling goes with \"ensemble\"", m.Platform)
+	if m.Platform != Platform {
+		c.problem("platform is %q: ensemble_scheduling goes with %q", m.Platform, Platform)
 	}
 	for _, unwanted := range []struct {
 		field string

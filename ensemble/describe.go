@@ -9,6 +9,11 @@ import (
 // Platform is the platform of ensembles.
 const Platform = "ensemble"
 
+// Format returns the format of ensembles.
+func Format() edgewise.Format {
+	return edgewise.Format{Platform: Platform, Devices: []edgewise.DeviceKind{edgewise.CPU}}
+}
+
 // Is tells whether m declares an ensemble.
 func Is(m *edgewise.Model) bool { return m.Platform == Platform || m.EnsembleScheduling != nil }
 

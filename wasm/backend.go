@@ -32,8 +32,10 @@ func New(c Config) *Backend {
 }
 
 // Formats returns that of steps.
-func (b *Backend) Formats() []edgewise.Format {
-	return []edgewise.Format{{Platform: Platform, Devices: []edgewise.DeviceKind{edgewise.CPU}, Guest: true}}
+func (*Backend) Formats() []edgewise.Format {
+	return []edgewise.Format{{
+		Platform: Platform, Backend: "wasm", File: DefaultFilename, Devices: []edgewise.DeviceKind{edgewise.CPU}, Guest: true,
+	}}
 }
 
 // Sweep removes the machine code of modules that are not stored any more from the cache. stored tells whether a file of

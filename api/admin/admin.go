@@ -66,7 +66,7 @@ type LabelMove struct {
 }
 
 // NewModel describes a model. statuses may hold those of other models too.
-func NewModel(r *edgewise.Record, statuses []edgewise.Status) Model {
+func NewModel(r *edgewise.Record, statuses []edgewise.Status, formats edgewise.Formats) Model {
 	m := Model{
 		Name:     r.Name,
 		Wanted:   r.Wanted,
@@ -76,7 +76,7 @@ func NewModel(r *edgewise.Record, statuses []edgewise.Status) Model {
 	for _, v := range r.Versions {
 		m.Versions = append(m.Versions, NewVersion(v, statuses))
 		if live := r.Label(edgewise.LiveLabel); v.Model != nil && (live == 0 || live == v.ID.Version || m.Kind == "") {
-			m.Kind = KindOf(v.Model)
+			m.Kind = formats.Kind(v.Model)
 		}
 	}
 	return m

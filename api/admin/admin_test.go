@@ -28,7 +28,7 @@ func TestModelCarriesTheStateOfItsOwnVersionsOnly(t *testing.T) {
 		{ID: edgewise.ModelID{Name: "dog", Version: 1}, State: edgewise.StateReady},
 		{ID: edgewise.ModelID{Name: "cat", Version: 2}, State: edgewise.StateUnavailable, Reason: "no such file"},
 	}
-	m := NewModel(record, statuses)
+	m := NewModel(record, statuses, nil)
 	got, err := json.Marshal(m)
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestModelCarriesTheStateOfItsOwnVersionsOnly(t *testing.T) {
 }
 
 func TestListsOfAnEmptyModelAreNotNull(t *testing.T) {
-	got, err := json.Marshal(NewModel(&edgewise.Record{Name: "cat"}, nil))
+	got, err := json.Marshal(NewModel(&edgewise.Record{Name: "cat"}, nil, nil))
 	if err != nil {
 		t.Fatal(err)
 	}

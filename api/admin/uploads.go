@@ -114,19 +114,6 @@ func NewTensors(specs []edgewise.Spec) []Tensor {
 	return list
 }
 
-// KindOf says what kind of model this is, for people.
-func KindOf(m *edgewise.Model) string {
-	switch {
-	case m.Platform == "ensemble" || m.EnsembleScheduling != nil:
-		return "ensemble"
-	case m.Platform == "wasm" || m.Backend == "wasm":
-		return "wasm"
-	case m.Backend == "onnxruntime" || m.Platform == "onnxruntime_onnx":
-		return "onnx"
-	}
-	return "other"
-}
-
 // Fit says whether a version finds room in memory. All sizes are bytes.
 type Fit struct {
 	Needs     int64  `json:"needs"`

@@ -4,89 +4,201 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/edgewise-ai/edgewise"
 )
 
+// Repository is a tree of files that holds models.
+type Repository struct {
+	FS fs.FS // has the models' folders in its root
+	// Place is where the tree is, such as the absolute path of a folder: messages begin with it, and its last part names
+	// a model whose folder was given instead of a repository.
+	Place string
+	// ModelFiles are the names of model files by which a folder is known that holds the files of one version.
+	ModelFiles []string
+}
+
+// Dir returns the repository in a folder of this machine.
+func Dir(dir string, modelFiles ...string) Repository {
+	if absolute, err := filepath.Abs(dir); err == nil {
+		dir = absolute
+	}
+	return Repository{FS: os.DirFS(dir), Place: dir, ModelFiles: modelFiles}
+}
+
+// at returns where a file of the tree is.
+func (r Repository) at(name string) string {
+	if name == "." {
+		return r.Place
+	}
+	return strings.TrimSuffix(r.Place, "/") + "/" + name
+}
+
+func (r Repository) entries() ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(r.FS, ".")
+	if err != nil {
+		return nil, edgewise.Errorf("repository.Read", edgewise.NotFound, "model repository: %s: %w", r.Place, reason(err))
+	}
+	if len(entries) > MaxModels {
+		return nil, invalid(r.Place, "more than %d entries", MaxModels)
+	}
+	return entries, nil
+}
+
 // Folder is where one model stands in a repository.
 type Folder struct {
 	Name string // of the model
-	Dir  string // absolute
-	bare bool   // it has no folders of versions: the files in it are version 1
+
+	repository Repository
+	dir        string // in the repository
+	bare       bool   // it has no folders of versions: the files in it are version 1
+	follow     bool   // links are followed, otherwise refused
+}
+
+// Place returns where the folder is.
+func (f Folder) Place() string { return f.repository.at(f.dir) }
+
+// Versions lists the versions in a repository, by model and number; a model whose configuration names others, as an
+// ensemble does, comes behind those. A model's folder may also be given instead of a repository: one with a config file
+// or a numbered folder. Folders whose names are not numbers above 0, or have leading zeros, are not versions, as in
+// Triton. Links are refused, since what they lead to may change. Errors: NotFound, Invalid with the path.
+func (r Repository) Versions() ([]Version, error) {
+	entries, err := r.entries()
+	if err != nil {
+		return nil, err
+	}
+	if isModel(entries) {
+		return Folder{Name: path.Base(r.Place), repository: r, dir: "."}.versions()
+	}
+	var all []Version
+	for _, entry := range entries {
+		if !entry.IsDir() || strings.HasPrefix(entry.Name(), ".") {
+			continue
+		}
+		versions, err := Folder{Name: entry.Name(), repository: r, dir: entry.Name()}.versions()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, versions...)
+	}
+	if len(all) == 0 {
+		return nil, invalid(r.Place, "no model in it: want <model>/<version>/model.onnx")
+	}
+	return inOrder(all), nil
+}
+
+func (f Folder) versions() ([]Version, error) {
+	if err := edgewise.CheckName(f.Name); err != nil {
+		return nil, invalid(f.Place(), "%w", err)
+	}
+	c, err := f.read()
+	if err != nil {
+		return nil, err
+	}
+	if n := len(c.Versions); n == 0 {
+		return nil, invalid(f.Place(), "%d version folders: want 1 to %d, named by a number", n, MaxVersions)
+	}
+	var versions []Version
+	for _, number := range c.Numbers() {
+		v, err := c.Version(number)
+		if err != nil {
+			return nil, err
+		}
+		versions = append(versions, v)
+	}
+	return versions, nil
+}
+
+// ReadFolder makes a version of the files in one folder of this machine. Errors: Invalid with the path.
+func ReadFolder(id edgewise.ModelID, dir string) (Version, error) {
+	w := &walk{repository: Dir(dir)}
+	if err := w.below(".", ""); err != nil {
+		return Version{}, err
+	}
+	return merged(id, w.repository.Place, nil, w.files)
 }
 
 // Folders lists the models of a repository, by name. refused says of each folder that cannot hold a model why. A
 // model's own folder may be given instead of a repository, and so may one that holds nothing but the files of one
 // version, as KServe mounts them at /mnt/models: its name is what its configuration says, otherwise the folder's.
-// Unlike Read it follows links: what is served is copied into the store, not read where it stands. Errors: NotFound,
-// Invalid.
-func Folders(dir string) (folders []Folder, refused []error, err error) {
-	const op = "repository.Folders"
-	absolute, err := filepath.Abs(dir)
+// Unlike Versions it follows links: what is served is copied into the store, not read where it stands. Errors:
+// NotFound, Invalid.
+func (r Repository) Folders() (folders []Folder, refused []error, err error) {
+	entries, err := r.entries()
 	if err != nil {
-		return nil, nil, edgewise.Errorf(op, edgewise.Internal, "%w", err)
+		return nil, nil, err
 	}
-	entries, err := os.ReadDir(absolute)
-	if err != nil {
-		return nil, nil, edgewise.Errorf(op, edgewise.NotFound, "model repository: %w", err)
-	}
-	if len(entries) > MaxModels {
-		return nil, nil, invalid(dir, "more than %d entries", MaxModels)
-	}
-	if bare := isBare(entries); bare || isModel(entries) {
-		f := Folder{Name: rootName(absolute, entries), Dir: absolute, bare: bare}
+	if bare := r.isBare(entries); bare || isModel(entries) {
+		f := Folder{Name: r.rootName(entries), repository: r, dir: ".", bare: bare, follow: true}
 		if err := edgewise.CheckName(f.Name); err != nil {
-			return nil, nil, invalid(dir, "%w", err)
+			return nil, nil, invalid(r.Place, "%w", err)
 		}
 		return []Folder{f}, nil, nil
 	}
 	for _, entry := range entries {
-		source := filepath.Join(absolute, entry.Name())
-		info, err := os.Stat(source)
+		f := Folder{Name: entry.Name(), repository: r, dir: entry.Name(), follow: true}
+		info, err := fs.Stat(r.FS, f.dir)
 		switch {
-		case strings.HasPrefix(entry.Name(), "."):
+		case strings.HasPrefix(f.Name, "."):
 		case err != nil:
-			refused = append(refused, invalid(source, "%w", err))
+			refused = append(refused, invalid(f.Place(), "%w", reason(err)))
 		case !info.IsDir():
-		case edgewise.CheckName(entry.Name()) != nil:
-			refused = append(refused, invalid(source, "%w", edgewise.CheckName(entry.Name())))
+		case edgewise.CheckName(f.Name) != nil:
+			refused = append(refused, invalid(f.Place(), "%w", edgewise.CheckName(f.Name)))
 		default:
-			folders = append(folders, Folder{Name: entry.Name(), Dir: source})
+			folders = append(folders, f)
 		}
 	}
 	return folders, refused, nil
 }
 
+func isModel(entries []fs.DirEntry) bool {
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		_, numbered := versionNumber(e.Name())
+		return e.IsDir() && numbered || !e.IsDir() && strings.HasPrefix(e.Name(), "config.")
+	})
+}
+
+// versionNumber reads a version folder's name: a number above 0 without leading zeros.
+func versionNumber(name string) (int64, bool) {
+	n, err := strconv.ParseInt(name, 10, 64)
+	return n, err == nil && n > 0 && strconv.FormatInt(n, 10) == name
+}
+
 // isBare tells whether a folder holds the files of a version, and no folders of versions.
-func isBare(entries []os.DirEntry) bool {
-	numbered := slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+func (r Repository) isBare(entries []fs.DirEntry) bool {
+	numbered := slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
 		_, ok := versionNumber(e.Name())
 		return ok
 	})
-	return !numbered && slices.ContainsFunc(entries, func(e os.DirEntry) bool {
-		return slices.Contains([]string{"model.onnx", "model.wasm"}, e.Name())
+	return !numbered && slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		return slices.Contains(r.ModelFiles, e.Name())
 	})
 }
 
 var ownName = regexp.MustCompile(`(?m)^[ \t{]*"?name"?[ \t]*:[ \t]*(?:["']([A-Za-z0-9_.,-]+)|([A-Za-z0-9_.-]+))`)
 
 // rootName is the name of a model whose folder was given in place of a repository.
-func rootName(dir string, entries []os.DirEntry) string {
+func (r Repository) rootName(entries []fs.DirEntry) string {
 	for _, e := range entries {
-		if !isConfig(e.Name()) {
+		config := File{Path: e.Name(), Source: r.at(e.Name()), fsys: r.FS, name: e.Name()}
+		if !config.isConfig() {
 			continue
 		}
-		if match := ownName.FindSubmatch(beginning(filepath.Join(dir, e.Name()))); match != nil {
+		if match := ownName.FindSubmatch(config.searched()); match != nil {
 			return string(match[1]) + string(match[2])
 		}
 	}
-	return filepath.Base(dir)
+	return path.Base(r.Place)
 }
 
 // Contents are the files of a model, as they were found at one moment or as a client gave them.
@@ -94,55 +206,55 @@ type Contents struct {
 	Name     string
 	Shared   []File           // of every version, sorted by Path
 	Versions map[int64][]File // of one version alone; also versions without such files
+
+	place string // of the model's folder, for messages
 }
 
 // Contents reads what stands in the folder. configName chooses the configuration configs/<configName>.pbtxt where there
 // is one; "" chooses none. Errors: NotFound when the folder has gone, Invalid with the path.
 func (f Folder) Contents(configName string) (*Contents, error) {
-	c, err := f.files(walk{follow: true})
+	c, err := f.read()
 	if err != nil {
 		return nil, err
 	}
 	if f.bare {
-		c.Versions[1] = slices.DeleteFunc(slices.Clone(c.Shared), func(f File) bool { return isConfig(f.Path) })
-		c.Shared = slices.DeleteFunc(c.Shared, func(f File) bool { return !isConfig(f.Path) })
+		c.Versions[1] = slices.DeleteFunc(slices.Clone(c.Shared), File.isConfig)
+		c.Shared = slices.DeleteFunc(c.Shared, func(f File) bool { return !f.isConfig() })
 	}
 	c.chooseConfig(configName)
 	return c, nil
 }
 
-// files lists the files of the model, each folder with a walk as empty as empty.
-func (f Folder) files(empty walk) (*Contents, error) {
-	entries, err := os.ReadDir(f.Dir)
+// read reads the files of all versions, and those that they share.
+func (f Folder) read() (*Contents, error) {
+	entries, err := fs.ReadDir(f.repository.FS, f.dir)
 	if err != nil {
-		return nil, edgewise.Errorf("repository.Contents", edgewise.NotFound, "model '%s': %w", f.Name, err)
+		return nil, edgewise.Errorf("repository.Contents", edgewise.NotFound, "model '%s': %s: %w", f.Name, f.Place(), reason(err))
 	}
-	c := &Contents{Name: f.Name, Versions: map[int64][]File{}}
+	c := &Contents{Name: f.Name, Versions: map[int64][]File{}, place: f.Place()}
+	shared := f.walk()
 	for _, entry := range entries {
+		source := path.Join(f.dir, entry.Name())
 		number, isVersion := versionNumber(entry.Name())
-		source, w := filepath.Join(f.Dir, entry.Name()), empty
-		if !isVersion || f.bare {
-			if err := w.add(source, entry.Name()); err != nil {
-				return nil, err
-			}
-			c.Shared = append(c.Shared, w.files...)
-			continue
-		}
-		info, err := w.stat(source)
+		info, err := shared.info(source, entry)
 		switch {
+		case !isVersion || f.bare:
+			err = shared.add(source, entry, entry.Name())
 		case err != nil:
-			return nil, invalid(source, "%w", err)
-		case !info.IsDir(): // a file that is named like a version
-			continue
+			err = invalid(f.repository.at(source), "%w", reason(err))
+		case info.IsDir():
+			own := f.walk()
+			err = own.below(source, "")
+			c.Versions[number] = own.files
 		}
-		if err := w.below(source, ""); err != nil {
+		if err != nil {
 			return nil, err
 		}
-		c.Versions[number] = w.files
 	}
 	if len(c.Versions) > MaxVersions {
-		return nil, invalid(f.Dir, "more than %d version folders", MaxVersions)
+		return nil, invalid(f.Place(), "%d version folders: want 1 to %d, named by a number", len(c.Versions), MaxVersions)
 	}
+	c.Shared = shared.files
 	return c, nil
 }
 
@@ -154,7 +266,7 @@ func (c *Contents) chooseConfig(name string) {
 	if chosen >= 0 {
 		f := c.Shared[chosen]
 		f.Path = "config.pbtxt"
-		c.Shared = append(slices.DeleteFunc(slices.Clone(c.Shared), func(f File) bool { return isConfig(f.Path) }), f)
+		c.Shared = append(slices.DeleteFunc(slices.Clone(c.Shared), File.isConfig), f)
 	}
 	c.Shared = slices.DeleteFunc(c.Shared, func(f File) bool {
 		return strings.HasPrefix(f.Path, configsFolder) && strings.HasSuffix(f.Path, ".pbtxt")
@@ -165,7 +277,7 @@ func (c *Contents) chooseConfig(name string) {
 // FilesOf makes the contents of a model of files by path, such as "1/model.onnx". Errors: Invalid for a path that
 // leaves the model's folder.
 func FilesOf(name string, files map[string][]byte) (*Contents, error) {
-	c := &Contents{Name: name, Versions: map[int64][]File{}}
+	c := &Contents{Name: name, Versions: map[int64][]File{}, place: name}
 	for p, data := range files {
 		clean := path.Clean(p)
 		if err := edgewise.CheckPath(clean); err != nil {
@@ -187,7 +299,7 @@ func FilesOf(name string, files map[string][]byte) (*Contents, error) {
 
 // SetConfig puts a configuration in place of the one that is there; file is its name, such as "config.json".
 func (c *Contents) SetConfig(file string, data []byte) {
-	c.Shared = slices.DeleteFunc(slices.Clone(c.Shared), func(f File) bool { return isConfig(f.Path) })
+	c.Shared = slices.DeleteFunc(slices.Clone(c.Shared), File.isConfig)
 	c.Shared = append(c.Shared, File{Path: file, Data: data, Size: int64(len(data))})
 	slices.SortFunc(c.Shared, byPath)
 }
@@ -195,12 +307,12 @@ func (c *Contents) SetConfig(file string, data []byte) {
 // Config returns the configuration file; "" when there is none. Errors: Invalid, TooLarge over MaxConfigBytes.
 func (c *Contents) Config() (file string, data []byte, err error) {
 	for _, f := range c.Shared {
-		if !isConfig(f.Path) {
+		if !f.isConfig() {
 			continue
 		}
 		if data = f.Data; data == nil {
-			if data, err = start(f.Source, MaxConfigBytes+1); err != nil {
-				return "", nil, invalid(f.Source, "%w", err)
+			if data, err = f.start(MaxConfigBytes + 1); err != nil {
+				return "", nil, invalid(f.Source, "%w", reason(err))
 			}
 			if len(data) > MaxConfigBytes {
 				return "", nil, edgewise.Errorf("repository.Config", edgewise.TooLarge, "%s: a configuration has at most %d bytes",
@@ -213,18 +325,12 @@ func (c *Contents) Config() (file string, data []byte, err error) {
 }
 
 // Numbers returns the versions' numbers, ascending.
-func (c *Contents) Numbers() []int64 {
-	numbers := make([]int64, 0, len(c.Versions))
-	for n := range c.Versions {
-		numbers = append(numbers, n)
-	}
-	slices.Sort(numbers)
-	return numbers
-}
+func (c *Contents) Numbers() []int64 { return slices.Sorted(maps.Keys(c.Versions)) }
 
 // Version returns the files of one version, the shared ones among them. Errors: Invalid.
 func (c *Contents) Version(number int64) (Version, error) {
-	return merged(edgewise.ModelID{Name: c.Name, Version: number}, c.Name, c.Shared, c.Versions[number])
+	return merged(edgewise.ModelID{Name: c.Name, Version: number}, c.place+"/"+strconv.FormatInt(number, 10), c.Shared,
+		c.Versions[number])
 }
 
 // Stamp tells two states of a version apart without reading its files: it is over their paths, sizes and times.
@@ -252,28 +358,32 @@ func byPath(a, b File) int { return strings.Compare(a.Path, b.Path) }
 // maxLinks bounds how many links to folders are followed inside one another, so that a circle of them ends.
 const maxLinks = 8
 
-// walk collects files. It refuses links unless it follows them.
+// walk collects the files of a folder.
 type walk struct {
-	follow bool
-	files  []File
-	links  int // to folders, followed inside one another
+	repository Repository
+	follow     bool // links are followed, otherwise refused
+	links      int  // links to folders that the walk is below
+	files      []File
 }
 
-func (w *walk) stat(source string) (os.FileInfo, error) {
+func (f Folder) walk() *walk { return &walk{repository: f.repository, follow: f.follow} }
+
+// info describes an entry, or what it leads to where links are followed.
+func (w *walk) info(source string, e fs.DirEntry) (fs.FileInfo, error) {
 	if w.follow {
-		return os.Stat(source)
+		return fs.Stat(w.repository.FS, source)
 	}
-	return os.Lstat(source)
+	return e.Info()
 }
 
 // below adds what stands in a folder, under the path prefix.
 func (w *walk) below(dir, prefix string) error {
-	entries, err := os.ReadDir(dir)
+	entries, err := fs.ReadDir(w.repository.FS, dir)
 	if err != nil {
-		return invalid(dir, "%w", err)
+		return invalid(w.repository.at(dir), "%w", reason(err))
 	}
 	for _, e := range entries {
-		if err := w.add(filepath.Join(dir, e.Name()), path.Join(prefix, e.Name())); err != nil {
+		if err := w.add(path.Join(dir, e.Name()), e, path.Join(prefix, e.Name())); err != nil {
 			return err
 		}
 	}
@@ -281,17 +391,18 @@ func (w *walk) below(dir, prefix string) error {
 }
 
 // add adds one entry, with all below it.
-func (w *walk) add(source, name string) error {
-	if strings.HasPrefix(path.Base(name), ".") {
+func (w *walk) add(source string, e fs.DirEntry, name string) error {
+	if strings.HasPrefix(e.Name(), ".") {
 		return nil
 	}
-	info, err := w.stat(source)
+	place := w.repository.at(source)
+	info, err := w.info(source, e)
 	if err != nil {
-		return invalid(source, "%w", err)
+		return invalid(place, "%w", reason(err))
 	}
-	if link, err := os.Lstat(source); err == nil && link.Mode()&os.ModeSymlink != 0 && info.IsDir() {
+	if e.Type()&fs.ModeSymlink != 0 && info.IsDir() {
 		if w.links == maxLinks {
-			return invalid(source, "links to folders lead through more than %d of them", maxLinks)
+			return invalid(place, "links to folders lead through more than %d of them", maxLinks)
 		}
 		w.links++
 		defer func() { w.links-- }()
@@ -300,15 +411,17 @@ func (w *walk) add(source, name string) error {
 	case info.IsDir():
 		return w.below(source, name)
 	case !info.Mode().IsRegular() && !w.follow:
-		return invalid(source, "not a regular file: links and devices are not imported")
+		return invalid(place, "not a regular file: links and devices are not imported")
 	case !info.Mode().IsRegular():
-		return invalid(source, "not a regular file")
+		return invalid(place, "not a regular file")
 	case len(w.files) >= MaxFiles:
-		return invalid(source, "more than %d files", MaxFiles)
+		return invalid(place, "more than %d files", MaxFiles)
 	}
 	if err := edgewise.CheckPath(name); err != nil {
-		return invalid(source, "%w", err)
+		return invalid(place, "%w", err)
 	}
-	w.files = append(w.files, File{Path: name, Source: source, Size: info.Size(), Changed: info.ModTime().UnixNano()})
+	w.files = append(w.files, File{
+		Path: name, Source: place, Size: info.Size(), Changed: info.ModTime().UnixNano(), fsys: w.repository.FS, name: source,
+	})
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/edgewise-ai/edgewise"
 )
@@ -32,6 +33,11 @@ func lay(t *testing.T, dir string, files ...string) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// folderIn is the folder of the model "m" in a repository.
+func folderIn(dir string) Folder {
+	return Folder{Name: "m", repository: Dir(dir), dir: "m", follow: true}
 }
 
 func names(folders []Folder) string {
@@ -86,7 +92,7 @@ func TestFolders(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
 			lay(t, dir, test.files...)
-			folders, refused, err := Folders(filepath.Join(dir, test.root))
+			folders, refused, err := Dir(filepath.Join(dir, test.root), "model.onnx", "model.wasm").Folders()
 			if err != nil || names(folders) != test.want || len(refused) != test.refused {
 				t.Fatalf("got %q, refused %v, error %v", names(folders), refused, err)
 			}
@@ -102,7 +108,7 @@ func TestFolders(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := Folders(filepath.Join(t.TempDir(), "none")); err == nil || edgewise.KindOf(err) != edgewise.NotFound {
+	if _, _, err := Dir(filepath.Join(t.TempDir(), "none")).Folders(); err == nil || edgewise.KindOf(err) != edgewise.NotFound {
 		t.Errorf("a repository that is not there: %v", err)
 	}
 }
@@ -114,7 +120,7 @@ func TestAFolderIsCalledWhatItsConfigurationSays(t *testing.T) {
 		0o600); err != nil {
 		t.Fatal(err)
 	}
-	if folders, _, err := Folders(dir); err != nil || names(folders) != "cat" {
+	if folders, _, err := Dir(dir).Folders(); err != nil || names(folders) != "cat" {
 		t.Errorf("got %q, %v", names(folders), err)
 	}
 }
@@ -123,7 +129,7 @@ func TestContents(t *testing.T) {
 	dir := t.TempDir()
 	lay(t, dir, "m/1/model.onnx", "m/3/data/w.bin", "m/3/model.onnx", "m/04/model.onnx", "m/x/y", "m/config.pbtxt",
 		"m/configs/gpu.pbtxt", "m/configs/cpu.pbtxt", "m/.hidden", "m/5")
-	f := Folder{Name: "m", Dir: filepath.Join(dir, "m")}
+	f := folderIn(dir)
 	for _, test := range []struct{ config, shared, text string }{
 		{"", "04/model.onnx config.pbtxt x/y", "content of m/config.pbtxt"},
 		{"gpu", "04/model.onnx config.pbtxt x/y", "content of m/configs/gpu.pbtxt"},
@@ -147,7 +153,7 @@ func TestStampsTellChangesApart(t *testing.T) {
 	dir := t.TempDir()
 	lay(t, dir, "m/1/model.onnx", "m/2/model.onnx")
 	stamp := func(number int64) string {
-		c, err := (Folder{Name: "m", Dir: filepath.Join(dir, "m")}).Contents("")
+		c, err := folderIn(dir).Contents("")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,7 +216,7 @@ func TestFilesOfAClient(t *testing.T) {
 func TestACircleOfLinksEnds(t *testing.T) {
 	dir := t.TempDir()
 	lay(t, dir, "m/1/model.onnx", "m/1/again -> .")
-	_, err := (Folder{Name: "m", Dir: filepath.Join(dir, "m")}).Contents("")
+	_, err := folderIn(dir).Contents("")
 	if err == nil || !strings.Contains(err.Error(), "links to folders lead through more than 8 of them") {
 		t.Errorf("got %v", err)
 	}
@@ -231,7 +237,7 @@ func TestAConfigurationIsReadWithinItsBound(t *testing.T) {
 		if err := os.Truncate(filepath.Join(dir, "m", "config.pbtxt"), test.size); err != nil {
 			t.Fatal(err)
 		}
-		folders, _, err := Folders(dir)
+		folders, _, err := Dir(dir).Folders()
 		if err != nil || len(folders) != 1 {
 			t.Fatal(folders, err)
 		}
@@ -252,5 +258,45 @@ func TestAConfigurationIsReadWithinItsBound(t *testing.T) {
 		if took := after.TotalAlloc - before.TotalAlloc; took > 4<<20 {
 			t.Errorf("%d bytes took %d bytes of memory", test.size, took)
 		}
+	}
+}
+
+// TestARepositoryIsAnyFileSystem reads models that are in no folder of this machine, as those in a bucket.
+func TestARepositoryIsAnyFileSystem(t *testing.T) {
+	bucket := fstest.MapFS{
+		"cat/config.pbtxt": {Data: []byte("max_batch_size: 4")}, "cat/1/model.onnx": {Data: []byte("net")}, ".x/1/y": {},
+	}
+	r := Repository{FS: bucket, Place: "https://bucket.example/models"}
+	folders, refused, err := r.Folders()
+	if err != nil || names(folders) != "cat" || len(refused) != 0 {
+		t.Fatalf("got %q, refused %v, error %v", names(folders), refused, err)
+	}
+	c, err := folders[0].Contents("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, text, err := c.Config(); string(text) != "max_batch_size: 4" || err != nil {
+		t.Errorf("the configuration is %q, %v", text, err)
+	}
+	v, err := c.Version(1)
+	if err != nil || paths(v.Files) != "config.pbtxt model.onnx" {
+		t.Fatalf("version 1 has %q, %v", paths(v.Files), err)
+	}
+	if got := v.Files[1].Source; got != "https://bucket.example/models/cat/1/model.onnx" {
+		t.Errorf("the model's file is %s", got)
+	}
+	upload, closer := v.Upload("test")
+	_, _, _, _ = upload.Next()
+	if path, size, body, err := upload.Next(); path != "model.onnx" || size != 3 || err != nil {
+		t.Errorf("the second file is %s of %d bytes, %v", path, size, err)
+	} else if text, err := io.ReadAll(body); string(text) != "net" || err != nil {
+		t.Errorf("it holds %q, %v", text, err)
+	}
+	if err := closer.Close(); err != nil {
+		t.Error(err)
+	}
+	versions, err := r.Versions()
+	if err != nil || len(versions) != 1 || versions[0].ID != (edgewise.ModelID{Name: "cat", Version: 1}) {
+		t.Errorf("versions %v, %v", versions, err)
 	}
 }

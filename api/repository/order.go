@@ -1,8 +1,6 @@
 package repository
 
 import (
-	"io"
-	"os"
 	"path"
 	"regexp"
 	"slices"
@@ -54,10 +52,10 @@ func (o *ordering) add(name string) {
 func (v Version) names() []string {
 	var found []string
 	for _, f := range v.Files {
-		if !isConfig(f.Path) {
+		if !f.isConfig() {
 			continue
 		}
-		for _, match := range namedModel.FindAllSubmatch(beginning(f.Source), -1) {
+		for _, match := range namedModel.FindAllSubmatch(f.searched(), -1) {
 			if name := string(match[1]) + string(match[2]); !slices.Contains(found, name) {
 				found = append(found, name)
 			}
@@ -67,25 +65,18 @@ func (v Version) names() []string {
 }
 
 // isConfig tells whether a file of a version is its configuration.
+func (f File) isConfig() bool { return isConfig(f.Path) }
+
 func isConfig(file string) bool {
 	return slices.Contains([]string{"config.pbtxt", "config.yaml", "config.yml", "config.json"}, path.Clean(file))
 }
 
-// beginning returns what is searched of a configuration; who uploads it will say why it cannot be read.
-func beginning(file string) []byte {
-	data, err := start(file, MaxConfigBytes)
+// searched returns the part of a configuration that is searched for names. One that cannot be read is reported by the
+// receiver of its version.
+func (f File) searched() []byte {
+	data, err := f.start(MaxConfigBytes)
 	if err != nil {
 		return nil
 	}
 	return data
-}
-
-// start returns the first bytes of a file, all of one that has no more.
-func start(file string, most int64) ([]byte, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	return io.ReadAll(io.LimitReader(f, most))
 }

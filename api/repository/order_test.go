@@ -65,7 +65,7 @@ func TestModelsComeBehindThoseTheyName(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			versions, err := Read(dir)
+			versions, err := Dir(dir).Versions()
 			if err != nil {
 				t.Fatal(err)
 			}

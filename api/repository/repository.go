@@ -1,4 +1,4 @@
-// Package repository reads a folder in Triton's model repository layout:
+// Package repository reads trees of files in Triton's model repository layout:
 //
 //	<repository>/<model>/[config.pbtxt] [labels.txt ...] <version>/model.onnx [weights ...]
 //
@@ -10,13 +10,12 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/edgewise-ai/edgewise"
 )
@@ -40,115 +39,52 @@ type Version struct {
 // File is one file of a version.
 type File struct {
 	Path   string // inside the version, slash-separated
-	Source string // on this machine; empty when Data has its bytes
+	Source string // where it is stored; a path of this machine unless its Repository is elsewhere; empty: Data has its bytes
 	Size   int64  // bytes
 
-	Data    []byte // the bytes of a file that stands nowhere on this machine
+	Data    []byte // the bytes of a file without a Source
 	Changed int64  // when it was written, in nanoseconds since 1970; 0 when that is not known
+
+	fsys fs.FS // has the file under name; nil: Source is a path of this machine
+	name string
 }
 
-// Read lists the versions in a repository, by model and number; a model whose configuration names others, as an
-// ensemble does, comes behind those. A model's folder may also be given instead of a repository: one with a config file
-// or a numbered folder. Folders whose names are not numbers above 0, or have leading zeros, are not versions, as in
-// Triton. Links are refused, since what they lead to may change. Errors: Invalid with the path.
-func Read(dir string) ([]Version, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, edgewise.Errorf("repository.Read", edgewise.NotFound, "model repository: %w", err)
+func (f File) open() (io.ReadCloser, error) {
+	switch {
+	case f.Source == "":
+		return io.NopCloser(bytes.NewReader(f.Data)), nil
+	case f.fsys != nil:
+		return f.fsys.Open(f.name)
 	}
-	if isModel(entries) {
-		absolute, err := filepath.Abs(dir)
-		if err != nil {
-			return nil, edgewise.Errorf("repository.Read", edgewise.Internal, "%w", err)
-		}
-		return readModel(absolute)
-	}
-	var all []Version
-	for i, entry := range entries {
-		if i >= MaxModels {
-			return nil, invalid(dir, "more than %d entries", MaxModels)
-		}
-		if !entry.IsDir() || strings.HasPrefix(entry.Name(), ".") {
-			continue
-		}
-		versions, err := readModel(filepath.Join(dir, entry.Name()))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, versions...)
-	}
-	if len(all) == 0 {
-		return nil, invalid(dir, "no model in it: want <model>/<version>/model.onnx")
-	}
-	return inOrder(all), nil
+	return os.Open(f.Source)
 }
 
-func isModel(entries []os.DirEntry) bool {
-	return slices.ContainsFunc(entries, func(e os.DirEntry) bool {
-		_, numbered := versionNumber(e.Name())
-		return e.IsDir() && numbered || !e.IsDir() && strings.HasPrefix(e.Name(), "config.")
-	})
-}
-
-// versionNumber reads a version folder's name: a number above 0 without leading zeros.
-func versionNumber(name string) (int64, bool) {
-	n, err := strconv.ParseInt(name, 10, 64)
-	return n, err == nil && n > 0 && strconv.FormatInt(n, 10) == name
-}
-
-func readModel(dir string) ([]Version, error) {
-	f := Folder{Name: filepath.Base(dir), Dir: dir}
-	if err := edgewise.CheckName(f.Name); err != nil {
-		return nil, invalid(dir, "%w", err)
-	}
-	c, err := f.files(walk{})
+// start returns the first bytes of a file, all of one that has no more.
+func (f File) start(most int64) ([]byte, error) {
+	in, err := f.open()
 	if err != nil {
 		return nil, err
 	}
-	if len(c.Versions) == 0 {
-		return nil, invalid(dir, "0 version folders: want 1 to %d, named by a number", MaxVersions)
-	}
-	var versions []Version
-	for _, number := range c.Numbers() {
-		v, err := merged(edgewise.ModelID{Name: f.Name, Version: number},
-			filepath.Join(dir, strconv.FormatInt(number, 10)), c.Shared, c.Versions[number])
-		if err != nil {
-			return nil, err
-		}
-		versions = append(versions, v)
-	}
-	return versions, nil
+	defer func() { _ = in.Close() }()
+	return io.ReadAll(io.LimitReader(in, most))
 }
 
-// ReadFolder makes a version of one folder's files. Errors: Invalid with the path.
-func ReadFolder(id edgewise.ModelID, dir string) (Version, error) {
-	absolute, err := filepath.Abs(dir)
-	if err != nil {
-		return Version{}, invalid(dir, "%w", err)
-	}
-	var w walk
-	if err := w.below(absolute, ""); err != nil {
-		return Version{}, err
-	}
-	return merged(id, absolute, nil, w.files)
-}
-
-// merged makes a version of the files in its own folder dir and of the shared ones.
-func merged(id edgewise.ModelID, dir string, shared, own []File) (Version, error) {
+// merged makes a version of the files in its own folder, which is at place, and of the shared ones.
+func merged(id edgewise.ModelID, place string, shared, own []File) (Version, error) {
 	files := slices.Concat(shared, own)
 	slices.SortFunc(files, byPath)
 	v := Version{ID: id, Files: files}
 	for i, f := range files {
 		if i > 0 && files[i-1].Path == f.Path {
-			return Version{}, invalid(dir, "%s stands in the version's folder and in the model's", f.Path)
+			return Version{}, invalid(place, "%s stands in the version's folder and in the model's", f.Path)
 		}
 		v.Size += f.Size
 	}
 	switch {
 	case len(files) > MaxFiles:
-		return Version{}, invalid(dir, "more than %d files", MaxFiles)
-	case len(own) == 0 && !slices.ContainsFunc(shared, func(f File) bool { return isConfig(f.Path) }):
-		return Version{}, invalid(dir, "it holds no file")
+		return Version{}, invalid(place, "more than %d files", MaxFiles)
+	case len(own) == 0 && !slices.ContainsFunc(shared, File.isConfig):
+		return Version{}, invalid(place, "it holds no file")
 	}
 	return v, nil
 }
@@ -165,7 +101,7 @@ func (v Version) SameAs(stored []edgewise.File) error {
 		if stored[i].Path != f.Path || stored[i].Size != f.Size {
 			return different
 		}
-		digest, err := digestOf(f.Source)
+		digest, err := f.digest()
 		if err != nil {
 			return err
 		}
@@ -176,15 +112,15 @@ func (v Version) SameAs(stored []edgewise.File) error {
 	return nil
 }
 
-func digestOf(path string) (edgewise.Digest, error) {
-	f, err := os.Open(path)
+func (f File) digest() (edgewise.Digest, error) {
+	in, err := f.open()
 	if err != nil {
-		return "", invalid(path, "%w", err)
+		return "", invalid(f.Source, "%w", reason(err))
 	}
-	defer func() { _ = f.Close() }()
+	defer func() { _ = in.Close() }()
 	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", invalid(path, "%w", err)
+	if _, err := io.Copy(h, in); err != nil {
+		return "", invalid(f.Source, "%w", reason(err))
 	}
 	return edgewise.Digest(hex.EncodeToString(h.Sum(nil))), nil
 }
@@ -199,7 +135,7 @@ func (v Version) Upload(origin string) (edgewise.Upload, io.Closer) {
 // reader opens one file after the other.
 type reader struct {
 	files []File
-	open  *os.File
+	open  io.ReadCloser // nil: none
 }
 
 func (r *reader) next() (string, int64, io.Reader, error) {
@@ -211,14 +147,12 @@ func (r *reader) next() (string, int64, io.Reader, error) {
 	}
 	f := r.files[0]
 	r.files = r.files[1:]
-	if f.Source == "" {
-		return f.Path, f.Size, bytes.NewReader(f.Data), nil
+	in, err := f.open()
+	if err != nil {
+		return "", 0, nil, invalid(f.Source, "%w", reason(err))
 	}
-	var err error
-	if r.open, err = os.Open(f.Source); err != nil {
-		return "", 0, nil, invalid(f.Source, "%w", err)
-	}
-	return f.Path, f.Size, r.open, nil
+	r.open = in
+	return f.Path, f.Size, in, nil
 }
 
 // Close closes the file that is open.
@@ -226,12 +160,17 @@ func (r *reader) Close() error {
 	if r.open == nil {
 		return nil
 	}
-	f := r.open
+	err := r.open.Close()
 	r.open = nil
-	if err := f.Close(); err != nil {
-		return invalid(f.Name(), "%w", err)
+	return err
+}
+
+// reason returns what is wrong with a file without the path that package fs puts before it.
+func reason(err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		return p.Err
 	}
-	return nil
+	return err
 }
 
 func invalid(what, format string, args ...any) error {

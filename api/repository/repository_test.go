@@ -73,7 +73,7 @@ func TestRead(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			versions, err := Read(filepath.Join(tree(t, test.files...), test.below))
+			versions, err := Dir(filepath.Join(tree(t, test.files...), test.below)).Versions()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -111,7 +111,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := Read(tree(t, test.files...))
+			_, err := Dir(tree(t, test.files...)).Versions()
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got  %v\nwant %s", err, test.want)
 			}
@@ -120,7 +120,7 @@ func TestReadRefuses(t *testing.T) {
 }
 
 func TestUploadYieldsEveryFileOnce(t *testing.T) {
-	versions, err := Read(tree(t, "cat/labels.txt", "cat/1/model.onnx"))
+	versions, err := Dir(tree(t, "cat/labels.txt", "cat/1/model.onnx")).Versions()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ type Config struct {
 	Index, Statuses func() []edgewise.Status
 	Version         func(id edgewise.ModelID) (v *edgewise.Version, ready []int64, err error)
 	Statistics      func(id edgewise.ModelID) (edgewise.Statistics, error)
-	// ONNXFile reads the graph of an ONNX model in a folder.
+	// ONNXFile reads the graph of an ONNX model in a folder. Errors: Unsupported for another model, those of the file.
 	ONNXFile        func(dir string, m *edgewise.Model) (*onnxfile.File, error)
 	MaxMemoryBytes  int64                           // of all models; 0: no limit
 	AvailableMemory func() int64                    // of the machine, in bytes; 0: unknown

@@ -19,14 +19,10 @@ func (c *Catalog) Graph(_ context.Context, id edgewise.ModelID) (*admin.Graph, e
 	if err != nil {
 		return nil, err
 	}
-	switch admin.KindOf(v.Model) {
-	case "ensemble":
+	if ensemble.Is(v.Model) {
 		return ensembleGraph(v.Model), nil
-	case "onnx":
-		return c.onnxGraph(v)
 	}
-	return nil, edgewise.Errorf("catalog.Graph", edgewise.Unsupported,
-		"model %v is a %s: only ONNX models and ensembles have a graph", id, admin.KindOf(v.Model))
+	return c.onnxGraph(v)
 }
 
 func (c *Catalog) onnxGraph(v *edgewise.Version) (*admin.Graph, error) {
@@ -68,7 +64,7 @@ func notNil[T any](list []T) []T {
 func ensembleGraph(m *edgewise.Model) *admin.Graph {
 	declared := ensemble.Inspection(m)
 	g := &admin.Graph{
-		Kind: "ensemble", Inputs: notNil(declared.Inputs), Outputs: notNil(declared.Outputs),
+		Kind: ensemble.Platform, Inputs: notNil(declared.Inputs), Outputs: notNil(declared.Outputs),
 		Nodes: []admin.GraphNode{},
 	}
 	for _, s := range m.EnsembleScheduling.Step {

@@ -18,6 +18,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/apistatus"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/sdk"
+	"github.com/edgewise-ai/edgewise/wasm"
 )
 
 // Bounds of a step that is made in the page.
@@ -25,7 +26,6 @@ const (
 	maxStepModule  = 16 << 20 // bytes
 	maxStepSource  = 1 << 20  // bytes of all files together
 	maxSourceFiles = 64
-	stepModule     = "model.wasm"
 	sourceFolder   = "source/" // of a version, where the source of its step stands
 )
 
@@ -48,7 +48,7 @@ func stepFiles(module []byte, config string, source map[string]string) ([]named,
 	case len(source) > maxSourceFiles:
 		return nil, invalid("source", "the source has %d files: at most %d are allowed", len(source), maxSourceFiles)
 	}
-	files := []named{{stepModule, module}}
+	files := []named{{wasm.DefaultFilename, module}}
 	if trimmed := strings.TrimSpace(config); strings.HasPrefix(trimmed, "{") {
 		files = append(files, named{"config.json", []byte(config)})
 	} else if trimmed != "" {

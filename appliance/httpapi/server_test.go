@@ -233,7 +233,9 @@ func startServerWith(t testing.TB, change func(*httpapi.Config), parts func(*htt
 	if err != nil {
 		t.Fatal(err)
 	}
-	administered := administration.Deps{Statuses: ts.engine.Index, Models: ts.library, Decode: protocol.Decode}
+	administered := administration.Deps{
+		Statuses: ts.engine.Index, Models: ts.library, Formats: edgewise.Formats{{File: "model.onnx"}}, Decode: protocol.Decode,
+	}
 	if deps.Accounts != nil {
 		administered.Accounts = allAccounts{}
 	}

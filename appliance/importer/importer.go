@@ -68,10 +68,11 @@ type Settings interface {
 
 // Config is what an Importer works with.
 type Config struct {
-	Folder    string // of uploads that are in progress
-	Version   string // of the program
-	MaxBytes  int64  // of an upload, packed and unpacked
-	MaxFiles  int    // of an upload, but for backups
+	Folder    string           // of uploads that are in progress
+	Version   string           // of the program
+	MaxBytes  int64            // of an upload, packed and unpacked
+	MaxFiles  int              // of an upload, but for backups
+	Formats   edgewise.Formats // of models
 	Store     *store.Store
 	Documents edgewise.Documents
 	Models    Models
@@ -114,7 +115,7 @@ func New(c Config) (*Importer, error) {
 	im.turn <- struct{}{}
 	var err error
 	im.uploads, err = uploads.Open(uploads.Config{
-		Dir: c.Folder, MaxBytes: c.MaxBytes, Room: c.Store.Room, Log: c.Logger.With("part", "uploads"), Finished: im.begin,
+		Dir: c.Folder, Formats: c.Formats, MaxBytes: c.MaxBytes, Room: c.Store.Room, Log: c.Logger.With("part", "uploads"), Finished: im.begin,
 	})
 	return im, err
 }
@@ -136,7 +137,7 @@ func (im *Importer) Sweep() { im.Expire(im.uploads.Sweep(im.keeps)) }
 // others are imported, until ctx ends.
 func (im *Importer) ImportFolders(ctx context.Context, folders []string) {
 	for _, folder := range folders {
-		versions, err := repository.Read(folder)
+		versions, err := repository.Dir(folder).Versions()
 		if err != nil {
 			im.config.Logger.Error("import", "folder", folder, "error", err)
 			continue

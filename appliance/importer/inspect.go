@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,21 +37,21 @@ type candidate struct {
 
 // prepare verifies, unpacks and inspects an upload. What comes after needs an activation.
 func (im *Importer) prepare(ctx context.Context, made *job) error {
-	kind := uploads.Kind(made.file.Filename)
+	kind := uploads.Archive(made.file.Filename)
 	data, folder := im.uploads.Path(made.file.ID)
 	if err := im.step(made, stepVerify, func() error { return verify(made.file) }); err != nil {
 		return err
 	}
-	if kind == "backup" {
+	if kind == uploads.Backup {
 		return im.prepareRestore(ctx, made, data, folder)
 	}
-	if kind == "onnx" || kind == "wasm" {
+	if kind == "" {
 		im.setStep(made, stepUnpack, admin.StepSkipped)
 	} else if err := im.step(made, stepUnpack, func() error { return im.unpack(made, kind, data, folder) }); err != nil {
 		return err
 	}
 	return im.step(made, stepInspect, func() error {
-		found, err := candidates(made.file, kind, data, folder)
+		found, err := im.candidates(made.file, data, folder)
 		if err != nil {
 			return err
 		}
@@ -83,16 +84,16 @@ func (im *Importer) unpack(made *job, kind, data, folder string) error {
 }
 
 // candidates lists the versions in an upload: one for a file, those of a repository for an archive.
-func candidates(f uploads.File, kind, data, folder string) ([]*candidate, error) {
-	if kind == "onnx" || kind == "wasm" {
-		name := firstName(f.Model, nameOf(f.Filename))
+func (im *Importer) candidates(f uploads.File, data, folder string) ([]*candidate, error) {
+	if format, ok := im.config.Formats.OfFile(f.Filename); ok {
+		name := cmp.Or(f.Model, nameOf(f.Filename))
 		v := repository.Version{
 			ID: edgewise.ModelID{Name: name}, Size: f.Length,
-			Files: []repository.File{{Path: "model." + kind, Source: data, Size: f.Length}},
+			Files: []repository.File{{Path: format.File, Source: data, Size: f.Length}},
 		}
 		return []*candidate{{version: v, last: true}}, checkName(name)
 	}
-	versions, named, err := readArchive(f, folder)
+	versions, named, err := im.readArchive(f, folder)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +111,7 @@ func candidates(f uploads.File, kind, data, folder string) ([]*candidate, error)
 
 // readArchive reads an unpacked archive: a repository, a model's folder, a version's files, or one folder around any of
 // them.
-func readArchive(f uploads.File, folder string) (versions []repository.Version, named bool, err error) {
+func (im *Importer) readArchive(f uploads.File, folder string) (versions []repository.Version, named bool, err error) {
 	dir := folder
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -120,25 +121,25 @@ func readArchive(f uploads.File, folder string) (versions []repository.Version, 
 	if len(entries) == 1 && entries[0].IsDir() {
 		inside = entries[0].Name()
 		below, err := os.ReadDir(filepath.Join(dir, inside))
-		if isVersionFolder(entries[0]) && slices.ContainsFunc(below, isModelFile) {
+		if isVersionFolder(entries[0]) && slices.ContainsFunc(below, im.isModelFile) {
 			inside = ""
 		} else if err == nil && !slices.ContainsFunc(below, isVersionFolder) {
 			dir, entries = filepath.Join(dir, inside), below
 		}
 	}
-	name := firstName(f.Model, firstName(inside, nameOf(f.Filename)))
+	name := cmp.Or(f.Model, inside, nameOf(f.Filename))
 	if slices.ContainsFunc(entries, isVersionFolder) { // a model's folder, without its own name around it
 		versions, err = readModelFolder(dir, folder+modelSuffix, name)
 		return versions, true, err
 	}
-	if slices.ContainsFunc(entries, isModelFile) {
+	if slices.ContainsFunc(entries, im.isModelFile) {
 		if err := checkName(name); err != nil {
 			return nil, false, err
 		}
 		v, err := repository.ReadFolder(edgewise.ModelID{Name: name}, dir)
 		return []repository.Version{v}, false, apistatus.HidePath(err, dir)
 	}
-	versions, err = repository.Read(dir)
+	versions, err = repository.Dir(dir).Versions()
 	if err == nil && f.Model != "" && onlyOne(versions) {
 		for i := range versions {
 			versions[i].ID.Name = f.Model
@@ -157,7 +158,7 @@ func readModelFolder(dir, alone, name string) ([]repository.Version, error) {
 		return nil, edgewise.Errorf("importer.readModelFolder", edgewise.Conflict, "the archive cannot be read as model %q",
 			name)
 	}
-	versions, err := repository.Read(renamed)
+	versions, err := repository.Dir(renamed).Versions()
 	return versions, apistatus.HidePath(err, renamed)
 }
 
@@ -169,16 +170,9 @@ func isVersionFolder(e os.DirEntry) bool {
 	return e.IsDir() && e.Name() != "" && strings.Trim(e.Name(), "0123456789") == ""
 }
 
-func isModelFile(e os.DirEntry) bool {
-	return !e.IsDir() && (strings.HasSuffix(e.Name(), ".onnx") || strings.HasSuffix(e.Name(), ".wasm") ||
-		strings.HasPrefix(e.Name(), "config."))
-}
-
-func firstName(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
+func (im *Importer) isModelFile(e os.DirEntry) bool {
+	_, ok := im.config.Formats.OfFile(e.Name())
+	return !e.IsDir() && (ok || strings.HasPrefix(e.Name(), "config."))
 }
 
 // nameOf makes a model's name of a file's name.
@@ -240,7 +234,7 @@ func (im *Importer) examine(ctx context.Context, c *candidate, dir string) (u ad
 		return u, apistatus.HidePath(err, dir)
 	}
 	u = admin.UnderstoodModel{
-		Name: name, Kind: admin.KindOf(m), Size: c.version.Size, Files: len(files), MaxBatchSize: m.MaxBatchSize, Config: m,
+		Name: name, Kind: im.config.Formats.Kind(m), Size: c.version.Size, Files: len(files), MaxBatchSize: m.MaxBatchSize, Config: m,
 		Inputs: admin.NewTensors(m.Inputs()), Outputs: admin.NewTensors(m.Outputs()), Warnings: []string{},
 	}
 	if c.named {
@@ -261,7 +255,7 @@ func (im *Importer) examine(ctx context.Context, c *candidate, dir string) (u ad
 	if u.Inspection, err = im.config.Models.InspectFolder(ctx, dir, m); err != nil {
 		return u, apistatus.HidePath(err, dir)
 	}
-	u.Proposals = proposal.For(m)
+	u.Proposals = proposal.For(m, im.config.Formats)
 	fit := im.config.Fit(ctx, u.Inspection.ParameterBytes)
 	u.Fit = &fit
 	if !fit.Fits {

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/uploads"
 )
 
@@ -31,7 +32,8 @@ func TestAnArchiveIsReadWhateverIsBesideIt(t *testing.T) {
 				if err := os.WriteFile(filepath.Join(folder, "1", "model.onnx"), []byte("net"), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				versions, named, err := readArchive(uploads.File{Filename: "x.zip", Model: name}, folder)
+				im := &Importer{config: Config{Formats: edgewise.Formats{{File: "model.onnx"}}}}
+				versions, named, err := im.readArchive(uploads.File{Filename: "x.zip", Model: name}, folder)
 				if err != nil || !named || len(versions) != 1 || versions[0].ID.Name != name || versions[0].ID.Version != 1 {
 					t.Fatalf("%+v, %v, %v", versions, named, err)
 				}

@@ -40,7 +40,7 @@ type job struct {
 // begin makes the job of a file that has arrived completely.
 func (im *Importer) begin(f uploads.File) {
 	steps := []string{stepVerify, stepUnpack, stepInspect, stepStore, stepLoad, stepWarm, stepReady}
-	if uploads.Kind(f.Filename) == "backup" {
+	if uploads.Archive(f.Filename) == uploads.Backup {
 		steps = []string{stepVerify, stepUnpack, stepInspect, stepRestore}
 	}
 	now := time.Now().UTC()

@@ -31,7 +31,7 @@ const maxBackupFiles = 100_000
 func (im *Importer) prepareRestore(ctx context.Context, made *job, data, folder string) error {
 	err := im.step(made, stepUnpack, func() error {
 		limits := uploads.Limits{Bytes: im.config.MaxBytes, Files: maxBackupFiles, Room: im.config.Store.Room}
-		return uploads.Unpack("tar", data, folder, limits,
+		return uploads.Unpack(uploads.Tar, data, folder, limits,
 			func(done int64) { im.progress(made, stepUnpack, done, made.file.Length) })
 	})
 	if err != nil {
@@ -161,7 +161,7 @@ func (r *Restored) Check(ctx context.Context, v *edgewise.Version, dir string) e
 	if err != nil {
 		return apistatus.HidePath(err, dir)
 	}
-	return modelconfig.Validate(v.Model, v.Paths(), inspection)
+	return modelconfig.Validate(v.Model, v.Paths(), inspection, modelconfig.Defaults{Formats: im.config.Formats})
 }
 
 // beside returns a look-up of models that finds what is stored and what the backup holds.

@@ -66,7 +66,7 @@ func TestAgentsAndMetrics(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			err := Validate(complete(t, tt.config, validSignature), validFiles, nil)
+			err := Validate(complete(t, tt.config, validSignature), validFiles, nil, testDefaults)
 			if tt.want == "" && err != nil || tt.want != "" &&
 				(err == nil || err.Error() != `model "cat": `+tt.want || edgewise.KindOf(err) != edgewise.Invalid) {
 				t.Errorf("got %v, want %q", err, tt.want)
@@ -81,13 +81,13 @@ func TestAgentsAndMetrics(t *testing.T) {
 	for i := range MaxChecksums {
 		m.ModelRepositoryAgents.Agents[0].Parameters[fmt.Sprint("MD5:", i)] = sum
 	}
-	if err := Validate(m, validFiles, nil); err == nil ||
+	if err := Validate(m, validFiles, nil, testDefaults); err == nil ||
 		!strings.Contains(err.Error(), "1025 parameters, at most 1024 are allowed") {
 		t.Errorf("many sums: %v", err)
 	}
 	m = complete(t, buckets("1"), validSignature)
 	m.ModelMetrics.MetricControl[0].HistogramOptions.Buckets[0] = math.NaN()
-	if Validate(m, validFiles, nil) == nil {
+	if Validate(m, validFiles, nil, testDefaults) == nil {
 		t.Error("a bucket that is no number is taken")
 	}
 }

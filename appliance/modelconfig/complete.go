@@ -2,6 +2,7 @@ package modelconfig
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/edgewise-ai/edgewise"
 )
@@ -17,7 +18,7 @@ import (
 func Complete(m *edgewise.Model, name string, files []string, ins *edgewise.Inspection, d Defaults) (*edgewise.Model,
 	error,
 ) {
-	c, err := Identify(m, name, files)
+	c, err := Identify(m, name, files, d)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +62,7 @@ func fromSignature(c *edgewise.Model, ins *edgewise.Inspection, d Defaults) erro
 		c.DynamicBatching = &edgewise.DynamicBatching{}
 	}
 	if len(c.Input) == 0 {
-		c.Input = signatureInputs(c, ins)
+		c.Input = signatureInputs(c, ins, d.Formats)
 	}
 	if len(c.Output) == 0 {
 		c.Output = signatureOutputs(c, ins)
@@ -103,11 +104,12 @@ func unbatchable(ins *edgewise.Inspection) string {
 
 func batches(s edgewise.Shape) bool { return len(s) > 0 && s[0] == -1 }
 
-func signatureInputs(c *edgewise.Model, ins *edgewise.Inspection) []edgewise.ModelInput {
+func signatureInputs(c *edgewise.Model, ins *edgewise.Inspection, formats edgewise.Formats) []edgewise.ModelInput {
 	var inputs []edgewise.ModelInput
+	format, _ := formats.Of(c)
 	for _, t := range ins.Inputs {
-		if t.Optional && c.Platform != "wasm" || isMade(c, inputSide, t.Name) {
-			continue // an ONNX model has a default for it; a step sees that it is not there
+		if t.Optional && !format.Guest || isMade(c, inputSide, t.Name) {
+			continue // the model has a default for it
 		}
 		dims, reshape := clientDims(t.Shape, c.MaxBatchSize)
 		inputs = append(inputs, edgewise.ModelInput{
@@ -265,7 +267,7 @@ func defaultInstances(c *edgewise.Model, d Defaults) {
 		if g.Name == "" {
 			g.Name = fmt.Sprintf("%s_%d", c.Name, i)
 		}
-		gpu := g.Kind == edgewise.KindGPU || g.Kind != edgewise.KindCPU && (len(g.GPUs) > 0 || d.GPU && onGPU(c))
+		gpu := g.Kind == edgewise.KindGPU || g.Kind != edgewise.KindCPU && (len(g.GPUs) > 0 || d.GPU && onGPU(c, d.Formats))
 		if g.Count == 0 && gpu {
 			g.Count = 1
 		}
@@ -289,21 +291,20 @@ func defaultInstances(c *edgewise.Model, d Defaults) {
 	}
 }
 
-// onGPU tells whether models of this platform can run on a GPU.
-func onGPU(m *edgewise.Model) bool { return m.Platform == "onnxruntime_onnx" }
+// onGPU tells whether models of this format can run on a GPU.
+func onGPU(m *edgewise.Model, formats edgewise.Formats) bool {
+	f, _ := formats.Of(m)
+	return slices.Contains(f.Devices, edgewise.GPU)
+}
 
 // Ensemble returns the ensemble that a declaration without a folder of files comes to under a name. The model is nil when
-// there is an error, unless the model is complete and only its declaration is wrong. Errors: those of Identify, Complete
-// and Validate.
+// there is an error, unless the model is complete and only its declaration is wrong. Errors: those of Complete and
+// Validate.
 func Ensemble(declared *edgewise.Model, name string, d Defaults) (*edgewise.Model, error) {
 	files := []string{"config.json"}
-	identified, err := Identify(declared, name, files)
+	m, err := Complete(declared, name, files, nil, d)
 	if err != nil {
 		return nil, err
 	}
-	m, err := Complete(identified, name, files, nil, d)
-	if err != nil {
-		return nil, err
-	}
-	return m, Validate(m, files, nil)
+	return m, Validate(m, files, nil, d)
 }

@@ -16,7 +16,16 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/*/want.json")
 
-var testDefaults = Defaults{MaxBatchSize: 4, InstanceCount: 1}
+var testFormats = edgewise.Formats{
+	{
+		Platform: "onnxruntime_onnx", Backend: "onnxruntime", File: "model.onnx",
+		Devices: []edgewise.DeviceKind{edgewise.CPU, edgewise.GPU},
+	},
+	{Platform: "wasm", Backend: "wasm", File: "model.wasm", Devices: []edgewise.DeviceKind{edgewise.CPU}, Guest: true},
+	{Platform: "ensemble", Devices: []edgewise.DeviceKind{edgewise.CPU}},
+}
+
+var testDefaults = Defaults{Formats: testFormats, MaxBatchSize: 4, InstanceCount: 1}
 
 func info(name string, t edgewise.DataType, shape ...int64) edgewise.TensorInfo {
 	return edgewise.TensorInfo{Name: name, Type: t, Datatype: t.String(), Shape: append(edgewise.Shape{}, shape...)}
@@ -59,7 +68,7 @@ func TestCompletedConfigurationsAreAsRecorded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := Validate(m, tt.files, tt.ins); err != nil {
+			if err := Validate(m, tt.files, tt.ins, testDefaults); err != nil {
 				t.Error(err)
 			}
 			compare(t, filepath.Join("testdata", tt.name, "want.json"), m)
@@ -101,7 +110,7 @@ func TestACompletedModelReadsAsItself(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := Complete(m, "cat", []string{"model.onnx"}, nil, Defaults{})
+		again, err := Complete(m, "cat", []string{"model.onnx"}, nil, Defaults{Formats: testFormats})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,7 +176,7 @@ func TestMaxBatchSizeIsCompletedFromTheSignature(t *testing.T) {
 				t.Errorf("got max_batch_size %d, dynamic_batching %v, want %d, %v", m.MaxBatchSize, m.DynamicBatching != nil,
 					tt.want, tt.dynamic)
 			}
-			if err := Validate(m, []string{"model.onnx"}, ins); err != nil {
+			if err := Validate(m, []string{"model.onnx"}, ins, testDefaults); err != nil {
 				t.Error(err)
 			}
 		})
@@ -221,7 +230,7 @@ func TestInstanceGroupsAreCompleted(t *testing.T) {
 		{Name: "own", Count: 3, Kind: edgewise.KindCPU},
 		{GPUs: []int32{0}},
 	}}
-	m, err := Complete(m, "cat", []string{"model.onnx"}, nil, Defaults{InstanceCount: 2})
+	m, err := Complete(m, "cat", []string{"model.onnx"}, nil, Defaults{Formats: testFormats, InstanceCount: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +251,7 @@ func TestGroupsStayOpenWhereThereIsAGPU(t *testing.T) {
 		"model.wasm": {edgewise.KindCPU, edgewise.KindCPU, edgewise.KindCPU},
 	} {
 		m, err := Complete(&edgewise.Model{InstanceGroup: slices.Clone(groups)}, "cat", []string{file}, nil,
-			Defaults{InstanceCount: 2, GPU: true})
+			Defaults{Formats: testFormats, InstanceCount: 2, GPU: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -261,7 +270,7 @@ func TestTheLatencyProfileHasOneInstance(t *testing.T) {
 	m := &edgewise.Model{Parameters: map[string]edgewise.ModelParam{
 		edgewise.ProfileParameter: {StringValue: edgewise.ProfileLatency},
 	}}
-	m, err := Complete(m, "cat", []string{"model.onnx"}, nil, Defaults{InstanceCount: 8})
+	m, err := Complete(m, "cat", []string{"model.onnx"}, nil, Defaults{Formats: testFormats, InstanceCount: 8})
 	if err != nil || m.InstanceGroup[0].Count != 1 {
 		t.Errorf("got %+v, %v", m.InstanceGroup, err)
 	}
@@ -269,7 +278,7 @@ func TestTheLatencyProfileHasOneInstance(t *testing.T) {
 
 func TestCompletedInstancesStayWithinTheirBound(t *testing.T) {
 	m := &edgewise.Model{InstanceGroup: make([]edgewise.InstanceGroup, 3)}
-	m, err := Complete(m, "cat", []string{"model.onnx"}, nil, Defaults{InstanceCount: 100})
+	m, err := Complete(m, "cat", []string{"model.onnx"}, nil, Defaults{Formats: testFormats, InstanceCount: 100})
 	if err != nil || m.InstanceGroup[0].Count != 21 {
 		t.Errorf("got %+v, %v", m.InstanceGroup, err)
 	}
@@ -309,7 +318,7 @@ func TestIdentifyFindsTheModelFile(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			m, err := Identify(&tt.m, "cat", tt.files)
+			m, err := Identify(&tt.m, "cat", tt.files, testDefaults)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -389,7 +398,7 @@ func TestIdentifyRefuses(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := Identify(&tt.m, "cat", tt.files)
+			_, err := Identify(&tt.m, "cat", tt.files, testDefaults)
 			if err == nil || err.Error() != tt.want || edgewise.KindOf(err) != tt.kind {
 				t.Errorf("got %v, want %s", err, tt.want)
 			}
@@ -422,7 +431,7 @@ func TestDimsOfOneStandForAScalar(t *testing.T) {
 				Input:        []edgewise.ModelInput{{Name: "x", DataType: edgewise.FP32, Dims: test.dims}},
 				Output:       []edgewise.ModelOutput{{Name: "y", DataType: edgewise.FP32, Dims: test.dims}},
 			}
-			m, err := Complete(declared, "m", []string{"model.onnx"}, ins, Defaults{})
+			m, err := Complete(declared, "m", []string{"model.onnx"}, ins, Defaults{Formats: testFormats})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -459,9 +468,9 @@ func TestEmptyDims(t *testing.T) {
 				Input:        []edgewise.ModelInput{{Name: "x", DataType: edgewise.FP32}},
 				Output:       []edgewise.ModelOutput{{Name: "y", DataType: edgewise.FP32}},
 			}
-			m, err := Complete(declared, "m", []string{"model.onnx"}, ins, Defaults{})
+			m, err := Complete(declared, "m", []string{"model.onnx"}, ins, Defaults{Formats: testFormats})
 			if err == nil {
-				err = Validate(m, []string{"model.onnx"}, ins)
+				err = Validate(m, []string{"model.onnx"}, ins, testDefaults)
 			}
 			if (err == nil) != test.ok {
 				t.Error(err)
@@ -474,9 +483,9 @@ func TestEmptyDims(t *testing.T) {
 func TestDimensionsOfSizeZero(t *testing.T) {
 	ins := signature([]edgewise.TensorInfo{info("x", edgewise.FP32, 0, 3)},
 		[]edgewise.TensorInfo{info("y", edgewise.FP32, 0)})
-	m, err := Complete(&edgewise.Model{MaxBatchSize: Unset}, "m", []string{"model.onnx"}, ins, Defaults{})
+	m, err := Complete(&edgewise.Model{MaxBatchSize: Unset}, "m", []string{"model.onnx"}, ins, Defaults{Formats: testFormats})
 	if err == nil {
-		err = Validate(m, []string{"model.onnx"}, ins)
+		err = Validate(m, []string{"model.onnx"}, ins, testDefaults)
 	}
 	if err != nil || !m.Input[0].Dims.Equal(edgewise.Shape{0, 3}) || !m.Output[0].Dims.Equal(edgewise.Shape{0}) {
 		t.Errorf("inputs %+v, outputs %+v: %v", m.Input, m.Output, err)
@@ -489,15 +498,15 @@ func TestInputsWithoutAShapeMustBeDeclared(t *testing.T) {
 		Outputs: []edgewise.TensorInfo{{Name: "y", Type: edgewise.FP32}},
 	}
 	files := []string{"model.onnx"}
-	_, err := Complete(&edgewise.Model{MaxBatchSize: Unset}, "m", files, ins, Defaults{})
+	_, err := Complete(&edgewise.Model{MaxBatchSize: Unset}, "m", files, ins, Defaults{Formats: testFormats})
 	want := `model "m": input "x" has no shape in the model: declare all inputs and outputs with their dims`
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	ins.Inputs[0].Shape = edgewise.Shape{-1}
-	m, err := Complete(&edgewise.Model{MaxBatchSize: Unset}, "m", files, ins, Defaults{MaxBatchSize: 4})
+	m, err := Complete(&edgewise.Model{MaxBatchSize: Unset}, "m", files, ins, Defaults{Formats: testFormats, MaxBatchSize: 4})
 	if err == nil {
-		err = Validate(m, files, ins)
+		err = Validate(m, files, ins, testDefaults)
 	}
 	if err != nil || m.MaxBatchSize != 0 || !m.Output[0].Dims.Equal(edgewise.Shape{-1}) || m.Output[0].Reshape != nil {
 		t.Errorf("an output without a shape: %+v, %v", m, err)
@@ -506,11 +515,11 @@ func TestInputsWithoutAShapeMustBeDeclared(t *testing.T) {
 		Input:  []edgewise.ModelInput{{Name: "x", DataType: edgewise.FP32, Dims: edgewise.Shape{1}}},
 		Output: []edgewise.ModelOutput{{Name: "y", DataType: edgewise.FP32, Dims: edgewise.Shape{-1, 4}}},
 	}
-	m, err = Complete(declared, "m", files, ins, Defaults{})
+	m, err = Complete(declared, "m", files, ins, Defaults{Formats: testFormats})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Validate(m, files, ins); err != nil || m.Output[0].Reshape != nil {
+	if err := Validate(m, files, ins, testDefaults); err != nil || m.Output[0].Reshape != nil {
 		t.Errorf("a declared output: %v, reshape %v", err, m.Output[0].Reshape)
 	}
 }
@@ -525,7 +534,7 @@ func TestOptionalInputsOfAStepStayOptional(t *testing.T) {
 	if len(m.Input) != 2 || m.Input[0].Optional || !m.Input[1].Optional {
 		t.Errorf("inputs %+v: want x, and map optional", m.Input)
 	}
-	if err := Validate(m, []string{"model.wasm"}, ins); err != nil {
+	if err := Validate(m, []string{"model.wasm"}, ins, testDefaults); err != nil {
 		t.Error(err)
 	}
 }

@@ -4,10 +4,10 @@
 // The order of use, for the files of one version in one folder:
 //
 //	m, err := modelconfig.Read(dir, name)                 // as declared
-//	m, err = modelconfig.Identify(m, name, files)         // which backend, which file
+//	m, err = modelconfig.Identify(m, name, files, d)      // which backend, which file
 //	ins, err := backend.Inspect(ctx, dir, m)              // what the file says
 //	m, err = modelconfig.Complete(m, name, files, ins, d) // what the author left out
-//	err = modelconfig.Validate(m, files, ins)             // everything that is wrong, at once
+//	err = modelconfig.Validate(m, files, ins, d)          // everything that is wrong, at once
 package modelconfig
 
 import (
@@ -22,8 +22,9 @@ import (
 // return hold it; Complete resolves it. It keeps "not written" apart from 0, which means "never batch".
 const Unset int32 = -1
 
-// Defaults are the answers of the appliance to what an author leaves open.
+// Defaults are the answers of the appliance to what an author leaves open, and the formats that it serves.
 type Defaults struct {
+	Formats edgewise.Formats // of which each model has one
 	// of a model that can batch, declares no inputs or no outputs and says no max_batch_size; 0: no batching
 	MaxBatchSize int32
 	// models may run on a GPU of the box: an instance group that leaves the kind open stays open until it is loaded
@@ -34,24 +35,12 @@ type Defaults struct {
 	InstanceCount int32
 }
 
-// platform is one kind of model file.
-type platform struct {
-	platform, backend string
-	file              string // its default name; empty: it has none
-}
-
-var platforms = []platform{
-	{"onnxruntime_onnx", "onnxruntime", "model.onnx"},
-	{"wasm", "wasm", "model.wasm"},
-	{"ensemble", "", ""},
-}
-
 // Identify returns m with its name, platform, backend and default_model_filename filled in from name and from files,
-// the paths of the version's files. The model is model.onnx or model.wasm, or the only file with such an end. A model
-// file may also be a folder that holds model.onnx and its external data.
+// the paths of the version's files. The model's file has the default name of its format, or is the only one with the
+// format's extension. It may also be a folder that holds a file of the default name and its external data.
 // m is not changed. Errors: Invalid (the declared name differs; platform and backend contradict each other; there is no
 // model file), Unsupported (no backend of this box serves the platform).
-func Identify(m *edgewise.Model, name string, files []string) (*edgewise.Model, error) {
+func Identify(m *edgewise.Model, name string, files []string, d Defaults) (*edgewise.Model, error) {
 	c := clone(m)
 	if c.Name == "" {
 		c.Name = name
@@ -59,87 +48,96 @@ func Identify(m *edgewise.Model, name string, files []string) (*edgewise.Model, 
 	if c.Name != name {
 		return nil, fail(name, edgewise.Invalid, "the configuration says name %q: leave it out or write %q", c.Name, name)
 	}
-	p, err := choose(c, files)
+	f, err := choose(c, files, d.Formats)
 	if err != nil {
 		return nil, err
 	}
-	if reasons := Unsupported(&edgewise.Model{Platform: p.platform}); len(reasons) > 0 {
-		return nil, fail(name, edgewise.Unsupported, "%s", strings.Join(reasons, "; "))
-	}
-	c.Platform, c.Backend = p.platform, p.backend
+	c.Platform, c.Backend = f.Platform, f.Backend
 	if c.DefaultModelFilename == "" {
-		c.DefaultModelFilename = p.file
+		c.DefaultModelFilename = f.File
 	}
-	if f := c.DefaultModelFilename; f != "" && !modelFile(files, f) {
-		return nil, fail(name, edgewise.Invalid, "there is no file %q, the model itself%s", f, listed("files", files))
+	if file := c.DefaultModelFilename; file != "" && !modelFile(files, file, d.Formats) {
+		return nil, fail(name, edgewise.Invalid, "there is no file %q, the model itself%s", file, listed("files", files))
 	}
 	return c, nil
 }
 
-// choose finds the platform: the declared one, else the one whose file is there.
-func choose(m *edgewise.Model, files []string) (platform, error) {
-	if m.EnsembleScheduling != nil && m.Platform == "" && m.Backend == "" {
-		return platform{platform: "ensemble"}, nil
-	}
-	for _, p := range platforms {
-		if (m.Platform != "" || m.Backend != "") && p.agrees(m) {
-			return p, nil
+// choose finds the format: the declared one, otherwise that of the files. Its File is the model's file.
+func choose(m *edgewise.Model, files []string, formats edgewise.Formats) (edgewise.Format, error) {
+	declared := m.Platform != "" || m.Backend != ""
+	for _, f := range formats {
+		if declared && agrees(f, m) || !declared && f.File == "" && m.EnsembleScheduling != nil {
+			return f, nil
 		}
 	}
-	switch {
-	case m.Platform != "" && m.Backend != "":
-		return platform{}, fail(m.Name, edgewise.Unsupported, "platform %q with backend %q is not served by this box: want "+
-			"platform \"onnxruntime_onnx\" with backend \"onnxruntime\"", m.Platform, m.Backend)
-	case m.Platform != "":
-		return platform{}, fail(m.Name, edgewise.Unsupported, "platform %q is not served by this box: want "+
-			"\"onnxruntime_onnx\"", m.Platform)
-	case m.Backend != "":
-		return platform{}, fail(m.Name, edgewise.Unsupported, "backend %q is not served by this box: want \"onnxruntime\"",
-			m.Backend)
+	if declared {
+		return edgewise.Format{}, notServed(m, formats)
 	}
-	for _, p := range platforms {
-		if p.file != "" && p.found(m, files) {
-			return p, nil
+	for _, f := range formats {
+		if f.File != "" && found(f, m, files) {
+			return f, nil
 		}
 	}
-	for _, p := range platforms {
-		switch own := ownName(p, files); {
+	for _, f := range formats {
+		switch own := ownName(f, files); {
 		case len(own) == 1:
-			p.file = own[0]
-			return p, nil
+			f.File = own[0]
+			return f, nil
 		case len(own) > 1:
-			return platform{}, fail(m.Name, edgewise.Invalid,
+			return edgewise.Format{}, fail(m.Name, edgewise.Invalid,
 				"there are several model files: name one as default_model_filename in the configuration%s", listed("files", own))
 		}
 	}
-	return platform{}, fail(m.Name, edgewise.Invalid, "there is no model file: want model.onnx or model.wasm, or "+
-		"default_model_filename in the configuration%s", listed("files", files))
+	return edgewise.Format{}, fail(m.Name, edgewise.Invalid, "there is no model file: want %s, or "+
+		"default_model_filename in the configuration%s", strings.Join(formats.Files(), " or "), listed("files", files))
 }
 
-func (p platform) agrees(m *edgewise.Model) bool {
-	return (m.Platform == "" || m.Platform == p.platform) && (m.Backend == "" || m.Backend == p.backend)
-}
-
-func (p platform) found(m *edgewise.Model, files []string) bool {
-	if m.DefaultModelFilename != "" {
-		return strings.HasSuffix(m.DefaultModelFilename, p.file[strings.LastIndexByte(p.file, '.'):])
+// notServed says that no format has the declared platform and backend.
+func notServed(m *edgewise.Model, formats edgewise.Formats) error {
+	first := first(formats)
+	switch {
+	case m.Backend == "":
+		return fail(m.Name, edgewise.Unsupported, "platform %q is not served by this box: want %q", m.Platform, first.Platform)
+	case m.Platform == "":
+		return fail(m.Name, edgewise.Unsupported, "backend %q is not served by this box: want %q", m.Backend, first.Backend)
 	}
-	return modelFile(files, p.file)
+	return fail(m.Name, edgewise.Unsupported, "platform %q with backend %q is not served by this box: want platform %q with "+
+		"backend %q", m.Platform, m.Backend, first.Platform, first.Backend)
 }
 
-// ownName lists the files of a platform's kind that have a name of their own and are in no folder.
-func ownName(p platform, files []string) (list []string) {
+func first(formats edgewise.Formats) (f edgewise.Format) {
+	if len(formats) > 0 {
+		f = formats[0]
+	}
+	return f
+}
+
+func agrees(f edgewise.Format, m *edgewise.Model) bool {
+	return (m.Platform == "" || m.Platform == f.Platform) && (m.Backend == "" || m.Backend == f.Backend)
+}
+
+func found(f edgewise.Format, m *edgewise.Model, files []string) bool {
+	if m.DefaultModelFilename != "" {
+		return strings.HasSuffix(m.DefaultModelFilename, f.Extension())
+	}
+	return modelFile(files, f.File, edgewise.Formats{f})
+}
+
+// ownName lists the files of a format that have a name of their own and are in no folder.
+func ownName(f edgewise.Format, files []string) (list []string) {
 	for _, file := range files {
-		if p.file != "" && path.Ext(file) == path.Ext(p.file) && path.Base(file) == file {
+		if f.File != "" && path.Ext(file) == f.Extension() && path.Base(file) == file {
 			list = append(list, file)
 		}
 	}
 	return list
 }
 
-// modelFile tells whether the file, or the folder with a model.onnx inside, is there.
-func modelFile(files []string, name string) bool {
-	return slices.Contains(files, name) || slices.Contains(files, name+"/model.onnx")
+// modelFile tells whether the file, or a folder of that name with a model file inside, is there.
+func modelFile(files []string, name string, formats edgewise.Formats) bool {
+	return slices.Contains(files, name) || slices.ContainsFunc(formats.Files(), func(file string) bool {
+		return slices.Contains(files, name+"/"+file)
+	})
 }
 
 // maxListed bounds how many names a message lists.

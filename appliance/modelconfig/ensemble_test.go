@@ -32,7 +32,7 @@ ensemble_scheduling {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Validate(m, nil, nil); err != nil {
+	if err := Validate(m, nil, nil, testDefaults); err != nil {
 		t.Error(err)
 	}
 	want := &edgewise.EnsembleScheduling{MaxInflightRequests: 3, Step: []edgewise.EnsembleStep{
@@ -73,7 +73,7 @@ func TestTheExamplesOfEnsemblesAreValid(t *testing.T) {
 			m, err = Complete(m, "e", nil, nil, testDefaults)
 		}
 		if err == nil {
-			err = Validate(m, nil, nil)
+			err = Validate(m, nil, nil, testDefaults)
 		}
 		if err != nil {
 			t.Errorf("%s: %v", file, err)

@@ -32,7 +32,7 @@ func TestTheExamplesAreValidAndSayTheSame(t *testing.T) {
 		}
 		m, err = Complete(m, name, files, ins, testDefaults)
 		if err == nil {
-			err = Validate(m, files, ins)
+			err = Validate(m, files, ins, testDefaults)
 		}
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)

@@ -28,7 +28,7 @@ func FuzzConfig(f *testing.F) {
 			t.Fatalf("incomplete: %+v", m)
 		}
 		for _, ins := range []*edgewise.Inspection{validSignature, sequenceSignature, raggedSignature, nil} {
-			_ = Validate(m, sequenceFiles, ins)
+			_ = Validate(m, sequenceFiles, ins, testDefaults)
 		}
 	})
 }

@@ -33,7 +33,7 @@ var raggedSignature = &edgewise.Inspection{
 
 func TestRaggedConfiguration(t *testing.T) {
 	m := complete(t, raggedConfig, raggedSignature)
-	if err := Validate(m, validFiles, raggedSignature); err != nil {
+	if err := Validate(m, validFiles, raggedSignature, testDefaults); err != nil {
 		t.Error(err)
 	}
 	if m.Input[0].Reshape != nil || m.Output[0].Reshape != nil || m.Output[1].Reshape == nil {
@@ -109,7 +109,7 @@ func TestRaggedProblems(t *testing.T) {
 				t.Fatalf("%q is not in the configuration", tt.change)
 			}
 			m := complete(t, strings.Replace(raggedConfig, tt.change, tt.to, 1), raggedSignature)
-			err := Validate(m, validFiles, raggedSignature)
+			err := Validate(m, validFiles, raggedSignature, testDefaults)
 			if !strings.Contains(fmt.Sprint(err), `model "cat": `+tt.want) || edgewise.KindOf(err) != edgewise.Invalid {
 				t.Errorf("got:\n%v\nwant:\n%s", err, tt.want)
 			}

@@ -46,11 +46,11 @@ func TestSequenceConfigurationIsCompleted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err = Complete(m, "cat", sequenceFiles, sequenceSignature, Defaults{MaxBatchSize: 4, InstanceCount: 2})
+		m, err = Complete(m, "cat", sequenceFiles, sequenceSignature, Defaults{Formats: testFormats, MaxBatchSize: 4, InstanceCount: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := Validate(m, sequenceFiles, sequenceSignature); err != nil {
+		if err := Validate(m, sequenceFiles, sequenceSignature, testDefaults); err != nil {
 			t.Error(err)
 		}
 		if len(m.Input) != 1 || len(m.Output) != 1 || m.MaxBatchSize != 4 || m.DynamicBatching != nil ||
@@ -213,8 +213,8 @@ func TestSequenceProblems(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if m, err = Complete(m, "cat", sequenceFiles, sequenceSignature, Defaults{InstanceCount: 1}); err == nil {
-				err = Validate(m, sequenceFiles, sequenceSignature)
+			if m, err = Complete(m, "cat", sequenceFiles, sequenceSignature, Defaults{Formats: testFormats, InstanceCount: 1}); err == nil {
+				err = Validate(m, sequenceFiles, sequenceSignature, testDefaults)
 			}
 			if !strings.Contains(fmt.Sprint(err), begins+tt.want) || edgewise.KindOf(err) != edgewise.Invalid {
 				t.Errorf("got:\n%v\nwant:\n%s", err, begins+tt.want)
@@ -223,7 +223,7 @@ func TestSequenceProblems(t *testing.T) {
 	}
 	many := complete(t, "sequence_batching {}", validSignature)
 	many.SequenceBatching.State = make([]edgewise.SequenceState, MaxStates+1)
-	if err := Validate(many, validFiles, nil); err == nil || !strings.Contains(err.Error(), "sequence_batching: 65 "+
+	if err := Validate(many, validFiles, nil, testDefaults); err == nil || !strings.Contains(err.Error(), "sequence_batching: 65 "+
 		"states, at most 64 are allowed") {
 		t.Errorf("too many states: %v", err)
 	}

@@ -34,7 +34,7 @@ func TestStrictlyDeclaredModelsLeaveNothingToTheFile(t *testing.T) {
 				Inputs:  []edgewise.TensorInfo{{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{-1}}},
 				Outputs: []edgewise.TensorInfo{{Name: "y", Type: edgewise.FP32, Shape: edgewise.Shape{-1}}},
 			}
-			_, err := Complete(m, "m", []string{"model.onnx"}, ins, Defaults{Strict: true})
+			_, err := Complete(m, "m", []string{"model.onnx"}, ins, Defaults{Formats: testFormats, Strict: true})
 			if len(test.want) == 0 {
 				if err != nil {
 					t.Fatal(err)
@@ -53,7 +53,7 @@ func TestStrictlyDeclaredModelsLeaveNothingToTheFile(t *testing.T) {
 					t.Errorf("problem %d is %q, want %q in it", i, lines[i], part)
 				}
 			}
-			if _, err := Complete(m, "m", []string{"model.onnx"}, ins, Defaults{}); err != nil {
+			if _, err := Complete(m, "m", []string{"model.onnx"}, ins, Defaults{Formats: testFormats}); err != nil {
 				t.Errorf("without Strict: %v", err)
 			}
 		})

@@ -50,9 +50,6 @@ var features = []feature{
 		func(m *edgewise.Model) bool { return len(m.CCModelFilenames) > 0 },
 	},
 
-	{"instance_group.kind", "only ONNX models run on a GPU: use KIND_CPU or KIND_AUTO", func(m *edgewise.Model) bool {
-		return !onGPU(m) && anyGroup(func(g edgewise.InstanceGroup) bool { return g.Kind == edgewise.KindGPU })(m)
-	}},
 	{"instance_group.kind", "no backend of this box places its own instances: use KIND_CPU or KIND_AUTO instead of " +
 		"KIND_MODEL", anyGroup(func(g edgewise.InstanceGroup) bool { return g.Kind == edgewise.KindModel })},
 	{
@@ -80,10 +77,14 @@ var features = []feature{
 		"openvino and others are not part of this box", func(m *edgewise.Model) bool { return len(accelerators(m).CPU) > 0 }},
 }
 
-// Unsupported returns what m asks for and this build does not serve, each with the reason, none when it is nothing.
-// Validate refuses a model for which it returns anything.
-func Unsupported(m *edgewise.Model) []string {
+// unsupported returns what m asks for and this build does not serve, each with the reason.
+func unsupported(m *edgewise.Model, formats edgewise.Formats) []string {
 	var found []string
+	onlyGPU := anyGroup(func(g edgewise.InstanceGroup) bool { return g.Kind == edgewise.KindGPU })
+	if onlyGPU(m) && !onGPU(m, formats) {
+		found = append(found, "instance_group.kind: models of platform "+m.Platform+
+			" do not run on a GPU: use KIND_CPU or KIND_AUTO")
+	}
 	for _, f := range features {
 		if f.used(m) {
 			found = append(found, f.name+": "+f.reason)

@@ -2,6 +2,7 @@ package modelconfig
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -32,10 +33,10 @@ const (
 
 // Validate reports everything that is wrong with a complete model, one problem a line, each of them naming the model
 // and the field: what contradicts itself, what the files or the signature in ins contradict, and what this build does
-// not serve. files are the paths of the version's files. ins may be nil; then nothing is compared with it. The error is
-// of kind Unsupported when that is all that is wrong, and Invalid otherwise.
-func Validate(m *edgewise.Model, files []string, ins *edgewise.Inspection) error {
-	c := &checker{m: m, files: files, ins: ins}
+// not serve. files are the paths of the version's files. ins may be nil; then nothing is compared with it. Of d
+// only the formats are used. The error is of kind Unsupported when that is all that is wrong, and Invalid otherwise.
+func Validate(m *edgewise.Model, files []string, ins *edgewise.Inspection, d Defaults) error {
+	c := &checker{m: m, files: files, ins: ins, formats: d.Formats}
 	c.identity()
 	c.inputs()
 	c.outputs()
@@ -52,7 +53,7 @@ func Validate(m *edgewise.Model, files []string, ins *edgewise.Inspection) error
 	if len(c.problems) == 0 {
 		kind = edgewise.Unsupported
 	}
-	for _, reason := range Unsupported(m) {
+	for _, reason := range unsupported(m, d.Formats) {
 		c.problem("%s", reason)
 	}
 	return c.err(kind)
@@ -63,6 +64,7 @@ type checker struct {
 	m        *edgewise.Model
 	files    []string
 	ins      *edgewise.Inspection
+	formats  edgewise.Formats
 	problems []string
 	more     int // problems beyond MaxProblems
 }
@@ -91,15 +93,13 @@ func (c *checker) identity() {
 	if err := edgewise.CheckName(c.m.Name); err != nil {
 		c.problem("%v", err)
 	}
-	if !slices.ContainsFunc(platforms, func(p platform) bool {
-		return p.platform == c.m.Platform &&
-			p.backend == c.m.Backend
-	}) {
-		c.problem("platform %q with backend %q is not served by this box: want \"onnxruntime_onnx\" with \"onnxruntime\"",
-			c.m.Platform, c.m.Backend)
+	if f, ok := c.formats.Of(c.m); !ok || f.Backend != c.m.Backend {
+		first := first(c.formats)
+		c.problem("platform %q with backend %q is not served by this box: want %q with %q", c.m.Platform, c.m.Backend,
+			first.Platform, first.Backend)
 	}
-	if f := c.m.DefaultModelFilename; f != "" && !modelFile(c.files, f) {
-		c.path("default_model_filename", f, f+"/model.onnx")
+	if f := c.m.DefaultModelFilename; f != "" && !modelFile(c.files, f, c.formats) {
+		c.path("default_model_filename", f)
 	}
 	if n := c.m.MaxBatchSize; n < 0 || n > MaxBatchSize {
 		c.problem("max_batch_size: want 0 to %d, got %d", MaxBatchSize, n)
@@ -107,18 +107,13 @@ func (c *checker) identity() {
 	c.versionPolicy()
 }
 
-// path checks that a file the configuration names may be named and is there, by that path or by another.
-func (c *checker) path(field, file string, others ...string) {
+// path checks that a file the configuration names may be named and is there.
+func (c *checker) path(field, file string) {
 	if err := edgewise.CheckPath(file); err != nil {
 		c.problem("%s: %v", field, err)
-		return
+	} else if !slices.Contains(c.files, file) {
+		c.problem("%s: there is no file %q among the model's files", field, file)
 	}
-	for _, f := range append(others, file) {
-		if slices.Contains(c.files, f) {
-			return
-		}
-	}
-	c.problem("%s: there is no file %q among the model's files", field, file)
 }
 
 func (c *checker) versionPolicy() {
@@ -175,11 +170,4 @@ func (c *checker) metricTags() {
 }
 
 // sorted returns the keys of a map in order, so that problems stand in the same order every time.
-func sorted[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -51,10 +51,10 @@ func complete(t *testing.T, config string, ins *edgewise.Inspection) *edgewise.M
 
 func TestAValidModelHasNoProblem(t *testing.T) {
 	m := complete(t, validConfig, validSignature)
-	if err := Validate(m, validFiles, validSignature); err != nil {
+	if err := Validate(m, validFiles, validSignature, testDefaults); err != nil {
 		t.Error(err)
 	}
-	if err := Validate(m, validFiles, nil); err != nil {
+	if err := Validate(m, validFiles, nil, testDefaults); err != nil {
 		t.Errorf("without a signature: %v", err)
 	}
 }
@@ -70,7 +70,7 @@ func (tt broken) run(t *testing.T, ins *edgewise.Inspection) {
 	t.Run(tt.name, func(t *testing.T) {
 		m := complete(t, validConfig, validSignature)
 		tt.change(m)
-		err := Validate(m, validFiles, ins)
+		err := Validate(m, validFiles, ins, testDefaults)
 		want := fmt.Sprintf("model %q: %s", m.Name, tt.want)
 		if err == nil || err.Error() != want || edgewise.KindOf(err) != edgewise.Invalid {
 			t.Errorf("got:\n%v\nwant:\n%s", err, want)
@@ -191,12 +191,12 @@ func TestValidateRefusesTensors(t *testing.T) {
 func TestValidateKeepsTheRankBelowItsBound(t *testing.T) {
 	most := slices.Repeat(edgewise.Shape{1}, edgewise.MaxRank)
 	m := complete(t, "", signature(nil, []edgewise.TensorInfo{info("y", edgewise.FP32, most...)}))
-	if err := Validate(m, validFiles, nil); err != nil {
+	if err := Validate(m, validFiles, nil, testDefaults); err != nil {
 		t.Errorf("at the bound: %v", err)
 	}
 	m.MaxBatchSize = 1
 	want := `model "cat": output "y": dims: 32 dimensions, at most 31 are allowed`
-	if err := Validate(m, validFiles, nil); err == nil || err.Error() != want {
+	if err := Validate(m, validFiles, nil, testDefaults); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
@@ -223,7 +223,7 @@ func TestValidateComparesWithModelsThatCannotBatch(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			err := Validate(complete(t, tt.config, nil), validFiles, ins)
+			err := Validate(complete(t, tt.config, nil), validFiles, ins, testDefaults)
 			if (err == nil) != (tt.want == "") || err != nil && err.Error() != tt.want {
 				t.Errorf("got:\n%v\nwant:\n%s", err, tt.want)
 			}
@@ -235,14 +235,14 @@ func TestValidateRefusesTypesThatCannotBeServed(t *testing.T) {
 	ins := signature(nil, []edgewise.TensorInfo{{Name: "y", Datatype: "seq(map(int64,float))", Shape: edgewise.Shape{1}}})
 	want := "model \"cat\": output \"y\": data_type is missing\nmodel \"cat\": output \"y\": the model's type is " +
 		"\"seq(map(int64,float))\", which cannot be served"
-	if err := Validate(complete(t, "", ins), validFiles, ins); err == nil || err.Error() != want {
+	if err := Validate(complete(t, "", ins), validFiles, ins, testDefaults); err == nil || err.Error() != want {
 		t.Errorf("got:\n%v\nwant:\n%s", err, want)
 	}
 	missing := signature([]edgewise.TensorInfo{{Name: "x", Datatype: "optional", Shape: edgewise.Shape{}}},
 		[]edgewise.TensorInfo{info("y", edgewise.FP32, 1)})
 	m := complete(t, `output { name: "y" data_type: TYPE_FP32 dims: 1 }`, nil)
 	want = "model \"cat\": input \"x\" is missing: the model needs it, as optional[]"
-	if err := Validate(m, validFiles, missing); err == nil || err.Error() != want {
+	if err := Validate(m, validFiles, missing, testDefaults); err == nil || err.Error() != want {
 		t.Errorf("got:\n%v\nwant:\n%s", err, want)
 	}
 }
@@ -504,11 +504,11 @@ func TestValidateBoundsTheNumberOfWarmups(t *testing.T) {
 		m.ModelWarmup = append(m.ModelWarmup, w)
 	}
 	want := `model "cat": model_warmup: 65 requests, at most 64 are allowed`
-	if err := Validate(m, validFiles, nil); err == nil || err.Error() != want {
+	if err := Validate(m, validFiles, nil, testDefaults); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	m.ModelWarmup = m.ModelWarmup[1:]
-	if err := Validate(m, validFiles, nil); err != nil {
+	if err := Validate(m, validFiles, nil, testDefaults); err != nil {
 		t.Errorf("at the bound: %v", err)
 	}
 }
@@ -516,7 +516,7 @@ func TestValidateBoundsTheNumberOfWarmups(t *testing.T) {
 func TestValidateCountsTheProblemsBeyondItsBound(t *testing.T) {
 	m := complete(t, validConfig, nil)
 	m.DynamicBatching.PreferredBatchSize = make([]int32, MaxProblems+7)
-	err := Validate(m, validFiles, nil)
+	err := Validate(m, validFiles, nil, testDefaults)
 	if lines := strings.Split(err.Error(), "\n"); len(lines) != MaxProblems+1 || lines[MaxProblems] != "... and 7 more" {
 		t.Errorf("got %d lines, the last is %q", len(lines), lines[len(lines)-1])
 	}
@@ -534,7 +534,7 @@ func TestBackendParametersAreChecked(t *testing.T) {
 					edgewise.PipelineParameter, "gpu_residency", edgewise.PicturesParameter,
 				}, key)
 			m := complete(t, fmt.Sprintf(`parameters { key: %q value { string_value: %q } }`, key, value), validSignature)
-			err := Validate(m, validFiles, nil)
+			err := Validate(m, validFiles, nil, testDefaults)
 			if (err == nil) != ok {
 				t.Errorf("%s = %q: got %v", key, value, err)
 			}
@@ -574,7 +574,7 @@ func TestBackendParametersHaveTheirBounds(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.key+"="+tt.value, func(t *testing.T) {
 			m := complete(t, fmt.Sprintf(`parameters { key: %q value { string_value: %q } }`, tt.key, tt.value), validSignature)
-			err := Validate(m, validFiles, nil)
+			err := Validate(m, validFiles, nil, testDefaults)
 			if tt.want == "" && err != nil || tt.want != "" && (err == nil || err.Error() != `model "cat": `+tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
@@ -628,11 +628,11 @@ func TestWhatIsNotServedIsRefusedWithTheReason(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.config, func(t *testing.T) {
 			m := complete(t, tt.config, validSignature)
-			err := Validate(m, validFiles, nil)
+			err := Validate(m, validFiles, nil, testDefaults)
 			if err == nil || err.Error() != `model "cat": `+tt.want || edgewise.KindOf(err) != edgewise.Unsupported {
 				t.Errorf("got %v, want %s", err, tt.want)
 			}
-			if got := Unsupported(m); !slices.Equal(got, []string{tt.want}) {
+			if got := unsupported(m, testFormats); !slices.Equal(got, []string{tt.want}) {
 				t.Errorf("Unsupported: got %q", got)
 			}
 		})
@@ -665,7 +665,7 @@ func TestHintsAndSwitchesThatAreOffAreAccepted(t *testing.T) {
 optimization { cuda { graphs: true graph_spec { batch_size: 1 }
 } eager_batching: true input_pinned_memory { enable: false } priority: PRIORITY_MIN }
 dynamic_batching { preferred_batch_size: [2, 4] max_queue_delay_microseconds: 100 preserve_ordering: true }`, validSignature)
-	if err := Validate(m, validFiles, validSignature); err != nil {
+	if err := Validate(m, validFiles, validSignature, testDefaults); err != nil {
 		t.Error(err)
 	}
 	if m.Optimization.InputPinnedMemory.Enable || !m.Optimization.OutputPinnedMemory.Enable {

@@ -7,10 +7,10 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 )
 
-// For returns the pipelines that fit a complete model, the likeliest first; none when nothing does, and for models that
-// are no ONNX models.
-func For(m *edgewise.Model) []admin.Proposal {
-	if m.EnsembleScheduling != nil || m.Platform == "wasm" {
+// For returns the pipelines that fit a complete model, the likeliest first; none when nothing does, and for ensembles
+// and steps.
+func For(m *edgewise.Model, formats edgewise.Formats) []admin.Proposal {
+	if f, _ := formats.Of(m); f.Guest || m.EnsembleScheduling != nil {
 		return nil
 	}
 	s := read(m)

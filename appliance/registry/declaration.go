@@ -32,7 +32,8 @@ func (g *Registry) Understand(ctx context.Context, name, dir string, files []str
 func (g *Registry) completed(
 	ctx context.Context, declared *edgewise.Model, name, dir string, files []string,
 ) (*edgewise.Model, error) {
-	identified, err := modelconfig.Identify(declared, name, files)
+	defaults := g.config.Serving.Defaults()
+	identified, err := modelconfig.Identify(declared, name, files, defaults)
 	if err != nil {
 		return nil, err
 	}
@@ -45,11 +46,11 @@ func (g *Registry) completed(
 			g.logger.Warn("the model is served without a part of it", "model", name, "tensor", o.Name, "reason", o.Reason)
 		}
 	}
-	m, err := modelconfig.Complete(identified, name, files, inspection, g.config.Serving.Defaults())
+	m, err := modelconfig.Complete(identified, name, files, inspection, defaults)
 	if err != nil {
 		return nil, err
 	}
-	if err := modelconfig.Validate(m, files, inspection); err != nil {
+	if err := modelconfig.Validate(m, files, inspection, defaults); err != nil {
 		return m, err
 	}
 	if err := checkSums(ctx, m, dir); err != nil {

@@ -65,7 +65,7 @@ func (g *Registry) Propose(id edgewise.ModelID) ([]admin.Proposal, error) {
 	if v == nil {
 		return nil, edgewise.Errorf("registry.Propose", edgewise.NotFound, "model %q has no version %d", id.Name, id.Version)
 	}
-	return proposal.For(v.Model), nil
+	return proposal.For(v.Model, g.config.Serving.Defaults().Formats), nil
 }
 
 func (g *Registry) inspectVersion(ctx context.Context, v *edgewise.Version) (*edgewise.Inspection, error) {

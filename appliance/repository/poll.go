@@ -121,7 +121,7 @@ func (p *poller) state(folders []layout.Folder) string {
 		if err != nil {
 			return err.Error()
 		}
-		b.WriteString(f.Dir + c.Stamp())
+		b.WriteString(f.Place() + c.Stamp())
 	}
 	return b.String()
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -58,6 +57,7 @@ type Registry interface {
 // are safe for concurrent use.
 type Repositories struct {
 	config   config.Repository
+	trees    []layout.Repository // distinct
 	registry Registry
 	defaults modelconfig.Defaults // of ensembles that cannot be loaded
 	logger   *slog.Logger
@@ -81,33 +81,23 @@ type source struct {
 	states   []edgewise.Status
 }
 
-// New makes the repositories of a configuration. defaults are what holds for what ensembles leave open.
-func New(c config.Repository, r Registry, defaults modelconfig.Defaults, logger *slog.Logger) *Repositories {
-	c.Folders = distinct(c.Folders)
-	return &Repositories{
-		config: c, registry: r, defaults: defaults, logger: logger, models: map[string]*source{}, loading: len(c.Folders) > 0,
-	}
-}
-
-// distinct leaves out the folders that were named before, in whatever spelling.
-func distinct(folders []string) []string {
-	var list []string
-	seen := map[string]bool{}
-	for _, dir := range folders {
-		place := filepath.Clean(dir)
-		if absolute, err := filepath.Abs(dir); err == nil {
-			place = absolute
-		}
-		if !seen[place] {
-			seen[place] = true
-			list = append(list, dir)
+// New makes the repositories in trees, of which those in the same place are one, followed as c says. defaults are what
+// holds for what ensembles leave open.
+func New(
+	c config.Repository, trees []layout.Repository, r Registry, defaults modelconfig.Defaults, logger *slog.Logger,
+) *Repositories {
+	s := &Repositories{config: c, registry: r, defaults: defaults, logger: logger, models: map[string]*source{}}
+	for _, tree := range trees {
+		if !slices.ContainsFunc(s.trees, func(t layout.Repository) bool { return t.Place == tree.Place }) {
+			s.trees = append(s.trees, tree)
 		}
 	}
-	return list
+	s.loading = s.enabled()
+	return s
 }
 
 // enabled tells whether there are repositories at all.
-func (s *Repositories) enabled() bool { return len(s.config.Folders) > 0 }
+func (s *Repositories) enabled() bool { return len(s.trees) > 0 }
 
 // controllable returns nil when clients may load and unload models. Its words are Triton's.
 func (s *Repositories) controllable() error {
@@ -123,8 +113,8 @@ func (s *Repositories) controllable() error {
 func (s *Repositories) folders(name string) (map[string][]layout.Folder, error) {
 	found := map[string][]layout.Folder{}
 	var problems []error
-	for _, dir := range s.config.Folders {
-		folders, refused, err := layout.Folders(dir)
+	for _, tree := range s.trees {
+		folders, refused, err := tree.Folders()
 		problems = append(problems, err)
 		for _, err := range refused {
 			s.logger.Debug("a folder of the repository is not a model", "error", err)

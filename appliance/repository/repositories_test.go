@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	layout "github.com/edgewise-ai/edgewise/api/repository"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/test/models"
@@ -33,7 +34,12 @@ func newFolder(t *testing.T, mode string) *folder {
 
 // configure makes the repositories anew.
 func (f *folder) configure(c config.Repository) {
-	f.sources = New(c, f.Registry.Registry, modelconfig.Defaults{}, slog.New(slog.DiscardHandler))
+	var trees []layout.Repository
+	for _, place := range c.Folders {
+		trees = append(trees, layout.Dir(place, "model.onnx"))
+	}
+	defaults := modelconfig.Defaults{Formats: models.Formats()}
+	f.sources = New(c, trees, f.Registry.Registry, defaults, slog.New(slog.DiscardHandler))
 	f.sources.loading = false
 }
 
@@ -305,7 +311,7 @@ func TestStartFails(t *testing.T) {
 func TestTheSameModelInTwoRepositories(t *testing.T) {
 	f := newFolder(t, config.ControlExplicit)
 	second := t.TempDir()
-	f.sources.config.Folders = append(f.sources.config.Folders, second)
+	f.sources.trees = append(f.sources.trees, layout.Dir(second))
 	f.write("m/1/model.onnx", "one")
 	f.Must(os.MkdirAll(filepath.Join(second, "m", "1"), 0o755))
 	f.WantRefusal(f.load("m"), edgewise.Invalid,
@@ -365,7 +371,7 @@ func TestALoadThatFailsIsInvalid(t *testing.T) {
 			t.Errorf("%v: %v, want %s", id, err, want)
 		}
 	}
-	f.sources.config.Folders = nil
+	f.sources.trees = nil
 	f.WantRefusal(f.load("none"), edgewise.Invalid, "failed to load 'none', failed to poll from model repository")
 	f.Must(f.sources.Unload(t.Context(), "none", true))
 }
@@ -403,9 +409,9 @@ func TestAMissingRepositoryIsNotLive(t *testing.T) {
 			f := newFolder(t, mode)
 			f.write("m/1/model.onnx", "one")
 			away := filepath.Join(t.TempDir(), "away")
-			f.sources.config.Folders = []string{away, f.dir}
+			f.sources.trees = []layout.Repository{layout.Dir(away), layout.Dir(f.dir)}
 			f.sources.config.ExitOnError = true
-			if err := f.sources.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "model repository: open "+away) {
+			if err := f.sources.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "model repository: "+away) {
 				t.Errorf("it starts, or says %v", err)
 			}
 			f.sources.config.ExitOnError = false
@@ -445,7 +451,7 @@ func TestPollingWaitsForChangedFoldersTogether(t *testing.T) {
 func TestPollingUnloadsAModelThatAppearsTwice(t *testing.T) {
 	f := newFolder(t, config.ControlPoll)
 	second := t.TempDir()
-	f.sources.config.Folders = append(f.sources.config.Folders, second)
+	f.sources.trees = append(f.sources.trees, layout.Dir(second))
 	f.write("m/1/model.onnx", "one")
 	f.write("other/1/model.onnx", "else")
 	f.Must(f.sources.Start(t.Context()))

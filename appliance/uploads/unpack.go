@@ -39,7 +39,7 @@ func Unpack(kind, archive, dir string, limits Limits, progress func(done int64))
 	}
 	u := &unpacker{dir: dir, limits: limits, seen: map[string]bool{}, progress: progress}
 	u.limits.Bytes = min(limits.Bytes, max(info.Size(), 1<<20)*maxRatio)
-	if kind == "zip" {
+	if kind == Zip {
 		return u.zip(archive, info.Size())
 	}
 	return u.tar(archive)

@@ -35,6 +35,7 @@ const (
 // Config is what Uploads needs.
 type Config struct {
 	Dir      string                 // of the uploads; made when it is not there
+	Formats  edgewise.Formats       // of which model files are accepted, beside archives
 	MaxBytes int64                  // of one file
 	Room     func(size int64) error // tells whether so many bytes more may be written. Errors: Exhausted
 	Log      *slog.Logger
@@ -158,8 +159,8 @@ func (u *Uploads) check(f *File) error {
 	switch {
 	case edgewise.CheckPath(f.Filename) != nil || f.Filename == "/" || len(f.Filename) > MaxName:
 		return invalid("filename", "file name %.80q: want a name of 1 to %d bytes", f.Filename, MaxName)
-	case Kind(f.Filename) == "":
-		return invalid("filename", "file %.80q: its name ends in none of %s", f.Filename, strings.Join(Endings(), ", "))
+	case Archive(f.Filename) == "" && !u.isModel(f.Filename):
+		return invalid("filename", "file %.80q: its name ends in none of %s", f.Filename, strings.Join(u.endings(), ", "))
 	case f.Length <= 0:
 		return invalid("length", "file %.80q has %d bytes: want 1 or more", f.Filename, f.Length)
 	case f.Model != "" && edgewise.CheckName(f.Model) != nil:
@@ -301,19 +302,41 @@ func (u *Uploads) Sweep(keep func(id string) bool) (over []string) {
 	return over
 }
 
-// Kind tells by a file's name what it is: "onnx", "wasm", "zip", "tar", "backup"; "" for what is not taken.
-func Kind(filename string) string {
-	name := strings.ToLower(filename)
-	for i, ending := range Endings() {
-		if strings.HasSuffix(name, ending) && len(name) > len(ending) {
-			return []string{"onnx", "wasm", "zip", "tar", "backup"}[i]
+// The kinds of archives.
+const (
+	Zip    = "zip"
+	Tar    = "tar"
+	Backup = "backup"
+)
+
+// archives lists the ends of archives' names, and what they are.
+func archives() [][2]string {
+	return [][2]string{{".zip", Zip}, {".tar", Tar}, {".edgewise-backup", Backup}}
+}
+
+// Archive tells by a file's name which kind of archive it is; "" for none.
+func Archive(filename string) string {
+	for _, a := range archives() {
+		if name, ok := strings.CutSuffix(strings.ToLower(filename), a[0]); ok && name != "" {
+			return a[1]
 		}
 	}
 	return ""
 }
 
-// Endings lists the ends of the names of files that are taken.
-func Endings() []string { return []string{".onnx", ".wasm", ".zip", ".tar", ".edgewise-backup"} }
+func (u *Uploads) isModel(filename string) bool {
+	_, ok := u.cfg.Formats.OfFile(filename)
+	return ok
+}
+
+// endings lists the ends of the names of files that are accepted.
+func (u *Uploads) endings() []string {
+	list := u.cfg.Formats.Extensions()
+	for _, a := range archives() {
+		list = append(list, a[0])
+	}
+	return list
+}
 
 // bare strips the path that the os package puts around an error of the system.
 func bare(err error) error {

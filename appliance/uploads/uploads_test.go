@@ -34,7 +34,7 @@ type box struct {
 func (b *box) open(t testing.TB) *Uploads {
 	t.Helper()
 	u, err := Open(Config{
-		Dir: b.dir, MaxBytes: 1 << 30, Log: slog.New(slog.DiscardHandler),
+		Dir: b.dir, Formats: edgewise.Formats{{File: "model.onnx"}, {File: "model.wasm"}}, MaxBytes: 1 << 30, Log: slog.New(slog.DiscardHandler),
 		Finished: func(f File) { b.finished = append(b.finished, f) },
 		Room: func(int64) error {
 			if b.full.Load() {

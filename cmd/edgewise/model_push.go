@@ -105,15 +105,13 @@ func pathVersion(name, path string, others ...string) (repository.Version, error
 // addFiles adds to a version of one file those in which it keeps its weights, under the names that it has for them, and
 // others under their own.
 func addFiles(v *repository.Version, model string, others []string) error {
-	if filepath.Ext(v.Files[0].Path) == ".onnx" {
-		beside, err := appliance.ExternalFiles(model)
-		if err != nil {
-			beside = nil // the box says what is wrong with the file
-		}
-		for _, name := range beside {
-			if err := addFile(v, filepath.ToSlash(name), filepath.Join(filepath.Dir(model), name)); err != nil {
-				return err
-			}
+	beside, err := appliance.ExternalFiles(model)
+	if err != nil {
+		beside = nil // the box says what is wrong with the file
+	}
+	for _, name := range beside {
+		if err := addFile(v, filepath.ToSlash(name), filepath.Join(filepath.Dir(model), name)); err != nil {
+			return err
 		}
 	}
 	for _, path := range others {
@@ -151,16 +149,17 @@ func addFile(v *repository.Version, stored, source string) error {
 
 // storedName is what a version's only file is called on the box. What it is nobody else says, so its name has to.
 func storedName(path string) (string, error) {
-	ext := strings.ToLower(filepath.Ext(path))
-	switch ext {
-	case ".onnx", ".wasm":
-		return "model" + ext, nil
+	formats := appliance.Formats()
+	if f, ok := formats.OfFile(filepath.Base(path)); ok {
+		return f.File, nil
+	}
+	switch ext := strings.ToLower(filepath.Ext(path)); ext {
 	case ".pbtxt", ".yaml", ".yml", ".json":
 		return "config" + ext, nil
 	}
 	return "", edgewise.Errorf("model.push", edgewise.Invalid,
-		"%s: its name does not tell what it is: want one that ends in .onnx or .wasm (a model) or in .pbtxt, .yaml, .yml "+
-			"or .json (an ensemble), or a folder", path)
+		"%s: its name does not tell what it is: want one that ends in %s (a model) or in .pbtxt, .yaml, .yml "+
+			"or .json (an ensemble), or a folder", path, strings.Join(formats.Extensions(), " or "))
 }
 
 // push uploads a version with a progress bar.
@@ -180,7 +179,7 @@ func (p *program) modelImport() *cobra.Command {
 		Long:  "Import uploads every version that the box does not have. The highest version of each model goes live when it is new.",
 		Args:  arguments("DIR"),
 		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
-			versions, err := repository.Read(args[0])
+			versions, err := repository.Dir(args[0]).Versions()
 			if err != nil {
 				return err
 			}

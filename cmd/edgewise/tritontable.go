@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/edgewise-ai/edgewise/appliance"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 )
 
@@ -151,7 +152,7 @@ func backendConfig(t *tritonFlags, text string) error {
 	switch {
 	case !ok:
 		return fmt.Errorf("%.80q: want backend,name=value", text)
-	case backend != "" && backend != "onnxruntime":
+	case backend != "" && backend != appliance.Formats()[0].Backend:
 		t.note("backend-config", fmt.Sprintf("there is no backend %.40q", backend))
 	case name == "default-max-batch-size":
 		t.values["engine.default_max_batch_size"] = value

@@ -51,8 +51,11 @@ func New(c Config) *Backend {
 }
 
 // Formats returns that of ONNX models.
-func (b *Backend) Formats() []edgewise.Format {
-	return []edgewise.Format{{Platform: Platform, Devices: []edgewise.DeviceKind{edgewise.CPU, edgewise.GPU}}}
+func (*Backend) Formats() []edgewise.Format {
+	return []edgewise.Format{{
+		Platform: Platform, Backend: "onnxruntime", File: DefaultFilename,
+		Devices: []edgewise.DeviceKind{edgewise.CPU, edgewise.GPU},
+	}}
 }
 
 // Library opens ONNX Runtime if that has not been done and returns what was loaded, or why nothing was.
@@ -140,6 +143,10 @@ func names(tensors []edgewise.TensorInfo) []string {
 
 // File reads everything that the model file says of itself but its weights, for display. Errors: those of Inspect.
 func (b *Backend) File(dir string, m *edgewise.Model) (*onnxfile.File, error) {
+	if m.Platform != Platform {
+		return nil, edgewise.Errorf("onnx.File", edgewise.Unsupported,
+			"model %q has the platform %q: only ONNX models and ensembles have a graph", m.Name, m.Platform)
+	}
 	folder, file := modelFile(dir, m)
 	return onnxfile.Read(folder, file, onnxfile.DefaultLimits())
 }

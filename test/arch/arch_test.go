@@ -262,6 +262,24 @@ func TestCodeInCStaysBelowGPU(t *testing.T) {
 }
 
 // TestEnvironmentIsReadInOnePlace keeps the environment where its precedence is documented. The program hands it over.
+// TestOnlyBackendsNameTheirFormats holds that other packages ask an edgewise.Formats for platforms and file names.
+func TestOnlyBackendsNameTheirFormats(t *testing.T) {
+	names := []string{`"onnxruntime_onnx"`, `"onnxruntime"`, `"model.onnx"`, `"model.wasm"`, `".onnx"`, `".wasm"`}
+	set, all := files(t)
+	for _, f := range all {
+		backend := matchesAny([]string{"gpu/...", "wasm/...", "test/...", "sdk/...", "configs/..."}, f.folder)
+		if f.test || backend {
+			continue
+		}
+		ast.Inspect(f.syntax, func(n ast.Node) bool {
+			if text, ok := n.(*ast.BasicLit); ok && slices.Contains(names, text.Value) {
+				t.Errorf("%v: %s is known to its backend's Formats alone", set.Position(text.Pos()), text.Value)
+			}
+			return true
+		})
+	}
+}
+
 func TestEnvironmentIsReadInOnePlace(t *testing.T) {
 	set, all := files(t)
 	for _, f := range all {

@@ -153,7 +153,7 @@ func (s *subject) count(st edgewise.Statistics, proof *sched.Proof) {
 // version completes the model as the server does. Some models whose rows are apart have a configuration that says so.
 func (s *subject) version(b *onnx.Backend, rows bool) (*edgewise.Version, *sched.Proof) {
 	declared := &edgewise.Model{Name: "m", MaxBatchSize: modelconfig.Unset}
-	files := []string{onnx.DefaultFilename}
+	files, defaults := []string{onnx.DefaultFilename}, modelconfig.Defaults{Formats: b.Formats(), MaxBatchSize: 8}
 	inspection, err := b.Inspect(s.t.Context(), s.folder, declared)
 	if err != nil {
 		s.t.Fatalf("seed %d: %v", s.seed, err)
@@ -162,9 +162,9 @@ func (s *subject) version(b *onnx.Backend, rows bool) (*edgewise.Version, *sched
 		func(v onnxgen.Value) bool { return v.Dims[0].Size > 0 || v.Dims[0].Name == "" && v.Dims[0].Size == 0 }) {
 		declared.DynamicBatching = &edgewise.DynamicBatching{MaxQueueDelay: 200}
 	}
-	m, err := modelconfig.Complete(declared, "m", files, inspection, modelconfig.Defaults{MaxBatchSize: 8})
+	m, err := modelconfig.Complete(declared, "m", files, inspection, defaults)
 	if err == nil {
-		err = modelconfig.Validate(m, files, inspection)
+		err = modelconfig.Validate(m, files, inspection, defaults)
 	}
 	if err != nil {
 		s.t.Fatalf("seed %d: %v", s.seed, err)

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/ensemble"
 )
 
 // Echo is a backend whose models answer with the content of their file, "x" excepted: that one does not load.
@@ -28,9 +29,17 @@ func (e *Echo) at(stage, content string) error {
 	return e.Hook(stage, content)
 }
 
-// Formats has the platform of ONNX models.
-func (*Echo) Formats() []edgewise.Format {
-	return []edgewise.Format{{Platform: "onnxruntime_onnx", Devices: []edgewise.DeviceKind{edgewise.CPU, edgewise.GPU}}}
+// Formats has that of ONNX models.
+func (*Echo) Formats() []edgewise.Format { return Formats()[:1] }
+
+// Formats are those that the appliance serves.
+func Formats() edgewise.Formats {
+	cpu := []edgewise.DeviceKind{edgewise.CPU}
+	return edgewise.Formats{
+		{Platform: "onnxruntime_onnx", Backend: "onnxruntime", File: "model.onnx", Devices: append(cpu, edgewise.GPU)},
+		{Platform: "wasm", Backend: "wasm", File: "model.wasm", Devices: cpu, Guest: true},
+		ensemble.Format(),
+	}
 }
 
 // Inspect finds an input "in" and an output "out", both BYTES.

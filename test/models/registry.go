@@ -11,6 +11,7 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/cache"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
+	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/registry"
 	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
 	"github.com/edgewise-ai/edgewise/appliance/serving"
@@ -63,7 +64,7 @@ func New(t *testing.T, cached int64) *Registry {
 	}
 	r := &Registry{T: t, Store: s, Documents: documents, Backend: &Echo{}, Answers: cache.New(cached)}
 	r.serving = serving.New(serving.Config{
-		Backends: []edgewise.Backend{r.Backend}, Devices: NoGPUs{}, CoreCount: 4, Cores: cores.New(4), Cache: r.Answers, MaxQueue: 100,
+		Backends: []edgewise.Backend{r.Backend}, Defaults: modelconfig.Defaults{Formats: Formats()}, Devices: NoGPUs{}, CoreCount: 4, Cores: cores.New(4), Cache: r.Answers, MaxQueue: 100,
 		Infer: r, Independent: func(id edgewise.ModelID) bool { return r.Manager.Independent(id) }, Logger: logger,
 	})
 	r.open()

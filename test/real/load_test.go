@@ -22,14 +22,14 @@ func instanceOf(t *testing.T, name string, m *onnxgen.Model, config string) (*ed
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := []string{"model.onnx"}
+	files, defaults := []string{"model.onnx"}, modelconfig.Defaults{Formats: backend.Formats()}
 	inspection, err := backend.Inspect(t.Context(), dir, declared)
 	if err != nil {
 		t.Fatal(err)
 	}
-	complete, err := modelconfig.Complete(declared, name, files, inspection, modelconfig.Defaults{})
+	complete, err := modelconfig.Complete(declared, name, files, inspection, defaults)
 	if err == nil {
-		err = modelconfig.Validate(complete, files, inspection)
+		err = modelconfig.Validate(complete, files, inspection, defaults)
 	}
 	if err != nil {
 		t.Fatal(err)

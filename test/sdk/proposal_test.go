@@ -11,6 +11,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance"
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 	"github.com/edgewise-ai/edgewise/appliance/proposal"
 	"github.com/edgewise-ai/edgewise/ensemble"
@@ -23,7 +24,8 @@ import (
 func understood(t *testing.T, dir, name string) *edgewise.Model {
 	t.Helper()
 	files := []string{"model.onnx"}
-	m, err := modelconfig.Identify(&edgewise.Model{}, name, files)
+	defaults := modelconfig.Defaults{Formats: appliance.Formats(), InstanceCount: 1}
+	m, err := modelconfig.Identify(&edgewise.Model{}, name, files, defaults)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +33,7 @@ func understood(t *testing.T, dir, name string) *edgewise.Model {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, err = modelconfig.Complete(m, name, files, inspection, modelconfig.Defaults{InstanceCount: 1}); err != nil {
+	if m, err = modelconfig.Complete(m, name, files, inspection, defaults); err != nil {
 		t.Fatal(err)
 	}
 	return m
@@ -86,7 +88,7 @@ func TestProposalsFitTheModelsAndTheGallery(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var tasks []string
-			for _, p := range proposal.For(tt.model) {
+			for _, p := range proposal.For(tt.model, appliance.Formats()) {
 				tasks = append(tasks, p.Task)
 				fits(t, tt.model, p)
 			}

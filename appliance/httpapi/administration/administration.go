@@ -17,6 +17,7 @@ type Deps struct {
 	// Statuses returns the status of every version that was ever loaded.
 	Statuses func() []edgewise.Status
 	Models   Models
+	Formats  edgewise.Formats // of models; an uploaded file whose request names none has the first one's name
 	// Decode reads the body of an inference request to a model.
 	Decode func(r *httpapi.Request, id edgewise.ModelID, body []byte) (*kserve.InferRequest, error)
 

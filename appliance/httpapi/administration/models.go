@@ -4,12 +4,12 @@ import (
 	"context"
 	"strconv"
 
+	"github.com/gofiber/fiber/v2"
+
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api"
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
-
-	"github.com/gofiber/fiber/v2"
 )
 
 // Models is what the routes about stored models need of the registry. All methods are safe for concurrent use. What they
@@ -91,7 +91,7 @@ func (h *handlers) models() []admin.Model {
 	records, statuses := h.Models.Records(), h.Statuses()
 	models := make([]admin.Model, len(records))
 	for i, r := range records {
-		models[i] = h.noted(admin.NewModel(r, statuses))
+		models[i] = h.noted(admin.NewModel(r, statuses, h.Formats))
 	}
 	return models
 }
@@ -102,7 +102,7 @@ func (h *handlers) model(_ *httpapi.Request, id edgewise.ModelID) (admin.Model, 
 	if err != nil {
 		return admin.Model{}, err
 	}
-	return h.noted(admin.NewModel(record, h.Statuses())), nil
+	return h.noted(admin.NewModel(record, h.Statuses(), h.Formats)), nil
 }
 
 // noted adds what people wrote about a model and its versions.

@@ -17,8 +17,7 @@ const (
 	mimeFile = "application/octet-stream" // one file
 	mimeTar  = "application/x-tar"
 
-	defaultFilename = "model.onnx"
-	uploadOrigin    = "upload"
+	uploadOrigin = "upload"
 )
 
 // push stores the body as a new version: POST /api/v1/models/{name}/versions. The body goes to the store as it
@@ -60,7 +59,7 @@ func (h *handlers) newPush(r *httpapi.Request, in *httpapi.Stream) (up edgewise.
 	if err := r.CheckIdentity(); err != nil {
 		return up, false, err
 	}
-	query, err := readUploadQuery(string(r.Request().URI().QueryString()))
+	query, err := readUploadQuery(string(r.Request().URI().QueryString()), h.Formats)
 	if err != nil {
 		return up, false, err
 	}
@@ -101,9 +100,12 @@ type uploadQuery struct {
 	size    int64  // bytes of all files together; -1: not given
 }
 
-func readUploadQuery(text string) (q uploadQuery, err error) {
+func readUploadQuery(text string, formats edgewise.Formats) (q uploadQuery, err error) {
 	const op = "administration.readUploadQuery"
-	q = uploadQuery{promote: true, file: defaultFilename, size: -1}
+	q = uploadQuery{promote: true, size: -1}
+	if len(formats) > 0 {
+		q.file = formats[0].File
+	}
 	values, err := url.ParseQuery(text)
 	if err != nil {
 		return q, edgewise.Errorf(op, edgewise.Invalid, "query string %.200q: %w", text, err)

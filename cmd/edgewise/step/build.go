@@ -6,10 +6,11 @@ import (
 	"path/filepath"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/wasm"
 )
 
 // ModuleFile is the file that Build makes in the step's folder: the name that the box expects.
-const ModuleFile = "model.wasm"
+const ModuleFile = wasm.DefaultFilename
 
 // maxSource bounds a file of a step that is copied for building.
 const maxSource = 16 << 20

@@ -93,19 +93,19 @@ func understand(ctx context.Context, backend edgewise.Backend, dir, name string)
 	if declared.Name != "" {
 		name = declared.Name
 	}
-	files := []string{ModuleFile}
-	if declared, err = modelconfig.Identify(declared, name, files); err != nil {
+	files, defaults := []string{ModuleFile}, modelconfig.Defaults{Formats: backend.Formats(), InstanceCount: 1}
+	if declared, err = modelconfig.Identify(declared, name, files, defaults); err != nil {
 		return nil, err
 	}
 	inspection, err := backend.Inspect(ctx, dir, declared)
 	if err != nil {
 		return nil, err
 	}
-	m, err := modelconfig.Complete(declared, name, files, inspection, modelconfig.Defaults{InstanceCount: 1})
+	m, err := modelconfig.Complete(declared, name, files, inspection, defaults)
 	if err != nil {
 		return nil, err
 	}
-	if err := modelconfig.Validate(m, files, inspection); err != nil {
+	if err := modelconfig.Validate(m, files, inspection, defaults); err != nil {
 		return nil, err
 	}
 	return m, checkReshapes(m)
