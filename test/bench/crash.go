@@ -134,7 +134,7 @@ func crashBoth(b *box) error {
 		return fmt.Errorf("the load did not crash: %w", err)
 	}
 	time.Sleep(crashWindow)
-	// Loaded anew after the window, so that it is not quarantined.
+	// Loaded again after the window, so that it is not quarantined.
 	return errors.Join(b.client.Unload(ctx, faulty.InRun), b.client.Load(ctx, faulty.InRun))
 }
 

@@ -69,7 +69,9 @@ func (s *siege) begin(dir string) error {
 		return err
 	}
 	environment := []string{fmt.Sprintf("GOMAXPROCS=%d", s.procs), "GOGC=5"}
-	if s.box, err = startBuild(builtProgram, anywhere, environment, filepath.Join(dir, "data"), "wasm.run_timeout="+hostileRun.String()); err != nil {
+	s.box, err = startBuild(builtProgram, anywhere, environment, filepath.Join(dir, "data"),
+		"wasm.run_timeout="+hostileRun.String())
+	if err != nil {
 		return err
 	}
 	s.attack = &hostile.Attack{Client: s.box.client, RunTimeout: hostileRun, Modules: modules}

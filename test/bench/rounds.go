@@ -30,7 +30,7 @@ type side struct {
 // not notice that two threads share one core's vector units.
 type machine struct {
 	probe  *raw
-	spoilt int     // samples that were thrown away
+	spoilt int     // samples that were discarded
 	single bool    // the sides are one thread each: one undisturbed core will do
 	best   float64 // the highest rate of one caller so far, by the fastest tenth of its calls
 }

@@ -24,7 +24,8 @@ const emptyStep = `
 (data (i32.const 100) "%s" "%s")`
 
 // emptyDescription is what it says of itself. The output has the input's name, since it is the input.
-const emptyDescription = `{\22inputs\22:[{\22name\22:\22x\22,\22datatype\22:\22FP32\22,\22shape\22:[1,64]}],\22outputs\22:[{\22name\22:\22x\22,\22datatype\22:\22FP32\22,\22shape\22:[1,64]}]}`
+const emptyDescription = `{\22inputs\22:[{\22name\22:\22x\22,\22datatype\22:\22FP32\22,\22shape\22:[1,64]}],` +
+	`\22outputs\22:[{\22name\22:\22x\22,\22datatype\22:\22FP32\22,\22shape\22:[1,64]}]}`
 
 // stepFigures holds a step that does nothing, through REST, against an ONNX model that does nothing in the same
 // process.

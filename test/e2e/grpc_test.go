@@ -30,7 +30,7 @@ func TestGRPCWithAnotherLanguagesToolchain(t *testing.T) {
 	contains(t, "the client's output", out, "all is well")
 	page, _, code := run(t, nil, "--server", b.url, "model", "list")
 	if code != 0 || !strings.Contains(page, "echo") {
-		t.Errorf("the REST door after it: exit code %d, %s", code, page)
+		t.Errorf("the REST server after it: exit code %d, %s", code, page)
 	}
 	b.stop()
 }

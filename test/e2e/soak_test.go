@@ -29,12 +29,12 @@ var soakTime = flag.Duration("e2e.soak", 4*time.Second, "how long the soak keeps
 const (
 	soakParts       = 4 // pools and heaps find their size in the first one
 	moreGoroutines  = 5
-	idleWorkers     = 256      // of the door, which a short soak does not wait for
+	idleWorkers     = 256      // of the REST server, which a short soak does not wait for
 	moreDescriptors = 64       // blocks of shared memory that are kept for reuse: as many as there were answers on their way
 	moreMemory      = 24 << 20 // a heap that is collected at twice its size
 )
 
-// soakRest is how long the box may take to come to rest: the door keeps idle workers for up to 20 seconds.
+// soakRest is how long the box may take to come to rest: the REST server keeps idle workers for up to 20 seconds.
 const soakRest = 40 * time.Second
 
 // TestSoak keeps a box at full load for a while: clients that are answered, clients that give up, clients that are

@@ -136,7 +136,7 @@ func (r *RAUC) Stick(version string) {
 	})
 }
 
-// Busy lets RAUC answer nobody who asks for its slots, as during an installation from a stick.
+// Busy lets RAUC answer no request for its slots, as during an installation from a stick.
 func (r *RAUC) Busy(busy bool) { r.locked(func() { r.busy = busy }) }
 
 // Good tells whether a slot may be booted, and Version what is in it.

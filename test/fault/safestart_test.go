@@ -21,7 +21,7 @@ const warmed = `model_warmup [{ name: "once" batch_size: 1 inputs { key: "x" val
 	`dims: [ 16 ] zero_data: true } } }]`
 
 // TestAPoisonModelIsLeftOut kills the program again and again while a model is being loaded, as that model may do
-// itself: the third start answers without it and says so, also after a restart; the model is switched off and the other
+// itself: the third start answers without it and says so, also after a restart; the model is unloaded and the other
 // one is loaded.
 func TestAPoisonModelIsLeftOut(t *testing.T) {
 	dir := t.TempDir()

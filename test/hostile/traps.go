@@ -26,7 +26,8 @@ const mixer = Prelude + `
   (if (i32.eq (local.get $mode) (i32.const 3)) (then (return (i32.load (i32.const -4)))))
   (if (i32.eq (local.get $mode) (i32.const 4)) (then (return (call $deep))))
   (if (i32.eq (local.get $mode) (i32.const 5)) (then (call_indirect (param) (i32.const 1))))
-  (if (i32.eq (local.get $mode) (i32.const 6)) (then loop $l (br_if $l (i32.ne (memory.grow (i32.const 1)) (i32.const -1))) end (i32.store (i32.const -8) (i32.const 1))))
+  (if (i32.eq (local.get $mode) (i32.const 6)) (then
+    loop $l (br_if $l (i32.ne (memory.grow (i32.const 1)) (i32.const -1))) end (i32.store (i32.const -8) (i32.const 1))))
   (i32.const -8))`
 
 // modes are the ways in which a mixer fails: 1 to this.

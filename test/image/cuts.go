@@ -62,8 +62,8 @@ func (t *trial) mark(name string) error {
 	return os.WriteFile(t.machine.file("recording.json"), text, 0o644)
 }
 
-// resume goes on where a test has left the recorded life: with its disk, which is made anew of what was recorded, the
-// machine switched off.
+// resume goes on where a test has left the recorded life: with its disk, which is made again of what was recorded. The
+// machine is not running.
 func (t *trial) resume() error {
 	if err := t.make(firstRecorded, conditions{}); err != nil {
 		return err

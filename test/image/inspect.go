@@ -114,7 +114,9 @@ func absolute(path string) string {
 
 // forbidden is what no slot may hold: secrets, a machine's name, package tools' leftovers, and what makes its starter
 // root.
-var forbidden = regexp.MustCompile(`(?m)^-[rwx-]*[sS].*$|^-.* squashfs-root/(.*\.key|etc/ssh/.*|root/\.ssh/.*|etc/shadow-|var/.+|usr/share/man/.+)$|^-r[w-][x-].* [1-9][0-9]* \S+ \S+ squashfs-root/etc/machine-id$`)
+var forbidden = regexp.MustCompile(`(?m)^-[rwx-]*[sS].*$|` +
+	`^-.* squashfs-root/(.*\.key|etc/ssh/.*|root/\.ssh/.*|etc/shadow-|var/.+|usr/share/man/.+)$|` +
+	`^-r[w-][x-].* [1-9][0-9]* \S+ \S+ squashfs-root/etc/machine-id$`)
 
 func (t *trial) slotContents() error {
 	slot := filepath.Join(t.image, "slot-"+t.version+".squashfs")

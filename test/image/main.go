@@ -167,7 +167,7 @@ func (t *trial) say(format string, args ...any) {
 	_ = f.Close()
 }
 
-// kept is the disk of a box that has been claimed and switched off.
+// kept is the disk of a box that has been claimed and shut down.
 func (t *trial) kept() disk { return disk(filepath.Join(t.dir, "claimed.img")) }
 
 // prepare makes the machine of a step, unless it goes on with that of the step before.
@@ -194,7 +194,7 @@ func (t *trial) prepare(s step) error {
 	return t.kept().copy(t.machine.disk)
 }
 
-// make makes a machine, switched off and with no disk yet.
+// make makes a machine that is not running and has no disk yet.
 func (t *trial) make(name string, c conditions) (err error) {
 	t.machine = &machine{arch: t.arch, dir: t.dir, name: name, disk: filepath.Join(t.dir, name+".img"), port: t.port, conditions: c}
 	t.box, err = newBox(t.port)

@@ -33,7 +33,7 @@ func (t *trial) restarts() error {
 		return err
 	}
 	if values, err = disk(t.machine.disk).environment(); err != nil || values[slot+"_TRY"] != "0" {
-		return fmt.Errorf("the box was switched off in order, and its start was counted: %v %w", values, err)
+		return fmt.Errorf("the machine was shut down, and its start was counted: %v %w", values, err)
 	}
 	if err := inOrder(t.machine.start, func() error { return t.unchecked(slot) }); err != nil {
 		return err

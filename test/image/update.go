@@ -209,13 +209,14 @@ func (t *trial) changed(version string, files map[string]string) (string, error)
 		return "", err
 	}
 	_ = os.Remove(slot)
-	if err := execute("mksquashfs", root, slot, "-comp", "gzip", "-Xcompression-level", "1", "-noappend", "-quiet", "-no-progress"); err != nil {
+	err = execute("mksquashfs", root, slot, "-comp", "gzip", "-Xcompression-level", "1", "-noappend", "-quiet", "-no-progress")
+	if err != nil {
 		return "", err
 	}
 	return filepath.Join(t.image, "edgewise-"+version+".raucb"), execute("configs/image/bundle.sh", version, t.keys, t.image)
 }
 
-// stick plugs a stick with a bundle in, waits until the console has said one of the texts anew, and takes the stick
+// stick plugs a stick with a bundle in, waits until the console has said one of the texts again, and takes the stick
 // out.
 func (t *trial) stick(bundle string, texts ...string) (string, error) {
 	path := t.machine.file("stick")

@@ -90,7 +90,7 @@ func (r *Registry) open() {
 	r.Registry = registry.New(registry.Config{Store: r.Store, Serving: r.serving, Manager: r.Manager, Documents: r.Documents, Logger: logger})
 }
 
-// Restart unloads everything and begins anew with what is stored.
+// Restart unloads everything and begins again with what is stored.
 func (r *Registry) Restart() {
 	r.T.Helper()
 	r.Must(r.Manager.Close(r.T.Context()))

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// StartMachine makes of the kill before it a loss of power: the machine is started anew, so that the end of the program
-// was none of a model's doing.
+// StartMachine makes the kill before it look like a loss of power: the machine has started again, so that no model is
+// blamed for the end of the program.
 func StartMachine(t testing.TB, dir string) {
 	t.Helper()
 	path := filepath.Join(dir, "starts.json")

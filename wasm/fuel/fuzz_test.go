@@ -157,7 +157,10 @@ func TestALimitIsAlwaysKept(t *testing.T) {
 			"branches times locals", "(func (local i32 i32) (block (br_if 0 (i32.const 0))))",
 			"(func (local i32 i32 i32 i32) (block (br_if 0 (i32.const 0))))",
 		},
-		{"labels times locals", "(func (local i32 i32) (br_table 0 0 0 (i32.const 0)))", "(func (local i32 i32 i32 i32) (br_table 0 0 0 (i32.const 0)))"},
+		{
+			"labels times locals", "(func (local i32 i32) (br_table 0 0 0 (i32.const 0)))",
+			"(func (local i32 i32 i32 i32) (br_table 0 0 0 (i32.const 0)))",
+		},
 		{
 			"blocks times results", "(func (block (result i32) (i32.const 0)) drop)",
 			"(type (func (result i32 i32))) (func (block (type 0) (i32.const 0) (i32.const 0)) drop drop block end block end block end)",
