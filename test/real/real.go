@@ -38,9 +38,14 @@ func Program(t testing.TB) string {
 	return path
 }
 
-// program builds bin/edgewise as "make build" does. Go leaves a program that is up to date as it is; the lock keeps the
-// tests of several packages from building at the same time.
+// program builds bin/edgewise as "make build" does.
 var program = sync.OnceValues(func() (path string, err error) {
+	return build("edgewise", "build", "-trimpath", "-ldflags", "-s -w", "./cmd/edgewise")
+})
+
+// build has Go make a file in bin, and returns its path. Go leaves a program that is up to date as it is; the lock keeps
+// the tests of several packages from building at the same time.
+func build(name, command string, arguments ...string) (path string, err error) {
 	root, err := root()
 	if err != nil {
 		return "", err
@@ -53,16 +58,14 @@ var program = sync.OnceValues(func() (path string, err error) {
 	if err := syscall.Flock(int(bin.Fd()), syscall.LOCK_EX); err != nil {
 		return "", err
 	}
-	path = programIn(root)
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, "./cmd/edgewise")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the program under test: %w\n%s", err, out)
+	path = filepath.Join(bin.Name(), name)
+	cmd := exec.Command("go", append([]string{command, "-o", path}, arguments...)...)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building %s for tests: %w\n%s", name, err, out)
 	}
 	return path, nil
-})
-
-func programIn(root string) string { return filepath.Join(root, "bin", "edgewise") }
+}
 
 // Root returns the root of the checkout.
 func Root(t testing.TB) string {
