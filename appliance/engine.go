@@ -111,13 +111,18 @@ func (e *engine) Unload(ctx context.Context, name string, dependents bool) error
 // Statistics returns what was measured of the versions that id stands for.
 func (e *engine) Statistics(id edgewise.ModelID) ([]kserve.VersionStatistics, error) {
 	var list []kserve.VersionStatistics
+	refusal := "requested model '%s' is not available"
 	for _, s := range e.samples() {
-		if (id.Name == "" || s.Version.ID.Name == id.Name) && (id.Version == 0 || s.Version.ID.Version == id.Version) {
+		switch {
+		case id.Name != "" && s.Version.ID.Name != id.Name:
+		case id.Version != 0 && s.Version.ID.Version != id.Version:
+			refusal = "requested model version is not available for model '%s'"
+		default:
 			list = append(list, kserve.VersionStatistics{ID: s.Version.ID, Statistics: s.Statistics})
 		}
 	}
 	if len(list) == 0 && id.Name != "" {
-		return nil, edgewise.Errorf("appliance.Statistics", edgewise.Invalid, "requested model '%s' is not available", id.Name)
+		return nil, edgewise.Errorf("appliance.Statistics", edgewise.Invalid, refusal, id.Name)
 	}
 	return list, nil
 }
