@@ -1,6 +1,7 @@
 package edgewise
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"iter"
@@ -141,8 +142,12 @@ func (t *DataType) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("unknown data type %q: want one of TYPE_BOOL, TYPE_UINT8 .. TYPE_INT64, TYPE_FP16, TYPE_FP32, "+
-		"TYPE_FP64, TYPE_BF16, TYPE_STRING", text)
+	var names [][]byte
+	for _, known := range DataTypes() {
+		name, _ := known.MarshalText()
+		names = append(names, name)
+	}
+	return fmt.Errorf("unknown data type %q: want one of %s", text, bytes.Join(names, []byte(", ")))
 }
 
 // Shape is the size of each dimension. In a Spec, -1 stands for any size.

@@ -23,9 +23,8 @@ const (
 	syntax  = "failed to parse the request JSON buffer: "
 	onlyOne = "Input must set only one of the following fields: 'data', 'binary_data_size' in 'parameters', " +
 		"'shared_memory_region' in 'parameters'. But"
-	goodX    = `"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":[1]}]`
-	deepest  = `[[[[[[[[[[1]]]]]]]]]]`
-	allTypes = "want one of BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FP16, FP32, FP64, BYTES, BF16"
+	goodX   = `"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":[1]}]`
+	deepest = `[[[[[[[[[[1]]]]]]]]]]`
 )
 
 type badBody struct {
@@ -207,12 +206,12 @@ var badBodies = []badBody{
 		text: "Unable to parse 'datatype': want a string, got null",
 	},
 	{name: "datatype twice", body: in("FP32", `"datatype":"FP32"`), text: "Unable to parse 'datatype': it is there twice"},
-	{name: "unknown datatype", body: data("FP8", "1,2"), text: "Unable to parse 'datatype': FP8 is no datatype, " +
-		allTypes},
+	{name: "unknown datatype", body: data("FP31", "1,2"), text: "Unable to parse 'datatype': FP31 is no datatype, " +
+		"want one of " + Datatypes()},
 	{name: "datatype of a configuration", body: data("TYPE_FP32", "1,2"), text: "Unable to parse 'datatype': TYPE_FP32 " +
-		"is no datatype, " + allTypes},
+		"is no datatype, " + "want one of " + Datatypes()},
 	{name: "datatype INVALID", body: data("INVALID", "1,2"), text: "Unable to parse 'datatype': INVALID is no datatype, " +
-		allTypes},
+		"want one of " + Datatypes()},
 	{
 		name: "input parameters is a string", body: in("FP32", `"parameters":"a"`),
 		text: "Unable to parse 'parameters': want an object, got a string",

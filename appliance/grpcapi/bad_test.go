@@ -94,8 +94,8 @@ func TestBadRequestsAreRefused(t *testing.T) {
 			"output 'y' already exists in request",
 		},
 		{
-			"unknown datatype", changed(func(r *request) { r.Inputs[0].Datatype = "FP8" }), invalid,
-			"input 'x': 'FP8' is no datatype",
+			"unknown datatype", changed(func(r *request) { r.Inputs[0].Datatype = "FP31" }), invalid,
+			"input 'x': 'FP31' is no datatype",
 		},
 		{
 			"too many dimensions", changed(func(r *request) { r.Inputs[0].Shape = make([]int64, 33) }), invalid,

@@ -17,6 +17,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/inference"
+	"github.com/edgewise-ai/edgewise/api/kserve"
 )
 
 type stream = grpc.BidiStreamingClient[inference.ModelInferRequest, inference.ModelStreamInferResponse]
@@ -84,8 +85,7 @@ func TestStreamErrorsAreMessages(t *testing.T) {
 	send(t, st, "c", 1, nil)
 	for _, want := range []struct{ id, text string }{
 		{"a", "Request for unknown model: 'dog' is not found"},
-		{"b", "input 'x': 'X' is no datatype, want one of BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, " +
-			"FP16, FP32, FP64, BYTES, BF16"},
+		{"b", "input 'x': 'X' is no datatype, want one of " + kserve.Datatypes()},
 		{"c", ""},
 	} {
 		got, err := st.Recv()

@@ -69,8 +69,9 @@ func TestReadRefuses(t *testing.T) {
 			"fields", folder(t, map[string]string{"config.pbtxt": "max_batchsize: 3\ninput { data_type: TYPE_FP31 dims: 0.5 }"}),
 			strings.Join([]string{
 				`config.pbtxt:1: unknown field "max_batchsize" in ModelConfig (did you mean "max_batch_size"?)`,
-				`config.pbtxt:2: input[0].data_type: unknown data type "TYPE_FP31": want one of TYPE_BOOL, TYPE_UINT8 .. ` +
-					`TYPE_INT64, TYPE_FP16, TYPE_FP32, TYPE_FP64, TYPE_BF16, TYPE_STRING`,
+				`config.pbtxt:2: input[0].data_type: unknown data type "TYPE_FP31": want one of TYPE_BOOL, TYPE_UINT8, ` +
+					`TYPE_UINT16, TYPE_UINT32, TYPE_UINT64, TYPE_INT8, TYPE_INT16, TYPE_INT32, TYPE_INT64, TYPE_FP16, TYPE_FP32, ` +
+					`TYPE_FP64, TYPE_STRING, TYPE_BF16`,
 				`config.pbtxt:2: input[0].dims[0]: want an integer from -9223372036854775808 to 9223372036854775807, got the number 0.5`,
 			}, "\n"), edgewise.Invalid,
 		},

@@ -21,7 +21,7 @@ var datatypePlaces = []struct{ path, pattern, what string }{
 	{"sdk/c/edgewise.h", `"NAME"`, "the steps in C"},
 	{"sdk/assemblyscript/tensor.ts", `"NAME"`, "the steps in AssemblyScript"},
 	{"webui/src/lib/tensor.ts", `\bNAME\b`, "the tensors of the page"},
-	{"webui/src/lib/draft.ts", `\b(NAME:|BYTES)`, "the size of an element on the page"},
+	{"webui/src/lib/draft.ts", `\bNAME: [0-9]`, "the size of an element on the page, but for BYTES"},
 	{"docs/steps-abi.md", `\| NAME \|`, "the number of the type in steps"},
 	{"docs/guides/tensors.md", "`NAME`", "the table of types"},
 }
@@ -34,8 +34,11 @@ func TestEveryDataTypeIsInEachListOfThem(t *testing.T) {
 		}
 		for _, kind := range edgewise.DataTypes() {
 			name := kind.String()
-			if kind == edgewise.Bytes && strings.HasSuffix(place.path, ".proto") {
+			switch {
+			case kind == edgewise.Bytes && strings.HasSuffix(place.path, ".proto"):
 				name = "STRING"
+			case kind == edgewise.Bytes && strings.HasSuffix(place.what, "but for BYTES"):
+				continue
 			}
 			if !regexp.MustCompile(strings.ReplaceAll(place.pattern, "NAME", name)).Match(text) {
 				t.Errorf("%s lacks %s: it lists %s", place.path, name, place.what)

@@ -19,7 +19,7 @@ func TestDataHasTheBytesOfItsType(t *testing.T) {
 		"small": trial.Random(rand.New(rand.NewPCG(1, 2)), small),
 		"large": trial.Random(rand.New(rand.NewPCG(1, 2)), large),
 	} {
-		for kind := edgewise.Bool; kind <= edgewise.BF16; kind++ {
+		for _, kind := range edgewise.DataTypes() {
 			if kind == edgewise.Bytes && name == "one number" {
 				continue
 			}

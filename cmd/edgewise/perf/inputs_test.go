@@ -20,7 +20,7 @@ func tensor(name, kind string, shape ...int64) kserve.TensorMetadata {
 }
 
 func TestInputsOfEveryTypeAreWellFormed(t *testing.T) {
-	for kind := edgewise.Bool; kind <= edgewise.BF16; kind++ {
+	for _, kind := range edgewise.DataTypes() {
 		for _, random := range []bool{false, true} {
 			tensors, batch, err := Inputs{Batch: 3, Random: random, Seed: 5}.Make(metadata(tensor("x", kind.String(), -1, 7)))
 			if err != nil {

@@ -92,7 +92,7 @@ func TestReadSignature(t *testing.T) {
 }
 
 func TestReadMapsEveryDataType(t *testing.T) {
-	for dt := edgewise.Bool; dt <= edgewise.BF16; dt++ {
+	for _, dt := range edgewise.DataTypes() {
 		f := readModel(t, onnxgen.Identity(dt, onnxgen.Batch(3)...))
 		if f.Inputs[0].Type != dt || f.Outputs[0].Type != dt {
 			t.Errorf("%v came back as input %v, output %v", dt, f.Inputs[0].Type, f.Outputs[0].Type)
