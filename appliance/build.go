@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/api/kserve"
 	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/cache"
 	"github.com/edgewise-ai/edgewise/appliance/catalog"
 	"github.com/edgewise-ai/edgewise/appliance/certificate"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/editor"
+	"github.com/edgewise-ai/edgewise/appliance/frontend"
 	"github.com/edgewise-ai/edgewise/appliance/grpcapi"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 	"github.com/edgewise-ai/edgewise/appliance/importer"
@@ -118,11 +118,14 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	}
 	a.editor, a.catalog = a.newEditor(), a.newCatalog()
 	a.shared = sharedmemory.New(c.SharedMemory.Enabled)
-	a.door, err = a.newREST(logs)
+	protocol := frontend.Deps{
+		Engine: a.engine, Shared: a.shared, Name: c.Server.ID, Version: Version, Labelled: a.registry.Labelled,
+		Labels: a.registry.Classes, Logging: logs, Tracing: a.tracer,
+	}
+	a.door, err = a.newREST(protocol)
 	if err == nil && c.GRPC.Address != "" {
 		a.grpc, err = grpcapi.New(a.grpcConfig(), grpcapi.Deps{
-			Engine: a.engine, Shared: a.shared, Log: logger.With("part", "grpc"), Budget: a.budget, Name: c.Server.ID, Version: Version, Extensions: kserve.Extensions(), Labels: a.registry.Classes, Logging: logs, Tracing: a.tracer,
-			Labelled: a.registry.Labelled, Authorize: a.grpcAuthorize(), Record: a.recordCall,
+			Deps: protocol, Log: logger.With("part", "grpc"), Budget: a.budget, Authorize: a.grpcAuthorize(), Record: a.recordCall,
 		})
 	}
 	if err != nil {
@@ -197,12 +200,12 @@ func limiter(c config.Config) *sched.Limiter {
 	return sched.NewLimiter(c.Engine.Resources())
 }
 
-// restrictions reads the groups of restricted APIs in a door's own type. They have been validated.
-func restrictions[T any](groups []string, of func(config.Restriction) T) []T {
-	var all []T
+// restrictions reads the groups of restricted APIs, which have been validated.
+func restrictions(groups []string) []frontend.Restriction {
+	var all []frontend.Restriction
 	for _, group := range groups {
 		if r, ok := config.ParseRestriction(group); ok {
-			all = append(all, of(r))
+			all = append(all, frontend.Restriction(r))
 		}
 	}
 	return all
@@ -222,9 +225,7 @@ func (a *App) grpcConfig() grpcapi.Config {
 		MaxConnectionAge: g.MaxConnectionAge, MaxConnectionAgeGrace: g.MaxConnectionAgeGrace,
 		CertificateFile: g.TLSCertificate, KeyFile: g.TLSKey, ClientCertificateAuthorities: g.TLSClientAuthorities,
 		CompressionLevel: compressionLevels[g.ResponseCompression], ForwardHeaders: g.ForwardHeaders,
-		Restricted: restrictions(g.RestrictedAPI, func(r config.Restriction) grpcapi.Restriction {
-			return grpcapi.Restriction{APIs: r.APIs, Key: r.Key, Value: r.Value}
-		}),
+		Restricted: restrictions(g.RestrictedAPI),
 	}
 }
 

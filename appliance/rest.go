@@ -2,6 +2,7 @@ package appliance
 
 import (
 	"github.com/edgewise-ai/edgewise/appliance/config"
+	"github.com/edgewise-ai/edgewise/appliance/frontend"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi/administration"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi/inference"
@@ -10,12 +11,12 @@ import (
 )
 
 var (
-	_ inference.Engine      = (*engine)(nil)
+	_ frontend.Engine       = (*engine)(nil)
 	_ administration.Models = (*registry.Registry)(nil)
 )
 
 // newREST makes the REST frontend with its routes.
-func (a *App) newREST(logs inference.Logging) (*httpapi.Server, error) {
+func (a *App) newREST(protocol frontend.Deps) (*httpapi.Server, error) {
 	c := a.config
 	s, err := httpapi.New(restConfig(c), httpapi.Deps{
 		Log: a.logger.With("part", "http"), Budget: a.budget, Name: c.Server.ID, Version: Version,
@@ -24,16 +25,15 @@ func (a *App) newREST(logs inference.Logging) (*httpapi.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	protocol, err := inference.Register(s, inference.Deps{
-		Engine: a.engine, Shared: a.shared, Name: c.Server.ID, Version: Version, Metrics: a.metrics(),
+	handlers, err := inference.Register(s, inference.Deps{
+		Deps: protocol, AllocBody: a.engine.AllocBody, Metrics: a.metrics(),
 		MetricsPublic: func() bool { return a.box.Settings().MetricsPublic },
-		Labelled:      a.registry.Labelled, Labels: a.registry.Classes, Logging: logs, Tracing: a.tracer,
 	})
 	if err != nil {
 		return nil, err
 	}
 	administration.Register(s, administration.Deps{
-		Statuses: a.engine.Index, Models: a.registry, Formats: Formats(), Decode: protocol.Decode,
+		Statuses: a.engine.Index, Models: a.registry, Formats: Formats(), Decode: handlers.Decode,
 		Accounts: accounts{a.accounts}, Open: a.openMode(), Box: a.box,
 		Uploads: receiver{a.importer.Uploads(), int64(c.Upload.MaxBytes)}, Jobs: a.importer,
 		Catalog: modelCatalog{a.catalog, a}, Editor: a.editor, Activity: observer{a.monitor}, System: a.system,
@@ -55,9 +55,7 @@ func restConfig(c config.Config) httpapi.Config {
 		HeaderTimeout: c.HTTP.HeaderTimeout, BodyTimeout: c.HTTP.BodyTimeout, WriteTimeout: c.HTTP.WriteTimeout,
 		IdleTimeout: c.HTTP.IdleTimeout, RequestTimeout: c.Engine.RequestTimeout,
 		AllowedHosts: answeredHosts(c), Origins: c.HTTP.CORSOrigins, ForwardHeaders: c.HTTP.ForwardHeaders,
-		Restricted: restrictions(c.HTTP.RestrictedAPI, func(r config.Restriction) httpapi.Restriction {
-			return httpapi.Restriction{APIs: r.APIs, Header: r.Key, Value: r.Value}
-		}),
+		Restricted: restrictions(c.HTTP.RestrictedAPI),
 	}
 }
 

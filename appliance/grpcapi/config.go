@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/credentials"
+
+	"github.com/edgewise-ai/edgewise/appliance/frontend"
 )
 
 // Config bounds the server. A field that is 0 or empty stands for its default, where there is one.
@@ -35,7 +37,7 @@ type Config struct {
 	CompressionLevel int // of answers with tensors, from 1 to 9, with gzip; 0: they are not compressed
 	// matches the keys of metadata that become parameters of inference requests; empty: none
 	ForwardHeaders string
-	Restricted     []Restriction // the APIs that need a value in the metadata
+	Restricted     []frontend.Restriction // the APIs that need a value in the metadata
 
 	TLS   *tls.Config              // without CertificateFile; nil: plain text
 	Plain func(peer net.Addr) bool // which peers may speak plain text beside TLS; needed with it

@@ -3,7 +3,6 @@ package grpcapi
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -12,8 +11,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/inference"
 	"github.com/edgewise-ai/edgewise/api/inference/wire"
-	"github.com/edgewise-ai/edgewise/api/kserve"
 	"github.com/edgewise-ai/edgewise/appliance/blocks"
+	"github.com/edgewise-ai/edgewise/appliance/frontend"
 )
 
 // handleInfer is ModelInfer as the library calls it.
@@ -56,10 +55,15 @@ func (s *Server) parse(ctx context.Context, in *received) (req *wire.Request, er
 
 // arrived returns why a message has no bytes. Errors: Busy, Exhausted, Invalid.
 func (s *Server) arrived(in *received) error {
-	if errors.Is(in.err, blocks.ErrFull) {
+	return s.orNoMemory(in.err)
+}
+
+// orNoMemory returns the error about the memory for requests in place of blocks.ErrFull.
+func (s *Server) orNoMemory(err error) error {
+	if errors.Is(err, blocks.ErrFull) {
 		return s.noMemory()
 	}
-	return in.err
+	return err
 }
 
 // refuse counts a request that does not reach the engine.
@@ -99,11 +103,11 @@ func (s *Server) run(ctx context.Context, req *wire.Request, received time.Time,
 		ctx, cancel = context.WithTimeout(ctx, s.cfg.RequestTimeout)
 		defer cancel()
 	}
-	sh, err := s.share(req)
+	sh, err := s.deps.Share(s.memory, &req.Inference)
 	if err != nil {
-		return nil, err
+		return nil, s.orNoMemory(err)
 	}
-	defer sh.close()
+	defer sh.Close()
 	if err := mayName(ctx, req.Model.Name); err != nil {
 		return nil, err
 	}
@@ -120,7 +124,7 @@ func (s *Server) run(ctx context.Context, req *wire.Request, received time.Time,
 	out.resp, err = s.deps.Engine.Answer(ctx, &req.Request, edgewise.Exchange{
 		Lookup: lookup,
 		Deliver: func(resp *edgewise.Response) (err error) {
-			out.pieces, err = s.encode(req, resp, sh, form)
+			out.pieces, err = s.encode(req, resp, &sh, form)
 			return err
 		},
 	})
@@ -131,32 +135,19 @@ func (s *Server) run(ctx context.Context, req *wire.Request, received time.Time,
 }
 
 // encode makes the message of a response and writes the outputs that go into shared memory.
-func (s *Server) encode(req *wire.Request, resp *edgewise.Response, sh sharing, form wire.Form) ([]wire.Piece, error) {
-	if err := sh.deliver(req, resp); err != nil {
+func (s *Server) encode(
+	req *wire.Request, resp *edgewise.Response, sh *frontend.Sharing, form wire.Form,
+) ([]wire.Piece, error) {
+	if err := sh.Deliver(resp); err != nil {
 		return nil, err
 	}
-	shown, err := s.classify(req, resp)
+	shown, err := s.deps.Classes(&req.Inference, resp.Model).Apply(&req.Inference, resp)
 	if err != nil {
 		return nil, err
 	}
 	form.Final = req.FinalResponse
-	if sh.windows != nil {
+	if sh.Outputs() {
 		form.Elsewhere = func(output int) bool { return req.Answer(resp.Outputs[output].Name).Shared.Set() }
 	}
 	return wire.Encode(shown, form)
-}
-
-// classify returns the response with classes in place of the outputs for which the client wants them.
-func (s *Server) classify(req *wire.Request, resp *edgewise.Response) (*edgewise.Response, error) {
-	if !slices.ContainsFunc(req.Answers, func(a kserve.Answer) bool { return a.Classification > 0 }) {
-		return resp, nil
-	}
-	var classes kserve.Classes
-	if v, _, err := s.deps.Engine.Version(resp.Model); err == nil {
-		classes.Batched = v.Model.MaxBatchSize > 0
-	}
-	if s.deps.Labels != nil {
-		classes.Labels = func(output string) []string { return s.deps.Labels(resp.Model, output) }
-	}
-	return classes.Apply(&req.Inference, resp)
 }

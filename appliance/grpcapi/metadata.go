@@ -3,7 +3,6 @@ package grpcapi
 import (
 	"context"
 	"crypto/subtle"
-	"regexp"
 	"slices"
 	"time"
 
@@ -15,21 +14,8 @@ import (
 	"github.com/edgewise-ai/edgewise/api/kserve"
 )
 
-// Restriction is a group of the protocol's APIs that are answered only to calls with a value in their metadata.
-type Restriction struct {
-	APIs       []string // by Triton's names, such as "model-repository"
-	Key, Value string   // the metadata's key is restrictedPrefix and Key
-}
-
+// restrictedPrefix stands before the key of a Restriction in metadata.
 const restrictedPrefix = "triton-grpc-protocol-"
-
-// headerPattern compiles a pattern of metadata keys, which ignores case unless it says otherwise.
-func headerPattern(pattern string) (*regexp.Regexp, error) {
-	if pattern == "" {
-		return nil, nil
-	}
-	return regexp.Compile("(?i)" + pattern)
-}
 
 // allowed refuses a call of a restricted API that lacks the value.
 func (s *Server) allowed(ctx context.Context, method string) error {

@@ -8,21 +8,6 @@ import (
 	"github.com/edgewise-ai/edgewise/api/inference"
 )
 
-// SharedMemory holds the regions that clients on the same machine hand over. All methods are safe for concurrent use.
-type SharedMemory interface {
-	// Allowed returns nil when clients may register regions. Errors: Unsupported.
-	Allowed() error
-	// Register gives a part of a shared memory object a name. Errors: Unsupported (not allowed on this box), Exists,
-	// Invalid, Exhausted.
-	Register(region edgewise.Region) error
-	// Unregister forgets a region, or all for the empty name. Errors: Unsupported.
-	Unregister(name string) error
-	// Status lists a region, or all for the empty name. Errors: NotFound.
-	Status(name string) ([]edgewise.Region, error)
-	// Open returns size bytes of a region from offset. Errors: NotFound, Invalid.
-	Open(name string, offset, size int64) (edgewise.Window, error)
-}
-
 // SystemSharedMemoryStatus lists a region, or all.
 func (s *service) SystemSharedMemoryStatus(_ context.Context, req *inference.SystemSharedMemoryStatusRequest) (
 	*inference.SystemSharedMemoryStatusResponse, error,

@@ -19,31 +19,18 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
 	"github.com/edgewise-ai/edgewise/appliance/blocks"
+	"github.com/edgewise-ai/edgewise/appliance/frontend"
 	"github.com/edgewise-ai/edgewise/appliance/listen"
 )
 
 // cutTime bounds how long Shutdown waits for handlers whose connections it has cut.
 const cutTime = 5 * time.Second
 
-// Deps are the parts that the server calls. All but Labelled, Labels, Authorize and Record are required.
+// Deps are the parts that the server calls. Of those of the protocol, Logging and Tracing are required.
 type Deps struct {
-	Engine     Engine
-	Shared     SharedMemory
-	Log        *slog.Logger
-	Budget     *listen.Budget // of the connections of all servers together; nil: there is none
-	Name       string         // of the server, in its metadata
-	Version    string         // of the server, in its metadata
-	Extensions []string       // of the protocol, in the server's metadata
-
-	// Labelled returns the version that a label of a model points to now, 0 without such a model or label. Nil: models
-	// have no labels.
-	Labelled func(model, label string) int64
-	// Labels returns the labels of an output's elements, by index. Nil, or returning nil: elements have no labels.
-	Labels func(id edgewise.ModelID, output string) []string
-	// Logging changes what is logged.
-	Logging Logging
-	// Tracing traces requests.
-	Tracing edgewise.Tracing
+	frontend.Deps
+	Log    *slog.Logger
+	Budget *listen.Budget // of the connections of all servers together; nil: they have no budget
 
 	// Authorize returns the caller that a secret belongs to; done, which may be nil, is called when the call has ended.
 	// Nil: all callers have all rights. Errors: Unauthenticated, Denied, Busy.
@@ -91,7 +78,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		limits:   kserve.Limits{MaxDecoded: cfg.MaxDecodedBytes}.WithDefaults(),
 		draining: make(chan struct{}),
 	}
-	if s.forwarded, err = headerPattern(cfg.ForwardHeaders); err != nil {
+	if s.forwarded, err = frontend.HeaderPattern(cfg.ForwardHeaders); err != nil {
 		return nil, edgewise.Errorf(op, edgewise.Invalid, "grpc.forward_headers: %w", err)
 	}
 	if cfg.CompressionLevel > 0 {

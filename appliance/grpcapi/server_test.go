@@ -16,6 +16,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/inference"
 	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/appliance/frontend"
 	"github.com/edgewise-ai/edgewise/test/journal"
 )
 
@@ -46,16 +47,18 @@ func start(t testing.TB, change func(c *Config), dial ...grpc.DialOption) *testS
 	}
 	var err error
 	ts.Server, err = New(cfg, Deps{
-		Engine: ts.engine, Shared: ts.shared, Log: slog.New(slog.NewTextHandler(ts.log, nil)), Name: "edgewise",
-		Version: "1.2.3", Extensions: kserve.Extensions(),
-		Labelled: func(model, label string) int64 {
-			if model == "echo" && label == "beta" {
-				return ts.beta.version()
-			}
-			return 0
+		Log: slog.New(slog.NewTextHandler(ts.log, nil)),
+		Deps: frontend.Deps{
+			Engine: ts.engine, Shared: ts.shared, Name: "edgewise", Version: "1.2.3",
+			Labelled: func(model, label string) int64 {
+				if model == "echo" && label == "beta" {
+					return ts.beta.version()
+				}
+				return 0
+			},
+			Labels: func(edgewise.ModelID, string) []string { return []string{"zero", "one"} }, Tracing: ts.tracing,
+			Logging: &fakeLogging{settings: kserve.LogSettings{Info: true, Warning: true, Error: true, Format: "default"}},
 		},
-		Labels: func(edgewise.ModelID, string) []string { return []string{"zero", "one"} }, Tracing: ts.tracing,
-		Logging: &fakeLogging{settings: kserve.LogSettings{Info: true, Warning: true, Error: true, Format: "default"}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +97,9 @@ func noTracing() *fakeTracing {
 func newServer(t *testing.T) (*Server, *fakeEngine) {
 	t.Helper()
 	engine := &fakeEngine{}
-	s, err := New(Config{}, Deps{Engine: engine, Log: slog.New(slog.DiscardHandler), Tracing: noTracing()})
+	s, err := New(Config{}, Deps{
+		Deps: frontend.Deps{Engine: engine, Tracing: noTracing()}, Log: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

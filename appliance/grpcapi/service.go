@@ -66,7 +66,7 @@ func (s *service) ModelReady(_ context.Context, req *inference.ModelReadyRequest
 func (s *service) ServerMetadata(context.Context, *inference.ServerMetadataRequest) (*inference.ServerMetadataResponse,
 	error,
 ) {
-	return &inference.ServerMetadataResponse{Name: s.deps.Name, Version: s.deps.Version, Extensions: s.deps.Extensions},
+	return &inference.ServerMetadataResponse{Name: s.deps.Name, Version: s.deps.Version, Extensions: kserve.Extensions()},
 		nil
 }
 

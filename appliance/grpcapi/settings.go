@@ -10,15 +10,6 @@ import (
 	"github.com/edgewise-ai/edgewise/api/kserve"
 )
 
-// Logging reads and changes the log settings. All methods are safe for concurrent use.
-type Logging interface {
-	// Settings returns the settings in force.
-	Settings() kserve.LogSettings
-	// Change applies all of c, until the process ends, or nothing, and returns the settings in force. Errors: Unsupported,
-	// Invalid.
-	Change(c kserve.LogChange) (kserve.LogSettings, error)
-}
-
 // TraceSetting changes trace settings and returns those in force. A setting without a value is cleared; unknown ones
 // are ignored.
 func (s *service) TraceSetting(_ context.Context, req *inference.TraceSettingRequest) (*inference.TraceSettingResponse,

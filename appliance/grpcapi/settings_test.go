@@ -20,6 +20,7 @@ import (
 	"github.com/edgewise-ai/edgewise/api/inference"
 	"github.com/edgewise-ai/edgewise/api/kserve"
 	"github.com/edgewise-ai/edgewise/appliance/blocks"
+	"github.com/edgewise-ai/edgewise/appliance/frontend"
 )
 
 // fakeLogging remembers what it was told.
@@ -246,11 +247,11 @@ func TestMetadataBecomesParameters(t *testing.T) {
 
 func TestRestrictedProtocols(t *testing.T) {
 	ts := start(t, func(c *Config) {
-		c.Restricted = []Restriction{
-			{[]string{"inference", "health"}, "infer", "s3cret"},
+		c.Restricted = []frontend.Restriction{
+			{APIs: []string{"inference", "health"}, Key: "infer", Value: "s3cret"},
 			{
-				[]string{"model-repository", "shared-memory", "metadata", "model-config", "statistics", "trace", "logging"},
-				"admin", "root",
+				APIs: []string{"model-repository", "shared-memory", "metadata", "model-config", "statistics", "trace", "logging"},
+				Key:  "admin", Value: "root",
 			},
 		}
 	})

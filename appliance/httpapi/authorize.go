@@ -136,11 +136,11 @@ func fromElsewhere(header *fasthttp.RequestHeader) bool {
 // checkRestriction refuses a request without the header that its route needs.
 func (r *Request) checkRestriction(header *fasthttp.RequestHeader) error {
 	need := r.route.restriction
-	if need == nil || subtle.ConstantTimeCompare(header.Peek(need.Header), []byte(need.Value)) == 1 {
+	if need == nil || subtle.ConstantTimeCompare(header.Peek(need.Key), []byte(need.Value)) == 1 {
 		return nil
 	}
 	return edgewise.Errorf("httpapi.authorize", edgewise.Denied, "This API is restricted, expecting header '%s'",
-		need.Header)
+		need.Key)
 }
 
 // permit decides whether the caller has the right that the route needs.

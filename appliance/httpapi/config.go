@@ -7,6 +7,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/appliance/frontend"
 )
 
 // Config bounds what clients may take from the box. The zero value of a field stands for its default, but for
@@ -36,13 +37,7 @@ type Config struct {
 	// ForwardHeaders matches the names of headers that become parameters of inference requests; http.forward_headers.
 	ForwardHeaders string
 	// Restricted are the APIs that need a header; 403; http.restricted_api.
-	Restricted []Restriction
-}
-
-// Restriction is a group of the protocol's APIs that are answered only to requests with a header of a value.
-type Restriction struct {
-	APIs          []string // by Triton's names, such as "model-repository"
-	Header, Value string
+	Restricted []frontend.Restriction
 }
 
 // Defaults of Config.

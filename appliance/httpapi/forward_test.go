@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/frontend"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi/inference"
 )
@@ -73,11 +74,11 @@ func TestABadPatternIsRefused(t *testing.T) {
 
 func TestRestrictedAPIs(t *testing.T) {
 	ts := startServer(t, func(c *httpapi.Config) {
-		c.Restricted = []httpapi.Restriction{
-			{[]string{"health", "inference"}, "api-key", "s3cret"},
+		c.Restricted = []frontend.Restriction{
+			{APIs: []string{"health", "inference"}, Key: "api-key", Value: "s3cret"},
 			{
-				[]string{"model-repository", "logging", "trace", "statistics", "shared-memory", "model-config", "metadata"},
-				"admin-key", "root",
+				APIs: []string{"model-repository", "logging", "trace", "statistics", "shared-memory", "model-config", "metadata"},
+				Key:  "admin-key", Value: "root",
 			},
 		}
 	})

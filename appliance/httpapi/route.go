@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/frontend"
 )
 
 // Route is one line of the route table: everything that the server knows of a route. The zero value of what is not set
@@ -31,9 +32,9 @@ type Route struct {
 	Refused func(ctx context.Context, r *Request, took time.Duration, err error)
 
 	// What the server derives.
-	params      []string     // names of the segments that begin with ':'
-	limit       limit        // of the body
-	restriction *Restriction // nil: no header is needed
+	params      []string              // names of the segments that begin with ':'
+	limit       limit                 // of the body
+	restriction *frontend.Restriction // nil: no header is needed
 }
 
 // Handle adds routes to the table. It must not be called once the server serves. A GET route answers HEAD, too, where

@@ -7,6 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/frontend"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi/administration"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi/inference"
@@ -27,7 +28,8 @@ func wholeTable(t testing.TB, cfg httpapi.Config, accounts httpapi.Accounts) *ht
 		t.Fatal(err)
 	}
 	if _, err := inference.Register(s, inference.Deps{
-		Metrics: func() ([]byte, string, error) { return nil, "", nil }, Logging: &fakeLogging{}, Tracing: &fakeTracing{},
+		Deps:    frontend.Deps{Logging: &fakeLogging{}, Tracing: &fakeTracing{}},
+		Metrics: func() ([]byte, string, error) { return nil, "", nil },
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/appliance/frontend"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi/administration"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi/inference"
@@ -224,11 +225,14 @@ func startServerWith(t testing.TB, change func(*httpapi.Config), parts func(*htt
 		t.Fatal(err)
 	}
 	protocol, err := inference.Register(ts.Server, inference.Deps{
-		Engine: ts.engine, Shared: ts.shared, Name: "edgewise", Version: "1.2.3", Labelled: ts.library.labelled,
-		Logging: &fakeLogging{kserve.LogSettings{Info: true, Warning: true, Error: true, Format: "default"}},
-		Tracing: ts.tracing,
-		Metrics: func() ([]byte, string, error) { return []byte("up 1\n"), "text/plain; version=0.0.4", nil },
-		Labels:  func(_ edgewise.ModelID, output string) []string { return []string{output + "-a", output + "-b"} },
+		Deps: frontend.Deps{
+			Engine: ts.engine, Shared: ts.shared, Name: "edgewise", Version: "1.2.3", Labelled: ts.library.labelled,
+			Logging: &fakeLogging{kserve.LogSettings{Info: true, Warning: true, Error: true, Format: "default"}},
+			Tracing: ts.tracing,
+			Labels:  func(_ edgewise.ModelID, output string) []string { return []string{output + "-a", output + "-b"} },
+		},
+		AllocBody: ts.engine.AllocBody,
+		Metrics:   func() ([]byte, string, error) { return []byte("up 1\n"), "text/plain; version=0.0.4", nil },
 	})
 	if err != nil {
 		t.Fatal(err)

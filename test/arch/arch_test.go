@@ -142,15 +142,21 @@ var layers = []layer{
 	{"gpu", []string{"gpu/..."}, []string{"gpu/..."}, "GPU packages know the wrappers below gpu/ and nothing else"},
 	{"api", []string{"api/..."}, []string{"api/..."}, "bodies of the API know nothing of the appliance"},
 	{
+		"protocol",
+		[]string{"appliance/frontend"},
+		[]string{"appliance/blocks", "api/..."},
+		"the common part of the frontends knows neither HTTP nor gRPC",
+	},
+	{
 		"frontends",
 		[]string{"appliance/httpapi", "appliance/grpcapi"},
-		[]string{"appliance/apistatus", "appliance/blocks", "appliance/listen", "api/..."},
+		[]string{"appliance/apistatus", "appliance/blocks", "appliance/listen", "appliance/frontend", "api/..."},
 		"a frontend translates requests; it does not decide",
 	},
 	{
 		"REST handlers",
 		[]string{"appliance/httpapi/inference", "appliance/httpapi/administration"},
-		[]string{"appliance/httpapi", "appliance/blocks", "appliance/tarfile", "api/..."},
+		[]string{"appliance/httpapi", "appliance/frontend", "appliance/blocks", "appliance/tarfile", "api/..."},
 		"handlers use the transport and know nothing of each other",
 	},
 	{

@@ -68,7 +68,7 @@ func (h *Handlers) borrow(in *incoming, r *httpapi.Request) bool {
 		b.Free()
 		return false
 	}
-	if in.tensors, in.free = h.Engine.AllocBody(in.id, int(n)); in.tensors == nil {
+	if in.tensors, in.free = h.AllocBody(in.id, int(n)); in.tensors == nil {
 		b.Free()
 		return false
 	}

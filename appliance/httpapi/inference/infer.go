@@ -2,6 +2,7 @@ package inference
 
 import (
 	"bytes"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,16 +35,19 @@ func (h *Handlers) infer(r *httpapi.Request) error {
 		return err
 	}
 	defer req.Release()
-	sh, err := h.share(req)
+	sh, err := h.Share(h.Memory(), &req.Inference)
+	if errors.Is(err, blocks.ErrFull) {
+		return h.NoMemory()
+	}
 	if err != nil {
 		return err
 	}
-	defer sh.close()
+	defer sh.Close()
 	return h.ask(r, &req.Request, func(resp *edgewise.Response) error {
-		if err := sh.deliver(req, resp); err != nil {
+		if err := sh.Deliver(resp); err != nil {
 			return err
 		}
-		h.setClasses(req, resp.Model)
+		req.Classes = h.Classes(&req.Inference, resp.Model)
 		return h.writeInfer(r, req, resp)
 	})
 }
@@ -94,20 +98,6 @@ func (h *Handlers) forward(r *httpapi.Request, req *edgewise.Request) error {
 		}
 	}
 	return nil
-}
-
-// setClasses tells the encoder what it needs to know of the model where the client wants classes.
-func (h *Handlers) setClasses(req *kserve.InferRequest, id edgewise.ModelID) {
-	if !slices.ContainsFunc(req.Answers, func(a kserve.Answer) bool { return a.Classification > 0 }) {
-		return
-	}
-	req.Classes = kserve.Classes{}
-	if v, _, err := h.Engine.Version(id); err == nil {
-		req.Classes.Batched = v.Model.MaxBatchSize > 0
-	}
-	if h.Labels != nil {
-		req.Classes.Labels = func(output string) []string { return h.Labels(id, output) }
-	}
 }
 
 // decode reads the body of an inference request.

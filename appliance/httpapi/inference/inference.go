@@ -11,69 +11,20 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/appliance/frontend"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 )
 
-// Engine is what the inference protocol's routes need of the box. All methods are safe for concurrent use. A name or
-// version that does not exist is NotFound with the texts of the protocol, such as
-// "Request for unknown model: 'cat' is not found".
-type Engine interface {
-	edgewise.Frontends
-	// Live tells whether the box works at all.
-	Live() bool
-	// Ready tells whether the box takes requests and every wanted model is ready.
-	Ready() bool
-	// Version returns what the model is, and which of its versions are ready, ascending; only the one asked for when
-	// id names one. Errors: NotFound, Unavailable.
-	Version(id edgewise.ModelID) (v *edgewise.Version, ready []int64, err error)
-	// VersionReady returns nil when requests to id are answered. Errors: NotFound, Unavailable.
-	VersionReady(id edgewise.ModelID) error
-	// Index returns the status of every version that was ever loaded, and for each model of which none was a Status
-	// with nothing but ID.Name.
-	Index() []edgewise.Status
+// Deps are the parts that the handlers call. Without Logging or Tracing, the routes of its settings are not there.
+type Deps struct {
+	frontend.Deps
 	// AllocBody returns n bytes, aligned to 64, in which the tensors of a request to id need no copy; nil when none are
 	// free. The caller calls free once. Another process can change them at any time.
-	AllocBody(id edgewise.ModelID, n int) (data []byte, free func())
-	// Load makes the model ready and waits for it; o stands in place of what its folder says. Errors: NotFound, Invalid,
-	// Unsupported, Unavailable (clients may not load), Exhausted, Deadline, Canceled, Internal.
-	Load(ctx context.Context, name string, o edgewise.LoadOverride) error
-	// Unload stops serving the model and returns before requests in progress have ended; with dependents also the
-	// models that only it uses. Errors: NotFound, Unavailable (clients may not unload).
-	Unload(ctx context.Context, name string, dependents bool) error
-	// Statistics returns what was measured of id's version, of all its ready versions when it names none, and of
-	// everything when id is zero. Errors: Invalid for a model that is unknown or not ready.
-	Statistics(id edgewise.ModelID) ([]kserve.VersionStatistics, error)
-}
-
-// Logging is what the log settings need of the box. All methods are safe for concurrent use.
-type Logging interface {
-	// Settings tells what is logged, and how.
-	Settings() kserve.LogSettings
-	// Change changes that until the box stops, all of it or nothing, and returns what holds then. Errors: Unsupported,
-	// Invalid.
-	Change(c kserve.LogChange) (kserve.LogSettings, error)
-}
-
-// Deps are the parts that the handlers use. All but Metrics, MetricsPublic, Labelled, Labels, Logging and Tracing are
-// required.
-type Deps struct {
-	Engine  Engine
-	Shared  SharedMemory
-	Name    string // of the server, in its metadata
-	Version string // of the server, in its metadata
-
+	AllocBody func(id edgewise.ModelID, n int) (data []byte, free func())
 	// Metrics returns the metrics page and its content type. Nil: there is no such page.
 	Metrics func() (page []byte, contentType string, err error)
 	// MetricsPublic tells whether the metrics page is for everybody. Nil: it is not.
 	MetricsPublic func() bool
-	// Labelled returns the version that a label of a model points to, 0 when there is none. Nil: there are no labels.
-	Labelled func(name, label string) int64
-	// Labels returns the labels of an output's elements, by index. Nil, or returning nil: there are none.
-	Labels func(id edgewise.ModelID, output string) []string
-	// Logging changes what is logged. Nil: the routes of the log settings are not there.
-	Logging Logging
-	// Tracing traces requests. Nil: nothing is traced, and the routes of the trace settings are not there.
-	Tracing edgewise.Tracing
 }
 
 // Handlers answers the routes of the protocol.
@@ -89,11 +40,9 @@ type Handlers struct {
 // no regular expression.
 func Register(s *httpapi.Server, deps Deps) (*Handlers, error) {
 	h := &Handlers{Server: s, Deps: deps, decoder: kserve.NewDecoder(kserve.Limits{MaxJSON: s.Config().MaxJSONBytes})}
-	if pattern := s.Config().ForwardHeaders; pattern != "" {
-		var err error
-		if h.forwarded, err = regexp.Compile("(?i)" + pattern); err != nil {
-			return nil, edgewise.Errorf("inference.Register", edgewise.Invalid, "http.forward_headers: %w", err)
-		}
+	var err error
+	if h.forwarded, err = frontend.HeaderPattern(s.Config().ForwardHeaders); err != nil {
+		return nil, edgewise.Errorf("inference.Register", edgewise.Invalid, "http.forward_headers: %w", err)
 	}
 	s.Handle(h.routes()...)
 	return h, nil
