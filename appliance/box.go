@@ -16,7 +16,6 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/certificate"
-	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi/administration"
 )
 
@@ -238,8 +237,10 @@ func (b *box) System() admin.System {
 // Configuration lists the keys that the box was started with.
 func (b *box) Configuration() []admin.ConfigurationKey {
 	var list []admin.ConfigurationKey
-	for _, k := range config.Keys() {
-		list = append(list, admin.ConfigurationKey{Name: k.Name, Value: b.app.config.Value(k.Name), Default: k.Default, Unit: k.Unit, Doc: k.Doc})
+	for _, k := range b.app.config.Keys() {
+		list = append(list, admin.ConfigurationKey{
+			Name: k.Name, Value: k.Value, Default: k.Default, Unit: k.Unit, Doc: k.Doc,
+		})
 	}
 	return list
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"runtime"
 
 	"github.com/edgewise-ai/edgewise"
@@ -41,9 +40,6 @@ type Examination struct {
 // Errors: NotFound when that folder was to be verified or repaired. The error is that of the examination itself, not of what it found; see Diagnosis.Healthy.
 func Examine(ctx context.Context, c config.Config, e Examination, logger *slog.Logger) (*Diagnosis, error) {
 	d := &Diagnosis{Version: Version, Platform: runtime.GOOS + "/" + runtime.GOARCH, Cores: runtime.NumCPU(), DataDir: c.DataDir}
-	if absolute, err := filepath.Abs(c.DataDir); err == nil {
-		d.DataDir = absolute
-	}
 	found, err := serving.Probe(ctx, c)
 	if err != nil {
 		return d, edgewise.Errorf("appliance.Examine", edgewise.KindOf(err), "looking for the runtime: %w", err)

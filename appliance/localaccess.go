@@ -65,13 +65,9 @@ func (a *App) leavePointer(address net.Addr) error {
 		a.logger.Debug("the command line is not told where the local token is", "error", err)
 		return nil
 	}
-	dir, err := filepath.Abs(a.config.DataDir)
-	if err != nil {
-		return edgewise.Errorf(op, edgewise.Internal, "%w", err)
-	}
-	p := pointer{Token: filepath.Join(dir, TokenFile)}
+	p := pointer{Token: filepath.Join(a.config.DataDir, TokenFile)}
 	if a.identity != nil {
-		p.Authority = filepath.Join(dir, identityFolder, filepath.Base(a.identity.AuthorityPath()))
+		p.Authority = a.identity.AuthorityPath()
 	}
 	text, err := json.Marshal(p)
 	if err == nil {
@@ -89,10 +85,9 @@ func (a *App) removePointer() {
 	if a.pointer == "" {
 		return
 	}
-	dir, err := filepath.Abs(a.config.DataDir)
-	text, bad := os.ReadFile(a.pointer)
+	text, err := os.ReadFile(a.pointer)
 	var p pointer
-	if err == nil && bad == nil && json.Unmarshal(text, &p) == nil && p.Token == filepath.Join(dir, TokenFile) {
+	if err == nil && json.Unmarshal(text, &p) == nil && p.Token == filepath.Join(a.config.DataDir, TokenFile) {
 		_ = os.Remove(a.pointer)
 	}
 }

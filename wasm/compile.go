@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -164,10 +163,6 @@ const maxCompilerOutput = 16 << 10
 // takes too much), Internal (the machine), and those of ctx.
 func (b *Backend) child(ctx context.Context, p *program, folder string) error {
 	c := &b.config
-	folder, err := filepath.Abs(folder) // the compiler has a working directory of its own
-	if err != nil {
-		return edgewise.Errorf("wasm.compile", edgewise.Internal, "%w", err)
-	}
 	task, err := json.Marshal(compilerTask{
 		Folder: folder, Pages: p.module.MaxPages, Memory: uint64(c.CompileMemory),
 		Seconds: uint64(c.CompileTimeout/time.Second)*2 + 2, Output: uint64(c.CompileMemory),

@@ -7,12 +7,20 @@ package config
 
 import "time"
 
-// Config is the configuration of the appliance. What each key means, its unit and its limits are in Keys.
+// Config is the configuration of the appliance. Its fields, and those of its sections, declare the keys, in the order of
+// the configuration file. All else that is known of a key is derived from its field: the name from the tag json, the
+// value where nothing is set from the tag default (none: the zero value), the unit from the tag unit, the limits from the
+// tag limit (see limitOf), and the description in the configuration file and on the page from the comment.
 type Config struct {
-	DataDir      string       `json:"data_dir"`
-	Server       Server       `json:"server"`
-	Auth         string       `json:"auth"`
+	// Folder of the catalog and of the model files. A relative path starts at the working directory; the systemd unit
+	// sets it to /var/lib/edgewise.
+	DataDir string `json:"data_dir" default:"data" limit:"folder"`
+	// Authentication. accounts: users log in, devices have API keys, and only the health routes are public. open: every
+	// client has all rights, for a closed network or a test.
+	Auth string `json:"auth" default:"accounts" limit:"one of accounts, open"`
+	// Whether the first start makes an API key for the demo and prints it once: it may run and read every model.
 	DemoKey      bool         `json:"demo_key"`
+	Server       Server       `json:"server"`
 	HTTP         HTTP         `json:"http"`
 	TLS          TLS          `json:"tls"`
 	GRPC         GRPC         `json:"grpc"`
@@ -30,34 +38,62 @@ type Config struct {
 	Trace        Trace        `json:"trace"`
 }
 
-// Server is what the box says of itself.
-type Server struct {
-	ID string `json:"id"`
-}
-
-// HTTP bounds the REST server.
-type HTTP struct {
-	Address          string        `json:"address"`
-	MaxJSONBytes     Size          `json:"max_json_bytes"`
-	MaxBodyBytes     Size          `json:"max_body_bytes"`
-	MaxInflightBytes Size          `json:"max_inflight_bytes"`
-	MaxConnections   int           `json:"max_connections"`
-	HeaderTimeout    time.Duration `json:"header_timeout"`
-	BodyTimeout      time.Duration `json:"body_timeout"`
-	IdleTimeout      time.Duration `json:"idle_timeout"`
-	WriteTimeout     time.Duration `json:"write_timeout"`
-	AllowedHosts     []string      `json:"allowed_hosts"`
-	CORSOrigins      []string      `json:"cors_origins"`
-	ForwardHeaders   string        `json:"forward_headers"`
-	RestrictedAPI    []string      `json:"restricted_api"`
-	ReusePort        bool          `json:"reuse_port"`
-}
-
 // The values of auth.
 const (
 	AuthAccounts = "accounts"
 	AuthOpen     = "open"
 )
+
+// Server is what the box says of itself.
+type Server struct {
+	// Name of the server in its metadata. Programs written for Triton compare it.
+	ID string `json:"id" default:"triton" limit:"name"`
+}
+
+// HTTP bounds the REST server.
+type HTTP struct {
+	// Where the page and the REST server listen. Loopback; :8000 lets the network in.
+	Address string `json:"address" default:"127.0.0.1:8000" limit:"address"`
+	// Whether other processes of the same user may listen on the port of http.address too.
+	ReusePort bool `json:"reuse_port"`
+	// Request headers whose names match become parameters of the request, which steps read. The match may be partial
+	// and ignores case, unless the expression begins with (?-i). Empty: none.
+	ForwardHeaders string `json:"forward_headers" limit:"expression"`
+	// Parts of the inference protocol that are answered only to requests with a header of that value. The APIs of one
+	// group are separated by ';'.
+	RestrictedAPI []string `json:"restricted_api" unit:"list of APIs:header=value" limit:"restrictions"`
+	// Maximum JSON part of a request, body of one raw tensor, and body after decompression. JSON numbers take several
+	// times the memory of the tensor they describe.
+	MaxJSONBytes Size `json:"max_json_bytes" default:"64MiB" limit:"1KiB to 2GiB"`
+	// Maximum body of an inference request, including binary tensors.
+	MaxBodyBytes Size `json:"max_body_bytes" default:"256MiB" limit:"1KiB to 16GiB"`
+	// Maximum memory of all request bodies together; above it requests are answered with busy.
+	MaxInflightBytes Size `json:"max_inflight_bytes" default:"1GiB" limit:"1KiB to 1TiB"`
+	// Maximum open connections; each needs a file descriptor and some memory.
+	MaxConnections int `json:"max_connections" default:"1024" unit:"connections" limit:"1 to 65536"`
+	// Time limit for the complete header of a request, against slow clients.
+	HeaderTimeout time.Duration `json:"header_timeout" default:"10s" limit:"1ms to 1h"`
+	// Time limit between bytes of a body. Slow uploads continue as long as bytes arrive.
+	BodyTimeout time.Duration `json:"body_timeout" default:"1m" limit:"1ms to 24h"`
+	// How long a connection without a request is kept.
+	IdleTimeout time.Duration `json:"idle_timeout" default:"2m" limit:"1ms to 24h"`
+	// Time limit between bytes of a response that the client reads.
+	WriteTimeout time.Duration `json:"write_timeout" default:"1m" limit:"1ms to 24h"`
+	// With auth open: host names that clients may use, beside localhost, the host name and the addresses. Other Host
+	// headers are refused then, against DNS rebinding; with accounts and with Triton's flags every name is answered.
+	// The self-signed certificate includes these names.
+	AllowedHosts []string `json:"allowed_hosts" limit:"hosts"`
+	// Origins whose web pages may call the box with an API key, or without where none is needed. Sessions of users are
+	// limited to the box's own page. A key can have origins of its own.
+	CORSOrigins []string `json:"cors_origins" limit:"origins"`
+}
+
+// TLS says who must speak TLS.
+type TLS struct {
+	// Whether TLS is required, for REST and gRPC. auto: except for clients on the box itself. require: for all clients.
+	// off: TLS is disabled, and passwords and keys are sent in plain text.
+	Mode string `json:"mode" default:"auto" limit:"one of auto, require, off"`
+}
 
 // The values of tls.mode.
 const (
@@ -66,32 +102,47 @@ const (
 	TLSOff     = "off"
 )
 
-// TLS says who must speak TLS.
-type TLS struct {
-	Mode string `json:"mode"`
-}
-
-// GRPC bounds the gRPC server. Its JSON names are those of the keys.
+// GRPC bounds the gRPC server.
 type GRPC struct {
-	Address                     string        `json:"address"`
-	MaxMessageBytes             Size          `json:"max_message_bytes"`
-	MaxInflightBytes            Size          `json:"max_inflight_bytes"`
-	MaxConnections              int           `json:"max_connections"`
-	MaxStreams                  int           `json:"max_streams"`
-	ConnectTimeout              time.Duration `json:"connect_timeout"`
-	TLSCertificate              string        `json:"tls_certificate"`
-	TLSKey                      string        `json:"tls_key"`
-	TLSClientAuthorities        string        `json:"tls_client_authorities"`
-	KeepaliveTime               time.Duration `json:"keepalive_time"`
-	KeepaliveTimeout            time.Duration `json:"keepalive_timeout"`
-	KeepaliveMinInterval        time.Duration `json:"keepalive_min_interval"`
-	KeepalivePermitWithoutCalls bool          `json:"keepalive_permit_without_calls"`
-	MaxConnectionAge            time.Duration `json:"max_connection_age"`
-	MaxConnectionAgeGrace       time.Duration `json:"max_connection_age_grace"`
-	ForwardHeaders              string        `json:"forward_headers"`
-	RestrictedAPI               []string      `json:"restricted_api"`
-	ReusePort                   bool          `json:"reuse_port"`
-	ResponseCompression         string        `json:"response_compression"`
+	// Where the gRPC server listens. Loopback, as http.address.
+	Address string `json:"address" default:"127.0.0.1:8001" limit:"address"`
+	// Maximum message of a client, before and after decompression. Clients that send more get RESOURCE_EXHAUSTED. The
+	// largest is the protocol's own bound.
+	MaxMessageBytes Size `json:"max_message_bytes" default:"256MiB" limit:"1KiB to 2147483647"`
+	// Maximum memory of all gRPC inference requests together; above it they are answered with busy.
+	MaxInflightBytes Size `json:"max_inflight_bytes" default:"1GiB" limit:"1KiB to 1TiB"`
+	// Maximum open connections; further ones are closed.
+	MaxConnections int `json:"max_connections" default:"1024" unit:"connections" limit:"1 to 65536"`
+	// Maximum calls in progress on one connection; clients queue further ones.
+	MaxStreams int `json:"max_streams" default:"1024" unit:"calls" limit:"1 to 65536"`
+	// Time limit for the handshake of a new connection, including TLS.
+	ConnectTimeout time.Duration `json:"connect_timeout" default:"10s" limit:"1ms to 1h"`
+	// PEM file with the certificate chain of the server. Empty: the certificate of tls.mode.
+	TLSCertificate string `json:"tls_certificate" limit:"file"`
+	// PEM file with the private key of grpc.tls_certificate.
+	TLSKey string `json:"tls_key" limit:"file"`
+	// PEM file with the CA certificates for client certificates (mutual TLS). Empty: clients need no certificate.
+	TLSClientAuthorities string `json:"tls_client_authorities" limit:"file"`
+	// Idle time after which the server pings a client.
+	KeepaliveTime time.Duration `json:"keepalive_time" default:"2h" limit:"1s to 720h"`
+	// Time limit for the reply to a ping; then the connection is closed.
+	KeepaliveTimeout time.Duration `json:"keepalive_timeout" default:"20s" limit:"1ms to 1h"`
+	// Minimum interval between pings of a client; clients that ping more often are disconnected.
+	KeepaliveMinInterval time.Duration `json:"keepalive_min_interval" default:"5m" limit:"1ms to 720h"`
+	// Whether clients may ping without calls in progress.
+	KeepalivePermitWithoutCalls bool `json:"keepalive_permit_without_calls"`
+	// Age at which a connection is closed gracefully, so that clients reconnect through a load balancer. 0: never.
+	MaxConnectionAge time.Duration `json:"max_connection_age" limit:"0, or 1s to 8760h"`
+	// Time limit for calls in progress on such a connection. 0: none.
+	MaxConnectionAgeGrace time.Duration `json:"max_connection_age_grace" limit:"0, or 1ms to 8760h"`
+	// Whether other processes of the same user may listen on the port of grpc.address too.
+	ReusePort bool `json:"reuse_port"`
+	// As http.forward_headers, for the metadata of gRPC calls.
+	ForwardHeaders string `json:"forward_headers" limit:"expression"`
+	// As http.restricted_api; the metadata's key is triton-grpc-protocol- and the key given here.
+	RestrictedAPI []string `json:"restricted_api" unit:"list of APIs:key=value" limit:"restrictions"`
+	// Compression level of inference responses for clients that accept gzip.
+	ResponseCompression string `json:"response_compression" default:"none" limit:"one of none, low, medium, high"`
 }
 
 // The values of grpc.response_compression.
@@ -104,16 +155,42 @@ const (
 
 // Upload bounds the uploads of models.
 type Upload struct {
-	MaxBytes   Size `json:"max_bytes"`
-	MaxFiles   int  `json:"max_files"`
-	Concurrent int  `json:"concurrent"`
+	// Maximum size of an upload, all files of a version together.
+	MaxBytes Size `json:"max_bytes" default:"32GiB" limit:"1KiB to 16TiB"`
+	// Maximum files of one version.
+	MaxFiles int `json:"max_files" default:"1024" unit:"files" limit:"1 to 65536"`
+	// Maximum concurrent uploads; they share the disk with loading models.
+	Concurrent int `json:"concurrent" default:"2" unit:"uploads" limit:"1 to 64"`
 }
 
 // Store configures the store of models.
 type Store struct {
-	ReserveBytes  Size          `json:"reserve_bytes"`
-	SnapshotEvery time.Duration `json:"snapshot_every"`
-	Snapshots     int           `json:"snapshots"`
+	// Disk reserve: space that uploads leave free on the disk of data_dir, for logs and the catalog.
+	ReserveBytes Size `json:"reserve_bytes" default:"1GiB" limit:"0 to 16TiB"`
+	// Interval of snapshots of the catalog. 0 disables them.
+	SnapshotEvery time.Duration `json:"snapshot_every" default:"1h" limit:"0, or 1m to 720h"`
+	// Snapshots of the catalog that are kept.
+	Snapshots int `json:"snapshots" default:"24" unit:"snapshots" limit:"1 to 1000"`
+}
+
+// Repository says which folders in Triton's repository layout feed the store, and when.
+type Repository struct {
+	// Folders in Triton's repository layout. Their models are imported into the store and served under the folders'
+	// version numbers. One model's folder, or a folder with the files of one version alone, may be given too.
+	Folders []string `json:"folders" limit:"paths"`
+	// When models of repository.folders are loaded. none: all at the start. poll: also when their folders change.
+	// explicit: those in load_models at the start, and those that clients load.
+	ControlMode string `json:"control_mode" default:"none" limit:"one of none, poll, explicit"`
+	// Models that are loaded at the start with control_mode explicit; "*" alone for all.
+	LoadModels []string `json:"load_models" limit:"names"`
+	// Polling interval of the folders with control_mode poll.
+	PollInterval time.Duration `json:"poll_interval" default:"15s" limit:"100ms to 24h"`
+	// Models that have a file configs/NAME.pbtxt are configured by it, in place of their config.pbtxt.
+	ConfigName string `json:"config_name" unit:"name"`
+	// Retries of a model of repository.folders that failed to load.
+	LoadRetries int `json:"load_retries" unit:"loads" limit:"0 to 1000"`
+	// Whether the box stops when a model of repository.folders fails to load at the start.
+	ExitOnError bool `json:"exit_on_error" default:"true"`
 }
 
 // The values of repository.control_mode.
@@ -123,21 +200,34 @@ const (
 	ControlExplicit = "explicit"
 )
 
-// Repository says which folders in Triton's repository layout feed the store, and when.
-type Repository struct {
-	Folders      []string      `json:"folders"`
-	ControlMode  string        `json:"control_mode"`
-	LoadModels   []string      `json:"load_models"`
-	PollInterval time.Duration `json:"poll_interval"`
-	ConfigName   string        `json:"config_name"`
-	ExitOnError  bool          `json:"exit_on_error"`
-	LoadRetries  int           `json:"load_retries"`
-}
-
 // ONNX configures the backend of ONNX models.
 type ONNX struct {
-	Library string `json:"library"`
-	Threads int    `json:"threads"`
+	// The file libonnxruntime.so. Empty: it is searched beside the program and in the system's library folders.
+	Library string `json:"library" limit:"library"`
+	// Threads for all runs of all models together. Also the count of an instance group without one. 0: the number of
+	// cores.
+	Threads int `json:"threads" unit:"threads" limit:"0 to 1024"`
+}
+
+// GPU configures the use of GPUs.
+type GPU struct {
+	// auto: models run on GPUs, if there are any and their configuration allows it. off: GPUs are not used.
+	Mode string `json:"mode" default:"auto" limit:"one of auto, off"`
+	// The file libcuda.so.1. Empty: it is searched in the system's library folders and where Jetsons and containers
+	// keep it.
+	Driver string `json:"driver" limit:"library"`
+	// The file libnvidia-ml.so.1, the source of load, memory and temperature of GPUs. Empty: it is searched as
+	// gpu.driver.
+	Telemetry string `json:"telemetry" limit:"library"`
+	// Interval at which load, memory and temperature of GPUs are read.
+	TelemetryEvery time.Duration `json:"telemetry_every" default:"2s" limit:"100ms to 1h"`
+	// Folders in which NVIDIA's libraries (libcudart, libcublas, libcudnn and others) are searched first. Files that
+	// users other than root and the box's own can write are not used.
+	Libraries []string `json:"libraries" limit:"folders"`
+	// The GPUs that the box may use. Empty: all of them.
+	Devices []string `json:"devices" limit:"devices"`
+	// Maximum memory of all models on each GPU. 0: nine tenths of the GPU's memory, less 512 MiB.
+	MaxMemoryBytes Size `json:"max_memory_bytes" limit:"0 to 16TiB"`
 }
 
 // The values of gpu.mode.
@@ -146,15 +236,76 @@ const (
 	GPUOff  = "off"
 )
 
-// GPU configures the use of GPUs.
-type GPU struct {
-	Mode           string        `json:"mode"`
-	Driver         string        `json:"driver"`
-	Telemetry      string        `json:"telemetry"`
-	TelemetryEvery time.Duration `json:"telemetry_every"`
-	Libraries      []string      `json:"libraries"`
-	Devices        []string      `json:"devices"`
-	MaxMemoryBytes Size          `json:"max_memory_bytes"`
+// Wasm bounds what WebAssembly steps may take.
+type Wasm struct {
+	// Maximum memory of one guest of a WebAssembly step. A model's max_memory_mebibyte can lower it.
+	MaxMemoryBytes Size `json:"max_memory_bytes" default:"64MiB" limit:"1MiB to 1GiB"`
+	// Time limit of a step for one request, unless the request ends earlier. Models have priority over steps that run
+	// for long (docs/steps-abi.md, "Models go first").
+	RunTimeout time.Duration `json:"run_timeout" default:"1m" limit:"1ms to 24h"`
+	// Maximum size of the cache of compiled steps in data_dir; the oldest are removed and compiled again when they are
+	// loaded.
+	CacheBytes Size `json:"cache_bytes" default:"256MiB" limit:"1MiB to 1TiB"`
+}
+
+// Engine bounds loading and running.
+type Engine struct {
+	// Maximum queued requests of one model; further requests are answered with busy. A model's max_queue_size can lower
+	// it.
+	MaxQueue int `json:"max_queue" default:"1024" unit:"requests" limit:"1 to 1048576"`
+	// For tests of batching only: a model that batches runs nothing until this many requests are queued. Also
+	// TRITONSERVER_DELAY_SCHEDULER. 0: disabled.
+	TestQueued int `json:"test_queued" unit:"requests" limit:"0 to 1048576"`
+	// With engine.test_queued, for sequence batchers with the strategy direct: until this many requests of sequences
+	// without a slot are queued, too. Also TRITONSERVER_BACKLOG_DELAY_SCHEDULER.
+	TestBacklog int `json:"test_backlog" unit:"requests" limit:"0 to 1048576"`
+	// Time limit of a request, queue time included. 0: only the client's own deadline.
+	RequestTimeout time.Duration `json:"request_timeout" default:"1m" limit:"0, or 1ms to 24h"`
+	// Time limit of the load of a version, warm-up included.
+	LoadTimeout time.Duration `json:"load_timeout" default:"5m" limit:"1s to 24h"`
+	// Maximum concurrent loads; each uses cores and memory beside the models that serve.
+	LoadConcurrency int `json:"load_concurrency" default:"1" unit:"loads" limit:"1 to 64"`
+	// max_batch_size of models that can batch and declare none. 0: they are not batched.
+	DefaultMaxBatchSize int `json:"default_max_batch_size" default:"4" unit:"elements" limit:"0 to 65536"`
+	// Whether missing parts of a configuration are completed from the model file. Without it a configuration must name
+	// the inputs and outputs, with dims above 0 or -1.
+	AutoComplete bool `json:"auto_complete" default:"true"`
+	// Whether the server is ready only while every wanted model is ready.
+	StrictReadiness bool `json:"strict_readiness" default:"true"`
+	// Whether runs of 1 ms and more on one thread are each kept on a core that no other such run has. More throughput
+	// with few clients, above all beside other programs of lower priority; runs of other programs on that core are
+	// waited for.
+	PinCores bool `json:"pin_cores" default:"true"`
+	// Where native code runs. process: each version in a child process of its own, so that a crash or a leak affects
+	// that model only. none: in the server's process, some microseconds faster, except for models with the parameter
+	// isolation process or group:NAME. model: as that parameter says: process, none, or group:NAME, which puts all
+	// models of that name into one child process; process where it is not set.
+	Isolation string `json:"isolation" default:"process" limit:"one of process, model, none"`
+	// Maximum memory of all loaded models. A version is estimated at 3 times the bytes of its weights, or its parameter
+	// memory_bytes; one that does not fit is not loaded. 0: no limit.
+	MaxMemoryBytes Size `json:"max_memory_bytes" limit:"0 to 16TiB"`
+	// The policy when a new live version does not fit into memory beside the old one. refuse: the old one stays. gap:
+	// the old one is unloaded first, and the model is unavailable until the new one is ready. A model's parameter
+	// swap_without_room overrides it.
+	SwapWithoutRoom string `json:"swap_without_room" default:"refuse" limit:"one of refuse, gap"`
+	// CPU time limit of the child process of a version for its load, all threads together.
+	LoadCPUTime time.Duration `json:"load_cpu_time" default:"5m" limit:"1s to 24h"`
+	// Address space of a child process, which limits its memory; a small model needs about 3 GiB of it. 0: no limit.
+	MaxAddressSpace Size `json:"max_address_space" limit:"0 to 16TiB"`
+	// Maximum memory of the response cache of models that set response_cache; the least recently used entries are
+	// evicted. 0: no cache, and such models are refused.
+	ResponseCacheBytes Size `json:"response_cache_bytes" default:"64MiB" limit:"0 to 16TiB"`
+	// Triton's rate limiter. execution_count: an instance runs only while all resources that it needs are available;
+	// the instance with the fewest runs, times its priority, goes first. off: rate_limiter has no effect.
+	RateLimit string `json:"rate_limit" default:"off" limit:"one of off, execution_count"`
+	// Counts of resources. Unlisted resources have the largest count that an instance needs.
+	RateLimitResources []string `json:"rate_limit_resources" limit:"resources"`
+	// Maximum memory of the implicit states of all sequences. A request whose state does not fit fails, and its
+	// sequence is unchanged.
+	SequenceStateBytes Size `json:"sequence_state_bytes" default:"256MiB" limit:"1KiB to 1TiB"`
+	// Time for which a replaced or unloaded version keeps serving its sequences; then they must restart. At shutdown it
+	// is at most half of shutdown.timeout. 0: what has been taken is answered and no more.
+	SequenceDrain time.Duration `json:"sequence_drain" default:"10s" limit:"0, or 1ms to 24h"`
 }
 
 // The values of engine.isolation.
@@ -176,51 +327,35 @@ const (
 	RateLimitExecutionCount = "execution_count"
 )
 
-// Wasm bounds what WebAssembly steps may take.
-type Wasm struct {
-	MaxMemoryBytes Size          `json:"max_memory_bytes"`
-	RunTimeout     time.Duration `json:"run_timeout"`
-	CacheBytes     Size          `json:"cache_bytes"`
-}
-
-// Engine bounds loading and running.
-type Engine struct {
-	MaxQueue            int           `json:"max_queue"`
-	TestQueued          int           `json:"test_queued"`
-	TestBacklog         int           `json:"test_backlog"`
-	RequestTimeout      time.Duration `json:"request_timeout"`
-	LoadTimeout         time.Duration `json:"load_timeout"`
-	LoadConcurrency     int           `json:"load_concurrency"`
-	DefaultMaxBatchSize int           `json:"default_max_batch_size"`
-	AutoComplete        bool          `json:"auto_complete"`
-	StrictReadiness     bool          `json:"strict_readiness"`
-	PinCores            bool          `json:"pin_cores"`
-	Isolation           string        `json:"isolation"`
-	MaxMemoryBytes      Size          `json:"max_memory_bytes"`
-	SwapWithoutRoom     string        `json:"swap_without_room"`
-	LoadCPUTime         time.Duration `json:"load_cpu_time"`
-	MaxAddressSpace     Size          `json:"max_address_space"`
-	ResponseCacheBytes  Size          `json:"response_cache_bytes"`
-	RateLimit           string        `json:"rate_limit"`
-	RateLimitResources  []string      `json:"rate_limit_resources"`
-	SequenceStateBytes  Size          `json:"sequence_state_bytes"`
-	SequenceDrain       time.Duration `json:"sequence_drain"`
+// SharedMemory says whether clients on the same machine may hand over tensors in shared memory.
+type SharedMemory struct {
+	// Whether clients on the same machine may register POSIX shared memory and name it in requests instead of sending
+	// tensors. The box needs the right to open their objects in /dev/shm.
+	Enabled bool `json:"enabled"`
 }
 
 // Shutdown bounds the stop of the server.
 type Shutdown struct {
-	Timeout time.Duration `json:"timeout"`
+	// Time limit for requests in flight at shutdown.
+	Timeout time.Duration `json:"timeout" default:"30s" limit:"0, or 1ms to 1h"`
 }
 
 // Log says what is logged, and how.
 type Log struct {
-	Level   string `json:"level"`
-	Format  string `json:"format"`
-	File    string `json:"file"`
-	Info    bool   `json:"info"`
-	Warning bool   `json:"warning"`
-	Error   bool   `json:"error"`
-	Verbose int    `json:"verbose"`
+	// The minimum level of log lines.
+	Level string `json:"level" default:"info" limit:"one of debug, info, warn, error"`
+	// The format of log lines. triton and triton-iso8601: as Triton's formats default and ISO8601.
+	Format string `json:"format" default:"text" limit:"one of text, json, triton, triton-iso8601"`
+	// File that log lines are appended to. Empty: standard error.
+	File string `json:"file" limit:"file"`
+	// Whether lines of level info are logged, where log.level lets them through.
+	Info bool `json:"info" default:"true"`
+	// Whether warnings are logged, where log.level lets them through.
+	Warning bool `json:"warning" default:"true"`
+	// Whether errors are logged.
+	Error bool `json:"error" default:"true"`
+	// Above 0, details are logged as with the level debug.
+	Verbose int `json:"verbose" unit:"number" limit:"0 to 2147483647"`
 }
 
 // The values of log.format.
@@ -231,21 +366,50 @@ const (
 	LogTritonISO8601 = "triton-iso8601"
 )
 
-// SharedMemory says whether clients on the same machine may hand over tensors in shared memory.
-type SharedMemory struct {
-	Enabled bool `json:"enabled"`
-}
-
 // Metrics says what is measured for the metrics page, and where it stands.
 type Metrics struct {
-	Enabled            bool   `json:"enabled"`
-	Public             bool   `json:"public"`
-	Address            string `json:"address"`
-	CPU                bool   `json:"cpu"`
-	CounterLatencies   bool   `json:"counter_latencies"`
-	HistogramLatencies bool   `json:"histogram_latencies"`
-	SummaryLatencies   bool   `json:"summary_latencies"`
-	SummaryQuantiles   string `json:"summary_quantiles"`
+	// Whether /metrics answers.
+	Enabled bool `json:"enabled" default:"true"`
+	// Whether /metrics answers without a key, until the setting is changed in the page.
+	Public bool `json:"public"`
+	// Where the metrics listen on their own port, beside /metrics of the REST server.
+	Address string `json:"address" default:"127.0.0.1:8002" limit:"address"`
+	// Whether the CPU and memory utilization of the machine is in the metrics.
+	CPU bool `json:"cpu" default:"true"`
+	// Whether Triton's cumulative times are in the metrics.
+	CounterLatencies bool `json:"counter_latencies" default:"true"`
+	// Whether nv_inference_first_response_histogram_ms is in the metrics. The finer edgewise_request_seconds always is.
+	HistogramLatencies bool `json:"histogram_latencies"`
+	// Whether the summaries of times are in the metrics.
+	SummaryLatencies bool `json:"summary_latencies"`
+	// The quantiles of the summaries, each with its allowed error.
+	SummaryQuantiles string `json:"summary_quantiles" default:"0.5:0.05,0.9:0.01,0.95:0.001,0.99:0.001,0.999:0.001" limit:"quantiles"`
+}
+
+// Trace says which requests are traced from the start, and where traces go.
+type Trace struct {
+	// What traces contain.
+	Levels []string `json:"levels" default:"OFF" limit:"levels"`
+	// One in this many requests is traced. 0: only requests with a W3C trace context, with mode opentelemetry.
+	Rate int `json:"rate" default:"1000" unit:"requests" limit:"0 to 2147483647"`
+	// The number of requests to trace. -1: no limit.
+	Count int `json:"count" default:"-1" unit:"requests" limit:"-1 to 2147483647"`
+	// The exporter. triton: to trace.file, in Triton's format. opentelemetry: to trace.url.
+	Mode string `json:"mode" default:"triton" limit:"one of triton, opentelemetry"`
+	// File of traces with mode triton. Empty: none.
+	File string `json:"file" limit:"file"`
+	// Traces in one file: the first ones go to trace.file.0, the next to trace.file.1. 0: all go to trace.file.
+	LogFrequency int `json:"log_frequency" unit:"traces" limit:"0 to 2147483647"`
+	// URL of an OpenTelemetry collector (OTLP over HTTP).
+	URL string `json:"url" default:"http://localhost:4318/v1/traces" limit:"URL"`
+	// Resource attributes of traces, beside service.name.
+	Resource []string `json:"resource" limit:"pairs"`
+	// Maximum queued spans; further ones are dropped.
+	QueueSize int `json:"queue_size" default:"2048" unit:"spans" limit:"1 to 1048576"`
+	// Maximum delay of the export of a span.
+	ExportDelay time.Duration `json:"export_delay" default:"5s" limit:"1ms to 1h"`
+	// Maximum spans in one export.
+	ExportBatch int `json:"export_batch" default:"512" unit:"spans" limit:"1 to 65536"`
 }
 
 // The values of trace.mode.
@@ -253,66 +417,3 @@ const (
 	TraceTriton        = "triton"
 	TraceOpenTelemetry = "opentelemetry"
 )
-
-// Trace says which requests are traced from the start, and where traces go.
-type Trace struct {
-	Levels       []string      `json:"levels"`
-	Rate         int           `json:"rate"`
-	Count        int           `json:"count"`
-	Mode         string        `json:"mode"`
-	File         string        `json:"file"`
-	LogFrequency int           `json:"log_frequency"`
-	URL          string        `json:"url"`
-	Resource     []string      `json:"resource"`
-	QueueSize    int           `json:"queue_size"`
-	ExportDelay  time.Duration `json:"export_delay"`
-	ExportBatch  int           `json:"export_batch"`
-}
-
-// Default returns the configuration that holds when nothing is set.
-func Default() Config {
-	return Config{
-		DataDir: "data",
-		Server:  Server{ID: "triton"},
-		Auth:    AuthAccounts,
-		HTTP: HTTP{
-			Address: "127.0.0.1:8000", MaxJSONBytes: 64 * MiB, MaxBodyBytes: 256 * MiB, MaxInflightBytes: GiB,
-			MaxConnections: 1024,
-			HeaderTimeout:  10 * time.Second, BodyTimeout: time.Minute, IdleTimeout: 2 * time.Minute, WriteTimeout: time.Minute,
-			AllowedHosts: []string{}, CORSOrigins: []string{}, RestrictedAPI: []string{},
-		},
-		TLS: TLS{Mode: TLSAuto},
-		GRPC: GRPC{
-			Address: "127.0.0.1:8001", MaxMessageBytes: 256 * MiB, MaxInflightBytes: GiB, MaxConnections: 1024, MaxStreams: 1024,
-			ConnectTimeout: 10 * time.Second,
-			KeepaliveTime:  2 * time.Hour, KeepaliveTimeout: 20 * time.Second, KeepaliveMinInterval: 5 * time.Minute,
-			RestrictedAPI: []string{}, ResponseCompression: CompressionNone,
-		},
-		Upload: Upload{MaxBytes: 32 * GiB, MaxFiles: 1024, Concurrent: 2},
-		Store:  Store{ReserveBytes: GiB, SnapshotEvery: time.Hour, Snapshots: 24},
-		Repository: Repository{
-			Folders: []string{}, ControlMode: ControlNone, LoadModels: []string{},
-			PollInterval: 15 * time.Second, ExitOnError: true,
-		},
-		Wasm: Wasm{MaxMemoryBytes: 64 * MiB, RunTimeout: time.Minute, CacheBytes: 256 * MiB},
-		GPU:  GPU{Mode: GPUAuto, TelemetryEvery: 2 * time.Second, Libraries: []string{}, Devices: []string{}},
-		Engine: Engine{
-			MaxQueue: 1024, RequestTimeout: time.Minute, LoadTimeout: 5 * time.Minute, LoadConcurrency: 1,
-			DefaultMaxBatchSize: 4, AutoComplete: true, StrictReadiness: true, PinCores: true,
-			Isolation: IsolationProcess, SwapWithoutRoom: SwapRefuse, LoadCPUTime: 5 * time.Minute, ResponseCacheBytes: 64 * MiB,
-			RateLimit: RateLimitOff, RateLimitResources: []string{}, SequenceStateBytes: 256 * MiB,
-			SequenceDrain: 10 * time.Second,
-		},
-		Shutdown: Shutdown{Timeout: 30 * time.Second},
-		Log:      Log{Level: "info", Format: LogText, Info: true, Warning: true, Error: true},
-		Metrics: Metrics{
-			Enabled: true, Address: "127.0.0.1:8002", CPU: true, CounterLatencies: true,
-			SummaryQuantiles: "0.5:0.05,0.9:0.01,0.95:0.001,0.99:0.001,0.999:0.001",
-		},
-		Trace: Trace{
-			Levels: []string{"OFF"}, Rate: 1000, Count: -1, Mode: TraceTriton, URL: "http://localhost:4318/v1/traces",
-			Resource:  []string{},
-			QueueSize: 2048, ExportDelay: 5 * time.Second, ExportBatch: 512,
-		},
-	}
-}

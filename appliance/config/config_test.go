@@ -7,7 +7,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -64,14 +63,14 @@ func TestTheShippedFileHoldsEveryKeyAtItsDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(Default(), c); diff != "" {
+	if diff := cmp.Diff(resolved(t, Default()), c); diff != "" {
 		t.Error(diff)
 	}
 	doc, err := document.Parse(shipped, document.YAML, got)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, k := range Keys() {
+	for _, k := range Default().Keys() {
 		node := doc.Root
 		for name := range strings.SplitSeq(k.Name, ".") {
 			if node = node.Field(name); node == nil {
@@ -81,34 +80,8 @@ func TestTheShippedFileHoldsEveryKeyAtItsDefault(t *testing.T) {
 	}
 }
 
-func TestEveryFieldIsAKeyOnce(t *testing.T) {
-	var c Config
-	paths := map[string]any{}
-	var walk func(v reflect.Value, prefix string)
-	walk = func(v reflect.Value, prefix string) {
-		for i := range v.NumField() {
-			name := prefix + v.Type().Field(i).Tag.Get("json")
-			if v.Field(i).Kind() == reflect.Struct {
-				walk(v.Field(i), name+".")
-				continue
-			}
-			paths[name] = v.Field(i).Addr().Interface()
-		}
-	}
-	walk(reflect.ValueOf(&c).Elem(), "")
-	for _, r := range rows {
-		if paths[r.name] != r.field(&c) {
-			t.Errorf("%s leads to another field", r.name)
-		}
-		delete(paths, r.name)
-	}
-	for name := range paths {
-		t.Errorf("%s is not a key", name)
-	}
-}
-
 func TestEveryKeyIsDescribed(t *testing.T) {
-	for _, k := range Keys() {
+	for _, k := range Default().Keys() {
 		if k.Unit == "" || k.Default == "" || !strings.HasSuffix(k.Doc, ".") {
 			t.Errorf("%+v", k)
 		}
@@ -143,18 +116,73 @@ func TestFlagsWinOverEnvironmentOverFileOverDefaults(t *testing.T) {
 	want.HTTP.IdleTimeout = 90 * time.Second
 	want.Store.SnapshotEvery = 0
 	want.Metrics.Enabled = false
-	if diff := cmp.Diff(want, c); diff != "" {
+	if diff := cmp.Diff(resolved(t, want), c); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// resolved is c with its data folder as Load returns it.
+func resolved(t *testing.T, c Config) Config {
+	t.Helper()
+	var err error
+	if c.DataDir, err = filepath.Abs(c.DataDir); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestPathsAreAbsolute(t *testing.T) {
+	t.Chdir(t.TempDir())
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Load(Options{
+		File: write(t, "a.yaml", "data_dir: data\nrepository: {folders: [models, ./models/, x/../models, ../more, /abs]}\n"),
+		Env:  []string{"EDGEWISE_LOG_FILE=log/box.log", "EDGEWISE_ONNX_LIBRARY=lib/libonnxruntime.so"},
+		Flags: map[string]string{
+			"trace.file": "trace.json", "grpc.tls_certificate": "tls/cert.pem", "grpc.tls_key": "tls/key.pem",
+			"grpc.tls_client_authorities": "tls/ca.pem", "gpu.driver": "libcuda.so.1", "gpu.telemetry": "./libnvidia-ml.so.1",
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []struct{ got, want string }{
+		{got.DataDir, dir + "/data"},
+		{strings.Join(got.Repository.Folders, " "), strings.Repeat(dir+"/models ", 3) + filepath.Dir(dir) + "/more /abs"},
+		{got.Log.File, dir + "/log/box.log"},
+		{got.ONNX.Library, dir + "/lib/libonnxruntime.so"},
+		{got.Trace.File, dir + "/trace.json"},
+		{got.GRPC.TLSCertificate, dir + "/tls/cert.pem"},
+		{got.GRPC.TLSKey, dir + "/tls/key.pem"},
+		{got.GRPC.TLSClientAuthorities, dir + "/tls/ca.pem"},
+		{got.GPU.Driver, "libcuda.so.1"}, // a name that the system's loader searches
+		{got.GPU.Telemetry, dir + "/libnvidia-ml.so.1"},
+	} {
+		if path.got != path.want {
+			t.Errorf("got %s, want %s", path.got, path.want)
+		}
+	}
+}
+
+// TestEveryPathIsDeclaredAsOne keeps a new path from being left relative.
+func TestEveryPathIsDeclaredAsOne(t *testing.T) {
+	var c Config
+	for _, k := range c.keys() {
+		if k.limit.unit == "path" && !k.limit.path || k.limit.unit == "list of paths" && !k.limit.path {
+			t.Errorf("%s: the limit of a path is folder, file, library or paths", k.name)
+		}
 	}
 }
 
 func TestTheEnvironmentNamesTheFile(t *testing.T) {
 	first, second := write(t, "a.json", `{"data_dir": "first"}`), write(t, "b.yml", "data_dir: second")
-	if c, err := Load(Options{Env: []string{FileVariable + "=" + first}}); err != nil || c.DataDir != "first" {
+	if c, err := Load(Options{Env: []string{FileVariable + "=" + first}}); err != nil || filepath.Base(c.DataDir) != "first" {
 		t.Errorf("got %q, %v", c.DataDir, err)
 	}
 	if c, err := Load(Options{File: second, Env: []string{FileVariable + "=" + first}}); err != nil ||
-		c.DataDir != "second" {
+		filepath.Base(c.DataDir) != "second" {
 		t.Errorf("got %q, %v", c.DataDir, err)
 	}
 }
@@ -345,7 +373,7 @@ func TestEveryLimitIsKept(t *testing.T) {
 			t.Errorf("%s = %q: got %v", tt.key, tt.over, err)
 		}
 	}
-	for _, k := range Keys() {
+	for _, k := range Default().Keys() {
 		if k.Want != "" && !tested[k.Name] {
 			t.Errorf("no test crosses the limit of %s", k.Name)
 		}
@@ -416,6 +444,9 @@ func TestWhatIsWrittenIsReadBack(t *testing.T) {
 		got, err := Load(Options{File: file})
 		if err != nil {
 			t.Fatalf("%v\n%s", err, b.String())
+		}
+		if err := c.makeAbsolute(); err != nil {
+			t.Fatal(err)
 		}
 		if diff := cmp.Diff(fmt.Sprintf("%+v", c), fmt.Sprintf("%+v", got)); diff != "" {
 			t.Fatal(diff)

@@ -1,111 +1,170 @@
 package config
 
 import (
+	"net"
 	"net/url"
+	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
 )
 
-// APIs are the parts of the inference protocol that can be restricted, by Triton's names.
-func APIs() []string {
-	return []string{
-		"health", "metadata", "inference", "shared-memory", "model-config", "model-repository", "statistics",
-		"trace", "logging",
-	}
+// limit says what the values of a key are, and which it may have.
+type limit struct {
+	unit, want    string
+	path, library bool                 // of files; library: of a library, which may be a name alone
+	ok            func(field any) bool // takes the pointer to the value
 }
 
-const restrictionWant = "groups such as health;metadata:key=value, each API in one group"
+// limits are the named limits. At most 64 entries are in a list, unless it says otherwise.
+var limits = map[string]limit{
+	"folder":  {unit: "path", want: "a path", path: true, ok: one(notEmpty)},
+	"file":    {unit: "path", path: true, ok: anything},
+	"library": {unit: "path", path: true, library: true, ok: anything},
+	"paths":   {unit: "list of paths", want: "at most 64 paths", path: true, ok: each(64, anyText)},
+	"folders": {unit: "list of folders", want: "at most 64 absolute paths", ok: each(64, filepath.IsAbs)},
+	"name":    {unit: "name", want: "a name", ok: one(notEmpty)},
+	"names":   {unit: "list of names", want: "at most 10000 names", ok: each(10_000, anyText)},
+	"address": {
+		unit: "host:port", ok: one(isAddress),
+		want: "a host (empty: every address) and a port from 0 to 65535, or nothing at all: no such server",
+	},
+	"expression": {
+		unit: "regular expression", want: "a regular expression as Go's package regexp reads it", ok: one(isPattern),
+	},
+	"restrictions": {want: "groups such as health;metadata:key=value, each API in one group", ok: all(areRestrictions)},
+	"hosts": {
+		unit: "list of host names", want: `at most 64 host names without port, or "*" for any name`, ok: each(64, isHost),
+	},
+	"origins": {
+		unit: "list of origins", ok: each(64, isOrigin),
+		want: `at most 64 origins such as https://shop.example or http://localhost:5173, or "*" for any`,
+	},
+	"devices": {
+		unit: "list of numbers or UUIDs", ok: each(64, device.MatchString),
+		want: "at most 64 numbers, in the order of the PCI bus, or UUIDs",
+	},
+	"resources": {
+		unit: "list of resources", want: "at most 64 resources as name:count, each name once", ok: all(areResources),
+	},
+	"quantiles": {
+		unit: "list of quantile:error", want: "up to 16 pairs of numbers above 0 and below 1", ok: one(areQuantiles),
+	},
+	"levels": {unit: "list of names", want: "OFF alone, or of TIMESTAMPS and TENSORS", ok: all(areTraceLevels)},
+	"URL":    {unit: "URL", want: "an http or https URL", ok: one(isURL)},
+	"pairs":  {unit: "list of name=value", want: "at most 64 pairs", ok: each(64, isPair)},
+}
 
-// areRestrictions takes groups in Restriction's form.
-func areRestrictions(field any) bool {
-	seen := map[string]bool{}
-	for _, group := range *field.(*[]string) {
-		r, ok := ParseRestriction(group)
-		if !ok {
-			return false
+// limitOf returns what the tag limit of a field says: the name of one of limits, "one of A, B", "LEAST to MOST", or
+// "0, or LEAST to MOST". Without a tag every value of the field's type is allowed.
+func limitOf(field any, tag string) limit {
+	l := limit{unit: unitOf(field), want: tag, ok: anything}
+	if named, ok := limits[tag]; ok {
+		return named
+	}
+	if names, ok := strings.CutPrefix(tag, "one of "); ok {
+		l.ok = one(func(text string) bool { return slices.Contains(strings.Split(names, ", "), text) })
+	} else if tag != "" {
+		l.ok = within(field, tag)
+	}
+	return l
+}
+
+// unitOf names the values of a field's type; "" where the tag unit does.
+func unitOf(field any) string {
+	switch field.(type) {
+	case *bool:
+		return "true or false"
+	case *Size:
+		return "bytes"
+	case *time.Duration:
+		return "duration"
+	case *string:
+		return "name"
+	}
+	return ""
+}
+
+// within reads "LEAST to MOST" and "0, or LEAST to MOST" as numbers of the field's type.
+func within(field any, tag string) func(field any) bool {
+	bounds, orZero := strings.CutPrefix(tag, "0, or ")
+	least, most, _ := strings.Cut(bounds, " to ")
+	number := func(text string) int64 {
+		n := reflect.New(reflect.TypeOf(field).Elem())
+		if err := set(n.Interface(), text); err != nil {
+			panic("BUG: limit " + tag + ": " + err.Error())
 		}
-		for _, api := range r.APIs {
-			if seen[api] {
-				return false
-			}
-			seen[api] = true
-		}
+		return n.Elem().Int()
 	}
-	return true
+	low, high := number(least), number(most)
+	return func(field any) bool {
+		n := reflect.ValueOf(field).Elem().Int()
+		return orZero && n == 0 || low <= n && n <= high
+	}
 }
 
-// Restriction is a group of APIs that need a header with a value.
-type Restriction struct {
-	APIs       []string
-	Key, Value string
+func one(ok func(string) bool) func(any) bool {
+	return func(field any) bool { return ok(*field.(*string)) }
 }
 
-// ParseRestriction reads "health;metadata:key=value".
-func ParseRestriction(group string) (r Restriction, ok bool) {
-	apis, secret, ok := strings.Cut(group, ":")
-	if !ok {
-		return r, false
-	}
-	r.Key, r.Value, ok = strings.Cut(secret, "=")
-	if !ok || r.Key == "" {
-		return r, false
-	}
-	for api := range strings.SplitSeq(apis, ";") {
-		if api = strings.TrimSpace(api); !slices.Contains(APIs(), api) {
-			return r, false
-		}
-		r.APIs = append(r.APIs, api)
-	}
-	return r, true
+func all(ok func([]string) bool) func(any) bool {
+	return func(field any) bool { return ok(*field.(*[]string)) }
 }
 
-func isPattern(field any) bool {
-	_, err := regexp.Compile(*field.(*string))
+// each allows lists of at most so many entries that are all allowed.
+func each(most int, ok func(string) bool) func(any) bool {
+	return all(func(entries []string) bool {
+		return len(entries) <= most && !slices.ContainsFunc(entries, func(entry string) bool { return !ok(entry) })
+	})
+}
+
+func anything(any) bool         { return true }
+func anyText(string) bool       { return true }
+func notEmpty(text string) bool { return text != "" }
+
+func isAddress(text string) bool {
+	if text == "" {
+		return true
+	}
+	_, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
 	return err == nil
 }
 
-// areQuantiles takes pairs such as 0.5:0.05.
-func areQuantiles(field any) bool {
-	_, ok := ParseQuantiles(*field.(*string))
-	return ok
+var hostName = regexp.MustCompile(
+	`^[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$`)
+
+func isHost(text string) bool { return text == "*" || len(text) <= 253 && hostName.MatchString(text) }
+
+func isOrigin(text string) bool { return edgewise.CheckOrigin(text) == nil }
+
+var device = regexp.MustCompile(`^([0-9]{1,3}|(GPU|MIG)-[0-9A-Za-z/-]{1,80})$`)
+
+func isPattern(text string) bool {
+	_, err := regexp.Compile(text)
+	return err == nil
 }
 
-// maxQuantiles bounds the quantiles of a summary.
-const maxQuantiles = 16
-
-// ParseQuantiles reads pairs of a quantile and its error, such as "0.5:0.05,0.9:0.01".
-func ParseQuantiles(text string) (map[float64]float64, bool) {
-	quantiles := map[float64]float64{}
-	for pair := range strings.SplitSeq(text, ",") {
-		q, e, found := strings.Cut(pair, ":")
-		quantile, err := strconv.ParseFloat(strings.TrimSpace(q), 64)
-		allowed, err2 := strconv.ParseFloat(strings.TrimSpace(e), 64)
-		if !found || err != nil || err2 != nil || !(quantile > 0 && quantile < 1 && allowed > 0 && allowed < 1) {
-			return nil, false
-		}
-		quantiles[quantile] = allowed
-	}
-	return quantiles, len(quantiles) <= maxQuantiles
+func isURL(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
-func areTraceLevels(field any) bool {
-	levels := *field.(*[]string)
+func isPair(text string) bool { return strings.IndexByte(text, '=') > 0 }
+
+func areTraceLevels(levels []string) bool {
 	for _, level := range levels {
 		if level == "OFF" && len(levels) > 1 || !slices.Contains([]string{"OFF", "TIMESTAMPS", "TENSORS"}, level) {
 			return false
 		}
 	}
 	return true
-}
-
-func isURL(field any) bool {
-	u, err := url.Parse(*field.(*string))
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
-}
-
-func arePairs(field any) bool {
-	pairs := *field.(*[]string)
-	return len(pairs) <= 64 && !slices.ContainsFunc(pairs, func(p string) bool { return strings.IndexByte(p, '=') < 1 })
 }

@@ -26,8 +26,9 @@ type Options struct {
 }
 
 // Load reads the configuration: flags over environment over file over defaults. All problems of all places are reported
-// together, one a line, each with its file and line, its variable or its flag. Errors: Invalid, NotFound (the file is
-// not there), TooLarge (the file), Internal (the file cannot be read).
+// together, one a line, each with its file and line, its variable or its flag. Relative paths start at the working
+// directory, and are absolute in the result. Errors: Invalid, NotFound (the file is not there), TooLarge (the file),
+// Internal (the file cannot be read, or there is no working directory).
 func Load(o Options) (Config, error) {
 	c := Default()
 	env := variables(o.Env)
@@ -40,19 +41,21 @@ func Load(o Options) (Config, error) {
 		delete(env, name)
 	}
 	p := &problems{kind: edgewise.Invalid}
+	ofFlag := func(k key) string { return k.name }
 	for _, name := range sorted(o.Preset) {
-		p.add(fromFlag(&c, name, o.Preset[name]))
+		p.add(c.setKey("flag", name, o.Preset[name], ofFlag))
 	}
 	if file != "" {
 		p.add(readFile(file, &c))
 	}
 	for _, name := range sorted(env) {
-		p.add(fromEnv(&c, name, env[name]))
+		p.add(c.setKey("environment variable", name, env[name], func(k key) string { return variable(k.name) }))
 	}
 	for _, name := range sorted(o.Flags) {
-		p.add(fromFlag(&c, name, o.Flags[name]))
+		p.add(c.setKey("flag", name, o.Flags[name], ofFlag))
 	}
 	p.add(c.Validate())
+	p.add(c.makeAbsolute())
 	return c, p.err()
 }
 
@@ -137,43 +140,29 @@ func variables(environ []string) map[string]string {
 	return triton
 }
 
-func fromEnv(c *Config, name, value string) error {
-	names := make([]string, len(rows))
-	for i, r := range rows {
-		names[i] = variable(r.name)
-		if names[i] != name {
+// setKey sets the key whose name, as nameOf returns it, is name; place is where value is from.
+func (c *Config) setKey(place, name, value string, nameOf func(key) string) error {
+	var names []string
+	for _, k := range c.keys() {
+		names = append(names, nameOf(k))
+		if nameOf(k) != name {
 			continue
 		}
-		if err := set(r.field(c), value); err != nil {
-			return fmt.Errorf("environment variable %s: %w", name, err)
+		if err := set(k.field, value); err != nil {
+			return fmt.Errorf("%s %s: %w", place, name, err)
 		}
 		return nil
 	}
-	return fmt.Errorf("environment variable %.80q stands for no key%s", name, document.Suggest(name, names))
-}
-
-func fromFlag(c *Config, name, value string) error {
-	names := make([]string, len(rows))
-	for i, r := range rows {
-		names[i] = r.name
-		if r.name != name {
-			continue
-		}
-		if err := set(r.field(c), value); err != nil {
-			return fmt.Errorf("flag %s: %w", name, err)
-		}
-		return nil
-	}
-	return fmt.Errorf("flag %.80q stands for no key%s", name, document.Suggest(name, names))
+	return fmt.Errorf("%s %.80q stands for no key%s", place, name, document.Suggest(name, names))
 }
 
 // Validate reports every value that is outside its limits, and what does not go together, one problem a line. The error
 // is of kind Invalid.
 func (c Config) Validate() error {
 	p := &problems{kind: edgewise.Invalid}
-	for _, r := range rows {
-		if field := r.field(&c); !r.limit.ok(field) {
-			p.add(fmt.Errorf("%s: want %s, got %s", r.name, r.limit.want, text(field)))
+	for _, k := range c.keys() {
+		if !k.limit.ok(k.field) {
+			p.add(fmt.Errorf("%s: want %s, got %s", k.name, k.limit.want, text(k.field)))
 		}
 	}
 	if c.HTTP.MaxJSONBytes > c.HTTP.MaxBodyBytes {

@@ -120,7 +120,7 @@ func shortDuration(d time.Duration) string {
 func Write(w io.Writer, c Config) error {
 	var b strings.Builder
 	section := ""
-	for i, key := range Keys() {
+	for _, key := range c.Keys() {
 		indent, name := "", key.Name
 		if parent, child, ok := strings.Cut(key.Name, "."); ok {
 			if parent != section {
@@ -135,7 +135,7 @@ func Write(w io.Writer, c Config) error {
 			limits += "; " + key.Want
 		}
 		comment(&b, indent, limits+".")
-		fmt.Fprintf(&b, "%s%s: %s\n", indent, name, text(rows[i].field(&c)))
+		fmt.Fprintf(&b, "%s%s: %s\n", indent, name, key.Value)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -13,7 +13,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -97,11 +96,6 @@ func (b *Backend) Inspect(ctx context.Context, dir string, m *edgewise.Model) (*
 // child until that is done. Errors: those of the child's backend; Internal when the child dies while loading; Deadline
 // when it takes longer than LoadTimeout for each of them. The instance is an *Instance.
 func (b *Backend) Load(ctx context.Context, v *edgewise.Version, dir string, on edgewise.Device) (edgewise.Instance, error) {
-	const op = "runner.Load"
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, edgewise.Errorf(op, edgewise.Internal, "model %v: %w", v.ID, err)
-	}
 	i := newInstance(b, v.ID, member{Version: v, Dir: dir, Device: on})
 	for {
 		g := b.groupOf(v)

@@ -90,9 +90,6 @@ func (i *isolation) describe(ctx context.Context, dir string, m *edgewise.Model)
 	if !can {
 		return nil, nil
 	}
-	if dir, err = filepath.Abs(dir); err != nil {
-		return nil, err
-	}
 	return describer.Describe(ctx, dir, m)
 }
 

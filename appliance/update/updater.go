@@ -85,10 +85,6 @@ func (u *Updater) Close() error {
 // Inspect reads what a bundle is, after its signature has been checked. Errors: Invalid, with RAUC's reason.
 func (u *Updater) Inspect(ctx context.Context, path string) (Bundle, error) {
 	const op = "update.Inspect"
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return Bundle{}, edgewise.Errorf(op, edgewise.Invalid, "%w", err)
-	}
 	var b Bundle
 	if err := u.object.CallWithContext(ctx, installer+".Info", 0, path).Store(&b.Compatible, &b.Version); err != nil {
 		return Bundle{}, edgewise.Errorf(op, edgewise.Invalid, "bundle %s is refused: %w", filepath.Base(path), err)
@@ -102,10 +98,6 @@ func (u *Updater) Inspect(ctx context.Context, path string) (Bundle, error) {
 // Unavailable when RAUC ends in the middle: the slot is then not bootable, and the one that runs is untouched.
 func (u *Updater) Install(ctx context.Context, path string, progress func(percent int, doing string)) error {
 	const op = "update.Install"
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return edgewise.Errorf(op, edgewise.Invalid, "%w", err)
-	}
 	if operation, err := u.text("Operation"); err != nil {
 		return err
 	} else if operation != idle {
