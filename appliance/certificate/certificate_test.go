@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"io"
 	"log/slog"
 	"net"
@@ -36,18 +35,16 @@ func pemOf(t *testing.T, names ...string) admin.TLSUpload {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := a.issue(names)
+	a.Certificate = nil // not in the chain
+	c, err := issue(a, names)
 	if err != nil {
 		t.Fatal(err)
 	}
-	der, err := x509.MarshalPKCS8PrivateKey(p.key)
+	key, err := keyText(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return admin.TLSUpload{
-		Certificate: string(p.pem),
-		Key:         string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
-	}
+	return admin.TLSUpload{Certificate: string(chainText(c)), Key: string(key)}
 }
 
 // shown connects and returns the certificate that a client is shown.

@@ -1,8 +1,6 @@
 package certificate
 
 import (
-	"bytes"
-	"crypto"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -53,24 +51,16 @@ type Config struct {
 // Identity is the box's certificate. It is safe for concurrent use.
 type Identity struct {
 	cfg       Config
-	authority *pair // of the box itself
+	authority *tls.Certificate // of the box itself
 
 	mu      sync.Mutex // held while the certificate is changed
-	current atomic.Pointer[leaf]
+	current atomic.Pointer[chosen]
 }
 
-// leaf is the certificate that is shown to clients.
-type leaf struct {
-	certificate tls.Certificate
-	parsed      *x509.Certificate
-	uploaded    bool
-}
-
-// pair is a certificate and its key.
-type pair struct {
-	parsed *x509.Certificate
-	pem    []byte
-	key    crypto.Signer
+// chosen is the certificate that is shown to clients.
+type chosen struct {
+	*tls.Certificate
+	uploaded bool
 }
 
 // Open reads the identity, making what is missing. Errors: Invalid (a file that is no certificate), Internal.
@@ -91,45 +81,43 @@ func Open(cfg Config) (*Identity, error) {
 
 func (i *Identity) path(name string) string { return filepath.Join(i.cfg.Dir, name) }
 
-func (i *Identity) readAuthority() (*pair, error) {
-	p, err := readPair(i.path(authorityFile), i.path(authorityKeyFile))
+func (i *Identity) readAuthority() (*tls.Certificate, error) {
+	authority, err := i.read(authorityFile, authorityKeyFile)
 	if !errors.Is(err, fs.ErrNotExist) {
-		return p, err
+		return authority, err
 	}
-	p, err = newAuthority()
-	if err != nil {
+	if authority, err = newAuthority(); err != nil {
 		return nil, err
 	}
-	return p, i.write(authorityFile, p.pem, authorityKeyFile, p)
+	return authority, i.write(authorityFile, authorityKeyFile, authority)
 }
 
 // load takes the uploaded certificate, else the box's own. i.mu is held.
 func (i *Identity) load() error {
-	l, err := readLeaf(i.path(uploadedFile), i.path(uploadedFile))
+	c, err := i.read(uploadedFile, uploadedFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		l, err = readLeaf(i.path(uploadedFile), i.path(uploadedKeyFile))
+		c, err = i.read(uploadedFile, uploadedKeyFile)
 	}
 	if err == nil {
-		l.uploaded = true
-		i.current.Store(l)
+		i.current.Store(&chosen{c, true})
 		return nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		i.cfg.Log.Error("the uploaded certificate cannot be read: the box's own is used", "error", err)
 	}
-	if l, err = readLeaf(i.path(ownFile), i.path(ownKeyFile)); err != nil || i.stale(l) {
+	if c, err = i.read(ownFile, ownKeyFile); err != nil || i.stale(c.Leaf) {
 		return i.renew()
 	}
-	i.current.Store(l)
+	i.current.Store(&chosen{c, false})
 	return nil
 }
 
 // stale tells whether the box's own certificate is to be made again.
-func (i *Identity) stale(l *leaf) bool {
-	if time.Until(l.parsed.NotAfter) < renewBefore || l.parsed.CheckSignatureFrom(i.authority.parsed) != nil {
+func (i *Identity) stale(own *x509.Certificate) bool {
+	if time.Until(own.NotAfter) < renewBefore || own.CheckSignatureFrom(i.authority.Leaf) != nil {
 		return true
 	}
-	have := names(l.parsed)
+	have := names(own)
 	return slices.ContainsFunc(i.names(), func(name string) bool { return !slices.Contains(have, name) })
 }
 
@@ -141,19 +129,14 @@ func (i *Identity) names() []string {
 
 // renew makes a certificate of the box's own authority. i.mu is held.
 func (i *Identity) renew() error {
-	p, err := i.authority.issue(i.names())
+	own, err := issue(i.authority, i.names())
+	if err == nil {
+		err = i.write(ownFile, ownKeyFile, own)
+	}
 	if err != nil {
 		return edgewise.Errorf("certificate.renew", edgewise.Internal, "%w", err)
 	}
-	chain := append(slices.Clone(p.pem), i.authority.pem...)
-	if err := i.write(ownFile, chain, ownKeyFile, p); err != nil {
-		return edgewise.Errorf("certificate.renew", edgewise.Internal, "%w", err)
-	}
-	l, err := readLeaf(i.path(ownFile), i.path(ownKeyFile))
-	if err != nil {
-		return edgewise.Errorf("certificate.renew", edgewise.Internal, "%w", err)
-	}
-	i.current.Store(l)
+	i.current.Store(&chosen{own, false})
 	return nil
 }
 
@@ -161,7 +144,7 @@ func (i *Identity) renew() error {
 func (i *Identity) Keep() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if l := i.current.Load(); l.uploaded || !i.stale(l) {
+	if c := i.current.Load(); c.uploaded || !i.stale(c.Leaf) {
 		return
 	}
 	if err := i.renew(); err != nil {
@@ -172,23 +155,23 @@ func (i *Identity) Keep() {
 // Upload uses another certificate, of PEM texts. New connections get it at once. Errors: Invalid with Field.
 func (i *Identity) Upload(u admin.TLSUpload) error {
 	const op = "certificate.Upload"
-	l, err := newLeaf([]byte(u.Certificate), []byte(u.Key))
+	c, err := tls.X509KeyPair([]byte(u.Certificate), []byte(u.Key))
 	if err != nil {
 		return invalid(op, "certificate", "certificate and key: %w", err)
 	}
 	switch now := time.Now(); {
-	case now.After(l.parsed.NotAfter):
-		return invalid(op, "certificate", "the certificate has expired at %v", l.parsed.NotAfter)
-	case now.Before(l.parsed.NotBefore):
-		return invalid(op, "certificate", "the certificate holds from %v on only", l.parsed.NotBefore)
-	case len(names(l.parsed)) == 0:
+	case now.After(c.Leaf.NotAfter):
+		return invalid(op, "certificate", "the certificate has expired at %v", c.Leaf.NotAfter)
+	case now.Before(c.Leaf.NotBefore):
+		return invalid(op, "certificate", "the certificate holds from %v on only", c.Leaf.NotBefore)
+	case len(names(c.Leaf)) == 0:
 		return invalid(op, "certificate", "the certificate is for no host name: browsers want a subject alternative name")
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	text, err := l.text()
+	key, err := keyText(&c)
 	if err == nil {
-		err = replace(i.path(uploadedFile), text)
+		err = replace(i.path(uploadedFile), append(chainText(&c), key...))
 	}
 	if err == nil {
 		err = i.remove(uploadedKeyFile)
@@ -196,8 +179,7 @@ func (i *Identity) Upload(u admin.TLSUpload) error {
 	if err != nil {
 		return edgewise.Errorf(op, edgewise.Internal, "%w", err)
 	}
-	l.uploaded = true
-	i.current.Store(l)
+	i.current.Store(&chosen{&c, true})
 	return nil
 }
 
@@ -225,26 +207,27 @@ func (i *Identity) Config(protocols ...string) *tls.Config {
 		MinVersion: tls.VersionTLS12,
 		NextProtos: protocols,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			return &i.current.Load().certificate, nil
+			return i.current.Load().Certificate, nil
 		},
 	}
 }
 
 // Authority returns the certificate of the box's own authority, as PEM.
-func (i *Identity) Authority() []byte { return i.authority.pem }
+func (i *Identity) Authority() []byte { return chainText(i.authority) }
 
 // AuthorityPath returns the file of that certificate.
 func (i *Identity) AuthorityPath() string { return i.path(authorityFile) }
 
 // Describe says what clients are shown.
 func (i *Identity) Describe() admin.TLS {
-	l := i.current.Load()
+	current := i.current.Load()
+	c := current.Leaf
 	d := admin.TLS{
-		Mode: ModeSelfSigned, Fingerprint: fingerprint(l.parsed), AuthorityFingerprint: fingerprint(i.authority.parsed),
-		Subject: l.parsed.Subject.String(), Issuer: l.parsed.Issuer.String(),
-		Names: names(l.parsed), NotBefore: l.parsed.NotBefore.UTC(), NotAfter: l.parsed.NotAfter.UTC(),
+		Mode: ModeSelfSigned, Fingerprint: fingerprint(c), AuthorityFingerprint: fingerprint(i.authority.Leaf),
+		Subject: c.Subject.String(), Issuer: c.Issuer.String(),
+		Names: names(c), NotBefore: c.NotBefore.UTC(), NotAfter: c.NotAfter.UTC(),
 	}
-	if l.uploaded {
+	if current.uploaded {
 		d.Mode = ModeUploaded
 	}
 	return d
@@ -252,12 +235,7 @@ func (i *Identity) Describe() admin.TLS {
 
 // fingerprint is the SHA-256 of a certificate as browsers show it.
 func fingerprint(c *x509.Certificate) string {
-	sum := sha256.Sum256(c.Raw)
-	parts := make([]string, len(sum))
-	for i, b := range sum {
-		parts[i] = fmt.Sprintf("%02X", b)
-	}
-	return strings.Join(parts, ":")
+	return strings.ReplaceAll(fmt.Sprintf("% X", sha256.Sum256(c.Raw)), " ", ":")
 }
 
 // names lists what a certificate is for.
@@ -269,31 +247,36 @@ func names(c *x509.Certificate) []string {
 	return list
 }
 
+// read reads a certificate and its key. Errors: fs.ErrNotExist, and those of a file that holds something else.
+func (i *Identity) read(file, keyFile string) (*tls.Certificate, error) {
+	c, err := tls.LoadX509KeyPair(i.path(file), i.path(keyFile))
+	return &c, err
+}
+
 // write stores a certificate and its key, the key first: a certificate never stands without its key.
-func (i *Identity) write(file string, text []byte, keyFile string, p *pair) error {
-	key, err := keyText(p.key)
+func (i *Identity) write(file, keyFile string, c *tls.Certificate) error {
+	key, err := keyText(c)
 	if err != nil {
 		return err
 	}
 	if err := replace(i.path(keyFile), key); err != nil {
 		return err
 	}
-	return replace(i.path(file), text)
+	return replace(i.path(file), chainText(c))
 }
 
-func keyText(key crypto.PrivateKey) ([]byte, error) {
-	der, err := x509.MarshalPKCS8PrivateKey(key)
+// keyText is the key of a certificate as PEM.
+func keyText(c *tls.Certificate) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), err
 }
 
-// text is the chain of the certificate and its key, as one file.
-func (l *leaf) text() ([]byte, error) {
-	var all []byte
-	for _, der := range l.certificate.Certificate {
-		all = append(all, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
+// chainText is a certificate with those that lead to its authority, as PEM.
+func chainText(c *tls.Certificate) (text []byte) {
+	for _, der := range c.Certificate {
+		text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
 	}
-	key, err := keyText(l.certificate.PrivateKey)
-	return append(all, key...), err
+	return text
 }
 
 // remove takes a file away, if it is there.
@@ -321,42 +304,4 @@ func replace(path string, text []byte) (err error) {
 		return err
 	}
 	return os.Rename(f.Name(), path)
-}
-
-func readLeaf(file, keyFile string) (*leaf, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	key, err := os.ReadFile(keyFile)
-	if err != nil {
-		return nil, err
-	}
-	return newLeaf(text, key)
-}
-
-func newLeaf(text, key []byte) (*leaf, error) {
-	c, err := tls.X509KeyPair(text, key)
-	if err != nil {
-		return nil, err
-	}
-	parsed, err := x509.ParseCertificate(c.Certificate[0])
-	if err != nil {
-		return nil, err
-	}
-	c.Leaf = parsed
-	return &leaf{certificate: c, parsed: parsed}, nil
-}
-
-func readPair(file, keyFile string) (*pair, error) {
-	l, err := readLeaf(file, keyFile)
-	if err != nil {
-		return nil, err
-	}
-	key, ok := l.certificate.PrivateKey.(crypto.Signer)
-	if !ok {
-		return nil, errors.New("the key cannot sign")
-	}
-	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: l.certificate.Certificate[0]})
-	return &pair{parsed: l.parsed, pem: bytes.TrimSpace(text), key: key}, nil
 }

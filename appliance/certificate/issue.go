@@ -4,9 +4,9 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"math/big"
 	"net"
 	"os"
@@ -22,7 +22,7 @@ const (
 	backdate      = 24 * time.Hour // boxes and their clients do not agree about the time
 )
 
-func newAuthority() (*pair, error) {
+func newAuthority() (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -31,11 +31,11 @@ func newAuthority() (*pair, error) {
 	template := template("Edgewise authority of "+host, authorityTime)
 	template.IsCA, template.BasicConstraintsValid, template.MaxPathLenZero = true, true, true
 	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
-	return sign(template, template, key, key)
+	return sign(template, &tls.Certificate{Leaf: template, PrivateKey: key}, key)
 }
 
 // issue makes a certificate for host names and addresses.
-func (p *pair) issue(names []string) (*pair, error) {
+func issue(authority *tls.Certificate, names []string) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (p *pair) issue(names []string) (*pair, error) {
 			template.DNSNames = append(template.DNSNames, name)
 		}
 	}
-	return sign(template, p.parsed, key, p.key)
+	return sign(template, authority, key)
 }
 
 func template(common string, last time.Duration) *x509.Certificate {
@@ -67,16 +67,14 @@ func template(common string, last time.Duration) *x509.Certificate {
 	}
 }
 
-func sign(template, parent *x509.Certificate, key *ecdsa.PrivateKey, by any) (*pair, error) {
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), by)
+// sign makes the certificate of template and key. Its chain ends with that of the authority, unless that is itself.
+func sign(template *x509.Certificate, authority *tls.Certificate, key *ecdsa.PrivateKey) (*tls.Certificate, error) {
+	der, err := x509.CreateCertificate(rand.Reader, template, authority.Leaf, key.Public(), authority.PrivateKey)
 	if err != nil {
 		return nil, err
 	}
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, err
-	}
-	return &pair{parsed: parsed, pem: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), key: key}, nil
+	leaf, err := x509.ParseCertificate(der)
+	return &tls.Certificate{Certificate: append([][]byte{der}, authority.Certificate...), PrivateKey: key, Leaf: leaf}, err
 }
 
 // maxNames bounds the names of a certificate; a machine may have thousands of addresses.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"strings"
 	"syscall"
@@ -140,25 +141,15 @@ func (c *conn) redirect(ahead []byte) {
 	_, _ = fmt.Fprintf(c.Conn, "%sContent-Length: %d\r\n\r\n%s", answer, len(body), body)
 }
 
-// readHead returns the target and the host of a request, "" when it is none that can be led elsewhere.
+// readHead returns what the head of a request asks for, and at which host; host is empty when it names no place on this
+// box.
 func readHead(in *bufio.Reader) (target, host string) {
-	line, err := in.ReadString('\n')
-	parts := strings.Fields(line)
-	if err != nil || len(parts) != 3 || !strings.HasPrefix(parts[1], "/") || strings.HasPrefix(parts[1], "//") ||
-		!visible(parts[1]) || !strings.HasPrefix(parts[2], "HTTP/1.") {
+	request, err := http.ReadRequest(in)
+	if err != nil || !strings.HasPrefix(request.RequestURI, "/") || strings.HasPrefix(request.RequestURI, "//") ||
+		!visible(request.RequestURI) || !visible(request.Host) || strings.ContainsAny(request.Host, "/\\@?#") {
 		return "", ""
 	}
-	for {
-		header, err := in.ReadString('\n')
-		if err != nil || strings.TrimSpace(header) == "" {
-			return parts[1], host
-		}
-		if name, value, ok := strings.Cut(header, ":"); ok && strings.EqualFold(name, "Host") {
-			if host = strings.TrimSpace(value); !visible(host) || strings.ContainsAny(host, "/\\@?#") {
-				return "", ""
-			}
-		}
-	}
+	return request.RequestURI, request.Host
 }
 
 func visible(text string) bool {
