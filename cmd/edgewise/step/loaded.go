@@ -28,7 +28,7 @@ type Loaded struct {
 	instance edgewise.Instance
 	models   *models
 	lines    *lines
-	cache    string // folder of the compiled module, which is read and then loaded
+	work     string // folder of the compiled module, which is read and then loaded, and of the key of its seal
 }
 
 // Load loads the module of the step in dir, and its configuration where a config.pbtxt, config.yaml or config.json lies
@@ -46,15 +46,15 @@ func Load(ctx context.Context, dir string, l Limits) (*Loaded, error) {
 	if l.Infer == nil {
 		l.Infer = loaded.models
 	}
-	if loaded.cache, err = os.MkdirTemp("", "edgewise-step-"); err != nil {
+	if loaded.work, err = os.MkdirTemp("", "edgewise-step-"); err != nil {
 		return nil, made(err)
 	}
 	backend := wasm.New(wasm.Config{
-		CacheDir: loaded.cache, MaxMemory: l.Memory, RunTimeout: l.Timeout, CompileTimeout: l.Start, SetupTimeout: l.Start,
+		CacheDir: filepath.Join(loaded.work, "cache"), MaxMemory: l.Memory, RunTimeout: l.Timeout, CompileTimeout: l.Start, SetupTimeout: l.Start,
 		Infer: l.Infer, Logger: slog.New(loaded.lines), Pause: -1,
 	})
 	if err := loaded.start(ctx, backend, dir, modelName(filepath.Base(absolute))); err != nil {
-		os.RemoveAll(loaded.cache)
+		os.RemoveAll(loaded.work)
 		return nil, err
 	}
 	return loaded, nil
@@ -114,7 +114,7 @@ func understand(ctx context.Context, backend edgewise.Backend, dir, name string)
 // Close ends the step.
 func (l *Loaded) Close() error {
 	err := l.instance.Close()
-	if removing := os.RemoveAll(l.cache); err == nil {
+	if removing := os.RemoveAll(l.work); err == nil {
 		err = removing
 	}
 	return err

@@ -134,3 +134,26 @@ func TestErrorsNameTheCase(t *testing.T) {
 		}
 	}
 }
+
+// TestNothingIsLeftOfAStep loads a step, and one that fails to load, and looks for what stays among temporary files.
+func TestNothingIsLeftOfAStep(t *testing.T) {
+	temporary := t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	module, err := wat.Assemble(echo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, content := range []string{string(module), "no module"} {
+		dir := t.TempDir()
+		write(t, filepath.Join(dir, ModuleFile), content)
+		if l, err := Load(t.Context(), dir, Limits{}); err == nil {
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		left, err := os.ReadDir(temporary)
+		if err != nil || len(left) > 0 {
+			t.Errorf("left: %v, %v", left, err)
+		}
+	}
+}
