@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -33,6 +34,13 @@ func (c *Client) Inspect(ctx context.Context, id edgewise.ModelID) (*edgewise.In
 func (c *Client) Propose(ctx context.Context, id edgewise.ModelID) ([]admin.Proposal, error) {
 	var list []admin.Proposal
 	return list, c.call(ctx, http.MethodGet, versionPath(id)+"/proposals", nil, &list)
+}
+
+// Compare returns what differs between two versions of a model. Errors: NotFound.
+func (c *Client) Compare(ctx context.Context, name string, from, to int64) (admin.Comparison, error) {
+	var compared admin.Comparison
+	path := fmt.Sprintf("%s/comparison?from=%d&to=%d", modelPath(name), from, to)
+	return compared, c.call(ctx, http.MethodGet, path, nil, &compared)
 }
 
 // Promote points a label to a version, once the box has loaded it.

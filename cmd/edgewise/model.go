@@ -15,11 +15,11 @@ import (
 func (p *program) model() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "model",
-		Short: "Upload, list, activate, roll back and delete models",
+		Short: "Upload, list, compare, activate, roll back and delete models",
 		Args:  cobra.ArbitraryArgs,
 		RunE:  unknownCommand,
 	}
-	cmd.AddCommand(p.modelPush(), p.modelImport(), p.modelList(), p.modelShow(), p.modelPropose(), p.modelPromote(),
+	cmd.AddCommand(p.modelPush(), p.modelImport(), p.modelList(), p.modelShow(), p.modelDiff(), p.modelPropose(), p.modelPromote(),
 		p.modelRollback(), p.modelRemove())
 	return cmd
 }

@@ -31,6 +31,16 @@ func TestVersionsAndLabels(t *testing.T) {
 	b.wantBias("cat", "2", 2)
 	b.wantBias("cat/versions/3", "3", 3)
 
+	t.Run("what differs between two versions", func(t *testing.T) {
+		diff := b.must("model", "diff", "cat", "1", "2")
+		contains(t, "diff", diff, `model "cat": from version 1 to version 2`, "file model.onnx was changed from ")
+		if strings.Contains(diff, "input ") || strings.Contains(diff, "config.") {
+			t.Errorf("only the file differs:\n%s", diff)
+		}
+		contains(t, "diff", b.must("model", "diff", "cat", "2", "2"), "signature, configuration and files are the same")
+		b.refuses(3, []string{"cat", "9"}, "model", "diff", "cat", "1", "9")
+		b.refuses(2, []string{`version "live"`}, "model", "diff", "cat", "1", "live")
+	})
 	t.Run("a version that does not load stays stored and does not become live", func(t *testing.T) {
 		b.refuses(4, []string{`model "cat" version 4 is stored but was not made live`, "MatMul"}, "model", "push", "cat", save(t, unloadable()))
 		b.wantBias("cat", "2", 2)

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/api/client"
+)
+
+func (p *program) modelDiff() *cobra.Command {
+	return &cobra.Command{
+		Use:   "diff NAME FROM TO",
+		Short: "Say what differs between two versions: signature, configuration and files",
+		Args:  arguments("NAME", "FROM", "TO"),
+		RunE: p.boxed(func(ctx context.Context, box *client.Client, args []string) error {
+			if err := edgewise.CheckName(args[0]); err != nil {
+				return usageError{err}
+			}
+			var versions [2]int64
+			for i, text := range args[1:] {
+				number, err := strconv.ParseInt(text, 10, 64)
+				if err != nil || number < 1 {
+					return usageError{fmt.Errorf("version %q: want a number above 0", text)}
+				}
+				versions[i] = number
+			}
+			compared, err := box.Compare(ctx, args[0], versions[0], versions[1])
+			if err != nil {
+				return err
+			}
+			return p.print(compared, func(w io.Writer) { describeComparison(w, args[0], &compared) })
+		}),
+	}
+}
+
+func describeComparison(w io.Writer, name string, c *admin.Comparison) {
+	fmt.Fprintf(w, "model %q: from version %d to version %d\n", name, c.From.Version, c.To.Version)
+	for _, d := range c.Differences {
+		fmt.Fprintf(w, "  %v\n", d)
+	}
+	if len(c.Differences) == 0 {
+		fmt.Fprintln(w, "  signature, configuration and files are the same")
+	}
+}
