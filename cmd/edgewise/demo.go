@@ -11,7 +11,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
-	"github.com/edgewise-ai/edgewise/api/client"
+	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/demo"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/tensorfile"
 )
@@ -20,27 +20,36 @@ func (p *program) demo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Read text, hear speech or find faces with the demo's models",
-		Long:  "The demo does the pre- and post-processing here, in the client, and the models run on the box. \"make run\" serves them.",
-		Args:  cobra.ArbitraryArgs,
-		RunE:  unknownCommand,
+		Long: "The demo sends a file to one of the demo's pipelines, which run on the box: WebAssembly steps around the\n" +
+			"models. \"make run\" serves them.",
+		Args: cobra.ArbitraryArgs,
+		RunE: unknownCommand,
 	}
-	cmd.AddCommand(p.demoOCR(), p.demoVAD(), p.demoFace())
+	cmd.AddCommand(
+		p.demoPicture("ocr", "Read the text in a picture", func(ctx context.Context, r requester) (drawable, error) {
+			return demo.ReadText(ctx, r.box, r.file)
+		}),
+		p.demoVAD(),
+		p.demoPicture("face", "Find the faces in a picture", func(ctx context.Context, r requester) (drawable, error) {
+			return demo.FindFaces(ctx, r.box, r.file)
+		}))
 	return cmd
 }
 
-func (p *program) demoOCR() *cobra.Command {
-	return p.demoPicture("ocr", "Read the text in a picture",
-		func(ctx context.Context, box *client.Client, picture *image.RGBA) (drawable, error) {
-			models := demo.OCRModels{Detect: "ocr_detect", Direction: "ocr_direction", Recognise: "ocr_recognize"}
-			return demo.NewOCR(box, models).Read(ctx, picture)
-		})
+// requester is a box and the file that it is sent.
+type requester struct {
+	box  edgewise.Inferer
+	file edgewise.Tensor
 }
 
-func (p *program) demoFace() *cobra.Command {
-	return p.demoPicture("face", "Find the faces in a picture",
-		func(ctx context.Context, box *client.Client, picture *image.RGBA) (drawable, error) {
-			return demo.NewFaceDetector(box, "face").Find(ctx, picture)
-		})
+// requester reads a file as the one element of a pipeline's input.
+func (p *program) requester(path, input string) (r requester, err error) {
+	spec := edgewise.Spec{Name: input, Type: edgewise.Bytes, Shape: edgewise.Shape{1}}
+	if r.file, err = tensorfile.Read(path, spec, tensorfile.Options{}); err != nil {
+		return r, err
+	}
+	r.box, err = p.box()
+	return r, err
 }
 
 // drawable is what a demo finds in a picture.
@@ -50,7 +59,7 @@ type drawable interface {
 }
 
 func (p *program) demoPicture(
-	name, short string, find func(context.Context, *client.Client, *image.RGBA) (drawable, error),
+	name, short string, find func(context.Context, requester) (drawable, error),
 ) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
@@ -58,19 +67,19 @@ func (p *program) demoPicture(
 		Short: short,
 		Args:  arguments("PICTURE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			picture, err := tensorfile.ReadPicture(args[0])
+			r, err := p.requester(args[0], "image")
 			if err != nil {
 				return err
 			}
-			box, err := p.box()
+			found, err := find(cmd.Context(), r)
 			if err != nil {
-				return err
-			}
-			found, err := find(cmd.Context(), box, picture)
-			if err != nil {
-				return err
+				return fmt.Errorf("%s: %w", args[0], err)
 			}
 			if out != "" {
+				picture, err := tensorfile.ReadPicture(args[0])
+				if err != nil {
+					return err
+				}
 				if err := writePicture(out, found.Draw(picture)); err != nil {
 					return err
 				}
@@ -104,21 +113,11 @@ func (p *program) demoVAD() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if sound, err = sound.Resample(demo.SpeechRate, tensorfile.MaxFileBytes); err != nil {
-				return err
-			}
-			box, err := p.box()
+			r, err := p.requester(args[0], "sound")
 			if err != nil {
 				return err
 			}
-			vad := demo.NewVAD(box, "vad")
-			bar := p.bar(-1, "listening")
-			vad.Progress = func(done, total int) {
-				bar.ChangeMax(total)
-				_ = bar.Set(done)
-			}
-			speech, err := vad.Find(cmd.Context(), sound.Samples)
-			_ = bar.Finish()
+			speech, err := demo.FindSpeech(cmd.Context(), r.box, r.file, float64(len(sound.Samples))/float64(sound.Rate))
 			if err != nil {
 				return err
 			}

@@ -132,7 +132,7 @@ func (t *tritonFlags) addresses(base config.Config, all map[string]string) error
 			continue
 		}
 		presentHost, presentPort, err := net.SplitHostPort(d.present)
-		if err != nil { // it is switched off in the configuration, and on here
+		if err != nil { // the configuration disables it, and the flags enable it
 			presentHost, presentPort = "127.0.0.1",
 				strconv.Itoa(map[string]int{"http.address": 8000, "grpc.address": 8001, "metrics.address": 8002}[d.key])
 		}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/api/client"
 	"github.com/edgewise-ai/edgewise/appliance/update"
 	"github.com/edgewise-ai/edgewise/appliance/update/helper"
 )
@@ -21,7 +24,14 @@ func (p *program) update() *cobra.Command {
 		Args:  cobra.ArbitraryArgs,
 		RunE:  unknownCommand,
 	}
-	cmd.AddCommand(p.updateStatus(), p.updateInstall(), p.updateCancel(), p.updateRollback(), p.updateRestart(), p.updateReset())
+	cmd.AddCommand(
+		p.updateStatus(), p.updateInstall(),
+		p.updateAsk("cancel", "Give an update up, also one that is ready", "the update is given up", (*client.Client).CancelUpdate),
+		p.updateAsk("rollback", "Go back to the version that ran before",
+			"the version before is next; a box that was flashed goes back with its next restart", (*client.Client).RollBackSystem),
+		p.updateAsk("restart", "Restart the box, which brings an update that is ready", "the box restarts",
+			(*client.Client).RestartSystem),
+		p.updateReset())
 	return cmd
 }
 
@@ -30,17 +40,13 @@ func (p *program) updateStatus() *cobra.Command {
 		Use:   "status",
 		Short: "Say which version runs, which is next, and how the last update went",
 		Args:  arguments(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			box, err := p.box()
-			if err != nil {
-				return err
-			}
-			s, err := box.System(cmd.Context())
+		RunE: p.boxed(func(ctx context.Context, box *client.Client, _ []string) error {
+			s, err := box.System(ctx)
 			if err != nil {
 				return err
 			}
 			return p.print(s.Update, func(w io.Writer) { system(w, s) })
-		},
+		}),
 	}
 }
 
@@ -160,4 +166,34 @@ func (p *program) installByBox(cmd *cobra.Command, path string, downgrade bool) 
 	return p.print(u, func(w io.Writer) {
 		fmt.Fprintf(w, "version %s is ready; it runs after: edgewise update restart\n", u.Job.Version)
 	})
+}
+
+// updateAsk is a command that asks a box for one thing and says what that means.
+func (p *program) updateAsk(use, short, done string, ask func(*client.Client, context.Context) error) *cobra.Command {
+	return &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  arguments(),
+		RunE: p.boxed(func(ctx context.Context, box *client.Client, _ []string) error {
+			if err := ask(box, ctx); err != nil {
+				return err
+			}
+			return p.print(map[string]string{"done": done}, func(w io.Writer) { fmt.Fprintln(w, done) })
+		}),
+	}
+}
+
+func (p *program) updateReset() *cobra.Command {
+	var word string
+	cmd := p.updateAsk("factory-reset", "Erase models, accounts and settings of the box, and restart it",
+		"the box erases itself and restarts",
+		func(box *client.Client, ctx context.Context) error { return box.EraseSystem(ctx, word) })
+	cmd.Flags().StringVar(&word, "confirm", "", `the word "erase"`)
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if word == "" {
+			return usageError{errors.New("this erases all models, accounts and settings: say --confirm erase")}
+		}
+		return nil
+	}
+	return cmd
 }

@@ -101,9 +101,9 @@ Try, in another terminal:
 
   bin/edgewise FLAGdemo ocr configs/demo/samples/text.png      reads five lines: HELLO EDGE 2026, Read on this box, not in a cloud. ...
   bin/edgewise FLAGdemo vad configs/demo/samples/speech.wav    hears two sentences: 0.93 s .. 2.72 s and 3.91 s .. 5.28 s
-  bin/edgewise FLAGdemo face configs/demo/samples/face.jpg     finds one face, at 173,72
+  bin/edgewise FLAGdemo face configs/demo/samples/face.jpg     finds one face, at 172,73
 
-the same inside the box, where WebAssembly steps prepare the file and read the models' answers:
+the same requests without the program; in the box WebAssembly steps prepare the file and read the models' answers:
 
   curl KEY-H 'Content-Type: image/png' --data-binary @configs/demo/samples/text.png BOX/v2/models/text/infer
   curl KEY-H 'Content-Type: audio/wav' --data-binary @configs/demo/samples/speech.wav BOX/v2/models/speech/infer

@@ -108,8 +108,7 @@ func (b *box) wantPipedText(t *testing.T, path string, want ...string) {
 	}
 }
 
-// wantPipedFaces compares the middles of boxes within a tenth of their sides. One look at the whole picture measures
-// the sides of small faces less well than the demo's second look.
+// wantPipedFaces compares the middles of boxes within a tenth of their sides, and the sides within three.
 func (b *box) wantPipedFaces(t *testing.T, path string, want ...face) {
 	t.Helper()
 	outputs := piped(t, b, "faces", path)

@@ -76,7 +76,7 @@ in_root ldd /usr/lib/edgewise/lib/libonnxruntime.so.1 | grep -q "not found" && f
 
 step "serve"
 mkdir -p "$root/tmp/models"
-cp -r dist/demo/models/vad "$root/tmp/models/"
+cp -r dist/demo/models/vad dist/demo/pipelines/speech "$root/tmp/models/"
 chmod -R a+rX "$root/tmp/models"
 serve
 edgewise model import /tmp/models

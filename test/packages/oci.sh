@@ -8,7 +8,8 @@ set -euo pipefail
 if [ "${3:-}" != inside ]; then
 	cd "$(dirname "$0")/../.."
 	rm -rf "$2/root"
-	mkdir -p "$2/root"
+	mkdir -p "$2/root" "$2/models"
+	cp -r dist/demo/models/. dist/demo/pipelines/speech "$2/models/"
 	${GO:-go} run ./configs/oci -check "$1" -arch amd64 -root "$2/root"
 	exec unshare --net --mount --pid --fork --kill-child "$0" "$1" "$2" inside
 fi
@@ -19,7 +20,7 @@ ip link set lo up
 mount --bind "$root" "$root"
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
-mount --bind dist/demo/models "$root/mnt/models"
+mount --bind "$work/models" "$root/mnt/models"
 mount -o remount,bind,ro "$root/mnt/models"
 mount -t tmpfs -o uid=65532,gid=65532,mode=750 tmpfs "$root/var/lib/edgewise"
 mount -t tmpfs tmpfs "$root/tmp"
@@ -36,7 +37,7 @@ run doctor --set data_dir=/var/lib/edgewise >"$work/serve.log" 2>&1 || fail "doc
 run serve --config /etc/edgewise/appliance.yaml >"$work/serve.log" 2>&1 &
 for _ in $(seq 240); do
 	# the container's health is that of all its models
-	if curl -sf http://127.0.0.1:8000/v2/models/vad/ready >/dev/null && curl -sf http://127.0.0.1:8000/v2/health/ready >/dev/null; then break; fi
+	if curl -sf http://127.0.0.1:8000/v2/models/speech/ready >/dev/null && curl -sf http://127.0.0.1:8000/v2/health/ready >/dev/null; then break; fi
 	sleep 0.5
 done
 curl -sf http://127.0.0.1:8000/v2/health/ready >/dev/null || fail "the box is not ready"

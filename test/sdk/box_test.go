@@ -8,8 +8,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// box answers requests with what its function makes of them, and keeps them: what the native code of the demo sends to
-// a model, and what it makes of the answer, is what the steps must do.
+// box answers requests with what its function makes of them, and keeps them.
 type box struct {
 	answer func(*edgewise.Request) ([]edgewise.Tensor, error)
 
@@ -32,17 +31,6 @@ func (b *box) Infer(_ context.Context, request *edgewise.Request) (*edgewise.Res
 		return nil, err
 	}
 	return &edgewise.Response{Model: request.Model, Outputs: outputs}, nil
-}
-
-// of returns the requests to a model.
-func (b *box) of(model string) []edgewise.Request {
-	var list []edgewise.Request
-	for _, r := range b.requests {
-		if r.Model.Name == model {
-			list = append(list, r)
-		}
-	}
-	return list
 }
 
 // renamed is the tensor under another name.

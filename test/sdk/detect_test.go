@@ -2,13 +2,15 @@ package sdk
 
 import (
 	"fmt"
+	"image"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
+	"golang.org/x/image/draw"
+
 	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/cmd/edgewise/demo"
 	"github.com/edgewise-ai/edgewise/test/samples"
 )
 
@@ -112,43 +114,31 @@ func TestYOLOFindsWhatTheReferenceFinds(t *testing.T) {
 		samples.Floats("map", make([]float32, 6), 1, 6))
 }
 
-// faceModel answers as BlazeFace might, in another way each time.
-func faceModel(seed uint64) func(*edgewise.Request) ([]edgewise.Tensor, error) {
-	r := rand.New(rand.NewPCG(seed, 3))
-	return func(*edgewise.Request) ([]edgewise.Tensor, error) { return samples.Faces(r), nil }
-}
-
-// TestFaceStepsDoWhatTheDemoDoes runs the demo's native face detection, and the steps in its place, on the same picture
-// and the same answers of the model: both looks, the whole picture and each face at close range.
-func TestFaceStepsDoWhatTheDemoDoes(t *testing.T) {
+// TestFaceStepsDoWhatTheNativeCodeDoes runs the steps on the pictures and the model's answers that native code was
+// given: both looks, the whole picture and each face at close range.
+func TestFaceStepsDoWhatTheNativeCodeDoes(t *testing.T) {
 	input, anchors := gallery(t, "face_input", nil), gallery(t, "anchors", nil)
 	for seed, size := range [][2]int{{320, 240}, {200, 333}, {640, 640}} {
-		picture := samples.Scene(size[0], size[1], uint64(seed))
-		native, replies := &box{}, [][]edgewise.Tensor{}
-		model := faceModel(uint64(seed))
-		native.answer = func(r *edgewise.Request) ([]edgewise.Tensor, error) {
-			outputs, err := model(r)
-			replies = append(replies, outputs)
-			return outputs, err
-		}
-		want, err := demo.NewFaceDetector(native, "face").Find(t.Context(), picture)
-		if err != nil {
-			t.Fatal(err)
-		}
+		picture, random := samples.Scene(size[0], size[1], uint64(seed)), rand.New(rand.NewPCG(uint64(seed), 3))
+		want := native[struct {
+			Looks  int       // at the whole picture, and at each face at close range
+			Scores []float64 // of the faces
+		}](t, fmt.Sprintf("faces_%d.json", seed))
 		file := samples.Elements("image", encoded(t, picture))
 		first := run(t, input, nil, file)
-		sameInput(t, "the whole picture", samples.Values(first["tensor"]), samples.Values(native.requests[0].Inputs[0]))
-		found := decodeFaces(t, anchors, "0.5", replies[0], first["map"])
-		if n := len(samples.Values(found["score"])); n != len(replies)-1 || n < 3 {
-			t.Fatalf("%d faces at first look, the demo looks at %d", n, len(replies)-1)
+		sameInput(t, "the whole picture", samples.Values(first["tensor"]), wholeView(picture))
+		found := decodeFaces(t, anchors, "0.5", samples.Faces(random), first["map"])
+		if n := len(samples.Values(found["score"])); n != want.Looks-1 || n < 3 {
+			t.Fatalf("%d faces at first look, native code looks at %d", n, want.Looks-1)
 		}
 		views := closeViews(samples.Values(found["box"]))
 		second := run(t, input, nil, file, samples.Floats("view", views, int64(len(views)/3), 3))
 		tensor, maps := samples.Values(second["tensor"]), samples.Values(second["map"])
 		var sure []detection
-		for i, reply := range replies[1:] {
-			sameInput(t, fmt.Sprintf("face %d at close range", i), tensor[i*3*256*256:][:3*256*256], samples.Values(native.requests[i+1].Inputs[0]))
-			again := decodeFaces(t, anchors, "0.65", reply, samples.Floats("map", maps[6*i:][:6], 1, 6))
+		for i := range want.Looks - 1 {
+			view := nativeView(picture, [3]float32(views[3*i:]))
+			sameInput(t, fmt.Sprintf("face %d at close range", i), tensor[i*len(view):][:len(view)], view)
+			again := decodeFaces(t, anchors, "0.65", samples.Faces(random), samples.Floats("map", maps[6*i:][:6], 1, 6))
 			firstBox := [4]float32(samples.Values(found["box"])[4*i:])
 			for k, s := range samples.Values(again["score"]) {
 				if b := [4]float32(samples.Values(again["box"])[4*k:]); iou(firstBox, b) > 0.3 {
@@ -157,17 +147,44 @@ func TestFaceStepsDoWhatTheDemoDoes(t *testing.T) {
 				}
 			}
 		}
-		// Every face that the demo reports is one of those, or the mean of several; the surest one is looked for.
-		for _, face := range want.Faces {
-			near := slices.ContainsFunc(sure, func(d detection) bool { return math.Abs(float64(d.score)-face.Score) < 1e-5 })
+		// Every face of native code is one of those, or the mean of several; the surest one is looked for.
+		for _, score := range want.Scores {
+			near := slices.ContainsFunc(sure, func(d detection) bool { return math.Abs(float64(d.score)-score) < 1e-5 })
 			if !near {
-				t.Errorf("seed %d: a face with score %v is not found", seed, face.Score)
+				t.Errorf("seed %d: a face with score %v is not found", seed, score)
 			}
 		}
-		if (len(want.Faces) == 0) != (len(sure) == 0) {
-			t.Errorf("seed %d: %d faces, the demo has %d", seed, len(sure), len(want.Faces))
+		if (len(want.Scores) == 0) != (len(sure) == 0) {
+			t.Errorf("seed %d: %d faces, native code has %d", seed, len(sure), len(want.Scores))
 		}
 	}
+}
+
+func wholeView(picture *image.RGBA) []float32 {
+	size := picture.Rect.Size()
+	side := max(size.X, size.Y)
+	return nativeView(picture, [3]float32{float32(size.X-side) / 2, float32(size.Y-side) / 2, float32(side)})
+}
+
+// nativeView makes the input of the face model of a square part of a picture, by another library: red, green, blue from
+// -1 to 1, black beyond the picture. view is the top left corner and the length of a side.
+func nativeView(picture *image.RGBA, view [3]float32) (values []float32) {
+	const pixels = 256
+	x, y, side := float64(view[0]), float64(view[1]), float64(view[2])
+	part := image.Rect(int(math.Floor(x)), int(math.Floor(y)), int(math.Ceil(x+side)), int(math.Ceil(y+side)))
+	part = part.Intersect(picture.Rect)
+	to := func(p image.Point) image.Point {
+		scale := pixels / side
+		return image.Pt(int(math.Round((float64(p.X)-x)*scale)), int(math.Round((float64(p.Y)-y)*scale)))
+	}
+	square := image.NewRGBA(image.Rect(0, 0, pixels, pixels))
+	draw.BiLinear.Scale(square, image.Rectangle{Min: to(part.Min), Max: to(part.Max)}, picture, part, draw.Src, nil)
+	for at := 0; at < len(square.Pix); at += 4 {
+		for _, sample := range square.Pix[at : at+3] {
+			values = append(values, float32(sample)/127.5-1)
+		}
+	}
+	return values
 }
 
 // sameInput allows for the library's other rounding: one step of 255.

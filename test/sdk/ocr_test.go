@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/cmd/edgewise/demo"
 	"github.com/edgewise-ai/edgewise/test/real"
 	"github.com/edgewise-ai/edgewise/test/samples"
 )
@@ -21,7 +20,7 @@ import (
 // keys are the characters of PP-OCR's recognition model.
 func keys(t *testing.T) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(real.Root(t), "cmd/edgewise/demo/ppocr_keys_v1.txt"))
+	data, err := os.ReadFile(filepath.Join("testdata", "native", "ppocr_keys_v1.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,77 +44,39 @@ func sample(t *testing.T) *image.RGBA {
 	return picture
 }
 
-// ocrModels answer as PP-OCR's models might: text in some places of the picture, one of them turned, some lines on
-// their head, and characters from a fixed sequence of random ones.
-type ocrModels struct {
-	random  *rand.Rand
-	classes int
-	heat    edgewise.Tensor
-	turned  []float32 // of the lines, in the order of the regions
-	texts   []edgewise.Tensor
-}
-
-func (m *ocrModels) answer(request *edgewise.Request) ([]edgewise.Tensor, error) {
-	shape := request.Inputs[0].Shape
-	switch request.Model.Name {
-	case "detect":
-		m.heat = samples.Floats("sigmoid_0.tmp_0", samples.Regions(m.random, int(shape[3]), int(shape[2])), 1, 1, shape[2], shape[3])
-		return []edgewise.Tensor{m.heat}, nil
-	case "direction":
-		data := make([]float32, 0, 2*shape[0])
-		for range shape[0] {
-			p := float32(0.05)
-			if m.random.IntN(2) == 0 {
-				p = 0.97
-			}
-			data = append(data, 1-p, p)
-		}
-		m.turned = append(m.turned, data...)
-		return []edgewise.Tensor{samples.Floats("softmax_0.tmp_0", data, shape[0], 2)}, nil
-	}
-	text := samples.Characters(m.random, shape[0], shape[3]/8, m.classes)
-	m.texts = append(m.texts, text)
-	return []edgewise.Tensor{text}, nil
-}
-
-// TestOCRStepsDoWhatTheDemoDoes runs the demo's native text recognition, and the steps in its place, on the same
-// picture and the same answers of the models.
-func TestOCRStepsDoWhatTheDemoDoes(t *testing.T) {
+// TestOCRStepsDoWhatTheNativeCodeDoes runs the steps on the picture and the models' answers that native code was given.
+func TestOCRStepsDoWhatTheNativeCodeDoes(t *testing.T) {
 	alphabet := keys(t)
-	models := &ocrModels{random: rand.New(rand.NewPCG(1, 2)), classes: len(strings.Split(strings.TrimSuffix(alphabet, "\n"), "\n")) + 2}
-	native := &box{answer: models.answer}
-	picture := sample(t)
-	want, err := demo.NewOCR(native, demo.OCRModels{
-		Detect: "detect", Direction: "direction",
-		Recognise: "recognise",
-	}).Read(t.Context(), picture)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := samples.Elements("image", encoded(t, picture))
+	random := rand.New(rand.NewPCG(1, 2))
+	file := samples.Elements("image", encoded(t, sample(t)))
 	input := run(t, gallery(t, "ocr_input", nil), nil, file)
-	same(t, "detection input", samples.Values(input["tensor"]), samples.Values(native.of("detect")[0].Inputs[0]),
-		1.01/255/0.224, 1.01/255/0.224)
+	same(t, "detection input", samples.Values(input["tensor"]), nativeValues(t, "ocr_detect.gz"), 1.01/255/0.224, 1.01/255/0.224)
 
-	quads := run(t, gallery(t, "ocr_regions", nil), nil, renamed(models.heat, "heat"), renamed(input["size"], "size"))["quad"]
-	if n := int(quads.Shape[0]); n != 5 || n*2 != len(models.turned) {
-		t.Fatalf("%d regions, the demo has %d", n, len(models.turned)/2)
+	// The models answer as PP-OCR's might: text in some places of the picture, one of them turned, some lines on their
+	// head, and random characters.
+	width, height := input["tensor"].Shape[3], input["tensor"].Shape[2]
+	heat := samples.Floats("heat", samples.Regions(random, int(width), int(height)), 1, 1, height, width)
+	quads := run(t, gallery(t, "ocr_regions", nil), nil, heat, renamed(input["size"], "size"))["quad"]
+	const regions = 5
+	if n := quads.Shape[0]; n != regions {
+		t.Fatalf("%d regions, native code has %d", n, regions)
 	}
 	lines := gallery(t, "ocr_lines", nil)
 	upright := run(t, lines, nil, file, renamed(quads, "quad"))
-	head := native.of("direction")[0].Inputs[0]
 	// Two roundings to 8 bits, and the library's other one: a few steps of 255 at most.
-	same(t, "direction input", samples.Values(upright["head"]), samples.Values(head), 2.01/127.5, 4.01/127.5)
-	turned := run(t, lines, nil, file, renamed(quads, "quad"), samples.Floats("turned", models.turned, quads.Shape[0], 2))
-	sameLines(t, turned, native.of("recognise")[0].Inputs[0])
+	same(t, "direction input", samples.Values(upright["head"]), nativeValues(t, "ocr_direction.gz"), 2.01/127.5, 4.01/127.5)
+	directions := samples.Floats("turned", turnedLines(random, regions), regions, 2)
+	turned := run(t, lines, nil, file, renamed(quads, "quad"), directions)
+	sameLines(t, turned, nativeValues(t, "ocr_recognise.gz"))
 
-	ctc := gallery(t, "ctc", nil)
-	read := run(t, ctc, parameters{"alphabet", alphabet, "space_threshold", "0.005"}, renamed(models.texts[0], "probability"))
+	characters := samples.Characters(random, regions, turned["line"].Shape[3]/8, len(strings.Split(strings.TrimSuffix(alphabet, "\n"), "\n"))+2)
+	read := run(t, gallery(t, "ctc", nil), parameters{"alphabet", alphabet, "space_threshold", "0.005"}, renamed(characters, "probability"))
 	got := texts(read["text"])
-	if len(want.Lines) < 4 {
-		t.Fatalf("the demo reads only %d lines", len(want.Lines))
+	want := native[[]nativeLine](t, "ocr.json")
+	if len(want) < 4 {
+		t.Fatalf("native code reads only %d lines", len(want))
 	}
-	for _, l := range want.Lines {
+	for _, l := range want {
 		i := slices.Index(got, l.Text)
 		if i < 0 {
 			t.Errorf("%q is not among %q", l.Text, got)
@@ -124,20 +85,56 @@ func TestOCRStepsDoWhatTheDemoDoes(t *testing.T) {
 		if c := float64(samples.Values(read["confidence"])[i]); math.Abs(c-l.Confidence) > 1e-6 {
 			t.Errorf("%q: confidence %v, want %v", l.Text, c, l.Confidence)
 		}
-		if !slices.ContainsFunc(quadsOf(quads), func(q demo.Quad) bool {
-			return q == l.Box || q == turnedQuad(l.Box, 2) || q == turnedQuad(l.Box, 1) || q == turnedQuad(l.Box, 3)
-		}) {
+		if !slices.ContainsFunc(quadsOf(quads), l.isAt) {
 			t.Errorf("%q: box %v is not among %v", l.Text, l.Box, quadsOf(quads))
 		}
 	}
 }
 
-// sameLines compares the lines with the demo's request, whose lines are sorted by width and padded as the widest is.
-func sameLines(t *testing.T, outputs map[string]edgewise.Tensor, request edgewise.Tensor) {
+// turnedLines are answers of the direction model.
+func turnedLines(random *rand.Rand, n int) (probabilities []float32) {
+	for range n {
+		p := float32(0.05)
+		if random.IntN(2) == 0 {
+			p = 0.97
+		}
+		probabilities = append(probabilities, 1-p, p)
+	}
+	return probabilities
+}
+
+// quad is the four corners of a region, clockwise.
+type quad [4][2]float64
+
+// nativeLine is a line of text as native code reads it. Its box begins above the first letter.
+type nativeLine struct {
+	Text       string
+	Confidence float64
+	Box        quad
+}
+
+// isAt tells whether q is the line's box, from whichever corner. Native code has rounded its own to a tenth of a pixel.
+func (l *nativeLine) isAt(q quad) bool {
+	for first := range q {
+		near := true
+		for k, corner := range l.Box {
+			other := q[(first+k)%4]
+			near = near && math.Abs(corner[0]-other[0]) <= 0.05 && math.Abs(corner[1]-other[1]) <= 0.05
+		}
+		if near {
+			return true
+		}
+	}
+	return false
+}
+
+// sameLines compares the lines with native code's request, whose lines are sorted by width and padded as the widest is.
+func sameLines(t *testing.T, outputs map[string]edgewise.Tensor, want []float32) {
 	t.Helper()
 	line, widths := outputs["line"], integers(outputs["width"])
-	if !line.Shape.Equal(request.Shape) {
-		t.Fatalf("lines are %v, the demo sends %v", line.Shape, request.Shape)
+	got := samples.Values(line)
+	if len(got) != len(want) {
+		t.Fatalf("lines are %v, native code sends %d values", line.Shape, len(want))
 	}
 	order := make([]int, len(widths))
 	for i := range order {
@@ -145,25 +142,20 @@ func sameLines(t *testing.T, outputs map[string]edgewise.Tensor, request edgewis
 	}
 	slices.SortStableFunc(order, func(i, j int) int { return int(widths[i] - widths[j]) })
 	each := int(line.Shape[1] * line.Shape[2] * line.Shape[3])
-	got, want := samples.Values(line), samples.Values(request)
 	for at, i := range order {
 		same(t, "a line", got[i*each:][:each], want[at*each:][:each], 2.01/127.5, 4.01/127.5)
 	}
 }
 
-func quadsOf(t edgewise.Tensor) []demo.Quad {
+func quadsOf(t edgewise.Tensor) []quad {
 	v := samples.Values(t)
-	quads := make([]demo.Quad, len(v)/8)
+	quads := make([]quad, len(v)/8)
 	for i := range quads {
-		for k := range 4 {
-			quads[i][k] = demo.Point{X: float64(v[8*i+2*k]), Y: float64(v[8*i+2*k+1])}
+		for k := range 8 {
+			quads[i][k/2][k%2] = float64(v[8*i+k])
 		}
 	}
 	return quads
-}
-
-func turnedQuad(q demo.Quad, n int) demo.Quad {
-	return demo.Quad{q[n%4], q[(n+1)%4], q[(n+2)%4], q[(n+3)%4]}
 }
 
 func TestCTCIsGreedyWhereSpacesHaveNoThreshold(t *testing.T) {

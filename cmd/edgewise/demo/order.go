@@ -14,18 +14,19 @@ const (
 	columnWidth = 5.0 // median width of the lines of a column, times their median height
 )
 
-// placed is a line turned to the page's direction, with its number.
+// placed is a line turned to the page's direction, with its index in the text.
 type placed struct {
 	index     int
 	low, high Point
 }
 
-// readingOrder returns the numbers of quads in the order in which one reads them: from top to bottom and from left to
+// readingOrder returns the indices of lines in the order in which one reads them: from top to bottom and from left to
 // right as the page is turned, column after column.
-func readingOrder(quads []Quad) []int {
-	page := pageAngle(quads)
-	lines := make([]placed, len(quads))
-	for i, q := range quads {
+func readingOrder(text []TextLine) []int {
+	page := pageAngle(text)
+	lines := make([]placed, len(text))
+	for i, line := range text {
+		q := line.Box
 		for k := range q {
 			q[k] = q[k].turned(-page)
 		}
@@ -33,22 +34,23 @@ func readingOrder(quads []Quad) []int {
 		lines[i] = placed{i, low, high}
 	}
 	ordered := blocks(lines)
-	numbers := make([]int, len(ordered))
+	indices := make([]int, len(ordered))
 	for i, l := range ordered {
-		numbers[i] = l.index
+		indices[i] = l.index
 	}
-	return numbers
+	return indices
 }
 
 // pageAngle is the angle that most of the text has: the median of the angles around the commonest quarter turn, each
 // line counting by its width.
-func pageAngle(quads []Quad) float64 {
+func pageAngle(text []TextLine) float64 {
 	var weight [4]float64
 	var angles [4][]float64
-	for _, q := range quads {
-		quarter := (int(math.Round(q.Angle()/(math.Pi/2))) + 4) % 4
-		weight[quarter] += q.Width()
-		angles[quarter] = append(angles[quarter], math.Remainder(q.Angle()-float64(quarter)*math.Pi/2, 2*math.Pi))
+	for _, line := range text {
+		q := line.Box
+		quarter := (int(math.Round(q.angle()/(math.Pi/2))) + 4) % 4
+		weight[quarter] += q.width()
+		angles[quarter] = append(angles[quarter], math.Remainder(q.angle()-float64(quarter)*math.Pi/2, 2*math.Pi))
 	}
 	best := 0
 	for quarter := range weight {

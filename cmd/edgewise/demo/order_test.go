@@ -65,7 +65,7 @@ func TestReadingOrder(t *testing.T) {
 					shuffled[i] = quads[(i*5+3)%len(quads)] // no length here is a multiple of 5
 				}
 				var got []int
-				for _, n := range readingOrder(shuffled) {
+				for _, n := range readingOrder(linesAt(shuffled)) {
 					got = append(got, (n*5+3)%len(quads))
 				}
 				if !slices.IsSorted(got) || len(got) != len(quads) {
@@ -78,7 +78,15 @@ func TestReadingOrder(t *testing.T) {
 
 func TestPageAngleIgnoresTheOddLine(t *testing.T) {
 	quads := append(page{{0, 0, 300}, {0, 40, 300}, {0, 80, 300}}.quads(0.1), page{{0, 0, 50}}.quads(math.Pi)...)
-	if got := pageAngle(quads); !near(got, 0.1, 1e-9) {
+	if got := pageAngle(linesAt(quads)); math.Abs(got-0.1) > 1e-9 {
 		t.Errorf("the page is turned by %v, want 0.1", got)
 	}
+}
+
+func linesAt(quads []Quad) []TextLine {
+	lines := make([]TextLine, len(quads))
+	for i, q := range quads {
+		lines[i].Box = q
+	}
+	return lines
 }

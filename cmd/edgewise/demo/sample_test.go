@@ -19,7 +19,7 @@ import (
 // sampleFile is the picture that the demo of text recognition begins with. It is drawn by drawSample.
 const sampleFile = "../../../configs/demo/samples/text.png"
 
-var update = flag.Bool("update", false, "write "+sampleFile+" anew")
+var update = flag.Bool("update", false, "write "+sampleFile+" again")
 
 func TestSamplePictureIsTheOneThatIsDrawnHere(t *testing.T) {
 	drawn := drawSample(t)

@@ -49,7 +49,7 @@ func countersOf(b *kserve.StatisticsBody) counters {
 	return all
 }
 
-// since returns the difference to earlier counters. A version that counts less than before was loaded anew and counts
+// since returns the difference to earlier counters. A version that counts less than before was loaded again and counts
 // from 0.
 func (c counters) since(before counters) counters {
 	difference := counters{}
