@@ -156,14 +156,17 @@ func TestSpeechIsPrinted(t *testing.T) {
 
 func TestAnswersOfAnotherModelAreRefused(t *testing.T) {
 	score := samples.Floats("score", []float32{1, 1}, 2)
+	box := func(values int64, shape ...int64) edgewise.Tensor {
+		return samples.Floats("box", make([]float32, values), shape...)
+	}
 	for _, test := range []struct {
 		name, message string
 		outputs       []edgewise.Tensor
 	}{
 		{"missing", `it has no output "score"`, nil},
 		{"another type", `output "score": want FP32, got BYTES`, []edgewise.Tensor{samples.Elements("score", "x")}},
-		{"too few rows", `output "box": want at least 2 rows of 4 values, got 4 values`, []edgewise.Tensor{score, samples.Floats("box", make([]float32, 4), 1, 4)}},
-		{"broken rows", `output "box": want at least 2 rows of 4 values, got 9 values`, []edgewise.Tensor{score, samples.Floats("box", make([]float32, 9), 9)}},
+		{"too few rows", `output "box": want at least 2 rows of 4 values, got 4 values`, []edgewise.Tensor{score, box(4, 1, 4)}},
+		{"broken rows", `output "box": want at least 2 rows of 4 values, got 9 values`, []edgewise.Tensor{score, box(9, 9)}},
 		{"bytes", "takes 2 elements", []edgewise.Tensor{samples.Floats("score", []float32{1}, 2)}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
