@@ -237,8 +237,9 @@ func startServerWith(t testing.TB, change func(*httpapi.Config), parts func(*htt
 	if err != nil {
 		t.Fatal(err)
 	}
+	formats := edgewise.Formats{{Platform: "onnxruntime_onnx", File: "model.onnx"}}
 	administered := administration.Deps{
-		Statuses: ts.engine.Index, Models: ts.library, Formats: edgewise.Formats{{File: "model.onnx"}}, Decode: protocol.Decode,
+		Statuses: ts.engine.Index, Models: ts.library, Formats: formats, Decode: protocol.Decode,
 	}
 	if deps.Accounts != nil {
 		administered.Accounts = allAccounts{}
