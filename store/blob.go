@@ -1,23 +1,19 @@
 package store
 
 import (
-	"bytes"
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/store/disk"
 )
 
 // blobs is the folder of content-addressed files. A blob is complete from the moment it has its name, and never
 // written again.
 type blobs struct {
 	root layout
-	disk disk
+	disk disk.Disk
 }
 
 func (b blobs) has(d edgewise.Digest) bool {
@@ -29,7 +25,7 @@ func (b blobs) has(d edgewise.Digest) bool {
 // folder, see folder.
 func (b blobs) place(path string, d edgewise.Digest) error {
 	to := b.root.blob(d)
-	made, err := makeFolder(b.disk, filepath.Dir(to))
+	made, err := disk.MakeFolder(b.disk, filepath.Dir(to))
 	if err != nil {
 		return err
 	}
@@ -42,7 +38,7 @@ func (b blobs) place(path string, d edgewise.Digest) error {
 	if err := b.clear(partial); err != nil {
 		return err
 	}
-	if err := linkOrCopy(b.disk, path, partial); err != nil {
+	if err := disk.LinkOrCopy(b.disk, path, partial); err != nil {
 		return err
 	}
 	return b.disk.Rename(partial, to)
@@ -55,7 +51,7 @@ func (b blobs) fetch(d edgewise.Digest, path, spare string) (linked bool, err er
 		return false, err
 	}
 	err = b.disk.Link(b.root.blob(d), spare)
-	if cannotLink(err) {
+	if disk.CannotLink(err) {
 		return false, nil
 	}
 	if err != nil {
@@ -75,64 +71,3 @@ func (b blobs) drop(d edgewise.Digest) error { return b.disk.Remove(b.root.blob(
 
 // folder returns the folder in which a blob's name stands.
 func (b blobs) folder(d edgewise.Digest) string { return filepath.Dir(b.root.blob(d)) }
-
-// sameFile tells whether two paths lead to the same bytes on the disk.
-func sameFile(a, b string) bool {
-	x, errX := os.Stat(a)
-	y, errY := os.Stat(b)
-	return errX == nil && errY == nil && os.SameFile(x, y)
-}
-
-// sameContent tells whether two files hold the same bytes.
-func sameContent(ctx context.Context, a, b string) (bool, error) {
-	x, err := os.Open(a)
-	if err != nil {
-		return false, err
-	}
-	defer func() { _ = x.Close() }()
-	y, err := os.Open(b)
-	if err != nil {
-		return false, err
-	}
-	defer func() { _ = y.Close() }()
-	left, right := make([]byte, bufferBytes), make([]byte, bufferBytes)
-	for {
-		if err := ctx.Err(); err != nil {
-			return false, err
-		}
-		n, endX, failX := fill(x, left)
-		m, endY, failY := fill(y, right)
-		if err := errors.Join(failX, failY); err != nil {
-			return false, err
-		}
-		if !bytes.Equal(left[:n], right[:m]) {
-			return false, nil
-		}
-		if endX && endY {
-			return true, nil
-		}
-	}
-}
-
-// hashFile returns the SHA-256 of a file.
-func hashFile(ctx context.Context, path string) (edgewise.Digest, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = f.Close() }()
-	sum, buf := sha256.New(), make([]byte, bufferBytes)
-	for {
-		if err := ctx.Err(); err != nil {
-			return "", err
-		}
-		n, err := f.Read(buf)
-		_, _ = sum.Write(buf[:n]) // never fails
-		if err == io.EOF {
-			return edgewise.Digest(hex.EncodeToString(sum.Sum(nil))), nil
-		}
-		if err != nil {
-			return "", err
-		}
-	}
-}

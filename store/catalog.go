@@ -9,13 +9,44 @@ import (
 	"os"
 	"runtime/debug"
 	"strconv"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/store/disk"
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 	"golang.org/x/sys/unix"
 )
+
+// device is the file system of a store, and its commits. A test puts a failing one in its place.
+type device interface {
+	disk.Disk
+	Commit(tx *bbolt.Tx) error
+}
+
+type osDevice struct{ disk.OS }
+
+func (osDevice) Commit(tx *bbolt.Tx) error { return uncover(tx.Commit()) }
+
+// uncover finds the system's error in one of bbolt's. When its file cannot grow, bbolt keeps nothing of the error but
+// the text, path included.
+func uncover(err error) error {
+	var errno syscall.Errno
+	if err == nil || errors.As(err, &errno) {
+		return err
+	}
+	for _, full := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
+		if strings.HasSuffix(err.Error(), full.Error()) {
+			return full
+		}
+	}
+	return err
+}
+
+// Permissions of the catalog.
+const catalogMode = 0o640
 
 // schema is the number of the catalog's format. One that needs a higher one to be read is refused.
 const schema = 1
@@ -249,4 +280,44 @@ func (u *Usage) read(tx *bbolt.Tx) error {
 		u.Blobs, u.Bytes = u.Blobs+1, u.Bytes+e.Size
 		return nil
 	})
+}
+
+// readerKey stands beside schemaKey: the lowest schema that a program must know to read a file. Where it is missing,
+// that is the file's own. A release that only adds, which is the rule, raises the schema and leaves the reader: the
+// release before it, to which a rollback goes back, opens what it has written and leaves alone what it does not know.
+var readerKey = []byte("reader")
+
+// checkFormat returns the schema of a file, 0 when it has none. Errors: Corrupt; Unsupported when it needs a newer
+// reader.
+func checkFormat(tx *bbolt.Tx, what string, known int) (int, error) {
+	meta := tx.Bucket(metaBucket)
+	if meta == nil {
+		return 0, nil
+	}
+	n, err := metaNumber(meta, schemaKey, what, 0)
+	if err != nil {
+		return 0, err
+	}
+	reader, err := metaNumber(meta, readerKey, what, n)
+	if err != nil {
+		return 0, err
+	}
+	if reader > known {
+		return n, edgewise.Errorf("store.Open", edgewise.Unsupported,
+			"%s has schema %d, which can be read from schema %d on, and this release knows schema %d: use a newer edgewise", what, n, reader, known)
+	}
+	return n, nil
+}
+
+// metaNumber reads a number of a file's meta bucket, otherwise when it is not there.
+func metaNumber(meta *bbolt.Bucket, key []byte, what string, otherwise int) (int, error) {
+	text := meta.Get(key)
+	if text == nil {
+		return otherwise, nil
+	}
+	n, err := strconv.Atoi(string(text))
+	if err != nil || n < 1 {
+		return 0, edgewise.Errorf("store.Open", edgewise.Corrupt, "the %s of %s is %.20q, which is no number from 1 on", key, what, text)
+	}
+	return n, nil
 }

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/store/disk"
 	"go.etcd.io/bbolt"
 )
 
 // writeCatalog makes a catalog file out of c and puts it at path in one step.
-func writeCatalog(d disk, path string, c *contents) error {
+func writeCatalog(d disk.Disk, path string, c *contents) error {
 	fresh := path + newSuffix
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -137,7 +138,7 @@ func putLabel(tx *bbolt.Tx, name string, l edgewise.Label) error {
 	return putJSON(tx.Bucket(labelsBucket), labelKey(name, l.Name), l)
 }
 
-// putWanted records the wish to serve a model. bbolt reads an empty value back as none, so the value is not empty.
+// putWanted records that a model is to be served. bbolt reads an empty value back as none, so the value is not empty.
 func putWanted(tx *bbolt.Tx, name string) error {
 	return tx.Bucket(wantedBucket).Put([]byte(name), []byte{'1'})
 }

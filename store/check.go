@@ -3,13 +3,16 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/store/disk"
 	"go.etcd.io/bbolt"
 )
 
@@ -46,7 +49,7 @@ func (s *Store) examine(ctx context.Context, op string, e *examiner) (*Report, e
 			}
 		}
 	}
-	e.strangers(s.view.Load())
+	e.unknownFiles(s.view.Load())
 	now := s.view.Load()
 	e.report.Findings = slices.DeleteFunc(e.report.Findings, func(f Finding) bool {
 		there := now.version(f.Model) != nil
@@ -97,7 +100,7 @@ func (e *examiner) file(ctx context.Context, id edgewise.ModelID, f edgewise.Fil
 	if err := e.content(ctx, path, f); err != nil {
 		e.report.find(id, e.root.relative(path), "", "%v", err)
 	}
-	if !sameFile(path, blob) {
+	if !disk.SameFile(path, blob) {
 		if err := e.content(ctx, blob, f); err != nil {
 			e.report.find(id, e.root.relative(blob), "", "blob of %v", err)
 		}
@@ -114,7 +117,7 @@ func (e *examiner) content(ctx context.Context, path string, f edgewise.File) er
 	if err == nil && os.SameFile(info, e.good[f.Digest]) {
 		return nil
 	}
-	digest, err := hashFile(ctx, path)
+	digest, err := disk.Hash(ctx, path)
 	if err != nil {
 		return fmt.Errorf("file %q cannot be read: %w", f.Path, bare(err))
 	}
@@ -127,24 +130,31 @@ func (e *examiner) content(ctx context.Context, path string, f edgewise.File) er
 
 // extra notes files that are in a version's folder and not in its list.
 func (e *examiner) extra(v *edgewise.Version) {
-	listed := make(map[string]bool, len(v.Files))
-	for _, f := range v.Files {
-		listed[f.Path] = true
-	}
-	folder := e.root.files(v.ID)
-	_ = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() { // what is missing was noted already
-			return nil
-		}
-		if name, err := filepath.Rel(folder, path); err == nil && !listed[filepath.ToSlash(name)] {
-			e.report.find(v.ID, e.root.relative(path), "", "file does not belong to the version")
-		}
+	_ = e.root.extraFiles(v, func(path string) error { // what is missing was noted already
+		e.report.find(v.ID, e.root.relative(path), "", "file does not belong to the version")
 		return nil
 	})
 }
 
-// strangers notes what is in the data folder and not in v.
-func (e *examiner) strangers(v *view) {
+// extraFiles calls fn for each file in a version's folder that its list does not name.
+func (l layout) extraFiles(v *edgewise.Version, fn func(path string) error) error {
+	folder, names := l.files(v.ID), v.Paths()
+	var failed []error
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		failed = append(failed, err)
+		if err != nil || entry.IsDir() {
+			return nil
+		}
+		if name, err := filepath.Rel(folder, path); err != nil || slices.Contains(names, filepath.ToSlash(name)) {
+			return err
+		}
+		return fn(path)
+	})
+	return errors.Join(append(failed, err)...)
+}
+
+// unknownFiles notes what is in the data folder and not in v.
+func (e *examiner) unknownFiles(v *view) {
 	d, err := e.root.scan(v)
 	if err != nil {
 		e.report.find(edgewise.ModelID{}, "", "", "the data folder cannot be read: %v", err)
@@ -195,4 +205,110 @@ func (e *examiner) pages(tx *bbolt.Tx) error {
 		e.report.find(edgewise.ModelID{}, catalogFile, "", "%v", err)
 	}
 	return nil
+}
+
+// findDamage looks for the files of every version, without reading them.
+func (s *Store) findDamage() map[edgewise.ModelID]string {
+	found := make(map[edgewise.ModelID]string)
+	for _, r := range s.view.Load().records {
+		for _, v := range r.Versions {
+			if err := s.root.checkFiles(v); err != nil {
+				found[v.ID] = err.Error()
+				s.log.Error("a stored version is damaged", "model", v.ID.Name, "version", v.ID.Version, "reason", err)
+			}
+		}
+	}
+	return found
+}
+
+// checkFiles returns the first file of v that is missing or has the wrong size.
+func (l layout) checkFiles(v *edgewise.Version) error {
+	folder := l.files(v.ID)
+	for _, f := range v.Files {
+		if err := checkSize(filepath.Join(folder, filepath.FromSlash(f.Path)), f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkSize(path string, f edgewise.File) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("file %q is missing", f.Path)
+	case err != nil:
+		return fmt.Errorf("file %q: %w", f.Path, bare(err))
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("file %q is not a regular file", f.Path)
+	case info.Size() != f.Size:
+		return fmt.Errorf("file %q has %d bytes instead of %d", f.Path, info.Size(), f.Size)
+	}
+	return nil
+}
+
+// Report says what Check, Verify or Repair found. It is made to be printed or encoded as JSON.
+type Report struct {
+	Versions int       `json:"versions"`         // looked at
+	Files    int       `json:"files"`            // of those versions
+	Bytes    int64     `json:"bytes"`            // of those files
+	Hashed   bool      `json:"hashed"`           // whether the files were read and their SHA-256 compared
+	Source   string    `json:"source,omitempty"` // Repair: what labels and desired states were taken from
+	Findings []Finding `json:"findings"`         // empty: all is well
+}
+
+// Finding is one thing that is not as it should be.
+type Finding struct {
+	Model   edgewise.ModelID `json:"model"`            // empty when it is about no model
+	Path    string           `json:"path,omitempty"`   // inside the data folder
+	Problem string           `json:"problem"`          // what is wrong
+	Action  string           `json:"action,omitempty"` // Repair: what was done about it
+}
+
+// OK tells whether nothing was found.
+func (r *Report) OK() bool { return len(r.Findings) == 0 }
+
+// String returns the report as lines of text for people.
+func (r *Report) String() string {
+	var b strings.Builder
+	how := "present and of the right size"
+	if r.Hashed {
+		how = "read and compared with their SHA-256"
+	}
+	fmt.Fprintf(&b, "%d versions, %d files, %d bytes: %s\n", r.Versions, r.Files, r.Bytes, how)
+	if r.Source != "" {
+		fmt.Fprintf(&b, "labels and desired states from: %s\n", r.Source)
+	}
+	for _, f := range r.Findings {
+		b.WriteString(f.String())
+		b.WriteByte('\n')
+	}
+	if r.OK() {
+		b.WriteString("no problems\n")
+	}
+	return b.String()
+}
+
+// String returns the finding as one line.
+func (f Finding) String() string {
+	var b strings.Builder
+	if f.Model.Name != "" {
+		fmt.Fprintf(&b, "model %s: ", f.Model)
+	}
+	if f.Path != "" {
+		fmt.Fprintf(&b, "%s: ", f.Path)
+	}
+	b.WriteString(f.Problem)
+	if f.Action != "" {
+		fmt.Fprintf(&b, " -> %s", f.Action)
+	}
+	return b.String()
+}
+
+func (r *Report) count(v *edgewise.Version) {
+	r.Versions, r.Files, r.Bytes = r.Versions+1, r.Files+len(v.Files), r.Bytes+v.Size
+}
+
+func (r *Report) find(id edgewise.ModelID, path, action, format string, args ...any) {
+	r.Findings = append(r.Findings, Finding{Model: id, Path: path, Problem: fmt.Sprintf(format, args...), Action: action})
 }

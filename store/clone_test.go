@@ -9,23 +9,24 @@ import (
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/store/disk"
 )
 
 // sharingDisk stands for one that can share blocks: its files take over others by a copy and count how often.
 type sharingDisk struct {
-	osDisk
+	osDevice
 	clones  *int
 	refuses bool
 }
 
 type sharingFile struct {
-	file
+	disk.File
 	disk sharingDisk
 	path string
 }
 
-func (d sharingDisk) Create(path string) (file, error) {
-	f, err := d.osDisk.Create(path)
+func (d sharingDisk) Create(path string) (disk.File, error) {
+	f, err := d.osDevice.Create(path)
 	return sharingFile{f, d, path}, err
 }
 
@@ -38,7 +39,7 @@ func (f sharingFile) Clone(from *os.File) io.ReadCloser {
 	if err != nil {
 		return nil
 	}
-	if _, err := f.file.Write(data); err != nil {
+	if _, err := f.File.Write(data); err != nil {
 		return nil
 	}
 	in, err := os.Open(f.path)
@@ -54,24 +55,24 @@ func TestFilesShareTheirBytesWhereTheDiskCan(t *testing.T) {
 	whole := bytes.Repeat([]byte("0123456789abcdef"), 200_000)
 	for _, test := range []struct {
 		name   string
-		disk   func(*int) disk
+		disk   func(*int) device
 		from   int // where the file is read from
 		size   int64
 		clones int
 		kind   edgewise.Kind
 		fails  bool
 	}{
-		{name: "shared", disk: func(n *int) disk { return sharingDisk{clones: n} }, size: int64(len(whole)), clones: 1},
-		{name: "shared, of a size not declared", disk: func(n *int) disk { return sharingDisk{clones: n} }, size: -1, clones: 1},
-		{name: "a part of a file", disk: func(n *int) disk { return sharingDisk{clones: n} }, from: 16, size: int64(len(whole)) - 16},
-		{name: "refused", disk: func(n *int) disk { return sharingDisk{clones: n, refuses: true} }, size: int64(len(whole))},
-		{name: "the disk that there is", disk: func(*int) disk { return osDisk{} }, size: int64(len(whole))},
+		{name: "shared", disk: func(n *int) device { return sharingDisk{clones: n} }, size: int64(len(whole)), clones: 1},
+		{name: "shared, of a size not declared", disk: func(n *int) device { return sharingDisk{clones: n} }, size: -1, clones: 1},
+		{name: "a part of a file", disk: func(n *int) device { return sharingDisk{clones: n} }, from: 16, size: int64(len(whole)) - 16},
+		{name: "refused", disk: func(n *int) device { return sharingDisk{clones: n, refuses: true} }, size: int64(len(whole))},
+		{name: "the disk that there is", disk: func(*int) device { return osDevice{} }, size: int64(len(whole))},
 		{
-			name: "more than declared", disk: func(n *int) disk { return sharingDisk{clones: n} }, size: 10, clones: 1,
+			name: "more than declared", disk: func(n *int) device { return sharingDisk{clones: n} }, size: 10, clones: 1,
 			kind: edgewise.Invalid, fails: true,
 		},
 		{
-			name: "less than declared", disk: func(n *int) disk { return sharingDisk{clones: n} }, size: int64(len(whole)) + 1,
+			name: "less than declared", disk: func(n *int) device { return sharingDisk{clones: n} }, size: int64(len(whole)) + 1,
 			clones: 1, kind: edgewise.Invalid, fails: true,
 		},
 	} {

@@ -12,11 +12,13 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/edgewise-ai/edgewise/store/disk"
 )
 
 // copies makes snapshots of a bbolt file in a folder while it changes, and keeps the latest ones.
 type copies struct {
-	disk    disk
+	disk    disk.Disk
 	log     *slog.Logger
 	db      *bbolt.DB
 	file    string // that is copied

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/store/disk"
 	"go.etcd.io/bbolt"
 )
 
@@ -18,42 +19,32 @@ import (
 // Kinds of error: NotFound, Conflict while a label points to the version, Exhausted when the disk is full.
 func (s *Store) DeleteVersion(ctx context.Context, id edgewise.ModelID) error {
 	const op = "store.DeleteVersion"
-	if err := s.lockWriter(ctx, op); err != nil {
-		return err
-	}
-	r := s.view.Load().record(id.Name)
-	if r == nil || r.Version(id.Version) == nil {
-		s.unlockWriter()
-		return noVersion(op, id)
-	}
-	if labels := labelsOn(r, id.Version); len(labels) > 0 {
-		s.unlockWriter()
-		return refuse(op, edgewise.Conflict, id, "model %s cannot be deleted while a label points to it: %s", id, strings.Join(labels, ", "))
-	}
-	d := &deletion{store: s, record: r, versions: []*edgewise.Version{r.Version(id.Version)}}
-	err := d.run(op, id)
-	s.unlockWriter()
-	d.removeTrash()
-	return err
+	d := &deletion{store: s}
+	defer d.removeTrash()
+	return s.change(ctx, op, id.Name, func(r *edgewise.Record) error {
+		v := r.Version(id.Version)
+		if v == nil {
+			return noVersion(op, id)
+		}
+		if labels := labelsOn(r, id.Version); len(labels) > 0 {
+			return refuse(op, edgewise.Conflict, id, "model %s cannot be deleted while a label points to it: %s", id,
+				strings.Join(labels, ", "))
+		}
+		d.record, d.versions = r, []*edgewise.Version{v}
+		return d.run(op, id)
+	})
 }
 
-// DeleteModel removes a model: its versions, its labels, and the wish to serve it. Numbers it used are not used again
+// DeleteModel removes a model: its versions, its labels, and the desired state. Numbers it used are not used again
 // should the model come back. Kinds of error: NotFound, Exhausted when the disk is full.
 func (s *Store) DeleteModel(ctx context.Context, name string) error {
 	const op = "store.DeleteModel"
-	if err := s.lockWriter(ctx, op); err != nil {
-		return err
-	}
-	r := s.view.Load().record(name)
-	if r == nil {
-		s.unlockWriter()
-		return noModel(op, name)
-	}
-	d := &deletion{store: s, record: r, versions: r.Versions}
-	err := d.run(op, edgewise.ModelID{Name: name})
-	s.unlockWriter()
-	d.removeTrash()
-	return err
+	d := &deletion{store: s}
+	defer d.removeTrash()
+	return s.change(ctx, op, name, func(r *edgewise.Record) error {
+		d.record, d.versions = r, r.Versions
+		return d.run(op, edgewise.ModelID{Name: name})
+	})
 }
 
 func labelsOn(r *edgewise.Record, version int64) []string {
@@ -66,7 +57,7 @@ func labelsOn(r *edgewise.Record, version int64) []string {
 	return names
 }
 
-// deletion takes versions of one model out of the catalog and then off the disk.
+// deletion removes versions of one model from the catalog and then from the disk.
 type deletion struct {
 	store    *Store
 	record   *edgewise.Record
@@ -77,7 +68,7 @@ type deletion struct {
 }
 
 // run marks the folders, so that a start after a crash knows them as garbage, ends the versions in one transaction, and
-// takes folders and blobs away. After the transaction nothing fails any more: what stays is swept by the next Open.
+// removes folders and blobs. After the transaction nothing fails any more: what stays is swept by the next Open.
 func (d *deletion) run(op string, id edgewise.ModelID) error {
 	if err := d.mark(); err != nil {
 		d.unmark()
@@ -108,7 +99,7 @@ func (d *deletion) mark() error {
 		if err := d.store.blobs.clear(mark); err != nil {
 			return err
 		}
-		if err := writeFile(d.store.disk, mark, nil); err != nil {
+		if err := disk.WriteFile(d.store.disk, mark, nil); err != nil {
 			return err
 		}
 		if err := d.store.disk.SyncDir(folder); err != nil {
@@ -118,7 +109,7 @@ func (d *deletion) mark() error {
 	return nil
 }
 
-// unmark takes the marks off the versions that stay.
+// unmark removes the marks of the versions that stay.
 func (d *deletion) unmark() {
 	s := d.store
 	for _, v := range d.versions {

@@ -2,13 +2,13 @@ package store
 
 import (
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/store/disk"
 	"go.etcd.io/bbolt"
 )
 
@@ -122,7 +122,7 @@ func (r *documentsRepair) run() error {
 	}
 	damaged := err
 	file := r.join(documentsFile)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(r.aside), folderMode), copyPrivate(file, r.aside)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(r.aside), disk.FolderMode), copyPrivate(file, r.aside)); err != nil {
 		return err
 	}
 	if damaged == nil {
@@ -161,13 +161,13 @@ func (r *documentsRepair) putBack(damaged error) error {
 			return err
 		}
 		r.find("moved to "+r.relative(r.aside)+"; "+r.relative(path)+" is in its place", "%v", damaged)
-		return osDisk{}.SyncDir(string(r.layout))
+		return disk.OS{}.SyncDir(string(r.layout))
 	}
 	if err := os.Remove(file); err != nil {
 		return err
 	}
 	r.find("moved to "+r.relative(r.aside)+"; there is no snapshot, so the box begins without accounts", "%v", damaged)
-	return osDisk{}.SyncDir(string(r.layout))
+	return disk.OS{}.SyncDir(string(r.layout))
 }
 
 // readable tells whether every page of a bbolt file is sound.
@@ -221,20 +221,9 @@ func (r *documentsRepair) find(action, format string, args ...any) {
 
 // copyPrivate makes a synced copy that its owner alone may read.
 func copyPrivate(from, to string) error {
-	in, err := os.Open(from)
-	if err != nil {
+	private := disk.OS{Mode: documentsMode}
+	if err := os.Remove(to); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	defer func() { _ = in.Close() }()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, documentsMode)
-	if err != nil {
-		return err
-	}
-	if _, err := io.Copy(out, in); err != nil {
-		return errors.Join(err, out.Close())
-	}
-	if err := errors.Join(out.Sync(), out.Close()); err != nil {
-		return err
-	}
-	return osDisk{}.SyncDir(filepath.Dir(to))
+	return errors.Join(disk.Copy(private, from, to), private.SyncDir(filepath.Dir(to)))
 }

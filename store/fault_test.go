@@ -12,26 +12,27 @@ import (
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/store/disk"
 	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/bbolt"
 )
 
 // lazyDisk is the real disk without syncs, which tests that lose no power can do without.
-type lazyDisk struct{ osDisk }
+type lazyDisk struct{ osDevice }
 
 func (lazyDisk) SyncDir(string) error { return nil }
 
-func (d lazyDisk) Create(p string) (file, error) {
-	f, err := d.osDisk.Create(p)
+func (d lazyDisk) Create(p string) (disk.File, error) {
+	f, err := d.osDevice.Create(p)
 	return lazyFile{f}, err
 }
 
-type lazyFile struct{ file }
+type lazyFile struct{ disk.File }
 
 func (lazyFile) Sync() error { return nil }
 
 // openLazy opens a store that syncs nothing.
-func openLazy(t testing.TB, dir string, d disk) *Store {
+func openLazy(t testing.TB, dir string, d device) *Store {
 	t.Helper()
 	o := quiet()
 	o.disk = d
@@ -117,7 +118,7 @@ func (d *faultDisk) Commit(tx *bbolt.Tx) error {
 	return errors.Join(err, d.lazyDisk.Commit(tx))
 }
 
-func (d *faultDisk) Create(p string) (file, error) {
+func (d *faultDisk) Create(p string) (disk.File, error) {
 	if err := d.step("create", false); err != nil {
 		return nil, err
 	}
@@ -126,7 +127,7 @@ func (d *faultDisk) Create(p string) (file, error) {
 }
 
 type faultFile struct {
-	file
+	disk.File
 	d *faultDisk
 }
 
@@ -134,9 +135,9 @@ type faultFile struct {
 func (f *faultFile) Write(p []byte) (int, error) {
 	err := f.d.step("write", false)
 	if err == nil {
-		return f.file.Write(p)
+		return f.File.Write(p)
 	}
-	n, e := f.file.Write(p[:len(p)/2])
+	n, e := f.File.Write(p[:len(p)/2])
 	return n, errors.Join(err, e)
 }
 
@@ -144,7 +145,7 @@ func (f *faultFile) Sync() error {
 	if err := f.d.step("sync", false); err != nil {
 		return err
 	}
-	return f.file.Sync()
+	return f.File.Sync()
 }
 
 // change is an operation whose every disk operation is made to fail in turn.
@@ -203,7 +204,7 @@ func furnish(t *testing.T, dir string) []*edgewise.Record {
 
 func TestFullDiskAtEveryOperationLeavesOldOrNewState(t *testing.T) {
 	for _, c := range changes() {
-		for name, disk := range map[string]func() *faultDisk{
+		for name, broken := range map[string]func() *faultDisk{
 			"once":         func() *faultDisk { return &faultDisk{} },
 			"from then on": func() *faultDisk { return &faultDisk{stay: true} },
 			"after commit": func() *faultDisk { return &faultDisk{afterCommit: true} },
@@ -211,7 +212,7 @@ func TestFullDiskAtEveryOperationLeavesOldOrNewState(t *testing.T) {
 			t.Run(c.name+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				f := &fault{change: c}
-				for n := 1; f.at(t, disk(), n); n++ {
+				for n := 1; f.at(t, broken(), n); n++ {
 					if n > 500 {
 						t.Fatal("the change never succeeds")
 					}
@@ -320,7 +321,7 @@ func TestFailedPutCanBePutAgain(t *testing.T) {
 }
 
 // linklessDisk is a file system without hard links.
-type linklessDisk struct{ osDisk }
+type linklessDisk struct{ osDevice }
 
 func (linklessDisk) Link(_, to string) error {
 	return &os.LinkError{Op: "link", New: to, Err: syscall.EPERM}

@@ -27,7 +27,7 @@ type ImportSource interface {
 	Check(ctx context.Context, v *edgewise.Version, dir string) error
 }
 
-// Batch holds versions of any number of models that begin to exist together. It takes one of Options.MaxUploads places
+// Batch holds versions of any number of models that begin to exist together. It holds one of Options.MaxUploads slots
 // until it is put or discarded. It is not safe for concurrent use.
 type Batch struct {
 	store    *Store
@@ -93,7 +93,7 @@ func (b *Batch) stage(ctx context.Context, v *edgewise.Version, from ImportSourc
 	}
 	var err error
 	p := b.parts[len(b.parts)-1]
-	if p.rotten, err = b.store.rottenBlobs(ctx, g); err != nil {
+	if p.damaged, err = b.store.damagedBlobs(ctx, g); err != nil {
 		return fail(op, v.ID, "comparing with stored files", err)
 	}
 	return nil
@@ -114,7 +114,7 @@ func addFrom(ctx context.Context, g *Staging, f edgewise.File, from ImportSource
 	return nil
 }
 
-// Put makes everything in the batch exist, versions, labels and wishes, in one transaction, and ends it. When it
+// Put makes everything in the batch exist, versions, labels and desired states, in one transaction, and ends it. When it
 // returns nil all of it survives a loss of power. When it returns an error there is none of it, with the exception that
 // Staging.Put has.
 //
@@ -226,7 +226,7 @@ func (b *Batch) write(tx *bbolt.Tx) error {
 	return nil
 }
 
-// undo takes back what publish did, the last part first: later ones share blobs that earlier ones placed.
+// undo reverts what publish did, the last part first: later ones share blobs that earlier ones placed.
 func (b *Batch) undo() {
 	for i := len(b.parts) - 1; i >= 0; i-- {
 		if p := b.parts[i]; p.carried {
@@ -248,7 +248,7 @@ func (b *Batch) Discard() error {
 	return errors.Join(all...)
 }
 
-// end gives the place back, and what the parts had promised of the disk.
+// end releases the upload slot, and what the parts had reserved of the disk.
 func (b *Batch) end() {
 	b.ended = true
 	for _, p := range b.parts {

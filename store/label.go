@@ -22,28 +22,26 @@ func (s *Store) SetLabel(ctx context.Context, name, label string, version int64)
 	if err := edgewise.CheckLabel(label); err != nil {
 		return edgewise.Label{}, invalid(op, id, "%w", err)
 	}
-	if err := s.lockWriter(ctx, op); err != nil {
-		return edgewise.Label{}, err
-	}
-	defer s.unlockWriter()
-	r := s.view.Load().record(name)
-	if r == nil {
-		return edgewise.Label{}, noModel(op, name)
-	}
-	if r.Version(version) == nil {
-		return edgewise.Label{}, noVersion(op, id)
-	}
-	old, there := findLabel(r, label)
-	if there && old.Version == version {
-		return old, s.want(op, r, true)
-	}
-	next := edgewise.Label{Name: label, Version: version}
-	if there {
-		next.History = remember(old)
-	} else if len(r.Labels) >= MaxLabels {
-		return edgewise.Label{}, refuse(op, edgewise.TooLarge, id, "model %q has %d labels, the most that is allowed", name, len(r.Labels))
-	}
-	return s.writeLabel(op, id, next)
+	var moved edgewise.Label
+	err := s.change(ctx, op, name, func(r *edgewise.Record) (err error) {
+		if r.Version(version) == nil {
+			return noVersion(op, id)
+		}
+		old, there := findLabel(r, label)
+		next := edgewise.Label{Name: label, Version: version}
+		switch {
+		case there && old.Version == version:
+			moved = old
+			return s.want(op, r, true)
+		case there:
+			next.History = remember(old)
+		case len(r.Labels) >= MaxLabels:
+			return refuse(op, edgewise.TooLarge, id, "model %q has %d labels, the most that is allowed", name, len(r.Labels))
+		}
+		moved, err = s.writeLabel(op, id, next)
+		return err
+	})
+	return moved, err
 }
 
 // Rollback points a label to where it pointed before, skipping versions that were deleted, and records that the box is
@@ -53,49 +51,41 @@ func (s *Store) SetLabel(ctx context.Context, name, label string, version int64)
 // Exhausted when the disk is full.
 func (s *Store) Rollback(ctx context.Context, name, label string) (edgewise.Label, error) {
 	const op = "store.Rollback"
-	if err := s.lockWriter(ctx, op); err != nil {
-		return edgewise.Label{}, err
-	}
-	defer s.unlockWriter()
-	r, old, err := s.labelled(op, name, label)
-	if err != nil {
-		return edgewise.Label{}, err
-	}
-	next, ok := stepBack(old, func(n int64) bool { return r.Version(n) != nil })
-	if !ok {
-		return edgewise.Label{}, refuse(op, edgewise.Conflict, edgewise.ModelID{Name: name},
-			"label %q of model %q cannot roll back: no version it pointed to before still exists", label, name)
-	}
-	return s.writeLabel(op, edgewise.ModelID{Name: name, Version: next.Version}, next)
+	var moved edgewise.Label
+	err := s.change(ctx, op, name, func(r *edgewise.Record) error {
+		old, there := findLabel(r, label)
+		if !there {
+			return noLabel(op, name, label)
+		}
+		next, ok := stepBack(old, func(n int64) bool { return r.Version(n) != nil })
+		if !ok {
+			return refuse(op, edgewise.Conflict, edgewise.ModelID{Name: name},
+				"label %q of model %q cannot roll back: no version it pointed to before still exists", label, name)
+		}
+		var err error
+		moved, err = s.writeLabel(op, edgewise.ModelID{Name: name, Version: next.Version}, next)
+		return err
+	})
+	return moved, err
 }
 
 // RemoveLabel removes a label. Its versions stay. Kinds of error: NotFound, Exhausted when the disk is full.
 func (s *Store) RemoveLabel(ctx context.Context, name, label string) error {
 	const op = "store.RemoveLabel"
-	if err := s.lockWriter(ctx, op); err != nil {
-		return err
-	}
-	defer s.unlockWriter()
-	if _, _, err := s.labelled(op, name, label); err != nil {
-		return err
-	}
-	return s.update(op, edgewise.ModelID{Name: name}, func(tx *bbolt.Tx) error {
-		return tx.Bucket(labelsBucket).Delete(labelKey(name, label))
+	return s.change(ctx, op, name, func(r *edgewise.Record) error {
+		if _, there := findLabel(r, label); !there {
+			return noLabel(op, name, label)
+		}
+		return s.update(op, edgewise.ModelID{Name: name}, func(tx *bbolt.Tx) error {
+			return tx.Bucket(labelsBucket).Delete(labelKey(name, label))
+		})
 	})
 }
 
 // SetWanted records whether the box is to serve a model. Kinds of error: NotFound, Exhausted when the disk is full.
 func (s *Store) SetWanted(ctx context.Context, name string, wanted bool) error {
 	const op = "store.SetWanted"
-	if err := s.lockWriter(ctx, op); err != nil {
-		return err
-	}
-	defer s.unlockWriter()
-	r := s.view.Load().record(name)
-	if r == nil {
-		return noModel(op, name)
-	}
-	return s.want(op, r, wanted)
+	return s.change(ctx, op, name, func(r *edgewise.Record) error { return s.want(op, r, wanted) })
 }
 
 // want is SetWanted of a record that is there; the caller is the writer.
@@ -111,16 +101,8 @@ func (s *Store) want(op string, r *edgewise.Record, wanted bool) error {
 	})
 }
 
-func (s *Store) labelled(op, name, label string) (*edgewise.Record, edgewise.Label, error) {
-	r := s.view.Load().record(name)
-	if r == nil {
-		return nil, edgewise.Label{}, noModel(op, name)
-	}
-	l, there := findLabel(r, label)
-	if !there {
-		return nil, l, refuse(op, edgewise.NotFound, edgewise.ModelID{Name: name}, "model %q has no label %q", name, label)
-	}
-	return r, l, nil
+func noLabel(op, name, label string) error {
+	return refuse(op, edgewise.NotFound, edgewise.ModelID{Name: name}, "model %q has no label %q", name, label)
 }
 
 func (s *Store) writeLabel(op string, id edgewise.ModelID, l edgewise.Label) (edgewise.Label, error) {

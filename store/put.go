@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/store/disk"
 	"go.etcd.io/bbolt"
 )
 
@@ -29,7 +30,7 @@ func (s *Store) Put(ctx context.Context, g *Staging, v edgewise.Version) (*edgew
 	if err := g.complete(op, v); err != nil {
 		return nil, err
 	}
-	rotten, err := s.rottenBlobs(ctx, g)
+	damaged, err := s.damagedBlobs(ctx, g)
 	if err != nil {
 		return nil, fail(op, v.ID, "comparing with stored files", err)
 	}
@@ -40,7 +41,7 @@ func (s *Store) Put(ctx context.Context, g *Staging, v edgewise.Version) (*edgew
 	if v.ID.Version, err = s.number(op, v.ID); err != nil {
 		return nil, err
 	}
-	p := &publication{store: s, staging: g, version: &v, rotten: rotten}
+	p := &publication{store: s, staging: g, version: &v, damaged: damaged}
 	if err := p.run(op); err != nil {
 		p.undo()
 		return nil, err
@@ -76,23 +77,23 @@ func (g *Staging) complete(op string, v edgewise.Version) error {
 	return nil
 }
 
-// rottenBlobs returns the blobs that have the name of a staged file and other bytes: the disk has spoilt them.
-func (s *Store) rottenBlobs(ctx context.Context, g *Staging) (map[edgewise.Digest]bool, error) {
-	rotten := make(map[edgewise.Digest]bool)
+// damagedBlobs returns the blobs that have the name of a staged file and other bytes: the disk has damaged them.
+func (s *Store) damagedBlobs(ctx context.Context, g *Staging) (map[edgewise.Digest]bool, error) {
+	damaged := make(map[edgewise.Digest]bool)
 	for _, f := range g.files {
 		if !s.blobs.has(f.Digest) {
 			continue
 		}
-		same, err := sameContent(ctx, s.root.blob(f.Digest), g.path(f))
+		same, err := disk.SameContent(ctx, s.root.blob(f.Digest), g.path(f))
 		if errors.Is(err, os.ErrNotExist) { // deleted meanwhile
 			continue
 		}
 		if err != nil && ctx.Err() != nil {
 			return nil, err
 		}
-		rotten[f.Digest] = !same // also when it cannot be read
+		damaged[f.Digest] = !same // also when it cannot be read
 	}
-	return rotten, nil
+	return damaged, nil
 }
 
 // path returns where a staged file stands.
@@ -150,7 +151,7 @@ type publication struct {
 	store   *Store
 	staging *Staging
 	version *edgewise.Version
-	rotten  map[edgewise.Digest]bool
+	damaged map[edgewise.Digest]bool
 	want    edgewise.Digest // of the version; empty: any
 
 	carried   bool              // carry has begun
@@ -205,10 +206,10 @@ func (p *publication) carry(op string) error {
 // share makes the staged file and the blob of its digest one file.
 func (p *publication) share(f edgewise.File) error {
 	b, path := p.store.blobs, p.staging.path(f)
-	if sameFile(path, p.store.root.blob(f.Digest)) {
+	if disk.SameFile(path, p.store.root.blob(f.Digest)) {
 		return nil
 	}
-	if b.has(f.Digest) && !p.rotten[f.Digest] {
+	if b.has(f.Digest) && !p.damaged[f.Digest] {
 		_, err := b.fetch(f.Digest, path, filepath.Join(p.staging.folder, linkFile))
 		return err
 	}
@@ -218,7 +219,7 @@ func (p *publication) share(f edgewise.File) error {
 	if err := b.place(path, f.Digest); err != nil {
 		return err
 	}
-	delete(p.rotten, f.Digest)
+	delete(p.damaged, f.Digest)
 	return p.store.disk.SyncDir(b.folder(f.Digest))
 }
 
@@ -226,7 +227,7 @@ func (p *publication) share(f edgewise.File) error {
 func (p *publication) describe(text []byte) error {
 	d, g := p.store.disk, p.staging
 	p.described = true
-	if err := writeFile(d, filepath.Join(g.folder, manifestFile), text); err != nil {
+	if err := disk.WriteFile(d, filepath.Join(g.folder, manifestFile), text); err != nil {
 		return err
 	}
 	for folder := range g.folders {
@@ -244,7 +245,7 @@ func (p *publication) describe(text []byte) error {
 func (p *publication) move() error {
 	d, root := p.store.disk, p.store.root
 	model := root.model(p.version.ID.Name)
-	if _, err := makeFolder(d, model); err != nil {
+	if _, err := disk.MakeFolder(d, model); err != nil {
 		return err
 	}
 	if err := d.SyncDir(root.models()); err != nil {
@@ -257,7 +258,7 @@ func (p *publication) move() error {
 	return d.SyncDir(model)
 }
 
-// undo takes back what a failed run did, as far as the disk lets it: the sweep at the next Open does the rest. It
+// undo reverts what a failed run did, as far as the disk lets it: the sweep at the next Open does the rest. It
 // leaves everything when the failed commit turns out to have reached the catalog.
 func (p *publication) undo() {
 	s, v := p.store, p.version

@@ -13,12 +13,13 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/store/disk"
 )
 
 // Repair makes the data folder dir whole again while no edgewise runs on it, and says what it did. It reads every file
 // of every version and compares its SHA-256; mends a file or a blob from its other copy; moves what cannot be mended
-// into the folder quarantine with the reason beside it; and writes the catalog anew from the manifests. Labels and
-// wishes come from the catalog, else from the newest snapshot that can be read; a model that neither knows gets the
+// into the folder quarantine with the reason beside it; and writes the catalog again from the manifests. Labels and
+// desired states come from the catalog, else from the newest snapshot that can be read; a model that neither knows gets the
 // label live on its highest version and is wanted. Nothing is deleted. The old catalog is kept, among the snapshots
 // when it can be read, else in quarantine.
 //
@@ -31,7 +32,7 @@ func Repair(ctx context.Context, dir string, o Options) (*Report, error) {
 	}
 	r := newRepair(layout(dir), o.withDefaults())
 	for _, path := range r.root.folders() {
-		if _, err := makeFolder(r.disk, path); err != nil {
+		if _, err := disk.MakeFolder(r.disk, path); err != nil {
 			return nil, failFolder(op, "making folder", path, err)
 		}
 	}
@@ -48,7 +49,7 @@ func Repair(ctx context.Context, dir string, o Options) (*Report, error) {
 // repair is one run of Repair.
 type repair struct {
 	root  layout
-	disk  disk
+	disk  disk.Disk
 	log   *slog.Logger
 	blobs blobs
 	now   time.Time
@@ -98,7 +99,7 @@ func (r *repair) readOld() error {
 	if err == nil {
 		r.old, r.readable, r.complete, r.report.Source = c, true, len(c.problems) == 0, catalogFile
 		for _, p := range c.problems {
-			r.report.find(edgewise.ModelID{}, catalogFile, "made anew from the manifests where possible", "%s", p)
+			r.report.find(edgewise.ModelID{}, catalogFile, "made again from the manifests where possible", "%s", p)
 		}
 		return nil
 	}
@@ -118,7 +119,7 @@ func (r *repair) readOld() error {
 		}
 		r.report.find(edgewise.ModelID{}, r.root.relative(path), "left in place", "snapshot cannot be read")
 	}
-	r.report.find(edgewise.ModelID{}, catalogFile, "made anew", "catalog cannot be read: %v", bare(err))
+	r.report.find(edgewise.ModelID{}, catalogFile, "made again", "catalog cannot be read: %v", bare(err))
 	return nil
 }
 
@@ -148,7 +149,7 @@ func (r *repair) carryNumbers(seen []edgewise.ModelID) {
 	}
 }
 
-// carryLabels gives each model the labels and the wish that it had, as far as its versions are still there.
+// carryLabels gives each model the labels and the desired state that it had, as far as its versions are still there.
 func (r *repair) carryLabels() {
 	highest, known := make(map[string]int64), make(map[string]bool)
 	for id := range r.next.versions {
@@ -205,7 +206,7 @@ func (r *repair) keepOldCatalog() error {
 		return nil
 	}
 	if r.readable {
-		if err := linkOrCopy(r.disk, path, r.root.snapshot(r.now)); err != nil {
+		if err := disk.LinkOrCopy(r.disk, path, r.root.snapshot(r.now)); err != nil {
 			return err
 		}
 		return r.disk.SyncDir(r.root.snapshots())
@@ -214,7 +215,7 @@ func (r *repair) keepOldCatalog() error {
 	if err != nil {
 		return err
 	}
-	if err := linkOrCopy(r.disk, path, aside); err != nil {
+	if err := disk.LinkOrCopy(r.disk, path, aside); err != nil {
 		return err
 	}
 	return r.disk.SyncDir(filepath.Dir(aside))
@@ -223,7 +224,7 @@ func (r *repair) keepOldCatalog() error {
 // asidePath returns where path goes in the quarantine of this run, and makes the folder for it.
 func (r *repair) asidePath(path string) (string, error) {
 	aside := filepath.Join(r.root.quarantine(), r.now.Format(stampFormat), r.root.relative(path))
-	return aside, os.MkdirAll(filepath.Dir(aside), folderMode)
+	return aside, os.MkdirAll(filepath.Dir(aside), disk.FolderMode)
 }
 
 // setAside moves path into quarantine.

@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/store/disk"
 )
 
 // judge decides what becomes of one version that has a folder, an entry, or both.
@@ -87,7 +86,7 @@ func (r *repair) keep(ctx context.Context, id edgewise.ModelID, entry *edgewise.
 func (r *repair) rewriteManifest(v *edgewise.Version) error {
 	folder := r.root.version(v.ID)
 	path := filepath.Join(folder, manifestFile)
-	if err := os.MkdirAll(r.root.files(v.ID), folderMode); err != nil {
+	if err := os.MkdirAll(r.root.files(v.ID), disk.FolderMode); err != nil {
 		return err
 	}
 	if _, err := os.Lstat(path); err == nil {
@@ -101,7 +100,7 @@ func (r *repair) rewriteManifest(v *edgewise.Version) error {
 		return err
 	}
 	v.Digest = fresh.Digest
-	if err := writeFile(r.disk, path, text); err != nil {
+	if err := disk.WriteFile(r.disk, path, text); err != nil {
 		return err
 	}
 	r.report.find(v.ID, r.root.relative(path), "written again from the catalog", "manifest was missing or wrong")
@@ -112,7 +111,7 @@ func (r *repair) rewriteManifest(v *edgewise.Version) error {
 func (r *repair) mend(ctx context.Context, id edgewise.ModelID, f edgewise.File) error {
 	path, blob := filepath.Join(r.root.files(id), filepath.FromSlash(f.Path)), r.root.blob(f.Digest)
 	broken := r.content(ctx, path, f)
-	if sameFile(path, blob) {
+	if disk.SameFile(path, blob) {
 		return broken
 	}
 	blobBroken := r.content(ctx, blob, f)
@@ -147,10 +146,10 @@ func (r *repair) restore(path, blob, folder string) error {
 			return err
 		}
 	}
-	if err := os.MkdirAll(filepath.Dir(path), folderMode); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), disk.FolderMode); err != nil {
 		return err
 	}
-	if err := linkOrCopy(r.disk, blob, path); err != nil {
+	if err := disk.LinkOrCopy(r.disk, blob, path); err != nil {
 		return err
 	}
 	for path != folder {
@@ -164,18 +163,7 @@ func (r *repair) restore(path, blob, folder string) error {
 
 // setExtraAside moves files that a version's list does not name out of its folder: a backend could read them.
 func (r *repair) setExtraAside(v *edgewise.Version) error {
-	listed := make(map[string]bool, len(v.Files))
-	for _, f := range v.Files {
-		listed[f.Path] = true
-	}
-	folder := r.root.files(v.ID)
-	return filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		if listed[filepath.ToSlash(strings.TrimPrefix(path, folder+string(filepath.Separator)))] {
-			return nil
-		}
+	return r.root.extraFiles(v, func(path string) error {
 		aside, err := r.setAside(path)
 		if err == nil {
 			r.report.find(v.ID, r.root.relative(path), "moved to "+r.root.relative(aside), "file does not belong to the version")
@@ -192,7 +180,7 @@ func (r *repair) quarantine(id edgewise.ModelID, reason string) error {
 		return err
 	}
 	r.report.find(id, r.root.relative(folder), "moved to "+r.root.relative(aside), "%s", reason)
-	if err := writeFile(r.disk, filepath.Join(aside, reasonFile), []byte(reason+"\n")); err != nil {
+	if err := disk.WriteFile(r.disk, filepath.Join(aside, reasonFile), []byte(reason+"\n")); err != nil {
 		return err
 	}
 	return r.disk.SyncDir(aside)

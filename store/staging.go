@@ -14,15 +14,16 @@ import (
 	"sync"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/store/disk"
 )
 
 // Staging is an upload in flight: a folder that fills with files and becomes a version when it is put. It holds one of
-// Options.MaxUploads places until it is put or discarded. Its methods wait for each other.
+// Options.MaxUploads slots until it is put or discarded. Its methods wait for each other.
 type Staging struct {
 	store    *Store
 	folder   string
 	declared int64 // bytes of all files, -1 when not declared
-	shared   bool  // its place is that of a batch
+	shared   bool  // its slot is that of a batch
 
 	mu       sync.Mutex
 	files    map[string]edgewise.File // by Path
@@ -30,7 +31,7 @@ type Staging struct {
 	total    int64                    // bytes of files
 	promised int64                    // bytes declared and not yet written
 	failed   error                    // of the Add that left the folder in an unknown state
-	ended    bool                     // put or discarded: holds no place any more
+	ended    bool                     // put or discarded: holds no slot any more
 }
 
 // Begin starts an upload of size bytes, -1 when that is not known. The caller ends it with Put or Discard.
@@ -58,7 +59,7 @@ func (s *Store) Begin(ctx context.Context, size int64) (*Staging, error) {
 	return g, nil
 }
 
-// staging returns a staging whose folder is not made yet, and whose place was entered.
+// staging returns a staging whose folder is not made yet, and whose slot is held already.
 func (s *Store) staging(size int64) *Staging {
 	return &Staging{
 		store: s, folder: s.root.newStaging(), declared: size, promised: max(size, 0),
@@ -74,7 +75,7 @@ func (g *Staging) prepare() error {
 	if err := d.Mkdir(g.Dir()); err != nil {
 		return err
 	}
-	return writeFile(d, filepath.Join(g.folder, pendingFile), nil)
+	return disk.WriteFile(d, filepath.Join(g.folder, pendingFile), nil)
 }
 
 // Dir returns the folder in which the files that were added stand under their paths. They may be read until Put or
@@ -180,7 +181,7 @@ func (g *Staging) write(ctx context.Context, path string, size int64, r io.Reade
 		g.folders[parent] = true
 	}
 	out, err := d.Create(filepath.Join(g.Dir(), filepath.FromSlash(path)))
-	if errors.Is(err, os.ErrExist) { // a file system that takes two names for one
+	if errors.Is(err, os.ErrExist) { // a file system that treats two names as one
 		return edgewise.File{}, invalid("store.Add", edgewise.ModelID{},
 			"file %q was sent twice: this disk does not tell its name from another", path)
 	}
@@ -205,7 +206,7 @@ func (g *Staging) Discard() error {
 	return nil
 }
 
-// end gives the place back. g.mu is held, except while Begin has not returned.
+// end releases the upload slot. g.mu is held, except while Begin has not returned.
 func (g *Staging) end() {
 	g.ended = true
 	if g.shared {
@@ -221,4 +222,70 @@ func (g *Staging) list() []edgewise.File {
 	files := slices.Collect(maps.Values(g.files))
 	slices.SortFunc(files, func(a, b edgewise.File) int { return strings.Compare(a.Path, b.Path) })
 	return files
+}
+
+// budget bounds the uploads in flight: their number, and the bytes that they may write.
+type budget struct {
+	root    layout
+	disk    disk.Disk
+	reserve int64
+	uploads int // at most so many in flight
+
+	mu       sync.Mutex
+	inFlight int
+	promised int64 // declared by uploads in flight and not yet written, bytes
+}
+
+// enter admits an upload of size declared bytes, -1 when it declares none.
+func (b *budget) enter(op string, size int64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.inFlight >= b.uploads {
+		return edgewise.Errorf(op, edgewise.Busy, "%d uploads are in flight: at most %d are allowed", b.inFlight, b.uploads)
+	}
+	if err := b.room(op, max(size, 0)); err != nil {
+		return err
+	}
+	b.inFlight++
+	b.promised += max(size, 0)
+	return nil
+}
+
+// Room tells whether an upload of size bytes could begin now. It reserves nothing: Begin decides. Kinds of error:
+// Exhausted.
+func (s *Store) Room(size int64) error { return s.budget.check("store.Room", size) }
+
+// leave ends an upload that had promised bytes still to write.
+func (b *budget) leave(promised int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.inFlight--
+	b.promised -= promised
+}
+
+// spend subtracts n bytes, which are on the disk now, from those promised.
+func (b *budget) spend(n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.promised -= n
+}
+
+// check tells whether all that was promised still fits, and extra bytes beside it.
+func (b *budget) check(op string, extra int64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.room(op, extra)
+}
+
+// room tells whether extra bytes fit beside what was promised without touching the reserve. b.mu is held.
+func (b *budget) room(op string, extra int64) error {
+	free, err := b.disk.Free(string(b.root))
+	if err != nil {
+		return fail(op, edgewise.ModelID{}, "asking for the free room of the disk", err)
+	}
+	if need := b.promised + extra; free-need < b.reserve {
+		return edgewise.Errorf(op, edgewise.Exhausted,
+			"the disk is too full: uploads need %d bytes, %d are free, %d of them are reserved", need, free, b.reserve)
+	}
+	return nil
 }

@@ -202,7 +202,7 @@ func TestStagedFilesStandUnderTheirPaths(t *testing.T) {
 
 // smallDisk has free bytes of room.
 type smallDisk struct {
-	osDisk
+	osDevice
 	free int64
 }
 
@@ -301,4 +301,35 @@ func TestAnySizeIsStoredAsSent(t *testing.T) {
 			t.Fatalf("stored bytes differ, %v", err)
 		}
 	})
+}
+
+func TestLargeUploadSurvivesAFullDiskPastThePageCache(t *testing.T) {
+	const directFrom = 32 << 20 // from here on writes go past the page cache
+	const size = directFrom + 2*bufferBytes + 5
+	body := pattern(size)
+	d := &faultDisk{}
+	s := openLazy(t, t.TempDir(), d)
+	const before = directFrom / bufferBytes // writes through the page cache
+	for n := 1; ; n++ {
+		d.ops, d.failAt, d.failed = 0, 0, ""
+		g := begin(t, s, size)
+		d.ops, d.failAt = 0, 1+before+n // the first is the creation
+		_, err := g.Add(ctx, "big.bin", size, bytes.NewReader([]byte(body)))
+		d.failAt = 0
+		if err == nil {
+			if _, err := s.Put(ctx, g, edgewise.Version{ID: edgewise.ModelID{Name: "big"}, Model: model("big")}); err != nil {
+				t.Fatal(err)
+			}
+			if n < 4 {
+				t.Fatalf("%d operations after the first %d bytes: want 3 writes and a sync", n-1, directFrom)
+			}
+			break
+		}
+		wantKind(t, err, edgewise.Exhausted, "no space left")
+		if err := g.Discard(); err != nil {
+			t.Fatal(err)
+		}
+		wantWhole(t, s)
+	}
+	wantWhole(t, s)
 }

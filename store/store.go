@@ -1,6 +1,14 @@
+// Package store keeps the immutable versions of models on disk: a bbolt catalog beside content-addressed files.
+//
+// A version exists from the one catalog transaction that names it. Everything before that transaction is garbage which
+// [Open] sweeps; everything after it survives a loss of power. All bytes that a version names are on disk, synced and
+// in place, before the transaction begins.
+//
+// The formats, the order of writes and what recovery does are described in docs/formats/store.md.
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -8,8 +16,10 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/store/disk"
 	"go.etcd.io/bbolt"
 )
 
@@ -17,7 +27,7 @@ import (
 type Store struct {
 	root    layout
 	options Options
-	disk    disk
+	disk    device
 	log     *slog.Logger
 	blobs   blobs
 	lock    *folderLock
@@ -27,7 +37,7 @@ type Store struct {
 	view    atomic.Pointer[view]
 	damaged map[edgewise.ModelID]string // found when opening, by version; read-only
 
-	writer chan struct{} // holds one token; who takes it may change the catalog and the folders it names
+	writer chan struct{} // holds one token; its holder may change the catalog and the folders it names
 	closed bool          // guarded by writer
 	broken error         // guarded by writer: the catalog could not be read back after a failed commit
 	budget budget
@@ -65,11 +75,11 @@ func Open(dir string, o Options) (*Store, error) {
 
 // prepare makes and locks the folder.
 func (s *Store) prepare() error {
-	if err := os.MkdirAll(string(s.root), folderMode); err != nil {
+	if err := os.MkdirAll(string(s.root), disk.FolderMode); err != nil {
 		return err
 	}
 	for _, path := range s.root.folders() {
-		if _, err := makeFolder(s.disk, path); err != nil {
+		if _, err := disk.MakeFolder(s.disk, path); err != nil {
 			return err
 		}
 	}
@@ -178,6 +188,19 @@ func (s *Store) usable(op string) error {
 	return nil
 }
 
+// change lets fn change what is stored of a model, as the writer. Error: NotFound when there is no such model.
+func (s *Store) change(ctx context.Context, op, name string, fn func(r *edgewise.Record) error) error {
+	if err := s.lockWriter(ctx, op); err != nil {
+		return err
+	}
+	defer s.unlockWriter()
+	r := s.view.Load().record(name)
+	if r == nil {
+		return noModel(op, name)
+	}
+	return fn(r)
+}
+
 func (s *Store) unlockWriter() { s.writer <- struct{}{} }
 
 // update changes the entries of one model in one transaction and publishes the outcome. The caller is the writer.
@@ -257,7 +280,7 @@ func (s *Store) Dir(id edgewise.ModelID) (string, error) {
 	return s.root.files(id), nil
 }
 
-// Usage is the room that a store takes and has.
+// Usage is the disk space that a store uses and has.
 type Usage struct {
 	Blobs   int64 // distinct files of all versions
 	Bytes   int64 // of those, each counted once
@@ -277,4 +300,58 @@ func (s *Store) Usage() (Usage, error) {
 		return u, fail(op, edgewise.ModelID{}, "asking for the free room of the disk", err)
 	}
 	return u, nil
+}
+
+// Defaults of the fields of Options that are zero.
+const (
+	DefaultMaxVersionBytes = 64 << 30 // bytes of all files of one version
+	DefaultMaxFiles        = 4096     // files of one version
+	DefaultMaxUploads      = 8        // uploads in flight
+	DefaultSnapshotEvery   = time.Hour
+	DefaultSnapshots       = 24 // snapshots kept
+)
+
+// Bounds that are not configurable.
+const (
+	// MaxManifestBytes bounds the declaration and the list of files of one version, as JSON.
+	MaxManifestBytes = 16 << 20
+	// MaxLabels bounds the labels of one model.
+	MaxLabels = 64
+	// LockTimeout is how long Open and Repair wait for another process to leave the data folder.
+	LockTimeout = time.Second
+)
+
+// Options are the bounds of a store. A zero field takes its default, except Reserve.
+type Options struct {
+	// Reserve is the number of bytes of the disk that uploads leave free. 0 reserves nothing.
+	Reserve int64
+	// MaxVersionBytes bounds the bytes of all files of one version.
+	MaxVersionBytes int64
+	// MaxFiles bounds the files of one version.
+	MaxFiles int
+	// MaxUploads bounds the uploads in flight. Each holds 3 MiB of memory while it is written to.
+	MaxUploads int
+	// SnapshotEvery is how often the catalog is copied when it has changed. Negative: never.
+	SnapshotEvery time.Duration
+	// Snapshots is how many copies are kept.
+	Snapshots int
+	// Logger receives what was swept, what is foreign and what is damaged. nil discards.
+	Logger *slog.Logger
+
+	disk device // nil: the real one. Tests put a failing one here
+}
+
+func (o Options) withDefaults() Options {
+	o.MaxVersionBytes = cmp.Or(o.MaxVersionBytes, DefaultMaxVersionBytes)
+	o.MaxFiles = cmp.Or(o.MaxFiles, DefaultMaxFiles)
+	o.MaxUploads = cmp.Or(o.MaxUploads, DefaultMaxUploads)
+	o.SnapshotEvery = cmp.Or(o.SnapshotEvery, DefaultSnapshotEvery)
+	o.Snapshots = cmp.Or(o.Snapshots, DefaultSnapshots)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.disk == nil {
+		o.disk = osDevice{}
+	}
+	return o
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/store/disk"
 	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/bbolt"
 )
@@ -60,7 +61,7 @@ func TestEqualFilesAreStoredOnce(t *testing.T) {
 	}
 	for n := range int64(3) {
 		path := filepath.Join(s.root.files(edgewise.ModelID{Name: "cat", Version: n + 1}), "twin")
-		if !sameFile(path, s.root.blob(hashOf(pattern(5000)))) {
+		if !disk.SameFile(path, s.root.blob(hashOf(pattern(5000)))) {
 			t.Errorf("%s is not the blob", path)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/aligned"
+	"github.com/edgewise-ai/edgewise/store/disk"
 )
 
 const (
@@ -19,17 +20,15 @@ const (
 	ringBuffers = 3
 	// reserveStep is how many bytes are written before the disk is asked again whether its reserve is intact.
 	reserveStep = 16 << 20
-	// maxEmptyReads bounds how often in a row a reader may return neither bytes nor an error.
-	maxEmptyReads = 100
 )
 
 // stream writes r to out, hashing it on the way, and syncs. Where r is a file whose bytes out can share they are only
 // hashed. want.Size is the declared size, -1 when none. A second goroutine hashes while this one reads and writes.
-func (g *Staging) stream(ctx context.Context, out file, want edgewise.File, r io.Reader) (edgewise.File, error) {
+func (g *Staging) stream(ctx context.Context, out disk.File, want edgewise.File, r io.Reader) (edgewise.File, error) {
 	buffers := g.store.rings.Get().(*ring)
 	h := startHashing()
 	to := out
-	if from, kept := share(out, r); from != nil {
+	if from, kept := disk.Share(out, r); from != nil {
 		defer func() { _ = from.Close() }()
 		r, to = from, kept
 	}
@@ -45,11 +44,11 @@ func (g *Staging) stream(ctx context.Context, out file, want edgewise.File, r io
 	return edgewise.File{Path: want.Path, Size: n, Digest: digest}, nil
 }
 
-// ring is the memory of one upload. Its buffers begin at multiples of directBlock.
+// ring is the memory of one upload. Its buffers begin at multiples of disk.DirectBlock.
 type ring [ringBuffers][]byte
 
 func newRing() *ring {
-	memory := aligned.Bytes(ringBuffers*bufferBytes, directBlock)
+	memory := aligned.Bytes(ringBuffers*bufferBytes, disk.DirectBlock)
 	var r ring
 	for i := range r {
 		r[i] = memory[i*bufferBytes:][:bufferBytes:bufferBytes]
@@ -57,7 +56,7 @@ func newRing() *ring {
 	return &r
 }
 
-func (g *Staging) copy(ctx context.Context, out file, want edgewise.File, r io.Reader, buffers *ring, h *hasher) (n int64, err error) {
+func (g *Staging) copy(ctx context.Context, out disk.File, want edgewise.File, r io.Reader, buffers *ring, h *hasher) (n int64, err error) {
 	const op = "store.Add"
 	sinceCheck := int64(0)
 	for turn := 0; ; turn++ {
@@ -65,7 +64,7 @@ func (g *Staging) copy(ctx context.Context, out file, want edgewise.File, r io.R
 			return n, err
 		}
 		buf := buffers[turn%ringBuffers]
-		got, ended, reading := fill(r, buf)
+		got, ended, reading := disk.Fill(r, buf)
 		if err := g.checkSize(op, want, n+int64(got), ended); err != nil {
 			return n, err
 		}
@@ -91,27 +90,6 @@ func (g *Staging) copy(ctx context.Context, out file, want edgewise.File, r io.R
 	}
 }
 
-// fill reads until buf is full or r ends. Only io.EOF itself is an end: an error that wraps it, or a body that was cut
-// off, must not look like one that ended.
-func fill(r io.Reader, buf []byte) (n int, ended bool, err error) {
-	for empty := 0; n < len(buf) && err == nil; {
-		var m int
-		m, err = r.Read(buf[n:])
-		n += m
-		if err == io.EOF {
-			return n, true, nil
-		}
-		if m > 0 {
-			empty = 0
-			continue
-		}
-		if empty++; err == nil && empty >= maxEmptyReads {
-			err = io.ErrNoProgress
-		}
-	}
-	return n, false, err
-}
-
 // checkSize compares the bytes read so far with what was declared.
 func (g *Staging) checkSize(op string, want edgewise.File, n int64, ended bool) error {
 	switch {
@@ -131,7 +109,7 @@ func readFailed(op, path string, err error) error {
 	return edgewise.Errorf(op, kind, "reading file %q from the sender: %w", path, err)
 }
 
-// spend takes written bytes from what the upload had promised.
+// spend subtracts written bytes from those that the upload had promised.
 func (g *Staging) spend(n int64) {
 	n = min(n, g.promised)
 	g.promised -= n

@@ -132,7 +132,7 @@ func eachEntry(folder string, fn func(path string, e os.DirEntry) error) error {
 }
 
 // sweep removes what crashes and failures left, and logs what it does not own. What it cannot remove is left for the
-// next time: garbage harms nobody.
+// next time: garbage does no harm.
 func (s *Store) sweep() {
 	d, err := s.root.scan(s.view.Load())
 	if err != nil {
@@ -152,7 +152,7 @@ func (s *Store) sweep() {
 		s.log.Warn("a version folder is not in the catalog: edgewise doctor --repair takes it in", "model", id.Name, "version", id.Version)
 	}
 	for _, path := range d.foreign {
-		s.log.Warn("something foreign is in the data folder", "path", s.root.relative(path))
+		s.log.Warn("a foreign file is in the data folder", "path", s.root.relative(path))
 	}
 }
 

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 
@@ -33,15 +34,7 @@ func newView(c *contents) *view {
 	return v
 }
 
-func byNumber(a, b *edgewise.Version) int {
-	switch {
-	case a.ID.Version < b.ID.Version:
-		return -1
-	case a.ID.Version > b.ID.Version:
-		return 1
-	}
-	return 0
-}
+func byNumber(a, b *edgewise.Version) int { return cmp.Compare(a.ID.Version, b.ID.Version) }
 
 func (v *view) find(name string) (at int, found bool) {
 	return slices.BinarySearchFunc(v.records, name, func(r *edgewise.Record, name string) int {

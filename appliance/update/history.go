@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -141,4 +142,125 @@ func BootID() string {
 		return ""
 	}
 	return strings.TrimSpace(string(text))
+}
+
+// Seen is the machine as it is now.
+type Seen struct {
+	Slot    string // that runs
+	Version string // of it
+	Good    bool   // it has passed its check
+	Next    string // slot that the next start takes
+	Boot    string
+	Time    time.Time
+
+	Activated uint32 // how often RAUC has made the slot that runs the next one
+	Other     SeenSlot
+}
+
+// SeenSlot is the slot that does not run.
+type SeenSlot struct {
+	Name      string
+	Version   string // that was installed into it; empty for the one that was flashed
+	Good      bool   // it may be started, and has no try that failed
+	Activated uint32 // how often RAUC has made it the next one
+}
+
+// Look compares what was to happen with what runs. fell is true when a start has failed that was not known of: the slot
+// that did not come up is then to be marked bad, and the one that runs to be kept. A slot that RAUC holds for good has
+// not failed: it was not started, because somebody has chosen the other one. What was installed past this program, such
+// as from a stick, is an update as well. It does not change h.
+func (h History) Look(now Seen) (next History, fell bool) {
+	next = h
+	next.Refused = slices.Clone(h.Refused)
+	next.Activated = now.activated()
+	if h.Pending == nil {
+		fell = next.lookFree(h, now)
+	} else {
+		fell = next.lookPending(*h.Pending, now)
+	}
+	if now.Good || fell {
+		next.Ran = &Ran{now.Slot, now.Version, now.Boot}
+	}
+	return next, fell
+}
+
+// activated is what RAUC counts, by slot.
+func (s Seen) activated() map[string]uint32 {
+	return map[string]uint32{s.Slot: s.Activated, s.Other.Name: s.Other.Activated}
+}
+
+// lookPending looks at what became of an update or rollback that this program made.
+func (h *History) lookPending(p Pending, now Seen) (fell bool) {
+	switch {
+	case p.Boot == now.Boot:
+		if !p.Written && p.Slot == now.Next {
+			p.Written = true
+			h.Pending = &p
+		}
+	case p.Slot != now.Slot && !p.Written:
+		h.Last = &Result{p.Action, p.Version, p.From, now.Time, "the installation of version " + p.Version +
+			" was cut off by a restart"}
+		h.Pending = nil
+	case p.Slot != now.Slot && now.Other.Good: // not started yet: it still is to come
+	case p.Slot != now.Slot:
+		h.fail(p.Slot, p.Version, p.Boot, now)
+		h.Last = &Result{p.Action, p.Version, p.From, now.Time, "version " + p.Version + " did not pass its check"}
+		h.Pending = nil
+		return true
+	case now.Good:
+		h.succeed(Result{p.Action, p.Version, p.From, now.Time, ""})
+	}
+	return false
+}
+
+// lookFree looks at what happened without this program: an update from a stick, or a slot that does not start any more.
+// was is what was known before.
+func (h *History) lookFree(was History, now Seen) (fell bool) {
+	switch {
+	case was.Ran == nil || now.Slot == "":
+		return false
+	case was.Ran.Slot != now.Slot:
+		return h.lookMoved(was, now)
+	case was.Activated == nil || now.Other.Activated == was.Activated[now.Other.Name]:
+		return false
+	}
+	ran := *was.Ran
+	switch {
+	case now.Other.Good && now.Next == now.Other.Name:
+		h.Pending = &Pending{now.Other.Name, now.Other.Version, now.Version, ActionUpdate, now.Boot, now.Time, true}
+	case !now.Other.Good && ran.Boot != now.Boot: // it was tried before this start
+		h.fail(now.Other.Name, now.Other.Version, ran.Boot, now)
+		h.Last = &Result{ActionUpdate, now.Other.Version, now.Version, now.Time, "version " + now.Other.Version +
+			" did not pass its check"}
+		return true
+	}
+	return false
+}
+
+// lookMoved looks at a start of the slot that did not run before.
+func (h *History) lookMoved(was History, now Seen) (fell bool) {
+	ran := *was.Ran
+	switch {
+	case !now.Other.Good && ran.Boot != now.Boot:
+		h.fail(ran.Slot, ran.Version, ran.Boot, now)
+		return true
+	case !now.Good:
+		h.Activated = was.Activated // it has not passed its check: what it is is said then
+	case was.Activated != nil && now.Activated != was.Activated[now.Slot]:
+		h.succeed(Result{ActionUpdate, now.Version, ran.Version, now.Time, ""})
+	}
+	return false
+}
+
+// succeed notes an update or rollback that runs and has passed its check.
+func (h *History) succeed(r Result) {
+	h.Last, h.Pending, h.Fallback = &r, nil, nil
+	h.Refused = slices.DeleteFunc(h.Refused, func(v string) bool { return v == r.Version })
+}
+
+// fail notes a start that did not come up.
+func (h *History) fail(slot, version, since string, now Seen) {
+	h.Fallback = &Failed{slot, version, now.Slot, since, now.Time}
+	h.Refused = append(slices.DeleteFunc(h.Refused, func(v string) bool { return v == version || v == "" }), version)
+	h.Refused = h.Refused[max(0, len(h.Refused)-maxRefused):]
 }

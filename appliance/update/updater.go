@@ -1,3 +1,5 @@
+// Package update drives RAUC, which writes signed updates of the system into the slot that does not run, over D-Bus. It
+// decides nothing about signatures or slots: RAUC does. Only an image has RAUC; elsewhere Open says so.
 package update
 
 import (
@@ -5,9 +7,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/godbus/dbus/v5"
-
 	"github.com/edgewise-ai/edgewise"
+	"github.com/godbus/dbus/v5"
 )
 
 const (
@@ -202,4 +203,76 @@ func (u *Updater) text(name string) (string, error) {
 	}
 	s, _ := v.Value().(string)
 	return s, nil
+}
+
+// What a slot can be marked as.
+const (
+	Good   = "good"   // it may be started, and its tries are forgotten
+	Bad    = "bad"    // it is not started any more
+	Active = "active" // it is good, and the next to be started
+)
+
+// Which slot is meant.
+const (
+	Booted = "booted" // the one that runs
+	Other  = "other"  // the one that does not
+)
+
+// Mark marks a slot. Errors: Unavailable, with RAUC's reason.
+func (u *Updater) Mark(ctx context.Context, as, slot string) error {
+	if err := u.object.CallWithContext(ctx, installer+".Mark", 0, as, slot).Err; err != nil {
+		return edgewise.Errorf("update.Mark", edgewise.Unavailable, "marking the %s slot as %s: %w", slot, as, err)
+	}
+	return nil
+}
+
+// Status asks RAUC for the state of the box. Errors: Unavailable.
+func (u *Updater) Status(ctx context.Context) (Status, error) {
+	var s Status
+	for name, to := range map[string]*string{
+		"Compatible": &s.Compatible, "BootSlot": &s.Booted, "Operation": &s.Operation,
+		"LastError": &s.LastError,
+	} {
+		text, err := u.text(name)
+		if err != nil {
+			return Status{}, err
+		}
+		*to = text
+	}
+	var slots []rawSlot
+	if err := u.object.CallWithContext(ctx, installer+".GetSlotStatus", 0).Store(&slots); err != nil {
+		return Status{}, edgewise.Errorf("update.Status", edgewise.Unavailable, "asking RAUC for its slots: %w", err)
+	}
+	var primary string
+	// an error: none can be booted
+	if err := u.object.CallWithContext(ctx, installer+".GetPrimary", 0).Store(&primary); err == nil {
+		s.Primary = primary
+	}
+	for _, raw := range slots {
+		slot := raw.slot()
+		if raw.Name == s.Primary {
+			s.Primary = slot.Name
+		}
+		s.Slots = append(s.Slots, slot)
+	}
+	return s, nil
+}
+
+// rawSlot is a slot as RAUC tells it: its internal name and what is known of it.
+type rawSlot struct {
+	Name   string
+	Values map[string]dbus.Variant
+}
+
+func (r rawSlot) slot() Slot {
+	text := func(key string) string {
+		s, _ := r.Values[key].Value().(string)
+		return s
+	}
+	activated, _ := r.Values["activated.count"].Value().(uint32)
+	return Slot{
+		Name: text("bootname"), State: text("state"), Good: text("boot-status") == "good", Version: text("bundle.version"),
+		Installed: text("installed.timestamp"),
+		Activated: activated,
+	}
 }

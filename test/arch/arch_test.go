@@ -121,6 +121,8 @@ var layers = []layer{
 		[]string{"appliance/sched", "appliance/sched/cores", "appliance/sched/trial"},
 		"a sequence batcher stands in front of a scheduler, which knows nothing of sequences",
 	},
+	{"disk", []string{"store/disk"}, nil, "files on a disk know nothing of what is stored in them"},
+	{"store", []string{"store"}, []string{"store/disk"}, "the store is a part with its disk in a package of its own"},
 	{"parts", parts, nil, "parts do not import parts: package appliance connects them through types of the root"},
 	{
 		"admin parts", adminParts,
@@ -502,7 +504,7 @@ const (
 )
 
 // crowded are packages that are still above the bound. The list only shrinks.
-var crowded = []string{"appliance", "store"}
+var crowded = []string{"appliance"}
 
 // TestPackagesAreSmall holds that one person can have a package in mind.
 func TestPackagesAreSmall(t *testing.T) {

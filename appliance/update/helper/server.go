@@ -1,3 +1,7 @@
+// Package helper is the part of a box that has rights. The appliance itself is confined and may change nothing of the
+// system; what needs more it asks of a small service of root's, over a socket that only the appliance's user may open.
+// The helper trusts nothing that it is told: it installs what a key of the release has signed, and otherwise does a
+// fixed set of things to this box alone. See docs/decisions/0029-privileged-update-helper.md.
 package helper
 
 import (
@@ -11,10 +15,9 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/listen"
+	"golang.org/x/sys/unix"
 )
 
 // Config says where things are and who may ask.

@@ -1,4 +1,4 @@
-package store
+package disk
 
 import (
 	"bytes"
@@ -10,14 +10,14 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/aligned"
 )
 
 // createFile makes a file whose next write is the first that may go past the page cache.
 func createFile(t *testing.T) (f *osFile, path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "file")
-	made, err := osDisk{}.Create(path)
+	made, err := OS{}.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,9 +33,19 @@ func createFile(t *testing.T) (f *osFile, path string) {
 	return f, path
 }
 
-// filled returns a ring whose buffers hold different bytes.
-func filled() *ring {
-	r := newRing()
+// buffers returns three that begin at multiples of DirectBlock.
+func buffers() (r [3][]byte) {
+	for i := range r {
+		r[i] = aligned.Bytes(bufferBytes, DirectBlock)
+	}
+	return r
+}
+
+const bufferBytes = 1 << 20
+
+// filled returns buffers that hold different bytes.
+func filled() [3][]byte {
+	r := buffers()
 	for i, buf := range r {
 		copy(buf, bytes.Repeat([]byte(strconv.Itoa(i)+" is not the others. "), len(buf)/20+1))
 	}
@@ -64,7 +74,7 @@ func TestWritesReachTheFileWhicheverWayTheyGo(t *testing.T) {
 		{"small tail", [][]byte{r[0], r[1][:1]}},
 		{"buffer after an odd one", [][]byte{r[0], r[1][:bufferBytes-1], r[2]}},
 		{"odd address", [][]byte{r[0], r[1][1:], r[2][1:]}},
-		{"small writes", [][]byte{r[0], r[1][:directBlock], r[2]}},
+		{"small writes", [][]byte{r[0], r[1][:DirectBlock], r[2]}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -94,7 +104,7 @@ func (w *refusingWriter) Write(p []byte) (int, error) {
 		return w.Writer.Write(p)
 	}
 	w.err = nil
-	n, e := w.Writer.Write(p[:directBlock])
+	n, e := w.Writer.Write(p[:DirectBlock])
 	return n, errors.Join(err, e)
 }
 
@@ -123,7 +133,7 @@ func TestFileThatCannotBeSwitchedStaysBuffered(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	f.choose(newRing()[0])
+	f.choose(buffers()[0])
 	if f.direct || !f.buffered {
 		t.Errorf("direct %v, buffered %v after a refusal", f.direct, f.buffered)
 	}
@@ -134,46 +144,16 @@ func TestFullDiskIsNoReasonToWriteAgain(t *testing.T) {
 	r := filled()
 	f.out = &refusingWriter{f.File, syscall.ENOSPC}
 	n, err := f.Write(r[0])
-	if n != directBlock || !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("wrote %d bytes with error %v: want %d and a full disk", n, err, directBlock)
+	if n != DirectBlock || !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("wrote %d bytes with error %v: want %d and a full disk", n, err, DirectBlock)
 	}
-	wantContent(t, path, r[0][:directBlock])
+	wantContent(t, path, r[0][:DirectBlock])
 }
 
 func TestSmallFilesStayInThePageCache(t *testing.T) {
 	f, _ := createFile(t)
 	f.written = directFrom - bufferBytes
-	if f.choose(newRing()[0]); f.direct || f.buffered {
+	if f.choose(buffers()[0]); f.direct || f.buffered {
 		t.Errorf("direct %v, refused %v before offset %d", f.direct, f.buffered, directFrom)
 	}
-}
-
-func TestLargeUploadSurvivesAFullDiskPastThePageCache(t *testing.T) {
-	const size = directFrom + 2*bufferBytes + 5
-	body := pattern(size)
-	d := &faultDisk{}
-	s := openLazy(t, t.TempDir(), d)
-	const before = directFrom / bufferBytes // writes through the page cache
-	for n := 1; ; n++ {
-		d.ops, d.failAt, d.failed = 0, 0, ""
-		g := begin(t, s, size)
-		d.ops, d.failAt = 0, 1+before+n // the first is the creation
-		_, err := g.Add(ctx, "big.bin", size, bytes.NewReader([]byte(body)))
-		d.failAt = 0
-		if err == nil {
-			if _, err := s.Put(ctx, g, edgewise.Version{ID: edgewise.ModelID{Name: "big"}, Model: model("big")}); err != nil {
-				t.Fatal(err)
-			}
-			if n < 4 {
-				t.Fatalf("%d operations after the first %d bytes: want 3 writes and a sync", n-1, directFrom)
-			}
-			break
-		}
-		wantKind(t, err, edgewise.Exhausted, "no space left")
-		if err := g.Discard(); err != nil {
-			t.Fatal(err)
-		}
-		wantWhole(t, s)
-	}
-	wantWhole(t, s)
 }

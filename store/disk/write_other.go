@@ -1,11 +1,15 @@
 //go:build !linux
 
-package store
+package disk
 
 import (
 	"errors"
+	"io"
 	"os"
 )
+
+// Clone cannot share blocks here.
+func (f *osFile) Clone(*os.File) io.ReadCloser { return nil }
 
 // startWriteback does nothing where the system has no such hint.
 func startWriteback(*os.File, int64, int64) {}

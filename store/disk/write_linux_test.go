@@ -1,4 +1,4 @@
-package store
+package disk
 
 import (
 	"testing"
@@ -8,14 +8,14 @@ import (
 
 func TestLargeWritesGoPastThePageCache(t *testing.T) {
 	f, _ := createFile(t)
-	r := newRing()
+	r := buffers()
 	steps := []struct {
 		name   string
 		write  []byte
 		direct bool
 	}{
 		{"a buffer", r[0], true},
-		{"a small write", r[1][:directBlock], false},
+		{"a small write", r[1][:DirectBlock], false},
 		{"another buffer", r[2], true},
 		{"an odd tail", r[0][:bufferBytes-1], false},
 		{"a buffer at an odd offset", r[1], false},
