@@ -5,12 +5,12 @@ import (
 	"strconv"
 )
 
-// ProfileParameter is the model parameter that chooses how a model uses the cores. Its values are the three profiles.
+// profileParameter is the model parameter that chooses how a model uses the cores. A third value, "adaptive", is the
+// default: throughput, but solo runs may have more cores.
 const (
-	ProfileParameter  = "execution_profile"
-	ProfileAdaptive   = "adaptive"   // throughput, but solo runs may have more cores; the default
-	ProfileThroughput = "throughput" // as many concurrent runs as the cores allow
-	ProfileLatency    = "latency"    // one run at a time, on all cores, whose threads spin between runs
+	profileParameter  = "execution_profile"
+	profileThroughput = "throughput" // as many concurrent runs as the cores allow
+	profileLatency    = "latency"    // one run at a time, on all cores, whose threads spin between runs
 )
 
 // Concurrency is how a model runs on the cores of a machine.
@@ -23,8 +23,8 @@ type Concurrency struct {
 	Solo      int  // threads of a run that has the machine to itself, more than Threads; 0: as many as any other
 }
 
-// MaxSoloThreads bounds Solo: the networks of edge appliances gain little from more.
-const MaxSoloThreads = 4
+// maxSoloThreads bounds Solo: the networks of edge appliances gain little from more.
+const maxSoloThreads = 4
 
 // Threads is how many threads one run keeps busy at most. Each operator that runs beside another one brings the thread
 // that runs it; those inside operators are shared.
@@ -35,8 +35,8 @@ func (c Concurrency) Threads() int { return c.Intra + c.Inter - 1 }
 // execution_mode, the profile and the counts of the instance groups. Numbers that cannot be read count as left out.
 func (m *Model) Concurrency(cores int) Concurrency {
 	cores = max(cores, 1)
-	profile := m.Parameters[ProfileParameter].StringValue
-	latency := profile == ProfileLatency
+	profile := m.Parameters[profileParameter].StringValue
+	latency := profile == profileLatency
 	intra := 1
 	if latency {
 		intra = cores
@@ -50,7 +50,7 @@ func (m *Model) Concurrency(cores int) Concurrency {
 		c.Instances = 1
 	}
 	_, fixed := m.Parameters["intra_op_thread_count"]
-	if solo := min(cores, MaxSoloThreads); solo > c.Intra && !fixed && !c.Parallel && profile != ProfileThroughput {
+	if solo := min(cores, maxSoloThreads); solo > c.Intra && !fixed && !c.Parallel && profile != profileThroughput {
 		c.Solo = solo
 	}
 	return c
@@ -92,23 +92,17 @@ func (m *Model) InstancesOn(gpu Device) int {
 	return max(n, 1)
 }
 
-// The model parameter that says how many batches of an instance on a GPU are on their way at a time: while one is
-// computed the next is copied in. It is a number from 1 to MaxPipelineSlots.
+// Bounds of the model parameter gpu_pipeline_slots.
 const (
-	PipelineParameter    = "gpu_pipeline_slots"
-	MaxPipelineSlots     = 8
+	maxPipelineSlots     = 8
 	defaultPipelineSlots = 2
 )
 
-// BucketsParameter is the model parameter that lists the batch sizes that are computed on a GPU, such as "1,4,16"; a
-// batch between two of them is filled up with zeros. "off": no batch is, and the copies of one batch do not overlap the
-// run of another.
-const BucketsParameter = "gpu_batch_buckets"
-
-// PipelineSlots reads that number. One that cannot be read counts as left out.
+// PipelineSlots is how many batches of an instance on a GPU are in progress at a time: while one is computed the next is
+// copied in. A number that cannot be read counts as left out.
 func (m *Model) PipelineSlots() int {
-	n, err := strconv.Atoi(m.Parameters[PipelineParameter].StringValue)
-	if err != nil || n < 1 || n > MaxPipelineSlots {
+	n, err := strconv.Atoi(m.Parameters["gpu_pipeline_slots"].StringValue)
+	if err != nil || n < 1 || n > maxPipelineSlots {
 		return defaultPipelineSlots
 	}
 	return n

@@ -18,7 +18,7 @@ func TestConcurrency(t *testing.T) {
 		want       Concurrency
 	}{
 		{"one run a core", nil, []int32{4}, 4, Concurrency{Instances: 4, Intra: 1, Inter: 1, Solo: 4}},
-		{"fewer instances than cores", nil, []int32{1, 2}, 8, Concurrency{Instances: 3, Intra: 1, Inter: 1, Solo: MaxSoloThreads}},
+		{"fewer instances than cores", nil, []int32{1, 2}, 8, Concurrency{Instances: 3, Intra: 1, Inter: 1, Solo: maxSoloThreads}},
 		{"more instances than cores", nil, []int32{16}, 2, Concurrency{Instances: 2, Intra: 1, Inter: 1, Solo: 2}},
 		{"no group", nil, nil, 2, Concurrency{Instances: 1, Intra: 1, Inter: 1, Solo: 2}},
 		{
@@ -69,21 +69,21 @@ func TestConcurrency(t *testing.T) {
 		}, []int32{4}, 4, Concurrency{Instances: 1, Intra: 3, Inter: 2, Parallel: true}},
 		{
 			"latency",
-			parameters{ProfileParameter: ProfileLatency},
+			parameters{profileParameter: profileLatency},
 			[]int32{1},
 			4,
 			Concurrency{Instances: 1, Intra: 4, Inter: 1, Spin: true},
 		},
 		{
 			"latency with fewer threads is still one at a time",
-			parameters{ProfileParameter: ProfileLatency, "intra_op_thread_count": "2"},
+			parameters{profileParameter: profileLatency, "intra_op_thread_count": "2"},
 			[]int32{4},
 			4,
 			Concurrency{Instances: 1, Intra: 2, Inter: 1, Spin: true},
 		},
 		{
 			"adaptive by name",
-			parameters{ProfileParameter: ProfileAdaptive},
+			parameters{profileParameter: "adaptive"},
 			[]int32{2},
 			2,
 			Concurrency{Instances: 2, Intra: 1, Inter: 1, Solo: 2},
@@ -98,7 +98,7 @@ func TestConcurrency(t *testing.T) {
 		{"one core", nil, []int32{2}, 1, Concurrency{Instances: 1, Intra: 1, Inter: 1}},
 		{
 			"throughput by name",
-			parameters{ProfileParameter: ProfileThroughput},
+			parameters{profileParameter: profileThroughput},
 			[]int32{2},
 			2,
 			Concurrency{Instances: 2, Intra: 1, Inter: 1},
@@ -139,12 +139,12 @@ func TestLanesTimesThreadsStayWithinTheCores(t *testing.T) {
 		m := modelWith(map[string]string{
 			"intra_op_thread_count": number("intra"), "inter_op_thread_count": number("inter"),
 			"execution_mode": rapid.SampledFrom([]string{"", "0", "1"}).Draw(t, "mode"),
-			ProfileParameter: rapid.SampledFrom([]string{"", ProfileAdaptive, ProfileLatency, ProfileThroughput}).Draw(t,
+			profileParameter: rapid.SampledFrom([]string{"", "adaptive", profileLatency, profileThroughput}).Draw(t,
 				"profile"),
 		}, rapid.SliceOfN(rapid.Int32Range(0, 64), 0, 3).Draw(t, "counts"))
 		cores := rapid.IntRange(1, 64).Draw(t, "cores")
 		c := m.Concurrency(cores)
-		if c.Instances < 1 || c.Intra < 1 || c.Inter < 1 || c.Instances*c.Threads() > cores || c.Solo > min(cores, MaxSoloThreads) ||
+		if c.Instances < 1 || c.Intra < 1 || c.Inter < 1 || c.Instances*c.Threads() > cores || c.Solo > min(cores, maxSoloThreads) ||
 			c.Solo > 0 && c.Solo <= c.Threads() {
 			t.Errorf("%+v on %d cores", c, cores)
 		}
@@ -163,7 +163,7 @@ func TestInstancesOfAGPU(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]int{"": 2, "1": 1, "8": 8, "9": 2, "x": 2} {
-		m := modelWith(map[string]string{PipelineParameter: text}, nil)
+		m := modelWith(map[string]string{"gpu_pipeline_slots": text}, nil)
 		if got := m.PipelineSlots(); got != want {
 			t.Errorf("%q: %d slots, want %d", text, got, want)
 		}

@@ -57,15 +57,9 @@ type EnsembleDefault struct {
 type EnsembleFanOut struct {
 	Input          []string `json:"input"`            // the model's names of the inputs that are cut; the others go whole to each row
 	LeadingDims    uint32   `json:"leading_dims"`     // that count the rows; 0 stands for 1
-	MaxRows        uint32   `json:"max_rows"`         // 0 stands for DefaultFanOutRows
+	MaxRows        uint32   `json:"max_rows"`         // 0 stands for 256
 	RowsPerRequest uint32   `json:"rows_per_request"` // 0: as many as the model takes in a batch
 }
-
-// Bounds of a fan-out.
-const (
-	DefaultFanOutRows = 256
-	MaxFanOutRows     = 65536
-)
 
 // Pins returns the versions that an ensemble runs, each once, by name and number; none for any other model and for an
 // ensemble that was never pinned.

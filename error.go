@@ -70,13 +70,6 @@ type StepRefusal struct{ Text string }
 // Error returns the words.
 func (r *StepRefusal) Error() string { return "step: " + r.Text }
 
-// Refused tells whether err says nothing about the health of the model that the request was meant for: by its kind, or
-// because a step has refused its input in its own words.
-func Refused(err error) bool {
-	_, own := errors.AsType[*StepRefusal](err)
-	return own || KindOf(err).Refusal()
-}
-
 // About gives an error the model that it is about, unless its outermost Error names that already. Its message stays.
 func About(id ModelID, err error) error {
 	own, ok := errors.AsType[*Error](err)
@@ -88,14 +81,6 @@ func About(id ModelID, err error) error {
 		about.Op, about.Limit, about.Reason, about.Field, about.Retry = own.Op, own.Limit, own.Reason, own.Field, own.Retry
 	}
 	return about
-}
-
-// ModelOf returns the model that the outermost Error in err's chain is about; the zero value when there is none.
-func ModelOf(err error) ModelID {
-	if own, ok := errors.AsType[*Error](err); ok {
-		return own.Model
-	}
-	return ModelID{}
 }
 
 // Error is the one error type of the project. Foreign errors are wrapped in it once, where the foreign library ends.

@@ -19,6 +19,9 @@ type Request struct {
 	Timeout    time.Duration  // the time it may wait in the queue; 0: no such bound beside the context's
 	Sequence   Sequence
 	Arrived    time.Time // when all of it was there; zero: when Infer is called
+	Callers    []string  // the models that wait for the response, outermost first: a step has sent the request
+	Pictures   []string  // the outputs that are wanted as Pictures where the model can make them
+	Trial      bool      // the inputs are made up, to find out whether the version works
 }
 
 // Came returns when the request arrived, which is now when nobody has noted it. Everybody who measures it asks this, so
@@ -175,20 +178,12 @@ type Servable interface {
 	Close() error
 }
 
-// Sequencer is a Servable that keeps sequences. Both methods are safe for concurrent use and come before Close.
-type Sequencer interface {
-	// Holds tells whether the sequence that id names has begun there and takes further requests.
-	Holds(id Sequence) bool
-	// Drain refuses new sequences from now on and returns when those that are there have ended, or ctx's error.
-	Drain(ctx context.Context) error
-}
-
 // Backend loads versions of some formats. All methods are safe for concurrent use.
 type Backend interface {
 	// Formats are the formats that it loads, at least one, each with a platform of its own. They do not change.
 	Formats() []Format
 	// Inspect reads the model's files in dir without loading them and without native code; what they leave open, a
-	// Describer says. m is what the author declared so far; files outside dir are never opened. Errors: Invalid (with the
+	// runner.Describer says. m is what the author declared so far; files outside dir are never opened. Errors: Invalid (with the
 	// reason), TooLarge, Unsupported.
 	Inspect(ctx context.Context, dir string, m *Model) (*Inspection, error)
 	// Load makes an instance of v, whose files stand in dir, on a device. dir outlives the instance.
@@ -200,46 +195,29 @@ type Backend interface {
 type Instance interface {
 	// Run computes the outputs named in want from in, whose tensors have been checked against the model. It reads the
 	// inputs until it returns. When ctx ends first it returns as soon as the runtime allows, with Deadline or Canceled.
-	Run(ctx context.Context, in []Tensor, want []string) (*Result, error)
+	Run(ctx context.Context, in []Tensor, want []string, options RunOptions) (*Result, error)
 	// Close gives the memory back. No Run is in progress and no Result is unreleased. It is called once.
 	Close() error
 }
 
-// Allocator is an Instance that allocates memory from which its Run reads inputs without a copy: memory that it shares
-// with another process, or with a device.
-type Allocator interface {
-	// Alloc returns n bytes, aligned to 64. The caller writes to them only while no Run that reads them is in progress,
-	// and calls free once, when no Run reads them any more and before Close. Error: Exhausted.
-	Alloc(n int) (data []byte, free func(), err error)
-}
+// RunOptions tell an Instance more about a run. The zero value is a run of which nothing more is known. An Instance
+// ignores those that do not concern it.
+type RunOptions struct {
+	Parameters map[string]any // custom parameters of the request: string, int64, bool or float64
+	Callers    []string       // see Request
+	Pictures   []string       // see Request
+	Trial      bool           // see Request
+	Solo       bool           // nothing else runs on the machine: the run may take Concurrency.Solo cores
+	// the core, counted from 1, that no other run has: where the run's thread is best kept; 0: none
+	Core   int
+	Queued bool // other requests wait for the model behind this run
 
-// BodyAllocator is an Allocator whose memory can be borrowed before a request exists, to receive its body.
-type BodyAllocator interface {
-	Allocator
-	// AllocBody returns n bytes, aligned to 64, for inputs of a later request; nil when none are free. The caller calls
-	// free once, when no Run reads them; it may come after Close. Another process can write to the memory at any time:
-	// it may hold numbers, and nothing that is checked before it is used.
-	AllocBody(n int) (data []byte, free func())
-	// OwnsBody tells whether data is memory of AllocBody.
-	OwnsBody(data []byte) bool
-}
-
-// Placer is an Instance that can make its outputs in memory of its caller, and so saves the caller a copy.
-type Placer interface {
-	// RunInto is Run with memory for the outputs. Where it knows before it runs how many bytes outputs will take, it
-	// calls place once with the size of each wanted output, 0 for those that it does not know. place returns as many
-	// slices, each nil or of the size asked for and aligned to 64; they stay the caller's, and are written to until
-	// RunInto returns. An output that was made in its slice is that slice; any other stands in the instance's memory
-	// until Result.Free, as after Run.
-	RunInto(ctx context.Context, in []Tensor, want []string, place func(sizes []int64) [][]byte) (*Result, error)
-}
-
-// Pinner is an Instance on a device, which reads and writes memory faster when it has been told of it beforehand.
-type Pinner interface {
-	// Pin tells of memory that was mapped from the operating system and begins at a page. unpin ends that, once, before it
-	// is unmapped; no Run uses it then. A Run may also use other memory. Error: Exhausted, Unavailable; the memory can be
-	// used all the same.
-	Pin(memory []byte) (unpin func(), err error)
+	// Place, unless nil, provides memory of the caller for the outputs, which saves the caller a copy. An Instance that
+	// knows before it runs how many bytes outputs will take calls Place once with the size of each wanted output, 0 for
+	// those that it does not know. Place returns as many slices, each nil or of the size asked for and aligned to 64; they
+	// stay the caller's, and are written to until Run returns. An output that was made in its slice is that slice; any
+	// other stands in the instance's memory until Result.Free.
+	Place func(sizes []int64) [][]byte
 }
 
 // Result is what Instance.Run made: the outputs, in the order wanted, and how long it took.
@@ -248,39 +226,8 @@ type Result struct {
 	Input, Output time.Duration // moving tensors in and out of the runtime
 	Infer         time.Duration // running
 	Guest         Usage         // of a WebAssembly step
-	Wide          bool          // it was told that it is Alone, and ran on more cores than others do
+	Wide          bool          // it was told that it is a Solo run, and ran on more cores than others do
 	Free          func()        // ends the use of Outputs; never nil
-}
-
-// Metered is an Instance that measures its guests.
-type Metered interface {
-	// GuestStatistics returns what has been measured since the version was loaded. It is cheap.
-	GuestStatistics() GuestStatistics
-}
-
-// Call is what travels with a request beside its tensors: in the context, down to the instance that runs it.
-type Call struct {
-	Parameters map[string]any // custom parameters of the request: string, int64, bool or float64
-	Depth      int            // how many steps have called each other to get here
-	Pictures   []string       // the outputs that the asker takes as Pictures
-	Alone      bool           // nothing else runs on the box: the run may take Concurrency.Solo cores
-	// the core, counted from 1, that nobody else runs on: where the run's thread is best kept; 0: none
-	Core   int
-	Queued bool // others wait for the model behind it
-	Trial  bool // the inputs are made up, to find out whether the version works
-}
-
-type callKey struct{}
-
-// WithCall returns a context that carries c.
-func WithCall(ctx context.Context, c Call) context.Context {
-	return context.WithValue(ctx, callKey{}, c)
-}
-
-// CallOf returns the Call that ctx carries; the zero value when there is none.
-func CallOf(ctx context.Context) Call {
-	c, _ := ctx.Value(callKey{}).(Call)
-	return c
 }
 
 // Inspection is what a backend reads out of a model's files.
@@ -337,14 +284,6 @@ func (i *Inspection) Settle(m *Model, described []TensorInfo) {
 		outputs = append(outputs, t)
 	}
 	i.Outputs = outputs
-}
-
-// Describer is a Backend that can ask its runtime for what a model's files leave open.
-type Describer interface {
-	// Describe returns what the runtime says of the model's outputs. An output that is no tensor, or of a type that there
-	// is none for, has InvalidType and says in Datatype what it is. The files are loaded for that by native code. Errors:
-	// those of Backend.Load.
-	Describe(ctx context.Context, dir string, m *Model) ([]TensorInfo, error)
 }
 
 // TensorInfo is the signature of one tensor of a model file.

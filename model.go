@@ -6,37 +6,41 @@ package edgewise
 //
 // Source: the ModelConfig message of the inference protocol's model configuration.
 type Model struct {
-	Name                   string                  `json:"name"`
-	Platform               string                  `json:"platform"`
-	Backend                string                  `json:"backend"`
-	Runtime                string                  `json:"runtime"`
-	VersionPolicy          *VersionPolicy          `json:"version_policy,omitempty"`
-	MaxBatchSize           int32                   `json:"max_batch_size"` // 0: no batching, shapes are exactly Dims
-	Input                  []ModelInput            `json:"input"`
-	Output                 []ModelOutput           `json:"output"`
-	BatchInput             []BatchInput            `json:"batch_input"`
-	BatchOutput            []BatchOutput           `json:"batch_output"`
-	Optimization           *Optimization           `json:"optimization,omitempty"`
-	DynamicBatching        *DynamicBatching        `json:"dynamic_batching,omitempty"`  // at most one of these three
-	SequenceBatching       *SequenceBatching       `json:"sequence_batching,omitempty"` // is set
-	EnsembleScheduling     *EnsembleScheduling     `json:"ensemble_scheduling,omitempty"`
-	InstanceGroup          []InstanceGroup         `json:"instance_group"`
-	DefaultModelFilename   string                  `json:"default_model_filename"`
-	CCModelFilenames       map[string]string       `json:"cc_model_filenames"`
-	MetricTags             map[string]string       `json:"metric_tags"`
-	Parameters             map[string]ModelParam   `json:"parameters"`
-	ModelWarmup            []ModelWarmup           `json:"model_warmup"`
-	ModelOperations        *ModelOperations        `json:"model_operations,omitempty"`
+	Name                 string                `json:"name"`
+	Platform             string                `json:"platform"`
+	Backend              string                `json:"backend"`
+	Runtime              string                `json:"runtime"`
+	VersionPolicy        *VersionPolicy        `json:"version_policy,omitempty"`
+	MaxBatchSize         int32                 `json:"max_batch_size"` // 0: no batching, shapes are exactly Dims
+	Input                []ModelInput          `json:"input"`
+	Output               []ModelOutput         `json:"output"`
+	BatchInput           []BatchInput          `json:"batch_input"`
+	BatchOutput          []BatchOutput         `json:"batch_output"`
+	Optimization         *Optimization         `json:"optimization,omitempty"`
+	DynamicBatching      *DynamicBatching      `json:"dynamic_batching,omitempty"`  // at most one of these three
+	SequenceBatching     *SequenceBatching     `json:"sequence_batching,omitempty"` // is set
+	EnsembleScheduling   *EnsembleScheduling   `json:"ensemble_scheduling,omitempty"`
+	InstanceGroup        []InstanceGroup       `json:"instance_group"`
+	DefaultModelFilename string                `json:"default_model_filename"`
+	CCModelFilenames     map[string]string     `json:"cc_model_filenames"`
+	MetricTags           map[string]string     `json:"metric_tags"`
+	Parameters           map[string]ModelParam `json:"parameters"`
+	ModelWarmup          []ModelWarmup         `json:"model_warmup"`
+	ModelOperations      *struct {             // libraries of custom operators
+		OpLibraryFilename []string `json:"op_library_filename"`
+	} `json:"model_operations,omitempty"`
 	ModelTransactionPolicy *ModelTransactionPolicy `json:"model_transaction_policy,omitempty"`
 	ModelRepositoryAgents  *ModelRepositoryAgents  `json:"model_repository_agents,omitempty"`
-	ResponseCache          *ResponseCache          `json:"response_cache,omitempty"`
-	ModelMetrics           *ModelMetrics           `json:"model_metrics,omitempty"`
+	ResponseCache          *Switch                 `json:"response_cache,omitempty"`
+	ModelMetrics           *struct {
+		MetricControl []MetricControl `json:"metric_control"`
+	} `json:"model_metrics,omitempty"`
 }
 
 // VersionPolicy says which versions are served. Exactly one field is set; the default is the latest one.
 type VersionPolicy struct {
 	Latest   *LatestVersions   `json:"latest,omitempty"`
-	All      *AllVersions      `json:"all,omitempty"`
+	All      *struct{}         `json:"all,omitempty"`
 	Specific *SpecificVersions `json:"specific,omitempty"`
 }
 
@@ -44,9 +48,6 @@ type VersionPolicy struct {
 type LatestVersions struct {
 	NumVersions uint32 `json:"num_versions"`
 }
-
-// AllVersions serves every version.
-type AllVersions struct{}
 
 // SpecificVersions serves the listed versions.
 type SpecificVersions struct {
@@ -135,8 +136,8 @@ type Optimization struct {
 	Priority                    string                 `json:"priority"`
 	CUDA                        *CUDAOptimization      `json:"cuda,omitempty"`
 	ExecutionAccelerators       *ExecutionAccelerators `json:"execution_accelerators,omitempty"`
-	InputPinnedMemory           *PinnedMemory          `json:"input_pinned_memory,omitempty"`
-	OutputPinnedMemory          *PinnedMemory          `json:"output_pinned_memory,omitempty"`
+	InputPinnedMemory           *Switch                `json:"input_pinned_memory,omitempty"`
+	OutputPinnedMemory          *Switch                `json:"output_pinned_memory,omitempty"`
 	GatherKernelBufferThreshold uint32                 `json:"gather_kernel_buffer_threshold"`
 	EagerBatching               bool                   `json:"eager_batching"`
 }
@@ -148,28 +149,22 @@ type GraphOptimization struct {
 
 // CUDAOptimization carries CUDA options; they have no effect on ONNX models.
 type CUDAOptimization struct {
-	Graphs           bool        `json:"graphs"`
-	BusyWaitEvents   bool        `json:"busy_wait_events"`
-	GraphSpec        []GraphSpec `json:"graph_spec"`
-	OutputCopyStream bool        `json:"output_copy_stream"`
-}
-
-// GraphSpec is one shape for which a CUDA graph is captured.
-type GraphSpec struct {
-	BatchSize       int32                `json:"batch_size"`
-	Input           map[string]GraphDims `json:"input"`
-	GraphLowerBound *GraphLowerBound     `json:"graph_lower_bound,omitempty"`
-}
-
-// GraphDims are the dimensions of one input of a GraphSpec.
-type GraphDims struct {
-	Dim []int64 `json:"dim"`
-}
-
-// GraphLowerBound is the smallest shape a captured CUDA graph serves.
-type GraphLowerBound struct {
-	BatchSize int32                `json:"batch_size"`
-	Input     map[string]GraphDims `json:"input"`
+	Graphs         bool `json:"graphs"`
+	BusyWaitEvents bool `json:"busy_wait_events"`
+	// the shapes for which a CUDA graph is captured
+	GraphSpec []struct {
+		BatchSize int32 `json:"batch_size"`
+		Input     map[string]struct {
+			Dim []int64 `json:"dim"`
+		} `json:"input"`
+		GraphLowerBound *struct { // the smallest shape that the graph serves
+			BatchSize int32 `json:"batch_size"`
+			Input     map[string]struct {
+				Dim []int64 `json:"dim"`
+			} `json:"input"`
+		} `json:"graph_lower_bound,omitempty"`
+	} `json:"graph_spec"`
+	OutputCopyStream bool `json:"output_copy_stream"`
 }
 
 // ExecutionAccelerators lists the accelerators of each device kind, first choice first.
@@ -182,11 +177,6 @@ type ExecutionAccelerators struct {
 type Accelerator struct {
 	Name       string            `json:"name"`
 	Parameters map[string]string `json:"parameters"`
-}
-
-// PinnedMemory switches pinned host memory on or off.
-type PinnedMemory struct {
-	Enable bool `json:"enable"`
 }
 
 // DynamicBatching lets the scheduler combine requests.
@@ -230,11 +220,6 @@ type WarmupInput struct {
 	InputDataFile string   `json:"input_data_file,omitempty"` // in the model's warmup folder
 }
 
-// ModelOperations lists libraries of custom operators.
-type ModelOperations struct {
-	OpLibraryFilename []string `json:"op_library_filename"`
-}
-
 // ModelTransactionPolicy says how many responses a request has; decoupled models send any number.
 type ModelTransactionPolicy struct {
 	Decoupled bool `json:"decoupled"`
@@ -251,30 +236,19 @@ type RepositoryAgent struct {
 	Parameters map[string]string `json:"parameters"`
 }
 
-// ResponseCache switches the response cache on.
-type ResponseCache struct {
+// Switch turns a feature on or off.
+type Switch struct {
 	Enable bool `json:"enable"`
-}
-
-// ModelMetrics adjusts the metrics of one model.
-type ModelMetrics struct {
-	MetricControl []MetricControl `json:"metric_control"`
 }
 
 // MetricControl adjusts one family of metrics.
 type MetricControl struct {
-	MetricIdentifier *MetricIdentifier `json:"metric_identifier,omitempty"`
-	HistogramOptions *HistogramOptions `json:"histogram_options,omitempty"`
-}
-
-// MetricIdentifier names a family of metrics.
-type MetricIdentifier struct {
-	Family string `json:"family"`
-}
-
-// HistogramOptions are the buckets of a histogram.
-type HistogramOptions struct {
-	Buckets []float64 `json:"buckets"`
+	MetricIdentifier *struct {
+		Family string `json:"family"`
+	} `json:"metric_identifier,omitempty"`
+	HistogramOptions *struct {
+		Buckets []float64 `json:"buckets"`
+	} `json:"histogram_options,omitempty"`
 }
 
 // InstanceKind says where an instance group runs.
@@ -282,10 +256,9 @@ type InstanceKind string
 
 // The instance kinds. The empty kind is KIND_AUTO.
 const (
-	KindAuto  InstanceKind = "KIND_AUTO"
-	KindGPU   InstanceKind = "KIND_GPU"
-	KindCPU   InstanceKind = "KIND_CPU"
-	KindModel InstanceKind = "KIND_MODEL"
+	KindAuto InstanceKind = "KIND_AUTO"
+	KindGPU  InstanceKind = "KIND_GPU"
+	KindCPU  InstanceKind = "KIND_CPU"
 )
 
 // TensorFormat is the informational layout of an input.

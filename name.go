@@ -11,8 +11,8 @@ import (
 // Bounds of names. They keep every name usable as a file name, a metric label and a path segment of a URL.
 const (
 	MaxNameBytes = 128  // a model's name, a label or a user's name
-	MaxPathBytes = 1024 // a file's path inside a version
-	MaxPathDepth = 8    // folders in such a path, the file included
+	maxPathBytes = 1024 // a file's path inside a version
+	maxPathDepth = 8    // folders in such a path, the file included
 )
 
 // ModelID names a version of a model. Version 0 stands for the one the policy picks.
@@ -67,20 +67,20 @@ func alphanumeric(r rune) bool {
 }
 
 // CheckPath tells whether p may be the path of a file inside a version: relative, clean, slash-separated UTF-8 without
-// control characters, backslashes, "." or ".." segments, within MaxPathBytes and MaxPathDepth, and no segment over 255
+// control characters, backslashes, "." or ".." segments, at most 1,024 bytes and 8 segments, and no segment over 255
 // bytes.
 func CheckPath(p string) error {
 	switch {
-	case p == "" || len(p) > MaxPathBytes:
-		return fmt.Errorf("file path %.40q has %d bytes: want 1 to %d", p, len(p), MaxPathBytes)
+	case p == "" || len(p) > maxPathBytes:
+		return fmt.Errorf("file path %.40q has %d bytes: want 1 to %d", p, len(p), maxPathBytes)
 	case !utf8.ValidString(p) || strings.ContainsFunc(p, unicode.IsControl) || strings.Contains(p, `\`):
 		return fmt.Errorf("file path %q: control characters, backslashes and invalid UTF-8 are not allowed", p)
 	case path.IsAbs(p) || path.Clean(p) != p || p == "." || p == ".." || strings.HasPrefix(p, "../"):
 		return fmt.Errorf("file path %q: want a clean path inside the model's folder", p)
 	}
 	segments := strings.Split(p, "/")
-	if len(segments) > MaxPathDepth {
-		return fmt.Errorf("file path %q is %d folders deep: at most %d are allowed", p, len(segments), MaxPathDepth)
+	if len(segments) > maxPathDepth {
+		return fmt.Errorf("file path %q is %d folders deep: at most %d are allowed", p, len(segments), maxPathDepth)
 	}
 	for _, s := range segments {
 		if len(s) > 255 {

@@ -18,37 +18,18 @@ const (
 	AllRights = Read | Infer | Operate | Admin
 )
 
-// RightNames are the names of the single rights, in order.
-func RightNames() []string { return []string{"read", "infer", "operate", "admin"} }
+// rightNames are the names of the single rights, in order.
+var rightNames = [...]string{"read", "infer", "operate", "admin"}
 
 // Names returns the names of the rights in the set.
 func (r Rights) Names() []string {
 	names := []string{}
-	for i, name := range RightNames() {
+	for i, name := range rightNames {
 		if r&(1<<i) != 0 {
 			names = append(names, name)
 		}
 	}
 	return names
-}
-
-// ParseRights returns the set of the named rights. Errors: Invalid, naming the one that is none.
-func ParseRights(names []string) (Rights, error) {
-	var set Rights
-	for _, given := range names {
-		right := Rights(0)
-		for i, name := range RightNames() {
-			if name == given {
-				right = 1 << i
-			}
-		}
-		if right == 0 {
-			return 0, Errorf("edgewise.ParseRights", Invalid, "right %.40q does not exist: want one of %s", given,
-				strings.Join(RightNames(), ", "))
-		}
-		set |= right
-	}
-	return set, nil
 }
 
 // Principal is somebody who was recognised. It is not changed once it is made.
@@ -109,12 +90,4 @@ func WithPrincipal(ctx context.Context, p *Principal) context.Context {
 func PrincipalOf(ctx context.Context) *Principal {
 	p, _ := ctx.Value(principalKey{}).(*Principal)
 	return p
-}
-
-// ActorOf returns the Actor that ctx carries, "box" when nobody asked.
-func ActorOf(ctx context.Context) string {
-	if p := PrincipalOf(ctx); p != nil {
-		return p.Actor()
-	}
-	return "box"
 }

@@ -19,11 +19,8 @@ type Label struct {
 	Name    string    `json:"name"`
 	Version int64     `json:"version"`
 	Changed time.Time `json:"changed"`           // UTC
-	History []int64   `json:"history,omitempty"` // where it pointed before, latest last; at most MaxLabelHistory
+	History []int64   `json:"history,omitempty"` // where it pointed before, latest last; at most store.MaxLabelHistory
 }
-
-// MaxLabelHistory bounds how many steps back a label remembers.
-const MaxLabelHistory = 16
 
 // Version returns the version with that number, nil when there is none.
 func (r *Record) Version(number int64) *Version {

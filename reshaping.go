@@ -7,9 +7,9 @@ type Reshaping struct {
 	from, to Shape
 }
 
-// NewReshaping returns the mapping from the client's shape of a tensor of m to the model's. dims and r are its declared
+// Reshaping returns the mapping from the client's shape of a tensor of m to the model's. dims and r are its declared
 // dims and reshape. The result is nil when r is nil.
-func NewReshaping(m *Model, dims Shape, r *Reshape) *Reshaping {
+func (m *Model) Reshaping(dims Shape, r *Reshape) *Reshaping {
 	if r == nil {
 		return nil
 	}

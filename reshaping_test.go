@@ -19,7 +19,7 @@ func TestReshapeCarriesVariableSizesOver(t *testing.T) {
 			if test.batched {
 				m.MaxBatchSize = 8
 			}
-			r := NewReshaping(m, test.from, &Reshape{Shape: test.to})
+			r := m.Reshaping(test.from, &Reshape{Shape: test.to})
 			if got := r.Apply(test.in); !got.Equal(test.out) {
 				t.Errorf("got %v, want %v", got, test.out)
 			}

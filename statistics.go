@@ -2,6 +2,7 @@ package edgewise
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
@@ -18,10 +19,10 @@ type Statistics struct {
 	ComputeInput, ComputeInfer, ComputeOutput Duration
 	CacheHit, CacheMiss                       Duration
 
-	Failures [4]uint64         // by FailureReason
+	Failures [kinds]uint64     // requests that failed, by Kind
 	Batches  []BatchStatistics // ascending by Size
 
-	Closed [CloseReasons]uint64 // batches, by CloseReason
+	Closed map[string]uint64 // batches, by why they took no more requests; shared, and not changed
 
 	Guest GuestStatistics // of WebAssembly steps
 
@@ -59,8 +60,12 @@ func (s *Statistics) Add(o Statistics) {
 	for i := range s.Failures {
 		s.Failures[i] += o.Failures[i]
 	}
-	for i := range s.Closed {
-		s.Closed[i] += o.Closed[i]
+	s.Closed = maps.Clone(s.Closed)
+	for reason, n := range o.Closed {
+		if s.Closed == nil {
+			s.Closed = map[string]uint64{}
+		}
+		s.Closed[reason] += n
 	}
 	s.addBatches(o.Batches)
 }
@@ -68,17 +73,41 @@ func (s *Statistics) Add(o Statistics) {
 func (s *Statistics) addBatches(others []BatchStatistics) {
 	s.Batches = slices.Clone(s.Batches)
 	for _, o := range others {
-		at, known := slices.BinarySearchFunc(s.Batches, o.Size,
-			func(b BatchStatistics, size uint64) int { return cmp.Compare(b.Size, size) })
-		if !known {
-			s.Batches = slices.Insert(s.Batches, at, o)
-			continue
-		}
-		b := &s.Batches[at]
+		b := s.batch(o.Size)
 		b.ComputeInput.add(o.ComputeInput)
 		b.ComputeInfer.add(o.ComputeInfer)
 		b.ComputeOutput.add(o.ComputeOutput)
 	}
+}
+
+// batch returns the figures of batches of a size. The list stays in ascending order.
+func (s *Statistics) batch(size uint64) *BatchStatistics {
+	at, found := slices.BinarySearchFunc(s.Batches, size,
+		func(b BatchStatistics, size uint64) int { return cmp.Compare(b.Size, size) })
+	if !found {
+		s.Batches = slices.Insert(s.Batches, at, BatchStatistics{Size: size})
+	}
+	return &s.Batches[at]
+}
+
+// Executed counts one run of a batch.
+func (s *Statistics) Executed(t Timing) {
+	s.LastInference = time.Now()
+	s.ExecutionCount++
+	s.InferenceCount += uint64(t.Batch)
+	b := s.batch(uint64(t.Batch))
+	b.ComputeInput.Add(t.Input)
+	b.ComputeInfer.Add(t.Infer)
+	b.ComputeOutput.Add(t.Output)
+}
+
+// Succeeded counts one request that was answered.
+func (s *Statistics) Succeeded(took time.Duration, t Timing) {
+	s.Success.Add(took)
+	s.Queue.Add(t.Queue)
+	s.ComputeInput.Add(t.Input)
+	s.ComputeInfer.Add(t.Infer)
+	s.ComputeOutput.Add(t.Output)
 }
 
 func (d *Duration) add(o Duration) {
@@ -142,60 +171,11 @@ type BatchStatistics struct {
 	ComputeInput, ComputeInfer, ComputeOutput Duration
 }
 
-// FailureReason says why a request failed, in the classes of the inference protocol's failure counter.
-type FailureReason uint8
-
-// The failure reasons.
-const (
-	FailureRejected FailureReason = iota // queue full or queue time over
-	FailureCanceled
-	FailureBackend
-	FailureOther
-)
-
-// String returns the label value of the failure counter.
-func (r FailureReason) String() string {
-	return [...]string{"REJECTED", "CANCELED", "BACKEND", "OTHER"}[r]
-}
-
-// FailureReasonOf puts a kind of error into the classes of the failure counter.
-func FailureReasonOf(kind Kind) FailureReason {
-	switch kind {
-	case Busy, Unavailable:
-		return FailureRejected
-	case Canceled, Deadline:
-		return FailureCanceled
-	case Internal, Guest, Exhausted, Corrupt:
-		return FailureBackend
-	}
-	return FailureOther
-}
-
 // OutcomeCount is how many requests of a caller ended in the same way.
 type OutcomeCount struct {
 	Caller  string `json:"caller"`  // an Actor; "model": another model of the box; "others": too many to tell apart
 	Outcome string `json:"outcome"` // success, or the kind of the error
 	Count   uint64 `json:"count"`
-}
-
-// CloseReason says why a batch took no more requests.
-type CloseReason uint8
-
-// The close reasons. CloseReasons is how many there are.
-const (
-	CloseFull      CloseReason = iota // the next request would not fit into max_batch_size, or nothing would
-	ClosePreferred                    // a preferred size was reached
-	CloseDelay                        // the oldest request had waited as long as the configuration allows
-	CloseShape                        // the next request has other shapes, other inputs or wants other outputs
-	CloseIdle                         // an instance loop was free and nothing more was waiting
-	CloseDeadline                     // waiting longer would have outlived a request
-	CloseOff                          // the version does not batch
-	CloseReasons
-)
-
-// String returns the label value of the counter of closed batches.
-func (r CloseReason) String() string {
-	return [CloseReasons]string{"full", "preferred", "delay", "shape", "idle", "deadline", "off"}[r]
 }
 
 // GuestStatistics is what was measured of the guests of a WebAssembly step.

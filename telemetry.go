@@ -22,7 +22,7 @@ type Telemetry struct {
 	MaxClocks    map[string]float64 `json:"max_clocks_hertz,omitempty"`     // hertz
 	Temperatures map[string]float64 `json:"temperatures_celsius,omitempty"` // degrees Celsius, by zone, where there are several
 	Rails        map[string]float64 `json:"rails_watts,omitempty"`          // watts, by power rail, where there are several
-	Slowed       []string           `json:"slowed,omitempty"`               // why its clocks are lower than they could be, in NVML's words
+	Slowed       []string           `json:"slowed,omitempty"`               // why its clocks are lower than asked for, in NVML's words
 	Mode         string             `json:"mode,omitempty"`                 // power mode of a Jetson; empty when it is not told
 }
 
@@ -34,23 +34,9 @@ func (t *Telemetry) Throttled() string {
 	}
 	for _, reason := range t.Slowed {
 		switch reason {
-		case SlowedHot, SlowedHotHardware, SlowedHardware, SlowedPowerBrake, SlowedOverCurrent:
+		case "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_slowdown", "hw_power_brake_slowdown", "over_current":
 			return reason
 		}
 	}
 	return ""
 }
-
-// The reasons for lower clocks.
-const (
-	SlowedIdle        = "idle"
-	SlowedSetting     = "applications_clocks_setting"
-	SlowedPowerCap    = "sw_power_cap"
-	SlowedHardware    = "hw_slowdown"
-	SlowedSync        = "sync_boost"
-	SlowedHot         = "sw_thermal_slowdown"
-	SlowedHotHardware = "hw_thermal_slowdown"
-	SlowedPowerBrake  = "hw_power_brake_slowdown"
-	SlowedDisplay     = "display_clock_setting"
-	SlowedOverCurrent = "over_current"
-)

@@ -233,7 +233,10 @@ func (t *Tensor) Check() error {
 		return fmt.Errorf("tensor %q: shape %v has a negative size or too many elements", t.Name, t.Shape)
 	}
 	if t.Type == Bytes {
-		return CheckFraming(t.Data, n)
+		if CheckFraming(t.Data, n, "") == nil {
+			return nil
+		}
+		return CheckFraming(t.Data, n, fmt.Sprintf("for tensor '%s'", t.Name))
 	}
 	size := t.Type.Size()
 	if size == 0 {
@@ -246,53 +249,34 @@ func (t *Tensor) Check() error {
 	return nil
 }
 
-// Framing says what is wrong with the elements of a tensor of type Bytes.
-type Framing uint8
-
-// What can be wrong.
-const (
-	CutLength  Framing = iota // the data ends inside the length of an element
-	CutElement                // the data ends inside an element
-	Count                     // there are more or fewer elements than the shape says
-)
-
-// FramingError is why data is not so many elements of type Bytes.
-type FramingError struct {
-	Wrong     Framing
-	Got, Want int64 // bytes of the length or of the element that are there and are needed, or elements
-}
-
-// Error returns the message.
-func (e *FramingError) Error() string {
-	switch e.Wrong {
-	case CutLength:
-		return fmt.Sprintf("incomplete string length indicator, expecting %d bytes but only %d bytes available", e.Want,
-			e.Got)
-	case CutElement:
-		return fmt.Sprintf("incomplete string data, expecting string of length %d but only %d bytes available", e.Want, e.Got)
-	}
-	return fmt.Sprintf("unexpected number of string elements %d, expecting %d", e.Got, e.Want)
-}
-
 // lengthSize is the size of the length before each element of type Bytes.
 const lengthSize = 4
 
-// CheckFraming returns nil when data is exactly n elements of type Bytes, and otherwise a *FramingError.
-func CheckFraming(data []byte, n int64) error {
+// CheckFraming returns nil when data is exactly n elements of type Bytes, and otherwise why it is not, in Triton's words.
+// place says what the data is for, such as "for inference input 'x'"; it may be empty.
+func CheckFraming(data []byte, n int64, place string) error {
+	if place != "" {
+		place = " " + place
+	}
 	var seen int64
 	for rest := data; len(rest) > 0; seen++ {
 		if len(rest) < lengthSize {
-			return &FramingError{CutLength, int64(len(rest)), lengthSize}
+			return fmt.Errorf("incomplete string length indicator%s, expecting %d bytes but only %d bytes available. "+
+				"Please make sure the string length indicator is in one buffer.", place, lengthSize, len(rest))
 		}
 		size := int64(binary.LittleEndian.Uint32(rest))
 		rest = rest[lengthSize:]
 		if size > int64(len(rest)) {
-			return &FramingError{CutElement, int64(len(rest)), size}
+			return fmt.Errorf("incomplete string data%s, expecting string of length %d but only %d bytes available", place,
+				size, len(rest))
 		}
 		rest = rest[size:]
 	}
-	if seen != n {
-		return &FramingError{Count, seen, n}
+	switch {
+	case seen > n:
+		return fmt.Errorf("unexpected number of string elements %d%s, expecting %d", seen, place, n)
+	case seen < n:
+		return fmt.Errorf("expected %d string elements%s, got %d", n, place, seen)
 	}
 	return nil
 }

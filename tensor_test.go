@@ -116,7 +116,7 @@ func TestTensorCheck(t *testing.T) {
 		{
 			"framing",
 			Tensor{Name: "x", Type: Bytes, Shape: Shape{1}, Data: []byte{5, 0, 0, 0, 'a'}},
-			"expecting string of length 5 but only 1 bytes available",
+			"incomplete string data for tensor 'x', expecting string of length 5 but only 1 bytes available",
 		},
 		{
 			"a length beyond everything",
@@ -147,7 +147,7 @@ func FuzzFraming(f *testing.F) {
 			again = AppendElement(again, string(element))
 			seen++
 		}
-		if CheckFraming(data, n) == nil && (seen != n || string(again) != string(data)) {
+		if CheckFraming(data, n, "") == nil && (seen != n || string(again) != string(data)) {
 			t.Errorf("%x passes as %d elements and yields %d: %x", data, n, seen, again)
 		}
 	})

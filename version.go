@@ -2,10 +2,6 @@ package edgewise
 
 import "time"
 
-// MaxVersion is the highest number that an upload may give a version. Numbers that the store gives go on behind it, so
-// no upload can use up a model's numbers, and JSON numbers carry all of them exactly.
-const MaxVersion = 1 << 52
-
 // Version is one immutable upload of a model.
 type Version struct {
 	ID      ModelID   `json:"id"`

@@ -92,7 +92,7 @@ func (e *Ensemble) infer(ctx context.Context, req *edgewise.Request) (*edgewise.
 			return nil, e.fail(err)
 		}
 	}
-	inside, cancel := context.WithCancel(withoutPictures(ctx))
+	inside, cancel := context.WithCancel(ctx)
 	defer cancel()
 	r := newRun(inside, cancel, e, req)
 	r.begin(ctx)

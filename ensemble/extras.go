@@ -30,8 +30,8 @@ func (c *checker) fanOut(i int) {
 	if c.m.MaxBatchSize > 0 && s.fan.leading < 2 {
 		c.problem("%s: fan_out: leading_dims: the first dimension is the ensemble's batch, so want 2 or more, got %d", s.label, s.fan.leading)
 	}
-	if d.MaxRows > edgewise.MaxFanOutRows {
-		c.problem("%s: fan_out: max_rows: want 1 to %d, got %d", s.label, edgewise.MaxFanOutRows, d.MaxRows)
+	if d.MaxRows > maxFanOutRows {
+		c.problem("%s: fan_out: max_rows: want 1 to %d, got %d", s.label, maxFanOutRows, d.MaxRows)
 	}
 	if s.model != nil && d.RowsPerRequest > uint32(s.fan.each) {
 		c.problem("%s: fan_out: rows_per_request: want at most %d, got %d: %s", s.label, s.fan.each, d.RowsPerRequest, s.fan.why())

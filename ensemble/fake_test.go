@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/ordering"
 )
 
 // zoo answers for the models of an ensemble's steps. It checks that responses are released and that nobody reads a
@@ -105,7 +106,7 @@ func (z *zoo) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Respo
 	if z.models[req.Model.Name] == nil || req.Model.Version != 1 {
 		return nil, edgewise.Errorf("zoo", edgewise.NotFound, "Request for unknown model: '%s' is not found", req.Model.Name)
 	}
-	edgewise.Queued(ctx)
+	ordering.Queued(ctx)
 	all, err := z.behave[req.Model.Name](ctx, req)
 	if err != nil {
 		return nil, err

@@ -5,13 +5,14 @@ import (
 	"sync/atomic"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/ordering"
 )
 
 // gate lets a number of requests of one step through at a time. They enter the queue of the step's model in the order
 // in which they came.
 type gate struct {
 	tokens  chan struct{}  // one for each request inside; nil: no bound
-	order   edgewise.Order // of those that wait
+	order   ordering.Order // of those that wait
 	present atomic.Int64   // inside and waiting
 	most    int64          // that may wait
 }
@@ -26,7 +27,7 @@ func newGate(inflight uint32, most int) *gate {
 // entry is a request that a gate has let through.
 type entry struct {
 	ctx    context.Context // what the request goes on with
-	place  *edgewise.Place // nil: there is no bound
+	place  *ordering.Place // nil: there is no bound
 	waited bool            // there was no room at once
 }
 
@@ -42,8 +43,8 @@ func (g *gate) enter(ctx context.Context) (e entry, err error) {
 	}
 	e.waited, e.place = len(g.tokens) == cap(g.tokens), g.order.NewPlace()
 	e.place.Take()
-	edgewise.Queued(ctx)
-	e.ctx = edgewise.WithQueued(ctx, e.place.Leave)
+	ordering.Queued(ctx)
+	e.ctx = ordering.WithQueued(ctx, e.place.Leave)
 	if err = e.place.Wait(ctx); err == nil {
 		select {
 		case g.tokens <- struct{}{}:

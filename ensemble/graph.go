@@ -73,14 +73,14 @@ func newGraph(m *edgewise.Model, parts []*edgewise.Model) *graph {
 	g := &graph{model: m, index: map[string]int{}}
 	for _, in := range m.Input {
 		t := g.tensor(in.Name)
-		g.tensors[t].producer, g.tensors[t].reshape = input, edgewise.NewReshaping(m, in.Dims, in.Reshape)
+		g.tensors[t].producer, g.tensors[t].reshape = input, m.Reshaping(in.Dims, in.Reshape)
 	}
 	for i := range m.EnsembleScheduling.Step {
 		g.addStep(&m.EnsembleScheduling.Step[i], parts[i])
 	}
 	for _, out := range m.Output {
 		t := g.tensor(out.Name)
-		g.tensors[t].output, g.tensors[t].reshape = true, edgewise.NewReshaping(m, out.Dims, out.Reshape).Inverse()
+		g.tensors[t].output, g.tensors[t].reshape = true, m.Reshaping(out.Dims, out.Reshape).Inverse()
 		g.outputs = append(g.outputs, t)
 	}
 	g.adapt()

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/ordering"
 )
 
 // sequences keeps the requests of one sequence apart: the next one begins when the one before has ended, so that steps
@@ -17,7 +18,7 @@ type sequences struct {
 
 // line is the requests of one sequence that are in progress.
 type line struct {
-	order edgewise.Order
+	order ordering.Order
 	size  int
 }
 
@@ -38,7 +39,7 @@ func (s *sequences) enter(ctx context.Context, id edgewise.Sequence) (leave func
 	place := l.order.NewPlace()
 	place.Take()
 	s.mu.Unlock()
-	edgewise.Queued(ctx)
+	ordering.Queued(ctx)
 	return func() {
 		place.Leave()
 		s.mu.Lock()
@@ -58,7 +59,7 @@ func queuedSteps(ctx context.Context, n int) []func() {
 	for i := range list {
 		list[i] = sync.OnceFunc(func() {
 			if left.Add(-1) == 0 {
-				edgewise.Queued(ctx)
+				ordering.Queued(ctx)
 			}
 		})
 	}

@@ -11,12 +11,13 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/ordering"
 )
 
 // inTurn sends n requests as a connection does that keeps their order, and waits for their answers.
 func inTurn(t *testing.T, e *Ensemble, n int, change func(i int, req *edgewise.Request)) {
 	t.Helper()
-	var order edgewise.Order
+	var order ordering.Order
 	var all sync.WaitGroup
 	for i := range n {
 		place := order.NewPlace()
@@ -30,7 +31,7 @@ func inTurn(t *testing.T, e *Ensemble, n int, change func(i int, req *edgewise.R
 			req := request(1)
 			req.ID = fmt.Sprint(i)
 			change(i, req)
-			r, err := e.Infer(edgewise.WithQueued(t.Context(), place.Leave), req)
+			r, err := e.Infer(ordering.WithQueued(t.Context(), place.Leave), req)
 			if err != nil {
 				t.Error(err)
 			}

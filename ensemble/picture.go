@@ -1,10 +1,6 @@
 package ensemble
 
-import (
-	"context"
-
-	"github.com/edgewise-ai/edgewise"
-)
+import "slices"
 
 // reading is the one step that reads a tensor, and the name of its model's input; step is nobody when several do, or
 // when the tensor has to be there for something else.
@@ -51,30 +47,17 @@ func (s *step) reading(t, number int) reading {
 	return r
 }
 
-// withPictures tells the model of step s which of its outputs, the numbers in at, are taken as pictures by the model
-// that reads them.
-func (r *run) withPictures(ctx context.Context, s *step, at []int) context.Context {
-	call := edgewise.CallOf(ctx)
-	if takes := r.e.config.Pictures; takes != nil {
-		for _, o := range at {
-			reader := r.e.readers[s.outputs[o].tensor]
-			if reader.step != nobody && takes(r.e.graph.steps[reader.step].id, reader.input) {
-				call.Pictures = append(call.Pictures, s.outputs[o].name)
-			}
+// pictures are the outputs of step s, among those wanted, that the model which reads them accepts as pictures.
+func (r *run) pictures(s *step, want []string) (names []string) {
+	if r.e.config.Pictures == nil {
+		return nil
+	}
+	for _, o := range s.outputs {
+		reader := r.e.readers[o.tensor]
+		if reader.step != nobody && slices.Contains(want, o.name) &&
+			r.e.config.Pictures(r.e.graph.steps[reader.step].id, reader.input) {
+			names = append(names, o.name)
 		}
 	}
-	if len(call.Pictures) == 0 {
-		return ctx
-	}
-	return edgewise.WithCall(ctx, call)
-}
-
-// withoutPictures takes away what was said of the ensemble's own outputs, which its steps must not hear.
-func withoutPictures(ctx context.Context) context.Context {
-	call := edgewise.CallOf(ctx)
-	if len(call.Pictures) == 0 {
-		return ctx
-	}
-	call.Pictures = nil
-	return edgewise.WithCall(ctx, call)
+	return names
 }

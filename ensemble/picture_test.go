@@ -38,8 +38,8 @@ func TestOnlyATensorThatOneStepReadsIsTakenAsPictures(t *testing.T) {
 			var told []string
 			pass := func(ctx context.Context, req *edgewise.Request) ([]edgewise.Tensor, error) {
 				if req.Model.Name == "prepare" {
-					told = edgewise.CallOf(ctx).Pictures
-				} else if len(edgewise.CallOf(ctx).Pictures) > 0 {
+					told = req.Pictures
+				} else if len(req.Pictures) > 0 {
 					t.Errorf("%s is told of another step's reader", req.Model.Name)
 				}
 				out := req.Inputs[0]
@@ -75,8 +75,10 @@ func TestOnlyATensorThatOneStepReadsIsTakenAsPictures(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := e.Infer(edgewise.WithCall(t.Context(), edgewise.Call{Pictures: []string{"out", "y"}}),
-				&edgewise.Request{Inputs: []edgewise.Tensor{{Name: "in", Type: edgewise.FP32, Shape: edgewise.Shape{1}, Data: []byte{0, 0, 0, 0}}}})
+			r, err := e.Infer(t.Context(), &edgewise.Request{
+				Pictures: []string{"out", "y"},
+				Inputs:   []edgewise.Tensor{{Name: "in", Type: edgewise.FP32, Shape: edgewise.Shape{1}, Data: []byte{0, 0, 0, 0}}},
+			})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,6 +8,12 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
+// Bounds of the rows of a fan-out.
+const (
+	defaultFanOutRows = 256
+	maxFanOutRows     = 65536
+)
+
 // fan cuts inputs of a step into rows.
 type fan struct {
 	leading int // dimensions that count the rows
@@ -24,7 +30,7 @@ func (g *graph) addFan(s *step, declared *edgewise.EnsembleStep) {
 	}
 	f := &fan{leading: int(min(max(d.LeadingDims, 1), edgewise.MaxRank+1)), most: int(d.MaxRows), each: 1}
 	if f.most == 0 {
-		f.most = edgewise.DefaultFanOutRows
+		f.most = defaultFanOutRows
 	}
 	whole := false
 	for i := range s.inputs {

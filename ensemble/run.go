@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/ordering"
 )
 
 // run is one request on its way through the graph.
@@ -49,7 +50,7 @@ type lease struct {
 func newRun(ctx context.Context, cancel context.CancelFunc, e *Ensemble, req *edgewise.Request) *run {
 	g := e.graph
 	r := &run{
-		e: e, req: req, ctx: edgewise.WithQueued(ctx, nil), cancel: cancel, stopped: nobody, queued: make([]func(), len(g.steps)),
+		e: e, req: req, ctx: ordering.WithQueued(ctx, nil), cancel: cancel, stopped: nobody, queued: make([]func(), len(g.steps)),
 		needed: make([]bool, len(g.steps)), values: make([]value, len(g.tensors)), waiting: make([]int, len(g.steps)),
 		uses: make([]int, len(g.tensors)),
 	}
@@ -110,7 +111,7 @@ func (r *run) context(s int) context.Context {
 	if r.queued[s] == nil {
 		return r.ctx
 	}
-	return edgewise.WithQueued(r.ctx, r.queued[s])
+	return ordering.WithQueued(r.ctx, r.queued[s])
 }
 
 // arrived counts a tensor as there and appends the steps that can begin.

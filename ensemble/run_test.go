@@ -119,7 +119,7 @@ func TestAFailingStepFailsTheRequestWithItsCauseAndCancelsTheOthers(t *testing.T
 			t.Error("a step ran after the failure")
 		}
 		s := e.Statistics()
-		if s.Fail.Count != 1 || s.Success.Count != 0 || s.Failures[edgewise.FailureRejected] != 1 || s.Steps[2].Fail.Count != 1 {
+		if s.Fail.Count != 1 || s.Success.Count != 0 || s.Failures[edgewise.Busy] != 1 || s.Steps[2].Fail.Count != 1 {
 			t.Errorf("statistics %+v", s)
 		}
 	})
@@ -345,11 +345,13 @@ func TestAModelThatAnswersWithoutAnOutput(t *testing.T) {
 }
 
 // TestAStepThatWaitsForTheEnsembleIsNotAsked asks an ensemble on behalf of a step that stands in it: it could wait for
-// its own lane.
+// its own instance loop.
 func TestAStepThatWaitsForTheEnsembleIsNotAsked(t *testing.T) {
 	z, m := diamond(t)
 	e := z.ensemble(m)
-	_, err := e.Infer(edgewise.WithCaller(t.Context(), "left"), request(1))
+	req := request(1)
+	req.Callers = []string{"left"}
+	_, err := e.Infer(t.Context(), req)
 	const want = "in ensemble 'E', step 1 (model 'left') waits for this answer already: steps cannot call each other in a circle"
 	if err == nil || err.Error() != want || edgewise.KindOf(err) != edgewise.Guest {
 		t.Errorf("got  %v\nwant %s", err, want)

@@ -2,6 +2,7 @@ package ensemble
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
@@ -62,7 +63,7 @@ func (r *run) run(i int, s *step) (*outcome, error) {
 	if s.fan != nil {
 		return r.fanOut(i, names, inputs, want, at)
 	}
-	response, err := r.ask(r.withPictures(r.context(i), s, at), i, inputs, want)
+	response, err := r.ask(r.context(i), i, inputs, want)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +138,8 @@ func (r *run) want(s *step) (names []string, at []int) {
 
 // ask sends one request to a step's model.
 func (r *run) ask(ctx context.Context, i int, inputs []edgewise.Tensor, want []string) (*edgewise.Response, error) {
-	if s := &r.e.graph.steps[i]; edgewise.Calls(ctx, s.id.Name) {
+	s := &r.e.graph.steps[i]
+	if slices.Contains(r.req.Callers, s.id.Name) {
 		return nil, edgewise.Errorf("ensemble.ask", edgewise.Guest,
 			"%s waits for this answer already: steps cannot call each other in a circle", s.label)
 	}
@@ -153,10 +155,9 @@ func (r *run) ask(ctx context.Context, i int, inputs []edgewise.Tensor, want []s
 	}
 	defer gate.leave(entered)
 	ctx = entered.ctx
-	s := &r.e.graph.steps[i]
 	req := &edgewise.Request{
 		ID: r.req.ID, Model: s.id, Inputs: inputs, Outputs: want, Parameters: r.req.Parameters,
-		Priority: r.req.Priority, Timeout: r.req.Timeout,
+		Priority: r.req.Priority, Timeout: r.req.Timeout, Callers: r.req.Callers, Pictures: r.pictures(s, want),
 	}
 	if s.fan == nil {
 		req.Sequence = r.req.Sequence

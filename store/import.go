@@ -193,9 +193,9 @@ func CheckLabels(name string, labels []edgewise.Label, versions []*edgewise.Vers
 			return invalid(op, id, "model %q has the label %q twice", name, l.Name)
 		case !there[l.Version]:
 			return invalid(op, id, "label %q of model %q points to version %d, which is not there", l.Name, name, l.Version)
-		case len(l.History) > edgewise.MaxLabelHistory:
+		case len(l.History) > MaxLabelHistory:
 			return refuse(op, edgewise.TooLarge, id, "label %q of model %q has a history of %d versions: at most %d are allowed",
-				l.Name, name, len(l.History), edgewise.MaxLabelHistory)
+				l.Name, name, len(l.History), MaxLabelHistory)
 		}
 		seen[l.Name] = true
 	}

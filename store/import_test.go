@@ -128,7 +128,7 @@ func TestABatchThatIsRefusedLeavesNothing(t *testing.T) {
 		"a path out of it":    {func(l []Import, _ *texts) { l[1].Versions[0].Files[0].Path = "../x" }, edgewise.Invalid, "../x"},
 		"a name that is none": {func(l []Import, _ *texts) { l[1].Versions[0].ID.Name = "../x" }, edgewise.Invalid, "../x"},
 		"a number too high": {
-			func(l []Import, _ *texts) { l[1].Versions[0].ID.Version = edgewise.MaxVersion + 1 },
+			func(l []Import, _ *texts) { l[1].Versions[0].ID.Version = MaxVersion + 1 },
 			edgewise.Invalid, "too high",
 		},
 		"a check that fails": {func(_ []Import,

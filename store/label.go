@@ -10,6 +10,9 @@ import (
 	"go.etcd.io/bbolt"
 )
 
+// MaxLabelHistory bounds how many steps back a label remembers.
+const MaxLabelHistory = 16
+
 // SetLabel points a label of a model to a version, remembers where it pointed before, and records that the box is to
 // serve the model, all in one step. A label that points there already stays as it is. Readers see the old or the new
 // version, and so does the box after a loss of power.
@@ -127,7 +130,7 @@ func findLabel(r *edgewise.Record, label string) (l edgewise.Label, there bool) 
 // remember returns the history of a label that leaves its version.
 func remember(l edgewise.Label) []int64 {
 	h := append(slices.Clone(l.History), l.Version)
-	return h[max(0, len(h)-edgewise.MaxLabelHistory):]
+	return h[max(0, len(h)-MaxLabelHistory):]
 }
 
 // stepBack points a label to the last version in its history that exists.

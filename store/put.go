@@ -14,6 +14,10 @@ import (
 	"go.etcd.io/bbolt"
 )
 
+// MaxVersion is the highest number that an upload may give a version. Numbers that the store gives go on behind it, so
+// no upload can use up a model's numbers, and JSON numbers carry all of them exactly.
+const MaxVersion = 1 << 52
+
 // Put makes the staged files a version of v.ID.Name and ends the staging. The caller sets v.ID, v.Model and v.Origin;
 // Put sets the rest. v.ID.Version 0 takes the number after the highest one that the model ever used. Numbers of deleted
 // versions are never used again. When Put returns a version, the version survives a loss of power. When it returns an
@@ -61,9 +65,9 @@ func (g *Staging) complete(op string, v edgewise.Version) error {
 	if v.ID.Version < 0 {
 		return invalid(op, v.ID, "version %d of model %q is negative", v.ID.Version, v.ID.Name)
 	}
-	if v.ID.Version > edgewise.MaxVersion {
+	if v.ID.Version > MaxVersion {
 		return invalid(op, v.ID, "version %d of model %q is too high: an upload may have numbers up to %d", v.ID.Version,
-			v.ID.Name, int64(edgewise.MaxVersion))
+			v.ID.Name, int64(MaxVersion))
 	}
 	if v.Model == nil {
 		return invalid(op, v.ID, "model %s has no declaration", v.ID)

@@ -127,11 +127,11 @@ func TestLabelRemembersBoundedHistory(t *testing.T) {
 	s := open(t, t.TempDir(), quiet())
 	mustUpload(t, s, "cat", 0, map[string]string{"m": "1"})
 	mustUpload(t, s, "cat", 0, map[string]string{"m": "2"})
-	for i := range int64(edgewise.MaxLabelHistory + 5) {
+	for i := range int64(MaxLabelHistory + 5) {
 		mustLabel(t, s, "cat", "live", 1+i%2)
 	}
 	r, _ := s.Record("cat")
-	if n := len(r.Labels[0].History); n != edgewise.MaxLabelHistory {
+	if n := len(r.Labels[0].History); n != MaxLabelHistory {
 		t.Fatalf("history of %d", n)
 	}
 	same, err := s.SetLabel(ctx, "cat", "live", r.Labels[0].Version)
@@ -371,12 +371,12 @@ func TestCatalogThatCannotBeReadBackTakesNoMoreChanges(t *testing.T) {
 
 func TestNoUploadUsesUpTheNumbersOfAModel(t *testing.T) {
 	s := open(t, t.TempDir(), quiet())
-	for _, number := range []int64{math.MaxInt64, edgewise.MaxVersion + 1, -1} {
+	for _, number := range []int64{math.MaxInt64, MaxVersion + 1, -1} {
 		_, err := upload(s, "cat", number, map[string]string{"m": "x"})
 		wantKind(t, err, edgewise.Invalid, strconv.FormatInt(number, 10), "cat")
 	}
-	mustUpload(t, s, "cat", edgewise.MaxVersion, map[string]string{"m": "x"})
-	if v := mustUpload(t, s, "cat", 0, map[string]string{"m": "y"}); v.ID.Version != edgewise.MaxVersion+1 {
+	mustUpload(t, s, "cat", MaxVersion, map[string]string{"m": "x"})
+	if v := mustUpload(t, s, "cat", 0, map[string]string{"m": "y"}); v.ID.Version != MaxVersion+1 {
 		t.Errorf("the next version has the number %d", v.ID.Version)
 	}
 }

@@ -96,7 +96,7 @@ func BenchmarkStep(b *testing.B) {
 			s := load(b, Config{}, model(), identity)
 			in := floats(size)
 			for b.Loop() {
-				r, err := s.Run(context.Background(), in, []string{"x"})
+				r, err := s.Run(context.Background(), in, []string{"x"}, edgewise.RunOptions{})
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -161,7 +161,7 @@ func runaways(b *testing.B, s *step) [2]time.Duration {
 		wait.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 			defer cancel()
-			_, err := s.Run(ctx, floats(1), []string{"x"})
+			_, err := s.Run(ctx, floats(1), []string{"x"}, edgewise.RunOptions{})
 			deadline, _ := ctx.Deadline()
 			late[i] = time.Since(deadline)
 			if edgewise.KindOf(err) != edgewise.Deadline {

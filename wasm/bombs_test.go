@@ -44,7 +44,7 @@ func TestModulesThatAreHardToCompileCostNothing(t *testing.T) {
 			if (err == nil) != (loading == nil) || err != nil && loading != nil && err.Error() != loading.Error() {
 				t.Errorf("at the next start: %v, at its upload: %v", loading, err)
 			}
-			result, err := good.Run(t.Context(), floats(3), []string{"x"})
+			result, err := good.Run(t.Context(), floats(3), []string{"x"}, edgewise.RunOptions{})
 			if err != nil {
 				t.Fatalf("the step beside it: %v", err)
 			}

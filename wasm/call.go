@@ -46,15 +46,15 @@ type call struct {
 	request  bool          // inside edgewise_process: infer is allowed
 	nested   bool          // inside infer
 
-	parameters map[string]any
-	stopped    bool // by check
-	failed     bool
-	failure    string // what fail said
-	lastError  string
-	infers     int
-	calls      uint          // of imports
-	pictures   []latePicture // that are to be made when the step has returned
-	source     *rand.ChaCha8 // nil until it is asked for
+	options   edgewise.RunOptions
+	stopped   bool // by check
+	failed    bool
+	failure   string // what fail said
+	lastError string
+	infers    int
+	calls     uint          // of imports
+	pictures  []latePicture // that are to be made when the step has returned
+	source    *rand.ChaCha8 // nil until it is asked for
 }
 
 // begin makes a call. The deadline is the earlier of the context's and timeout from now.

@@ -6,7 +6,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/host"
 )
 
@@ -16,7 +15,7 @@ const compilerFiles = 64
 // limitProcess lowers what this process may use: memory bytes more than it has, processor time, and the size of
 // files. The kernel is to end it before any other process when memory runs out.
 func limitProcess(memory, seconds, output uint64) error {
-	_ = edgewise.EndEarly(0, edgewise.ScoreOfChecks) // where that is refused, the limit below holds
+	_ = host.EndEarly(0, host.ScoreOfChecks) // where that is refused, the limit below holds
 	now, ok := host.ProcessBytes("/", 0, host.Data)
 	if !ok {
 		return errors.New("the system does not tell how much memory the process has")

@@ -7,6 +7,7 @@ import (
 	"image"
 	"image/png"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,10 +52,10 @@ const talking = `
   local.get $in)`
 
 // answering answers for "good" with twice the first byte, and lists what it was asked.
-type answering struct{ calls []edgewise.Call }
+type answering struct{ callers [][]string }
 
 func (a *answering) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
-	a.calls = append(a.calls, edgewise.CallOf(ctx))
+	a.callers = append(a.callers, req.Callers)
 	if req.Model.Name != "good" {
 		return nil, edgewise.Errorf("test", edgewise.NotFound, "no %s", req.Model.Name)
 	}
@@ -64,10 +65,10 @@ func (a *answering) Infer(ctx context.Context, req *edgewise.Request) (*edgewise
 	return &edgewise.Response{Outputs: []edgewise.Tensor{out}}, nil
 }
 
-func ask(t *testing.T, s *step, ctx context.Context, what byte) (*edgewise.Result, error) {
+func ask(t *testing.T, s *step, options edgewise.RunOptions, what byte) (*edgewise.Result, error) {
 	t.Helper()
 	in := []edgewise.Tensor{{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{1}, Data: []byte{what, 0, 0, 0}}}
-	return s.Run(ctx, in, []string{"x"})
+	return s.Run(t.Context(), in, []string{"x"}, options)
 }
 
 func TestImportsAnswer(t *testing.T) {
@@ -86,46 +87,46 @@ func TestImportsAnswer(t *testing.T) {
 		{map[string]any{"what": true}, "true"},
 		{map[string]any{"what": 0.1}, "0.1"},
 	} {
-		_, err := ask(t, s, edgewise.WithCall(t.Context(), edgewise.Call{Parameters: test.parameters}), 1)
+		_, err := ask(t, s, edgewise.RunOptions{Parameters: test.parameters}, 1)
 		if err == nil || err.Error() != `model "step" version 1: step: `+test.want {
 			t.Errorf("parameter of %v: got %v", test.parameters, err)
 		}
 	}
 
-	r, err := ask(t, s, edgewise.WithCall(t.Context(), edgewise.Call{Depth: 1}), 2)
+	r, err := ask(t, s, edgewise.RunOptions{Callers: []string{"first"}}, 2)
 	if err != nil || r.Outputs[0].Data[0] != 4 {
 		t.Fatalf("infer: %v, %v", r, err)
 	}
-	if r.Guest.Host <= 0 || len(others.calls) != 1 || others.calls[0].Depth != 2 {
-		t.Errorf("usage %+v, calls %+v", r.Guest, others.calls)
+	if r.Guest.Host <= 0 || len(others.callers) != 1 || !slices.Equal(others.callers[0], []string{"first", "step"}) {
+		t.Errorf("usage %+v, calls %+v", r.Guest, others.callers)
 	}
 	r.Free()
-	if _, err := ask(t, s, t.Context(), 3); err == nil || err.Error() != `model "step" version 1: step: no absent` {
+	if _, err := ask(t, s, edgewise.RunOptions{}, 3); err == nil || err.Error() != `model "step" version 1: step: no absent` {
 		t.Errorf("a model that is not there: %v", err)
 	}
 	for _, refused := range []struct {
-		ctx  context.Context
-		want string
+		options edgewise.RunOptions
+		want    string
 	}{
-		{edgewise.WithCall(t.Context(), edgewise.Call{Depth: MaxInferDepth}), "infer: more than 4 steps call each other"},
+		{edgewise.RunOptions{Callers: make([]string, MaxInferDepth)}, "infer: more than 4 steps call each other"},
 		{
-			edgewise.WithCaller(t.Context(), "absent"),
+			edgewise.RunOptions{Callers: []string{"absent"}},
 			`infer: model "absent" waits for this answer already: steps cannot call each other in a circle`,
 		},
 		{
-			edgewise.WithCall(t.Context(), edgewise.Call{Trial: true}),
+			edgewise.RunOptions{Trial: true},
 			"infer: this is a trial with made-up inputs: it calls no other model",
 		},
 	} {
-		if _, err := ask(t, s, refused.ctx, 3); err == nil || err.Error() != `model "step" version 1: step: `+refused.want {
+		if _, err := ask(t, s, refused.options, 3); err == nil || err.Error() != `model "step" version 1: step: `+refused.want {
 			t.Errorf("got %v, want %s", err, refused.want)
 		}
 	}
-	if len(others.calls) != 2 {
-		t.Errorf("a refused call was made: %+v", others.calls)
+	if len(others.callers) != 2 {
+		t.Errorf("a refused call was made: %+v", others.callers)
 	}
 	for _, what := range []byte{4, 5} {
-		r, err := ask(t, s, t.Context(), what)
+		r, err := ask(t, s, edgewise.RunOptions{}, what)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +153,7 @@ func TestALogIsLimited(t *testing.T) {
 (func (export "edgewise_process") (param $in i32) (result i32) (local $n i32) (local.set $n (i32.const 1000))
 loop $l (call $log (i32.const 1) (i32.const 0) (i32.const 100000))
   (br_if $l (local.tee $n (i32.sub (local.get $n) (i32.const 1)))) end local.get $in)`)
-	r, err := s.Run(t.Context(), floats(1), []string{"x"})
+	r, err := s.Run(t.Context(), floats(1), []string{"x"}, edgewise.RunOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +184,7 @@ func TestAPictureIsDecodedInAStep(t *testing.T) {
 `+prelude+`(data (i32.const 100) "`+text.String()+`") (func (export "edgewise_process") (param $in i32) (result i32)
 (if (i32.ne (i32.const 4) (call $decode (i32.const 100) (i32.const `+fmt.Sprint(file.Len())+`) (i32.const 0)
   (i32.const 1) (i32.load offset=28 (local.get $in)) (i32.const 4))) (then unreachable)) local.get $in)`)
-	r, err := s.Run(t.Context(), floats(1), []string{"x"})
+	r, err := s.Run(t.Context(), floats(1), []string{"x"}, edgewise.RunOptions{})
 	if err != nil || r.Outputs[0].Data[0] != 77 {
 		t.Fatalf("%v, %v", r, err)
 	}

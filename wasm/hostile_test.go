@@ -44,7 +44,7 @@ type neighbours struct{ self edgewise.Instance }
 
 func (n *neighbours) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
 	if req.Model.Name == "hostile" {
-		r, err := n.self.Run(ctx, req.Inputs, []string{"x"})
+		r, err := n.self.Run(ctx, req.Inputs, []string{"x"}, edgewise.RunOptions{Callers: req.Callers})
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +76,7 @@ func TestHostileModules(t *testing.T) {
 			if got != h.Want {
 				t.Errorf("got  %s\nwant %s", got, h.Want)
 			}
-			result, err := good.Run(t.Context(), floats(3), []string{"x"})
+			result, err := good.Run(t.Context(), floats(3), []string{"x"}, edgewise.RunOptions{})
 			if err != nil {
 				t.Fatalf("the step beside it: %v", err)
 			}
@@ -112,7 +112,7 @@ func meet(t *testing.T, h *hostile.Module) string {
 	}
 	n.self = instance
 	start := time.Now()
-	result, err := instance.Run(t.Context(), floats(3), []string{"x"})
+	result, err := instance.Run(t.Context(), floats(3), []string{"x"}, edgewise.RunOptions{})
 	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("it ran for %v", took)
 	}
@@ -168,7 +168,7 @@ func TestTrapsLeakNothing(t *testing.T) {
 				go func() {
 					failed := 0
 					for range each {
-						if _, err := s.Run(context.Background(), floats(3), []string{"x"}); edgewise.KindOf(err) == edgewise.Guest {
+						if _, err := s.Run(context.Background(), floats(3), []string{"x"}, edgewise.RunOptions{}); edgewise.KindOf(err) == edgewise.Guest {
 							failed++
 						}
 					}

@@ -47,7 +47,7 @@ func importParameter(a arguments) {
 
 // parameter looks in the request first, then in the model's configuration.
 func (c *call) parameter(name string) (string, bool) {
-	if v, ok := c.parameters[name]; ok {
+	if v, ok := c.options.Parameters[name]; ok {
 		return parameterText(v), true
 	}
 	v, ok := c.p.model[name]
@@ -105,19 +105,19 @@ func (a arguments) mayInfer(name []byte) string {
 		return "infer: only edgewise_process may call it"
 	case c.nested:
 		return "infer: it is running already: edgewise_alloc must not call it"
-	case edgewise.CallOf(c.Context).Trial:
+	case c.options.Trial:
 		return "infer: this is a trial with made-up inputs: it calls no other model"
 	case len(name) > edgewise.MaxNameBytes || !slices.Contains(c.p.settings.models, string(name)):
 		return "infer: model " + strconv.Quote(clean(string(name), edgewise.MaxNameBytes)) +
 			" is not on the list of the parameter " + strconv.Quote(ParamModels)
-	case string(name) == c.p.id.Name || edgewise.Calls(c.Context, string(name)):
+	case string(name) == c.p.id.Name || slices.Contains(c.options.Callers, string(name)):
 		return "infer: model " + strconv.Quote(string(name)) + " waits for this answer already: steps cannot call each other in a circle"
 	case c.p.config.Infer == nil:
 		return "infer: there is no other model here"
 	case c.infers >= c.p.settings.infers:
 		return "infer: more than " + strconv.Itoa(c.p.settings.infers) + " calls in one request, which is the parameter " +
 			strconv.Quote(ParamInfers)
-	case edgewise.CallOf(c.Context).Depth >= MaxInferDepth:
+	case len(c.options.Callers) >= MaxInferDepth:
 		return "infer: more than " + strconv.Itoa(MaxInferDepth) + " steps call each other"
 	}
 	return ""
@@ -128,8 +128,10 @@ func (a arguments) infer(name string, inputs []edgewise.Tensor) (uint32, error) 
 	c := a.c
 	ctx, cancel := context.WithDeadline(c.Context, c.deadline)
 	defer cancel()
-	ctx = edgewise.WithCaller(edgewise.WithCall(ctx, edgewise.Call{Depth: edgewise.CallOf(c.Context).Depth + 1}), c.p.id.Name)
-	response, err := c.p.config.Infer.Infer(ctx, &edgewise.Request{Model: edgewise.ModelID{Name: name}, Inputs: inputs})
+	response, err := c.p.config.Infer.Infer(ctx, &edgewise.Request{
+		Model: edgewise.ModelID{Name: name}, Inputs: inputs,
+		Callers: append(slices.Clip(c.options.Callers), c.p.id.Name),
+	})
 	if err != nil {
 		return 0, err
 	}

@@ -259,7 +259,7 @@ func (l *lister) data(label field, t *edgewise.Tensor, pointer uint32, size uint
 	if l.err != nil || t.Type != edgewise.Bytes {
 		return view
 	}
-	if err := edgewise.CheckFraming(view, n); err != nil {
+	if err := edgewise.CheckFraming(view, n, ""); err != nil {
 		l.fail(label.of("data"), "%v", err)
 	}
 	return view

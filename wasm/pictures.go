@@ -2,9 +2,11 @@ package wasm
 
 import (
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/picture"
 )
 
 // latePicture is one call of image_tensor. Its picture is made when the step has returned: by the model that reads the
@@ -33,7 +35,7 @@ func (a arguments) latePicture() (l latePicture, reason string) {
 	if !c.request || c.nested {
 		return l, "only edgewise_process may call it"
 	}
-	if len(c.pictures) == edgewise.MaxPictures {
+	if len(c.pictures) == picture.MaxCount {
 		return l, "more calls in one request than there may be pictures"
 	}
 	from, err := a.picture(1, 3)
@@ -44,7 +46,7 @@ func (a arguments) latePicture() (l latePicture, reason string) {
 	if err != nil {
 		return l, "dst: " + err.Error()
 	}
-	if to.Width > edgewise.MaxPictureSide || to.Height > edgewise.MaxPictureSide {
+	if to.Width > picture.MaxSide || to.Height > picture.MaxSide {
 		return l, "dst: a side is too large"
 	}
 	l.kind, l.toWidth, l.toHeight = edgewise.DataType(a.u32(7)), to.Width, to.Height
@@ -60,7 +62,7 @@ func (a arguments) latePicture() (l latePicture, reason string) {
 	a.crop(&l.picture)
 	copy(l.picture.Mean[:], a.channelValues("mean", 8, 3, 0))
 	copy(l.picture.Scale[:], a.channelValues("scale", 9, 3, 1))
-	if !l.picture.Valid() {
+	if !picture.Valid(&l.picture) {
 		return l, "crop: it is not within src, or a side of it is too large"
 	}
 	l.picture.Pixels = nil // the memory may grow before the step returns
@@ -102,15 +104,14 @@ func (c *call) finishPictures(outputs []edgewise.Tensor) (err error) {
 		}
 		l.picture.Pixels = memory[l.src:][:l.srcSize]
 	}
-	takes := edgewise.CallOf(c.Context)
 	for i := range outputs {
-		if takes.Takes(outputs[i].Name) {
+		if slices.Contains(c.options.Pictures, outputs[i].Name) {
 			c.leave(&outputs[i], memory)
 		}
 	}
 	for i := range c.pictures {
 		l := &c.pictures[i]
-		l.picture.Planes(memory[l.dst:][:l.dstSize], l.kind, l.toWidth, l.toHeight, func() { c.check(c.used()) })
+		picture.Planes(&l.picture, memory[l.dst:][:l.dstSize], l.kind, l.toWidth, l.toHeight, func() { c.check(c.used()) })
 	}
 	return nil
 }

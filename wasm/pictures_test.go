@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/picture"
 )
 
 // picturing makes the output t, two rows of 3 planes of 2x1 pixels at 8192, of pictures of 2x2 pixels whose bytes are
@@ -79,7 +80,7 @@ func row(data []byte) (values [6]float32) {
 func (s *step) picture(t *testing.T, what uint32, takes ...string) (*edgewise.Result, error) {
 	t.Helper()
 	in := []edgewise.Tensor{{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{1}, Data: binary.LittleEndian.AppendUint32(nil, what)}}
-	return s.Run(edgewise.WithCall(t.Context(), edgewise.Call{Pictures: takes}), in, []string{"t"})
+	return s.Run(t.Context(), in, []string{"t"}, edgewise.RunOptions{Pictures: takes})
 }
 
 func TestATensorOfPicturesIsThereWhenTheStepHasReturned(t *testing.T) {
@@ -118,7 +119,7 @@ func TestOnlyAWholeOutputIsLeftToItsReader(t *testing.T) {
 			if string(out.Data[:8]) != "abcdefgh" || len(out.Pictures.List) != 2 {
 				t.Errorf("its memory was written to: %q", out.Data[:8])
 			}
-			if out.Settle(); row(out.Data)[0] != lower[0] || row(out.Data[24:])[5] != all[5] {
+			if picture.Settle(out); row(out.Data)[0] != lower[0] || row(out.Data[24:])[5] != all[5] {
 				t.Errorf("%v and %v", row(out.Data), row(out.Data[24:]))
 			}
 		}
@@ -180,7 +181,7 @@ func TestAPictureIsNeverWrittenIntoAnOutputOfStrings(t *testing.T) {
 	s := load(t, Config{}, m, overwriting)
 	for _, over := range []uint32{0, 4, 24, 31, 32} {
 		in := []edgewise.Tensor{{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{1}, Data: binary.LittleEndian.AppendUint32(nil, over)}}
-		r, err := s.Run(t.Context(), in, []string{"s"})
+		r, err := s.Run(t.Context(), in, []string{"s"}, edgewise.RunOptions{})
 		if apart := over == 0 || over == 32; !apart {
 			if err == nil || !strings.Contains(err.Error(), `image_tensor: dst overlaps output "s", whose dtype is BYTES`) {
 				t.Errorf("%d bytes further on: %v", over, err)

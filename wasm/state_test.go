@@ -33,7 +33,7 @@ const touching = counting + `(table 2 funcref) (elem declare func $alloc) (func 
 
 func numbers(t *testing.T, s *step) [4]uint32 {
 	t.Helper()
-	r, err := s.Run(t.Context(), floats(4), []string{"x"})
+	r, err := s.Run(t.Context(), floats(4), []string{"x"}, edgewise.RunOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestNothingIsLeftInALargeGuest(t *testing.T) {
 	for range 4 {
 		work.Go(func() {
 			for range 50 {
-				r, err := s.Run(t.Context(), floats(4), []string{"x"})
+				r, err := s.Run(t.Context(), floats(4), []string{"x"}, edgewise.RunOptions{})
 				if err != nil {
 					t.Error(err)
 					return
@@ -112,7 +112,7 @@ func TestLentOutputsStay(t *testing.T) {
 	for i := range 10 {
 		in := floats(1000)
 		in[0].Data[0] = byte(i)
-		r, err := s.Run(t.Context(), in, []string{"x"})
+		r, err := s.Run(t.Context(), in, []string{"x"}, edgewise.RunOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,7 +135,7 @@ func TestManyLanesShareTheGuests(t *testing.T) {
 	for range 8 {
 		wait.Go(func() {
 			for range 50 {
-				r, err := s.Run(context.Background(), floats(4), []string{"x"})
+				r, err := s.Run(context.Background(), floats(4), []string{"x"}, edgewise.RunOptions{})
 				if err != nil {
 					t.Error(err)
 					return
@@ -160,7 +160,7 @@ const sometimes = prelude + `(func (export "edgewise_process") (param $in i32) (
 
 func try(s *step, first byte) error {
 	in := []edgewise.Tensor{{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{1}, Data: []byte{first, 0, 0, 0}}}
-	r, err := s.Run(context.Background(), in, []string{"x"})
+	r, err := s.Run(context.Background(), in, []string{"x"}, edgewise.RunOptions{})
 	if err == nil {
 		r.Free()
 	}
@@ -228,7 +228,7 @@ func TestThePolicyBypassAnswersWithTheInputs(t *testing.T) {
 	s := load(t, Config{Pause: -1}, model(ParamPolicy, "bypass"), sometimes)
 	for first := range byte(2) {
 		in := []edgewise.Tensor{{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{1}, Data: []byte{first, 0, 0, 0}}}
-		r, err := s.Run(t.Context(), in, []string{"x"})
+		r, err := s.Run(t.Context(), in, []string{"x"}, edgewise.RunOptions{})
 		if err != nil || r.Outputs[0].Data[0] != first || &r.Outputs[0].Data[0] == &in[0].Data[0] {
 			t.Fatalf("%v, %v", r, err)
 		}
@@ -241,12 +241,12 @@ func TestThePolicyBypassAnswersWithTheInputs(t *testing.T) {
 
 // TestATrialLeavesNoTrace tries steps with made-up inputs: the next request meets neither state nor failures of those.
 func TestATrialLeavesNoTrace(t *testing.T) {
-	trial := edgewise.WithCall(t.Context(), edgewise.Call{Trial: true})
+	trial := edgewise.RunOptions{Trial: true}
 	m := model(ParamStateful, "true")
 	m.InstanceGroup[0].Count = 1
 	counts := load(t, Config{}, m, counting)
 	for range 10 {
-		r, err := counts.Run(trial, floats(4), []string{"x"})
+		r, err := counts.Run(t.Context(), floats(4), []string{"x"}, trial)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -259,7 +259,7 @@ func TestATrialLeavesNoTrace(t *testing.T) {
 		t.Errorf("the first request meets the state of %d trials", n-1)
 	}
 	fails := load(t, Config{}, model(ParamPolicy, "fail"), sometimes)
-	if _, err := fails.Run(trial, floats(2), []string{"x"}); edgewise.KindOf(err) != edgewise.Guest {
+	if _, err := fails.Run(t.Context(), floats(2), []string{"x"}, trial); edgewise.KindOf(err) != edgewise.Guest {
 		t.Errorf("got %v, want a trap", err)
 	}
 	if m := fails.GuestStatistics(); m.Trapped != 0 {
@@ -269,7 +269,7 @@ func TestATrialLeavesNoTrace(t *testing.T) {
 		t.Errorf("a request after a trial: %v", err)
 	}
 	passes := load(t, Config{}, model(ParamPolicy, "bypass"), sometimes)
-	if _, err := passes.Run(trial, floats(2), []string{"x"}); edgewise.KindOf(err) != edgewise.Guest {
+	if _, err := passes.Run(t.Context(), floats(2), []string{"x"}, trial); edgewise.KindOf(err) != edgewise.Guest {
 		t.Errorf("got %v, want a trap: a bypass would hide it", err)
 	}
 }
@@ -282,7 +282,7 @@ func TestACanceledRequestLeavesTheQueueOfGuests(t *testing.T) {
 	results := make(chan error)
 	for range 4 {
 		go func() {
-			_, err := s.Run(ctx, floats(1), []string{"x"})
+			_, err := s.Run(ctx, floats(1), []string{"x"}, edgewise.RunOptions{})
 			results <- err
 		}()
 	}
@@ -298,7 +298,7 @@ func TestACanceledRequestLeavesTheQueueOfGuests(t *testing.T) {
 func TestTheFuelLimitEndsARun(t *testing.T) {
 	s := load(t, Config{Pause: -1}, model(ParamFuel, "1000000"),
 		prelude+`(func (export "edgewise_process") (param i32) (result i32) loop $l br $l end unreachable)`)
-	_, err := s.Run(t.Context(), floats(1), []string{"x"})
+	_, err := s.Run(t.Context(), floats(1), []string{"x"}, edgewise.RunOptions{})
 	if edgewise.KindOf(err) != edgewise.Guest || !strings.Contains(err.Error(), "units of fuel: at most 1000000 are allowed") {
 		t.Errorf("%v", err)
 	}

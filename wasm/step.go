@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/picture"
 )
 
 // step is a loaded version: the Instance in front of a pool of guests.
@@ -21,10 +22,7 @@ type step struct {
 	measured edgewise.GuestStatistics
 }
 
-var (
-	_ edgewise.Instance = (*step)(nil)
-	_ edgewise.Metered  = (*step)(nil)
-)
+var _ edgewise.Instance = (*step)(nil)
 
 func newStep(v *edgewise.Version, p *program, l *pool) *step {
 	s := &step{version: v, p: p, pool: l, outputs: map[string]edgewise.Spec{}}
@@ -38,16 +36,18 @@ func newStep(v *edgewise.Version, p *program, l *pool) *step {
 // are copied. Errors: Guest (the step failed, trapped, was stopped for what it used, or returned what cannot be),
 // Deadline, Canceled, Unavailable (its guests failed one after the other), TooLarge (the inputs do not fit into a
 // step), Internal.
-func (s *step) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
-	if edgewise.CallOf(ctx).Trial {
-		return s.try(ctx, in, want)
+func (s *step) Run(
+	ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions,
+) (*edgewise.Result, error) {
+	if options.Trial {
+		return s.try(ctx, in, want, options)
 	}
 	g, err := s.pool.take(ctx)
 	if err != nil {
 		return nil, s.wrap(err)
 	}
 	result := &edgewise.Result{}
-	c, err := s.request(ctx, g, in, want, result)
+	c, err := s.request(ctx, g, in, want, options, result)
 	result.Guest.Fuel, result.Guest.Memory, result.Guest.Host = uint64(c.used()), int64(g.memory.size), c.host
 	bypassed := err != nil && s.p.settings.policy == bypass && edgewise.KindOf(err) == edgewise.Guest && !c.failed
 	s.count(c, result.Guest, err, bypassed)
@@ -71,14 +71,16 @@ func (s *step) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*e
 
 // try runs the step on a guest of its own, which is closed afterwards: a trial leaves no state, counts in no statistics
 // and is not held against the version.
-func (s *step) try(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
+func (s *step) try(
+	ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions,
+) (*edgewise.Result, error) {
 	g, err := s.p.newGuest(ctx)
 	if err != nil {
 		return nil, s.wrap(err)
 	}
 	defer g.close()
 	result := &edgewise.Result{Free: func() {}}
-	if _, err := s.request(ctx, g, in, want, result); err != nil {
+	if _, err := s.request(ctx, g, in, want, options, result); err != nil {
 		return nil, s.wrap(err)
 	}
 	copyData(result.Outputs)
@@ -87,11 +89,11 @@ func (s *step) try(ctx context.Context, in []edgewise.Tensor, want []string) (*e
 
 // request is one request on one guest. The outputs stand in the guest's memory.
 func (s *step) request(
-	ctx context.Context, g *guest, in []edgewise.Tensor, want []string, result *edgewise.Result,
+	ctx context.Context, g *guest, in []edgewise.Tensor, want []string, options edgewise.RunOptions, result *edgewise.Result,
 ) (*call, error) {
 	c := begin(ctx, s.p, s.p.config.RunTimeout, s.p.settings.fuel)
 	defer c.rest()
-	c.g, c.parameters = g, edgewise.CallOf(ctx).Parameters
+	c.g, c.options = g, options
 	s.p.share(&c.turn)
 	c.fund()
 	s.p.running.Add(1)
@@ -202,7 +204,7 @@ func (s *step) hand(g *guest, result *edgewise.Result) {
 // copyData gives tensors memory of their own.
 func copyData(tensors []edgewise.Tensor) {
 	for i := range tensors {
-		tensors[i].Settle() // its pixels stay behind
+		picture.Settle(&tensors[i]) // its pixels stay behind
 		tensors[i].Pictures = nil
 		tensors[i].Data = slices.Clone(tensors[i].Data)
 	}

@@ -84,7 +84,7 @@ func TestAStepReturnsItsInput(t *testing.T) {
 	s := load(t, Config{}, model(), identity)
 	for _, n := range []int{0, 1, 1000, 500_000} {
 		in := floats(n)
-		r, err := s.Run(t.Context(), in, []string{"x"})
+		r, err := s.Run(t.Context(), in, []string{"x"}, edgewise.RunOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +103,7 @@ func TestARunawayIsStoppedAtItsDeadline(t *testing.T) {
 	const want = `model "step" version 1: step: edgewise_process: stopped: the request's time is over`
 	for limit := 100 * time.Millisecond; limit < time.Minute; limit *= 2 { // a busy machine may not begin before a short deadline
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
-		_, err := s.Run(ctx, floats(1), []string{"x"})
+		_, err := s.Run(ctx, floats(1), []string{"x"}, edgewise.RunOptions{})
 		cancel()
 		if err == nil || edgewise.KindOf(err) != edgewise.Deadline {
 			t.Fatalf("%v", err)

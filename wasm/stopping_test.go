@@ -29,7 +29,7 @@ func TestAGuestIsLookedAtByItsImports(t *testing.T) {
 			s := load(t, Config{}, model(), fmt.Sprintf(calls, test.times))
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			r, err := s.Run(ctx, floats(3), []string{"x"})
+			r, err := s.Run(ctx, floats(3), []string{"x"}, edgewise.RunOptions{})
 			if err == nil {
 				r.Free()
 			}

@@ -63,7 +63,7 @@ func TestATrapNamesTheLinesOfTheSource(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = instance.Run(t.Context(), floats(1), []string{"x"})
+			_, err = instance.Run(t.Context(), floats(1), []string{"x"}, edgewise.RunOptions{})
 			if closing := instance.Close(); closing != nil {
 				t.Error(closing)
 			}

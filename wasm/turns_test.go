@@ -184,7 +184,7 @@ func TestTurnsEndWithTheRun(t *testing.T) {
 	s := load(t, Config{RunTimeout: 300 * time.Millisecond, Pause: -1, Cores: b}, model(),
 		prelude+`(func (export "edgewise_process") (param i32) (result i32) loop $l br $l end i32.const 0)`)
 	for range 2 {
-		if _, err := s.Run(t.Context(), floats(3), []string{"x"}); edgewise.KindOf(err) != edgewise.Guest {
+		if _, err := s.Run(t.Context(), floats(3), []string{"x"}, edgewise.RunOptions{}); edgewise.KindOf(err) != edgewise.Guest {
 			t.Fatal(err)
 		}
 	}
@@ -200,7 +200,7 @@ func TestTurnsEndWithTheRun(t *testing.T) {
 		t.Error("what ran for ever is not held against it")
 	}
 	trap := load(t, Config{Pause: -1, Cores: b}, model(), prelude+`(func (export "edgewise_process") (param i32) (result i32) unreachable)`)
-	if _, err := trap.Run(t.Context(), floats(3), []string{"x"}); edgewise.KindOf(err) != edgewise.Guest {
+	if _, err := trap.Run(t.Context(), floats(3), []string{"x"}, edgewise.RunOptions{}); edgewise.KindOf(err) != edgewise.Guest {
 		t.Fatal(err)
 	}
 	if trap.p.share(&next); next.probation {

@@ -2,6 +2,7 @@ package activity
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -100,10 +101,17 @@ func (h *History) Note(id edgewise.ModelID, o Outcome) {
 	case outcome == answered:
 		s.times.add(o.Took)
 		s.health.add(false)
-	case !edgewise.Refused(o.Err):
+	case !refusedRequest(o.Err):
 		s.health.last.Store(&lastError{time.Now(), edgewise.KindOf(o.Err), message(o.Err), o.Number})
 		s.health.add(true)
 	}
+}
+
+// refusedRequest tells whether err says nothing about the health of the model that the request was meant for: by its
+// kind, or because a step has refused its input.
+func refusedRequest(err error) bool {
+	_, own := errors.AsType[*edgewise.StepRefusal](err)
+	return own || edgewise.KindOf(err).Refusal()
 }
 
 // NoteUnknown counts a request to an unknown model or version.

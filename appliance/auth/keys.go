@@ -136,19 +136,33 @@ func (a *Accounts) CreateKey(n admin.KeyNew, by *edgewise.Principal) (admin.KeyS
 
 // grant sets a key's rights.
 func (k *key) grant(names []string, by *edgewise.Principal) error {
-	rights, err := edgewise.ParseRights(names)
+	rights, err := parseRights(names)
 	switch {
 	case err != nil:
 		return wrong("auth.grant", "rights", "%w", err)
 	case rights == 0:
 		return wrong("auth.grant", "rights", "the key has no right: want at least one of %s",
-			strings.Join(edgewise.RightNames(), ", "))
+			strings.Join(edgewise.AllRights.Names(), ", "))
 	case rights&^by.Rights != 0:
 		return edgewise.Errorf("auth.grant", edgewise.Denied, "%s may not give away the rights %s, having not all of them",
 			by.Actor(), strings.Join(rights.Names(), ", "))
 	}
 	k.Rights = rights
 	return nil
+}
+
+// parseRights returns the set of the named rights. Errors: Invalid, naming the one that does not exist.
+func parseRights(names []string) (set edgewise.Rights, err error) {
+	all := edgewise.AllRights.Names()
+	for _, name := range names {
+		bit := slices.Index(all, name)
+		if bit < 0 {
+			return 0, edgewise.Errorf("auth.parseRights", edgewise.Invalid, "right %.40q does not exist: want one of %s", name,
+				strings.Join(all, ", "))
+		}
+		set |= 1 << bit
+	}
+	return set, nil
 }
 
 func (k *key) check() error {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/ordering"
+	"github.com/edgewise-ai/edgewise/picture"
 )
 
 // Servable answers requests from the cache, and passes those without an entry to a version.
@@ -16,7 +18,7 @@ type Servable struct {
 	version *edgewise.Version
 	cache   *Cache
 	serial  uint64          // of this load: entries of another load of the version are not used
-	order   *edgewise.Order // nil: responses are not ordered
+	order   *ordering.Order // nil: responses are not ordered
 	closed  bool            // guarded by the cache's mutex
 
 	mu        sync.Mutex // guards what follows
@@ -30,7 +32,7 @@ var _ edgewise.Servable = (*Servable)(nil)
 func (c *Cache) Wrap(v *edgewise.Version, next edgewise.Servable) *Servable {
 	s := &Servable{next: next, version: v, cache: c, serial: c.serials.Add(1)}
 	if b := v.Model.DynamicBatching; b != nil && b.PreserveOrdering {
-		s.order = &edgewise.Order{}
+		s.order = &ordering.Order{}
 	}
 	return s
 }
@@ -45,7 +47,7 @@ func (s *Servable) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.
 	place.Take()
 	defer place.Leave()
 	response, err := s.infer(ctx, req)
-	edgewise.Queued(ctx) // responses are ordered
+	ordering.Queued(ctx) // responses are ordered
 	if waiting := place.Wait(ctx); waiting != nil && err == nil {
 		response.Release()
 		return nil, edgewise.Errorf("cache.Infer", edgewise.KindOf(waiting), "model %q: waiting for the answers to earlier "+
@@ -60,7 +62,7 @@ func (s *Servable) infer(ctx context.Context, req *edgewise.Request) (*edgewise.
 	}
 	start := time.Now()
 	for i := range req.Inputs {
-		req.Inputs[i].Settle()
+		picture.Settle(&req.Inputs[i])
 	}
 	k := keyOf(s.serial, req)
 	if e := s.cache.get(k); e != nil {
@@ -94,7 +96,7 @@ func (s *Servable) entryOf(k key, r *edgewise.Response) *entry {
 	e.parameters = maps.Clone(r.Parameters)
 	e.outputs = slices.Clone(r.Outputs)
 	for i, out := range r.Outputs {
-		out.Settle()
+		picture.Settle(&out)
 		e.outputs[i].Pictures = nil
 		e.outputs[i].Shape, e.outputs[i].Data = slices.Clone(out.Shape), slices.Clone(out.Data)
 	}

@@ -77,7 +77,7 @@ func (e *Editor) DeployStep(ctx context.Context, name string, d admin.StepDeploy
 	for _, f := range files {
 		size += int64(len(f.text))
 	}
-	return e.push(edgewise.WithCause(ctx, admin.CauseStep), edgewise.Upload{
+	return e.push(admin.WithCause(ctx, admin.CauseStep), edgewise.Upload{
 		Model: name, Origin: "editor", Size: size,
 		Next: texts(files...),
 	}, d.Promote, d.Notes)
@@ -168,7 +168,7 @@ func (e *Editor) runStep(ctx context.Context, v *edgewise.Version, dir string, r
 	t := newTracing(v.Model, req)
 	step := admin.TraceStep{Model: trialName, Version: 1, State: admin.StepDone, Calls: 1}
 	began := time.Now()
-	result, failed := instance.Run(edgewise.WithCall(ctx, edgewise.Call{Parameters: req.Parameters}), req.Inputs, want)
+	result, failed := instance.Run(ctx, req.Inputs, want, edgewise.RunOptions{Parameters: req.Parameters})
 	step.Duration = micro(time.Since(began))
 	if failed != nil {
 		step.State, step.Error = admin.StepFailed, problem(failed)

@@ -12,6 +12,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/apistatus"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/ensemble"
+	"github.com/edgewise-ai/edgewise/picture"
 )
 
 // Bounds of the tensors in a trace. Larger ones are described without their data.
@@ -131,7 +132,7 @@ func (t *tracing) keep(role string, step *int, tensors []edgewise.Tensor, names 
 	defer t.mu.Unlock()
 	for i := range tensors {
 		tensor := &tensors[i]
-		tensor.Settle()
+		picture.Settle(tensor)
 		name := tensor.Name
 		if names != nil {
 			name = names[name]

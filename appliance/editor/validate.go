@@ -166,7 +166,7 @@ func (e *Editor) Publish(ctx context.Context, id string, p admin.Publish) (*admi
 	if err != nil {
 		return nil, err
 	}
-	v, err := e.push(edgewise.WithCause(ctx, admin.CausePublish),
+	v, err := e.push(admin.WithCause(ctx, admin.CausePublish),
 		edgewise.Upload{
 			Model: d.Name, Origin: "draft", Size: int64(len(text)),
 			Next: texts(named{draftFile, text}),

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/ordering"
 )
 
 // The library starts the handlers of one connection in any order. So each ModelInfer has a place in the order of its
@@ -37,7 +38,7 @@ const (
 type arrivals struct {
 	net.Conn
 	reader *bufio.Reader
-	order  edgewise.Order
+	order  ordering.Order
 
 	skip   int // bytes before the next frame header
 	header [frameHeaderBytes]byte
@@ -46,13 +47,13 @@ type arrivals struct {
 	whole  bool // the stream that opened last is complete with its HEADERS
 
 	mu      sync.Mutex                 // guards pending
-	pending map[uint32]*edgewise.Place // of open calls, by stream
+	pending map[uint32]*ordering.Place // of open calls, by stream
 }
 
 func newArrivals(conn net.Conn) *arrivals {
 	return &arrivals{
 		Conn: conn, reader: bufio.NewReaderSize(conn, readBuffer), skip: prefaceBytes,
-		pending: map[uint32]*edgewise.Place{},
+		pending: map[uint32]*ordering.Place{},
 	}
 }
 
@@ -104,7 +105,7 @@ func (a *arrivals) frame() {
 }
 
 // expect sets the place of a stream whose last frame has not arrived; nil removes it.
-func (a *arrivals) expect(stream uint32, place *edgewise.Place) {
+func (a *arrivals) expect(stream uint32, place *ordering.Place) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if place == nil {
@@ -116,7 +117,7 @@ func (a *arrivals) expect(stream uint32, place *edgewise.Place) {
 
 // arrival is a call's place, from its tap handle to its end.
 type arrival struct {
-	place *edgewise.Place
+	place *ordering.Place
 	conn  *arrivals
 	id    uint32 // of its HTTP/2 stream
 	stop  func() bool
@@ -149,7 +150,7 @@ func arrivalOf(ctx context.Context) *arrival {
 	if v, ok := ctx.Value(arrivalKey{}).(*arrival); ok {
 		return v
 	}
-	return &arrival{place: new(edgewise.Order).NewPlace()}
+	return &arrival{place: new(ordering.Order).NewPlace()}
 }
 
 // end leaves the place of a call whose handler has ended.
@@ -168,11 +169,11 @@ func (v *arrival) leave() {
 
 // inOrder waits until earlier requests have entered their queues. With the context that it returns, the request leaves
 // its place when it has entered its own.
-func inOrder(ctx context.Context, place *edgewise.Place) (context.Context, error) {
+func inOrder(ctx context.Context, place *ordering.Place) (context.Context, error) {
 	if err := place.Wait(ctx); err != nil {
 		return ctx, edgewise.Errorf("grpcapi.inOrder", edgewise.KindOf(err), "waiting for earlier requests: %w", err)
 	}
-	return edgewise.WithQueued(ctx, place.Leave), nil
+	return ordering.WithQueued(ctx, place.Leave), nil
 }
 
 // observed are credentials whose connections are arrivals.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/ordering"
 )
 
 // fakeEngine serves the models "echo", which answers with its input x as y, and "cold", which is not ready.
@@ -76,7 +77,7 @@ func (e *fakeEngine) Infer(ctx context.Context, req *edgewise.Request) (*edgewis
 			return nil, err
 		}
 	}
-	edgewise.Queued(ctx)
+	ordering.Queued(ctx)
 	if _, _, err := e.Version(req.Model); err != nil {
 		return nil, err
 	}
@@ -154,7 +155,7 @@ func echoModel() *edgewise.Model {
 			Name: "w", BatchSize: 1,
 			Inputs: map[string]edgewise.WarmupInput{"x": {DataType: edgewise.FP32, Dims: edgewise.Shape{1}, ZeroData: true}},
 		}},
-		ResponseCache: &edgewise.ResponseCache{Enable: true},
+		ResponseCache: &edgewise.Switch{Enable: true},
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/edgewise-ai/edgewise/api/inference/wire"
 	"github.com/edgewise-ai/edgewise/appliance/blocks"
 	"github.com/edgewise-ai/edgewise/appliance/frontend"
+	"github.com/edgewise-ai/edgewise/ordering"
 )
 
 // handleInfer is ModelInfer as the library calls it.
@@ -77,7 +78,7 @@ func (s *Server) refuse(ctx context.Context, req *wire.Request, received time.Ti
 
 // run answers one parsed request. Its tensors are no longer read when run returns.
 func (s *Server) run(ctx context.Context, req *wire.Request, received time.Time, form wire.Form,
-	place *edgewise.Place,
+	place *ordering.Place,
 ) (out *reply, err error) {
 	counted := false
 	defer func() {

@@ -14,6 +14,7 @@ import (
 	"github.com/edgewise-ai/edgewise/api/inference"
 	"github.com/edgewise-ai/edgewise/api/inference/wire"
 	"github.com/edgewise-ai/edgewise/appliance/apistatus"
+	"github.com/edgewise-ai/edgewise/ordering"
 )
 
 // maxPending bounds the requests of one stream that are in progress or answered and not yet written. At the bound the
@@ -124,7 +125,7 @@ type reader struct {
 	stream grpc.ServerStream
 	queue  chan *pending // in the order they were read, each before it starts; closed at the end
 	ended  chan error    // why: nil when the client has closed its side
-	order  edgewise.Order
+	order  ordering.Order
 }
 
 // read reads until the client ends its side or the call ends.

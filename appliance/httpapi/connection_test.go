@@ -174,7 +174,7 @@ func TestAKeyIsLookedAtWithEveryRequest(t *testing.T) {
 	keys := &fakeKeys{}
 	ts := startServerWith(t, nil, func(d *httpapi.Deps) { d.Accounts = keys })
 	var who atomic.Value
-	ts.engine.hook = func(ctx context.Context, _ *edgewise.Request) { who.Store(edgewise.ActorOf(ctx)) }
+	ts.engine.hook = func(ctx context.Context, _ *edgewise.Request) { who.Store(edgewise.PrincipalOf(ctx).Actor()) }
 	p := dial(t, ts)
 	for range 3 {
 		p.send(httpRequest(echoPath, "Authorization: Bearer ek_good\r\n", tinyInfer))

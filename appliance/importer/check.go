@@ -61,10 +61,10 @@ func (im *Importer) checkBackupModel(model BackupModel, seen map[string]bool) er
 		case v == nil || v.Model == nil || len(v.Files) == 0:
 			return edgewise.Errorf(op, edgewise.Invalid,
 				"the backup: model %q has a version, at %d, without declaration or files", model.Name, i)
-		case v.ID.Name != model.Name || v.ID.Version <= 0 || v.ID.Version > edgewise.MaxVersion || numbers[v.ID.Version]:
+		case v.ID.Name != model.Name || v.ID.Version <= 0 || v.ID.Version > store.MaxVersion || numbers[v.ID.Version]:
 			return edgewise.Errorf(op, edgewise.Invalid,
 				"the backup: model %q has a version with the id %v: want its name, and numbers from 1 to %d, each once",
-				model.Name, v.ID, int64(edgewise.MaxVersion))
+				model.Name, v.ID, int64(store.MaxVersion))
 		case v.Size != size(v.Files):
 			return edgewise.Errorf(op, edgewise.Invalid, "the backup: model %v has %d bytes, its files have %d", v.ID, v.Size,
 				size(v.Files))

@@ -161,7 +161,7 @@ func (im *Importer) importVersion(ctx context.Context, v repository.Version, pro
 		}
 	}
 	upload, files := v.Upload("import")
-	_, err := im.config.Models.Push(edgewise.WithCause(ctx, admin.CauseImport), upload, promote)
+	_, err := im.config.Models.Push(admin.WithCause(ctx, admin.CauseImport), upload, promote)
 	if closing := files.Close(); err == nil {
 		err = closing
 	}

@@ -221,7 +221,7 @@ func (r *Restored) write(tx edgewise.DocumentsTx) error {
 // Activate loads what has been restored, and moves the labels of models that were stored before, one after the other.
 // The error names each version that cannot be loaded; everything else stays restored.
 func (r *Restored) Activate(ctx context.Context) error {
-	ctx = edgewise.WithCause(ctx, admin.CauseRestore)
+	ctx = admin.WithCause(ctx, admin.CauseRestore)
 	im := r.importer
 	if r.accounts {
 		if err := im.config.ReloadAccounts(); err != nil {

@@ -5,7 +5,7 @@ import (
 	"math"
 	"sync/atomic"
 
-	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/host"
 )
 
 // Budget bounds the connections of all listeners of a process by the files that it may open: half of them, so that the
@@ -17,7 +17,7 @@ type Budget struct {
 }
 
 // NewBudget reads the limit of the process.
-func NewBudget() *Budget { return newBudget(edgewise.OpenFiles()) }
+func NewBudget() *Budget { return newBudget(host.OpenFiles()) }
 
 func newBudget(files uint64) *Budget {
 	return &Budget{files: files, max: int64(min(files/2, math.MaxInt64))}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/host"
 )
 
 // The wait after a failed accept doubles from firstWait to lastWait.
@@ -54,7 +55,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 			}
 			if wait == 0 {
 				l.options.Log.Error("accepting a connection failed, and is tried again", "address", l.Addr().String(), "error",
-					edgewise.NameLimit(err))
+					host.NameLimit(err))
 			}
 			wait = min(max(2*wait, firstWait), lastWait)
 			l.pause(wait)

@@ -272,7 +272,7 @@ func TestLoadsAreBounded(t *testing.T) {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m, loader := start(t, Config{Concurrency: limit})
-				m.Want(record(5, &edgewise.VersionPolicy{All: &edgewise.AllVersions{}}, map[string]int64{"live": 5}))
+				m.Want(record(5, &edgewise.VersionPolicy{All: &struct{}{}}, map[string]int64{"live": 5}))
 				if err := m.Settle(t.Context(), "m"); err != nil {
 					t.Fatal(err)
 				}

@@ -40,7 +40,7 @@ func TestAspired(t *testing.T) {
 		{"latest counts down from the live version", record(4, latest(2), live(2)), "[1 2] live 2"},
 		{"latest more than there are", record(2, latest(9), live(2)), "[1 2] live 2"},
 		{"latest 0 is 1", record(2, latest(0), live(2)), "[2] live 2"},
-		{"all", record(3, &edgewise.VersionPolicy{All: &edgewise.AllVersions{}}, live(1)), "[1 2 3] live 1"},
+		{"all", record(3, &edgewise.VersionPolicy{All: &struct{}{}}, live(1)), "[1 2 3] live 1"},
 		{
 			"specific, what exists of it, and the live one",
 			record(3, &edgewise.VersionPolicy{Specific: &edgewise.SpecificVersions{Versions: []int64{1, 9}}}, live(3)),

@@ -240,19 +240,19 @@ func defaultOptimization(c *edgewise.Model) {
 	if c.Optimization == nil {
 		c.Optimization = &edgewise.Optimization{}
 	}
-	for _, pinned := range []**edgewise.PinnedMemory{
+	for _, pinned := range []**edgewise.Switch{
 		&c.Optimization.InputPinnedMemory,
 		&c.Optimization.OutputPinnedMemory,
 	} {
 		if *pinned == nil {
-			*pinned = &edgewise.PinnedMemory{Enable: true}
+			*pinned = &edgewise.Switch{Enable: true}
 		}
 	}
 }
 
 // latency tells whether the model runs one request at a time, on all cores.
 func latency(m *edgewise.Model) bool {
-	return m.Parameters[edgewise.ProfileParameter].StringValue == edgewise.ProfileLatency
+	return m.Parameters["execution_profile"].StringValue == "latency"
 }
 
 // defaultInstances names and counts the instance groups. A group that leaves the kind open runs on the CPU, unless it

@@ -268,7 +268,7 @@ func TestGroupsStayOpenWhereThereIsAGPU(t *testing.T) {
 
 func TestTheLatencyProfileHasOneInstance(t *testing.T) {
 	m := &edgewise.Model{Parameters: map[string]edgewise.ModelParam{
-		edgewise.ProfileParameter: {StringValue: edgewise.ProfileLatency},
+		"execution_profile": {StringValue: "latency"},
 	}}
 	m, err := Complete(m, "cat", []string{"model.onnx"}, nil, Defaults{Formats: testFormats, InstanceCount: 8})
 	if err != nil || m.InstanceGroup[0].Count != 1 {

@@ -5,8 +5,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-
-	"github.com/edgewise-ai/edgewise"
 )
 
 // parameter says which values a backend parameter may have.
@@ -15,7 +13,7 @@ type parameter struct {
 	valid func(string) bool
 }
 
-// Parameters of the box's own, beside edgewise.ProfileParameter and those of the scheduler.
+// Parameters of the appliance's own that services read.
 const (
 	MemoryParameter = "memory_bytes"      // what a loaded version takes, instead of the box's estimate
 	SwapParameter   = "swap_without_room" // SwapRefuse or SwapGap, instead of the box's choice
@@ -35,20 +33,18 @@ var backendParameters = map[string]parameter{
 		"devices such as \"cpu:0\", separated by ';'",
 		regexp.MustCompile(`^cpu:0(;cpu:0)*$`).MatchString,
 	},
-	"max_queue_delay": oneOf("auto"),
-	MemoryParameter:   {"a number of bytes", number(math.MaxInt64)},
-	SwapParameter:     oneOf(SwapRefuse, SwapGap),
-	edgewise.ProfileParameter: oneOf(edgewise.ProfileAdaptive, edgewise.ProfileThroughput,
-		edgewise.ProfileLatency),
-	edgewise.PipelineParameter: {"a number of batches from 1 to " +
-		strconv.Itoa(edgewise.MaxPipelineSlots), between(1, edgewise.MaxPipelineSlots)},
-	edgewise.BucketsParameter: {
+	"max_queue_delay":    oneOf("auto"),
+	MemoryParameter:      {"a number of bytes", number(math.MaxInt64)},
+	SwapParameter:        oneOf(SwapRefuse, SwapGap),
+	"execution_profile":  oneOf("adaptive", "throughput", "latency"),         // see Model.Concurrency
+	"gpu_pipeline_slots": {"a number of batches from 1 to 8", between(1, 8)}, // see Model.PipelineSlots
+	"gpu_batch_buckets": {
 		"\"off\", or batch sizes separated by ','",
 		regexp.MustCompile(`^(off|[0-9]{1,6}([ ,]+[0-9]{1,6})*)$`).MatchString,
 	},
-	"gpu_memory_bytes":         {"a number of bytes", number(math.MaxInt64)},
-	"gpu_residency":            oneOf("always", "on_demand"),
-	edgewise.PicturesParameter: oneOf("on", "off"),
+	"gpu_memory_bytes": {"a number of bytes", number(math.MaxInt64)},
+	"gpu_residency":    oneOf("always", "on_demand"),
+	"gpu_pictures":     oneOf("on", "off"),
 	"isolation": {"none, process, or group: and a name of 1 to 64 letters, digits, " +
 		"'.', '_' or '-'", regexp.MustCompile(`^(none|process|group:[A-Za-z0-9._-]{1,64})$`).MatchString},
 	"session.set_denormal_as_zero":                  oneOf("0", "1"),

@@ -55,7 +55,7 @@ func readFile(dir, file, name string) (*edgewise.Model, error) {
 var schema = document.Schema{Name: "ModelConfig", Enums: map[string][]string{
 	"InstanceKind": {
 		string(edgewise.KindAuto), string(edgewise.KindGPU), string(edgewise.KindCPU),
-		string(edgewise.KindModel),
+		string(kindModel),
 	},
 	"TensorFormat":               {string(edgewise.FormatNone), string(edgewise.FormatNHWC), string(edgewise.FormatNCHW)},
 	"SecondaryDevice.kind":       {"KIND_NVDLA"},

@@ -9,6 +9,9 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
+// kindModel is the kind of an instance group whose model chooses its devices by itself.
+const kindModel edgewise.InstanceKind = "KIND_MODEL"
+
 // instances checks where and how often the model is to run.
 func (c *checker) instances() {
 	if len(c.m.InstanceGroup) == 0 && c.m.EnsembleScheduling == nil {
@@ -34,7 +37,7 @@ func (c *checker) instances() {
 	}
 	if latency(c.m) && total > 1 {
 		c.problem("instance_group: %d instances over all groups: %s %q runs one at a time, leave count out or write 1", total,
-			edgewise.ProfileParameter, edgewise.ProfileLatency)
+			"execution_profile", "latency")
 	}
 	if total > MaxInstances {
 		c.problem("instance_group: %d instances over all groups, at most %d are allowed", total, MaxInstances)
@@ -47,7 +50,7 @@ func (c *checker) group(what string, g edgewise.InstanceGroup) {
 		if len(g.GPUs) > 0 {
 			c.problem("%s: gpus is set for a group of KIND_CPU", what)
 		}
-	case edgewise.KindAuto, edgewise.KindGPU, edgewise.KindModel:
+	case edgewise.KindAuto, edgewise.KindGPU, kindModel:
 	default:
 		c.problem("%s: kind: unknown name %.64q", what, g.Kind)
 	}

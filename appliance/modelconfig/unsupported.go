@@ -51,7 +51,7 @@ var features = []feature{
 	},
 
 	{"instance_group.kind", "no backend of this box places its own instances: use KIND_CPU or KIND_AUTO instead of " +
-		"KIND_MODEL", anyGroup(func(g edgewise.InstanceGroup) bool { return g.Kind == edgewise.KindModel })},
+		"KIND_MODEL", anyGroup(func(g edgewise.InstanceGroup) bool { return g.Kind == kindModel })},
 	{
 		"instance_group.secondary_devices", "there are no secondary devices",
 		anyGroup(func(g edgewise.InstanceGroup) bool { return len(g.SecondaryDevices) > 0 }),

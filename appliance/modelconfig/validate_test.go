@@ -300,7 +300,7 @@ func TestValidateRefusesTheRest(t *testing.T) {
 		},
 		{
 			"version policy with two choices",
-			policy(edgewise.VersionPolicy{All: &edgewise.AllVersions{}, Latest: &edgewise.LatestVersions{NumVersions: 1}}),
+			policy(edgewise.VersionPolicy{All: &struct{}{}, Latest: &edgewise.LatestVersions{NumVersions: 1}}),
 			"version_policy: want exactly one of latest, all and specific, got 2",
 		},
 		{
@@ -331,7 +331,7 @@ func TestValidateRefusesTheRest(t *testing.T) {
 			`instance_group[1]: the name "cat_1" is taken by another group`,
 		},
 		{"latency with several instances", func(m *edgewise.Model) {
-			m.Parameters = map[string]edgewise.ModelParam{edgewise.ProfileParameter: {StringValue: edgewise.ProfileLatency}}
+			m.Parameters = map[string]edgewise.ModelParam{"execution_profile": {StringValue: "latency"}}
 		}, `instance_group: 64 instances over all groups: execution_profile "latency" runs one at a time, leave count out or write 1`},
 		{
 			"unknown kind", group(func(g *edgewise.InstanceGroup) { g.Kind = "KIND_TPU" }),
@@ -530,8 +530,8 @@ func TestBackendParametersAreChecked(t *testing.T) {
 		} {
 			ok = ok && !strings.HasPrefix(key, "memory.") &&
 				!slices.Contains([]string{
-					"max_queue_delay", "isolation", edgewise.ProfileParameter, SwapParameter,
-					edgewise.PipelineParameter, "gpu_residency", edgewise.PicturesParameter,
+					"max_queue_delay", "isolation", "execution_profile", SwapParameter,
+					"gpu_pipeline_slots", "gpu_residency", "gpu_pictures",
 				}, key)
 			m := complete(t, fmt.Sprintf(`parameters { key: %q value { string_value: %q } }`, key, value), validSignature)
 			err := Validate(m, validFiles, nil, testDefaults)
@@ -561,8 +561,8 @@ func TestBackendParametersHaveTheirBounds(t *testing.T) {
 		},
 		{"ep.context_file_path", "x", "parameters: \"ep.context_file_path\" is not on the list of session configuration " +
 			"entries that a model may set"},
-		{edgewise.ProfileParameter, "throughput", ""},
-		{edgewise.ProfileParameter, "fast", "parameters: execution_profile: want one of adaptive, throughput, latency, got " +
+		{"execution_profile", "throughput", ""},
+		{"execution_profile", "fast", "parameters: execution_profile: want one of adaptive, throughput, latency, got " +
 			"\"fast\""},
 		{MemoryParameter, "9223372036854775807", ""},
 		{MemoryParameter, "9223372036854775808", "parameters: memory_bytes: want a number of bytes, got " +

@@ -3,6 +3,7 @@ package monitor
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -110,8 +111,9 @@ func (w *Monitor) subject(e *ending) (id edgewise.ModelID, ok bool) {
 	if e.resp != nil {
 		return e.resp.Model, true
 	}
-	if id = edgewise.ModelOf(e.err); id.Name != e.req.Model.Name {
-		id = e.req.Model
+	id = e.req.Model
+	if about, ok := errors.AsType[*edgewise.Error](e.err); ok && about.Model.Name == id.Name {
+		id = about.Model
 	}
 	return w.Resolve(id)
 }
@@ -141,13 +143,9 @@ func (w *Monitor) ended(ctx context.Context, e *ending) {
 // and a response that could not be delivered counts as a failure.
 func (w *Monitor) Count(v *edgewise.Version, st *edgewise.Statistics) {
 	success, fail, kinds := w.History.Totals(v.ID)
-	st.Success, st.Fail, st.Failures = success, fail, [4]uint64{}
+	st.Success, st.Fail, st.Failures = success, fail, edgewise.Statistics{}.Failures
 	for kind, n := range kinds {
-		reason := edgewise.FailureReasonOf(kind)
-		if reason == edgewise.FailureBackend && ensemble.Is(v.Model) {
-			reason = edgewise.FailureOther // a step's backend failed, and the step counts it
-		}
-		st.Failures[reason] += n
+		st.Failures[kind] = n
 	}
 }
 

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -55,7 +56,7 @@ func TestLatenciesOnThePage(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := source()
 			v := s.Samples()[0].Version
-			v.Model.MetricTags, v.Model.ResponseCache = nil, &edgewise.ResponseCache{Enable: test.cache}
+			v.Model.MetricTags, v.Model.ResponseCache = nil, &edgewise.Switch{Enable: test.cache}
 			sample := Sample{Version: v}
 			s.Samples = func() []Sample { return []Sample{sample} }
 			s.Latencies = NewLatencies(test.config)
@@ -97,16 +98,12 @@ func TestHitsAreSummarisedByThemselves(t *testing.T) {
 }
 
 func TestAModelChoosesItsBuckets(t *testing.T) {
-	m := &edgewise.Model{ModelMetrics: &edgewise.ModelMetrics{MetricControl: []edgewise.MetricControl{
-		{
-			MetricIdentifier: &edgewise.MetricIdentifier{Family: "other"},
-			HistogramOptions: &edgewise.HistogramOptions{Buckets: []float64{1}},
-		},
-		{
-			MetricIdentifier: &edgewise.MetricIdentifier{Family: firstResponseFamily},
-			HistogramOptions: &edgewise.HistogramOptions{Buckets: []float64{1, 7}},
-		},
-	}}}
+	m := &edgewise.Model{}
+	if err := json.Unmarshal([]byte(`{"model_metrics": {"metric_control": [
+		{"metric_identifier": {"family": "other"}, "histogram_options": {"buckets": [1]}},
+		{"metric_identifier": {"family": "`+firstResponseFamily+`"}, "histogram_options": {"buckets": [1, 7]}}]}}`), m); err != nil {
+		t.Fatal(err)
+	}
 	h := newHistogram()
 	for _, d := range []time.Duration{time.Nanosecond, time.Millisecond, 5 * time.Millisecond, time.Hour} {
 		h.observe(d)

@@ -199,6 +199,26 @@ func (c *collector) collectGRPC(to sink) {
 	}
 }
 
+// failures counts failed requests by Triton's reasons. The backend of an ensemble is a step's, which counts it.
+func failures(st edgewise.Statistics) map[string]uint64 {
+	counts := map[string]uint64{"REJECTED": 0, "CANCELED": 0, "BACKEND": 0, "OTHER": 0}
+	for i, n := range st.Failures {
+		reason := "OTHER"
+		switch kind := edgewise.Kind(i); kind {
+		case edgewise.Busy, edgewise.Unavailable:
+			reason = "REJECTED"
+		case edgewise.Canceled, edgewise.Deadline:
+			reason = "CANCELED"
+		case edgewise.Internal, edgewise.Guest, edgewise.Exhausted, edgewise.Corrupt:
+			if len(st.Steps) == 0 {
+				reason = "BACKEND"
+			}
+		}
+		counts[reason] += n
+	}
+	return counts
+}
+
 // collectStates counts the versions in each of the four states, and names those whose process is not started again.
 func collectStates(to sink, statuses []edgewise.Status) {
 	counts := map[edgewise.State]int{}

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -14,8 +15,8 @@ func source() Source {
 		ID:    edgewise.ModelID{Name: "cat", Version: 2},
 		Model: &edgewise.Model{MetricTags: map[string]string{"site": "roof"}},
 	}
-	st := edgewise.Statistics{InferenceCount: 7, ExecutionCount: 3, Pending: 1, Failures: [4]uint64{4, 0, 1, 2}}
-	st.Closed[edgewise.ClosePreferred] = 6
+	st := edgewise.Statistics{InferenceCount: 7, ExecutionCount: 3, Pending: 1, Closed: map[string]uint64{"preferred": 6, "off": 0}}
+	st.Failures[edgewise.Busy], st.Failures[edgewise.Internal], st.Failures[edgewise.Invalid] = 4, 1, 2
 	st.Process = &edgewise.Process{PID: 5, Resident: 4096, Crashes: 2, Copied: 9}
 	st.Success = edgewise.Duration{Count: 3, Total: 1500 * time.Microsecond}
 	st.Steps = []edgewise.StepStatistics{{
@@ -36,7 +37,7 @@ func source() Source {
 			return []edgewise.DeviceInfo{{Name: "cpu", Used: true}, {
 				Device: edgewise.Device{Kind: edgewise.GPU}, Name: "gpu:0", UUID: "GPU-1", Budget: 77,
 				Telemetry: &edgewise.Telemetry{
-					Utilization: &load, Power: &watts, Clocks: map[string]float64{"sm": 1e9}, Slowed: []string{edgewise.SlowedHot},
+					Utilization: &load, Power: &watts, Clocks: map[string]float64{"sm": 1e9}, Slowed: []string{"sw_thermal_slowdown"},
 					Mode: "MAXN",
 				},
 			}}
@@ -45,6 +46,22 @@ func source() Source {
 		GRPC: func() *GRPCUsage {
 			return &GRPCUsage{Connections: 7, InflightBytes: 8, Panics: 9, Calls: []GRPCCalls{{"ModelInfer", "OK", 11}}}
 		},
+	}
+}
+
+func TestFailuresHaveTritonsReasons(t *testing.T) {
+	var st edgewise.Statistics
+	for kind := range st.Failures {
+		st.Failures[kind] = 1
+	}
+	want := map[string]uint64{"REJECTED": 2, "CANCELED": 2, "BACKEND": 4, "OTHER": 8}
+	if got := failures(st); !maps.Equal(got, want) {
+		t.Errorf("of a model: %v, want %v", got, want)
+	}
+	st.Steps = make([]edgewise.StepStatistics, 1)
+	want["BACKEND"], want["OTHER"] = 0, 12
+	if got := failures(st); !maps.Equal(got, want) {
+		t.Errorf("of an ensemble, whose steps count their backends: %v, want %v", got, want)
 	}
 }
 
@@ -57,8 +74,8 @@ func TestPage(t *testing.T) {
 		`nv_inference_request_success{_site="roof",model="cat",version="2"} 3`,
 		`nv_inference_request_failure{_site="roof",model="cat",reason="REJECTED",version="2"} 4`,
 		`nv_inference_request_failure{_site="roof",model="cat",reason="CANCELED",version="2"} 0`,
-		`nv_inference_request_failure{_site="roof",model="cat",reason="BACKEND",version="2"} 1`,
-		`nv_inference_request_failure{_site="roof",model="cat",reason="OTHER",version="2"} 2`,
+		`nv_inference_request_failure{_site="roof",model="cat",reason="BACKEND",version="2"} 0`,
+		`nv_inference_request_failure{_site="roof",model="cat",reason="OTHER",version="2"} 3`,
 		`edgewise_batches_closed_total{_site="roof",model="cat",reason="preferred",version="2"} 6`,
 		`edgewise_batches_closed_total{_site="roof",model="cat",reason="off",version="2"} 0`,
 		`nv_inference_count{_site="roof",model="cat",version="2"} 7`,
@@ -113,7 +130,7 @@ func TestCacheFiguresAreThoseOfTheModelsThatUseIt(t *testing.T) {
 	if err != nil || strings.Contains(string(page), "nv_cache_") {
 		t.Errorf("error %v, page:\n%s", err, page)
 	}
-	sample.Version.Model.ResponseCache = &edgewise.ResponseCache{Enable: true}
+	sample.Version.Model.ResponseCache = &edgewise.Switch{Enable: true}
 	sample.Statistics.CacheHit = edgewise.Duration{Count: 8, Total: 16 * time.Microsecond}
 	sample.Statistics.CacheMiss = edgewise.Duration{Count: 9, Total: 90 * time.Microsecond}
 	s.Samples = func() []Sample { return []Sample{sample} }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/picture"
 )
 
 // traceFile writes traces as Triton does: JSON arrays, each whole after every trace. Traces that are counted, or of
@@ -219,7 +220,7 @@ const maxTracedBytes = 1 << 20
 // note takes tensors down.
 func (n *traced) note(activity string, tensors []edgewise.Tensor) {
 	for _, t := range tensors {
-		t.Settle()
+		picture.Settle(&t)
 		sizes := make([]string, len(t.Shape))
 		for i, size := range t.Shape {
 			sizes[i] = strconv.FormatInt(size, 10)

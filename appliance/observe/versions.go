@@ -23,12 +23,12 @@ func sinkOf(out chan<- prometheus.Metric, v *edgewise.Version) sink {
 func (c *collector) collectVersion(to sink, s Sample, statuses []edgewise.Status) {
 	st := s.Statistics
 	to.counter("nv_inference_request_success", "Number of successful inference requests.", float64(st.Success.Count))
-	for reason, n := range st.Failures {
-		to.with("reason", edgewise.FailureReason(reason).String()).counter("nv_inference_request_failure",
+	for reason, n := range failures(st) {
+		to.with("reason", reason).counter("nv_inference_request_failure",
 			"Number of failed inference requests.", float64(n))
 	}
 	for reason, n := range st.Closed {
-		to.with("reason", edgewise.CloseReason(reason).String()).counter("edgewise_batches_closed_total",
+		to.with("reason", reason).counter("edgewise_batches_closed_total",
 			"Number of batches, by the reason for which they were closed.", float64(n))
 	}
 	to.counter("nv_inference_count", "Number of inferences performed.", float64(st.InferenceCount))

@@ -74,7 +74,7 @@ func (g *Registry) unlabel(ctx context.Context, r *edgewise.Record, id edgewise.
 			}
 			continue
 		}
-		if _, err := g.SetLabel(edgewise.WithCause(ctx, admin.CauseRemove), id.Name, l.Name, highest); err != nil {
+		if _, err := g.SetLabel(admin.WithCause(ctx, admin.CauseRemove), id.Name, l.Name, highest); err != nil {
 			return err
 		}
 	}

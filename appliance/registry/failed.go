@@ -39,7 +39,7 @@ func (f failedLoads) report(id edgewise.ModelID, err error) {
 // GoLive moves the label live to a version that an upload brought. The next upload of the model replaces the version
 // when that fails, unless the caller has chosen its number.
 func (g *Registry) GoLive(ctx context.Context, id edgewise.ModelID, numbered bool) (admin.LabelMove, error) {
-	moved, err := g.SetLabel(edgewise.WithCause(ctx, admin.CauseUpload), id.Name, edgewise.LiveLabel, id.Version)
+	moved, err := g.SetLabel(admin.WithCause(ctx, admin.CauseUpload), id.Name, edgewise.LiveLabel, id.Version)
 	if err != nil && !numbered {
 		g.failed.add(id, err)
 	}

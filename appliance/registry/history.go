@@ -35,11 +35,15 @@ func (d *History) Note(ctx context.Context, e admin.Deployment, began time.Time,
 	if d == nil {
 		return
 	}
-	cause := edgewise.CauseOf(ctx)
+	actor := "box"
+	if p := edgewise.PrincipalOf(ctx); p != nil {
+		actor = p.Actor()
+	}
+	cause := admin.CauseOf(ctx)
 	if cause == "" {
 		cause = admin.CauseLabel
 	}
-	e.Time, e.Actor, e.Cause, e.Done = time.Now().UTC(), edgewise.ActorOf(ctx), cause, failed == nil
+	e.Time, e.Actor, e.Cause, e.Done = time.Now().UTC(), actor, cause, failed == nil
 	e.Milliseconds = time.Since(began).Milliseconds()
 	if failed != nil {
 		e.Error, e.SignatureChanges = failed.Error(), nil

@@ -52,7 +52,7 @@ func (g *Registry) Rollback(ctx context.Context, name, label string) (admin.Labe
 		_, err := g.store.Rollback(ctx, name, label) // which says why there is none
 		return admin.LabelMove{}, err
 	}
-	return g.moveLabel(edgewise.WithCause(ctx, admin.CauseRollback), edgewise.ModelID{Name: name, Version: target}, label, func() (edgewise.Label, error) {
+	return g.moveLabel(admin.WithCause(ctx, admin.CauseRollback), edgewise.ModelID{Name: name, Version: target}, label, func() (edgewise.Label, error) {
 		return g.store.Rollback(ctx, name, label)
 	})
 }
@@ -85,7 +85,7 @@ func (g *Registry) RemoveLabel(ctx context.Context, name, label string) error {
 		return err
 	}
 	removed := admin.Deployment{Model: name, Label: label, From: from}
-	g.config.History.Note(edgewise.WithCause(ctx, admin.CauseRemove), removed, time.Now(), nil)
+	g.config.History.Note(admin.WithCause(ctx, admin.CauseRemove), removed, time.Now(), nil)
 	g.Tell(edgewise.ModelID{Name: name}, "label")
 	return g.refresh(name)
 }

@@ -16,7 +16,7 @@ func (lendingEcho) AllocBody(n int) ([]byte, func()) { return make([]byte, n), f
 
 func (lendingEcho) OwnsBody([]byte) bool { return false }
 
-var _ edgewise.BodyAllocator = lendingEcho{}
+func (lendingEcho) KeptBytes() int { return 0 }
 
 func TestAModelLendsMemoryUnlessItsRequestsAreLookedAtBeforeTheyRun(t *testing.T) {
 	h := newHouse(t)

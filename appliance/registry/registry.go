@@ -235,7 +235,7 @@ func (g *Registry) begin(ctx context.Context, name string) error {
 	}
 	if record.Label(edgewise.LiveLabel) == 0 && len(record.Versions) > 0 {
 		highest := record.Versions[len(record.Versions)-1].ID.Version
-		_, err := g.setLabel(edgewise.WithCause(ctx, admin.CauseLoad), name, edgewise.LiveLabel, highest)
+		_, err := g.setLabel(admin.WithCause(ctx, admin.CauseLoad), name, edgewise.LiveLabel, highest)
 		return err
 	}
 	return g.setDesired(ctx, name, true)

@@ -6,8 +6,9 @@ import "slices"
 // Bodies beyond the bound are copied when their request runs.
 const maxBorrowed = 32 << 20
 
-// AllocBody returns n bytes of shared memory, aligned to 64, for inputs of a request to come; see
-// edgewise.BodyAllocator.
+// AllocBody returns n bytes of shared memory, aligned to 64, for inputs of a later request; nil when none are free. The
+// caller calls free once, when no Run reads them; it may come after Close. The child can write to the memory at any time:
+// it may hold numbers, and nothing that is checked before it is used.
 func (i *Instance) AllocBody(n int) (data []byte, free func()) {
 	b, dropped := i.arena.borrow(int64(n))
 	i.forget(dropped)

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/host"
 )
 
 // channel carries one run at a time: frames through shared memory, and descriptors through a socket.
@@ -52,7 +53,7 @@ func (l *channel) receive(b waitPlan) ([]byte, error) {
 }
 
 // acquire plans a run of a member and returns an idle channel, a new one, or the next one that is returned.
-func (p *process) acquire(ctx context.Context, i *Instance) (*channel, waitPlan, error) {
+func (p *process) acquire(ctx context.Context, i *Instance, options edgewise.RunOptions) (*channel, waitPlan, error) {
 	select {
 	case p.slots <- struct{}{}:
 	default:
@@ -62,7 +63,7 @@ func (p *process) acquire(ctx context.Context, i *Instance) (*channel, waitPlan,
 			return nil, waitPlan{}, ctx.Err()
 		}
 	}
-	b := i.runProfile.waitPlan(len(p.slots), edgewise.CallOf(ctx))
+	b := i.runProfile.waitPlan(len(p.slots), options)
 	if l := p.choose(i, b.core); l != nil {
 		return l, b, nil
 	}
@@ -70,7 +71,7 @@ func (p *process) acquire(ctx context.Context, i *Instance) (*channel, waitPlan,
 	if err != nil {
 		<-p.slots
 	}
-	return l, b, edgewise.NameLimit(err)
+	return l, b, host.NameLimit(err)
 }
 
 // choose removes an idle channel of a member from the list. It returns nil when none is idle, or none on the core while

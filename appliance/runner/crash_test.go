@@ -49,7 +49,7 @@ func TestLoadsThatFailSayWhy(t *testing.T) {
 }
 
 func TestACrashFailsTheRunsInFlightAndTheModelComesBack(t *testing.T) {
-	for name, call := range map[string]edgewise.Call{
+	for name, options := range map[string]edgewise.RunOptions{
 		"": {}, "on a core": {Core: currentCore() + 1},
 		"others wait": {Queued: true}, "on a core, others wait": {Core: currentCore() + 1, Queued: true},
 	} {
@@ -59,7 +59,7 @@ func TestACrashFailsTheRunsInFlightAndTheModelComesBack(t *testing.T) {
 			var group sync.WaitGroup
 			for range 4 {
 				group.Go(func() {
-					_, err := i.Run(edgewise.WithCall(context.Background(), call), nil, []string{"stuck"})
+					_, err := i.Run(context.Background(), nil, []string{"stuck"}, options)
 					if err == nil || err.Error() != `model "x" version 1: its process died (signal: segmentation fault) while running` {
 						t.Errorf("a run in flight got %v", err)
 					}
@@ -88,8 +88,8 @@ func TestLongRunsAreAnsweredWhereverTheirCallersWait(t *testing.T) {
 		group.Go(func() {
 			for n := range 200 {
 				i.runProfile.ran(2 * shortRun)
-				ctx := edgewise.WithCall(context.Background(), edgewise.Call{Core: (caller + n) % (runtime.NumCPU() + 1), Queued: (caller+n)%3 == 0})
-				if err := echoWith(ctx, i, floats("a", int64(1+n))); err != nil {
+				options := edgewise.RunOptions{Core: (caller + n) % (runtime.NumCPU() + 1), Queued: (caller+n)%3 == 0}
+				if err := echoWith(options, i, floats("a", int64(1+n))); err != nil {
 					t.Error(err)
 				}
 			}
@@ -122,7 +122,7 @@ func (i *Instance) runs() bool {
 func TestResultsOutliveTheChildThatMadeThem(t *testing.T) {
 	i := load(t, setUp(fakeOptions{}), t.TempDir())
 	in := floats("a", 5000)
-	r, err := i.Run(t.Context(), []edgewise.Tensor{in}, []string{"a"})
+	r, err := i.Run(t.Context(), []edgewise.Tensor{in}, []string{"a"}, edgewise.RunOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestTheTimeOfALoadBoundsNoRun(t *testing.T) {
 	c := setUp(fakeOptions{})
 	c.LoadTime = time.Second
 	i := load(t, c, t.TempDir())
-	r, err := i.Run(t.Context(), nil, []string{"burn"})
+	r, err := i.Run(t.Context(), nil, []string{"burn"}, edgewise.RunOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func TestARunIsTerminatedWhenItsContextEnds(t *testing.T) {
 	pid := i.Stats().PID
 	for range 5 {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		_, err := i.Run(ctx, nil, []string{"hang"})
+		_, err := i.Run(ctx, nil, []string{"hang"}, edgewise.RunOptions{})
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)
@@ -240,7 +240,7 @@ func TestARunThatDoesNotTerminateIsKilledAfterTheGrace(t *testing.T) {
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() {
-		_, err := i.Run(ctx, nil, []string{"stuck"})
+		_, err := i.Run(ctx, nil, []string{"stuck"}, edgewise.RunOptions{})
 		ended <- err
 	}()
 	eventually(t, "the run", i.runs)
@@ -262,7 +262,7 @@ func TestAChildThatLiesIsKilledAndNothingElse(t *testing.T) {
 			c := setUp(fakeOptions{})
 			c.Arguments = []string{liarVerb, name}
 			i := load(t, c, t.TempDir())
-			_, err := i.Run(t.Context(), []edgewise.Tensor{floats("a", 3)}, []string{"y"})
+			_, err := i.Run(t.Context(), []edgewise.Tensor{floats("a", 3)}, []string{"y"}, edgewise.RunOptions{})
 			if err == nil || edgewise.KindOf(err) != edgewise.Internal || !strings.Contains(err.Error(), "no sound process") &&
 				!strings.Contains(err.Error(), "while running") {
 				t.Errorf("got %v", err)

@@ -9,7 +9,15 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-var _ edgewise.Describer = (*Backend)(nil)
+// Describer is a Backend that can ask its runtime for what a model's files leave open.
+type Describer interface {
+	// Describe returns what the runtime says of the model's outputs. An output that is no tensor, or of a type that there
+	// is none for, has InvalidType and says in Datatype what it is. The files are loaded for that by native code. Errors:
+	// those of Backend.Load.
+	Describe(ctx context.Context, dir string, m *edgewise.Model) ([]edgewise.TensorInfo, error)
+}
+
+var _ Describer = (*Backend)(nil)
 
 // Describe starts a child that says what its runtime knows of a model's outputs, and ends it. Errors: those of Load.
 func (b *Backend) Describe(ctx context.Context, dir string, m *edgewise.Model) ([]edgewise.TensorInfo, error) {
@@ -42,7 +50,7 @@ func (b *Backend) Describe(ctx context.Context, dir string, m *edgewise.Model) (
 
 // describe answers the parent's Describe, in the child.
 func describe(b edgewise.Backend, m member) error {
-	d, can := b.(edgewise.Describer)
+	d, can := b.(Describer)
 	if !can {
 		return edgewise.Errorf("runner.describe", edgewise.Unsupported,
 			"model %q: the backend of platform %q describes no models", m.Version.Model.Name, m.Version.Model.Platform)

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"context"
 	"unsafe"
 
 	"github.com/edgewise-ai/edgewise"
@@ -26,15 +25,11 @@ func (s *server) run(l *runContext, channel uint64, fd int, back *mailbox, f run
 	if err != nil {
 		return nil, err
 	}
-	ctx := l.Context
-	if f.alone {
-		ctx = edgewise.WithCall(ctx, edgewise.Call{Alone: true})
-	}
-	if padder, ok := s.instance.(edgewise.Padder); ok && f.pads {
+	if padder, ok := s.instance.(interface{ AllowPadding() }); ok && f.pads {
 		padder.AllowPadding()
 	}
 	s.child.activeRuns.begin(channel, running{f.run, l.stop})
-	result, err := e.compute(ctx, in)
+	result, err := s.instance.Run(l.Context, in, f.want, edgewise.RunOptions{Solo: f.solo, Place: e.place})
 	s.child.activeRuns.finish(channel)
 	l.renew()
 	if err != nil {
@@ -70,14 +65,6 @@ func (e *execution) inputs() ([]edgewise.Tensor, error) {
 		in[i] = edgewise.Tensor{Name: from.name, Type: from.kind, Shape: from.shape, Data: data}
 	}
 	return in, nil
-}
-
-// compute runs the instance, and lets it make its outputs in the block when it can.
-func (e *execution) compute(ctx context.Context, in []edgewise.Tensor) (*edgewise.Result, error) {
-	if placer, ok := e.server.instance.(edgewise.Placer); ok {
-		return placer.RunInto(ctx, in, e.frame.want, e.place)
-	}
-	return e.server.instance.Run(ctx, in, e.frame.want)
 }
 
 // place hands out memory of the block. There is none when the block cannot be made large enough: then outputs are

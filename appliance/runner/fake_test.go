@@ -96,9 +96,12 @@ func burn(d time.Duration) {
 	}
 }
 
-// Run answers each wanted output by its name: that of an input is its echo.
-func (f fake) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
-	result := &edgewise.Result{Infer: time.Millisecond, Wide: edgewise.CallOf(ctx).Alone, Free: func() {}}
+// Run answers each wanted output by its name: that of an input is its echo. The echo of the first input is made in the
+// memory that options.Place returns.
+func (f fake) Run(
+	ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions,
+) (*edgewise.Result, error) {
+	result := &edgewise.Result{Infer: time.Millisecond, Wide: options.Solo, Free: func() {}}
 	for _, name := range want {
 		out, err := f.output(ctx, in, name)
 		if err != nil {
@@ -107,24 +110,13 @@ func (f fake) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*ed
 		out.Name = name
 		result.Outputs = append(result.Outputs, out)
 	}
-	return result, nil
-}
-
-// RunInto makes the echo of the first input in the memory that place returns.
-func (f fake) RunInto(
-	ctx context.Context, in []edgewise.Tensor, want []string, place func(sizes []int64) [][]byte,
-) (*edgewise.Result, error) {
-	result, err := f.Run(ctx, in, want)
-	if err != nil {
-		return nil, err
-	}
 	sizes := make([]int64, len(want))
 	for i, out := range result.Outputs {
 		if out.Name == in0(in) {
 			sizes[i] = int64(len(out.Data))
 		}
 	}
-	for i, memory := range place(sizes) {
+	for i, memory := range options.Place(sizes) {
 		if memory != nil {
 			result.Outputs[i].Data = append(memory[:0], result.Outputs[i].Data...)
 		}

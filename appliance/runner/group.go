@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/host"
 )
 
 // group is the versions that share a process. It starts the process again after a crash. A version that shares with no
@@ -126,7 +127,7 @@ func (g *group) start(ctx context.Context, members []*Instance) (*process, error
 	g.mu.Unlock()
 	p, err := g.backend.spawn(g, members, generation)
 	if err != nil {
-		err = edgewise.NameLimit(err)
+		err = host.NameLimit(err)
 		return nil, edgewise.Errorf("runner.start", edgewise.KindOf(err), "model %v: %s cannot be started: %w",
 			members[len(members)-1].id, g.noun(), err)
 	}

@@ -109,7 +109,7 @@ func TestACrashOfOneMemberIsOneOfAllAndAllComeBack(t *testing.T) {
 	before := one.Stats().PID
 	var group sync.WaitGroup
 	group.Go(func() {
-		_, err := other.Run(context.Background(), nil, []string{"stuck"})
+		_, err := other.Run(context.Background(), nil, []string{"stuck"}, edgewise.RunOptions{})
 		if err == nil || err.Error() != `model "other" version 1: the process of its group "g" died (signal: segmentation fault) while running` ||
 			edgewise.KindOf(err) != edgewise.Unavailable {
 			t.Errorf("a run of another member got %v", err)

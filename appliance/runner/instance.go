@@ -23,10 +23,8 @@ type Instance struct {
 }
 
 var (
-	_ edgewise.Instance      = (*Instance)(nil)
-	_ edgewise.BodyAllocator = (*Instance)(nil)
-	_ edgewise.Isolated      = (*Instance)(nil)
-	_ edgewise.Padder        = (*Instance)(nil)
+	_ edgewise.Instance = (*Instance)(nil)
+	_ edgewise.Isolated = (*Instance)(nil)
 )
 
 // Stats are counts since the load, and the child's process id, 0 while there is none.
@@ -48,8 +46,8 @@ func newInstance(b *Backend, id edgewise.ModelID, task member) *Instance {
 	return &Instance{backend: b, id: id, task: task, arena: newArena(b.config.MaxArena)}
 }
 
-// AllowPadding lets the child add rows to batches; see edgewise.Padder. Each run says so, also to a child that was
-// started again.
+// AllowPadding lets the child add rows to batches, which each run says: also to a child that was started
+// again.
 func (i *Instance) AllowPadding() { i.pads.Store(true) }
 
 // Stats returns what has been counted so far.
@@ -97,6 +95,12 @@ func (i *Instance) Alloc(n int) (data []byte, free func(), err error) {
 	i.arena.handOut(b)
 	return b.data[:n:n], func() { i.arena.giveBack(b) }, nil
 }
+
+// keptBytes is how many bytes of an input's memory a caller of Alloc may keep between runs: all runs share the arena.
+const keptBytes = 1 << 20
+
+// KeptBytes returns that bound.
+func (i *Instance) KeptBytes() int { return keptBytes }
 
 // block takes a block and tells the child which ones were given up for it.
 func (i *Instance) block(need int64) (*block, error) {
@@ -159,7 +163,7 @@ func (i *Instance) absence() string {
 // Run computes in the child. Inputs outside memory of Alloc are copied into shared memory once; outputs are read there
 // in place until Free, strings excepted. A child that is being restarted is not waited for. Errors: those of the
 // child's backend; Unavailable when the child died or is gone; Exhausted when shared memory is used up; TooLarge.
-func (i *Instance) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
+func (i *Instance) Run(ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions) (*edgewise.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -171,13 +175,13 @@ func (i *Instance) Run(ctx context.Context, in []edgewise.Tensor, want []string)
 		return nil, err
 	}
 	defer p.users.Done()
-	l, where, err := p.acquire(ctx, i)
+	l, where, err := p.acquire(ctx, i, options)
 	if err != nil {
 		return nil, err
 	}
 	defer p.release(l, where.core)
 	r := &run{instance: i, process: p, channel: l, want: want, waitPlan: where}
-	result, err := r.execute(ctx, in)
+	result, err := r.execute(ctx, in, options.Solo)
 	i.stats.runs.Add(1)
 	if err != nil && ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
 		return nil, ctx.Err()

@@ -257,27 +257,27 @@ func TestOnOneCoreALookIsOneYield(t *testing.T) {
 
 func TestShortRunsGoWhereTheirCallersAreOnceThereAreSeveral(t *testing.T) {
 	var p runProfile
-	if got := p.waitPlan(5, edgewise.Call{}); got != (waitPlan{core: anywhere}) {
+	if got := p.waitPlan(5, edgewise.RunOptions{}); got != (waitPlan{core: anywhere}) {
 		t.Errorf("before anything is known: %+v", got)
 	}
 	p.ran(shortRun - 1)
-	if got := p.waitPlan(2, edgewise.Call{}); got.spinNext != sharedSpin && !(spinWait{alone: true} == newSpinWait()) {
+	if got := p.waitPlan(2, edgewise.RunOptions{}); got.spinNext != sharedSpin && !(spinWait{alone: true} == newSpinWait()) {
 		t.Errorf("with concurrent runs: %+v", got)
 	}
 	for range concurrentMemory {
-		p.waitPlan(1, edgewise.Call{})
+		p.waitPlan(1, edgewise.RunOptions{})
 	}
-	if got := p.waitPlan(1, edgewise.Call{}); got != (waitPlan{anywhere, answerSpin, ownSpin, false, false}) {
+	if got := p.waitPlan(1, edgewise.RunOptions{}); got != (waitPlan{anywhere, answerSpin, ownSpin, false, false}) {
 		t.Errorf("alone: %+v", got)
 	}
 	p.ran(shortRun)
-	if got := p.waitPlan(2, edgewise.Call{}); got != (waitPlan{core: anywhere}) {
+	if got := p.waitPlan(2, edgewise.RunOptions{}); got != (waitPlan{core: anywhere}) {
 		t.Errorf("long runs: %+v", got)
 	}
-	if got := p.waitPlan(2, edgewise.Call{Core: 3, Queued: true}); got != (waitPlan{core: 2, park: true}) {
+	if got := p.waitPlan(2, edgewise.RunOptions{Core: 3, Queued: true}); got != (waitPlan{core: 2, park: true}) {
 		t.Errorf("long runs that others wait behind: %+v", got)
 	}
-	if got := p.waitPlan(2, edgewise.Call{Core: 3}); got != (waitPlan{core: 2, stay: true}) {
+	if got := p.waitPlan(2, edgewise.RunOptions{Core: 3}); got != (waitPlan{core: 2, stay: true}) {
 		t.Errorf("long runs: %+v", got)
 	}
 }

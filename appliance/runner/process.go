@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/host"
 )
 
 // program starts the running program again, also after its file has been replaced.
@@ -87,7 +88,7 @@ func (b *Backend) spawn(g *group, members []*Instance, generation uint64) (*proc
 		_ = unix.Close(ours)
 		return p, err
 	}
-	if err := edgewise.EndEarly(p.pid, edgewise.ScoreOfModels); err != nil {
+	if err := host.EndEarly(p.pid, host.ScoreOfModels); err != nil {
 		b.config.Logger.Warn("the kernel may end the box before a model when memory runs out", "pid", p.pid, "error", err)
 	}
 	return p, nil

@@ -26,7 +26,7 @@ type run struct {
 }
 
 // execute carries the run out. It gives the block back on errors; otherwise the result's Free does.
-func (r *run) execute(ctx context.Context, in []edgewise.Tensor) (*edgewise.Result, error) {
+func (r *run) execute(ctx context.Context, in []edgewise.Tensor, solo bool) (*edgewise.Result, error) {
 	start := time.Now()
 	frame, err := r.place(in)
 	if err != nil {
@@ -34,7 +34,7 @@ func (r *run) execute(ctx context.Context, in []edgewise.Tensor) (*edgewise.Resu
 	}
 	number := r.process.runs.Add(1)
 	frame.run, frame.core, frame.look = number, int32(r.waitPlan.core), uint32(r.waitPlan.spinNext)
-	frame.alone, frame.pads = edgewise.CallOf(ctx).Alone, r.instance.pads.Load()
+	frame.solo, frame.pads = solo, r.instance.pads.Load()
 	filled := time.Since(start)
 	r.channel.run.Store(number)
 	unwatch := r.watch(ctx, number)

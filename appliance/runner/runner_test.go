@@ -27,14 +27,14 @@ func floats(name string, n int64) edgewise.Tensor {
 }
 
 // echo runs tensors through the child and reports what comes back differently.
-func echo(i *Instance, in ...edgewise.Tensor) error { return echoWith(context.Background(), i, in...) }
+func echo(i *Instance, in ...edgewise.Tensor) error { return echoWith(edgewise.RunOptions{}, i, in...) }
 
-func echoWith(ctx context.Context, i *Instance, in ...edgewise.Tensor) error {
+func echoWith(options edgewise.RunOptions, i *Instance, in ...edgewise.Tensor) error {
 	want := make([]string, len(in))
 	for n := range in {
 		want[n] = in[n].Name
 	}
-	r, err := i.Run(ctx, in, want)
+	r, err := i.Run(context.Background(), in, want, options)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func echoWith(ctx context.Context, i *Instance, in ...edgewise.Tensor) error {
 // fails runs a wanted output and returns the error, which must be of a kind.
 func fails(t *testing.T, i *Instance, want string, kind edgewise.Kind) error {
 	t.Helper()
-	r, err := i.Run(t.Context(), nil, []string{want})
+	r, err := i.Run(t.Context(), nil, []string{want}, edgewise.RunOptions{})
 	if err == nil {
 		r.Free()
 		t.Fatalf("a run that wants %q succeeded", want)
@@ -104,7 +104,7 @@ func TestBigTensorsCross(t *testing.T) {
 	if err := echo(i, floats("a", 16<<20)); err != nil {
 		t.Error(err)
 	}
-	r, err := i.Run(t.Context(), nil, []string{"huge"})
+	r, err := i.Run(t.Context(), nil, []string{"huge"}, edgewise.RunOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestBigTensorsCross(t *testing.T) {
 func TestWhetherARunIsAloneAndWasWideCrosses(t *testing.T) {
 	i := load(t, setUp(fakeOptions{}), t.TempDir())
 	for _, alone := range []bool{true, false} {
-		r, err := i.Run(edgewise.WithCall(t.Context(), edgewise.Call{Alone: alone}), nil, []string{"done"})
+		r, err := i.Run(t.Context(), nil, []string{"done"}, edgewise.RunOptions{Solo: alone})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,7 +207,7 @@ func TestAChildWithoutRoomForALongerBlockGoesOn(t *testing.T) {
 	}
 	defer free()
 	in := []edgewise.Tensor{{Name: "a", Type: edgewise.FP32, Shape: edgewise.Shape{n}, Data: data}, floats("b", 1000)}
-	if r, err := i.Run(t.Context(), in, []string{"b"}); err != nil { // the child maps data
+	if r, err := i.Run(t.Context(), in, []string{"b"}, edgewise.RunOptions{}); err != nil { // the child maps data
 		t.Fatal(err)
 	} else {
 		r.Free()
@@ -215,7 +215,7 @@ func TestAChildWithoutRoomForALongerBlockGoesOn(t *testing.T) {
 	pid := i.group.process.pid
 	allow := addressSpaceOf(t, pid, 16<<20)
 	for range 2 {
-		if _, err := i.Run(t.Context(), in, []string{"a"}); edgewise.KindOf(err) != edgewise.Exhausted {
+		if _, err := i.Run(t.Context(), in, []string{"a"}, edgewise.RunOptions{}); edgewise.KindOf(err) != edgewise.Exhausted {
 			t.Fatalf("an output that the child cannot map: %v", err)
 		}
 		if err := echo(i, in[1]); err != nil {
@@ -290,14 +290,14 @@ func TestSharedMemoryIsBounded(t *testing.T) {
 	c := setUp(fakeOptions{})
 	c.MaxArena = 1 << 20
 	i := load(t, c, t.TempDir())
-	_, err := i.Run(t.Context(), []edgewise.Tensor{floats("a", 1<<19)}, []string{"a"})
+	_, err := i.Run(t.Context(), []edgewise.Tensor{floats("a", 1<<19)}, []string{"a"}, edgewise.RunOptions{})
 	if err == nil || edgewise.KindOf(err) != edgewise.Exhausted {
 		t.Errorf("inputs beyond the bound: %v", err)
 	}
 	fails(t, i, "huge", edgewise.Exhausted)
 	var held []*edgewise.Result
 	for {
-		r, err := i.Run(t.Context(), []edgewise.Tensor{floats("a", 1<<14)}, []string{"a"})
+		r, err := i.Run(t.Context(), []edgewise.Tensor{floats("a", 1<<14)}, []string{"a"}, edgewise.RunOptions{})
 		if err != nil {
 			if edgewise.KindOf(err) != edgewise.Exhausted || len(held) < 4 {
 				t.Errorf("after %d results: %v", len(held), err)
@@ -324,11 +324,11 @@ func TestRunsThatNoFrameHoldsAreRefused(t *testing.T) {
 		"many dimensions": {Name: "a", Type: edgewise.Uint8, Shape: make(edgewise.Shape, 300)},
 	}
 	for name, in := range tests {
-		if _, err := i.Run(t.Context(), []edgewise.Tensor{in}, nil); err == nil || edgewise.KindOf(err) != edgewise.TooLarge {
+		if _, err := i.Run(t.Context(), []edgewise.Tensor{in}, nil, edgewise.RunOptions{}); err == nil || edgewise.KindOf(err) != edgewise.TooLarge {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := i.Run(t.Context(), nil, make([]string, maxTensors+1)); err == nil || edgewise.KindOf(err) != edgewise.TooLarge {
+	if _, err := i.Run(t.Context(), nil, make([]string, maxTensors+1), edgewise.RunOptions{}); err == nil || edgewise.KindOf(err) != edgewise.TooLarge {
 		t.Errorf("many outputs: %v", err)
 	}
 }
@@ -336,7 +336,7 @@ func TestRunsThatNoFrameHoldsAreRefused(t *testing.T) {
 func TestTheChildMayDoNothingButItsModel(t *testing.T) {
 	i := load(t, setUp(fakeOptions{}), t.TempDir())
 	for _, attempt := range []string{"read", "parent's memory", "write", "connect", "kill the parent", "run a program", "socket"} {
-		r, err := i.Run(t.Context(), nil, []string{attempt})
+		r, err := i.Run(t.Context(), nil, []string{attempt}, edgewise.RunOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -357,7 +357,7 @@ func TestClosingWhileRunsAreInFlightEndsThem(t *testing.T) {
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {
-			if _, err := i.Run(context.Background(), nil, []string{"stuck"}); err == nil || edgewise.KindOf(err) != edgewise.Unavailable {
+			if _, err := i.Run(context.Background(), nil, []string{"stuck"}, edgewise.RunOptions{}); err == nil || edgewise.KindOf(err) != edgewise.Unavailable {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -415,7 +415,7 @@ func TestTheChildKeepsItsLimits(t *testing.T) {
 		"open many files": "too many open files", "much address space": "cannot allocate memory",
 		"dump core": "at most 0 bytes", "environment": "ONLY=this",
 	} {
-		r, err := i.Run(t.Context(), nil, []string{attempt})
+		r, err := i.Run(t.Context(), nil, []string{attempt}, edgewise.RunOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -460,7 +460,7 @@ func TestAChildEndsWithItsSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { _, _ = i.Run(context.Background(), nil, []string{"stuck"}) }()
+	go func() { _, _ = i.Run(context.Background(), nil, []string{"stuck"}, edgewise.RunOptions{}) }()
 	eventually(t, "a run in flight", func() bool { return i.inFlight() == 1 })
 	if err := unix.Shutdown(p.control, unix.SHUT_RDWR); err != nil {
 		t.Fatal(err)

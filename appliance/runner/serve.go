@@ -343,6 +343,14 @@ func (s *server) attach(list []attached, descriptors []int) error {
 	return nil
 }
 
+// pinner is an Instance on a device, which reads and writes memory faster when it has been told of it beforehand.
+type pinner interface {
+	// Pin tells of memory that was mapped from the operating system and begins at a page. unpin ends that, once, before it
+	// is unmapped; no Run uses it then. A Run may also use other memory. Error: Exhausted, Unavailable; the memory can be
+	// used all the same.
+	Pin(memory []byte) (unpin func(), err error)
+}
+
 // mapping is a block in the child's memory.
 type mapping struct {
 	data  []byte
@@ -353,7 +361,7 @@ type mapping struct {
 func (s *server) mapped(fd int, size int64) (mapping, error) {
 	data, err := mapShared(fd, size)
 	m := mapping{data: data}
-	if pinner, ok := s.instance.(edgewise.Pinner); ok && err == nil {
+	if pinner, ok := s.instance.(pinner); ok && err == nil {
 		if m.unpin, err = pinner.Pin(data); err != nil {
 			m.unpin, err = nil, nil // slower, and right all the same
 		}

@@ -52,17 +52,17 @@ type runProfile struct {
 func (t *runProfile) ran(took time.Duration) { t.short.Store(took < shortRun) }
 
 // waitPlan chooses for a run, when so many are in flight with it.
-func (t *runProfile) waitPlan(inFlight int, call edgewise.Call) waitPlan {
+func (t *runProfile) waitPlan(inFlight int, options edgewise.RunOptions) waitPlan {
 	if inFlight > 1 {
 		t.concurrent.Store(concurrentMemory)
 	} else if n := t.concurrent.Load(); n > 0 {
 		t.concurrent.CompareAndSwap(n, n-1)
 	}
 	switch {
-	case !t.short.Load() && call.Core > 0:
-		return waitPlan{core: call.Core - 1, park: call.Queued, stay: !call.Queued}
+	case !t.short.Load() && options.Core > 0:
+		return waitPlan{core: options.Core - 1, park: options.Queued, stay: !options.Queued}
 	case !t.short.Load():
-		return waitPlan{core: anywhere, park: call.Queued}
+		return waitPlan{core: anywhere, park: options.Queued}
 	case t.concurrent.Load() > 0 && runtime.NumCPU() > 1:
 		return waitPlan{currentCore(), answerSpin, sharedSpin, false, false}
 	}

@@ -14,16 +14,31 @@ import (
 // alignment of a batch's tensors: a cache line, and the widest vector register.
 const alignment = 64
 
-// maxKept is how many bytes of memory of the instance an instance loop keeps for an input between batches: all loops
-// share that memory.
-const maxKept = 1 << 20
+// allocator is an Instance that allocates memory from which its Run reads inputs without a copy: memory that it shares
+// with another process, or with a device.
+type allocator interface {
+	// Alloc returns n bytes, aligned to 64. The caller writes to them only while no Run that reads them is in progress,
+	// and calls free once, when no Run reads them any more and before Close. Error: Exhausted.
+	Alloc(n int) (data []byte, free func(), err error)
+	// KeptBytes is how many bytes of an input may be kept between runs; more are freed after each.
+	KeptBytes() int
+}
+
+// bodyAllocator is an allocator whose memory can be borrowed before a request exists, to receive its body.
+type bodyAllocator interface {
+	allocator
+	// AllocBody is manager.Loaded.Borrow.
+	AllocBody(n int) (data []byte, free func())
+	// OwnsBody tells whether data is memory of AllocBody.
+	OwnsBody(data []byte) bool
+}
 
 // gatherer makes the input tensors of batches. It belongs to one instance loop: its memory is read until the run
 // returns and reused for the next batch, so a loop keeps as much as its largest batch took, and of the instance's
-// memory at most maxKept.
+// memory at most its KeptBytes.
 type gatherer struct {
-	allocator edgewise.Allocator     // where the memory comes from; nil: from here
-	bodies    edgewise.BodyAllocator // of buffers that requests borrow; nil: the instance has none
+	allocator allocator     // where the memory comes from; nil: from here
+	bodies    bodyAllocator // of buffers that requests borrow; nil: the instance has none
 	inputs    []edgewise.Tensor
 	buffers   []buffer // one for each input
 }
@@ -36,9 +51,9 @@ type buffer struct {
 
 // newGatherer makes a gatherer in memory from which an instance takes inputs without a copy, if it has such memory.
 func newGatherer(i edgewise.Instance) gatherer {
-	allocator, _ := i.(edgewise.Allocator)
-	bodies, _ := i.(edgewise.BodyAllocator)
-	return gatherer{allocator: allocator, bodies: bodies}
+	memory, _ := i.(allocator)
+	bodies, _ := i.(bodyAllocator)
+	return gatherer{allocator: memory, bodies: bodies}
 }
 
 // needed tells whether the inputs of jobs have to be gathered: those of one are passed on as they are, unless the
@@ -114,7 +129,7 @@ func (b *buffer) release() {
 // settle frees the memory that is not kept after a run.
 func (g *gatherer) settle() {
 	for i := range g.buffers {
-		if b := &g.buffers[i]; b.free != nil && cap(b.data) > maxKept {
+		if b := &g.buffers[i]; b.free != nil && cap(b.data) > g.allocator.KeptBytes() {
 			b.release()
 		}
 	}

@@ -26,11 +26,28 @@ type moment struct {
 	ending   bool // nothing more will come
 }
 
+// closeReason says why a batch took no more requests.
+type closeReason uint8
+
+const (
+	closedFull      closeReason = iota // the next request would not fit into max_batch_size, or nothing would
+	closedPreferred                    // a preferred size was reached
+	closedDelay                        // the oldest request had waited as long as the configuration allows
+	closedShape                        // the next request has other shapes, other inputs or wants other outputs
+	closedIdle                         // an instance loop was free and nothing more was waiting
+	closedDeadline                     // waiting longer would have outlived a request
+	closedOff                          // the version does not batch
+	closeReasons
+)
+
+// closeReasonNames are the label values of the counter of closed batches.
+var closeReasonNames = [closeReasons]string{"full", "preferred", "delay", "shape", "idle", "deadline", "off"}
+
 // plan is what an instance loop is to do: run the first take jobs, or look again when a job arrives or wait is over.
 type plan struct {
 	take   int
 	wait   time.Duration
-	reason edgewise.CloseReason
+	reason closeReason
 }
 
 // batcherOf reads a model's dynamic_batching. ok is false when the model does not batch.
@@ -62,7 +79,7 @@ func (f *batcher) form(jobs []*job, m moment) plan {
 	case len(jobs) == 0:
 		return plan{}
 	case m.single:
-		return plan{take: 1, reason: edgewise.CloseOff}
+		return plan{take: 1, reason: closedOff}
 	}
 	s := f.scan(jobs)
 	age := m.now.Sub(s.oldest)
@@ -75,11 +92,11 @@ func (f *batcher) form(jobs []*job, m moment) plan {
 	case s.total >= f.preferred[len(f.preferred)-1]:
 		return plan{take: s.take, reason: f.reached(s.total)}
 	case expired:
-		return plan{take: s.take, reason: edgewise.CloseDelay}
+		return plan{take: s.take, reason: closedDelay}
 	case m.delay == 0 || m.ending || m.expected > 0 && s.total >= m.expected:
-		return plan{take: s.take, reason: edgewise.CloseIdle}
+		return plan{take: s.take, reason: closedIdle}
 	case !s.due.IsZero() && !m.now.Before(s.due):
-		return plan{take: s.take, reason: edgewise.CloseDeadline}
+		return plan{take: s.take, reason: closedDeadline}
 	case !s.due.IsZero():
 		return plan{wait: min(m.delay-age, s.due.Sub(m.now))}
 	}
@@ -93,8 +110,8 @@ type scanned struct {
 	mark        int       // jobs that make the best preferred size; 0: none
 	oldest      time.Time // arrival
 	due         time.Time // when half of the time of a job is over, the first of these; zero: none
-	reason      edgewise.CloseReason
-	markReason  edgewise.CloseReason
+	reason      closeReason
+	markReason  closeReason
 }
 
 func (f *batcher) scan(jobs []*job) scanned {
@@ -106,10 +123,10 @@ func (f *batcher) scan(jobs []*job) scanned {
 		}
 		switch {
 		case i > 0 && s.total+j.batch > f.most:
-			s.closed, s.reason = true, edgewise.CloseFull
+			s.closed, s.reason = true, closedFull
 			return s
 		case i > 0 && !jobs[0].fits(j):
-			s.closed, s.reason = true, edgewise.CloseShape
+			s.closed, s.reason = true, closedShape
 			return s
 		}
 		s.add(j)
@@ -134,11 +151,11 @@ func (s *scanned) add(j *job) {
 	}
 }
 
-func (f *batcher) reached(total int) edgewise.CloseReason {
+func (f *batcher) reached(total int) closeReason {
 	if total >= f.most {
-		return edgewise.CloseFull
+		return closedFull
 	}
-	return edgewise.ClosePreferred
+	return closedPreferred
 }
 
 // The model parameter that sets an adaptive delay.

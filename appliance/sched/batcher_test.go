@@ -37,49 +37,49 @@ func TestFormer(t *testing.T) {
 		want      plan
 	}{
 		{"nothing", []int{8}, nil, moment{}, 0, 0, plan{}},
-		{"one job is not kept waiting", []int{8}, []int{1}, moment{}, 0, 0, plan{take: 1, reason: edgewise.CloseIdle}},
-		{"all that is there", []int{8}, []int{1, 2, 3}, moment{}, 0, 0, plan{take: 3, reason: edgewise.CloseIdle}},
+		{"one job is not kept waiting", []int{8}, []int{1}, moment{}, 0, 0, plan{take: 1, reason: closedIdle}},
+		{"all that is there", []int{8}, []int{1, 2, 3}, moment{}, 0, 0, plan{take: 3, reason: closedIdle}},
 		{"up to the largest batch", []int{8}, []int{1, 2, 5, 1}, moment{}, 0, 0, plan{
-			take: 3, reason: edgewise.CloseFull,
+			take: 3, reason: closedFull,
 		}},
 		{"a job that would exceed it closes", []int{8}, []int{4, 3, 2, 1}, moment{}, 0, 0, plan{
-			take: 2, reason: edgewise.CloseFull,
+			take: 2, reason: closedFull,
 		}},
 		{"the first mismatch closes", []int{8}, []int{1, 1, -1, 1}, moment{}, 0, 0, plan{
-			take: 2, reason: edgewise.CloseShape,
+			take: 2, reason: closedShape,
 		}},
-		{"batching off", []int{8}, []int{1, 1}, moment{single: true}, 0, 0, plan{take: 1, reason: edgewise.CloseOff}},
-		{"a job as large as a batch", []int{8}, []int{8, 1}, moment{}, 0, 0, plan{take: 1, reason: edgewise.CloseFull}},
+		{"batching off", []int{8}, []int{1, 1}, moment{single: true}, 0, 0, plan{take: 1, reason: closedOff}},
+		{"a job as large as a batch", []int{8}, []int{8, 1}, moment{}, 0, 0, plan{take: 1, reason: closedFull}},
 		{"the largest preferred size", []int{2, 4}, []int{1, 1, 1, 1, 1}, moment{}, 0, 0, plan{
-			take: 4, reason: edgewise.ClosePreferred,
+			take: 4, reason: closedPreferred,
 		}},
 		{"the reachable preferred size", []int{2, 4}, []int{1, 1, 1}, moment{}, 0, 0, plan{
-			take: 2, reason: edgewise.ClosePreferred,
+			take: 2, reason: closedPreferred,
 		}},
 		{"what is there without a preferred one", []int{4}, []int{1, 1}, moment{}, 0, 0, plan{
-			take: 2, reason: edgewise.CloseIdle,
+			take: 2, reason: closedIdle,
 		}},
 		{"stepping over the largest preferred size", []int{4}, []int{3, 2}, moment{}, 0, 0, plan{
-			take: 1, reason: edgewise.ClosePreferred,
+			take: 1, reason: closedPreferred,
 		}},
 		{"a job above every preferred size", []int{4}, []int{6}, moment{}, 0, 0, plan{
-			take: 1, reason: edgewise.ClosePreferred,
+			take: 1, reason: closedPreferred,
 		}},
 		{"a delay waits for the oldest", []int{8}, []int{1, 1}, moment{delay: 5 * ms}, 2 * ms, 0, plan{wait: 3 * ms}},
 		{"a delay ends", []int{8}, []int{1, 1}, moment{delay: 5 * ms}, 5 * ms, 0, plan{
-			take: 2, reason: edgewise.CloseDelay,
+			take: 2, reason: closedDelay,
 		}},
 		{"a delay ends behind a preferred size", []int{2, 8}, []int{1, 1, 1}, moment{delay: 5 * ms}, 5 * ms, 0, plan{
-			take: 3, reason: edgewise.CloseDelay,
+			take: 3, reason: closedDelay,
 		}},
 		{"a delay stops at a preferred size", []int{2}, []int{1, 1}, moment{delay: 5 * ms}, ms, 0, plan{
-			take: 2, reason: edgewise.ClosePreferred,
+			take: 2, reason: closedPreferred,
 		}},
 		{"a delay stops when full", []int{8}, []int{4, 4}, moment{delay: 5 * ms}, ms, 0, plan{
-			take: 2, reason: edgewise.CloseFull,
+			take: 2, reason: closedFull,
 		}},
 		{"a delay stops at a mismatch", []int{8}, []int{1, -1}, moment{delay: 5 * ms}, ms, 0, plan{
-			take: 1, reason: edgewise.CloseShape,
+			take: 1, reason: closedShape,
 		}},
 		{
 			"a delay takes half of a request's time",
@@ -90,7 +90,7 @@ func TestFormer(t *testing.T) {
 			plan{wait: ms},
 		},
 		{"and no more", []int{8}, []int{1, 1}, moment{delay: 5 * ms}, 2 * ms, 4 * ms, plan{
-			take: 2, reason: edgewise.CloseDeadline,
+			take: 2, reason: closedDeadline,
 		}},
 		{
 			"a request's time that leaves the whole delay",
@@ -101,10 +101,10 @@ func TestFormer(t *testing.T) {
 			plan{wait: 4 * ms},
 		},
 		{"nothing more comes when closing", []int{8}, []int{1}, moment{delay: 5 * ms, ending: true}, ms, 0, plan{
-			take: 1, reason: edgewise.CloseIdle,
+			take: 1, reason: closedIdle,
 		}},
 		{"everybody expected is here", []int{8}, []int{1, 1}, moment{delay: 5 * ms, expected: 2}, ms, 0, plan{
-			take: 2, reason: edgewise.CloseIdle,
+			take: 2, reason: closedIdle,
 		}},
 		{"more are expected", []int{8}, []int{1, 1}, moment{delay: 5 * ms, expected: 3}, ms, 0, plan{wait: 4 * ms}},
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -27,7 +28,7 @@ type recorder struct {
 	freed   int
 }
 
-func (r *recorder) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
+func (r *recorder) Run(ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions) (*edgewise.Result, error) {
 	time.Sleep(r.takes)
 	var rows []byte
 	for at := 0; at < len(in[0].Data); at += 8 {
@@ -158,9 +159,9 @@ func TestOrderedResponsesWaitForEarlierOnes(t *testing.T) {
 // slower takes as many milliseconds as the first byte of its input says.
 type slower struct{}
 
-func (slower) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
+func (slower) Run(ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions) (*edgewise.Result, error) {
 	time.Sleep(time.Duration(in[0].Data[0]) * time.Millisecond)
-	return (&recorder{}).Run(ctx, in, want)
+	return (&recorder{}).Run(ctx, in, want, options)
 }
 
 func (slower) Close() error { return nil }
@@ -220,7 +221,7 @@ func TestLastReleaseOfABatchGivesItsMemoryBack(t *testing.T) {
 		}
 		_ = s.Close()
 		if st := s.Statistics(); st.InferenceCount != 2 || st.ExecutionCount != 1 || st.Success.Count != 2 ||
-			len(st.Batches) != 1 || st.Batches[0].Size != 2 || st.Closed[edgewise.CloseDelay] != 1 {
+			len(st.Batches) != 1 || st.Batches[0].Size != 2 || st.Closed["delay"] != 1 {
 			t.Errorf("statistics %+v", st)
 		}
 	})
@@ -232,7 +233,7 @@ type priced struct {
 	fail      error
 }
 
-func (p priced) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
+func (p priced) Run(ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions) (*edgewise.Result, error) {
 	if p.fail != nil {
 		return nil, p.fail
 	}
@@ -241,7 +242,7 @@ func (p priced) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	return (&recorder{}).Run(ctx, in, want)
+	return (&recorder{}).Run(ctx, in, want, options)
 }
 
 func (priced) Close() error { return nil }
@@ -298,7 +299,7 @@ func TestBatchesThatDoNotPayAreLeftOff(t *testing.T) {
 				if got := s.queue.single.Load(); got != test.single {
 					t.Errorf("batching off: %v, want %v", got, test.single)
 				}
-				if st := s.Statistics(); st.ExecutionCount != 0 || len(st.Batches) != 0 || st.Closed != [edgewise.CloseReasons]uint64{} {
+				if st := s.Statistics(); st.ExecutionCount != 0 || len(st.Batches) != 0 || slices.Max(slices.Collect(maps.Values(st.Closed))) != 0 {
 					t.Errorf("the trial is in the statistics: %+v", st)
 				}
 				_ = s.Close()
@@ -325,7 +326,7 @@ func TestLevelsWithoutTheirOwnBoundShareTheBoxs(t *testing.T) {
 				r.Release()
 			}
 		}
-		rejected := func() uint64 { return s.Statistics().Failures[edgewise.FailureRejected] }
+		rejected := func() uint64 { return s.Statistics().Failures[edgewise.Busy] }
 		for i, step := range []struct{ priority, rejected uint64 }{{2, 0}, {2, 1}, {1, 2}, {3, 2}, {3, 3}} {
 			clients.Go(func() { send(step.priority) })
 			synctest.Wait()

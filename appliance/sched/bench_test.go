@@ -14,7 +14,7 @@ import (
 // free is an instance that costs nothing: it returns its input as its output.
 type free struct{}
 
-func (free) Run(_ context.Context, in []edgewise.Tensor, _ []string) (*edgewise.Result, error) {
+func (free) Run(_ context.Context, in []edgewise.Tensor, _ []string, _ edgewise.RunOptions) (*edgewise.Result, error) {
 	out := make([]edgewise.Tensor, 1)
 	out[0] = edgewise.Tensor{Name: "y", Type: in[0].Type, Shape: in[0].Shape, Data: in[0].Data}
 	return &edgewise.Result{Outputs: out, Free: func() {}}, nil

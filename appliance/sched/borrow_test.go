@@ -33,7 +33,7 @@ func (l *allocating) Alloc(n int) ([]byte, func(), error) {
 	}, nil
 }
 
-func (l *allocating) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
+func (l *allocating) Run(ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions) (*edgewise.Result, error) {
 	l.mu.Lock()
 	for i := range in {
 		if l.inUse[unsafe.SliceData(in[i].Data)] == nil {
@@ -41,8 +41,13 @@ func (l *allocating) Run(ctx context.Context, in []edgewise.Tensor, want []strin
 		}
 	}
 	l.mu.Unlock()
-	return l.doubler.Run(ctx, in, want)
+	return l.doubler.Run(ctx, in, want, options)
 }
+
+// keptBytes is what KeptBytes returns.
+const keptBytes = 1 << 20
+
+func (l *allocating) KeptBytes() int { return keptBytes }
 
 func (l *allocating) Close() error {
 	if len(l.inUse) > 0 {
@@ -104,7 +109,7 @@ func TestARequestFailsWhenTheInstanceHasNoMemoryForIt(t *testing.T) {
 func TestInstanceLoopsKeepLittleBorrowedMemory(t *testing.T) {
 	m := model()
 	m.Input[0].Dims, m.Output[0].Dims = edgewise.Shape{-1}, edgewise.Shape{-1}
-	for _, test := range []struct{ floats, kept int }{{1000, 1}, {maxKept / 4, 0}} { // a quarter more is borrowed than needed
+	for _, test := range []struct{ floats, kept int }{{1000, 1}, {keptBytes / 4, 0}} { // a quarter more is borrowed than needed
 		l := &allocating{inUse: map[*byte][]byte{}}
 		s := schedulerOf(l, m, Config{Instances: 1, MaxQueue: 10})
 		in := edgewise.Tensor{
@@ -146,11 +151,11 @@ func (p *bodyAllocating) OwnsBody(data []byte) bool {
 	return p.inUse[unsafe.SliceData(data)] != nil
 }
 
-func (p *bodyAllocating) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
+func (p *bodyAllocating) Run(ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions) (*edgewise.Result, error) {
 	p.mu.Lock()
 	p.seen = append(p.seen, unsafe.SliceData(in[0].Data))
 	p.mu.Unlock()
-	return p.allocating.Run(ctx, in, want)
+	return p.allocating.Run(ctx, in, want, options)
 }
 
 func TestASingleRequestInABorrowedBufferIsNotGathered(t *testing.T) {

@@ -1,12 +1,12 @@
 package sched
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/picture"
 )
 
 // Checker compares requests with a model. Its messages are those of Triton, in Triton's order, because clients match on
@@ -41,7 +41,7 @@ func NewChecker(m *edgewise.Model) *Checker {
 	c := &Checker{model: m, least: leastRows(m), inputs: map[string]*tensorRule{}, outputs: map[string]*tensorRule{}}
 	for i, spec := range m.Inputs() {
 		c.inputs[spec.Name] = &tensorRule{
-			index: i, spec: spec, reshape: edgewise.NewReshaping(m, m.Input[i].Dims, m.Input[i].Reshape),
+			index: i, spec: spec, reshape: m.Reshaping(m.Input[i].Dims, m.Input[i].Reshape),
 		}
 		if !spec.Optional {
 			c.required++
@@ -49,7 +49,7 @@ func NewChecker(m *edgewise.Model) *Checker {
 	}
 	for i, spec := range m.Outputs() {
 		c.outputs[spec.Name] = &tensorRule{
-			index: i, spec: spec, reshape: edgewise.NewReshaping(m, m.Output[i].Dims, m.Output[i].Reshape).Inverse(),
+			index: i, spec: spec, reshape: m.Reshaping(m.Output[i].Dims, m.Output[i].Reshape).Inverse(),
 		}
 		c.names = append(c.names, spec.Name)
 	}
@@ -90,7 +90,7 @@ func (c *Checker) Admit(req *edgewise.Request, inputs []edgewise.Tensor) (Checke
 		return checked, err
 	}
 	for i := range req.Inputs {
-		req.Inputs[i].Settle()
+		picture.Settle(&req.Inputs[i])
 		in, rule := req.Inputs[i], c.inputs[req.Inputs[i].Name]
 		in.Shape = rule.declared(in.Shape)
 		if err := c.checkTensor(&in, rule.spec); err != nil {
@@ -237,10 +237,11 @@ func (c *Checker) checkTensor(in *edgewise.Tensor, spec edgewise.Spec) error {
 		return c.wrongShape(in, spec)
 	}
 	if in.Type == edgewise.Bytes {
-		if err := edgewise.CheckFraming(in.Data, elements); err != nil {
-			return c.badFraming(in.Name, err)
+		if edgewise.CheckFraming(in.Data, elements, "") == nil {
+			return nil
 		}
-		return nil
+		place := fmt.Sprintf("for inference input '%s' for model '%s'", in.Name, c.model.Name)
+		return c.Invalid("%w", edgewise.CheckFraming(in.Data, elements, place))
 	}
 	if want := elements * in.Type.Size(); int64(len(in.Data)) != want {
 		return c.Invalid(
@@ -297,28 +298,4 @@ func quote(names []string) string {
 		return ""
 	}
 	return "'" + strings.Join(names, "','") + "'"
-}
-
-// badFraming says what is wrong with the elements of an input, in Triton's words.
-func (c *Checker) badFraming(input string, err error) error {
-	wrong, ok := errors.AsType[*edgewise.FramingError](err)
-	place := fmt.Sprintf("for inference input '%s' for model '%s'", input, c.model.Name)
-	switch {
-	case !ok:
-		return c.Invalid("%w %s", err, place)
-	case wrong.Wrong == edgewise.CutLength:
-		return c.Invalid(
-			"incomplete string length indicator %s, expecting %d bytes but only %d bytes available. Please make "+
-				"sure the string length indicator is in one buffer.",
-			place, wrong.Want, wrong.Got,
-		)
-	case wrong.Wrong == edgewise.CutElement:
-		return c.Invalid(
-			"incomplete string data %s, expecting string of length %d but only %d bytes available", place, wrong.Want,
-			wrong.Got,
-		)
-	case wrong.Got > wrong.Want:
-		return c.Invalid("unexpected number of string elements %d %s, expecting %d", wrong.Got, place, wrong.Want)
-	}
-	return c.Invalid("expected %d string elements %s, got %d", wrong.Want, place, wrong.Got)
 }

@@ -46,13 +46,13 @@ type worker struct {
 	worked  time.Duration // core time
 }
 
-func (w *worker) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
+func (w *worker) Run(ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions) (*edgewise.Result, error) {
 	threads := w.threads
-	if edgewise.CallOf(ctx).Alone {
+	if options.Solo {
 		threads = max(threads, w.wide)
 	}
 	w.machine.use(w.threads)
-	result, err := w.recorder.Run(ctx, in, want)
+	result, err := w.recorder.Run(ctx, in, want, options)
 	w.machine.use(-w.threads)
 	if err == nil {
 		result.Wide = threads > w.threads

@@ -15,11 +15,11 @@ import (
 // it goes back to the pool, so nothing else may keep it.
 type job struct {
 	ctx      context.Context
-	inputs   []edgewise.Tensor // in the model's order, in the backend's shapes
-	want     []string          // never empty
-	batch    int               // elements on dimension 0, 1 for models that do not batch
-	call     edgewise.Call     // what travels with it to the instance
-	level    uint64            // its priority level
+	inputs   []edgewise.Tensor   // in the model's order, in the backend's shapes
+	want     []string            // never empty
+	batch    int                 // elements on dimension 0, 1 for models that do not batch
+	options  edgewise.RunOptions // what its request says of the run
+	level    uint64              // its priority level
 	arrived  time.Time
 	overdue  time.Time // when its time in the queue is over; zero: never
 	ends     time.Time // when its client does not wait any more: what the request or its context says; zero: never
@@ -72,7 +72,7 @@ func (j *job) fits(k *job) bool {
 	if j.batch == 0 || k.batch == 0 || len(j.inputs) == 0 {
 		return false
 	}
-	if len(j.inputs) != len(k.inputs) || len(j.call.Parameters) > 0 || len(k.call.Parameters) > 0 {
+	if len(j.inputs) != len(k.inputs) || len(j.options.Parameters) > 0 || len(k.options.Parameters) > 0 {
 		return false
 	}
 	pads := len(j.sizes) > 0

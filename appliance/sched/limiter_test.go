@@ -35,7 +35,7 @@ type employee struct {
 	takes time.Duration
 }
 
-func (w *employee) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
+func (w *employee) Run(ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions) (*edgewise.Result, error) {
 	w.gauge.mu.Lock()
 	w.gauge.runs = append(w.gauge.runs, w.model)
 	for name, n := range w.needs {
@@ -49,7 +49,7 @@ func (w *employee) Run(ctx context.Context, in []edgewise.Tensor, want []string)
 		w.gauge.used[name] -= n
 	}
 	w.gauge.mu.Unlock()
-	return w.doubler.Run(ctx, in, want)
+	return w.doubler.Run(ctx, in, want, options)
 }
 
 // limitedModel needs resources for each of its instances.

@@ -182,12 +182,11 @@ func (l *instanceLoop) attempt(ctx context.Context, jobs []*job, started time.Ti
 	}
 	gathered := time.Now()
 	compared, solo := l.solo()
-	ctx = l.carry(ctx, jobs, solo)
 	if l.s.guest {
 		ctx = l.lease.Context(ctx)
 	}
 	want := wanted(jobs)
-	result, err := l.s.instance.Run(ctx, inputs, want)
+	result, err := l.s.instance.Run(ctx, inputs, want, l.options(jobs, solo))
 	l.gatherer.settle()
 	if err != nil {
 		return err
@@ -209,7 +208,7 @@ func (l *instanceLoop) attempt(ctx context.Context, jobs []*job, started time.Ti
 		timing.Input += gathered.Sub(started)
 		timing.Output += time.Since(ran)
 	}
-	l.s.measured.executed(total, timing)
+	l.s.measured.executed(timing)
 	free := ShareResult(result, len(jobs), &l.s.results)
 	for _, j := range jobs {
 		j.free, j.timing = free, timing
@@ -218,22 +217,20 @@ func (l *instanceLoop) attempt(ctx context.Context, jobs []*job, started time.Ti
 	return nil
 }
 
-// carry returns a context with the hints of a run for the instance: the call of a request that runs by itself; of
-// several, the greatest depth, and no Pictures, since their outputs are split; whether it is a solo run; and on which
-// core it is best kept, when it is long enough for that to matter.
-func (l *instanceLoop) carry(ctx context.Context, jobs []*job, solo bool) context.Context {
-	call := jobs[0].call
+// options are those of a run: what the request says, when it runs by itself; of several, the longest list of callers,
+// and no Pictures, since their outputs are split; whether it is a solo run; and on which core it is best kept, when it is
+// long enough for that to matter.
+func (l *instanceLoop) options(jobs []*job, solo bool) edgewise.RunOptions {
+	o := jobs[0].options
 	for _, j := range jobs[1:] {
-		call.Depth, call.Pictures = max(call.Depth, j.call.Depth), nil
+		if o.Pictures = nil; len(j.options.Callers) > len(o.Callers) {
+			o.Callers = j.options.Callers
+		}
 	}
-	if call.Alone = solo; !solo && !l.s.guest && l.s.queue.pace.read() >= shortestSolo {
-		call.Core, call.Queued = l.lease.Core(), l.queued
+	if o.Solo = solo; !solo && !l.s.guest && l.s.queue.pace.read() >= shortestSolo {
+		o.Core, o.Queued = l.lease.Core(), l.queued
 	}
-	hinted := call.Alone || call.Core > 0 || call.Queued || call.Trial
-	if len(call.Parameters)+len(call.Pictures) == 0 && call.Depth == 0 && !hinted {
-		return ctx
-	}
-	return edgewise.WithCall(ctx, call)
+	return o
 }
 
 // distribute checks the outputs and gives each job its own.

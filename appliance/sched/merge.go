@@ -54,7 +54,7 @@ func (s *Scheduler) settle(ctx context.Context) {
 func (s *Scheduler) decide(b edgewise.Batching) {
 	s.batching.Store(&b)
 	s.queue.single.Store(!b.Merged)
-	if padder, ok := s.instance.(edgewise.Padder); ok && b.Independent {
+	if padder, ok := s.instance.(padder); ok && b.Independent {
 		padder.AllowPadding()
 	}
 }
@@ -172,7 +172,7 @@ func (s *Scheduler) runTrial(
 		ctx = lease.Context(ctx)
 	}
 	start := time.Now()
-	result, err = s.instance.Run(ctx, inputs, s.checker.names)
+	result, err = s.instance.Run(ctx, inputs, s.checker.names, edgewise.RunOptions{})
 	return result, time.Since(start), err
 }
 

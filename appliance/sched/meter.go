@@ -11,13 +11,12 @@ import (
 
 // Meter adds up what happens to requests. It is safe for concurrent use.
 type Meter struct {
-	mu      sync.Mutex // guards what follows
-	total   edgewise.Statistics
-	batches map[uint64]*edgewise.BatchStatistics
+	mu    sync.Mutex // guards total
+	total edgewise.Statistics
 }
 
 // NewMeter makes a Meter that has measured nothing.
-func NewMeter() *Meter { return &Meter{batches: map[uint64]*edgewise.BatchStatistics{}} }
+func NewMeter() *Meter { return &Meter{} }
 
 // Around lets infer answer a request, and counts what becomes of it.
 func (m *Meter) Around(
@@ -27,7 +26,7 @@ func (m *Meter) Around(
 	start := req.Came()
 	response, err := infer(ctx, req, start)
 	if err != nil {
-		m.failed(time.Since(start), edgewise.FailureReasonOf(edgewise.KindOf(err)))
+		m.failed(time.Since(start), edgewise.KindOf(err))
 		return nil, err
 	}
 	m.succeeded(time.Since(start), response.Timing)
@@ -35,39 +34,25 @@ func (m *Meter) Around(
 }
 
 // executed counts one run of a batch.
-func (m *Meter) executed(batch int, t edgewise.Timing) {
+func (m *Meter) executed(t edgewise.Timing) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.total.LastInference = time.Now()
-	m.total.ExecutionCount++
-	m.total.InferenceCount += uint64(batch)
-	b := m.batches[uint64(batch)]
-	if b == nil {
-		b = &edgewise.BatchStatistics{Size: uint64(batch)}
-		m.batches[uint64(batch)] = b
-	}
-	b.ComputeInput.Add(t.Input)
-	b.ComputeInfer.Add(t.Infer)
-	b.ComputeOutput.Add(t.Output)
+	m.total.Executed(t)
 }
 
 // succeeded counts one request that was answered.
 func (m *Meter) succeeded(took time.Duration, t edgewise.Timing) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.total.Success.Add(took)
-	m.total.Queue.Add(t.Queue)
-	m.total.ComputeInput.Add(t.Input)
-	m.total.ComputeInfer.Add(t.Infer)
-	m.total.ComputeOutput.Add(t.Output)
+	m.total.Succeeded(took, t)
 }
 
 // failed counts one request that was not.
-func (m *Meter) failed(took time.Duration, reason edgewise.FailureReason) {
+func (m *Meter) failed(took time.Duration, kind edgewise.Kind) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.total.Fail.Add(took)
-	m.total.Failures[reason]++
+	m.total.Failures[kind]++
 }
 
 // Reset forgets everything measured so far.
@@ -75,7 +60,6 @@ func (m *Meter) Reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.total = edgewise.Statistics{}
-	clear(m.batches)
 }
 
 // Read returns a copy, batches ascending by size.
@@ -83,9 +67,6 @@ func (m *Meter) Read() edgewise.Statistics {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	stats := m.total
-	for _, b := range m.batches {
-		stats.Batches = append(stats.Batches, *b)
-	}
-	slices.SortFunc(stats.Batches, func(a, b edgewise.BatchStatistics) int { return int(a.Size) - int(b.Size) })
+	stats.Batches = slices.Clone(m.total.Batches)
 	return stats
 }

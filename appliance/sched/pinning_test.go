@@ -18,23 +18,22 @@ type placed struct {
 	takes   time.Duration
 	mu      sync.Mutex
 	present map[int]int
-	calls   []edgewise.Call
+	calls   []edgewise.RunOptions
 }
 
-func (p *placed) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
-	call := edgewise.CallOf(ctx)
+func (p *placed) Run(ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions) (*edgewise.Result, error) {
 	p.mu.Lock()
-	p.calls = append(p.calls, call)
-	p.present[call.Core]++
-	if call.Core > 0 && p.present[call.Core] > 1 {
-		p.calls = append(p.calls, edgewise.Call{Core: -call.Core})
+	p.calls = append(p.calls, options)
+	p.present[options.Core]++
+	if options.Core > 0 && p.present[options.Core] > 1 {
+		p.calls = append(p.calls, edgewise.RunOptions{Core: -options.Core})
 	}
 	p.mu.Unlock()
 	time.Sleep(p.takes)
-	result, err := p.doubler.Run(ctx, in, want)
+	result, err := p.doubler.Run(ctx, in, want, options)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.present[call.Core]--
+	p.present[options.Core]--
 	return result, err
 }
 

@@ -40,7 +40,7 @@ type queue struct {
 	loops  loops
 	closed bool
 	held   int // jobs for which a test waits before the first one leaves
-	counts [edgewise.CloseReasons]uint64
+	counts [closeReasons]uint64
 }
 
 func newQueue(m *edgewise.Model, policies *policies, maxQueue int) *queue {
@@ -88,7 +88,7 @@ func (q *queue) take(l *instanceLoop) bool {
 		}
 		p := q.plan(l)
 		switch {
-		case p.take > 0 && p.reason == edgewise.CloseIdle && !yielded && q.pace.tiny() && q.yields.due():
+		case p.take > 0 && p.reason == closedIdle && !yielded && q.pace.tiny() && q.yields.due():
 			yielded = true
 			q.yield()
 		case p.take > 0 && !l.permit.try():
@@ -272,17 +272,21 @@ func (q *queue) wake() {
 }
 
 // read returns how many jobs wait and why batches were closed.
-func (q *queue) read() (size int, counts [edgewise.CloseReasons]uint64) {
+func (q *queue) read() (size int, closed map[string]uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.size, q.counts
+	closed = map[string]uint64{}
+	for reason, n := range q.counts {
+		closed[closeReasonNames[reason]] = n
+	}
+	return q.size, closed
 }
 
 // reset forgets why batches were closed.
 func (q *queue) reset() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.counts = [edgewise.CloseReasons]uint64{}
+	q.counts = [closeReasons]uint64{}
 }
 
 // Hold keeps a version from running anything until as many requests wait as a test wants to see in its batches. Then,

@@ -3,6 +3,7 @@ package sched
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -321,10 +322,9 @@ func TestAnOverdueRequestStepsAsideInTime(t *testing.T) {
 // closedAs lists why batches were closed.
 func closedAs(s *Scheduler) string {
 	var list []string
-	for reason, n := range s.Statistics().Closed {
-		for range n {
-			list = append(list, edgewise.CloseReason(reason).String())
-		}
+	closed := s.Statistics().Closed
+	for _, reason := range closeReasonNames {
+		list = append(list, slices.Repeat([]string{reason}, int(closed[reason]))...)
 	}
 	return strings.Join(list, " ")
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
+	"github.com/edgewise-ai/edgewise/ordering"
 )
 
 // Config configures a Scheduler.
@@ -60,6 +61,19 @@ var (
 	_ edgewise.Isolated = (*Scheduler)(nil)
 )
 
+// metered is an Instance that measures its guests.
+type metered interface {
+	// GuestStatistics returns what has been measured since the version was loaded. It is cheap.
+	GuestStatistics() edgewise.GuestStatistics
+}
+
+// padder is an Instance that can run a batch with more rows than it was given, which it makes up and takes out again.
+type padder interface {
+	// AllowPadding says that the rows of a batch do not depend on each other. Before it was called no row is added. It is
+	// safe for concurrent use, and cheap when it is called again.
+	AllowPadding()
+}
+
 // New starts the instance loops of v on an instance, which the Scheduler owns from then on, unless it is Shared.
 func New(v *edgewise.Version, instance edgewise.Instance, c Config) *Scheduler {
 	policies := policiesOf(v.Model)
@@ -74,7 +88,7 @@ func New(v *edgewise.Version, instance edgewise.Instance, c Config) *Scheduler {
 	if s.account != nil {
 		s.solo.threads = c.SoloThreads
 	}
-	_, s.guest = instance.(edgewise.Metered)
+	_, s.guest = instance.(metered)
 	s.Resize(c.Instances)
 	return s
 }
@@ -96,16 +110,15 @@ func (s *Scheduler) infer(ctx context.Context, req *edgewise.Request, start time
 	}
 	j.ragged = s.ragged
 	j.ctx, j.arrived, j.level = ctx, start, s.policies.level(req.Priority)
-	j.call = edgewise.CallOf(ctx)
-	j.call.Parameters = req.Parameters
+	j.options = edgewise.RunOptions{Parameters: req.Parameters, Callers: req.Callers, Pictures: req.Pictures, Trial: req.Trial}
 	s.limit(j, req.Timeout)
-	if j.call.Depth > 0 {
+	if len(req.Callers) > 0 {
 		defer cores.Suspend(ctx)()
 	}
 	if err := s.queue.push(j); err != nil {
 		return nil, s.refusal(err)
 	}
-	edgewise.Queued(ctx)
+	ordering.Queued(ctx)
 	s.await(j)
 	if j.err != nil {
 		return nil, j.err
@@ -176,10 +189,9 @@ func (s *Scheduler) left(j *job) {
 	<-j.done
 }
 
-// AllocBody returns n bytes of memory of the instance for the inputs of a request, nil when it has none; see
-// edgewise.BodyAllocator.
+// AllocBody returns n bytes of memory of the instance for the inputs of a request, nil when it has none.
 func (s *Scheduler) AllocBody(n int) (data []byte, free func()) {
-	if bodies, ok := s.instance.(edgewise.BodyAllocator); ok {
+	if bodies, ok := s.instance.(bodyAllocator); ok {
 		return bodies.AllocBody(n)
 	}
 	return nil, nil
@@ -221,7 +233,7 @@ func (s *Scheduler) Statistics() edgewise.Statistics {
 	stats := s.measured.Read()
 	size, closed := s.queue.read()
 	stats.Pending, stats.Closed, stats.Batching = int64(size), closed, s.batching.Load()
-	if m, ok := s.instance.(edgewise.Metered); ok {
+	if m, ok := s.instance.(metered); ok {
 		stats.Guest = m.GuestStatistics()
 	}
 	if p, ok := s.Process(); ok {

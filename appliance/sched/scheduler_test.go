@@ -90,7 +90,7 @@ func TestFullQueueRefusesAtOnce(t *testing.T) {
 		close(d.gate)
 		clients.Wait()
 		_ = s.Close()
-		if got := s.Statistics().Failures[edgewise.FailureRejected]; got != 1 {
+		if got := s.Statistics().Failures[edgewise.Busy]; got != 1 {
 			t.Errorf("%d rejected, want 1", got)
 		}
 	})
@@ -222,13 +222,12 @@ func TestFailuresCostOnlyTheirOwnRequest(t *testing.T) {
 		name     string
 		instance *doubler
 		kind     edgewise.Kind
-		reason   edgewise.FailureReason
 	}{
-		{"error", &doubler{fail: errors.New("boom")}, edgewise.Internal, edgewise.FailureBackend},
+		{"error", &doubler{fail: errors.New("boom")}, edgewise.Internal},
 		{"bad input found late", &doubler{
 			fail: edgewise.Errorf("x", edgewise.Invalid, "no"),
-		}, edgewise.Invalid, edgewise.FailureOther},
-		{"panic", &doubler{panics: true}, edgewise.Internal, edgewise.FailureBackend},
+		}, edgewise.Invalid},
+		{"panic", &doubler{panics: true}, edgewise.Internal},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -243,8 +242,8 @@ func TestFailuresCostOnlyTheirOwnRequest(t *testing.T) {
 				t.Fatalf("the next request fails too: %v", err)
 			}
 			r.Release()
-			if got := s.Statistics().Failures[test.reason]; got != 1 {
-				t.Errorf("%d failures of reason %v, want 1", got, test.reason)
+			if got := s.Statistics().Failures[test.kind]; got != 1 {
+				t.Errorf("%d failures of kind %v, want 1", got, test.kind)
 			}
 			_ = s.Close()
 		})

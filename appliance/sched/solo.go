@@ -4,8 +4,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/edgewise-ai/edgewise"
 )
 
 // A solo run has the machine to itself. Its instance is told so, and it may take more cores, where the instance can use
@@ -27,7 +25,7 @@ const (
 // extended.
 func (l *instanceLoop) solo() (compared, extended bool) {
 	t, expected := &l.s.solo, l.s.queue.pace.read()
-	if t.threads == 0 || expected < shortestSolo/edgewise.MaxSoloThreads || !l.lease.Solo() {
+	if t.threads == 0 || expected < shortestSolo/time.Duration(t.threads) || !l.lease.Solo() {
 		return false, false
 	}
 	return true, t.next(expected) && l.lease.Extend(t.threads)

@@ -21,8 +21,8 @@ type elastic struct {
 	extended []bool // of each run
 }
 
-func (e *elastic) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
-	alone := edgewise.CallOf(ctx).Alone
+func (e *elastic) Run(ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions) (*edgewise.Result, error) {
+	alone := options.Solo
 	e.mu.Lock()
 	e.extended = append(e.extended, alone)
 	e.mu.Unlock()
@@ -31,7 +31,7 @@ func (e *elastic) Run(ctx context.Context, in []edgewise.Tensor, want []string) 
 	} else {
 		time.Sleep(e.takes)
 	}
-	r, err := e.doubler.Run(ctx, in, want)
+	r, err := e.doubler.Run(ctx, in, want, options)
 	if err == nil {
 		r.Wide = alone && !e.idle
 	}

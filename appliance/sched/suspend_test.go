@@ -2,6 +2,7 @@ package sched
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -20,12 +21,13 @@ type caller struct {
 	fails   chan error
 }
 
-func (c *caller) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
-	nested := edgewise.WithCall(ctx, edgewise.Call{Depth: edgewise.CallOf(ctx).Depth + 1})
+func (c *caller) Run(ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions) (*edgewise.Result, error) {
 	var calls sync.WaitGroup
 	for range c.calls {
 		calls.Go(func() {
-			r, err := c.other.Infer(nested, row(1))
+			nested := row(1)
+			nested.Callers = append(slices.Clip(options.Callers), "caller")
+			r, err := c.other.Infer(ctx, nested)
 			if err != nil {
 				c.fails <- err
 			}
@@ -35,7 +37,7 @@ func (c *caller) Run(ctx context.Context, in []edgewise.Tensor, want []string) (
 	calls.Wait()
 	c.machine.use(1)
 	defer c.machine.use(-1)
-	return c.recorder.Run(ctx, in, want)
+	return c.recorder.Run(ctx, in, want, options)
 }
 
 func (*caller) GuestStatistics() edgewise.GuestStatistics { return edgewise.GuestStatistics{} }

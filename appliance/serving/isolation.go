@@ -86,7 +86,7 @@ func (i *isolation) describe(ctx context.Context, dir string, m *edgewise.Model)
 	if own {
 		at = i.outside
 	}
-	describer, can := at.(edgewise.Describer)
+	describer, can := at.(runner.Describer)
 	if !can {
 		return nil, nil
 	}

@@ -274,7 +274,7 @@ func (l *Loader) Footprint(ctx context.Context, v *edgewise.Version, dir string)
 }
 
 // closeAll closes instances and calls those who wait for that. It returns err with what went wrong.
-func closeAll(err error, instances []edgewise.Instance, onClose []func()) error {
+func closeAll[I edgewise.Instance](err error, instances []I, onClose []func()) error {
 	for _, i := range instances {
 		err = errors.Join(err, i.Close())
 	}

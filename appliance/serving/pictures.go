@@ -12,6 +12,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/manager"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
+	"github.com/edgewise-ai/edgewise/picture"
 )
 
 // pictureInputs are the loaded versions that make one of their inputs of pictures themselves, on their GPU.
@@ -141,7 +142,7 @@ func (p *pictured) request(req *edgewise.Request) (*edgewise.Request, bool) {
 	}
 	list := req.Inputs[at].Pictures.List
 	first := &list[0]
-	pixels := first.Part()
+	pixels := picture.Part(first)
 	if len(list) > 1 {
 		pixels = slices.Clone(pixels)
 	}
@@ -151,7 +152,7 @@ func (p *pictured) request(req *edgewise.Request) (*edgewise.Request, bool) {
 			return nil, false
 		}
 		if i > 0 {
-			pixels = append(pixels, list[i].Part()...)
+			pixels = append(pixels, picture.Part(&list[i])...)
 		}
 		for _, values := range [][3]float32{list[i].Mean, list[i].Scale} {
 			for _, v := range values {

@@ -23,7 +23,7 @@ type gallery struct {
 	closed  int
 }
 
-func (g *gallery) Run(_ context.Context, in []edgewise.Tensor, _ []string) (*edgewise.Result, error) {
+func (g *gallery) Run(_ context.Context, in []edgewise.Tensor, _ []string, _ edgewise.RunOptions) (*edgewise.Result, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.refuses && in[0].Type == edgewise.Uint8 {

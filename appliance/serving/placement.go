@@ -106,7 +106,7 @@ func (t *load) instance(ctx context.Context) (edgewise.Instance, error) {
 	if t.place.devices[0].Kind == edgewise.CPU {
 		return t.backend.Load(ctx, t.version, t.dir, t.place.devices[0])
 	}
-	var list []edgewise.Instance
+	var list []isolated
 	for _, d := range t.place.devices {
 		i, err := t.loadGPU(ctx, d)
 		if err != nil {

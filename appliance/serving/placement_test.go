@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -57,9 +58,12 @@ type counted struct {
 	inside  chan struct{}
 	closed  bool
 	ended   chan struct{}
+	memory  [][]byte // of Alloc and AllocBody, in use
+	kept    int      // what KeptBytes returns
+	pads    bool
 }
 
-func (c *counted) Run(context.Context, []edgewise.Tensor, []string) (*edgewise.Result, error) {
+func (c *counted) Run(context.Context, []edgewise.Tensor, []string, edgewise.RunOptions) (*edgewise.Result, error) {
 	c.mu.Lock()
 	c.runs++
 	err := c.failing
@@ -78,6 +82,27 @@ func (c *counted) Close() error {
 	return nil
 }
 
+func (c *counted) AllowPadding() { c.pads = true }
+
+func (c *counted) Alloc(n int) ([]byte, func(), error) {
+	data, free := c.AllocBody(n)
+	return data, free, nil
+}
+
+func (c *counted) KeptBytes() int { return c.kept }
+
+func (c *counted) AllocBody(n int) ([]byte, func()) {
+	data := make([]byte, n)
+	c.memory = append(c.memory, data)
+	return data, func() {
+		c.memory = slices.DeleteFunc(c.memory, func(m []byte) bool { return &m[0] == &data[0] })
+	}
+}
+
+func (c *counted) OwnsBody(data []byte) bool {
+	return slices.ContainsFunc(c.memory, func(m []byte) bool { return &m[0] == &data[0] })
+}
+
 func (c *counted) Process() (edgewise.Process, bool) {
 	return edgewise.Process{PID: 7, Resident: 10, Crashes: 1}, true
 }
@@ -87,10 +112,10 @@ func (c *counted) Ended() <-chan struct{} { return c.ended }
 func TestRunsGoToTheLeastBusyDevice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := &counted{inside: make(chan struct{})}, &counted{inside: make(chan struct{})}
-		s := newSpread([]edgewise.Instance{a, b})
+		s := newSpread([]isolated{a, b})
 		for range 6 {
 			go func() {
-				if _, err := s.Run(context.Background(), nil, nil); err != nil {
+				if _, err := s.Run(context.Background(), nil, nil, edgewise.RunOptions{}); err != nil {
 					t.Error(err)
 				}
 			}()
@@ -111,11 +136,59 @@ func TestRunsGoToTheLeastBusyDevice(t *testing.T) {
 	})
 }
 
+// TestRunsGoToTheDeviceInWhoseMemoryTheirInputsStand has memory of two devices, and lets runs read one or the other.
+func TestRunsGoToTheDeviceInWhoseMemoryTheirInputsStand(t *testing.T) {
+	a, b := &counted{kept: 10}, &counted{kept: 20, inside: make(chan struct{})}
+	s := newSpread([]isolated{a, b})
+	if s.AllowPadding(); !a.pads || !b.pads || s.KeptBytes() != 10 {
+		t.Errorf("padding %v %v, %d bytes kept", a.pads, b.pads, s.KeptBytes())
+	}
+	run := func(data []byte) {
+		t.Helper()
+		if _, err := s.Run(t.Context(), []edgewise.Tensor{{Data: data}}, nil, edgewise.RunOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		b.inside = make(chan struct{})
+		batch, freeBatch, err := s.Alloc(8)
+		if err != nil || !a.OwnsBody(batch) {
+			t.Fatalf("memory of the first device: %v", err)
+		}
+		theirs, freeTheirs := b.AllocBody(8)
+		if !s.OwnsBody(theirs) || s.OwnsBody(make([]byte, 8)) {
+			t.Error("memory of a device is not known")
+		}
+		go run(theirs)
+		synctest.Wait() // the second device is busy
+		run(batch)
+		run(theirs) // a copy costs less than to wait
+		if body, free := s.AllocBody(8); !a.OwnsBody(body) {
+			t.Error("a body goes to the device that is busy")
+		} else {
+			free()
+		}
+		close(b.inside)
+		synctest.Wait()
+		if a.runs != 2 || b.runs != 1 {
+			t.Errorf("%d and %d runs", a.runs, b.runs)
+		}
+		freeBatch()
+		freeTheirs()
+		if len(a.memory)+len(b.memory)+len(s.alloc) != 0 {
+			t.Errorf("left: %d and %d blocks, %d owners", len(a.memory), len(b.memory), len(s.alloc))
+		}
+	})
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAnotherDeviceTakesOver(t *testing.T) {
 	a, b := &counted{failing: edgewise.Errorf("x", edgewise.Unavailable, "it is being started again")}, &counted{ended: make(chan struct{})}
-	s := newSpread([]edgewise.Instance{a, b})
+	s := newSpread([]isolated{a, b})
 	for range 3 {
-		if _, err := s.Run(context.Background(), nil, nil); err != nil {
+		if _, err := s.Run(context.Background(), nil, nil, edgewise.RunOptions{}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -124,7 +197,7 @@ func TestAnotherDeviceTakesOver(t *testing.T) {
 	}
 	b.failing = edgewise.Errorf("x", edgewise.Invalid, "a wrong request")
 	before := a.runs + b.runs
-	if _, err := s.Run(context.Background(), nil, nil); err == nil || a.runs+b.runs > before+2 {
+	if _, err := s.Run(context.Background(), nil, nil, edgewise.RunOptions{}); err == nil || a.runs+b.runs > before+2 {
 		t.Errorf("a request that is wrong was repeated: %v", err)
 	}
 	close(b.ended)

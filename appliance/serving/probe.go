@@ -12,10 +12,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/config"
 	"github.com/edgewise-ai/edgewise/gpu"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
+	"github.com/edgewise-ai/edgewise/host"
 )
 
 // CheckVerb is the program's first argument when it is to open ONNX Runtime and the driver of GPUs and write what it
@@ -45,7 +45,7 @@ type Report struct {
 // CheckRuntime is the life of a process that opens ONNX Runtime, CUDA's driver and the libraries between them.
 // options is what the box that starts it hands over. It writes what it found and returns the exit code.
 func CheckRuntime(options string, out io.Writer) int {
-	_ = edgewise.EndEarly(0, edgewise.ScoreOfChecks)
+	_ = host.EndEarly(0, host.ScoreOfChecks)
 	var o checkOptions
 	if err := json.Unmarshal([]byte(options), &o); err != nil {
 		_, _ = fmt.Fprintln(out, "edgewise: a process that looks for libraries, which only edgewise itself starts:", err)

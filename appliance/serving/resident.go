@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/aligned"
 )
 
 // resident is an instance on a GPU with its share of the GPU's memory. One that is on demand can be evicted, which
@@ -13,24 +14,22 @@ import (
 type resident struct {
 	memory *gpuMemory
 	share  *share
-	load   func(context.Context) (edgewise.Instance, error)
+	load   func(context.Context) (isolated, error)
 
 	loading sync.Mutex // held while an instance is loaded or evicted
 
 	mu    sync.Mutex // guards what follows
 	idle  *sync.Cond // holds has become 0
-	now   edgewise.Instance
-	holds int // runs in progress and results that are not freed
+	now   isolated
+	holds int  // runs in progress, results that are not freed, and memory of Alloc
+	pads  bool // rows may be added to batches
 }
 
-var (
-	_ edgewise.Instance = (*resident)(nil)
-	_ edgewise.Isolated = (*resident)(nil)
-)
+var _ isolated = (*resident)(nil)
 
 // newResident loads an instance that can be evicted.
 func newResident(
-	ctx context.Context, memory *gpuMemory, s *share, load func(context.Context) (edgewise.Instance, error),
+	ctx context.Context, memory *gpuMemory, s *share, load func(context.Context) (isolated, error),
 ) (*resident, error) {
 	r := &resident{memory: memory, share: s, load: load}
 	r.idle = sync.NewCond(&r.mu)
@@ -43,12 +42,12 @@ func newResident(
 }
 
 // Run runs on the instance, which is loaded when it is not.
-func (r *resident) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
+func (r *resident) Run(ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions) (*edgewise.Result, error) {
 	i, err := r.hold(ctx)
 	if err != nil {
 		return nil, err
 	}
-	result, err := i.Run(ctx, in, want)
+	result, err := i.Run(ctx, in, want, options)
 	if err != nil {
 		r.release()
 		return nil, err
@@ -61,8 +60,59 @@ func (r *resident) Run(ctx context.Context, in []edgewise.Tensor, want []string)
 	return result, nil
 }
 
+// AllowPadding lets the instance add rows to batches, also when it is loaded again.
+func (r *resident) AllowPadding() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.pads = true; r.now != nil {
+		r.now.AllowPadding()
+	}
+}
+
+// Alloc returns memory of the instance, which is not evicted before free; memory of this process while there is none.
+func (r *resident) Alloc(n int) (data []byte, free func(), err error) {
+	i := r.take()
+	if i == nil {
+		return aligned.Bytes(n, bodyAlignment), func() {}, nil
+	}
+	data, end, err := i.Alloc(n)
+	if err != nil {
+		r.release()
+		return nil, nil, err
+	}
+	return data, func() {
+		end()
+		r.release()
+	}, nil
+}
+
+// bodyAlignment is what memory of Alloc is aligned to.
+const bodyAlignment = 64
+
+// KeptBytes is 0: memory that is kept between runs would keep the instance.
+func (r *resident) KeptBytes() int { return 0 }
+
+// AllocBody returns memory of the instance, nil while there is none.
+func (r *resident) AllocBody(n int) (data []byte, free func()) {
+	if i := r.take(); i != nil {
+		defer r.release()
+		return i.AllocBody(n)
+	}
+	return nil, nil
+}
+
+// OwnsBody tells whether data is memory of AllocBody.
+func (r *resident) OwnsBody(data []byte) bool {
+	i := r.take()
+	if i == nil {
+		return false
+	}
+	defer r.release()
+	return i.OwnsBody(data)
+}
+
 // hold returns the instance, which is not evicted before release.
-func (r *resident) hold(ctx context.Context) (edgewise.Instance, error) {
+func (r *resident) hold(ctx context.Context) (isolated, error) {
 	r.memory.touch(r.share)
 	if i := r.take(); i != nil {
 		return i, nil
@@ -82,12 +132,15 @@ func (r *resident) hold(ctx context.Context) (edgewise.Instance, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.pads {
+		i.AllowPadding()
+	}
 	r.now = i
 	r.holds++
 	return i, nil
 }
 
-func (r *resident) take() edgewise.Instance {
+func (r *resident) take() isolated {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.now != nil {
@@ -127,8 +180,8 @@ func (r *resident) evict() bool {
 func (r *resident) Process() (edgewise.Process, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if isolated, ok := r.now.(edgewise.Isolated); ok {
-		return isolated.Process()
+	if r.now != nil {
+		return r.now.Process()
 	}
 	return edgewise.Process{Reason: "it has given its memory up and is loaded by the next request"}, true
 }
@@ -156,14 +209,25 @@ func (r *resident) Close() error {
 
 // loadGPU loads the version on one GPU, when there is room for it there. What it takes of the GPU's memory is
 // returned when it is closed.
-func (t *load) loadGPU(ctx context.Context, on edgewise.Device) (edgewise.Instance, error) {
+func (t *load) loadGPU(ctx context.Context, on edgewise.Device) (isolated, error) {
 	v := t.version
 	inspection, err := t.inspection()
 	if err != nil {
 		return nil, err
 	}
 	s := &share{id: v.ID, device: on, bytes: gpuNeed(v.Model, inspection, on)}
-	load := func(ctx context.Context) (edgewise.Instance, error) { return t.backend.Load(ctx, v, t.dir, on) }
+	load := func(ctx context.Context) (isolated, error) {
+		i, err := t.backend.Load(ctx, v, t.dir, on)
+		if err != nil {
+			return nil, err
+		}
+		own, ok := i.(isolated)
+		if !ok {
+			return nil, errors.Join(edgewise.Errorf("serving.Load", edgewise.Internal,
+				"model %v: it is not in a process of its own", v.ID), i.Close())
+		}
+		return own, nil
+	}
 	if v.Model.Parameters[residencyParameter].StringValue == residencyOnDemand {
 		return newResident(ctx, t.memory, s, load)
 	}
@@ -171,13 +235,5 @@ func (t *load) loadGPU(ctx context.Context, on edgewise.Device) (edgewise.Instan
 		return nil, err
 	}
 	t.onClose = append(t.onClose, func() { t.memory.give(s) })
-	i, err := load(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if _, isolated := i.(edgewise.Isolated); !isolated {
-		return nil, errors.Join(edgewise.Errorf("serving.Load", edgewise.Internal,
-			"model %v: it is not in a process of its own", v.ID), i.Close())
-	}
-	return i, nil
+	return load(ctx)
 }

@@ -39,9 +39,7 @@ func (c *card) share(name string, bytes int64) *share {
 
 func (c *card) resident(t *testing.T, name string, bytes int64) *resident {
 	t.Helper()
-	r, err := newResident(t.Context(), c.memory, c.share(name, bytes), func(context.Context) (edgewise.Instance,
-		error,
-	) {
+	r, err := newResident(t.Context(), c.memory, c.share(name, bytes), func(context.Context) (isolated, error) {
 		return c.load(name), nil
 	})
 	if err != nil {
@@ -50,7 +48,7 @@ func (c *card) resident(t *testing.T, name string, bytes int64) *resident {
 	return r
 }
 
-func (c *card) load(name string) edgewise.Instance {
+func (c *card) load(name string) isolated {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.loads = append(c.loads, name)
@@ -73,7 +71,7 @@ func (l *loaded) Close() error {
 
 func ask(t *testing.T, i edgewise.Instance) {
 	t.Helper()
-	r, err := i.Run(context.Background(), nil, nil)
+	r, err := i.Run(context.Background(), nil, nil, edgewise.RunOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +113,7 @@ func TestWhatIsUsedOrStaysIsNotEvicted(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := c.resident(t, "a", 80)
-	held, err := a.Run(context.Background(), nil, nil)
+	held, err := a.Run(context.Background(), nil, nil, edgewise.RunOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,18 +131,53 @@ func TestWhatIsUsedOrStaysIsNotEvicted(t *testing.T) {
 		!strings.Contains(err.Error(), "gpu_memory_bytes") {
 		t.Errorf("more than there is: %v", err)
 	}
-	if _, err := a.Run(context.Background(), nil, nil); edgewise.KindOf(err) != edgewise.Exhausted {
+	if _, err := a.Run(context.Background(), nil, nil, edgewise.RunOptions{}); edgewise.KindOf(err) != edgewise.Exhausted {
 		t.Errorf("a request that finds no room: %v", err)
 	}
 	c.memory.give(fixed)
 	ask(t, a)
 }
 
+func TestMemoryOfAModelOnDemandKeepsItOnTheDevice(t *testing.T) {
+	c := newCard(100)
+	a := c.resident(t, "a", 100)
+	a.AllowPadding()
+	data, free, err := a.Alloc(8)
+	if err != nil || len(data) != 8 || a.KeptBytes() != 0 {
+		t.Fatal(len(data), a.KeptBytes(), err)
+	}
+	if err := c.memory.take(c.share("b", 100)); edgewise.KindOf(err) != edgewise.Exhausted {
+		t.Errorf("evicted under its memory: %v", err)
+	}
+	free()
+	body, freeBody := a.AllocBody(8)
+	if body == nil || !a.OwnsBody(body) {
+		t.Error("no memory for a body")
+	}
+	b := c.resident(t, "b", 100) // a body may be slow and keeps nothing
+	freeBody()
+	if body, _ := a.AllocBody(8); body != nil || a.OwnsBody([]byte{1}) {
+		t.Error("memory of a model that is not on the device")
+	}
+	own, freeOwn, err := a.Alloc(8)
+	if err != nil || len(own) != 8 {
+		t.Error(len(own), err)
+	}
+	freeOwn()
+	ask(t, a) // b gives way
+	if now := a.now.(*loaded); !now.pads {
+		t.Error("a model that is loaded again has forgotten that it may add rows")
+	}
+	for _, r := range []*resident{a, b} {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestALoadThatFailsGivesItsShareBack(t *testing.T) {
 	c := newCard(100)
-	_, err := newResident(t.Context(), c.memory, c.share("a", 100), func(context.Context) (edgewise.Instance,
-		error,
-	) {
+	_, err := newResident(t.Context(), c.memory, c.share("a", 100), func(context.Context) (isolated, error) {
 		return nil, errors.New("no")
 	})
 	if err == nil || len(c.memory.taken) != 0 {
@@ -163,7 +196,7 @@ func TestManyModelsShareOneCard(t *testing.T) {
 	for client := range 8 {
 		clients.Go(func() {
 			for n := range 50 {
-				r, err := list[(client*7+n)%len(list)].Run(context.Background(), nil, nil)
+				r, err := list[(client*7+n)%len(list)].Run(context.Background(), nil, nil, edgewise.RunOptions{})
 				if err != nil && edgewise.KindOf(err) != edgewise.Exhausted {
 					t.Error(err)
 				}

@@ -38,10 +38,13 @@ func TestTheLowestPriorityStandsBackWhileAGPUIsThrottled(t *testing.T) {
 		reason   string
 		priority uint64
 		served   bool
-	}{{"", 3, true}, {edgewise.SlowedHot, 3, false}, {edgewise.SlowedHot, 2, true}, {
-		edgewise.SlowedHot, 1,
-		true,
-	}, {edgewise.SlowedHot, 0, true}} {
+	}{
+		{"", 3, true},
+		{"sw_thermal_slowdown", 3, false},
+		{"sw_thermal_slowdown", 2, true},
+		{"sw_thermal_slowdown", 1, true},
+		{"sw_thermal_slowdown", 0, true},
+	} {
 		reason = test.reason
 		_, err := s.Infer(t.Context(), &edgewise.Request{Priority: test.priority})
 		if (err == nil) != test.served || err != nil && (edgewise.KindOf(err) != edgewise.Busy ||

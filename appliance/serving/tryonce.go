@@ -37,7 +37,7 @@ func tryOnce(
 	if f.Guest {
 		limit = guestTime
 	}
-	ctx, cancel := context.WithTimeout(edgewise.WithCall(ctx, edgewise.Call{Trial: true}), limit)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	sizes := verifySizes
 	if !guessed(m) {
@@ -104,5 +104,5 @@ func requestOf(m *edgewise.Model, f edgewise.Format, open int64, value float64) 
 	if err != nil {
 		return nil, err
 	}
-	return &edgewise.Request{ID: "verification", Model: edgewise.ModelID{Name: m.Name}, Inputs: inputs}, nil
+	return &edgewise.Request{ID: "verification", Trial: true, Model: edgewise.ModelID{Name: m.Name}, Inputs: inputs}, nil
 }

@@ -82,7 +82,7 @@ func TestAStepIsVerifiedWhenItAnswersOrRefuses(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			verify := func(ctx context.Context, req *edgewise.Request) error {
-				if !edgewise.CallOf(ctx).Trial {
+				if !req.Trial {
 					t.Error("the run does not say that its inputs are made up")
 				}
 				for _, in := range req.Inputs {

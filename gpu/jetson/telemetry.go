@@ -86,7 +86,7 @@ func (b *Board) readZones(t *edgewise.Telemetry) {
 		kind := strings.TrimSpace(read("", filepath.Join(folder, "type")))
 		state, ok := number(filepath.Join(folder, "cur_state"))
 		if ok && state > 0 && strings.Contains(kind, "gpu") && strings.Contains(kind, "throttle") {
-			t.Slowed = append(t.Slowed, edgewise.SlowedHot)
+			t.Slowed = append(t.Slowed, "sw_thermal_slowdown")
 			break
 		}
 	}
@@ -127,7 +127,7 @@ func (b *Board) readPower(t *edgewise.Telemetry) {
 		}
 	}
 	if over {
-		t.Slowed = append(t.Slowed, edgewise.SlowedOverCurrent)
+		t.Slowed = append(t.Slowed, "over_current")
 	}
 	sum := 0.0
 	for _, watts := range t.Rails {

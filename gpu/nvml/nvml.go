@@ -178,8 +178,8 @@ func clocks(s *C.nv_sample, first int) map[string]float64 {
 
 // reasons are NVML's bits, from the lowest.
 var reasons = []string{
-	edgewise.SlowedIdle, edgewise.SlowedSetting, edgewise.SlowedPowerCap, edgewise.SlowedHardware, edgewise.SlowedSync,
-	edgewise.SlowedHot, edgewise.SlowedHotHardware, edgewise.SlowedPowerBrake, edgewise.SlowedDisplay,
+	"idle", "applications_clocks_setting", "sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal_slowdown",
+	"hw_thermal_slowdown", "hw_power_brake_slowdown", "display_clock_setting",
 }
 
 func slowed(bits *float64) []string {

@@ -77,7 +77,7 @@ func TestEverythingThatADeviceTells(t *testing.T) {
 	if s.Clocks["memory"] != 6251e6 || s.MaxClocks["sm"] != 2040e6 || len(s.MaxClocks) != 1 {
 		t.Errorf("clocks %v of %v", s.Clocks, s.MaxClocks)
 	}
-	if !slices.Equal(s.Slowed, []string{edgewise.SlowedPowerCap, edgewise.SlowedHot}) || s.Throttled() != edgewise.SlowedHot {
+	if !slices.Equal(s.Slowed, []string{"sw_power_cap", "sw_thermal_slowdown"}) || s.Throttled() != "sw_thermal_slowdown" {
 		t.Errorf("slowed by %v", s.Slowed)
 	}
 	if s.Encoder != nil || s.LinkGen != nil {

@@ -110,7 +110,7 @@ type gpuLoad struct {
 	on       edgewise.Device
 	ctx      *cuda.Ctx
 	file     *edgewise.Inspection
-	sessions []session
+	sessions []edgewise.Instance
 	rings    []*ring
 	kernel   *preprocess.Kernel // nil: there is none
 }

@@ -18,8 +18,8 @@ type accelerated struct {
 	device   edgewise.Device
 	ctx      *cuda.Ctx
 	pins     *pins
-	sessions []session
-	plain    chan session // idle
+	sessions []edgewise.Instance
+	plain    chan edgewise.Instance // idle
 	rings    []*ring
 	slots    chan *slot // idle; nil: there are no rings
 	picture  string     // the input that can be made of pictures; empty: none
@@ -27,26 +27,14 @@ type accelerated struct {
 	pads     atomic.Bool // batches may be computed with rows of zeros behind them
 }
 
-// session is what the plain way runs on.
-type session interface {
-	edgewise.Instance
-	edgewise.Placer
-}
-
-var (
-	_ edgewise.Instance  = (*accelerated)(nil)
-	_ edgewise.Allocator = (*accelerated)(nil)
-	_ edgewise.Placer    = (*accelerated)(nil)
-	_ edgewise.Pinner    = (*accelerated)(nil)
-	_ edgewise.Padder    = (*accelerated)(nil)
-)
+var _ edgewise.Instance = (*accelerated)(nil)
 
 // newAccelerated puts sessions and their rings, of which there are as many or none, behind one instance, which owns
 // them and the context.
-func newAccelerated(v edgewise.ModelID, on edgewise.Device, ctx *cuda.Ctx, sessions []session, rings []*ring) *accelerated {
+func newAccelerated(v edgewise.ModelID, on edgewise.Device, ctx *cuda.Ctx, sessions []edgewise.Instance, rings []*ring) *accelerated {
 	a := &accelerated{
 		version: v, device: on, ctx: ctx, pins: &pins{ctx: ctx}, sessions: sessions,
-		plain: make(chan session, len(sessions)), rings: rings,
+		plain: make(chan edgewise.Instance, len(sessions)), rings: rings,
 	}
 	for _, s := range sessions {
 		a.plain <- s
@@ -66,26 +54,13 @@ func newAccelerated(v edgewise.ModelID, on edgewise.Device, ctx *cuda.Ctx, sessi
 // rings.
 func (a *accelerated) AllowPadding() { a.pads.Store(true) }
 
-// Alloc returns pinned memory, from which inputs are copied to the device without another copy.
-func (a *accelerated) Alloc(n int) (data []byte, free func(), err error) { return a.pins.alloc(n) }
-
 // Pin pins memory that others have made, so that it is copied from and to as it stands.
 func (a *accelerated) Pin(memory []byte) (unpin func(), err error) { return a.pins.register(memory) }
 
-// Run runs a batch. Outputs stand in pinned memory until Result.Free.
-func (a *accelerated) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
-	return a.run(ctx, in, want, nil)
-}
-
-// RunInto runs a batch and puts its outputs where place says. When that is pinned, the device itself writes there.
-func (a *accelerated) RunInto(
-	ctx context.Context, in []edgewise.Tensor, want []string, place func(sizes []int64) [][]byte,
-) (*edgewise.Result, error) {
-	return a.run(ctx, in, want, place)
-}
-
-func (a *accelerated) run(
-	ctx context.Context, in []edgewise.Tensor, want []string, place func(sizes []int64) [][]byte,
+// Run runs a batch. Outputs stand in pinned memory until Result.Free. When the memory of options.Place is pinned, the
+// device itself writes there.
+func (a *accelerated) Run(
+	ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions,
 ) (*edgewise.Result, error) {
 	b, ok := a.batch(in, want)
 	if !ok && a.picturesAmong(in) {
@@ -94,9 +69,9 @@ func (a *accelerated) run(
 	var result *edgewise.Result
 	var err error
 	if ok {
-		result, err = a.ring(ctx, b, place)
+		result, err = a.ring(ctx, b, options.Place)
 	} else {
-		result, err = a.direct(ctx, in, want, place)
+		result, err = a.direct(ctx, in, want, options)
 	}
 	if err != nil {
 		return nil, a.judge(err)
@@ -181,19 +156,16 @@ func (a *accelerated) ring(ctx context.Context, b *batch, place func(sizes []int
 
 // direct runs the plain way, one run of a session at a time.
 func (a *accelerated) direct(
-	ctx context.Context, in []edgewise.Tensor, want []string, place func(sizes []int64) [][]byte,
+	ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions,
 ) (*edgewise.Result, error) {
-	var s session
+	var s edgewise.Instance
 	select {
 	case s = <-a.plain:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 	defer func() { a.plain <- s }()
-	if place != nil {
-		return s.RunInto(ctx, in, want, place)
-	}
-	return s.Run(ctx, in, want)
+	return s.Run(ctx, in, want, options)
 }
 
 // judge looks whether the device still works after a run has failed: an error that the runtime words may be one that no
@@ -218,7 +190,7 @@ func (a *accelerated) lost(err error) error {
 
 // Close gives everything back.
 func (a *accelerated) Close() error {
-	errs := []error{release(a.rings, a.sessions), a.pins.close()}
+	errs := []error{release(a.rings, a.sessions)}
 	if a.kernel != nil {
 		errs = append(errs, a.kernel.Close())
 	}
@@ -226,7 +198,7 @@ func (a *accelerated) Close() error {
 }
 
 // release gives rings and sessions back, in the order in which they lean on each other.
-func release(rings []*ring, sessions []session) error {
+func release(rings []*ring, sessions []edgewise.Instance) error {
 	var errs []error
 	for _, r := range rings {
 		r.unbind()

@@ -68,7 +68,7 @@ func (b *Backend) Inspect(ctx context.Context, dir string, m *edgewise.Model) (*
 	if err != nil {
 		return nil, err
 	}
-	return f.Inspection(), ctx.Err()
+	return &f.Inspection, ctx.Err()
 }
 
 // Load reads the model once more with the bounded reader and hands it to ONNX Runtime.

@@ -48,7 +48,7 @@ func load(t *testing.T, m *onnxgen.Model, parameters map[string]edgewise.ModelPa
 
 func infer(t *testing.T, i edgewise.Instance, want []string, in ...edgewise.Tensor) []edgewise.Tensor {
 	t.Helper()
-	r, err := i.Run(t.Context(), in, want)
+	r, err := i.Run(t.Context(), in, want, edgewise.RunOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestManyAtOnce(t *testing.T) {
 				in := edgewise.Tensor{Type: edgewise.FP32, Shape: edgewise.Shape{1, 16}, Data: floats(slices.Repeat([]float32{v}, 16)...)}
 				a, b := in, in
 				a.Name, b.Name = "a", "b"
-				r, err := i.Run(t.Context(), []edgewise.Tensor{a, b}, []string{"sum"})
+				r, err := i.Run(t.Context(), []edgewise.Tensor{a, b}, []string{"sum"}, edgewise.RunOptions{})
 				if err != nil {
 					t.Error(err)
 					return
@@ -196,14 +196,14 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	in.Data = make([]byte, 4*n)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err = i.Run(ctx, []edgewise.Tensor{in}, []string{inspection.Outputs[0].Name})
+	_, err = i.Run(ctx, []edgewise.Tensor{in}, []string{inspection.Outputs[0].Name}, edgewise.RunOptions{})
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a run beyond its deadline: %v", err)
 	}
 	small := load(t, onnxgen.AddSub(), nil)
 	canceled, stop := context.WithCancel(t.Context())
 	stop()
-	if _, err := small.Run(canceled, nil, []string{"sum"}); !errors.Is(err, context.Canceled) {
+	if _, err := small.Run(canceled, nil, []string{"sum"}, edgewise.RunOptions{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a run that was canceled before: %v", err)
 	}
 }
@@ -237,7 +237,7 @@ func TestRunRefuses(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := i.Run(t.Context(), test.in, test.want)
+			_, err := i.Run(t.Context(), test.in, test.want, edgewise.RunOptions{})
 			if err == nil || edgewise.KindOf(err) != test.kind || !strings.Contains(err.Error(), test.text) {
 				t.Errorf("got %v, want %s", err, test.text)
 			}
@@ -303,7 +303,7 @@ func TestOptionsTakeEffect(t *testing.T) {
 	parameters := map[string]edgewise.ModelParam{
 		"intra_op_thread_count": {StringValue: "0"}, "execution_mode": {StringValue: "1"}, "enable_mem_arena": {StringValue: "0"},
 		"enable_mem_pattern": {StringValue: "0"}, "session.set_denormal_as_zero": {StringValue: "1"}, "mine": {StringValue: "x"},
-		"memory.enable_memory_arena_shrinkage": {StringValue: "cpu:0"}, edgewise.ProfileParameter: {StringValue: edgewise.ProfileLatency},
+		"memory.enable_memory_arena_shrinkage": {StringValue: "cpu:0"}, "execution_profile": {StringValue: "latency"},
 	}
 	options, err := sessionOptions(&edgewise.Model{
 		Parameters:   parameters,

@@ -14,17 +14,11 @@ import (
 type placed struct{ *ort.Session }
 
 // Run is Session.Run there.
-func (p placed) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
-	defer keep(edgewise.CallOf(ctx).Core)()
-	return p.Session.Run(ctx, in, want)
-}
-
-// RunInto is Session.RunInto there.
-func (p placed) RunInto(
-	ctx context.Context, in []edgewise.Tensor, want []string, place func(sizes []int64) [][]byte,
+func (p placed) Run(
+	ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions,
 ) (*edgewise.Result, error) {
-	defer keep(edgewise.CallOf(ctx).Core)()
-	return p.Session.RunInto(ctx, in, want, place)
+	defer keep(options.Core)()
+	return p.Session.Run(ctx, in, want, options)
 }
 
 // keep keeps the calling goroutine and its thread on a core, counted from 1, until back is called; 0 leaves them where

@@ -9,8 +9,6 @@ import (
 	"github.com/edgewise-ai/edgewise/gpu/onnx/ort"
 )
 
-var _ edgewise.Describer = (*Backend)(nil)
-
 // asWritten is Triton's number for no optimization of the graph.
 const asWritten = 2
 

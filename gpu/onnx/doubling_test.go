@@ -7,6 +7,8 @@ import (
 	"math"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/gpu/cuda"
 	"github.com/edgewise-ai/edgewise/gpu/onnx/ort"
@@ -31,7 +33,7 @@ func (launched) Close() {}
 
 // compiled is in the place of the session whose code runs: it is closed with the instance.
 type compiled struct {
-	session
+	edgewise.Instance
 	module *cuda.Module
 }
 
@@ -76,10 +78,25 @@ func (l *gpuLoad) doubling(n int, buckets []int, slots int) (*accelerated, error
 	return a, a.warm(context.Background(), false)
 }
 
+// pinned maps memory and pins it.
+func pinned(a *accelerated, n int) (data []byte, free func(), err error) {
+	if data, err = unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON); err != nil {
+		return nil, nil, err
+	}
+	unpin, err := a.Pin(data)
+	if err != nil {
+		return nil, nil, errors.Join(err, unix.Munmap(data))
+	}
+	return data, func() {
+		unpin()
+		_ = unix.Munmap(data)
+	}, nil
+}
+
 // numbers makes a batch of rows with n numbers each, all of them v, in memory that the instance has pinned, or in other
 // memory when it pins none.
 func numbers(a *accelerated, rows, n int, v float32) (in edgewise.Tensor, free func()) {
-	data, free, err := a.Alloc(4 * n * rows)
+	data, free, err := pinned(a, 4*n*rows)
 	if err != nil {
 		data, free = make([]byte, 4*n*rows), func() {}
 	}

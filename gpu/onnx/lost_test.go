@@ -27,7 +27,7 @@ func TestLostDeviceIsSaid(t *testing.T) {
 	in := rows(2, 1)
 	in.Name = inputName()
 	for range 2 {
-		_, err := a.Run(context.Background(), []edgewise.Tensor{in}, []string{outputName(s)})
+		_, err := a.Run(context.Background(), []edgewise.Tensor{in}, []string{outputName(s)}, edgewise.RunOptions{})
 		if !edgewise.DeviceLost(err) || edgewise.KindOf(err) != edgewise.Unavailable ||
 			!strings.Contains(err.Error(), "gpu:0 has stopped working") {
 			t.Errorf("got %v", err)

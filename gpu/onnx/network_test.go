@@ -67,7 +67,7 @@ func accelerate(t *testing.T, ctx *cuda.Ctx, buckets []int, slots int) (*acceler
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := newAccelerated(edgewise.ModelID{Name: "mlp", Version: 1}, edgewise.Device{Kind: edgewise.GPU}, ctx, []session{s}, []*ring{r})
+	a := newAccelerated(edgewise.ModelID{Name: "mlp", Version: 1}, edgewise.Device{Kind: edgewise.GPU}, ctx, []edgewise.Instance{s}, []*ring{r})
 	a.AllowPadding()
 	return a, s
 }
@@ -83,7 +83,7 @@ func rows(n int, seed float32) edgewise.Tensor {
 // expected is what the plain way on the CPU makes of a batch.
 func expected(t *testing.T, s *ort.Session, in edgewise.Tensor) []byte {
 	t.Helper()
-	r, err := s.Run(context.Background(), []edgewise.Tensor{in}, []string{outputName(s)})
+	r, err := s.Run(context.Background(), []edgewise.Tensor{in}, []string{outputName(s)}, edgewise.RunOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

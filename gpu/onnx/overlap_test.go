@@ -53,7 +53,7 @@ func pipelined(t *testing.T) float64 {
 func once(t *testing.T, a *accelerated, n int, v float32) {
 	in, free := numbers(a, 1, n, v)
 	defer free()
-	r, err := a.Run(context.Background(), []edgewise.Tensor{in}, []string{"y"})
+	r, err := a.Run(context.Background(), []edgewise.Tensor{in}, []string{"y"}, edgewise.RunOptions{})
 	if err != nil {
 		t.Error(err)
 		return

@@ -9,6 +9,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/gpu/cuda"
 	"github.com/edgewise-ai/edgewise/gpu/preprocess"
+	"github.com/edgewise-ai/edgewise/picture"
 )
 
 // NormalSize is the elements of a row of a NormalInput: three means, then three factors, of red, green and blue.
@@ -25,7 +26,7 @@ func NormalInput(input string) string { return input + ".normal" }
 // one size, and FP32[batch, NormalSize] under the name NormalInput; the device makes the input of them, as
 // edgewise.Picture says. It fails with Unsupported where the device cannot.
 func PictureInput(m *edgewise.Model, file *edgewise.Inspection) (input string, ok bool) {
-	if m.Parameters[edgewise.PicturesParameter].StringValue == "off" || m.MaxBatchSize < 1 {
+	if m.Parameters["gpu_pictures"].StringValue == "off" || m.MaxBatchSize < 1 {
 		return "", false
 	}
 	sizes, err := buckets(m)
@@ -50,7 +51,7 @@ func pictureInput(inputs []plan) int {
 	for i := range inputs {
 		p := &inputs[i]
 		if p.kind != edgewise.FP32 && p.kind != edgewise.FP16 || len(p.row) != 3 || p.row[0] != 3 ||
-			p.row[1] > edgewise.MaxPictureSide || p.row[2] > edgewise.MaxPictureSide {
+			p.row[1] > picture.MaxSide || p.row[2] > picture.MaxSide {
 			continue
 		}
 		if found >= 0 {
@@ -74,7 +75,7 @@ func picturesOf(in []edgewise.Tensor, input string, rows int) *pictures {
 	for i := range in {
 		switch t := &in[i]; {
 		case t.Name == input && t.Type == edgewise.Uint8 && len(t.Shape) == 4 && t.Shape[0] == int64(rows) &&
-			t.Shape[3] == 3 && t.Shape[1] <= edgewise.MaxPictureSide && t.Shape[2] <= edgewise.MaxPictureSide:
+			t.Shape[3] == 3 && t.Shape[1] <= picture.MaxSide && t.Shape[2] <= picture.MaxSide:
 			p.pixels, p.size = t.Data, preprocess.Size{Width: int(t.Shape[2]), Height: int(t.Shape[1])}
 		case t.Name == NormalInput(input) && t.Type == edgewise.FP32 && t.Shape.Equal(edgewise.Shape{int64(rows), NormalSize}):
 			p.normals = make([]preprocess.Normal, rows)

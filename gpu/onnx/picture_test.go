@@ -15,6 +15,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/gpu/cuda"
 	"github.com/edgewise-ai/edgewise/gpu/onnx/ort"
+	"github.com/edgewise-ai/edgewise/picture"
 	"github.com/edgewise-ai/edgewise/test/fakegpu"
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 	"github.com/edgewise-ai/edgewise/test/real"
@@ -66,7 +67,7 @@ func viewer(t *testing.T, ctx *cuda.Ctx, kind edgewise.DataType, buckets []int) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := newAccelerated(edgewise.ModelID{Name: "m", Version: 1}, edgewise.Device{Kind: edgewise.GPU}, ctx, []session{s}, []*ring{r})
+	a := newAccelerated(edgewise.ModelID{Name: "m", Version: 1}, edgewise.Device{Kind: edgewise.GPU}, ctx, []edgewise.Instance{s}, []*ring{r})
 	a.AllowPadding()
 	a.picture, a.kernel = input, l.kernel
 	if err := a.warm(context.Background(), false); err != nil {
@@ -80,12 +81,12 @@ func views(list []edgewise.Picture, kind edgewise.DataType) (in []edgewise.Tenso
 	var pixels, normals []byte
 	for i := range list {
 		p := &list[i]
-		pixels = append(pixels, p.Part()...)
+		pixels = append(pixels, picture.Part(p)...)
 		for _, v := range append(p.Mean[:], p.Scale[:]...) {
 			normals = binary.LittleEndian.AppendUint32(normals, math.Float32bits(v))
 		}
 		row := make([]byte, 3*5*4*kind.Size())
-		p.Planes(row, kind, 4, 5, func() {})
+		picture.Planes(p, row, kind, 4, 5, func() {})
 		want = append(want, row...)
 	}
 	n := int64(len(list))
@@ -116,7 +117,7 @@ func TestPicturesBecomeTensorsOnTheDevice(t *testing.T) {
 					}
 					in, want := views(list, kind)
 					launches := control.Get(fakegpu.Launches)
-					result, err := a.Run(context.Background(), in, []string{"y"})
+					result, err := a.Run(context.Background(), in, []string{"y"}, edgewise.RunOptions{})
 					if err != nil {
 						r.Fatal(err)
 					}
@@ -132,7 +133,7 @@ func TestPicturesBecomeTensorsOnTheDevice(t *testing.T) {
 					[]edgewise.Tensor{{
 						Name: "x", Type: kind, Shape: append(edgewise.Shape{1}, planes...),
 						Data: make([]byte, 60*kind.Size()),
-					}}, []string{"y"})
+					}}, []string{"y"}, edgewise.RunOptions{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -154,7 +155,7 @@ func TestRunsOfPicturesThatTheDeviceDoesNotTake(t *testing.T) {
 		"fewer pixels":   {{Name: "x", Type: edgewise.Uint8, Shape: edgewise.Shape{1, 2, 2, 3}, Data: good[0].Data[:11]}, good[1]},
 		"other channels": {{Name: "x", Type: edgewise.Uint8, Shape: edgewise.Shape{1, 2, 3, 2}, Data: good[0].Data}, good[1]},
 	} {
-		if _, err := a.Run(context.Background(), in, []string{"y"}); edgewise.KindOf(err) != edgewise.Unsupported {
+		if _, err := a.Run(context.Background(), in, []string{"y"}, edgewise.RunOptions{}); edgewise.KindOf(err) != edgewise.Unsupported {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -166,11 +167,11 @@ func TestRunsOfPicturesThatTheDeviceDoesNotTake(t *testing.T) {
 		large := edgewise.Picture{Pixels: make([]byte, 3*100*height), Stride: 300, Width: 100, Height: height}
 		in, _ := views([]edgewise.Picture{large}, edgewise.FP32)
 		control.Fail(fault.symbol, 1, int32(fault.code), false)
-		if _, err := a.Run(context.Background(), in, []string{"y"}); err == nil || !strings.Contains(err.Error(), fault.code.Error()) {
+		if _, err := a.Run(context.Background(), in, []string{"y"}, edgewise.RunOptions{}); err == nil || !strings.Contains(err.Error(), fault.code.Error()) {
 			t.Errorf("%s: %v", fault.symbol, err)
 		}
 	}
-	r, err := a.Run(context.Background(), good, []string{"y"})
+	r, err := a.Run(context.Background(), good, []string{"y"}, edgewise.RunOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,10 +197,10 @@ func TestWhichModelsTakePictures(t *testing.T) {
 		{"interleaved", []edgewise.TensorInfo{info("image", edgewise.FP32, -1, 8, 8, 3)}, nil, ""},
 		{"any size", []edgewise.TensorInfo{info("image", edgewise.FP32, -1, 3, -1, 8)}, nil, ""},
 		{"disabled", []edgewise.TensorInfo{image}, func(m *edgewise.Model) {
-			m.Parameters[edgewise.PicturesParameter] = edgewise.ModelParam{StringValue: "off"}
+			m.Parameters["gpu_pictures"] = edgewise.ModelParam{StringValue: "off"}
 		}, ""},
 		{"no buckets", []edgewise.TensorInfo{image}, func(m *edgewise.Model) {
-			m.Parameters[edgewise.BucketsParameter] = edgewise.ModelParam{StringValue: "off"}
+			m.Parameters["gpu_batch_buckets"] = edgewise.ModelParam{StringValue: "off"}
 		}, ""},
 		{"no batches", []edgewise.TensorInfo{image}, func(m *edgewise.Model) { m.MaxBatchSize = 0 }, ""},
 		{"reshaped", []edgewise.TensorInfo{image}, func(m *edgewise.Model) {
@@ -215,7 +216,7 @@ func TestWhichModelsTakePictures(t *testing.T) {
 			t.Errorf("%s: %q, %v", test.name, got, ok)
 		}
 	}
-	if pictureInput([]plan{{"x", edgewise.FP32, edgewise.Shape{3, edgewise.MaxPictureSide + 1, 1}, 1}}) >= 0 {
+	if pictureInput([]plan{{"x", edgewise.FP32, edgewise.Shape{3, picture.MaxSide + 1, 1}, 1}}) >= 0 {
 		t.Error("a side that is too large is taken")
 	}
 }

@@ -9,6 +9,11 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
+// bucketsParameter is the model parameter that lists the batch sizes that are computed on a GPU, such as "1,4,16"; a batch
+// between two of them is filled up with zeros. "off": no batch is, and the copies of one batch do not overlap the run of
+// another.
+const bucketsParameter = "gpu_batch_buckets"
+
 // Bounds of what a model asks for.
 const (
 	MaxBuckets   = 32
@@ -20,7 +25,7 @@ const (
 // buckets returns the batch sizes that are computed, ascending, the last one being max_batch_size: powers of two, and
 // those that the model prefers. nil: the plain way is to be taken.
 func buckets(m *edgewise.Model) ([]int, error) {
-	text := m.Parameters[edgewise.BucketsParameter].StringValue
+	text := m.Parameters[bucketsParameter].StringValue
 	if text == "off" {
 		return nil, nil
 	}
@@ -30,7 +35,7 @@ func buckets(m *edgewise.Model) ([]int, error) {
 		n, err := strconv.Atoi(field)
 		if err != nil || n < 1 || n > most {
 			return nil, edgewise.Errorf("onnx.Load", edgewise.Invalid,
-				"model %q: parameter %q: %q is no batch size from 1 to max_batch_size %d", m.Name, edgewise.BucketsParameter, field, most)
+				"model %q: parameter %q: %q is no batch size from 1 to max_batch_size %d", m.Name, bucketsParameter, field, most)
 		}
 		list = append(list, n)
 	}
@@ -48,7 +53,7 @@ func buckets(m *edgewise.Model) ([]int, error) {
 	slices.Sort(list)
 	if list = slices.Compact(list); len(list) > MaxBuckets {
 		return nil, edgewise.Errorf("onnx.Load", edgewise.Invalid, "model %q: %d batch sizes in %q, at most %d are allowed",
-			m.Name, len(list), edgewise.BucketsParameter, MaxBuckets)
+			m.Name, len(list), bucketsParameter, MaxBuckets)
 	}
 	return list, nil
 }

@@ -13,7 +13,7 @@ func TestBuckets(t *testing.T) {
 		return &edgewise.Model{
 			Name: "m", MaxBatchSize: most,
 			DynamicBatching: &edgewise.DynamicBatching{PreferredBatchSize: preferred},
-			Parameters:      map[string]edgewise.ModelParam{edgewise.BucketsParameter: {StringValue: parameter}},
+			Parameters:      map[string]edgewise.ModelParam{"gpu_batch_buckets": {StringValue: parameter}},
 		}
 	}
 	many := make([]string, MaxBuckets+1)

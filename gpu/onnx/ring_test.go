@@ -28,7 +28,7 @@ func TestRingComputesWhatThePlainWayDoes(t *testing.T) {
 						in.Name = inputName()
 						want := expected(t, s, in)
 						if client%2 == 0 { // in pinned memory
-							data, free, err := a.Alloc(len(in.Data))
+							data, free, err := pinned(a, len(in.Data))
 							if err != nil {
 								t.Error(err)
 								return
@@ -37,7 +37,7 @@ func TestRingComputesWhatThePlainWayDoes(t *testing.T) {
 							in.Data = data
 							defer free()
 						}
-						r, err := a.Run(context.Background(), []edgewise.Tensor{in}, []string{outputName(s)})
+						r, err := a.Run(context.Background(), []edgewise.Tensor{in}, []string{outputName(s)}, edgewise.RunOptions{})
 						if err != nil {
 							t.Error(err)
 							return
@@ -79,7 +79,7 @@ func TestOutputsGoToPinnedMemoryByThemselves(t *testing.T) {
 		"none":   func([]int64) [][]byte { return nil },
 		"nil":    func([]int64) [][]byte { return [][]byte{nil} },
 	} {
-		r, err := a.RunInto(context.Background(), []edgewise.Tensor{in}, []string{outputName(s)}, place)
+		r, err := a.Run(context.Background(), []edgewise.Tensor{in}, []string{outputName(s)}, edgewise.RunOptions{Place: place})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestNoRowIsAddedBeforeItIsAllowed(t *testing.T) {
 		before := control.Get(fakegpu.Copies)
 		in := rows(test.rows, 1)
 		in.Name = inputName()
-		r, err := a.Run(context.Background(), []edgewise.Tensor{in}, []string{outputName(s)})
+		r, err := a.Run(context.Background(), []edgewise.Tensor{in}, []string{outputName(s)}, edgewise.RunOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +127,7 @@ func TestBatchesThatDoNotFitTakeThePlainWay(t *testing.T) {
 	before := control.Get(fakegpu.Copies)
 	in := rows(5, 1)
 	in.Name = inputName()
-	r, err := a.Run(context.Background(), []edgewise.Tensor{in}, []string{outputName(s)})
+	r, err := a.Run(context.Background(), []edgewise.Tensor{in}, []string{outputName(s)}, edgewise.RunOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,12 +136,12 @@ func TestBatchesThatDoNotFitTakeThePlainWay(t *testing.T) {
 	if n := control.Get(fakegpu.Copies) - before; n != 0 {
 		t.Errorf("%d copies by the ring", n)
 	}
-	if _, err := a.Run(context.Background(), []edgewise.Tensor{in}, []string{"nothing"}); edgewise.KindOf(err) != edgewise.Invalid {
+	if _, err := a.Run(context.Background(), []edgewise.Tensor{in}, []string{"nothing"}, edgewise.RunOptions{}); edgewise.KindOf(err) != edgewise.Invalid {
 		t.Errorf("an output that there is not: %v", err)
 	}
 	stopped, stop := context.WithCancel(context.Background())
 	stop()
-	if _, err := a.Run(stopped, []edgewise.Tensor{rows(1, 1)}, []string{outputName(s)}); !errors.Is(err, context.Canceled) {
+	if _, err := a.Run(stopped, []edgewise.Tensor{rows(1, 1)}, []string{outputName(s)}, edgewise.RunOptions{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a request that has gone: %v", err)
 	}
 	finish(a)

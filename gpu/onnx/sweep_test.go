@@ -220,7 +220,9 @@ func life(t *testing.T, path string) (l lived) {
 func lifeRun(t *testing.T, a *accelerated, rows int, v float32, into []byte) error {
 	in, free := numbers(a, rows, lifeRow, v)
 	defer free()
-	r, err := a.RunInto(context.Background(), []edgewise.Tensor{in}, []string{"y"}, func([]int64) [][]byte { return [][]byte{into} })
+	r, err := a.Run(context.Background(), []edgewise.Tensor{in}, []string{"y"}, edgewise.RunOptions{
+		Place: func([]int64) [][]byte { return [][]byte{into} },
+	})
 	if err != nil {
 		for i := range into {
 			into[i] = 0xEE

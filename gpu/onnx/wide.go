@@ -54,25 +54,13 @@ func newWide(plain *ort.Session, v edgewise.ModelID, open func() (*ort.Session, 
 	return &wide{Session: plain, model: v, open: open, logger: logger}
 }
 
-// Run is Session.Run, on several threads where ctx says that the run is alone and that can be had.
-func (w *wide) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
-	return w.run(ctx, in, want, func(s *ort.Session) (*edgewise.Result, error) { return s.Run(ctx, in, want) })
-}
-
-// RunInto is Session.RunInto, likewise.
-func (w *wide) RunInto(
-	ctx context.Context, in []edgewise.Tensor, want []string, place func(sizes []int64) [][]byte,
+// Run is Session.Run; a solo run is on several threads where that can be had.
+func (w *wide) Run(
+	ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions,
 ) (*edgewise.Result, error) {
-	return w.run(ctx, in, want, func(s *ort.Session) (*edgewise.Result, error) { return s.RunInto(ctx, in, want, place) })
-}
-
-func (w *wide) run(
-	ctx context.Context, in []edgewise.Tensor, want []string, run func(*ort.Session,
-	) (*edgewise.Result, error),
-) (*edgewise.Result, error) {
-	call := edgewise.CallOf(ctx)
-	if !call.Alone {
-		defer keep(call.Core)()
+	run := func(s *ort.Session) (*edgewise.Result, error) { return s.Run(ctx, in, want, options) }
+	if !options.Solo {
+		defer keep(options.Core)()
 		return run(w.Session)
 	}
 	second, checked := w.acquire()
@@ -162,7 +150,7 @@ func (w *wide) make() {
 
 // check runs the second session for the first time and compares its answers with those of the plain one.
 func (w *wide) check(ctx context.Context, second *ort.Session, in []edgewise.Tensor, want []string, outputs []edgewise.Tensor) {
-	result, err := second.Run(ctx, in, want)
+	result, err := second.Run(ctx, in, want, edgewise.RunOptions{})
 	if ctx.Err() != nil {
 		return
 	}

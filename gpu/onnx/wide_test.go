@@ -53,7 +53,7 @@ func elastic(t *testing.T, plain, second func(threads int) (*ort.Session, error)
 // ask runs once and tells whether the run was wide. Every answer must be the same as all others.
 func ask(t *testing.T, w edgewise.Instance, alone bool, want []byte) bool {
 	t.Helper()
-	r, err := w.Run(edgewise.WithCall(t.Context(), edgewise.Call{Alone: alone}), measurements(), []string{"output"})
+	r, err := w.Run(t.Context(), measurements(), []string{"output"}, edgewise.RunOptions{Solo: alone})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,8 +91,9 @@ func TestASecondSessionIsMadeUsedAndGivenUp(t *testing.T) {
 		if !ask(t, w, true, want) || ask(t, w, false, want) {
 			t.Error("a run that is told that it is alone is wide, and no other")
 		}
-		r, err := w.RunInto(edgewise.WithCall(t.Context(), edgewise.Call{Alone: true}), measurements(), []string{"output"},
-			func(sizes []int64) [][]byte { return make([][]byte, len(sizes)) })
+		r, err := w.Run(t.Context(), measurements(), []string{"output"}, edgewise.RunOptions{
+			Solo: true, Place: func(sizes []int64) [][]byte { return make([][]byte, len(sizes)) },
+		})
 		if err != nil || !r.Wide || !bytes.Equal(r.Outputs[0].Data, want) {
 			t.Fatal(r, err)
 		}
@@ -178,7 +179,7 @@ func TestAWideRunThatFailsIsRunOnOneThread(t *testing.T) {
 			Name: "input", Type: edgewise.FP32, Shape: edgewise.Shape{64},
 			Data: floats(append([]float32{first}, make([]float32, 63)...)...),
 		}}
-		r, err := w.Run(edgewise.WithCall(t.Context(), edgewise.Call{Alone: true}), in, []string{"output"})
+		r, err := w.Run(t.Context(), in, []string{"output"}, edgewise.RunOptions{Solo: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -239,8 +240,8 @@ func TestWhichVersionsHaveWideRuns(t *testing.T) {
 		want       bool
 	}{
 		{"by default", nil, true},
-		{"not where many requests count", map[string]string{edgewise.ProfileParameter: edgewise.ProfileThroughput}, false},
-		{"not where every run has all cores", map[string]string{edgewise.ProfileParameter: edgewise.ProfileLatency}, false},
+		{"not where many requests count", map[string]string{"execution_profile": "throughput"}, false},
+		{"not where every run has all cores", map[string]string{"execution_profile": "latency"}, false},
 		{"not where threads were asked for", map[string]string{"intra_op_thread_count": "1"}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

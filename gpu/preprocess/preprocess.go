@@ -1,5 +1,5 @@
 // Package preprocess makes tensors of pictures on a GPU: a batch of pictures of any sizes, as bytes, becomes one tensor
-// of planes, cut out, scaled and normalised by one kernel. The result is that of edgewise.Picture.Planes, bit for bit:
+// of planes, cut out, scaled and normalised by one kernel. The result is that of picture.Planes, bit for bit:
 // both do the same roundings in the same order.
 package preprocess
 
@@ -10,6 +10,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/gpu/cuda"
+	"github.com/edgewise-ai/edgewise/picture"
 )
 
 //go:embed kernel/preprocess.ptx
@@ -18,7 +19,7 @@ var ptx string
 // Bounds of a batch.
 const (
 	MaxPictures = 65535 // the blocks of a grid in its second dimension
-	MaxSide     = edgewise.MaxPictureSide
+	MaxSide     = picture.MaxSide
 )
 
 // Size is that of a picture or of the tensor, in pixels.

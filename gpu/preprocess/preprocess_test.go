@@ -13,6 +13,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/gpu/cuda"
+	"github.com/edgewise-ai/edgewise/picture"
 	"github.com/edgewise-ai/edgewise/test/fakegpu"
 )
 
@@ -161,7 +162,7 @@ func TestDeviceAndCPUAgreeBitForBit(t *testing.T) {
 			}
 			for kind, got := range map[edgewise.DataType][]byte{edgewise.FP32: f32, edgewise.FP16: f16} {
 				want := make([]byte, len(got)/len(list))
-				p.Planes(want, kind, out.Width, out.Height, func() {})
+				picture.Planes(&p, want, kind, out.Width, out.Height, func() {})
 				if string(got[n*len(want):(n+1)*len(want)]) != string(want) {
 					r.Fatalf("picture %d is another one as %v on the device", n, kind)
 				}

@@ -103,7 +103,7 @@ var services = []string{
 }
 
 // foundations are packages that every layer may import, as it may the root.
-var foundations = []string{"aligned", "host", "scalar"}
+var foundations = []string{"aligned", "host", "ordering", "picture", "scalar"}
 
 var layers = []layer{
 	{"types", []string{"."}, nil, "the shared types import nothing, so that every package can use them"},

@@ -48,7 +48,7 @@ func (r *raw) side(name string, callers int, during time.Duration) side {
 
 func (r *raw) call(end time.Time, latencies *perf.Histogram) error {
 	for now := time.Now(); now.Before(end); {
-		result, err := r.session.Run(context.Background(), r.inputs, r.outputs)
+		result, err := r.session.Run(context.Background(), r.inputs, r.outputs, edgewise.RunOptions{})
 		if err != nil {
 			return err
 		}

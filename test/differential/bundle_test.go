@@ -60,15 +60,13 @@ func (b bundles) Load(ctx context.Context, v *edgewise.Version, dir string, on e
 // bundle is the models in the child.
 type bundle []edgewise.Instance
 
-func (b bundle) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
-	return b.RunInto(ctx, in, want, func([]int64) [][]byte { return nil })
-}
-
-// RunInto runs the model that is meant, with memory that is full of poison.
-func (b bundle) RunInto(ctx context.Context, in []edgewise.Tensor, want []string, place func([]int64) [][]byte) (*edgewise.Result, error) {
+// Run runs the model that is meant, with memory that is full of poison.
+func (b bundle) Run(
+	ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions,
+) (*edgewise.Result, error) {
 	at := slices.IndexFunc(in, func(t edgewise.Tensor) bool { return t.Name == number })
-	model := b[binary.LittleEndian.Uint64(in[at].Data)].(edgewise.Placer)
-	return model.RunInto(ctx, slices.Delete(slices.Clone(in), at, at+1), want, func(sizes []int64) [][]byte {
+	model, place := b[binary.LittleEndian.Uint64(in[at].Data)], options.Place
+	options.Place = func(sizes []int64) [][]byte {
 		memory := place(sizes)
 		for _, m := range memory {
 			for i := range m {
@@ -76,7 +74,8 @@ func (b bundle) RunInto(ctx context.Context, in []edgewise.Tensor, want []string
 			}
 		}
 		return memory
-	})
+	}
+	return model.Run(ctx, slices.Delete(slices.Clone(in), at, at+1), want, options)
 }
 
 func (b bundle) Close() error { return nil }
@@ -87,12 +86,12 @@ type member struct {
 	index uint64
 }
 
-func (m member) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
+func (m member) Run(ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions) (*edgewise.Result, error) {
 	which := edgewise.Tensor{
 		Name: number, Type: edgewise.Int64, Shape: edgewise.Shape{1},
 		Data: binary.LittleEndian.AppendUint64(nil, m.index),
 	}
-	return m.Instance.Run(ctx, append(slices.Clone(in), which), want)
+	return m.Instance.Run(ctx, append(slices.Clone(in), which), want, options)
 }
 
 // Close leaves the process to the others.

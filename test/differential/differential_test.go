@@ -199,7 +199,7 @@ func (s *subject) questions() []question {
 	for i := range list {
 		q := &list[i]
 		q.in = s.inputs()
-		r, err := session.Run(s.t.Context(), q.in, outputs)
+		r, err := session.Run(s.t.Context(), q.in, outputs, edgewise.RunOptions{})
 		if err != nil {
 			s.covered.failing++
 			continue

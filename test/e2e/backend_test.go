@@ -178,7 +178,7 @@ func (s *backendSuite) reference(ctx context.Context, m backendModel) (*referenc
 		if err != nil {
 			return nil, "failed", err.Error()
 		}
-		result, err := session.Run(ctx, in, want)
+		result, err := session.Run(ctx, in, want, edgewise.RunOptions{})
 		if err != nil {
 			return nil, "refused by the runtime", err.Error()
 		}

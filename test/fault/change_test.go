@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/store"
 )
 
 // change is one change of a store. The child says it before it begins and acknowledges it after the call returned.
@@ -83,7 +84,7 @@ func (s *state) apply(c *change) {
 		next := labelState{Version: c.Version}
 		if there {
 			next.History = append(slices.Clone(old.History), old.Version)
-			next.History = next.History[max(0, len(next.History)-edgewise.MaxLabelHistory):]
+			next.History = next.History[max(0, len(next.History)-store.MaxLabelHistory):]
 		}
 		m.Labels[c.Label] = next
 	case "rollback":

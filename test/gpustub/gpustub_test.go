@@ -136,7 +136,7 @@ func TestBatchesRunOnTheRingsOwnStream(t *testing.T) {
 	}
 	m := onnxgen.MLP(1)
 	in := edgewise.Tensor{Name: m.Graph.Inputs[0].Name, Type: edgewise.FP32, Shape: edgewise.Shape{3, 64}, Data: make([]byte, 3*64*4)}
-	r, err := i.Run(context.Background(), []edgewise.Tensor{in}, []string{m.Graph.Outputs[0].Name})
+	r, err := i.Run(context.Background(), []edgewise.Tensor{in}, []string{m.Graph.Outputs[0].Name}, edgewise.RunOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,13 +155,13 @@ func TestBatchesRunOnTheRingsOwnStream(t *testing.T) {
 
 func TestThePlainWayCopiesAndWaits(t *testing.T) {
 	i, _, trace, err := load(t, onnxgen.MLP(1),
-		&edgewise.Model{MaxBatchSize: 8, Parameters: map[string]edgewise.ModelParam{edgewise.BucketsParameter: {StringValue: "off"}}})
+		&edgewise.Model{MaxBatchSize: 8, Parameters: map[string]edgewise.ModelParam{"gpu_batch_buckets": {StringValue: "off"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := onnxgen.MLP(1)
 	in := edgewise.Tensor{Name: m.Graph.Inputs[0].Name, Type: edgewise.FP32, Shape: edgewise.Shape{3, 64}, Data: make([]byte, 3*64*4)}
-	r, err := i.Run(context.Background(), []edgewise.Tensor{in}, []string{m.Graph.Outputs[0].Name})
+	r, err := i.Run(context.Background(), []edgewise.Tensor{in}, []string{m.Graph.Outputs[0].Name}, edgewise.RunOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

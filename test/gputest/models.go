@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/gpu/onnx"
 )
@@ -77,9 +79,9 @@ func (b *bench) load(ctx context.Context, on edgewise.Device, way string) (edgew
 	parameters := map[string]edgewise.ModelParam{}
 	switch way {
 	case plain:
-		parameters[edgewise.BucketsParameter] = edgewise.ModelParam{StringValue: "off"}
+		parameters["gpu_batch_buckets"] = edgewise.ModelParam{StringValue: "off"}
 	case alone:
-		parameters[edgewise.PipelineParameter] = edgewise.ModelParam{StringValue: "1"}
+		parameters["gpu_pipeline_slots"] = edgewise.ModelParam{StringValue: "1"}
 	}
 	return b.backend.Load(ctx, &edgewise.Version{
 		ID:    edgewise.ModelID{Name: "subject", Version: 1},
@@ -153,12 +155,12 @@ func (b *bench) copyShare() float64 {
 func (b *bench) compare(ctx context.Context, way string, rows int, cpu, gpu edgewise.Instance) error {
 	in := []edgewise.Tensor{b.input(rows, 1)}
 	_, output := b.names()
-	want, err := cpu.Run(ctx, in, []string{output})
+	want, err := cpu.Run(ctx, in, []string{output}, edgewise.RunOptions{})
 	if err != nil {
 		return err
 	}
 	defer want.Free()
-	got, err := gpu.Run(ctx, in, []string{output})
+	got, err := gpu.Run(ctx, in, []string{output}, edgewise.RunOptions{})
 	if err != nil {
 		return err
 	}
@@ -204,17 +206,24 @@ func (b *bench) loop(ctx context.Context, way string, rows int, i edgewise.Insta
 func (b *bench) hammer(ctx context.Context, rows int, i edgewise.Instance, pinned bool, until time.Time, done *atomic.Int64) error {
 	in := b.input(rows, 2)
 	_, output := b.names()
-	if a, ok := i.(edgewise.Allocator); ok && pinned {
-		data, free, err := a.Alloc(len(in.Data))
+	if a, ok := i.(interface {
+		Pin(memory []byte) (unpin func(), err error)
+	}); ok && pinned {
+		data, err := unix.Mmap(-1, 0, len(in.Data), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 		if err != nil {
 			return err
 		}
-		defer free()
+		defer func() { _ = unix.Munmap(data) }()
+		unpin, err := a.Pin(data)
+		if err != nil {
+			return err
+		}
+		defer unpin()
 		copy(data, in.Data)
 		in.Data = data
 	}
 	for first := true; first || time.Now().Before(until); first = false {
-		result, err := i.Run(ctx, []edgewise.Tensor{in}, []string{output})
+		result, err := i.Run(ctx, []edgewise.Tensor{in}, []string{output}, edgewise.RunOptions{})
 		if err != nil {
 			return err
 		}

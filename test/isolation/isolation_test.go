@@ -131,12 +131,12 @@ func TestAChildAnswersAsThisProcessDoes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inside, outside, inspection := both(t, m)
 			in, names := sample(inspection)
-			want, err := inside.Run(t.Context(), in, names)
+			want, err := inside.Run(t.Context(), in, names, edgewise.RunOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer want.Free()
-			got, err := outside.Run(t.Context(), in, names)
+			got, err := outside.Run(t.Context(), in, names, edgewise.RunOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -157,7 +157,7 @@ func TestARunInAChildEndsWithItsContext(t *testing.T) {
 	pid := outside.(*runner.Instance).Stats().PID
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := outside.Run(ctx, in, names); err == nil || edgewise.KindOf(err) != edgewise.Deadline {
+	if _, err := outside.Run(ctx, in, names, edgewise.RunOptions{}); err == nil || edgewise.KindOf(err) != edgewise.Deadline {
 		t.Errorf("got %v", err)
 	}
 	if s := outside.(*runner.Instance).Stats(); s.PID != pid || s.Crashes != 0 {
@@ -179,7 +179,7 @@ func TestUnloadingGivesTheMemoryBack(t *testing.T) {
 	in, names := sample(inspection)
 	cycle := func() {
 		i := load(t, there, dir)
-		r, err := i.Run(t.Context(), in, names)
+		r, err := i.Run(t.Context(), in, names, edgewise.RunOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -305,7 +305,7 @@ func timed(b *testing.B, i edgewise.Instance, in []edgewise.Tensor, names []stri
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	start := time.Now()
-	r, err := i.Run(ctx, in, names)
+	r, err := i.Run(ctx, in, names, edgewise.RunOptions{})
 	if err != nil {
 		b.Error(err)
 		return 0, 0

@@ -78,7 +78,7 @@ type EchoInstance struct {
 }
 
 // Run answers with the content of the model's file.
-func (i *EchoInstance) Run(context.Context, []edgewise.Tensor, []string) (*edgewise.Result, error) {
+func (i *EchoInstance) Run(context.Context, []edgewise.Tensor, []string, edgewise.RunOptions) (*edgewise.Result, error) {
 	if err := i.backend.at("run", i.content); err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ func inspect(t *testing.T, m *onnxgen.Model) *edgewise.Inspection {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f.Inspection()
+	return &f.Inspection
 }
 
 // The published networks have 3,504,872 and 25,557,032 parameters; folding batch normalisation takes one of two away

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 
-	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/picture"
 )
 
 // Half turns a model of FP32 into one of FP16: its weights, its inputs and its outputs. It returns the model.
@@ -16,7 +16,7 @@ func (m *Model) Half() *Model {
 		}
 		half := make([]byte, 0, len(t.Data)/2)
 		for at := 0; at < len(t.Data); at += 4 {
-			half = binary.LittleEndian.AppendUint16(half, edgewise.Half(math.Float32frombits(binary.LittleEndian.Uint32(t.Data[at:]))))
+			half = binary.LittleEndian.AppendUint16(half, picture.Half(math.Float32frombits(binary.LittleEndian.Uint32(t.Data[at:]))))
 		}
 		t.Type, t.Data = Float16, half
 	}
@@ -36,7 +36,7 @@ func (m *Model) FromPixels() *Model {
 	in := m.Graph.Inputs[0]
 	constant := func(name string, value float32) Tensor {
 		if in.Type == Float16 {
-			return Tensor{Name: name, Type: Float16, Data: binary.LittleEndian.AppendUint16(nil, edgewise.Half(value))}
+			return Tensor{Name: name, Type: Float16, Data: binary.LittleEndian.AppendUint16(nil, picture.Half(value))}
 		}
 		return Floats(name, nil, value)
 	}

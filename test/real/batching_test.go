@@ -51,7 +51,7 @@ func pays(t *testing.T, m *onnxgen.Model, in edgewise.ModelInput, classes int64)
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	return closed[edgewise.CloseOff] == 0
+	return closed["off"] == 0
 }
 
 // load puts a scheduler with a dynamic batcher before a generated model on ONNX Runtime, and warms it up.

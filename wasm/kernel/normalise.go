@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 
-	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/picture"
 )
 
 // Layout is how Normalise writes a picture.
@@ -79,7 +79,7 @@ func plane(dst, src []byte, c, n, first, step int, table *[256]float32, p *pacer
 func planeHalf(dst, src []byte, c, n, first, step int, table *[256]float32, p *pacer) {
 	var half [256]uint16
 	for v := range half {
-		half[v] = edgewise.Half(table[v])
+		half[v] = picture.Half(table[v])
 	}
 	out := 2 * first
 	for begin := c; begin < len(src); begin += n * stride {

@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/picture"
 	"github.com/edgewise-ai/edgewise/wasm/kernel"
 )
 
@@ -155,8 +155,8 @@ func TestNormaliseInEveryLayout(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, v := range test.want {
-			if got := binary.LittleEndian.Uint16(half[2*i:]); got != edgewise.Half(v) {
-				t.Errorf("%s: half %d is %#x, want %#x", test.name, i, got, edgewise.Half(v))
+			if got := binary.LittleEndian.Uint16(half[2*i:]); got != picture.Half(v) {
+				t.Errorf("%s: half %d is %#x, want %#x", test.name, i, got, picture.Half(v))
 			}
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
+	"github.com/edgewise-ai/edgewise/ordering"
 )
 
 // Batcher is the Servable of one version with sequence_batching, in front of a Scheduler. It keeps the requests of a
@@ -40,9 +41,8 @@ type Batcher struct {
 }
 
 var (
-	_ edgewise.Servable  = (*Batcher)(nil)
-	_ edgewise.Isolated  = (*Batcher)(nil)
-	_ edgewise.Sequencer = (*Batcher)(nil)
+	_ edgewise.Servable = (*Batcher)(nil)
+	_ edgewise.Isolated = (*Batcher)(nil)
 )
 
 // Config configures a Batcher beside its Scheduler.
@@ -73,7 +73,7 @@ func New(v *edgewise.Version, instance edgewise.Instance, c sched.Config, own Co
 	} else {
 		b.table.slots = &oldestSlots{table: b.table, each: candidates(v.Model)}
 	}
-	b.table.slots.resize(instancesOf(v.Model))
+	b.table.slots.resize(v.Model.Instances())
 	return b
 }
 
@@ -91,7 +91,7 @@ func (b *Batcher) infer(ctx context.Context, req *edgewise.Request, start time.T
 	if err := b.checkSequence(req, checked.Rows); err != nil {
 		return nil, err
 	}
-	if edgewise.CallOf(ctx).Depth > 0 {
+	if len(req.Callers) > 0 {
 		defer cores.Suspend(ctx)()
 	}
 	c := &request{
@@ -103,7 +103,7 @@ func (b *Batcher) infer(ctx context.Context, req *edgewise.Request, start time.T
 		return nil, b.refusal(err, id)
 	}
 	defer b.table.inflight.Done()
-	edgewise.Queued(ctx)
+	ordering.Queued(ctx)
 	if c.restarts {
 		b.logger.Warn(
 			"a sequence is started again before its end", "model", b.version.ID.String(), "sequence", id.String(),
@@ -157,7 +157,7 @@ func (b *Batcher) checkSequence(req *edgewise.Request, rows int) error {
 	return nil
 }
 
-// refusal batch an error of the table into what a client sees.
+// refusal turns an error of the table into what a client sees.
 func (b *Batcher) refusal(err error, id correlationID) error {
 	e := &edgewise.Error{Op: "sequence.Infer", Kind: edgewise.Unavailable, Model: b.version.ID, Err: err}
 	switch {
@@ -250,7 +250,7 @@ func (b *Batcher) signal(c *request) signal {
 func (b *Batcher) request(call *call, inputs []edgewise.Tensor, want []string) *edgewise.Request {
 	return &edgewise.Request{
 		ID: call.request.ID, Model: b.version.ID, Inputs: inputs, Outputs: b.states.wanted(want),
-		Parameters: call.request.Parameters,
+		Parameters: call.request.Parameters, Callers: call.request.Callers, Pictures: call.request.Pictures,
 	}
 }
 

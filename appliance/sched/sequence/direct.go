@@ -67,7 +67,7 @@ func (d *directBatcher) resize(instances int) {
 		d.loops = append(d.loops, l)
 		d.running.Go(l.loop)
 	}
-	for _, l := range append([]*instanceLoop(nil), d.loops...) {
+	for _, l := range slices.Clone(d.loops) {
 		l.retire()
 	}
 }
@@ -77,12 +77,9 @@ func (l *instanceLoop) retire() {
 	if !l.leaving || l.used > 0 {
 		return
 	}
-	for i, other := range l.direct.loops {
-		if other == l {
-			l.direct.loops = append(l.direct.loops[:i], l.direct.loops[i+1:]...)
-			close(l.ended)
-			return
-		}
+	if i := slices.Index(l.direct.loops, l); i >= 0 {
+		l.direct.loops = slices.Delete(l.direct.loops, i, i+1)
+		close(l.ended)
 	}
 }
 
@@ -136,7 +133,6 @@ func (d *directBatcher) advance(s *sequence) {
 
 // loop runs batches until the instance has ended.
 func (l *instanceLoop) loop() {
-	var timer *time.Timer
 	for {
 		batch, wait := l.form(time.Now())
 		if len(batch) > 0 {
@@ -145,13 +141,7 @@ func (l *instanceLoop) loop() {
 		}
 		var due <-chan time.Time
 		if wait > 0 {
-			if timer == nil {
-				timer = time.NewTimer(wait)
-				defer timer.Stop()
-			} else {
-				timer.Reset(wait)
-			}
-			due = timer.C
+			due = time.After(wait)
 		}
 		select {
 		case <-l.woken:
@@ -250,12 +240,7 @@ func (l *instanceLoop) run(batch []*request) {
 }
 
 func anyClientWaits(batch []*request) bool {
-	for _, c := range batch {
-		if c != nil && c.call.ctx.Err() == nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(batch, func(c *request) bool { return c != nil && c.call.ctx.Err() == nil })
 }
 
 // answer ends the wait of the request's owner, and continues the sequence. err is that of the whole batch.
@@ -289,7 +274,13 @@ func (l *instanceLoop) attempt(batch []*request) error {
 	ctx, end := together(batch)
 	defer end()
 	began := time.Now()
-	response, err := b.runs.Infer(ctx, b.request(leader(batch).call, l.gather(batch), wantedBy(batch)))
+	req := b.request(leader(batch).call, l.gather(batch), wantedBy(batch))
+	for _, c := range batch {
+		if c != nil && len(c.call.request.Callers) > len(req.Callers) {
+			req.Callers = c.call.request.Callers
+		}
+	}
+	response, err := b.runs.Infer(ctx, req)
 	if err != nil {
 		return err
 	}
@@ -298,25 +289,17 @@ func (l *instanceLoop) attempt(batch []*request) error {
 
 // leader is the first request of a batch.
 func leader(batch []*request) *request {
-	for _, c := range batch {
-		if c != nil {
-			return c
-		}
-	}
-	return nil
+	return batch[slices.IndexFunc(batch, func(c *request) bool { return c != nil })]
 }
 
 // wantedBy lists the outputs that requests of the batch want, each once.
-func wantedBy(batch []*request) []string {
-	var all []string
-	seen := map[string]bool{}
+func wantedBy(batch []*request) (all []string) {
 	for _, c := range batch {
 		if c == nil {
 			continue
 		}
 		for _, name := range c.call.want {
-			if !seen[name] {
-				seen[name] = true
+			if !slices.Contains(all, name) {
 				all = append(all, name)
 			}
 		}
@@ -329,11 +312,9 @@ func together(batch []*request) (ctx context.Context, end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var waiting atomic.Int32
 	var stops []func() bool
-	depth := 0
 	for _, c := range batch {
 		if c != nil {
 			waiting.Add(1)
-			depth = max(depth, edgewise.CallOf(c.call.ctx).Depth)
 		}
 	}
 	for _, c := range batch {
@@ -344,9 +325,6 @@ func together(batch []*request) (ctx context.Context, end func()) {
 				}
 			}))
 		}
-	}
-	if depth > 0 {
-		ctx = edgewise.WithCall(ctx, edgewise.Call{Depth: depth})
 	}
 	return ctx, func() {
 		for _, stop := range stops {

@@ -120,11 +120,11 @@ func (b *board) check() {
 		switch {
 		case b.forgot[s] > 0:
 			b.t.Fatal("a sequence that was dropped is still there")
-		case s.hasSlot && s.running == nil && (len(s.queue) > 0 || s.link.in != &t.idle):
+		case s.hasSlot && s.running == nil && (len(s.queue) > 0 || s.in != &t.idle):
 			b.t.Fatal("a sequence with a slot neither runs nor is idle")
-		case s.hasSlot && s.running != nil && s.link.in != nil:
+		case s.hasSlot && s.running != nil && s.in != nil:
 			b.t.Fatal("a sequence that runs is in a list")
-		case !s.hasSlot && (s.link.in != &t.backlog || len(s.queue) == 0):
+		case !s.hasSlot && (s.in != &t.backlog || len(s.queue) == 0):
 			b.t.Fatal("a sequence without a slot is not in the backlog")
 		}
 		if s.hasSlot {
@@ -134,12 +134,12 @@ func (b *board) check() {
 	switch {
 	case waiting != t.waiting || waiting > t.maxQueue:
 		b.t.Fatalf("%d requests wait, the table says %d", waiting, t.waiting)
-	case hasSlot != b.slots.used || hasSlot+t.backlog.size != t.held:
+	case hasSlot != b.slots.used || hasSlot+t.backlog.Len() != t.held:
 		b.t.Fatalf(
 			"%d sequences have slots, the table says %d; %d are in the backlog, of %d", hasSlot, b.slots.used,
-			t.backlog.size, t.held,
+			t.backlog.Len(), t.held,
 		)
-	case t.backlog.size > 0 && b.slots.used < b.slots.limit:
+	case t.backlog.Len() > 0 && b.slots.used < b.slots.limit:
 		b.t.Fatal("a slot is free and a sequence waits")
 	}
 	for s, n := range b.forgot {
@@ -179,7 +179,7 @@ func FuzzSequenceTable(f *testing.F) {
 				t.Fatalf("%d requests wait for ever", before)
 			}
 		}
-		if t := b.table; t.held+t.waiting+b.slots.used+t.backlog.size+t.idle.size+len(t.live) != 0 {
+		if t := b.table; t.held+t.waiting+b.slots.used+t.backlog.Len()+t.idle.Len()+len(t.live) != 0 {
 			b.t.Fatalf("left over: %d sequences, %d requests, %d slots", t.held, t.waiting, b.slots.used)
 		}
 	})

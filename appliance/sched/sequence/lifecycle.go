@@ -85,7 +85,7 @@ func (b *Batcher) Resize(n int, m *edgewise.Model) {
 	if b.table.closed {
 		return
 	}
-	b.table.slots.resize(instancesOf(m))
+	b.table.slots.resize(m.Instances())
 	b.table.assign()
 }
 
@@ -110,10 +110,10 @@ func (b *Batcher) Process() (p edgewise.Process, ok bool) { return b.runs.Proces
 // Ended is closed when the instance's process is not started again; see edgewise.Isolated.
 func (b *Batcher) Ended() <-chan struct{} { return b.runs.Ended() }
 
-// Holds tells whether the sequence that id names continues here; see edgewise.Sequencer.
+// Holds tells whether the sequence that id names continues here.
 func (b *Batcher) Holds(id edgewise.Sequence) bool { return b.table.holds(idOf(id)) }
 
-// Drain refuses new sequences and waits for the present ones to end; see edgewise.Sequencer.
+// Drain refuses new sequences and waits for the present ones to end.
 func (b *Batcher) Drain(ctx context.Context) error {
 	select {
 	case <-b.table.drain():
@@ -171,15 +171,4 @@ func candidates(m *edgewise.Model) int {
 		return int(b.Oldest.MaxCandidateSequences)
 	}
 	return int(max(m.MaxBatchSize, 1))
-}
-
-// instancesOf is how many instances take requests, at least 1.
-func instancesOf(m *edgewise.Model) int {
-	n := 0
-	for _, g := range m.InstanceGroup {
-		if !g.Passive {
-			n += int(g.Count)
-		}
-	}
-	return max(n, 1)
 }

@@ -1,6 +1,7 @@
 package sequence
 
 import (
+	"container/list"
 	"context"
 	"fmt"
 	"time"
@@ -40,10 +41,11 @@ type sequence struct {
 	slot    slot       // where, when it is hasSlot
 	queue   []*request // waiting, in order of arrival
 	running *request
-	ending  bool       // it accepts no more requests: its last one is in the queue, runs or has been canceled
-	expires time.Time  // when its time in the backlog is over; zero: never
-	since   time.Time  // since when it is idle, while it is in the list of idle ones
-	link    linked     // in the backlog or among the idle ones
+	ending  bool      // it accepts no more requests: its last one is in the queue, runs or has been canceled
+	expires time.Time // when its time in the backlog is over; zero: never
+	since   time.Time // since when it is idle, while it is in the list of idle ones
+	in      *line     // the backlog or the idle ones; nil: neither
+	place   *list.Element
 	state   stateStore // what its last request left behind
 }
 
@@ -86,52 +88,24 @@ func (s *sequence) renew() {
 	}
 }
 
-// list is a doubly linked list of sequences. A sequence is in one list at a time.
-type list struct {
-	first, last *linked
-	size        int
+// line is sequences in the order in which they entered it. A sequence is in one line at a time.
+type line struct{ list.List }
+
+// first is the sequence that has been in the line for the longest time, nil when the line is empty.
+func (l *line) first() *sequence {
+	if e := l.Front(); e != nil {
+		return e.Value.(*sequence)
+	}
+	return nil
 }
 
-// linked is a sequence's place in a list.
-type linked struct {
-	of         *sequence
-	in         *list // nil: in none
-	prev, next *linked
-}
+// enter puts the sequence at the end of a line.
+func (s *sequence) enter(l *line) { s.in, s.place = l, l.PushBack(s) }
 
-func (l *list) push(e *linked) {
-	e.in, e.prev, e.next = l, l.last, nil
-	if l.last == nil {
-		l.first = e
-	} else {
-		l.last.next = e
-	}
-	l.last = e
-	l.size++
-}
-
-// remove takes e out, if it is in this list.
-func (l *list) remove(e *linked) {
-	if e.in != l {
-		return
-	}
-	if e.prev == nil {
-		l.first = e.next
-	} else {
-		e.prev.next = e.next
-	}
-	if e.next == nil {
-		l.last = e.prev
-	} else {
-		e.next.prev = e.prev
-	}
-	l.size--
-	e.in, e.prev, e.next = nil, nil, nil
-}
-
-// leave takes e out of the list that it is in.
-func (e *linked) leave() {
-	if e.in != nil {
-		e.in.remove(e)
+// leave takes the sequence out of the line that it is in.
+func (s *sequence) leave() {
+	if s.in != nil {
+		s.in.Remove(s.place)
+		s.in, s.place = nil, nil
 	}
 }

@@ -28,8 +28,8 @@ type table struct {
 	live     map[correlationID]*sequence // that take further requests
 	held     int                         // all of them, those included that only end
 	waiting  int                         // requests
-	backlog  list
-	idle     list // in the order in which they became idle
+	backlog  line
+	idle     line // in the order in which they became idle
 	timer    *time.Timer
 	draining bool
 	closed   bool
@@ -73,22 +73,21 @@ func (t *table) enter(id correlationID, c *request) error {
 // begin makes a sequence and puts it into the backlog behind those that wait already.
 func (t *table) begin(id correlationID) *sequence {
 	s := &sequence{id: id}
-	s.link.of = s
 	t.live[id] = s
 	t.held++
-	t.backlog.push(&s.link)
+	s.enter(&t.backlog)
 	return s
 }
 
 // assign gives free slots to the sequences that have waited longest.
 func (t *table) assign() {
-	for l := t.backlog.first; l != nil; l = t.backlog.first {
-		if !t.slots.take(l.of) {
+	for s := t.backlog.first(); s != nil; s = t.backlog.first() {
+		if !t.slots.take(s) {
 			return
 		}
-		l.of.hasSlot = true
-		t.backlog.remove(l)
-		t.next(l.of)
+		s.hasSlot = true
+		s.leave()
+		t.next(s)
 	}
 }
 
@@ -120,7 +119,7 @@ func (t *table) next(s *sequence) {
 	switch {
 	case s.running != nil:
 	case len(s.queue) > 0:
-		t.idle.remove(&s.link)
+		s.leave()
 		if t.hold != (sched.Hold{}) {
 			t.stopped = append(t.stopped, s)
 			return
@@ -128,9 +127,9 @@ func (t *table) next(s *sequence) {
 		t.slots.advance(s)
 	case s.ending:
 		t.drop(s)
-	case s.link.in == nil:
+	case s.in == nil:
 		s.since = time.Now()
-		t.idle.push(&s.link)
+		s.enter(&t.idle)
 		t.watch()
 	}
 }
@@ -212,7 +211,7 @@ func (t *table) overdue(c *request, now time.Time) (settled bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := c.of
-	if s.hasSlot || s.link.in != &t.backlog {
+	if s.hasSlot || s.in != &t.backlog {
 		return true
 	}
 	if now.Before(s.expires) {
@@ -229,7 +228,7 @@ func (t *table) overdue(c *request, now time.Time) (settled bool) {
 // drop ends a sequence that has no request. Its slot goes to the backlog.
 func (t *table) drop(s *sequence) {
 	t.lastOf(s)
-	s.link.leave()
+	s.leave()
 	t.held--
 	t.forget(s)
 	if s.hasSlot {
@@ -245,19 +244,19 @@ func (t *table) drop(s *sequence) {
 
 // expire forgets sequences that have been idle for too long.
 func (t *table) expire(now time.Time) {
-	for l := t.idle.first; l != nil && now.Sub(l.of.since) >= t.idleLimit; l = t.idle.first {
+	for s := t.idle.first(); s != nil && now.Sub(s.since) >= t.idleLimit; s = t.idle.first() {
 		t.counts.Expired++
-		t.drop(l.of)
+		t.drop(s)
 	}
 }
 
 // watch makes sure that expire is called when the time of the first idle sequence is over.
 func (t *table) watch() {
-	l := t.idle.first
-	if l == nil || t.closed || l != t.idle.last && t.timer != nil {
+	s := t.idle.first()
+	if s == nil || t.closed || t.idle.Len() > 1 && t.timer != nil {
 		return // the timer is set for an earlier one
 	}
-	wait := t.idleLimit - time.Since(l.of.since)
+	wait := t.idleLimit - time.Since(s.since)
 	if t.timer == nil {
 		t.timer = time.AfterFunc(wait, t.sweep)
 		return
@@ -269,8 +268,8 @@ func (t *table) sweep() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.expire(time.Now())
-	if l := t.idle.first; l != nil && !t.closed {
-		t.timer.Reset(t.idleLimit - time.Since(l.of.since))
+	if s := t.idle.first(); s != nil && !t.closed {
+		t.timer.Reset(t.idleLimit - time.Since(s.since))
 	}
 }
 
@@ -280,8 +279,8 @@ func (t *table) release() {
 		return
 	}
 	backlog := 0
-	for l := t.backlog.first; l != nil; l = l.next {
-		backlog += len(l.of.queue)
+	for e := t.backlog.Front(); e != nil; e = e.Next() {
+		backlog += len(e.Value.(*sequence).queue)
 	}
 	if !t.closed && (t.waiting-backlog < t.hold.Queued || backlog < t.hold.Backlog) {
 		return
@@ -327,8 +326,8 @@ func (t *table) close() {
 	if t.timer != nil {
 		t.timer.Stop()
 	}
-	for l := t.idle.first; l != nil; l = t.idle.first {
-		t.drop(l.of)
+	for s := t.idle.first(); s != nil; s = t.idle.first() {
+		t.drop(s)
 	}
 	for _, s := range t.live {
 		s.ending = true
@@ -342,7 +341,7 @@ func (t *table) read() (stats edgewise.SequenceStatistics, waiting int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	stats = t.counts
-	stats.Live, stats.Backlog = t.held-t.backlog.size, t.backlog.size
+	stats.Live, stats.Backlog = t.held-t.backlog.Len(), t.backlog.Len()
 	return stats, t.waiting
 }
 

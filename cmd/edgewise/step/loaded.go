@@ -144,7 +144,7 @@ func (l *Loaded) Log() []string { return l.lines.take() }
 
 // run answers one request with the outputs named in want. The caller calls Free of the result.
 func (l *Loaded) run(ctx context.Context, req *edgewise.Request, want []string) (*edgewise.Result, error) {
-	result, err := l.instance.Run(edgewise.WithCall(ctx, edgewise.Call{Parameters: req.Parameters}), l.reshaped(req.Inputs), want)
+	result, err := l.instance.Run(ctx, l.reshaped(req.Inputs), want, edgewise.RunOptions{Parameters: req.Parameters})
 	if err != nil {
 		return nil, err
 	}

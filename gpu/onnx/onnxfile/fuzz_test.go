@@ -62,7 +62,7 @@ func checkParsed(t *testing.T, model []byte, lim Limits) {
 		return
 	}
 	switch {
-	case f.NodeCount > lim.Nodes, len(f.Functions) > lim.Functions, len(f.Metadata) > lim.Metadata, f.ParameterBytes > lim.Weights,
+	case f.Nodes > lim.Nodes, len(f.Functions) > lim.Functions, len(f.Metadata) > lim.Metadata, f.ParameterBytes > lim.Weights,
 		len(f.Inputs) > lim.Signature, len(f.Outputs) > lim.Signature, len(f.Opsets) > lim.Imports:
 		t.Fatalf("over a limit: %+v", f)
 	case f.ParameterBytes < 0 || f.Parameters < 0:
@@ -73,7 +73,7 @@ func checkParsed(t *testing.T, model []byte, lim Limits) {
 			t.Fatalf("external data in %q", name)
 		}
 	}
-	if _, err := json.Marshal(f.Inspection()); err != nil {
+	if _, err := json.Marshal(&f.Inspection); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -27,7 +27,7 @@ type content struct {
 
 func newContent() content {
 	return content{
-		file:      &File{Opsets: map[string]int64{}, Metadata: map[string]string{}},
+		file:      &File{Inspection: edgewise.Inspection{Opsets: map[string]int64{}, Metadata: map[string]string{}}},
 		operators: map[string]int{},
 		body:      newBody(),
 		bodies:    map[operator]*body{},
@@ -57,7 +57,7 @@ func (w *walker) model() (*File, error) {
 	}
 	f := w.file
 	f.IRVersion, f.Functions, f.Operators = w.version, w.functions, w.operators
-	f.Parameters, f.ParameterBytes, f.NodeCount = w.parameters, w.weights, w.nodes
+	f.Parameters, f.ParameterBytes, f.Nodes = w.parameters, w.weights, w.nodes
 	f.Producer = w.producer[0]
 	if w.producer[1] != "" {
 		f.Producer += " " + w.producer[1]

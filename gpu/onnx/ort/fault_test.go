@@ -186,7 +186,7 @@ func sessionOf(t *testing.T, m *onnxgen.Model) *Session {
 func wantKind(t *testing.T, s *Session, in []edgewise.Tensor, want edgewise.Kind) {
 	t.Helper()
 	for range maxTrials + 2 {
-		r, err := s.Run(t.Context(), in, []string{"y"})
+		r, err := s.Run(t.Context(), in, []string{"y"}, edgewise.RunOptions{})
 		if err == nil {
 			t.Fatalf("it was computed: %+v", r.Outputs)
 		}

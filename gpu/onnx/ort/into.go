@@ -125,22 +125,28 @@ type destination struct {
 	data []byte
 }
 
-// RunInto is Run with memory for the outputs, as edgewise.Placer describes it. Their sizes are those of the last run
-// with inputs of the same shapes. Where a model makes outputs of another size this time, the run is repeated without
-// that memory, and the session does not ask for any again for inputs of these shapes; the runtime itself refuses to
-// write a tensor into memory of another shape.
+// Run computes the outputs named in want. The inputs' bytes are read in place until Run returns; outputs that have no
+// memory of options.Place are ONNX Runtime's own memory until Result.Free. When ctx ends first, the run is told to
+// terminate, which takes as long as the operator that is running. Errors: Invalid, Deadline, Canceled, Internal.
+//
+// The sizes that Place is asked for are those of the last run with inputs of the same shapes. Where a model makes
+// outputs of another size this time, the run is repeated without that memory, and the session does not ask for any
+// again for inputs of these shapes; the runtime itself refuses to write a tensor into memory of another shape.
 //
 // The runtime does not write every output to the memory that it is handed: an output that is an input of the graph
 // stays where that input is. So the memory is marked before each run, and filled with marks before the first one of a
 // signature. Where a mark is left, the run is repeated without the memory, and the session asks for none for that
 // output again.
-func (s *Session) RunInto(
-	ctx context.Context, in []edgewise.Tensor, want []string, place func(sizes []int64) [][]byte,
+func (s *Session) Run(
+	ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions,
 ) (*edgewise.Result, error) {
+	if options.Place == nil {
+		return s.run(ctx, in, want, nil)
+	}
 	var buffer [256]byte
 	key := appendSignature(buffer[:0], in, want)
 	known := s.forms.of(key)
-	into := destinations(known.forms, place)
+	into := destinations(known.forms, options.Place)
 	if into == nil {
 		result, err := s.run(ctx, in, want, nil)
 		if err == nil {

@@ -80,7 +80,7 @@ func nonZero() *onnxgen.Model {
 
 func runInto(t *testing.T, s *Session, m *memory, in edgewise.Tensor) edgewise.Tensor {
 	t.Helper()
-	r, err := s.RunInto(context.Background(), []edgewise.Tensor{in}, []string{"y"}, m.place)
+	r, err := s.Run(context.Background(), []edgewise.Tensor{in}, []string{"y"}, edgewise.RunOptions{Place: m.place})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,12 +143,12 @@ func TestAnErrorOfAPlacedRunIsTheModels(t *testing.T) {
 	s := open(t, onnxgen.Identity(edgewise.FP32, onnxgen.Dims(3*each)...))
 	m := &memory{}
 	runInto(t, s, m, values(1, 2, 3))
-	if _, err := s.RunInto(t.Context(), []edgewise.Tensor{values(1)}, []string{"y"}, m.place); edgewise.KindOf(err) != edgewise.Invalid {
+	if _, err := s.Run(t.Context(), []edgewise.Tensor{values(1)}, []string{"y"}, edgewise.RunOptions{Place: m.place}); edgewise.KindOf(err) != edgewise.Invalid {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.RunInto(ctx, []edgewise.Tensor{values(1, 2, 3)}, []string{"y"}, m.place); edgewise.KindOf(err) != edgewise.Canceled {
+	if _, err := s.Run(ctx, []edgewise.Tensor{values(1, 2, 3)}, []string{"y"}, edgewise.RunOptions{Place: m.place}); edgewise.KindOf(err) != edgewise.Canceled {
 		t.Errorf("got %v", err)
 	}
 	if out := runInto(t, s, m, values(1, 2, 3)); out.Name != "in place" {

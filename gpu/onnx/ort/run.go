@@ -33,14 +33,7 @@ type call struct {
 	handle  unsafe.Pointer   // OrtRunOptions* of options
 }
 
-// Run computes the outputs named in want. The inputs' bytes are read in place until Run returns; the outputs are
-// ONNX Runtime's own memory until Result.Free. When ctx ends first, the run is told to terminate, which takes as long
-// as the operator that is running. Errors: Invalid, Deadline, Canceled, Internal.
-func (s *Session) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
-	return s.run(ctx, in, want, nil)
-}
-
-// run is Run, with outputs that have a destination made there.
+// run is Run with outputs that have a destination made there.
 func (s *Session) run(ctx context.Context, in []edgewise.Tensor, want []string, into []destination) (*edgewise.Result, error) {
 	result, err := s.attempt(ctx, in, want, into)
 	if f, ok := errors.AsType[*fault](err); ok {

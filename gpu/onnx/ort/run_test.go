@@ -44,7 +44,7 @@ func TestIdleCallsPointAtNoInputs(t *testing.T) {
 		ok   bool
 	}{{"after a run", tensors, true}, {"after a refused run", unknown, false}} {
 		t.Run(test.name, func(t *testing.T) {
-			r, err := s.Run(context.Background(), test.in, outputs)
+			r, err := s.Run(context.Background(), test.in, outputs, edgewise.RunOptions{})
 			if (err == nil) != test.ok {
 				t.Fatal(err)
 			}

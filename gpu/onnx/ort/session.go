@@ -50,10 +50,7 @@ type Session struct {
 // ProviderOptions returns all options of the session's providers as these read them, a line for each provider.
 func (s *Session) ProviderOptions() []string { return s.effective }
 
-var (
-	_ edgewise.Instance = (*Session)(nil)
-	_ edgewise.Placer   = (*Session)(nil)
-)
+var _ edgewise.Instance = (*Session)(nil)
 
 // idleCalls bounds how many idle calls a session keeps.
 const idleCalls = 64

@@ -96,7 +96,7 @@ func TestAnOutputThatIsAnInputIsTheInput(t *testing.T) {
 	for _, want := range [][]string{{"x", "y"}, {"y", "x"}, {"x"}, {"y", "y"}} {
 		for run := range 4 {
 			in := random(t)
-			r, err := s.RunInto(context.Background(), []edgewise.Tensor{in}, want, poisoned)
+			r, err := s.Run(context.Background(), []edgewise.Tensor{in}, want, edgewise.RunOptions{Place: poisoned})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -119,7 +119,7 @@ func TestAnOutputIsNotInTheMemoryOfAnInput(t *testing.T) {
 	s, outputs := session(t, passThrough())
 	in := random(t)
 	before := bytes.Clone(in.Data)
-	r, err := s.Run(context.Background(), []edgewise.Tensor{in}, outputs)
+	r, err := s.Run(context.Background(), []edgewise.Tensor{in}, outputs, edgewise.RunOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestOnlyTheUnwrittenOutputIsMadeElsewhere(t *testing.T) {
 	for run := range 5 {
 		m := &memory{}
 		in := random(t)
-		r, err := s.RunInto(context.Background(), []edgewise.Tensor{in}, outputs, m.place)
+		r, err := s.Run(context.Background(), []edgewise.Tensor{in}, outputs, edgewise.RunOptions{Place: m.place})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -135,7 +135,7 @@ func (s *server) run(client int, data []byte) error {
 	in := s.in
 	in.Data = data
 	s.turns <- struct{}{}
-	result, err := s.session.Run(context.Background(), []edgewise.Tensor{in}, s.output)
+	result, err := s.session.Run(context.Background(), []edgewise.Tensor{in}, s.output, edgewise.RunOptions{})
 	<-s.turns
 	if err != nil {
 		return err

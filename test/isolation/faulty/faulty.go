@@ -40,37 +40,26 @@ func (b backend) Load(ctx context.Context, v *edgewise.Version, dir string, on e
 	if err != nil {
 		return nil, err
 	}
-	session := instance{i.(session), strings.HasPrefix(v.ID.Name, InRun)}
+	model := instance{i, strings.HasPrefix(v.ID.Name, InRun)}
 	if strings.HasPrefix(v.ID.Name, InLoad) {
-		return nil, session.crash(ctx, first(v.Model), v.Model.Output[0].Name)
+		return nil, model.crash(ctx, first(v.Model), v.Model.Output[0].Name)
 	}
-	return session, nil
-}
-
-// session is what the backend's instances are.
-type session interface {
-	edgewise.Instance
-	edgewise.Placer
+	return model, nil
 }
 
 type instance struct {
-	session
+	edgewise.Instance
 	crashes bool
 }
 
-// Run is RunInto without memory.
-func (i instance) Run(ctx context.Context, in []edgewise.Tensor, want []string) (*edgewise.Result, error) {
-	return i.RunInto(ctx, in, want, func([]int64) [][]byte { return nil })
-}
-
-// RunInto runs, and crashes on poison.
-func (i instance) RunInto(
-	ctx context.Context, in []edgewise.Tensor, want []string, place func(sizes []int64) [][]byte,
+// Run runs, and crashes on poison.
+func (i instance) Run(
+	ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions,
 ) (*edgewise.Result, error) {
 	if i.crashes && len(in) > 0 && len(in[0].Data) >= 4 && binary.LittleEndian.Uint32(in[0].Data) == Poison {
 		return nil, i.crash(ctx, in[0], want[0])
 	}
-	return i.session.RunInto(ctx, in, want, place)
+	return i.Instance.Run(ctx, in, want, options)
 }
 
 // crash lets ONNX Runtime read an input from memory that may not be read. It returns only when that did not work.
@@ -80,7 +69,7 @@ func (i instance) crash(ctx context.Context, in edgewise.Tensor, want string) er
 		return err
 	}
 	in.Data = closed
-	_, err = i.session.Run(ctx, []edgewise.Tensor{in}, []string{want})
+	_, err = i.Instance.Run(ctx, []edgewise.Tensor{in}, []string{want}, edgewise.RunOptions{})
 	return edgewise.Errorf("faulty.crash", edgewise.Internal, "the runtime read what may not be read: %v", err)
 }
 

@@ -1,4 +1,4 @@
-package edgewise
+package picture
 
 import (
 	"encoding/binary"
@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/edgewise-ai/edgewise"
 )
 
 func TestHalf(t *testing.T) {
@@ -23,12 +25,12 @@ func TestHalf(t *testing.T) {
 	}
 }
 
-func drawPicture(r *rapid.T) Picture {
+func drawPicture(r *rapid.T) edgewise.Picture {
 	side := func(name string) int { return rapid.IntRange(1, 20).Draw(r, name) }
 	w, h := side("w"), side("h")
 	x, y := rapid.IntRange(0, w-1).Draw(r, "x"), rapid.IntRange(0, h-1).Draw(r, "y")
 	stride := 3*w + rapid.IntRange(0, 4).Draw(r, "gap")
-	p := Picture{
+	p := edgewise.Picture{
 		Stride: stride, X: x, Y: y, Width: rapid.IntRange(1, w-x).Draw(r, "width"),
 		Height: rapid.IntRange(1, h-y).Draw(r, "height"), Scale: [3]float32{1, 1, 1},
 	}
@@ -41,12 +43,12 @@ func drawPicture(r *rapid.T) Picture {
 func TestPlanesInterpolate(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		p := drawPicture(r)
-		if !p.Valid() {
+		if !Valid(&p) {
 			r.Fatalf("%+v is not valid", p)
 		}
 		w, h := rapid.IntRange(1, 20).Draw(r, "to width"), rapid.IntRange(1, 20).Draw(r, "to height")
 		to := make([]byte, 4*3*w*h)
-		p.Planes(to, FP32, w, h, func() {})
+		Planes(&p, to, edgewise.FP32, w, h, func() {})
 		at := func(x, y, c int) float64 {
 			return float64(p.Pixels[(p.Y+min(y, p.Height-1))*p.Stride+3*(p.X+min(x, p.Width-1))+c])
 		}
@@ -71,10 +73,10 @@ func TestPlanesInterpolate(t *testing.T) {
 func TestPartHasNoGaps(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		p := drawPicture(r)
-		whole := Picture{Pixels: p.Part(), Stride: 3 * p.Width, Width: p.Width, Height: p.Height, Scale: p.Scale}
+		whole := edgewise.Picture{Pixels: Part(&p), Stride: 3 * p.Width, Width: p.Width, Height: p.Height, Scale: p.Scale}
 		a, b := make([]byte, 3*5*7*2), make([]byte, 3*5*7*2)
-		p.Planes(a, FP16, 5, 7, func() {})
-		whole.Planes(b, FP16, 5, 7, func() {})
+		Planes(&p, a, edgewise.FP16, 5, 7, func() {})
+		Planes(&whole, b, edgewise.FP16, 5, 7, func() {})
 		if string(a) != string(b) {
 			r.Fatal("the part is another picture")
 		}
@@ -82,32 +84,32 @@ func TestPartHasNoGaps(t *testing.T) {
 }
 
 func TestPicturesOutsideTheirPixels(t *testing.T) {
-	good := Picture{Pixels: make([]byte, 48), Stride: 12, Width: 4, Height: 4}
-	for name, change := range map[string]func(*Picture){
-		"nothing": func(p *Picture) { p.Width = 0 }, "before": func(p *Picture) { p.X = -1 },
-		"beside": func(p *Picture) { p.X = 1 }, "below": func(p *Picture) { p.Y = 1 },
-		"too large":  func(p *Picture) { p.Height = MaxPictureSide + 1 },
-		"a wide row": func(p *Picture) { p.Stride = math.MaxInt / 2 },
-		"few pixels": func(p *Picture) { p.Pixels = p.Pixels[:47] },
+	good := edgewise.Picture{Pixels: make([]byte, 48), Stride: 12, Width: 4, Height: 4}
+	for name, change := range map[string]func(*edgewise.Picture){
+		"nothing": func(p *edgewise.Picture) { p.Width = 0 }, "before": func(p *edgewise.Picture) { p.X = -1 },
+		"beside": func(p *edgewise.Picture) { p.X = 1 }, "below": func(p *edgewise.Picture) { p.Y = 1 },
+		"too large":  func(p *edgewise.Picture) { p.Height = MaxSide + 1 },
+		"a wide row": func(p *edgewise.Picture) { p.Stride = math.MaxInt / 2 },
+		"few pixels": func(p *edgewise.Picture) { p.Pixels = p.Pixels[:47] },
 	} {
 		p := good
-		if change(&p); p.Valid() || !good.Valid() {
+		if change(&p); Valid(&p) || !Valid(&good) {
 			t.Errorf("%s is valid", name)
 		}
 	}
 }
 
 func TestATensorIsSettledOnce(t *testing.T) {
-	p := &Pictures{Width: 1, Height: 1, List: []Picture{
+	p := &edgewise.Pictures{Width: 1, Height: 1, List: []edgewise.Picture{
 		{Pixels: []byte{1, 2, 3}, Stride: 3, Width: 1, Height: 1, Scale: [3]float32{1, 1, 1}},
 		{Pixels: []byte{4, 5, 6}, Stride: 3, Width: 1, Height: 1, Mean: [3]float32{4, 0, 0}, Scale: [3]float32{1, 2, 1}},
 	}}
-	a := Tensor{Type: FP16, Shape: Shape{2, 3, 1, 1}, Data: make([]byte, 12), Pictures: p}
+	a := edgewise.Tensor{Type: edgewise.FP16, Shape: edgewise.Shape{2, 3, 1, 1}, Data: make([]byte, 12), Pictures: p}
 	b := a
 	var readers sync.WaitGroup
-	for _, tensor := range []*Tensor{&a, &b} {
+	for _, tensor := range []*edgewise.Tensor{&a, &b} {
 		readers.Go(func() {
-			tensor.Settle()
+			Settle(tensor)
 			for i, want := range []float32{1, 2, 3, 0, 10, 6} {
 				if got := binary.LittleEndian.Uint16(tensor.Data[2*i:]); got != Half(want) {
 					t.Errorf("element %d: %04x, want %v", i, got, want)
@@ -117,11 +119,11 @@ func TestATensorIsSettledOnce(t *testing.T) {
 	}
 	readers.Wait()
 	a.Data[0] = 77
-	if a.Settle(); a.Data[0] != 77 {
+	if Settle(&a); a.Data[0] != 77 {
 		t.Error("it was made again")
 	}
-	plain := Tensor{Data: []byte{1}}
-	plain.Settle()
+	plain := edgewise.Tensor{Data: []byte{1}}
+	Settle(&plain)
 }
 
 // single is what a half stands for.

@@ -1,4 +1,5 @@
-package edgewise
+// Package ordering lets requests enter their queues in the order of their arrival.
+package ordering
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package edgewise
+package ordering
 
 import (
 	"context"
@@ -116,7 +116,9 @@ func TestWhoWaitsForAPlaceGivesUpWithItsContext(t *testing.T) {
 func TestQueuedReachesWhoWantsToKnow(t *testing.T) {
 	n := 0
 	ctx := WithQueued(t.Context(), func() { n++ })
-	Queued(context.WithValue(ctx, callersKey{}, nil))
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	Queued(inner)
 	Queued(WithQueued(ctx, nil))
 	Queued(t.Context())
 	if n != 1 {

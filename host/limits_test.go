@@ -1,4 +1,4 @@
-package edgewise
+package host
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/edgewise-ai/edgewise"
 )
 
 func TestLimitsOfTheSystemAreNamed(t *testing.T) {
@@ -18,7 +20,7 @@ func TestLimitsOfTheSystemAreNamed(t *testing.T) {
 		syscall.ENOMEM: "MemoryMax=",
 	} {
 		err := NameLimit(&os.SyscallError{Syscall: "socketpair", Err: number})
-		if KindOf(err) != Exhausted || !strings.Contains(err.Error(), want) ||
+		if edgewise.KindOf(err) != edgewise.Exhausted || !strings.Contains(err.Error(), want) ||
 			!strings.HasPrefix(err.Error(), "socketpair: ") {
 			t.Errorf("%v: %v, want %q", number, err, want)
 		}

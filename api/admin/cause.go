@@ -1,4 +1,4 @@
-package edgewise
+package admin
 
 import "context"
 
