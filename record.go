@@ -11,6 +11,10 @@ type Record struct {
 	Versions []*Version // ascending
 	Labels   []Label    // by Name
 	Wanted   bool       // whether the box is to serve it; survives a restart
+
+	// Leaving are versions that are not offered any more: what is loaded of them answers until the live version is
+	// ready. Records of model repositories alone have such.
+	Leaving []int64
 }
 
 // Label is a movable name for a version, such as "live". It moves in one step: whoever reads it sees the old or the new

@@ -57,6 +57,7 @@ type model struct {
 
 	successor int64     // the version on trial that may take the live one's place; 0: none
 	alone     int64     // the successor, once the live one had to go for it; 0: none
+	leaving   []int64   // those of the record, until they had to go for the live one
 	gap       time.Time // since when nothing answers because of that; zero: something does
 }
 
@@ -121,7 +122,7 @@ func (m *Manager) know(r *edgewise.Record) *model {
 		mod = &model{slots: map[int64]*slot{}, beside: map[*slot]bool{}}
 		m.models[r.Name] = mod
 	}
-	mod.record = r
+	mod.record, mod.leaving = r, r.Leaving
 	return mod
 }
 
@@ -162,7 +163,7 @@ func (m *Manager) reconcile(name string, mod *model) {
 
 // snapshot is all that next looks at. m.mu is held.
 func (m *Manager) snapshot(name string, mod *model) snapshot {
-	s := snapshot{serving: mod.serving, alone: mod.alone, states: map[int64]edgewise.State{}}
+	s := snapshot{serving: mod.serving, alone: mod.alone, leaving: mod.leaving, states: map[int64]edgewise.State{}}
 	for _, v := range mod.record.Versions {
 		s.stored = append(s.stored, v.ID.Version)
 	}
@@ -285,6 +286,7 @@ func (mod *model) route(held []int64) *route {
 	for _, v := range mod.record.Versions {
 		r.stored = append(r.stored, v.ID.Version)
 	}
+	r.stored = append(r.stored, mod.leaving...)
 	r.stored = append(r.stored, held...) // when everything ends, an ensemble's parts outlive what is stored of them
 	for s := range mod.beside {
 		r.drain(s)

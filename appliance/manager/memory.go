@@ -60,6 +60,13 @@ func (m *Manager) claim(name string, s *slot, f Footprint) (changed <-chan struc
 		m.reconcile(name, mod)
 		return m.changed, nil
 	}
+	if f.Gap && s.version.ID.Version == mod.record.Label(edgewise.LiveLabel) && f.Bytes <= free+leaving+mod.leavingBytes() {
+		mod.leaving = nil
+		m.config.Logger.Warn("too little memory for two versions: the old one is unloaded before the new one is loaded",
+			"model", name, "version", s.version.ID.Version)
+		m.reconcile(name, mod)
+		return m.changed, nil
+	}
 	return nil, edgewise.Errorf("manager.load", edgewise.Exhausted,
 		"it takes about %d bytes of memory, and %d of the %d bytes for models are free", f.Bytes, max(free+leaving, 0),
 		m.config.Memory)
@@ -82,6 +89,16 @@ func (m *Manager) memory() (used, leaving int64) {
 		}
 	}
 	return used, leaving
+}
+
+// leavingBytes is what unloading the versions that are leaving would bring. m.mu is held.
+func (mod *model) leavingBytes() (bytes int64) {
+	for _, number := range mod.leaving {
+		if s := mod.slots[number]; s != nil && s.state == edgewise.StateReady {
+			bytes += s.bytes
+		}
+	}
+	return bytes
 }
 
 // liveBytes is what unloading the live version would bring: nothing when an ensemble needs it. m.mu is held.

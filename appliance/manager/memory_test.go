@@ -44,6 +44,24 @@ func TestWithoutRoomForTwoTheNewVersionIsRefused(t *testing.T) {
 	})
 }
 
+// TestWithoutRoomForTwoALeavingVersionGoesFirstWhereItMay replaces a version that is not stored any more.
+func TestWithoutRoomForTwoALeavingVersionGoesFirstWhereItMay(t *testing.T) {
+	for _, gap := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			m, _ := start(t, sized(gap))
+			m.Want(live(1, 1))
+			settled(t, m)
+			next := live(2, 2)
+			next.Versions, next.Leaving = next.Versions[1:], []int64{1}
+			m.Want(next)
+			err := m.Settle(t.Context(), "m")
+			if want := map[bool]int64{true: 2, false: 1}[gap]; answer(t, m, 0) != want || (err == nil) != gap {
+				t.Errorf("gap %v: answered by version %d, %v", gap, answer(t, m, 0), err)
+			}
+		})
+	}
+}
+
 func TestWithoutRoomForTwoASwapMayLeaveAGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _ := start(t, sized(true))

@@ -61,6 +61,7 @@ type snapshot struct {
 	live    int64                    // the aspired version that ought to answer version 0; 0: the highest ready
 	alone   int64                    // the version of the trial that the live one has to go for; 0: none
 	serving int64                    // the version that answers version 0 now; 0: none
+	leaving []int64                  // versions that answer until the live one is ready
 	states  map[int64]edgewise.State // of every version that has one
 }
 
@@ -88,7 +89,7 @@ func next(s snapshot) plan {
 		}
 		switch s.states[v] {
 		case edgewise.StateReady:
-			if v != p.serving {
+			if v != p.serving && !s.stays(v) {
 				p.unload = append(p.unload, v)
 			}
 		case edgewise.StateUnavailable:
@@ -98,29 +99,35 @@ func next(s snapshot) plan {
 	return p
 }
 
+// stays tells whether a version that is leaving goes on answering requests that name it.
+func (s snapshot) stays(v int64) bool {
+	return slices.Contains(s.leaving, v) && slices.Contains(s.aspired, s.live) && !s.ready(s.live)
+}
+
+func (s snapshot) ready(v int64) bool {
+	state, known := s.states[v]
+	return known && state == edgewise.StateReady
+}
+
 func (s snapshot) nextServing() int64 {
-	ready := func(v int64) bool {
-		state, known := s.states[v]
-		return known && state == edgewise.StateReady
-	}
 	highest := int64(0)
 	for _, v := range s.aspired {
-		if ready(v) {
+		if s.ready(v) {
 			highest = v
 		}
 	}
 	switch {
 	case len(s.aspired) == 0:
 		return 0
-	case s.alone != 0 && ready(s.alone):
+	case s.alone != 0 && s.ready(s.alone):
 		return s.alone
 	case s.alone != 0:
 		return 0
-	case ready(s.live):
+	case s.ready(s.live):
 		return s.live
 	case s.live == 0 && highest != 0:
 		return highest
-	case ready(s.serving) && slices.Contains(s.stored, s.serving):
+	case s.ready(s.serving) && (slices.Contains(s.stored, s.serving) || slices.Contains(s.leaving, s.serving)):
 		return s.serving
 	}
 	return highest

@@ -109,6 +109,21 @@ func TestNext(t *testing.T) {
 			stored: []int64{2}, aspired: []int64{2}, live: 2, serving: 1,
 			states: states{1: up, 2: load},
 		}, "serve 0 load [] unload [1] forget []"},
+		{"what is leaving serves while the new one loads, every version of it", snapshot{
+			stored: []int64{3}, aspired: []int64{3}, live: 3, leaving: []int64{1, 2},
+			serving: 2, states: states{1: up, 2: up, 3: load},
+		}, "serve 2 load [] unload [] forget []"},
+		{"and when that has failed", snapshot{
+			stored: []int64{3}, aspired: []int64{3}, live: 3, leaving: []int64{1, 2},
+			serving: 2, states: states{1: up, 2: up, 3: fail},
+		}, "serve 2 load [] unload [] forget []"},
+		{"and goes when the new one is ready", snapshot{
+			stored: []int64{3}, aspired: []int64{3}, live: 3, leaving: []int64{1, 2},
+			serving: 2, states: states{1: up, 2: up, 3: up},
+		}, "serve 3 load [] unload [1 2] forget []"},
+		{"or the model is unloaded", snapshot{
+			stored: []int64{3}, leaving: []int64{1, 2}, serving: 2, states: states{1: up, 2: up, 3: fail},
+		}, "serve 0 load [] unload [1 2] forget [3]"},
 		{"a failure is not retried by itself", snapshot{
 			stored: []int64{1}, aspired: []int64{1}, live: 1,
 			states: states{1: fail},

@@ -3,6 +3,7 @@ package repository
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/edgewise-ai/edgewise"
@@ -44,6 +45,9 @@ func (s *Repositories) settle(ctx context.Context, name string) error {
 	s.mu.Lock()
 	if m := s.models[name]; m != nil {
 		m.failed = err != nil
+		if err == nil {
+			m.leaving = nil
+		}
 	}
 	s.mu.Unlock()
 	s.registry.Sweep(ctx, name)
@@ -114,8 +118,28 @@ func (s *Repositories) beginOne(ctx context.Context, name string, c change) erro
 			return s.refused(name, contents, err)
 		}
 	}
+	next.leaving = s.leaving(old, next)
 	s.put(name, next)
 	return nil
+}
+
+// leaving are the versions of old that next does not have, ascending.
+func (s *Repositories) leaving(old, next *source) (list []int64) {
+	if old == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !old.wanted {
+		return nil
+	}
+	for _, number := range slices.AppendSeq(slices.Clone(old.leaving), maps.Keys(old.versions)) {
+		if next.versions[number] == nil {
+			list = append(list, number)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // put shows a source and tells the manager of it.

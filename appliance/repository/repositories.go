@@ -73,6 +73,7 @@ type source struct {
 	versions map[int64]*edgewise.Version // by public number, as they are to be served
 	stamps   map[int64]string            // of their files, when they were stored
 	kept     *kept                       // the configuration that came with the load; nil: the folder's
+	leaving  []int64                     // versions of before that answer until these are ready
 	wanted   bool
 	asked    bool     // by its own name, not because an ensemble runs it
 	steps    []string // models that it runs
@@ -169,7 +170,7 @@ func (s *Repositories) brought(name string) *source {
 
 // record is the source in the form of a stored model. s.mu is held.
 func (m *source) record(name string) *edgewise.Record {
-	r := &edgewise.Record{Name: name, Wanted: m.wanted}
+	r := &edgewise.Record{Name: name, Wanted: m.wanted, Leaving: m.leaving}
 	for _, v := range m.versions {
 		r.Versions = append(r.Versions, v)
 	}

@@ -246,6 +246,28 @@ func TestOverridesOfALoad(t *testing.T) {
 	f.WantAnswer("m", "one")
 }
 
+// TestTheOldVersionServesUntilTheNewOneIsReady adds a version that cannot be loaded, and then makes it good.
+func TestTheOldVersionServesUntilTheNewOneIsReady(t *testing.T) {
+	f := newFolder(t, config.ControlExplicit)
+	f.write("m/1/model.onnx", "one")
+	f.Must(f.load("m"))
+	f.write("m/2/model.onnx", "x")
+	for range 2 {
+		f.WantRefusal(f.load("m"), edgewise.Invalid,
+			"load failed for model 'm': version 2 is at UNAVAILABLE state: broken on purpose;")
+		f.WantAnswer("m", "one")
+		if err := f.version(edgewise.ModelID{Name: "m", Version: 1}); err != nil {
+			t.Errorf("by its number: %v", err)
+		}
+	}
+	f.write("m/2/model.onnx", "two")
+	f.Must(f.load("m"))
+	f.WantAnswer("m", "two")
+	f.wantIndex("m/2 READY")
+	f.WantRefusal(f.version(edgewise.ModelID{Name: "m", Version: 1}), edgewise.Unavailable,
+		"Request for unknown model: 'm' version 1 is not at ready state")
+}
+
 func TestEnsemblesFollowWhatTheyRun(t *testing.T) {
 	f := newFolder(t, config.ControlExplicit)
 	f.write("a/1/model.onnx", "A")
