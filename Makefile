@@ -91,10 +91,14 @@ steps: build toolchains
 demo-steps: steps
 	@for module in configs/demo/steps/*.wasm; do cp $(STEPS)/$$(basename $$module .wasm)/1/model.wasm $$module; done
 
+# Packages wait for children, browsers and disks: four of them at a time keep two cores busy. "go vet ./..." has looked at all of
+# them; the timeout ends what hangs.
+TEST := $(GO) test -race -vet=off -p 4 -timeout 60m ./...
+
 ## test: every test, with the race detector
 test: build models speech toolchains wabt grpc-client onnx-models browser bus
 	$(GO) vet ./...
-	$(GO) test -race -timeout 60m ./...
+	$(TEST)
 
 ## quick: build, vet, test/arch, and the unit tests of the packages that changed against main, or in the last commit
 quick: tools-present
@@ -128,11 +132,11 @@ check: build models speech toolchains wabt grpc-client onnx-models browser bus
 	$(TOOL) staticcheck ./...
 	$(TOOL) go-errorlint ./...
 	$(GO) test -count=1 ./test/arch
-	$(GO) test -race -timeout 60m ./...
+	$(TEST)
 
 ## race: the race detector alone
 race: build models toolchains wabt
-	$(GO) test -race -timeout 60m ./...
+	$(TEST)
 
 ## fuzz: every fuzz target for FUZZTIME each
 FUZZTIME ?= 60s

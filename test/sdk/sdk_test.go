@@ -3,6 +3,7 @@ package sdk
 import (
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,13 +25,27 @@ func toolchain() step.Toolchain {
 	return step.Toolchain{Modules: absolute}
 }
 
-// built builds the step in source into a folder of its own, and returns the folder. A compiler that is missing fails
-// the test: "make toolchains" installs it.
+// modulesOf are the modules that were built, by their sources: several tests use the same steps of the gallery.
+var modulesOf sync.Map // of functions that return a module
+
+// built builds the step in source, unless a test has built it before, into a folder of its own, and returns the folder.
+// A compiler that is missing fails the test: "make toolchains" installs it.
 func built(t testing.TB, source string) string {
 	t.Helper()
-	dir := t.TempDir()
-	if err := step.Build(t.Context(), source, filepath.Join(dir, step.ModuleFile), toolchain()); err != nil {
+	once, _ := modulesOf.LoadOrStore(source, sync.OnceValues(func() ([]byte, error) {
+		path := filepath.Join(t.TempDir(), step.ModuleFile)
+		if err := step.Build(t.Context(), source, path, toolchain()); err != nil {
+			return nil, err
+		}
+		return os.ReadFile(path)
+	}))
+	module, err := once.(func() ([]byte, error))()
+	if err != nil {
 		t.Fatalf("%v\n(\"make toolchains\" installs the compilers)", err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, step.ModuleFile), module, 0o644); err != nil {
+		t.Fatal(err)
 	}
 	if configuration, err := os.ReadFile(filepath.Join(source, "config.pbtxt")); err == nil {
 		if err := os.WriteFile(filepath.Join(dir, "config.pbtxt"), configuration, 0o644); err != nil {

@@ -39,15 +39,6 @@ func (p program) run(t *testing.T, arguments ...string) (out, errors string, cod
 	return stdout.String(), stderr.String(), c.ProcessState.ExitCode()
 }
 
-func build(t *testing.T) program {
-	t.Helper()
-	p := program{path: filepath.Join(t.TempDir(), "edgewise"), url: "http://127.0.0.1:1"}
-	if out, err := exec.Command("go", "build", "-o", p.path, "github.com/edgewise-ai/edgewise/cmd/edgewise").CombinedOutput(); err != nil {
-		t.Fatalf("building the program: %v\n%s", err, out)
-	}
-	return p
-}
-
 // serve starts a box and waits until it is ready.
 func (p *program) serve(t *testing.T) {
 	t.Helper()
@@ -116,7 +107,7 @@ func (p program) measure(t *testing.T, flags ...string) report {
 }
 
 func TestProgram(t *testing.T) {
-	p := build(t)
+	p := program{path: real.Program(t), url: "http://127.0.0.1:1"}
 	t.Run("wrong flags", p.wrongFlags)
 	p.serve(t)
 	p.push(t)
