@@ -28,7 +28,7 @@ const (
 	ownFile          = "certificate.pem"
 	ownKeyFile       = "key.pem"
 	uploadedFile     = "uploaded.pem"     // with its key behind it, so that both are replaced in one step
-	uploadedKeyFile  = "uploaded-key.pem" // of boxes that kept it by itself; where it is there, uploadedFile may have none
+	uploadedKeyFile  = "uploaded-key.pem" // written by earlier versions, whose uploadedFile has no key
 
 	folderMode = 0o700
 	fileMode   = 0o600
@@ -92,7 +92,7 @@ func (i *Identity) readAuthority() (*tls.Certificate, error) {
 	return authority, i.write(authorityFile, authorityKeyFile, authority)
 }
 
-// load takes the uploaded certificate, else the box's own. i.mu is held.
+// load reads the uploaded certificate, else the box's own. i.mu is held.
 func (i *Identity) load() error {
 	c, err := i.read(uploadedFile, uploadedFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -279,7 +279,7 @@ func chainText(c *tls.Certificate) (text []byte) {
 	return text
 }
 
-// remove takes a file away, if it is there.
+// remove deletes a file, if it exists.
 func (i *Identity) remove(name string) error {
 	if err := os.Remove(i.path(name)); !errors.Is(err, fs.ErrNotExist) {
 		return err

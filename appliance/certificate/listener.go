@@ -141,8 +141,7 @@ func (c *conn) redirect(ahead []byte) {
 	_, _ = fmt.Fprintf(c.Conn, "%sContent-Length: %d\r\n\r\n%s", answer, len(body), body)
 }
 
-// readHead returns what the head of a request asks for, and at which host; host is empty when it names no place on this
-// box.
+// readHead returns the target and the host of a request; host is empty when the request cannot be redirected.
 func readHead(in *bufio.Reader) (target, host string) {
 	request, err := http.ReadRequest(in)
 	if err != nil || !strings.HasPrefix(request.RequestURI, "/") || strings.HasPrefix(request.RequestURI, "//") ||
@@ -161,7 +160,7 @@ func visible(text string) bool {
 	return true
 }
 
-// prefixed gives back what was read to find out.
+// prefixed is a connection that first returns the bytes that were read to recognize TLS.
 type prefixed struct {
 	net.Conn
 	first []byte

@@ -236,7 +236,7 @@ const (
 	GPUOff  = "off"
 )
 
-// Wasm bounds what WebAssembly steps may take.
+// Wasm bounds the memory and time of WebAssembly steps.
 type Wasm struct {
 	// Maximum memory of one guest of a WebAssembly step. A model's max_memory_mebibyte can lower it.
 	MaxMemoryBytes Size `json:"max_memory_bytes" default:"64MiB" limit:"1MiB to 1GiB"`

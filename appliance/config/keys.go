@@ -15,7 +15,6 @@ import (
 // Key describes one key of a configuration.
 type Key struct {
 	Name    string // dotted, as flags use it: "http.address"
-	Env     string // the variable that sets it: "EDGEWISE_HTTP_ADDRESS"
 	Value   string // as the file writes it
 	Default string // as the file writes it
 	Unit    string // what its value is
@@ -30,7 +29,7 @@ func (c Config) Keys() []Key {
 	keys := make([]Key, len(all))
 	for i, k := range all {
 		keys[i] = Key{
-			Name: k.name, Env: variable(k.name), Value: text(k.field), Default: text(defaults[i].field),
+			Name: k.name, Value: text(k.field), Default: text(defaults[i].field),
 			Unit: k.limit.unit, Want: k.limit.want, Doc: comments[k.declared],
 		}
 	}
@@ -131,7 +130,8 @@ func (c *Config) makeAbsolute() error {
 	return nil
 }
 
-// paths returns the paths of a key. The name of a library, without a slash, is none: the system's loader searches it.
+// paths returns the paths that the value of a key holds. A library without a slash is a name, not a path: the system's
+// loader searches it.
 func (k *key) paths() (all []*string) {
 	switch field := k.field.(type) {
 	case *string:

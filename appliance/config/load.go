@@ -124,7 +124,7 @@ func tritonVariable(name string) string {
 }
 
 // variables returns those of the environment that begin with envPrefix, and those of Triton's that stand for a key,
-// under our names. Where both are there ours goes first.
+// under our names. Where both are set, ours has priority.
 func variables(environ []string) map[string]string {
 	env, triton := map[string]string{}, map[string]string{}
 	for _, entry := range environ {

@@ -29,7 +29,7 @@ func asGetopt(cmd *cobra.Command, arguments []string) ([]string, error) {
 		switch {
 		case err != nil:
 			return nil, err
-		case flag == nil: // the command says that there is none
+		case flag == nil: // the command refuses it
 			out = append(out, argument)
 			continue
 		case joined:
@@ -54,7 +54,7 @@ func flagsOf(cmd *cobra.Command) map[string]*pflag.Flag {
 	return flags
 }
 
-// whole returns the flag of a name, or the one whose name begins so; nil for none.
+// whole returns the flag of a name, or the only one whose name begins with it, or nil.
 func whole(flags map[string]*pflag.Flag, name string) (*pflag.Flag, error) {
 	if flags[name] != nil || name == "" {
 		return flags[name], nil

@@ -20,7 +20,7 @@ import (
 // helperLinger is how long the helper waits for the next question before it ends; systemd starts it again.
 const helperLinger = time.Minute
 
-// helper is the part of a box that has rights. systemd runs it; nobody else has to.
+// helper is the privileged part of a box, which systemd runs.
 func (p *program) helper() *cobra.Command {
 	c := helper.Config{Log: slog.New(slog.NewTextHandler(p.err, nil))}
 	var listen, name string

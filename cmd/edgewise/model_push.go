@@ -147,7 +147,7 @@ func addFile(v *repository.Version, stored, source string) error {
 	return nil
 }
 
-// storedName is what a version's only file is called on the box. What it is nobody else says, so its name has to.
+// storedName returns the name on the box of a version's only file, by the extension of its name here.
 func storedName(path string) (string, error) {
 	formats := appliance.Formats()
 	if f, ok := formats.OfFile(filepath.Base(path)); ok {

@@ -71,7 +71,7 @@ func (p *program) run(ctx context.Context, args []string) int {
 	return exitCode(err)
 }
 
-// readable rewrites the arguments of serve, which takes Triton's, for the library that reads them.
+// readable rewrites the arguments of serve, which accepts Triton's flags, in the form that the flag library reads.
 func readable(root *cobra.Command, args []string) ([]string, error) {
 	if len(args) == 0 || args[0] != "serve" {
 		return args, nil

@@ -27,7 +27,7 @@ type tritonFlags struct {
 	notes  []note              // flags that have no effect here
 }
 
-// note is a flag that is taken and does nothing, and why.
+// note is a flag that is accepted and has no effect, and why.
 type note struct{ flag, reason string }
 
 // tritonFlag is one flag of Triton's.
@@ -54,7 +54,7 @@ func (v *pflagValue) Type() string {
 	return "value"
 }
 
-// Set takes a value. It may be called several times.
+// Set adds a value of the flag, which may be repeated.
 func (v *pflagValue) Set(text string) error {
 	v.all.given[v.flag.name] = text
 	if v.flag.yes {
@@ -98,7 +98,7 @@ func (t *tritonFlags) with(base config.Config, values map[string]string) (map[st
 		return nil, err
 	}
 	t.tls(all)
-	for key, value := range values { // those of --set go first
+	for key, value := range values { // those of --set have priority
 		all[key] = value
 	}
 	return all, nil
@@ -150,7 +150,7 @@ func (t *tritonFlags) addresses(base config.Config, all map[string]string) error
 	return errors.Join(problems...)
 }
 
-// tls hands the files of the gRPC server's identity on when that is switched on.
+// tls sets the files of the gRPC server's certificate when the flags enable TLS.
 func (t *tritonFlags) tls(all map[string]string) {
 	one, _ := truthOf(t.given["grpc-use-ssl"])
 	both, _ := truthOf(t.given["grpc-use-ssl-mutual"])
@@ -163,9 +163,8 @@ func (t *tritonFlags) tls(all map[string]string) {
 	}
 }
 
-// preset is how a box that is started as Triton is differs: it takes messages as large as gRPC has them, and does
-// without a data folder that outlives it, accounts, and TLS unless it is asked for. Everything that is set in any other
-// way goes first.
+// preset returns the defaults of a box that is started with --model-repository, as Triton is: messages as large as gRPC
+// allows, a data folder that is removed at the end, no accounts and no TLS. Everything that is set has priority.
 func (t *tritonFlags) preset() map[string]string {
 	if t.values["repository.folders"] == "" {
 		return nil
@@ -182,9 +181,19 @@ func key(flag, key string) tritonFlag {
 	return tritonFlag{name: flag, apply: func(t *tritonFlags, text string) error { t.values[key] = text; return nil }}
 }
 
-// truth is a flag whose truth is that of a key.
-func truth(flag, name string) tritonFlag {
-	f := key(flag, name)
+// truth is a flag whose truth value is that of a key.
+func truth(flag, name string) tritonFlag { return boolean(key(flag, name)) }
+
+// opposite is a flag that is true where a key is false.
+func opposite(flag, key string) tritonFlag {
+	return boolean(tritonFlag{name: flag, apply: func(t *tritonFlags, text string) error {
+		t.values[key] = strconv.FormatBool(text != "true")
+		return nil
+	}})
+}
+
+// boolean is a flag that is true or false.
+func boolean(f tritonFlag) tritonFlag {
 	f.yes = true
 	return f
 }
@@ -194,7 +203,7 @@ func word(flag, key string) tritonFlag {
 	return tritonFlag{name: flag, apply: func(t *tritonFlags, text string) error { t.values[key] = strings.ToLower(text); return nil }}
 }
 
-// list is a flag that may be repeated, each value one of a list. A value that is there already is not taken again.
+// list is a flag that may be repeated, each value one of a list. A value that is repeated is listed once.
 func list(flag, key string) tritonFlag {
 	return tritonFlag{name: flag, apply: func(t *tritonFlags, text string) error {
 		if !slices.Contains(t.lists[key], text) {
@@ -225,7 +234,7 @@ func span(flag, key string, unit time.Duration) tritonFlag {
 	}}
 }
 
-// pointless is a flag that has nothing to do here. Its value is looked at all the same by checks.
+// pointless is a flag that has no effect here. Its value is checked all the same.
 func pointless(flag, reason string, checks ...func(text string) error) tritonFlag {
 	return tritonFlag{name: flag, apply: func(t *tritonFlags, text string) error {
 		for _, check := range checks {
@@ -254,17 +263,17 @@ func number(low, high int64) func(text string) error {
 	}
 }
 
-// never is a flag for something that is not served: only its off value is taken.
+// never is a flag for something that is not supported: only false is accepted.
 func never(flag, reason string) tritonFlag {
-	return tritonFlag{name: flag, yes: true, apply: func(_ *tritonFlags, text string) error {
+	return boolean(tritonFlag{name: flag, apply: func(_ *tritonFlags, text string) error {
 		if text == "true" {
 			return errors.New(reason)
 		}
 		return nil
-	}}
+	}})
 }
 
-// kept is a flag that is looked at once all are known.
+// kept is a flag that is read when all flags are known.
 func kept(flag string) tritonFlag {
 	return tritonFlag{name: flag, apply: func(*tritonFlags, string) error { return nil }}
 }

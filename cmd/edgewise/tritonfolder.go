@@ -11,9 +11,8 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/config"
 )
 
-// temporary makes the folder of preset, when it is the one in force. remove takes it away. In a container every box has
-// the same number as a process, so the folder may be there from one that was killed: it is emptied when nobody holds
-// it.
+// temporary makes the data folder of preset, when the configuration has that one; remove deletes it. In a container every
+// box has the same process ID, so the folder of a box that was killed may exist: it is emptied, unless a box has locked it.
 func (t *tritonFlags) temporary(c config.Config) (remove func(), err error) {
 	if p := t.preset(); p == nil || c.DataDir != p["data_dir"] {
 		return func() {}, nil

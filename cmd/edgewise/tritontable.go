@@ -22,7 +22,7 @@ const (
 
 // tritonTable are Triton's flags, in the order of its own help.
 func tritonTable() []tritonFlag {
-	return append(append(modelFlags(), doorFlags()...), otherFlags()...)
+	return append(append(modelFlags(), serverFlags()...), otherFlags()...)
 }
 
 func modelFlags() []tritonFlag {
@@ -43,14 +43,7 @@ func modelFlags() []tritonFlag {
 		truth("exit-on-error", "repository.exit_on_error"),
 		truth("strict-readiness", "engine.strict_readiness"),
 		span("exit-timeout-secs", "shutdown.timeout", time.Second),
-		{name: "disable-auto-complete-config", yes: true, apply: func(t *tritonFlags, text string) error {
-			t.values["engine.auto_complete"] = strconv.FormatBool(text != "true")
-			return nil
-		}},
-		{name: "strict-model-config", yes: true, apply: func(t *tritonFlags, text string) error {
-			t.values["engine.auto_complete"] = strconv.FormatBool(text != "true")
-			return nil
-		}},
+		opposite("disable-auto-complete-config", "engine.auto_complete"), opposite("strict-model-config", "engine.auto_complete"),
 		key("model-load-thread-count", "engine.load_concurrency"),
 		key("model-load-retry-count", "repository.load_retries"),
 		never("model-namespacing", "models of the same name in several repositories are not served: give them names of their own"),
@@ -61,31 +54,25 @@ func modelFlags() []tritonFlag {
 		{name: "cache-config", apply: cacheConfig},
 		pointless("cache-directory", "the response cache is built in"),
 		{name: "response-cache-byte-size", apply: cacheSize("cache-config")},
-		{name: "host-policy", apply: func(t *tritonFlags, _ string) error {
-			t.note("host-policy", "cores are shared by all models: onnx.threads bounds them")
-			return nil
-		}},
+		pointless("host-policy", "cores are shared by all models: onnx.threads bounds them"),
 	}
 }
 
-func doorFlags() []tritonFlag {
+func serverFlags() []tritonFlag {
 	return []tritonFlag{
-		{name: "allow-http", yes: true, apply: kept("").apply},
-		kept("http-address"), kept("http-port"),
+		boolean(kept("allow-http")), kept("http-address"), kept("http-port"),
 		truth("reuse-http-port", "http.reuse_port"),
 		key("http-header-forward-pattern", "http.forward_headers"),
 		pointless("http-thread-count", goroutines, number(1, math.MaxInt64)),
 		{name: "http-max-input-size", apply: httpMaxInput},
 		{name: "http-restricted-api", apply: restricted("http.restricted_api", "api")},
-		{name: "allow-grpc", yes: true, apply: kept("").apply},
-		kept("grpc-address"), kept("grpc-port"),
+		boolean(kept("allow-grpc")), kept("grpc-address"), kept("grpc-port"),
 		truth("reuse-grpc-port", "grpc.reuse_port"),
 		key("grpc-header-forward-pattern", "grpc.forward_headers"),
 		pointless("grpc-infer-thread-count", goroutines, number(2, 128)),
 		pointless("grpc-infer-allocation-pool-size", noPools, number(math.MinInt64, math.MaxInt64)),
 		pointless("grpc-max-response-pool-size", noPools, number(1, math.MaxInt64)),
-		{name: "grpc-use-ssl", yes: true, apply: kept("").apply},
-		{name: "grpc-use-ssl-mutual", yes: true, apply: kept("").apply},
+		boolean(kept("grpc-use-ssl")), boolean(kept("grpc-use-ssl-mutual")),
 		kept("grpc-server-cert"), kept("grpc-server-key"), kept("grpc-root-cert"),
 		word("grpc-infer-response-compression-level", "grpc.response_compression"),
 		span("grpc-keepalive-time", "grpc.keepalive_time", time.Millisecond),
@@ -115,10 +102,7 @@ func otherFlags() []tritonFlag {
 		{name: "log-format", apply: logFormat},
 		key("log-file", "log.file"),
 		truth("allow-metrics", "metrics.enabled"), kept("metrics-address"), kept("metrics-port"),
-		{
-			name: "allow-gpu-metrics", yes: true,
-			apply: pointless("allow-gpu-metrics", "what GPUs tell is on the metrics page wherever one is found").apply,
-		},
+		boolean(pointless("allow-gpu-metrics", "the metrics of GPUs are on the metrics page wherever one is found")),
 		truth("allow-cpu-metrics", "metrics.cpu"),
 		pointless("metrics-interval-ms", "every answer of the metrics page is read at that moment"),
 		{name: "metrics-config", apply: metricsConfig},
@@ -134,10 +118,7 @@ func otherFlags() []tritonFlag {
 		pointless("cuda-virtual-address-size", noPools),
 		pointless("min-supported-compute-capability", "ONNX Runtime's provider says which GPUs it has code for; \"edgewise doctor\" shows them"),
 		pointless("buffer-manager-thread-count", "tensors are gathered where they are run"),
-		{
-			name: "enable-peer-access", yes: true,
-			apply: pointless("enable-peer-access", "a version has a process of its own for each GPU, and GPUs exchange nothing").apply,
-		},
+		boolean(pointless("enable-peer-access", "a version has a process of its own for each GPU, and GPUs exchange nothing")),
 		truth("allow-client-shm", "shared_memory.enabled"),
 	}
 }

@@ -119,7 +119,7 @@ func (p *program) updateInstall() *cobra.Command {
 	return cmd
 }
 
-// installDirectly asks RAUC.
+// installDirectly installs an update by RAUC, without the box.
 func (p *program) installDirectly(cmd *cobra.Command, u *update.Updater, path string, downgrade bool) error {
 	if downgrade {
 		if err := os.WriteFile(helper.DowngradeFile, nil, 0o600); err != nil {
@@ -168,7 +168,7 @@ func (p *program) installByBox(cmd *cobra.Command, path string, downgrade bool) 
 	})
 }
 
-// updateAsk is a command that asks a box for one thing and says what that means.
+// updateAsk returns a command that sends one request to a box and prints what it has caused.
 func (p *program) updateAsk(use, short, done string, ask func(*client.Client, context.Context) error) *cobra.Command {
 	return &cobra.Command{
 		Use:   use,

@@ -51,7 +51,7 @@ func local(c config.Config, address net.Addr) string {
 	return scheme(c, address) + "://" + address.String()
 }
 
-// scheme is how an address is asked from this machine.
+// scheme returns the scheme of URLs of an address for clients on this machine.
 func scheme(c config.Config, address net.Addr) string {
 	host, _, _ := net.SplitHostPort(address.String())
 	ip := net.ParseIP(host)

@@ -21,7 +21,7 @@ const (
 	typeConfig   = "application/vnd.oci.image.config.v1+json"
 	typeLayer    = "application/vnd.oci.image.layer.v1.tar+gzip"
 
-	// user is the number of the image's user: nobody that a machine has, and not root.
+	// user is the ID of the image's user: not root, and of no user of a usual machine.
 	user = 65532
 )
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// A gap is taken for the space between two columns of text only between blocks that look like running text; a list of
+// A gap counts as the space between two columns of text only between blocks that look like running text; a list of
 // names and numbers is read row by row.
 const (
 	columnGap   = 1.0 // times the median height of lines

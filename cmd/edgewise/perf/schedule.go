@@ -20,7 +20,7 @@ const (
 )
 
 // schedule yields the arrivals of an open loop, as time since its start. It does not drift: what it yields depends on
-// the rate and the seed alone, never on how fast anybody takes from it.
+// the rate and the seed alone, never on how fast arrivals are read.
 type schedule struct {
 	rate     float64 // arrivals a second
 	arrivals Arrivals
@@ -80,7 +80,7 @@ func processorTime() time.Duration {
 func unpaced(_, address string, c syscall.RawConn) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil || !net.ParseIP(host).IsLoopback() {
-		return nil // an address of another form is none of loopback
+		return nil // not a loopback address
 	}
 	return c.Control(func(fd uintptr) {
 		_ = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, "cubic") // a system without it keeps its own

@@ -63,7 +63,7 @@ func (c counters) since(before counters) counters {
 	return difference
 }
 
-// plus adds o, or takes it away when sign is -1.
+// plus adds o, or subtracts it when sign is -1.
 func (c counter) plus(o counter, sign int64) counter {
 	add := func(a *uint64, b uint64) { *a += uint64(sign) * b }
 	both := func(a *kserve.StatisticsCount, b kserve.StatisticsCount) {

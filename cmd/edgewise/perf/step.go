@@ -47,7 +47,7 @@ type Latency struct {
 	Max  float64 `json:"max_us"`
 }
 
-// Generator is what the load itself took.
+// Generator is what the generation of the load cost.
 type Generator struct {
 	CPUSeconds    float64 `json:"cpu_s"`              // of this process, in user and kernel
 	CPUPerRequest float64 `json:"cpu_per_request_us"` // microseconds

@@ -14,7 +14,7 @@ const (
 	maxBenchRuns = 1e6 // kept in memory to sort
 )
 
-// Measured is what a case takes, over and over.
+// Measured is what the repeated runs of a case cost.
 type Measured struct {
 	Case string        `json:"case"`
 	Runs int           `json:"runs"`

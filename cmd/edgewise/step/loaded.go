@@ -120,7 +120,7 @@ func (l *Loaded) Close() error {
 	return err
 }
 
-// Infer answers a request, as the box would if nobody else were there. Errors: Invalid (the inputs are not those of the
+// Infer answers a request, as a box without other requests would. Errors: Invalid (the inputs are not those of the
 // step), Guest, Deadline, Canceled.
 func (l *Loaded) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
 	if err := checkInputs(req, l.Model); err != nil {

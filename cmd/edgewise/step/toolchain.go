@@ -16,7 +16,7 @@ import (
 // Toolchain finds and runs compilers. The zero value finds them on the path.
 type Toolchain struct {
 	Environment []string // of the compilers, as "NAME=value"; nil: this process's own
-	Modules     string   // a folder with node_modules/assemblyscript, looked at after the step's own; empty: none
+	Modules     string   // a folder with node_modules/assemblyscript, searched after the step's own; empty: none
 }
 
 // The versions that the SDKs are tested with, and what installs them.
