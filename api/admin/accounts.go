@@ -41,7 +41,7 @@ type PasswordChange struct {
 	New string `json:"new"`
 }
 
-// Session says who the caller is: GET /api/v1/session.
+// Session describes the caller: GET /api/v1/session.
 type Session struct {
 	Authenticated  bool      `json:"authenticated"`
 	Auth           string    `json:"auth"`
@@ -68,7 +68,7 @@ type SessionInfo struct {
 	Current bool      `json:"current"`
 }
 
-// User is somebody who may log in.
+// User is an account with a password.
 type User struct {
 	Name      string    `json:"name"`
 	Role      string    `json:"role"`
@@ -84,7 +84,7 @@ type UserNew struct {
 	Password string `json:"password"`
 }
 
-// UserChange is the body of PATCH /api/v1/users/{user}. What is nil stays.
+// UserChange is the body of PATCH /api/v1/users/{user}. Members that are nil do not change.
 type UserChange struct {
 	Role     *string `json:"role"`
 	Password *string `json:"password"`
@@ -125,7 +125,7 @@ type KeySecret struct {
 	Secret string `json:"secret"`
 }
 
-// KeyChange is the body of PATCH /api/v1/keys/{id}. What is nil stays.
+// KeyChange is the body of PATCH /api/v1/keys/{id}. Members that are nil do not change.
 type KeyChange struct {
 	Name        *string   `json:"name"`
 	Rights      *[]string `json:"rights"`

@@ -13,8 +13,8 @@ type History struct {
 	Series      []Series  `json:"series"`
 }
 
-// Series is what was measured of a version in each step, oldest first. Times are microseconds; nil where there was no
-// request.
+// Series is the rates and latencies of a version in each step, oldest first. Times are microseconds; nil where there
+// was no request.
 type Series struct {
 	Model    string       `json:"model"`
 	Version  int64        `json:"version"`
@@ -38,7 +38,7 @@ type BatchCount struct {
 	Count uint64 `json:"count"`
 }
 
-// Tick is what was measured in the last second. Requests, Errors and Refused are those of clients, a second.
+// Tick is the state of the last second. Requests, Errors and Refused are rates of the requests of clients.
 type Tick struct {
 	Time     time.Time   `json:"time"`
 	Ready    bool        `json:"ready"`
@@ -50,8 +50,8 @@ type Tick struct {
 	Models   []TickModel `json:"models"`
 }
 
-// TickModel is what was measured of one version in the last second. Its requests are also those that ensembles and
-// steps made.
+// TickModel is the rates and latencies of one version in the last second. Its requests are also those that ensembles
+// and steps made.
 type TickModel struct {
 	Model    string   `json:"model"`
 	Version  int64    `json:"version"`

@@ -15,7 +15,7 @@ type ErrorBody = kserve.ErrorBody
 // GET /api/v1/models is an array of them, by name.
 type Model struct {
 	Name     string           `json:"name"`
-	Wanted   bool             `json:"wanted"` // whether the box is to serve it
+	Wanted   bool             `json:"wanted"` // whether it is to be served
 	Labels   []edgewise.Label `json:"labels"`
 	Versions []Version        `json:"versions"`       // ascending
 	Kind     string           `json:"kind,omitempty"` // of its live, else its latest version
@@ -31,7 +31,7 @@ type Version struct {
 	Created time.Time       `json:"created"`
 	Origin  string          `json:"origin"`
 	Files   []edgewise.File `json:"files"`            // by path
-	State   string          `json:"state,omitempty"`  // as in the repository index; empty: nobody asked to load it
+	State   string          `json:"state,omitempty"`  // as in the repository index; empty: it was never loaded
 	Reason  string          `json:"reason,omitempty"` // why it is not ready
 	Notes   string          `json:"notes,omitempty"`
 

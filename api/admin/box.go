@@ -6,7 +6,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// System is what the box is and how it is: GET /api/v1/system.
+// System describes the appliance and its state: GET /api/v1/system.
 type System struct {
 	Name        string      `json:"name"`
 	Version     string      `json:"version"`
@@ -50,7 +50,7 @@ type CPU struct {
 	Load  float64 `json:"load"`
 }
 
-// Component is a part that the box is made of.
+// Component is a part of the software and its version.
 type Component struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
@@ -65,7 +65,7 @@ type Warning struct {
 	Model    string `json:"model,omitempty"`
 }
 
-// Device is what models run on. What a device does not tell is absent.
+// Device is a device that models run on. Values that it does not report are absent.
 type Device struct {
 	Name        string             `json:"name"`
 	Kind        string             `json:"kind"`
@@ -83,7 +83,7 @@ type Device struct {
 	Telemetry    *edgewise.Telemetry `json:"telemetry,omitempty"`          // of a GPU
 }
 
-// Settings is what can be changed while the box runs.
+// Settings are the settings that can be changed at run time.
 type Settings struct {
 	Name          string `json:"name"`
 	SessionIdle   int64  `json:"session_idle_seconds"`
@@ -91,7 +91,7 @@ type Settings struct {
 	MetricsPublic bool   `json:"metrics_public"`
 }
 
-// SettingsChange is the body of PATCH /api/v1/settings. What is nil stays.
+// SettingsChange is the body of PATCH /api/v1/settings. Members that are nil do not change.
 type SettingsChange struct {
 	Name          *string `json:"name"`
 	SessionIdle   *int64  `json:"session_idle_seconds"`
@@ -139,7 +139,7 @@ const (
 	CauseRestore  = "restore"
 )
 
-// Deployment says that a label moved, or was to.
+// Deployment is a move of a label, also one that failed.
 type Deployment struct {
 	Number       uint64    `json:"number"`
 	Time         time.Time `json:"time"`
@@ -156,7 +156,7 @@ type Deployment struct {
 	SignatureChanges []Difference `json:"signature_changes,omitempty"` // breaking ones first, at most 32
 }
 
-// ModelEvent says that something about a model has changed.
+// ModelEvent is a change of a model.
 type ModelEvent struct {
 	Model   string `json:"model"`
 	Version int64  `json:"version,omitempty"`

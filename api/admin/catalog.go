@@ -64,7 +64,7 @@ type Difference struct {
 	Breaking bool   `json:"breaking,omitempty"`
 }
 
-// String says what has changed, in one line.
+// String describes the change in one line.
 func (d Difference) String() string {
 	text := d.What + " was " + d.Change
 	switch {
@@ -87,7 +87,7 @@ type Comparison struct {
 	Differences []Difference `json:"differences"`
 }
 
-// Ensemble is an ensemble and what was measured of its steps.
+// Ensemble is an ensemble and the statistics of its steps.
 type Ensemble struct {
 	Name    string          `json:"name"`
 	Version int64           `json:"version"`
@@ -96,7 +96,7 @@ type Ensemble struct {
 	Steps   []EnsembleStep  `json:"steps"`
 }
 
-// EnsembleStep is what was measured of a step.
+// EnsembleStep is the statistics of a step.
 type EnsembleStep struct {
 	Step    int     `json:"step"`
 	Model   string  `json:"model"`
@@ -144,7 +144,7 @@ type DraftProblem struct {
 	Tensor string `json:"tensor,omitempty"`
 }
 
-// DraftStep is what a step of a draft would run.
+// DraftStep is the model that a step of a draft would run.
 type DraftStep struct {
 	Model   string   `json:"model"`
 	Version int64    `json:"version"` // 0: there is none
@@ -206,7 +206,7 @@ type TraceTensor struct {
 	Summary  *TensorSummary `json:"summary,omitempty"`
 }
 
-// TensorSummary says what is in a tensor of numbers.
+// TensorSummary summarizes a tensor of numbers.
 type TensorSummary struct {
 	Min       float64 `json:"min"`
 	Max       float64 `json:"max"`
@@ -215,7 +215,7 @@ type TensorSummary struct {
 	NotFinite int64   `json:"not_finite"`
 }
 
-// GalleryStep is a step that comes with the box.
+// GalleryStep is a step of the gallery.
 type GalleryStep struct {
 	Name        string            `json:"name"`
 	Title       string            `json:"title"`

@@ -2,7 +2,7 @@ package admin
 
 import "time"
 
-// SystemUpdate is how the box is updated and where that stands: GET /api/v1/system/update.
+// SystemUpdate is the kind of system updates and the state of the present one: GET /api/v1/system/update.
 type SystemUpdate struct {
 	Kind       string        `json:"kind"`              // image, package, container or folder
 	Takes      string        `json:"takes"`             // the file that it is updated with, or what is done instead
@@ -32,7 +32,7 @@ type SystemSlot struct {
 const (
 	UpdateReceiving  = "receiving"
 	UpdateChecking   = "checking"
-	UpdateWaiting    = "waiting" // for somebody who confirms
+	UpdateWaiting    = "waiting" // for a confirmation
 	UpdateInstalling = "installing"
 	UpdateReady      = "ready" // for a restart
 	UpdateFailed     = "failed"
@@ -76,7 +76,7 @@ type FactoryReset struct {
 // ResetWord is what has to be written to erase a box.
 const ResetWord = "erase"
 
-// FailedBoot says that a start of the system did not come up, and what runs instead.
+// FailedBoot is a failed start of the system, and the system that runs instead.
 type FailedBoot struct {
 	Version  string    `json:"version"`
 	Slot     string    `json:"slot,omitempty"`
@@ -86,7 +86,7 @@ type FailedBoot struct {
 	LogBytes int       `json:"log_bytes"` // of GET /api/v1/system/failed-boot/log
 }
 
-// SafeStart says that the box has started without loading models, and why.
+// SafeStart is a start without loading models, and its reason.
 type SafeStart struct {
 	Since   time.Time `json:"since"`
 	Crashes int       `json:"crashes"` // starts in a row that did not end well

@@ -64,7 +64,7 @@ const (
 	StepSkipped = "skipped"
 )
 
-// Understood is what the box understood of an upload before it is activated.
+// Understood is the content of an upload, before it is activated.
 type Understood struct {
 	Models []UnderstoodModel `json:"models"`
 	Backup *BackupSummary    `json:"backup,omitempty"`
@@ -114,10 +114,10 @@ func NewTensors(specs []edgewise.Spec) []Tensor {
 	return list
 }
 
-// Fit says whether a version finds room in memory. All sizes are bytes.
+// Fit tells whether a version fits in memory. All sizes are bytes.
 type Fit struct {
 	Needs     int64  `json:"needs"`
-	Limit     int64  `json:"limit"` // 0: there is none
+	Limit     int64  `json:"limit"` // 0: no limit
 	Taken     int64  `json:"taken"`
 	Available int64  `json:"available"`
 	Fits      bool   `json:"fits"`

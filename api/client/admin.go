@@ -24,7 +24,7 @@ func (c *Client) Model(ctx context.Context, name string) (*admin.Model, error) {
 	return &m, c.call(ctx, http.MethodGet, modelPath(name), nil, &m)
 }
 
-// Inspect returns what the box reads in a version's files. Errors: NotFound.
+// Inspect returns the inspection of a version's files. Errors: NotFound.
 func (c *Client) Inspect(ctx context.Context, id edgewise.ModelID) (*edgewise.Inspection, error) {
 	var i edgewise.Inspection
 	return &i, c.call(ctx, http.MethodGet, versionPath(id)+"/inspection", nil, &i)
@@ -84,7 +84,7 @@ func versionPath(id edgewise.ModelID) string {
 
 const usersPath = "/api/v1/users"
 
-// Users lists everybody who may log in, by name. It needs the right admin, as everything about users does.
+// Users lists all users, by name. Like the other calls about users it needs the right admin.
 func (c *Client) Users(ctx context.Context) (users []admin.User, err error) {
 	err = c.call(ctx, http.MethodGet, usersPath, nil, &users)
 	return users, err
@@ -96,7 +96,8 @@ func (c *Client) AddUser(ctx context.Context, n admin.UserNew) (u admin.User, er
 	return u, err
 }
 
-// ChangeUser changes what is not nil. Errors: NotFound, Invalid with Field, Conflict for the last admin.
+// ChangeUser changes the members of change that are not nil. Errors: NotFound, Invalid with Field, Conflict for the
+// last admin.
 func (c *Client) ChangeUser(ctx context.Context, name string, change admin.UserChange) (u admin.User, err error) {
 	err = c.call(ctx, http.MethodPatch, usersPath+"/"+url.PathEscape(name), change, &u)
 	return u, err

@@ -79,7 +79,7 @@ func (c *Client) ModelReady(ctx context.Context, id edgewise.ModelID) error {
 	return c.call(ctx, http.MethodGet, inferencePath(id)+"/ready", nil, nil)
 }
 
-// Statistics returns what the box has measured: of one version, of a model, or of everything when id is zero.
+// Statistics returns the statistics of one version, of a model, or of all models when id is zero.
 func (c *Client) Statistics(ctx context.Context, id edgewise.ModelID) (*kserve.StatisticsBody, error) {
 	path := "/v2/models/stats"
 	if id.Name != "" {
@@ -89,7 +89,7 @@ func (c *Client) Statistics(ctx context.Context, id edgewise.ModelID) (*kserve.S
 	return &s, c.call(ctx, http.MethodGet, path, nil, &s)
 }
 
-// Index lists the versions the box knows and where they stand.
+// Index lists the versions and their states.
 func (c *Client) Index(ctx context.Context) ([]kserve.IndexEntry, error) {
 	var entries []kserve.IndexEntry
 	err := c.call(ctx, http.MethodPost, "/v2/repository/index", kserve.IndexRequest{}, &entries)
@@ -106,12 +106,12 @@ func (c *Client) Unload(ctx context.Context, name string) error {
 	return c.call(ctx, http.MethodPost, "/v2/repository/models/"+url.PathEscape(name)+"/unload", nil, nil)
 }
 
-// Live returns nil when the box works.
+// Live returns nil when the appliance is live.
 func (c *Client) Live(ctx context.Context) error {
 	return c.call(ctx, http.MethodGet, "/v2/health/live", nil, nil)
 }
 
-// Ready returns nil when the box takes requests and every model it is to serve is ready.
+// Ready returns nil when the appliance accepts requests and every wanted model is ready.
 func (c *Client) Ready(ctx context.Context) error {
 	return c.call(ctx, http.MethodGet, "/v2/health/ready", nil, nil)
 }

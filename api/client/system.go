@@ -41,8 +41,8 @@ func (c *Client) SendUpdate(ctx context.Context, file *os.File, signature []byte
 	return &u, c.send(ctx, updatePath+"?confirmed="+strconv.FormatBool(confirmed), header, info.Size(), file, &u)
 }
 
-// AwaitUpdate waits until an update that was sent is ready for a restart. progress, which may be nil, is told of it.
-// Errors: Conflict when it waits for a confirmation, Invalid when it was refused, Canceled.
+// AwaitUpdate waits until a sent update is ready for a restart. progress, which may be nil, is called with its
+// progress. Errors: Conflict when it waits for a confirmation, Invalid when it was refused, Canceled.
 func (c *Client) AwaitUpdate(ctx context.Context, u *admin.SystemUpdate, progress func(percent int, doing string)) (
 	*admin.SystemUpdate, error,
 ) {

@@ -14,10 +14,10 @@ import (
 // are sorted.
 const maxClasses = 1_000_000
 
-// Classes says what the outputs of a model mean as classes. The zero value is a model without batching and labels.
+// Classes describes the classes of a model's outputs. The zero value is a model without batching and labels.
 type Classes struct {
 	Batched bool                         // the first dimension of the outputs is the batch
-	Labels  func(output string) []string // by index; nil, or returning nil: there are none
+	Labels  func(output string) []string // by index; nil, or returning nil: no labels
 }
 
 // Apply returns resp with classes in place of the outputs of which the client of req wants them; resp itself when it

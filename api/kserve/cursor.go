@@ -2,7 +2,7 @@ package kserve
 
 import "bytes"
 
-// What is wrong with a text that is not JSON, in the words that clients of the protocol know.
+// The syntax errors of JSON, in Triton's words.
 const (
 	badEmpty        = "The document is empty."
 	badTrailer      = "The document root must not be followed by other values."
@@ -143,7 +143,7 @@ func (c *cursor) name() ([]byte, error) {
 	return c.key, nil
 }
 
-// skip reads any value and forgets it. words says whether NaN and the infinities count as numbers.
+// skip reads any value and discards it. words tells whether NaN and the infinities count as numbers.
 func (c *cursor) skip(words wordRule) error {
 	switch ch := c.next(); {
 	case ch == '{':
@@ -197,7 +197,7 @@ func (c *cursor) number() ([]byte, error) {
 	return text, nil
 }
 
-// numberFault says what is missing after text, the part of a number that could be read.
+// numberFault returns the error of a number of which text could be read.
 func numberFault(text []byte) string {
 	if len(text) == 0 {
 		return badValue
@@ -246,7 +246,7 @@ func (c *cursor) unsigned() (value uint64, ok bool) {
 	return mant, true
 }
 
-// root is found for what stands where a whole document begins: there, what is no value is no JSON either.
+// root is found at the beginning of a document, where the absence of a value means that the text is not JSON.
 func (c *cursor) root() string {
 	if f := c.found(); f != noValue {
 		return f
@@ -254,7 +254,7 @@ func (c *cursor) root() string {
 	return "not JSON"
 }
 
-// noValue is what found says where no value begins.
+// noValue is the result of found where no value begins.
 const noValue = "no value"
 
 // found names the kind of value at the cursor, for messages.

@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// form says what a number looked like.
+// form describes the form of a number.
 type form uint8
 
 const (

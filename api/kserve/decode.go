@@ -36,7 +36,7 @@ func outOfRange(bodyLen, jsonSize int) error {
 // Raw.) Everything is checked that can be checked without the model.
 //
 // Errors: Invalid; TooLarge for a bound of Limits. They carry model, and a TensorError where one tensor is at fault.
-// Inputs in shared memory have no bytes yet: Shared says where they are.
+// Inputs in shared memory have no bytes yet: Shared has their places.
 func (d *Decoder) Infer(model edgewise.ModelID, body []byte, jsonSize int) (*InferRequest, error) {
 	text, rest, err := split(body, jsonSize)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // elements reads the "data" of one tensor: arrays in arrays of any shape, whose elements in reading order go to dst.
-// What does not fit there any more is read, checked and counted only.
+// Elements beyond its room are validated and counted only.
 type elements struct {
 	*cursor
 	what string // "input" or "output", for messages
@@ -268,7 +268,7 @@ func (e *elements) put(size int64, bits uint64) {
 	}
 }
 
-// wrong reports that the element at the cursor is not what is wanted: not JSON at all, or of another type.
+// wrong makes the error about an element at the cursor that is not JSON, or of another type than want.
 func (e *elements) wrong(want string) error {
 	found, at := e.found(), e.p
 	if err := e.skip(wordsRefused); err != nil {

@@ -75,7 +75,7 @@ func appendRequest(dst []byte, req *edgewise.Request, in, out Form) ([]byte, err
 	return append(dst, "]}"...), nil
 }
 
-// appendParameters appends the member "parameters" and a comma. It is always there: it says the form of the outputs.
+// appendParameters appends the member "parameters" and a comma. Every request has it: it gives the form of the outputs.
 func appendParameters(dst []byte, req *edgewise.Request, out Form) ([]byte, error) {
 	dst = append(dst, `"parameters":{"binary_data_output":`...)
 	dst = strconv.AppendBool(dst, out == Binary)

@@ -116,7 +116,7 @@ func (g *generation) input(spec edgewise.Spec) error {
 	return g.r.AddInput(t.Tensor, Place{})
 }
 
-// mismatch is what Triton says of a value in the place of a string or a bool, before our own words.
+// mismatch is Triton's message about a value in the place of a string or a bool; the server's own message follows it.
 func mismatch(t edgewise.DataType) string {
 	switch t {
 	case edgewise.Bytes:
@@ -154,7 +154,7 @@ func (g *generation) value(spec edgewise.Spec) (text []byte, n int64, err error)
 	return append(append(text, c.b[start:c.p]...), ']'), 1, nil
 }
 
-// fit makes a shape of n elements out of what a model wants. ok is false when there is none.
+// fit returns a shape of n elements that a model accepts. ok is false when no shape fits.
 func fit(want edgewise.Shape, n int64) (shape edgewise.Shape, ok bool) {
 	shape = slices.Clone(want)
 	open := -1

@@ -11,7 +11,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// parameters reads the parameters of a request: those the protocol knows into their fields, the others into Parameters.
+// parameters reads the parameters of a request: those that the protocol defines into their fields, others into
+// Parameters.
 func (d *Decoder) parameters(r *InferRequest, c *cursor) error {
 	if c.next() != '{' {
 		return invalid("Unable to parse 'parameters': want an object, got %s", c.found())
@@ -46,7 +47,7 @@ var knownNames = [...]string{
 	"binary_data_output",
 }
 
-// read reads the value of a parameter that the protocol defines. taken is false when name is none of them.
+// read reads the value of a parameter that the protocol defines. taken is false for other names.
 func (k *knownParameters) read(c *cursor, name []byte) (taken bool, err error) {
 	i := slices.IndexFunc(knownNames[:], func(known string) bool { return known == string(name) })
 	if i < 0 {

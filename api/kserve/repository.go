@@ -69,7 +69,7 @@ func (l LoadRequest) Override() (edgewise.LoadOverride, error) {
 	return o, nil
 }
 
-// CheckLoadName tells whether a name may be asked to be loaded or unloaded, in the protocol's words. Errors: Invalid.
+// CheckLoadName checks the name of a model to load or unload, with the errors of the protocol. Errors: Invalid.
 func CheckLoadName(name string) error {
 	trimmed := strings.TrimSpace(name)
 	switch {

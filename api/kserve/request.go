@@ -30,7 +30,7 @@ type Place struct {
 	Offset, Size int64 // bytes
 }
 
-// Set tells whether it is a place at all.
+// Set tells whether p is a place.
 func (p Place) Set() bool { return p.Region != "" }
 
 // Answer returns what the client says of an output; the zero value but for the name when it does not name it.

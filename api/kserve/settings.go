@@ -20,7 +20,7 @@ type LogSettings struct {
 	Format  string `json:"log_format"`        // "default" or "ISO8601"
 }
 
-// LogChange is the body of POST /v2/logging. What is nil stays as it is.
+// LogChange is the body of POST /v2/logging. Settings that are nil do not change.
 type LogChange struct {
 	File    *string `json:"log_file"`
 	Info    *bool   `json:"log_info"`
@@ -187,7 +187,7 @@ func traceModeIs(value any, mode string) error {
 	return invalid("%s is %.40s: want triton or opentelemetry", traceMode, text)
 }
 
-// NotTraced says that a model has no trace settings, since nothing of it is ready. The words are Triton's.
+// NotTraced is Triton's error about trace settings of a model without a ready version.
 func NotTraced(id edgewise.ModelID) error {
 	err := edgewise.Errorf("kserve.NotTraced", edgewise.NotFound, "Request for unknown model : %s", id.Name)
 	err.Model = id

@@ -338,7 +338,7 @@ func (c *tensors) bytes(seen *members, bit members, name string) (int64, error) 
 	return int64(min(n, math.MaxInt64)), err
 }
 
-// check holds what was read of a tensor's place together.
+// check validates the place of a tensor.
 func (p *Place) check(what, name string, seen members) error {
 	switch {
 	case seen&hasRegion == 0:

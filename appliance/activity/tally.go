@@ -3,6 +3,7 @@ package activity
 import (
 	"cmp"
 	"maps"
+	"math/bits"
 	"slices"
 	"strings"
 	"sync"
@@ -147,4 +148,122 @@ func (s *spent) add(outcome int, took time.Duration) {
 		return
 	}
 	s.not.Add(int64(took))
+}
+
+// The buckets of a histogram of times: below 16 us one each, then 16 for each power of two, so that a percentile is at
+// most 6.25 % too high. The last one holds everything from about 18 minutes on.
+const (
+	subBits  = 4
+	subCount = 1 << subBits
+	powers   = 26
+	buckets  = subCount * (powers + 1)
+)
+
+// counts are the numbers of times in each bucket.
+type counts [buckets]uint64
+
+// histogram counts times. It is safe for concurrent use.
+type histogram struct{ buckets [buckets]atomic.Uint64 }
+
+func (h *histogram) add(d time.Duration) { h.buckets[bucketOf(d)].Add(1) }
+
+func (h *histogram) read() (c counts) {
+	for i := range h.buckets {
+		c[i] = h.buckets[i].Load()
+	}
+	return c
+}
+
+func bucketOf(d time.Duration) int {
+	us := uint64(max(d, 0) / time.Microsecond)
+	if us < subCount {
+		return int(us)
+	}
+	power := bits.Len64(us) - 1 - subBits
+	return min(subCount*(power+1)+int(us>>power)-subCount, buckets-1)
+}
+
+// upper returns the longest time, in microseconds, that falls into a bucket.
+func upper(bucket int) float64 {
+	if bucket < subCount {
+		return float64(bucket)
+	}
+	power := bucket/subCount - 1
+	return float64((uint64(bucket%subCount+subCount+1) << power) - 1)
+}
+
+// percentile returns the quantile q, in microseconds, of the times added between two readings; nil without times.
+func percentile(before, after *counts, q float64) *float64 {
+	total := uint64(0)
+	for i := range after {
+		total += after[i] - before[i]
+	}
+	if total == 0 {
+		return nil
+	}
+	rank, seen := max(1, uint64(q*float64(total)+0.5)), uint64(0)
+	for i := range after {
+		if seen += after[i] - before[i]; seen >= rank {
+			value := upper(i)
+			return &value
+		}
+	}
+	value := upper(buckets - 1)
+	return &value
+}
+
+// healthWindow is the number of the latest requests to a version that decide whether it fails. Refused requests do not
+// count.
+const healthWindow = 32
+
+// health is the outcomes of the latest requests to a version. It is safe for concurrent use; the zero value has none.
+type health struct {
+	window atomic.Uint64 // the upper half: how many requests there are; the lower: the latest in bit 0, 1 for a failed one
+	last   atomic.Pointer[lastError]
+
+	unverified atomic.Pointer[string] // why no run at the load has verified the version; nil: one has, or it is not known
+}
+
+// lastError is the error of the latest failed request.
+type lastError struct {
+	at      time.Time
+	kind    edgewise.Kind
+	message string
+	number  uint64 // of the request among those that are kept
+}
+
+// add counts a request that was answered or failed.
+func (h *health) add(failed bool) {
+	for {
+		old := h.window.Load()
+		n, latest := old>>32, uint32(old)<<1
+		if failed {
+			latest |= 1
+		}
+		next := min(n+1, healthWindow)<<32 | uint64(latest)
+		if next == old || h.window.CompareAndSwap(old, next) {
+			return
+		}
+	}
+}
+
+// reset forgets all requests: the version was loaded again.
+func (h *health) reset(unverified string) {
+	h.window.Store(0)
+	h.last.Store(nil)
+	h.unverified.Store(&unverified)
+}
+
+// read returns the health. A version fails when at least half of the latest requests have failed.
+func (h *health) read() edgewise.Health {
+	w := h.window.Load()
+	shown := edgewise.Health{Recent: int(w >> 32), Failed: bits.OnesCount32(uint32(w))}
+	shown.Failing = shown.Failed > 0 && 2*shown.Failed >= shown.Recent
+	if reason := h.unverified.Load(); reason != nil {
+		shown.Unverified = *reason
+	}
+	if e := h.last.Load(); e != nil {
+		shown.LastError = &edgewise.LastError{Time: e.at.UTC(), Code: e.kind.String(), Message: e.message, Request: e.number}
+	}
+	return shown
 }

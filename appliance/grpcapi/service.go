@@ -2,12 +2,16 @@ package grpcapi
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/inference"
+	"github.com/edgewise-ai/edgewise/api/inference/wire"
 	"github.com/edgewise-ai/edgewise/api/kserve"
 )
 
@@ -117,4 +121,42 @@ func (s *service) ModelStatistics(_ context.Context, req *inference.ModelStatist
 		return nil, err
 	}
 	return translate(kserve.NewStatisticsBody(list), &inference.ModelStatisticsResponse{})
+}
+
+// model returns the version that a call names, by its number, by a label, or by neither.
+func (s *Server) model(name, version string) (edgewise.ModelID, error) {
+	id, label, err := wire.ParseModel(name, version)
+	if err != nil {
+		return id, err
+	}
+	return s.labelled(id, label)
+}
+
+// labelled returns the version of id's model that a label points to now, and id itself when label is empty. Errors:
+// Invalid, as for a version that is neither a number nor a label.
+func (s *Server) labelled(id edgewise.ModelID, label string) (edgewise.ModelID, error) {
+	if label == "" {
+		return id, nil
+	}
+	if s.deps.Labelled != nil {
+		id.Version = s.deps.Labelled(id.Name, label)
+	}
+	if id.Version == 0 {
+		return id, wire.NoVersion(label)
+	}
+	return id, nil
+}
+
+// translate converts the body of a REST response to a message: the protocol gives members the same names in both.
+// Members that the message lacks are left out.
+func translate[T proto.Message](body any, into T) (T, error) {
+	const op = "grpcapi.translate"
+	text, err := json.Marshal(body)
+	if err != nil {
+		return into, edgewise.Errorf(op, edgewise.Internal, "encoding the answer: %w", err)
+	}
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(text, into); err != nil {
+		return into, edgewise.Errorf(op, edgewise.Internal, "the answer has no gRPC form: %w", err)
+	}
+	return into, nil
 }

@@ -6,16 +6,13 @@ import (
 	"sync/atomic"
 )
 
-// LogLevels says which records are logged, and can be changed while the box runs. It is safe for concurrent use.
-type LogLevels struct{ state atomic.Uint64 }
+// LogLevels says which records are logged, and can be changed while the process runs. It is safe for concurrent use.
+type LogLevels struct{ state atomic.Pointer[logState] }
 
-// The bits of state: the verbosity is above them.
-const (
-	logInfo = 1 << iota
-	logWarning
-	logError
-	verbosity
-)
+type logState struct {
+	info, warning, err bool
+	verbose            uint32
+}
 
 // NewLogLevels returns levels that log records of least and above; below slog.LevelInfo the verbosity is 1.
 func NewLogLevels(least slog.Level) *LogLevels {
@@ -28,28 +25,19 @@ func NewLogLevels(least slog.Level) *LogLevels {
 	return l
 }
 
-// Levels tells what is logged: records of level info, of level warning and of level error, and details, below info,
-// when verbose is not 0.
+// Levels tells which records are logged: of level info, of level warning, of level error, and below info when verbose
+// is not 0.
 func (l *LogLevels) Levels() (info, warning, err bool, verbose uint32) {
 	s := l.state.Load()
-	return s&logInfo != 0, s&logWarning != 0, s&logError != 0, uint32(s / verbosity)
+	return s.info, s.warning, s.err, s.verbose
 }
 
-// SetLevels changes what is logged.
+// SetLevels changes which records are logged.
 func (l *LogLevels) SetLevels(info, warning, err bool, verbose uint32) {
-	s := uint64(verbose) * verbosity
-	for _, level := range [...]struct {
-		on  bool
-		bit uint64
-	}{{info, logInfo}, {warning, logWarning}, {err, logError}} {
-		if level.on {
-			s |= level.bit
-		}
-	}
-	l.state.Store(s)
+	l.state.Store(&logState{info, warning, err, verbose})
 }
 
-// Logger returns a logger that hands to handler what is to be logged, whatever handler itself thinks of its level.
+// Logger returns a logger that passes records of these levels to handler, whether handler is enabled for them or not.
 func (l *LogLevels) Logger(handler slog.Handler) *slog.Logger {
 	return slog.New(&leveled{Handler: handler, levels: l})
 }
@@ -58,13 +46,13 @@ func (l *LogLevels) enabled(level slog.Level) bool {
 	s := l.state.Load()
 	switch {
 	case level < slog.LevelInfo:
-		return s >= verbosity
+		return s.verbose > 0
 	case level < slog.LevelWarn:
-		return s&logInfo != 0
+		return s.info
 	case level < slog.LevelError:
-		return s&logWarning != 0
+		return s.warning
 	}
-	return s&logError != 0
+	return s.err
 }
 
 // leveled is a handler behind LogLevels.

@@ -81,7 +81,7 @@ func (in *input) read(part []byte) error {
 	})
 }
 
-// maxContents bounds the parts in which the contents of one input may come. Everybody sends one.
+// maxContents bounds the parts in which the contents of one input may come. Clients send one.
 const maxContents = 16
 
 func (in *input) dimension(v uint64) error {

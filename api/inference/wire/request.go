@@ -26,7 +26,7 @@ const (
 type Request struct {
 	kserve.Inference
 	Label         string // names the version in place of Model.Version, which is 0 then; empty: no label does
-	FinalResponse bool   // the client wants to be told which answer is the last one
+	FinalResponse bool   // responses carry a parameter that marks the last one
 }
 
 // message is a ModelInferRequest of which only the frame has been read.
@@ -59,7 +59,7 @@ func Parse(body []byte, lim kserve.Limits) (*Request, error) {
 	return r, err
 }
 
-// frame cuts a message into its fields. After an error it has what was read before.
+// frame splits a message into its fields. After an error it has the fields before the error.
 func frame(body []byte, lim kserve.Limits) (message, error) {
 	var m message
 	err := fields(body, func(f field) error {

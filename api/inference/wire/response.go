@@ -33,7 +33,7 @@ const finalParameter = "triton_final_response"
 // than a piece of its own.
 const CopyBelow = 4 << 10
 
-// Form says which message an answer is put into.
+// Form selects the message of a response.
 type Form struct {
 	Stream bool // ModelStreamInferResponse instead of ModelInferResponse
 	Final  bool // with the parameter that calls the answer the last one to its request

@@ -3,11 +3,14 @@ package grpcapi
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/binary"
+	"io"
 	"net"
 	"sync"
 
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/peer"
 
 	"github.com/edgewise-ai/edgewise"
@@ -187,16 +190,6 @@ type arrivalInfo struct {
 	arrivals *arrivals
 }
 
-// GetCommonAuthInfo says how a connection is protected.
-func (i arrivalInfo) GetCommonAuthInfo() credentials.CommonAuthInfo {
-	if common, ok := i.AuthInfo.(interface {
-		GetCommonAuthInfo() credentials.CommonAuthInfo
-	}); ok {
-		return common.GetCommonAuthInfo()
-	}
-	return credentials.CommonAuthInfo{}
-}
-
 // ServerHandshake does the handshake of the credentials and wraps the connection.
 func (o observed) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := o.TransportCredentials.ServerHandshake(raw)
@@ -210,4 +203,54 @@ func (o observed) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo,
 // Clone returns a copy.
 func (o observed) Clone() credentials.TransportCredentials {
 	return observed{o.TransportCredentials.Clone()}
+}
+
+// tlsRecord is the first byte of a TLS connection; a call in plain text begins with a letter.
+const tlsRecord = 0x16
+
+// sniffing are credentials that accept TLS, and plain text from the peers that may use it.
+type sniffing struct {
+	credentials.TransportCredentials // of TLS
+	plain                            func(peer net.Addr) bool
+}
+
+func newSniffing(config *tls.Config, plain func(net.Addr) bool) credentials.TransportCredentials {
+	return &sniffing{credentials.NewTLS(config), plain}
+}
+
+// ServerHandshake tells TLS from plain text by the first byte.
+func (s *sniffing) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	first := make([]byte, 1)
+	if _, err := io.ReadFull(raw, first); err != nil {
+		return nil, nil, err
+	}
+	read := &prefixed{raw, first}
+	switch {
+	case first[0] == tlsRecord:
+		return s.TransportCredentials.ServerHandshake(read)
+	case s.plain(raw.RemoteAddr()):
+		return insecure.NewCredentials().ServerHandshake(read)
+	}
+	return nil, nil, edgewise.Errorf("grpcapi.ServerHandshake", edgewise.Denied,
+		"%v speaks plain text: this port speaks TLS", raw.RemoteAddr())
+}
+
+// Clone returns a copy.
+func (s *sniffing) Clone() credentials.TransportCredentials {
+	return &sniffing{s.TransportCredentials.Clone(), s.plain}
+}
+
+// prefixed is a connection whose first bytes were read before.
+type prefixed struct {
+	net.Conn
+	first []byte
+}
+
+func (p *prefixed) Read(b []byte) (int, error) {
+	if len(p.first) > 0 {
+		n := copy(b, p.first)
+		p.first = p.first[n:]
+		return n, nil
+	}
+	return p.Conn.Read(b)
 }
