@@ -4,7 +4,7 @@
 //
 // Parent and child share memory blocks for tensors. Each run in flight has a channel: two mailboxes in shared memory,
 // into which the calling thread puts the run and the child's thread the answer, and a socket for descriptors. Where
-// runs are short, both look for a moment before they sleep, on cores that they have chosen for it (core.go). The child
+// runs are short, both look for a moment before they sleep, on cores that they have chosen for it (waitplan.go). The child
 // is not trusted: every number it writes is checked.
 package runner
 

@@ -3,6 +3,7 @@ package serving
 import (
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -143,12 +144,7 @@ func (g *gpuMemory) fitsNow(s *share) bool {
 func (g *gpuMemory) give(s *share) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for i, other := range g.taken {
-		if other == s {
-			g.taken = append(g.taken[:i], g.taken[i+1:]...)
-			return
-		}
-	}
+	g.taken = slices.DeleteFunc(g.taken, func(other *share) bool { return other == s })
 }
 
 // touch notes that s was asked for.

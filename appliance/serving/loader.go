@@ -56,12 +56,19 @@ type Loader struct {
 	config   Config
 	memory   *gpuMemory
 	pictures *pictureInputs
-	phases   *phases
+	// who is told that the warm-up of a version begins: a func() by its ModelID
+	followers sync.Map
 }
 
 // New makes a Loader.
 func New(c Config) *Loader {
-	return &Loader{config: c, memory: newGPUMemory(c.Devices, c.Logger), pictures: newPictureInputs(), phases: &phases{}}
+	return &Loader{config: c, memory: newGPUMemory(c.Devices, c.Logger), pictures: newPictureInputs()}
+}
+
+// Follow calls warming when the warm-up of a version that is being loaded begins, until forget is called.
+func (l *Loader) Follow(id edgewise.ModelID, warming func()) (forget func()) {
+	l.followers.Store(id, warming)
+	return func() { l.followers.Delete(id) }
 }
 
 // load is one version on its way to answering requests.
@@ -158,7 +165,9 @@ type unannounced interface {
 
 // warm runs the warm-up requests of a version, or makes sure that it works where it declares none; see tryOnce.
 func (t *load) warm(ctx context.Context, fresh unannounced) (unverified string, err error) {
-	t.phases.warming(t.version.ID)
+	if warming, ok := t.followers.Load(t.version.ID); ok {
+		warming.(func())()
+	}
 	requests, err := warmupRequests(t.version.Model, t.dir)
 	if err != nil {
 		return "", err

@@ -1,15 +1,14 @@
 package serving
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/sched/trial"
+	"github.com/edgewise-ai/edgewise/store"
 )
 
 // maxWarmupBytes bounds the bytes of one warm-up input.
@@ -55,13 +54,5 @@ func warmupFile(dir, name string) ([]byte, error) {
 	if err := edgewise.CheckPath(name); err != nil {
 		return nil, err
 	}
-	path := filepath.Join(dir, "warmup", filepath.FromSlash(name))
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > maxWarmupBytes {
-		return nil, fmt.Errorf("file %q has %d bytes, at most %d are allowed", name, info.Size(), maxWarmupBytes)
-	}
-	return os.ReadFile(path)
+	return store.ReadBounded(filepath.Join(dir, "warmup", filepath.FromSlash(name)), maxWarmupBytes)
 }

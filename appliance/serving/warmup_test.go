@@ -54,7 +54,7 @@ func TestWarmupRequests(t *testing.T) {
 		{
 			"file that is not there", 0,
 			edgewise.ModelWarmup{Name: "w", Inputs: map[string]edgewise.WarmupInput{"x": missing}},
-			0, nil, 0, `model "m": warm-up "w": input "x": stat`,
+			0, nil, 0, `model "m": warm-up "w": input "x": open`,
 		},
 		{
 			"file outside", 0,

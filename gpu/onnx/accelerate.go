@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/gpu/cuda"
@@ -292,6 +291,3 @@ func (a *accelerated) warmOnce(ctx context.Context, b *batch) error {
 	}
 	return nil
 }
-
-// onceMachine finds the machine once.
-func (b *Backend) onceMachine() func() (*machine, error) { return sync.OnceValues(b.openMachine) }

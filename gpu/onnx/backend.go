@@ -46,7 +46,7 @@ func New(c Config) *Backend {
 		}
 		return lib, err
 	})
-	b.machine = b.onceMachine()
+	b.machine = sync.OnceValues(b.openMachine)
 	return b
 }
 
