@@ -69,7 +69,7 @@ func TestOCRStepsDoWhatTheNativeCodeDoes(t *testing.T) {
 	turned := run(t, lines, nil, file, renamed(quads, "quad"), directions)
 	sameLines(t, turned, nativeValues(t, "ocr_recognise.gz"))
 
-	classes := strings.Count(alphabet, "\n") + 2 // no character, those of the alphabet, and the space
+	classes := len(strings.Split(alphabet, "\n")) + 2 // no character, and the space
 	characters := samples.Characters(random, regions, turned["line"].Shape[3]/8, classes)
 	read := run(t, gallery(t, "ctc", nil), parameters{"alphabet", alphabet, "space_threshold", "0.005"}, renamed(characters, "probability"))
 	got := texts(read["text"])
