@@ -120,7 +120,10 @@ type Exchange struct {
 // label has moved: the request then goes to where the label points now. When Lookup fails, or says the same again, the
 // engine's error stands. When Deliver fails, the response comes with the error; the caller releases it.
 func (x Exchange) Infer(ctx context.Context, engine Inferer, req *Request) (*Response, error) {
-	resp, err := x.follow(ctx, engine, req)
+	resp, err := engine.Infer(ctx, req)
+	for err != nil && x.moved(req, err) {
+		resp, err = engine.Infer(ctx, req)
+	}
 	if err != nil || x.Deliver == nil {
 		return resp, err
 	}
@@ -135,21 +138,17 @@ func (x Exchange) Infer(ctx context.Context, engine Inferer, req *Request) (*Res
 	return resp, err
 }
 
-func (x Exchange) follow(ctx context.Context, engine Inferer, req *Request) (*Response, error) {
-	for {
-		resp, err := engine.Infer(ctx, req)
-		if err == nil {
-			return resp, nil
-		}
-		if kind := KindOf(err); x.Lookup == nil || kind != NotFound && kind != Unavailable {
-			return nil, err
-		}
-		now, missing := x.Lookup()
-		if missing != nil || now == req.Model {
-			return nil, err
-		}
-		req.Model = now
+// moved tells whether a request failed because its label had moved, and directs it to where the label points now.
+func (x Exchange) moved(req *Request, err error) bool {
+	if kind := KindOf(err); x.Lookup == nil || kind != NotFound && kind != Unavailable {
+		return false
 	}
+	now, missing := x.Lookup()
+	if missing != nil || now == req.Model {
+		return false
+	}
+	req.Model = now
+	return true
 }
 
 // Frontends is where the frontends of the inference protocol hand over their requests. Each request is handed over

@@ -11,44 +11,11 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/apistatus"
 	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/config"
-	"github.com/edgewise-ai/edgewise/appliance/httpapi/administration"
 )
 
 // TokenFile is the file in the data folder whose content lets programs of the same user on the same machine do everything.
 // It is made at every start and removed at the end.
 const TokenFile = "admin.token"
-
-// accounts is what the door sees of package auth.
-type accounts struct{ *auth.Accounts }
-
-var _ administration.Accounts = accounts{}
-
-// Claim makes the first admin.
-func (a accounts) Claim(c admin.Claim, from administration.Caller) (administration.NewLogin, error) {
-	l, err := a.Accounts.Claim(c, auth.Caller(from))
-	return administration.NewLogin(l), err
-}
-
-// Login begins a session.
-func (a accounts) Login(l admin.Login, from administration.Caller) (administration.NewLogin, error) {
-	begun, err := a.Accounts.Login(l, auth.Caller(from))
-	return administration.NewLogin(begun), err
-}
-
-// Confirm takes a password again.
-func (a accounts) Confirm(p *edgewise.Principal, password string, from administration.Caller) error {
-	return a.Accounts.Confirm(p, password, auth.Caller(from))
-}
-
-// ChangePassword changes one's own password.
-func (a accounts) ChangePassword(p *edgewise.Principal, c admin.PasswordChange, from administration.Caller) error {
-	return a.Accounts.ChangePassword(p, c, auth.Caller(from))
-}
-
-// Audit reads the audit log.
-func (a accounts) Audit(q administration.AuditQuery) (admin.AuditPage, error) {
-	return a.Accounts.Audit(auth.AuditQuery(q))
-}
 
 // openAccounts opens what belongs to the box, and the accounts in it.
 func (a *App) openAccounts() error {

@@ -112,9 +112,10 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	}
 	a.monitor.Resolve = a.manager.Resolve
 	a.inside = a.tracer.Inferer(a.monitor.Inside(a.manager))
+	a.monitor.Outside = timed{a.tracer.Inferer(a.manager), a.repositories.Explain}
 	a.engine = &engine{
-		Manager: a.manager, registry: a.registry, repositories: a.repositories, monitor: a.monitor,
-		first: timed{a.tracer.Inferer(a.manager)}, safe: a.safe.Active, strict: c.Engine.StrictReadiness,
+		Manager: a.manager, registry: a.registry, repositories: a.repositories, Monitor: a.monitor,
+		safe: a.safe.Active, strict: c.Engine.StrictReadiness,
 	}
 	a.editor, a.catalog = a.newEditor(), a.newCatalog()
 	a.shared = sharedmemory.New(c.SharedMemory.Enabled)

@@ -3,7 +3,6 @@ package appliance
 import (
 	"context"
 	"sync/atomic"
-	"time"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
@@ -17,36 +16,13 @@ import (
 // engine is what the doors of the inference protocol see of the house.
 type engine struct {
 	*manager.Manager
-	registry     *registry.Registry
-	repositories *repository.Repositories
-	monitor      *monitor.Monitor
-	first        edgewise.Inferer // what requests from outside come to; App.inside is the way of those from inside
-	safe         func() bool      // whether models are left alone after crashes; nil: they never are
-	strict       bool             // ready means that every wanted version is
-	started      atomic.Bool      // the stored wishes have been repeated
-	ending       atomic.Bool      // the box is stopping
-}
-
-// Answer answers a request from outside, traces it where that is wanted, and counts it; see edgewise.Frontends.
-func (e *engine) Answer(ctx context.Context, req *edgewise.Request, x edgewise.Exchange) (*edgewise.Response, error) {
-	return e.monitor.Answer(ctx, req, x, frontends{e})
-}
-
-// Refuse counts a request from outside that could not be read, or may not run; see edgewise.Frontends.
-func (e *engine) Refuse(ctx context.Context, id edgewise.ModelID, took time.Duration, err error) {
-	e.monitor.Refuse(ctx, id, took, err)
-}
-
-// frontends is what requests from outside come to.
-type frontends struct{ *engine }
-
-// Infer answers a request. What repositories know of a model that the manager has never heard of is in the error.
-func (o frontends) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
-	resp, err := o.first.Infer(ctx, req)
-	if err != nil {
-		return nil, o.repositories.Explain(req.Model, err)
-	}
-	return resp, nil
+	*monitor.Monitor // receives the requests of clients; App.inside receives those of steps and ensembles
+	registry         *registry.Registry
+	repositories     *repository.Repositories
+	safe             func() bool // whether models are left alone after crashes; nil: they never are
+	strict           bool        // ready means that every wanted version is
+	started          atomic.Bool // the stored wishes have been repeated
+	ending           atomic.Bool // the box is stopping
 }
 
 // Version returns what a model is, and which of its versions are ready: of those that id names.
@@ -86,7 +62,7 @@ func (e *engine) Index() []edgewise.Status {
 	all := e.Statuses()
 	for i := range all {
 		s := &all[i]
-		s.Health = e.monitor.History.Health(s.ID)
+		s.Health = e.History.Health(s.ID)
 		if s.State != edgewise.StateReady {
 			continue
 		}
@@ -136,7 +112,7 @@ func (e *engine) samples() []observe.Sample {
 			continue
 		}
 		if statistics, err := e.Manager.Statistics(status.ID); err == nil {
-			e.monitor.Count(v, &statistics)
+			e.Count(v, &statistics)
 			list = append(list, observe.Sample{Version: v, Statistics: statistics})
 		}
 	}

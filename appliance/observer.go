@@ -9,7 +9,6 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
-	"github.com/edgewise-ai/edgewise/appliance/activity"
 	"github.com/edgewise-ai/edgewise/appliance/catalog"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi/administration"
 	"github.com/edgewise-ai/edgewise/appliance/monitor"
@@ -54,55 +53,4 @@ func (m modelCatalog) Backup(ctx context.Context, w io.Writer, accounts bool) er
 func (m modelCatalog) BackupName() string {
 	name := strings.ReplaceAll(m.app.box.Settings().Name, "/", "_")
 	return fmt.Sprintf("%s-%s.edgewise-backup", name, time.Now().UTC().Format("20060102-150405"))
-}
-
-// observer is what the REST frontend sees of the monitor.
-type observer struct{ *monitor.Monitor }
-
-var _ administration.Activity = observer{}
-
-// History returns the last span.
-func (o observer) History(model string, span time.Duration) admin.History {
-	return o.Monitor.History.Read(model, span)
-}
-
-// Logs reads the log.
-func (o observer) Logs(q administration.LogQuery) admin.LogPage {
-	return o.Monitor.Logs.List(activity.LogQuery(q))
-}
-
-// Requests lists the latest requests.
-func (o observer) Requests(q administration.RequestQuery) []admin.RequestSummary {
-	return o.Monitor.Requests.List(activity.RequestQuery(q))
-}
-
-// Request explains one request.
-func (o observer) Request(number uint64) (admin.RequestDetail, error) {
-	return o.Monitor.Requests.Get(number)
-}
-
-// Listen begins to listen.
-func (o observer) Listen(owner string, topics []string, after uint64) (administration.Listening, bool, error) {
-	l, gap, err := o.Monitor.Hub.Listen(owner, topics, after)
-	if err != nil {
-		return nil, false, err
-	}
-	return listening{l}, gap, nil
-}
-
-// LastEvent returns the id of the latest event.
-func (o observer) LastEvent() uint64 { return o.Monitor.Hub.Last() }
-
-type listening struct{ *activity.Listener }
-
-// Next waits for an event.
-func (l listening) Next(wait time.Duration) (e administration.Event, ok, ended bool) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case got, more := <-l.Events():
-		return administration.Event(got), more, !more
-	case <-timer.C:
-		return e, false, false
-	}
 }

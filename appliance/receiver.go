@@ -7,41 +7,13 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/editor"
-	"github.com/edgewise-ai/edgewise/appliance/httpapi/administration"
 	"github.com/edgewise-ai/edgewise/appliance/importer"
 	"github.com/edgewise-ai/edgewise/appliance/registry"
 	"github.com/edgewise-ai/edgewise/appliance/serving"
-	"github.com/edgewise-ai/edgewise/appliance/uploads"
 )
 
 // uploadsFolder holds the uploads in progress, in the data folder.
 const uploadsFolder = "uploads"
-
-// receiver is what the REST frontend sees of package uploads.
-type receiver struct {
-	*uploads.Uploads
-	most int64
-}
-
-var _ administration.Uploads = receiver{}
-
-// MaxBytes bounds a file.
-func (r receiver) MaxBytes() int64 { return r.most }
-
-// Create begins an upload of p.
-func (r receiver) Create(p *edgewise.Principal, n administration.NewUpload) (admin.Upload, error) {
-	return r.Uploads.Create(uploads.File{
-		Owner: p.Actor(), Length: n.Length, Metadata: n.Metadata, Filename: n.Filename, Model: n.Model,
-		SHA256: n.SHA256, Notes: n.Notes, Activate: n.Activate,
-	})
-}
-
-// Write stores bytes of an upload.
-func (r receiver) Write(ctx context.Context, p *edgewise.Principal, id string, offset int64, body administration.UploadBody,
-	checksum []byte,
-) (admin.Upload, error) {
-	return r.Uploads.Write(ctx, p, id, offset, uploads.Body(body), checksum)
-}
 
 // openImporter opens the uploads that are in progress, and what turns them into versions.
 func (a *App) openImporter() (err error) {

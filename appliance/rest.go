@@ -34,9 +34,9 @@ func (a *App) newREST(protocol frontend.Deps) (*httpapi.Server, error) {
 	}
 	administration.Register(s, administration.Deps{
 		Statuses: a.engine.Index, Models: a.registry, Formats: Formats(), Decode: handlers.Decode,
-		Accounts: accounts{a.accounts}, Open: a.openMode(), Box: a.box,
-		Uploads: receiver{a.importer.Uploads(), int64(c.Upload.MaxBytes)}, Jobs: a.importer,
-		Catalog: modelCatalog{a.catalog, a}, Editor: a.editor, Activity: observer{a.monitor}, System: a.system,
+		Accounts: a.accounts, Open: a.openMode(), Box: a.box, Uploads: a.importer.Uploads(), Jobs: a.importer,
+		Catalog: modelCatalog{a.catalog, a}, Editor: a.editor, Hub: a.monitor.Hub, History: &a.monitor.History,
+		Logs: a.monitor.Logs, Requests: &a.monitor.Requests, System: a.system,
 	})
 	return s, nil
 }

@@ -137,7 +137,7 @@ func TestEventsAreToldOnceAndAgainToWhoComesBack(t *testing.T) {
 	h.Publish("model", "new")
 	var got []string
 	for range 3 {
-		e := <-l.Events()
+		e := <-l.events
 		got = append(got, string(e.Data))
 	}
 	if want := []string{fmt.Sprint(MaxEvents + 8), fmt.Sprint(MaxEvents + 9), `"new"`}; !slices.Equal(got, want) {

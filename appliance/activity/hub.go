@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/edgewise-ai/edgewise"
 )
@@ -138,8 +139,17 @@ func (h *Hub) Listen(owner string, topics []string, after uint64) (l *Listener, 
 	return l, gap || l.missed, nil
 }
 
-// Events returns the channel of events. It is closed when the appliance stops.
-func (l *Listener) Events() <-chan Event { return l.events }
+// Next waits for an event, at most wait. ok is false when none came; ended when none will come.
+func (l *Listener) Next(wait time.Duration) (e Event, ok, ended bool) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case e, ok = <-l.events:
+		return e, ok, !ok
+	case <-timer.C:
+		return e, false, false
+	}
+}
 
 // Missed tells whether events were dropped since the last call, because the listener was too slow.
 func (l *Listener) Missed() bool {

@@ -94,12 +94,6 @@ func (b *Stream) Failure() error {
 	return b.err
 }
 
-// Fill reads all of p. Errors: those of Read.
-func (b *Stream) Fill(p []byte) error {
-	_, err := io.ReadFull(b, p)
-	return err
-}
-
 // Finish reads the end of a body of known length of which all bytes have been read. Errors: those of Read.
 func (b *Stream) Finish() error {
 	var none [1]byte

@@ -33,18 +33,21 @@ func wholeTable(t testing.TB, cfg httpapi.Config, accounts httpapi.Accounts) *ht
 	}); err != nil {
 		t.Fatal(err)
 	}
-	administration.Register(s, administration.Deps{
-		Models: newFakeLibrary(), Accounts: allAccounts{}, Box: struct{ administration.Box }{},
-		Uploads: struct{ administration.Uploads }{}, Jobs: struct{ administration.Jobs }{},
+	deps := administration.Deps{
+		Models: newFakeLibrary(), Box: struct{ administration.Box }{}, Jobs: struct{ administration.Jobs }{},
 		Catalog: struct{ administration.Catalog }{}, Editor: struct{ administration.Editor }{},
-		Activity: struct{ administration.Activity }{}, System: struct{ administration.System }{},
-	})
+		System: struct{ administration.System }{},
+	}
+	fill(&deps.Accounts)
+	fill(&deps.Uploads)
+	fill(&deps.Hub)
+	administration.Register(s, deps)
 	s.NameRest()
 	return s
 }
 
-// allAccounts makes the routes about accounts be there.
-type allAccounts struct{ administration.Accounts }
+// fill makes a part be there whose handlers are not called.
+func fill[T any](part **T) { *part = new(T) }
 
 func TestTheRouteOfATarget(t *testing.T) {
 	s := wholeTable(t, httpapi.Config{}, nil)

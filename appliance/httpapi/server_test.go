@@ -242,7 +242,7 @@ func startServerWith(t testing.TB, change func(*httpapi.Config), parts func(*htt
 		Statuses: ts.engine.Index, Models: ts.library, Formats: formats, Decode: protocol.Decode,
 	}
 	if deps.Accounts != nil {
-		administered.Accounts = allAccounts{}
+		fill(&administered.Accounts)
 	}
 	administration.Register(ts.Server, administered)
 	ts.listen(t)

@@ -24,6 +24,8 @@ type Monitor struct {
 	Requests activity.Requests
 	latency  *observe.Latencies
 
+	// Outside answers the requests of clients. It is set before the first request.
+	Outside edgewise.Inferer
 	// Resolve returns the version that id stands for, and whether it exists. It is set before the first request.
 	Resolve func(id edgewise.ModelID) (resolved edgewise.ModelID, ok bool)
 
@@ -65,10 +67,8 @@ func (w *Monitor) Learn(records []*edgewise.Record) {
 // errPanicked is the error of a request whose goroutine panics.
 var errPanicked = edgewise.Errorf("monitor", edgewise.Internal, "answering the request panicked")
 
-// Answer answers a client's request by inner, delivers the response, and counts the request once, by its outcome.
-func (w *Monitor) Answer(ctx context.Context, req *edgewise.Request, x edgewise.Exchange,
-	inner edgewise.Inferer,
-) (*edgewise.Response, error) {
+// Answer has Outside answer a request of a client, delivers the answer, and counts the request once by how that ended.
+func (w *Monitor) Answer(ctx context.Context, req *edgewise.Request, x edgewise.Exchange) (*edgewise.Response, error) {
 	end := ending{req: req, began: req.Came(), err: errPanicked}
 	if (*w.ensembles.Load())[req.Model.Name] {
 		end.recording = activity.NewRecording()
@@ -80,7 +80,7 @@ func (w *Monitor) Answer(ctx context.Context, req *edgewise.Request, x edgewise.
 			w.ended(ctx, &end)
 		}
 	}()
-	end.resp, end.err = x.Infer(ctx, inner, req)
+	end.resp, end.err = x.Infer(ctx, w.Outside, req)
 	returned = true
 	w.ended(ctx, &end)
 	if end.err != nil {

@@ -27,7 +27,8 @@ func TestWhatEnsemblesAskForIsSeenButNotAsClients(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := w.Answer(ctx, req, edgewise.Exchange{}, instant{&edgewise.Response{Model: part}}); err != nil {
+	w.Outside = instant{&edgewise.Response{Model: part}}
+	if _, err := w.Answer(ctx, req, edgewise.Exchange{}); err != nil {
 		t.Fatal(err)
 	}
 	tick := w.History.Tick(time.Now(), func(edgewise.ModelID) (s edgewise.Statistics, ok bool) { return s, false })
@@ -46,14 +47,14 @@ func BenchmarkWatchedRequest(b *testing.B) {
 		Model:  id,
 		Inputs: []edgewise.Tensor{{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{1, 4}, Data: make([]byte, 16)}},
 	}
-	inner := instant{&edgewise.Response{
+	w.Outside = instant{&edgewise.Response{
 		Model:   id,
 		Outputs: []edgewise.Tensor{{Name: "y", Type: edgewise.FP32, Shape: edgewise.Shape{1, 4}, Data: make([]byte, 16)}},
 	}}
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			if _, err := w.Answer(context.Background(), req, edgewise.Exchange{}, inner); err != nil {
+			if _, err := w.Answer(context.Background(), req, edgewise.Exchange{}); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -1,7 +1,6 @@
 package sched
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"time"
@@ -18,19 +17,14 @@ type Meter struct {
 // NewMeter makes a Meter that has measured nothing.
 func NewMeter() *Meter { return &Meter{} }
 
-// Around lets infer answer a request, and counts what becomes of it.
-func (m *Meter) Around(
-	ctx context.Context, req *edgewise.Request,
-	infer func(context.Context, *edgewise.Request, time.Time) (*edgewise.Response, error),
-) (*edgewise.Response, error) {
-	start := req.Came()
-	response, err := infer(ctx, req, start)
-	if err != nil {
+// Count counts a request that began at start by how it ended. Both nil: it panicked, and is not counted.
+func (m *Meter) Count(start time.Time, response *edgewise.Response, err error) {
+	switch {
+	case err != nil:
 		m.failed(time.Since(start), edgewise.KindOf(err))
-		return nil, err
+	case response != nil:
+		m.succeeded(time.Since(start), response.Timing)
 	}
-	m.succeeded(time.Since(start), response.Timing)
-	return response, nil
 }
 
 // executed counts one run of a batch.

@@ -95,11 +95,9 @@ func New(v *edgewise.Version, instance edgewise.Instance, c Config) *Scheduler {
 
 // Infer checks a request, queues it and waits for its answer. When ctx ends, or its time in the queue is over, while it
 // is still queued, it is withdrawn at once; when it is running, Infer waits for the run to end.
-func (s *Scheduler) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
-	return s.measured.Around(ctx, req, s.infer)
-}
-
-func (s *Scheduler) infer(ctx context.Context, req *edgewise.Request, start time.Time) (*edgewise.Response, error) {
+func (s *Scheduler) Infer(ctx context.Context, req *edgewise.Request) (resp *edgewise.Response, err error) {
+	start := req.Came()
+	defer func() { s.measured.Count(start, resp, err) }()
 	j := s.jobs.get()
 	defer s.jobs.put(j)
 	if err := s.checker.check(req, j); err != nil {

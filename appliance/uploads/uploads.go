@@ -103,6 +103,9 @@ func (u *Uploads) Start() {
 	}
 }
 
+// MaxBytes bounds a file.
+func (u *Uploads) MaxBytes() int64 { return u.cfg.MaxBytes }
+
 // Create begins an upload. Errors: Invalid with Field, TooLarge, Busy over MaxPerOwner or MaxTotal, Exhausted when the
 // disk has too little room for it.
 func (u *Uploads) Create(f File) (admin.Upload, error) {

@@ -24,10 +24,17 @@ import (
 // house serves a box from this process, whose children are made of the faulty backend, and returns its client.
 func house(t *testing.T) *client.Client {
 	t.Helper()
+	_, box := serve(t, slog.New(slog.DiscardHandler))
+	return box
+}
+
+// serve is house with a log. It returns the address, too.
+func serve(t *testing.T, logger *slog.Logger) (net.Addr, *client.Client) {
+	t.Helper()
 	c := config.Default()
 	c.Auth, c.GRPC.Address, c.Metrics.Address = config.AuthOpen, "127.0.0.1:0", ""
 	c.DataDir, c.HTTP.Address, c.Store.ReserveBytes, c.ONNX.Library = t.TempDir(), "127.0.0.1:0", 0, real.Library(t)
-	app, err := appliance.New(c, slog.New(slog.DiscardHandler))
+	app, err := appliance.New(c, logger)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,12 +61,17 @@ func house(t *testing.T) *client.Client {
 	}
 	t.Cleanup(box.Close)
 	eventually(t, "a live box", func() bool { return box.Live(t.Context()) == nil })
-	return box
+	return address, box
 }
 
 // push uploads a perceptron under a name.
 func push(ctx context.Context, box *client.Client, name string) error {
-	content, sent := string(onnxgen.MLP(1).Bytes()), false
+	return pushModel(ctx, box, name, onnxgen.MLP(1).Bytes())
+}
+
+// pushModel uploads a model under a name.
+func pushModel(ctx context.Context, box *client.Client, name string, model []byte) error {
+	content, sent := string(model), false
 	_, err := box.Push(ctx, edgewise.Upload{Model: name, Size: int64(len(content)), Next: func() (string, int64, io.Reader, error) {
 		if sent {
 			return "", 0, nil, io.EOF

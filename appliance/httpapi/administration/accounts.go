@@ -9,60 +9,9 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 )
-
-// Caller is where a request comes from.
-type Caller struct {
-	Address string // IP address
-	Agent   string // what the browser says it is
-}
-
-// NewLogin is what a new session hands out.
-type NewLogin struct {
-	Token   string    // for the cookie
-	Expires time.Time // at the latest
-	Session admin.Session
-}
-
-// AuditQuery says which lines of the audit log are wanted.
-type AuditQuery struct {
-	Before        uint64
-	Limit         int
-	Actor, Action string
-}
-
-// Accounts is what the routes about people and keys need of the box. All methods are safe for concurrent use.
-type Accounts interface {
-	// Claim makes the first admin and logs in. Errors: Conflict, Busy, Unauthenticated, Invalid.
-	Claim(c admin.Claim, from Caller) (NewLogin, error)
-	// Login begins a session. Errors: Busy, Unauthenticated.
-	Login(l admin.Login, from Caller) (NewLogin, error)
-	// Confirmed returns nil when a person gave the password a moment ago. Errors: Denied.
-	Confirmed(p *edgewise.Principal) error
-	// Confirm takes the password again. Errors: Unauthenticated, Busy, Invalid.
-	Confirm(p *edgewise.Principal, password string, from Caller) error
-	// ChangePassword changes one's own password. Errors: Unauthenticated, Busy, Invalid.
-	ChangePassword(p *edgewise.Principal, c admin.PasswordChange, from Caller) error
-	// Describe says who a principal is; nil is nobody.
-	Describe(p *edgewise.Principal) admin.Session
-	// Sessions lists the sessions that p may see, EndSession ends one of them. Errors: NotFound.
-	Sessions(p *edgewise.Principal) []admin.SessionInfo
-	EndSession(p *edgewise.Principal, id string) error
-	// Users and what changes them. Errors: NotFound, Exists, Invalid, Conflict, TooLarge.
-	Users() []admin.User
-	CreateUser(n admin.UserNew) (admin.User, error)
-	ChangeUser(name string, c admin.UserChange) (admin.User, error)
-	DeleteUser(name string) error
-	// Keys and what changes them. Errors: NotFound, Invalid, Denied, TooLarge.
-	Keys() []admin.Key
-	CreateKey(n admin.KeyNew, by *edgewise.Principal) (admin.KeySecret, error)
-	ChangeKey(id string, c admin.KeyChange, by *edgewise.Principal) (admin.Key, error)
-	DeleteKey(id string) error
-	// Audit and VerifyAudit read the audit log.
-	Audit(q AuditQuery) (admin.AuditPage, error)
-	VerifyAudit() (admin.AuditVerification, error)
-}
 
 func (h *handlers) sessionRoutes() []httpapi.Route {
 	return []httpapi.Route{{Method: "GET", Path: "/api/v1/session", Handler: show(h.session), Public: true}}
@@ -108,8 +57,8 @@ func (h *handlers) accountRoutes() []httpapi.Route {
 }
 
 // callerOf returns where a request comes from.
-func callerOf(r *httpapi.Request) Caller {
-	return Caller{Address: r.Address(), Agent: strings.Clone(r.Get(fiber.HeaderUserAgent))}
+func callerOf(r *httpapi.Request) auth.Caller {
+	return auth.Caller{Address: r.Address(), Agent: strings.Clone(r.Get(fiber.HeaderUserAgent))}
 }
 
 // The values of Session.Auth.
@@ -157,7 +106,7 @@ func (h *handlers) login(r *httpapi.Request, ask admin.Login) (s admin.Session, 
 }
 
 // begun sets the cookie of a new session and describes it.
-func begun(r *httpapi.Request, l NewLogin) admin.Session {
+func begun(r *httpapi.Request, l auth.Login) admin.Session {
 	setCookie(r, l.Token, l.Expires)
 	l.Session.Auth = authAccounts
 	return l.Session
@@ -261,7 +210,7 @@ func (h *handlers) deleteKey(r *httpapi.Request) error {
 
 // audit reads the audit log: GET /api/v1/audit.
 func (h *handlers) audit(r *httpapi.Request) (page admin.AuditPage, err error) {
-	q := AuditQuery{Actor: strings.Clone(r.Query("actor")), Action: strings.Clone(r.Query("action"))}
+	q := auth.AuditQuery{Actor: strings.Clone(r.Query("actor")), Action: strings.Clone(r.Query("action"))}
 	before, err := queryNumber(r, "before", 0, 0, 1<<62)
 	if err != nil {
 		return page, err

@@ -12,55 +12,9 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/activity"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 )
-
-// Event is something that happened. Data is JSON.
-type Event struct {
-	ID    uint64
-	Topic string
-	Data  []byte
-}
-
-// Listening is a stream of events. It is used by one goroutine.
-type Listening interface {
-	// Next waits for an event, at most wait. ok is false when none came; ended when none will come.
-	Next(wait time.Duration) (e Event, ok, ended bool)
-	// Missed tells whether events were dropped since it was last asked.
-	Missed() bool
-	// Close stops listening.
-	Close()
-}
-
-// LogQuery says which lines of the log are wanted, RequestQuery which requests.
-type (
-	LogQuery struct {
-		Level, Text string
-		Before      uint64
-		Limit       int
-	}
-	RequestQuery struct {
-		Model  string
-		Failed bool
-		Slower time.Duration
-		Limit  int
-	}
-)
-
-// Activity is what the page watches. All methods are safe for concurrent use.
-type Activity interface {
-	// History returns the last span, of one model or of all for "".
-	History(model string, span time.Duration) admin.History
-	// Logs reads the log, Requests the latest requests, Request one of them. Errors: NotFound.
-	Logs(q LogQuery) admin.LogPage
-	Requests(q RequestQuery) []admin.RequestSummary
-	Request(number uint64) (admin.RequestDetail, error)
-	// Listen begins to listen, with what happened after an event's id; gap says that some of it is not kept any more.
-	// Errors: Busy, Unavailable.
-	Listen(owner string, topics []string, after uint64) (l Listening, gap bool, err error)
-	// LastEvent returns the id of the latest event.
-	LastEvent() uint64
-}
 
 // activityRoutes are about what happens, and what has happened in the last hour.
 func (h *handlers) activityRoutes() []httpapi.Route {
@@ -83,7 +37,7 @@ func (h *handlers) history(r *httpapi.Request) (found admin.History, err error) 
 	if err != nil {
 		return found, err
 	}
-	return h.Activity.History(strings.Clone(r.Query("model")), time.Duration(seconds)*time.Second), nil
+	return h.History.Read(strings.Clone(r.Query("model")), time.Duration(seconds)*time.Second), nil
 }
 
 const (
@@ -94,7 +48,7 @@ const (
 // logs reads the log: GET /api/v1/logs.
 func (h *handlers) logs(r *httpapi.Request) (page admin.LogPage, err error) {
 	const op = "administration.logs"
-	q := LogQuery{Level: strings.Clone(r.Query("level")), Text: strings.Clone(r.Query("q"))}
+	q := activity.LogQuery{Level: strings.Clone(r.Query("level")), Text: strings.Clone(r.Query("q"))}
 	if !slices.Contains([]string{"", "debug", "info", "warn", "error"}, q.Level) {
 		return page, edgewise.Errorf(op, edgewise.Invalid, "query parameter level is %.40q: want debug, info, warn or error",
 			q.Level)
@@ -111,12 +65,12 @@ func (h *handlers) logs(r *httpapi.Request) (page admin.LogPage, err error) {
 		return page, err
 	}
 	q.Before = uint64(before)
-	return h.Activity.Logs(q), nil
+	return h.Logs.List(q), nil
 }
 
 // requests lists the latest requests: GET /api/v1/requests.
 func (h *handlers) requests(r *httpapi.Request) ([]admin.RequestSummary, error) {
-	q := RequestQuery{Model: strings.Clone(r.Query("model")), Failed: r.Query("failed") == "true"}
+	q := activity.RequestQuery{Model: strings.Clone(r.Query("model")), Failed: r.Query("failed") == "true"}
 	slower, err := queryNumber(r, "slower", 0, 0, 1<<40)
 	if err != nil {
 		return nil, err
@@ -125,7 +79,7 @@ func (h *handlers) requests(r *httpapi.Request) ([]admin.RequestSummary, error) 
 		return nil, err
 	}
 	q.Slower = time.Duration(slower) * time.Microsecond
-	return h.Activity.Requests(q), nil
+	return h.Requests.List(q), nil
 }
 
 // request explains one request: GET /api/v1/requests/{number}.
@@ -135,7 +89,7 @@ func (h *handlers) request(r *httpapi.Request) (d admin.RequestDetail, err error
 		return d, edgewise.Errorf("administration.request", edgewise.Invalid, "request %.40q: want its number",
 			r.Param("number"))
 	}
-	return h.Activity.Request(number)
+	return h.Requests.Get(number)
 }
 
 // pingTime is how often a stream of events says that it is there.
@@ -160,7 +114,7 @@ func (h *handlers) events(r *httpapi.Request) error {
 	if err != nil {
 		return err
 	}
-	l, gap, err := h.Activity.Listen(r.Caller.Actor()+r.Caller.Session, topics, after)
+	l, gap, err := h.Hub.Listen(r.Caller.Actor()+r.Caller.Session, topics, after)
 	if err != nil {
 		return err
 	}
@@ -175,7 +129,7 @@ func (h *handlers) events(r *httpapi.Request) error {
 	return nil
 }
 
-func (h *handlers) stream(w *bufio.Writer, l Listening, gap bool, client httpapi.Client) {
+func (h *handlers) stream(w *bufio.Writer, l *activity.Listener, gap bool, client httpapi.Client) {
 	say := func(id uint64, topic string, data []byte) bool {
 		if id > 0 {
 			_, _ = fmt.Fprintf(w, "id: %d\n", id)
@@ -184,7 +138,7 @@ func (h *handlers) stream(w *bufio.Writer, l Listening, gap bool, client httpapi
 		return w.Flush() == nil
 	}
 	now := func() []byte {
-		return fmt.Appendf(nil, `{"time":%q,"id":%d}`, time.Now().UTC().Format(time.RFC3339Nano), h.Activity.LastEvent())
+		return fmt.Appendf(nil, `{"time":%q,"id":%d}`, time.Now().UTC().Format(time.RFC3339Nano), h.Hub.Last())
 	}
 	if !say(0, "hello", now()) || gap && !say(0, "gap", []byte("{}")) {
 		return

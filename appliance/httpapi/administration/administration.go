@@ -9,7 +9,10 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/appliance/activity"
+	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+	"github.com/edgewise-ai/edgewise/appliance/uploads"
 )
 
 // Deps are the parts that the handlers use. Statuses, Models and Decode are required.
@@ -22,19 +25,22 @@ type Deps struct {
 	Decode func(r *httpapi.Request, id edgewise.ModelID, body []byte) (*kserve.InferRequest, error)
 
 	// Accounts has people and keys. Nil: everybody may do everything, and the routes about them are not there.
-	Accounts Accounts
+	Accounts *auth.Accounts
 	// Open says that everybody may do everything though there are accounts.
 	Open bool
 	// Box describes the box and changes its settings. Nil: the routes about it are not there.
 	Box Box
 	// Uploads takes files in pieces, Jobs are what is made of them. Nil: the routes about them are not there.
-	Uploads Uploads
+	Uploads *uploads.Uploads
 	Jobs    Jobs
-	// Catalog, Editor and Activity are what the page shows of models, makes of them and watches. Nil: the routes about
-	// them are not there.
-	Catalog  Catalog
-	Editor   Editor
-	Activity Activity
+	// Catalog and Editor are what the page shows of models and makes of them. Nil: the routes about them are not there.
+	Catalog Catalog
+	Editor  Editor
+	// Hub tells what happens; History, Logs and Requests are the last hour. Nil: the routes about them are not there.
+	Hub      *activity.Hub
+	History  *activity.History
+	Logs     *activity.Logs
+	Requests *activity.Requests
 	// System changes the system that the box runs on. Nil: the routes about it are not there.
 	System System
 }
@@ -59,7 +65,7 @@ func Register(s *httpapi.Server, deps Deps) {
 		{h.Uploads != nil, h.uploadRoutes},
 		{h.Catalog != nil, h.catalogRoutes},
 		{h.Editor != nil, h.editorRoutes},
-		{h.Activity != nil, h.activityRoutes},
+		{h.Hub != nil, h.activityRoutes},
 	} {
 		if part.there {
 			s.Handle(part.routes()...)

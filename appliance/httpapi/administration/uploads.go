@@ -1,10 +1,8 @@
 package administration
 
 import (
-	"context"
 	"encoding/base64"
 	"errors"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +12,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+	"github.com/edgewise-ai/edgewise/appliance/uploads"
 )
 
 // The protocol of uploads is tus 1.0.0 (https://tus.io/protocols/resumable-upload) with the extensions creation,
@@ -29,42 +28,6 @@ const (
 
 	statusChecksum = 460 // of the protocol
 )
-
-// NewUpload is an upload as its sender describes it.
-type NewUpload struct {
-	Length                  int64
-	Metadata                string // as the protocol sends it
-	Filename, Model, SHA256 string
-	Notes                   string
-	Activate                bool // do not wait for a person after the inspection
-}
-
-// UploadBody is what a sender sends. Cut ends a Read that waits; it may be called by anybody at any time.
-type UploadBody struct {
-	io.Reader
-	Cut func()
-}
-
-// Uploads takes files in pieces. All methods are safe for concurrent use. An upload of somebody else does not exist.
-type Uploads interface {
-	// MaxBytes bounds a file.
-	MaxBytes() int64
-	// Create begins an upload. Errors: Invalid, TooLarge, Busy, Exhausted.
-	Create(p *edgewise.Principal, n NewUpload) (admin.Upload, error)
-	// Get returns an upload, Metadata what its sender said of it. Errors: NotFound.
-	Get(p *edgewise.Principal, id string) (admin.Upload, error)
-	Metadata(p *edgewise.Principal, id string) (string, error)
-	// List returns the unfinished uploads.
-	List(p *edgewise.Principal) []admin.Upload
-	// Offset is Get after a sender that still holds the upload was cut off. Errors: NotFound, Busy.
-	Offset(ctx context.Context, p *edgewise.Principal, id string) (admin.Upload, error)
-	// Write takes bytes from an offset on. checksum, where it is not nil, is their SHA-256. Errors: NotFound, Busy,
-	// Conflict, TooLarge, Corrupt, Exhausted, and those of body.
-	Write(ctx context.Context, p *edgewise.Principal, id string, offset int64, body UploadBody,
-		checksum []byte) (admin.Upload, error)
-	// Delete gives an upload up. Errors: NotFound, Busy.
-	Delete(ctx context.Context, p *edgewise.Principal, id string) error
-}
 
 // Jobs are what goes on after the last byte of an upload. A job of somebody else does not exist.
 type Jobs interface {
@@ -139,7 +102,8 @@ func (h *handlers) createUpload(r *httpapi.Request) error {
 		return err
 	}
 	r.Target = n.Filename
-	up, err := h.Uploads.Create(r.Caller, n)
+	n.Owner = r.Caller.Actor()
+	up, err := h.Uploads.Create(n)
 	if err != nil {
 		return err
 	}
@@ -150,7 +114,7 @@ func (h *handlers) createUpload(r *httpapi.Request) error {
 	return nil
 }
 
-func newUpload(r *httpapi.Request) (n NewUpload, err error) {
+func newUpload(r *httpapi.Request) (n uploads.File, err error) {
 	const op = "administration.newUpload"
 	n.Length, err = strconv.ParseInt(r.Get("Upload-Length"), 10, 64)
 	if err != nil || n.Length < 0 {
@@ -228,7 +192,7 @@ func (h *handlers) sendUpload(r *httpapi.Request) error {
 	if err != nil {
 		return err
 	}
-	body := UploadBody{r.Stream, r.Client().CutBody}
+	body := uploads.Body{Reader: r.Stream, Cut: r.Client().CutBody}
 	up, err := h.Uploads.Write(r.WorkContext(), r.Caller, r.Param("id"), offset, body, checksum)
 	if up.ID != "" {
 		progress(r, up)

@@ -10,10 +10,11 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+	"github.com/edgewise-ai/edgewise/appliance/uploads"
 )
 
 // described reads an upload's headers as the route does.
-func described(length, metadata string) (NewUpload, error) {
+func described(length, metadata string) (uploads.File, error) {
 	app := fiber.New()
 	c := app.AcquireCtx(&fasthttp.RequestCtx{})
 	defer app.ReleaseCtx(c)

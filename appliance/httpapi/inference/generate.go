@@ -68,14 +68,5 @@ func (h *Handlers) writeGenerated(r *httpapi.Request, resp *edgewise.Response, b
 		r.Response().Header.Del(fiber.HeaderContentType)
 		return err
 	}
-	body = append(body, after...)
-	if cap(body) != cap(b.Bytes) { // it outgrew the estimate
-		b.Free()
-		if b = h.Memory().Adopt(body); b == nil {
-			return h.NoMemory()
-		}
-	}
-	r.Keep(b)
-	r.Response().SetBodyRaw(body)
-	return nil
+	return h.send(r, b, append(body, after...))
 }

@@ -1,6 +1,8 @@
 package inference
 
 import (
+	"io"
+
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/edgewise-ai/edgewise"
@@ -32,8 +34,8 @@ func (h *Handlers) receive(r *httpapi.Request) (in incoming, err error) {
 	in.id, unknown = h.modelID(r)
 	if unknown != nil || !h.borrow(&in, r) {
 		in.block, in.body, err = r.ReadBody()
-	} else if err = r.Stream.Fill(in.body); err == nil {
-		if err = r.Stream.Fill(in.tensors); err == nil {
+	} else if _, err = io.ReadFull(r.Stream, in.body); err == nil {
+		if _, err = io.ReadFull(r.Stream, in.tensors); err == nil {
 			err = r.Stream.Finish()
 		}
 	}

@@ -65,16 +65,15 @@ func (h *Handlers) ask(r *httpapi.Request, req *edgewise.Request, write func(*ed
 	if trace != nil {
 		ctx = trace.Context(ctx)
 		defer func() { trace.End(err) }()
+		untraced := write
+		write = func(resp *edgewise.Response) error {
+			trace.Sending()
+			return untraced(resp)
+		}
 	}
 	r.Counted = true
 	resp, err := h.Engine.Answer(ctx, req, edgewise.Exchange{
-		Lookup: func() (edgewise.ModelID, error) { return h.modelID(r) },
-		Deliver: func(resp *edgewise.Response) error {
-			if trace != nil {
-				trace.Sending()
-			}
-			return write(resp)
-		},
+		Lookup: func() (edgewise.ModelID, error) { return h.modelID(r) }, Deliver: write,
 	})
 	if err != nil {
 		return err
@@ -149,55 +148,42 @@ func (h *Handlers) Decode(r *httpapi.Request, id edgewise.ModelID, body []byte) 
 	return h.decoder.Raw(id, v.Model, body)
 }
 
-// writeInfer writes an answer into memory that the connection holds.
+// writeInfer writes an answer into memory that the connection holds. Errors: Busy, and those of
+// kserve.AppendInferResponse.
 func (h *Handlers) writeInfer(r *httpapi.Request, req *kserve.InferRequest, resp *edgewise.Response) error {
-	a, err := h.compose(req, resp)
-	if err != nil {
-		return err
-	}
-	if a.binary {
-		r.Set(kserve.HeaderLength, strconv.Itoa(a.jsonSize))
-	}
-	r.Set(fiber.HeaderContentType, a.contentType())
-	r.Keep(a.block)
-	r.Response().SetBodyRaw(a.body)
-	h.encode(r)
-	return nil
-}
-
-// composed is the body of an answer.
-type composed struct {
-	block    *blocks.Block // where it stands; the receiver's
-	body     []byte
-	jsonSize int
-	binary   bool // it has a binary part behind its JSON part
-}
-
-func (a *composed) contentType() string {
-	if a.binary {
-		return fiber.MIMEOctetStream
-	}
-	return fiber.MIMEApplicationJSON
-}
-
-// compose makes the body of an answer. Errors: Busy, and those of kserve.AppendInferResponse.
-func (h *Handlers) compose(req *kserve.InferRequest, resp *edgewise.Response) (a composed, err error) {
 	b := h.Memory().Take(answerSize(req, resp))
 	if b == nil {
-		return a, h.NoMemory()
+		return h.NoMemory()
 	}
 	body, jsonSize, err := kserve.AppendInferResponse(b.Bytes[:0], req, resp)
 	if err != nil {
 		b.Free()
-		return a, err
+		return err
 	}
+	if err := h.send(r, b, body); err != nil {
+		return err
+	}
+	if req.Binary(resp) { // it has a binary part behind its JSON part
+		r.Set(kserve.HeaderLength, strconv.Itoa(jsonSize))
+		r.Set(fiber.HeaderContentType, fiber.MIMEOctetStream)
+	} else {
+		r.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
+	}
+	h.encode(r)
+	return nil
+}
+
+// send makes body the answer. It was appended to the bytes of b, whose owner the connection becomes. Error: Busy.
+func (h *Handlers) send(r *httpapi.Request, b *blocks.Block, body []byte) error {
 	if cap(body) != cap(b.Bytes) { // it outgrew the estimate
 		b.Free()
 		if b = h.Memory().Adopt(body); b == nil {
-			return a, h.NoMemory()
+			return h.NoMemory()
 		}
 	}
-	return composed{block: b, body: body, jsonSize: jsonSize, binary: req.Binary(resp)}, nil
+	r.Keep(b)
+	r.Response().SetBodyRaw(body)
+	return nil
 }
 
 // answerSize estimates the bytes of an answer, rather too many than too few: an estimate that holds saves a copy.

@@ -79,11 +79,9 @@ func New(v *edgewise.Version, instance edgewise.Instance, c sched.Config, own Co
 
 // Infer answers one request of a sequence after those before it. When ctx ends while it waits it is withdrawn at once,
 // and the requests behind it with it; when it is running, Infer waits for the run to end.
-func (b *Batcher) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
-	return b.measured.Around(ctx, req, b.infer)
-}
-
-func (b *Batcher) infer(ctx context.Context, req *edgewise.Request, start time.Time) (*edgewise.Response, error) {
+func (b *Batcher) Infer(ctx context.Context, req *edgewise.Request) (resp *edgewise.Response, err error) {
+	start := req.Came()
+	defer func() { b.measured.Count(start, resp, err) }()
 	checked, err := b.checker.Admit(req, nil)
 	if err != nil {
 		return nil, err

@@ -20,6 +20,7 @@ import (
 const (
 	InLoad = "crash-in-load"
 	InRun  = "crash-in-run"
+	InPath = "path-of-run" // it does not crash, but names the functions that lead to the runtime
 	Poison = 0xFF
 )
 
@@ -40,7 +41,7 @@ func (b backend) Load(ctx context.Context, v *edgewise.Version, dir string, on e
 	if err != nil {
 		return nil, err
 	}
-	model := instance{i, strings.HasPrefix(v.ID.Name, InRun)}
+	model := instance{i, strings.HasPrefix(v.ID.Name, InRun), strings.HasPrefix(v.ID.Name, InPath)}
 	if strings.HasPrefix(v.ID.Name, InLoad) {
 		return nil, model.crash(ctx, first(v.Model), v.Model.Output[0].Name)
 	}
@@ -49,7 +50,8 @@ func (b backend) Load(ctx context.Context, v *edgewise.Version, dir string, on e
 
 type instance struct {
 	edgewise.Instance
-	crashes bool
+	crashes   bool
+	tellsPath bool
 }
 
 // Run runs, and crashes on poison.
@@ -58,6 +60,11 @@ func (i instance) Run(
 ) (*edgewise.Result, error) {
 	if i.crashes && len(in) > 0 && len(in[0].Data) >= 4 && binary.LittleEndian.Uint32(in[0].Data) == Poison {
 		return nil, i.crash(ctx, in[0], want[0])
+	}
+	if i.tellsPath {
+		done := make(chan struct{})
+		defer close(done)
+		go tellPath(done)
 	}
 	return i.Instance.Run(ctx, in, want, options)
 }
