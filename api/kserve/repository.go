@@ -14,7 +14,8 @@ type IndexRequest struct {
 	Ready bool `json:"ready"` // only versions that are ready
 }
 
-// IndexEntry is one element of the answer to POST /v2/repository/index. A model that was never loaded has a name only.
+// IndexEntry is one element of the answer to POST /v2/repository/index. A model that was never loaded has a
+// name only, and a state and a reason when it cannot be.
 type IndexEntry struct {
 	Name    string `json:"name"`
 	Version string `json:"version,omitempty"`
@@ -22,15 +23,17 @@ type IndexEntry struct {
 	Reason  string `json:"reason,omitempty"`
 }
 
-// NewIndexEntry describes a status. One with a version of 0 is a model that was never loaded.
+// NewIndexEntry describes a status. One with a version of 0 is a model that was never loaded; its reason says why it
+// cannot be.
 func NewIndexEntry(s edgewise.Status) IndexEntry {
-	if s.ID.Version == 0 {
-		return IndexEntry{Name: s.ID.Name}
+	e := IndexEntry{Name: s.ID.Name}
+	if s.ID.Version != 0 {
+		e.Version = strconv.FormatInt(s.ID.Version, 10)
 	}
-	return IndexEntry{
-		Name: s.ID.Name, Version: strconv.FormatInt(s.ID.Version, 10), State: s.State.String(),
-		Reason: s.Reason,
+	if s.ID.Version != 0 || s.Reason != "" {
+		e.State, e.Reason = s.State.String(), s.Reason
 	}
+	return e
 }
 
 // LoadRequest is the body of POST /v2/repository/models/M/load, which may also be empty.
