@@ -51,7 +51,7 @@ var wordy = []string{
 var unwrapped = []string{
 	"appliance", "appliance/registry", "appliance/repository", "appliance/runner", "appliance/sched",
 	"appliance/sched/sequence", "appliance/serving",
-	"gpu/...", 
+	"gpu/...",
 	"test/gpustub",
 }
 

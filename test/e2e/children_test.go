@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"strconv"
@@ -10,9 +11,9 @@ import (
 )
 
 // oomScore returns by how much the kernel prefers to end a process when memory runs out.
-func oomScore(t *testing.T, pid string) int {
+func oomScore(t *testing.T, pid int) int {
 	t.Helper()
-	text, err := os.ReadFile("/proc/" + pid + "/oom_score_adj")
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,10 +32,10 @@ func TestTheKernelEndsAModelBeforeTheBox(t *testing.T) {
 	if len(children) != 1 {
 		t.Fatalf("children %v", children)
 	}
-	if child, own := oomScore(t, children[0]), oomScore(t, strconv.Itoa(b.cmd.Process.Pid)); child < 800 || child <= own {
+	if child, own := oomScore(t, children[0]), oomScore(t, b.cmd.Process.Pid); child < 800 || child <= own {
 		t.Errorf("the process of a model has the score %d, the box %d", child, own)
 	}
-	if title, err := os.ReadFile("/proc/" + children[0] + "/cmdline"); err != nil ||
+	if title, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", children[0])); err != nil ||
 		!strings.HasPrefix(string(title), "edgewise [sum:1]\x00") {
 		t.Errorf("the process of a model is called %q, %v", title, err)
 	}
@@ -47,17 +48,14 @@ func TestABoxIsNotReadyWhileTheProcessOfAModelStarts(t *testing.T) {
 	t.Parallel()
 	b := serveReady(t, t.TempDir(), "--set", "engine.load_timeout=10m")
 	b.upload("sum", "", biased(1))
-	first, err := strconv.Atoi(childrenOf(t, b.cmd.Process.Pid)[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := childrenOf(t, b.cmd.Process.Pid)[0]
 	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	next := 0
 	await(t, "the next process", func() bool {
-		for _, child := range childrenOf(t, b.cmd.Process.Pid) {
-			if pid, err := strconv.Atoi(child); err == nil && pid != first {
+		for _, pid := range childrenOf(t, b.cmd.Process.Pid) {
+			if pid != first {
 				next = pid
 				return syscall.Kill(pid, syscall.SIGSTOP) == nil
 			}

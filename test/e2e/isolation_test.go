@@ -1,17 +1,15 @@
 package e2e
 
 import (
-	"bufio"
-	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
+	"github.com/edgewise-ai/edgewise/test/processes"
 )
 
 // maxOverhead bounds the private memory of an idle child with a small model, ONNX Runtime's own file left out.
@@ -28,8 +26,8 @@ func TestAnIdleChildIsSmallAndEndsWithItsModel(t *testing.T) {
 	if len(children) != 1 {
 		t.Fatalf("children %v", children)
 	}
-	if n := privateMemory(t, children[0]); n < 1<<20 || n > maxOverhead {
-		t.Errorf("%d KiB are private to an idle child", n>>10)
+	if n, _, err := processes.PrivateBytes(children[0]); err != nil || n < 1<<20 || n > maxOverhead {
+		t.Errorf("%d KiB are private to an idle child, %v", n>>10, err)
 	}
 	b.must("model", "rm", "small")
 	await(t, "the end of the child", func() bool { return len(childrenOf(t, b.cmd.Process.Pid)) == 0 })
@@ -69,11 +67,7 @@ func TestModelsOfAGroupShareAProcessAndComeBackTogether(t *testing.T) {
 	}
 	await(t, "one process for all", func() bool { return len(childrenOf(t, b.cmd.Process.Pid)) == 1 })
 	before := childrenOf(t, b.cmd.Process.Pid)[0]
-	pid, err := strconv.Atoi(before)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"one", "two", "three"} {
@@ -91,7 +85,7 @@ func TestModelsOfAGroupShareAProcessAndComeBackTogether(t *testing.T) {
 	b.must("model", "rm", "two")
 	b.wantBias("one", "1", 1)
 	if after := childrenOf(t, b.cmd.Process.Pid); len(after) != 1 || after[0] == before {
-		t.Errorf("children %v, before: %s", after, before)
+		t.Errorf("children %v, before: %d", after, before)
 	}
 	b.must("model", "rm", "one")
 	b.must("model", "rm", "three")
@@ -100,41 +94,11 @@ func TestModelsOfAGroupShareAProcessAndComeBackTogether(t *testing.T) {
 }
 
 // childrenOf returns the process ids of a process's children.
-func childrenOf(t *testing.T, pid int) []string {
+func childrenOf(t *testing.T, pid int) []int {
 	t.Helper()
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	if err != nil || len(threads) == 0 {
-		t.Fatalf("no threads: %v", err)
-	}
-	var all []string
-	for _, path := range threads {
-		list, _ := os.ReadFile(path) // the thread may have ended
-		all = append(all, strings.Fields(string(list))...)
-	}
-	return all
-}
-
-// privateMemory adds up the private pages of a process, those of ONNX Runtime's file left out.
-func privateMemory(t *testing.T, pid string) int64 {
-	t.Helper()
-	f, err := os.Open("/proc/" + pid + "/smaps")
+	pids, err := processes.Children(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = f.Close() }()
-	total, counts := int64(0), true
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		fields := strings.Fields(lines.Text())
-		switch {
-		case len(fields) >= 5 && !strings.HasSuffix(fields[0], ":"):
-			counts = !strings.Contains(lines.Text(), "libonnxruntime")
-		case counts && len(fields) == 3 && strings.HasPrefix(fields[0], "Private_"):
-			kb, err := strconv.ParseInt(fields[1], 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			total += kb << 10
-		}
-	}
-	return total
+	return pids
 }

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -357,11 +356,7 @@ func TestSequenceOutlivesItsProcess(t *testing.T) {
 	if y, _, err := b.add("cat", edgewise.Sequence{ID: 1, Start: true}, 5); err != nil || y[0] != 105 {
 		t.Fatalf("%v, %v", y, err)
 	}
-	for _, child := range childrenOf(t, b.cmd.Process.Pid) {
-		pid, err := strconv.Atoi(child)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, pid := range childrenOf(t, b.cmd.Process.Pid) {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -10,7 +9,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -291,23 +289,16 @@ func (s *soak) held() held {
 // childMemory returns how many child processes a process has, and their resident memory.
 func childMemory(t *testing.T, pid int) (n int, memory int64) {
 	t.Helper()
-	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, list := range lists {
-		ids, _ := os.ReadFile(list) // a thread that has just ended has no children
-		for id := range bytes.FieldsSeq(ids) {
-			fields := strings.Fields(readText(filepath.Join("/proc", string(id), "statm")))
-			if len(fields) < 2 {
-				continue
-			}
-			pages, err := strconv.ParseInt(fields[1], 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			n, memory = n+1, memory+pages*int64(os.Getpagesize())
+	for _, child := range childrenOf(t, pid) {
+		fields := strings.Fields(readText(fmt.Sprintf("/proc/%d/statm", child)))
+		if len(fields) < 2 {
+			continue
 		}
+		pages, err := strconv.ParseInt(fields[1], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, memory = n+1, memory+pages*int64(os.Getpagesize())
 	}
 	return n, memory
 }

@@ -8,9 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +18,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
+	"github.com/edgewise-ai/edgewise/test/processes"
 )
 
 // Config says what is started.
@@ -203,26 +202,8 @@ func (b *Box) Load(clients int, each time.Duration, q Question) (answers int, to
 	return answers, time.Since(began), errors.Join(errs...)
 }
 
-// Children lists the processes of models, by the model's argument order of their start.
-func (b *Box) Children() ([]int, error) {
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", b.cmd.Process.Pid))
-	if err != nil {
-		return nil, err
-	}
-	var all []int
-	for _, path := range threads {
-		content, err := os.ReadFile(path)
-		if err != nil {
-			continue // the thread has ended
-		}
-		for _, field := range strings.Fields(string(content)) {
-			if pid, err := strconv.Atoi(field); err == nil {
-				all = append(all, pid)
-			}
-		}
-	}
-	return all, nil
-}
+// Children lists the processes of models.
+func (b *Box) Children() ([]int, error) { return processes.Children(b.cmd.Process.Pid) }
 
 // Back waits until a question is answered again and returns how long that took since began. Refusals in between are
 // noted by each.

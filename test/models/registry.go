@@ -64,7 +64,8 @@ func New(t *testing.T, cached int64) *Registry {
 	}
 	r := &Registry{T: t, Store: s, Documents: documents, Backend: &Echo{}, Answers: cache.New(cached)}
 	r.serving = serving.New(serving.Config{
-		Backends: []edgewise.Backend{r.Backend}, Defaults: modelconfig.Defaults{Formats: Formats()}, Devices: NoGPUs{}, CoreCount: 4, Cores: cores.New(4), Cache: r.Answers, MaxQueue: 100,
+		Backends: []edgewise.Backend{r.Backend}, Defaults: modelconfig.Defaults{Formats: Formats()}, Devices: NoGPUs{},
+		CoreCount: 4, Cores: cores.New(4), Cache: r.Answers, MaxQueue: 100,
 		Infer: r, Independent: func(id edgewise.ModelID) bool { return r.Manager.Independent(id) }, Logger: logger,
 	})
 	r.open()
