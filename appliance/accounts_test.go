@@ -195,7 +195,7 @@ func TestEveryRouteButAFewIsPrivate(t *testing.T) {
 	h.claim()
 	nobody := h.visitor()
 	private := 0
-	for _, r := range h.app.door.Routes() {
+	for _, r := range h.app.rest.Routes() {
 		if slices.Contains(publicRoutes, r.Method+" "+r.Path) {
 			continue
 		}
@@ -266,7 +266,7 @@ func TestNoRoleDoesMoreThanItMay(t *testing.T) {
 	} {
 		who := h.login(anna, role)
 		denied, looked := 0, 0
-		for _, r := range h.app.door.Routes() {
+		for _, r := range h.app.rest.Routes() {
 			if r.Public || r.Rights == 0 {
 				continue
 			}

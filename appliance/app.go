@@ -17,7 +17,7 @@ import (
 
 // Hooks let the program follow what the appliance does. A nil hook is not called.
 type Hooks struct {
-	// ListeningGRPC is called once the doors are open, with the address of the gRPC server. It is not called when there is
+	// ListeningGRPC is called when the frontends listen, with the address of the gRPC server. It is not called when there is
 	// none.
 	ListeningGRPC func(address net.Addr)
 	// ListeningMetrics is called with the address at which the metrics page stands by itself, when there is one.
@@ -30,7 +30,7 @@ type Hooks struct {
 	Ready func()
 }
 
-// Run listens, repeats the stored wishes, imports the repositories and serves until ctx ends. Then it stops in order:
+// Run listens, applies the stored desired states, imports the repositories and serves until ctx ends. Then it stops in order:
 // not ready, no new connections, the requests in flight are answered, every model is unloaded, the store is closed; all
 // within the configured time. It returns nil after an orderly stop. It is called once and leaves nothing running.
 func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
@@ -43,7 +43,7 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	served := d.serve()
 	d.announce(hooks)
 	if err := a.welcome(d, hooks); err != nil {
-		a.logger.Error("letting programs on this machine in", "error", err)
+		a.logger.Error("giving programs on this machine access", "error", err)
 	}
 	a.monitor.Learn(a.registry.Records())
 	if !safe {
@@ -91,7 +91,7 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	stop()
 	work.Wait()
 	err = errors.Join(err, a.shutdown(d))
-	d.serving.Wait() // what a door says that was closed while it opened is no news
+	d.serving.Wait() // an error of a listener that was closed while it opened is ignored
 	return err
 }
 
@@ -115,7 +115,7 @@ func (a *App) settle(ctx context.Context) {
 }
 
 // shutdown stops everything within the configured time.
-func (a *App) shutdown(d *doors) error {
+func (a *App) shutdown(d *listeners) error {
 	a.notify(daemon.SdNotifyStopping)
 	a.logger.Info("stopping", "within", a.config.Shutdown.Timeout.String())
 	a.engine.ending.Store(true)
@@ -123,14 +123,14 @@ func (a *App) shutdown(d *doors) error {
 	defer cancel()
 	a.monitor.Hub.Close()
 	a.endSequences(ctx)
-	door := d.close(ctx)
+	closing := d.close(ctx)
 	a.importer.Close()
 	if ctx.Err() != nil {
-		// The requests that were cut off are ending now: give them the moment they need to let go of their models.
+		// The requests that were cut off are ending now: give them a moment to release their models.
 		ctx, cancel = context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 	}
-	err := errors.Join(door, a.manager.Close(ctx), a.closeBox(), a.store.Close())
+	err := errors.Join(closing, a.manager.Close(ctx), a.closeBox(), a.store.Close())
 	if failed := a.tracer.Close(ctx); failed != nil {
 		a.logger.Warn("the last traces were not exported", "error", failed)
 	}
@@ -141,7 +141,7 @@ func (a *App) shutdown(d *doors) error {
 	return err
 }
 
-// endSequences lets the sequences in progress end while the doors are still open: for as long as a version that is replaced
+// endSequences lets the sequences in progress end while the frontends still accept requests: for as long as a version that is replaced
 // would, and half of the time for the stop at most.
 func (a *App) endSequences(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, min(a.config.Engine.SequenceDrain, a.config.Shutdown.Timeout/2))
@@ -175,7 +175,7 @@ func (a *App) watchdog(ctx context.Context, address net.Addr) {
 	}
 }
 
-// live asks the box itself, through its own door.
+// live sends the box a health request, through its own listener.
 func live(ctx context.Context, client *http.Client, base string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v2/health/live", nil)
 	if err != nil {

@@ -73,7 +73,7 @@ func TestRunEndsAtOnceWhenItsContextHasEnded(t *testing.T) {
 		}
 		if conn, err := net.Dial("tcp", address.String()); err == nil {
 			_ = conn.Close()
-			t.Fatal("the door is still open")
+			t.Fatal("the listener is still open")
 		}
 		wantFree(t, c)
 	}

@@ -2,10 +2,12 @@ package appliance
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -16,10 +18,13 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/certificate"
+	"github.com/edgewise-ai/edgewise/appliance/editor"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi/administration"
+	"github.com/edgewise-ai/edgewise/appliance/registry"
+	"github.com/edgewise-ai/edgewise/host"
 )
 
-// box is what the doors see of the appliance as a thing with a name, settings and a state.
+// box is what the REST frontend sees of the appliance: its name, settings and state.
 type box struct {
 	app       *App
 	documents edgewise.Documents
@@ -46,7 +51,8 @@ func setupSteps() []string { return []string{"name", "tls", "model"} }
 // load reads the settings; what was never set has its default.
 func (b *box) load() error {
 	idle, total := auth.DefaultSessionIdle, auth.DefaultSession
-	b.settings = admin.Settings{Name: boxName(hostname()), SessionIdle: int64(idle / time.Second), Session: int64(total / time.Second), MetricsPublic: b.app.config.Metrics.Public}
+	b.settings = admin.Settings{Name: boxName(hostname()), SessionIdle: int64(idle / time.Second),
+		Session: int64(total / time.Second), MetricsPublic: b.app.config.Metrics.Public}
 	b.steps = map[string]bool{}
 	return b.documents.View(func(tx edgewise.DocumentsTx) error {
 		for _, key := range []string{settingsKey, stepsKey} {
@@ -199,7 +205,8 @@ func (b *box) Setup() admin.Setup {
 // FinishStep marks a step of the setup. Errors: NotFound.
 func (b *box) FinishStep(step string) error {
 	if !slices.Contains(setupSteps(), step) {
-		return edgewise.Errorf("appliance.FinishStep", edgewise.NotFound, "the setup has no step %.40q: want one of %s", step, strings.Join(setupSteps(), ", "))
+		return edgewise.Errorf("appliance.FinishStep", edgewise.NotFound, "the setup has no step %.40q: want one of %s",
+			step, strings.Join(setupSteps(), ", "))
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -255,7 +262,8 @@ func (b *box) TLS() admin.TLS {
 
 func (b *box) withIdentity(change func(*certificate.Identity) error) (admin.TLS, error) {
 	if b.app.identity == nil {
-		return b.TLS(), edgewise.Errorf("appliance.TLS", edgewise.Conflict, "TLS is switched off (tls.mode is off): there is no certificate to change")
+		return b.TLS(), edgewise.Errorf("appliance.TLS", edgewise.Conflict,
+			"TLS is disabled (tls.mode is off): there is no certificate to change")
 	}
 	err := change(b.app.identity)
 	return b.TLS(), err
@@ -274,7 +282,110 @@ func (b *box) ResetTLS() (admin.TLS, error) {
 // Authority returns the certificate of the box's own authority.
 func (b *box) Authority() ([]byte, error) {
 	if b.app.identity == nil {
-		return nil, edgewise.Errorf("appliance.Authority", edgewise.NotFound, "TLS is switched off (tls.mode is off): there is no authority")
+		return nil, edgewise.Errorf("appliance.Authority", edgewise.NotFound, "TLS is disabled (tls.mode is off): there is no authority")
 	}
 	return b.app.identity.Authority(), nil
+}
+
+// machineMemory returns the memory of the machine, and what this process has resident.
+func machineMemory() admin.Memory {
+	var m admin.Memory
+	m.Total, m.Available, _ = host.Memory("/")
+	m.Box, _ = host.ProcessBytes("/", 0, host.Resident)
+	return m
+}
+
+// cpu returns the number of cores, and their load when the watch read it last.
+func (a *App) cpu() admin.CPU { return admin.CPU{Cores: runtime.NumCPU(), Load: a.processors.Last()} }
+
+// Devices lists what models run on: the CPU, then the GPUs that were found, also those that are not used.
+func (b *box) Devices() []admin.Device {
+	memory, cpu := machineMemory(), b.app.cpu()
+	used := memory.Total - memory.Available
+	first := admin.Device{
+		Name: edgewise.Device{}.String(), Kind: "cpu", Description: host.Processor("/"), Cores: cpu.Cores, Load: &cpu.Load,
+		MemoryTotal: memory.Total, MemoryUsed: &used, Models: []edgewise.ModelID{}, Used: true,
+	}
+	list := []admin.Device{}
+	var elsewhere []edgewise.ModelID
+	for _, info := range b.app.hardware.List()[1:] {
+		d := gpuDevice(info)
+		d.Models = b.app.serving.ModelsOn(info.Device)
+		elsewhere = append(elsewhere, d.Models...)
+		list = append(list, d)
+	}
+	for _, s := range b.app.manager.Statuses() {
+		if s.State == edgewise.StateReady && !slices.Contains(elsewhere, s.ID) {
+			first.Models = append(first.Models, s.ID)
+		}
+	}
+	return append([]admin.Device{first}, list...)
+}
+
+func gpuDevice(info edgewise.DeviceInfo) admin.Device {
+	d := admin.Device{
+		Name: info.Name, Kind: info.Kind, Description: info.Description, Cores: info.Cores, MemoryTotal: info.MemoryTotal,
+		Used: info.Used, Reason: info.Reason, Capability: info.Capability, MemoryBudget: info.Budget, Telemetry: info.Telemetry,
+	}
+	if t := info.Telemetry; t != nil {
+		d.Load = t.Utilization
+		if t.MemoryUsed != nil {
+			used := int64(*t.MemoryUsed)
+			d.MemoryUsed = &used
+		}
+	}
+	return d
+}
+
+// checkDocument tells whether a document may stand under a key of a bucket of box.db, whose form docs/formats/box.md
+// gives. Buckets of later releases pass. The error names the document and not what it holds. Errors: Invalid.
+func checkDocument(bucket, key string, value []byte) error {
+	var err error
+	switch bucket {
+	case registry.NotesBucket:
+		err = checkNote(key, value)
+	case editor.DraftsBucket:
+		err = editor.CheckDraft(key, value)
+	case boxBucket:
+		_, err = decodeBox(key, value)
+	case registry.DeploymentsBucket:
+		err = json.Unmarshal(value, &admin.Deployment{})
+	default:
+		return auth.CheckDocument(bucket, key, value)
+	}
+	if err != nil {
+		return edgewise.Errorf("appliance.checkDocument", edgewise.Invalid, "%s: document %.80q: %w", bucket, key, err)
+	}
+	return nil
+}
+
+// checkNote checks the notes about a model or a version.
+func checkNote(key string, text []byte) error {
+	name, number, versioned := strings.Cut(key, "\x00")
+	if err := edgewise.CheckName(name); err != nil {
+		return err
+	}
+	if n, err := strconv.ParseInt(number, 10, 64); versioned && (err != nil || n <= 0) {
+		return fmt.Errorf("%.40q is no version", number)
+	}
+	if len(text) > admin.MaxNotesBytes || !utf8.Valid(text) {
+		return fmt.Errorf("the notes have %d bytes: want at most %d, as UTF-8", len(text), admin.MaxNotesBytes)
+	}
+	return nil
+}
+
+// decodeBox reads a document of the box itself.
+func decodeBox(key string, value []byte) (any, error) {
+	switch key {
+	case settingsKey:
+		var s admin.Settings
+		if err := json.Unmarshal(value, &s); err != nil {
+			return nil, err
+		}
+		return s, checkSettings(s)
+	case stepsKey:
+		var steps map[string]bool
+		return steps, json.Unmarshal(value, &steps)
+	}
+	return nil, nil
 }

@@ -1,3 +1,6 @@
+// Package appliance builds every part, connects them, and runs them until it is stopped.
+//
+// Read build.go first: it is all wiring, from top to bottom.
 package appliance
 
 import (
@@ -55,7 +58,7 @@ type App struct {
 	inside       edgewise.Inferer // answers the requests of steps and ensembles
 	engine       *engine
 	shared       *sharedmemory.Registry
-	door         *httpapi.Server
+	rest         *httpapi.Server
 	grpc         *grpcapi.Server // nil: there is none
 	budget       *listen.Budget  // of connections
 
@@ -98,7 +101,8 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	if err := a.openBox(); err != nil {
 		return nil, errors.Join(err, a.closeBox(), a.store.Close())
 	}
-	a.onnx = onnx.New(onnx.Config{Library: c.ONNX.Library, Cores: coreCount(c), GPU: serving.GPUOptions(c), Logger: logger.With("part", "onnx")})
+	a.onnx = onnx.New(onnx.Config{Library: c.ONNX.Library, Cores: coreCount(c), GPU: serving.GPUOptions(c),
+		Logger: logger.With("part", "onnx")})
 	a.hardware = serving.NewHardware(c, logger.With("part", "devices"))
 	budget := coreBudget(c)
 	a.steps, a.cache = newWasm(a, c, budget, logger), cache.New(int64(c.Engine.ResponseCacheBytes))
@@ -123,7 +127,7 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 		Engine: a.engine, Shared: a.shared, Name: c.Server.ID, Version: Version, Labelled: a.registry.Labelled,
 		Labels: a.registry.Classes, Logging: logs, Tracing: a.tracer,
 	}
-	a.door, err = a.newREST(protocol)
+	a.rest, err = a.newREST(protocol)
 	if err == nil && c.GRPC.Address != "" {
 		a.grpc, err = grpcapi.New(a.grpcConfig(), grpcapi.Deps{
 			Deps: protocol, Log: logger.With("part", "grpc"), Budget: a.budget, Authorize: a.grpcAuthorize(), Record: a.recordCall,
@@ -143,17 +147,20 @@ func (a *App) openRegistry() {
 		Load: func(ctx context.Context, v *edgewise.Version) (*manager.Loaded, error) {
 			return a.registry.LoadVersion(ctx, v)
 		},
-		Replaces: serving.Replaces, Concurrency: c.Engine.LoadConcurrency, LoadTimeout: c.Engine.LoadTimeout, Logger: logger.With("part", "manager"),
+		Replaces: serving.Replaces, Concurrency: c.Engine.LoadConcurrency, LoadTimeout: c.Engine.LoadTimeout,
+		Logger: logger.With("part", "manager"),
 		Footprint: func(ctx context.Context, v *edgewise.Version) (manager.Footprint, error) {
 			return a.registry.Footprint(ctx, v)
 		},
 		Memory: int64(c.Engine.MaxMemoryBytes), SequenceDrain: c.Engine.SequenceDrain,
 	})
 	a.registry = registry.New(registry.Config{
-		Store: a.store, Serving: a.serving, Manager: a.manager, Documents: a.documents, History: a.history, Loading: a.safe.Loading, Changed: a.modelChanged,
+		Store: a.store, Serving: a.serving, Manager: a.manager, Documents: a.documents, History: a.history,
+		Loading: a.safe.Loading, Changed: a.modelChanged,
 		Logger: logger.With("part", "registry"),
 	})
-	a.repositories = repository.New(c.Repository, repositories(c.Repository.Folders), a.registry, defaults(c), logger.With("part", "repository"))
+	a.repositories = repository.New(c.Repository, repositories(c.Repository.Folders), a.registry, defaults(c),
+		logger.With("part", "repository"))
 }
 
 // servingConfig is what loading versions needs.
@@ -164,8 +171,9 @@ func (a *App) servingConfig(budget *cores.Budget, logger *slog.Logger) serving.C
 		Defaults: defaults(c), Devices: a.hardware, CoreCount: coreCount(c), Cores: budget,
 		Limiter: limiter(c), States: sequence.NewStateBudget(int64(c.Engine.SequenceStateBytes)), Cache: a.cache,
 		MaxQueue: c.Engine.MaxQueue, Hold: sched.Hold{Queued: c.Engine.TestQueued, Backlog: c.Engine.TestBacklog},
-		Gap: c.Engine.SwapWithoutRoom == config.SwapGap, Infer: a.nested(), Independent: func(id edgewise.ModelID) bool { return a.manager.Independent(id) },
-		Loaded: a.monitor.History.Loaded, Logger: logger.With("part", "serving"),
+		Gap: c.Engine.SwapWithoutRoom == config.SwapGap, Infer: a.nested(),
+		Independent: func(id edgewise.ModelID) bool { return a.manager.Independent(id) },
+		Loaded:      a.monitor.History.Loaded, Logger: logger.With("part", "serving"),
 	}
 }
 
@@ -213,17 +221,20 @@ func restrictions(groups []string) []frontend.Restriction {
 }
 
 // compressionLevels are those of gzip.
-var compressionLevels = map[string]int{config.CompressionNone: 0, config.CompressionLow: 1, config.CompressionMedium: 6, config.CompressionHigh: 9}
+var compressionLevels = map[string]int{config.CompressionNone: 0, config.CompressionLow: 1,
+	config.CompressionMedium: 6, config.CompressionHigh: 9}
 
 func (a *App) grpcConfig() grpcapi.Config {
 	c, g := a.config, a.config.GRPC
 	own, plain := a.grpcTLS()
 	return grpcapi.Config{
 		TLS: own, Plain: plain,
-		MaxMessageBytes: int64(g.MaxMessageBytes), MaxInflightBytes: int64(g.MaxInflightBytes), MaxConnections: g.MaxConnections, MaxStreams: g.MaxStreams,
+		MaxMessageBytes: int64(g.MaxMessageBytes), MaxInflightBytes: int64(g.MaxInflightBytes),
+		MaxConnections: g.MaxConnections, MaxStreams: g.MaxStreams,
 		ConnectTimeout: g.ConnectTimeout, RequestTimeout: c.Engine.RequestTimeout,
-		KeepaliveTime: g.KeepaliveTime, KeepaliveTimeout: g.KeepaliveTimeout, KeepaliveMinInterval: g.KeepaliveMinInterval, KeepalivePermitWithoutCalls: g.KeepalivePermitWithoutCalls,
-		MaxConnectionAge: g.MaxConnectionAge, MaxConnectionAgeGrace: g.MaxConnectionAgeGrace,
+		KeepaliveTime: g.KeepaliveTime, KeepaliveTimeout: g.KeepaliveTimeout, KeepaliveMinInterval: g.KeepaliveMinInterval,
+		KeepalivePermitWithoutCalls: g.KeepalivePermitWithoutCalls,
+		MaxConnectionAge:            g.MaxConnectionAge, MaxConnectionAgeGrace: g.MaxConnectionAgeGrace,
 		CertificateFile: g.TLSCertificate, KeyFile: g.TLSKey, ClientCertificateAuthorities: g.TLSClientAuthorities,
 		CompressionLevel: compressionLevels[g.ResponseCompression], ForwardHeaders: g.ForwardHeaders,
 		Restricted: restrictions(g.RestrictedAPI),
@@ -246,7 +257,7 @@ func snapshotEvery(c config.Config) time.Duration {
 	return c.Store.SnapshotEvery
 }
 
-// metrics returns the metrics page, nil when it is switched off.
+// metrics returns the metrics page, nil when it is disabled.
 func (a *App) metrics() func() ([]byte, string, error) {
 	if !a.config.Metrics.Enabled {
 		return nil
@@ -278,3 +289,6 @@ func (a *App) grpcUsage() *observe.GRPCUsage {
 
 // closeTimeout bounds what Close waits for after the drain has been given up.
 const closeTimeout = 5 * time.Second
+
+// Version is the release of the program.
+const Version = "0.1.0"

@@ -37,7 +37,8 @@ type Examination struct {
 
 // Examine looks at the machine, the runtime and the store of a configuration. The store must not be in use by a serving
 // box. A data folder that does not exist is not made: there is nothing to examine, and one by a wrong name would look sound.
-// Errors: NotFound when that folder was to be verified or repaired. The error is that of the examination itself, not of what it found; see Diagnosis.Healthy.
+// Errors: NotFound when that folder was to be verified or repaired. The error is that of the examination itself, not
+// of what it found; see Diagnosis.Healthy.
 func Examine(ctx context.Context, c config.Config, e Examination, logger *slog.Logger) (*Diagnosis, error) {
 	d := &Diagnosis{Version: Version, Platform: runtime.GOOS + "/" + runtime.GOARCH, Cores: runtime.NumCPU(), DataDir: c.DataDir}
 	found, err := serving.Probe(ctx, c)
@@ -102,7 +103,8 @@ func (d *Diagnosis) examine(ctx context.Context, s *store.Store, e Examination) 
 func (d *Diagnosis) Healthy() error {
 	switch {
 	case d.Report != nil && !d.Report.OK():
-		return edgewise.Errorf("appliance.Examine", edgewise.Corrupt, "the store needs attention: see the findings, and \"edgewise doctor --repair\"")
+		return edgewise.Errorf("appliance.Examine", edgewise.Corrupt,
+			"the store needs attention: see the findings, and \"edgewise doctor --repair\"")
 	case d.Missing != "":
 		return edgewise.Errorf("appliance.Examine", edgewise.Unavailable, "%s", d.Missing)
 	}

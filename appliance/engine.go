@@ -13,7 +13,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/repository"
 )
 
-// engine is what the doors of the inference protocol see of the house.
+// engine is what the frontends of the inference protocol see of the appliance.
 type engine struct {
 	*manager.Manager
 	*monitor.Monitor // receives the requests of clients; App.inside receives those of steps and ensembles
@@ -21,7 +21,7 @@ type engine struct {
 	repositories     *repository.Repositories
 	safe             func() bool // whether models are left alone after crashes; nil: they never are
 	strict           bool        // ready means that every wanted version is
-	started          atomic.Bool // the stored wishes have been repeated
+	started          atomic.Bool // the stored desired states are applied
 	ending           atomic.Bool // the box is stopping
 }
 

@@ -22,7 +22,7 @@ import (
 // identityFolder is where the certificate stands in the data folder.
 const identityFolder = "tls"
 
-// keepEvery is how often certificates and the state of the machine are looked after.
+// keepEvery is the interval of keep.
 const keepEvery = time.Minute
 
 // openBox opens what the box is beside its models: documents, accounts, certificate.
@@ -41,12 +41,13 @@ func (a *App) openBox() error {
 		return nil
 	}
 	a.identity, err = certificate.Open(certificate.Config{
-		Dir: filepath.Join(a.config.DataDir, identityFolder), Names: func() []string { return certificate.Names(a.config.HTTP.AllowedHosts) }, Log: a.logger.With("part", "tls"),
+		Dir:   filepath.Join(a.config.DataDir, identityFolder),
+		Names: func() []string { return certificate.Names(a.config.HTTP.AllowedHosts) }, Log: a.logger.With("part", "tls"),
 	})
 	return err
 }
 
-// closeBox stores what is in memory only and lets go of the files.
+// closeBox stores what is in memory only and closes the files.
 func (a *App) closeBox() error {
 	if a.documents == nil {
 		return nil
@@ -121,10 +122,10 @@ func (a *App) ownTransport() *http.Transport {
 	return &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // it is this process; nothing secret is sent
 }
 
-// welcome lets programs on this machine in, and tells the person at the console how to begin.
-func (a *App) welcome(d *doors, hooks Hooks) error {
+// welcome gives programs on this machine access, and tells the person at the console how to begin.
+func (a *App) welcome(d *listeners, hooks Hooks) error {
 	if d.rest == nil {
-		return nil // no page, and nobody to let in
+		return nil // no page, and no client
 	}
 	w := Welcome{URLs: a.urls(d.rest.Addr()), Open: a.openMode()}
 	a.box.mu.Lock()
@@ -174,7 +175,7 @@ func (a *App) urls(address net.Addr) []string {
 	return list
 }
 
-// keep looks after what changes by itself, until ctx ends.
+// keep renews certificates and removes what has expired, until ctx ends.
 func (a *App) keep(ctx context.Context) {
 	ticker := time.NewTicker(keepEvery)
 	defer ticker.Stop()

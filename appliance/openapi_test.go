@@ -104,7 +104,7 @@ func TestTheDocumentAndTheRouterAreTheSame(t *testing.T) {
 		}
 	}
 	h := runBox(t, nil)
-	for _, r := range h.app.door.Routes() {
+	for _, r := range h.app.rest.Routes() {
 		if !strings.HasPrefix(r.Path, "/api/v1/") || r.Method == "HEAD" && r.Path != "/api/v1/uploads/:id" {
 			continue
 		}
@@ -129,7 +129,7 @@ func TestTheDocumentSaysWhoMay(t *testing.T) {
 	}
 	h := runBox(t, nil)
 	table := map[string]httpapi.Route{}
-	for _, r := range h.app.door.Routes() {
+	for _, r := range h.app.rest.Routes() {
 		table[r.Method+" "+parameter.ReplaceAllString(r.Path, "*")] = r
 	}
 	for path, item := range doc.Paths.Map() {

@@ -214,7 +214,7 @@ func (h *running) began(t *testing.T, ended <-chan string) <-chan string {
 	t.Helper()
 	eventually(t, "the inference", func() bool {
 		goesOn(t, "the inference", ended)
-		return h.app.door.Statistics().InflightBytes > 0 || h.app.grpc.Statistics().InflightBytes > 0
+		return h.app.rest.Statistics().InflightBytes > 0 || h.app.grpc.Statistics().InflightBytes > 0
 	})
 	return ended
 }

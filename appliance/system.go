@@ -2,12 +2,16 @@ package appliance
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/certificate"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi/administration"
 	"github.com/edgewise-ai/edgewise/appliance/update"
 	"github.com/edgewise-ai/edgewise/appliance/update/helper"
@@ -80,4 +84,85 @@ func (a *App) followRepositories(ctx context.Context, safe bool) {
 	work.Go(func() { a.safe.AwaitSteady(ctx) })
 	a.repositories.Watch(ctx)
 	work.Wait()
+}
+
+// When warnings are given.
+const (
+	lowDisk      = 1 << 30             // bytes free beyond the reserve
+	tlsExpires   = 21 * 24 * time.Hour // before an uploaded certificate's end
+	earliestYear = 2026                // a clock before it was never set
+)
+
+// warnings lists what a person should do something about.
+func (a *App) warnings(s admin.System) []admin.Warning {
+	list := []admin.Warning{}
+	add := func(code, severity, text, next string) {
+		list = append(list, admin.Warning{Code: code, Severity: severity, Text: text, Next: next})
+	}
+	if a.openMode() {
+		add("auth_open", "warning", "Accounts are off: whoever reaches this box may do everything.",
+			"Start it without auth: open to log in and give out keys.")
+	}
+	if a.identity == nil {
+		add("tls_off", "warning", "TLS is off: passwords and keys cross the network for all to read.",
+			"Set tls.mode to auto and start the box again.")
+	} else if d := a.identity.Describe(); d.Mode == certificate.ModeUploaded && time.Until(d.NotAfter) < tlsExpires {
+		add("tls_expires", "warning", "The uploaded certificate ends at "+d.NotAfter.Format(time.DateOnly)+".",
+			"Upload a new one under Settings, TLS.")
+	}
+	if s.Disk.Free > 0 && s.Disk.Free-s.Disk.Reserve < lowDisk {
+		add("disk_low", "warning", fmt.Sprintf("The disk has %d MiB left, of which %d MiB are kept in reserve.",
+			s.Disk.Free>>20, s.Disk.Reserve>>20), "Delete versions that nothing uses, under Models.")
+	}
+	if s.Time.Year() < earliestYear {
+		add("clock", "warning", "The clock says "+s.Time.Format(time.DateOnly)+", which cannot be.",
+			"Set the machine's clock: certificates and logs depend on it.")
+	}
+	for _, status := range a.manager.Statuses() {
+		if status.State == edgewise.StateUnavailable && status.Reason != "" && status.Reason != "unloaded" {
+			list = append(list, admin.Warning{
+				Code: "model_failed", Severity: "error", Model: status.ID.Name, Text: fmt.Sprintf("Model %v is not ready: %s",
+					status.ID, status.Reason),
+				Next: "Roll it back to a version that works, or upload a new one.",
+			})
+		}
+	}
+	return list
+}
+
+// updateWarnings lists the warnings about the system below the appliance.
+func (a *App) updateWarnings() []admin.Warning {
+	list := []admin.Warning{}
+	if f := a.system.FailedBoot(); f != nil {
+		list = append(list, admin.Warning{
+			Code: "failed_boot", Severity: "error", Text: f.Text,
+			Next: "Read the log of the failed start under Settings, System.",
+		})
+	}
+	if s := a.safe.Describe(); s != nil {
+		list = append(list, admin.Warning{
+			Code: "safe_start", Severity: "error", Text: s.Text,
+			Next: "Unload the model that causes it, then load the others again, under Settings, System.",
+		})
+	}
+	if s := a.system.Update(); s.Restart {
+		list = append(list, admin.Warning{
+			Code: "restart", Severity: "info", Text: "An update is ready.",
+			Next: "Restart when it suits you, under Settings, System.",
+		})
+	}
+	return list
+}
+
+// components lists what the program was built of.
+func components() []admin.Component {
+	list := []admin.Component{}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return list
+	}
+	for _, m := range info.Deps {
+		list = append(list, admin.Component{Name: m.Path, Version: m.Version})
+	}
+	return list
 }

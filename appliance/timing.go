@@ -13,7 +13,7 @@ import (
 // timingParameter is the parameter of a request that asks where its time goes. Only true does; it is not passed on.
 const timingParameter = "timing"
 
-// timedSteps bounds the steps of an ensemble that are told apart.
+// timedSteps bounds the steps of an ensemble that are timed.
 const timedSteps = 32
 
 // timed answers as inner does, and reports in the parameters of a response what the request took, where it asks for that.
@@ -46,31 +46,31 @@ func (t timed) measure(ctx context.Context, req *edgewise.Request) (*edgewise.Re
 	if err != nil {
 		return nil, err
 	}
-	told := maps.Clone(resp.Parameters)
-	if told == nil {
-		told = map[string]any{}
+	parameters := maps.Clone(resp.Parameters)
+	if parameters == nil {
+		parameters = map[string]any{}
 	}
-	told["timing_total_ns"] = time.Since(began).Nanoseconds()
-	tell(told, "timing_", resp.Timing)
-	steps.tell(told)
-	resp.Parameters = told
+	parameters["timing_total_ns"] = time.Since(began).Nanoseconds()
+	addTiming(parameters, "timing_", resp.Timing)
+	steps.addTo(parameters)
+	resp.Parameters = parameters
 	return resp, nil
 }
 
-// tell puts a timing into parameters whose names begin alike.
-func tell(told map[string]any, prefix string, t edgewise.Timing) {
-	told[prefix+"queue_ns"] = t.Queue.Nanoseconds()
-	told[prefix+"input_ns"] = t.Input.Nanoseconds()
-	told[prefix+"compute_ns"] = t.Infer.Nanoseconds()
-	told[prefix+"output_ns"] = t.Output.Nanoseconds()
-	told[prefix+"batch"] = int64(t.Batch)
+// addTiming puts a timing into parameters whose names begin with prefix.
+func addTiming(parameters map[string]any, prefix string, t edgewise.Timing) {
+	parameters[prefix+"queue_ns"] = t.Queue.Nanoseconds()
+	parameters[prefix+"input_ns"] = t.Input.Nanoseconds()
+	parameters[prefix+"compute_ns"] = t.Infer.Nanoseconds()
+	parameters[prefix+"output_ns"] = t.Output.Nanoseconds()
+	parameters[prefix+"batch"] = int64(t.Batch)
 	if t.Guest == (edgewise.Usage{}) {
 		return
 	}
-	told[prefix+"guest_ns"] = t.Guest.Time.Nanoseconds()
-	told[prefix+"host_ns"] = t.Guest.Host.Nanoseconds()
-	told[prefix+"fuel"] = int64(t.Guest.Fuel)
-	told[prefix+"memory_bytes"] = t.Guest.Memory
+	parameters[prefix+"guest_ns"] = t.Guest.Time.Nanoseconds()
+	parameters[prefix+"host_ns"] = t.Guest.Host.Nanoseconds()
+	parameters[prefix+"fuel"] = int64(t.Guest.Fuel)
+	parameters[prefix+"memory_bytes"] = t.Guest.Memory
 }
 
 // stepTimings follows the steps of an ensemble, and hands on what it hears.
@@ -88,7 +88,7 @@ type stepTiming struct {
 	timing   edgewise.Timing
 }
 
-// Ask notes that a step's model is asked. What an ensemble within it asks is not told apart.
+// Ask notes that a step's model is asked. The steps of an ensemble within it are not timed.
 func (s *stepTimings) Ask(ctx context.Context, step int, req *edgewise.Request) (context.Context, func(*edgewise.Response, error)) {
 	outer := func(*edgewise.Response, error) {}
 	if s.outer == nil {
@@ -118,8 +118,8 @@ func (s *stepTimings) add(step int, resp *edgewise.Response) {
 	one.timing.Guest = one.timing.Guest.Add(t.Guest)
 }
 
-// tell puts the steps that ran into parameters.
-func (s *stepTimings) tell(told map[string]any) {
+// addTo puts the steps that ran into parameters.
+func (s *stepTimings) addTo(parameters map[string]any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.steps {
@@ -128,9 +128,9 @@ func (s *stepTimings) tell(told map[string]any) {
 			continue
 		}
 		prefix := fmt.Sprintf("timing_step_%d_", i)
-		told[prefix+"model"] = one.model.Name
-		told[prefix+"version"] = int64(one.model.Version)
-		told[prefix+"requests"] = one.requests
-		tell(told, prefix, one.timing)
+		parameters[prefix+"model"] = one.model.Name
+		parameters[prefix+"version"] = int64(one.model.Version)
+		parameters[prefix+"requests"] = one.requests
+		addTiming(parameters, prefix, one.timing)
 	}
 }

@@ -124,7 +124,7 @@ func TestStepsWithinStepsAreNotToldApart(t *testing.T) {
 		answered(nil, context.Canceled)
 	}
 	told := map[string]any{}
-	s.tell(told)
+	s.addTo(told)
 	if told["timing_step_31_requests"] != int64(1) || told["timing_step_32_requests"] != nil {
 		t.Errorf("%v", told)
 	}

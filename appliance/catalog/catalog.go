@@ -19,26 +19,19 @@ import (
 	"github.com/edgewise-ai/edgewise/store"
 )
 
-// Registry is what a Catalog needs of the registry of models.
+// Registry is what a Catalog needs of the registry of models. registry.Registry describes the methods.
 type Registry interface {
-	// Records returns everything that is stored, by model name; Record what is stored about one model. Errors: NotFound.
 	Records() []*edgewise.Record
 	Record(name string) (*edgewise.Record, error)
-	// Keep notes that no upload replaces a version that failed to load.
 	Keep(id edgewise.ModelID)
-	// Classes returns the names of an output's elements, nil when it has none.
 	Classes(id edgewise.ModelID, output string) []string
-	// Footprint estimates the memory that a version takes while it is loaded.
 	Footprint(ctx context.Context, v *edgewise.Version) (manager.Footprint, error)
-	// Dependants lists the versions of ensembles that run a version, in the order in which they can be deleted.
 	Dependants(id edgewise.ModelID) []edgewise.ModelID
-	// DeleteDependants deletes them.
 	DeleteDependants(ctx context.Context, id edgewise.ModelID) error
 }
 
-// Notes are texts about models and versions.
+// Notes are texts about models and versions. registry.Notes describes the methods.
 type Notes interface {
-	// Get returns a text, "" for none; Set replaces it. Errors: TooLarge.
 	Get(id edgewise.ModelID) string
 	Set(id edgewise.ModelID, text string) error
 }

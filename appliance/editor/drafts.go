@@ -1,17 +1,22 @@
+// Package editor serves the page's editors of ensembles and steps: drafts, their validation and traced runs, the
+// gallery, and compiled steps.
 package editor
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 )
 
 // Drafts lists the drafts, latest change first.
@@ -164,3 +169,45 @@ func CheckDraft(id string, value []byte) error {
 	}
 	return checkDraft(d)
 }
+
+// Bounds of drafts.
+const (
+	// DraftsBucket is where drafts are stored, as JSON under their ids.
+	DraftsBucket = "drafts"
+	// MaxDrafts bounds how many there are.
+	MaxDrafts = 100
+
+	maxDraftBytes = 512 << 10 // of a configuration and its layout together
+	maxDraftID    = 64        // hexadecimal digits
+)
+
+// Models is what the editor needs of the registry of models. registry.Registry describes the methods.
+type Models interface {
+	Lookup(name string) *edgewise.Record
+	Understand(ctx context.Context, name, dir string, files []string) (*edgewise.Model, error)
+	Push(ctx context.Context, up edgewise.Upload, promote bool) (*admin.Pushed, error)
+}
+
+// Config is what an Editor works with.
+type Config struct {
+	Documents edgewise.Documents
+	Models    Models
+	// VersionReady returns nil when requests to a version are answered.
+	VersionReady func(id edgewise.ModelID) error
+	// Independent tells whether the rows of a loaded version's batches do not depend on each other.
+	Independent func(id edgewise.ModelID) bool
+	// Backend returns the backend that runs a model. Errors: Unsupported.
+	Backend  func(m *edgewise.Model) (edgewise.Backend, error)
+	SetNotes func(id edgewise.ModelID, text string) error // about a version
+	Infer    edgewise.Inferer                             // runs the steps of a traced draft
+	Defaults modelconfig.Defaults
+	MaxQueue int    // requests that wait for a traced draft
+	Folder   string // for the files of steps during their trial
+	Logger   *slog.Logger
+}
+
+// Editor makes ensembles and steps. All methods are safe for concurrent use.
+type Editor struct{ config Config }
+
+// New returns an Editor.
+func New(c Config) *Editor { return &Editor{c} }

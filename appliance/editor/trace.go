@@ -2,6 +2,7 @@ package editor
 
 import (
 	"context"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/sched"
 	"github.com/edgewise-ai/edgewise/ensemble"
 	"github.com/edgewise-ai/edgewise/picture"
+	"github.com/edgewise-ai/edgewise/scalar"
 )
 
 // Bounds of the tensors in a trace. Larger ones are described without their data.
@@ -181,4 +183,31 @@ func (t *tracing) result(failed error) admin.Trace {
 		out.Steps = append(out.Steps, *shown)
 	}
 	return out
+}
+
+// summarise describes a tensor of numbers. It returns nil for text and for a tensor without elements.
+func summarise(t *edgewise.Tensor) *admin.TensorSummary {
+	size := int(t.Type.Size())
+	if size == 0 || len(t.Data) < size {
+		return nil
+	}
+	s := &admin.TensorSummary{Min: math.Inf(1), Max: math.Inf(-1)}
+	finite := int64(0)
+	for at := 0; at+size <= len(t.Data); at += size {
+		x := scalar.Float(t.Type, t.Data[at:])
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			s.NotFinite++
+			continue
+		}
+		if x == 0 {
+			s.Zeros++
+		}
+		finite++
+		s.Min, s.Max = min(s.Min, x), max(s.Max, x)
+		s.Mean += x/float64(finite) - s.Mean/float64(finite) // the difference of two finite numbers may be infinite
+	}
+	if finite == 0 {
+		s.Min, s.Max = 0, 0
+	}
+	return s
 }

@@ -15,43 +15,27 @@ import (
 	"github.com/edgewise-ai/edgewise/store"
 )
 
-// Models is what the importer needs of the registry of models.
+// Models is what the importer needs of the registry of models. registry.Registry describes the methods.
 type Models interface {
-	// Records returns everything that is stored, by model name; Lookup what is stored about one model, nil for nothing.
 	Records() []*edgewise.Record
 	Lookup(name string) *edgewise.Record
-	// Changeable returns an error with op when a model comes from a repository. Errors: Conflict.
 	Changeable(op, name string) error
-	// Understand returns the model that the files of a folder declare; with an error, it may be incomplete or nil.
 	Understand(ctx context.Context, name, dir string, files []string) (*edgewise.Model, error)
-	// InspectFolder reads a model's file in a folder. Errors: Invalid, Unsupported, Corrupt.
 	InspectFolder(ctx context.Context, dir string, m *edgewise.Model) (*edgewise.Inspection, error)
-	// CheckEnsemble reports everything that is wrong with an ensemble. Steps that run a model of beside are not compared.
 	CheckEnsemble(m *edgewise.Model, beside []string) error
-	// Push stores an upload as a version, and with promote makes it live. The result is not nil when only the latter
-	// failed.
 	Push(ctx context.Context, up edgewise.Upload, promote bool) (*admin.Pushed, error)
-	// GoLive loads a version that an upload brought and moves the label live to it. The next upload replaces a version
-	// that fails, unless its number was chosen.
 	GoLive(ctx context.Context, id edgewise.ModelID, numbered bool) (admin.LabelMove, error)
-	// SetLabel loads a version and moves a label to it.
 	SetLabel(ctx context.Context, name, label string, version int64) (admin.LabelMove, error)
-	// Unload stops serving a model.
 	Unload(ctx context.Context, name string) error
-	// Refresh begins to serve a model as it is stored now; Settle waits until it is ready or has failed.
 	Refresh(ctx context.Context, name string) error
 	Settle(ctx context.Context, name string) error
-	// Tell tells listeners that something about a model has changed.
 	Tell(id edgewise.ModelID, what string)
 }
 
-// History is the history of deployments.
+// History is the history of deployments. registry.History describes the methods.
 type History interface {
-	// List returns the latest deployments of a model, of all models for "", the last one first.
 	List(model string, limit int) ([]admin.Deployment, error)
-	// Note adds a deployment that began at a time and ended now.
 	Note(ctx context.Context, e admin.Deployment, began time.Time, failed error)
-	// Append adds a deployment of another box as it is, but for its number.
 	Append(tx edgewise.DocumentsTx, e admin.Deployment) error
 }
 

@@ -8,14 +8,14 @@ import (
 )
 
 // caching uploads a version whose answers are to be kept.
-func (h *house) caching(content string) error {
+func (h *fixture) caching(content string) error {
 	_, err := h.Push(h.T.Context(), models.Upload("m", models.File{"model.onnx", content},
 		models.File{"config.pbtxt", "response_cache { enable: true }"}), true)
 	return err
 }
 
 func TestAModelThatAsksForItIsAnsweredFromTheCache(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	runs := 0
 	h.Backend.Hook = func(stage, _ string) error {
 		if stage == "run" {
@@ -45,7 +45,7 @@ func TestAModelThatAsksForItIsAnsweredFromTheCache(t *testing.T) {
 }
 
 func TestAModelThatNeedsACacheIsRefusedWhereThereIsNone(t *testing.T) {
-	h := newHouseWith(t, 0)
+	h := newFixtureWith(t, 0)
 	err := h.caching("one")
 	const want = `model "m" version 1 is stored but was not made live: load failed for model 'm': version 1 is at UNAVAILABLE state: ` +
 		`model "m": response_cache.enable: this box has no cache: engine.response_cache_bytes is 0;`

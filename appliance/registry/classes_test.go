@@ -13,7 +13,7 @@ import (
 )
 
 // pushLabelled uploads a version whose output has the labels of a file.
-func (h *house) pushLabelled(labels string) edgewise.ModelID {
+func (h *fixture) pushLabelled(labels string) edgewise.ModelID {
 	h.T.Helper()
 	files := []models.File{
 		{"model.onnx", "one"},
@@ -26,7 +26,7 @@ func (h *house) pushLabelled(labels string) edgewise.ModelID {
 }
 
 func TestLabelsComeFromTheVersionsOwnFile(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	id := h.pushLabelled("cat\r\ndog\n\nbird")
 	if got := strings.Join(h.Classes(id, "out"), "|"); got != "cat|dog||bird" {
 		t.Errorf("labels %q", got)
@@ -42,7 +42,7 @@ func TestLabelsComeFromTheVersionsOwnFile(t *testing.T) {
 }
 
 func TestLabelsAreReadOnceAndDroppedWithTheirVersion(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	id := h.pushLabelled("cat\ndog\n")
 	first, second := h.Classes(id, "out"), h.Classes(id, "out")
 	if !slices.Equal(first, []string{"cat", "dog"}) || &first[0] != &second[0] {

@@ -100,7 +100,7 @@ func TestAnEnsembleInsideAnotherHoldsItsParts(t *testing.T) {
 }
 
 func TestEnsemblesThatAreRefusedAreNotStored(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	_, err := h.PushEnsemble("E", models.Both)
 	h.WantRefusal(err, edgewise.NotFound,
 		"in ensemble 'E', step 0: there is no model 'a' on this box\nin ensemble 'E', step 1: there is no model 'b' on this box")
@@ -165,7 +165,7 @@ func TestEnsemblesComeBackAfterARestart(t *testing.T) {
 }
 
 func TestLabelsOfAnEnsembleAreThoseOfItsParts(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	config := `input { name: "in" data_type: TYPE_STRING dims: 1 } output { name: "out" data_type: TYPE_STRING dims: 1 ` +
 		`label_filename: "labels.txt" }`
 	_, err := h.Push(t.Context(), models.Upload("a", models.File{"model.onnx", "a1"}, models.File{"config.pbtxt", config},
@@ -265,7 +265,7 @@ func TestADeletionAndAPinNeverBothWin(t *testing.T) {
 }
 
 func TestAPushReportsEveryFaultOfAnEnsemble(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	for _, name := range []string{"a", "b"} {
 		_, err := h.PushFile(name, name, 0, true)
 		h.Must(err)

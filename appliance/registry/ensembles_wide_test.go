@@ -15,7 +15,7 @@ import (
 // versions, and very many ways through them.
 func TestWideEnsemblesAreFollowedOnce(t *testing.T) {
 	const wide = 8
-	h := newHouse(t)
+	h := newFixture(t)
 	for i := range wide {
 		_, err := h.PushFile("level0", fmt.Sprint(i), 0, false)
 		h.Must(err)

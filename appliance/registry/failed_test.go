@@ -9,7 +9,7 @@ import (
 	"github.com/edgewise-ai/edgewise/test/models"
 )
 
-func (h *house) wantNumbers(want ...int64) {
+func (h *fixture) wantNumbers(want ...int64) {
 	h.T.Helper()
 	if got := h.Numbers("m"); !slices.Equal(got, want) {
 		h.T.Errorf("versions %v are stored, want %v", got, want)
@@ -17,7 +17,7 @@ func (h *house) wantNumbers(want ...int64) {
 }
 
 func TestTheNextUploadReplacesAVersionThatFailedToLoad(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	_, err := h.PushFile("m", "good", 0, true)
 	h.Must(err)
 	for range 5 {
@@ -39,7 +39,7 @@ func TestTheNextUploadReplacesAVersionThatFailedToLoad(t *testing.T) {
 }
 
 func TestWhatAnyoneAskedToKeepIsNotReplaced(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	fails := func(version int64) edgewise.ModelID {
 		v, err := h.PushFile("m", "x", version, true)
 		if err == nil {
@@ -77,7 +77,7 @@ ensemble_scheduling { step { model_name: "m" model_version: %d input_map { key: 
 
 // TestALoadThatWorksLaterKeepsTheVersion has a version that fails for want of something that comes later.
 func TestALoadThatWorksLaterKeepsTheVersion(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	v, err := h.PushFile("m", "good", 0, false)
 	h.Must(err)
 	h.AddFailed(v.ID, edgewise.Errorf("test", edgewise.Exhausted, "no memory is left"))

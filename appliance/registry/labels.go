@@ -52,9 +52,10 @@ func (g *Registry) Rollback(ctx context.Context, name, label string) (admin.Labe
 		_, err := g.store.Rollback(ctx, name, label) // which says why there is none
 		return admin.LabelMove{}, err
 	}
-	return g.moveLabel(admin.WithCause(ctx, admin.CauseRollback), edgewise.ModelID{Name: name, Version: target}, label, func() (edgewise.Label, error) {
-		return g.store.Rollback(ctx, name, label)
-	})
+	return g.moveLabel(admin.WithCause(ctx, admin.CauseRollback), edgewise.ModelID{Name: name, Version: target}, label,
+		func() (edgewise.Label, error) {
+			return g.store.Rollback(ctx, name, label)
+		})
 }
 
 func rollbackTarget(r *edgewise.Record, label string) int64 {

@@ -13,7 +13,7 @@ import (
 )
 
 // held waits until users hold or wait for a model's lock, or done is closed.
-func (h *house) held(name string, users int, done <-chan struct{}) {
+func (h *fixture) held(name string, users int, done <-chan struct{}) {
 	for {
 		select {
 		case <-done:
@@ -41,7 +41,7 @@ func gate(stage, content string) (hook func(string, string) error, reached <-cha
 }
 
 func TestAStagedUploadDoesNotEndTheTrialOfAnother(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	hook, loading, proceed := gate("load", "slow")
 	h.Backend.Hook = hook
 	var clients sync.WaitGroup
@@ -65,7 +65,7 @@ func TestAStagedUploadDoesNotEndTheTrialOfAnother(t *testing.T) {
 }
 
 func TestLoadKeepsALabelThatWasSetWhileItWaited(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	for _, content := range []string{"one", "two"} {
 		_, err := h.PushFile("m", content, 0, false)
 		h.Must(err)
@@ -88,7 +88,7 @@ func TestLoadKeepsALabelThatWasSetWhileItWaited(t *testing.T) {
 }
 
 func TestWaitingForAnotherChangeEndsWithItsContext(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	_, err := h.PushFile("m", "one", 0, true)
 	h.Must(err)
 	unlock, err := h.Lock(t.Context(), "m")
@@ -111,7 +111,7 @@ func TestWaitingForAnotherChangeEndsWithItsContext(t *testing.T) {
 }
 
 func TestPromotingAndDeletingAVersionAtOnce(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	_, err := h.PushFile("m", "one", 0, true)
 	h.Must(err)
 	for range 20 {
@@ -136,7 +136,7 @@ func TestPromotingAndDeletingAVersionAtOnce(t *testing.T) {
 }
 
 func TestPromotingAndDeletingAModelAtOnce(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	for i := range 20 {
 		_, err := h.PushFile("m", fmt.Sprint("content ", i), 0, true)
 		h.Must(err)
@@ -160,7 +160,7 @@ func TestPromotingAndDeletingAModelAtOnce(t *testing.T) {
 }
 
 func TestARequestInFlightOutlivesItsModel(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	hook, running, proceed := gate("run", "old")
 	h.Backend.Hook = hook
 	_, err := h.PushFile("m", "old", 0, true)
@@ -184,7 +184,7 @@ func TestARequestInFlightOutlivesItsModel(t *testing.T) {
 }
 
 func TestAVersionThatFailsItsWarmUpGivesItsMemoryBack(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.Backend.Hook = func(stage, content string) error {
 		if stage == "run" && content == "faulty" {
 			return errors.New("out of order")

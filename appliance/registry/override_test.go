@@ -10,14 +10,14 @@ import (
 )
 
 // instances returns how many instances a model has, as clients see it.
-func (h *house) instances(name string) int32 {
+func (h *fixture) instances(name string) int32 {
 	v, _, err := h.Manager.Version(edgewise.ModelID{Name: name})
 	h.Must(err)
 	return v.Model.InstanceGroup[0].Count
 }
 
 func TestInstanceGroupsChangeWithoutALoad(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	loads := 0
 	h.Backend.Hook = func(stage, _ string) error {
 		if stage == "load" {
@@ -63,7 +63,7 @@ func TestInstanceGroupsChangeWithoutALoad(t *testing.T) {
 }
 
 func TestReconfigureRefuses(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	_, err := h.PushFile("m", "one", 0, true)
 	h.Must(err)
 	_, err = h.PushFile("cold", "one", 0, false)
@@ -88,7 +88,7 @@ func TestReconfigureRefuses(t *testing.T) {
 }
 
 // pushSized stores a version that takes so many bytes of memory, with another parameter.
-func (h *house) pushSized(content, bytes, swap string) error {
+func (h *fixture) pushSized(content, bytes, swap string) error {
 	config := `parameters { key: "memory_bytes" value { string_value: "` + bytes +
 		`" } } parameters { key: "swap_without_room" value { string_value: "` + swap + `" } }`
 	_, err := h.Push(h.T.Context(), models.Upload("m", models.File{"model.onnx", content}, models.File{"config.pbtxt", config}), true)
@@ -96,7 +96,7 @@ func (h *house) pushSized(content, bytes, swap string) error {
 }
 
 func TestSwapsWithoutRoomDoAsTheModelSays(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.Must(h.pushSized("one", "60", "refuse"))
 	if err := h.pushSized("two", "70", "refuse"); err == nil || edgewise.KindOf(err) != edgewise.Exhausted ||
 		!strings.Contains(err.Error(), "it takes about 70 bytes") {

@@ -6,8 +6,10 @@ package registry
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"sync"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
@@ -17,21 +19,13 @@ import (
 	"github.com/edgewise-ai/edgewise/store"
 )
 
-// Serving is what a Registry needs to load versions. All methods are safe for concurrent use.
+// Serving is what a Registry needs to load versions. serving.Loader describes the methods, which are safe for
+// concurrent use.
 type Serving interface {
-	// Load makes a version ready to serve, whose files stand in dir. declared is the configuration of its author;
-	// nil: that in dir. dir outlives what is returned. Errors: Invalid, Unsupported, Unavailable, Exhausted,
-	// Internal.
 	Load(ctx context.Context, v *edgewise.Version, dir string, declared *edgewise.Model) (*manager.Loaded, error)
-	// LoadEnsemble makes an ensemble ready to serve that runs parts, in the order of its steps. They are loaded, and
-	// outlive it.
 	LoadEnsemble(v *edgewise.Version, parts []*edgewise.Version) (*manager.Loaded, error)
-	// Footprint estimates what a version takes while it is loaded. Errors: those of Inspect.
 	Footprint(ctx context.Context, v *edgewise.Version, dir string) (manager.Footprint, error)
-	// Inspect reads the model's files in dir. m is what its author has declared so far. Errors: Invalid, TooLarge,
-	// Unsupported.
 	Inspect(ctx context.Context, dir string, m *edgewise.Model) (*edgewise.Inspection, error)
-	// Defaults returns what holds for what a model's author leaves open.
 	Defaults() modelconfig.Defaults
 }
 
@@ -283,4 +277,54 @@ func (g *Registry) refresh(name string) error {
 // Start begins to load every model that is stored as wanted.
 func (g *Registry) Start() {
 	g.manager.Start(g.store.Records())
+}
+
+// locks is one lock for each name in use. Names that nobody holds or waits for take no memory.
+type locks struct {
+	mu   sync.Mutex // guards held
+	held map[string]*nameLock
+}
+
+type nameLock struct {
+	token chan struct{} // holds one token while the name is locked
+	users int           // holders and waiters
+}
+
+func newLocks() *locks { return &locks{held: map[string]*nameLock{}} }
+
+// lock waits for a name and returns the function that unlocks it, or ctx's error.
+func (l *locks) lock(ctx context.Context, name string) (unlock func(), err error) {
+	n := l.join(name)
+	if ctx.Err() == nil { // else the select could choose the token all the same
+		select {
+		case n.token <- struct{}{}:
+			return func() {
+				<-n.token
+				l.leave(name, n)
+			}, nil
+		case <-ctx.Done():
+		}
+	}
+	l.leave(name, n)
+	return nil, fmt.Errorf("model %q is being changed by another caller: %w", name, ctx.Err())
+}
+
+func (l *locks) join(name string) *nameLock {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.held[name]
+	if n == nil {
+		n = &nameLock{token: make(chan struct{}, 1)}
+		l.held[name] = n
+	}
+	n.users++
+	return n
+}
+
+func (l *locks) leave(name string, n *nameLock) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n.users--; n.users == 0 {
+		delete(l.held, name)
+	}
 }

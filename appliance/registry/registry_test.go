@@ -12,15 +12,15 @@ import (
 	"github.com/edgewise-ai/edgewise/test/models"
 )
 
-// house is a registry whose models are served.
-type house struct{ *models.Registry }
+// fixture is a registry whose models are served.
+type fixture struct{ *models.Registry }
 
-func newHouse(t *testing.T) *house { return newHouseWith(t, 1<<20) }
+func newFixture(t *testing.T) *fixture { return newFixtureWith(t, 1<<20) }
 
-// newHouseWith makes a house whose cache of answers has a number of bytes.
-func newHouseWith(t *testing.T, cached int64) *house {
+// newFixtureWith makes a fixture whose cache of answers has a number of bytes.
+func newFixtureWith(t *testing.T, cached int64) *fixture {
 	t.Helper()
-	h := &house{models.New(t, cached)}
+	h := &fixture{models.New(t, cached)}
 	t.Cleanup(func() {
 		if n := h.Locks(); n != 0 {
 			t.Errorf("%d locks left behind", n)
@@ -29,16 +29,16 @@ func newHouseWith(t *testing.T, cached int64) *house {
 	return h
 }
 
-// withBoth makes a house with a, b and the ensemble E.
-func withBoth(t *testing.T) *house {
+// withBoth makes a fixture with a, b and the ensemble E.
+func withBoth(t *testing.T) *fixture {
 	t.Helper()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.PushBoth()
 	return h
 }
 
 func TestPushPromoteRollback(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	for i, content := range []string{"one", "two", "three"} {
 		v, err := h.PushFile("m", content, 0, true)
 		h.Must(err)
@@ -65,7 +65,7 @@ func TestPushPromoteRollback(t *testing.T) {
 }
 
 func TestABrokenVersionIsStoredAndNeverLive(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	_, err := h.PushFile("m", "good", 0, true)
 	h.Must(err)
 	v, err := h.PushFile("m", "x", 0, true)
@@ -85,7 +85,7 @@ func TestABrokenVersionIsStoredAndNeverLive(t *testing.T) {
 }
 
 func TestLabelsOfVersionsThatAreNotThere(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	_, err := h.PushFile("m", "one", 0, false)
 	h.Must(err)
 	h.WantAnswer("m", "not_found")
@@ -105,7 +105,7 @@ func TestLabelsOfVersionsThatAreNotThere(t *testing.T) {
 }
 
 func TestLoadWithoutALiveVersionTakesTheHighest(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	for _, content := range []string{"one", "two"} {
 		_, err := h.PushFile("m", content, 0, false)
 		h.Must(err)
@@ -123,7 +123,7 @@ func TestLoadWithoutALiveVersionTakesTheHighest(t *testing.T) {
 
 // TestADeletedModelNeverAnswersForItsSuccessor gives a new model the name of a deleted one while the old is in use.
 func TestADeletedModelNeverAnswersForItsSuccessor(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	for i := range 10 {
 		content := fmt.Sprint("content ", i)
 		_, err := h.PushFile("m", content, 0, true)
@@ -135,7 +135,7 @@ func TestADeletedModelNeverAnswersForItsSuccessor(t *testing.T) {
 }
 
 func TestDeleteVersion(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	for _, content := range []string{"one", "two"} {
 		_, err := h.PushFile("m", content, 0, true)
 		h.Must(err)
@@ -151,7 +151,7 @@ func TestDeleteVersion(t *testing.T) {
 }
 
 func TestOneOfTwoUploadsOfAVersionWins(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	var won, lost atomic.Int64
 	var clients sync.WaitGroup
 	for i := range 8 {
@@ -176,7 +176,7 @@ func TestOneOfTwoUploadsOfAVersionWins(t *testing.T) {
 // TestEverythingAtOnce changes one model from many sides while others ask it: every answer is a content that was
 // pushed, and at the end what is stored and what answers agree.
 func TestEverythingAtOnce(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	_, err := h.PushFile("m", "v1", 1, true)
 	h.Must(err)
 	stop := make(chan struct{})
@@ -230,7 +230,7 @@ func TestEverythingAtOnce(t *testing.T) {
 }
 
 func TestUploadsWithoutSense(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	if _, err := h.PushFile("../m", "x", 0, true); err == nil || edgewise.KindOf(err) != edgewise.Invalid {
 		t.Errorf("a bad name: %v", err)
 	}

@@ -277,7 +277,7 @@ func picked(p *edgewise.VersionPolicy, numbers []int64) []int64 {
 }
 
 // take stores one version of a model for next, or keeps what old has of it when nothing has changed. What an ensemble
-// runs is pinned anew each time.
+// runs is pinned again each time.
 func (s *Repositories) take(ctx context.Context, c *layout.Contents, number int64, old, next *source) error {
 	files, err := c.Version(number)
 	if err != nil {
@@ -356,7 +356,7 @@ func loadKind(cause error) edgewise.Kind {
 	return edgewise.Invalid
 }
 
-// again stores and loads anew the ensembles that run a model whose version has been replaced, and those that were
+// again stores and loads again the ensembles that run a model whose version has been replaced, and those that were
 // unloaded because it was.
 func (s *Repositories) again(ctx context.Context, step string) {
 	now := s.brought(step)

@@ -18,38 +18,23 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 )
 
-// Registry is what repositories need of the models that are stored and served. All methods are safe for concurrent use.
+// Registry is what repositories need of the models that are stored and served. registry.Registry describes the methods,
+// which are safe for concurrent use.
 type Registry interface {
-	// Lock waits for the lock of a model, or of a name that no model can have, and returns what releases it. Error: ctx's.
 	Lock(ctx context.Context, name string) (unlock func(), err error)
-	// Lookup returns what is known of a model, nil when nothing is.
 	Lookup(name string) *edgewise.Record
-	// Uploaded tells whether a version of a model is stored that no repository has brought.
 	Uploaded(name string) bool
-	// Import stores a version that a repository brings, under the next number of the store. Errors: those of the
-	// upload, Invalid, TooLarge, Unsupported, Exhausted, Corrupt.
 	Import(ctx context.Context, up edgewise.Upload) (*edgewise.Version, error)
-	// Hold keeps what is imported of a model from being deleted until release is called. The model's lock is held.
 	Hold(name string) (release func())
-	// Show makes r what is known of a model that a repository has brought. What is served stays as it is.
 	Show(r *edgewise.Record)
-	// Serve is Show, and makes the model be served as r says. It returns at once.
 	Serve(r *edgewise.Record)
-	// Retry loads the versions of a model that failed to load again. It returns at once.
 	Retry(name string)
-	// Settle waits until nothing is loading or unloading for a model, and returns the first failure.
 	Settle(ctx context.Context, name string) error
-	// Withdraw unloads a model that Show or Serve made known and deletes what is imported of it.
 	Withdraw(name string)
-	// Records returns everything that is stored, by model name.
 	Records() []*edgewise.Record
-	// Load makes a model ready as it is stored, and waits for it. Errors: NotFound, and those of the load.
 	Load(ctx context.Context, name string) error
-	// Reconfigure makes a stored model ready with another configuration, given as JSON, and waits for it.
 	Reconfigure(ctx context.Context, name string, config []byte) error
-	// Unload stops serving a stored model. Errors: NotFound, Conflict.
 	Unload(ctx context.Context, name string) error
-	// Sweep deletes what is imported of a model, or of all for the empty name, and neither known nor loaded any more.
 	Sweep(ctx context.Context, name string)
 }
 
@@ -265,3 +250,121 @@ func (s *Repositories) Watch(ctx context.Context) {
 
 // listedNames writes names for a message.
 func listedNames(names []string) string { return strings.Join(names, ", ") }
+
+// poller follows the repositories' folders.
+type poller struct {
+	sources *Repositories
+	tried   map[string]string // the state of each model's folder that was loaded last, or failed to
+}
+
+// How long a folder has to stand still before it is loaded, and how often that is looked at: a copy in progress is
+// not a model yet. Folders that have changed are waited for together.
+const (
+	settleTime  = 200 * time.Millisecond
+	settleTries = 25
+)
+
+// look loads what has changed and unloads what has gone.
+func (p *poller) look(ctx context.Context) {
+	s := p.sources
+	found, err := s.folders("")
+	if err != nil { // nothing is unloaded because a disk is away for a moment
+		s.logger.Error("a model repository cannot be read", "error", err)
+		return
+	}
+	s.mu.Lock()
+	s.missing = false
+	s.mu.Unlock()
+	moving := p.changed(found)
+	for try := 0; try < settleTries && len(moving) > 0; try++ {
+		select {
+		case <-time.After(settleTime):
+		case <-ctx.Done():
+			return
+		}
+		p.follow(ctx, p.takeStill(&moving))
+	}
+	p.follow(ctx, moving)
+	for name := range p.tried {
+		if len(found[name]) > 0 {
+			continue
+		}
+		delete(p.tried, name)
+		s.logger.Info("the model's folder has gone", "model", name)
+		if err := s.forget(ctx, name); err != nil {
+			s.logger.Error("model failed to unload", "model", name, "error", err)
+		}
+	}
+}
+
+// changedModel is a model whose folders have changed, and the state in which they were seen last.
+type changedModel struct {
+	name    string
+	folders []layout.Folder
+	seen    string
+}
+
+func (p *poller) changed(found map[string][]layout.Folder) []changedModel {
+	var list []changedModel
+	for name, folders := range found {
+		if seen := p.state(folders); seen != p.tried[name] {
+			list = append(list, changedModel{name, folders, seen})
+		}
+	}
+	return list
+}
+
+// takeStill removes from moving the models whose folders have not changed since they were seen last, and returns them.
+func (p *poller) takeStill(moving *[]changedModel) (still []changedModel) {
+	rest := (*moving)[:0]
+	for _, m := range *moving {
+		before := m.seen
+		if m.seen = p.state(m.folders); m.seen == before {
+			still = append(still, m)
+		} else {
+			rest = append(rest, m)
+		}
+	}
+	*moving = rest
+	return still
+}
+
+// follow begins to load models, and then waits for all of them.
+func (p *poller) follow(ctx context.Context, list []changedModel) {
+	s := p.sources
+	var begun []string
+	for _, m := range list {
+		if ctx.Err() != nil {
+			return
+		}
+		p.tried[m.name] = m.seen
+		var err error
+		if len(m.folders) > 1 { // nobody can say which of them is meant
+			s.logger.Error("model is unloaded: it appears in two or more repositories", "model", m.name)
+			err = s.unload(ctx, m.name, false)
+		} else if err = s.begin(ctx, m.name, change{}); err == nil {
+			begun = append(begun, m.name)
+		}
+		if err != nil {
+			s.logger.Error("a change of a model's folder cannot be followed", "model", m.name, "error", err)
+		}
+	}
+	for _, name := range begun {
+		if err := s.settle(ctx, name); err != nil && ctx.Err() == nil {
+			s.logger.Error("model failed to load", "model", name, "error", err)
+		}
+	}
+}
+
+// state tells apart what folders hold.
+func (p *poller) state(folders []layout.Folder) string {
+	var b strings.Builder
+	for _, f := range folders {
+		c, err := f.Contents(p.sources.config.ConfigName)
+		if err != nil {
+			return err.Error()
+		}
+		b.WriteString(f.Place() + c.Stamp())
+	}
+	return b.String()
+}

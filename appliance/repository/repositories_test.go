@@ -32,7 +32,7 @@ func newFolder(t *testing.T, mode string) *folder {
 	return f
 }
 
-// configure makes the repositories anew.
+// configure makes the repositories again.
 func (f *folder) configure(c config.Repository) {
 	var trees []layout.Repository
 	for _, place := range c.Folders {
@@ -365,7 +365,7 @@ func TestPolling(t *testing.T) {
 	<-done
 }
 
-// TestWhatAnEarlierRunBroughtIsReadAgain starts anew on the same store.
+// TestWhatAnEarlierRunBroughtIsReadAgain starts again on the same store.
 func TestWhatAnEarlierRunBroughtIsReadAgain(t *testing.T) {
 	f := newFolder(t, config.ControlExplicit)
 	f.write("m/1/model.onnx", "one")

@@ -1,6 +1,7 @@
 package appliance
 
 import (
+	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -29,7 +30,8 @@ func newTracer(c config.Trace, logger *slog.Logger) (*observe.Tracer, error) {
 // newLatencies measures what the configuration asks for.
 func newLatencies(c config.Metrics) *observe.Latencies {
 	quantiles, _ := config.ParseQuantiles(c.SummaryQuantiles) // validated with the configuration
-	return observe.NewLatencies(observe.LatencyConfig{FirstResponse: c.HistogramLatencies, Summaries: c.SummaryLatencies, Quantiles: quantiles})
+	return observe.NewLatencies(observe.LatencyConfig{FirstResponse: c.HistogramLatencies, Summaries: c.SummaryLatencies,
+		Quantiles: quantiles})
 }
 
 // logging is what is logged, and how, as clients see and change it.
@@ -80,4 +82,28 @@ func (l *logging) Change(c kserve.LogChange) (kserve.LogSettings, error) {
 		l.handler.SetISO8601(next.Format == formatISO8601)
 	}
 	return next, nil
+}
+
+// LogHandler writes log lines to w in the form that the configuration chooses.
+func LogHandler(c config.Log, w io.Writer) slog.Handler {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(c.Level)) // validated with the configuration
+	options := &slog.HandlerOptions{Level: level}
+	switch c.Format {
+	case config.LogJSON:
+		return slog.NewJSONHandler(w, options)
+	case config.LogTriton, config.LogTritonISO8601:
+		return observe.NewTritonHandler(w, c.Format == config.LogTritonISO8601)
+	}
+	return slog.NewTextHandler(w, options)
+}
+
+// logLevels are the levels in force at the start.
+func logLevels(c config.Log) *observe.LogLevels {
+	var least slog.Level
+	_ = least.UnmarshalText([]byte(c.Level))
+	levels := observe.NewLogLevels(least)
+	info, warning, failure, verbose := levels.Levels()
+	levels.SetLevels(info && c.Info, warning && c.Warning, failure && c.Error, max(verbose, uint32(c.Verbose)))
+	return levels
 }

@@ -7,23 +7,23 @@ import (
 	"github.com/edgewise-ai/edgewise/test/models"
 )
 
-// lendingEcho is an echo whose instances lend memory.
-type lendingEcho struct{ *models.EchoInstance }
+// allocatingEcho is an echo whose instances allocate the memory of inputs.
+type allocatingEcho struct{ *models.EchoInstance }
 
-func (lendingEcho) Alloc(n int) ([]byte, func(), error) { return make([]byte, n), func() {}, nil }
+func (allocatingEcho) Alloc(n int) ([]byte, func(), error) { return make([]byte, n), func() {}, nil }
 
-func (lendingEcho) AllocBody(n int) ([]byte, func()) { return make([]byte, n), func() {} }
+func (allocatingEcho) AllocBody(n int) ([]byte, func()) { return make([]byte, n), func() {} }
 
-func (lendingEcho) OwnsBody([]byte) bool { return false }
+func (allocatingEcho) OwnsBody([]byte) bool { return false }
 
-func (lendingEcho) KeptBytes() int { return 0 }
+func (allocatingEcho) KeptBytes() int { return 0 }
 
 func TestAModelLendsMemoryUnlessItsRequestsAreLookedAtBeforeTheyRun(t *testing.T) {
-	h := newHouse(t)
-	h.Backend.Wrap = func(i *models.EchoInstance) edgewise.Instance { return lendingEcho{i} }
+	h := newFixture(t)
+	h.Backend.Wrap = func(i *models.EchoInstance) edgewise.Instance { return allocatingEcho{i} }
 	for _, test := range []struct {
 		name, config string
-		lends        bool
+		allocates    bool
 	}{
 		{"plain", "", true},
 		{"cached", "response_cache { enable: true }", false},
@@ -41,14 +41,14 @@ func TestAModelLendsMemoryUnlessItsRequestsAreLookedAtBeforeTheyRun(t *testing.T
 			t.Fatalf("%s: %v", test.name, err)
 		}
 		data, free := h.Manager.AllocBody(v.ID, 100)
-		if (data != nil) != test.lends {
-			t.Errorf("%s: lends %v, want %v", test.name, data != nil, test.lends)
+		if (data != nil) != test.allocates {
+			t.Errorf("%s: allocates %v, want %v", test.name, data != nil, test.allocates)
 		}
 		if data != nil {
 			free()
 		}
 	}
 	if data, _ := h.Manager.AllocBody(edgewise.ModelID{Name: "nobody"}, 100); data != nil {
-		t.Error("a model that does not exist lends")
+		t.Error("a model that does not exist allocates")
 	}
 }

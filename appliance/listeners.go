@@ -3,28 +3,32 @@ package appliance
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync"
 	"syscall"
-
-	"golang.org/x/sys/unix"
+	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/apistatus"
 	"github.com/edgewise-ai/edgewise/appliance/config"
+	"github.com/edgewise-ai/edgewise/appliance/listen"
+	"golang.org/x/sys/unix"
 )
 
-// doors are where clients come in. Those that there are none of are nil.
-type doors struct {
+// listeners are where clients connect. A frontend that is not configured has nil.
+type listeners struct {
 	app                 *App
 	rest, grpc, metrics net.Listener
 	page                *http.Server // the metrics page's own
 	serving             sync.WaitGroup
 }
 
-// open listens at every door, or at none. Errors: Unavailable, naming the key of the address.
-func (a *App) open() (*doors, error) {
-	d := &doors{app: a}
+// open listens at every address, or at none. Errors: Unavailable, naming the key of the address.
+func (a *App) open() (*listeners, error) {
+	d := &listeners{app: a}
 	c := a.config
 	var problems []error
 	listen := func(key, address string, reuse bool) net.Listener {
@@ -71,14 +75,14 @@ func listenAt(address string, reuse bool) (net.Listener, error) {
 	return l.Listen(context.Background(), "tcp", address)
 }
 
-// serve lets clients in. What it returns gets the first word of each door that is closed.
-func (d *doors) serve() <-chan error {
+// serve accepts connections. The channel that it returns gets the result of each frontend that ends.
+func (d *listeners) serve() <-chan error {
 	if short := d.app.budget.Short(d.connections()); short != "" {
 		d.app.logger.Warn("the limit of open files is low", "problem", short)
 	}
 	served := make(chan error, 3)
 	if d.rest != nil {
-		d.serving.Go(func() { served <- d.app.door.Serve(d.app.sniffed(d.rest)) })
+		d.serving.Go(func() { served <- d.app.rest.Serve(d.app.sniffed(d.rest)) })
 	}
 	if d.grpc != nil {
 		d.serving.Go(func() { served <- d.app.grpc.Serve(d.grpc) })
@@ -96,7 +100,7 @@ func (d *doors) serve() <-chan error {
 }
 
 // connections is how many connections the configuration allows, at all servers together.
-func (d *doors) connections() (n int) {
+func (d *listeners) connections() (n int) {
 	if d.rest != nil {
 		n += d.app.config.HTTP.MaxConnections
 	}
@@ -109,8 +113,8 @@ func (d *doors) connections() (n int) {
 	return n
 }
 
-// announce tells the program where the doors are.
-func (d *doors) announce(hooks Hooks) {
+// announce tells the program the addresses.
+func (d *listeners) announce(hooks Hooks) {
 	if d.grpc != nil && hooks.ListeningGRPC != nil {
 		hooks.ListeningGRPC(d.grpc.Addr())
 	}
@@ -122,18 +126,69 @@ func (d *doors) announce(hooks Hooks) {
 	}
 }
 
-// close answers what is in progress at every door, at the same time, and lets nobody in any more.
-func (d *doors) close(ctx context.Context) error {
+// close accepts no more connections and answers the requests in progress, at all frontends at the same time.
+func (d *listeners) close(ctx context.Context) error {
 	var work sync.WaitGroup
 	var rest, grpc error
 	a := d.app
 	if a.grpc != nil {
 		work.Go(func() { grpc = a.grpc.Shutdown(ctx) })
 	}
-	rest = a.door.Shutdown(ctx)
+	rest = a.rest.Shutdown(ctx)
 	if d.page != nil {
 		_ = d.page.Close() // a page that is not read to its end is no loss
 	}
 	work.Wait()
 	return errors.Join(rest, grpc)
+}
+
+// Bounds of the metrics page's own server.
+const (
+	metricsHeaderBytes = 8 << 10
+	metricsTimeout     = 30 * time.Second
+	metricsConnections = 64
+)
+
+// boundedMetrics bounds the connections of the metrics page's own server.
+func (a *App) boundedMetrics(ln net.Listener) net.Listener {
+	return listen.New(ln, listen.Options{
+		Max: metricsConnections, Key: "metrics.address", Budget: a.budget, Log: a.logger.With("part", "metrics"),
+		Refuse: func(c net.Conn, why error) {
+			_ = c.SetWriteDeadline(time.Now().Add(time.Second))
+			text := apistatus.Message(why)
+			_, _ = fmt.Fprintf(c,
+				"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
+		},
+	})
+}
+
+// metricsServer answers GET /metrics at an address of its own. Any other path is an empty answer, as in Triton. There are no
+// keys here: it answers where metrics are public or accounts are off.
+func (a *App) metricsServer() *http.Server {
+	page := a.metrics()
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method != http.MethodGet:
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		case r.URL.Path != "/metrics":
+			w.WriteHeader(http.StatusOK)
+		case !a.openMode() && !a.box.Settings().MetricsPublic:
+			http.Error(w, "metrics are private here: ask for them at the REST server with an API key, or make them public in "+
+				"the settings (metrics.public)", http.StatusUnauthorized)
+		default:
+			text, contentType, err := page()
+			if err != nil {
+				a.logger.Error("metrics", "error", err)
+				w.WriteHeader(http.StatusInternalServerError)
+				return
+			}
+			w.Header().Set("Content-Type", contentType)
+			_, _ = w.Write(text)
+		}
+	})
+	return &http.Server{
+		Handler: handler, MaxHeaderBytes: metricsHeaderBytes, ReadTimeout: metricsTimeout, WriteTimeout: metricsTimeout,
+		IdleTimeout: metricsTimeout,
+		ErrorLog:    slog.NewLogLogger(a.logger.Handler(), slog.LevelDebug),
+	}
 }

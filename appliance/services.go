@@ -1,0 +1,133 @@
+package appliance
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/catalog"
+	"github.com/edgewise-ai/edgewise/appliance/config"
+	"github.com/edgewise-ai/edgewise/appliance/editor"
+	"github.com/edgewise-ai/edgewise/appliance/httpapi/administration"
+	"github.com/edgewise-ai/edgewise/appliance/importer"
+	"github.com/edgewise-ai/edgewise/appliance/monitor"
+	"github.com/edgewise-ai/edgewise/appliance/registry"
+	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
+	"github.com/edgewise-ai/edgewise/appliance/serving"
+	"github.com/edgewise-ai/edgewise/wasm"
+)
+
+// monitorSources returns what the monitor looks at.
+func (a *App) monitorSources() monitor.Sources {
+	return monitor.Sources{
+		Statuses: a.manager.Statuses, Statistics: a.manager.Statistics, Logger: a.logger,
+		Complete: func(tick *admin.Tick) {
+			a.processors.Read()
+			tick.Ready, tick.CPU, tick.Memory = a.engine.Ready(), a.processors.Last(), machineMemory().Box
+		},
+	}
+}
+
+// newCatalog makes the catalog of the stored models.
+func (a *App) newCatalog() *catalog.Catalog {
+	return catalog.New(catalog.Config{
+		Registry: a.registry, Notes: a.notes, Store: a.store, History: a.history.List,
+		Index:    func() []edgewise.Status { return a.engine.Index() },
+		Statuses: a.manager.Statuses, Version: a.manager.Version, Statistics: a.manager.Statistics,
+		ONNXFile: a.onnx.File, MaxMemoryBytes: int64(a.config.Engine.MaxMemoryBytes),
+		AvailableMemory: func() int64 { return machineMemory().Available }, Publish: a.publish,
+	})
+}
+
+// modelCatalog is what the REST frontend sees of the catalog, and of backups.
+type modelCatalog struct {
+	*catalog.Catalog
+	app *App
+}
+
+var _ administration.Catalog = modelCatalog{}
+
+// Backup writes a backup of this box.
+func (m modelCatalog) Backup(ctx context.Context, w io.Writer, accounts bool) error {
+	return m.app.importer.WriteBackup(ctx, w, accounts)
+}
+
+// BackupName returns a name for a backup of this box that is made now.
+func (m modelCatalog) BackupName() string {
+	name := strings.ReplaceAll(m.app.box.Settings().Name, "/", "_")
+	return fmt.Sprintf("%s-%s.edgewise-backup", name, time.Now().UTC().Format("20060102-150405"))
+}
+
+// uploadsFolder holds the uploads in progress, in the data folder.
+const uploadsFolder = "uploads"
+
+// openImporter opens the uploads that are in progress, and what turns them into versions.
+func (a *App) openImporter() (err error) {
+	a.importer, err = importer.New(importer.Config{
+		Folder: filepath.Join(a.config.DataDir, uploadsFolder), Version: Version,
+		MaxBytes: int64(a.config.Upload.MaxBytes), MaxFiles: a.config.Upload.MaxFiles,
+		Formats: Formats(), Store: a.store, Documents: a.documents, Models: a.registry, History: a.history, Settings: a.box,
+		Fit: func(ctx context.Context, parameterBytes int64) admin.Fit {
+			return a.catalog.Fit(ctx, parameterBytes*serving.MemoryFactor)
+		},
+		FollowLoad:    a.serving.Follow,
+		VersionReady:  func(id edgewise.ModelID) error { return a.engine.VersionReady(id) },
+		Buckets:       map[string]int{registry.NotesBucket: maxBackupNotes, editor.DraftsBucket: editor.MaxDrafts},
+		CheckDocument: checkDocument, ReloadAccounts: a.accounts.Reload, SetNotes: a.notes.Set, Publish: a.publish,
+		Logger: a.logger,
+	})
+	return err
+}
+
+// maxBackupNotes bounds the notes that a restore may leave.
+const maxBackupNotes = 100_000
+
+// newEditor makes the editor of the page.
+func (a *App) newEditor() *editor.Editor {
+	return editor.New(editor.Config{
+		Documents: a.documents, Models: a.registry, SetNotes: a.notes.Set, Infer: a.manager, Defaults: defaults(a.config),
+		VersionReady: func(id edgewise.ModelID) error { return a.engine.VersionReady(id) },
+		Independent:  a.manager.Independent, Backend: a.serving.Backend, MaxQueue: a.config.Engine.MaxQueue,
+		Folder: filepath.Join(a.config.DataDir, uploadsFolder), Logger: a.logger,
+	})
+}
+
+// newWasm makes the backend of steps. What a step asks other models goes through their queues, as a client's requests do.
+func newWasm(a *App, c config.Config, budget *cores.Budget, logger *slog.Logger) *wasm.Backend {
+	return wasm.New(wasm.Config{
+		CacheDir: filepath.Join(c.DataDir, "cache", "wasm"), CacheBytes: int64(c.Wasm.CacheBytes), MaxMemory: int64(c.Wasm.MaxMemoryBytes),
+		RunTimeout: c.Wasm.RunTimeout, Infer: a.nested(), Cores: budget, Logger: logger.With("part", "wasm"),
+	})
+}
+
+// sweepSteps removes the machine code of steps that are not stored any more.
+func (a *App) sweepSteps() {
+	stored := map[edgewise.Digest]bool{}
+	for _, r := range a.store.Records() {
+		for _, v := range r.Versions {
+			for _, f := range v.Files {
+				stored[f.Digest] = true
+			}
+		}
+	}
+	if err := a.steps.Sweep(func(d edgewise.Digest) bool { return stored[d] }); err != nil {
+		a.logger.Warn("machine code of steps that are gone cannot be removed", "error", err)
+	}
+}
+
+// nested answers the requests that models send to each other.
+func (a *App) nested() edgewise.Inferer { return inferer(func() edgewise.Inferer { return a.inside }) }
+
+// inferer looks up the Inferer at each request: the manager is built after the backends.
+type inferer func() edgewise.Inferer
+
+// Infer answers a request.
+func (i inferer) Infer(ctx context.Context, req *edgewise.Request) (*edgewise.Response, error) {
+	return i().Infer(ctx, req)
+}
