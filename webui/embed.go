@@ -50,12 +50,6 @@ func Find(name, acceptEncoding string) (Asset, bool) {
 	return asset, found
 }
 
-// Built reports whether the page was built into this program, rather than its stub.
-func Built() bool {
-	_, found := find(index, "")
-	return found
-}
-
 func find(name, acceptEncoding string) (Asset, bool) {
 	body, encoding, found := read(name, acceptEncoding)
 	if !found {

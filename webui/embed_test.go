@@ -59,7 +59,7 @@ func TestEachClientGetsAFormThatItTakes(t *testing.T) {
 }
 
 func TestEveryFormHasItsOwnTag(t *testing.T) {
-	if !Built() {
+	if _, built := find(index, ""); !built {
 		t.Log("the page is not built: its stub has one form")
 	}
 	plain, _ := Find("", "")

@@ -2,54 +2,44 @@ package fuel
 
 // The instructions that the rewriting treats in a way of their own.
 const (
-	opBlock       = 0x02
-	opLoop        = 0x03
-	opIf          = 0x04
-	opElse        = 0x05
-	opEnd         = 0x0b
-	opBr          = 0x0c
-	opBrIf        = 0x0d
-	opBrTable     = 0x0e
-	opReturn      = 0x0f
-	opCall        = 0x10
-	opCallIndir   = 0x11
-	opDrop        = 0x1a
-	opSelectType  = 0x1c
-	opLocalGet    = 0x20
-	opLocalSet    = 0x21
-	opLocalTee    = 0x22
-	opGlobalGet   = 0x23
-	opGlobalSet   = 0x24
-	opTableGet    = 0x25
-	opTableSet    = 0x26
-	opI32Load     = 0x28
-	opI64Store32  = 0x3e
-	opMemorySize  = 0x3f
-	opMemoryGrow  = 0x40
-	opI32Const    = 0x41
-	opI64Const    = 0x42
-	opF32Const    = 0x43
-	opF64Const    = 0x44
-	opI32LtS      = 0x48
-	opI32Add      = 0x6a
-	opI32Sub      = 0x6b
-	opI32ShrU     = 0x76
-	opRefNull     = 0xd0
-	opRefIsNull   = 0xd1
-	opRefFunc     = 0xd2
-	opMisc        = 0xfc
-	opVector      = 0xfd
-	miscMemInit   = 8
-	miscDataDrop  = 9
-	miscMemCopy   = 10
-	miscMemFill   = 11
-	miscTableInit = 12
-	miscElemDrop  = 13
-	miscTableCopy = 14
-	miscTableGrow = 15
-	miscTableSize = 16
-	miscTableFill = 17
-	vecConst      = 12
+	opBlock      = 0x02
+	opLoop       = 0x03
+	opIf         = 0x04
+	opElse       = 0x05
+	opEnd        = 0x0b
+	opBr         = 0x0c
+	opBrIf       = 0x0d
+	opBrTable    = 0x0e
+	opReturn     = 0x0f
+	opCall       = 0x10
+	opCallIndir  = 0x11
+	opDrop       = 0x1a
+	opSelectType = 0x1c
+	opLocalGet   = 0x20
+	opLocalSet   = 0x21
+	opLocalTee   = 0x22
+	opGlobalGet  = 0x23
+	opGlobalSet  = 0x24
+	opTableGet   = 0x25
+	opTableSet   = 0x26
+	opI32Load    = 0x28
+	opI64Store32 = 0x3e
+	opMemorySize = 0x3f
+	opMemoryGrow = 0x40
+	opI32Const   = 0x41
+	opI64Const   = 0x42
+	opF32Const   = 0x43
+	opF64Const   = 0x44
+	opI32LtS     = 0x48
+	opI32Add     = 0x6a
+	opI32Sub     = 0x6b
+	opI32ShrU    = 0x76
+	opRefNull    = 0xd0
+	opRefIsNull  = 0xd1
+	opRefFunc    = 0xd2
+	opMisc       = 0xfc
+	opVector     = 0xfd
+	vecConst     = 12
 )
 
 // form says which immediates follow an opcode.
@@ -112,4 +102,24 @@ func vectorForm(sub uint32) (access bool, plain int, known bool) {
 		return true, 1, true
 	}
 	return false, 0, sub <= 255
+}
+
+// miscForms are the instructions behind 0xfc, by their numbers: their immediates (d: data segment, e: element segment,
+// t: table, m: memory 0), how much of a length costs a unit (1<<shift; 0: they work on none), and whether they change a
+// table or drop a segment. The first eight are saturating conversions.
+var miscForms = [18]struct {
+	immediates string
+	shift      uint32
+	table      bool
+}{
+	8:  {"dm", 4, false}, // memory.init: 16 bytes a unit
+	9:  {"d", 0, true},   // data.drop
+	10: {"mm", 4, false}, // memory.copy
+	11: {"m", 4, false},  // memory.fill
+	12: {"et", 2, true},  // table.init: 4 elements a unit
+	13: {"e", 0, true},   // elem.drop
+	14: {"tt", 2, true},  // table.copy
+	15: {"t", 2, true},   // table.grow
+	16: {"t", 0, false},  // table.size
+	17: {"t", 2, true},   // table.fill
 }

@@ -167,45 +167,28 @@ func (s *scanner) other(in *instruction) {
 	}
 }
 
-// misc decodes the instructions behind 0xfc. What works on memory costs a unit for 16 bytes, what works on a table a
-// unit for 4 elements.
+// misc decodes the instructions behind 0xfc.
 func (s *scanner) misc(in *instruction) {
-	r := s.r
-	in.sub = r.u32()
-	switch in.sub {
-	case miscMemInit, miscDataDrop:
-		if r.err == nil && s.m.data < 0 {
-			r.invalid("a data segment is used without a data count section")
-		}
-		r.index("data segment", s.m.data)
-		if in.sub == miscMemInit {
+	in.sub = s.r.u32()
+	if int64(in.sub) >= int64(len(miscForms)) {
+		s.unknown(*in, in.sub)
+		return
+	}
+	f := miscForms[in.sub]
+	for _, immediate := range f.immediates {
+		switch immediate {
+		case 'd':
+			if s.r.err == nil && s.m.data < 0 {
+				s.r.invalid("a data segment is used without a data count section")
+			}
+			s.r.index("data segment", s.m.data)
+		case 'e':
+			s.r.index("element segment", s.m.segments)
+		case 't':
+			s.r.index("table", s.m.tables)
+		case 'm':
 			s.zero()
 		}
-	case miscMemCopy:
-		s.zero()
-		s.zero()
-	case miscMemFill:
-		s.zero()
-	case miscTableInit:
-		r.index("element segment", s.m.segments)
-		r.index("table", s.m.tables)
-	case miscElemDrop:
-		r.index("element segment", s.m.segments)
-	case miscTableCopy:
-		r.index("table", s.m.tables)
-		r.index("table", s.m.tables)
-	case miscTableGrow, miscTableSize, miscTableFill:
-		r.index("table", s.m.tables)
-	default:
-		if in.sub > 7 { // below: saturating conversions
-			s.unknown(*in, in.sub)
-		}
 	}
-	switch in.sub {
-	case miscMemInit, miscMemCopy, miscMemFill:
-		in.bulk, in.shift = true, 4
-	case miscTableInit, miscTableCopy, miscTableGrow, miscTableFill:
-		in.bulk, in.shift = true, 2
-	}
-	in.table = in.sub == miscDataDrop || in.sub >= miscTableInit && in.sub != miscTableSize
+	in.bulk, in.shift, in.table = f.shift > 0, f.shift, f.table
 }
