@@ -65,3 +65,62 @@ func queuedSteps(ctx context.Context, n int) []func() {
 	}
 	return list
 }
+
+// gate lets a number of requests of one step through at a time. They enter the queue of the step's model in the order
+// in which they came.
+type gate struct {
+	tokens  chan struct{}  // one for each request inside; nil: no bound
+	order   ordering.Order // of those that wait
+	present atomic.Int64   // inside and waiting
+	most    int64          // that may wait
+}
+
+func newGate(inflight uint32, most int) *gate {
+	if inflight == 0 {
+		return &gate{}
+	}
+	return &gate{tokens: make(chan struct{}, inflight), most: int64(most)}
+}
+
+// entry is a request that a gate has let through.
+type entry struct {
+	ctx    context.Context // what the request goes on with
+	place  *ordering.Place // nil: there is no bound
+	waited bool            // there was no room at once
+}
+
+// enter waits for room. Errors: Busy when too many wait already, ctx's.
+func (g *gate) enter(ctx context.Context) (e entry, err error) {
+	if g.tokens == nil {
+		return entry{ctx: ctx}, nil
+	}
+	if g.present.Add(1) > g.most+int64(cap(g.tokens)) {
+		g.present.Add(-1)
+		return e, edgewise.Errorf("ensemble.enter", edgewise.Busy,
+			"max_inflight_requests is reached and %d requests wait already", g.most)
+	}
+	e.waited, e.place = len(g.tokens) == cap(g.tokens), g.order.NewPlace()
+	e.place.Take()
+	ordering.Queued(ctx)
+	e.ctx = ordering.WithQueued(ctx, e.place.Leave)
+	if err = e.place.Wait(ctx); err == nil {
+		select {
+		case g.tokens <- struct{}{}:
+			return e, nil
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	e.place.Leave()
+	g.present.Add(-1)
+	return e, err
+}
+
+// leave ends a request that was let through.
+func (g *gate) leave(e entry) {
+	if g.tokens != nil {
+		e.place.Leave()
+		<-g.tokens
+		g.present.Add(-1)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -50,4 +51,27 @@ func clean(text string, limit int) string {
 		text = text[:limit]
 	}
 	return strings.ToValidUTF8(text, "\uFFFD")
+}
+
+// lines limits how much a version logs.
+type lines struct {
+	mu     sync.Mutex // guards what follows
+	second int64
+	count  int
+	lost   int
+}
+
+// allow tells whether a line may be logged now, and how many were not since the last one that was.
+func (l *lines) allow(now time.Time) (ok bool, lost int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s := now.Unix(); s != l.second {
+		l.second, l.count = s, 0
+	}
+	if l.count++; l.count > MaxLogLines {
+		l.lost++
+		return false, 0
+	}
+	lost, l.lost = l.lost, 0
+	return true, lost
 }

@@ -154,6 +154,7 @@ func markdown(t *testing.T) []string {
 
 var (
 	decisionTitle  = regexp.MustCompile(`^# (\d{4}):? (.+)`)
+	unusedNumbers  = regexp.MustCompile(`unused: [0-9, and]+`)
 	decisionStatus = regexp.MustCompile(`\*\*Status\.\*\* ([A-Z]\w+)`)
 )
 
@@ -184,6 +185,14 @@ func TestTheIndexOfDecisionsIsComplete(t *testing.T) {
 			t.Errorf("%s/README.md lacks the row %s ... |", folder, row)
 		}
 		rows++
+	}
+	last := filepath.Base(paths[len(paths)-1])[:4]
+	for n := 1; fmt.Sprintf("%04d", n) < last; n++ {
+		number := fmt.Sprintf("%04d", n)
+		written := slices.ContainsFunc(paths, func(path string) bool { return strings.HasPrefix(filepath.Base(path), number) })
+		if unused := strings.Contains(unusedNumbers.FindString(index), number); unused == written {
+			t.Errorf("%s/README.md says that %s is unused: %v, and there is such a decision: %v", folder, number, unused, written)
+		}
 	}
 	if got := strings.Count(index, "\n| 0"); got != rows {
 		t.Errorf("%s/README.md has %d rows, and there are %d decisions", folder, got, rows)
