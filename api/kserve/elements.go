@@ -40,16 +40,24 @@ func (e *elements) run() error {
 			return err
 		}
 		e.seen++
-		if e.next() != ',' {
-			return nil
-		}
-		comma := e.p
-		e.p++
-		if e.next() == '[' {
-			e.p = comma
+		if !e.more() {
 			return nil
 		}
 	}
+}
+
+// more reads the comma before another element; it reads nothing before an array, and at the end of this one.
+func (e *elements) more() bool {
+	if e.next() != ',' {
+		return false
+	}
+	comma := e.p
+	e.p++
+	if e.next() == '[' {
+		e.p = comma
+		return false
+	}
+	return true
 }
 
 // floats is run for FP32, where the time of large requests goes: on the usual path nothing is called but the scanner.
@@ -75,13 +83,7 @@ func (e *elements) floats() error {
 			continue
 		}
 		e.p = end
-		if e.next() != ',' {
-			return nil
-		}
-		comma := e.p
-		e.p++
-		if e.next() == '[' {
-			e.p = comma
+		if !e.more() {
 			return nil
 		}
 		p = e.p

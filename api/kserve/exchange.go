@@ -1,6 +1,7 @@
 package kserve
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"time"
@@ -155,15 +156,15 @@ func readResponse(c *tensors, r *edgewise.Response) error {
 		case "id":
 			id, err := c.string("id", c.lim.MaxName)
 			r.ID = string(id)
-			return twice(&seen, hasID, "id", err)
+			return cmp.Or(err, seen.once(hasID, "id"))
 		case "model_name":
 			text, err := c.string("model_name", c.lim.MaxName)
 			r.Model.Name = string(text)
-			return twice(&seen, hasModelName, "model_name", err)
+			return cmp.Or(err, seen.once(hasModelName, "model_name"))
 		case "model_version":
-			return twice(&seen, hasModelVersion, "model_version", readVersion(c, r))
+			return cmp.Or(readVersion(c, r), seen.once(hasModelVersion, "model_version"))
 		case "parameters":
-			return twice(&seen, hasParameters, "parameters", readParameters(c, r))
+			return cmp.Or(readParameters(c, r), seen.once(hasParameters, "parameters"))
 		case "outputs":
 			if err := seen.once(hasOutputs, "outputs"); err != nil {
 				return err
@@ -179,13 +180,6 @@ func readResponse(c *tensors, r *edgewise.Response) error {
 		return invalid("Unable to parse 'outputs': the answer has none")
 	}
 	return c.document()
-}
-
-func twice(seen *members, bit members, name string, err error) error {
-	if err != nil {
-		return err
-	}
-	return seen.once(bit, name)
 }
 
 // readVersion reads the number that the protocol writes as a string. A version of another kind is left 0.
