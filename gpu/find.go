@@ -164,11 +164,15 @@ func (r *Report) libraries(c Config, driver *cuda.Driver) (*provider.File, strin
 	dir := filepath.Dir(c.Runtime)
 	file, err := provider.Read(dir, provider.CUDA)
 	if err != nil {
-		return nil, fmt.Sprintf("ONNX Runtime's provider for CUDA is missing: %s is not in %s; run \"make runtime-gpu\", or see docs/gpu.md", provider.CUDA, dir)
+		return nil, fmt.Sprintf(
+			"ONNX Runtime's provider for CUDA is missing: %s is not in %s; run \"make runtime-gpu\", or see docs/gpu.md",
+			provider.CUDA, dir)
 	}
 	r.Provider, r.Code, r.Toolkit = file.Path, file.Code.String(), file.Toolkit()
 	if newest := int(driver.Version()) / 1000; r.Toolkit > newest {
-		return file, fmt.Sprintf("the driver is too old: it serves CUDA %v, and the provider needs CUDA %d; update the driver", driver.Version(), r.Toolkit)
+		return file, fmt.Sprintf(
+			"the driver is too old: it serves CUDA %v, and the provider needs CUDA %d; update the driver",
+			driver.Version(), r.Toolkit)
 	}
 	if _, err := provider.Read(dir, provider.Shared); err != nil {
 		return file, fmt.Sprintf("%s is not in %s; run \"make runtime-gpu\"", provider.Shared, dir)
@@ -176,7 +180,8 @@ func (r *Report) libraries(c Config, driver *cuda.Driver) (*provider.File, strin
 	folders := provider.Folders(c.Folders, dir)
 	r.Libraries, err = file.OpenAll(folders)
 	if err != nil {
-		return file, fmt.Sprintf("a library of CUDA %d is missing: %v; install it, or name its folder in gpu.libraries", r.Toolkit, err)
+		return file, fmt.Sprintf("a library of CUDA %d is missing: %v; install it, or name its folder in gpu.libraries",
+			r.Toolkit, err)
 	}
 	r.tensorRT(dir, folders)
 	return file, ""
@@ -202,10 +207,12 @@ func lacksCode(d *edgewise.DeviceInfo, file *provider.File) string {
 		return ""
 	}
 	var major, minor int
-	if _, err := fmt.Sscanf(d.Capability, "%d.%d", &major, &minor); err != nil || file.Code.Runs(major, minor, d.Integrated) {
+	if _, err := fmt.Sscanf(d.Capability, "%d.%d", &major, &minor); err != nil ||
+		file.Code.Runs(major, minor, d.Integrated) {
 		return ""
 	}
-	return fmt.Sprintf("%s (%s) has compute capability %s, and the provider has code for %v", d.Name, d.Description, d.Capability, file.Code)
+	return fmt.Sprintf("%s (%s) has compute capability %s, and the provider has code for %v", d.Name, d.Description,
+		d.Capability, file.Code)
 }
 
 // verdict is the reason for the whole machine: that of all devices, or that of the first.

@@ -32,7 +32,10 @@ type machine struct {
 func newMachine(t *testing.T) *machine {
 	control.Reset()
 	m := &machine{t: t, runtime: t.TempDir(), cuda: t.TempDir()}
-	for _, name := range []string{"libcudart.so.13", "libcublasLt.so.13", "libcublas.so.13", "libcudnn.so.9", "libcufft.so.12"} {
+	for _, name := range []string{
+		"libcudart.so.13", "libcublasLt.so.13", "libcublas.so.13", "libcudnn.so.9",
+		"libcufft.so.12",
+	} {
 		m.library(m.cuda, name)
 	}
 	m.library(m.runtime, "libonnxruntime_providers_shared.so")
@@ -62,7 +65,8 @@ func TestGPUThatIsUsed(t *testing.T) {
 	m := newMachine(t)
 	control.Set(fakegpu.Devices, 2)
 	r := gpu.Find(m.config)
-	if r.Reason != "" || len(r.Devices) != 2 || r.Toolkit != 13 || !r.CuDNN() || !strings.Contains(r.Driver, "CUDA driver 13.0 (") {
+	if r.Reason != "" || len(r.Devices) != 2 || r.Toolkit != 13 || !r.CuDNN() ||
+		!strings.Contains(r.Driver, "CUDA driver 13.0 (") {
 		t.Fatalf("%+v", r)
 	}
 	d := r.Devices[1]
@@ -92,9 +96,15 @@ func TestTheOneReason(t *testing.T) {
 		{"mismatch", func(*machine) { control.Set(fakegpu.InitCode, 803) }, "restart the machine"},
 		{"compatibility package", func(*machine) { control.Set(fakegpu.InitCode, 804) }, "remove it"},
 		{"kernel module", func(*machine) { control.Set(fakegpu.InitCode, 999) }, "the kernel module does not answer"},
-		{"old driver", func(*machine) { control.Set(fakegpu.DriverVersion, 12040) }, "it serves CUDA 12.4, and the provider needs CUDA 13"},
+		{
+			"old driver", func(*machine) { control.Set(fakegpu.DriverVersion, 12040) },
+			"it serves CUDA 12.4, and the provider needs CUDA 13",
+		},
 		{"no runtime", func(m *machine) { m.config.Runtime = "" }, "ONNX Runtime was not found"},
-		{"no provider", func(m *machine) { remove(m, m.runtime, "libonnxruntime_providers_cuda.so") }, "provider for CUDA is missing"},
+		{
+			"no provider", func(m *machine) { remove(m, m.runtime, "libonnxruntime_providers_cuda.so") },
+			"provider for CUDA is missing",
+		},
 		{
 			"half a provider", func(m *machine) { remove(m, m.runtime, "libonnxruntime_providers_shared.so") },
 			"libonnxruntime_providers_shared.so is not in",
@@ -104,7 +114,10 @@ func TestTheOneReason(t *testing.T) {
 				m.t.Fatal(err)
 			}
 		}, "a library of CUDA 13 is missing"},
-		{"device that does not answer", func(*machine) { control.Fail("cuDeviceTotalMem_v2", 1, 999, false) }, "gpu:0 does not answer"},
+		{
+			"device that does not answer", func(*machine) { control.Fail("cuDeviceTotalMem_v2", 1, 999, false) },
+			"gpu:0 does not answer",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			m := newMachine(t)
@@ -181,7 +194,8 @@ func TestMeterReadsFromTimeToTime(t *testing.T) {
 		if s == nil || *s.Utilization != 0.347 || *s.Energy != 5 || s.Mode != "MODE_30W" {
 			t.Fatalf("the board goes first, and NVML adds what it does not tell: %+v", s)
 		}
-		if err := os.WriteFile(filepath.Join(root, "sys/class/devfreq/17000000.gpu/device/load"), []byte("900"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(root, "sys/class/devfreq/17000000.gpu/device/load"), []byte("900"),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)

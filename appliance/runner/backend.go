@@ -95,7 +95,9 @@ func (b *Backend) Inspect(ctx context.Context, dir string, m *edgewise.Model) (*
 // Load starts a child, which loads v; with the other members of v's group, if it has one, which go on in their present
 // child until that is done. Errors: those of the child's backend; Internal when the child dies while loading; Deadline
 // when it takes longer than LoadTimeout for each of them. The instance is an *Instance.
-func (b *Backend) Load(ctx context.Context, v *edgewise.Version, dir string, on edgewise.Device) (edgewise.Instance, error) {
+func (b *Backend) Load(ctx context.Context, v *edgewise.Version, dir string, on edgewise.Device) (edgewise.Instance,
+	error,
+) {
 	i := newInstance(b, v.ID, member{Version: v, Dir: dir, Device: on})
 	for {
 		g := b.groupOf(v)

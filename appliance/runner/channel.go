@@ -139,7 +139,8 @@ func (p *process) open(m *Instance) (*channel, error) {
 	}
 	if err != nil {
 		l.close()
-		return nil, edgewise.Errorf("runner.Run", edgewise.Unavailable, "model %v: %s has just ended: %w", m.id, p.group.noun(), err)
+		return nil, edgewise.Errorf("runner.Run", edgewise.Unavailable, "model %v: %s has just ended: %w", m.id,
+			p.group.noun(), err)
 	}
 	p.all = append(p.all, l)
 	return l, nil

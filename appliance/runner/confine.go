@@ -54,7 +54,8 @@ func confine(a Access) error {
 		return fmt.Errorf("this kernel has no Landlock, or it is switched off: %w", number)
 	}
 	allowed := rights(int(version))
-	fd, _, number := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&allowed)), unsafe.Sizeof(allowed), 0)
+	fd, _, number := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&allowed)),
+		unsafe.Sizeof(allowed), 0)
 	if number != 0 {
 		return fmt.Errorf("making a Landlock ruleset: %w", number)
 	}

@@ -24,7 +24,10 @@ func TestLoadsThatFailSayWhy(t *testing.T) {
 		kind             edgewise.Kind
 	}{
 		{"refused", "refuse", "a model of the wrong kind", edgewise.Unsupported},
-		{"crash", "crash", `model "x" version 1: its process died (signal: segmentation fault) while loading`, edgewise.Internal},
+		{
+			"crash", "crash", `model "x" version 1: its process died (signal: segmentation fault) while loading`,
+			edgewise.Internal,
+		},
 		{
 			"too much processor time", "burn",
 			`model "x" version 1: its process died (signal: CPU time limit exceeded) while loading`, edgewise.Internal,
@@ -60,7 +63,8 @@ func TestACrashFailsTheRunsInFlightAndTheModelComesBack(t *testing.T) {
 			for range 4 {
 				group.Go(func() {
 					_, err := i.Run(context.Background(), nil, []string{"stuck"}, options)
-					if err == nil || err.Error() != `model "x" version 1: its process died (signal: segmentation fault) while running` {
+					if err == nil ||
+						err.Error() != `model "x" version 1: its process died (signal: segmentation fault) while running` {
 						t.Errorf("a run in flight got %v", err)
 					}
 				})

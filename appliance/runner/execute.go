@@ -36,7 +36,10 @@ func (s *server) run(l *runContext, channel uint64, fd int, back *mailbox, f run
 		return nil, err
 	}
 	defer result.Free()
-	done := doneFrame{run: f.run, wide: result.Wide, input: int64(result.Input), infer: int64(result.Infer), output: int64(result.Output)}
+	done := doneFrame{
+		run: f.run, wide: result.Wide, input: int64(result.Input), infer: int64(result.Infer),
+		output: int64(result.Output),
+	}
 	if err := e.outputs(&done, result.Outputs); err != nil {
 		return nil, err
 	}

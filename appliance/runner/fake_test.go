@@ -215,7 +215,10 @@ func setUp(options fakeOptions) Config {
 }
 
 func version() *edgewise.Version {
-	return &edgewise.Version{ID: edgewise.ModelID{Name: "x", Version: 1}, Model: &edgewise.Model{Name: "x", Platform: "fake"}}
+	return &edgewise.Version{
+		ID:    edgewise.ModelID{Name: "x", Version: 1},
+		Model: &edgewise.Model{Name: "x", Platform: "fake"},
+	}
 }
 
 // load starts an instance, which is closed when the test ends.
@@ -255,7 +258,10 @@ func lie(name string) {
 func lies() map[string]func(f runFrame) []byte {
 	answer := func(change func(d *doneFrame, t *placed)) func(runFrame) []byte {
 		return func(f runFrame) []byte {
-			d := doneFrame{run: f.run, outputs: []placed{{kind: edgewise.FP32, shape: edgewise.Shape{2}, place: place{f.out, f.free, 8}}}}
+			d := doneFrame{
+				run:     f.run,
+				outputs: []placed{{kind: edgewise.FP32, shape: edgewise.Shape{2}, place: place{f.out, f.free, 8}}},
+			}
 			change(&d, &d.outputs[0])
 			return d.append(nil)
 		}
@@ -263,7 +269,12 @@ func lies() map[string]func(f runFrame) []byte {
 	return map[string]func(runFrame) []byte{
 		"offset beyond the block": answer(func(_ *doneFrame, t *placed) { t.place.offset = 1 << 40 }),
 		"offset that overflows":   answer(func(_ *doneFrame, t *placed) { t.place.offset = ^uint64(0) - 3 }),
-		"size beyond the block":   answer(func(_ *doneFrame, t *placed) { t.place.size = 1 << 30; t.shape = edgewise.Shape{1 << 28} }),
+		"size beyond the block": answer(func(_ *doneFrame,
+			t *placed,
+		) {
+			t.place.size = 1 << 30
+			t.shape = edgewise.Shape{1 << 28}
+		}),
 		"size against shape":      answer(func(_ *doneFrame, t *placed) { t.shape = edgewise.Shape{3} }),
 		"negative shape":          answer(func(_ *doneFrame, t *placed) { t.shape = edgewise.Shape{-1, -2} }),
 		"shape that overflows":    answer(func(_ *doneFrame, t *placed) { t.shape = edgewise.Shape{1 << 62, 1 << 62} }),

@@ -155,7 +155,8 @@ func fits(in []edgewise.Tensor, want []string) error {
 	size := 64 + maxAttached*12
 	for i := range in {
 		if len(in[i].Shape) > edgewise.MaxRank {
-			return fmt.Errorf("input %q has %d dimensions, at most %d are allowed", in[i].Name, len(in[i].Shape), edgewise.MaxRank)
+			return fmt.Errorf("input %q has %d dimensions, at most %d are allowed", in[i].Name, len(in[i].Shape),
+				edgewise.MaxRank)
 		}
 		size += len(in[i].Name) + 24 + 8*len(in[i].Shape)
 	}
@@ -244,7 +245,10 @@ func (r *reader) placed() []placed {
 
 func decodeRun(body []byte) (runFrame, error) {
 	r := &reader{rest: body}
-	f := runFrame{run: r.u64(), core: int32(r.u32()), look: r.u32(), solo: r.flag(), pads: r.flag(), out: r.u32(), free: r.u64()}
+	f := runFrame{
+		run: r.u64(), core: int32(r.u32()), look: r.u32(), solo: r.flag(), pads: r.flag(), out: r.u32(),
+		free: r.u64(),
+	}
 	for range r.count(maxAttached) {
 		f.attach = append(f.attach, attached{r.u32(), r.u64()})
 	}
@@ -257,7 +261,10 @@ func decodeRun(body []byte) (runFrame, error) {
 
 func decodeDone(body []byte) (doneFrame, error) {
 	r := &reader{rest: body}
-	f := doneFrame{wide: r.flag(), run: r.u64(), input: int64(r.u64()), infer: int64(r.u64()), output: int64(r.u64()), copied: r.u64()}
+	f := doneFrame{
+		wide: r.flag(), run: r.u64(), input: int64(r.u64()), infer: int64(r.u64()), output: int64(r.u64()),
+		copied: r.u64(),
+	}
 	f.outputs = r.placed()
 	return f, r.end()
 }

@@ -10,9 +10,15 @@ import (
 
 func sampleRun() runFrame {
 	return runFrame{
-		run: 7, core: anywhere, look: 9, solo: true, pads: true, out: 3, free: 128, attach: []attached{{3, 1 << 16}, {4, 1 << 20}},
-		inputs: []placed{{"a", edgewise.FP32, edgewise.Shape{1, 2}, place{3, 0, 8}}, {"", edgewise.Bytes, edgewise.Shape{}, place{4, 64, 9}}},
-		want:   []string{"y", ""},
+		run: 7, core: anywhere, look: 9, solo: true, pads: true, out: 3, free: 128, attach: []attached{
+			{3, 1 << 16},
+			{4, 1 << 20},
+		},
+		inputs: []placed{
+			{"a", edgewise.FP32, edgewise.Shape{1, 2}, place{3, 0, 8}},
+			{"", edgewise.Bytes, edgewise.Shape{}, place{4, 64, 9}},
+		},
+		want: []string{"y", ""},
 	}
 }
 

@@ -208,7 +208,8 @@ func (g *group) died(p *process, cause string) {
 	if len(g.members) == 0 {
 		return // the last member is leaving
 	}
-	g.crashes = append(slices.DeleteFunc(g.crashes, func(t time.Time) bool { return now.Sub(t) > config.CrashWindow }), now)
+	g.crashes = append(slices.DeleteFunc(g.crashes, func(t time.Time) bool { return now.Sub(t) > config.CrashWindow }),
+		now)
 	g.reason = fmt.Sprintf("%s died (%s) and is being started again", g.noun(), cause)
 	if len(g.crashes) >= config.MaxCrashes {
 		g.reason = fmt.Sprintf("%s died %d times within %v, the last time with: %s; it is not started again before the "+
@@ -217,7 +218,8 @@ func (g *group) died(p *process, cause string) {
 	for _, i := range g.members {
 		i.stats.crashes.Add(1)
 	}
-	config.Logger.Error("the process of a model died", append(g.label(g.members), "cause", cause, "crashes", len(g.crashes))...)
+	config.Logger.Error("the process of a model died", append(g.label(g.members), "cause", cause, "crashes",
+		len(g.crashes))...)
 }
 
 // label names a group in the log: a version by itself, or the group and its members.

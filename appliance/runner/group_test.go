@@ -20,7 +20,10 @@ func grouped() Config {
 
 // join loads one more version.
 func join(b *Backend, name, dir string) (*Instance, error) {
-	v := &edgewise.Version{ID: edgewise.ModelID{Name: name, Version: 1}, Model: &edgewise.Model{Name: name, Platform: "fake"}}
+	v := &edgewise.Version{
+		ID:    edgewise.ModelID{Name: name, Version: 1},
+		Model: &edgewise.Model{Name: name, Platform: "fake"},
+	}
 	i, err := b.Load(context.Background(), v, dir, edgewise.Device{})
 	if err != nil {
 		return nil, err
@@ -110,7 +113,8 @@ func TestACrashOfOneMemberIsOneOfAllAndAllComeBack(t *testing.T) {
 	var group sync.WaitGroup
 	group.Go(func() {
 		_, err := other.Run(context.Background(), nil, []string{"stuck"}, edgewise.RunOptions{})
-		if err == nil || err.Error() != `model "other" version 1: the process of its group "g" died (signal: segmentation fault) while running` ||
+		if err == nil ||
+			err.Error() != `model "other" version 1: the process of its group "g" died (signal: segmentation fault) while running` ||
 			edgewise.KindOf(err) != edgewise.Unavailable {
 			t.Errorf("a run of another member got %v", err)
 		}
@@ -167,7 +171,8 @@ func TestALoadThatFailsLeavesTheOthersOfItsGroupAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := join(b, "third", bad)
-	if err == nil || err.Error() != `model "third" version 1: the process of its group "g" died (signal: segmentation fault) while loading` {
+	if err == nil ||
+		err.Error() != `model "third" version 1: the process of its group "g" died (signal: segmentation fault) while loading` {
 		t.Error(err)
 	}
 	for _, i := range []*Instance{one, other} {

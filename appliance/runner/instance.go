@@ -163,7 +163,9 @@ func (i *Instance) absence() string {
 // Run computes in the child. Inputs outside memory of Alloc are copied into shared memory once; outputs are read there
 // in place until Free, strings excepted. A child that is being restarted is not waited for. Errors: those of the
 // child's backend; Unavailable when the child died or is gone; Exhausted when shared memory is used up; TooLarge.
-func (i *Instance) Run(ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions) (*edgewise.Result, error) {
+func (i *Instance) Run(ctx context.Context, in []edgewise.Tensor, want []string,
+	options edgewise.RunOptions,
+) (*edgewise.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

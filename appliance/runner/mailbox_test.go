@@ -261,7 +261,8 @@ func TestShortRunsGoWhereTheirCallersAreOnceThereAreSeveral(t *testing.T) {
 		t.Errorf("before anything is known: %+v", got)
 	}
 	p.ran(shortRun - 1)
-	if got := p.waitPlan(2, edgewise.RunOptions{}); got.spinNext != sharedSpin && !(spinWait{alone: true} == newSpinWait()) {
+	if got := p.waitPlan(2, edgewise.RunOptions{}); got.spinNext != sharedSpin &&
+		!(spinWait{alone: true} == newSpinWait()) {
 		t.Errorf("with concurrent runs: %+v", got)
 	}
 	for range concurrentMemory {

@@ -246,7 +246,8 @@ func (p *process) first(ctx context.Context) ([]byte, error) {
 	case <-ctx.Done():
 		p.kill("killed: its load took too long or was given up")
 		<-answers
-		return nil, edgewise.Errorf("runner.Load", edgewise.KindOf(ctx.Err()), "model %v: its load was ended: %w", p.newest(), ctx.Err())
+		return nil, edgewise.Errorf("runner.Load", edgewise.KindOf(ctx.Err()), "model %v: its load was ended: %w", p.newest(),
+			ctx.Err())
 	}
 }
 
@@ -258,7 +259,8 @@ func (p *process) verdict(frame []byte, err error) error {
 	switch {
 	case errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET):
 		p.await("killed: its socket was closed and it went on")
-		return edgewise.Errorf("runner.Load", edgewise.Internal, "model %v: %s died (%s) while loading", p.newest(), p.group.noun(), p.cause)
+		return edgewise.Errorf("runner.Load", edgewise.Internal, "model %v: %s died (%s) while loading", p.newest(),
+			p.group.noun(), p.cause)
 	case err == nil && kind(frame[0]) == kindReady:
 		RestorePriority(p.pid)
 		return nil
@@ -275,7 +277,8 @@ func (p *process) verdict(frame []byte, err error) error {
 	case err == nil:
 		err = errFrame
 	}
-	return edgewise.Errorf("runner.Load", edgewise.Internal, "model %v: %s answered its load with a %w", p.newest(), p.group.noun(), err)
+	return edgewise.Errorf("runner.Load", edgewise.Internal, "model %v: %s answered its load with a %w", p.newest(),
+		p.group.noun(), err)
 }
 
 // kill ends the child at once. The first reason given is kept.

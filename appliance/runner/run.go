@@ -269,5 +269,6 @@ func (r *run) lost(err error) error {
 func (r *run) hostile(err error) error {
 	r.process.kill("killed: it answered with what no sound process would: " + err.Error())
 	<-r.process.dead
-	return edgewise.Errorf("runner.Run", edgewise.Internal, "model %v: %s was %s", r.instance.id, r.process.group.noun(), r.process.cause)
+	return edgewise.Errorf("runner.Run", edgewise.Internal, "model %v: %s was %s", r.instance.id, r.process.group.noun(),
+		r.process.cause)
 }

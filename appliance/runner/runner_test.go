@@ -40,7 +40,8 @@ func echoWith(options edgewise.RunOptions, i *Instance, in ...edgewise.Tensor) e
 	}
 	defer r.Free()
 	for n, out := range r.Outputs {
-		if out.Name != in[n].Name || out.Type != in[n].Type || !out.Shape.Equal(in[n].Shape) || !bytes.Equal(out.Data, in[n].Data) {
+		if out.Name != in[n].Name || out.Type != in[n].Type || !out.Shape.Equal(in[n].Shape) ||
+			!bytes.Equal(out.Data, in[n].Data) {
 			return fmt.Errorf("output %q %v%v of %d bytes differs from its input", out.Name, out.Type, out.Shape, len(out.Data))
 		}
 	}
@@ -215,7 +216,8 @@ func TestAChildWithoutRoomForALongerBlockGoesOn(t *testing.T) {
 	pid := i.group.process.pid
 	allow := addressSpaceOf(t, pid, 16<<20)
 	for range 2 {
-		if _, err := i.Run(t.Context(), in, []string{"a"}, edgewise.RunOptions{}); edgewise.KindOf(err) != edgewise.Exhausted {
+		if _, err := i.Run(t.Context(), in, []string{"a"},
+			edgewise.RunOptions{}); edgewise.KindOf(err) != edgewise.Exhausted {
 			t.Fatalf("an output that the child cannot map: %v", err)
 		}
 		if err := echo(i, in[1]); err != nil {
@@ -324,23 +326,29 @@ func TestRunsThatNoFrameHoldsAreRefused(t *testing.T) {
 		"many dimensions": {Name: "a", Type: edgewise.Uint8, Shape: make(edgewise.Shape, 300)},
 	}
 	for name, in := range tests {
-		if _, err := i.Run(t.Context(), []edgewise.Tensor{in}, nil, edgewise.RunOptions{}); err == nil || edgewise.KindOf(err) != edgewise.TooLarge {
+		if _, err := i.Run(t.Context(), []edgewise.Tensor{in}, nil, edgewise.RunOptions{}); err == nil ||
+			edgewise.KindOf(err) != edgewise.TooLarge {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := i.Run(t.Context(), nil, make([]string, maxTensors+1), edgewise.RunOptions{}); err == nil || edgewise.KindOf(err) != edgewise.TooLarge {
+	if _, err := i.Run(t.Context(), nil, make([]string, maxTensors+1), edgewise.RunOptions{}); err == nil ||
+		edgewise.KindOf(err) != edgewise.TooLarge {
 		t.Errorf("many outputs: %v", err)
 	}
 }
 
 func TestTheChildMayDoNothingButItsModel(t *testing.T) {
 	i := load(t, setUp(fakeOptions{}), t.TempDir())
-	for _, attempt := range []string{"read", "parent's memory", "write", "connect", "kill the parent", "run a program", "socket"} {
+	for _, attempt := range []string{
+		"read", "parent's memory", "write", "connect", "kill the parent", "run a program",
+		"socket",
+	} {
 		r, err := i.Run(t.Context(), nil, []string{attempt}, edgewise.RunOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := string(r.Outputs[0].Data[4:]); !strings.Contains(got, "permission denied") && !strings.Contains(got, "not permitted") {
+		if got := string(r.Outputs[0].Data[4:]); !strings.Contains(got, "permission denied") &&
+			!strings.Contains(got, "not permitted") {
 			t.Errorf("%s: %s", attempt, got)
 		}
 		r.Free()
@@ -357,7 +365,8 @@ func TestClosingWhileRunsAreInFlightEndsThem(t *testing.T) {
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {
-			if _, err := i.Run(context.Background(), nil, []string{"stuck"}, edgewise.RunOptions{}); err == nil || edgewise.KindOf(err) != edgewise.Unavailable {
+			if _, err := i.Run(context.Background(), nil, []string{"stuck"}, edgewise.RunOptions{}); err == nil ||
+				edgewise.KindOf(err) != edgewise.Unavailable {
 				t.Errorf("got %v", err)
 			}
 		})

@@ -137,7 +137,8 @@ func resetFaultSignals() error {
 		syscall.SIGSYS, syscall.SIGXCPU,
 	} {
 		action := [4]uint64{} // SIG_DFL, no flags, no restorer, empty mask
-		if _, _, number := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0); number != 0 {
+		if _, _, number := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(s), uintptr(unsafe.Pointer(&action)), 0, 8, 0,
+			0); number != 0 {
 			return fmt.Errorf("default action of %v: %w", s, number)
 		}
 	}
@@ -301,7 +302,9 @@ func (s *server) channel(id uint64, fd, file int, wakePipe *wakePipe) {
 }
 
 // next waits for a run. What is not one ends the process. Error: io.EOF when no more will come.
-func next(requests *mailbox, look time.Duration, fd int, buf, rights []byte) (f runFrame, descriptors []int, err error) {
+func next(requests *mailbox, look time.Duration, fd int, buf, rights []byte) (f runFrame, descriptors []int,
+	err error,
+) {
 	frame, err := requests.receive(buf, look, false)
 	if errors.Is(err, io.EOF) {
 		return f, nil, err

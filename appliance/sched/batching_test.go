@@ -28,7 +28,9 @@ type recorder struct {
 	freed   int
 }
 
-func (r *recorder) Run(ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions) (*edgewise.Result, error) {
+func (r *recorder) Run(ctx context.Context, in []edgewise.Tensor, want []string,
+	options edgewise.RunOptions,
+) (*edgewise.Result, error) {
 	time.Sleep(r.takes)
 	var rows []byte
 	for at := 0; at < len(in[0].Data); at += 8 {
@@ -159,7 +161,9 @@ func TestOrderedResponsesWaitForEarlierOnes(t *testing.T) {
 // slower takes as many milliseconds as the first byte of its input says.
 type slower struct{}
 
-func (slower) Run(ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions) (*edgewise.Result, error) {
+func (slower) Run(ctx context.Context, in []edgewise.Tensor, want []string,
+	options edgewise.RunOptions,
+) (*edgewise.Result, error) {
 	time.Sleep(time.Duration(in[0].Data[0]) * time.Millisecond)
 	return (&recorder{}).Run(ctx, in, want, options)
 }
@@ -233,7 +237,9 @@ type priced struct {
 	fail      error
 }
 
-func (p priced) Run(ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions) (*edgewise.Result, error) {
+func (p priced) Run(ctx context.Context, in []edgewise.Tensor, want []string,
+	options edgewise.RunOptions,
+) (*edgewise.Result, error) {
 	if p.fail != nil {
 		return nil, p.fail
 	}
@@ -299,7 +305,8 @@ func TestBatchesThatDoNotPayAreLeftOff(t *testing.T) {
 				if got := s.queue.single.Load(); got != test.single {
 					t.Errorf("batching off: %v, want %v", got, test.single)
 				}
-				if st := s.Statistics(); st.ExecutionCount != 0 || len(st.Batches) != 0 || slices.Max(slices.Collect(maps.Values(st.Closed))) != 0 {
+				if st := s.Statistics(); st.ExecutionCount != 0 || len(st.Batches) != 0 ||
+					slices.Max(slices.Collect(maps.Values(st.Closed))) != 0 {
 					t.Errorf("the trial is in the statistics: %+v", st)
 				}
 				_ = s.Close()

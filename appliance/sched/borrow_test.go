@@ -33,7 +33,9 @@ func (l *allocating) Alloc(n int) ([]byte, func(), error) {
 	}, nil
 }
 
-func (l *allocating) Run(ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions) (*edgewise.Result, error) {
+func (l *allocating) Run(ctx context.Context, in []edgewise.Tensor, want []string,
+	options edgewise.RunOptions,
+) (*edgewise.Result, error) {
 	l.mu.Lock()
 	for i := range in {
 		if l.inUse[unsafe.SliceData(in[i].Data)] == nil {
@@ -151,7 +153,9 @@ func (p *bodyAllocating) OwnsBody(data []byte) bool {
 	return p.inUse[unsafe.SliceData(data)] != nil
 }
 
-func (p *bodyAllocating) Run(ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions) (*edgewise.Result, error) {
+func (p *bodyAllocating) Run(ctx context.Context, in []edgewise.Tensor, want []string,
+	options edgewise.RunOptions,
+) (*edgewise.Result, error) {
 	p.mu.Lock()
 	p.seen = append(p.seen, unsafe.SliceData(in[0].Data))
 	p.mu.Unlock()

@@ -154,7 +154,8 @@ func TestGoodRequestsPass(t *testing.T) {
 	c := NewChecker(twoInputs(8))
 	j := newJob()
 	err := c.check(&edgewise.Request{Inputs: []edgewise.Tensor{goodB(), goodA()}}, j)
-	if err != nil || j.batch != 1 || len(j.want) != 1 || j.want[0] != "Y" || j.inputs[0].Name != "A" || j.inputs[1].Name != "B" {
+	if err != nil || j.batch != 1 || len(j.want) != 1 || j.want[0] != "Y" || j.inputs[0].Name != "A" ||
+		j.inputs[1].Name != "B" {
 		t.Errorf("job %+v, error %v", j, err)
 	}
 }

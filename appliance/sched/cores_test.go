@@ -46,7 +46,9 @@ type worker struct {
 	worked  time.Duration // core time
 }
 
-func (w *worker) Run(ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions) (*edgewise.Result, error) {
+func (w *worker) Run(ctx context.Context, in []edgewise.Tensor, want []string,
+	options edgewise.RunOptions,
+) (*edgewise.Result, error) {
 	threads := w.threads
 	if options.Solo {
 		threads = max(threads, w.wide)
@@ -83,7 +85,8 @@ func TestRunningThreadsNeverExceedTheCores(t *testing.T) {
 		var versions []version
 		for range rapid.IntRange(1, 4).Draw(rt, "versions") {
 			versions = append(versions, version{
-				rapid.IntRange(1, 4).Draw(rt, "instances"), rapid.IntRange(1, 8).Draw(rt, "threads"), rapid.IntRange(0, total).Draw(rt, "wide"),
+				rapid.IntRange(1, 4).Draw(rt, "instances"), rapid.IntRange(1, 8).Draw(rt, "threads"), rapid.IntRange(0,
+					total).Draw(rt, "wide"),
 				rapid.IntRange(0, 5).Draw(rt, "run"), rapid.IntRange(1, 60).Draw(rt, "requests"),
 			})
 		}

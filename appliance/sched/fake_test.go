@@ -21,7 +21,9 @@ type doubler struct {
 	closed  atomic.Bool
 }
 
-func (d *doubler) Run(ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions) (*edgewise.Result, error) {
+func (d *doubler) Run(ctx context.Context, in []edgewise.Tensor, want []string,
+	options edgewise.RunOptions,
+) (*edgewise.Result, error) {
 	if n := d.running.Add(1); n > d.most.Load() {
 		d.most.Store(n)
 	}

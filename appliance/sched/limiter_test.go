@@ -35,7 +35,9 @@ type employee struct {
 	takes time.Duration
 }
 
-func (w *employee) Run(ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions) (*edgewise.Result, error) {
+func (w *employee) Run(ctx context.Context, in []edgewise.Tensor, want []string,
+	options edgewise.RunOptions,
+) (*edgewise.Result, error) {
 	w.gauge.mu.Lock()
 	w.gauge.runs = append(w.gauge.runs, w.model)
 	for name, n := range w.needs {
@@ -94,7 +96,8 @@ func TestResourcesAreNeverOverdrawn(t *testing.T) {
 		var models []drawnModel
 		for range rapid.IntRange(1, 4).Draw(rt, "models") {
 			d := drawnModel{
-				needs: map[string]int{}, count: rapid.IntRange(1, 3).Draw(rt, "count"), requests: rapid.IntRange(1, 10).Draw(rt, "requests"),
+				needs: map[string]int{}, count: rapid.IntRange(1, 3).Draw(rt, "count"), requests: rapid.IntRange(1, 10).Draw(rt,
+					"requests"),
 				priority: rapid.Uint32Range(0, 3).Draw(rt, "priority"), instances: rapid.IntRange(1, 3).Draw(rt,
 					"instances"), resizesTo: rapid.IntRange(0, 3).Draw(rt, "resizes"),
 			}

@@ -17,7 +17,9 @@ type adder struct {
 	runs []string
 }
 
-func (a *adder) Run(_ context.Context, in []edgewise.Tensor, _ []string, _ edgewise.RunOptions) (*edgewise.Result, error) {
+func (a *adder) Run(_ context.Context, in []edgewise.Tensor, _ []string, _ edgewise.RunOptions) (*edgewise.Result,
+	error,
+) {
 	time.Sleep(10 * time.Millisecond)
 	note, rows := "", int64(1)
 	for i := range in {

@@ -16,7 +16,9 @@ import (
 // for.
 type shower struct{ runs []string }
 
-func (s *shower) Run(_ context.Context, in []edgewise.Tensor, want []string, _ edgewise.RunOptions) (*edgewise.Result, error) {
+func (s *shower) Run(_ context.Context, in []edgewise.Tensor, want []string, _ edgewise.RunOptions) (*edgewise.Result,
+	error,
+) {
 	time.Sleep(10 * time.Millisecond)
 	s.runs = append(s.runs, strings.Join(want, ""))
 	r := &edgewise.Result{Free: func() {}}

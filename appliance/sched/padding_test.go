@@ -52,7 +52,9 @@ type twin struct {
 	fill   [2]int // numbers of -7 in x and of 9 in m
 }
 
-func (w *twin) Run(_ context.Context, in []edgewise.Tensor, want []string, _ edgewise.RunOptions) (*edgewise.Result, error) {
+func (w *twin) Run(_ context.Context, in []edgewise.Tensor, want []string, _ edgewise.RunOptions) (*edgewise.Result,
+	error,
+) {
 	time.Sleep(w.takes)
 	w.mu.Lock()
 	defer w.mu.Unlock()

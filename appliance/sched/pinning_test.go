@@ -21,7 +21,9 @@ type placed struct {
 	calls   []edgewise.RunOptions
 }
 
-func (p *placed) Run(ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions) (*edgewise.Result, error) {
+func (p *placed) Run(ctx context.Context, in []edgewise.Tensor, want []string,
+	options edgewise.RunOptions,
+) (*edgewise.Result, error) {
 	p.mu.Lock()
 	p.calls = append(p.calls, options)
 	p.present[options.Core]++

@@ -26,7 +26,9 @@ type function struct {
 
 func (f *function) AllowPadding() { f.pads++ }
 
-func (f *function) Run(ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions) (*edgewise.Result, error) {
+func (f *function) Run(ctx context.Context, in []edgewise.Tensor, want []string,
+	options edgewise.RunOptions,
+) (*edgewise.Result, error) {
 	f.runs++
 	select {
 	case <-ctx.Done():

@@ -87,7 +87,9 @@ type gluer struct {
 	cut  bool      // y lacks its last element
 }
 
-func (g *gluer) Run(_ context.Context, in []edgewise.Tensor, want []string, _ edgewise.RunOptions) (*edgewise.Result, error) {
+func (g *gluer) Run(_ context.Context, in []edgewise.Tensor, want []string, _ edgewise.RunOptions) (*edgewise.Result,
+	error,
+) {
 	x, ends := in[slices.IndexFunc(in, func(t edgewise.Tensor) bool { return t.Name == "x" })], in[len(in)-1]
 	g.mu.Lock()
 	defer g.mu.Unlock()

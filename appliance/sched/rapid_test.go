@@ -31,7 +31,9 @@ const (
 	rowPanics = 251
 )
 
-func (m *mirror) Run(ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions) (*edgewise.Result, error) {
+func (m *mirror) Run(ctx context.Context, in []edgewise.Tensor, want []string,
+	options edgewise.RunOptions,
+) (*edgewise.Result, error) {
 	if m.delay > 0 {
 		select {
 		case <-time.After(m.delay):

@@ -108,7 +108,10 @@ func (s *Scheduler) Infer(ctx context.Context, req *edgewise.Request) (resp *edg
 	}
 	j.ragged = s.ragged
 	j.ctx, j.arrived, j.level = ctx, start, s.policies.level(req.Priority)
-	j.options = edgewise.RunOptions{Parameters: req.Parameters, Callers: req.Callers, Pictures: req.Pictures, Trial: req.Trial}
+	j.options = edgewise.RunOptions{
+		Parameters: req.Parameters, Callers: req.Callers, Pictures: req.Pictures,
+		Trial: req.Trial,
+	}
 	s.limit(j, req.Timeout)
 	if len(req.Callers) > 0 {
 		defer cores.Suspend(ctx)()

@@ -35,7 +35,8 @@ func TestAnswerBelongsToItsRequest(t *testing.T) {
 	if err := s.Close(); err != nil || !d.closed.Load() {
 		t.Errorf("Close: %v, instance closed %v", err, d.closed.Load())
 	}
-	if st := s.Statistics(); st.Success.Count != 200 || st.InferenceCount != 200 || st.ExecutionCount != 200 || st.Fail.Count != 0 {
+	if st := s.Statistics(); st.Success.Count != 200 || st.InferenceCount != 200 || st.ExecutionCount != 200 ||
+		st.Fail.Count != 0 {
 		t.Errorf("statistics %+v", st)
 	}
 }

@@ -21,7 +21,9 @@ type elastic struct {
 	extended []bool // of each run
 }
 
-func (e *elastic) Run(ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions) (*edgewise.Result, error) {
+func (e *elastic) Run(ctx context.Context, in []edgewise.Tensor, want []string,
+	options edgewise.RunOptions,
+) (*edgewise.Result, error) {
 	alone := options.Solo
 	e.mu.Lock()
 	e.extended = append(e.extended, alone)

@@ -106,7 +106,8 @@ func TestOutputsThatCannotBeSplit(t *testing.T) {
 			a, b := newJob(), newJob()
 			a.batch, b.batch = 1, 2
 			err := split([]edgewise.Tensor{test.out}, []*job{a, b}, 3)
-			if err == nil || err.Error() != test.want || edgewise.KindOf(err) != edgewise.Internal || a.outputs != nil || b.outputs != nil {
+			if err == nil || err.Error() != test.want || edgewise.KindOf(err) != edgewise.Internal || a.outputs != nil ||
+				b.outputs != nil {
 				t.Errorf("got %v, want %s", err, test.want)
 			}
 		})

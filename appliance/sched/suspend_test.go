@@ -21,7 +21,9 @@ type caller struct {
 	fails   chan error
 }
 
-func (c *caller) Run(ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions) (*edgewise.Result, error) {
+func (c *caller) Run(ctx context.Context, in []edgewise.Tensor, want []string,
+	options edgewise.RunOptions,
+) (*edgewise.Result, error) {
 	var calls sync.WaitGroup
 	for range c.calls {
 		calls.Go(func() {

@@ -46,7 +46,8 @@ func initialState(input string, from edgewise.InitialState, dir string) (edgewis
 		return t, err
 	}
 	var err error
-	if t.Data, err = store.ReadBounded(filepath.Join(dir, modelconfig.InitialStateFolder, filepath.FromSlash(from.DataFile)), modelconfig.MaxStateBytes); err != nil {
+	if t.Data, err = store.ReadBounded(filepath.Join(dir, modelconfig.InitialStateFolder,
+		filepath.FromSlash(from.DataFile)), modelconfig.MaxStateBytes); err != nil {
 		return t, err
 	}
 	if err := t.Check(); err != nil {

@@ -43,7 +43,11 @@ func TestInitialStates(t *testing.T) {
 		data string
 		want string // of the error
 	}{
-		{"zeros", edgewise.InitialState{DataType: edgewise.FP16, Dims: edgewise.Shape{1, 2}, ZeroData: true}, "\x00\x00\x00\x00", ""},
+		{
+			"zeros",
+			edgewise.InitialState{DataType: edgewise.FP16, Dims: edgewise.Shape{1, 2}, ZeroData: true},
+			"\x00\x00\x00\x00", "",
+		},
 		{
 			"empty strings",
 			edgewise.InitialState{DataType: edgewise.Bytes, Dims: edgewise.Shape{2}, ZeroData: true},
@@ -54,7 +58,11 @@ func TestInitialStates(t *testing.T) {
 			edgewise.InitialState{DataType: edgewise.Int32, Dims: edgewise.Shape{2}, DataFile: "good"},
 			"\x01\x02\x03\x04\x05\x06\x07\x08", "",
 		},
-		{"a file of text", edgewise.InitialState{DataType: edgewise.Bytes, Dims: edgewise.Shape{1}, DataFile: "text"}, "\x01\x00\x00\x00x", ""},
+		{
+			"a file of text",
+			edgewise.InitialState{DataType: edgewise.Bytes, Dims: edgewise.Shape{1}, DataFile: "text"},
+			"\x01\x00\x00\x00x", "",
+		},
 		{
 			"a file of another size",
 			edgewise.InitialState{DataType: edgewise.Int32, Dims: edgewise.Shape{3}, DataFile: "good"},
@@ -75,7 +83,12 @@ func TestInitialStates(t *testing.T) {
 			edgewise.InitialState{DataType: edgewise.Int32, Dims: edgewise.Shape{2}, DataFile: "../outside"},
 			"", "want a clean path",
 		},
-		{"no file", edgewise.InitialState{DataType: edgewise.Int32, Dims: edgewise.Shape{2}, DataFile: "none"}, "", "no such file"},
+		{
+			"no file",
+			edgewise.InitialState{DataType: edgewise.Int32, Dims: edgewise.Shape{2}, DataFile: "none"},
+			"",
+			"no such file",
+		},
 		{"too many zeros", edgewise.InitialState{
 			DataType: edgewise.Int8, Dims: edgewise.Shape{modelconfig.MaxStateBytes + 1},
 			ZeroData: true,
@@ -95,7 +108,8 @@ func TestInitialStates(t *testing.T) {
 			case test.want == "" && (err != nil || len(list) != 1 || list[0].Name != "s" || string(list[0].Data) != test.data ||
 				list[0].Check() != nil):
 				t.Errorf("got %v, %v", list, err)
-			case test.want != "" && (err == nil || edgewise.KindOf(err) != edgewise.Invalid || !strings.Contains(err.Error(), test.want)):
+			case test.want != "" && (err == nil || edgewise.KindOf(err) != edgewise.Invalid ||
+				!strings.Contains(err.Error(), test.want)):
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})

@@ -155,7 +155,10 @@ func access(r *gpu.Report, environment []string) runner.Access {
 	a := runner.Access{
 		Environment: append([]string{"CUDA_CACHE_DISABLE=1"}, environment...), // a process of a model writes no files
 		ReadPaths:   []string{"/proc", "/sys", "/usr/local/cuda", "/usr/share/nvidia", "/etc/nvidia"},
-		Devices:     []string{"/dev/nvidia*", "/dev/nvidia-caps/*", "/dev/nvhost*", "/dev/nvmap", "/dev/nvgpu", "/dev/nvsciipc", "/dev/dri", "/dev/dxg"},
+		Devices: []string{
+			"/dev/nvidia*", "/dev/nvidia-caps/*", "/dev/nvhost*", "/dev/nvmap", "/dev/nvgpu",
+			"/dev/nvsciipc", "/dev/dri", "/dev/dxg",
+		},
 	}
 	for _, path := range append([]string{r.Provider, r.TensorRT}, r.DriverPath) {
 		if path != "" {

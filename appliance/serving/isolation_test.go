@@ -60,14 +60,18 @@ func TestAModelOnAGPUSharesNoProcess(t *testing.T) {
 		outside.asked = 0
 		m := &edgewise.Model{Parameters: map[string]edgewise.ModelParam{"isolation": {StringValue: test.wish}}}
 		_, err := i.Load(t.Context(), &edgewise.Version{Model: m}, "", edgewise.Device{Kind: edgewise.GPU})
-		if outside.asked != test.outside || (err != nil) != (test.kind != 0) || err != nil && edgewise.KindOf(err) != test.kind {
+		if outside.asked != test.outside || (err != nil) != (test.kind != 0) || err != nil &&
+			edgewise.KindOf(err) != test.kind {
 			t.Errorf("%+v: %d outside, error %v", test, outside.asked, err)
 		}
 	}
 }
 
 func TestTheNameOfAGroupIsWhatFollows(t *testing.T) {
-	for wish, want := range map[string]string{"": "", "process": "", "none": "", "group:a": "a", "group:a:b": "a:b", "group": ""} {
+	for wish, want := range map[string]string{
+		"": "", "process": "", "none": "", "group:a": "a", "group:a:b": "a:b",
+		"group": "",
+	} {
 		m := &edgewise.Model{Parameters: map[string]edgewise.ModelParam{"isolation": {StringValue: wish}}}
 		if got := groupOf(&edgewise.Version{Model: m}); got != want {
 			t.Errorf("%q: %q, want %q", wish, got, want)

@@ -95,7 +95,8 @@ func (t *pictureInputs) addTo(loaded *manager.Loaded, id edgewise.ModelID, input
 // mayAcceptPictures tells whether nothing in a version's configuration needs its requests as tensors.
 func (t *load) mayAcceptPictures() bool {
 	m := t.version.Model
-	return t.place.devices[0].Kind == edgewise.GPU && m.SequenceBatching == nil && !wantsCache(m) && t.config.Limiter == nil &&
+	return t.place.devices[0].Kind == edgewise.GPU && m.SequenceBatching == nil && !wantsCache(m) &&
+		t.config.Limiter == nil &&
 		m.Parameters[sched.PaddingParameter].StringValue == "" && len(m.BatchInput)+len(m.BatchOutput) == 0
 }
 
@@ -114,7 +115,10 @@ func pictureModel(m *edgewise.Model, input string) *edgewise.Model {
 	as.Input = slices.Clone(m.Input)
 	at := slices.IndexFunc(as.Input, func(in edgewise.ModelInput) bool { return in.Name == input })
 	as.Input[at] = edgewise.ModelInput{Name: input, DataType: edgewise.Uint8, Dims: edgewise.Shape{-1, -1, 3}}
-	as.Input = append(as.Input, edgewise.ModelInput{Name: onnx.NormalInput(input), DataType: edgewise.FP32, Dims: edgewise.Shape{onnx.NormalSize}})
+	as.Input = append(as.Input, edgewise.ModelInput{
+		Name: onnx.NormalInput(input), DataType: edgewise.FP32,
+		Dims: edgewise.Shape{onnx.NormalSize},
+	})
 	return &as
 }
 
@@ -163,8 +167,14 @@ func (p *pictured) request(req *edgewise.Request) (*edgewise.Request, bool) {
 	as := *req
 	as.Inputs = slices.Clone(req.Inputs)
 	n := int64(len(list))
-	as.Inputs[at] = edgewise.Tensor{Name: p.input, Type: edgewise.Uint8, Shape: edgewise.Shape{n, int64(first.Height), int64(first.Width), 3}, Data: pixels}
-	as.Inputs = append(as.Inputs, edgewise.Tensor{Name: onnx.NormalInput(p.input), Type: edgewise.FP32, Shape: edgewise.Shape{n, onnx.NormalSize}, Data: normals})
+	as.Inputs[at] = edgewise.Tensor{
+		Name: p.input, Type: edgewise.Uint8,
+		Shape: edgewise.Shape{n, int64(first.Height), int64(first.Width), 3}, Data: pixels,
+	}
+	as.Inputs = append(as.Inputs, edgewise.Tensor{
+		Name: onnx.NormalInput(p.input), Type: edgewise.FP32,
+		Shape: edgewise.Shape{n, onnx.NormalSize}, Data: normals,
+	})
 	return &as, true
 }
 

@@ -23,7 +23,9 @@ type gallery struct {
 	closed  int
 }
 
-func (g *gallery) Run(_ context.Context, in []edgewise.Tensor, _ []string, _ edgewise.RunOptions) (*edgewise.Result, error) {
+func (g *gallery) Run(_ context.Context, in []edgewise.Tensor, _ []string, _ edgewise.RunOptions) (*edgewise.Result,
+	error,
+) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.refuses && in[0].Type == edgewise.Uint8 {
@@ -43,7 +45,10 @@ func (g *gallery) Close() error {
 }
 
 var netModel = &edgewise.Model{
-	Name: "net", MaxBatchSize: 4, Input: []edgewise.ModelInput{{Name: "x", DataType: edgewise.FP32, Dims: edgewise.Shape{3, 1, 2}}},
+	Name: "net", MaxBatchSize: 4, Input: []edgewise.ModelInput{{
+		Name: "x", DataType: edgewise.FP32,
+		Dims: edgewise.Shape{3, 1, 2},
+	}},
 	Output: []edgewise.ModelOutput{{Name: "y", DataType: edgewise.Uint8, Dims: edgewise.Shape{1}}},
 }
 

@@ -15,7 +15,10 @@ import (
 
 func TestDevicesOfAModel(t *testing.T) {
 	two := func() ([]edgewise.DeviceInfo, error) {
-		return []edgewise.DeviceInfo{{Device: edgewise.Device{Kind: edgewise.GPU}}, {Device: edgewise.Device{Kind: edgewise.GPU, Index: 1}}}, nil
+		return []edgewise.DeviceInfo{
+			{Device: edgewise.Device{Kind: edgewise.GPU}},
+			{Device: edgewise.Device{Kind: edgewise.GPU, Index: 1}},
+		}, nil
 	}
 	none := func() ([]edgewise.DeviceInfo, error) { return nil, errors.New("the driver is too old") }
 	format := edgewise.Format{Devices: []edgewise.DeviceKind{edgewise.CPU, edgewise.GPU}}
@@ -31,7 +34,12 @@ func TestDevicesOfAModel(t *testing.T) {
 		{"CPU", []edgewise.InstanceGroup{group(edgewise.KindCPU)}, two, "[cpu]"},
 		{"all GPUs", []edgewise.InstanceGroup{group(edgewise.KindGPU)}, two, "[gpu:0 gpu:1]"},
 		{"one GPU", []edgewise.InstanceGroup{group(edgewise.KindGPU, 1)}, two, "[gpu:1]"},
-		{"two groups", []edgewise.InstanceGroup{group(edgewise.KindGPU, 1), group(edgewise.KindGPU, 0, 1)}, two, "[gpu:1 gpu:0]"},
+		{
+			"two groups",
+			[]edgewise.InstanceGroup{group(edgewise.KindGPU, 1), group(edgewise.KindGPU, 0, 1)},
+			two,
+			"[gpu:1 gpu:0]",
+		},
 		{"left open", []edgewise.InstanceGroup{group(edgewise.KindAuto)}, two, "[gpu:0 gpu:1]"},
 		{"left open without a GPU", []edgewise.InstanceGroup{group(edgewise.KindAuto)}, none, "[cpu]"},
 		{
@@ -40,11 +48,17 @@ func TestDevicesOfAModel(t *testing.T) {
 			none,
 			`instance group "m_0" asks for a GPU, and none is used: the driver is too old; use KIND_CPU`,
 		},
-		{"a GPU that is not there", []edgewise.InstanceGroup{group(edgewise.KindGPU, 2)}, two, "asks for gpu:2, which is not among the 2"},
+		{
+			"a GPU that is not there",
+			[]edgewise.InstanceGroup{group(edgewise.KindGPU, 2)},
+			two,
+			"asks for gpu:2, which is not among the 2",
+		},
 		{"both kinds", []edgewise.InstanceGroup{group(edgewise.KindGPU), group(edgewise.KindCPU)}, two, "use one kind"},
 	} {
 		devices, err := devicesFor(&edgewise.Model{Name: "m", InstanceGroup: test.groups}, format, test.usable)
-		if got := fmt.Sprint(devices); err == nil && got != test.want || err != nil && !strings.Contains(err.Error(), test.want) {
+		if got := fmt.Sprint(devices); err == nil && got != test.want || err != nil &&
+			!strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, %v", test.name, devices, err)
 		}
 	}
@@ -185,7 +199,8 @@ func TestRunsGoToTheDeviceInWhoseMemoryTheirInputsStand(t *testing.T) {
 }
 
 func TestAnotherDeviceTakesOver(t *testing.T) {
-	a, b := &counted{failing: edgewise.Errorf("x", edgewise.Unavailable, "it is being started again")}, &counted{ended: make(chan struct{})}
+	a, b := &counted{failing: edgewise.Errorf("x", edgewise.Unavailable,
+		"it is being started again")}, &counted{ended: make(chan struct{})}
 	s := newSpread([]isolated{a, b})
 	for range 3 {
 		if _, err := s.Run(context.Background(), nil, nil, edgewise.RunOptions{}); err != nil {
@@ -209,7 +224,10 @@ func TestAnotherDeviceTakesOver(t *testing.T) {
 
 func TestOnlyCountsChangeWhileAModelIsServed(t *testing.T) {
 	with := func(groups ...edgewise.InstanceGroup) *edgewise.Model { return &edgewise.Model{InstanceGroup: groups} }
-	cpu, gpu := edgewise.InstanceGroup{Kind: edgewise.KindCPU, Count: 1}, edgewise.InstanceGroup{Kind: edgewise.KindGPU, GPUs: []int32{0}}
+	cpu, gpu := edgewise.InstanceGroup{Kind: edgewise.KindCPU, Count: 1}, edgewise.InstanceGroup{
+		Kind: edgewise.KindGPU,
+		GPUs: []int32{0},
+	}
 	more := cpu
 	more.Count = 5
 	if !sameDevices(with(cpu), with(more)) || sameDevices(with(cpu), with(gpu)) ||

@@ -106,7 +106,10 @@ func (l *limited) Write(p []byte) (int, error) {
 
 // gpuConfig is what looking for GPUs takes of the configuration.
 func gpuConfig(c config.Config) gpu.Config {
-	return gpu.Config{Off: c.GPU.Mode == config.GPUOff, Driver: c.GPU.Driver, Folders: c.GPU.Libraries, Budget: int64(c.GPU.MaxMemoryBytes)}
+	return gpu.Config{
+		Off: c.GPU.Mode == config.GPUOff, Driver: c.GPU.Driver, Folders: c.GPU.Libraries,
+		Budget: int64(c.GPU.MaxMemoryBytes),
+	}
 }
 
 // gpuEnvironment is what the driver of GPUs reads, the same for every process, so that all of them count the GPUs

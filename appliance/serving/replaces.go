@@ -23,7 +23,8 @@ func Replaces(old, now *edgewise.Version) bool {
 
 // modelFiles are the files of a version without its configuration, which Model has already.
 func modelFiles(v *edgewise.Version) []edgewise.File {
-	return slices.DeleteFunc(slices.Clone(v.Files), func(f edgewise.File) bool { return slices.Contains(modelconfig.Files(), f.Path) })
+	return slices.DeleteFunc(slices.Clone(v.Files),
+		func(f edgewise.File) bool { return slices.Contains(modelconfig.Files(), f.Path) })
 }
 
 // sameDevices tells whether the instance groups of two models ask for the same devices.

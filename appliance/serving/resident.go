@@ -42,7 +42,9 @@ func newResident(
 }
 
 // Run runs on the instance, which is loaded when it is not.
-func (r *resident) Run(ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions) (*edgewise.Result, error) {
+func (r *resident) Run(ctx context.Context, in []edgewise.Tensor, want []string,
+	options edgewise.RunOptions,
+) (*edgewise.Result, error) {
 	i, err := r.hold(ctx)
 	if err != nil {
 		return nil, err

@@ -31,7 +31,10 @@ func TestTheLowestPriorityStandsBackWhileAGPUIsThrottled(t *testing.T) {
 		l.withThrottle(loaded, v, devices)
 		return loaded.Servable
 	}
-	v := &edgewise.Version{Model: &edgewise.Model{DynamicBatching: &edgewise.DynamicBatching{PriorityLevels: 3, DefaultPriorityLevel: 2}}}
+	v := &edgewise.Version{Model: &edgewise.Model{DynamicBatching: &edgewise.DynamicBatching{
+		PriorityLevels:       3,
+		DefaultPriorityLevel: 2,
+	}}}
 	gpu := []edgewise.Device{{Kind: edgewise.GPU}}
 	s := throttle(v, gpu)
 	for _, test := range []struct {

@@ -36,7 +36,10 @@ func TestAVersionIsRunOnceBeforeItGoesLive(t *testing.T) {
 		{"its batch may be a length", batched, fails(edgewise.Internal), "a run with ones failed: no", false},
 		{"it refuses the numbers", model(edgewise.FP32, 2), fails(edgewise.Invalid), "a run with ones failed: no", false},
 		{"it takes indexes", model(edgewise.Int64, 2), fails(edgewise.Internal), "a run with ones failed: no", false},
-		{"its sizes have to be guessed", model(edgewise.FP32, -1, 3), fails(edgewise.Internal), "a run with ones failed: no", false},
+		{
+			"its sizes have to be guessed", model(edgewise.FP32, -1, 3), fails(edgewise.Internal), "a run with ones failed: no",
+			false,
+		},
 		{"one of the sizes fits", model(edgewise.FP32, -1), func(in []edgewise.Tensor) error {
 			if in[0].Shape[0] != 32 {
 				return edgewise.Errorf("test", edgewise.Internal, "no")
@@ -67,7 +70,10 @@ func TestAVersionIsRunOnceBeforeItGoesLive(t *testing.T) {
 
 func TestAStepIsVerifiedWhenItAnswersOrRefuses(t *testing.T) {
 	m := &edgewise.Model{Name: "m", Input: []edgewise.ModelInput{
-		{Name: "file", DataType: edgewise.Bytes, Dims: edgewise.Shape{2}}, {Name: "x", DataType: edgewise.FP32, Dims: edgewise.Shape{2}},
+		{Name: "file", DataType: edgewise.Bytes, Dims: edgewise.Shape{2}}, {
+			Name: "x", DataType: edgewise.FP32,
+			Dims: edgewise.Shape{2},
+		},
 	}}
 	for _, test := range []struct {
 		name       string
@@ -75,8 +81,12 @@ func TestAStepIsVerifiedWhenItAnswersOrRefuses(t *testing.T) {
 		unverified string
 	}{
 		{"it answers", nil, ""},
-		{"it refuses the inputs", edgewise.Errorf("test", edgewise.Guest, "model m: %w", &edgewise.StepRefusal{Text: "no picture"}), ""},
-		{"it traps", edgewise.Errorf("test", edgewise.Guest, "trap: unreachable"), "a run with ones failed: trap: unreachable"},
+		{"it refuses the inputs", edgewise.Errorf("test", edgewise.Guest, "model m: %w",
+			&edgewise.StepRefusal{Text: "no picture"}), ""},
+		{
+			"it traps", edgewise.Errorf("test", edgewise.Guest, "trap: unreachable"),
+			"a run with ones failed: trap: unreachable",
+		},
 		{"it has no time", edgewise.Errorf("test", edgewise.Deadline, "stopped"), "a run with ones failed: stopped"},
 		{"its inputs are too large", edgewise.Errorf("test", edgewise.TooLarge, "no"), "a run with ones failed: no"},
 	} {

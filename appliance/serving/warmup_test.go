@@ -20,7 +20,8 @@ func TestWarmupRequests(t *testing.T) {
 	input := func(kind edgewise.DataType, dims ...int64) edgewise.WarmupInput {
 		return edgewise.WarmupInput{DataType: kind, Dims: dims}
 	}
-	random, file, missing, escaping := input(edgewise.FP16, 2), input(edgewise.FP32, 2), input(edgewise.FP32, 2), input(edgewise.FP32, 2)
+	random, file, missing, escaping := input(edgewise.FP16, 2), input(edgewise.FP32, 2), input(edgewise.FP32,
+		2), input(edgewise.FP32, 2)
 	random.RandomData, file.InputDataFile, missing.InputDataFile, escaping.InputDataFile = true, "data", "none", "../x"
 	tests := []struct {
 		name     string
@@ -49,8 +50,22 @@ func TestWarmupRequests(t *testing.T) {
 			edgewise.Shape{3},
 			12, "",
 		},
-		{"random", 0, edgewise.ModelWarmup{Inputs: map[string]edgewise.WarmupInput{"x": random}}, 1, edgewise.Shape{2}, 4, ""},
-		{"from a file", 0, edgewise.ModelWarmup{Inputs: map[string]edgewise.WarmupInput{"x": file}}, 1, edgewise.Shape{2}, 8, ""},
+		{
+			"random", 0,
+			edgewise.ModelWarmup{Inputs: map[string]edgewise.WarmupInput{"x": random}},
+			1,
+			edgewise.Shape{2},
+			4,
+			"",
+		},
+		{
+			"from a file", 0,
+			edgewise.ModelWarmup{Inputs: map[string]edgewise.WarmupInput{"x": file}},
+			1,
+			edgewise.Shape{2},
+			8,
+			"",
+		},
 		{
 			"file that is not there", 0,
 			edgewise.ModelWarmup{Name: "w", Inputs: map[string]edgewise.WarmupInput{"x": missing}},

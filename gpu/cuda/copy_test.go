@@ -53,7 +53,8 @@ func TestMemoryHasAnEnd(t *testing.T) {
 	}
 	_, err = c.MemAlloc(513 << 20)
 	var r cuda.Result
-	if !errors.As(err, &r) || r.Class() != cuda.Retryable || edgewise.KindOf(err) != edgewise.Exhausted || edgewise.DeviceLost(err) {
+	if !errors.As(err, &r) || r.Class() != cuda.Retryable || edgewise.KindOf(err) != edgewise.Exhausted ||
+		edgewise.DeviceLost(err) {
 		t.Errorf("too much memory: %v", err)
 	}
 }

@@ -46,7 +46,8 @@ func (d Device) UUID() (string, error) {
 	if err := d.driver.check("UUID", C.cu_device_uuid(d.driver.c, d.handle, &u[0])); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("GPU-%02x-%02x-%02x-%02x-%02x", bytes(u[:4]), bytes(u[4:6]), bytes(u[6:8]), bytes(u[8:10]), bytes(u[10:])), nil
+	return fmt.Sprintf("GPU-%02x-%02x-%02x-%02x-%02x", bytes(u[:4]), bytes(u[4:6]), bytes(u[6:8]), bytes(u[8:10]),
+		bytes(u[10:])), nil
 }
 
 func bytes(from []C.uchar) []byte {

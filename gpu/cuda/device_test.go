@@ -44,7 +44,8 @@ func TestDriverThatRefusesToStart(t *testing.T) {
 		control.Set(fakegpu.InitCode, int64(code))
 		_, err := cuda.Open([]string{fakegpu.Build(t, "libcuda")})
 		var result cuda.Result
-		if !errors.As(err, &result) || result != code || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "13.0") {
+		if !errors.As(err, &result) || result != code || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "13.0") {
 			t.Errorf("code %d: got %v", code, err)
 		}
 	}

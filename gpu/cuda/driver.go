@@ -83,7 +83,8 @@ func start(c *C.cu_driver, path string) (*Driver, error) {
 		d.version = Version(version)
 	}
 	if r := C.cu_init(c); r != 0 {
-		return nil, edgewise.Errorf("cuda.Open", edgewise.Unavailable, "the CUDA driver %s (%v) does not start: %w", path, d.version, Result(r))
+		return nil, edgewise.Errorf("cuda.Open", edgewise.Unavailable, "the CUDA driver %s (%v) does not start: %w", path,
+			d.version, Result(r))
 	}
 	return d, nil
 }

@@ -51,7 +51,8 @@ func (c *Ctx) hostFlags() C.uint {
 // Exhausted.
 func (c *Ctx) MemHostAlloc(n int64) (*Pinned, error) {
 	var p unsafe.Pointer
-	if err := c.driver.check("MemHostAlloc", C.cu_host_alloc(c.driver.c, c.handle, &p, C.size_t(n), c.hostFlags())); err != nil {
+	if err := c.driver.check("MemHostAlloc", C.cu_host_alloc(c.driver.c, c.handle, &p, C.size_t(n),
+		c.hostFlags())); err != nil {
 		return nil, err
 	}
 	return &Pinned{ctx: c, data: unsafe.Slice((*byte)(p), n)}, nil
@@ -104,7 +105,8 @@ func (p *Pinned) Close() error {
 // part returns the address of n bytes of the memory.
 func (p *Pinned) part(call string, offset, n int64) (unsafe.Pointer, error) {
 	if offset < 0 || n < 1 || n > int64(len(p.data))-offset {
-		return nil, edgewise.Errorf("cuda."+call, edgewise.Internal, "%s: %d bytes at %d of pinned memory of %d", call, n, offset, len(p.data))
+		return nil, edgewise.Errorf("cuda."+call, edgewise.Internal, "%s: %d bytes at %d of pinned memory of %d", call, n,
+			offset, len(p.data))
 	}
 	return unsafe.Pointer(&p.data[offset]), nil
 }
@@ -116,7 +118,8 @@ func (s *Stream) MemcpyHtoDAsync(to DevicePtr, from *Pinned, offset, n int64) er
 	if err != nil {
 		return err
 	}
-	return s.check("MemcpyHtoDAsync", C.cu_to_device(s.ctx.driver.c, s.ctx.handle, C.cu_ptr(to), at, C.size_t(n), s.handle))
+	return s.check("MemcpyHtoDAsync", C.cu_to_device(s.ctx.driver.c, s.ctx.handle, C.cu_ptr(to), at, C.size_t(n),
+		s.handle))
 }
 
 // MemcpyDtoHAsync begins to copy n bytes, at least 1, from the device to pinned memory. They are there when the stream
@@ -126,17 +129,20 @@ func (s *Stream) MemcpyDtoHAsync(to *Pinned, offset int64, from DevicePtr, n int
 	if err != nil {
 		return err
 	}
-	return s.check("MemcpyDtoHAsync", C.cu_to_host(s.ctx.driver.c, s.ctx.handle, at, C.cu_ptr(from), C.size_t(n), s.handle))
+	return s.check("MemcpyDtoHAsync", C.cu_to_host(s.ctx.driver.c, s.ctx.handle, at, C.cu_ptr(from), C.size_t(n),
+		s.handle))
 }
 
 // MemcpyDtoDAsync begins to copy n bytes on the device.
 func (s *Stream) MemcpyDtoDAsync(to, from DevicePtr, n int64) error {
-	return s.check("MemcpyDtoDAsync", C.cu_on_device(s.ctx.driver.c, s.ctx.handle, C.cu_ptr(to), C.cu_ptr(from), C.size_t(n), s.handle))
+	return s.check("MemcpyDtoDAsync", C.cu_on_device(s.ctx.driver.c, s.ctx.handle, C.cu_ptr(to), C.cu_ptr(from),
+		C.size_t(n), s.handle))
 }
 
 // MemsetD8Async begins to set n bytes on the device to a value.
 func (s *Stream) MemsetD8Async(p DevicePtr, value byte, n int64) error {
-	return s.check("MemsetD8Async", C.cu_set(s.ctx.driver.c, s.ctx.handle, C.cu_ptr(p), C.uchar(value), C.size_t(n), s.handle))
+	return s.check("MemsetD8Async", C.cu_set(s.ctx.driver.c, s.ctx.handle, C.cu_ptr(p), C.uchar(value), C.size_t(n),
+		s.handle))
 }
 
 // MemcpyHtoD copies from any memory to the device and waits.
@@ -144,7 +150,8 @@ func (c *Ctx) MemcpyHtoD(to DevicePtr, from []byte) error {
 	if len(from) == 0 {
 		return nil
 	}
-	return c.driver.check("MemcpyHtoD", C.cu_to_device_now(c.driver.c, c.handle, C.cu_ptr(to), unsafe.Pointer(&from[0]), C.size_t(len(from))))
+	return c.driver.check("MemcpyHtoD", C.cu_to_device_now(c.driver.c, c.handle, C.cu_ptr(to), unsafe.Pointer(&from[0]),
+		C.size_t(len(from))))
 }
 
 // MemcpyDtoH copies from the device to any memory and waits.
@@ -152,5 +159,6 @@ func (c *Ctx) MemcpyDtoH(to []byte, from DevicePtr) error {
 	if len(to) == 0 {
 		return nil
 	}
-	return c.driver.check("MemcpyDtoH", C.cu_to_host_now(c.driver.c, c.handle, unsafe.Pointer(&to[0]), C.cu_ptr(from), C.size_t(len(to))))
+	return c.driver.check("MemcpyDtoH", C.cu_to_host_now(c.driver.c, c.handle, unsafe.Pointer(&to[0]), C.cu_ptr(from),
+		C.size_t(len(to))))
 }

@@ -69,7 +69,8 @@ type Dim3 struct{ X, Y, Z uint32 }
 // math.Float32bits of a float.
 func (f *Function) Launch(grid, block Dim3, shared uint32, on *Stream, arguments ...uint64) error {
 	if len(arguments) > MaxArguments {
-		return edgewise.Errorf("cuda.Launch", edgewise.Internal, "Launch: %d arguments, at most %d", len(arguments), MaxArguments)
+		return edgewise.Errorf("cuda.Launch", edgewise.Internal, "Launch: %d arguments, at most %d", len(arguments),
+			MaxArguments)
 	}
 	g, b := [3]C.uint32_t{C.uint32_t(grid.X), C.uint32_t(grid.Y), C.uint32_t(grid.Z)},
 		[3]C.uint32_t{C.uint32_t(block.X), C.uint32_t(block.Y), C.uint32_t(block.Z)}

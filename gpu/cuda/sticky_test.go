@@ -60,7 +60,8 @@ func TestKernelFaultSticks(t *testing.T) {
 	}
 	for name, err := range map[string]error{"stream": s.Synchronize(), "context": c.Synchronize()} {
 		var r cuda.Result
-		if !errors.As(err, &r) || r.Class() != cuda.Sticky || !edgewise.DeviceLost(err) || edgewise.KindOf(err) != edgewise.Unavailable {
+		if !errors.As(err, &r) || r.Class() != cuda.Sticky || !edgewise.DeviceLost(err) ||
+			edgewise.KindOf(err) != edgewise.Unavailable {
 			t.Errorf("%s: %v", name, err)
 		}
 		if !strings.Contains(err.Error(), "illegal memory access") {

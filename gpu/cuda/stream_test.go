@@ -20,7 +20,8 @@ func TestEventsOrderStreams(t *testing.T) {
 	for i := range from.Bytes() {
 		from.Bytes()[i] = byte(i * 7)
 	}
-	err := errors.Join(in.MemcpyHtoDAsync(p, from, 0, 1<<20), there.Record(in), out.WaitEvent(there), out.MemcpyDtoHAsync(to, 0, p, 1<<20))
+	err := errors.Join(in.MemcpyHtoDAsync(p, from, 0, 1<<20), there.Record(in), out.WaitEvent(there),
+		out.MemcpyDtoHAsync(to, 0, p, 1<<20))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,9 +33,11 @@ func TestOrin(t *testing.T) {
 	s := b.Telemetry()
 	if !near(s.Utilization, 0.347) || !near(s.Temperature, 51.5) || !near(s.Power, 12.5) ||
 		!near(s.MemoryTotal, 62878<<20) || !near(s.MemoryUsed, 10240<<20) {
-		t.Errorf("load %v, %v degrees, %v W, memory %v of %v", s.Utilization, s.Temperature, s.Power, s.MemoryUsed, s.MemoryTotal)
+		t.Errorf("load %v, %v degrees, %v W, memory %v of %v", s.Utilization, s.Temperature, s.Power, s.MemoryUsed,
+			s.MemoryTotal)
 	}
-	if s.Clocks["graphics"] != 816e6 || s.MaxClocks["graphics"] != 1300.5e6 || s.Clocks["memory"] != 3199e6 || s.Mode != "MODE_30W" {
+	if s.Clocks["graphics"] != 816e6 || s.MaxClocks["graphics"] != 1300.5e6 || s.Clocks["memory"] != 3199e6 ||
+		s.Mode != "MODE_30W" {
 		t.Errorf("clocks %v of %v, mode %s", s.Clocks, s.MaxClocks, s.Mode)
 	}
 	if _, cv := s.Temperatures["cv0"]; cv || s.Temperatures["tj"] != 52.25 || len(s.Temperatures) != 3 {
@@ -62,7 +64,8 @@ func TestThorTellsNoLoad(t *testing.T) {
 		t.Fatalf("found %+v", b)
 	}
 	s := b.Telemetry()
-	if s.Utilization != nil || s.Clocks["graphics"] != 1575e6 || !near(s.Temperature, 44) || !near(s.Power, 31.5) || s.Mode != "1" {
+	if s.Utilization != nil || s.Clocks["graphics"] != 1575e6 || !near(s.Temperature, 44) || !near(s.Power, 31.5) ||
+		s.Mode != "1" {
 		t.Errorf("load %v, clocks %v, %v degrees, %v W, mode %q", s.Utilization, s.Clocks, s.Temperature, s.Power, s.Mode)
 	}
 }

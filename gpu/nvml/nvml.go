@@ -39,7 +39,10 @@ func Candidates(configured string) []string {
 	if configured != "" {
 		return []string{configured}
 	}
-	return []string{"libnvidia-ml.so.1", "/usr/lib/aarch64-linux-gnu/nvidia/libnvidia-ml.so.1", "/usr/local/nvidia/lib64/libnvidia-ml.so.1"}
+	return []string{
+		"libnvidia-ml.so.1", "/usr/lib/aarch64-linux-gnu/nvidia/libnvidia-ml.so.1",
+		"/usr/local/nvidia/lib64/libnvidia-ml.so.1",
+	}
 }
 
 // Open loads the first NVML of candidates. Error: Unavailable (there is none, or its driver is not loaded).
@@ -53,7 +56,8 @@ func Open(candidates []string) (*Library, error) {
 			continue
 		}
 		if r := C.nv_init(c); r != 0 {
-			return nil, edgewise.Errorf(op, edgewise.Unavailable, "NVML (%s) does not start: %s", name, C.GoString(C.nv_text(c, r)))
+			return nil, edgewise.Errorf(op, edgewise.Unavailable, "NVML (%s) does not start: %s", name,
+				C.GoString(C.nv_text(c, r)))
 		}
 		l := &Library{c: c}
 		var version [96]C.char
@@ -101,7 +105,8 @@ func (l *Library) check(what string, r C.nv_result) error {
 	if r == 0 {
 		return nil
 	}
-	return edgewise.Errorf("nvml.Read", edgewise.Unavailable, "NVML: %s: %s (error %d)", what, C.GoString(C.nv_text(l.c, r)), int32(r))
+	return edgewise.Errorf("nvml.Read", edgewise.Unavailable, "NVML: %s: %s (error %d)", what,
+		C.GoString(C.nv_text(l.c, r)), int32(r))
 }
 
 // DriverVersion returns the version of the driver, such as "580.65.06"; empty when it is not told.
@@ -155,7 +160,8 @@ func telemetry(s *C.nv_sample) *edgewise.Telemetry {
 		Utilization: value(s, C.NV_UTILIZATION, percent), MemoryLoad: value(s, C.NV_MEMORY_UTILIZATION, percent),
 		Encoder: value(s, C.NV_ENCODER, percent), Decoder: value(s, C.NV_DECODER, percent),
 		MemoryTotal: value(s, C.NV_MEMORY_TOTAL, 1), MemoryUsed: value(s, C.NV_MEMORY_USED, 1),
-		Temperature: value(s, C.NV_TEMPERATURE, 1), Power: value(s, C.NV_POWER, milli), PowerLimit: value(s, C.NV_POWER_LIMIT, milli),
+		Temperature: value(s, C.NV_TEMPERATURE, 1), Power: value(s, C.NV_POWER, milli), PowerLimit: value(s, C.NV_POWER_LIMIT,
+			milli),
 		Energy: value(s, C.NV_ENERGY, milli), Fan: value(s, C.NV_FAN, percent), ECCErrors: value(s, C.NV_ECC, 1),
 		LinkGen: value(s, C.NV_LINK_GENERATION, 1), LinkWidth: value(s, C.NV_LINK_WIDTH, 1),
 		Clocks: clocks(s, C.NV_CLOCK_GRAPHICS), MaxClocks: clocks(s, C.NV_CLOCK_GRAPHICS_MAX),

@@ -91,7 +91,8 @@ func TestWhatADeviceDoesNotTellIsAbsent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Utilization != nil || s.Power != nil || s.MemoryTotal != nil || s.Clocks != nil || s.Slowed != nil || s.Throttled() != "" {
+	if s.Utilization != nil || s.Power != nil || s.MemoryTotal != nil || s.Clocks != nil || s.Slowed != nil ||
+		s.Throttled() != "" {
 		t.Errorf("a device that tells nothing told %+v", s)
 	}
 }
@@ -100,7 +101,8 @@ func TestLostDevice(t *testing.T) {
 	tell(t, everything)
 	l := open(t)
 	tell(t, "fail 15\n")
-	if _, err := l.Read(uuid); err == nil || edgewise.KindOf(err) != edgewise.Unavailable || !strings.Contains(err.Error(), "GPU is lost") {
+	if _, err := l.Read(uuid); err == nil || edgewise.KindOf(err) != edgewise.Unavailable ||
+		!strings.Contains(err.Error(), "GPU is lost") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := l.Read("GPU-other"); err == nil || edgewise.KindOf(err) != edgewise.NotFound {

@@ -47,13 +47,18 @@ func (b *Backend) openMachine() (*machine, error) {
 		return nil, err
 	}
 	m := &machine{driver: driver}
-	m.cudnn = slices.ContainsFunc(libraries, func(l provider.Library) bool { return l.Name == provider.CuDNN && l.Problem == "" })
+	m.cudnn = slices.ContainsFunc(libraries, func(l provider.Library) bool {
+		return l.Name == provider.CuDNN &&
+			l.Problem == ""
+	})
 	return m, nil
 }
 
 // loadGPU makes an instance on a GPU: as many sessions as the model's instance groups put there, each with a ring where
 // the model's sizes are known, and all of them have run once for each batch size.
-func (b *Backend) loadGPU(ctx context.Context, v *edgewise.Version, dir string, on edgewise.Device) (edgewise.Instance, error) {
+func (b *Backend) loadGPU(ctx context.Context, v *edgewise.Version, dir string, on edgewise.Device) (edgewise.Instance,
+	error,
+) {
 	inspection, err := b.Inspect(ctx, dir, v.Model)
 	if err != nil {
 		return nil, err
@@ -154,7 +159,8 @@ func (l *gpuLoad) load(ctx context.Context) (edgewise.Instance, error) {
 	a := newAccelerated(l.version.ID, l.on, l.ctx, l.sessions, l.rings)
 	a.picture, a.kernel = picture, l.kernel
 	if err := a.warm(ctx, graphs); err != nil {
-		return nil, edgewise.Errorf("onnx.Load", edgewise.KindOf(err), "model %v: its first run on %v failed: %w", l.version.ID, l.on, err)
+		return nil, edgewise.Errorf("onnx.Load", edgewise.KindOf(err), "model %v: its first run on %v failed: %w",
+			l.version.ID, l.on, err)
 	}
 	return a, nil
 }
@@ -238,7 +244,8 @@ func (l *gpuLoad) session(stream *cuda.Stream, graphs bool) (*ort.Session, error
 		return nil, err
 	}
 	for _, text := range s.ProviderOptions() {
-		l.backend.config.Logger.Info("provider of a session", "model", l.version.ID.String(), "device", l.on.String(), "options", text)
+		l.backend.config.Logger.Info("provider of a session", "model", l.version.ID.String(), "device", l.on.String(),
+			"options", text)
 	}
 	return s, nil
 }
@@ -256,15 +263,24 @@ func (a *accelerated) warm(ctx context.Context, graphs bool) error {
 			}
 			for bucket, rows := range r.config.Buckets {
 				for run := 0; run == 0 || graphs && run < graphRuns; run++ {
-					if err := a.warmOnce(ctx, &batch{slot: s, bucket: bucket, rows: rows, pins: a.pins, want: every(r.config.Outputs)}); err != nil {
+					if err := a.warmOnce(ctx, &batch{
+						slot: s, bucket: bucket, rows: rows, pins: a.pins,
+						want: every(r.config.Outputs),
+					}); err != nil {
 						return err
 					}
 				}
 			}
 		}
 		if r.config.Kernel != nil { // the driver may compile it at its first launch
-			dot := &pictures{pixels: make([]byte, 3), size: preprocess.Size{Width: 1, Height: 1}, normals: make([]preprocess.Normal, 1)}
-			if err := a.warmOnce(ctx, &batch{slot: r.slots[0], rows: 1, pins: a.pins, want: every(r.config.Outputs), pictures: dot}); err != nil {
+			dot := &pictures{
+				pixels: make([]byte, 3), size: preprocess.Size{Width: 1, Height: 1},
+				normals: make([]preprocess.Normal, 1),
+			}
+			if err := a.warmOnce(ctx, &batch{
+				slot: r.slots[0], rows: 1, pins: a.pins, want: every(r.config.Outputs),
+				pictures: dot,
+			}); err != nil {
 				return err
 			}
 		}

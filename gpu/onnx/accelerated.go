@@ -31,7 +31,9 @@ var _ edgewise.Instance = (*accelerated)(nil)
 
 // newAccelerated puts sessions and their rings, of which there are as many or none, behind one instance, which owns
 // them and the context.
-func newAccelerated(v edgewise.ModelID, on edgewise.Device, ctx *cuda.Ctx, sessions []edgewise.Instance, rings []*ring) *accelerated {
+func newAccelerated(v edgewise.ModelID, on edgewise.Device, ctx *cuda.Ctx, sessions []edgewise.Instance,
+	rings []*ring,
+) *accelerated {
 	a := &accelerated{
 		version: v, device: on, ctx: ctx, pins: &pins{ctx: ctx}, sessions: sessions,
 		plain: make(chan edgewise.Instance, len(sessions)), rings: rings,
@@ -64,7 +66,8 @@ func (a *accelerated) Run(
 ) (*edgewise.Result, error) {
 	b, ok := a.batch(in, want)
 	if !ok && a.picturesAmong(in) {
-		return nil, edgewise.Errorf("onnx.Run", edgewise.Unsupported, "model %v: %v makes no tensors of such pictures", a.version, a.device)
+		return nil, edgewise.Errorf("onnx.Run", edgewise.Unsupported, "model %v: %v makes no tensors of such pictures",
+			a.version, a.device)
 	}
 	var result *edgewise.Result
 	var err error
@@ -81,7 +84,8 @@ func (a *accelerated) Run(
 
 // picturesAmong tells whether a run has pictures in place of an input.
 func (a *accelerated) picturesAmong(in []edgewise.Tensor) bool {
-	return a.picture != "" && slices.ContainsFunc(in, func(t edgewise.Tensor) bool { return t.Name == NormalInput(a.picture) })
+	return a.picture != "" && slices.ContainsFunc(in,
+		func(t edgewise.Tensor) bool { return t.Name == NormalInput(a.picture) })
 }
 
 // batch tells whether a run fits into a ring, and how.
@@ -112,7 +116,8 @@ func (a *accelerated) batch(in []edgewise.Tensor, want []string) (*batch, bool) 
 		}
 		p := &c.Inputs[i]
 		at := slices.IndexFunc(in, func(t edgewise.Tensor) bool { return t.Name == p.name })
-		if at < 0 || in[at].Type != p.kind || !in[at].Shape.Equal(p.shape(b.rows, c.Batched)) || int64(len(in[at].Data)) != p.size*int64(b.rows) {
+		if at < 0 || in[at].Type != p.kind || !in[at].Shape.Equal(p.shape(b.rows, c.Batched)) ||
+			int64(len(in[at].Data)) != p.size*int64(b.rows) {
 			return nil, false
 		}
 		b.in[i] = in[at]
@@ -129,7 +134,9 @@ func (a *accelerated) batch(in []edgewise.Tensor, want []string) (*batch, bool) 
 }
 
 // ring runs a batch in the next slot that is idle.
-func (a *accelerated) ring(ctx context.Context, b *batch, place func(sizes []int64) [][]byte) (*edgewise.Result, error) {
+func (a *accelerated) ring(ctx context.Context, b *batch, place func(sizes []int64) [][]byte) (*edgewise.Result,
+	error,
+) {
 	select {
 	case b.slot = <-a.slots:
 	case <-ctx.Done():

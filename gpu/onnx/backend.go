@@ -72,7 +72,9 @@ func (b *Backend) Inspect(ctx context.Context, dir string, m *edgewise.Model) (*
 }
 
 // Load reads the model once more with the bounded reader and hands it to ONNX Runtime.
-func (b *Backend) Load(ctx context.Context, v *edgewise.Version, dir string, on edgewise.Device) (edgewise.Instance, error) {
+func (b *Backend) Load(ctx context.Context, v *edgewise.Version, dir string, on edgewise.Device) (edgewise.Instance,
+	error,
+) {
 	if on.Kind == edgewise.GPU {
 		return b.loadGPU(ctx, v, dir, on)
 	}

@@ -112,8 +112,14 @@ func sample(kind edgewise.DataType, shape edgewise.Shape) []byte {
 
 func TestOnlyWantedOutputsInTheOrderWanted(t *testing.T) {
 	i := load(t, onnxgen.AddSub(), nil)
-	a := edgewise.Tensor{Name: "a", Type: edgewise.FP32, Shape: edgewise.Shape{1, 16}, Data: floats(slices.Repeat([]float32{5}, 16)...)}
-	b := edgewise.Tensor{Name: "b", Type: edgewise.FP32, Shape: edgewise.Shape{1, 16}, Data: floats(slices.Repeat([]float32{2}, 16)...)}
+	a := edgewise.Tensor{
+		Name: "a", Type: edgewise.FP32, Shape: edgewise.Shape{1, 16},
+		Data: floats(slices.Repeat([]float32{5}, 16)...),
+	}
+	b := edgewise.Tensor{
+		Name: "b", Type: edgewise.FP32, Shape: edgewise.Shape{1, 16},
+		Data: floats(slices.Repeat([]float32{2}, 16)...),
+	}
 	both := infer(t, i, []string{"diff", "sum"}, b, a)
 	if string(both[0].Data) != string(floats(slices.Repeat([]float32{3}, 16)...)) ||
 		string(both[1].Data) != string(floats(slices.Repeat([]float32{7}, 16)...)) {
@@ -130,7 +136,10 @@ func TestUnalignedInput(t *testing.T) {
 	room := make([]byte, 33)
 	data := room[1:]
 	binary.LittleEndian.PutUint64(data, math.Float64bits(math.Pi))
-	out := infer(t, i, []string{"y"}, edgewise.Tensor{Name: "x", Type: edgewise.FP64, Shape: edgewise.Shape{4}, Data: data})
+	out := infer(t, i, []string{"y"}, edgewise.Tensor{
+		Name: "x", Type: edgewise.FP64, Shape: edgewise.Shape{4},
+		Data: data,
+	})
 	if string(out[0].Data) != string(data) {
 		t.Errorf("got %v", out[0].Data)
 	}
@@ -162,7 +171,10 @@ func TestManyAtOnce(t *testing.T) {
 		callers.Go(func() {
 			for round := range 50 {
 				v := float32(100*n + round)
-				in := edgewise.Tensor{Type: edgewise.FP32, Shape: edgewise.Shape{1, 16}, Data: floats(slices.Repeat([]float32{v}, 16)...)}
+				in := edgewise.Tensor{
+					Type: edgewise.FP32, Shape: edgewise.Shape{1, 16},
+					Data: floats(slices.Repeat([]float32{v}, 16)...),
+				}
 				a, b := in, in
 				a.Name, b.Name = "a", "b"
 				r, err := i.Run(t.Context(), []edgewise.Tensor{a, b}, []string{"sum"}, edgewise.RunOptions{})
@@ -230,10 +242,28 @@ func TestRunRefuses(t *testing.T) {
 		kind edgewise.Kind
 		text string
 	}{
-		{"wrong size", []edgewise.Tensor{good, odd}, []string{"sum"}, edgewise.Invalid, "ONNX Runtime refuses the input: Got invalid dimensions"},
-		{"unknown input", []edgewise.Tensor{unknown}, []string{"sum"}, edgewise.Invalid, `input "z": the model has none of that name`},
+		{
+			"wrong size",
+			[]edgewise.Tensor{good, odd},
+			[]string{"sum"},
+			edgewise.Invalid,
+			"ONNX Runtime refuses the input: Got invalid dimensions",
+		},
+		{
+			"unknown input",
+			[]edgewise.Tensor{unknown},
+			[]string{"sum"},
+			edgewise.Invalid,
+			`input "z": the model has none of that name`,
+		},
 		{"unknown output", []edgewise.Tensor{good}, []string{"prod"}, edgewise.Invalid, `the model has no output "prod"`},
-		{"too many", []edgewise.Tensor{good, good, good}, []string{"sum"}, edgewise.Invalid, "3 inputs and 1 outputs, the model has 2 and 2"},
+		{
+			"too many",
+			[]edgewise.Tensor{good, good, good},
+			[]string{"sum"},
+			edgewise.Invalid,
+			"3 inputs and 1 outputs, the model has 2 and 2",
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -253,7 +283,10 @@ func TestLoadRefuses(t *testing.T) {
 		text   string
 	}{
 		{"no runtime", func(t *testing.T, _ *edgewise.Version, _ string) (edgewise.Device, *Backend) {
-			return edgewise.Device{}, New(Config{Library: filepath.Join(t.TempDir(), "libnone.so"), Logger: slog.New(slog.DiscardHandler)})
+			return edgewise.Device{}, New(Config{
+				Library: filepath.Join(t.TempDir(), "libnone.so"),
+				Logger:  slog.New(slog.DiscardHandler),
+			})
 		}, edgewise.Unavailable, "ONNX Runtime was not found, so ONNX models cannot be served: tried"},
 		{"something else as runtime", func(t *testing.T, _ *edgewise.Version, _ string) (edgewise.Device, *Backend) {
 			path := filepath.Join(t.TempDir(), "libnone.so")
@@ -281,7 +314,9 @@ func TestLoadRefuses(t *testing.T) {
 			v.Model.Parameters = map[string]edgewise.ModelParam{"intra_op_thread_count": {StringValue: "many"}}
 			return edgewise.Device{}, backend(t)
 		}, edgewise.Invalid, `parameter "intra_op_thread_count": want a whole number, got "many"`},
-		{"a session entry that names a folder", func(t *testing.T, v *edgewise.Version, _ string) (edgewise.Device, *Backend) {
+		{"a session entry that names a folder", func(t *testing.T, v *edgewise.Version, _ string) (edgewise.Device,
+			*Backend,
+		) {
 			v.Model.Parameters = map[string]edgewise.ModelParam{"session.model_external_initializers_file_folder_path": {StringValue: "/"}}
 			return edgewise.Device{}, backend(t)
 		}, edgewise.Unsupported, "not on the list of those a model may set"},
@@ -333,7 +368,10 @@ func TestModelFileMayBeAFolder(t *testing.T) {
 	if err := onnxgen.External().Save(folder); err != nil {
 		t.Fatal(err)
 	}
-	v := &edgewise.Version{ID: edgewise.ModelID{Name: "m", Version: 1}, Model: &edgewise.Model{Name: "m", DefaultModelFilename: "model.onnx"}}
+	v := &edgewise.Version{
+		ID:    edgewise.ModelID{Name: "m", Version: 1},
+		Model: &edgewise.Model{Name: "m", DefaultModelFilename: "model.onnx"},
+	}
 	instance, err := backend(t).Load(t.Context(), v, dir, edgewise.Device{})
 	if err != nil {
 		t.Fatal(err)

@@ -73,7 +73,8 @@ func (l *gpuLoad) doubling(n int, buckets []int, slots int) (*accelerated, error
 		return nil, err
 	}
 	l.rings = append(l.rings, r)
-	a := newAccelerated(edgewise.ModelID{Name: "double", Version: 1}, edgewise.Device{Kind: edgewise.GPU}, l.ctx, l.sessions, l.rings)
+	a := newAccelerated(edgewise.ModelID{Name: "double", Version: 1}, edgewise.Device{Kind: edgewise.GPU}, l.ctx,
+		l.sessions, l.rings)
 	a.AllowPadding()
 	return a, a.warm(context.Background(), false)
 }

@@ -49,7 +49,8 @@ func accelerate(t *testing.T, ctx *cuda.Ctx, buckets []int, slots int) (*acceler
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := lib.NewSession(filepath.Join(dir, "model.onnx"), names(inspection.Inputs), names(inspection.Outputs), ort.Options{})
+	s, err := lib.NewSession(filepath.Join(dir, "model.onnx"), names(inspection.Inputs), names(inspection.Outputs),
+		ort.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +68,8 @@ func accelerate(t *testing.T, ctx *cuda.Ctx, buckets []int, slots int) (*acceler
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := newAccelerated(edgewise.ModelID{Name: "mlp", Version: 1}, edgewise.Device{Kind: edgewise.GPU}, ctx, []edgewise.Instance{s}, []*ring{r})
+	a := newAccelerated(edgewise.ModelID{Name: "mlp", Version: 1}, edgewise.Device{Kind: edgewise.GPU}, ctx,
+		[]edgewise.Instance{s}, []*ring{r})
 	a.AllowPadding()
 	return a, s
 }

@@ -38,7 +38,8 @@ func PictureInput(m *edgewise.Model, file *edgewise.Inspection) (input string, o
 		return "", false
 	}
 	at := pictureInput(inputs)
-	if at < 0 || slices.ContainsFunc(m.Input, func(in edgewise.ModelInput) bool { return in.Name == inputs[at].name && in.Reshape != nil }) {
+	if at < 0 || slices.ContainsFunc(m.Input,
+		func(in edgewise.ModelInput) bool { return in.Name == inputs[at].name && in.Reshape != nil }) {
 		return "", false
 	}
 	return inputs[at].name, true
@@ -77,7 +78,8 @@ func picturesOf(in []edgewise.Tensor, input string, rows int) *pictures {
 		case t.Name == input && t.Type == edgewise.Uint8 && len(t.Shape) == 4 && t.Shape[0] == int64(rows) &&
 			t.Shape[3] == 3 && t.Shape[1] <= picture.MaxSide && t.Shape[2] <= picture.MaxSide:
 			p.pixels, p.size = t.Data, preprocess.Size{Width: int(t.Shape[2]), Height: int(t.Shape[1])}
-		case t.Name == NormalInput(input) && t.Type == edgewise.FP32 && t.Shape.Equal(edgewise.Shape{int64(rows), NormalSize}):
+		case t.Name == NormalInput(input) && t.Type == edgewise.FP32 &&
+			t.Shape.Equal(edgewise.Shape{int64(rows), NormalSize}):
 			p.normals = make([]preprocess.Normal, rows)
 			for r := range p.normals {
 				for c := range 3 {
@@ -153,7 +155,10 @@ func (b *batch) copyPictures(r *ring, to *buffer, used, all int64) error {
 	sources := make([]preprocess.Source, b.rows)
 	one := len(p.pixels) / b.rows
 	for i := range sources {
-		sources[i] = preprocess.Source{At: e.pixels.device + cuda.DevicePtr(i*one), Part: preprocess.Part{Size: p.size, Stride: 3 * p.size.Width}}
+		sources[i] = preprocess.Source{
+			At:   e.pixels.device + cuda.DevicePtr(i*one),
+			Part: preprocess.Part{Size: p.size, Stride: 3 * p.size.Width},
+		}
 	}
 	table := e.table.host.Bytes()[:preprocess.TableSize(b.rows)]
 	if err := preprocess.Table(table, sources, r.config.pictureSize()); err != nil {

@@ -29,7 +29,8 @@ var planes = edgewise.Shape{3, 5, 4}
 func viewer(t *testing.T, ctx *cuda.Ctx, kind edgewise.DataType, buckets []int) *accelerated {
 	t.Helper()
 	dir := t.TempDir()
-	model := onnxgen.Identity(kind, onnxgen.Dim{Size: -1}, onnxgen.Dim{Size: 3}, onnxgen.Dim{Size: 5}, onnxgen.Dim{Size: 4})
+	model := onnxgen.Identity(kind, onnxgen.Dim{Size: -1}, onnxgen.Dim{Size: 3}, onnxgen.Dim{Size: 5},
+		onnxgen.Dim{Size: 4})
 	if err := model.Save(dir); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +68,8 @@ func viewer(t *testing.T, ctx *cuda.Ctx, kind edgewise.DataType, buckets []int) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := newAccelerated(edgewise.ModelID{Name: "m", Version: 1}, edgewise.Device{Kind: edgewise.GPU}, ctx, []edgewise.Instance{s}, []*ring{r})
+	a := newAccelerated(edgewise.ModelID{Name: "m", Version: 1}, edgewise.Device{Kind: edgewise.GPU}, ctx,
+		[]edgewise.Instance{s}, []*ring{r})
 	a.AllowPadding()
 	a.picture, a.kernel = input, l.kernel
 	if err := a.warm(context.Background(), false); err != nil {
@@ -91,7 +93,10 @@ func views(list []edgewise.Picture, kind edgewise.DataType) (in []edgewise.Tenso
 	}
 	n := int64(len(list))
 	return []edgewise.Tensor{
-		{Name: "x", Type: edgewise.Uint8, Shape: edgewise.Shape{n, int64(list[0].Height), int64(list[0].Width), 3}, Data: pixels},
+		{
+			Name: "x", Type: edgewise.Uint8, Shape: edgewise.Shape{n, int64(list[0].Height), int64(list[0].Width), 3},
+			Data: pixels,
+		},
 		{Name: "x.normal", Type: edgewise.FP32, Shape: edgewise.Shape{n, NormalSize}, Data: normals},
 	}, want
 }
@@ -152,22 +157,30 @@ func TestRunsOfPicturesThatTheDeviceDoesNotTake(t *testing.T) {
 	many, _ := views([]edgewise.Picture{one, one, one}, edgewise.FP32)
 	for name, in := range map[string][]edgewise.Tensor{
 		"more than there are rows": many, "no pixels": good[1:],
-		"fewer pixels":   {{Name: "x", Type: edgewise.Uint8, Shape: edgewise.Shape{1, 2, 2, 3}, Data: good[0].Data[:11]}, good[1]},
+		"fewer pixels": {
+			{Name: "x", Type: edgewise.Uint8, Shape: edgewise.Shape{1, 2, 2, 3}, Data: good[0].Data[:11]},
+			good[1],
+		},
 		"other channels": {{Name: "x", Type: edgewise.Uint8, Shape: edgewise.Shape{1, 2, 3, 2}, Data: good[0].Data}, good[1]},
 	} {
-		if _, err := a.Run(context.Background(), in, []string{"y"}, edgewise.RunOptions{}); edgewise.KindOf(err) != edgewise.Unsupported {
+		if _, err := a.Run(context.Background(), in, []string{"y"},
+			edgewise.RunOptions{}); edgewise.KindOf(err) != edgewise.Unsupported {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for i, fault := range []struct {
 		symbol string
 		code   cuda.Result
-	}{{"cuMemAlloc_v2", cuda.OutOfMemory}, {"cuMemHostAlloc", cuda.OutOfMemory}, {"cuLaunchKernel", cuda.LaunchOutOfResources}} {
+	}{{"cuMemAlloc_v2", cuda.OutOfMemory}, {"cuMemHostAlloc", cuda.OutOfMemory}, {
+		"cuLaunchKernel",
+		cuda.LaunchOutOfResources,
+	}} {
 		height := 10 * (i + 1) // each more than there is room for
 		large := edgewise.Picture{Pixels: make([]byte, 3*100*height), Stride: 300, Width: 100, Height: height}
 		in, _ := views([]edgewise.Picture{large}, edgewise.FP32)
 		control.Fail(fault.symbol, 1, int32(fault.code), false)
-		if _, err := a.Run(context.Background(), in, []string{"y"}, edgewise.RunOptions{}); err == nil || !strings.Contains(err.Error(), fault.code.Error()) {
+		if _, err := a.Run(context.Background(), in, []string{"y"}, edgewise.RunOptions{}); err == nil ||
+			!strings.Contains(err.Error(), fault.code.Error()) {
 			t.Errorf("%s: %v", fault.symbol, err)
 		}
 	}
@@ -211,7 +224,10 @@ func TestWhichModelsTakePictures(t *testing.T) {
 		if test.change != nil {
 			test.change(m)
 		}
-		got, ok := PictureInput(m, &edgewise.Inspection{Inputs: test.inputs, Outputs: []edgewise.TensorInfo{info("y", edgewise.FP32, -1, 2)}})
+		got, ok := PictureInput(m, &edgewise.Inspection{
+			Inputs:  test.inputs,
+			Outputs: []edgewise.TensorInfo{info("y", edgewise.FP32, -1, 2)},
+		})
 		if got != test.want || ok != (test.want != "") {
 			t.Errorf("%s: %q, %v", test.name, got, ok)
 		}

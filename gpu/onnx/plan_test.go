@@ -35,7 +35,8 @@ func TestBuckets(t *testing.T) {
 		{"too many", with(64, strings.Join(many, ",")), "at most 32 are allowed"},
 	} {
 		list, err := buckets(test.model)
-		if got := fmt.Sprint(list); err == nil && got != test.want || err != nil && !strings.Contains(err.Error(), test.want) {
+		if got := fmt.Sprint(list); err == nil && got != test.want || err != nil &&
+			!strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, %v", test.name, list, err)
 		}
 	}

@@ -38,7 +38,8 @@ func TestProviderOptions(t *testing.T) {
 		{"nothing said", &edgewise.Model{}, []ort.Provider{{Kind: ort.CUDA, Options: usual}}},
 		{
 			"Triton's numbers", accelerator("cuda", map[string]string{"cudnn_conv_algo_search": "0", "gpu_mem_limit": "1000"}),
-			[]ort.Provider{{Kind: ort.CUDA, Options: with(usual, "cudnn_conv_algo_search", "EXHAUSTIVE", "gpu_mem_limit", "1000")}},
+			[]ort.Provider{{Kind: ort.CUDA, Options: with(usual, "cudnn_conv_algo_search", "EXHAUSTIVE", "gpu_mem_limit",
+				"1000")}},
 		},
 		{
 			"Triton's parameters",
@@ -90,7 +91,10 @@ func TestProviderOptions(t *testing.T) {
 }
 
 func TestOperatorsThatNeedCuDNN(t *testing.T) {
-	i := &edgewise.Inspection{Operators: map[string]int{"ai.onnx.Conv": 3, "ai.onnx.MatMul": 1, "com.microsoft.FusedConv": 1, "LSTM": 2}}
+	i := &edgewise.Inspection{Operators: map[string]int{
+		"ai.onnx.Conv": 3, "ai.onnx.MatMul": 1,
+		"com.microsoft.FusedConv": 1, "LSTM": 2,
+	}}
 	if got := strings.Join(needCuDNN(i), " "); got != "Conv FusedConv LSTM" {
 		t.Errorf("got %s", got)
 	}

@@ -129,7 +129,8 @@ func (s *slot) fill(number int) (err error) {
 		}
 	}
 	for i, rows := range c.Buckets {
-		b, err := c.Bind(s.ring.compute, c.bounds(c.Inputs, s.inputs, rows), c.bounds(c.Outputs, s.outputs, rows), (number-1)*len(c.Buckets)+i+1)
+		b, err := c.Bind(s.ring.compute, c.bounds(c.Inputs, s.inputs, rows), c.bounds(c.Outputs, s.outputs, rows),
+			(number-1)*len(c.Buckets)+i+1)
 		if err != nil {
 			return err
 		}

@@ -79,7 +79,8 @@ func TestOutputsGoToPinnedMemoryByThemselves(t *testing.T) {
 		"none":   func([]int64) [][]byte { return nil },
 		"nil":    func([]int64) [][]byte { return [][]byte{nil} },
 	} {
-		r, err := a.Run(context.Background(), []edgewise.Tensor{in}, []string{outputName(s)}, edgewise.RunOptions{Place: place})
+		r, err := a.Run(context.Background(), []edgewise.Tensor{in}, []string{outputName(s)},
+			edgewise.RunOptions{Place: place})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,12 +137,14 @@ func TestBatchesThatDoNotFitTakeThePlainWay(t *testing.T) {
 	if n := control.Get(fakegpu.Copies) - before; n != 0 {
 		t.Errorf("%d copies by the ring", n)
 	}
-	if _, err := a.Run(context.Background(), []edgewise.Tensor{in}, []string{"nothing"}, edgewise.RunOptions{}); edgewise.KindOf(err) != edgewise.Invalid {
+	if _, err := a.Run(context.Background(), []edgewise.Tensor{in}, []string{"nothing"},
+		edgewise.RunOptions{}); edgewise.KindOf(err) != edgewise.Invalid {
 		t.Errorf("an output that there is not: %v", err)
 	}
 	stopped, stop := context.WithCancel(context.Background())
 	stop()
-	if _, err := a.Run(stopped, []edgewise.Tensor{rows(1, 1)}, []string{outputName(s)}, edgewise.RunOptions{}); !errors.Is(err, context.Canceled) {
+	if _, err := a.Run(stopped, []edgewise.Tensor{rows(1, 1)}, []string{outputName(s)},
+		edgewise.RunOptions{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a request that has gone: %v", err)
 	}
 	finish(a)

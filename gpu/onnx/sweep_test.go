@@ -175,7 +175,8 @@ func life(t *testing.T, path string) (l lived) {
 	if err != nil {
 		return lived{load: err}
 	}
-	block, err := unix.Mmap(-1, 0, 2*len(lifeBatches)*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
+	block, err := unix.Mmap(-1, 0, 2*len(lifeBatches)*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_SHARED|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return lived{load: err}
 	}

@@ -90,7 +90,9 @@ func (w *wide) Run(
 }
 
 // again runs on one thread what has failed on several. Input that both refuse says nothing against the second session.
-func (w *wide) again(ctx context.Context, failed error, run func(*ort.Session) (*edgewise.Result, error)) (*edgewise.Result, error) {
+func (w *wide) again(ctx context.Context, failed error, run func(*ort.Session) (*edgewise.Result,
+	error),
+) (*edgewise.Result, error) {
 	if ctx.Err() != nil {
 		w.release()
 		return nil, failed
@@ -150,7 +152,9 @@ func (w *wide) make() {
 }
 
 // check runs the second session for the first time and compares its answers with those of the plain one.
-func (w *wide) check(ctx context.Context, second *ort.Session, in []edgewise.Tensor, want []string, outputs []edgewise.Tensor) {
+func (w *wide) check(ctx context.Context, second *ort.Session, in []edgewise.Tensor, want []string,
+	outputs []edgewise.Tensor,
+) {
 	result, err := second.Run(ctx, in, want, edgewise.RunOptions{})
 	if ctx.Err() != nil {
 		return

@@ -19,8 +19,17 @@ func TestRoomForASecondCopyOfTheWeights(t *testing.T) {
 	}{
 		{"small ones, unseen", nil, smallWeights, true},
 		{"nothing is known", nil, smallWeights + 1, false},
-		{"enough", map[string]string{"proc/meminfo": "MemTotal: 9999999 kB\nMemAvailable:  1048576 kB\nHugePages_Total: 0\n"}, 256 * mib, true},
-		{"not enough", map[string]string{"proc/meminfo": "MemTotal: 99999999 kB\nMemAvailable: 1048575 kB\n"}, 256 * mib, false},
+		{
+			"enough",
+			map[string]string{"proc/meminfo": "MemTotal: 9999999 kB\nMemAvailable:  1048576 kB\nHugePages_Total: 0\n"},
+			256 * mib, true,
+		},
+		{
+			"not enough",
+			map[string]string{"proc/meminfo": "MemTotal: 99999999 kB\nMemAvailable: 1048575 kB\n"},
+			256 * mib,
+			false,
+		},
 		{"a container without a bound", map[string]string{
 			"proc/meminfo":             "MemTotal: 99999999 kB\nMemAvailable: 1048576 kB\n",
 			"sys/fs/cgroup/memory.max": "max\n", "sys/fs/cgroup/memory.current": "1073741824\n",

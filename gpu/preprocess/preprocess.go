@@ -121,7 +121,8 @@ func (k *Kernel) Run(
 	f := k.f32
 	switch {
 	case n < 1 || n > MaxPictures || !out.ok() || kind != edgewise.FP32 && kind != edgewise.FP16:
-		return edgewise.Errorf("preprocess.Run", edgewise.Invalid, "%d pictures to %v of %dx%d", n, kind, out.Width, out.Height)
+		return edgewise.Errorf("preprocess.Run", edgewise.Invalid, "%d pictures to %v of %dx%d", n, kind, out.Width,
+			out.Height)
 	case kind == edgewise.FP16:
 		f = k.f16
 	}
@@ -132,5 +133,6 @@ func (k *Kernel) Run(
 		}
 	}
 	blocks := (out.Width*out.Height + threads - 1) / threads
-	return f.Launch(cuda.Dim3{X: uint32(blocks), Y: uint32(n), Z: 1}, cuda.Dim3{X: threads, Y: 1, Z: 1}, 0, on, arguments...)
+	return f.Launch(cuda.Dim3{X: uint32(blocks), Y: uint32(n), Z: 1}, cuda.Dim3{X: threads, Y: 1, Z: 1}, 0, on,
+		arguments...)
 }

@@ -130,7 +130,8 @@ func (d *device) run(list []image, kind edgewise.DataType, out Size, normal Norm
 	}
 	result := make([]byte, int64(len(list)*3*out.Width*out.Height)*kind.Size())
 	to, at := d.send(result), d.send(table)
-	err := errors.Join(d.kernel.Run(d.stream, at, len(list), to, kind, out, normal), d.stream.Synchronize(), d.ctx.MemcpyDtoH(result, to))
+	err := errors.Join(d.kernel.Run(d.stream, at, len(list), to, kind, out, normal), d.stream.Synchronize(),
+		d.ctx.MemcpyDtoH(result, to))
 	for _, s := range sources {
 		err = errors.Join(err, d.ctx.MemFree(s.At))
 	}
@@ -152,7 +153,10 @@ func TestDeviceAndCPUAgreeBitForBit(t *testing.T) {
 			w, h := side("w"), side("h")
 			x, y := rapid.IntRange(0, w-1).Draw(r, "x"), rapid.IntRange(0, h-1).Draw(r, "y")
 			stride := 3*w + rapid.IntRange(0, 5).Draw(r, "gap")
-			list = append(list, image{rapid.SliceOfN(rapid.Byte(), stride*h, stride*h).Draw(r, "pixels"), Part{x, y, Size{w - x, h - y}, stride}})
+			list = append(list, image{
+				rapid.SliceOfN(rapid.Byte(), stride*h, stride*h).Draw(r, "pixels"),
+				Part{x, y, Size{w - x, h - y}, stride},
+			})
 		}
 		f32, f16 := d.run(list, edgewise.FP32, out, normal), d.run(list, edgewise.FP16, out, normal)
 		for n, i := range list {
@@ -178,9 +182,13 @@ func TestPicturesThatDoNotFit(t *testing.T) {
 		out  Size
 	}{
 		"nothing": {Part{Stride: 12}, Size{1, 1}}, "before": {Part{X: -1, Size: Size{1, 1}, Stride: 12}, Size{1, 1}},
-		"beside": {Part{X: 1, Size: Size{4, 4}, Stride: 12}, Size{1, 1}}, "no tensor": {good, Size{}}, "too large": {good, Size{MaxSide + 1, 1}},
+		"beside": {Part{X: 1, Size: Size{4, 4}, Stride: 12}, Size{1, 1}}, "no tensor": {good, Size{}}, "too large": {
+			good,
+			Size{MaxSide + 1, 1},
+		},
 	} {
-		if err := Table(make([]byte, descriptor), []Source{{0, test.part}}, test.out); edgewise.KindOf(err) != edgewise.Invalid {
+		if err := Table(make([]byte, descriptor), []Source{{0, test.part}},
+			test.out); edgewise.KindOf(err) != edgewise.Invalid {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

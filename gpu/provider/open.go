@@ -5,7 +5,8 @@ package provider
 #include <dlfcn.h>
 #include <stdlib.h>
 
-static const char *open_library(const char *path) { return dlopen(path, RTLD_NOW | RTLD_LOCAL) == NULL ? dlerror() : NULL; }
+static const char *open_library(const char *path) { return dlopen(path,
+	RTLD_NOW | RTLD_LOCAL) == NULL ? dlerror() : NULL; }
 */
 import "C"
 

@@ -63,7 +63,10 @@ func library(t *testing.T, dir, name string, needs []string, code []byte) string
 	if err := os.WriteFile(filepath.Join(work, "lib.c"), []byte(source), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	arguments := []string{"-shared", "-fPIC", "-Wl,-soname," + name, "-Wl,--no-as-needed", "-o", filepath.Join(dir, name), "lib.c"}
+	arguments := []string{
+		"-shared", "-fPIC", "-Wl,-soname," + name, "-Wl,--no-as-needed", "-o", filepath.Join(dir, name),
+		"lib.c",
+	}
 	for _, need := range needs {
 		run("-shared", "-fPIC", "-x", "c", "-Wl,-soname,"+need, "-o", need, "/dev/null")
 		arguments = append(arguments, "./"+need)
@@ -76,12 +79,14 @@ func TestProviderSaysWhatItNeedsAndBrings(t *testing.T) {
 	dir := t.TempDir()
 	code := append(container(entry{2, 90, 40}, entry{2, 75, 8}), make([]byte, 3<<20+24)...) // more than is looked at a time
 	code = append(code, container(entry{1, 100, 16}, entry{2, 75, 8})...)
-	library(t, dir, provider.CUDA, []string{"libcublas.so.13", "libcublasLt.so.13", "libcudart.so.13", "libcuda.so.1"}, code)
+	library(t, dir, provider.CUDA, []string{"libcublas.so.13", "libcublasLt.so.13", "libcudart.so.13", "libcuda.so.1"},
+		code)
 	f, err := provider.Read(dir, provider.CUDA)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(f.Needed, " "); got != "libcudart.so.13 libcublasLt.so.13 libcublas.so.13" || f.Toolkit() != 13 {
+	if got := strings.Join(f.Needed, " "); got != "libcudart.so.13 libcublasLt.so.13 libcublas.so.13" ||
+		f.Toolkit() != 13 {
 		t.Errorf("needs %s of CUDA %d", got, f.Toolkit())
 	}
 	if f.Code.String() != "7.5, 9.0, 10.0 and later" || f.Code.None() {
@@ -130,7 +135,8 @@ func TestLibrariesAreOpenedFromTrustedFolders(t *testing.T) {
 	}
 	f.Needed = []string{"libcudart.so.13", "libcublas.so.13", "libcublasLt.so.13"}
 	list, err = f.OpenAll([]string{dir, open})
-	if err == nil || !strings.Contains(err.Error(), "everybody may change") || list[2].Problem != "libcublasLt.so.13 was not found" {
+	if err == nil || !strings.Contains(err.Error(), "everybody may change") ||
+		list[2].Problem != "libcublasLt.so.13 was not found" {
 		t.Errorf("%+v, %v", list, err)
 	}
 }

@@ -23,7 +23,10 @@ func Folders(configured []string, runtimeDir string) []string {
 	list := append([]string{}, configured...)
 	list = append(list, filepath.Join(runtimeDir, "cuda"), "/usr/local/cuda/lib64", filepath.Join("/usr/lib", system),
 		filepath.Join("/usr/lib", system, "nvidia"))
-	for _, pattern := range []string{"/usr/local/lib/python3*/*-packages/nvidia/*/lib", "/usr/lib/python3*/*-packages/nvidia/*/lib"} {
+	for _, pattern := range []string{
+		"/usr/local/lib/python3*/*-packages/nvidia/*/lib",
+		"/usr/lib/python3*/*-packages/nvidia/*/lib",
+	} {
 		found, _ := filepath.Glob(pattern) // the pattern is a good one
 		list = append(list, found...)
 	}

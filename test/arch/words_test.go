@@ -49,9 +49,6 @@ var wordy = []string{
 }
 
 var unwrapped = []string{
-	"appliance/runner", "appliance/sched",
-	"appliance/sched/sequence", "appliance/serving",
-	"gpu/...",
 	"test/gpustub",
 }
 

@@ -125,7 +125,10 @@ func TestBatchesRunOnTheRingsOwnStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"cudnn_conv_algo_search=HEURISTIC", "arena_extend_strategy=kSameAsRequested", "has_user_compute_stream=1"} {
+	for _, want := range []string{
+		"cudnn_conv_algo_search=HEURISTIC", "arena_extend_strategy=kSameAsRequested",
+		"has_user_compute_stream=1",
+	} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the options in force lack %s:\n%s", want, log)
 		}
@@ -135,7 +138,10 @@ func TestBatchesRunOnTheRingsOwnStream(t *testing.T) {
 		t.Errorf("the provider copied what is on the device, or made a stream of its own:\n%s", warmed)
 	}
 	m := onnxgen.MLP(1)
-	in := edgewise.Tensor{Name: m.Graph.Inputs[0].Name, Type: edgewise.FP32, Shape: edgewise.Shape{3, 64}, Data: make([]byte, 3*64*4)}
+	in := edgewise.Tensor{
+		Name: m.Graph.Inputs[0].Name, Type: edgewise.FP32, Shape: edgewise.Shape{3, 64},
+		Data: make([]byte, 3*64*4),
+	}
 	r, err := i.Run(context.Background(), []edgewise.Tensor{in}, []string{m.Graph.Outputs[0].Name}, edgewise.RunOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -155,12 +161,18 @@ func TestBatchesRunOnTheRingsOwnStream(t *testing.T) {
 
 func TestThePlainWayCopiesAndWaits(t *testing.T) {
 	i, _, trace, err := load(t, onnxgen.MLP(1),
-		&edgewise.Model{MaxBatchSize: 8, Parameters: map[string]edgewise.ModelParam{"gpu_batch_buckets": {StringValue: "off"}}})
+		&edgewise.Model{
+			MaxBatchSize: 8,
+			Parameters:   map[string]edgewise.ModelParam{"gpu_batch_buckets": {StringValue: "off"}},
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := onnxgen.MLP(1)
-	in := edgewise.Tensor{Name: m.Graph.Inputs[0].Name, Type: edgewise.FP32, Shape: edgewise.Shape{3, 64}, Data: make([]byte, 3*64*4)}
+	in := edgewise.Tensor{
+		Name: m.Graph.Inputs[0].Name, Type: edgewise.FP32, Shape: edgewise.Shape{3, 64},
+		Data: make([]byte, 3*64*4),
+	}
 	r, err := i.Run(context.Background(), []edgewise.Tensor{in}, []string{m.Graph.Outputs[0].Name}, edgewise.RunOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -188,7 +200,10 @@ func TestTwoInstances(t *testing.T) {
 
 func TestGraphsAreCapturedForEveryBucket(t *testing.T) {
 	i, _, trace, err := load(t, onnxgen.MLP(1),
-		&edgewise.Model{MaxBatchSize: 2, Optimization: &edgewise.Optimization{CUDA: &edgewise.CUDAOptimization{Graphs: true}}})
+		&edgewise.Model{
+			MaxBatchSize: 2,
+			Optimization: &edgewise.Optimization{CUDA: &edgewise.CUDAOptimization{Graphs: true}},
+		})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,8 @@ step { model_name: "` + net + `" model_version: -1 input_map { key: "x" value: "
 		"net_gpu": "max_batch_size: 4\ninstance_group { kind: KIND_GPU }\n", "net_cpu": "max_batch_size: 4\ninstance_group { kind: KIND_CPU }\n",
 		"net_off": "max_batch_size: 4\ninstance_group { kind: KIND_GPU }\nparameters { key: \"gpu_pictures\" value { string_value: \"off\" } }\n",
 	}, func(string) *onnxgen.Model {
-		return onnxgen.Identity(edgewise.FP32, onnxgen.Dim{Size: -1}, onnxgen.Dim{Size: 3}, onnxgen.Dim{Size: 1}, onnxgen.Dim{Size: 2})
+		return onnxgen.Identity(edgewise.FP32, onnxgen.Dim{Size: -1}, onnxgen.Dim{Size: 3}, onnxgen.Dim{Size: 1},
+			onnxgen.Dim{Size: 2})
 	})
 	for path, content := range map[string]string{
 		"paint/1/model.wasm": string(module), "paint/config.pbtxt": step,
@@ -75,7 +76,10 @@ step { model_name: "` + net + `" model_version: -1 input_map { key: "x" value: "
 	b, log := start(t, path, models, "pipe_gpu", "pipe_cpu", "pipe_off")
 	for _, model := range []string{"pipe_gpu", "pipe_cpu", "pipe_off"} {
 		for range 3 {
-			q, err := gpubox.Ask(model, edgewise.Tensor{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{1}, Data: make([]byte, 4)})
+			q, err := gpubox.Ask(model, edgewise.Tensor{
+				Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{1},
+				Data: make([]byte, 4),
+			})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -240,7 +240,8 @@ func TestModelsOnDemandGiveWay(t *testing.T) {
 	path, _ := driver(t) // of 1 GiB, half of which is for models
 	config := "max_batch_size: 8\ninstance_group { kind: KIND_GPU }\nparameters { key: \"gpu_residency\" value { " +
 		"string_value: \"on_demand\" } }\n"
-	models := repository(t, map[string]string{"a": config, "b": config}, func(string) *onnxgen.Model { return onnxgen.MLP(1) })
+	models := repository(t, map[string]string{"a": config, "b": config},
+		func(string) *onnxgen.Model { return onnxgen.MLP(1) })
 	b, log := start(t, path, models, "a", "b")
 	for _, model := range []string{"a", "b", "a", "b"} {
 		if err := b.Infer(question(t, model, 2)); err != nil {
@@ -273,7 +274,10 @@ func TestAThrottledGPUKeepsItsTimeForWhatMatters(t *testing.T) {
 	models := repository(t, map[string]string{
 		"m": "max_batch_size: 8\ndynamic_batching { priority_levels: 2 default_priority_level: 1 }\ninstance_group { kind: KIND_GPU }\n",
 	}, func(string) *onnxgen.Model { return onnxgen.MLP(1) })
-	b, log := startWith(t, path, models, []string{"gpu.telemetry=" + fakegpu.Build(t, "libnvidia-ml"), "gpu.telemetry_every=100ms"}, "m")
+	b, log := startWith(t, path, models, []string{
+		"gpu.telemetry=" + fakegpu.Build(t, "libnvidia-ml"),
+		"gpu.telemetry_every=100ms",
+	}, "m")
 	ask := func(priority string) error {
 		values := strings.TrimSuffix(strings.Repeat("0,", 64), ",")
 		_, err := b.Send("/v2/models/m/infer",
@@ -289,7 +293,8 @@ func TestAThrottledGPUKeepsItsTimeForWhatMatters(t *testing.T) {
 		_ = errors.As(ask("2"), &r)
 	}
 	if r == nil || r.Status != http.StatusServiceUnavailable ||
-		!strings.Contains(r.Text, "gpu:0 is throttled (hw_thermal_slowdown), and requests of the lowest priority, 2, stand back") {
+		!strings.Contains(r.Text,
+			"gpu:0 is throttled (hw_thermal_slowdown), and requests of the lowest priority, 2, stand back") {
 		t.Errorf("the lowest priority: %+v", r)
 	}
 	if err := ask("1"); err != nil {

@@ -58,7 +58,10 @@ func backends(t testing.TB) (inside edgewise.Backend, outside *runner.Backend) {
 
 func load(t testing.TB, b edgewise.Backend, dir string) edgewise.Instance {
 	t.Helper()
-	v := &edgewise.Version{ID: edgewise.ModelID{Name: "m", Version: 1}, Model: &edgewise.Model{Name: "m", Platform: onnx.Platform}}
+	v := &edgewise.Version{
+		ID:    edgewise.ModelID{Name: "m", Version: 1},
+		Model: &edgewise.Model{Name: "m", Platform: onnx.Platform},
+	}
 	i, err := b.Load(context.Background(), v, dir, edgewise.Device{})
 	if err != nil {
 		t.Fatal(err)
@@ -157,7 +160,8 @@ func TestARunInAChildEndsWithItsContext(t *testing.T) {
 	pid := outside.(*runner.Instance).Stats().PID
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := outside.Run(ctx, in, names, edgewise.RunOptions{}); err == nil || edgewise.KindOf(err) != edgewise.Deadline {
+	if _, err := outside.Run(ctx, in, names, edgewise.RunOptions{}); err == nil ||
+		edgewise.KindOf(err) != edgewise.Deadline {
 		t.Errorf("got %v", err)
 	}
 	if s := outside.(*runner.Instance).Stats(); s.PID != pid || s.Crashes != 0 {

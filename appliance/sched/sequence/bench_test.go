@@ -15,7 +15,9 @@ import (
 // freeState is an instance that costs nothing: its output and its state are its input.
 type freeState struct{}
 
-func (freeState) Run(_ context.Context, in []edgewise.Tensor, want []string, _ edgewise.RunOptions) (*edgewise.Result, error) {
+func (freeState) Run(_ context.Context, in []edgewise.Tensor, want []string, _ edgewise.RunOptions) (*edgewise.Result,
+	error,
+) {
 	out := make([]edgewise.Tensor, len(want))
 	for i, name := range want {
 		out[i] = edgewise.Tensor{Name: name, Type: in[0].Type, Shape: in[0].Shape, Data: in[0].Data}

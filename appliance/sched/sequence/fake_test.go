@@ -32,7 +32,9 @@ const (
 	hashPanics = -2
 )
 
-func (h *hasher) Run(ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions) (*edgewise.Result, error) {
+func (h *hasher) Run(ctx context.Context, in []edgewise.Tensor, want []string,
+	options edgewise.RunOptions,
+) (*edgewise.Result, error) {
 	h.mu.Lock()
 	delay := h.delay
 	h.mu.Unlock()

@@ -92,7 +92,8 @@ func TestSequencesNeverMix(t *testing.T) {
 			all.Wait()
 			time.Sleep(time.Second) // whatever has not ended expires
 			st := s.Statistics()
-			if st.Pending != 0 || st.Sequences.Live != 0 || st.Sequences.Backlog != 0 || st.Sequences.StateBytes != 0 || budget.Used() != 0 {
+			if st.Pending != 0 || st.Sequences.Live != 0 || st.Sequences.Backlog != 0 || st.Sequences.StateBytes != 0 ||
+				budget.Used() != 0 {
 				t.Errorf("left over: %+v, %+v", st, st.Sequences)
 			}
 			if err := s.Close(); err != nil {

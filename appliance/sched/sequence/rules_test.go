@@ -111,10 +111,15 @@ func TestSequenceRefuses(t *testing.T) {
 			"no id", hashModel(4, nil), step(true, edgewise.Sequence{Start: true}, 1),
 			"inference request to model 'hash' must specify a non-zero or non-empty correlation ID",
 		},
-		{"batch", hashModel(4, nil), two, "inference request to model 'hash' must specify batch-size 1 due to requirements of sequence batcher"},
+		{
+			"batch", hashModel(4, nil), two,
+			"inference request to model 'hash' must specify batch-size 1 due to requirements of sequence batcher",
+		},
 		{"not started", hashModel(4, nil), step(true, goes(42), 1), "inference request for sequence 42 " + startFlag},
-		{"ends what is not started", hashModel(4, nil), step(true, ends(42), 1), "inference request for sequence 42 " + startFlag},
-		{"not started, by name", text, step(true, edgewise.Sequence{Name: "a"}, 1), "inference request for sequence a " + startFlag},
+		{"ends what is not started", hashModel(4, nil), step(true, ends(42), 1), "inference request for sequence 42 " +
+			startFlag},
+		{"not started, by name", text, step(true, edgewise.Sequence{Name: "a"}, 1), "inference request for sequence a " +
+			startFlag},
 		{
 			"text for a number", hashModel(4, nil), step(true, edgewise.Sequence{Name: "a", Start: true}, 1),
 			"sequence batching control 'CORRID' data-type is 'BYTES', but model 'hash' expects 'INT64'",
@@ -129,7 +134,10 @@ func TestSequenceRefuses(t *testing.T) {
 		},
 		{"inputs of the appliance", hashModel(4, nil), func() *edgewise.Request {
 			r := step(true, starts(1), 1)
-			r.Inputs = append(r.Inputs, edgewise.Tensor{Name: "state", Type: edgewise.Int64, Shape: edgewise.Shape{1, 1}, Data: make([]byte, 8)})
+			r.Inputs = append(r.Inputs, edgewise.Tensor{
+				Name: "state", Type: edgewise.Int64, Shape: edgewise.Shape{1, 1},
+				Data: make([]byte, 8),
+			})
 			return r
 		}(), "expected 1 inputs but got 2 inputs"},
 		{"outputs of the appliance", hashModel(4, nil), func() *edgewise.Request {
@@ -157,7 +165,10 @@ func TestSequenceRefuses(t *testing.T) {
 
 // everyStrategy runs a test with each strategy, with and without batches.
 func everyStrategy(t *testing.T, test func(t *testing.T, m *edgewise.Model)) {
-	for name, edit := range map[string]func(*edgewise.SequenceBatching){"default": nil, "direct": direct(0, 0), "oldest": oldest(1)} {
+	for name, edit := range map[string]func(*edgewise.SequenceBatching){
+		"default": nil, "direct": direct(0, 0),
+		"oldest": oldest(1),
+	} {
 		for _, batch := range []int32{0, 1, 8} {
 			t.Run(fmt.Sprintf("%s/%d", name, batch), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { test(t, hashModel(batch, edit)) })
@@ -178,7 +189,8 @@ func TestSequenceFromStartToEnd(t *testing.T) {
 		p.say(edgewise.Sequence{ID: 1, Start: true, End: true}, 2, 31+2)
 		p.ask(ends(1), 1, 0).fails(t, edgewise.Invalid, "sequence 1 "+startFlag)
 		st := p.s.Statistics()
-		if *st.Sequences != (edgewise.SequenceStatistics{Restarted: 1}) || st.Success.Count != 5 || st.Fail.Count != 2 || st.InferenceCount != 5 {
+		if *st.Sequences != (edgewise.SequenceStatistics{Restarted: 1}) || st.Success.Count != 5 || st.Fail.Count != 2 ||
+			st.InferenceCount != 5 {
 			t.Errorf("statistics %+v %+v", st, st.Sequences)
 		}
 	})
@@ -297,7 +309,8 @@ func TestCanceledRequestEndsItsSequence(t *testing.T) {
 		third, fourth, fifth := p.ask(goes(1), 1, 0), p.ask(goes(1), 2, 0), p.ask(starts(1), 3, 0)
 		third.cancel()
 		third.fails(t, edgewise.Canceled, "context canceled")
-		fourth.fails(t, edgewise.Canceled, "inference request for sequence 1 to model 'hash': an earlier request of the sequence was canceled")
+		fourth.fails(t, edgewise.Canceled,
+			"inference request for sequence 1 to model 'hash': an earlier request of the sequence was canceled")
 		first.says(t, 31+5)
 		second.says(t, 31*36+7)
 		fifth.says(t, 31+3) // it begins anew

@@ -83,7 +83,9 @@ func TestControlTensors(t *testing.T) {
 // sizer is an instance whose state grows by one element with every request, and whose output says how large it was.
 type sizer struct{ wrong bool }
 
-func (z *sizer) Run(_ context.Context, in []edgewise.Tensor, want []string, _ edgewise.RunOptions) (*edgewise.Result, error) {
+func (z *sizer) Run(_ context.Context, in []edgewise.Tensor, want []string, _ edgewise.RunOptions) (*edgewise.Result,
+	error,
+) {
 	state := in[slices.IndexFunc(in, func(t edgewise.Tensor) bool { return t.Name == "state" })]
 	n := state.Shape[len(state.Shape)-1]
 	var out []edgewise.Tensor

@@ -57,7 +57,8 @@ func TestWarmUpOfSequences(t *testing.T) {
 		if got := fmt.Sprint(h.seen[:1]); got != want {
 			t.Errorf("warmed up with %v, want %v", got, want)
 		}
-		if st := p.s.Statistics(); st.ExecutionCount+st.InferenceCount+st.Success.Count != 0 || *st.Sequences != (edgewise.SequenceStatistics{}) {
+		if st := p.s.Statistics(); st.ExecutionCount+st.InferenceCount+st.Success.Count != 0 ||
+			*st.Sequences != (edgewise.SequenceStatistics{}) {
 			t.Errorf("statistics %+v %+v", st, st.Sequences)
 		}
 		req.Inputs[0].Data = nil

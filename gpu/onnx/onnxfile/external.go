@@ -114,7 +114,8 @@ func (w *walker) locate(location string, offset, length int64) error {
 		w.sizes[location] = have
 	}
 	if offset > have || length > have-offset {
-		return invalid("external data: %d bytes at offset %d are not in file %.64q, which has %d", length, offset, location, have)
+		return invalid("external data: %d bytes at offset %d are not in file %.64q, which has %d", length, offset, location,
+			have)
 	}
 	return nil
 }

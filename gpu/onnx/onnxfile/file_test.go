@@ -49,17 +49,25 @@ func TestReadKeepsTheGraph(t *testing.T) {
 }
 
 func TestReadSignature(t *testing.T) {
-	bias := edgewise.TensorInfo{Name: "bias", Type: edgewise.FP32, Datatype: "FP32", Shape: edgewise.Shape{4}, Optional: true}
-	x := edgewise.TensorInfo{Name: "x", Type: edgewise.FP32, Datatype: "FP32", Shape: edgewise.Shape{-1, 4}, Dims: []string{"batch", ""}}
+	bias := edgewise.TensorInfo{
+		Name: "bias", Type: edgewise.FP32, Datatype: "FP32", Shape: edgewise.Shape{4},
+		Optional: true,
+	}
+	x := edgewise.TensorInfo{
+		Name: "x", Type: edgewise.FP32, Datatype: "FP32", Shape: edgewise.Shape{-1, 4},
+		Dims: []string{"batch", ""},
+	}
 	old := onnxgen.OptionalInput()
 	old.IR = 3
 	unranked := onnxgen.Scalar()
-	unranked.Graph.Inputs[0] = onnxgen.Value{Name: "x", Extra: message().Nested(2, message().Nested(1, message().Int(1, 1)))}
+	unranked.Graph.Inputs[0] = onnxgen.Value{Name: "x", Extra: message().Nested(2,
+		message().Nested(1, message().Int(1, 1)))}
 	minus := onnxgen.Scalar()
 	minus.Graph.Inputs[0].Extra = nil
 	minus.Graph.Inputs[0] = onnxgen.Value{
-		Name:  "x",
-		Extra: message().Nested(2, message().Nested(1, message().Int(1, 1).Nested(2, message().Nested(1, message().Int(1, -1))))),
+		Name: "x",
+		Extra: message().Nested(2, message().Nested(1,
+			message().Int(1, 1).Nested(2, message().Nested(1, message().Int(1, -1))))),
 	}
 	for _, c := range []struct {
 		name  string
@@ -73,7 +81,10 @@ func TestReadSignature(t *testing.T) {
 			[]edgewise.TensorInfo{{Name: "x", Type: edgewise.FP32, Datatype: "FP32", Shape: edgewise.Shape{}}},
 		},
 		{"unknown rank has no shape", unranked, []edgewise.TensorInfo{{Name: "x", Type: edgewise.FP32, Datatype: "FP32"}}},
-		{"size -1 is any size", minus, []edgewise.TensorInfo{{Name: "x", Type: edgewise.FP32, Datatype: "FP32", Shape: edgewise.Shape{-1}}}},
+		{
+			"size -1 is any size", minus,
+			[]edgewise.TensorInfo{{Name: "x", Type: edgewise.FP32, Datatype: "FP32", Shape: edgewise.Shape{-1}}},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, readModel(t, c.model).Inputs); diff != "" {
@@ -140,7 +151,11 @@ func TestReadCountsConstantsAsParameters(t *testing.T) {
 
 func TestReadAcceptsUnusedImportsAndSkipsUnknownFields(t *testing.T) {
 	m := onnxgen.Scalar()
-	m.Opsets = []onnxgen.Opset{{Version: 13}, {Domain: "ai.onnx", Version: 13}, {Domain: "ai.onnx.preview.training", Version: 1}}
+	m.Opsets = []onnxgen.Opset{
+		{Version: 13},
+		{Domain: "ai.onnx", Version: 13},
+		{Domain: "ai.onnx.preview.training", Version: 1},
+	}
 	m.Graph.Nodes[0].Extra = message().Int(900, 1).Bytes(901, []byte("later")).Float(902, 1)
 	want := map[string]int64{"ai.onnx": 13, "ai.onnx.preview.training": 1}
 	if diff := cmp.Diff(want, readModel(t, m).Opsets); diff != "" {

@@ -85,7 +85,8 @@ type request struct {
 func (w *walker) checkCalls() error {
 	for _, r := range w.requests {
 		if _, ok := w.bodies[r.operator]; !ok {
-			return unsupported("node %.64q: operator %.64s: domain %.64q is not served: want ai.onnx, ai.onnx.ml, com.microsoft or a function of the file", r.node, r.operator, r.domain)
+			return unsupported("node %.64q: operator %.64s: domain %.64q is not served: "+
+				"want ai.onnx, ai.onnx.ml, com.microsoft or a function of the file", r.node, r.operator, r.domain)
 		}
 	}
 	e := expansion{walker: w, done: map[*body]extent{}, open: map[*body]bool{}}

@@ -72,12 +72,18 @@ func TestReadRefusesExternalData(t *testing.T) {
 			"offset past the end", outside(weights, entry("offset", "65")), edgewise.Invalid,
 			`16 bytes at offset 65 are not in file "weights.bin", which has 64`,
 		},
-		{"end past the end", outside(weights, entry("offset", "49"), entry("length", "16")), edgewise.Invalid, "are not in file"},
+		{
+			"end past the end", outside(weights, entry("offset", "49"), entry("length", "16")), edgewise.Invalid,
+			"are not in file",
+		},
 		{
 			"offset that overflows", outside(weights, entry("offset", "9223372036854775807"), entry("length", "16")),
 			edgewise.Invalid, "are not in file",
 		},
-		{"offset over 64 bits", outside(weights, entry("offset", "18446744073709551616")), edgewise.Invalid, "decimal number"},
+		{
+			"offset over 64 bits", outside(weights, entry("offset", "18446744073709551616")), edgewise.Invalid,
+			"decimal number",
+		},
 		{"negative offset", outside(weights, entry("offset", "-1")), edgewise.Invalid, "decimal number"},
 		{"signed offset", outside(weights, entry("offset", "+1")), edgewise.Invalid, "decimal number"},
 		{"hexadecimal offset", outside(weights, entry("offset", "0x10")), edgewise.Invalid, "decimal number"},
@@ -99,7 +105,10 @@ func TestReadRefusesExternalData(t *testing.T) {
 		},
 		{
 			"data_location without external data",
-			withInitializer(onnxgen.Tensor{Name: "w", Type: onnxgen.Float, Extra: message().Int(14, 1)}), edgewise.Invalid, "no location",
+			withInitializer(onnxgen.Tensor{
+				Name: "w", Type: onnxgen.Float,
+				Extra: message().Int(14, 1),
+			}), edgewise.Invalid, "no location",
 		},
 		{"data here and there", withInitializer(onnxgen.Tensor{
 			Name: "w", Type: onnxgen.Float, Dims: []int64{4},
@@ -143,7 +152,11 @@ func TestReadAcceptsExternalDataThatFits(t *testing.T) {
 		entries []onnxgen.Entry
 		want    onnxfile.External
 	}{
-		{"location alone", []onnxgen.Entry{{Key: "location", Value: "weights.bin"}}, onnxfile.External{Path: "weights.bin", Length: 16}},
+		{
+			"location alone",
+			[]onnxgen.Entry{{Key: "location", Value: "weights.bin"}},
+			onnxfile.External{Path: "weights.bin", Length: 16},
+		},
 		{"last bytes of the file", []onnxgen.Entry{
 			{Key: "offset", Value: "48"},
 			{Key: "location", Value: "weights.bin"},

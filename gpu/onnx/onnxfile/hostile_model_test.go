@@ -22,14 +22,23 @@ func TestReadRefusesModels(t *testing.T) {
 		{"negative ir_version", ir(-1), edgewise.Invalid, "ir_version is -1"},
 		{"newer ir_version", ir(14), edgewise.Unsupported, "ir_version 14 is newer"},
 		{"no graph", message().Int(1, 8).Encoded(), edgewise.Invalid, "graph is missing"},
-		{"no opset_import", message().Int(1, 8).Nested(7, graph.Message()).Encoded(), edgewise.Invalid, "opset_import is missing"},
+		{
+			"no opset_import", message().Int(1, 8).Nested(7, graph.Message()).Encoded(), edgewise.Invalid,
+			"opset_import is missing",
+		},
 		{
 			"newer opset", scalarWith(func(m *onnxgen.Model) { m.Opsets = []onnxgen.Opset{{Version: 27}} }),
 			edgewise.Unsupported, `"ai.onnx" version 27 is newer`,
 		},
 		{"newer opset of ai.onnx.ml", opset("ai.onnx.ml", 6), edgewise.Unsupported, `"ai.onnx.ml" version 6 is newer`},
-		{"newer opset of com.microsoft", opset("com.microsoft", 2), edgewise.Unsupported, `"com.microsoft" version 2 is newer`},
-		{"opset 0", scalarWith(func(m *onnxgen.Model) { m.Opsets = []onnxgen.Opset{{Version: 0}} }), edgewise.Invalid, "version 0"},
+		{
+			"newer opset of com.microsoft", opset("com.microsoft", 2), edgewise.Unsupported,
+			`"com.microsoft" version 2 is newer`,
+		},
+		{
+			"opset 0", scalarWith(func(m *onnxgen.Model) { m.Opsets = []onnxgen.Opset{{Version: 0}} }), edgewise.Invalid,
+			"version 0",
+		},
 		{
 			"opset below 0", scalarWith(func(m *onnxgen.Model) { m.Opsets = []onnxgen.Opset{{Version: math.MinInt64}} }),
 			edgewise.Invalid, "want 1 or more",
@@ -61,11 +70,20 @@ func TestReadRefusesModels(t *testing.T) {
 			"foreign domain", withNode(onnxgen.Node{Name: "n", Op: "Evil", Domain: "acme.ops"}), edgewise.Unsupported,
 			`node "n": operator acme.ops.Evil: domain "acme.ops" is not served`,
 		},
-		{"look-alike domain", withNode(onnxgen.Node{Name: "n", Op: "Relu", Domain: "ai.оnnx"}), edgewise.Unsupported, "is not served"},
+		{
+			"look-alike domain", withNode(onnxgen.Node{Name: "n", Op: "Relu", Domain: "ai.оnnx"}), edgewise.Unsupported,
+			"is not served",
+		},
 		{"foreign domain in a subgraph", withAttribute(onnxgen.GraphAttribute("body",
-			onnxgen.Graph{Nodes: []onnxgen.Node{{Name: "inner", Op: "Evil", Domain: "acme"}}})), edgewise.Unsupported, `node "inner"`},
+			onnxgen.Graph{Nodes: []onnxgen.Node{{
+				Name: "inner", Op: "Evil",
+				Domain: "acme",
+			}}})), edgewise.Unsupported, `node "inner"`},
 		{"foreign domain in a function", scalarWith(func(m *onnxgen.Model) {
-			m.Functions = []onnxgen.Function{{Domain: "f", Name: "F", Nodes: []onnxgen.Node{{Name: "inner", Op: "Evil", Domain: "acme"}}}}
+			m.Functions = []onnxgen.Function{{
+				Domain: "f", Name: "F",
+				Nodes: []onnxgen.Node{{Name: "inner", Op: "Evil", Domain: "acme"}},
+			}}
 		}), edgewise.Unsupported, `node "inner"`},
 		{"function that calls itself", scalarWith(func(m *onnxgen.Model) {
 			m.Functions = []onnxgen.Function{{Domain: "f", Name: "F", Nodes: []onnxgen.Node{{Op: "F", Domain: "f"}}}}
@@ -85,7 +103,10 @@ func TestReadRefusesModels(t *testing.T) {
 		},
 		{"newer opset in a function", message().Int(1, 8).Nested(25,
 			message().String(1, "F").Nested(9, message().Int(2, 99))).Encoded(), edgewise.Unsupported, "version 99 is newer"},
-		{"only imports", message().Int(1, 8).Nested(8, message().Int(2, one.Version)).Encoded(), edgewise.Invalid, "graph is missing"},
+		{
+			"only imports", message().Int(1, 8).Nested(8, message().Int(2, one.Version)).Encoded(), edgewise.Invalid,
+			"graph is missing",
+		},
 	})
 }
 
@@ -97,18 +118,39 @@ func TestReadRefusesSignatures(t *testing.T) {
 	checkAll(t, []refusal{
 		{"input without a name", withInput(onnxgen.Value{Type: onnxgen.Float}), edgewise.Invalid, "an input has no name"},
 		{"input without a type", withInput(onnxgen.Value{Name: "z"}), edgewise.Invalid, `input "z" has no tensor type`},
-		{"input without an element type", withInput(typed(message().Nested(1, message()))), edgewise.Invalid, `input "z" has no tensor type`},
-		{"two inputs of one name", withInput(onnxgen.Value{Name: "x", Type: onnxgen.Float}), edgewise.Invalid, `two inputs are named "x"`},
+		{
+			"input without an element type", withInput(typed(message().Nested(1, message()))), edgewise.Invalid,
+			`input "z" has no tensor type`,
+		},
+		{
+			"two inputs of one name", withInput(onnxgen.Value{Name: "x", Type: onnxgen.Float}), edgewise.Invalid,
+			`two inputs are named "x"`,
+		},
 		{"two outputs of one name", scalarWith(func(m *onnxgen.Model) {
 			m.Graph.Outputs = append(m.Graph.Outputs,
 				m.Graph.Outputs[0])
 		}), edgewise.Invalid, `two outputs are named "y"`},
-		{"sequence", withInput(typed(message().Nested(4, message().Nested(1, tensorType)))), edgewise.Unsupported, `input "z" is a sequence`},
-		{"map", withInput(typed(message().Nested(5, message().Int(1, 7).Nested(2, tensorType)))), edgewise.Unsupported, `input "z" is a map`},
-		{"optional", withInput(typed(message().Nested(9, message().Nested(1, tensorType)))), edgewise.Unsupported, `input "z" is an optional`},
-		{"sparse tensor", withInput(typed(message().Nested(8, message().Int(1, 1)))), edgewise.Unsupported, `input "z" is a sparse tensor`},
+		{
+			"sequence", withInput(typed(message().Nested(4, message().Nested(1, tensorType)))), edgewise.Unsupported,
+			`input "z" is a sequence`,
+		},
+		{
+			"map", withInput(typed(message().Nested(5, message().Int(1, 7).Nested(2, tensorType)))), edgewise.Unsupported,
+			`input "z" is a map`,
+		},
+		{
+			"optional", withInput(typed(message().Nested(9, message().Nested(1, tensorType)))), edgewise.Unsupported,
+			`input "z" is an optional`,
+		},
+		{
+			"sparse tensor", withInput(typed(message().Nested(8, message().Int(1, 1)))), edgewise.Unsupported,
+			`input "z" is a sparse tensor`,
+		},
 		{"opaque", withInput(typed(message().Nested(7, message()))), edgewise.Unsupported, `input "z" is an opaque`},
-		{"complex", withInput(onnxgen.Value{Name: "z", Type: onnxgen.Complex}), edgewise.Unsupported, `input "z" is a tensor(complex64)`},
+		{
+			"complex", withInput(onnxgen.Value{Name: "z", Type: onnxgen.Complex}), edgewise.Unsupported,
+			`input "z" is a tensor(complex64)`,
+		},
 		{"float8", withInput(onnxgen.Value{Name: "z", Type: onnxgen.Float8}), edgewise.Unsupported, "tensor(float8e4m3fn)"},
 		{
 			"int4 output", scalarWith(func(m *onnxgen.Model) { m.Graph.Outputs[0].Type = onnxgen.Int4 }), edgewise.Unsupported,

@@ -25,10 +25,16 @@ func TestReadRefusesTensors(t *testing.T) {
 		},
 		{
 			"two gigabytes announced, none there",
-			withInitializer(onnxgen.Tensor{Name: "w", Type: onnxgen.Float, Dims: []int64{1 << 29}}), edgewise.Invalid, "takes 536870912",
+			withInitializer(onnxgen.Tensor{
+				Name: "w", Type: onnxgen.Float,
+				Dims: []int64{1 << 29},
+			}), edgewise.Invalid, "takes 536870912",
 		},
 		{"half a byte too many", withInitializer(w(onnxgen.Int4, []int64{3}, 3)), edgewise.Invalid, "takes 2"},
-		{"negative dimension", withInitializer(w(onnxgen.Float, []int64{-1}, 4)), edgewise.Invalid, "dimension 0 is negative: -1"},
+		{
+			"negative dimension", withInitializer(w(onnxgen.Float, []int64{-1}, 4)), edgewise.Invalid,
+			"dimension 0 is negative: -1",
+		},
 		{
 			"negative packed dimension", withInitializer(extra(w(onnxgen.Float, nil, 4), message().Packed(1, 2, -3))),
 			edgewise.Invalid, "dimension 1 is negative: -3",
@@ -48,9 +54,18 @@ func TestReadRefusesTensors(t *testing.T) {
 		{"no element type", withInitializer(w(0, nil, 4)), edgewise.Invalid, "no element type"},
 		{"element type of no meaning", withInitializer(w(77, nil, 4)), edgewise.Invalid, "element type 77"},
 		{"no name", withInitializer(onnxgen.Floats("", nil, 1)), edgewise.Invalid, "initializer 1 has no name"},
-		{"name used twice", withInitializer(onnxgen.Floats("two", nil, 1)), edgewise.Invalid, `two initializers are named "two"`},
-		{"segment", withInitializer(extra(w(onnxgen.Float, nil, 4), message().Nested(3, message()))), edgewise.Unsupported, "segments"},
-		{"data twice", withInitializer(extra(w(onnxgen.Float, nil, 4), message().Float(4, 1))), edgewise.Invalid, "given twice"},
+		{
+			"name used twice", withInitializer(onnxgen.Floats("two", nil, 1)), edgewise.Invalid,
+			`two initializers are named "two"`,
+		},
+		{
+			"segment", withInitializer(extra(w(onnxgen.Float, nil, 4), message().Nested(3, message()))), edgewise.Unsupported,
+			"segments",
+		},
+		{
+			"data twice", withInitializer(extra(w(onnxgen.Float, nil, 4), message().Float(4, 1))), edgewise.Invalid,
+			"given twice",
+		},
 		{"data in another type's field", withInitializer(extra(onnxgen.Tensor{Name: "w", Type: onnxgen.Float},
 			message().Int(7, 1))), edgewise.Invalid, "int64_data is given"},
 		{"strings as raw bytes", withInitializer(w(onnxgen.String, []int64{1}, 4)), edgewise.Invalid, "stand in string_data"},
@@ -84,7 +99,10 @@ func TestReadRefusesSparseTensors(t *testing.T) {
 		return onnxgen.Attribute{Name: "sparse_value", Type: 11, Value: message().Nested(field, m)}
 	}
 	checkAll(t, []refusal{
-		{"values in another file", withSparse(onnxgen.Sparse(outside, indices, 4)), edgewise.Unsupported, "not allowed in a sparse initializer"},
+		{
+			"values in another file", withSparse(onnxgen.Sparse(outside, indices, 4)), edgewise.Unsupported,
+			"not allowed in a sparse initializer",
+		},
 		{
 			"indices in another file", withSparse(onnxgen.Sparse(values, indices.In("weights.bin", 0), 4)), edgewise.Unsupported,
 			"not allowed in a sparse initializer",
@@ -103,15 +121,27 @@ func TestReadRefusesSparseTensors(t *testing.T) {
 			"indices of floats", withSparse(onnxgen.Sparse(values, onnxgen.Floats("", []int64{2}, 0, 3), 4)), edgewise.Invalid,
 			"want tensor(int64)",
 		},
-		{"more values than places", withSparse(onnxgen.Sparse(values, indices, 1)), edgewise.Invalid, "2 values do not fit in dimensions [1]"},
+		{
+			"more values than places", withSparse(onnxgen.Sparse(values, indices, 1)), edgewise.Invalid,
+			"2 values do not fit in dimensions [1]",
+		},
 		{
 			"other number of indices", withSparse(onnxgen.Sparse(values, onnxgen.Ints64("", []int64{3}, 0, 1, 2), 4)),
 			edgewise.Invalid, "2 values have 3 indices",
 		},
 		{"strings", withSparse(onnxgen.Sparse(onnxgen.Tensor{Name: "s", Type: onnxgen.String, Dims: []int64{0}},
 			onnxgen.Ints64("", []int64{0}), 4)), edgewise.Unsupported, "sparse tensor(string)"},
-		{"a petabyte once filled", withSparse(onnxgen.Sparse(values, indices, 1<<48)), edgewise.TooLarge, "1073741824 bytes of sparse tensors"},
-		{"elements beyond counting", withSparse(onnxgen.Sparse(values, indices, 1<<40, 1<<40)), edgewise.Invalid, "do not fit in dimensions"},
-		{"no name", withSparse(onnxgen.Sparse(onnxgen.Floats("", []int64{2}, 1, 2), indices, 4)), edgewise.Invalid, "has no name"},
+		{
+			"a petabyte once filled", withSparse(onnxgen.Sparse(values, indices, 1<<48)), edgewise.TooLarge,
+			"1073741824 bytes of sparse tensors",
+		},
+		{
+			"elements beyond counting", withSparse(onnxgen.Sparse(values, indices, 1<<40, 1<<40)), edgewise.Invalid,
+			"do not fit in dimensions",
+		},
+		{
+			"no name", withSparse(onnxgen.Sparse(onnxgen.Floats("", []int64{2}, 1, 2), indices, 4)), edgewise.Invalid,
+			"has no name",
+		},
 	})
 }

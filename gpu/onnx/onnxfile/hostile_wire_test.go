@@ -34,7 +34,10 @@ func TestReadRefusesWhatIsNotONNX(t *testing.T) {
 func TestReadRefusesBrokenWireFormat(t *testing.T) {
 	graph := onnxgen.Scalar().Graph
 	checkAll(t, []refusal{
-		{"declared length beyond the file", message().Int(1, 8).Tag(7, 2).Raw(0xff, 0x7f).Encoded(), edgewise.Invalid, "16383 bytes has 0 left"},
+		{
+			"declared length beyond the file", message().Int(1, 8).Tag(7, 2).Raw(0xff, 0x7f).Encoded(), edgewise.Invalid,
+			"16383 bytes has 0 left",
+		},
 		{
 			"two gigabytes declared", message().Int(1, 8).Tag(7, 2).Raw(0x80, 0x80, 0x80, 0x80, 0x08).Encoded(),
 			edgewise.Invalid, "2147483648 bytes",
@@ -43,20 +46,32 @@ func TestReadRefusesBrokenWireFormat(t *testing.T) {
 			"largest length declared", message().Tag(7, 2).Raw(bytes.Repeat([]byte{0xff}, 9)...).Raw(1).Encoded(),
 			edgewise.Invalid, "18446744073709551615 bytes",
 		},
-		{"number over 64 bits", message().Tag(1, 0).Raw(bytes.Repeat([]byte{0xff}, 9)...).Raw(2).Encoded(), edgewise.Invalid, "64 bits"},
-		{"number over ten bytes", message().Tag(1, 0).Raw(bytes.Repeat([]byte{0x80}, 9)...).Raw(0x80, 1).Encoded(), edgewise.Invalid, "64 bits"},
+		{
+			"number over 64 bits", message().Tag(1, 0).Raw(bytes.Repeat([]byte{0xff}, 9)...).Raw(2).Encoded(), edgewise.Invalid,
+			"64 bits",
+		},
+		{
+			"number over ten bytes", message().Tag(1, 0).Raw(bytes.Repeat([]byte{0x80}, 9)...).Raw(0x80, 1).Encoded(),
+			edgewise.Invalid, "64 bits",
+		},
 		{"number cut off", message().Tag(1, 0).Raw(0x80).Encoded(), edgewise.Invalid, "cut off"},
 		{"tag over 32 bits", message().Raw(0xff, 0xff, 0xff, 0xff, 0x7f).Encoded(), edgewise.Invalid, "field number"},
 		{"group begins", message().Int(1, 8).Tag(7, 3).Tag(7, 4).Encoded(), edgewise.Invalid, "groups"},
 		{"group ends", message().Int(1, 8).Tag(7, 4).Encoded(), edgewise.Invalid, "groups"},
-		{"group in an unknown field", withNode(onnxgen.Node{Op: "Relu", Extra: message().Tag(99, 3).Tag(99, 4)}), edgewise.Invalid, "groups"},
+		{
+			"group in an unknown field", withNode(onnxgen.Node{Op: "Relu", Extra: message().Tag(99, 3).Tag(99, 4)}),
+			edgewise.Invalid, "groups",
+		},
 		{"reserved wire type", message().Int(1, 8).Tag(7, 7).Encoded(), edgewise.Invalid, "wire type 7"},
 		{"graph as a number", message().Int(1, 8).Int(7, 1).Encoded(), edgewise.Invalid, `"graph" has wire type 0`},
 		{
 			"raw_data as a number", withInitializer(onnxgen.Tensor{Name: "w", Type: onnxgen.Float, Extra: message().Int(9, 1)}),
 			edgewise.Invalid, `"raw_data" has wire type 0`,
 		},
-		{"name as a float", withNode(onnxgen.Node{Op: "Relu", Extra: message().Float(3, 1)}), edgewise.Invalid, `"name" has wire type 5`},
+		{
+			"name as a float", withNode(onnxgen.Node{Op: "Relu", Extra: message().Float(3, 1)}), edgewise.Invalid,
+			`"name" has wire type 5`,
+		},
 		{
 			"graph twice", message().Int(1, 8).Nested(7, graph.Message()).Nested(7, graph.Message()).Encoded(), edgewise.Invalid,
 			`"graph" is given twice`,
@@ -124,6 +139,7 @@ func TestReadRefusesBrokenWireFormat(t *testing.T) {
 				message().Bytes(2, []byte{0x0a, 5}))
 		}), edgewise.Invalid, "5 bytes has 0 left"},
 		{"fixed number cut off", message().Int(1, 8).Nested(7,
-			message().Nested(1, message().Nested(5, message().Tag(2, 5).Raw(1, 2)))).Encoded(), edgewise.Invalid, "number of 4 bytes has 2 left"},
+			message().Nested(1, message().Nested(5,
+				message().Tag(2, 5).Raw(1, 2)))).Encoded(), edgewise.Invalid, "number of 4 bytes has 2 left"},
 	})
 }

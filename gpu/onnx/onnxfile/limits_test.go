@@ -26,7 +26,8 @@ func crowded() *onnxgen.Model {
 	}
 	m.Metadata = []onnxgen.Entry{{Key: "a", Value: strings.Repeat("v", 200)}, {Key: "b", Value: "w"}}
 	m.Opsets = []onnxgen.Opset{{Version: 13}, {Domain: "f", Version: 1}}
-	m.Graph.Extra = message().Nested(15, onnxgen.Sparse(onnxgen.Floats("s", []int64{1}, 1), onnxgen.Ints64("", []int64{1}, 0), 100))
+	m.Graph.Extra = message().Nested(15, onnxgen.Sparse(onnxgen.Floats("s", []int64{1}, 1),
+		onnxgen.Ints64("", []int64{1}, 0), 100))
 	return m
 }
 
@@ -59,7 +60,10 @@ func limits(size, kept, fields int64) []limit {
 		{"Kept", kept, func(l *onnxfile.Limits, v int64) { l.Kept = v }, "more than %d bytes of names"},
 		{"Weights", 40 + 4 + 8, func(l *onnxfile.Limits, v int64) { l.Weights = v }, "more than %d bytes of tensors"},
 		{"Dense", 400, func(l *onnxfile.Limits, v int64) { l.Dense = v }, "more than %d bytes of sparse tensors"},
-		{"ExternalData", 2, func(l *onnxfile.Limits, v int64) { l.ExternalData = int(v) }, "more than %d tensors in other files"},
+		{
+			"ExternalData", 2, func(l *onnxfile.Limits, v int64) { l.ExternalData = int(v) },
+			"more than %d tensors in other files",
+		},
 	}
 }
 
@@ -126,7 +130,10 @@ func TestReadRefusesFunctionsThatGrowWithoutBound(t *testing.T) {
 	m.Graph.Nodes = append(m.Graph.Nodes, onnxgen.Node{Op: "F0", Domain: "f"})
 	for i := range 60 {
 		call := onnxgen.Node{Op: fmt.Sprintf("F%d", i+1), Domain: "f"}
-		m.Functions = append(m.Functions, onnxgen.Function{Domain: "f", Name: fmt.Sprintf("F%d", i), Nodes: []onnxgen.Node{call, call}})
+		m.Functions = append(m.Functions, onnxgen.Function{
+			Domain: "f", Name: fmt.Sprintf("F%d", i),
+			Nodes: []onnxgen.Node{call, call},
+		})
 	}
 	m.Functions = append(m.Functions, onnxgen.Function{Domain: "f", Name: "F60", Nodes: []onnxgen.Node{{Op: "Relu"}}})
 	refusal{"", m.Bytes(), edgewise.TooLarge, "1000000 nodes once the functions are put in place"}.check(t)
@@ -174,7 +181,10 @@ func TestReadOfHugeLiesTakesLittleMemory(t *testing.T) {
 	}{
 		{"file over the limit", length.Encoded(), size, edgewise.TooLarge, "at most 2147483647 are allowed"},
 		{"huge graph", length.Encoded(), 0, edgewise.Invalid, "field number 0"},
-		{"huge producer name", message().Tag(2, 2).Raw(uvarint(size - 16)...).Encoded(), 0, edgewise.TooLarge, "at most 4096"},
+		{
+			"huge producer name", message().Tag(2, 2).Raw(uvarint(size - 16)...).Encoded(), 0, edgewise.TooLarge,
+			"at most 4096",
+		},
 		{
 			"huge metadata value", message().Tag(14, 2).Raw(uvarint(size-16)...).Tag(2, 2).Raw(uvarint(size - 32)...).Encoded(),
 			0, edgewise.TooLarge, "at most 1048576",

@@ -11,7 +11,10 @@ var foreign = []struct {
 	prefix string
 	advice string
 }{
-	{4, "ORTM", "it is in ONNX Runtime's own .ort format, which is not accepted from users: upload the .onnx file it was made from"},
+	{
+		4, "ORTM",
+		"it is in ONNX Runtime's own .ort format, which is not accepted from users: upload the .onnx file it was made from",
+	},
 	{0, "\x7fELF", "it is a program or a shared library"},
 	{0, "PK\x03\x04", "it is a zip archive (a PyTorch .pt file is one too): export the model to ONNX"},
 	{0, "\x1f\x8b", "it is gzip-compressed: unpack it first"},

@@ -142,12 +142,16 @@ func (w *walker) operatorSet(end int64) (domain string, version int64, err error
 		return "", 0, err
 	}
 	domain = cmp.Or(domain, domainONNX)
-	limit, known := map[string]int64{domainONNX: MaxOpset, domainML: MaxOpsetML, domainMicrosoft: MaxOpsetMicrosoft}[domain]
+	limit, known := map[string]int64{
+		domainONNX: MaxOpset, domainML: MaxOpsetML,
+		domainMicrosoft: MaxOpsetMicrosoft,
+	}[domain]
 	switch {
 	case version < 1:
 		return "", 0, invalid("operator set %.64q has version %d: want 1 or more", domain, version)
 	case known && version > limit:
-		return "", 0, unsupported("operator set %q version %d is newer than the runtime: at most %d is supported; export the model again with a lower opset", domain, version, limit)
+		return "", 0, unsupported("operator set %q version %d is newer than the runtime: at most %d is supported; "+
+			"export the model again with a lower opset", domain, version, limit)
 	}
 	return domain, version, nil
 }

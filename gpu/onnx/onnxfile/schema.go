@@ -116,16 +116,25 @@ var nodeMessage = message{"NodeProto", false, []fieldSpec{
 }}
 
 var attributeMessage = message{"AttributeProto", false, []fieldSpec{
-	1: {"name", blob, 0}, 2: {"f", real32, 0}, 3: {"i", number, 0}, 4: {"s", blob, 0}, 5: {"t", blob, 0}, 6: {"g", blob, 0},
+	1: {"name", blob, 0}, 2: {"f", real32, 0}, 3: {"i", number, 0}, 4: {"s", blob, 0}, 5: {"t", blob, 0}, 6: {
+		"g", blob,
+		0,
+	},
 	7: {"floats", reals32, 0}, 8: {"ints", numbers, 0}, 9: {"strings", blobs, 0}, 10: {"tensors", blobs, 0},
 	11: {"graphs", blobs, 0}, 13: {"doc_string", blob, 0}, 14: {"tp", blob, 0}, 15: {"type_protos", blobs, 0},
-	20: {"type", number, 0}, 21: {"ref_attr_name", blob, 0}, 22: {"sparse_tensor", blob, 0}, 23: {"sparse_tensors", blobs, 0},
+	20: {"type", number, 0}, 21: {"ref_attr_name", blob, 0}, 22: {"sparse_tensor", blob, 0}, 23: {
+		"sparse_tensors", blobs,
+		0,
+	},
 }}
 
 var tensorMessage = message{"TensorProto", false, []fieldSpec{
 	1: {"dims", numbers, 0}, 2: {"data_type", number, 0}, 3: {"segment", blob, 0}, 4: {"float_data", reals32, 0},
 	5: {"int32_data", numbers, 0}, 6: {"string_data", blobs, 0}, 7: {"int64_data", numbers, 0}, 8: {"name", blob, 0},
-	9: {"raw_data", blob, 0}, 10: {"double_data", reals64, 0}, 11: {"uint64_data", numbers, 0}, 12: {"doc_string", blob, 0},
+	9: {"raw_data", blob, 0}, 10: {"double_data", reals64, 0}, 11: {"uint64_data", numbers, 0}, 12: {
+		"doc_string", blob,
+		0,
+	},
 	13: {"external_data", blobs, 0}, 14: {"data_location", number, 0}, 16: {"metadata_props", blobs, 0},
 }}
 

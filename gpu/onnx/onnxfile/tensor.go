@@ -21,7 +21,10 @@ type tensor struct {
 // tensorField maps the fields of a TensorProto that hold elements.
 var tensorField = [16]dataField{4: floatData, 5: int32Data, 6: stringData, 7: int64Data, 10: doubleData, 11: uint64Data}
 
-var dataFieldNames = [dataFields]string{"raw_data", "float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data"}
+var dataFieldNames = [dataFields]string{
+	"raw_data", "float_data", "int32_data", "string_data", "int64_data",
+	"double_data", "uint64_data",
+}
 
 // tensor reads a tensor up to end and checks that its data is what its type and dimensions announce. Only the
 // initializers of a graph may keep their data in another file: inside says what the others are in.
@@ -143,7 +146,8 @@ func (t *tensor) checkData(elements, size int64) error {
 	want := t.element.data
 	for kind, n := range t.entries {
 		if n > 0 && dataField(kind) != want {
-			return invalid("%s is given, but the elements of a %s stand in %s", dataFieldNames[kind], t.element.typeName(), dataFieldNames[want])
+			return invalid("%s is given, but the elements of a %s stand in %s", dataFieldNames[kind], t.element.typeName(),
+				dataFieldNames[want])
 		}
 	}
 	entries := t.entries[want]

@@ -144,7 +144,8 @@ func (v *value) info(what string) (edgewise.TensorInfo, error) {
 		return edgewise.TensorInfo{}, invalid("%s %.64q has no tensor type", what, v.name)
 	}
 	if !countable(v.shape) {
-		return edgewise.TensorInfo{}, invalid("%s %.64q: shape %v has more elements than can be counted", what, v.name, v.shape)
+		return edgewise.TensorInfo{}, invalid("%s %.64q: shape %v has more elements than can be counted", what, v.name,
+			v.shape)
 	}
 	t := edgewise.TensorInfo{Name: v.name, Type: v.element.host, Datatype: v.element.host.String(), Shape: v.shape}
 	for _, d := range v.dims {

@@ -51,7 +51,8 @@ func (s *Session) NewBinding(c BindingConfig) (*Binding, error) {
 	keys, values, free := cPairs(c.RunEntries)
 	defer free()
 	b := &Binding{session: s, outputs: c.Outputs}
-	e := C.ew_binding_new(s.lib.api, s.handle, C.size_t(len(c.Inputs)+len(c.Outputs)), first(keys), first(values), C.size_t(len(keys)), &b.c)
+	e := C.ew_binding_new(s.lib.api, s.handle, C.size_t(len(c.Inputs)+len(c.Outputs)), first(keys), first(values),
+		C.size_t(len(keys)), &b.c)
 	if err := failed("ort.NewBinding", edgewise.Internal, "making a binding", e); err != nil {
 		return nil, err
 	}
@@ -93,7 +94,8 @@ func (b *Binding) Run() error {
 	if b.broken != nil {
 		return b.broken
 	}
-	err := failed("ort.Run", edgewise.Internal, "ONNX Runtime failed", C.ew_binding_run(b.session.lib.api, b.session.handle, b.c))
+	err := failed("ort.Run", edgewise.Internal, "ONNX Runtime failed",
+		C.ew_binding_run(b.session.lib.api, b.session.handle, b.c))
 	if err != nil || b.checked {
 		return err
 	}

@@ -55,10 +55,22 @@ func TestBindingsThatDoNotFit(t *testing.T) {
 	memory := make([]byte, 64)
 	at := uintptr(unsafe.Pointer(&memory[0]))
 	for name, c := range map[string]BindingConfig{
-		"name":   {Inputs: []Bound{{Name: "z", Type: edgewise.FP32, Shape: edgewise.Shape{4}, Address: at, Size: 16}}, Memory: HostMemory},
-		"type":   {Inputs: []Bound{{Name: "x", Type: edgewise.Bytes, Shape: edgewise.Shape{4}, Address: at, Size: 16}}, Memory: HostMemory},
-		"size":   {Inputs: []Bound{{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{400}, Address: at, Size: 16}}, Memory: HostMemory},
-		"memory": {Inputs: []Bound{{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{4}, Address: at, Size: 16}}, Memory: "Nowhere"},
+		"name": {
+			Inputs: []Bound{{Name: "z", Type: edgewise.FP32, Shape: edgewise.Shape{4}, Address: at, Size: 16}},
+			Memory: HostMemory,
+		},
+		"type": {
+			Inputs: []Bound{{Name: "x", Type: edgewise.Bytes, Shape: edgewise.Shape{4}, Address: at, Size: 16}},
+			Memory: HostMemory,
+		},
+		"size": {
+			Inputs: []Bound{{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{400}, Address: at, Size: 16}},
+			Memory: HostMemory,
+		},
+		"memory": {
+			Inputs: []Bound{{Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{4}, Address: at, Size: 16}},
+			Memory: "Nowhere",
+		},
 	} {
 		if b, err := s.NewBinding(c); err == nil || edgewise.KindOf(err) != edgewise.Invalid {
 			t.Errorf("%s: %v, %v", name, b, err)
@@ -89,7 +101,8 @@ func TestProviderThatCannotStart(t *testing.T) {
 	}
 	_, err = lib.NewSession(dir+"/model.onnx", []string{"x"}, []string{"y"},
 		Options{Providers: []Provider{{CUDA, map[string]string{"device_id": "0"}}}})
-	if err == nil || edgewise.KindOf(err) != edgewise.Unavailable || !strings.Contains(err.Error(), "the provider for CUDA does not start") {
+	if err == nil || edgewise.KindOf(err) != edgewise.Unavailable ||
+		!strings.Contains(err.Error(), "the provider for CUDA does not start") {
 		t.Errorf("got %v", err)
 	}
 }

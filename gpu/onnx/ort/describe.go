@@ -30,7 +30,8 @@ func (s *Session) Outputs() ([]Value, error) { return s.describe(1) }
 func (s *Session) describe(outputs C.int) ([]Value, error) {
 	const op = "ort.Describe"
 	var n C.size_t
-	if err := failed(op, edgewise.Internal, "counting a session's tensors", C.ew_count(s.lib.api, s.handle, outputs, &n)); err != nil {
+	if err := failed(op, edgewise.Internal, "counting a session's tensors",
+		C.ew_count(s.lib.api, s.handle, outputs, &n)); err != nil {
 		return nil, err
 	}
 	values := make([]Value, n)

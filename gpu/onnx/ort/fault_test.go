@@ -68,7 +68,10 @@ func TestWhatInputCausesIsInvalid(t *testing.T) {
 				[]onnxgen.Value{anySize("a", onnxgen.Float, 2), anySize("b", onnxgen.Int64, 1)}),
 			[]edgewise.Tensor{floats("a", edgewise.Shape{1, 3}, 1, 2, 3), ints("b", edgewise.Shape{1}, 4)},
 		},
-		{"Reshape of a fixed size", reshapeOfThree(), []edgewise.Tensor{floats("a", three, 1, 2, 3), ints("b", edgewise.Shape{2}, 2, 2)}},
+		{"Reshape of a fixed size", reshapeOfThree(), []edgewise.Tensor{
+			floats("a", three, 1, 2, 3),
+			ints("b", edgewise.Shape{2}, 2, 2),
+		}},
 		{
 			"Gather", node("Gather", onnxgen.Float,
 				[]onnxgen.Value{anySize("a", onnxgen.Float, 1), anySize("b", onnxgen.Int64, 1)}),

@@ -133,7 +133,8 @@ func TestOutputsWhoseShapesVaryAreRight(t *testing.T) {
 		{values(1, 1, 1), 3, 2},
 	} {
 		out := runInto(t, s, m, test.in)
-		if !out.Shape.Equal(edgewise.Shape{1, each * test.count}) || int64(len(out.Data)) != 8*each*test.count || len(m.asked) != test.asked {
+		if !out.Shape.Equal(edgewise.Shape{1, each * test.count}) || int64(len(out.Data)) != 8*each*test.count ||
+			len(m.asked) != test.asked {
 			t.Errorf("run %d: shape %v, %d bytes, asked %d times", n, out.Shape, len(out.Data), len(m.asked))
 		}
 	}
@@ -143,12 +144,14 @@ func TestAnErrorOfAPlacedRunIsTheModels(t *testing.T) {
 	s := open(t, onnxgen.Identity(edgewise.FP32, onnxgen.Dims(3*each)...))
 	m := &memory{}
 	runInto(t, s, m, values(1, 2, 3))
-	if _, err := s.Run(t.Context(), []edgewise.Tensor{values(1)}, []string{"y"}, edgewise.RunOptions{Place: m.place}); edgewise.KindOf(err) != edgewise.Invalid {
+	if _, err := s.Run(t.Context(), []edgewise.Tensor{values(1)}, []string{"y"},
+		edgewise.RunOptions{Place: m.place}); edgewise.KindOf(err) != edgewise.Invalid {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.Run(ctx, []edgewise.Tensor{values(1, 2, 3)}, []string{"y"}, edgewise.RunOptions{Place: m.place}); edgewise.KindOf(err) != edgewise.Canceled {
+	if _, err := s.Run(ctx, []edgewise.Tensor{values(1, 2, 3)}, []string{"y"},
+		edgewise.RunOptions{Place: m.place}); edgewise.KindOf(err) != edgewise.Canceled {
 		t.Errorf("got %v", err)
 	}
 	if out := runInto(t, s, m, values(1, 2, 3)); out.Name != "in place" {

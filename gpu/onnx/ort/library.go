@@ -72,7 +72,8 @@ func Open(candidates []string) (*Library, error) {
 		tried = append(tried, path)
 	}
 	return nil, edgewise.Errorf("ort.Open", edgewise.Unavailable,
-		"ONNX Runtime was not found, so ONNX models cannot be served: tried %s; set onnx.library to its path, or run \"make runtime\"", strings.Join(tried, ", "))
+		"ONNX Runtime was not found, so ONNX models cannot be served: tried %s; "+
+			"set onnx.library to its path, or run \"make runtime\"", strings.Join(tried, ", "))
 }
 
 func load(path string) (*Library, error) {
@@ -81,7 +82,8 @@ func load(path string) (*Library, error) {
 	lib := C.ew_open(cPath, apiVersion)
 	if lib.message != nil {
 		defer C.free(unsafe.Pointer(lib.message))
-		return nil, edgewise.Errorf("ort.Open", edgewise.Unavailable, "%s cannot be loaded as ONNX Runtime: %s", path, C.GoString(lib.message))
+		return nil, edgewise.Errorf("ort.Open", edgewise.Unavailable, "%s cannot be loaded as ONNX Runtime: %s", path,
+			C.GoString(lib.message))
 	}
 	l := &Library{Path: C.GoString(lib.path), Version: C.GoString(lib.version), api: (*C.ew_api)(lib.api)}
 	if l.api == nil {
@@ -99,7 +101,8 @@ func (l *Library) initialize() error {
 	}
 	ortgo.SetSharedLibraryPath(l.Path)
 	if err := ortgo.InitializeEnvironment(ortgo.WithLogLevelFatal()); err != nil { // errors come back from each call
-		return edgewise.Errorf("ort.Open", edgewise.Unavailable, "ONNX Runtime %s (%s) does not start: %w", l.Version, l.Path, err)
+		return edgewise.Errorf("ort.Open", edgewise.Unavailable, "ONNX Runtime %s (%s) does not start: %w", l.Version, l.Path,
+			err)
 	}
 	if err := ortgo.DisableTelemetry(); err != nil {
 		return edgewise.Errorf("ort.Open", edgewise.Internal, "switching ONNX Runtime's telemetry off: %w", err)

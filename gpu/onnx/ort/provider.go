@@ -66,9 +66,11 @@ func (p Provider) appendTo(l *Library, options *ortgo.SessionOptions) (effective
 	keys, values, free := cPairs(p.Options)
 	defer free()
 	var text *C.char
-	e := C.ew_append_provider(l.api, field(options, "o"), C.int(p.Kind), first(keys), first(values), C.size_t(len(keys)), &text)
+	e := C.ew_append_provider(l.api, field(options, "o"), C.int(p.Kind), first(keys), first(values), C.size_t(len(keys)),
+		&text)
 	defer C.free(unsafe.Pointer(text))
-	return C.GoString(text), failed("ort.NewSession", edgewise.Unavailable, "the provider for "+p.Kind.String()+" does not start", e)
+	return C.GoString(text), failed("ort.NewSession", edgewise.Unavailable,
+		"the provider for "+p.Kind.String()+" does not start", e)
 }
 
 // cPairs copies a map to C, in the order of its keys.

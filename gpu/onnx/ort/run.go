@@ -34,7 +34,9 @@ type call struct {
 }
 
 // run is Run with outputs that have a destination made there.
-func (s *Session) run(ctx context.Context, in []edgewise.Tensor, want []string, into []destination) (*edgewise.Result, error) {
+func (s *Session) run(ctx context.Context, in []edgewise.Tensor, want []string, into []destination) (*edgewise.Result,
+	error,
+) {
 	result, err := s.attempt(ctx, in, want, into)
 	if f, ok := errors.AsType[*fault](err); ok {
 		return nil, s.judge(ctx, f, in, want)
@@ -43,7 +45,9 @@ func (s *Session) run(ctx context.Context, in []edgewise.Tensor, want []string, 
 }
 
 // attempt is run, whose error is a *fault where ONNX Runtime ended the run.
-func (s *Session) attempt(ctx context.Context, in []edgewise.Tensor, want []string, into []destination) (*edgewise.Result, error) {
+func (s *Session) attempt(ctx context.Context, in []edgewise.Tensor, want []string,
+	into []destination,
+) (*edgewise.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -147,7 +151,8 @@ func (s *Session) fill(c *call, pins *runtime.Pinner, in []edgewise.Tensor, want
 	for i := range in {
 		name, ok := s.inputs[in[i].Name]
 		if !ok || len(in[i].Shape) > edgewise.MaxRank {
-			return edgewise.Errorf("ort.Run", edgewise.Invalid, "input %q: the model has none of that name and shape %v", in[i].Name, in[i].Shape)
+			return edgewise.Errorf("ort.Run", edgewise.Invalid, "input %q: the model has none of that name and shape %v",
+				in[i].Name, in[i].Shape)
 		}
 		c.inNames[i] = name
 		describe(&c.inputs[i], pins, &in[i])
@@ -274,7 +279,8 @@ func (s *Session) frame(value unsafe.Pointer, shape edgewise.Shape, size uint64)
 	count, _ := shape.Elements()
 	content := make([]byte, size+1)
 	offsets := make([]C.size_t, count+1)
-	e := C.ew_strings(s.lib.api, value, (*C.char)(unsafe.Pointer(&content[0])), C.size_t(size), &offsets[0], C.size_t(count))
+	e := C.ew_strings(s.lib.api, value, (*C.char)(unsafe.Pointer(&content[0])), C.size_t(size), &offsets[0],
+		C.size_t(count))
 	if e.code != 0 {
 		defer C.free(unsafe.Pointer(e.message))
 		return nil, edgewise.Errorf("ort.Run", edgewise.Internal, "reading a string output: %s", C.GoString(e.message))

@@ -157,7 +157,10 @@ func TestABoundOutputThatIsNotWrittenIsAnError(t *testing.T) {
 	s, outputs := session(t, passThrough())
 	in := random(t)
 	at := func(name string, data []byte) Bound {
-		return Bound{Name: name, Type: edgewise.FP32, Shape: in.Shape, Address: uintptr(unsafe.Pointer(&data[0])), Size: int64(len(data))}
+		return Bound{
+			Name: name, Type: edgewise.FP32, Shape: in.Shape, Address: uintptr(unsafe.Pointer(&data[0])),
+			Size: int64(len(data)),
+		}
 	}
 	first, second := poisoned([]int64{2048})[0], poisoned([]int64{2048})[0]
 	b, err := s.NewBinding(BindingConfig{

@@ -36,7 +36,9 @@ func New(options json.RawMessage) (edgewise.Backend, error) {
 type backend struct{ *onnx.Backend }
 
 // Load loads a version, and crashes when its name says so.
-func (b backend) Load(ctx context.Context, v *edgewise.Version, dir string, on edgewise.Device) (edgewise.Instance, error) {
+func (b backend) Load(ctx context.Context, v *edgewise.Version, dir string, on edgewise.Device) (edgewise.Instance,
+	error,
+) {
 	i, err := b.Backend.Load(ctx, v, dir, on)
 	if err != nil {
 		return nil, err
