@@ -209,38 +209,36 @@ func alikeTensors(a, b []edgewise.Tensor) bool {
 	return slices.EqualFunc(a, b, func(x, y edgewise.Tensor) bool { return x.Name == y.Name && x.Shape.Equal(y.Shape) })
 }
 
-// run runs a batch and answers its requests. A batch that fails is run again request by request, each in its own row.
+// run runs a batch and answers its requests. A batch that fails is run again request by request, each in its own row;
+// requests whose clients have left are not run again.
 func (l *instanceLoop) run(batch []*request) {
-	members := 0
+	requests := 0
 	for _, c := range batch {
 		if c != nil {
-			members++
+			requests++
 		}
 	}
 	err := l.attempt(batch)
-	if err != nil && members > 1 && anyClientWaits(batch) {
+	again := err != nil && requests > 1
+	if again {
 		l.direct.of.logger.Debug(
 			"a batch of sequences failed and is run request by request", "model", l.direct.of.version.ID.String(),
-			"requests", members, "error", err,
+			"requests", requests, "error", err,
 		)
-		for row, c := range batch {
-			if c != nil {
+	}
+	for row, c := range batch {
+		if c == nil {
+			continue
+		}
+		if again {
+			if err = c.call.ctx.Err(); err == nil {
 				single := make([]*request, row+1)
 				single[row] = c
-				l.answer(c, l.attempt(single))
+				err = l.attempt(single)
 			}
 		}
-		return
+		l.answer(c, err)
 	}
-	for _, c := range batch {
-		if c != nil {
-			l.answer(c, err)
-		}
-	}
-}
-
-func anyClientWaits(batch []*request) bool {
-	return slices.ContainsFunc(batch, func(c *request) bool { return c != nil && c.call.ctx.Err() == nil })
 }
 
 // answer ends the wait of the request's owner, and continues the sequence. err is that of the whole batch.

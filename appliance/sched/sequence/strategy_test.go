@@ -117,6 +117,25 @@ func TestRowsWithARequestThatDoesNotFitAreThere(t *testing.T) {
 	})
 }
 
+// TestARequestWhoseClientLeftIsCanceled lets a batch panic after all of its clients have left: the request that did
+// nothing wrong is canceled, and does not report the fault of the other.
+func TestARequestWhoseClientLeftIsCanceled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &hasher{delay: time.Millisecond}
+		p := play(t, h, hashModel(4, direct(0, 0)), sched.Config{MaxQueue: 9})
+		defer p.close()
+		busy := p.ask(starts(1), 5, 0)
+		bad, good := p.ask(starts(2), hashPanics, 0), p.ask(starts(3), 5, 0)
+		h.leaves = func() {
+			bad.cancel()
+			good.cancel()
+		}
+		busy.says(t, 31+5)
+		good.fails(t, edgewise.Canceled, "")
+		bad.fails(t, edgewise.Canceled, "")
+	})
+}
+
 // TestSlotUtilization waits for half of the rows, and not longer than the delay.
 func TestSlotUtilization(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
