@@ -160,8 +160,12 @@ func TestFlagsWinOverEnvironmentOverFileOverDefaults(t *testing.T) {
 			t.Errorf("%s: %s, want %s", test.name, c, test.want)
 		}
 	}
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
 	out, _, _ := run(t, nil, "config", "--set", "engine.max_queue=77")
-	contains(t, "config", out, "data_dir: data\n", "  max_queue: 77\n", "  reserve_bytes: 1GiB\n")
+	contains(t, "config", out, "data_dir: "+here+"/data\n", "  max_queue: 77\n", "  reserve_bytes: 1GiB\n")
 }
 
 func TestDoctorFindsAndRepairsAFlippedByte(t *testing.T) {

@@ -37,7 +37,7 @@ func (h *hasher) Run(ctx context.Context, in []edgewise.Tensor, want []string,
 	options edgewise.RunOptions,
 ) (*edgewise.Result, error) {
 	h.mu.Lock()
-	delay := h.delay
+	delay, leaves := h.delay, h.leaves
 	h.mu.Unlock()
 	if delay > 0 {
 		select {
@@ -55,8 +55,8 @@ func (h *hasher) Run(ctx context.Context, in []edgewise.Tensor, want []string,
 	}
 	x, state, start, ready, id := of("x"), of("state"), of("START"), of("READY"), of("CORRID")
 	n := len(x) / 8
-	if n > 1 && h.leaves != nil {
-		h.leaves()
+	if n > 1 && leaves != nil {
+		leaves()
 	}
 	y := make([]byte, 8*n)
 	var ids []int64

@@ -126,10 +126,12 @@ func TestARequestWhoseClientLeftIsCanceled(t *testing.T) {
 		defer p.close()
 		busy := p.ask(starts(1), 5, 0)
 		bad, good := p.ask(starts(2), hashPanics, 0), p.ask(starts(3), 5, 0)
+		h.mu.Lock()
 		h.leaves = func() {
 			bad.cancel()
 			good.cancel()
 		}
+		h.mu.Unlock()
 		busy.says(t, 31+5)
 		good.fails(t, edgewise.Canceled, "")
 		bad.fails(t, edgewise.Canceled, "")
