@@ -18,7 +18,7 @@ func TestALoanCrossesWithoutACopy(t *testing.T) {
 	a, b := floats("a", 1000), floats("b", 10)
 	a.Data = append(data[:0], a.Data...)
 	if !i.OwnsBody(a.Data) || !i.OwnsBody(a.Data[100:200]) || i.OwnsBody(b.Data) || i.OwnsBody(nil) {
-		t.Errorf("lent: %v, a part of it %v, other memory %v, nothing %v", i.OwnsBody(a.Data), i.OwnsBody(a.Data[100:200]),
+		t.Errorf("owned: %v, a part of it %v, other memory %v, nothing %v", i.OwnsBody(a.Data), i.OwnsBody(a.Data[100:200]),
 			i.OwnsBody(b.Data), i.OwnsBody(nil))
 	}
 	for range 5 {
@@ -31,7 +31,7 @@ func TestALoanCrossesWithoutACopy(t *testing.T) {
 	}
 	free()
 	if i.OwnsBody(data) {
-		t.Error("lent after it was given back")
+		t.Error("owned after it was returned")
 	}
 }
 
@@ -54,7 +54,7 @@ func TestLoansAreBounded(t *testing.T) {
 	}
 	back[0]()
 	if data, free := i.AllocBody(size); data == nil {
-		t.Error("nothing is lent after a borrow was given back")
+		t.Error("no memory is borrowed after memory was returned")
 	} else {
 		back[0] = free
 	}
@@ -63,7 +63,7 @@ func TestLoansAreBounded(t *testing.T) {
 	}
 	for _, n := range []int{0, -1, 5 << 20} {
 		if data, _ := i.AllocBody(n); data != nil {
-			t.Errorf("%d bytes are lent", n)
+			t.Errorf("%d bytes are borrowed", n)
 		}
 	}
 }
@@ -99,10 +99,10 @@ func TestShelvesGiveWayToOtherLengthsAndToRuns(t *testing.T) {
 	c := setUp(fakeOptions{})
 	c.MaxArena = 16 << 20
 	i := load(t, c, t.TempDir())
-	for _, n := range []int{100_000, 600_000, 1_500_000, 3 << 20, 100_000} { // in all more than the 4 MiB that may be lent
+	for _, n := range []int{100_000, 600_000, 1_500_000, 3 << 20, 100_000} { // in all more than the 4 MiB that may be borrowed
 		data, free := i.AllocBody(n)
 		if data == nil {
-			t.Fatalf("%d bytes are not lent though nothing else is", n)
+			t.Fatalf("%d bytes cannot be borrowed while nothing else is", n)
 		}
 		free()
 		if i.arena.borrowedBytes > 4<<20 {
@@ -142,7 +142,7 @@ func TestALoanOutlivesTheChildAndTheInstance(t *testing.T) {
 		t.Error("the memory does not keep what is written")
 	}
 	if more, _ := i.AllocBody(4000); more != nil {
-		t.Error("a closed instance lends")
+		t.Error("memory of a closed instance can be borrowed")
 	}
 	free()
 	lateFree()

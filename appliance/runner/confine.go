@@ -51,7 +51,7 @@ func confine(a Access) error {
 	}
 	version, _, number := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if number != 0 {
-		return fmt.Errorf("this kernel has no Landlock, or it is switched off: %w", number)
+		return fmt.Errorf("this kernel has no Landlock, or it is disabled: %w", number)
 	}
 	allowed := rights(int(version))
 	fd, _, number := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&allowed)),

@@ -149,7 +149,7 @@ func TestAVersionThatKeepsCrashingIsQuarantined(t *testing.T) {
 	<-i.Ended()
 	err := fails(t, i, "invalid", edgewise.Unavailable)
 	want := `model "x" version 1: its process died 5 times within 10m0s, the last time with: signal: segmentation ` +
-		`fault; it is not started again before the model is loaded anew`
+		`fault; it is not started again before the model is loaded again`
 	if err.Error() != want {
 		t.Error(err)
 	}

@@ -184,7 +184,7 @@ func (g *group) drop() *process {
 	return p
 }
 
-// fall ends the group: its members stay down until they are loaded anew.
+// fall ends the group: its members stay down until they are loaded again.
 func (g *group) fall() {
 	g.mu.Lock()
 	g.over = true
@@ -213,7 +213,7 @@ func (g *group) died(p *process, cause string) {
 	g.reason = fmt.Sprintf("%s died (%s) and is being started again", g.noun(), cause)
 	if len(g.crashes) >= config.MaxCrashes {
 		g.reason = fmt.Sprintf("%s died %d times within %v, the last time with: %s; it is not started again before the "+
-			"model is loaded anew", g.noun(), len(g.crashes), config.CrashWindow, cause)
+			"model is loaded again", g.noun(), len(g.crashes), config.CrashWindow, cause)
 	}
 	for _, i := range g.members {
 		i.stats.crashes.Add(1)

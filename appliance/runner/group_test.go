@@ -141,7 +141,7 @@ func TestAGroupThatKeepsCrashingIsQuarantinedAndFoundedAnew(t *testing.T) {
 		eventually(t, "the count of a crash", func() bool { return other.Stats().Crashes == int64(n+1) })
 	}
 	want := `the process of its group "g" died 5 times within 10m0s, the last time with: signal: segmentation fault; ` +
-		`it is not started again before the model is loaded anew`
+		`it is not started again before the model is loaded again`
 	for _, i := range []*Instance{one, other} {
 		<-i.Ended()
 		if p, _ := i.Process(); p.Reason != want || p.PID != 0 || p.Crashes != 5 {

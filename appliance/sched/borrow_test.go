@@ -136,7 +136,7 @@ func TestInstanceLoopsKeepLittleBorrowedMemory(t *testing.T) {
 	}
 }
 
-// bodyAllocating is a allocating that lends to requests, too, and notes where the inputs of its runs stood.
+// bodyAllocating is an allocating whose memory requests can borrow, too, and notes where the inputs of its runs stood.
 type bodyAllocating struct {
 	allocating
 	seen []*byte

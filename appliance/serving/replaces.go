@@ -11,7 +11,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 )
 
-// Replaces tells whether a loaded version has to be loaded anew to become another one: unless nothing but instance
+// Replaces tells whether a loaded version has to be loaded again to become another one: unless nothing but instance
 // groups and the version policy differ, which need no load.
 func Replaces(old, now *edgewise.Version) bool {
 	if old.Model == now.Model && slices.Equal(old.Files, now.Files) {

@@ -56,7 +56,7 @@ func TestRingComputesWhatThePlainWayDoes(t *testing.T) {
 	}
 }
 
-// TestOutputsGoToPinnedMemoryByThemselves gives memory shared with another process, as the house does.
+// TestOutputsGoToPinnedMemoryByThemselves gives memory shared with another process, as the appliance does.
 func TestOutputsGoToPinnedMemoryByThemselves(t *testing.T) {
 	ctx, finish := retain(t, nil)
 	a, s := accelerate(t, ctx, []int{4}, 2)

@@ -33,7 +33,7 @@ const painter = `
 
 // TestPicturesOfAPipelineAreMadeWhereTheirModelSits runs a step that makes a tensor of a picture in front of a model:
 // on the GPU the device makes the tensor, and the box counts it; with the same model on the CPU, or with pictures
-// switched off, the step's end does.
+// disabled, the step's end does.
 func TestPicturesOfAPipelineAreMadeWhereTheirModelSits(t *testing.T) {
 	module, err := wat.Assemble(painter)
 	if err != nil {

@@ -135,7 +135,7 @@ func TestALostDeviceEndsItsProcessAndNothingElse(t *testing.T) {
 	err = b.Infer(hit)
 	var r *gpubox.Refused
 	if !errors.As(err, &r) || r.Status != http.StatusServiceUnavailable ||
-		!strings.Contains(r.Text, "gpu:0 has stopped working and is started anew") ||
+		!strings.Contains(r.Text, "gpu:0 has stopped working and is started again") ||
 		!strings.Contains(r.Text, "illegal address (CUDA error 700)") {
 		t.Errorf("the request that meets it: %v", err)
 	}

@@ -21,14 +21,14 @@ import (
 	"github.com/edgewise-ai/edgewise/test/real"
 )
 
-// house serves a box from this process, whose children are made of the faulty backend, and returns its client.
-func house(t *testing.T) *client.Client {
+// faultyBox serves a box from this process, whose children are made of the faulty backend, and returns its client.
+func faultyBox(t *testing.T) *client.Client {
 	t.Helper()
 	_, box := serve(t, slog.New(slog.DiscardHandler))
 	return box
 }
 
-// serve is house with a log. It returns the address, too.
+// serve is faultyBox with a log. It returns the address, too.
 func serve(t *testing.T, logger *slog.Logger) (net.Addr, *client.Client) {
 	t.Helper()
 	c := config.Default()
@@ -111,7 +111,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 // TestACrashOfOneModelFailsNoRequestOfOthers lets one model crash in its runs until it is quarantined, and another one
 // in its loads, while 16 clients use two more.
 func TestACrashOfOneModelFailsNoRequestOfOthers(t *testing.T) {
-	box := house(t)
+	box := faultyBox(t)
 	for _, name := range []string{"good-a", "good-b", faulty.InRun} {
 		if err := push(t.Context(), box, name); err != nil {
 			t.Fatal(err)
@@ -149,7 +149,7 @@ func TestACrashOfOneModelFailsNoRequestOfOthers(t *testing.T) {
 	}
 }
 
-// quarantined wants the model that crashes in its runs to be out of service, with the reason, until it is loaded anew.
+// quarantined wants the model that crashes in its runs to be out of service, with the reason, until it is loaded again.
 func quarantined(t *testing.T, box *client.Client) {
 	t.Helper()
 	const reason = "its process died 5 times within 10m0s, the last time with: signal: segmentation fault"
@@ -176,6 +176,6 @@ func quarantined(t *testing.T, box *client.Client) {
 		t.Error(err)
 	}
 	if err := ask(t.Context(), box, faulty.InRun, 0); err != nil {
-		t.Errorf("after it was loaded anew: %v", err)
+		t.Errorf("after it was loaded again: %v", err)
 	}
 }

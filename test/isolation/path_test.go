@@ -63,7 +63,7 @@ func TestAnInferenceTakesTheListedFunctions(t *testing.T) {
 			threads = append(threads, path[0])
 		}
 	}
-	if len(threads) != 3 { // there and back: four hand-offs
+	if len(threads) != 3 { // two on the way to the runtime and two back: four hand-offs
 		t.Errorf("the request was in the threads of %q, want 3", threads)
 	}
 	for _, path := range paths {

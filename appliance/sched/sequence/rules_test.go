@@ -313,7 +313,7 @@ func TestCanceledRequestEndsItsSequence(t *testing.T) {
 			"inference request for sequence 1 to model 'hash': an earlier request of the sequence was canceled")
 		first.says(t, 31+5)
 		second.says(t, 31*36+7)
-		fifth.says(t, 31+3) // it begins anew
+		fifth.says(t, 31+3) // it starts again
 		running, behind := p.ask(goes(1), 1, 0), p.ask(goes(1), 1, 0)
 		running.cancel()
 		running.fails(t, edgewise.Canceled, "context canceled")

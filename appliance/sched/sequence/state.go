@@ -100,7 +100,7 @@ func zeroState(name string, t edgewise.DataType, dims edgewise.Shape) edgewise.T
 	return edgewise.Tensor{Name: name, Type: t, Shape: shape, Data: data}
 }
 
-// of returns the state that a request of a sequence finds. start: it begins anew.
+// of returns the state that a request of a sequence finds. start: the sequence starts again.
 func (s *states) of(store *stateStore, start bool) []edgewise.Tensor {
 	if start {
 		s.forget(store)

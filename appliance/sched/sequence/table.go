@@ -174,7 +174,7 @@ func (t *table) withdraw(c *request) bool {
 	return false
 }
 
-// cut cancels the requests of a sequence from the i-th waiting one on, up to one that starts anew. If there is none the
+// cut cancels the requests of a sequence from the i-th waiting one on, up to one that starts the sequence again. If there is none the
 // sequence has its end there.
 func (t *table) cut(s *sequence, i int) {
 	to := i
