@@ -92,8 +92,10 @@ func (a *App) demoKey() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return made.Secret, a.accounts.Record(admin.AuditEntry{Actor: "box", Action: "key.create", Target: made.Key.ID,
-		Detail: "the demo's key, made at the first start"})
+	return made.Secret, a.accounts.Record(admin.AuditEntry{
+		Actor: "box", Action: "key.create", Target: made.Key.ID,
+		Detail: "the demo's key, made at the first start",
+	})
 }
 
 // LocalAccess is how programs of the same user on the same machine find their access to a box.

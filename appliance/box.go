@@ -51,8 +51,10 @@ func setupSteps() []string { return []string{"name", "tls", "model"} }
 // load reads the settings; what was never set has its default.
 func (b *box) load() error {
 	idle, total := auth.DefaultSessionIdle, auth.DefaultSession
-	b.settings = admin.Settings{Name: boxName(hostname()), SessionIdle: int64(idle / time.Second),
-		Session: int64(total / time.Second), MetricsPublic: b.app.config.Metrics.Public}
+	b.settings = admin.Settings{
+		Name: boxName(hostname()), SessionIdle: int64(idle / time.Second),
+		Session: int64(total / time.Second), MetricsPublic: b.app.config.Metrics.Public,
+	}
 	b.steps = map[string]bool{}
 	return b.documents.View(func(tx edgewise.DocumentsTx) error {
 		for _, key := range []string{settingsKey, stepsKey} {

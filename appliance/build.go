@@ -101,8 +101,10 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	if err := a.openBox(); err != nil {
 		return nil, errors.Join(err, a.closeBox(), a.store.Close())
 	}
-	a.onnx = onnx.New(onnx.Config{Library: c.ONNX.Library, Cores: coreCount(c), GPU: serving.GPUOptions(c),
-		Logger: logger.With("part", "onnx")})
+	a.onnx = onnx.New(onnx.Config{
+		Library: c.ONNX.Library, Cores: coreCount(c), GPU: serving.GPUOptions(c),
+		Logger: logger.With("part", "onnx"),
+	})
 	a.hardware = serving.NewHardware(c, logger.With("part", "devices"))
 	budget := coreBudget(c)
 	a.steps, a.cache = newWasm(a, c, budget, logger), cache.New(int64(c.Engine.ResponseCacheBytes))
@@ -221,8 +223,10 @@ func restrictions(groups []string) []frontend.Restriction {
 }
 
 // compressionLevels are those of gzip.
-var compressionLevels = map[string]int{config.CompressionNone: 0, config.CompressionLow: 1,
-	config.CompressionMedium: 6, config.CompressionHigh: 9}
+var compressionLevels = map[string]int{
+	config.CompressionNone: 0, config.CompressionLow: 1,
+	config.CompressionMedium: 6, config.CompressionHigh: 9,
+}
 
 func (a *App) grpcConfig() grpcapi.Config {
 	c, g := a.config, a.config.GRPC

@@ -30,8 +30,10 @@ func newTracer(c config.Trace, logger *slog.Logger) (*observe.Tracer, error) {
 // newLatencies measures what the configuration asks for.
 func newLatencies(c config.Metrics) *observe.Latencies {
 	quantiles, _ := config.ParseQuantiles(c.SummaryQuantiles) // validated with the configuration
-	return observe.NewLatencies(observe.LatencyConfig{FirstResponse: c.HistogramLatencies, Summaries: c.SummaryLatencies,
-		Quantiles: quantiles})
+	return observe.NewLatencies(observe.LatencyConfig{
+		FirstResponse: c.HistogramLatencies, Summaries: c.SummaryLatencies,
+		Quantiles: quantiles,
+	})
 }
 
 // logging is what is logged, and how, as clients see and change it.
