@@ -47,9 +47,12 @@ func TestPicturesOfAPipelineAreMadeWhereTheirModelSits(t *testing.T) {
 ensemble_scheduling { step { model_name: "paint" model_version: -1 input_map { key: "x" value: "x" } output_map { key: "t" value: "t" } }
 step { model_name: "` + net + `" model_version: -1 input_map { key: "x" value: "t" } output_map { key: "y" value: "y" } } }` + "\n"
 	}
+	// The stand-ins compute nothing, so a trial could not find that rows are independent: the configuration says it.
+	const batches = "max_batch_size: 4\ndynamic_batching {}\n"
 	models := repository(t, map[string]string{
-		"net_gpu": "max_batch_size: 4\ninstance_group { kind: KIND_GPU }\n", "net_cpu": "max_batch_size: 4\ninstance_group { kind: KIND_CPU }\n",
-		"net_off": "max_batch_size: 4\ninstance_group { kind: KIND_GPU }\nparameters { key: \"gpu_pictures\" value { string_value: \"off\" } }\n",
+		"net_gpu": batches + "instance_group { kind: KIND_GPU }\n",
+		"net_cpu": batches + "instance_group { kind: KIND_CPU }\n",
+		"net_off": batches + "instance_group { kind: KIND_GPU }\nparameters { key: \"gpu_pictures\" value { string_value: \"off\" } }\n",
 	}, func(string) *onnxgen.Model {
 		return onnxgen.Identity(edgewise.FP32, onnxgen.Dim{Size: -1}, onnxgen.Dim{Size: 3}, onnxgen.Dim{Size: 1},
 			onnxgen.Dim{Size: 2})

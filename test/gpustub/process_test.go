@@ -294,7 +294,7 @@ func TestAThrottledGPUKeepsItsTimeForWhatMatters(t *testing.T) {
 	}
 	if r == nil || r.Status != http.StatusServiceUnavailable ||
 		!strings.Contains(r.Text,
-			"gpu:0 is throttled (hw_thermal_slowdown), and requests of the lowest priority, 2, stand back") {
+			"gpu:0 is throttled (hw_thermal_slowdown), and requests of the lowest priority, 2, are refused until it is not") {
 		t.Errorf("the lowest priority: %+v", r)
 	}
 	if err := ask("1"); err != nil {
