@@ -133,6 +133,7 @@ type Process struct {
 	Crashes  uint64 // since the version was loaded
 	Copied   uint64 // bytes of tensors that were copied on their way to the process and back, since then
 	Reason   string // why there is none; empty while there is one
+	Evicted  bool   // there is none because it gave its memory to another version; the next request starts it
 }
 
 // Isolated is an Instance or a Servable that may run in a process of its own.

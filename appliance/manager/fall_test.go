@@ -13,6 +13,7 @@ type mortal struct {
 	fakeServable
 	ended chan struct{}
 	away  bool // its process is being started again
+	out   bool // its process was evicted
 }
 
 func (m *mortal) Process() (edgewise.Process, bool) {
@@ -20,6 +21,9 @@ func (m *mortal) Process() (edgewise.Process, bool) {
 	case <-m.ended:
 		return edgewise.Process{Reason: "its process died 5 times"}, true
 	default:
+	}
+	if m.out {
+		return edgewise.Process{Reason: "it has given its memory up", Evicted: true}, true
 	}
 	if m.away {
 		return edgewise.Process{Reason: "its process died and is being started again"}, true
@@ -99,6 +103,10 @@ func TestAVersionWhoseProcessIsStartedAgainIsNotReady(t *testing.T) {
 			if m.Ready() == away || (err != nil) != away || away && edgewise.KindOf(err) != edgewise.Unavailable {
 				t.Errorf("away %v: ready %v, %v", away, m.Ready(), err)
 			}
+		}
+		process.out = true
+		if err := m.Present(edgewise.ModelID{Name: "m"}); !m.Ready() || err != nil {
+			t.Errorf("evicted: ready %v, %v", m.Ready(), err)
 		}
 		if err := m.Close(t.Context()); err != nil {
 			t.Error(err)

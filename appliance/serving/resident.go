@@ -185,7 +185,7 @@ func (r *resident) Process() (edgewise.Process, bool) {
 	if r.now != nil {
 		return r.now.Process()
 	}
-	return edgewise.Process{Reason: "it has given its memory up and is loaded by the next request"}, true
+	return edgewise.Process{Reason: "it has given its memory up and is loaded by the next request", Evicted: true}, true
 }
 
 // Ended returns nil: a process that is gone for good is one more that the next request loads.

@@ -89,7 +89,7 @@ func TestTheOneAskedForLongestAgoGivesWay(t *testing.T) {
 	if got := strings.Join(c.loads, ""); got != "abd" {
 		t.Errorf("loaded %s", got)
 	}
-	if p, ok := b.Process(); !ok || !strings.Contains(p.Reason, "loaded by the next request") {
+	if p, ok := b.Process(); !ok || !p.Evicted || !strings.Contains(p.Reason, "loaded by the next request") {
 		t.Errorf("%+v", p)
 	}
 	ask(t, b) // a gives way

@@ -178,6 +178,7 @@ func (s *spread) Process() (edgewise.Process, bool) {
 	for _, i := range s.instances {
 		p, _ := i.Process()
 		sum.PID, sum.Reason = cmp.Or(sum.PID, p.PID), cmp.Or(sum.Reason, p.Reason)
+		sum.Evicted = sum.Evicted || p.Evicted
 		sum.Resident += p.Resident
 		sum.Crashes += p.Crashes
 		sum.Copied += p.Copied
