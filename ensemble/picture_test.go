@@ -17,21 +17,23 @@ func TestOnlyATensorThatOneStepReadsIsTakenAsPictures(t *testing.T) {
 		change func(m *edgewise.Model)
 		takes  bool // the reader's version does
 		want   []string
+		batch  int32 // max_batch_size of the reader
 	}{
-		{"one reader", func(*edgewise.Model) {}, true, []string{"y"}},
-		{"a reader that takes none", func(*edgewise.Model) {}, false, nil},
-		{"an output of the ensemble", func(m *edgewise.Model) {
+		{name: "one reader", change: func(*edgewise.Model) {}, takes: true, want: []string{"y"}},
+		{name: "a reader that batches", change: func(*edgewise.Model) {}, takes: true, want: []string{"y"}, batch: 4},
+		{name: "a reader that takes none", change: func(*edgewise.Model) {}},
+		{name: "an output of the ensemble", takes: true, change: func(m *edgewise.Model) {
 			m.Output = append(m.Output, edgewise.ModelOutput{Name: "t", DataType: edgewise.FP32, Dims: edgewise.Shape{-1}})
-		}, true, nil},
-		{"two readers", func(m *edgewise.Model) {
+		}},
+		{name: "two readers", takes: true, change: func(m *edgewise.Model) {
 			second := m.EnsembleScheduling.Step[1]
 			second.OutputMap = map[string]string{"y": "w"}
 			m.EnsembleScheduling.Step = append(m.EnsembleScheduling.Step, second)
 			m.Output = append(m.Output, edgewise.ModelOutput{Name: "w", DataType: edgewise.FP32, Dims: edgewise.Shape{-1}})
-		}, true, nil},
-		{"a condition looks at it", func(m *edgewise.Model) {
+		}},
+		{name: "a condition looks at it", takes: true, change: func(m *edgewise.Model) {
 			m.EnsembleScheduling.Step[1].Condition = &edgewise.EnsembleCondition{Tensor: "t", Operator: greater, Value: -1, Otherwise: stop}
-		}, true, nil},
+		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			z := newZoo(t)
@@ -46,9 +48,8 @@ func TestOnlyATensorThatOneStepReadsIsTakenAsPictures(t *testing.T) {
 				out.Name = "y"
 				return []edgewise.Tensor{out}, nil
 			}
-			for _, name := range []string{"prepare", "net"} {
-				z.add(name, 0, []string{"x:FP32[-1]"}, []string{"y:FP32[-1]"}, pass)
-			}
+			z.add("prepare", 0, []string{"x:FP32[-1]"}, []string{"y:FP32[-1]"}, pass)
+			z.add("net", test.batch, []string{"x:FP32[-1]"}, []string{"y:FP32[-1]"}, pass)
 			m := model("pipeline", 0, []string{"in:FP32[-1]"}, []string{"out:FP32[-1]"})
 			m.Platform = "ensemble"
 			m.EnsembleScheduling = &edgewise.EnsembleScheduling{Step: []edgewise.EnsembleStep{

@@ -192,8 +192,8 @@ type reading struct {
 	input string
 }
 
-// readers finds, for each tensor, who could take it as pictures: a tensor that one step reads, once and in the shape
-// that it has. An output of the ensemble has to be there, and so has what a condition looks at, what a fan-out cuts or
+// readers finds, for each tensor, who could take it as pictures: a tensor that one step reads, once and with all of its
+// dimensions. An output of the ensemble has to be there, and so has what a condition looks at, what a fan-out cuts or
 // joins, and what a default hands on.
 func (g *graph) readers() []reading {
 	list := make([]reading, len(g.tensors))
@@ -222,7 +222,7 @@ func (s *step) reading(t, number int) reading {
 		if in.tensor != t {
 			continue
 		}
-		if r.step != nobody || in.adaption.kind != asItIs {
+		if r.step != nobody || in.adaption.kind == outOfBatch {
 			return reading{step: nobody}
 		}
 		r = reading{number, in.name}
