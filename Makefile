@@ -248,7 +248,7 @@ image-tools:
 image-test: image
 	configs/image/slot.sh $(VERSION)+next $(PACKAGES)/edgewise_$(VERSION)_$(ARCH).deb $(KEYS)/ca.pem $(CACHE)/image$(ARCHED) $(IMAGE)$(ARCHED)
 	configs/image/bundle.sh $(VERSION)+next $(KEYS) $(IMAGE)$(ARCHED)
-	$(GO) run ./test/image -arch $(ARCH) -image $(IMAGE)$(ARCHED) -keys $(KEYS) -version $(VERSION) -newer $(VERSION)+next -only "$(ONLY)" $(IMAGE_TEST)
+	$(GO) test -count=1 -timeout 0 -v -run '^TestImage$$' ./test/image -args -arch $(ARCH) -image $(IMAGE)$(ARCHED) -keys $(KEYS) -version $(VERSION) -newer $(VERSION)+next -only "$(ONLY)" $(IMAGE_TEST)
 
 # wabt: the assembler of the tests' WebAssembly modules
 wabt:

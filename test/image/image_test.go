@@ -1,10 +1,10 @@
-// Command image boots the disk image under QEMU and does with it what a person does: claims it, uploads a model,
+// Package image boots the disk image under QEMU and does with it what a person does: claims it, uploads a model,
 // infers, switches it off and on, updates it from a stick, offers it updates that it must refuse, one that never works
 // and one in which a model ends the box, cuts its power, resets it, starts it without a network and with a wrong clock.
 // It prints what each step took and fails when one fails. Results, consoles and screenshots are kept below the image's
 // folder. KVM is not used, so that the times of two machines say the same; they are many times those of hardware. Root
 // is needed where a disk is looked into.
-package main
+package image
 
 import (
 	"errors"
@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 )
 
@@ -25,6 +26,7 @@ type options struct {
 	bootIn                      string
 	patience                    time.Duration
 	words                       string
+	only                        string
 }
 
 // trial is the state that steps hand on: they are steps of one life of one box.
@@ -76,9 +78,10 @@ var steps = []step{
 	{"forged", flashed, (*trial).forged},
 }
 
-func main() {
-	var o options
-	flag.StringVar(&o.image, "image", "dist/image", "folder of the image and its bundles")
+// flags are what "make image-test" gives behind -args.
+func flags() *options {
+	o := &options{}
+	flag.StringVar(&o.image, "image", "", "folder of the image and its bundles, as dist/image")
 	flag.StringVar(&o.arch, "arch", "amd64", "what the image is for: amd64 or arm64")
 	flag.StringVar(&o.keys, "keys", ".cache/image/keys", "folder of the keys that the bundles are signed with")
 	flag.StringVar(&o.version, "version", "", "version of the image")
@@ -89,16 +92,24 @@ func main() {
 	flag.StringVar(&o.bootIn, "boot-in", "upload,update", "steps whose cuts are booted, with commas")
 	flag.DurationVar(&o.patience, "patience", 10*time.Minute, "the longest wait for a start or an installation; raise it on a busy machine")
 	flag.StringVar(&o.words, "words", "", "more words for the kernel, such as clocksource=hpet on a machine that stops QEMU now and then")
-	only := flag.String("only", "", "steps to do, with commas; empty: all of them")
-	flag.Parse()
-	if err := run(o, *only); err != nil {
-		fmt.Fprintln(os.Stderr, "image:", err)
-		os.Exit(1)
+	flag.StringVar(&o.only, "only", "", "steps to do, with commas; empty: all of them")
+	return o
+}
+
+var given = flags()
+
+func TestImage(t *testing.T) {
+	if given.image == "" {
+		t.Skip("no -image is given: make image-test makes an image and boots it")
+	}
+	t.Chdir("../..") // paths are those of the repository
+	if err := run(*given); err != nil {
+		t.Fatal(err)
 	}
 }
 
-func run(o options, only string) error {
-	chosen, err := choose(only)
+func run(o options) error {
+	chosen, err := choose(o.only)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package main
+package image
 
 import (
 	"bytes"
@@ -18,7 +18,6 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/store"
-	"github.com/edgewise-ai/edgewise/test/image/writelog"
 )
 
 // looker makes the disks that cuts leave and looks into them without a start: which slot GRUB would take and whether it
@@ -73,10 +72,10 @@ func (l *looker) close() {
 }
 
 // advance brings the durable disk to a cut after n entries, and returns what the cut may lose.
-func (l *looker) advance(n int) ([]writelog.Entry, error) {
-	until := writelog.Durable(l.r.entries, n)
+func (l *looker) advance(n int) ([]logEntry, error) {
+	until := durable(l.r.entries, n)
 	if until > l.done {
-		if err := writelog.Play(l.durable, l.r.log, l.r.entries[l.done:until]); err != nil {
+		if err := play(l.durable, l.r.log, l.r.entries[l.done:until]); err != nil {
 			return nil, err
 		}
 		l.done = until
@@ -96,13 +95,13 @@ func (l *looker) disk(to string, n int, seed uint64) error {
 	return l.lose(to, lost, n, seed)
 }
 
-func (l *looker) lose(disk string, lost []writelog.Entry, n int, seed uint64) error {
+func (l *looker) lose(disk string, lost []logEntry, n int, seed uint64) error {
 	f, err := os.OpenFile(disk, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }()
-	return writelog.Lose(file{f}, l.r.log, lost, rand.New(rand.NewPCG(seed, uint64(n))))
+	return lose(file{f}, l.r.log, lost, rand.New(rand.NewPCG(seed, uint64(n))))
 }
 
 // look says which slot GRUB takes after a cut after n entries. Errors: that slot is not whole, or the data are not.
@@ -192,7 +191,7 @@ func copyData(to, from *os.File, at, end int64) error {
 }
 
 // wholeB compares slot B with the slot that was installed; nothing of it may have been at risk when it is taken.
-func (l *looker) wholeB(lost []writelog.Entry) error {
+func (l *looker) wholeB(lost []logEntry) error {
 	for _, e := range lost {
 		if e.Size > 0 && e.At < l.slotB[0]+l.slotB[1] && e.At+e.Size > l.slotB[0] {
 			return errors.New("a write to it was not flushed")

@@ -1,4 +1,4 @@
-package writelog
+package image
 
 import (
 	"bytes"
@@ -25,8 +25,8 @@ type line struct {
 
 func logged(lines ...line) []byte {
 	log := make([]byte, sector)
-	binary.LittleEndian.PutUint64(log[0:], magic)
-	binary.LittleEndian.PutUint64(log[8:], version)
+	binary.LittleEndian.PutUint64(log[0:], logMagic)
+	binary.LittleEndian.PutUint64(log[8:], logVersion)
 	binary.LittleEndian.PutUint32(log[24:], sector)
 	for _, l := range lines {
 		head := make([]byte, sector)
@@ -41,9 +41,9 @@ func logged(lines ...line) []byte {
 	return log
 }
 
-func played(t *testing.T, log []byte) (entries []Entry, disk memory) {
+func played(t *testing.T, log []byte) (entries []logEntry, disk memory) {
 	t.Helper()
-	entries, err := Read(bytes.NewReader(log), int64(len(log)))
+	entries, err := readLog(bytes.NewReader(log), int64(len(log)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,10 +65,10 @@ func letters(disk memory) string {
 func TestALogIsPlayedInItsOrder(t *testing.T) {
 	log := logged(line{0, 4, 0, 'a'}, line{2, 4, flagFUA, 'b'}, line{0, 0, flagFlush, 0}, line{1, 2, flagDiscard, 0}, line{7, 1, 0, 'c'})
 	entries, disk := played(t, log)
-	if len(entries) != 5 || Durable(entries, 5) != 3 || Durable(entries, 2) != 0 {
-		t.Fatalf("%d entries, durable %d and %d: want 5, 3 and 0", len(entries), Durable(entries, 5), Durable(entries, 2))
+	if len(entries) != 5 || durable(entries, 5) != 3 || durable(entries, 2) != 0 {
+		t.Fatalf("%d entries, durable %d and %d: want 5, 3 and 0", len(entries), durable(entries, 5), durable(entries, 2))
 	}
-	if err := Play(disk, bytes.NewReader(log), entries); err != nil {
+	if err := play(disk, bytes.NewReader(log), entries); err != nil {
 		t.Fatal(err)
 	}
 	if got := letters(disk); got != "a..bbb.c" {
@@ -82,7 +82,7 @@ func TestALogIsPlayedInItsOrder(t *testing.T) {
 func TestALogThatWasCutOffEndsBeforeTheCut(t *testing.T) {
 	log := logged(line{0, 4, 0, 'a'}, line{4, 4, 0, 'b'})
 	for _, cut := range []int{1, sector, 4 * sector, 5*sector - 1} {
-		entries, err := Read(bytes.NewReader(log[:len(log)-cut]), int64(len(log)-cut))
+		entries, err := readLog(bytes.NewReader(log[:len(log)-cut]), int64(len(log)-cut))
 		if err != nil || len(entries) != 1 {
 			t.Errorf("%d bytes less: %d entries, %v: want 1", cut, len(entries), err)
 		}
@@ -99,7 +99,7 @@ func TestWhatIsNoLogIsRefused(t *testing.T) {
 	} {
 		log := logged(line{0, 1, 0, 'a'})
 		spoil(log)
-		if _, err := Read(bytes.NewReader(log), int64(len(log))); err == nil {
+		if _, err := readLog(bytes.NewReader(log), int64(len(log))); err == nil {
 			t.Errorf("a log with another %s is read", name)
 		}
 	}
@@ -113,11 +113,11 @@ func TestACutLosesOnlyWhatWasNotFlushed(t *testing.T) {
 	seen := map[string]int{}
 	for range 400 {
 		entries, disk := played(t, log)
-		keep := Durable(entries, len(entries))
-		if err := Play(disk, bytes.NewReader(log), entries[:keep]); err != nil {
+		keep := durable(entries, len(entries))
+		if err := play(disk, bytes.NewReader(log), entries[:keep]); err != nil {
 			t.Fatal(err)
 		}
-		if err := Lose(disk, bytes.NewReader(log), entries[keep:], random); err != nil {
+		if err := lose(disk, bytes.NewReader(log), entries[keep:], random); err != nil {
 			t.Fatal(err)
 		}
 		got := letters(disk)

@@ -1,4 +1,4 @@
-package main
+package image
 
 // kind is what QEMU plays a kind of machine with.
 type kind struct {

@@ -1,4 +1,4 @@
-package main
+package image
 
 import (
 	"bytes"
@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/edgewise-ai/edgewise/test/image/writelog"
 )
 
 // recording is what was written to the disk of a machine since it was flashed, and what the box had promised when.
@@ -20,7 +18,7 @@ type recording struct {
 	path    string
 	base    disk // as it was flashed
 	log     *os.File
-	entries []writelog.Entry
+	entries []logEntry
 	from    int              // the first entry after which the power may be cut
 	marks   []mark           // in the order of time
 	models  map[string]int64 // length of the log when the box acknowledged a model, by name
@@ -94,7 +92,7 @@ func (r *recording) replay(to string) error {
 		return err
 	}
 	defer func() { _ = f.Close() }()
-	return writelog.Play(file{f}, r.log, r.entries)
+	return play(file{f}, r.log, r.entries)
 }
 
 // size is how long the log is.
@@ -153,7 +151,7 @@ func (r *recording) open() (err error) {
 	if r.log, err = os.Open(r.path); err != nil {
 		return err
 	}
-	if r.entries, err = writelog.Read(r.log, r.size()); err != nil {
+	if r.entries, err = readLog(r.log, r.size()); err != nil {
 		return err
 	}
 	r.from = 0

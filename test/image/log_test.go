@@ -1,4 +1,4 @@
-package writelog
+package image
 
 import (
 	"encoding/binary"
@@ -7,22 +7,24 @@ import (
 	"io"
 )
 
-// The format is that of Linux's dm-log-writes: a superblock in the first sector, then entries, each of a sector for its
-// head and of the data.
+// The log of a disk's writes is what QEMU's blklogwrites keeps. A disk keeps what it was told to flush; what was written
+// since, its cache may lose, in any order and in the middle of a write. Killing QEMU shows less: then everything that
+// the guest has written is there. The format is that of Linux's dm-log-writes: a superblock in the first sector, then
+// entries, each of a sector for its head and of the data.
 const (
-	magic   = 0x6a736677736872
-	version = 1
-	sector  = 512 // QEMU's log-sector-size
+	logMagic   = 0x6a736677736872
+	logVersion = 1
+	sector     = 512 // QEMU's log-sector-size
 
 	flagFlush   = 1
 	flagFUA     = 2
 	flagDiscard = 4
 	flagMark    = 8
-	flags       = flagFlush | flagFUA | flagDiscard | flagMark
+	logFlags    = flagFlush | flagFUA | flagDiscard | flagMark
 )
 
-// Entry is a write, a discard or a flush of a disk.
-type Entry struct {
+// logEntry is a write, a discard or a flush of a disk.
+type logEntry struct {
 	At      int64 // where on the disk, in bytes
 	Size    int64 // how much, in bytes; 0 for a flush
 	Data    int64 // where in the log its data are; a discard has none
@@ -32,25 +34,25 @@ type Entry struct {
 	Discard bool
 }
 
-// Read reads a log of size bytes. The log of a QEMU that was killed ends anywhere: an entry that is not whole is left
+// readLog reads a log of size bytes. The log of a QEMU that was killed ends anywhere: an entry that is not whole is left
 // out. Errors: a log of another format.
-func Read(log io.ReaderAt, size int64) ([]Entry, error) {
+func readLog(log io.ReaderAt, size int64) ([]logEntry, error) {
 	var head [sector]byte
 	if _, err := log.ReadAt(head[:], 0); err != nil {
 		return nil, fmt.Errorf("the log's superblock: %w", err)
 	}
-	if m, v := binary.LittleEndian.Uint64(head[0:]), binary.LittleEndian.Uint64(head[8:]); m != magic || v != version {
-		return nil, fmt.Errorf("the log has magic %#x and version %d: want %#x and %d", m, v, uint64(magic), version)
+	if m, v := binary.LittleEndian.Uint64(head[0:]), binary.LittleEndian.Uint64(head[8:]); m != logMagic || v != logVersion {
+		return nil, fmt.Errorf("the log has magic %#x and version %d: want %#x and %d", m, v, uint64(logMagic), logVersion)
 	}
 	if s := binary.LittleEndian.Uint32(head[24:]); s != sector {
 		return nil, fmt.Errorf("the log has sectors of %d bytes: want %d", s, sector)
 	}
-	var entries []Entry
+	var entries []logEntry
 	for at := int64(sector); at+sector <= size; {
 		if _, err := log.ReadAt(head[:], at); err != nil {
 			return nil, fmt.Errorf("the log at %d: %w", at, err)
 		}
-		e, err := entry(head[:], at+sector)
+		e, err := parseEntry(head[:], at+sector)
 		if err != nil {
 			return nil, fmt.Errorf("the log at %d: %w", at, err)
 		}
@@ -63,13 +65,13 @@ func Read(log io.ReaderAt, size int64) ([]Entry, error) {
 	return entries, nil
 }
 
-func entry(head []byte, data int64) (Entry, error) {
+func parseEntry(head []byte, data int64) (logEntry, error) {
 	first, count, set := binary.LittleEndian.Uint64(head[0:]), binary.LittleEndian.Uint64(head[8:]), binary.LittleEndian.Uint64(head[16:])
 	const most = 1 << 40 // sectors: no disk of a test is as large
-	if set&^uint64(flags) != 0 || first > most || count > most {
-		return Entry{}, errors.New("this is no entry")
+	if set&^uint64(logFlags) != 0 || first > most || count > most {
+		return logEntry{}, errors.New("this is no entry")
 	}
-	e := Entry{
+	e := logEntry{
 		At: int64(first) * sector, Size: int64(count) * sector, Data: data, Logged: data,
 		Flush: set&flagFlush != 0, Durable: set&flagFUA != 0, Discard: set&flagDiscard != 0,
 	}

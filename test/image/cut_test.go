@@ -1,4 +1,4 @@
-package writelog
+package image
 
 import (
 	"bytes"
@@ -7,24 +7,24 @@ import (
 	"math/rand/v2"
 )
 
-// Disk is what a log is played onto.
-type Disk interface {
+// target is what a log is played onto.
+type target interface {
 	io.WriterAt
 	// Discard makes size bytes zero.
 	Discard(at, size int64) error
 }
 
-// Durable returns how many of the first n entries a disk holds for good after a power cut: those before the last flush
+// durable returns how many of the first n entries a disk holds for good after a power cut: those before the last flush
 // among them. 0 <= n <= len(entries).
-func Durable(entries []Entry, n int) int {
+func durable(entries []logEntry, n int) int {
 	for n > 0 && !entries[n-1].Flush {
 		n--
 	}
 	return n
 }
 
-// Play does what entries say, all of it.
-func Play(disk Disk, log io.ReaderAt, entries []Entry) error {
+// play does what entries say, all of it.
+func play(disk target, log io.ReaderAt, entries []logEntry) error {
 	for _, e := range entries {
 		if err := e.do(disk, log, e.Size); err != nil {
 			return err
@@ -33,9 +33,9 @@ func Play(disk Disk, log io.ReaderAt, entries []Entry) error {
 	return nil
 }
 
-// Lose does of entries, which no flush follows, what a cache that lost its power may have brought to the disk: of each
+// lose does of entries, which no flush follows, what a cache that lost its power may have brought to the disk: of each
 // write all, nothing or its first sectors. FUA writes are there.
-func Lose(disk Disk, log io.ReaderAt, entries []Entry, random *rand.Rand) error {
+func lose(disk target, log io.ReaderAt, entries []logEntry, random *rand.Rand) error {
 	for _, e := range entries {
 		kept := e.Size
 		if !e.Durable && e.Size > 0 {
@@ -54,7 +54,7 @@ func Lose(disk Disk, log io.ReaderAt, entries []Entry, random *rand.Rand) error 
 }
 
 // do does the first size bytes of an entry.
-func (e Entry) do(disk Disk, log io.ReaderAt, size int64) error {
+func (e logEntry) do(disk target, log io.ReaderAt, size int64) error {
 	if size == 0 {
 		return nil
 	}
@@ -67,7 +67,7 @@ func (e Entry) do(disk Disk, log io.ReaderAt, size int64) error {
 		if _, err := log.ReadAt(data, e.Data+done); err != nil {
 			return fmt.Errorf("the data of a write in the log: %w", err)
 		}
-		if err := put(disk, data, e.At+done); err != nil {
+		if err := writeData(disk, data, e.At+done); err != nil {
 			return err
 		}
 	}
@@ -77,8 +77,8 @@ func (e Entry) do(disk Disk, log io.ReaderAt, size int64) error {
 // chunk is how much is read at a time: zeros that are written to a whole partition are one entry.
 const chunk = 1 << 20
 
-// put writes data; zeros are a hole.
-func put(disk Disk, data []byte, at int64) error {
+// writeData writes data; zeros are a hole.
+func writeData(disk target, data []byte, at int64) error {
 	if len(bytes.TrimLeft(data, "\x00")) == 0 {
 		return disk.Discard(at, int64(len(data)))
 	}
