@@ -31,6 +31,16 @@ export async function until(text, look, limit = patience) {
   }
 }
 
+/** Returns a function that tells how many milliseconds of processor time the page's thread has taken so far. */
+export async function threadTime(page) {
+  const session = await page.context().newCDPSession(page);
+  await session.send('Performance.enable', { timeDomain: 'threadTicks' });
+  return async () => {
+    const { metrics } = await session.send('Performance.getMetrics');
+    return 1000 * metrics.find((m) => m.name === 'TaskDuration').value;
+  };
+}
+
 async function freePort() {
   const server = createServer();
   await new Promise((r) => server.listen(0, '127.0.0.1', r));
