@@ -22,7 +22,7 @@ export CGO_CFLAGS  := -O2 -g
 PAGE = $(shell find webui/src webui/build sdk/assemblyscript sdk/template/assemblyscript -type f) webui/index.html webui/vite.config.ts webui/svelte.config.js webui/package-lock.json api/openapi.yaml
 .PHONY: runtime-gpu gpu-stub gpu-test ptx arm64-test arm64-tools
 
-.PHONY: webui page-long pictures browser bus build run demo quick test check race fuzz bench hostile differential fault soak proto runtime models speech grpc-client python steps toolchains wabt demo-steps onnx-models backend tools-present deb deb-test oci oci-test image image-test image-tools clean
+.PHONY: webui page-long pictures browser bus build run demo quick test check race fuzz bench bench-node hostile differential fault soak proto runtime models speech grpc-client python steps toolchains wabt demo-steps onnx-models backend tools-present deb deb-test oci oci-test image image-test image-tools clean
 
 ## webui: the page, into webui/dist, where the program embeds it; nothing is done when nothing has changed
 webui: webui/dist/index.html.gz
@@ -167,8 +167,15 @@ soak: build
 TABLE ?= all
 ONLY  ?=
 AGAINST ?=
-bench: build models steps python wabt
+bench: build models steps python wabt bench-node
 	$(GO) run ./test/bench -table $(TABLE) -only "$(ONLY)" -against "$(AGAINST)"
+
+# bench-node: the server on Node.js that the benchmarks compare with, and its packages, without running their scripts
+bench-node: $(CACHE)/bench-node/.installed
+$(CACHE)/bench-node/.installed: $(wildcard test/bench/node/*) | tools-present
+	@mkdir -p $(@D) && cp test/bench/node/* $(@D)
+	npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
 
 ## hostile: hostile modules against the real server, 100,000 traps of them, with its figures
 hostile: build wabt

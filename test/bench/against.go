@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
@@ -16,7 +14,7 @@ import (
 // rivalry is a load that two builds are held against each other with.
 type rivalry struct {
 	name   string
-	model  func() *onnxgen.Model
+	model  func(uint64) *onnxgen.Model
 	config string
 	shape  edgewise.Shape
 	form   kserve.Form
@@ -25,61 +23,40 @@ type rivalry struct {
 }
 
 func rivalries() []rivalry {
-	mlp, mobileNet := func() *onnxgen.Model { return onnxgen.MLP(1) }, func() *onnxgen.Model { return onnxgen.MobileNetV2(1) }
 	return []rivalry{
-		{"tiny", mlp, tinyConfig, vector, kserve.Binary, serverCore, clientCore},
-		{"json", mlp, tinyConfig, vector, kserve.JSON, serverCore, clientCore},
-		{"free", mlp, tinyConfig, vector, kserve.Binary, anywhere, anywhere},
-		{"large", mobileNet, "", picture, kserve.Binary, anywhere, anywhere},
+		{"tiny", onnxgen.MLP, tinyConfig, vector, kserve.Binary, serverCore, clientCore},
+		{"json", onnxgen.MLP, tinyConfig, vector, kserve.JSON, serverCore, clientCore},
+		{"free", onnxgen.MLP, tinyConfig, vector, kserve.Binary, anywhere, anywhere},
+		{"large", onnxgen.MobileNetV2, "", picture, kserve.Binary, anywhere, anywhere},
 	}
 }
 
 // againstScenarios hold bin/edgewise against another build of it.
 func againstScenarios(other string) (all []scenario) {
-	for _, r := range rivalries() {
+	for _, v := range rivalries() {
 		for _, clients := range []int{1, 2, 4, 16} {
-			all = append(all, scenario{"against", fmt.Sprintf("%s/%d", r.name, clients), func(dir string, rounds int) (result, error) {
-				return r.measure(dir, other, clients, rounds)
-			}})
+			name := fmt.Sprintf("%s/%d", v.name, clients)
+			all = append(all, scenario{"against", name, func(r *run) { v.measure(r, other, clients) }})
 		}
 	}
 	return all
 }
 
-func (r *rivalry) measure(dir, other string, clients, rounds int) (result, error) {
-	path := filepath.Join(dir, "model.onnx")
-	if err := os.WriteFile(path, r.model().Bytes(), 0o644); err != nil {
-		return result{}, err
-	}
-	m, err := newMachine(dir)
-	if err != nil {
-		return result{}, err
-	}
+func (v *rivalry) measure(r *run, other string, clients int) {
+	m := r.machine()
 	var sides []side
 	for _, program := range []string{builtProgram, other} {
-		modes, err := startModes(program, filepath.Join(dir, fmt.Sprint(len(sides))), r.server, path, r.config, noise(r.shape))
-		defer stopModes(modes)
-		if err != nil {
-			return result{}, err
-		}
-		for _, mode := range modes {
-			load, err := clientsOf(mode.box, "model", noise(r.shape), r.form, r.load)
-			if err != nil {
-				return result{}, err
-			}
+		for _, mode := range r.startModes(program, v.server, v.model(1), v.config, noise(v.shape)) {
+			load := r.clients(mode.box, "model", noise(v.shape), v.form, v.load)
 			sides = append(sides, load.side(program+", isolation "+mode.name, clients, tinyTime))
 		}
 	}
-	all, err := m.interleave(rounds, sides)
-	if err != nil {
-		return result{}, err
-	}
-	var figures []figure
+	all := m.interleave(sides)
 	for i, isolation := range isolations {
 		now, before := all[i], all[len(isolations)+i]
-		figures = append(figures, known(fmt.Sprintf("%s, %s, isolation %s: this build / the other", r.name, count(clients),
-			isolation), now.over(before), "x",
-			fmt.Sprintf("%.0f/s against %.0f/s, p50 %+.1f us, %d rounds", now.rate(), before.rate(), 1e6*now.added(before), rounds)))
+		r.report(known(fmt.Sprintf("%s, %s, isolation %s: this build / the other", v.name, count(clients), isolation),
+			now.over(before), "x", fmt.Sprintf("%.0f/s against %.0f/s, p50 %+.1f us, %d rounds", now.rate(), before.rate(),
+				1e6*now.added(before), r.rounds)))
 	}
-	return result{Figures: figures, Grids: []grid{latencies(r.name+", "+count(clients), "us", 1e6, sides, all)}}, nil
+	r.latencies(v.name+", "+count(clients), "us", sides, all)
 }

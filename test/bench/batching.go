@@ -31,44 +31,26 @@ func settings() []setting {
 
 // batchingFigures holds the batching that adapts itself against fixed settings at every concurrency: the model of some
 // microseconds, server on one core, clients on the other.
-func batchingFigures(clients int) measurement {
-	return func(dir string, rounds int) (result, error) { return batching(dir, clients, rounds) }
-}
-
-func batching(dir string, n, rounds int) (r result, err error) {
-	m, err := newMachine(dir)
-	if err != nil {
-		return r, err
-	}
-	b, err := startBuild(builtProgram, serverCore, nil, filepath.Join(dir, "data"), "engine.isolation=none")
-	if err != nil {
-		return r, err
-	}
-	defer func() { _ = b.stop() }()
-	var sides []side
-	for i, of := range settings() {
-		name := fmt.Sprintf("mlp%d", i)
-		if err := push(b, name, onnxgen.MLP(1).Bytes(), of.config); err != nil {
-			return r, err
+func batchingFigures(clients int) func(*run) {
+	return func(r *run) {
+		m := r.machine()
+		b := r.startBuild(builtProgram, serverCore, nil, filepath.Join(r.dir, "data"), "engine.isolation=none")
+		var sides []side
+		for i, of := range settings() {
+			name := fmt.Sprintf("mlp%d", i)
+			r.push(b, name, onnxgen.MLP(1), of.config)
+			c := r.clients(b, name, noise(vector), kserve.Binary, clientCore)
+			sides = append(sides, c.side(of.name, clients, batchingTime))
 		}
-		c, err := clientsOf(b, name, noise(vector), kserve.Binary, clientCore)
-		if err != nil {
-			return r, err
+		all := m.interleave(sides)
+		best := 1
+		for i := 2; i < len(all); i++ {
+			if all[i].rate() > all[best].rate() {
+				best = i
+			}
 		}
-		sides = append(sides, c.side(of.name, n, batchingTime))
+		r.report(atLeast("adaptive batching / the best fixed setting, "+count(clients), all[0].over(all[best]), 0.95, "x",
+			fmt.Sprintf("%.0f/s against %.0f/s with %s", all[0].rate(), all[best].rate(), settings()[best].name)))
+		r.latencies("MLP 64-10 by batching, server on one core, isolation none, "+count(clients), "us", sides, all)
 	}
-	all, err := m.interleave(rounds, sides)
-	if err != nil {
-		return r, err
-	}
-	best := 1
-	for i := 2; i < len(all); i++ {
-		if all[i].rate() > all[best].rate() {
-			best = i
-		}
-	}
-	r.Figures = []figure{atLeast("adaptive batching / the best fixed setting, "+count(n), all[0].over(all[best]), 0.95, "x",
-		fmt.Sprintf("%.0f/s against %.0f/s with %s", all[0].rate(), all[best].rate(), settings()[best].name))}
-	r.Grids = []grid{latencies("MLP 64-10 by batching, server on one core, isolation none, "+count(n), "us", 1e6, sides, all)}
-	return r, nil
 }

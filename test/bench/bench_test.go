@@ -2,8 +2,14 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -11,28 +17,65 @@ import (
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/perf"
 )
 
-func TestWholeKnowsTheEndOfAnAnswer(t *testing.T) {
+func TestBodyLeftKnowsTheEndOfAnAnswer(t *testing.T) {
 	const head = "HTTP/1.1 200 OK\r\nContent-Type: x\r\nContent-Length: 3\r\n\r\n"
 	for _, tc := range []struct {
 		name, answer string
-		complete     bool
-		fails        bool
+		left         int
+		whole, fails bool
 	}{
-		{"nothing", "", false, false},
-		{"half a head", head[:20], false, false},
-		{"a head", head, false, false},
-		{"half a body", head + "ab", false, false},
-		{"all", head + "abc", true, false},
-		{"small letters", "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", true, false},
-		{"refused", "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n", false, true},
-		{"no length", "HTTP/1.1 200 OK\r\n\r\n", false, true},
+		{"nothing", "", 0, false, false},
+		{"half a head", head[:20], 0, false, false},
+		{"a head", head, 3, true, false},
+		{"half a body", head + "ab", 1, true, false},
+		{"all", head + "abc", 0, true, false},
+		{"small letters", "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", 0, true, false},
+		{"refused", "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n", 0, false, true},
+		{"no length", "HTTP/1.1 200 OK\r\n\r\n", 0, false, true},
+		{"no end", head[:len(head)-2] + strings.Repeat("x", headBytes), 0, false, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			complete, err := whole([]byte(tc.answer))
-			if complete != tc.complete || (err != nil) != tc.fails {
-				t.Errorf("complete %v, error %v", complete, err)
+			left, whole, err := bodyLeft([]byte(tc.answer))
+			if left != tc.left || whole != tc.whole || (err != nil) != tc.fails {
+				t.Errorf("%d left, whole %v, error %v", left, whole, err)
 			}
 		})
+	}
+}
+
+// TestALoopReadsAnswersOfAnySize sends the requests of a loop to a server of the standard library.
+func TestALoopReadsAnswersOfAnySize(t *testing.T) {
+	for _, size := range []int{0, 1, 100, readBuffer - 20, 4 * readBuffer} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, err := io.ReadAll(r.Body)
+				if err != nil || len(body) != size {
+					w.WriteHeader(http.StatusBadRequest)
+				}
+				w.Header().Set("Content-Length", strconv.Itoa(size))
+				_, _ = w.Write(body)
+			}))
+			defer server.Close()
+			c := &callers{address: server.Listener.Addr().String(), path: "/", body: make([]byte, size), core: anywhere}
+			s, err := c.loop(3, 50*time.Millisecond)
+			if err != nil || s.rate == 0 || s.p50 == 0 {
+				t.Errorf("the sample is %+v, %v", s, err)
+			}
+		})
+	}
+}
+
+func TestARunEndsWhatItStartedAndSaysWhy(t *testing.T) {
+	t.Chdir(t.TempDir()) // where scenarios have their folders
+	var ends []string
+	_, err := measure(scenario{steps: func(r *run) {
+		r.later(func() { ends = append(ends, "first") })
+		r.later(func() { ends = append(ends, "second") })
+		r.check(errors.New("no luck"))
+		t.Error("the run went on")
+	}}, 1)
+	if err == nil || err.Error() != "no luck" || !slices.Equal(ends, []string{"second", "first"}) {
+		t.Errorf("ended %q with %v", ends, err)
 	}
 }
 
@@ -78,8 +121,8 @@ func TestRecordReplacesOneScenario(t *testing.T) {
 func TestTheOthersGoOnWhenAScenarioFails(t *testing.T) {
 	out := t.TempDir()
 	t.Chdir(t.TempDir()) // where scenarios have their folders
-	good := func(string, int) (result, error) { return result{Figures: []figure{known("a line", 1, "x", "")}}, nil }
-	bad := func(string, int) (result, error) { return result{}, errors.New("no luck") }
+	good := func(r *run) { r.report(known("a line", 1, "x", "")) }
+	bad := func(r *run) { r.check(errors.New("no luck")) }
 	err := runAll([]scenario{{"wasm", "step/1", bad}, {"wasm", "step/16", good}}, out, 1)
 	if err == nil || err.Error() != "step/1: no luck" {
 		t.Errorf("the error is %v", err)

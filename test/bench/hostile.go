@@ -11,11 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/edgewise-ai/edgewise"
-	"github.com/edgewise-ai/edgewise/api/kserve"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/perf"
 	"github.com/edgewise-ai/edgewise/test/hostile"
-	"github.com/edgewise-ai/edgewise/test/onnxgen"
 )
 
 const (
@@ -29,30 +26,26 @@ const (
 
 // hostileFigures sends the corpus of hostile modules to a box on a number of the runtime's threads, whose collector
 // runs all the time, while a model is under load.
-func hostileFigures(procs int) measurement {
-	return func(dir string, rounds int) (r result, err error) {
-		s := &siege{procs: procs, pairs: tailPairs * rounds, traps: hostileTraps}
+func hostileFigures(procs int) func(*run) {
+	return func(r *run) {
+		s := &siege{run: r, procs: procs, pairs: tailPairs * r.rounds, traps: hostileTraps}
 		if procs != 2 {
 			s.traps = hostileTraps / 5
 		}
-		if err := s.begin(dir); err != nil {
-			return r, err
-		}
-		defer func() { _ = s.box.stop() }()
-		if err := s.run(context.Background()); err != nil {
-			return r, err
-		}
-		r.Figures = s.figures()
-		return r, nil
+		s.begin()
+		r.check(s.proceed(context.Background()))
+		s.figures()
 	}
 }
 
 // siege is a box, what is done to it, and what came of it.
 type siege struct {
+	*run
 	procs, pairs, traps int
 	box                 *box
 	attack              *hostile.Attack
-	rate                float64 // arrivals at the model beside them
+	clients             *callers // of the model beside them
+	rate                float64  // of its arrivals
 
 	refused, accepted, called, paused, trapped int
 	stops                                      []hostile.Stop
@@ -63,49 +56,30 @@ type siege struct {
 }
 
 // begin starts the box with a model in it.
-func (s *siege) begin(dir string) error {
+func (s *siege) begin() {
 	modules, err := hostile.Read("wasm/testdata/hostile")
-	if err != nil {
-		return err
-	}
+	s.check(err)
 	environment := []string{fmt.Sprintf("GOMAXPROCS=%d", s.procs), "GOGC=5"}
-	s.box, err = startBuild(builtProgram, anywhere, environment, filepath.Join(dir, "data"),
+	s.box = s.startBuild(builtProgram, anywhere, environment, filepath.Join(s.dir, "data"),
 		"wasm.run_timeout="+hostileRun.String())
-	if err != nil {
-		return err
-	}
 	s.attack = &hostile.Attack{Client: s.box.client, RunTimeout: hostileRun, Modules: modules}
-	if err := push(s.box, "model", onnxgen.MobileNetV2(1).Bytes(), ""); err != nil {
-		return err
-	}
-	clients, err := clientsOf(s.box, "model", noise(picture), kserve.Binary, anywhere)
-	if err != nil {
-		return err
-	}
-	full, err := clients.loop(crashClients, sampleTime)
-	s.rate = crashLoad * full.rate
-	return err
+	clients, full := s.mobileNet(s.box, crashClients)
+	s.clients, s.rate = clients, crashLoad*full
 }
 
-// run does everything, and looks at the box before and after.
-func (s *siege) run(ctx context.Context) (err error) {
+// proceed does everything, and looks at the box before and after.
+func (s *siege) proceed(ctx context.Context) (err error) {
 	url := "http://" + s.box.address
 	if s.before, err = hostile.Look(ctx, url); err != nil {
 		return err
 	}
-	stop := s.load()
-	err = s.harm(ctx)
-	stop()
-	if err != nil {
+	if err := s.loaded(func() error { return s.harm(ctx) }); err != nil {
 		return fmt.Errorf("%w; the box says: %s", err, s.box.errors.String())
 	}
-	if err := s.tails(ctx); err != nil {
+	if err := s.tails(); err != nil {
 		return err
 	}
-	stop = s.load()
-	err = s.trap(ctx, url)
-	stop()
-	if err != nil {
+	if err := s.loaded(func() error { return s.trap(ctx, url) }); err != nil {
 		return err
 	}
 	if err := s.attack.Remove(ctx); err != nil {
@@ -135,21 +109,15 @@ func (s *siege) harm(ctx context.Context) (err error) {
 
 // tails measures the model beside them with and without hostile calls, in short windows in turn, so that both sides see
 // the same machine. Both windows of a pair have the same arrivals, and every other pair begins with the other side.
-func (s *siege) tails(ctx context.Context) error {
+func (s *siege) tails() error {
 	for pair := range s.pairs {
 		for turn := range 2 {
-			latencies := &s.quiet[pair%2]
-			calling, end := context.WithCancel(ctx)
-			done := make(chan error, 1)
+			latencies, disturb := &s.quiet[pair%2], func(context.Context) error { return nil }
 			if hostileTurn := (pair+turn)%2 == 1; hostileTurn {
-				latencies = &s.beside
-				go func() { done <- s.attack.Pace(calling, hostilePace) }()
-			} else {
-				done <- nil
+				latencies, disturb = &s.beside, func(ctx context.Context) error { return s.attack.Pace(ctx, hostilePace) }
 			}
-			w, err := arrivals(s.box, s.rate, tailWindow, uint64(pair))
-			end()
-			if err := errors.Join(err, <-done); err != nil {
+			w, err := whileDoing(disturb, func() (perf.Step, error) { return s.clients.arrivals(s.rate, tailWindow, uint64(pair)) })
+			if err != nil {
 				return err
 			}
 			latencies.Merge(w.Latencies)
@@ -174,35 +142,25 @@ func (s *siege) trap(ctx context.Context, url string) error {
 	return err
 }
 
-// load sends requests to the model beside them until the function that it returns is called.
-func (s *siege) load() (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
+// loaded does something while requests are sent to the model beside them.
+func (s *siege) loaded(do func() error) error {
+	ctx, end := context.WithCancel(context.Background())
 	var work sync.WaitGroup
 	work.Go(func() {
-		in := noise(picture)
-		for ticks := time.NewTicker(victimPace); ; {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticks.C:
-			}
-			response, err := s.box.client.Infer(context.Background(),
-				&edgewise.Request{Model: edgewise.ModelID{Name: "model"}, Inputs: []edgewise.Tensor{in}})
+		for ticks := time.NewTicker(victimPace); ctx.Err() == nil; <-ticks.C {
 			s.victims.Add(1)
-			if err != nil {
+			if s.box.infer("model", noise(picture), nil) != nil {
 				s.lost.Add(1)
-				continue
 			}
-			response.Release()
 		}
 	})
-	return func() {
-		cancel()
-		work.Wait()
-	}
+	err := do()
+	end()
+	work.Wait()
+	return err
 }
 
-func (s *siege) figures() []figure {
+func (s *siege) figures() {
 	slices.SortFunc(s.stops, func(a, b hostile.Stop) int { return cmp.Compare(a.Late, b.Late) })
 	latest, of := s.stops[len(s.stops)-1], len(s.stops)
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
@@ -213,7 +171,7 @@ func (s *siege) figures() []figure {
 	quiet := &s.quiet[0]
 	change := 100 * (p99(&s.beside)/p99(quiet) - 1)
 	growth := "from 10 % of the traps on"
-	return []figure{
+	s.report(
 		atMost(threads+"failed requests to another model", float64(s.lost.Load()), 0, "",
 			fmt.Sprintf("%d requests; %d modules refused, %d accepted, called %d times, paused %d times; the box did not end",
 				s.victims.Load(), s.refused, s.accepted, s.called, s.paused)),
@@ -230,5 +188,5 @@ func (s *siege) figures() []figure {
 				"arrivals/s in %d windows of %v in turn; "+
 				"windows without: %.1f ms in every other one, %.1f ms in the rest", p99(quiet), p99(&s.beside),
 				1/hostilePace.Seconds(), quiet.Count(), s.beside.Count(), s.rate, 2*s.pairs, tailWindow, even, odd)),
-	}
+	)
 }

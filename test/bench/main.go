@@ -26,16 +26,6 @@ import (
 	"github.com/edgewise-ai/edgewise/wasm"
 )
 
-// scenario measures some lines of a table in a folder of its own. None takes longer than a minute or so.
-type scenario struct {
-	table string
-	name  string
-	run   measurement
-}
-
-// measurement is what a scenario runs: some rounds, with files in a folder.
-type measurement func(dir string, rounds int) (result, error)
-
 func scenarios() []scenario {
 	all := []scenario{
 		{"foundation", "serve", serveFigures},
@@ -43,15 +33,15 @@ func scenarios() []scenario {
 		{"foundation", "start", startFigures},
 		{"foundation", "idle", idleFigures},
 	}
-	each := func(table, kind string, counts []int, of func(count int) measurement) {
+	each := func(table, kind string, counts []int, of func(count int) func(*run)) {
 		for _, n := range counts {
 			all = append(all, scenario{table, fmt.Sprintf("%s/%d", kind, n), of(n)})
 		}
 	}
 	few := []int{1, 2, 4, 16}
-	each("engine", "large", few, func(clients int) measurement { return networkFigures(mobileNetV2, clients) })
-	each("engine", "pixels", few, func(clients int) measurement { return networkFigures(ofPixels, clients) })
-	each("engine", "heavier", few, func(clients int) measurement { return networkFigures(heavier, clients) })
+	each("engine", "large", few, func(clients int) func(*run) { return networkFigures(mobileNetV2, clients) })
+	each("engine", "pixels", few, func(clients int) func(*run) { return networkFigures(ofPixels, clients) })
+	each("engine", "heavier", few, func(clients int) func(*run) { return networkFigures(heavier, clients) })
 	each("engine", "tiny", []int{1, 16, 64}, tinyFigures)
 	each("engine", "batching", []int{1, 2, 4, 8, 16, 32, 64}, batchingFigures)
 	for _, isolation := range isolations {
@@ -73,11 +63,11 @@ func scenarios() []scenario {
 		scenario{"wasm", "python/detect", pythonFigures(detect(), 1)},
 		scenario{"wasm", "python/classify", pythonFigures(classify(classifierHead,
 			"a JPEG, classifier input, a model that costs little, labels"), 1)},
-		scenario{"wasm", "python/mobilenet", pythonFigures(classify(mobileNet, "a JPEG, classifier input, MobileNetV2, labels"), 1)},
-		scenario{"engine", "crossing/small", crossingFigures("MLP, 256 bytes in", onnxgen.MLP(1), vector)},
+		scenario{"wasm", "python/mobilenet", pythonFigures(classify(onnxgen.MobileNetV2, "a JPEG, classifier input, MobileNetV2, labels"), 1)},
+		scenario{"engine", "crossing/small", crossingFigures("MLP, 256 bytes in", onnxgen.MLP, vector)},
 		scenario{"engine", "isolation/resident", residentFigures}, scenario{"engine", "isolation/cycles", cycleFigures},
 		scenario{"engine", "isolation/crash", crashFigures},
-		scenario{"engine", "crossing/large", crossingFigures("MobileNetV2, 602 kB in", onnxgen.MobileNetV2(1), picture)},
+		scenario{"engine", "crossing/large", crossingFigures("MobileNetV2, 602 kB in", onnxgen.MobileNetV2, picture)},
 	)
 }
 
@@ -102,13 +92,13 @@ func main() {
 	if *against != "" {
 		all, *out = againstScenarios(*against), ""
 	}
-	if err := run(all, *table, *only, *out, *rounds); err != nil {
+	if err := runChosen(all, *table, *only, *out, *rounds); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(all []scenario, table, only, out string, rounds int) error {
+func runChosen(all []scenario, table, only, out string, rounds int) error {
 	chosen := slices.DeleteFunc(all, func(s scenario) bool {
 		return table != "all" && s.table != table || only != "" && s.name != only && !strings.HasPrefix(s.name, only+"/")
 	})
@@ -140,17 +130,4 @@ func runAll(chosen []scenario, out string, rounds int) error {
 		}
 	}
 	return errors.Join(failed...)
-}
-
-// measure runs a scenario in a folder of its own, on the disk of the checkout.
-func measure(s scenario, rounds int) (result, error) {
-	if err := os.MkdirAll("dist", 0o755); err != nil {
-		return result{}, err
-	}
-	dir, err := os.MkdirTemp("dist", "bench-")
-	if err != nil {
-		return result{}, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	return s.run(dir, rounds)
 }

@@ -2,12 +2,12 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -19,23 +19,27 @@ import (
 // anywhere is no core in particular.
 const anywhere = -1
 
-// process is a server that the benchmark started. It ends with the benchmark, however that ends.
+// process is a server that a run has started. It ends with the run, and with the benchmark, however that ends.
 type process struct {
-	cmd    *exec.Cmd
-	exited chan struct{}
-	err    error // of Wait, once exited is closed
+	cmd     *exec.Cmd
+	address string // of HTTP
+	grpc    string // where it speaks that, too
+	exited  chan struct{}
+	err     error // of Wait, once exited is closed
 }
 
-// start runs cmd on a core, or anywhere.
-func start(core int, cmd *exec.Cmd) (*process, error) {
+// start runs cmd on a core, or anywhere, and returns when told has returned true for a line that it prints.
+func (r *run) start(core int, cmd *exec.Cmd, told func(line string) bool) *process {
+	out, err := cmd.StdoutPipe()
+	r.check(err)
 	p := &process{cmd: cmd, exited: make(chan struct{})}
 	started := make(chan error)
 	go func() {
 		defer close(p.exited)
 		runtime.LockOSThread() // the kernel counts the thread as the parent; it ends with this goroutine
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 		err := stayOn(core)
 		if err == nil {
-			cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 			err = cmd.Start()
 		}
 		started <- err
@@ -43,64 +47,63 @@ func start(core int, cmd *exec.Cmd) (*process, error) {
 			p.err = cmd.Wait()
 		}
 	}()
-	return p, <-started
-}
-
-// launch is start for a program that prints lines when it is ready: it returns when told has returned true for one.
-func launch(core int, cmd *exec.Cmd, told func(line string) bool) (*process, error) {
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	p, err := start(core, cmd)
-	if err != nil {
-		return nil, err
-	}
+	r.check(<-started)
+	r.later(func() { _ = p.stop() })
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		if told(lines.Text()) {
-			return p, nil
+			return p
 		}
 	}
-	return nil, fmt.Errorf("%s did not start", strings.Join(cmd.Args, " "))
+	_ = p.stop()
+	said, _ := cmd.Stderr.(fmt.Stringer)
+	r.check(fmt.Errorf("%s did not start: %v", strings.Join(cmd.Args, " "), said))
+	return nil
 }
 
-// launchAt is launch for a program whose first line is "listening on ADDRESS".
-func launchAt(core int, cmd *exec.Cmd) (p *process, address string, err error) {
+// startAt is start for a program whose first line is "listening on ADDRESS", or two addresses.
+func (r *run) startAt(core int, cmd *exec.Cmd) *process {
 	cmd.Stderr = os.Stderr
-	p, err = launch(core, cmd, func(line string) (listens bool) {
-		address, listens = strings.CutPrefix(line, "listening on ")
+	var addresses string
+	p := r.start(core, cmd, func(line string) (listens bool) {
+		addresses, listens = strings.CutPrefix(line, "listening on ")
 		return listens
 	})
-	return p, address, err
+	p.address, p.grpc, _ = strings.Cut(addresses, " ")
+	return p
 }
 
 // startProgram builds and starts one of the programs below test/bench.
-func startProgram(dir string, core int, name string, arguments ...string) (*process, string, error) {
-	program := filepath.Join(dir, name)
-	build := exec.Command("go", "build", "-trimpath", "-o", program, "./test/bench/"+name)
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		return nil, "", err
+func (r *run) startProgram(core int, name string, arguments ...string) *process {
+	program := filepath.Join(r.dir, name)
+	r.check(command("go", "build", "-trimpath", "-o", program, "./test/bench/"+name))
+	return r.startAt(core, exec.Command(program, arguments...))
+}
+
+// command runs a program to its end; what it prints is in the error.
+func command(name string, arguments ...string) error {
+	out, err := exec.Command(name, arguments...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s: %w: %s", name, err, out)
 	}
-	return launchAt(core, exec.Command(program, arguments...))
+	return nil
 }
 
 // startFloor starts test/bench/floor with a model, anywhere.
-func startFloor(dir, model string, in edgewise.Tensor) (*process, string, error) {
-	arguments := []string{model, in.Name, in.Type.String(), outputName}
-	for _, d := range in.Shape {
-		arguments = append(arguments, strconv.FormatInt(d, 10))
-	}
-	return startProgram(dir, anywhere, "floor", arguments...)
+func (r *run) startFloor(model string, in edgewise.Tensor) *process {
+	return r.startProgram(anywhere, "floor", model, in.Name+":"+sizes(in.Shape), in.Type.String(), outputName)
 }
+
+// sizes writes a shape as 1,3,224,224.
+func sizes(shape edgewise.Shape) string { return strings.Trim(shape.String(), "[]") }
 
 // stop ends the process in order and waits for it.
 func (p *process) stop() error {
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return err
+	err := p.cmd.Process.Signal(syscall.SIGTERM)
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil
 	}
 	<-p.exited
-	return p.err
+	return errors.Join(err, p.err)
 }
 
 // stayOn keeps the calling thread on a core.

@@ -1,16 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
-	"net"
-	"net/textproto"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -20,7 +12,6 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/inference"
-	"github.com/edgewise-ai/edgewise/cmd/edgewise/perf"
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 )
 
@@ -35,33 +26,42 @@ const (
 
 // protocolFigures holds an inference that costs nothing against an echo of the same bytes by the same library: what the
 // protocol, the queue and the way to the model and back take.
-func protocolFigures(protocol string, elements int64) measurement {
-	return func(dir string, rounds int) (r result, err error) {
-		m, err := newMachine(dir)
-		if err != nil {
-			return r, err
+func protocolFigures(protocol string, elements int64) func(*run) {
+	return func(r *run) {
+		m, in := r.machine(), noise(edgewise.Shape{elements})
+		modes := r.startModes(builtProgram, anywhere, identity(), identityConfig, in)
+		echo := r.startProgram(anywhere, "noop")
+		sides := func(clients int) (all []side) {
+			of := func(name string, dial dialer) {
+				all = append(all, side{name, func() (sample, error) { return closedLoop(dial, clients, protocolTime) }})
+			}
+			if protocol == "gRPC" {
+				message := r.message("model", in)
+				of("echo", grpcDialer(echo.grpc, message))
+				for _, m := range modes {
+					of("box, isolation "+m.name, grpcDialer(m.box.grpc, message))
+				}
+				return all
+			}
+			of("echo", modes[0].clients.at(echo.address, "/").dial)
+			for _, m := range modes {
+				of("box, isolation "+m.name, m.clients.dial)
+			}
+			return all
 		}
-		in := noise(edgewise.Shape{elements})
-		path := filepath.Join(dir, "identity.onnx")
-		if err := os.WriteFile(path, identity().Bytes(), 0o644); err != nil {
-			return r, err
-		}
-		modes, err := startModes(builtProgram, dir, anywhere, path, identityConfig, in)
-		defer stopModes(modes)
-		if err != nil {
-			return r, err
-		}
-		echo, addresses, err := startProgram(dir, anywhere, "echo")
-		if err != nil {
-			return r, err
-		}
-		defer func() { _ = echo.stop() }()
-		callers, err := echoCallers(protocol, addresses, modes, in)
-		if err != nil {
-			return r, err
-		}
+		one, many := sides(1), sides(manyClients)
+		alone, together := m.interleave(one), m.interleave(many)
 		title := fmt.Sprintf("%s, %s", protocol, map[int64]string{smallTensor: "1 element", largeTensor: "16 MiB"}[elements])
-		return measureFloor(m, title, callers, rounds)
+		for i := 1; i < len(one); i++ {
+			name := title + ", " + one[i].name
+			r.report(
+				atMost(name+", 1 client: p50 / echo's", alone[i].p50()/alone[0].p50(), floorP50, "x",
+					fmt.Sprintf("%.0f us against %.0f us", 1e6*alone[i].p50(), 1e6*alone[0].p50())),
+				atLeast(fmt.Sprintf("%s, %s: rate / echo's", name, count(manyClients)), together[i].over(together[0]), floorRate,
+					"x", fmt.Sprintf("%.0f/s against %.0f/s", together[i].rate(), together[0].rate())))
+		}
+		r.latencies(title+", "+count(1), "us", one, alone)
+		r.latencies(title+", "+count(manyClients), "us", many, together)
 	}
 }
 
@@ -78,134 +78,14 @@ func identity() *onnxgen.Model {
 	return m
 }
 
-// dialer makes a connection that sends one request after the other.
-type dialer func() (exchange func() error, hangUp func(), err error)
-
-func echoCallers(protocol, addresses string, modes []mode, in edgewise.Tensor) ([]echoSide, error) {
-	rest, calls, _ := strings.Cut(addresses, " ")
-	sides := []echoSide{{name: "echo"}}
-	for _, m := range modes {
-		sides = append(sides, echoSide{name: "box, isolation " + m.name})
-	}
-	if protocol == "REST" {
-		request := modes[0].clients.request()
-		sides[0].dial = restDialer(rest, request)
-		for i, m := range modes {
-			sides[1+i].dial = restDialer(m.box.address, request)
-		}
-		return sides, nil
-	}
+// message is a request over gRPC.
+func (r *run) message(model string, in edgewise.Tensor) []byte {
 	message, err := proto.Marshal(&inference.ModelInferRequest{
-		ModelName: "model", Inputs: []*inference.ModelInferRequest_InferInputTensor{{
-			Name:     in.Name,
-			Datatype: in.Type.String(), Shape: in.Shape,
-		}}, RawInputContents: [][]byte{in.Data},
+		ModelName: model, RawInputContents: [][]byte{in.Data},
+		Inputs: []*inference.ModelInferRequest_InferInputTensor{{Name: in.Name, Datatype: in.Type.String(), Shape: in.Shape}},
 	})
-	if err != nil {
-		return nil, err
-	}
-	sides[0].dial = grpcDialer(calls, message)
-	for i, m := range modes {
-		sides[1+i].dial = grpcDialer(m.box.grpc, message)
-	}
-	return sides, nil
-}
-
-type echoSide struct {
-	name string
-	dial dialer
-}
-
-func measureFloor(m *machine, title string, callers []echoSide, rounds int) (r result, err error) {
-	var one, many []side
-	for _, c := range callers {
-		one = append(one, side{c.name, func() (sample, error) { return closedLoop(c.dial, 1, protocolTime) }})
-		many = append(many, side{c.name, func() (sample, error) { return closedLoop(c.dial, manyClients, protocolTime) }})
-	}
-	alone, err := m.interleave(rounds, one)
-	if err != nil {
-		return r, err
-	}
-	together, err := m.interleave(rounds, many)
-	if err != nil {
-		return r, err
-	}
-	for i := 1; i < len(callers); i++ {
-		name := title + ", " + callers[i].name
-		r.Figures = append(r.Figures,
-			atMost(name+", 1 client: p50 / echo's", alone[i].p50()/alone[0].p50(), floorP50, "x",
-				fmt.Sprintf("%.0f us against %.0f us", 1e6*alone[i].p50(), 1e6*alone[0].p50())),
-			atLeast(fmt.Sprintf("%s, %s: rate / echo's", name, count(manyClients)), together[i].over(together[0]), floorRate,
-				"x", fmt.Sprintf("%.0f/s against %.0f/s", together[i].rate(), together[0].rate())))
-	}
-	r.Grids = []grid{
-		latencies(title+", "+count(1), "us", 1e6, one, alone),
-		latencies(title+", "+count(manyClients), "us", 1e6, many, together),
-	}
-	return r, nil
-}
-
-// closedLoop runs n clients for a while, each of which waits for its answer before it asks again.
-func closedLoop(dial dialer, n int, during time.Duration) (sample, error) {
-	begin := time.Now().Add(warmTime)
-	return together(n, during, func(_ int, latencies *perf.Histogram) error {
-		exchange, hangUp, err := dial()
-		if err != nil {
-			return err
-		}
-		defer hangUp()
-		for now := time.Now(); now.Before(begin.Add(during)); {
-			if err := exchange(); err != nil {
-				return err
-			}
-			then := now
-			now = time.Now()
-			if then.After(begin) {
-				latencies.Record(now.Sub(then))
-			}
-		}
-		return nil
-	})
-}
-
-func restDialer(address string, request []byte) dialer {
-	return func() (func() error, func(), error) {
-		conn, err := net.Dial("tcp", address)
-		if err != nil {
-			return nil, nil, err
-		}
-		answer := bufio.NewReaderSize(conn, 64<<10)
-		head := textproto.NewReader(answer)
-		exchange := func() error {
-			sent := make(chan error, 1)
-			if len(request) > 64<<10 { // a server that answers while it reads must not wait for us
-				go func() {
-					_, err := conn.Write(request)
-					sent <- err
-				}()
-			} else {
-				_, err := conn.Write(request)
-				sent <- err
-			}
-			line, err := head.ReadLine()
-			if err != nil || !strings.Contains(line, " 200 ") {
-				return fmt.Errorf("answered %q: %w", line, err)
-			}
-			fields, err := head.ReadMIMEHeader()
-			if err != nil {
-				return err
-			}
-			size, err := strconv.Atoi(fields.Get("Content-Length"))
-			if err != nil {
-				return err
-			}
-			if _, err = io.CopyN(io.Discard, answer, int64(size)); err != nil {
-				return err
-			}
-			return <-sent
-		}
-		return exchange, func() { _ = conn.Close() }, nil
-	}
+	r.check(err)
+	return message
 }
 
 // bare sends a message that is marshalled already and throws the answer away.

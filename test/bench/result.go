@@ -77,8 +77,9 @@ func (g *grid) markdown() string {
 	return b.String()
 }
 
-// latencies is a table of sides, their rates and their latencies in a unit of which a second has so many.
-func latencies(title, unit string, second float64, sides []side, all []series) grid {
+// latencies adds a table of sides, their rates and their latencies in ms or us.
+func (r *result) latencies(title, unit string, sides []side, all []series) {
+	second := map[string]float64{"ms": 1e3, "us": 1e6}[unit]
 	g := grid{Title: title, Columns: []string{"side", "requests/s", "p50 " + unit, "p99 " + unit}}
 	for i, s := range sides {
 		g.Rows = append(g.Rows, []string{
@@ -86,15 +87,7 @@ func latencies(title, unit string, second float64, sides []side, all []series) g
 			fmt.Sprintf("%.3g", second*all[i].p99()),
 		})
 	}
-	return g
-}
-
-// duration writes seconds with a unit that suits them.
-func duration(seconds float64) string {
-	if seconds < 1e-3 {
-		return fmt.Sprintf("%.3g us", 1e6*seconds)
-	}
-	return fmt.Sprintf("%.3g ms", 1e3*seconds)
+	r.Grids = append(r.Grids, g)
 }
 
 func count(clients int) string {

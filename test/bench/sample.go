@@ -37,6 +37,33 @@ func together(n int, during time.Duration, call func(i int, latencies *perf.Hist
 	return newSample(&latencies[0], during), errors.Join(errs...)
 }
 
+// dialer makes what sends one request after the other.
+type dialer func() (exchange func() error, hangUp func(), err error)
+
+// closedLoop runs n clients for a while, each of which waits for its answer before it asks again. What begins within
+// that time counts.
+func closedLoop(dial dialer, n int, during time.Duration) (sample, error) {
+	begin := time.Now().Add(min(warmTime, during/8))
+	return together(n, during, func(_ int, latencies *perf.Histogram) error {
+		exchange, hangUp, err := dial()
+		if err != nil {
+			return err
+		}
+		defer hangUp()
+		for now := time.Now(); now.Before(begin.Add(during)); {
+			if err := exchange(); err != nil {
+				return err
+			}
+			then := now
+			now = time.Now()
+			if then.After(begin) {
+				latencies.Record(now.Sub(then))
+			}
+		}
+		return nil
+	})
+}
+
 // series are the samples of one side, one for each round.
 type series []sample
 
@@ -48,11 +75,7 @@ func (s series) p99() float64  { return s.median(func(x sample) float64 { return
 func (s series) quick() float64 { return s.median(func(x sample) float64 { return x.p10 }) }
 
 func (s series) median(of func(sample) float64) float64 {
-	var values []float64
-	for _, x := range s {
-		values = append(values, of(x))
-	}
-	return median(values)
+	return s.beside(s, func(x, _ sample) float64 { return of(x) })
 }
 
 // beside returns the median of what two sides come to together, round by round.

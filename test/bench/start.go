@@ -15,69 +15,44 @@ import (
 const storedVersions = 1000
 
 // startFigures starts a box on a store with a thousand versions.
-func startFigures(dir string, _ int) (result, error) {
-	data := filepath.Join(dir, "data")
-	if err := fillStore(data); err != nil {
-		return result{}, err
-	}
+func startFigures(r *run) {
+	r.fillStore(filepath.Join(r.dir, "data"))
 	var seconds []float64
 	for range 5 {
-		b, err := startBox(data)
-		if err != nil {
-			return result{}, err
-		}
+		b := r.startBox()
 		seconds = append(seconds, b.ready.Seconds())
-		if err := b.stop(); err != nil {
-			return result{}, err
-		}
+		r.check(b.stop())
 	}
-	return result{Figures: []figure{atMost("start with 1,000 versions in the catalog, until ready", median(seconds), 1,
-		"s", "median of 5 starts; none of the versions is to be served")}}, nil
+	r.report(atMost("start with 1,000 versions in the catalog, until ready", median(seconds), 1, "s",
+		"median of 5 starts; none of the versions is to be served"))
 }
 
-func fillStore(dir string) error {
+// fillStore stores versions, of which every one is another blob.
+func (r *run) fillStore(dir string) {
 	s, err := store.Open(dir, store.Options{SnapshotEvery: -1})
-	if err != nil {
-		return err
-	}
-	model := onnxgen.AddSub().Bytes()
+	r.check(err)
+	ctx, model := context.Background(), onnxgen.AddSub().Bytes()
 	for i := range storedVersions {
-		if err := put(s, fmt.Sprintf("model%02d", i%50), append(model[:len(model):len(model)], byte(i), byte(i>>8))); err != nil {
-			return err
-		}
+		name, data := fmt.Sprintf("model%02d", i%50), append(model[:len(model):len(model)], byte(i), byte(i>>8))
+		staging, err := s.Begin(ctx, int64(len(data)))
+		r.check(err)
+		_, err = staging.Add(ctx, "model.onnx", int64(len(data)), bytes.NewReader(data))
+		r.check(err)
+		_, err = s.Put(ctx, staging, edgewise.Version{
+			ID:    edgewise.ModelID{Name: name},
+			Model: &edgewise.Model{Name: name, Platform: "onnxruntime_onnx"}, Origin: "bench",
+		})
+		r.check(err)
 	}
-	return s.Close()
-}
-
-// put stores bytes as a version; every one is another blob.
-func put(s *store.Store, name string, data []byte) error {
-	ctx := context.Background()
-	staging, err := s.Begin(ctx, int64(len(data)))
-	if err != nil {
-		return err
-	}
-	if _, err := staging.Add(ctx, "model.onnx", int64(len(data)), bytes.NewReader(data)); err != nil {
-		return err
-	}
-	_, err = s.Put(ctx, staging, edgewise.Version{
-		ID:    edgewise.ModelID{Name: name},
-		Model: &edgewise.Model{Name: name, Platform: "onnxruntime_onnx"}, Origin: "bench",
-	})
-	return err
+	r.check(s.Close())
 }
 
 // idleFigures starts a box without models and lets it rest.
-func idleFigures(dir string, _ int) (result, error) {
-	b, err := startBox(filepath.Join(dir, "data"))
-	if err != nil {
-		return result{}, err
-	}
-	defer func() { _ = b.stop() }()
+func idleFigures(r *run) {
+	b := r.startBox()
 	time.Sleep(2 * time.Second)
 	resident, err := b.resident()
-	if err != nil {
-		return result{}, err
-	}
-	return result{Figures: []figure{atMost("resident memory, idle, without models", resident, 60, "MiB",
-		fmt.Sprintf("listening after %.0f ms", float64(b.started.Milliseconds())))}}, nil
+	r.check(err)
+	r.report(atMost("resident memory, idle, without models", resident, 60, "MiB",
+		fmt.Sprintf("listening after %.0f ms", float64(b.started.Milliseconds()))))
 }

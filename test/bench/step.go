@@ -29,53 +29,29 @@ const emptyDescription = `{\22inputs\22:[{\22name\22:\22x\22,\22datatype\22:\22F
 
 // stepFigures holds a step that does nothing, through REST, against an ONNX model that does nothing in the same
 // process.
-func stepFigures(clients int) measurement {
-	return func(dir string, rounds int) (r result, err error) {
-		m, err := newMachine(dir)
-		if err == nil {
-			m.single = clients == 1
-		}
-		if err != nil {
-			return r, err
-		}
-		b, err := startBuild(builtProgram, serverCore, nil, filepath.Join(dir, "data"), "engine.isolation=none")
-		if err != nil {
-			return r, err
-		}
-		defer func() { _ = b.stop() }()
+func stepFigures(clients int) func(*run) {
+	return func(r *run) {
+		m := r.machine()
+		m.single = clients == 1
+		b := r.startBuild(builtProgram, serverCore, nil, filepath.Join(r.dir, "data"), "engine.isolation=none")
 		length := len(strings.ReplaceAll(emptyDescription, `\22`, `"`))
 		module, err := wat.Assemble(fmt.Sprintf(emptyStep, fmt.Sprintf(`\%02x\%02x\00\00`, length&255, length>>8), emptyDescription))
-		if err != nil {
-			return r, err
-		}
-		if err := pushAs(b, "step", "model.wasm", module, ""); err != nil {
-			return r, err
-		}
-		identity := onnxgen.Identity(edgewise.FP32, onnxgen.Dims(1, 64)...)
-		if err := push(b, "onnx", identity.Bytes(), ""); err != nil {
-			return r, err
-		}
+		r.check(err)
+		r.check(b.push("step", "model.wasm", module, ""))
+		r.push(b, "onnx", onnxgen.Identity(edgewise.FP32, onnxgen.Dims(1, 64)...), "")
 		in := noise(vector)
 		in.Name = "x"
 		var sides []side
 		for _, name := range []string{"step", "onnx"} {
-			c, err := clientsOf(b, name, in, kserve.Binary, clientCore)
-			if err != nil {
-				return r, err
-			}
-			sides = append(sides, c.side("identity, "+name, clients, stepTime))
+			sides = append(sides, r.clients(b, name, in, kserve.Binary, clientCore).side("identity, "+name, clients, stepTime))
 		}
-		all, err := m.interleave(rounds, sides)
-		if err != nil {
-			return r, err
-		}
-		r.Grids = []grid{latencies("an identity of 64 floats through REST, "+count(clients), "us", 1e6, sides, all)}
+		all := m.interleave(sides)
+		r.latencies("an identity of 64 floats through REST, "+count(clients), "us", sides, all)
 		ratio := all[1].over(all[0])
 		if clients == 1 {
 			ratio = all[1].quicker(all[0])
 		}
-		r.Figures = []figure{atMost("empty step / identity on ONNX Runtime in the server's process, "+count(clients), ratio, 1.15, "x",
-			fmt.Sprintf("%.0f/s against %.0f/s", all[0].rate(), all[1].rate()))}
-		return r, nil
+		r.report(atMost("empty step / identity on ONNX Runtime in the server's process, "+count(clients), ratio, 1.15, "x",
+			fmt.Sprintf("%.0f/s against %.0f/s", all[0].rate(), all[1].rate())))
 	}
 }

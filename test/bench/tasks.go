@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -26,7 +27,7 @@ type task struct {
 	words    string
 	path     string // of the Python process
 	model    string
-	network  func() *onnxgen.Model
+	network  func(seed uint64) *onnxgen.Model
 	steps    []string
 	ensemble string
 	input    func() (edgewise.Tensor, []byte, error) // what the box is sent, and what the Python process is
@@ -64,7 +65,7 @@ func measurements() task {
 	return task{
 		words: "64 measurements, standardised, a small network, labels", path: "/measure", finds: "class", model: "mlp",
 		steps:   []string{"standardise", "labels"},
-		network: func() *onnxgen.Model { return onnxgen.MLP(1) },
+		network: onnxgen.MLP,
 		input: func() (edgewise.Tensor, []byte, error) {
 			in := noise(vector)
 			in.Name = "raw"
@@ -76,7 +77,7 @@ func measurements() task {
 }
 
 // classify is the task of an image classifier.
-func classify(network func() *onnxgen.Model, words string) task {
+func classify(network func(uint64) *onnxgen.Model, words string) task {
 	declared, mapped := aClass()
 	return task{
 		words: words, path: "/classify", finds: "class", model: "classifier", network: network,
@@ -116,65 +117,51 @@ func listen() task {
 	}
 }
 
-// put puts a task's model, steps and pipeline into a box.
+// put puts a task's model, steps and pipeline into a box; what has to be built is built in dir.
 func (t *task) put(b *box, dir string) error {
 	if t.ensemble == "" {
-		return t.putAlone(b)
+		return errors.Join(putFolder(b, t.model, filepath.Join(modelsDir, t.model), "model.onnx"),
+			putFolder(b, "pipeline", filepath.Join(stepsDir, t.steps[0]), "model.wasm"))
 	}
-	if err := push(b, t.model, t.network().Bytes(), "max_batch_size: 0\n"); err != nil {
+	if err := b.push(t.model, "model.onnx", t.network(1).Bytes(), "max_batch_size: 0\n"); err != nil {
 		return err
 	}
 	for _, name := range t.steps {
-		data, err := moduleOf(name, dir)
-		if err != nil {
-			return err
+		module := filepath.Join(stepsDir, name, "1/model.wasm")
+		source := filepath.Join("test/bench", name)
+		if _, err := os.Stat(source); err == nil { // a step of this folder's
+			module = filepath.Join(dir, name+".wasm")
+			if err := step.Build(context.Background(), source, module, step.Toolchain{}); err != nil {
+				return err
+			}
 		}
-		if err := pushAs(b, name, "model.wasm", data, ""); err != nil {
+		data, err := os.ReadFile(module)
+		if err != nil {
+			return fmt.Errorf("%w (\"make steps\" builds it)", err)
+		}
+		if err := b.push(name, "model.wasm", data, ""); err != nil {
 			return err
 		}
 	}
-	return pushAs(b, "pipeline", "config.pbtxt", []byte(t.ensemble), "")
+	return b.push("pipeline", "config.pbtxt", []byte(t.ensemble), "")
 }
 
-// moduleOf returns a step of the gallery, or one of this folder's, which it builds in dir.
-func moduleOf(name, dir string) ([]byte, error) {
-	module := filepath.Join(stepsDir, name, "1/model.wasm")
-	if source := filepath.Join("test/bench", name); exists(source) {
-		module = filepath.Join(dir, name+".wasm")
-		if err := step.Build(context.Background(), source, module, step.Toolchain{}); err != nil {
-			return nil, err
-		}
-	}
-	data, err := os.ReadFile(module)
+// putFolder puts a model of the demo or a step of the gallery into a box.
+func putFolder(b *box, name, folder, file string) error {
+	config, err := os.ReadFile(filepath.Join(folder, "config.pbtxt"))
 	if err != nil {
-		return nil, fmt.Errorf("%w (\"make steps\" builds it)", err)
+		return err
 	}
-	return data, nil
-}
-
-// putAlone puts a model of the demo and a step that asks it into a box.
-func (t *task) putAlone(b *box) error {
-	for _, m := range []struct{ name, folder, file string }{
-		{t.model, filepath.Join(modelsDir, t.model), "model.onnx"}, {"pipeline", filepath.Join(stepsDir, t.steps[0]), "model.wasm"},
-	} {
-		config, err := os.ReadFile(filepath.Join(m.folder, "config.pbtxt"))
-		if err != nil {
-			return err
-		}
-		data, err := os.ReadFile(filepath.Join(m.folder, "1", m.file))
-		if err != nil {
-			return err
-		}
-		if err := pushAs(b, m.name, m.file, data, string(config)); err != nil {
-			return err
-		}
+	data, err := os.ReadFile(filepath.Join(folder, "1", file))
+	if err != nil {
+		return err
 	}
-	return nil
+	return b.push(name, file, data, string(config))
 }
 
 // scores are n values of classes.
-func scores(n int) []float32 {
-	r := rand.New(rand.NewPCG(1, 5))
+func scores(n int, seed uint64) []float32 {
+	r := rand.New(rand.NewPCG(seed, 5))
 	all := make([]float32, n)
 	for i := range all {
 		all[i] = float32(10 * r.NormFloat64())
@@ -182,15 +169,10 @@ func scores(n int) []float32 {
 	return all
 }
 
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
-
 // detectorHead makes a model that answers any picture of 640 x 640 with the same head. It costs little, so that what
 // stands before and behind a model is what is compared.
-func detectorHead() *onnxgen.Model {
-	head := samples.Detections(8400, 1)
+func detectorHead(seed uint64) *onnxgen.Model {
+	head := samples.Detections(8400, seed)
 	return &onnxgen.Model{Graph: onnxgen.Graph{
 		Name: "detector",
 		Nodes: []onnxgen.Node{
@@ -212,7 +194,7 @@ func detectorHead() *onnxgen.Model {
 }
 
 // classifierHead makes a model of a thousand classes that costs little.
-func classifierHead() *onnxgen.Model {
+func classifierHead(seed uint64) *onnxgen.Model {
 	return &onnxgen.Model{Graph: onnxgen.Graph{
 		Name: "classifier",
 		Nodes: []onnxgen.Node{
@@ -220,11 +202,8 @@ func classifierHead() *onnxgen.Model {
 			{Op: "Flatten", In: []string{"pool"}, Out: []string{"mean"}},
 			{Op: "MatMul", In: []string{"mean", "weights"}, Out: []string{"output"}},
 		},
-		Initializers: []onnxgen.Tensor{onnxgen.Floats("weights", []int64{3, 1000}, scores(3000)...)},
+		Initializers: []onnxgen.Tensor{onnxgen.Floats("weights", []int64{3, 1000}, scores(3000, seed)...)},
 		Inputs:       []onnxgen.Value{{Name: inputName, Type: onnxgen.Float, Dims: onnxgen.Dims(1, 3, 224, 224)}},
 		Outputs:      []onnxgen.Value{{Name: outputName, Type: onnxgen.Float, Dims: onnxgen.Dims(1, 1000)}},
 	}}
 }
-
-// mobileNet is a real image network.
-func mobileNet() *onnxgen.Model { return onnxgen.MobileNetV2(1) }

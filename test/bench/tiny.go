@@ -2,9 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
@@ -16,7 +13,7 @@ const (
 	serverCore = 0
 	clientCore = 1
 	tinyTime   = 600 * time.Millisecond
-	tinyAnswer = 150 // bytes of the box's answer: its JSON part and ten floats
+	tinyAnswer = "150" // bytes of the box's answer: its JSON part and ten floats
 )
 
 // tinyConfig is what an author of such a model writes, so that many requests can make one batch.
@@ -27,48 +24,19 @@ var vector = edgewise.Shape{1, 64}
 
 // tinyFigures holds a model of some microseconds against the web framework by itself and against a minimal server on
 // Node.js. Every server is kept on one core, the clients on the other.
-func tinyFigures(clients int) measurement {
-	return func(dir string, rounds int) (result, error) { return tiny(dir, clients, rounds) }
-}
-
-func tiny(dir string, clients, rounds int) (r result, err error) {
-	m, err := newMachine(dir)
-	if err != nil {
-		return r, err
+func tinyFigures(clients int) func(*run) {
+	return func(r *run) {
+		m, in := r.machine(), noise(vector)
+		modes := r.startModes(builtProgram, serverCore, onnxgen.MLP(1), tinyConfig, in)
+		noop := r.startProgram(serverCore, "noop", tinyAnswer)
+		node := r.startNode(serverCore, r.save(onnxgen.MLP(1)), in, 1, 1)
+		sides := r.tinySides(noop.address, modes, node.address, in, clients)
+		all := m.interleave(sides)
+		r.latencies("MLP 64-10, servers on one core, the load on the other, "+count(clients), "us", sides, all)
+		if clients == 16 {
+			r.report(tinyGoals(all)...)
+		}
 	}
-	path := filepath.Join(dir, "mlp.onnx")
-	if err := os.WriteFile(path, onnxgen.MLP(1).Bytes(), 0o644); err != nil {
-		return r, err
-	}
-	in := noise(vector)
-	modes, err := startModes(builtProgram, dir, serverCore, path, tinyConfig, in)
-	defer stopModes(modes)
-	if err != nil {
-		return r, err
-	}
-	framework, noop, err := startProgram(dir, serverCore, "noop", strconv.Itoa(tinyAnswer))
-	if err != nil {
-		return r, err
-	}
-	defer func() { _ = framework.stop() }()
-	server, node, err := startNode(serverCore, path, vector, 1, 1)
-	if err != nil {
-		return r, err
-	}
-	defer func() { _ = server.stop() }()
-	sides, err := tinySides(noop, modes, node, in, clients)
-	if err != nil {
-		return r, err
-	}
-	all, err := m.interleave(rounds, sides)
-	if err != nil {
-		return r, err
-	}
-	r.Grids = []grid{latencies("MLP 64-10, servers on one core, the load on the other, "+count(clients), "us", 1e6, sides, all)}
-	if clients == 16 {
-		r.Figures = tinyGoals(all)
-	}
-	return r, nil
 }
 
 // The order of tinySides.
@@ -82,17 +50,13 @@ const (
 	tinyNodeJSON
 )
 
-func tinySides(noop string, modes []mode, node string, in edgewise.Tensor, clients int) ([]side, error) {
+func (r *run) tinySides(noop string, modes []mode, node string, in edgewise.Tensor, clients int) []side {
 	var texts []*callers
 	for _, m := range modes {
-		text, err := clientsOf(m.box, "model", in, kserve.JSON, clientCore)
-		if err != nil {
-			return nil, err
-		}
-		texts = append(texts, text)
+		texts = append(texts, r.clients(m.box, "model", in, kserve.JSON, clientCore))
 	}
 	binary := modes[0].clients
-	bare := &callers{address: node, path: "/bare", headers: "Content-Type: application/octet-stream\r\n", body: in.Data, core: clientCore}
+	bare := &callers{address: node, path: "/bare", fields: octets, body: in.Data, core: clientCore}
 	return []side{
 		binary.at(noop, "/").side("web framework, handler that does nothing", clients, tinyTime),
 		binary.side("box, isolation none, binary", clients, tinyTime),
@@ -102,7 +66,7 @@ func tinySides(noop string, modes []mode, node string, in edgewise.Tensor, clien
 		texts[1].side("box, isolation process, JSON", clients, tinyTime),
 		texts[0].at(node, "/json").side("Node.js, JSON", clients, tinyTime),
 		bare.side("Node.js, bare bytes without a protocol", clients, tinyTime),
-	}, nil
+	}
 }
 
 func tinyGoals(all []series) []figure {

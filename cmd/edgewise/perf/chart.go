@@ -24,7 +24,7 @@ func WriteChart(w io.Writer, steps []Step) {
 	fmt.Fprintln(w, "latency: # to p50, = to p90, - to p99")
 	for i := range steps {
 		s := &steps[i]
-		fmt.Fprintf(w, "%-10s %-*s %s\n", s.Load(), chartBar, latencyBar(s.Latency, latency), short(s.Latency.P99))
+		fmt.Fprintf(w, "%-10s %-*s %s\n", s.Load(), chartBar, latencyBar(s.Latency, latency), Short(s.Latency.P99))
 	}
 }
 

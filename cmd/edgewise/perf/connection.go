@@ -143,11 +143,10 @@ func stale(err error) error {
 
 // textOf returns an error's text without what differs from connection to connection, such as port numbers.
 func textOf(err error, timeout time.Duration) string {
-	var op *net.OpError
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
+	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return fmt.Sprintf("no answer within %v", timeout)
-	case errors.As(err, &op):
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Op + ": " + op.Err.Error()
 	}
 	return err.Error()

@@ -3,6 +3,7 @@ package perf
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -42,7 +43,7 @@ func scripted(t *testing.T, serve func(net.Conn, *bufio.Reader)) *Request {
 
 func post(t *testing.T, base string, body []byte) *Request {
 	t.Helper()
-	r, err := newRequest("POST", base, "/infer", "", body)
+	r, err := NewPost(base, "/infer", "", body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +123,7 @@ func TestRefusalIsReadAlthoughTheBodyIsStillBeingSent(t *testing.T) {
 	c := newConnection(&big, patience, 1)
 	defer c.close()
 	err := c.call(t.Context())
-	if refused, ok := asRefusal(err); !ok || refused.status != 413 || refused.text != "too large" {
+	if refused, ok := errors.AsType[*refusal](err); !ok || refused.status != 413 || refused.text != "too large" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -182,7 +183,7 @@ func TestRefusedTryHasTheKindOfItsStatus(t *testing.T) {
 
 func TestBasesThatAreNoURLAreRefused(t *testing.T) {
 	for _, base := range []string{"", "localhost:8000", "ftp://x", "http://", "http://:80", "http://a b"} {
-		if _, err := newRequest("GET", base, "/", "", nil); err == nil || edgewise.KindOf(err) != edgewise.Invalid {
+		if _, err := NewPost(base, "/", "", nil); err == nil || edgewise.KindOf(err) != edgewise.Invalid {
 			t.Errorf("%q: got %v", base, err)
 		}
 	}

@@ -21,8 +21,8 @@ type generator struct {
 	recorder *recorder
 	abort    context.Context // its end aborts the requests on their way
 	cancel   context.CancelFunc
-	stopping atomic.Bool // no further requests
-	quit     chan struct{}
+	going    context.Context // its end, with that of abort at the latest, means no further requests
+	finish   context.CancelFunc
 	callers  sync.WaitGroup
 	behind   atomic.Int64 // nanoseconds that an open loop's schedule is late; at the last arrival sent
 }
@@ -33,8 +33,9 @@ func start(ctx context.Context, request *Request, o *Options, load Load) *genera
 	if connections == 0 {
 		connections = o.MaxConnections
 	}
-	g := &generator{request: request, options: o, recorder: newRecorder(connections, o.Timeout), quit: make(chan struct{})}
+	g := &generator{request: request, options: o, recorder: newRecorder(connections, o.Timeout)}
 	g.abort, g.cancel = context.WithCancel(ctx)
+	g.going, g.finish = context.WithCancel(g.abort)
 	if load.Concurrency == 0 {
 		g.callers.Go(func() { g.open(newSchedule(load.Rate, o.Arrivals, o.Seed)) })
 		return g
@@ -47,15 +48,9 @@ func start(ctx context.Context, request *Request, o *Options, load Load) *genera
 
 // stop ends the load and waits for everything that start began. Requests on their way get drainTime.
 func (g *generator) stop() {
-	g.stopping.Store(true)
-	close(g.quit)
-	finished := make(chan struct{})
-	go func() {
-		g.callers.Wait()
-		close(finished)
-	}()
+	g.finish()
 	timer := time.AfterFunc(drainTime, g.cancel)
-	<-finished
+	g.callers.Wait()
 	timer.Stop()
 	g.cancel()
 }
@@ -64,7 +59,7 @@ func (g *generator) stop() {
 func (g *generator) closed(caller, callers int) {
 	c := newConnection(g.request, g.options.Timeout, callers)
 	defer c.close()
-	for !g.stopping.Load() && g.abort.Err() == nil {
+	for g.going.Err() == nil {
 		begin := time.Now()
 		g.one(caller, c, begin, begin)
 	}
@@ -81,18 +76,7 @@ func (g *generator) one(caller int, c *connection, due, begin time.Time) {
 		latency: time.Since(due), delay: begin.Sub(due), reconnects: c.reconnects - before, err: err,
 	})
 	if err != nil && c.raw == nil {
-		g.pause()
-	}
-}
-
-// pause keeps a caller whose connection broke from trying without a break.
-func (g *generator) pause() {
-	timer := time.NewTimer(reconnectPause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-g.quit:
-	case <-g.abort.Done():
+		wait(g.going, reconnectPause) // a caller whose connection broke does not try without a break
 	}
 }
 
@@ -106,7 +90,7 @@ func (g *generator) open(s *schedule) {
 	callers := 0
 	for origin := time.Now(); ; {
 		due := origin.Add(s.next())
-		if !sleepUntil(g.abort, due) || g.stopping.Load() {
+		if !sleepUntil(g.going, due) {
 			return
 		}
 		select {
@@ -127,8 +111,7 @@ func (g *generator) handOver(arrivals chan<- time.Time, due time.Time) bool {
 	select {
 	case arrivals <- due:
 		return true
-	case <-g.quit:
-	case <-g.abort.Done():
+	case <-g.going.Done():
 	}
 	g.behind.Store(int64(time.Since(due)))
 	return false

@@ -86,13 +86,13 @@ type report struct {
 }
 
 // short are flags that make a measurement quick.
-func short(more ...string) []string {
+func Short(more ...string) []string {
 	return append([]string{"perf", "mlp", "--warmup", "100ms", "--window", "150ms", "--max-windows", "3", "-o", "json"}, more...)
 }
 
 func (p program) measure(t *testing.T, flags ...string) report {
 	t.Helper()
-	out, errors, code := p.run(t, short(flags...)...)
+	out, errors, code := p.run(t, Short(flags...)...)
 	var r report
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
 		t.Fatalf("%v: exit code %d, %v\n%s%s", flags, code, err, out, errors)

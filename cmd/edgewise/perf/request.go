@@ -3,6 +3,7 @@ package perf
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -59,7 +60,7 @@ func NewRequest(base string, req *edgewise.Request, form kserve.Form, access Acc
 	if access.Token != "" {
 		fields += "Authorization: Bearer " + access.Token + "\r\n"
 	}
-	r, err := newRequest("POST", base, inferPath(req.Model), fields, body)
+	r, err := NewPost(base, inferPath(req.Model), fields, body)
 	if err != nil {
 		return nil, err
 	}
@@ -75,8 +76,9 @@ func inferPath(id edgewise.ModelID) string {
 	return path + "/infer"
 }
 
-// newRequest makes any request; fields are whole lines of the head.
-func newRequest(method, base, path, fields string, body []byte) (*Request, error) {
+// NewPost makes any other request to the server at the URL base; fields are whole lines of its head. Errors: Invalid for
+// a base that is no http or https URL.
+func NewPost(base, path, fields string, body []byte) (*Request, error) {
 	u, err := url.Parse(base)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
 		return nil, edgewise.Errorf("perf.NewRequest", edgewise.Invalid, "%q is no base URL: want http://host:port", base)
@@ -87,22 +89,31 @@ func newRequest(method, base, path, fields string, body []byte) (*Request, error
 		port = map[bool]string{false: "80", true: "443"}[r.secure]
 	}
 	r.address = net.JoinHostPort(u.Hostname(), port)
-	head := fmt.Sprintf("%s %s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: edgewise-perf\r\n%sContent-Length: %d\r\n\r\n",
-		method, strings.TrimRight(u.EscapedPath(), "/"), path, u.Host, fields, len(body))
+	head := fmt.Sprintf("POST %s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: edgewise-perf\r\n%sContent-Length: %d\r\n\r\n",
+		strings.TrimRight(u.EscapedPath(), "/"), path, u.Host, fields, len(body))
 	r.bytes = append(append(make([]byte, 0, len(head)+len(body)), head...), body...)
 	return r, nil
+}
+
+// Bytes returns the request as it is sent, head and body. They are not to be changed.
+func (r *Request) Bytes() []byte { return r.bytes }
+
+// Dial returns what sends the request on a connection of its own, one at a time, and what closes it.
+func (r *Request) Dial(ctx context.Context, timeout time.Duration) (call func() error, hangUp func()) {
+	c := newConnection(r, timeout, 1)
+	return func() error { return c.call(ctx) }, c.close
 }
 
 // Try sends the request once. It returns nil when the server answers it with status 200, else an error that says why
 // not, in the kind that the status stands for; Unavailable when there was no answer.
 func (r *Request) Try(ctx context.Context, timeout time.Duration) error {
-	c := newConnection(r, timeout, 1)
-	defer c.close()
-	err := c.call(ctx)
+	call, hangUp := r.Dial(ctx, timeout)
+	defer hangUp()
+	err := call()
 	if err == nil {
 		return nil
 	}
-	if refused, ok := asRefusal(err); ok {
+	if refused, ok := errors.AsType[*refusal](err); ok {
 		return kserve.ErrorBody{Error: refused.text}.Err("perf.Try", refused.status)
 	}
 	return edgewise.Errorf("perf.Try", edgewise.Unavailable, "%s: %s", r.address, textOf(err, timeout))

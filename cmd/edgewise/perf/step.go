@@ -55,9 +55,10 @@ type Generator struct {
 }
 
 func newStep(load Load, o *Options, windows []window) Step {
-	sum := mergeAll(windows)
+	var sum tally
 	var length, processor time.Duration
 	for _, w := range windows {
+		sum.merge(w.tally)
 		length += w.length
 		processor += w.processor
 	}

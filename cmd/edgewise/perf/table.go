@@ -16,7 +16,7 @@ func WriteHead(w io.Writer) {
 func WriteLine(w io.Writer, s Step) {
 	l := s.Latency
 	fmt.Fprintf(w, "%-10s %9.1f %8s %8s %8s %8s %8s %7d\n", s.Load(), s.Throughput,
-		short(l.P50), short(l.P90), short(l.P99), short(l.P999), short(l.Max), s.Failed)
+		Short(l.P50), Short(l.P90), Short(l.P99), Short(l.P999), Short(l.Max), s.Failed)
 	for _, n := range notes(&s) {
 		fmt.Fprintf(w, "  ! %s\n", n)
 	}
@@ -42,7 +42,7 @@ func notes(s *Step) (list []string) {
 		list = append(list, fmt.Sprintf("not stable: the last %d of %d windows do not agree", min(reported, s.Windows), s.Windows))
 	}
 	if s.Slowest > slowerWorthNoting*s.Latency.Max {
-		list = append(list, fmt.Sprintf("slowest request of all %d windows: %s", s.Windows, short(s.Slowest)))
+		list = append(list, fmt.Sprintf("slowest request of all %d windows: %s", s.Windows, Short(s.Slowest)))
 	}
 	if s.Behind > behindWorthNoting {
 		list = append(list, fmt.Sprintf("%.3gs behind the schedule at the end: this rate is too high", s.Behind))
@@ -52,7 +52,7 @@ func notes(s *Step) (list []string) {
 		list = append(list, fmt.Sprintf("%.1f of %g requests a second were answered", done, s.Rate))
 	}
 	if d := s.Generator.DelayP99; d > lateWorthNoting && d > s.Latency.P99*shareWorthNoting {
-		list = append(list, fmt.Sprintf("requests left up to %s late (p99): too few connections, or too little processor time here", short(d)))
+		list = append(list, fmt.Sprintf("requests left up to %s late (p99): too few connections, or too little processor time here", Short(d)))
 	}
 	if cores := s.Generator.CPUSeconds / max(s.Seconds, 1e-9); cores > coresWorthNoting {
 		list = append(list, fmt.Sprintf("the generator took %.2f cores, which the server may have lacked", cores))
@@ -73,7 +73,7 @@ func WriteServer(w io.Writer, steps []Step) {
 	fmt.Fprintf(w, "%-10s %8s %8s %8s %8s %8s %6s %10s\n", "MEAN", "QUEUE", "INPUT", "INFER", "OUTPUT", "OUTSIDE", "BATCH", "GENERATOR")
 	for i := range steps {
 		s := &steps[i]
-		generator := short(s.Generator.CPUPerRequest)
+		generator := Short(s.Generator.CPUPerRequest)
 		v := s.Server
 		if v == nil {
 			fmt.Fprintf(w, "%-10s %8s %8s %8s %8s %8s %6s %10s\n", s.Load(), "-", "-", "-", "-", "-", "-", generator)
@@ -81,12 +81,12 @@ func WriteServer(w io.Writer, steps []Step) {
 		}
 		outside := max(0, s.Latency.Mean-v.Queue-v.ComputeInput-v.ComputeInfer-v.ComputeOutput)
 		fmt.Fprintf(w, "%-10s %8s %8s %8s %8s %8s %6.2f %10s\n", s.Load(),
-			short(v.Queue), short(v.ComputeInput), short(v.ComputeInfer), short(v.ComputeOutput), short(outside), v.Batch, generator)
+			Short(v.Queue), Short(v.ComputeInput), Short(v.ComputeInfer), Short(v.ComputeOutput), Short(outside), v.Batch, generator)
 	}
 }
 
-// short writes microseconds with three digits and a unit, in at most seven columns.
-func short(us float64) string {
+// Short writes microseconds with three digits and a unit, in at most seven columns.
+func Short(us float64) string {
 	d := time.Duration(us * 1e3)
 	switch {
 	case d < time.Millisecond:

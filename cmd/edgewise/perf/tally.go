@@ -93,8 +93,6 @@ func newRecorder(callers int, timeout time.Duration) *recorder {
 	return &recorder{shards: make([]shard, min(callers, 2*runtime.GOMAXPROCS(0))), timeout: timeout}
 }
 
-func (r *recorder) shard(caller int) *shard { return &r.shards[caller%len(r.shards)] }
-
 // measured is one request: err is nil when it was answered with status 200.
 type measured struct {
 	latency, delay time.Duration
@@ -103,7 +101,7 @@ type measured struct {
 }
 
 func (r *recorder) record(caller int, m measured) {
-	s := r.shard(caller)
+	s := &r.shards[caller%len(r.shards)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.now.reconnects += m.reconnects
@@ -116,16 +114,10 @@ func (r *recorder) record(caller int, m measured) {
 }
 
 func (r *recorder) keyOf(err error) failureKey {
-	if refused, ok := asRefusal(err); ok {
+	if refused, ok := errors.AsType[*refusal](err); ok {
 		return failureKey{refused.status, shorten(refused.text)}
 	}
 	return failureKey{0, shorten(textOf(err, r.timeout))}
-}
-
-func asRefusal(err error) (*refusal, bool) {
-	var refused *refusal
-	ok := errors.As(err, &refused)
-	return refused, ok
 }
 
 // take returns what was counted since the last take.
@@ -152,13 +144,4 @@ func shorten(text string) string {
 		cut--
 	}
 	return text[:cut] + "..."
-}
-
-// mergeAll returns the sum of several windows.
-func mergeAll(windows []window) *tally {
-	sum := &tally{}
-	for _, w := range windows {
-		sum.merge(w.tally)
-	}
-	return sum
 }

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/cmd/edgewise/perf"
 	"github.com/edgewise-ai/edgewise/gpu/onnx/ort"
 )
 
@@ -36,30 +37,29 @@ type server struct {
 }
 
 func main() {
-	err := serve(os.Args[1], os.Args[2], os.Args[3], os.Args[4], os.Args[5:])
+	err := serve(os.Args[1], os.Args[2], os.Args[3], os.Args[4])
 	fmt.Fprintln(os.Stderr, "floor:", err)
 	os.Exit(1)
 }
 
-// serve serves the model at path until the process is killed. It returns only errors.
-func serve(path, input, datatype, output string, dims []string) error {
+// serve serves the model at path, whose input is written as NAME:1,3,224,224, until the process is killed. It returns
+// only errors.
+func serve(path, input, datatype, output string) error {
+	name, shape, err := perf.ParseShape(input)
+	if err != nil {
+		return err
+	}
 	kind, ok := edgewise.ParseDataType(datatype)
 	if !ok {
 		return fmt.Errorf("no such datatype: %s", datatype)
 	}
-	s := &server{in: edgewise.Tensor{Name: input, Type: kind}, output: []string{output}, turns: make(chan struct{}, runtime.NumCPU())}
-	for _, d := range dims {
-		n, err := strconv.ParseInt(d, 10, 64)
-		if err != nil {
-			return err
-		}
-		s.in.Shape = append(s.in.Shape, n)
-	}
+	in := edgewise.Tensor{Name: name, Type: kind, Shape: shape}
+	s := &server{in: in, output: []string{output}, turns: make(chan struct{}, runtime.NumCPU())}
 	library, err := ort.Open([]string{"bin/lib/libonnxruntime.so.1"})
 	if err != nil {
 		return err
 	}
-	if s.session, err = library.NewSession(path, []string{input}, s.output, ort.Options{}); err != nil {
+	if s.session, err = library.NewSession(path, []string{name}, s.output, ort.Options{}); err != nil {
 		return err
 	}
 	listener, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)

@@ -1,16 +1,17 @@
 // A minimal inference server on fastify and onnxruntime-node, as one writes it: what the appliance is held against.
 //
-//   node server.mjs MODEL INPUT OUTPUT WIDTHS WORKERS THREADS
+//   node server.mjs MODEL INPUT TYPE OUTPUT WIDTHS WORKERS THREADS
 //
-// WIDTHS are the sizes of a tensor without its batch, as 3x224x224. With more than one worker the processes share the port
+// TYPE is FP32 or UINT8. WIDTHS are the sizes of a tensor without its batch, as 3,224,224. With more than one worker the processes share the port
 // (cluster). POST /v2 takes and answers a v2 request with binary tensors, POST /json one in JSON, which is written by a
 // compiled schema. POST /bare takes nothing but the bytes of the tensor and answers with those of the output.
 import cluster from 'node:cluster'
 import fastify from 'fastify'
 import ort from 'onnxruntime-node'
 
-const [model, input, output, widths, workers, threads] = process.argv.slice(2)
-const shape = widths.split('x').map(Number)
+const [model, input, type, output, widths, workers, threads] = process.argv.slice(2)
+const shape = widths.split(',').map(Number)
+const [Elements, elementType] = type === 'UINT8' ? [Uint8Array, 'uint8'] : [Float32Array, 'float32']
 const elements = shape.reduce((a, b) => a * b, 1)
 
 const answerSchema = {
@@ -43,10 +44,11 @@ if (cluster.isPrimary && Number(workers) > 1) {
 	await serve()
 }
 
-// floats are the floats in a part of a body, in place where they are aligned.
-function floats(body) {
-	if (body.byteOffset % 4 === 0) return new Float32Array(body.buffer, body.byteOffset, body.length / 4)
-	return new Float32Array(body.buffer.slice(body.byteOffset, body.byteOffset + body.length))
+// numbers are those in a part of a body, in place where they are aligned.
+function numbers(body) {
+	const length = body.length / Elements.BYTES_PER_ELEMENT
+	if (body.byteOffset % Elements.BYTES_PER_ELEMENT === 0) return new Elements(body.buffer, body.byteOffset, length)
+	return new Elements(body.buffer.slice(body.byteOffset, body.byteOffset + body.length))
 }
 
 function bytes(array) {
@@ -58,7 +60,7 @@ async function serve() {
 		intraOpNumThreads: Number(threads), interOpNumThreads: 1, executionMode: 'sequential', graphOptimizationLevel: 'all',
 	})
 	const infer = async (data) => {
-		const tensor = new ort.Tensor('float32', data, [data.length / elements, ...shape])
+		const tensor = new ort.Tensor(elementType, data, [data.length / elements, ...shape])
 		return (await session.run({ [input]: tensor }, [output]))[output]
 	}
 	const app = fastify({ logger: false, bodyLimit: 64 << 20 })
@@ -67,7 +69,7 @@ async function serve() {
 		const length = Number(request.headers['inference-header-content-length'])
 		const head = JSON.parse(request.body.toString('utf8', 0, length))
 		const size = head.inputs[0].parameters.binary_data_size
-		const result = await infer(floats(request.body.subarray(length, length + size)))
+		const result = await infer(numbers(request.body.subarray(length, length + size)))
 		const data = bytes(result.data)
 		const answer = Buffer.from(JSON.stringify({ model_name: 'model', model_version: '1', outputs: [
 			{ name: output, datatype: 'FP32', shape: result.dims, parameters: { binary_data_size: data.length } },
@@ -76,12 +78,12 @@ async function serve() {
 		return Buffer.concat([answer, data])
 	})
 	app.post('/bare', async (request, reply) => {
-		const result = await infer(floats(request.body))
+		const result = await infer(numbers(request.body))
 		reply.type('application/octet-stream')
 		return bytes(result.data)
 	})
 	app.post('/json', { schema: { response: { 200: answerSchema } } }, async (request) => {
-		const result = await infer(Float32Array.from(request.body.inputs[0].data))
+		const result = await infer(Elements.from(request.body.inputs[0].data))
 		return { model_name: 'model', outputs: [{ name: output, datatype: 'FP32', shape: result.dims, data: Array.from(result.data) }] }
 	})
 	const address = await app.listen({ port: 0, host: '127.0.0.1' })

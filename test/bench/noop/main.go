@@ -1,38 +1,78 @@
-// Command noop is the web framework of the appliance with a handler that does nothing: the limit of what a server that
-// is built on it can answer. It takes every body and answers with as many bytes as it is told.
+// Command noop is a server that does nothing, on the libraries of the appliance: over HTTP its web framework, over gRPC
+// its library. It answers every request with its own body, or over HTTP with as many bytes as it is told, and decodes
+// nothing. What the appliance takes more than this is its own.
 package main
 
 import (
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"strconv"
 
 	"github.com/gofiber/fiber/v2"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
 )
 
 func main() {
-	if err := serve(); err != nil {
-		fmt.Fprintln(os.Stderr, "noop:", err)
-		os.Exit(1)
-	}
+	fmt.Fprintln(os.Stderr, "noop:", serve(os.Args[1:]))
+	os.Exit(1)
 }
 
-func serve() error {
-	size, err := strconv.Atoi(os.Args[1])
+// serve says where it listens, first for HTTP and then for gRPC, until the process is killed. It returns only errors.
+func serve(size []string) error {
+	rest, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	answer := make([]byte, size)
-	app := fiber.New(fiber.Config{DisableStartupMessage: true, BodyLimit: 64 << 20})
-	app.Post("/", func(c *fiber.Ctx) error {
+	calls, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	body := (*fiber.Ctx).Body
+	if len(size) > 0 {
+		n, err := strconv.Atoi(size[0])
+		if err != nil {
+			return err
+		}
+		answer := make([]byte, n)
+		body = func(*fiber.Ctx) []byte { return answer }
+	}
+	app := fiber.New(fiber.Config{DisableStartupMessage: true, BodyLimit: math.MaxInt32})
+	app.Use(func(c *fiber.Ctx) error {
 		c.Set(fiber.HeaderContentType, fiber.MIMEOctetStream)
-		return c.Send(answer)
+		c.Response().SetBodyRaw(body(c))
+		return nil
 	})
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	fmt.Println("listening on", ln.Addr())
-	return app.Listener(ln)
+	server := grpc.NewServer(grpc.ForceServerCodecV2(frames{}), grpc.MaxRecvMsgSize(math.MaxInt32), grpc.MaxSendMsgSize(math.MaxInt32),
+		grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+			var message mem.BufferSlice
+			if err := stream.RecvMsg(&message); err != nil {
+				return err
+			}
+			return stream.SendMsg(&message)
+		}))
+	fmt.Printf("listening on %s %s\n", rest.Addr(), calls.Addr())
+	ended := make(chan error, 2)
+	go func() { ended <- app.Listener(rest) }()
+	go func() { ended <- server.Serve(calls) }()
+	return <-ended
+}
+
+// frames hands messages through as they are.
+type frames struct{ encoding.CodecV2 }
+
+// Name is that of the codec it stands for.
+func (frames) Name() string { return "proto" }
+
+// Marshal hands the frames of a message on.
+func (frames) Marshal(v any) (mem.BufferSlice, error) { return *v.(*mem.BufferSlice), nil }
+
+// Unmarshal keeps the frames of a message.
+func (frames) Unmarshal(data mem.BufferSlice, v any) error {
+	data.Ref()
+	*v.(*mem.BufferSlice) = data
+	return nil
 }
