@@ -283,15 +283,10 @@ func (a *Accounts) key(id string) (*key, error) {
 	return nil, edgewise.Errorf("auth.key", edgewise.NotFound, "there is no key %.64q", id)
 }
 
-// Bearer returns who a secret belongs to, and counts a request. The caller calls done when the request has ended, also
-// after nil. Errors: Unauthenticated, Denied, Busy with Retry beyond the key's rate or concurrency.
-func (a *Accounts) Bearer(secret string, loopback bool) (p *edgewise.Principal, done func(), err error) {
-	if strings.HasPrefix(secret, localPrefix) {
-		p, err := a.localPrincipal(secret, loopback)
-		return p, nil, err
-	}
-	if !strings.HasPrefix(secret, keyPrefix) || mistyped(secret) {
-		return nil, nil, unknown("this is not an API key: one begins with " + keyPrefix + ", and was copied whole")
+// keyPrincipal returns the principal of a key, and counts a request against the key's bounds.
+func (a *Accounts) keyPrincipal(secret string) (p *edgewise.Principal, done func(), err error) {
+	if mistyped(secret) {
+		return nil, nil, notAKey()
 	}
 	now := time.Now()
 	a.mu.Lock()
@@ -335,27 +330,4 @@ func (k *key) admit(now time.Time) error {
 		return tooMany(op, 0, wait, "API key %s... may make %v requests a second", k.Prefix, k.Rate)
 	}
 	return nil
-}
-
-// LocalToken makes a new secret for programs on the box itself, in place of the one before.
-func (a *Accounts) LocalToken() string {
-	secret := newSecret(localPrefix)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.local = digest(secret)
-	a.localLife.over(unknown("the local token has changed"))
-	return secret
-}
-
-func (a *Accounts) localPrincipal(secret string, loopback bool) (*edgewise.Principal, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if digest(secret) != a.local {
-		return nil, unknown("this is not the local token: it changes whenever the box starts")
-	}
-	if !loopback {
-		return nil, edgewise.Errorf("auth.local", edgewise.Denied, "the local token is taken from the box itself only, not "+
-			"over the network: make an API key instead")
-	}
-	return &edgewise.Principal{Kind: "local", Rights: edgewise.AllRights, Lifetime: a.localLife.context()}, nil
 }
