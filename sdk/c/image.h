@@ -23,7 +23,7 @@ typedef struct {
 	uint8_t *pixels;
 } ew_picture;
 
-/* Decodes a JPEG, PNG or WebP file and turns it upright. False after ew_fail. */
+/* Decodes a picture's file and turns it upright. False after ew_fail. */
 static inline bool ew_read_picture(ew_span file, ew_picture *picture) {
 	ew_image_info info;
 	if (ew_image_read_info(file.data, file.len, EW_ORIENT, &info) < 0) {

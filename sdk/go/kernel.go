@@ -67,14 +67,14 @@ func long[E any](s []E, sizes ...int) bool {
 	return uint64(len(s)) >= n
 }
 
-// ReadImageInfo reads the header of a JPEG, PNG or WebP file; sizes are those after the EXIF orientation.
+// ReadImageInfo reads the header of a picture's file; sizes are those after the EXIF orientation.
 func ReadImageInfo(file []byte) (ImageInfo, error) {
 	var info ImageInfo
 	err := result(imageInfo(pointer(file), uint32(len(file)), orient, unsafe.Pointer(&info)))
 	return info, err
 }
 
-// DecodeImage decodes a JPEG, PNG or WebP file into interleaved pixels of 1, 3 or 4 channels, turned upright.
+// DecodeImage decodes a picture's file into interleaved pixels of 1, 3 or 4 channels, turned upright.
 func DecodeImage(file []byte, channels int) (pixels []byte, info ImageInfo, err error) {
 	if info, err = ReadImageInfo(file); err != nil {
 		return nil, info, err

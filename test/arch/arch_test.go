@@ -272,7 +272,6 @@ func TestCodeInCStaysBelowGPU(t *testing.T) {
 	}
 }
 
-// TestEnvironmentIsReadInOnePlace keeps the environment where its precedence is documented. The program hands it over.
 // TestOnlyBackendsNameTheirFormats holds that other packages ask an edgewise.Formats for platforms and file names.
 func TestOnlyBackendsNameTheirFormats(t *testing.T) {
 	names := []string{`"onnxruntime_onnx"`, `"onnxruntime"`, `"model.onnx"`, `"model.wasm"`, `".onnx"`, `".wasm"`}
@@ -291,6 +290,7 @@ func TestOnlyBackendsNameTheirFormats(t *testing.T) {
 	}
 }
 
+// TestEnvironmentIsReadInOnePlace keeps the environment where its precedence is documented. The program hands it over.
 func TestEnvironmentIsReadInOnePlace(t *testing.T) {
 	set, all := files(t)
 	for _, f := range all {

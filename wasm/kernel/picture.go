@@ -19,12 +19,64 @@ import (
 // Format is the form of a picture's file.
 type Format uint32
 
-// The formats, by their numbers in the ABI.
+// The formats, by their numbers in the ABI. Each has a row in formatTable.
 const (
 	JPEG Format = 1 + iota
 	PNG
 	WebP
+
+	formats // is above all formats
 )
+
+// formatTable says of each format how its files begin and who reads them. Package jpeg reads most JPEG files first.
+var formatTable = [formats]struct {
+	name, magic string // '?' in magic stands for any byte
+	header      func(io.Reader) (image.Config, error)
+	decode      func(io.Reader) (image.Image, error)
+}{
+	JPEG: {"JPEG", "\xff\xd8", stdlib.DecodeConfig, stdlib.Decode},
+	PNG:  {"PNG", "\x89PNG\r\n\x1a\n", png.DecodeConfig, png.Decode},
+	WebP: {"WebP", "RIFF????WEBP", webp.DecodeConfig, webp.Decode},
+}
+
+// Formats returns every format, in order. Lists of them outside of this package are tested against it.
+func Formats() []Format {
+	var all []Format
+	for f := JPEG; f < formats; f++ {
+		all = append(all, f)
+	}
+	return all
+}
+
+// String returns the name of the format, such as JPEG.
+func (f Format) String() string {
+	if f < formats {
+		return formatTable[f].name
+	}
+	return fmt.Sprintf("Format(%d)", uint32(f))
+}
+
+// formatOf returns the format of a file by its first bytes. Error: it is of none.
+func formatOf(file []byte) (Format, error) {
+	for f := JPEG; f < formats; f++ {
+		if begins(file, formatTable[f].magic) {
+			return f, nil
+		}
+	}
+	return 0, fmt.Errorf("the file's format is unknown: want one of %v", Formats())
+}
+
+func begins(file []byte, magic string) bool {
+	if len(file) < len(magic) {
+		return false
+	}
+	for i := range len(magic) {
+		if magic[i] != '?' && magic[i] != file[i] {
+			return false
+		}
+	}
+	return true
+}
 
 // Info is what the header of a picture's file says.
 type Info struct {
@@ -49,23 +101,15 @@ func readInfo(file []byte) (Info, error) {
 	if len(file) > MaxFile {
 		return Info{}, fmt.Errorf("a picture's file of %d bytes: at most %d are allowed", len(file), MaxFile)
 	}
-	info := Info{turn: 1}
-	var config image.Config
-	var err error
-	switch {
-	case bytes.HasPrefix(file, []byte("\xff\xd8")):
-		info.Format = JPEG
-		config, err = stdlib.DecodeConfig(bytes.NewReader(file))
-		info.turn = Orientation(file)
-	case bytes.HasPrefix(file, []byte("\x89PNG\r\n\x1a\n")):
-		info.Format = PNG
-		config, err = png.DecodeConfig(bytes.NewReader(file))
-	case len(file) > 12 && string(file[:4]) == "RIFF" && string(file[8:12]) == "WEBP":
-		info.Format = WebP
-		config, err = webp.DecodeConfig(bytes.NewReader(file))
-	default:
-		return Info{}, errors.New("the file is neither JPEG, PNG nor WebP")
+	format, err := formatOf(file)
+	if err != nil {
+		return Info{}, err
 	}
+	info := Info{Format: format, turn: 1}
+	if format == JPEG {
+		info.turn = Orientation(file)
+	}
+	config, err := formatTable[format].header(bytes.NewReader(file))
 	if err != nil {
 		return Info{}, fmt.Errorf("the picture's header: %w", err)
 	}
@@ -144,7 +188,7 @@ func (i Info) decode(dst, file []byte, count int, check Check) error {
 			return fmt.Errorf("the picture: %w", err)
 		}
 	}
-	img, err := decode(i.Format, checked{bytes.NewReader(file), check})
+	img, err := formatTable[i.Format].decode(checked{bytes.NewReader(file), check})
 	if err != nil {
 		return fmt.Errorf("the picture: %w", err)
 	}
@@ -154,16 +198,6 @@ func (i Info) decode(dst, file []byte, count int, check Check) error {
 	check()
 	pixels(dst, img, count, check)
 	return nil
-}
-
-func decode(f Format, r io.Reader) (image.Image, error) {
-	switch f {
-	case JPEG:
-		return stdlib.Decode(r)
-	case PNG:
-		return png.Decode(r)
-	}
-	return webp.Decode(r)
 }
 
 // pixels writes a picture's pixels. Grey and the light of colours are copied; all else goes through package draw.

@@ -14,7 +14,7 @@ extern "C" {
     fn nms(boxes: *const f32, scores: *const f32, classes: *const i32, count: usize, iou: f32, score: f32, dst: *mut i32, max: usize) -> i32;
 }
 
-/// What the header of a picture's file says: format is 1 for JPEG, 2 for PNG, 3 for WebP.
+/// What the header of a picture's file says: format is 1 JPEG, 2 PNG, 3 WebP.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ImageInfo {
@@ -67,7 +67,7 @@ impl Image {
         Image { width, height, channels, pixels: vec![0; width as usize * height as usize * channels as usize] }
     }
 
-    /// Decodes a JPEG, PNG or WebP file into 1, 3 or 4 channels, turned upright.
+    /// Decodes a picture's file into 1, 3 or 4 channels, turned upright.
     pub fn decode(file: &[u8], channels: u32) -> Result<Image> {
         let mut info = ImageInfo::default();
         // Safety: pointers and lengths of this function's own slices.
