@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/config"
 )
 
 func TestTheCommandLineSaysWhatIsWrongWithIt(t *testing.T) {
@@ -165,7 +167,8 @@ func TestFlagsWinOverEnvironmentOverFileOverDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, _, _ := run(t, nil, "config", "--set", "engine.max_queue=77")
-	contains(t, "config", out, "data_dir: "+here+"/data\n", "  max_queue: 77\n", "  reserve_bytes: 1GiB\n")
+	reserve := fmt.Sprintf("  reserve_bytes: %v\n", config.Default().Store.ReserveBytes)
+	contains(t, "config", out, "data_dir: "+here+"/data\n", "  max_queue: 77\n", reserve)
 }
 
 func TestDoctorFindsAndRepairsAFlippedByte(t *testing.T) {
