@@ -56,16 +56,14 @@ runtime-gpu: runtime
 ## gpu-stub: the real provider for CUDA over libraries that stand in for NVIDIA's, on a machine without a GPU
 gpu-stub: build wabt
 	@configs/runtime/fetch-gpu.sh $(CACHE)/runtime $(CACHE)/gpu
-	$(GO) test -count=1 -tags gpustub ./test/gpustub
+	$(GO) test -count=1 -tags gpustub ./test/gpu
 
 ## gpu-test: the bundle for a machine with a GPU in dist/gpu-test, and its script run against stand-ins; GENERATION=90 is Hopper
 GENERATION ?= 90
 gpu-test: runtime
 	@configs/runtime/fetch-gpu.sh $(CACHE)/runtime $(CACHE)/gpu
-	test/gputest/bundle.sh $(BIN)/lib $(CACHE)/gpu dist/gpu-test $(GENERATION)
-	$(GO) run ./test/gpustub/make $(CACHE)/gpu/libonnxruntime_providers_cuda.so dist/gpu-test-fake/fake
-	cp dist/gpu-test/* dist/gpu-test-fake/
-	GPUTEST_FAKE=1 dist/gpu-test-fake/run.sh
+	test/gpu/bundle.sh $(BIN)/lib $(CACHE)/gpu dist/gpu-test $(GENERATION)
+	$(GO) test -count=1 -v -tags gpustub -run '^TestTheBundleRunsOverStandIns$$' ./test/gpu -args -bundle $(CURDIR)/dist/gpu-test
 
 ## ptx: the kernel for pictures, made of its source by clang 19
 ptx:

@@ -24,4 +24,4 @@ import glob, site, sys
 for base in site.getsitepackages() + [site.getusersitepackages()]:
     for folder in sorted(glob.glob(base + "/nvidia/*/lib")): print(folder)')
 fi
-timeout 480 ./gputest "${arguments[@]}" 2>"$out/gputest.log" | tee "$out/gputest.txt"
+timeout 480 ./gputest -test.run '^TestGPU$' "${arguments[@]}" 2>"$out/gputest.log" | tee "$out/gputest.txt"

@@ -1,6 +1,6 @@
 //go:build gpustub
 
-package gpustub
+package gpu
 
 import (
 	"errors"
@@ -16,7 +16,6 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/gpu/cuda"
 	"github.com/edgewise-ai/edgewise/test/fakegpu"
-	"github.com/edgewise-ai/edgewise/test/gpubox"
 	"github.com/edgewise-ai/edgewise/test/journal"
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 	"github.com/edgewise-ai/edgewise/test/real"
@@ -54,29 +53,29 @@ func repository(t *testing.T, models map[string]string, of func(name string) *on
 	return dir
 }
 
-func start(t *testing.T, path, models string, ready ...string) (*gpubox.Box, *journal.Journal) {
+func start(t *testing.T, path, models string, ready ...string) (*box, *journal.Journal) {
 	t.Helper()
 	return startWith(t, path, models, nil, ready...)
 }
 
-func startWith(t *testing.T, path, models string, more []string, ready ...string) (*gpubox.Box, *journal.Journal) {
+func startWith(t *testing.T, path, models string, more []string, ready ...string) (*box, *journal.Journal) {
 	t.Helper()
 	log := &journal.Journal{}
-	b, err := gpubox.Start(t.Context(), gpubox.Config{
+	b, err := startBox(t.Context(), boxConfig{
 		Program: filepath.Join(real.Root(t), "bin", "edgewise"), Library: prepare(t), Driver: path, Models: models,
 		Data: t.TempDir(), Ready: ready, More: more, Log: log,
 	})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, log)
 	}
-	t.Cleanup(b.Kill)
+	t.Cleanup(b.kill)
 	return b, log
 }
 
-func question(t *testing.T, model string, rows int64) gpubox.Question {
+func question(t *testing.T, model string, rows int64) query {
 	t.Helper()
 	m := onnxgen.MLP(1)
-	q, err := gpubox.Ask(model, edgewise.Tensor{
+	q, err := newQuery(model, edgewise.Tensor{
 		Name: m.Graph.Inputs[0].Name, Type: edgewise.FP32,
 		Shape: edgewise.Shape{rows, 64}, Data: make([]byte, rows*64*4),
 	})
@@ -85,10 +84,6 @@ func question(t *testing.T, model string, rows int64) gpubox.Question {
 	}
 	return q
 }
-
-// back is how soon a model has to answer again. The issue of a lost device is a process that starts again, which a busy
-// machine makes slow.
-const back = 5 * time.Second
 
 // TestALostDeviceEndsItsProcessAndNothingElse runs the built program. The device of one model is lost: that request
 // fails and says so, its process ends and comes back, and another model answers all the time. The same after kill -9.
@@ -100,7 +95,7 @@ func TestALostDeviceEndsItsProcessAndNothingElse(t *testing.T) {
 	}, func(string) *onnxgen.Model { return onnxgen.MLP(1) })
 	b, log := start(t, path, models, "onGPU", "onCPU")
 	hit, other := question(t, "onGPU", 3), question(t, "onCPU", 3)
-	if err := errors.Join(b.Infer(hit), b.Infer(other)); err != nil {
+	if err := errors.Join(b.infer(hit), b.infer(other)); err != nil {
 		t.Fatal(err)
 	}
 	var asked atomic.Int64
@@ -113,33 +108,33 @@ func TestALostDeviceEndsItsProcessAndNothingElse(t *testing.T) {
 				return
 			default:
 			}
-			if err := b.Infer(other); err != nil {
+			if err := b.infer(other); err != nil {
 				t.Errorf("the other model: %v", err)
 			}
 			asked.Add(1)
 		}
 	}()
 	refusal := func(err error) {
-		var r *gpubox.Refused
+		var r *refused
 		if !errors.As(err, &r) || r.Status != http.StatusServiceUnavailable || !strings.Contains(r.Text, "its process died") {
 			t.Errorf("while it comes back: %v", err)
 		}
 	}
-	before, err := b.Children()
+	before, err := b.children()
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	control.Fail("cuEventSynchronize", 1, int32(cuda.IllegalAddress), true)
 	began := time.Now()
-	err = b.Infer(hit)
-	var r *gpubox.Refused
+	err = b.infer(hit)
+	var r *refused
 	if !errors.As(err, &r) || r.Status != http.StatusServiceUnavailable ||
 		!strings.Contains(r.Text, "gpu:0 has stopped working and is started again") ||
 		!strings.Contains(r.Text, "illegal address (CUDA error 700)") {
 		t.Errorf("the request that meets it: %v", err)
 	}
-	took, err := b.Back(hit, began, 12*back, refusal)
+	took, err := b.awaitBack(hit, began, 12*back, refusal)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, log)
 	}
@@ -151,7 +146,7 @@ func TestALostDeviceEndsItsProcessAndNothingElse(t *testing.T) {
 		t.Errorf("its process did not end with 75:\n%s", log)
 	}
 
-	after, err := b.Children()
+	after, err := b.children()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +162,7 @@ func TestALostDeviceEndsItsProcessAndNothingElse(t *testing.T) {
 	if killed != 1 {
 		t.Fatalf("%d processes came back: %v, %v", killed, before, after)
 	}
-	took, err = b.Back(hit, time.Now(), 12*back, func(error) {})
+	took, err = b.awaitBack(hit, time.Now(), 12*back, func(error) {})
 	if err != nil || took > back {
 		t.Errorf("after kill -9: %v, %v", took, err)
 	}
@@ -177,11 +172,11 @@ func TestALostDeviceEndsItsProcessAndNothingElse(t *testing.T) {
 	if asked.Load() == 0 {
 		t.Error("the other model was not asked")
 	}
-	page, err := b.Metrics()
+	page, err := b.metrics()
 	if err != nil || !strings.Contains(page, `edgewise_process_crashes_total{model="onGPU",version="1"} 2`) {
 		t.Errorf("the deaths are not counted: %v", err)
 	}
-	if _, err := b.Stop(syscall.SIGTERM); err != nil {
+	if _, err := b.stop(syscall.SIGTERM); err != nil {
 		t.Errorf("SIGTERM: %v\n%s", err, log)
 	}
 }
@@ -201,10 +196,10 @@ func TestCtrlCEndsABoxWithAModelOnAGPU(t *testing.T) {
 	models := repository(t, map[string]string{"onGPU": "max_batch_size: 8\ninstance_group { kind: KIND_GPU }\n"},
 		func(string) *onnxgen.Model { return onnxgen.MLP(1) })
 	b, log := start(t, path, models, "onGPU")
-	if err := b.Infer(question(t, "onGPU", 5)); err != nil {
+	if err := b.infer(question(t, "onGPU", 5)); err != nil {
 		t.Fatal(err)
 	}
-	if took, err := b.Stop(syscall.SIGINT); err != nil {
+	if took, err := b.stop(syscall.SIGINT); err != nil {
 		t.Errorf("after %v: %v\n%s", took, err, log)
 	}
 }
@@ -221,15 +216,15 @@ func TestSeveralGPUs(t *testing.T) {
 	}, func(string) *onnxgen.Model { return onnxgen.MLP(1) })
 	b, log := start(t, path, models, "both", "second", "open")
 	for _, model := range []string{"both", "second", "open"} {
-		if answers, _, err := b.Load(4, 50*time.Millisecond, question(t, model, 2)); err != nil || answers == 0 {
+		if answers, _, err := b.load(4, 50*time.Millisecond, question(t, model, 2)); err != nil || answers == 0 {
 			t.Errorf("%s: %v\n%s", model, err, log)
 		}
 	}
-	children, err := b.Children()
+	children, err := b.children()
 	if err != nil || len(children) != 5 {
 		t.Errorf("%d processes, want 2 for both, 1 for second and 2 for the open one: %v", len(children), err)
 	}
-	if _, err := b.Stop(syscall.SIGTERM); err != nil {
+	if _, err := b.stop(syscall.SIGTERM); err != nil {
 		t.Error(err)
 	}
 }
@@ -244,17 +239,17 @@ func TestModelsOnDemandGiveWay(t *testing.T) {
 		func(string) *onnxgen.Model { return onnxgen.MLP(1) })
 	b, log := start(t, path, models, "a", "b")
 	for _, model := range []string{"a", "b", "a", "b"} {
-		if err := b.Infer(question(t, model, 2)); err != nil {
+		if err := b.infer(question(t, model, 2)); err != nil {
 			t.Errorf("%s: %v\n%s", model, err, log)
 		}
-		if children, err := b.Children(); err != nil || len(children) != 1 {
+		if children, err := b.children(); err != nil || len(children) != 1 {
 			t.Errorf("%d processes have memory of a device for one: %v", len(children), err)
 		}
 	}
 	if n := strings.Count(log.String(), "a model gave its memory up for another"); n < 4 {
 		t.Errorf("memory was given up %d times\n%s", n, log)
 	}
-	if _, err := b.Stop(syscall.SIGTERM); err != nil {
+	if _, err := b.stop(syscall.SIGTERM); err != nil {
 		t.Error(err)
 	}
 }
@@ -280,7 +275,7 @@ func TestAThrottledGPUKeepsItsTimeForWhatMatters(t *testing.T) {
 	}, "m")
 	ask := func(priority string) error {
 		values := strings.TrimSuffix(strings.Repeat("0,", 64), ",")
-		_, err := b.Send("/v2/models/m/infer",
+		_, err := b.post("/v2/models/m/infer",
 			[]byte(`{"parameters":{"priority":`+priority+`},"inputs":[{"name":"input","datatype":"FP32","shape":[1,64],"data":[`+values+`]}]}`))
 		return err
 	}
@@ -288,7 +283,7 @@ func TestAThrottledGPUKeepsItsTimeForWhatMatters(t *testing.T) {
 		t.Fatalf("%v\n%s", err, log)
 	}
 	tell("utilization 10\nreasons 0x40\n")
-	var r *gpubox.Refused
+	var r *refused
 	for end := time.Now().Add(time.Minute); r == nil && time.Now().Before(end); {
 		_ = errors.As(ask("2"), &r)
 	}
@@ -308,7 +303,7 @@ func TestAThrottledGPUKeepsItsTimeForWhatMatters(t *testing.T) {
 	if err != nil {
 		t.Errorf("after it has cooled down: %v", err)
 	}
-	if _, err := b.Stop(syscall.SIGTERM); err != nil {
+	if _, err := b.stop(syscall.SIGTERM); err != nil {
 		t.Error(err)
 	}
 }

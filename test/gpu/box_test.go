@@ -1,4 +1,4 @@
-package gpubox
+package gpu
 
 import (
 	"bytes"
@@ -21,8 +21,8 @@ import (
 	"github.com/edgewise-ai/edgewise/test/processes"
 )
 
-// Config says what is started.
-type Config struct {
+// boxConfig says what is started.
+type boxConfig struct {
 	Emulator []string // a command in front of Program; nil: none
 	Program  string
 	Library  string   // ONNX Runtime, its providers beside it
@@ -35,8 +35,8 @@ type Config struct {
 	Log      io.Writer
 }
 
-// Box is a server that runs.
-type Box struct {
+// box is the built program with models on a GPU, as a client and an operator meet it.
+type box struct {
 	URL  string
 	Took time.Duration // from its start until the models were ready
 	cmd  *exec.Cmd
@@ -48,14 +48,14 @@ type Box struct {
 // readyTimeout bounds the start: the first use of a GPU reads large libraries.
 const readyTimeout = 3 * time.Minute
 
-// Start starts a server and waits until its models are ready. It gets a process group of its own, as in a terminal.
-func Start(ctx context.Context, c Config) (*Box, error) {
+// startBox starts a server and waits until its models are ready. It gets a process group of its own, as in a terminal.
+func startBox(ctx context.Context, c boxConfig) (*box, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
 	}
 	address := "127.0.0.1:" + strconv.Itoa(port)
-	b := &Box{URL: "http://" + address, gone: make(chan struct{}), http: http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1024}}}
+	b := &box{URL: "http://" + address, gone: make(chan struct{}), http: http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1024}}}
 	arguments := []string{"serve", "--auth", "open", "--import", c.Models}
 	for _, setting := range append([]string{
 		"data_dir=" + c.Data, "http.address=" + address, "grpc.address=", "metrics.address=", "onnx.library=" + c.Library,
@@ -94,7 +94,7 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-func (b *Box) awaitReady(model string, until time.Time) error {
+func (b *box) awaitReady(model string, until time.Time) error {
 	for time.Now().Before(until) {
 		if status, _, err := b.get("/v2/models/" + model + "/ready"); err == nil && status == http.StatusOK {
 			return nil
@@ -108,7 +108,7 @@ func (b *Box) awaitReady(model string, until time.Time) error {
 	return fmt.Errorf("model %s did not become ready", model)
 }
 
-func (b *Box) get(path string) (status int, text string, err error) {
+func (b *box) get(path string) (status int, text string, err error) {
 	answer, err := b.http.Get(b.URL + path)
 	if err != nil {
 		return 0, "", err
@@ -118,45 +118,45 @@ func (b *Box) get(path string) (status int, text string, err error) {
 	return answer.StatusCode, string(body), err
 }
 
-// Metrics returns the page of metrics.
-func (b *Box) Metrics() (string, error) {
+// metrics returns the page of metrics.
+func (b *box) metrics() (string, error) {
 	_, text, err := b.get("/metrics")
 	return text, err
 }
 
-// Question is an inference request, encoded once and sent often.
-type Question struct {
+// query is an inference request, encoded once and sent often.
+type query struct {
 	path, header string
 	body         []byte
 }
 
-// Ask makes a question to a model, with the tensors as bytes in both directions.
-func Ask(model string, in ...edgewise.Tensor) (Question, error) {
+// newQuery makes a question to a model, with the tensors as bytes in both directions.
+func newQuery(model string, in ...edgewise.Tensor) (query, error) {
 	body, jsonSize, err := kserve.AppendInferRequest(nil, &edgewise.Request{Inputs: in}, kserve.Binary, kserve.Binary)
-	return Question{"/v2/models/" + model + "/infer", strconv.Itoa(jsonSize), body}, err
+	return query{"/v2/models/" + model + "/infer", strconv.Itoa(jsonSize), body}, err
 }
 
-// Refused is an answer that is none.
-type Refused struct {
+// refused is an answer that is none.
+type refused struct {
 	Status int
 	Text   string
 }
 
 // Error returns status and text.
-func (r *Refused) Error() string { return fmt.Sprintf("%d: %s", r.Status, r.Text) }
+func (r *refused) Error() string { return fmt.Sprintf("%d: %s", r.Status, r.Text) }
 
-// Infer sends a question and reads the whole answer. Error: *Refused, or that of the connection.
-func (b *Box) Infer(q Question) error {
+// infer sends a question and reads the whole answer. Error: *refused, or that of the connection.
+func (b *box) infer(q query) error {
 	_, err := b.send(q.path, q.body, map[string]string{kserve.HeaderLength: q.header, "Content-Type": "application/octet-stream"})
 	return err
 }
 
-// Send sends JSON and returns the answer. Error: *Refused, or that of the connection.
-func (b *Box) Send(path string, body []byte) ([]byte, error) {
+// post sends JSON and returns the answer. Error: *refused, or that of the connection.
+func (b *box) post(path string, body []byte) ([]byte, error) {
 	return b.send(path, body, map[string]string{"Content-Type": "application/json"})
 }
 
-func (b *Box) send(path string, body []byte, headers map[string]string) ([]byte, error) {
+func (b *box) send(path string, body []byte, headers map[string]string) ([]byte, error) {
 	request, err := http.NewRequest(http.MethodPost, b.URL+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -171,14 +171,14 @@ func (b *Box) send(path string, body []byte, headers map[string]string) ([]byte,
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	if err == nil && answer.StatusCode != http.StatusOK {
-		return nil, &Refused{answer.StatusCode, string(text)}
+		return nil, &refused{answer.StatusCode, string(text)}
 	}
 	return text, err
 }
 
-// Load lets clients ask for a time, each its next question when it has its answer, and returns how many answers there
+// load lets clients ask for a time, each its next question when it has its answer, and returns how many answers there
 // were.
-func (b *Box) Load(clients int, each time.Duration, q Question) (answers int, took time.Duration, err error) {
+func (b *box) load(clients int, each time.Duration, q query) (answers int, took time.Duration, err error) {
 	var group sync.WaitGroup
 	var mu sync.Mutex
 	var errs []error
@@ -188,7 +188,7 @@ func (b *Box) Load(clients int, each time.Duration, q Question) (answers int, to
 			n := 0
 			var failed error
 			for first := true; failed == nil && (first || time.Since(began) < each); first = false {
-				if failed = b.Infer(q); failed == nil {
+				if failed = b.infer(q); failed == nil {
 					n++
 				}
 			}
@@ -202,14 +202,14 @@ func (b *Box) Load(clients int, each time.Duration, q Question) (answers int, to
 	return answers, time.Since(began), errors.Join(errs...)
 }
 
-// Children lists the processes of models.
-func (b *Box) Children() ([]int, error) { return processes.Children(b.cmd.Process.Pid) }
+// children lists the processes of models.
+func (b *box) children() ([]int, error) { return processes.Children(b.cmd.Process.Pid) }
 
-// Back waits until a question is answered again and returns how long that took since began. Refusals in between are
+// awaitBack waits until a question is answered again and returns how long that took since began. Refusals in between are
 // noted by each.
-func (b *Box) Back(q Question, began time.Time, most time.Duration, each func(error)) (time.Duration, error) {
+func (b *box) awaitBack(q query, began time.Time, most time.Duration, each func(error)) (time.Duration, error) {
 	for {
-		err := b.Infer(q)
+		err := b.infer(q)
 		if err == nil {
 			return time.Since(began), nil
 		}
@@ -221,9 +221,9 @@ func (b *Box) Back(q Question, began time.Time, most time.Duration, each func(er
 	}
 }
 
-// Stop sends the server and its children a signal, as a terminal does, and returns how long the end took. Error: it did
+// stop sends the server and its children a signal, as a terminal does, and returns how long the end took. Error: it did
 // not end by itself, or not with 0.
-func (b *Box) Stop(signal syscall.Signal) (time.Duration, error) {
+func (b *box) stop(signal syscall.Signal) (time.Duration, error) {
 	began := time.Now()
 	if err := syscall.Kill(-b.cmd.Process.Pid, signal); err != nil {
 		return 0, err
@@ -236,5 +236,5 @@ func (b *Box) Stop(signal syscall.Signal) (time.Duration, error) {
 	}
 }
 
-// Kill ends the server at once, if it has not ended.
-func (b *Box) Kill() { _ = b.cmd.Process.Kill() }
+// kill ends the server at once, if it has not ended.
+func (b *box) kill() { _ = b.cmd.Process.Kill() }

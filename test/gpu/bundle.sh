@@ -1,8 +1,8 @@
 #!/bin/bash
-# Packs all that gputest needs into one folder: the program, gputest, ONNX Runtime, and its provider with the code for one
+# Packs all that gputest needs into one folder: the program, gputest (the test of this folder), ONNX Runtime, and its provider with the code for one
 # generation of GPUs.
 #
-#   test/gputest/bundle.sh RUNTIME PROVIDERS TARGET [GENERATION]   e.g. bin/lib .cache/gpu dist/gpu-test 90
+#   test/gpu/bundle.sh RUNTIME PROVIDERS TARGET [GENERATION]   e.g. bin/lib .cache/gpu dist/gpu-test 90
 #
 # The bundle is to be at most 60 MiB.
 set -euo pipefail
@@ -10,11 +10,11 @@ runtime=$1 providers=$2 target=$3 generation=${4:-90}
 mkdir -p "$target"
 rm -rf "${target:?}"/*
 go build -trimpath -ldflags="-s -w" -o "$target/edgewise" ./cmd/edgewise
-go build -trimpath -ldflags="-s -w" -o "$target/gputest" ./test/gputest
-go run ./test/gputest/prune "$providers/libonnxruntime_providers_cuda.so" "$target/libonnxruntime_providers_cuda.so" "$generation"
+go test -c -trimpath -ldflags="-s -w" -o "$target/gputest" ./test/gpu
+go run ./test/gpu/prune "$providers/libonnxruntime_providers_cuda.so" "$target/libonnxruntime_providers_cuda.so" "$generation"
 cp "$providers/libonnxruntime_providers_shared.so" "$runtime/libonnxruntime.so.1" "$target/"
 xz -T0 -6 "$target"/edgewise "$target"/gputest "$target"/*.so "$target"/*.so.1
-cp test/gputest/run.sh "$target/"
+cp test/gpu/run.sh "$target/"
 size=$(du -sb "$target" | cut -f1)
 echo "$target: $((size >> 20)) MiB"
 [ "$size" -le $((60 << 20)) ] || { echo "the bundle is larger than 60 MiB" >&2; exit 1; }

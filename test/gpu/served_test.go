@@ -1,4 +1,4 @@
-package main
+package gpu
 
 import (
 	"context"
@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
-
-	"github.com/edgewise-ai/edgewise/test/gpubox"
 )
 
 // served starts the program with the subjects on the GPU, measures them as clients do, kills a model's process, and
@@ -27,19 +25,19 @@ func (r *report) served(ctx context.Context, s settings) (err error) {
 			continue
 		}
 		name := fmt.Sprintf("subject%d", len(list))
-		if err := repository(filepath.Join(dir, "models", name), m, s.fake); err != nil {
+		if err := saveSubject(filepath.Join(dir, "models", name), m, s.fake); err != nil {
 			return err
 		}
 		list, names = append(list, m), append(names, name)
 	}
-	b, err := gpubox.Start(ctx, gpubox.Config{
+	b, err := startBox(ctx, boxConfig{
 		Program: s.server, Library: s.library, Driver: s.driver, Folders: s.folders, Models: filepath.Join(dir, "models"),
 		Data: filepath.Join(dir, "data"), Ready: names, Log: os.Stderr,
 	})
 	if err != nil {
 		return err
 	}
-	defer b.Kill()
+	defer b.kill()
 	r.add(line{Name: "server: from start to ready", Value: b.Took.Seconds(), Unit: "s"})
 	for i, m := range list {
 		if err := r.saturate(b, s, names[i], m); err != nil {
@@ -52,24 +50,24 @@ func (r *report) served(ctx context.Context, s settings) (err error) {
 	if err := r.stop(b, syscall.SIGTERM, "SIGTERM"); err != nil {
 		return err
 	}
-	b, err = gpubox.Start(ctx, gpubox.Config{
+	b, err = startBox(ctx, boxConfig{
 		Program: s.server, Library: s.library, Driver: s.driver, Folders: s.folders, Models: filepath.Join(dir, "models"),
 		Data: filepath.Join(dir, "again"), Ready: names, Log: os.Stderr,
 	})
 	if err != nil {
 		return err
 	}
-	defer b.Kill()
+	defer b.kill()
 	last := len(list) - 1
-	q, err := gpubox.Ask(names[last], list[last].input(3, 1)) // a batch above one: cuDNN has made plans of its own then
+	q, err := newQuery(names[last], list[last].input(3, 1)) // a batch above one: cuDNN has made plans of its own then
 	if err == nil {
-		err = b.Infer(q)
+		err = b.infer(q)
 	}
 	return errors.Join(err, r.stop(b, syscall.SIGINT, "Ctrl-C"))
 }
 
-// repository writes a subject that must run on a GPU. A fake one has little memory.
-func repository(folder string, m subject, fake bool) error {
+// saveSubject writes a subject that must run on a GPU. A fake one has little memory.
+func saveSubject(folder string, m subject, fake bool) error {
 	if err := os.MkdirAll(filepath.Join(folder, "1"), 0o755); err != nil {
 		return err
 	}
@@ -87,15 +85,15 @@ func repository(folder string, m subject, fake bool) error {
 const leastServed = 0.90
 
 // saturate lets more and more clients ask for rows of 8 and compares the best speed with that of the tight loop.
-func (r *report) saturate(b *gpubox.Box, s settings, name string, m subject) error {
+func (r *report) saturate(b *box, s settings, name string, m subject) error {
 	const rows = 8
-	q, err := gpubox.Ask(name, m.input(rows, 2))
+	q, err := newQuery(name, m.input(rows, 2))
 	if err != nil {
 		return err
 	}
 	best := 0.0
 	for _, clients := range []int{1, 8, 32, 64} {
-		answers, took, err := b.Load(clients, s.each, q)
+		answers, took, err := b.load(clients, s.each, q)
 		if err != nil {
 			return err
 		}
@@ -115,12 +113,12 @@ func (r *report) saturate(b *gpubox.Box, s settings, name string, m subject) err
 const back = 5 * time.Second
 
 // comeBack kills the models' processes and waits until one model answers again.
-func (r *report) comeBack(b *gpubox.Box, name string, m subject) error {
-	q, err := gpubox.Ask(name, m.input(8, 1))
+func (r *report) comeBack(b *box, name string, m subject) error {
+	q, err := newQuery(name, m.input(8, 1))
 	if err != nil {
 		return err
 	}
-	children, err := b.Children()
+	children, err := b.children()
 	if err != nil {
 		return err
 	}
@@ -132,7 +130,7 @@ func (r *report) comeBack(b *gpubox.Box, name string, m subject) error {
 			return err
 		}
 	}
-	took, err := b.Back(q, time.Now(), 12*back, func(error) {})
+	took, err := b.awaitBack(q, time.Now(), 12*back, func(error) {})
 	if err != nil {
 		return err
 	}
@@ -145,8 +143,8 @@ func (r *report) comeBack(b *gpubox.Box, name string, m subject) error {
 }
 
 // stop ends the server as an operator does.
-func (r *report) stop(b *gpubox.Box, signal syscall.Signal, name string) error {
-	took, err := b.Stop(signal)
+func (r *report) stop(b *box, signal syscall.Signal, name string) error {
+	took, err := b.stop(signal)
 	if err != nil {
 		return fmt.Errorf("%s: the server did not end cleanly: %w", name, err)
 	}

@@ -1,4 +1,4 @@
-package main
+package gpu
 
 import (
 	"encoding/binary"

@@ -1,6 +1,6 @@
 //go:build gpustub
 
-package gpustub
+package gpu
 
 import (
 	"bytes"
@@ -55,7 +55,7 @@ func prepare(t *testing.T) string {
 	if err := os.MkdirAll(stubs, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := Make(filepath.Join(cache, provider.CUDA), stubs); err != nil {
+	if err := makeStubs(filepath.Join(cache, provider.CUDA), stubs); err != nil {
 		t.Fatal(err)
 	}
 	return library

@@ -1,6 +1,6 @@
 //go:build gpustub
 
-package gpustub
+package gpu
 
 import (
 	"os"
@@ -11,7 +11,6 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/test/fakegpu"
-	"github.com/edgewise-ai/edgewise/test/gpubox"
 	"github.com/edgewise-ai/edgewise/test/hostile"
 	"github.com/edgewise-ai/edgewise/test/onnxgen"
 	"github.com/edgewise-ai/edgewise/test/wat"
@@ -79,19 +78,19 @@ step { model_name: "` + net + `" model_version: -1 input_map { key: "x" value: "
 	b, log := start(t, path, models, "pipe_gpu", "pipe_cpu", "pipe_off")
 	for _, model := range []string{"pipe_gpu", "pipe_cpu", "pipe_off"} {
 		for range 3 {
-			q, err := gpubox.Ask(model, edgewise.Tensor{
+			q, err := newQuery(model, edgewise.Tensor{
 				Name: "x", Type: edgewise.FP32, Shape: edgewise.Shape{1},
 				Data: make([]byte, 4),
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := b.Infer(q); err != nil {
+			if err := b.infer(q); err != nil {
 				t.Fatalf("%s: %v\n%s", model, err, log)
 			}
 		}
 	}
-	page, err := b.Metrics()
+	page, err := b.metrics()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +100,7 @@ step { model_name: "` + net + `" model_version: -1 input_map { key: "x" value: "
 	if n := strings.Count(page, "edgewise_gpu_pictures_total{"); n != 1 {
 		t.Errorf("%d models are said to", n)
 	}
-	if _, err := b.Stop(syscall.SIGTERM); err != nil {
+	if _, err := b.stop(syscall.SIGTERM); err != nil {
 		t.Error(err)
 	}
 }

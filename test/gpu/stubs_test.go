@@ -1,4 +1,6 @@
-package gpustub
+//go:build gpustub
+
+package gpu
 
 import (
 	"debug/elf"
@@ -36,8 +38,8 @@ func bodies() map[string]string {
 	return all
 }
 
-// Make writes libraries into dir that have everything that a provider needs of NVIDIA's, the driver excepted.
-func Make(provider, dir string) error {
+// makeStubs writes libraries into dir that have everything that a provider needs of NVIDIA's, the driver excepted.
+func makeStubs(provider, dir string) error {
 	f, err := elf.Open(provider)
 	if err != nil {
 		return err

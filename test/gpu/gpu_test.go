@@ -1,18 +1,20 @@
-// Command gputest looks at a GPU: what is found, how fast copies are, whether a model computes there what it computes
-// on the CPU, how fast it does so through ONNX Runtime alone and through the box's own path, and whether a server comes
-// back from faults. It prints a table and writes JSON. "make gpu-test" packs it with all it needs; run.sh beside it
-// runs it.
-package main
+// Package gpu tests what needs a GPU: on one (TestGPU), and on a machine without one over libraries that have the names
+// and symbols of NVIDIA's, work in host memory, and compute nothing (tag gpustub). What ONNX Runtime's real provider for
+// CUDA does around its kernels is real then: loading, reading options, taking memory, copying, waiting. These tests need
+// the providers of "make runtime-gpu", which are large, and run by "make gpu-stub".
+package gpu
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
 	"math"
 	"os"
 	"runtime"
+	"testing"
 	"time"
 
 	"github.com/edgewise-ai/edgewise/gpu"
@@ -51,8 +53,9 @@ type report struct {
 	raw    map[string]float64 // rows in a second of a tight loop, by subject
 }
 
-func main() {
-	var s settings
+// flags are what run.sh gives.
+func flags() *settings {
+	s := &settings{}
 	flag.StringVar(&s.library, "library", "", "ONNX Runtime's library, its providers beside it")
 	flag.StringVar(&s.driver, "driver", "", "the CUDA driver; empty: searched")
 	flag.Func("folder", "a folder with NVIDIA's libraries; may be repeated", func(v string) error {
@@ -63,30 +66,38 @@ func main() {
 	flag.StringVar(&s.out, "out", "gputest.json", "where the JSON goes")
 	flag.BoolVar(&s.fake, "fake", false, "NVIDIA's libraries are stand-ins: run everything and judge no figure")
 	flag.DurationVar(&s.each, "each", 3*time.Second, "time of each measurement")
-	flag.Parse()
-	r := &report{Date: time.Now().UTC(), Go: runtime.Version(), Fake: s.fake, copied: map[string]float64{}, raw: map[string]float64{}}
-	code := r.run(context.Background(), s)
-	content, err := json.MarshalIndent(r, "", "  ")
-	if err == nil {
-		err = os.WriteFile(s.out, append(content, '\n'), 0o600)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	return s
 }
 
-// run does everything and returns the exit code: 0 when nothing failed and no gate was missed.
-func (r *report) run(ctx context.Context, s settings) int {
+var given = flags()
+
+// TestGPU looks at a GPU: what is found, how fast copies are, whether a model computes there what it computes on the CPU,
+// how fast it does so through ONNX Runtime alone and through the box's own path, and whether a server comes back from
+// faults. It prints a table and writes JSON. "make gpu-test" packs it with all it needs; run.sh beside it runs it.
+func TestGPU(t *testing.T) {
+	if given.library == "" {
+		t.Skip("no -library is given: make gpu-test packs this test for a machine with a GPU")
+	}
+	r := &report{Date: time.Now().UTC(), Go: runtime.Version(), Fake: given.fake, copied: map[string]float64{}, raw: map[string]float64{}}
+	failed := r.run(t.Context(), *given)
+	content, err := json.MarshalIndent(r, "", "  ")
+	if err == nil {
+		err = os.WriteFile(given.out, append(content, '\n'), 0o600)
+	}
+	if err := errors.Join(err, failed); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run does everything. Error: something failed or missed its gate, or there is no GPU.
+func (r *report) run(ctx context.Context, s settings) error {
 	r.Machine = gpu.Find(gpu.Config{Driver: s.driver, Folders: s.folders, Runtime: s.library})
 	fmt.Printf("driver    %s\nprovider  %s, code for %s\n", r.Machine.Driver, r.Machine.Provider, r.Machine.Code)
 	for _, d := range r.Machine.Devices {
 		fmt.Printf("%-9s %s, compute capability %s, used: %v %s\n", d.Name, d.Description, d.Capability, d.Used, d.Reason)
 	}
 	if r.Machine.Reason != "" {
-		fmt.Println("no GPU is used:", r.Machine.Reason)
-		return 1
+		return fmt.Errorf("no GPU is used: %s", r.Machine.Reason)
 	}
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
 	for _, step := range []struct {
@@ -101,13 +112,13 @@ func (r *report) run(ctx context.Context, s settings) int {
 			r.add(line{Name: step.name, Failed: err.Error()})
 		}
 	}
-	code := 0
+	var errs []error
 	for _, l := range r.Lines {
 		if l.Failed != "" {
-			code = 1
+			errs = append(errs, fmt.Errorf("%s: %s", l.Name, l.Failed))
 		}
 	}
-	return code
+	return errors.Join(errs...)
 }
 
 // add notes a result, prints it, and judges it by its gate.
