@@ -220,7 +220,7 @@ oci-test: oci models
 arm64-test: arm64-tools
 	@configs/runtime/fetch.sh $(CACHE)/runtime dist/linux-arm64/lib arm64
 	env GOOS=linux GOARCH=arm64 $(CROSS_arm64) $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o dist/linux-arm64/edgewise ./cmd/edgewise
-	$(GO) run ./test/arm64 dist/linux-arm64/edgewise $(CURDIR)/dist/linux-arm64/lib/libonnxruntime.so.1 qemu-aarch64-static /usr/aarch64-linux-gnu/lib
+	$(GO) test -count=1 -v ./test/e2e -run '^TestTheProgramForARM64Answers$$' -e2e.arm64 $(CURDIR)/dist/linux-arm64/edgewise -e2e.arm64-runtime $(CURDIR)/dist/linux-arm64/lib/libonnxruntime.so.1
 
 ARM64_TOOLS := gcc-aarch64-linux-gnu libc6-dev-arm64-cross libstdc++6-arm64-cross qemu-user-static
 arm64-tools: tools-present

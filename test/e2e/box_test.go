@@ -70,10 +70,14 @@ func ownArguments(dataDir string) []string {
 	}
 }
 
+func newBox(t *testing.T) *box {
+	return &box{t: t, ready: make(chan struct{}), finished: make(chan struct{})}
+}
+
 // serveAs starts a box with exactly these arguments.
 func serveAs(t *testing.T, environment, arguments []string) *box {
 	t.Helper()
-	b := &box{t: t, ready: make(chan struct{}), finished: make(chan struct{})}
+	b := newBox(t)
 	b.cmd = exec.Command(real.Program(t), append([]string{"serve"}, arguments...)...)
 	b.start(environment)
 	return b
@@ -82,7 +86,7 @@ func serveAs(t *testing.T, environment, arguments []string) *box {
 // serveWrapped is serve for a box that another program starts, such as a shell that sets limits first.
 func serveWrapped(t *testing.T, wrapper []string, dataDir string, arguments ...string) *box {
 	t.Helper()
-	b := &box{t: t, ready: make(chan struct{}), finished: make(chan struct{})}
+	b := newBox(t)
 	all := append(append(slices.Clone(wrapper), real.Program(t), "serve"), append(ownArguments(dataDir), arguments...)...)
 	b.cmd = exec.Command(all[0], all[1:]...)
 	b.start(nil)

@@ -72,7 +72,7 @@ func TestEveryPathMayBeRelative(t *testing.T) {
 // serveIn starts a box in a working directory, with a data folder below it, and waits until it is ready.
 func serveIn(t *testing.T, folder, dataDir string, arguments ...string) *box {
 	t.Helper()
-	b := &box{t: t, ready: make(chan struct{}), finished: make(chan struct{})}
+	b := newBox(t)
 	b.cmd = exec.Command(real.Program(t), append(append([]string{"serve"}, ownArguments(dataDir)...), arguments...)...)
 	b.cmd.Dir = folder
 	b.start(nil)
