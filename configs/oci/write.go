@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -132,6 +133,25 @@ func (o options) blob(kind string, document any) (descriptor, error) {
 	sum := sha256.Sum256(text)
 	d := descriptor{MediaType: kind, Digest: "sha256:" + hex.EncodeToString(sum[:]), Size: int64(len(text))}
 	return d, os.WriteFile(blobPath(o.out, d.Digest), text, 0o644)
+}
+
+// maxDocument bounds the documents of a layout.
+const maxDocument = 4 << 20
+
+// readBlob reads a document whose digest and size are as said.
+func readBlob(layout string, d descriptor, into any) error {
+	if d.Size < 0 || d.Size > maxDocument || !strings.HasPrefix(d.Digest, "sha256:") || len(d.Digest) != 71 {
+		return fmt.Errorf("descriptor %q of %d bytes: want a SHA-256 and at most %d bytes", d.Digest, d.Size, maxDocument)
+	}
+	text, err := os.ReadFile(blobPath(layout, d.Digest))
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(text)
+	if int64(len(text)) != d.Size || "sha256:"+hex.EncodeToString(sum[:]) != d.Digest {
+		return fmt.Errorf("blob %s is damaged", d.Digest)
+	}
+	return json.Unmarshal(text, into)
 }
 
 func blobPath(layout, digest string) string {

@@ -10,7 +10,7 @@ if [ "${3:-}" != inside ]; then
 	rm -rf "$2/root"
 	mkdir -p "$2/root" "$2/models"
 	cp -r dist/demo/models/. dist/demo/pipelines/speech "$2/models/"
-	${GO:-go} run ./configs/oci -check "$1" -arch amd64 -root "$2/root"
+	${GO:-go} test -count=1 -v -run '^TestTheLayoutIsAsPromised$' ./configs/oci -args -layout "$(realpath "$1")" -layout-root "$(realpath "$2/root")"
 	exec unshare --net --mount --pid --fork --kill-child "$0" "$1" "$2" inside
 fi
 

@@ -7,16 +7,36 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"testing"
 )
 
-// maxDocument bounds the documents of a layout.
-const maxDocument = 4 << 20
+var (
+	givenLayout = flag.String("layout", "", "the layout that is checked")
+	givenArch   = flag.String("layout-arch", "amd64", "the architecture of its image that is checked")
+	givenRoot   = flag.String("layout-root", "", "an empty folder that the image is unpacked into")
+)
+
+// TestTheLayoutIsAsPromised checks a layout that oci.sh has made, for test/packages/oci.sh.
+func TestTheLayoutIsAsPromised(t *testing.T) {
+	if *givenLayout == "" {
+		t.Skip("no -layout is given: make oci-test makes an image and checks it")
+	}
+	c, err := checkLayout(*givenLayout, *givenArch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s: %s, user %s, %d MB", *givenLayout, c.manifest, c.config.Config.User, c.size/1e6)
+	if err := c.unpack(*givenRoot); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // checked is an image of which every blob has the digest and the size that are said of it.
 type checked struct {
@@ -69,22 +89,6 @@ func checkLayout(layout, arch string) (*checked, error) {
 		c.size += d.Size
 	}
 	return c, c.checkSettings()
-}
-
-// readBlob reads a document whose digest and size are as said.
-func readBlob(layout string, d descriptor, into any) error {
-	if d.Size < 0 || d.Size > maxDocument || !strings.HasPrefix(d.Digest, "sha256:") || len(d.Digest) != 71 {
-		return fmt.Errorf("descriptor %q of %d bytes: want a SHA-256 and at most %d bytes", d.Digest, d.Size, maxDocument)
-	}
-	text, err := os.ReadFile(blobPath(layout, d.Digest))
-	if err != nil {
-		return err
-	}
-	sum := sha256.Sum256(text)
-	if int64(len(text)) != d.Size || "sha256:"+hex.EncodeToString(sum[:]) != d.Digest {
-		return fmt.Errorf("blob %s is damaged", d.Digest)
-	}
-	return json.Unmarshal(text, into)
 }
 
 // checkLayer compares a layer, packed and unpacked, with what is said of it.
