@@ -11,14 +11,17 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/sched/cores"
 )
 
-// instanceLoop runs one batch after the other. It does not keep its thread: the goroutine that waits for the answer
-// continues where the run has ended, on a core whose caches have the answer, and no other thread is woken for it.
+// instanceLoop runs one batch after the other. A request that finds it idle runs its batch in its own goroutine, so that
+// no other thread is woken on the way to the instance and back (decision 0069). The loop's goroutine runs what has
+// queued behind that, and waits where something is in the way.
 type instanceLoop struct {
 	s        *Scheduler
-	lease    *cores.Lease // on the cores that a run needs
-	permit   *permit      // for the resources that a run needs; nil: none
-	jobs     []*job       // the batch, or the jobs considered for one
-	queued   bool         // others wait behind the batch
+	lease    *cores.Lease  // on the cores that a run needs
+	permit   *permit       // for the resources that a run needs; nil: none
+	jobs     []*job        // the batch, or the jobs considered for one
+	queued   bool          // others wait behind the batch
+	yielded  bool          // to goroutines that are about to push, for the next batch
+	wake     chan struct{} // one token, for the loop's goroutine: it is the owner again
 	leaving  []*job
 	group    *group // for the next batch of several
 	gatherer gatherer
@@ -36,18 +39,24 @@ func (s *Scheduler) Resize(n int) {
 	}
 	q.loops.wanted = max(n, 1)
 	for ; q.loops.running < q.loops.wanted; q.loops.running++ {
-		l := &instanceLoop{s: s, lease: s.account.Lease(), permit: s.claim.permit(), gatherer: newGatherer(s.instance)}
+		l := &instanceLoop{
+			s: s, lease: s.account.Lease(), permit: s.claim.permit(), gatherer: newGatherer(s.instance),
+			group: newGroup(), wake: make(chan struct{}, 1),
+		}
 		s.loops.Go(l.loop)
 	}
-	q.ready.Broadcast()
+	q.wakeAll()
 }
 
 // loops is how many instance loops a queue has and how many it is to have. The queue's mutex guards it.
 type loops struct{ running, wanted int }
 
+// tooMany tells whether instance loops are to end.
+func (l *loops) tooMany() bool { return l.running > l.wanted }
+
 // leave tells an instance loop to end, when there are too many.
 func (l *loops) leave() bool {
-	if l.running <= l.wanted {
+	if !l.tooMany() {
 		return false
 	}
 	l.running--
@@ -59,7 +68,6 @@ func (l *instanceLoop) loop() {
 	defer l.lease.Release()
 	defer l.permit.give()
 	defer l.gatherer.release()
-	l.group = newGroup()
 	for l.s.queue.take(l) {
 		l.run()
 		l.permit.pass()
@@ -68,6 +76,51 @@ func (l *instanceLoop) loop() {
 	l.group.cancel()
 	if l.timer != nil {
 		l.timer.Stop()
+	}
+}
+
+// lead runs the batch of j in the goroutine of its request, which has claimed the loop. Where something is in the way, it
+// leaves j in the queue.
+func (l *instanceLoop) lead(j *job) {
+	if !l.s.queue.lead(l, j) {
+		return
+	}
+	unwatch := l.watch(j)
+	l.run()
+	unwatch()
+	l.permit.pass()
+	l.lease.Pass()
+	l.s.queue.led(l)
+}
+
+// watch counts j as abandoned when its client leaves while its batch runs, which nobody else is there to notice. A
+// request that runs by itself needs no watch: the instance has its context. end returns when nothing uses j.
+func (l *instanceLoop) watch(j *job) (end func()) {
+	if j.group == nil {
+		return func() {}
+	}
+	noted := make(chan struct{})
+	stop := context.AfterFunc(j.ctx, func() {
+		defer close(noted)
+		j.group.abandon(j)
+	})
+	return func() {
+		if !stop() {
+			<-noted
+		}
+	}
+}
+
+// clear returns when an obstacle is gone.
+func (l *instanceLoop) clear(why obstacle) {
+	switch why {
+	case noBatch:
+		<-l.wake
+	case noPermit:
+		l.lease.Release()
+		l.permit.wait()
+	case noCores:
+		l.lease.Wait()
 	}
 }
 

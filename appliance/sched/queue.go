@@ -3,6 +3,7 @@ package sched
 import (
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,8 +31,8 @@ type queue struct {
 	eager   atomic.Bool // no job waits for others: the version is not announced yet
 	pace    pace
 
-	mu     sync.Mutex // guards what follows
-	ready  sync.Cond  // signalled when a job is added, when a delay is over and when the queue is closed
+	mu     sync.Mutex      // guards what follows
+	idle   []*instanceLoop // that have nothing to run; the one that ran last is the last
 	levels levels
 	size   int // waiting jobs
 	load   load
@@ -47,71 +48,155 @@ func newQueue(m *edgewise.Model, policies *policies, maxQueue int) *queue {
 	f, batches := batcherOf(m)
 	q := &queue{batcher: f, levels: newLevels(policies, maxQueue)}
 	q.single.Store(!batches)
-	q.ready.L = &q.mu
 	if m.DynamicBatching != nil && m.DynamicBatching.PreserveOrdering {
 		q.order = &order{}
 	}
 	return q
 }
 
-// push adds j at the end of its level, or returns ErrFull or ErrClosed.
-func (q *queue) push(j *job) error {
+// push adds j at the end of its level, or returns ErrFull or ErrClosed. It returns an idle instance loop, which the
+// caller leads; nil when all are busy.
+func (q *queue) push(j *job) (*instanceLoop, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	l := q.levels.get(j.level)
+	level := q.levels.get(j.level)
 	switch {
 	case q.closed:
-		return ErrClosed
-	case l.room.used >= l.room.limit || q.size >= q.levels.most:
-		return ErrFull
+		return nil, ErrClosed
+	case level.room.used >= level.room.limit || q.size >= q.levels.most:
+		return nil, ErrFull
 	}
-	l.append(j)
+	level.append(j)
 	q.size++
 	q.load.arrived(j.batch)
 	if q.order != nil {
 		q.order.enter(j)
 	}
-	q.ready.Signal()
-	return nil
+	return q.claim(), nil
 }
+
+// claim removes an instance loop from the idle ones; nil when none is idle. Whoever claims it runs a batch on it and
+// rests it, or wakes its goroutine.
+func (q *queue) claim() *instanceLoop {
+	last := len(q.idle) - 1
+	if last < 0 {
+		return nil
+	}
+	l := q.idle[last]
+	q.idle = slices.Delete(q.idle, last, last+1)
+	return l
+}
+
+// rest makes an instance loop idle, unless it is to end.
+func (q *queue) rest(l *instanceLoop) {
+	l.yielded = false
+	l.lease.Release()
+	l.permit.give()
+	q.idle = append(q.idle, l)
+	if q.closed || q.loops.tooMany() {
+		q.wakeOne()
+	}
+}
+
+// wakeOne makes an idle instance loop look at the queue, if there is one.
+func (q *queue) wakeOne() {
+	if l := q.claim(); l != nil {
+		l.wake <- struct{}{}
+	}
+}
+
+// wakeAll makes every idle instance loop look at the queue.
+func (q *queue) wakeAll() {
+	for len(q.idle) > 0 {
+		q.wakeOne()
+	}
+}
+
+// obstacle is why an instance loop cannot run a batch now.
+type obstacle uint8
+
+const (
+	noObstacle obstacle = iota
+	noBatch             // there is nothing to run, or a delay is not over
+	noPermit            // the rate limiter has no resources
+	noCores             // other versions have the cores
+	otherBatch          // the next batch is without the request of the leader
+)
 
 // take waits for the next batch and for cores to run it on, and moves its jobs to the instance loop. The batch is
 // chosen when the cores are granted. It returns false when the queue is closed and empty, and when there is a loop too
-// many.
+// many. The goroutine of the loop calls it.
 func (q *queue) take(l *instanceLoop) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for yielded := false; ; {
+	for {
 		if q.loops.leave() {
-			q.ready.Signal() // what woke this one may be for another
+			q.wakeOne() // what woke this one may be for another
 			return false
 		}
+		why := q.try(l, nil)
+		switch {
+		case why == noObstacle:
+			return true
+		case why == noBatch && q.closed && q.size == 0:
+			return false
+		case why == noBatch:
+			q.rest(l)
+		}
+		q.mu.Unlock()
+		l.clear(why)
+		q.mu.Lock()
+	}
+}
+
+// lead is take for the goroutine of j, which has claimed l: it does not wait, and takes no batch without j. When it
+// returns false, l is idle again, or its own goroutine takes the batch.
+func (q *queue) lead(l *instanceLoop, j *job) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch q.try(l, j) {
+	case noObstacle:
+		return true
+	case noBatch:
+		q.rest(l)
+	default:
+		l.wake <- struct{}{}
+	}
+	return false
+}
+
+// led ends what lead began, after the batch was run. The goroutine of the loop runs what has queued meanwhile.
+func (q *queue) led(l *instanceLoop) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.size > 0 {
+		l.wake <- struct{}{}
+		return
+	}
+	q.rest(l)
+}
+
+// try takes the next batch if nothing is in the way. leader is the request that must be in it; nil: any batch will do.
+func (q *queue) try(l *instanceLoop, leader *job) obstacle {
+	for {
 		p := q.plan(l)
 		switch {
-		case p.take > 0 && p.reason == closedIdle && !yielded && q.pace.tiny() && q.yields.due():
-			yielded = true
-			q.yield()
-		case p.take > 0 && !l.permit.try():
-			l.lease.Release()
-			q.mu.Unlock()
-			l.permit.wait()
-			q.mu.Lock()
-		case p.take > 0 && !l.lease.Try():
-			q.mu.Unlock()
-			l.lease.Wait()
-			q.mu.Lock()
-		case p.take > 0:
-			q.hand(l, p)
-			return true
-		case q.closed && q.size == 0:
-			return false
-		default:
-			yielded = false
+		case p.take == 0:
 			l.wakeAfter(p.wait)
-			l.lease.Release()
-			l.permit.give()
-			q.ready.Wait()
+			return noBatch
+		case p.reason == closedIdle && !l.yielded && q.pace.tiny() && q.yields.due():
+			l.yielded = true
+			q.yield()
+			continue
+		case leader != nil && !slices.Contains(l.jobs[:p.take], leader):
+			return otherBatch
+		case !l.permit.try():
+			return noPermit
+		case !l.lease.Try():
+			return noCores
 		}
+		q.hand(l, p)
+		return noObstacle
 	}
 }
 
@@ -216,8 +301,9 @@ func (q *queue) hand(l *instanceLoop, p plan) {
 	}
 	q.load.taken(elements(l.jobs))
 	q.counts[p.reason]++
+	l.yielded = false
 	if l.queued = q.size > 0; l.queued {
-		q.ready.Signal()
+		q.wakeOne()
 	}
 }
 
@@ -235,7 +321,7 @@ func (q *queue) withdraw(j *job) bool {
 	}
 	q.unlink(j)
 	q.load.withdrawn(j.batch)
-	q.ready.Signal() // what stood behind it may make a batch now
+	q.wakeOne() // what stood behind it may make a batch now
 	if q.order != nil {
 		q.order.leave(j)
 	}
@@ -261,14 +347,14 @@ func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
-	q.ready.Broadcast()
+	q.wakeAll()
 }
 
 // wake makes every waiting instance loop look again.
 func (q *queue) wake() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.ready.Broadcast()
+	q.wakeAll()
 }
 
 // read returns how many jobs wait and why batches were closed.

@@ -116,10 +116,14 @@ func (s *Scheduler) Infer(ctx context.Context, req *edgewise.Request) (resp *edg
 	if len(req.Callers) > 0 {
 		defer cores.Suspend(ctx)()
 	}
-	if err := s.queue.push(j); err != nil {
+	idle, err := s.queue.push(j)
+	if err != nil {
 		return nil, s.refusal(err)
 	}
 	ordering.Queued(ctx)
+	if idle != nil {
+		idle.lead(j)
+	}
 	s.await(j)
 	if j.err != nil {
 		return nil, j.err
@@ -144,6 +148,11 @@ func (s *Scheduler) limit(j *job, requested time.Duration) {
 
 // await returns when j has its answer, or has been withdrawn from the queue with j.err set.
 func (s *Scheduler) await(j *job) {
+	select {
+	case <-j.done:
+		return
+	default:
+	}
 	var expired <-chan time.Time
 	if !j.overdue.IsZero() && !s.policies.of(j.level).delays {
 		timer := time.NewTimer(time.Until(j.overdue))

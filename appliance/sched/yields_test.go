@@ -38,7 +38,7 @@ func TestAYieldBesideWaitingRequestsDoesNotMakeTheNextOnesRarer(t *testing.T) {
 	for waiting, due := range map[int]bool{1: false, 2: true, 5: true} {
 		q := newQueue(&edgewise.Model{}, policiesOf(&edgewise.Model{}), 8)
 		for range waiting {
-			if err := q.push(newJob()); err != nil {
+			if _, err := q.push(newJob()); err != nil {
 				t.Fatal(err)
 			}
 		}

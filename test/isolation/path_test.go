@@ -26,7 +26,6 @@ const mostFunctions = 35
 // The places where a request waits, or is handed to another thread.
 const (
 	readBody = "appliance/httpapi.(*conn).Read"
-	queued   = "appliance/sched.(*Scheduler).await"
 	sent     = "appliance/runner.(*channel).receive"
 	encoded  = "api/kserve.AppendInferResponse"
 	written  = "appliance/httpapi.(*conn).Write"
@@ -56,15 +55,15 @@ func TestAnInferenceTakesTheListedFunctions(t *testing.T) {
 		child = *log.path
 		return len(child) > 0
 	})
-	paths := [][]string{reading, running[0], running[1], child, encoding, writing}
+	paths := [][]string{reading, running, child, encoding, writing}
 	var got, threads []string
-	for _, path := range paths[:5] { // the last begins in the HTTP library, which writes the answer of the first
+	for _, path := range paths[:4] { // the last begins in the HTTP library, which writes the answer of the first
 		if !slices.Contains(threads, path[0]) {
 			threads = append(threads, path[0])
 		}
 	}
-	if len(threads) != 3 { // two on the way to the runtime and two back: four hand-offs
-		t.Errorf("the request was in the threads of %q, want 3", threads)
+	if len(threads) != 2 { // one hand-off on the way to the runtime and one back
+		t.Errorf("the request was in the threads of %q, want 2", threads)
 	}
 	for _, path := range paths {
 		for _, function := range path {
@@ -113,8 +112,8 @@ func atTheSocket(t *testing.T, address string, elements int) (reading, encoding,
 	return reading, encoding, writing
 }
 
-// inTheRun sends a request to a model that computes for long, and returns the paths of the two threads that wait for it.
-func inTheRun(t *testing.T, box *client.Client) [][]string {
+// inTheRun sends a request to a model that computes for long, and returns the path of the thread that waits for it.
+func inTheRun(t *testing.T, box *client.Client) []string {
 	t.Helper()
 	answered := make(chan error, 1)
 	go func() {
@@ -127,11 +126,11 @@ func inTheRun(t *testing.T, box *client.Client) [][]string {
 		}
 		answered <- err
 	}()
-	paths := [][]string{await(t, queued), await(t, sent)}
+	path := await(t, sent)
 	if err := <-answered; err != nil {
 		t.Error(err)
 	}
-	return paths
+	return path
 }
 
 // await waits until a request is in functions, and returns its path to the last of them.
