@@ -22,7 +22,7 @@ export CGO_CFLAGS  := -O2 -g
 PAGE = $(shell find webui/src webui/build sdk/assemblyscript sdk/template/assemblyscript -type f) webui/index.html webui/vite.config.ts webui/svelte.config.js webui/package-lock.json api/openapi.yaml
 .PHONY: runtime-gpu gpu-stub gpu-test ptx arm64-test arm64-tools
 
-.PHONY: webui page-long pictures browser bus build run demo quick test check race fuzz bench bench-node hostile differential fault soak proto runtime models speech grpc-client python steps toolchains wabt demo-steps onnx-models backend tools-present deb deb-test oci oci-test image image-test image-tools clean
+.PHONY: webui page-long pictures browser bus build run demo quick test check race fuzz bench bench-node peers-tools hostile differential fault soak proto runtime models speech grpc-client python steps toolchains wabt demo-steps onnx-models backend tools-present deb deb-test oci oci-test image image-test image-tools clean
 
 ## webui: the page, into webui/dist, where the program embeds it; nothing is done when nothing has changed
 webui: webui/dist/index.html.gz
@@ -161,18 +161,29 @@ SWAPS ?= 50
 soak: build
 	$(GO) test -count=1 -timeout 24h ./test/e2e -run '^(TestSoak|TestHotSwapUnderLoad)$$' -e2e.soak=$(SOAK) -e2e.swaps=$(SWAPS) -v
 
-## bench: the tables of docs/benchmarks, as ratios within one run; one of them: make bench TABLE=engine, ONLY=tiny/16; this build against another: AGAINST=old/edgewise
+## bench: the tables of docs/benchmarks, as ratios within one run; one of them: make bench TABLE=engine, ONLY=tiny/16; this build against another: AGAINST=old/edgewise;
+##   TABLE=peers, which takes hours: with load generators that are not ours, and another server of the v2 protocol by PEER=host:port PEER_GRPC=host:port (docs/benchmarks/peers.md)
 TABLE ?= all
 ONLY  ?=
 AGAINST ?=
-bench: build models steps python wabt bench-node
-	$(GO) run ./test/bench -table $(TABLE) -only "$(ONLY)" -against "$(AGAINST)"
+PEER    ?=
+PEER_GRPC ?=
+ROUNDS  ?= 5
+bench: build models steps python wabt bench-node $(if $(filter peers,$(TABLE)),peers-tools)
+	$(GO) run ./test/bench -table $(TABLE) -only "$(ONLY)" -against "$(AGAINST)" -rounds $(ROUNDS) -peer "$(PEER)" -peer-grpc "$(PEER_GRPC)"
 
-# bench-node: the server on Node.js that the benchmarks compare with, and its packages, without running their scripts
+# bench-node: the packages of the server on Node.js that the benchmarks compare with, without running their scripts
 bench-node: $(CACHE)/bench-node/.installed
-$(CACHE)/bench-node/.installed: $(wildcard test/bench/node/*) | tools-present
-	@mkdir -p $(@D) && cp test/bench/node/* $(@D)
+$(CACHE)/bench-node/.installed: $(wildcard test/bench/node/*.json) | tools-present
+	@mkdir -p $(@D) && cp test/bench/node/*.json $(@D)
 	npm ci --prefix $(@D) --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
+# peers-tools: the load generators of the table peers, vegeta and ghz from their sources and wrk from Debian
+peers-tools: $(CACHE)/peers/.built
+	@command -v wrk >/dev/null || configs/debian/install.sh "the benchmarks send requests with" wrk
+$(CACHE)/peers/.built: test/bench/peers.mod test/bench/peers.sum
+	$(GO) build -modfile=test/bench/peers.mod -o $(@D)/ github.com/tsenart/vegeta/v12 github.com/bojand/ghz/cmd/ghz
 	@touch $@
 
 ## hostile: hostile modules against the real server, 100,000 traps of them, with its figures

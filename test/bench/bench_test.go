@@ -73,7 +73,7 @@ func TestARunEndsWhatItStartedAndSaysWhy(t *testing.T) {
 		r.later(func() { ends = append(ends, "second") })
 		r.check(errors.New("no luck"))
 		t.Error("the run went on")
-	}}, 1)
+	}}, options{})
 	if err == nil || err.Error() != "no luck" || !slices.Equal(ends, []string{"second", "first"}) {
 		t.Errorf("ended %q with %v", ends, err)
 	}
@@ -123,7 +123,7 @@ func TestTheOthersGoOnWhenAScenarioFails(t *testing.T) {
 	t.Chdir(t.TempDir()) // where scenarios have their folders
 	good := func(r *run) { r.report(known("a line", 1, "x", "")) }
 	bad := func(r *run) { r.check(errors.New("no luck")) }
-	err := runAll([]scenario{{"wasm", "step/1", bad}, {"wasm", "step/16", good}}, out, 1)
+	err := runAll([]scenario{{"wasm", "step/1", bad}, {"wasm", "step/16", good}}, options{out: out})
 	if err == nil || err.Error() != "step/1: no luck" {
 		t.Errorf("the error is %v", err)
 	}

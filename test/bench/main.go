@@ -4,6 +4,7 @@
 //	go run ./test/bench                        every scenario of every table
 //	go run ./test/bench -table engine          one table
 //	go run ./test/bench -only tiny/16          one scenario, whose lines are replaced in its table; tiny: all of that kind
+//	go run ./test/bench -busy -rounds 1        tries them on a machine that is not quiet; nothing is written
 //	go run ./test/bench -against old/edgewise  bin/edgewise against another build, in turns; nothing is written
 //
 // A shared machine's two cores are sometimes two threads of one. So all sides of a ratio are measured in turn, a probe
@@ -56,6 +57,7 @@ func scenarios() []scenario {
 	for _, isolation := range isolations {
 		all = append(all, scenario{"protocol", "loading/" + isolation, loadingFigures(isolation)})
 	}
+	all = append(all, peerScenarios()...)
 	return append(all,
 		scenario{"wasm", "python/measurements/1", pythonFigures(measurements(), 1)},
 		scenario{"wasm", "python/measurements/16", pythonFigures(measurements(), 16)},
@@ -78,54 +80,72 @@ func main() {
 	if len(os.Args) == 2 && os.Args[1] == wasm.CompilerVerb { // a step that is measured is compiled as on a box
 		os.Exit(wasm.RunCompiler())
 	}
-	rounds := flag.Int("rounds", 5, "rounds of every interleaved measurement")
-	table := flag.String("table", "all", "foundation, engine, wasm, protocol or all")
+	var o options
+	flag.IntVar(&o.rounds, "rounds", 5, "rounds of every interleaved measurement")
+	flag.BoolVar(&o.busy, "busy", false, "try scenarios on a busy machine: every sample counts, and nothing is written")
+	flag.StringVar(&o.out, "out", "docs/benchmarks", "folder of the tables; empty: only print")
+	flag.StringVar(&o.peer, "peer", "", "another server that has the models of -models, for the table peers: host:port")
+	flag.StringVar(&o.peerGRPC, "peer-grpc", "", "where it takes gRPC: host:port")
+	table := flag.String("table", "all", "foundation, engine, wasm, protocol, peers, or all but the last")
 	only := flag.String("only", "", "run only the scenario of this name, or those of this kind")
-	out := flag.String("out", "docs/benchmarks", "folder of the tables; empty: only print")
 	against := flag.String("against", "", "another build of the program, with the runtime library in lib beside it")
+	models := flag.String("models", "", "only write the models of the table peers into this folder, in Triton's layout")
 	flag.Parse()
 	// The load loop is one thread, raw callers are a thread each: none of them waits for a turn. The collector runs
 	// between samples.
 	runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), 8))
 	debug.SetGCPercent(-1)
 	all := scenarios()
-	if *against != "" {
-		all, *out = againstScenarios(*against), ""
+	if o.busy {
+		o.out = ""
 	}
-	if err := runChosen(all, *table, *only, *out, *rounds); err != nil {
+	if *against != "" {
+		all, o.out = againstScenarios(*against), ""
+	}
+	err := error(nil)
+	if *models != "" {
+		err = writePeerModels(*models)
+	} else {
+		err = runChosen(all, *table, *only, o)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func runChosen(all []scenario, table, only, out string, rounds int) error {
+func runChosen(all []scenario, table, only string, o options) error {
 	chosen := slices.DeleteFunc(all, func(s scenario) bool {
-		return table != "all" && s.table != table || only != "" && s.name != only && !strings.HasPrefix(s.name, only+"/")
+		other := s.table != table
+		if table == "all" { // the peers' takes hours
+			other = s.table == "peers" && only == ""
+		}
+		return other || only != "" && s.name != only && !strings.HasPrefix(s.name, only+"/")
 	})
 	if len(chosen) == 0 {
 		return fmt.Errorf("no scenario is called %q in table %q", only, table)
 	}
-	return runAll(chosen, out, rounds)
+	return runAll(chosen, o)
 }
 
 // runAll runs scenarios one after the other. One that fails leaves its lines of the table as they were, and the others
 // go on.
-func runAll(chosen []scenario, out string, rounds int) error {
+func runAll(chosen []scenario, o options) error {
 	var failed []error
 	for _, s := range chosen {
 		fmt.Fprintf(os.Stderr, "%s measuring %s\n", time.Now().Format(time.TimeOnly), s.name)
-		r, err := measure(s, rounds)
+		r, err := measure(s, o)
 		if err != nil {
 			err = fmt.Errorf("%s: %w", s.name, err)
 			fmt.Fprintf(os.Stderr, "bench: %v; its lines stay as they were\n", err)
 			failed = append(failed, err)
 			continue
 		}
-		fmt.Print(r.markdown())
-		if out == "" {
+		fmt.Print(markdown(r))
+		if o.out == "" {
 			continue
 		}
-		if err := record(filepath.Join(out, s.table), s, r); err != nil {
+		if err := record(filepath.Join(o.out, s.table), s, r); err != nil {
 			return err
 		}
 	}

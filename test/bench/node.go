@@ -12,14 +12,13 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// nodeDir is where "make bench-node" puts the server of test/bench/node and its packages.
+// nodeDir is where "make bench-node" puts the packages of the server in test/bench/node.
 const nodeDir = ".cache/bench-node"
 
 // startNode starts the server of test/bench/node with one model, which takes tensors like in, and a number of processes,
 // of so many threads of ONNX Runtime each.
 func (r *run) startNode(core int, model string, in edgewise.Tensor, workers, threads int) *process {
-	model, err := filepath.Abs(model)
-	r.check(err)
+	r.check(command("cp", "test/bench/node/server.mjs", nodeDir)) // as it is now, its packages as make has put them
 	cmd := exec.Command("node", "server.mjs", model, in.Name, in.Type.String(), outputName, sizes(in.Shape[1:]),
 		strconv.Itoa(workers), strconv.Itoa(threads))
 	cmd.Dir = nodeDir

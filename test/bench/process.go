@@ -96,6 +96,14 @@ func (r *run) startFloor(model string, in edgewise.Tensor) *process {
 // sizes writes a shape as 1,3,224,224.
 func sizes(shape edgewise.Shape) string { return strings.Trim(shape.String(), "[]") }
 
+// pid is 0 for a server that the run has not started.
+func (p *process) pid() int {
+	if p.cmd == nil {
+		return 0
+	}
+	return p.cmd.Process.Pid
+}
+
 // stop ends the process in order and waits for it.
 func (p *process) stop() error {
 	err := p.cmd.Process.Signal(syscall.SIGTERM)

@@ -75,22 +75,14 @@ func load(path string) (map[string]measured, error) {
 func page(path, table string, all []measured) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Benchmarks: %s\n\nMeasured by `make bench`", table)
+	var results []result
 	for i, m := range all {
+		results = append(results, m.result)
 		if i == 0 || m.Date != all[i-1].Date || m.Machine != all[i-1].Machine {
 			fmt.Fprintf(&b, "; from %s on: %s on %s", m.Scenario, m.Date, m.Machine)
 		}
 	}
-	b.WriteString(".\n\n" + figureHead)
-	for _, m := range all {
-		for _, f := range m.Figures {
-			b.WriteString(f.row())
-		}
-	}
-	for _, m := range all {
-		for _, g := range m.Grids {
-			b.WriteString(g.markdown())
-		}
-	}
+	b.WriteString(".\n\n" + markdown(results...))
 	if notes, err := os.ReadFile(path + ".notes.md"); err == nil {
 		b.WriteString("\n" + string(notes))
 	}

@@ -43,19 +43,22 @@ func known(name string, value float64, unit, detail string) figure {
 	return figure{name, value, unit, "", true, detail}
 }
 
-func (r *result) markdown() string {
-	var b strings.Builder
-	b.WriteString(figureHead)
-	for _, f := range r.Figures {
-		b.WriteString(f.row())
+// markdown writes the figures of all results in one table, and then their grids.
+func markdown(all ...result) string {
+	var figures, grids strings.Builder
+	for _, r := range all {
+		for _, f := range r.Figures {
+			figures.WriteString(f.row())
+		}
+		for _, g := range r.Grids {
+			grids.WriteString(g.markdown())
+		}
 	}
-	for _, g := range r.Grids {
-		b.WriteString(g.markdown())
+	if figures.Len() == 0 {
+		return grids.String()
 	}
-	return b.String()
+	return "| figure | measured | goal | met | behind it |\n|---|---|---|---|---|\n" + figures.String() + grids.String()
 }
-
-const figureHead = "| figure | measured | goal | met | behind it |\n|---|---|---|---|---|\n"
 
 func (f *figure) row() string {
 	met := "yes"

@@ -96,7 +96,7 @@ func (m *machine) steadily(take func() []series) []series {
 		taken := take()
 		runtime.GC()
 		before := m.before
-		if m.before = m.whole(); before && m.before {
+		if m.before = m.whole(); before && m.before || m.busy {
 			return taken
 		}
 	}

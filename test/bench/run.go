@@ -20,23 +20,36 @@ type scenario struct {
 // what it does; what it has started ends with it.
 type run struct {
 	result
+	options
 	dir    string // its own, on the disk of the checkout
-	rounds int
 	ends   []func()
 	failed error
 }
 
+// options are the same for all scenarios.
+type options struct {
+	rounds   int    // of every interleaved measurement
+	busy     bool   // samples count without two real cores, too
+	out      string // folder of the tables; empty: they are only printed
+	peer     string // another server of the v2 protocol, host:port; empty: none
+	peerGRPC string // the same over gRPC
+}
+
 // measure runs a scenario.
-func measure(s scenario, rounds int) (result, error) {
-	if err := os.MkdirAll("dist", 0o755); err != nil {
+func measure(s scenario, o options) (result, error) {
+	dist, err := filepath.Abs("dist") // the children of a box do not run in its folder
+	if err != nil {
 		return result{}, err
 	}
-	dir, err := os.MkdirTemp("dist", "bench-")
+	if err := os.MkdirAll(dist, 0o755); err != nil {
+		return result{}, err
+	}
+	dir, err := os.MkdirTemp(dist, "bench-")
 	if err != nil {
 		return result{}, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	r := &run{dir: dir, rounds: rounds}
+	r := &run{options: o, dir: dir}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

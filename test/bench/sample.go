@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -11,15 +12,18 @@ import (
 
 // sample is what one side did in one stretch of time.
 type sample struct {
-	rate          float64 // answers a second
-	p10, p50, p99 float64 // seconds
+	rate                     float64 // answers a second
+	p10, p50, p90, p99, p999 float64 // seconds
+	requests                 float64 // that the server was sent, those that are not counted above included
+	processor                float64 // seconds of the server a request
 }
 
 func newSample(latencies *perf.Histogram, took time.Duration) sample {
 	return sample{
 		rate: float64(latencies.Count()) / took.Seconds(),
 		p10:  latencies.Quantile(0.1).Seconds(),
-		p50:  latencies.Quantile(0.5).Seconds(), p99: latencies.Quantile(0.99).Seconds(),
+		p50:  latencies.Quantile(0.5).Seconds(), p90: latencies.Quantile(0.9).Seconds(),
+		p99: latencies.Quantile(0.99).Seconds(), p999: latencies.Quantile(0.999).Seconds(),
 	}
 }
 
@@ -69,7 +73,18 @@ type series []sample
 
 func (s series) rate() float64 { return s.median(func(x sample) float64 { return x.rate }) }
 func (s series) p50() float64  { return s.median(func(x sample) float64 { return x.p50 }) }
+func (s series) p90() float64  { return s.median(func(x sample) float64 { return x.p90 }) }
 func (s series) p99() float64  { return s.median(func(x sample) float64 { return x.p99 }) }
+func (s series) p999() float64 { return s.median(func(x sample) float64 { return x.p999 }) }
+
+// work is the processor time of the server a request in microseconds, or nothing where it is not known.
+func (s series) work() string {
+	us := 1e6 * s.median(func(x sample) float64 { return x.processor })
+	if us == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.3g", us)
+}
 
 // quick is the time within which the fastest tenth of the calls were answered.
 func (s series) quick() float64 { return s.median(func(x sample) float64 { return x.p10 }) }

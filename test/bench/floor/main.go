@@ -80,7 +80,7 @@ func serve(path, input, datatype, output string) error {
 			return err
 		}
 		go func() {
-			if err := s.answer(client); err != nil {
+			if err := s.answer(client); err != nil && !errors.Is(err, unix.ECONNRESET) && !errors.Is(err, unix.EPIPE) {
 				fmt.Fprintln(os.Stderr, "floor:", err)
 			}
 			_ = unix.Close(client)

@@ -1,5 +1,5 @@
 // Command noop is a server that does nothing, on the libraries of the appliance: over HTTP its web framework, over gRPC
-// its library. It answers every request with its own body, or over HTTP with as many bytes as it is told, and decodes
+// its library. It answers every request with its own body, or with a tensor of as many bytes as it is told, and decodes
 // nothing. What the appliance takes more than this is its own.
 package main
 
@@ -14,7 +14,11 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
 )
+
+// rawOutputContents is the number of that field of inference.ModelInferResponse.
+const rawOutputContents = 6
 
 func main() {
 	fmt.Fprintln(os.Stderr, "noop:", serve(os.Args[1:]))
@@ -31,7 +35,7 @@ func serve(size []string) error {
 	if err != nil {
 		return err
 	}
-	body := (*fiber.Ctx).Body
+	body, message := (*fiber.Ctx).Body, mem.BufferSlice(nil)
 	if len(size) > 0 {
 		n, err := strconv.Atoi(size[0])
 		if err != nil {
@@ -39,6 +43,8 @@ func serve(size []string) error {
 		}
 		answer := make([]byte, n)
 		body = func(*fiber.Ctx) []byte { return answer }
+		tag := protowire.AppendTag(nil, rawOutputContents, protowire.BytesType)
+		message = mem.BufferSlice{mem.SliceBuffer(protowire.AppendBytes(tag, answer))}
 	}
 	app := fiber.New(fiber.Config{DisableStartupMessage: true, BodyLimit: math.MaxInt32})
 	app.Use(func(c *fiber.Ctx) error {
@@ -48,10 +54,14 @@ func serve(size []string) error {
 	})
 	server := grpc.NewServer(grpc.ForceServerCodecV2(frames{}), grpc.MaxRecvMsgSize(math.MaxInt32), grpc.MaxSendMsgSize(math.MaxInt32),
 		grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
-			var message mem.BufferSlice
-			if err := stream.RecvMsg(&message); err != nil {
+			var request mem.BufferSlice
+			if err := stream.RecvMsg(&request); err != nil {
 				return err
 			}
+			if message == nil {
+				return stream.SendMsg(&request)
+			}
+			request.Free()
 			return stream.SendMsg(&message)
 		}))
 	fmt.Printf("listening on %s %s\n", rest.Addr(), calls.Addr())
