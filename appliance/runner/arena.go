@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,8 +14,12 @@ import (
 // Sizes of blocks, in bytes.
 const (
 	minBlock  = 64 << 10
-	alignment = 64 // of every tensor in a block
+	alignment = 64      // of every tensor in a block
+	keptIdle  = 8 << 20 // of the blocks for runs that are kept however long nobody uses them
 )
+
+// trimInterval is after which time blocks are given up that no run has used, at the latest after twice as long.
+const trimInterval = 5 * time.Second
 
 // errArena says that the arena's bound is reached.
 type errArena struct{ need, max int64 }
@@ -27,13 +32,16 @@ func (e errArena) Error() string {
 // arena is the memory that the parent shares with its children, as blocks. A block belongs to one run or to one caller
 // of Alloc or AllocBody at a time. It outlives the child that wrote to it, so results stay readable after a crash.
 type arena struct {
-	max int64
+	max    int64
+	forget func([]uint32) // tells the child which blocks were given up
 
-	mu    sync.Mutex
-	size  int64 // of all blocks
-	idle  []*block
-	inUse map[*block]struct{} // by callers of Alloc and AllocBody
-	next  uint32
+	mu        sync.Mutex
+	size      int64    // of all blocks
+	idle      []*block // the longest unused first
+	idleBytes int64
+	trimming  bool                // a trim is due
+	inUse     map[*block]struct{} // by callers of Alloc and AllocBody
+	next      uint32
 
 	borrowed      atomic.Int64 // by callers of AllocBody
 	idleBodies    []*block     // see borrow.go
@@ -46,9 +54,12 @@ type block struct {
 	fd   int
 	data []byte
 	seen atomic.Uint64 // the generation of the child that has mapped it, 0: none
+	most int64         // so many of its bytes were used at once since the last trim
 }
 
-func newArena(max int64) *arena { return &arena{max: max, inUse: map[*block]struct{}{}} }
+func newArena(max int64, forget func([]uint32)) *arena {
+	return &arena{max: max, forget: forget, inUse: map[*block]struct{}{}}
+}
 
 // acquire returns a block of at least need bytes, and the blocks that were given up for it. Errors: errArena, or the
 // system's.
@@ -58,6 +69,7 @@ func (a *arena) acquire(need int64) (b *block, dropped []uint32, err error) {
 	if i := fitting(a.idle, need); i >= 0 {
 		b = a.idle[i]
 		a.idle = slices.Delete(a.idle, i, i+1)
+		a.idleBytes -= int64(len(b.data))
 		return b, nil, nil
 	}
 	size := blockSize(need)
@@ -90,16 +102,51 @@ func fitting(idle []*block, need int64) int {
 // makeRoom gives idle blocks up, the longest unused first, until size more bytes fit.
 func (a *arena) makeRoom(size int64) (dropped []uint32) {
 	for len(a.idle) > 0 && size > a.max-a.size {
-		b := a.idle[0]
-		a.idle = a.idle[1:]
-		a.size -= int64(len(b.data))
-		b.close()
-		dropped = append(dropped, b.id)
+		dropped = append(dropped, a.dropIdle(0))
 	}
 	for len(a.idleBodies) > 0 && size > a.max-a.size {
 		dropped = append(dropped, a.clear())
 	}
 	return dropped
+}
+
+// dropIdle gives up an idle block, and returns its number. The caller holds mu.
+func (a *arena) dropIdle(i int) uint32 {
+	b := a.idle[i]
+	a.idle = slices.Delete(a.idle, i, i+1)
+	a.idleBytes -= int64(len(b.data))
+	a.size -= int64(len(b.data))
+	b.close()
+	return b.id
+}
+
+// trim gives up the blocks of which no run has used a quarter since the last trim, but for keptIdle bytes, and comes
+// again while there are more than these.
+func (a *arena) trim() {
+	a.mu.Lock()
+	var dropped []uint32
+	for i := 0; i < len(a.idle) && a.idleBytes > keptIdle; {
+		if b := a.idle[i]; b.most >= int64(len(b.data))/4 {
+			i++
+			continue
+		}
+		dropped = append(dropped, a.dropIdle(i))
+	}
+	for _, b := range a.idle {
+		b.most = 0
+	}
+	a.trimming = false
+	a.trimLater()
+	a.mu.Unlock()
+	a.forget(dropped)
+}
+
+// trimLater has the arena trimmed if there is anything to give up. The caller holds mu.
+func (a *arena) trimLater() {
+	if !a.trimming && a.idleBytes > keptIdle {
+		a.trimming = true
+		time.AfterFunc(trimInterval, a.trim)
+	}
 }
 
 // grow makes a block at least need bytes long. Its content stays; its data may move.
@@ -119,11 +166,11 @@ func (a *arena) grow(b *block, need int64) (dropped []uint32, err error) {
 	return dropped, nil
 }
 
-// release ends the use of a block.
-func (a *arena) release(b *block) {
+// release ends the use of a block, of which the first used bytes were needed.
+func (a *arena) release(b *block, used int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.keep(b)
+	a.keep(b, used)
 }
 
 // drop ends a block that is in use.
@@ -135,12 +182,15 @@ func (a *arena) drop(b *block) {
 }
 
 // keep makes a block idle, or ends it when the arena is closed. The caller holds mu.
-func (a *arena) keep(b *block) {
+func (a *arena) keep(b *block, used int64) {
 	if a.max == 0 {
 		b.close()
 		return
 	}
+	b.most = max(b.most, used)
 	a.idle = append(a.idle, b)
+	a.idleBytes += int64(len(b.data))
+	a.trimLater()
 }
 
 // find returns the block in use by a caller in which data stands, nil when it stands in none.
@@ -164,11 +214,11 @@ func (a *arena) handOut(b *block) {
 	a.inUse[b] = struct{}{}
 }
 
-func (a *arena) giveBack(b *block) {
+func (a *arena) giveBack(b *block, used int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.inUse, b)
-	a.keep(b)
+	a.keep(b, used)
 }
 
 // close unmaps every idle block. Blocks that are still in use stay, so that a late reader does not fault.
@@ -178,7 +228,7 @@ func (a *arena) close() {
 	for _, b := range append(a.idle, a.idleBodies...) {
 		b.close()
 	}
-	a.idle, a.idleBodies, a.max = nil, nil, 0
+	a.idle, a.idleBytes, a.idleBodies, a.max = nil, 0, nil, 0
 }
 
 // blockSize rounds up to a power of two from minBlock on: blocks are reused more often, and the memory beyond what a

@@ -43,7 +43,9 @@ func (s Stats) Copied() int64 { return s.CopiedIn + s.CopiedOut + s.ChildOut }
 type counters struct{ runs, copiedIn, copiedOut, childOut, crashes atomic.Int64 }
 
 func newInstance(b *Backend, id edgewise.ModelID, task member) *Instance {
-	return &Instance{backend: b, id: id, task: task, arena: newArena(b.config.MaxArena)}
+	i := &Instance{backend: b, id: id, task: task}
+	i.arena = newArena(b.config.MaxArena, i.forget)
+	return i
 }
 
 // AllowPadding lets the child add rows to batches, which each run says: also to a child that was started
@@ -93,7 +95,7 @@ func (i *Instance) Alloc(n int) (data []byte, free func(), err error) {
 		return nil, nil, err
 	}
 	i.arena.handOut(b)
-	return b.data[:n:n], func() { i.arena.giveBack(b) }, nil
+	return b.data[:n:n], func() { i.arena.giveBack(b, int64(n)) }, nil
 }
 
 // keptBytes is how many bytes of an input's memory a caller of Alloc may keep between runs: all runs share the arena.

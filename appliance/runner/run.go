@@ -22,6 +22,7 @@ type run struct {
 	want     []string
 	waitPlan waitPlan
 	out      *block
+	used     int64 // of the bytes of out
 	attach   []*block
 }
 
@@ -49,7 +50,7 @@ func (r *run) execute(ctx context.Context, in []edgewise.Tensor, solo bool) (*ed
 	}
 	result, err := r.result(done)
 	if err != nil {
-		r.instance.arena.release(r.out)
+		r.instance.arena.release(r.out, r.used)
 		return nil, r.hostile(err)
 	}
 	result.Input += filled
@@ -60,7 +61,7 @@ func (r *run) execute(ctx context.Context, in []edgewise.Tensor, solo bool) (*ed
 // it may never have room for it, and for a shorter one it has.
 func (r *run) abandon() {
 	if r.out.seen.Load() == r.process.generation {
-		r.instance.arena.release(r.out)
+		r.instance.arena.release(r.out, r.used)
 		return
 	}
 	r.instance.arena.drop(r.out)
@@ -97,7 +98,7 @@ func (r *run) place(in []edgewise.Tensor) (runFrame, error) {
 		at.block = r.out.id
 		r.instance.stats.copiedIn.Add(int64(copy(r.out.data[at.offset:], in[i].Data)))
 	}
-	frame.out, frame.free = r.out.id, need
+	frame.out, frame.free, r.used = r.out.id, need, int64(need)
 	return frame, nil
 }
 
@@ -206,6 +207,7 @@ func (r *run) result(done doneFrame) (*edgewise.Result, error) {
 		if from.place.block != r.out.id {
 			return nil, fmt.Errorf("output %q in block %d instead of %d", r.want[i], from.place.block, r.out.id)
 		}
+		r.used = max(r.used, int64(from.place.offset+from.place.size))
 		if from.kind == edgewise.Bytes { // framed: what has been checked must not change under its reader
 			data = slices.Clone(data)
 			r.instance.stats.copiedOut.Add(int64(len(data)))
@@ -218,12 +220,12 @@ func (r *run) result(done doneFrame) (*edgewise.Result, error) {
 	r.instance.stats.childOut.Add(int64(done.copied))
 	r.instance.runProfile.ran(time.Duration(done.input + done.infer + done.output))
 	var freed atomic.Bool
-	arena, block := r.instance.arena, r.out
+	arena, block, used := r.instance.arena, r.out, r.used
 	return &edgewise.Result{
 		Outputs: outputs, Input: time.Duration(done.input), Infer: time.Duration(done.infer), Output: time.Duration(done.output), Wide: done.wide,
 		Free: func() {
 			if !freed.Swap(true) {
-				arena.release(block)
+				arena.release(block, used)
 			}
 		},
 	}, nil

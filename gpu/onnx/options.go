@@ -29,8 +29,8 @@ func sessionOptions(m *edgewise.Model, cores int) (ort.Options, error) {
 		o.Optimization = int(m.Optimization.Graph.Level)
 	}
 	o.ConfigEntries, o.RunEntries = map[string]string{}, map[string]string{}
-	if shrink, ok := m.Parameters[arenaShrinkage]; ok {
-		o.RunEntries[arenaShrinkage] = shrink.StringValue
+	if shrink, ok := m.Parameters[ort.ShrinkArena]; ok {
+		o.RunEntries[ort.ShrinkArena] = shrink.StringValue
 	}
 	for key, value := range m.Parameters {
 		switch {
@@ -43,9 +43,6 @@ func sessionOptions(m *edgewise.Model, cores int) (ort.Options, error) {
 	}
 	return o, p.err
 }
-
-// arenaShrinkage gives memory back to the system after each run: "cpu:0".
-const arenaShrinkage = "memory.enable_memory_arena_shrinkage"
 
 // configEntries are the session configuration entries that a model may set: those that change how it computes. Entries
 // that name files or folders would let a model read outside its own folder.

@@ -37,6 +37,7 @@ type Library struct {
 	Path    string // the file that was loaded
 	Version string // as the library tells it
 	api     *C.ew_api
+	trimmer *trimmer
 }
 
 // Candidates returns the places where the library is looked for, in order: the configured path alone when there is one;
@@ -91,10 +92,12 @@ func load(path string) (*Library, error) {
 			"ONNX Runtime %s (%s) does not have C API %d: version %s or newer is needed, %s is the one tested", l.Version,
 			l.Path, apiVersion, OldestVersion, PinnedVersion)
 	}
+	arena := &arena{lib: l}
+	l.trimmer = &trimmer{unused: arena.unused, shrink: arena.shrink}
 	return l, nil
 }
 
-// initialize makes the process-wide environment, once, on the library that was opened.
+// initialize makes the process-wide environment and the arena of its sessions, once, on the library that was opened.
 func (l *Library) initialize() error {
 	if ortgo.IsInitialized() {
 		return nil
@@ -107,7 +110,7 @@ func (l *Library) initialize() error {
 	if err := ortgo.DisableTelemetry(); err != nil {
 		return edgewise.Errorf("ort.Open", edgewise.Internal, "switching ONNX Runtime's telemetry off: %w", err)
 	}
-	return nil
+	return l.shareArena()
 }
 
 // String returns what was loaded, for logs: "ONNX Runtime 1.29.0 (path)".

@@ -70,6 +70,7 @@ func (s *Session) attempt(ctx context.Context, in []edgewise.Tensor, want []stri
 		s.give(c)
 		return nil, err
 	}
+	s.lib.trimmer.ran()
 	ns := c.c.ns
 	return &edgewise.Result{
 		Outputs: outputs, Input: time.Duration(ns[0]), Infer: time.Duration(ns[1]), Output: time.Duration(ns[2]),
@@ -104,26 +105,21 @@ func (s *Session) newCall() (*call, error) {
 		outName: unsafe.Slice((**C.char)(unsafe.Pointer(raw.output_names)), m),
 		values:  unsafe.Slice(raw.output_values, m),
 	}
-	if err := c.set(s.lib, s.runOptions); err != nil {
-		c.destroy(s.lib)
-		return nil, err
+	for key, value := range s.runOptions {
+		if err := setRunOption(s.lib, c.handle, key, value); err != nil {
+			c.destroy(s.lib)
+			return nil, err
+		}
 	}
 	return c, nil
 }
 
-// set writes run configuration entries.
-func (c *call) set(lib *Library, entries map[string]string) error {
-	for key, value := range entries {
-		cKey, cValue := C.CString(key), C.CString(value)
-		e := C.ew_run_option(lib.api, c.handle, cKey, cValue)
-		C.free(unsafe.Pointer(cKey))
-		C.free(unsafe.Pointer(cValue))
-		if e.code != 0 {
-			defer C.free(unsafe.Pointer(e.message))
-			return edgewise.Errorf("ort.Run", edgewise.Invalid, "run option %q: %s", key, C.GoString(e.message))
-		}
-	}
-	return nil
+// setRunOption writes a run configuration entry.
+func setRunOption(lib *Library, options unsafe.Pointer, key, value string) error {
+	cKey, cValue := C.CString(key), C.CString(value)
+	defer C.free(unsafe.Pointer(cKey))
+	defer C.free(unsafe.Pointer(cValue))
+	return failed("ort.Run", edgewise.Invalid, "run option "+key, C.ew_run_option(lib.api, options, cKey, cValue))
 }
 
 // give ends the use of a call's outputs and keeps it for the next run.

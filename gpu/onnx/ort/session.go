@@ -114,6 +114,7 @@ func (s *Session) Close() error {
 	if err := s.binding.Destroy(); err != nil {
 		return edgewise.Errorf("ort.Close", edgewise.Internal, "closing an ONNX Runtime session: %w", err)
 	}
+	s.lib.trimmer.ran()
 	return nil
 }
 
@@ -172,6 +173,7 @@ func (o Options) apply(to *ortgo.SessionOptions) error {
 		func() error { return to.AddSessionConfigEntry("session.inter_op.allow_spinning", spin) },
 		func() error { return to.AddSessionConfigEntry("session.force_spinning_stop", digit[o.Rest]) },
 		func() error { return to.AddSessionConfigEntry("session.load_model_format", "ONNX") },
+		func() error { return to.AddSessionConfigEntry(sharedArena, digit[!o.NoArena && len(o.Providers) == 0]) },
 	}
 	for key, value := range o.ConfigEntries {
 		steps = append(steps, func() error { return to.AddSessionConfigEntry(key, value) })
