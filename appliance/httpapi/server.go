@@ -64,7 +64,8 @@ type Server struct {
 	base   context.Context // of all requests; ends when Shutdown stops waiting for them
 	cancel context.CancelFunc
 
-	host atomic.Pointer[string] // the last Host header that was found good
+	host   atomic.Pointer[string] // the last Host header that was found good
+	active atomic.Int64           // requests in handlers, and connections that yield after an answer
 
 	mu        sync.Mutex // guards the fields below
 	listeners []*listener
@@ -115,7 +116,7 @@ func (s *Server) Memory() *blocks.Memory { return s.memory }
 // Serve answers requests from ln until Shutdown is called, and then returns nil; it closes ln. It may be called for
 // several listeners at once. Errors: Conflict after Shutdown, Internal when ln fails.
 func (s *Server) Serve(ln net.Listener) error {
-	l := newListener(ln, s.cfg, s.deps.Budget, s.deps.Log)
+	l := newListener(ln, s)
 	s.mu.Lock()
 	closing := s.closing
 	if !closing {
@@ -188,6 +189,7 @@ func (s *Server) enter() (closing bool) {
 	if !s.watcher.on.Load() {
 		s.watcher.begin(s.base, s.lookAll)
 	}
+	s.active.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.serving++
@@ -195,6 +197,7 @@ func (s *Server) enter() (closing bool) {
 }
 
 func (s *Server) leave() {
+	s.active.Add(-1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.serving--
