@@ -30,10 +30,3 @@ func (c *Ctx) Close() error {
 func (c *Ctx) Synchronize() error {
 	return c.driver.check("Synchronize", C.cu_synchronize(c.driver.c, c.handle))
 }
-
-// MemInfo returns the free and all bytes of the device's memory, as all processes together leave them.
-func (c *Ctx) MemInfo() (free, total int64, err error) {
-	var f, t C.size_t
-	err = c.driver.check("MemInfo", C.cu_memory(c.driver.c, c.handle, &f, &t))
-	return int64(f), int64(t), err
-}

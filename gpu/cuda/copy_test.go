@@ -47,11 +47,7 @@ func TestSynchronousCopiesTakeAnyMemory(t *testing.T) {
 func TestMemoryHasAnEnd(t *testing.T) {
 	c := retain(t)
 	control.Set(fakegpu.Used, 512<<20)
-	free, total, err := c.MemInfo()
-	if err != nil || free != 512<<20 || total != 1<<30 {
-		t.Errorf("%d of %d free: %v", free, total, err)
-	}
-	_, err = c.MemAlloc(513 << 20)
+	_, err := c.MemAlloc(513 << 20)
 	var r cuda.Result
 	if !errors.As(err, &r) || r.Class() != cuda.Retryable || edgewise.KindOf(err) != edgewise.Exhausted ||
 		edgewise.DeviceLost(err) {

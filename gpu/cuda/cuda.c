@@ -9,11 +9,11 @@
 #define FUNCTIONS(F) \
 	F(cuInit) F(cuDriverGetVersion) F(cuGetErrorName) F(cuGetErrorString) F(cuDeviceGetCount) F(cuDeviceGet) F(cuDeviceGetName) \
 	F(cuDeviceGetUuid_v2) F(cuDeviceTotalMem_v2) F(cuDeviceGetAttribute) F(cuDeviceGetPCIBusId) F(cuDevicePrimaryCtxRetain) \
-	F(cuDevicePrimaryCtxRelease_v2) F(cuCtxSetCurrent) F(cuCtxSynchronize) F(cuMemGetInfo_v2) F(cuMemAlloc_v2) F(cuMemFree_v2) \
+	F(cuDevicePrimaryCtxRelease_v2) F(cuCtxSetCurrent) F(cuCtxSynchronize) F(cuMemAlloc_v2) F(cuMemFree_v2) \
 	F(cuMemHostAlloc) F(cuMemFreeHost) F(cuMemHostGetDevicePointer_v2) F(cuMemHostRegister_v2) F(cuMemHostUnregister) \
-	F(cuMemsetD8Async) F(cuMemcpyHtoDAsync_v2) F(cuMemcpyDtoHAsync_v2) F(cuMemcpyDtoDAsync_v2) F(cuMemcpyHtoD_v2) \
-	F(cuMemcpyDtoH_v2) F(cuStreamCreate) F(cuStreamDestroy_v2) F(cuStreamSynchronize) F(cuStreamQuery) F(cuStreamWaitEvent) \
-	F(cuEventCreate) F(cuEventRecord) F(cuEventQuery) F(cuEventSynchronize) F(cuEventElapsedTime) F(cuEventDestroy_v2) \
+	F(cuMemsetD8Async) F(cuMemcpyHtoDAsync_v2) F(cuMemcpyDtoHAsync_v2) F(cuMemcpyHtoD_v2) \
+	F(cuMemcpyDtoH_v2) F(cuStreamCreate) F(cuStreamDestroy_v2) F(cuStreamSynchronize) F(cuStreamWaitEvent) \
+	F(cuEventCreate) F(cuEventRecord) F(cuEventSynchronize) F(cuEventDestroy_v2) \
 	F(cuModuleLoadDataEx) F(cuModuleUnload) F(cuModuleGetFunction) F(cuLaunchKernel)
 
 static char *text(const char *format, const char *a, const char *b) {
@@ -76,7 +76,6 @@ cu_result cu_release(cu_driver *d, cu_device device) { return d->cuDevicePrimary
 	} while (0)
 
 cu_result cu_synchronize(cu_driver *d, cu_handle context) { IN(d->cuCtxSynchronize()); }
-cu_result cu_memory(cu_driver *d, cu_handle context, size_t *unused, size_t *total) { IN(d->cuMemGetInfo_v2(unused, total)); }
 cu_result cu_alloc(cu_driver *d, cu_handle context, cu_ptr *p, size_t n) { IN(d->cuMemAlloc_v2(p, n)); }
 cu_result cu_free(cu_driver *d, cu_handle context, cu_ptr p) { IN(d->cuMemFree_v2(p)); }
 cu_result cu_host_alloc(cu_driver *d, cu_handle context, void **p, size_t n, unsigned flags) { IN(d->cuMemHostAlloc(p, n, flags)); }
@@ -87,7 +86,6 @@ cu_result cu_host_pointer(cu_driver *d, cu_handle context, void *p, cu_ptr *devi
 cu_result cu_set(cu_driver *d, cu_handle context, cu_ptr p, unsigned char value, size_t n, cu_handle stream) { IN(d->cuMemsetD8Async(p, value, n, stream)); }
 cu_result cu_to_device(cu_driver *d, cu_handle context, cu_ptr to, const void *from, size_t n, cu_handle stream) { IN(d->cuMemcpyHtoDAsync_v2(to, from, n, stream)); }
 cu_result cu_to_host(cu_driver *d, cu_handle context, void *to, cu_ptr from, size_t n, cu_handle stream) { IN(d->cuMemcpyDtoHAsync_v2(to, from, n, stream)); }
-cu_result cu_on_device(cu_driver *d, cu_handle context, cu_ptr to, cu_ptr from, size_t n, cu_handle stream) { IN(d->cuMemcpyDtoDAsync_v2(to, from, n, stream)); }
 cu_result cu_to_device_now(cu_driver *d, cu_handle context, cu_ptr to, const void *from, size_t n) { IN(d->cuMemcpyHtoD_v2(to, from, n)); }
 cu_result cu_to_host_now(cu_driver *d, cu_handle context, void *to, cu_ptr from, size_t n) { IN(d->cuMemcpyDtoH_v2(to, from, n)); }
 
@@ -96,14 +94,11 @@ enum { STREAM_NON_BLOCKING = 1 };
 cu_result cu_stream(cu_driver *d, cu_handle context, cu_handle *stream) { IN(d->cuStreamCreate(stream, STREAM_NON_BLOCKING)); }
 cu_result cu_stream_destroy(cu_driver *d, cu_handle context, cu_handle stream) { IN(d->cuStreamDestroy_v2(stream)); }
 cu_result cu_stream_synchronize(cu_driver *d, cu_handle context, cu_handle stream) { IN(d->cuStreamSynchronize(stream)); }
-cu_result cu_stream_query(cu_driver *d, cu_handle context, cu_handle stream) { IN(d->cuStreamQuery(stream)); }
 cu_result cu_stream_wait(cu_driver *d, cu_handle context, cu_handle stream, cu_handle event) { IN(d->cuStreamWaitEvent(stream, event, 0)); }
 cu_result cu_event(cu_driver *d, cu_handle context, cu_handle *event, unsigned flags) { IN(d->cuEventCreate(event, flags)); }
 cu_result cu_event_destroy(cu_driver *d, cu_handle context, cu_handle event) { IN(d->cuEventDestroy_v2(event)); }
 cu_result cu_event_record(cu_driver *d, cu_handle context, cu_handle event, cu_handle stream) { IN(d->cuEventRecord(event, stream)); }
-cu_result cu_event_query(cu_driver *d, cu_handle context, cu_handle event) { IN(d->cuEventQuery(event)); }
 cu_result cu_event_synchronize(cu_driver *d, cu_handle context, cu_handle event) { IN(d->cuEventSynchronize(event)); }
-cu_result cu_event_elapsed(cu_driver *d, cu_handle context, float *ms, cu_handle start, cu_handle end) { IN(d->cuEventElapsedTime(ms, start, end)); }
 cu_result cu_module_unload(cu_driver *d, cu_handle context, cu_handle module) { IN(d->cuModuleUnload(module)); }
 cu_result cu_function(cu_driver *d, cu_handle context, cu_handle *function, cu_handle module, const char *name) { IN(d->cuModuleGetFunction(function, module, name)); }
 

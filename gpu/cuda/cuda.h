@@ -29,7 +29,6 @@ typedef struct cu_driver {
 	cu_result (*cuDevicePrimaryCtxRelease_v2)(cu_device);
 	cu_result (*cuCtxSetCurrent)(cu_handle);
 	cu_result (*cuCtxSynchronize)(void);
-	cu_result (*cuMemGetInfo_v2)(size_t *, size_t *);
 	cu_result (*cuMemAlloc_v2)(cu_ptr *, size_t);
 	cu_result (*cuMemFree_v2)(cu_ptr);
 	cu_result (*cuMemHostAlloc)(void **, size_t, unsigned);
@@ -40,19 +39,15 @@ typedef struct cu_driver {
 	cu_result (*cuMemsetD8Async)(cu_ptr, unsigned char, size_t, cu_handle);
 	cu_result (*cuMemcpyHtoDAsync_v2)(cu_ptr, const void *, size_t, cu_handle);
 	cu_result (*cuMemcpyDtoHAsync_v2)(void *, cu_ptr, size_t, cu_handle);
-	cu_result (*cuMemcpyDtoDAsync_v2)(cu_ptr, cu_ptr, size_t, cu_handle);
 	cu_result (*cuMemcpyHtoD_v2)(cu_ptr, const void *, size_t);
 	cu_result (*cuMemcpyDtoH_v2)(void *, cu_ptr, size_t);
 	cu_result (*cuStreamCreate)(cu_handle *, unsigned);
 	cu_result (*cuStreamDestroy_v2)(cu_handle);
 	cu_result (*cuStreamSynchronize)(cu_handle);
-	cu_result (*cuStreamQuery)(cu_handle);
 	cu_result (*cuStreamWaitEvent)(cu_handle, cu_handle, unsigned);
 	cu_result (*cuEventCreate)(cu_handle *, unsigned);
 	cu_result (*cuEventRecord)(cu_handle, cu_handle);
-	cu_result (*cuEventQuery)(cu_handle);
 	cu_result (*cuEventSynchronize)(cu_handle);
-	cu_result (*cuEventElapsedTime)(float *, cu_handle, cu_handle);
 	cu_result (*cuEventDestroy_v2)(cu_handle);
 	cu_result (*cuModuleLoadDataEx)(cu_handle *, const void *, unsigned, int *, void **);
 	cu_result (*cuModuleUnload)(cu_handle);
@@ -82,7 +77,6 @@ cu_result cu_release(cu_driver *d, cu_device device);
 
 // The rest makes the context current first.
 cu_result cu_synchronize(cu_driver *d, cu_handle context);
-cu_result cu_memory(cu_driver *d, cu_handle context, size_t *unused, size_t *total);
 cu_result cu_alloc(cu_driver *d, cu_handle context, cu_ptr *p, size_t n);
 cu_result cu_free(cu_driver *d, cu_handle context, cu_ptr p);
 cu_result cu_host_alloc(cu_driver *d, cu_handle context, void **p, size_t n, unsigned flags);
@@ -93,20 +87,16 @@ cu_result cu_host_pointer(cu_driver *d, cu_handle context, void *p, cu_ptr *devi
 cu_result cu_set(cu_driver *d, cu_handle context, cu_ptr p, unsigned char value, size_t n, cu_handle stream);
 cu_result cu_to_device(cu_driver *d, cu_handle context, cu_ptr to, const void *from, size_t n, cu_handle stream);
 cu_result cu_to_host(cu_driver *d, cu_handle context, void *to, cu_ptr from, size_t n, cu_handle stream);
-cu_result cu_on_device(cu_driver *d, cu_handle context, cu_ptr to, cu_ptr from, size_t n, cu_handle stream);
 cu_result cu_to_device_now(cu_driver *d, cu_handle context, cu_ptr to, const void *from, size_t n);
 cu_result cu_to_host_now(cu_driver *d, cu_handle context, void *to, cu_ptr from, size_t n);
 cu_result cu_stream(cu_driver *d, cu_handle context, cu_handle *stream);
 cu_result cu_stream_destroy(cu_driver *d, cu_handle context, cu_handle stream);
 cu_result cu_stream_synchronize(cu_driver *d, cu_handle context, cu_handle stream);
-cu_result cu_stream_query(cu_driver *d, cu_handle context, cu_handle stream);
 cu_result cu_stream_wait(cu_driver *d, cu_handle context, cu_handle stream, cu_handle event);
 cu_result cu_event(cu_driver *d, cu_handle context, cu_handle *event, unsigned flags);
 cu_result cu_event_destroy(cu_driver *d, cu_handle context, cu_handle event);
 cu_result cu_event_record(cu_driver *d, cu_handle context, cu_handle event, cu_handle stream);
-cu_result cu_event_query(cu_driver *d, cu_handle context, cu_handle event);
 cu_result cu_event_synchronize(cu_driver *d, cu_handle context, cu_handle event);
-cu_result cu_event_elapsed(cu_driver *d, cu_handle context, float *ms, cu_handle start, cu_handle end);
 // cu_module loads PTX or a cubin, which ends with a 0 byte. log has CU_LOG_SIZE bytes and gets what the compiler says.
 cu_result cu_module(cu_driver *d, cu_handle context, cu_handle *module, const void *image, char *log);
 cu_result cu_module_unload(cu_driver *d, cu_handle context, cu_handle module);

@@ -20,8 +20,6 @@ type DeviceAttribute int
 const (
 	MultiprocessorCount    DeviceAttribute = 16
 	Integrated             DeviceAttribute = 18 // 1: it uses the memory of the CPU
-	CanMapHostMemory       DeviceAttribute = 19
-	AsyncEngineCount       DeviceAttribute = 40
 	ComputeCapabilityMajor DeviceAttribute = 75
 	ComputeCapabilityMinor DeviceAttribute = 76
 )

@@ -133,12 +133,6 @@ func (s *Stream) MemcpyDtoHAsync(to *Pinned, offset int64, from DevicePtr, n int
 		s.handle))
 }
 
-// MemcpyDtoDAsync begins to copy n bytes on the device.
-func (s *Stream) MemcpyDtoDAsync(to, from DevicePtr, n int64) error {
-	return s.check("MemcpyDtoDAsync", C.cu_on_device(s.ctx.driver.c, s.ctx.handle, C.cu_ptr(to), C.cu_ptr(from),
-		C.size_t(n), s.handle))
-}
-
 // MemsetD8Async begins to set n bytes on the device to a value.
 func (s *Stream) MemsetD8Async(p DevicePtr, value byte, n int64) error {
 	return s.check("MemsetD8Async", C.cu_set(s.ctx.driver.c, s.ctx.handle, C.cu_ptr(p), C.uchar(value), C.size_t(n),

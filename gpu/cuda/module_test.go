@@ -35,7 +35,7 @@ func TestKernelRunsInStreamOrder(t *testing.T) {
 	err := errors.Join(
 		s.MemcpyHtoDAsync(a, host, 0, 12), s.MemsetD8Async(b, 0, 12),
 		scale.Launch(one, cuda.Dim3{X: 32, Y: 1, Z: 1}, 0, s, uint64(a), uint64(b), 3, uint64(math.Float32bits(2.5))),
-		s.MemcpyDtoDAsync(a, b, 12), s.MemcpyDtoHAsync(host, 0, a, 12), s.Synchronize(),
+		s.MemcpyDtoHAsync(host, 0, b, 12), s.Synchronize(),
 	)
 	if err != nil {
 		t.Fatal(err)

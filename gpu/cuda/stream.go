@@ -5,8 +5,6 @@ package cuda
 */
 import "C"
 
-import "time"
-
 // Stream is a queue of work on a device, done in order and beside other streams'.
 type Stream struct {
 	ctx    *Ctx
@@ -32,11 +30,6 @@ func (s *Stream) Synchronize() error {
 	return s.check("Stream.Synchronize", C.cu_stream_synchronize(s.ctx.driver.c, s.ctx.handle, s.handle))
 }
 
-// Query tells whether all work of the stream has ended.
-func (s *Stream) Query() (done bool, err error) {
-	return queried(s.ctx, "Stream.Query", C.cu_stream_query(s.ctx.driver.c, s.ctx.handle, s.handle))
-}
-
 // WaitEvent makes the stream's further work wait until the device has got to the event's last record.
 func (s *Stream) WaitEvent(e *Event) error {
 	return s.check("WaitEvent", C.cu_stream_wait(s.ctx.driver.c, s.ctx.handle, s.handle, e.handle))
@@ -60,13 +53,9 @@ const (
 )
 
 // MakeEvent makes an event for waiting. A wait for it sleeps and does not spin.
-func (c *Ctx) MakeEvent() (*Event, error) { return c.makeEvent(eventBlockingSync | eventDisableTiming) }
-
-// MakeTimer makes an event that also remembers when the device got there; see Event.Since.
-func (c *Ctx) MakeTimer() (*Event, error) { return c.makeEvent(eventBlockingSync) }
-
-func (c *Ctx) makeEvent(flags C.uint) (*Event, error) {
+func (c *Ctx) MakeEvent() (*Event, error) {
 	e := &Event{ctx: c}
+	flags := C.uint(eventBlockingSync | eventDisableTiming)
 	if err := c.driver.check("MakeEvent", C.cu_event(c.driver.c, c.handle, &e.handle, flags)); err != nil {
 		return nil, err
 	}
@@ -78,32 +67,12 @@ func (e *Event) Record(s *Stream) error {
 	return s.check("Record", C.cu_event_record(e.ctx.driver.c, e.ctx.handle, e.handle, s.handle))
 }
 
-// Query tells whether the device has got to the last record.
-func (e *Event) Query() (done bool, err error) {
-	return queried(e.ctx, "Event.Query", C.cu_event_query(e.ctx.driver.c, e.ctx.handle, e.handle))
-}
-
 // Synchronize waits until the device has got to the last record. It keeps a thread.
 func (e *Event) Synchronize() error {
 	return e.ctx.driver.check("Event.Synchronize", C.cu_event_synchronize(e.ctx.driver.c, e.ctx.handle, e.handle))
 }
 
-// Since returns the device's time between two events of MakeTimer that it has got to.
-func (e *Event) Since(start *Event) (time.Duration, error) {
-	var ms C.float
-	err := e.ctx.driver.check("Since", C.cu_event_elapsed(e.ctx.driver.c, e.ctx.handle, &ms, start.handle, e.handle))
-	return time.Duration(float64(ms) * float64(time.Millisecond)), err
-}
-
 // Close gives the event back.
 func (e *Event) Close() error {
 	return e.ctx.driver.check("Event.Close", C.cu_event_destroy(e.ctx.driver.c, e.ctx.handle, e.handle))
-}
-
-// queried reads the answer of a query, where "not ready" is no error.
-func queried(c *Ctx, call string, r C.cu_result) (bool, error) {
-	if Result(r) == NotReady {
-		return false, nil
-	}
-	return r == 0, c.driver.check(call, r)
 }

@@ -21,10 +21,8 @@ typedef struct {
 struct nv_library {
 	nv_result (*init)(void);
 	const char *(*error)(nv_result);
-	nv_result (*driver)(char *, unsigned);
 	nv_result (*count)(unsigned *);
 	nv_result (*handle)(unsigned, nv_device *);
-	nv_result (*name)(nv_device, char *, unsigned);
 	nv_result (*uuid)(nv_device, char *, unsigned);
 	// what follows may be missing
 	nv_result (*memory2)(nv_device, memory_v2 *);
@@ -56,10 +54,8 @@ nv_library *nv_open(const char *name, char **message) {
 #define FIND(field, symbol) *(void **)&l->field = dlsym(h, symbol)
 	FIND(init, "nvmlInit_v2");
 	FIND(error, "nvmlErrorString");
-	FIND(driver, "nvmlSystemGetDriverVersion");
 	FIND(count, "nvmlDeviceGetCount_v2");
 	FIND(handle, "nvmlDeviceGetHandleByIndex_v2");
-	FIND(name, "nvmlDeviceGetName");
 	FIND(uuid, "nvmlDeviceGetUUID");
 	FIND(memory2, "nvmlDeviceGetMemoryInfo_v2");
 	FIND(memory1, "nvmlDeviceGetMemoryInfo");
@@ -78,7 +74,7 @@ nv_library *nv_open(const char *name, char **message) {
 	FIND(ecc, "nvmlDeviceGetTotalEccErrors");
 	FIND(encoder, "nvmlDeviceGetEncoderUtilization");
 	FIND(decoder, "nvmlDeviceGetDecoderUtilization");
-	if (!l->init || !l->error || !l->driver || !l->count || !l->handle || !l->name || !l->uuid) {
+	if (!l->init || !l->error || !l->count || !l->handle || !l->uuid) {
 		*message = strdup("it is not NVML, or too old a one");
 		free(l);
 		dlclose(h);
@@ -89,10 +85,8 @@ nv_library *nv_open(const char *name, char **message) {
 
 nv_result nv_init(nv_library *l) { return l->init(); }
 const char *nv_text(nv_library *l, nv_result r) { return l->error(r); }
-nv_result nv_driver_version(nv_library *l, char *text, unsigned size) { return l->driver(text, size); }
 nv_result nv_count(nv_library *l, unsigned *n) { return l->count(n); }
 nv_result nv_handle(nv_library *l, unsigned index, nv_device *d) { return l->handle(index, d); }
-nv_result nv_name(nv_library *l, nv_device d, char *text, unsigned size) { return l->name(d, text, size); }
 nv_result nv_uuid(nv_library *l, nv_device d, char *text, unsigned size) { return l->uuid(d, text, size); }
 
 static void put(nv_sample *s, int which, double value) {

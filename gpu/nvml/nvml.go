@@ -22,16 +22,15 @@ const MaxDevices = 64
 // Library is NVML, opened and initialised. A process opens it once and keeps it. Its methods are safe for concurrent
 // use.
 type Library struct {
-	c             *C.nv_library
-	driverVersion string
+	c *C.nv_library
 
 	mu      sync.Mutex // guards reading: NVML of some drivers is slow when it is asked twice at a time
 	devices []device
 }
 
 type device struct {
-	handle     C.nv_device
-	uuid, name string
+	handle C.nv_device
+	uuid   string
 }
 
 // Candidates returns the names under which NVML is looked for: the configured path alone when there is one.
@@ -60,10 +59,6 @@ func Open(candidates []string) (*Library, error) {
 				C.GoString(C.nv_text(c, r)))
 		}
 		l := &Library{c: c}
-		var version [96]C.char
-		if C.nv_driver_version(c, &version[0], C.uint(len(version))) == 0 {
-			l.driverVersion = C.GoString(&version[0])
-		}
 		return l, l.list()
 	}
 	return nil, edgewise.Errorf(op, edgewise.Unavailable,
@@ -93,9 +88,6 @@ func (l *Library) list() error {
 		if C.nv_uuid(l.c, d.handle, &text[0], C.uint(len(text))) == 0 {
 			d.uuid = C.GoString(&text[0])
 		}
-		if C.nv_name(l.c, d.handle, &text[0], C.uint(len(text))) == 0 {
-			d.name = C.GoString(&text[0])
-		}
 		l.devices = append(l.devices, d)
 	}
 	return nil
@@ -107,18 +99,6 @@ func (l *Library) check(what string, r C.nv_result) error {
 	}
 	return edgewise.Errorf("nvml.Read", edgewise.Unavailable, "NVML: %s: %s (error %d)", what,
 		C.GoString(C.nv_text(l.c, r)), int32(r))
-}
-
-// DriverVersion returns the version of the driver, such as "580.65.06"; empty when it is not told.
-func (l *Library) DriverVersion() string { return l.driverVersion }
-
-// Devices returns the UUIDs of the devices, in NVML's order.
-func (l *Library) Devices() []string {
-	list := make([]string, len(l.devices))
-	for i, d := range l.devices {
-		list[i] = d.uuid
-	}
-	return list
 }
 
 // Read returns what the device with that UUID tells at this moment. Errors: NotFound, Unavailable (it has fallen off

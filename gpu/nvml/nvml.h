@@ -34,10 +34,8 @@ typedef struct nv_library nv_library;
 nv_library *nv_open(const char *name, char **message);
 nv_result nv_init(nv_library *l);
 const char *nv_text(nv_library *l, nv_result r);
-nv_result nv_driver_version(nv_library *l, char *text, unsigned size);
 nv_result nv_count(nv_library *l, unsigned *n);
 nv_result nv_handle(nv_library *l, unsigned index, nv_device *d);
-nv_result nv_name(nv_library *l, nv_device d, char *text, unsigned size);
 nv_result nv_uuid(nv_library *l, nv_device d, char *text, unsigned size);
 // nv_read returns the error that says that the device is gone; a value that a device does not have is no error.
 nv_result nv_read(nv_library *l, nv_device d, nv_sample *s);

@@ -12,9 +12,7 @@ import (
 	"github.com/edgewise-ai/edgewise/test/fakegpu"
 )
 
-const everything = `driver 580.65.06
-name NVIDIA L4
-memory_total 24152899584
+const everything = `memory_total 24152899584
 memory_used 1073741824
 utilization 83
 memory_utilization 41
@@ -54,9 +52,6 @@ const uuid = "GPU-00000000-0000-0000-0000-000000000000"
 func TestEverythingThatADeviceTells(t *testing.T) {
 	tell(t, everything)
 	l := open(t)
-	if l.DriverVersion() != "580.65.06" || !slices.Equal(l.Devices(), []string{uuid}) {
-		t.Errorf("driver %s, devices %v", l.DriverVersion(), l.Devices())
-	}
 	s, err := l.Read(uuid)
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +81,7 @@ func TestEverythingThatADeviceTells(t *testing.T) {
 }
 
 func TestWhatADeviceDoesNotTellIsAbsent(t *testing.T) {
-	tell(t, "driver 540.4.0\n")
+	tell(t, "")
 	s, err := open(t).Read(uuid)
 	if err != nil {
 		t.Fatal(err)

@@ -39,7 +39,7 @@ func functions(t *testing.T) []string {
 	for _, m := range regexp.MustCompile(`F\((cu\w+)\)`).FindAllStringSubmatch(string(source), -1) {
 		list = append(list, m[1])
 	}
-	if len(list) < 40 {
+	if len(list) < 35 {
 		t.Fatalf("only %d functions found", len(list))
 	}
 	return append(list, running)
@@ -87,9 +87,7 @@ func TestEveryFaultAtEveryCall(t *testing.T) {
 // failed only. TestEveryCallReportsItsFault of package cuda knows them.
 var unused = map[string]bool{
 	"cuDeviceGetCount": true, "cuDeviceGetName": true, "cuDeviceGetUuid_v2": true, "cuDeviceTotalMem_v2": true, "cuDeviceGetPCIBusId": true,
-	"cuMemGetInfo_v2": true, "cuMemHostGetDevicePointer_v2": true, "cuMemcpyDtoDAsync_v2": true, "cuMemcpyHtoD_v2": true,
-	"cuMemcpyDtoH_v2": true,
-	"cuStreamQuery":   true, "cuEventQuery": true, "cuEventElapsedTime": true,
+	"cuMemHostGetDevicePointer_v2": true, "cuMemcpyHtoD_v2": true, "cuMemcpyDtoH_v2": true,
 	"cuCtxSynchronize": true, "cuStreamSynchronize": true,
 }
 

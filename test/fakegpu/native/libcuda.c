@@ -76,11 +76,6 @@ R cuCtxSetCurrent(H c) {
 	ENTER("cuCtxSetCurrent");
 	return current = c, 0;
 }
-R cuMemGetInfo_v2(size_t *f, size_t *t) {
-	ENTER_CONTEXT("cuMemGetInfo_v2");
-	*t = (size_t)SET(MEMORY), *f = *t - (size_t)COUNT(BYTES, 0) - (size_t)SET(USED);
-	return 0;
-}
 
 static void *memory(size_t n, size_t to) {
 	n = (n + to - 1) / to * to;
@@ -180,10 +175,6 @@ R cuMemcpyDtoHAsync_v2(void *to, P from, size_t n, H on) {
 	ENTER_CONTEXT("cuMemcpyDtoHAsync_v2");
 	return copy(to, (const void *)(uintptr_t)from, n, on, TO_HOST);
 }
-R cuMemcpyDtoDAsync_v2(P to, P from, size_t n, H on) {
-	ENTER_CONTEXT("cuMemcpyDtoDAsync_v2");
-	return copy((void *)(uintptr_t)to, (const void *)(uintptr_t)from, n, on, COMPUTE);
-}
 static R copy_now(void *to, const void *from, size_t n, const void *device) {
 	pthread_mutex_lock(&lock);
 	block *d = find(device, n);
@@ -236,13 +227,6 @@ R cuCtxSynchronize(void) {
 	ENTER_CONTEXT("cuCtxSynchronize");
 	return sticky;
 }
-R cuStreamQuery(H h) {
-	ENTER_CONTEXT("cuStreamQuery");
-	pthread_mutex_lock(&lock);
-	bool done = idle(h);
-	pthread_mutex_unlock(&lock);
-	return sticky != 0 ? sticky : done ? 0 : 600;
-}
 R cuStreamWaitEvent(H h, H e, unsigned flags) {
 	ENTER_CONTEXT("cuStreamWaitEvent");
 	pthread_mutex_lock(&lock);
@@ -273,14 +257,6 @@ R cuEventRecord(H h, H on) {
 	pthread_mutex_unlock(&lock);
 	return 0;
 }
-R cuEventQuery(H h) {
-	ENTER_CONTEXT("cuEventQuery");
-	event *e = h;
-	pthread_mutex_lock(&lock);
-	bool done = e->reached >= e->recorded;
-	pthread_mutex_unlock(&lock);
-	return sticky != 0 ? sticky : done ? 0 : 600;
-}
 R cuEventSynchronize(H h) {
 	ENTER_CONTEXT("cuEventSynchronize");
 	COUNT(SYNCHRONIZED, 1);
@@ -292,14 +268,6 @@ R cuEventSynchronize(H h) {
 	}
 	pthread_mutex_unlock(&lock);
 	return sticky;
-}
-R cuEventElapsedTime(float *ms, H from, H to) {
-	ENTER_CONTEXT("cuEventElapsedTime");
-	event *a = from, *b = to;
-	pthread_mutex_lock(&lock);
-	*ms = (float)((double)(b->at.tv_sec - a->at.tv_sec) * 1e3 + (double)(b->at.tv_nsec - a->at.tv_nsec) / 1e6);
-	pthread_mutex_unlock(&lock);
-	return 0;
 }
 
 // ---- kernels: what the driver compiles PTX into, here a table of the same computations in C

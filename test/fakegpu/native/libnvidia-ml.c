@@ -51,13 +51,11 @@ int nvmlInit_v2(void) {
 	return text("init", s, sizeof s) == 0 ? atoi(s) : 0;
 }
 const char *nvmlErrorString(int r) { return r == 9 ? "Driver Not Loaded" : r == 15 ? "GPU is lost" : r == 3 ? "Not Supported" : "Unknown Error"; }
-int nvmlSystemGetDriverVersion(char *to, unsigned size) { return text("driver", to, size); }
 int nvmlDeviceGetCount_v2(unsigned *n) {
 	if (small("count", n) != 0) *n = 1;
 	return 0;
 }
 int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **d) { return *d = (void *)(unsigned long)(i + 1), 0; }
-int nvmlDeviceGetName(void *d, char *to, unsigned size) { return (void)d, text("name", to, size); }
 int nvmlDeviceGetUUID(void *d, char *to, unsigned size) { return snprintf(to, size, "GPU-00000000-0000-0000-0000-%012lx", (unsigned long)d - 1), 0; }
 int nvmlDeviceGetMemoryInfo_v2(void *d, memory_v2 *m) {
 	(void)d;

@@ -10,7 +10,6 @@ typedef struct event {
 	int64_t recorded, reached; // numbers of records
 	int pending;               // tasks that refer to it
 	bool destroyed;
-	struct timespec at;
 } event;
 
 typedef struct task {
@@ -75,7 +74,6 @@ static void perform(task *t) {
 		while (SET(STALL) != 0 && sticky == 0) pause_ns(1000000);
 		pthread_mutex_lock(&lock);
 		if (t->event->reached < t->number) t->event->reached = t->number;
-		clock_gettime(CLOCK_MONOTONIC, &t->event->at);
 		pthread_mutex_unlock(&lock);
 		break;
 	case WAIT:
