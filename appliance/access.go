@@ -15,22 +15,24 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/config"
 )
 
-// TokenFile is the file in the data folder whose content lets programs of the same user on the same machine do everything.
-// It is made at every start and removed at the end.
+// TokenFile is the file in the data folder with the local token, which gives programs of the same user on the same
+// machine all rights. It is made at every start and removed at the end.
 const TokenFile = "admin.token"
 
-// openAccounts opens what belongs to the box, and the accounts in it.
+// openAccounts reads the settings of the box and opens the accounts.
 func (a *App) openAccounts() error {
 	a.box.documents = a.documents
 	if err := a.box.load(); err != nil {
 		return err
 	}
 	var err error
-	a.accounts, err = auth.Open(auth.Config{Documents: a.documents, Log: a.logger.With("part", "auth"), Times: a.box.sessionTimes})
+	a.accounts, err = auth.Open(auth.Config{
+		Documents: a.documents, Log: a.logger.With("part", "auth"), Times: a.box.sessionTimes,
+	})
 	return err
 }
 
-// writeToken makes the local token and leaves it where only the user of the box can read it.
+// writeToken makes the local token and writes it to a file that only the user of the box can read.
 func (a *App) writeToken() error {
 	const op = "appliance.writeToken"
 	path := filepath.Join(a.config.DataDir, TokenFile)
@@ -48,7 +50,7 @@ func (a *App) writeToken() error {
 	return nil
 }
 
-// removeToken ends what writeToken began. A token that is left behind opens nothing.
+// removeToken removes the file of writeToken. A file that is left behind is harmless: each start makes another token.
 func (a *App) removeToken() {
 	_ = os.Remove(filepath.Join(a.config.DataDir, TokenFile))
 }
@@ -101,7 +103,7 @@ func (a *App) demoKey() (string, error) {
 // LocalAccess is how programs of the same user on the same machine find their access to a box.
 type LocalAccess struct {
 	Token     string // the local token; empty: there is none
-	Authority string // file with the certificate of the box's authority; empty: there is none
+	Authority string // file with the box's CA certificate; empty: there is none
 }
 
 // pointer is the file that says where a box's files are. It holds no secret.
@@ -110,7 +112,7 @@ type pointer struct {
 	Authority string `json:"authority_file,omitempty"`
 }
 
-// pointerPath is where a box that listens on a port tells its user so. Errors: the user has no folder for such files.
+// pointerPath returns the path of the pointer of a box that listens on a port. Error: the user has no cache folder.
 func pointerPath(port string) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -119,7 +121,7 @@ func pointerPath(port string) (string, error) {
 	return filepath.Join(cache, "edgewise", "boxes", port+".json"), nil
 }
 
-// LocalAccessTo finds how to speak to the box that listens on a port of this machine. What is not found is empty.
+// LocalAccessTo returns the access to the box that listens on a port of this machine. What is not found is empty.
 func LocalAccessTo(port string) (access LocalAccess) {
 	path, err := pointerPath(port)
 	if err != nil {
@@ -139,10 +141,10 @@ func LocalAccessTo(port string) (access LocalAccess) {
 	return access
 }
 
-// leavePointer tells programs of the same user where the box's files are. A user without a folder for that
-// needs --token.
-func (a *App) leavePointer(address net.Addr) error {
-	const op = "appliance.leavePointer"
+// writePointer tells programs of the same user where the box's files are. Users without a cache folder give --token
+// instead.
+func (a *App) writePointer(address net.Addr) error {
+	const op = "appliance.writePointer"
 	_, port, err := net.SplitHostPort(address.String())
 	if err != nil {
 		return nil
@@ -167,7 +169,7 @@ func (a *App) leavePointer(address net.Addr) error {
 	return nil
 }
 
-// removePointer ends what leavePointer began, unless another box has taken the port since.
+// removePointer removes the file of writePointer, unless another box has the port by now.
 func (a *App) removePointer() {
 	if a.pointer == "" {
 		return

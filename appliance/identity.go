@@ -142,7 +142,7 @@ func (a *App) welcome(d *listeners, hooks Hooks) error {
 		w.ClaimCode = a.accounts.ClaimCode()
 		var made error
 		w.Key, made = a.demoKey()
-		err = errors.Join(a.writeToken(), a.leavePointer(d.rest.Addr()), made)
+		err = errors.Join(a.writeToken(), a.writePointer(d.rest.Addr()), made)
 	}
 	if w.ClaimCode != "" {
 		a.logger.Info("nobody has claimed this box: open its page and enter the claim code", "page", w.URLs[0], "code", w.ClaimCode)

@@ -308,7 +308,7 @@ func TestValidate(t *testing.T) {
 		},
 		{
 			"a fan-out of an input twice", fan(edgewise.EnsembleFanOut{Input: []string{"x", "x"}}),
-			[]string{"fan_out: input 'x' stands there twice"},
+			[]string{"fan_out: input 'x' is listed twice"},
 		},
 		{
 			"too many leading dimensions", fan(edgewise.EnsembleFanOut{Input: x, LeadingDims: 33}),

@@ -21,7 +21,7 @@ func (c *checker) fanOut(i int) {
 			c.problem("%s: fan_out: input '%s' is not in input_map", s.label, name)
 		}
 		if slices.Contains(d.Input[:at], name) {
-			c.problem("%s: fan_out: input '%s' stands there twice", s.label, name)
+			c.problem("%s: fan_out: input '%s' is listed twice", s.label, name)
 		}
 	}
 	if d.LeadingDims > edgewise.MaxRank {

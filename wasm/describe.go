@@ -116,7 +116,7 @@ func parseDescription(text []byte) (*description, error) {
 				return nil, fail("%s[%d] %q: %s", side, i, t.Name, reason)
 			}
 			if seen[t.Name] {
-				return nil, fail("%s[%d]: %q stands there twice", side, i, t.Name)
+				return nil, fail("%s[%d]: %q is listed twice", side, i, t.Name)
 			}
 			seen[t.Name] = true
 		}
@@ -124,7 +124,7 @@ func parseDescription(text []byte) (*description, error) {
 	return d, nil
 }
 
-// check says what is wrong with a tensor, "" when nothing is.
+// check returns what is wrong with a tensor, "" when nothing is.
 func (t describedTensor) check(batch int32) string {
 	if t.Name == "" || len(t.Name) > MaxNameBytes {
 		return fmt.Sprintf("name has %d bytes: want 1 to %d", len(t.Name), MaxNameBytes)
@@ -149,11 +149,11 @@ func (t describedTensor) check(batch int32) string {
 	return ""
 }
 
-// inspection is what a description says, in the box's words.
+// inspection converts a description to the type that all backends return.
 func (d *description) inspection() *edgewise.Inspection {
 	ins := &edgewise.Inspection{
-		Producer: d.Name, Opsets: map[string]int64{}, Operators: map[string]int{}, Metadata: map[string]string{}, MaxBatchSize: &d.MaxBatchSize,
-		Inputs: tensorInfos(d.Inputs), Outputs: tensorInfos(d.Outputs),
+		Producer: d.Name, Opsets: map[string]int64{}, Operators: map[string]int{}, Metadata: map[string]string{},
+		MaxBatchSize: &d.MaxBatchSize, Inputs: tensorInfos(d.Inputs), Outputs: tensorInfos(d.Outputs),
 	}
 	for key, text := range map[string]string{"version": d.Version, "description": d.Description} {
 		if text != "" {
@@ -180,7 +180,7 @@ func tensorInfos(list []describedTensor) []edgewise.TensorInfo {
 	return infos
 }
 
-// declared is the inspection of a module without a description: what its author declares stands.
+// declared returns the inspection of a module without a description: the tensors that its configuration declares.
 func declared(m *edgewise.Model) *edgewise.Inspection {
 	ins := &edgewise.Inspection{
 		Opsets: map[string]int64{}, Operators: map[string]int{}, Metadata: map[string]string{},
@@ -190,16 +190,16 @@ func declared(m *edgewise.Model) *edgewise.Inspection {
 		return edgewise.TensorInfo{Name: name, Type: t, Datatype: t.String(), Shape: shape, Optional: optional}
 	}
 	for _, in := range m.Input {
-		ins.Inputs = append(ins.Inputs, info(in.Name, in.DataType, seen(m, in.Dims, in.Reshape), in.Optional))
+		ins.Inputs = append(ins.Inputs, info(in.Name, in.DataType, guestShape(m, in.Dims, in.Reshape), in.Optional))
 	}
 	for _, out := range m.Output {
-		ins.Outputs = append(ins.Outputs, info(out.Name, out.DataType, seen(m, out.Dims, out.Reshape), false))
+		ins.Outputs = append(ins.Outputs, info(out.Name, out.DataType, guestShape(m, out.Dims, out.Reshape), false))
 	}
 	return ins
 }
 
-// seen is the shape that the step sees where the configuration declares dims.
-func seen(m *edgewise.Model, dims edgewise.Shape, r *edgewise.Reshape) edgewise.Shape {
+// guestShape returns the shape that the step receives where the configuration declares dims.
+func guestShape(m *edgewise.Model, dims edgewise.Shape, r *edgewise.Reshape) edgewise.Shape {
 	if r != nil {
 		dims = r.Shape
 	}

@@ -27,7 +27,8 @@ var _ edgewise.Instance = (*step)(nil)
 func newStep(v *edgewise.Version, p *program, l *pool) *step {
 	s := &step{version: v, p: p, pool: l, outputs: map[string]edgewise.Spec{}}
 	for _, out := range v.Model.Output {
-		s.outputs[out.Name] = edgewise.Spec{Name: out.Name, Type: out.DataType, Shape: seen(v.Model, out.Dims, out.Reshape)}
+		shape := guestShape(v.Model, out.Dims, out.Reshape)
+		s.outputs[out.Name] = edgewise.Spec{Name: out.Name, Type: out.DataType, Shape: shape}
 	}
 	return s
 }
@@ -173,9 +174,11 @@ func (s *step) checkOutput(t *edgewise.Tensor, in []edgewise.Tensor) error {
 	case !ok:
 		return edgewise.Errorf("wasm.Run", edgewise.Guest, "step: output %q: the model declares no such output", t.Name)
 	case t.Type != spec.Type:
-		return edgewise.Errorf("wasm.Run", edgewise.Guest, "step: output %q: dtype is %v: the model declares %v", t.Name, t.Type, spec.Type)
+		return edgewise.Errorf("wasm.Run", edgewise.Guest, "step: output %q: dtype is %v: the model declares %v",
+			t.Name, t.Type, spec.Type)
 	case !spec.Shape.Accepts(t.Shape):
-		return edgewise.Errorf("wasm.Run", edgewise.Guest, "step: output %q: shape is %v: the model declares %v", t.Name, t.Shape, spec.Shape)
+		return edgewise.Errorf("wasm.Run", edgewise.Guest, "step: output %q: shape is %v: the model declares %v",
+			t.Name, t.Shape, spec.Shape)
 	}
 	if s.version.Model.MaxBatchSize > 0 && len(in) > 0 && t.Shape[0] != in[0].Shape[0] {
 		return edgewise.Errorf("wasm.Run", edgewise.Guest,
@@ -266,5 +269,8 @@ func (s *step) Close() error {
 
 // wrap names the version.
 func (s *step) wrap(err error) error {
-	return &edgewise.Error{Op: "wasm.Run", Kind: edgewise.KindOf(err), Model: s.version.ID, Err: fmt.Errorf("model %v: %w", s.version.ID, err)}
+	return &edgewise.Error{
+		Op: "wasm.Run", Kind: edgewise.KindOf(err), Model: s.version.ID,
+		Err: fmt.Errorf("model %v: %w", s.version.ID, err),
+	}
 }

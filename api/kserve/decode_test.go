@@ -253,12 +253,12 @@ func TestSmallRequestsAllocateAtMostTwice(t *testing.T) {
 
 func TestMemoryKeptForLaterRequestsIsBound(t *testing.T) {
 	var a arena
-	a.take(arenaKept + 1)
+	a.alloc(arenaKept + 1)
 	if a.reset(); a.block != nil {
 		t.Errorf("a block of %d bytes was kept", len(a.block))
 	}
-	a.take(100)
-	a.take(arenaKept)
+	a.alloc(100)
+	a.alloc(arenaKept)
 	if a.reset(); a.want > arenaKept {
 		t.Errorf("the next block would have %d bytes", a.want)
 	}

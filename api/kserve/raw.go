@@ -88,7 +88,7 @@ func (d *Decoder) raw(r *InferRequest, in *edgewise.ModelInput, batched bool, bo
 
 // frame returns a copy of body as the one element of a tensor of type Bytes.
 func (r *InferRequest) frame(body []byte) []byte {
-	data := r.memory.take(4 + len(body))
+	data := r.memory.alloc(4 + len(body))
 	binary.LittleEndian.PutUint32(data, uint32(len(body)))
 	copy(data[4:], body)
 	return data

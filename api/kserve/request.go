@@ -8,8 +8,8 @@ import (
 	"github.com/edgewise-ai/edgewise/aligned"
 )
 
-// Inference is an inference request with what its client says of the places of its tensors and of the answer. All forms
-// of the protocol, JSON, binary and gRPC, are read into one.
+// Inference is an inference request with the shared memory of its tensors and the form of each output that the client
+// wants. All forms of the protocol, JSON, binary and gRPC, are read into it.
 type Inference struct {
 	edgewise.Request
 	Answers []Answer // one for each of Outputs, in the same order
@@ -33,7 +33,7 @@ type Place struct {
 // Set tells whether p is a place.
 func (p Place) Set() bool { return p.Region != "" }
 
-// Answer returns what the client says of an output; the zero value but for the name when it does not name it.
+// Answer returns how the client wants an output: as a tensor in the message when the client does not name it.
 func (r *Inference) Answer(output string) Answer {
 	for _, a := range r.Answers {
 		if a.Name == output {
@@ -47,7 +47,7 @@ func (r *Inference) Answer(output string) Answer {
 // already.
 func (r *Inference) AddInput(t edgewise.Tensor, at Place) error { return r.add("input", t, at) }
 
-// add is AddInput; what is "input" or "output", for messages: the outputs of an answer are collected in the same way.
+// add is AddInput; what is "input" or "output", for messages: clients decode the outputs of an answer into it, too.
 func (r *Inference) add(what string, t edgewise.Tensor, at Place) error {
 	if slices.ContainsFunc(r.Inputs, func(before edgewise.Tensor) bool { return before.Name == t.Name }) {
 		return TensorErrorf(t.Name, "%s '%s' already exists in request", what, t.Name)
@@ -71,9 +71,9 @@ func (r *Inference) AddOutput(a Answer) error {
 
 // InferRequest is an inference request decoded from a REST body.
 //
-// Whoever decoded it calls Release once the answer has been encoded. Until then the body it was decoded from must stay
-// as it is: tensors sent in binary form alias it, at any alignment. Tensors sent as JSON live in memory of the request,
-// 64-byte aligned. Nothing of the request may be read after Release, names and other strings excepted.
+// The caller of the Decoder calls Release once the answer has been encoded. Until then the body must not change:
+// tensors sent in binary form alias it, at any alignment. Tensors sent as JSON are in memory of the request, 64-byte
+// aligned. Nothing of the request may be read after Release, except names and other strings.
 type InferRequest struct {
 	Inference
 	BinaryOutput bool    // the form of outputs when Outputs is empty, that is when the client named none
@@ -81,7 +81,7 @@ type InferRequest struct {
 
 	decoder *Decoder
 	memory  arena
-	dims    []int64 // what the shapes of Inputs are cut from
+	dims    []int64 // memory of the shapes of Inputs
 	binary  []int64 // for each of Inputs: its bytes after the JSON part, -1 when it is not there
 	scratch []byte
 	reader  tensors
@@ -152,12 +152,12 @@ func (d *Decoder) request(model edgewise.ModelID) *InferRequest {
 }
 
 const (
-	alignment  = 64      // bytes; what vector instructions of the runtimes like
+	alignment  = 64      // bytes; the runtimes' vector instructions are fastest so
 	arenaKept  = 4 << 20 // bytes of a block that is kept for the next request
 	arenaFirst = 1 << 10 // bytes of the smallest block
 )
 
-// arena hands out the memory of the tensors of one request, each 64-byte aligned, and gives it back in one step.
+// arena allocates the memory of the tensors of one request, each 64-byte aligned, and frees it in one step.
 type arena struct {
 	block []byte
 	used  int
@@ -165,20 +165,20 @@ type arena struct {
 	want  int // what the request before needed: the next block has room for as much
 }
 
-// take returns n bytes of undefined content.
-func (a *arena) take(n int) []byte {
+// alloc returns n bytes of undefined content.
+func (a *arena) alloc(n int) []byte {
 	room := (n + alignment - 1) &^ (alignment - 1)
 	a.total += room
 	if a.used+room > len(a.block) {
 		a.block = aligned.Bytes(max(room, a.want, arenaFirst), alignment)
 		a.used = 0
 	}
-	taken := a.block[a.used : a.used+n : a.used+n]
+	data := a.block[a.used : a.used+n : a.used+n]
 	a.used += room
-	return taken
+	return data
 }
 
-// reset takes back everything. A block over arenaKept is left to the garbage collector.
+// reset makes all memory free again. A block over arenaKept is left to the garbage collector.
 func (a *arena) reset() {
 	a.want = min(a.total, arenaKept)
 	a.used, a.total = 0, 0

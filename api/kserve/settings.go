@@ -33,7 +33,7 @@ type LogChange struct {
 // The values of log_format.
 var logFormats = [...]string{"default", "ISO8601"}
 
-// On returns the settings after a change of s. Errors: Unsupported (the file), Invalid.
+// On returns s with the change. Errors: Unsupported (the file), Invalid.
 func (c LogChange) On(s LogSettings) (LogSettings, error) {
 	if c.File != nil {
 		return s, edgewise.Errorf("kserve.LogChange", edgewise.Unsupported, "log file location can not be updated through "+
@@ -67,7 +67,8 @@ const (
 // openTelemetry is the trace mode that has options of its own.
 const openTelemetry = "opentelemetry"
 
-// TraceSettings returns trace settings by their names: texts, and a list of them for trace_level.
+// TraceSettings returns trace settings by their names in the protocol: for trace_level a list of texts, otherwise a
+// text.
 func TraceSettings(s edgewise.TraceSettings) map[string]any {
 	levels := s.Levels
 	if len(levels) == 0 {
@@ -87,9 +88,9 @@ func TraceSettings(s edgewise.TraceSettings) map[string]any {
 	return out
 }
 
-// ParseTraceChange reads the settings that a client wants to change: texts or numbers, and for trace_level a list of
-// texts or one. nil clears a setting. Unknown names are ignored. mode is the one in force, which cannot be changed.
-// Errors: Invalid, Unsupported.
+// ParseTraceChange reads the settings that a client wants to change. A value is a text or a number, for trace_level a
+// text or a list of texts; nil clears a setting. Unknown names are ignored. mode is the one in force, which cannot be
+// changed. Errors: Invalid, Unsupported.
 func ParseTraceChange(members map[string]any, mode string) (edgewise.TraceChange, error) {
 	var c edgewise.TraceChange
 	for _, name := range []string{traceLevel, traceRate, traceCount, traceFrequency, traceFile, traceMode} {
@@ -126,7 +127,7 @@ func ParseTraceChange(members map[string]any, mode string) (edgewise.TraceChange
 	return c, nil
 }
 
-// traceLevels takes "OFF" alone, or of the other levels, as text or in an array.
+// traceLevels reads "OFF" alone, or some of the other levels, as a text or as an array.
 func traceLevels(value any) ([]string, error) {
 	list, ok := value.([]any)
 	if !ok {
@@ -156,7 +157,7 @@ func traceLevels(value any) ([]string, error) {
 	return levels, nil
 }
 
-// traceNumber reads a number, written as one or as text.
+// traceNumber reads a number, which JSON has as a number or as a text.
 func traceNumber(name string, value any, lowest, highest int64) (*int64, error) {
 	var text string
 	switch v := value.(type) {

@@ -290,7 +290,7 @@ func (c *tensors) fill(t *tensor, end int) error {
 				"value: the tensors of a request sent as JSON may take %d bytes",
 				c.what, t.Name, size, c.lim.MaxDecoded)
 		}
-		e.dst, e.room = c.memory.take(int(size)), n
+		e.dst, e.room = c.memory.alloc(int(size)), n
 	}
 	if err := e.array(); err != nil {
 		return err

@@ -20,10 +20,10 @@ import (
 // Repository is a tree of files that holds models.
 type Repository struct {
 	FS fs.FS // has the models' folders in its root
-	// Place is where the tree is, such as the absolute path of a folder: messages begin with it, and its last part names
-	// a model whose folder was given instead of a repository.
+	// Place is where the tree is, such as the absolute path of a folder. Messages begin with it. Where the folder of a
+	// model was given instead of a repository, its last part is the name of the model.
 	Place string
-	// ModelFiles are the names of model files by which a folder is known that holds the files of one version.
+	// ModelFiles are names of model files. A folder that has one of them holds the files of one version.
 	ModelFiles []string
 }
 
@@ -54,7 +54,7 @@ func (r Repository) entries() ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
-// Folder is where one model stands in a repository.
+// Folder is the folder of one model in a repository.
 type Folder struct {
 	Name string // of the model
 
@@ -118,7 +118,7 @@ func (f Folder) versions() ([]Version, error) {
 	return versions, nil
 }
 
-// ReadFolder makes a version of the files in one folder of this machine. Errors: Invalid with the path.
+// ReadFolder returns the files in one folder of this machine as a version. Errors: Invalid with the path.
 func ReadFolder(id edgewise.ModelID, dir string) (Version, error) {
 	w := &walk{repository: Dir(dir)}
 	if err := w.below(".", ""); err != nil {
@@ -127,11 +127,11 @@ func ReadFolder(id edgewise.ModelID, dir string) (Version, error) {
 	return merged(id, w.repository.Place, nil, w.files)
 }
 
-// Folders lists the models of a repository, by name. refused says of each folder that cannot hold a model why. A
-// model's own folder may be given instead of a repository, and so may one that holds nothing but the files of one
-// version, as KServe mounts them at /mnt/models: its name is what its configuration says, otherwise the folder's.
-// Unlike Versions it follows links: what is served is copied into the store, not read where it stands. Errors:
-// NotFound, Invalid.
+// Folders lists the models of a repository, by name. refused has, for each folder that cannot hold a model, the reason.
+// A model's own folder may be given instead of a repository, and so may one that holds nothing but the files of one
+// version, as KServe mounts them at /mnt/models: the model's name is that in its configuration, otherwise the folder's.
+// Unlike Versions it follows links, since the files are copied into the store before they are served. Errors: NotFound,
+// Invalid.
 func (r Repository) Folders() (folders []Folder, refused []error, err error) {
 	entries, err := r.entries()
 	if err != nil {
@@ -204,13 +204,13 @@ func (r Repository) rootName(entries []fs.DirEntry) string {
 // Contents are the files of a model, as they were found at one moment or as a client gave them.
 type Contents struct {
 	Name     string
-	Shared   []File           // of every version, sorted by Path
+	Shared   []File           // that belong to every version, sorted by Path
 	Versions map[int64][]File // of one version alone; also versions without such files
 
 	place string // of the model's folder, for messages
 }
 
-// Contents reads what stands in the folder. configName chooses the configuration configs/<configName>.pbtxt where there
+// Contents reads the folder. configName chooses the configuration configs/<configName>.pbtxt where there
 // is one; "" chooses none. Errors: NotFound when the folder has gone, Invalid with the path.
 func (f Folder) Contents(configName string) (*Contents, error) {
 	c, err := f.read()
@@ -229,7 +229,8 @@ func (f Folder) Contents(configName string) (*Contents, error) {
 func (f Folder) read() (*Contents, error) {
 	entries, err := fs.ReadDir(f.repository.FS, f.dir)
 	if err != nil {
-		return nil, edgewise.Errorf("repository.Contents", edgewise.NotFound, "model '%s': %s: %w", f.Name, f.Place(), reason(err))
+		return nil, edgewise.Errorf("repository.Contents", edgewise.NotFound, "model '%s': %s: %w",
+			f.Name, f.Place(), reason(err))
 	}
 	c := &Contents{Name: f.Name, Versions: map[int64][]File{}, place: f.Place()}
 	shared := f.walk()
@@ -297,7 +298,7 @@ func FilesOf(name string, files map[string][]byte) (*Contents, error) {
 	return c, nil
 }
 
-// SetConfig puts a configuration in place of the one that is there; file is its name, such as "config.json".
+// SetConfig replaces the configuration; file is the name of the new one, such as "config.json".
 func (c *Contents) SetConfig(file string, data []byte) {
 	c.Shared = slices.DeleteFunc(slices.Clone(c.Shared), File.isConfig)
 	c.Shared = append(c.Shared, File{Path: file, Data: data, Size: int64(len(data))})
@@ -333,10 +334,11 @@ func (c *Contents) Version(number int64) (Version, error) {
 		c.Versions[number])
 }
 
-// Stamp tells two states of a version apart without reading its files: it is over their paths, sizes and times.
+// Stamp returns a text that changes when the version does. It is made of the paths, sizes and times of its files, which
+// are not read.
 func (v Version) Stamp() string { return stampOf(v.Files) }
 
-// Stamp tells two states of a model apart as that of a Version does.
+// Stamp returns a text that changes when the model does, as that of a Version.
 func (c *Contents) Stamp() string {
 	stamps := stampOf(c.Shared)
 	for _, number := range c.Numbers() {
@@ -368,7 +370,7 @@ type walk struct {
 
 func (f Folder) walk() *walk { return &walk{repository: f.repository, follow: f.follow} }
 
-// info describes an entry, or what it leads to where links are followed.
+// info describes an entry, or the target of a link where links are followed.
 func (w *walk) info(source string, e fs.DirEntry) (fs.FileInfo, error) {
 	if w.follow {
 		return fs.Stat(w.repository.FS, source)
@@ -376,7 +378,7 @@ func (w *walk) info(source string, e fs.DirEntry) (fs.FileInfo, error) {
 	return e.Info()
 }
 
-// below adds what stands in a folder, under the path prefix.
+// below adds the content of a folder, under the path prefix.
 func (w *walk) below(dir, prefix string) error {
 	entries, err := fs.ReadDir(w.repository.FS, dir)
 	if err != nil {
@@ -402,7 +404,7 @@ func (w *walk) add(source string, e fs.DirEntry, name string) error {
 	}
 	if e.Type()&fs.ModeSymlink != 0 && info.IsDir() {
 		if w.links == maxLinks {
-			return invalid(place, "links to folders lead through more than %d of them", maxLinks)
+			return invalid(place, "more than %d links to folders lead to it", maxLinks)
 		}
 		w.links++
 		defer func() { w.links-- }()

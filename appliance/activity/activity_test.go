@@ -146,7 +146,7 @@ func TestEventsAreToldOnceAndAgainToWhoComesBack(t *testing.T) {
 	if _, gap, _ := h.Listen("anna", []string{"model"}, 5); !gap {
 		t.Error("what is not kept any more is not told")
 	}
-	for range MaxPerListener - 2 {
+	for range MaxPerOwner - 2 {
 		if _, _, err := h.Listen("anna", nil, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +154,7 @@ func TestEventsAreToldOnceAndAgainToWhoComesBack(t *testing.T) {
 	if _, _, err := h.Listen("anna", nil, 0); err == nil || edgewise.KindOf(err) != edgewise.Busy {
 		t.Errorf("one more of anna: %v", err)
 	}
-	for i := range MaxListeners - MaxPerListener {
+	for i := range MaxListeners - MaxPerOwner {
 		if _, _, err := h.Listen(fmt.Sprint(i), nil, 0); err != nil {
 			t.Fatal(err)
 		}

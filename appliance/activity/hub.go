@@ -13,10 +13,10 @@ import (
 
 // Bounds of the events.
 const (
-	MaxEvents      = 1000 // kept for listeners that reconnect
-	MaxListeners   = 32
-	MaxPerListener = 8   // of one user or key; a closed connection is noticed within a second
-	backlog        = 256 // events queued for one listener; further ones are dropped, and Missed reports that
+	MaxEvents    = 1000 // kept for listeners that reconnect
+	MaxListeners = 32
+	MaxPerOwner  = 8   // listeners of one user or key; a closed connection is noticed within a second
+	backlog      = 256 // events queued for one listener; further ones are dropped, and Missed reports that
 )
 
 // Event is one event of a topic. Data is JSON.
@@ -105,8 +105,8 @@ func (l *Listener) tell(e Event) {
 }
 
 // Listen returns a listener of topics that receives the events after the event with an id; 0: only new events. gap
-// tells that some of them are no longer kept. Errors: Busy with too many listeners, or too many of one owner;
-// Unavailable when the appliance stops.
+// tells that some of them are no longer kept, or that the id is of an earlier start. Errors: Busy with too many
+// listeners, or too many of one owner; Unavailable when the appliance stops.
 func (h *Hub) Listen(owner string, topics []string, after uint64) (l *Listener, gap bool, err error) {
 	const op = "activity.Listen"
 	h.mu.Lock()
@@ -120,10 +120,10 @@ func (h *Hub) Listen(owner string, topics []string, after uint64) (l *Listener, 
 	switch {
 	case h.closed:
 		return nil, false, edgewise.Errorf(op, edgewise.Unavailable, "the box is stopping")
-	case own >= MaxPerListener || len(h.listeners) >= MaxListeners:
+	case own >= MaxPerOwner || len(h.listeners) >= MaxListeners:
 		err := edgewise.Errorf(op, edgewise.Busy, "%d streams of events are open, %d of them yours: at most %d of one "+
-			"person and %d of everybody", len(h.listeners), own, MaxPerListener, MaxListeners)
-		err.Reason, err.Limit = "rate_limited", MaxPerListener
+			"person and %d of everybody", len(h.listeners), own, MaxPerOwner, MaxListeners)
+		err.Reason, err.Limit = "rate_limited", MaxPerOwner
 		return nil, false, err
 	}
 	l = &Listener{hub: h, owner: owner, topics: topics, events: make(chan Event, backlog)}

@@ -25,7 +25,7 @@ const (
 
 // Accounts is what authorization needs of the appliance. All methods are safe for concurrent use.
 type Accounts interface {
-	// Claimed tells whether somebody may log in.
+	// Claimed tells whether the box has users.
 	Claimed() bool
 	// Person returns the person that a session's token belongs to. Errors: Unauthenticated.
 	Person(token string) (*edgewise.Principal, error)
@@ -38,14 +38,14 @@ type Accounts interface {
 	Ask(p *edgewise.Principal) (done func(), err error)
 	// CheckCSRF tells whether value is what the session's page was told. Errors: Denied.
 	CheckCSRF(p *edgewise.Principal, value string) error
-	// Confirmed returns nil when a person gave the password a moment ago. Errors: Denied.
+	// Confirmed returns nil within auth.ConfirmTime after a person gave the password. Errors: Denied.
 	Confirmed(p *edgewise.Principal) error
 	// Record writes a line to the audit log.
 	Record(e admin.AuditEntry) error
 }
 
-// authorize finds out who calls, and decides from the headers and the route alone whether a request goes on. Errors:
-// Unauthenticated, Denied, Busy.
+// authorize identifies the caller, and decides from the headers and the route alone whether the request is handled.
+// Errors: Unauthenticated, Denied, Busy.
 func (s *Server) authorize(ctx *fasthttp.RequestCtx, r *Request) error {
 	if err := r.checkRestriction(&ctx.Request.Header); err != nil {
 		return err
@@ -68,7 +68,7 @@ func (s *Server) authorize(ctx *fasthttp.RequestCtx, r *Request) error {
 		return err
 	}
 	if r.Caller == nil {
-		return s.nobody()
+		return s.noCredentials()
 	}
 	if err := r.permit(); err != nil {
 		return err
@@ -76,20 +76,20 @@ func (s *Server) authorize(ctx *fasthttp.RequestCtx, r *Request) error {
 	return s.checkSession(ctx, r)
 }
 
-// close ends a request that is answered.
+// close releases what an answered request holds, once a streamed answer is written, and writes the audit log.
 func (s *Server) close(ctx *fasthttp.RequestCtx, r *Request) {
 	switch {
 	case r.done == nil:
 	case ctx.Response.IsBodyStream():
-		r.conn.held.done.Store(&r.done) // the request goes on while its answer is written
+		r.conn.held.done.Store(&r.done) // the request lasts until its answer is written
 	default:
 		r.done()
 	}
 	s.audit(ctx, r)
 }
 
-// nobody is the error for a request without credentials.
-func (s *Server) nobody() error {
+// noCredentials is the error for a request without credentials.
+func (s *Server) noCredentials() error {
 	err := edgewise.Errorf("httpapi.authorize", edgewise.Unauthenticated, "this needs an API key, as Authorization: "+
 		"Bearer ek_..., or a login")
 	err.Reason = "login_required"
@@ -100,7 +100,7 @@ func (s *Server) nobody() error {
 	return err
 }
 
-// recognise finds out who calls. The caller stays nil when there are no credentials.
+// recognise sets the caller by the request's credentials. It stays nil when there are none.
 func (s *Server) recognise(ctx *fasthttp.RequestCtx, r *Request) error {
 	header := &ctx.Request.Header
 	if given := header.Peek(fiber.HeaderAuthorization); len(given) > 0 {
@@ -116,18 +116,18 @@ func (s *Server) recognise(ctx *fasthttp.RequestCtx, r *Request) error {
 	return err
 }
 
-// bearer finds out who calls with the value of an Authorization header.
-func (s *Server) bearer(r *Request, given []byte, fromThisDevice bool) (err error) {
+// bearer sets the caller by the value of an Authorization header.
+func (s *Server) bearer(r *Request, given []byte, loopback bool) (err error) {
 	kind, secret, _ := strings.Cut(string(given), " ")
 	if !strings.EqualFold(kind, "Bearer") {
-		return edgewise.Errorf("httpapi.bearer", edgewise.Unauthenticated, "authorization of the kind %.20q is not taken: "+
-			"want Bearer and an API key", kind)
+		return edgewise.Errorf("httpapi.bearer", edgewise.Unauthenticated, "authorization of the kind %.20q is not "+
+			"accepted: want Bearer and an API key", kind)
 	}
-	r.Caller, r.done, err = s.deps.Accounts.Bearer(strings.TrimSpace(secret), fromThisDevice)
+	r.Caller, r.done, err = s.deps.Accounts.Bearer(strings.TrimSpace(secret), loopback)
 	return err
 }
 
-// fromElsewhere tells whether a browser says that a page of another site makes it ask.
+// fromElsewhere tells whether a browser reports that a page of another site sent the request.
 func fromElsewhere(header *fasthttp.RequestHeader) bool {
 	site := header.Peek("Sec-Fetch-Site")
 	return len(site) > 0 && string(site) != "same-origin" && string(site) != "none"
@@ -160,8 +160,8 @@ func (r *Request) permit() error {
 	return r.permitModel()
 }
 
-// permitModel refuses to a key that is bound to models everything that is not about one of them, but for what the
-// server is.
+// permitModel denies a key that is bound to models each route that is not about one of them, except routes that
+// describe the server.
 func (r *Request) permitModel() error {
 	if len(r.Caller.Models) == 0 || r.route.AboutServer {
 		return nil
@@ -176,8 +176,8 @@ func (r *Request) permitModel() error {
 	return denied
 }
 
-// checkSession decides whether a request with a cookie comes from the person and not from a page of somebody else,
-// whether the person is still there, and whether this happens too often.
+// checkSession checks that a request with a cookie that changes something was sent by the box's own page, that the
+// password was given where the route needs that, and that the person does not run models too often.
 func (s *Server) checkSession(ctx *fasthttp.RequestCtx, r *Request) error {
 	if r.cookie && !isSafe(&ctx.Request.Header) {
 		if err := s.deps.Accounts.CheckCSRF(r.Caller, string(ctx.Request.Header.Peek(csrfHeader))); err != nil {

@@ -61,7 +61,7 @@ func TestAgentsAndMetrics(t *testing.T) {
 		},
 		{
 			"a family twice", buckets("1")[:len(buckets("1"))-1] + strings.TrimPrefix(buckets("2"), "model_metrics {"),
-			`model_metrics: metric_control[1]: family "nv_inference_first_response_histogram_ms" stands there twice`,
+			`model_metrics: metric_control[1]: family "nv_inference_first_response_histogram_ms" is listed twice`,
 		},
 	}
 	for _, tt := range tests {

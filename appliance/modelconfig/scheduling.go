@@ -70,7 +70,7 @@ func (c *checker) rateLimiter(what string, resources []edgewise.RateLimiterResou
 		case slices.ContainsFunc(resources[:i], func(other edgewise.RateLimiterResource) bool {
 			return other.Name == r.Name
 		}):
-			c.problem("%s: resource %s stands there twice", what, shown(r.Name))
+			c.problem("%s: resource %s is listed twice", what, shown(r.Name))
 		case r.Count > math.MaxInt32:
 			c.problem("%s: resource %s: count: want at most %d, got %d", what, shown(r.Name), math.MaxInt32, r.Count)
 		}

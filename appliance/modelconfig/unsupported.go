@@ -203,7 +203,7 @@ func (c *checker) metrics() {
 		case id.Family == "":
 			c.problem("%s: metric_identifier: family is empty", what)
 		case seen[id.Family]:
-			c.problem("%s: family %s stands there twice", what, shown(id.Family))
+			c.problem("%s: family %s is listed twice", what, shown(id.Family))
 		default:
 			seen[id.Family] = true
 		}

@@ -147,7 +147,7 @@ func (c *checker) specificVersions(versions []int64) {
 			c.problem("version_policy: specific: versions are 1 or more, got %d", v)
 		}
 		if slices.Contains(versions[:i], v) {
-			c.problem("version_policy: specific: version %d stands there twice", v)
+			c.problem("version_policy: specific: version %d is listed twice", v)
 		}
 	}
 }

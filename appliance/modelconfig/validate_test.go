@@ -314,7 +314,7 @@ func TestValidateRefusesTheRest(t *testing.T) {
 		{
 			"specific versions",
 			policy(edgewise.VersionPolicy{Specific: &edgewise.SpecificVersions{Versions: []int64{0, 2, 2}}}),
-			"version_policy: specific: versions are 1 or more, got 0\nmodel \"cat\": version_policy: specific: version 2 stands there twice",
+			"version_policy: specific: versions are 1 or more, got 0\nmodel \"cat\": version_policy: specific: version 2 is listed twice",
 		},
 
 		{"no instance group", func(m *edgewise.Model) { m.InstanceGroup = nil }, "instance_group: want at least one"},
@@ -407,8 +407,8 @@ func TestValidateRefusesTheRest(t *testing.T) {
 			"instance_group[0]: rate_limiter: resources[0]: name has 0 bytes: want 1 to 512",
 		},
 		{"resource twice", limits(edgewise.RateLimiterResource{Name: "R", Count: 1},
-			edgewise.RateLimiterResource{Name: "R", Global: true}), "instance_group[0]: rate_limiter: resource \"R\" stands " +
-			"there twice"},
+			edgewise.RateLimiterResource{Name: "R", Global: true}), "instance_group[0]: rate_limiter: resource \"R\" is " +
+			"listed twice"},
 		{
 			"much of a resource", limits(edgewise.RateLimiterResource{Name: "R", Count: math.MaxInt32 + 1}),
 			"instance_group[0]: rate_limiter: resource \"R\": count: want at most 2147483647, got 2147483648",

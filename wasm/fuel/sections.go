@@ -269,7 +269,7 @@ func (m *module) readExports(r *reader) []byte {
 		case len(e.Name) >= len(Prefix) && e.Name[:len(Prefix)] == Prefix:
 			r.invalid("export %q: names that begin with %q are the host's", e.Name, Prefix)
 		case slices.ContainsFunc(m.exports, func(o Export) bool { return o.Name == e.Name }):
-			r.invalid("export %q stands there twice", e.Name)
+			r.invalid("export %q is listed twice", e.Name)
 		}
 		switch e.Kind {
 		case Function:

@@ -7,7 +7,7 @@ import (
 	"github.com/edgewise-ai/edgewise/api/kserve"
 )
 
-// input is an InferInputTensor of which only the frame has been read.
+// input is an InferInputTensor whose contents are not decoded yet.
 type input struct {
 	name, datatype []byte
 	shape          edgewise.Shape
@@ -108,7 +108,7 @@ func (in *input) tensor(lim kserve.Limits) (edgewise.Tensor, error) {
 	t := edgewise.Tensor{Name: name, Shape: in.shape}
 	var ok bool
 	if t.Type, ok = edgewise.ParseDataType(datatype); !ok {
-		return t, kserve.TensorErrorf(name, "input '%s': '%.40s' is no datatype, want one of %s", name, datatype,
+		return t, kserve.TensorErrorf(name, "input '%s': '%.40s' is no datatype: want one of %s", name, datatype,
 			kserve.Datatypes())
 	}
 	_, err = kserve.Elements("input", name, t.Type, t.Shape)

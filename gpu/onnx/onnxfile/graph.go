@@ -28,7 +28,7 @@ type Initializer struct {
 	Type     string // the name ONNX gives it, such as "float" or "int4"
 	Shape    edgewise.Shape
 	Bytes    int64     // of its elements; for strings, of their text
-	External *External // nil when the elements stand in the model file
+	External *External // nil when the elements are in the model file
 }
 
 // graphReader reads one graph.
@@ -40,7 +40,7 @@ type graphReader struct {
 	names           map[string]bool // of initializers
 }
 
-// graph reads a graph that stands in depth others, up to end, with the declarations of its inputs and outputs.
+// graph reads a graph that ends at end and is nested in depth others, with the declarations of its inputs and outputs.
 func (w *walker) graph(end int64, depth int) (*graphReader, error) {
 	r := &graphReader{walker: w, graph: &Graph{}, depth: depth, names: map[string]bool{}}
 	if depth > w.Depth {
@@ -56,36 +56,37 @@ func (w *walker) graph(end int64, depth int) (*graphReader, error) {
 	return r, within(err, "graph %.64q", r.graph.Name)
 }
 
+// field reads a field of GraphProto.
 func (r *graphReader) field(f field) (err error) {
 	switch f.number {
-	case 1:
+	case 1: // node
 		var n Node
 		if n, err = r.node(f.end, r.depth); err == nil {
 			r.graph.Nodes = append(r.graph.Nodes, n)
 		}
-	case 2:
+	case 2: // name
 		r.graph.Name, err = r.name(f, "graph name")
-	case 5:
+	case 5: // initializer
 		t, elements, size, e := r.tensor(f.end, "")
 		err = e
 		if err == nil {
 			err = r.initializer(t, t.dims, elements, size)
 		}
-	case 11:
+	case 11: // input
 		err = r.declare(f.end, &r.inputs)
-	case 12:
+	case 12: // output
 		err = r.declare(f.end, &r.outputs)
-	case 13:
+	case 13: // value_info, which is checked and not kept
 		_, err = r.value(f.end)
-	case 14:
+	case 14: // quantization_annotation
 		err = r.annotation(f.end)
-	case 15:
+	case 15: // sparse_initializer
 		t, elements, size, e := r.sparse(f.end, "sparse initializer")
 		err = e
 		if err == nil {
 			err = r.initializer(t.tensor, t.dense, elements, size)
 		}
-	case 16:
+	case 16: // metadata_props
 		err = r.pass(&entryMessage, f.end)
 	}
 	return err
@@ -106,7 +107,7 @@ func (r *graphReader) initializer(t tensor, dims edgewise.Shape, elements, size 
 	return nil
 }
 
-// annotation reads which tensors quantize another one; nothing of it is kept.
+// annotation checks a TensorAnnotation, which names the tensors that quantize another one, and keeps nothing of it.
 func (r *graphReader) annotation(end int64) error {
 	return r.each(&annotationMessage, end, func(f field) error {
 		if f.number == 2 {
