@@ -59,11 +59,11 @@ type HTTP struct {
 	// Request headers whose names match become parameters of the request, which steps read. The match may be partial
 	// and ignores case, unless the expression begins with (?-i). Empty: none.
 	ForwardHeaders string `json:"forward_headers" limit:"expression"`
-	// Parts of the inference protocol that are answered only to requests with a header of that value. The APIs of one
+	// Parts of the inference protocol that only requests with the given header and value may use. The APIs of one
 	// group are separated by ';'.
 	RestrictedAPI []string `json:"restricted_api" unit:"list of APIs:header=value" limit:"restrictions"`
-	// Maximum JSON part of a request, body of one raw tensor, and body after decompression. JSON numbers take several
-	// times the memory of the tensor they describe.
+	// Maximum size of the JSON part of a request, of a body that is one raw tensor, and of a body after decompression.
+	// JSON numbers take several times the memory of the tensor they describe.
 	MaxJSONBytes Size `json:"max_json_bytes" default:"64MiB" limit:"1KiB to 2GiB"`
 	// Maximum body of an inference request, including binary tensors.
 	MaxBodyBytes Size `json:"max_body_bytes" default:"256MiB" limit:"1KiB to 16GiB"`
@@ -91,7 +91,7 @@ type HTTP struct {
 // TLS says who must speak TLS.
 type TLS struct {
 	// Whether TLS is required, for REST and gRPC. auto: except for clients on the box itself. require: for all clients.
-	// off: TLS is disabled, and passwords and keys are sent in plain text.
+	// off: TLS is disabled; passwords and keys are sent in plain text.
 	Mode string `json:"mode" default:"auto" limit:"one of auto, require, off"`
 }
 
@@ -107,7 +107,7 @@ type GRPC struct {
 	// Where the gRPC server listens. Loopback, as http.address.
 	Address string `json:"address" default:"127.0.0.1:8001" limit:"address"`
 	// Maximum message of a client, before and after decompression. Clients that send more get RESOURCE_EXHAUSTED. The
-	// largest is the protocol's own bound.
+	// protocol itself allows no more than 2147483647.
 	MaxMessageBytes Size `json:"max_message_bytes" default:"256MiB" limit:"1KiB to 2147483647"`
 	// Maximum memory of all gRPC inference requests together; above it they are answered with busy.
 	MaxInflightBytes Size `json:"max_inflight_bytes" default:"1GiB" limit:"1KiB to 1TiB"`
@@ -204,8 +204,8 @@ const (
 type ONNX struct {
 	// The file libonnxruntime.so. Empty: it is searched beside the program and in the system's library folders.
 	Library string `json:"library" limit:"library"`
-	// Threads for all runs of all models together. Also the count of an instance group without one. 0: the number of
-	// cores.
+	// Threads for all runs of all models together. Also the count of instance groups that declare none. 0: the number
+	// of cores.
 	Threads int `json:"threads" unit:"threads" limit:"0 to 1024"`
 }
 
@@ -216,7 +216,7 @@ type GPU struct {
 	// The file libcuda.so.1. Empty: it is searched in the system's library folders and where Jetsons and containers
 	// keep it.
 	Driver string `json:"driver" limit:"library"`
-	// The file libnvidia-ml.so.1, the source of load, memory and temperature of GPUs. Empty: it is searched as
+	// The file libnvidia-ml.so.1, the source of load, memory and temperature of GPUs. Empty: it is searched like
 	// gpu.driver.
 	Telemetry string `json:"telemetry" limit:"library"`
 	// Interval at which load, memory and temperature of GPUs are read.
@@ -272,9 +272,9 @@ type Engine struct {
 	AutoComplete bool `json:"auto_complete" default:"true"`
 	// Whether the server is ready only while every wanted model is ready.
 	StrictReadiness bool `json:"strict_readiness" default:"true"`
-	// Whether runs of 1 ms and more on one thread are each kept on a core that no other such run has. More throughput
-	// with few clients, above all beside other programs of lower priority; runs of other programs on that core are
-	// waited for.
+	// Whether each run of 1 ms or more on one thread is pinned to a core that no other such run has. It raises the
+	// throughput of few clients, most of all beside programs of lower priority. A pinned run waits while another program
+	// uses its core.
 	PinCores bool `json:"pin_cores" default:"true"`
 	// Where native code runs. process: each version in a child process of its own, so that a crash or a leak affects
 	// that model only. none: in the server's process, some microseconds faster, except for models with the parameter
@@ -304,7 +304,7 @@ type Engine struct {
 	// sequence is unchanged.
 	SequenceStateBytes Size `json:"sequence_state_bytes" default:"256MiB" limit:"1KiB to 1TiB"`
 	// Time for which a replaced or unloaded version keeps serving its sequences; then they must restart. At shutdown it
-	// is at most half of shutdown.timeout. 0: what has been taken is answered and no more.
+	// is at most half of shutdown.timeout. 0: requests that were accepted are answered, and no others.
 	SequenceDrain time.Duration `json:"sequence_drain" default:"10s" limit:"0, or 1ms to 24h"`
 }
 

@@ -29,6 +29,8 @@ const header = `# The configuration of the appliance, every key at its default.
 # commas there. A key or an EDGEWISE_ variable that does not exist is an error.
 #
 # Sizes are integers or have a binary unit: 4096, 64KiB, 64MiB, 2GiB. Durations have a unit: 500ms, 30s, 5m, 1h.
+#
+# The last sentence of each comment is the default, the unit or type, and the values that are allowed.
 
 `
 

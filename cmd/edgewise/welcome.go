@@ -19,10 +19,10 @@ func (p *program) hooks(c config.Config, hint string) appliance.Hooks {
 	var server string
 	return appliance.Hooks{
 		ListeningGRPC: func(address net.Addr) {
-			fmt.Fprintf(p.out, "edgewise %s takes gRPC at %s\n", appliance.Version, address)
+			fmt.Fprintf(p.out, "edgewise %s serves gRPC at %s\n", appliance.Version, address)
 		},
 		ListeningMetrics: func(address net.Addr) {
-			fmt.Fprintf(p.out, "edgewise %s shows metrics at http://%s/metrics\n", appliance.Version, address)
+			fmt.Fprintf(p.out, "edgewise %s serves metrics at http://%s/metrics\n", appliance.Version, address)
 		},
 		Listening: func(address net.Addr) {
 			fmt.Fprintf(p.out, "edgewise %s listens on %s://%s\n", appliance.Version, scheme(c, address), address)

@@ -56,7 +56,7 @@ func (r *run) startServer(core int, cmd *exec.Cmd) *box {
 	begin := time.Now()
 	var address, calls string
 	b.process = r.start(core, cmd, func(line string) (ready bool) {
-		if _, at, ok := strings.Cut(line, " takes gRPC at "); ok {
+		if _, at, ok := strings.Cut(line, " gRPC at "); ok {
 			calls = at
 		}
 		if _, url, ok := strings.Cut(line, " listens on "); ok {

@@ -140,10 +140,10 @@ func (b *box) follow(out io.Reader, listening chan<- string) {
 	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
 		_, _ = io.WriteString(&b.logged, lines.Text()+"\n")
-		if _, address, ok := strings.Cut(lines.Text(), " takes gRPC at "); ok {
+		if _, address, ok := strings.Cut(lines.Text(), " serves gRPC at "); ok {
 			b.grpc = address // told before the other, which is waited for
 		}
-		if _, address, ok := strings.Cut(lines.Text(), " shows metrics at http://"); ok {
+		if _, address, ok := strings.Cut(lines.Text(), " serves metrics at http://"); ok {
 			b.metrics = strings.TrimSuffix(address, "/metrics")
 		}
 		if _, address, ok := strings.Cut(lines.Text(), " listens on "); ok {
