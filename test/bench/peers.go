@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
@@ -35,6 +34,7 @@ type peerModel struct {
 	answer map[string]string // bytes of the box's answer, by form
 	rates  []float64         // arrivals a second that all servers are sent
 	goals  []tailGoal        // with them
+	calls  float64           // times the floor's rate over gRPC that the box is to reach with 2 to 16 clients; 0: no goal
 }
 
 // tailGoal is how many times another server's p99 that of a box with child processes may be.
@@ -51,18 +51,21 @@ func peerModels() []peerModel {
 			map[string]string{octetsForm: tinyAnswer, jsonForm: "240", grpcForm: "90"},
 			[]float64{1000, 2000, 4000, 8000},
 			[]tailGoal{{"no-op", 1.5}, {"box, isolation none", 1.2}},
+			0,
 		},
 		{
 			"mobilenet", func() *onnxgen.Model { return onnxgen.MobileNetV2(1) }, func() edgewise.Tensor { return noise(picture) }, "",
 			picturesAnswer,
 			[]float64{60, 120, 180},
 			[]tailGoal{{"floor", 1.15}},
+			1.15,
 		},
 		{
 			"pixels", func() *onnxgen.Model { return onnxgen.MobileNetV2(1).FromPixels() }, pixels, "",
 			picturesAnswer,
 			[]float64{60, 120, 180},
 			[]tailGoal{{"floor", 1.15}},
+			1.15,
 		},
 	}
 }
@@ -135,7 +138,7 @@ func (r *run) targets(p peerModel, form string) (all []target) {
 	}
 	add("no-op", "/", r.startProgram(anywhere, "noop", p.answer[form]))
 	model := r.save(p.model())
-	if form == octetsForm {
+	if form != jsonForm {
 		add("floor", "/", r.startFloor(model, in))
 	}
 	for _, isolation := range isolations {
@@ -177,8 +180,10 @@ func (r *run) compare(p peerModel, form string, loads func(*callers) []peerLoad)
 		all = append(all, loads(t.clients))
 	}
 	g := grid{
-		Title:   p.name + ", " + form,
-		Columns: []string{"load", "server", "generator", "requests/s", "p50 ms", "p90 ms", "p99 ms", "p99.9 ms", "processor us a request"},
+		Title: p.name + ", " + form,
+		Columns: []string{
+			"load", "server", "generator", "requests/s", "p50 ms", "p90 ms", "p99 ms", "p99.9 ms", "failed", "processor us a request",
+		},
 	}
 	for i := range all[0] {
 		var sides []side
@@ -196,12 +201,15 @@ func (r *run) compare(p peerModel, form string, loads func(*callers) []peerLoad)
 		if same {
 			r.tailGoals(p, form, rows, measured)
 		}
+		if n := all[0][i].Concurrency; form == grpcForm && p.calls > 0 && n > 1 && n <= saturating {
+			r.callGoals(p, rows, measured)
+		}
 		for k, s := range measured {
 			row := append(rows[k], fmt.Sprintf("%.0f", s.rate()))
 			for _, seconds := range []float64{s.p50(), s.p90(), s.p99(), s.p999()} {
 				row = append(row, fmt.Sprintf("%.3g", 1e3*seconds))
 			}
-			g.Rows = append(g.Rows, append(row, s.work()))
+			g.Rows = append(g.Rows, append(row, s.failed(), s.work()))
 		}
 	}
 	r.Grids = append(r.Grids, g)
@@ -210,16 +218,30 @@ func (r *run) compare(p peerModel, form string, loads func(*callers) []peerLoad)
 // tailGoals holds the box with child processes against others at the same rate, each generator by itself. A row is a
 // load, a server and a generator.
 func (r *run) tailGoals(p peerModel, form string, rows [][]string, measured []series) {
+	for _, goal := range p.goals {
+		pairs(goal.over, rows, measured, func(load string, box, over series) {
+			r.report(atMost(fmt.Sprintf("%s, %s, %s: p99 %s / %s", p.name, form, load, childBox, goal.over),
+				box.beside(over, func(s, o sample) float64 { return s.p99 / o.p99 }), goal.most, "x",
+				fmt.Sprintf("%.2f ms against %.2f ms", 1e3*box.p99(), 1e3*over.p99())))
+		})
+	}
+}
+
+// callGoals holds that box against the floor over gRPC.
+func (r *run) callGoals(p peerModel, rows [][]string, measured []series) {
+	pairs("floor", rows, measured, func(load string, box, floor series) {
+		r.report(atLeast(fmt.Sprintf("%s, %s, %s: rate %s / floor", p.name, grpcForm, load, childBox), box.over(floor), p.calls, "x",
+			fmt.Sprintf("%.0f/s against %.0f/s", box.rate(), floor.rate())))
+	})
+}
+
+// pairs are the box with child processes and another server, under each generator.
+func pairs(over string, rows [][]string, measured []series, each func(load string, box, over series)) {
 	for k, row := range rows {
 		for n, other := range rows {
-			i := slices.IndexFunc(p.goals, func(g tailGoal) bool { return g.over == other[1] })
-			if i < 0 || row[1] != childBox || row[2] != other[2] {
-				continue
+			if row[1] == childBox && other[1] == over && row[2] == other[2] {
+				each(row[0]+", "+row[2], measured[k], measured[n])
 			}
-			box, over := measured[k], measured[n]
-			r.report(atMost(fmt.Sprintf("%s, %s, %s, %s: p99 %s / %s", p.name, form, row[0], row[2], childBox, other[1]),
-				box.beside(over, func(s, o sample) float64 { return s.p99 / o.p99 }), p.goals[i].most, "x",
-				fmt.Sprintf("%.2f ms against %.2f ms", 1e3*box.p99(), 1e3*over.p99())))
 		}
 	}
 }
@@ -283,11 +305,8 @@ func ours(_ *run, c *callers, form string, l perf.Load) (s sample, err error) {
 		step, err = c.openLoop(l.Rate, perf.Options{
 			Warmup: warmTime, Window: peerTime / 3, MaxConnections: openConnections, Arrivals: perf.Constant,
 		})
-		if err == nil && step.Failed > 0 {
-			err = fmt.Errorf("%d requests of the open loop failed", step.Failed)
-		}
 		if err == nil {
-			s = newSample(step.Latencies, peerTime)
+			s, err = ended("ours", step.Latencies, int(step.Failed), peerTime)
 		}
 	}
 	s.requests = s.rate * (peerTime + warmTime).Seconds()

@@ -15,6 +15,7 @@ type sample struct {
 	rate                     float64 // answers a second
 	p10, p50, p90, p99, p999 float64 // seconds
 	requests                 float64 // that the server was sent, those that are not counted above included
+	refused                  float64 // the part of them that failed
 	processor                float64 // seconds of the server a request
 }
 
@@ -76,6 +77,15 @@ func (s series) p50() float64  { return s.median(func(x sample) float64 { return
 func (s series) p90() float64  { return s.median(func(x sample) float64 { return x.p90 }) }
 func (s series) p99() float64  { return s.median(func(x sample) float64 { return x.p99 }) }
 func (s series) p999() float64 { return s.median(func(x sample) float64 { return x.p999 }) }
+
+// failed is the part of the requests that failed, or nothing.
+func (s series) failed() string {
+	part := s.median(func(x sample) float64 { return x.refused })
+	if part == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.2g %%", 100*part)
+}
 
 // work is the processor time of the server a request in microseconds, or nothing where it is not known.
 func (s series) work() string {

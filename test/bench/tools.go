@@ -41,7 +41,8 @@ wrk.body = file:read("*a")
 file:close()
 function done(summary, latency)
   local e = summary.errors
-  print(string.format('{"requests":%%d,"duration_us":%%d,"errors":%%d,"p10_us":%%d,"p50_us":%%d,"p90_us":%%d,"p99_us":%%d,"p99.9_us":%%d}',
+  print(string.format('{"requests":%%d,"duration_us":%%d,"errors":%%d,"p10_us":%%d,"p50_us":%%d,' ..
+    '"p90_us":%%d,"p99_us":%%d,"p99.9_us":%%d}',
     summary.requests, summary.duration, e.connect + e.read + e.write + e.status + e.timeout, latency:percentile(10),
     latency:percentile(50), latency:percentile(90), latency:percentile(99), latency:percentile(99.9)))
 end
@@ -81,12 +82,13 @@ func readWrk(out []byte) (sample, error) {
 	if err := json.Unmarshal(out[max(bytes.LastIndexByte(out, '{'), 0):], &s); err != nil {
 		return sample{}, fmt.Errorf("wrk: %w: %.400q", err, out)
 	}
-	if s.Errors > 0 || s.Requests == 0 {
+	if s.Requests <= s.Errors {
 		return sample{}, fmt.Errorf("wrk: %d answers and %d errors", s.Requests, s.Errors)
 	}
 	return sample{
-		rate: 1e6 * float64(s.Requests) / s.Duration, requests: float64(s.Requests),
-		p10: s.P10 / 1e6, p50: s.P50 / 1e6, p90: s.P90 / 1e6, p99: s.P99 / 1e6, p999: s.P999 / 1e6,
+		rate: 1e6 * float64(s.Requests-s.Errors) / s.Duration, requests: float64(s.Requests),
+		refused: float64(s.Errors) / float64(s.Requests),
+		p10:     s.P10 / 1e6, p50: s.P50 / 1e6, p90: s.P90 / 1e6, p99: s.P99 / 1e6, p999: s.P999 / 1e6,
 	}, nil
 }
 
@@ -112,16 +114,21 @@ func (r *run) vegeta(c *callers, rate float64, during time.Duration) (sample, er
 // readVegeta reads vegeta's results as CSV: a time, a status and a latency in nanoseconds first.
 func readVegeta(from io.Reader, during time.Duration) (sample, error) {
 	var latencies perf.Histogram
+	failed := 0
 	for rows := csv.NewReader(from); ; {
 		row, err := rows.Read()
 		if errors.Is(err, io.EOF) {
-			return whole("vegeta", &latencies, during)
+			return ended("vegeta", &latencies, failed, during)
 		}
 		if err != nil {
 			return sample{}, fmt.Errorf("vegeta: %w", err)
 		}
-		if len(row) < 6 || row[1] != "200" {
-			return sample{}, fmt.Errorf("vegeta: a request ended with %.400q", row)
+		if len(row) < 6 {
+			return sample{}, fmt.Errorf("vegeta: %.400q", row)
+		}
+		if row[1] != "200" {
+			failed++
+			continue
 		}
 		ns, err := strconv.ParseInt(row[2], 10, 64)
 		if err != nil {
@@ -141,7 +148,8 @@ func (r *run) ghz(c *callers, l perf.Load, during time.Duration) (sample, error)
 	if clients := strconv.Itoa(l.Concurrency); l.Concurrency > 0 {
 		arguments = append(arguments, "--concurrency", clients, "--connections", clients)
 	} else {
-		arguments = append(arguments, "--async", "--rps", strconv.Itoa(int(math.Round(l.Rate))), "--concurrency", "64", "--connections", "8")
+		rate := strconv.Itoa(int(math.Round(l.Rate)))
+		arguments = append(arguments, "--async", "--rps", rate, "--concurrency", "64", "--connections", "8")
 	}
 	out, err := runTool(filepath.Join(toolsDir, "ghz"), append(arguments, c.address)...)
 	if err != nil {
@@ -156,7 +164,6 @@ func readGhz(out []byte) (sample, error) {
 		Total   time.Duration `json:"total"`
 		Details []struct {
 			Latency time.Duration `json:"latency"`
-			Error   string        `json:"error"`
 			Status  string        `json:"status"`
 		} `json:"details"`
 	}
@@ -164,22 +171,26 @@ func readGhz(out []byte) (sample, error) {
 		return sample{}, fmt.Errorf("ghz: %w: %.400q", err, out)
 	}
 	var latencies perf.Histogram
+	failed := 0
 	for _, d := range report.Details {
 		if d.Status != "OK" {
-			return sample{}, fmt.Errorf("ghz: a request ended with %s %s", d.Status, d.Error)
+			failed++
+			continue
 		}
 		latencies.Record(d.Latency)
 	}
-	return whole("ghz", &latencies, report.Total)
+	return ended("ghz", &latencies, failed, report.Total)
 }
 
-// whole is the sample of a tool that has told of every request it sent.
-func whole(tool string, latencies *perf.Histogram, took time.Duration) (sample, error) {
+// ended is the sample of a generator that has told of every request: of those that were answered, and of how many
+// failed. An overloaded server may refuse some; when it is all of them something else is wrong.
+func ended(generator string, latencies *perf.Histogram, failed int, took time.Duration) (sample, error) {
 	if latencies.Count() == 0 || took <= 0 {
-		return sample{}, fmt.Errorf("%s tells of %d requests in %v", tool, latencies.Count(), took)
+		return sample{}, fmt.Errorf("%s tells of %d answers and %d failures in %v", generator, latencies.Count(), failed, took)
 	}
 	s := newSample(latencies, took)
-	s.requests = float64(latencies.Count())
+	s.requests = float64(latencies.Count()) + float64(failed)
+	s.refused = float64(failed) / s.requests
 	return s, nil
 }
 

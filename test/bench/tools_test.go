@@ -30,19 +30,25 @@ func TestToolsAreUnderstood(t *testing.T) {
 		{"wrk", readWrk, golden["wrk.txt"], sample{
 			rate: 31033.4, requests: 31558, p10: 43e-6, p50: 73e-6, p90: 1671e-6, p99: 41246e-6, p999: 63268e-6,
 		}},
-		{"wrk with errors", readWrk, changed("wrk.txt", `"errors":0`, `"errors":3`), sample{}},
+		{"wrk with some errors", readWrk, changed("wrk.txt", `"errors":0`, `"errors":1558`), sample{
+			rate: 29501, requests: 31558, refused: 0.0494, p10: 43e-6, p50: 73e-6, p90: 1671e-6, p99: 41246e-6, p999: 63268e-6,
+		}},
+		{"wrk with errors alone", readWrk, changed("wrk.txt", `"errors":0`, `"errors":31558`), sample{}},
 		{"wrk without an answer", readWrk, changed("wrk.txt", `"requests":31558`, `"requests":0`), sample{}},
 		{"wrk without the line of its script", readWrk, []byte("Running 1s test\n"), sample{}},
 		{"vegeta", vegeta, golden["vegeta.csv"], sample{
 			rate: 55, requests: 11, p10: 292e-6, p50: 479.5e-6, p90: 1000.4e-6, p99: 11800e-6, p999: 11800e-6,
 		}},
-		{"vegeta with a refusal", vegeta, changed("vegeta.csv", ",200,", ",503,"), sample{}},
+		{"vegeta with a refusal", vegeta, changed("vegeta.csv", ",200,", ",503,"), sample{
+			rate: 50, requests: 11, refused: 1. / 11, p10: 264.2e-6, p50: 447.9e-6, p90: 923.2e-6, p99: 11800e-6, p999: 11800e-6,
+		}},
+		{"vegeta with refusals alone", vegeta, bytes.ReplaceAll(golden["vegeta.csv"], []byte(",200,"), []byte(",503,")), sample{}},
 		{"vegeta with another format", vegeta, []byte("1,200\n"), sample{}},
 		{"vegeta without an answer", vegeta, nil, sample{}},
 		{"ghz", readGhz, golden["ghz.json"], sample{
 			rate: 400, requests: 40, p10: 0.000193316, p50: 0.000408074, p90: 0.00275053, p99: 0.0669494, p999: 0.0669494,
 		}},
-		{"ghz with an error", readGhz, changed("ghz.json", `"status": "OK"`, `"status": "Unavailable"`), sample{}},
+		{"ghz with errors alone", readGhz, bytes.ReplaceAll(golden["ghz.json"], []byte(`"OK"`), []byte(`"Unavailable"`)), sample{}},
 		{"ghz without an answer", readGhz, []byte(`{"total":1}`), sample{}},
 		{"ghz without JSON", readGhz, []byte("Summary:"), sample{}},
 	} {
@@ -53,6 +59,7 @@ func TestToolsAreUnderstood(t *testing.T) {
 			}
 			for _, v := range [][2]float64{
 				{got.rate, tc.want.rate},
+				{got.refused, tc.want.refused},
 				{got.requests, tc.want.requests},
 				{got.p10, tc.want.p10},
 				{got.p50, tc.want.p50},
