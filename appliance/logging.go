@@ -95,7 +95,7 @@ func LogHandler(c config.Log, w io.Writer) slog.Handler {
 	case config.LogJSON:
 		return slog.NewJSONHandler(w, options)
 	case config.LogTriton, config.LogTritonISO8601:
-		return observe.NewTritonHandler(w, c.Format == config.LogTritonISO8601)
+		return observe.NewTritonHandler(w, c.Format == config.LogTritonISO8601, c.Escape)
 	}
 	return slog.NewTextHandler(w, options)
 }

@@ -348,6 +348,9 @@ type Log struct {
 	Format string `json:"format" default:"text" limit:"one of text, json, triton, triton-iso8601"`
 	// File that log lines are appended to. Empty: standard error.
 	File string `json:"file" limit:"file"`
+	// Whether the text of a line in one of Triton's formats is a JSON string, so that nothing a client sent can begin a
+	// line of its own. The other formats always escape. Also TRITON_SERVER_ESCAPE_LOG_MESSAGES, where 0 means false.
+	Escape bool `json:"escape" default:"true"`
 	// Whether lines of level info are logged, where log.level lets them through.
 	Info bool `json:"info" default:"true"`
 	// Whether warnings are logged, where log.level lets them through.

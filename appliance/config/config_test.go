@@ -469,3 +469,9 @@ func TestTritonsVariablesStandForKeys(t *testing.T) {
 		t.Error("a value that is no number is taken")
 	}
 }
+	for value, want := range map[string]bool{"0": false, "1": true, "": true, "false": true} {
+		c, err := Load(Options{Env: []string{"TRITON_SERVER_ESCAPE_LOG_MESSAGES=" + value}})
+		if err != nil || c.Log.Escape != want {
+			t.Errorf("escape with %q: got %v, want %v, %v", value, c.Log.Escape, want, err)
+		}
+	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/edgewise-ai/edgewise"
@@ -112,15 +113,17 @@ func readFile(file string, c *Config) error {
 	return doc.Decode(c, document.Schema{Name: "the configuration"})
 }
 
-// tritonVariable returns our name of an environment variable of Triton's; "" when it stands for no key.
-func tritonVariable(name string) string {
+// tritonVariable returns our name and value of an environment variable of Triton's; "" when it stands for no key.
+func tritonVariable(name, value string) (string, string) {
 	switch name {
 	case "TRITONSERVER_DELAY_SCHEDULER":
-		return variable("engine.test_queued")
+		return variable("engine.test_queued"), value
 	case "TRITONSERVER_BACKLOG_DELAY_SCHEDULER":
-		return variable("engine.test_backlog")
+		return variable("engine.test_backlog"), value
+	case "TRITON_SERVER_ESCAPE_LOG_MESSAGES": // Triton escapes unless the value is exactly 0
+		return variable("log.escape"), strconv.FormatBool(value != "0")
 	}
-	return ""
+	return "", ""
 }
 
 // variables returns those of the environment that begin with envPrefix, and those of Triton's that stand for a key,
@@ -129,11 +132,13 @@ func variables(environ []string) map[string]string {
 	env, triton := map[string]string{}, map[string]string{}
 	for _, entry := range environ {
 		name, value, ok := strings.Cut(entry, "=")
-		switch {
-		case ok && strings.HasPrefix(name, envPrefix):
+		if !ok {
+			continue
+		}
+		if strings.HasPrefix(name, envPrefix) {
 			env[name] = value
-		case ok && tritonVariable(name) != "":
-			triton[tritonVariable(name)] = value
+		} else if ours, text := tritonVariable(name, value); ours != "" {
+			triton[ours] = text
 		}
 	}
 	maps.Copy(triton, env)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -24,17 +25,20 @@ func statusOf(err error) *status.Status {
 	return status.New(codes.Code(apistatus.Of(edgewise.KindOf(err)).GRPC), apistatus.Message(err))
 }
 
-// fail returns the status of err as an error, and logs internal errors. An error that has a status already, such as
-// those of the library, keeps it.
+// fail returns the status of err as an error, and logs internal errors; what clients did wrong is logged as a detail. An
+// error that has a status already, such as those of the library, keeps it.
 func (s *Server) fail(method string, err error) error {
 	var has interface{ GRPCStatus() *status.Status }
 	if err == nil || errors.As(err, &has) {
 		return err
 	}
 	st := statusOf(err)
+	level := slog.LevelDebug
 	if st.Code() == codes.Internal || st.Code() == codes.DataLoss {
-		s.deps.Log.Error("call failed", "method", method, "kind", edgewise.KindOf(err).String(), "error", err)
+		level = slog.LevelError
 	}
+	s.deps.Log.Log(context.Background(), level, "call failed", "method", method, "kind", edgewise.KindOf(err).String(),
+		"error", err)
 	return st.Err()
 }
 

@@ -47,7 +47,7 @@ func start(t testing.TB, change func(c *Config), dial ...grpc.DialOption) *testS
 	}
 	var err error
 	ts.Server, err = New(cfg, Deps{
-		Log: slog.New(slog.NewTextHandler(ts.log, nil)),
+		Log: slog.New(slog.NewTextHandler(ts.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Deps: frontend.Deps{
 			Engine: ts.engine, Shared: ts.shared, Name: "edgewise", Version: "1.2.3",
 			Labelled: func(model, label string) int64 {

@@ -2,6 +2,7 @@ package grpcapi
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -285,5 +286,15 @@ func TestReflectionDescribesTheService(t *testing.T) {
 	}
 	if err := stream.CloseSend(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestRefusedCallsAreLoggedAsDetails(t *testing.T) {
+	ts := start(t, nil)
+	_, err := ts.client.RepositoryModelLoad(t.Context(), &inference.RepositoryModelLoadRequest{ModelName: "none"})
+	const want = `level=DEBUG msg="call failed" method=/inference.GRPCInferenceService/RepositoryModelLoad kind=not_found ` +
+		`error="failed to load 'none', failed to poll from model repository"`
+	if err == nil || !strings.Contains(ts.log.String(), want) {
+		t.Errorf("error %v, log %q, want %q", err, ts.log, want)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"math"
 	"strconv"
 	"time"
@@ -31,16 +32,21 @@ type special struct {
 func (e *special) Error() string { return e.err.Error() }
 func (e *special) Unwrap() error { return e.err }
 
-// writeError answers with what clients may know of err, and logs the rest where there is any.
+// writeError answers with what clients may know of err, and logs the rest where there is any. What clients did wrong is
+// logged as a detail.
 func (s *Server) writeError(ctx *fasthttp.RequestCtx, err error) {
 	s.countRefusal(ctx, err)
 	kind := edgewise.KindOf(err)
 	body := kserve.NewErrorBody(err)
 	body.Error = apistatus.Message(err)
 	status := apistatus.Of(kind)
+	level := slog.LevelDebug
 	if status.HTTP == fasthttp.StatusInternalServerError {
-		s.deps.Log.Error("request failed", "method", string(ctx.Method()), "path", string(ctx.Path()), "kind", kind.String(),
-			"error", err)
+		level = slog.LevelError
+	}
+	if s.deps.Log.Enabled(ctx, level) {
+		s.deps.Log.Log(ctx, level, "request failed", "method", string(ctx.Method()), "path", string(ctx.Path()),
+			"kind", kind.String(), "error", err)
 	}
 	if status.Retry {
 		ctx.Response.Header.Set(fiber.HeaderRetryAfter, strconv.Itoa(retryAfter))

@@ -2,11 +2,15 @@ package httpapi_test
 
 import (
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/edgewise-ai/edgewise/appliance/httpapi"
+	"github.com/edgewise-ai/edgewise/test/journal"
 )
 
 // route is a request and its whole answer.
@@ -137,6 +141,22 @@ func TestAnUnhealthyServerAnswers400WithoutABody(t *testing.T) {
 		{"live", "GET", "/v2/health/live", "", 400, ""},
 		{"ready", "GET", "/v2/health/ready", "", 400, ""},
 	})
+}
+
+func TestRefusedRequestsAreLoggedAsDetails(t *testing.T) {
+	log := &journal.Journal{}
+	ts := startServerWith(t, nil, func(d *httpapi.Deps) {
+		d.Log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	})
+	checkRoutes(t, ts, []routeCase{{
+		"load of an unknown model", "POST", "/v2/repository/models/none/load", "", 404,
+		`{"error":"failed to load 'none', failed to poll from model repository","code":"not_found"}`,
+	}})
+	want := `level=DEBUG msg="request failed" method=POST path=/v2/repository/models/none/load kind=not_found ` +
+		`error="failed to load 'none', failed to poll from model repository"`
+	if !strings.Contains(log.String(), want) {
+		t.Errorf("got %q, want %q", log.String(), want)
+	}
 }
 
 func TestRepositoryRoutes(t *testing.T) {

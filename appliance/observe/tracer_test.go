@@ -482,7 +482,7 @@ func TestTracesAreExported(t *testing.T) {
 
 func TestTritonLogLines(t *testing.T) {
 	var out bytes.Buffer
-	h := NewTritonHandler(&out, false)
+	h := NewTritonHandler(&out, false, true)
 	logger := slog.New(h).With("part", "http").WithGroup("g")
 	logger.Warn("a\nI0520 20:03:25.829575 1 x.cc:1] \"forged\"", "k", "two words", slog.Group("in", "n", 1))
 	h.SetISO8601(true)
@@ -500,5 +500,13 @@ func TestTritonLogLines(t *testing.T) {
 		if !regexp.MustCompile(pattern).MatchString(lines[i]) {
 			t.Errorf("line %q does not match %s", lines[i], pattern)
 		}
+	}
+}
+
+func TestTritonLogLinesAreWrittenAsTheyAreWithoutEscaping(t *testing.T) {
+	var out bytes.Buffer
+	slog.New(NewTritonHandler(&out, false, false)).Warn("a \"b\"\nc", "k", "two\nwords")
+	if _, text, ok := strings.Cut(out.String(), "] "); !ok || text != "a \"b\"\nc k=two\nwords\n" {
+		t.Errorf("got %q", out.String())
 	}
 }

@@ -19,7 +19,8 @@ import (
 //
 //	I0520 20:03:25.829575 3355 file.go:441] "message key=value"
 //
-// The text is a JSON string, so that nothing a client sent can begin a line of its own. Safe for concurrent use.
+// The text is a JSON string, so that nothing a client sent can begin a line of its own, unless escaping is turned off. Safe
+// for concurrent use.
 type TritonHandler struct {
 	out    *tritonOut
 	prefix string // of the names of attributes
@@ -29,12 +30,14 @@ type TritonHandler struct {
 type tritonOut struct {
 	mu      sync.Mutex // held while a line is written
 	w       io.Writer
+	raw     bool // texts and attributes are written as they are
 	iso8601 atomic.Bool
 }
 
-// NewTritonHandler writes to w; iso8601 chooses the form of the time.
-func NewTritonHandler(w io.Writer, iso8601 bool) *TritonHandler {
-	h := &TritonHandler{out: &tritonOut{w: w}}
+// NewTritonHandler writes to w; iso8601 chooses the form of the time. Without escape a text may hold line breaks, and with
+// them what looks like further lines.
+func NewTritonHandler(w io.Writer, iso8601, escape bool) *TritonHandler {
+	h := &TritonHandler{out: &tritonOut{w: w, raw: !escape}}
 	h.out.iso8601.Store(iso8601)
 	return h
 }
@@ -52,7 +55,7 @@ func (*TritonHandler) Enabled(context.Context, slog.Level) bool { return true }
 func (h *TritonHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	var b strings.Builder
 	for _, a := range attrs {
-		writeAttr(&b, h.prefix, a)
+		h.out.writeAttr(&b, h.prefix, a)
 	}
 	return &TritonHandler{h.out, h.prefix, h.attrs + b.String()}
 }
@@ -68,17 +71,20 @@ func (h *TritonHandler) Handle(_ context.Context, r slog.Record) error {
 	b.WriteString(r.Message)
 	b.WriteString(h.attrs)
 	r.Attrs(func(a slog.Attr) bool {
-		writeAttr(&b, h.prefix, a)
+		h.out.writeAttr(&b, h.prefix, a)
 		return true
 	})
-	text, err := json.Marshal(b.String())
-	if err != nil {
-		return err
+	text := []byte(b.String())
+	if !h.out.raw {
+		var err error
+		if text, err = json.Marshal(b.String()); err != nil {
+			return err
+		}
 	}
 	line := append(h.head(r), text...)
 	h.out.mu.Lock()
 	defer h.out.mu.Unlock()
-	_, err = h.out.w.Write(append(line, '\n'))
+	_, err := h.out.w.Write(append(line, '\n'))
 	return err
 }
 
@@ -113,17 +119,17 @@ func severity(level slog.Level) byte {
 	return 'E'
 }
 
-func writeAttr(b *strings.Builder, prefix string, a slog.Attr) {
+func (o *tritonOut) writeAttr(b *strings.Builder, prefix string, a slog.Attr) {
 	a.Value = a.Value.Resolve()
 	if a.Value.Kind() == slog.KindGroup {
 		for _, inner := range a.Value.Group() {
-			writeAttr(b, prefix+a.Key+".", inner)
+			o.writeAttr(b, prefix+a.Key+".", inner)
 		}
 		return
 	}
 	text := a.Value.String()
 	b.WriteString(" " + prefix + a.Key + "=")
-	if text == "" || strings.ContainsAny(text, " \"=\n\r\t") {
+	if !o.raw && (text == "" || strings.ContainsAny(text, " \"=\n\r\t")) {
 		text = strconv.Quote(text)
 	}
 	b.WriteString(text)
