@@ -298,7 +298,9 @@ type Engine struct {
 	// Triton's rate limiter. execution_count: an instance runs only while all resources that it needs are available;
 	// the instance with the fewest runs, times its priority, goes first. off: rate_limiter has no effect.
 	RateLimit string `json:"rate_limit" default:"off" limit:"one of off, execution_count"`
-	// Counts of resources. Unlisted resources have the largest count that an instance needs.
+	// Counts of resources, as name:count or name:count:device. A device is the number of a GPU; the processor is 0. On the
+	// devices that no entry of a resource names there is none of it. Unlisted resources have the largest count that an
+	// instance needs.
 	RateLimitResources []string `json:"rate_limit_resources" limit:"resources"`
 	// Maximum memory of the implicit states of all sequences. A request whose state does not fit fails, and its
 	// sequence is unchanged.
@@ -346,11 +348,11 @@ type Log struct {
 	Level string `json:"level" default:"info" limit:"one of debug, info, warn, error"`
 	// The format of log lines. triton and triton-iso8601: as Triton's formats default and ISO8601.
 	Format string `json:"format" default:"text" limit:"one of text, json, triton, triton-iso8601"`
-	// File that log lines are appended to. Empty: standard error.
-	File string `json:"file" limit:"file"`
 	// Whether the text of a line in one of Triton's formats is a JSON string, so that nothing a client sent can begin a
 	// line of its own. The other formats always escape. Also TRITON_SERVER_ESCAPE_LOG_MESSAGES, where 0 means false.
 	Escape bool `json:"escape" default:"true"`
+	// File that log lines are appended to. Empty: standard error.
+	File string `json:"file" limit:"file"`
 	// Whether lines of level info are logged, where log.level lets them through.
 	Info bool `json:"info" default:"true"`
 	// Whether warnings are logged, where log.level lets them through.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -332,7 +333,7 @@ func TestEveryLimitIsKept(t *testing.T) {
 		{"engine.max_address_space", "0", "17TiB"},
 		{"engine.response_cache_bytes", "0", "17TiB"},
 		{"engine.rate_limit", "execution_count", "on"},
-		{"engine.rate_limit_resources", "R1:4,R2:0", "R1:4,R1:4"},
+		{"engine.rate_limit_resources", "R1:4,R2:0,R2:3:1", "R1:4,R1:4"},
 		{"engine.rate_limit_resources", "a:b:4294967295", "R1"},
 		{"engine.rate_limit_resources", "R1:4", "R1:4294967296"},
 		{"engine.sequence_state_bytes", "1KiB", "1023"},
@@ -456,6 +457,14 @@ func TestWhatIsWrittenIsReadBack(t *testing.T) {
 	})
 }
 
+func TestResourcesAreOfADeviceOrOfAll(t *testing.T) {
+	e := Engine{RateLimitResources: []string{"R:4", "R:6:1", "a:b:2:0"}}
+	want := map[string]map[int]int{"R": {-1: 4, 1: 6}, "a:b": {0: 2}}
+	if got := e.Resources(); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 func TestTritonsVariablesStandForKeys(t *testing.T) {
 	env := []string{
 		"TRITONSERVER_DELAY_SCHEDULER=4", "TRITONSERVER_BACKLOG_DELAY_SCHEDULER=2", "TRITONSERVER_OTHER=x",
@@ -468,10 +477,10 @@ func TestTritonsVariablesStandForKeys(t *testing.T) {
 	if _, err := Load(Options{Env: []string{"TRITONSERVER_DELAY_SCHEDULER=x"}}); err == nil {
 		t.Error("a value that is no number is taken")
 	}
-}
 	for value, want := range map[string]bool{"0": false, "1": true, "": true, "false": true} {
 		c, err := Load(Options{Env: []string{"TRITON_SERVER_ESCAPE_LOG_MESSAGES=" + value}})
 		if err != nil || c.Log.Escape != want {
 			t.Errorf("escape with %q: got %v, want %v, %v", value, c.Log.Escape, want, err)
 		}
 	}
+}

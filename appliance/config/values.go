@@ -85,27 +85,47 @@ func areQuantiles(text string) bool {
 // maxResources bounds engine.rate_limit_resources.
 const maxResources = 64
 
-// Resources returns the counts of engine.rate_limit_resources, which has been checked, by name.
-func (e *Engine) Resources() map[string]int {
+// everyDevice is the device of an entry of engine.rate_limit_resources that names none.
+const everyDevice = -1
+
+// Resources returns the counts of engine.rate_limit_resources, which has been checked, by name and device; of device -1
+// is what holds for every device.
+func (e *Engine) Resources() map[string]map[int]int {
 	resources, _ := resourcesOf(e.RateLimitResources)
 	return resources
 }
 
-// resourcesOf reads entries as name:count. A name may hold colons itself.
-func resourcesOf(entries []string) (resources map[string]int, ok bool) {
-	resources = map[string]int{}
+// resourcesOf reads entries as name:count:device or name:count. A name may hold colons itself.
+func resourcesOf(entries []string) (resources map[string]map[int]int, ok bool) {
+	resources = map[string]map[int]int{}
 	for _, entry := range entries {
-		at := strings.LastIndexByte(entry, ':')
-		if at < 1 {
+		name, count, ok := cutNumber(entry)
+		if !ok {
 			return nil, false
 		}
-		n, err := strconv.ParseUint(entry[at+1:], 10, 32)
-		if _, known := resources[entry[:at]]; known || err != nil {
+		device := everyDevice
+		if of, n, three := cutNumber(name); three {
+			name, count, device = of, n, count
+		}
+		if _, known := resources[name][device]; known {
 			return nil, false
 		}
-		resources[entry[:at]] = int(n)
+		if resources[name] == nil {
+			resources[name] = map[int]int{}
+		}
+		resources[name][device] = count
 	}
 	return resources, len(entries) <= maxResources
+}
+
+// cutNumber cuts the number behind the last colon of text, which something stands before.
+func cutNumber(text string) (before string, n int, ok bool) {
+	at := strings.LastIndexByte(text, ':')
+	if at < 1 {
+		return "", 0, false
+	}
+	number, err := strconv.ParseUint(text[at+1:], 10, 32)
+	return text[:at], int(number), err == nil
 }
 
 func areResources(entries []string) bool {

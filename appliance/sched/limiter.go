@@ -17,7 +17,7 @@ import (
 // Among those that wait, the instance goes first that has run the least, where a run of priority p counts p times. One
 // that lacks something holds back those behind it that need the same, or it could wait for ever.
 type Limiter struct {
-	configured map[string]int // amounts, by name
+	configured map[string]map[int]int // amounts, by name and device; AnyDevice holds for all of them
 
 	mu      sync.Mutex // guards what follows, and all claims and permits
 	claims  []*Claim
@@ -25,24 +25,41 @@ type Limiter struct {
 	waiting []*permit // in the order of their arrival
 }
 
+// AnyDevice stands for every device in the configured amounts. The processor has the number 0, as the first GPU.
+const AnyDevice = -1
+
 // resource is a counted thing: of one device, or global.
 type resource struct {
 	name   string
 	global bool
+	device int // AnyDevice for a global one
 }
 
 // pool is the amount of a resource, and how much of it is in use.
 type pool struct{ total, used int }
 
-// NewLimiter makes a limiter. resources are the configured amounts, by name.
-func NewLimiter(resources map[string]int) *Limiter {
+// NewLimiter makes a limiter. resources are the configured amounts, by name and device.
+func NewLimiter(resources map[string]map[int]int) *Limiter {
 	return &Limiter{configured: resources, pools: map[resource]*pool{}}
+}
+
+// amount returns the configured amount of a resource, 0 where it is configured for other devices alone. A global one has
+// the largest amount of any device.
+func (l *Limiter) amount(r resource) (total int, ok bool) {
+	devices, ok := l.configured[r.name]
+	for device, n := range devices {
+		if r.global || device == AnyDevice || device == r.device {
+			total = max(total, n)
+		}
+	}
+	return total, ok
 }
 
 // Claim is what the instances of one version need. A nil Claim needs nothing.
 type Claim struct {
 	limiter   *Limiter
 	model     string
+	device    int
 	instances []*limited
 }
 
@@ -50,20 +67,25 @@ type Claim struct {
 type limited struct {
 	needs    map[resource]int
 	priority uint64 // at least 1
-	runs     uint64
+	runs     uint64 // and loadRuns
 	busy     bool
 }
+
+// loadRuns are the runs that an instance begins with: Triton counts its initialization and its warm-up. So of two
+// instances that are loaded together the one of the lower number of priority goes first.
+const loadRuns = 2
 
 // scaled is what instances are ordered by.
 func (i *limited) scaled() uint64 { return i.runs * i.priority }
 
-// Open adds a version's instances. Errors: Invalid, when one of them needs more than the configured amount, or when a
-// resource is global in one place and not in another. A nil Limiter makes a nil Claim.
-func (l *Limiter) Open(m *edgewise.Model) (*Claim, error) {
+// Open adds a version's instances, which run on the device of that number; of several devices it is the first. Errors:
+// Invalid, when one of them needs more than the configured amount, or when a resource is global in one place and not in
+// another. A nil Limiter makes a nil Claim.
+func (l *Limiter) Open(m *edgewise.Model, device int) (*Claim, error) {
 	if l == nil {
 		return nil, nil
 	}
-	c := &Claim{limiter: l, model: m.Name, instances: limitedOf(m)}
+	c := &Claim{limiter: l, model: m.Name, device: device, instances: limitedOf(m, device)}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.check(c); err != nil {
@@ -74,28 +96,32 @@ func (l *Limiter) Open(m *edgewise.Model) (*Claim, error) {
 	return c, nil
 }
 
-func limitedOf(m *edgewise.Model) []*limited {
+func limitedOf(m *edgewise.Model, device int) []*limited {
 	var list []*limited
 	for _, g := range m.InstanceGroup {
 		if g.Passive {
 			continue
 		}
 		for range max(g.Count, 1) {
-			i := &limited{needs: map[resource]int{}, priority: 1}
+			i := &limited{needs: map[resource]int{}, priority: 1, runs: loadRuns}
 			if r := g.RateLimiter; r != nil {
 				i.priority = uint64(max(r.Priority, 1))
 				for _, need := range r.Resources {
 					if need.Count == 0 {
 						continue
 					}
-					i.needs[resource{need.Name, need.Global}] = int(need.Count)
+					of := resource{need.Name, need.Global, device}
+					if need.Global {
+						of.device = AnyDevice
+					}
+					i.needs[of] = int(need.Count)
 				}
 			}
 			list = append(list, i)
 		}
 	}
 	if len(list) == 0 {
-		list = []*limited{{priority: 1}}
+		list = []*limited{{priority: 1, runs: loadRuns}}
 	}
 	return list
 }
@@ -104,7 +130,7 @@ func limitedOf(m *edgewise.Model) []*limited {
 func (l *Limiter) check(c *Claim) error {
 	for _, i := range c.instances {
 		for r, n := range i.needs {
-			if total, ok := l.configured[r.name]; ok && n > total {
+			if total, ok := l.amount(r); ok && n > total {
 				return l.invalid(
 					c,
 					"Resource count for \"%s\" is limited to %d which will prevent scheduling of one or more model "+
@@ -112,9 +138,9 @@ func (l *Limiter) check(c *Claim) error {
 					r.name, total, n,
 				)
 			}
-			other := resource{r.name, !r.global}
+			other := func(k *limited) bool { return k.needsOther(r) }
 			for _, known := range append(slices.Clone(l.claims), c) {
-				if slices.ContainsFunc(known.instances, func(k *limited) bool { return k.needs[other] > 0 }) && n > 0 {
+				if slices.ContainsFunc(known.instances, other) && n > 0 {
 					return l.invalid(
 						c,
 						"Resource \"%s\" is present as both global and device-specific resource in the model "+
@@ -126,6 +152,16 @@ func (l *Limiter) check(c *Claim) error {
 		}
 	}
 	return nil
+}
+
+// needsOther tells whether an instance needs a resource of that name that is global where r is not, or the reverse.
+func (i *limited) needsOther(r resource) bool {
+	for other, n := range i.needs {
+		if other.name == r.name && other.global != r.global && n > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func (l *Limiter) invalid(c *Claim, format string, args ...any) error {
@@ -153,7 +189,7 @@ func (l *Limiter) measure() {
 	for r, p := range l.pools {
 		if p.total == 0 && p.used == 0 {
 			delete(l.pools, r)
-		} else if total, ok := l.configured[r.name]; ok {
+		} else if total, ok := l.amount(r); ok {
 			p.total = total
 		}
 	}
@@ -169,7 +205,7 @@ func (c *Claim) Resize(m *edgewise.Model) error {
 	l := c.limiter
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	changed := &Claim{limiter: l, model: c.model, instances: limitedOf(m)}
+	changed := &Claim{limiter: l, model: c.model, device: c.device, instances: limitedOf(m, c.device)}
 	at := slices.Index(l.claims, c)
 	if at < 0 {
 		return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -71,7 +72,7 @@ func limitedModel(name string, count int32, priority uint32, global bool, needs 
 // employ starts a scheduler for a employee.
 func employ(t *testing.T, l *Limiter, g *gauge, m *edgewise.Model, needs map[string]int, c Config) *Scheduler {
 	t.Helper()
-	claim, err := l.Open(m)
+	claim, err := l.Open(m, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,9 +84,9 @@ func employ(t *testing.T, l *Limiter, g *gauge, m *edgewise.Model, needs map[str
 // answered, and no resource is used beyond what there is.
 func TestResourcesAreNeverOverdrawn(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		configured, largest := map[string]int{}, map[string]int{}
+		configured, largest := map[string]map[int]int{}, map[string]int{}
 		if rapid.Bool().Draw(rt, "configured") {
-			configured["A"] = 6
+			configured["A"] = map[int]int{AnyDevice: 6}
 		}
 		type drawnModel struct {
 			needs                map[string]int
@@ -145,8 +146,8 @@ func TestResourcesAreNeverOverdrawn(t *testing.T) {
 			open.Wait()
 			for r, most := range g.most {
 				limit := largest[r]
-				if n, ok := configured[r]; ok {
-					limit = n
+				if devices, ok := configured[r]; ok {
+					limit = devices[AnyDevice]
 				}
 				if most > limit {
 					t.Errorf("%d of %s were used, and there are %d", most, r, limit)
@@ -232,8 +233,8 @@ func TestLargeNeedIsNotStarved(t *testing.T) {
 }
 
 func TestLimiterRefuses(t *testing.T) {
-	l := NewLimiter(map[string]int{"R": 3})
-	first, err := l.Open(limitedModel("first", 1, 1, false, map[string]int{"R": 3, "S": 9}))
+	l := NewLimiter(map[string]map[int]int{"R": {AnyDevice: 3}})
+	first, err := l.Open(limitedModel("first", 1, 1, false, map[string]int{"R": 3, "S": 9}), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,11 +247,11 @@ func TestLimiterRefuses(t *testing.T) {
 	const much = `model "x": instance_group: rate_limiter: Resource count for "R" is limited to 3 which will prevent ` +
 		`scheduling of one or more model instances, the minimum required count is 4`
 	const both = `Resource "S" is present as both global and device-specific resource in the model configuration.`
-	_, err = l.Open(limitedModel("x", 1, 1, false, map[string]int{"R": 4}))
+	_, err = l.Open(limitedModel("x", 1, 1, false, map[string]int{"R": 4}), 0)
 	refused(err, much)
-	_, err = l.Open(limitedModel("x", 1, 1, true, map[string]int{"S": 1}))
+	_, err = l.Open(limitedModel("x", 1, 1, true, map[string]int{"S": 1}), 0)
 	refused(err, both)
-	second, err := l.Open(limitedModel("x", 1, 1, false, map[string]int{"S": 1}))
+	second, err := l.Open(limitedModel("x", 1, 1, false, map[string]int{"S": 1}), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,18 +262,74 @@ func TestLimiterRefuses(t *testing.T) {
 		t.Error(err)
 	}
 	second.Close()
-	none, err := (*Limiter)(nil).Open(model())
+	none, err := (*Limiter)(nil).Open(model(), 0)
 	if none != nil || err != nil || none.Resize(model()) != nil || !none.permit().try() {
 		t.Errorf("no limiter: %v, %v", none, err)
 	}
 	none.Close()
 }
 
+// TestResourcesAreThoseOfADevice counts on the device that an entry names, and elsewhere there is nothing.
+func TestResourcesAreThoseOfADevice(t *testing.T) {
+	l := NewLimiter(map[string]map[int]int{"R": {1: 4, 2: 6}, "S": {AnyDevice: 1, 1: 5}})
+	for _, test := range []struct {
+		device int
+		global bool
+		needs  map[string]int
+		limit  string // of the refusal; empty: none
+	}{
+		{0, false, map[string]int{"R": 1}, `"R" is limited to 0 `},
+		{1, false, map[string]int{"R": 4, "S": 5}, ""},
+		{1, false, map[string]int{"R": 5}, `"R" is limited to 4 `},
+		{2, false, map[string]int{"S": 2}, `"S" is limited to 1 `},
+		{0, true, map[string]int{"R": 6}, ""},
+		{0, true, map[string]int{"R": 7}, `"R" is limited to 6 `},
+	} {
+		claim, err := l.Open(limitedModel("m", 1, 1, test.global, test.needs), test.device)
+		if (err == nil) != (test.limit == "") || err != nil && !strings.Contains(err.Error(), test.limit) {
+			t.Errorf("%v on device %d: %v", test.needs, test.device, err)
+		}
+		claim.Close()
+	}
+}
+
+// TestALowPriorityBeginsBehind opens two models that exclude each other: the first two runs are of priority 1, as in
+// Triton, where the two runs of a load count.
+func TestALowPriorityBeginsBehind(t *testing.T) {
+	l := NewLimiter(nil)
+	permits := map[string]*permit{}
+	for name, priority := range map[string]uint32{"first": 1, "second": 2} {
+		claim, err := l.Open(limitedModel(name, 1, priority, false, map[string]int{"R": 1}), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		permits[name] = claim.permit()
+	}
+	var order []string
+	permits["first"].wait()
+	l.waiting = append(l.waiting, permits["second"])
+	running, waits := "first", "second"
+	for range 6 {
+		order = append(order, running)
+		permits[running].release()
+		l.waiting = append(l.waiting, permits[running])
+		l.serve()
+		if permits[waits].held != nil {
+			running, waits = waits, running
+		}
+		<-permits[running].granted
+	}
+	want := []string{"first", "first", "second", "first", "first", "second"}
+	if !slices.Equal(order, want) {
+		t.Errorf("order %q, want %q", order, want)
+	}
+}
+
 // TestPassiveInstancesTakeNoRequests counts the runs at a time.
 func TestPassiveInstancesTakeNoRequests(t *testing.T) {
 	m := limitedModel("m", 1, 1, false, nil)
 	m.InstanceGroup = append(m.InstanceGroup, edgewise.InstanceGroup{Name: "p", Count: 5, Passive: true})
-	if c := m.Concurrency(16); c.Instances != 1 || len(limitedOf(m)) != 1 {
-		t.Errorf("%d loops, %d instances", c.Instances, len(limitedOf(m)))
+	if c := m.Concurrency(16); c.Instances != 1 || len(limitedOf(m, 0)) != 1 {
+		t.Errorf("%d loops, %d instances", c.Instances, len(limitedOf(m, 0)))
 	}
 }

@@ -109,7 +109,7 @@ func (t *load) claim() (*sched.Claim, error) {
 	if t.config.Limiter == nil && slices.ContainsFunc(t.version.Model.InstanceGroup, limited) {
 		t.config.Logger.Info("rate_limiter has no effect: engine.rate_limit is off", "model", t.version.ID.String())
 	}
-	return t.config.Limiter.Open(t.version.Model)
+	return t.config.Limiter.Open(t.version.Model, t.place.devices[0].Index)
 }
 
 // withClaim makes the claim follow a version's instance groups.

@@ -167,16 +167,12 @@ func cacheSize(other string) func(t *tritonFlags, text string) error {
 	}
 }
 
-// rateLimitResource reads "name:count" and "name:count:device". There is one device: the processor.
+// rateLimitResource reads "name:count" and "name:count:device".
 func rateLimitResource(t *tritonFlags, text string) error {
-	parts := strings.Split(text, ":")
-	if len(parts) < 2 || len(parts) > 3 {
+	if parts := strings.Split(text, ":"); len(parts) < 2 || len(parts) > 3 {
 		return fmt.Errorf("%.80q: want name:count or name:count:device", text)
 	}
-	if len(parts) == 3 {
-		t.note("rate-limit-resource", fmt.Sprintf("device %.20q: resources are counted for the processor, which is the one device", parts[2]))
-	}
-	t.append("engine.rate_limit_resources", parts[0]+":"+parts[1])
+	t.append("engine.rate_limit_resources", text)
 	return nil
 }
 
