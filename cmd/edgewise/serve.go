@@ -88,7 +88,7 @@ func (p *program) serve() *cobra.Command {
 			}
 			defer closeLog()
 			for _, n := range triton.notes {
-				logger.Info("a flag of Triton's has no effect here", "flag", "--"+n.flag, "reason", n.reason)
+				logger.Info(n.message, "flag", "--"+n.flag, "reason", n.reason)
 			}
 			app, err := appliance.New(c, logger)
 			if err != nil {

@@ -24,11 +24,16 @@ type tritonFlags struct {
 	values map[string]string   // of the configuration, by key
 	lists  map[string][]string // of those values that are lists, by key
 	given  map[string]string   // the last text of each flag
-	notes  []note              // flags that have no effect here
+	notes  []note              // flags that have no effect here, or another one than their text says
 }
 
-// note is a flag that is accepted and has no effect, and why.
-type note struct{ flag, reason string }
+// note is a line of the log about a flag that is accepted.
+type note struct{ message, flag, reason string }
+
+const (
+	noEffect   = "a flag of Triton's has no effect here"
+	readInPart = "a flag of Triton's is read in part"
+)
 
 // tritonFlag is one flag of Triton's.
 type tritonFlag struct {
@@ -278,8 +283,10 @@ func kept(flag string) tritonFlag {
 	return tritonFlag{name: flag, apply: func(*tritonFlags, string) error { return nil }}
 }
 
-func (t *tritonFlags) note(flag, reason string) {
-	n := note{flag, reason}
+func (t *tritonFlags) note(flag, reason string) { t.log(noEffect, flag, reason) }
+
+func (t *tritonFlags) log(message, flag, reason string) {
+	n := note{message, flag, reason}
 	if !slices.Contains(t.notes, n) {
 		t.notes = append(t.notes, n)
 	}

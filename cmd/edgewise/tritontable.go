@@ -267,9 +267,50 @@ func metricsConfig(t *tritonFlags, text string) error {
 		t.note("metrics-config", fmt.Sprintf("there is no setting %.60q", name))
 		return nil
 	}
-	t.values[keys[name]] = strings.Trim(value, `"'`)
+	value = strings.Trim(value, `"'`)
+	if name == "summary_quantiles" {
+		value = t.quantiles(value)
+	}
+	t.values[keys[name]] = value
 	return nil
 }
+
+// leastError is the error of a quantile for which Triton reads 0, so that a summary stays bounded.
+const leastError = "0.0001"
+
+// quantiles reads the numbers of pairs as Triton does, up to the first character that cannot belong to them: of 0.0.1
+// it reads 0.0. What is read otherwise than it is written is noted.
+func (t *tritonFlags) quantiles(text string) string {
+	pairs := strings.Split(text, ",")
+	for i, pair := range pairs {
+		q, e, found := strings.Cut(pair, ":")
+		if !found {
+			continue
+		}
+		quantile, allowed := leadingNumber(q), leadingNumber(e)
+		if n, err := strconv.ParseFloat(allowed, 64); err == nil && n == 0 {
+			allowed = leastError
+		}
+		if read := quantile + ":" + allowed; read != pair {
+			t.log(readInPart, "metrics-config", fmt.Sprintf("summary_quantiles: %.60q is read as %.60q", pair, read))
+			pairs[i] = read
+		}
+	}
+	return strings.Join(pairs, ",")
+}
+
+// leadingNumber returns the longest beginning of text that is a number; text itself when there is none.
+func leadingNumber(text string) string {
+	for end := min(len(text), maxNumber); end > 0; end-- {
+		if _, err := strconv.ParseFloat(text[:end], 64); err == nil {
+			return text[:end]
+		}
+	}
+	return text
+}
+
+// maxNumber bounds the characters of a number in a flag.
+const maxNumber = 40
 
 func traceLevel(t *tritonFlags, text string) error {
 	level := ""
