@@ -14,6 +14,39 @@ type IndexRequest struct {
 	Ready bool `json:"ready"` // only versions that are ready
 }
 
+// ReadIndexRequest reads the body of POST /v2/repository/index. Members that it does not know are ignored. Errors:
+// Invalid, TooLarge for deep nesting of what is ignored.
+func ReadIndexRequest(body []byte) (IndexRequest, error) {
+	var request IndexRequest
+	c := cursor{b: body, maxDepth: maxIndexDepth}
+	if c.next(); c.p == len(body) {
+		return request, nil
+	}
+	if c.next() != '{' {
+		return request, c.bad(badValue)
+	}
+	err := c.object(func(name []byte) error {
+		if string(name) != "ready" {
+			return c.skip(wordsRefused)
+		}
+		ready, ok := c.bool()
+		if !ok {
+			e := edgewise.Errorf(opDecode, edgewise.Invalid, "Invalid value for 'ready': expected a boolean, got %s", c.found())
+			e.Field = "ready"
+			return e
+		}
+		request.Ready = ready
+		return nil
+	})
+	if err != nil {
+		return request, err
+	}
+	return request, c.document()
+}
+
+// maxIndexDepth bounds the nesting of members that are ignored.
+const maxIndexDepth = 100
+
 // IndexEntry is one element of the answer to POST /v2/repository/index. A model that was never loaded has a
 // name only, and a state and a reason when it cannot be.
 type IndexEntry struct {

@@ -172,12 +172,13 @@ func TestRepositoryRoutes(t *testing.T) {
 		},
 		{"index of a repository", "POST", "/v2/repository/any/index", "{}", 200, all},
 		{
-			"index, bad JSON", "POST", "/v2/repository/index", `{"ready":`, 400,
-			`{"error":"the body is not the JSON this route takes: unexpected end of JSON input","code":"invalid"}`,
+			"index, bad JSON", "POST", "/v2/repository/index", `{"ready":true`, 400,
+			`{"error":"failed to parse the request JSON buffer: Missing a comma or } after an object member. at 13",` +
+				`"code":"invalid"}`,
 		},
 		{
 			"index, bad type", "POST", "/v2/repository/index", `{"ready":1}`, 400,
-			`{"error":"member \"ready\" of the body is a number: want true or false","code":"invalid","field":"ready"}`,
+			`{"error":"Invalid value for 'ready': expected a boolean, got a number","code":"invalid","field":"ready"}`,
 		},
 		{"load", "POST", "/v2/repository/models/echo/load", "", 200, ""},
 		{"load with parameters", "POST", "/v2/repository/models/echo/load", `{"parameters":{}}`, 200, ""},

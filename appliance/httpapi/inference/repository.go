@@ -12,8 +12,11 @@ import (
 
 // repositoryIndex lists what the box holds: POST /v2/repository/index, with an empty body or {"ready": bool}.
 func (h *Handlers) repositoryIndex(r *httpapi.Request) error {
-	var ask kserve.IndexRequest
-	if err := r.ReadJSON(&ask); err != nil {
+	if err := r.CheckIdentity(); err != nil {
+		return err
+	}
+	ask, err := kserve.ReadIndexRequest(r.Request().Body())
+	if err != nil {
 		return err
 	}
 	all := h.Engine.Index()
