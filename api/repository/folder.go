@@ -275,12 +275,27 @@ func (c *Contents) chooseConfig(name string) {
 	slices.SortFunc(c.Shared, byPath)
 }
 
+// maxFileName is how long the name of a file or a folder can be on Linux.
+const maxFileName = 255
+
+func longestName(p string) int {
+	longest := 0
+	for name := range strings.SplitSeq(p, "/") {
+		longest = max(longest, len(name))
+	}
+	return longest
+}
+
 // FilesOf makes the contents of a model of files by path, such as "1/model.onnx". Errors: Invalid for a path that
-// leaves the model's folder.
+// leaves the model's folder; Internal, as from Triton, for a name that no file can have.
 func FilesOf(name string, files map[string][]byte) (*Contents, error) {
 	c := &Contents{Name: name, Versions: map[int64][]File{}, place: name}
 	for p, data := range files {
 		clean := path.Clean(p)
+		if n := longestName(clean); n > maxFileName {
+			return nil, edgewise.Errorf("repository.FilesOf", edgewise.Internal,
+				"file parameter 'file:%.200s': a name of %d bytes cannot be written: at most %d are possible", p, n, maxFileName)
+		}
 		if err := edgewise.CheckPath(clean); err != nil {
 			return nil, edgewise.Errorf("repository.FilesOf", edgewise.Invalid,
 				"Invalid file parameter 'file:%.200s' must stay within model directory: %w", p, err)

@@ -179,6 +179,10 @@ func (s *Repositories) forget(ctx context.Context, name string) error {
 	defer unlock()
 	s.mu.Lock()
 	delete(s.models, name)
+	if len(s.gone) == maxGone {
+		clear(s.gone)
+	}
+	s.gone[name] = true
 	s.mu.Unlock()
 	s.registry.Withdraw(name)
 	return nil
@@ -213,7 +217,7 @@ func (s *Repositories) index(known map[string]bool) []edgewise.Status {
 }
 
 // Explain completes the error of the manager about a model that it does not know: a repository may have brought one
-// that was refused before the manager was told of it. The messages are Triton's.
+// that was refused before the manager was told of it, or one whose folder has gone. The messages are Triton's.
 func (s *Repositories) Explain(id edgewise.ModelID, err error) error {
 	if edgewise.KindOf(err) != edgewise.NotFound {
 		return err
@@ -221,6 +225,9 @@ func (s *Repositories) Explain(id edgewise.ModelID, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.models[id.Name]
+	if m == nil && id.Version == 0 && s.gone[id.Name] {
+		m = &source{}
+	}
 	if m == nil || len(m.versions) > 0 {
 		return err
 	}

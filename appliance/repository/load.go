@@ -146,6 +146,7 @@ func (s *Repositories) leaving(old, next *source) (list []int64) {
 func (s *Repositories) put(name string, next *source) {
 	s.mu.Lock()
 	s.models[name] = next
+	delete(s.gone, name)
 	r := next.record(name)
 	s.mu.Unlock()
 	s.registry.Serve(r)

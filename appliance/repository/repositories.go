@@ -49,9 +49,13 @@ type Repositories struct {
 
 	mu      sync.Mutex // guards what follows, and the fields of each source
 	models  map[string]*source
-	loading bool // the models that are wanted at the start are not there yet
-	missing bool // a folder could not be read at the start, nor since then
+	loading bool            // the models that are wanted at the start are not there yet
+	missing bool            // a folder could not be read at the start, nor since then
+	gone    map[string]bool // names of models that served until their folder went, at most maxGone
 }
+
+// maxGone bounds the names that are known of models that have gone. One too many makes all of them unknown.
+const maxGone = 1024
 
 // source is one model that a repository has brought. A new one is made for each change.
 type source struct {
@@ -72,7 +76,7 @@ type source struct {
 func New(
 	c config.Repository, trees []layout.Repository, r Registry, defaults modelconfig.Defaults, logger *slog.Logger,
 ) *Repositories {
-	s := &Repositories{config: c, registry: r, defaults: defaults, logger: logger, models: map[string]*source{}}
+	s := &Repositories{config: c, registry: r, defaults: defaults, logger: logger, models: map[string]*source{}, gone: map[string]bool{}}
 	for _, tree := range trees {
 		if !slices.ContainsFunc(s.trees, func(t layout.Repository) bool { return t.Place == tree.Place }) {
 			s.trees = append(s.trees, tree)

@@ -234,6 +234,10 @@ func TestOverridesOfALoad(t *testing.T) {
 	f.WantRefusal(load(edgewise.LoadOverride{Files: map[string][]byte{"1/model.onnx": nil}}), edgewise.Invalid,
 		"failed to load 'm', failed to poll from model repository: Load parameter 'config' must be specified for model "+
 			"file override")
+	f.WantRefusal(load(edgewise.LoadOverride{
+		Config: []byte("{}"), Files: map[string][]byte{strings.Repeat("a", 256): nil},
+	}), edgewise.Internal, "failed to load 'm', failed to poll from model repository: file parameter 'file:"+
+		strings.Repeat("a", 200)+"': a name of 256 bytes cannot be written: at most 255 are possible")
 	for _, path := range []string{"../m/1/model.onnx", "/etc/passwd", "1/../../x", ""} {
 		err := load(edgewise.LoadOverride{Config: []byte("{}"), Files: map[string][]byte{path: nil}})
 		if err == nil || edgewise.KindOf(err) != edgewise.Invalid || !strings.Contains(err.Error(), "must stay within model directory") {
@@ -361,6 +365,13 @@ func TestPolling(t *testing.T) {
 	f.WantAnswer("m", "changed")
 	f.Must(os.RemoveAll(filepath.Join(f.dir, "new")))
 	f.eventually("the end of the model", func() bool { return f.Ask("new") == "not_found" })
+	for id, want := range map[edgewise.ModelID]string{
+		{Name: "new"}:             "Request for unknown model: 'new' has no available versions",
+		{Name: "new", Version: 1}: "what the manager says", {Name: "never"}: "what the manager says",
+	} {
+		f.WantRefusal(f.sources.Explain(id, edgewise.Errorf("test", edgewise.NotFound, "what the manager says")),
+			edgewise.NotFound, want)
+	}
 	stop()
 	<-done
 }
