@@ -93,10 +93,14 @@ func (c *Checker) Admit(req *edgewise.Request, inputs []edgewise.Tensor) (Checke
 		picture.Settle(&req.Inputs[i])
 		in, rule := req.Inputs[i], c.inputs[req.Inputs[i].Name]
 		in.Shape = rule.declared(in.Shape)
-		if err := c.checkTensor(&in, rule.spec); err != nil {
-			return checked, err
+		if fault := c.checkTensor(&in, rule.spec); fault != nil {
+			err = fault // of several the last is told, as Triton mostly does
+			continue
 		}
 		checked.Inputs = append(checked.Inputs, in)
+	}
+	if err != nil {
+		return checked, err
 	}
 	c.sort(checked.Inputs)
 	if len(checked.Outputs) == 0 {

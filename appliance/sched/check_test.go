@@ -138,6 +138,12 @@ func TestRequestsThatContradictTheModel(t *testing.T) {
 			nil,
 			"expected 2 string elements for inference input 'B' for model 'M', got 1",
 		},
+		{
+			"two faults, of which the last is told",
+			[]edgewise.Tensor{tensor("A", edgewise.FP32, edgewise.Shape{1, 16}, make([]byte, 60)), short},
+			nil,
+			"expected 2 string elements for inference input 'B' for model 'M', got 1",
+		},
 	}
 	c := NewChecker(twoInputs(8))
 	for _, test := range tests {
