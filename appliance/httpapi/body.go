@@ -37,11 +37,12 @@ type Stream struct {
 	chunks   *chunked // nil for a body of known length
 }
 
-// newStream returns the body of a request. Where there is none it is at its end.
-func (s *Server) newStream(ctx *fasthttp.RequestCtx) *Stream {
-	client := connOf(ctx)
-	in := &Stream{
-		reader: ctx.RequestBodyStream(), conn: client, limit: client.request.route.limit, timeout: s.cfg.BodyTimeout,
+// openStream makes the body of a request its Stream. Where there is none it is at its end.
+func (s *Server) openStream(ctx *fasthttp.RequestCtx, r *Request) {
+	r.Stream = &r.body
+	in := r.Stream
+	*in = Stream{
+		reader: ctx.RequestBodyStream(), conn: r.conn, limit: r.route.limit, timeout: s.cfg.BodyTimeout,
 		length: int64(ctx.Request.Header.ContentLength()),
 	}
 	if in.length == rawLength {
@@ -52,7 +53,6 @@ func (s *Server) newStream(ctx *fasthttp.RequestCtx) *Stream {
 	if in.reader == nil {
 		in.ended, in.err = true, io.EOF
 	}
-	return in
 }
 
 // Read reads the body; io.EOF is its true end. Errors: TooLarge, Deadline (answered with status 408) when too little

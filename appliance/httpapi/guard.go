@@ -65,7 +65,7 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	client.hold(r.Caller)
-	r.Stream = s.newStream(ctx)
+	s.openStream(ctx, r)
 	if r.route.Stream {
 		s.answer(ctx, r)
 		return

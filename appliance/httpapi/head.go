@@ -91,7 +91,7 @@ func (s *Server) admit(header *fasthttp.RequestHeader) error {
 	if err := checkRequestLine(header); err != nil {
 		return err
 	}
-	if err := h.checkFraming(string(header.Protocol())); err != nil {
+	if err := h.checkFraming(header.Protocol()); err != nil {
 		return err
 	}
 	if err := s.checkHost(&h); err != nil {
@@ -150,10 +150,11 @@ func knownMethod(method string) bool {
 }
 
 // checkFraming refuses every header block about which two readers could disagree where the body ends.
-func (h *head) checkFraming(protocol string) error {
+func (h *head) checkFraming(protocol []byte) error {
 	const op = "httpapi.admit"
+	old := string(protocol) == "HTTP/1.0"
 	switch {
-	case protocol != "HTTP/1.1" && protocol != "HTTP/1.0":
+	case string(protocol) != "HTTP/1.1" && !old:
 		return edgewise.Errorf(op, edgewise.Invalid, "protocol %.20q: want HTTP/1.1", protocol)
 	case h.malformed:
 		return edgewise.Errorf(op, edgewise.Invalid, "a line of the head is no header, or does not end in CR LF")
@@ -163,11 +164,11 @@ func (h *head) checkFraming(protocol string) error {
 		return edgewise.Errorf(op, edgewise.Invalid, "%d Content-Length headers: want one", h.lengths)
 	case h.encodings > 0 && h.lengths > 0:
 		return edgewise.Errorf(op, edgewise.Invalid, "both Content-Length and Transfer-Encoding are given: want one of them")
-	case h.encodings > 1 || h.encodings > 0 && protocol == "HTTP/1.0":
+	case h.encodings > 1 || h.encodings > 0 && old:
 		return edgewise.Errorf(op, edgewise.Invalid, "want one Transfer-Encoding header, with HTTP/1.1 only")
 	case h.encodings > 0 && !equalFold(h.encoding, "chunked"):
 		return edgewise.Errorf(op, edgewise.Unsupported, "transfer encoding %.40q is not supported: want chunked", h.encoding)
-	case h.hosts > 1 || h.hosts == 0 && protocol == "HTTP/1.1":
+	case h.hosts > 1 || h.hosts == 0 && !old:
 		return edgewise.Errorf(op, edgewise.Invalid, "%d Host headers: want one", h.hosts)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -209,38 +210,59 @@ func TestManyClientsGetTheirOwnAnswers(t *testing.T) {
 	}
 }
 
-// BenchmarkInfer measures one client that waits for each answer of an engine that sends back what it got. The client
-// allocates nothing, so the allocations are the server's.
+// exchanger returns a function by which one client sends a request with so many floats to an engine that sends back what
+// it got, and reads the answer. The client allocates nothing, so the allocations are the server's.
+func exchanger(tb testing.TB, floats int) (exchange func(), size int) {
+	ts := startServer(tb, nil)
+	body, head := binaryInfer(floats)
+	request := []byte(inferRequest(body, head))
+	p := dial(tb, ts)
+	_, _ = p.conn.Write(request)
+	answer := make([]byte, 2*len(body)+4096)
+	n := 0
+	for !bytes.HasSuffix(answer[:n], request[len(request)-4*floats:]) {
+		got, err := p.conn.Read(answer[n:])
+		if err != nil {
+			tb.Fatal(err)
+		}
+		n += got
+	}
+	_ = p.conn.SetDeadline(time.Time{})
+	return func() {
+		if _, err := p.conn.Write(request); err != nil {
+			tb.Fatal(err)
+		}
+		if _, err := io.ReadFull(p.conn, answer[:n]); err != nil {
+			tb.Fatal(err)
+		}
+	}, len(body)
+}
+
+// TestASmallRequestAllocatesLittle counts the allocations of the server and of the engine of these tests, which makes most
+// of them.
+func TestASmallRequestAllocatesLittle(t *testing.T) {
+	const most = 17
+	exchange, _ := exchanger(t, 16)
+	least := math.Inf(1)
+	for range 50 { // others allocate now and then
+		least = min(least, testing.AllocsPerRun(1, exchange))
+	}
+	if least > most {
+		t.Errorf("a request takes %v allocations, at most %d are allowed", least, most)
+	}
+}
+
 func BenchmarkInfer(b *testing.B) {
 	for _, size := range []struct {
 		name   string
 		floats int
 	}{{"tiny", 16}, {"602112bytes", 150528}} {
 		b.Run(size.name, func(b *testing.B) {
-			ts := startServer(b, nil)
-			body, head := binaryInfer(size.floats)
-			request := []byte(inferRequest(body, head))
-			p := dial(b, ts)
-			_, _ = p.conn.Write(request)
-			answer := make([]byte, 2*len(body)+4096)
-			n := 0
-			for !bytes.HasSuffix(answer[:n], request[len(request)-4*size.floats:]) {
-				got, err := p.conn.Read(answer[n:])
-				if err != nil {
-					b.Fatal(err)
-				}
-				n += got
-			}
-			_ = p.conn.SetDeadline(time.Time{})
-			b.SetBytes(int64(len(body)))
+			exchange, bytes := exchanger(b, size.floats)
+			b.SetBytes(int64(bytes))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := p.conn.Write(request); err != nil {
-					b.Fatal(err)
-				}
-				if _, err := io.ReadFull(p.conn, answer[:n]); err != nil {
-					b.Fatal(err)
-				}
+				exchange()
 			}
 		})
 	}

@@ -32,7 +32,8 @@ type Request struct {
 
 	Actor, Target, Detail string // for the audit log; filled in by handlers
 
-	match         // its route
+	match                // its route
+	body          Stream // what Stream points to
 	conn          *conn
 	server        *Server
 	cookie        bool   // the caller was recognised by the cookie

@@ -22,6 +22,9 @@ const (
 	outputOverhead = 128
 )
 
+// maxDigits is how many digits a length has at most.
+const maxDigits = 20
+
 // infer answers one inference: POST /v2/models/{name}[/versions/{version}]/infer. Binary tensors are read where the
 // socket put them; those of the answer are copied once, into the memory that the socket is written from.
 func (h *Handlers) infer(r *httpapi.Request) error {
@@ -72,14 +75,20 @@ func (h *Handlers) ask(r *httpapi.Request, req *edgewise.Request, write func(*ed
 		}
 	}
 	r.Counted = true
-	resp, err := h.Engine.Answer(ctx, req, edgewise.Exchange{
-		Lookup: func() (edgewise.ModelID, error) { return h.modelID(r) }, Deliver: write,
-	})
+	resp, err := h.Engine.Answer(ctx, req, edgewise.Exchange{Lookup: h.lookup(r), Deliver: write})
 	if err != nil {
 		return err
 	}
 	resp.Release()
 	return nil
+}
+
+// lookup returns what finds the version again that the path names, which may be a label; nil when it names none.
+func (h *Handlers) lookup(r *httpapi.Request) func() (edgewise.ModelID, error) {
+	if r.Param("version") == "" {
+		return nil
+	}
+	return func() (edgewise.ModelID, error) { return h.modelID(r) }
 }
 
 // forward makes parameters of the request's headers whose names match, in the client's spelling. Errors: Invalid.
@@ -163,11 +172,12 @@ func (h *Handlers) writeInfer(r *httpapi.Request, req *kserve.InferRequest, resp
 	if err := h.send(r, b, body); err != nil {
 		return err
 	}
+	header := &r.Response().Header
+	header.SetContentType(fiber.MIMEApplicationJSON)
 	if req.Binary(resp) { // it has a binary part behind its JSON part
-		r.Set(kserve.HeaderLength, strconv.Itoa(jsonSize))
-		r.Set(fiber.HeaderContentType, fiber.MIMEOctetStream)
-	} else {
-		r.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
+		var digits [maxDigits]byte
+		header.SetBytesV(kserve.HeaderLength, strconv.AppendInt(digits[:0], int64(jsonSize), 10))
+		header.SetContentType(fiber.MIMEOctetStream)
 	}
 	h.encode(r)
 	return nil
