@@ -113,6 +113,24 @@ func Errorf(op string, kind Kind, format string, args ...any) *Error {
 	return &Error{Op: op, Kind: kind, Err: fmt.Errorf(format, args...)}
 }
 
+// WithField names the member of the caller's input that is wrong.
+func (e *Error) WithField(name string) *Error {
+	e.Field = name
+	return e
+}
+
+// WithLimit names the bound that was crossed.
+func (e *Error) WithLimit(limit int64) *Error {
+	e.Limit = limit
+	return e
+}
+
+// WithReason says what a program does about the error.
+func (e *Error) WithReason(reason string) *Error {
+	e.Reason = reason
+	return e
+}
+
 // KindOf returns the kind of the outermost Error in err's chain; for context errors Deadline and Canceled; otherwise
 // Internal. It panics on nil, which has no kind.
 func KindOf(err error) Kind {

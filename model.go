@@ -173,6 +173,14 @@ type ExecutionAccelerators struct {
 	CPU []Accelerator `json:"cpu_execution_accelerator"`
 }
 
+// Accelerators returns the accelerators that m names.
+func (m *Model) Accelerators() ExecutionAccelerators {
+	if m.Optimization == nil || m.Optimization.ExecutionAccelerators == nil {
+		return ExecutionAccelerators{}
+	}
+	return *m.Optimization.ExecutionAccelerators
+}
+
 // Accelerator is an execution provider and its options.
 type Accelerator struct {
 	Name       string            `json:"name"`
