@@ -267,7 +267,7 @@ func (c *checker) mapped(i int) {
 			continue
 		}
 		t := &c.g.tensors[in.tensor]
-		if own := inputOf(c.m, t.name); own != nil && own.Optional && !declared.Optional {
+		if optionalInput(c.m, t.name) && !declared.Optional {
 			c.problem("%s: input '%s' is not optional, but tensor '%s' is an optional input of the ensemble", s.label, in.name, t.name)
 		}
 	}

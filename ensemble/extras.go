@@ -37,7 +37,7 @@ func (c *checker) fanOut(i int) {
 		c.problem("%s: fan_out: rows_per_request: want at most %d, got %d: %s", s.label, s.fan.each, d.RowsPerRequest, s.fan.why())
 	}
 	for _, in := range s.inputs {
-		if in.cut && in.optional && c.absentable(in.tensor) {
+		if in.cut && in.optional && optionalInput(c.m, c.g.tensors[in.tensor].name) {
 			c.problem("%s: fan_out: input '%s' may be missing in a request", s.label, in.name)
 		}
 	}
@@ -49,12 +49,6 @@ func (f *fan) why() string {
 		return "the model does not batch"
 	}
 	return "that is what the model takes; beside inputs that are not cut, it is 1"
-}
-
-// absentable tells whether a request may come without a tensor of the ensemble's inputs.
-func (c *checker) absentable(t int) bool {
-	in := inputOf(c.m, c.g.tensors[t].name)
-	return in != nil && in.Optional
 }
 
 // condition checks the condition of a step.

@@ -61,18 +61,15 @@ func (r *run) fanOut(i int, names []mapping, inputs []edgewise.Tensor, want []st
 // all returns when every request has been answered, or one has failed and no other is in progress.
 func (f *rowsRun) all(ctx context.Context) {
 	var others sync.WaitGroup
-	for range min(len(f.asked), f.window()) - 1 {
+	window := fanOutWindow
+	if room := cap(f.run.e.gates[f.step].tokens); room > 0 {
+		window = min(room, window)
+	}
+	for range min(len(f.asked), window) - 1 {
 		others.Go(func() { f.some(ctx) })
 	}
 	f.some(ctx)
 	others.Wait()
-}
-
-func (f *rowsRun) window() int {
-	if room := cap(f.run.e.gates[f.step].tokens); room > 0 {
-		return min(room, fanOutWindow)
-	}
-	return fanOutWindow
 }
 
 // some takes one request after the other.
@@ -84,23 +81,15 @@ func (f *rowsRun) some(ctx context.Context) {
 		}
 		err := ctx.Err()
 		if err == nil {
-			f.answers[k], err = f.safely(ctx, k)
+			f.answers[k], err = safely(f.run, f.step, func() (*edgewise.Response, error) {
+				return f.run.ask(ctx, f.step, f.asked[k], f.want)
+			})
 		}
 		if err != nil {
 			f.fail(err)
 			return
 		}
 	}
-}
-
-// safely keeps a panic on a goroutine of the fan-out from ending the process.
-func (f *rowsRun) safely(ctx context.Context, k int) (response *edgewise.Response, err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			err = edgewise.Errorf("ensemble.fanOut", edgewise.Internal, "%s panicked: %v", f.run.e.graph.steps[f.step].label, cause)
-		}
-	}()
-	return f.run.ask(ctx, f.step, f.asked[k], f.want)
 }
 
 // fail keeps the first failure and cancels the other requests.

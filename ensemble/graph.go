@@ -149,12 +149,9 @@ func outputOrder(outputs map[string]string, part *edgewise.Model) []string {
 	return names
 }
 
-func optionalInput(part *edgewise.Model, name string) bool {
-	if part == nil {
-		return false
-	}
-	in := inputOf(part, name)
-	return in != nil && in.Optional
+// optionalInput tells whether a request to a model, nil where it is not known, may come without an input.
+func optionalInput(m *edgewise.Model, name string) bool {
+	return m != nil && slices.ContainsFunc(m.Input, func(in edgewise.ModelInput) bool { return in.Name == name && in.Optional })
 }
 
 func inputOf(m *edgewise.Model, name string) *edgewise.ModelInput {

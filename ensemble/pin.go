@@ -32,7 +32,10 @@ func Pin(m *edgewise.Model, record func(name string) *edgewise.Record) (*edgewis
 			continue
 		}
 		s := &scheduling.Step[i]
-		v, err := p.pin(i, s)
+		v, err := p.resolve(i, s)
+		if err == nil {
+			_, err = p.depth(v, []string{p.name})
+		}
 		if err != nil {
 			c.add(edgewise.KindOf(err), err.Error())
 			continue
@@ -89,18 +92,6 @@ type pinner struct {
 	name   string
 	record func(name string) *edgewise.Record
 	depths map[edgewise.ModelID]int // of the versions looked at so far
-}
-
-// pin returns the version that a step is to run, unless that would put ensembles too deep into each other.
-func (p *pinner) pin(i int, s *edgewise.EnsembleStep) (*edgewise.Version, error) {
-	v, err := p.resolve(i, s)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := p.depth(v, []string{p.name}); err != nil {
-		return nil, err
-	}
-	return v, nil
 }
 
 // resolve returns the version that a step is to run.

@@ -136,7 +136,7 @@ func (r *run) work(ready []int) {
 			r.others.Go(func() { r.work([]int{other}) })
 		}
 		s := ready[0]
-		out, err := r.safely(s)
+		out, err := safely(r, s, func() (*outcome, error) { return r.step(s) })
 		if queued := r.queued[s]; queued != nil {
 			queued() // for a step that asked nobody
 		}
@@ -145,14 +145,14 @@ func (r *run) work(ready []int) {
 }
 
 // safely keeps a panic in a step, which is our own bug, from ending the process.
-func (r *run) safely(s int) (out *outcome, err error) {
+func safely[T any](r *run, s int, work func() (T, error)) (out T, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			r.e.config.Logger.Error("ensemble panicked", "model", r.e.version.ID.String(), "step", s, "panic", cause, "stack", string(debug.Stack()))
 			err = edgewise.Errorf("ensemble.run", edgewise.Internal, "%s panicked: %v", r.e.graph.steps[s].label, cause)
 		}
 	}()
-	return r.step(s)
+	return work()
 }
 
 // finish keeps what a step has made and returns the steps that can begin now.
