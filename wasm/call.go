@@ -157,16 +157,13 @@ func (c *call) invoke(name string, f api.Function, stack []uint64) error {
 
 // explain turns what the runtime says of a trap into an error for the step's user. The trace goes into the step's log.
 func (c *call) explain(err error) error {
-	var s *ending
-	if errors.As(err, &s) {
+	if s, ok := errors.AsType[*ending](err); ok {
 		return s.err
 	}
-	var exit *sys.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*sys.ExitError](err); ok {
 		return edgewise.Errorf("wasm.Run", edgewise.Guest, "step: %s: it called proc_exit(%d)", c.export, exit.ExitCode())
 	}
-	var bug runtime.Error
-	if errors.As(err, &bug) && !strings.HasPrefix(err.Error(), "wasm error: ") {
+	if bug, ok := errors.AsType[runtime.Error](err); ok && !strings.HasPrefix(err.Error(), "wasm error: ") {
 		c.p.logger.Error("a bug of the box, met by a step", "export", c.export, "error", err)
 		return edgewise.Errorf("wasm.Run", edgewise.Internal, "step: %s: a bug of the box: %v", c.export, bug)
 	}

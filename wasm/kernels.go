@@ -2,6 +2,8 @@ package wasm
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"math"
 	"time"
 
@@ -9,28 +11,32 @@ import (
 	"github.com/edgewise-ai/edgewise/wasm/kernel"
 )
 
-// kernels are the imports that compute.
+// kernels are the imports that compute. Each returns a number, or -1 with a reason.
 func kernels() []hostFunction {
-	list := []hostFunction{
-		{"image_info", "iiii:i", imageInfo},
-		{"image_decode", "iiiiii:i", imageDecode},
-		{"image_resize", "iiiiiiii:i", imageResize},
-		{"image_letterbox", "iiiiiiiiii:i", imageLetterbox},
-		{"image_normalize", "iiiiiiiii:i", imageNormalize},
-		{"image_tensor", "iiiiiiiiii:i", imageTensor},
-		{"softmax", "iiii:i", softmax},
-		{"top_k", "iiiiii:i", topK},
-		{"nms", "iiiiffii:i", nms},
+	return []hostFunction{
+		{"image_info", "iiii:i", answer(imageInfo)},
+		{"image_decode", "iiiiii:i", answer(imageDecode)},
+		{"image_resize", "iiiiiiii:i", answer(imageResize)},
+		{"image_letterbox", "iiiiiiiiii:i", answer(imageLetterbox)},
+		{"image_normalize", "iiiiiiiii:i", answer(imageNormalize)},
+		{"image_tensor", "iiiiiiiiii:i", answer(imageTensor)},
+		{"softmax", "iiii:i", answer(softmax)},
+		{"top_k", "iiiiii:i", answer(topK)},
+		{"nms", "iiiiffii:i", answer(nms)},
 	}
-	for i := range list {
-		run := list[i].call
-		list[i].call = func(a arguments) {
-			start := time.Now()
-			run(a)
-			a.c.host += time.Since(start)
+}
+
+// answer makes an import of a kernel, whose time counts as the host's.
+func answer(run func(arguments) (int, error)) func(arguments) {
+	return func(a arguments) {
+		start := time.Now()
+		n, err := run(a)
+		if err != nil {
+			a.c.lastError, n = a.name+": "+err.Error(), -1
 		}
+		a.result(int32(n))
+		a.c.host += time.Since(start)
 	}
-	return list
 }
 
 // pace stops a kernel between two rows when the guest is to end.
@@ -39,38 +45,37 @@ func (a arguments) pace() { a.c.check(a.c.used()) }
 // flags of image_info and image_decode.
 const flagTurn = 1
 
-func imageInfo(a arguments) {
+func imageInfo(a arguments) (int, error) {
 	file := a.bytes("src", 0)
 	dst := a.view("dst", a.u32(3), 16)
 	flags := a.u32(2)
 	if flags > flagTurn {
-		a.fail("image_info: flags has bits that mean nothing")
-		return
+		return 0, errors.New("flags has bits that mean nothing")
 	}
 	info, err := kernel.ReadInfo(file, flags == flagTurn)
 	if err != nil {
-		a.fail("image_info: " + err.Error())
-		return
+		return 0, err
 	}
 	for i, v := range []uint32{uint32(info.Width), uint32(info.Height), uint32(info.Channels), uint32(info.Format)} {
 		binary.LittleEndian.PutUint32(dst[4*i:], v)
 	}
-	a.result(0)
+	return 0, nil
 }
 
-func imageDecode(a arguments) {
+func imageDecode(a arguments) (int, error) {
 	file, dst := a.bytes("src", 0), a.bytes("dst", 4)
 	flags := a.u32(2)
 	if flags > flagTurn {
-		a.fail("image_decode: flags has bits that mean nothing")
-		return
+		return 0, errors.New("flags has bits that mean nothing")
 	}
 	if a.overlap(file, dst) {
-		a.fail("image_decode: src and dst overlap")
-		return
+		return 0, errors.New("src and dst overlap")
 	}
 	info, err := kernel.ReadInfo(file, false)
-	if err == nil && info.Width*info.Height > largePicture {
+	if err != nil {
+		return 0, err
+	}
+	if info.Width*info.Height > largePicture {
 		a.c.enter(a.c.p.large)
 		a.c.turn.kept = true
 		defer func() {
@@ -78,11 +83,7 @@ func imageDecode(a arguments) {
 			<-a.c.p.large
 		}()
 	}
-	n := 0
-	if err == nil {
-		n, err = kernel.Decode(dst, file, int(min(a.u32(3), math.MaxInt32)), flags == flagTurn, a.pace)
-	}
-	a.finish("image_decode", n, err)
+	return kernel.Decode(dst, file, int(min(a.u32(3), math.MaxInt32)), flags == flagTurn, a.pace)
 }
 
 // largePicture is how many pixels make a picture large: the box decodes one such at a time, since a decoder takes
@@ -99,15 +100,6 @@ func (c *call) enter(tokens chan struct{}) {
 			c.check(c.used())
 		}
 	}
-}
-
-// finish returns n, or -1 with the reason.
-func (a arguments) finish(name string, n int, err error) {
-	if err != nil {
-		a.fail(name + ": " + err.Error())
-		return
-	}
-	a.result(int32(n))
 }
 
 // overlap tells whether two views of the memory share a byte.
@@ -128,40 +120,36 @@ func (a arguments) picture(i int, channels uint32) (kernel.Size, error) {
 }
 
 // pictures reads what resizing works on: arguments 0 to 6.
-func (a arguments) pictures() (dst []byte, to kernel.Size, src []byte, from kernel.Size, reason string) {
-	from, err := a.picture(1, a.u32(6))
-	if err != nil {
-		return nil, to, nil, from, "src: " + err.Error()
+func (a arguments) pictures() (dst []byte, to kernel.Size, src []byte, from kernel.Size, err error) {
+	if from, err = a.picture(1, a.u32(6)); err != nil {
+		return nil, to, nil, from, fmt.Errorf("src: %w", err)
 	}
-	to, err = a.picture(4, a.u32(6))
-	if err != nil {
-		return nil, to, nil, from, "dst: " + err.Error()
+	if to, err = a.picture(4, a.u32(6)); err != nil {
+		return nil, to, nil, from, fmt.Errorf("dst: %w", err)
 	}
 	src = a.view("src", a.u32(0), uint64(from.Bytes()))
 	dst = a.view("dst", a.u32(3), uint64(to.Bytes()))
 	if a.overlap(src, dst) {
-		reason = "src and dst overlap"
+		err = errors.New("src and dst overlap")
 	}
-	return dst, to, src, from, reason
+	return dst, to, src, from, err
 }
 
-func imageResize(a arguments) {
-	dst, to, src, from, reason := a.pictures()
-	if reason != "" {
-		a.fail("image_resize: " + reason)
-		return
+func imageResize(a arguments) (int, error) {
+	dst, to, src, from, err := a.pictures()
+	if err != nil {
+		return 0, err
 	}
-	a.finish("image_resize", 0, kernel.Resize(dst, to, src, from, kernel.Mode(a.u32(7)), a.pace))
+	return 0, kernel.Resize(dst, to, src, from, kernel.Mode(a.u32(7)), a.pace)
 }
 
-func imageLetterbox(a arguments) {
-	dst, to, src, from, reason := a.pictures()
-	if fill := a.u32(8); reason == "" && fill > math.MaxUint8 {
-		reason = "fill is above 255"
+func imageLetterbox(a arguments) (int, error) {
+	dst, to, src, from, err := a.pictures()
+	if err != nil {
+		return 0, err
 	}
-	if reason != "" {
-		a.fail("image_letterbox: " + reason)
-		return
+	if a.u32(8) > math.MaxUint8 {
+		return 0, errors.New("fill is above 255")
 	}
 	var out []byte
 	if p := a.u32(9); p != 0 {
@@ -173,7 +161,7 @@ func imageLetterbox(a arguments) {
 			binary.LittleEndian.PutUint32(out[4*i:], math.Float32bits(v))
 		}
 	}
-	a.finish("image_letterbox", 0, err)
+	return 0, err
 }
 
 // flags of image_normalize.
@@ -182,7 +170,7 @@ const (
 	flagReverse  = 2
 )
 
-func imageNormalize(a arguments) {
+func imageNormalize(a arguments) (int, error) {
 	size, err := a.picture(1, a.u32(3))
 	dtype, flags := a.u32(5), a.u32(6)
 	l := kernel.Layout{Half: dtype == uint32(edgewise.FP16), Together: flags&flagTogether != 0, Reverse: flags&flagReverse != 0}
@@ -190,27 +178,21 @@ func imageNormalize(a arguments) {
 	if l.Half {
 		width = 2
 	}
-	reason := ""
 	switch {
 	case err != nil:
-		reason = "src: " + err.Error()
+		return 0, fmt.Errorf("src: %w", err)
 	case !l.Half && dtype != uint32(edgewise.FP32):
-		reason = "dtype is neither FP32 (11) nor FP16 (10)"
+		return 0, errors.New("dtype is neither FP32 (11) nor FP16 (10)")
 	case flags > flagTogether|flagReverse:
-		reason = "flags has bits that mean nothing"
-	}
-	if reason != "" {
-		a.fail("image_normalize: " + reason)
-		return
+		return 0, errors.New("flags has bits that mean nothing")
 	}
 	src := a.view("src", a.u32(0), uint64(size.Bytes()))
 	dst := a.view("dst", a.u32(4), uint64(width*size.Bytes()))
 	if a.overlap(src, dst) {
-		a.fail("image_normalize: src and dst overlap")
-		return
+		return 0, errors.New("src and dst overlap")
 	}
 	mean, scale := a.channelValues("mean", 7, size.Channels, 0), a.channelValues("scale", 8, size.Channels, 1)
-	a.finish("image_normalize", 0, kernel.Normalise(dst, src, size, mean, scale, l, a.pace))
+	return 0, kernel.Normalise(dst, src, size, mean, scale, l, a.pace)
 }
 
 // channelValues reads an f32 for each channel from where argument i points; otherwise when that is 0.
@@ -228,41 +210,36 @@ func (a arguments) channelValues(what string, i, channels int, otherwise float32
 	return values
 }
 
-func softmax(a arguments) {
+func softmax(a arguments) (int, error) {
 	rows, cols := uint64(a.u32(2)), uint64(a.u32(3))
 	size := 4 * rows * cols
 	if rows > kernel.MaxRows {
-		a.fail("softmax: too many rows")
-		return
+		return 0, errors.New("too many rows")
 	}
 	src, dst := a.view("src", a.u32(0), size), a.view("dst", a.u32(1), size)
 	if a.u32(0) != a.u32(1) && a.overlap(src, dst) {
-		a.fail("softmax: src and dst overlap and are not the same")
-		return
+		return 0, errors.New("src and dst overlap and are not the same")
 	}
-	a.finish("softmax", 0, kernel.Softmax(dst, src, int(rows), int(cols), a.pace))
+	return 0, kernel.Softmax(dst, src, int(rows), int(cols), a.pace)
 }
 
-func topK(a arguments) {
+func topK(a arguments) (int, error) {
 	rows, cols, k := uint64(a.u32(1)), uint64(a.u32(2)), uint64(a.u32(3))
 	if rows > kernel.MaxRows || k > kernel.MaxK {
-		a.fail("top_k: too many rows, or k is too large")
-		return
+		return 0, errors.New("too many rows, or k is too large")
 	}
 	src := a.view("src", a.u32(0), 4*rows*cols)
 	values, indices := a.view("values", a.u32(4), 4*rows*k), a.view("indices", a.u32(5), 4*rows*k)
 	if a.overlap(src, values) || a.overlap(src, indices) || a.overlap(values, indices) {
-		a.fail("top_k: src, values and indices overlap")
-		return
+		return 0, errors.New("src, values and indices overlap")
 	}
-	a.finish("top_k", 0, kernel.TopK(values, indices, src, int(rows), int(cols), int(k), a.pace))
+	return 0, kernel.TopK(values, indices, src, int(rows), int(cols), int(k), a.pace)
 }
 
-func nms(a arguments) {
+func nms(a arguments) (int, error) {
 	count, most := uint64(a.u32(3)), uint64(a.u32(7))
 	if count > kernel.MaxBoxes || most > kernel.MaxKept {
-		a.fail("nms: too many boxes, or max is too large")
-		return
+		return 0, errors.New("too many boxes, or max is too large")
 	}
 	b := kernel.Boxes{Corners: a.view("boxes", a.u32(0), 16*count), Scores: a.view("scores", a.u32(1), 4*count), Count: int(count)}
 	if p := a.u32(2); p != 0 {
@@ -270,9 +247,7 @@ func nms(a arguments) {
 	}
 	dst := a.view("dst", a.u32(6), 4*most)
 	if a.overlap(dst, b.Corners) || a.overlap(dst, b.Scores) || a.overlap(dst, b.Classes) {
-		a.fail("nms: dst overlaps what it is made from")
-		return
+		return 0, errors.New("dst overlaps what it is made from")
 	}
-	n, err := kernel.NMS(dst, b, a.f32(4), a.f32(5), int(most), a.pace)
-	a.finish("nms", n, err)
+	return kernel.NMS(dst, b, a.f32(4), a.f32(5), int(most), a.pace)
 }

@@ -2,6 +2,8 @@ package wasm
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -19,54 +21,52 @@ type latePicture struct {
 	toWidth, toHeight int
 }
 
-func imageTensor(a arguments) {
-	l, reason := a.latePicture()
-	if reason != "" {
-		a.fail("image_tensor: " + reason)
-		return
+func imageTensor(a arguments) (int, error) {
+	l, err := a.latePicture()
+	if err == nil {
+		a.c.pictures = append(a.c.pictures, l)
 	}
-	a.c.pictures = append(a.c.pictures, l)
-	a.result(0)
+	return 0, err
 }
 
 // latePicture reads the arguments: src, its width and height, crop, dst, its width and height, dtype, mean, scale.
-func (a arguments) latePicture() (l latePicture, reason string) {
+func (a arguments) latePicture() (l latePicture, err error) {
 	c := a.c
 	if !c.request || c.nested {
-		return l, "only edgewise_process may call it"
+		return l, errors.New("only edgewise_process may call it")
 	}
 	if len(c.pictures) == picture.MaxCount {
-		return l, "more calls in one request than there may be pictures"
+		return l, errors.New("more calls in one request than there may be pictures")
 	}
 	from, err := a.picture(1, 3)
 	if err != nil {
-		return l, "src: " + err.Error()
+		return l, fmt.Errorf("src: %w", err)
 	}
 	to, err := a.picture(5, 3)
 	if err != nil {
-		return l, "dst: " + err.Error()
+		return l, fmt.Errorf("dst: %w", err)
 	}
 	if to.Width > picture.MaxSide || to.Height > picture.MaxSide {
-		return l, "dst: a side is too large"
+		return l, errors.New("dst: a side is too large")
 	}
 	l.kind, l.toWidth, l.toHeight = edgewise.DataType(a.u32(7)), to.Width, to.Height
 	if l.kind != edgewise.FP32 && l.kind != edgewise.FP16 {
-		return l, "dtype is neither FP32 (11) nor FP16 (10)"
+		return l, errors.New("dtype is neither FP32 (11) nor FP16 (10)")
 	}
 	l.src, l.srcSize, l.dst, l.dstSize = a.u32(0), uint32(from.Bytes()), a.u32(4), uint32(int(l.kind.Size())*to.Bytes())
 	src := a.view("src", l.src, uint64(l.srcSize))
 	if a.overlap(src, a.view("dst", l.dst, uint64(l.dstSize))) {
-		return l, "src and dst overlap"
+		return l, errors.New("src and dst overlap")
 	}
 	l.picture = edgewise.Picture{Pixels: src, Stride: 3 * from.Width, Width: from.Width, Height: from.Height}
 	a.crop(&l.picture)
 	copy(l.picture.Mean[:], a.channelValues("mean", 8, 3, 0))
 	copy(l.picture.Scale[:], a.channelValues("scale", 9, 3, 1))
 	if !picture.Valid(&l.picture) {
-		return l, "crop: it is not within src, or a side of it is too large"
+		return l, errors.New("crop: it is not within src, or a side of it is too large")
 	}
 	l.picture.Pixels = nil // the memory may grow before the step returns
-	return l, ""
+	return l, nil
 }
 
 // crop reads the part from where argument 3 points, u32 x, y, width and height; the whole picture when that is 0.
