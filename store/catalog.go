@@ -126,6 +126,11 @@ func openBolt(path string, mode os.FileMode, readOnly bool) (db *bbolt.DB, err e
 	return nil, err
 }
 
+// viewFile lets fn read one state of a bbolt file that may be damaged.
+func viewFile(db *bbolt.DB, fn func(tx *bbolt.Tx) error) error {
+	return guard(func() error { return db.View(fn) })
+}
+
 // guard runs fn and turns the panics and memory faults with which bbolt meets a damaged file into errors.
 func guard(fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
@@ -176,7 +181,7 @@ func readContents(path string) (*contents, error) {
 	}
 	defer func() { _ = db.Close() }()
 	c := newContents()
-	err = guard(func() error { return db.View(c.read) })
+	err = viewFile(db, c.read)
 	return c, err
 }
 

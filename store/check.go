@@ -30,7 +30,7 @@ func (s *Store) Verify(ctx context.Context) (*Report, error) {
 	if err := s.lockWriter(ctx, op); err != nil { // the walk must not meet a writer
 		return nil, err
 	}
-	err := guard(func() error { return s.db.View(e.pages) })
+	err := viewFile(s.db, e.pages)
 	s.unlockWriter()
 	if err != nil {
 		return nil, fail(op, edgewise.ModelID{}, "reading the catalog", err)
@@ -39,7 +39,7 @@ func (s *Store) Verify(ctx context.Context) (*Report, error) {
 }
 
 func (s *Store) examine(ctx context.Context, op string, e *examiner) (*Report, error) {
-	if err := guard(func() error { return s.db.View(e.refs) }); err != nil {
+	if err := viewFile(s.db, e.refs); err != nil {
 		return nil, fail(op, edgewise.ModelID{}, "reading the catalog", err)
 	}
 	for _, r := range s.Records() {

@@ -102,11 +102,9 @@ func (c *copies) write(path string) error {
 	if err != nil {
 		return err
 	}
-	err = guard(func() error {
-		return c.db.View(func(tx *bbolt.Tx) error {
-			_, err := tx.WriteTo(f)
-			return err
-		})
+	err = viewFile(c.db, func(tx *bbolt.Tx) error {
+		_, err := tx.WriteTo(f)
+		return err
 	})
 	if err == nil {
 		err = f.Sync()

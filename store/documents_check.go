@@ -49,9 +49,7 @@ func examineDocuments(dir string, check DocumentCheck) (bad []badDocument, err e
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, d.db.Close()) }()
-	err = guard(func() error {
-		return d.db.View(func(tx *bbolt.Tx) error { bad, err = readDocuments(tx, check); return err })
-	})
+	err = viewFile(d.db, func(tx *bbolt.Tx) error { bad, err = readDocuments(tx, check); return err })
 	if err != nil {
 		return nil, edgewise.Errorf("store.CheckDocuments", edgewise.Corrupt, "%s is damaged: %w", documentsFile, bare(err))
 	}
@@ -176,11 +174,9 @@ func readable(path string) error {
 	if err != nil {
 		return err
 	}
-	err = guard(func() error {
-		return db.View(func(tx *bbolt.Tx) error {
-			_, err := readDocuments(tx, func(string, string, []byte) error { return nil })
-			return err
-		})
+	err = viewFile(db, func(tx *bbolt.Tx) error {
+		_, err := readDocuments(tx, func(string, string, []byte) error { return nil })
+		return err
 	})
 	return errors.Join(err, db.Close())
 }

@@ -15,8 +15,7 @@ import (
 // which thing, such as `writing file "a.bin"`. Paths of this machine stay out of the message. An error that is one of
 // ours already passes through.
 func fail(op string, id edgewise.ModelID, doing string, err error) *edgewise.Error {
-	var own *edgewise.Error
-	if errors.As(err, &own) {
+	if own, ok := errors.AsType[*edgewise.Error](err); ok {
 		return own
 	}
 	kind := kindOf(err)
@@ -27,8 +26,7 @@ func fail(op string, id edgewise.ModelID, doing string, err error) *edgewise.Err
 
 // failFolder is fail for what the operator does with a whole data folder: the paths stay in the message.
 func failFolder(op, doing, dir string, err error) *edgewise.Error {
-	var own *edgewise.Error
-	if errors.As(err, &own) {
+	if own, ok := errors.AsType[*edgewise.Error](err); ok {
 		return own
 	}
 	return edgewise.Errorf(op, kindOf(err), "%s %s: %w", doing, dir, err)
@@ -48,12 +46,10 @@ func kindOf(err error) edgewise.Kind {
 
 // bare strips the path that the os package puts around an error of the system.
 func bare(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
 	}
-	var l *os.LinkError
-	if errors.As(err, &l) {
+	if l, ok := errors.AsType[*os.LinkError](err); ok {
 		return l.Err
 	}
 	return err

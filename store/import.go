@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
@@ -228,8 +229,8 @@ func (b *Batch) write(tx *bbolt.Tx) error {
 
 // undo reverts what publish did, the last part first: later ones share blobs that earlier ones placed.
 func (b *Batch) undo() {
-	for i := len(b.parts) - 1; i >= 0; i-- {
-		if p := b.parts[i]; p.carried {
+	for _, p := range slices.Backward(b.parts) {
+		if p.carried {
 			p.undo()
 		}
 	}

@@ -109,12 +109,10 @@ func (g *Staging) path(f edgewise.File) string {
 func (s *Store) number(op string, id edgewise.ModelID) (int64, error) {
 	var highest int64
 	var used bool
-	err := guard(func() error {
-		return s.db.View(func(tx *bbolt.Tx) (err error) {
-			used = tx.Bucket(deletedBucket).Get(versionKey(id)) != nil
-			highest, err = highestNumber(tx, id.Name)
-			return err
-		})
+	err := viewFile(s.db, func(tx *bbolt.Tx) (err error) {
+		used = tx.Bucket(deletedBucket).Get(versionKey(id)) != nil
+		highest, err = highestNumber(tx, id.Name)
+		return err
 	})
 	if err != nil {
 		return 0, fail(op, id, "reading the catalog", err)
@@ -239,10 +237,7 @@ func (p *publication) describe(text []byte) error {
 			return err
 		}
 	}
-	if err := d.SyncDir(g.Dir()); err != nil {
-		return err
-	}
-	return d.SyncDir(g.folder)
+	return errors.Join(d.SyncDir(g.Dir()), d.SyncDir(g.folder))
 }
 
 // move gives the staging its place among the models.

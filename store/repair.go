@@ -30,7 +30,12 @@ func Repair(ctx context.Context, dir string, o Options) (*Report, error) {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return nil, edgewise.Errorf(op, edgewise.NotFound, "data folder %s does not exist", dir)
 	}
-	r := newRepair(layout(dir), o.withDefaults())
+	o = o.withDefaults()
+	root := layout(dir)
+	r := &repair{
+		root: root, disk: o.disk, log: o.Logger, blobs: blobs{root, o.disk}, now: time.Now().UTC(),
+		examiner: newExaminer(root, true), old: newContents(), next: newContents(),
+	}
 	for _, path := range r.root.folders() {
 		if _, err := disk.MakeFolder(r.disk, path); err != nil {
 			return nil, failFolder(op, "making folder", path, err)
@@ -59,13 +64,6 @@ type repair struct {
 	complete bool      // and every entry of it: what it does not name is not there
 	old      *contents // of the catalog or a snapshot; empty when none could be read
 	next     *contents // what the new catalog will say
-}
-
-func newRepair(root layout, o Options) *repair {
-	return &repair{
-		root: root, disk: o.disk, log: o.Logger, blobs: blobs{root, o.disk}, now: time.Now().UTC(),
-		examiner: newExaminer(root, true), old: newContents(), next: newContents(),
-	}
 }
 
 func (r *repair) run(ctx context.Context) error {
@@ -130,12 +128,10 @@ func (r *repair) candidates() ([]edgewise.ModelID, error) {
 		return nil, err
 	}
 	ids = slices.AppendSeq(ids, maps.Keys(r.old.versions))
-	slices.SortFunc(ids, compareIDs)
+	slices.SortFunc(ids, func(a, b edgewise.ModelID) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Version, b.Version))
+	})
 	return slices.Compact(ids), nil
-}
-
-func compareIDs(a, b edgewise.ModelID) int {
-	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Version, b.Version))
 }
 
 // carryNumbers keeps every number that was ever seen from being given again.

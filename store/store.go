@@ -107,8 +107,7 @@ func (s *Store) load() error {
 }
 
 func unreadable(path string, err error) error {
-	var own *edgewise.Error
-	if errors.As(err, &own) && own.Kind != edgewise.Corrupt {
+	if own, ok := errors.AsType[*edgewise.Error](err); ok && own.Kind != edgewise.Corrupt {
 		return own
 	}
 	return edgewise.Errorf("store.Open", edgewise.Corrupt, "the catalog %s cannot be read: %w: run edgewise doctor --repair", path, err)
@@ -133,7 +132,7 @@ func (s *Store) ensureCatalog(path string) error {
 // reload makes the view from the catalog.
 func (s *Store) reload() error {
 	c := newContents()
-	if err := guard(func() error { return s.db.View(c.read) }); err != nil {
+	if err := viewFile(s.db, c.read); err != nil {
 		return err
 	}
 	if len(c.problems) > 0 {
@@ -292,7 +291,7 @@ type Usage struct {
 func (s *Store) Usage() (Usage, error) {
 	const op = "store.Usage"
 	u := Usage{Reserve: s.options.Reserve}
-	err := guard(func() error { return s.db.View(u.read) })
+	err := viewFile(s.db, u.read)
 	if err != nil {
 		return u, fail(op, edgewise.ModelID{}, "reading the catalog", err)
 	}
