@@ -13,7 +13,7 @@ import (
 
 // refusing are the files whose texts say why a GPU, or a model on one, is refused.
 var refusing = []string{
-	"find.go", "provider/open.go", "provider/search.go", "provider/file.go", "provider/code.go", "cuda/driver.go",
+	"find.go", "provider/open.go", "provider/file.go", "provider/code.go", "cuda/driver.go",
 	"onnx/accelerate.go", "onnx/accelerated.go",
 	"onnx/providers.go", "onnx/plan.go", "../appliance/serving/hardware.go", "../appliance/serving/placement.go",
 	"../appliance/serving/gpumemory.go", "../appliance/serving/resident.go", "../appliance/serving/throttle.go",

@@ -48,8 +48,7 @@ func (b *Backend) openMachine() (*machine, error) {
 	}
 	m := &machine{driver: driver}
 	m.cudnn = slices.ContainsFunc(libraries, func(l provider.Library) bool {
-		return l.Name == provider.CuDNN &&
-			l.Problem == ""
+		return l.Name == provider.CuDNN && l.Problem == ""
 	})
 	return m, nil
 }
@@ -121,11 +120,7 @@ type gpuLoad struct {
 
 // undo gives back what a load that failed has made.
 func (l *gpuLoad) undo() error {
-	errs := []error{release(l.rings, l.sessions)}
-	if l.kernel != nil {
-		errs = append(errs, l.kernel.Close())
-	}
-	return errors.Join(append(errs, l.ctx.Close())...)
+	return release(l.rings, l.sessions, l.kernel, l.ctx)
 }
 
 func (l *gpuLoad) load(ctx context.Context) (edgewise.Instance, error) {
@@ -301,8 +296,7 @@ func (a *accelerated) warmOnce(ctx context.Context, b *batch) error {
 	for _, p := range r.config.Inputs {
 		b.in = append(b.in, edgewise.Tensor{Data: make([]byte, p.size*int64(b.rows))})
 	}
-	_, err := r.run(ctx, b)
-	if err != nil {
+	if _, err := r.run(ctx, b); err != nil {
 		return a.judge(err)
 	}
 	return nil

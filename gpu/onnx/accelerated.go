@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/edgewise-ai/edgewise"
@@ -197,15 +198,11 @@ func (a *accelerated) lost(err error) error {
 
 // Close gives everything back.
 func (a *accelerated) Close() error {
-	errs := []error{release(a.rings, a.sessions)}
-	if a.kernel != nil {
-		errs = append(errs, a.kernel.Close())
-	}
-	return errors.Join(append(errs, a.ctx.Close())...)
+	return release(a.rings, a.sessions, a.kernel, a.ctx)
 }
 
-// release gives rings and sessions back, in the order in which they lean on each other.
-func release(rings []*ring, sessions []edgewise.Instance) error {
+// release gives back what an instance has, in the order in which it leans on each other. kernel may be nil.
+func release(rings []*ring, sessions []edgewise.Instance, kernel *preprocess.Kernel, c *cuda.Ctx) error {
 	var errs []error
 	for _, r := range rings {
 		r.unbind()
@@ -216,5 +213,45 @@ func release(rings []*ring, sessions []edgewise.Instance) error {
 	for _, r := range rings {
 		errs = append(errs, r.close())
 	}
-	return errors.Join(errs...)
+	if kernel != nil {
+		errs = append(errs, kernel.Close())
+	}
+	return errors.Join(append(errs, c.Close())...)
+}
+
+// pins are the pieces of memory that a device reads and writes by itself.
+type pins struct {
+	ctx *cuda.Ctx
+
+	mu   sync.RWMutex
+	list []*cuda.Pinned
+}
+
+// find returns the piece in which data stands, and where in it; nil when it stands in none.
+func (p *pins) find(data []byte) (*cuda.Pinned, int64) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	for _, piece := range p.list {
+		if at, ok := piece.Contains(data); ok {
+			return piece, at
+		}
+	}
+	return nil, 0
+}
+
+// register pins memory of the operating system.
+func (p *pins) register(memory []byte) (unpin func(), err error) {
+	piece, err := p.ctx.MemHostRegister(memory)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.list = append(p.list, piece)
+	return func() {
+		p.mu.Lock()
+		p.list = slices.DeleteFunc(p.list, func(q *cuda.Pinned) bool { return q == piece })
+		p.mu.Unlock()
+		_ = piece.Close() // a device that is lost says so at the next run
+	}, nil
 }

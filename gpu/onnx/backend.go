@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/gpu/onnx/onnxfile"
 	"github.com/edgewise-ai/edgewise/gpu/onnx/ort"
@@ -151,4 +153,78 @@ func (b *Backend) File(dir string, m *edgewise.Model) (*onnxfile.File, error) {
 	}
 	folder, file := modelFile(dir, m)
 	return onnxfile.Read(folder, file, onnxfile.DefaultLimits())
+}
+
+// placed is a session on the CPU whose runs are kept on the core that they have for themselves.
+type placed struct{ *ort.Session }
+
+// Run is Session.Run there.
+func (p placed) Run(
+	ctx context.Context, in []edgewise.Tensor, want []string, options edgewise.RunOptions,
+) (*edgewise.Result, error) {
+	defer keep(options.Core)()
+	return p.Session.Run(ctx, in, want, options)
+}
+
+// keep keeps the calling goroutine and its thread on a core, counted from 1, until back is called; 0 leaves them where
+// they are. A run that begins where another one is going on stays there for long: the kernel moves what is running
+// seldom.
+func keep(core int) (back func()) {
+	var before, only unix.CPUSet
+	if core == 0 {
+		return func() {}
+	}
+	runtime.LockOSThread()
+	only.Set(core - 1)
+	if unix.SchedGetaffinity(0, &before) != nil || unix.SchedSetaffinity(0, &only) != nil { // slower, and right all the same
+		runtime.UnlockOSThread()
+		return func() {}
+	}
+	return func() {
+		_ = unix.SchedSetaffinity(0, &before)
+		runtime.UnlockOSThread()
+	}
+}
+
+// asWritten is Triton's number for no optimization of the graph.
+const asWritten = 2
+
+// Describe loads the model as it is written and returns what ONNX Runtime has inferred of its outputs.
+func (b *Backend) Describe(ctx context.Context, dir string, m *edgewise.Model) ([]edgewise.TensorInfo, error) {
+	folder, file := modelFile(dir, m)
+	if _, err := onnxfile.Read(folder, file, onnxfile.DefaultLimits()); err != nil { // nothing that it refuses reaches native code
+		return nil, err
+	}
+	lib, err := b.open()
+	if err != nil {
+		return nil, edgewise.Errorf("onnx.Describe", edgewise.KindOf(err),
+			"the model's file leaves the type or the shape of an output to the runtime: %w", err)
+	}
+	session, err := lib.NewSession(filepath.Join(folder, file), nil, nil, ort.Options{Optimization: asWritten})
+	if err != nil {
+		return nil, err
+	}
+	outputs, err := session.Outputs()
+	if closing := session.Close(); err == nil {
+		err = closing
+	}
+	if err != nil {
+		return nil, err
+	}
+	infos := make([]edgewise.TensorInfo, len(outputs))
+	for i, v := range outputs {
+		infos[i] = edgewise.TensorInfo{Name: v.Name, Type: v.Type, Datatype: described(v), Shape: v.Shape}
+	}
+	return infos, ctx.Err()
+}
+
+// described says in words what a value is that is no tensor of a known type.
+func described(v ort.Value) string {
+	switch {
+	case !v.Tensor:
+		return "a sequence, a map or an optional"
+	case v.Type == edgewise.InvalidType:
+		return "a tensor of a type that the protocol does not have"
+	}
+	return v.Type.String()
 }

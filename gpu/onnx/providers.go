@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,7 +22,7 @@ func providers(m *edgewise.Model, device int, stream *cuda.Stream, graphs bool) 
 		"do_copy_in_default_stream": "1",
 	}
 	var list []ort.Provider
-	for _, a := range accelerators(m) {
+	for _, a := range m.Accelerators().GPU {
 		switch strings.ToLower(a.Name) {
 		case "cuda":
 			if err := settle(m, a, cudaParameters, cudaOptions); err != nil {
@@ -60,13 +61,6 @@ func addStream(options map[string]string, stream *cuda.Stream) {
 		options["user_compute_stream"] = strconv.FormatUint(uint64(stream.Handle()), 10)
 		options["has_user_compute_stream"] = "1"
 	}
-}
-
-func accelerators(m *edgewise.Model) []edgewise.Accelerator {
-	if m.Optimization == nil || m.Optimization.ExecutionAccelerators == nil {
-		return nil
-	}
-	return m.Optimization.ExecutionAccelerators.GPU
 }
 
 // parameter is an option that a model may set.
@@ -134,7 +128,8 @@ func settle(m *edgewise.Model, a edgewise.Accelerator, known map[string]paramete
 		switch {
 		case !ok:
 			return edgewise.Errorf("onnx.Load", edgewise.Invalid,
-				"model %q: accelerator %q: parameter %q: want one of %s, got %q", m.Name, a.Name, name, strings.Join(sortedKeys(p.names), ", "), value)
+				"model %q: accelerator %q: parameter %q: want one of %s, got %q", m.Name, a.Name, name,
+				strings.Join(slices.Sorted(maps.Keys(p.names)), ", "), value)
 		case p.key != "":
 			options[p.key] = meant
 		case meant != "": // the value is the name of a switch
@@ -142,13 +137,4 @@ func settle(m *edgewise.Model, a edgewise.Accelerator, known map[string]paramete
 		}
 	}
 	return nil
-}
-
-func sortedKeys(m map[string]string) []string {
-	list := make([]string, 0, len(m))
-	for key := range m {
-		list = append(list, key)
-	}
-	slices.Sort(list)
-	return list
 }

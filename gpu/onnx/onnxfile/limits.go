@@ -1,6 +1,8 @@
 package onnxfile
 
 import (
+	"fmt"
+
 	"github.com/edgewise-ai/edgewise"
 )
 
@@ -91,4 +93,26 @@ func add(sum *int64, n, limit int64, what string) error {
 	}
 	*sum += n
 	return nil
+}
+
+const operation = "onnxfile.Read"
+
+func invalid(format string, args ...any) error {
+	return edgewise.Errorf(operation, edgewise.Invalid, format, args...)
+}
+
+func tooLarge(format string, args ...any) error {
+	return edgewise.Errorf(operation, edgewise.TooLarge, format, args...)
+}
+
+func unsupported(format string, args ...any) error {
+	return edgewise.Errorf(operation, edgewise.Unsupported, format, args...)
+}
+
+// within says in which thing an error lies. The kind stays; nil stays nil.
+func within(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return edgewise.Errorf(operation, edgewise.KindOf(err), "%s: %w", fmt.Sprintf(format, args...), err)
 }
