@@ -110,11 +110,15 @@ func fold(name string) string { return strings.ToLower(name) }
 
 // put stores a value as JSON.
 func (a *Accounts) put(bucket, key string, value any) error {
+	return a.cfg.Documents.Update(func(tx edgewise.DocumentsTx) error { return put(tx, bucket, key, value) })
+}
+
+func put(tx edgewise.DocumentsTx, bucket, key string, value any) error {
 	text, err := json.Marshal(value)
 	if err != nil {
 		return edgewise.Errorf("auth.put", edgewise.Internal, "encoding: %w", err)
 	}
-	return a.cfg.Documents.Update(func(tx edgewise.DocumentsTx) error { return tx.Put(bucket, key, text) })
+	return tx.Put(bucket, key, text)
 }
 
 func (a *Accounts) remove(bucket string, keys ...string) error {
@@ -153,9 +157,7 @@ const (
 
 // wrong is an Invalid error about a member of what the caller sent.
 func wrong(op, field, format string, args ...any) error {
-	err := edgewise.Errorf(op, edgewise.Invalid, format, args...)
-	err.Field = field
-	return err
+	return edgewise.Errorf(op, edgewise.Invalid, format, args...).WithField(field)
 }
 
 // sortedBy returns the values of a map in the order of a text of theirs.

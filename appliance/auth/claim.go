@@ -113,10 +113,8 @@ func (a *Accounts) checkCode(given string) error {
 	if a.claims.wrong++; a.claims.wrong >= ClaimTries {
 		a.claims = pause{until: time.Now().Add(ClaimPause)}
 	}
-	err := edgewise.Errorf(op, edgewise.Unauthenticated, "this is not the claim code: it stands on the box's console "+
-		"and in its log")
-	err.Field = "code"
-	return err
+	return edgewise.Errorf(op, edgewise.Unauthenticated, "this is not the claim code: it stands on the box's console "+
+		"and in its log").WithField("code")
 }
 
 // plain makes codes that people write differently the same.

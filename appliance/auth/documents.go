@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -110,33 +111,49 @@ func (a *Accounts) load(tx edgewise.DocumentsTx) error {
 			return nil
 		})
 	}
-	err := each(usersBucket, func(key string, value []byte) error {
+	return errors.Join(each(usersBucket, func(key string, value []byte) error {
 		u, err := decodeUser(key, value)
 		if err == nil {
 			a.users[key] = u
 		}
 		return err
-	})
-	if err != nil {
-		return err
-	}
-	err = each(sessionsBucket, func(key string, value []byte) error {
+	}), each(sessionsBucket, func(key string, value []byte) error {
 		s, err := decodeSession(key, value)
 		if err == nil {
 			hash, _ := unhex(s.Hash)
 			a.sessions[hash] = s
 		}
 		return err
-	})
-	if err != nil {
-		return err
-	}
-	return each(keysBucket, func(id string, value []byte) error {
+	}), each(keysBucket, func(id string, value []byte) error {
 		k, err := decodeKey(id, value)
 		if err == nil {
 			hash, _ := unhex(k.Hash)
 			a.keys[hash] = k.ready()
 		}
 		return err
-	})
+	}))
+}
+
+// Reload reads users and keys again, after documents were put there by a restore. Sessions stay.
+func (a *Accounts) Reload() error {
+	fresh := &Accounts{
+		cfg: a.cfg, users: map[string]*user{}, sessions: map[[sha256.Size]byte]*session{},
+		keys: map[[sha256.Size]byte]*key{},
+	}
+	if err := a.cfg.Documents.View(func(tx edgewise.DocumentsTx) error { return fresh.load(tx) }); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for hash, k := range fresh.keys {
+		if a.keys[hash] == nil {
+			a.keys[hash] = k
+		}
+	}
+	for name, u := range fresh.users {
+		if a.users[name] == nil {
+			a.users[name] = u
+		}
+	}
+	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -127,9 +126,14 @@ func (a *Accounts) live(s *session, now time.Time) bool {
 
 // sweep forgets sessions that have ended. a.mu is held.
 func (a *Accounts) sweep(now time.Time) error {
+	return a.endWhere(func(s *session) bool { return !a.live(s, now) })
+}
+
+// endWhere forgets the sessions that are meant. a.mu is held.
+func (a *Accounts) endWhere(meant func(s *session) bool) error {
 	var ended []string
 	for hash, s := range a.sessions {
-		if !a.live(s, now) {
+		if meant(s) {
 			ended = append(ended, s.ID)
 			delete(a.sessions, hash)
 			s.life.over(over())
@@ -153,29 +157,12 @@ func (a *Accounts) dropOldest(user string) error {
 		return nil
 	}
 	oldest := slices.MinFunc(own, func(x, y *session) int { return x.Used.Compare(y.Used) })
-	return a.end(oldest)
-}
-
-// end forgets a session. a.mu is held.
-func (a *Accounts) end(s *session) error {
-	if hash, ok := unhex(s.Hash); ok {
-		delete(a.sessions, hash)
-	}
-	s.life.over(over())
-	return a.remove(sessionsBucket, s.ID)
+	return a.endWhere(func(s *session) bool { return s == oldest })
 }
 
 // endSessions ends the sessions of a user but one. a.mu is held.
 func (a *Accounts) endSessions(user, but string) error {
-	var ended []string
-	for hash, s := range a.sessions {
-		if fold(s.User) == fold(user) && s.ID != but {
-			ended = append(ended, s.ID)
-			delete(a.sessions, hash)
-			s.life.over(over())
-		}
-	}
-	return a.remove(sessionsBucket, ended...)
+	return a.endWhere(func(s *session) bool { return fold(s.User) == fold(user) && s.ID != but })
 }
 
 // Person returns who a session's token belongs to, and counts it as used. Errors: Unauthenticated.
@@ -194,24 +181,17 @@ func (a *Accounts) Person(token string) (*edgewise.Principal, error) {
 	s.Used = now
 	if now.Sub(s.saved) >= saveUsed {
 		s.saved = now
-		a.saveSession(s)
+		if err := a.put(sessionsBucket, s.ID, s); err != nil { // what fails here fails again where it matters
+			a.cfg.Log.Warn("the last use of a session was not stored", "error", err)
+		}
 	}
 	rights, _ := role(u.Role)
 	return &edgewise.Principal{Kind: "person", Name: u.Name, Rights: rights, Session: s.ID, Lifetime: s.life.context()},
 		nil
 }
 
-// saveSession stores when a session was used last. What fails here fails again where it matters. a.mu is held.
-func (a *Accounts) saveSession(s *session) {
-	if err := a.put(sessionsBucket, s.ID, s); err != nil {
-		a.cfg.Log.Warn("the last use of a session was not stored", "error", err)
-	}
-}
-
 func unknown(text string) error {
-	err := edgewise.Errorf("auth.unknown", edgewise.Unauthenticated, "%s", text)
-	err.Reason = "login_required"
-	return err
+	return edgewise.Errorf("auth.unknown", edgewise.Unauthenticated, "%s", text).WithReason("login_required")
 }
 
 // CheckCSRF tells whether value is the one that the page of a session was told. Errors: Denied.
@@ -222,10 +202,8 @@ func (a *Accounts) CheckCSRF(p *edgewise.Principal, value string) error {
 	if s != nil && subtle.ConstantTimeCompare([]byte(s.CSRF), []byte(value)) == 1 {
 		return nil
 	}
-	err := edgewise.Errorf("auth.CheckCSRF", edgewise.Denied, "the request lacks the header X-CSRF-Token of this "+
-		"session: read it from the session and send it with every change")
-	err.Reason = "csrf"
-	return err
+	return edgewise.Errorf("auth.CheckCSRF", edgewise.Denied, "the request lacks the header X-CSRF-Token of this "+
+		"session: read it from the session and send it with every change").WithReason("csrf")
 }
 
 func (a *Accounts) byID(id string) *session {
@@ -261,7 +239,7 @@ func (a *Accounts) Confirm(p *edgewise.Principal, password string, from Caller) 
 	defer a.mu.Unlock()
 	s := a.byID(p.Session)
 	if s == nil {
-		return unknown("the session has ended: log in again")
+		return over()
 	}
 	s.Confirmed = time.Now().UTC()
 	return a.put(sessionsBucket, s.ID, s)
@@ -278,10 +256,8 @@ func (a *Accounts) Confirmed(p *edgewise.Principal) error {
 	if s := a.byID(p.Session); s != nil && time.Since(s.Confirmed) < ConfirmTime {
 		return nil
 	}
-	err := edgewise.Errorf("auth.Confirmed", edgewise.Denied, "this needs your password again: it was given more "+
-		"than %v ago", ConfirmTime)
-	err.Reason = "confirm_required"
-	return err
+	return edgewise.Errorf("auth.Confirmed", edgewise.Denied, "this needs your password again: it was given more "+
+		"than %v ago", ConfirmTime).WithReason("confirm_required")
 }
 
 // Sessions lists a person's sessions, latest use first; an admin sees everybody's.
@@ -311,28 +287,20 @@ func (a *Accounts) EndSession(p *edgewise.Principal, id string) error {
 	if s == nil || !(s.User == p.Name && p.Kind == "person") && p.Rights&edgewise.Admin == 0 {
 		return edgewise.Errorf("auth.EndSession", edgewise.NotFound, "there is no session %.64q", id)
 	}
-	return a.end(s)
+	return a.endWhere(func(other *session) bool { return other == s })
 }
 
 // flush stores the times of last use that are not stored yet.
 func (a *Accounts) flush(tx edgewise.DocumentsTx) error {
 	for _, s := range a.sessions {
 		if s.Used.After(s.saved) {
-			text, err := json.Marshal(s)
-			if err != nil {
-				return err
-			}
-			if err := tx.Put(sessionsBucket, s.ID, text); err != nil {
+			if err := put(tx, sessionsBucket, s.ID, s); err != nil {
 				return err
 			}
 		}
 	}
 	for _, k := range a.keys {
-		text, err := json.Marshal(k)
-		if err != nil {
-			return err
-		}
-		if err := tx.Put(keysBucket, k.ID, text); err != nil {
+		if err := put(tx, keysBucket, k.ID, k); err != nil {
 			return err
 		}
 	}

@@ -104,12 +104,8 @@ func (a *Accounts) ChangeUser(name string, c admin.UserChange) (admin.User, erro
 		return admin.User{}, err
 	}
 	u := *old
-	if c.Role != nil {
-		u.Role = *c.Role
-	}
-	if c.Disabled != nil {
-		u.Disabled = *c.Disabled
-	}
+	set(&u.Role, c.Role)
+	set(&u.Disabled, c.Disabled)
 	if hash != "" {
 		u.Password = hash
 	}
@@ -123,18 +119,13 @@ func (a *Accounts) ChangeUser(name string, c admin.UserChange) (admin.User, erro
 	if hash != "" || u.Disabled {
 		err = a.endSessions(u.Name, "")
 	} else if u.Role != old.Role {
-		a.changeSessions(u.Name)
-	}
-	return u.public(), err
-}
-
-// changeSessions ends what goes on in the sessions of a user, whose role has changed. a.mu is held.
-func (a *Accounts) changeSessions(user string) {
-	for _, s := range a.sessions {
-		if fold(s.User) == fold(user) {
-			s.life.over(changed("the role of the account"))
+		for _, s := range a.sessions {
+			if fold(s.User) == fold(u.Name) {
+				s.life.over(changed("the role of the account"))
+			}
 		}
 	}
+	return u.public(), err
 }
 
 // DeleteUser deletes a user and ends the sessions. Errors: NotFound, Conflict for the last admin.
@@ -229,9 +220,7 @@ func (a *Accounts) checkOwn(p *edgewise.Principal, password, field string, from 
 		return err
 	}
 	if !good {
-		wrong := edgewise.Errorf(op, edgewise.Unauthenticated, "this is not your password")
-		wrong.Field = field
-		return wrong
+		return edgewise.Errorf(op, edgewise.Unauthenticated, "this is not your password").WithField(field)
 	}
 	a.logins.forgive(from.Address)
 	return nil
