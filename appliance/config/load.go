@@ -103,8 +103,7 @@ func readFile(file string, c *Config) error {
 		return edgewise.Errorf("config.Load", edgewise.Internal, "configuration file: %w", err)
 	}
 	doc, err := document.Parse(file, syntax, data)
-	var d *document.Error
-	if errors.As(err, &d) && d.TooLarge {
+	if d, ok := errors.AsType[*document.Error](err); ok && d.TooLarge {
 		return edgewise.Errorf("config.Load", edgewise.TooLarge, "%w", err)
 	}
 	if err != nil {

@@ -82,8 +82,8 @@ func (d *decoder) message(n *Node, v reflect.Value, path string) {
 	}
 	seen := map[string]int{}
 	for _, f := range n.Fields {
-		i, ok := fieldIndex(v.Type(), f.Name)
-		if !ok {
+		i := slices.Index(fieldNames(v.Type()), f.Name)
+		if i < 0 || f.Name == "" {
 			d.problem(f.Line, "unknown field %s in %s%s", quote(f.Name), d.place(path), Suggest(f.Name, fieldNames(v.Type())))
 			continue
 		}
@@ -211,11 +211,6 @@ func (d *decoder) enum(t reflect.Type, i int) []string {
 		return names
 	}
 	return d.schema.Enums[f.Type.Name()]
-}
-
-func fieldIndex(t reflect.Type, name string) (int, bool) {
-	i := slices.Index(fieldNames(t), name)
-	return i, i >= 0 && name != ""
 }
 
 // fieldNames returns the names of a struct's fields in documents, "" for those that are not in them.

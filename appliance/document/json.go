@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strconv"
 )
 
 // jsonReader walks the tokens of a document that is known to be well-formed.
@@ -52,10 +53,7 @@ func (r *jsonReader) value(depth int) (*Node, error) {
 	case json.Number:
 		return r.scalar(Number, line, t.String())
 	case bool:
-		if t {
-			return r.scalar(Bool, line, "true")
-		}
-		return r.scalar(Bool, line, "false")
+		return r.scalar(Bool, line, strconv.FormatBool(t))
 	}
 	return r.scalar(Null, line, "")
 }

@@ -1,6 +1,9 @@
 package document
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // pbReader is a recursive descent over the tokens of protobuf text format. Extensions, which stand in brackets where a
 // field's name is expected, are not part of it.
@@ -87,20 +90,13 @@ func (r *pbReader) field(closing string, depth int) (Field, error) {
 	if f.Value, err = r.value(depth + 1); err != nil {
 		return f, err
 	}
-	if !colon && f.Value.Kind == List && !messages(f.Value.Items) {
+	if !colon && f.Value.Kind == List && slices.ContainsFunc(f.Value.Items, notMap) {
 		err = r.errorf(f.Line, "want \":\" after %s: only messages go without it", clip(f.Name))
 	}
 	return f, err
 }
 
-func messages(items []*Node) bool {
-	for _, item := range items {
-		if item.Kind != Map {
-			return false
-		}
-	}
-	return true
-}
+func notMap(n *Node) bool { return n.Kind != Map }
 
 func (r *pbReader) value(depth int) (*Node, error) {
 	switch {

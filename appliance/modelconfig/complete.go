@@ -3,7 +3,6 @@ package modelconfig
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/edgewise-ai/edgewise"
 )
@@ -184,8 +183,13 @@ func scalarReshape(name string, dims edgewise.Shape, r *edgewise.Reshape, maxBat
 }
 
 // schedulers counts the members of the scheduling choice that are set.
-func schedulers(m *edgewise.Model) (n int) {
-	for _, set := range []bool{m.DynamicBatching != nil, m.SequenceBatching != nil, m.EnsembleScheduling != nil} {
+func schedulers(m *edgewise.Model) int {
+	return count(m.DynamicBatching != nil, m.SequenceBatching != nil, m.EnsembleScheduling != nil)
+}
+
+// count returns how many of choices are set.
+func count(choices ...bool) (n int) {
+	for _, set := range choices {
 		if set {
 			n++
 		}
@@ -313,20 +317,20 @@ func Ensemble(declared *edgewise.Model, name string, d Defaults) (*edgewise.Mode
 // strictly reports what Triton refuses in a configuration that is not completed from the model's file: missing inputs or
 // outputs, dims of 0, and an empty reshape without max_batch_size. The error has the kind Invalid and names each problem.
 func strictly(m *edgewise.Model) error {
-	var problems []string
-	add := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	c := &checker{m: m}
 	if len(m.Input) == 0 {
-		add("must specify 'input': engine.auto_complete is false")
+		c.problem("must specify 'input': engine.auto_complete is false")
 	}
 	if len(m.Output) == 0 {
-		add("must specify 'output': engine.auto_complete is false")
+		c.problem("must specify 'output': engine.auto_complete is false")
 	}
 	check := func(what string, dims edgewise.Shape, r *edgewise.Reshape) {
 		if slices.Contains(dims, 0) {
-			add("%s: dimension must be integer >= 1, or -1 to indicate a variable-size dimension, got %v: engine.auto_complete is false", what, dims)
+			c.problem("%s: dimension must be integer >= 1, or -1 to indicate a variable-size dimension, got %v: "+
+				"engine.auto_complete is false", what, dims)
 		}
 		if r != nil && len(r.Shape) == 0 && m.MaxBatchSize <= 0 {
-			add("%s: cannot have an empty reshape without max_batch_size: engine.auto_complete is false", what)
+			c.problem("%s: cannot have an empty reshape without max_batch_size: engine.auto_complete is false", what)
 		}
 	}
 	for _, in := range m.Input {
@@ -335,8 +339,5 @@ func strictly(m *edgewise.Model) error {
 	for _, out := range m.Output {
 		check("output "+shown(out.Name), out.Dims, out.Reshape)
 	}
-	if len(problems) == 0 {
-		return nil
-	}
-	return fail(m.Name, edgewise.Invalid, "%s", strings.Join(problems, fmt.Sprintf("\nmodel %q: ", m.Name)))
+	return c.err(edgewise.Invalid)
 }

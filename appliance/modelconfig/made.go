@@ -174,11 +174,7 @@ func (c *checker) batches() {
 		c.problem("%s: sequence_batching with the strategy direct excludes them: it makes one batch of all slots; use oldest",
 			all)
 	}
-	for _, key := range sorted(c.m.Parameters) {
-		if key == "padding_value" || key == "padding_sizes" {
-			c.problem("parameters: %s: padding is excluded by %s", key, all)
-		}
-	}
+	c.unpadded(all)
 	for i, b := range c.m.BatchInput {
 		what := fmt.Sprintf("batch_input[%d]", i)
 		c.batchNames(what, b.TargetName, b.SourceInput)
@@ -204,6 +200,15 @@ func (c *checker) batches() {
 		}
 		if b.Kind != batchScatter {
 			c.problem("%s: kind: unknown name %.64q", what, b.Kind)
+		}
+	}
+}
+
+// unpadded refuses the parameters that ask for padding.
+func (c *checker) unpadded(by string) {
+	for _, key := range []string{"padding_sizes", "padding_value"} {
+		if _, there := c.m.Parameters[key]; there {
+			c.problem("parameters: %s: padding is excluded by %s", key, by)
 		}
 	}
 }

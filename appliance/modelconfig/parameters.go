@@ -3,6 +3,7 @@ package modelconfig
 import (
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -75,14 +76,9 @@ func between(least, most int) func(string) bool {
 var threads = parameter{"a number of threads from 0 to " + strconv.Itoa(MaxThreads), number(MaxThreads)}
 
 func oneOf(values ...string) parameter {
-	return parameter{"one of " + strings.Join(values, ", "), func(text string) bool {
-		for _, v := range values {
-			if v == text {
-				return true
-			}
-		}
-		return false
-	}}
+	return parameter{
+		"one of " + strings.Join(values, ", "), func(text string) bool { return slices.Contains(values, text) },
+	}
 }
 
 func number(most uint64) func(string) bool {

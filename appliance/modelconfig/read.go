@@ -112,8 +112,7 @@ func Parse(file string, data []byte) (*edgewise.Model, error) {
 
 func wrap(err error) error {
 	kind := edgewise.Invalid
-	var d *document.Error
-	if errors.As(err, &d) && d.TooLarge {
+	if d, ok := errors.AsType[*document.Error](err); ok && d.TooLarge {
 		kind = edgewise.TooLarge
 	}
 	return edgewise.Errorf("modelconfig.Parse", kind, "%w", err)

@@ -86,17 +86,20 @@ func (c *checker) batching() {
 	if b == nil {
 		return
 	}
-	for _, size := range b.PreferredBatchSize {
-		if size < 1 || size > c.m.MaxBatchSize {
-			c.problem("dynamic_batching: preferred_batch_size: want 1 to max_batch_size, which is %d, got %d", c.m.MaxBatchSize,
-				size)
-		}
-	}
+	c.preferred("dynamic_batching", b.PreferredBatchSize)
 	c.queueTime("dynamic_batching: max_queue_delay_microseconds", b.MaxQueueDelay)
 	for _, p := range queuePolicies(c.m) {
 		c.queuePolicy(p)
 	}
 	c.priorities(b)
+}
+
+func (c *checker) preferred(what string, sizes []int32) {
+	for _, size := range sizes {
+		if size < 1 || size > c.m.MaxBatchSize {
+			c.problem("%s: preferred_batch_size: want 1 to max_batch_size, which is %d, got %d", what, c.m.MaxBatchSize, size)
+		}
+	}
 }
 
 func (c *checker) priorities(b *edgewise.DynamicBatching) {

@@ -45,11 +45,7 @@ func (c *checker) sequences() {
 	if c.m.ResponseCache != nil && c.m.ResponseCache.Enable {
 		c.problem("%s: response_cache is excluded by it: an answer depends on those before it", what)
 	}
-	for _, key := range sorted(c.m.Parameters) {
-		if key == "padding_value" || key == "padding_sizes" {
-			c.problem("parameters: %s: padding is excluded by sequence_batching", key)
-		}
-	}
+	c.unpadded(what)
 	c.strategy(b)
 	c.controls(b)
 	c.states(b)
@@ -65,12 +61,7 @@ func (c *checker) strategy(b *edgewise.SequenceBatching) {
 	}
 	if o := b.Oldest; o != nil {
 		c.queueTime("sequence_batching: oldest: max_queue_delay_microseconds", o.MaxQueueDelay)
-		for _, size := range o.PreferredBatchSize {
-			if size < 1 || size > c.m.MaxBatchSize {
-				c.problem("sequence_batching: oldest: preferred_batch_size: want 1 to max_batch_size, which is %d, got %d",
-					c.m.MaxBatchSize, size)
-			}
-		}
+		c.preferred("sequence_batching: oldest", o.PreferredBatchSize)
 		if o.MaxCandidateSequences < 0 {
 			c.problem("sequence_batching: oldest: max_candidate_sequences: want 0 (max_batch_size) or more, got %d",
 				o.MaxCandidateSequences)
@@ -284,13 +275,7 @@ func warmupFits(in edgewise.WarmupInput, batch uint32) bool {
 }
 
 func (c *checker) warmupSource(what string, in edgewise.WarmupInput) {
-	sources := 0
-	for _, set := range []bool{in.ZeroData, in.RandomData, in.InputDataFile != ""} {
-		if set {
-			sources++
-		}
-	}
-	if sources != 1 {
+	if sources := count(in.ZeroData, in.RandomData, in.InputDataFile != ""); sources != 1 {
 		c.problem("%s: want exactly one of zero_data, random_data and input_data_file, got %d", what, sources)
 	}
 	if in.InputDataFile == "" {

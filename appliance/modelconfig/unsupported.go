@@ -25,7 +25,10 @@ var features = []feature{
 		func(m *edgewise.Model) bool { return m.SequenceBatching != nil && m.SequenceBatching.IterativeSequence },
 	},
 	{"sequence_batching.state.use_growable_memory", "there is no GPU memory to grow in; a state may have another size " +
-		"with each request as it is", anyState(func(s edgewise.SequenceState) bool { return s.UseGrowableMemory })},
+		"with each request as it is", func(m *edgewise.Model) bool {
+		return m.SequenceBatching != nil && slices.ContainsFunc(m.SequenceBatching.State,
+			func(s edgewise.SequenceState) bool { return s.UseGrowableMemory })
+	}},
 	{
 		"is_shape_tensor", "only TensorRT models have shape tensors",
 		anyTensor(func(in edgewise.ModelInput) bool { return in.IsShapeTensor },
@@ -71,13 +74,13 @@ var features = []feature{
 	{
 		"optimization.execution_accelerators.gpu_execution_accelerator", "the accelerators on a GPU are cuda and tensorrt",
 		func(m *edgewise.Model) bool {
-			return slices.ContainsFunc(accelerators(m).GPU, func(a edgewise.Accelerator) bool {
+			return slices.ContainsFunc(m.Accelerators().GPU, func(a edgewise.Accelerator) bool {
 				return !slices.Contains([]string{"cuda", "tensorrt"}, strings.ToLower(a.Name))
 			})
 		},
 	},
 	{"optimization.execution_accelerators.cpu_execution_accelerator", "the CPU runs models without accelerators: " +
-		"openvino and others are not part of this box", func(m *edgewise.Model) bool { return len(accelerators(m).CPU) > 0 }},
+		"openvino and others are not part of this box", func(m *edgewise.Model) bool { return len(m.Accelerators().CPU) > 0 }},
 }
 
 // unsupported returns what m asks for and this build does not serve, each with the reason.
@@ -96,12 +99,6 @@ func unsupported(m *edgewise.Model, formats edgewise.Formats) []string {
 	return found
 }
 
-func anyState(used func(edgewise.SequenceState) bool) func(*edgewise.Model) bool {
-	return func(m *edgewise.Model) bool {
-		return m.SequenceBatching != nil && slices.ContainsFunc(m.SequenceBatching.State, used)
-	}
-}
-
 func anyTensor(in func(edgewise.ModelInput) bool, out func(edgewise.ModelOutput) bool) func(*edgewise.Model) bool {
 	return func(m *edgewise.Model) bool {
 		return slices.ContainsFunc(m.Input, in) || slices.ContainsFunc(m.Output, out)
@@ -110,13 +107,6 @@ func anyTensor(in func(edgewise.ModelInput) bool, out func(edgewise.ModelOutput)
 
 func anyGroup(used func(edgewise.InstanceGroup) bool) func(*edgewise.Model) bool {
 	return func(m *edgewise.Model) bool { return slices.ContainsFunc(m.InstanceGroup, used) }
-}
-
-func accelerators(m *edgewise.Model) edgewise.ExecutionAccelerators {
-	if m.Optimization == nil || m.Optimization.ExecutionAccelerators == nil {
-		return edgewise.ExecutionAccelerators{}
-	}
-	return *m.Optimization.ExecutionAccelerators
 }
 
 // checksumAgent is the one repository agent that there is: it holds files against sums that the author wrote down.

@@ -121,13 +121,7 @@ func (c *checker) versionPolicy() {
 	if p == nil {
 		return
 	}
-	set := 0
-	for _, choice := range []bool{p.Latest != nil, p.All != nil, p.Specific != nil} {
-		if choice {
-			set++
-		}
-	}
-	if set != 1 {
+	if set := count(p.Latest != nil, p.All != nil, p.Specific != nil); set != 1 {
 		c.problem("version_policy: want exactly one of latest, all and specific, got %d", set)
 	}
 	if p.Latest != nil && p.Latest.NumVersions == 0 {
