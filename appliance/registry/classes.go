@@ -2,14 +2,13 @@ package registry
 
 import (
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/appliance/manager"
+	"github.com/edgewise-ai/edgewise/store"
 )
 
 // Bounds of a label file. One that crosses them is not used at all: labels that end in the middle would mislead.
@@ -84,19 +83,9 @@ func (g *Registry) versionClasses(v *edgewise.Version, dir string) *versionClass
 
 // readLabels returns the lines of a file without their ends.
 func readLabels(path string) ([]string, error) {
-	f, err := os.Open(path)
-	if err != nil {
+	data, err := store.ReadBounded(path, maxLabelBytes)
+	if err != nil || len(data) == 0 {
 		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(io.LimitReader(f, maxLabelBytes+1))
-	switch {
-	case err != nil:
-		return nil, err
-	case len(data) == 0:
-		return nil, nil
-	case len(data) > maxLabelBytes:
-		return nil, fmt.Errorf("it has more than %d bytes", maxLabelBytes)
 	}
 	text := strings.TrimSuffix(string(data), "\n")
 	if strings.Count(text, "\n") >= maxLabelLines {

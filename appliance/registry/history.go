@@ -49,10 +49,7 @@ func (d *History) Note(ctx context.Context, e admin.Deployment, began time.Time,
 		e.Error, e.SignatureChanges = failed.Error(), nil
 	}
 	err := d.documents.Update(func(tx edgewise.DocumentsTx) error {
-		number, err := tx.Append(DeploymentsBucket, func(number uint64) ([]byte, error) {
-			e.Number = number
-			return json.Marshal(e)
-		})
+		number, err := appendDeployment(tx, &e)
 		if err != nil || number%dropDeployments != 0 || number <= maxDeployments {
 			return err
 		}
@@ -83,9 +80,13 @@ func (d *History) List(model string, limit int) ([]admin.Deployment, error) {
 
 // Append adds a deployment of another box, under the next number of this one.
 func (d *History) Append(tx edgewise.DocumentsTx, e admin.Deployment) error {
-	_, err := tx.Append(DeploymentsBucket, func(number uint64) ([]byte, error) {
+	_, err := appendDeployment(tx, &e)
+	return err
+}
+
+func appendDeployment(tx edgewise.DocumentsTx, e *admin.Deployment) (number uint64, err error) {
+	return tx.Append(DeploymentsBucket, func(number uint64) ([]byte, error) {
 		e.Number = number
 		return json.Marshal(e)
 	})
-	return err
 }

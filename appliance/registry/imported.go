@@ -66,6 +66,14 @@ func (g *Registry) Lock(ctx context.Context, name string) (unlock func(), err er
 	return g.locks.lock(ctx, name)
 }
 
+// lockStored is Lock of a model that is to be changed. Errors: those of Changeable, and ctx's.
+func (g *Registry) lockStored(ctx context.Context, op, name string) (unlock func(), err error) {
+	if err := g.Changeable(op, name); err != nil {
+		return nil, err
+	}
+	return g.Lock(ctx, name)
+}
+
 // Uploaded tells whether a version of a model is stored that no model repository has brought.
 func (g *Registry) Uploaded(name string) bool {
 	r, err := g.store.Record(name)

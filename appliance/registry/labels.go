@@ -35,10 +35,7 @@ func (g *Registry) setLabel(ctx context.Context, name, label string, version int
 
 // Rollback moves a label to the last version it pointed to that still exists, loading that first.
 func (g *Registry) Rollback(ctx context.Context, name, label string) (admin.LabelMove, error) {
-	if err := g.Changeable("registry.Rollback", name); err != nil {
-		return admin.LabelMove{}, err
-	}
-	unlock, err := g.Lock(ctx, name)
+	unlock, err := g.lockStored(ctx, "registry.Rollback", name)
 	if err != nil {
 		return admin.LabelMove{}, err
 	}
@@ -73,10 +70,7 @@ func rollbackTarget(r *edgewise.Record, label string) int64 {
 
 // RemoveLabel forgets a label; a version that nothing else asks for is unloaded.
 func (g *Registry) RemoveLabel(ctx context.Context, name, label string) error {
-	if err := g.Changeable("registry.RemoveLabel", name); err != nil {
-		return err
-	}
-	unlock, err := g.Lock(ctx, name)
+	unlock, err := g.lockStored(ctx, "registry.RemoveLabel", name)
 	if err != nil {
 		return err
 	}
@@ -96,7 +90,10 @@ func (g *Registry) moveLabel(
 	ctx context.Context, to edgewise.ModelID, label string, move func() (edgewise.Label, error),
 ) (moved admin.LabelMove, err error) {
 	began, from := time.Now(), g.Labelled(to.Name, label)
-	changes := g.signatureChanges(to.Name, from, to.Version)
+	var changes []admin.Difference
+	if r := g.Lookup(to.Name); r != nil {
+		changes = admin.SignatureChanges(r.Version(from), r.Version(to.Version))
+	}
 	defer func() {
 		e := admin.Deployment{Model: to.Name, Label: label, From: from, To: to.Version, SignatureChanges: changes}
 		g.config.History.Note(ctx, e, began, err)
@@ -114,15 +111,6 @@ func (g *Registry) moveLabel(
 	}
 	g.logger.Info("label moved", attributes...)
 	return moved, nil
-}
-
-// signatureChanges compares the tensors of two versions of a model; see the function.
-func (g *Registry) signatureChanges(name string, from, to int64) []admin.Difference {
-	r := g.Lookup(name)
-	if r == nil {
-		return nil
-	}
-	return admin.SignatureChanges(r.Version(from), r.Version(to))
 }
 
 // Labelled returns the version a label points to, 0 for none.

@@ -46,10 +46,8 @@ func (n Notes) Get(id edgewise.ModelID) (text string) {
 // Set replaces the notes about a model or a version; "" removes them. Errors: TooLarge.
 func (n Notes) Set(id edgewise.ModelID, text string) error {
 	if len(text) > admin.MaxNotesBytes {
-		err := edgewise.Errorf("registry.notes", edgewise.TooLarge, "the notes have %d bytes: at most %d are allowed",
-			len(text), admin.MaxNotesBytes)
-		err.Limit, err.Field = admin.MaxNotesBytes, "notes"
-		return err
+		return edgewise.Errorf("registry.notes", edgewise.TooLarge, "the notes have %d bytes: at most %d are allowed",
+			len(text), admin.MaxNotesBytes).WithLimit(admin.MaxNotesBytes).WithField("notes")
 	}
 	return n.documents.Update(func(tx edgewise.DocumentsTx) error {
 		if text == "" {

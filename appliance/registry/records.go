@@ -44,31 +44,10 @@ func (g *Registry) Lookup(name string) *edgewise.Record {
 
 // Inspect reads a stored version's files.
 func (g *Registry) Inspect(ctx context.Context, id edgewise.ModelID) (*edgewise.Inspection, error) {
-	record, err := g.Record(id.Name)
+	v, err := g.version("registry.Inspect", id)
 	if err != nil {
 		return nil, err
 	}
-	v := record.Version(id.Version)
-	if v == nil {
-		return nil, edgewise.Errorf("registry.Inspect", edgewise.NotFound, "model %q has no version %d", id.Name, id.Version)
-	}
-	return g.inspectVersion(ctx, v)
-}
-
-// Propose returns pipelines that a version may be meant for.
-func (g *Registry) Propose(id edgewise.ModelID) ([]admin.Proposal, error) {
-	r, err := g.Record(id.Name)
-	if err != nil {
-		return nil, err
-	}
-	v := r.Version(id.Version)
-	if v == nil {
-		return nil, edgewise.Errorf("registry.Propose", edgewise.NotFound, "model %q has no version %d", id.Name, id.Version)
-	}
-	return proposal.For(v.Model, g.config.Serving.Defaults().Formats), nil
-}
-
-func (g *Registry) inspectVersion(ctx context.Context, v *edgewise.Version) (*edgewise.Inspection, error) {
 	if ensemble.Is(v.Model) {
 		return ensemble.Inspection(v.Model), nil
 	}
@@ -81,4 +60,25 @@ func (g *Registry) inspectVersion(ctx context.Context, v *edgewise.Version) (*ed
 		return nil, fmt.Errorf("model %v: %w", v.ID, err)
 	}
 	return inspection, nil
+}
+
+// version returns a stored version. Error: NotFound.
+func (g *Registry) version(op string, id edgewise.ModelID) (*edgewise.Version, error) {
+	r, err := g.Record(id.Name)
+	if err != nil {
+		return nil, err
+	}
+	if v := r.Version(id.Version); v != nil {
+		return v, nil
+	}
+	return nil, edgewise.Errorf(op, edgewise.NotFound, "model %q has no version %d", id.Name, id.Version)
+}
+
+// Propose returns pipelines that a version may be meant for.
+func (g *Registry) Propose(id edgewise.ModelID) ([]admin.Proposal, error) {
+	v, err := g.version("registry.Propose", id)
+	if err != nil {
+		return nil, err
+	}
+	return proposal.For(v.Model, g.config.Serving.Defaults().Formats), nil
 }

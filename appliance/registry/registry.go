@@ -163,10 +163,7 @@ func receive(ctx context.Context, staging *store.Staging, up edgewise.Upload) ([
 
 // DeleteVersion deletes a version that no label points to and no ensemble pins.
 func (g *Registry) DeleteVersion(ctx context.Context, id edgewise.ModelID) error {
-	if err := g.Changeable("registry.DeleteVersion", id.Name); err != nil {
-		return err
-	}
-	unlock, err := g.Lock(ctx, id.Name)
+	unlock, err := g.lockStored(ctx, "registry.DeleteVersion", id.Name)
 	if err != nil {
 		return err
 	}
@@ -183,10 +180,7 @@ func (g *Registry) DeleteVersion(ctx context.Context, id edgewise.ModelID) error
 
 // DeleteModel deletes a model with all its versions and labels, unless an ensemble pins one of them.
 func (g *Registry) DeleteModel(ctx context.Context, name string) error {
-	if err := g.Changeable("registry.DeleteModel", name); err != nil {
-		return err
-	}
-	unlock, err := g.Lock(ctx, name)
+	unlock, err := g.lockStored(ctx, "registry.DeleteModel", name)
 	if err != nil {
 		return err
 	}
