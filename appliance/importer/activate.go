@@ -11,6 +11,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/api/repository"
+	"github.com/edgewise-ai/edgewise/appliance/modelconfig"
 )
 
 // resume makes a job run again that waits for an activation, or has failed after the inspection.
@@ -43,9 +44,7 @@ func (im *Importer) resume(made *job, p *edgewise.Principal, a admin.Activate) e
 func checkActivate(made *job, a admin.Activate) error {
 	const op = "importer.Activate"
 	invalid := func(field, format string, args ...any) error {
-		err := edgewise.Errorf(op, edgewise.Invalid, format, args...)
-		err.Field = field
-		return err
+		return edgewise.Errorf(op, edgewise.Invalid, format, args...).WithField(field)
 	}
 	if a.Model != "" {
 		if err := checkName(a.Model); err != nil {
@@ -74,7 +73,7 @@ func checkActivate(made *job, a admin.Activate) error {
 const maxBatch = 1 << 16
 
 func isConfiguration(f repository.File) bool {
-	return f.Path == "config.pbtxt" || f.Path == "config.yaml" || f.Path == "config.yml" || f.Path == "config.json"
+	return slices.Contains(modelconfig.Files(), f.Path)
 }
 
 // deploy stores the versions of an upload and makes the last one of each model live.
@@ -155,16 +154,12 @@ func (im *Importer) storeOne(ctx context.Context, c *candidate, notes string) er
 			return im.note(same.ID, notes)
 		}
 	}
-	upload, files := c.version.Upload(uploadOrigin)
-	v, err := models.Push(ctx, upload, false)
-	if closing := files.Close(); err == nil {
-		err = closing
-	}
+	pushed, err := im.push(ctx, c.version, uploadOrigin, false)
 	if err != nil {
 		return err
 	}
-	c.stored = v.ID.Version
-	return im.note(v.ID, notes)
+	c.stored = pushed.ID.Version
+	return im.note(pushed.ID, notes)
 }
 
 // promote makes a version live and follows its load.

@@ -126,13 +126,17 @@ func (im *Importer) describeBackup(withAccounts bool) (*Backup, error) {
 const maxBackupHistory = 10_000
 
 func addBytes(t *tar.Writer, name string, text []byte, at time.Time) error {
+	return add(t, name, bytes.NewReader(text), int64(len(text)), at)
+}
+
+// add writes an entry of size bytes.
+func add(t *tar.Writer, name string, from io.Reader, size int64, at time.Time) error {
 	if err := t.WriteHeader(&tar.Header{
-		Name: name, Mode: 0o600, Size: int64(len(text)), ModTime: at,
-		Typeflag: tar.TypeReg, Format: tar.FormatPAX,
+		Name: name, Mode: 0o600, Size: size, ModTime: at.Truncate(time.Second), Typeflag: tar.TypeReg, Format: tar.FormatPAX,
 	}); err != nil {
 		return err
 	}
-	_, err := t.Write(text)
+	_, err := io.CopyN(t, from, size)
 	return err
 }
 
@@ -166,14 +170,7 @@ func addFile(t *tar.Writer, name, path string, size int64, at time.Time) error {
 		return err
 	}
 	defer func() { _ = in.Close() }()
-	if err := t.WriteHeader(&tar.Header{
-		Name: name, Mode: 0o600, Size: size, ModTime: at.Truncate(time.Second),
-		Typeflag: tar.TypeReg, Format: tar.FormatPAX,
-	}); err != nil {
-		return err
-	}
-	_, err = io.CopyN(t, in, size)
-	return err
+	return add(t, name, in, size, at)
 }
 
 // summary describes what a backup holds.

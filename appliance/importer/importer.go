@@ -144,10 +144,16 @@ func (im *Importer) importVersion(ctx context.Context, v repository.Version, pro
 			return v.SameAs(stored.Files)
 		}
 	}
-	upload, files := v.Upload("import")
-	_, err := im.config.Models.Push(admin.WithCause(ctx, admin.CauseImport), upload, promote)
+	_, err := im.push(admin.WithCause(ctx, admin.CauseImport), v, "import", promote)
+	return err
+}
+
+// push stores a version.
+func (im *Importer) push(ctx context.Context, v repository.Version, origin string, promote bool) (*admin.Pushed, error) {
+	upload, files := v.Upload(origin)
+	pushed, err := im.config.Models.Push(ctx, upload, promote)
 	if closing := files.Close(); err == nil {
 		err = closing
 	}
-	return err
+	return pushed, err
 }

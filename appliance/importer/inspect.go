@@ -190,9 +190,7 @@ func nameOf(filename string) string {
 
 func checkName(name string) error {
 	if err := edgewise.CheckName(name); err != nil {
-		bad := edgewise.Errorf("importer.candidates", edgewise.Invalid, "%w", err)
-		bad.Field = "model"
-		return bad
+		return edgewise.Errorf("importer.candidates", edgewise.Invalid, "%w", err).WithField("model")
 	}
 	return nil
 }

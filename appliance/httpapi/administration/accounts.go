@@ -25,32 +25,17 @@ func (h *handlers) accountRoutes() []httpapi.Route {
 		{Method: "DELETE", Path: session, Handler: run(h.logout), Action: "session.logout"},
 		{Method: "PUT", Path: session + "/password", Handler: runWith(h.changePassword), Action: "session.password"},
 		{Method: "POST", Path: session + "/confirm", Handler: change(h.confirm), Action: "session.confirm"},
-		{Method: "GET", Path: "/api/v1/sessions", Handler: show(h.sessions)},
-		{Method: "DELETE", Path: "/api/v1/sessions/:id", Handler: run(h.endSession), Action: "session.end"},
+		{Method: "GET", Path: "/api/v1/sessions", Handler: list(h.Accounts.Sessions)},
+		{Method: "DELETE", Path: "/api/v1/sessions/:id", Handler: dropOwn(h.Accounts.EndSession), Action: "session.end"},
 		{Method: "POST", Path: "/api/v1/setup/claim", Handler: change(h.claim), Public: true, Action: "box.claim"},
 		{Method: "GET", Path: users, Handler: get(h.Accounts.Users), Rights: admin},
-		{
-			Method: "POST", Path: users, Handler: change(h.createUser), Rights: admin, Confirm: true,
-			Action: "user.create",
-		},
-		{
-			Method: "PATCH", Path: users + "/:user", Handler: change(h.changeUser), Rights: admin, Confirm: true,
-			Action: "user.change",
-		},
-		{
-			Method: "DELETE", Path: users + "/:user", Handler: run(h.deleteUser), Rights: admin, Confirm: true,
-			Action: "user.delete",
-		},
+		confirmed(act("POST", users, "user.create", admin, change(h.createUser))),
+		confirmed(act("PATCH", users+"/:user", "user.change", admin, change(h.changeUser))),
+		confirmed(act("DELETE", users+"/:user", "user.delete", admin, drop("user", h.Accounts.DeleteUser))),
 		{Method: "GET", Path: keys, Handler: get(h.Accounts.Keys), Rights: admin},
-		{
-			Method: "POST", Path: keys, Handler: change(h.createKey), Rights: admin, Confirm: true,
-			Action: "key.create",
-		},
-		{
-			Method: "PATCH", Path: keys + "/:id", Handler: change(h.changeKey), Rights: admin, Confirm: true,
-			Action: "key.change",
-		},
-		{Method: "DELETE", Path: keys + "/:id", Handler: run(h.deleteKey), Rights: admin, Action: "key.delete"},
+		confirmed(act("POST", keys, "key.create", admin, change(h.createKey))),
+		confirmed(act("PATCH", keys+"/:id", "key.change", admin, change(h.changeKey))),
+		act("DELETE", keys+"/:id", "key.delete", admin, drop("id", h.Accounts.DeleteKey)),
 		{Method: "GET", Path: "/api/v1/audit", Handler: show(h.audit), Rights: admin},
 		{Method: "GET", Path: "/api/v1/audit/verification", Handler: show(h.verifyAudit), Rights: admin},
 	}
@@ -147,17 +132,6 @@ func (h *handlers) confirm(r *httpapi.Request, ask password) (s admin.Session, e
 	return h.session(r)
 }
 
-// sessions lists sessions: GET /api/v1/sessions.
-func (h *handlers) sessions(r *httpapi.Request) ([]admin.SessionInfo, error) {
-	return h.Accounts.Sessions(r.Caller), nil
-}
-
-// endSession ends a session: DELETE /api/v1/sessions/{id}.
-func (h *handlers) endSession(r *httpapi.Request) error {
-	r.Target = r.Param("id")
-	return h.Accounts.EndSession(r.Caller, r.Target)
-}
-
 // createUser makes a user: POST /api/v1/users.
 func (h *handlers) createUser(r *httpapi.Request, ask admin.UserNew) (admin.User, error) {
 	r.Target, r.Detail = ask.Name, "role "+ask.Role
@@ -181,12 +155,6 @@ func (h *handlers) changeUser(r *httpapi.Request, ask admin.UserChange) (admin.U
 	return h.Accounts.ChangeUser(r.Target, ask)
 }
 
-// deleteUser deletes a user: DELETE /api/v1/users/{user}.
-func (h *handlers) deleteUser(r *httpapi.Request) error {
-	r.Target = r.Param("user")
-	return h.Accounts.DeleteUser(r.Target)
-}
-
 // createKey makes a key: POST /api/v1/keys.
 func (h *handlers) createKey(r *httpapi.Request, ask admin.KeyNew) (admin.KeySecret, error) {
 	r.Detail = ask.Name + ", rights " + strings.Join(ask.Rights, " ")
@@ -200,12 +168,6 @@ func (h *handlers) createKey(r *httpapi.Request, ask admin.KeyNew) (admin.KeySec
 func (h *handlers) changeKey(r *httpapi.Request, ask admin.KeyChange) (admin.Key, error) {
 	r.Target = r.Param("id")
 	return h.Accounts.ChangeKey(r.Target, ask, r.Caller)
-}
-
-// deleteKey revokes a key: DELETE /api/v1/keys/{id}.
-func (h *handlers) deleteKey(r *httpapi.Request) error {
-	r.Target = r.Param("id")
-	return h.Accounts.DeleteKey(r.Target)
 }
 
 // audit reads the audit log: GET /api/v1/audit.

@@ -178,9 +178,8 @@ func (h *handlers) topics(r *httpapi.Request) ([]string, error) {
 			if r.Query("topics") == "" {
 				continue
 			}
-			err := edgewise.Errorf(op, edgewise.Denied, "%s may not listen to %s: it needs the right operate", r.Caller.Actor(), t)
-			err.Reason = "right_missing"
-			return nil, err
+			return nil, edgewise.Errorf(op, edgewise.Denied, "%s may not listen to %s: it needs the right operate",
+				r.Caller.Actor(), t).WithReason("right_missing")
 		}
 		topics = append(topics, t)
 	}

@@ -3,6 +3,7 @@
 package administration
 
 import (
+	"context"
 	"math"
 	"strconv"
 	"strings"
@@ -73,6 +74,17 @@ func Register(s *httpapi.Server, deps Deps) {
 	}
 }
 
+// act is a route that changes something, under the name that the change has in the audit log.
+func act(method, path, action string, rights edgewise.Rights, handler httpapi.Handler) httpapi.Route {
+	return httpapi.Route{Method: method, Path: path, Action: action, Rights: rights, Handler: handler}
+}
+
+// confirmed is a route that a person must confirm with the password.
+func confirmed(r httpapi.Route) httpapi.Route {
+	r.Confirm = true
+	return r
+}
+
 // The adapters below make a Handler of a function that does the work of a route.
 
 // get answers with what look returns.
@@ -137,6 +149,32 @@ func runModel(do func(r *httpapi.Request, id edgewise.ModelID) error) httpapi.Ha
 			return err
 		}
 		return do(r, id)
+	})
+}
+
+// find answers with what look returns for the model, and the version if there is one, in the path.
+func find[T any](look func(ctx context.Context, id edgewise.ModelID) (T, error)) httpapi.Handler {
+	return showModel(func(r *httpapi.Request, id edgewise.ModelID) (T, error) { return look(r.WorkContext(), id) })
+}
+
+// list answers with what look returns for the caller.
+func list[T any](look func(p *edgewise.Principal) []T) httpapi.Handler {
+	return func(r *httpapi.Request) error { return r.WriteJSON(look(r.Caller)) }
+}
+
+// drop answers 204 once do has succeeded for what a parameter of the path names.
+func drop(parameter string, do func(name string) error) httpapi.Handler {
+	return run(func(r *httpapi.Request) error {
+		r.Target = r.Param(parameter)
+		return do(r.Target)
+	})
+}
+
+// dropOwn is drop of what belongs to the caller.
+func dropOwn(do func(p *edgewise.Principal, id string) error) httpapi.Handler {
+	return run(func(r *httpapi.Request) error {
+		r.Target = r.Param("id")
+		return do(r.Caller, r.Target)
 	})
 }
 

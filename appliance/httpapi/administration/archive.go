@@ -159,8 +159,7 @@ func (u unpacked) Read(p []byte) (int, error) {
 
 // unpackError passes on what the body ended in; anything else is the archive's own fault.
 func unpackError(err error) error {
-	var known *edgewise.Error
-	if errors.As(err, &known) {
+	if _, ok := errors.AsType[*edgewise.Error](err); ok {
 		return err
 	}
 	return edgewise.Errorf("administration.archive", edgewise.Invalid, "the body is not a readable tar archive: %w", err)

@@ -39,20 +39,11 @@ func (h *handlers) boxRoutes() []httpapi.Route {
 		{Method: "GET", Path: "/api/v1/system", Handler: get(h.Box.System), Rights: read},
 		{Method: "GET", Path: "/api/v1/devices", Handler: get(h.Box.Devices), Rights: read},
 		{Method: "GET", Path: "/api/v1/settings", Handler: get(h.Box.Settings), Rights: read},
-		{
-			Method: "PATCH", Path: "/api/v1/settings", Handler: change(h.changeSettings), Rights: admin,
-			Action: "settings.change",
-		},
+		act("PATCH", "/api/v1/settings", "settings.change", admin, change(h.changeSettings)),
 		{Method: "GET", Path: "/api/v1/configuration", Handler: get(h.Box.Configuration), Rights: admin},
 		{Method: "GET", Path: "/api/v1/tls", Handler: get(h.Box.TLS), Rights: read},
-		{
-			Method: "PUT", Path: "/api/v1/tls", Handler: change(h.setTLS), Rights: admin, Confirm: true,
-			Action: "tls.set",
-		},
-		{
-			Method: "DELETE", Path: "/api/v1/tls", Handler: show(h.resetTLS), Rights: admin, Confirm: true,
-			Action: "tls.reset",
-		},
+		confirmed(act("PUT", "/api/v1/tls", "tls.set", admin, change(h.setTLS))),
+		confirmed(act("DELETE", "/api/v1/tls", "tls.reset", admin, show(h.resetTLS))),
 		{Method: "GET", Path: "/api/v1/tls/authority", Handler: h.authority, Public: true},
 	}
 }

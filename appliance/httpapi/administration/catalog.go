@@ -42,26 +42,17 @@ type Catalog interface {
 func (h *handlers) catalogRoutes() []httpapi.Route {
 	const read, operate = edgewise.Read, edgewise.Operate
 	return []httpapi.Route{
-		{
-			Method: "PATCH", Path: modelPath, Handler: h.changeNotes(showModel(h.model)), Rights: operate,
-			Action: "model.notes",
-		},
+		act("PATCH", modelPath, "model.notes", operate, h.changeNotes(showModel(h.model))),
 		{Method: "GET", Path: modelPath + "/dependants", Handler: showModel(h.dependants), Rights: read},
 		{Method: "GET", Path: modelPath + "/comparison", Handler: showModel(h.comparison), Rights: read},
 		{Method: "GET", Path: modelPath + "/deployments", Handler: showModel(h.deployments), Rights: read},
-		{Method: "GET", Path: versionPath, Handler: showModel(h.detail), Rights: read},
-		{
-			Method: "PATCH", Path: versionPath, Handler: h.changeNotes(showModel(h.detail)), Rights: operate,
-			Action: "version.notes",
-		},
-		{Method: "GET", Path: versionPath + "/graph", Handler: showModel(h.graph), Rights: read},
+		{Method: "GET", Path: versionPath, Handler: find(h.Catalog.Detail), Rights: read},
+		act("PATCH", versionPath, "version.notes", operate, h.changeNotes(find(h.Catalog.Detail))),
+		{Method: "GET", Path: versionPath + "/graph", Handler: find(h.Catalog.Graph), Rights: read},
 		{Method: "GET", Path: versionPath + "/file", Handler: h.file, Rights: operate},
 		{Method: "GET", Path: "/api/v1/deployments", Handler: show(h.allDeployments), Rights: read},
 		{Method: "GET", Path: "/api/v1/ensembles", Handler: get(h.Catalog.Ensembles), Rights: read},
-		{
-			Method: "GET", Path: "/api/v1/backup", Handler: h.backup, Rights: edgewise.Admin, Confirm: true,
-			Action: "backup.read",
-		},
+		confirmed(act("GET", "/api/v1/backup", "backup.read", edgewise.Admin, h.backup)),
 	}
 }
 
@@ -81,16 +72,6 @@ func (h *handlers) changeNotes(answer httpapi.Handler) httpapi.Handler {
 		}
 		return answer(r)
 	}
-}
-
-// detail describes a version: GET /api/v1/models/{model}/versions/{version}.
-func (h *handlers) detail(r *httpapi.Request, id edgewise.ModelID) (admin.VersionDetail, error) {
-	return h.Catalog.Detail(r.WorkContext(), id)
-}
-
-// graph returns the structure of a version: GET .../graph.
-func (h *handlers) graph(r *httpapi.Request, id edgewise.ModelID) (*admin.Graph, error) {
-	return h.Catalog.Graph(r.WorkContext(), id)
 }
 
 // file answers with a file of a version: GET .../file?path=P.

@@ -44,13 +44,13 @@ func (h *handlers) editorRoutes() []httpapi.Route {
 		{Method: "POST", Path: drafts, Handler: change(h.createDraft), Rights: operate},
 		{Method: "GET", Path: draft, Handler: show(h.draft), Rights: operate},
 		{Method: "PUT", Path: draft, Handler: change(h.saveDraft), Rights: operate},
-		{Method: "DELETE", Path: draft, Handler: run(h.deleteDraft), Rights: operate, Action: "draft.delete"},
+		act("DELETE", draft, "draft.delete", operate, drop("id", h.Editor.DeleteDraft)),
 		{Method: "POST", Path: draft + "/validation", Handler: show(h.validateDraft), Rights: operate},
 		{
 			Method: "POST", Path: draft + "/trace", Handler: show(h.traceDraft), Rights: operate, Runs: true,
 			Body: httpapi.TensorBody,
 		},
-		{Method: "POST", Path: draft + "/publish", Handler: h.publishDraft, Rights: operate, Action: "draft.publish"},
+		act("POST", draft+"/publish", "draft.publish", operate, h.publishDraft),
 		{Method: "GET", Path: "/api/v1/steps/gallery", Handler: get(h.Editor.Gallery), Rights: read},
 		{Method: "GET", Path: "/api/v1/steps/library", Handler: get(h.Editor.StepLibrary), Rights: read},
 		{
@@ -79,11 +79,6 @@ func (h *handlers) draft(r *httpapi.Request) (admin.Draft, error) {
 // saveDraft saves a draft: PUT /api/v1/drafts/{id}.
 func (h *handlers) saveDraft(r *httpapi.Request, ask admin.DraftSave) (admin.Draft, error) {
 	return h.Editor.SaveDraft(r.Param("id"), ask)
-}
-
-func (h *handlers) deleteDraft(r *httpapi.Request) error {
-	r.Target = r.Param("id")
-	return h.Editor.DeleteDraft(r.Target)
 }
 
 // validateDraft lists what is wrong with a draft: POST /api/v1/drafts/{id}/validation.

@@ -54,7 +54,7 @@ func (h *handlers) modelRoutes() []httpapi.Route {
 		{Method: "GET", Path: "/api/v1/openapi.yaml", Handler: document, Public: true},
 		{Method: "GET", Path: "/api/v1/models", Handler: get(h.models), Rights: read},
 		{Method: "GET", Path: modelPath, Handler: showModel(h.model), Rights: read},
-		{Method: "DELETE", Path: modelPath, Handler: runModel(h.deleteModel), Rights: operate, Action: "model.delete"},
+		act("DELETE", modelPath, "model.delete", operate, runModel(h.deleteModel)),
 		{
 			Method: "POST", Path: modelPath + "/versions", Handler: h.push, Rights: operate, Action: "version.push",
 			Body: httpapi.VersionBody, Stream: true, Room: h.Models.Room,
@@ -63,20 +63,11 @@ func (h *handlers) modelRoutes() []httpapi.Route {
 			Method: "DELETE", Path: versionPath, Handler: runModel(h.deleteVersion), Rights: operate,
 			Action: "version.delete",
 		},
-		{Method: "GET", Path: versionPath + "/inspection", Handler: showModel(h.inspection), Rights: read},
+		{Method: "GET", Path: versionPath + "/inspection", Handler: find(h.Models.Inspect), Rights: read},
 		{Method: "GET", Path: versionPath + "/proposals", Handler: showModel(h.proposals), Rights: read},
-		{
-			Method: "PUT", Path: modelPath + "/labels/:label", Handler: showModel(h.setLabel), Rights: operate,
-			Action: "label.set",
-		},
-		{
-			Method: "DELETE", Path: modelPath + "/labels/:label", Handler: runModel(h.removeLabel), Rights: operate,
-			Action: "label.remove",
-		},
-		{
-			Method: "POST", Path: modelPath + "/rollback", Handler: showModel(h.rollback), Rights: operate,
-			Action: "label.rollback",
-		},
+		act("PUT", modelPath+"/labels/:label", "label.set", operate, showModel(h.setLabel)),
+		act("DELETE", modelPath+"/labels/:label", "label.remove", operate, runModel(h.removeLabel)),
+		act("POST", modelPath+"/rollback", "label.rollback", operate, showModel(h.rollback)),
 	}
 }
 
@@ -115,11 +106,6 @@ func (h *handlers) noted(m admin.Model) admin.Model {
 		m.Versions[i].Notes = h.Catalog.Notes(edgewise.ModelID{Name: m.Name, Version: m.Versions[i].Version})
 	}
 	return m
-}
-
-// inspection shows what is known of a version's files: GET /api/v1/models/{name}/versions/{version}/inspection.
-func (h *handlers) inspection(r *httpapi.Request, id edgewise.ModelID) (*edgewise.Inspection, error) {
-	return h.Models.Inspect(r.WorkContext(), id)
 }
 
 // proposals lists pipelines that a version may be meant for: GET /api/v1/models/{name}/versions/{version}/proposals.

@@ -61,29 +61,14 @@ func (h *handlers) systemRoutes() []httpapi.Route {
 			Method: "POST", Path: update, Handler: h.receiveUpdate, Rights: admin, Confirm: true,
 			Body: httpapi.UpdateBody, Stream: true, Action: "system.update",
 		},
-		{Method: "DELETE", Path: update, Handler: show(h.cancelUpdate), Rights: admin, Action: "system.update_cancel"},
-		{
-			Method: "POST", Path: update + "/install", Handler: change(h.installUpdate), Rights: admin,
-			Action: "system.update_install",
-		},
-		{
-			Method: "POST", Path: system + "/rollback", Handler: show(h.rollbackSystem), Rights: admin, Confirm: true,
-			Action: "system.rollback",
-		},
-		{Method: "POST", Path: system + "/restart", Handler: show(h.restart), Rights: admin, Action: "system.restart"},
-		{
-			Method: "POST", Path: system + "/factory-reset", Handler: change(h.factoryReset), Rights: admin,
-			Confirm: true, Action: "system.factory_reset",
-		},
+		act("DELETE", update, "system.update_cancel", admin, show(h.cancelUpdate)),
+		act("POST", update+"/install", "system.update_install", admin, change(h.installUpdate)),
+		confirmed(act("POST", system+"/rollback", "system.rollback", admin, show(h.rollbackSystem))),
+		act("POST", system+"/restart", "system.restart", admin, show(h.restart)),
+		confirmed(act("POST", system+"/factory-reset", "system.factory_reset", admin, change(h.factoryReset))),
 		{Method: "GET", Path: system + "/failed-boot/log", Handler: h.bootLog, Rights: admin},
-		{
-			Method: "DELETE", Path: system + "/failed-boot", Handler: run(h.acknowledgeBoot), Rights: admin,
-			Action: "system.failed_boot",
-		},
-		{
-			Method: "DELETE", Path: system + "/safe-start", Handler: run(h.leaveSafeStart), Rights: edgewise.Operate,
-			Action: "system.safe_start",
-		},
+		act("DELETE", system+"/failed-boot", "system.failed_boot", admin, run(h.acknowledgeBoot)),
+		act("DELETE", system+"/safe-start", "system.safe_start", edgewise.Operate, run(h.leaveSafeStart)),
 	}
 }
 

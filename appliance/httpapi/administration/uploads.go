@@ -47,19 +47,19 @@ func (h *handlers) uploadRoutes() []httpapi.Route {
 	const operate, upload, jobs, job = edgewise.Operate, uploadsPath + "/:id", "/api/v1/jobs", "/api/v1/jobs/:id"
 	return []httpapi.Route{
 		{Method: "OPTIONS", Path: uploadsPath, Handler: run(h.uploadOptions), Public: true},
-		{Method: "GET", Path: uploadsPath, Handler: show(h.uploads), Rights: operate},
-		{Method: "POST", Path: uploadsPath, Handler: tus(h.createUpload), Rights: operate, Action: "upload.create"},
+		{Method: "GET", Path: uploadsPath, Handler: list(h.Uploads.List), Rights: operate},
+		act("POST", uploadsPath, "upload.create", operate, tus(h.createUpload)),
 		{Method: "HEAD", Path: upload, Handler: tus(h.uploadOffset), Rights: operate},
 		{Method: "GET", Path: upload, Handler: show(h.upload), Rights: operate},
 		{
 			Method: "PATCH", Path: upload, Handler: tus(run(h.sendUpload)), Rights: operate, Body: httpapi.UploadBody,
 			Stream: true,
 		},
-		{Method: "DELETE", Path: upload, Handler: tus(run(h.cancelUpload)), Rights: operate, Action: "upload.cancel"},
-		{Method: "GET", Path: jobs, Handler: show(h.jobs), Rights: operate},
+		act("DELETE", upload, "upload.cancel", operate, tus(run(h.cancelUpload))),
+		{Method: "GET", Path: jobs, Handler: list(h.Jobs.List), Rights: operate},
 		{Method: "GET", Path: job, Handler: show(h.job), Rights: operate},
-		{Method: "DELETE", Path: job, Handler: run(h.discardJob), Rights: operate, Action: "job.discard"},
-		{Method: "POST", Path: job + "/activate", Handler: show(h.activateJob), Rights: operate, Action: "job.activate"},
+		act("DELETE", job, "job.discard", operate, dropOwn(h.Jobs.Discard)),
+		act("POST", job+"/activate", "job.activate", operate, show(h.activateJob)),
 	}
 }
 
@@ -84,10 +84,6 @@ func (h *handlers) uploadOptions(r *httpapi.Request) error {
 	r.Set("Tus-Checksum-Algorithm", tusChecksums)
 	r.Set("Tus-Max-Size", strconv.FormatInt(h.Uploads.MaxBytes(), 10))
 	return nil
-}
-
-func (h *handlers) uploads(r *httpapi.Request) ([]admin.Upload, error) {
-	return h.Uploads.List(r.Caller), nil
 }
 
 // upload describes an upload: GET /api/v1/uploads/{id}.
@@ -223,18 +219,9 @@ func (h *handlers) cancelUpload(r *httpapi.Request) error {
 	return h.Uploads.Delete(r.WorkContext(), r.Caller, r.Target)
 }
 
-// jobs lists the jobs of the caller: GET /api/v1/jobs.
-func (h *handlers) jobs(r *httpapi.Request) ([]admin.Job, error) { return h.Jobs.List(r.Caller), nil }
-
 // job describes a job: GET /api/v1/jobs/{id}.
 func (h *handlers) job(r *httpapi.Request) (admin.Job, error) {
 	return h.Jobs.Get(r.Caller, r.Param("id"))
-}
-
-// discardJob cancels a job: DELETE /api/v1/jobs/{id}.
-func (h *handlers) discardJob(r *httpapi.Request) error {
-	r.Target = r.Param("id")
-	return h.Jobs.Discard(r.Caller, r.Target)
 }
 
 // activateJob continues a job: POST /api/v1/jobs/{id}/activate.
