@@ -184,9 +184,7 @@ func (i *Identity) Upload(u admin.TLSUpload) error {
 }
 
 func invalid(op, field, format string, args ...any) error {
-	err := edgewise.Errorf(op, edgewise.Invalid, format, args...)
-	err.Field = field
-	return err
+	return edgewise.Errorf(op, edgewise.Invalid, format, args...).WithField(field)
 }
 
 // Reset goes back to the box's own certificate, made again.

@@ -87,7 +87,7 @@ func (c *conn) begin(p []byte) (int, error) {
 	c.begun = true
 	switch {
 	case p[0] == tlsRecord:
-		c.secure = tls.Server(&prefixed{c.Conn, bytes.Clone(p[:n])}, c.listener.config)
+		c.secure = tls.Server(&prefixed{c.Conn, io.MultiReader(bytes.NewReader(bytes.Clone(p[:n])), c.Conn)}, c.listener.config)
 		return c.secure.Read(p)
 	case c.listener.plain(c.RemoteAddr()):
 		return n, err
@@ -163,14 +163,7 @@ func visible(text string) bool {
 // prefixed is a connection that first returns the bytes that were read to recognize TLS.
 type prefixed struct {
 	net.Conn
-	first []byte
+	io.Reader // those bytes, and then the connection's
 }
 
-func (p *prefixed) Read(b []byte) (int, error) {
-	if len(p.first) > 0 {
-		n := copy(b, p.first)
-		p.first = p.first[n:]
-		return n, nil
-	}
-	return p.Conn.Read(b)
-}
+func (p *prefixed) Read(b []byte) (int, error) { return p.Reader.Read(b) }

@@ -61,18 +61,18 @@ const (
 // completed returns c with defaults filled in, or every reason why it cannot work.
 func (c Config) completed() (Config, error) {
 	problems := []error{
-		fill("grpc.max_message_bytes", &c.MaxMessageBytes, DefaultMaxMessageBytes),
-		fill("grpc.max_inflight_bytes", &c.MaxInflightBytes, DefaultMaxInflightBytes),
-		fill("MaxDecodedBytes", &c.MaxDecodedBytes, 0),
-		fill("grpc.max_connections", &c.MaxConnections, DefaultMaxConnections),
-		fill("grpc.max_streams", &c.MaxStreams, DefaultMaxStreams),
-		fill("grpc.connect_timeout", &c.ConnectTimeout, DefaultConnectTimeout),
-		fill("engine.request_timeout", &c.RequestTimeout, 0),
-		fill("grpc.keepalive_time", &c.KeepaliveTime, DefaultKeepaliveTime),
-		fill("grpc.keepalive_timeout", &c.KeepaliveTimeout, DefaultKeepaliveTimeout),
-		fill("grpc.keepalive_min_interval", &c.KeepaliveMinInterval, DefaultKeepaliveMinInterval),
-		fill("grpc.max_connection_age", &c.MaxConnectionAge, 0),
-		fill("grpc.max_connection_age_grace", &c.MaxConnectionAgeGrace, 0),
+		frontend.Fill("grpc.max_message_bytes", &c.MaxMessageBytes, DefaultMaxMessageBytes),
+		frontend.Fill("grpc.max_inflight_bytes", &c.MaxInflightBytes, DefaultMaxInflightBytes),
+		frontend.Fill("MaxDecodedBytes", &c.MaxDecodedBytes, 0),
+		frontend.Fill("grpc.max_connections", &c.MaxConnections, DefaultMaxConnections),
+		frontend.Fill("grpc.max_streams", &c.MaxStreams, DefaultMaxStreams),
+		frontend.Fill("grpc.connect_timeout", &c.ConnectTimeout, DefaultConnectTimeout),
+		frontend.Fill("engine.request_timeout", &c.RequestTimeout, 0),
+		frontend.Fill("grpc.keepalive_time", &c.KeepaliveTime, DefaultKeepaliveTime),
+		frontend.Fill("grpc.keepalive_timeout", &c.KeepaliveTimeout, DefaultKeepaliveTimeout),
+		frontend.Fill("grpc.keepalive_min_interval", &c.KeepaliveMinInterval, DefaultKeepaliveMinInterval),
+		frontend.Fill("grpc.max_connection_age", &c.MaxConnectionAge, 0),
+		frontend.Fill("grpc.max_connection_age_grace", &c.MaxConnectionAgeGrace, 0),
 	}
 	if c.MaxMessageBytes > LargestMessageBytes {
 		problems = append(problems, fmt.Errorf("grpc.max_message_bytes is %d: at most %d is possible", c.MaxMessageBytes,
@@ -89,16 +89,6 @@ func (c Config) completed() (Config, error) {
 		problems = append(problems, errors.New("grpc.tls_client_authorities needs grpc.tls_certificate and grpc.tls_key"))
 	}
 	return c, errors.Join(problems...)
-}
-
-func fill[T int | int64 | time.Duration](key string, value *T, preset T) error {
-	if *value < 0 {
-		return fmt.Errorf("%s is %v: want a positive value", key, *value)
-	}
-	if *value == 0 {
-		*value = preset
-	}
-	return nil
 }
 
 // credentials reads the files of the server's TLS identity; nil when it has none.

@@ -2,6 +2,7 @@ package grpcapi
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/binary"
@@ -224,7 +225,7 @@ func (s *sniffing) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo
 	if _, err := io.ReadFull(raw, first); err != nil {
 		return nil, nil, err
 	}
-	read := &prefixed{raw, first}
+	read := &prefixed{raw, io.MultiReader(bytes.NewReader(first), raw)}
 	switch {
 	case first[0] == tlsRecord:
 		return s.TransportCredentials.ServerHandshake(read)
@@ -243,14 +244,7 @@ func (s *sniffing) Clone() credentials.TransportCredentials {
 // prefixed is a connection whose first bytes were read before.
 type prefixed struct {
 	net.Conn
-	first []byte
+	io.Reader // those bytes, and then the connection's
 }
 
-func (p *prefixed) Read(b []byte) (int, error) {
-	if len(p.first) > 0 {
-		n := copy(b, p.first)
-		p.first = p.first[n:]
-		return n, nil
-	}
-	return p.Conn.Read(b)
-}
+func (p *prefixed) Read(b []byte) (int, error) { return p.Reader.Read(b) }

@@ -147,15 +147,12 @@ func (r *Request) checkRestriction(header *fasthttp.RequestHeader) error {
 func (r *Request) permit() error {
 	const op = "httpapi.permit"
 	if r.route.Rights != 0 && r.Caller.Rights&r.route.Rights == 0 {
-		err := edgewise.Errorf(op, edgewise.Denied, "%s may not do this: it needs the right %s",
-			r.Caller.Actor(), strings.Join(r.route.Rights.Names(), " or "))
-		err.Reason = "right_missing"
-		return err
+		return edgewise.Errorf(op, edgewise.Denied, "%s may not do this: it needs the right %s",
+			r.Caller.Actor(), strings.Join(r.route.Rights.Names(), " or ")).WithReason("right_missing")
 	}
 	if r.route.Rights == 0 && r.Caller.Kind != "person" {
-		err := edgewise.Errorf(op, edgewise.Denied, "this is for people who are logged in, not for %s", r.Caller.Actor())
-		err.Reason = "right_missing"
-		return err
+		return edgewise.Errorf(op, edgewise.Denied, "this is for people who are logged in, not for %s", r.Caller.Actor()).
+			WithReason("right_missing")
 	}
 	return r.permitModel()
 }
@@ -170,10 +167,8 @@ func (r *Request) permitModel() error {
 	if err == nil && r.Caller.MayName(name) {
 		return nil
 	}
-	denied := edgewise.Errorf("httpapi.permitModel", edgewise.Denied, "%s is bound to the models %s",
-		r.Caller.Actor(), strings.Join(r.Caller.Models, ", "))
-	denied.Reason = "right_missing"
-	return denied
+	return edgewise.Errorf("httpapi.permitModel", edgewise.Denied, "%s is bound to the models %s",
+		r.Caller.Actor(), strings.Join(r.Caller.Models, ", ")).WithReason("right_missing")
 }
 
 // checkSession checks that a request with a cookie that changes something was sent by the box's own page, that the

@@ -73,19 +73,19 @@ const largestInferBytes = 16 << 30
 // completed returns c with defaults filled in, or every reason why it cannot work.
 func (c Config) completed() (Config, error) {
 	problems := []error{
-		fill("http.max_connections", &c.MaxConnections, DefaultMaxConnections),
-		fill("MaxHeaderBytes", &c.MaxHeaderBytes, DefaultMaxHeaderBytes),
-		fill("http.max_body_bytes", &c.MaxInferBytes, DefaultMaxInferBytes),
-		fill("http.max_json_bytes", &c.MaxJSONBytes, DefaultMaxJSONBytes),
-		fill("MaxBodyBytes", &c.MaxBodyBytes, DefaultMaxBodyBytes),
-		fill("upload.max_bytes", &c.MaxUploadBytes, DefaultMaxUploadBytes),
-		fill("upload.max_files", &c.MaxUploadFiles, DefaultMaxUploadFiles),
-		fill("http.max_inflight_bytes", &c.MaxInflightBytes, DefaultMaxInflightBytes),
-		fill("http.header_timeout", &c.HeaderTimeout, DefaultHeaderTimeout),
-		fill("http.body_timeout", &c.BodyTimeout, DefaultBodyTimeout),
-		fill("http.write_timeout", &c.WriteTimeout, DefaultWriteTimeout),
-		fill("http.idle_timeout", &c.IdleTimeout, DefaultIdleTimeout),
-		fill("engine.request_timeout", &c.RequestTimeout, 0),
+		frontend.Fill("http.max_connections", &c.MaxConnections, DefaultMaxConnections),
+		frontend.Fill("MaxHeaderBytes", &c.MaxHeaderBytes, DefaultMaxHeaderBytes),
+		frontend.Fill("http.max_body_bytes", &c.MaxInferBytes, DefaultMaxInferBytes),
+		frontend.Fill("http.max_json_bytes", &c.MaxJSONBytes, DefaultMaxJSONBytes),
+		frontend.Fill("MaxBodyBytes", &c.MaxBodyBytes, DefaultMaxBodyBytes),
+		frontend.Fill("upload.max_bytes", &c.MaxUploadBytes, DefaultMaxUploadBytes),
+		frontend.Fill("upload.max_files", &c.MaxUploadFiles, DefaultMaxUploadFiles),
+		frontend.Fill("http.max_inflight_bytes", &c.MaxInflightBytes, DefaultMaxInflightBytes),
+		frontend.Fill("http.header_timeout", &c.HeaderTimeout, DefaultHeaderTimeout),
+		frontend.Fill("http.body_timeout", &c.BodyTimeout, DefaultBodyTimeout),
+		frontend.Fill("http.write_timeout", &c.WriteTimeout, DefaultWriteTimeout),
+		frontend.Fill("http.idle_timeout", &c.IdleTimeout, DefaultIdleTimeout),
+		frontend.Fill("engine.request_timeout", &c.RequestTimeout, 0),
 	}
 	if c.MaxInferBytes > largestInferBytes {
 		problems = append(problems, fmt.Errorf("http.max_body_bytes is %d: at most %d is possible", c.MaxInferBytes,
@@ -96,16 +96,6 @@ func (c Config) completed() (Config, error) {
 			c.MaxInflightBytes, largest))
 	}
 	return c, errors.Join(problems...)
-}
-
-func fill[T int | int64 | time.Duration](key string, value *T, preset T) error {
-	if *value < 0 {
-		return fmt.Errorf("%s is %v: want a positive value", key, *value)
-	}
-	if *value == 0 {
-		*value = preset
-	}
-	return nil
 }
 
 // BodyKind says what the body of a route carries, which bounds it.
@@ -152,10 +142,8 @@ func (l limit) exceeded() error {
 	if l.json { // Triton's words
 		said = "request JSON size exceeds the maximum allowed input size: "
 	}
-	e := edgewise.Errorf("httpapi.admit", edgewise.TooLarge, "%sthe body of %s may have at most %d bytes", said, l.what,
-		l.bytes)
-	e.Limit = l.bytes
-	return e
+	return edgewise.Errorf("httpapi.admit", edgewise.TooLarge, "%sthe body of %s may have at most %d bytes", said, l.what,
+		l.bytes).WithLimit(l.bytes)
 }
 
 func (l limit) choppy() error {

@@ -66,8 +66,7 @@ func (s *Server) writeError(ctx *fasthttp.RequestCtx, err error) {
 	if kind == edgewise.TooLarge && s.router.find(&ctx.Request.Header).route.isProtocol() {
 		status.HTTP = fasthttp.StatusBadRequest
 	}
-	var better *special
-	if errors.As(err, &better) {
+	if better, ok := errors.AsType[*special](err); ok {
 		status.HTTP = better.status
 	}
 	writeFault(ctx, status.HTTP, body)

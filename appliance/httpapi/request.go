@@ -196,10 +196,8 @@ func (r *Request) ReadStrictJSON(into any) error {
 // bodyProblem says what is wrong with a body.
 func bodyProblem(err error) error {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-		e := edgewise.Errorf("httpapi.ReadJSON", edgewise.Invalid, "member %q of the body is a %s: want %s", wrong.Field,
-			wrong.Value, wanted(wrong.Type.Kind()))
-		e.Field = wrong.Field
-		return e
+		return edgewise.Errorf("httpapi.ReadJSON", edgewise.Invalid, "member %q of the body is a %s: want %s", wrong.Field,
+			wrong.Value, wanted(wrong.Type.Kind())).WithField(wrong.Field)
 	}
 	return edgewise.Errorf("httpapi.ReadJSON", edgewise.Invalid, "the body is not the JSON this route takes: %w", err)
 }
