@@ -2,7 +2,9 @@ package listen
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"slices"
 	"sync"
@@ -112,18 +114,14 @@ func (l *Listener) admit() error {
 	const op = "listen.admit"
 	if l.open.Add(1) > int64(l.options.Max) {
 		l.open.Add(-1)
-		err := edgewise.Errorf(op, edgewise.Busy, "%d connections are open, which is the limit (%s)", l.options.Max,
-			l.options.Key)
-		err.Limit = int64(l.options.Max)
-		return err
+		return edgewise.Errorf(op, edgewise.Busy, "%d connections are open, which is the limit (%s)", l.options.Max,
+			l.options.Key).WithLimit(int64(l.options.Max))
 	}
 	if !l.options.Budget.take() {
 		l.open.Add(-1)
 		b := l.options.Budget
-		err := edgewise.Errorf(op, edgewise.Busy, "%d connections are open at all ports together, which is half of the %d "+
-			"files that the process may open (ulimit -n, LimitNOFILE=)", b.max, b.files)
-		err.Limit = b.max
-		return err
+		return edgewise.Errorf(op, edgewise.Busy, "%d connections are open at all ports together, which is half of the %d "+
+			"files that the process may open (ulimit -n, LimitNOFILE=)", b.max, b.files).WithLimit(b.max)
 	}
 	return nil
 }
@@ -155,4 +153,46 @@ func passing(err error) bool {
 		return false
 	}
 	return !slices.Contains([]syscall.Errno{syscall.EBADF, syscall.EINVAL, syscall.ENOTSOCK, syscall.EFAULT}, number)
+}
+
+// Budget bounds the connections of all listeners of a process by the files that it may open: half of them, so that the
+// other half is left for models, uploads and the store. A nil Budget has no bound.
+type Budget struct {
+	files uint64 // that the process may open
+	max   int64
+	open  atomic.Int64
+}
+
+// NewBudget reads the limit of the process.
+func NewBudget() *Budget { return newBudget(host.OpenFiles()) }
+
+func newBudget(files uint64) *Budget {
+	return &Budget{files: files, max: int64(min(files/2, math.MaxInt64))}
+}
+
+// Short returns what to log when the budget is less than the connections that are configured, or "".
+func (b *Budget) Short(configured int) string {
+	if int64(configured) <= b.max {
+		return ""
+	}
+	return fmt.Sprintf("%d connections are allowed by the configuration, and %d are taken: half of the %d files that "+
+		"the process may open (ulimit -n, LimitNOFILE=)", configured, b.max, b.files)
+}
+
+// take counts a connection and tells whether there is room for it.
+func (b *Budget) take() bool {
+	if b == nil {
+		return true
+	}
+	if b.open.Add(1) > b.max {
+		b.open.Add(-1)
+		return false
+	}
+	return true
+}
+
+func (b *Budget) give() {
+	if b != nil {
+		b.open.Add(-1)
+	}
 }

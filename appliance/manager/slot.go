@@ -1,7 +1,9 @@
 package manager
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -109,4 +111,143 @@ func (h *handle) retire() error {
 	h.release()
 	<-h.idle
 	return h.loaded.Close()
+}
+
+// Loaded is a version that answers requests, with what else can be done with it. A field that is nil says that it
+// cannot be done. A layer in front of the version replaces the fields that it changes and leaves the others, so that it
+// hides none of them.
+type Loaded struct {
+	edgewise.Servable
+	Isolated  edgewise.Isolated // tells of the process in which it runs
+	Sequences Sequencer         // keeps its sequences
+	// returns n bytes, aligned to 64, for inputs of a later request; nil when none are free. The caller calls free once,
+	// also after Close. Another process can write to the memory at any time: it may hold numbers, and nothing that is
+	// checked before it is used
+	Borrow  func(n int) (data []byte, free func())
+	Resize  func(m *edgewise.Model) // follows m's instance groups; returns at once and calls nobody back
+	OnClose []func()                // called in this order once the Servable has been closed
+}
+
+// Sequencer is a Servable that keeps sequences. Both methods are safe for concurrent use and come before Close.
+type Sequencer interface {
+	// Holds tells whether the sequence that id names has begun there and takes further requests.
+	Holds(id edgewise.Sequence) bool
+	// Drain refuses new sequences from now on and returns when those that are there have ended, or ctx's error.
+	Drain(ctx context.Context) error
+}
+
+// Close closes the Servable and calls OnClose. It is called once.
+func (l *Loaded) Close() error {
+	err := l.Servable.Close()
+	for _, f := range l.OnClose {
+		f()
+	}
+	return err
+}
+
+// watch makes a version unavailable when the process in which it runs has ended for good.
+func (m *Manager) watch(name string, s *slot, h *handle) {
+	isolated := h.loaded.Isolated
+	if isolated == nil || isolated.Ended() == nil {
+		return
+	}
+	m.work.Go(func() {
+		select {
+		case <-h.idle: // it is being unloaded
+		case <-isolated.Ended():
+			p, _ := isolated.Process()
+			m.fall(name, s, p.Reason)
+		}
+	})
+}
+
+// fall takes a version out of service and gives its memory back, once its last request has been answered.
+func (m *Manager) fall(name string, s *slot, reason string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s.state != edgewise.StateReady {
+		return
+	}
+	h := s.handle
+	s.to(edgewise.StateUnavailable, time.Now())
+	s.reason, s.kind, s.fallen, s.handle = reason, edgewise.Unavailable, true, nil
+	m.config.Logger.Error("version stopped working", "model", name, "version", s.version.ID.Version, "reason", reason)
+	m.reconcile(name, m.models[name])
+	m.work.Go(func() {
+		if err := h.retire(); err != nil {
+			m.config.Logger.Error("version did not close cleanly", "model", name, "version", s.version.ID.Version, "error", err)
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		s.bytes = 0
+		m.publish()
+	})
+}
+
+// fallen returns the status of the highest version of a model that stopped working, if there is one.
+func (r *route) fallen() (status edgewise.Status, ok bool) {
+	for _, t := range r.versions {
+		if t.status.Fallen && t.status.ID.Version > status.ID.Version {
+			status, ok = t.status, true
+		}
+	}
+	return status, ok
+}
+
+// renew brings the ready versions of a model to what is stored under their numbers now: in place where that is enough,
+// otherwise by loading a replacement beside the version, which goes on answering until then. m.mu is held.
+func (m *Manager) renew(name string, mod *model) {
+	wanted := m.snapshot(name, mod).wanted()
+	for number, s := range mod.slots {
+		v := mod.record.Version(number)
+		switch {
+		case v == nil || v == s.version || s.state != edgewise.StateReady || !slices.Contains(wanted, number):
+		case m.config.Replaces == nil || !m.config.Replaces(s.version, v):
+			s.follow(v)
+		case s.next == nil && s.refused != v:
+			s.next = &slot{version: v, state: edgewise.StateLoading, since: time.Now(), replaces: s}
+			next := s.next
+			mod.beside[next] = true
+			m.work.Go(func() { m.load(name, next) })
+		}
+	}
+}
+
+// renewed puts a replacement that has been loaded into its place, or leaves the old version there when it could not be.
+// m.mu is held.
+func (m *Manager) renewed(name string, s *slot, loaded *Loaded, err error) {
+	mod, old, number := m.models[name], s.replaces, s.version.ID.Version
+	delete(mod.beside, s)
+	old.next, s.replaces = nil, nil
+	if err != nil {
+		m.releaseParts(s.version)
+		s.bytes = 0
+		old.refused = s.version
+		old.refusal = &edgewise.Error{Op: "manager.load", Kind: edgewise.KindOf(err), Model: s.version.ID, Err: fmt.Errorf(
+			"load failed for model '%s': version %d is at UNAVAILABLE state: %w;", name, number, err)}
+		m.config.Logger.Error("version failed to load and the one before it goes on serving", "model", name, "version",
+			number, "reason", err)
+		m.reconcile(name, mod)
+		return
+	}
+	s.to(edgewise.StateReady, time.Now())
+	s.handle = newHandle(s.version.ID, loaded)
+	leaver := old
+	if mod.slots[number] == old && old.state != edgewise.StateUnloading {
+		mod.slots[number] = s
+		m.watch(name, s, s.handle)
+		m.config.Logger.Info("version replaced", "model", name, "version", number)
+	} else { // nobody waits for it any more
+		leaver = s
+	}
+	drained := leaver.state == edgewise.StateReady // otherwise it has stopped working, and is closed
+	if drained {
+		leaver.to(edgewise.StateUnloading, time.Now())
+		leaver.draining = m.drains(leaver)
+		mod.beside[leaver] = true
+	}
+	m.reconcile(name, mod)
+	if drained { // only now that no reader of the table finds it any more
+		m.work.Go(func() { m.unload(name, leaver) })
+	}
 }
