@@ -50,11 +50,6 @@ func (a *App) writeToken() error {
 	return nil
 }
 
-// removeToken removes the file of writeToken. A file that is left behind is harmless: each start makes another token.
-func (a *App) removeToken() {
-	_ = os.Remove(filepath.Join(a.config.DataDir, TokenFile))
-}
-
 // Welcome is what a person at the console needs to know.
 type Welcome struct {
 	URLs        []string // of the page

@@ -83,11 +83,15 @@ func (b *box) Check(s admin.Settings) error { return checkSettings(s) }
 
 // Put stores settings as part of a transaction; Adopt makes them the current ones when it is committed.
 func (b *box) Put(tx edgewise.DocumentsTx, s admin.Settings) error {
-	text, err := json.Marshal(s)
+	return putBox(tx, settingsKey, s)
+}
+
+func putBox(tx edgewise.DocumentsTx, key string, value any) error {
+	text, err := json.Marshal(value)
 	if err != nil {
-		return edgewise.Errorf("appliance.box.Put", edgewise.Internal, "encoding the settings: %w", err)
+		return edgewise.Errorf("appliance.putBox", edgewise.Internal, "encoding the %s: %w", key, err)
 	}
-	return tx.Put(boxBucket, settingsKey, text)
+	return tx.Put(boxBucket, key, text)
 }
 
 // Adopt makes stored settings the current ones.
@@ -112,11 +116,7 @@ func boxName(host string) string {
 }
 
 func (b *box) store(key string, value any) error {
-	text, err := json.Marshal(value)
-	if err != nil {
-		return edgewise.Errorf("appliance.box.store", edgewise.Internal, "%w", err)
-	}
-	return b.documents.Update(func(tx edgewise.DocumentsTx) error { return tx.Put(boxBucket, key, text) })
+	return b.documents.Update(func(tx edgewise.DocumentsTx) error { return putBox(tx, key, value) })
 }
 
 // Settings returns what can be changed while the box runs.
@@ -165,9 +165,7 @@ func (b *box) ChangeSettings(c admin.SettingsChange) (admin.Settings, error) {
 
 func checkSettings(s admin.Settings) error {
 	fail := func(field, format string, args ...any) error {
-		err := edgewise.Errorf("appliance.ChangeSettings", edgewise.Invalid, format, args...)
-		err.Field = field
-		return err
+		return edgewise.Errorf("appliance.ChangeSettings", edgewise.Invalid, format, args...).WithField(field)
 	}
 	switch n := utf8.RuneCountInString(s.Name); {
 	case n == 0 || n > maxBoxName || strings.ContainsFunc(s.Name, unicode.IsControl):
@@ -212,10 +210,8 @@ func (b *box) FinishStep(step string) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	steps := map[string]bool{step: true}
-	for name, done := range b.steps {
-		steps[name] = done || steps[name]
-	}
+	steps := maps.Clone(b.steps)
+	steps[step] = true
 	if err := b.store(stepsKey, steps); err != nil {
 		return err
 	}
@@ -239,7 +235,7 @@ func (b *box) System() admin.System {
 	}
 	now := a.system.Update()
 	s.Update, s.FailedBoot, s.SafeStart = &now, a.system.FailedBoot(), a.safe.Describe()
-	s.Warnings = append(a.updateWarnings(), a.warnings(s)...)
+	s.Warnings = a.warnings(s)
 	return s
 }
 

@@ -4,6 +4,7 @@
 package appliance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -248,17 +249,10 @@ func (a *App) grpcConfig() grpcapi.Config {
 func storeOptions(c config.Config, logger *slog.Logger) store.Options {
 	return store.Options{
 		Reserve: int64(c.Store.ReserveBytes), MaxVersionBytes: int64(c.Upload.MaxBytes), MaxFiles: c.Upload.MaxFiles,
-		MaxUploads:    c.Upload.Concurrent + 1, // one for repositories
-		SnapshotEvery: snapshotEvery(c), Snapshots: c.Store.Snapshots, Logger: logger.With("part", "store"),
+		MaxUploads:    c.Upload.Concurrent + 1,           // one for repositories
+		SnapshotEvery: cmp.Or(c.Store.SnapshotEvery, -1), // the configuration's 0 is the store's "never"
+		Snapshots:     c.Store.Snapshots, Logger: logger.With("part", "store"),
 	}
-}
-
-// snapshotEvery is the store's interval; the configuration's 0 is its "never".
-func snapshotEvery(c config.Config) time.Duration {
-	if c.Store.SnapshotEvery == 0 {
-		return -1
-	}
-	return c.Store.SnapshotEvery
 }
 
 // metrics returns the metrics page, nil when it is disabled.

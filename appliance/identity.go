@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -54,7 +55,7 @@ func (a *App) closeBox() error {
 	}
 	var err error
 	if a.accounts != nil {
-		a.removeToken()
+		_ = os.Remove(filepath.Join(a.config.DataDir, TokenFile)) // one that is left behind is harmless: each start makes another
 		a.removePointer()
 		err = a.accounts.Close()
 	}
@@ -157,16 +158,13 @@ func (a *App) welcome(d *listeners, hooks Hooks) error {
 func (a *App) urls(address net.Addr) []string {
 	host, port, err := net.SplitHostPort(address.String())
 	ip := net.ParseIP(host)
-	if err != nil || ip == nil || !ip.IsUnspecified() {
-		scheme := "https"
-		if a.identity == nil || a.plain(address) {
-			scheme = "http"
-		}
-		return []string{fmt.Sprintf("%s://%s", scheme, address)}
-	}
+	one := err != nil || ip == nil || !ip.IsUnspecified()
 	scheme := "https"
-	if a.identity == nil {
+	if a.identity == nil || one && a.plain(address) {
 		scheme = "http"
+	}
+	if one {
+		return []string{fmt.Sprintf("%s://%s", scheme, address)}
 	}
 	var list []string
 	for _, name := range certificate.Names(nil) {

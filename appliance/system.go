@@ -93,11 +93,21 @@ const (
 	earliestYear = 2026                // a clock before it was never set
 )
 
-// warnings lists what a person should do something about.
+// warnings lists what a person should do something about: first of the system below the appliance.
 func (a *App) warnings(s admin.System) []admin.Warning {
 	list := []admin.Warning{}
 	add := func(code, severity, text, next string) {
 		list = append(list, admin.Warning{Code: code, Severity: severity, Text: text, Next: next})
+	}
+	if s.FailedBoot != nil {
+		add("failed_boot", "error", s.FailedBoot.Text, "Read the log of the failed start under Settings, System.")
+	}
+	if s.SafeStart != nil {
+		add("safe_start", "error", s.SafeStart.Text,
+			"Unload the model that causes it, then load the others again, under Settings, System.")
+	}
+	if s.Update.Restart {
+		add("restart", "info", "An update is ready.", "Restart when it suits you, under Settings, System.")
 	}
 	if a.openMode() {
 		add("auth_open", "warning", "Accounts are off: whoever reaches this box may do everything.",
@@ -126,30 +136,6 @@ func (a *App) warnings(s admin.System) []admin.Warning {
 				Next: "Roll it back to a version that works, or upload a new one.",
 			})
 		}
-	}
-	return list
-}
-
-// updateWarnings lists the warnings about the system below the appliance.
-func (a *App) updateWarnings() []admin.Warning {
-	list := []admin.Warning{}
-	if f := a.system.FailedBoot(); f != nil {
-		list = append(list, admin.Warning{
-			Code: "failed_boot", Severity: "error", Text: f.Text,
-			Next: "Read the log of the failed start under Settings, System.",
-		})
-	}
-	if s := a.safe.Describe(); s != nil {
-		list = append(list, admin.Warning{
-			Code: "safe_start", Severity: "error", Text: s.Text,
-			Next: "Unload the model that causes it, then load the others again, under Settings, System.",
-		})
-	}
-	if s := a.system.Update(); s.Restart {
-		list = append(list, admin.Warning{
-			Code: "restart", Severity: "info", Text: "An update is ready.",
-			Next: "Restart when it suits you, under Settings, System.",
-		})
 	}
 	return list
 }

@@ -121,10 +121,9 @@ func (h *Hub) Listen(owner string, topics []string, after uint64) (l *Listener, 
 	case h.closed:
 		return nil, false, edgewise.Errorf(op, edgewise.Unavailable, "the box is stopping")
 	case own >= MaxPerOwner || len(h.listeners) >= MaxListeners:
-		err := edgewise.Errorf(op, edgewise.Busy, "%d streams of events are open, %d of them yours: at most %d of one "+
-			"person and %d of everybody", len(h.listeners), own, MaxPerOwner, MaxListeners)
-		err.Reason, err.Limit = "rate_limited", MaxPerOwner
-		return nil, false, err
+		return nil, false, edgewise.Errorf(op, edgewise.Busy, "%d streams of events are open, %d of them yours: at most "+
+			"%d of one person and %d of everybody", len(h.listeners), own, MaxPerOwner, MaxListeners).
+			WithReason("rate_limited").WithLimit(MaxPerOwner)
 	}
 	l = &Listener{hub: h, owner: owner, topics: topics, events: make(chan Event, backlog)}
 	if after > 0 {

@@ -76,9 +76,7 @@ func given(text json.RawMessage) json.RawMessage {
 func checkDraft(d admin.Draft) error {
 	const op = "editor.checkDraft"
 	invalid := func(field, format string, args ...any) error {
-		err := edgewise.Errorf(op, edgewise.Invalid, format, args...)
-		err.Field = field
-		return err
+		return edgewise.Errorf(op, edgewise.Invalid, format, args...).WithField(field)
 	}
 	switch config := bytes.TrimSpace(d.Config); {
 	case edgewise.CheckName(d.Name) != nil:
@@ -86,10 +84,8 @@ func checkDraft(d admin.Draft) error {
 	case len(config) == 0 || config[0] != '{':
 		return invalid("config", "the draft has no configuration: want an object, {} to begin with")
 	case len(d.Config)+len(d.Layout) > maxDraftBytes:
-		err := edgewise.Errorf(op, edgewise.TooLarge, "the draft has %d bytes: at most %d are allowed",
-			len(d.Config)+len(d.Layout), maxDraftBytes)
-		err.Limit = maxDraftBytes
-		return err
+		return edgewise.Errorf(op, edgewise.TooLarge, "the draft has %d bytes: at most %d are allowed",
+			len(d.Config)+len(d.Layout), maxDraftBytes).WithLimit(maxDraftBytes)
 	}
 	return nil
 }

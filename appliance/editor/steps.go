@@ -36,9 +36,7 @@ var wasmMagic = []byte("\x00asm")
 func stepFiles(module []byte, config string, source map[string]string) ([]named, error) {
 	const op = "editor.stepFiles"
 	invalid := func(field, format string, args ...any) error {
-		err := edgewise.Errorf(op, edgewise.Invalid, format, args...)
-		err.Field = field
-		return err
+		return edgewise.Errorf(op, edgewise.Invalid, format, args...).WithField(field)
 	}
 	switch {
 	case !bytes.HasPrefix(module, wasmMagic):

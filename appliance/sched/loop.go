@@ -195,8 +195,7 @@ func (l *instanceLoop) run() {
 
 // explain logs why a batch failed. A model whose outputs cannot be split is not batched any more.
 func (l *instanceLoop) explain(err error, jobs []*job) {
-	var broken *unsplittable
-	if errors.As(err, &broken) {
+	if _, ok := errors.AsType[*unsplittable](err); ok {
 		l.s.apart("the outputs of a batch could not be split: " + err.Error())
 		l.s.logger.Error(
 			"batching is off: the outputs of a batch cannot be split", "model", l.s.version.ID.String(), "error", err,

@@ -301,10 +301,8 @@ func (u *Updates) Restart(ctx context.Context) error {
 func (u *Updates) FactoryReset(ctx context.Context, ask admin.FactoryReset) error {
 	const op = "updates.FactoryReset"
 	if ask.Confirm != admin.ResetWord {
-		err := edgewise.Errorf(op, edgewise.Invalid, "confirm is %.40q: write %q to erase all models, accounts and settings",
-			ask.Confirm, admin.ResetWord)
-		err.Field = "confirm"
-		return err
+		return edgewise.Errorf(op, edgewise.Invalid, "confirm is %.40q: write %q to erase all models, accounts and settings",
+			ask.Confirm, admin.ResetWord).WithField("confirm")
 	}
 	if u.config.Packaging.Kind != update.Image && u.config.Packaging.Kind != update.Package {
 		return edgewise.Errorf(op, edgewise.Unsupported,

@@ -236,15 +236,11 @@ func (u *unpacker) write(f *os.File, body io.Reader, name string) error {
 }
 
 func (u *unpacker) tooLarge() error {
-	err := edgewise.Errorf("uploads.Unpack", edgewise.TooLarge, "the archive holds more than %d bytes, which is the "+
-		"limit for one of its size (upload.max_bytes, and %d times the archive)", u.limits.Bytes, maxRatio)
-	err.Limit = u.limits.Bytes
-	return err
+	return edgewise.Errorf("uploads.Unpack", edgewise.TooLarge, "the archive holds more than %d bytes, which is the "+
+		"limit for one of its size (upload.max_bytes, and %d times the archive)", u.limits.Bytes, maxRatio).WithLimit(u.limits.Bytes)
 }
 
 func (u *unpacker) tooMany() error {
-	err := edgewise.Errorf("uploads.Unpack", edgewise.TooLarge, "the archive holds more than %d files (upload.max_files)",
-		u.limits.Files)
-	err.Limit = int64(u.limits.Files)
-	return err
+	return edgewise.Errorf("uploads.Unpack", edgewise.TooLarge, "the archive holds more than %d files (upload.max_files)",
+		u.limits.Files).WithLimit(int64(u.limits.Files))
 }

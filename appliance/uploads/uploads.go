@@ -155,9 +155,7 @@ func (u *Uploads) Create(f File) (admin.Upload, error) {
 func (u *Uploads) check(f *File) error {
 	const op = "uploads.Create"
 	invalid := func(field, format string, args ...any) error {
-		err := edgewise.Errorf(op, edgewise.Invalid, format, args...)
-		err.Field = field
-		return err
+		return edgewise.Errorf(op, edgewise.Invalid, format, args...).WithField(field)
 	}
 	if f.Filename == "" {
 		return invalid("filename", "the upload has no file name: want it as filename in its metadata, since the name's end "+
@@ -177,10 +175,8 @@ func (u *Uploads) check(f *File) error {
 		return invalid("sha256", "sha256 is %.80q: want 64 hexadecimal digits", f.SHA256)
 	}
 	if f.Length > u.cfg.MaxBytes {
-		err := edgewise.Errorf(op, edgewise.TooLarge, "file %.80q has %d bytes: at most %d are allowed (upload.max_bytes)",
-			f.Filename, f.Length, u.cfg.MaxBytes)
-		err.Limit = u.cfg.MaxBytes
-		return err
+		return edgewise.Errorf(op, edgewise.TooLarge, "file %.80q has %d bytes: at most %d are allowed (upload.max_bytes)",
+			f.Filename, f.Length, u.cfg.MaxBytes).WithLimit(u.cfg.MaxBytes)
 	}
 	f.SHA256 = strings.ToLower(f.SHA256)
 	return nil
@@ -348,8 +344,7 @@ func (u *Uploads) endings() []string {
 
 // bare strips the path that the os package puts around an error of the system.
 func bare(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
 	}
 	return err

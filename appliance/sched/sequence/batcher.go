@@ -130,13 +130,11 @@ func (b *Batcher) checkSequence(req *edgewise.Request, rows int) error {
 			"inference request to model '%s' must specify a non-zero or non-empty correlation ID", b.version.ID.Name,
 		)
 	case len(id.Name) > MaxIDBytes:
-		err := edgewise.Errorf(
+		return edgewise.Errorf(
 			"sequence.check", edgewise.Invalid,
 			"inference request to model '%s': the correlation ID has %d bytes, at most %d are allowed",
 			b.version.ID.Name, len(id.Name), MaxIDBytes,
-		)
-		err.Limit = MaxIDBytes
-		return err
+		).WithLimit(MaxIDBytes)
 	}
 	for i := range b.controls {
 		c := &b.controls[i]

@@ -132,13 +132,11 @@ func (s *states) keep(store *stateStore, outputs []edgewise.Tensor) error {
 		bytes += int64(len(t.Data))
 	}
 	if !s.budget.take(bytes - store.bytes) {
-		err := edgewise.Errorf(
+		return edgewise.Errorf(
 			"sequence.keep", edgewise.Exhausted,
 			"model %q: the state of a sequence takes %d bytes, and the states of all sequences together at most %d",
 			s.model.Name, bytes, s.budget.limit,
-		)
-		err.Limit = s.budget.limit
-		return err
+		).WithLimit(s.budget.limit)
 	}
 	s.used.Add(bytes - store.bytes)
 	store.bytes = bytes

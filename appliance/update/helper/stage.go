@@ -171,9 +171,7 @@ func copyBounded(from io.Reader, path string, most int64) error {
 		return edgewise.Errorf(op, edgewise.Internal, "%w", err)
 	}
 	if n > most {
-		err := edgewise.Errorf(op, edgewise.TooLarge, "the package has more than %d bytes", most)
-		err.Limit = most
-		return err
+		return edgewise.Errorf(op, edgewise.TooLarge, "the package has more than %d bytes", most).WithLimit(most)
 	}
 	return nil
 }
