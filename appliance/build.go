@@ -133,7 +133,8 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	a.rest, err = a.newREST(protocol)
 	if err == nil && c.GRPC.Address != "" {
 		a.grpc, err = grpcapi.New(a.grpcConfig(), grpcapi.Deps{
-			Deps: protocol, Log: logger.With("part", "grpc"), Budget: a.budget, Authorize: a.grpcAuthorize(), Record: a.recordCall,
+			Deps: protocol, Log: logger.With("part", "grpc"), Budget: a.budget, Authorize: a.grpcAuthorize(),
+			Record: a.recordCall,
 		})
 	}
 	if err != nil {
@@ -183,7 +184,8 @@ func (a *App) servingConfig(budget *cores.Budget, logger *slog.Logger) serving.C
 // defaults are the box's answers to what a model's author leaves open: as many instances as there are cores for them.
 func defaults(c config.Config) modelconfig.Defaults {
 	return modelconfig.Defaults{
-		Formats: Formats(), MaxBatchSize: int32(c.Engine.DefaultMaxBatchSize), InstanceCount: int32(coreCount(c)), Strict: !c.Engine.AutoComplete,
+		Formats: Formats(), MaxBatchSize: int32(c.Engine.DefaultMaxBatchSize), InstanceCount: int32(coreCount(c)),
+		Strict: !c.Engine.AutoComplete,
 	}
 }
 

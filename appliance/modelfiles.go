@@ -16,7 +16,9 @@ import (
 // Formats returns the formats of models that this build serves. A backend is named here and in App.servingConfig, and
 // nowhere else.
 func Formats() edgewise.Formats {
-	return slices.Concat((*onnx.Backend)(nil).Formats(), (*wasm.Backend)(nil).Formats(), []edgewise.Format{ensemble.Format()})
+	return slices.Concat(
+		(*onnx.Backend)(nil).Formats(), (*wasm.Backend)(nil).Formats(), []edgewise.Format{ensemble.Format()},
+	)
 }
 
 // repositories returns the model repositories at the places that a configuration names: folders of this machine.

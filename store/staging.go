@@ -47,7 +47,8 @@ func (s *Store) Begin(ctx context.Context, size int64) (*Staging, error) {
 		return nil, edgewise.Errorf(op, edgewise.Invalid, "declared size %d is negative", size)
 	}
 	if size > s.options.MaxVersionBytes {
-		return nil, edgewise.Errorf(op, edgewise.TooLarge, "the upload has %d bytes: at most %d are allowed", size, s.options.MaxVersionBytes)
+		return nil, edgewise.Errorf(op, edgewise.TooLarge, "the upload has %d bytes: at most %d are allowed", size,
+			s.options.MaxVersionBytes)
 	}
 	if err := s.budget.enter(op, size); err != nil {
 		return nil, err
@@ -127,7 +128,8 @@ func (g *Staging) admit(op, path string, size int64) error {
 		return edgewise.Errorf(op, edgewise.Invalid, "%w", err)
 	}
 	if len(g.files) >= g.store.options.MaxFiles {
-		return refuse(op, edgewise.TooLarge, none, "file %q is one too many: at most %d files are allowed", path, g.store.options.MaxFiles)
+		return refuse(op, edgewise.TooLarge, none, "file %q is one too many: at most %d files are allowed", path,
+			g.store.options.MaxFiles)
 	}
 	if _, there := g.files[path]; there {
 		return invalid(op, none, "file %q was sent twice", path)
@@ -150,7 +152,8 @@ func (g *Staging) admit(op, path string, size int64) error {
 func (g *Staging) fits(op, path string, size int64) error {
 	none := edgewise.ModelID{}
 	if limit := g.store.options.MaxVersionBytes; size > limit-g.total {
-		return refuse(op, edgewise.TooLarge, none, "file %q takes the upload over %d bytes, the most that is allowed", path, limit)
+		return refuse(op, edgewise.TooLarge, none, "file %q takes the upload over %d bytes, the most that is allowed", path,
+			limit)
 	}
 	if g.declared >= 0 && size > g.declared-g.total {
 		return invalid(op, none, "file %q takes the upload over the %d bytes that were declared", path, g.declared)

@@ -90,7 +90,8 @@ func (s *step) try(
 
 // request is one request on one guest. The outputs stand in the guest's memory.
 func (s *step) request(
-	ctx context.Context, g *guest, in []edgewise.Tensor, want []string, options edgewise.RunOptions, result *edgewise.Result,
+	ctx context.Context, g *guest, in []edgewise.Tensor, want []string, options edgewise.RunOptions,
+	result *edgewise.Result,
 ) (*call, error) {
 	c := begin(ctx, s.p, s.p.config.RunTimeout, s.p.settings.fuel)
 	defer c.rest()

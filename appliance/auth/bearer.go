@@ -6,9 +6,9 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// Bearer returns the principal that a secret of an Authorization header belongs to, and counts a request. Both frontends
-// call it for each request; it is the only code that tells the kinds of secrets apart. The caller calls done, unless it
-// is nil, when the request has ended. Errors: Unauthenticated, Denied, Busy with Retry beyond a key's rate or
+// Bearer returns the principal that a secret of an Authorization header belongs to, and counts a request. Both
+// frontends call it for each request; it is the only code that tells the kinds of secrets apart. The caller calls done,
+// unless it is nil, when the request has ended. Errors: Unauthenticated, Denied, Busy with Retry beyond a key's rate or
 // concurrency.
 func (a *Accounts) Bearer(secret string, loopback bool) (p *edgewise.Principal, done func(), err error) {
 	switch {

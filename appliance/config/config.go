@@ -7,10 +7,10 @@ package config
 
 import "time"
 
-// Config is the configuration of the appliance. Its fields, and those of its sections, declare the keys, in the order of
-// the configuration file. All else that is known of a key is derived from its field: the name from the tag json, the
-// value where nothing is set from the tag default (none: the zero value), the unit from the tag unit, the limits from the
-// tag limit (see limitOf), and the description in the configuration file and on the page from the comment.
+// Config is the configuration of the appliance. Its fields, and those of its sections, declare the keys, in the order
+// of the configuration file. All else that is known of a key is derived from its field: the name from the tag json, the
+// default from the tag default (none: the zero value), the unit from the tag unit, the limits from the tag limit (see
+// limitOf), and the description in the configuration file and on the page from the comment.
 type Config struct {
 	// Folder of the catalog and of the model files. A relative path starts at the working directory; the systemd unit
 	// sets it to /var/lib/edgewise.

@@ -157,8 +157,8 @@ func (m *Manager) Statistics(id edgewise.ModelID) (edgewise.Statistics, error) {
 	return h.loaded.Statistics(), nil
 }
 
-// Independent tells whether the rows of a ready version's batches do not depend on each other. An ensemble has the batch dimension
-// that its author has given it.
+// Independent tells whether the rows of a ready version's batches do not depend on each other. An ensemble, which has no
+// batcher, counts as independent: its author declares whether it has a batch dimension.
 func (m *Manager) Independent(id edgewise.ModelID) bool {
 	measured, err := m.Statistics(id)
 	return err == nil && (measured.Batching == nil || measured.Batching.Independent)

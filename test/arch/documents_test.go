@@ -170,8 +170,8 @@ var (
 	decisionStatus = regexp.MustCompile(`\*\*Status\.\*\* ([A-Z]\w+)`)
 )
 
-// TestTheIndexOfDecisionsIsComplete compares docs/decisions/README.md with the decisions: number, title and status of each,
-// and a reason for each number that was never used.
+// TestTheIndexOfDecisionsIsComplete compares docs/decisions/README.md with the decisions: number, title and status of
+// each, and a reason for each number that was never used.
 func TestTheIndexOfDecisionsIsComplete(t *testing.T) {
 	const folder = "docs/decisions"
 	index := read(t, folder+"/README.md")
@@ -201,9 +201,12 @@ func TestTheIndexOfDecisionsIsComplete(t *testing.T) {
 	last := filepath.Base(paths[len(paths)-1])[:4]
 	for n := 1; fmt.Sprintf("%04d", n) < last; n++ {
 		number := fmt.Sprintf("%04d", n)
-		written := slices.ContainsFunc(paths, func(path string) bool { return strings.HasPrefix(filepath.Base(path), number) })
+		written := slices.ContainsFunc(paths, func(path string) bool {
+			return strings.HasPrefix(filepath.Base(path), number)
+		})
 		if unused := strings.Contains(unusedNumbers.FindString(index), number); unused == written {
-			t.Errorf("%s/README.md says that %s is unused: %v, and there is such a decision: %v", folder, number, unused, written)
+			t.Errorf("%s/README.md says that %s is unused: %v, and there is such a decision: %v", folder, number,
+				unused, written)
 		}
 	}
 	if got := strings.Count(index, "\n| 0"); got != rows {

@@ -70,7 +70,8 @@ func TestExitCodesTellTheKindOfFailure(t *testing.T) {
 	} {
 		out, stderr, code := run(t, nil, append([]string{"--output", "json"}, test.args...)...)
 		var body struct{ Error, Code string }
-		if err := json.Unmarshal([]byte(stderr), &body); err != nil || body.Error == "" || body.Code != test.code || out != "" || code == 0 {
+		err := json.Unmarshal([]byte(stderr), &body)
+		if err != nil || body.Error == "" || body.Code != test.code || out != "" || code == 0 {
 			t.Errorf("%q: exit code %d, standard error %q, standard output %q", test.args, code, stderr, out)
 		}
 	}
@@ -91,7 +92,8 @@ func TestVersionHelpAndCompletion(t *testing.T) {
 	if code != 0 {
 		t.Errorf("help: exit code %d", code)
 	}
-	contains(t, "help", out, "Exit codes:", "  6  stored data is damaged", "serve", "model", "infer", "demo", "doctor", "completion")
+	contains(t, "help", out, "Exit codes:", "  6  stored data is damaged", "serve", "model", "infer", "demo", "doctor",
+		"completion")
 	out, _, code = run(t, nil, "completion", "bash")
 	if code != 0 {
 		t.Errorf("completion: exit code %d", code)

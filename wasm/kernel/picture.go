@@ -207,7 +207,7 @@ func pixels(dst []byte, img image.Image, count int, check Check) {
 	row := image.NewNRGBA(image.Rect(0, 0, b.Dx(), 1))
 	var into draw.Image = row
 	switch img.(type) {
-	case *image.YCbCr, *image.Gray: // opaque, so that both forms have the same bytes; the one that package draw is fast for
+	case *image.YCbCr, *image.Gray: // opaque, so that both forms have the same bytes; package draw is fast for this one
 		into = &image.RGBA{Pix: row.Pix, Stride: row.Stride, Rect: row.Rect}
 	}
 	for y := b.Min.Y; y < b.Max.Y; y++ {
