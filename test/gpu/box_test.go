@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os/exec"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,16 +22,15 @@ import (
 
 // boxConfig says what is started.
 type boxConfig struct {
-	Emulator []string // a command in front of Program; nil: none
-	Program  string
-	Library  string   // ONNX Runtime, its providers beside it
-	Driver   string   // of CUDA; empty: searched
-	Folders  []string // with NVIDIA's libraries
-	Models   string   // a model repository, which is imported
-	Data     string   // an empty folder
-	Ready    []string // the models that have to be ready
-	More     []string // settings, as key=value
-	Log      io.Writer
+	Program string
+	Library string   // ONNX Runtime, its providers beside it
+	Driver  string   // of CUDA; empty: searched
+	Folders []string // with NVIDIA's libraries
+	Models  string   // a model repository, which is imported
+	Data    string   // an empty folder
+	Ready   []string // the models that have to be ready
+	More    []string // settings, as key=value
+	Log     io.Writer
 }
 
 // box is the built program with models on a GPU, as a client and an operator meet it.
@@ -64,8 +62,7 @@ func startBox(ctx context.Context, c boxConfig) (*box, error) {
 	}, c.More...) {
 		arguments = append(arguments, "--set", setting)
 	}
-	command := append(append(slices.Clone(c.Emulator), c.Program), arguments...)
-	b.cmd = exec.CommandContext(ctx, command[0], command[1:]...)
+	b.cmd = exec.CommandContext(ctx, c.Program, arguments...)
 	b.cmd.Stdout, b.cmd.Stderr = c.Log, c.Log
 	b.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	began := time.Now()
@@ -118,12 +115,6 @@ func (b *box) get(path string) (status int, text string, err error) {
 	return answer.StatusCode, string(body), err
 }
 
-// metrics returns the page of metrics.
-func (b *box) metrics() (string, error) {
-	_, text, err := b.get("/metrics")
-	return text, err
-}
-
 // query is an inference request, encoded once and sent often.
 type query struct {
 	path, header string
@@ -149,11 +140,6 @@ func (r *refused) Error() string { return fmt.Sprintf("%d: %s", r.Status, r.Text
 func (b *box) infer(q query) error {
 	_, err := b.send(q.path, q.body, map[string]string{kserve.HeaderLength: q.header, "Content-Type": "application/octet-stream"})
 	return err
-}
-
-// post sends JSON and returns the answer. Error: *refused, or that of the connection.
-func (b *box) post(path string, body []byte) ([]byte, error) {
-	return b.send(path, body, map[string]string{"Content-Type": "application/json"})
 }
 
 func (b *box) send(path string, body []byte, headers map[string]string) ([]byte, error) {

@@ -85,6 +85,17 @@ func question(t *testing.T, model string, rows int64) query {
 	return q
 }
 
+// metrics returns the page of metrics.
+func (b *box) metrics() (string, error) {
+	_, text, err := b.get("/metrics")
+	return text, err
+}
+
+// post sends JSON and returns the answer. Error: *refused, or that of the connection.
+func (b *box) post(path string, body []byte) ([]byte, error) {
+	return b.send(path, body, map[string]string{"Content-Type": "application/json"})
+}
+
 // TestALostDeviceEndsItsProcessAndNothingElse runs the built program. The device of one model is lost: that request
 // fails and says so, its process ends and comes back, and another model answers all the time. The same after kill -9.
 func TestALostDeviceEndsItsProcessAndNothingElse(t *testing.T) {
