@@ -1,3 +1,3 @@
-// Package samples makes what steps are given: pictures, sounds, and what models answer. The same seed gives the same
+// Package samples makes what steps are given: tensors, and what a detector answers. The same seed gives the same
 // bytes.
 package samples

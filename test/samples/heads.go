@@ -59,39 +59,3 @@ func yolo(v5 bool, rows [][]float32) edgewise.Tensor {
 	}
 	return Floats("output", data, 1, int64(n), int64(places))
 }
-
-// Faces answers as BlazeFace might: sure of a few anchors beside each other, and of more of them at close range. The
-// tensors are scores and places of 512 anchors, then of 384.
-func Faces(r *rand.Rand) []edgewise.Tensor {
-	var outputs []edgewise.Tensor
-	for i, n := range []int{512, 384} {
-		scores, boxes := make([]float32, n), make([]float32, n*16)
-		for a := range scores {
-			scores[a] = -6 + 2*r.Float32()
-			if r.IntN(20) == 0 || a/2 == 136 { // and two anchors of the cell in the middle
-				scores[a] = 1 + 3*r.Float32()
-			}
-			for k := range 16 {
-				boxes[a*16+k] = (r.Float32() - 0.5) * 12
-			}
-			boxes[a*16+2], boxes[a*16+3] = 50+20*r.Float32(), 50+20*r.Float32()
-		}
-		suffix := []string{"", "_1"}[i]
-		outputs = append(outputs, Floats("Identity"+suffix+":0", scores, 1, int64(n), 1),
-			Floats("Identity_"+[]string{"2", "3"}[i]+":0", boxes, 1, int64(n), 16))
-	}
-	return outputs
-}
-
-// Characters answers as PP-OCR's recognition might: in each column of each row a random class, the one before it again,
-// none, or a space.
-func Characters(r *rand.Rand, rows, columns int64, classes int) edgewise.Tensor {
-	data := make([]float32, int(rows*columns)*classes)
-	for at := 0; at < len(data); at += classes {
-		row := data[at:][:classes]
-		best := []int{0, 0, r.IntN(classes), classes - 1, 1 + r.IntN(90)}[r.IntN(5)]
-		row[classes-1] = r.Float32() * 0.02
-		row[best] = 0.6 + 0.4*r.Float32()
-	}
-	return Floats("softmax_11.tmp_0", data, rows, columns, int64(classes))
-}

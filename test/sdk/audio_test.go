@@ -73,7 +73,7 @@ func goodSounds() []audio {
 		for _, channels := range []int{1, 2, 3, 64} {
 			for _, n := range []int{0, 1, 500} {
 				a := read(fmt.Sprintf("%d bits of encoding %d, %d channels, %d samples", kind[1], kind[0], channels, n),
-					samples.WAV(n, 16000, channels, kind[1], kind[0]))
+					wavFile(n, 16000, channels, kind[1], kind[0]))
 				a.width, a.hop, a.before, a.after = 100, 30, 17, 5
 				all = append(all, a)
 			}
@@ -93,9 +93,9 @@ func goodSounds() []audio {
 		{1001, 7919},
 		{16000, 16000},
 	} {
-		a := read(fmt.Sprint("rates ", rates), samples.WAV(2000, rates[0], 1, 16, 1))
+		a := read(fmt.Sprint("rates ", rates), wavFile(2000, rates[0], 1, 16, 1))
 		a.rate, a.width, a.hop = rates[1], 64, 64
-		all = append(all, a, audio{"no samples at " + a.name, samples.WAV(0, rates[0], 1, 16, 1), rates[1], 10, 1, 1, 0, 0})
+		all = append(all, a, audio{"no samples at " + a.name, wavFile(0, rates[0], 1, 16, 1), rates[1], 10, 1, 1, 0, 0})
 	}
 	long := func(bits ...uint64) string {
 		var data []byte
@@ -123,10 +123,10 @@ func goodSounds() []audio {
 		read("chunks of odd sizes", wave("LIST", "abc", "fmt ", format(1, 1, 8000, 8)+"x", "fact", "", "JUNK", "\x01", "data", "abc")),
 		read("the data's size is too large", append(wave("fmt ", format(1, 1, 8000, 8), "data", "")[:40], "\xff\xff\xff\xffabc"...)),
 		audio{"silence around nothing", wave("fmt ", format(1, 1, 8000, 8), "data", ""), 0, 100, 3, 2, 4, 4},
-		audio{"frames further apart than they are wide", samples.WAV(50, 8000, 1, 8, 1), 0, 100, 3, 20, 10, 30},
-		audio{"frames of silence alone", samples.WAV(5, 8000, 1, 8, 1), 0, 100, 2, 7, 20, 20},
-		audio{"a hop beyond the end", samples.WAV(5, 8000, 1, 8, 1), 0, 100, 5, 1<<32 - 1, 0, 0},
-		audio{"as many as the limit", samples.WAV(100, 8000, 1, 8, 1), 16000, 200, 20, 20, 0, 0},
+		audio{"frames further apart than they are wide", wavFile(50, 8000, 1, 8, 1), 0, 100, 3, 20, 10, 30},
+		audio{"frames of silence alone", wavFile(5, 8000, 1, 8, 1), 0, 100, 2, 7, 20, 20},
+		audio{"a hop beyond the end", wavFile(5, 8000, 1, 8, 1), 0, 100, 5, 1<<32 - 1, 0, 0},
+		audio{"as many as the limit", wavFile(100, 8000, 1, 8, 1), 16000, 200, 20, 20, 0, 0},
 	)
 }
 
@@ -157,7 +157,7 @@ func badSounds() []audio {
 	for _, magic := range []string{"RIFX", "RF64", "riff", "OggS"} {
 		all = append(all, read(magic, append([]byte(magic), whole[4:]...)))
 	}
-	hundred := samples.WAV(100, 8000, 1, 8, 1)
+	hundred := wavFile(100, 8000, 1, 8, 1)
 	return append(all,
 		read("data before its format", wave("data", "abcd", "fmt ", format(1, 1, 8000, 16))),
 		read("a chunk of 4 GiB", append(wave()[:12], "JUNK\xff\xff\xff\xffabc"...)),
@@ -175,7 +175,7 @@ func badSounds() []audio {
 		audio{"frames without a hop", hundred, 0, 1000, 1, 0, 0, 0},
 		audio{"to too low a rate", hundred, 999, 1000, 1, 1, 0, 0},
 		audio{"to too high a rate", hundred, 768001, 1 << 20, 1, 1, 0, 0},
-		audio{"to a rate that makes too much of it", samples.WAV(2000, 1000, 1, 8, 1), 768000, 1 << 20, 1, 1, 0, 0},
+		audio{"to a rate that makes too much of it", wavFile(2000, 1000, 1, 8, 1), 768000, 1 << 20, 1, 1, 0, 0},
 	)
 }
 
@@ -227,12 +227,12 @@ func TestSoundHelpersAnswerAlikeInEverySDK(t *testing.T) {
 func memoryBoundsSounds(t *testing.T, l edgewise.Inferer, language step.Language) {
 	t.Helper()
 	const limit = 2 << 20
-	fits := audio{"as long as the limit", samples.WAV(limit/2, 8000, 1, 16, 1), 16000, limit, 512, 512, 0, 0}
+	fits := audio{"as long as the limit", wavFile(limit/2, 8000, 1, 16, 1), 16000, limit, 512, 512, 0, 0}
 	answersAsNative(t, l, fits)
 	longer := fits
-	longer.name, longer.file = "longer than the limit", samples.WAV(limit/2+1, 8000, 1, 16, 1)
+	longer.name, longer.file = "longer than the limit", wavFile(limit/2+1, 8000, 1, 16, 1)
 	answersAsNative(t, l, longer)
-	large := audio{"larger than the memory", samples.WAV(50000, 1000, 1, 8, 1), 768000, 1 << 28, 1, 1, 0, 0}
+	large := audio{"larger than the memory", wavFile(50000, 1000, 1, 8, 1), 768000, 1 << 28, 1, 1, 0, 0}
 	_, err := try(t.Context(), l, large.parameters(), samples.Elements("sound", large.file))
 	want := ""
 	if language == step.C || language == step.Rust {

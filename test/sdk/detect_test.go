@@ -119,7 +119,7 @@ func TestYOLOFindsWhatTheReferenceFinds(t *testing.T) {
 func TestFaceStepsDoWhatTheNativeCodeDoes(t *testing.T) {
 	input, anchors := gallery(t, "face_input", nil), gallery(t, "anchors", nil)
 	for seed, size := range [][2]int{{320, 240}, {200, 333}, {640, 640}} {
-		picture, random := samples.Scene(size[0], size[1], uint64(seed)), rand.New(rand.NewPCG(uint64(seed), 3))
+		picture, random := scene(size[0], size[1], uint64(seed)), rand.New(rand.NewPCG(uint64(seed), 3))
 		want := native[struct {
 			Looks  int       // at the whole picture, and at each face at close range
 			Scores []float64 // of the faces
@@ -127,7 +127,7 @@ func TestFaceStepsDoWhatTheNativeCodeDoes(t *testing.T) {
 		file := samples.Elements("image", encoded(t, picture))
 		first := run(t, input, nil, file)
 		sameInput(t, "the whole picture", samples.Values(first["tensor"]), wholeView(picture))
-		found := decodeFaces(t, anchors, "0.5", samples.Faces(random), first["map"])
+		found := decodeFaces(t, anchors, "0.5", faceAnchors(random), first["map"])
 		if n := len(samples.Values(found["score"])); n != want.Looks-1 || n < 3 {
 			t.Fatalf("%d faces at first look, native code looks at %d", n, want.Looks-1)
 		}
@@ -138,7 +138,7 @@ func TestFaceStepsDoWhatTheNativeCodeDoes(t *testing.T) {
 		for i := range want.Looks - 1 {
 			view := nativeView(picture, [3]float32(views[3*i:]))
 			sameInput(t, fmt.Sprintf("face %d at close range", i), tensor[i*len(view):][:len(view)], view)
-			again := decodeFaces(t, anchors, "0.65", samples.Faces(random), samples.Floats("map", maps[6*i:][:6], 1, 6))
+			again := decodeFaces(t, anchors, "0.65", faceAnchors(random), samples.Floats("map", maps[6*i:][:6], 1, 6))
 			firstBox := [4]float32(samples.Values(found["box"])[4*i:])
 			for k, s := range samples.Values(again["score"]) {
 				if b := [4]float32(samples.Values(again["box"])[4*k:]); iou(firstBox, b) > 0.3 {

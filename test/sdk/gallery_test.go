@@ -12,7 +12,6 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/cmd/edgewise/step"
-	"github.com/edgewise-ai/edgewise/test/samples"
 )
 
 // gallery builds and loads a step of the gallery.
@@ -101,7 +100,7 @@ func same(t *testing.T, what string, got, want []float32, off, far float64) {
 
 func encoded(t testing.TB, picture image.Image) []byte {
 	t.Helper()
-	file, err := samples.PNG(picture)
+	file, err := pngFile(picture)
 	if err != nil {
 		t.Fatal(err)
 	}

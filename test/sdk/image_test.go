@@ -58,7 +58,7 @@ func tent(from, to, i int) (first int, weights []float64) {
 
 // TestTheReferenceIsTheFilterOfTheImageLibrary holds the reference against x/image/draw, which rounds in another way.
 func TestTheReferenceIsTheFilterOfTheImageLibrary(t *testing.T) {
-	picture := samples.Scene(97, 61, 5)
+	picture := scene(97, 61, 5)
 	for _, size := range []image.Point{{32, 32}, {200, 150}, {97, 20}} {
 		want, got := image.NewRGBA(image.Rectangle{Max: size}), scaled(picture, size.X, size.Y)
 		draw.BiLinear.Scale(want, want.Rect, picture, picture.Rect, draw.Src, nil)
@@ -92,7 +92,7 @@ var imageNetMean, imageNetStd = [3]float32{123.675, 116.28, 103.53}, [3]float32{
 func TestClassifierInputIsTheResizedMiddle(t *testing.T) {
 	l := gallery(t, "classifier_input", nil)
 	for _, size := range []image.Point{{640, 480}, {300, 500}, {256, 256}, {40, 30}} {
-		picture := samples.Scene(size.X, size.Y, 7)
+		picture := scene(size.X, size.Y, 7)
 		got := run(t, l, nil, samples.Elements("image", encoded(t, picture)))["tensor"]
 		if !got.Shape.Equal(edgewise.Shape{1, 3, 224, 224}) {
 			t.Fatalf("shape %v", got.Shape)
@@ -107,7 +107,7 @@ func TestClassifierInputIsTheResizedMiddle(t *testing.T) {
 
 func TestClassifierInputTakesManyPicturesAndObeysItsParameters(t *testing.T) {
 	l := gallery(t, "classifier_input", nil)
-	a, b := samples.Scene(100, 80, 1), samples.Scene(64, 64, 2)
+	a, b := scene(100, 80, 1), scene(64, 64, 2)
 	got := run(t, l, parameters{"size", "64", "resize", "0", "mean", "0,0,0", "std", "255,255,255", "layout", "nhwc", "channels", "bgr"},
 		samples.Elements("image", encoded(t, a), encoded(t, b)))["tensor"]
 	if !got.Shape.Equal(edgewise.Shape{2, 64, 64, 3}) {
@@ -124,7 +124,7 @@ func TestClassifierInputTakesManyPicturesAndObeysItsParameters(t *testing.T) {
 
 func TestPictureStepsSayWhatIsWrong(t *testing.T) {
 	l := gallery(t, "classifier_input", nil)
-	good := samples.Elements("image", encoded(t, samples.Scene(8, 8, 1)))
+	good := samples.Elements("image", encoded(t, scene(8, 8, 1)))
 	tests := []struct {
 		name    string
 		p       parameters
@@ -132,7 +132,7 @@ func TestPictureStepsSayWhatIsWrong(t *testing.T) {
 		image   edgewise.Tensor
 	}{
 		{"no picture", nil, "the picture cannot be read", samples.Elements("image", "GIF89a")},
-		{"half a picture", nil, "the picture cannot be read", samples.Elements("image", string(encoded(t, samples.Scene(64, 64, 1))[:2000]))},
+		{"half a picture", nil, "the picture cannot be read", samples.Elements("image", string(encoded(t, scene(64, 64, 1))[:2000]))},
 		{"size", parameters{"size", "0"}, `parameter "size" is "0": want a whole number from 1 to 2048`, good},
 		{"resize", parameters{"resize", "100"}, `parameter "resize" is 100: want 0, or at least "size", which is 224`, good},
 		{"mean", parameters{"mean", "1,2"}, `parameter "mean" is "1,2": want three numbers`, good},
@@ -148,7 +148,7 @@ func TestPictureStepsSayWhatIsWrong(t *testing.T) {
 func TestLetterboxFitsThePictureAndTellsWhereItLies(t *testing.T) {
 	l := gallery(t, "letterbox", nil)
 	for _, size := range []image.Point{{640, 480}, {200, 500}, {33, 1000}, {640, 640}} {
-		picture := samples.Scene(size.X, size.Y, 3)
+		picture := scene(size.X, size.Y, 3)
 		outputs := run(t, l, parameters{"width", "320", "height", "256"}, samples.Elements("image", encoded(t, picture)))
 		s := min(320/float64(size.X), 256/float64(size.Y))
 		w, h := max(1, int(math.Floor(float64(size.X)*s+0.5))), max(1, int(math.Floor(float64(size.Y)*s+0.5)))

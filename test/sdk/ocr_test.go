@@ -55,7 +55,7 @@ func TestOCRStepsDoWhatTheNativeCodeDoes(t *testing.T) {
 	// The models answer as PP-OCR's might: text in some places of the picture, one of them turned, some lines on their
 	// head, and random characters.
 	width, height := input["tensor"].Shape[3], input["tensor"].Shape[2]
-	heat := samples.Floats("heat", samples.Regions(random, int(width), int(height)), 1, 1, height, width)
+	heat := samples.Floats("heat", textRegions(random, int(width), int(height)), 1, 1, height, width)
 	quads := run(t, gallery(t, "ocr_regions", nil), nil, heat, renamed(input["size"], "size"))["quad"]
 	const regions = 5
 	if n := quads.Shape[0]; n != regions {
@@ -70,7 +70,7 @@ func TestOCRStepsDoWhatTheNativeCodeDoes(t *testing.T) {
 	sameLines(t, turned, nativeValues(t, "ocr_recognise.gz"))
 
 	classes := len(strings.Split(alphabet, "\n")) + 2 // no character, and the space
-	characters := samples.Characters(random, regions, turned["line"].Shape[3]/8, classes)
+	characters := characterColumns(random, regions, turned["line"].Shape[3]/8, classes)
 	read := run(t, gallery(t, "ctc", nil), parameters{"alphabet", alphabet, "space_threshold", "0.005"}, renamed(characters, "probability"))
 	got := texts(read["text"])
 	want := native[[]nativeLine](t, "ocr.json")

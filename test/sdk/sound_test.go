@@ -27,7 +27,7 @@ func TestSoundIsCutIntoFrames(t *testing.T) {
 		{"nothing", 0, 1, 16, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			file := samples.WAV(tt.n, 16000, tt.channels, tt.bits, tt.f)
+			file := wavFile(tt.n, 16000, tt.channels, tt.bits, tt.f)
 			sound, err := guest.ReadSound(file, 1<<24)
 			if err != nil {
 				t.Fatal(err)
@@ -47,15 +47,15 @@ func TestSoundIsCutIntoFrames(t *testing.T) {
 		})
 	}
 	refuses(t, l, nil, "the sound has 768001 samples a second: want 1000 to 768000",
-		samples.Elements("sound", samples.WAV(10, 768001, 1, 16, 1)))
+		samples.Elements("sound", wavFile(10, 768001, 1, 16, 1)))
 	refuses(t, l, nil, "the sound is not a WAV file", samples.Elements("sound", "OggS and so on"))
-	refuses(t, l, nil, "the sound has encoding 7 with 8 bits", samples.Elements("sound", samples.WAV(10, 8000, 1, 8, 7)))
+	refuses(t, l, nil, "the sound has encoding 7 with 8 bits", samples.Elements("sound", wavFile(10, 8000, 1, 8, 7)))
 }
 
 func TestSoundIsBroughtToTheRateOfTheModel(t *testing.T) {
 	l := gallery(t, "sound_frames", nil)
 	for _, rate := range []int{8000, 11025, 15999, 22050, 44100, 48000, 96000} {
-		file := samples.WAV(rate/10, rate, 1, 16, 1)
+		file := wavFile(rate/10, rate, 1, 16, 1)
 		sound, err := guest.ReadSound(file, 1<<24)
 		if err != nil {
 			t.Fatal(err)
@@ -72,8 +72,8 @@ func TestSoundIsBroughtToTheRateOfTheModel(t *testing.T) {
 }
 
 func TestSpeechStepDoesWhatTheNativeCodeDoes(t *testing.T) {
-	model := &box{answer: samples.Speech}
-	file := samples.WAV(300*512-100, 16000, 1, 16, 1)
+	model := &box{answer: speechAnswer}
+	file := wavFile(300*512-100, 16000, 1, 16, 1)
 	want := native[struct {
 		Segments []struct{ Start, End float32 }
 		Requests int
