@@ -161,9 +161,14 @@ type peerLoad struct {
 	perf.Load
 }
 
-// partsOf returns loads of a quarter, a half and three quarters of what a server answers to the tool's closed loop.
+// partsOf returns loads of a quarter, a half and three quarters of what a server answers to a closed loop of the tool that
+// sends them: vegeta takes more of the two cores than wrk.
 func (r *run) partsOf(c *callers, form string) (loads []peerLoad) {
-	full, err := r.public(c, form, perf.Load{Concurrency: saturating})
+	saturate := r.vegeta
+	if form == grpcForm {
+		saturate = r.ghz
+	}
+	full, err := saturate(c, perf.Load{Concurrency: saturating}, peerTime)
 	r.check(err)
 	for _, part := range []float64{0.25, 0.5, 0.75} {
 		rate := part * full.rate
@@ -291,7 +296,7 @@ func (r *run) public(c *callers, form string, l perf.Load) (sample, error) {
 	case l.Concurrency > 0:
 		return r.wrk(c, l.Concurrency, peerTime)
 	}
-	return r.vegeta(c, l.Rate, peerTime)
+	return r.vegeta(c, l, peerTime)
 }
 
 func ours(_ *run, c *callers, form string, l perf.Load) (s sample, err error) {

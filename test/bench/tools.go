@@ -92,16 +92,22 @@ func readWrk(out []byte) (sample, error) {
 	}, nil
 }
 
-// vegeta sends arrivals at a constant rate.
-func (r *run) vegeta(c *callers, rate float64, during time.Duration) (sample, error) {
+// vegeta sends arrivals at a constant rate, or as a closed loop.
+func (r *run) vegeta(c *callers, l perf.Load, during time.Duration) (sample, error) {
 	targets, results := filepath.Join(r.dir, "targets"), filepath.Join(r.dir, "results")
 	text := fmt.Sprintf("POST http://%s%s\n%s@%s\n", c.address, c.path, strings.ReplaceAll(c.fields, "\r\n", "\n"), r.bodyFile())
 	if err := os.WriteFile(targets, []byte(text), 0o644); err != nil {
 		return sample{}, err
 	}
 	program := filepath.Join(toolsDir, "vegeta")
-	if _, err := runTool(program, "attack", "-targets="+targets, "-output="+results, "-max-body=0", "-timeout=10s",
-		fmt.Sprintf("-rate=%.0f/1000s", 1000*rate), "-duration="+during.String()); err != nil {
+	arguments := []string{
+		"attack", "-targets=" + targets, "-output=" + results, "-max-body=0", "-timeout=10s", "-duration=" + during.String(),
+		fmt.Sprintf("-rate=%.0f/1000s", 1000*l.Rate), // 0: without a limit
+	}
+	if clients := strconv.Itoa(l.Concurrency); l.Concurrency > 0 {
+		arguments = append(arguments, "-workers="+clients, "-max-workers="+clients)
+	}
+	if _, err := runTool(program, arguments...); err != nil {
 		return sample{}, err
 	}
 	out, err := runTool(program, "encode", "-to=csv", results)
