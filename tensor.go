@@ -264,6 +264,9 @@ func CheckFraming(data []byte, n int64, place string) error {
 			return fmt.Errorf("incomplete string length indicator%s, expecting %d bytes but only %d bytes available. "+
 				"Please make sure the string length indicator is in one buffer.", place, lengthSize, len(rest))
 		}
+		if seen >= n { // where Triton stops counting
+			return fmt.Errorf("unexpected number of string elements %d%s, expecting %d", seen+1, place, n)
+		}
 		size := int64(binary.LittleEndian.Uint32(rest))
 		rest = rest[lengthSize:]
 		if size > int64(len(rest)) {
@@ -273,7 +276,7 @@ func CheckFraming(data []byte, n int64, place string) error {
 		rest = rest[size:]
 	}
 	switch {
-	case seen > n:
+	case seen > n: // n is below 0
 		return fmt.Errorf("unexpected number of string elements %d%s, expecting %d", seen, place, n)
 	case seen < n:
 		return fmt.Errorf("expected %d string elements%s, got %d", n, place, seen)

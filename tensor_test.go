@@ -134,6 +134,17 @@ func TestTensorCheck(t *testing.T) {
 	}
 }
 
+func TestFramingCountsToTheFirstElementTooMany(t *testing.T) {
+	var data []byte
+	for range 5 {
+		data = AppendElement(data, "x")
+	}
+	const want = "unexpected number of string elements 3 for inference input 'x', expecting 2"
+	if err := CheckFraming(data, 2, "for inference input 'x'"); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 // FuzzFraming holds the check against the iterator: what passes the check is iterated whole, and framed again it is the
 // same bytes.
 func FuzzFraming(f *testing.F) {

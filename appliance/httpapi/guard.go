@@ -3,6 +3,7 @@ package httpapi
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"runtime/debug"
 
@@ -42,6 +43,9 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 	s.enter()
 	defer s.leave()
 	defer s.recovered(ctx)
+	if s.deps.Log.Enabled(ctx, slog.LevelDebug) {
+		s.deps.Log.Debug("request", "method", string(ctx.Method()), "path", string(ctx.Path()))
+	}
 	client := connOf(ctx)
 	r := &client.request
 	*r = Request{

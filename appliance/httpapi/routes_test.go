@@ -143,7 +143,7 @@ func TestAnUnhealthyServerAnswers400WithoutABody(t *testing.T) {
 	})
 }
 
-func TestRefusedRequestsAreLoggedAsDetails(t *testing.T) {
+func TestRequestsAreLoggedAsDetails(t *testing.T) {
 	log := &journal.Journal{}
 	ts := startServerWith(t, nil, func(d *httpapi.Deps) {
 		d.Log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -154,8 +154,9 @@ func TestRefusedRequestsAreLoggedAsDetails(t *testing.T) {
 	}})
 	want := `level=DEBUG msg="request failed" method=POST path=/v2/repository/models/none/load kind=not_found ` +
 		`error="failed to load 'none', failed to poll from model repository"`
-	if !strings.Contains(log.String(), want) {
-		t.Errorf("got %q, want %q", log.String(), want)
+	const asked = `level=DEBUG msg=request method=POST path=/v2/repository/models/none/load`
+	if !strings.Contains(log.String(), want) || !strings.Contains(log.String(), asked) {
+		t.Errorf("got %q, want %q and %q", log.String(), asked, want)
 	}
 }
 
