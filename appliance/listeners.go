@@ -31,21 +31,24 @@ func (a *App) open() (*listeners, error) {
 	d := &listeners{app: a}
 	c := a.config
 	var problems []error
-	listen := func(key, address string, reuse bool) net.Listener {
+	listen := func(service, key, address string, reuse bool) net.Listener {
 		if address == "" {
 			return nil
 		}
 		l, err := listenAt(address, reuse)
+		if errors.Is(err, syscall.EADDRINUSE) { // in Triton's words
+			err = fmt.Errorf("failed to start %s service: Unavailable - Socket '%s' already in use: %w", service, address, err)
+		}
 		if err != nil {
 			problems = append(problems, edgewise.Errorf("appliance.Run", edgewise.Unavailable, "%s: %w", key, err))
 			return nil
 		}
 		return l
 	}
-	d.rest = listen("http.address", c.HTTP.Address, c.HTTP.ReusePort)
-	d.grpc = listen("grpc.address", c.GRPC.Address, c.GRPC.ReusePort)
+	d.rest = listen("HTTP", "http.address", c.HTTP.Address, c.HTTP.ReusePort)
+	d.grpc = listen("GRPC", "grpc.address", c.GRPC.Address, c.GRPC.ReusePort)
 	if c.Metrics.Enabled {
-		d.metrics = listen("metrics.address", c.Metrics.Address, false)
+		d.metrics = listen("Metrics", "metrics.address", c.Metrics.Address, false)
 	}
 	if preset := config.Default().Metrics.Address; c.Metrics.Enabled && d.metrics == nil && c.Metrics.Address == preset && len(problems) == 1 {
 		a.logger.Warn("the metrics page has no port of its own: the REST server has it", "reason", problems[0])

@@ -199,6 +199,7 @@ func TestAPortInUseIsNamed(t *testing.T) {
 	}
 	defer func() { _ = taken.Close() }()
 	address := taken.Addr().String()
-	refuses(t, 5, []string{address, "address already in use"}, "serve", "--set", "metrics.address=", "--set",
+	want := "http.address: failed to start HTTP service: Unavailable - Socket '" + address + "' already in use: "
+	refuses(t, 5, []string{want}, "serve", "--set", "metrics.address=", "--set",
 		"grpc.address=", "--set", "http.address="+address, "--set", "data_dir="+t.TempDir())
 }
