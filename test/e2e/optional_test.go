@@ -17,11 +17,15 @@ output { name: "y" data_type: TYPE_FP32 dims: [4] }
 dynamic_batching { max_queue_delay_microseconds: 2000 }
 `
 
-// TestOptionalInputsInBatches sends requests of several rows with and without an optional input at once.
+// TestOptionalInputsInBatches sends requests of several rows with and without an optional input at once. Each row of one
+// that is left out is 1, 2, 3, 4.
 func TestOptionalInputsInBatches(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	if err := onnxgen.OptionalRows().Save(filepath.Join(folder, "optional", "1")); err != nil {
+	model := onnxgen.OptionalInput()
+	model.Graph.Initializers = []onnxgen.Tensor{onnxgen.Floats("bias", []int64{1, 4}, 1, 2, 3, 4)}
+	model.Graph.Inputs[1].Dims = onnxgen.Batch(4)
+	if err := model.Save(filepath.Join(folder, "optional", "1")); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(folder, "optional", "config.pbtxt"), []byte(optionalConfig), 0o644); err != nil {

@@ -112,7 +112,34 @@ func (b *box) speechByHand(frames [][]byte) [][]byte {
 	return heard
 }
 
-// sequenceConfig makes a configuration for onnxgen.Sequence.
+// sequenceModel makes a model with a state: y = x + state, and next, which is the next state, is the same, all FP32
+// [batch,2]. started and id say what the inputs START, BOOL [batch,1], and CORRID, INT64 [batch,1], were.
+func sequenceModel() *onnxgen.Model {
+	row, one := onnxgen.Batch(2), onnxgen.Batch(1)
+	return &onnxgen.Model{Graph: onnxgen.Graph{
+		Name: "sequence",
+		Nodes: []onnxgen.Node{
+			{Op: "Add", In: []string{"x", "state"}, Out: []string{"y"}},
+			{Op: "Identity", In: []string{"y"}, Out: []string{"next"}},
+			{Op: "Identity", In: []string{"START"}, Out: []string{"started"}},
+			{Op: "Identity", In: []string{"CORRID"}, Out: []string{"id"}},
+		},
+		Inputs: []onnxgen.Value{
+			{Name: "x", Type: onnxgen.Float, Dims: row},
+			{Name: "state", Type: onnxgen.Float, Dims: row},
+			{Name: "START", Type: onnxgen.TypeOf(edgewise.Bool), Dims: one},
+			{Name: "CORRID", Type: onnxgen.TypeOf(edgewise.Int64), Dims: one},
+		},
+		Outputs: []onnxgen.Value{
+			{Name: "y", Type: onnxgen.Float, Dims: row},
+			{Name: "next", Type: onnxgen.Float, Dims: row},
+			{Name: "started", Type: onnxgen.TypeOf(edgewise.Bool), Dims: one},
+			{Name: "id", Type: onnxgen.TypeOf(edgewise.Int64), Dims: one},
+		},
+	}}
+}
+
+// sequenceConfig makes a configuration for sequenceModel.
 func sequenceConfig(batch int, rest string) string {
 	return fmt.Sprintf(`max_batch_size: %d
 input { name: "x" data_type: TYPE_FP32 dims: [2] }
@@ -139,7 +166,7 @@ func sequenceRepository(t *testing.T, configs map[string]string) string {
 	folder := t.TempDir()
 	for name, config := range configs {
 		dir := filepath.Join(folder, name)
-		if err := onnxgen.Sequence().Save(filepath.Join(dir, "1")); err != nil {
+		if err := sequenceModel().Save(filepath.Join(dir, "1")); err != nil {
 			t.Fatal(err)
 		}
 		begin := binary.LittleEndian.AppendUint32(nil, math.Float32bits(100))

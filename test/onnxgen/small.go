@@ -56,15 +56,6 @@ func OptionalInput() *Model {
 	}}
 }
 
-// OptionalRows makes y = x + bias, FP32 [batch,4], where a request may leave bias, FP32 [batch,4], out: then each row
-// of it is 1, 2, 3, 4.
-func OptionalRows() *Model {
-	m := OptionalInput()
-	m.Graph.Initializers = []Tensor{Floats("bias", []int64{1, 4}, 1, 2, 3, 4)}
-	m.Graph.Inputs[1].Dims = Batch(4)
-	return m
-}
-
 // externalAlign is where the second tensor of External begins: external data is usually aligned to pages.
 const externalAlign = 4096
 
