@@ -104,7 +104,7 @@ func (u *Updates) write(ctx context.Context, confirmed bool) error {
 		return err
 	}
 	if err != nil {
-		return errors.Join(err, u.expectNothing())
+		return errors.Join(err, u.remember(nil))
 	}
 	u.remove()
 	if err := u.expect(other(status), version, update.ActionUpdate, true); err != nil {
@@ -130,20 +130,16 @@ func other(s update.Status) string {
 
 // expect stores which slot the next boot is to start. written tells that the slot is complete.
 func (u *Updates) expect(slot, version, action string, written bool) error {
-	u.mu.Lock()
-	u.history.Pending = &update.Pending{
+	return u.remember(&update.Pending{
 		Slot: slot, Version: version, From: u.config.Packaging.Version, Action: action,
 		Boot: u.config.Boot, Time: time.Now().UTC(), Written: written,
-	}
-	h := u.history
-	u.mu.Unlock()
-	return h.Write(u.path(HistoryFile))
+	})
 }
 
-// expectNothing forgets what expect has stored.
-func (u *Updates) expectNothing() error {
+// remember stores what the next boot is to bring; nil: nothing.
+func (u *Updates) remember(p *update.Pending) error {
 	u.mu.Lock()
-	u.history.Pending = nil
+	u.history.Pending = p
 	h := u.history
 	u.mu.Unlock()
 	return h.Write(u.path(HistoryFile))
@@ -181,7 +177,10 @@ func (u *Updates) Cancel(ctx context.Context) (admin.SystemUpdate, error) {
 			return u.Update(), err
 		}
 	case u.config.Packaging.Kind == update.Image && pending != nil && pending.Boot == u.config.Boot && pending.Written:
-		if err := u.keepBooted(ctx); err != nil {
+		if err := mark(ctx, update.Active, update.Booted); err != nil { // the next boot starts the slot that runs now
+			return u.Update(), err
+		}
+		if err := u.remember(nil); err != nil {
 			return u.Update(), err
 		}
 	case state != admin.UpdateWaiting:
@@ -214,19 +213,6 @@ func (u *Updates) interrupt() (over bool, err error) {
 	return false, nil
 }
 
-// keepBooted makes the next boot start the slot that runs now.
-func (u *Updates) keepBooted(ctx context.Context) error {
-	rauc, err := update.Open(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rauc.Close() }()
-	if err := rauc.Mark(ctx, update.Active, update.Booted); err != nil {
-		return err
-	}
-	return u.expectNothing()
-}
-
 // Rollback returns to the version that ran before: of an image with the next boot, of the package now. Errors:
 // Conflict, Unsupported, Unavailable.
 func (u *Updates) Rollback(ctx context.Context) (admin.SystemUpdate, error) {
@@ -241,12 +227,7 @@ func (u *Updates) Rollback(ctx context.Context) (admin.SystemUpdate, error) {
 	if u.config.Packaging.Kind == update.Package {
 		return now, u.inBackground(helper.DoRollback)
 	}
-	rauc, err := update.Open(ctx)
-	if err != nil {
-		return now, err
-	}
-	defer func() { _ = rauc.Close() }()
-	if err := rauc.Mark(ctx, update.Active, update.Other); err != nil {
+	if err := mark(ctx, update.Active, update.Other); err != nil {
 		return now, err
 	}
 	u.mu.Lock()

@@ -4,7 +4,6 @@ package updates
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -201,7 +200,9 @@ func (u *Updates) compare(ctx context.Context, s update.Status) {
 func (u *Updates) keepFailure(ctx context.Context, f *update.Failed) {
 	u.config.Logger.Error("a start of the system failed: the other slot runs", "failed", f.Slot, "version", f.Version,
 		"runs", f.Runs)
-	if err := u.markFailed(ctx); err != nil {
+	marking, marked := context.WithTimeout(ctx, askTimeout)
+	defer marked()
+	if err := mark(marking, update.Bad, update.Other); err != nil { // it is not started any more
 		u.config.Logger.Error("marking the slot that failed", "error", err)
 	}
 	reading, cancel := context.WithTimeout(ctx, readLogTimeout)
@@ -220,15 +221,14 @@ func (u *Updates) keepFailure(ctx context.Context, f *update.Failed) {
 	u.mu.Unlock()
 }
 
-// markFailed marks the slot that does not run as bad: it is not started any more.
-func (u *Updates) markFailed(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
+// mark asks RAUC to mark a slot.
+func mark(ctx context.Context, as, slot string) error {
 	rauc, err := update.Open(ctx)
 	if err != nil {
 		return err
 	}
-	return errors.Join(rauc.Mark(ctx, update.Bad, update.Other), rauc.Close())
+	defer func() { _ = rauc.Close() }()
+	return rauc.Mark(ctx, as, slot)
 }
 
 // publish tells listeners the state of the update.

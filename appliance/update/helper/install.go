@@ -42,10 +42,10 @@ func (s *Server) apply(ctx context.Context, say func(string)) error {
 		_ = os.Remove(s.at(stagedFile))
 		return s.finish(result, err, func(st *State) { st.Staged = nil })
 	}
-	if err := os.Rename(s.at(currentFile), s.at(previousFile)); err != nil {
-		return s.finish(result, edgewise.Errorf(op, edgewise.Internal, "%w", err), func(st *State) { st.Staged = nil })
+	if err = os.Rename(s.at(currentFile), s.at(previousFile)); err == nil {
+		err = os.Rename(s.at(stagedFile), s.at(currentFile))
 	}
-	if err := os.Rename(s.at(stagedFile), s.at(currentFile)); err != nil {
+	if err != nil {
 		return s.finish(result, edgewise.Errorf(op, edgewise.Internal, "%w", err), func(st *State) { st.Staged = nil })
 	}
 	return s.finish(result, nil, func(k *State) { k.Staged, k.Previous = nil, st.Installed })
@@ -75,8 +75,7 @@ func (s *Server) rollback(ctx context.Context, say func(string)) error {
 	}
 	say("going back to version " + st.Previous)
 	result := &Result{Action: DoRollback, Version: st.Previous, From: st.Installed}
-	err = s.install(ctx, s.at(previousFile))
-	if err == nil {
+	if err = s.install(ctx, s.at(previousFile)); err == nil {
 		err = s.healthy(ctx)
 	}
 	if err != nil {

@@ -161,13 +161,7 @@ func copyBounded(from io.Reader, path string, most int64) error {
 		return edgewise.Errorf(op, edgewise.Internal, "%w", err)
 	}
 	n, err := io.Copy(f, io.LimitReader(from, most+1))
-	if err == nil {
-		err = f.Sync()
-	}
-	if closing := f.Close(); err == nil {
-		err = closing
-	}
-	if err != nil {
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return edgewise.Errorf(op, edgewise.Internal, "%w", err)
 	}
 	if n > most {
