@@ -37,7 +37,8 @@ func (s *Store) SetLabel(ctx context.Context, name, label string, version int64)
 			moved = old
 			return s.want(op, r, true)
 		case there:
-			next.History = remember(old)
+			next.History = append(slices.Clone(old.History), old.Version)
+			next.History = next.History[max(0, len(next.History)-MaxLabelHistory):]
 		case len(r.Labels) >= MaxLabels:
 			return refuse(op, edgewise.TooLarge, id, "model %q has %d labels, the most that is allowed", name, len(r.Labels))
 		}
@@ -125,12 +126,6 @@ func findLabel(r *edgewise.Record, label string) (l edgewise.Label, there bool) 
 		}
 	}
 	return l, false
-}
-
-// remember returns the history of a label that leaves its version.
-func remember(l edgewise.Label) []int64 {
-	h := append(slices.Clone(l.History), l.Version)
-	return h[max(0, len(h)-MaxLabelHistory):]
 }
 
 // stepBack points a label to the last version in its history that exists.

@@ -155,7 +155,7 @@ func lockFolder(path string) (*folderLock, error) {
 		if err == nil {
 			return &folderLock{f}, nil
 		}
-		if !isLocked(err) {
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
 			return nil, errors.Join(err, f.Close())
 		}
 		select {
@@ -167,10 +167,6 @@ func lockFolder(path string) (*folderLock, error) {
 }
 
 func tryLock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
-
-func isLocked(err error) bool {
-	return errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR)
-}
 
 // release lets other processes in. The file stays.
 func (l *folderLock) release() error {

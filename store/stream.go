@@ -79,7 +79,11 @@ func (g *Staging) copy(ctx context.Context, out disk.File, want edgewise.File, r
 			return n, nil
 		}
 		if reading != nil {
-			return n, readFailed(op, want.Path, reading)
+			kind := edgewise.KindOf(reading)
+			if kind == edgewise.Internal { // the sender's stream broke: nothing of ours
+				kind = edgewise.Invalid
+			}
+			return n, edgewise.Errorf(op, kind, "reading file %q from the sender: %w", want.Path, reading)
 		}
 		if sinceCheck += int64(wrote); sinceCheck >= reserveStep {
 			sinceCheck = 0
@@ -99,14 +103,6 @@ func (g *Staging) checkSize(op string, want edgewise.File, n int64, ended bool) 
 		return invalid(op, edgewise.ModelID{}, "file %q: %d bytes were declared and %d came", want.Path, want.Size, n)
 	}
 	return g.fits(op, want.Path, n)
-}
-
-func readFailed(op, path string, err error) error {
-	kind := edgewise.KindOf(err)
-	if kind == edgewise.Internal { // the sender's stream broke: nothing of ours
-		kind = edgewise.Invalid
-	}
-	return edgewise.Errorf(op, kind, "reading file %q from the sender: %w", path, err)
 }
 
 // spend subtracts written bytes from those that the upload had promised.

@@ -144,16 +144,12 @@ func (b *Backend) compile(ctx context.Context, p *program) (folder string, clean
 			cleanup()
 			return entry, func() {}, err
 		}
-		b.warn(keeping)
+		b.config.Logger.Warn("the cache of compiled steps cannot be used", "folder", b.config.CacheDir, "error", keeping)
 	}
 	if err != nil {
 		cleanup()
 	}
 	return folder, cleanup, err
-}
-
-func (b *Backend) warn(err error) {
-	b.config.Logger.Warn("the cache of compiled steps cannot be used", "folder", b.config.CacheDir, "error", err)
 }
 
 // maxCompilerOutput bounds what is read of the messages of a compiler.

@@ -213,7 +213,9 @@ func configDifferences(from, to *edgewise.Model) ([]admin.Difference, error) {
 		}
 	}
 	var list []admin.Difference
-	for _, key := range slices.Sorted(maps.Keys(merged(forms[0], forms[1]))) {
+	all := maps.Clone(forms[0])
+	maps.Copy(all, forms[1])
+	for _, key := range slices.Sorted(maps.Keys(all)) {
 		a, b := string(forms[0][key]), string(forms[1][key])
 		if key == "input" || key == "output" || a == b {
 			continue
@@ -228,12 +230,6 @@ func configDifferences(from, to *edgewise.Model) ([]admin.Difference, error) {
 		list = append(list, d)
 	}
 	return list, nil
-}
-
-func merged[V any](a, b map[string]V) map[string]V {
-	all := maps.Clone(a)
-	maps.Copy(all, b)
-	return all
 }
 
 func fileDifferences(from, to []edgewise.File) []admin.Difference {

@@ -88,11 +88,7 @@ func Names(more []string) []string {
 		list = append(list, host, host+".local")
 	}
 	list = append(list, "localhost")
-	for _, name := range more {
-		if name != "*" {
-			list = append(list, name)
-		}
-	}
+	list = append(list, more...)
 	addresses, _ := net.InterfaceAddrs()
 	for _, a := range addresses {
 		if n, ok := a.(*net.IPNet); ok && !n.IP.IsLinkLocalUnicast() {
@@ -102,7 +98,7 @@ func Names(more []string) []string {
 	list = append(list, "127.0.0.1", "::1")
 	seen := []string{}
 	for _, name := range list {
-		if !slices.Contains(seen, name) && len(seen) < maxNames {
+		if name != "*" && !slices.Contains(seen, name) && len(seen) < maxNames {
 			seen = append(seen, name)
 		}
 	}

@@ -152,12 +152,7 @@ func readHead(in *bufio.Reader) (target, host string) {
 }
 
 func visible(text string) bool {
-	for i := range len(text) {
-		if text[i] <= ' ' || text[i] >= 0x7f {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(text, func(c rune) bool { return c <= ' ' || c >= 0x7f })
 }
 
 // prefixed is a connection that first returns the bytes that were read to recognize TLS.

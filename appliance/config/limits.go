@@ -161,10 +161,7 @@ func isURL(text string) bool {
 func isPair(text string) bool { return strings.IndexByte(text, '=') > 0 }
 
 func areTraceLevels(levels []string) bool {
-	for _, level := range levels {
-		if level == "OFF" && len(levels) > 1 || !slices.Contains([]string{"OFF", "TIMESTAMPS", "TENSORS"}, level) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(levels, func(level string) bool {
+		return level == "OFF" && len(levels) > 1 || !slices.Contains([]string{"OFF", "TIMESTAMPS", "TENSORS"}, level)
+	})
 }

@@ -88,7 +88,8 @@ func (d *decoder) message(n *Node, v reflect.Value, path string) {
 			continue
 		}
 		field := v.Field(i)
-		if first := seen[f.Name]; first > 0 && !d.repeats(field) {
+		many := field.Kind() == reflect.Slice || field.Kind() == reflect.Map
+		if first := seen[f.Name]; first > 0 && !(d.doc.Syntax == Pbtxt && many) { // each time adds to it
 			d.problem(f.Line, "%s is set twice, first in line %d", join(path, f.Name), first)
 			continue
 		}
@@ -97,12 +98,6 @@ func (d *decoder) message(n *Node, v reflect.Value, path string) {
 		}
 		d.value(f.Value, field, join(path, f.Name), d.enum(v.Type(), i))
 	}
-}
-
-// repeats tells whether a field may be written more than once: only in protobuf text format, where each time adds to
-// it.
-func (d *decoder) repeats(field reflect.Value) bool {
-	return d.doc.Syntax == Pbtxt && (field.Kind() == reflect.Slice || field.Kind() == reflect.Map)
 }
 
 func (d *decoder) list(n *Node, v reflect.Value, path string, enum []string) {

@@ -68,11 +68,6 @@ var registerCompressors = sync.OnceFunc(func() {
 	}
 })
 
-// setCompressionLevel changes how answers of all servers of the process are compressed with gzip, from 1 to 9.
-func setCompressionLevel(level int) {
-	encoding.GetCompressor("gzip").(*compressor).level.Store(int64(level))
-}
-
 // compressor is a compression as the library knows it.
 type compressor struct {
 	compression

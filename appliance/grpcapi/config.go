@@ -95,7 +95,7 @@ func (c Config) completed() (Config, error) {
 func (c Config) credentials() (credentials.TransportCredentials, error) {
 	switch {
 	case c.CertificateFile == "" && c.TLS != nil:
-		return newSniffing(c.TLS, c.Plain), nil
+		return &sniffing{credentials.NewTLS(c.TLS), c.Plain}, nil
 	case c.CertificateFile == "":
 		return nil, nil
 	}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/tls"
 	"encoding/binary"
 	"io"
 	"net"
@@ -213,10 +212,6 @@ const tlsRecord = 0x16
 type sniffing struct {
 	credentials.TransportCredentials // of TLS
 	plain                            func(peer net.Addr) bool
-}
-
-func newSniffing(config *tls.Config, plain func(net.Addr) bool) credentials.TransportCredentials {
-	return &sniffing{credentials.NewTLS(config), plain}
 }
 
 // ServerHandshake tells TLS from plain text by the first byte.

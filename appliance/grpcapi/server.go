@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
@@ -86,7 +87,8 @@ func New(cfg Config, deps Deps) (*Server, error) {
 			return nil, edgewise.Errorf(op, edgewise.Invalid, "grpc.response_compression is level %d: at most %d is possible",
 				cfg.CompressionLevel, gzip.BestCompression)
 		}
-		setCompressionLevel(cfg.CompressionLevel)
+		// of the answers of all servers of the process
+		encoding.GetCompressor("gzip").(*compressor).level.Store(int64(cfg.CompressionLevel))
 	}
 	s.base, s.cancel = context.WithCancel(context.Background())
 	if identity == nil {

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -203,12 +204,9 @@ func (s *Server) knows(name string) bool {
 	if _, err := netip.ParseAddr(name); err == nil || strings.EqualFold(name, "localhost") {
 		return true
 	}
-	for _, allowed := range s.cfg.AllowedHosts {
-		if allowed == "*" || strings.EqualFold(name, allowed) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.cfg.AllowedHosts, func(allowed string) bool {
+		return allowed == "*" || strings.EqualFold(name, allowed)
+	})
 }
 
 // hostname returns a Host header without its port and without the brackets of an IPv6 address. ok is false for what is

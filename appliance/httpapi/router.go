@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/valyala/fasthttp"
@@ -17,7 +18,7 @@ var methods = [...]string{indexGET: "GET", "HEAD", "POST", "PUT", "DELETE", "OPT
 const indexGET = 0
 
 // interfaces are the first segments of paths that are never files of the page.
-var interfaces = [...]string{"v2", "api", "metrics"}
+var interfaces = []string{"v2", "api", "metrics"}
 
 // router finds the route of a request. It is the only code that reads a path to decide anything: authorization, the
 // bound of the body and the audit log follow from the route. It compares the target as it came, up to the first '?':
@@ -181,10 +182,5 @@ func methodIndex(method []byte) int {
 // isInterface tells whether a path belongs to an interface and not to the page.
 func isInterface(path []byte) bool {
 	first, _, _ := bytes.Cut(path[min(1, len(path)):], []byte{'/'})
-	for _, name := range interfaces {
-		if string(first) == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(interfaces, string(first))
 }

@@ -135,14 +135,10 @@ func (m *Manager) Close(ctx context.Context) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return edgewise.Errorf("manager.Close", edgewise.Deadline, "versions still in use: %v", m.inUse())
+		var names []string
+		for _, s := range m.Statuses() {
+			names = append(names, s.ID.String())
+		}
+		return edgewise.Errorf("manager.Close", edgewise.Deadline, "versions still in use: %v", names)
 	}
-}
-
-func (m *Manager) inUse() []string {
-	var names []string
-	for _, s := range m.Statuses() {
-		names = append(names, s.ID.String())
-	}
-	return names
 }

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/edgewise-ai/edgewise"
@@ -42,12 +43,7 @@ func (i *imported) uses(stored edgewise.ModelID) bool {
 	if r == nil {
 		return false
 	}
-	for _, v := range r.Versions {
-		if v.Stored == stored.Version {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Versions, func(v *edgewise.Version) bool { return v.Stored == stored.Version })
 }
 
 // Changeable returns nil for a model that may be changed in the store. Error: Conflict for one that a model
@@ -77,15 +73,8 @@ func (g *Registry) lockStored(ctx context.Context, op, name string) (unlock func
 // Uploaded tells whether a version of a model is stored that no model repository has brought.
 func (g *Registry) Uploaded(name string) bool {
 	r, err := g.store.Record(name)
-	if err != nil {
-		return false
-	}
-	for _, v := range r.Versions {
-		if v.Origin != originRepository {
-			return true
-		}
-	}
-	return false
+	own := func(v *edgewise.Version) bool { return v.Origin != originRepository }
+	return err == nil && slices.ContainsFunc(r.Versions, own)
 }
 
 // Import stores a version that a model repository brings, under the next number of the store. Errors: those of Push.

@@ -93,7 +93,8 @@ func Table(to []byte, list []Source, out Size) error {
 				"picture %d: %dx%d pixels at (%d, %d) of rows of %d bytes", i, p.Size.Width, p.Size.Height, p.X, p.Y, p.Stride)
 		}
 		d := to[i*descriptor : (i+1)*descriptor]
-		sx, sy := ratios(p.Size, out)
+		// pixels of the part for one of the tensor
+		sx, sy := float32(p.Size.Width)/float32(out.Width), float32(p.Size.Height)/float32(out.Height)
 		binary.LittleEndian.PutUint64(d, uint64(s.At)+uint64(p.Y*p.Stride+3*p.X))
 		for j, word := range []uint32{
 			uint32(p.Stride), uint32(p.Size.Width), uint32(p.Size.Height), math.Float32bits(sx),
@@ -103,11 +104,6 @@ func Table(to []byte, list []Source, out Size) error {
 		}
 	}
 	return nil
-}
-
-// ratios are pixels of the part for one of the tensor.
-func ratios(part, out Size) (sx, sy float32) {
-	return float32(part.Width) / float32(out.Width), float32(part.Height) / float32(out.Height)
 }
 
 // threads of a block.

@@ -22,12 +22,9 @@ func (c Code) None() bool { return len(c.Binaries) == 0 && len(c.PTX) == 0 }
 // there.
 func (c Code) Runs(major, minor int, integrated bool) bool {
 	have := 10*major + minor
-	for _, b := range c.Binaries {
-		if b == have || !integrated && b/10 == major && b <= have {
-			return true
-		}
-	}
-	return slices.ContainsFunc(c.PTX, func(p int) bool { return p <= have })
+	return slices.ContainsFunc(c.Binaries, func(b int) bool {
+		return b == have || !integrated && b/10 == major && b <= have
+	}) || slices.ContainsFunc(c.PTX, func(p int) bool { return p <= have })
 }
 
 // String lists the generations: "7.5, 8.0, 9.0".

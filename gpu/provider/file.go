@@ -41,7 +41,10 @@ func Read(dir, name string) (*File, error) {
 	if err != nil {
 		return nil, edgewise.Errorf("provider.Read", edgewise.Invalid, "%s: %w", path, err)
 	}
-	file := &File{Path: path, Needed: theirs(imported)}
+	// NVIDIA's libraries but the driver, which is opened before everything else
+	imported = slices.DeleteFunc(imported, func(name string) bool { return rank(name) < 0 })
+	slices.SortStableFunc(imported, func(a, b string) int { return rank(a) - rank(b) })
+	file := &File{Path: path, Needed: imported}
 	file.Code, err = readCode(f)
 	if err != nil {
 		return nil, edgewise.Errorf("provider.Read", edgewise.Invalid, "%s: %w", path, err)
@@ -57,13 +60,6 @@ var order = []string{
 
 func rank(name string) int {
 	return slices.IndexFunc(order, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
-}
-
-// theirs keeps NVIDIA's libraries but the driver, which is opened before everything else.
-func theirs(imported []string) []string {
-	list := slices.DeleteFunc(slices.Clone(imported), func(name string) bool { return rank(name) < 0 })
-	slices.SortStableFunc(list, func(a, b string) int { return rank(a) - rank(b) })
-	return list
 }
 
 var cudart = regexp.MustCompile(`^libcudart\.so\.(\d+)`)

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"syscall"
 	"unsafe"
 
@@ -148,12 +149,8 @@ func LinkOrCopy(d Disk, from, to string) error {
 
 // CannotLink tells whether err says that a hard link is impossible here, while a copy may not be.
 func CannotLink(err error) bool {
-	for _, e := range []error{syscall.EPERM, syscall.EXDEV, syscall.EMLINK, syscall.EOPNOTSUPP, syscall.ENOSYS} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	never := []error{syscall.EPERM, syscall.EXDEV, syscall.EMLINK, syscall.EOPNOTSUPP, syscall.ENOSYS}
+	return slices.ContainsFunc(never, func(e error) bool { return errors.Is(err, e) })
 }
 
 const (
@@ -269,7 +266,7 @@ type osFile struct {
 func (f *osFile) Write(p []byte) (int, error) {
 	f.choose(p)
 	n, err := f.out.Write(p)
-	if f.direct && refusesDirect(err) {
+	if f.direct && (errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EOPNOTSUPP)) { // how a file system refuses it
 		f.buffered = true
 		f.choose(p)
 		var rest int
@@ -299,11 +296,6 @@ func (f *osFile) choose(p []byte) {
 		return
 	}
 	f.direct = want
-}
-
-// refusesDirect tells whether err is how a file system says that it cannot write past the page cache.
-func refusesDirect(err error) bool {
-	return errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EOPNOTSUPP)
 }
 
 // cloner is a file on a disk that may be able to share the bytes of files.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Mode says how a picture is resized.
@@ -180,12 +181,7 @@ func resizeTaps(dst canvas, to Size, src []byte, from Size, across, down []tap, 
 
 // twofold tells whether all samples are made of two.
 func twofold(taps []tap) bool {
-	for _, t := range taps {
-		if len(t.weights) != 2 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(taps, func(t tap) bool { return len(t.weights) != 2 })
 }
 
 // weigh makes one row of the result's width.

@@ -1,6 +1,9 @@
 package onnxfile
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // headBytes is how much of a file's beginning tells what else it may be.
 const headBytes = 32
@@ -39,12 +42,9 @@ func foreignAdvice(head []byte) string {
 
 // isText tells whether a file that is no model begins as text does.
 func isText(head []byte) bool {
-	for _, c := range head {
-		if (c < ' ' || c > '~') && c != '\t' && c != '\n' && c != '\r' {
-			return false
-		}
-	}
-	return len(head) > 0
+	return len(head) > 0 && !slices.ContainsFunc(head, func(c byte) bool {
+		return (c < ' ' || c > '~') && c != '\t' && c != '\n' && c != '\r'
+	})
 }
 
 // textAdvice returns what a text is that people take for a model.
