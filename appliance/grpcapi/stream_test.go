@@ -85,7 +85,7 @@ func TestStreamErrorsAreMessages(t *testing.T) {
 	send(t, st, "c", 1, nil)
 	for _, want := range []struct{ id, text string }{
 		{"a", "Request for unknown model: 'dog' is not found"},
-		{"b", "input 'x': 'X' is no datatype, want one of " + kserve.Datatypes()},
+		{"b", "input 'x': 'X' is no datatype: want one of " + kserve.Datatypes()},
 		{"c", ""},
 	} {
 		got, err := st.Recv()
