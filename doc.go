@@ -1,7 +1,7 @@
-// Package edgewise holds the words that every part of the appliance shares, and nothing that runs.
+// Package edgewise holds the types that every part of the appliance shares, and nothing that runs.
 //
-// In one sentence: everything a client can call is a [Model]; everything that runs a model is a
-// [Servable]; every folder knows the words in this package and nothing else; only package appliance knows everybody.
+// In one sentence: everything a client can call is a [Model]; everything that runs a model is a [Servable]; every
+// package knows the types of this package and few others; only package appliance knows all packages.
 //
 // The words:
 //
@@ -11,15 +11,13 @@
 //   - Label: a movable name for a version. The label "live" answers requests that name no version.
 //   - Backend: loads versions of one platform. Inspection: what a backend reads out of files without loading them.
 //   - Instance: a loaded version, ready to run. Device: where it runs.
-//   - Scheduler: the queue in front of an instance. Lane: one goroutine of it, locked to its thread.
-//   - Servable: a version that answers requests; what the manager hands out.
+//   - Scheduler: the queue in front of an instance. Instance loop: one of its goroutines, which runs batches.
+//   - Servable: a version that answers requests; the manager finds the one for a request.
 //   - Request, Response: one inference, in and out.
-//
-// - Sequence: requests that belong together and run in order. State: what one of them leaves behind for the next. Slot:
-// a
-//
-//	  place for a sequence in an instance. Backlog: sequences that wait for one. Sequencer: a Servable that keeps sequences.
-//	- Step: a model inside an ensemble, which is a model made of models. Pin: the exact version that a step runs.
-//	- Status: what the box says about a version. Statistics: what it has measured about one.
-//	- Kind: the one classification of errors, which only the frontends turn into protocol codes.
+//   - Sequence: requests that belong together and run in order. State: what one of them leaves behind for the next.
+//     Slot: a place for a sequence in an instance. Backlog: sequences that wait for a slot. Sequence batcher: a
+//     Servable in front of a scheduler that keeps sequences.
+//   - Step: a model inside an ensemble, which is a model made of models. Pin: the exact version that a step runs.
+//   - Status: the state of a version. Statistics: what was measured about it.
+//   - Kind: the one classification of errors, which only the frontends turn into protocol codes.
 package edgewise

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Kind classifies an error by what its receiver can do about it. The frontends (REST, gRPC, the command line) translate a
-// Kind into their own codes with one table; nothing else looks at the text of an error.
+// Kind classifies an error by what its receiver can do about it. The frontends (REST, gRPC, the command line) translate
+// a Kind into their own codes with one table; nothing else looks at the text of an error.
 type Kind uint8
 
-// The kinds. The zero value is Internal: an error that nobody classified is our own bug.
+// The kinds. The zero value is Internal: an error without a kind is a bug of ours.
 const (
 	Internal        Kind = iota // a bug of ours, or a fault of the machine
 	Invalid                     // the caller's input is wrong and stays wrong

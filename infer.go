@@ -18,14 +18,13 @@ type Request struct {
 	Priority   uint64         // 1 is highest; 0 is the model's default
 	Timeout    time.Duration  // the time it may wait in the queue; 0: no such bound beside the context's
 	Sequence   Sequence
-	Arrived    time.Time // when all of it was there; zero: when Infer is called
-	Callers    []string  // the models that wait for the response, outermost first: a step has sent the request
+	Arrived    time.Time // when it had arrived completely; zero: when Infer is called
+	Callers    []string  // of the request of a step: the models that wait for its response, outermost first
 	Pictures   []string  // the outputs that are wanted as Pictures where the model can make them
 	Trial      bool      // the inputs are made up, to find out whether the version works
 }
 
-// Came returns when the request arrived, which is now when nobody has noted it. Everybody who measures it asks this, so
-// that the clock is read once.
+// Came returns when the request arrived: Arrived, or now when that is zero.
 func (r *Request) Came() time.Time {
 	if r.Arrived.IsZero() {
 		return time.Now()
@@ -43,15 +42,15 @@ type Sequence struct {
 // Active tells whether the request belongs to a sequence.
 func (s Sequence) Active() bool { return s.ID != 0 || s.Name != "" }
 
-// Response is the answer to a Request. Its outputs are borrowed by the receiver, who calls Release when they are no longer
-// read; a response that is never released keeps its memory.
+// Response is the answer to a Request. Its outputs are borrowed by the receiver, who calls Release when they are no
+// longer read; a response that is never released keeps its memory.
 type Response struct {
 	ID         string
 	Model      ModelID // Version is the one that answered, never 0
 	Outputs    []Tensor
 	Parameters map[string]any
 	Timing     Timing
-	Free       func() // gives the outputs' memory back; nil when there is nothing to give back
+	Free       func() // releases the memory of the outputs; nil when there is nothing to release
 }
 
 // Release ends the receiver's use of the outputs. It may be called more than once, and on nil, but by one goroutine.
@@ -69,7 +68,7 @@ type Timing struct {
 	Queue  time.Duration // from arrival to the start of its execution
 	Input  time.Duration // preparing the input tensors
 	Infer  time.Duration // running
-	Output time.Duration // taking the output tensors out
+	Output time.Duration // reading the output tensors
 	Batch  int           // elements in the executed batch
 	// what a WebAssembly step used for that batch, or an ensemble's steps together; zero for other models
 	Guest Usage
@@ -84,12 +83,12 @@ func (t *Timing) Add(other Timing) {
 	t.Guest = t.Guest.Add(other.Guest)
 }
 
-// Usage is what a run of a WebAssembly step used.
+// Usage is what a run of a WebAssembly step consumed.
 type Usage struct {
 	Fuel   uint64        // units of about one instruction
-	Memory int64         // bytes of its memory at the most
+	Memory int64         // bytes of its memory, at the peak
 	Time   time.Duration // in its own code
-	Host   time.Duration // in what it called in the box: kernels, other models
+	Host   time.Duration // in host functions that it called: kernels, other models
 }
 
 // Add returns what two runs have used together.
@@ -100,25 +99,26 @@ func (u Usage) Add(other Usage) Usage {
 	}
 }
 
-// Inferer answers inference requests. Infer is safe for concurrent use and returns only when nobody reads the request's
-// tensors any more. It says Queued before it waits for anything. Errors: Invalid (the request contradicts the model),
-// NotFound (no such model or version), Unavailable (not ready), Busy (a queue is full), Deadline, Canceled, Guest,
-// Internal.
+// Inferer answers inference requests. Infer is safe for concurrent use, and the request's tensors are not read after it
+// has returned. It calls ordering.Queued before it waits for anything. Errors: Invalid (the request contradicts the
+// model), NotFound (no such model or version), Unavailable (not ready), Busy (a queue is full), Deadline, Canceled,
+// Guest, Internal.
 type Inferer interface {
 	Infer(ctx context.Context, req *Request) (*Response, error)
 }
 
-// Exchange is what a frontend does around an inference, as far as it belongs to the one request that is counted.
+// Exchange is what a frontend does before and after an inference and what is counted with it.
 type Exchange struct {
-	// Lookup tells which version the label that the client named points to now; nil: the client named none.
+	// Lookup returns the version that the client's label points to now; nil: the client named no label.
 	Lookup func() (ModelID, error)
-	// Deliver makes the client's answer of the response; nil: nothing is left to do that can fail.
+	// Deliver turns the response into the client's answer; nil: nothing is left to do that can fail.
 	Deliver func(*Response) error
 }
 
-// Infer has engine answer req, and delivers. A version may go between the lookup of its label and the run, when the
-// label has moved: the request then goes to where the label points now. When Lookup fails, or says the same again, the
-// engine's error stands. When Deliver fails, the response comes with the error; the caller releases it.
+// Infer lets engine answer req, and delivers the response. A version may be unloaded between the lookup of its label
+// and the run, because the label has moved: then the request is sent to the version that the label points to now. When
+// Lookup fails, or returns the same version, the engine's error is returned. When Deliver fails, the response is
+// returned with the error; the caller releases it.
 func (x Exchange) Infer(ctx context.Context, engine Inferer, req *Request) (*Response, error) {
 	resp, err := engine.Infer(ctx, req)
 	for err != nil && x.moved(req, err) {
@@ -151,13 +151,13 @@ func (x Exchange) moved(req *Request, err error) bool {
 	return true
 }
 
-// Frontends is where the frontends of the inference protocol hand over their requests. Each request is handed over
-// once, to one of the two.
+// Frontends receives the requests of the frontends of the inference protocol. Each request is passed once, to one of
+// the two methods.
 type Frontends interface {
 	// Answer answers req, delivers the answer and counts the request by how that ended. Errors: those of Inferer, and of
 	// x.Deliver; the response has been released then.
 	Answer(ctx context.Context, req *Request, x Exchange) (*Response, error)
-	// Refuse counts a request to id that could not be read, or may not run. took is the time that it was there.
+	// Refuse counts a request to id that could not be read, or may not run. took is the time since it arrived.
 	Refuse(ctx context.Context, id ModelID, took time.Duration, err error)
 }
 
@@ -173,7 +173,7 @@ type Servable interface {
 	Inferer
 	// Statistics returns what has been measured so far.
 	Statistics() Statistics
-	// Close refuses new requests, waits for those in flight and gives the memory back. It is called once.
+	// Close refuses new requests, waits for those in flight and releases the memory. It is called once.
 	Close() error
 }
 
@@ -182,8 +182,8 @@ type Backend interface {
 	// Formats are the formats that it loads, at least one, each with a platform of its own. They do not change.
 	Formats() []Format
 	// Inspect reads the model's files in dir without loading them and without native code; what they leave open, a
-	// runner.Describer says. m is what the author declared so far; files outside dir are never opened. Errors: Invalid (with the
-	// reason), TooLarge, Unsupported.
+	// runner.Describer says. m is what the author declared so far; files outside dir are never opened. Errors: Invalid
+	// (with the reason), TooLarge, Unsupported.
 	Inspect(ctx context.Context, dir string, m *Model) (*Inspection, error)
 	// Load makes an instance of v, whose files stand in dir, on a device. dir outlives the instance.
 	// Errors: Invalid, Unsupported, Exhausted, Internal.
@@ -195,7 +195,7 @@ type Instance interface {
 	// Run computes the outputs named in want from in, whose tensors have been checked against the model. It reads the
 	// inputs until it returns. When ctx ends first it returns as soon as the runtime allows, with Deadline or Canceled.
 	Run(ctx context.Context, in []Tensor, want []string, options RunOptions) (*Result, error)
-	// Close gives the memory back. No Run is in progress and no Result is unreleased. It is called once.
+	// Close releases the memory. No Run is in progress and no Result is unreleased. It is called once.
 	Close() error
 }
 
@@ -225,7 +225,7 @@ type Result struct {
 	Input, Output time.Duration // moving tensors in and out of the runtime
 	Infer         time.Duration // running
 	Guest         Usage         // of a WebAssembly step
-	Wide          bool          // it was told that it is a Solo run, and ran on more cores than others do
+	Wide          bool          // it was a Solo run, and used more cores than other runs do
 	Free          func()        // ends the use of Outputs; never nil
 }
 
@@ -241,7 +241,7 @@ type Inspection struct {
 	ParameterBytes int64             `json:"parameter_bytes"` // bytes of all weights, external data included
 	Nodes          int               `json:"nodes"`
 	MaxBatchSize   *int32            `json:"max_batch_size,omitempty"` // what the file itself says; nil: it does not say
-	Steps          []ModelID         `json:"steps,omitempty"`          // of an ensemble, what they run; the fields before say nothing then
+	Steps          []ModelID         `json:"steps,omitempty"`          // of an ensemble, whose other fields are empty
 	Omitted        []Omitted         `json:"omitted,omitempty"`        // what the file has and is not served
 }
 

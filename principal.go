@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Rights is a set of what somebody may do.
+// Rights is a set of rights.
 type Rights uint8
 
 // The rights. Everything else is put together of them.
@@ -32,7 +32,7 @@ func (r Rights) Names() []string {
 	return names
 }
 
-// Principal is somebody who was recognised. It is not changed once it is made.
+// Principal is an authenticated caller. It is not changed once it is made.
 type Principal struct {
 	Kind    string   // "person", "key", "local" (a program on the box), "open" (accounts are off), "box" (the box itself)
 	Name    string   // of the person or the key
@@ -81,12 +81,12 @@ func (p *Principal) MayName(model string) bool {
 
 type principalKey struct{}
 
-// WithPrincipal returns a context that carries who asked.
+// WithPrincipal returns a context that carries the authenticated caller.
 func WithPrincipal(ctx context.Context, p *Principal) context.Context {
 	return context.WithValue(ctx, principalKey{}, p)
 }
 
-// PrincipalOf returns who asked, nil when ctx carries nobody.
+// PrincipalOf returns the authenticated caller that ctx carries, or nil.
 func PrincipalOf(ctx context.Context) *Principal {
 	p, _ := ctx.Value(principalKey{}).(*Principal)
 	return p

@@ -10,14 +10,14 @@ type Record struct {
 	Name     string
 	Versions []*Version // ascending
 	Labels   []Label    // by Name
-	Wanted   bool       // whether the box is to serve it; survives a restart
+	Wanted   bool       // whether the box serves it; survives a restart
 
-	// Leaving are versions that are not offered any more: what is loaded of them answers until the live version is
-	// ready. Records of model repositories alone have such.
+	// Leaving are versions that are not offered any more: those that are loaded answer until the live version is ready.
+	// Only records of model repositories have such.
 	Leaving []int64
 }
 
-// Label is a movable name for a version, such as "live". It moves in one step: whoever reads it sees the old or the new
+// Label is a movable name for a version, such as "live". It moves in one step: a reader sees the old or the new
 // version.
 type Label struct {
 	Name    string    `json:"name"`

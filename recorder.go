@@ -2,17 +2,17 @@ package edgewise
 
 import "context"
 
-// Recorder follows what an ensemble asks of its steps. It is safe for concurrent use.
+// Recorder follows the requests that an ensemble sends to its steps. It is safe for concurrent use.
 type Recorder interface {
-	// Ask is called before a step's model is asked. It returns the context to ask under, and a function that is called
-	// once with the answer, or why there is none. Nobody keeps the tensors of either when that has returned. Who reads
-	// them settles them before.
+	// Ask is called before a request is sent to the model of a step. It returns the context of that request, and a
+	// function that is called once with the response, or with the error. Neither keeps tensors after it has returned. A
+	// Recorder that reads tensors calls picture.Settle before.
 	Ask(ctx context.Context, step int, req *Request) (context.Context, func(resp *Response, err error))
 }
 
 type recorderKey struct{}
 
-// WithRecorder returns a context under which ensembles tell r what they do.
+// WithRecorder returns a context under which ensembles call r.
 func WithRecorder(ctx context.Context, r Recorder) context.Context {
 	return context.WithValue(ctx, recorderKey{}, r)
 }

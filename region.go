@@ -8,8 +8,8 @@ type Region struct {
 	Size   int64  // bytes
 }
 
-// Window is the part of a Region that one tensor takes. The region stays open until Close, also when it is unregistered
-// meanwhile. A Window is used by one goroutine and closed once.
+// Window is the part of a Region that one tensor takes. The region stays open until Close, even when it is
+// unregistered before. A Window is used by one goroutine and closed once.
 type Window interface {
 	// Size returns the window's bytes.
 	Size() int64

@@ -209,10 +209,10 @@ func (s Shape) Equal(t Shape) bool {
 // Tensor is a dense, row-major, little-endian block: len(Data) == Shape.Elements()*Type.Size(), except for Bytes,
 // whose elements carry a four-byte length each.
 //
-// Who owns Data. A Request borrows the bytes of its caller until Infer returns; whoever runs the request reads them
-// until then and never afterwards, and nobody writes to them. The bytes of the outputs of a Response are borrowed by its
-// receiver until Response.Release. That is the whole contract: it is what lets tensor bytes go from the socket's buffer
-// into the runtime, and from the runtime into the answer, with one copy each at most.
+// Ownership of Data: a Request borrows the bytes of its caller until Infer returns. They are read until then and never
+// afterwards, and are not written to. The receiver of a Response borrows the bytes of its outputs until
+// Response.Release. By this contract tensor bytes go from the socket's buffer into the runtime, and from the runtime
+// into the answer, with at most one copy each.
 type Tensor struct {
 	Name  string
 	Type  DataType
@@ -252,8 +252,8 @@ func (t *Tensor) Check() error {
 // lengthSize is the size of the length before each element of type Bytes.
 const lengthSize = 4
 
-// CheckFraming returns nil when data is exactly n elements of type Bytes, and otherwise why it is not, in Triton's words.
-// place says what the data is for, such as "for inference input 'x'"; it may be empty.
+// CheckFraming returns nil when data is exactly n elements of type Bytes, and otherwise why it is not, in Triton's
+// words. place says what the data is for, such as "for inference input 'x'"; it may be empty.
 func CheckFraming(data []byte, n int64, place string) error {
 	if place != "" {
 		place = " " + place

@@ -44,7 +44,7 @@ type File struct {
 // Digest is a SHA-256 in lower-case hexadecimal.
 type Digest string
 
-// State is where a version stands. A version that nobody asked for has no Status at all.
+// State is the state of a version. A version that is not wanted has no Status.
 type State uint8
 
 // The states, as drawn above the state machine in package manager.
@@ -68,11 +68,11 @@ func (s State) String() string {
 	return "UNAVAILABLE"
 }
 
-// Status is what the box says about one version.
+// Status is the state of one version, with its reason.
 type Status struct {
 	ID     ModelID
 	State  State
-	Reason string // why it is not ready; "unloaded" when somebody asked for that; empty when ready
+	Reason string // why it is not ready; "unloaded" when a client asked for that; empty when ready
 	Since  time.Time
 	Took   time.Duration // its load; 0 until it was ready
 	Fallen bool          // it was ready and stopped working by itself

@@ -192,10 +192,10 @@ func (c *checker) connections() {
 	for i := range g.tensors {
 		t := &g.tensors[i]
 		switch {
-		case t.producer == nobody && c.outputless, t.producer != nobody && len(t.consumers) == 0 && !t.output && c.inputless:
-		case t.producer == nobody && t.output && len(t.consumers) == 0:
+		case t.producer == noStep && c.outputless, t.producer != noStep && len(t.consumers) == 0 && !t.output && c.inputless:
+		case t.producer == noStep && t.output && len(t.consumers) == 0:
 			c.problem("no step makes output '%s'", t.name)
-		case t.producer == nobody:
+		case t.producer == noStep:
 			c.problem("no step makes tensor '%s', which %s needs, and it is no input of the ensemble", t.name, g.steps[t.consumers[0]].label)
 		case t.producer == input && t.output:
 			c.problem("tensor '%s' is an input and an output of the ensemble: no step makes it", t.name)

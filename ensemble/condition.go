@@ -36,7 +36,7 @@ type condition struct {
 
 // fallback is what stands for an output of a skipped step: another tensor, or a constant.
 type fallback struct {
-	tensor   int // nobody: the constant
+	tensor   int // noStep: the constant
 	constant edgewise.Tensor
 	there    bool // the configuration has one
 }
@@ -53,7 +53,7 @@ func (g *graph) addCondition(s *step, declared *edgewise.EnsembleStep) {
 	s.waits = append(s.waits, s.condition.tensor)
 	for _, out := range s.outputs {
 		d, there := c.DefaultOutput[out.name]
-		f := fallback{tensor: nobody, there: there}
+		f := fallback{tensor: noStep, there: there}
 		switch {
 		case d.Tensor != "":
 			f.tensor = g.tensor(d.Tensor)

@@ -8,8 +8,8 @@ import (
 	"github.com/edgewise-ai/edgewise"
 )
 
-// fanOutWindow is how many requests of one fan-out are with the step's model at a time, at most. It fills the batches of
-// several instances and keeps one request of the ensemble from filling the model's queue.
+// fanOutWindow is how many requests of one fan-out are with the step's model at a time, at most. It fills the batches
+// of several instances and keeps one request of the ensemble from filling the model's queue.
 const fanOutWindow = 32
 
 // rowsRun is the requests of one fan-out and their answers.

@@ -31,7 +31,7 @@ type graph struct {
 // tensor is a tensor of the ensemble.
 type tensor struct {
 	name      string
-	producer  int                 // the step that makes it, input or nobody
+	producer  int                 // the step that makes it, input or noStep
 	consumers []int               // the steps that wait for it, each once, ascending
 	output    bool                // the ensemble answers with it
 	batches   bool                // its first dimension is that of a batch
@@ -42,7 +42,7 @@ type tensor struct {
 // Producers that are no step.
 const (
 	input  = -1
-	nobody = -2
+	noStep = -2
 )
 
 // step is a step with its names resolved.
@@ -93,7 +93,7 @@ func (g *graph) tensor(name string) int {
 	if !known {
 		i = len(g.tensors)
 		g.index[name] = i
-		g.tensors = append(g.tensors, tensor{name: name, producer: nobody})
+		g.tensors = append(g.tensors, tensor{name: name, producer: noStep})
 	}
 	return i
 }
@@ -113,7 +113,7 @@ func (g *graph) addStep(declared *edgewise.EnsembleStep, part *edgewise.Model) {
 	for _, name := range outputOrder(declared.OutputMap, part) {
 		t := g.tensor(declared.OutputMap[name])
 		s.outputs = append(s.outputs, mapping{name: name, tensor: t})
-		if g.tensors[t].producer == nobody {
+		if g.tensors[t].producer == noStep {
 			g.tensors[t].producer = number
 		}
 	}

@@ -31,7 +31,7 @@ type run struct {
 	leases  []*lease
 	failure error
 	timing  edgewise.Timing
-	stopped int // the first step that was stopped by its condition, nobody: none
+	stopped int // the first step that was stopped by its condition, noStep: none
 }
 
 // value is a tensor during one request.
@@ -39,7 +39,7 @@ type value struct {
 	edgewise.Tensor
 	absent   bool   // it is not going to be made, or was not given
 	borrowed bool   // the bytes belong to the caller of Infer
-	lease    *lease // the bytes belong to this response; nil: to nobody else
+	lease    *lease // the bytes belong to this response; nil: it has none
 }
 
 // lease is a step's response and how many tensors of this run alias it.
@@ -51,7 +51,7 @@ type lease struct {
 func newRun(ctx context.Context, cancel context.CancelFunc, e *Ensemble, req *edgewise.Request) *run {
 	g := e.graph
 	r := &run{
-		e: e, req: req, ctx: ordering.WithQueued(ctx, nil), cancel: cancel, stopped: nobody, queued: make([]func(), len(g.steps)),
+		e: e, req: req, ctx: ordering.WithQueued(ctx, nil), cancel: cancel, stopped: noStep, queued: make([]func(), len(g.steps)),
 		needed: make([]bool, len(g.steps)), values: make([]value, len(g.tensors)), waiting: make([]int, len(g.steps)),
 		uses: make([]int, len(g.tensors)),
 	}
@@ -138,7 +138,7 @@ func (r *run) work(ready []int) {
 		s := ready[0]
 		out, err := safely(r, s, func() (*outcome, error) { return r.step(s) })
 		if queued := r.queued[s]; queued != nil {
-			queued() // for a step that asked nobody
+			queued() // for a step that sent no request
 		}
 		ready = r.finish(s, out, err)
 	}
@@ -201,7 +201,7 @@ func (r *run) keep(s int, out *outcome) (free []*lease) {
 		r.values[o.tensor] = v
 	}
 	r.timing.Add(out.timing)
-	if out.stopped && (r.stopped == nobody || s < r.stopped) {
+	if out.stopped && (r.stopped == noStep || s < r.stopped) {
 		r.stopped = s
 	}
 	if out.lease != nil && out.lease.tensors == 0 {
@@ -210,7 +210,7 @@ func (r *run) keep(s int, out *outcome) (free []*lease) {
 	return free
 }
 
-// used counts that a step has ended and returns the responses that nobody needs any more. r.mu is held.
+// used counts that a step has ended and returns the responses that are not needed any more. r.mu is held.
 func (r *run) used(s int) (free []*lease) {
 	for _, t := range r.e.graph.steps[s].waits {
 		if r.uses[t]--; r.uses[t] > 0 {
@@ -254,7 +254,7 @@ func (r *run) response() *edgewise.Response {
 		shared = shared || v.lease != nil
 		resp.Outputs = append(resp.Outputs, v.Tensor)
 	}
-	if r.stopped != nobody {
+	if r.stopped != noStep {
 		resp.Parameters[stoppedAt] = r.e.graph.steps[r.stopped].id.Name
 	}
 	if shared {

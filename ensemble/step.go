@@ -100,7 +100,7 @@ func (s *step) nothing() *outcome {
 func (r *run) defaults(s *step) *outcome {
 	out := s.nothing()
 	for i, d := range s.defaults {
-		if d.tensor == nobody {
+		if d.tensor == noStep {
 			out.values[i] = value{Tensor: d.constant}
 			continue
 		}
@@ -185,7 +185,7 @@ func find(response *edgewise.Response, s *step, name string) (*edgewise.Tensor, 
 	return nil, edgewise.Errorf("ensemble.run", edgewise.Internal, "%s answered without its output '%s'", s.label, name)
 }
 
-// reading is the one step that reads a tensor, and the name of its model's input; step is nobody when several do, or
+// reading is the one step that reads a tensor, and the name of its model's input; step is noStep when several do, or
 // when the tensor has to be there for something else.
 type reading struct {
 	step  int
@@ -198,7 +198,7 @@ type reading struct {
 func (g *graph) readers() []reading {
 	list := make([]reading, len(g.tensors))
 	for t := range list {
-		list[t].step = nobody
+		list[t].step = noStep
 		if producer := g.tensors[t].producer; producer >= 0 && g.steps[producer].fan == nil &&
 			len(g.tensors[t].consumers) == 1 && !g.tensors[t].output {
 			list[t] = g.steps[g.tensors[t].consumers[0]].reading(t, g.tensors[t].consumers[0])
@@ -209,7 +209,7 @@ func (g *graph) readers() []reading {
 
 // reading tells how a step, whose number is given, reads a tensor.
 func (s *step) reading(t, number int) reading {
-	r := reading{step: nobody}
+	r := reading{step: noStep}
 	if s.fan != nil || s.condition != nil && s.condition.tensor == t {
 		return r
 	}
@@ -222,8 +222,8 @@ func (s *step) reading(t, number int) reading {
 		if in.tensor != t {
 			continue
 		}
-		if r.step != nobody || in.adaption.kind == outOfBatch {
-			return reading{step: nobody}
+		if r.step != noStep || in.adaption.kind == outOfBatch {
+			return reading{step: noStep}
 		}
 		r = reading{number, in.name}
 	}
@@ -237,7 +237,7 @@ func (r *run) pictures(s *step, want []string) (names []string) {
 	}
 	for _, o := range s.outputs {
 		reader := r.e.readers[o.tensor]
-		if reader.step != nobody && slices.Contains(want, o.name) &&
+		if reader.step != noStep && slices.Contains(want, o.name) &&
 			r.e.config.Pictures(r.e.graph.steps[reader.step].id, reader.input) {
 			names = append(names, o.name)
 		}

@@ -51,7 +51,7 @@ func (c *checker) maker(t int) *claim {
 		made := c.own("the ensemble takes it", in.DataType, within(in.Dims, in.Reshape))
 		return &made
 	}
-	if producer == nobody || c.g.steps[producer].model == nil {
+	if producer == noStep || c.g.steps[producer].model == nil {
 		return nil
 	}
 	s := &c.g.steps[producer]

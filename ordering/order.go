@@ -20,7 +20,7 @@ type Place struct {
 	order      *Order
 	prev, next *Place
 	state      placeState
-	head       chan struct{} // closed when the place is the first one; nil until somebody waits for that
+	head       chan struct{} // closed when the place is the first one; nil until a request waits for that
 }
 
 type placeState int
@@ -107,13 +107,13 @@ func (p *Place) unlink() {
 
 type queuedKey struct{}
 
-// WithQueued returns a context for a request of which somebody wants to know when it has entered its queue: from then
-// on no request that comes later can overtake it. f may be called more than once, and by any goroutine; nil: nobody.
+// WithQueued returns a context for a request. f is called when the request has entered its queue: from then on no later
+// request can overtake it. f may be called more than once, and by any goroutine; nil: nothing is called.
 func WithQueued(ctx context.Context, f func()) context.Context {
 	return context.WithValue(ctx, queuedKey{}, f)
 }
 
-// Queued says that the request under ctx has entered its queue. Each Servable says so before it waits for anything.
+// Queued reports that the request under ctx has entered its queue. Each Servable calls it before it waits for anything.
 func Queued(ctx context.Context) {
 	if f, ok := ctx.Value(queuedKey{}).(func()); ok && f != nil {
 		f()
