@@ -3,6 +3,7 @@ package httpapi
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net"
 	"runtime"
 	"sync"
@@ -28,20 +29,17 @@ const (
 type listener struct {
 	*listen.Listener
 	writeTimeout time.Duration
-	active       *atomic.Int64 // see Server
 
 	mu    sync.Mutex // guards conns
 	conns map[*conn]struct{}
 }
 
-func newListener(ln net.Listener, s *Server) *listener {
+func newListener(ln net.Listener, cfg Config, budget *listen.Budget, log *slog.Logger) *listener {
 	return &listener{
 		Listener: listen.New(ln, listen.Options{
-			Max: s.cfg.MaxConnections, Key: "http.max_connections", Budget: s.deps.Budget, Refuse: refuseConnection,
-			Log: s.deps.Log,
+			Max: cfg.MaxConnections, Key: "http.max_connections", Budget: budget, Refuse: refuseConnection, Log: log,
 		}),
-		writeTimeout: s.cfg.WriteTimeout,
-		active:       &s.active,
+		writeTimeout: cfg.WriteTimeout,
 		conns:        make(map[*conn]struct{}),
 	}
 }
@@ -84,15 +82,6 @@ func (l *listener) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.conns)
-}
-
-// yield lets other requests go on before the next one of a connection is read, which is rarely there yet. Where there are
-// no others it does nothing: a yield wakes another thread to look for work.
-func (l *listener) yield() {
-	if l.active.Add(1) > 1 {
-		runtime.Gosched()
-	}
-	l.active.Add(-1)
 }
 
 // cut breaks the connections that cond selects under whoever uses them; they are forgotten when their user closes them.
@@ -144,7 +133,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	if c.answered {
 		c.answered = false
 		c.letGo()
-		c.listener.yield()
+		runtime.Gosched() // its next request is rarely there yet: others first, who may have theirs
 	}
 	n, err := c.Conn.Read(p)
 	c.broken = err

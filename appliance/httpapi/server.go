@@ -64,8 +64,7 @@ type Server struct {
 	base   context.Context // of all requests; ends when Shutdown stops waiting for them
 	cancel context.CancelFunc
 
-	host   atomic.Pointer[string] // the last Host header that was found good
-	active atomic.Int64           // requests in handlers, and connections that yield after an answer
+	host atomic.Pointer[string] // the last Host header that was found good
 
 	mu        sync.Mutex // guards the fields below
 	listeners []*listener
@@ -116,7 +115,7 @@ func (s *Server) Memory() *blocks.Memory { return s.memory }
 // Serve answers requests from ln until Shutdown is called, and then returns nil; it closes ln. It may be called for
 // several listeners at once. Errors: Conflict after Shutdown, Internal when ln fails.
 func (s *Server) Serve(ln net.Listener) error {
-	l := newListener(ln, s)
+	l := newListener(ln, s.cfg, s.deps.Budget, s.deps.Log)
 	s.mu.Lock()
 	closing := s.closing
 	if !closing {
@@ -189,7 +188,6 @@ func (s *Server) enter() (closing bool) {
 	if !s.watcher.on.Load() {
 		s.watcher.begin(s.base, s.lookAll)
 	}
-	s.active.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.serving++
@@ -197,7 +195,6 @@ func (s *Server) enter() (closing bool) {
 }
 
 func (s *Server) leave() {
-	s.active.Add(-1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.serving--
