@@ -206,11 +206,11 @@ var badBodies = []badBody{
 		text: "Unable to parse 'datatype': want a string, got null",
 	},
 	{name: "datatype twice", body: in("FP32", `"datatype":"FP32"`), text: "Unable to parse 'datatype': it is there twice"},
-	{name: "unknown datatype", body: data("FP31", "1,2"), text: "Unable to parse 'datatype': FP31 is no datatype, " +
+	{name: "unknown datatype", body: data("FP31", "1,2"), text: "Unable to parse 'datatype': FP31 is no datatype: " +
 		"want one of " + Datatypes()},
 	{name: "datatype of a configuration", body: data("TYPE_FP32", "1,2"), text: "Unable to parse 'datatype': TYPE_FP32 " +
-		"is no datatype, " + "want one of " + Datatypes()},
-	{name: "datatype INVALID", body: data("INVALID", "1,2"), text: "Unable to parse 'datatype': INVALID is no datatype, " +
+		"is no datatype: " + "want one of " + Datatypes()},
+	{name: "datatype INVALID", body: data("INVALID", "1,2"), text: "Unable to parse 'datatype': INVALID is no datatype: " +
 		"want one of " + Datatypes()},
 	{
 		name: "input parameters is a string", body: in("FP32", `"parameters":"a"`),

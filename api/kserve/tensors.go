@@ -109,7 +109,8 @@ func (c *tensors) datatype(t *tensor) error {
 	}
 	var ok bool
 	if t.Type, ok = edgewise.ParseDataType(string(text)); !ok {
-		return TensorErrorf(t.Name, "Unable to parse 'datatype': %s is no datatype, want one of %s", short(text), Datatypes())
+		return TensorErrorf(t.Name, "Unable to parse 'datatype': %s is no datatype: want one of %s", short(text),
+			Datatypes())
 	}
 	return nil
 }
