@@ -5,10 +5,21 @@ export function strength(password: string, least: number): { score: number; text
   if (length < least) return { score: 0, text: `${least - length} more ${least - length === 1 ? 'character' : 'characters'}.` };
   const different = new Set(password.toLowerCase()).size;
   if (different <= 4 || /^(.+?)\1+$/.test(password)) return { score: 1, text: 'Easy to guess: it repeats itself.' };
+  if (wellKnown(password, least)) return { score: 1, text: 'Easy to guess: lists of well-known passwords have it.' };
   if (sequence(password)) return { score: 1, text: 'Easy to guess: it follows the alphabet, the digits or the keyboard.' };
   const kinds = [/[a-z]/, /[A-Z]/, /\d/, /[^A-Za-z0-9]/].filter((k) => k.test(password)).length;
   const score = Math.min(4, 1 + Math.floor((length - least) / 4) + (kinds > 2 ? 1 : 0) + (different > 9 ? 1 : 0));
   return { score, text: ['', 'Fair. A longer one is better.', 'Good.', 'Strong.', 'Very strong.'][score]! };
+}
+
+/** What the passwords that most people choose are made of; the first is the example of every text about passwords. */
+const common = /correcthorsebatterystaple|password|passw0rd|passwort|welcome|letmein|iloveyou|administrator|admin|edgewise|qwerty|changeme|secret/g;
+
+/** Whether too little is left of a password without its well-known words. */
+function wellKnown(password: string, least: number): boolean {
+  const letters = password.toLowerCase().replace(/[^\p{L}\p{N}]/gu, '');
+  const rest = letters.replace(common, '');
+  return rest !== letters && rest.length < least / 2;
 }
 
 function sequence(password: string): boolean {

@@ -238,7 +238,7 @@ describe('what happened', () => {
 });
 
 describe('small things', () => {
-  it.each([['short', 0], ['aaaaaaaaaaaaaa', 1], ['abcdefghijklmno', 1], ['correct horse battery staple', 4]])('a password: %s', (p, least) => expect(strength(p, 12).score).toBe(least));
+  it.each([['short', 0], ['aaaaaaaaaaaaaa', 1], ['abcdefghijklmno', 1], ['amber kettle orbit sandwich', 4], ['correct horse battery staple', 1], ['Correct-Horse-Battery-Staple!', 1], ['Password2026!', 1], ['edgewise admin', 1], ['the admin of nine lighthouses', 4]])('a password: %s', (p, least) => expect(strength(p, 12).score).toBe(least));
   it('quotes for a shell', () => expect([quote('a/b.c'), quote("it's")]).toEqual(['a/b.c', `'it'\\''s'`]));
   it('reads what a step says of itself', () => {
     expect(described('const d = `{"name": "s", "inputs": [], "outputs": []}`; fail(`${1} {`)')).toEqual({ name: 's', inputs: [], outputs: [], parameters: [] });
