@@ -9,6 +9,7 @@ import { draw, find, mostShown } from './graph';
 import { boxes, inputKinds, layout, probabilities, top, view } from './guess';
 import { matches, merge } from './lines';
 import { strength } from './password';
+import { isolated } from './points';
 import { curl, operations } from './reference';
 import { match } from './match';
 import { quote, snippets } from './snippets';
@@ -71,6 +72,16 @@ describe('numbers for people', () => {
   it('says how long ago', () => expect(ago('2026-01-01T00:00:00Z', Date.parse('2026-01-01T03:10:00Z'))).toBe('3 hours ago'));
   it('says how long', () => expect([span(59), span(61), span(90000)]).toEqual(['59 seconds', '1 minute', '1 day']));
   it('writes shapes', () => expect([shape([1, -1]), shape(null), shape([])]).toEqual(['[1, ?]', 'any shape', '[]']));
+});
+
+describe('points of a chart', () => {
+  it.each([
+    [[null, 3, null, 4, 5, null], [1]],
+    [[3], [0]],
+    [[3, null, 0], [0, 2]],
+    [[1, 2, 3], []],
+    [[null, undefined], []],
+  ])('%j: those without a neighbour are drawn as points', (values, want) => expect(isolated(values)).toEqual(want));
 });
 
 describe('tensors on the wire', () => {
