@@ -67,11 +67,13 @@ describe('what can be taken back', () => {
     expect(undone).toHaveBeenCalledOnce();
     expect(toasts.list.map((t) => [t.text, t.tone])).toEqual([['it is in use', 'bad']]);
   });
-  it('shows four messages at most, and errors until they are closed', async () => {
+  it('shows four messages at most, errors longest, and none for ever', async () => {
     for (let i = 0; i < 6; i++) toasts.show(`m${i}`, { tone: i === 5 ? 'bad' : 'plain' });
     expect(toasts.list.map((t) => t.text)).toEqual(['m2', 'm3', 'm4', 'm5']);
-    await vi.advanceTimersByTimeAsync(60_000);
+    await vi.advanceTimersByTimeAsync(19_000);
     expect(toasts.list.map((t) => t.text)).toEqual(['m5']);
+    await vi.advanceTimersByTimeAsync(2000);
+    expect(toasts.list).toEqual([]);
   });
 });
 

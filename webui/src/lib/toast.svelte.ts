@@ -1,6 +1,6 @@
 export type Toast = { id: number; text: string; tone: 'good' | 'bad' | 'plain'; action?: { text: string; run: () => void }; seconds: number };
 
-/** Short messages at the edge of the page. Errors stay until they are closed. */
+/** Short messages at the edge of the page. Errors stay longest: what must stay is shown where it happened. */
 class Toasts {
   list = $state<Toast[]>([]);
   private next = 1;
@@ -10,9 +10,9 @@ class Toasts {
   show(text: string, options: Partial<Omit<Toast, 'id' | 'text'>> = {}): number {
     const id = this.next++;
     const tone = options.tone ?? 'plain';
-    const seconds = options.seconds ?? (tone === 'bad' ? 0 : options.action ? 10 : 5);
+    const seconds = options.seconds ?? (tone === 'bad' ? 20 : options.action ? 10 : 5);
     this.list = [...this.list.slice(-3), { id, text, tone, action: options.action, seconds }];
-    if (seconds > 0) setTimeout(() => this.close(id), seconds * 1000);
+    setTimeout(() => this.close(id), seconds * 1000);
     return id;
   }
 
