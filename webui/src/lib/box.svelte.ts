@@ -122,10 +122,10 @@ export function versionOf(model: Model, version: number): Version | undefined {
   return model.versions.find((v) => v.version === version);
 }
 
-/** The version that a rollback would make live; 0 for none. */
+/** The version that a rollback would make live: the last one that was live before and is still stored; 0 for none. */
 export function previousVersion(model: Model): number {
-  const history = model.labels.find((l) => l.name === 'live')?.history ?? [];
-  return history.at(-1) ?? 0;
+  const live = model.labels.find((l) => l.name === 'live');
+  return live?.history?.findLast((n) => n !== live.version && versionOf(model, n)) ?? 0;
 }
 
 export type Standing = { tone: 'good' | 'warn' | 'bad' | 'idle'; text: string; reason: string; unverified?: string };

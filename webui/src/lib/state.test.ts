@@ -26,6 +26,7 @@ class Sender {
 vi.mock('tus-js-client', () => ({ Upload: Sender }));
 
 const { toasts } = await import('./toast.svelte');
+const { previousVersion } = await import('./box.svelte');
 const { uploads } = await import('./uploads.svelte');
 const { Workspace } = await import('../pages/ensembles/workspace.svelte');
 const { addStep, empty, removeStep, steps } = await import('./ensemble');
@@ -75,6 +76,17 @@ describe('what can be taken back', () => {
     await vi.advanceTimersByTimeAsync(2000);
     expect(toasts.list).toEqual([]);
   });
+});
+
+describe('a roll-back', () => {
+  const model = (history: number[], versions: number[]) => ({ labels: [{ name: 'live', version: 3, history }], versions: versions.map((version) => ({ version })) }) as never;
+  it.each([
+    [[1, 2], [1, 2, 3], 2],
+    [[1, 2], [1, 3], 1],
+    [[1, 2], [3], 0],
+    [[3], [3], 0],
+    [[], [1, 2, 3], 0],
+  ])('after %j, of %j, goes to %i', (history, versions, want) => expect(previousVersion(model(history, versions))).toBe(want));
 });
 
 describe('uploads', () => {
