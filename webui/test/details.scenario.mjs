@@ -39,4 +39,10 @@ export default () => scenario({}, async (box, visitor) => {
   await visitor.open('/', 'Home');
   await page.getByRole('link', { name: 'gauge', exact: true }).first().waitFor();
   equal(await page.getByRole('button', { name: 'Roll back' }).count(), 0, 'roll-backs that are offered');
+
+  // A phone says which box it is.
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.getByRole('link', { name: 'Dock 4' }).waitFor();
+  equal(await judge(page, 'Home on a phone'), [], 'what axe found');
+  await page.setViewportSize({ width: 1280, height: 860 });
 });
