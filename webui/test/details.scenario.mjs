@@ -45,4 +45,14 @@ export default () => scenario({}, async (box, visitor) => {
   await page.getByRole('link', { name: 'Dock 4' }).waitFor();
   equal(await judge(page, 'Home on a phone'), [], 'what axe found');
   await page.setViewportSize({ width: 1280, height: 860 });
+
+  // What is no backup is refused by name, or by the step that reads it.
+  await visitor.open('/settings/backup', 'Settings');
+  const give = (name) => page.locator('input[type=file]').setInputFiles({ name, mimeType: 'application/octet-stream', buffer: Buffer.from('not a backup') });
+  await give('gauge.onnx');
+  await page.getByRole('alert').getByText('gauge.onnx is not a backup').waitFor();
+  await give('monday.edgewise-backup');
+  await page.getByRole('article').filter({ hasText: 'monday.edgewise-backup' }).getByRole('alert').waitFor();
+  check(!(await page.getByText('gauge.onnx is not a backup').isVisible()), 'the first refusal is still there');
+  equal((await admin.call('GET', '/jobs')).map((j) => j.filename), ['monday.edgewise-backup'], 'jobs of what was given');
 });
