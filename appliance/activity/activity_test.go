@@ -124,6 +124,29 @@ func TestATickSaysWhatClientsAskedForAndWhatModelsRan(t *testing.T) {
 	}
 }
 
+func TestTheLatestSecondsAreKept(t *testing.T) {
+	var h History
+	if got := h.Recent(); got == nil || len(got) != 0 {
+		t.Errorf("%v before the first second", got)
+	}
+	for second := range RecentTicks + 5 {
+		tick := admin.Tick{Time: time.Unix(int64(second), 0), Models: []admin.TickModel{
+			{Model: "busy", Requests: 2}, {Model: "idle"}, {Model: "waiting", Pending: 1},
+		}}
+		h.Keep(&tick)
+		if len(tick.Models) != 3 {
+			t.Fatal("the second that is told was changed")
+		}
+	}
+	got := h.Recent()
+	if len(got) != RecentTicks || got[0].Time.Unix() != 5 || got[RecentTicks-1].Time.Unix() != RecentTicks+4 {
+		t.Errorf("%d seconds, from %v", len(got), got[0].Time)
+	}
+	if m := got[0].Models; len(m) != 2 || m[0].Model != "busy" || m[1].Model != "waiting" {
+		t.Errorf("models %+v", m)
+	}
+}
+
 func TestEventsAreToldOnceAndAgainToWhoComesBack(t *testing.T) {
 	h := NewHub()
 	for i := range MaxEvents + 10 {

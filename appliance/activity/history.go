@@ -16,9 +16,11 @@ import (
 
 // The history's steps and length.
 const (
-	StepTime  = 5 * time.Second
-	Steps     = 720 // an hour
-	maxSeries = 256 // versions; the least recently used are removed first
+	StepTime = 5 * time.Second
+	Steps    = 720 // an hour
+	// RecentTicks are the seconds that Keep holds.
+	RecentTicks = 90
+	maxSeries   = 256 // versions; the least recently used are removed first
 )
 
 // History is the request rates and latencies of each version over the last hour. Note is safe for concurrent use; one
@@ -32,6 +34,8 @@ type History struct {
 	mu    sync.Mutex // guards the fields of series that Tick writes, and ticks
 	ticks int        // since the last step
 	end   time.Time  // of the last step
+
+	recent []admin.Tick // the latest RecentTicks, oldest first; guarded by mu
 }
 
 // series is the history of one version.
@@ -317,6 +321,30 @@ func since(a, b *ends) (all, failed, refused float64) {
 	}
 	x, y, z := between.sums()
 	return float64(x), float64(y), float64(z)
+}
+
+// Keep holds a second that was told for Recent, without the versions that had nothing to do.
+func (h *History) Keep(tick *admin.Tick) {
+	kept := *tick
+	kept.Models = []admin.TickModel{}
+	for _, m := range tick.Models {
+		if m.Requests > 0 || m.Pending > 0 {
+			kept.Models = append(kept.Models, m)
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.recent) == RecentTicks {
+		h.recent = slices.Delete(h.recent, 0, 1)
+	}
+	h.recent = append(h.recent, kept)
+}
+
+// Recent returns the seconds that Keep holds, oldest first.
+func (h *History) Recent() []admin.Tick {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return append([]admin.Tick{}, h.recent...)
 }
 
 // Read returns the last span of the history, of one model or of all for "".

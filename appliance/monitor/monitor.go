@@ -214,6 +214,7 @@ func (w *Monitor) Run(ctx context.Context, s Sources) {
 				return measured, err == nil
 			})
 			s.Complete(&tick)
+			w.History.Keep(&tick)
 			w.Hub.Publish("statistics", tick)
 		}
 	}

@@ -32,6 +32,18 @@ export default () => scenario({}, async (box, visitor) => {
   equal(await drop(page, '.drop', 'numbers.bin'), [true, true], 'a file that is dropped in the field is kept from the browser');
   await page.getByText('numbers.bin').first().waitFor();
 
+  // What has happened in the last minute and a half is in the small charts after a reload, too.
+  const body = JSON.stringify({ inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 4], data: [1, 2, 3, 4] }] });
+  await until('some seconds of statistics', async () => {
+    const asked = await admin.fetch('/v2/models/gauge/infer', { method: 'POST', body, headers: { 'Content-Type': 'application/json' } });
+    check(asked.ok, `asking: ${asked.status}`);
+    return (await admin.call('GET', '/statistics/recent')).filter((t) => t.requests > 0).length > 3;
+  });
+  await visitor.open('/', 'Home');
+  const chart = page.locator('.stats div').filter({ hasText: 'Throughput' }).locator('polyline:not(.idle)');
+  await chart.waitFor();
+  check((await chart.getAttribute('points')).split(' ').length > 4, 'the chart of the throughput is empty after a reload');
+
   // Where no version is left to roll back to, none is offered.
   await page.getByRole('button', { name: 'Roll back' }).waitFor();
   await admin.call('DELETE', '/models/gauge/versions/1');

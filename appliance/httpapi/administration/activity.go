@@ -21,6 +21,7 @@ func (h *handlers) activityRoutes() []httpapi.Route {
 	const read = edgewise.Read
 	return []httpapi.Route{
 		{Method: "GET", Path: "/api/v1/statistics", Handler: show(h.history), Rights: read},
+		{Method: "GET", Path: "/api/v1/statistics/recent", Handler: get(h.History.Recent), Rights: read},
 		{Method: "GET", Path: "/api/v1/events", Handler: h.events, Rights: read},
 		{Method: "GET", Path: "/api/v1/logs", Handler: show(h.logs), Rights: edgewise.Operate},
 		{Method: "GET", Path: "/api/v1/requests", Handler: show(h.requests), Rights: read},

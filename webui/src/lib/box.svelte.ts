@@ -66,7 +66,16 @@ class Box {
       live.on<Tick>('statistics', (t) => (this.ticks = [...this.ticks.slice(1 - keep), t])),
     ];
     void this.refresh();
+    void this.earlier();
     return () => this.stop();
+  }
+
+  /** Reads the seconds before the first event, so that the small charts begin with them. */
+  private async earlier(): Promise<void> {
+    const list = await get<Tick[]>('/statistics/recent').catch(() => []);
+    if (!this.ends.length) return;
+    const first = Date.parse(this.ticks[0]?.time ?? '') || Infinity;
+    this.ticks = [...list.filter((t) => Date.parse(t.time) < first), ...this.ticks].slice(-keep);
   }
 
   private stop(): void {
