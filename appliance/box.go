@@ -231,7 +231,7 @@ func (b *box) System() admin.System {
 	s.Addresses, s.GRPCAddress = append([]string{}, b.urls...), b.grpcAt
 	b.mu.Unlock()
 	if usage, err := a.store.Usage(); err == nil {
-		s.Disk.Used, s.Disk.Free = usage.Bytes, usage.Free
+		s.Disk.Total, s.Disk.Used, s.Disk.Free = usage.Total, usage.Bytes, usage.Free
 	}
 	now := a.system.Update()
 	s.Update, s.FailedBoot, s.SafeStart = &now, a.system.FailedBoot(), a.safe.Describe()

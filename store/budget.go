@@ -62,7 +62,7 @@ func (b *budget) check(op string, extra int64) error {
 
 // room tells whether extra bytes fit beside what was promised without touching the reserve. b.mu is held.
 func (b *budget) room(op string, extra int64) error {
-	free, err := b.disk.Free(string(b.root))
+	_, free, err := b.disk.Space(string(b.root))
 	if err != nil {
 		return fail(op, edgewise.ModelID{}, "asking for the free room of the disk", err)
 	}

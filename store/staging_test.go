@@ -206,7 +206,7 @@ type smallDisk struct {
 	free int64
 }
 
-func (d *smallDisk) Free(string) (int64, error) { return d.free, nil }
+func (d *smallDisk) Space(string) (total, free int64, err error) { return d.free, d.free, nil }
 
 func TestReserveIsKeptFree(t *testing.T) {
 	o := quiet()

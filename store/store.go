@@ -283,7 +283,8 @@ func (s *Store) Dir(id edgewise.ModelID) (string, error) {
 type Usage struct {
 	Blobs   int64 // distinct files of all versions
 	Bytes   int64 // of those, each counted once
-	Free    int64 // bytes of the disk that this process may still use
+	Total   int64 // bytes of the disk
+	Free    int64 // bytes of it that this process may still use
 	Reserve int64 // bytes of it that uploads leave free
 }
 
@@ -295,7 +296,7 @@ func (s *Store) Usage() (Usage, error) {
 	if err != nil {
 		return u, fail(op, edgewise.ModelID{}, "reading the catalog", err)
 	}
-	if u.Free, err = s.disk.Free(string(s.root)); err != nil {
+	if u.Total, u.Free, err = s.disk.Space(string(s.root)); err != nil {
 		return u, fail(op, edgewise.ModelID{}, "asking for the free room of the disk", err)
 	}
 	return u, nil

@@ -32,7 +32,8 @@ type System struct {
 
 // Disk is the space of the data folder, in bytes.
 type Disk struct {
-	Used    int64 `json:"used"` // by models
+	Total   int64 `json:"total"` // size of the disk
+	Used    int64 `json:"used"`  // by models
 	Free    int64 `json:"free"`
 	Reserve int64 `json:"reserve"` // that uploads leave free
 }

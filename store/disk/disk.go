@@ -36,7 +36,7 @@ type Disk interface {
 	Remove(path string) error
 	RemoveAll(path string) error
 	SyncDir(path string) error
-	Free(path string) (int64, error) // bytes that this process may still use
+	Space(path string) (total, free int64, err error)
 }
 
 // File is a file being written.
@@ -85,13 +85,13 @@ func (OS) SyncDir(path string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Free returns the bytes of the file system that this process may still use.
-func (OS) Free(path string) (int64, error) {
+// Space returns the bytes of the file system, and those of them that this process may still use.
+func (OS) Space(path string) (total, free int64, err error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(path, &s); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	return int64(s.Bavail) * int64(s.Bsize), nil
+	return int64(s.Blocks) * int64(s.Bsize), int64(s.Bavail) * int64(s.Bsize), nil
 }
 
 // MakeFolder makes a folder that may be there already. made tells whether it was not.

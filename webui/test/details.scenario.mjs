@@ -44,6 +44,14 @@ export default () => scenario({}, async (box, visitor) => {
   await chart.waitFor();
   check((await chart.getAttribute('points')).split(' ').length > 4, 'the chart of the throughput is empty after a reload');
 
+  // The disk is that of the machine.
+  const { disk } = await admin.call('GET', '/system');
+  const meter = page.getByRole('progressbar', { name: 'Disk' });
+  const full = await meter.evaluate((e) => e.position);
+  check(disk.total > disk.free && Math.abs(full - (1 - disk.free / disk.total)) < 0.05, `the disk is shown as ${full} full: ${JSON.stringify(disk)}`);
+  await visitor.open('/settings/general', 'Settings');
+  await page.getByText(/ GiB of .* GiB, \d+ %/).waitFor();
+
   // Where no version is left to roll back to, none is offered.
   await page.getByRole('button', { name: 'Roll back' }).waitFor();
   await admin.call('DELETE', '/models/gauge/versions/1');

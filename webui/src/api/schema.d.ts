@@ -1451,7 +1451,15 @@ export interface components {
             addresses: string[];
             grpc_address?: string;
             disk: {
-                /** Format: int64 */
+                /**
+                 * Format: int64
+                 * @description size of the disk
+                 */
+                total: number;
+                /**
+                 * Format: int64
+                 * @description by models
+                 */
                 used: number;
                 /** Format: int64 */
                 free: number;
