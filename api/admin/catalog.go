@@ -18,6 +18,13 @@ type VersionDetail struct {
 	Outputs      []Tensor        `json:"outputs"`
 	LabelNames   []string        `json:"labels"`
 	Fit          *Fit            `json:"fit,omitempty"`
+	Process      *VersionProcess `json:"process,omitempty"` // nil: it runs in the box's own, or not at all
+}
+
+// VersionProcess is the process outside the box's own in which a version runs.
+type VersionProcess struct {
+	Resident int64  `json:"resident"`        // bytes of its memory
+	Group    string `json:"group,omitempty"` // of versions that share it; empty: it is the version's own
 }
 
 // MaxNotesBytes bounds the notes about a model, and about a version.

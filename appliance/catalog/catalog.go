@@ -113,6 +113,9 @@ func (c *Catalog) Detail(ctx context.Context, id edgewise.ModelID) (admin.Versio
 		fit := c.Fit(ctx, needs.Bytes)
 		d.Fit = &fit
 	}
+	if st, err := c.config.Statistics(id); err == nil && st.Process != nil && st.Process.PID != 0 {
+		d.Process = &admin.VersionProcess{Resident: st.Process.Resident, Group: st.Process.Group}
+	}
 	return d, nil
 }
 

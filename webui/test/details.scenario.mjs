@@ -52,6 +52,12 @@ export default () => scenario({}, async (box, visitor) => {
   await visitor.open('/settings/general', 'Settings');
   await page.getByText(/ GiB of .* GiB, \d+ %/).waitFor();
 
+  // The memory of a model is that of its process.
+  const { process } = await admin.call('GET', '/models/gauge/versions/2');
+  await visitor.open('/models/gauge', 'gauge');
+  check(process.resident > 1 << 20, `the process of the model has ${process.resident} bytes of memory`);
+  await page.getByText(/ MiB in its process/).waitFor();
+
   // Where no version is left to roll back to, none is offered.
   await page.getByRole('button', { name: 'Roll back' }).waitFor();
   await admin.call('DELETE', '/models/gauge/versions/1');

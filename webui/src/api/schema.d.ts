@@ -1821,6 +1821,16 @@ export interface components {
             /** @description labels that point to it */
             labels: string[];
             fit?: components["schemas"]["Fit"];
+            /** @description the process outside the box's own in which it runs */
+            process?: {
+                /**
+                 * Format: int64
+                 * @description bytes of its memory
+                 */
+                resident: number;
+                /** @description of versions that share it */
+                group?: string;
+            };
         };
         Fit: {
             /**
