@@ -156,6 +156,18 @@ func TestAnUploadIsUnderstoodBeforeItIsActivated(t *testing.T) {
 	if status, _ := anna.ask("DELETE", "/api/v1/jobs/"+again.ID, nil, nil); status != 204 {
 		t.Error(status)
 	}
+	var page admin.AuditPage
+	anna.ask("GET", "/api/v1/audit", nil, &page)
+	var told []string
+	for _, e := range page.Entries {
+		if strings.HasPrefix(e.Action, "job.") {
+			told = append(told, e.Action+" "+e.Target+", "+e.Detail)
+		}
+	}
+	want := []string{"job.discard net, net.onnx, job " + again.ID, "job.activate net, My model.onnx, job " + id}
+	if !slices.Equal(told, want) {
+		t.Errorf("the audit log tells %q, want %q", told, want)
+	}
 }
 
 func TestUploadsFailByName(t *testing.T) {

@@ -44,7 +44,7 @@ func (h *handlers) editorRoutes() []httpapi.Route {
 		{Method: "POST", Path: drafts, Handler: change(h.createDraft), Rights: operate},
 		{Method: "GET", Path: draft, Handler: show(h.draft), Rights: operate},
 		{Method: "PUT", Path: draft, Handler: change(h.saveDraft), Rights: operate},
-		act("DELETE", draft, "draft.delete", operate, drop("id", h.Editor.DeleteDraft)),
+		act("DELETE", draft, "draft.delete", operate, run(h.deleteDraft)),
 		{Method: "POST", Path: draft + "/validation", Handler: show(h.validateDraft), Rights: operate},
 		{
 			Method: "POST", Path: draft + "/trace", Handler: show(h.traceDraft), Rights: operate, Runs: true,
@@ -79,6 +79,15 @@ func (h *handlers) draft(r *httpapi.Request) (admin.Draft, error) {
 // saveDraft saves a draft: PUT /api/v1/drafts/{id}.
 func (h *handlers) saveDraft(r *httpapi.Request, ask admin.DraftSave) (admin.Draft, error) {
 	return h.Editor.SaveDraft(r.Param("id"), ask)
+}
+
+func (h *handlers) deleteDraft(r *httpapi.Request) error {
+	id := r.Param("id")
+	r.Target = id
+	if d, err := h.Editor.Draft(id); err == nil {
+		r.Target = d.Name
+	}
+	return h.Editor.DeleteDraft(id)
 }
 
 // validateDraft lists what is wrong with a draft: POST /api/v1/drafts/{id}/validation.

@@ -58,7 +58,7 @@ func (h *handlers) uploadRoutes() []httpapi.Route {
 		act("DELETE", upload, "upload.cancel", operate, tus(run(h.cancelUpload))),
 		{Method: "GET", Path: jobs, Handler: list(h.Jobs.List), Rights: operate},
 		{Method: "GET", Path: job, Handler: show(h.job), Rights: operate},
-		act("DELETE", job, "job.discard", operate, dropOwn(h.Jobs.Discard)),
+		act("DELETE", job, "job.discard", operate, run(h.discardJob)),
 		act("POST", job+"/activate", "job.activate", operate, show(h.activateJob)),
 	}
 }
@@ -215,8 +215,12 @@ func uploadChecksum(text string) ([]byte, error) {
 
 // cancelUpload deletes an upload: DELETE /api/v1/uploads/{id}.
 func (h *handlers) cancelUpload(r *httpapi.Request) error {
-	r.Target = r.Param("id")
-	return h.Uploads.Delete(r.WorkContext(), r.Caller, r.Target)
+	id := r.Param("id")
+	r.Target = id
+	if u, err := h.Uploads.Get(r.Caller, id); err == nil {
+		r.Target = u.Filename
+	}
+	return h.Uploads.Delete(r.WorkContext(), r.Caller, id)
 }
 
 // job describes a job: GET /api/v1/jobs/{id}.
@@ -224,20 +228,50 @@ func (h *handlers) job(r *httpapi.Request) (admin.Job, error) {
 	return h.Jobs.Get(r.Caller, r.Param("id"))
 }
 
+// discardJob cancels a job: DELETE /api/v1/jobs/{id}.
+func (h *handlers) discardJob(r *httpapi.Request) error {
+	id := r.Param("id")
+	h.noteJob(r, id, "")
+	return h.Jobs.Discard(r.Caller, id)
+}
+
+// noteJob names the models of a job in the audit log, and the file that they came in. name replaces that of one model.
+func (h *handlers) noteJob(r *httpapi.Request, id, name string) {
+	r.Target = id
+	j, err := h.Jobs.Get(r.Caller, id)
+	if err != nil {
+		return
+	}
+	r.Target, r.Detail = j.Filename, "job "+id
+	if j.Understood == nil || len(j.Understood.Models) == 0 {
+		return
+	}
+	names := []string{name}
+	if name == "" {
+		names = names[:0]
+		for _, m := range j.Understood.Models {
+			names = append(names, m.Name)
+		}
+	}
+	r.Target, r.Detail = strings.Join(names, ", "), r.Target+", "+r.Detail
+}
+
 // activateJob continues a job: POST /api/v1/jobs/{id}/activate.
 func (h *handlers) activateJob(r *httpapi.Request) (j admin.Job, err error) {
-	r.Target = r.Param("id")
+	id := r.Param("id")
+	r.Target = id
 	var ask admin.Activate
 	if len(r.Body()) > 0 {
 		if err := r.ReadStrictJSON(&ask); err != nil {
 			return j, err
 		}
 	}
-	if h.Jobs.NeedsConfirmation(r.Target) && h.Accounts != nil && !h.Open {
+	h.noteJob(r, id, ask.Model)
+	if h.Jobs.NeedsConfirmation(id) && h.Accounts != nil && !h.Open {
 		if err := h.Accounts.Confirmed(r.Caller); err != nil {
 			return j, err
 		}
 	}
 	r.Status(fiber.StatusAccepted)
-	return h.Jobs.Activate(r.Caller, r.Target, ask)
+	return h.Jobs.Activate(r.Caller, id, ask)
 }
