@@ -1,5 +1,7 @@
 // A step: written, compiled and tried in the browser, deployed, and asked by a program; and one that traps in an ensemble.
-import { check, equal, inspect, scenario } from './harness.mjs';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { check, equal, inspect, scenario, until } from './harness.mjs';
 
 export default () => scenario({}, async (box, visitor) => {
   const admin = await box.claim();
@@ -27,6 +29,28 @@ export default () => scenario({}, async (box, visitor) => {
   await page.getByRole('article', { name: 'Output y' }).waitFor({ timeout: 120_000 });
   check((await page.getByRole('article', { name: 'Output y' }).innerText()).includes('5'), '2.5 times 2 is 5');
 
+  // An endless one is stopped, in the box, too, which else would run it for a minute.
+  await visitor.context.grantPermissions(['clipboard-read', 'clipboard-write']);
+  const replace = async (text) => {
+    await source.focus();
+    await page.evaluate((t) => navigator.clipboard.writeText(t), text);
+    await page.keyboard.press('Control+a');
+    await page.keyboard.press('Control+v');
+  };
+  await source.focus();
+  await page.keyboard.press('Control+a');
+  await page.keyboard.press('Control+c');
+  const scale = await page.evaluate(() => navigator.clipboard.readText());
+  await replace(scale.replace(/(function process\([^{]*\{)/, '$1\n  while (true) {}'));
+  const trials = () => readdirSync(join(box.data, 'uploads')).filter((name) => name.startsWith('trial-')).length;
+  await page.getByRole('button', { name: 'Compile and run' }).click();
+  await page.getByRole('button', { name: 'Running …' }).waitFor();
+  await until('the box to run it', trials);
+  await page.getByRole('button', { name: 'Cancel' }).click();
+  await page.getByRole('button', { name: 'Compile and run' }).waitFor();
+  await until('the box to end it', () => trials() === 0, 45_000);
+  await replace(scale);
+
   await page.getByRole('button', { name: 'Deploy' }).click();
   await page.getByRole('dialog').getByLabel('Name').fill('doubled');
   problems.push(...(await inspect(page, 'the question before deploying')));
@@ -53,11 +77,7 @@ export default () => scenario({}, async (box, visitor) => {
   const stored = await (await admin.fetch('/api/v1/models/doubled/versions/1/file?path=' + encodeURIComponent(answer.versions[0].files.find((f) => f.path.endsWith('step.ts')).path))).text();
   const trapping = stored.replace(/(function process\([^{]*\{)/, '$1\n  unreachable();');
   check(trapping !== stored, 'the source has no function process');
-  await source.focus();
-  await visitor.context.grantPermissions(['clipboard-read', 'clipboard-write']);
-  await page.evaluate((text) => navigator.clipboard.writeText(text), trapping);
-  await page.keyboard.press('Control+a');
-  await page.keyboard.press('Control+v');
+  await replace(trapping);
   await page.getByRole('button', { name: 'Deploy' }).click();
   await page.getByRole('dialog').getByLabel('Name').fill('trapping');
   await page.getByRole('dialog').getByRole('button', { name: 'Deploy' }).click();

@@ -2,6 +2,7 @@ package administration
 
 import (
 	"context"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -106,7 +107,9 @@ func (h *handlers) traceDraft(r *httpapi.Request) (trace admin.Trace, err error)
 		return trace, err
 	}
 	defer req.Release()
-	return h.Editor.Trace(r.WorkContext(), r.Param("id"), &req.Request)
+	ctx := r.Begin(time.Now())
+	defer r.End()
+	return h.Editor.Trace(ctx, r.Param("id"), &req.Request)
 }
 
 // publishDraft stores a draft as a version: POST /api/v1/drafts/{id}/publish.
@@ -133,7 +136,9 @@ func (h *handlers) stored(r *httpapi.Request) func(*admin.Pushed, error) error {
 
 // tryStep runs a compiled step once: POST /api/v1/steps/trial.
 func (h *handlers) tryStep(r *httpapi.Request, ask admin.StepTrial) (admin.Trace, error) {
-	return h.Editor.TryStep(r.WorkContext(), ask)
+	ctx := r.Begin(time.Now()) // an endless step ends when the client leaves
+	defer r.End()
+	return h.Editor.TryStep(ctx, ask)
 }
 
 // deployStep stores a compiled step: POST /api/v1/steps/{model}/versions.
