@@ -51,7 +51,7 @@ func chosenSeed(t *testing.T) uint64 {
 // TestKilledStoreKeepsWhatItAcknowledged kills a child that changes a store, at random moments, and compares what is
 // left with what the child had been told.
 func TestKilledStoreKeepsWhatItAcknowledged(t *testing.T) {
-	k := &killer{dir: t.TempDir(), random: rand.New(rand.NewPCG(chosenSeed(t), 1)), state: newState()}
+	k := &killer{dir: t.TempDir(), window: shortWindow, random: rand.New(rand.NewPCG(chosenSeed(t), 1)), state: newState()}
 	for n := range *cycles {
 		k.cycle(t, n)
 	}
@@ -63,18 +63,28 @@ func TestKilledStoreKeepsWhatItAcknowledged(t *testing.T) {
 	}
 }
 
+// shortWindow is within what time a child is killed, where changes take no longer.
+const shortWindow = 60 * time.Millisecond
+
 type killer struct {
 	dir    string
 	random *rand.Rand
-	state  *state // what must be there
+	window time.Duration // grows until changes are acknowledged within it: a busy disk takes its time
+	state  *state        // what must be there
 
 	acknowledged, tookEffect, vanished, idle int
 }
 
 func (k *killer) cycle(t *testing.T, n int) {
 	t.Helper()
+	before := k.acknowledged
 	output := k.runAndKill(t)
 	pending := k.replay(t, output)
+	if k.acknowledged == before {
+		k.window = min(2*k.window, 10*time.Second)
+	} else {
+		k.window = max(k.window/2, shortWindow)
+	}
 	s, err := store.Open(k.dir, store.Options{SnapshotEvery: -1})
 	if err != nil {
 		t.Fatalf("cycle %d: %v", n, err)
@@ -89,7 +99,8 @@ func (k *killer) cycle(t *testing.T, n int) {
 	checkWhole(t, n, k.dir, s)
 }
 
-// runAndKill starts a child, kills it 1 to 60 ms after its start or after its store is open, and returns what it said.
+// runAndKill starts a child, kills it within the window after its start or after its store is open, and returns what it
+// said.
 func (k *killer) runAndKill(t *testing.T) []byte {
 	t.Helper()
 	child := exec.Command(os.Args[0], fmt.Sprintf("-fault.seed=%d", k.random.Uint64()|1))
@@ -109,7 +120,7 @@ func (k *killer) runAndKill(t *testing.T) []byte {
 			t.Fatalf("the child did not open its store: %v", err)
 		}
 	}
-	kill := time.AfterFunc(time.Duration(1+k.random.IntN(60))*time.Millisecond, func() { _ = child.Process.Kill() })
+	kill := time.AfterFunc(time.Duration(1+k.random.Int64N(int64(k.window))), func() { _ = child.Process.Kill() })
 	rest, err := io.ReadAll(reader)
 	if err != nil {
 		t.Fatal(err)
