@@ -39,7 +39,11 @@ func TestTheArenaIsSharedAndShrinks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		lib.trimmer.recent.Store(false)
 		r.Free()
+		if !lib.trimmer.recent.Load() {
+			t.Error("nobody looks at the arena after outputs were released")
+		}
 	}
 	a := &arena{lib: lib}
 	if unused, err := a.unused(); err != nil || unused < 4*elements {

@@ -70,7 +70,6 @@ func (s *Session) attempt(ctx context.Context, in []edgewise.Tensor, want []stri
 		s.give(c)
 		return nil, err
 	}
-	s.lib.trimmer.ran()
 	ns := c.c.ns
 	return &edgewise.Result{
 		Outputs: outputs, Input: time.Duration(ns[0]), Infer: time.Duration(ns[1]), Output: time.Duration(ns[2]),
@@ -125,6 +124,7 @@ func setRunOption(lib *Library, options unsafe.Pointer, key, value string) error
 // give ends the use of a call's outputs and keeps it for the next run.
 func (s *Session) give(c *call) {
 	C.ew_call_clear(s.lib.api, c.c)
+	s.lib.trimmer.ran()
 	select {
 	case s.calls <- c:
 	default:

@@ -30,7 +30,7 @@ type trimmer struct {
 	wait    int        // so many looks are to come between two shrinkings
 }
 
-// ran notes a run, or the end of a session.
+// ran notes that a run has ended and its outputs were released, or the end of a session.
 func (t *trimmer) ran() {
 	if !t.recent.Load() && !t.recent.Swap(true) {
 		t.arm()
