@@ -97,10 +97,12 @@ type pooledWriter struct {
 	pool  *sync.Pool
 }
 
-// Close ends the compressed data.
+// Close ends the compressed data. Nothing of it is left in the pool.
 func (p *pooledWriter) Close() error {
-	defer p.pool.Put(p)
-	return p.resetWriter.Close()
+	err := p.resetWriter.Close()
+	p.Reset(io.Discard)
+	p.pool.Put(p)
+	return err
 }
 
 // Decompress returns a reader of the compressed data behind its mark.

@@ -100,7 +100,10 @@ func (e *encoders) get(encoding string, w io.Writer) (enc encoder, put func()) {
 		}
 	}
 	kept.Reset(w)
-	return kept, func() { pool.Put(kept) }
+	return kept, func() {
+		kept.Reset(io.Discard) // w may hold a large answer
+		pool.Put(kept)
+	}
 }
 
 // encode compresses the answer of an inference where the client asks for that. The answer stays as it is when there is
