@@ -85,12 +85,12 @@ func (l *instanceLoop) lead(j *job) {
 	if !l.s.queue.lead(l, j) {
 		return
 	}
-	unwatch := l.watch(j)
+	// Deferred: a handler that catches a panic does not keep the instance.
+	defer l.s.queue.led(l)
+	defer l.lease.Pass()
+	defer l.permit.pass()
+	defer l.watch(j)()
 	l.run()
-	unwatch()
-	l.permit.pass()
-	l.lease.Pass()
-	l.s.queue.led(l)
 }
 
 // watch counts j as abandoned when its client leaves while its batch runs, which nobody else is there to notice. A
