@@ -364,7 +364,9 @@ func TestPolling(t *testing.T) {
 	f.eventually("the refusal", func() bool { m := f.sources.brought("m"); return m != nil && !f.sources.serves(m) })
 	f.WantAnswer("m", "changed")
 	f.Must(os.RemoveAll(filepath.Join(f.dir, "new")))
-	f.eventually("the end of the model", func() bool { return f.Ask("new") == "not_found" })
+	f.eventually("the end of the model", func() bool { // it is unloaded first, and forgotten then
+		return f.sources.brought("new") == nil && f.Ask("new") == "not_found"
+	})
 	for id, want := range map[edgewise.ModelID]string{
 		{Name: "new"}:             "Request for unknown model: 'new' has no available versions",
 		{Name: "new", Version: 1}: "what the manager says", {Name: "never"}: "what the manager says",
