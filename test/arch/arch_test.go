@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -33,12 +34,28 @@ func (f parsed) imports() []string {
 	return list
 }
 
-// files parses every Go file of the project once for each test.
+// files returns every Go file of the project, which the first test that asks parses. Tests only read them.
 func files(t *testing.T) (*token.FileSet, []parsed) {
 	t.Helper()
+	p, err := parseProject()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.files) < 30 {
+		t.Fatalf("only %d Go files found: the walk is broken", len(p.files))
+	}
+	return p.set, p.files
+}
+
+// project is every Go file, and the positions in them.
+type project struct {
+	set   *token.FileSet
+	files []parsed
+}
+
+var parseProject = sync.OnceValues(func() (project, error) {
+	p := project{set: token.NewFileSet()}
 	root := "../.."
-	set := token.NewFileSet()
-	var all []parsed
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -50,25 +67,19 @@ func files(t *testing.T) (*token.FileSet, []parsed) {
 		if !strings.HasSuffix(path, ".go") {
 			return nil
 		}
-		syntax, err := parser.ParseFile(set, path, nil, parser.ParseComments|parser.SkipObjectResolution)
+		syntax, err := parser.ParseFile(p.set, path, nil, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			return err
 		}
 		relative, err := filepath.Rel(root, path)
-		all = append(all, parsed{
+		p.files = append(p.files, parsed{
 			path: relative, folder: filepath.Dir(relative), test: strings.HasSuffix(path, "_test.go"),
 			made: ast.IsGenerated(syntax), syntax: syntax,
 		})
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(all) < 30 {
-		t.Fatalf("only %d Go files found: the walk is broken", len(all))
-	}
-	return set, all
-}
+	return p, err
+})
 
 // layer is a set of folders and what of the project they may import beside the root package and their own subfolders.
 // The table in docs/architecture.md repeats it.
