@@ -22,8 +22,9 @@ type Schema struct {
 // problem; the error is an *Error with all of them, and then *into is half filled. What *into held before stays where
 // the document says nothing; in YAML and JSON a list or a map replaces the one before.
 //
-// Structs and maps are read from messages, slices from lists (in protobuf text format also from repeated fields), maps
-// there from entries with key and value. Integers may be decimal, octal or hexadecimal; YAML and JSON may hold them as
+// Structs and maps are read from messages, slices from lists, maps in protobuf text format from entries with key and
+// value. In protobuf text format a slice may be a repeated field; there and in JSON, as protobuf's readers have it, a
+// single value stands for a list of it. Integers may be decimal, octal or hexadecimal; YAML and JSON may hold them as
 // text, as protobuf's JSON writers do with 64 bits. A type with UnmarshalText reads text, and if it is an unsigned
 // integer with MarshalText also the number of a name. A time.Duration reads text such as "30s". Null is a problem: it
 // could mean "empty" or "absent".
@@ -104,11 +105,11 @@ func (d *decoder) list(n *Node, v reflect.Value, path string, enum []string) {
 	items := n.Items
 	switch {
 	case n.Kind == List:
-	case d.doc.Syntax == Pbtxt:
-		items = []*Node{n}
-	default:
+	case d.doc.Syntax == YAML || n.Kind == Null:
 		d.want(n, path, "a list")
 		return
+	default:
+		items = []*Node{n}
 	}
 	if v.IsNil() || d.doc.Syntax != Pbtxt {
 		v.Set(reflect.MakeSlice(v.Type(), 0, len(items)))

@@ -158,6 +158,10 @@ func TestDecodeReadsEveryFormOfAValue(t *testing.T) {
 			"json big numbers both ways", JSON, `{"big":9007199254740993,"huge":"18446744073709551615"}`,
 			sample{Big: 9007199254740993, Huge: 1<<64 - 1},
 		},
+		{
+			"json single value for a list", JSON, `{"dims":3,"parts":{"id":1}}`,
+			sample{Dims: []int64{3}, Parts: []part{{ID: 1}}},
+		},
 		{"json infinity as text", JSON, `{"rate":"-Infinity"}`, sample{Rate: -inf32}},
 	}
 	for _, tt := range tests {
