@@ -343,6 +343,25 @@ func (c *Contents) Config() (file string, data []byte, err error) {
 // Numbers returns the versions' numbers, ascending.
 func (c *Contents) Numbers() []int64 { return slices.Sorted(maps.Keys(c.Versions)) }
 
+// otherFolders are folders with a purpose of their own beside those of versions.
+var otherFolders = []string{"configs", "initial_state", "warmup"}
+
+// Ignored says of each folder that stands where versions do why it is not one, in Triton's words.
+func (c *Contents) Ignored() (said []string) {
+	for _, f := range c.Shared {
+		name, _, below := strings.Cut(f.Path, "/")
+		if !below || slices.Contains(otherFolders, name) {
+			continue
+		}
+		why := "fails to convert to integral number"
+		if len(name) > 1 && name[0] == '0' {
+			why = "contains leading zeros in its directory name"
+		}
+		said = append(said, fmt.Sprintf("ignore version directory '%s' which %s", name, why))
+	}
+	return slices.Compact(said)
+}
+
 // Version returns the files of one version, the shared ones among them. Errors: Invalid.
 func (c *Contents) Version(number int64) (Version, error) {
 	return merged(edgewise.ModelID{Name: c.Name, Version: number}, c.place+"/"+strconv.FormatInt(number, 10), c.Shared,

@@ -103,6 +103,9 @@ func (s *Repositories) beginOne(ctx context.Context, name string, c change) erro
 	if err := s.beginSteps(ctx, name, declared, c); err != nil {
 		return s.refused(name, contents, err)
 	}
+	for _, said := range contents.Ignored() {
+		s.logger.Warn(said, "model", name)
+	}
 	numbers := picked(declared.VersionPolicy, contents.Numbers())
 	if len(numbers) == 0 {
 		return s.unpolled(name, contents, edgewise.Errorf("repository.Load", edgewise.Invalid,

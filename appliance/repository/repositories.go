@@ -127,7 +127,8 @@ func (s *Repositories) contents(name string) (*layout.Contents, error) {
 		return nil, edgewise.Errorf(op,
 			edgewise.Unavailable, "failed to load '%s', failed to poll from model repository: %w", name, err)
 	case len(found[name]) == 0:
-		return nil, edgewise.Errorf(op, edgewise.Invalid, "failed to load '%s', failed to poll from model repository", name)
+		return nil, edgewise.Errorf(op, edgewise.Invalid,
+			"failed to load '%s', failed to poll from model repository: model not found in any model repository", name)
 	case len(found[name]) > 1:
 		return nil, edgewise.Errorf(op,
 			edgewise.Invalid, "failed to load '%s', failed to poll from model repository: %s", name, duplicateReason)

@@ -1,6 +1,7 @@
 package repository
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -126,7 +127,8 @@ func TestExplicitControl(t *testing.T) {
 	if !f.ready() {
 		t.Error("not ready because of a model that was unloaded")
 	}
-	f.WantRefusal(f.load("none"), edgewise.Invalid, "failed to load 'none', failed to poll from model repository")
+	f.WantRefusal(f.load("none"), edgewise.Invalid, "failed to load 'none', failed to poll from model repository: "+
+		"model not found in any model repository")
 	f.Must(f.sources.Unload(t.Context(), "none", false))
 	f.Must(f.sources.Unload(t.Context(), "m", false))
 	f.wantIndex("m/1 UNAVAILABLE (unloaded), n/1 UNAVAILABLE (unloaded)")
@@ -409,6 +411,25 @@ func TestALoadThatFailsIsInvalid(t *testing.T) {
 	f.sources.trees = nil
 	f.WantRefusal(f.load("none"), edgewise.Invalid, "failed to load 'none', failed to poll from model repository")
 	f.Must(f.sources.Unload(t.Context(), "none", true))
+}
+
+func TestTheLogNamesFoldersThatAreNotVersions(t *testing.T) {
+	f := newFolder(t, config.ControlExplicit)
+	log := &bytes.Buffer{}
+	f.sources.logger = slog.New(slog.NewTextHandler(log, nil))
+	for _, path := range []string{"1/model.onnx", "003/model.onnx", "003/more", "abc/model.onnx", "warmup/data", "labels.txt"} {
+		f.write("m/"+path, "one")
+	}
+	f.Must(f.load("m"))
+	for said, times := range map[string]int{
+		"ignore version directory '003' which contains leading zeros in its directory name": 1,
+		"ignore version directory 'abc' which fails to convert to integral number":          1,
+		"ignore version directory": 2,
+	} {
+		if n := strings.Count(log.String(), said); n != times {
+			t.Errorf("the log has %q %d times, want %d:\n%s", said, n, times, log)
+		}
+	}
 }
 
 // TestTheSameRepositoryTwiceIsOne names a folder in three spellings: its models appear once.
