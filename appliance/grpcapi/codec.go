@@ -53,6 +53,9 @@ type reply struct {
 // Unmarshal reads a message. data is borrowed for the call.
 func (c *codec) Unmarshal(data mem.BufferSlice, v any) error {
 	r, ok := v.(*received)
+	if ok {
+		r.release() // the library fails a call with a second message after this
+	}
 	encoded, compressed := compressionOf(data)
 	switch {
 	case ok && compressed:

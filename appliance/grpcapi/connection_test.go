@@ -260,3 +260,42 @@ func FuzzFrameHeadersAreFoundHoweverTheyAreRead(f *testing.F) {
 		}
 	})
 }
+
+// A message is complete before its call is: the client may still leave, or send one more.
+func TestAMessageOfACallThatFailsGivesItsMemoryBack(t *testing.T) {
+	open := grpc.StreamDesc{ClientStreams: true}
+	for name, test := range map[string]struct {
+		more func(t *testing.T, st grpc.ClientStream, leave func())
+		code codes.Code
+	}{
+		"the client leaves": {func(_ *testing.T, _ grpc.ClientStream, leave func()) { leave() }, codes.Canceled},
+		"the client sends another": {func(t *testing.T, st grpc.ClientStream, _ func()) {
+			if err := st.SendMsg(numbered(1, 100_000)); err != nil {
+				t.Fatal(err)
+			}
+		}, codes.Internal},
+	} {
+		for _, method := range []string{
+			inference.GRPCInferenceService_ModelInfer_FullMethodName,
+			inference.GRPCInferenceService_RepositoryModelLoad_FullMethodName,
+		} {
+			t.Run(name+method, func(t *testing.T) {
+				ts := start(t, nil)
+				ctx, leave := context.WithCancel(t.Context())
+				defer leave()
+				st, err := ts.conn.NewStream(ctx, &open, method)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := st.SendMsg(numbered(0, 100_000)); err != nil {
+					t.Fatal(err)
+				}
+				held := func() bool { return ts.Statistics().InflightBytes > 0 }
+				eventually(t, "the message", held)
+				test.more(t, st, leave)
+				wantStatus(t, answered(st), test.code, "")
+				eventually(t, "the end of its memory", func() bool { return !held() })
+			})
+		}
+	}
+}

@@ -23,10 +23,10 @@ func (s *Server) handleInfer(_ any, ctx context.Context, decode func(any) error,
 	arrived := arrivalOf(ctx)
 	defer arrived.end()
 	in := &received{at: time.Now()}
+	defer in.release() // decode reads the message, and fails when the call does not end behind it
 	if err := decode(in); err != nil {
 		return nil, err
 	}
-	defer in.release()
 	info := &grpc.UnaryServerInfo{Server: s, FullMethod: inference.GRPCInferenceService_ModelInfer_FullMethodName}
 	return interceptor(ctx, in, info, func(ctx context.Context, _ any) (any, error) {
 		req, err := s.parse(ctx, in)

@@ -34,10 +34,10 @@ func (s *Server) handleLoad(
 	api any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor,
 ) (any, error) {
 	in := &received{}
+	defer in.release()
 	if err := decode(in); err != nil {
 		return nil, err
 	}
-	defer in.release()
 	req := &inference.RepositoryModelLoadRequest{}
 	err := s.arrived(in)
 	switch {
