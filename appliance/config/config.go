@@ -352,7 +352,7 @@ type Log struct {
 	// line of its own. The other formats always escape. Also TRITON_SERVER_ESCAPE_LOG_MESSAGES, where 0 means false.
 	Escape bool `json:"escape" default:"true"`
 	// File that log lines are appended to. Empty: standard error.
-	File string `json:"file" limit:"file"`
+	File string `json:"file" limit:"output"`
 	// Whether lines of level info are logged, where log.level lets them through.
 	Info bool `json:"info" default:"true"`
 	// Whether warnings are logged, where log.level lets them through.
@@ -402,7 +402,7 @@ type Trace struct {
 	// The exporter. triton: to trace.file, in Triton's format. opentelemetry: to trace.url.
 	Mode string `json:"mode" default:"triton" limit:"one of triton, opentelemetry"`
 	// File of traces with mode triton. Empty: none.
-	File string `json:"file" limit:"file"`
+	File string `json:"file" limit:"output"`
 	// Traces in one file: the first ones go to trace.file.0, the next to trace.file.1. 0: all go to trace.file.
 	LogFrequency int `json:"log_frequency" unit:"traces" limit:"0 to 2147483647"`
 	// URL of an OpenTelemetry collector (OTLP over HTTP).

@@ -154,9 +154,9 @@ func TestPathsAreAbsolute(t *testing.T) {
 	for _, path := range []struct{ got, want string }{
 		{got.DataDir, dir + "/data"},
 		{strings.Join(got.Repository.Folders, " "), strings.Repeat(dir+"/models ", 3) + filepath.Dir(dir) + "/more /abs"},
-		{got.Log.File, dir + "/log/box.log"},
+		{got.Log.File, "log/box.log"},
 		{got.ONNX.Library, dir + "/lib/libonnxruntime.so"},
-		{got.Trace.File, dir + "/trace.json"},
+		{got.Trace.File, "trace.json"},
 		{got.GRPC.TLSCertificate, dir + "/tls/cert.pem"},
 		{got.GRPC.TLSKey, dir + "/tls/key.pem"},
 		{got.GRPC.TLSClientAuthorities, dir + "/tls/ca.pem"},

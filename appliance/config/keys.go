@@ -130,12 +130,12 @@ func (c *Config) makeAbsolute() error {
 	return nil
 }
 
-// paths returns the paths that the value of a key holds. A library without a slash is a name, not a path: the system's
-// loader searches it.
+// paths returns the paths in the value of a key that are to be absolute. A library without a slash is a name, not a
+// path: the system's loader searches it.
 func (k *key) paths() (all []*string) {
 	switch field := k.field.(type) {
 	case *string:
-		if k.limit.path && *field != "" && (!k.limit.library || strings.Contains(*field, "/")) {
+		if k.limit.path && !k.limit.output && *field != "" && (!k.limit.library || strings.Contains(*field, "/")) {
 			all = append(all, field)
 		}
 	case *[]string:

@@ -18,6 +18,7 @@ import (
 type limit struct {
 	unit, want    string
 	path, library bool                 // of files; library: of a library, which may be a name alone
+	output        bool                 // a file that this process writes, whose path clients read as it was given
 	ok            func(field any) bool // takes the pointer to the value
 }
 
@@ -26,6 +27,7 @@ var limits = map[string]limit{
 	"folder":  {unit: "path", want: "a path", path: true, ok: one(notEmpty)},
 	"file":    {unit: "path", path: true, ok: anything},
 	"library": {unit: "path", path: true, library: true, ok: anything},
+	"output":  {unit: "path", path: true, output: true, ok: anything},
 	"paths":   {unit: "list of paths", want: "at most 64 paths", path: true, ok: each(64, anyText)},
 	"folders": {unit: "list of folders", want: "at most 64 absolute paths", ok: each(64, filepath.IsAbs)},
 	"name":    {unit: "name", want: "a name", ok: one(notEmpty)},
