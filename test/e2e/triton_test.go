@@ -44,6 +44,10 @@ func triton(t *testing.T) *box {
 	b.upload("half", "", onnxgen.Identity(edgewise.FP16, onnxgen.Batch(2)...))
 	b.upload("late", "", biased(2))
 	b.exchange(t, wire{"unload", "POST", "/v2/repository/models/late/unload", "", nil, 200, "="})
+	await(t, "the end of the unload", func() bool { // which is answered before
+		_, index := b.send(http.MethodPost, "/v2/repository/index", nil)
+		return strings.Contains(index, `"reason":"unloaded"`)
+	})
 	return b
 }
 
