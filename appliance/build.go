@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"runtime"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/edgewise-ai/edgewise/appliance/editor"
 	"github.com/edgewise-ai/edgewise/appliance/frontend"
 	"github.com/edgewise-ai/edgewise/appliance/grpcapi"
+	"github.com/edgewise-ai/edgewise/appliance/history"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 	"github.com/edgewise-ai/edgewise/appliance/importer"
 	"github.com/edgewise-ai/edgewise/appliance/listen"
@@ -72,6 +74,7 @@ type App struct {
 	notes      registry.Notes
 	history    *registry.History
 	monitor    *monitor.Monitor
+	past       *history.History // of requests
 	catalog    *catalog.Catalog
 	editor     *editor.Editor
 	system     *system
@@ -110,6 +113,9 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	budget := coreBudget(c)
 	a.steps, a.cache = newWasm(a, c, budget, logger), cache.New(int64(c.Engine.ResponseCacheBytes))
 	a.serving = serving.New(a.servingConfig(budget, logger))
+	a.past = history.New(history.Config{
+		Folder: filepath.Join(c.DataDir, "history"), Take: seen.History.Take, Logger: logger.With("part", "history"),
+	})
 	a.system = &system{a.newUpdates(packaging(), helper.Client{}, update.BootID()), a, make(chan struct{})}
 	a.safe = safestart.Open(c.DataDir, logger.With("part", "start"))
 	a.openRegistry()

@@ -125,3 +125,28 @@ type Span struct {
 	Memory   int64   `json:"memory,omitempty"`
 	Error    string  `json:"error,omitempty"`
 }
+
+// StoredHistory is up to 31 days: GET /api/v1/statistics/history.
+type StoredHistory struct {
+	From        time.Time      `json:"from"`
+	To          time.Time      `json:"to"`
+	StepSeconds int            `json:"step_seconds"`
+	Measured    []int64        `json:"measured_seconds"` // of each step; 0: the appliance did not run
+	Series      []StoredSeries `json:"series"`
+	LeftOut     int            `json:"left_out"` // series with fewer requests than those that are here
+}
+
+// StoredSeries is the rates and latencies of each step, oldest first. Times are microseconds; nil where nothing was
+// measured. Model, Version and Caller are those that the series was split by.
+type StoredSeries struct {
+	Model    string     `json:"model,omitempty"`
+	Version  int64      `json:"version,omitempty"`
+	Caller   string     `json:"caller,omitempty"`
+	Requests []*float64 `json:"requests"` // a second: all of them
+	Errors   []*float64 `json:"errors"`   // a second: those that failed
+	Refused  []*float64 `json:"refused"`  // a second: those that were refused
+	P50      []*float64 `json:"p50_us"`
+	P95      []*float64 `json:"p95_us"`
+	P99      []*float64 `json:"p99_us"`
+	Queue    []*float64 `json:"queue_us"` // mean
+}

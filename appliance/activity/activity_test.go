@@ -37,22 +37,21 @@ func TestPercentilesAreThoseOfTheTimes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var h histogram
 		times := rapid.SliceOfN(rapid.Int64Range(1, 1e6), 1, 200).Draw(t, "us")
-		before := h.read()
 		for _, us := range times {
 			h.add(time.Duration(us) * time.Microsecond)
 		}
-		after := h.read()
+		var all Times
+		h.addTo(&all)
 		slices.Sort(times)
 		for _, q := range []float64{0.5, 0.95, 0.99} {
-			got := *percentile(&before, &after, q)
+			got := *all.Percentile(q)
 			want := float64(times[max(1, int(q*float64(len(times))+0.5))-1])
 			if got < want || got > want*(1+1.0/subCount)+1 {
 				t.Errorf("p%v of %v is %v, want %v", q, times, got, want)
 			}
 		}
 	})
-	var none counts
-	if percentile(&none, &none, 0.5) != nil {
+	if new(Times).Percentile(0.5) != nil {
 		t.Error("there is a percentile of nothing")
 	}
 }

@@ -41,7 +41,6 @@ type History struct {
 // series is the history of one version.
 type series struct {
 	id      edgewise.ModelID
-	times   histogram // of the requests that were answered
 	callers callers
 	spent   spent
 	health  health
@@ -61,7 +60,7 @@ type totals struct {
 
 // reading is the values of the counters at one time.
 type reading struct {
-	times      counts
+	times      Times
 	ends       ends
 	inside     ends // of these, the requests of other models
 	statistics edgewise.Statistics
@@ -76,7 +75,8 @@ type point struct {
 // Outcome is how a request ended.
 type Outcome struct {
 	Took   time.Duration
-	Err    error // nil: it was answered
+	Queue  time.Duration // of Took, if it was answered
+	Err    error         // nil: it was answered
 	Caller *edgewise.Principal
 	Inside bool   // another model sent it
 	Number uint64 // of the request in Requests; 0: it is not kept
@@ -99,11 +99,10 @@ func (h *History) Note(id edgewise.ModelID, o Outcome) {
 		s = h.add(id)
 	}
 	outcome := outcomeOf(o.Err)
-	s.callers.of(o.caller())[outcome].Add(1)
+	s.callers.of(o.caller()).add(outcome, o)
 	s.spent.add(outcome, o.Took)
 	switch {
 	case outcome == answered:
-		s.times.add(o.Took)
 		s.health.add(false)
 	case !refusedRequest(o.Err):
 		s.health.last.Store(&lastError{time.Now(), edgewise.KindOf(o.Err), message(o.Err), o.Number})
@@ -263,7 +262,7 @@ func (h *History) Tick(now time.Time, statistics func(id edgewise.ModelID) (s ed
 
 // reading reads the counters. A request that is being noted may be in some of them only.
 func (s *series) reading() (r reading) {
-	r.times = s.times.read()
+	r.times = s.callers.times()
 	r.ends, r.inside = s.callers.read()
 	return r
 }
@@ -292,11 +291,11 @@ func (h *History) forget(now time.Time) {
 func between(a, b *reading, span time.Duration) point {
 	seconds := span.Seconds()
 	all, failed, refused := since(&a.ends, &b.ends)
+	times := b.times.since(&a.times)
 	p := point{
 		requests: all / seconds, errors: failed / seconds, refused: refused / seconds,
 		pending: float64(max(0, b.statistics.Pending)),
-		p50:     percentile(&a.times, &b.times, 0.50), p95: percentile(&a.times, &b.times, 0.95),
-		p99: percentile(&a.times, &b.times, 0.99),
+		p50:     times.Percentile(0.50), p95: times.Percentile(0.95), p99: times.Percentile(0.99),
 	}
 	x, y := a.statistics, b.statistics
 	if y.ExecutionCount < x.ExecutionCount || y.Queue.Count < x.Queue.Count {
@@ -321,6 +320,32 @@ func since(a, b *ends) (all, failed, refused float64) {
 	}
 	x, y, z := between.sums()
 	return float64(x), float64(y), float64(z)
+}
+
+// Sample is what was counted of one version and caller between two calls of Take.
+type Sample struct {
+	Model                     edgewise.ModelID
+	Caller                    string // as Actor names it; InsideCallers: other models
+	Requests, Failed, Refused uint64
+	Queue                     time.Duration // of the answered requests together
+	Times                     Times         // of the answered requests
+}
+
+// Take returns what was counted since it was called before, of the versions and callers that sent requests. It has one
+// caller.
+func (h *History) Take() []Sample {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var list []Sample
+	for id, s := range h.all() {
+		for who, t := range s.callers.all() {
+			if sample, ok := t.take(); ok {
+				sample.Model, sample.Caller = id, who.String()
+				list = append(list, sample)
+			}
+		}
+	}
+	return list
 }
 
 // Keep holds a second that was told for Recent, without the versions that had nothing to do.

@@ -67,14 +67,56 @@ type caller struct{ kind, name string }
 
 func (c caller) String() string { return (&edgewise.Principal{Kind: c.kind, Name: c.name}).Actor() }
 
-// tally counts requests by outcome. It is safe for concurrent use.
-type tally [outcomes]atomic.Uint64
+// tally counts the requests of one caller to a version: about 7 KiB. It is safe for concurrent use.
+type tally struct {
+	ends  [outcomes]atomic.Uint64
+	times histogram    // of the requests that were answered
+	queue atomic.Int64 // of them together
+
+	taken taken // guarded by History.mu
+}
+
+// taken is what History.Take has read.
+type taken struct {
+	ends  ends
+	times Times
+	queue int64
+}
+
+func (t *tally) add(outcome int, o Outcome) {
+	t.ends[outcome].Add(1)
+	if outcome != answered {
+		return
+	}
+	t.times.add(o.Took)
+	if o.Queue > 0 {
+		t.queue.Add(int64(o.Queue))
+	}
+}
 
 func (t *tally) read() (e ends) {
-	for i := range t {
-		e[i] = t[i].Load()
+	for i := range t.ends {
+		e[i] = t.ends[i].Load()
 	}
 	return e
+}
+
+// take returns what was counted since it was called before; ok is false when that is nothing.
+func (t *tally) take() (s Sample, ok bool) {
+	now := taken{ends: t.read(), queue: t.queue.Load()}
+	if now.ends == t.taken.ends {
+		return s, false
+	}
+	t.times.addTo(&now.times)
+	var between ends
+	for i, n := range now.ends {
+		between[i] = n - t.taken.ends[i]
+	}
+	s.Requests, s.Failed, s.Refused = between.sums()
+	s.Queue = time.Duration(now.queue - t.taken.queue)
+	s.Times = now.times.since(&t.taken.times)
+	t.taken = now
+	return s, true
 }
 
 // callers counts the requests to a version by caller. It is safe for concurrent use; the zero value is empty.
@@ -123,6 +165,14 @@ func (c *callers) read() (all, inside ends) {
 	return all, inside
 }
 
+// times returns the times of the answered requests of all callers.
+func (c *callers) times() (all Times) {
+	for _, t := range c.all() {
+		t.times.addTo(&all)
+	}
+	return all
+}
+
 // list returns the counts that are not 0, by caller and outcome.
 func (c *callers) list() []edgewise.OutcomeCount {
 	list := []edgewise.OutcomeCount{}
@@ -159,19 +209,36 @@ const (
 	buckets  = subCount * (powers + 1)
 )
 
-// counts are the numbers of times in each bucket.
-type counts [buckets]uint64
+// Times are the numbers of times in each bucket of a histogram, which TimeBuckets counts.
+type Times [TimeBuckets]uint64
+
+// TimeBuckets is the number of buckets of a histogram.
+const TimeBuckets = buckets
+
+// Merge adds other times.
+func (t *Times) Merge(other *Times) {
+	for i, n := range other {
+		t[i] += n
+	}
+}
+
+// since returns the times added after a reading.
+func (t *Times) since(before *Times) (d Times) {
+	for i, n := range t {
+		d[i] = n - before[i]
+	}
+	return d
+}
 
 // histogram counts times. It is safe for concurrent use.
 type histogram struct{ buckets [buckets]atomic.Uint64 }
 
 func (h *histogram) add(d time.Duration) { h.buckets[bucketOf(d)].Add(1) }
 
-func (h *histogram) read() (c counts) {
+func (h *histogram) addTo(t *Times) {
 	for i := range h.buckets {
-		c[i] = h.buckets[i].Load()
+		t[i] += h.buckets[i].Load()
 	}
-	return c
 }
 
 func bucketOf(d time.Duration) int {
@@ -192,18 +259,18 @@ func upper(bucket int) float64 {
 	return float64((uint64(bucket%subCount+subCount+1) << power) - 1)
 }
 
-// percentile returns the quantile q, in microseconds, of the times added between two readings; nil without times.
-func percentile(before, after *counts, q float64) *float64 {
+// Percentile returns the quantile q, in microseconds; nil without times.
+func (t *Times) Percentile(q float64) *float64 {
 	total := uint64(0)
-	for i := range after {
-		total += after[i] - before[i]
+	for _, n := range t {
+		total += n
 	}
 	if total == 0 {
 		return nil
 	}
 	rank, seen := max(1, uint64(q*float64(total)+0.5)), uint64(0)
-	for i := range after {
-		if seen += after[i] - before[i]; seen >= rank {
+	for i, n := range t {
+		if seen += n; seen >= rank {
 			value := upper(i)
 			return &value
 		}

@@ -130,6 +130,9 @@ func (w *Monitor) ended(ctx context.Context, e *ending) {
 		w.latency.Observe(id, took, e.resp.Timing)
 	}
 	o := activity.Outcome{Took: took, Err: e.err, Caller: edgewise.PrincipalOf(ctx), Inside: e.inside}
+	if e.resp != nil {
+		o.Queue = e.resp.Timing.Queue
+	}
 	if !e.inside && w.keeps(e) {
 		o.Number = w.Requests.Note(ctx, id, e.req, e.resp, e.err, e.began, took, e.recording)
 	}

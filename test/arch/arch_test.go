@@ -141,6 +141,12 @@ var layers = []layer{
 		"parts behind the administration API use its bodies, so that no package translates them",
 	},
 	{
+		"history",
+		[]string{"appliance/history"},
+		[]string{"api/admin", "appliance/activity"},
+		"what is kept for a month are the readings of the last minutes' counters, with their histogram",
+	},
+	{
 		"helper",
 		[]string{"appliance/update/helper"},
 		[]string{"appliance/update", "appliance/listen"},
@@ -171,7 +177,7 @@ var layers = []layer{
 		[]string{"appliance/httpapi/inference", "appliance/httpapi/administration"},
 		[]string{
 			"appliance/httpapi", "appliance/frontend", "appliance/blocks", "appliance/tarfile", "api/...",
-			"appliance/auth", "appliance/activity", "appliance/uploads",
+			"appliance/auth", "appliance/activity", "appliance/history", "appliance/uploads",
 		},
 		"handlers use the transport and the parts that have no other caller, and know nothing of each other",
 	},

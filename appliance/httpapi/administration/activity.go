@@ -2,6 +2,7 @@ package administration
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/appliance/activity"
+	"github.com/edgewise-ai/edgewise/appliance/history"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 )
 
@@ -22,6 +24,8 @@ func (h *handlers) activityRoutes() []httpapi.Route {
 	return []httpapi.Route{
 		{Method: "GET", Path: "/api/v1/statistics", Handler: show(h.history), Rights: read},
 		{Method: "GET", Path: "/api/v1/statistics/recent", Handler: get(h.History.Recent), Rights: read},
+		{Method: "GET", Path: "/api/v1/statistics/history", Handler: show(h.storedHistory), Rights: read},
+		{Method: "GET", Path: "/api/v1/statistics/history.csv", Handler: h.storedCSV, Rights: read},
 		{Method: "GET", Path: "/api/v1/events", Handler: h.events, Rights: read},
 		{Method: "GET", Path: "/api/v1/logs", Handler: show(h.logs), Rights: edgewise.Operate},
 		{Method: "GET", Path: "/api/v1/requests", Handler: show(h.requests), Rights: read},
@@ -39,6 +43,44 @@ func (h *handlers) history(r *httpapi.Request) (found admin.History, err error) 
 		return found, err
 	}
 	return h.History.Read(strings.Clone(r.Query("model")), time.Duration(seconds)*time.Second), nil
+}
+
+// storedHistory returns up to 31 days: GET /api/v1/statistics/history.
+func (h *handlers) storedHistory(r *httpapi.Request) (found admin.StoredHistory, err error) {
+	q := history.Query{
+		Model: strings.Clone(r.Query("model")), Caller: strings.Clone(r.Query("caller")),
+		By: strings.Clone(r.Query("by", history.ByTotal)),
+	}
+	for _, number := range []struct {
+		name      string
+		value     *int64
+		otherwise int64
+	}{{"seconds", &q.Range, 3600}, {"step", &q.Step, 60}, {"ago", &q.Ago, 0}} {
+		if *number.value, err = queryNumber(r, number.name, number.otherwise, 0, history.MaxRange); err != nil {
+			return found, err
+		}
+	}
+	if r.Query("version") != "" {
+		if q.Version, err = queryVersion(r, "version"); err != nil {
+			return found, err
+		}
+	}
+	return h.Stored(q)
+}
+
+// storedCSV returns the same as a table: GET /api/v1/statistics/history.csv.
+func (h *handlers) storedCSV(r *httpapi.Request) error {
+	found, err := h.storedHistory(r)
+	if err != nil {
+		return err
+	}
+	var table bytes.Buffer
+	if err := history.WriteCSV(&table, &found); err != nil {
+		return edgewise.Errorf("administration.storedCSV", edgewise.Internal, "%w", err)
+	}
+	r.Set(fiber.HeaderContentType, "text/csv; charset=utf-8")
+	setFilename(r, "edgewise-"+found.To.Format("20060102-1504")+".csv")
+	return r.Send(table.Bytes())
 }
 
 const (

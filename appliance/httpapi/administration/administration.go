@@ -9,9 +9,11 @@ import (
 	"strings"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/api/kserve"
 	"github.com/edgewise-ai/edgewise/appliance/activity"
 	"github.com/edgewise-ai/edgewise/appliance/auth"
+	"github.com/edgewise-ai/edgewise/appliance/history"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 	"github.com/edgewise-ai/edgewise/appliance/uploads"
 )
@@ -42,6 +44,8 @@ type Deps struct {
 	History  *activity.History
 	Logs     *activity.Logs
 	Requests *activity.Requests
+	// Stored returns up to 31 days. It is there when Hub is.
+	Stored func(history.Query) (admin.StoredHistory, error)
 	// System changes the system that the box runs on. Nil: the routes about it are not there.
 	System System
 }

@@ -1126,6 +1126,45 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/statistics/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Up to 31 days, which survive a restart
+         * @description Minutes are kept for at least two days and hours for 30 days with 50 busy models, longer with fewer. Steps that are not whole
+         *     hours reach 49 hours back. `ago` shifts the range into the past: 86400 is the same time of yesterday. Requests that models
+         *     send each other count for their model, not in the total of all models.
+         */
+        get: operations["getStoredStatistics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/statistics/history.csv": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The same as a table, with a line for each step and series that has requests */
+        get: operations["exportStoredStatistics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/events": {
         parameters: {
             query?: never;
@@ -2258,6 +2297,34 @@ export interface components {
             end: components["schemas"]["Time"];
             step_seconds: number;
             series: components["schemas"]["Series"][];
+        };
+        StoredHistory: {
+            from: components["schemas"]["Time"];
+            to: components["schemas"]["Time"];
+            step_seconds: number;
+            /** @description of each step; 0: the appliance did not run */
+            measured_seconds: number[];
+            series: components["schemas"]["StoredSeries"][];
+            /** @description series with fewer requests than those that are here */
+            left_out: number;
+        };
+        /** @description arrays of equal length, one value for each step, oldest first; null where nothing was measured */
+        StoredSeries: {
+            model?: string;
+            /** Format: int64 */
+            version?: number;
+            caller?: string;
+            /** @description a second, all of them */
+            requests: (number | null)[];
+            /** @description a second, those that failed */
+            errors: (number | null)[];
+            /** @description a second, those that were refused */
+            refused: (number | null)[];
+            p50_us: (number | null)[];
+            p95_us: (number | null)[];
+            p99_us: (number | null)[];
+            /** @description mean */
+            queue_us: (number | null)[];
         };
         /** @description arrays of equal length, oldest first, the last one ending at end */
         Series: {
@@ -4428,6 +4495,78 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Tick"][];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    getStoredStatistics: {
+        parameters: {
+            query?: {
+                /** @description the range, which ends now: a multiple of the step */
+                seconds?: number;
+                /** @description seconds, a multiple of 60; at most 1,500 steps */
+                step?: number;
+                /** @description seconds, a multiple of the step */
+                ago?: number;
+                /** @description one series in all, or one each */
+                by?: "total" | "model" | "version" | "caller";
+                /** @description only this model */
+                model?: string;
+                /** @description only this version */
+                version?: number;
+                /** @description only this caller, as key:NAME or person:NAME */
+                caller?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The 50 series with the most requests */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StoredHistory"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    exportStoredStatistics: {
+        parameters: {
+            query?: {
+                /** @description the range, which ends now: a multiple of the step */
+                seconds?: number;
+                /** @description seconds, a multiple of 60; at most 1,500 steps */
+                step?: number;
+                /** @description seconds, a multiple of the step */
+                ago?: number;
+                /** @description one series in all, or one each */
+                by?: "total" | "model" | "version" | "caller";
+                /** @description only this model */
+                model?: string;
+                /** @description only this version */
+                version?: number;
+                /** @description only this caller, as key:NAME or person:NAME */
+                caller?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A table with a heading */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": string;
                 };
             };
             default: components["responses"]["Error"];
