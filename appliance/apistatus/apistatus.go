@@ -2,6 +2,7 @@
 package apistatus
 
 import (
+	"context"
 	"errors"
 	"strings"
 
@@ -54,7 +55,7 @@ var table = [...]Status{
 	edgewise.Exhausted:   {HTTP: 507, GRPC: grpcResourceExhausted, Wording: "memory or disk is used up"},
 	edgewise.Deadline: {
 		HTTP: 504, GRPC: grpcDeadlineExceeded,
-		Wording: "the time given for this request has passed",
+		Wording: "Deadline Exceeded: the time given for this request has passed", // gRPC's own words first
 	},
 	edgewise.Canceled:    {HTTP: StatusCanceled, GRPC: grpcCanceled, Wording: "the request was canceled"},
 	edgewise.Unsupported: {HTTP: 501, GRPC: grpcUnimplemented, Wording: "this server does not serve such requests"},
@@ -71,17 +72,19 @@ func Of(kind edgewise.Kind) Status {
 }
 
 // Message returns the text that clients may read of err: the message of an edgewise.Error, and for any other error,
-// which nobody wrote for clients and which may name files or addresses, the wording of its kind.
+// which nobody wrote for clients and which may name files or addresses, the wording of its kind; so too for an Error
+// that has only Go's words for the end of a context.
 func Message(err error) string {
 	var e *edgewise.Error
 	if !errors.As(err, &e) {
 		return Of(edgewise.KindOf(err)).Wording
 	}
-	if e.Err == nil {
+	text := err.Error()
+	if e.Err == nil || text == context.DeadlineExceeded.Error() || text == context.Canceled.Error() {
 		return Of(e.Kind).Wording
 	}
 	// What stands around the Error, such as "in ensemble ...", was written by one of us too.
-	return err.Error()
+	return text
 }
 
 // HidePath returns err without the path of a folder of this machine, in which an archive was unpacked; nil for nil.

@@ -62,6 +62,7 @@ func TestOnlyBusyAsksForARetry(t *testing.T) {
 
 func TestMessageShowsOnlyTextWrittenForClients(t *testing.T) {
 	path := &fs.PathError{Op: "open", Path: "/secret/place", Err: errors.New("no")}
+	const deadline = "Deadline Exceeded: the time given for this request has passed"
 	for _, test := range []struct {
 		name string
 		err  error
@@ -73,7 +74,9 @@ func TestMessageShowsOnlyTextWrittenForClients(t *testing.T) {
 			"in ensemble 'e', no input",
 		},
 		{"foreign", path, "internal error; the server's log has the details"},
-		{"deadline", context.DeadlineExceeded, "the time given for this request has passed"},
+		{"deadline", context.DeadlineExceeded, deadline},
+		{"deadline of an error of ours", edgewise.Errorf("x.Y", edgewise.Deadline, "%w", context.DeadlineExceeded), deadline},
+		{"cancellation", edgewise.Errorf("x.Y", edgewise.Canceled, "%w", context.Canceled), "the request was canceled"},
 		{"without text", &edgewise.Error{Kind: edgewise.NotFound}, "there is no such thing here"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

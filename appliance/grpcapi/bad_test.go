@@ -348,7 +348,7 @@ func TestErrorsOfEveryKindHaveTheirCode(t *testing.T) {
 		{edgewise.Errorf("x", edgewise.Exhausted, "no disk"), codes.ResourceExhausted, "no disk"},
 		{edgewise.Errorf("x", edgewise.Unsupported, "never"), codes.Unimplemented, "never"},
 		{context.Canceled, codes.Canceled, "the request was canceled"},
-		{context.DeadlineExceeded, codes.DeadlineExceeded, "the time given for this request has passed"},
+		{context.DeadlineExceeded, codes.DeadlineExceeded, "Deadline Exceeded: the time given for this request has passed"},
 		{errSecret{}, codes.Internal, "internal error; the server's log has the details"},
 	} {
 		ts.engine.onInfer(func(context.Context, *edgewise.Request) error { return test.err })
