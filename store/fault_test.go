@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
+	"os/exec"
 	"strings"
 	"sync"
 	"syscall"
@@ -150,9 +150,8 @@ func (f *faultFile) Sync() error {
 
 // change is an operation whose every disk operation is made to fail in turn.
 type change struct {
-	name  string
-	run   func(s *Store, round int) error
-	again bool // round after round can run on one store; otherwise each needs a new one
+	name string
+	run  func(s *Store) error
 }
 
 var ctx = context.Background()
@@ -160,26 +159,24 @@ var ctx = context.Background()
 func changes() []change {
 	id := func(name string, n int64) edgewise.ModelID { return edgewise.ModelID{Name: name, Version: n} }
 	return []change{
-		{"upload of a new model", func(s *Store, round int) error {
-			own := fmt.Sprintf("fresh%d", round)
-			_, err := upload(s, own, 0, map[string]string{"a.bin": own, "d/e/b.bin": "shared", "d/c.bin": own + pattern(3000), "d/same.bin": own})
+		{"upload of a new model", func(s *Store) error {
+			files := map[string]string{"a.bin": "own", "d/e/b.bin": "shared", "d/c.bin": pattern(3000), "d/same.bin": "own"}
+			_, err := upload(s, "fresh", 0, files)
 			return err
-		}, true},
-		{"upload of a version", func(s *Store, round int) error {
-			_, err := upload(s, "cat", 0, map[string]string{"model.onnx": strconv.Itoa(round), "labels.txt": "shared"})
+		}},
+		{"upload of a version", func(s *Store) error {
+			_, err := upload(s, "cat", 0, map[string]string{"model.onnx": "four", "labels.txt": "shared"})
 			return err
-		}, true},
-		{"import", func(s *Store, round int) error {
-			return bring(s, fmt.Sprintf("far%d", round), fmt.Sprintf("near%d", round))
-		}, true},
-		{"promote", func(s *Store, _ int) error { _, err := s.SetLabel(ctx, "cat", "live", 1); return err }, false},
-		{"promote where it is", func(s *Store, _ int) error { _, err := s.SetLabel(ctx, "cat", "live", 2); return err }, false},
-		{"rollback", func(s *Store, _ int) error { _, err := s.Rollback(ctx, "cat", "back"); return err }, false},
-		{"remove label", func(s *Store, _ int) error { return s.RemoveLabel(ctx, "cat", "back") }, false},
-		{"want", func(s *Store, _ int) error { return s.SetWanted(ctx, "cat", true) }, false},
-		{"delete version", func(s *Store, _ int) error { return s.DeleteVersion(ctx, id("cat", 3)) }, false},
-		{"delete last version", func(s *Store, _ int) error { return s.DeleteVersion(ctx, id("dog", 7)) }, false},
-		{"delete model", func(s *Store, _ int) error { return s.DeleteModel(ctx, "cat") }, false},
+		}},
+		{"import", func(s *Store) error { return bring(s, "far", "near") }},
+		{"promote", func(s *Store) error { _, err := s.SetLabel(ctx, "cat", "live", 1); return err }},
+		{"promote where it is", func(s *Store) error { _, err := s.SetLabel(ctx, "cat", "live", 2); return err }},
+		{"rollback", func(s *Store) error { _, err := s.Rollback(ctx, "cat", "back"); return err }},
+		{"remove label", func(s *Store) error { return s.RemoveLabel(ctx, "cat", "back") }},
+		{"want", func(s *Store) error { return s.SetWanted(ctx, "cat", true) }},
+		{"delete version", func(s *Store) error { return s.DeleteVersion(ctx, id("cat", 3)) }},
+		{"delete last version", func(s *Store) error { return s.DeleteVersion(ctx, id("dog", 7)) }},
+		{"delete model", func(s *Store) error { return s.DeleteModel(ctx, "cat") }},
 	}
 }
 
@@ -203,6 +200,8 @@ func furnish(t *testing.T, dir string) []*edgewise.Record {
 }
 
 func TestFullDiskAtEveryOperationLeavesOldOrNewState(t *testing.T) {
+	furnished := t.TempDir()
+	before := furnish(t, furnished)
 	for _, c := range changes() {
 		for name, broken := range map[string]func() *faultDisk{
 			"once":         func() *faultDisk { return &faultDisk{} },
@@ -211,7 +210,7 @@ func TestFullDiskAtEveryOperationLeavesOldOrNewState(t *testing.T) {
 		} {
 			t.Run(c.name+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				f := &fault{change: c}
+				f := &fault{change: c, furnished: furnished, before: before}
 				for n := 1; f.at(t, broken(), n); n++ {
 					if n > 500 {
 						t.Fatal("the change never succeeds")
@@ -225,8 +224,9 @@ func TestFullDiskAtEveryOperationLeavesOldOrNewState(t *testing.T) {
 // fault makes the disk operations of one change fail in turn.
 type fault struct {
 	change
-	dir    string // furnished; empty when used up
-	before []*edgewise.Record
+	furnished string // the folder of a store that is copied
+	before    []*edgewise.Record
+	dir       string // the copy; empty when used up
 }
 
 // at makes the n-th operation fail and reports whether there was one.
@@ -234,11 +234,13 @@ func (f *fault) at(t *testing.T, d *faultDisk, n int) bool {
 	t.Helper()
 	if f.dir == "" {
 		f.dir = t.TempDir()
-		f.before = furnish(t, f.dir)
+		if out, err := exec.Command("cp", "-a", f.furnished+"/.", f.dir).CombinedOutput(); err != nil {
+			t.Fatalf("copying the store: %v\n%s", err, out)
+		}
 	}
 	s := openLazy(t, f.dir, d)
 	d.ops, d.failAt = 0, n
-	err := f.run(s, n)
+	err := f.run(s)
 	d.failAt = 0
 	running := s.Records()
 	closeStore(t, s)
@@ -253,15 +255,12 @@ func (f *fault) at(t *testing.T, d *faultDisk, n int) bool {
 	same := cmp.Equal(f.before, s.Records())
 	f.checkError(t, d, at, err, same)
 	if same && !d.stay { // with stay the next operation to fail begins where this one ended
-		if err := f.run(s, n); err != nil {
+		if err := f.run(s); err != nil {
 			t.Fatalf("%s: the same change fails afterwards: %v", at, err)
 		}
 		wantWhole(t, s)
 	}
-	switch {
-	case f.again:
-		f.before = s.Records()
-	case !same || !d.stay:
+	if !same || !d.stay {
 		f.dir = ""
 	}
 	return d.failed != ""

@@ -154,7 +154,7 @@ func CannotLink(err error) bool {
 }
 
 const (
-	readBytes = 1 << 20 // read at a time
+	readBytes = 1 << 20 // read at a time, at most
 	// maxEmptyReads bounds how often in a row a reader may return neither bytes nor an error.
 	maxEmptyReads = 100
 )
@@ -164,6 +164,15 @@ func SameFile(a, b string) bool {
 	x, errX := os.Stat(a)
 	y, errY := os.Stat(b)
 	return errX == nil && errY == nil && os.SameFile(x, y)
+}
+
+// readBuffer returns memory to read a file with: no more than the file needs, since most files of a store are small.
+func readBuffer(f *os.File) []byte {
+	size := int64(readBytes)
+	if info, err := f.Stat(); err == nil {
+		size = min(size, info.Size()+1) // one more finds the end
+	}
+	return make([]byte, size)
 }
 
 // SameContent tells whether two files hold the same bytes.
@@ -178,7 +187,9 @@ func SameContent(ctx context.Context, a, b string) (bool, error) {
 		return false, err
 	}
 	defer func() { _ = y.Close() }()
-	left, right := make([]byte, readBytes), make([]byte, readBytes)
+	left, right := readBuffer(x), readBuffer(y)
+	right = right[:min(len(left), len(right))]
+	left = left[:len(right)]
 	for {
 		if err := ctx.Err(); err != nil {
 			return false, err
@@ -204,7 +215,7 @@ func Hash(ctx context.Context, path string) (edgewise.Digest, error) {
 		return "", err
 	}
 	defer func() { _ = f.Close() }()
-	sum, buf := sha256.New(), make([]byte, readBytes)
+	sum, buf := sha256.New(), readBuffer(f)
 	for {
 		if err := ctx.Err(); err != nil {
 			return "", err
