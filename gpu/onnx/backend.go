@@ -170,10 +170,10 @@ func (p placed) Run(
 // they are. A run that begins where another one is going on stays there for long: the kernel moves what is running
 // seldom.
 func keep(core int) (back func()) {
-	var before, only unix.CPUSet
 	if core == 0 {
 		return func() {}
 	}
+	var before, only unix.CPUSet
 	runtime.LockOSThread()
 	only.Set(core - 1)
 	if unix.SchedGetaffinity(0, &before) != nil || unix.SchedSetaffinity(0, &only) != nil { // slower, and right all the same

@@ -31,6 +31,8 @@ type call struct {
 	outName []*C.char
 	values  []unsafe.Pointer // the outputs' OrtValue*
 	handle  unsafe.Pointer   // OrtRunOptions* of options
+	end     func()           // sets the terminate flag, and then says so
+	flagged chan struct{}    // one token: the flag is set
 }
 
 // run is Run with outputs that have a destination made there.
@@ -102,7 +104,11 @@ func (s *Session) newCall() (*call, error) {
 		inputs: unsafe.Slice(raw.input, n), outputs: unsafe.Slice(raw.output, m),
 		inNames: unsafe.Slice((**C.char)(unsafe.Pointer(raw.input_names)), n),
 		outName: unsafe.Slice((**C.char)(unsafe.Pointer(raw.output_names)), m),
-		values:  unsafe.Slice(raw.output_values, m),
+		values:  unsafe.Slice(raw.output_values, m), flagged: make(chan struct{}, 1),
+	}
+	c.end = func() {
+		_ = options.Terminate()
+		c.flagged <- struct{}{}
 	}
 	for key, value := range s.runOptions {
 		if err := setRunOption(s.lib, c.handle, key, value); err != nil {
@@ -190,9 +196,12 @@ func alignedData(t *edgewise.Tensor) []byte {
 }
 
 func (s *Session) execute(ctx context.Context, c *call) error {
-	ended := terminateOn(ctx, c.options)
+	var stop func() bool
+	if ctx.Done() != nil {
+		stop = context.AfterFunc(ctx, c.end)
+	}
 	e := C.ew_run(s.lib.api, s.handle, c.handle, c.c)
-	if err := ended(); err != nil {
+	if err := c.unwatch(stop); err != nil {
 		return edgewise.Errorf("ort.Run", edgewise.Internal, "clearing the terminate flag: %w", err)
 	}
 	if e.code == 0 {
@@ -206,24 +215,13 @@ func (s *Session) execute(ctx context.Context, c *call) error {
 	return &fault{int32(e.code), C.GoString(e.message)}
 }
 
-// terminateOn sets the terminate flag of options when ctx ends. The function it returns ends that watch, waits for a
-// flag that is being set, and clears it.
-func terminateOn(ctx context.Context, options *ortgo.RunOptions) (end func() error) {
-	if ctx.Done() == nil {
-		return func() error { return nil }
+// unwatch ends the watch of a context that stop stops; it waits for a terminate flag that is being set, and clears it.
+func (c *call) unwatch(stop func() bool) error {
+	if stop == nil || stop() {
+		return nil
 	}
-	set := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		_ = options.Terminate()
-		close(set)
-	})
-	return func() error {
-		if stop() {
-			return nil
-		}
-		<-set
-		return options.UnsetTerminate()
-	}
+	<-c.flagged
+	return c.options.UnsetTerminate()
 }
 
 // read makes tensors of a call's outputs. Their bytes are ONNX Runtime's own, except for strings, which are framed, and
