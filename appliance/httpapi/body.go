@@ -141,7 +141,7 @@ func (s *Server) readBody(ctx *fasthttp.RequestCtx, in *Stream) (*blocks.Block, 
 	if b == nil {
 		return nil, nil, s.NoMemory()
 	}
-	start := BodyStart(ctx.Request.Header.Peek(kserve.HeaderLength))
+	start := BodyStart(Field(&ctx.Request.Header, kserve.HeaderLength))
 	var size int
 	for {
 		n, err := in.Read(b.Bytes[start+size:])
@@ -176,6 +176,9 @@ func (s *Server) NoMemory() error {
 // BodyStart returns where in an aligned block a body begins whose first n bytes, as told by header, are JSON, so that
 // the byte after them is aligned.
 func BodyStart(header []byte) int {
+	if len(header) == 0 {
+		return 0
+	}
 	n, err := strconv.ParseUint(string(header), 10, 31)
 	if err != nil {
 		return 0

@@ -73,7 +73,7 @@ func isSafe(header *fasthttp.RequestHeader) bool {
 
 // foreignOrigin returns the origin of a page of another site, nil for any other request.
 func foreignOrigin(header *fasthttp.RequestHeader) []byte {
-	if origin := header.Peek(fiber.HeaderOrigin); foreign(origin, header.Host()) {
+	if origin := Field(header, fiber.HeaderOrigin); foreign(origin, header.Host()) {
 		return origin
 	}
 	return nil
@@ -112,8 +112,11 @@ func (s *Server) allowOrigin(ctx *fasthttp.RequestCtx, r *Request) {
 // such a question. The key is not in it: what some caller may do from there is answered with yes.
 func (s *Server) preflight(ctx *fasthttp.RequestCtx, r *Request) bool {
 	ask := &ctx.Request.Header
+	if r.origin == nil || !ask.IsOptions() {
+		return false
+	}
 	method := ask.Peek(fiber.HeaderAccessControlRequestMethod)
-	if r.origin == nil || !ask.IsOptions() || len(method) == 0 {
+	if len(method) == 0 {
 		return false
 	}
 	header := &ctx.Response.Header

@@ -51,7 +51,7 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 	*r = Request{
 		match: s.router.find(&ctx.Request.Header), origin: foreignOrigin(&ctx.Request.Header), conn: client, server: s,
 	}
-	if len(ctx.Request.Header.Peek(refusedHeader)) > 0 {
+	if len(Field(&ctx.Request.Header, refusedHeader)) > 0 {
 		s.refuse(ctx, s.refusal(&ctx.Request.Header))
 		return
 	}

@@ -81,6 +81,12 @@ func (h *head) take(name, value []byte) {
 	}
 }
 
+// Field returns a header of a request by its canonical name; nil for none. The library brings any other spelling of a name
+// into that form when it reads the request, so Peek would only do so with the name that is looked for.
+func Field(header *fasthttp.RequestHeader, canonical string) []byte {
+	return header.PeekCanonical([]byte(canonical))
+}
+
 func equalFold(name []byte, want string) bool {
 	return len(name) == len(want) && strings.EqualFold(string(name), want)
 }

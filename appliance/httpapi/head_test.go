@@ -1,11 +1,16 @@
 package httpapi
 
 import (
+	"bufio"
 	"bytes"
 	"strings"
 	"testing"
 	"unsafe"
 
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+
+	"github.com/edgewise-ai/edgewise/api/kserve"
 	"github.com/edgewise-ai/edgewise/appliance/blocks"
 )
 
@@ -48,5 +53,23 @@ func TestEveryProblemOfAConfigIsReported(t *testing.T) {
 		"one body of 18253611008 bytes"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
+	}
+}
+
+// TestFieldFindsANameInAnySpelling holds the names that are looked for against the library's form of them.
+func TestFieldFindsANameInAnySpelling(t *testing.T) {
+	for _, name := range []string{
+		fiber.HeaderOrigin, fiber.HeaderContentEncoding, fiber.HeaderAcceptEncoding, kserve.HeaderLength, refusedHeader,
+	} {
+		for _, spelling := range []string{name, strings.ToLower(name), strings.ToUpper(name)} {
+			var header fasthttp.RequestHeader
+			text := "GET / HTTP/1.1\r\nHost: box\r\n" + spelling + ": 7\r\n\r\n"
+			if err := header.Read(bufio.NewReader(strings.NewReader(text))); err != nil {
+				t.Fatal(err)
+			}
+			if got := Field(&header, name); string(got) != "7" {
+				t.Errorf("%s is %q when it is spelt %s", name, got, spelling)
+			}
+		}
 	}
 }

@@ -30,7 +30,7 @@ const (
 // zlib stream. Lengths that the protocol's headers and parameters give are those of the expanded body. Errors:
 // Unsupported, Invalid, Busy; TooLarge over http.max_json_bytes, however small the body was that was sent.
 func (h *Handlers) expand(r *httpapi.Request, in *incoming) error {
-	encoding := r.Request().Header.Peek(fiber.HeaderContentEncoding)
+	encoding := httpapi.Field(&r.Request().Header, fiber.HeaderContentEncoding)
 	if len(encoding) == 0 || bytes.EqualFold(encoding, []byte("identity")) {
 		return nil
 	}
@@ -49,7 +49,7 @@ func (h *Handlers) expand(r *httpapi.Request, in *incoming) error {
 	if err != nil {
 		return notEncoded(encoding, err)
 	}
-	start := httpapi.BodyStart(r.Request().Header.Peek(kserve.HeaderLength))
+	start := httpapi.BodyStart(httpapi.Field(&r.Request().Header, kserve.HeaderLength))
 	limit := min(h.Config().MaxJSONBytes, h.Config().MaxInferBytes)
 	b, size, err := h.Memory().Expand(plain, int64(len(in.body)), start, limit)
 	switch {
@@ -109,7 +109,7 @@ func (e *encoders) get(encoding string, w io.Writer) (enc encoder, put func()) {
 // encode compresses the answer of an inference where the client asks for that. The answer stays as it is when there is
 // no memory for the compressed one.
 func (h *Handlers) encode(r *httpapi.Request) {
-	accept := r.Request().Header.Peek(fiber.HeaderAcceptEncoding)
+	accept := httpapi.Field(&r.Request().Header, fiber.HeaderAcceptEncoding)
 	if len(accept) == 0 {
 		return
 	}

@@ -57,10 +57,10 @@ func (h *Handlers) receive(r *httpapi.Request) (in incoming, err error) {
 // the request does not say how long they are, or the model has no memory to offer.
 func (h *Handlers) borrow(in *incoming, r *httpapi.Request) bool {
 	header, length := &r.Request().Header, r.Stream.Length()
-	if length < minBorrowed || len(header.Peek(fiber.HeaderContentEncoding)) > 0 {
+	if length < minBorrowed || len(httpapi.Field(header, fiber.HeaderContentEncoding)) > 0 {
 		return false
 	}
-	jsonSize, err := kserve.ParseHeaderLength(string(header.Peek(kserve.HeaderLength)), int(length))
+	jsonSize, err := kserve.ParseHeaderLength(string(httpapi.Field(header, kserve.HeaderLength)), int(length))
 	n := length - int64(jsonSize)
 	if err != nil || jsonSize == 0 || n < minBorrowed {
 		return false

@@ -128,7 +128,7 @@ func (h *Handlers) decode(r *httpapi.Request, in *incoming) (*kserve.InferReques
 // The request aliases body. Errors: Invalid, TooLarge, NotFound, Unavailable.
 func (h *Handlers) Decode(r *httpapi.Request, id edgewise.ModelID, body []byte) (*kserve.InferRequest, error) {
 	header := &r.Request().Header
-	jsonSize := header.Peek(kserve.HeaderLength)
+	jsonSize := httpapi.Field(header, kserve.HeaderLength)
 	if len(jsonSize) == 0 {
 		if isMedia(header.ContentType(), body) {
 			v, _, err := h.Engine.Version(id)
