@@ -90,9 +90,9 @@ func (s *Statistics) batch(size uint64) *BatchStatistics {
 	return &s.Batches[at]
 }
 
-// Executed counts one run of a batch.
-func (s *Statistics) Executed(t Timing) {
-	s.LastInference = time.Now()
+// Executed counts one run of a batch, which ended at a time.
+func (s *Statistics) Executed(at time.Time, t Timing) {
+	s.LastInference = at
 	s.ExecutionCount++
 	s.InferenceCount += uint64(t.Batch)
 	b := s.batch(uint64(t.Batch))

@@ -215,7 +215,7 @@ func newMeter(g *graph) *meter {
 func (m *meter) succeeded(took time.Duration, t edgewise.Timing) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.total.Executed(t)
+	m.total.Executed(time.Now(), t)
 	m.total.Succeeded(took, t)
 }
 

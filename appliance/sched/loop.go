@@ -182,7 +182,9 @@ func (l *instanceLoop) run() {
 		l.explain(err, jobs)
 	}
 	for i, j := range jobs {
-		j.started = time.Now()
+		if len(jobs) > 1 { // the batch has failed; of one job, dropDead has noted when it began
+			j.started = time.Now()
+		}
 		if j.err = j.ctx.Err(); j.err == nil {
 			j.err = l.attempt(j.ctx, jobs[i:i+1], j.started)
 		}
@@ -232,7 +234,10 @@ func (l *instanceLoop) attempt(ctx context.Context, jobs []*job, started time.Ti
 			return err
 		}
 	}
-	gathered := time.Now()
+	gathered := started
+	if gathers {
+		gathered = time.Now()
+	}
 	compared, solo := l.solo()
 	if l.s.guest {
 		ctx = l.lease.Context(ctx)
@@ -260,7 +265,7 @@ func (l *instanceLoop) attempt(ctx context.Context, jobs []*job, started time.Ti
 		timing.Input += gathered.Sub(started)
 		timing.Output += time.Since(ran)
 	}
-	l.s.measured.executed(timing)
+	l.s.measured.executed(ran, timing)
 	free := ShareResult(result, len(jobs), &l.s.results)
 	for _, j := range jobs {
 		j.free, j.timing = free, timing

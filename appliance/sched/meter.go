@@ -27,11 +27,11 @@ func (m *Meter) Count(start time.Time, response *edgewise.Response, err error) {
 	}
 }
 
-// executed counts one run of a batch.
-func (m *Meter) executed(t edgewise.Timing) {
+// executed counts one run of a batch, which ended at a time.
+func (m *Meter) executed(at time.Time, t edgewise.Timing) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.total.Executed(t)
+	m.total.Executed(at, t)
 }
 
 // succeeded counts one request that was answered.
