@@ -63,6 +63,7 @@ func (a *App) Run(ctx context.Context, imports []string, hooks Hooks) error {
 	work.Go(func() { a.accounts.Watch(background) })
 	work.Go(func() { a.monitor.Run(background, a.monitorSources()) })
 	work.Go(func() { a.past.Run(background) })
+	work.Go(func() { a.alerts.Run(background) })
 	work.Go(func() { a.system.Run(background) })
 	var runtime sync.WaitGroup
 	failed := make(chan error, 1)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/admin"
+	"github.com/edgewise-ai/edgewise/appliance/alerts"
 	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/certificate"
 	"github.com/edgewise-ai/edgewise/appliance/editor"
@@ -381,6 +382,8 @@ func decodeBox(key string, value []byte) (any, error) {
 			return nil, err
 		}
 		return s, checkSettings(s)
+	case alerts.Key:
+		return alerts.Decode(value)
 	case stepsKey:
 		var steps map[string]bool
 		return steps, json.Unmarshal(value, &steps)

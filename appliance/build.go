@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/edgewise-ai/edgewise"
+	"github.com/edgewise-ai/edgewise/appliance/alerts"
 	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/cache"
 	"github.com/edgewise-ai/edgewise/appliance/catalog"
@@ -75,6 +76,7 @@ type App struct {
 	history    *registry.History
 	monitor    *monitor.Monitor
 	past       *history.History // of requests
+	alerts     *alerts.Alerts
 	catalog    *catalog.Catalog
 	editor     *editor.Editor
 	system     *system
@@ -113,8 +115,10 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	budget := coreBudget(c)
 	a.steps, a.cache = newWasm(a, c, budget, logger), cache.New(int64(c.Engine.ResponseCacheBytes))
 	a.serving = serving.New(a.servingConfig(budget, logger))
+	a.alerts = alerts.New(a.alertsConfig())
 	a.past = history.New(history.Config{
-		Folder: filepath.Join(c.DataDir, "history"), Take: seen.History.Take, Logger: logger.With("part", "history"),
+		Folder: filepath.Join(c.DataDir, "history"), Take: seen.History.Take, Minute: a.alerts.Minute,
+		Logger: logger.With("part", "history"),
 	})
 	a.system = &system{a.newUpdates(packaging(), helper.Client{}, update.BootID()), a, make(chan struct{})}
 	a.safe = safestart.Open(c.DataDir, logger.With("part", "start"))

@@ -128,8 +128,13 @@ func (a *App) warnings(s admin.System) []admin.Warning {
 		add("clock", "warning", "The clock says "+s.Time.Format(time.DateOnly)+", which cannot be.",
 			"Set the machine's clock: certificates and logs depend on it.")
 	}
+	for _, alert := range a.alerts.Active() {
+		list = append(list, admin.Warning{
+			Code: "alert", Severity: "warning", Text: alert.Text, Next: "Its rule is under Activity, Alerts.",
+		})
+	}
 	for _, status := range a.manager.Statuses() {
-		if status.State == edgewise.StateUnavailable && status.Reason != "" && status.Reason != "unloaded" {
+		if failed(status) {
 			list = append(list, admin.Warning{
 				Code: "model_failed", Severity: "error", Model: status.ID.Name, Text: fmt.Sprintf("Model %v is not ready: %s",
 					status.ID, status.Reason),

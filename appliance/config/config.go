@@ -36,6 +36,7 @@ type Config struct {
 	Log          Log          `json:"log"`
 	Metrics      Metrics      `json:"metrics"`
 	Trace        Trace        `json:"trace"`
+	Alerts       Alerts       `json:"alerts"`
 }
 
 // The values of auth.
@@ -389,6 +390,27 @@ type Metrics struct {
 	SummaryLatencies bool `json:"summary_latencies"`
 	// The quantiles of the summaries, each with its allowed error.
 	SummaryQuantiles string `json:"summary_quantiles" default:"0.5:0.05,0.9:0.01,0.95:0.001,0.99:0.001,0.999:0.001" limit:"quantiles"`
+}
+
+// Alerts say when the appliance tells somebody, and whom, until they are changed in the page.
+type Alerts struct {
+	// Rules as kind:above:minutes:model, of which all but the kind may be missing. Kinds: error_rate (percent), p99
+	// (milliseconds), disk (percent in use), temperature (degrees Celsius), model_down (nothing for above).
+	Rules []string `json:"rules" unit:"list of rules" limit:"alerts"`
+	// An alert that lasts is sent again after this time. 0: never.
+	Repeat time.Duration `json:"repeat" default:"4h" limit:"0, or 1m to 744h"`
+	// File with the URL that alerts are posted to as JSON. It is a file because such URLs are secrets.
+	WebhookFile string `json:"webhook_file" limit:"file"`
+	// Server that alerts are sent to by e-mail: TLS at port 465, otherwise STARTTLS where it is offered. Empty: none.
+	EmailServer string `json:"email_server" limit:"address"`
+	// Sender of e-mail.
+	EmailFrom string `json:"email_from"`
+	// Recipients of e-mail.
+	EmailTo []string `json:"email_to" limit:"names"`
+	// User of the mail server. Empty: no login.
+	EmailUser string `json:"email_user"`
+	// File with the password of that user.
+	EmailPasswordFile string `json:"email_password_file" limit:"file"`
 }
 
 // Trace says which requests are traced from the start, and where traces go.

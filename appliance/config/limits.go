@@ -59,6 +59,7 @@ var limits = map[string]limit{
 	},
 	"levels": {unit: "list of names", want: "OFF alone, or of TIMESTAMPS and TENSORS", ok: all(areTraceLevels)},
 	"URL":    {unit: "URL", want: "an http or https URL", ok: one(isURL)},
+	"alerts": {want: "at most 64 rules as kind:above:minutes:model", ok: each(64, isAlert)},
 	"pairs":  {unit: "list of name=value", want: "at most 64 pairs", ok: each(64, isPair)},
 }
 

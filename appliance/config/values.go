@@ -135,6 +135,40 @@ func areResources(entries []string) bool {
 	return ok
 }
 
+// Alert is a rule of alerts.rules.
+type Alert struct {
+	Kind    string
+	Above   float64
+	Minutes int
+	Model   string
+}
+
+// ParseAlert reads kind:above:minutes:model, of which all but the kind may be missing.
+func ParseAlert(text string) (a Alert, ok bool) {
+	var parts [4]string
+	if copy(parts[:], strings.SplitN(text, ":", len(parts))); parts[1] != "" {
+		above, err := strconv.ParseFloat(parts[1], 64)
+		if err != nil {
+			return a, false
+		}
+		a.Above = above
+	}
+	if parts[2] != "" {
+		minutes, err := strconv.ParseUint(parts[2], 10, 16)
+		if err != nil {
+			return a, false
+		}
+		a.Minutes = int(minutes)
+	}
+	a.Kind, a.Model = parts[0], parts[3]
+	return a, slices.Contains([]string{"error_rate", "p99", "disk", "temperature", "model_down"}, a.Kind)
+}
+
+func isAlert(text string) bool {
+	_, ok := ParseAlert(text)
+	return ok
+}
+
 // Size is a number of bytes, written as an integer or with a binary unit: 1024, 64KiB, 2GiB.
 type Size int64
 

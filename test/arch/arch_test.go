@@ -142,9 +142,9 @@ var layers = []layer{
 	},
 	{
 		"history",
-		[]string{"appliance/history"},
+		[]string{"appliance/history", "appliance/alerts"},
 		[]string{"api/admin", "appliance/activity"},
-		"what is kept for a month are the readings of the last minutes' counters, with their histogram",
+		"what is kept for a month, and what alerts look at, are readings of the counters with their histogram",
 	},
 	{
 		"helper",
@@ -177,7 +177,7 @@ var layers = []layer{
 		[]string{"appliance/httpapi/inference", "appliance/httpapi/administration"},
 		[]string{
 			"appliance/httpapi", "appliance/frontend", "appliance/blocks", "appliance/tarfile", "api/...",
-			"appliance/auth", "appliance/activity", "appliance/history", "appliance/uploads",
+			"appliance/alerts", "appliance/auth", "appliance/activity", "appliance/history", "appliance/uploads",
 		},
 		"handlers use the transport and the parts that have no other caller, and know nothing of each other",
 	},

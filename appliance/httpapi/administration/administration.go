@@ -12,6 +12,7 @@ import (
 	"github.com/edgewise-ai/edgewise/api/admin"
 	"github.com/edgewise-ai/edgewise/api/kserve"
 	"github.com/edgewise-ai/edgewise/appliance/activity"
+	"github.com/edgewise-ai/edgewise/appliance/alerts"
 	"github.com/edgewise-ai/edgewise/appliance/auth"
 	"github.com/edgewise-ai/edgewise/appliance/history"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
@@ -46,6 +47,8 @@ type Deps struct {
 	Requests *activity.Requests
 	// Stored returns up to 31 days. It is there when Hub is.
 	Stored func(history.Query) (admin.StoredHistory, error)
+	// Alerts has rules and whom they tell. Nil: the routes about them are not there.
+	Alerts *alerts.Alerts
 	// System changes the system that the box runs on. Nil: the routes about it are not there.
 	System System
 }
@@ -71,6 +74,7 @@ func Register(s *httpapi.Server, deps Deps) {
 		{h.Catalog != nil, h.catalogRoutes},
 		{h.Editor != nil, h.editorRoutes},
 		{h.Hub != nil, h.activityRoutes},
+		{h.Alerts != nil, h.alertRoutes},
 	} {
 		if part.there {
 			s.Handle(part.routes()...)

@@ -1165,6 +1165,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/alerts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The rules of alerts, what they have begun, and what was sent */
+        get: operations["getAlerts"];
+        /**
+         * Changes the rules and targets of alerts
+         * @description Rules are looked at once a minute. An alert begins when a value is above its bound for `minutes` minutes in sequence, and ends
+         *     when it is below nine tenths of it for as long. All that begins or ends in a minute is one message. The webhook receives it as
+         *     JSON (AlertMessage). What cannot be sent is tried ten times within 14 minutes; at most 32 messages wait.
+         */
+        put: operations["changeAlerts"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/alerts/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Sends a message to each target now */
+        post: operations["testAlerts"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/events": {
         parameters: {
             query?: never;
@@ -1466,7 +1506,7 @@ export interface components {
         };
         Warning: {
             /** @enum {string} */
-            code: "auth_open" | "disk_low" | "model_failed" | "tls_off" | "tls_expires" | "runtime_missing" | "clock" | "failed_boot" | "safe_start" | "restart";
+            code: "auth_open" | "disk_low" | "model_failed" | "tls_off" | "tls_expires" | "runtime_missing" | "clock" | "failed_boot" | "safe_start" | "restart" | "alert";
             /** @enum {string} */
             severity: "info" | "warning" | "error";
             text: string;
@@ -2297,6 +2337,85 @@ export interface components {
             end: components["schemas"]["Time"];
             step_seconds: number;
             series: components["schemas"]["Series"][];
+        };
+        AlertRule: {
+            /** @enum {string} */
+            kind: "error_rate" | "p99" | "disk" | "temperature" | "model_down";
+            /** @description error_rate: percent of the requests of a minute that fail, of at least 10; p99: milliseconds; disk: percent in use; temperature: degrees Celsius; model_down: 0 */
+            above: number;
+            /** @description in sequence */
+            minutes: number;
+            /** @description empty: each one */
+            model: string;
+        };
+        Alert: {
+            kind: string;
+            /** @description a model, a device, or empty */
+            subject: string;
+            value: number;
+            above: number;
+            since: components["schemas"]["Time"];
+            ended: boolean;
+            text: string;
+        };
+        Alerts: {
+            rules: components["schemas"]["AlertRule"][];
+            /**
+             * Format: int64
+             * @description an alert that lasts is sent again after this time; 0: never
+             */
+            repeat_seconds: number;
+            targets: {
+                /** @description of the URL, which is not shown; empty: no webhook */
+                webhook_host: string;
+                /** @description host:port; empty: no e-mail */
+                email_server: string;
+                email_from: string;
+                email_to: string[];
+                email_user: string;
+                email_password_set: boolean;
+            };
+            active: components["schemas"]["Alert"][];
+            /** @description the latest first, at most 20 */
+            deliveries: {
+                time: components["schemas"]["Time"];
+                /** @enum {string} */
+                target: "webhook" | "email";
+                subject: string;
+                attempts: number;
+                error?: string;
+            }[];
+        };
+        AlertsChange: {
+            rules: components["schemas"]["AlertRule"][];
+            /**
+             * Format: int64
+             * @description 0, or 60 to 2678400
+             */
+            repeat_seconds?: number;
+            /** @description null: as it is; empty: no webhook */
+            webhook_url?: string | null;
+            /** @description host:port; port 465 is TLS, others use STARTTLS where it is offered */
+            email_server?: string;
+            email_from?: string;
+            email_to?: string[] | null;
+            email_user?: string;
+            /** @description null: as it is, unless the server or the user changes */
+            email_password?: string | null;
+        };
+        AlertTest: {
+            /** @enum {string} */
+            target: "webhook" | "email";
+            error?: string;
+        };
+        /** @description what a webhook receives */
+        AlertMessage: {
+            box: string;
+            time: components["schemas"]["Time"];
+            test: boolean;
+            /** @description a line for each alert */
+            text: string;
+            alerts: components["schemas"]["Alert"][];
         };
         StoredHistory: {
             from: components["schemas"]["Time"];
@@ -4567,6 +4686,73 @@ export interface operations {
                 };
                 content: {
                     "text/csv": string;
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    getAlerts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Without secrets */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Alerts"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    changeAlerts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AlertsChange"];
+            };
+        };
+        responses: {
+            /** @description What is in force now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Alerts"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    testAlerts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description How that ended */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertTest"][];
                 };
             };
             default: components["responses"]["Error"];
