@@ -75,8 +75,8 @@ func tinyGoals(all []series) []figure {
 			fmt.Sprintf("%.0f/s against %.0f/s, p99 %.0f us against %.0f us", all[a].rate(), all[b].rate(), 1e6*all[a].p99(), 1e6*all[b].p99()))
 	}
 	return []figure{
-		ratio("binary, isolation none: box / web framework's no-op", tinyNone, tinyNoop, 0.75),
-		ratio("binary, isolation process: box / web framework's no-op", tinyProcess, tinyNoop, 0.75),
+		ratio("binary, isolation none: box / web framework's no-op", tinyNone, tinyNoop, 0.48),
+		ratio("binary, isolation process: box / web framework's no-op", tinyProcess, tinyNoop, 0.40),
 		ratio("binary, isolation none: box / Node.js", tinyNone, tinyNode, 4),
 		ratio("binary, isolation process: box / Node.js", tinyProcess, tinyNode, 4),
 		ratio("JSON, isolation none: box / Node.js", tinyNoneJSON, tinyNodeJSON, 4),
