@@ -19,7 +19,7 @@ GOFILES  = $(shell git ls-files --cached --others --exclude-standard '*.go' ':!*
 export CGO_ENABLED := 1
 export CGO_CFLAGS  := -O2 -g
 
-PAGE = $(shell find webui/src webui/build sdk/assemblyscript sdk/template/assemblyscript -type f) webui/index.html webui/vite.config.ts webui/svelte.config.js webui/package-lock.json api/openapi.yaml
+PAGE = $(shell find webui/src webui/build sdk/assemblyscript sdk/template/assemblyscript sdk/gallery configs/demo/steps -type f) webui/index.html webui/vite.config.ts webui/svelte.config.js webui/package-lock.json api/openapi.yaml
 .PHONY: runtime-gpu gpu-stub gpu-test ptx arm64-test arm64-tools
 
 .PHONY: webui page-long pictures browser bus build run demo quick test check race fuzz bench bench-node peers-tools hostile differential fault soak proto runtime models speech grpc-client python steps toolchains wabt demo-steps onnx-models backend tools-present deb deb-test oci oci-test image image-test image-tools clean
@@ -80,10 +80,10 @@ toolchains: tools-present
 
 ## steps: the gallery's steps, in Triton's repository layout
 steps: build toolchains
-	@for step in sdk/gallery/*/step.c; do \
+	@for step in sdk/gallery/*/step.*; do \
 	  from=$$(dirname $$step); to=$(STEPS)/$$(basename $$from); mkdir -p $$to/1; \
 	  if [ -f $$from/config.pbtxt ]; then cp $$from/config.pbtxt $$to/; fi; \
-	  $(BIN)/edgewise step build $$from --target $$to/1/model.wasm; done
+	  $(BIN)/edgewise step build $$from --modules $(CACHE)/assemblyscript --target $$to/1/model.wasm; done
 
 ## demo-steps: the modules in configs/demo/steps, made anew of the gallery's sources
 demo-steps: steps

@@ -196,9 +196,14 @@ func (e *Editor) Gallery() []admin.GalleryStep {
 		return list
 	}
 	for _, e := range entries {
-		if e.IsDir() {
-			list = append(list, galleryStep(files, "gallery/"+e.Name(), e.Name(), "c", "step.c"))
+		if !e.IsDir() {
+			continue
 		}
+		language, main := "c", "step.c"
+		if _, err := fs.Stat(files, "gallery/"+e.Name()+"/step.ts"); err == nil {
+			language, main = "assemblyscript", "step.ts"
+		}
+		list = append(list, galleryStep(files, "gallery/"+e.Name(), e.Name(), language, main))
 	}
 	return list
 }

@@ -103,6 +103,15 @@ export function numberParameter(name: string, fallback: f64, low: f64, high: f64
   return new Parsed<f64>(false, fallback);
 }
 
+// A parameter that is one of several words; the first stands where it is not set.
+export function choiceParameter(name: string, words: string[]): Parsed<string> {
+  const text = parameter(name);
+  if (text == null) return new Parsed<string>(true, words[0]);
+  if (words.includes(text)) return new Parsed<string>(true, text);
+  fail(`parameter "${name}" is "${text}": want one of ${words.join(", ")}`);
+  return new Parsed<string>(false, words[0]);
+}
+
 // Runs another model on inputs, through that model's own queue. The answer is read in place; null when it failed: see lastError.
 export function infer(model: string, inputs: Outputs): List | null {
   const text = String.UTF8.encode(model);

@@ -23,3 +23,5 @@ export * from "./tensor";
 export * from "./host";
 export * from "./kernel";
 export * from "./sound";
+export * from "./picture";
+export * from "./labels";
