@@ -160,7 +160,7 @@ func (l *fakeLibrary) DeleteModel(_ context.Context, name string) error {
 	return err
 }
 
-func (l *fakeLibrary) Propose(id edgewise.ModelID) ([]admin.Proposal, error) {
+func (l *fakeLibrary) Propose(_ context.Context, id edgewise.ModelID) ([]admin.Proposal, error) {
 	if _, err := l.Record(id.Name); err != nil {
 		return nil, err
 	}

@@ -253,7 +253,7 @@ func (im *Importer) examine(ctx context.Context, c *candidate, dir string) (u ad
 	if u.Inspection, err = im.config.Models.InspectFolder(ctx, dir, m); err != nil {
 		return u, apistatus.HidePath(err, dir)
 	}
-	u.Proposals = proposal.For(m, im.config.Formats)
+	u.Proposals = proposal.For(m, im.config.Formats, proposal.Read(dir, m, u.Inspection))
 	fit := im.config.Fit(ctx, u.Inspection.ParameterBytes)
 	u.Fit = &fit
 	if !fit.Fits {

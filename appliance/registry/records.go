@@ -75,10 +75,18 @@ func (g *Registry) version(op string, id edgewise.ModelID) (*edgewise.Version, e
 }
 
 // Propose returns pipelines that a version may be meant for.
-func (g *Registry) Propose(id edgewise.ModelID) ([]admin.Proposal, error) {
+func (g *Registry) Propose(ctx context.Context, id edgewise.ModelID) ([]admin.Proposal, error) {
 	v, err := g.version("registry.Propose", id)
 	if err != nil {
 		return nil, err
 	}
-	return proposal.For(v.Model, g.config.Serving.Defaults().Formats), nil
+	dir, err := g.store.Dir(v.StoredID())
+	if err != nil {
+		return nil, err
+	}
+	inspection, err := g.Inspect(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return proposal.For(v.Model, g.config.Serving.Defaults().Formats, proposal.Read(dir, v.Model, inspection)), nil
 }

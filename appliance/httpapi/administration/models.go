@@ -38,7 +38,7 @@ type Models interface {
 	// Inspect returns what is known of a version's files. Errors: NotFound, Unsupported.
 	Inspect(ctx context.Context, id edgewise.ModelID) (*edgewise.Inspection, error)
 	// Propose returns pipelines that a version may be meant for, the likeliest first. Errors: NotFound.
-	Propose(id edgewise.ModelID) ([]admin.Proposal, error)
+	Propose(ctx context.Context, id edgewise.ModelID) ([]admin.Proposal, error)
 }
 
 // Paths of a model and of one of its versions.
@@ -109,8 +109,8 @@ func (h *handlers) noted(m admin.Model) admin.Model {
 }
 
 // proposals lists pipelines that a version may be meant for: GET /api/v1/models/{name}/versions/{version}/proposals.
-func (h *handlers) proposals(_ *httpapi.Request, id edgewise.ModelID) ([]admin.Proposal, error) {
-	list, err := h.Models.Propose(id)
+func (h *handlers) proposals(r *httpapi.Request, id edgewise.ModelID) ([]admin.Proposal, error) {
+	list, err := h.Models.Propose(r.WorkContext(), id)
 	return append([]admin.Proposal{}, list...), err
 }
 
