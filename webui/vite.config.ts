@@ -1,11 +1,12 @@
 import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { defineConfig } from 'vitest/config';
 import { compress } from './build/compress.ts';
+import { gallery } from './build/gallery.ts';
 import { licences } from './build/licences.ts';
 import { openapi, sources } from './build/sources.ts';
 
 export default defineConfig({
-  plugins: [svelte(), sources(), openapi(), licences(), compress()],
+  plugins: [svelte(), sources(), openapi(), gallery(), licences(), compress()],
   base: '/',
   build: {
     outDir: 'dist',

@@ -6,7 +6,7 @@ import type { Plugin } from 'vite';
 
 const dist = 'dist';
 const cache = 'node_modules/.cache/compressed';
-const text = /\.(js|css|svg|html|txt|webmanifest)$/;
+const text = /\.(js|css|svg|html|txt|webmanifest|wasm)$/;
 const keep = new Set(['stub.html']);
 
 /** The hardest setting takes half a minute for the compiler's 14 MB and saves 3 % of it. */

@@ -12,3 +12,7 @@ declare module 'virtual:openapi' {
 declare module 'js-yaml' {
   export function load(text: string): unknown;
 }
+declare module 'virtual:gallery' {
+  /** The steps that the page installs, by name: the address of the module, and what it says of itself. */
+  export const gallery: Record<string, { url: string; description: string; parameters: { name: string; default?: string; description?: string }[] }>;
+}

@@ -231,6 +231,16 @@ export class Visitor {
   }
 }
 
+/** Drags files of the disk over an element and drops them there, as the browser's own input. */
+export async function drop(page, locator, files) {
+  await locator.waitFor();
+  const { x, y, width, height } = await locator.boundingBox();
+  const session = await page.context().newCDPSession(page);
+  const event = (type) => session.send('Input.dispatchDragEvent', { type, x: x + width / 2, y: y + height / 2, data: { items: [], files, dragOperationsMask: 1 } });
+  for (const type of ['dragEnter', 'dragOver', 'drop']) await event(type);
+  await session.detach();
+}
+
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
 /** What axe finds of serious and critical problems in what a page shows now; of colours alone, when only they have changed. */

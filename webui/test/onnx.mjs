@@ -10,10 +10,11 @@ const value = (name, type, dims) => Buffer.concat([bytes(1, name), bytes(2, byte
 const tensor = (name, type, dims, raw) => Buffer.concat([...dims.map((d) => number(1, d)), number(2, type), bytes(8, name), bytes(9, raw)]);
 const node = (op, inputs, outputs) => Buffer.concat([...inputs.map((i) => bytes(1, i)), ...outputs.map((o) => bytes(2, o)), bytes(4, op)]);
 
-function model(nodes, weights, inputs, outputs) {
+function model(nodes, weights, inputs, outputs, metadata = {}) {
   const graph = Buffer.concat([...nodes.map((n) => bytes(1, n)), bytes(2, 'graph'), ...weights.map((w) => bytes(5, w)), ...inputs.map((i) => bytes(11, i)), ...outputs.map((o) => bytes(12, o))]);
-  return Buffer.concat([number(1, 8), bytes(2, 'edgewise scenarios'), bytes(7, graph), bytes(8, number(2, 17))]);
+  return Buffer.concat([number(1, 8), bytes(2, 'edgewise scenarios'), bytes(7, graph), bytes(8, number(2, 17)), ...Object.entries(metadata).map(([key, text]) => bytes(14, Buffer.concat([bytes(1, key), bytes(2, text)])))]);
 }
+const floats = (list) => Buffer.concat(list.map(float));
 const float = (v) => { const b = Buffer.alloc(4); b.writeFloatLE(v); return b; };
 
 /** Multiplies rows of four numbers x to y, or what they are called; with `more` it also answers them as they came. */
@@ -39,4 +40,39 @@ export function reaching(path) {
   const entry = (key, text) => bytes(13, Buffer.concat([bytes(1, key), bytes(2, text)]));
   const weights = Buffer.concat([number(1, 1), number(2, FLOAT), bytes(8, 'k'), entry('location', path), entry('offset', '0'), entry('length', '4'), number(14, 1)]);
   return model([node('Mul', ['x', 'k'], ['y'])], [weights], [value('x', FLOAT, ['n', 4])], [value('y', FLOAT, ['n', 4])]);
+}
+
+/** A classifier of pictures by their colour; its file names the classes. The fourth, dark, is likeliest where no colour is. */
+export function colours(names = "{0: 'red', 1: 'green', 2: 'blue', 3: 'dark'}") {
+  return model(
+    [node('GlobalAveragePool', ['image'], ['mean']), node('Flatten', ['mean'], ['colour']), node('MatMul', ['colour', 'k'], ['sums']), node('Add', ['sums', 'b'], ['scores'])],
+    [tensor('k', FLOAT, [3, 4], floats([4, 0, 0, -4, 0, 4, 0, -4, 0, 0, 4, -4])), tensor('b', FLOAT, [4], floats([0, 0, 0, -4]))],
+    [value('image', FLOAT, [1, 3, 64, 64])], [value('scores', FLOAT, [1, 4])], { names },
+  );
+}
+
+/** What looks like an export of YOLO v8 for pictures of 64 x 64, and finds a cat in the middle of each and a dog below it. */
+export function yolo() {
+  const places = 84; // 8 x 8, 4 x 4 and 2 x 2 cells
+  const found = { 5: [32, 32, 32, 16, 0.9, 0.1], 40: [32, 34, 32, 16, 0.6, 0.1], 70: [16, 52, 16, 8, 0.2, 0.8] };
+  const head = Array.from({ length: 6 * places }, (_, i) => found[i % places]?.[Math.floor(i / places)] ?? 0);
+  return model(
+    [node('GlobalAveragePool', ['images'], ['mean']), node('Flatten', ['mean'], ['colour']), node('MatMul', ['colour', 'zero'], ['nothing']), node('Add', ['nothing', 'head'], ['output0'])],
+    [tensor('zero', FLOAT, [3, 1], floats([0, 0, 0])), tensor('head', FLOAT, [1, 6, places], floats(head))],
+    [value('images', FLOAT, [1, 3, 64, 64])], [value('output0', FLOAT, [1, 6, places])],
+    { task: 'detect', names: "{0: 'cat', 1: 'dog'}", stride: '32', imgsz: '[64, 64]' },
+  );
+}
+
+/** The same with masks: one thing in the middle, whose mask is its left half. */
+export function masks() {
+  const found = [32, 32, 32, 16, 0.9, 1, 0];
+  const head = Array.from({ length: 7 * 84 }, (_, i) => (i % 84 === 5 ? found[Math.floor(i / 84)] : 0));
+  const proto = Array.from({ length: 2 * 16 * 16 }, (_, i) => (i < 256 && i % 16 < 8 ? 1 : -1));
+  return model(
+    [node('GlobalAveragePool', ['images'], ['mean']), node('Flatten', ['mean'], ['colour']), node('MatMul', ['colour', 'zero'], ['nothing']), node('Add', ['nothing', 'head'], ['output0']), node('Add', ['nothing', 'proto'], ['output1'])],
+    [tensor('zero', FLOAT, [3, 1], floats([0, 0, 0])), tensor('head', FLOAT, [1, 7, 84], floats(head)), tensor('proto', FLOAT, [1, 2, 16, 16], floats(proto))],
+    [value('images', FLOAT, [1, 3, 64, 64])], [value('output0', FLOAT, [1, 7, 84]), value('output1', FLOAT, [1, 2, 16, 16])],
+    { task: 'segment', names: "{0: 'cat'}", stride: '32', imgsz: '[64, 64]' },
+  );
 }

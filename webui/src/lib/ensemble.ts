@@ -34,6 +34,14 @@ export function complete(config: Record<string, unknown>): Config {
   };
 }
 
+/** What an author writes of a configuration that the box has completed: without members that are empty. */
+export function declaration(config: Record<string, unknown>): Config {
+  const c = complete(config);
+  const border = ({ name, data_type, dims }: Border): Border => ({ name, data_type, dims });
+  const step = ({ model_name, model_version, input_map, output_map }: Step): Step => ({ model_name, model_version, input_map, output_map });
+  return { platform: 'ensemble', max_batch_size: c.max_batch_size ?? 0, input: c.input.map(border), output: c.output.map(border), ensemble_scheduling: { step: steps(c).map(step) } };
+}
+
 function without<T extends object>(value: T, member: string): T {
   return Object.fromEntries(Object.entries(value).filter(([k]) => k !== member)) as T;
 }

@@ -203,3 +203,10 @@ export function text(bytes: Uint8Array): string | null {
 export function atInput(thrown: Failure, inputs: readonly TensorInfo[]): string {
   return thrown.body.input ?? inputs.find((i) => thrown.message.includes(`"${i.name}"`) || thrown.message.includes(`'${i.name}'`))?.name ?? '';
 }
+
+/** Bytes for a JSON body. */
+export function base64(data: Uint8Array): string {
+  let text = '';
+  for (let i = 0; i < data.length; i += 0x8000) text += String.fromCharCode(...data.subarray(i, i + 0x8000));
+  return btoa(text);
+}

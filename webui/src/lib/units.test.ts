@@ -3,10 +3,11 @@ import { messages } from '../compiler/compile';
 import { described } from './describe';
 import { loose, rooted } from './drop';
 import { draft, parse, tensor } from './draft';
-import { addStep, complete, connect, connections, disconnect, empty, fresh, mismatch, moveStep, refusal, removeStep, steps, type Config, type Ports } from './ensemble';
+import { addStep, complete, connect, connections, declaration, disconnect, empty, fresh, mismatch, moveStep, refusal, removeStep, steps, type Config, type Ports } from './ensemble';
 import { ago, bytes, duration, shape, span } from './format';
 import { draw, find, mostShown } from './graph';
-import { boxes, inputKinds, layout, probabilities, top, view } from './guess';
+import { choices, configuration, field, parameters } from './gallery';
+import { boxes, inputKinds, isMasks, keyPoints, labelsOf, layout, probabilities, top, view, type Known, type View } from './guess';
 import { matches, merge } from './lines';
 import { strength } from './password';
 import { isolated } from './points';
@@ -171,10 +172,57 @@ describe('what an output is', () => {
     const found = boxes(t('FP32', [2, 4], Float32Array.from([0, 0, 9, 9, 1, 1, 9, 9])), [{ name: 'score', datatype: 'FP32', shape: [2], data: Float32Array.of(0.5, 0.25) }, { name: 'label', datatype: 'BYTES', shape: [2], data: [new TextEncoder().encode('cat'), new TextEncoder().encode('<b>')] }], { width: 10, height: 10 }, 'x1 y1 x2 y2');
     expect(found.map((b) => [b.score, b.text])).toEqual([[0.5, 'cat'], [0.25, '<b>']]);
   });
+  const bytes = (list: string[]) => list.map((x) => new TextEncoder().encode(x));
+  const out = (name: string, datatype: string, shape: number[], data?: Tensor['data']): Tensor => ({ ...t(datatype, shape, data), name });
+  /** What each kind of head answers, alone or behind its steps, and how its first output is drawn beside a picture. */
+  it.each<[string, Tensor[], View, Known?]>([
+    ['four logits of a classifier', [out('scores', 'FP32', [1, 4], Float32Array.of(3, 1, 0, -9))], 'numbers'],
+    ['four logits of what is known as a classifier', [out('y', 'FP32', [1, 4], Float32Array.of(3, 1, 0, -9))], 'classes', { task: 'image classification', names: [] }],
+    ['four probabilities', [out('y', 'FP32', [1, 4], Float32Array.of(0.7, 0.1, 0.1, 0.1))], 'classes'],
+    ['four logits by name', [out('logits', 'FP32', [1, 4])], 'classes'],
+    ['four logits for each of three pictures', [out('logits', 'FP32', [3, 4])], 'numbers'],
+    ['the four likeliest classes', [out('probability', 'FP32', [1, 4], Float32Array.of(0.6, 0.2, 0.1, 0.1)), out('label', 'BYTES', [1, 4], bytes(['a', 'b', 'c', 'd']))], 'ranked'],
+    ['the likeliest class', [out('probability', 'FP32', [1, 1]), out('label', 'BYTES', [1, 1], bytes(['a']))], 'ranked'],
+    ['a thousand logits', [out('y', 'FP32', [1, 1000], Float32Array.from({ length: 1000 }, (_, i) => i % 7 - 3))], 'classes'],
+    ['one box with its score', [out('y', 'FP32', [1, 4]), out('score', 'FP32', [1])], 'boxes'],
+    ['one box by name', [out('box', 'FP32', [1, 4])], 'boxes'],
+    ['no box', [out('box', 'FP32', [0, 4])], 'boxes'],
+    ['boxes of a batch', [out('boxes', 'FP32', [1, 10, 4])], 'boxes'],
+    ['one turned box', [out('quad', 'FP32', [1, 4, 2])], 'boxes'],
+    ['masks', [out('mask', 'UINT8', [2, 20, 20])], 'boxes'],
+    ['a YOLO head', [out('output0', 'FP32', [1, 84, 8400], new Float32Array(84 * 8400))], 'picture'],
+    ['a vector', [out('embedding', 'FP32', [1, 512], new Float32Array(512).fill(-1))], 'numbers'],
+    ['a vector without a word', [out('y', 'FP32', [1, 512], new Float32Array(512).fill(-1))], 'numbers'],
+    ['a vector that is known', [out('class_token', 'FP32', [1, 768], new Float32Array(768))], 'numbers', { task: 'an embedding of pictures', names: [] }],
+    ['sound', [out('audio', 'FP32', [1, 24000], new Float32Array(24000))], 'wave'],
+    ['text', [out('text', 'BYTES', [2], bytes(['a', 'b']))], 'text'],
+  ])('draws %s as it should be', (_, outputs, want, known) => expect(view(outputs[0]!, true, outputs, known)).toBe(want));
+  it('finds the labels of bars', () => {
+    const label = out('label', 'BYTES', [1, 2], bytes(['a', 'b']));
+    expect(labelsOf(out('probability', 'FP32', [1, 2]), [label])).toBe(label);
+    expect(labelsOf(out('score', 'FP32', [2]), [out('label', 'BYTES', [2], bytes(['a', 'b']))])).toBeUndefined();
+  });
+  it('draws key points that the model is sure of', () => {
+    expect(keyPoints(out('point', 'FP32', [1, 2, 3], Float32Array.of(10, 20, 0.9, 1, 2, 0.1)), 0, { width: 100, height: 100 })).toEqual([[0.1, 0.2]]);
+    expect(keyPoints(out('point', 'FP32', [2, 1, 2], Float32Array.of(1, 2, 50, 50)), 1, { width: 100, height: 100 })).toEqual([[0.5, 0.5]]);
+    expect(isMasks(out('mask', 'UINT8', [2, 20, 20]))).toBe(true);
+  });
   it('counts what is not finite', () => expect(spread([1, NaN, 3, Infinity], 2)).toEqual({ least: 1, most: 3, mean: 2, finite: 2, strange: 2, bins: [1, 1] }));
 });
 
+describe('parameters of steps', () => {
+  const list = parameters({ 'parameter.score': 'default "0.25": the least score, 0 to 1', 'parameter.labels': 'default "": one label a line', 'parameter.fit': 'default "crop": one of crop, stretch. crop: the middle', 'parameter.mean': 'default "1,2,3": of each channel, 0 to 255', 'tensor.x': 'no parameter', description: 'none' });
+  it('are read from what a step says of itself', () => expect(list.map((p) => [p.name, field(p), p.default])).toEqual([['labels', 'lines', ''], ['score', 'share', '0.25'], ['fit', 'choice', 'crop'], ['mean', 'text', '1,2,3']]));
+  it('offer the words that they may be', () => expect(choices(list[2]!)).toEqual(['crop', 'stretch']));
+  it('stand in the configuration where they are set', () => expect(JSON.parse(configuration({ labels: 'a\nb', score: '' }))).toEqual({ backend: 'wasm', parameters: { labels: { string_value: 'a\nb' } } }));
+});
+
 describe('ensembles', () => {
+  it('are declared without what is empty', () => {
+    const written = { platform: 'ensemble', max_batch_size: 0, input: [{ name: 'x', data_type: 'TYPE_STRING', dims: [1] }], output: [], ensemble_scheduling: { step: [{ model_name: 'm', model_version: -1, input_map: { a: 'x' }, output_map: {} }] } };
+    expect(declaration({ ...written, name: 'e', parameters: null, batch_input: null, input: [{ ...written.input[0], format: '', is_shape_tensor: false }] })).toEqual(written);
+  });
+
   const ports: Record<string, Ports> = {
     cut: { inputs: [info('image', 'BYTES', [1])], outputs: [info('tensor', 'FP32', [1, -1, -1, 3]), info('size', 'INT32', [2])] },
     see: { inputs: [info('x', 'FP32', [1, 256, 256, 3])], outputs: [info('y', 'FP32', [1, 10])] },
