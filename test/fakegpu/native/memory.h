@@ -31,9 +31,14 @@ __attribute__((constructor)) static void begin(void) {
 	if (control_counts() != page) armed = SET(ARMED);
 }
 
+// writing is held while a task writes to memory: once a device is lost, none does any more.
+static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
+
 // lose ends the device for this process.
 static void lose(R code) {
+	pthread_mutex_lock(&writing);
 	sticky = code;
+	pthread_mutex_unlock(&writing);
 	pthread_cond_broadcast(&moved);
 }
 

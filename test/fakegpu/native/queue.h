@@ -55,6 +55,17 @@ static void take_time(task *t) {
 	pause_ns(ns > 0 ? ns : 20000); // never at once: what does not wait has to be seen
 }
 
+// write_memory does what a task does to memory, unless the device is lost.
+static void write_memory(task *t) {
+	pthread_mutex_lock(&writing);
+	if (sticky == 0) {
+		if (t->kind == COPY) memcpy(t->to, t->from, t->n);
+		if (t->kind == FILL) memset(t->to, (int)t->number, t->n);
+		if (t->kind == KERNEL && t->code != NULL) t->code(t->arguments, t->rows);
+	}
+	pthread_mutex_unlock(&writing);
+}
+
 // perform does one task without the lock, but for the events.
 static void perform(task *t) {
 	switch (t->kind) {
@@ -63,11 +74,7 @@ static void perform(task *t) {
 	case KERNEL:
 		pthread_mutex_lock(&engine[t->engine]);
 		take_time(t);
-		if (sticky == 0) {
-			if (t->kind == COPY) memcpy(t->to, t->from, t->n);
-			if (t->kind == FILL) memset(t->to, (int)t->number, t->n);
-			if (t->kind == KERNEL && fault("kernel") == 0 && t->code != NULL) t->code(t->arguments, t->rows);
-		}
+		if (t->kind != KERNEL || fault("kernel") == 0) write_memory(t);
 		pthread_mutex_unlock(&engine[t->engine]);
 		break;
 	case RECORD:
