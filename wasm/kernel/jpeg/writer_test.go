@@ -204,19 +204,32 @@ func blockOf(r *rand.Rand, noise float64) (f [64]float64) {
 	for i := range samples {
 		samples[i] = math.Round(min(max(base+dx*float64(i%8-4)+dy*float64(i/8-4)+noise*r.NormFloat64(), -128), 127))
 	}
-	for v := range 8 {
-		for u := range 8 {
-			sum := 0.0
-			for i, s := range samples {
-				sum += s * math.Cos(float64(2*(i%8)+1)*float64(u)*math.Pi/16) * math.Cos(float64(2*(i/8)+1)*float64(v)*math.Pi/16)
-			}
+	return transform(transform(samples))
+}
+
+// waves are the eight cosine waves of eight samples, each at the scale that the transform of a file gives it.
+var waves = func() (w [8][8]float64) {
+	for u := range w {
+		for i := range w[u] {
+			w[u][i] = math.Cos(float64((2*i+1)*u)*math.Pi/16) / 2
 			if u == 0 {
-				sum *= math.Sqrt2 / 2
+				w[u][i] /= math.Sqrt2
 			}
-			if v == 0 {
-				sum *= math.Sqrt2 / 2
+		}
+	}
+	return w
+}()
+
+// transform turns each row into the strengths of the waves in it, and rows into columns.
+func transform(rows [64]float64) (f [64]float64) {
+	for y := range 8 {
+		row := (*[8]float64)(rows[8*y:])
+		for u := range waves {
+			sum := 0.0
+			for i, wave := range &waves[u] {
+				sum += row[i] * wave
 			}
-			f[8*v+u] = sum / 4
+			f[8*u+y] = sum
 		}
 	}
 	return f
