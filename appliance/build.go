@@ -137,8 +137,8 @@ func New(c config.Config, logger *slog.Logger) (*App, error) {
 	a.editor, a.catalog = a.newEditor(), a.newCatalog()
 	a.shared = sharedmemory.New(c.SharedMemory.Enabled)
 	protocol := frontend.Deps{
-		Engine: a.engine, Shared: a.shared, Name: c.Server.ID, Version: Version, Labelled: a.registry.Labelled,
-		Labels: a.registry.Classes, Logging: logs, Tracing: a.tracer,
+		Engine: a.engine, Shared: a.shared, Name: c.Server.ID, Version: Version, AllocBody: a.engine.AllocBody,
+		Labelled: a.registry.Labelled, Labels: a.registry.Classes, Logging: logs, Tracing: a.tracer,
 	}
 	a.rest, err = a.newREST(protocol)
 	if err == nil && c.GRPC.Address != "" {

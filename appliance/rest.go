@@ -26,7 +26,7 @@ func (a *App) newREST(protocol frontend.Deps) (*httpapi.Server, error) {
 		return nil, err
 	}
 	handlers, err := inference.Register(s, inference.Deps{
-		Deps: protocol, AllocBody: a.engine.AllocBody, Metrics: a.metrics(),
+		Deps: protocol, Metrics: a.metrics(),
 		MetricsPublic: func() bool { return a.box.Settings().MetricsPublic },
 	})
 	if err != nil {

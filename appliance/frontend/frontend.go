@@ -49,13 +49,17 @@ type Logging interface {
 	Change(c kserve.LogChange) (kserve.LogSettings, error)
 }
 
-// Deps are the parts of the appliance that both frontends call. Labelled, Labels, Logging and Tracing may be nil.
+// Deps are the parts of the appliance that both frontends call. AllocBody, Labelled, Labels, Logging and
+// Tracing may be nil.
 type Deps struct {
 	Engine  Engine
 	Shared  SharedMemory
 	Name    string // of the server, in its metadata
 	Version string // of the server, in its metadata
 
+	// AllocBody returns n bytes, aligned to 64, in which the tensors of a request to id need no copy; nil when none are
+	// free. The caller calls free once. Another process can change them at any time.
+	AllocBody func(id edgewise.ModelID, n int) (data []byte, free func())
 	// Labelled returns the version that a label of a model points to now, 0 without such a model or label. Nil: models have
 	// no labels.
 	Labelled func(model, label string) int64

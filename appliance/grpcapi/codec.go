@@ -7,18 +7,19 @@ import (
 	"google.golang.org/grpc/encoding"
 	_ "google.golang.org/grpc/encoding/proto" // the codec of every other message
 	"google.golang.org/grpc/mem"
-	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/inference/wire"
 	"github.com/edgewise-ai/edgewise/appliance/blocks"
+	"github.com/edgewise-ai/edgewise/appliance/frontend"
 )
 
 // controlBytes bounds a compressed message without tensors or files after decompression.
 const controlBytes = 1 << 20
 
 // codec turns messages into bytes and back. The messages with tensors or files pass through it as bytes: they are
-// gathered out of the transport's frames with one copy, or expanded, into counted memory, and leave without any copy.
+// gathered out of the transport's frames with one copy, or expanded, into counted memory or that of their model, and leave
+// without any copy.
 type codec struct {
 	encoding.CodecV2 // for all others
 	memory           *blocks.Memory
@@ -31,16 +32,20 @@ func newCodec(m *blocks.Memory, limit int64) *codec {
 
 // received is the message of a ModelInferRequest or a RepositoryModelLoadRequest. Its bytes are read until release.
 type received struct {
-	block *blocks.Block
-	bytes []byte
-	err   error // why it has no bytes: blocks.ErrFull, or an error of its compression
-	at    time.Time
+	borrow   borrower // nil: it stays in one piece
+	block    *blocks.Block
+	bytes    []byte            // the message, or what stands before its tensors
+	tensors  [][]byte          // its raw_input_contents, where they are apart
+	borrowed frontend.Borrowed // memory of the model, where they are
+	err      error             // why it has no bytes: blocks.ErrFull, or an error of its compression
+	at       time.Time
 }
 
 // release ends the use of the bytes. It may be called more than once, by one goroutine.
 func (r *received) release() {
 	r.block.Free()
-	r.block, r.bytes = nil, nil
+	r.borrowed.Release()
+	r.block, r.bytes, r.tensors = nil, nil, nil
 }
 
 // reply is a response with tensors. It is marshalled exactly once; the outputs are released when the transport has
@@ -60,6 +65,7 @@ func (c *codec) Unmarshal(data mem.BufferSlice, v any) error {
 	switch {
 	case ok && compressed:
 		r.block, r.bytes, r.err = encoded.expand(data, c.memory, c.limit)
+	case ok && c.separate(data, r):
 	case ok:
 		r.block, r.bytes, r.err = c.gather(data)
 	case compressed:
@@ -82,7 +88,8 @@ func (c *codec) gather(data mem.BufferSlice) (b *blocks.Block, message []byte, e
 	}
 	start := 0
 	if len(data) > 0 {
-		start = -tensorStart(data[0].ReadOnlyData()) & (blocks.Alignment - 1)
+		_, tensor := firstTensor(data[0].ReadOnlyData())
+		start = -tensor & (blocks.Alignment - 1)
 	}
 	message = b.Bytes[start : start+size : start+size]
 	data.CopyTo(message)
@@ -126,29 +133,4 @@ func (h *held) end() {
 	if h.left.Add(-1) == 0 {
 		h.resp.Release()
 	}
-}
-
-// tensorStart returns where in a ModelInferRequest, of which the beginning is given, the bytes of the first tensor in
-// raw_input_contents begin; 0 when the beginning does not tell. A message placed accordingly needs no second copy to be
-// aligned.
-func tensorStart(beginning []byte) int {
-	const rawInputContents = 7
-	rest := beginning
-	for len(rest) > 0 {
-		number, kind, n := protowire.ConsumeTag(rest)
-		if n < 0 || kind != protowire.BytesType {
-			return 0
-		}
-		size, m := protowire.ConsumeVarint(rest[n:])
-		switch {
-		case m < 0:
-			return 0
-		case number == rawInputContents:
-			return len(beginning) - len(rest) + n + m
-		case size > uint64(len(rest)-n-m):
-			return 0
-		}
-		rest = rest[n+m+int(size):]
-	}
-	return 0
 }

@@ -148,7 +148,8 @@ func (c compression) expand(
 	}
 	buffered := bufio.NewReaderSize(plain, peekBytes)
 	beginning, _ := buffered.Peek(peekBytes) // Read returns an error again
-	start := -tensorStart(beginning) & (blocks.Alignment - 1)
+	_, tensor := firstTensor(beginning)
+	start := -tensor & (blocks.Alignment - 1)
 	b, size, err := memory.Expand(buffered, int64(data.Len()), start, limit)
 	if err != nil {
 		return nil, nil, c.failure(err, limit)

@@ -22,7 +22,7 @@ func (s *Server) handleInfer(_ any, ctx context.Context, decode func(any) error,
 ) (any, error) {
 	arrived := arrivalOf(ctx)
 	defer arrived.end()
-	in := &received{at: time.Now()}
+	in := s.receive(ctx)
 	defer in.release() // decode reads the message, and fails when the call does not end behind it
 	if err := decode(in); err != nil {
 		return nil, err
@@ -42,11 +42,31 @@ func (s *Server) handleInfer(_ any, ctx context.Context, decode func(any) error,
 	})
 }
 
+// receive returns what a request is read into. Its tensors may be in memory of the model if the caller may name that.
+func (s *Server) receive(ctx context.Context) *received {
+	return &received{at: time.Now(), borrow: func(beginning []byte, b *blocks.Block, n int64) frontend.Borrowed {
+		id, label, err := wire.ModelOf(beginning)
+		if err == nil {
+			err = mayName(ctx, id.Name)
+		}
+		if err == nil {
+			id, err = s.labelled(id, label)
+		}
+		if err != nil { // the request is refused when it is parsed or run
+			return frontend.Borrowed{}
+		}
+		return s.deps.Borrow(b, id, n)
+	}}
+}
+
 // parse parses a request, or counts it as failed. The request is never nil.
 func (s *Server) parse(ctx context.Context, in *received) (req *wire.Request, err error) {
 	req = &wire.Request{}
 	if err = s.arrived(in); err == nil {
-		req, err = wire.Parse(in.bytes, s.limits)
+		req, err = wire.Parse(in.bytes, in.tensors, s.limits)
+	}
+	if err == nil {
+		err = s.orNoMemory(in.borrowed.CopyFramed(s.memory, req.Inputs))
 	}
 	if err != nil {
 		s.refuse(ctx, req, in.at, err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"strings"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -132,7 +131,7 @@ type reader struct {
 func (r *reader) read(ctx context.Context) {
 	defer close(r.queue)
 	for {
-		in := &received{at: time.Now()}
+		in := r.server.receive(ctx)
 		if err := r.stream.RecvMsg(in); err != nil {
 			if errors.Is(err, io.EOF) {
 				err = nil

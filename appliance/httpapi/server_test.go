@@ -227,12 +227,12 @@ func startServerWith(t testing.TB, change func(*httpapi.Config), parts func(*htt
 	protocol, err := inference.Register(ts.Server, inference.Deps{
 		Deps: frontend.Deps{
 			Engine: ts.engine, Shared: ts.shared, Name: "edgewise", Version: "1.2.3", Labelled: ts.library.labelled,
-			Logging: &fakeLogging{kserve.LogSettings{Info: true, Warning: true, Error: true, Format: "default"}},
-			Tracing: ts.tracing,
-			Labels:  func(_ edgewise.ModelID, output string) []string { return []string{output + "-a", output + "-b"} },
+			Logging:   &fakeLogging{kserve.LogSettings{Info: true, Warning: true, Error: true, Format: "default"}},
+			Tracing:   ts.tracing,
+			AllocBody: ts.engine.AllocBody,
+			Labels:    func(_ edgewise.ModelID, output string) []string { return []string{output + "-a", output + "-b"} },
 		},
-		AllocBody: ts.engine.AllocBody,
-		Metrics:   func() ([]byte, string, error) { return []byte("up 1\n"), "text/plain; version=0.0.4", nil },
+		Metrics: func() ([]byte, string, error) { return []byte("up 1\n"), "text/plain; version=0.0.4", nil },
 	})
 	if err != nil {
 		t.Fatal(err)

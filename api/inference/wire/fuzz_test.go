@@ -27,7 +27,7 @@ func FuzzParse(f *testing.F) {
 	// packed or not
 	f.Add([]byte("\x0a\x01m\x2a\x18\x0a\x01x\x12\x05INT32\x18\x01\x18\x02\x2a\x08\x10\x01\x12\x01\x02\x50\x07"))
 	f.Fuzz(func(t *testing.T, message []byte) {
-		got, err := Parse(message, kserve.Limits{MaxDecoded: 1 << 16})
+		got, err := Parse(message, nil, kserve.Limits{MaxDecoded: 1 << 16})
 		if got == nil {
 			t.Fatal("no request")
 		}

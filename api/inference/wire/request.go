@@ -35,16 +35,20 @@ type message struct {
 	parameters, inputs, outputs, raw [][]byte
 }
 
-// Parse reads a message within the limits MaxTensors, MaxName, MaxParameters and MaxDecoded; the last bounds what typed
+// Parse reads a message, of which all raw_input_contents may be apart: they are tensors then, and body is what stands
+// before them. It reads within the limits MaxTensors, MaxName, MaxParameters and MaxDecoded; the last bounds what typed
 // contents take after conversion. It checks what can be checked without the model. The request is never nil; after an
 // error it has the ID, where there was one to read, and nothing else to rely on.
 //
 // Errors: Invalid; TooLarge for a bound of lim; NotFound for a name that no model can have. They carry the model, and a
 // kserve.TensorError where one tensor is at fault.
-func Parse(body []byte, lim kserve.Limits) (*Request, error) {
+func Parse(body []byte, tensors [][]byte, lim kserve.Limits) (*Request, error) {
 	lim = lim.WithDefaults()
 	r := &Request{}
 	m, err := frame(body, lim)
+	if m.raw = append(m.raw, tensors...); err == nil {
+		err = m.check(lim)
+	}
 	if id, bad := text("the id of the request", m.id, lim.MaxName); bad == nil {
 		r.ID = id
 	} else if err == nil {
@@ -82,15 +86,37 @@ func frame(body []byte, lim kserve.Limits) (message, error) {
 		case requestRaw:
 			m.raw = append(m.raw, f.bytes)
 		}
+		return m.check(lim)
+	})
+	return m, err
+}
+
+func (m *message) check(lim kserve.Limits) error {
+	switch {
+	case len(m.parameters) > lim.MaxParameters:
+		return tooLarge("the request has more than %d parameters", lim.MaxParameters)
+	case len(m.inputs)+len(m.outputs) > lim.MaxTensors || len(m.raw) > lim.MaxTensors:
+		return tooLarge("the request has more than %d inputs and outputs", lim.MaxTensors)
+	}
+	return nil
+}
+
+// ModelOf returns the model that the beginning of a message names, as ParseModel reads it. Errors: Invalid, NotFound.
+func ModelOf(beginning []byte) (id edgewise.ModelID, label string, err error) {
+	var name, version []byte
+	err = fields(beginning, func(f field) error {
 		switch {
-		case len(m.parameters) > lim.MaxParameters:
-			return tooLarge("the request has more than %d parameters", lim.MaxParameters)
-		case len(m.inputs)+len(m.outputs) > lim.MaxTensors || len(m.raw) > lim.MaxTensors:
-			return tooLarge("the request has more than %d inputs and outputs", lim.MaxTensors)
+		case f.is(requestModelName, protowire.BytesType):
+			name = f.bytes
+		case f.is(requestModelVersion, protowire.BytesType):
+			version = f.bytes
 		}
 		return nil
 	})
-	return m, err
+	if err != nil {
+		return edgewise.ModelID{}, "", err
+	}
+	return ParseModel(string(name), string(version))
 }
 
 func (r *Request) read(m message, lim kserve.Limits) error {

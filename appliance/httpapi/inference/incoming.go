@@ -8,12 +8,9 @@ import (
 	"github.com/edgewise-ai/edgewise"
 	"github.com/edgewise-ai/edgewise/api/kserve"
 	"github.com/edgewise-ai/edgewise/appliance/blocks"
+	"github.com/edgewise-ai/edgewise/appliance/frontend"
 	"github.com/edgewise-ai/edgewise/appliance/httpapi"
 )
-
-// minBorrowed is from how many bytes of tensors on memory of the model is asked for: copying fewer takes no longer than
-// asking.
-const minBorrowed = 64 << 10
 
 // incoming is the body of an inference request. It is in one block. Where the model offers memory for tensors, they
 // arrive there (decision 0038), and only the JSON part before them is in the block.
@@ -21,10 +18,8 @@ type incoming struct {
 	id       edgewise.ModelID
 	body     []byte // or its JSON part, where tensors are elsewhere
 	block    *blocks.Block
-	tensors  []byte        // in memory of the model, which another process can write to; nil: they are in the block
-	free     func()        // ends the use of tensors; nil where they are
-	expanded *blocks.Block // the body as it is without its content encoding; nil: it had none
-	framed   *blocks.Block // copies of tensors whose content is checked before it is used; nil: there are none
+	tensors  frontend.Borrowed // in memory of the model; none: they are in the block
+	expanded *blocks.Block     // the body as it is without its content encoding; nil: it had none
 }
 
 // receive reads the body of an inference request. The caller releases it. Errors: Busy, NotFound, and those of
@@ -35,7 +30,7 @@ func (h *Handlers) receive(r *httpapi.Request) (in incoming, err error) {
 	if unknown != nil || !h.borrow(&in, r) {
 		in.block, in.body, err = r.ReadBody()
 	} else if _, err = io.ReadFull(r.Stream, in.body); err == nil {
-		if _, err = io.ReadFull(r.Stream, in.tensors); err == nil {
+		if _, err = io.ReadFull(r.Stream, in.tensors.Bytes); err == nil {
 			err = r.Stream.Finish()
 		}
 	}
@@ -57,20 +52,19 @@ func (h *Handlers) receive(r *httpapi.Request) (in incoming, err error) {
 // the request does not say how long they are, or the model has no memory to offer.
 func (h *Handlers) borrow(in *incoming, r *httpapi.Request) bool {
 	header, length := &r.Request().Header, r.Stream.Length()
-	if length < minBorrowed || len(httpapi.Field(header, fiber.HeaderContentEncoding)) > 0 {
+	if length < frontend.MinBorrowed || len(httpapi.Field(header, fiber.HeaderContentEncoding)) > 0 {
 		return false
 	}
 	jsonSize, err := kserve.ParseHeaderLength(string(httpapi.Field(header, kserve.HeaderLength)), int(length))
 	n := length - int64(jsonSize)
-	if err != nil || jsonSize == 0 || n < minBorrowed {
+	if err != nil || jsonSize == 0 || n < frontend.MinBorrowed {
 		return false
 	}
 	b := h.Memory().Take(int64(jsonSize))
-	if b == nil || !b.Hold(n) {
-		b.Free()
+	if b == nil {
 		return false
 	}
-	if in.tensors, in.free = h.AllocBody(in.id, int(n)); in.tensors == nil {
+	if in.tensors = h.Borrow(b, in.id, n); in.tensors.Bytes == nil {
 		b.Free()
 		return false
 	}
@@ -81,32 +75,5 @@ func (h *Handlers) borrow(in *incoming, r *httpapi.Request) bool {
 func (in *incoming) release() {
 	in.block.Free()
 	in.expanded.Free()
-	in.framed.Free()
-	if in.free != nil {
-		in.free()
-	}
-}
-
-// copyFramed copies the tensors whose elements have frames out of the memory that others can write to. Error: Busy.
-func (h *Handlers) copyFramed(in *incoming, req *kserve.InferRequest) error {
-	total := int64(0)
-	for i := range req.Inputs {
-		if req.Inputs[i].Type == edgewise.Bytes {
-			total += int64(len(req.Inputs[i].Data))
-		}
-	}
-	if total == 0 {
-		return nil
-	}
-	if in.framed = h.Memory().Take(total); in.framed == nil {
-		return h.NoMemory()
-	}
-	room := in.framed.Bytes
-	for i := range req.Inputs {
-		if t := &req.Inputs[i]; t.Type == edgewise.Bytes {
-			n := copy(room, t.Data)
-			t.Data, room = room[:n:n], room[n:]
-		}
-	}
-	return nil
+	in.tensors.Release()
 }

@@ -110,16 +110,16 @@ func (h *Handlers) forward(r *httpapi.Request, req *edgewise.Request) error {
 
 // decode reads the body of an inference request.
 func (h *Handlers) decode(r *httpapi.Request, in *incoming) (*kserve.InferRequest, error) {
-	if in.tensors == nil {
+	if in.tensors.Bytes == nil {
 		return h.Decode(r, in.id, in.body)
 	}
-	req, err := h.decoder.InferApart(in.id, in.body, in.tensors)
+	req, err := h.decoder.InferApart(in.id, in.body, in.tensors.Bytes)
 	if err != nil {
 		return nil, err
 	}
-	if err := h.copyFramed(in, req); err != nil {
+	if in.tensors.CopyFramed(h.Memory(), req.Inputs) != nil {
 		req.Release()
-		return nil, err
+		return nil, h.NoMemory()
 	}
 	return req, nil
 }

@@ -18,9 +18,6 @@ import (
 // Deps are the parts that the handlers call. Without Logging or Tracing, the routes of its settings are not there.
 type Deps struct {
 	frontend.Deps
-	// AllocBody returns n bytes, aligned to 64, in which the tensors of a request to id need no copy; nil when none are
-	// free. The caller calls free once. Another process can change them at any time.
-	AllocBody func(id edgewise.ModelID, n int) (data []byte, free func())
 	// Metrics returns the metrics page and its content type. Nil: there is no such page.
 	Metrics func() (page []byte, contentType string, err error)
 	// MetricsPublic tells whether the metrics page is for everybody. Nil: it is not.
