@@ -3,6 +3,7 @@ package grpcapi
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
@@ -297,5 +298,43 @@ func TestAMessageOfACallThatFailsGivesItsMemoryBack(t *testing.T) {
 				eventually(t, "the end of its memory", func() bool { return !held() })
 			})
 		}
+	}
+}
+
+// TestTheServerGrantsItsWindows reads what the server tells a client first.
+func TestTheServerGrantsItsWindows(t *testing.T) {
+	const settings, windowUpdate, initialWindow, presetWindow = 4, 8, 4, 1<<16 - 1
+	ts := start(t, nil)
+	conn, err := net.Dial("tcp", ts.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.Write(append([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), frame(settings, 0, 0, 0)...)); err != nil {
+		t.Fatal(err)
+	}
+	granted := map[string]uint32{}
+	for len(granted) < 2 {
+		var header [frameHeaderBytes]byte
+		if _, err := io.ReadFull(conn, header[:]); err != nil {
+			t.Fatal(err)
+		}
+		payload := make([]byte, binary.BigEndian.Uint32(header[:])>>8)
+		if _, err := io.ReadFull(conn, payload); err != nil {
+			t.Fatal(err)
+		}
+		switch header[3] {
+		case settings:
+			for entry := range slices.Chunk(payload, 6) {
+				if binary.BigEndian.Uint16(entry) == initialWindow {
+					granted["call"] = binary.BigEndian.Uint32(entry[2:])
+				}
+			}
+		case windowUpdate:
+			granted["connection"] = presetWindow + binary.BigEndian.Uint32(payload)
+		}
+	}
+	if granted["call"] != streamWindow || granted["connection"] != connectionWindow {
+		t.Errorf("granted %v", granted)
 	}
 }

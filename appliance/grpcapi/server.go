@@ -27,6 +27,14 @@ import (
 // cutTime bounds how long Shutdown waits for handlers whose connections it has cut.
 const cutTime = 5 * time.Second
 
+// What a client may send of a message before the server asks for the rest of it, and of all calls of a connection before
+// the server has received it. The windows of the library begin at 64 KiB, for which a large tensor has to wait, and are
+// extended by pings that measure.
+const (
+	streamWindow     = 2 << 20
+	connectionWindow = 4 << 20
+)
+
 // Deps are the parts that the server calls. Of those of the protocol, Logging and Tracing are required.
 type Deps struct {
 	frontend.Deps
@@ -102,6 +110,8 @@ func New(cfg Config, deps Deps) (*Server, error) {
 func (s *Server) options() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ForceServerCodecV2(newCodec(s.memory, s.cfg.MaxMessageBytes)),
+		grpc.StaticStreamWindowSize(streamWindow),
+		grpc.StaticConnWindowSize(connectionWindow),
 		grpc.MaxRecvMsgSize(int(s.cfg.MaxMessageBytes)),
 		grpc.MaxSendMsgSize(LargestMessageBytes),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
