@@ -6,11 +6,13 @@ const always = ['hello', 'ping', 'gap'];
 const extras = ['log', 'request'] as const;
 export type Extra = (typeof extras)[number];
 type Message = { event: string; data: string; id: string };
-type Post = { kind: 'event'; message: Message } | { kind: 'want'; tab: string; extras: Extra[]; gone?: boolean } | { kind: 'leader' };
+type Post = { kind: 'event'; message: Message } | { kind: 'want'; tab: string; extras: Extra[]; gone?: boolean } | { kind: 'leader' } | { kind: 'lost' };
 type Handler = (data: never) => void;
 
 /** The box pings every 5 s; the stream is dead when two pings are missing. */
 export const staleAfter = 11_000;
+/** There are statistics every second: after this silence the page asks whether the box is there. */
+const suspectAfter = 1500;
 
 /**
  * One stream of events for all tabs of a browser: HTTP/1.1 allows six connections to a box, and eight tabs with a stream of
@@ -21,6 +23,9 @@ class Live {
   /** The time of the last event in milliseconds; 0: none yet. */
   last = $state(0);
   now = $state(Date.now());
+  /** Whether the box did not answer when it was asked, and has sent nothing since. */
+  private lost = $state(false);
+  private asking = false;
   private handlers = new Map<string, Set<Handler>>();
   private wanted = new Map<string, Set<Extra>>(); // by tab
   private mine = new Map<Extra, number>();
@@ -34,7 +39,7 @@ class Live {
   private release: (() => void) | null = null;
 
   get fresh(): boolean {
-    return this.last > 0 && this.now - this.last < staleAfter;
+    return this.last > 0 && !this.lost && this.now - this.last < staleAfter;
   }
   /** Whole seconds since the last event. */
   get age(): number {
@@ -108,6 +113,7 @@ class Live {
     this.channel.onmessage = (e: MessageEvent<Post>) => {
       if (e.data.kind === 'event') this.dispatch(e.data.message);
       else if (e.data.kind === 'leader') this.announce();
+      else if (e.data.kind === 'lost') this.lost = true;
       else this.note(e.data.tab, e.data.gone ? [] : e.data.extras);
     };
     addEventListener('pagehide', () => this.channel?.postMessage({ kind: 'want', tab: this.tab, extras: [], gone: true } satisfies Post));
@@ -128,6 +134,7 @@ class Live {
     if (this.lastId) query.set('after', this.lastId);
     const source = new EventSource('/api/v1/events?' + query);
     this.source = source;
+    source.addEventListener('error', () => void this.ask());
     for (const event of [...always, ...basics, ...extras]) {
       source.addEventListener(event, (e: MessageEvent<string>) => {
         const message = { event, data: e.data, id: e.lastEventId };
@@ -152,6 +159,7 @@ class Live {
     if (message.id) this.lastId = message.id;
     // A log may send thousands of events per second: the age is updated for a few of them.
     const now = Date.now();
+    this.lost = false;
     if (now - this.last > 250) this.last = this.now = now;
     const set = this.handlers.get(message.event);
     if (!set?.size) return;
@@ -159,10 +167,25 @@ class Live {
     for (const handler of [...set]) handler(data);
   }
 
+  /** Asks whether the box answers at all: a stream also ends when a session does. */
+  private async ask(): Promise<void> {
+    if (this.asking) return;
+    this.asking = true;
+    try {
+      await fetch('/v2/health/live', { cache: 'no-store', signal: AbortSignal.timeout(suspectAfter) });
+    } catch {
+      this.lost = this.leading;
+      this.channel?.postMessage({ kind: 'lost' } satisfies Post);
+    } finally {
+      this.asking = false;
+    }
+  }
+
   /** Reopens a stream that was refused or is silent. A refusal may mean that the session ended. */
   private tick(): void {
     this.now = Date.now();
     if (!this.leading || (document.hidden && !this.channel)) return;
+    if (this.last > 0 && !this.lost && this.now - this.last > suspectAfter) void this.ask();
     const silent = this.now - this.last > staleAfter * 2;
     const refused = this.source?.readyState === EventSource.CLOSED;
     if (this.source && !refused && !silent) return;
