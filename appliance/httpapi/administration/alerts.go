@@ -14,6 +14,7 @@ func (h *handlers) alertRoutes() []httpapi.Route {
 	return []httpapi.Route{
 		{Method: "GET", Path: path, Handler: get(h.Alerts.Get), Rights: edgewise.Operate},
 		act("PUT", path, "alerts.change", edgewise.Admin, change(h.changeAlerts)),
+		act("GET", "/api/v1/support-bundle", "system.support_bundle", edgewise.Admin, h.bundle),
 		act("POST", path+"/test", "alerts.test", edgewise.Admin, show(h.testAlerts)),
 	}
 }

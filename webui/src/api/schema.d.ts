@@ -1188,6 +1188,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/support-bundle": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * A zip archive of what support needs, without secrets
+         * @description System, devices, settings, configuration, certificate, versions, alerts, failed requests without their tensors, the log, a week of
+         *     history and goroutines. What looks like a key, a password, a token or a private key is replaced.
+         */
+        get: operations["getSupportBundle"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/alerts/test": {
         parameters: {
             query?: never;
@@ -4732,6 +4753,27 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Alerts"];
+                };
+            };
+            default: components["responses"]["Error"];
+        };
+    };
+    getSupportBundle: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The archive */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/zip": string;
                 };
             };
             default: components["responses"]["Error"];
