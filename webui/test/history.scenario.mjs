@@ -42,6 +42,8 @@ export default () => scenario({ imports: ['dist/demo/models', 'dist/demo/pipelin
   const table = readFileSync(await download.path(), 'utf8').split('\n');
   check(table[0].startsWith('time,model,version,caller,') && table.length > 2, `the table: ${table.slice(0, 2)}`);
   equal(await inspect(page, 'history'), [], 'axe');
+  const [bundle] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'Support bundle' }).click()]);
+  equal(readFileSync(await bundle.path()).subarray(0, 2).toString(), 'PK', 'the support bundle');
 
   // A webhook is set, tested and never shown.
   const received = [];

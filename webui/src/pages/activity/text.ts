@@ -1,6 +1,6 @@
 /** The texts of the history and of the alerts. */
 export const text = {
-  history: 'History', alerts: 'Alerts', range: 'Range', hour: 'Hour', day: 'Day', week: 'Week', month: 'Month',
+  bundle: 'Support bundle', history: 'History', alerts: 'Alerts', range: 'Range', hour: 'Hour', day: 'Day', week: 'Week', month: 'Month',
   model: 'Model', everyModel: 'Every model', by: 'Split by', total: 'One line', eachModel: 'By model', eachVersion: 'By version', eachCaller: 'By key',
   yesterday: 'Yesterday', lastWeek: 'Last week', csv: 'CSV', throughput: 'Throughput (req/s)', latency: 'Latency', p99: 'p99 latency', errorRate: 'Error rate', queue: 'Queue time',
   requests: 'requests', errors: 'errors', before: (what: string, when: string) => `${what}, ${when.toLowerCase()}`,
