@@ -360,7 +360,9 @@ func TestWhatIsOlderWaitsForAConfirmation(t *testing.T) {
 			nil); status != 202 {
 			t.Errorf("confirmed: %d %s", status, text)
 		}
-		await(t, anna, "installed", func(s admin.System) bool { return s.Update.Restart && s.Update.Next == "B" })
+		await(t, anna, "installed", func(s admin.System) bool {
+			return s.Update.Restart && s.Update.Next == "B" && s.Update.Job.State == "ready" // the slot is told first
+		})
 		if status, text := anna.ask("DELETE", "/api/v1/system/update", nil, nil); status != 200 {
 			t.Errorf("give up what is ready: %d %s", status, text)
 		}
