@@ -233,10 +233,12 @@ export class Visitor {
 
 /** Drags files of the disk over an element and drops them there, as the browser's own input. */
 export async function drop(page, locator, files) {
-  await locator.waitFor();
+  await locator.scrollIntoViewIfNeeded();
   const { x, y, width, height } = await locator.boundingBox();
+  const seen = page.viewportSize();
+  const middle = (from, size, end) => (Math.max(from, 0) + Math.min(from + size, end)) / 2; // of what stands in the window
   const session = await page.context().newCDPSession(page);
-  const event = (type) => session.send('Input.dispatchDragEvent', { type, x: x + width / 2, y: y + height / 2, data: { items: [], files, dragOperationsMask: 1 } });
+  const event = (type) => session.send('Input.dispatchDragEvent', { type, x: middle(x, width, seen.width), y: middle(y, height, seen.height), data: { items: [], files, dragOperationsMask: 1 } });
   for (const type of ['dragEnter', 'dragOver', 'drop']) await event(type);
   await session.detach();
 }
